@@ -1,0 +1,72 @@
+#include "base/error.h"
+
+#include <string>
+
+#include "absl/strings/cord.h"
+#include "absl/strings/str_cat.h"
+
+namespace kiln {
+
+absl::StatusCode StatusCodeOf(v1::ErrorCode code) {
+  switch (code) {
+    case v1::UNKNOWN_OP:
+    case v1::UNSUPPORTED_OP:
+    case v1::NOT_IMPLEMENTED:
+      return absl::StatusCode::kUnimplemented;
+    case v1::GRAPH_TOO_LARGE:
+    case v1::OUT_OF_MEMORY:
+      return absl::StatusCode::kResourceExhausted;
+    case v1::NEED_GRAPH:
+    case v1::UNKNOWN_HANDLE:
+    case v1::UNKNOWN_DEVICE:
+      return absl::StatusCode::kNotFound;
+    case v1::OUT_OF_BOUNDS:
+      return absl::StatusCode::kOutOfRange;
+    case v1::DEADLINE_PASSED:
+      return absl::StatusCode::kDeadlineExceeded;
+    case v1::SHUTTING_DOWN:
+      return absl::StatusCode::kUnavailable;
+    case v1::INTERNAL_FAULT:
+      return absl::StatusCode::kInternal;
+    default:
+      return absl::StatusCode::kInvalidArgument;
+  }
+}
+
+absl::Status MakeError(v1::ErrorDetail detail, std::string_view message) {
+  absl::Status status(StatusCodeOf(detail.code()), absl::string_view(message.data(), message.size()));
+  status.SetPayload(kErrorDetailUrl, absl::Cord(detail.SerializeAsString()));
+  return status;
+}
+
+absl::Status MakeError(v1::ErrorCode code, std::string_view message) {
+  v1::ErrorDetail detail;
+  detail.set_code(code);
+  return MakeError(std::move(detail), message);
+}
+
+std::optional<v1::ErrorDetail> DetailOf(const absl::Status& status) {
+  const auto payload = status.GetPayload(kErrorDetailUrl);
+  if (!payload.has_value()) return std::nullopt;
+  v1::ErrorDetail detail;
+  if (!detail.ParseFromString(std::string(*payload))) return std::nullopt;
+  return detail;
+}
+
+absl::Status WithNode(const absl::Status& status, uint32_t node, std::string_view op, std::string_view tag) {
+  v1::ErrorDetail detail = DetailOf(status).value_or(v1::ErrorDetail());
+  if (!detail.has_node()) detail.set_node(node);
+  if (detail.op().empty()) detail.set_op(std::string(op));
+  if (detail.tag().empty()) detail.set_tag(std::string(tag));
+  absl::Status result = status;
+  result.SetPayload(kErrorDetailUrl, absl::Cord(detail.SerializeAsString()));
+  return result;
+}
+
+absl::Status Annotate(const absl::Status& status, std::string_view context) {
+  absl::Status result(status.code(), absl::StrCat(absl::string_view(context.data(), context.size()), ": ", status.message()));
+  status.ForEachPayload([&](absl::string_view url, const absl::Cord& payload) { result.SetPayload(url, payload); });
+  return result;
+}
+
+}  // namespace kiln

@@ -1,0 +1,35 @@
+// How the outside watches a compilation.
+#ifndef KILN_COMPILER_OBSERVER_H_
+#define KILN_COMPILER_OBSERVER_H_
+
+#include <cstddef>
+#include <functional>
+#include <string>
+#include <string_view>
+
+namespace kiln::compiler {
+
+// One pass, after it ran.
+struct PassRecord {
+  std::string_view name;    // "rangeify"
+  std::string_view kernel;  // the kernel it ran on, empty before the split
+  double micros = 0;
+  size_t nodes = 0;  // UOps left in the graph
+  // The graph in the numbered text form (or LLVM IR, or assembly). Costs time:
+  // call it only if the text is wanted. Valid during the call alone.
+  std::function<std::string()> text;
+};
+
+// Called from the compiling thread, in order. Must not throw.
+class CompileObserver {
+ public:
+  virtual ~CompileObserver() = default;
+  virtual void OnPass(const PassRecord& record) = 0;
+  // Whether to produce assembly text, which needs a second run of the code
+  // generator.
+  virtual bool WantsAssembly() const { return false; }
+};
+
+}  // namespace kiln::compiler
+
+#endif  // KILN_COMPILER_OBSERVER_H_

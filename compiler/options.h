@@ -1,0 +1,35 @@
+// What a client may choose about a compilation.
+#ifndef KILN_COMPILER_OPTIONS_H_
+#define KILN_COMPILER_OPTIONS_H_
+
+#include <cstdint>
+#include <string>
+
+namespace kiln::compiler {
+
+// Refused above these, with the limit named.
+struct Limits {
+  uint32_t max_nodes = 200'000;
+  uint64_t max_bytes = 64 << 20;
+  uint32_t max_depth = 100'000;
+};
+
+// Every field but `limits` changes the generated code, so Fingerprint() goes
+// into the program key whole. No pass reads any other setting.
+struct Options {
+  bool contraction = true;     // a*b+c may become one fused multiply-add
+  bool deterministic = false;  // reduction order independent of thread count
+  bool fast_math = false;      // rewrites beyond ir.md's bounds
+  bool strict = false;         // refuse what cannot be proved in bounds
+  Limits limits;
+
+  std::string Fingerprint() const;
+};
+
+// Names this compiler's output: a program stored under another version is not
+// used. Raised whenever generated code may change.
+inline constexpr char kCompilerVersion[] = "kiln-0.1.0";
+
+}  // namespace kiln::compiler
+
+#endif  // KILN_COMPILER_OPTIONS_H_
