@@ -33,13 +33,13 @@ absl::StatusCode StatusCodeOf(v1::ErrorCode code) {
   }
 }
 
-absl::Status MakeError(v1::ErrorDetail detail, std::string_view message) {
-  absl::Status status(StatusCodeOf(detail.code()), absl::string_view(message.data(), message.size()));
+absl::Status MakeError(v1::ErrorDetail detail, absl::string_view message) {
+  absl::Status status(StatusCodeOf(detail.code()), message);
   status.SetPayload(kErrorDetailUrl, absl::Cord(detail.SerializeAsString()));
   return status;
 }
 
-absl::Status MakeError(v1::ErrorCode code, std::string_view message) {
+absl::Status MakeError(v1::ErrorCode code, absl::string_view message) {
   v1::ErrorDetail detail;
   detail.set_code(code);
   return MakeError(std::move(detail), message);
@@ -53,7 +53,7 @@ std::optional<v1::ErrorDetail> DetailOf(const absl::Status& status) {
   return detail;
 }
 
-absl::Status WithNode(const absl::Status& status, uint32_t node, std::string_view op, std::string_view tag) {
+absl::Status WithNode(const absl::Status& status, uint32_t node, absl::string_view op, absl::string_view tag) {
   v1::ErrorDetail detail = DetailOf(status).value_or(v1::ErrorDetail());
   if (!detail.has_node()) detail.set_node(node);
   if (detail.op().empty()) detail.set_op(std::string(op));
@@ -63,8 +63,8 @@ absl::Status WithNode(const absl::Status& status, uint32_t node, std::string_vie
   return result;
 }
 
-absl::Status Annotate(const absl::Status& status, std::string_view context) {
-  absl::Status result(status.code(), absl::StrCat(absl::string_view(context.data(), context.size()), ": ", status.message()));
+absl::Status Annotate(const absl::Status& status, absl::string_view context) {
+  absl::Status result(status.code(), absl::StrCat(context, ": ", status.message()));
   status.ForEachPayload([&](absl::string_view url, const absl::Cord& payload) { result.SetPayload(url, payload); });
   return result;
 }

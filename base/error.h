@@ -7,32 +7,32 @@
 #define KILN_BASE_ERROR_H_
 
 #include <optional>
-#include <string_view>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "kiln/v1/error.pb.h"
 
 namespace kiln {
 
 // The payload's type URL, as google.rpc.Status.details has it.
-inline constexpr std::string_view kErrorDetailUrl = "type.googleapis.com/kiln.v1.ErrorDetail";
+inline constexpr absl::string_view kErrorDetailUrl = "type.googleapis.com/kiln.v1.ErrorDetail";
 
 // The gRPC status code that belongs to an error code (the table of error.proto).
 absl::StatusCode StatusCodeOf(v1::ErrorCode code);
 
 // `message` says what was wrong, where, and what would be right.
-absl::Status MakeError(v1::ErrorDetail detail, std::string_view message);
-absl::Status MakeError(v1::ErrorCode code, std::string_view message);
+absl::Status MakeError(v1::ErrorDetail detail, absl::string_view message);
+absl::Status MakeError(v1::ErrorCode code, absl::string_view message);
 
 // The detail a status carries, or none.
 std::optional<v1::ErrorDetail> DetailOf(const absl::Status& status);
 
 // Sets fields of the detail that are still empty, keeping all else.
-absl::Status WithNode(const absl::Status& status, uint32_t node, std::string_view op, std::string_view tag);
+absl::Status WithNode(const absl::Status& status, uint32_t node, absl::string_view op, absl::string_view tag);
 
 // Puts "context: " before the message.
-absl::Status Annotate(const absl::Status& status, std::string_view context);
+absl::Status Annotate(const absl::Status& status, absl::string_view context);
 
 }  // namespace kiln
 

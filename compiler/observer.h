@@ -5,14 +5,15 @@
 #include <cstddef>
 #include <functional>
 #include <string>
-#include <string_view>
+
+#include "absl/strings/string_view.h"
 
 namespace kiln::compiler {
 
 // One pass, after it ran.
 struct PassRecord {
-  std::string_view name;    // "rangeify"
-  std::string_view kernel;  // the kernel it ran on, empty before the split
+  absl::string_view name;    // "rangeify"
+  absl::string_view kernel;  // the kernel it ran on, empty before the split
   double micros = 0;
   size_t nodes = 0;  // UOps left in the graph
   // The graph in the numbered text form (or LLVM IR, or assembly). Costs time:
