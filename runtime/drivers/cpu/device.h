@@ -1,0 +1,41 @@
+// The CPU as a device.
+//
+// Kernels are machine code in this process, buffers are host memory, and the
+// queue runs small work on the thread that submits it.
+#ifndef KILN_RUNTIME_DRIVERS_CPU_DEVICE_H_
+#define KILN_RUNTIME_DRIVERS_CPU_DEVICE_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "runtime/drivers/cpu/worker_pool.h"
+#include "runtime/hal/device.h"
+
+namespace kiln::runtime::cpu {
+
+struct DeviceOptions {
+  std::string name = "CPU:0";
+  // Threads that run one kernel together, the submitting one included; 0 means
+  // one for each core this process may use. Ignored if `pool` is set.
+  uint32_t threads = 0;
+  // Shared between several CPU devices; a loop that finds it taken runs on its
+  // own thread alone. Null: the device makes its own.
+  std::shared_ptr<WorkerPool> pool;
+  // Most bytes handed out and cached together; 0 means 80% of the machine's.
+  uint64_t memory_limit_bytes = 0;
+  // Most freed bytes kept for reuse; 0 means a quarter of the limit.
+  uint64_t memory_cache_bytes = 0;
+  // Registers generated code with perf (jitdump files under ~/.debug/jit, or
+  // $JITDUMPDIR) and with gdb.
+  bool profile_jit = false;
+  // Work estimated to take longer never runs on the submitting thread.
+  uint64_t inline_limit_ns = 30'000;
+};
+
+absl::StatusOr<std::unique_ptr<hal::Device>> CreateDevice(DeviceOptions options);
+
+}  // namespace kiln::runtime::cpu
+
+#endif  // KILN_RUNTIME_DRIVERS_CPU_DEVICE_H_

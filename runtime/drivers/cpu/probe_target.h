@@ -1,0 +1,22 @@
+// What this machine's CPU can do, as the compiler wants it said.
+#ifndef KILN_RUNTIME_DRIVERS_CPU_PROBE_TARGET_H_
+#define KILN_RUNTIME_DRIVERS_CPU_PROBE_TARGET_H_
+
+#include <cstdint>
+#include <string>
+
+#include "kiln/v1/target.pb.h"
+
+namespace kiln::runtime::cpu {
+
+// Triple, CPU name, every feature LLVM knows of this host as "+x" or "-x" in
+// sorted order, and tuning numbers. `cores` is how many threads share a kernel.
+// A cache size the system does not tell has a common one's value.
+v1::Target ProbeTarget(uint32_t cores);
+
+// "AMD EPYC 9654, 2 threads".
+std::string DescribeCpu(uint32_t threads);
+
+}  // namespace kiln::runtime::cpu
+
+#endif  // KILN_RUNTIME_DRIVERS_CPU_PROBE_TARGET_H_

@@ -1,0 +1,31 @@
+// Whether a program can run on the buffers given.
+#ifndef KILN_RUNTIME_EXEC_BIND_H_
+#define KILN_RUNTIME_EXEC_BIND_H_
+
+#include "absl/status/status.h"
+#include "absl/types/span.h"
+#include "runtime/exec/program.h"
+#include "runtime/hal/buffer.h"
+
+namespace kiln::runtime {
+
+// One slice for each of the signature's parameters, in its order:
+//   MISSING_ARGUMENT         too few slices, or one without a buffer
+//   UNKNOWN_ARGUMENT         too many
+//   OUT_OF_BOUNDS            a slice outside its buffer
+//   BUFFER_SIZE_MISMATCH     a slice of another size than the parameter's
+//   BUFFER_DTYPE_MISMATCH    an address that is no multiple of the dtype's size
+//   UNKNOWN_DEVICE           a buffer of another device
+//   BAD_ARGUMENT             a written parameter that shares bytes with another
+// Each names the slot. Allocates nothing if all is well.
+absl::Status CheckParameters(const Program& program, absl::Span<const hal::BufferSlice> parameters);
+
+// The same for result buffers that the caller brings: one slice for each of the
+// signature's results; those that alias a parameter have no buffer. A result
+// may share bytes with no parameter and no other result.
+absl::Status CheckResults(const Program& program, absl::Span<const hal::BufferSlice> parameters,
+                          absl::Span<const hal::BufferSlice> results);
+
+}  // namespace kiln::runtime
+
+#endif  // KILN_RUNTIME_EXEC_BIND_H_

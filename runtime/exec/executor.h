@@ -1,0 +1,67 @@
+// Runs programs.
+//
+// A run is one entry of the device's queue: it takes an arena, makes the result
+// buffers, fills the pointer table and launches step after step. What a run
+// needs beside the buffers is kept by its program for the next run, so a warm
+// run whose results are preallocated or in place allocates nothing and takes no
+// lock but its own program's.
+#ifndef KILN_RUNTIME_EXEC_EXECUTOR_H_
+#define KILN_RUNTIME_EXEC_EXECUTOR_H_
+
+#include <cstdint>
+#include <memory>
+
+#include "absl/functional/any_invocable.h"
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "runtime/exec/program.h"
+#include "runtime/hal/buffer.h"
+#include "runtime/hal/module.h"
+#include "runtime/observer.h"
+
+namespace kiln::runtime {
+
+struct RunOptions {
+  // Looked at before the first step, between steps, and between chunks of a
+  // long kernel. After a stop in the middle, written parameters are partly
+  // written.
+  hal::LaunchControl control;
+  // Buffers for the results, one for each of the signature's (see
+  // CheckResults), or empty: then the run allocates them. Read during Run only.
+  absl::Span<const hal::BufferSlice> results;
+};
+
+struct RunResult {
+  // One for each of the signature's results. Where it aliases a parameter, it
+  // is the parameter's own slice. The array lives for the callback alone; its
+  // elements may be moved out.
+  absl::Span<hal::BufferSlice> results;
+  // From Run() until the first step began, and from there to the last's end.
+  double queue_seconds = 0;
+  double device_seconds = 0;
+};
+
+// Gets the outcome exactly once: on the submitting thread before Run returns, or
+// on the queue's thread. Must not block. Captures of up to two pointers need no
+// allocation.
+using RunCallback = absl::AnyInvocable<void(absl::StatusOr<RunResult>)>;
+
+// Stateless but for the observer (null for none), which must outlive all runs.
+// Safe from any thread.
+class Executor {
+ public:
+  explicit Executor(RuntimeObserver* observer = nullptr) : observer_(observer) {}
+
+  // Never blocks for longer than a small program takes. Holds references to the
+  // program and the slices' buffers until the callback has returned. Errors are
+  // those of bind.h, OUT_OF_MEMORY, CANCELLED, and DEADLINE_PASSED.
+  void Run(std::shared_ptr<Program> program, absl::Span<const hal::BufferSlice> parameters, const RunOptions& options,
+           RunCallback callback);
+
+ private:
+  RuntimeObserver* const observer_;
+};
+
+}  // namespace kiln::runtime
+
+#endif  // KILN_RUNTIME_EXEC_EXECUTOR_H_

@@ -1,0 +1,109 @@
+// A loaded program: plain structs made once from an Executable, and all that its
+// runs share.
+#ifndef KILN_RUNTIME_EXEC_PROGRAM_H_
+#define KILN_RUNTIME_EXEC_PROGRAM_H_
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "kiln/v1/executable.pb.h"
+#include "runtime/hal/buffer.h"
+#include "runtime/hal/device.h"
+#include "runtime/hal/module.h"
+
+namespace kiln::runtime {
+
+class Execution;
+class ExecutionPool;
+
+// Where a kernel's pointer comes from. kArena and kConstants use the offset
+// alone, the others the index alone.
+struct PlanOperand {
+  enum class Space : uint8_t { kParameter, kResult, kArena, kConstants };
+  Space space = Space::kParameter;
+  uint32_t index = 0;
+  uint64_t offset = 0;
+};
+
+// One launch: `kernel` over the pointers of operands
+// [first_operand, first_operand + operand_count).
+struct PlanStep {
+  uint32_t kernel = 0;
+  uint32_t first_operand = 0;
+  uint32_t operand_count = 0;
+};
+
+struct PlanParameter {
+  uint32_t slot = 0;
+  uint64_t bytes = 0;
+  // What its address must be a multiple of: the size of its dtype.
+  uint32_t alignment = 1;
+  bool written = false;
+};
+
+struct PlanResult {
+  static constexpr uint32_t kFresh = ~uint32_t{0};
+  uint64_t bytes = 0;
+  // The parameter it is, or kFresh.
+  uint32_t alias = kFresh;
+};
+
+struct Plan {
+  std::vector<PlanStep> steps;
+  std::vector<PlanOperand> operands;
+  std::vector<PlanParameter> parameters;
+  std::vector<PlanResult> results;
+  std::vector<std::string> kernel_names;
+  uint64_t arena_bytes = 0;
+  uint64_t constants_bytes = 0;
+};
+
+// Immutable but for what its runs recycle. Safe from any thread; shared by the
+// cache and by every run under way, unloaded with the last of them. Its device
+// outlives it.
+class Program {
+ public:
+  Program(hal::Device* device, Plan plan, v1::Signature signature, v1::Cost cost, std::unique_ptr<hal::Module> module,
+          std::shared_ptr<hal::Buffer> constants);
+  ~Program();
+  Program(const Program&) = delete;
+  Program& operator=(const Program&) = delete;
+
+  hal::Device& device() const { return *device_; }
+  const v1::Signature& signature() const { return signature_; }
+  const v1::Cost& cost() const { return cost_; }
+  const Plan& plan() const { return plan_; }
+
+  // How long a run is expected to take: from the cost at first, then from the
+  // runs so far.
+  uint64_t estimate_ns() const { return estimate_ns_.load(std::memory_order_relaxed); }
+  // Runs that ended well.
+  uint64_t runs() const { return runs_.load(std::memory_order_relaxed); }
+  // Bytes of code, constants and recycled arenas, roughly.
+  uint64_t memory_bytes() const;
+
+ private:
+  friend class Execution;
+  friend class Executor;
+
+  void RecordRun(uint64_t device_ns);
+
+  hal::Device* const device_;
+  const Plan plan_;
+  const v1::Signature signature_;
+  const v1::Cost cost_;
+  const std::unique_ptr<hal::Module> module_;
+  const std::shared_ptr<hal::Buffer> constants_;  // null if there are none
+  const std::unique_ptr<ExecutionPool> pool_;
+  std::atomic<uint64_t> estimate_ns_;
+  std::atomic<uint64_t> runs_{0};
+};
+
+}  // namespace kiln::runtime
+
+#endif  // KILN_RUNTIME_EXEC_PROGRAM_H_

@@ -1,0 +1,55 @@
+// Where buffers come from.
+#ifndef KILN_RUNTIME_HAL_ALLOCATOR_H_
+#define KILN_RUNTIME_HAL_ALLOCATOR_H_
+
+#include <cstdint>
+#include <memory>
+
+#include "absl/status/statusor.h"
+#include "runtime/hal/buffer.h"
+
+namespace kiln::runtime::hal {
+
+// What the memory is for, which decides whether it must be cleared.
+enum class MemoryUse {
+  // A client reads it before anyone writes it: every byte is zero.
+  kClient,
+  // A program writes every byte before any is read (results, arenas): the bytes
+  // are whatever the last owner left.
+  kProgram,
+};
+
+// All in bytes of memory taken from the device, rounding included.
+struct AllocatorStats {
+  uint64_t limit_bytes = 0;
+  uint64_t in_use_bytes = 0;
+  // Freed and kept for the next request; counts against the limit, but gives
+  // way when memory is short.
+  uint64_t cached_bytes = 0;
+  // The most that in_use_bytes has been.
+  uint64_t peak_bytes = 0;
+  uint64_t buffers = 0;
+  // Allocations served, and how many of those came from the cache.
+  uint64_t allocations = 0;
+  uint64_t reuses = 0;
+};
+
+// Safe from any thread; never waits for the device. An allocator outlives its
+// buffers.
+class Allocator {
+ public:
+  virtual ~Allocator() = default;
+
+  // A buffer of `bytes` bytes, aligned to kBufferAlignment. OUT_OF_MEMORY
+  // (RESOURCE_EXHAUSTED) with the limit and what is used, if it does not fit.
+  virtual absl::StatusOr<std::shared_ptr<Buffer>> Allocate(uint64_t bytes, MemoryUse use) = 0;
+
+  // Gives cached memory back to the system.
+  virtual void Trim() = 0;
+
+  virtual AllocatorStats stats() const = 0;
+};
+
+}  // namespace kiln::runtime::hal
+
+#endif  // KILN_RUNTIME_HAL_ALLOCATOR_H_

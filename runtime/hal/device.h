@@ -1,0 +1,53 @@
+// One thing that computes: its memory, its queue, its code.
+#ifndef KILN_RUNTIME_HAL_DEVICE_H_
+#define KILN_RUNTIME_HAL_DEVICE_H_
+
+#include <cstdint>
+#include <memory>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "kiln/v1/executable.pb.h"
+#include "kiln/v1/target.pb.h"
+#include "runtime/hal/allocator.h"
+#include "runtime/hal/module.h"
+#include "runtime/hal/queue.h"
+
+namespace kiln::runtime::hal {
+
+struct DeviceStats {
+  AllocatorStats memory;
+  uint64_t queue_depth = 0;
+  // Kernel launches since the start, and modules loaded now.
+  uint64_t launches = 0;
+  uint64_t modules = 0;
+};
+
+// Safe from any thread. The device owns its allocator and queue, and outlives
+// every buffer and module made by it; its destructor waits for the queue.
+class Device {
+ public:
+  virtual ~Device() = default;
+
+  // "CPU:0"; fixed for life.
+  virtual absl::string_view name() const = 0;
+  // For people: "AMD EPYC 9654, 2 threads".
+  virtual absl::string_view description() const = 0;
+  // What the compiler needs to know; fixed for life.
+  virtual const v1::Target& target() const = 0;
+
+  virtual Allocator& allocator() = 0;
+  virtual Queue& queue() = 0;
+
+  // Links the object code and finds every kernel's symbol. Takes about a
+  // millisecond; any number of threads may load at once. The message is read
+  // during the call only. INTERNAL_FAULT if the object cannot be linked here or
+  // lacks a symbol. Checks nothing else: that is exec/load's work.
+  virtual absl::StatusOr<std::unique_ptr<Module>> LoadModule(const v1::Executable& executable) = 0;
+
+  virtual DeviceStats stats() const = 0;
+};
+
+}  // namespace kiln::runtime::hal
+
+#endif  // KILN_RUNTIME_HAL_DEVICE_H_

@@ -1,0 +1,40 @@
+// Machine code on a device, ready to launch.
+#ifndef KILN_RUNTIME_HAL_MODULE_H_
+#define KILN_RUNTIME_HAL_MODULE_H_
+
+#include <atomic>
+#include <cstdint>
+
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+
+namespace kiln::runtime::hal {
+
+// What may end a run early.
+struct LaunchControl {
+  // Null means never. Must live until the run has ended.
+  const std::atomic<bool>* cancelled = nullptr;
+  absl::Time deadline = absl::InfiniteFuture();
+
+  // OK; CANCELLED; or DEADLINE_PASSED.
+  absl::Status Check() const;
+};
+
+// The kernels of one Executable. Unloaded when destroyed, which must be after
+// its last launch has ended; its device outlives it.
+class Module {
+ public:
+  virtual ~Module() = default;
+
+  // Runs every iteration of kernel `kernel` (an index into
+  // Executable.kernels) over `buffers`, the kernel's pointer array. To be called
+  // from within work of the device's queue only, and returns when the kernel has
+  // ended or, on a device with streams, is ordered behind all earlier launches.
+  // Allocates nothing. A stop asked for by `control` takes effect between
+  // chunks of iterations, at the latest; the buffers are then partly written.
+  virtual absl::Status Launch(uint32_t kernel, void* const* buffers, const LaunchControl& control) = 0;
+};
+
+}  // namespace kiln::runtime::hal
+
+#endif  // KILN_RUNTIME_HAL_MODULE_H_

@@ -1,0 +1,77 @@
+// The order in which a device does things.
+//
+// A device has one queue. Work begins in the order of its submission and ends
+// before the next begins, so a program sees all that was written before it.
+// Nothing here blocks for the device: completion comes by callback.
+#ifndef KILN_RUNTIME_HAL_QUEUE_H_
+#define KILN_RUNTIME_HAL_QUEUE_H_
+
+#include <cstdint>
+
+#include "absl/functional/any_invocable.h"
+#include "absl/status/status.h"
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+#include "runtime/hal/buffer.h"
+#include "runtime/hal/timeline.h"
+
+namespace kiln::runtime::hal {
+
+// One entry of a queue, linked through itself so that submitting it allocates
+// nothing. The owner keeps it alive until Run() is called; from then on the
+// queue does not touch it again, so Run() may delete or recycle it.
+class Work {
+ public:
+  virtual ~Work() = default;
+  // Called exactly once per submission, on the submitting thread or the
+  // queue's. Must not throw, and must not wait for the same queue.
+  virtual void Run() = 0;
+
+ private:
+  friend class WorkList;
+  Work* next_ = nullptr;
+  uint64_t estimate_ns_ = 0;
+};
+
+// Gets the outcome of a transfer on the thread that did it; must not block.
+using DoneCallback = absl::AnyInvocable<void(absl::Status)>;
+
+// Safe from any thread.
+class Queue {
+ public:
+  // Waits until all submitted work has run.
+  virtual ~Queue() = default;
+
+  // Work that is estimated small may run on this thread, inside this call, if
+  // the queue is idle; anything else runs on a thread of the queue.
+  virtual void Submit(Work* work, uint64_t estimate_ns) = 0;
+
+  // The same for a function object, at the price of an allocation.
+  void Submit(absl::AnyInvocable<void()> function, uint64_t estimate_ns);
+
+  // Transfers. A slice that is out of bounds, on another device, or of another
+  // size than its partner is an error through `done`, as is everything else.
+  // Slices keep their buffers alive; host memory must stay until `done`.
+  // Overlapping copies behave as if the source were read first.
+  virtual void Copy(BufferSlice from, BufferSlice to, DoneCallback done) = 0;
+  virtual void Write(const void* from, BufferSlice to, DoneCallback done) = 0;
+  virtual void Read(BufferSlice from, void* to, DoneCallback done) = 0;
+  // Repeats `pattern` (copied) over the slice from its start; a last repetition
+  // is cut short. An empty pattern means one zero byte.
+  virtual void Fill(BufferSlice to, absl::string_view pattern, DoneCallback done) = 0;
+
+  // Signals `value` once everything submitted before has ended. The timeline
+  // must live until then.
+  virtual void Signal(Timeline* timeline, uint64_t value) = 0;
+
+  // Blocks until everything submitted before has ended. DEADLINE_PASSED if it
+  // has not by then. Never from within work of this queue.
+  absl::Status Drain(absl::Time deadline);
+
+  // Entries submitted and not yet ended.
+  virtual uint64_t depth() const = 0;
+};
+
+}  // namespace kiln::runtime::hal
+
+#endif  // KILN_RUNTIME_HAL_QUEUE_H_

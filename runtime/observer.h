@@ -1,0 +1,43 @@
+// How the outside (metrics, traces) watches programs run.
+#ifndef KILN_RUNTIME_OBSERVER_H_
+#define KILN_RUNTIME_OBSERVER_H_
+
+#include <cstdint>
+
+#include "absl/status/status.h"
+#include "absl/strings/string_view.h"
+
+namespace kiln::runtime {
+
+// One run of a program, after it ended. The views live for the call alone.
+struct RunRecord {
+  absl::string_view device;    // "CPU:0"
+  double queue_seconds = 0;    // from Executor::Run until the first step began
+  double device_seconds = 0;   // from the first step until the last one ended
+  uint32_t launches = 0;       // steps that ran
+  absl::StatusCode outcome = absl::StatusCode::kOk;
+};
+
+// One kernel launch, after it ended.
+struct LaunchRecord {
+  absl::string_view device;
+  absl::string_view kernel;  // its name for people, or its symbol
+  double seconds = 0;
+};
+
+// Called from whichever thread ran the work, also from several at once. An
+// implementation must return quickly, must not throw, and must not call back
+// into the runtime.
+class RuntimeObserver {
+ public:
+  virtual ~RuntimeObserver() = default;
+  virtual void OnRun(const RunRecord& record) = 0;
+  // Asked once per run: whether OnLaunch is wanted, which costs two readings of
+  // the clock a launch.
+  virtual bool WantsLaunches() const { return false; }
+  virtual void OnLaunch(const LaunchRecord& record) {}
+};
+
+}  // namespace kiln::runtime
+
+#endif  // KILN_RUNTIME_OBSERVER_H_
