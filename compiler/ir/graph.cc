@@ -1,0 +1,117 @@
+#include "compiler/ir/graph.h"
+
+#include <algorithm>
+#include <cstdio>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/hash/hash.h"
+#include "base/check.h"
+#include "compiler/ir/infer.h"
+
+namespace kiln::compiler {
+namespace {
+
+template <typename H>
+H HashArg(H h, const Arg& arg) {
+  h = H::combine(std::move(h), arg.index());
+  return std::visit(
+      [&h](const auto& value) -> H {
+        using T = std::decay_t<decltype(value)>;
+        if constexpr (std::is_same_v<T, std::monostate>) {
+          return std::move(h);
+        } else if constexpr (std::is_same_v<T, ConstArg>) {
+          return H::combine(std::move(h), value.dtype, value.bits, value.invalid);
+        } else if constexpr (std::is_same_v<T, BufferArg>) {
+          return H::combine(std::move(h), value.slot, value.dtype, value.addrspace, value.device);
+        } else if constexpr (std::is_same_v<T, AxesArg>) {
+          return H::combine(std::move(h), value.axes);
+        } else if constexpr (std::is_same_v<T, ReduceArg>) {
+          return H::combine(std::move(h), value.op, value.axes);
+        } else if constexpr (std::is_same_v<T, RangeArg>) {
+          return H::combine(std::move(h), value.id, value.type);
+        } else if constexpr (std::is_same_v<T, TextArg>) {
+          return H::combine(std::move(h), value.text);
+        } else {
+          return H::combine(std::move(h), value);
+        }
+      },
+      arg);
+}
+
+// What makes two nodes one.
+struct Identity {
+  const UOp* uop;
+  template <typename H>
+  friend H AbslHashValue(H h, const Identity& identity) {
+    h = H::combine(std::move(h), identity.uop->op(), identity.uop->src());
+    return HashArg(std::move(h), identity.uop->arg());
+  }
+};
+
+}  // namespace
+
+size_t Graph::Hash::operator()(const UOp* uop) const { return absl::Hash<Identity>()(Identity{uop}); }
+
+bool Graph::Equal::operator()(const UOp* a, const UOp* b) const {
+  return a->op() == b->op() && a->src() == b->src() && a->arg() == b->arg();
+}
+
+Graph::Graph() = default;
+Graph::~Graph() = default;
+
+absl::StatusOr<UOp*> Graph::TryMake(Op op, absl::Span<UOp* const> src, Arg arg) {
+  UOp candidate;
+  candidate.op_ = op;
+  candidate.src_ = src;
+  candidate.arg_ = std::move(arg);
+  if (auto found = interned_.find(&candidate); found != interned_.end()) return *found;
+
+  if (absl::Status status = Inference::Run(candidate); !status.ok()) return status;
+  sources_.emplace_back(src.begin(), src.end());
+  candidate.src_ = sources_.back();
+  candidate.id_ = static_cast<uint32_t>(nodes_.size());
+  UOp* uop = &nodes_.emplace_back(std::move(candidate));
+  if (const auto* buffer = std::get_if<BufferArg>(&uop->arg_)) uop->device_ = &buffer->device;
+  interned_.insert(uop);
+  return uop;
+}
+
+UOp* Graph::Make(Op op, absl::Span<UOp* const> src, Arg arg) {
+  absl::StatusOr<UOp*> made = TryMake(op, src, std::move(arg));
+  if (!made.ok()) std::fprintf(stderr, "%s: %s\n", Name(op).data(), made.status().ToString().c_str());
+  KILN_CHECK(made.ok());
+  return *made;
+}
+
+std::vector<UOp*> Toposort(UOp* root) {
+  std::vector<UOp*> order;
+  absl::flat_hash_set<UOp*> seen;
+  std::vector<std::pair<UOp*, size_t>> stack;  // a node, and which source is next
+  seen.insert(root);
+  stack.emplace_back(root, 0);
+  while (!stack.empty()) {
+    auto& [uop, next] = stack.back();
+    if (next < uop->src().size()) {
+      UOp* source = uop->src(next++);
+      if (seen.insert(source).second) stack.emplace_back(source, 0);
+    } else {
+      order.push_back(uop);
+      stack.pop_back();
+    }
+  }
+  return order;
+}
+
+size_t Depth(absl::Span<UOp* const> toposorted) {
+  absl::flat_hash_map<UOp*, size_t> depth;
+  size_t deepest = 0;
+  for (UOp* uop : toposorted) {
+    size_t here = 1;
+    for (UOp* source : uop->src()) here = std::max(here, depth[source] + 1);
+    depth[uop] = here;
+    deepest = std::max(deepest, here);
+  }
+  return deepest;
+}
+
+}  // namespace kiln::compiler

@@ -1,0 +1,66 @@
+// A Graph owns the UOps of one compilation and interns them.
+//
+// One compilation = one Graph = one thread: no lock anywhere. All UOps are
+// freed together with the Graph.
+#ifndef KILN_COMPILER_IR_GRAPH_H_
+#define KILN_COMPILER_IR_GRAPH_H_
+
+#include <deque>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/container/flat_hash_set.h"
+#include "absl/status/statusor.h"
+#include "compiler/ir/uop.h"
+
+namespace kiln::compiler {
+
+class Graph {
+ public:
+  Graph();
+  ~Graph();
+  Graph(const Graph&) = delete;
+  Graph& operator=(const Graph&) = delete;
+
+  // The node (op, src, arg), made now or found. Fails if the derived properties
+  // cannot be: a wrong source count, argument, dtype or shape, or a size beyond
+  // any memory. For graphs from outside.
+  absl::StatusOr<UOp*> TryMake(Op op, absl::Span<UOp* const> src, Arg arg = {});
+
+  // The same for a pass: a failure is a fault of ours, and aborts.
+  UOp* Make(Op op, absl::Span<UOp* const> src, Arg arg = {});
+  UOp* Make(Op op, std::initializer_list<UOp*> src, Arg arg = {}) {
+    return Make(op, absl::MakeConstSpan(src.begin(), src.size()), std::move(arg));
+  }
+
+  // Nodes made so far, reachable or not.
+  size_t size() const { return nodes_.size(); }
+
+  // A number that no RANGE, and no BUFFER made by a pass, has had.
+  int64_t NextId() { return next_id_++; }
+
+ private:
+  struct Hash {
+    size_t operator()(const UOp* uop) const;
+  };
+  struct Equal {
+    bool operator()(const UOp* a, const UOp* b) const;
+  };
+
+  std::deque<UOp> nodes_;
+  std::deque<std::vector<UOp*>> sources_;
+  absl::flat_hash_set<UOp*, Hash, Equal> interned_;
+  int64_t next_id_ = 1 << 16;  // above the slots that a client may choose
+};
+
+// Every node that `root` reaches, sources before users. Iterative: depth costs
+// no stack.
+std::vector<UOp*> Toposort(UOp* root);
+
+// Most nodes on one path from `root` down.
+size_t Depth(absl::Span<UOp* const> toposorted);
+
+}  // namespace kiln::compiler
+
+#endif  // KILN_COMPILER_IR_GRAPH_H_

@@ -1,0 +1,91 @@
+#include "compiler/ir/infer.h"
+
+#include "absl/strings/str_cat.h"
+#include "base/error.h"
+
+namespace kiln::compiler {
+namespace {
+
+absl::Status CheckSourceCount(const UOp& uop) {
+  const OpInfo& info = Info(uop.op());
+  const int count = static_cast<int>(uop.src().size());
+  if (count >= info.least_sources && (info.most_sources < 0 || count <= info.most_sources)) return absl::OkStatus();
+  std::string expected = info.most_sources == info.least_sources ? absl::StrCat(info.least_sources)
+                         : info.most_sources < 0                 ? absl::StrCat(info.least_sources, " or more")
+                                                 : absl::StrCat(info.least_sources, " to ", info.most_sources);
+  return MakeError(v1::WRONG_SOURCE_COUNT, absl::StrCat(info.name, " takes ", expected, " sources, not ", count));
+}
+
+// Which form of argument each op has; the rest have none.
+absl::Status CheckArg(const UOp& uop) {
+  bool fits = true;
+  const Arg& arg = uop.arg();
+  switch (uop.op()) {
+    case Op::PARAM:
+    case Op::BUFFER: fits = std::holds_alternative<BufferArg>(arg); break;
+    case Op::CONST: fits = std::holds_alternative<ConstArg>(arg); break;
+    case Op::BINARY: fits = std::holds_alternative<TextArg>(arg); break;
+    case Op::PERMUTE:
+    case Op::FLIP: fits = std::holds_alternative<AxesArg>(arg); break;
+    case Op::REDUCE: fits = std::holds_alternative<ReduceArg>(arg); break;
+    case Op::CAST:
+    case Op::BITCAST: fits = std::holds_alternative<DType>(arg); break;
+    case Op::GETTUPLE: fits = std::holds_alternative<int64_t>(arg); break;
+    case Op::RANGE: fits = std::holds_alternative<RangeArg>(arg); break;
+    case Op::PAD: fits = std::holds_alternative<std::monostate>(arg) || std::holds_alternative<ConstArg>(arg); break;
+    case Op::SINK:
+    case Op::CALL: fits = std::holds_alternative<std::monostate>(arg) || std::holds_alternative<TextArg>(arg); break;
+    default: fits = std::holds_alternative<std::monostate>(arg); break;
+  }
+  if (fits) return absl::OkStatus();
+  return MakeError(v1::BAD_ARGUMENT, absl::StrCat(Name(uop.op()), " has an argument of the wrong form, or lacks its own; "
+                                                                  "graph.proto says which form each op takes"));
+}
+
+absl::Status CheckSize(DType dtype, const Shape& shape) {
+  if (shape.size() > kMaxRank) {
+    return MakeError(v1::SIZE_OVERFLOW, absl::StrCat("a tensor of ", shape.size(), " axes; at most ", kMaxRank, " are allowed"));
+  }
+  __int128 bytes = std::max(1, ItemSize(dtype));
+  bool empty = false;
+  for (int64_t size : shape) {
+    empty |= size == 0;
+    bytes *= std::max<int64_t>(size, 1);
+    if (bytes > kMaxTensorBytes) break;
+  }
+  // Counted without the zeros, so that no other shape of the same tensor overflows.
+  if (bytes <= kMaxTensorBytes) return absl::OkStatus();
+  return MakeError(v1::SIZE_OVERFLOW, absl::StrCat("shape ", ToString(shape), " of ", Name(dtype), empty ? " (but for its empty axes)" : "",
+                                                   " is more than ", kMaxTensorBytes, " bytes"));
+}
+
+bool HasDevice(const UOp* uop) { return !uop->device().empty(); }
+
+}  // namespace
+
+absl::Status Inference::Run(UOp& uop) {
+  KILN_RETURN_IF_ERROR(CheckSourceCount(uop));
+  KILN_RETURN_IF_ERROR(CheckArg(uop));
+  KILN_ASSIGN_OR_RETURN(uop.dtype_, InferDType(uop));
+  KILN_ASSIGN_OR_RETURN(uop.shape_, InferShape(uop));
+  KILN_RETURN_IF_ERROR(CheckSize(uop.dtype_, uop.shape_));
+  uop.bounds_ = InferBounds(uop);
+
+  if (const auto* buffer = std::get_if<BufferArg>(&uop.arg_)) {
+    uop.addrspace_ = buffer->addrspace;
+  } else if (Is(uop.op_, kMovement) || uop.op_ == Op::AFTER) {
+    if (!uop.src_.empty()) uop.addrspace_ = uop.src_[0]->addrspace();
+  }
+  for (UOp* source : uop.src_) {
+    if (!HasDevice(source)) continue;
+    if (uop.device_ == nullptr) uop.device_ = source->device_;
+    if (*uop.device_ != source->device()) {
+      return MakeError(v1::BAD_ARGUMENT, absl::StrCat("operands on two devices, ", *uop.device_, " and ", source->device(),
+                                                      "; copy one to the other's"));
+    }
+  }
+  uop.axis_ = -1;  // No tuple device gets past the door yet, so no axis is ever split.
+  return absl::OkStatus();
+}
+
+}  // namespace kiln::compiler

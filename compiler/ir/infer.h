@@ -1,0 +1,38 @@
+// Derives dtype, shape, bounds, addrspace, device and axis of a node from its
+// op, sources and argument, and refuses a node that cannot have them. The rules
+// are the table "Derived Properties" of tinyspec; each property has a file.
+#ifndef KILN_COMPILER_IR_INFER_H_
+#define KILN_COMPILER_IR_INFER_H_
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "compiler/ir/uop.h"
+
+namespace kiln::compiler {
+
+// Larger tensors than this are SIZE_OVERFLOW.
+inline constexpr int64_t kMaxTensorBytes = int64_t{1} << 46;
+inline constexpr size_t kMaxRank = 32;
+
+class Inference {
+ public:
+  // Fills the derived properties of `uop`, whose op, src and arg are set.
+  static absl::Status Run(UOp& uop);
+};
+
+absl::StatusOr<DType> InferDType(const UOp& uop);
+absl::StatusOr<Shape> InferShape(const UOp& uop);
+Bounds InferBounds(const UOp& uop);
+// Every value of an integer dtype, or of bool; unknown for floats.
+Bounds BoundsOf(DType dtype);
+
+// The integers that a shape source (CONST, or STACK of CONSTs) spells, or an
+// error. Only constants are known to this version.
+absl::StatusOr<Shape> ConstInts(const UOp* uop);
+
+// Right-aligned, each axis equal or 1.
+absl::StatusOr<Shape> Broadcast(const Shape& a, const Shape& b);
+
+}  // namespace kiln::compiler
+
+#endif  // KILN_COMPILER_IR_INFER_H_

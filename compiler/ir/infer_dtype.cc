@@ -1,0 +1,97 @@
+#include "absl/strings/str_cat.h"
+#include "base/error.h"
+#include "compiler/ir/infer.h"
+
+namespace kiln::compiler {
+namespace {
+
+absl::Status Mismatch(const UOp& uop, absl::string_view wanted) {
+  std::string have;
+  for (UOp* source : uop.src()) absl::StrAppend(&have, have.empty() ? "" : ", ", Name(source->dtype()));
+  return MakeError(v1::DTYPE_MISMATCH, absl::StrCat(Name(uop.op()), " wants ", wanted, ", not (", have, ")"));
+}
+
+absl::StatusOr<DType> Elementwise(const UOp& uop) {
+  const OpInfo& info = Info(uop.op());
+  const DType dtype = uop.src(0)->dtype();
+  if (dtype == DType::kVoid) return Mismatch(uop, "values");
+  if (uop.op() == Op::CAST) return uop.arg_as<DType>();
+  if (uop.op() == Op::WHERE) {
+    if (dtype != DType::kBool) return Mismatch(uop, "a bool condition");
+    if (uop.src(1)->dtype() != uop.src(2)->dtype()) return Mismatch(uop, "two branches of one dtype");
+    return uop.src(1)->dtype();
+  }
+  for (UOp* source : uop.src()) {
+    if (source->dtype() != dtype) return Mismatch(uop, "operands of one dtype");
+  }
+  if ((info.traits & kIntOnly) && IsFloat(dtype)) return Mismatch(uop, "integers");
+  if ((info.traits & kFloatOnly) && !IsFloat(dtype)) return Mismatch(uop, "floats");
+  if (uop.op() == Op::THREEFRY && dtype != DType::kUint64) return Mismatch(uop, "two uint64");
+  if (info.traits & kComparison) return DType::kBool;
+  return dtype;
+}
+
+}  // namespace
+
+absl::StatusOr<DType> InferDType(const UOp& uop) {
+  const Op op = uop.op();
+  if (IsElementwise(op)) return Elementwise(uop);
+  switch (op) {
+    case Op::PARAM:
+    case Op::BUFFER: return uop.arg_as<BufferArg>().dtype;
+    case Op::CONST: return uop.arg_as<ConstArg>().dtype;
+    case Op::BINARY: return DType::kUint8;
+    case Op::BITCAST: return uop.arg_as<DType>();
+    case Op::RANGE: return kIndexType;
+    case Op::STACK:
+      if (uop.src().empty()) return DType::kWeakint;  // the shape ()
+      for (UOp* source : uop.src()) {
+        if (source->dtype() != uop.src(0)->dtype()) return Mismatch(uop, "operands of one dtype");
+      }
+      return uop.src(0)->dtype();
+    case Op::INDEX:
+      for (UOp* index : uop.src().subspan(1)) {
+        if (!IsInt(index->dtype())) return Mismatch(uop, "integer indices");
+      }
+      return uop.src(0)->dtype();
+    case Op::PAD:
+      if (const auto* fill = std::get_if<ConstArg>(&uop.arg()); fill && fill->dtype != uop.src(0)->dtype()) {
+        return MakeError(v1::DTYPE_MISMATCH, absl::StrCat("PAD of ", Name(uop.src(0)->dtype()), " with a fill of ", Name(fill->dtype)));
+      }
+      return uop.src(0)->dtype();
+    case Op::REDUCE: {
+      const Op fold = uop.arg_as<ReduceArg>().op;
+      if (fold != Op::ADD && fold != Op::MUL && fold != Op::MAX) {
+        return MakeError(v1::BAD_ARGUMENT, absl::StrCat("REDUCE folds with ADD, MUL or MAX, not ", Name(fold)));
+      }
+      if (uop.src(0)->dtype() == DType::kVoid) return Mismatch(uop, "values");
+      return uop.src(0)->dtype();
+    }
+    case Op::LOAD:
+      if (uop.src().size() > 1 && uop.src(1)->dtype() != uop.src(0)->dtype()) return Mismatch(uop, "an alternative of the buffer's dtype");
+      if (uop.src().size() > 2 && uop.src(2)->dtype() != DType::kBool) return Mismatch(uop, "a bool gate");
+      return uop.src(0)->dtype();
+    case Op::STORE:
+      if (uop.src(0)->dtype() != uop.src(1)->dtype()) return Mismatch(uop, "a value of the buffer's dtype");
+      if (uop.src().size() > 2 && uop.src(2)->dtype() != DType::kBool) return Mismatch(uop, "a bool gate");
+      return DType::kVoid;
+    case Op::GETTUPLE: {
+      const int64_t index = uop.arg_as<int64_t>();
+      const UOp* tuple = uop.src(0);
+      if (tuple->op() != Op::TUPLE) return MakeError(v1::BAD_ARGUMENT, absl::StrCat("GETTUPLE takes a TUPLE, not ", Name(tuple->op())));
+      if (index < 0 || index >= static_cast<int64_t>(tuple->src().size())) {
+        return MakeError(v1::BAD_ARGUMENT, absl::StrCat("GETTUPLE ", index, " of a TUPLE of ", tuple->src().size()));
+      }
+      return tuple->src(index)->dtype();
+    }
+    case Op::PERMUTE:
+    case Op::FLIP:
+    case Op::RESHAPE:
+    case Op::EXPAND:
+    case Op::SHRINK:
+    case Op::AFTER: return uop.src(0)->dtype();
+    default: return DType::kVoid;
+  }
+}
+
+}  // namespace kiln::compiler

@@ -1,0 +1,191 @@
+#include <algorithm>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "base/error.h"
+#include "compiler/ir/infer.h"
+
+namespace kiln::compiler {
+namespace {
+
+absl::Status ShapeError(absl::string_view text) { return MakeError(v1::SHAPE_MISMATCH, text); }
+
+absl::StatusOr<Shape> InferPermute(const UOp& uop) {
+  const Shape& from = uop.src(0)->shape();
+  const auto& order = uop.arg_as<AxesArg>().axes;
+  std::vector<bool> seen(from.size(), false);
+  Shape shape;
+  for (int64_t axis : order) {
+    if (axis < 0 || axis >= static_cast<int64_t>(from.size()) || seen[axis]) break;
+    seen[axis] = true;
+    shape.push_back(from[axis]);
+  }
+  if (shape.size() == from.size() && order.size() == from.size()) return shape;
+  return MakeError(v1::BAD_ARGUMENT, absl::StrCat("PERMUTE's order must name each of the ", from.size(), " axes once"));
+}
+
+absl::StatusOr<Shape> InferReshape(const UOp& uop) {
+  KILN_ASSIGN_OR_RETURN(Shape shape, ConstInts(uop.src(1)));
+  const Shape& from = uop.src(0)->shape();
+  __int128 wanted = 1;
+  for (int64_t size : shape) wanted = std::min<__int128>(wanted * size, __int128{1} << 100);
+  if (wanted == NumElements(from)) return shape;
+  return ShapeError(absl::StrCat("RESHAPE of ", ToString(from), " to ", ToString(shape), " changes the number of elements"));
+}
+
+absl::StatusOr<Shape> InferExpand(const UOp& uop) {
+  KILN_ASSIGN_OR_RETURN(Shape shape, ConstInts(uop.src(1)));
+  const Shape& from = uop.src(0)->shape();
+  bool fits = shape.size() == from.size();
+  for (size_t i = 0; fits && i < shape.size(); ++i) fits = from[i] == shape[i] || from[i] == 1;
+  if (fits) return shape;
+  return ShapeError(absl::StrCat("EXPAND of ", ToString(from), " to ", ToString(shape), " would change an axis that is not 1"));
+}
+
+// PAD and SHRINK: a box of one shape inside the other, at an offset.
+absl::StatusOr<Shape> InferBox(const UOp& uop) {
+  KILN_ASSIGN_OR_RETURN(Shape offset, ConstInts(uop.src(1)));
+  KILN_ASSIGN_OR_RETURN(Shape shape, ConstInts(uop.src(2)));
+  const Shape& from = uop.src(0)->shape();
+  const bool pad = uop.op() == Op::PAD;
+  const Shape& inner = pad ? from : shape;
+  const Shape& outer = pad ? shape : from;
+  bool fits = shape.size() == from.size() && offset.size() == from.size();
+  for (size_t i = 0; fits && i < shape.size(); ++i) {
+    fits = offset[i] >= 0 && offset[i] <= outer[i] && inner[i] <= outer[i] - offset[i];
+  }
+  if (fits) return shape;
+  return ShapeError(absl::StrCat(Name(uop.op()), " of ", ToString(from), " to ", ToString(shape), " at ", ToString(offset),
+                                 pad ? ": the tensor must lie inside the new shape" : ": the box must lie inside the tensor"));
+}
+
+absl::StatusOr<Shape> InferBitcast(const UOp& uop) {
+  Shape shape = uop.src(0)->shape();
+  const int from = ItemSize(uop.src(0)->dtype());
+  const int to = ItemSize(uop.dtype());
+  if (from == to) return shape;
+  if (from == 0 || to == 0 || shape.empty() || (shape.back() * from) % to != 0) {
+    return ShapeError(absl::StrCat("BITCAST of ", ToString(shape), " from ", Name(uop.src(0)->dtype()), " to ", Name(uop.dtype()),
+                                   ": the last axis does not come out even"));
+  }
+  shape.back() = shape.back() * from / to;
+  return shape;
+}
+
+absl::StatusOr<Shape> InferReduce(const UOp& uop) {
+  Shape shape = uop.src(0)->shape();
+  for (int64_t axis : uop.arg_as<ReduceArg>().axes) {
+    if (axis < 0 || axis >= static_cast<int64_t>(shape.size())) {
+      return MakeError(v1::BAD_ARGUMENT, absl::StrCat("REDUCE over axis ", axis, " of a tensor of shape ", ToString(shape)));
+    }
+    shape[axis] = 1;
+  }
+  for (UOp* range : uop.src().subspan(1)) {
+    if (range->op() != Op::RANGE) return MakeError(v1::BAD_ARGUMENT, "REDUCE's further sources must be RANGEs");
+  }
+  return shape;
+}
+
+absl::StatusOr<Shape> InferIndex(const UOp& uop) {
+  const Shape& from = uop.src(0)->shape();
+  const size_t indices = uop.src().size() - 1;
+  if (indices > from.size()) return ShapeError(absl::StrCat("INDEX with ", indices, " indices of a tensor of shape ", ToString(from)));
+  Shape shape;
+  for (UOp* index : uop.src().subspan(1)) shape.insert(shape.end(), index->shape().begin(), index->shape().end());
+  shape.insert(shape.end(), from.begin() + indices, from.end());
+  return shape;
+}
+
+absl::StatusOr<Shape> InferStack(const UOp& uop) {
+  Shape shape = {static_cast<int64_t>(uop.src().size())};
+  if (uop.src().empty()) return shape;
+  const Shape& element = uop.src(0)->shape();
+  for (UOp* source : uop.src()) {
+    if (source->shape() != element) {
+      return ShapeError(absl::StrCat("STACK of ", ToString(element), " and ", ToString(source->shape()), ": all must be alike"));
+    }
+  }
+  shape.insert(shape.end(), element.begin(), element.end());
+  return shape;
+}
+
+}  // namespace
+
+absl::StatusOr<Shape> ConstInts(const UOp* uop) {
+  Shape ints;
+  auto add = [&ints](const UOp* element) -> absl::Status {
+    if (!element->IsConst() || !IsInt(element->dtype())) {
+      return MakeError(v1::UNSUPPORTED_OP, absl::StrCat("a shape must be integer CONSTs; ", Name(element->op()),
+                                                        " (a symbolic size) is not supported yet"));
+    }
+    if (element->const_int() < 0) return MakeError(v1::BAD_ARGUMENT, absl::StrCat("a negative size or offset: ", element->const_int()));
+    ints.push_back(element->const_int());
+    return absl::OkStatus();
+  };
+  if (uop->op() != Op::STACK) {
+    KILN_RETURN_IF_ERROR(add(uop));
+    return ints;
+  }
+  for (UOp* element : uop->src()) KILN_RETURN_IF_ERROR(add(element));
+  return ints;
+}
+
+absl::StatusOr<Shape> Broadcast(const Shape& a, const Shape& b) {
+  const Shape& longer = a.size() >= b.size() ? a : b;
+  const Shape& shorter = a.size() >= b.size() ? b : a;
+  Shape shape = longer;
+  const size_t lead = longer.size() - shorter.size();
+  for (size_t i = 0; i < shorter.size(); ++i) {
+    int64_t& size = shape[lead + i];
+    if (size == shorter[i] || shorter[i] == 1) continue;
+    if (size != 1) return ShapeError(absl::StrCat("shapes ", ToString(a), " and ", ToString(b), " do not broadcast"));
+    size = shorter[i];
+  }
+  return shape;
+}
+
+absl::StatusOr<Shape> InferShape(const UOp& uop) {
+  const Op op = uop.op();
+  if (IsElementwise(op)) {
+    Shape shape = uop.src(0)->shape();
+    for (UOp* source : uop.src().subspan(1)) {
+      KILN_ASSIGN_OR_RETURN(shape, Broadcast(shape, source->shape()));
+    }
+    return shape;
+  }
+  switch (op) {
+    case Op::PARAM:
+    case Op::BUFFER: return ConstInts(uop.src(0));
+    case Op::BINARY: return Shape{static_cast<int64_t>(uop.arg_as<TextArg>().text.size())};
+    case Op::PERMUTE: return InferPermute(uop);
+    case Op::RESHAPE: return InferReshape(uop);
+    case Op::EXPAND: return InferExpand(uop);
+    case Op::PAD:
+    case Op::SHRINK: return InferBox(uop);
+    case Op::BITCAST: return InferBitcast(uop);
+    case Op::REDUCE: return InferReduce(uop);
+    case Op::INDEX: return InferIndex(uop);
+    case Op::STACK: return InferStack(uop);
+    case Op::FLIP:
+      if (uop.arg_as<AxesArg>().axes.size() != uop.src(0)->shape().size()) {
+        return MakeError(v1::BAD_ARGUMENT, absl::StrCat("FLIP wants one flag for each of ", uop.src(0)->shape().size(), " axes"));
+      }
+      return uop.src(0)->shape();
+    case Op::RANGE:
+      if (!uop.src(0)->shape().empty() || !IsInt(uop.src(0)->dtype())) return ShapeError("RANGE wants one integer as its bound");
+      return Shape{};
+    case Op::STORE: {
+      KILN_ASSIGN_OR_RETURN(Shape both, Broadcast(uop.src(0)->shape(), uop.src(1)->shape()));
+      if (both != uop.src(0)->shape()) {
+        return ShapeError(absl::StrCat("STORE of ", ToString(uop.src(1)->shape()), " into ", ToString(uop.src(0)->shape())));
+      }
+      return Shape{};
+    }
+    case Op::GETTUPLE: return uop.src(0)->src(uop.arg_as<int64_t>())->shape();
+    case Op::LOAD:
+    case Op::AFTER: return uop.src(0)->shape();
+    default: return Shape{};
+  }
+}
+
+}  // namespace kiln::compiler

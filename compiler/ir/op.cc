@@ -1,0 +1,27 @@
+#include "compiler/ir/op.h"
+
+#include <array>
+
+namespace kiln::compiler {
+namespace {
+
+std::array<OpInfo, 256> MakeTable() {
+  std::array<OpInfo, 256> table = {};
+#define UOP(name, least, most, traits, meaning) table[v1::name] = {#name, least, most, traits, meaning};
+#include "compiler/ir/ops.def"
+#undef UOP
+  return table;
+}
+
+const std::array<OpInfo, 256>& Table() {
+  static const std::array<OpInfo, 256> table = MakeTable();
+  return table;
+}
+
+}  // namespace
+
+const OpInfo& Info(Op op) { return Table()[static_cast<uint8_t>(op)]; }
+
+bool IsCoreOp(v1::Op op) { return op >= 0 && op < 256 && !Table()[op].name.empty(); }
+
+}  // namespace kiln::compiler

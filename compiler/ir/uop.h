@@ -1,0 +1,157 @@
+// A UOp: one node of a graph, with the properties derived from it.
+//
+// UOps are immutable and interned in a Graph (graph.h): two nodes of one graph
+// with equal op, sources and argument are the same pointer.
+#ifndef KILN_COMPILER_IR_UOP_H_
+#define KILN_COMPILER_IR_UOP_H_
+
+#include <cstdint>
+#include <limits>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "absl/container/inlined_vector.h"
+#include "absl/types/span.h"
+#include "compiler/ir/dtype.h"
+#include "compiler/ir/op.h"
+
+namespace kiln::compiler {
+
+using Shape = absl::InlinedVector<int64_t, 6>;
+
+// Number of elements; 1 for (). The IR holds no shape whose product overflows.
+int64_t NumElements(const Shape& shape);
+std::string ToString(const Shape& shape);  // "(2, 3)"
+
+enum class AddrSpace : uint8_t {
+  kNone = v1::ADDRSPACE_UNSPECIFIED,
+  kGlobal = v1::GLOBAL,
+  kLocal = v1::LOCAL,
+  kReg = v1::REG,
+  kAlu = v1::ALU,
+};
+
+enum class AxisType : uint8_t {
+  kNone = v1::AXIS_TYPE_UNSPECIFIED,
+  kGlobal = v1::AXIS_GLOBAL,
+  kWarp = v1::AXIS_WARP,
+  kLocal = v1::AXIS_LOCAL,
+  kLoop = v1::AXIS_LOOP,
+  kGroupReduce = v1::AXIS_GROUP_REDUCE,
+  kReduce = v1::AXIS_REDUCE,
+  kUpcast = v1::AXIS_UPCAST,
+  kUnroll = v1::AXIS_UNROLL,
+  kThread = v1::AXIS_THREAD,
+  kDevice = v1::AXIS_DEVICE,
+  kOuter = v1::AXIS_OUTER,
+};
+
+// -- Arguments. Each has ==, and a hash by AbslHashValue.
+
+// A scalar: the bits of its value in its dtype. Signed integers are
+// sign-extended to 64 bits, all else zero-extended; weak integers are int64,
+// weak floats float64.
+struct ConstArg {
+  DType dtype = DType::kNone;
+  uint64_t bits = 0;
+  bool invalid = false;
+  bool operator==(const ConstArg&) const = default;
+};
+
+struct BufferArg {
+  uint32_t slot = 0;
+  DType dtype = DType::kNone;
+  AddrSpace addrspace = AddrSpace::kGlobal;
+  std::string device;
+  std::string name;
+  bool operator==(const BufferArg&) const = default;
+};
+
+struct AxesArg {
+  std::vector<int64_t> axes;  // PERMUTE: the order. FLIP: 0 or 1 an axis.
+  bool operator==(const AxesArg&) const = default;
+};
+
+struct ReduceArg {
+  Op op = Op::ADD;
+  std::vector<int64_t> axes;
+  bool operator==(const ReduceArg&) const = default;
+};
+
+struct RangeArg {
+  int64_t id = 0;
+  AxisType type = AxisType::kLoop;
+  bool operator==(const RangeArg&) const = default;
+};
+
+struct TextArg {
+  std::string text;  // BINARY: the bytes. SINK of a kernel: its name.
+  bool operator==(const TextArg&) const = default;
+};
+
+// The alternative says which op it is for: ConstArg for CONST, and for PAD its
+// fill; DType for CAST and BITCAST; int64_t for GETTUPLE.
+using Arg = std::variant<std::monostate, ConstArg, BufferArg, AxesArg, ReduceArg, RangeArg, TextArg, DType, int64_t>;
+
+// An interval that holds every value of an integer node: its min_max. Wide
+// enough for uint64. Floats have no bounds (known() is false).
+struct Bounds {
+  __int128 min = std::numeric_limits<int64_t>::min();
+  __int128 max = std::numeric_limits<uint64_t>::max();
+  bool known = false;
+  bool IsConst() const { return known && min == max; }
+};
+
+class UOp {
+ public:
+  Op op() const { return op_; }
+  absl::Span<UOp* const> src() const { return src_; }
+  UOp* src(size_t i) const { return src_[i]; }
+  const Arg& arg() const { return arg_; }
+
+  // The argument, of the form that the op has; anything else is a fault of ours.
+  template <typename T>
+  const T& arg_as() const {
+    return std::get<T>(arg_);
+  }
+
+  // -- Derived properties
+  DType dtype() const { return dtype_; }
+  const Shape& shape() const { return shape_; }
+  AddrSpace addrspace() const { return addrspace_; }
+  const std::string& device() const { return device_ == nullptr ? kNoDevice : *device_; }
+  // Which axis is split over a tuple device; -1 for none.
+  int axis() const { return axis_; }
+  const Bounds& bounds() const { return bounds_; }
+
+  // Position in the order of creation: a source's is below its user's.
+  uint32_t id() const { return id_; }
+
+  bool IsConst() const { return op_ == Op::CONST && !std::get<ConstArg>(arg_).invalid; }
+  bool IsInvalid() const { return op_ == Op::CONST && std::get<ConstArg>(arg_).invalid; }
+  // The value of an integer or bool CONST.
+  int64_t const_int() const { return static_cast<int64_t>(std::get<ConstArg>(arg_).bits); }
+  bool IsConstInt(int64_t value) const { return IsConst() && IsIntOrBool(dtype_) && const_int() == value; }
+
+ private:
+  friend class Graph;
+  friend class Inference;
+
+  static const std::string kNoDevice;
+
+  Op op_ = Op::CONST;
+  DType dtype_ = DType::kVoid;
+  AddrSpace addrspace_ = AddrSpace::kNone;
+  int16_t axis_ = -1;
+  uint32_t id_ = 0;
+  absl::Span<UOp* const> src_;
+  Arg arg_;
+  Shape shape_;
+  Bounds bounds_;
+  const std::string* device_ = nullptr;
+};
+
+}  // namespace kiln::compiler
+
+#endif  // KILN_COMPILER_IR_UOP_H_

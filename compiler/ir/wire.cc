@@ -1,0 +1,267 @@
+#include "compiler/ir/wire.h"
+
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "base/const_value.h"
+#include "base/error.h"
+#include "compiler/ir/spellings.h"
+#include "compiler/ir/weak.h"
+
+namespace kiln::compiler {
+namespace {
+
+absl::Status BadArgument(absl::string_view text) { return MakeError(v1::BAD_ARGUMENT, text); }
+
+absl::Status TooLarge(absl::string_view limit, uint64_t limit_value, uint64_t used) {
+  v1::ErrorDetail detail;
+  detail.set_code(v1::GRAPH_TOO_LARGE);
+  detail.set_limit(std::string(limit));
+  detail.set_limit_value(limit_value);
+  detail.set_used(used);
+  return MakeError(std::move(detail), absl::StrCat("the graph has ", used, " ", limit, "; this server takes at most ", limit_value));
+}
+
+absl::StatusOr<DType> ReadDType(v1::DType wire) {
+  const DType dtype = FromWire(wire);
+  if (dtype == DType::kNone) return BadArgument(absl::StrCat("a dtype is missing or unknown (", static_cast<int>(wire), ")"));
+  if (!Info(dtype).supported) {
+    return MakeError(v1::UNSUPPORTED_OP, absl::StrCat("dtype ", Name(dtype), " is not supported yet"));
+  }
+  return dtype;
+}
+
+absl::StatusOr<ConstArg> ReadConst(const v1::ConstArg& wire) {
+  KILN_ASSIGN_OR_RETURN(const DType dtype, ReadDType(wire.dtype()));
+  if (dtype == DType::kVoid) return BadArgument("a CONST of dtype void");
+  KILN_ASSIGN_OR_RETURN(const ConstValue value, CanonicalConst(wire));
+  if (!value.decimal.empty()) return MakeError(v1::UNSUPPORTED_OP, "weak integers beyond int64 are not supported yet");
+  return ConstArg{dtype, value.bits, value.invalid};
+}
+
+absl::StatusOr<std::string> ReadDevice(const google::protobuf::RepeatedPtrField<std::string>& device) {
+  if (device.empty()) return std::string();
+  if (device.size() == 1) return device.Get(0);
+  return MakeError(v1::UNSUPPORTED_OP, "tuple devices are not supported yet");
+}
+
+absl::StatusOr<Arg> ReadBuffer(const v1::BufferArg& wire) {
+  BufferArg arg;
+  arg.slot = wire.slot();
+  if (wire.slot() >= 1u << 16) return BadArgument(absl::StrCat("slot ", wire.slot(), "; slots are below 65536"));
+  KILN_ASSIGN_OR_RETURN(arg.dtype, ReadDType(wire.dtype()));
+  if (arg.dtype == DType::kVoid || IsWeak(arg.dtype)) return BadArgument(absl::StrCat("storage of dtype ", Name(arg.dtype)));
+  KILN_ASSIGN_OR_RETURN(arg.device, ReadDevice(wire.device()));
+  switch (wire.addrspace()) {
+    case v1::ADDRSPACE_UNSPECIFIED:
+    case v1::GLOBAL: break;
+    case v1::LOCAL:
+    case v1::REG:
+    case v1::ALU:
+      return MakeError(v1::UNSUPPORTED_OP, absl::StrCat("address space ", v1::AddrSpace_Name(wire.addrspace()), " is not supported yet"));
+    default: return BadArgument("an unknown address space");
+  }
+  arg.name = wire.name();
+  return Arg(arg);
+}
+
+// The argument of a wire node as the core IR has it.
+absl::StatusOr<Arg> ReadArg(const v1::UOp& wire) {
+  switch (wire.arg_case()) {
+    case v1::UOp::ARG_NOT_SET: return Arg();
+    case v1::UOp::kConstant: {
+      KILN_ASSIGN_OR_RETURN(ConstArg value, ReadConst(wire.constant()));
+      return Arg(value);
+    }
+    case v1::UOp::kBuffer: return ReadBuffer(wire.buffer());
+    case v1::UOp::kAxes: return Arg(AxesArg{{wire.axes().axis().begin(), wire.axes().axis().end()}});
+    case v1::UOp::kFlip: return Arg(AxesArg{{wire.flip().axis().begin(), wire.flip().axis().end()}});
+    case v1::UOp::kReduce: {
+      if (!IsCoreOp(wire.reduce().op())) return BadArgument("REDUCE folds with ADD, MUL or MAX");
+      return Arg(ReduceArg{static_cast<Op>(wire.reduce().op()), {wire.reduce().axis().begin(), wire.reduce().axis().end()}});
+    }
+    case v1::UOp::kPad: {
+      if (!wire.pad().has_fill()) return Arg();
+      KILN_ASSIGN_OR_RETURN(ConstArg fill, ReadConst(wire.pad().fill()));
+      if (fill.invalid) return Arg();
+      return Arg(fill);
+    }
+    case v1::UOp::kCastTo: {
+      KILN_ASSIGN_OR_RETURN(DType dtype, ReadDType(wire.cast_to()));
+      if (dtype == DType::kVoid) return BadArgument("a cast to void");
+      return Arg(dtype);
+    }
+    case v1::UOp::kIndex: return Arg(wire.index());
+    case v1::UOp::kLoad: {
+      KILN_RETURN_IF_ERROR(ReadDevice(wire.load().device()).status());
+      if (wire.load().addrspace() > v1::GLOBAL) return MakeError(v1::UNSUPPORTED_OP, "a LOAD into another address space is not supported yet");
+      return Arg();
+    }
+    case v1::UOp::kRange: {
+      const auto& range = wire.range();
+      if (range.axis_id_size() != 1 || range.type() < 0 || range.type() > v1::AXIS_OUTER) return BadArgument("RANGE wants one axis id and a type");
+      return Arg(RangeArg{range.axis_id(0), static_cast<AxisType>(range.type())});
+    }
+    case v1::UOp::kText: return Arg(TextArg{wire.text()});
+    case v1::UOp::kData: return Arg(TextArg{wire.data()});
+    case v1::UOp::kKernel: return Arg(TextArg{wire.kernel().name()});
+    default: return MakeError(v1::UNSUPPORTED_OP, absl::StrCat("this argument of ", v1::Op_Name(wire.op()), " is not supported yet"));
+  }
+}
+
+// Lets weak operands take the dtype of a strong one among `src[from...]`.
+absl::Status MeetSources(Graph& graph, std::vector<UOp*>& src, size_t from) {
+  DType dtype = src.size() > from ? src[from]->dtype() : DType::kNone;
+  bool all_equal = true;
+  for (size_t i = from; i < src.size(); ++i) {
+    all_equal &= src[i]->dtype() == src[from]->dtype();
+    dtype = Meet(dtype, src[i]->dtype());
+    if (dtype == DType::kNone) return absl::OkStatus();  // inference says what is wrong
+  }
+  if (all_equal || dtype == DType::kVoid) return absl::OkStatus();
+  for (size_t i = from; i < src.size(); ++i) {
+    if (src[i]->dtype() == dtype) continue;
+    KILN_ASSIGN_OR_RETURN(src[i], Strengthen(graph, src[i], dtype));
+  }
+  return absl::OkStatus();
+}
+
+bool IsElementwiseSpelling(v1::Op op) {
+  return (IsCoreOp(op) && IsElementwise(static_cast<Op>(op))) || op == v1::SUB || op == v1::MULACC || op == v1::IDIV ||
+         op == v1::MOD || (op >= v1::CMPGT && op <= v1::CMPEQ);
+}
+
+// A weak value is stored, returned and loaded in the dtype it defaults to.
+absl::Status SettleWeak(Graph& graph, v1::Op op, std::vector<UOp*>& src) {
+  if ((op == v1::STORE || op == v1::ASSIGN) && src.size() >= 2 && IsWeak(src[1]->dtype()) && src[0]->dtype() != DType::kVoid) {
+    KILN_ASSIGN_OR_RETURN(src[1], Strengthen(graph, src[1], src[0]->dtype()));
+  }
+  if (op != v1::TUPLE && op != v1::SINK && op != v1::BITCAST && op != v1::LOAD && op != v1::COPY && op != v1::CONTIGUOUS) return absl::OkStatus();
+  for (UOp*& source : src) {
+    KILN_ASSIGN_OR_RETURN(source, StrengthenByDefault(graph, source));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<UOp*> ReadNode(const v1::Graph& wire, uint32_t index, const std::vector<UOp*>& made, Graph& graph) {
+  const v1::UOp& node = wire.nodes(index);
+  if (!v1::Op_IsValid(node.op()) || node.op() == v1::OP_UNSPECIFIED) {
+    return MakeError(v1::UNKNOWN_OP, absl::StrCat("op number ", static_cast<int>(node.op()), " is not one this server knows"));
+  }
+  std::vector<UOp*> src;
+  src.reserve(node.src_size());
+  for (uint32_t source : node.src()) {
+    if (source >= static_cast<uint32_t>(wire.nodes_size())) {
+      return MakeError(v1::SOURCE_OUT_OF_RANGE, absl::StrCat("source ", source, " of a graph of ", wire.nodes_size(), " nodes"));
+    }
+    if (source >= index) {
+      return MakeError(v1::GRAPH_CYCLE, absl::StrCat("source ", source, " is not before its user; nodes must be in topological order"));
+    }
+    src.push_back(made[source]);
+  }
+  KILN_ASSIGN_OR_RETURN(Arg arg, ReadArg(node));
+  if (IsElementwiseSpelling(node.op())) KILN_RETURN_IF_ERROR(MeetSources(graph, src, node.op() == v1::WHERE ? 1 : 0));
+  if (node.op() == v1::STACK) KILN_RETURN_IF_ERROR(MeetSources(graph, src, 0));
+  KILN_RETURN_IF_ERROR(SettleWeak(graph, node.op(), src));
+  KILN_ASSIGN_OR_RETURN(UOp * uop, MakeSpelled(graph, node.op(), wire.dialect(), std::move(src), std::move(arg)));
+  if (node.dtype() != v1::DTYPE_UNSPECIFIED && FromWire(node.dtype()) != uop->dtype()) {
+    return MakeError(v1::DTYPE_MISMATCH, absl::StrCat("the node says it is ", v1::DType_Name(node.dtype()), " but derives as ", Name(uop->dtype())));
+  }
+  return uop;
+}
+
+void WriteArg(const UOp& uop, v1::UOp& wire) {
+  std::visit(
+      [&](const auto& value) {
+        using T = std::decay_t<decltype(value)>;
+        if constexpr (std::is_same_v<T, ConstArg>) {
+          v1::ConstArg* constant = uop.op() == Op::PAD ? wire.mutable_pad()->mutable_fill() : wire.mutable_constant();
+          constant->set_dtype(ToWire(value.dtype));
+          if (value.invalid) {
+            constant->set_invalid(true);
+          } else if (value.dtype == DType::kBool) {
+            constant->set_b(value.bits != 0);
+          } else if (IsSigned(value.dtype)) {
+            constant->set_i(static_cast<int64_t>(value.bits));
+          } else if (IsUnsigned(value.dtype)) {
+            constant->set_u(value.bits);
+          } else {
+            constant->set_bits(value.bits);
+          }
+        } else if constexpr (std::is_same_v<T, BufferArg>) {
+          v1::BufferArg* buffer = wire.mutable_buffer();
+          buffer->set_slot(value.slot);
+          buffer->set_dtype(ToWire(value.dtype));
+          if (!value.device.empty()) buffer->add_device(value.device);
+          buffer->set_addrspace(static_cast<v1::AddrSpace>(value.addrspace));
+          buffer->set_name(value.name);
+        } else if constexpr (std::is_same_v<T, AxesArg>) {
+          if (uop.op() == Op::FLIP) {
+            for (int64_t flag : value.axes) wire.mutable_flip()->add_axis(flag != 0);
+            wire.mutable_flip();
+          } else {
+            wire.mutable_axes()->mutable_axis()->Add(value.axes.begin(), value.axes.end());
+          }
+        } else if constexpr (std::is_same_v<T, ReduceArg>) {
+          wire.mutable_reduce()->set_op(static_cast<v1::Op>(value.op));
+          wire.mutable_reduce()->mutable_axis()->Add(value.axes.begin(), value.axes.end());
+        } else if constexpr (std::is_same_v<T, RangeArg>) {
+          wire.mutable_range()->add_axis_id(value.id);
+          wire.mutable_range()->set_type(static_cast<v1::AxisType>(value.type));
+        } else if constexpr (std::is_same_v<T, TextArg>) {
+          if (uop.op() == Op::BINARY) {
+            wire.set_data(value.text);
+          } else {
+            wire.mutable_kernel()->set_name(value.text);
+          }
+        } else if constexpr (std::is_same_v<T, DType>) {
+          wire.set_cast_to(ToWire(value));
+        } else if constexpr (std::is_same_v<T, int64_t>) {
+          wire.set_index(value);
+        }
+      },
+      uop.arg());
+}
+
+}  // namespace
+
+absl::StatusOr<UOp*> FromWire(const v1::Graph& wire, const Limits& limits, Graph& graph) {
+  if (wire.nodes_size() == 0) return MakeError(v1::GRAPH_EMPTY, "the graph has no nodes; its last node is its root");
+  if (static_cast<uint32_t>(wire.nodes_size()) > limits.max_nodes) return TooLarge("nodes", limits.max_nodes, wire.nodes_size());
+  if (wire.ByteSizeLong() > limits.max_bytes) return TooLarge("bytes", limits.max_bytes, wire.ByteSizeLong());
+  if (!v1::Dialect_IsValid(wire.dialect())) return BadArgument("an unknown dialect");
+
+  std::vector<UOp*> made;
+  made.reserve(wire.nodes_size());
+  std::vector<uint32_t> depth(wire.nodes_size(), 1);
+  for (int i = 0; i < wire.nodes_size(); ++i) {
+    absl::StatusOr<UOp*> uop = ReadNode(wire, i, made, graph);
+    if (!uop.ok()) {
+      const v1::UOp& node = wire.nodes(i);
+      const std::string name = v1::Op_IsValid(node.op()) ? v1::Op_Name(node.op()) : absl::StrCat(static_cast<int>(node.op()));
+      return Annotate(WithNode(uop.status(), i, name, node.tag()), absl::StrCat("node ", i, " (", name, ")"));
+    }
+    made.push_back(*uop);
+    for (uint32_t source : wire.nodes(i).src()) depth[i] = std::max(depth[i], depth[source] + 1);
+    if (depth[i] > limits.max_depth) return TooLarge("levels of depth", limits.max_depth, depth[i]);
+  }
+  return made.back();
+}
+
+v1::Graph ToWire(UOp* root) {
+  v1::Graph wire;
+  absl::flat_hash_map<UOp*, uint32_t> number;
+  for (UOp* uop : Toposort(root)) {
+    number[uop] = wire.nodes_size();
+    v1::UOp* node = wire.add_nodes();
+    node->set_op(static_cast<v1::Op>(uop->op()));
+    node->set_dtype(ToWire(uop->dtype()));
+    for (UOp* source : uop->src()) node->add_src(number[source]);
+    WriteArg(*uop, *node);
+  }
+  return wire;
+}
+
+}  // namespace kiln::compiler

@@ -1,0 +1,11 @@
+#include "compiler/options.h"
+
+#include "absl/strings/str_cat.h"
+
+namespace kiln::compiler {
+
+std::string Options::Fingerprint() const {
+  return absl::StrCat("contraction=", contraction, " deterministic=", deterministic, " fast_math=", fast_math, " strict=", strict);
+}
+
+}  // namespace kiln::compiler

@@ -1,0 +1,119 @@
+#include "compiler/schedule/callify.h"
+
+#include <algorithm>
+#include <map>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
+#include "absl/strings/str_cat.h"
+#include "base/error.h"
+#include "compiler/ir/build.h"
+#include "compiler/rewrite/rewrite.h"
+
+namespace kiln::compiler {
+namespace {
+
+// The caller's BUFFERs are parameters like its PARAMs: by slot.
+UOp* BuffersToParams(Graph& graph, UOp* root) {
+  absl::flat_hash_map<UOp*, UOp*> params;
+  for (UOp* uop : Toposort(root)) {
+    if (uop->op() == Op::BUFFER) params[uop] = graph.Make(Op::PARAM, {uop->src(0)}, uop->arg());
+  }
+  return params.empty() ? root : Substitute(root, params, graph);
+}
+
+absl::StatusOr<std::vector<UOp*>> ParametersOf(UOp* root) {
+  std::map<uint32_t, UOp*> by_slot;
+  for (UOp* uop : Toposort(root)) {
+    if (uop->op() != Op::PARAM) continue;
+    const BufferArg& arg = uop->arg_as<BufferArg>();
+    auto [found, is_new] = by_slot.emplace(arg.slot, uop);
+    if (is_new || found->second == uop) continue;
+    v1::ErrorDetail detail;
+    detail.set_code(v1::BAD_ARGUMENT);
+    detail.set_slot(arg.slot);
+    return MakeError(std::move(detail), absl::StrCat("slot ", arg.slot, " is used as ", Name(found->second->dtype()), " ",
+                                                     ToString(found->second->shape()), " and as ", Name(uop->dtype()), " ",
+                                                     ToString(uop->shape()), "; a slot has one dtype, shape, device and name"));
+  }
+  std::vector<UOp*> parameters;
+  for (const auto& [slot, param] : by_slot) parameters.push_back(param);
+  return parameters;
+}
+
+bool IsEffect(const UOp* uop) { return uop->op() == Op::STORE || uop->op() == Op::GROUP; }
+
+absl::Status CheckTarget(UOp* store) {
+  UOp* target = store->src(0);
+  UOp* storage = StorageOf(target);
+  if (storage == nullptr || storage->op() == Op::BINARY) {
+    return MakeError(v1::BAD_ARGUMENT, absl::StrCat("STORE writes to ", Name(target->op()),
+                                                    ", which is no storage; its target is a PARAM or BUFFER, or a movement of one"));
+  }
+  for (UOp* uop = target; uop != storage; uop = uop->src(0)) {
+    if (uop->op() == Op::EXPAND || uop->op() == Op::PAD || uop->op() == Op::BITCAST) {
+      return MakeError(v1::UNSUPPORTED_OP, absl::StrCat("a STORE through ", Name(uop->op()), " is not supported"));
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+UOp* StorageOf(UOp* uop) {
+  while (uop->op() != Op::PARAM && uop->op() != Op::BUFFER && uop->op() != Op::BINARY) {
+    const bool passes = (Is(uop->op(), kMovement) && uop->op() != Op::STACK) || uop->op() == Op::AFTER;
+    if (!passes) return nullptr;
+    uop = uop->src(0);
+  }
+  return uop;
+}
+
+absl::StatusOr<Function> Callify(Graph& graph, UOp* root) {
+  if (root->op() != Op::TUPLE && root->op() != Op::SINK) {
+    return MakeError(v1::BAD_ROOT, absl::StrCat("the last node is the root and must be a TUPLE or a SINK, not ", Name(root->op())));
+  }
+  root = BuffersToParams(graph, root);
+  Function function;
+  KILN_ASSIGN_OR_RETURN(function.parameters, ParametersOf(root));
+
+  absl::flat_hash_set<UOp*> stored;
+  for (UOp* uop : Toposort(root)) {
+    if (uop->op() != Op::STORE) continue;
+    KILN_RETURN_IF_ERROR(CheckTarget(uop));
+    stored.insert(StorageOf(uop->src(0)));
+  }
+  for (UOp* param : function.parameters) function.written.push_back(stored.contains(param));
+
+  std::vector<UOp*> effects;
+  for (UOp* source : root->src()) {
+    if (IsEffect(source)) {
+      effects.push_back(source);
+      continue;
+    }
+    if (source->dtype() == DType::kVoid) {
+      return MakeError(v1::BAD_ROOT, absl::StrCat("the root has a source ", Name(source->op()), ", which is neither a value nor a STORE"));
+    }
+    Function::Result result{source};
+    UOp* below = source;
+    while (below->op() == Op::AFTER) below = below->src(0);
+    const auto param = std::find(function.parameters.begin(), function.parameters.end(), below);
+    if (below != source && param != function.parameters.end()) {
+      result.aliases = static_cast<size_t>(param - function.parameters.begin());
+      effects.push_back(source);
+    } else {
+      BufferArg arg;
+      arg.slot = static_cast<uint32_t>(graph.NextId());
+      arg.dtype = source->dtype();
+      arg.name = absl::StrCat("result", function.results.size());
+      arg.device = source->device();
+      result.buffer = graph.Make(Op::BUFFER, {ShapeSource(graph, source->shape())}, arg);
+      effects.push_back(graph.Make(Op::STORE, {result.buffer, source}));
+    }
+    function.results.push_back(std::move(result));
+  }
+  function.sink = graph.Make(Op::SINK, effects);
+  return function;
+}
+
+}  // namespace kiln::compiler

@@ -1,0 +1,39 @@
+// Callify: the graph of a request becomes one stateless function, a SINK of
+// STOREs into parameters and results.
+#ifndef KILN_COMPILER_SCHEDULE_CALLIFY_H_
+#define KILN_COMPILER_SCHEDULE_CALLIFY_H_
+
+#include <optional>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "compiler/ir/graph.h"
+
+namespace kiln::compiler {
+
+// A program from outside: what it is called with, and what it gives back.
+struct Function {
+  struct Result {
+    UOp* value;                     // as the root has it
+    UOp* buffer = nullptr;          // the BUFFER it is stored to; null for an alias
+    std::optional<size_t> aliases;  // the parameter that the result is, updated in place
+  };
+  UOp* sink = nullptr;  // SINK(STORE...), in the order of the root's sources
+  std::vector<UOp*> parameters;  // PARAMs in ascending order of slot
+  std::vector<bool> written;     // whether the function stores to the parameter
+  std::vector<Result> results;
+};
+
+// `root` is a TUPLE or a SINK whose sources are values (results), void effects,
+// or AFTERs over a parameter (updates in place). Beyond this point there is no
+// concrete buffer of the caller's: a BUFFER is a result of the function or is
+// made by a pass, and slots are numbered by position.
+absl::StatusOr<Function> Callify(Graph& graph, UOp* root);
+
+// The PARAM, BUFFER or BINARY under a chain of movement ops and AFTERs, or
+// nullptr if something is computed on the way.
+UOp* StorageOf(UOp* uop);
+
+}  // namespace kiln::compiler
+
+#endif  // KILN_COMPILER_SCHEDULE_CALLIFY_H_

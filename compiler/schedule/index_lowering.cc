@@ -1,0 +1,230 @@
+#include "compiler/schedule/index_lowering.h"
+
+#include <algorithm>
+
+#include "base/check.h"
+#include "compiler/ir/build.h"
+
+namespace kiln::compiler {
+
+Version WithDeps(const UOp* after, Version version) {
+  std::vector<const UOp*> stack = {after};
+  while (!stack.empty()) {
+    const UOp* uop = stack.back();
+    stack.pop_back();
+    const size_t first = uop->op() == Op::AFTER ? 1 : 0;  // an AFTER's own value is not one of its deps
+    for (UOp* dep : uop->src().subspan(first)) {
+      if (dep->op() == Op::STORE) {
+        version.push_back(dep);
+      } else if (dep->op() == Op::GROUP || dep->op() == Op::SINK || dep->op() == Op::AFTER) {
+        stack.push_back(dep);
+      }
+    }
+  }
+  std::sort(version.begin(), version.end(), [](const UOp* a, const UOp* b) { return a->id() < b->id(); });
+  version.erase(std::unique(version.begin(), version.end()), version.end());
+  return version;
+}
+
+const Version* IndexLowering::Intern(Version version) {
+  for (const auto& known : versions_) {
+    if (*known == version) return known.get();
+  }
+  versions_.push_back(std::make_unique<Version>(std::move(version)));
+  return versions_.back().get();
+}
+
+IndexLowering::Element IndexLowering::Lower(UOp* value, const Indices& indices, const Version& version) {
+  const Request first{value, indices, nullptr, Intern(version)};
+  std::vector<Frame> stack;
+  stack.push_back({first, {}, {}});
+  while (true) {
+    Frame& frame = stack.back();
+    Request next;
+    if (NextRequest(frame, next)) {
+      if (auto found = done_.find(next); found != done_.end()) {
+        frame.got.push_back(found->second);
+      } else {
+        stack.push_back({std::move(next), {}, {}});
+      }
+      continue;
+    }
+    const Element result = Finish(frame);
+    done_.emplace(frame.request, result);
+    stack.pop_back();
+    if (stack.empty()) return result;
+    stack.back().got.push_back(result);
+  }
+}
+
+bool IndexLowering::NextRequest(Frame& frame, Request& next) {
+  const UOp* uop = frame.request.uop;
+  if (uop != root_ && homes_.contains(uop)) return false;
+  if (IsElementwise(uop->op())) return NextElementwise(frame, next);
+  switch (uop->op()) {
+    case Op::PERMUTE:
+    case Op::FLIP:
+    case Op::RESHAPE:
+    case Op::EXPAND:
+    case Op::SHRINK:
+    case Op::PAD: return NextMovement(frame, next);
+    case Op::INDEX: return NextIndex(frame, next);
+    case Op::STACK: return NextStack(frame, next);
+    case Op::BITCAST: return NextBitcast(frame, next);
+    case Op::REDUCE: return NextReduce(frame, next);
+    case Op::LOAD: return NextElementwise(frame, next);
+    case Op::AFTER:
+      if (!frame.got.empty()) return false;
+      next = {uop->src(0), frame.request.indices, frame.request.gate, Intern(WithDeps(uop, *frame.request.version))};
+      return true;
+    case Op::GETTUPLE:
+      if (!frame.got.empty()) return false;
+      next = {uop->src(0)->src(uop->arg_as<int64_t>()), frame.request.indices, frame.request.gate, frame.request.version};
+      return true;
+    default: return false;
+  }
+}
+
+IndexLowering::Element IndexLowering::Finish(Frame& frame) {
+  UOp* uop = frame.request.uop;
+  if (uop != root_) {
+    if (auto home = homes_.find(uop); home != homes_.end()) {
+      homes_read_.insert(uop);
+      return LoadFrom(home->second, uop->shape(), frame.request);
+    }
+  }
+  if (IsElementwise(uop->op())) return FinishElementwise(frame);
+  switch (uop->op()) {
+    case Op::PARAM:
+    case Op::BUFFER: {
+      const VersionedRead read{uop, *frame.request.version};
+      const bool known = std::any_of(reads_.begin(), reads_.end(), [&read](const VersionedRead& other) {
+        return other.storage == read.storage && other.version == read.version;
+      });
+      if (!known) reads_.push_back(read);
+      return LoadFrom(uop, uop->shape(), frame.request);
+    }
+    case Op::BINARY: return LoadFrom(uop, uop->shape(), frame.request);
+    case Op::CONST: {
+      if (!uop->IsInvalid()) return {uop, nullptr};
+      return {ConstNumber(graph_, uop->dtype(), 0), ConstInt(graph_, DType::kBool, 0)};
+    }
+    case Op::PAD: return FinishPad(frame);
+    case Op::INDEX: return FinishIndex(frame);
+    case Op::STACK: return FinishStack(frame);
+    case Op::BITCAST: return FinishBitcast(frame);
+    case Op::REDUCE: return FinishReduce(frame);
+    case Op::LOAD: {
+      if (frame.got.size() < 3) return frame.got[0];
+      // LOAD(x, alt, gate): the alternative where the gate is false.
+      return {S(Where(graph_, frame.got[2].value, frame.got[0].value, frame.got[1].value)), frame.got[0].valid};
+    }
+    default:
+      KILN_CHECK(frame.got.size() == 1);  // movement, AFTER, GETTUPLE: their source at other indices
+      return frame.got[0];
+  }
+}
+
+// -- Elementwise ops
+
+bool IndexLowering::NextElementwise(Frame& frame, Request& next) {
+  const UOp* uop = frame.request.uop;
+  const size_t k = frame.got.size();
+  if (k == uop->src().size()) return false;
+  UOp* source = uop->src(k);
+  // Right-aligned; what is broadcast is read at 0.
+  const Indices& indices = frame.request.indices;
+  const Shape& shape = source->shape();
+  const size_t lead = indices.size() - shape.size();
+  Indices mine;
+  for (size_t i = 0; i < shape.size(); ++i) {
+    mine.push_back(shape[i] == 1 && uop->shape()[lead + i] != 1 ? Idx(graph_, 0) : indices[lead + i]);
+  }
+  next = {source, mine, frame.request.gate, frame.request.version};
+  return true;
+}
+
+IndexLowering::Element IndexLowering::FinishElementwise(Frame& frame) {
+  UOp* uop = frame.request.uop;
+  std::vector<UOp*> src;
+  UOp* valid = nullptr;
+  for (const Element& element : frame.got) src.push_back(element.value);
+  if (uop->op() == Op::WHERE) {
+    // The branch that is not taken may be Invalid.
+    UOp* yes = frame.got[1].valid;
+    UOp* no = frame.got[2].valid;
+    UOp* always = ConstInt(graph_, DType::kBool, 1);
+    if (yes != nullptr || no != nullptr) {
+      valid = S(Where(graph_, src[0], yes == nullptr ? always : yes, no == nullptr ? always : no));
+    }
+    valid = Both(frame.got[0].valid, valid);
+  } else {
+    for (const Element& element : frame.got) valid = Both(valid, element.valid);
+  }
+  return {S(graph_.Make(uop->op(), src, uop->arg())), valid};
+}
+
+// -- Reductions
+
+bool IndexLowering::NextReduce(Frame& frame, Request& next) {
+  if (!frame.got.empty()) return false;
+  const UOp* uop = frame.request.uop;
+  const UOp* source = uop->src(0);
+  Indices indices = frame.request.indices;
+  std::vector<bool> reduced(indices.size(), false);
+  for (int64_t axis : uop->arg_as<ReduceArg>().axes) reduced[axis] = true;
+  for (size_t axis = 0; axis < indices.size(); ++axis) {
+    if (!reduced[axis]) continue;
+    const int64_t size = source->shape()[axis];
+    if (size == 1) {
+      indices[axis] = Idx(graph_, 0);
+      continue;
+    }
+    indices[axis] = graph_.Make(Op::RANGE, {Idx(graph_, size)}, RangeArg{graph_.NextId(), AxisType::kReduce});
+    frame.ranges.push_back(indices[axis]);
+  }
+  if (NumElements(source->shape()) == 0 && NumElements(uop->shape()) != 0) return false;  // only the identity is left
+  next = {uop->src(0), indices, frame.request.gate, frame.request.version};
+  return true;
+}
+
+IndexLowering::Element IndexLowering::FinishReduce(Frame& frame) {
+  UOp* uop = frame.request.uop;
+  const Op fold = uop->arg_as<ReduceArg>().op;
+  if (frame.got.empty()) return {Identity(graph_, fold, uop->dtype()), nullptr};
+  // Narrow floats are accumulated in float32 and rounded once.
+  const DType dtype = IsNarrowFloat(uop->dtype()) && fold != Op::MAX ? DType::kFloat32 : uop->dtype();
+  UOp* value = S(Cast(graph_, frame.got[0].value, dtype));
+  // Invalid elements are skipped.
+  if (frame.got[0].valid != nullptr) value = S(Where(graph_, frame.got[0].valid, value, Identity(graph_, fold, dtype)));
+  if (frame.ranges.empty()) return {S(Cast(graph_, value, uop->dtype())), nullptr};
+  std::vector<UOp*> src = {value};
+  src.insert(src.end(), frame.ranges.begin(), frame.ranges.end());
+  return {S(Cast(graph_, graph_.Make(Op::REDUCE, src, ReduceArg{fold, {}}), uop->dtype())), nullptr};
+}
+
+// -- Memory
+
+UOp* IndexLowering::Flatten(const Shape& shape, const Indices& indices) {
+  UOp* flat = Idx(graph_, 0);
+  int64_t stride = 1;
+  for (size_t i = shape.size(); i-- > 0;) {
+    flat = Add(graph_, Times(indices[i], stride), flat);
+    stride *= std::max<int64_t>(shape[i], 1);
+  }
+  return S(flat);
+}
+
+IndexLowering::Element IndexLowering::LoadFrom(UOp* storage, const Shape& shape, const Request& request) {
+  UOp* flat = Flatten(shape, request.indices);
+  const Shape line = {NumElements(shape)};
+  UOp* index = graph_.Make(Op::INDEX, {Reshape(graph_, storage, line), flat});
+  // Movement ops keep indices in range wherever the gate is true, so a gate is
+  // needed only where they may leave it otherwise.
+  const bool proved = flat->bounds().min >= 0 && flat->bounds().max < line[0];
+  if (request.gate == nullptr || proved) return {graph_.Make(Op::LOAD, {index}), nullptr};
+  UOp* zero = ConstNumber(graph_, storage->dtype(), 0);
+  return {S(graph_.Make(Op::LOAD, {index, zero, request.gate})), nullptr};
+}
+
+}  // namespace kiln::compiler

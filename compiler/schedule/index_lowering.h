@@ -1,0 +1,121 @@
+// Turns a value and indices into one scalar expression: movement ops become
+// index arithmetic, pads become gates, REDUCEs loop over RANGEs.
+#ifndef KILN_COMPILER_SCHEDULE_INDEX_LOWERING_H_
+#define KILN_COMPILER_SCHEDULE_INDEX_LOWERING_H_
+
+#include <memory>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
+#include "compiler/ir/graph.h"
+#include "compiler/rewrite/rewrite.h"
+
+namespace kiln::compiler {
+
+using Indices = absl::InlinedVector<UOp*, 6>;
+
+// The STOREs that a read stands behind, through AFTERs, in order of creation.
+using Version = std::vector<UOp*>;
+// `version` and the STOREs that the deps of `after` (an AFTER) stand for.
+Version WithDeps(const UOp* after, Version version);
+
+// A read of caller-visible storage, as it is once `version` has been stored.
+struct VersionedRead {
+  UOp* storage;
+  Version version;
+};
+
+// One kernel's lowering. Beyond it, no movement op is left and every node has
+// the shape ().
+class IndexLowering {
+ public:
+  // `homes`: each realised value and the storage that holds it; reads of these
+  // become loads. `root` itself is computed, even if it has a home. Both
+  // arguments must outlive the object.
+  IndexLowering(Graph& graph, Rewriter& simplify, const absl::flat_hash_map<UOp*, UOp*>& homes, UOp* root)
+      : graph_(graph), simplify_(simplify), homes_(homes), root_(root) {}
+
+  // `value` at `indices` (one a dimension), and whether it is there at all:
+  // null for always, else a bool that is false where it is Invalid.
+  struct Element {
+    UOp* value = nullptr;
+    UOp* valid = nullptr;
+  };
+  Element Lower(UOp* value, const Indices& indices, const Version& version);
+
+  // The flat position in `storage` that a movement chain `target` names at
+  // `indices`, and whether there is one (null for always).
+  Element LowerTarget(UOp* target, const Indices& indices);
+
+  // What was loaded: homes, and versions of the caller's storage.
+  const absl::flat_hash_set<UOp*>& homes_read() const { return homes_read_; }
+  const std::vector<VersionedRead>& reads() const { return reads_; }
+
+  // The row-major position of `indices` in a tensor of `shape`.
+  UOp* Flatten(const Shape& shape, const Indices& indices);
+
+ private:
+  struct Request {
+    UOp* uop;
+    Indices indices;
+    UOp* gate;                // null: always needed
+    const Version* version;
+    bool operator==(const Request&) const = default;
+    template <typename H>
+    friend H AbslHashValue(H h, const Request& r) {
+      return H::combine(std::move(h), r.uop, r.indices, r.gate, r.version);
+    }
+  };
+  struct Frame {
+    Request request;
+    std::vector<Element> got;
+    std::vector<UOp*> ranges;  // REDUCE: the loops made for it
+  };
+
+  // The next source the frame needs, or its result.
+  bool NextRequest(Frame& frame, Request& next);
+  Element Finish(Frame& frame);
+
+  bool NextMovement(Frame& frame, Request& next);
+  bool NextIndex(Frame& frame, Request& next);
+  bool NextStack(Frame& frame, Request& next);
+  bool NextBitcast(Frame& frame, Request& next);
+  bool NextReduce(Frame& frame, Request& next);
+  bool NextElementwise(Frame& frame, Request& next);
+
+  Element FinishPad(Frame& frame);
+  Element FinishIndex(Frame& frame);
+  Element FinishStack(Frame& frame);
+  Element FinishBitcast(Frame& frame);
+  Element FinishReduce(Frame& frame);
+  Element FinishElementwise(Frame& frame);
+
+  Element LoadFrom(UOp* storage, const Shape& shape, const Request& request);
+  const Version* Intern(Version version);
+
+  // -- Index arithmetic, simplified as it is made.
+  UOp* S(UOp* uop) { return simplify_.Rewrite(uop); }
+  UOp* Plus(UOp* a, int64_t b);
+  UOp* Times(UOp* a, int64_t b);
+  UOp* InRange(UOp* index, int64_t size);  // null: always
+  UOp* Both(UOp* a, UOp* b);               // of gates, where null is true
+
+  // Indices of a RESHAPE's source.
+  Indices Unreshape(const Shape& from, const Shape& to, const Indices& indices);
+  // Where a PAD's source lies, and in `inside` whether the indices are in it.
+  Indices Unpad(const UOp* pad, const Indices& indices, UOp*& inside);
+
+  Graph& graph_;
+  Rewriter& simplify_;
+  const absl::flat_hash_map<UOp*, UOp*>& homes_;
+  UOp* root_;
+  absl::flat_hash_map<Request, Element> done_;
+  std::vector<std::unique_ptr<Version>> versions_;
+  absl::flat_hash_set<UOp*> homes_read_;
+  std::vector<VersionedRead> reads_;
+};
+
+}  // namespace kiln::compiler
+
+#endif  // KILN_COMPILER_SCHEDULE_INDEX_LOWERING_H_

@@ -1,0 +1,293 @@
+// The part of IndexLowering that turns movement ops into index arithmetic.
+#include <algorithm>
+
+#include "base/check.h"
+#include "compiler/ir/build.h"
+#include "compiler/ir/infer.h"
+#include "compiler/schedule/index_lowering.h"
+
+namespace kiln::compiler {
+namespace {
+
+Shape Ints(const UOp* source) {
+  absl::StatusOr<Shape> ints = ConstInts(source);
+  KILN_CHECK(ints.ok());  // inference has read it before
+  return *std::move(ints);
+}
+
+}  // namespace
+
+// -- Arithmetic
+
+UOp* IndexLowering::Plus(UOp* a, int64_t b) { return b == 0 ? a : S(Add(graph_, a, Idx(graph_, b))); }
+UOp* IndexLowering::Times(UOp* a, int64_t b) { return b == 1 ? a : S(Mul(graph_, a, Idx(graph_, b))); }
+
+UOp* IndexLowering::InRange(UOp* index, int64_t size) {
+  UOp* condition = nullptr;
+  if (index->bounds().min < 0) condition = S(Not(graph_, Lt(graph_, index, Idx(graph_, 0))));
+  if (index->bounds().max >= size) condition = Both(condition, S(Lt(graph_, index, Idx(graph_, size))));
+  return condition;
+}
+
+UOp* IndexLowering::Both(UOp* a, UOp* b) {
+  if (a == nullptr || b == nullptr) return a == nullptr ? b : a;
+  UOp* both = S(And(graph_, a, b));
+  return both->IsConstInt(1) ? nullptr : both;
+}
+
+Indices IndexLowering::Unreshape(const Shape& from, const Shape& to, const Indices& indices) {
+  Indices result;
+  if (NumElements(from) == 0) return Indices(from.size(), Idx(graph_, 0));
+  // Axes whose sizes multiply to the same number form a group on their own, so
+  // that untouched axes keep their index without any division.
+  size_t i = 0, j = 0;
+  while (i < from.size()) {
+    if (from[i] == 1) {
+      result.push_back(Idx(graph_, 0));
+      ++i;
+      continue;
+    }
+    int64_t from_size = from[i], to_size = 1;
+    size_t from_end = i + 1;
+    UOp* flat = nullptr;
+    while (true) {
+      while (to_size < from_size || j == 0) {
+        if (j >= to.size()) break;
+        if (to[j] != 1) {
+          flat = flat == nullptr ? indices[j] : S(Add(graph_, Times(flat, to[j]), indices[j]));
+          to_size *= to[j];
+        }
+        ++j;
+        if (to_size >= from_size) break;
+      }
+      if (to_size == from_size) break;
+      KILN_CHECK(from_end < from.size());
+      from_size *= from[from_end++];
+    }
+    int64_t stride = from_size;
+    for (; i < from_end; ++i) {
+      stride /= from[i];
+      UOp* part = stride == 1 ? flat : S(graph_.Make(Op::FLOORDIV, {flat, Idx(graph_, stride)}));
+      result.push_back(S(graph_.Make(Op::FLOORMOD, {part, Idx(graph_, from[i])})));
+    }
+  }
+  return result;
+}
+
+Indices IndexLowering::Unpad(const UOp* pad, const Indices& indices, UOp*& inside) {
+  const Shape offset = Ints(pad->src(1));
+  const Shape& shape = pad->src(0)->shape();
+  Indices mine;
+  inside = nullptr;
+  for (size_t i = 0; i < indices.size(); ++i) {
+    mine.push_back(Plus(indices[i], -offset[i]));
+    inside = Both(inside, InRange(mine.back(), shape[i]));
+  }
+  return mine;
+}
+
+// -- Ops with one data source
+
+bool IndexLowering::NextMovement(Frame& frame, Request& next) {
+  if (!frame.got.empty()) return false;
+  const UOp* uop = frame.request.uop;
+  UOp* source = uop->src(0);
+  const Indices& indices = frame.request.indices;
+  const Shape& shape = source->shape();
+  Indices mine(shape.size());
+  UOp* gate = frame.request.gate;
+  switch (uop->op()) {
+    case Op::PERMUTE: {
+      const auto& order = uop->arg_as<AxesArg>().axes;
+      for (size_t i = 0; i < order.size(); ++i) mine[order[i]] = indices[i];
+      break;
+    }
+    case Op::FLIP: {
+      const auto& flags = uop->arg_as<AxesArg>().axes;
+      for (size_t i = 0; i < shape.size(); ++i) mine[i] = flags[i] ? Plus(Times(indices[i], -1), shape[i] - 1) : indices[i];
+      break;
+    }
+    case Op::RESHAPE: mine = Unreshape(shape, uop->shape(), indices); break;
+    case Op::EXPAND:
+      for (size_t i = 0; i < shape.size(); ++i) mine[i] = shape[i] == 1 ? Idx(graph_, 0) : indices[i];
+      break;
+    case Op::SHRINK: {
+      const Shape offset = Ints(uop->src(1));
+      for (size_t i = 0; i < shape.size(); ++i) mine[i] = Plus(indices[i], offset[i]);
+      break;
+    }
+    default: {
+      KILN_CHECK(uop->op() == Op::PAD);
+      UOp* inside = nullptr;
+      mine = Unpad(uop, indices, inside);
+      gate = Both(gate, inside);
+      break;
+    }
+  }
+  next = {source, std::move(mine), gate, frame.request.version};
+  return true;
+}
+
+IndexLowering::Element IndexLowering::FinishPad(Frame& frame) {
+  const UOp* uop = frame.request.uop;
+  UOp* inside = nullptr;
+  Unpad(uop, frame.request.indices, inside);
+  const Element source = frame.got[0];
+  if (inside == nullptr) return source;
+  if (const auto* fill = std::get_if<ConstArg>(&uop->arg())) {
+    UOp* value = S(Where(graph_, inside, source.value, graph_.Make(Op::CONST, {}, *fill)));
+    if (source.valid == nullptr) return {value, nullptr};
+    return {value, S(Where(graph_, inside, source.valid, ConstInt(graph_, DType::kBool, 1)))};
+  }
+  return {source.value, Both(source.valid, inside)};
+}
+
+// -- INDEX(T, i0, i1, ...): first the indices, then T where they point.
+
+bool IndexLowering::NextIndex(Frame& frame, Request& next) {
+  const UOp* uop = frame.request.uop;
+  const size_t count = uop->src().size() - 1;
+  const Request& request = frame.request;
+  if (frame.got.size() < count) {
+    size_t begin = 0;
+    for (size_t k = 0; k < frame.got.size(); ++k) begin += uop->src(k + 1)->shape().size();
+    UOp* index = uop->src(frame.got.size() + 1);
+    next = {index, Indices(request.indices.begin() + begin, request.indices.begin() + begin + index->shape().size()), request.gate,
+            request.version};
+    return true;
+  }
+  if (frame.got.size() > count) return false;
+  Indices mine;
+  UOp* gate = request.gate;
+  size_t begin = 0;
+  for (size_t k = 0; k < count; ++k) {
+    mine.push_back(S(Cast(graph_, frame.got[k].value, kIndexType)));
+    gate = Both(gate, Both(frame.got[k].valid, InRange(mine.back(), uop->src(0)->shape()[k])));
+    begin += uop->src(k + 1)->shape().size();
+  }
+  mine.insert(mine.end(), request.indices.begin() + begin, request.indices.end());
+  next = {uop->src(0), std::move(mine), gate, request.version};
+  return true;
+}
+
+IndexLowering::Element IndexLowering::FinishIndex(Frame& frame) {
+  const UOp* uop = frame.request.uop;
+  const Element source = frame.got.back();
+  UOp* inside = nullptr;
+  for (size_t k = 0; k + 1 < frame.got.size(); ++k) {
+    UOp* index = S(Cast(graph_, frame.got[k].value, kIndexType));
+    inside = Both(inside, Both(frame.got[k].valid, InRange(index, uop->src(0)->shape()[k])));
+  }
+  if (inside == nullptr) return source;
+  UOp* value = S(Where(graph_, inside, source.value, ConstNumber(graph_, uop->dtype(), 0)));
+  if (source.valid == nullptr) return {value, nullptr};
+  return {value, S(Where(graph_, inside, source.valid, ConstInt(graph_, DType::kBool, 1)))};
+}
+
+// -- STACK: each source where the leading index names it.
+
+bool IndexLowering::NextStack(Frame& frame, Request& next) {
+  const UOp* uop = frame.request.uop;
+  const Indices& indices = frame.request.indices;
+  const Indices inner(indices.begin() + 1, indices.end());
+  if (indices[0]->IsConst()) {
+    if (!frame.got.empty()) return false;
+    next = {uop->src(indices[0]->const_int()), inner, frame.request.gate, frame.request.version};
+    return true;
+  }
+  const size_t k = frame.got.size();
+  if (k == uop->src().size()) return false;
+  UOp* here = S(Not(graph_, graph_.Make(Op::CMPNE, {indices[0], Idx(graph_, static_cast<int64_t>(k))})));
+  next = {uop->src(k), inner, Both(frame.request.gate, here), frame.request.version};
+  return true;
+}
+
+IndexLowering::Element IndexLowering::FinishStack(Frame& frame) {
+  const Indices& indices = frame.request.indices;
+  if (indices[0]->IsConst()) return frame.got[0];
+  UOp* always = ConstInt(graph_, DType::kBool, 1);
+  const bool all_valid = std::all_of(frame.got.begin(), frame.got.end(), [](const Element& e) { return e.valid == nullptr; });
+  Element result = frame.got.back();
+  if (!all_valid && result.valid == nullptr) result.valid = always;
+  for (size_t k = frame.got.size() - 1; k-- > 0;) {
+    UOp* after = S(Lt(graph_, Idx(graph_, static_cast<int64_t>(k)), indices[0]));
+    result.value = S(Where(graph_, after, result.value, frame.got[k].value));
+    if (!all_valid) result.valid = S(Where(graph_, after, result.valid, frame.got[k].valid == nullptr ? always : frame.got[k].valid));
+  }
+  return result;
+}
+
+// -- BITCAST: items of another size are cut up or put together.
+
+bool IndexLowering::NextBitcast(Frame& frame, Request& next) {
+  const UOp* uop = frame.request.uop;
+  const int64_t from = ItemSize(uop->src(0)->dtype()), to = ItemSize(uop->dtype());
+  Indices mine = frame.request.indices;
+  const auto k = static_cast<int64_t>(frame.got.size());
+  if (k == std::max<int64_t>(1, to / from)) return false;
+  if (from > to) mine.back() = S(graph_.Make(Op::FLOORDIV, {mine.back(), Idx(graph_, from / to)}));
+  if (from < to) mine.back() = Plus(Times(mine.back(), to / from), k);
+  next = {uop->src(0), std::move(mine), frame.request.gate, frame.request.version};
+  return true;
+}
+
+IndexLowering::Element IndexLowering::FinishBitcast(Frame& frame) {
+  const UOp* uop = frame.request.uop;
+  const int from = ItemSize(uop->src(0)->dtype()), to = ItemSize(uop->dtype());
+  const DType small = UnsignedOfSize(std::min(from, to)), large = UnsignedOfSize(std::max(from, to));
+  auto as = [this](UOp* x, DType dtype) {
+    // A bool's byte is 0 or 1, and any other byte is true.
+    if (x->dtype() == DType::kBool) return S(Cast(graph_, x, dtype));
+    if (dtype == DType::kBool) return S(graph_.Make(Op::CMPNE, {x, ConstInt(graph_, x->dtype(), 0)}));
+    return S(Bitcast(graph_, x, dtype));
+  };
+  UOp* valid = nullptr;
+  for (const Element& element : frame.got) valid = Both(valid, element.valid);
+  if (from == to) return {as(as(frame.got[0].value, small), uop->dtype()), valid};
+  if (from > to) {
+    UOp* byte_index = S(graph_.Make(Op::FLOORMOD, {frame.request.indices.back(), Idx(graph_, from / to)}));
+    UOp* count = S(Cast(graph_, Times(byte_index, 8 * to), large));
+    UOp* part = S(graph_.Make(Op::SHR, {as(frame.got[0].value, large), count}));
+    return {as(S(Cast(graph_, part, small)), uop->dtype()), valid};
+  }
+  UOp* whole = nullptr;
+  for (size_t k = 0; k < frame.got.size(); ++k) {
+    UOp* part = S(Cast(graph_, as(frame.got[k].value, small), large));
+    part = S(graph_.Make(Op::SHL, {part, ConstInt(graph_, large, static_cast<int64_t>(8 * from * k))}));
+    whole = whole == nullptr ? part : S(graph_.Make(Op::OR, {whole, part}));
+  }
+  return {as(whole, uop->dtype()), valid};
+}
+
+// -- Targets of STOREs
+
+IndexLowering::Element IndexLowering::LowerTarget(UOp* target, const Indices& indices) {
+  Indices mine = indices;
+  UOp* valid = nullptr;
+  while (target->op() != Op::PARAM && target->op() != Op::BUFFER) {
+    if (target->op() == Op::INDEX) {
+      // Its indices are values of their own.
+      Indices source;
+      size_t begin = 0;
+      for (size_t k = 1; k < target->src().size(); ++k) {
+        UOp* index = target->src(k);
+        const size_t rank = index->shape().size();
+        const Element lowered = Lower(index, Indices(mine.begin() + begin, mine.begin() + begin + rank), {});
+        source.push_back(S(Cast(graph_, lowered.value, kIndexType)));
+        valid = Both(valid, Both(lowered.valid, InRange(source.back(), target->src(0)->shape()[k - 1])));
+        begin += rank;
+      }
+      source.insert(source.end(), mine.begin() + begin, mine.end());
+      mine = std::move(source);
+    } else if (target->op() != Op::AFTER) {
+      Frame frame{{target, mine, nullptr, nullptr}, {}, {}};
+      Request next;
+      KILN_CHECK(NextMovement(frame, next));
+      mine = next.indices;
+    }
+    target = target->src(0);
+  }
+  return {Flatten(target->shape(), mine), valid};
+}
+
+}  // namespace kiln::compiler

@@ -1,0 +1,163 @@
+#include "compiler/schedule/realize.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/hash/hash.h"
+
+namespace kiln::compiler {
+namespace {
+
+// One way in which a kernel reaches a value: through which movement ops, and
+// how many times in all it evaluates it.
+struct Access {
+  uint64_t path;  // equal for accesses that use equal indices in one kernel
+  double evaluations;
+  bool inside_reduce;
+};
+
+// More accesses than this are not told apart: the value is realised if it costs
+// anything. This bounds the work of lowering, too: without it, a chain of
+// x[i] + x[i+1] doubles its accesses at every link.
+constexpr size_t kMaxAccesses = 8;
+
+// Cost of evaluating one element, in units of one simple instruction.
+double OpCost(const UOp* uop) {
+  switch (uop->op()) {
+    case Op::EXP2:
+    case Op::LOG2:
+    case Op::SIN: return 20;
+    case Op::POW: return 40;
+    case Op::THREEFRY: return 60;
+    case Op::SQRT:
+    case Op::FDIV:
+    case Op::RECIPROCAL: return 6;
+    case Op::FLOORDIV:
+    case Op::FLOORMOD:
+    case Op::CDIV:
+    case Op::CMOD: return 12;
+    case Op::STACK: return static_cast<double>(uop->src().size());
+    case Op::PAD:
+    case Op::INDEX: return 2;
+    default: return IsElementwise(uop->op()) ? 1 : 0;
+  }
+}
+
+constexpr double kLoadCost = 1;
+constexpr double kStoreCost = 2;
+
+double Size(const UOp* uop) { return static_cast<double>(NumElements(uop->shape())); }
+
+// The data sources of a node, without shapes and offsets.
+absl::Span<UOp* const> DataSources(const UOp* uop) {
+  switch (uop->op()) {
+    case Op::PARAM:
+    case Op::BUFFER: return {};
+    case Op::RESHAPE:
+    case Op::EXPAND:
+    case Op::PAD:
+    case Op::SHRINK:
+    case Op::REDUCE: return uop->src().subspan(0, 1);
+    default: return uop->src();
+  }
+}
+
+// Reads of these are loads, whatever lies beneath.
+bool EndsFusion(Op op) { return op == Op::PARAM || op == Op::BUFFER || op == Op::BINARY || op == Op::LOAD || op == Op::REDUCE; }
+
+// Cost of one element when everything down to buffers, reductions and loads is
+// computed on the spot.
+absl::flat_hash_map<UOp*, double> FusedCosts(absl::Span<UOp* const> order) {
+  absl::flat_hash_map<UOp*, double> cost;
+  for (UOp* uop : order) {
+    if (EndsFusion(uop->op())) {
+      cost[uop] = kLoadCost;
+      continue;
+    }
+    double sum = OpCost(uop);
+    for (UOp* source : DataSources(uop)) sum += cost[source];
+    cost[uop] = std::min(sum, 1e6);
+  }
+  return cost;
+}
+
+void Merge(std::vector<Access>& accesses, const Access& access) {
+  for (Access& known : accesses) {
+    if (known.path == access.path) return;
+  }
+  accesses.push_back(access);
+}
+
+// How `user`'s access becomes an access of its source number `slot`.
+Access Through(const UOp* user, size_t slot, const Access& access) {
+  const UOp* source = user->src(slot);
+  Access result = access;
+  const bool same_indices =
+      (IsElementwise(user->op()) && source->shape() == user->shape()) || user->op() == Op::AFTER || user->op() == Op::GETTUPLE;
+  if (!same_indices) result.path = absl::HashOf(access.path, user, slot);
+  if (user->op() == Op::REDUCE) {
+    result.evaluations *= std::max(1.0, Size(source) / std::max(1.0, Size(user)));
+    result.inside_reduce = true;
+  }
+  return result;
+}
+
+}  // namespace
+
+absl::flat_hash_set<UOp*> ChooseRealized(UOp* sink) {
+  const std::vector<UOp*> order = Toposort(sink);
+  const absl::flat_hash_map<UOp*, double> cost = FusedCosts(order);
+  absl::flat_hash_map<UOp*, int> users;
+  absl::flat_hash_set<UOp*> stored_as_is;
+  for (UOp* uop : order) {
+    for (UOp* source : DataSources(uop)) ++users[source];
+    if (uop->op() == Op::STORE && uop->src(0)->shape() == uop->src(1)->shape()) stored_as_is.insert(uop->src(1));
+  }
+
+  absl::flat_hash_set<UOp*> realized;
+  absl::flat_hash_map<UOp*, std::vector<Access>> accesses;
+  for (size_t i = order.size(); i-- > 0;) {  // users before their sources
+    UOp* uop = order[i];
+    std::vector<Access>& mine = accesses[uop];
+    if (uop->op() == Op::STORE) {
+      mine = {{absl::HashOf(uop), Size(uop->src(0)), false}};
+    } else if (uop->dtype() != DType::kVoid && !mine.empty()) {
+      double evaluations = 0;
+      bool inside_reduce = false;
+      for (const Access& access : mine) {
+        evaluations += access.evaluations;
+        inside_reduce |= access.inside_reduce;
+      }
+      const double size = Size(uop);
+      bool realize = false;
+      if (uop->op() == Op::LOAD) {
+        realize = true;
+      } else if (uop->op() == Op::REDUCE) {
+        realize = mine.size() > 1 || evaluations > size || inside_reduce;
+      } else if (IsElementwise(uop->op()) || uop->op() == Op::INDEX) {
+        const double once = cost.at(uop);
+        const double recompute = evaluations * (once - 2 * kLoadCost);
+        const double store = size * (once + kStoreCost + 2 * kLoadCost);
+        realize = (evaluations > size && recompute > store) || (mine.size() > kMaxAccesses && once > kLoadCost);
+      }
+      // A LOAD that is only stored needs no buffer in between.
+      if (uop->op() == Op::LOAD && users[uop] == 1 && stored_as_is.contains(uop)) realize = false;
+      if (realize) {
+        realized.insert(uop);
+        mine = {{absl::HashOf(uop, 1), size, false}};
+      }
+    }
+    if (mine.size() > kMaxAccesses) mine.resize(kMaxAccesses + 1);
+    const absl::Span<UOp* const> sources = DataSources(uop);
+    const std::vector<Access> passed_on = mine;
+    for (size_t slot = 0; slot < sources.size(); ++slot) {
+      if (uop->op() == Op::STORE && slot == 0) continue;                       // the target is not read
+      if (uop->op() == Op::AFTER && slot > 0) continue;                        // order only
+      for (const Access& access : passed_on) Merge(accesses[sources[slot]], Through(uop, slot, access));
+    }
+  }
+  return realized;
+}
+
+}  // namespace kiln::compiler

@@ -1,0 +1,22 @@
+// Chooses the realisation points of a function: which values get a buffer, and
+// so where one kernel ends and the next begins. Everything else is computed
+// inside the kernels that use it.
+#ifndef KILN_COMPILER_SCHEDULE_REALIZE_H_
+#define KILN_COMPILER_SCHEDULE_REALIZE_H_
+
+#include "absl/container/flat_hash_set.h"
+#include "compiler/ir/graph.h"
+
+namespace kiln::compiler {
+
+// The values of `sink` (a Callify'd SINK) to realise, besides its STOREs.
+//
+// A cost model decides: for each value, how often would the kernels that use it
+// evaluate it, and what would storing and reading it cost instead? LOADs are
+// always realised. REDUCEs are, unless exactly one kernel needs each of their
+// elements at most once, outside any other reduction.
+absl::flat_hash_set<UOp*> ChooseRealized(UOp* sink);
+
+}  // namespace kiln::compiler
+
+#endif  // KILN_COMPILER_SCHEDULE_REALIZE_H_
