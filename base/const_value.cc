@@ -66,7 +66,7 @@ absl::StatusOr<uint64_t> FromInteger(v1::DType dtype, __int128 value) {
   if (IsFloat(dtype)) {
     const double number = static_cast<double>(value);
     if (static_cast<__int128>(number) != value) return DoesNotFit(dtype, absl::StrCat(text, " (as an integer; write it as f)"));
-    return FloatBitsFromDouble(dtype, number);
+    return FloatToBits(dtype, number);
   }
   const IntRange range = RangeOf(dtype);
   if (value < range.min || value > range.max) return DoesNotFit(dtype, text);
@@ -76,7 +76,7 @@ absl::StatusOr<uint64_t> FromInteger(v1::DType dtype, __int128 value) {
 absl::StatusOr<uint64_t> FromDouble(v1::DType dtype, double value) {
   if (IsFloat(dtype)) {
     if (value != value) value = std::numeric_limits<double>::quiet_NaN();
-    return FloatBitsFromDouble(dtype, value);
+    return FloatToBits(dtype, value);
   }
   if (!(value >= -9223372036854775808.0 && value < 18446744073709551616.0) || value != static_cast<double>(static_cast<__int128>(value))) {
     return DoesNotFit(dtype, absl::StrCat(value));

@@ -1,4 +1,8 @@
-// The one value behind the several spellings of a CONST on the wire.
+// A scalar constant in its one canonical form.
+//
+// The wire lets a client write one value in several ways: the float32 1 as f,
+// as i, as bits. CanonicalConst maps every spelling of a value to the same
+// ConstValue, so equal constants compare, hash and print alike.
 #ifndef KILN_BASE_CONST_VALUE_H_
 #define KILN_BASE_CONST_VALUE_H_
 
@@ -12,16 +16,31 @@ namespace kiln {
 
 struct ConstValue {
   v1::DType dtype = v1::DTYPE_UNSPECIFIED;
-  // Signed integers sign-extended to 64 bits, all else zero-extended; a weak
-  // integer is int64, a weak float float64.
-  uint64_t bits = 0;
+
+  // The poison value; then `bits` is 0 and `decimal` empty.
   bool invalid = false;
-  // A weak integer outside int64, in decimal without leading zeros; else empty.
+
+  // bool: 0 or 1. Signed integers and WEAKINT: sign-extended to 64 bits.
+  // Unsigned integers: zero-extended. Floats: the IEEE pattern, zero-extended;
+  // WEAKFLOAT as float64.
+  uint64_t bits = 0;
+
+  // A WEAKINT that does not fit int64: an optional '-', then digits without
+  // leading zeros. Empty otherwise, and then `bits` holds the value.
   std::string decimal;
+
+  bool operator==(const ConstValue&) const = default;
 };
 
-// BAD_ARGUMENT if no value is set or it does not fit the dtype.
-absl::StatusOr<ConstValue> CanonicalConst(const v1::ConstArg& wire);
+// The rules, by class of `dtype`:
+//   bool      b; or a number that is 0 or 1
+//   integers  i, u, decimal, bits (the pattern, zero above the width), b; or an
+//             f without a fraction; the value must be in the dtype's range
+//   WEAKINT   the same, with no range; bits means int64
+//   floats    f, i, u, b, rounded to nearest even; or bits (zero above the width)
+// BAD_ARGUMENT for a missing value, a dtype that has no scalars (void), a value
+// out of range, a malformed decimal, or `invalid: false`.
+absl::StatusOr<ConstValue> CanonicalConst(const v1::ConstArg& arg);
 
 }  // namespace kiln
 

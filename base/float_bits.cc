@@ -52,7 +52,7 @@ uint64_t QuietNan(const Format& f, uint64_t sign, uint64_t payload52) {
 
 }  // namespace
 
-double DoubleFromFloatBits(v1::DType dtype, uint64_t bits) {
+double BitsToFloat(v1::DType dtype, uint64_t bits) {
   const Format f = FormatOf(dtype);
   if (f.mantissa_bits == 52) return std::bit_cast<double>(bits);
   const bool negative = (bits >> (f.exponent_bits + f.mantissa_bits)) & 1;
@@ -71,7 +71,7 @@ double DoubleFromFloatBits(v1::DType dtype, uint64_t bits) {
   return negative ? -value : value;
 }
 
-uint64_t FloatBitsFromDouble(v1::DType dtype, double value) {
+uint64_t FloatToBits(v1::DType dtype, double value) {
   const Format f = FormatOf(dtype);
   const auto wide = std::bit_cast<uint64_t>(value);
   if (f.mantissa_bits == 52) return wide;

@@ -1,5 +1,11 @@
-// Floats of every width as IEEE bits: exact to double, and from double rounded
-// to nearest even, once.
+// IEEE bit patterns of every float dtype, to and from double.
+//
+// Rounding is to nearest, ties to even, in one step: no detour over a wider
+// format, so no double rounding. Denormals are exact both ways. NaN in gives
+// the format's positive quiet NaN out. Past the greatest finite value:
+// float64, float32, float16 and bfloat16 give infinity; the 8-bit floats
+// saturate a finite value and keep an infinite one, which is NaN in those that
+// have no infinity (e4m3 and both fnuz). fnuz formats have no -0: it is 0.
 #ifndef KILN_BASE_FLOAT_BITS_H_
 #define KILN_BASE_FLOAT_BITS_H_
 
@@ -9,14 +15,29 @@
 
 namespace kiln {
 
-// `dtype` is a float type; WEAKFLOAT counts as FLOAT64. Bits beyond the type's
-// width are ignored.
-double DoubleFromFloatBits(v1::DType dtype, uint64_t bits);
+// Whether the functions below take `dtype`: every float dtype, and WEAKFLOAT,
+// which is float64.
+bool IsFloatDType(v1::DType dtype);
 
-// The nearest value of `dtype`. Overflow gives infinity, or for float8 the
-// greatest finite value; NaN gives a quiet NaN, with the upper bits of its
-// payload.
-uint64_t FloatBitsFromDouble(v1::DType dtype, double value);
+// The bit pattern in the low bits, the others zero. `dtype` must be a float.
+uint64_t FloatToBits(v1::DType dtype, double value);
+// Rounded from the integer itself: 2^63 or more loses nothing on the way.
+uint64_t SignedToFloatBits(v1::DType dtype, int64_t value);
+uint64_t UnsignedToFloatBits(v1::DType dtype, uint64_t value);
+
+// The exact value; every format's values are doubles. NaN payloads of float32
+// and float64 survive as far as the host's conversion keeps them. Bits above
+// the format's width are ignored.
+double BitsToFloat(v1::DType dtype, uint64_t bits);
+
+// The positive quiet NaN.
+uint64_t QuietNanBits(v1::DType dtype);
+
+// The 16-bit formats by name, for code that handles buffers of them.
+uint16_t DoubleToHalf(double value);
+double HalfToDouble(uint16_t bits);
+uint16_t DoubleToBfloat(double value);
+double BfloatToDouble(uint16_t bits);
 
 }  // namespace kiln
 

@@ -167,8 +167,8 @@ uint64_t Reinterpret(DType from, DType to, uint64_t bits) {
 
 }  // namespace
 
-double FloatValue(DType dtype, uint64_t bits) { return DoubleFromFloatBits(ToWire(dtype), bits); }
-uint64_t FloatBits(DType dtype, double value) { return FloatBitsFromDouble(ToWire(dtype), value); }
+double FloatValue(DType dtype, uint64_t bits) { return BitsToFloat(ToWire(dtype), bits); }
+uint64_t FloatBits(DType dtype, double value) { return FloatToBits(ToWire(dtype), value); }
 
 uint64_t EvalScalar(Op op, DType from, DType to, absl::Span<const uint64_t> operands) {
   if (op == Op::WHERE) return operands[0] != 0 ? operands[1] : operands[2];

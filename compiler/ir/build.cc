@@ -25,7 +25,7 @@ UOp* ConstInt(Graph& graph, DType dtype, int64_t value) {
 
 UOp* ConstNumber(Graph& graph, DType dtype, double value) {
   if (IsIntOrBool(dtype)) return ConstInt(graph, dtype, static_cast<int64_t>(value));
-  return ConstBits(graph, dtype, FloatBitsFromDouble(ToWire(dtype), value));
+  return ConstBits(graph, dtype, FloatToBits(ToWire(dtype), value));
 }
 
 UOp* Identity(Graph& graph, Op fold, DType dtype) {

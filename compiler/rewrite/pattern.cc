@@ -12,7 +12,7 @@ bool IsNumber(const UOp* uop, int value) {
   const uint64_t bits = uop->arg_as<ConstArg>().bits;
   if (uop->dtype() == DType::kBool) return value >= 0 && bits == static_cast<uint64_t>(value);
   if (IsInt(uop->dtype())) return bits == WrapInt(uop->dtype(), static_cast<uint64_t>(value));
-  return bits == FloatBitsFromDouble(ToWire(uop->dtype()), value);
+  return bits == FloatToBits(ToWire(uop->dtype()), value);
 }
 
 template <int value>
