@@ -1,0 +1,164 @@
+// Building a UOp graph, node by node, on the client.
+//
+//   Graph graph;
+//   Tensor x = graph.Param(0, v1::FLOAT32, {32, 64}, "x");
+//   Tensor w = graph.Param(1, v1::FLOAT32, {64, 10}, "w");
+//   graph.Output(Softmax(Matmul(x, w), -1));
+//   absl::StatusOr<v1::Graph> message = graph.Build();
+//
+// The functions that make tensors from tensors are in elementwise.h, movement.h,
+// reduce.h, nn.h and conv.h (ops.h has them all). Each is a composition of
+// tinyspec's core ops; nothing is computed here.
+//
+// Errors: a function never fails where it is called. The first mistake (shapes
+// that do not fit, dtypes that differ) is kept in the Graph and returned by
+// Build(); its result is an invalid Tensor, and what is made from that is invalid
+// too. So a whole model is written without a check and checked once.
+//
+// Equal nodes are one node: writing the same expression twice costs nothing.
+// Threads: one Graph is used by one thread at a time.
+#ifndef KILN_CLIENT_CPP_GRAPH_H_
+#define KILN_CLIENT_CPP_GRAPH_H_
+
+#include <cstdint>
+#include <deque>
+#include <string>
+#include <type_traits>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "client/cpp/dtype.h"
+#include "kiln/v1/error.pb.h"
+#include "kiln/v1/graph.pb.h"
+
+namespace kiln::client {
+
+class Graph;
+
+// One value of a graph: a small handle, copied freely. It must not outlive its
+// Graph.
+class Tensor {
+ public:
+  Tensor() = default;
+
+  bool valid() const { return graph_ != nullptr && node_ != kNone; }
+  // Null only for a default-made Tensor.
+  Graph* graph() const { return graph_; }
+  // Its index among the Graph's nodes, before Build() renumbers.
+  uint32_t node() const { return node_; }
+
+  // UNSPECIFIED and () for an invalid tensor.
+  v1::DType dtype() const;
+  const Shape& shape() const;
+  int64_t rank() const { return static_cast<int64_t>(shape().size()); }
+  // Size of an axis; negative counts from the last. 0 if there is no such axis.
+  int64_t dim(int64_t axis) const;
+
+  // Names the node in the server's error messages.
+  Tensor Tag(absl::string_view tag) const;
+
+ private:
+  friend class Graph;
+  static constexpr uint32_t kNone = ~uint32_t{0};
+  Tensor(Graph* graph, uint32_t node) : graph_(graph), node_(node) {}
+
+  Graph* graph_ = nullptr;
+  uint32_t node_ = kNone;
+};
+
+// A number of C++, before it has met a tensor and taken its dtype.
+class Scalar {
+ public:
+  template <typename T, typename = std::enable_if_t<std::is_arithmetic_v<T>>>
+  Scalar(T value) : real_(static_cast<double>(value)) {  // NOLINT: implicit on purpose
+    if constexpr (std::is_integral_v<T>) {
+      integral_ = true;
+      if constexpr (std::is_signed_v<T>) negative_ = value < 0;
+      bits_ = static_cast<uint64_t>(value);
+    }
+  }
+
+  // The constant's wire form in `dtype`; BAD_ARGUMENT if the type does not hold
+  // it (a fraction in an integer, 300 in a uint8). Floats round to nearest.
+  absl::StatusOr<v1::ConstArg> In(v1::DType dtype) const;
+
+ private:
+  double real_;
+  bool integral_ = false;
+  bool negative_ = false;
+  uint64_t bits_ = 0;  // Two's complement, if integral.
+};
+
+class Graph {
+ public:
+  Graph() = default;
+  Graph(const Graph&) = delete;
+  Graph& operator=(const Graph&) = delete;
+
+  // -- Leaves
+  // An argument of the program. One slot has one dtype and shape.
+  Tensor Param(uint32_t slot, v1::DType dtype, const Shape& shape, absl::string_view name = "");
+  Tensor Constant(Scalar value, v1::DType dtype);
+  // One element after the other, as a rank-1 tensor; for short lists.
+  Tensor Constants(const std::vector<double>& values, v1::DType dtype);
+  Tensor Full(const Shape& shape, Scalar value, v1::DType dtype);
+  Tensor Zeros(const Shape& shape, v1::DType dtype) { return Full(shape, 0, dtype); }
+  Tensor Ones(const Shape& shape, v1::DType dtype) { return Full(shape, 1, dtype); }
+  // 0, 1, ..., count - 1.
+  Tensor Arange(int64_t count, v1::DType dtype = v1::INT32);
+
+  // -- Effects and results
+  // Updates `param` in place when the program has run. As a result (Output) it is
+  // the parameter itself; used in later nodes it is the value after the update.
+  Tensor Assign(Tensor param, Tensor value);
+  // Makes a value result number N, counting calls from 0.
+  void Output(Tensor value);
+  // Updates a parameter with no result to show for it.
+  void Update(Tensor param, Tensor value);
+
+  // The graph as a message: only the nodes the results and updates need, the
+  // root TUPLE last. Or the first error.
+  absl::StatusOr<v1::Graph> Build() const;
+  const absl::Status& status() const { return status_; }
+
+  // -- For functions that make ops
+  // A node of this type; its sources must be nodes of this graph.
+  Tensor Node(v1::UOp uop, v1::DType dtype, Shape shape);
+  // The op alone: sources, no argument.
+  Tensor Node(v1::Op op, const std::vector<uint32_t>& sources, v1::DType dtype, Shape shape);
+  // A shape or offset as a source: a STACK of integers.
+  uint32_t ShapeSource(const Shape& shape);
+  // Keeps the error if it is the first; returns an invalid tensor.
+  Tensor Fail(v1::ErrorCode code, absl::string_view function, absl::string_view message);
+  Tensor Fail(absl::Status status);
+
+ private:
+  friend class Tensor;
+  struct Info {
+    v1::UOp uop;
+    v1::DType dtype;
+    Shape shape;
+  };
+  struct Slot {
+    v1::DType dtype;
+    Shape shape;
+  };
+
+  // True, or false with an error kept: `param` must be a PARAM, the types equal.
+  bool CheckAssign(absl::string_view function, Tensor param, Tensor value);
+
+  // A deque, for shape() hands out references that must outlive later nodes.
+  std::deque<Info> nodes_;
+  // From a node's serialized content to its index.
+  absl::flat_hash_map<std::string, uint32_t> interned_;
+  absl::flat_hash_map<uint32_t, Slot> slots_;
+  // The root's sources.
+  std::vector<uint32_t> outputs_;
+  absl::Status status_;
+};
+
+}  // namespace kiln::client
+
+#endif  // KILN_CLIENT_CPP_GRAPH_H_

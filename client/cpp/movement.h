@@ -1,0 +1,56 @@
+// Moving elements: nothing is computed, only where each element is found.
+// Axes may be negative: they count from the last.
+#ifndef KILN_CLIENT_CPP_MOVEMENT_H_
+#define KILN_CLIENT_CPP_MOVEMENT_H_
+
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include "client/cpp/graph.h"
+
+namespace kiln::client {
+
+// One (before, after) or (begin, end) an axis.
+using AxisRanges = std::vector<std::pair<int64_t, int64_t>>;
+
+// -- tinyspec's ops
+// Row-major; one axis may be -1: whatever is left.
+Tensor Reshape(Tensor x, Shape shape);
+Tensor Permute(Tensor x, const std::vector<int64_t>& axes);
+// Stretches axes of size 1; -1 keeps an axis. The rank stays.
+Tensor Expand(Tensor x, Shape shape);
+// Adds `before` and `after` elements of value `fill` to every axis.
+Tensor Pad(Tensor x, const AxisRanges& padding, Scalar fill = 0);
+// Keeps [begin, end) of every axis.
+Tensor Shrink(Tensor x, const AxisRanges& ranges);
+Tensor Flip(Tensor x, const std::vector<int64_t>& axes);
+// Indexes the leading axes. An index of shape () drops its axis, one of (k,)
+// makes it k. An index out of range reads 0.
+Tensor Index(Tensor x, const std::vector<Tensor>& indices);
+// Joins equal shapes along a new axis.
+Tensor Stack(const std::vector<Tensor>& tensors, int64_t axis = 0);
+
+// -- Made from them
+Tensor BroadcastTo(Tensor x, const Shape& shape);
+Tensor Transpose(Tensor x, int64_t axis_a = -2, int64_t axis_b = -1);
+// x[begin:end:step] along one axis. Bounds count from the end if negative and are
+// clipped; step is at least 1.
+Tensor Slice(Tensor x, int64_t axis, int64_t begin, int64_t end, int64_t step = 1);
+Tensor Squeeze(Tensor x, int64_t axis);
+Tensor Unsqueeze(Tensor x, int64_t axis);
+// Joins the axes from `first` on into one.
+Tensor Flatten(Tensor x, int64_t first = 0);
+// Joins along an axis there is. Pads with zeros and adds, so -0 becomes 0.
+Tensor Concat(const std::vector<Tensor>& tensors, int64_t axis);
+Tensor Repeat(Tensor x, const std::vector<int64_t>& counts);
+// Rows of an axis, chosen by a rank-1 tensor of integers.
+Tensor IndexSelect(Tensor x, int64_t axis, Tensor ids);
+
+// `axis` as 0 <= axis < rank; keeps an error in the graph and returns -1 if there
+// is none such.
+int64_t CheckAxis(Graph& graph, const char* function, int64_t axis, int64_t rank);
+
+}  // namespace kiln::client
+
+#endif  // KILN_CLIENT_CPP_MOVEMENT_H_
