@@ -1,0 +1,217 @@
+#include "server/config.h"
+
+#include <CLI/CLI.hpp>
+#include <fstream>
+#include <iterator>
+#include <map>
+#include <memory>
+#include <set>
+#include <sstream>
+#include <string>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
+#include "absl/strings/str_split.h"
+#include "base/check.h"
+#include "base/error.h"
+#include "compiler/options.h"
+#include "google/protobuf/descriptor.h"
+#include "google/protobuf/io/tokenizer.h"
+#include "google/protobuf/text_format.h"
+
+namespace kiln::server {
+namespace {
+
+using google::protobuf::FieldDescriptor;
+using google::protobuf::Message;
+
+constexpr char kTeaching[] =
+    "kilnd compiles UOp graphs that clients send over gRPC, keeps their data on devices and runs them.\n\n"
+    "  kilnd --listen=127.0.0.1:0 --port_file=/tmp/kiln.port   a free port, written where a script finds it\n"
+    "  kilnd --config=kiln.txtpb --check_config                is this file good, and what does it come to?\n\n"
+    "A setting comes from its flag, else from its environment variable (KILN_ and the flag's name in capitals),\n"
+    "else from the --config file (kiln.v1.ServerConfig as textproto), else from the default shown.\n"
+    "SIGTERM or SIGINT stops the server gently: requests that run may finish.";
+
+absl::Status BadSetting(absl::string_view path, absl::string_view message) {
+  v1::ErrorDetail detail;
+  detail.set_code(v1::BAD_ARGUMENT);
+  detail.set_field(std::string(path));
+  return MakeError(detail, absl::StrCat(path, ": ", message));
+}
+
+// Sets the scalar field at `path` from text.
+absl::Status SetField(Message& root, absl::string_view path, absl::string_view text) {
+  Message* message = &root;
+  const FieldDescriptor* field = nullptr;
+  for (absl::string_view name : absl::StrSplit(path, '.')) {
+    if (field != nullptr) message = message->GetReflection()->MutableMessage(message, field);
+    field = message->GetDescriptor()->FindFieldByName(std::string(name));
+    KILN_CHECK(field != nullptr);
+  }
+  const google::protobuf::Reflection* reflection = message->GetReflection();
+  switch (field->cpp_type()) {
+    case FieldDescriptor::CPPTYPE_STRING:
+      reflection->SetString(message, field, std::string(text));
+      return absl::OkStatus();
+    case FieldDescriptor::CPPTYPE_BOOL: {
+      bool value;
+      if (!absl::SimpleAtob(text, &value)) return BadSetting(path, absl::StrCat("\"", text, "\" is not true or false"));
+      reflection->SetBool(message, field, value);
+      return absl::OkStatus();
+    }
+    case FieldDescriptor::CPPTYPE_UINT32: {
+      uint32_t value;
+      if (!absl::SimpleAtoi(text, &value)) return BadSetting(path, absl::StrCat("\"", text, "\" is no 32-bit count"));
+      reflection->SetUInt32(message, field, value);
+      return absl::OkStatus();
+    }
+    case FieldDescriptor::CPPTYPE_UINT64: {
+      uint64_t value;
+      if (!absl::SimpleAtoi(text, &value)) return BadSetting(path, absl::StrCat("\"", text, "\" is no 64-bit count"));
+      reflection->SetUInt64(message, field, value);
+      return absl::OkStatus();
+    }
+    default:
+      KILN_CHECK(!"ServerConfig has a field type that settings cannot express");
+  }
+  return absl::OkStatus();
+}
+
+// Keeps the first fault and its place.
+class FirstError : public google::protobuf::io::ErrorCollector {
+ public:
+  void AddError(int line, int column, const std::string& message) override {
+    if (text.empty()) text = absl::StrCat("line ", line + 1, ", column ", column + 1, ": ", message);
+  }
+  std::string text;
+};
+
+absl::Status MergeFile(const std::string& path, v1::ServerConfig& config) {
+  std::ifstream file(path);
+  if (!file) return BadSetting("config", absl::StrCat("cannot read ", path));
+  const std::string text((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
+  FirstError error;
+  google::protobuf::TextFormat::Parser parser;
+  parser.RecordErrorsTo(&error);
+  v1::ServerConfig from_file;
+  if (!parser.ParseFromString(text, &from_file)) return BadSetting("config", absl::StrCat(path, ", ", error.text));
+  config.MergeFrom(from_file);
+  return absl::OkStatus();
+}
+
+std::string FlagName(absl::string_view path) { return absl::StrReplaceAll(path, {{".", "_"}}); }
+
+bool IsBool(absl::string_view path) {
+  const FieldDescriptor* field = v1::ServerConfig::descriptor()->FindFieldByName(std::string(path));
+  return field != nullptr && field->cpp_type() == FieldDescriptor::CPPTYPE_BOOL;
+}
+
+}  // namespace
+
+const std::vector<ConfigRow>& ConfigRows() {
+  static const auto* rows = new std::vector<ConfigRow>{
+      {"listen", "127.0.0.1:7437", "host:port to serve on; port 0 takes a free one"},
+      {"cpu_threads", "0", "worker threads of the CPU device; 0 is one a core"},
+      {"cpu_memory_bytes", "0", "most bytes the CPU device hands out; 0 is 80% of the machine's"},
+      {"program_cache_bytes", "1073741824", "most bytes of compiled programs kept in memory"},
+      {"compile_threads", "0", "threads that compile; 0 is one a core, at most 4"},
+      {"graph_limits.max_nodes", "200000", "most nodes of a graph"},
+      {"graph_limits.max_bytes", "67108864", "most bytes of a serialized graph"},
+      {"graph_limits.max_depth", "100000", "longest path through a graph"},
+      {"log_level", "info", "trace, debug, info, warn or error"},
+      {"drain_seconds", "30", "how long SIGTERM waits for requests that run"},
+      {"profile_jit", "false", "register generated code with perf and gdb"},
+      {"insecure", "false", "serve without authentication on an address that is not loopback"},
+      {"no_reflection", "false", "hide the reflection service"},
+  };
+  return *rows;
+}
+
+v1::ServerConfig DefaultConfig() {
+  v1::ServerConfig config;
+  for (const ConfigRow& row : ConfigRows()) KILN_CHECK(SetField(config, row.path, row.fallback).ok());
+  return config;
+}
+
+bool IsLoopback(absl::string_view listen) {
+  if (absl::StartsWith(listen, "unix:")) return true;
+  const absl::string_view host = listen.substr(0, listen.rfind(':'));
+  // "127.example.com" is a name like any other.
+  const bool numeric = host.find_first_not_of("0123456789.") == absl::string_view::npos;
+  return host == "localhost" || host == "[::1]" || (numeric && absl::StartsWith(host, "127."));
+}
+
+absl::Status CheckConfig(const v1::ServerConfig& config) {
+  const absl::string_view listen = config.listen();
+  const size_t colon = listen.rfind(':');
+  uint32_t port = 0;
+  if (!absl::StartsWith(listen, "unix:") && (colon == absl::string_view::npos || colon == 0 ||
+                                             !absl::SimpleAtoi(listen.substr(colon + 1), &port) || port > 65535)) {
+    return BadSetting("listen", absl::StrCat("\"", listen, "\" is not host:port"));
+  }
+  if (!IsLoopback(listen) && !config.insecure()) {
+    return BadSetting("listen", absl::StrCat(listen,
+                                             " can be reached from other machines, and nothing yet says who may "
+                                             "use the server; listen on 127.0.0.1, or set --insecure to serve anyone"));
+  }
+  static const auto* levels = new std::set<std::string>{"trace", "debug", "info", "warn", "error"};
+  if (levels->count(config.log_level()) == 0) {
+    return BadSetting("log_level",
+                      absl::StrCat("\"", config.log_level(), "\" is not trace, debug, info, warn or error"));
+  }
+  if (config.cpu_threads() > 4096) return BadSetting("cpu_threads", "more than 4096");
+  if (config.compile_threads() > 256) return BadSetting("compile_threads", "more than 256");
+  if (config.graph_limits().max_bytes() > (uint64_t{1} << 30)) {
+    return BadSetting("graph_limits.max_bytes", "more than 1 GiB");
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<Invocation> ParseCommandLine(int argc, const char* const* argv) {
+  Invocation invocation;
+  CLI::App app{kTeaching, "kilnd"};
+  app.set_version_flag("--version", std::string(compiler::kCompilerVersion));
+  std::string config_file;
+  app.add_option("--config", config_file, "file of settings, kiln.v1.ServerConfig as textproto")
+      ->envname("KILN_CONFIG")
+      ->type_name("PATH");
+  app.add_flag("--check_config", invocation.check_config, "check the settings, print what they come to, and stop");
+  app.add_option("--port_file", invocation.port_file, "written, whole or not at all, with the port once it is served")
+      ->type_name("PATH");
+
+  std::map<std::string, std::string> given;
+  std::map<std::string, CLI::Option*> options;
+  for (const ConfigRow& row : ConfigRows()) {
+    const std::string name = FlagName(row.path);
+    const std::string flag = absl::StrCat("--", name);
+    std::string& value = given[row.path];
+    CLI::Option* option =
+        IsBool(row.path) ? app.add_flag(flag, value, row.help) : app.add_option(flag, value, row.help);
+    option->envname(absl::StrCat("KILN_", absl::AsciiStrToUpper(name)));
+    if (!IsBool(row.path)) option->default_str(row.fallback)->type_name("");
+    options[row.path] = option;
+  }
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    std::ostringstream text;
+    invocation.exit_code = app.exit(error, text, text);
+    invocation.message = text.str();
+    return invocation;
+  }
+
+  invocation.config = DefaultConfig();
+  if (!config_file.empty()) KILN_RETURN_IF_ERROR(MergeFile(config_file, invocation.config));
+  for (const ConfigRow& row : ConfigRows()) {
+    if (options[row.path]->count() == 0) continue;
+    KILN_RETURN_IF_ERROR(SetField(invocation.config, row.path, given[row.path]));
+  }
+  KILN_RETURN_IF_ERROR(CheckConfig(invocation.config));
+  return invocation;
+}
+
+}  // namespace kiln::server

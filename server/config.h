@@ -1,0 +1,56 @@
+// What kilnd is told: one message, kiln.v1.ServerConfig.
+//
+// A field's value comes from the first of these that has it: the flag
+// (--drain_seconds=5), the environment (KILN_DRAIN_SECONDS=5), the file named
+// by --config, and the default in the table of config.cc. A field inside
+// another has both names: graph_limits.max_nodes is --graph_limits_max_nodes.
+#ifndef KILN_SERVER_CONFIG_H_
+#define KILN_SERVER_CONFIG_H_
+
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "kiln/v1/config.pb.h"
+
+namespace kiln::server {
+
+// One field of ServerConfig and what a person needs to know about it.
+struct ConfigRow {
+  const char* path;      // "graph_limits.max_nodes"
+  const char* fallback;  // the value where nobody says another; may be empty
+  const char* help;
+};
+const std::vector<ConfigRow>& ConfigRows();
+
+// One start of kilnd.
+struct Invocation {
+  v1::ServerConfig config;
+  // Only check the configuration, print it and stop.
+  bool check_config = false;
+  // Where to write the port that is served; empty means nowhere.
+  std::string port_file;
+  // Not empty: print this and exit with `exit_code` (--help, --version or a
+  // flag that cannot be read).
+  std::string message;
+  int exit_code = 0;
+};
+
+// Reads flags, environment and file, and checks the result.
+absl::StatusOr<Invocation> ParseCommandLine(int argc, const char* const* argv);
+
+// Every default.
+v1::ServerConfig DefaultConfig();
+
+// BAD_ARGUMENT naming the field. Refuses an address that is not loopback unless
+// `insecure` is set: whoever reaches the port may use the server.
+absl::Status CheckConfig(const v1::ServerConfig& config);
+
+// Whether only this machine can reach "host:port".
+bool IsLoopback(absl::string_view listen);
+
+}  // namespace kiln::server
+
+#endif  // KILN_SERVER_CONFIG_H_

@@ -1,0 +1,132 @@
+#include "server/config.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <fstream>
+#include <set>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "base/error.h"
+#include "google/protobuf/descriptor.h"
+
+namespace kiln::server {
+namespace {
+
+absl::StatusOr<Invocation> Parse(std::vector<const char*> flags) {
+  flags.insert(flags.begin(), "kilnd");
+  return ParseCommandLine(static_cast<int>(flags.size()), flags.data());
+}
+
+std::string WriteFile(const std::string& name, const std::string& text) {
+  const std::string path = absl::StrCat(::testing::TempDir(), "/", name);
+  std::ofstream(path) << text;
+  return path;
+}
+
+// Every scalar field of the message, by its dotted path.
+void Collect(const google::protobuf::Descriptor* type, const std::string& prefix, std::set<std::string>& paths) {
+  for (int i = 0; i < type->field_count(); ++i) {
+    const auto* field = type->field(i);
+    if (field->message_type() != nullptr) {
+      Collect(field->message_type(), absl::StrCat(prefix, field->name(), "."), paths);
+    } else {
+      paths.insert(absl::StrCat(prefix, field->name()));
+    }
+  }
+}
+
+TEST(ConfigTest, EveryFieldHasARow) {
+  std::set<std::string> fields, rows;
+  Collect(v1::ServerConfig::descriptor(), "", fields);
+  for (const ConfigRow& row : ConfigRows()) rows.insert(row.path);
+  EXPECT_EQ(fields, rows);
+}
+
+TEST(ConfigTest, DefaultsAreGoodAndClosedToOthers) {
+  EXPECT_TRUE(CheckConfig(DefaultConfig()).ok());
+  EXPECT_TRUE(IsLoopback(DefaultConfig().listen()));
+  EXPECT_EQ(DefaultConfig().graph_limits().max_nodes(), 200'000u);
+}
+
+TEST(ConfigTest, FlagBeatsEnvironmentBeatsFile) {
+  const std::string file =
+      WriteFile("order.txtpb", "drain_seconds: 1 cpu_threads: 1 compile_threads: 1 insecure: true");
+  setenv("KILN_CPU_THREADS", "2", 1);
+  setenv("KILN_COMPILE_THREADS", "2", 1);
+  const auto invocation = Parse({absl::StrCat("--config=", file).c_str(), "--compile_threads=3"});
+  unsetenv("KILN_CPU_THREADS");
+  unsetenv("KILN_COMPILE_THREADS");
+  ASSERT_TRUE(invocation.ok()) << invocation.status();
+  EXPECT_EQ(invocation->config.drain_seconds(), 1u);
+  EXPECT_EQ(invocation->config.cpu_threads(), 2u);
+  EXPECT_EQ(invocation->config.compile_threads(), 3u);
+  EXPECT_TRUE(invocation->config.insecure());
+}
+
+TEST(ConfigTest, NestedFieldAndSwitch) {
+  const auto invocation = Parse({"--graph_limits_max_nodes=7", "--insecure", "--check_config", "--port_file=p"});
+  ASSERT_TRUE(invocation.ok()) << invocation.status();
+  EXPECT_EQ(invocation->config.graph_limits().max_nodes(), 7u);
+  EXPECT_TRUE(invocation->config.insecure());
+  EXPECT_TRUE(invocation->check_config);
+  EXPECT_EQ(invocation->port_file, "p");
+}
+
+TEST(ConfigTest, HelpTeachesEveryFlag) {
+  const auto invocation = Parse({"--help"});
+  ASSERT_TRUE(invocation.ok());
+  EXPECT_EQ(invocation->exit_code, 0);
+  for (const ConfigRow& row : ConfigRows()) {
+    EXPECT_NE(invocation->message.find(row.help), std::string::npos) << row.path << "\n" << invocation->message;
+  }
+}
+
+TEST(ConfigTest, UnknownFlagIsRefused) {
+  const auto invocation = Parse({"--lisen=127.0.0.1:0"});
+  ASSERT_TRUE(invocation.ok());
+  EXPECT_NE(invocation->exit_code, 0);
+  EXPECT_NE(invocation->message.find("lisen"), std::string::npos) << invocation->message;
+}
+
+TEST(ConfigTest, FaultsNameTheField) {
+  const std::string bad_file = WriteFile("bad.txtpb", "drain_seconds: 1\nno_such_field: 2\n");
+  struct Row {
+    std::string flag;
+    std::string field;
+    std::string text;
+  };
+  const Row rows[] = {
+      {"--listen=0.0.0.0:80", "listen", "--insecure"},
+      {"--listen=example", "listen", "host:port"},
+      {"--listen=127.0.0.1:70000", "listen", "host:port"},
+      {"--drain_seconds=soon", "drain_seconds", "soon"},
+      {"--insecure=perhaps", "insecure", "perhaps"},
+      {"--log_level=loud", "log_level", "loud"},
+      {absl::StrCat("--config=", bad_file), "config", "line 2"},
+      {"--config=/no/such/file", "config", "cannot read"},
+  };
+  for (const Row& row : rows) {
+    const auto invocation = Parse({row.flag.c_str()});
+    if (invocation.ok()) {  // CLI11 itself refuses some
+      EXPECT_NE(invocation->exit_code, 0) << row.flag;
+      EXPECT_NE(invocation->message.find(row.field), std::string::npos) << invocation->message;
+      continue;
+    }
+    EXPECT_EQ(DetailOf(invocation.status())->field(), row.field) << invocation.status();
+    EXPECT_NE(invocation.status().message().find(row.text), absl::string_view::npos) << invocation.status();
+  }
+}
+
+TEST(ConfigTest, Loopback) {
+  for (const char* address : {"127.0.0.1:1", "localhost:1", "[::1]:1", "127.9.9.9:0", "unix:/run/kiln"}) {
+    EXPECT_TRUE(IsLoopback(address)) << address;
+  }
+  for (const char* address : {"0.0.0.0:1", "[::]:1", "10.0.0.1:1", "example.com:1", "127.example.com:1"}) {
+    EXPECT_FALSE(IsLoopback(address)) << address;
+  }
+}
+
+}  // namespace
+}  // namespace kiln::server

@@ -1,0 +1,50 @@
+// From what a client sent to what a program takes.
+#ifndef KILN_SERVER_ENGINE_ARGUMENTS_H_
+#define KILN_SERVER_ENGINE_ARGUMENTS_H_
+
+#include <cstdint>
+
+#include "absl/container/inlined_vector.h"
+#include "absl/status/status.h"
+#include "absl/types/span.h"
+#include "runtime/exec/program.h"
+#include "runtime/hal/buffer.h"
+#include "server/engine/requests.h"
+
+namespace kiln::server {
+
+// One parameter, bound.
+struct BoundParameter {
+  // Where it came from: the request's argument, or null while there is none.
+  const Argument* argument = nullptr;
+  // The record behind a handle; null for a tensor by value.
+  BufferTable::Record record;
+
+  bool by_value() const { return argument != nullptr && record == nullptr; }
+};
+
+struct BoundArguments {
+  // In the order of the signature's parameters. A tensor by value has fresh
+  // memory, into which nothing has been copied yet.
+  absl::InlinedVector<runtime::hal::BufferSlice, 8> slices;
+  absl::InlinedVector<BoundParameter, 8> parameters;
+};
+
+// Fails with the slot (and the handle) named:
+//   MISSING_ARGUMENT, UNKNOWN_ARGUMENT   a slot too few or too many
+//   BAD_ARGUMENT                         a slot given twice
+//   UNKNOWN_HANDLE, OUT_OF_BOUNDS        no such buffer, or an offset past its end
+//   BUFFER_DTYPE_MISMATCH                a dtype other than the parameter's,
+//                                        where one is known
+//   BUFFER_SIZE_MISMATCH                 a tensor of another shape or length; a
+//                                        typed buffer of another size; fewer
+//                                        bytes than the parameter has
+//   OUT_OF_MEMORY                        no room for a tensor by value
+// An untyped buffer, or one taken from an offset on, may have bytes to spare.
+// What is left (alignment, device, overlap) the runtime checks.
+absl::Status BindArguments(const runtime::Program& program, absl::Span<const Argument> arguments,
+                           const BufferTable& buffers, BoundArguments& bound);
+
+}  // namespace kiln::server
+
+#endif  // KILN_SERVER_ENGINE_ARGUMENTS_H_

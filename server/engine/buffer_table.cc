@@ -1,0 +1,80 @@
+#include "server/engine/buffer_table.h"
+
+#include <bitset>
+#include <utility>
+#include <vector>
+
+#include "absl/container/flat_hash_set.h"
+#include "absl/strings/str_format.h"
+#include "base/error.h"
+
+namespace kiln::server {
+namespace {
+
+absl::Status UnknownHandle(uint64_t handle) {
+  v1::ErrorDetail detail;
+  detail.set_code(v1::UNKNOWN_HANDLE);
+  detail.set_handle(handle);
+  return MakeError(detail, absl::StrFormat("no buffer has the handle %016x; it was freed, or never given out", handle));
+}
+
+}  // namespace
+
+uint64_t BufferTable::Add(Record record) {
+  for (;;) {
+    const uint64_t handle = names_.Next();
+    Shard& shard = shards_[ShardOf(handle)];
+    absl::MutexLock lock(&shard.mutex);
+    if (!shard.records.try_emplace(handle, record).second) continue;
+    size_.fetch_add(1, std::memory_order_relaxed);
+    return handle;
+  }
+}
+
+absl::StatusOr<BufferTable::Record> BufferTable::Find(uint64_t handle) const {
+  const Shard& shard = shards_[ShardOf(handle)];
+  {
+    absl::MutexLock lock(&shard.mutex);
+    const auto found = shard.records.find(handle);
+    if (found != shard.records.end()) return found->second;
+  }
+  return UnknownHandle(handle);
+}
+
+// Holds every shard concerned, in order of their numbers, between the look and
+// the leap.
+absl::Status BufferTable::Free(absl::Span<const uint64_t> handles) ABSL_NO_THREAD_SAFETY_ANALYSIS {
+  std::bitset<kShards> concerned;
+  absl::flat_hash_set<uint64_t> distinct;
+  for (uint64_t handle : handles) {
+    if (!distinct.insert(handle).second) return UnknownHandle(handle);
+    concerned.set(ShardOf(handle));
+  }
+  // Memory is given back after the locks are.
+  std::vector<Record> freed;
+  freed.reserve(handles.size());
+  absl::Status status;
+  for (size_t i = 0; i < kShards; ++i) {
+    if (concerned[i]) shards_[i].mutex.Lock();
+  }
+  for (uint64_t handle : handles) {
+    if (shards_[ShardOf(handle)].records.contains(handle)) continue;
+    status = UnknownHandle(handle);
+    break;
+  }
+  if (status.ok()) {
+    for (uint64_t handle : handles) {
+      auto& records = shards_[ShardOf(handle)].records;
+      const auto found = records.find(handle);
+      freed.push_back(std::move(found->second));
+      records.erase(found);
+    }
+    size_.fetch_sub(handles.size(), std::memory_order_relaxed);
+  }
+  for (size_t i = 0; i < kShards; ++i) {
+    if (concerned[i]) shards_[i].mutex.Unlock();
+  }
+  return status;
+}
+
+}  // namespace kiln::server

@@ -1,0 +1,74 @@
+// Which handle stands for which memory.
+//
+// A handle is a random 64-bit number. Behind it is a BufferRecord, which never
+// changes: a slice of device memory and what it is said to hold. A view is
+// another record over the same memory. The memory goes back to the device with
+// the last record, running program or transfer that holds it, so freeing a
+// handle while a program uses its memory is safe.
+#ifndef KILN_SERVER_ENGINE_BUFFER_TABLE_H_
+#define KILN_SERVER_ENGINE_BUFFER_TABLE_H_
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <memory>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/container/flat_hash_map.h"
+#include "absl/container/inlined_vector.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/synchronization/mutex.h"
+#include "absl/types/span.h"
+#include "kiln/v1/dtype.pb.h"
+#include "runtime/hal/buffer.h"
+#include "runtime/hal/device.h"
+#include "server/engine/random_handles.h"
+
+namespace kiln::server {
+
+using Shape = absl::InlinedVector<int64_t, 6>;
+
+struct BufferRecord {
+  runtime::hal::BufferSlice slice;
+  // Not owned; the engine's devices outlive its table.
+  runtime::hal::Device* device = nullptr;
+  // DTYPE_UNSPECIFIED if nobody said what the bytes are.
+  v1::DType dtype = v1::DTYPE_UNSPECIFIED;
+  Shape shape;
+  // The handle this one was made from as a view; 0 if it was not.
+  uint64_t view_of = 0;
+};
+
+// Safe from any thread. Cut into shards by handle, each with its own lock.
+class BufferTable {
+ public:
+  using Record = std::shared_ptr<const BufferRecord>;
+
+  // Files the record, which is not null, under a new handle.
+  uint64_t Add(Record record);
+
+  // UNKNOWN_HANDLE naming the handle.
+  absl::StatusOr<Record> Find(uint64_t handle) const;
+
+  // All of them or, if one is unknown or named twice, none: UNKNOWN_HANDLE.
+  absl::Status Free(absl::Span<const uint64_t> handles);
+
+  uint64_t size() const { return size_.load(std::memory_order_relaxed); }
+
+ private:
+  static constexpr size_t kShards = 32;
+  struct alignas(64) Shard {
+    mutable absl::Mutex mutex;
+    absl::flat_hash_map<uint64_t, Record> records ABSL_GUARDED_BY(mutex);
+  };
+  static size_t ShardOf(uint64_t handle) { return handle % kShards; }
+
+  std::array<Shard, kShards> shards_;
+  RandomHandles names_;
+  std::atomic<uint64_t> size_{0};
+};
+
+}  // namespace kiln::server
+
+#endif  // KILN_SERVER_ENGINE_BUFFER_TABLE_H_

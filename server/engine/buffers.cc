@@ -1,0 +1,121 @@
+#include "server/engine/buffers.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/error.h"
+#include "server/engine/tensor_type.h"
+
+namespace kiln::server {
+namespace {
+
+absl::Status FieldError(v1::ErrorCode code, absl::string_view field, uint64_t handle, absl::string_view message) {
+  v1::ErrorDetail detail;
+  detail.set_code(code);
+  detail.set_field(std::string(field));
+  detail.set_handle(handle);
+  return MakeError(detail, message);
+}
+
+}  // namespace
+
+Buffers::Buffers(BufferTable* table, FindDevice find_device) : table_(table), find_device_(std::move(find_device)) {}
+
+absl::StatusOr<NamedBuffer> Buffers::Allocate(absl::string_view device, uint64_t bytes) {
+  if (bytes > kLargestBuffer) {
+    v1::ErrorDetail detail;
+    detail.set_code(v1::SIZE_OVERFLOW);
+    detail.set_field("bytes");
+    detail.set_limit("buffer_bytes");
+    detail.set_limit_value(kLargestBuffer);
+    detail.set_used(bytes);
+    return MakeError(detail, absl::StrCat(bytes, " bytes are more than any memory holds"));
+  }
+  return AllocateAs(device, bytes, v1::DTYPE_UNSPECIFIED, {});
+}
+
+absl::StatusOr<NamedBuffer> Buffers::Allocate(absl::string_view device, v1::DType dtype,
+                                              absl::Span<const int64_t> shape) {
+  KILN_ASSIGN_OR_RETURN(const uint64_t bytes, TensorBytes(dtype, shape));
+  return AllocateAs(device, bytes, dtype, shape);
+}
+
+absl::StatusOr<NamedBuffer> Buffers::AllocateAs(absl::string_view device, uint64_t bytes, v1::DType dtype,
+                                                absl::Span<const int64_t> shape) {
+  auto record = std::make_shared<BufferRecord>();
+  KILN_ASSIGN_OR_RETURN(record->device, find_device_(device));
+  KILN_ASSIGN_OR_RETURN(auto memory, record->device->allocator().Allocate(bytes, runtime::hal::MemoryUse::kClient));
+  record->slice = runtime::hal::BufferSlice::Whole(std::move(memory));
+  record->dtype = dtype;
+  record->shape.assign(shape.begin(), shape.end());
+  const uint64_t handle = table_->Add(record);
+  return NamedBuffer{handle, std::move(record)};
+}
+
+absl::StatusOr<Buffers::Range> Buffers::Resolve(const BufferAddress& address, absl::optional<uint64_t> bytes) const {
+  KILN_ASSIGN_OR_RETURN(const BufferTable::Record record, table_->Find(address.handle));
+  const runtime::hal::BufferSlice& whole = record->slice;
+  const bool starts_inside = address.offset <= whole.bytes;
+  const uint64_t left = starts_inside ? whole.bytes - address.offset : 0;
+  if (!starts_inside || bytes.value_or(0) > left) {
+    return FieldError(v1::OUT_OF_BOUNDS, "buffer", address.handle,
+                      absl::StrCat(bytes.value_or(0), " bytes from offset ", address.offset,
+                                   " on are not inside a buffer of ", whole.bytes, " bytes"));
+  }
+  return Range{{whole.buffer, whole.offset + address.offset, bytes.value_or(left)}, record->device};
+}
+
+absl::StatusOr<NamedBuffer> Buffers::View(const BufferAddress& of, uint64_t bytes, v1::DType dtype,
+                                          absl::Span<const int64_t> shape) {
+  if (dtype != v1::DTYPE_UNSPECIFIED) {
+    KILN_ASSIGN_OR_RETURN(const uint64_t typed, TensorBytes(dtype, shape));
+    if (bytes != 0 && bytes != typed) {
+      return FieldError(v1::BUFFER_SIZE_MISMATCH, "bytes", of.handle,
+                        absl::StrCat(TensorTypeName(dtype, shape), " takes ", typed, " bytes, not ", bytes));
+    }
+    bytes = typed;
+  }
+  const bool to_the_end = bytes == 0 && dtype == v1::DTYPE_UNSPECIFIED;
+  KILN_ASSIGN_OR_RETURN(Range range, Resolve(of, to_the_end ? absl::optional<uint64_t>() : bytes));
+  auto record = std::make_shared<BufferRecord>();
+  record->slice = std::move(range.slice);
+  record->device = range.device;
+  record->dtype = dtype;
+  record->shape.assign(shape.begin(), shape.end());
+  record->view_of = of.handle;
+  const uint64_t handle = table_->Add(record);
+  return NamedBuffer{handle, std::move(record)};
+}
+
+absl::StatusOr<NamedBuffer> Buffers::Describe(uint64_t handle) const {
+  KILN_ASSIGN_OR_RETURN(BufferTable::Record record, table_->Find(handle));
+  return NamedBuffer{handle, std::move(record)};
+}
+
+void Buffers::Copy(const BufferAddress& from, const BufferAddress& to, uint64_t bytes, Done done) {
+  auto source = Resolve(from, bytes);
+  if (!source.ok()) return done(source.status());
+  auto target = Resolve(to, bytes);
+  if (!target.ok()) return done(target.status());
+  if (source->device != target->device) {
+    return done(FieldError(v1::UNKNOWN_DEVICE, "to", to.handle, "the two buffers are on different devices"));
+  }
+  source->device->queue().Copy(std::move(source->slice), std::move(target->slice), std::move(done));
+}
+
+void Buffers::Fill(const BufferAddress& to, uint64_t bytes, absl::string_view pattern, Done done) {
+  const size_t length = pattern.size();
+  if (length != 1 && length != 2 && length != 4 && length != 8) {
+    return done(FieldError(v1::BAD_ARGUMENT, "pattern", to.handle,
+                           absl::StrCat("a pattern has 1, 2, 4 or 8 bytes; this one has ", length)));
+  }
+  auto range = Resolve(to, bytes == 0 ? absl::optional<uint64_t>() : bytes);
+  if (!range.ok()) return done(range.status());
+  if (range->slice.bytes % length != 0) {
+    return done(FieldError(v1::BAD_ARGUMENT, "bytes", to.handle,
+                           absl::StrCat(range->slice.bytes, " bytes are no multiple of the pattern's ", length)));
+  }
+  range->device->queue().Fill(std::move(range->slice), pattern, std::move(done));
+}
+
+}  // namespace kiln::server

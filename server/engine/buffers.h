@@ -1,0 +1,80 @@
+// What clients do with device memory: the engine's half of BufferService.
+//
+// Every transfer is an entry of its device's queue, so it sees what was
+// submitted before it and is seen by what comes after: a write that has been
+// answered is seen by any later Execute, and a read after an Execute's answer
+// sees its results.
+#ifndef KILN_SERVER_ENGINE_BUFFERS_H_
+#define KILN_SERVER_ENGINE_BUFFERS_H_
+
+#include <cstdint>
+#include <functional>
+#include <string>
+
+#include "absl/functional/any_invocable.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/types/optional.h"
+#include "absl/types/span.h"
+#include "runtime/hal/device.h"
+#include "runtime/hal/queue.h"
+#include "server/engine/buffer_table.h"
+#include "server/engine/requests.h"
+
+namespace kiln::server {
+
+struct NamedBuffer {
+  uint64_t handle = 0;
+  BufferTable::Record record;
+};
+
+// Safe from any thread. Callbacks come exactly once, on the asking thread or the
+// device's, and must not block.
+class Buffers {
+ public:
+  using Done = runtime::hal::DoneCallback;
+  using FindDevice = std::function<absl::StatusOr<runtime::hal::Device*>(absl::string_view)>;
+
+  // `table` outlives this.
+  Buffers(BufferTable* table, FindDevice find_device);
+
+  // Zeroed memory. SIZE_OVERFLOW, OUT_OF_MEMORY, UNKNOWN_DEVICE.
+  absl::StatusOr<NamedBuffer> Allocate(absl::string_view device, uint64_t bytes);
+  absl::StatusOr<NamedBuffer> Allocate(absl::string_view device, v1::DType dtype, absl::Span<const int64_t> shape);
+
+  // A second handle for `bytes` bytes, or for all that are left if that is 0. A
+  // dtype and shape, if given, decide the size, and `bytes` must agree or be 0.
+  absl::StatusOr<NamedBuffer> View(const BufferAddress& of, uint64_t bytes, v1::DType dtype,
+                                   absl::Span<const int64_t> shape);
+
+  absl::Status Free(absl::Span<const uint64_t> handles) { return table_->Free(handles); }
+
+  absl::StatusOr<NamedBuffer> Describe(uint64_t handle) const;
+  uint64_t count() const { return table_->size(); }
+
+  // A range of a buffer, checked; `bytes` of absl::nullopt means to the end.
+  // UNKNOWN_HANDLE, OUT_OF_BOUNDS. The slice keeps the memory.
+  struct Range {
+    runtime::hal::BufferSlice slice;
+    runtime::hal::Device* device = nullptr;
+  };
+  absl::StatusOr<Range> Resolve(const BufferAddress& address, absl::optional<uint64_t> bytes) const;
+
+  // The ranges may overlap; they may not be on different devices.
+  void Copy(const BufferAddress& from, const BufferAddress& to, uint64_t bytes, Done done);
+  // A pattern of 1, 2, 4 or 8 bytes over a whole number of its lengths; 0 bytes
+  // means to the end.
+  void Fill(const BufferAddress& to, uint64_t bytes, absl::string_view pattern, Done done);
+
+ private:
+  absl::StatusOr<NamedBuffer> AllocateAs(absl::string_view device, uint64_t bytes, v1::DType dtype,
+                                         absl::Span<const int64_t> shape);
+
+  BufferTable* const table_;
+  const FindDevice find_device_;
+};
+
+}  // namespace kiln::server
+
+#endif  // KILN_SERVER_ENGINE_BUFFERS_H_

@@ -1,0 +1,135 @@
+#include "server/engine/engine.h"
+
+#include <string>
+#include <utility>
+
+#include "absl/strings/escaping.h"
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "base/check.h"
+#include "base/error.h"
+#include "base/graph_hash.h"
+#include "server/engine/execution.h"
+#include "server/engine/program_key.h"
+
+namespace kiln::server {
+namespace {
+
+double MicrosSince(absl::Time begin) { return absl::ToDoubleMicroseconds(absl::Now() - begin); }
+
+absl::Status TooLarge(const char* limit, uint64_t most, uint64_t used) {
+  v1::ErrorDetail detail;
+  detail.set_code(v1::GRAPH_TOO_LARGE);
+  detail.set_limit(limit);
+  detail.set_limit_value(most);
+  detail.set_used(used);
+  return MakeError(detail, absl::StrCat("the graph has ", used, " ", limit, "; this server takes ", most));
+}
+
+absl::Status BadHash(v1::ErrorCode code, absl::string_view message) {
+  v1::ErrorDetail detail;
+  detail.set_code(code);
+  detail.set_field("graph_hash");
+  return MakeError(detail, message);
+}
+
+std::string Hex(absl::string_view bytes) { return absl::BytesToHexString(bytes); }
+
+}  // namespace
+
+Engine::Engine(const EngineOptions& options, std::vector<std::unique_ptr<runtime::hal::Device>> devices,
+               CompileFn compile, runtime::RuntimeObserver* observer)
+    : options_(options),
+      devices_(std::move(devices)),
+      compile_(std::move(compile)),
+      buffers_(&table_, [this](absl::string_view name) { return FindDevice(name); }),
+      executor_(observer),
+      pool_(std::make_unique<CompilePool>(options.compile_threads)),
+      store_(options.program_cache_bytes, compile_, pool_.get()) {
+  KILN_CHECK(!devices_.empty());
+  for (const auto& device : devices_) fingerprints_.push_back(TargetFingerprint(device->target()));
+}
+
+Engine::~Engine() { pool_.reset(); }
+
+absl::StatusOr<runtime::hal::Device*> Engine::FindDevice(absl::string_view name) const {
+  if (name.empty()) return devices_.front().get();
+  for (const auto& device : devices_) {
+    if (device->name() == name) return device.get();
+  }
+  v1::ErrorDetail detail;
+  detail.set_code(v1::UNKNOWN_DEVICE);
+  detail.set_field("device");
+  return MakeError(detail, absl::StrCat("there is no device \"", name, "\"; the first is ", devices_.front()->name()));
+}
+
+absl::StatusOr<ProgramId> Engine::Identify(const v1::Graph* graph, absl::string_view hash, absl::string_view device,
+                                           const compiler::Options& options) const {
+  ProgramId id;
+  KILN_ASSIGN_OR_RETURN(id.device, FindDevice(device));
+  if (!hash.empty() && hash.size() != id.graph_hash.bytes.size()) {
+    return BadHash(v1::BAD_ARGUMENT, absl::StrCat("a graph's hash has 32 bytes; this one has ", hash.size()));
+  }
+  if (graph == nullptr) {
+    if (hash.empty()) return BadHash(v1::BAD_ARGUMENT, "neither a graph nor a graph's hash was sent");
+    id.graph_hash = Digest::FromBytes(hash);
+  } else {
+    const uint64_t nodes = graph->nodes_size();
+    if (nodes > options_.limits.max_nodes) return TooLarge("nodes", options_.limits.max_nodes, nodes);
+    const uint64_t bytes = graph->ByteSizeLong();
+    if (bytes > options_.limits.max_bytes) return TooLarge("bytes", options_.limits.max_bytes, bytes);
+    KILN_ASSIGN_OR_RETURN(const GraphHash graph_hash, HashGraph(*graph));
+    id.graph_hash.bytes = graph_hash.bytes;
+    if (!hash.empty() && hash != id.graph_hash.view()) {
+      return BadHash(v1::HASH_MISMATCH, absl::StrCat("the graph's hash is ", Hex(id.graph_hash.view()),
+                                                     "; the request says ", Hex(hash)));
+    }
+  }
+  size_t index = 0;
+  while (devices_[index].get() != id.device) ++index;
+  id.key = ProgramKey(id.graph_hash, fingerprints_[index], options, id.device->name());
+  return id;
+}
+
+void Engine::Compile(const CompileRequest& request, const Control& control, CompileCallback done) {
+  compiler::Options options = request.options;
+  options.limits = options_.limits;
+  const auto id = Identify(request.graph, "", request.device, options);
+  if (!id.ok()) return done(id.status());
+  store_.GetOrCompile(*id, *request.graph, options, control,
+                      [done = std::move(done)](absl::StatusOr<ProgramStore::Program> program,
+                                               runtime::CacheOutcome how) mutable {
+                        if (!program.ok()) return done(std::move(program).status());
+                        done(CompileResult{*std::move(program), how == runtime::CacheOutcome::kHit});
+                      });
+}
+
+void Engine::Execute(ExecuteRequest request, const Control& control, ExecuteCallback done) {
+  request.options.limits = options_.limits;
+  // Owns itself from here on.
+  auto* execution = new Execution(std::move(request), control, std::move(done), &executor_, &table_);
+  const ExecuteRequest& asked = execution->request();
+  const absl::Time begin = absl::Now();
+  const auto id = Identify(asked.graph, asked.graph_hash, asked.device, asked.options);
+  if (!id.ok()) return execution->Fail(id.status());
+  const absl::Time identified = absl::Now();
+  execution->timing().verify = absl::ToDoubleMicroseconds(identified - begin);
+
+  ProgramStore::Program program = store_.Find(*id);
+  execution->timing().cache = MicrosSince(identified);
+  if (program != nullptr) return execution->Start(std::move(program), /*from_cache=*/true);
+  if (asked.graph == nullptr) {
+    return execution->Fail(
+        BadHash(v1::NEED_GRAPH, absl::StrCat("no program for graph ", Hex(asked.graph_hash), " on ",
+                                             id->device->name(), " with these options; send the graph once")));
+  }
+  const absl::Time compiling = absl::Now();
+  store_.GetOrCompile(*id, *asked.graph, asked.options, control,
+                      [execution, compiling](absl::StatusOr<ProgramStore::Program> made, runtime::CacheOutcome how) {
+                        execution->timing().compile = MicrosSince(compiling);
+                        if (!made.ok()) return execution->Fail(std::move(made).status());
+                        execution->Start(*std::move(made), how == runtime::CacheOutcome::kHit);
+                      });
+}
+
+}  // namespace kiln::server

@@ -1,0 +1,88 @@
+// The product without gRPC: compiles graphs, keeps programs and buffers, runs
+// programs on devices.
+//
+// Everything hangs from one Engine; there can be several in a process. It knows
+// devices by their interface and the compiler as a function, and names neither.
+#ifndef KILN_SERVER_ENGINE_ENGINE_H_
+#define KILN_SERVER_ENGINE_ENGINE_H_
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/types/span.h"
+#include "runtime/exec/executor.h"
+#include "runtime/hal/device.h"
+#include "runtime/observer.h"
+#include "server/engine/buffer_table.h"
+#include "server/engine/buffers.h"
+#include "server/engine/compile_pool.h"
+#include "server/engine/program_store.h"
+#include "server/engine/requests.h"
+
+namespace kiln::server {
+
+struct EngineOptions {
+  uint64_t program_cache_bytes = uint64_t{1} << 30;
+  uint32_t compile_threads = 1;
+  // What a graph may be; every request's compile options get them.
+  compiler::Limits limits;
+};
+
+// Safe from any thread. No call blocks for a device or for the compiler: the
+// three that may take long answer by callback.
+class Engine {
+ public:
+  // At least one device, of distinct names. `observer` may be null and outlives
+  // the engine.
+  Engine(const EngineOptions& options, std::vector<std::unique_ptr<runtime::hal::Device>> devices, CompileFn compile,
+         runtime::RuntimeObserver* observer = nullptr);
+  // No request may be under way.
+  ~Engine();
+
+  // The compiler's errors, and the limits' GRAPH_TOO_LARGE.
+  void Compile(const CompileRequest& request, const Control& control, CompileCallback done);
+
+  // By hash: NEED_GRAPH if the program is not there. By graph: as Compile. By
+  // both: HASH_MISMATCH if they differ. Then the errors of arguments.h and of
+  // runtime/exec.
+  void Execute(ExecuteRequest request, const Control& control, ExecuteCallback done);
+
+  // Compiles anew, whatever the cache has, and keeps every stage's text. By
+  // graph, or by the hash of a program that is there.
+  void Explain(ExplainRequest request, const Control& control, ExplainCallback done);
+
+  std::vector<ProgramStore::Program> ListPrograms() const { return store_.List(); }
+  runtime::CacheStats program_stats() const { return store_.stats(); }
+
+  // UNKNOWN_DEVICE; no name means the first.
+  absl::StatusOr<runtime::hal::Device*> FindDevice(absl::string_view name) const;
+  // In the order given.
+  absl::Span<const std::unique_ptr<runtime::hal::Device>> devices() const { return devices_; }
+
+  Buffers& buffers() { return buffers_; }
+
+ private:
+  // What a request by graph, by hash, or by both is about. Refuses a graph over
+  // the limits before it is hashed.
+  absl::StatusOr<ProgramId> Identify(const v1::Graph* graph, absl::string_view hash, absl::string_view device,
+                                     const compiler::Options& options) const;
+
+  const EngineOptions options_;
+  const std::vector<std::unique_ptr<runtime::hal::Device>> devices_;
+  std::vector<Digest> fingerprints_;  // one a device: its target's
+  const CompileFn compile_;
+  BufferTable table_;
+  Buffers buffers_;
+  runtime::Executor executor_;
+  // Ended first, in ~Engine: what it still has to run uses the store.
+  std::unique_ptr<CompilePool> pool_;
+  ProgramStore store_;
+};
+
+}  // namespace kiln::server
+
+#endif  // KILN_SERVER_ENGINE_ENGINE_H_

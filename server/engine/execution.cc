@@ -1,0 +1,128 @@
+#include "server/engine/execution.h"
+
+#include <utility>
+
+#include "absl/time/clock.h"
+
+namespace kiln::server {
+namespace {
+
+double MicrosSince(absl::Time begin) { return absl::ToDoubleMicroseconds(absl::Now() - begin); }
+
+}  // namespace
+
+Execution::Execution(ExecuteRequest request, const Control& control, ExecuteCallback done, runtime::Executor* executor,
+                     BufferTable* buffers)
+    : request_(std::move(request)),
+      control_(control),
+      done_(std::move(done)),
+      executor_(executor),
+      buffers_(buffers) {}
+
+void Execution::Fail(absl::Status status) {
+  std::unique_ptr<Execution> self(this);
+  done_(std::move(status));
+}
+
+void Execution::Start(ProgramStore::Program program, bool from_cache) {
+  result_.program = std::move(program);
+  result_.from_cache = from_cache;
+  const absl::Time begin = absl::Now();
+  absl::Status status = BindArguments(*result_.program->program, request_.arguments, *buffers_, bound_);
+  if (!status.ok()) return Fail(std::move(status));
+
+  int uploads = 0;
+  for (const BoundParameter& parameter : bound_.parameters) uploads += parameter.by_value();
+  under_way_.store(uploads + 1, std::memory_order_relaxed);
+  runtime::hal::Queue& queue = result_.program->program->device().queue();
+  for (size_t i = 0; i < bound_.parameters.size(); ++i) {
+    if (!bound_.parameters[i].by_value()) continue;
+    const absl::string_view data = std::get<TensorView>(bound_.parameters[i].argument->value).data;
+    queue.Write(data.data(), bound_.slices[i], [this](const absl::Status& written) { Arrive(written); });
+  }
+  result_.timing.h2d = MicrosSince(begin);
+  executor_->Run(result_.program->program, bound_.slices, {.control = control_},
+                 [this](absl::StatusOr<runtime::RunResult> run) { OnRun(std::move(run)); });
+}
+
+void Execution::OnRun(absl::StatusOr<runtime::RunResult> run) {
+  if (!run.ok()) return Arrive(run.status());
+  result_.timing.queue = run->queue_seconds * 1e6;
+  result_.timing.device = run->device_seconds * 1e6;
+  for (runtime::hal::BufferSlice& slice : run->results) outputs_.push_back(std::move(slice));
+  Arrive(absl::OkStatus());
+}
+
+void Execution::Arrive(const absl::Status& status) {
+  if (!status.ok()) {
+    absl::MutexLock lock(&mutex_);
+    if (first_error_.ok()) first_error_ = status;
+  }
+  if (under_way_.fetch_sub(1, std::memory_order_acq_rel) != 1) return;
+  absl::Status error;
+  {
+    absl::MutexLock lock(&mutex_);
+    error = first_error_;
+  }
+  if (!error.ok()) return Fail(std::move(error));
+  if (downloading_) return Finish();
+  Download();
+}
+
+// A result that is a parameter sent by value has nowhere to stay, so it goes
+// back by value, whatever was asked for; one that is a buffer of the client's
+// stays where it is.
+void Execution::Download() {
+  downloading_ = true;
+  download_begin_ = absl::Now();
+  const v1::Signature& signature = this->signature();
+  result_.results.resize(outputs_.size());
+  int downloads = 0;
+  for (size_t i = 0; i < outputs_.size(); ++i) {
+    const v1::Signature::Result& type = signature.results(static_cast<int>(i));
+    ResultValue& value = result_.results[i];
+    value.index = static_cast<int>(i);
+    if (type.has_aliases() && !bound_.parameters[type.aliases()].by_value()) {
+      const BoundParameter& parameter = bound_.parameters[type.aliases()];
+      value.handle = std::get<BufferAddress>(parameter.argument->value).handle;
+      value.buffer = parameter.record;
+    } else if (type.has_aliases() || request_.results_inline) {
+      value.data.resize(outputs_[i].bytes);
+      ++downloads;
+    }
+  }
+  if (downloads == 0) return Finish();
+  // The last download may end before this loop does and take `this` with it.
+  under_way_.store(downloads, std::memory_order_relaxed);
+  runtime::hal::Queue& queue = result_.program->program->device().queue();
+  const ProgramStore::Program keep = result_.program;
+  for (size_t i = 0; downloads > 0; ++i) {
+    ResultValue& value = result_.results[i];
+    const bool aliased = signature.results(static_cast<int>(i)).has_aliases();
+    if (value.buffer != nullptr || (!aliased && !request_.results_inline)) continue;
+    --downloads;
+    queue.Read(outputs_[i], value.data.data(), [this](const absl::Status& read) { Arrive(read); });
+  }
+}
+
+void Execution::Finish() {
+  // Handles that nobody will hear of would be memory that nobody can free.
+  if (absl::Status wanted = control_.Check(); !wanted.ok()) return Fail(std::move(wanted));
+  const v1::Signature& signature = this->signature();
+  for (size_t i = 0; i < outputs_.size(); ++i) {
+    const v1::Signature::Result& type = signature.results(static_cast<int>(i));
+    if (type.has_aliases() || request_.results_inline) continue;
+    auto record = std::make_shared<BufferRecord>();
+    record->slice = std::move(outputs_[i]);
+    record->device = &result_.program->program->device();
+    record->dtype = type.dtype();
+    record->shape.assign(type.shape().begin(), type.shape().end());
+    result_.results[i].handle = buffers_->Add(record);
+    result_.results[i].buffer = std::move(record);
+  }
+  result_.timing.d2h = MicrosSince(download_begin_);
+  std::unique_ptr<Execution> self(this);
+  done_(std::move(result_));
+}
+
+}  // namespace kiln::server

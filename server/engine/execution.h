@@ -1,0 +1,64 @@
+// One Execute, from its arguments to its results.
+#ifndef KILN_SERVER_ENGINE_EXECUTION_H_
+#define KILN_SERVER_ENGINE_EXECUTION_H_
+
+#include <atomic>
+#include <memory>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
+#include "absl/synchronization/mutex.h"
+#include "absl/time/time.h"
+#include "runtime/exec/executor.h"
+#include "server/engine/arguments.h"
+#include "server/engine/buffer_table.h"
+#include "server/engine/requests.h"
+
+namespace kiln::server {
+
+// Lives from its program's arrival until its callback has returned, and owns
+// itself in between. Uploads, the run and downloads are entries of the device's
+// queue, which keeps their order; no thread waits for any of them.
+class Execution {
+ public:
+  // `executor` and `buffers` outlive the execution.
+  Execution(ExecuteRequest request, const Control& control, ExecuteCallback done, runtime::Executor* executor,
+            BufferTable* buffers);
+
+  // Exactly one of the two, once: it ends the execution's life sooner or later.
+  void Start(ProgramStore::Program program, bool from_cache);
+  void Fail(absl::Status status);
+
+  const ExecuteRequest& request() const { return request_; }
+  const Control& control() const { return control_; }
+  ExecuteTiming& timing() { return result_.timing; }
+
+ private:
+  const v1::Signature& signature() const { return result_.program->program->signature(); }
+  // Counts one queue entry as ended; the last one goes on.
+  void Arrive(const absl::Status& status);
+  void OnRun(absl::StatusOr<runtime::RunResult> run);
+  void Download();
+  void Finish();
+
+  const ExecuteRequest request_;
+  const Control control_;
+  ExecuteCallback done_;
+  runtime::Executor* const executor_;
+  BufferTable* const buffers_;
+
+  BoundArguments bound_;
+  absl::InlinedVector<runtime::hal::BufferSlice, 4> outputs_;  // one a result
+  ExecuteResult result_;
+  absl::Time download_begin_;
+
+  // Queue entries under way, in this stage: uploads and the run, or downloads.
+  std::atomic<int> under_way_{0};
+  bool downloading_ = false;
+  absl::Mutex mutex_;
+  absl::Status first_error_ ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace kiln::server
+
+#endif  // KILN_SERVER_ENGINE_EXECUTION_H_

@@ -1,0 +1,75 @@
+// Engine::Explain: one compilation, watched.
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "base/error.h"
+#include "server/engine/engine.h"
+
+namespace kiln::server {
+namespace {
+
+// Collects the text of every stage asked for.
+class StageCollector final : public compiler::CompileObserver {
+ public:
+  explicit StageCollector(const std::vector<std::string>& wanted) : wanted_(wanted) {}
+
+  void OnPass(const compiler::PassRecord& record) override {
+    std::string plain(record.name);
+    // Code comes last and has no place in the order of passes.
+    const bool code = plain == "llvm" || plain == "assembly";
+    std::string numbered = code ? plain : absl::StrFormat("%03d.%s", 10 * order_++, plain);
+    if (!Wanted(plain) && !Wanted(numbered)) return;
+    if (!record.kernel.empty()) absl::StrAppend(&numbered, "/", record.kernel);
+    stages.push_back({std::move(numbered), record.text ? record.text() : "", record.micros, record.nodes});
+  }
+
+  bool WantsAssembly() const override { return Wanted("assembly"); }
+
+  std::vector<ExplainedStage> stages;
+
+ private:
+  bool Wanted(const std::string& name) const {
+    return wanted_.empty() || std::find(wanted_.begin(), wanted_.end(), name) != wanted_.end();
+  }
+
+  const std::vector<std::string>& wanted_;
+  int order_ = 0;
+};
+
+absl::StatusOr<Explanation> Watch(const CompileFn& compile, const ProgramId& id, const v1::Graph& graph,
+                                  const compiler::Options& options, const std::vector<std::string>& stages) {
+  StageCollector collector(stages);
+  Explanation explanation;
+  KILN_ASSIGN_OR_RETURN(explanation.executable, compile(graph, id.device->target(), options, &collector));
+  explanation.graph_hash = id.graph_hash;
+  explanation.stages = std::move(collector.stages);
+  return explanation;
+}
+
+}  // namespace
+
+void Engine::Explain(ExplainRequest request, const Control& control, ExplainCallback done) {
+  request.options.limits = options_.limits;
+  const auto id = Identify(request.graph, request.graph_hash, request.device, request.options);
+  if (!id.ok()) return done(id.status());
+  ProgramStore::Program stored;
+  if (request.graph == nullptr) {
+    stored = store_.Find(*id);
+    if (stored == nullptr) {
+      return done(MakeError(v1::NEED_GRAPH, "no program with this hash, device and options; send the graph"));
+    }
+  }
+  pool_->Schedule([this, request = std::move(request), id = *id, stored = std::move(stored), control,
+                   done = std::move(done)]() mutable {
+    if (absl::Status wanted = control.Check(); !wanted.ok()) return done(std::move(wanted));
+    v1::Graph kept;
+    if (stored != nullptr && !kept.ParseFromString(stored->graph)) {
+      return done(MakeError(v1::INTERNAL_FAULT, "a stored graph cannot be read back"));
+    }
+    done(Watch(compile_, id, stored != nullptr ? kept : *request.graph, request.options, request.stages));
+  });
+}
+
+}  // namespace kiln::server

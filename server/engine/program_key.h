@@ -1,0 +1,29 @@
+// The name under which a program is kept.
+//
+// key = BLAKE3(graph hash ‖ target fingerprint ‖ options ‖ compiler version ‖
+// device). All but the device decide what code there is; the device is where
+// that code is loaded. The graph's own hash (base/graph_hash.h) does not depend
+// on how its nodes are numbered or repeated, so nor does the key.
+#ifndef KILN_SERVER_ENGINE_PROGRAM_KEY_H_
+#define KILN_SERVER_ENGINE_PROGRAM_KEY_H_
+
+#include "absl/strings/string_view.h"
+#include "compiler/options.h"
+#include "kiln/v1/target.pb.h"
+#include "runtime/cache/program_cache.h"
+
+namespace kiln::server {
+
+using runtime::Digest;
+
+// What code may rely on: kind, triple, architecture and required features.
+// Tuning is left out: it changes speed, not meaning. Made once per device.
+Digest TargetFingerprint(const v1::Target& target);
+
+// Well under a microsecond; builds nothing and walks no message.
+Digest ProgramKey(const Digest& graph_hash, const Digest& target, const compiler::Options& options,
+                  absl::string_view device);
+
+}  // namespace kiln::server
+
+#endif  // KILN_SERVER_ENGINE_PROGRAM_KEY_H_

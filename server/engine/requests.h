@@ -1,0 +1,126 @@
+// What the engine is asked and what it answers, without gRPC and, but for
+// graphs, without messages.
+#ifndef KILN_SERVER_ENGINE_REQUESTS_H_
+#define KILN_SERVER_ENGINE_REQUESTS_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "absl/container/inlined_vector.h"
+#include "absl/functional/any_invocable.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/types/span.h"
+#include "compiler/options.h"
+#include "kiln/v1/graph.pb.h"
+#include "server/engine/buffer_table.h"
+#include "server/engine/program_store.h"
+
+namespace kiln::server {
+
+// Memory by handle, from byte `offset` on.
+struct BufferAddress {
+  uint64_t handle = 0;
+  uint64_t offset = 0;
+};
+
+// A tensor by value, in memory of the caller's.
+struct TensorView {
+  v1::DType dtype = v1::DTYPE_UNSPECIFIED;
+  absl::Span<const int64_t> shape;
+  absl::string_view data;
+};
+
+struct Argument {
+  uint32_t slot = 0;
+  std::variant<BufferAddress, TensorView> value;
+};
+
+// All that is pointed to, also from within arguments, lives until the request's
+// callback has returned.
+struct CompileRequest {
+  const v1::Graph* graph = nullptr;  // not null
+  absl::string_view device;          // empty: the first
+  compiler::Options options;
+};
+
+struct CompileResult {
+  ProgramStore::Program program;
+  bool from_cache = false;
+};
+
+struct ExecuteRequest {
+  // One of the two, or both.
+  absl::string_view graph_hash;  // empty or 32 bytes
+  const v1::Graph* graph = nullptr;
+  absl::string_view device;  // empty: the first
+  compiler::Options options;
+  absl::InlinedVector<Argument, 8> arguments;
+  // By value instead of as new buffers.
+  bool results_inline = false;
+};
+
+// One result of an Execute.
+struct ResultValue {
+  // With a handle: the buffer behind it.
+  uint64_t handle = 0;
+  BufferTable::Record buffer;
+  // Without one: the bytes.
+  std::string data;
+  // Index into the signature's results.
+  int index = 0;
+};
+
+// Microseconds.
+struct ExecuteTiming {
+  double verify = 0;   // checking and hashing the graph, if one was sent
+  double cache = 0;    // finding the program
+  double compile = 0;  // waiting for it to be compiled
+  double h2d = 0;      // arguments: handles looked up, inline ones copied
+  double queue = 0;
+  double device = 0;
+  double d2h = 0;      // results: handles made, inline ones copied
+};
+
+struct ExecuteResult {
+  ProgramStore::Program program;
+  absl::InlinedVector<ResultValue, 4> results;
+  bool from_cache = false;
+  ExecuteTiming timing;
+};
+
+struct ExplainRequest {
+  absl::string_view graph_hash;
+  const v1::Graph* graph = nullptr;
+  absl::string_view device;
+  compiler::Options options;
+  // Names of stages, whole ("010.rangeify") or without their number; all if
+  // empty.
+  std::vector<std::string> stages;
+};
+
+struct ExplainedStage {
+  std::string name;
+  std::string text;
+  double micros = 0;
+  size_t nodes = 0;
+};
+
+struct Explanation {
+  Digest graph_hash;
+  std::vector<ExplainedStage> stages;
+  v1::Executable executable;
+};
+
+// Each is called exactly once, on the asking thread, a compile thread or a
+// device's, and must not block.
+using CompileCallback = absl::AnyInvocable<void(absl::StatusOr<CompileResult>)>;
+using ExecuteCallback = absl::AnyInvocable<void(absl::StatusOr<ExecuteResult>)>;
+using ExplainCallback = absl::AnyInvocable<void(absl::StatusOr<Explanation>)>;
+
+}  // namespace kiln::server
+
+#endif  // KILN_SERVER_ENGINE_REQUESTS_H_

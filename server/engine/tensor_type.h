@@ -1,0 +1,26 @@
+// How many bytes a tensor takes.
+#ifndef KILN_SERVER_ENGINE_TENSOR_TYPE_H_
+#define KILN_SERVER_ENGINE_TENSOR_TYPE_H_
+
+#include <cstdint>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "kiln/v1/dtype.pb.h"
+
+namespace kiln::server {
+
+// No buffer is larger: sizes below it can be added and rounded up in 64 bits.
+inline constexpr uint64_t kLargestBuffer = uint64_t{1} << 60;
+
+// BAD_ARGUMENT for a dtype that is never stored or a negative dimension;
+// SIZE_OVERFLOW above kLargestBuffer.
+absl::StatusOr<uint64_t> TensorBytes(v1::DType dtype, absl::Span<const int64_t> shape);
+
+// "float32 [2, 3]".
+std::string TensorTypeName(v1::DType dtype, absl::Span<const int64_t> shape);
+
+}  // namespace kiln::server
+
+#endif  // KILN_SERVER_ENGINE_TENSOR_TYPE_H_
