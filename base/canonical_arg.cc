@@ -121,10 +121,10 @@ void AppendView(const v1::ViewArg& arg, std::string& out) {
   }
 }
 
-// The forms that say nothing when empty count as no argument at all.
+// A form that says only what its absence says counts as absent.
 v1::UOp::ArgCase FormOf(const v1::UOp& uop) {
   const v1::UOp::ArgCase form = uop.arg_case();
-  if (form == v1::UOp::kPad && !uop.pad().has_fill()) return v1::UOp::ARG_NOT_SET;
+  if (form == v1::UOp::kPad && (!uop.pad().has_fill() || uop.pad().fill().invalid())) return v1::UOp::ARG_NOT_SET;
   if (form == v1::UOp::kLoad && uop.load().device().empty() && uop.load().addrspace() == v1::ADDRSPACE_UNSPECIFIED) {
     return v1::UOp::ARG_NOT_SET;
   }

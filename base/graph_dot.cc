@@ -1,0 +1,81 @@
+#include "base/graph_dot.h"
+
+#include "absl/strings/str_cat.h"
+#include "base/enum_text.h"
+#include "base/graph_text.h"
+
+namespace kiln {
+namespace {
+
+// The enum's numbers group the ops: one row a range of graph.proto.
+struct Family {
+  int first;
+  int last;
+  const char* fill;
+  const char* line;
+};
+
+constexpr Family kFamilies[] = {
+    {v1::PERMUTE, v1::BITCAST, "#dcedc8", "#2e7d32"},        // movement
+    {v1::REDUCE, v1::ALLREDUCE, "#ffcdd2", "#c62828"},       // reduce
+    {v1::FUNCTION, v1::GETTUPLE, "#bbdefb", "#1565c0"},      // call
+    {v1::LOAD, v1::LOAD, "#f3dede", "#c08080"},              // load
+    {v1::STORE, v1::STORE, "#e1bee7", "#7b1fa2"},            // store
+    {v1::RANGE, v1::LINEAR, "#d7ccc8", "#795548"},           // ordering
+    {v1::RECIPROCAL, v1::THREEFRY, "#fff3c4", "#f9a825"},    // elementwise
+    {v1::CONTIGUOUS, v1::DETACH, "#ffe0b2", "#e65100"},      // markers
+    {v1::COPY, v1::MSELECT, "#d1c4e9", "#512da8"},           // several devices
+};
+constexpr Family kOther = {0, 0, "#eceff1", "#616161"};
+
+const Family& FamilyOf(v1::Op op) {
+  for (const Family& family : kFamilies) {
+    if (op >= family.first && op <= family.last) return family;
+  }
+  return kOther;
+}
+
+constexpr size_t kMostShown = 80;  // characters of one line of a label
+
+// Safe inside a DOT string, and short.
+std::string Label(absl::string_view text) {
+  std::string out;
+  for (char c : text.substr(0, kMostShown)) {
+    if (c == '"' || c == '\\') out.push_back('\\');
+    out.push_back(c == '\n' ? ' ' : c);
+  }
+  if (text.size() > kMostShown) out.append("...");
+  return out;
+}
+
+}  // namespace
+
+std::string GraphToDot(const v1::Graph& graph, const std::function<std::string(int)>& annotate) {
+  std::string dot =
+      "digraph graph_of_uops {\n"
+      "  rankdir=TB;\n"
+      "  node [shape=box, style=\"filled,rounded\", fontname=\"Helvetica\", fontsize=11];\n"
+      "  edge [fontname=\"Helvetica\", fontsize=9, color=\"#616161\"];\n";
+  for (int i = 0; i < graph.nodes_size(); ++i) {
+    const v1::UOp& uop = graph.nodes(i);
+    const Family& family = FamilyOf(uop.op());
+    std::string label = absl::StrCat(i, " ", PrintEnum(uop.op()));
+    if (uop.dtype() != v1::DTYPE_UNSPECIFIED) absl::StrAppend(&label, " : ", PrintDType(uop.dtype()));
+    if (const std::string arg = PrintArg(uop); !arg.empty()) absl::StrAppend(&label, "\\n", Label(arg));
+    if (annotate != nullptr) {
+      if (const std::string note = annotate(i); !note.empty()) absl::StrAppend(&label, "\\n", Label(note));
+    }
+    absl::StrAppend(&dot, "  n", i, " [label=\"", label, "\", fillcolor=\"", family.fill, "\", color=\"", family.line,
+                    "\"];\n");
+    for (int k = 0; k < uop.src_size(); ++k) {
+      if (uop.src(k) >= static_cast<uint32_t>(graph.nodes_size())) continue;
+      absl::StrAppend(&dot, "  n", uop.src(k), " -> n", i);
+      if (uop.src_size() > 1) absl::StrAppend(&dot, " [label=\"", k, "\"]");
+      dot.append(";\n");
+    }
+  }
+  dot.append("}\n");
+  return dot;
+}
+
+}  // namespace kiln
