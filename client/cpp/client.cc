@@ -1,0 +1,197 @@
+#include "client/cpp/client.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/error.h"
+
+namespace kiln::client {
+namespace {
+
+// The version of the protocol this library was written for.
+constexpr uint32_t kProtocol = 1;
+constexpr size_t kChunkBytes = 1 << 20;
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Client>> Client::Connect(const std::string& target, ClientOptions options) {
+  auto connection = std::make_shared<Connection>(target, std::move(options));
+  KILN_RETURN_IF_ERROR(connection->WaitUntilReady());
+  std::unique_ptr<Client> client(new Client(std::move(connection)));
+  KILN_ASSIGN_OR_RETURN(const v1::ListDevicesResponse server, client->Devices());
+  if (kProtocol < server.protocol_min() || kProtocol > server.protocol_max()) {
+    return absl::FailedPreconditionError(absl::StrCat("the server at ", target, " speaks protocol ",
+                                                      server.protocol_min(), " to ", server.protocol_max(),
+                                                      "; this client speaks ", kProtocol));
+  }
+  return client;
+}
+
+absl::StatusOr<Program> Client::Compile(v1::Graph graph, const v1::CompileOptions& options) {
+  v1::CompileRequest request;
+  *request.mutable_graph() = std::move(graph);
+  request.set_device(connection_->options().device);
+  *request.mutable_options() = options;
+  v1::CompileResponse response;
+  KILN_RETURN_IF_ERROR(
+      connection_->Call(connection_->kernels, &v1::KernelService::Stub::Compile, "Compile", request, &response));
+  return Program(connection_, std::move(*request.mutable_graph()), options, std::move(response));
+}
+
+absl::StatusOr<DeviceBuffer> Client::Allocate(const v1::AllocateRequest& request) {
+  // Memory that waits to be given back may be what this request needs.
+  connection_->FlushFrees();
+  v1::AllocateResponse response;
+  KILN_RETURN_IF_ERROR(
+      connection_->Call(connection_->buffers, &v1::BufferService::Stub::Allocate, "Allocate", request, &response));
+  return DeviceBuffer(connection_, std::move(*response.mutable_buffer()));
+}
+
+absl::StatusOr<DeviceBuffer> Client::Allocate(uint64_t bytes) {
+  v1::AllocateRequest request;
+  request.set_device(connection_->options().device);
+  request.set_bytes(bytes);
+  return Allocate(request);
+}
+
+absl::StatusOr<DeviceBuffer> Client::Allocate(v1::DType dtype, const Shape& shape) {
+  v1::AllocateRequest request;
+  request.set_device(connection_->options().device);
+  request.mutable_type()->set_dtype(dtype);
+  request.mutable_type()->mutable_shape()->Assign(shape.begin(), shape.end());
+  return Allocate(request);
+}
+
+absl::Status Client::Write(const DeviceBuffer& buffer, absl::string_view bytes, uint64_t offset) {
+  grpc::ClientContext context;
+  connection_->Prepare(context);
+  v1::WriteResponse response;
+  const auto writer = connection_->buffers->Write(&context, &response);
+  v1::WriteRequest message;
+  *message.mutable_header()->mutable_buffer() = buffer.Ref(offset);
+  message.mutable_header()->set_bytes(bytes.size());
+  uint64_t sent = message.ByteSizeLong();
+  // A write that fails has its reason in Finish.
+  bool open = writer->Write(message);
+  while (open && !bytes.empty()) {
+    const absl::string_view chunk = bytes.substr(0, kChunkBytes);
+    message.set_chunk(chunk.data(), chunk.size());
+    sent += message.ByteSizeLong();
+    open = writer->Write(message);
+    bytes.remove_prefix(chunk.size());
+  }
+  writer->WritesDone();
+  const grpc::Status status = writer->Finish();
+  connection_->Count("Write", 1, sent, response.ByteSizeLong());
+  return connection_->Convert(status);
+}
+
+absl::StatusOr<std::string> Client::Read(const DeviceBuffer& buffer, uint64_t offset, uint64_t bytes) {
+  grpc::ClientContext context;
+  connection_->Prepare(context);
+  v1::ReadRequest request;
+  *request.mutable_buffer() = buffer.Ref(offset);
+  request.set_bytes(bytes);
+  const auto reader = connection_->buffers->Read(&context, request);
+  std::string result;
+  uint64_t received = 0;
+  v1::ReadResponse message;
+  while (reader->Read(&message)) {
+    received += message.ByteSizeLong();
+    result += message.chunk();
+  }
+  const grpc::Status status = reader->Finish();
+  connection_->Count("Read", 1, request.ByteSizeLong(), received);
+  KILN_RETURN_IF_ERROR(connection_->Convert(status));
+  return result;
+}
+
+absl::StatusOr<DeviceBuffer> Client::Upload(const HostTensor& tensor) {
+  KILN_ASSIGN_OR_RETURN(DeviceBuffer buffer, Allocate(tensor.dtype, tensor.shape));
+  KILN_RETURN_IF_ERROR(Write(buffer, tensor.bytes));
+  return buffer;
+}
+
+absl::StatusOr<HostTensor> Client::Download(const DeviceBuffer& buffer) {
+  HostTensor tensor{buffer.dtype(), buffer.shape(), ""};
+  KILN_ASSIGN_OR_RETURN(tensor.bytes, Read(buffer));
+  return tensor;
+}
+
+absl::Status Client::Copy(const v1::BufferRef& from, const v1::BufferRef& to, uint64_t bytes) {
+  v1::CopyRequest request;
+  *request.mutable_from() = from;
+  *request.mutable_to() = to;
+  request.set_bytes(bytes);
+  v1::CopyResponse response;
+  return connection_->Call(connection_->buffers, &v1::BufferService::Stub::Copy, "Copy", request, &response);
+}
+
+absl::Status Client::Fill(const v1::BufferRef& buffer, absl::string_view pattern, uint64_t bytes) {
+  v1::FillRequest request;
+  *request.mutable_buffer() = buffer;
+  request.set_bytes(bytes);
+  request.set_pattern(std::string(pattern));
+  v1::FillResponse response;
+  return connection_->Call(connection_->buffers, &v1::BufferService::Stub::Fill, "Fill", request, &response);
+}
+
+absl::StatusOr<DeviceBuffer> Client::View(const v1::BufferRef& of, v1::DType dtype, const Shape& shape) {
+  const std::optional<int64_t> bytes = ByteCount(dtype, shape);
+  if (!bytes.has_value()) {
+    return MakeError(v1::SIZE_OVERFLOW, absl::StrCat("a view of ", TypeText(dtype, shape), " has no size"));
+  }
+  v1::ViewRequest request;
+  *request.mutable_of() = of;
+  request.set_bytes(*bytes);
+  request.set_dtype(dtype);
+  request.mutable_shape()->Assign(shape.begin(), shape.end());
+  v1::ViewResponse response;
+  KILN_RETURN_IF_ERROR(
+      connection_->Call(connection_->buffers, &v1::BufferService::Stub::View, "View", request, &response));
+  return DeviceBuffer(connection_, std::move(*response.mutable_buffer()));
+}
+
+absl::StatusOr<v1::BufferDescription> Client::Describe(const DeviceBuffer& buffer) {
+  v1::DescribeBufferRequest request;
+  request.set_handle(buffer.handle());
+  v1::DescribeBufferResponse response;
+  KILN_RETURN_IF_ERROR(
+      connection_->Call(connection_->buffers, &v1::BufferService::Stub::Describe, "Describe", request, &response));
+  return response.buffer();
+}
+
+absl::StatusOr<v1::ListDevicesResponse> Client::Devices() {
+  v1::ListDevicesResponse response;
+  KILN_RETURN_IF_ERROR(connection_->Call(connection_->devices, &v1::DeviceService::Stub::List, "List",
+                                         v1::ListDevicesRequest(), &response));
+  return response;
+}
+
+absl::StatusOr<v1::ListProgramsResponse> Client::ListPrograms() {
+  v1::ListProgramsResponse response;
+  KILN_RETURN_IF_ERROR(connection_->Call(connection_->debug, &v1::DebugService::Stub::ListPrograms, "ListPrograms",
+                                         v1::ListProgramsRequest(), &response));
+  return response;
+}
+
+absl::StatusOr<v1::ExplainResponse> Client::Explain(const v1::ExplainRequest& request) {
+  v1::ExplainResponse response;
+  KILN_RETURN_IF_ERROR(
+      connection_->Call(connection_->debug, &v1::DebugService::Stub::Explain, "Explain", request, &response));
+  return response;
+}
+
+absl::Status Client::Health(const std::string& service) {
+  grpc::health::v1::HealthCheckRequest request;
+  request.set_service(service);
+  grpc::health::v1::HealthCheckResponse response;
+  KILN_RETURN_IF_ERROR(
+      connection_->Call(connection_->health, &grpc::health::v1::Health::Stub::Check, "Check", request, &response));
+  if (response.status() == grpc::health::v1::HealthCheckResponse::SERVING) return absl::OkStatus();
+  return absl::UnavailableError(absl::StrCat(
+      "the server says ", grpc::health::v1::HealthCheckResponse::ServingStatus_Name(response.status())));
+}
+
+}  // namespace kiln::client

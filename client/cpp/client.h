@@ -1,0 +1,79 @@
+// A Kiln server, as C++ sees it.
+//
+//   KILN_ASSIGN_OR_RETURN(auto client, Client::Connect("localhost:7411"));
+//   KILN_ASSIGN_OR_RETURN(Program program, client->Compile(graph));
+//   KILN_ASSIGN_OR_RETURN(DeviceBuffer x, client->Upload(HostTensor::Of<float>({2}, {1, 2})));
+//   KILN_ASSIGN_OR_RETURN(RunResults run, program.Run(Arguments().Set(0, x)));
+//   KILN_ASSIGN_OR_RETURN(HostTensor y, client->Download(run.results[0].buffer));
+//
+// Errors: every failure of a call has the server's code and text, and its
+// ErrorDetail for kiln::DetailOf (base/error.h).
+// Threads: a Client may be used from many threads at once. Calls block.
+#ifndef KILN_CLIENT_CPP_CLIENT_H_
+#define KILN_CLIENT_CPP_CLIENT_H_
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "client/cpp/connection.h"
+#include "client/cpp/device_buffer.h"
+#include "client/cpp/host_tensor.h"
+#include "client/cpp/program.h"
+#include "kiln/v1/debug_service.pb.h"
+#include "kiln/v1/device_service.pb.h"
+
+namespace kiln::client {
+
+class Client {
+ public:
+  // `target` is host:port, or any name gRPC resolves. UNAVAILABLE if no server
+  // answers there in time, FAILED_PRECONDITION if it speaks another protocol.
+  static absl::StatusOr<std::unique_ptr<Client>> Connect(const std::string& target, ClientOptions options = {});
+
+  // -- Programs
+  absl::StatusOr<Program> Compile(v1::Graph graph, const v1::CompileOptions& options = {});
+
+  // -- Buffers
+  // Zeros, of `bytes` or of a type.
+  absl::StatusOr<DeviceBuffer> Allocate(uint64_t bytes);
+  absl::StatusOr<DeviceBuffer> Allocate(v1::DType dtype, const Shape& shape);
+  // Sends in chunks; any size.
+  absl::Status Write(const DeviceBuffer& buffer, absl::string_view bytes, uint64_t offset = 0);
+  // 0 bytes means: to the end.
+  absl::StatusOr<std::string> Read(const DeviceBuffer& buffer, uint64_t offset = 0, uint64_t bytes = 0);
+  // A typed buffer with a tensor's value, and back.
+  absl::StatusOr<DeviceBuffer> Upload(const HostTensor& tensor);
+  absl::StatusOr<HostTensor> Download(const DeviceBuffer& buffer);
+  absl::Status Copy(const v1::BufferRef& from, const v1::BufferRef& to, uint64_t bytes);
+  // Repeats a pattern of 1, 2, 4 or 8 bytes; 0 bytes means: to the end.
+  absl::Status Fill(const v1::BufferRef& buffer, absl::string_view pattern, uint64_t bytes = 0);
+  absl::StatusOr<DeviceBuffer> View(const v1::BufferRef& of, v1::DType dtype, const Shape& shape);
+  absl::StatusOr<v1::BufferDescription> Describe(const DeviceBuffer& buffer);
+
+  // -- The server
+  absl::StatusOr<v1::ListDevicesResponse> Devices();
+  absl::StatusOr<v1::ListProgramsResponse> ListPrograms();
+  absl::StatusOr<v1::ExplainResponse> Explain(const v1::ExplainRequest& request);
+  // OK if the server serves; UNAVAILABLE if it says it does not.
+  absl::Status Health(const std::string& service = "");
+
+  // Gives handles back now that would go with the next batch.
+  void FlushFrees() { connection_->FlushFrees(); }
+  // What was sent and received so far, by RPC.
+  std::map<std::string, Traffic> traffic() const { return connection_->traffic(); }
+
+ private:
+  explicit Client(std::shared_ptr<Connection> connection) : connection_(std::move(connection)) {}
+  absl::StatusOr<DeviceBuffer> Allocate(const v1::AllocateRequest& request);
+
+  std::shared_ptr<Connection> connection_;
+};
+
+}  // namespace kiln::client
+
+#endif  // KILN_CLIENT_CPP_CLIENT_H_

@@ -1,0 +1,81 @@
+#include "client/cpp/program.h"
+
+#include <utility>
+
+#include "base/error.h"
+
+namespace kiln::client {
+
+v1::Argument& Arguments::At(uint32_t slot) {
+  for (v1::Argument& argument : list_) {
+    if (argument.slot() == slot) return argument;
+  }
+  v1::Argument& argument = *list_.Add();
+  argument.set_slot(slot);
+  return argument;
+}
+
+Arguments& Arguments::Set(uint32_t slot, const DeviceBuffer& buffer, uint64_t offset) {
+  *At(slot).mutable_buffer() = buffer.Ref(offset);
+  return *this;
+}
+
+Arguments& Arguments::Set(uint32_t slot, const HostTensor& tensor) {
+  v1::Tensor& message = *At(slot).mutable_tensor();
+  message.set_dtype(tensor.dtype);
+  message.mutable_shape()->Assign(tensor.shape.begin(), tensor.shape.end());
+  message.set_data(tensor.bytes);
+  return *this;
+}
+
+Arguments& Arguments::Set(uint32_t slot, int64_t value) {
+  At(slot).set_integer(value);
+  return *this;
+}
+
+Program::Program(std::shared_ptr<Connection> connection, v1::Graph graph, v1::CompileOptions options,
+                 v1::CompileResponse compiled)
+    : state_(std::make_shared<State>(
+          State{std::move(connection), std::move(graph), std::move(options), std::move(compiled)})) {}
+
+absl::StatusOr<RunResults> Program::Run(const Arguments& arguments, const RunOptions& options) const {
+  Connection& connection = *state_->connection;
+  v1::ExecuteRequest request;
+  request.set_graph_hash(hash());
+  request.set_device(connection.options().device);
+  *request.mutable_options() = state_->options;
+  *request.mutable_arguments() = arguments.list();
+  request.set_result_mode(options.results);
+  request.set_want_timing(options.want_timing);
+
+  v1::ExecuteResponse response;
+  const auto execute = [&] {
+    return connection.Call(connection.kernels, &v1::KernelService::Stub::Execute, "Execute", request, &response);
+  };
+  absl::Status status = execute();
+  const auto detail = DetailOf(status);
+  if (detail.has_value() && detail->code() == v1::NEED_GRAPH) {
+    *request.mutable_graph() = state_->graph;
+    status = execute();
+  }
+  if (!status.ok()) return status;
+
+  RunResults run;
+  run.from_cache = response.from_cache();
+  run.timing = std::move(*response.mutable_timing());
+  for (int i = 0; i < response.results_size(); ++i) {
+    v1::ResultValue& value = *response.mutable_results(i);
+    RunResult& result = run.results.emplace_back();
+    // A parameter's own handle is the caller's already: owning it twice would free
+    // it twice.
+    const bool alias = i < signature().results_size() && signature().results(i).has_aliases();
+    if (value.has_tensor()) {
+      result.tensor = HostTensor::From(std::move(*value.mutable_tensor()));
+    } else if (value.has_buffer() && !alias) {
+      result.buffer = DeviceBuffer(state_->connection, std::move(*value.mutable_buffer()));
+    }
+  }
+  return run;
+}
+
+}  // namespace kiln::client

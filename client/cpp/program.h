@@ -1,0 +1,85 @@
+// A compiled graph, and calls of it.
+#ifndef KILN_CLIENT_CPP_PROGRAM_H_
+#define KILN_CLIENT_CPP_PROGRAM_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "client/cpp/connection.h"
+#include "client/cpp/device_buffer.h"
+#include "client/cpp/host_tensor.h"
+#include "kiln/v1/kernel_service.pb.h"
+
+namespace kiln::client {
+
+// What a program is called with, by slot. Kept from call to call, with single
+// arguments set anew. Buffers are named, not owned: they must live until the call
+// is over.
+class Arguments {
+ public:
+  // From byte `offset` of the buffer on.
+  Arguments& Set(uint32_t slot, const DeviceBuffer& buffer, uint64_t offset = 0);
+  Arguments& Set(uint32_t slot, const HostTensor& tensor);
+  // A variable's value.
+  Arguments& Set(uint32_t slot, int64_t value);
+
+  const google::protobuf::RepeatedPtrField<v1::Argument>& list() const { return list_; }
+
+ private:
+  v1::Argument& At(uint32_t slot);
+  google::protobuf::RepeatedPtrField<v1::Argument> list_;
+};
+
+struct RunOptions {
+  // RESULT_INLINE brings results back by value; by default they stay on the device.
+  v1::ResultMode results = v1::RESULT_HANDLES;
+  bool want_timing = false;
+};
+
+// One result: in `buffer`, in `tensor`, or in neither where it is a parameter that
+// was updated in place, which the caller has already.
+struct RunResult {
+  DeviceBuffer buffer;
+  HostTensor tensor;
+};
+
+struct RunResults {
+  std::vector<RunResult> results;
+  bool from_cache = false;
+  v1::Timing timing;
+};
+
+// Copied freely; copies are the same program. Threads: any.
+class Program {
+ public:
+  // `compiled` is the answer to a CompileRequest for `graph`.
+  Program(std::shared_ptr<Connection> connection, v1::Graph graph, v1::CompileOptions options,
+          v1::CompileResponse compiled);
+
+  // Sends the graph's hash and the arguments; the graph itself only if the server
+  // has forgotten it (NEED_GRAPH), once.
+  absl::StatusOr<RunResults> Run(const Arguments& arguments, const RunOptions& options = {}) const;
+
+  // 32 bytes.
+  const std::string& hash() const { return state_->compiled.graph_hash(); }
+  const v1::Signature& signature() const { return state_->compiled.signature(); }
+  // Cost, kernels, how long compiling took and whether it was needed.
+  const v1::CompileResponse& compiled() const { return state_->compiled; }
+  const v1::Graph& graph() const { return state_->graph; }
+
+ private:
+  struct State {
+    std::shared_ptr<Connection> connection;
+    v1::Graph graph;
+    v1::CompileOptions options;
+    v1::CompileResponse compiled;
+  };
+  std::shared_ptr<const State> state_;
+};
+
+}  // namespace kiln::client
+
+#endif  // KILN_CLIENT_CPP_PROGRAM_H_

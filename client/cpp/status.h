@@ -1,0 +1,16 @@
+// A failed call as an absl::Status that still has its ErrorDetail, so that
+// kiln::DetailOf works on the client as it does on the server.
+#ifndef KILN_CLIENT_CPP_STATUS_H_
+#define KILN_CLIENT_CPP_STATUS_H_
+
+#include <grpcpp/support/status.h>
+
+#include "absl/status/status.h"
+
+namespace kiln::client {
+
+absl::Status FromGrpc(const grpc::Status& status);
+
+}  // namespace kiln::client
+
+#endif  // KILN_CLIENT_CPP_STATUS_H_
