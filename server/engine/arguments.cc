@@ -84,8 +84,8 @@ absl::Status BindTensor(const runtime::Program& program, const Parameter& parame
                      absl::StrCat(TypeName(parameter), " takes ", parameter.bytes(), " bytes; the tensor's data has ",
                                   tensor.data.size()));
   }
-  KILN_ASSIGN_OR_RETURN(auto buffer, program.device().allocator().Allocate(parameter.bytes(),
-                                                                            runtime::hal::MemoryUse::kProgram));
+  KILN_ASSIGN_OR_RETURN(auto buffer,
+                        program.device().allocator().Allocate(parameter.bytes(), runtime::hal::MemoryUse::kProgram));
   slice = BufferSlice::Whole(std::move(buffer));
   return absl::OkStatus();
 }
@@ -117,8 +117,7 @@ absl::Status BindArguments(const runtime::Program& program, absl::Span<const Arg
     if (const auto* address = std::get_if<BufferAddress>(&argument.value)) {
       KILN_RETURN_IF_ERROR(BindBuffer(parameter, *address, buffers, bound.parameters[i], bound.slices[i]));
     } else {
-      KILN_RETURN_IF_ERROR(
-          BindTensor(program, parameter, std::get<TensorView>(argument.value), bound.slices[i]));
+      KILN_RETURN_IF_ERROR(BindTensor(program, parameter, std::get<TensorView>(argument.value), bound.slices[i]));
     }
   }
   return absl::OkStatus();

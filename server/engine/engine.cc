@@ -81,8 +81,8 @@ absl::StatusOr<ProgramId> Engine::Identify(const v1::Graph* graph, absl::string_
     KILN_ASSIGN_OR_RETURN(const GraphHash graph_hash, HashGraph(*graph));
     id.graph_hash.bytes = graph_hash.bytes;
     if (!hash.empty() && hash != id.graph_hash.view()) {
-      return BadHash(v1::HASH_MISMATCH, absl::StrCat("the graph's hash is ", Hex(id.graph_hash.view()),
-                                                     "; the request says ", Hex(hash)));
+      return BadHash(v1::HASH_MISMATCH,
+                     absl::StrCat("the graph's hash is ", Hex(id.graph_hash.view()), "; the request says ", Hex(hash)));
     }
   }
   size_t index = 0;
@@ -96,12 +96,12 @@ void Engine::Compile(const CompileRequest& request, const Control& control, Comp
   options.limits = options_.limits;
   const auto id = Identify(request.graph, "", request.device, options);
   if (!id.ok()) return done(id.status());
-  store_.GetOrCompile(*id, *request.graph, options, control,
-                      [done = std::move(done)](absl::StatusOr<ProgramStore::Program> program,
-                                               runtime::CacheOutcome how) mutable {
-                        if (!program.ok()) return done(std::move(program).status());
-                        done(CompileResult{*std::move(program), how == runtime::CacheOutcome::kHit});
-                      });
+  store_.GetOrCompile(
+      *id, *request.graph, options, control,
+      [done = std::move(done)](absl::StatusOr<ProgramStore::Program> program, runtime::CacheOutcome how) mutable {
+        if (!program.ok()) return done(std::move(program).status());
+        done(CompileResult{*std::move(program), how == runtime::CacheOutcome::kHit});
+      });
 }
 
 void Engine::Execute(ExecuteRequest request, const Control& control, ExecuteCallback done) {
@@ -120,8 +120,8 @@ void Engine::Execute(ExecuteRequest request, const Control& control, ExecuteCall
   if (program != nullptr) return execution->Start(std::move(program), /*from_cache=*/true);
   if (asked.graph == nullptr) {
     return execution->Fail(
-        BadHash(v1::NEED_GRAPH, absl::StrCat("no program for graph ", Hex(asked.graph_hash), " on ",
-                                             id->device->name(), " with these options; send the graph once")));
+        BadHash(v1::NEED_GRAPH, absl::StrCat("no program for graph ", Hex(asked.graph_hash), " on ", id->device->name(),
+                                             " with these options; send the graph once")));
   }
   const absl::Time compiling = absl::Now();
   store_.GetOrCompile(*id, *asked.graph, asked.options, control,

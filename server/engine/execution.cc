@@ -13,11 +13,7 @@ double MicrosSince(absl::Time begin) { return absl::ToDoubleMicroseconds(absl::N
 
 Execution::Execution(ExecuteRequest request, const Control& control, ExecuteCallback done, runtime::Executor* executor,
                      BufferTable* buffers)
-    : request_(std::move(request)),
-      control_(control),
-      done_(std::move(done)),
-      executor_(executor),
-      buffers_(buffers) {}
+    : request_(std::move(request)), control_(control), done_(std::move(done)), executor_(executor), buffers_(buffers) {}
 
 void Execution::Fail(absl::Status status) {
   std::unique_ptr<Execution> self(this);

@@ -35,8 +35,8 @@ using runtime::Digest;
 using Control = runtime::hal::LaunchControl;
 
 // The compiler, as the composition root gives it (compiler/compile.h).
-using CompileFn = std::function<absl::StatusOr<v1::Executable>(
-    const v1::Graph&, const v1::Target&, const compiler::Options&, compiler::CompileObserver*)>;
+using CompileFn = std::function<absl::StatusOr<v1::Executable>(const v1::Graph&, const v1::Target&,
+                                                               const compiler::Options&, compiler::CompileObserver*)>;
 
 // Which program on which device.
 struct ProgramId {
@@ -83,7 +83,8 @@ class ProgramStore {
  private:
   using Cache = runtime::ProgramCache<StoredProgram>;
 
-  absl::StatusOr<Cache::Entry> Make(const ProgramId& id, const v1::Graph& graph, const compiler::Options& options) const;
+  absl::StatusOr<Cache::Entry> Make(const ProgramId& id, const v1::Graph& graph,
+                                    const compiler::Options& options) const;
 
   const CompileFn compile_;
   CompilePool* const pool_;

@@ -82,7 +82,7 @@ struct ExecuteTiming {
   double h2d = 0;      // arguments: handles looked up, inline ones copied
   double queue = 0;
   double device = 0;
-  double d2h = 0;      // results: handles made, inline ones copied
+  double d2h = 0;  // results: handles made, inline ones copied
 };
 
 struct ExecuteResult {

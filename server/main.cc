@@ -1,0 +1,91 @@
+// kilnd: reads its settings, serves until told to stop, stops gently.
+#include <spdlog/sinks/stdout_sinks.h>
+#include <spdlog/spdlog.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <cstdio>
+#include <fstream>
+#include <memory>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "base/error.h"
+#include "server/config.h"
+#include "server/server.h"
+
+namespace {
+
+using kiln::server::Invocation;
+
+// One event a line, as key=value, on the error output.
+std::shared_ptr<spdlog::logger> MakeLog(const std::string& level) {
+  auto log = std::make_shared<spdlog::logger>("kilnd", std::make_shared<spdlog::sinks::stderr_sink_mt>());
+  log->set_pattern("time=%Y-%m-%dT%H:%M:%S.%eZ level=%l %v", spdlog::pattern_time_type::utc);
+  log->set_level(spdlog::level::from_str(level));
+  log->flush_on(spdlog::level::info);
+  return log;
+}
+
+// Readers see the whole file or none.
+absl::Status WritePortFile(const std::string& path, int port) {
+  const std::string draft = absl::StrCat(path, ".", getpid());
+  std::ofstream file(draft);
+  file << port << "\n";
+  file.close();
+  if (!file || std::rename(draft.c_str(), path.c_str()) != 0) {
+    std::remove(draft.c_str());
+    return absl::UnavailableError(absl::StrCat("cannot write --port_file=", path));
+  }
+  return absl::OkStatus();
+}
+
+int Serve(const Invocation& invocation) {
+  // Before any thread starts, so that all of them leave these to sigwait.
+  sigset_t ends;
+  sigemptyset(&ends);
+  sigaddset(&ends, SIGTERM);
+  sigaddset(&ends, SIGINT);
+  pthread_sigmask(SIG_BLOCK, &ends, nullptr);
+  std::signal(SIGPIPE, SIG_IGN);
+
+  const auto log = MakeLog(invocation.config.log_level());
+  auto server = kiln::server::StartServer(invocation.config, log);
+  absl::Status status = server.status();
+  if (status.ok() && !invocation.port_file.empty()) status = WritePortFile(invocation.port_file, (*server)->port());
+  if (!status.ok()) {
+    log->error("event=start_failed message=\"{}\"", std::string(status.message()));
+    return 1;
+  }
+  log->info("event=serving listen={} port={}", invocation.config.listen(), (*server)->port());
+
+  int signal = 0;
+  sigwait(&ends, &signal);
+  // A second signal means now.
+  pthread_sigmask(SIG_UNBLOCK, &ends, nullptr);
+  log->info("event=draining signal={} seconds={}", signal, invocation.config.drain_seconds());
+  const bool finished = (*server)->Drain(absl::Seconds(invocation.config.drain_seconds()));
+  server->reset();
+  if (!invocation.port_file.empty()) std::remove(invocation.port_file.c_str());
+  log->info("event=stopped all_finished={}", finished);
+  return 0;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const auto invocation = kiln::server::ParseCommandLine(argc, argv);
+  if (!invocation.ok()) {
+    std::fprintf(stderr, "kilnd: %s\n", std::string(invocation.status().message()).c_str());
+    return 2;
+  }
+  if (!invocation->message.empty()) {
+    std::fputs(invocation->message.c_str(), invocation->exit_code == 0 ? stdout : stderr);
+    return invocation->exit_code;
+  }
+  if (invocation->check_config) {
+    std::fputs(invocation->config.DebugString().c_str(), stdout);
+    return 0;
+  }
+  return Serve(*invocation);
+}

@@ -1,0 +1,104 @@
+#include "server/rpc_server.h"
+
+#include <grpcpp/ext/proto_server_reflection_plugin.h>
+#include <grpcpp/health_check_service_interface.h>
+
+#include <algorithm>
+#include <climits>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "server/services/buffer_service.h"
+#include "server/services/collective_service.h"
+#include "server/services/debug_service.h"
+#include "server/services/device_service.h"
+#include "server/services/env.h"
+#include "server/services/kernel_service.h"
+#include "server/services/session_service.h"
+
+namespace kiln::server {
+namespace {
+
+// Linking the reflection library is enough to switch it on in every server of
+// the process; this decides it for one.
+class Reflection final : public grpc::ServerBuilderOption {
+ public:
+  explicit Reflection(bool on) : on_(on) {}
+  void UpdateArguments(grpc::ChannelArguments*) override {}
+  void UpdatePlugins(std::vector<std::unique_ptr<grpc::ServerBuilderPlugin>>* plugins) override {
+    auto plugin = std::make_unique<grpc::reflection::ProtoServerReflectionPlugin>();
+    const auto same = [&plugin](const auto& other) { return other->name() == plugin->name(); };
+    plugins->erase(std::remove_if(plugins->begin(), plugins->end(), same), plugins->end());
+    if (on_) plugins->push_back(std::move(plugin));
+  }
+
+ private:
+  const bool on_;
+};
+
+// A message that gRPC itself refuses gets no ErrorDetail, so its limit lies
+// above the graph's, with room for tensors sent by value.
+int LargestMessage(const v1::ServerConfig& config) {
+  constexpr uint64_t kTensors = 64 << 20;
+  return static_cast<int>(std::min<uint64_t>(2 * config.graph_limits().max_bytes() + kTensors, INT_MAX));
+}
+
+}  // namespace
+
+RpcServer::RpcServer(std::unique_ptr<Engine> engine, std::shared_ptr<spdlog::logger> log)
+    : log_(std::move(log)), engine_(std::move(engine)) {
+  const ServiceEnv env{*engine_, gate_, *log_};
+  services_.push_back(std::make_unique<KernelServiceImpl>(env));
+  services_.push_back(std::make_unique<BufferServiceImpl>(env));
+  services_.push_back(std::make_unique<DeviceServiceImpl>(env));
+  services_.push_back(std::make_unique<DebugServiceImpl>(env));
+  services_.push_back(std::make_unique<SessionServiceImpl>());
+  services_.push_back(std::make_unique<CollectiveServiceImpl>());
+}
+
+absl::StatusOr<std::unique_ptr<RpcServer>> RpcServer::Start(const v1::ServerConfig& config,
+                                                            std::unique_ptr<Engine> engine,
+                                                            std::shared_ptr<spdlog::logger> log) {
+  std::unique_ptr<RpcServer> self(new RpcServer(std::move(engine), std::move(log)));
+  grpc::EnableDefaultHealthCheckService(true);
+  grpc::ServerBuilder builder;
+  builder.AddListeningPort(config.listen(), grpc::InsecureServerCredentials(), &self->port_);
+  for (const auto& service : self->services_) builder.RegisterService(service.get());
+  builder.SetOption(std::make_unique<Reflection>(!config.no_reflection()));
+  builder.SetMaxReceiveMessageSize(LargestMessage(config));
+  // Two servers on one port would share its connections by chance.
+  builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
+  self->server_ = builder.BuildAndStart();
+  if (self->server_ == nullptr) {
+    return absl::UnavailableError(absl::StrCat("cannot listen on ", config.listen(), "; is the port taken?"));
+  }
+  for (const auto& device : self->engine_->devices()) {
+    self->server_->GetHealthCheckService()->SetServingStatus(std::string(device->name()), true);
+  }
+  return self;
+}
+
+RpcServer::~RpcServer() { Drain(absl::ZeroDuration()); }
+
+std::shared_ptr<grpc::Channel> RpcServer::InProcessChannel() {
+  grpc::ChannelArguments arguments;
+  arguments.SetMaxReceiveMessageSize(-1);
+  return server_->InProcessChannel(arguments);
+}
+
+bool RpcServer::Drain(absl::Duration patience) {
+  if (server_ == nullptr || drained_) return true;
+  drained_ = true;
+  const absl::Time deadline = absl::Now() + patience;
+  server_->GetHealthCheckService()->Shutdown();
+  gate_.Close();
+  const bool finished = gate_.WaitEmpty(deadline);
+  if (!finished) log_->warn("event=drain_expired running={}", gate_.inside());
+  // Calls that the gate never let in end here, and so do those out of time.
+  server_->Shutdown(absl::ToChronoTime(absl::Now() + absl::Milliseconds(finished ? 1000 : 0)));
+  server_->Wait();
+  return finished;
+}
+
+}  // namespace kiln::server

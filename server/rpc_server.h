@@ -1,0 +1,57 @@
+// The engine behind a port: services, health, reflection, and a gentle end.
+#ifndef KILN_SERVER_RPC_SERVER_H_
+#define KILN_SERVER_RPC_SERVER_H_
+
+#include <grpcpp/grpcpp.h>
+#include <spdlog/logger.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "kiln/v1/config.pb.h"
+#include "server/engine/engine.h"
+#include "server/services/gate.h"
+
+namespace kiln::server {
+
+class RpcServer {
+ public:
+  // Serves `engine` as `config` says. UNAVAILABLE if the address cannot be had.
+  static absl::StatusOr<std::unique_ptr<RpcServer>> Start(const v1::ServerConfig& config,
+                                                          std::unique_ptr<Engine> engine,
+                                                          std::shared_ptr<spdlog::logger> log);
+  // Drains without patience.
+  ~RpcServer();
+  RpcServer(const RpcServer&) = delete;
+  RpcServer& operator=(const RpcServer&) = delete;
+
+  // The port that is served; 0 for a Unix socket.
+  int port() const { return port_; }
+  Engine& engine() { return *engine_; }
+
+  // The same process as a client: no socket in between.
+  std::shared_ptr<grpc::Channel> InProcessChannel();
+
+  // Ends service: health says NOT_SERVING, new requests get SHUTTING_DOWN, those
+  // that run may finish within `patience` and are cancelled then. Returns when
+  // none is left; whether none had to be cancelled. Later calls do nothing.
+  bool Drain(absl::Duration patience);
+
+ private:
+  RpcServer(std::unique_ptr<Engine> engine, std::shared_ptr<spdlog::logger> log);
+
+  const std::shared_ptr<spdlog::logger> log_;
+  const std::unique_ptr<Engine> engine_;
+  Gate gate_;
+  std::vector<std::unique_ptr<grpc::Service>> services_;
+  std::unique_ptr<grpc::Server> server_;
+  int port_ = 0;
+  bool drained_ = false;
+};
+
+}  // namespace kiln::server
+
+#endif  // KILN_SERVER_RPC_SERVER_H_

@@ -1,0 +1,69 @@
+#include "server/server.h"
+
+#include <algorithm>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "absl/time/clock.h"
+#include "base/error.h"
+#include "compiler/compile.h"
+#include "runtime/drivers/cpu/device.h"
+
+namespace kiln::server {
+namespace {
+
+absl::StatusOr<std::vector<std::unique_ptr<runtime::hal::Device>>> OpenDevices(const v1::ServerConfig& config) {
+  runtime::cpu::DeviceOptions cpu;
+  cpu.threads = config.cpu_threads();
+  cpu.memory_limit_bytes = config.cpu_memory_bytes();
+  cpu.profile_jit = config.profile_jit();
+  KILN_ASSIGN_OR_RETURN(auto device, runtime::cpu::CreateDevice(cpu));
+  std::vector<std::unique_ptr<runtime::hal::Device>> devices;
+  devices.push_back(std::move(device));
+  return devices;
+}
+
+// The compiler, with a line in the log for each graph.
+CompileFn LoggedCompiler(std::shared_ptr<spdlog::logger> log) {
+  return [log](const v1::Graph& graph, const v1::Target& target, const compiler::Options& options,
+               compiler::CompileObserver* observer) {
+    const absl::Time begin = absl::Now();
+    auto executable = compiler::Compile(graph, target, options, observer);
+    const int64_t micros = absl::ToInt64Microseconds(absl::Now() - begin);
+    if (executable.ok()) {
+      log->info("event=compiled nodes={} kernels={} micros={}", graph.nodes_size(), executable->kernels_size(), micros);
+    } else {
+      log->info("event=compile_refused nodes={} micros={} reason=\"{}\"", graph.nodes_size(), micros,
+                std::string(executable.status().message()));
+    }
+    return executable;
+  };
+}
+
+EngineOptions ToEngineOptions(const v1::ServerConfig& config) {
+  EngineOptions options;
+  options.program_cache_bytes = config.program_cache_bytes();
+  options.compile_threads = config.compile_threads();
+  if (options.compile_threads == 0) options.compile_threads = std::clamp(std::thread::hardware_concurrency(), 1u, 4u);
+  options.limits.max_nodes = config.graph_limits().max_nodes();
+  options.limits.max_bytes = config.graph_limits().max_bytes();
+  options.limits.max_depth = config.graph_limits().max_depth();
+  return options;
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<RpcServer>> StartServer(const v1::ServerConfig& config,
+                                                       std::shared_ptr<spdlog::logger> log) {
+  KILN_ASSIGN_OR_RETURN(auto devices, OpenDevices(config));
+  for (const auto& device : devices) {
+    log->info("event=device name={} description=\"{}\" memory_bytes={}", std::string(device->name()),
+              std::string(device->description()), device->stats().memory.limit_bytes);
+  }
+  auto engine = std::make_unique<Engine>(ToEngineOptions(config), std::move(devices), LoggedCompiler(log));
+  return RpcServer::Start(config, std::move(engine), std::move(log));
+}
+
+}  // namespace kiln::server

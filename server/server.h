@@ -1,0 +1,22 @@
+// The composition root: the only file that names concrete devices and the
+// compiler.
+#ifndef KILN_SERVER_SERVER_H_
+#define KILN_SERVER_SERVER_H_
+
+#include <spdlog/logger.h>
+
+#include <memory>
+
+#include "absl/status/statusor.h"
+#include "kiln/v1/config.pb.h"
+#include "server/rpc_server.h"
+
+namespace kiln::server {
+
+// Devices, compiler, engine and port as `config` (checked) says.
+absl::StatusOr<std::unique_ptr<RpcServer>> StartServer(const v1::ServerConfig& config,
+                                                       std::shared_ptr<spdlog::logger> log);
+
+}  // namespace kiln::server
+
+#endif  // KILN_SERVER_SERVER_H_

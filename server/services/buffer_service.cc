@@ -1,0 +1,99 @@
+#include "server/services/buffer_service.h"
+
+#include <utility>
+
+#include "base/error.h"
+#include "server/services/call.h"
+#include "server/services/convert.h"
+#include "server/services/transfer.h"
+
+namespace kiln::server {
+namespace {
+
+// Answers with a description of `buffer`, or with why there is none.
+template <typename Call>
+void ReplyWith(Call& call, const absl::StatusOr<NamedBuffer>& buffer) {
+  if (!buffer.ok()) return call.Reply(buffer.status());
+  FillDescription(buffer->handle, *buffer->record, *call.response().mutable_buffer());
+  call.Reply(absl::OkStatus());
+}
+
+absl::Span<const int64_t> ShapeOf(const google::protobuf::RepeatedField<int64_t>& shape) {
+  return {shape.data(), static_cast<size_t>(shape.size())};
+}
+
+}  // namespace
+
+grpc::ServerUnaryReactor* BufferServiceImpl::Allocate(grpc::CallbackServerContext* context,
+                                                      const grpc::ByteBuffer* request, grpc::ByteBuffer* response) {
+  return Serve<v1::AllocateRequest, v1::AllocateResponse>(env_, context, request, response, [this](auto& call) {
+    const v1::AllocateRequest& message = call.request();
+    switch (message.size_case()) {
+      case v1::AllocateRequest::kBytes:
+        return ReplyWith(call, env_.engine.buffers().Allocate(message.device(), message.bytes()));
+      case v1::AllocateRequest::kType:
+        return ReplyWith(call, env_.engine.buffers().Allocate(message.device(), message.type().dtype(),
+                                                              ShapeOf(message.type().shape())));
+      case v1::AllocateRequest::SIZE_NOT_SET:
+        break;
+    }
+    v1::ErrorDetail detail;
+    detail.set_code(v1::BAD_ARGUMENT);
+    detail.set_field("size");
+    call.Reply(MakeError(detail, "neither bytes nor a type was given"));
+  });
+}
+
+grpc::ServerReadReactor<grpc::ByteBuffer>* BufferServiceImpl::Write(grpc::CallbackServerContext*,
+                                                                    grpc::ByteBuffer* response) {
+  return StartUpload(env_, response);
+}
+
+grpc::ServerWriteReactor<grpc::ByteBuffer>* BufferServiceImpl::Read(grpc::CallbackServerContext*,
+                                                                    const grpc::ByteBuffer* request) {
+  return StartDownload(env_, *request);
+}
+
+grpc::ServerUnaryReactor* BufferServiceImpl::Copy(grpc::CallbackServerContext* context, const grpc::ByteBuffer* request,
+                                                  grpc::ByteBuffer* response) {
+  return Serve<v1::CopyRequest, v1::CopyResponse>(env_, context, request, response, [this](auto& call) {
+    const v1::CopyRequest& message = call.request();
+    env_.engine.buffers().Copy(ToAddress(message.from()), ToAddress(message.to()), message.bytes(),
+                               [&call](absl::Status status) { call.Reply(std::move(status)); });
+  });
+}
+
+grpc::ServerUnaryReactor* BufferServiceImpl::Fill(grpc::CallbackServerContext* context, const grpc::ByteBuffer* request,
+                                                  grpc::ByteBuffer* response) {
+  return Serve<v1::FillRequest, v1::FillResponse>(env_, context, request, response, [this](auto& call) {
+    const v1::FillRequest& message = call.request();
+    env_.engine.buffers().Fill(ToAddress(message.buffer()), message.bytes(), message.pattern(),
+                               [&call](absl::Status status) { call.Reply(std::move(status)); });
+  });
+}
+
+grpc::ServerUnaryReactor* BufferServiceImpl::View(grpc::CallbackServerContext* context, const grpc::ByteBuffer* request,
+                                                  grpc::ByteBuffer* response) {
+  return Serve<v1::ViewRequest, v1::ViewResponse>(env_, context, request, response, [this](auto& call) {
+    const v1::ViewRequest& message = call.request();
+    ReplyWith(call, env_.engine.buffers().View(ToAddress(message.of()), message.bytes(), message.dtype(),
+                                               ShapeOf(message.shape())));
+  });
+}
+
+grpc::ServerUnaryReactor* BufferServiceImpl::Free(grpc::CallbackServerContext* context, const grpc::ByteBuffer* request,
+                                                  grpc::ByteBuffer* response) {
+  return Serve<v1::FreeRequest, v1::FreeResponse>(env_, context, request, response, [this](auto& call) {
+    const v1::FreeRequest& message = call.request();
+    call.Reply(env_.engine.buffers().Free({message.handle().data(), static_cast<size_t>(message.handle_size())}));
+  });
+}
+
+grpc::ServerUnaryReactor* BufferServiceImpl::Describe(grpc::CallbackServerContext* context,
+                                                      const grpc::ByteBuffer* request, grpc::ByteBuffer* response) {
+  return Serve<v1::DescribeBufferRequest, v1::DescribeBufferResponse>(
+      env_, context, request, response,
+      [this](auto& call) { ReplyWith(call, env_.engine.buffers().Describe(call.request().handle())); });
+}
+
+}  // namespace kiln::server

@@ -1,0 +1,121 @@
+// What every unary call has in common: the door, decoding, deadline and
+// cancellation, the answer.
+//
+// Services take calls as bytes and decode them here, so that a message that is
+// no message is the client's fault (MALFORMED_MESSAGE) like any other.
+#ifndef KILN_SERVER_SERVICES_CALL_H_
+#define KILN_SERVER_SERVICES_CALL_H_
+
+#include <grpcpp/grpcpp.h>
+#include <grpcpp/impl/codegen/proto_utils.h>
+#include <grpcpp/support/proto_buffer_reader.h>
+
+#include <atomic>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
+#include "base/error.h"
+#include "server/engine/program_store.h"
+#include "server/services/env.h"
+#include "server/status.h"
+
+namespace kiln::server {
+
+inline absl::Status ShuttingDown() {
+  return MakeError(v1::SHUTTING_DOWN, "the server is stopping and takes no new requests");
+}
+
+template <typename Message>
+absl::Status Decode(const grpc::ByteBuffer& bytes, Message& message) {
+  grpc::ByteBuffer readable = bytes;  // shares the bytes
+  grpc::ProtoBufferReader reader(&readable);
+  if (reader.status().ok() && message.ParseFromZeroCopyStream(&reader)) return absl::OkStatus();
+  return MakeError(v1::MALFORMED_MESSAGE, absl::StrCat("the request is no ", message.GetTypeName()));
+}
+
+template <typename Message>
+absl::Status Encode(const Message& message, grpc::ByteBuffer& bytes) {
+  bool own = false;
+  const grpc::Status status = grpc::SerializationTraits<Message>::Serialize(message, &bytes, &own);
+  return status.ok() ? absl::OkStatus() : MakeError(v1::INTERNAL_FAULT, "the answer cannot be encoded");
+}
+
+// Until when a call is wanted, as gRPC knows it.
+inline absl::Time DeadlineOf(const grpc::CallbackServerContext& context) {
+  return absl::FromChrono(context.deadline());
+}
+
+// Ends a call of any kind. What is our own fault is for us to read about, too.
+template <typename Reactor>
+void FinishWith(Reactor& reactor, const ServiceEnv& env, const absl::Status& status) {
+  const grpc::Status wire = ToGrpc(status);
+  if (wire.error_code() == grpc::StatusCode::INTERNAL) {
+    env.log.error("event=internal_fault message=\"{}\"", wire.error_message());
+  }
+  reactor.Finish(wire);
+}
+
+// Lives until gRPC is done with the call. Reply is called exactly once, from any
+// thread; nothing of the call may be touched after it.
+template <typename Request, typename Response>
+class UnaryCall final : public grpc::ServerUnaryReactor {
+ public:
+  UnaryCall(const ServiceEnv& env, const grpc::CallbackServerContext& context, grpc::ByteBuffer* answer)
+      : begin_(absl::Now()), env_(env), entered_(env.gate.Enter()), answer_(answer) {
+    control_.cancelled = &cancelled_;
+    control_.deadline = DeadlineOf(context);
+  }
+
+  // OK if the call may go on, with `request` filled in.
+  absl::Status Accept(const grpc::ByteBuffer& bytes) {
+    if (!entered_) return ShuttingDown();
+    KILN_RETURN_IF_ERROR(Decode(bytes, request_));
+    return control_.Check();
+  }
+
+  const Request& request() const { return request_; }
+  Response& response() { return response_; }
+  const Control& control() const { return control_; }
+  absl::Time begin() const { return begin_; }
+
+  void Reply(absl::Status status) {
+    if (status.ok()) status = Encode(response_, *answer_);
+    FinishWith(*this, env_, status);
+  }
+
+ private:
+  void OnCancel() override { cancelled_.store(true, std::memory_order_relaxed); }
+  void OnDone() override {
+    if (entered_) env_.gate.Leave();
+    delete this;
+  }
+
+  const absl::Time begin_;
+  const ServiceEnv env_;
+  const bool entered_;
+  grpc::ByteBuffer* const answer_;
+  Request request_;
+  Response response_;
+  std::atomic<bool> cancelled_{false};
+  Control control_;
+};
+
+// Begins a call and hands it to `body`, which sees to the Reply.
+template <typename Request, typename Response, typename Body>
+grpc::ServerUnaryReactor* Serve(const ServiceEnv& env, grpc::CallbackServerContext* context,
+                                const grpc::ByteBuffer* request, grpc::ByteBuffer* response, Body body) {
+  auto* call = new UnaryCall<Request, Response>(env, *context, response);
+  if (absl::Status status = call->Accept(*request); status.ok()) {
+    body(*call);
+  } else {
+    call->Reply(std::move(status));
+  }
+  return call;
+}
+
+}  // namespace kiln::server
+
+#endif  // KILN_SERVER_SERVICES_CALL_H_

@@ -1,0 +1,119 @@
+#include "server/services/convert.h"
+
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/error.h"
+#include "server/services/unimplemented.h"
+
+namespace kiln::server {
+namespace {
+
+absl::Status BadArgument(const char* field, absl::string_view message) {
+  v1::ErrorDetail detail;
+  detail.set_code(v1::BAD_ARGUMENT);
+  detail.set_field(field);
+  return MakeError(detail, message);
+}
+
+absl::StatusOr<Argument> ToArgument(const v1::Argument& message) {
+  Argument argument;
+  argument.slot = message.slot();
+  switch (message.value_case()) {
+    case v1::Argument::kBuffer:
+      argument.value = ToAddress(message.buffer());
+      return argument;
+    case v1::Argument::kTensor: {
+      const v1::Tensor& tensor = message.tensor();
+      argument.value =
+          TensorView{tensor.dtype(), {tensor.shape().data(), static_cast<size_t>(tensor.shape_size())}, tensor.data()};
+      return argument;
+    }
+    case v1::Argument::kInteger:
+      return NotImplemented("Argument.integer");
+    case v1::Argument::kShards:
+      return NotImplemented("Argument.shards");
+    case v1::Argument::VALUE_NOT_SET:
+      break;
+  }
+  v1::ErrorDetail detail;
+  detail.set_code(v1::BAD_ARGUMENT);
+  detail.set_field("Argument.value");
+  detail.set_slot(message.slot());
+  return MakeError(detail, absl::StrCat("argument for slot ", message.slot(), " has no value"));
+}
+
+}  // namespace
+
+compiler::Options ToOptions(const v1::CompileOptions& message) {
+  compiler::Options options;
+  options.contraction = !message.no_contraction();
+  options.deterministic = message.deterministic();
+  options.fast_math = message.fast_math();
+  options.strict = message.strict();
+  return options;
+}
+
+absl::StatusOr<ExecuteRequest> ToExecuteRequest(const v1::ExecuteRequest& message) {
+  ExecuteRequest request;
+  request.graph_hash = message.graph_hash();
+  if (message.has_graph()) request.graph = &message.graph();
+  request.device = message.device();
+  request.options = ToOptions(message.options());
+  switch (message.result_mode()) {
+    case v1::RESULT_MODE_UNSPECIFIED:
+    case v1::RESULT_HANDLES:
+      break;
+    case v1::RESULT_INLINE:
+      request.results_inline = true;
+      break;
+    default:
+      return BadArgument("result_mode", absl::StrCat("there is no result mode ", int{message.result_mode()}));
+  }
+  request.arguments.reserve(message.arguments_size());
+  for (const v1::Argument& argument : message.arguments()) {
+    KILN_ASSIGN_OR_RETURN(Argument converted, ToArgument(argument));
+    request.arguments.push_back(std::move(converted));
+  }
+  return request;
+}
+
+void FillDescription(uint64_t handle, const BufferRecord& record, v1::BufferDescription& description) {
+  description.set_handle(handle);
+  description.set_bytes(record.slice.bytes);
+  description.set_device(std::string(record.device->name()));
+  description.set_dtype(record.dtype);
+  description.mutable_shape()->Add(record.shape.begin(), record.shape.end());
+  description.set_view_of(record.view_of);
+}
+
+void FillResults(ExecuteResult& result, v1::ExecuteResponse& response) {
+  const v1::Signature& signature = result.program->program->signature();
+  for (ResultValue& value : result.results) {
+    v1::ResultValue* message = response.add_results();
+    if (value.buffer != nullptr) {
+      FillDescription(value.handle, *value.buffer, *message->mutable_buffer());
+      continue;
+    }
+    const v1::Signature::Result& type = signature.results(value.index);
+    v1::Tensor* tensor = message->mutable_tensor();
+    tensor->set_dtype(type.dtype());
+    *tensor->mutable_shape() = type.shape();
+    tensor->set_data(std::move(value.data));
+  }
+}
+
+void FillDevice(const runtime::hal::Device& device, v1::Device& message) {
+  const runtime::hal::DeviceStats stats = device.stats();
+  message.set_name(std::string(device.name()));
+  *message.mutable_target() = device.target();
+  message.set_health(v1::Device::HEALTHY);
+  message.set_memory_total_bytes(stats.memory.limit_bytes);
+  message.set_memory_in_use_bytes(stats.memory.in_use_bytes);
+  message.set_memory_cached_bytes(stats.memory.cached_bytes);
+  message.set_buffers(stats.memory.buffers);
+  message.set_description(std::string(device.description()));
+}
+
+}  // namespace kiln::server

@@ -1,0 +1,34 @@
+// Between messages and the engine's own structs, where several services need it.
+#ifndef KILN_SERVER_SERVICES_CONVERT_H_
+#define KILN_SERVER_SERVICES_CONVERT_H_
+
+#include "absl/status/statusor.h"
+#include "compiler/options.h"
+#include "kiln/v1/buffer_service.pb.h"
+#include "kiln/v1/device_service.pb.h"
+#include "kiln/v1/kernel_service.pb.h"
+#include "kiln/v1/tensor.pb.h"
+#include "runtime/hal/device.h"
+#include "server/engine/requests.h"
+
+namespace kiln::server {
+
+// Limits stay the default; the engine sets its own.
+compiler::Options ToOptions(const v1::CompileOptions& options);
+
+inline BufferAddress ToAddress(const v1::BufferRef& ref) { return {ref.handle(), ref.offset()}; }
+
+// Points into `request`. NOT_IMPLEMENTED for integers and shards, BAD_ARGUMENT
+// for an argument without a value or an unknown result mode.
+absl::StatusOr<ExecuteRequest> ToExecuteRequest(const v1::ExecuteRequest& request);
+
+void FillDescription(uint64_t handle, const BufferRecord& record, v1::BufferDescription& description);
+
+// Takes the data out of `result`.
+void FillResults(ExecuteResult& result, v1::ExecuteResponse& response);
+
+void FillDevice(const runtime::hal::Device& device, v1::Device& message);
+
+}  // namespace kiln::server
+
+#endif  // KILN_SERVER_SERVICES_CONVERT_H_

@@ -1,0 +1,68 @@
+#include "server/services/debug_service.h"
+
+#include <string>
+#include <utility>
+
+#include "server/services/call.h"
+#include "server/services/convert.h"
+
+namespace kiln::server {
+namespace {
+
+void FillExplanation(Explanation& explanation, v1::ExplainResponse& answer) {
+  for (ExplainedStage& stage : explanation.stages) {
+    v1::ExplainResponse::Stage* message = answer.add_stages();
+    message->set_name(std::move(stage.name));
+    message->set_text(std::move(stage.text));
+    message->set_micros(stage.micros);
+    message->set_nodes(static_cast<uint32_t>(stage.nodes));
+  }
+  answer.set_graph_hash(std::string(explanation.graph_hash.view()));
+  answer.mutable_signature()->Swap(explanation.executable.mutable_signature());
+  answer.mutable_cost()->Swap(explanation.executable.mutable_cost());
+  answer.mutable_kernels()->Swap(explanation.executable.mutable_kernels());
+}
+
+}  // namespace
+
+grpc::ServerUnaryReactor* DebugServiceImpl::Explain(grpc::CallbackServerContext* context,
+                                                    const grpc::ByteBuffer* request, grpc::ByteBuffer* response) {
+  return Serve<v1::ExplainRequest, v1::ExplainResponse>(env_, context, request, response, [this](auto& call) {
+    const v1::ExplainRequest& message = call.request();
+    ExplainRequest asked;
+    asked.graph_hash = message.graph_hash();
+    if (message.has_graph()) asked.graph = &message.graph();
+    asked.device = message.device();
+    asked.options = ToOptions(message.options());
+    asked.stages.assign(message.stages().begin(), message.stages().end());
+    env_.engine.Explain(std::move(asked), call.control(), [&call](absl::StatusOr<Explanation> explanation) {
+      if (!explanation.ok()) return call.Reply(explanation.status());
+      FillExplanation(*explanation, call.response());
+      call.Reply(absl::OkStatus());
+    });
+  });
+}
+
+grpc::ServerUnaryReactor* DebugServiceImpl::ListPrograms(grpc::CallbackServerContext* context,
+                                                         const grpc::ByteBuffer* request, grpc::ByteBuffer* response) {
+  return Serve<v1::ListProgramsRequest, v1::ListProgramsResponse>(env_, context, request, response, [this](auto& call) {
+    v1::ListProgramsResponse& answer = call.response();
+    for (const ProgramStore::Program& stored : env_.engine.ListPrograms()) {
+      v1::ListProgramsResponse::Program* program = answer.add_programs();
+      program->set_graph_hash(std::string(stored->graph_hash.view()));
+      program->set_device(std::string(stored->program->device().name()));
+      program->set_hits(stored->hits.load(std::memory_order_relaxed));
+      program->set_compile_us(stored->compile_us);
+      program->set_bytes(stored->bytes);
+      program->set_kernels(stored->kernels);
+      *program->mutable_signature() = stored->program->signature();
+    }
+    const runtime::CacheStats stats = env_.engine.program_stats();
+    answer.set_hits(stats.hits);
+    answer.set_misses(stats.misses);
+    answer.set_compiles(stats.computations);
+    call.Reply(absl::OkStatus());
+  });
+}
+
+}  // namespace kiln::server

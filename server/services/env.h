@@ -1,0 +1,21 @@
+// What every service works with.
+#ifndef KILN_SERVER_SERVICES_ENV_H_
+#define KILN_SERVER_SERVICES_ENV_H_
+
+#include <spdlog/logger.h>
+
+#include "server/engine/engine.h"
+#include "server/services/gate.h"
+
+namespace kiln::server {
+
+// All outlive the services.
+struct ServiceEnv {
+  Engine& engine;
+  Gate& gate;
+  spdlog::logger& log;
+};
+
+}  // namespace kiln::server
+
+#endif  // KILN_SERVER_SERVICES_ENV_H_

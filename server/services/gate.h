@@ -1,0 +1,39 @@
+// The door of the server: counts the calls inside and closes for good.
+#ifndef KILN_SERVER_SERVICES_GATE_H_
+#define KILN_SERVER_SERVICES_GATE_H_
+
+#include <atomic>
+#include <cstdint>
+
+#include "absl/synchronization/mutex.h"
+#include "absl/time/time.h"
+
+namespace kiln::server {
+
+// Safe from any thread.
+class Gate {
+ public:
+  // Whether the call may come in; if so, Leave() is owed once.
+  bool Enter();
+  void Leave();
+
+  // From now on nobody comes in.
+  void Close();
+  // After Close: waits until everyone has left, at most until `deadline`.
+  // Whether they have.
+  bool WaitEmpty(absl::Time deadline);
+
+  int64_t inside() const { return inside_.load(std::memory_order_relaxed); }
+
+ private:
+  bool Empty() const { return inside_.load(std::memory_order_acquire) == 0; }
+
+  std::atomic<int64_t> inside_{0};
+  std::atomic<bool> closed_{false};
+  // Held by nobody for long: its release wakes WaitEmpty.
+  absl::Mutex mutex_;
+};
+
+}  // namespace kiln::server
+
+#endif  // KILN_SERVER_SERVICES_GATE_H_

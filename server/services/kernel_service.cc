@@ -1,0 +1,70 @@
+#include "server/services/kernel_service.h"
+
+#include <string>
+#include <utility>
+
+#include "absl/time/clock.h"
+#include "server/services/call.h"
+#include "server/services/convert.h"
+
+namespace kiln::server {
+namespace {
+
+void FillTiming(const ExecuteTiming& timing, absl::Time begin, absl::Time decoded, absl::Time executed,
+                v1::Timing& message) {
+  const absl::Time now = absl::Now();
+  message.set_decode_us(absl::ToDoubleMicroseconds(decoded - begin));
+  message.set_verify_us(timing.verify);
+  message.set_queue_us(timing.queue);
+  message.set_cache_us(timing.cache);
+  message.set_compile_us(timing.compile);
+  message.set_h2d_us(timing.h2d);
+  message.set_device_us(timing.device);
+  message.set_d2h_us(timing.d2h);
+  message.set_encode_us(absl::ToDoubleMicroseconds(now - executed));
+  message.set_total_us(absl::ToDoubleMicroseconds(now - begin));
+}
+
+}  // namespace
+
+grpc::ServerUnaryReactor* KernelServiceImpl::Compile(grpc::CallbackServerContext* context,
+                                                     const grpc::ByteBuffer* request, grpc::ByteBuffer* response) {
+  return Serve<v1::CompileRequest, v1::CompileResponse>(env_, context, request, response, [this](auto& call) {
+    const v1::CompileRequest& message = call.request();
+    const CompileRequest asked{&message.graph(), message.device(), ToOptions(message.options())};
+    env_.engine.Compile(asked, call.control(), [&call](absl::StatusOr<CompileResult> result) {
+      if (!result.ok()) return call.Reply(result.status());
+      const StoredProgram& program = *result->program;
+      v1::CompileResponse& answer = call.response();
+      answer.set_graph_hash(std::string(program.graph_hash.view()));
+      *answer.mutable_signature() = program.program->signature();
+      *answer.mutable_cost() = program.program->cost();
+      answer.set_from_cache(result->from_cache);
+      answer.set_compile_us(program.compile_us);
+      answer.set_kernels(program.kernels);
+      call.Reply(absl::OkStatus());
+    });
+  });
+}
+
+grpc::ServerUnaryReactor* KernelServiceImpl::Execute(grpc::CallbackServerContext* context,
+                                                     const grpc::ByteBuffer* request, grpc::ByteBuffer* response) {
+  return Serve<v1::ExecuteRequest, v1::ExecuteResponse>(env_, context, request, response, [this](auto& call) {
+    auto asked = ToExecuteRequest(call.request());
+    if (!asked.ok()) return call.Reply(asked.status());
+    const absl::Time decoded = absl::Now();
+    env_.engine.Execute(*std::move(asked), call.control(), [&call, decoded](absl::StatusOr<ExecuteResult> result) {
+      if (!result.ok()) return call.Reply(result.status());
+      const absl::Time executed = absl::Now();
+      v1::ExecuteResponse& answer = call.response();
+      answer.set_from_cache(result->from_cache);
+      FillResults(*result, answer);
+      if (call.request().want_timing()) {
+        FillTiming(result->timing, call.begin(), decoded, executed, *answer.mutable_timing());
+      }
+      call.Reply(absl::OkStatus());
+    });
+  });
+}
+
+}  // namespace kiln::server

@@ -1,0 +1,34 @@
+// KernelService: compile graphs and run them.
+#ifndef KILN_SERVER_SERVICES_KERNEL_SERVICE_H_
+#define KILN_SERVER_SERVICES_KERNEL_SERVICE_H_
+
+#include <grpcpp/grpcpp.h>
+
+#include "kiln/v1/kernel_service.grpc.pb.h"
+#include "server/services/env.h"
+#include "server/services/unimplemented.h"
+
+namespace kiln::server {
+
+using KernelServiceBase = v1::KernelService::WithRawCallbackMethod_Compile<
+    v1::KernelService::WithRawCallbackMethod_Execute<v1::KernelService::WithCallbackMethod_Submit<
+        v1::KernelService::WithCallbackMethod_Gradient<v1::KernelService::Service>>>>;
+
+class KernelServiceImpl final : public KernelServiceBase {
+ public:
+  explicit KernelServiceImpl(const ServiceEnv& env) : env_(env) {}
+
+  grpc::ServerUnaryReactor* Compile(grpc::CallbackServerContext* context, const grpc::ByteBuffer* request,
+                                    grpc::ByteBuffer* response) override;
+  grpc::ServerUnaryReactor* Execute(grpc::CallbackServerContext* context, const grpc::ByteBuffer* request,
+                                    grpc::ByteBuffer* response) override;
+  KILN_UNIMPLEMENTED_BIDI_STREAM(KernelService, Submit, v1::SubmitRequest, v1::SubmitResponse)
+  KILN_UNIMPLEMENTED_UNARY(KernelService, Gradient, v1::GradientRequest, v1::GradientResponse)
+
+ private:
+  const ServiceEnv env_;
+};
+
+}  // namespace kiln::server
+
+#endif  // KILN_SERVER_SERVICES_KERNEL_SERVICE_H_
