@@ -1,5 +1,8 @@
 #include "base/graph_dot.h"
 
+#include <algorithm>
+#include <cstdint>
+
 #include "absl/strings/str_cat.h"
 #include "base/enum_text.h"
 #include "base/graph_text.h"
@@ -37,10 +40,12 @@ const Family& FamilyOf(v1::Op op) {
 
 constexpr size_t kMostShown = 80;  // characters of one line of a label
 
-// Safe inside a DOT string, and short.
+// Safe inside a DOT string, and short; never cut inside a UTF-8 character.
 std::string Label(absl::string_view text) {
   std::string out;
-  for (char c : text.substr(0, kMostShown)) {
+  size_t end = std::min(text.size(), kMostShown);
+  while (end < text.size() && end > 0 && (static_cast<unsigned char>(text[end]) & 0xC0) == 0x80) --end;
+  for (char c : text.substr(0, end)) {
     if (c == '"' || c == '\\') out.push_back('\\');
     out.push_back(c == '\n' ? ' ' : c);
   }

@@ -192,7 +192,8 @@ absl::StatusOr<v1::Graph> ParseGraph(absl::string_view text) {
     if (graph.nodes().empty() && in.Take("dialect")) {
       graph.set_dialect(ParseEnum<v1::Dialect>(in, "TINYSPEC_2026 or LEGACY_2025"));
     } else {
-      Node(in, graph.nodes_size(), *graph.add_nodes());
+      const int index = graph.nodes_size();
+      Node(in, index, *graph.add_nodes());
     }
     if (in.ok() && !in.AtEnd()) in.Fail("the end of the line, '@' and a tag, or '#' and a comment");
     if (!in.ok()) return AtLine(line, in.error());
