@@ -28,6 +28,9 @@ std::optional<double> ParseDouble(absl::string_view word) {
   return value;
 }
 
+// Whole numbers below this print without an exponent, all digits exact.
+constexpr double kPlainBelow = 1e15;
+
 // The shortest decimal that parses to the same pattern, if one does.
 std::optional<std::string> ShortestDecimal(v1::DType dtype, uint64_t bits) {
   const double value = BitsToFloat(dtype, bits);
@@ -38,6 +41,7 @@ std::optional<std::string> ShortestDecimal(v1::DType dtype, uint64_t bits) {
     std::string text = absl::StrFormat("%.*g", digits, value);
     const std::optional<double> back = ParseDouble(text);
     if (!back.has_value() || FloatToBits(dtype, *back) != bits) continue;
+    if (value == std::trunc(value) && std::fabs(value) < kPlainBelow) text = absl::StrFormat("%.0f", value);
     return LooksLikeFloat(text) ? text : absl::StrCat(text, ".0");
   }
   return std::nullopt;

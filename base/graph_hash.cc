@@ -81,8 +81,9 @@ absl::StatusOr<std::vector<Digest>> HashNodes(const v1::Graph& graph) {
         HashNode(uop, graph.dialect(), digests, graph.nodes_size(), hasher, buffer);
     if (!digest.ok()) {
       const size_t node = digests.size();
-      const absl::Status named = WithNode(digest.status(), node, OpName(uop.op()), uop.tag());
-      return Annotate(named, absl::StrCat("node ", node, " ", OpName(uop.op())));
+      const absl::string_view op = OpName(uop.op());
+      const absl::Status named = WithNode(digest.status(), node, op, uop.tag());
+      return Annotate(named, absl::StrCat("node ", node, op.empty() ? "" : " ", op));
     }
     digests.push_back(*digest);
   }
