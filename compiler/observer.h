@@ -29,6 +29,8 @@ class CompileObserver {
   // Whether to produce assembly text, which needs a second run of the code
   // generator.
   virtual bool WantsAssembly() const { return false; }
+  // Whether to end the compilation here, with the status CANCELLED.
+  virtual bool StopAfter(absl::string_view pass) const { return false; }
 };
 
 }  // namespace kiln::compiler

@@ -1,11 +1,13 @@
 #include "compiler/options.h"
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 
 namespace kiln::compiler {
 
 std::string Options::Fingerprint() const {
-  return absl::StrCat("contraction=", contraction, " deterministic=", deterministic, " fast_math=", fast_math, " strict=", strict);
+  return absl::StrCat("contraction=", contraction, " deterministic=", deterministic, " fast_math=", fast_math, " strict=", strict, " disabled=",
+                      absl::StrJoin(disabled_passes, ","));
 }
 
 }  // namespace kiln::compiler

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 namespace kiln::compiler {
 
@@ -21,6 +22,8 @@ struct Options {
   bool deterministic = false;  // reduction order independent of thread count
   bool fast_math = false;      // rewrites beyond ir.md's bounds
   bool strict = false;         // refuse what cannot be proved in bounds
+  // Optional passes to leave out, by name: "simplify ranges", "optimize".
+  std::vector<std::string> disabled_passes;
   Limits limits;
 
   std::string Fingerprint() const;

@@ -34,6 +34,7 @@ absl::Status CheckArg(const UOp& uop) {
     case Op::RANGE: fits = std::holds_alternative<RangeArg>(arg); break;
     case Op::PAD: fits = std::holds_alternative<std::monostate>(arg) || std::holds_alternative<ConstArg>(arg); break;
     case Op::SINK:
+    case Op::LINEAR:
     case Op::CALL: fits = std::holds_alternative<std::monostate>(arg) || std::holds_alternative<TextArg>(arg); break;
     default: fits = std::holds_alternative<std::monostate>(arg); break;
   }

@@ -4,6 +4,7 @@
 
 #include "base/check.h"
 #include "compiler/ir/build.h"
+#include "compiler/schedule/callify.h"
 
 namespace kiln::compiler {
 
@@ -75,7 +76,9 @@ bool IndexLowering::NextRequest(Frame& frame, Request& next) {
     case Op::LOAD: return NextElementwise(frame, next);
     case Op::AFTER:
       if (!frame.got.empty()) return false;
-      next = {uop->src(0), frame.request.indices, frame.request.gate, Intern(WithDeps(uop, *frame.request.version))};
+      next = {uop->src(0), frame.request.indices, frame.request.gate, frame.request.version};
+      // Only storage changes with time; a computed value is what it is.
+      if (StorageOf(uop->src(0)) != nullptr) next.version = Intern(WithDeps(uop, *frame.request.version));
       return true;
     case Op::GETTUPLE:
       if (!frame.got.empty()) return false;

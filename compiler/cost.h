@@ -1,0 +1,19 @@
+// What a kernel costs, before anything has run.
+#ifndef KILN_COMPILER_COST_H_
+#define KILN_COMPILER_COST_H_
+
+#include "compiler/ir/graph.h"
+#include "kiln/v1/executable.pb.h"
+
+namespace kiln::compiler {
+
+// Of a kernel as Rangeify leaves it. flops counts arithmetic on numbers of every
+// kind; bytes count each buffer once.
+v1::Cost CostOf(UOp* kernel);
+
+// Turns of the outermost loop that are worth a thread's wake-up.
+uint64_t GrainOf(const v1::Cost& cost, uint64_t iterations);
+
+}  // namespace kiln::compiler
+
+#endif  // KILN_COMPILER_COST_H_

@@ -1,0 +1,20 @@
+// Puts an Executable together from a call list and its memory plan.
+#ifndef KILN_COMPILER_EXECUTABLE_BUILDER_H_
+#define KILN_COMPILER_EXECUTABLE_BUILDER_H_
+
+#include "compiler/schedule/callify.h"
+#include "compiler/schedule/memory_plan.h"
+#include "kiln/v1/executable.pb.h"
+
+namespace kiln::compiler {
+
+// How the function is called, from its parameters and results.
+v1::Signature SignatureOf(const Function& function);
+
+// Adds the arena, the constants, and a step for each CALL of `linear`.
+// `kernel_of[i]` is the kernel that call i runs.
+void AddSteps(const Function& function, const UOp* linear, const MemoryPlan& plan, absl::Span<const uint32_t> kernel_of, v1::Executable& executable);
+
+}  // namespace kiln::compiler
+
+#endif  // KILN_COMPILER_EXECUTABLE_BUILDER_H_

@@ -1,0 +1,75 @@
+#include "compiler/kernel/expand.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "compiler/ir/build.h"
+#include "compiler/rewrite/rewrite.h"
+
+namespace kiln::compiler {
+namespace {
+
+bool IsLane(const UOp* uop) {
+  if (uop->op() != Op::RANGE) return false;
+  const AxisType type = uop->arg_as<RangeArg>().type;
+  return type == AxisType::kUpcast || type == AxisType::kUnroll;
+}
+
+int64_t DimensionOf(const UOp* lane) { return lane->arg_as<RangeArg>().id - kLaneIds; }
+
+// 0, 1, 2, ... along `dimension` of `rank`.
+UOp* Iota(Graph& graph, int64_t size, int64_t dimension, int64_t rank) {
+  std::vector<UOp*> elements;
+  for (int64_t i = 0; i < size; ++i) {
+    UOp* element = Idx(graph, i);
+    for (int64_t d = dimension + 1; d < rank; ++d) element = graph.Make(Op::STACK, {element});
+    elements.push_back(element);
+  }
+  UOp* iota = graph.Make(Op::STACK, elements);
+  for (int64_t d = 0; d < dimension; ++d) iota = graph.Make(Op::STACK, {iota});
+  return iota;
+}
+
+}  // namespace
+
+UOp* Expand(Graph& graph, UOp* sink) {
+  const std::vector<UOp*> order = Toposort(sink);
+  int64_t rank = 0;
+  for (UOp* uop : order) {
+    if (IsLane(uop)) rank = std::max(rank, DimensionOf(uop) + 1);
+  }
+  if (rank == 0) return sink;
+
+  absl::flat_hash_map<UOp*, UOp*> done;
+  for (UOp* uop : order) {
+    if (IsLane(uop)) {
+      done[uop] = Iota(graph, uop->src(0)->const_int(), DimensionOf(uop), rank);
+      continue;
+    }
+    std::vector<UOp*> src;
+    Arg arg = uop->arg();
+    for (UOp* source : uop->src()) {
+      const bool closes = (uop->op() == Op::END || uop->op() == Op::REDUCE) && IsLane(source);
+      if (!closes) {
+        src.push_back(done[source]);
+      } else if (uop->op() == Op::REDUCE) {
+        // A value that is the same in all lanes still counts once a lane.
+        Shape shape = src[0]->shape().empty() ? Shape(rank, 1) : src[0]->shape();
+        shape[DimensionOf(source)] = source->src(0)->const_int();
+        src[0] = Expand(graph, Reshape(graph, src[0], src[0]->shape().empty() ? Shape(rank, 1) : src[0]->shape()), shape);
+        std::get<ReduceArg>(arg).axes.push_back(DimensionOf(source));
+      }
+    }
+    done[uop] = graph.Make(uop->op(), src, std::move(arg));
+  }
+  UOp* expanded = done[sink];
+  // An END that closed lanes alone is its body.
+  absl::flat_hash_map<UOp*, UOp*> bare;
+  for (UOp* uop : Toposort(expanded)) {
+    if (uop->op() == Op::END && uop->src().size() == 1) bare[uop] = uop->src(0);
+  }
+  return bare.empty() ? expanded : Substitute(expanded, bare, graph);
+}
+
+}  // namespace kiln::compiler

@@ -1,0 +1,59 @@
+#include "compiler/kernel/ranges.h"
+
+#include <algorithm>
+
+#include "compiler/rules/linear.h"
+
+namespace kiln::compiler {
+namespace {
+
+bool Before(const UOp* a, const UOp* b) { return a->id() < b->id(); }
+
+void Insert(RangeSet& set, UOp* range) {
+  auto at = std::lower_bound(set.begin(), set.end(), range, Before);
+  if (at == set.end() || *at != range) set.insert(at, range);
+}
+
+// The loops that `uop` closes: its RANGE sources behind the first.
+absl::Span<UOp* const> Closes(const UOp* uop) {
+  if (uop->op() == Op::END || uop->op() == Op::REDUCE) return uop->src().subspan(1);
+  return {};
+}
+
+}  // namespace
+
+absl::flat_hash_map<UOp*, RangeSet> OpenRanges(UOp* sink) {
+  absl::flat_hash_map<UOp*, RangeSet> open;
+  for (UOp* uop : Toposort(sink)) {
+    RangeSet mine;
+    for (UOp* source : uop->src()) {
+      for (UOp* range : open[source]) Insert(mine, range);
+    }
+    for (UOp* range : Closes(uop)) mine.erase(std::remove(mine.begin(), mine.end(), range), mine.end());
+    if (uop->op() == Op::RANGE) Insert(mine, uop);
+    open[uop] = std::move(mine);
+  }
+  return open;
+}
+
+std::optional<int64_t> StrideIn(UOp* index, UOp* range) {
+  int64_t stride = 0;
+  for (const auto& term : ToLinear(index).terms) {
+    if (term.node == range) {
+      stride = term.coefficient;
+      continue;
+    }
+    for (UOp* uop : Toposort(term.node)) {
+      if (uop == range) return std::nullopt;
+    }
+  }
+  return stride;
+}
+
+std::vector<UOp*> OutputRanges(const UOp* sink) {
+  const UOp* body = sink->src(0);
+  if (body->op() != Op::END) return {};
+  return {body->src().begin() + 1, body->src().end()};
+}
+
+}  // namespace kiln::compiler

@@ -1,0 +1,53 @@
+#include "compiler/kernel/reduce_to_acc.h"
+
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "compiler/ir/build.h"
+#include "compiler/kernel/ranges.h"
+
+namespace kiln::compiler {
+namespace {
+
+UOp* MakeAccumulator(Graph& graph, UOp* value, absl::Span<UOp* const> loops, const RangeSet& outer, const ReduceArg& reduce) {
+  BufferArg arg;
+  arg.slot = static_cast<uint32_t>(graph.NextId());
+  arg.dtype = value->dtype();
+  arg.addrspace = AddrSpace::kReg;
+  UOp* acc = graph.Make(Op::BUFFER, {ShapeSource(graph, value->shape())}, arg);
+
+  // The start value is set anew in every turn of the loops around.
+  std::vector<UOp*> in_loops = {acc};
+  in_loops.insert(in_loops.end(), outer.begin(), outer.end());
+  UOp* ready = outer.empty() ? acc : graph.Make(Op::AFTER, in_loops);
+  UOp* start = graph.Make(Op::STORE, {ready, Identity(graph, reduce.op, value->dtype())});
+
+  UOp* before = graph.Make(Op::LOAD, {graph.Make(Op::AFTER, {acc, start})});
+  UOp* next = graph.Make(reduce.op, {before, value});
+  std::vector<UOp*> closed = {graph.Make(Op::STORE, {graph.Make(Op::AFTER, {acc, start}), next})};
+  closed.insert(closed.end(), loops.begin(), loops.end());
+  UOp* end = graph.Make(Op::END, closed);
+  return graph.Make(Op::LOAD, {graph.Make(Op::AFTER, {acc, end})});
+}
+
+}  // namespace
+
+UOp* ReduceToAcc(Graph& graph, UOp* sink) {
+  const absl::flat_hash_map<UOp*, RangeSet> open = OpenRanges(sink);
+  absl::flat_hash_map<UOp*, UOp*> done;
+  for (UOp* uop : Toposort(sink)) {
+    std::vector<UOp*> src;
+    for (UOp* source : uop->src()) src.push_back(done[source]);
+    if (uop->op() != Op::REDUCE) {
+      done[uop] = graph.Make(uop->op(), src, uop->arg());
+      continue;
+    }
+    const ReduceArg& reduce = uop->arg_as<ReduceArg>();
+    UOp* value = src[0];
+    if (src.size() > 1) value = MakeAccumulator(graph, value, absl::MakeConstSpan(src).subspan(1), open.at(uop), reduce);
+    done[uop] = reduce.axes.empty() ? value : graph.Make(Op::REDUCE, {value}, reduce);
+  }
+  return done[sink];
+}
+
+}  // namespace kiln::compiler

@@ -1,0 +1,71 @@
+#include "compiler/kernel/simplify_ranges.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "compiler/ir/build.h"
+#include "compiler/rewrite/rewrite.h"
+#include "compiler/rules/symbolic.h"
+
+namespace kiln::compiler {
+namespace {
+
+// Kernels with more nodes than this are left alone: every try costs a pass over
+// the kernel.
+constexpr size_t kMaxNodes = 4000;
+
+int Divisions(absl::Span<UOp* const> order) {
+  return static_cast<int>(std::count_if(order.begin(), order.end(), [](const UOp* uop) { return uop->op() == Op::FLOORDIV || uop->op() == Op::FLOORMOD; }));
+}
+
+// The END or REDUCE `closer` without its range number `k + 1`, over `merged` in
+// place of number `k`.
+UOp* CloseMerged(Graph& graph, const UOp* closer, size_t k, UOp* merged) {
+  std::vector<UOp*> src(closer->src().begin(), closer->src().end());
+  src[1 + k] = merged;
+  src.erase(src.begin() + static_cast<int64_t>(k) + 2);
+  return graph.Make(closer->op(), src, closer->arg());
+}
+
+// `sink` with loops k and k+1 of `closer` merged, or nullptr if it gets worse.
+UOp* TryMerge(Graph& graph, UOp* sink, UOp* closer, size_t k, int divisions) {
+  UOp* outer = closer->src(1 + k);
+  UOp* inner = closer->src(2 + k);
+  const int64_t inner_size = inner->src(0)->const_int();
+  const int64_t size = outer->src(0)->const_int() * inner_size;
+  UOp* merged = graph.Make(Op::RANGE, {Idx(graph, size)}, RangeArg{graph.NextId(), outer->arg_as<RangeArg>().type});
+  UOp* closed = CloseMerged(graph, closer, k, merged);
+  UOp* rewired = Substitute(sink, {{closer, closed}}, graph);
+  UOp* split = Substitute(rewired,
+                          {{outer, graph.Make(Op::FLOORDIV, {merged, Idx(graph, inner_size)})},
+                           {inner, graph.Make(Op::FLOORMOD, {merged, Idx(graph, inner_size)})}},
+                          graph);
+  UOp* simplified = GraphRewrite(split, SymbolicRules(), graph);
+  return Divisions(Toposort(simplified)) > divisions ? nullptr : simplified;
+}
+
+UOp* MergeOnce(Graph& graph, UOp* sink, std::vector<std::pair<UOp*, UOp*>>& failed) {
+  const std::vector<UOp*> order = Toposort(sink);
+  if (order.size() > kMaxNodes) return nullptr;
+  const int divisions = Divisions(order);
+  for (UOp* uop : order) {
+    if (uop->op() != Op::END && uop->op() != Op::REDUCE) continue;
+    for (size_t k = 0; k + 2 < uop->src().size(); ++k) {
+      const std::pair<UOp*, UOp*> pair = {uop->src(1 + k), uop->src(2 + k)};
+      if (std::find(failed.begin(), failed.end(), pair) != failed.end()) continue;
+      if (UOp* merged = TryMerge(graph, sink, uop, k, divisions)) return merged;
+      failed.push_back(pair);
+    }
+  }
+  return nullptr;
+}
+
+}  // namespace
+
+UOp* SimplifyRanges(Graph& graph, UOp* sink) {
+  std::vector<std::pair<UOp*, UOp*>> failed;
+  while (UOp* merged = MergeOnce(graph, sink, failed)) sink = merged;
+  return sink;
+}
+
+}  // namespace kiln::compiler

@@ -1,0 +1,144 @@
+#include "compiler/opt/apply.h"
+
+#include <algorithm>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/strings/str_cat.h"
+#include "base/check.h"
+#include "compiler/ir/build.h"
+#include "compiler/kernel/expand.h"
+#include "compiler/kernel/ranges.h"
+#include "compiler/rewrite/rewrite.h"
+#include "compiler/rules/symbolic.h"
+
+namespace kiln::compiler {
+namespace {
+
+bool IsLoop(const UOp* range) {
+  const AxisType type = range->arg_as<RangeArg>().type;
+  return type != AxisType::kUpcast && type != AxisType::kUnroll;
+}
+
+bool Closes(const UOp* uop, const UOp* range) {
+  if (uop->op() != Op::END && uop->op() != Op::REDUCE) return false;
+  const auto ranges = uop->src().subspan(1);
+  return std::find(ranges.begin(), ranges.end(), range) != ranges.end();
+}
+
+UOp* MakeRange(Graph& graph, int64_t size, int64_t id, AxisType type) { return graph.Make(Op::RANGE, {Idx(graph, size)}, RangeArg{id, type}); }
+
+// `sink` with `value` in place of `range`, and `closed` where it was closed.
+UOp* ReplaceRange(Graph& graph, UOp* sink, UOp* range, UOp* value, absl::Span<UOp* const> closed) {
+  absl::flat_hash_map<UOp*, UOp*> done = {{range, value}};
+  for (UOp* uop : Toposort(sink)) {
+    if (uop == range) continue;
+    std::vector<UOp*> src;
+    for (UOp* source : uop->src()) {
+      if (source == range && Closes(uop, range)) {
+        src.insert(src.end(), closed.begin(), closed.end());
+      } else {
+        src.push_back(done[source]);
+      }
+    }
+    done[uop] = graph.Make(uop->op(), src, uop->arg());
+  }
+  return done[sink];
+}
+
+UOp* Split(Graph& graph, UOp* sink, UOp* range, const OptOp& opt) {
+  const int64_t size = range->src(0)->const_int();
+  KILN_CHECK(size % opt.amount == 0);
+  UOp* outer = MakeRange(graph, size / opt.amount, graph.NextId(), range->arg_as<RangeArg>().type);
+  UOp* lane = MakeRange(graph, opt.amount, kLaneIds + opt.dimension, opt.target);
+  UOp* value = Add(graph, Mul(graph, outer, Idx(graph, opt.amount)), lane);
+  return ReplaceRange(graph, sink, range, value, {outer, lane});
+}
+
+// Gates every access that depends on the padded axis, and feeds the identity to
+// the reductions over it.
+UOp* PadTo(Graph& graph, UOp* sink, UOp* range, int64_t multiple) {
+  const int64_t size = range->src(0)->const_int();
+  const int64_t padded = (size + multiple - 1) / multiple * multiple;
+  if (padded == size) return sink;
+  const absl::flat_hash_map<UOp*, RangeSet> open = OpenRanges(sink);
+  UOp* wide = MakeRange(graph, padded, graph.NextId(), range->arg_as<RangeArg>().type);
+  UOp* inside = Lt(graph, wide, Idx(graph, size));
+  auto depends = [&](UOp* uop) {
+    const RangeSet& ranges = open.at(uop);
+    return std::find(ranges.begin(), ranges.end(), range) != ranges.end();
+  };
+  absl::flat_hash_map<UOp*, UOp*> done = {{range, wide}};
+  for (UOp* uop : Toposort(sink)) {
+    if (uop == range) continue;
+    std::vector<UOp*> src;
+    for (UOp* source : uop->src()) src.push_back(done[source]);
+    const bool access = (uop->op() == Op::LOAD || uop->op() == Op::STORE) && uop->src(0)->op() == Op::INDEX;
+    if (access && depends(uop->src(0)->src(1))) {
+      if (src.size() < 2) src.push_back(ConstNumber(graph, uop->dtype(), 0));
+      if (src.size() < 3) {
+        src.push_back(inside);
+      } else {
+        src[2] = And(graph, src[2], inside);
+      }
+    } else if (uop->op() == Op::REDUCE && Closes(uop, range)) {
+      src[0] = Where(graph, inside, src[0], Identity(graph, uop->arg_as<ReduceArg>().op, src[0]->dtype()));
+    }
+    done[uop] = graph.Make(uop->op(), src, uop->arg());
+  }
+  return done[sink];
+}
+
+UOp* Retype(Graph& graph, UOp* sink, UOp* range, AxisType type) {
+  UOp* typed = graph.Make(Op::RANGE, range->src(), RangeArg{range->arg_as<RangeArg>().id, type});
+  return Substitute(sink, {{range, typed}}, graph);
+}
+
+// Loops of one turn are no loops.
+UOp* DropUnitLoops(Graph& graph, UOp* sink) {
+  for (UOp* axis : AxesOf(sink)) {
+    if (axis->src(0)->const_int() == 1) sink = ReplaceRange(graph, sink, axis, Idx(graph, 0), {});
+  }
+  absl::flat_hash_map<UOp*, UOp*> bare;
+  for (UOp* uop : Toposort(sink)) {
+    const bool closes_nothing = (uop->op() == Op::END || (uop->op() == Op::REDUCE && uop->arg_as<ReduceArg>().axes.empty())) && uop->src().size() == 1;
+    if (closes_nothing) bare[uop] = uop->src(0);
+  }
+  return bare.empty() ? sink : Substitute(sink, bare, graph);
+}
+
+}  // namespace
+
+std::vector<UOp*> AxesOf(UOp* sink) {
+  std::vector<UOp*> axes, reduced;
+  for (UOp* uop : Toposort(sink)) {
+    if (uop->op() != Op::END && uop->op() != Op::REDUCE) continue;
+    for (UOp* range : uop->src().subspan(1)) {
+      if (IsLoop(range)) (uop->op() == Op::END ? axes : reduced).push_back(range);
+    }
+  }
+  axes.insert(axes.end(), reduced.begin(), reduced.end());
+  return axes;
+}
+
+std::string ToString(const OptOp& opt) {
+  switch (opt.kind) {
+    case OptOp::kSplit: return absl::StrCat("SPLIT(", opt.axis, ", ", opt.amount, opt.target == AxisType::kUpcast ? ", UPCAST)" : ", UNROLL)");
+    case OptOp::kPadTo: return absl::StrCat("PADTO(", opt.axis, ", ", opt.amount, ")");
+    case OptOp::kThread: return absl::StrCat("THREAD(", opt.axis, ")");
+  }
+  return "";
+}
+
+UOp* ApplyOpts(Graph& graph, UOp* sink, const std::vector<OptOp>& opts) {
+  for (const OptOp& opt : opts) {
+    UOp* range = AxesOf(sink).at(opt.axis);
+    switch (opt.kind) {
+      case OptOp::kSplit: sink = Split(graph, sink, range, opt); break;
+      case OptOp::kPadTo: sink = PadTo(graph, sink, range, opt.amount); break;
+      case OptOp::kThread: sink = Retype(graph, sink, range, AxisType::kThread); break;
+    }
+  }
+  return GraphRewrite(DropUnitLoops(graph, sink), SymbolicRules(), graph);
+}
+
+}  // namespace kiln::compiler

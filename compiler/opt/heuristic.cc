@@ -1,0 +1,194 @@
+#include "compiler/opt/heuristic.h"
+
+#include <algorithm>
+#include <optional>
+
+#include "absl/container/flat_hash_set.h"
+#include "compiler/kernel/ranges.h"
+
+namespace kiln::compiler {
+namespace {
+
+// How one LOAD or STORE moves along each axis.
+struct Access {
+  bool store = false;
+  bool reduced = false;  // a LOAD inside a REDUCE
+  std::vector<std::optional<int64_t>> strides;
+};
+
+struct Survey {
+  std::vector<UOp*> axes;
+  size_t outputs = 0;  // axes below this are output loops
+  std::vector<Access> accesses;
+  int widest = 1;    // bytes of the widest value that is stored or computed
+  size_t work = 0;   // elementwise nodes
+  bool reduces = false;
+};
+
+Survey SurveyOf(UOp* sink) {
+  Survey survey;
+  survey.axes = AxesOf(sink);
+  survey.outputs = OutputRanges(sink).size();
+  const std::vector<UOp*> order = Toposort(sink);
+  absl::flat_hash_set<UOp*> reduced;
+  for (UOp* uop : order) {
+    if (uop->op() != Op::REDUCE) continue;
+    survey.reduces = true;
+    for (UOp* below : Toposort(uop->src(0))) reduced.insert(below);
+  }
+  for (UOp* uop : order) {
+    const bool load = uop->op() == Op::LOAD, store = uop->op() == Op::STORE;
+    if (load || store) {
+      Access access;
+      access.store = store;
+      access.reduced = load && reduced.contains(uop);
+      for (UOp* axis : survey.axes) access.strides.push_back(StrideIn(uop->src(0)->src(1), axis));
+      survey.accesses.push_back(std::move(access));
+    }
+    if (load || (IsElementwise(uop->op()) && uop->dtype() != kIndexType)) {
+      const int bytes = IsNarrowFloat(uop->dtype()) ? 4 : ItemSize(uop->dtype());
+      survey.widest = std::max(survey.widest, bytes);
+      ++survey.work;
+    }
+  }
+  return survey;
+}
+
+int64_t SizeOf(const Survey& survey, size_t axis) { return survey.axes[axis]->src(0)->const_int(); }
+
+// How badly memory is walked if lanes run along `axis`: 0 if every access is
+// contiguous or the same in all lanes.
+int LaneCost(const Survey& survey, size_t axis) {
+  int cost = 0;
+  for (const Access& access : survey.accesses) {
+    const std::optional<int64_t>& stride = access.strides[axis];
+    if (stride.has_value() && (*stride == 1 || *stride == 0)) {
+      // Lanes that all store to one place would race.
+      if (access.store && *stride == 0 && axis < survey.outputs) cost += 100;
+      continue;
+    }
+    cost += access.store ? 4 : stride.has_value() ? 1 : 3;
+  }
+  return cost;
+}
+
+bool WalksContiguously(const Survey& survey, size_t axis) {
+  return std::any_of(survey.accesses.begin(), survey.accesses.end(), [axis](const Access& a) { return a.strides[axis] == 1; });
+}
+
+// Whether some load of a reduction is the same all along `axis`: then a tile of
+// that axis reads it once.
+bool IsReusedAlong(const Survey& survey, size_t axis) {
+  return std::any_of(survey.accesses.begin(), survey.accesses.end(), [axis](const Access& a) { return a.reduced && a.strides[axis] == 0; });
+}
+
+int64_t LargestDivisor(int64_t n, int64_t at_most) {
+  for (int64_t d = std::min(n, at_most); d > 1; --d) {
+    if (n % d == 0) return d;
+  }
+  return 1;
+}
+
+std::optional<size_t> BestLaneAxis(const Survey& survey) {
+  std::optional<size_t> best;
+  int best_cost = 0;
+  for (size_t axis = 0; axis < survey.axes.size(); ++axis) {
+    if (SizeOf(survey, axis) < 2 || !WalksContiguously(survey, axis)) continue;
+    int cost = 2 * LaneCost(survey, axis);
+    if (axis >= survey.outputs) cost += 1;  // lanes of a reduction must be folded at the end
+    if (SizeOf(survey, axis) < 4) cost += 2;
+    if (!best.has_value() || cost < best_cost || (cost == best_cost && axis < survey.outputs)) {
+      best = axis;
+      best_cost = cost;
+    }
+  }
+  // Mostly gathers: scalar code is as fast, and smaller.
+  if (best.has_value() && best_cost > static_cast<int>(survey.accesses.size()) + 1) return std::nullopt;
+  return best;
+}
+
+class Chooser {
+ public:
+  Chooser(UOp* sink, const v1::Target& target) : survey_(SurveyOf(sink)) {
+    const auto& tuning = target.tuning();
+    lanes_ = std::max<int64_t>(1, (tuning.vector_bytes() ? tuning.vector_bytes() : 16) / survey_.widest);
+    registers_ = tuning.vector_registers() ? tuning.vector_registers() : 16;
+  }
+
+  std::vector<OptOp> Run() {
+    if (const std::optional<size_t> lane = BestLaneAxis(survey_)) {
+      // Tiles take the lower dimensions, lanes the last one.
+      if (survey_.reduces) Tile(*lane);
+      Vectorize(*lane);
+    }
+    if (survey_.outputs > 0) opts_.push_back({OptOp::kThread, 0});
+    return opts_;
+  }
+
+ private:
+  // Registers that one row of the tile needs for its lanes.
+  int64_t VectorsPerRow(size_t lane) const {
+    const int64_t size = SizeOf(survey_, lane);
+    if (lane >= survey_.outputs) return 1;
+    for (int64_t vectors : {4, 2}) {
+      if (size % (vectors * lanes_) == 0) return vectors;
+    }
+    return 1;
+  }
+
+  void Tile(size_t lane) {
+    const int64_t budget = std::max<int64_t>(1, (registers_ - 8) / VectorsPerRow(lane));
+    for (size_t axis = survey_.outputs; axis-- > 0;) {
+      if (axis == lane || !IsReusedAlong(survey_, axis)) continue;
+      const int64_t rows = LargestDivisor(SizeOf(survey_, axis), std::min<int64_t>(lane < survey_.outputs ? 8 : 4, budget));
+      if (rows < 2) continue;
+      opts_.push_back({OptOp::kSplit, static_cast<int>(axis), rows, AxisType::kUpcast, 0});
+      dimension_ = 1;
+      return;
+    }
+  }
+
+  void Vectorize(size_t lane) {
+    if (lane < survey_.outputs) {
+      Split(lane, survey_.reduces ? VectorsPerRow(lane) : ElementwiseVectors(lane), AxisType::kUpcast);
+      return;
+    }
+    Split(lane, 1, AxisType::kUnroll);
+  }
+
+  // Several vectors at once hide latency where a kernel does little.
+  int64_t ElementwiseVectors(size_t lane) const {
+    const int64_t size = SizeOf(survey_, lane);
+    for (int64_t vectors : {4, 2}) {
+      if (static_cast<int64_t>(survey_.work) * vectors <= 48 && size % (vectors * lanes_) == 0 && size >= 4 * vectors * lanes_) return vectors;
+    }
+    return 1;
+  }
+
+  void Split(size_t axis, int64_t vectors, AxisType type) {
+    const int64_t size = SizeOf(survey_, axis);
+    int64_t amount = std::min(size, lanes_ * vectors);
+    if (size % amount != 0) {
+      // A divisor close to full width beats masks.
+      const int64_t divisor = LargestDivisor(size, lanes_);
+      if (divisor * 2 > lanes_) {
+        amount = divisor;
+      } else {
+        opts_.push_back({OptOp::kPadTo, static_cast<int>(axis), amount});
+      }
+    }
+    opts_.push_back({OptOp::kSplit, static_cast<int>(axis), amount, type, dimension_});
+  }
+
+  const Survey survey_;
+  int64_t lanes_;
+  int64_t registers_;
+  int64_t dimension_ = 0;
+  std::vector<OptOp> opts_;
+};
+
+}  // namespace
+
+std::vector<OptOp> ChooseOpts(UOp* sink, const v1::Target& target) { return Chooser(sink, target).Run(); }
+
+}  // namespace kiln::compiler

@@ -1,0 +1,166 @@
+#include "compiler/schedule/kernel_graph.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "base/check.h"
+#include "compiler/ir/build.h"
+#include "compiler/schedule/callify.h"
+
+namespace kiln::compiler {
+namespace {
+
+struct Nest {
+  Indices indices;
+  std::vector<UOp*> ranges;  // outermost first
+};
+
+// One loop for every axis that has more than one element.
+Nest MakeNest(Graph& graph, const Shape& shape) {
+  Nest nest;
+  for (int64_t size : shape) {
+    if (size == 1) {
+      nest.indices.push_back(Idx(graph, 0));
+      continue;
+    }
+    nest.ranges.push_back(graph.Make(Op::RANGE, {Idx(graph, size)}, RangeArg{graph.NextId(), AxisType::kLoop}));
+    nest.indices.push_back(nest.ranges.back());
+  }
+  return nest;
+}
+
+UOp* Close(Graph& graph, UOp* store, const Nest& nest) {
+  std::vector<UOp*> src = {store};
+  src.insert(src.end(), nest.ranges.begin(), nest.ranges.end());
+  UOp* body = nest.ranges.empty() ? store : graph.Make(Op::END, src);
+  return graph.Make(Op::SINK, {body});
+}
+
+UOp* Pointer(Graph& graph, UOp* storage, UOp* flat) {
+  return graph.Make(Op::INDEX, {Reshape(graph, storage, {NumElements(storage->shape())}), flat});
+}
+
+void TakeReads(const IndexLowering& lowering, KernelDraft& draft) {
+  draft.homes_read.assign(lowering.homes_read().begin(), lowering.homes_read().end());
+  std::sort(draft.homes_read.begin(), draft.homes_read.end(), [](const UOp* a, const UOp* b) { return a->id() < b->id(); });
+  draft.reads = lowering.reads();
+}
+
+// "sum_32x10_over_64", "map_1024": what the kernel does, for people.
+std::string KernelName(UOp* sink) {
+  std::vector<int64_t> loops, reduced;
+  const char* verb = "map";
+  for (UOp* uop : Toposort(sink)) {
+    if (uop->op() == Op::RANGE) {
+      (uop->arg_as<RangeArg>().type == AxisType::kReduce ? reduced : loops).push_back(uop->src(0)->const_int());
+    } else if (uop->op() == Op::REDUCE) {
+      const Op fold = uop->arg_as<ReduceArg>().op;
+      verb = fold == Op::ADD ? "sum" : fold == Op::MAX ? "max" : "prod";
+    }
+  }
+  std::string name = absl::StrCat(verb, "_", loops.empty() ? "1" : absl::StrJoin(loops, "x"));
+  if (!reduced.empty()) absl::StrAppend(&name, "_over_", absl::StrJoin(reduced, "x"));
+  return name;
+}
+
+}  // namespace
+
+KernelDraft DraftValue(Graph& graph, Rewriter& simplify, const absl::flat_hash_map<UOp*, UOp*>& homes, UOp* value, UOp* home) {
+  KernelDraft draft;
+  draft.output = home;
+  IndexLowering lowering(graph, simplify, homes, value);
+  const Nest nest = MakeNest(graph, value->shape());
+  IndexLowering::Element element = lowering.Lower(value, nest.indices, {});
+  TakeReads(lowering, draft);
+  if (NumElements(value->shape()) == 0) return draft;
+  if (element.valid != nullptr) {
+    element.value = simplify.Rewrite(Where(graph, element.valid, element.value, ConstNumber(graph, value->dtype(), 0)));
+  }
+  UOp* pointer = Pointer(graph, home, lowering.Flatten(value->shape(), nest.indices));
+  draft.sink = Close(graph, graph.Make(Op::STORE, {pointer, element.value}), nest);
+  return draft;
+}
+
+KernelDraft DraftStore(Graph& graph, Rewriter& simplify, const absl::flat_hash_map<UOp*, UOp*>& homes, UOp* store, bool fresh) {
+  KernelDraft draft;
+  draft.store = store;
+  UOp* target = store->src(0);
+  UOp* value = store->src(1);
+  draft.output = StorageOf(target);
+  IndexLowering lowering(graph, simplify, homes, nullptr);
+  const Nest nest = MakeNest(graph, target->shape());
+
+  // The value, and the gate if there is one, broadcast to the target.
+  auto lower = [&](UOp* x) {
+    const Shape& shape = x->shape();
+    const size_t lead = nest.indices.size() - shape.size();
+    Indices indices;
+    for (size_t i = 0; i < shape.size(); ++i) indices.push_back(shape[i] == 1 ? Idx(graph, 0) : nest.indices[lead + i]);
+    return lowering.Lower(x, indices, {});
+  };
+  IndexLowering::Element element = lower(value);
+  const IndexLowering::Element place = lowering.LowerTarget(target, nest.indices);
+  std::vector<UOp*> gates;
+  if (place.valid != nullptr) gates.push_back(place.valid);
+  if (store->src().size() > 2) {
+    const IndexLowering::Element gate = lower(store->src(2));
+    gates.push_back(gate.value);
+    if (gate.valid != nullptr) gates.push_back(gate.valid);
+  }
+  if (element.valid != nullptr) {
+    if (fresh) {
+      element.value = simplify.Rewrite(Where(graph, element.valid, element.value, ConstNumber(graph, value->dtype(), 0)));
+    } else {
+      gates.push_back(element.valid);
+    }
+  }
+  TakeReads(lowering, draft);
+  if (NumElements(target->shape()) == 0) return draft;
+
+  std::vector<UOp*> src = {Pointer(graph, draft.output, place.value), element.value};
+  UOp* gate = nullptr;
+  for (UOp* condition : gates) gate = gate == nullptr ? condition : simplify.Rewrite(And(graph, gate, condition));
+  if (gate != nullptr) src.push_back(gate);
+  UOp* lowered = simplify.Rewrite(graph.Make(Op::STORE, src));
+  draft.sink = Close(graph, lowered, nest);
+
+  for (UOp* uop : Toposort(draft.sink)) {
+    if (uop->op() != Op::LOAD || StorageOf(uop->src(0)) != draft.output) continue;
+    if (uop->src(0)->src(1) != lowered->src(0)->src(1)) draft.overlaps = true;
+  }
+  return draft;
+}
+
+UOp* MakeCall(Graph& graph, const KernelDraft& draft) {
+  std::vector<UOp*> call = {nullptr};
+  absl::flat_hash_map<UOp*, UOp*> params;  // storage -> PARAM
+  absl::flat_hash_map<UOp*, UOp*> replacements;
+  int64_t ranges = 0;
+  auto param_for = [&](UOp* storage) {
+    UOp*& param = params[storage];
+    if (param == nullptr) {
+      BufferArg arg;
+      arg.slot = static_cast<uint32_t>(call.size() - 1);
+      arg.dtype = storage->dtype();
+      param = graph.Make(Op::PARAM, {ShapeSource(graph, {NumElements(storage->shape())})}, arg);
+      call.push_back(storage);
+    }
+    return param;
+  };
+  param_for(draft.output);
+  for (UOp* uop : Toposort(draft.sink)) {
+    if (uop->op() == Op::INDEX) {
+      UOp* storage = StorageOf(uop->src(0));
+      KILN_CHECK(storage != nullptr);
+      replacements[uop->src(0)] = param_for(storage);
+    } else if (uop->op() == Op::RANGE) {
+      replacements[uop] = graph.Make(Op::RANGE, uop->src(), RangeArg{ranges++, uop->arg_as<RangeArg>().type});
+    }
+  }
+  UOp* sink = Substitute(draft.sink, replacements, graph);
+  call[0] = graph.Make(Op::SINK, sink->src(), TextArg{KernelName(sink)});
+  return graph.Make(Op::CALL, call);
+}
+
+}  // namespace kiln::compiler

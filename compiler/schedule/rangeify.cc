@@ -1,0 +1,185 @@
+#include "compiler/schedule/rangeify.h"
+
+#include <algorithm>
+#include <optional>
+#include <queue>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
+#include "base/check.h"
+#include "compiler/ir/build.h"
+#include "compiler/rules/symbolic.h"
+#include "compiler/schedule/kernel_graph.h"
+#include "compiler/schedule/realize.h"
+
+namespace kiln::compiler {
+namespace {
+
+bool Contains(const Version& version, const UOp* store) { return std::find(version.begin(), version.end(), store) != version.end(); }
+
+// All kernels of a function under one choice of realised values.
+class KernelSplit {
+ public:
+  KernelSplit(Graph& graph, const Function& function, absl::flat_hash_set<UOp*> realized)
+      : graph_(graph), function_(function), simplify_(SymbolicRules(), graph), order_(Toposort(function.sink)), realized_(std::move(realized)) {}
+
+  // The calls in order, or nothing if no order lets every read see its state.
+  std::optional<std::vector<UOp*>> Run() {
+    ChooseHomes();
+    Draft();
+    return ReadsTwoStates() ? std::nullopt : Order();
+  }
+
+ private:
+  bool IsResult(const UOp* storage) const { return storage->op() == Op::BUFFER; }
+
+  // A value that is stored to a result as it is lives there; others get a
+  // buffer of their own.
+  void ChooseHomes() {
+    for (UOp* uop : order_) {
+      if (uop->op() != Op::STORE || !IsResult(uop->src(0)) || !realized_.contains(uop->src(1))) continue;
+      if (homes_.emplace(uop->src(1), uop->src(0)).second) stored_by_home_.insert(uop);
+    }
+    for (UOp* uop : order_) {
+      if (!realized_.contains(uop) || homes_.contains(uop)) continue;
+      homes_.emplace(uop, NewBuffer(uop));
+    }
+  }
+
+  UOp* NewBuffer(const UOp* value) {
+    BufferArg arg;
+    arg.slot = static_cast<uint32_t>(graph_.NextId());
+    arg.dtype = value->dtype();
+    return graph_.Make(Op::BUFFER, {ShapeSource(graph_, value->shape())}, arg);
+  }
+
+  void Draft() {
+    for (UOp* uop : order_) {
+      if (homes_.contains(uop)) drafts_.push_back(DraftValue(graph_, simplify_, homes_, uop, homes_[uop]));
+      if (uop->op() != Op::STORE || stored_by_home_.contains(uop)) continue;
+      KernelDraft draft = DraftStore(graph_, simplify_, homes_, uop, IsResult(uop->src(0)));
+      if (draft.overlaps) {
+        // The whole value (and gate) first, then the copy.
+        for (UOp* source : uop->src().subspan(1)) {
+          if (!homes_.emplace(source, nullptr).second) continue;
+          homes_[source] = NewBuffer(source);
+          drafts_.push_back(DraftValue(graph_, simplify_, homes_, source, homes_[source]));
+        }
+        draft = DraftStore(graph_, simplify_, homes_, uop, IsResult(uop->src(0)));
+      }
+      drafts_.push_back(std::move(draft));
+    }
+  }
+
+  // Whether a kernel would have to run both before and after a STORE.
+  bool ReadsTwoStates() const {
+    for (const KernelDraft& draft : drafts_) {
+      for (size_t i = 0; i < draft.reads.size(); ++i) {
+        for (size_t j = 0; j < i; ++j) {
+          if (draft.reads[i].storage == draft.reads[j].storage && StoresTo(draft.reads[i].storage)) return true;
+        }
+      }
+    }
+    return false;
+  }
+
+  bool StoresTo(const UOp* storage) const {
+    return std::any_of(drafts_.begin(), drafts_.end(), [storage](const KernelDraft& d) { return d.store != nullptr && d.output == storage; });
+  }
+
+  std::optional<std::vector<UOp*>> Order() {
+    const size_t n = drafts_.size();
+    absl::flat_hash_map<UOp*, size_t> of_value, of_store;
+    for (size_t i = 0; i < n; ++i) {
+      if (drafts_[i].store != nullptr) of_store[drafts_[i].store] = i;
+    }
+    for (const auto& [value, home] : homes_) {
+      for (size_t i = 0; i < n; ++i) {
+        if (drafts_[i].store == nullptr && drafts_[i].output == home) of_value[value] = i;
+      }
+    }
+    std::vector<std::vector<size_t>> after(n);  // who must wait for kernel i
+    std::vector<size_t> waits_for(n, 0);
+    auto edge = [&](size_t first, size_t second) {
+      if (first == second) return;
+      after[first].push_back(second);
+      ++waits_for[second];
+    };
+    for (size_t i = 0; i < n; ++i) {
+      for (UOp* value : drafts_[i].homes_read) edge(of_value.at(value), i);
+      for (const VersionedRead& read : drafts_[i].reads) {
+        for (UOp* store : read.version) {
+          if (of_store.contains(store)) edge(of_store[store], i);
+        }
+        for (size_t j = 0; j < n; ++j) {
+          const KernelDraft& writer = drafts_[j];
+          if (writer.store != nullptr && writer.output == read.storage && !Contains(read.version, writer.store)) edge(i, j);
+        }
+      }
+      // STOREs to one storage keep the order in which they are written, unless
+      // a target says otherwise.
+      if (drafts_[i].store == nullptr) continue;
+      for (size_t j = i + 1; j < n; ++j) {
+        if (drafts_[j].store != nullptr && drafts_[j].output == drafts_[i].output) edge(i, j);
+      }
+    }
+    std::priority_queue<size_t, std::vector<size_t>, std::greater<>> ready;
+    for (size_t i = 0; i < n; ++i) {
+      if (waits_for[i] == 0) ready.push(i);
+    }
+    std::vector<UOp*> calls;
+    size_t done = 0;
+    while (!ready.empty()) {
+      const size_t i = ready.top();
+      ready.pop();
+      ++done;
+      if (drafts_[i].sink != nullptr) calls.push_back(MakeCall(graph_, drafts_[i]));
+      for (size_t next : after[i]) {
+        if (--waits_for[next] == 0) ready.push(next);
+      }
+    }
+    if (done < n) return std::nullopt;
+    return calls;
+  }
+
+  Graph& graph_;
+  const Function& function_;
+  Rewriter simplify_;
+  const std::vector<UOp*> order_;
+  const absl::flat_hash_set<UOp*> realized_;
+  absl::flat_hash_map<UOp*, UOp*> homes_;
+  absl::flat_hash_set<UOp*> stored_by_home_;  // STOREs that their value's own kernel carries out
+  std::vector<KernelDraft> drafts_;
+};
+
+// Every state of every storage that is written: with a copy of each, reads no
+// longer constrain the order.
+absl::flat_hash_set<UOp*> StatesOfWrittenStorage(UOp* sink) {
+  absl::flat_hash_set<UOp*> written, states;
+  const std::vector<UOp*> order = Toposort(sink);
+  for (UOp* uop : order) {
+    if (uop->op() == Op::STORE) written.insert(StorageOf(uop->src(0)));
+  }
+  for (UOp* uop : order) {
+    if (uop->op() != Op::AFTER && uop->op() != Op::PARAM) continue;
+    UOp* storage = StorageOf(uop);
+    if (storage != nullptr && written.contains(storage)) states.insert(uop);
+  }
+  return states;
+}
+
+}  // namespace
+
+UOp* Rangeify(Graph& graph, const Function& function) {
+  absl::flat_hash_set<UOp*> realized = ChooseRealized(function.sink);
+  std::optional<std::vector<UOp*>> calls = KernelSplit(graph, function, realized).Run();
+  if (!calls.has_value()) {
+    const absl::flat_hash_set<UOp*> states = StatesOfWrittenStorage(function.sink);
+    realized.insert(states.begin(), states.end());
+    calls = KernelSplit(graph, function, std::move(realized)).Run();
+    KILN_CHECK(calls.has_value());
+  }
+  return graph.Make(Op::LINEAR, *calls);
+}
+
+}  // namespace kiln::compiler

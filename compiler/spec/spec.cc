@@ -1,0 +1,74 @@
+#include "compiler/spec/spec.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "base/error.h"
+
+namespace kiln::compiler {
+namespace {
+
+constexpr Op kTensorOps[] = {Op::PARAM, Op::BUFFER, Op::CONST, Op::BINARY, Op::PERMUTE, Op::FLIP,    Op::RESHAPE, Op::EXPAND, Op::PAD,   Op::SHRINK, Op::INDEX,
+                             Op::STACK, Op::BITCAST, Op::REDUCE, Op::TUPLE, Op::GETTUPLE, Op::LOAD, Op::STORE,   Op::AFTER,  Op::GROUP, Op::SINK};
+constexpr Op kCallOps[] = {Op::LINEAR, Op::CALL, Op::SINK, Op::PARAM, Op::BUFFER, Op::CONST, Op::BINARY, Op::STACK,
+                           Op::BITCAST, Op::REDUCE, Op::LOAD, Op::STORE, Op::INDEX, Op::RANGE, Op::END};
+constexpr Op kKernelOps[] = {Op::SINK, Op::PARAM, Op::CONST, Op::STACK, Op::BITCAST, Op::REDUCE, Op::LOAD, Op::STORE, Op::INDEX, Op::RANGE, Op::END};
+constexpr Op kExpandedOps[] = {Op::SINK, Op::PARAM, Op::CONST, Op::STACK, Op::BITCAST, Op::REDUCE,  Op::LOAD,
+                               Op::STORE, Op::INDEX, Op::RANGE, Op::END,  Op::RESHAPE, Op::EXPAND};
+constexpr Op kAccumulatingOps[] = {Op::SINK, Op::PARAM, Op::BUFFER, Op::CONST, Op::STACK, Op::BITCAST, Op::REDUCE, Op::LOAD,
+                                   Op::STORE, Op::INDEX, Op::RANGE, Op::END, Op::AFTER, Op::RESHAPE, Op::EXPAND};
+constexpr Op kLinearOps[] = {Op::LINEAR, Op::PARAM, Op::BUFFER, Op::CONST, Op::STACK, Op::BITCAST, Op::REDUCE, Op::LOAD,
+                             Op::STORE,  Op::INDEX, Op::RANGE,  Op::END,   Op::AFTER, Op::RESHAPE, Op::EXPAND};
+
+const char* NoFault(const UOp*) { return nullptr; }
+
+const char* TensorFault(const UOp* uop) {
+  if (uop->op() == Op::REDUCE && uop->src().size() > 1) return "REDUCE over RANGEs belongs in a kernel program, which is not supported yet";
+  return nullptr;
+}
+
+bool IsAccess(const UOp* uop) { return uop->op() == Op::LOAD || uop->op() == Op::STORE; }
+
+const char* KernelFault(const UOp* uop) {
+  if (IsAccess(uop) && uop->src(0)->op() != Op::INDEX) return "an access without an INDEX";
+  if (uop->op() == Op::REDUCE && uop->src().size() < 2) return "a REDUCE without a loop";
+  if (uop->op() == Op::CONST && uop->IsInvalid()) return "an Invalid that was not lowered";
+  if (IsElementwise(uop->op()) && !uop->shape().empty()) return "a shape other than ()";
+  return nullptr;
+}
+
+const char* ExpandedFault(const UOp* uop) {
+  if (uop->op() != Op::RANGE) return nullptr;
+  const AxisType type = uop->arg_as<RangeArg>().type;
+  return type == AxisType::kUpcast || type == AxisType::kUnroll ? "a loop that should be lanes" : nullptr;
+}
+
+const char* LinearFault(const UOp* uop) {
+  if (uop->op() == Op::REDUCE && uop->src().size() > 1) return "a REDUCE over a loop";
+  return ExpandedFault(uop);
+}
+
+}  // namespace
+
+const Spec kTensorSpec = {"tensor graph", kTensorOps, TensorFault};
+const Spec kCallSpec = {"call list", kCallOps, NoFault};
+const Spec kKernelSpec = {"kernel", kKernelOps, KernelFault};
+const Spec kExpandedSpec = {"expanded kernel", kExpandedOps, ExpandedFault};
+const Spec kAccumulatingSpec = {"accumulating kernel", kAccumulatingOps, LinearFault};
+const Spec kLinearSpec = {"linear kernel", kLinearOps, LinearFault};
+
+absl::Status Verify(const Spec& spec, UOp* root) {
+  const bool from_client = &spec == &kTensorSpec;
+  for (UOp* uop : Toposort(root)) {
+    const bool known = IsElementwise(uop->op()) || std::find(spec.ops.begin(), spec.ops.end(), uop->op()) != spec.ops.end();
+    const char* fault = known ? spec.fault(uop) : from_client ? "this op is not supported in a tensor graph yet" : "an op that this stage has no more";
+    if (fault == nullptr) continue;
+    v1::ErrorDetail detail;
+    detail.set_code(from_client ? v1::UNSUPPORTED_OP : v1::INTERNAL_FAULT);
+    detail.set_op(std::string(Name(uop->op())));
+    return MakeError(std::move(detail), absl::StrCat(Name(uop->op()), " in a ", spec.name, ": ", fault));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace kiln::compiler

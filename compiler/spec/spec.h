@@ -1,0 +1,33 @@
+// What is legal at each stage, as data: the watermarks that the pass runner
+// checks.
+#ifndef KILN_COMPILER_SPEC_SPEC_H_
+#define KILN_COMPILER_SPEC_SPEC_H_
+
+#include "absl/status/status.h"
+#include "absl/types/span.h"
+#include "compiler/ir/graph.h"
+
+namespace kiln::compiler {
+
+struct Spec {
+  absl::string_view name;
+  // The ops that may occur besides the elementwise ones.
+  absl::Span<const Op> ops;
+  // Further rules: what is wrong with a node, or nullptr.
+  const char* (*fault)(const UOp* uop);
+};
+
+extern const Spec kTensorSpec;    // a request: values, movement, STOREs; no loops
+extern const Spec kCallSpec;      // LINEAR of CALLs of kernels
+extern const Spec kKernelSpec;    // one kernel: loops over scalars, no movement op
+extern const Spec kExpandedSpec;  // one kernel: lanes, no UPCAST or UNROLL loop
+extern const Spec kAccumulatingSpec;  // one kernel: accumulators, no REDUCE over a loop
+extern const Spec kLinearSpec;    // one kernel: instructions in order
+
+// The first node under `root`, sources first, that breaks the spec: INTERNAL for
+// what a pass made, UNSUPPORTED_OP for what a client sent (kTensorSpec).
+absl::Status Verify(const Spec& spec, UOp* root);
+
+}  // namespace kiln::compiler
+
+#endif  // KILN_COMPILER_SPEC_SPEC_H_

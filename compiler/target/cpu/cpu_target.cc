@@ -1,0 +1,69 @@
+// The CPU target: LLVM, for the machine the runtime found.
+#include "base/error.h"
+#include "compiler/target/llvm/codegen.h"
+#include "compiler/target/llvm/kernel_emitter.h"
+#include "compiler/target/target.h"
+#include "llvm/Support/raw_ostream.h"
+#include "llvm/Transforms/Utils/Cloning.h"
+
+namespace kiln::compiler {
+namespace {
+
+class CpuCodeGenerator : public CodeGenerator {
+ public:
+  CpuCodeGenerator(std::unique_ptr<llvm::TargetMachine> machine, const v1::Target& target, const Options& options)
+      : machine_(std::move(machine)), module_("kiln", context_), vector_bits_(std::to_string(8 * std::max(16u, target.tuning().vector_bytes()))) {
+    emit_.contraction = options.contraction;
+    module_.setDataLayout(machine_->createDataLayout());
+    module_.setTargetTriple(machine_->getTargetTriple());
+  }
+
+  absl::Status AddKernel(const UOp* linear, const std::string& symbol) override {
+    llvm::Function* function = EmitKernel(module_, linear, symbol, emit_);
+    // Full-width registers even where the model prefers halves.
+    function->addFnAttr("prefer-vector-width", vector_bits_);
+    function->addFnAttr("min-legal-vector-width", vector_bits_);
+    optimized_ = false;
+    return absl::OkStatus();
+  }
+
+  std::string Source() override {
+    OptimizeOnce();
+    std::string text;
+    llvm::raw_string_ostream stream(text);
+    module_.print(stream, nullptr);
+    return text;
+  }
+
+  std::string Assembly() override {
+    OptimizeOnce();
+    return EmitAssembly(*llvm::CloneModule(module_), *machine_);
+  }
+
+  absl::StatusOr<std::string> Object() override {
+    OptimizeOnce();
+    return EmitObject(module_, *machine_);
+  }
+
+ private:
+  void OptimizeOnce() {
+    if (!optimized_) Optimize(module_, *machine_);
+    optimized_ = true;
+  }
+
+  llvm::LLVMContext context_;
+  std::unique_ptr<llvm::TargetMachine> machine_;
+  llvm::Module module_;
+  const std::string vector_bits_;
+  EmitOptions emit_;
+  bool optimized_ = false;
+};
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<CodeGenerator>> MakeCpuCodeGenerator(const v1::Target& target, const Options& options) {
+  KILN_ASSIGN_OR_RETURN(std::unique_ptr<llvm::TargetMachine> machine, MakeTargetMachine(target));
+  return std::make_unique<CpuCodeGenerator>(std::move(machine), target, options);
+}
+
+}  // namespace kiln::compiler

@@ -1,0 +1,74 @@
+#include "compiler/target/llvm/codegen.h"
+
+#include <mutex>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "base/check.h"
+#include "base/error.h"
+#include "llvm/ADT/SmallVector.h"
+#include "llvm/IR/LegacyPassManager.h"
+#include "llvm/MC/TargetRegistry.h"
+#include "llvm/Passes/PassBuilder.h"
+#include "llvm/Support/TargetSelect.h"
+#include "llvm/Support/raw_ostream.h"
+
+namespace kiln::compiler {
+namespace {
+
+void InitializeTargetsOnce() {
+  static std::once_flag once;
+  std::call_once(once, [] {
+    llvm::InitializeNativeTarget();
+    llvm::InitializeNativeTargetAsmPrinter();
+  });
+}
+
+std::string Emit(llvm::Module& module, llvm::TargetMachine& machine, llvm::CodeGenFileType type) {
+  llvm::SmallVector<char, 0> bytes;
+  llvm::raw_svector_ostream stream(bytes);
+  llvm::legacy::PassManager passes;
+  const bool failed = machine.addPassesToEmitFile(passes, stream, nullptr, type);
+  KILN_CHECK(!failed);
+  passes.run(module);
+  return std::string(bytes.data(), bytes.size());
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<llvm::TargetMachine>> MakeTargetMachine(const v1::Target& target) {
+  InitializeTargetsOnce();
+  std::string error;
+  const llvm::Triple triple(target.triple());
+  const llvm::Target* backend = llvm::TargetRegistry::lookupTarget(triple, error);
+  if (backend == nullptr) return MakeError(v1::UNSUPPORTED_OP, absl::StrCat("no code generator for ", target.triple(), ": ", error));
+  llvm::TargetOptions options;
+  options.NoTrappingFPMath = true;
+  std::unique_ptr<llvm::TargetMachine> machine(backend->createTargetMachine(triple, target.arch(), absl::StrJoin(target.features(), ","), options,
+                                                                             llvm::Reloc::PIC_, llvm::CodeModel::Small, llvm::CodeGenOptLevel::Default));
+  if (machine == nullptr) return MakeError(v1::UNSUPPORTED_OP, absl::StrCat("no code generator for ", target.triple()));
+  return machine;
+}
+
+void Optimize(llvm::Module& module, llvm::TargetMachine& machine) {
+  llvm::LoopAnalysisManager loops;
+  llvm::FunctionAnalysisManager functions;
+  llvm::CGSCCAnalysisManager calls;
+  llvm::ModuleAnalysisManager modules;
+  llvm::PassBuilder builder(&machine);
+  builder.registerModuleAnalyses(modules);
+  builder.registerCGSCCAnalyses(calls);
+  builder.registerFunctionAnalyses(functions);
+  builder.registerLoopAnalyses(loops);
+  builder.crossRegisterProxies(loops, functions, calls, modules);
+  llvm::ModulePassManager passes;
+  // Accumulators into registers, then what the emitter leaves behind.
+  const bool failed = static_cast<bool>(builder.parsePassPipeline(passes, "function(sroa,early-cse,loop-mssa(licm))"));
+  KILN_CHECK(!failed);
+  passes.run(module, modules);
+}
+
+std::string EmitObject(llvm::Module& module, llvm::TargetMachine& machine) { return Emit(module, machine, llvm::CodeGenFileType::ObjectFile); }
+std::string EmitAssembly(llvm::Module& module, llvm::TargetMachine& machine) { return Emit(module, machine, llvm::CodeGenFileType::AssemblyFile); }
+
+}  // namespace kiln::compiler

@@ -1,0 +1,158 @@
+#include "compiler/target/llvm/emit_alu.h"
+
+#include "base/check.h"
+#include "llvm/IR/Constants.h"
+#include "llvm/IR/Intrinsics.h"
+
+namespace kiln::compiler {
+namespace {
+
+using Builder = llvm::IRBuilder<>;
+
+llvm::Value* IntConst(llvm::Type* type, uint64_t value, bool is_signed = false) { return llvm::ConstantInt::get(type, value, is_signed); }
+
+llvm::Value* IsZero(Builder& b, llvm::Value* x) { return b.CreateICmpEQ(x, llvm::Constant::getNullValue(x->getType())); }
+
+// -- Division. The hardware's traps on 0 and on INT_MIN / -1, so neither gets
+// there: a divisor of 0 becomes 1 and, when signed, -1 becomes a negation.
+
+struct Division {
+  llvm::Value* quotient;   // toward zero; 0 for a divisor of 0
+  llvm::Value* remainder;  // of the dividend's sign; the dividend for a divisor of 0
+};
+
+Division Divide(Builder& b, DType dtype, llvm::Value* x, llvm::Value* y) {
+  llvm::Type* type = x->getType();
+  llvm::Value* one = IntConst(type, 1);
+  llvm::Value* zero = llvm::Constant::getNullValue(type);
+  llvm::Value* by_zero = IsZero(b, y);
+  if (!IsSigned(dtype)) {
+    llvm::Value* divisor = b.CreateSelect(by_zero, one, y);
+    return {b.CreateSelect(by_zero, zero, b.CreateUDiv(x, divisor)), b.CreateSelect(by_zero, x, b.CreateURem(x, divisor))};
+  }
+  llvm::Value* by_minus_one = b.CreateICmpEQ(y, IntConst(type, ~uint64_t{0}, true));
+  llvm::Value* divisor = b.CreateSelect(b.CreateOr(by_zero, by_minus_one), one, y);
+  llvm::Value* quotient = b.CreateSDiv(x, divisor);
+  llvm::Value* remainder = b.CreateSRem(x, divisor);
+  quotient = b.CreateSelect(by_minus_one, b.CreateNeg(x), b.CreateSelect(by_zero, zero, quotient));
+  return {quotient, b.CreateSelect(by_zero, x, remainder)};
+}
+
+llvm::Value* FloorDivide(Builder& b, const UOp& uop, DType dtype, llvm::Value* x, llvm::Value* y) {
+  const bool want_quotient = uop.op() == Op::FLOORDIV;
+  const UOp* divisor = uop.src(1);
+  if (divisor->IsConst() && divisor->const_int() > 0 && uop.src(0)->bounds().min >= 0) {
+    return want_quotient ? b.CreateUDiv(x, y) : b.CreateURem(x, y);
+  }
+  const Division d = Divide(b, dtype, x, y);
+  if (!IsSigned(dtype)) return want_quotient ? d.quotient : d.remainder;
+  // One less where the signs differ and it does not come out even.
+  llvm::Value* zero = llvm::Constant::getNullValue(x->getType());
+  llvm::Value* uneven = b.CreateICmpNE(d.remainder, zero);
+  llvm::Value* signs_differ = b.CreateICmpSLT(b.CreateXor(x, y), zero);
+  llvm::Value* adjust = b.CreateAnd(b.CreateAnd(uneven, signs_differ), b.CreateNot(IsZero(b, y)));
+  if (want_quotient) return b.CreateSelect(adjust, b.CreateSub(d.quotient, IntConst(x->getType(), 1)), d.quotient);
+  return b.CreateSelect(adjust, b.CreateAdd(d.remainder, y), d.remainder);
+}
+
+llvm::Value* Shift(Builder& b, Op op, DType dtype, llvm::Value* x, llvm::Value* count) {
+  llvm::Type* type = x->getType();
+  const auto width = static_cast<uint64_t>(Bits(dtype));
+  llvm::Value* too_far = b.CreateICmpUGE(count, IntConst(type, width));
+  llvm::Value* zero = llvm::Constant::getNullValue(type);
+  llvm::Value* safe = b.CreateSelect(too_far, zero, count);
+  if (op == Op::SHL) return b.CreateSelect(too_far, zero, b.CreateShl(x, safe));
+  if (!IsSigned(dtype)) return b.CreateSelect(too_far, zero, b.CreateLShr(x, safe));
+  llvm::Value* sign = b.CreateAShr(x, IntConst(type, width - 1));
+  return b.CreateSelect(too_far, sign, b.CreateAShr(x, safe));
+}
+
+// As integers of one bit: x / 1 is x, x / 0 is 0, and a count of 1 is the width.
+llvm::Value* BoolAlu(Builder& b, Op op, llvm::Value* x, llvm::Value* y) {
+  switch (op) {
+    case Op::ADD:
+    case Op::MAX:
+    case Op::OR: return b.CreateOr(x, y);
+    case Op::MUL:
+    case Op::AND:
+    case Op::FLOORDIV:
+    case Op::CDIV: return b.CreateAnd(x, y);
+    case Op::XOR:
+    case Op::CMPNE: return b.CreateXor(x, y);
+    case Op::FLOORMOD:
+    case Op::CMOD:
+    case Op::SHL:
+    case Op::SHR: return b.CreateAnd(x, b.CreateNot(y));
+    case Op::CMPLT: return b.CreateAnd(b.CreateNot(x), y);
+    default: KILN_CHECK(false); return nullptr;
+  }
+}
+
+llvm::Value* IntAlu(Builder& b, const UOp& uop, DType dtype, llvm::Value* x, llvm::Value* y) {
+  switch (uop.op()) {
+    case Op::ADD: return b.CreateAdd(x, y);
+    case Op::MUL: return b.CreateMul(x, y);
+    case Op::MAX: return b.CreateBinaryIntrinsic(IsSigned(dtype) ? llvm::Intrinsic::smax : llvm::Intrinsic::umax, x, y);
+    case Op::XOR: return b.CreateXor(x, y);
+    case Op::OR: return b.CreateOr(x, y);
+    case Op::AND: return b.CreateAnd(x, y);
+    case Op::SHL:
+    case Op::SHR: return Shift(b, uop.op(), dtype, x, y);
+    case Op::CMPLT: return IsSigned(dtype) ? b.CreateICmpSLT(x, y) : b.CreateICmpULT(x, y);
+    case Op::CMPNE: return b.CreateICmpNE(x, y);
+    case Op::CDIV: return Divide(b, dtype, x, y).quotient;
+    case Op::CMOD: return Divide(b, dtype, x, y).remainder;
+    case Op::FLOORDIV:
+    case Op::FLOORMOD: return FloorDivide(b, uop, dtype, x, y);
+    default: KILN_CHECK(false); return nullptr;
+  }
+}
+
+llvm::Value* FloatAlu(Builder& b, const UOp& uop, llvm::ArrayRef<llvm::Value*> operands) {
+  llvm::Value* x = operands[0];
+  llvm::Value* y = operands.size() > 1 ? operands[1] : nullptr;
+  switch (uop.op()) {
+    case Op::ADD: return b.CreateFAdd(x, y);
+    case Op::MUL:
+      if (uop.src(1)->IsConst() && uop.src(1)->dtype() == DType::kFloat32 && uop.src(1)->arg_as<ConstArg>().bits == 0xBF800000u) return b.CreateFNeg(x);
+      return b.CreateFMul(x, y);
+    case Op::MAX: return b.CreateBinaryIntrinsic(llvm::Intrinsic::maximum, x, y);
+    case Op::FDIV: return b.CreateFDiv(x, y);
+    case Op::CMPLT: return b.CreateFCmpOLT(x, y);
+    case Op::CMPNE: return b.CreateFCmpUNE(x, y);
+    case Op::RECIPROCAL: return b.CreateFDiv(llvm::ConstantFP::get(x->getType(), 1.0), x);
+    case Op::TRUNC: return b.CreateUnaryIntrinsic(llvm::Intrinsic::trunc, x);
+    case Op::SQRT: return b.CreateUnaryIntrinsic(llvm::Intrinsic::sqrt, x);
+    case Op::EXP2: return b.CreateUnaryIntrinsic(llvm::Intrinsic::exp2, x);
+    case Op::LOG2: return b.CreateUnaryIntrinsic(llvm::Intrinsic::log2, x);
+    case Op::SIN: return b.CreateUnaryIntrinsic(llvm::Intrinsic::sin, x);
+    case Op::POW: return b.CreateBinaryIntrinsic(llvm::Intrinsic::pow, x, y);
+    default: KILN_CHECK(false); return nullptr;
+  }
+}
+
+}  // namespace
+
+llvm::Value* EmitAlu(Builder& builder, const UOp& uop, llvm::ArrayRef<llvm::Value*> operands) {
+  if (uop.op() == Op::WHERE) return builder.CreateSelect(operands[0], operands[1], operands[2]);
+  const DType dtype = uop.src(0)->dtype();
+  if (uop.op() == Op::CAST) return EmitCast(builder, operands[0], dtype, uop.dtype());
+  if (IsFloat(dtype)) return FloatAlu(builder, uop, operands);
+  if (uop.op() == Op::TRUNC) return operands[0];
+  if (dtype == DType::kBool) return BoolAlu(builder, uop.op(), operands[0], operands[1]);
+  return IntAlu(builder, uop, dtype, operands[0], operands[1]);
+}
+
+llvm::Value* EmitFold(Builder& b, Op fold, DType dtype, llvm::Value* x, llvm::Value* y) {
+  if (dtype == DType::kBool) return BoolAlu(b, fold, x, y);
+  if (IsFloat(dtype)) {
+    if (fold == Op::ADD) return b.CreateFAdd(x, y);
+    if (fold == Op::MUL) return b.CreateFMul(x, y);
+    return b.CreateBinaryIntrinsic(llvm::Intrinsic::maximum, x, y);
+  }
+  if (fold == Op::ADD) return b.CreateAdd(x, y);
+  if (fold == Op::MUL) return b.CreateMul(x, y);
+  return b.CreateBinaryIntrinsic(IsSigned(dtype) ? llvm::Intrinsic::smax : llvm::Intrinsic::umax, x, y);
+}
+
+}  // namespace kiln::compiler

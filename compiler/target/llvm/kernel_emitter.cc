@@ -1,0 +1,278 @@
+#include "compiler/target/llvm/kernel_emitter.h"
+
+#include <utility>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "base/check.h"
+#include "compiler/target/llvm/emit_alu.h"
+#include "compiler/target/llvm/memory_emitter.h"
+#include "compiler/target/llvm/values.h"
+
+namespace kiln::compiler {
+namespace {
+
+class KernelEmitter {
+ public:
+  KernelEmitter(llvm::Function* function, const EmitOptions& options)
+      : function_(function), builder_(llvm::BasicBlock::Create(function->getContext(), "entry", function)), memory_(builder_, function) {
+    llvm::FastMathFlags flags;
+    flags.setAllowContract(options.contraction);
+    builder_.setFastMathFlags(flags);
+  }
+
+  void Run(const UOp* linear) {
+    for (UOp* uop : linear->src()) Emit(uop);
+    builder_.CreateRetVoid();
+  }
+
+ private:
+  struct Loop {
+    llvm::BasicBlock* body;
+    llvm::PHINode* turn;
+    llvm::Value* end;
+    llvm::BasicBlock* exit;
+  };
+
+  const Value& At(const UOp* uop) const { return values_.at(uop); }
+
+  void Emit(UOp* uop) {
+    if (IsElementwise(uop->op())) return EmitElementwise(uop);
+    switch (uop->op()) {
+      case Op::CONST: values_[uop] = {{}, {{ConstantOf(builder_.getContext(), uop->dtype(), uop->arg_as<ConstArg>().bits)}}}; return;
+      case Op::PARAM:
+        memory_.AddParameter(uop);
+        return;
+      case Op::BUFFER: memory_.AddRegisters(uop); return;
+      case Op::STACK: return EmitStack(uop);
+      case Op::EXPAND:
+      case Op::RESHAPE: return EmitReshape(uop);
+      case Op::BITCAST: return EmitBitcasts(uop);
+      case Op::RANGE: return OpenLoop(uop);
+      case Op::END:
+        for (size_t k = uop->src().size(); k-- > 1;) CloseLoop(uop->src(k));
+        return;
+      case Op::LOAD: return EmitLoad(uop);
+      case Op::STORE: return EmitStore(uop);
+      case Op::REDUCE: return EmitReduce(uop);
+      case Op::AFTER:
+      case Op::INDEX: return;  // read where they are used
+      default: KILN_CHECK(false);
+    }
+  }
+
+  // -- Loops. Every range has at least one turn, so the test stands at the end;
+  // only the thread's share may be empty.
+
+  void OpenLoop(UOp* range) {
+    llvm::LLVMContext& context = builder_.getContext();
+    const bool thread = range->arg_as<RangeArg>().type == AxisType::kThread;
+    llvm::Value* begin = thread ? static_cast<llvm::Value*>(function_->getArg(1)) : builder_.getInt64(0);
+    llvm::Value* end = thread ? static_cast<llvm::Value*>(function_->getArg(2)) : builder_.getInt64(static_cast<uint64_t>(range->src(0)->const_int()));
+    auto* body = llvm::BasicBlock::Create(context, "loop", function_);
+    auto* exit = llvm::BasicBlock::Create(context, "done", function_);
+    llvm::BasicBlock* before = builder_.GetInsertBlock();
+    if (thread) {
+      builder_.CreateCondBr(builder_.CreateICmpSLT(begin, end), body, exit);
+    } else {
+      builder_.CreateBr(body);
+    }
+    builder_.SetInsertPoint(body);
+    llvm::PHINode* turn = builder_.CreatePHI(builder_.getInt64Ty(), 2, "i");
+    turn->addIncoming(begin, before);
+    loops_[range] = {body, turn, end, exit};
+    values_[range] = {{}, {{turn, true, 0}}};
+  }
+
+  void CloseLoop(const UOp* range) {
+    const Loop& loop = loops_.at(range);
+    llvm::Value* next = builder_.CreateAdd(loop.turn, builder_.getInt64(1), "", true, true);
+    loop.turn->addIncoming(next, builder_.GetInsertBlock());
+    builder_.CreateCondBr(builder_.CreateICmpSLT(next, loop.end), loop.body, loop.exit);
+    builder_.SetInsertPoint(loop.exit);
+  }
+
+  // -- Values
+
+  llvm::Value* Operand(const UOp* source, const Shape& shape, size_t row) {
+    const Value& value = At(source);
+    return Materialize(builder_, value.elements[BroadcastRow(value.shape, shape, row)], LanesOf(shape));
+  }
+
+  void EmitElementwise(UOp* uop) {
+    Value result{uop->shape(), {}};
+    for (int64_t row = 0; row < RowsOf(uop->shape()); ++row) {
+      Element element;
+      if (uop->dtype() != kIndexType || !EmitAffine(uop, static_cast<size_t>(row), element)) {
+        std::vector<llvm::Value*> operands;
+        for (UOp* source : uop->src()) operands.push_back(Operand(source, uop->shape(), static_cast<size_t>(row)));
+        element = {EmitAlu(builder_, *uop, operands)};
+      }
+      result.elements.push_back(element);
+    }
+    values_[uop] = std::move(result);
+  }
+
+  // base + step * lane stays so under addition, and under multiplication with a
+  // constant.
+  bool EmitAffine(UOp* uop, size_t row, Element& result) {
+    if ((uop->op() != Op::ADD && uop->op() != Op::MUL) || LanesOf(uop->shape()) == 1) return false;
+    auto affine = [&](const UOp* source) {
+      const Value& value = At(source);
+      Element element = value.elements[BroadcastRow(value.shape, uop->shape(), row)];
+      if (LanesOf(value.shape) == 1) element = {element.value, true, 0};
+      return element;
+    };
+    const Element a = affine(uop->src(0)), b = affine(uop->src(1));
+    if (!a.affine || !b.affine) return false;
+    if (uop->op() == Op::ADD) {
+      result = {builder_.CreateAdd(a.value, b.value), true, a.step + b.step};
+      return true;
+    }
+    if (!uop->src(1)->IsConst()) return false;
+    result = {builder_.CreateMul(a.value, b.value), true, a.step * uop->src(1)->const_int()};
+    return true;
+  }
+
+  // Constants counting up by a fixed step are affine; scalars stacked to one
+  // lane keep their value. Nothing else is stacked in a kernel.
+  void EmitStack(UOp* uop) {
+    if (!uop->src().empty() && uop->src(0)->shape().empty() && uop->src(0)->IsConst() && uop->dtype() == kIndexType) {
+      const int64_t first = uop->src(0)->const_int();
+      const int64_t step = uop->src().size() > 1 ? uop->src(1)->const_int() - first : 0;
+      values_[uop] = {uop->shape(), {{builder_.getInt64(static_cast<uint64_t>(first)), true, step}}};
+      return;
+    }
+    Value result{uop->shape(), {}};
+    for (UOp* source : uop->src()) {
+      const Value& value = At(source);
+      result.elements.insert(result.elements.end(), value.elements.begin(), value.elements.end());
+    }
+    values_[uop] = std::move(result);
+  }
+
+  void EmitReshape(UOp* uop) {
+    const Value& source = At(uop->src(0));
+    Value result{uop->shape(), {}};
+    for (int64_t row = 0; row < RowsOf(uop->shape()); ++row) {
+      Element element = source.elements[BroadcastRow(source.shape, uop->shape(), static_cast<size_t>(row))];
+      if (LanesOf(source.shape) == 1 && LanesOf(uop->shape()) > 1) element = {Materialize(builder_, element, LanesOf(uop->shape()))};
+      result.elements.push_back(element);
+    }
+    values_[uop] = std::move(result);
+  }
+
+  void EmitBitcasts(UOp* uop) {
+    Value result{uop->shape(), {}};
+    for (int64_t row = 0; row < RowsOf(uop->shape()); ++row) {
+      llvm::Value* operand = Operand(uop->src(0), uop->shape(), static_cast<size_t>(row));
+      result.elements.push_back({EmitBitcast(builder_, operand, uop->src(0)->dtype(), uop->dtype())});
+    }
+    values_[uop] = std::move(result);
+  }
+
+  // -- Memory
+
+  void EmitLoad(UOp* uop) {
+    UOp* source = uop->src(0);
+    while (source->op() == Op::AFTER) source = source->src(0);
+    Value result{uop->shape(), {}};
+    if (source->op() == Op::BUFFER) {
+      for (int64_t row = 0; row < RowsOf(uop->shape()); ++row) result.elements.push_back({memory_.ReadRegister(source, row)});
+      values_[uop] = std::move(result);
+      return;
+    }
+    KILN_CHECK(source->op() == Op::INDEX);
+    const Value& index = At(source->src(1));
+    const int64_t lanes = LanesOf(uop->shape());
+    for (int64_t row = 0; row < RowsOf(uop->shape()); ++row) {
+      const Element& at = index.elements[BroadcastRow(index.shape, uop->shape(), static_cast<size_t>(row))];
+      llvm::Value* alt = uop->src().size() > 1 ? Operand(uop->src(1), uop->shape(), static_cast<size_t>(row)) : nullptr;
+      llvm::Value* gate = uop->src().size() > 2 ? Operand(uop->src(2), uop->shape(), static_cast<size_t>(row)) : nullptr;
+      // One place for all lanes is one scalar load.
+      Element place = at;
+      if (LanesOf(index.shape) == 1) place = {at.value, true, 0};
+      result.elements.push_back({memory_.Load(source->src(0), place, lanes, alt, gate)});
+    }
+    values_[uop] = std::move(result);
+  }
+
+  void EmitStore(UOp* uop) {
+    UOp* target = uop->src(0);
+    while (target->op() == Op::AFTER) target = target->src(0);
+    const Shape& full = target->shape();  // a register's, or an index's
+    const int64_t lanes = LanesOf(full);
+    for (int64_t row = 0; row < RowsOf(full); ++row) {
+      llvm::Value* value = Operand(uop->src(1), full, static_cast<size_t>(row));
+      if (target->op() == Op::BUFFER) {
+        memory_.WriteRegister(target, row, value);
+        continue;
+      }
+      const Value& index = At(target->src(1));
+      Element place = index.elements[BroadcastRow(index.shape, full, static_cast<size_t>(row))];
+      if (LanesOf(index.shape) == 1) place = {place.value, true, 0};
+      llvm::Value* gate = uop->src().size() > 2 ? Operand(uop->src(2), full, static_cast<size_t>(row)) : nullptr;
+      memory_.Store(target->src(0), place, lanes, value, gate);
+    }
+  }
+
+  // -- Reductions of lanes
+
+  void EmitReduce(UOp* uop) {
+    const ReduceArg& reduce = uop->arg_as<ReduceArg>();
+    const Value& source = At(uop->src(0));
+    const Shape& from = source.shape;
+    const Shape& to = uop->shape();
+    // First rows onto rows, whole vectors at a time; then within each vector.
+    std::vector<llvm::Value*> folded(static_cast<size_t>(RowsOf(to)), nullptr);
+    for (int64_t row = 0; row < RowsOf(from); ++row) {
+      const size_t into = BroadcastRow(to, from, static_cast<size_t>(row));
+      llvm::Value* value = Materialize(builder_, source.elements[static_cast<size_t>(row)], LanesOf(from));
+      folded[into] = folded[into] == nullptr ? value : EmitFold(builder_, reduce.op, uop->dtype(), folded[into], value);
+    }
+    Value result{to, {}};
+    for (llvm::Value* value : folded) {
+      result.elements.push_back({LanesOf(to) == LanesOf(from) ? value : FoldLanes(reduce.op, uop->dtype(), value, LanesOf(from))});
+    }
+    values_[uop] = std::move(result);
+  }
+
+  // Halves a vector onto itself until one lane is left.
+  llvm::Value* FoldLanes(Op fold, DType dtype, llvm::Value* value, int64_t lanes) {
+    std::vector<llvm::Value*> rest;
+    while (lanes > 1) {
+      const int64_t half = lanes / 2;
+      if (lanes % 2 == 1) rest.push_back(builder_.CreateExtractElement(value, static_cast<uint64_t>(lanes - 1)));
+      std::vector<int> low, high;
+      for (int64_t lane = 0; lane < half; ++lane) {
+        low.push_back(static_cast<int>(lane));
+        high.push_back(static_cast<int>(lane + half));
+      }
+      value = half == 1 ? EmitFold(builder_, fold, dtype, builder_.CreateExtractElement(value, uint64_t{0}), builder_.CreateExtractElement(value, uint64_t{1}))
+                        : EmitFold(builder_, fold, dtype, builder_.CreateShuffleVector(value, low), builder_.CreateShuffleVector(value, high));
+      lanes = half;
+    }
+    for (llvm::Value* odd : rest) value = EmitFold(builder_, fold, dtype, value, odd);
+    return value;
+  }
+
+  llvm::Function* function_;
+  llvm::IRBuilder<> builder_;
+  MemoryEmitter memory_;
+  absl::flat_hash_map<const UOp*, Value> values_;
+  absl::flat_hash_map<const UOp*, Loop> loops_;
+};
+
+}  // namespace
+
+llvm::Function* EmitKernel(llvm::Module& module, const UOp* linear, const std::string& symbol, const EmitOptions& options) {
+  llvm::LLVMContext& context = module.getContext();
+  llvm::Type* i64 = llvm::Type::getInt64Ty(context);
+  auto* type = llvm::FunctionType::get(llvm::Type::getVoidTy(context), {llvm::PointerType::get(context, 0), i64, i64}, false);
+  auto* function = llvm::Function::Create(type, llvm::Function::ExternalLinkage, symbol, module);
+  function->addFnAttr(llvm::Attribute::NoUnwind);
+  KernelEmitter(function, options).Run(linear);
+  return function;
+}
+
+}  // namespace kiln::compiler

@@ -1,0 +1,24 @@
+// One linearized kernel as one LLVM function.
+#ifndef KILN_COMPILER_TARGET_LLVM_KERNEL_EMITTER_H_
+#define KILN_COMPILER_TARGET_LLVM_KERNEL_EMITTER_H_
+
+#include <string>
+
+#include "compiler/ir/uop.h"
+#include "llvm/IR/Module.h"
+
+namespace kiln::compiler {
+
+struct EmitOptions {
+  bool contraction = true;
+};
+
+// Adds to `module` the function
+//   void symbol(ptr buffers, i64 begin, i64 end)
+// that runs turns [begin, end) of the kernel's THREAD range (all of the kernel
+// if it has none). `linear` is the LINEAR of a kernel (kernel/linearize.h).
+llvm::Function* EmitKernel(llvm::Module& module, const UOp* linear, const std::string& symbol, const EmitOptions& options);
+
+}  // namespace kiln::compiler
+
+#endif  // KILN_COMPILER_TARGET_LLVM_KERNEL_EMITTER_H_

@@ -1,0 +1,110 @@
+#include "compiler/target/llvm/memory_emitter.h"
+
+#include "base/check.h"
+#include "llvm/IR/Constants.h"
+#include "llvm/IR/DerivedTypes.h"
+
+namespace kiln::compiler {
+
+llvm::AllocaInst* MemoryEmitter::Slot(llvm::Type* type) {
+  llvm::BasicBlock& entry = function_->getEntryBlock();
+  llvm::IRBuilder<> at_entry(&entry, entry.begin());
+  return at_entry.CreateAlloca(type);
+}
+
+void MemoryEmitter::AddParameter(const UOp* param) {
+  const uint32_t slot = param->arg_as<BufferArg>().slot;
+  llvm::Type* pointer = builder_.getPtrTy();
+  llvm::Value* address = builder_.CreateConstInBoundsGEP1_64(pointer, function_->getArg(0), slot);
+  pointers_[param] = builder_.CreateLoad(pointer, address);
+}
+
+void MemoryEmitter::AddRegisters(const UOp* buffer) {
+  auto& slots = registers_[buffer];
+  const Shape& shape = buffer->shape();
+  llvm::Type* type = LaneType(builder_.getContext(), buffer->dtype(), LanesOf(shape));
+  for (int64_t row = 0; row < RowsOf(shape); ++row) slots.push_back(Slot(type));
+}
+
+llvm::Value* MemoryEmitter::ReadRegister(const UOp* buffer, int64_t row) {
+  llvm::AllocaInst* slot = registers_.at(buffer)[static_cast<size_t>(row)];
+  return builder_.CreateLoad(slot->getAllocatedType(), slot);
+}
+
+void MemoryEmitter::WriteRegister(const UOp* buffer, int64_t row, llvm::Value* value) {
+  builder_.CreateStore(value, registers_.at(buffer)[static_cast<size_t>(row)]);
+}
+
+llvm::Value* MemoryEmitter::Address(const UOp* param, llvm::Value* index) {
+  return builder_.CreateGEP(MemoryType(builder_.getContext(), param->dtype()), pointers_.at(param), index);
+}
+
+llvm::Value* MemoryEmitter::Nowhere() {
+  if (nowhere_ == nullptr) nowhere_ = Slot(builder_.getInt64Ty());
+  return nowhere_;
+}
+
+llvm::Value* MemoryEmitter::FromMemory(llvm::Value* value, DType dtype) {
+  if (dtype != DType::kBool) return value;
+  return builder_.CreateICmpNE(value, llvm::Constant::getNullValue(value->getType()));
+}
+
+llvm::Value* MemoryEmitter::ToMemory(llvm::Value* value, DType dtype) {
+  if (dtype != DType::kBool) return value;
+  llvm::Type* type = builder_.getInt8Ty();
+  if (auto* vector = llvm::dyn_cast<llvm::FixedVectorType>(value->getType())) type = llvm::FixedVectorType::get(type, vector->getNumElements());
+  return builder_.CreateZExt(value, type);
+}
+
+llvm::Value* MemoryEmitter::Load(const UOp* param, const Element& place, int64_t lanes, llvm::Value* alt, llvm::Value* gate) {
+  const DType dtype = param->dtype();
+  llvm::Type* scalar = MemoryType(builder_.getContext(), dtype);
+  const llvm::Align align(static_cast<uint64_t>(ItemSize(dtype)));
+  const bool one_place = lanes == 1 || (place.affine && place.step == 0);
+  if (one_place && (gate == nullptr || lanes == 1)) {
+    llvm::Value* address = Address(param, place.value);
+    if (gate != nullptr) address = builder_.CreateSelect(gate, address, Nowhere());
+    llvm::Value* value = FromMemory(builder_.CreateAlignedLoad(scalar, address, align), dtype);
+    if (gate != nullptr) value = builder_.CreateSelect(gate, value, alt);
+    return lanes == 1 ? value : builder_.CreateVectorSplat(static_cast<unsigned>(lanes), value);
+  }
+  auto* type = llvm::FixedVectorType::get(scalar, static_cast<unsigned>(lanes));
+  llvm::Value* otherwise = alt == nullptr ? nullptr : ToMemory(alt, dtype);
+  llvm::Value* value = nullptr;
+  if (place.affine && place.step == 1) {
+    llvm::Value* address = Address(param, place.value);
+    value = gate == nullptr ? static_cast<llvm::Value*>(builder_.CreateAlignedLoad(type, address, align))
+                            : builder_.CreateMaskedLoad(type, address, align, gate, otherwise);
+  } else {
+    llvm::Value* addresses = Address(param, Materialize(builder_, place, lanes));
+    llvm::Value* mask = gate != nullptr ? gate : llvm::ConstantInt::getTrue(llvm::FixedVectorType::get(builder_.getInt1Ty(), static_cast<unsigned>(lanes)));
+    value = builder_.CreateMaskedGather(type, addresses, align, mask, otherwise != nullptr ? otherwise : llvm::PoisonValue::get(type));
+  }
+  return FromMemory(value, dtype);
+}
+
+void MemoryEmitter::Store(const UOp* param, const Element& place, int64_t lanes, llvm::Value* value, llvm::Value* gate) {
+  const DType dtype = param->dtype();
+  const llvm::Align align(static_cast<uint64_t>(ItemSize(dtype)));
+  value = ToMemory(value, dtype);
+  if (lanes == 1) {
+    llvm::Value* address = Address(param, place.value);
+    if (gate != nullptr) address = builder_.CreateSelect(gate, address, Nowhere());
+    builder_.CreateAlignedStore(value, address, align);
+    return;
+  }
+  if (place.affine && place.step == 1) {
+    llvm::Value* address = Address(param, place.value);
+    if (gate == nullptr) {
+      builder_.CreateAlignedStore(value, address, align);
+    } else {
+      builder_.CreateMaskedStore(value, address, align, gate);
+    }
+    return;
+  }
+  llvm::Value* addresses = Address(param, Materialize(builder_, place, lanes));
+  llvm::Value* mask = gate != nullptr ? gate : llvm::ConstantInt::getTrue(llvm::FixedVectorType::get(builder_.getInt1Ty(), static_cast<unsigned>(lanes)));
+  builder_.CreateMaskedScatter(value, addresses, align, mask);
+}
+
+}  // namespace kiln::compiler

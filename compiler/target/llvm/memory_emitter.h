@@ -1,0 +1,48 @@
+// Loads and stores of a kernel: vectors where lanes are contiguous, gathers and
+// scatters elsewhere, masks for gates; and the registers of accumulators.
+#ifndef KILN_COMPILER_TARGET_LLVM_MEMORY_EMITTER_H_
+#define KILN_COMPILER_TARGET_LLVM_MEMORY_EMITTER_H_
+
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "compiler/target/llvm/values.h"
+
+namespace kiln::compiler {
+
+class MemoryEmitter {
+ public:
+  // Both must outlive the object; the builder stands in the entry block.
+  MemoryEmitter(llvm::IRBuilder<>& builder, llvm::Function* function) : builder_(builder), function_(function) {}
+
+  // PARAM k: the k-th pointer of the kernel's first argument.
+  void AddParameter(const UOp* param);
+  // A REG buffer: one stack slot a row, which LLVM turns into registers.
+  void AddRegisters(const UOp* buffer);
+
+  llvm::Value* ReadRegister(const UOp* buffer, int64_t row);
+  void WriteRegister(const UOp* buffer, int64_t row, llvm::Value* value);
+
+  // `lanes` elements of `param` from `place` on; `alt` where `gate` is false
+  // (both null for always). Affine places with step 0 load once for all lanes.
+  llvm::Value* Load(const UOp* param, const Element& place, int64_t lanes, llvm::Value* alt, llvm::Value* gate);
+  void Store(const UOp* param, const Element& place, int64_t lanes, llvm::Value* value, llvm::Value* gate);
+
+ private:
+  llvm::Value* Address(const UOp* param, llvm::Value* index);
+  // A place that may always be read and written, for gates that are false.
+  llvm::Value* Nowhere();
+  llvm::Value* FromMemory(llvm::Value* value, DType dtype);
+  llvm::Value* ToMemory(llvm::Value* value, DType dtype);
+  llvm::AllocaInst* Slot(llvm::Type* type);
+
+  llvm::IRBuilder<>& builder_;
+  llvm::Function* function_;
+  absl::flat_hash_map<const UOp*, llvm::Value*> pointers_;
+  absl::flat_hash_map<const UOp*, std::vector<llvm::AllocaInst*>> registers_;
+  llvm::AllocaInst* nowhere_ = nullptr;
+};
+
+}  // namespace kiln::compiler
+
+#endif  // KILN_COMPILER_TARGET_LLVM_MEMORY_EMITTER_H_

@@ -1,0 +1,28 @@
+// The list of targets. A new one is a row here and a folder beside this file.
+#include "absl/strings/str_cat.h"
+#include "base/error.h"
+#include "compiler/target/target.h"
+
+namespace kiln::compiler {
+namespace {
+
+struct Row {
+  v1::Target::Kind kind;
+  absl::StatusOr<std::unique_ptr<CodeGenerator>> (*make)(const v1::Target&, const Options&);
+};
+
+constexpr Row kTargets[] = {
+    {v1::Target::NULL_TARGET, MakeNullCodeGenerator},
+    {v1::Target::CPU, MakeCpuCodeGenerator},
+};
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<CodeGenerator>> MakeCodeGenerator(const v1::Target& target, const Options& options) {
+  for (const Row& row : kTargets) {
+    if (row.kind == target.kind()) return row.make(target, options);
+  }
+  return MakeError(v1::UNSUPPORTED_OP, absl::StrCat("target ", v1::Target::Kind_Name(target.kind()), " is not built into this compiler"));
+}
+
+}  // namespace kiln::compiler
