@@ -1,0 +1,53 @@
+#include "tests/bench/echo_service.h"
+
+#include <grpcpp/impl/codegen/client_unary_call.h>
+#include <grpcpp/impl/codegen/server_callback_handlers.h>
+
+#include "base/check.h"
+
+namespace kiln::bench {
+namespace {
+
+constexpr char kMethod[] = "/kiln.bench.Echo/Echo";
+
+// Written by hand, as the generator would, since the method has no message type.
+class EchoService final : public grpc::Service {
+ public:
+  EchoService() {
+    AddMethod(new grpc::internal::RpcServiceMethod(kMethod, grpc::internal::RpcMethod::NORMAL_RPC, nullptr));
+    MarkMethodRawCallback(
+        0, new grpc::internal::CallbackUnaryHandler<grpc::ByteBuffer, grpc::ByteBuffer>(
+               [](grpc::CallbackServerContext* context, const grpc::ByteBuffer* request, grpc::ByteBuffer* response) {
+                 *response = *request;
+                 grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
+                 reactor->Finish(grpc::Status::OK);
+                 return reactor;
+               }));
+  }
+};
+
+}  // namespace
+
+EchoServer::EchoServer() : service_(std::make_unique<EchoService>()) {
+  int port = 0;
+  grpc::ServerBuilder builder;
+  builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &port);
+  builder.RegisterService(service_.get());
+  server_ = builder.BuildAndStart();
+  KILN_CHECK(server_ != nullptr);
+  address_ = "127.0.0.1:" + std::to_string(port);
+}
+
+EchoServer::~EchoServer() { server_->Shutdown(); }
+
+grpc::Status Echo(grpc::Channel& channel, const grpc::ByteBuffer& request) {
+  static const grpc::internal::RpcMethod method(kMethod, grpc::internal::RpcMethod::NORMAL_RPC);
+  grpc::ClientContext context;
+  grpc::ByteBuffer response;
+  const grpc::Status status = grpc::internal::BlockingUnaryCall<grpc::ByteBuffer, grpc::ByteBuffer>(
+      &channel, method, &context, request, &response);
+  if (status.ok() && response.Length() != request.Length()) return grpc::Status(grpc::INTERNAL, "another length");
+  return status;
+}
+
+}  // namespace kiln::bench

@@ -1,0 +1,194 @@
+// What a request costs beside the wire: a warm Execute of a tiny program by
+// hash, and a Compile that is a hit, next to a bare gRPC unary call of the same
+// size in the same run. The kinds take turns, call by call, so that whatever
+// else the machine does falls on all of them alike.
+#include <spdlog/sinks/null_sink.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <fstream>
+#include <functional>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "base/check.h"
+#include "base/graph_text.h"
+#include "kiln/v1/buffer_service.grpc.pb.h"
+#include "kiln/v1/kernel_service.grpc.pb.h"
+#include "server/config.h"
+#include "server/server.h"
+#include "tests/bench/echo_service.h"
+
+namespace kiln::bench {
+namespace {
+
+// x += 1 in place: nothing to allocate, nothing to send back.
+constexpr char kTiny[] = R"(
+  0 CONST [] weakint 64
+  1 PARAM : float32 [0] slot=0
+  2 CONST [] float32 1.0
+  3 ADD [1, 2]
+  4 STORE [1, 3]
+  5 AFTER [1, 4]
+  6 TUPLE [5]
+)";
+
+// y = x + 1, sent and answered by value.
+constexpr char kByValue[] = R"(
+  0 CONST [] weakint 64
+  1 PARAM : float32 [0] slot=0
+  2 CONST [] float32 1.0
+  3 ADD [1, 2]
+  4 TUPLE [3]
+)";
+
+struct Kind {
+  std::string name;
+  std::function<grpc::Status()> call;
+  std::vector<double> micros;
+
+  double Percentile(double p) const {
+    const size_t index = static_cast<size_t>(p * static_cast<double>(micros.size() - 1) + 0.5);
+    return micros[index];
+  }
+};
+
+// A server, and requests ready to be sent to it.
+class Bench {
+ public:
+  Bench() {
+    v1::ServerConfig config = server::DefaultConfig();
+    config.set_listen("127.0.0.1:0");
+    auto log = std::make_shared<spdlog::logger>("bench", std::make_shared<spdlog::sinks::null_sink_mt>());
+    auto started = server::StartServer(config, std::move(log));
+    KILN_CHECK(started.ok());
+    server_ = *std::move(started);
+    const std::string address = absl::StrCat("127.0.0.1:", server_->port());
+    kernel_ = v1::KernelService::NewStub(grpc::CreateChannel(address, grpc::InsecureChannelCredentials()));
+    echo_channel_ = grpc::CreateChannel(echo_.address(), grpc::InsecureChannelCredentials());
+    auto buffers = v1::BufferService::NewStub(grpc::CreateChannel(address, grpc::InsecureChannelCredentials()));
+
+    *compile_.mutable_graph() = *ParseGraph(kTiny);
+    by_handle_.set_graph_hash(HashOf(compile_));
+    v1::CompileRequest by_value;
+    *by_value.mutable_graph() = *ParseGraph(kByValue);
+    by_value_.set_graph_hash(HashOf(by_value));
+
+    v1::AllocateRequest allocate;
+    allocate.set_bytes(256);
+    v1::AllocateResponse allocated;
+    grpc::ClientContext context;
+    KILN_CHECK(buffers->Allocate(&context, allocate, &allocated).ok());
+    v1::Argument* argument = by_handle_.add_arguments();
+    argument->mutable_buffer()->set_handle(allocated.buffer().handle());
+    v1::Tensor* tensor = by_value_.add_arguments()->mutable_tensor();
+    tensor->set_dtype(v1::FLOAT32);
+    tensor->add_shape(64);
+    tensor->set_data(std::string(256, '\0'));
+    by_value_.set_result_mode(v1::RESULT_INLINE);
+
+    const grpc::Slice slice(by_handle_.SerializeAsString());
+    echo_request_ = grpc::ByteBuffer(&slice, 1);
+  }
+
+  std::vector<Kind> Kinds() {
+    return {
+        {"bare unary call", [this] { return Echo(*echo_channel_, echo_request_); }, {}},
+        {"Execute by hash, handles", [this] { return Execute(by_handle_); }, {}},
+        {"Execute by hash, values", [this] { return Execute(by_value_); }, {}},
+        {"Compile, a hit",
+         [this] {
+           grpc::ClientContext context;
+           v1::CompileResponse response;
+           return kernel_->Compile(&context, compile_, &response);
+         },
+         {}},
+    };
+  }
+
+ private:
+  std::string HashOf(const v1::CompileRequest& request) {
+    grpc::ClientContext context;
+    v1::CompileResponse response;
+    const grpc::Status status = kernel_->Compile(&context, request, &response);
+    if (!status.ok()) std::fprintf(stderr, "Compile: %s\n", status.error_message().c_str());
+    KILN_CHECK(status.ok());
+    return response.graph_hash();
+  }
+
+  grpc::Status Execute(const v1::ExecuteRequest& request) {
+    grpc::ClientContext context;
+    v1::ExecuteResponse response;
+    return kernel_->Execute(&context, request, &response);
+  }
+
+  std::unique_ptr<server::RpcServer> server_;
+  EchoServer echo_;
+  std::unique_ptr<v1::KernelService::Stub> kernel_;
+  std::shared_ptr<grpc::Channel> echo_channel_;
+  v1::CompileRequest compile_;
+  v1::ExecuteRequest by_handle_;
+  v1::ExecuteRequest by_value_;
+  grpc::ByteBuffer echo_request_;
+};
+
+bool Measure(std::vector<Kind>& kinds, int warmup, int iterations) {
+  for (int i = 0; i < warmup + iterations; ++i) {
+    for (Kind& kind : kinds) {
+      const auto begin = std::chrono::steady_clock::now();
+      const grpc::Status status = kind.call();
+      const auto end = std::chrono::steady_clock::now();
+      if (!status.ok()) {
+        std::fprintf(stderr, "%s: %s\n", kind.name.c_str(), status.error_message().c_str());
+        return false;
+      }
+      if (i >= warmup) kind.micros.push_back(std::chrono::duration<double, std::micro>(end - begin).count());
+    }
+  }
+  for (Kind& kind : kinds) std::sort(kind.micros.begin(), kind.micros.end());
+  return true;
+}
+
+nlohmann::json Report(const std::vector<Kind>& kinds, int iterations) {
+  const Kind& bare = kinds.front();
+  nlohmann::json rows = nlohmann::json::array();
+  std::printf("%-28s %10s %10s %12s %12s\n", "one client, in turns", "p50 us", "p99 us", "p50 / bare", "p99 / bare");
+  for (const Kind& kind : kinds) {
+    const double p50 = kind.Percentile(0.50), p99 = kind.Percentile(0.99);
+    const double r50 = p50 / bare.Percentile(0.50), r99 = p99 / bare.Percentile(0.99);
+    std::printf("%-28s %10.1f %10.1f %12.2f %12.2f\n", kind.name.c_str(), p50, p99, r50, r99);
+    rows.push_back({{"name", kind.name}, {"p50_us", p50}, {"p99_us", p99}, {"p50_ratio", r50}, {"p99_ratio", r99}});
+  }
+  return {{"bench", "service"}, {"iterations", iterations}, {"rows", rows}};
+}
+
+int Main(int argc, char** argv) {
+  CLI::App app{"Measures warm requests beside a bare gRPC unary call.", "service_bench"};
+  int iterations = 5000;
+  bool smoke = false;
+  std::string json_path;
+  app.add_option("--iterations", iterations, "calls of each kind")->capture_default_str()->check(CLI::PositiveNumber);
+  app.add_flag("--smoke", smoke, "few calls: only to see that it runs");
+  app.add_option("--json", json_path, "also write the numbers here");
+  CLI11_PARSE(app, argc, argv);
+  if (smoke) iterations = 100;
+
+  Bench bench;
+  std::vector<Kind> kinds = bench.Kinds();
+  if (!Measure(kinds, /*warmup=*/iterations / 10, iterations)) return 1;
+  const nlohmann::json report = Report(kinds, iterations);
+  if (json_path.empty()) return 0;
+  std::ofstream file(json_path);
+  file << report.dump(2) << "\n";
+  file.close();
+  return file ? 0 : 1;
+}
+
+}  // namespace
+}  // namespace kiln::bench
+
+int main(int argc, char** argv) { return kiln::bench::Main(argc, argv); }

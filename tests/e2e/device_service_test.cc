@@ -1,0 +1,77 @@
+// DeviceService, health and reflection: what a client asks first.
+#include <gtest/gtest.h>
+
+#include "tests/e2e/server_fixture.h"
+
+namespace kiln::e2e {
+namespace {
+
+using grpc::health::v1::HealthCheckResponse;
+
+class DeviceServiceTest : public ServerTest {};
+
+TEST_F(DeviceServiceTest, ListsDevicesAndFeatures) {
+  v1::ListDevicesResponse response;
+  ASSERT_TRUE(Call(*stubs_->device, &v1::DeviceService::Stub::List, v1::ListDevicesRequest(), response).ok());
+  ASSERT_EQ(response.devices_size(), 1);
+  const v1::Device& device = response.devices(0);
+  EXPECT_EQ(device.name(), "CPU:0");
+  EXPECT_EQ(device.health(), v1::Device::HEALTHY);
+  EXPECT_EQ(device.target().kind(), v1::Target::CPU);
+  EXPECT_FALSE(device.target().triple().empty());
+  EXPECT_FALSE(device.description().empty());
+  EXPECT_GT(device.memory_total_bytes(), 0u);
+  EXPECT_EQ(response.protocol_min(), 1u);
+  EXPECT_EQ(response.protocol_max(), 1u);
+  EXPECT_GT(response.features_size(), 0);
+  EXPECT_FALSE(response.server_version().empty());
+}
+
+TEST_F(DeviceServiceTest, DescribeFollowsMemory) {
+  const v1::Device before = FirstDevice(*stubs_);
+  const uint64_t handle = *AllocateBytes(*stubs_, 1 << 20);
+  const v1::Device during = FirstDevice(*stubs_);
+  EXPECT_GE(during.memory_in_use_bytes(), before.memory_in_use_bytes() + (1 << 20));
+  EXPECT_EQ(during.buffers(), before.buffers() + 1);
+  ASSERT_TRUE(Free(*stubs_, {handle}).ok());
+  EXPECT_EQ(FirstDevice(*stubs_).memory_in_use_bytes(), before.memory_in_use_bytes());
+}
+
+TEST_F(DeviceServiceTest, AnUnknownDeviceIsNotFound) {
+  v1::DescribeDeviceRequest request;
+  request.set_name("CPU:17");
+  v1::DescribeDeviceResponse response;
+  const absl::Status status = Call(*stubs_->device, &v1::DeviceService::Stub::Describe, request, response);
+  EXPECT_EQ(status.code(), absl::StatusCode::kNotFound);
+  EXPECT_EQ(DetailOf(status)->code(), v1::UNKNOWN_DEVICE);
+}
+
+TEST_F(DeviceServiceTest, HealthOfTheServerAndOfEachDevice) {
+  EXPECT_EQ(Health(*stubs_), HealthCheckResponse::SERVING);
+  EXPECT_EQ(Health(*stubs_, "CPU:0"), HealthCheckResponse::SERVING);
+  EXPECT_EQ(Health(*stubs_, "CPU:17"), HealthCheckResponse::UNKNOWN);
+}
+
+// The reflection service answers a stream of its own; that it is there at all is
+// seen from how a call without a message ends.
+grpc::StatusCode ReflectionStatus(Stubs& stubs) {
+  const auto context = NewContext();
+  grpc::internal::RpcMethod method("/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo",
+                                   grpc::internal::RpcMethod::BIDI_STREAMING);
+  std::unique_ptr<grpc::ClientReaderWriter<grpc::ByteBuffer, grpc::ByteBuffer>> stream(
+      grpc::internal::ClientReaderWriterFactory<grpc::ByteBuffer, grpc::ByteBuffer>::Create(stubs.channel.get(), method,
+                                                                                            context.get()));
+  stream->WritesDone();
+  return stream->Finish().error_code();
+}
+
+TEST_F(DeviceServiceTest, ReflectionCanBeSwitchedOff) {
+  EXPECT_EQ(ReflectionStatus(*stubs_), grpc::StatusCode::OK);
+  v1::ServerConfig config = server::DefaultConfig();
+  config.set_no_reflection(true);
+  Start(config);
+  EXPECT_EQ(ReflectionStatus(*stubs_), grpc::StatusCode::UNIMPLEMENTED);
+}
+
+}  // namespace
+}  // namespace kiln::e2e

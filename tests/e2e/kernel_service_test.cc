@@ -1,0 +1,187 @@
+// KernelService: every way to name a program, give it arguments and get results.
+#include <gtest/gtest.h>
+
+#include <chrono>
+
+#include "tests/e2e/server_fixture.h"
+
+namespace kiln::e2e {
+namespace {
+
+const std::vector<float> kInput = {0, 1, 2, 3, 4, 5, 6, 7};
+const std::vector<float> kPlusOne = {1, 2, 3, 4, 5, 6, 7, 8};
+
+class KernelServiceTest : public ServerTest {
+ protected:
+  std::string CompiledHash(const char* text) {
+    const auto compiled = Compile(*stubs_, GraphOf(text));
+    EXPECT_TRUE(compiled.ok()) << compiled.status();
+    return compiled.ok() ? compiled->graph_hash() : "";
+  }
+};
+
+TEST_F(KernelServiceTest, CompileDescribesTheProgram) {
+  const auto compiled = Compile(*stubs_, GraphOf(kAddOne));
+  ASSERT_TRUE(compiled.ok()) << compiled.status();
+  EXPECT_EQ(compiled->graph_hash().size(), 32u);
+  EXPECT_FALSE(compiled->from_cache());
+  EXPECT_GT(compiled->kernels(), 0u);
+  EXPECT_GT(compiled->compile_us(), 0u);
+  ASSERT_EQ(compiled->signature().parameters_size(), 1);
+  EXPECT_EQ(compiled->signature().parameters(0).dtype(), v1::FLOAT32);
+  EXPECT_EQ(compiled->signature().parameters(0).bytes(), 32u);
+  EXPECT_FALSE(compiled->signature().parameters(0).written());
+  ASSERT_EQ(compiled->signature().results_size(), 1);
+  EXPECT_EQ(compiled->signature().results(0).bytes(), 32u);
+
+  const auto again = Compile(*stubs_, GraphOf(kAddOne));
+  EXPECT_TRUE(again->from_cache());
+  EXPECT_EQ(again->graph_hash(), compiled->graph_hash());
+}
+
+TEST_F(KernelServiceTest, OptionsAreOtherPrograms) {
+  v1::CompileRequest request;
+  *request.mutable_graph() = GraphOf(kAddOne);
+  EXPECT_FALSE(Compile(*stubs_, request)->from_cache());
+  request.mutable_options()->set_no_contraction(true);
+  EXPECT_FALSE(Compile(*stubs_, request)->from_cache());
+  EXPECT_TRUE(Compile(*stubs_, request)->from_cache());
+}
+
+TEST_F(KernelServiceTest, ExecutesByGraphWithEverythingByValue) {
+  v1::ExecuteRequest request;
+  *request.mutable_graph() = GraphOf(kAddOne);
+  request.set_result_mode(v1::RESULT_INLINE);
+  AddFloats(request, 0, kInput);
+  for (const bool cached : {false, true}) {
+    const auto response = Execute(*stubs_, request);
+    ASSERT_TRUE(response.ok()) << response.status();
+    EXPECT_EQ(response->from_cache(), cached);
+    ASSERT_EQ(response->results_size(), 1);
+    const v1::Tensor& tensor = response->results(0).tensor();
+    EXPECT_EQ(tensor.dtype(), v1::FLOAT32);
+    ASSERT_EQ(tensor.shape_size(), 1);
+    EXPECT_EQ(tensor.shape(0), 8);
+    EXPECT_EQ(FloatsOf(tensor.data()), kPlusOne);
+  }
+}
+
+TEST_F(KernelServiceTest, ExecutesByHashWithEverythingByHandle) {
+  v1::ExecuteRequest request;
+  request.set_graph_hash(CompiledHash(kAddOne));
+  const uint64_t x = *AllocateFloats(*stubs_, 8);
+  ASSERT_TRUE(Upload(*stubs_, x, BytesOf(kInput)).ok());
+  AddBuffer(request, 0, x);
+  const auto response = Execute(*stubs_, request);
+  ASSERT_TRUE(response.ok()) << response.status();
+  EXPECT_TRUE(response->from_cache());
+  const v1::BufferDescription& y = response->results(0).buffer();
+  EXPECT_EQ(y.bytes(), 32u);
+  EXPECT_EQ(y.dtype(), v1::FLOAT32);
+  EXPECT_EQ(y.device(), "CPU:0");
+  EXPECT_EQ(FloatsOf(*Download(*stubs_, y.handle())), kPlusOne);
+  EXPECT_EQ(FloatsOf(*Download(*stubs_, x)), kInput);
+
+  // A result is an argument like any other.
+  request.mutable_arguments(0)->mutable_buffer()->set_handle(y.handle());
+  const auto next = Execute(*stubs_, request);
+  ASSERT_TRUE(next.ok());
+  EXPECT_EQ(FloatsOf(*Download(*stubs_, next->results(0).buffer().handle()))[7], 9);
+}
+
+TEST_F(KernelServiceTest, AnOffsetMakesAView) {
+  const uint64_t x = *AllocateBytes(*stubs_, 4096);
+  ASSERT_TRUE(Upload(*stubs_, x, BytesOf(kInput), 1024).ok());
+  v1::ExecuteRequest request;
+  request.set_graph_hash(CompiledHash(kAddOne));
+  request.set_result_mode(v1::RESULT_INLINE);
+  AddBuffer(request, 0, x, 1024);
+  EXPECT_EQ(FloatsOf(Execute(*stubs_, request)->results(0).tensor().data()), kPlusOne);
+}
+
+TEST_F(KernelServiceTest, UpdatesABufferInPlace) {
+  v1::ExecuteRequest request;
+  request.set_graph_hash(CompiledHash(kAddOneInPlace));
+  const uint64_t x = *AllocateFloats(*stubs_, 8);
+  AddBuffer(request, 0, x);
+  for (int i = 0; i < 3; ++i) {
+    const auto response = Execute(*stubs_, request);
+    ASSERT_TRUE(response.ok()) << response.status();
+    ASSERT_EQ(response->results_size(), 1);
+    EXPECT_EQ(response->results(0).buffer().handle(), x);
+  }
+  EXPECT_EQ(FloatsOf(*Download(*stubs_, x)), std::vector<float>(8, 3.0f));
+}
+
+TEST_F(KernelServiceTest, AnUpdatedValueComesBack) {
+  v1::ExecuteRequest request;
+  *request.mutable_graph() = GraphOf(kAddOneInPlace);
+  AddFloats(request, 0, kInput);
+  const auto response = Execute(*stubs_, request);
+  ASSERT_TRUE(response.ok()) << response.status();
+  EXPECT_EQ(FloatsOf(response->results(0).tensor().data()), kPlusOne);
+}
+
+TEST_F(KernelServiceTest, NeedGraphThenBoth) {
+  v1::ExecuteRequest request;
+  const v1::Graph graph = GraphOf(kAddOne);
+  // Learnt on another server, unknown on this one.
+  request.set_graph_hash(CompiledHash(kAddOne));
+  Start(server::DefaultConfig());
+  request.set_result_mode(v1::RESULT_INLINE);
+  AddFloats(request, 0, kInput);
+  const absl::Status status = Execute(*stubs_, request).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kNotFound);
+  EXPECT_EQ(DetailOf(status)->code(), v1::NEED_GRAPH);
+
+  *request.mutable_graph() = graph;
+  EXPECT_TRUE(Execute(*stubs_, request).ok());
+  request.clear_graph();
+  EXPECT_TRUE(Execute(*stubs_, request).ok());
+}
+
+TEST_F(KernelServiceTest, TimingAddsUp) {
+  v1::ExecuteRequest request;
+  request.set_graph_hash(CompiledHash(kAddOne));
+  AddFloats(request, 0, kInput);
+  EXPECT_FALSE(Execute(*stubs_, request)->has_timing());
+  request.set_want_timing(true);
+  const v1::Timing timing = Execute(*stubs_, request)->timing();
+  EXPECT_GT(timing.total_us(), 0);
+  EXPECT_EQ(timing.compile_us(), 0);
+  const double parts = timing.decode_us() + timing.verify_us() + timing.queue_us() + timing.cache_us() +
+                       timing.compile_us() + timing.h2d_us() + timing.device_us() + timing.d2h_us() +
+                       timing.encode_us();
+  EXPECT_LE(parts, timing.total_us() * 1.05);
+}
+
+TEST_F(KernelServiceTest, ADeadlineThatHasPassedIsHonoured) {
+  grpc::ClientContext context;
+  context.set_deadline(std::chrono::system_clock::now() - std::chrono::seconds(1));
+  v1::CompileRequest request;
+  *request.mutable_graph() = GraphOf(kAddOne);
+  v1::CompileResponse response;
+  EXPECT_EQ(stubs_->kernel->Compile(&context, request, &response).error_code(), grpc::DEADLINE_EXCEEDED);
+}
+
+TEST_F(KernelServiceTest, ABufferFreedAfterItsUseWasSentIsStillUsed) {
+  v1::ExecuteRequest request;
+  request.set_graph_hash(CompiledHash(kAddOne));
+  const uint64_t before = FirstDevice(*stubs_).memory_in_use_bytes();
+  for (int i = 0; i < 50; ++i) {
+    const uint64_t x = *AllocateFloats(*stubs_, 8);
+    ASSERT_TRUE(Upload(*stubs_, x, BytesOf(kInput)).ok());
+    request.clear_arguments();
+    AddBuffer(request, 0, x);
+    const auto response = Execute(*stubs_, request);
+    ASSERT_TRUE(response.ok());
+    const uint64_t y = response->results(0).buffer().handle();
+    ASSERT_TRUE(Free(*stubs_, {x}).ok());
+    EXPECT_EQ(FloatsOf(*Download(*stubs_, y)), kPlusOne);
+    ASSERT_TRUE(Free(*stubs_, {y}).ok());
+  }
+  EXPECT_EQ(FirstDevice(*stubs_).memory_in_use_bytes(), before);
+}
+
+}  // namespace
+}  // namespace kiln::e2e

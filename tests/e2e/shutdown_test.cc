@@ -1,0 +1,221 @@
+// kilnd as a process: how it starts, and how SIGTERM ends it.
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cstdlib>
+#include <fstream>
+#include <thread>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
+#include "tests/e2e/server_fixture.h"
+
+namespace kiln::e2e {
+namespace {
+
+std::string KilndPath() { return absl::StrCat(std::getenv("TEST_SRCDIR"), "/kiln/server/kilnd"); }
+
+// Polls what another process does; a minute is far more than it takes.
+template <typename Condition>
+bool Eventually(Condition condition) {
+  const absl::Time end = absl::Now() + absl::Minutes(1);
+  while (!condition()) {
+    if (absl::Now() > end) return false;
+    std::this_thread::yield();
+  }
+  return true;
+}
+
+// One kilnd; killed with the test if it has not ended.
+class Kilnd {
+ public:
+  explicit Kilnd(std::vector<std::string> flags, const std::string& output = "/dev/null") {
+    flags.insert(flags.begin(), KilndPath());
+    std::vector<char*> argv;
+    for (std::string& flag : flags) argv.push_back(flag.data());
+    argv.push_back(nullptr);
+    pid_ = fork();
+    if (pid_ == 0) {
+      const int file = open(output.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600);
+      dup2(file, STDOUT_FILENO);
+      dup2(file, STDERR_FILENO);
+      execv(argv[0], argv.data());
+      _exit(127);
+    }
+  }
+  ~Kilnd() {
+    if (pid_ <= 0) return;
+    kill(pid_, SIGKILL);
+    waitpid(pid_, nullptr, 0);
+  }
+
+  void Signal(int number) const { kill(pid_, number); }
+
+  // The exit code; -1 if a signal killed it.
+  int Wait() {
+    int status = 0;
+    waitpid(pid_, &status, 0);
+    pid_ = -1;
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+  }
+
+ private:
+  pid_t pid_ = -1;
+};
+
+class ShutdownTest : public ::testing::Test {
+ protected:
+  std::string File(const std::string& name) const {
+    const auto* info = ::testing::UnitTest::GetInstance()->current_test_info();
+    return absl::StrCat(::testing::TempDir(), "/", info->name(), ".", name);
+  }
+
+  // Starts kilnd and waits until it serves.
+  std::unique_ptr<Kilnd> Serve(std::vector<std::string> flags = {}) {
+    const std::string port_file = File("port");
+    unlink(port_file.c_str());
+    flags.push_back("--listen=127.0.0.1:0");
+    flags.push_back("--port_file=" + port_file);
+    auto kilnd = std::make_unique<Kilnd>(flags);
+    int port = 0;
+    EXPECT_TRUE(Eventually([&] { return static_cast<bool>(std::ifstream(port_file) >> port); }));
+    address_ = absl::StrCat("127.0.0.1:", port);
+    stubs_ = std::make_unique<Stubs>(address_);
+    return kilnd;
+  }
+
+  // New requests are refused: SIGTERM has arrived.
+  bool Drains() {
+    return Eventually([&] {
+      const auto detail = DetailOf(AllocateBytes(*stubs_, 1).status());
+      return detail.has_value() && detail->code() == v1::SHUTTING_DOWN;
+    });
+  }
+
+  std::string Text(const std::string& name) const {
+    std::ifstream file(File(name));
+    return std::string(std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>());
+  }
+
+  std::string address_;
+  std::unique_ptr<Stubs> stubs_;
+};
+
+TEST_F(ShutdownTest, IdleServerStopsAtOnce) {
+  for (const int number : {SIGTERM, SIGINT}) {
+    const auto kilnd = Serve();
+    EXPECT_EQ(Health(*stubs_), grpc::health::v1::HealthCheckResponse::SERVING);
+    kilnd->Signal(number);
+    EXPECT_EQ(kilnd->Wait(), 0);
+    EXPECT_NE(access(File("port").c_str(), F_OK), 0) << "the port file goes with the server";
+  }
+}
+
+TEST_F(ShutdownTest, AnUploadUnderWayFinishes) {
+  const auto kilnd = Serve();
+  constexpr size_t kHalf = 1 << 20;
+  const uint64_t handle = *AllocateBytes(*stubs_, 2 * kHalf);
+  const auto context = NewContext();
+  v1::WriteResponse response;
+  const auto stream = stubs_->buffer->Write(context.get(), &response);
+  v1::WriteRequest request;
+  request.mutable_header()->mutable_buffer()->set_handle(handle);
+  request.mutable_header()->set_bytes(2 * kHalf);
+  ASSERT_TRUE(stream->Write(request));
+  request.set_chunk(std::string(kHalf, 'u'));
+  ASSERT_TRUE(stream->Write(request));
+  ASSERT_TRUE(Eventually([&] { return *Download(*stubs_, handle, 0, 1) == "u"; }));
+
+  kilnd->Signal(SIGTERM);
+  ASSERT_TRUE(Drains());
+  EXPECT_EQ(Health(*stubs_), grpc::health::v1::HealthCheckResponse::NOT_SERVING);
+  EXPECT_EQ(Health(*stubs_, "CPU:0"), grpc::health::v1::HealthCheckResponse::NOT_SERVING);
+  ASSERT_TRUE(stream->Write(request));
+  stream->WritesDone();
+  EXPECT_TRUE(stream->Finish().ok());
+  EXPECT_EQ(response.bytes(), 2 * kHalf);
+  EXPECT_EQ(kilnd->Wait(), 0);
+}
+
+TEST_F(ShutdownTest, PatienceEnds) {
+  const auto kilnd = Serve({"--drain_seconds=0"});
+  const uint64_t handle = *AllocateBytes(*stubs_, 100);
+  const auto context = NewContext();
+  v1::WriteResponse response;
+  const auto stream = stubs_->buffer->Write(context.get(), &response);
+  v1::WriteRequest request;
+  request.mutable_header()->mutable_buffer()->set_handle(handle);
+  request.mutable_header()->set_bytes(100);
+  ASSERT_TRUE(stream->Write(request));
+  request.set_chunk("u");
+  ASSERT_TRUE(stream->Write(request));
+  ASSERT_TRUE(Eventually([&] { return *Download(*stubs_, handle, 0, 1) == "u"; }));
+  kilnd->Signal(SIGTERM);
+  EXPECT_EQ(kilnd->Wait(), 0);
+  EXPECT_FALSE(stream->Finish().ok());
+}
+
+TEST_F(ShutdownTest, UnderLoadEveryRequestIsAnsweredOrRefused) {
+  const auto kilnd = Serve();
+  v1::ExecuteRequest request;
+  *request.mutable_graph() = GraphOf(kAddOne);
+  request.set_result_mode(v1::RESULT_INLINE);
+  AddFloats(request, 0, std::vector<float>(8, 1.0f));
+  ASSERT_TRUE(Execute(*stubs_, request).ok());
+
+  constexpr int kClients = 8;
+  std::atomic<int> answered{0};
+  std::vector<std::thread> clients;
+  for (int i = 0; i < kClients; ++i) {
+    clients.emplace_back([&] {
+      Stubs stubs(address_);
+      for (;;) {
+        const auto response = Execute(stubs, request);
+        if (!response.ok()) {
+          EXPECT_EQ(response.status().code(), absl::StatusCode::kUnavailable) << response.status();
+          return;
+        }
+        EXPECT_EQ(FloatsOf(response->results(0).tensor().data()), std::vector<float>(8, 2.0f));
+        ++answered;
+      }
+    });
+  }
+  ASSERT_TRUE(Eventually([&] { return answered > 20 * kClients; }));
+  kilnd->Signal(SIGTERM);
+  for (std::thread& client : clients) client.join();
+  EXPECT_EQ(kilnd->Wait(), 0);
+}
+
+TEST_F(ShutdownTest, RefusesAnOpenPort) {
+  Kilnd kilnd({"--listen=0.0.0.0:0"}, File("output"));
+  EXPECT_EQ(kilnd.Wait(), 2);
+  EXPECT_NE(Text("output").find("--insecure"), std::string::npos) << Text("output");
+}
+
+TEST_F(ShutdownTest, ChecksItsConfiguration) {
+  std::ofstream(File("good.txtpb")) << "drain_seconds: 7\n";
+  Kilnd good({"--check_config", "--config=" + File("good.txtpb")}, File("output"));
+  EXPECT_EQ(good.Wait(), 0);
+  EXPECT_NE(Text("output").find("drain_seconds: 7"), std::string::npos) << Text("output");
+
+  std::ofstream(File("bad.txtpb")) << "drain_secs: 7\n";
+  Kilnd bad({"--check_config", "--config=" + File("bad.txtpb")}, File("output"));
+  EXPECT_EQ(bad.Wait(), 2);
+  EXPECT_NE(Text("output").find("drain_secs"), std::string::npos) << Text("output");
+}
+
+TEST_F(ShutdownTest, APortThatIsTakenIsAnError) {
+  const auto first = Serve();
+  Kilnd second({"--listen=" + address_}, File("output"));
+  EXPECT_EQ(second.Wait(), 1);
+  EXPECT_NE(Text("output").find("start_failed"), std::string::npos) << Text("output");
+}
+
+}  // namespace
+}  // namespace kiln::e2e

@@ -1,0 +1,69 @@
+// Every RPC of the protocol that is not served yet says so, by name.
+#include <gtest/gtest.h>
+
+#include "kiln/v1/collective_service.grpc.pb.h"
+#include "kiln/v1/session_service.grpc.pb.h"
+#include "tests/e2e/server_fixture.h"
+
+namespace kiln::e2e {
+namespace {
+
+class UnimplementedTest : public ServerTest {
+ protected:
+  void Expect(const char* rpc, const absl::Status& status) {
+    EXPECT_EQ(status.code(), absl::StatusCode::kUnimplemented) << rpc << ": " << status;
+    const auto detail = DetailOf(status).value_or(v1::ErrorDetail());
+    EXPECT_EQ(detail.code(), v1::NOT_IMPLEMENTED) << rpc;
+    EXPECT_EQ(detail.field(), rpc);
+    EXPECT_NE(status.message().find(rpc), absl::string_view::npos) << status;
+  }
+};
+
+TEST_F(UnimplementedTest, Unary) {
+  // A method that takes any message's bytes; an empty message has none.
+  for (const char* rpc :
+       {"KernelService.Gradient", "BufferService.MapSharedMemory", "DebugService.Evict", "DebugService.Time",
+        "DebugService.Record", "DebugService.SetTracing", "SessionService.Open", "SessionService.Renew",
+        "SessionService.Close", "CollectiveService.Broadcast", "CollectiveService.Scatter", "CollectiveService.Gather",
+        "CollectiveService.Reduce", "CollectiveService.AllGather", "CollectiveService.ReduceScatter",
+        "CollectiveService.AllReduce"}) {
+    std::string path = std::string("/kiln.v1.") + rpc;
+    path[path.rfind('.')] = '/';
+    Expect(rpc, CallRaw(*stubs_, path.c_str(), ""));
+  }
+}
+
+TEST_F(UnimplementedTest, Streams) {
+  {
+    const auto context = NewContext();
+    const auto stream = stubs_->kernel->Submit(context.get());
+    stream->WritesDone();
+    v1::SubmitResponse response;
+    EXPECT_FALSE(stream->Read(&response));
+    Expect("KernelService.Submit", server::FromGrpc(stream->Finish()));
+  }
+  {
+    const auto context = NewContext();
+    const auto stream = stubs_->device->Watch(context.get(), v1::WatchDevicesRequest());
+    v1::WatchDevicesResponse response;
+    EXPECT_FALSE(stream->Read(&response));
+    Expect("DeviceService.Watch", server::FromGrpc(stream->Finish()));
+  }
+  {
+    const auto context = NewContext();
+    const auto stream = stubs_->debug->Export(context.get(), v1::ExportRequest());
+    v1::ExportResponse response;
+    EXPECT_FALSE(stream->Read(&response));
+    Expect("DebugService.Export", server::FromGrpc(stream->Finish()));
+  }
+  {
+    const auto context = NewContext();
+    v1::ImportResponse response;
+    const auto stream = stubs_->debug->Import(context.get(), &response);
+    stream->WritesDone();
+    Expect("DebugService.Import", server::FromGrpc(stream->Finish()));
+  }
+}
+
+}  // namespace
+}  // namespace kiln::e2e
