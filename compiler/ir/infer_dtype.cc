@@ -36,6 +36,11 @@ absl::StatusOr<DType> Elementwise(const UOp& uop) {
 absl::StatusOr<DType> InferDType(const UOp& uop) {
   const Op op = uop.op();
   if (IsElementwise(op)) return Elementwise(uop);
+  if (Is(op, kMovement) || op == Op::LOAD || op == Op::STORE) {
+    for (UOp* source : uop.src()) {
+      if (source->dtype() == DType::kVoid) return Mismatch(uop, "values");
+    }
+  }
   switch (op) {
     case Op::PARAM:
     case Op::BUFFER: return uop.arg_as<BufferArg>().dtype;

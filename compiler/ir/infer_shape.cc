@@ -109,6 +109,19 @@ absl::StatusOr<Shape> InferStack(const UOp& uop) {
   return shape;
 }
 
+// LOAD's alternative and gate, STORE's value and gate: each must broadcast to
+// the shape of the memory.
+absl::Status CheckFitsMemory(const UOp& uop) {
+  const Shape& memory = uop.src(0)->shape();
+  for (UOp* operand : uop.src().subspan(1)) {
+    absl::StatusOr<Shape> both = Broadcast(memory, operand->shape());
+    if (both.ok() && *both == memory) continue;
+    return ShapeError(absl::StrCat(Name(uop.op()), " of ", ToString(operand->shape()), uop.op() == Op::STORE ? " into " : " beside ",
+                                   ToString(memory)));
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 absl::StatusOr<Shape> ConstInts(const UOp* uop) {
@@ -174,15 +187,9 @@ absl::StatusOr<Shape> InferShape(const UOp& uop) {
     case Op::RANGE:
       if (!uop.src(0)->shape().empty() || !IsInt(uop.src(0)->dtype())) return ShapeError("RANGE wants one integer as its bound");
       return Shape{};
-    case Op::STORE: {
-      KILN_ASSIGN_OR_RETURN(Shape both, Broadcast(uop.src(0)->shape(), uop.src(1)->shape()));
-      if (both != uop.src(0)->shape()) {
-        return ShapeError(absl::StrCat("STORE of ", ToString(uop.src(1)->shape()), " into ", ToString(uop.src(0)->shape())));
-      }
-      return Shape{};
-    }
+    case Op::STORE: KILN_RETURN_IF_ERROR(CheckFitsMemory(uop)); return Shape{};
     case Op::GETTUPLE: return uop.src(0)->src(uop.arg_as<int64_t>())->shape();
-    case Op::LOAD:
+    case Op::LOAD: KILN_RETURN_IF_ERROR(CheckFitsMemory(uop)); return uop.src(0)->shape();
     case Op::AFTER: return uop.src(0)->shape();
     default: return Shape{};
   }

@@ -61,6 +61,11 @@ UOp* Expand(Graph& graph, UOp* sink) {
         std::get<ReduceArg>(arg).axes.push_back(DimensionOf(source));
       }
     }
+    // What lanes were folded into has the rank of the lanes, and so has its place.
+    if (uop->op() == Op::STORE && src[0]->shape().empty() && !src[1]->shape().empty()) {
+      UOp* index = Reshape(graph, src[0]->src(1), Shape(rank, 1));
+      src[0] = graph.Make(Op::INDEX, {src[0]->src(0), index});
+    }
     done[uop] = graph.Make(uop->op(), src, std::move(arg));
   }
   UOp* expanded = done[sink];

@@ -22,9 +22,12 @@ UOp* MakeAccumulator(Graph& graph, UOp* value, absl::Span<UOp* const> loops, con
   UOp* ready = outer.empty() ? acc : graph.Make(Op::AFTER, in_loops);
   UOp* start = graph.Make(Op::STORE, {ready, Identity(graph, reduce.op, value->dtype())});
 
-  UOp* before = graph.Make(Op::LOAD, {graph.Make(Op::AFTER, {acc, start})});
-  UOp* next = graph.Make(reduce.op, {before, value});
-  std::vector<UOp*> closed = {graph.Make(Op::STORE, {graph.Make(Op::AFTER, {acc, start}), next})};
+  // In every turn: the dependence on the loops keeps the read inside them.
+  std::vector<UOp*> started = {acc, start};
+  started.insert(started.end(), loops.begin(), loops.end());
+  UOp* turn = graph.Make(Op::AFTER, started);
+  UOp* next = graph.Make(reduce.op, {graph.Make(Op::LOAD, {turn}), value});
+  std::vector<UOp*> closed = {graph.Make(Op::STORE, {turn, next})};
   closed.insert(closed.end(), loops.begin(), loops.end());
   UOp* end = graph.Make(Op::END, closed);
   return graph.Make(Op::LOAD, {graph.Make(Op::AFTER, {acc, end})});

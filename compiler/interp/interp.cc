@@ -1,0 +1,130 @@
+#include "compiler/interp/interp.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/error.h"
+#include "compiler/interp/eval.h"
+#include "compiler/interp/plan.h"
+
+namespace kiln::compiler {
+namespace {
+
+absl::Status ArgumentError(v1::ErrorCode code, uint32_t slot, absl::string_view text) {
+  v1::ErrorDetail detail;
+  detail.set_code(code);
+  detail.set_slot(slot);
+  return MakeError(std::move(detail), absl::StrCat("slot ", slot, ": ", text));
+}
+
+absl::Status CheckArgument(uint32_t slot, const UOp* storage, const HostTensors& arguments) {
+  const auto found = arguments.find(slot);
+  if (found == arguments.end()) return ArgumentError(v1::MISSING_ARGUMENT, slot, "no argument");
+  const HostTensor& argument = found->second;
+  if (argument.dtype != storage->dtype()) {
+    return ArgumentError(v1::BUFFER_DTYPE_MISMATCH, slot,
+                         absl::StrCat("wants ", Name(storage->dtype()), ", not ", Name(argument.dtype)));
+  }
+  const int64_t bytes = NumElements(storage->shape()) * ItemSize(storage->dtype());
+  if (static_cast<int64_t>(argument.bytes.size()) == bytes) return absl::OkStatus();
+  return ArgumentError(v1::BUFFER_SIZE_MISMATCH, slot, absl::StrCat("wants ", bytes, " bytes, not ", argument.bytes.size()));
+}
+
+// Runs the tasks of one plan, and lets go of each value after its last use.
+class Run {
+ public:
+  Run(const Plan& plan, const HostTensors& arguments, const InterpOptions& options)
+      : plan_(plan), arguments_(arguments), options_(options), values_(plan.tasks().size()), uses_(values_.size(), 0) {
+    for (const Task& task : plan.tasks()) {
+      for (uint32_t source : task.sources) ++uses_[source];
+    }
+    for (uint32_t result : plan.results()) ++uses_[result];
+    for (const auto& [number, slot] : plan.slots()) uses_[slot.final_task] += !slot.stores.empty();
+  }
+
+  absl::StatusOr<InterpResult> Finish() {
+    for (size_t i = 0; i < values_.size(); ++i) KILN_RETURN_IF_ERROR(RunTask(i));
+    InterpResult result;
+    for (uint32_t task : plan_.results()) result.results.push_back(ToHost(values_[task]));
+    for (const auto& [number, slot] : plan_.slots()) {
+      if (!slot.stores.empty()) result.written[number] = ToHost(values_[slot.final_task]);
+    }
+    return result;
+  }
+
+ private:
+  absl::Status RunTask(size_t i) {
+    const Task& task = plan_.tasks()[i];
+    if (uses_[i] == 0) return absl::OkStatus();
+    const bool stored = task.kind == Task::Kind::kStored;
+    KILN_RETURN_IF_ERROR(Reserve(stored ? values_[task.sources[0]].shape : task.uop->shape()));
+    std::vector<const Tensor*> sources;
+    for (uint32_t source : task.sources) sources.push_back(&values_[source]);
+    values_[i] = Evaluate(task, sources);
+    for (uint32_t source : task.sources) {
+      if (--uses_[source] > 0) continue;
+      live_bytes_ -= values_[source].size() * kCellBytes;
+      values_[source] = Tensor();
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status Reserve(const Shape& shape) {
+    live_bytes_ += NumElements(shape) * kCellBytes;
+    if (live_bytes_ <= options_.max_bytes) return absl::OkStatus();
+    v1::ErrorDetail detail;
+    detail.set_code(v1::OUT_OF_MEMORY);
+    detail.set_limit("interpreter bytes");
+    detail.set_limit_value(static_cast<uint64_t>(options_.max_bytes));
+    detail.set_used(static_cast<uint64_t>(live_bytes_));
+    return MakeError(std::move(detail), absl::StrCat("a tensor of shape ", ToString(shape), " is more than the interpreter may hold"));
+  }
+
+  Tensor Evaluate(const Task& task, Operands sources) {
+    const UOp& uop = *task.uop;
+    if (task.kind == Task::Kind::kSame) return *sources[0];
+    if (task.kind == Task::Kind::kStored) {
+      return EvalStore(*sources[0], *sources[1], *sources[2], sources.size() > 3 ? sources[3] : nullptr);
+    }
+    const bool address = task.kind == Task::Kind::kAddress;
+    if (IsElementwise(uop.op())) return EvalElementwise(uop, sources);
+    switch (uop.op()) {
+      case Op::PARAM:
+      case Op::BUFFER: {
+        if (address) return Iota(uop.shape());
+        const HostTensor& argument = arguments_.at(uop.arg_as<BufferArg>().slot);
+        return FromHost({uop.dtype(), uop.shape(), argument.bytes});
+      }
+      case Op::CONST: {
+        Tensor scalar(uop.dtype(), {});
+        if (uop.IsConst()) scalar.Set(0, uop.arg_as<ConstArg>().bits);
+        return scalar;
+      }
+      case Op::BINARY: return FromHost({uop.dtype(), uop.shape(), uop.arg_as<TextArg>().text});
+      case Op::AFTER:
+      case Op::GETTUPLE: return *sources[0];
+      case Op::BITCAST: return address ? *sources[0] : EvalBitcast(uop, *sources[0]);
+      case Op::REDUCE: return EvalReduce(uop, *sources[0]);
+      case Op::LOAD: return EvalLoad(uop, sources);
+      default: return EvalMovement(uop, sources, address ? OutOfRange::kInvalid : OutOfRange::kZero);
+    }
+  }
+
+  const Plan& plan_;
+  const HostTensors& arguments_;
+  const InterpOptions& options_;
+  std::vector<Tensor> values_;
+  std::vector<uint32_t> uses_;
+  int64_t live_bytes_ = 0;
+};
+
+}  // namespace
+
+absl::StatusOr<InterpResult> Interpret(UOp* root, const HostTensors& arguments, const InterpOptions& options) {
+  Plan plan;
+  KILN_RETURN_IF_ERROR(plan.Build(root));
+  for (const auto& [number, slot] : plan.slots()) KILN_RETURN_IF_ERROR(CheckArgument(number, slot.storage, arguments));
+  return Run(plan, arguments, options).Finish();
+}
+
+}  // namespace kiln::compiler

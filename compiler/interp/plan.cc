@@ -1,0 +1,218 @@
+#include "compiler/interp/plan.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/error.h"
+
+namespace kiln::compiler {
+namespace {
+
+// Above these a program is not for a slow engine.
+constexpr size_t kMaxStores = 4096;
+constexpr size_t kMaxTasks = 1 << 21;
+
+absl::Status TooLarge(absl::string_view what) {
+  return MakeError(v1::GRAPH_TOO_LARGE, absl::StrCat("the interpreter takes no program with so many ", what));
+}
+
+absl::Status Unsupported(const UOp* uop) {
+  return MakeError(v1::UNSUPPORTED_OP, absl::StrCat("the interpreter runs tensor graphs, which have no ", Name(uop->op())));
+}
+
+bool IsStorage(const UOp* uop) { return uop->op() == Op::PARAM || uop->op() == Op::BUFFER; }
+// A movement op that reads its first source only through its position.
+bool IsChainLink(const UOp* uop) { return Is(uop->op(), kMovement) && uop->op() != Op::STACK; }
+bool ById(const UOp* a, const UOp* b) { return a->id() < b->id(); }
+
+}  // namespace
+
+absl::Status Plan::Build(UOp* root) {
+  if (root->op() != Op::TUPLE && root->op() != Op::SINK) {
+    return MakeError(v1::BAD_ROOT, absl::StrCat("the root must be a TUPLE or a SINK, not ", Name(root->op())));
+  }
+  none_ = Intern({});
+  const std::vector<UOp*> order = Toposort(root);
+  KILN_RETURN_IF_ERROR(FindStorage(order));
+  for (UOp* uop : order) {
+    const StoreSet* all = none_;
+    for (UOp* source : uop->src()) all = Union(all, happened_[source]);
+    if (uop->op() == Op::STORE) {
+      StoreSet self = {uop};
+      all = Union(all, Intern(std::move(self)));
+    }
+    happened_[uop] = all;
+  }
+  return PlanRoot(root);
+}
+
+absl::Status Plan::FindStorage(absl::Span<UOp* const> order) {
+  size_t stores = 0;
+  for (UOp* uop : order) {
+    if (!IsStorage(uop)) continue;
+    Slot& slot = slots_[uop->arg_as<BufferArg>().slot];
+    if (slot.storage == nullptr) slot.storage = uop;
+    if (slot.storage->dtype() == uop->dtype() && slot.storage->shape() == uop->shape()) continue;
+    return MakeError(v1::BAD_ARGUMENT, absl::StrCat("slot ", uop->arg_as<BufferArg>().slot, " has two dtypes or shapes"));
+  }
+  for (UOp* uop : order) {
+    if (uop->op() != Op::STORE) continue;
+    if (++stores > kMaxStores) return TooLarge("STOREs");
+    UOp* storage = StorageUnder(uop->src(0));
+    if (storage == nullptr) {
+      return MakeError(v1::BAD_ARGUMENT, absl::StrCat("STORE writes to ", Name(uop->src(0)->op()), ", which is no storage"));
+    }
+    SlotOf(storage).stores.push_back(uop);
+  }
+  for (auto& [number, slot] : slots_) std::sort(slot.stores.begin(), slot.stores.end(), ById);
+  return absl::OkStatus();
+}
+
+absl::Status Plan::PlanRoot(UOp* root) {
+  for (auto& [number, slot] : slots_) {
+    KILN_ASSIGN_OR_RETURN(slot.final_task, Add({Task::Kind::kValue, slot.storage, Intern(slot.stores)}));
+  }
+  for (UOp* source : root->src()) {
+    if (source->op() == Op::STORE || source->op() == Op::GROUP) continue;
+    if (source->dtype() == DType::kVoid) {
+      return MakeError(v1::BAD_ROOT, absl::StrCat("the root has a source ", Name(source->op()), ", which is no value and no STORE"));
+    }
+    UOp* below = source;
+    while (below->op() == Op::AFTER) below = below->src(0);
+    if (below != source && IsStorage(below)) {  // an update in place: the storage itself
+      results_.push_back(SlotOf(below).final_task);
+    } else {
+      KILN_ASSIGN_OR_RETURN(const uint32_t task, Add({Task::Kind::kValue, source, none_}));
+      results_.push_back(task);
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<uint32_t> Plan::Add(const Key& key) {
+  struct Frame {
+    Key key;
+    std::vector<Key> sources;
+    Task task;
+  };
+  std::vector<Frame> stack;
+  auto push = [&](const Key& next) -> absl::Status {
+    KILN_ASSIGN_OR_RETURN(std::vector<Key> sources, SourcesOf(next));
+    Task task{next.kind, next.uop, {}};
+    const bool storage = next.kind == Task::Kind::kValue && IsStorage(next.uop);
+    if (storage && sources.size() == 1) task.kind = Task::Kind::kSame;
+    if (storage && sources.size() > 1) {
+      task.kind = Task::Kind::kStored;
+      task.uop = next.version->back();
+    }
+    stack.push_back({next, std::move(sources), std::move(task)});
+    return absl::OkStatus();
+  };
+  if (auto found = planned_.find(key); found != planned_.end()) return found->second;
+  KILN_RETURN_IF_ERROR(push(key));
+  while (!stack.empty()) {
+    Frame& frame = stack.back();
+    const size_t next = frame.task.sources.size();
+    if (next < frame.sources.size()) {
+      if (auto found = planned_.find(frame.sources[next]); found != planned_.end()) {
+        frame.task.sources.push_back(found->second);
+      } else {
+        const Key source = frame.sources[next];
+        KILN_RETURN_IF_ERROR(push(source));
+      }
+      continue;
+    }
+    if (tasks_.size() >= kMaxTasks) return TooLarge("values");
+    planned_[frame.key] = static_cast<uint32_t>(tasks_.size());
+    tasks_.push_back(std::move(frame.task));
+    stack.pop_back();
+  }
+  return planned_[key];
+}
+
+absl::StatusOr<std::vector<Plan::Key>> Plan::SourcesOf(const Key& key) {
+  return key.kind == Task::Kind::kAddress ? AddressSources(key) : ValueSources(key);
+}
+
+absl::StatusOr<std::vector<Plan::Key>> Plan::ValueSources(const Key& key) {
+  UOp* uop = key.uop;
+  const auto value = [&key](UOp* source) { return Key{Task::Kind::kValue, source, key.version}; };
+  if (IsStorage(uop)) {
+    const Slot& slot = SlotOf(uop);
+    StoreSet mine;
+    std::set_intersection(key.version->begin(), key.version->end(), slot.stores.begin(), slot.stores.end(),
+                          std::back_inserter(mine), ById);
+    const StoreSet* version = Intern(std::move(mine));
+    // Each storage and version has one name.
+    if (uop != slot.storage || version != key.version) return std::vector<Key>{{Task::Kind::kValue, slot.storage, version}};
+    if (version->empty()) return std::vector<Key>{};
+    UOp* last = version->back();
+    StoreSet before(version->begin(), version->end() - 1);
+    std::vector<Key> sources = {{Task::Kind::kValue, uop, Intern(std::move(before))},
+                                {Task::Kind::kAddress, last->src(0), none_}};
+    for (UOp* operand : last->src().subspan(1)) sources.push_back({Task::Kind::kValue, operand, none_});
+    return sources;
+  }
+  std::vector<Key> sources;
+  switch (uop->op()) {
+    case Op::CONST:
+    case Op::BINARY: return sources;
+    case Op::GETTUPLE: return std::vector<Key>{value(uop->src(0)->src(uop->arg_as<int64_t>()))};
+    case Op::AFTER: return std::vector<Key>{{Task::Kind::kValue, uop->src(0), Behind(uop, key.version)}};
+    case Op::REDUCE:
+      if (uop->src().size() > 1) return Unsupported(uop->src(1));
+      return std::vector<Key>{value(uop->src(0))};
+    case Op::INDEX:
+    case Op::STACK:
+    case Op::LOAD: break;
+    default:
+      if (Is(uop->op(), kMovement)) return std::vector<Key>{value(uop->src(0))};
+      if (!IsElementwise(uop->op())) return Unsupported(uop);
+  }
+  for (UOp* source : uop->src()) sources.push_back(value(source));
+  return sources;
+}
+
+absl::StatusOr<std::vector<Plan::Key>> Plan::AddressSources(const Key& key) {
+  UOp* uop = key.uop;
+  if (IsStorage(uop)) return std::vector<Key>{};
+  if (uop->op() == Op::AFTER) return std::vector<Key>{{Task::Kind::kAddress, uop->src(0), Behind(uop, key.version)}};
+  if (uop->op() == Op::BITCAST && ItemSize(uop->dtype()) != ItemSize(uop->src(0)->dtype())) {
+    return MakeError(v1::UNSUPPORTED_OP, "a STORE through BITCAST is not supported");
+  }
+  std::vector<Key> sources = {{Task::Kind::kAddress, uop->src(0), key.version}};
+  if (uop->op() == Op::INDEX) {
+    for (UOp* index : uop->src().subspan(1)) sources.push_back({Task::Kind::kValue, index, key.version});
+  }
+  return sources;
+}
+
+UOp* Plan::StorageUnder(UOp* uop) const {
+  while (!IsStorage(uop)) {
+    if (!IsChainLink(uop) && uop->op() != Op::AFTER) return nullptr;
+    uop = uop->src(0);
+  }
+  return uop;
+}
+
+Slot& Plan::SlotOf(UOp* storage) { return slots_[storage->arg_as<BufferArg>().slot]; }
+
+const StoreSet* Plan::Intern(StoreSet stores) { return &*interned_.insert(std::move(stores)).first; }
+
+const StoreSet* Plan::Union(const StoreSet* a, const StoreSet* b) {
+  if (a == b || b->empty()) return a;
+  if (a->empty()) return b;
+  StoreSet both;
+  std::set_union(a->begin(), a->end(), b->begin(), b->end(), std::back_inserter(both), ById);
+  return Intern(std::move(both));
+}
+
+const StoreSet* Plan::Behind(UOp* uop, const StoreSet* version) {
+  // Only storage changes with time: a computed value is what it is.
+  if (StorageUnder(uop->src(0)) == nullptr) return version;
+  for (UOp* dep : uop->src().subspan(1)) version = Union(version, happened_[dep]);
+  return version;
+}
+
+}  // namespace kiln::compiler

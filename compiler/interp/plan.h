@@ -1,0 +1,97 @@
+// What the interpreter computes, in which order.
+//
+// Storage changes while a program runs, so a value is not named by its node
+// alone: it is named by (node, version), where a version is the set of STOREs
+// that have happened. Reads see version {} unless they are behind an AFTER,
+// which adds the STOREs its deps stand for. The storage itself at version
+// {s1, …, sk} is one more value: s_k applied to the storage at {s1, …, s_k-1}.
+// So a program with memory becomes a plain list of tasks without any.
+#ifndef KILN_COMPILER_INTERP_PLAN_H_
+#define KILN_COMPILER_INTERP_PLAN_H_
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <set>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/status/statusor.h"
+#include "compiler/ir/graph.h"
+
+namespace kiln::compiler {
+
+// STOREs in order of creation, so that each stands behind those it depends on.
+using StoreSet = std::vector<UOp*>;
+
+struct Task {
+  enum class Kind : uint8_t {
+    kValue,    // what `uop` evaluates to
+    kAddress,  // for a movement chain over storage: each element's place there
+    kStored,   // storage after STORE `uop`: sources are before, address, value, gate?
+    kSame,     // its one source
+  };
+  Kind kind = Kind::kValue;
+  UOp* uop = nullptr;
+  std::vector<uint32_t> sources;  // earlier tasks
+};
+
+// The storage of one slot: a PARAM or a BUFFER of the caller's.
+struct Slot {
+  UOp* storage = nullptr;
+  StoreSet stores;  // all that write to it
+  uint32_t final_task = 0;
+};
+
+class Plan {
+ public:
+  // Reads the program under `root`. UNSUPPORTED_OP for what is no tensor-level
+  // program; BAD_ROOT, BAD_ARGUMENT as Compile has them.
+  absl::Status Build(UOp* root);
+
+  const std::vector<Task>& tasks() const { return tasks_; }
+  const std::map<uint32_t, Slot>& slots() const { return slots_; }
+  // The task of each of the root's values, in order.
+  const std::vector<uint32_t>& results() const { return results_; }
+
+ private:
+  struct Key {
+    Task::Kind kind;
+    UOp* uop;
+    const StoreSet* version;
+    bool operator==(const Key&) const = default;
+    template <typename H>
+    friend H AbslHashValue(H h, const Key& key) {
+      return H::combine(std::move(h), key.kind, key.uop, key.version);
+    }
+  };
+
+  absl::Status FindStorage(absl::Span<UOp* const> order);
+  absl::Status PlanRoot(UOp* root);
+  // Plans `key` and all it needs; returns its task.
+  absl::StatusOr<uint32_t> Add(const Key& key);
+  absl::StatusOr<std::vector<Key>> SourcesOf(const Key& key);
+  absl::StatusOr<std::vector<Key>> ValueSources(const Key& key);
+  absl::StatusOr<std::vector<Key>> AddressSources(const Key& key);
+
+  // The one PARAM or BUFFER that stands for the storage under a movement chain,
+  // or nullptr.
+  UOp* StorageUnder(UOp* uop) const;
+  Slot& SlotOf(UOp* storage);
+  const StoreSet* Intern(StoreSet stores);
+  const StoreSet* Union(const StoreSet* a, const StoreSet* b);
+  // `version` and what AFTER `uop` waits for.
+  const StoreSet* Behind(UOp* uop, const StoreSet* version);
+
+  std::vector<Task> tasks_;
+  std::map<uint32_t, Slot> slots_;
+  std::vector<uint32_t> results_;
+  absl::flat_hash_map<Key, uint32_t> planned_;
+  absl::flat_hash_map<UOp*, const StoreSet*> happened_;  // each node, and the STOREs it reaches
+  std::set<StoreSet> interned_;
+  const StoreSet* none_ = nullptr;
+};
+
+}  // namespace kiln::compiler
+
+#endif  // KILN_COMPILER_INTERP_PLAN_H_
