@@ -8,23 +8,43 @@
 #include "base/error.h"
 #include "compiler/ir/build.h"
 #include "compiler/ir/infer.h"
+#include "compiler/rules/linear.h"
 #include "compiler/rewrite/rewrite.h"
 
 namespace kiln::compiler {
 namespace {
 
-using Known = absl::flat_hash_map<const UOp*, Bounds>;
+constexpr __int128 kFar = __int128{1} << 70;
 
-void Narrow(Known& known, const UOp* uop, __int128 min, __int128 max) {
-  Bounds& bounds = known.try_emplace(uop, uop->bounds()).first->second;
-  bounds.min = std::max(bounds.min, min);
-  bounds.max = std::min(bounds.max, max);
+// A sum of terms, and the interval that a gate leaves it.
+struct Fact {
+  LinearForm sum;  // without its constant
+  __int128 min = -kFar;
+  __int128 max = kFar;
+};
+
+void Learn(std::vector<Fact>& facts, UOp* uop, __int128 min, __int128 max) {
+  LinearForm sum = ToLinear(uop);
+  // The comparison is with the wrapped sum; it speaks of the exact one only
+  // where nothing wraps.
+  const Bounds range = sum.Range();
+  if (range.min < BoundsOf(kIndexType).min || range.max > BoundsOf(kIndexType).max || sum.terms.empty()) return;
+  const __int128 constant = sum.constant;
+  sum.constant = 0;
+  for (Fact& fact : facts) {
+    const bool same = std::equal(fact.sum.terms.begin(), fact.sum.terms.end(), sum.terms.begin(), sum.terms.end(),
+                                 [](const auto& a, const auto& b) { return a.node == b.node && a.coefficient == b.coefficient; });
+    if (!same) continue;
+    fact.min = std::max(fact.min, min - constant);
+    fact.max = std::min(fact.max, max - constant);
+    return;
+  }
+  facts.push_back({std::move(sum), min - constant, max - constant});
 }
 
 // What a true gate says about the nodes it compares with constants.
-Known KnownFrom(const UOp* gate) {
-  constexpr __int128 kFar = __int128{1} << 70;
-  Known known;
+std::vector<Fact> FactsFrom(const UOp* gate) {
+  std::vector<Fact> facts;
   std::vector<const UOp*> stack = {gate};
   while (!stack.empty()) {
     const UOp* uop = stack.back();
@@ -37,49 +57,57 @@ Known KnownFrom(const UOp* gate) {
     } else if (less->op() == Op::CMPLT && less->src(1)->IsConst() && less->src(0)->dtype() == kIndexType) {
       const __int128 limit = less->src(1)->const_int();
       if (negated) {
-        Narrow(known, less->src(0), limit, kFar);
+        Learn(facts, less->src(0), limit, kFar);
       } else {
-        Narrow(known, less->src(0), -kFar, limit - 1);
+        Learn(facts, less->src(0), -kFar, limit - 1);
       }
     } else if (less->op() == Op::CMPLT && less->src(0)->IsConst() && less->src(1)->dtype() == kIndexType) {
       const __int128 limit = less->src(0)->const_int();
       if (negated) {
-        Narrow(known, less->src(1), -kFar, limit);
+        Learn(facts, less->src(1), -kFar, limit);
       } else {
-        Narrow(known, less->src(1), limit + 1, kFar);
+        Learn(facts, less->src(1), limit + 1, kFar);
       }
     }
   }
-  return known;
+  return facts;
 }
 
-// The interval of `index` under what is known of its parts.
-Bounds NarrowedBounds(UOp* index, const Known& known) {
-  absl::flat_hash_map<const UOp*, Bounds> bounds;
-  for (UOp* uop : Toposort(index)) {
-    Bounds own = uop->bounds();
-    if ((uop->op() == Op::ADD || uop->op() == Op::MUL) && uop->dtype() == kIndexType) {
-      const Bounds& a = bounds[uop->src(0)];
-      const Bounds& b = bounds[uop->src(1)];
-      constexpr __int128 kHuge = __int128{1} << 62;
-      const bool moderate = a.min > -kHuge && a.max < kHuge && b.min > -kHuge && b.max < kHuge;
-      if (moderate && uop->op() == Op::ADD) {
-        own = {std::max(own.min, a.min + b.min), std::min(own.max, a.max + b.max), true};
-      } else if (moderate) {
-        const __int128 corners[] = {a.min * b.min, a.min * b.max, a.max * b.min, a.max * b.max};
-        const auto [low, high] = std::minmax_element(corners, corners + 4);
-        if (*low >= BoundsOf(kIndexType).min && *high <= BoundsOf(kIndexType).max) {
-          own = {std::max(own.min, *low), std::min(own.max, *high), true};
-        }
-      }
-    }
-    if (auto found = known.find(uop); found != known.end()) {
-      own.min = std::max(own.min, found->second.min);
-      own.max = std::min(own.max, found->second.max);
-    }
-    bounds[uop] = own;
+// The term of `form` on `node`, or null.
+LinearForm::Term* TermOn(LinearForm& form, const UOp* node) {
+  for (auto& term : form.terms) {
+    if (term.node == node) return &term;
   }
-  return bounds[index];
+  return nullptr;
+}
+
+// The interval of `index` under the facts: a fact that is a multiple of a part
+// of the index's sum stands for that part.
+Bounds NarrowedBounds(UOp* index, std::vector<Fact> facts) {
+  LinearForm form = ToLinear(index);
+  const Bounds exact = form.Range();
+  if (exact.min < BoundsOf(kIndexType).min || exact.max > BoundsOf(kIndexType).max) return index->bounds();
+  std::stable_sort(facts.begin(), facts.end(), [](const Fact& a, const Fact& b) { return a.sum.terms.size() > b.sum.terms.size(); });
+  Bounds narrowed{0, 0, true};
+  for (const Fact& fact : facts) {
+    LinearForm::Term* first = TermOn(form, fact.sum.terms[0].node);
+    if (first == nullptr || first->coefficient % fact.sum.terms[0].coefficient != 0) continue;
+    const int64_t factor = first->coefficient / fact.sum.terms[0].coefficient;
+    const bool is_part = std::all_of(fact.sum.terms.begin(), fact.sum.terms.end(), [&](const auto& term) {
+      const LinearForm::Term* mine = TermOn(form, term.node);
+      return mine != nullptr && static_cast<__int128>(term.coefficient) * factor == mine->coefficient;
+    });
+    if (!is_part) continue;
+    const Bounds own = fact.sum.Range();
+    const __int128 min = std::max(own.min, fact.min), max = std::min(own.max, fact.max);
+    narrowed.min += factor >= 0 ? min * factor : max * factor;
+    narrowed.max += factor >= 0 ? max * factor : min * factor;
+    std::erase_if(form.terms, [&](const auto& term) {
+      return std::any_of(fact.sum.terms.begin(), fact.sum.terms.end(), [&](const auto& known) { return known.node == term.node; });
+    });
+  }
+  const Bounds rest = form.Range();
+  return {narrowed.min + rest.min, narrowed.max + rest.max, true};
 }
 
 }  // namespace
@@ -99,7 +127,7 @@ absl::StatusOr<UOp*> ProveBounds(Graph& graph, UOp* sink, bool strict) {
       const int64_t size = src[0]->src(0)->shape()[0];
       UOp* index = src[0]->src(1);
       UOp* gate = src.size() > 2 ? src[2] : nullptr;
-      const Bounds bounds = gate == nullptr ? index->bounds() : NarrowedBounds(index, KnownFrom(gate));
+      const Bounds bounds = gate == nullptr ? index->bounds() : NarrowedBounds(index, FactsFrom(gate));
       if (bounds.min < 0 || bounds.max >= size) {
         if (strict) {
           return MakeError(v1::OUT_OF_BOUNDS, absl::StrCat("an index of a buffer of ", size, " elements cannot be proved in range, and `strict` forbids a guard"));

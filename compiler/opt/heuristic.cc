@@ -76,10 +76,15 @@ bool WalksContiguously(const Survey& survey, size_t axis) {
   return std::any_of(survey.accesses.begin(), survey.accesses.end(), [axis](const Access& a) { return a.strides[axis] == 1; });
 }
 
-// Whether some load of a reduction is the same all along `axis`: then a tile of
-// that axis reads it once.
-bool IsReusedAlong(const Survey& survey, size_t axis) {
-  return std::any_of(survey.accesses.begin(), survey.accesses.end(), [axis](const Access& a) { return a.reduced && a.strides[axis] == 0; });
+// How much a tile of `axis` saves when lanes run along `lane`: it reads a load
+// that is the same all along the axis once. Whole vectors count more than
+// single values.
+int ReuseAlong(const Survey& survey, size_t axis, size_t lane) {
+  int reuse = 0;
+  for (const Access& access : survey.accesses) {
+    if (access.reduced && access.strides[axis] == 0) reuse += access.strides[lane] == 1 ? 2 : 1;
+  }
+  return reuse;
 }
 
 int64_t LargestDivisor(int64_t n, int64_t at_most) {
@@ -138,14 +143,20 @@ class Chooser {
 
   void Tile(size_t lane) {
     const int64_t budget = std::max<int64_t>(1, (registers_ - 8) / VectorsPerRow(lane));
+    const int64_t most = std::min<int64_t>(lane < survey_.outputs ? 8 : 4, budget);
+    int best_reuse = 0;
+    OptOp best{OptOp::kSplit, 0, 1, AxisType::kUpcast, 0};
     for (size_t axis = survey_.outputs; axis-- > 0;) {
-      if (axis == lane || !IsReusedAlong(survey_, axis)) continue;
-      const int64_t rows = LargestDivisor(SizeOf(survey_, axis), std::min<int64_t>(lane < survey_.outputs ? 8 : 4, budget));
-      if (rows < 2) continue;
-      opts_.push_back({OptOp::kSplit, static_cast<int>(axis), rows, AxisType::kUpcast, 0});
-      dimension_ = 1;
-      return;
+      const int64_t rows = LargestDivisor(SizeOf(survey_, axis), most);
+      const int reuse = ReuseAlong(survey_, axis, lane);
+      if (axis == lane || rows < 2 || reuse <= best_reuse) continue;
+      best_reuse = reuse;
+      best.axis = static_cast<int>(axis);
+      best.amount = rows;
     }
+    if (best_reuse == 0) return;
+    opts_.push_back(best);
+    dimension_ = 1;
   }
 
   void Vectorize(size_t lane) {

@@ -80,18 +80,22 @@ UOp* SplitQuotient(const Match& m, Graph& graph) {
   return Quotient(graph, FromLinear(graph, whole), divisor / g);
 }
 
-// (d*a + b) % d -> b % d; (g*a + b) % (g*d) -> (a % d) * g + b where 0 <= b < g.
+// Coefficients modulo d: (d*a + b) % d -> b % d, and ((d+1)*a) % d -> a % d, as
+// sliding windows have it. (g*a + b) % (g*d) -> (a % d) * g + b where 0 <= b < g.
 UOp* SplitRemainder(const Match& m, Graph& graph) {
   const int64_t divisor = m[c]->const_int();
   const LinearForm form = ToLinear(m[x]);
   if (!Fits(form.Range())) return nullptr;
   LinearForm rest;
+  bool reduced = false;
   for (const auto& term : form.terms) {
-    if (term.coefficient % divisor != 0) rest.terms.push_back(term);
+    const int64_t coefficient = term.coefficient % divisor;
+    reduced |= coefficient != term.coefficient;
+    if (coefficient != 0) rest.terms.push_back({term.node, coefficient});
   }
   rest.constant = FloorMod(form.constant, divisor);
   if (!Fits(rest.Range())) return nullptr;
-  if (rest.terms.size() != form.terms.size() || rest.constant != form.constant) {
+  if (reduced || rest.constant != form.constant) {
     return Remainder(graph, FromLinear(graph, rest), divisor);
   }
   LinearForm whole, part;

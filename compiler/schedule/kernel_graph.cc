@@ -47,6 +47,14 @@ void TakeReads(const IndexLowering& lowering, KernelDraft& draft) {
   draft.reads = lowering.reads();
 }
 
+bool Overlaps(const KernelDraft& draft, const UOp* store) {
+  for (UOp* uop : Toposort(draft.sink)) {
+    if (uop->op() != Op::LOAD || StorageOf(uop->src(0)) != draft.output) continue;
+    if (uop->src(0)->src(1) != store->src(0)->src(1)) return true;
+  }
+  return false;
+}
+
 // "sum_32x10_over_64", "map_1024": what the kernel does, for people.
 std::string KernelName(UOp* sink) {
   std::vector<int64_t> loops, reduced;
@@ -78,7 +86,9 @@ KernelDraft DraftValue(Graph& graph, Rewriter& simplify, const absl::flat_hash_m
     element.value = simplify.Rewrite(Where(graph, element.valid, element.value, ConstNumber(graph, value->dtype(), 0)));
   }
   UOp* pointer = Pointer(graph, home, lowering.Flatten(value->shape(), nest.indices));
-  draft.sink = Close(graph, graph.Make(Op::STORE, {pointer, element.value}), nest);
+  UOp* store = graph.Make(Op::STORE, {pointer, element.value});
+  draft.sink = Close(graph, store, nest);
+  draft.overlaps = Overlaps(draft, store);
   return draft;
 }
 
@@ -125,10 +135,7 @@ KernelDraft DraftStore(Graph& graph, Rewriter& simplify, const absl::flat_hash_m
   UOp* lowered = simplify.Rewrite(graph.Make(Op::STORE, src));
   draft.sink = Close(graph, lowered, nest);
 
-  for (UOp* uop : Toposort(draft.sink)) {
-    if (uop->op() != Op::LOAD || StorageOf(uop->src(0)) != draft.output) continue;
-    if (uop->src(0)->src(1) != lowered->src(0)->src(1)) draft.overlaps = true;
-  }
+  draft.overlaps = Overlaps(draft, lowered);
   return draft;
 }
 

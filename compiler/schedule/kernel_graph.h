@@ -20,7 +20,7 @@ struct KernelDraft {
   bool overlaps = false;
 };
 
-// The kernel that fills `home` with `value`.
+// The kernel that fills `home`, which has the value's shape, with `value`.
 KernelDraft DraftValue(Graph& graph, Rewriter& simplify, const absl::flat_hash_map<UOp*, UOp*>& homes, UOp* value, UOp* home);
 
 // The kernel of a STORE. `fresh`: the target is a result, whose Invalid elements

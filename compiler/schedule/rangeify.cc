@@ -33,17 +33,29 @@ class KernelSplit {
  private:
   bool IsResult(const UOp* storage) const { return storage->op() == Op::BUFFER; }
 
-  // A value that is stored to a result as it is lives there; others get a
-  // buffer of their own.
+  // A value that is stored as it is lives where it is stored: in a result, or in
+  // a parameter that nothing else is stored to. Others get a buffer of their own.
   void ChooseHomes() {
     for (UOp* uop : order_) {
-      if (uop->op() != Op::STORE || !IsResult(uop->src(0)) || !realized_.contains(uop->src(1))) continue;
-      if (homes_.emplace(uop->src(1), uop->src(0)).second) stored_by_home_.insert(uop);
+      if (uop->op() != Op::STORE || !realized_.contains(uop->src(1))) continue;
+      if (!IsResult(uop->src(0)) && !IsOnlyPlainStore(uop)) continue;
+      if (homes_.emplace(uop->src(1), uop->src(0)).second) store_of_home_[uop->src(1)] = uop;
     }
     for (UOp* uop : order_) {
       if (!realized_.contains(uop) || homes_.contains(uop)) continue;
       homes_.emplace(uop, NewBuffer(uop));
     }
+  }
+
+  // To all of a parameter, at once, with no element left out.
+  bool IsOnlyPlainStore(const UOp* store) const {
+    const UOp* target = store->src(0);
+    if (target->op() != Op::PARAM || target->shape() != store->src(1)->shape() || store->src().size() > 2) return false;
+    for (const UOp* uop : order_) {
+      if (uop->IsInvalid() || (uop->op() == Op::PAD && std::holds_alternative<std::monostate>(uop->arg()))) return false;
+      if (uop->op() == Op::STORE && uop != store && StorageOf(uop->src(0)) == target) return false;
+    }
+    return true;
   }
 
   UOp* NewBuffer(const UOp* value) {
@@ -55,20 +67,35 @@ class KernelSplit {
 
   void Draft() {
     for (UOp* uop : order_) {
-      if (homes_.contains(uop)) drafts_.push_back(DraftValue(graph_, simplify_, homes_, uop, homes_[uop]));
-      if (uop->op() != Op::STORE || stored_by_home_.contains(uop)) continue;
+      if (homes_.contains(uop)) DraftHome(uop);
+      if (uop->op() != Op::STORE) continue;
+      const auto carried_out = store_of_home_.find(uop->src(1));
+      if (carried_out != store_of_home_.end() && carried_out->second == uop) continue;
       KernelDraft draft = DraftStore(graph_, simplify_, homes_, uop, IsResult(uop->src(0)));
       if (draft.overlaps) {
         // The whole value (and gate) first, then the copy.
         for (UOp* source : uop->src().subspan(1)) {
           if (!homes_.emplace(source, nullptr).second) continue;
           homes_[source] = NewBuffer(source);
-          drafts_.push_back(DraftValue(graph_, simplify_, homes_, source, homes_[source]));
+          DraftHome(source);
         }
         draft = DraftStore(graph_, simplify_, homes_, uop, IsResult(uop->src(0)));
       }
       drafts_.push_back(std::move(draft));
     }
+  }
+
+  void DraftHome(UOp* value) {
+    KernelDraft draft = DraftValue(graph_, simplify_, homes_, value, homes_[value]);
+    if (draft.overlaps) {
+      // Its parameter cannot be its home after all; the STORE becomes a copy.
+      store_of_home_.erase(value);
+      homes_[value] = NewBuffer(value);
+      draft = DraftValue(graph_, simplify_, homes_, value, homes_[value]);
+    }
+    if (auto store = store_of_home_.find(value); store != store_of_home_.end()) draft.store = store->second;
+    of_value_[value] = drafts_.size();
+    drafts_.push_back(std::move(draft));
   }
 
   // Whether a kernel would have to run both before and after a STORE.
@@ -89,14 +116,9 @@ class KernelSplit {
 
   std::optional<std::vector<UOp*>> Order() {
     const size_t n = drafts_.size();
-    absl::flat_hash_map<UOp*, size_t> of_value, of_store;
+    absl::flat_hash_map<UOp*, size_t> of_store;
     for (size_t i = 0; i < n; ++i) {
       if (drafts_[i].store != nullptr) of_store[drafts_[i].store] = i;
-    }
-    for (const auto& [value, home] : homes_) {
-      for (size_t i = 0; i < n; ++i) {
-        if (drafts_[i].store == nullptr && drafts_[i].output == home) of_value[value] = i;
-      }
     }
     std::vector<std::vector<size_t>> after(n);  // who must wait for kernel i
     std::vector<size_t> waits_for(n, 0);
@@ -106,7 +128,7 @@ class KernelSplit {
       ++waits_for[second];
     };
     for (size_t i = 0; i < n; ++i) {
-      for (UOp* value : drafts_[i].homes_read) edge(of_value.at(value), i);
+      for (UOp* value : drafts_[i].homes_read) edge(of_value_.at(value), i);
       for (const VersionedRead& read : drafts_[i].reads) {
         for (UOp* store : read.version) {
           if (of_store.contains(store)) edge(of_store[store], i);
@@ -148,7 +170,8 @@ class KernelSplit {
   const std::vector<UOp*> order_;
   const absl::flat_hash_set<UOp*> realized_;
   absl::flat_hash_map<UOp*, UOp*> homes_;
-  absl::flat_hash_set<UOp*> stored_by_home_;  // STOREs that their value's own kernel carries out
+  absl::flat_hash_map<UOp*, UOp*> store_of_home_;  // the STORE that a value's own kernel carries out
+  absl::flat_hash_map<UOp*, size_t> of_value_;     // the draft that fills a value's home
   std::vector<KernelDraft> drafts_;
 };
 

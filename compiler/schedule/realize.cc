@@ -139,7 +139,9 @@ absl::flat_hash_set<UOp*> ChooseRealized(UOp* sink) {
         const double once = cost.at(uop);
         const double recompute = evaluations * (once - 2 * kLoadCost);
         const double store = size * (once + kStoreCost + 2 * kLoadCost);
-        realize = (evaluations > size && recompute > store) || (mine.size() > kMaxAccesses && once > kLoadCost);
+        realize = (evaluations > size && recompute > store) || (mine.size() > kMaxAccesses && once > kLoadCost) ||
+                  // It is stored anyway: others may as well read it.
+                  (stored_as_is.contains(uop) && mine.size() > 1 && once > kLoadCost);
       }
       // A LOAD that is only stored needs no buffer in between.
       if (uop->op() == Op::LOAD && users[uop] == 1 && stored_as_is.contains(uop)) realize = false;
