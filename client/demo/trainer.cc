@@ -35,7 +35,8 @@ absl::StatusOr<std::unique_ptr<Trainer>> Trainer::Create(client::Client& client,
   };
   KILN_RETURN_IF_ERROR(put(kImages, client.Upload(HostTensor::Of({train.count(), 8, 8}, train.images))));
   KILN_RETURN_IF_ERROR(put(kLabels, client.Upload(HostTensor::Of({train.count()}, train.labels))));
-  KILN_RETURN_IF_ERROR(put(kRows, client.Allocate(v1::INT32, {train.count()})));
+  // By size: a step takes a part of it, which a buffer with a shape would refuse.
+  KILN_RETURN_IF_ERROR(put(kRows, client.Allocate(static_cast<uint64_t>(train.count()) * sizeof(int32_t))));
   KILN_RETURN_IF_ERROR(put(kStats, client.Allocate(v1::FLOAT32, {2})));
   uint32_t slot = kFirstWeight;
   for (const HostTensor& weight : InitialWeights(options.architecture, options.seed)) {

@@ -1,0 +1,31 @@
+// kiln health: for scripts; the exit status is the answer.
+#include <CLI/CLI.hpp>
+#include <cstdio>
+
+#include "base/error.h"
+#include "client/cli/command.h"
+
+namespace kiln::cli {
+namespace {
+
+absl::Status Health(Cli& cli, const std::string& service) {
+  KILN_ASSIGN_OR_RETURN(const auto client, cli.Connect());
+  KILN_RETURN_IF_ERROR(client->Health(service));
+  std::printf("%s serves%s%s\n", cli.server.c_str(), service.empty() ? "" : " ", service.c_str());
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+void AddHealth(CLI::App& app, Cli& cli) {
+  auto service = std::make_shared<std::string>();
+  CLI::App* command = app.add_subcommand("health", "Ask whether the server serves; exits with 0 if so");
+  command->footer(
+      "Examples:\n"
+      "  kiln health && echo up\n"
+      "  kiln health CPU:0      one device");
+  command->add_option("service", *service, "A device or service; the whole server if not given");
+  command->callback([service, &cli] { cli.action = [service](Cli& cli) { return Health(cli, *service); }; });
+}
+
+}  // namespace kiln::cli

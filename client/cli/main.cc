@@ -1,0 +1,49 @@
+// The `kiln` command: a Kiln server from the shell.
+#include <CLI/CLI.hpp>
+#include <cstdio>
+
+#include "client/cli/command.h"
+#include "client/cli/error_text.h"
+
+namespace kiln::cli {
+
+absl::StatusOr<std::unique_ptr<client::Client>> Cli::Connect() const {
+  client::ClientOptions options;
+  options.device = device;
+  if (timeout_seconds > 0) options.call_timeout = absl::Seconds(timeout_seconds);
+  return client::Client::Connect(server, options);
+}
+
+namespace {
+
+int Main(int argc, char** argv) {
+  Cli cli;
+  CLI::App app("Talks to a Kiln server: runs, explains and times UOp graphs.", "kiln");
+  app.footer(
+      "A graph file is text (.uop: the numbered form; .txtpb: protobuf's) or binary (.pb).\n"
+      "Try first, with no server:  kiln graph print model.pb\n"
+      "`kiln COMMAND --help` shows examples of each command.");
+  app.require_subcommand(1);
+  app.fallthrough();
+  app.add_option("--server", cli.server, "host:port of kilnd")->envname("KILN_ADDR")->capture_default_str();
+  app.add_option("--device", cli.device, "Such as CPU:0; the server's first if not given");
+  app.add_option("--timeout", cli.timeout_seconds, "Seconds any one call may take")->check(CLI::PositiveNumber);
+  AddRun(app, cli);
+  AddExplain(app, cli);
+  AddBench(app, cli);
+  AddGraph(app, cli);
+  AddDevices(app, cli);
+  AddPrograms(app, cli);
+  AddHealth(app, cli);
+  CLI11_PARSE(app, argc, argv);
+
+  const absl::Status status = cli.action(cli);
+  if (status.ok()) return 0;
+  std::fputs(ErrorText(status, cli.graph).c_str(), stderr);
+  return 1;
+}
+
+}  // namespace
+}  // namespace kiln::cli
+
+int main(int argc, char** argv) { return kiln::cli::Main(argc, argv); }

@@ -1,0 +1,40 @@
+// kiln programs: what the server has compiled.
+#include <CLI/CLI.hpp>
+#include <cstdio>
+
+#include "absl/strings/str_cat.h"
+#include "base/error.h"
+#include "base/graph_hash.h"
+#include "client/cli/command.h"
+#include "client/cli/table.h"
+
+namespace kiln::cli {
+namespace {
+
+absl::Status Programs(Cli& cli) {
+  KILN_ASSIGN_OR_RETURN(const auto client, cli.Connect());
+  KILN_ASSIGN_OR_RETURN(const v1::ListProgramsResponse response, client->ListPrograms());
+  std::vector<Row> rows = {{"hash", "device", "hits", "compile", "size", "kernels", "signature"}};
+  for (const v1::ListProgramsResponse::Program& program : response.programs()) {
+    const auto hash = GraphHash::FromBytes(program.graph_hash());
+    rows.push_back({hash.has_value() ? hash->Hex() : "?", program.device(), absl::StrCat(program.hits()),
+                    MicrosText(static_cast<double>(program.compile_us())),
+                    BytesText(static_cast<double>(program.bytes())), absl::StrCat(program.kernels()),
+                    SignatureText(program.signature())});
+  }
+  std::fputs(TableText(rows).c_str(), stdout);
+  std::printf("%zu programs; %s hits, %s misses, %s compiles since the server started\n", rows.size() - 1,
+              absl::StrCat(response.hits()).c_str(), absl::StrCat(response.misses()).c_str(),
+              absl::StrCat(response.compiles()).c_str());
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+void AddPrograms(CLI::App& app, Cli& cli) {
+  CLI::App* command = app.add_subcommand("programs", "List the programs in the server's cache");
+  command->footer("Example:\n  kiln programs      then: kiln explain HASH");
+  command->callback([&cli] { cli.action = Programs; });
+}
+
+}  // namespace kiln::cli

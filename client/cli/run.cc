@@ -1,0 +1,114 @@
+// kiln run: one call of a graph, with files in and files out.
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <utility>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "base/error.h"
+#include "client/cli/command.h"
+#include "client/cli/graph_file.h"
+#include "client/cli/inputs.h"
+#include "client/cli/table.h"
+#include "client/cli/tensor_text.h"
+#include "client/cpp/npy.h"
+
+namespace kiln::cli {
+namespace {
+
+using client::HostTensor;
+
+struct Flags {
+  std::string graph;
+  InputFlags inputs;
+  // "FILE.npy" in the order of the results, or "INDEX=FILE.npy".
+  std::vector<std::string> outputs;
+  size_t show = 8;
+};
+
+// The files by result index.
+absl::StatusOr<std::map<size_t, std::string>> OutputFiles(const Flags& flags, size_t results) {
+  std::map<size_t, std::string> files;
+  size_t next = 0;
+  for (const std::string& word : flags.outputs) {
+    const size_t equals = word.find('=');
+    size_t index = next;
+    if (equals != std::string::npos && !absl::SimpleAtoi(word.substr(0, equals), &index)) {
+      return absl::InvalidArgumentError(absl::StrCat("--output ", word, ": write FILE.npy or INDEX=FILE.npy"));
+    }
+    if (index >= results) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("--output ", word, ": the graph has ", results, " results, counted from 0"));
+    }
+    files[index] = equals == std::string::npos ? word : word.substr(equals + 1);
+    next = index + 1;
+  }
+  return files;
+}
+
+Row TensorRow(const std::string& name, const HostTensor& tensor, size_t show) {
+  const Summary summary = Summarize(tensor);
+  return {name,
+          client::TypeText(tensor.dtype, tensor.shape),
+          absl::StrCat(summary.least),
+          absl::StrCat(summary.greatest),
+          absl::StrCat(summary.mean),
+          absl::StrCat(summary.nans),
+          ElementsText(tensor, show)};
+}
+
+absl::Status Run(Cli& cli, const Flags& flags) {
+  KILN_ASSIGN_OR_RETURN(cli.graph, ReadGraph(flags.graph));
+  KILN_ASSIGN_OR_RETURN(const auto client, cli.Connect());
+  KILN_ASSIGN_OR_RETURN(const client::Program program, client->Compile(cli.graph));
+  const v1::Signature& signature = program.signature();
+  KILN_ASSIGN_OR_RETURN(const auto files, OutputFiles(flags, static_cast<size_t>(signature.results_size())));
+  KILN_ASSIGN_OR_RETURN(const auto buffers, MakeInputs(*client, cli.graph, signature, flags.inputs));
+  KILN_ASSIGN_OR_RETURN(const client::RunResults run, program.Run(AsArguments(buffers), {.want_timing = true}));
+
+  std::vector<Row> rows = {{"", "type", "min", "max", "mean", "nan", "elements"}};
+  std::map<uint32_t, std::string> names = ParamNames(cli.graph);
+  for (int i = 0; i < signature.results_size() && i < static_cast<int>(run.results.size()); ++i) {
+    const v1::Signature::Result& result = signature.results(i);
+    const client::DeviceBuffer* buffer = &run.results[i].buffer;
+    if (result.has_aliases()) buffer = &buffers.at(signature.parameters(static_cast<int>(result.aliases())).slot());
+    KILN_ASSIGN_OR_RETURN(const HostTensor tensor, client->Download(*buffer));
+    rows.push_back(TensorRow(absl::StrCat("result ", i), tensor, flags.show));
+    const auto file = files.find(static_cast<size_t>(i));
+    if (file != files.end()) KILN_RETURN_IF_ERROR(client::WriteNpy(file->second, tensor));
+  }
+  for (const v1::Signature::Parameter& parameter : signature.parameters()) {
+    if (!parameter.written()) continue;
+    KILN_ASSIGN_OR_RETURN(const HostTensor tensor, client->Download(buffers.at(parameter.slot())));
+    const std::string& name = names[parameter.slot()];
+    rows.push_back(TensorRow(absl::StrCat("updated ", name.empty() ? absl::StrCat(parameter.slot()) : name), tensor,
+                             flags.show));
+  }
+  std::fputs(TableText(rows).c_str(), stdout);
+
+  const v1::CompileResponse& compiled = program.compiled();
+  std::printf("compile %s%s, %u kernels; execute %s on the server, of which %s in kernels\n",
+              MicrosText(static_cast<double>(compiled.compile_us())).c_str(), compiled.from_cache() ? " (earlier)" : "",
+              compiled.kernels(), MicrosText(run.timing.total_us()).c_str(), MicrosText(run.timing.device_us()).c_str());
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+void AddRun(CLI::App& app, Cli& cli) {
+  auto flags = std::make_shared<Flags>();
+  CLI::App* command = app.add_subcommand("run", "Run a graph once and show its results");
+  command->footer(
+      "Examples:\n"
+      "  kiln run add.uop --random                       any inputs, just to see it work\n"
+      "  kiln run model.pb -i x=x.npy -i w=w.npy -o y.npy  inputs by PARAM name, result 0 to a file\n"
+      "  kiln run model.pb -i 0=x.npy --zeros -o 1=z.npy   input by slot, the rest zeros, result 1");
+  command->add_option("graph", flags->graph, "The graph: .uop, .txtpb or .pb")->required();
+  AddInputFlags(*command, flags->inputs);
+  command->add_option("--output,-o", flags->outputs, "FILE.npy in the order of the results, or INDEX=FILE.npy")
+      ->allow_extra_args(false);
+  command->add_option("--show", flags->show, "Elements to show of each result")->capture_default_str();
+  command->callback([flags, &cli] { cli.action = [flags](Cli& cli) { return Run(cli, *flags); }; });
+}
+
+}  // namespace kiln::cli
