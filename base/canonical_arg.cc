@@ -60,15 +60,11 @@ v1::AddrSpace AddrSpaceOf(const v1::UOp& uop) {
   const v1::AddrSpace given = uop.buffer().addrspace();
   if (given != v1::ADDRSPACE_UNSPECIFIED) return given;
   switch (uop.op()) {
-    case v1::DEFINE_LOCAL:
-      return v1::LOCAL;
+    case v1::DEFINE_LOCAL: return v1::LOCAL;
     case v1::DEFINE_REG:
-    case v1::DEFINE_ACC:
-      return v1::REG;
-    case v1::DEFINE_VAR:
-      return v1::ALU;
-    default:
-      return v1::GLOBAL;
+    case v1::DEFINE_ACC: return v1::REG;
+    case v1::DEFINE_VAR: return v1::ALU;
+    default: return v1::GLOBAL;
   }
 }
 
@@ -146,16 +142,10 @@ absl::Status AppendCanonicalArg(const v1::UOp& uop, std::string& out) {
   const v1::UOp::ArgCase form = FormOf(uop);
   AppendU8(form, out);
   switch (form) {
-    case v1::UOp::ARG_NOT_SET:
-      break;
-    case v1::UOp::kConstant:
-      return AppendConst(uop.constant(), out);
-    case v1::UOp::kBuffer:
-      AppendBuffer(uop, out);
-      break;
-    case v1::UOp::kAxes:
-      AppendI64s(uop.axes().axis(), out);
-      break;
+    case v1::UOp::ARG_NOT_SET: break;
+    case v1::UOp::kConstant: return AppendConst(uop.constant(), out);
+    case v1::UOp::kBuffer: AppendBuffer(uop, out); break;
+    case v1::UOp::kAxes: AppendI64s(uop.axes().axis(), out); break;
     case v1::UOp::kFlip:
       AppendU32(uop.flip().axis_size(), out);
       for (bool flag : uop.flip().axis()) AppendU8(flag, out);
@@ -164,14 +154,9 @@ absl::Status AppendCanonicalArg(const v1::UOp& uop, std::string& out) {
       KILN_RETURN_IF_ERROR(AppendOp(uop.reduce().op(), out));
       AppendI64s(uop.reduce().axis(), out);
       break;
-    case v1::UOp::kPad:
-      return AppendConst(uop.pad().fill(), out);
-    case v1::UOp::kCastTo:
-      AppendU32(uop.cast_to(), out);
-      break;
-    case v1::UOp::kIndex:
-      AppendI64(uop.index(), out);
-      break;
+    case v1::UOp::kPad: return AppendConst(uop.pad().fill(), out);
+    case v1::UOp::kCastTo: AppendU32(uop.cast_to(), out); break;
+    case v1::UOp::kIndex: AppendI64(uop.index(), out); break;
     case v1::UOp::kLoad:
       AppendStrings(uop.load().device(), out);
       AppendU32(uop.load().addrspace(), out);
@@ -180,31 +165,17 @@ absl::Status AppendCanonicalArg(const v1::UOp& uop, std::string& out) {
       AppendI64s(uop.range().axis_id(), out);
       AppendU32(uop.range().type(), out);
       break;
-    case v1::UOp::kSpecial:
-      AppendString(uop.special().name(), out);
-      break;
-    case v1::UOp::kKernel:
-      AppendKernel(uop.kernel(), out);
-      break;
-    case v1::UOp::kWmma:
-      AppendWmma(uop.wmma(), out);
-      break;
-    case v1::UOp::kText:
-      AppendString(uop.text(), out);
-      break;
-    case v1::UOp::kData:
-      AppendString(uop.data(), out);
-      break;
-    case v1::UOp::kView:
-      AppendView(uop.view(), out);
-      break;
+    case v1::UOp::kSpecial: AppendString(uop.special().name(), out); break;
+    case v1::UOp::kKernel: AppendKernel(uop.kernel(), out); break;
+    case v1::UOp::kWmma: AppendWmma(uop.wmma(), out); break;
+    case v1::UOp::kText: AppendString(uop.text(), out); break;
+    case v1::UOp::kData: AppendString(uop.data(), out); break;
+    case v1::UOp::kView: AppendView(uop.view(), out); break;
     case v1::UOp::kAllReduce:
       KILN_RETURN_IF_ERROR(AppendOp(uop.all_reduce().op(), out));
       AppendStrings(uop.all_reduce().device(), out);
       break;
-    case v1::UOp::kOpt:
-      AppendOpt(uop.opt(), out);
-      break;
+    case v1::UOp::kOpt: AppendOpt(uop.opt(), out); break;
   }
   return absl::OkStatus();
 }

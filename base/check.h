@@ -5,12 +5,12 @@
 #include <cstdio>
 #include <cstdlib>
 
-#define KILN_CHECK(condition)                                                                      \
-  do {                                                                                             \
-    if (!(condition)) {                                                                            \
-      std::fprintf(stderr, "%s:%d: check failed: %s\n", __FILE__, __LINE__, #condition);           \
-      std::abort();                                                                                \
-    }                                                                                              \
+#define KILN_CHECK(condition)                                                            \
+  do {                                                                                   \
+    if (!(condition)) {                                                                  \
+      std::fprintf(stderr, "%s:%d: check failed: %s\n", __FILE__, __LINE__, #condition); \
+      std::abort();                                                                      \
+    }                                                                                    \
   } while (false)
 
 #endif  // KILN_BASE_CHECK_H_

@@ -17,8 +17,7 @@ namespace kiln {
 namespace {
 
 bool LooksLikeFloat(absl::string_view word) {
-  return word == "inf" || word == "-inf" || word == "nan" ||
-         word.find_first_of(".eE") != absl::string_view::npos;
+  return word == "inf" || word == "-inf" || word == "nan" || word.find_first_of(".eE") != absl::string_view::npos;
 }
 
 std::optional<double> ParseDouble(absl::string_view word) {
@@ -89,24 +88,17 @@ void ParseDoubleField(TextScanner& in, v1::ConstArg& arg) {
 
 std::string PrintConstValue(const v1::ConstArg& arg) {
   switch (arg.value_case()) {
-    case v1::ConstArg::kB:
-      return arg.b() ? "true" : "false";
-    case v1::ConstArg::kI:
-      return absl::StrCat(arg.i());
-    case v1::ConstArg::kU:
-      return absl::StrCat(arg.u(), "u");
+    case v1::ConstArg::kB: return arg.b() ? "true" : "false";
+    case v1::ConstArg::kI: return absl::StrCat(arg.i());
+    case v1::ConstArg::kU: return absl::StrCat(arg.u(), "u");
     case v1::ConstArg::kF: {
       const uint64_t bits = std::bit_cast<uint64_t>(arg.f());
       return absl::StrCat("f(", ShortestDecimal(v1::FLOAT64, bits).value_or(HexText(bits)), ")");
     }
-    case v1::ConstArg::kBits:
-      return PrintBits(arg.dtype(), arg.bits());
-    case v1::ConstArg::kDecimal:
-      return absl::StrCat("decimal(\"", absl::Utf8SafeCEscape(arg.decimal()), "\")");
-    case v1::ConstArg::kInvalid:
-      return arg.invalid() ? "invalid" : "invalid(false)";
-    case v1::ConstArg::VALUE_NOT_SET:
-      break;
+    case v1::ConstArg::kBits: return PrintBits(arg.dtype(), arg.bits());
+    case v1::ConstArg::kDecimal: return absl::StrCat("decimal(\"", absl::Utf8SafeCEscape(arg.decimal()), "\")");
+    case v1::ConstArg::kInvalid: return arg.invalid() ? "invalid" : "invalid(false)";
+    case v1::ConstArg::VALUE_NOT_SET: break;
   }
   return "none";
 }

@@ -24,8 +24,8 @@ absl::Status Bad(const v1::ConstArg& arg, absl::string_view what) {
   detail.set_code(v1::BAD_ARGUMENT);
   detail.set_field("constant");
   const DTypeRow& row = RowOf(arg.dtype());
-  return MakeError(std::move(detail), row.name.empty() ? absl::StrCat("constant: ", what)
-                                                       : absl::StrCat(row.name, " constant: ", what));
+  return MakeError(std::move(detail),
+                   row.name.empty() ? absl::StrCat("constant: ", what) : absl::StrCat(row.name, " constant: ", what));
 }
 
 // An integer of any size: `small` if it fits 128 bits, else `text`.
@@ -73,14 +73,10 @@ struct Range {
 
 Range RangeOf(const DTypeRow& row) {
   switch (row.kind) {
-    case DTypeClass::kBool:
-      return {0, 1};
-    case DTypeClass::kUnsigned:
-      return {0, (absl::int128(1) << row.bits) - 1};
-    case DTypeClass::kSigned:
-      return {-(absl::int128(1) << (row.bits - 1)), (absl::int128(1) << (row.bits - 1)) - 1};
-    default:
-      return {std::numeric_limits<int64_t>::min(), std::numeric_limits<int64_t>::max()};
+    case DTypeClass::kBool: return {0, 1};
+    case DTypeClass::kUnsigned: return {0, (absl::int128(1) << row.bits) - 1};
+    case DTypeClass::kSigned: return {-(absl::int128(1) << (row.bits - 1)), (absl::int128(1) << (row.bits - 1)) - 1};
+    default: return {std::numeric_limits<int64_t>::min(), std::numeric_limits<int64_t>::max()};
   }
 }
 
@@ -90,15 +86,9 @@ bool FitsWidth(uint64_t bits, int width) { return width >= 64 || bits >> width =
 absl::StatusOr<Integer> IntegerOf(const v1::ConstArg& arg, const DTypeRow& row) {
   Integer result;
   switch (arg.value_case()) {
-    case v1::ConstArg::kB:
-      result.small = arg.b() ? 1 : 0;
-      return result;
-    case v1::ConstArg::kI:
-      result.small = arg.i();
-      return result;
-    case v1::ConstArg::kU:
-      result.small = arg.u();
-      return result;
+    case v1::ConstArg::kB: result.small = arg.b() ? 1 : 0; return result;
+    case v1::ConstArg::kI: result.small = arg.i(); return result;
+    case v1::ConstArg::kU: result.small = arg.u(); return result;
     case v1::ConstArg::kF:
       if (!std::isfinite(arg.f()) || std::trunc(arg.f()) != arg.f()) {
         return Bad(arg, absl::StrCat("f = ", arg.f(), " is no integer"));
@@ -121,28 +111,21 @@ absl::StatusOr<Integer> IntegerOf(const v1::ConstArg& arg, const DTypeRow& row) 
       }
       return *std::move(parsed);
     }
-    default:
-      return Bad(arg, "no value is set");
+    default: return Bad(arg, "no value is set");
   }
 }
 
 absl::StatusOr<uint64_t> FloatBitsOf(const v1::ConstArg& arg, const DTypeRow& row) {
   switch (arg.value_case()) {
-    case v1::ConstArg::kB:
-      return FloatToBits(arg.dtype(), arg.b() ? 1 : 0);
-    case v1::ConstArg::kI:
-      return SignedToFloatBits(arg.dtype(), arg.i());
-    case v1::ConstArg::kU:
-      return UnsignedToFloatBits(arg.dtype(), arg.u());
-    case v1::ConstArg::kF:
-      return FloatToBits(arg.dtype(), arg.f());
+    case v1::ConstArg::kB: return FloatToBits(arg.dtype(), arg.b() ? 1 : 0);
+    case v1::ConstArg::kI: return SignedToFloatBits(arg.dtype(), arg.i());
+    case v1::ConstArg::kU: return UnsignedToFloatBits(arg.dtype(), arg.u());
+    case v1::ConstArg::kF: return FloatToBits(arg.dtype(), arg.f());
     case v1::ConstArg::kBits:
       if (row.bits != 0 && !FitsWidth(arg.bits(), row.bits)) return Bad(arg, "bits above the width are set");
       return arg.bits();
-    case v1::ConstArg::kDecimal:
-      return Bad(arg, "decimal is for integers; a float takes f or bits");
-    default:
-      return Bad(arg, "no value is set");
+    case v1::ConstArg::kDecimal: return Bad(arg, "decimal is for integers; a float takes f or bits");
+    default: return Bad(arg, "no value is set");
   }
 }
 

@@ -19,11 +19,21 @@ v1::ConstArg Make(v1::DType dtype, Set set) {
   set(arg);
   return arg;
 }
-v1::ConstArg I(v1::DType dtype, int64_t value) { return Make(dtype, [=](auto& arg) { arg.set_i(value); }); }
-v1::ConstArg U(v1::DType dtype, uint64_t value) { return Make(dtype, [=](auto& arg) { arg.set_u(value); }); }
-v1::ConstArg F(v1::DType dtype, double value) { return Make(dtype, [=](auto& arg) { arg.set_f(value); }); }
-v1::ConstArg B(v1::DType dtype, bool value) { return Make(dtype, [=](auto& arg) { arg.set_b(value); }); }
-v1::ConstArg Bits(v1::DType dtype, uint64_t value) { return Make(dtype, [=](auto& arg) { arg.set_bits(value); }); }
+v1::ConstArg I(v1::DType dtype, int64_t value) {
+  return Make(dtype, [=](auto& arg) { arg.set_i(value); });
+}
+v1::ConstArg U(v1::DType dtype, uint64_t value) {
+  return Make(dtype, [=](auto& arg) { arg.set_u(value); });
+}
+v1::ConstArg F(v1::DType dtype, double value) {
+  return Make(dtype, [=](auto& arg) { arg.set_f(value); });
+}
+v1::ConstArg B(v1::DType dtype, bool value) {
+  return Make(dtype, [=](auto& arg) { arg.set_b(value); });
+}
+v1::ConstArg Bits(v1::DType dtype, uint64_t value) {
+  return Make(dtype, [=](auto& arg) { arg.set_bits(value); });
+}
 v1::ConstArg Decimal(v1::DType dtype, std::string text) {
   return Make(dtype, [&](auto& arg) { arg.set_decimal(text); });
 }

@@ -11,25 +11,17 @@ absl::StatusCode StatusCodeOf(v1::ErrorCode code) {
   switch (code) {
     case v1::UNKNOWN_OP:
     case v1::UNSUPPORTED_OP:
-    case v1::NOT_IMPLEMENTED:
-      return absl::StatusCode::kUnimplemented;
+    case v1::NOT_IMPLEMENTED: return absl::StatusCode::kUnimplemented;
     case v1::GRAPH_TOO_LARGE:
-    case v1::OUT_OF_MEMORY:
-      return absl::StatusCode::kResourceExhausted;
+    case v1::OUT_OF_MEMORY: return absl::StatusCode::kResourceExhausted;
     case v1::NEED_GRAPH:
     case v1::UNKNOWN_HANDLE:
-    case v1::UNKNOWN_DEVICE:
-      return absl::StatusCode::kNotFound;
-    case v1::OUT_OF_BOUNDS:
-      return absl::StatusCode::kOutOfRange;
-    case v1::DEADLINE_PASSED:
-      return absl::StatusCode::kDeadlineExceeded;
-    case v1::SHUTTING_DOWN:
-      return absl::StatusCode::kUnavailable;
-    case v1::INTERNAL_FAULT:
-      return absl::StatusCode::kInternal;
-    default:
-      return absl::StatusCode::kInvalidArgument;
+    case v1::UNKNOWN_DEVICE: return absl::StatusCode::kNotFound;
+    case v1::OUT_OF_BOUNDS: return absl::StatusCode::kOutOfRange;
+    case v1::DEADLINE_PASSED: return absl::StatusCode::kDeadlineExceeded;
+    case v1::SHUTTING_DOWN: return absl::StatusCode::kUnavailable;
+    case v1::INTERNAL_FAULT: return absl::StatusCode::kInternal;
+    default: return absl::StatusCode::kInvalidArgument;
   }
 }
 

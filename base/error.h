@@ -37,8 +37,8 @@ absl::Status Annotate(const absl::Status& status, absl::string_view context);
 }  // namespace kiln
 
 // Returns the status of `expr` from the calling function unless it is OK.
-#define KILN_RETURN_IF_ERROR(expr)                   \
-  do {                                               \
+#define KILN_RETURN_IF_ERROR(expr)                                                   \
+  do {                                                                               \
     if (absl::Status kiln_status_ = (expr); !kiln_status_.ok()) return kiln_status_; \
   } while (false)
 
@@ -46,8 +46,7 @@ absl::Status Annotate(const absl::Status& status, absl::string_view context);
 #define KILN_CONCAT_(a, b) KILN_CONCAT_INNER_(a, b)
 
 // KILN_ASSIGN_OR_RETURN(auto x, F()): the value, or the status to the caller.
-#define KILN_ASSIGN_OR_RETURN(lhs, expr) \
-  KILN_ASSIGN_OR_RETURN_IMPL_(KILN_CONCAT_(kiln_statusor_, __LINE__), lhs, expr)
+#define KILN_ASSIGN_OR_RETURN(lhs, expr) KILN_ASSIGN_OR_RETURN_IMPL_(KILN_CONCAT_(kiln_statusor_, __LINE__), lhs, expr)
 #define KILN_ASSIGN_OR_RETURN_IMPL_(result, lhs, expr) \
   auto result = (expr);                                \
   if (!result.ok()) return std::move(result).status(); \

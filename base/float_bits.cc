@@ -24,8 +24,8 @@ struct Format {
 constexpr Format kHalf = {5, 10, 15, 0x7BFF, 0x7C00, 0x7E00, false, false};
 constexpr Format kBfloat = {8, 7, 127, 0x7F7F, 0x7F80, 0x7FC0, false, false};
 constexpr Format kSingle = {8, 23, 127, 0x7F7F'FFFF, 0x7F80'0000, 0x7FC0'0000, false, false};
-constexpr Format kDouble = {
-    11, 52, 1023, 0x7FEF'FFFF'FFFF'FFFF, 0x7FF0'0000'0000'0000, 0x7FF8'0000'0000'0000, false, false};
+constexpr Format kDouble = {11,    52,   1023, 0x7FEF'FFFF'FFFF'FFFF, 0x7FF0'0000'0000'0000, 0x7FF8'0000'0000'0000,
+                            false, false};
 constexpr Format kE4m3 = {4, 3, 7, 0x7E, 0, 0x7F, true, false};
 constexpr Format kE5m2 = {5, 2, 15, 0x7B, 0x7C, 0x7E, true, false};
 constexpr Format kE4m3Fnuz = {4, 3, 8, 0x7F, 0, 0x80, true, true};
@@ -33,25 +33,16 @@ constexpr Format kE5m2Fnuz = {5, 2, 16, 0x7F, 0, 0x80, true, true};
 
 const Format* FormatOf(v1::DType dtype) {
   switch (dtype) {
-    case v1::FLOAT16:
-      return &kHalf;
-    case v1::BFLOAT16:
-      return &kBfloat;
-    case v1::FLOAT32:
-      return &kSingle;
+    case v1::FLOAT16: return &kHalf;
+    case v1::BFLOAT16: return &kBfloat;
+    case v1::FLOAT32: return &kSingle;
     case v1::FLOAT64:
-    case v1::WEAKFLOAT:
-      return &kDouble;
-    case v1::FLOAT8_E4M3:
-      return &kE4m3;
-    case v1::FLOAT8_E5M2:
-      return &kE5m2;
-    case v1::FLOAT8_E4M3_FNUZ:
-      return &kE4m3Fnuz;
-    case v1::FLOAT8_E5M2_FNUZ:
-      return &kE5m2Fnuz;
-    default:
-      return nullptr;
+    case v1::WEAKFLOAT: return &kDouble;
+    case v1::FLOAT8_E4M3: return &kE4m3;
+    case v1::FLOAT8_E5M2: return &kE5m2;
+    case v1::FLOAT8_E4M3_FNUZ: return &kE4m3Fnuz;
+    case v1::FLOAT8_E5M2_FNUZ: return &kE5m2Fnuz;
+    default: return nullptr;
   }
 }
 
@@ -78,7 +69,7 @@ uint64_t RoundedShift(uint64_t value, int shift) {
 // The pattern nearest to ±magnitude * 2^exponent.
 uint64_t Encode(const Format& f, bool negative, uint64_t magnitude, int exponent) {
   if (magnitude == 0) return WithSign(f, 0, negative);
-  const int leading = std::bit_width(magnitude) - 1 + exponent;
+  const int leading = static_cast<int>(std::bit_width(magnitude)) - 1 + exponent;
   const int least_normal = 1 - f.bias;
   const int scale = leading > least_normal ? leading : least_normal;
   // The unit in the last place is 2^(scale - mantissa). A normal's significand
@@ -113,7 +104,8 @@ double Decode(const Format& f, uint64_t bits) {
     const uint64_t field = magnitude >> f.mantissa;
     const uint64_t fraction = magnitude & ((uint64_t{1} << f.mantissa) - 1);
     const uint64_t significand = field == 0 ? fraction : fraction | uint64_t{1} << f.mantissa;
-    value = std::ldexp(static_cast<double>(significand), static_cast<int>(field == 0 ? 1 : field) - f.bias - f.mantissa);
+    value =
+        std::ldexp(static_cast<double>(significand), static_cast<int>(field == 0 ? 1 : field) - f.bias - f.mantissa);
   } else if (f.infinity != 0 && magnitude == f.infinity) {
     value = std::numeric_limits<double>::infinity();
   }

@@ -49,7 +49,8 @@ TEST(FloatBits, RoundsToNearestEven) {
 TEST(FloatBits, Float32AsTheHardwareDoes) {
   std::mt19937_64 random(7);
   for (int i = 0; i < 200000; ++i) {
-    const double value = std::bit_cast<double>(i % 2 == 0 ? random() : random() % (uint64_t{1} << 61) + (uint64_t{3} << 60));
+    const double value =
+        std::bit_cast<double>(i % 2 == 0 ? random() : random() % (uint64_t{1} << 61) + (uint64_t{3} << 60));
     if (std::isnan(value)) continue;
     EXPECT_EQ(FloatToBits(v1::FLOAT32, value), std::bit_cast<uint32_t>(static_cast<float>(value))) << value;
     EXPECT_EQ(FloatToBits(v1::FLOAT64, value), std::bit_cast<uint64_t>(value));
@@ -78,22 +79,38 @@ struct Corner {
 
 TEST(FloatBits, Corners) {
   const Corner corners[] = {
-      {v1::FLOAT16, 65504, 0x7BFF},          {v1::FLOAT16, 65519.99, 0x7BFF},
-      {v1::FLOAT16, 65520, 0x7C00},          {v1::FLOAT16, -1e300, 0xFC00},
-      {v1::FLOAT16, 0x1p-24, 0x0001},        {v1::FLOAT16, 0x1p-25, 0x0000},
-      {v1::FLOAT16, -0x1.8p-25, 0x8001},     {v1::FLOAT16, -0.0, 0x8000},
-      {v1::FLOAT16, kNan, 0x7E00},           {v1::BFLOAT16, kNan, 0x7FC0},
-      {v1::BFLOAT16, 3.4e38, 0x7F80},        {v1::BFLOAT16, 0x1p-133, 0x0001},
-      {v1::FLOAT32, kNan, 0x7FC00000},       {v1::FLOAT32, -kInf, 0xFF800000},
-      {v1::FLOAT64, 5e-324, 1},              {v1::WEAKFLOAT, kNan, 0x7FF8000000000000},
-      {v1::FLOAT8_E4M3, 448, 0x7E},          {v1::FLOAT8_E4M3, 1e9, 0x7E},
-      {v1::FLOAT8_E4M3, -1e9, 0xFE},         {v1::FLOAT8_E4M3, kInf, 0x7F},
-      {v1::FLOAT8_E4M3, kNan, 0x7F},         {v1::FLOAT8_E5M2, 57344, 0x7B},
-      {v1::FLOAT8_E5M2, 1e9, 0x7B},          {v1::FLOAT8_E5M2, -kInf, 0xFC},
-      {v1::FLOAT8_E5M2, kNan, 0x7E},         {v1::FLOAT8_E4M3_FNUZ, 240, 0x7F},
-      {v1::FLOAT8_E4M3_FNUZ, -1e9, 0xFF},    {v1::FLOAT8_E4M3_FNUZ, -0.0, 0},
-      {v1::FLOAT8_E4M3_FNUZ, -1e-30, 0},     {v1::FLOAT8_E4M3_FNUZ, kInf, 0x80},
-      {v1::FLOAT8_E5M2_FNUZ, 57344, 0x7F},   {v1::FLOAT8_E5M2_FNUZ, kNan, 0x80},
+      {v1::FLOAT16, 65504, 0x7BFF},
+      {v1::FLOAT16, 65519.99, 0x7BFF},
+      {v1::FLOAT16, 65520, 0x7C00},
+      {v1::FLOAT16, -1e300, 0xFC00},
+      {v1::FLOAT16, 0x1p-24, 0x0001},
+      {v1::FLOAT16, 0x1p-25, 0x0000},
+      {v1::FLOAT16, -0x1.8p-25, 0x8001},
+      {v1::FLOAT16, -0.0, 0x8000},
+      {v1::FLOAT16, kNan, 0x7E00},
+      {v1::BFLOAT16, kNan, 0x7FC0},
+      {v1::BFLOAT16, 3.4e38, 0x7F80},
+      {v1::BFLOAT16, 0x1p-133, 0x0001},
+      {v1::FLOAT32, kNan, 0x7FC00000},
+      {v1::FLOAT32, -kInf, 0xFF800000},
+      {v1::FLOAT64, 5e-324, 1},
+      {v1::WEAKFLOAT, kNan, 0x7FF8000000000000},
+      {v1::FLOAT8_E4M3, 448, 0x7E},
+      {v1::FLOAT8_E4M3, 1e9, 0x7E},
+      {v1::FLOAT8_E4M3, -1e9, 0xFE},
+      {v1::FLOAT8_E4M3, kInf, 0x7F},
+      {v1::FLOAT8_E4M3, kNan, 0x7F},
+      {v1::FLOAT8_E5M2, 57344, 0x7B},
+      {v1::FLOAT8_E5M2, 1e9, 0x7B},
+      {v1::FLOAT8_E5M2, -kInf, 0xFC},
+      {v1::FLOAT8_E5M2, kNan, 0x7E},
+      {v1::FLOAT8_E4M3_FNUZ, 240, 0x7F},
+      {v1::FLOAT8_E4M3_FNUZ, -1e9, 0xFF},
+      {v1::FLOAT8_E4M3_FNUZ, -0.0, 0},
+      {v1::FLOAT8_E4M3_FNUZ, -1e-30, 0},
+      {v1::FLOAT8_E4M3_FNUZ, kInf, 0x80},
+      {v1::FLOAT8_E5M2_FNUZ, 57344, 0x7F},
+      {v1::FLOAT8_E5M2_FNUZ, kNan, 0x80},
   };
   for (const Corner& corner : corners) {
     EXPECT_EQ(FloatToBits(corner.dtype, corner.value), corner.bits) << DTypeName(corner.dtype) << " " << corner.value;

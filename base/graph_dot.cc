@@ -19,15 +19,15 @@ struct Family {
 };
 
 constexpr Family kFamilies[] = {
-    {v1::PERMUTE, v1::BITCAST, "#dcedc8", "#2e7d32"},        // movement
-    {v1::REDUCE, v1::ALLREDUCE, "#ffcdd2", "#c62828"},       // reduce
-    {v1::FUNCTION, v1::GETTUPLE, "#bbdefb", "#1565c0"},      // call
-    {v1::LOAD, v1::LOAD, "#f3dede", "#c08080"},              // load
-    {v1::STORE, v1::STORE, "#e1bee7", "#7b1fa2"},            // store
-    {v1::RANGE, v1::LINEAR, "#d7ccc8", "#795548"},           // ordering
-    {v1::RECIPROCAL, v1::THREEFRY, "#fff3c4", "#f9a825"},    // elementwise
-    {v1::CONTIGUOUS, v1::DETACH, "#ffe0b2", "#e65100"},      // markers
-    {v1::COPY, v1::MSELECT, "#d1c4e9", "#512da8"},           // several devices
+    {v1::PERMUTE, v1::BITCAST, "#dcedc8", "#2e7d32"},      // movement
+    {v1::REDUCE, v1::ALLREDUCE, "#ffcdd2", "#c62828"},     // reduce
+    {v1::FUNCTION, v1::GETTUPLE, "#bbdefb", "#1565c0"},    // call
+    {v1::LOAD, v1::LOAD, "#f3dede", "#c08080"},            // load
+    {v1::STORE, v1::STORE, "#e1bee7", "#7b1fa2"},          // store
+    {v1::RANGE, v1::LINEAR, "#d7ccc8", "#795548"},         // ordering
+    {v1::RECIPROCAL, v1::THREEFRY, "#fff3c4", "#f9a825"},  // elementwise
+    {v1::CONTIGUOUS, v1::DETACH, "#ffe0b2", "#e65100"},    // markers
+    {v1::COPY, v1::MSELECT, "#d1c4e9", "#512da8"},         // several devices
 };
 constexpr Family kOther = {0, 0, "#eceff1", "#616161"};
 

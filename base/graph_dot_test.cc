@@ -14,7 +14,8 @@ using ::testing::Not;
 
 TEST(GraphDot, NodesEdgesAndColours) {
   const auto graph = ParseGraph(
-      "0 PARAM : float32 [] slot=0 name=\"x\"\n1 REDUCE : float32 [0] ADD axes=(0)\n2 MUL [1, 0]\n3 PERMUTE [2] axes=(0)");
+      "0 PARAM : float32 [] slot=0 name=\"x\"\n1 REDUCE : float32 [0] ADD axes=(0)\n2 MUL [1, 0]\n3 PERMUTE [2] "
+      "axes=(0)");
   const std::string dot = GraphToDot(*graph, [](int node) { return node == 1 ? "(1,)" : ""; });
   EXPECT_THAT(dot, HasSubstr(R"(n0 [label="0 PARAM : float32\nslot=0 name=\"x\"", fillcolor="#eceff1")"));
   EXPECT_THAT(dot, HasSubstr(R"--(n1 [label="1 REDUCE : float32\nADD axes=(0)\n(1,)", fillcolor="#ffcdd2")--"));

@@ -14,8 +14,6 @@ namespace {
 // Changes whenever any graph's hash would: the last byte is the version.
 constexpr absl::string_view kDomain = "kiln.graph\x01";
 
-
-
 // IDIV and MOD mean one thing or another by dialect; they hash as what they mean.
 absl::string_view MeaningOf(v1::Op op, v1::Dialect dialect) {
   const bool legacy = dialect == v1::LEGACY_2025;
@@ -77,8 +75,7 @@ absl::StatusOr<std::vector<Digest>> HashNodes(const v1::Graph& graph) {
   Blake3 hasher;
   std::string buffer;
   for (const v1::UOp& uop : graph.nodes()) {
-    absl::StatusOr<Digest> digest =
-        HashNode(uop, graph.dialect(), digests, graph.nodes_size(), hasher, buffer);
+    absl::StatusOr<Digest> digest = HashNode(uop, graph.dialect(), digests, graph.nodes_size(), hasher, buffer);
     if (!digest.ok()) {
       const size_t node = digests.size();
       const absl::string_view op = OpName(uop.op());

@@ -33,7 +33,8 @@ void ExpectError(const v1::Graph& graph, v1::ErrorCode code, uint32_t node, absl
 }
 
 TEST(HashGraph, TheExampleOfTheReadme) {
-  EXPECT_EQ(HashOf("0 CONST [] int32 1\n1 SINK [0]"), "53bb5b3a8b979ac6d96a72d2cf60208e5d9224c76b0cf1f40881be4fc19f5969");
+  EXPECT_EQ(HashOf("0 CONST [] int32 1\n1 SINK [0]"),
+            "53bb5b3a8b979ac6d96a72d2cf60208e5d9224c76b0cf1f40881be4fc19f5969");
 }
 
 TEST(HashGraph, UnknownFieldsDoNotCount) {
@@ -64,7 +65,8 @@ TEST(HashGraph, ErrorsNameTheNode) {
               "node 0: op 0 is not known to this version of the protocol");
   ExpectError(Parse("0 NOOP []\n1 CONST [] uint8 256"), v1::BAD_ARGUMENT, 1,
               "node 1 CONST: uint8 constant: 256 is not between 0 and 255");
-  ExpectError(Parse("0 REDUCE [] 999 axes=(1)"), v1::BAD_ARGUMENT, 0, "node 0 REDUCE: op 999 of the reduction is unknown");
+  ExpectError(Parse("0 REDUCE [] 999 axes=(1)"), v1::BAD_ARGUMENT, 0,
+              "node 0 REDUCE: op 999 of the reduction is unknown");
   const auto tagged = HashGraph(Parse("0 ADD [0] @\"sum\""));
   EXPECT_EQ(DetailOf(tagged.status())->tag(), "sum");
   EXPECT_EQ(DetailOf(tagged.status())->op(), "ADD");

@@ -179,7 +179,8 @@ absl::StatusOr<v1::Graph> ParseGraph(absl::string_view text) {
     detail.set_limit("graph text bytes");
     detail.set_limit_value(kMaxGraphText);
     detail.set_used(text.size());
-    return MakeError(std::move(detail), absl::StrCat("graph text of ", text.size(), " bytes; the limit is ", kMaxGraphText));
+    return MakeError(std::move(detail),
+                     absl::StrCat("graph text of ", text.size(), " bytes; the limit is ", kMaxGraphText));
   }
   v1::Graph graph;
   size_t line = 0;

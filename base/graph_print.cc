@@ -17,9 +17,9 @@ std::string Ints(const Repeated& values) {
 
 template <typename Repeated>
 std::string Strings(const Repeated& values) {
-  return absl::StrCat("(", absl::StrJoin(values, ", ", [](std::string* out, const std::string& value) {
-                        out->append(Quote(value));
-                      }), ")");
+  return absl::StrCat(
+      "(", absl::StrJoin(values, ", ", [](std::string* out, const std::string& value) { out->append(Quote(value)); }),
+      ")");
 }
 
 std::string Constant(const v1::ConstArg& arg, v1::DType check) {
@@ -54,9 +54,9 @@ std::string Kernel(const v1::KernelInfo& arg) {
   std::string text = "kernel";
   if (!arg.name().empty()) absl::StrAppend(&text, " name=", Quote(arg.name()));
   if (!arg.opts().empty()) {
-    absl::StrAppend(&text, " opts=(", absl::StrJoin(arg.opts(), ", ", [](std::string* out, const v1::OptOp& opt) {
-                      out->append(Opt(opt));
-                    }), ")");
+    absl::StrAppend(
+        &text, " opts=(",
+        absl::StrJoin(arg.opts(), ", ", [](std::string* out, const v1::OptOp& opt) { out->append(Opt(opt)); }), ")");
   }
   return arg.dont_use_locals() ? text + " nolocals" : text;
 }
@@ -67,9 +67,10 @@ std::string Wmma(const v1::WmmaArg& arg) {
   if (arg.dtype_out() != v1::DTYPE_UNSPECIFIED) absl::StrAppend(&text, " out=", PrintDType(arg.dtype_out()));
   if (arg.threads() != 0) absl::StrAppend(&text, " threads=", arg.threads());
   if (!arg.upcast_axes().empty()) {
-    absl::StrAppend(&text, " upcast=(", absl::StrJoin(arg.upcast_axes(), ", ", [](std::string* out, const auto& axes) {
-                      out->append(Ints(axes.axis()));
-                    }), ")");
+    absl::StrAppend(&text, " upcast=(",
+                    absl::StrJoin(arg.upcast_axes(), ", ",
+                                  [](std::string* out, const auto& axes) { out->append(Ints(axes.axis())); }),
+                    ")");
   }
   if (!arg.reduce_axes().empty()) absl::StrAppend(&text, " reduce=", Ints(arg.reduce_axes()));
   return text;
@@ -93,47 +94,33 @@ std::string Range(const v1::RangeArg& arg) {
 
 std::string PrintArg(const v1::UOp& uop) {
   switch (uop.arg_case()) {
-    case v1::UOp::kConstant:
-      return Constant(uop.constant(), uop.dtype());
-    case v1::UOp::kBuffer:
-      return Buffer(uop.buffer(), uop.dtype());
-    case v1::UOp::kAxes:
-      return absl::StrCat("axes=", Ints(uop.axes().axis()));
-    case v1::UOp::kFlip:
-      return absl::StrCat("flip=", Ints(uop.flip().axis()));
-    case v1::UOp::kReduce:
-      return absl::StrCat(PrintEnum(uop.reduce().op()), " axes=", Ints(uop.reduce().axis()));
+    case v1::UOp::kConstant: return Constant(uop.constant(), uop.dtype());
+    case v1::UOp::kBuffer: return Buffer(uop.buffer(), uop.dtype());
+    case v1::UOp::kAxes: return absl::StrCat("axes=", Ints(uop.axes().axis()));
+    case v1::UOp::kFlip: return absl::StrCat("flip=", Ints(uop.flip().axis()));
+    case v1::UOp::kReduce: return absl::StrCat(PrintEnum(uop.reduce().op()), " axes=", Ints(uop.reduce().axis()));
     case v1::UOp::kPad:
       return uop.pad().has_fill() ? absl::StrCat("fill=", Constant(uop.pad().fill(), uop.dtype())) : "fill=";
-    case v1::UOp::kCastTo:
-      return absl::StrCat("to=", PrintDType(uop.cast_to()));
-    case v1::UOp::kIndex:
-      return absl::StrCat("index=", uop.index());
-    case v1::UOp::kLoad:
-      return absl::StrCat("load", Device(uop.load().device()), Space(uop.load().addrspace()));
-    case v1::UOp::kRange:
-      return Range(uop.range());
-    case v1::UOp::kSpecial:
-      return absl::StrCat("special=", Quote(uop.special().name()));
-    case v1::UOp::kKernel:
-      return Kernel(uop.kernel());
-    case v1::UOp::kWmma:
-      return Wmma(uop.wmma());
-    case v1::UOp::kText:
-      return absl::StrCat("text=", Quote(uop.text()));
+    case v1::UOp::kCastTo: return absl::StrCat("to=", PrintDType(uop.cast_to()));
+    case v1::UOp::kIndex: return absl::StrCat("index=", uop.index());
+    case v1::UOp::kLoad: return absl::StrCat("load", Device(uop.load().device()), Space(uop.load().addrspace()));
+    case v1::UOp::kRange: return Range(uop.range());
+    case v1::UOp::kSpecial: return absl::StrCat("special=", Quote(uop.special().name()));
+    case v1::UOp::kKernel: return Kernel(uop.kernel());
+    case v1::UOp::kWmma: return Wmma(uop.wmma());
+    case v1::UOp::kText: return absl::StrCat("text=", Quote(uop.text()));
     case v1::UOp::kData:
       // Every byte that is not ASCII is escaped: data need not be UTF-8.
       return absl::StrCat("data=\"", absl::CEscape(uop.data()), "\"");
     case v1::UOp::kView:
-      return absl::StrCat("views=(", absl::StrJoin(uop.view().view(), ", ", [](std::string* out, const auto& view) {
-                            out->append(View(view));
-                          }), ")");
+      return absl::StrCat(
+          "views=(",
+          absl::StrJoin(uop.view().view(), ", ", [](std::string* out, const auto& view) { out->append(View(view)); }),
+          ")");
     case v1::UOp::kAllReduce:
       return absl::StrCat("allreduce=", PrintEnum(uop.all_reduce().op()), Device(uop.all_reduce().device()));
-    case v1::UOp::kOpt:
-      return absl::StrCat("opt=", Opt(uop.opt()));
-    case v1::UOp::ARG_NOT_SET:
-      break;
+    case v1::UOp::kOpt: return absl::StrCat("opt=", Opt(uop.opt()));
+    case v1::UOp::ARG_NOT_SET: break;
   }
   return "";
 }

@@ -155,21 +155,25 @@ TEST(GraphText, ErrorsSayLineColumnAndWhatWasExpected) {
   const Row rows[] = {
       {"0 NOOP []\n2 NOOP []", "line 2, column 1: expected node index 1, found \"2 NOOP []\""},
       {"0 ADDD []", "line 1, column 3: expected an op's name, found \"ADDD []\""},
-      {"0 ADD : float33 []", "line 1, column 9: expected a dtype (bool, int8 … uint64, float16, bfloat16, float32, "
-                             "float64, weakint, …), found \"float33 []\""},
+      {"0 ADD : float33 []",
+       "line 1, column 9: expected a dtype (bool, int8 … uint64, float16, bfloat16, float32, "
+       "float64, weakint, …), found \"float33 []\""},
       {"0 ADD [1 2]", "line 1, column 10: expected ',', found \"2]\""},
       {"0 ADD [1,]", "line 1, column 10: expected a source's node index, found \"]\""},
       {"0 ADD [-1]", "line 1, column 8: expected a source's node index, found \"-1]\""},
-      {"0 CONST [] int32 1.5", "line 1, column 18: expected a constant's value; a fraction needs a float dtype, or "
-                               "f(…), found \"1.5\""},
+      {"0 CONST [] int32 1.5",
+       "line 1, column 18: expected a constant's value; a fraction needs a float dtype, or "
+       "f(…), found \"1.5\""},
       {"0 PARAM [] slot=x", "line 1, column 17: expected a slot number, found \"x\""},
       {"0 SOURCE [] text=\"abc", "line 1, column 18: expected text in quotes, closed by '\"', found \"\\\"abc\""},
       {"0 PERMUTE [] axes=(1, 0", "line 1, column 24: expected ',' or ')', found the end of the line"},
-      {"0 PERMUTE [] axes=(1, 0) 5", "line 1, column 26: expected the end of the line, '@' and a tag, or '#' and a "
-                                     "comment, found \"5\""},
+      {"0 PERMUTE [] axes=(1, 0) 5",
+       "line 1, column 26: expected the end of the line, '@' and a tag, or '#' and a "
+       "comment, found \"5\""},
       {"dialect 2027X", "line 1, column 9: expected TINYSPEC_2026 or LEGACY_2025, found \"2027X\""},
-      {"0 RANGE [] range=(99999999999999999999)", "line 1, column 19: expected an integer, found "
-                                                  "\"99999999999999999999)\""},
+      {"0 RANGE [] range=(99999999999999999999)",
+       "line 1, column 19: expected an integer, found "
+       "\"99999999999999999999)\""},
       {"0", "line 1, column 2: expected an op's name, found the end of the line"},
   };
   for (const Row& row : rows) {
