@@ -128,7 +128,7 @@ void Arg(TextScanner& in, v1::UOp& uop) {
   } else if (in.Take("text=")) {
     uop.set_text(in.Quoted("text in quotes"));
   } else if (in.Take("data=")) {
-    uop.set_data(in.Quoted("bytes in quotes"));
+    uop.set_data(in.QuotedBytes("bytes in quotes"));
   } else if (in.Take("views=")) {
     v1::ViewArg* views = uop.mutable_view();
     in.List("(", ")", [&] { View(in, views->add_view()); });

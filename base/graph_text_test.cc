@@ -166,6 +166,9 @@ TEST(GraphText, ErrorsSayLineColumnAndWhatWasExpected) {
        "f(…), found \"1.5\""},
       {"0 PARAM [] slot=x", "line 1, column 17: expected a slot number, found \"x\""},
       {"0 SOURCE [] text=\"abc", "line 1, column 18: expected text in quotes, closed by '\"', found \"\\\"abc\""},
+      {R"(0 SOURCE [] text="\377")", R"(line 1, column 18: expected text in quotes, in UTF-8, found "\"\\377\"")"},
+      {R"(0 NOOP [] @"\355\240\200")",
+       R"(line 1, column 12: expected a tag in quotes, in UTF-8, found "\"\\355\\240\\200\"")"},
       {"0 PERMUTE [] axes=(1, 0", "line 1, column 24: expected ',' or ')', found the end of the line"},
       {"0 PERMUTE [] axes=(1, 0) 5",
        "line 1, column 26: expected the end of the line, '@' and a tag, or '#' and a "

@@ -13,6 +13,23 @@ constexpr size_t kMostShown = 24;  // of what was found, in an error
 
 bool IsWordChar(char c) { return absl::ascii_isalnum(c) || c == '_' || c == '.' || c == '+' || c == '-'; }
 
+// Shortest forms only, no surrogates, nothing beyond U+10FFFF.
+bool IsUtf8(absl::string_view text) {
+  size_t at = 0;
+  while (at < text.size()) {
+    const auto byte = [&](size_t k) { return static_cast<unsigned char>(text[at + k]); };
+    const size_t length = byte(0) < 0x80 ? 1 : byte(0) < 0xC2 ? 0 : byte(0) < 0xE0 ? 2 : byte(0) < 0xF0 ? 3 : 4;
+    if (length == 0 || byte(0) > 0xF4 || at + length > text.size()) return false;
+    for (size_t k = 1; k < length; ++k) {
+      if ((byte(k) & 0xC0) != 0x80) return false;
+    }
+    if ((byte(0) == 0xE0 && byte(1) < 0xA0) || (byte(0) == 0xED && byte(1) > 0x9F)) return false;
+    if ((byte(0) == 0xF0 && byte(1) < 0x90) || (byte(0) == 0xF4 && byte(1) > 0x8F)) return false;
+    at += length;
+  }
+  return true;
+}
+
 }  // namespace
 
 void TextScanner::SkipBlanks() {
@@ -95,6 +112,15 @@ uint64_t TextScanner::Hex64(absl::string_view what) {
 }
 
 std::string TextScanner::Quoted(absl::string_view what) {
+  const size_t start = at_;
+  std::string text = QuotedBytes(what);
+  if (!ok() || IsUtf8(text)) return text;
+  at_ = start;
+  Fail(absl::StrCat(what, ", in UTF-8"));
+  return "";
+}
+
+std::string TextScanner::QuotedBytes(absl::string_view what) {
   std::string text;
   if (!ok()) return text;
   SkipBlanks();

@@ -40,8 +40,10 @@ class TextScanner {
   uint32_t Unsigned32(absl::string_view what);
   // "0x" and 1 to 16 hexadecimal digits.
   uint64_t Hex64(absl::string_view what);
-  // A string in double quotes with C escapes, on one line.
+  // A string in double quotes with C escapes, on one line: UTF-8 once unescaped,
+  // as protobuf's string fields must be; or any bytes.
   std::string Quoted(absl::string_view what);
+  std::string QuotedBytes(absl::string_view what);
 
   // open item , item … close: `item` is called at each.
   void List(absl::string_view open, absl::string_view close, const std::function<void()>& item);
