@@ -75,8 +75,7 @@ absl::Status SetField(Message& root, absl::string_view path, absl::string_view t
       reflection->SetUInt64(message, field, value);
       return absl::OkStatus();
     }
-    default:
-      KILN_CHECK(!"ServerConfig has a field type that settings cannot express");
+    default: KILN_CHECK(!"ServerConfig has a field type that settings cannot express");
   }
   return absl::OkStatus();
 }

@@ -44,6 +44,19 @@ int LargestMessage(const v1::ServerConfig& config) {
   return static_cast<int>(std::min<uint64_t>(2 * config.graph_limits().max_bytes() + kTensors, INT_MAX));
 }
 
+// Once gRPC shuts down, it ends whatever arrives with a bare CANCELLED. So the
+// gate goes on refusing in our own words until the clients have heard: nobody
+// asked for a while.
+void LingerUntilQuiet(const Gate& gate) {
+  constexpr absl::Duration kQuiet = absl::Milliseconds(50);
+  constexpr int kRounds = 20;
+  uint64_t refused = gate.refused();
+  for (int i = 0; i < kRounds; ++i) {
+    absl::SleepFor(kQuiet);
+    if (std::exchange(refused, gate.refused()) == gate.refused()) return;
+  }
+}
+
 }  // namespace
 
 RpcServer::RpcServer(std::unique_ptr<Engine> engine, std::shared_ptr<spdlog::logger> log)
@@ -94,9 +107,11 @@ bool RpcServer::Drain(absl::Duration patience) {
   server_->GetHealthCheckService()->Shutdown();
   gate_.Close();
   const bool finished = gate_.WaitEmpty(deadline);
+  if (patience > absl::ZeroDuration()) LingerUntilQuiet(gate_);
   if (!finished) log_->warn("event=drain_expired running={}", gate_.inside());
-  // Calls that the gate never let in end here, and so do those out of time.
-  server_->Shutdown(absl::ToChronoTime(absl::Now() + absl::Milliseconds(finished ? 1000 : 0)));
+  // Everyone has been answered or is out of time. gRPC would wait for clients to
+  // hang up, too; an idle one may never notice that it should.
+  server_->Shutdown(absl::ToChronoTime(absl::Now() + absl::Milliseconds(finished ? 100 : 0)));
   server_->Wait();
   return finished;
 }

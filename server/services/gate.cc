@@ -7,6 +7,7 @@ namespace kiln::server {
 bool Gate::Enter() {
   inside_.fetch_add(1);
   if (!closed_.load()) return true;
+  refused_.fetch_add(1, std::memory_order_relaxed);
   Leave();
   return false;
 }

@@ -23,6 +23,8 @@ class Gate {
   // Whether they have.
   bool WaitEmpty(absl::Time deadline);
 
+  // Calls that were turned away since the start.
+  uint64_t refused() const { return refused_.load(std::memory_order_relaxed); }
   int64_t inside() const { return inside_.load(std::memory_order_relaxed); }
 
  private:
@@ -30,6 +32,7 @@ class Gate {
 
   std::atomic<int64_t> inside_{0};
   std::atomic<bool> closed_{false};
+  std::atomic<uint64_t> refused_{0};
   // Held by nobody for long: its release wakes WaitEmpty.
   absl::Mutex mutex_;
 };

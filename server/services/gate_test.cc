@@ -15,7 +15,9 @@ TEST(GateTest, OpensAndCloses) {
   EXPECT_TRUE(gate.Enter());
   EXPECT_EQ(gate.inside(), 1);
   gate.Close();
+  EXPECT_EQ(gate.refused(), 0u);
   EXPECT_FALSE(gate.Enter());
+  EXPECT_EQ(gate.refused(), 1u);
   EXPECT_FALSE(gate.WaitEmpty(absl::Now()));
   gate.Leave();
   EXPECT_TRUE(gate.WaitEmpty(absl::InfiniteFuture()));

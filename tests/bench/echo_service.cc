@@ -2,6 +2,7 @@
 
 #include <grpcpp/impl/codegen/client_unary_call.h>
 #include <grpcpp/impl/codegen/server_callback_handlers.h>
+#include <grpcpp/impl/codegen/service_type.h>
 
 #include "base/check.h"
 

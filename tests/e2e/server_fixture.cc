@@ -6,9 +6,12 @@
 #include <algorithm>
 #include <chrono>
 #include <cstring>
+#include <thread>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
 #include "base/graph_text.h"
 #include "server/server.h"
 
@@ -132,6 +135,19 @@ v1::Device FirstDevice(Stubs& stubs) {
   v1::DescribeDeviceResponse response;
   EXPECT_TRUE(Call(*stubs.device, &v1::DeviceService::Stub::Describe, v1::DescribeDeviceRequest(), response).ok());
   return response.device();
+}
+
+bool MemoryReturnsTo(Stubs& stubs, uint64_t bytes) {
+  return Eventually([&] { return FirstDevice(stubs).memory_in_use_bytes() == bytes; });
+}
+
+bool Eventually(const std::function<bool()>& condition) {
+  const absl::Time end = absl::Now() + absl::Minutes(1);
+  while (!condition()) {
+    if (absl::Now() > end) return false;
+    std::this_thread::yield();
+  }
+  return true;
 }
 
 v1::Graph GraphOf(absl::string_view text) {

@@ -6,6 +6,7 @@
 #include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -63,6 +64,12 @@ absl::StatusOr<std::string> Download(Stubs& stubs, uint64_t handle, uint64_t off
 // "" means the server as a whole.
 grpc::health::v1::HealthCheckResponse::ServingStatus Health(Stubs& stubs, const std::string& service = "");
 v1::Device FirstDevice(Stubs& stubs);
+// Whether the first device's memory in use comes to be `bytes`: what an answered
+// request held may be given back a moment after its answer.
+bool MemoryReturnsTo(Stubs& stubs, uint64_t bytes);
+
+// Polls what other threads or processes do; a minute is far more than it takes.
+bool Eventually(const std::function<bool()>& condition);
 
 // The graph that `text` describes (base/graph_text.h); it must be well formed.
 v1::Graph GraphOf(absl::string_view text);
