@@ -9,6 +9,7 @@
 #include <memory>
 #include <string>
 
+#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
 #include "server/config.h"
@@ -54,7 +55,7 @@ int Serve(const Invocation& invocation) {
   absl::Status status = server.status();
   if (status.ok() && !invocation.port_file.empty()) status = WritePortFile(invocation.port_file, (*server)->port());
   if (!status.ok()) {
-    log->error("event=start_failed message=\"{}\"", std::string(status.message()));
+    log->error("event=start_failed message=\"{}\"", absl::CEscape(status.message()));
     return 1;
   }
   log->info("event=serving listen={} port={}", invocation.config.listen(), (*server)->port());

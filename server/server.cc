@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/escaping.h"
 #include "absl/time/clock.h"
 #include "base/error.h"
 #include "compiler/compile.h"
@@ -36,7 +37,7 @@ CompileFn LoggedCompiler(std::shared_ptr<spdlog::logger> log) {
       log->info("event=compiled nodes={} kernels={} micros={}", graph.nodes_size(), executable->kernels_size(), micros);
     } else {
       log->info("event=compile_refused nodes={} micros={} reason=\"{}\"", graph.nodes_size(), micros,
-                std::string(executable.status().message()));
+                absl::CEscape(executable.status().message()));
     }
     return executable;
   };

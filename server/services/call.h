@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "absl/status/status.h"
+#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
@@ -53,7 +54,7 @@ template <typename Reactor>
 void FinishWith(Reactor& reactor, const ServiceEnv& env, const absl::Status& status) {
   const grpc::Status wire = ToGrpc(status);
   if (wire.error_code() == grpc::StatusCode::INTERNAL) {
-    env.log.error("event=internal_fault message=\"{}\"", wire.error_message());
+    env.log.error("event=internal_fault message=\"{}\"", absl::CEscape(wire.error_message()));
   }
   reactor.Finish(wire);
 }
