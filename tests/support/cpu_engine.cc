@@ -1,0 +1,105 @@
+#include "tests/support/cpu_engine.h"
+
+#include <cstring>
+#include <utility>
+#include <vector>
+
+#include "absl/synchronization/notification.h"
+#include "base/check.h"
+#include "base/error.h"
+#include "compiler/compile.h"
+#include "runtime/drivers/cpu/device.h"
+#include "runtime/exec/executor.h"
+#include "runtime/exec/load.h"
+#include "runtime/hal/allocator.h"
+
+namespace kiln::testing {
+
+using compiler::HostTensor;
+using compiler::HostTensors;
+using compiler::InterpResult;
+using runtime::hal::BufferSlice;
+
+namespace {
+
+HostTensor ReadBack(v1::DType dtype, const google::protobuf::RepeatedField<int64_t>& shape, const BufferSlice& slice) {
+  HostTensor tensor;
+  tensor.dtype = compiler::FromWire(dtype);
+  tensor.shape.assign(shape.begin(), shape.end());
+  tensor.bytes.assign(static_cast<const char*>(slice.host_data()), slice.bytes);
+  return tensor;
+}
+
+absl::StatusOr<BufferSlice> NewBuffer(runtime::hal::Device& device, uint64_t bytes) {
+  KILN_ASSIGN_OR_RETURN(auto buffer, device.allocator().Allocate(bytes, runtime::hal::MemoryUse::kProgram));
+  std::memset(buffer->host_data(), 0xA5, bytes);
+  return BufferSlice::Whole(std::move(buffer));
+}
+
+}  // namespace
+
+compiler::Options ExactOptions() {
+  compiler::Options options;
+  options.contraction = false;
+  return options;
+}
+
+CpuEngine::CpuEngine() {
+  auto device = runtime::cpu::CreateDevice({});
+  KILN_CHECK(device.ok());
+  device_ = *std::move(device);
+}
+
+CpuEngine::~CpuEngine() = default;
+
+absl::StatusOr<InterpResult> CpuEngine::Run(const v1::Graph& graph, const HostTensors& arguments, const compiler::Options& options) {
+  KILN_ASSIGN_OR_RETURN(const v1::Executable executable, compiler::Compile(graph, device_->target(), options));
+  KILN_ASSIGN_OR_RETURN(const std::shared_ptr<runtime::Program> program, runtime::Load(executable, *device_));
+  const v1::Signature& signature = program->signature();
+
+  std::vector<BufferSlice> parameters, results;
+  for (const auto& parameter : signature.parameters()) {
+    const auto found = arguments.find(parameter.slot());
+    KILN_CHECK(found != arguments.end() && found->second.bytes.size() == parameter.bytes());
+    KILN_ASSIGN_OR_RETURN(BufferSlice slice, NewBuffer(*device_, parameter.bytes()));
+    std::memcpy(slice.host_data(), found->second.bytes.data(), parameter.bytes());
+    parameters.push_back(std::move(slice));
+  }
+  for (const auto& result : signature.results()) {
+    BufferSlice slice;
+    if (!result.has_aliases()) {
+      KILN_ASSIGN_OR_RETURN(slice, NewBuffer(*device_, result.bytes()));
+    }
+    results.push_back(std::move(slice));
+  }
+
+  runtime::RunOptions run_options;
+  run_options.results = results;
+  absl::Status status;
+  absl::Notification done;
+  runtime::Executor().Run(program, parameters, run_options, [&](absl::StatusOr<runtime::RunResult> outcome) {
+    status = outcome.status();
+    done.Notify();
+  });
+  done.WaitForNotification();
+  KILN_RETURN_IF_ERROR(status);
+
+  InterpResult outcome;
+  for (int i = 0; i < signature.results_size(); ++i) {
+    const auto& result = signature.results(i);
+    const BufferSlice& slice = result.has_aliases() ? parameters[result.aliases()] : results[i];
+    outcome.results.push_back(ReadBack(result.dtype(), result.shape(), slice));
+  }
+  for (int i = 0; i < signature.parameters_size(); ++i) {
+    const auto& parameter = signature.parameters(i);
+    HostTensor now = ReadBack(parameter.dtype(), parameter.shape(), parameters[i]);
+    if (parameter.written()) {
+      outcome.written[parameter.slot()] = std::move(now);
+    } else {
+      KILN_CHECK(now.bytes == arguments.at(parameter.slot()).bytes);  // nothing else was touched
+    }
+  }
+  return outcome;
+}
+
+}  // namespace kiln::testing

@@ -1,0 +1,40 @@
+// A wire graph, compiled for this machine's CPU and run by the runtime.
+#ifndef KILN_TESTS_SUPPORT_CPU_ENGINE_H_
+#define KILN_TESTS_SUPPORT_CPU_ENGINE_H_
+
+#include <memory>
+
+#include "absl/status/statusor.h"
+#include "compiler/interp/interp.h"
+#include "compiler/options.h"
+#include "kiln/v1/graph.pb.h"
+
+namespace kiln::runtime::hal {
+class Device;
+}
+
+namespace kiln::testing {
+
+// Compiles, loads and runs on CPU:0. One thread at a time.
+class CpuEngine {
+ public:
+  CpuEngine();
+  ~CpuEngine();
+
+  // Results are fresh buffers, filled with a pattern before the run, so that an
+  // element nobody writes shows.
+  absl::StatusOr<compiler::InterpResult> Run(const v1::Graph& graph, const compiler::HostTensors& arguments,
+                                             const compiler::Options& options);
+
+  const runtime::hal::Device& device() const { return *device_; }
+
+ private:
+  std::unique_ptr<runtime::hal::Device> device_;
+};
+
+// Exact arithmetic: no contraction.
+compiler::Options ExactOptions();
+
+}  // namespace kiln::testing
+
+#endif  // KILN_TESTS_SUPPORT_CPU_ENGINE_H_

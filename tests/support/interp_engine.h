@@ -1,0 +1,15 @@
+// A wire graph, run by the interpreter.
+#ifndef KILN_TESTS_SUPPORT_INTERP_ENGINE_H_
+#define KILN_TESTS_SUPPORT_INTERP_ENGINE_H_
+
+#include "absl/status/statusor.h"
+#include "compiler/interp/interp.h"
+#include "kiln/v1/graph.pb.h"
+
+namespace kiln::testing {
+
+absl::StatusOr<compiler::InterpResult> RunInterpreted(const v1::Graph& graph, const compiler::HostTensors& arguments);
+
+}  // namespace kiln::testing
+
+#endif  // KILN_TESTS_SUPPORT_INTERP_ENGINE_H_
