@@ -22,7 +22,7 @@ namespace kiln::cli {
 
 struct Cli {
   // Flags of every subcommand.
-  std::string server = "localhost:7411";
+  std::string server = "localhost:7437";
   std::string device;
   double timeout_seconds = 0;  // 0: none
 

@@ -33,7 +33,7 @@ absl::Status Devices(Cli& cli) {
 
 void AddDevices(CLI::App& app, Cli& cli) {
   CLI::App* command = app.add_subcommand("devices", "List the server's devices, their memory and health");
-  command->footer("Example:\n  kiln devices --server gpu-host:7411");
+  command->footer("Example:\n  kiln devices --server gpu-host:7437");
   command->callback([&cli] { cli.action = Devices; });
 }
 

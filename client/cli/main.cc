@@ -10,6 +10,8 @@ namespace kiln::cli {
 absl::StatusOr<std::unique_ptr<client::Client>> Cli::Connect() const {
   client::ClientOptions options;
   options.device = device;
+  // Nobody at a terminal wants to wait long for a server that is not there.
+  options.connect_timeout = absl::Seconds(3);
   if (timeout_seconds > 0) options.call_timeout = absl::Seconds(timeout_seconds);
   return client::Client::Connect(server, options);
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "absl/strings/ascii.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
@@ -11,8 +12,12 @@
 namespace kiln::cli {
 namespace {
 
-bool LooksLikeNumber(const std::string& cell) {
-  return !cell.empty() && (absl::ascii_isdigit(cell[0]) || (cell[0] == '-' && cell.size() > 1));
+// "3", "-1.5", "nan" or "12.3 ms".
+bool LooksLikeNumber(absl::string_view cell) {
+  const size_t space = cell.find(' ');
+  double unused = 0;
+  return absl::SimpleAtod(cell.substr(0, space), &unused) &&
+         (space == absl::string_view::npos || absl::ascii_isalpha(cell.back()));
 }
 
 // Columns, not bytes: a continuation byte of UTF-8 takes no place of its own.

@@ -1,6 +1,6 @@
 // A Kiln server, as C++ sees it.
 //
-//   KILN_ASSIGN_OR_RETURN(auto client, Client::Connect("localhost:7411"));
+//   KILN_ASSIGN_OR_RETURN(auto client, Client::Connect("localhost:7437"));
 //   KILN_ASSIGN_OR_RETURN(Program program, client->Compile(graph));
 //   KILN_ASSIGN_OR_RETURN(DeviceBuffer x, client->Upload(HostTensor::Of<float>({2}, {1, 2})));
 //   KILN_ASSIGN_OR_RETURN(RunResults run, program.Run(Arguments().Set(0, x)));

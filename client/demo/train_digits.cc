@@ -164,7 +164,7 @@ int main(int argc, char** argv) {
   app.footer(
       "Examples:\n"
       "  train_digits --kilnd=bazel-bin/server/kilnd      start a server, train, stop it\n"
-      "  train_digits --server=localhost:7411 --epochs=2  use one that runs");
+      "  train_digits --server=localhost:7437 --epochs=2  use one that runs");
   auto* kilnd = app.add_option("--kilnd", flags.kilnd, "The server to start, by path");
   auto* server = app.add_option("--server", flags.server, "A running server, host:port");
   kilnd->excludes(server);
