@@ -1,10 +1,10 @@
 // Runs programs.
 //
-// A run is one entry of the device's queue: it takes an arena, makes the result
-// buffers, fills the pointer table and launches step after step. What a run
-// needs beside the buffers is kept by its program for the next run, so a warm
-// run whose results are preallocated or in place allocates nothing and takes no
-// lock but its own program's.
+// A run is one entry of the device's queue: it makes the result buffers, fills
+// the pointer table and launches step after step. What a run needs beside the
+// buffers is kept by its program for the next run, and the arena by the device,
+// so a warm run whose results are preallocated or in place allocates nothing and
+// takes no lock but its own program's.
 #ifndef KILN_RUNTIME_EXEC_EXECUTOR_H_
 #define KILN_RUNTIME_EXEC_EXECUTOR_H_
 

@@ -9,8 +9,6 @@
 #include <string>
 #include <vector>
 
-#include "absl/status/statusor.h"
-#include "absl/types/span.h"
 #include "kiln/v1/executable.pb.h"
 #include "runtime/hal/buffer.h"
 #include "runtime/hal/device.h"
@@ -61,6 +59,7 @@ struct Plan {
   std::vector<std::string> kernel_names;
   uint64_t arena_bytes = 0;
   uint64_t constants_bytes = 0;
+  uint64_t code_bytes = 0;
 };
 
 // Immutable but for what its runs recycle. Safe from any thread; shared by the
@@ -84,7 +83,7 @@ class Program {
   uint64_t estimate_ns() const { return estimate_ns_.load(std::memory_order_relaxed); }
   // Runs that ended well.
   uint64_t runs() const { return runs_.load(std::memory_order_relaxed); }
-  // Bytes of code, constants and recycled arenas, roughly.
+  // Bytes of code, constants and tables, roughly: its weight in a cache.
   uint64_t memory_bytes() const;
 
  private:

@@ -39,6 +39,13 @@ class Device {
   virtual Allocator& allocator() = 0;
   virtual Queue& queue() = 0;
 
+  // At least `bytes` bytes of scratch memory, aligned to kBufferAlignment and
+  // never null, that belong to the work that asks until its Run() returns. To be
+  // called from within work of queue() only, once a run: since the queue is in
+  // order, one piece serves all programs, and it stays for the next. What it
+  // holds is what the last work left. OUT_OF_MEMORY if it does not fit.
+  virtual absl::StatusOr<void*> Scratch(uint64_t bytes) = 0;
+
   // Links the object code and finds every kernel's symbol. Takes about a
   // millisecond; any number of threads may load at once. The message is read
   // during the call only. INTERNAL_FAULT if the object cannot be linked here or

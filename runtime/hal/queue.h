@@ -27,10 +27,11 @@ class Work {
   // queue's. Must not throw, and must not wait for the same queue.
   virtual void Run() = 0;
 
- private:
-  friend class WorkList;
-  Work* next_ = nullptr;
-  uint64_t estimate_ns_ = 0;
+  // The queue's own, from Submit until Run.
+  struct Link {
+    Work* next = nullptr;
+    uint64_t estimate_ns = 0;
+  } link;
 };
 
 // Gets the outcome of a transfer on the thread that did it; must not block.

@@ -1,0 +1,79 @@
+#include "runtime/drivers/cpu/device.h"
+
+#include <cstring>
+#include <utility>
+
+#include "base/error.h"
+#include "runtime/drivers/cpu/linker.h"
+#include "runtime/drivers/cpu/machine.h"
+#include "runtime/drivers/cpu/module.h"
+#include "runtime/drivers/cpu/probe_target.h"
+#include "runtime/drivers/host/host_allocator.h"
+#include "runtime/drivers/host/host_queue.h"
+#include "runtime/drivers/host/host_scratch.h"
+#include "runtime/memory/caching_allocator.h"
+
+namespace kiln::runtime::cpu {
+namespace {
+
+class CpuDevice final : public hal::Device {
+ public:
+  // `options` with every default filled in.
+  CpuDevice(const DeviceOptions& options, std::shared_ptr<Linker> linker)
+      : name_(options.name),
+        pool_(options.pool),
+        target_(ProbeTarget(pool_->threads())),
+        description_(DescribeCpu(pool_->threads())),
+        linker_(std::move(linker)),
+        allocator_(MakeCachingAllocator(host::MakeHostAllocator(this, options.memory_limit_bytes),
+                                        options.memory_cache_bytes,
+                                        [](void* data, uint64_t bytes) { std::memset(data, 0, bytes); })),
+        scratch_(allocator_.get()),
+        queue_(this, options.inline_limit_ns) {}
+
+  absl::string_view name() const override { return name_; }
+  absl::string_view description() const override { return description_; }
+  const v1::Target& target() const override { return target_; }
+  hal::Allocator& allocator() override { return *allocator_; }
+  hal::Queue& queue() override { return queue_; }
+  absl::StatusOr<void*> Scratch(uint64_t bytes) override { return scratch_.Get(bytes); }
+  absl::StatusOr<std::unique_ptr<hal::Module>> LoadModule(const v1::Executable& executable) override {
+    return cpu::LoadModule(executable, *linker_, *pool_, counters_);
+  }
+  hal::DeviceStats stats() const override {
+    hal::DeviceStats stats;
+    stats.memory = allocator_->stats();
+    stats.queue_depth = queue_.depth();
+    stats.launches = counters_.launches.load(std::memory_order_relaxed);
+    stats.modules = counters_.modules.load(std::memory_order_relaxed);
+    return stats;
+  }
+
+ private:
+  const std::string name_;
+  const std::shared_ptr<WorkerPool> pool_;
+  const v1::Target target_;
+  const std::string description_;
+  const std::shared_ptr<Linker> linker_;
+  ModuleCounters counters_;
+  const std::unique_ptr<hal::Allocator> allocator_;
+  host::HostScratch scratch_;
+  // Last, hence the first to go: its work uses all of the above.
+  host::HostQueue queue_;
+};
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<hal::Device>> CreateDevice(DeviceOptions options) {
+  if (options.pool == nullptr) {
+    WorkerPool::Options pool;
+    pool.threads = options.threads;
+    options.pool = std::make_shared<WorkerPool>(pool);
+  }
+  if (options.memory_limit_bytes == 0) options.memory_limit_bytes = UsableMemoryBytes() / 5 * 4;
+  if (options.memory_cache_bytes == 0) options.memory_cache_bytes = options.memory_limit_bytes / 4;
+  KILN_ASSIGN_OR_RETURN(std::shared_ptr<Linker> linker, CreateLinker(options.profile_jit));
+  return std::make_unique<CpuDevice>(options, std::move(linker));
+}
+
+}  // namespace kiln::runtime::cpu

@@ -1,0 +1,45 @@
+#include "runtime/drivers/cpu/probe_target.h"
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "gtest/gtest.h"
+
+namespace kiln::runtime::cpu {
+namespace {
+
+TEST(ProbeTarget, SaysWhatTheCompilerNeeds) {
+  const v1::Target target = ProbeTarget(3);
+  EXPECT_EQ(target.kind(), v1::Target::CPU);
+  EXPECT_TRUE(absl::StrContains(target.triple(), "linux")) << target.triple();
+  EXPECT_FALSE(target.arch().empty());
+  EXPECT_EQ(target.tuning().cores(), 3);
+  EXPECT_GE(target.tuning().vector_bytes(), 16);
+  EXPECT_GE(target.tuning().vector_registers(), 16);
+  EXPECT_GE(target.tuning().l1_bytes(), 8 << 10);
+  EXPECT_GE(target.tuning().l2_bytes(), target.tuning().l1_bytes());
+}
+
+TEST(ProbeTarget, FeaturesAreSortedAndSigned) {
+  const v1::Target target = ProbeTarget(1);
+  const std::vector<std::string> features(target.features().begin(), target.features().end());
+  ASSERT_FALSE(features.empty());
+  EXPECT_TRUE(std::is_sorted(features.begin(), features.end()));
+  for (const std::string& feature : features) EXPECT_TRUE(feature[0] == '+' || feature[0] == '-') << feature;
+  const auto has = [&](const char* name) { return std::count(features.begin(), features.end(), name) == 1; };
+  EXPECT_EQ(target.tuning().vector_bytes() == 64, has("+avx512f"));
+}
+
+TEST(ProbeTarget, IsTheSameEveryTime) {
+  EXPECT_EQ(ProbeTarget(2).SerializeAsString(), ProbeTarget(2).SerializeAsString());
+}
+
+TEST(DescribeCpu, CountsThreads) {
+  EXPECT_TRUE(absl::EndsWith(DescribeCpu(1), ", 1 thread"));
+  EXPECT_TRUE(absl::EndsWith(DescribeCpu(2), ", 2 threads"));
+}
+
+}  // namespace
+}  // namespace kiln::runtime::cpu

@@ -1,0 +1,122 @@
+#include "runtime/drivers/cpu/worker_pool.h"
+
+#include <atomic>
+#include <memory>
+#include <numeric>
+#include <thread>
+#include <vector>
+
+#include "gtest/gtest.h"
+
+namespace kiln::runtime::cpu {
+namespace {
+
+// How often each iteration ran.
+std::vector<int> Count(WorkerPool& pool, int64_t iterations, int64_t grain) {
+  auto counts = std::make_unique<std::atomic<int>[]>(iterations);
+  for (int64_t i = 0; i < iterations; ++i) counts[i] = 0;
+  pool.ParallelFor(iterations, grain, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) ++counts[i];
+  });
+  return std::vector<int>(counts.get(), counts.get() + iterations);
+}
+
+class WorkerPoolTest : public ::testing::TestWithParam<uint32_t> {
+ protected:
+  WorkerPool pool_{{.threads = GetParam(), .spins = 100}};
+};
+
+TEST_P(WorkerPoolTest, EveryIterationRunsOnce) {
+  EXPECT_EQ(pool_.threads(), GetParam());
+  for (const int64_t iterations : {0, 1, 2, 3, 7, 64, 1000, 4097}) {
+    for (const int64_t grain : {0, 1, 3, 64, 5000}) {
+      EXPECT_EQ(Count(pool_, iterations, grain), std::vector<int>(iterations, 1)) << iterations << " by " << grain;
+    }
+  }
+}
+
+TEST_P(WorkerPoolTest, ManyLoopsInARowSeeOnlyTheirOwn) {
+  // Each loop's sum depends on the loop, so an iteration that ran under the
+  // wrong loop, or after its loop ended, shows.
+  for (int64_t loop = 0; loop < 5000; ++loop) {
+    std::atomic<int64_t> sum{0};
+    const int64_t iterations = 2 + loop % 37;
+    pool_.ParallelFor(iterations, 1, [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) sum += i * (loop + 1);
+    });
+    ASSERT_EQ(sum.load(), iterations * (iterations - 1) / 2 * (loop + 1)) << loop;
+  }
+}
+
+TEST_P(WorkerPoolTest, ChunksKeepTheGrain) {
+  std::atomic<int> small{0};
+  pool_.ParallelFor(1000, 64, [&](int64_t begin, int64_t end) {
+    if (end - begin < 64 && end != 1000) ++small;
+  });
+  EXPECT_EQ(small, 0);
+}
+
+TEST_P(WorkerPoolTest, ALoopInsideALoopRunsOnItsOwnThread) {
+  std::atomic<int64_t> sum{0};
+  pool_.ParallelFor(16, 1, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) {
+      const std::thread::id outer = std::this_thread::get_id();
+      pool_.ParallelFor(8, 1, [&](int64_t b, int64_t e) {
+        // A pool without workers runs it here too.
+        EXPECT_EQ(std::this_thread::get_id(), outer);
+        sum += e - b;
+      });
+    }
+  });
+  EXPECT_EQ(sum, 16 * 8);
+}
+
+TEST_P(WorkerPoolTest, SeveralThreadsMaySubmit) {
+  std::atomic<int64_t> total{0};
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 4; ++t) {
+    threads.emplace_back([&] {
+      for (int loop = 0; loop < 500; ++loop) {
+        std::atomic<int64_t> sum{0};
+        pool_.ParallelFor(20, 1, [&](int64_t begin, int64_t end) { sum += end - begin; });
+        ASSERT_EQ(sum, 20);
+        total += sum;
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(total, 4 * 500 * 20);
+}
+
+INSTANTIATE_TEST_SUITE_P(Threads, WorkerPoolTest, ::testing::Values(1, 2, 4, 9));
+
+TEST(WorkerPool, SmallLoopIsOneCallOnThisThread) {
+  WorkerPool pool({.threads = 4});
+  int calls = 0;  // not atomic: this thread alone touches it
+  pool.ParallelFor(10, 10, [&](int64_t begin, int64_t end) {
+    ++calls;
+    EXPECT_EQ(begin, 0);
+    EXPECT_EQ(end, 10);
+  });
+  EXPECT_EQ(calls, 1);
+}
+
+TEST(WorkerPool, WorkersTakePart) {
+  WorkerPool pool({.threads = 2});
+  // Two iterations that can only end together: were both on one thread, it
+  // would wait for itself.
+  std::atomic<int> arrived{0};
+  pool.ParallelFor(2, 1, [&](int64_t begin, int64_t end) {
+    ASSERT_EQ(end - begin, 1);
+    ++arrived;
+    while (arrived < 2) std::this_thread::yield();
+  });
+  EXPECT_EQ(arrived, 2);
+}
+
+TEST(WorkerPool, UnusedPoolEnds) {
+  for (int i = 0; i < 50; ++i) WorkerPool pool({.threads = 3, .spins = 0});
+}
+
+}  // namespace
+}  // namespace kiln::runtime::cpu

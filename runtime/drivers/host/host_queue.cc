@@ -1,0 +1,177 @@
+#include "runtime/drivers/host/host_queue.h"
+
+#include <pthread.h>
+
+#include <algorithm>
+#include <cstring>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/check.h"
+#include "base/error.h"
+
+namespace kiln::runtime::host {
+namespace {
+
+using hal::BufferSlice;
+using hal::DoneCallback;
+using hal::Work;
+
+// What even empty work is taken to cost, so that an endless stream of it cannot
+// keep a submitting thread.
+constexpr uint64_t kLeastNs = 500;
+
+// A transfer's estimate: 8 bytes a nanosecond.
+uint64_t TransferNs(uint64_t bytes) { return bytes / 8; }
+
+void FillBytes(char* to, uint64_t bytes, absl::string_view pattern) {
+  if (bytes == 0) return;
+  if (pattern.size() <= 1) {
+    std::memset(to, pattern.empty() ? 0 : pattern[0], bytes);
+    return;
+  }
+  // Doubles what is there already: few, long copies.
+  uint64_t done = std::min<uint64_t>(pattern.size(), bytes);
+  std::memcpy(to, pattern.data(), done);
+  while (done < bytes) {
+    const uint64_t more = std::min(done, bytes - done);
+    std::memcpy(to + done, to, more);
+    done += more;
+  }
+}
+
+void CopyBytes(void* to, const void* from, uint64_t bytes) {
+  if (bytes != 0) std::memmove(to, from, bytes);
+}
+
+}  // namespace
+
+HostQueue::HostQueue(const hal::Device* device, uint64_t inline_limit_ns)
+    : device_(device), inline_limit_ns_(inline_limit_ns), thread_([this] { ThreadMain(); }) {
+  pthread_setname_np(thread_.native_handle(), "kiln-queue");
+}
+
+HostQueue::~HostQueue() {
+  // Too long for any submitting thread, so it runs on the queue's, after all
+  // else.
+  Submit([this] { stop_ = true; }, ~uint64_t{0});
+  thread_.join();
+}
+
+void HostQueue::Submit(Work* work, uint64_t estimate_ns) {
+  work->link.estimate_ns = std::max(estimate_ns, kLeastNs);
+  depth_.fetch_add(1, std::memory_order_relaxed);
+  Work* head = inbox_.load(std::memory_order_relaxed);
+  for (;;) {
+    work->link.next = head;
+    Work* const next = head == nullptr ? &mark_ : work;
+    if (inbox_.compare_exchange_weak(head, next, std::memory_order_acq_rel, std::memory_order_relaxed)) break;
+  }
+  if (head != nullptr) return;  // the owner will find it
+  Own(work, /*own_thread=*/false);
+}
+
+void HostQueue::Own(Work* list, bool own_thread) {
+  uint64_t left_ns = inline_limit_ns_;
+  for (;;) {
+    while (list != nullptr) {
+      const uint64_t estimate_ns = list->link.estimate_ns;
+      if (!own_thread && estimate_ns > left_ns) return HandOver(list);
+      left_ns -= std::min(left_ns, estimate_ns);
+      Work* const next = list->link.next;
+      list->Run();  // gone after this
+      depth_.fetch_sub(1, std::memory_order_relaxed);
+      list = next;
+    }
+    Work* expected = &mark_;
+    if (inbox_.compare_exchange_strong(expected, nullptr, std::memory_order_acq_rel)) return;
+    // The inbox has the newest first.
+    Work* newest = inbox_.exchange(&mark_, std::memory_order_acq_rel);
+    while (newest != &mark_) {
+      Work* const older = newest->link.next;
+      newest->link.next = list;
+      list = newest;
+      newest = older;
+    }
+  }
+}
+
+void HostQueue::HandOver(Work* list) {
+  handed_over_.store(list, std::memory_order_release);
+  handed_over_.notify_one();
+}
+
+void HostQueue::ThreadMain() {
+  while (!stop_) {
+    handed_over_.wait(nullptr, std::memory_order_acquire);
+    Work* const list = handed_over_.exchange(nullptr, std::memory_order_acquire);
+    if (list != nullptr) Own(list, /*own_thread=*/true);
+  }
+}
+
+absl::Status HostQueue::Check(const BufferSlice& slice) const {
+  KILN_RETURN_IF_ERROR(hal::CheckSlice(slice));
+  if (slice.buffer->device() != device_) {
+    return MakeError(v1::UNKNOWN_DEVICE, absl::StrCat("the buffer is on ", slice.buffer->device()->name(),
+                                                      ", and the transfer on ", device_->name()));
+  }
+  return absl::OkStatus();
+}
+
+void HostQueue::Copy(BufferSlice from, BufferSlice to, DoneCallback done) {
+  absl::Status status = Check(from);
+  if (status.ok()) status = Check(to);
+  if (status.ok() && from.bytes != to.bytes) {
+    status = MakeError(v1::BUFFER_SIZE_MISMATCH,
+                       absl::StrCat("a copy of ", from.bytes, " bytes to ", to.bytes, " bytes"));
+  }
+  if (!status.ok()) return done(std::move(status));
+  const uint64_t estimate_ns = TransferNs(from.bytes);
+  Submit(
+      [from = std::move(from), to = std::move(to), done = std::move(done)]() mutable {
+        CopyBytes(to.host_data(), from.host_data(), from.bytes);
+        done(absl::OkStatus());
+      },
+      estimate_ns);
+}
+
+void HostQueue::Write(const void* from, BufferSlice to, DoneCallback done) {
+  if (absl::Status status = Check(to); !status.ok()) return done(std::move(status));
+  const uint64_t estimate_ns = TransferNs(to.bytes);
+  Submit(
+      [from, to = std::move(to), done = std::move(done)]() mutable {
+        CopyBytes(to.host_data(), from, to.bytes);
+        done(absl::OkStatus());
+      },
+      estimate_ns);
+}
+
+void HostQueue::Read(BufferSlice from, void* to, DoneCallback done) {
+  if (absl::Status status = Check(from); !status.ok()) return done(std::move(status));
+  const uint64_t estimate_ns = TransferNs(from.bytes);
+  Submit(
+      [from = std::move(from), to, done = std::move(done)]() mutable {
+        CopyBytes(to, from.host_data(), from.bytes);
+        done(absl::OkStatus());
+      },
+      estimate_ns);
+}
+
+void HostQueue::Fill(BufferSlice to, absl::string_view pattern, DoneCallback done) {
+  if (absl::Status status = Check(to); !status.ok()) return done(std::move(status));
+  const uint64_t estimate_ns = TransferNs(to.bytes);
+  Submit(
+      [to = std::move(to), pattern = std::string(pattern), done = std::move(done)]() mutable {
+        FillBytes(static_cast<char*>(to.host_data()), to.bytes, pattern);
+        done(absl::OkStatus());
+      },
+      estimate_ns);
+}
+
+void HostQueue::Signal(hal::Timeline* timeline, uint64_t value) {
+  Submit([timeline, value] { timeline->Signal(value); }, 0);
+}
+
+}  // namespace kiln::runtime::host

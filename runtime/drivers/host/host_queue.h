@@ -1,0 +1,65 @@
+// An in-order queue of host work, without a lock.
+//
+// At any time the queue has at most one owner: a thread that runs its work. A
+// submitter that finds it idle becomes the owner and, if the work is small, runs
+// it there and then, which saves the two thread switches that would cost more
+// than the work itself. Whoever submits meanwhile leaves the work in the inbox.
+// An owner that is not the queue's own thread does so much and no more: what is
+// left over goes to that thread, ownership with it.
+#ifndef KILN_RUNTIME_DRIVERS_HOST_HOST_QUEUE_H_
+#define KILN_RUNTIME_DRIVERS_HOST_HOST_QUEUE_H_
+
+#include <atomic>
+#include <cstdint>
+#include <thread>
+
+#include "runtime/hal/device.h"
+#include "runtime/hal/queue.h"
+
+namespace kiln::runtime::host {
+
+class HostQueue final : public hal::Queue {
+ public:
+  // Work of up to `inline_limit_ns`, alone or together, runs on a submitting
+  // thread. `device` is whose buffers transfers accept.
+  HostQueue(const hal::Device* device, uint64_t inline_limit_ns);
+  ~HostQueue() override;
+
+  using hal::Queue::Submit;
+  void Submit(hal::Work* work, uint64_t estimate_ns) override;
+  void Copy(hal::BufferSlice from, hal::BufferSlice to, hal::DoneCallback done) override;
+  void Write(const void* from, hal::BufferSlice to, hal::DoneCallback done) override;
+  void Read(hal::BufferSlice from, void* to, hal::DoneCallback done) override;
+  void Fill(hal::BufferSlice to, absl::string_view pattern, hal::DoneCallback done) override;
+  void Signal(hal::Timeline* timeline, uint64_t value) override;
+  uint64_t depth() const override { return depth_.load(std::memory_order_relaxed); }
+
+ private:
+  // Stands in the inbox for "owned, nothing waiting".
+  class Mark final : public hal::Work {
+    void Run() override {}
+  };
+
+  absl::Status Check(const hal::BufferSlice& slice) const;
+  // Runs `list`, then the inbox, until the queue is idle or, unless this is the
+  // queue's own thread, the limit is used up. The caller is the owner.
+  void Own(hal::Work* list, bool own_thread);
+  void HandOver(hal::Work* list);
+  void ThreadMain();
+
+  const hal::Device* const device_;
+  const uint64_t inline_limit_ns_;
+  Mark mark_;
+  // Null: idle. &mark_: owned. Else: owned, and the newest of a list of work
+  // that ends in &mark_.
+  alignas(64) std::atomic<hal::Work*> inbox_{nullptr};
+  // Work, oldest first, whose ownership waits for the queue's thread.
+  alignas(64) std::atomic<hal::Work*> handed_over_{nullptr};
+  std::atomic<uint64_t> depth_{0};
+  bool stop_ = false;  // the queue's thread only
+  std::thread thread_;
+};
+
+}  // namespace kiln::runtime::host
+
+#endif  // KILN_RUNTIME_DRIVERS_HOST_HOST_QUEUE_H_

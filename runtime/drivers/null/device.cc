@@ -1,0 +1,103 @@
+#include "runtime/drivers/null/device.h"
+
+#include <atomic>
+#include <utility>
+
+#include "absl/synchronization/mutex.h"
+#include "runtime/drivers/host/host_allocator.h"
+#include "runtime/drivers/host/host_queue.h"
+#include "runtime/drivers/host/host_scratch.h"
+
+namespace kiln::runtime::null {
+namespace {
+
+// What modules tell their device.
+struct Log {
+  absl::Mutex mutex;
+  std::vector<Launch> launches ABSL_GUARDED_BY(mutex);
+  std::atomic<uint64_t> launch_count{0};
+  std::atomic<uint64_t> modules{0};
+};
+
+struct Kernel {
+  std::string symbol;
+  uint32_t buffers = 0;
+};
+
+class NullModule final : public hal::Module {
+ public:
+  NullModule(std::vector<Kernel> kernels, Log& log) : kernels_(std::move(kernels)), log_(log) { ++log_.modules; }
+  ~NullModule() override { --log_.modules; }
+
+  absl::Status Launch(uint32_t index, void* const* buffers, const hal::LaunchControl& control) override {
+    const Kernel& kernel = kernels_[index];
+    ++log_.launch_count;
+    absl::MutexLock lock(&log_.mutex);
+    log_.launches.push_back({kernel.symbol, {buffers, buffers + kernel.buffers}});
+    return absl::OkStatus();
+  }
+
+ private:
+  const std::vector<Kernel> kernels_;
+  Log& log_;
+};
+
+class NullDevice final : public Device {
+ public:
+  explicit NullDevice(const DeviceOptions& options)
+      : name_(options.name),
+        allocator_(host::MakeHostAllocator(this, options.memory_limit_bytes)),
+        scratch_(allocator_.get()),
+        queue_(this, /*inline_limit_ns=*/30'000) {
+    target_.set_kind(v1::Target::NULL_TARGET);
+    target_.mutable_tuning()->set_vector_bytes(16);
+    target_.mutable_tuning()->set_vector_registers(16);
+    target_.mutable_tuning()->set_cores(1);
+  }
+
+  absl::string_view name() const override { return name_; }
+  absl::string_view description() const override { return "a device that computes nothing"; }
+  const v1::Target& target() const override { return target_; }
+  hal::Allocator& allocator() override { return *allocator_; }
+  hal::Queue& queue() override { return queue_; }
+  absl::StatusOr<void*> Scratch(uint64_t bytes) override { return scratch_.Get(bytes); }
+
+  absl::StatusOr<std::unique_ptr<hal::Module>> LoadModule(const v1::Executable& executable) override {
+    std::vector<Kernel> kernels;
+    for (const v1::Kernel& kernel : executable.kernels()) kernels.push_back({kernel.symbol(), 0});
+    for (const v1::Step& step : executable.steps()) {
+      kernels[step.kernel()].buffers = static_cast<uint32_t>(step.operands_size());
+    }
+    return std::make_unique<NullModule>(std::move(kernels), log_);
+  }
+
+  hal::DeviceStats stats() const override {
+    hal::DeviceStats stats;
+    stats.memory = allocator_->stats();
+    stats.queue_depth = queue_.depth();
+    stats.launches = log_.launch_count.load();
+    stats.modules = log_.modules.load();
+    return stats;
+  }
+
+  std::vector<Launch> TakeLaunches() override {
+    absl::MutexLock lock(&log_.mutex);
+    return std::exchange(log_.launches, {});
+  }
+
+ private:
+  const std::string name_;
+  v1::Target target_;
+  Log log_;
+  const std::unique_ptr<hal::Allocator> allocator_;
+  host::HostScratch scratch_;
+  host::HostQueue queue_;  // last, hence the first to go
+};
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Device>> CreateDevice(DeviceOptions options) {
+  return std::make_unique<NullDevice>(options);
+}
+
+}  // namespace kiln::runtime::null

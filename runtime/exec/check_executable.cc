@@ -1,0 +1,220 @@
+#include "runtime/exec/check_executable.h"
+
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "absl/container/flat_hash_set.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+#include "base/error.h"
+
+namespace kiln::runtime {
+namespace {
+
+// No size may come near where sums of a few of them would wrap.
+constexpr uint64_t kMostBytes = uint64_t{1} << 56;
+constexpr uint64_t kMostIterations = std::numeric_limits<int64_t>::max() / 2;
+
+template <typename... Parts>
+absl::Status Bad(const std::string& field, const Parts&... parts) {
+  v1::ErrorDetail detail;
+  detail.set_code(v1::INTERNAL_FAULT);
+  detail.set_field(field);
+  return MakeError(std::move(detail), absl::StrCat("executable.", field, ": ", parts...));
+}
+
+// "steps[3].operands[1]" and the like.
+std::string Field(absl::string_view name, int index, absl::string_view rest = "") {
+  return absl::StrCat(name, "[", index, "]", rest);
+}
+
+absl::Status CheckTarget(const v1::Target& target, const v1::Target& device) {
+  if (target.kind() != device.kind()) {
+    return Bad("target.kind", "compiled for ", v1::Target::Kind_Name(target.kind()), ", and this is ",
+               v1::Target::Kind_Name(device.kind()));
+  }
+  if (target.triple() != device.triple()) {
+    return Bad("target.triple", "compiled for ", target.triple(), ", and this is ", device.triple());
+  }
+  absl::flat_hash_set<absl::string_view> present;
+  for (const std::string& feature : device.features()) present.insert(feature);
+  for (const std::string& feature : target.features()) {
+    if (feature.size() < 2 || (feature[0] != '+' && feature[0] != '-')) {
+      return Bad("target.features", "\"", feature, "\" begins with neither + nor -");
+    }
+    if (feature[0] == '+' && !present.contains(feature)) {
+      return Bad("target.features", "it needs ", feature, ", which the device lacks");
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckKernels(const v1::Executable& executable) {
+  absl::flat_hash_set<absl::string_view> symbols;
+  for (int i = 0; i < executable.kernels_size(); ++i) {
+    const v1::Kernel& kernel = executable.kernels(i);
+    if (kernel.symbol().empty()) return Bad(Field("kernels", i, ".symbol"), "it is empty");
+    if (!symbols.insert(kernel.symbol()).second) {
+      return Bad(Field("kernels", i, ".symbol"), "\"", kernel.symbol(), "\" stands there twice");
+    }
+    if (kernel.iterations() > kMostIterations) {
+      return Bad(Field("kernels", i, ".iterations"), kernel.iterations(), " is too many");
+    }
+    if (kernel.grain() > kMostIterations) return Bad(Field("kernels", i, ".grain"), kernel.grain(), " is too many");
+  }
+  return absl::OkStatus();
+}
+
+// The same rules for a parameter and a result.
+template <typename Tensor>
+absl::Status CheckTensor(const Tensor& tensor, absl::string_view list, int index) {
+  const uint64_t item = StoredBytes(tensor.dtype());
+  if (item == 0) return Bad(Field(list, index, ".dtype"), "nothing of this type is stored");
+  uint64_t bytes = item;
+  bool empty = false;
+  for (const int64_t extent : tensor.shape()) {
+    if (extent < 0) return Bad(Field(list, index, ".shape"), extent, " is negative");
+    if (extent == 0) {
+      empty = true;
+    } else if (__builtin_mul_overflow(bytes, static_cast<uint64_t>(extent), &bytes) || bytes > kMostBytes) {
+      return Bad(Field(list, index, ".shape"), "it has too many elements");
+    }
+  }
+  if (empty) bytes = 0;
+  if (tensor.bytes() != bytes) {
+    return Bad(Field(list, index, ".bytes"), tensor.bytes(), " where dtype and shape make ", bytes);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckSignature(const v1::Signature& signature) {
+  for (int i = 0; i < signature.parameters_size(); ++i) {
+    KILN_RETURN_IF_ERROR(CheckTensor(signature.parameters(i), "signature.parameters", i));
+    if (i > 0 && signature.parameters(i).slot() <= signature.parameters(i - 1).slot()) {
+      return Bad(Field("signature.parameters", i, ".slot"), "slots do not ascend");
+    }
+  }
+  for (int i = 0; i < signature.results_size(); ++i) {
+    const v1::Signature::Result& result = signature.results(i);
+    KILN_RETURN_IF_ERROR(CheckTensor(result, "signature.results", i));
+    if (!result.has_aliases()) continue;
+    if (result.aliases() >= static_cast<uint32_t>(signature.parameters_size())) {
+      return Bad(Field("signature.results", i, ".aliases"), "there is no parameter ", result.aliases());
+    }
+    if (result.bytes() != signature.parameters(result.aliases()).bytes()) {
+      return Bad(Field("signature.results", i, ".aliases"), "parameter ", result.aliases(), " has ",
+                 signature.parameters(result.aliases()).bytes(), " bytes, and the result ", result.bytes());
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckOperand(const v1::Operand& operand, const v1::Executable& executable, const std::string& field) {
+  const v1::Signature& signature = executable.signature();
+  const bool indexed = operand.space() == v1::Operand::PARAMETER || operand.space() == v1::Operand::RESULT;
+  if (indexed && operand.offset() != 0) return Bad(field + ".offset", "only the arena and the constants have offsets");
+  if (!indexed && operand.index() != 0) return Bad(field + ".index", "the arena and the constants have no index");
+  switch (operand.space()) {
+    case v1::Operand::PARAMETER:
+      if (operand.index() >= static_cast<uint32_t>(signature.parameters_size())) {
+        return Bad(field + ".index", "there is no parameter ", operand.index());
+      }
+      if (operand.written() && !signature.parameters(operand.index()).written()) {
+        return Bad(field + ".written", "parameter ", operand.index(), " is not one that the program writes");
+      }
+      return absl::OkStatus();
+    case v1::Operand::RESULT:
+      if (operand.index() >= static_cast<uint32_t>(signature.results_size())) {
+        return Bad(field + ".index", "there is no result ", operand.index());
+      }
+      if (signature.results(operand.index()).has_aliases()) {
+        return Bad(field + ".index", "result ", operand.index(), " is a parameter, not a fresh buffer");
+      }
+      return absl::OkStatus();
+    case v1::Operand::ARENA:
+      if (operand.offset() > executable.arena_bytes()) {
+        return Bad(field + ".offset", operand.offset(), " is beyond the arena's ", executable.arena_bytes(), " bytes");
+      }
+      return absl::OkStatus();
+    case v1::Operand::CONSTANTS:
+      if (operand.offset() > executable.constants().size()) {
+        return Bad(field + ".offset", operand.offset(), " is beyond the ", executable.constants().size(),
+                   " bytes of constants");
+      }
+      if (operand.written()) return Bad(field + ".written", "constants are not written");
+      return absl::OkStatus();
+    default:  // an open enum: also values that this version does not know
+      return Bad(field + ".space", "there is no such space");
+  }
+}
+
+absl::Status CheckSteps(const v1::Executable& executable) {
+  std::vector<int> arity(executable.kernels_size(), -1);  // -1: not launched yet
+  std::vector<bool> written(executable.signature().results_size(), false);
+  for (int i = 0; i < executable.steps_size(); ++i) {
+    const v1::Step& step = executable.steps(i);
+    if (step.kernel() >= arity.size()) return Bad(Field("steps", i, ".kernel"), "there is no kernel ", step.kernel());
+    int& operands = arity[step.kernel()];
+    if (operands == -1) operands = step.operands_size();
+    if (operands != step.operands_size()) {
+      return Bad(Field("steps", i, ".operands"), "kernel ", step.kernel(), " takes ", operands, " buffers before and ",
+                 step.operands_size(), " here");
+    }
+    for (int j = 0; j < step.operands_size(); ++j) {
+      const v1::Operand& operand = step.operands(j);
+      KILN_RETURN_IF_ERROR(
+          CheckOperand(operand, executable, absl::StrCat(Field("steps", i, "."), Field("operands", j))));
+      if (operand.space() == v1::Operand::RESULT && operand.written()) written[operand.index()] = true;
+    }
+  }
+  for (int i = 0; i < executable.signature().results_size(); ++i) {
+    const v1::Signature::Result& result = executable.signature().results(i);
+    if (!result.has_aliases() && result.bytes() != 0 && !written[i]) {
+      return Bad(Field("signature.results", i), "no step writes it");
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+uint32_t StoredBytes(v1::DType dtype) {
+  switch (dtype) {
+    case v1::BOOL:
+    case v1::INT8:
+    case v1::UINT8:
+    case v1::FLOAT8_E4M3:
+    case v1::FLOAT8_E5M2:
+    case v1::FLOAT8_E4M3_FNUZ:
+    case v1::FLOAT8_E5M2_FNUZ:
+      return 1;
+    case v1::INT16:
+    case v1::UINT16:
+    case v1::FLOAT16:
+    case v1::BFLOAT16:
+      return 2;
+    case v1::INT32:
+    case v1::UINT32:
+    case v1::FLOAT32:
+      return 4;
+    case v1::INT64:
+    case v1::UINT64:
+    case v1::FLOAT64:
+      return 8;
+    default:  // void, weak types, and values that this version does not know
+      return 0;
+  }
+}
+
+absl::Status CheckExecutable(const v1::Executable& executable, const v1::Target& device) {
+  KILN_RETURN_IF_ERROR(CheckTarget(executable.target(), device));
+  if (executable.arena_bytes() > kMostBytes) {
+    return Bad("arena_bytes", executable.arena_bytes(), " is more than any address space holds");
+  }
+  KILN_RETURN_IF_ERROR(CheckKernels(executable));
+  KILN_RETURN_IF_ERROR(CheckSignature(executable.signature()));
+  return CheckSteps(executable);
+}
+
+}  // namespace kiln::runtime

@@ -1,0 +1,147 @@
+#include "runtime/exec/execution.h"
+
+#include <utility>
+
+#include "base/error.h"
+
+namespace kiln::runtime {
+namespace {
+
+double Seconds(std::chrono::steady_clock::duration duration) { return std::chrono::duration<double>(duration).count(); }
+
+}  // namespace
+
+Execution::Execution(const Plan& plan)
+    : parameters_(plan.parameters.size()), results_(plan.results.size()), pointers_(plan.operands.size()) {}
+
+void Execution::Submit(std::shared_ptr<Program> program, absl::Span<const hal::BufferSlice> parameters,
+                       const RunOptions& options, RuntimeObserver* observer, RunCallback callback) {
+  for (size_t i = 0; i < parameters_.size(); ++i) parameters_[i] = parameters[i];
+  if (!options.results.empty()) {
+    for (size_t i = 0; i < results_.size(); ++i) results_[i] = options.results[i];
+  }
+  control_ = options.control;
+  observer_ = observer;
+  callback_ = std::move(callback);
+  program_ = std::move(program);
+  submitted_ = Clock::now();
+  // Nothing of this object is touched after Submit: it may have run already.
+  hal::Queue& queue = program_->device().queue();
+  const uint64_t estimate_ns = program_->estimate_ns();
+  queue.Submit(static_cast<hal::Work*>(this), estimate_ns);
+}
+
+void Execution::Run() {
+  const Clock::time_point started = Clock::now();
+  uint32_t launches = 0;
+  // A run that waited too long in the queue ends here.
+  absl::Status status = control_.Check();
+  if (status.ok()) status = MakeResults();
+  if (status.ok()) status = FillPointers();
+  if (status.ok()) status = Walk(launches);
+  const Clock::time_point ended = Clock::now();
+
+  if (status.ok()) {
+    program_->RecordRun(static_cast<uint64_t>(std::chrono::nanoseconds(ended - started).count()));
+  }
+  const double queue_seconds = Seconds(started - submitted_);
+  const double device_seconds = Seconds(ended - started);
+  if (observer_ != nullptr) {
+    observer_->OnRun({program_->device().name(), queue_seconds, device_seconds, launches, status.code()});
+  }
+  RunCallback callback = std::move(callback_);
+  if (status.ok()) {
+    callback(RunResult{absl::MakeSpan(results_), queue_seconds, device_seconds});
+  } else {
+    callback(std::move(status));
+  }
+  Recycle();
+}
+
+absl::Status Execution::MakeResults() {
+  const Plan& plan = program_->plan();
+  for (size_t i = 0; i < results_.size(); ++i) {
+    const PlanResult& result = plan.results[i];
+    if (result.alias != PlanResult::kFresh) {
+      results_[i] = parameters_[result.alias];
+    } else if (results_[i].buffer == nullptr) {
+      KILN_ASSIGN_OR_RETURN(std::shared_ptr<hal::Buffer> buffer,
+                            program_->device().allocator().Allocate(result.bytes, hal::MemoryUse::kProgram));
+      results_[i] = hal::BufferSlice::Whole(std::move(buffer));
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Execution::FillPointers() {
+  const Plan& plan = program_->plan();
+  char* arena = nullptr;
+  if (plan.arena_bytes != 0) {
+    KILN_ASSIGN_OR_RETURN(void* scratch, program_->device().Scratch(plan.arena_bytes));
+    arena = static_cast<char*>(scratch);
+  }
+  char* const constants =
+      program_->constants_ == nullptr ? nullptr : static_cast<char*>(program_->constants_->device_data());
+  for (size_t i = 0; i < pointers_.size(); ++i) {
+    const PlanOperand& operand = plan.operands[i];
+    switch (operand.space) {
+      case PlanOperand::Space::kParameter:
+        pointers_[i] = parameters_[operand.index].device_data();
+        break;
+      case PlanOperand::Space::kResult:
+        pointers_[i] = results_[operand.index].device_data();
+        break;
+      case PlanOperand::Space::kArena:
+        pointers_[i] = arena + operand.offset;
+        break;
+      case PlanOperand::Space::kConstants:
+        pointers_[i] = constants + operand.offset;
+        break;
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Execution::Walk(uint32_t& launches) {
+  const bool timed = observer_ != nullptr && observer_->WantsLaunches();
+  for (const PlanStep& step : program_->plan().steps) {
+    if (launches != 0) KILN_RETURN_IF_ERROR(control_.Check());
+    const Clock::time_point started = timed ? Clock::now() : Clock::time_point();
+    KILN_RETURN_IF_ERROR(
+        program_->module_->Launch(step.kernel, pointers_.data() + step.first_operand, control_));
+    ++launches;
+    if (timed) {
+      observer_->OnLaunch({program_->device().name(), program_->plan().kernel_names[step.kernel],
+                           Seconds(Clock::now() - started)});
+    }
+  }
+  return absl::OkStatus();
+}
+
+void Execution::Recycle() {
+  for (hal::BufferSlice& slice : parameters_) slice = hal::BufferSlice();
+  for (hal::BufferSlice& slice : results_) slice = hal::BufferSlice();
+  // The last reference may be this one, and then the pool goes with it, and this
+  // object with the pool: at the end of the function, after all else.
+  const std::shared_ptr<Program> program = std::move(program_);
+  program->pool_->Return(std::unique_ptr<Execution>(this));
+}
+
+std::unique_ptr<Execution> ExecutionPool::Take() {
+  {
+    absl::MutexLock lock(&mutex_);
+    if (!idle_.empty()) {
+      std::unique_ptr<Execution> execution = std::move(idle_.back());
+      idle_.pop_back();
+      return execution;
+    }
+  }
+  return std::make_unique<Execution>(*plan_);
+}
+
+void ExecutionPool::Return(std::unique_ptr<Execution> execution) {
+  absl::MutexLock lock(&mutex_);
+  idle_.push_back(std::move(execution));
+}
+
+}  // namespace kiln::runtime

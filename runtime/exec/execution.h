@@ -1,0 +1,68 @@
+// One run of a program, from submission to callback, and the pool in which a
+// program keeps its runs for the next time.
+#ifndef KILN_RUNTIME_EXEC_EXECUTION_H_
+#define KILN_RUNTIME_EXEC_EXECUTION_H_
+
+#include <chrono>
+#include <memory>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/synchronization/mutex.h"
+#include "runtime/exec/executor.h"
+#include "runtime/exec/program.h"
+#include "runtime/hal/queue.h"
+#include "runtime/observer.h"
+
+namespace kiln::runtime {
+
+// All vectors have their full length from the start, so that a reused Execution
+// allocates nothing. It belongs to the pool while idle, and to itself from
+// Submit until it goes back there.
+class Execution final : public hal::Work {
+ public:
+  explicit Execution(const Plan& plan);
+
+  // Arguments are checked. Copies the slices.
+  void Submit(std::shared_ptr<Program> program, absl::Span<const hal::BufferSlice> parameters,
+              const RunOptions& options, RuntimeObserver* observer, RunCallback callback);
+
+  void Run() override;
+
+ private:
+  using Clock = std::chrono::steady_clock;
+
+  absl::Status MakeResults();
+  absl::Status FillPointers();
+  // Runs the steps; counts in `launches` those that ran.
+  absl::Status Walk(uint32_t& launches);
+  // Gives all references back, then itself to the pool.
+  void Recycle();
+
+  std::vector<hal::BufferSlice> parameters_;
+  std::vector<hal::BufferSlice> results_;
+  std::vector<void*> pointers_;  // one for each operand of the plan
+
+  std::shared_ptr<Program> program_;
+  hal::LaunchControl control_;
+  RuntimeObserver* observer_ = nullptr;
+  RunCallback callback_;
+  Clock::time_point submitted_;
+};
+
+// Safe from any thread.
+class ExecutionPool {
+ public:
+  explicit ExecutionPool(const Plan* plan) : plan_(plan) {}
+  std::unique_ptr<Execution> Take();
+  void Return(std::unique_ptr<Execution> execution);
+
+ private:
+  const Plan* const plan_;
+  absl::Mutex mutex_;
+  std::vector<std::unique_ptr<Execution>> idle_ ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace kiln::runtime
+
+#endif  // KILN_RUNTIME_EXEC_EXECUTION_H_

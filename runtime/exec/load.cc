@@ -1,0 +1,85 @@
+#include "runtime/exec/load.h"
+
+#include <cstring>
+#include <utility>
+
+#include "absl/synchronization/notification.h"
+#include "base/check.h"
+#include "base/error.h"
+#include "runtime/exec/check_executable.h"
+
+namespace kiln::runtime {
+namespace {
+
+PlanOperand::Space SpaceOf(v1::Operand::Space space) {
+  switch (space) {
+    case v1::Operand::PARAMETER:
+      return PlanOperand::Space::kParameter;
+    case v1::Operand::RESULT:
+      return PlanOperand::Space::kResult;
+    case v1::Operand::ARENA:
+      return PlanOperand::Space::kArena;
+    case v1::Operand::CONSTANTS:
+      return PlanOperand::Space::kConstants;
+    default:
+      KILN_CHECK(false && "CheckExecutable lets no other space pass");
+      return PlanOperand::Space::kParameter;
+  }
+}
+
+// `executable` is checked.
+Plan MakePlan(const v1::Executable& executable) {
+  Plan plan;
+  for (const v1::Step& step : executable.steps()) {
+    plan.steps.push_back({step.kernel(), static_cast<uint32_t>(plan.operands.size()),
+                          static_cast<uint32_t>(step.operands_size())});
+    for (const v1::Operand& operand : step.operands()) {
+      plan.operands.push_back({SpaceOf(operand.space()), operand.index(), operand.offset()});
+    }
+  }
+  for (const v1::Signature::Parameter& parameter : executable.signature().parameters()) {
+    plan.parameters.push_back(
+        {parameter.slot(), parameter.bytes(), StoredBytes(parameter.dtype()), parameter.written()});
+  }
+  for (const v1::Signature::Result& result : executable.signature().results()) {
+    plan.results.push_back({result.bytes(), result.has_aliases() ? result.aliases() : PlanResult::kFresh});
+  }
+  for (const v1::Kernel& kernel : executable.kernels()) {
+    plan.kernel_names.push_back(kernel.name().empty() ? kernel.symbol() : kernel.name());
+  }
+  plan.arena_bytes = executable.arena_bytes();
+  plan.constants_bytes = executable.constants().size();
+  plan.code_bytes = executable.object().size();
+  return plan;
+}
+
+absl::StatusOr<std::shared_ptr<hal::Buffer>> LoadConstants(const std::string& constants, hal::Device& device) {
+  if (constants.empty()) return nullptr;
+  KILN_ASSIGN_OR_RETURN(std::shared_ptr<hal::Buffer> buffer,
+                        device.allocator().Allocate(constants.size(), hal::MemoryUse::kProgram));
+  if (buffer->host_data() != nullptr) {
+    std::memcpy(buffer->host_data(), constants.data(), constants.size());
+    return buffer;
+  }
+  absl::Status outcome;
+  absl::Notification written;
+  device.queue().Write(constants.data(), hal::BufferSlice::Whole(buffer), [&](absl::Status status) {
+    outcome = std::move(status);
+    written.Notify();
+  });
+  written.WaitForNotification();
+  KILN_RETURN_IF_ERROR(outcome);
+  return buffer;
+}
+
+}  // namespace
+
+absl::StatusOr<std::shared_ptr<Program>> Load(const v1::Executable& executable, hal::Device& device) {
+  KILN_RETURN_IF_ERROR(CheckExecutable(executable, device.target()));
+  KILN_ASSIGN_OR_RETURN(std::unique_ptr<hal::Module> module, device.LoadModule(executable));
+  KILN_ASSIGN_OR_RETURN(std::shared_ptr<hal::Buffer> constants, LoadConstants(executable.constants(), device));
+  return std::make_shared<Program>(&device, MakePlan(executable), executable.signature(), executable.cost(),
+                                   std::move(module), std::move(constants));
+}
+
+}  // namespace kiln::runtime

@@ -1,0 +1,49 @@
+#include "runtime/exec/program.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "runtime/exec/execution.h"
+
+namespace kiln::runtime {
+namespace {
+
+// A guess before anything has run, in nanoseconds: a core does some 8 operations
+// or moves some 8 bytes in one, and every launch costs a little.
+uint64_t GuessNs(const Plan& plan, const v1::Cost& cost) {
+  uint64_t bytes = cost.bytes_read() + cost.bytes_written();
+  for (const PlanResult& result : plan.results) bytes = std::max(bytes, result.bytes);
+  for (const PlanParameter& parameter : plan.parameters) bytes = std::max(bytes, parameter.bytes);
+  return std::max(bytes, cost.flops()) / 8 + 100 * plan.steps.size();
+}
+
+}  // namespace
+
+Program::Program(hal::Device* device, Plan plan, v1::Signature signature, v1::Cost cost,
+                 std::unique_ptr<hal::Module> module, std::shared_ptr<hal::Buffer> constants)
+    : device_(device),
+      plan_(std::move(plan)),
+      signature_(std::move(signature)),
+      cost_(std::move(cost)),
+      module_(std::move(module)),
+      constants_(std::move(constants)),
+      pool_(std::make_unique<ExecutionPool>(&plan_)),
+      estimate_ns_(GuessNs(plan_, cost_)) {}
+
+Program::~Program() = default;
+
+uint64_t Program::memory_bytes() const {
+  return sizeof(Program) + plan_.code_bytes + plan_.constants_bytes + plan_.steps.size() * sizeof(PlanStep) +
+         plan_.operands.size() * (sizeof(PlanOperand) + sizeof(void*)) + signature_.SpaceUsedLong();
+}
+
+void Program::RecordRun(uint64_t device_ns) {
+  // The first run touches cold memory and code, and so says little; after it
+  // the estimate follows the runs, slowly enough that one slow run is forgotten.
+  // Racing updates may lose one another, which an estimate can bear.
+  if (runs_.fetch_add(1, std::memory_order_relaxed) == 0) return;
+  const uint64_t old_ns = estimate_ns_.load(std::memory_order_relaxed);
+  estimate_ns_.store(old_ns - old_ns / 4 + device_ns / 4, std::memory_order_relaxed);
+}
+
+}  // namespace kiln::runtime

@@ -1,0 +1,136 @@
+#include "runtime/memory/caching_allocator.h"
+
+#include <cstring>
+#include <thread>
+#include <vector>
+
+#include "base/error.h"
+#include "gtest/gtest.h"
+#include "runtime/drivers/host/host_allocator.h"
+
+namespace kiln::runtime {
+namespace {
+
+using hal::MemoryUse;
+
+class CachingAllocatorTest : public ::testing::Test {
+ protected:
+  std::shared_ptr<hal::Buffer> New(uint64_t bytes, MemoryUse use = MemoryUse::kProgram) {
+    auto buffer = allocator_->Allocate(bytes, use);
+    EXPECT_TRUE(buffer.ok()) << buffer.status();
+    return buffer.ok() ? *buffer : nullptr;
+  }
+
+  uint64_t cleared_ = 0;
+  std::unique_ptr<hal::Allocator> allocator_ =
+      MakeCachingAllocator(host::MakeHostAllocator(nullptr, 1 << 20), 512 << 10, [this](void* data, uint64_t bytes) {
+        std::memset(data, 0, bytes);
+        cleared_ += bytes;
+      });
+};
+
+TEST(SizeClass, FourToADoubling) {
+  const uint64_t kCases[][2] = {{0, 256},     {1, 256},     {256, 256},   {257, 320},
+                                {320, 320},   {449, 512},   {512, 512},   {513, 640},
+                                {1025, 1280}, {4096, 4096}, {4097, 5120}, {(uint64_t{1} << 62) - 1, uint64_t{1} << 62}};
+  for (const auto& [bytes, expected] : kCases) EXPECT_EQ(SizeClass(bytes), expected) << bytes;
+}
+
+TEST(SizeClass, WastesAtMostAFifth) {
+  for (uint64_t bytes = 256; bytes < 100'000; ++bytes) {
+    const uint64_t rounded = SizeClass(bytes);
+    ASSERT_GE(rounded, bytes);
+    ASSERT_LE((rounded - bytes) * 5, rounded) << bytes;
+    ASSERT_EQ(SizeClass(rounded), rounded);
+  }
+}
+
+TEST_F(CachingAllocatorTest, ReusesMemoryOfTheSameClass) {
+  std::shared_ptr<hal::Buffer> first = New(1000);
+  void* const data = first->device_data();
+  EXPECT_EQ(allocator_->stats().in_use_bytes, 1024);
+  first.reset();
+  EXPECT_EQ(allocator_->stats().in_use_bytes, 0);
+  EXPECT_EQ(allocator_->stats().cached_bytes, 1024);
+  const auto second = New(900);
+  EXPECT_EQ(second->device_data(), data);
+  EXPECT_EQ(second->bytes(), 900);
+  EXPECT_EQ(allocator_->stats().cached_bytes, 0);
+  EXPECT_EQ(allocator_->stats().reuses, 1);
+  EXPECT_EQ(allocator_->stats().allocations, 2);
+}
+
+TEST_F(CachingAllocatorTest, RecycledMemoryIsZeroForAClientOnly) {
+  const auto dirty = [&] { std::memset(New(1000)->host_data(), 0xee, 1000); };
+  dirty();
+  EXPECT_EQ(static_cast<unsigned char*>(New(1000)->host_data())[999], 0xee);
+  EXPECT_EQ(cleared_, 0);
+  const auto clean = New(1000, MemoryUse::kClient);
+  for (int i = 0; i < 1000; ++i) ASSERT_EQ(static_cast<char*>(clean->host_data())[i], 0) << i;
+  EXPECT_EQ(cleared_, 1000);
+}
+
+TEST_F(CachingAllocatorTest, CacheIsBoundedAndDropsTheOldest) {
+  std::vector<std::shared_ptr<hal::Buffer>> buffers;
+  for (int i = 0; i < 6; ++i) buffers.push_back(New(128 << 10));
+  void* const last = buffers.back()->device_data();
+  for (auto& buffer : buffers) buffer.reset();
+  EXPECT_EQ(allocator_->stats().cached_bytes, 512 << 10);
+  EXPECT_EQ(New(128 << 10)->device_data(), last);
+  EXPECT_EQ(allocator_->stats().peak_bytes, 6 * (128 << 10));
+}
+
+TEST_F(CachingAllocatorTest, IdleMemoryGivesWayToARequest) {
+  auto kept = New(512 << 10);
+  kept.reset();
+  EXPECT_EQ(allocator_->stats().cached_bytes, 512 << 10);
+  // Of another class, and fits only without what is idle.
+  const auto large = New(900 << 10);
+  EXPECT_NE(large, nullptr);
+  EXPECT_EQ(allocator_->stats().cached_bytes, 0);
+}
+
+TEST_F(CachingAllocatorTest, RoundingNeverCausesRefusal) {
+  // The class of this size is above the limit.
+  const uint64_t bytes = (1 << 20) - 4096;
+  EXPECT_GT(SizeClass(bytes), bytes);
+  EXPECT_NE(New(bytes), nullptr);
+}
+
+TEST_F(CachingAllocatorTest, OutOfMemoryNamesTheLimit) {
+  for (const uint64_t bytes : {uint64_t{2} << 20, uint64_t{1} << 62, ~uint64_t{0}}) {
+    const auto refused = allocator_->Allocate(bytes, MemoryUse::kClient);
+    ASSERT_FALSE(refused.ok());
+    EXPECT_EQ(DetailOf(refused.status())->code(), v1::OUT_OF_MEMORY);
+    EXPECT_EQ(DetailOf(refused.status())->limit_value(), 1 << 20);
+  }
+  EXPECT_EQ(allocator_->stats().limit_bytes, 1 << 20);
+}
+
+TEST_F(CachingAllocatorTest, TrimEmptiesTheCache) {
+  New(1000);
+  New(100'000);
+  EXPECT_GT(allocator_->stats().cached_bytes, 0);
+  allocator_->Trim();
+  EXPECT_EQ(allocator_->stats().cached_bytes, 0);
+}
+
+TEST_F(CachingAllocatorTest, ManyThreads) {
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 4; ++t) {
+    threads.emplace_back([&, t] {
+      for (int i = 0; i < 1000; ++i) {
+        auto buffer = allocator_->Allocate(100 * (1 + (t + i) % 9), MemoryUse::kProgram);
+        ASSERT_TRUE(buffer.ok());
+        std::memset((*buffer)->host_data(), t, (*buffer)->bytes());
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(allocator_->stats().in_use_bytes, 0);
+  EXPECT_EQ(allocator_->stats().buffers, 0);
+  EXPECT_EQ(allocator_->stats().allocations, 4000);
+}
+
+}  // namespace
+}  // namespace kiln::runtime
