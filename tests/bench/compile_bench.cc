@@ -1,0 +1,100 @@
+// What a cold compile costs, pass by pass: one elementwise kernel, and the
+// demo's training step. Every turn compiles from the wire message to machine
+// code with nothing kept from the turn before.
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cstdio>
+#include <fstream>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "absl/time/clock.h"
+#include "base/check.h"
+#include "base/graph_text.h"
+#include "client/demo/model.h"
+#include "compiler/compile.h"
+#include "runtime/drivers/cpu/probe_target.h"
+
+namespace kiln::bench {
+namespace {
+
+// y = relu(a * b + c)
+constexpr char kElementwise[] = R"(
+  0 CONST [] weakint 1048576
+  1 PARAM : float32 [0] slot=0
+  2 PARAM : float32 [0] slot=1
+  3 PARAM : float32 [0] slot=2
+  4 MUL [1, 2]
+  5 ADD [4, 3]
+  6 CONST [] float32 0.0
+  7 MAX [5, 6]
+  8 TUPLE [7]
+)";
+
+// Adds up the time of each pass over a whole compilation.
+class PassTimes : public compiler::CompileObserver {
+ public:
+  void OnPass(const compiler::PassRecord& record) override { micros_[std::string(record.name)] += record.micros; }
+  const std::map<std::string, double>& micros() const { return micros_; }
+
+ private:
+  std::map<std::string, double> micros_;
+};
+
+double Median(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  return values[values.size() / 2];
+}
+
+nlohmann::json Measure(const std::string& name, const v1::Graph& graph, const v1::Target& target, int turns) {
+  std::vector<double> totals;
+  std::map<std::string, std::vector<double>> passes;
+  v1::Executable executable;
+  for (int turn = 0; turn < turns; ++turn) {
+    const absl::Time start = absl::Now();
+    auto compiled = compiler::Compile(graph, target, compiler::Options());
+    totals.push_back(absl::ToDoubleMilliseconds(absl::Now() - start));
+    KILN_CHECK(compiled.ok());
+    executable = *std::move(compiled);
+    // A second time for the passes: to watch them costs a little itself.
+    PassTimes times;
+    KILN_CHECK(compiler::Compile(graph, target, compiler::Options(), &times).ok());
+    for (const auto& [pass, micros] : times.micros()) passes[pass].push_back(micros / 1e3);
+  }
+  std::printf("%s: %d nodes -> %d kernels, %zu bytes of object\n", name.c_str(), graph.nodes_size(), executable.kernels_size(),
+              executable.object().size());
+  const double best = *std::min_element(totals.begin(), totals.end());
+  std::printf("  %-18s %9.3f ms best %9.3f ms median\n", "whole compile", best, Median(totals));
+  nlohmann::json json = {{"name", name}, {"kernels", executable.kernels_size()}, {"best_ms", best}, {"median_ms", Median(totals)}};
+  for (const auto& [pass, millis] : passes) {
+    std::printf("  %-18s %9.3f ms median\n", pass.c_str(), Median(millis));
+    json["passes_ms"][pass] = Median(millis);
+  }
+  return json;
+}
+
+}  // namespace
+}  // namespace kiln::bench
+
+int main(int argc, char** argv) {
+  CLI::App app{"Measures cold compiles, pass by pass."};
+  bool smoke = false;
+  int turns = 30;
+  std::string json_path;
+  app.add_flag("--smoke", smoke, "Two turns, as a test");
+  app.add_option("--turns", turns, "Compilations of each graph")->check(CLI::PositiveNumber);
+  app.add_option("--json", json_path, "Also write the figures here");
+  CLI11_PARSE(app, argc, argv);
+  if (smoke) turns = 2;
+
+  const kiln::v1::Target target = kiln::runtime::cpu::ProbeTarget(1);
+  std::printf("target: %s, vectors of %u bytes; %d turns each\n", target.arch().c_str(), target.tuning().vector_bytes(), turns);
+  nlohmann::json json;
+  json.push_back(kiln::bench::Measure("elementwise", *kiln::ParseGraph(kiln::bench::kElementwise), target, turns));
+  json.push_back(kiln::bench::Measure("training step (mlp)", *kiln::demo::TrainingStep(kiln::demo::Architecture::kMlp, {}), target, turns));
+  json.push_back(kiln::bench::Measure("training step (conv)", *kiln::demo::TrainingStep(kiln::demo::Architecture::kConv, {}), target, turns));
+  if (!json_path.empty()) std::ofstream(json_path) << json.dump(2) << "\n";
+  return 0;
+}
