@@ -62,8 +62,9 @@ void Optimize(llvm::Module& module, llvm::TargetMachine& machine) {
   builder.registerLoopAnalyses(loops);
   builder.crossRegisterProxies(loops, functions, calls, modules);
   llvm::ModulePassManager passes;
-  // Accumulators into registers, then what the emitter leaves behind.
-  const bool failed = static_cast<bool>(builder.parsePassPipeline(passes, "function(sroa,early-cse,loop-mssa(licm))"));
+  // Accumulators into registers. The rest is as the emitter wants it: loops are
+  // invariant-free and expressions shared before they get here.
+  const bool failed = static_cast<bool>(builder.parsePassPipeline(passes, "function(sroa)"));
   KILN_CHECK(!failed);
   passes.run(module, modules);
 }

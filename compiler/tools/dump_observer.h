@@ -1,0 +1,26 @@
+// Writes every stage of compilations to files: KILN_DUMP.
+#ifndef KILN_COMPILER_TOOLS_DUMP_OBSERVER_H_
+#define KILN_COMPILER_TOOLS_DUMP_OBSERVER_H_
+
+#include <string>
+
+#include "compiler/observer.h"
+
+namespace kiln::compiler {
+
+// Makes `directory` and writes NNN.<kernel.>pass.{uop,ll,s,txt} into it, one
+// file a pass in the order they ran. A file that cannot be written is skipped.
+class DumpObserver : public CompileObserver {
+ public:
+  explicit DumpObserver(std::string directory);
+  void OnPass(const PassRecord& record) override;
+  bool WantsAssembly() const override { return true; }
+
+ private:
+  const std::string directory_;
+  int next_ = 0;
+};
+
+}  // namespace kiln::compiler
+
+#endif  // KILN_COMPILER_TOOLS_DUMP_OBSERVER_H_
