@@ -196,7 +196,7 @@ IndexLowering::Element IndexLowering::FinishReduce(Frame& frame) {
   const Op fold = uop->arg_as<ReduceArg>().op;
   if (frame.got.empty()) return {Identity(graph_, fold, uop->dtype()), nullptr};
   // Narrow floats are accumulated in float32 and rounded once.
-  const DType dtype = IsNarrowFloat(uop->dtype()) && fold != Op::MAX ? DType::kFloat32 : uop->dtype();
+  const DType dtype = IsNarrowFloat(uop->dtype()) ? DType::kFloat32 : uop->dtype();
   UOp* value = S(Cast(graph_, frame.got[0].value, dtype));
   // Invalid elements are skipped.
   if (frame.got[0].valid != nullptr) value = S(Where(graph_, frame.got[0].valid, value, Identity(graph_, fold, dtype)));
