@@ -94,8 +94,8 @@ absl::Status Explain(Cli& cli, const Flags& flags) {
   for (const v1::ExplainResponse::Stage& stage : response.stages()) {
     if (!Wanted(stage.name(), flags)) continue;
     found = true;
-    std::printf("# ---- %s: %s, %u nodes\n%s\n", stage.name().c_str(), MicrosText(stage.micros()).c_str(), stage.nodes(),
-                stage.text().c_str());
+    std::printf("# ---- %s: %s, %u nodes\n%s\n", stage.name().c_str(), MicrosText(stage.micros()).c_str(),
+                stage.nodes(), stage.text().c_str());
   }
   if (found) return absl::OkStatus();
   std::vector<std::string> names;
@@ -115,7 +115,8 @@ void AddExplain(CLI::App& app, Cli& cli) {
       "  kiln explain model.pb --stage optimize/k0_map_8  one pass on one kernel\n"
       "  kiln explain 6f0c...e1 --all             every stage of a program the server has, by its hash");
   command->add_option("graph", flags->graph, "A graph's file, or the 64 hex digits of its hash")->required();
-  auto* stage = command->add_option("--stage", flags->stages, "Print this pass's text, or PASS/KERNEL's")->allow_extra_args(false);
+  auto* stage = command->add_option("--stage", flags->stages, "Print this pass's text, or PASS/KERNEL's")
+                    ->allow_extra_args(false);
   command->add_flag("--all", flags->all, "Print every stage's text")->excludes(stage);
   command->callback([flags, &cli] { cli.action = [flags](Cli& cli) { return Explain(cli, *flags); }; });
 }

@@ -34,9 +34,10 @@ absl::StatusOr<std::map<uint32_t, HostTensor>> ReadFiles(const v1::Graph& graph,
     const auto slot = SlotOf(graph, name);
     if (!slot.has_value()) {
       std::vector<std::string> known;
-      for (const auto& [number, param] : ParamNames(graph)) known.push_back(param.empty() ? absl::StrCat(number) : param);
-      return MakeError(v1::UNKNOWN_ARGUMENT, absl::StrCat("the graph has no PARAM ", name, "; it has ",
-                                                          absl::StrJoin(known, ", ")));
+      for (const auto& [number, param] : ParamNames(graph))
+        known.push_back(param.empty() ? absl::StrCat(number) : param);
+      return MakeError(v1::UNKNOWN_ARGUMENT,
+                       absl::StrCat("the graph has no PARAM ", name, "; it has ", absl::StrJoin(known, ", ")));
     }
     KILN_ASSIGN_OR_RETURN(tensors[*slot], client::ReadNpy(word.substr(equals + 1)));
   }
@@ -62,8 +63,8 @@ void AddInputFlags(CLI::App& command, InputFlags& flags) {
 }
 
 absl::StatusOr<std::map<uint32_t, client::DeviceBuffer>> MakeInputs(client::Client& client, const v1::Graph& graph,
-                                                                   const v1::Signature& signature,
-                                                                   const InputFlags& flags) {
+                                                                    const v1::Signature& signature,
+                                                                    const InputFlags& flags) {
   KILN_ASSIGN_OR_RETURN(const auto files, ReadFiles(graph, flags));
   std::vector<std::string> missing;
   for (const v1::Signature::Parameter& parameter : signature.parameters()) {

@@ -81,15 +81,16 @@ absl::Status Run(Cli& cli, const Flags& flags) {
     if (!parameter.written()) continue;
     KILN_ASSIGN_OR_RETURN(const HostTensor tensor, client->Download(buffers.at(parameter.slot())));
     const std::string& name = names[parameter.slot()];
-    rows.push_back(TensorRow(absl::StrCat("updated ", name.empty() ? absl::StrCat(parameter.slot()) : name), tensor,
-                             flags.show));
+    rows.push_back(
+        TensorRow(absl::StrCat("updated ", name.empty() ? absl::StrCat(parameter.slot()) : name), tensor, flags.show));
   }
   std::fputs(TableText(rows).c_str(), stdout);
 
   const v1::CompileResponse& compiled = program.compiled();
   std::printf("compile %s%s, %u kernels; execute %s on the server, of which %s in kernels\n",
               MicrosText(static_cast<double>(compiled.compile_us())).c_str(), compiled.from_cache() ? " (earlier)" : "",
-              compiled.kernels(), MicrosText(run.timing.total_us()).c_str(), MicrosText(run.timing.device_us()).c_str());
+              compiled.kernels(), MicrosText(run.timing.total_us()).c_str(),
+              MicrosText(run.timing.device_us()).c_str());
   return absl::OkStatus();
 }
 

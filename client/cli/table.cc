@@ -73,14 +73,13 @@ std::string BytesText(double bytes) {
 std::string SignatureText(const v1::Signature& signature) {
   std::vector<std::string> parameters, results;
   for (const v1::Signature::Parameter& parameter : signature.parameters()) {
-    parameters.push_back(absl::StrCat(parameter.name().empty() ? absl::StrCat("slot ", parameter.slot())
-                                                               : parameter.name(),
-                                      ": ", Type(parameter), parameter.written() ? " updated" : ""));
+    parameters.push_back(
+        absl::StrCat(parameter.name().empty() ? absl::StrCat("slot ", parameter.slot()) : parameter.name(), ": ",
+                     Type(parameter), parameter.written() ? " updated" : ""));
   }
   for (const v1::Signature::Result& result : signature.results()) {
-    results.push_back(absl::StrCat(Type(result), result.has_aliases()
-                                                     ? absl::StrCat(" (parameter ", result.aliases(), ")")
-                                                     : ""));
+    results.push_back(
+        absl::StrCat(Type(result), result.has_aliases() ? absl::StrCat(" (parameter ", result.aliases(), ")") : ""));
   }
   return absl::StrCat("(", absl::StrJoin(parameters, ", "), ") -> ",
                       results.empty() ? "nothing" : absl::StrJoin(results, ", "));

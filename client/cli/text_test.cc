@@ -15,9 +15,9 @@
 namespace kiln::cli {
 namespace {
 
+using client::HostTensor;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
-using client::HostTensor;
 
 TEST(TableTest, TextStandsLeftAndNumbersRight) {
   EXPECT_EQ(TableText({{"name", "time"}, {"a", "1.5 ms"}, {"longer", "200 us"}, {"µ", "-"}}),
@@ -75,7 +75,8 @@ std::string WriteFile(const std::string& name, const std::string& text) {
 }
 
 TEST(GraphFileTest, TheEndingSaysTheFormat) {
-  const auto text = ReadGraph(WriteFile("g.txtpb", R"(nodes { op: STACK } nodes { op: PARAM src: 0 buffer { slot: 3 dtype: INT8 name: "x" } })"));
+  const auto text = ReadGraph(WriteFile(
+      "g.txtpb", R"(nodes { op: STACK } nodes { op: PARAM src: 0 buffer { slot: 3 dtype: INT8 name: "x" } })"));
   ASSERT_TRUE(text.ok()) << text.status();
   EXPECT_EQ(text->nodes_size(), 2);
   const auto binary = ReadGraph(WriteFile("g.pb", text->SerializeAsString()));
@@ -93,7 +94,7 @@ TEST(GraphFileTest, TheEndingSaysTheFormat) {
 
 TEST(GraphFileTest, ErrorsNameFileAndLine) {
   const auto text = ReadGraph(WriteFile("bad.txtpb", "nodes {\n  op: NOPE\n}"));
-  EXPECT_THAT(std::string(text.status().message()), HasSubstr("bad.txtpb: line 2"));
+  EXPECT_THAT(std::string(text.status().message()), HasSubstr("bad.txtpb: line 3"));
   const auto uop = ReadGraph(WriteFile("bad.uop", "0 ADD [1"));
   EXPECT_THAT(uop.status().message(), HasSubstr("bad.uop: "));
   EXPECT_THAT(ReadGraph(WriteFile("bad.pb", "\xff\xff")).status().message(), HasSubstr("bad.pb: no serialized"));

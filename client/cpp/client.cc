@@ -190,8 +190,8 @@ absl::Status Client::Health(const std::string& service) {
   KILN_RETURN_IF_ERROR(
       connection_->Call(connection_->health, &grpc::health::v1::Health::Stub::Check, "Check", request, &response));
   if (response.status() == grpc::health::v1::HealthCheckResponse::SERVING) return absl::OkStatus();
-  return absl::UnavailableError(absl::StrCat(
-      "the server says ", grpc::health::v1::HealthCheckResponse::ServingStatus_Name(response.status())));
+  return absl::UnavailableError(
+      absl::StrCat("the server says ", grpc::health::v1::HealthCheckResponse::ServingStatus_Name(response.status())));
 }
 
 }  // namespace kiln::client

@@ -84,7 +84,8 @@ class FakeBuffers : public v1::BufferService::Service {
     }
     return grpc::Status::OK;
   }
-  grpc::Status Read(grpc::ServerContext*, const v1::ReadRequest*, grpc::ServerWriter<v1::ReadResponse>* writer) override {
+  grpc::Status Read(grpc::ServerContext*, const v1::ReadRequest*,
+                    grpc::ServerWriter<v1::ReadResponse>* writer) override {
     for (size_t i = 0; i < memory.size(); i += 1000000) {
       v1::ReadResponse message;
       message.set_chunk(memory.substr(i, 1000000));

@@ -55,10 +55,10 @@ Tensor Conv2d(Tensor x, Tensor weight, Tensor bias, const ConvOptions& options) 
   }
   const int64_t groups = options.groups, in = x.dim(1), out = weight.dim(0);
   if (weight.rank() != 4 || groups < 1 || in % groups != 0 || out % groups != 0 || weight.dim(1) != in / groups) {
-    return x.graph()->Fail(v1::SHAPE_MISMATCH, "Conv2d",
-                           absl::StrCat("an image of ", ShapeText(x.shape()), " and a weight of ",
-                                        ShapeText(weight.shape()), " do not fit ", groups,
-                                        " groups: a weight is (out, in / groups, height, width)"));
+    return x.graph()->Fail(
+        v1::SHAPE_MISMATCH, "Conv2d",
+        absl::StrCat("an image of ", ShapeText(x.shape()), " and a weight of ", ShapeText(weight.shape()),
+                     " do not fit ", groups, " groups: a weight is (out, in / groups, height, width)"));
   }
   const int64_t kh = weight.dim(2), kw = weight.dim(3), each = in / groups;
   const Tensor patches = Patches(x, {kh, kw}, options);

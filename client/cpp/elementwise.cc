@@ -134,9 +134,7 @@ Tensor operator-(Tensor x) { return Unary("Neg", v1::NEG, x, Domain::kNumber); }
 Tensor Neg(Tensor x) { return -x; }
 Tensor Sub(const Operand& a, const Operand& b) { return a - b; }
 Tensor Div(const Operand& a, const Operand& b) { return a / b; }
-Tensor FloorDiv(const Operand& a, const Operand& b) {
-  return Binary("FloorDiv", v1::FLOORDIV, a, b, Domain::kInteger);
-}
+Tensor FloorDiv(const Operand& a, const Operand& b) { return Binary("FloorDiv", v1::FLOORDIV, a, b, Domain::kInteger); }
 Tensor Mod(const Operand& a, const Operand& b) { return Binary("Mod", v1::FLOORMOD, a, b, Domain::kInteger); }
 Tensor Maximum(const Operand& a, const Operand& b) { return Binary("Maximum", v1::MAX, a, b, Domain::kAll); }
 
@@ -207,9 +205,9 @@ Tensor Bitcast(Tensor x, v1::DType dtype) {
   const int64_t from = DTypeSize(x.dtype()), to = DTypeSize(dtype);
   if (to != 0 && from != to) {
     if (shape.empty() || shape.back() * from % to != 0) {
-      return x.graph()->Fail(v1::SHAPE_MISMATCH, "Bitcast",
-                             absl::StrCat("the last axis of ", TypeText(x.dtype(), shape), " is no whole number of ",
-                                          DTypeName(dtype)));
+      return x.graph()->Fail(
+          v1::SHAPE_MISMATCH, "Bitcast",
+          absl::StrCat("the last axis of ", TypeText(x.dtype(), shape), " is no whole number of ", DTypeName(dtype)));
     }
     shape.back() = shape.back() * from / to;
   }

@@ -43,8 +43,8 @@ absl::StatusOr<v1::ConstArg> Scalar::In(v1::DType dtype) const {
   } else if (IsInteger(dtype) && !IsSigned(dtype) && whole && !negative && bits <= GreatestInteger(dtype)) {
     arg.set_u(bits);
   } else {
-    const std::string text = integral_ ? (negative_ ? absl::StrCat(static_cast<int64_t>(bits_)) : absl::StrCat(bits_))
-                                       : absl::StrCat(real_);
+    const std::string text =
+        integral_ ? (negative_ ? absl::StrCat(static_cast<int64_t>(bits_)) : absl::StrCat(bits_)) : absl::StrCat(real_);
     return MakeError(v1::BAD_ARGUMENT, absl::StrCat("the constant ", text, " is no ", DTypeName(dtype),
                                                     "; write one that fits, or Cast the tensor"));
   }

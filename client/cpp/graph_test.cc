@@ -126,8 +126,9 @@ TEST(GraphTest, ShapesOfTheUsualFunctions) {
   };
   const Tensor image = param({2, 6, 9, 8});
   EXPECT_THAT(Conv2d(image, param({4, 6, 3, 3})).shape(), ElementsAre(2, 4, 7, 6));
-  EXPECT_THAT(Conv2d(image, param({4, 2, 3, 2}), param({4}), {.stride = {2, 3}, .padding = {1, 1}, .groups = 2}).shape(),
-              ElementsAre());  // 6 / 2 channels each, not 2: an error
+  EXPECT_THAT(
+      Conv2d(image, param({4, 2, 3, 2}), param({4}), {.stride = {2, 3}, .padding = {1, 1}, .groups = 2}).shape(),
+      ElementsAre());  // 6 / 2 channels each, not 2: an error
   EXPECT_THAT(MaxPool2d(image).shape(), ElementsAre(2, 6, 4, 4));
   const Tensor a = param({5, 1, 3, 4}), b = param({2, 4, 7}), ids = param({3, 2}, v1::INT64);
   EXPECT_THAT(Matmul(a, b).shape(), ElementsAre(5, 2, 3, 7));
@@ -160,22 +161,26 @@ TEST(GraphTest, ErrorsSayWhatWouldBeRight) {
   };
   const Case cases[] = {
       {[](Graph&, Tensor x, Tensor i) { return x + i; }, v1::DTYPE_MISMATCH, "float32 and int32; Cast one"},
-      {[](Graph& g, Tensor x, Tensor) { return x + g.Zeros({3, 2}, v1::FLOAT32); }, v1::SHAPE_MISMATCH, "do not broadcast"},
+      {[](Graph& g, Tensor x, Tensor) { return x + g.Zeros({3, 2}, v1::FLOAT32); }, v1::SHAPE_MISMATCH,
+       "do not broadcast"},
       {[](Graph&, Tensor, Tensor i) { return Sqrt(i); }, v1::DTYPE_MISMATCH, "takes floats, not int32"},
       {[](Graph&, Tensor x, Tensor) { return x & x; }, v1::DTYPE_MISMATCH, "takes integers or bool"},
       {[](Graph&, Tensor x, Tensor) { return Where(x, x, x); }, v1::DTYPE_MISMATCH, "the condition must be bool"},
       {[](Graph&, Tensor x, Tensor) { return Where(x < 0, 1, 2); }, v1::BAD_ARGUMENT, "make one of them with Constant"},
-      {[](Graph&, Tensor x, Tensor) { return Reshape(x, {4, -1}); }, v1::SHAPE_MISMATCH, "does not divide into (4, -1)"},
+      {[](Graph&, Tensor x, Tensor) { return Reshape(x, {4, -1}); }, v1::SHAPE_MISMATCH,
+       "does not divide into (4, -1)"},
       {[](Graph&, Tensor x, Tensor) { return Permute(x, {0, 0}); }, v1::SHAPE_MISMATCH, "axis 0 is there twice"},
       {[](Graph&, Tensor x, Tensor) { return Expand(x, {2, 6}); }, v1::SHAPE_MISMATCH, "only axes of size 1 stretch"},
       {[](Graph&, Tensor x, Tensor) { return Shrink(x, {{0, 2}, {1, 4}}); }, v1::SHAPE_MISMATCH, "[1, 4) is no part"},
       {[](Graph&, Tensor x, Tensor) { return Sum(x, 2); }, v1::BAD_ARGUMENT, "no axis 2 in a tensor of rank 2"},
       {[](Graph&, Tensor x, Tensor) { return Index(x, {x}); }, v1::DTYPE_MISMATCH, "an index is an integer"},
-      {[](Graph&, Tensor x, Tensor) { return Bitcast(x, v1::FLOAT64); }, v1::SHAPE_MISMATCH, "no whole number of float64"},
+      {[](Graph&, Tensor x, Tensor) { return Bitcast(x, v1::FLOAT64); }, v1::SHAPE_MISMATCH,
+       "no whole number of float64"},
       {[](Graph& g, Tensor x, Tensor) { return g.Assign(x * 2, x); }, v1::BAD_ARGUMENT, "only a parameter"},
       {[](Graph& g, Tensor x, Tensor) { return g.Assign(x, Sum(x)); }, v1::SHAPE_MISMATCH, "the value ()"},
       {[](Graph& g, Tensor, Tensor) { return g.Param(0, v1::INT8, {2, 3}); }, v1::SHAPE_MISMATCH, "slot 0 is float32"},
-      {[](Graph& g, Tensor, Tensor) { return g.Ones({1 << 30, 1 << 30, 1 << 30}, v1::INT8); }, v1::SIZE_OVERFLOW, "no size"},
+      {[](Graph& g, Tensor, Tensor) { return g.Ones({1 << 30, 1 << 30, 1 << 30}, v1::INT8); }, v1::SIZE_OVERFLOW,
+       "no size"},
       {[](Graph&, Tensor x, Tensor) { return Pad(x, {{0, 0}, {-1, 0}}); }, v1::SHAPE_MISMATCH, "Shrink takes away"},
       {[](Graph&, Tensor x, Tensor) { return SlidingWindow(x, 1, {.size = 4}); }, v1::SHAPE_MISMATCH, "is longer than"},
   };

@@ -143,8 +143,9 @@ Tensor Shrink(Tensor x, const AxisRanges& ranges) {
   for (size_t axis = 0; axis < ranges.size(); ++axis) {
     const auto [begin, end] = ranges[axis];
     if (begin < 0 || begin > end || end > x.shape()[axis]) {
-      return FailShape(x, "Shrink", absl::StrCat("[", begin, ", ", end, ") is no part of axis ", axis, " of ",
-                                                 ShapeText(x.shape())));
+      return FailShape(
+          x, "Shrink",
+          absl::StrCat("[", begin, ", ", end, ") is no part of axis ", axis, " of ", ShapeText(x.shape())));
     }
     offset.push_back(begin);
     shape.push_back(end - begin);
@@ -225,8 +226,9 @@ Tensor Concat(const std::vector<Tensor>& tensors, int64_t axis) {
     Shape rest = x.shape();
     if (x.rank() == first.rank()) rest[place] = first.shape()[place];
     if (rest != first.shape()) {
-      return FailShape(x, "Concat", absl::StrCat(ShapeText(first.shape()), " and ", ShapeText(x.shape()),
-                                                 " differ in more than axis ", place));
+      return FailShape(
+          x, "Concat",
+          absl::StrCat(ShapeText(first.shape()), " and ", ShapeText(x.shape()), " differ in more than axis ", place));
     }
     total += x.shape()[place];
   }

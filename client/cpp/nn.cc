@@ -22,9 +22,9 @@ Tensor Matmul(Tensor a, Tensor b) {
   if (a.rank() == 0 || b.rank() == 0) return FailShape(a, "Matmul", "of a scalar; use *");
   const bool row = a.rank() == 1, column = b.rank() == 1;
   if (a.dim(-1) != b.dim(column ? -1 : -2)) {
-    return FailShape(a, "Matmul", absl::StrCat(ShapeText(a.shape()), " times ", ShapeText(b.shape()),
-                                               ": the inner axes, ", a.dim(-1), " and ", b.dim(column ? -1 : -2),
-                                               ", must be equal"));
+    return FailShape(a, "Matmul",
+                     absl::StrCat(ShapeText(a.shape()), " times ", ShapeText(b.shape()), ": the inner axes, ",
+                                  a.dim(-1), " and ", b.dim(column ? -1 : -2), ", must be equal"));
   }
   const Tensor left = Unsqueeze(row ? Unsqueeze(a, 0) : a, -1);
   const Tensor right = Unsqueeze(column ? Unsqueeze(b, 1) : b, -3);
@@ -57,8 +57,9 @@ Tensor CrossEntropy(Tensor logits, Tensor labels) {
   if (!logits.valid()) return logits;
   if (!labels.valid()) return labels;
   if (logits.rank() != 2 || labels.rank() != 1 || labels.dim(0) != logits.dim(0)) {
-    return FailShape(logits, "CrossEntropy", absl::StrCat("takes (n, classes) and (n,), not ", ShapeText(logits.shape()),
-                                                          " and ", ShapeText(labels.shape())));
+    return FailShape(logits, "CrossEntropy",
+                     absl::StrCat("takes (n, classes) and (n,), not ", ShapeText(logits.shape()), " and ",
+                                  ShapeText(labels.shape())));
   }
   const Tensor truth = OneHot(labels, logits.dim(1), logits.dtype());
   return -Mean(Sum(LogSoftmax(logits, 1) * truth, 1));
@@ -99,8 +100,9 @@ Tensor Gather(Tensor x, int64_t axis, Tensor index) {
   Shape expected = x.shape();
   if (index.rank() == x.rank()) expected[place] = index.shape()[place];
   if (index.shape() != expected) {
-    return FailShape(x, "Gather", absl::StrCat("an index of ", ShapeText(index.shape()), " for ", ShapeText(x.shape()),
-                                               " along axis ", place));
+    return FailShape(
+        x, "Gather",
+        absl::StrCat("an index of ", ShapeText(index.shape()), " for ", ShapeText(x.shape()), " along axis ", place));
   }
   const Tensor chosen = OneHot(index, x.shape()[place], v1::BOOL);
   // x with the gathered axis last, where the mask has it.

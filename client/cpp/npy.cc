@@ -31,9 +31,9 @@ struct Kind {
 };
 
 constexpr Kind kKinds[] = {
-    {v1::BOOL, "|b1"},    {v1::INT8, "|i1"},    {v1::INT16, "<i2"},   {v1::INT32, "<i4"},
-    {v1::INT64, "<i8"},   {v1::UINT8, "|u1"},   {v1::UINT16, "<u2"},  {v1::UINT32, "<u4"},
-    {v1::UINT64, "<u8"},  {v1::FLOAT16, "<f2"}, {v1::FLOAT32, "<f4"}, {v1::FLOAT64, "<f8"},
+    {v1::BOOL, "|b1"},   {v1::INT8, "|i1"},    {v1::INT16, "<i2"},   {v1::INT32, "<i4"},
+    {v1::INT64, "<i8"},  {v1::UINT8, "|u1"},   {v1::UINT16, "<u2"},  {v1::UINT32, "<u4"},
+    {v1::UINT64, "<u8"}, {v1::FLOAT16, "<f2"}, {v1::FLOAT32, "<f4"}, {v1::FLOAT64, "<f8"},
 };
 
 absl::Status Bad(absl::string_view message) {
@@ -95,8 +95,8 @@ absl::StatusOr<v1::DType> ParseDescr(absl::string_view descr) {
     return Bad(absl::StrCat("dtype '", descr, "' is big-endian; save a.astype(a.dtype.newbyteorder('<'))"));
   }
   if (absl::StartsWith(descr, "|V") || absl::StartsWith(descr, "<V")) {
-    return Bad(absl::StrCat("dtype '", descr,
-                            "' is raw bytes, as bfloat16 and float8 are saved; save a.astype(np.float32)"));
+    return Bad(
+        absl::StrCat("dtype '", descr, "' is raw bytes, as bfloat16 and float8 are saved; save a.astype(np.float32)"));
   }
   return Bad(absl::StrCat("dtype '", descr, "' has no counterpart; save a.astype(np.float32) or another plain dtype"));
 }
@@ -159,22 +159,22 @@ absl::StatusOr<HostTensor> ParseNpy(absl::string_view file) {
   const std::optional<int64_t> bytes = ByteCount(tensor.dtype, tensor.shape);
   if (!bytes.has_value()) return Bad(absl::StrCat("a shape of ", ShapeText(tensor.shape), " has no size"));
   if (file.size() != static_cast<uint64_t>(*bytes)) {
-    return Bad(absl::StrCat(TypeText(tensor.dtype, tensor.shape), " takes ", *bytes, " bytes; the file has ",
-                            file.size()));
+    return Bad(
+        absl::StrCat(TypeText(tensor.dtype, tensor.shape), " takes ", *bytes, " bytes; the file has ", file.size()));
   }
   tensor.bytes = std::string(file);
   return tensor;
 }
 
 absl::StatusOr<std::string> FormatNpy(const HostTensor& tensor) {
-  const auto kind = std::find_if(std::begin(kKinds), std::end(kKinds),
-                                 [&](const Kind& kind) { return kind.dtype == tensor.dtype; });
+  const auto kind =
+      std::find_if(std::begin(kKinds), std::end(kKinds), [&](const Kind& kind) { return kind.dtype == tensor.dtype; });
   if (kind == std::end(kKinds)) {
     return absl::InvalidArgumentError(
         absl::StrCat(".npy has no ", DTypeName(tensor.dtype), "; Cast the result to float32 in the graph"));
   }
-  std::string header = absl::StrCat("{'descr': '", kind->descr, "', 'fortran_order': False, 'shape': ",
-                                    ShapeText(tensor.shape), ", }");
+  std::string header =
+      absl::StrCat("{'descr': '", kind->descr, "', 'fortran_order': False, 'shape': ", ShapeText(tensor.shape), ", }");
   // Spaces and a newline, so that the array begins at a multiple of 64 bytes.
   const size_t fixed = kMagic.size() + 2 + 2;
   header.append(63 - (fixed + header.size()) % 64, ' ').push_back('\n');

@@ -62,7 +62,8 @@ TEST(NpyTest, EveryDTypeRoundTrips) {
 
 TEST(NpyTest, ReadsLaterVersionsAndOtherSpellings) {
   for (const char version : {2, 3}) {
-    const auto tensor = ParseNpy(File("{\"shape\":(2,),\"fortran_order\":False,\"descr\":\"<i1\"}\n", "\x01\x02", version));
+    const auto tensor =
+        ParseNpy(File("{\"shape\":(2,),\"fortran_order\":False,\"descr\":\"<i1\"}\n", "\x01\x02", version));
     ASSERT_TRUE(tensor.ok()) << tensor.status();
     EXPECT_EQ(tensor->dtype, v1::INT8);
     EXPECT_THAT(tensor->Values<int8_t>(), ElementsAre(1, 2));

@@ -14,9 +14,9 @@ namespace kiln::client {
 class Axes {
  public:
   Axes() = default;
-  Axes(int axis) : axes_{axis} {}  // NOLINT: implicit on purpose
-  Axes(int64_t axis) : axes_{axis} {}  // NOLINT: implicit on purpose
-  Axes(std::initializer_list<int64_t> axes) : axes_(axes) {}  // NOLINT: implicit on purpose
+  Axes(int axis) : axes_{axis} {}                              // NOLINT: implicit on purpose
+  Axes(int64_t axis) : axes_{axis} {}                          // NOLINT: implicit on purpose
+  Axes(std::initializer_list<int64_t> axes) : axes_(axes) {}   // NOLINT: implicit on purpose
   Axes(std::vector<int64_t> axes) : axes_(std::move(axes)) {}  // NOLINT: implicit on purpose
   const std::vector<int64_t>& list() const { return axes_; }
 

@@ -25,10 +25,9 @@ absl::StatusOr<Digits> LoadDigits(const std::string& folder) {
   Digits digits{images.Values<uint8_t>(), labels.Values<uint8_t>()};
   if (images.dtype != v1::UINT8 || labels.dtype != v1::UINT8 ||
       images.shape != client::Shape{digits.count(), kSide, kSide}) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("the images must be uint8 (n, 8, 8) and the labels uint8 (n,); they are ",
-                     client::TypeText(images.dtype, images.shape), " and ",
-                     client::TypeText(labels.dtype, labels.shape)));
+    return absl::InvalidArgumentError(absl::StrCat(
+        "the images must be uint8 (n, 8, 8) and the labels uint8 (n,); they are ",
+        client::TypeText(images.dtype, images.shape), " and ", client::TypeText(labels.dtype, labels.shape)));
   }
   return digits;
 }

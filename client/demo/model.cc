@@ -81,8 +81,7 @@ Batch ForwardAndBackward(Graph& graph, Architecture architecture, const StepOpti
     case Architecture::kConv: {
       const int64_t places = options.batch * kSide * kSide;
       const Tensor patches = Reshape(Patches(f.image, {3, 3}, kSamePadding), {places, 9});
-      const Tensor by_channel =
-          Permute(Reshape(d_hidden, {options.batch, kChannels, kSide * kSide}), {1, 0, 2});
+      const Tensor by_channel = Permute(Reshape(d_hidden, {options.batch, kChannels, kSide * kSide}), {1, 0, 2});
       const Tensor d_conv = Reshape(by_channel, {kChannels, places});
       batch.gradients = {Reshape(Matmul(d_conv, patches), {kChannels, 1, 3, 3}), Sum(d_conv, 1)};
       break;
@@ -151,8 +150,8 @@ absl::StatusOr<v1::Graph> TrainingStep(Architecture architecture, const StepOpti
   for (size_t i = 0; i < batch.weights.size(); ++i) {
     const Tensor weight = batch.weights[i];
     const uint32_t slot = kFirstWeight + 2 * static_cast<uint32_t>(i) + 1;
-    const Tensor velocity = graph.Param(slot, v1::FLOAT32, weight.shape(),
-                                        absl::StrCat(WeightsOf(architecture)[i].name, ".velocity"));
+    const Tensor velocity =
+        graph.Param(slot, v1::FLOAT32, weight.shape(), absl::StrCat(WeightsOf(architecture)[i].name, ".velocity"));
     const Tensor next = options.momentum * velocity + batch.gradients[i] + options.weight_decay * weight;
     graph.Update(velocity, next);
     graph.Update(weight, weight - rate * next);

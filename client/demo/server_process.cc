@@ -14,8 +14,8 @@
 #include <iterator>
 #include <vector>
 
-#include "absl/strings/str_cat.h"
 #include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "base/error.h"
@@ -87,8 +87,8 @@ absl::Status ServerProcess::WaitForPort() {
       return absl::UnavailableError(absl::StrCat("kilnd ", HowItEnded(status), " before it listened\n", LogTail()));
     }
   }
-  return absl::DeadlineExceededError(absl::StrCat("kilnd did not listen within ", absl::FormatDuration(kPatience), "\n",
-                                                  LogTail()));
+  return absl::DeadlineExceededError(
+      absl::StrCat("kilnd did not listen within ", absl::FormatDuration(kPatience), "\n", LogTail()));
 }
 
 absl::Status ServerProcess::Stop() {
@@ -100,8 +100,8 @@ absl::Status ServerProcess::Stop() {
     if (WIFEXITED(status) && WEXITSTATUS(status) == 0) return absl::OkStatus();
     return absl::InternalError(absl::StrCat("kilnd ", HowItEnded(status), " when asked to stop\n", LogTail()));
   }
-  return absl::DeadlineExceededError(absl::StrCat("kilnd did not stop within ", absl::FormatDuration(kPatience), "\n",
-                                                  LogTail()));
+  return absl::DeadlineExceededError(
+      absl::StrCat("kilnd did not stop within ", absl::FormatDuration(kPatience), "\n", LogTail()));
 }
 
 std::string ServerProcess::LogTail() const {

@@ -114,9 +114,9 @@ absl::Status Run(client::Client& client, const Flags& flags) {
   KILN_ASSIGN_OR_RETURN(const v1::ListProgramsResponse after, client.ListPrograms());
 
   const double accuracy = Accuracy(split.held_out.labels, guesses);
-  const double hit_rate = trained.later_executes == 0 ? 1.0
-                                                      : static_cast<double>(trained.later_hits) /
-                                                            static_cast<double>(trained.later_executes);
+  const double hit_rate = trained.later_executes == 0
+                              ? 1.0
+                              : static_cast<double>(trained.later_hits) / static_cast<double>(trained.later_executes);
   absl::PrintF("\n%s\n", ConfusionTable(split.held_out.labels, guesses));
   absl::PrintF("held-out accuracy %.4f on %d images\n", accuracy, split.held_out.count());
   absl::PrintF("speed             %d steps in %.1f s: %.0f steps/s, %.0f images/s\n", trainer->steps(), trained.seconds,
@@ -129,8 +129,8 @@ absl::Status Run(client::Client& client, const Flags& flags) {
     return absl::InternalError(absl::StrFormat("accuracy %.4f is below %.2f", accuracy, kLeastAccuracy));
   }
   if (hit_rate < kLeastHitRate) {
-    return absl::InternalError(absl::StrFormat("%.4f of executes were cache hits, fewer than %.2f", hit_rate,
-                                               kLeastHitRate));
+    return absl::InternalError(
+        absl::StrFormat("%.4f of executes were cache hits, fewer than %.2f", hit_rate, kLeastHitRate));
   }
   return absl::OkStatus();
 }

@@ -53,8 +53,8 @@ absl::Status Trainer::BeginEpoch() {
 }
 
 absl::Status Trainer::Step(int64_t epoch, int64_t step) {
-  const double done = static_cast<double>(epoch * steps_per_epoch() + step) /
-                      static_cast<double>(options_.epochs * steps_per_epoch());
+  const double done =
+      static_cast<double>(epoch * steps_per_epoch() + step) / static_cast<double>(options_.epochs * steps_per_epoch());
   const double rate = options_.rate * 0.5 * (1 + std::cos(done * 3.141592653589793));
   arguments_.Set(kRate, HostTensor::Scalar(static_cast<float>(rate)));
   arguments_.Set(kRows, buffers_[kRows], static_cast<uint64_t>(step * options_.batch) * sizeof(int32_t));
@@ -83,8 +83,7 @@ absl::StatusOr<std::vector<int32_t>> Trainer::Predict(const Digits& digits) {
   return run.results[0].tensor.Values<int32_t>();
 }
 
-absl::StatusOr<RunResults> Trainer::Run(const Program& program, const Arguments& arguments,
-                                        const RunOptions& options) {
+absl::StatusOr<RunResults> Trainer::Run(const Program& program, const Arguments& arguments, const RunOptions& options) {
   KILN_ASSIGN_OR_RETURN(RunResults run, program.Run(arguments, options));
   ++executes_;
   cached_executes_ += run.from_cache ? 1 : 0;
@@ -93,7 +92,8 @@ absl::StatusOr<RunResults> Trainer::Run(const Program& program, const Arguments&
 
 int64_t Trainer::naive_bytes_per_step() const {
   int64_t bytes = static_cast<int64_t>(step_.graph().ByteSizeLong()) + options_.batch * (kPixels + 1);
-  for (uint32_t slot = kFirstWeight; slot < buffers_.size(); ++slot) bytes += static_cast<int64_t>(buffers_[slot].bytes());
+  for (uint32_t slot = kFirstWeight; slot < buffers_.size(); ++slot)
+    bytes += static_cast<int64_t>(buffers_[slot].bytes());
   return bytes;
 }
 

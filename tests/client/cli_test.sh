@@ -1,0 +1,76 @@
+#!/bin/sh
+# The `kiln` command against a server: each subcommand once, and how it fails.
+set -eu
+dir=$(mktemp -d)
+server/kilnd --listen=127.0.0.1:0 --port_file="$dir/port" > "$dir/log" 2>&1 &
+kilnd=$!
+trap 'kill -KILL $kilnd 2>/dev/null || true; rm -rf "$dir"' EXIT
+tries=0
+until [ -s "$dir/port" ]; do
+  tries=$((tries + 1))
+  [ $tries -lt 600 ] || { cat "$dir/log"; exit 1; }
+  sleep 0.1
+done
+KILN_ADDR=127.0.0.1:$(cat "$dir/port")
+export KILN_ADDR
+kiln=client/cli/kiln
+
+# expect TEXT COMMAND...: the command succeeds and its output has the text.
+# refuse TEXT COMMAND...: the command fails with 1 and says the text.
+expect() {
+  text=$1; shift
+  "$@" > "$dir/out" 2>&1 || { echo "failed: $*"; cat "$dir/out"; exit 1; }
+  grep -qF -e "$text" "$dir/out" || { echo "no '$text' in: $*"; cat "$dir/out"; exit 1; }
+}
+refuse() {
+  text=$1; shift
+  rc=0; "$@" > "$dir/out" 2>&1 || rc=$?
+  [ $rc -eq 1 ] || { echo "exit $rc, not 1: $*"; cat "$dir/out"; exit 1; }
+  grep -qF -e "$text" "$dir/out" || { echo "no '$text' in: $*"; cat "$dir/out"; exit 1; }
+}
+
+cat > "$dir/scale.uop" <<'UOP'
+0 CONST [] weakint 4
+1 STACK [0]
+2 PARAM [1] slot=0 dtype=float32 name="x"
+3 PARAM [1] slot=7 dtype=float32 name="state"
+4 CONST [] float32 2.0
+5 MUL [2, 4] @"doubled"
+6 ADD [3, 5]
+7 STORE [3, 6]
+8 TUPLE [5, 7]
+UOP
+# numpy.save of float32 [1, 2, 3, 4]
+printf '\223NUMPY\001\000\166\000%-117s\n' "{'descr': '<f4', 'fortran_order': False, 'shape': (4,), }" > "$dir/x.npy"
+printf '\000\000\200\077\000\000\000\100\000\000\100\100\000\000\200\100' >> "$dir/x.npy"
+
+expect "$KILN_ADDR serves" $kiln health
+expect "CPU:0" $kiln devices
+expect "2 4 6 8" $kiln run "$dir/scale.uop" -i x="$dir/x.npy" --zeros -o "$dir/y.npy"
+expect "updated state" $kiln run "$dir/scale.uop" --random
+expect "4 8 12 16" $kiln run "$dir/scale.uop" -i 0="$dir/y.npy" --zeros
+expect "in kernels" $kiln bench "$dir/scale.uop" --repeat 5
+expect "x: float32 (4,), state: float32 (4,) updated) -> float32 (4,)" $kiln explain "$dir/scale.uop"
+hash=$($kiln graph hash "$dir/scale.uop")
+expect "$hash" $kiln programs
+expect "$hash" $kiln explain "$hash"
+expect "PARAM [1] slot=0" $kiln graph print "$dir/scale.uop"
+$kiln graph print "$dir/scale.uop" > "$dir/again.uop"
+expect "$hash" $kiln graph hash "$dir/again.uop"
+expect "<svg" $kiln graph svg "$dir/scale.uop"
+
+refuse "MISSING_ARGUMENT: no value for x, state" $kiln run "$dir/scale.uop"
+refuse "UNKNOWN_ARGUMENT: the graph has no PARAM y; it has x, state" $kiln run "$dir/scale.uop" -i y="$dir/x.npy"
+refuse "cannot read $dir/none.uop" $kiln run "$dir/none.uop"
+refuse "the graph has 1 results" $kiln run "$dir/scale.uop" --random -o 1="$dir/z.npy"
+refuse "NEED_GRAPH" $kiln explain 0000000000000000000000000000000000000000000000000000000000000000
+refuse "there are normalise" $kiln explain "$dir/scale.uop" --stage nothing
+refuse "UNKNOWN_DEVICE" $kiln run "$dir/scale.uop" --random --device GPU:9
+refuse "is kilnd running there?" $kiln health --server 127.0.0.1:1
+sed 's/^4 CONST.*/4 CONST [] int32 2/' "$dir/scale.uop" > "$dir/bad.uop"
+refuse 'node    5 MUL [2, 4]' $kiln run "$dir/bad.uop" --random
+refuse 'tag     doubled' $kiln run "$dir/bad.uop" --random
+
+kill -TERM $kilnd
+rc=0; wait $kilnd || rc=$?
+[ $rc -eq 0 ] || { echo "kilnd exited with $rc"; cat "$dir/log"; exit 1; }
