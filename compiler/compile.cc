@@ -68,11 +68,26 @@ void AddCost(const v1::Cost& cost, v1::Cost& total) {
   total.set_bytes_written(total.bytes_written() + cost.bytes_written());
 }
 
+absl::Status CheckLimit(absl::string_view limit, uint64_t limit_value, uint64_t used) {
+  if (used <= limit_value) return absl::OkStatus();
+  v1::ErrorDetail detail;
+  detail.set_code(v1::GRAPH_TOO_LARGE);
+  detail.set_limit(std::string(limit));
+  detail.set_limit_value(limit_value);
+  detail.set_used(used);
+  return MakeError(std::move(detail), absl::StrCat("the program has ", used, " ", limit, "; this server takes at most ", limit_value));
+}
+
 // Compiles each different kernel of the call list once, in order of first use.
 absl::StatusOr<std::vector<uint32_t>> CompileKernels(Graph& graph, Pipeline& pipeline, const UOp* calls, const v1::Target& target,
                                                      const Options& options, CodeGenerator& generator, v1::Executable& executable) {
   absl::flat_hash_map<UOp*, uint32_t> numbers;
   std::vector<uint32_t> kernel_of;
+  KILN_RETURN_IF_ERROR(CheckLimit("kernels", options.limits.max_kernels, calls->src().size()));
+  v1::Cost total;
+  for (const UOp* call : calls->src()) AddCost(CostOf(call->src(0)), total);
+  KILN_RETURN_IF_ERROR(CheckLimit("operations", options.limits.max_work, total.flops()));
+  *executable.mutable_cost() = total;
   for (const UOp* call : calls->src()) {
     UOp* kernel = call->src(0);
     const auto [found, is_new] = numbers.emplace(kernel, executable.kernels_size());
@@ -88,7 +103,6 @@ absl::StatusOr<std::vector<uint32_t>> CompileKernels(Graph& graph, Pipeline& pip
       made->set_iterations(IterationsOf(linear));
       made->set_grain(GrainOf(made->cost(), made->iterations()));
     }
-    AddCost(executable.kernels(static_cast<int>(found->second)).cost(), *executable.mutable_cost());
   }
   pipeline.set_kernel("");
   return kernel_of;
@@ -103,8 +117,7 @@ absl::StatusOr<v1::Executable> Compile(const v1::Graph& wire, const v1::Target& 
   *executable.mutable_target() = target;
   KILN_ASSIGN_OR_RETURN(std::unique_ptr<CodeGenerator> generator, MakeCodeGenerator(target, options));
 
-  KILN_ASSIGN_OR_RETURN(UOp * root, FromWire(wire, options.limits, graph));
-  KILN_ASSIGN_OR_RETURN(root, pipeline.Run("normalise", root, kTensorSpec, [](UOp* root) { return root; }));
+  KILN_ASSIGN_OR_RETURN(UOp * root, pipeline.Run("normalise", nullptr, kTensorSpec, [&](UOp*) { return FromWire(wire, options.limits, graph); }));
   // Beyond this point, only core ops, and every node has its derived properties.
 
   Function function;

@@ -28,6 +28,7 @@ v1::Cost CostOf(UOp* kernel) {
       flops += Turns(inside);
     }
     if (uop->op() == Op::LOAD || uop->op() == Op::STORE) {
+      flops += Turns(open);  // an access is work, too
       const UOp* buffer = uop->src(0)->src(0);
       const double size = ItemSize(buffer->dtype());
       const double bytes = std::min(Turns(open) * size, static_cast<double>(buffer->shape()[0]) * size);

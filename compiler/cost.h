@@ -8,7 +8,7 @@
 namespace kiln::compiler {
 
 // Of a kernel as Rangeify leaves it. flops counts arithmetic on numbers of every
-// kind; bytes count each buffer once.
+// kind, and accesses; bytes count each buffer once.
 v1::Cost CostOf(UOp* kernel);
 
 // Turns of the outermost loop that are worth a thread's wake-up.

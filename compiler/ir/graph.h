@@ -8,8 +8,10 @@
 #include <deque>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
 #include "absl/status/statusor.h"
 #include "compiler/ir/uop.h"
@@ -37,6 +39,10 @@ class Graph {
   // Nodes made so far, reachable or not.
   size_t size() const { return nodes_.size(); }
 
+  // Weak nodes as they are in a strong dtype: Strengthen (weak.h) remembers here
+  // what it made, so that using one weak expression often costs no more.
+  absl::flat_hash_map<std::pair<UOp*, DType>, UOp*>& strengthened() { return strengthened_; }
+
   // A number that no RANGE, and no BUFFER made by a pass, has had.
   int64_t NextId() { return next_id_++; }
 
@@ -51,6 +57,7 @@ class Graph {
   std::deque<UOp> nodes_;
   std::deque<std::vector<UOp*>> sources_;
   absl::flat_hash_set<UOp*, Hash, Equal> interned_;
+  absl::flat_hash_map<std::pair<UOp*, DType>, UOp*> strengthened_;
   int64_t next_id_ = 1 << 16;  // above the slots that a client may choose
 };
 

@@ -4,7 +4,6 @@
 #include <limits>
 #include <vector>
 
-#include "absl/container/flat_hash_map.h"
 #include "base/error.h"
 #include "compiler/ir/build.h"
 #include "compiler/ir/infer.h"
@@ -30,6 +29,24 @@ UOp* StrengthenConst(Graph& graph, const ConstArg& value, DType dtype) {
   return ConstNumber(graph, dtype, number);
 }
 
+// Only the data of a movement op turns strong; its shape stays as it is.
+size_t DataSources(const UOp* uop) {
+  const bool shaped = Is(uop->op(), kMovement) && uop->op() != Op::STACK;
+  return shaped ? 1 : uop->src().size();
+}
+
+absl::StatusOr<UOp*> StrengthenNode(Graph& graph, UOp* uop, DType dtype) {
+  if (uop->op() == Op::CONST) return StrengthenConst(graph, uop->arg_as<ConstArg>(), dtype);
+  std::vector<UOp*> src(uop->src().begin(), uop->src().end());
+  for (size_t i = 0; i < DataSources(uop); ++i) {
+    if (IsWeak(src[i]->dtype())) src[i] = graph.strengthened().at({src[i], dtype});
+  }
+  Arg arg = uop->arg();
+  if (auto* fill = std::get_if<ConstArg>(&arg)) arg = StrengthenConst(graph, *fill, dtype)->arg();
+  if (std::holds_alternative<DType>(arg)) arg = dtype;
+  return graph.TryMake(uop->op(), src, std::move(arg));
+}
+
 }  // namespace
 
 DType Meet(DType a, DType b) {
@@ -43,25 +60,24 @@ DType Meet(DType a, DType b) {
 
 absl::StatusOr<UOp*> Strengthen(Graph& graph, UOp* x, DType dtype) {
   if (!IsWeak(x->dtype())) return Cast(graph, x, dtype);
-  absl::flat_hash_map<UOp*, UOp*> strong;
-  for (UOp* uop : Toposort(x)) {
-    if (!IsWeak(uop->dtype())) continue;
-    if (uop->op() == Op::CONST) {
-      strong[uop] = StrengthenConst(graph, uop->arg_as<ConstArg>(), dtype);
-      continue;
+  auto& memo = graph.strengthened();
+  std::vector<UOp*> stack = {x};
+  while (!stack.empty()) {
+    UOp* uop = stack.back();
+    bool ready = true;
+    for (size_t i = 0; i < DataSources(uop); ++i) {
+      UOp* source = uop->src(i);
+      if (!IsWeak(source->dtype()) || memo.contains({source, dtype})) continue;
+      stack.push_back(source);
+      ready = false;
     }
-    std::vector<UOp*> src(uop->src().begin(), uop->src().end());
-    // Only the data of a movement op turns strong; its shape stays as it is.
-    const size_t data = Is(uop->op(), kMovement) && uop->op() != Op::STACK ? 1 : src.size();
-    for (size_t i = 0; i < data; ++i) {
-      if (auto found = strong.find(src[i]); found != strong.end()) src[i] = found->second;
-    }
-    Arg arg = uop->arg();
-    if (auto* fill = std::get_if<ConstArg>(&arg)) arg = StrengthenConst(graph, *fill, dtype)->arg();
-    if (std::holds_alternative<DType>(arg)) arg = dtype;
-    KILN_ASSIGN_OR_RETURN(strong[uop], graph.TryMake(uop->op(), src, std::move(arg)));
+    if (!ready) continue;
+    stack.pop_back();
+    if (memo.contains({uop, dtype})) continue;
+    KILN_ASSIGN_OR_RETURN(UOp * strong, StrengthenNode(graph, uop, dtype));
+    memo[{uop, dtype}] = strong;
   }
-  return strong[x];
+  return memo[{x, dtype}];
 }
 
 absl::StatusOr<UOp*> StrengthenByDefault(Graph& graph, UOp* x) {

@@ -145,7 +145,7 @@ absl::Status SettleWeak(Graph& graph, v1::Op op, std::vector<UOp*>& src) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<UOp*> ReadNode(const v1::Graph& wire, uint32_t index, const std::vector<UOp*>& made, Graph& graph) {
+absl::StatusOr<UOp*> ReadNode(const v1::Graph& wire, uint32_t index, const std::vector<UOp*>& made, const Limits& limits, Graph& graph) {
   const v1::UOp& node = wire.nodes(index);
   if (!v1::Op_IsValid(node.op()) || node.op() == v1::OP_UNSPECIFIED) {
     return MakeError(v1::UNKNOWN_OP, absl::StrCat("op number ", static_cast<int>(node.op()), " is not one this server knows"));
@@ -163,7 +163,10 @@ absl::StatusOr<UOp*> ReadNode(const v1::Graph& wire, uint32_t index, const std::
   }
   KILN_ASSIGN_OR_RETURN(Arg arg, ReadArg(node));
   if (IsElementwiseSpelling(node.op())) KILN_RETURN_IF_ERROR(MeetSources(graph, src, node.op() == v1::WHERE ? 1 : 0));
-  if (node.op() == v1::STACK) KILN_RETURN_IF_ERROR(MeetSources(graph, src, 0));
+  if (node.op() == v1::STACK) {
+    if (src.size() > limits.max_stack_sources) return TooLarge("sources of a STACK", limits.max_stack_sources, src.size());
+    KILN_RETURN_IF_ERROR(MeetSources(graph, src, 0));
+  }
   KILN_RETURN_IF_ERROR(SettleWeak(graph, node.op(), src));
   KILN_ASSIGN_OR_RETURN(UOp * uop, MakeSpelled(graph, node.op(), wire.dialect(), std::move(src), std::move(arg)));
   if (node.dtype() != v1::DTYPE_UNSPECIFIED && FromWire(node.dtype()) != uop->dtype()) {
@@ -237,7 +240,7 @@ absl::StatusOr<UOp*> FromWire(const v1::Graph& wire, const Limits& limits, Graph
   made.reserve(wire.nodes_size());
   std::vector<uint32_t> depth(wire.nodes_size(), 1);
   for (int i = 0; i < wire.nodes_size(); ++i) {
-    absl::StatusOr<UOp*> uop = ReadNode(wire, i, made, graph);
+    absl::StatusOr<UOp*> uop = ReadNode(wire, i, made, limits, graph);
     if (!uop.ok()) {
       const v1::UOp& node = wire.nodes(i);
       const std::string name = v1::Op_IsValid(node.op()) ? v1::Op_Name(node.op()) : absl::StrCat(static_cast<int>(node.op()));

@@ -25,6 +25,7 @@ class KernelSplit {
 
   // The calls in order, or nothing if no order lets every read see its state.
   std::optional<std::vector<UOp*>> Run() {
+    CountStores();
     ChooseHomes();
     Draft();
     return ReadsTwoStates() ? std::nullopt : Order();
@@ -50,12 +51,15 @@ class KernelSplit {
   // To all of a parameter, at once, with no element left out.
   bool IsOnlyPlainStore(const UOp* store) const {
     const UOp* target = store->src(0);
-    if (target->op() != Op::PARAM || target->shape() != store->src(1)->shape() || store->src().size() > 2) return false;
+    const bool plain = target->op() == Op::PARAM && target->shape() == store->src(1)->shape() && store->src().size() == 2;
+    return plain && !may_be_invalid_ && stores_to_.at(target) == 1;
+  }
+
+  void CountStores() {
     for (const UOp* uop : order_) {
-      if (uop->IsInvalid() || (uop->op() == Op::PAD && std::holds_alternative<std::monostate>(uop->arg()))) return false;
-      if (uop->op() == Op::STORE && uop != store && StorageOf(uop->src(0)) == target) return false;
+      if (uop->op() == Op::STORE) ++stores_to_[StorageOf(uop->src(0))];
+      may_be_invalid_ |= uop->IsInvalid() || (uop->op() == Op::PAD && std::holds_alternative<std::monostate>(uop->arg()));
     }
-    return true;
   }
 
   UOp* NewBuffer(const UOp* value) {
@@ -100,25 +104,28 @@ class KernelSplit {
 
   // Whether a kernel would have to run both before and after a STORE.
   bool ReadsTwoStates() const {
+    absl::flat_hash_set<const UOp*> stored;
+    for (const KernelDraft& draft : drafts_) {
+      if (draft.store != nullptr) stored.insert(draft.output);
+    }
     for (const KernelDraft& draft : drafts_) {
       for (size_t i = 0; i < draft.reads.size(); ++i) {
         for (size_t j = 0; j < i; ++j) {
-          if (draft.reads[i].storage == draft.reads[j].storage && StoresTo(draft.reads[i].storage)) return true;
+          if (draft.reads[i].storage == draft.reads[j].storage && stored.contains(draft.reads[i].storage)) return true;
         }
       }
     }
     return false;
   }
 
-  bool StoresTo(const UOp* storage) const {
-    return std::any_of(drafts_.begin(), drafts_.end(), [storage](const KernelDraft& d) { return d.store != nullptr && d.output == storage; });
-  }
-
   std::optional<std::vector<UOp*>> Order() {
     const size_t n = drafts_.size();
     absl::flat_hash_map<UOp*, size_t> of_store;
+    absl::flat_hash_map<const UOp*, std::vector<size_t>> writers;  // STOREs, by storage
     for (size_t i = 0; i < n; ++i) {
-      if (drafts_[i].store != nullptr) of_store[drafts_[i].store] = i;
+      if (drafts_[i].store == nullptr) continue;
+      of_store[drafts_[i].store] = i;
+      writers[drafts_[i].output].push_back(i);
     }
     std::vector<std::vector<size_t>> after(n);  // who must wait for kernel i
     std::vector<size_t> waits_for(n, 0);
@@ -133,17 +140,14 @@ class KernelSplit {
         for (UOp* store : read.version) {
           if (of_store.contains(store)) edge(of_store[store], i);
         }
-        for (size_t j = 0; j < n; ++j) {
-          const KernelDraft& writer = drafts_[j];
-          if (writer.store != nullptr && writer.output == read.storage && !Contains(read.version, writer.store)) edge(i, j);
+        for (size_t j : writers[read.storage]) {
+          if (!Contains(read.version, drafts_[j].store)) edge(i, j);
         }
       }
-      // STOREs to one storage keep the order in which they are written, unless
-      // a target says otherwise.
-      if (drafts_[i].store == nullptr) continue;
-      for (size_t j = i + 1; j < n; ++j) {
-        if (drafts_[j].store != nullptr && drafts_[j].output == drafts_[i].output) edge(i, j);
-      }
+    }
+    // STOREs to one storage keep the order in which they are written.
+    for (const auto& [storage, order] : writers) {
+      for (size_t k = 1; k < order.size(); ++k) edge(order[k - 1], order[k]);
     }
     std::priority_queue<size_t, std::vector<size_t>, std::greater<>> ready;
     for (size_t i = 0; i < n; ++i) {
@@ -172,6 +176,8 @@ class KernelSplit {
   absl::flat_hash_map<UOp*, UOp*> homes_;
   absl::flat_hash_map<UOp*, UOp*> store_of_home_;  // the STORE that a value's own kernel carries out
   absl::flat_hash_map<UOp*, size_t> of_value_;     // the draft that fills a value's home
+  absl::flat_hash_map<const UOp*, int> stores_to_;
+  bool may_be_invalid_ = false;  // some element somewhere
   std::vector<KernelDraft> drafts_;
 };
 

@@ -22,6 +22,12 @@ struct Access {
 // x[i] + x[i+1] doubles its accesses at every link.
 constexpr size_t kMaxAccesses = 8;
 
+// How many elements of its source one element of a BITCAST needs.
+int Fanout(const UOp* uop) {
+  if (uop->op() != Op::BITCAST) return 1;
+  return std::max(1, ItemSize(uop->dtype()) / std::max(1, ItemSize(uop->src(0)->dtype())));
+}
+
 // Cost of evaluating one element, in units of one simple instruction.
 double OpCost(const UOp* uop) {
   switch (uop->op()) {
@@ -38,6 +44,7 @@ double OpCost(const UOp* uop) {
     case Op::CDIV:
     case Op::CMOD: return 12;
     case Op::STACK: return static_cast<double>(uop->src().size());
+    case Op::BITCAST: return Fanout(uop) > 1 ? 3.0 * Fanout(uop) : 1;
     case Op::PAD:
     case Op::INDEX: return 2;
     default: return IsElementwise(uop->op()) ? 1 : 0;
@@ -63,23 +70,46 @@ absl::Span<UOp* const> DataSources(const UOp* uop) {
   }
 }
 
+bool CanBeRealized(const UOp* uop) {
+  if (uop->dtype() == DType::kVoid || IsWeak(uop->dtype())) return false;
+  switch (uop->op()) {
+    case Op::INDEX:
+    case Op::STACK:
+    case Op::PAD:
+    case Op::BITCAST: return true;
+    default: return IsElementwise(uop->op());
+  }
+}
+
 // Reads of these are loads, whatever lies beneath.
 bool EndsFusion(Op op) { return op == Op::PARAM || op == Op::BUFFER || op == Op::BINARY || op == Op::LOAD || op == Op::REDUCE; }
 
-// Cost of one element when everything down to buffers, reductions and loads is
-// computed on the spot.
-absl::flat_hash_map<UOp*, double> FusedCosts(absl::Span<UOp* const> order) {
-  absl::flat_hash_map<UOp*, double> cost;
+// A kernel is split before it has more than about this many nodes: the code
+// generator's time grows faster than its input.
+constexpr double kMaxKernelNodes = 600;
+
+struct Fused {
+  double cost = 0;   // of one element, everything down to buffers computed on the spot
+  double nodes = 0;  // that computing it puts into a kernel, at most
+};
+
+// For every node, with reductions and LOADs taken as buffers. Adds to `realized`
+// the values that would grow too large.
+absl::flat_hash_map<UOp*, Fused> FusedCosts(absl::Span<UOp* const> order, absl::flat_hash_set<UOp*>& realized) {
+  constexpr Fused kBuffer = {kLoadCost, 1};
+  constexpr double kThreefryNodes = 130;
+  absl::flat_hash_map<UOp*, Fused> fused;
   for (UOp* uop : order) {
-    if (EndsFusion(uop->op())) {
-      cost[uop] = kLoadCost;
-      continue;
+    Fused sum = {OpCost(uop), uop->op() == Op::THREEFRY ? kThreefryNodes : 1};
+    for (UOp* source : DataSources(uop)) {
+      const Fused below = EndsFusion(source->op()) || realized.contains(source) ? kBuffer : fused[source];
+      sum.cost += below.cost * Fanout(uop);
+      sum.nodes += below.nodes * Fanout(uop);
     }
-    double sum = OpCost(uop);
-    for (UOp* source : DataSources(uop)) sum += cost[source];
-    cost[uop] = std::min(sum, 1e6);
+    if (CanBeRealized(uop) && sum.nodes > kMaxKernelNodes) realized.insert(uop);
+    fused[uop] = {std::min(sum.cost, 1e6), std::min(sum.nodes, 1e6)};
   }
-  return cost;
+  return fused;
 }
 
 void Merge(std::vector<Access>& accesses, const Access& access) {
@@ -89,13 +119,14 @@ void Merge(std::vector<Access>& accesses, const Access& access) {
   accesses.push_back(access);
 }
 
-// How `user`'s access becomes an access of its source number `slot`.
-Access Through(const UOp* user, size_t slot, const Access& access) {
+// How `user`'s access becomes an access of its source number `slot`; a user that
+// needs several elements of it has several copies.
+Access Through(const UOp* user, size_t slot, int copy, const Access& access) {
   const UOp* source = user->src(slot);
   Access result = access;
   const bool same_indices =
       (IsElementwise(user->op()) && source->shape() == user->shape()) || user->op() == Op::AFTER || user->op() == Op::GETTUPLE;
-  if (!same_indices) result.path = absl::HashOf(access.path, user, slot);
+  if (!same_indices) result.path = absl::HashOf(access.path, user, slot, copy);
   if (user->op() == Op::REDUCE) {
     result.evaluations *= std::max(1.0, Size(source) / std::max(1.0, Size(user)));
     result.inside_reduce = true;
@@ -107,7 +138,8 @@ Access Through(const UOp* user, size_t slot, const Access& access) {
 
 absl::flat_hash_set<UOp*> ChooseRealized(UOp* sink) {
   const std::vector<UOp*> order = Toposort(sink);
-  const absl::flat_hash_map<UOp*, double> cost = FusedCosts(order);
+  absl::flat_hash_set<UOp*> realized;
+  const absl::flat_hash_map<UOp*, Fused> fused = FusedCosts(order, realized);
   absl::flat_hash_map<UOp*, int> users;
   absl::flat_hash_set<UOp*> stored_as_is;
   for (UOp* uop : order) {
@@ -115,7 +147,6 @@ absl::flat_hash_set<UOp*> ChooseRealized(UOp* sink) {
     if (uop->op() == Op::STORE && uop->src(0)->shape() == uop->src(1)->shape()) stored_as_is.insert(uop->src(1));
   }
 
-  absl::flat_hash_set<UOp*> realized;
   absl::flat_hash_map<UOp*, std::vector<Access>> accesses;
   for (size_t i = order.size(); i-- > 0;) {  // users before their sources
     UOp* uop = order[i];
@@ -130,13 +161,13 @@ absl::flat_hash_set<UOp*> ChooseRealized(UOp* sink) {
         inside_reduce |= access.inside_reduce;
       }
       const double size = Size(uop);
-      bool realize = false;
+      bool realize = realized.contains(uop);
       if (uop->op() == Op::LOAD) {
         realize = true;
       } else if (uop->op() == Op::REDUCE) {
         realize = mine.size() > 1 || evaluations > size || inside_reduce;
-      } else if (IsElementwise(uop->op()) || uop->op() == Op::INDEX) {
-        const double once = cost.at(uop);
+      } else if (!realize && CanBeRealized(uop)) {
+        const double once = fused.at(uop).cost;
         const double recompute = evaluations * (once - 2 * kLoadCost);
         const double store = size * (once + kStoreCost + 2 * kLoadCost);
         realize = (evaluations > size && recompute > store) || (mine.size() > kMaxAccesses && once > kLoadCost) ||
@@ -156,7 +187,9 @@ absl::flat_hash_set<UOp*> ChooseRealized(UOp* sink) {
     for (size_t slot = 0; slot < sources.size(); ++slot) {
       if (uop->op() == Op::STORE && slot == 0) continue;                       // the target is not read
       if (uop->op() == Op::AFTER && slot > 0) continue;                        // order only
-      for (const Access& access : passed_on) Merge(accesses[sources[slot]], Through(uop, slot, access));
+      for (const Access& access : passed_on) {
+        for (int copy = 0; copy < Fanout(uop); ++copy) Merge(accesses[sources[slot]], Through(uop, slot, copy, access));
+      }
     }
   }
   return realized;
