@@ -1,5 +1,6 @@
 #include "tests/support/cpu_engine.h"
 
+#include <cstdlib>
 #include <cstring>
 #include <utility>
 #include <vector>
@@ -8,6 +9,7 @@
 #include "base/check.h"
 #include "base/error.h"
 #include "compiler/compile.h"
+#include "compiler/tools/dump_observer.h"
 #include "runtime/drivers/cpu/device.h"
 #include "runtime/exec/executor.h"
 #include "runtime/exec/load.h"
@@ -53,7 +55,10 @@ CpuEngine::CpuEngine() {
 CpuEngine::~CpuEngine() = default;
 
 absl::StatusOr<InterpResult> CpuEngine::Run(const v1::Graph& graph, const HostTensors& arguments, const compiler::Options& options) {
-  KILN_ASSIGN_OR_RETURN(const v1::Executable executable, compiler::Compile(graph, device_->target(), options));
+  const char* directory = std::getenv("KILN_DUMP");
+  compiler::DumpObserver dump(directory == nullptr ? "" : directory);
+  compiler::CompileObserver* observer = directory == nullptr ? nullptr : &dump;
+  KILN_ASSIGN_OR_RETURN(const v1::Executable executable, compiler::Compile(graph, device_->target(), options, observer));
   KILN_ASSIGN_OR_RETURN(const std::shared_ptr<runtime::Program> program, runtime::Load(executable, *device_));
   const v1::Signature& signature = program->signature();
 

@@ -15,7 +15,8 @@ class Device;
 
 namespace kiln::testing {
 
-// Compiles, loads and runs on CPU:0. One thread at a time.
+// Compiles, loads and runs on CPU:0. One thread at a time. With KILN_DUMP=dir in
+// the environment, every stage of each compilation is written there.
 class CpuEngine {
  public:
   CpuEngine();
