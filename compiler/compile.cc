@@ -32,32 +32,40 @@ namespace kiln::compiler {
 namespace {
 
 // One kernel, from loops over scalars to instructions in order.
-absl::StatusOr<UOp*> LowerKernel(Graph& graph, Pipeline& pipeline, UOp* kernel, const v1::Target& target, const Options& options) {
-  KILN_ASSIGN_OR_RETURN(kernel, pipeline.RunOptional("simplify ranges", kernel, kKernelSpec, [&](UOp* sink) { return SimplifyRanges(graph, sink); }));
+absl::StatusOr<UOp*> LowerKernel(Graph& graph, Pipeline& pipeline, UOp* kernel, const v1::Target& target,
+                                 const Options& options) {
+  KILN_ASSIGN_OR_RETURN(kernel, pipeline.RunOptional("simplify ranges", kernel, kKernelSpec,
+                                                     [&](UOp* sink) { return SimplifyRanges(graph, sink); }));
   KILN_ASSIGN_OR_RETURN(kernel, pipeline.Run("decompose", kernel, kKernelSpec, [&](UOp* sink) {
     return GraphRewrite(GraphRewrite(sink, DecomposeRules(), graph), SymbolicRules(), graph);
   }));
   // Beyond this point, only ops that every target has, in dtypes it computes in.
 
-  KILN_ASSIGN_OR_RETURN(kernel, pipeline.RunOptional("optimize", kernel, kKernelSpec,
-                                                     [&](UOp* sink) { return ApplyOpts(graph, sink, ChooseOpts(sink, target)); }));
+  KILN_ASSIGN_OR_RETURN(kernel, pipeline.RunOptional("optimize", kernel, kKernelSpec, [&](UOp* sink) {
+    return ApplyOpts(graph, sink, ChooseOpts(sink, target));
+  }));
   // Beyond this point, the loop nest is fixed.
 
-  KILN_ASSIGN_OR_RETURN(kernel, pipeline.Run("bounds", kernel, kKernelSpec, [&](UOp* sink) { return ProveBounds(graph, sink, options.strict); }));
+  KILN_ASSIGN_OR_RETURN(kernel, pipeline.Run("bounds", kernel, kKernelSpec,
+                                             [&](UOp* sink) { return ProveBounds(graph, sink, options.strict); }));
   // Beyond this point, every access is inside its buffer wherever its gate holds.
 
-  KILN_ASSIGN_OR_RETURN(kernel, pipeline.Run("expand", kernel, kExpandedSpec, [&](UOp* sink) { return Expand(graph, sink); }));
+  KILN_ASSIGN_OR_RETURN(kernel,
+                        pipeline.Run("expand", kernel, kExpandedSpec, [&](UOp* sink) { return Expand(graph, sink); }));
   // Beyond this point, parallel ranges are shapes.
 
-  KILN_ASSIGN_OR_RETURN(kernel, pipeline.Run("reduce to acc", kernel, kAccumulatingSpec, [&](UOp* sink) { return ReduceToAcc(graph, sink); }));
-  KILN_ASSIGN_OR_RETURN(kernel, pipeline.Run("linearize", kernel, kLinearSpec, [&](UOp* sink) { return Linearize(graph, sink); }));
+  KILN_ASSIGN_OR_RETURN(kernel, pipeline.Run("reduce to acc", kernel, kAccumulatingSpec,
+                                             [&](UOp* sink) { return ReduceToAcc(graph, sink); }));
+  KILN_ASSIGN_OR_RETURN(
+      kernel, pipeline.Run("linearize", kernel, kLinearSpec, [&](UOp* sink) { return Linearize(graph, sink); }));
   // Beyond this point, the order of instructions is fixed.
   return kernel;
 }
 
 uint64_t IterationsOf(const UOp* linear) {
   for (const UOp* uop : linear->src()) {
-    if (uop->op() == Op::RANGE && uop->arg_as<RangeArg>().type == AxisType::kThread) return static_cast<uint64_t>(uop->src(0)->const_int());
+    if (uop->op() == Op::RANGE && uop->arg_as<RangeArg>().type == AxisType::kThread)
+      return static_cast<uint64_t>(uop->src(0)->const_int());
   }
   return 1;
 }
@@ -75,12 +83,14 @@ absl::Status CheckLimit(absl::string_view limit, uint64_t limit_value, uint64_t 
   detail.set_limit(std::string(limit));
   detail.set_limit_value(limit_value);
   detail.set_used(used);
-  return MakeError(std::move(detail), absl::StrCat("the program has ", used, " ", limit, "; this server takes at most ", limit_value));
+  return MakeError(std::move(detail),
+                   absl::StrCat("the program has ", used, " ", limit, "; this server takes at most ", limit_value));
 }
 
 // Compiles each different kernel of the call list once, in order of first use.
-absl::StatusOr<std::vector<uint32_t>> CompileKernels(Graph& graph, Pipeline& pipeline, const UOp* calls, const v1::Target& target,
-                                                     const Options& options, CodeGenerator& generator, v1::Executable& executable) {
+absl::StatusOr<std::vector<uint32_t>> CompileKernels(Graph& graph, Pipeline& pipeline, const UOp* calls,
+                                                     const v1::Target& target, const Options& options,
+                                                     CodeGenerator& generator, v1::Executable& executable) {
   absl::flat_hash_map<UOp*, uint32_t> numbers;
   std::vector<uint32_t> kernel_of;
   KILN_RETURN_IF_ERROR(CheckLimit("kernels", options.limits.max_kernels, calls->src().size()));
@@ -108,16 +118,16 @@ absl::StatusOr<std::vector<uint32_t>> CompileKernels(Graph& graph, Pipeline& pip
   return kernel_of;
 }
 
-}  // namespace
-
-absl::StatusOr<v1::Executable> Compile(const v1::Graph& wire, const v1::Target& target, const Options& options, CompileObserver* observer) {
+absl::StatusOr<v1::Executable> CompileGraph(const v1::Graph& wire, const v1::Target& target, const Options& options,
+                                            CompileObserver* observer) {
   Graph graph;
-  Pipeline pipeline(options, observer);
+  Pipeline pipeline(graph, options, observer);
   v1::Executable executable;
   *executable.mutable_target() = target;
   KILN_ASSIGN_OR_RETURN(std::unique_ptr<CodeGenerator> generator, MakeCodeGenerator(target, options));
 
-  KILN_ASSIGN_OR_RETURN(UOp * root, pipeline.Run("normalise", nullptr, kTensorSpec, [&](UOp*) { return FromWire(wire, options.limits, graph); }));
+  KILN_ASSIGN_OR_RETURN(UOp * root, pipeline.Run("normalise", nullptr, kTensorSpec,
+                                                 [&](UOp*) { return FromWire(wire, options.limits, graph); }));
   // Beyond this point, only core ops, and every node has its derived properties.
 
   Function function;
@@ -128,7 +138,8 @@ absl::StatusOr<v1::Executable> Compile(const v1::Graph& wire, const v1::Target& 
   *executable.mutable_signature() = SignatureOf(function);
   // Beyond this point, no concrete buffer of the caller's.
 
-  KILN_ASSIGN_OR_RETURN(root, pipeline.Run("rangeify", root, kCallSpec, [&](UOp*) { return Rangeify(graph, function); }));
+  KILN_ASSIGN_OR_RETURN(root,
+                        pipeline.Run("rangeify", root, kCallSpec, [&](UOp*) { return Rangeify(graph, function); }));
   // Beyond this point, no movement op exists, and the list of kernels is fixed.
 
   MemoryPlan plan;
@@ -143,12 +154,14 @@ absl::StatusOr<v1::Executable> Compile(const v1::Graph& wire, const v1::Target& 
       [&] { return absl::StrCat("arena of ", plan.arena_bytes, " bytes for ", plan.offsets.size(), " buffers\n"); }));
   // Beyond this point, nothing is allocated while the program runs.
 
-  KILN_ASSIGN_OR_RETURN(const std::vector<uint32_t> kernel_of, CompileKernels(graph, pipeline, root, target, options, *generator, executable));
+  KILN_ASSIGN_OR_RETURN(const std::vector<uint32_t> kernel_of,
+                        CompileKernels(graph, pipeline, root, target, options, *generator, executable));
   AddSteps(function, root, plan, kernel_of, executable);
 
   KILN_RETURN_IF_ERROR(pipeline.RunStep("llvm", [] { return absl::OkStatus(); }, [&] { return generator->Source(); }));
   if (observer != nullptr && observer->WantsAssembly()) {
-    KILN_RETURN_IF_ERROR(pipeline.RunStep("assembly", [] { return absl::OkStatus(); }, [&] { return generator->Assembly(); }));
+    KILN_RETURN_IF_ERROR(
+        pipeline.RunStep("assembly", [] { return absl::OkStatus(); }, [&] { return generator->Assembly(); }));
   }
   KILN_RETURN_IF_ERROR(pipeline.RunStep(
       "object",
@@ -158,6 +171,20 @@ absl::StatusOr<v1::Executable> Compile(const v1::Graph& wire, const v1::Target& 
       },
       [&] { return absl::StrCat(executable.object().size(), " bytes\n"); }));
   return executable;
+}
+
+}  // namespace
+
+absl::StatusOr<v1::Executable> Compile(const v1::Graph& graph, const v1::Target& target, const Options& options,
+                                       CompileObserver* observer) {
+  absl::StatusOr<v1::Executable> executable = CompileGraph(graph, target, options, observer);
+  if (executable.ok()) return executable;
+  // Passes know the node at fault; its tag stands in the message alone.
+  const std::optional<v1::ErrorDetail> detail = DetailOf(executable.status());
+  if (!detail.has_value() || !detail->has_node() || detail->node() >= static_cast<uint32_t>(graph.nodes_size()))
+    return executable;
+  const v1::UOp& node = graph.nodes(static_cast<int>(detail->node()));
+  return WithNode(executable.status(), detail->node(), detail->op(), node.tag());
 }
 
 }  // namespace kiln::compiler

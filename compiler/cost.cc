@@ -43,7 +43,8 @@ v1::Cost CostOf(UOp* kernel) {
 }
 
 uint64_t GrainOf(const v1::Cost& cost, uint64_t iterations) {
-  const double work = static_cast<double>(cost.flops()) + static_cast<double>(cost.bytes_read()) + static_cast<double>(cost.bytes_written());
+  const double work = static_cast<double>(cost.flops()) + static_cast<double>(cost.bytes_read()) +
+                      static_cast<double>(cost.bytes_written());
   const double each = std::max(1.0, work / static_cast<double>(std::max<uint64_t>(iterations, 1)));
   return std::max<uint64_t>(1, static_cast<uint64_t>(kWorthAThread / each));
 }

@@ -48,13 +48,17 @@ v1::Signature SignatureOf(const Function& function) {
   return signature;
 }
 
-void AddSteps(const Function& function, const UOp* linear, const MemoryPlan& plan, absl::Span<const uint32_t> kernel_of, v1::Executable& executable) {
+void AddSteps(const Function& function, const UOp* linear, const MemoryPlan& plan, absl::Span<const uint32_t> kernel_of,
+              v1::Executable& executable) {
   absl::flat_hash_map<const UOp*, v1::Operand> places;
-  for (size_t i = 0; i < function.parameters.size(); ++i) places[function.parameters[i]] = OperandAt(v1::Operand::PARAMETER, i, 0);
+  for (size_t i = 0; i < function.parameters.size(); ++i)
+    places[function.parameters[i]] = OperandAt(v1::Operand::PARAMETER, i, 0);
   for (size_t i = 0; i < function.results.size(); ++i) {
-    if (function.results[i].buffer != nullptr) places[function.results[i].buffer] = OperandAt(v1::Operand::RESULT, i, 0);
+    if (function.results[i].buffer != nullptr)
+      places[function.results[i].buffer] = OperandAt(v1::Operand::RESULT, i, 0);
   }
-  for (const auto& [buffer, offset] : plan.offsets) places[buffer] = OperandAt(v1::Operand::ARENA, 0, static_cast<uint64_t>(offset));
+  for (const auto& [buffer, offset] : plan.offsets)
+    places[buffer] = OperandAt(v1::Operand::ARENA, 0, static_cast<uint64_t>(offset));
   executable.set_arena_bytes(static_cast<uint64_t>(plan.arena_bytes));
 
   for (size_t i = 0; i < linear->src().size(); ++i) {
@@ -63,7 +67,8 @@ void AddSteps(const Function& function, const UOp* linear, const MemoryPlan& pla
     bool output = true;  // a kernel's first buffer is the one it writes
     for (const UOp* buffer : linear->src(i)->src().subspan(1)) {
       if (buffer->op() == Op::BINARY && !places.contains(buffer)) {
-        places[buffer] = OperandAt(v1::Operand::CONSTANTS, 0, AppendConstants(buffer->arg_as<TextArg>().text, *executable.mutable_constants()));
+        places[buffer] = OperandAt(v1::Operand::CONSTANTS, 0,
+                                   AppendConstants(buffer->arg_as<TextArg>().text, *executable.mutable_constants()));
       }
       KILN_CHECK(places.contains(buffer));
       v1::Operand* operand = step->add_operands();

@@ -13,7 +13,8 @@ v1::Signature SignatureOf(const Function& function);
 
 // Adds the arena, the constants, and a step for each CALL of `linear`.
 // `kernel_of[i]` is the kernel that call i runs.
-void AddSteps(const Function& function, const UOp* linear, const MemoryPlan& plan, absl::Span<const uint32_t> kernel_of, v1::Executable& executable);
+void AddSteps(const Function& function, const UOp* linear, const MemoryPlan& plan, absl::Span<const uint32_t> kernel_of,
+              v1::Executable& executable);
 
 }  // namespace kiln::compiler
 

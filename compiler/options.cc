@@ -6,8 +6,8 @@
 namespace kiln::compiler {
 
 std::string Options::Fingerprint() const {
-  return absl::StrCat("contraction=", contraction, " deterministic=", deterministic, " fast_math=", fast_math, " strict=", strict, " disabled=",
-                      absl::StrJoin(disabled_passes, ","));
+  return absl::StrCat("contraction=", contraction, " deterministic=", deterministic, " fast_math=", fast_math,
+                      " strict=", strict, " disabled=", absl::StrJoin(disabled_passes, ","));
 }
 
 }  // namespace kiln::compiler

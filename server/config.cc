@@ -126,6 +126,7 @@ const std::vector<ConfigRow>& ConfigRows() {
       {"profile_jit", "false", "register generated code with perf and gdb"},
       {"insecure", "false", "serve without authentication on an address that is not loopback"},
       {"no_reflection", "false", "hide the reflection service"},
+      {"dump", "", "folder into which every compilation writes its stages, by graph hash"},
   };
   return *rows;
 }

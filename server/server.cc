@@ -1,15 +1,19 @@
 #include "server/server.h"
 
 #include <algorithm>
+#include <optional>
 #include <string>
 #include <thread>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/escaping.h"
+#include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "base/error.h"
+#include "base/graph_hash.h"
 #include "compiler/compile.h"
+#include "compiler/tools/dump_observer.h"
 #include "runtime/drivers/cpu/device.h"
 
 namespace kiln::server {
@@ -26,10 +30,16 @@ absl::StatusOr<std::vector<std::unique_ptr<runtime::hal::Device>>> OpenDevices(c
   return devices;
 }
 
-// The compiler, with a line in the log for each graph.
-CompileFn LoggedCompiler(std::shared_ptr<spdlog::logger> log) {
-  return [log](const v1::Graph& graph, const v1::Target& target, const compiler::Options& options,
-               compiler::CompileObserver* observer) {
+// The compiler, with a line in the log for each graph, and its stages in a folder
+// of `dump` if one is named. An observer that is there already is served first.
+CompileFn LoggedCompiler(std::shared_ptr<spdlog::logger> log, std::string dump) {
+  return [log, dump](const v1::Graph& graph, const v1::Target& target, const compiler::Options& options,
+                     compiler::CompileObserver* observer) {
+    std::optional<compiler::DumpObserver> to_files;
+    if (const auto hash = HashGraph(graph); observer == nullptr && !dump.empty() && hash.ok()) {
+      to_files.emplace(absl::StrCat(dump, "/", hash->Hex().substr(0, 16)));
+      observer = &*to_files;
+    }
     const absl::Time begin = absl::Now();
     auto executable = compiler::Compile(graph, target, options, observer);
     const int64_t micros = absl::ToInt64Microseconds(absl::Now() - begin);
@@ -63,7 +73,7 @@ absl::StatusOr<std::unique_ptr<RpcServer>> StartServer(const v1::ServerConfig& c
     log->info("event=device name={} description=\"{}\" memory_bytes={}", std::string(device->name()),
               std::string(device->description()), device->stats().memory.limit_bytes);
   }
-  auto engine = std::make_unique<Engine>(ToEngineOptions(config), std::move(devices), LoggedCompiler(log));
+  auto engine = std::make_unique<Engine>(ToEngineOptions(config), std::move(devices), LoggedCompiler(log, config.dump()));
   return RpcServer::Start(config, std::move(engine), std::move(log));
 }
 

@@ -52,7 +52,9 @@ UOp* And(Graph& graph, UOp* a, UOp* b) { return graph.Make(Op::AND, {a, b}); }
 UOp* Not(Graph& graph, UOp* a) { return graph.Make(Op::CMPNE, {a, ConstInt(graph, DType::kBool, 1)}); }
 UOp* Where(Graph& graph, UOp* condition, UOp* a, UOp* b) { return graph.Make(Op::WHERE, {condition, a, b}); }
 UOp* Cast(Graph& graph, UOp* x, DType dtype) { return x->dtype() == dtype ? x : graph.Make(Op::CAST, {x}, dtype); }
-UOp* Bitcast(Graph& graph, UOp* x, DType dtype) { return x->dtype() == dtype ? x : graph.Make(Op::BITCAST, {x}, dtype); }
+UOp* Bitcast(Graph& graph, UOp* x, DType dtype) {
+  return x->dtype() == dtype ? x : graph.Make(Op::BITCAST, {x}, dtype);
+}
 
 UOp* Reshape(Graph& graph, UOp* x, const Shape& shape) {
   return x->shape() == shape ? x : graph.Make(Op::RESHAPE, {x, ShapeSource(graph, shape)});

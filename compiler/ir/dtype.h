@@ -64,9 +64,7 @@ inline bool IsWeak(DType dtype) { return Info(dtype).weak; }
 inline bool IsNarrowFloat(DType dtype) { return IsFloat(dtype) && ItemSize(dtype) < 4; }
 
 inline v1::DType ToWire(DType dtype) { return static_cast<v1::DType>(dtype); }
-inline DType FromWire(v1::DType dtype) {
-  return dtype >= 0 && dtype < 256 ? static_cast<DType>(dtype) : DType::kNone;
-}
+inline DType FromWire(v1::DType dtype) { return dtype >= 0 && dtype < 256 ? static_cast<DType>(dtype) : DType::kNone; }
 
 // The unsigned integer of as many bytes.
 DType UnsignedOfSize(int bytes);

@@ -6,6 +6,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/hash/hash.h"
 #include "base/check.h"
+#include "base/error.h"
 #include "compiler/ir/infer.h"
 
 namespace kiln::compiler {
@@ -81,6 +82,11 @@ UOp* Graph::Make(Op op, absl::Span<UOp* const> src, Arg arg) {
   if (!made.ok()) std::fprintf(stderr, "%s: %s\n", Name(op).data(), made.status().ToString().c_str());
   KILN_CHECK(made.ok());
   return *made;
+}
+
+absl::Status Graph::Locate(const absl::Status& status, const UOp* uop) const {
+  const auto origin = origins_.find(uop);
+  return origin == origins_.end() ? status : WithNode(status, origin->second, Name(uop->op()), "");
 }
 
 std::vector<UOp*> Toposort(UOp* root) {

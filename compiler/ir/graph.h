@@ -39,6 +39,12 @@ class Graph {
   // Nodes made so far, reachable or not.
   size_t size() const { return nodes_.size(); }
 
+  // Where a node stands in the message it was read from (its first use there);
+  // nothing for nodes that passes made.
+  void SetOrigin(const UOp* uop, uint32_t node) { origins_.emplace(uop, node); }
+  // `status` with the node at fault named by that place, if it has one.
+  absl::Status Locate(const absl::Status& status, const UOp* uop) const;
+
   // Weak nodes as they are in a strong dtype: Strengthen (weak.h) remembers here
   // what it made, so that using one weak expression often costs no more.
   absl::flat_hash_map<std::pair<UOp*, DType>, UOp*>& strengthened() { return strengthened_; }
@@ -58,6 +64,7 @@ class Graph {
   std::deque<std::vector<UOp*>> sources_;
   absl::flat_hash_set<UOp*, Hash, Equal> interned_;
   absl::flat_hash_map<std::pair<UOp*, DType>, UOp*> strengthened_;
+  absl::flat_hash_map<const UOp*, uint32_t> origins_;
   int64_t next_id_ = 1 << 16;  // above the slots that a client may choose
 };
 

@@ -11,7 +11,7 @@ absl::Status CheckSourceCount(const UOp& uop) {
   const int count = static_cast<int>(uop.src().size());
   if (count >= info.least_sources && (info.most_sources < 0 || count <= info.most_sources)) return absl::OkStatus();
   std::string expected = info.most_sources == info.least_sources ? absl::StrCat(info.least_sources)
-                         : info.most_sources < 0                 ? absl::StrCat(info.least_sources, " or more")
+                         : info.most_sources < 0 ? absl::StrCat(info.least_sources, " or more")
                                                  : absl::StrCat(info.least_sources, " to ", info.most_sources);
   return MakeError(v1::WRONG_SOURCE_COUNT, absl::StrCat(info.name, " takes ", expected, " sources, not ", count));
 }
@@ -39,13 +39,15 @@ absl::Status CheckArg(const UOp& uop) {
     default: fits = std::holds_alternative<std::monostate>(arg); break;
   }
   if (fits) return absl::OkStatus();
-  return MakeError(v1::BAD_ARGUMENT, absl::StrCat(Name(uop.op()), " has an argument of the wrong form, or lacks its own; "
-                                                                  "graph.proto says which form each op takes"));
+  return MakeError(v1::BAD_ARGUMENT, absl::StrCat(Name(uop.op()),
+                                                  " has an argument of the wrong form, or lacks its own; "
+                                                  "graph.proto says which form each op takes"));
 }
 
 absl::Status CheckSize(DType dtype, const Shape& shape) {
   if (shape.size() > kMaxRank) {
-    return MakeError(v1::SIZE_OVERFLOW, absl::StrCat("a tensor of ", shape.size(), " axes; at most ", kMaxRank, " are allowed"));
+    return MakeError(v1::SIZE_OVERFLOW,
+                     absl::StrCat("a tensor of ", shape.size(), " axes; at most ", kMaxRank, " are allowed"));
   }
   __int128 bytes = std::max(1, ItemSize(dtype));
   bool empty = false;
@@ -56,8 +58,9 @@ absl::Status CheckSize(DType dtype, const Shape& shape) {
   }
   // Counted without the zeros, so that no other shape of the same tensor overflows.
   if (bytes <= kMaxTensorBytes) return absl::OkStatus();
-  return MakeError(v1::SIZE_OVERFLOW, absl::StrCat("shape ", ToString(shape), " of ", Name(dtype), empty ? " (but for its empty axes)" : "",
-                                                   " is more than ", kMaxTensorBytes, " bytes"));
+  return MakeError(v1::SIZE_OVERFLOW,
+                   absl::StrCat("shape ", ToString(shape), " of ", Name(dtype),
+                                empty ? " (but for its empty axes)" : "", " is more than ", kMaxTensorBytes, " bytes"));
 }
 
 bool HasDevice(const UOp* uop) { return !uop->device().empty(); }
@@ -81,8 +84,8 @@ absl::Status Inference::Run(UOp& uop) {
     if (!HasDevice(source)) continue;
     if (uop.device_ == nullptr) uop.device_ = source->device_;
     if (*uop.device_ != source->device()) {
-      return MakeError(v1::BAD_ARGUMENT, absl::StrCat("operands on two devices, ", *uop.device_, " and ", source->device(),
-                                                      "; copy one to the other's"));
+      return MakeError(v1::BAD_ARGUMENT, absl::StrCat("operands on two devices, ", *uop.device_, " and ",
+                                                      source->device(), "; copy one to the other's"));
     }
   }
   uop.axis_ = -1;  // No tuple device gets past the door yet, so no axis is ever split.

@@ -87,9 +87,10 @@ Bounds InferBounds(const UOp& uop) {
   if (!IsIntOrBool(dtype)) return {};
   const Op op = uop.op();
   if (Is(op, kComparison)) return OfComparison(op, uop.src(0)->bounds(), uop.src(1)->bounds());
-  if (Is(op, kBinary)) return dtype == DType::kBool && (op == Op::ADD || op == Op::MUL)
-                                  ? OfBinary(op == Op::ADD ? Op::MAX : Op::AND, uop.src(0)->bounds(), uop.src(1)->bounds(), dtype)
-                                  : OfBinary(op, uop.src(0)->bounds(), uop.src(1)->bounds(), dtype);
+  if (Is(op, kBinary))
+    return dtype == DType::kBool && (op == Op::ADD || op == Op::MUL)
+               ? OfBinary(op == Op::ADD ? Op::MAX : Op::AND, uop.src(0)->bounds(), uop.src(1)->bounds(), dtype)
+               : OfBinary(op, uop.src(0)->bounds(), uop.src(1)->bounds(), dtype);
   switch (op) {
     case Op::CONST: {
       const ConstArg& value = uop.arg_as<ConstArg>();
@@ -110,7 +111,8 @@ Bounds InferBounds(const UOp& uop) {
     case Op::STACK: {
       if (uop.src().empty()) return BoundsOf(dtype);
       Bounds all = uop.src(0)->bounds();
-      for (UOp* source : uop.src()) all = Make(std::min(all.min, source->bounds().min), std::max(all.max, source->bounds().max));
+      for (UOp* source : uop.src())
+        all = Make(std::min(all.min, source->bounds().min), std::max(all.max, source->bounds().max));
       return all;
     }
     case Op::PERMUTE:

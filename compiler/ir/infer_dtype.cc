@@ -61,7 +61,8 @@ absl::StatusOr<DType> InferDType(const UOp& uop) {
       return uop.src(0)->dtype();
     case Op::PAD:
       if (const auto* fill = std::get_if<ConstArg>(&uop.arg()); fill && fill->dtype != uop.src(0)->dtype()) {
-        return MakeError(v1::DTYPE_MISMATCH, absl::StrCat("PAD of ", Name(uop.src(0)->dtype()), " with a fill of ", Name(fill->dtype)));
+        return MakeError(v1::DTYPE_MISMATCH,
+                         absl::StrCat("PAD of ", Name(uop.src(0)->dtype()), " with a fill of ", Name(fill->dtype)));
       }
       return uop.src(0)->dtype();
     case Op::REDUCE: {
@@ -73,7 +74,8 @@ absl::StatusOr<DType> InferDType(const UOp& uop) {
       return uop.src(0)->dtype();
     }
     case Op::LOAD:
-      if (uop.src().size() > 1 && uop.src(1)->dtype() != uop.src(0)->dtype()) return Mismatch(uop, "an alternative of the buffer's dtype");
+      if (uop.src().size() > 1 && uop.src(1)->dtype() != uop.src(0)->dtype())
+        return Mismatch(uop, "an alternative of the buffer's dtype");
       if (uop.src().size() > 2 && uop.src(2)->dtype() != DType::kBool) return Mismatch(uop, "a bool gate");
       return uop.src(0)->dtype();
     case Op::STORE:
@@ -83,7 +85,8 @@ absl::StatusOr<DType> InferDType(const UOp& uop) {
     case Op::GETTUPLE: {
       const int64_t index = uop.arg_as<int64_t>();
       const UOp* tuple = uop.src(0);
-      if (tuple->op() != Op::TUPLE) return MakeError(v1::BAD_ARGUMENT, absl::StrCat("GETTUPLE takes a TUPLE, not ", Name(tuple->op())));
+      if (tuple->op() != Op::TUPLE)
+        return MakeError(v1::BAD_ARGUMENT, absl::StrCat("GETTUPLE takes a TUPLE, not ", Name(tuple->op())));
       if (index < 0 || index >= static_cast<int64_t>(tuple->src().size())) {
         return MakeError(v1::BAD_ARGUMENT, absl::StrCat("GETTUPLE ", index, " of a TUPLE of ", tuple->src().size()));
       }

@@ -30,7 +30,8 @@ absl::StatusOr<Shape> InferReshape(const UOp& uop) {
   __int128 wanted = 1;
   for (int64_t size : shape) wanted = std::min<__int128>(wanted * size, __int128{1} << 100);
   if (wanted == NumElements(from)) return shape;
-  return ShapeError(absl::StrCat("RESHAPE of ", ToString(from), " to ", ToString(shape), " changes the number of elements"));
+  return ShapeError(
+      absl::StrCat("RESHAPE of ", ToString(from), " to ", ToString(shape), " changes the number of elements"));
 }
 
 absl::StatusOr<Shape> InferExpand(const UOp& uop) {
@@ -39,7 +40,8 @@ absl::StatusOr<Shape> InferExpand(const UOp& uop) {
   bool fits = shape.size() == from.size();
   for (size_t i = 0; fits && i < shape.size(); ++i) fits = from[i] == shape[i] || from[i] == 1;
   if (fits) return shape;
-  return ShapeError(absl::StrCat("EXPAND of ", ToString(from), " to ", ToString(shape), " would change an axis that is not 1"));
+  return ShapeError(
+      absl::StrCat("EXPAND of ", ToString(from), " to ", ToString(shape), " would change an axis that is not 1"));
 }
 
 // PAD and SHRINK: a box of one shape inside the other, at an offset.
@@ -55,8 +57,9 @@ absl::StatusOr<Shape> InferBox(const UOp& uop) {
     fits = offset[i] >= 0 && offset[i] <= outer[i] && inner[i] <= outer[i] - offset[i];
   }
   if (fits) return shape;
-  return ShapeError(absl::StrCat(Name(uop.op()), " of ", ToString(from), " to ", ToString(shape), " at ", ToString(offset),
-                                 pad ? ": the tensor must lie inside the new shape" : ": the box must lie inside the tensor"));
+  return ShapeError(
+      absl::StrCat(Name(uop.op()), " of ", ToString(from), " to ", ToString(shape), " at ", ToString(offset),
+                   pad ? ": the tensor must lie inside the new shape" : ": the box must lie inside the tensor"));
 }
 
 absl::StatusOr<Shape> InferBitcast(const UOp& uop) {
@@ -65,8 +68,8 @@ absl::StatusOr<Shape> InferBitcast(const UOp& uop) {
   const int to = ItemSize(uop.dtype());
   if (from == to) return shape;
   if (from == 0 || to == 0 || shape.empty() || (shape.back() * from) % to != 0) {
-    return ShapeError(absl::StrCat("BITCAST of ", ToString(shape), " from ", Name(uop.src(0)->dtype()), " to ", Name(uop.dtype()),
-                                   ": the last axis does not come out even"));
+    return ShapeError(absl::StrCat("BITCAST of ", ToString(shape), " from ", Name(uop.src(0)->dtype()), " to ",
+                                   Name(uop.dtype()), ": the last axis does not come out even"));
   }
   shape.back() = shape.back() * from / to;
   return shape;
@@ -76,7 +79,8 @@ absl::StatusOr<Shape> InferReduce(const UOp& uop) {
   Shape shape = uop.src(0)->shape();
   for (int64_t axis : uop.arg_as<ReduceArg>().axes) {
     if (axis < 0 || axis >= static_cast<int64_t>(shape.size())) {
-      return MakeError(v1::BAD_ARGUMENT, absl::StrCat("REDUCE over axis ", axis, " of a tensor of shape ", ToString(shape)));
+      return MakeError(v1::BAD_ARGUMENT,
+                       absl::StrCat("REDUCE over axis ", axis, " of a tensor of shape ", ToString(shape)));
     }
     shape[axis] = 1;
   }
@@ -89,7 +93,8 @@ absl::StatusOr<Shape> InferReduce(const UOp& uop) {
 absl::StatusOr<Shape> InferIndex(const UOp& uop) {
   const Shape& from = uop.src(0)->shape();
   const size_t indices = uop.src().size() - 1;
-  if (indices > from.size()) return ShapeError(absl::StrCat("INDEX with ", indices, " indices of a tensor of shape ", ToString(from)));
+  if (indices > from.size())
+    return ShapeError(absl::StrCat("INDEX with ", indices, " indices of a tensor of shape ", ToString(from)));
   Shape shape;
   for (UOp* index : uop.src().subspan(1)) shape.insert(shape.end(), index->shape().begin(), index->shape().end());
   shape.insert(shape.end(), from.begin() + indices, from.end());
@@ -102,7 +107,8 @@ absl::StatusOr<Shape> InferStack(const UOp& uop) {
   const Shape& element = uop.src(0)->shape();
   for (UOp* source : uop.src()) {
     if (source->shape() != element) {
-      return ShapeError(absl::StrCat("STACK of ", ToString(element), " and ", ToString(source->shape()), ": all must be alike"));
+      return ShapeError(
+          absl::StrCat("STACK of ", ToString(element), " and ", ToString(source->shape()), ": all must be alike"));
     }
   }
   shape.insert(shape.end(), element.begin(), element.end());
@@ -116,8 +122,8 @@ absl::Status CheckFitsMemory(const UOp& uop) {
   for (UOp* operand : uop.src().subspan(1)) {
     absl::StatusOr<Shape> both = Broadcast(memory, operand->shape());
     if (both.ok() && *both == memory) continue;
-    return ShapeError(absl::StrCat(Name(uop.op()), " of ", ToString(operand->shape()), uop.op() == Op::STORE ? " into " : " beside ",
-                                   ToString(memory)));
+    return ShapeError(absl::StrCat(Name(uop.op()), " of ", ToString(operand->shape()),
+                                   uop.op() == Op::STORE ? " into " : " beside ", ToString(memory)));
   }
   return absl::OkStatus();
 }
@@ -131,7 +137,8 @@ absl::StatusOr<Shape> ConstInts(const UOp* uop) {
       return MakeError(v1::UNSUPPORTED_OP, absl::StrCat("a shape must be integer CONSTs; ", Name(element->op()),
                                                         " (a symbolic size) is not supported yet"));
     }
-    if (element->const_int() < 0) return MakeError(v1::BAD_ARGUMENT, absl::StrCat("a negative size or offset: ", element->const_int()));
+    if (element->const_int() < 0)
+      return MakeError(v1::BAD_ARGUMENT, absl::StrCat("a negative size or offset: ", element->const_int()));
     ints.push_back(element->const_int());
     return absl::OkStatus();
   };
@@ -181,11 +188,13 @@ absl::StatusOr<Shape> InferShape(const UOp& uop) {
     case Op::STACK: return InferStack(uop);
     case Op::FLIP:
       if (uop.arg_as<AxesArg>().axes.size() != uop.src(0)->shape().size()) {
-        return MakeError(v1::BAD_ARGUMENT, absl::StrCat("FLIP wants one flag for each of ", uop.src(0)->shape().size(), " axes"));
+        return MakeError(v1::BAD_ARGUMENT,
+                         absl::StrCat("FLIP wants one flag for each of ", uop.src(0)->shape().size(), " axes"));
       }
       return uop.src(0)->shape();
     case Op::RANGE:
-      if (!uop.src(0)->shape().empty() || !IsInt(uop.src(0)->dtype())) return ShapeError("RANGE wants one integer as its bound");
+      if (!uop.src(0)->shape().empty() || !IsInt(uop.src(0)->dtype()))
+        return ShapeError("RANGE wants one integer as its bound");
       return Shape{};
     case Op::STORE: KILN_RETURN_IF_ERROR(CheckFitsMemory(uop)); return Shape{};
     case Op::GETTUPLE: return uop.src(0)->src(uop.arg_as<int64_t>())->shape();

@@ -41,8 +41,10 @@ absl::StatusOr<UOp*> MakeSpelled(Graph& graph, v1::Op op, v1::Dialect dialect, s
     if (op == v1::CAST && !src.empty() && IsWeak(src[0]->dtype()) && std::holds_alternative<DType>(arg) &&
         !IsWeak(std::get<DType>(arg))) {
       // The constant keeps its exact value until it has its dtype.
-      if (src[0]->op() == Op::CONST || IsFloat(std::get<DType>(arg))) return Strengthen(graph, src[0], std::get<DType>(arg));
-      KILN_ASSIGN_OR_RETURN(src[0], Strengthen(graph, src[0], src[0]->dtype() == DType::kWeakint ? DType::kInt64 : DType::kFloat64));
+      if (src[0]->op() == Op::CONST || IsFloat(std::get<DType>(arg)))
+        return Strengthen(graph, src[0], std::get<DType>(arg));
+      KILN_ASSIGN_OR_RETURN(
+          src[0], Strengthen(graph, src[0], src[0]->dtype() == DType::kWeakint ? DType::kInt64 : DType::kFloat64));
     }
     return graph.TryMake(static_cast<Op>(op), src, std::move(arg));
   }
@@ -51,7 +53,8 @@ absl::StatusOr<UOp*> MakeSpelled(Graph& graph, v1::Op op, v1::Dialect dialect, s
     if (known.op == op) spelling = &known;
   }
   if (spelling == nullptr) {
-    return MakeError(v1::UNSUPPORTED_OP, absl::StrCat(v1::Op_Name(op), " is an op of the IR that this server does not build yet"));
+    return MakeError(v1::UNSUPPORTED_OP,
+                     absl::StrCat(v1::Op_Name(op), " is an op of the IR that this server does not build yet"));
   }
   if (static_cast<int>(src.size()) != spelling->sources) {
     return MakeError(v1::WRONG_SOURCE_COUNT,

@@ -13,6 +13,8 @@ int64_t NumElements(const Shape& shape) {
   return n;
 }
 
-std::string ToString(const Shape& shape) { return absl::StrCat("(", absl::StrJoin(shape, ", "), shape.size() == 1 ? ",)" : ")"); }
+std::string ToString(const Shape& shape) {
+  return absl::StrCat("(", absl::StrJoin(shape, ", "), shape.size() == 1 ? ",)" : ")");
+}
 
 }  // namespace kiln::compiler

@@ -83,7 +83,8 @@ absl::StatusOr<UOp*> Strengthen(Graph& graph, UOp* x, DType dtype) {
 absl::StatusOr<UOp*> StrengthenByDefault(Graph& graph, UOp* x) {
   if (!IsWeak(x->dtype())) return x;
   if (x->dtype() == DType::kWeakfloat) return Strengthen(graph, x, DType::kFloat32);
-  const bool narrow = x->bounds().min >= std::numeric_limits<int32_t>::min() && x->bounds().max <= std::numeric_limits<int32_t>::max();
+  const bool narrow =
+      x->bounds().min >= std::numeric_limits<int32_t>::min() && x->bounds().max <= std::numeric_limits<int32_t>::max();
   return Strengthen(graph, x, narrow ? DType::kInt32 : DType::kInt64);
 }
 

@@ -21,12 +21,14 @@ absl::Status TooLarge(absl::string_view limit, uint64_t limit_value, uint64_t us
   detail.set_limit(std::string(limit));
   detail.set_limit_value(limit_value);
   detail.set_used(used);
-  return MakeError(std::move(detail), absl::StrCat("the graph has ", used, " ", limit, "; this server takes at most ", limit_value));
+  return MakeError(std::move(detail),
+                   absl::StrCat("the graph has ", used, " ", limit, "; this server takes at most ", limit_value));
 }
 
 absl::StatusOr<DType> ReadDType(v1::DType wire) {
   const DType dtype = FromWire(wire);
-  if (dtype == DType::kNone) return BadArgument(absl::StrCat("a dtype is missing or unknown (", static_cast<int>(wire), ")"));
+  if (dtype == DType::kNone)
+    return BadArgument(absl::StrCat("a dtype is missing or unknown (", static_cast<int>(wire), ")"));
   if (!Info(dtype).supported) {
     return MakeError(v1::UNSUPPORTED_OP, absl::StrCat("dtype ", Name(dtype), " is not supported yet"));
   }
@@ -52,7 +54,8 @@ absl::StatusOr<Arg> ReadBuffer(const v1::BufferArg& wire) {
   arg.slot = wire.slot();
   if (wire.slot() >= 1u << 16) return BadArgument(absl::StrCat("slot ", wire.slot(), "; slots are below 65536"));
   KILN_ASSIGN_OR_RETURN(arg.dtype, ReadDType(wire.dtype()));
-  if (arg.dtype == DType::kVoid || IsWeak(arg.dtype)) return BadArgument(absl::StrCat("storage of dtype ", Name(arg.dtype)));
+  if (arg.dtype == DType::kVoid || IsWeak(arg.dtype))
+    return BadArgument(absl::StrCat("storage of dtype ", Name(arg.dtype)));
   KILN_ASSIGN_OR_RETURN(arg.device, ReadDevice(wire.device()));
   switch (wire.addrspace()) {
     case v1::ADDRSPACE_UNSPECIFIED:
@@ -60,7 +63,8 @@ absl::StatusOr<Arg> ReadBuffer(const v1::BufferArg& wire) {
     case v1::LOCAL:
     case v1::REG:
     case v1::ALU:
-      return MakeError(v1::UNSUPPORTED_OP, absl::StrCat("address space ", v1::AddrSpace_Name(wire.addrspace()), " is not supported yet"));
+      return MakeError(v1::UNSUPPORTED_OP,
+                       absl::StrCat("address space ", v1::AddrSpace_Name(wire.addrspace()), " is not supported yet"));
     default: return BadArgument("an unknown address space");
   }
   arg.name = wire.name();
@@ -80,7 +84,8 @@ absl::StatusOr<Arg> ReadArg(const v1::UOp& wire) {
     case v1::UOp::kFlip: return Arg(AxesArg{{wire.flip().axis().begin(), wire.flip().axis().end()}});
     case v1::UOp::kReduce: {
       if (!IsCoreOp(wire.reduce().op())) return BadArgument("REDUCE folds with ADD, MUL or MAX");
-      return Arg(ReduceArg{static_cast<Op>(wire.reduce().op()), {wire.reduce().axis().begin(), wire.reduce().axis().end()}});
+      return Arg(
+          ReduceArg{static_cast<Op>(wire.reduce().op()), {wire.reduce().axis().begin(), wire.reduce().axis().end()}});
     }
     case v1::UOp::kPad: {
       if (!wire.pad().has_fill()) return Arg();
@@ -96,18 +101,22 @@ absl::StatusOr<Arg> ReadArg(const v1::UOp& wire) {
     case v1::UOp::kIndex: return Arg(wire.index());
     case v1::UOp::kLoad: {
       KILN_RETURN_IF_ERROR(ReadDevice(wire.load().device()).status());
-      if (wire.load().addrspace() > v1::GLOBAL) return MakeError(v1::UNSUPPORTED_OP, "a LOAD into another address space is not supported yet");
+      if (wire.load().addrspace() > v1::GLOBAL)
+        return MakeError(v1::UNSUPPORTED_OP, "a LOAD into another address space is not supported yet");
       return Arg();
     }
     case v1::UOp::kRange: {
       const auto& range = wire.range();
-      if (range.axis_id_size() != 1 || range.type() < 0 || range.type() > v1::AXIS_OUTER) return BadArgument("RANGE wants one axis id and a type");
+      if (range.axis_id_size() != 1 || range.type() < 0 || range.type() > v1::AXIS_OUTER)
+        return BadArgument("RANGE wants one axis id and a type");
       return Arg(RangeArg{range.axis_id(0), static_cast<AxisType>(range.type())});
     }
     case v1::UOp::kText: return Arg(TextArg{wire.text()});
     case v1::UOp::kData: return Arg(TextArg{wire.data()});
     case v1::UOp::kKernel: return Arg(TextArg{wire.kernel().name()});
-    default: return MakeError(v1::UNSUPPORTED_OP, absl::StrCat("this argument of ", v1::Op_Name(wire.op()), " is not supported yet"));
+    default:
+      return MakeError(v1::UNSUPPORTED_OP,
+                       absl::StrCat("this argument of ", v1::Op_Name(wire.op()), " is not supported yet"));
   }
 }
 
@@ -135,42 +144,52 @@ bool IsElementwiseSpelling(v1::Op op) {
 
 // A weak value is stored, returned and loaded in the dtype it defaults to.
 absl::Status SettleWeak(Graph& graph, v1::Op op, std::vector<UOp*>& src) {
-  if ((op == v1::STORE || op == v1::ASSIGN) && src.size() >= 2 && IsWeak(src[1]->dtype()) && src[0]->dtype() != DType::kVoid) {
+  const bool meets_memory = op == v1::STORE || op == v1::ASSIGN ||
+                            (op == v1::LOAD && !IsWeak(src.empty() ? DType::kWeakint : src[0]->dtype()));
+  if (meets_memory && src.size() >= 2 && IsWeak(src[1]->dtype()) && src[0]->dtype() != DType::kVoid) {
     KILN_ASSIGN_OR_RETURN(src[1], Strengthen(graph, src[1], src[0]->dtype()));
   }
-  if (op != v1::TUPLE && op != v1::SINK && op != v1::BITCAST && op != v1::LOAD && op != v1::COPY && op != v1::CONTIGUOUS) return absl::OkStatus();
+  if (op != v1::TUPLE && op != v1::SINK && op != v1::BITCAST && op != v1::LOAD && op != v1::COPY &&
+      op != v1::CONTIGUOUS)
+    return absl::OkStatus();
   for (UOp*& source : src) {
     KILN_ASSIGN_OR_RETURN(source, StrengthenByDefault(graph, source));
   }
   return absl::OkStatus();
 }
 
-absl::StatusOr<UOp*> ReadNode(const v1::Graph& wire, uint32_t index, const std::vector<UOp*>& made, const Limits& limits, Graph& graph) {
+absl::StatusOr<UOp*> ReadNode(const v1::Graph& wire, uint32_t index, const std::vector<UOp*>& made,
+                              const Limits& limits, Graph& graph) {
   const v1::UOp& node = wire.nodes(index);
   if (!v1::Op_IsValid(node.op()) || node.op() == v1::OP_UNSPECIFIED) {
-    return MakeError(v1::UNKNOWN_OP, absl::StrCat("op number ", static_cast<int>(node.op()), " is not one this server knows"));
+    return MakeError(v1::UNKNOWN_OP,
+                     absl::StrCat("op number ", static_cast<int>(node.op()), " is not one this server knows"));
   }
   std::vector<UOp*> src;
   src.reserve(node.src_size());
   for (uint32_t source : node.src()) {
     if (source >= static_cast<uint32_t>(wire.nodes_size())) {
-      return MakeError(v1::SOURCE_OUT_OF_RANGE, absl::StrCat("source ", source, " of a graph of ", wire.nodes_size(), " nodes"));
+      return MakeError(v1::SOURCE_OUT_OF_RANGE,
+                       absl::StrCat("source ", source, " of a graph of ", wire.nodes_size(), " nodes"));
     }
     if (source >= index) {
-      return MakeError(v1::GRAPH_CYCLE, absl::StrCat("source ", source, " is not before its user; nodes must be in topological order"));
+      return MakeError(v1::GRAPH_CYCLE,
+                       absl::StrCat("source ", source, " is not before its user; nodes must be in topological order"));
     }
     src.push_back(made[source]);
   }
   KILN_ASSIGN_OR_RETURN(Arg arg, ReadArg(node));
   if (IsElementwiseSpelling(node.op())) KILN_RETURN_IF_ERROR(MeetSources(graph, src, node.op() == v1::WHERE ? 1 : 0));
   if (node.op() == v1::STACK) {
-    if (src.size() > limits.max_stack_sources) return TooLarge("sources of a STACK", limits.max_stack_sources, src.size());
+    if (src.size() > limits.max_stack_sources)
+      return TooLarge("sources of a STACK", limits.max_stack_sources, src.size());
     KILN_RETURN_IF_ERROR(MeetSources(graph, src, 0));
   }
   KILN_RETURN_IF_ERROR(SettleWeak(graph, node.op(), src));
   KILN_ASSIGN_OR_RETURN(UOp * uop, MakeSpelled(graph, node.op(), wire.dialect(), std::move(src), std::move(arg)));
   if (node.dtype() != v1::DTYPE_UNSPECIFIED && FromWire(node.dtype()) != uop->dtype()) {
-    return MakeError(v1::DTYPE_MISMATCH, absl::StrCat("the node says it is ", v1::DType_Name(node.dtype()), " but derives as ", Name(uop->dtype())));
+    return MakeError(v1::DTYPE_MISMATCH, absl::StrCat("the node says it is ", v1::DType_Name(node.dtype()),
+                                                      " but derives as ", Name(uop->dtype())));
   }
   return uop;
 }
@@ -232,7 +251,8 @@ void WriteArg(const UOp& uop, v1::UOp& wire) {
 
 absl::StatusOr<UOp*> FromWire(const v1::Graph& wire, const Limits& limits, Graph& graph) {
   if (wire.nodes_size() == 0) return MakeError(v1::GRAPH_EMPTY, "the graph has no nodes; its last node is its root");
-  if (static_cast<uint32_t>(wire.nodes_size()) > limits.max_nodes) return TooLarge("nodes", limits.max_nodes, wire.nodes_size());
+  if (static_cast<uint32_t>(wire.nodes_size()) > limits.max_nodes)
+    return TooLarge("nodes", limits.max_nodes, wire.nodes_size());
   if (wire.ByteSizeLong() > limits.max_bytes) return TooLarge("bytes", limits.max_bytes, wire.ByteSizeLong());
   if (!v1::Dialect_IsValid(wire.dialect())) return BadArgument("an unknown dialect");
 
@@ -243,10 +263,12 @@ absl::StatusOr<UOp*> FromWire(const v1::Graph& wire, const Limits& limits, Graph
     absl::StatusOr<UOp*> uop = ReadNode(wire, i, made, limits, graph);
     if (!uop.ok()) {
       const v1::UOp& node = wire.nodes(i);
-      const std::string name = v1::Op_IsValid(node.op()) ? v1::Op_Name(node.op()) : absl::StrCat(static_cast<int>(node.op()));
+      const std::string name =
+          v1::Op_IsValid(node.op()) ? v1::Op_Name(node.op()) : absl::StrCat(static_cast<int>(node.op()));
       return Annotate(WithNode(uop.status(), i, name, node.tag()), absl::StrCat("node ", i, " (", name, ")"));
     }
     made.push_back(*uop);
+    graph.SetOrigin(*uop, static_cast<uint32_t>(i));
     for (uint32_t source : wire.nodes(i).src()) depth[i] = std::max(depth[i], depth[source] + 1);
     if (depth[i] > limits.max_depth) return TooLarge("levels of depth", limits.max_depth, depth[i]);
   }

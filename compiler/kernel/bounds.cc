@@ -8,8 +8,8 @@
 #include "base/error.h"
 #include "compiler/ir/build.h"
 #include "compiler/ir/infer.h"
-#include "compiler/rules/linear.h"
 #include "compiler/rewrite/rewrite.h"
+#include "compiler/rules/linear.h"
 
 namespace kiln::compiler {
 namespace {
@@ -32,8 +32,9 @@ void Learn(std::vector<Fact>& facts, UOp* uop, __int128 min, __int128 max) {
   const __int128 constant = sum.constant;
   sum.constant = 0;
   for (Fact& fact : facts) {
-    const bool same = std::equal(fact.sum.terms.begin(), fact.sum.terms.end(), sum.terms.begin(), sum.terms.end(),
-                                 [](const auto& a, const auto& b) { return a.node == b.node && a.coefficient == b.coefficient; });
+    const bool same =
+        std::equal(fact.sum.terms.begin(), fact.sum.terms.end(), sum.terms.begin(), sum.terms.end(),
+                   [](const auto& a, const auto& b) { return a.node == b.node && a.coefficient == b.coefficient; });
     if (!same) continue;
     fact.min = std::max(fact.min, min - constant);
     fact.max = std::min(fact.max, max - constant);
@@ -87,7 +88,8 @@ Bounds NarrowedBounds(UOp* index, std::vector<Fact> facts) {
   LinearForm form = ToLinear(index);
   const Bounds exact = form.Range();
   if (exact.min < BoundsOf(kIndexType).min || exact.max > BoundsOf(kIndexType).max) return index->bounds();
-  std::stable_sort(facts.begin(), facts.end(), [](const Fact& a, const Fact& b) { return a.sum.terms.size() > b.sum.terms.size(); });
+  std::stable_sort(facts.begin(), facts.end(),
+                   [](const Fact& a, const Fact& b) { return a.sum.terms.size() > b.sum.terms.size(); });
   Bounds narrowed{0, 0, true};
   for (const Fact& fact : facts) {
     LinearForm::Term* first = TermOn(form, fact.sum.terms[0].node);
@@ -103,7 +105,8 @@ Bounds NarrowedBounds(UOp* index, std::vector<Fact> facts) {
     narrowed.min += factor >= 0 ? min * factor : max * factor;
     narrowed.max += factor >= 0 ? max * factor : min * factor;
     std::erase_if(form.terms, [&](const auto& term) {
-      return std::any_of(fact.sum.terms.begin(), fact.sum.terms.end(), [&](const auto& known) { return known.node == term.node; });
+      return std::any_of(fact.sum.terms.begin(), fact.sum.terms.end(),
+                         [&](const auto& known) { return known.node == term.node; });
     });
   }
   const Bounds rest = form.Range();
@@ -130,7 +133,9 @@ absl::StatusOr<UOp*> ProveBounds(Graph& graph, UOp* sink, bool strict) {
       const Bounds bounds = gate == nullptr ? index->bounds() : NarrowedBounds(index, FactsFrom(gate));
       if (bounds.min < 0 || bounds.max >= size) {
         if (strict) {
-          return MakeError(v1::OUT_OF_BOUNDS, absl::StrCat("an index of a buffer of ", size, " elements cannot be proved in range, and `strict` forbids a guard"));
+          return MakeError(v1::OUT_OF_BOUNDS,
+                           absl::StrCat("an index of a buffer of ", size,
+                                        " elements cannot be proved in range, and `strict` forbids a guard"));
         }
         UOp* inside = And(graph, Not(graph, Lt(graph, index, Idx(graph, 0))), Lt(graph, index, Idx(graph, size)));
         gate = gate == nullptr ? inside : And(graph, gate, inside);

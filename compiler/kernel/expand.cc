@@ -57,7 +57,8 @@ UOp* Expand(Graph& graph, UOp* sink) {
         // A value that is the same in all lanes still counts once a lane.
         Shape shape = src[0]->shape().empty() ? Shape(rank, 1) : src[0]->shape();
         shape[DimensionOf(source)] = source->src(0)->const_int();
-        src[0] = Expand(graph, Reshape(graph, src[0], src[0]->shape().empty() ? Shape(rank, 1) : src[0]->shape()), shape);
+        src[0] =
+            Expand(graph, Reshape(graph, src[0], src[0]->shape().empty() ? Shape(rank, 1) : src[0]->shape()), shape);
         std::get<ReduceArg>(arg).axes.push_back(DimensionOf(source));
       }
     }

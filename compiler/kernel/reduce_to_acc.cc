@@ -9,7 +9,8 @@
 namespace kiln::compiler {
 namespace {
 
-UOp* MakeAccumulator(Graph& graph, UOp* value, absl::Span<UOp* const> loops, const RangeSet& outer, const ReduceArg& reduce) {
+UOp* MakeAccumulator(Graph& graph, UOp* value, absl::Span<UOp* const> loops, const RangeSet& outer,
+                     const ReduceArg& reduce) {
   BufferArg arg;
   arg.slot = static_cast<uint32_t>(graph.NextId());
   arg.dtype = value->dtype();
@@ -47,7 +48,8 @@ UOp* ReduceToAcc(Graph& graph, UOp* sink) {
     }
     const ReduceArg& reduce = uop->arg_as<ReduceArg>();
     UOp* value = src[0];
-    if (src.size() > 1) value = MakeAccumulator(graph, value, absl::MakeConstSpan(src).subspan(1), open.at(uop), reduce);
+    if (src.size() > 1)
+      value = MakeAccumulator(graph, value, absl::MakeConstSpan(src).subspan(1), open.at(uop), reduce);
     done[uop] = reduce.axes.empty() ? value : graph.Make(Op::REDUCE, {value}, reduce);
   }
   return done[sink];

@@ -15,7 +15,9 @@ namespace {
 constexpr size_t kMaxNodes = 4000;
 
 int Divisions(absl::Span<UOp* const> order) {
-  return static_cast<int>(std::count_if(order.begin(), order.end(), [](const UOp* uop) { return uop->op() == Op::FLOORDIV || uop->op() == Op::FLOORMOD; }));
+  return static_cast<int>(std::count_if(order.begin(), order.end(), [](const UOp* uop) {
+    return uop->op() == Op::FLOORDIV || uop->op() == Op::FLOORMOD;
+  }));
 }
 
 // The END or REDUCE `closer` without its range number `k + 1`, over `merged` in

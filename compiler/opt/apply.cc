@@ -25,7 +25,9 @@ bool Closes(const UOp* uop, const UOp* range) {
   return std::find(ranges.begin(), ranges.end(), range) != ranges.end();
 }
 
-UOp* MakeRange(Graph& graph, int64_t size, int64_t id, AxisType type) { return graph.Make(Op::RANGE, {Idx(graph, size)}, RangeArg{id, type}); }
+UOp* MakeRange(Graph& graph, int64_t size, int64_t id, AxisType type) {
+  return graph.Make(Op::RANGE, {Idx(graph, size)}, RangeArg{id, type});
+}
 
 // `sink` with `value` in place of `range`, and `closed` where it was closed.
 UOp* ReplaceRange(Graph& graph, UOp* sink, UOp* range, UOp* value, absl::Span<UOp* const> closed) {
@@ -100,7 +102,9 @@ UOp* DropUnitLoops(Graph& graph, UOp* sink) {
   }
   absl::flat_hash_map<UOp*, UOp*> bare;
   for (UOp* uop : Toposort(sink)) {
-    const bool closes_nothing = (uop->op() == Op::END || (uop->op() == Op::REDUCE && uop->arg_as<ReduceArg>().axes.empty())) && uop->src().size() == 1;
+    const bool closes_nothing =
+        (uop->op() == Op::END || (uop->op() == Op::REDUCE && uop->arg_as<ReduceArg>().axes.empty())) &&
+        uop->src().size() == 1;
     if (closes_nothing) bare[uop] = uop->src(0);
   }
   return bare.empty() ? sink : Substitute(sink, bare, graph);
@@ -122,7 +126,9 @@ std::vector<UOp*> AxesOf(UOp* sink) {
 
 std::string ToString(const OptOp& opt) {
   switch (opt.kind) {
-    case OptOp::kSplit: return absl::StrCat("SPLIT(", opt.axis, ", ", opt.amount, opt.target == AxisType::kUpcast ? ", UPCAST)" : ", UNROLL)");
+    case OptOp::kSplit:
+      return absl::StrCat("SPLIT(", opt.axis, ", ", opt.amount,
+                          opt.target == AxisType::kUpcast ? ", UPCAST)" : ", UNROLL)");
     case OptOp::kPadTo: return absl::StrCat("PADTO(", opt.axis, ", ", opt.amount, ")");
     case OptOp::kThread: return absl::StrCat("THREAD(", opt.axis, ")");
   }

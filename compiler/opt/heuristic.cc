@@ -20,8 +20,8 @@ struct Survey {
   std::vector<UOp*> axes;
   size_t outputs = 0;  // axes below this are output loops
   std::vector<Access> accesses;
-  int widest = 1;    // bytes of the widest value that is stored or computed
-  size_t work = 0;   // elementwise nodes
+  int widest = 1;   // bytes of the widest value that is stored or computed
+  size_t work = 0;  // elementwise nodes
   bool reduces = false;
 };
 
@@ -73,7 +73,8 @@ int LaneCost(const Survey& survey, size_t axis) {
 }
 
 bool WalksContiguously(const Survey& survey, size_t axis) {
-  return std::any_of(survey.accesses.begin(), survey.accesses.end(), [axis](const Access& a) { return a.strides[axis] == 1; });
+  return std::any_of(survey.accesses.begin(), survey.accesses.end(),
+                     [axis](const Access& a) { return a.strides[axis] == 1; });
 }
 
 // How much a tile of `axis` saves when lanes run along `lane`: it reads a load
@@ -171,7 +172,9 @@ class Chooser {
   int64_t ElementwiseVectors(size_t lane) const {
     const int64_t size = SizeOf(survey_, lane);
     for (int64_t vectors : {4, 2}) {
-      if (static_cast<int64_t>(survey_.work) * vectors <= 48 && size % (vectors * lanes_) == 0 && size >= 4 * vectors * lanes_) return vectors;
+      if (static_cast<int64_t>(survey_.work) * vectors <= 48 && size % (vectors * lanes_) == 0 &&
+          size >= 4 * vectors * lanes_)
+        return vectors;
     }
     return 1;
   }

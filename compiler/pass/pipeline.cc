@@ -19,7 +19,7 @@ absl::StatusOr<UOp*> Pipeline::Run(absl::string_view name, UOp* root, const Spec
   absl::StatusOr<UOp*> result = pass(root);
   const double micros = MicrosSince(start);
   if (result.ok()) {
-    if (absl::Status legal = Verify(after, *result); !legal.ok()) result = std::move(legal);
+    if (absl::Status legal = Verify(after, graph_, *result); !legal.ok()) result = std::move(legal);
   }
   if (!result.ok()) return Annotate(result.status(), name);
   const size_t nodes = observer_ == nullptr ? 0 : Toposort(*result).size();
@@ -33,13 +33,15 @@ absl::StatusOr<UOp*> Pipeline::RunOptional(absl::string_view name, UOp* root, co
   return Run(name, root, after, pass);
 }
 
-absl::Status Pipeline::RunStep(absl::string_view name, const std::function<absl::Status()>& step, const std::function<std::string()>& text) {
+absl::Status Pipeline::RunStep(absl::string_view name, const std::function<absl::Status()>& step,
+                               const std::function<std::string()>& text) {
   const absl::Time start = absl::Now();
   if (absl::Status status = step(); !status.ok()) return Annotate(status, name);
   return Report(name, MicrosSince(start), 0, text);
 }
 
-absl::Status Pipeline::Report(absl::string_view name, double micros, size_t nodes, const std::function<std::string()>& text) {
+absl::Status Pipeline::Report(absl::string_view name, double micros, size_t nodes,
+                              const std::function<std::string()>& text) {
   if (observer_ == nullptr) return absl::OkStatus();
   observer_->OnPass({name, kernel_, micros, nodes, text});
   if (!observer_->StopAfter(name)) return absl::OkStatus();

@@ -17,7 +17,8 @@ namespace kiln::compiler {
 class Pipeline {
  public:
   // `observer` may be null. All must outlive the pipeline.
-  Pipeline(const Options& options, CompileObserver* observer) : options_(options), observer_(observer) {}
+  Pipeline(const Graph& graph, const Options& options, CompileObserver* observer)
+      : graph_(graph), options_(options), observer_(observer) {}
 
   // Which kernel the following passes run on; empty for the whole program.
   void set_kernel(std::string kernel) { kernel_ = std::move(kernel); }
@@ -30,11 +31,13 @@ class Pipeline {
   absl::StatusOr<UOp*> RunOptional(absl::string_view name, UOp* root, const Spec& after, const Pass& pass);
 
   // For steps that make no graph: times `step`, then shows `text`.
-  absl::Status RunStep(absl::string_view name, const std::function<absl::Status()>& step, const std::function<std::string()>& text);
+  absl::Status RunStep(absl::string_view name, const std::function<absl::Status()>& step,
+                       const std::function<std::string()>& text);
 
  private:
   absl::Status Report(absl::string_view name, double micros, size_t nodes, const std::function<std::string()>& text);
 
+  const Graph& graph_;
   const Options& options_;
   CompileObserver* observer_;
   std::string kernel_;

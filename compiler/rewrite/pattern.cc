@@ -1,8 +1,8 @@
 #include "compiler/rewrite/pattern.h"
 
 #include "base/check.h"
-#include "compiler/ir/build.h"
 #include "base/float_bits.h"
+#include "compiler/ir/build.h"
 
 namespace kiln::compiler {
 namespace {

@@ -87,7 +87,8 @@ struct Rule {
   Body body;
 };
 
-#define RULE(name, pattern, body) ::kiln::compiler::Rule{name, pattern, body}
+#define RULE(name, pattern, body) \
+  ::kiln::compiler::Rule { name, pattern, body }
 
 // Rules, indexed by the op at the pattern's root. Sets add up.
 class RuleSet {

@@ -69,7 +69,8 @@ UOp* Rewriter::Rewrite(UOp* root) {
     const Rule* rule = nullptr;
     UOp* replacement = rules_.Apply(rebuilt, graph_, &rule);
     if (++steps_ > kMaxSteps) {
-      std::fprintf(stderr, "rewriting does not end; last rule: %s\n", rule == nullptr ? "none" : std::string(rule->name).c_str());
+      std::fprintf(stderr, "rewriting does not end; last rule: %s\n",
+                   rule == nullptr ? "none" : std::string(rule->name).c_str());
       KILN_CHECK(steps_ <= kMaxSteps);
     }
     if (replacement == nullptr) {

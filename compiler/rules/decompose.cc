@@ -20,7 +20,8 @@ UOp* HighWord(Graph& graph, UOp* uop) {
 }
 
 UOp* RotateLeft(Graph& graph, UOp* uop, int by) {
-  return graph.Make(Op::OR, {graph.Make(Op::SHL, {uop, U32(graph, by)}), graph.Make(Op::SHR, {uop, U32(graph, 32 - by)})});
+  return graph.Make(Op::OR,
+                    {graph.Make(Op::SHL, {uop, U32(graph, by)}), graph.Make(Op::SHR, {uop, U32(graph, 32 - by)})});
 }
 
 UOp* Threefry(const Match& m, Graph& graph) {
@@ -69,8 +70,8 @@ std::vector<Rule> Rules() {
       RULE("bool * -> and", Pattern::Any(Op::MUL).If(IsBoolNode), As<Op::AND>),
       RULE("bool max -> or", Pattern::Any(Op::MAX).If(IsBoolNode), As<Op::OR>),
   };
-  for (Op op : {Op::RECIPROCAL, Op::TRUNC, Op::EXP2, Op::LOG2, Op::SIN, Op::SQRT, Op::ADD, Op::MUL, Op::MAX, Op::FDIV, Op::CMPLT, Op::CMPNE,
-                Op::POW}) {
+  for (Op op : {Op::RECIPROCAL, Op::TRUNC, Op::EXP2, Op::LOG2, Op::SIN, Op::SQRT, Op::ADD, Op::MUL, Op::MAX, Op::FDIV,
+                Op::CMPLT, Op::CMPNE, Op::POW}) {
     rules.push_back(RULE("narrow float op -> in float32", Pattern::Any(op).If(HasNarrowOperand), InFloat32));
   }
   return rules;

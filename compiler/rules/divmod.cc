@@ -176,7 +176,8 @@ Summands SummandsOf(UOp* root) {
       stack.push_back(node->src(1));
       stack.push_back(node->src(0));
     } else if (node->IsConst()) {
-      sum.constant = static_cast<int64_t>(static_cast<uint64_t>(sum.constant) + static_cast<uint64_t>(node->const_int()));
+      sum.constant =
+          static_cast<int64_t>(static_cast<uint64_t>(sum.constant) + static_cast<uint64_t>(node->const_int()));
       ++sum.constants;
     } else {
       sum.nodes.push_back(node);
@@ -236,9 +237,11 @@ const RuleSet& DivModRules() {
       RULE("sum in normal form", Pattern::Any(Op::ADD), NormalSum),
       RULE("x % c, x within one multiple -> x - k*c", PFloorMod(index_x(), positive_c()), RemainderWithinOneMultiple),
       RULE("(d*a + b) % d -> b % d", PFloorMod(index_x(), positive_c()), SplitRemainder),
-      RULE("(x % (c*k)) % c -> x % c", PFloorMod(Pattern::Any(Op::FLOORMOD).As(x).If(IsIndex), positive_c()), RemainderOfRemainder),
+      RULE("(x % (c*k)) % c -> x % c", PFloorMod(Pattern::Any(Op::FLOORMOD).As(x).If(IsIndex), positive_c()),
+           RemainderOfRemainder),
       RULE("(d*a + b) // d -> a + b // d", PFloorDiv(index_x(), positive_c()), SplitQuotient),
-      RULE("(x // a) // c -> x // (a*c)", PFloorDiv(Pattern::Any(Op::FLOORDIV).As(x).If(IsIndex), positive_c()), QuotientOfQuotient),
+      RULE("(x // a) // c -> x // (a*c)", PFloorDiv(Pattern::Any(Op::FLOORDIV).As(x).If(IsIndex), positive_c()),
+           QuotientOfQuotient),
       RULE("x + k < c -> x < c - k", PLt(index_x(), constant_c()), MoveConstantAcrossLess),
       RULE("x * k < c -> x < ceil(c / k)", PLt(index_x(), constant_c()), DivideLess),
   });

@@ -8,8 +8,12 @@
 namespace kiln::compiler {
 namespace {
 
-int64_t WrapMul(int64_t a, int64_t b) { return static_cast<int64_t>(static_cast<uint64_t>(a) * static_cast<uint64_t>(b)); }
-int64_t WrapAdd(int64_t a, int64_t b) { return static_cast<int64_t>(static_cast<uint64_t>(a) + static_cast<uint64_t>(b)); }
+int64_t WrapMul(int64_t a, int64_t b) {
+  return static_cast<int64_t>(static_cast<uint64_t>(a) * static_cast<uint64_t>(b));
+}
+int64_t WrapAdd(int64_t a, int64_t b) {
+  return static_cast<int64_t>(static_cast<uint64_t>(a) + static_cast<uint64_t>(b));
+}
 
 }  // namespace
 
@@ -40,7 +44,8 @@ LinearForm ToLinear(UOp* uop) {
     } else if (node->op() == Op::MUL && node->src(1)->IsConst()) {
       stack.push_back({node->src(0), WrapMul(top.coefficient, node->src(1)->const_int())});
     } else {
-      auto same = std::find_if(form.terms.begin(), form.terms.end(), [node](const auto& term) { return term.node == node; });
+      auto same =
+          std::find_if(form.terms.begin(), form.terms.end(), [node](const auto& term) { return term.node == node; });
       if (same == form.terms.end()) {
         form.terms.push_back({node, top.coefficient});
       } else {

@@ -85,10 +85,12 @@ std::vector<Rule> Identities() {
       RULE("!!x -> x", PNe(PNe(BoolX(), Number(1)), Number(1)), to_x),
       RULE("x != false -> x", PNe(BoolX(), Number(0)), to_x),
       // Constants go right, and meet.
-      RULE("c + x -> x + c", PAdd(Pattern::Constant().As(c), x),
-           ([](const Match& m, Graph& g) -> UOp* { return m.root()->src(0) == m[c] && !m[x]->IsConst() ? Add(g, m[x], m[c]) : nullptr; })),
-      RULE("c * x -> x * c", PMul(Pattern::Constant().As(c), x),
-           ([](const Match& m, Graph& g) -> UOp* { return m.root()->src(0) == m[c] && !m[x]->IsConst() ? Mul(g, m[x], m[c]) : nullptr; })),
+      RULE("c + x -> x + c", PAdd(Pattern::Constant().As(c), x), ([](const Match& m, Graph& g) -> UOp* {
+             return m.root()->src(0) == m[c] && !m[x]->IsConst() ? Add(g, m[x], m[c]) : nullptr;
+           })),
+      RULE("c * x -> x * c", PMul(Pattern::Constant().As(c), x), ([](const Match& m, Graph& g) -> UOp* {
+             return m.root()->src(0) == m[c] && !m[x]->IsConst() ? Mul(g, m[x], m[c]) : nullptr;
+           })),
       RULE("(x + c) + d -> x + (c + d)", PAdd(PAdd(IntX(), Pattern::Constant().As(c)), Pattern::Constant().As(d)),
            ([](const Match& m, Graph& g) -> UOp* { return Add(g, m[x], Add(g, m[c], m[d])); })),
       RULE("(x * c) * d -> x * (c * d)", PMul(PMul(IntX(), Pattern::Constant().As(c)), Pattern::Constant().As(d)),
@@ -110,7 +112,9 @@ std::vector<Rule> Identities() {
       RULE("load(x, y, false) -> y", Pattern::Of(Op::LOAD, {x, y, Number(0)}),
            ([](const Match& m, Graph&) -> UOp* { return SameShape(m, [&] { return m[y]; }); })),
       RULE("where(c, load(x, y, c), d) -> load(x, d, c)", PWhere(c, Pattern::Of(Op::LOAD, {x, y, c}), d),
-           ([](const Match& m, Graph& g) -> UOp* { return SameShape(m, [&] { return g.Make(Op::LOAD, {m[x], m[d], m[c]}); }); })),
+           ([](const Match& m, Graph& g) -> UOp* {
+             return SameShape(m, [&] { return g.Make(Op::LOAD, {m[x], m[d], m[c]}); });
+           })),
       RULE("store(x, y, true) -> store(x, y)", Pattern::Of(Op::STORE, {x, y, Number(1)}),
            ([](const Match& m, Graph& g) -> UOp* { return g.Make(Op::STORE, {m[x], m[y]}); })),
   };

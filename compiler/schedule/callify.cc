@@ -22,7 +22,46 @@ UOp* BuffersToParams(Graph& graph, UOp* root) {
   return params.empty() ? root : Substitute(root, params, graph);
 }
 
-absl::StatusOr<std::vector<UOp*>> ParametersOf(UOp* root) {
+bool IsEffect(const UOp* uop) { return uop->op() == Op::STORE || uop->op() == Op::GROUP; }
+
+absl::Status CheckTarget(UOp* store) {
+  UOp* target = store->src(0);
+  UOp* storage = StorageOf(target);
+  if (storage == nullptr || storage->op() == Op::BINARY) {
+    return MakeError(v1::BAD_ARGUMENT,
+                     absl::StrCat("STORE writes to ", Name(target->op()),
+                                  ", which is no storage; its target is a PARAM or BUFFER, or a movement of one"));
+  }
+  for (UOp* uop = target; uop != storage; uop = uop->src(0)) {
+    if (uop->op() == Op::EXPAND || uop->op() == Op::PAD || uop->op() == Op::BITCAST) {
+      return MakeError(v1::UNSUPPORTED_OP, absl::StrCat("a STORE through ", Name(uop->op()), " is not supported"));
+    }
+  }
+  return absl::OkStatus();
+}
+
+// Faults that are told best of the graph as it was sent.
+absl::Status CheckAsSent(const Graph& graph, UOp* root) {
+  if (root->op() != Op::TUPLE && root->op() != Op::SINK) {
+    return graph.Locate(
+        MakeError(v1::BAD_ROOT,
+                  absl::StrCat("the last node is the root and must be a TUPLE or a SINK, not ", Name(root->op()))),
+        root);
+  }
+  for (UOp* source : root->src()) {
+    if (source->dtype() != DType::kVoid || IsEffect(source)) continue;
+    return graph.Locate(MakeError(v1::BAD_ROOT, absl::StrCat("the root has a source ", Name(source->op()),
+                                                             ", which is neither a value nor a STORE")),
+                        source);
+  }
+  for (UOp* uop : Toposort(root)) {
+    if (uop->op() != Op::STORE) continue;
+    if (absl::Status target = CheckTarget(uop); !target.ok()) return graph.Locate(target, uop);
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::vector<UOp*>> ParametersOf(const Graph& graph, UOp* root) {
   std::map<uint32_t, UOp*> by_slot;
   for (UOp* uop : Toposort(root)) {
     if (uop->op() != Op::PARAM) continue;
@@ -32,30 +71,16 @@ absl::StatusOr<std::vector<UOp*>> ParametersOf(UOp* root) {
     v1::ErrorDetail detail;
     detail.set_code(v1::BAD_ARGUMENT);
     detail.set_slot(arg.slot);
-    return MakeError(std::move(detail), absl::StrCat("slot ", arg.slot, " is used as ", Name(found->second->dtype()), " ",
-                                                     ToString(found->second->shape()), " and as ", Name(uop->dtype()), " ",
-                                                     ToString(uop->shape()), "; a slot has one dtype, shape, device and name"));
+    return graph.Locate(
+        MakeError(std::move(detail),
+                  absl::StrCat("slot ", arg.slot, " is used as ", Name(found->second->dtype()), " ",
+                               ToString(found->second->shape()), " and as ", Name(uop->dtype()), " ",
+                               ToString(uop->shape()), "; a slot has one dtype, shape, device and name")),
+        uop);
   }
   std::vector<UOp*> parameters;
   for (const auto& [slot, param] : by_slot) parameters.push_back(param);
   return parameters;
-}
-
-bool IsEffect(const UOp* uop) { return uop->op() == Op::STORE || uop->op() == Op::GROUP; }
-
-absl::Status CheckTarget(UOp* store) {
-  UOp* target = store->src(0);
-  UOp* storage = StorageOf(target);
-  if (storage == nullptr || storage->op() == Op::BINARY) {
-    return MakeError(v1::BAD_ARGUMENT, absl::StrCat("STORE writes to ", Name(target->op()),
-                                                    ", which is no storage; its target is a PARAM or BUFFER, or a movement of one"));
-  }
-  for (UOp* uop = target; uop != storage; uop = uop->src(0)) {
-    if (uop->op() == Op::EXPAND || uop->op() == Op::PAD || uop->op() == Op::BITCAST) {
-      return MakeError(v1::UNSUPPORTED_OP, absl::StrCat("a STORE through ", Name(uop->op()), " is not supported"));
-    }
-  }
-  return absl::OkStatus();
 }
 
 }  // namespace
@@ -70,18 +95,14 @@ UOp* StorageOf(UOp* uop) {
 }
 
 absl::StatusOr<Function> Callify(Graph& graph, UOp* root) {
-  if (root->op() != Op::TUPLE && root->op() != Op::SINK) {
-    return MakeError(v1::BAD_ROOT, absl::StrCat("the last node is the root and must be a TUPLE or a SINK, not ", Name(root->op())));
-  }
+  KILN_RETURN_IF_ERROR(CheckAsSent(graph, root));
   root = BuffersToParams(graph, root);
   Function function;
-  KILN_ASSIGN_OR_RETURN(function.parameters, ParametersOf(root));
+  KILN_ASSIGN_OR_RETURN(function.parameters, ParametersOf(graph, root));
 
   absl::flat_hash_set<UOp*> stored;
   for (UOp* uop : Toposort(root)) {
-    if (uop->op() != Op::STORE) continue;
-    KILN_RETURN_IF_ERROR(CheckTarget(uop));
-    stored.insert(StorageOf(uop->src(0)));
+    if (uop->op() == Op::STORE) stored.insert(StorageOf(uop->src(0)));
   }
   for (UOp* param : function.parameters) function.written.push_back(stored.contains(param));
 
@@ -90,9 +111,6 @@ absl::StatusOr<Function> Callify(Graph& graph, UOp* root) {
     if (IsEffect(source)) {
       effects.push_back(source);
       continue;
-    }
-    if (source->dtype() == DType::kVoid) {
-      return MakeError(v1::BAD_ROOT, absl::StrCat("the root has a source ", Name(source->op()), ", which is neither a value nor a STORE"));
     }
     Function::Result result{source};
     UOp* below = source;

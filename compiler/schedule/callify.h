@@ -18,7 +18,7 @@ struct Function {
     UOp* buffer = nullptr;          // the BUFFER it is stored to; null for an alias
     std::optional<size_t> aliases;  // the parameter that the result is, updated in place
   };
-  UOp* sink = nullptr;  // SINK(STORE...), in the order of the root's sources
+  UOp* sink = nullptr;           // SINK(STORE...), in the order of the root's sources
   std::vector<UOp*> parameters;  // PARAMs in ascending order of slot
   std::vector<bool> written;     // whether the function stores to the parameter
   std::vector<Result> results;

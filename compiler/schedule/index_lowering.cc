@@ -82,7 +82,8 @@ bool IndexLowering::NextRequest(Frame& frame, Request& next) {
       return true;
     case Op::GETTUPLE:
       if (!frame.got.empty()) return false;
-      next = {uop->src(0)->src(uop->arg_as<int64_t>()), frame.request.indices, frame.request.gate, frame.request.version};
+      next = {uop->src(0)->src(uop->arg_as<int64_t>()), frame.request.indices, frame.request.gate,
+              frame.request.version};
       return true;
     default: return false;
   }

@@ -59,7 +59,7 @@ class IndexLowering {
   struct Request {
     UOp* uop;
     Indices indices;
-    UOp* gate;                // null: always needed
+    UOp* gate;  // null: always needed
     const Version* version;
     bool operator==(const Request&) const = default;
     template <typename H>

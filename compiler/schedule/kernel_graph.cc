@@ -43,7 +43,8 @@ UOp* Pointer(Graph& graph, UOp* storage, UOp* flat) {
 
 void TakeReads(const IndexLowering& lowering, KernelDraft& draft) {
   draft.homes_read.assign(lowering.homes_read().begin(), lowering.homes_read().end());
-  std::sort(draft.homes_read.begin(), draft.homes_read.end(), [](const UOp* a, const UOp* b) { return a->id() < b->id(); });
+  std::sort(draft.homes_read.begin(), draft.homes_read.end(),
+            [](const UOp* a, const UOp* b) { return a->id() < b->id(); });
   draft.reads = lowering.reads();
 }
 
@@ -74,7 +75,8 @@ std::string KernelName(UOp* sink) {
 
 }  // namespace
 
-KernelDraft DraftValue(Graph& graph, Rewriter& simplify, const absl::flat_hash_map<UOp*, UOp*>& homes, UOp* value, UOp* home) {
+KernelDraft DraftValue(Graph& graph, Rewriter& simplify, const absl::flat_hash_map<UOp*, UOp*>& homes, UOp* value,
+                       UOp* home) {
   KernelDraft draft;
   draft.output = home;
   IndexLowering lowering(graph, simplify, homes, value);
@@ -92,7 +94,8 @@ KernelDraft DraftValue(Graph& graph, Rewriter& simplify, const absl::flat_hash_m
   return draft;
 }
 
-KernelDraft DraftStore(Graph& graph, Rewriter& simplify, const absl::flat_hash_map<UOp*, UOp*>& homes, UOp* store, bool fresh) {
+KernelDraft DraftStore(Graph& graph, Rewriter& simplify, const absl::flat_hash_map<UOp*, UOp*>& homes, UOp* store,
+                       bool fresh) {
   KernelDraft draft;
   draft.store = store;
   UOp* target = store->src(0);
@@ -120,7 +123,8 @@ KernelDraft DraftStore(Graph& graph, Rewriter& simplify, const absl::flat_hash_m
   }
   if (element.valid != nullptr) {
     if (fresh) {
-      element.value = simplify.Rewrite(Where(graph, element.valid, element.value, ConstNumber(graph, value->dtype(), 0)));
+      element.value =
+          simplify.Rewrite(Where(graph, element.valid, element.value, ConstNumber(graph, value->dtype(), 0)));
     } else {
       gates.push_back(element.valid);
     }

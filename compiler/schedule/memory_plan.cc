@@ -47,7 +47,8 @@ MemoryPlan PlanMemory(const UOp* linear, const absl::flat_hash_set<UOp*>& extern
       if (life.offset + life.bytes <= other->offset) break;
       life.offset = std::max(life.offset, other->offset + other->bytes);
     }
-    placed.insert(std::upper_bound(placed.begin(), placed.end(), &life, [](const Life* a, const Life* b) { return a->offset < b->offset; }),
+    placed.insert(std::upper_bound(placed.begin(), placed.end(), &life,
+                                   [](const Life* a, const Life* b) { return a->offset < b->offset; }),
                   &life);
     plan.offsets[life.buffer] = life.offset;
     plan.arena_bytes = std::max(plan.arena_bytes, life.offset + life.bytes);

@@ -104,7 +104,8 @@ bool IndexLowering::NextMovement(Frame& frame, Request& next) {
     }
     case Op::FLIP: {
       const auto& flags = uop->arg_as<AxesArg>().axes;
-      for (size_t i = 0; i < shape.size(); ++i) mine[i] = flags[i] ? Plus(Times(indices[i], -1), shape[i] - 1) : indices[i];
+      for (size_t i = 0; i < shape.size(); ++i)
+        mine[i] = flags[i] ? Plus(Times(indices[i], -1), shape[i] - 1) : indices[i];
       break;
     }
     case Op::RESHAPE: mine = Unreshape(shape, uop->shape(), indices); break;
@@ -152,8 +153,8 @@ bool IndexLowering::NextIndex(Frame& frame, Request& next) {
     size_t begin = 0;
     for (size_t k = 0; k < frame.got.size(); ++k) begin += uop->src(k + 1)->shape().size();
     UOp* index = uop->src(frame.got.size() + 1);
-    next = {index, Indices(request.indices.begin() + begin, request.indices.begin() + begin + index->shape().size()), request.gate,
-            request.version};
+    next = {index, Indices(request.indices.begin() + begin, request.indices.begin() + begin + index->shape().size()),
+            request.gate, request.version};
     return true;
   }
   if (frame.got.size() > count) return false;
@@ -206,13 +207,15 @@ IndexLowering::Element IndexLowering::FinishStack(Frame& frame) {
   const Indices& indices = frame.request.indices;
   if (indices[0]->IsConst()) return frame.got[0];
   UOp* always = ConstInt(graph_, DType::kBool, 1);
-  const bool all_valid = std::all_of(frame.got.begin(), frame.got.end(), [](const Element& e) { return e.valid == nullptr; });
+  const bool all_valid =
+      std::all_of(frame.got.begin(), frame.got.end(), [](const Element& e) { return e.valid == nullptr; });
   Element result = frame.got.back();
   if (!all_valid && result.valid == nullptr) result.valid = always;
   for (size_t k = frame.got.size() - 1; k-- > 0;) {
     UOp* after = S(Lt(graph_, Idx(graph_, static_cast<int64_t>(k)), indices[0]));
     result.value = S(Where(graph_, after, result.value, frame.got[k].value));
-    if (!all_valid) result.valid = S(Where(graph_, after, result.valid, frame.got[k].valid == nullptr ? always : frame.got[k].valid));
+    if (!all_valid)
+      result.valid = S(Where(graph_, after, result.valid, frame.got[k].valid == nullptr ? always : frame.got[k].valid));
   }
   return result;
 }

@@ -15,13 +15,19 @@
 namespace kiln::compiler {
 namespace {
 
-bool Contains(const Version& version, const UOp* store) { return std::find(version.begin(), version.end(), store) != version.end(); }
+bool Contains(const Version& version, const UOp* store) {
+  return std::find(version.begin(), version.end(), store) != version.end();
+}
 
 // All kernels of a function under one choice of realised values.
 class KernelSplit {
  public:
   KernelSplit(Graph& graph, const Function& function, absl::flat_hash_set<UOp*> realized)
-      : graph_(graph), function_(function), simplify_(SymbolicRules(), graph), order_(Toposort(function.sink)), realized_(std::move(realized)) {}
+      : graph_(graph),
+        function_(function),
+        simplify_(SymbolicRules(), graph),
+        order_(Toposort(function.sink)),
+        realized_(std::move(realized)) {}
 
   // The calls in order, or nothing if no order lets every read see its state.
   std::optional<std::vector<UOp*>> Run() {
@@ -51,14 +57,16 @@ class KernelSplit {
   // To all of a parameter, at once, with no element left out.
   bool IsOnlyPlainStore(const UOp* store) const {
     const UOp* target = store->src(0);
-    const bool plain = target->op() == Op::PARAM && target->shape() == store->src(1)->shape() && store->src().size() == 2;
+    const bool plain =
+        target->op() == Op::PARAM && target->shape() == store->src(1)->shape() && store->src().size() == 2;
     return plain && !may_be_invalid_ && stores_to_.at(target) == 1;
   }
 
   void CountStores() {
     for (const UOp* uop : order_) {
       if (uop->op() == Op::STORE) ++stores_to_[StorageOf(uop->src(0))];
-      may_be_invalid_ |= uop->IsInvalid() || (uop->op() == Op::PAD && std::holds_alternative<std::monostate>(uop->arg()));
+      may_be_invalid_ |=
+          uop->IsInvalid() || (uop->op() == Op::PAD && std::holds_alternative<std::monostate>(uop->arg()));
     }
   }
 

@@ -82,7 +82,9 @@ bool CanBeRealized(const UOp* uop) {
 }
 
 // Reads of these are loads, whatever lies beneath.
-bool EndsFusion(Op op) { return op == Op::PARAM || op == Op::BUFFER || op == Op::BINARY || op == Op::LOAD || op == Op::REDUCE; }
+bool EndsFusion(Op op) {
+  return op == Op::PARAM || op == Op::BUFFER || op == Op::BINARY || op == Op::LOAD || op == Op::REDUCE;
+}
 
 // A kernel is split before it has more than about this many nodes: the code
 // generator's time grows faster than its input.
@@ -124,8 +126,8 @@ void Merge(std::vector<Access>& accesses, const Access& access) {
 Access Through(const UOp* user, size_t slot, int copy, const Access& access) {
   const UOp* source = user->src(slot);
   Access result = access;
-  const bool same_indices =
-      (IsElementwise(user->op()) && source->shape() == user->shape()) || user->op() == Op::AFTER || user->op() == Op::GETTUPLE;
+  const bool same_indices = (IsElementwise(user->op()) && source->shape() == user->shape()) ||
+                            user->op() == Op::AFTER || user->op() == Op::GETTUPLE;
   if (!same_indices) result.path = absl::HashOf(access.path, user, slot, copy);
   if (user->op() == Op::REDUCE) {
     result.evaluations *= std::max(1.0, Size(source) / std::max(1.0, Size(user)));
@@ -185,8 +187,8 @@ absl::flat_hash_set<UOp*> ChooseRealized(UOp* sink) {
     const absl::Span<UOp* const> sources = DataSources(uop);
     const std::vector<Access> passed_on = mine;
     for (size_t slot = 0; slot < sources.size(); ++slot) {
-      if (uop->op() == Op::STORE && slot == 0) continue;                       // the target is not read
-      if (uop->op() == Op::AFTER && slot > 0) continue;                        // order only
+      if (uop->op() == Op::STORE && slot == 0) continue;  // the target is not read
+      if (uop->op() == Op::AFTER && slot > 0) continue;   // order only
       for (const Access& access : passed_on) {
         for (int copy = 0; copy < Fanout(uop); ++copy) Merge(accesses[sources[slot]], Through(uop, slot, copy, access));
       }

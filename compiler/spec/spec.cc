@@ -8,22 +8,26 @@
 namespace kiln::compiler {
 namespace {
 
-constexpr Op kTensorOps[] = {Op::PARAM, Op::BUFFER, Op::CONST, Op::BINARY, Op::PERMUTE, Op::FLIP,    Op::RESHAPE, Op::EXPAND, Op::PAD,   Op::SHRINK, Op::INDEX,
-                             Op::STACK, Op::BITCAST, Op::REDUCE, Op::TUPLE, Op::GETTUPLE, Op::LOAD, Op::STORE,   Op::AFTER,  Op::GROUP, Op::SINK};
-constexpr Op kCallOps[] = {Op::LINEAR, Op::CALL, Op::SINK, Op::PARAM, Op::BUFFER, Op::CONST, Op::BINARY, Op::STACK,
-                           Op::BITCAST, Op::REDUCE, Op::LOAD, Op::STORE, Op::INDEX, Op::RANGE, Op::END};
-constexpr Op kKernelOps[] = {Op::SINK, Op::PARAM, Op::CONST, Op::STACK, Op::BITCAST, Op::REDUCE, Op::LOAD, Op::STORE, Op::INDEX, Op::RANGE, Op::END};
-constexpr Op kExpandedOps[] = {Op::SINK, Op::PARAM, Op::CONST, Op::STACK, Op::BITCAST, Op::REDUCE,  Op::LOAD,
-                               Op::STORE, Op::INDEX, Op::RANGE, Op::END,  Op::RESHAPE, Op::EXPAND};
-constexpr Op kAccumulatingOps[] = {Op::SINK, Op::PARAM, Op::BUFFER, Op::CONST, Op::STACK, Op::BITCAST, Op::REDUCE, Op::LOAD,
-                                   Op::STORE, Op::INDEX, Op::RANGE, Op::END, Op::AFTER, Op::RESHAPE, Op::EXPAND};
+constexpr Op kTensorOps[] = {Op::PARAM,  Op::BUFFER,   Op::CONST,  Op::BINARY, Op::PERMUTE, Op::FLIP,    Op::RESHAPE,
+                             Op::EXPAND, Op::PAD,      Op::SHRINK, Op::INDEX,  Op::STACK,   Op::BITCAST, Op::REDUCE,
+                             Op::TUPLE,  Op::GETTUPLE, Op::LOAD,   Op::STORE,  Op::AFTER,   Op::GROUP,   Op::SINK};
+constexpr Op kCallOps[] = {Op::LINEAR,  Op::CALL,   Op::SINK, Op::PARAM, Op::BUFFER, Op::CONST, Op::BINARY, Op::STACK,
+                           Op::BITCAST, Op::REDUCE, Op::LOAD, Op::STORE, Op::INDEX,  Op::RANGE, Op::END};
+constexpr Op kKernelOps[] = {Op::SINK, Op::PARAM, Op::CONST, Op::STACK, Op::BITCAST, Op::REDUCE,
+                             Op::LOAD, Op::STORE, Op::INDEX, Op::RANGE, Op::END};
+constexpr Op kExpandedOps[] = {Op::SINK,  Op::PARAM, Op::CONST, Op::STACK, Op::BITCAST, Op::REDUCE, Op::LOAD,
+                               Op::STORE, Op::INDEX, Op::RANGE, Op::END,   Op::RESHAPE, Op::EXPAND};
+constexpr Op kAccumulatingOps[] = {Op::SINK,    Op::PARAM,  Op::BUFFER, Op::CONST,   Op::STACK,
+                                   Op::BITCAST, Op::REDUCE, Op::LOAD,   Op::STORE,   Op::INDEX,
+                                   Op::RANGE,   Op::END,    Op::AFTER,  Op::RESHAPE, Op::EXPAND};
 constexpr Op kLinearOps[] = {Op::LINEAR, Op::PARAM, Op::BUFFER, Op::CONST, Op::STACK, Op::BITCAST, Op::REDUCE, Op::LOAD,
                              Op::STORE,  Op::INDEX, Op::RANGE,  Op::END,   Op::AFTER, Op::RESHAPE, Op::EXPAND};
 
 const char* NoFault(const UOp*) { return nullptr; }
 
 const char* TensorFault(const UOp* uop) {
-  if (uop->op() == Op::REDUCE && uop->src().size() > 1) return "REDUCE over RANGEs belongs in a kernel program, which is not supported yet";
+  if (uop->op() == Op::REDUCE && uop->src().size() > 1)
+    return "REDUCE over RANGEs belongs in a kernel program, which is not supported yet";
   return nullptr;
 }
 
@@ -57,16 +61,20 @@ const Spec kExpandedSpec = {"expanded kernel", kExpandedOps, ExpandedFault};
 const Spec kAccumulatingSpec = {"accumulating kernel", kAccumulatingOps, LinearFault};
 const Spec kLinearSpec = {"linear kernel", kLinearOps, LinearFault};
 
-absl::Status Verify(const Spec& spec, UOp* root) {
+absl::Status Verify(const Spec& spec, const Graph& graph, UOp* root) {
   const bool from_client = &spec == &kTensorSpec;
   for (UOp* uop : Toposort(root)) {
-    const bool known = IsElementwise(uop->op()) || std::find(spec.ops.begin(), spec.ops.end(), uop->op()) != spec.ops.end();
-    const char* fault = known ? spec.fault(uop) : from_client ? "this op is not supported in a tensor graph yet" : "an op that this stage has no more";
+    const bool known =
+        IsElementwise(uop->op()) || std::find(spec.ops.begin(), spec.ops.end(), uop->op()) != spec.ops.end();
+    const char* fault = known         ? spec.fault(uop)
+                        : from_client ? "this op is not supported in a tensor graph yet"
+                                      : "an op that this stage has no more";
     if (fault == nullptr) continue;
     v1::ErrorDetail detail;
     detail.set_code(from_client ? v1::UNSUPPORTED_OP : v1::INTERNAL_FAULT);
     detail.set_op(std::string(Name(uop->op())));
-    return MakeError(std::move(detail), absl::StrCat(Name(uop->op()), " in a ", spec.name, ": ", fault));
+    return graph.Locate(MakeError(std::move(detail), absl::StrCat(Name(uop->op()), " in a ", spec.name, ": ", fault)),
+                        uop);
   }
   return absl::OkStatus();
 }

@@ -17,16 +17,16 @@ struct Spec {
   const char* (*fault)(const UOp* uop);
 };
 
-extern const Spec kTensorSpec;    // a request: values, movement, STOREs; no loops
-extern const Spec kCallSpec;      // LINEAR of CALLs of kernels
-extern const Spec kKernelSpec;    // one kernel: loops over scalars, no movement op
-extern const Spec kExpandedSpec;  // one kernel: lanes, no UPCAST or UNROLL loop
+extern const Spec kTensorSpec;        // a request: values, movement, STOREs; no loops
+extern const Spec kCallSpec;          // LINEAR of CALLs of kernels
+extern const Spec kKernelSpec;        // one kernel: loops over scalars, no movement op
+extern const Spec kExpandedSpec;      // one kernel: lanes, no UPCAST or UNROLL loop
 extern const Spec kAccumulatingSpec;  // one kernel: accumulators, no REDUCE over a loop
-extern const Spec kLinearSpec;    // one kernel: instructions in order
+extern const Spec kLinearSpec;        // one kernel: instructions in order
 
 // The first node under `root`, sources first, that breaks the spec: INTERNAL for
 // what a pass made, UNSUPPORTED_OP for what a client sent (kTensorSpec).
-absl::Status Verify(const Spec& spec, UOp* root);
+absl::Status Verify(const Spec& spec, const Graph& graph, UOp* root);
 
 }  // namespace kiln::compiler
 

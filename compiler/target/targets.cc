@@ -22,7 +22,8 @@ absl::StatusOr<std::unique_ptr<CodeGenerator>> MakeCodeGenerator(const v1::Targe
   for (const Row& row : kTargets) {
     if (row.kind == target.kind()) return row.make(target, options);
   }
-  return MakeError(v1::UNSUPPORTED_OP, absl::StrCat("target ", v1::Target::Kind_Name(target.kind()), " is not built into this compiler"));
+  return MakeError(v1::UNSUPPORTED_OP,
+                   absl::StrCat("target ", v1::Target::Kind_Name(target.kind()), " is not built into this compiler"));
 }
 
 }  // namespace kiln::compiler

@@ -16,9 +16,13 @@ DumpObserver::DumpObserver(std::string directory) : directory_(std::move(directo
 
 void DumpObserver::OnPass(const PassRecord& record) {
   const std::string pass = absl::StrReplaceAll(record.name, {{" ", "_"}});
-  const char* extension = pass == "llvm" ? "ll" : pass == "assembly" ? "s" : pass == "object" || pass == "memory_plan" ? "txt" : "uop";
+  const char* extension = pass == "llvm"                              ? "ll"
+                          : pass == "assembly"                        ? "s"
+                          : pass == "object" || pass == "memory_plan" ? "txt"
+                                                                      : "uop";
   const std::string kernel = record.kernel.empty() ? "" : absl::StrCat(record.kernel, ".");
-  std::ofstream file(absl::StrCat(directory_, "/", absl::StrFormat("%03d", next_++), ".", kernel, pass, ".", extension));
+  std::ofstream file(
+      absl::StrCat(directory_, "/", absl::StrFormat("%03d", next_++), ".", kernel, pass, ".", extension));
   file << record.text();
 }
 

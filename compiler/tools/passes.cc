@@ -20,7 +20,8 @@ namespace kiln::compiler {
 
 const std::vector<NamedPass>& NamedPasses() {
   static const auto& passes = *new std::vector<NamedPass>{
-      {"normalise", "reads a graph and writes its core ops", [](Graph&, UOp* root, const v1::Target&) -> absl::StatusOr<UOp*> { return root; }},
+      {"normalise", "reads a graph and writes its core ops",
+       [](Graph&, UOp* root, const v1::Target&) -> absl::StatusOr<UOp*> { return root; }},
       {"callify", "a request's graph -> SINK of STOREs",
        [](Graph& graph, UOp* root, const v1::Target&) -> absl::StatusOr<UOp*> {
          KILN_ASSIGN_OR_RETURN(const Function function, Callify(graph, root));
@@ -32,21 +33,31 @@ const std::vector<NamedPass>& NamedPasses() {
          return Rangeify(graph, function);
        }},
       {"simplify", "the symbolic rules, all over a graph",
-       [](Graph& graph, UOp* root, const v1::Target&) -> absl::StatusOr<UOp*> { return GraphRewrite(root, SymbolicRules(), graph); }},
+       [](Graph& graph, UOp* root, const v1::Target&) -> absl::StatusOr<UOp*> {
+         return GraphRewrite(root, SymbolicRules(), graph);
+       }},
       {"simplify_ranges", "a kernel -> the same with neighbouring loops merged",
        [](Graph& graph, UOp* root, const v1::Target&) -> absl::StatusOr<UOp*> { return SimplifyRanges(graph, root); }},
       {"decompose", "a kernel -> the same in ops that every target has",
-       [](Graph& graph, UOp* root, const v1::Target&) -> absl::StatusOr<UOp*> { return GraphRewrite(root, DecomposeRules(), graph); }},
+       [](Graph& graph, UOp* root, const v1::Target&) -> absl::StatusOr<UOp*> {
+         return GraphRewrite(root, DecomposeRules(), graph);
+       }},
       {"optimize", "a kernel -> the same with its loops split for lanes, tiles and threads",
-       [](Graph& graph, UOp* root, const v1::Target& target) -> absl::StatusOr<UOp*> { return ApplyOpts(graph, root, ChooseOpts(root, target)); }},
+       [](Graph& graph, UOp* root, const v1::Target& target) -> absl::StatusOr<UOp*> {
+         return ApplyOpts(graph, root, ChooseOpts(root, target));
+       }},
       {"bounds", "a kernel -> the same with unproved accesses gated",
-       [](Graph& graph, UOp* root, const v1::Target&) -> absl::StatusOr<UOp*> { return ProveBounds(graph, root, false); }},
+       [](Graph& graph, UOp* root, const v1::Target&) -> absl::StatusOr<UOp*> {
+         return ProveBounds(graph, root, false);
+       }},
       {"expand", "a kernel -> the same with lanes for UPCAST and UNROLL loops",
        [](Graph& graph, UOp* root, const v1::Target&) -> absl::StatusOr<UOp*> { return Expand(graph, root); }},
       {"reduce_to_acc", "an expanded kernel -> the same with accumulators",
        [](Graph& graph, UOp* root, const v1::Target&) -> absl::StatusOr<UOp*> { return ReduceToAcc(graph, root); }},
       {"linearize", "an expanded kernel -> accumulators, then instructions in order",
-       [](Graph& graph, UOp* root, const v1::Target&) -> absl::StatusOr<UOp*> { return Linearize(graph, ReduceToAcc(graph, root)); }},
+       [](Graph& graph, UOp* root, const v1::Target&) -> absl::StatusOr<UOp*> {
+         return Linearize(graph, ReduceToAcc(graph, root));
+       }},
   };
   return passes;
 }

@@ -63,11 +63,12 @@ nlohmann::json Measure(const std::string& name, const v1::Graph& graph, const v1
     KILN_CHECK(compiler::Compile(graph, target, compiler::Options(), &times).ok());
     for (const auto& [pass, micros] : times.micros()) passes[pass].push_back(micros / 1e3);
   }
-  std::printf("%s: %d nodes -> %d kernels, %zu bytes of object\n", name.c_str(), graph.nodes_size(), executable.kernels_size(),
-              executable.object().size());
+  std::printf("%s: %d nodes -> %d kernels, %zu bytes of object\n", name.c_str(), graph.nodes_size(),
+              executable.kernels_size(), executable.object().size());
   const double best = *std::min_element(totals.begin(), totals.end());
   std::printf("  %-18s %9.3f ms best %9.3f ms median\n", "whole compile", best, Median(totals));
-  nlohmann::json json = {{"name", name}, {"kernels", executable.kernels_size()}, {"best_ms", best}, {"median_ms", Median(totals)}};
+  nlohmann::json json = {
+      {"name", name}, {"kernels", executable.kernels_size()}, {"best_ms", best}, {"median_ms", Median(totals)}};
   for (const auto& [pass, millis] : passes) {
     std::printf("  %-18s %9.3f ms median\n", pass.c_str(), Median(millis));
     json["passes_ms"][pass] = Median(millis);
@@ -90,11 +91,14 @@ int main(int argc, char** argv) {
   if (smoke) turns = 2;
 
   const kiln::v1::Target target = kiln::runtime::cpu::ProbeTarget(1);
-  std::printf("target: %s, vectors of %u bytes; %d turns each\n", target.arch().c_str(), target.tuning().vector_bytes(), turns);
+  std::printf("target: %s, vectors of %u bytes; %d turns each\n", target.arch().c_str(), target.tuning().vector_bytes(),
+              turns);
   nlohmann::json json;
   json.push_back(kiln::bench::Measure("elementwise", *kiln::ParseGraph(kiln::bench::kElementwise), target, turns));
-  json.push_back(kiln::bench::Measure("training step (mlp)", *kiln::demo::TrainingStep(kiln::demo::Architecture::kMlp, {}), target, turns));
-  json.push_back(kiln::bench::Measure("training step (conv)", *kiln::demo::TrainingStep(kiln::demo::Architecture::kConv, {}), target, turns));
+  json.push_back(kiln::bench::Measure("training step (mlp)",
+                                      *kiln::demo::TrainingStep(kiln::demo::Architecture::kMlp, {}), target, turns));
+  json.push_back(kiln::bench::Measure("training step (conv)",
+                                      *kiln::demo::TrainingStep(kiln::demo::Architecture::kConv, {}), target, turns));
   if (!json_path.empty()) std::ofstream(json_path) << json.dump(2) << "\n";
   return 0;
 }

@@ -12,7 +12,9 @@ namespace {
 class CpuCodeGenerator : public CodeGenerator {
  public:
   CpuCodeGenerator(std::unique_ptr<llvm::TargetMachine> machine, const v1::Target& target, const Options& options)
-      : machine_(std::move(machine)), module_("kiln", context_), vector_bits_(std::to_string(8 * std::max(16u, target.tuning().vector_bytes()))) {
+      : machine_(std::move(machine)),
+        module_("kiln", context_),
+        vector_bits_(std::to_string(8 * std::max(16u, target.tuning().vector_bytes()))) {
     emit_.contraction = options.contraction;
     module_.setDataLayout(machine_->createDataLayout());
     module_.setTargetTriple(machine_->getTargetTriple());

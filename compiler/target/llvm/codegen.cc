@@ -41,11 +41,13 @@ absl::StatusOr<std::unique_ptr<llvm::TargetMachine>> MakeTargetMachine(const v1:
   std::string error;
   const llvm::Triple triple(target.triple());
   const llvm::Target* backend = llvm::TargetRegistry::lookupTarget(triple, error);
-  if (backend == nullptr) return MakeError(v1::UNSUPPORTED_OP, absl::StrCat("no code generator for ", target.triple(), ": ", error));
+  if (backend == nullptr)
+    return MakeError(v1::UNSUPPORTED_OP, absl::StrCat("no code generator for ", target.triple(), ": ", error));
   llvm::TargetOptions options;
   options.NoTrappingFPMath = true;
-  std::unique_ptr<llvm::TargetMachine> machine(backend->createTargetMachine(triple, target.arch(), absl::StrJoin(target.features(), ","), options,
-                                                                             llvm::Reloc::PIC_, llvm::CodeModel::Small, llvm::CodeGenOptLevel::Default));
+  std::unique_ptr<llvm::TargetMachine> machine(
+      backend->createTargetMachine(triple, target.arch(), absl::StrJoin(target.features(), ","), options,
+                                   llvm::Reloc::PIC_, llvm::CodeModel::Small, llvm::CodeGenOptLevel::Default));
   if (machine == nullptr) return MakeError(v1::UNSUPPORTED_OP, absl::StrCat("no code generator for ", target.triple()));
   return machine;
 }
@@ -69,7 +71,11 @@ void Optimize(llvm::Module& module, llvm::TargetMachine& machine) {
   passes.run(module, modules);
 }
 
-std::string EmitObject(llvm::Module& module, llvm::TargetMachine& machine) { return Emit(module, machine, llvm::CodeGenFileType::ObjectFile); }
-std::string EmitAssembly(llvm::Module& module, llvm::TargetMachine& machine) { return Emit(module, machine, llvm::CodeGenFileType::AssemblyFile); }
+std::string EmitObject(llvm::Module& module, llvm::TargetMachine& machine) {
+  return Emit(module, machine, llvm::CodeGenFileType::ObjectFile);
+}
+std::string EmitAssembly(llvm::Module& module, llvm::TargetMachine& machine) {
+  return Emit(module, machine, llvm::CodeGenFileType::AssemblyFile);
+}
 
 }  // namespace kiln::compiler

@@ -9,9 +9,13 @@ namespace {
 
 using Builder = llvm::IRBuilder<>;
 
-llvm::Value* IntConst(llvm::Type* type, uint64_t value, bool is_signed = false) { return llvm::ConstantInt::get(type, value, is_signed); }
+llvm::Value* IntConst(llvm::Type* type, uint64_t value, bool is_signed = false) {
+  return llvm::ConstantInt::get(type, value, is_signed);
+}
 
-llvm::Value* IsZero(Builder& b, llvm::Value* x) { return b.CreateICmpEQ(x, llvm::Constant::getNullValue(x->getType())); }
+llvm::Value* IsZero(Builder& b, llvm::Value* x) {
+  return b.CreateICmpEQ(x, llvm::Constant::getNullValue(x->getType()));
+}
 
 // -- Division. The hardware's traps on 0 and on INT_MIN / -1, so neither gets
 // there: a divisor of 0 becomes 1 and, when signed, -1 becomes a negation.
@@ -28,7 +32,8 @@ Division Divide(Builder& b, DType dtype, llvm::Value* x, llvm::Value* y) {
   llvm::Value* by_zero = IsZero(b, y);
   if (!IsSigned(dtype)) {
     llvm::Value* divisor = b.CreateSelect(by_zero, one, y);
-    return {b.CreateSelect(by_zero, zero, b.CreateUDiv(x, divisor)), b.CreateSelect(by_zero, x, b.CreateURem(x, divisor))};
+    return {b.CreateSelect(by_zero, zero, b.CreateUDiv(x, divisor)),
+            b.CreateSelect(by_zero, x, b.CreateURem(x, divisor))};
   }
   llvm::Value* by_minus_one = b.CreateICmpEQ(y, IntConst(type, ~uint64_t{0}, true));
   llvm::Value* divisor = b.CreateSelect(b.CreateOr(by_zero, by_minus_one), one, y);
@@ -114,7 +119,9 @@ llvm::Value* FloatAlu(Builder& b, const UOp& uop, llvm::ArrayRef<llvm::Value*> o
   switch (uop.op()) {
     case Op::ADD: return b.CreateFAdd(x, y);
     case Op::MUL:
-      if (uop.src(1)->IsConst() && uop.src(1)->dtype() == DType::kFloat32 && uop.src(1)->arg_as<ConstArg>().bits == 0xBF800000u) return b.CreateFNeg(x);
+      if (uop.src(1)->IsConst() && uop.src(1)->dtype() == DType::kFloat32 &&
+          uop.src(1)->arg_as<ConstArg>().bits == 0xBF800000u)
+        return b.CreateFNeg(x);
       return b.CreateFMul(x, y);
     case Op::MAX: return b.CreateBinaryIntrinsic(llvm::Intrinsic::maximum, x, y);
     case Op::FDIV: return b.CreateFDiv(x, y);

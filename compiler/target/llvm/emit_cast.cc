@@ -13,7 +13,8 @@ using Builder = llvm::IRBuilder<>;
 
 // `type`'s lanes, of another scalar type.
 llvm::Type* Like(llvm::Type* type, llvm::Type* scalar) {
-  if (auto* vector = llvm::dyn_cast<llvm::FixedVectorType>(type)) return llvm::FixedVectorType::get(scalar, vector->getNumElements());
+  if (auto* vector = llvm::dyn_cast<llvm::FixedVectorType>(type))
+    return llvm::FixedVectorType::get(scalar, vector->getNumElements());
   return scalar;
 }
 llvm::Type* Like(llvm::Value* value, llvm::Type* scalar) { return Like(value->getType(), scalar); }
@@ -41,7 +42,8 @@ llvm::Value* DoubleToFloatRoundingToOdd(Builder& b, llvm::Value* value) {
   llvm::Value* nearest = b.CreateFPTrunc(value, f32);
   llvm::Value* back = b.CreateFPExt(nearest, value->getType());
   llvm::Value* inexact = b.CreateFCmpONE(back, value);
-  llvm::Value* too_far = b.CreateFCmpOGT(b.CreateUnaryIntrinsic(llvm::Intrinsic::fabs, back), b.CreateUnaryIntrinsic(llvm::Intrinsic::fabs, value));
+  llvm::Value* too_far = b.CreateFCmpOGT(b.CreateUnaryIntrinsic(llvm::Intrinsic::fabs, back),
+                                         b.CreateUnaryIntrinsic(llvm::Intrinsic::fabs, value));
   llvm::Value* bits = b.CreateBitCast(nearest, i32);
   bits = b.CreateSub(bits, b.CreateZExt(b.CreateAnd(inexact, too_far), i32));  // toward zero
   bits = b.CreateOr(bits, b.CreateZExt(inexact, i32));
@@ -76,7 +78,8 @@ llvm::Value* ToFloat32(Builder& b, llvm::Value* value, DType from, bool to_odd) 
 
 llvm::Value* FloatToInt(Builder& b, llvm::Value* value, DType to) {
   llvm::Type* type = Like(value, b.getIntNTy(static_cast<unsigned>(8 * ItemSize(to))));
-  return b.CreateIntrinsic(IsSigned(to) ? llvm::Intrinsic::fptosi_sat : llvm::Intrinsic::fptoui_sat, {type, value->getType()}, {value});
+  return b.CreateIntrinsic(IsSigned(to) ? llvm::Intrinsic::fptosi_sat : llvm::Intrinsic::fptoui_sat,
+                           {type, value->getType()}, {value});
 }
 
 }  // namespace
@@ -84,8 +87,10 @@ llvm::Value* FloatToInt(Builder& b, llvm::Value* value, DType to) {
 llvm::Value* EmitCast(Builder& b, llvm::Value* value, DType from, DType to) {
   if (from == to) return value;
   if (IsFloat(from)) {
-    if (from == DType::kBfloat16 && to != DType::kFloat32) return EmitCast(b, BfloatToFloat(b, value), DType::kFloat32, to);
-    if (from == DType::kFloat16 && to != DType::kFloat32) return EmitCast(b, ToFloat32(b, value, from, false), DType::kFloat32, to);
+    if (from == DType::kBfloat16 && to != DType::kFloat32)
+      return EmitCast(b, BfloatToFloat(b, value), DType::kFloat32, to);
+    if (from == DType::kFloat16 && to != DType::kFloat32)
+      return EmitCast(b, ToFloat32(b, value, from, false), DType::kFloat32, to);
     if (to == DType::kBool) return b.CreateFCmpUNE(value, llvm::ConstantFP::getZero(value->getType()));
     if (!IsFloat(to)) return FloatToInt(b, value, to);
   }

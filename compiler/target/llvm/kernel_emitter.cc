@@ -15,7 +15,9 @@ namespace {
 class KernelEmitter {
  public:
   KernelEmitter(llvm::Function* function, const EmitOptions& options)
-      : function_(function), builder_(llvm::BasicBlock::Create(function->getContext(), "entry", function)), memory_(builder_, function) {
+      : function_(function),
+        builder_(llvm::BasicBlock::Create(function->getContext(), "entry", function)),
+        memory_(builder_, function) {
     llvm::FastMathFlags flags;
     flags.setAllowContract(options.contraction);
     builder_.setFastMathFlags(flags);
@@ -39,10 +41,10 @@ class KernelEmitter {
   void Emit(UOp* uop) {
     if (IsElementwise(uop->op())) return EmitElementwise(uop);
     switch (uop->op()) {
-      case Op::CONST: values_[uop] = {{}, {{ConstantOf(builder_.getContext(), uop->dtype(), uop->arg_as<ConstArg>().bits)}}}; return;
-      case Op::PARAM:
-        memory_.AddParameter(uop);
+      case Op::CONST:
+        values_[uop] = {{}, {{ConstantOf(builder_.getContext(), uop->dtype(), uop->arg_as<ConstArg>().bits)}}};
         return;
+      case Op::PARAM: memory_.AddParameter(uop); return;
       case Op::BUFFER: memory_.AddRegisters(uop); return;
       case Op::STACK: return EmitStack(uop);
       case Op::EXPAND:
@@ -68,7 +70,8 @@ class KernelEmitter {
     llvm::LLVMContext& context = builder_.getContext();
     const bool thread = range->arg_as<RangeArg>().type == AxisType::kThread;
     llvm::Value* begin = thread ? static_cast<llvm::Value*>(function_->getArg(1)) : builder_.getInt64(0);
-    llvm::Value* end = thread ? static_cast<llvm::Value*>(function_->getArg(2)) : builder_.getInt64(static_cast<uint64_t>(range->src(0)->const_int()));
+    llvm::Value* end = thread ? static_cast<llvm::Value*>(function_->getArg(2))
+                              : builder_.getInt64(static_cast<uint64_t>(range->src(0)->const_int()));
     auto* body = llvm::BasicBlock::Create(context, "loop", function_);
     auto* exit = llvm::BasicBlock::Create(context, "done", function_);
     llvm::BasicBlock* before = builder_.GetInsertBlock();
@@ -156,7 +159,8 @@ class KernelEmitter {
     Value result{uop->shape(), {}};
     for (int64_t row = 0; row < RowsOf(uop->shape()); ++row) {
       Element element = source.elements[BroadcastRow(source.shape, uop->shape(), static_cast<size_t>(row))];
-      if (LanesOf(source.shape) == 1 && LanesOf(uop->shape()) > 1) element = {Materialize(builder_, element, LanesOf(uop->shape()))};
+      if (LanesOf(source.shape) == 1 && LanesOf(uop->shape()) > 1)
+        element = {Materialize(builder_, element, LanesOf(uop->shape()))};
       result.elements.push_back(element);
     }
     values_[uop] = std::move(result);
@@ -178,7 +182,8 @@ class KernelEmitter {
     while (source->op() == Op::AFTER) source = source->src(0);
     Value result{uop->shape(), {}};
     if (source->op() == Op::BUFFER) {
-      for (int64_t row = 0; row < RowsOf(uop->shape()); ++row) result.elements.push_back({memory_.ReadRegister(source, row)});
+      for (int64_t row = 0; row < RowsOf(uop->shape()); ++row)
+        result.elements.push_back({memory_.ReadRegister(source, row)});
       values_[uop] = std::move(result);
       return;
     }
@@ -188,7 +193,8 @@ class KernelEmitter {
     for (int64_t row = 0; row < RowsOf(uop->shape()); ++row) {
       const Element& at = index.elements[BroadcastRow(index.shape, uop->shape(), static_cast<size_t>(row))];
       llvm::Value* alt = uop->src().size() > 1 ? Operand(uop->src(1), uop->shape(), static_cast<size_t>(row)) : nullptr;
-      llvm::Value* gate = uop->src().size() > 2 ? Operand(uop->src(2), uop->shape(), static_cast<size_t>(row)) : nullptr;
+      llvm::Value* gate =
+          uop->src().size() > 2 ? Operand(uop->src(2), uop->shape(), static_cast<size_t>(row)) : nullptr;
       // One place for all lanes is one scalar load.
       Element place = at;
       if (LanesOf(index.shape) == 1) place = {at.value, true, 0};
@@ -232,7 +238,8 @@ class KernelEmitter {
     }
     Value result{to, {}};
     for (llvm::Value* value : folded) {
-      result.elements.push_back({LanesOf(to) == LanesOf(from) ? value : FoldLanes(reduce.op, uop->dtype(), value, LanesOf(from))});
+      result.elements.push_back(
+          {LanesOf(to) == LanesOf(from) ? value : FoldLanes(reduce.op, uop->dtype(), value, LanesOf(from))});
     }
     values_[uop] = std::move(result);
   }
@@ -248,8 +255,10 @@ class KernelEmitter {
         low.push_back(static_cast<int>(lane));
         high.push_back(static_cast<int>(lane + half));
       }
-      value = half == 1 ? EmitFold(builder_, fold, dtype, builder_.CreateExtractElement(value, uint64_t{0}), builder_.CreateExtractElement(value, uint64_t{1}))
-                        : EmitFold(builder_, fold, dtype, builder_.CreateShuffleVector(value, low), builder_.CreateShuffleVector(value, high));
+      value = half == 1 ? EmitFold(builder_, fold, dtype, builder_.CreateExtractElement(value, uint64_t{0}),
+                                   builder_.CreateExtractElement(value, uint64_t{1}))
+                        : EmitFold(builder_, fold, dtype, builder_.CreateShuffleVector(value, low),
+                                   builder_.CreateShuffleVector(value, high));
       lanes = half;
     }
     for (llvm::Value* odd : rest) value = EmitFold(builder_, fold, dtype, value, odd);
@@ -265,10 +274,12 @@ class KernelEmitter {
 
 }  // namespace
 
-llvm::Function* EmitKernel(llvm::Module& module, const UOp* linear, const std::string& symbol, const EmitOptions& options) {
+llvm::Function* EmitKernel(llvm::Module& module, const UOp* linear, const std::string& symbol,
+                           const EmitOptions& options) {
   llvm::LLVMContext& context = module.getContext();
   llvm::Type* i64 = llvm::Type::getInt64Ty(context);
-  auto* type = llvm::FunctionType::get(llvm::Type::getVoidTy(context), {llvm::PointerType::get(context, 0), i64, i64}, false);
+  auto* type =
+      llvm::FunctionType::get(llvm::Type::getVoidTy(context), {llvm::PointerType::get(context, 0), i64, i64}, false);
   auto* function = llvm::Function::Create(type, llvm::Function::ExternalLinkage, symbol, module);
   function->addFnAttr(llvm::Attribute::NoUnwind);
   KernelEmitter(function, options).Run(linear);

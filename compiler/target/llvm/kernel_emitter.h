@@ -17,7 +17,8 @@ struct EmitOptions {
 //   void symbol(ptr buffers, i64 begin, i64 end)
 // that runs turns [begin, end) of the kernel's THREAD range (all of the kernel
 // if it has none). `linear` is the LINEAR of a kernel (kernel/linearize.h).
-llvm::Function* EmitKernel(llvm::Module& module, const UOp* linear, const std::string& symbol, const EmitOptions& options);
+llvm::Function* EmitKernel(llvm::Module& module, const UOp* linear, const std::string& symbol,
+                           const EmitOptions& options);
 
 }  // namespace kiln::compiler
 

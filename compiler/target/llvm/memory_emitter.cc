@@ -52,11 +52,13 @@ llvm::Value* MemoryEmitter::FromMemory(llvm::Value* value, DType dtype) {
 llvm::Value* MemoryEmitter::ToMemory(llvm::Value* value, DType dtype) {
   if (dtype != DType::kBool) return value;
   llvm::Type* type = builder_.getInt8Ty();
-  if (auto* vector = llvm::dyn_cast<llvm::FixedVectorType>(value->getType())) type = llvm::FixedVectorType::get(type, vector->getNumElements());
+  if (auto* vector = llvm::dyn_cast<llvm::FixedVectorType>(value->getType()))
+    type = llvm::FixedVectorType::get(type, vector->getNumElements());
   return builder_.CreateZExt(value, type);
 }
 
-llvm::Value* MemoryEmitter::Load(const UOp* param, const Element& place, int64_t lanes, llvm::Value* alt, llvm::Value* gate) {
+llvm::Value* MemoryEmitter::Load(const UOp* param, const Element& place, int64_t lanes, llvm::Value* alt,
+                                 llvm::Value* gate) {
   const DType dtype = param->dtype();
   llvm::Type* scalar = MemoryType(builder_.getContext(), dtype);
   const llvm::Align align(static_cast<uint64_t>(ItemSize(dtype)));
@@ -77,13 +79,17 @@ llvm::Value* MemoryEmitter::Load(const UOp* param, const Element& place, int64_t
                             : builder_.CreateMaskedLoad(type, address, align, gate, otherwise);
   } else {
     llvm::Value* addresses = Address(param, Materialize(builder_, place, lanes));
-    llvm::Value* mask = gate != nullptr ? gate : llvm::ConstantInt::getTrue(llvm::FixedVectorType::get(builder_.getInt1Ty(), static_cast<unsigned>(lanes)));
-    value = builder_.CreateMaskedGather(type, addresses, align, mask, otherwise != nullptr ? otherwise : llvm::PoisonValue::get(type));
+    llvm::Value* mask = gate != nullptr ? gate
+                                        : llvm::ConstantInt::getTrue(llvm::FixedVectorType::get(
+                                              builder_.getInt1Ty(), static_cast<unsigned>(lanes)));
+    value = builder_.CreateMaskedGather(type, addresses, align, mask,
+                                        otherwise != nullptr ? otherwise : llvm::PoisonValue::get(type));
   }
   return FromMemory(value, dtype);
 }
 
-void MemoryEmitter::Store(const UOp* param, const Element& place, int64_t lanes, llvm::Value* value, llvm::Value* gate) {
+void MemoryEmitter::Store(const UOp* param, const Element& place, int64_t lanes, llvm::Value* value,
+                          llvm::Value* gate) {
   const DType dtype = param->dtype();
   const llvm::Align align(static_cast<uint64_t>(ItemSize(dtype)));
   value = ToMemory(value, dtype);
@@ -103,7 +109,10 @@ void MemoryEmitter::Store(const UOp* param, const Element& place, int64_t lanes,
     return;
   }
   llvm::Value* addresses = Address(param, Materialize(builder_, place, lanes));
-  llvm::Value* mask = gate != nullptr ? gate : llvm::ConstantInt::getTrue(llvm::FixedVectorType::get(builder_.getInt1Ty(), static_cast<unsigned>(lanes)));
+  llvm::Value* mask =
+      gate != nullptr
+          ? gate
+          : llvm::ConstantInt::getTrue(llvm::FixedVectorType::get(builder_.getInt1Ty(), static_cast<unsigned>(lanes)));
   builder_.CreateMaskedScatter(value, addresses, align, mask);
 }
 

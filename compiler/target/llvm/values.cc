@@ -44,7 +44,8 @@ llvm::Value* Materialize(llvm::IRBuilder<>& builder, const Element& element, int
   llvm::Value* base = builder.CreateVectorSplat(static_cast<unsigned>(lanes), element.value);
   if (element.step == 0) return base;
   std::vector<llvm::Constant*> steps;
-  for (int64_t lane = 0; lane < lanes; ++lane) steps.push_back(builder.getInt64(static_cast<uint64_t>(lane * element.step)));
+  for (int64_t lane = 0; lane < lanes; ++lane)
+    steps.push_back(builder.getInt64(static_cast<uint64_t>(lane * element.step)));
   return builder.CreateAdd(base, llvm::ConstantVector::get(steps));
 }
 

@@ -26,7 +26,9 @@ struct Value {
 };
 
 inline int64_t LanesOf(const Shape& shape) { return shape.empty() ? 1 : shape.back(); }
-inline int64_t RowsOf(const Shape& shape) { return shape.empty() ? 1 : shape.back() == 0 ? 0 : NumElements(shape) / shape.back(); }
+inline int64_t RowsOf(const Shape& shape) {
+  return shape.empty() ? 1 : shape.back() == 0 ? 0 : NumElements(shape) / shape.back();
+}
 
 // In registers: bool is i1, bfloat16 is its bits as i16.
 llvm::Type* RegisterType(llvm::LLVMContext& context, DType dtype);

@@ -15,6 +15,8 @@ class NullCodeGenerator : public CodeGenerator {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<CodeGenerator>> MakeNullCodeGenerator(const v1::Target&, const Options&) { return std::make_unique<NullCodeGenerator>(); }
+absl::StatusOr<std::unique_ptr<CodeGenerator>> MakeNullCodeGenerator(const v1::Target&, const Options&) {
+  return std::make_unique<NullCodeGenerator>();
+}
 
 }  // namespace kiln::compiler
