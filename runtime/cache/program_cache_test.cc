@@ -31,7 +31,13 @@ TEST(ProgramCache, ComputesOnceAndHits) {
   auto first = cache.GetOrCompute(Key(1), [] { return Of("one"); }, &how);
   EXPECT_EQ(**first, "one");
   EXPECT_EQ(how, CacheOutcome::kComputed);
-  auto second = cache.GetOrCompute(Key(1), []() -> absl::StatusOr<Cache::Entry> { ADD_FAILURE(); return Of(""); }, &how);
+  auto second = cache.GetOrCompute(
+      Key(1),
+      []() -> absl::StatusOr<Cache::Entry> {
+        ADD_FAILURE();
+        return Of("");
+      },
+      &how);
   EXPECT_EQ(*second, *first);
   EXPECT_EQ(how, CacheOutcome::kHit);
   EXPECT_EQ(cache.Find(Key(1)), *first);

@@ -30,9 +30,9 @@ absl::Status CheckOne(const BufferSlice& slice, uint64_t bytes, uint64_t alignme
     return Bad(v1::OUT_OF_BOUNDS, what, number, status.message());
   }
   if (slice.buffer->device() != &device) {
-    return Bad(v1::UNKNOWN_DEVICE, what, number,
-               absl::StrCat("the buffer is on ", slice.buffer->device()->name(), ", and the program on ",
-                            device.name()));
+    return Bad(
+        v1::UNKNOWN_DEVICE, what, number,
+        absl::StrCat("the buffer is on ", slice.buffer->device()->name(), ", and the program on ", device.name()));
   }
   if (slice.bytes != bytes) {
     return Bad(v1::BUFFER_SIZE_MISMATCH, what, number,
@@ -85,8 +85,7 @@ absl::Status CheckResults(const Program& program, absl::Span<const BufferSlice> 
       if (results[i].buffer == nullptr) continue;
       return Bad(v1::BAD_ARGUMENT, "result", i, "it is a parameter and takes no buffer");
     }
-    KILN_RETURN_IF_ERROR(
-        CheckOne(results[i], plan[i].bytes, hal::kBufferAlignment, program.device(), "result", i));
+    KILN_RETURN_IF_ERROR(CheckOne(results[i], plan[i].bytes, hal::kBufferAlignment, program.device(), "result", i));
     for (const BufferSlice& parameter : parameters) {
       if (hal::Overlap(results[i], parameter)) {
         return Bad(v1::BAD_ARGUMENT, "result", i, "its buffer shares bytes with a parameter");

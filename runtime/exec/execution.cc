@@ -85,18 +85,10 @@ absl::Status Execution::FillPointers() {
   for (size_t i = 0; i < pointers_.size(); ++i) {
     const PlanOperand& operand = plan.operands[i];
     switch (operand.space) {
-      case PlanOperand::Space::kParameter:
-        pointers_[i] = parameters_[operand.index].device_data();
-        break;
-      case PlanOperand::Space::kResult:
-        pointers_[i] = results_[operand.index].device_data();
-        break;
-      case PlanOperand::Space::kArena:
-        pointers_[i] = arena + operand.offset;
-        break;
-      case PlanOperand::Space::kConstants:
-        pointers_[i] = constants + operand.offset;
-        break;
+      case PlanOperand::Space::kParameter: pointers_[i] = parameters_[operand.index].device_data(); break;
+      case PlanOperand::Space::kResult: pointers_[i] = results_[operand.index].device_data(); break;
+      case PlanOperand::Space::kArena: pointers_[i] = arena + operand.offset; break;
+      case PlanOperand::Space::kConstants: pointers_[i] = constants + operand.offset; break;
     }
   }
   return absl::OkStatus();
@@ -107,12 +99,11 @@ absl::Status Execution::Walk(uint32_t& launches) {
   for (const PlanStep& step : program_->plan().steps) {
     if (launches != 0) KILN_RETURN_IF_ERROR(control_.Check());
     const Clock::time_point started = timed ? Clock::now() : Clock::time_point();
-    KILN_RETURN_IF_ERROR(
-        program_->module_->Launch(step.kernel, pointers_.data() + step.first_operand, control_));
+    KILN_RETURN_IF_ERROR(program_->module_->Launch(step.kernel, pointers_.data() + step.first_operand, control_));
     ++launches;
     if (timed) {
-      observer_->OnLaunch({program_->device().name(), program_->plan().kernel_names[step.kernel],
-                           Seconds(Clock::now() - started)});
+      observer_->OnLaunch(
+          {program_->device().name(), program_->plan().kernel_names[step.kernel], Seconds(Clock::now() - started)});
     }
   }
   return absl::OkStatus();

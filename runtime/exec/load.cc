@@ -13,17 +13,11 @@ namespace {
 
 PlanOperand::Space SpaceOf(v1::Operand::Space space) {
   switch (space) {
-    case v1::Operand::PARAMETER:
-      return PlanOperand::Space::kParameter;
-    case v1::Operand::RESULT:
-      return PlanOperand::Space::kResult;
-    case v1::Operand::ARENA:
-      return PlanOperand::Space::kArena;
-    case v1::Operand::CONSTANTS:
-      return PlanOperand::Space::kConstants;
-    default:
-      KILN_CHECK(false && "CheckExecutable lets no other space pass");
-      return PlanOperand::Space::kParameter;
+    case v1::Operand::PARAMETER: return PlanOperand::Space::kParameter;
+    case v1::Operand::RESULT: return PlanOperand::Space::kResult;
+    case v1::Operand::ARENA: return PlanOperand::Space::kArena;
+    case v1::Operand::CONSTANTS: return PlanOperand::Space::kConstants;
+    default: KILN_CHECK(false && "CheckExecutable lets no other space pass"); return PlanOperand::Space::kParameter;
   }
 }
 
@@ -31,8 +25,8 @@ PlanOperand::Space SpaceOf(v1::Operand::Space space) {
 Plan MakePlan(const v1::Executable& executable) {
   Plan plan;
   for (const v1::Step& step : executable.steps()) {
-    plan.steps.push_back({step.kernel(), static_cast<uint32_t>(plan.operands.size()),
-                          static_cast<uint32_t>(step.operands_size())});
+    plan.steps.push_back(
+        {step.kernel(), static_cast<uint32_t>(plan.operands.size()), static_cast<uint32_t>(step.operands_size())});
     for (const v1::Operand& operand : step.operands()) {
       plan.operands.push_back({SpaceOf(operand.space()), operand.index(), operand.offset()});
     }

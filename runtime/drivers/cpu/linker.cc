@@ -69,9 +69,8 @@ absl::Status LlvmLinker::Init(bool profile) {
   std::call_once(once, [] { llvm::InitializeNativeTarget(); });
 
   auto jit = orc::LLJITBuilder()
-                 .setObjectLinkingLayerCreator([](orc::ExecutionSession& session) {
-                   return std::make_unique<orc::ObjectLinkingLayer>(session);
-                 })
+                 .setObjectLinkingLayerCreator(
+                     [](orc::ExecutionSession& session) { return std::make_unique<orc::ObjectLinkingLayer>(session); })
                  .setPlatformSetUp(orc::setUpInactivePlatform)
                  .setLinkProcessSymbolsByDefault(false)
                  .create();
@@ -132,7 +131,8 @@ absl::Status CheckUndefined(llvm::MemoryBufferRef bytes) {
     const absl::string_view wanted(name->data(), name->size());
     const absl::Span<const HostSymbol> allowed = HostSymbols();
     // ELF's symbol table begins with one that has no name.
-    if (wanted.empty() || std::any_of(allowed.begin(), allowed.end(), [&](const HostSymbol& s) { return wanted == s.name; })) {
+    if (wanted.empty() ||
+        std::any_of(allowed.begin(), allowed.end(), [&](const HostSymbol& s) { return wanted == s.name; })) {
       continue;
     }
     return MakeError(v1::INTERNAL_FAULT, absl::StrCat("the object needs \"", wanted, "\", which is not allowed"));

@@ -70,7 +70,8 @@ TEST(Linker, RefusesMissingKernel) {
 
 TEST(Linker, RefusesBytesThatAreNoObject) {
   const std::shared_ptr<Linker> linker = NewLinker();
-  for (const std::string& bytes : {std::string(), std::string("not an object"), testing::KernelsObject().substr(0, 70)}) {
+  for (const std::string& bytes :
+       {std::string(), std::string("not an object"), testing::KernelsObject().substr(0, 70)}) {
     auto object = linker->Link(bytes, {"add"});
     EXPECT_EQ(DetailOf(object.status())->code(), v1::INTERNAL_FAULT) << bytes.size();
   }

@@ -124,8 +124,8 @@ void HostQueue::Copy(BufferSlice from, BufferSlice to, DoneCallback done) {
   absl::Status status = Check(from);
   if (status.ok()) status = Check(to);
   if (status.ok() && from.bytes != to.bytes) {
-    status = MakeError(v1::BUFFER_SIZE_MISMATCH,
-                       absl::StrCat("a copy of ", from.bytes, " bytes to ", to.bytes, " bytes"));
+    status =
+        MakeError(v1::BUFFER_SIZE_MISMATCH, absl::StrCat("a copy of ", from.bytes, " bytes to ", to.bytes, " bytes"));
   }
   if (!status.ok()) return done(std::move(status));
   const uint64_t estimate_ns = TransferNs(from.bytes);
