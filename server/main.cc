@@ -11,6 +11,7 @@
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
+#include "absl/synchronization/mutex.h"
 #include "base/error.h"
 #include "server/config.h"
 #include "server/server.h"
@@ -49,6 +50,10 @@ int Serve(const Invocation& invocation) {
   sigaddset(&ends, SIGINT);
   pthread_sigmask(SIG_BLOCK, &ends, nullptr);
   std::signal(SIGPIPE, SIG_IGN);
+
+  // Debian's Abseil looks for lock cycles on every lock, through one table that
+  // all threads share. Nothing on the path of an Execute may be shared.
+  absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore);
 
   const auto log = MakeLog(invocation.config.log_level());
   auto server = kiln::server::StartServer(invocation.config, log);
