@@ -27,7 +27,8 @@ absl::Status CheckArgument(uint32_t slot, const UOp* storage, const HostTensors&
   }
   const int64_t bytes = NumElements(storage->shape()) * ItemSize(storage->dtype());
   if (static_cast<int64_t>(argument.bytes.size()) == bytes) return absl::OkStatus();
-  return ArgumentError(v1::BUFFER_SIZE_MISMATCH, slot, absl::StrCat("wants ", bytes, " bytes, not ", argument.bytes.size()));
+  return ArgumentError(v1::BUFFER_SIZE_MISMATCH, slot,
+                       absl::StrCat("wants ", bytes, " bytes, not ", argument.bytes.size()));
 }
 
 // Runs the tasks of one plan, and lets go of each value after its last use.
@@ -77,7 +78,8 @@ class Run {
     detail.set_limit("interpreter bytes");
     detail.set_limit_value(static_cast<uint64_t>(options_.max_bytes));
     detail.set_used(static_cast<uint64_t>(live_bytes_));
-    return MakeError(std::move(detail), absl::StrCat("a tensor of shape ", ToString(shape), " is more than the interpreter may hold"));
+    return MakeError(std::move(detail),
+                     absl::StrCat("a tensor of shape ", ToString(shape), " is more than the interpreter may hold"));
   }
 
   Tensor Evaluate(const Task& task, Operands sources) {

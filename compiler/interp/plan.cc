@@ -18,13 +18,13 @@ absl::Status TooLarge(absl::string_view what) {
 }
 
 absl::Status Unsupported(const UOp* uop) {
-  return MakeError(v1::UNSUPPORTED_OP, absl::StrCat("the interpreter runs tensor graphs, which have no ", Name(uop->op())));
+  return MakeError(v1::UNSUPPORTED_OP,
+                   absl::StrCat("the interpreter runs tensor graphs, which have no ", Name(uop->op())));
 }
 
 bool IsStorage(const UOp* uop) { return uop->op() == Op::PARAM || uop->op() == Op::BUFFER; }
 // A movement op that reads its first source only through its position.
 bool IsChainLink(const UOp* uop) { return Is(uop->op(), kMovement) && uop->op() != Op::STACK; }
-bool ById(const UOp* a, const UOp* b) { return a->id() < b->id(); }
 
 }  // namespace
 
@@ -32,18 +32,7 @@ absl::Status Plan::Build(UOp* root) {
   if (root->op() != Op::TUPLE && root->op() != Op::SINK) {
     return MakeError(v1::BAD_ROOT, absl::StrCat("the root must be a TUPLE or a SINK, not ", Name(root->op())));
   }
-  none_ = Intern({});
-  const std::vector<UOp*> order = Toposort(root);
-  KILN_RETURN_IF_ERROR(FindStorage(order));
-  for (UOp* uop : order) {
-    const StoreSet* all = none_;
-    for (UOp* source : uop->src()) all = Union(all, happened_[source]);
-    if (uop->op() == Op::STORE) {
-      StoreSet self = {uop};
-      all = Union(all, Intern(std::move(self)));
-    }
-    happened_[uop] = all;
-  }
+  KILN_RETURN_IF_ERROR(FindStorage(Toposort(root)));
   return PlanRoot(root);
 }
 
@@ -54,36 +43,38 @@ absl::Status Plan::FindStorage(absl::Span<UOp* const> order) {
     Slot& slot = slots_[uop->arg_as<BufferArg>().slot];
     if (slot.storage == nullptr) slot.storage = uop;
     if (slot.storage->dtype() == uop->dtype() && slot.storage->shape() == uop->shape()) continue;
-    return MakeError(v1::BAD_ARGUMENT, absl::StrCat("slot ", uop->arg_as<BufferArg>().slot, " has two dtypes or shapes"));
+    return MakeError(v1::BAD_ARGUMENT,
+                     absl::StrCat("slot ", uop->arg_as<BufferArg>().slot, " has two dtypes or shapes"));
   }
   for (UOp* uop : order) {
     if (uop->op() != Op::STORE) continue;
     if (++stores > kMaxStores) return TooLarge("STOREs");
     UOp* storage = StorageUnder(uop->src(0));
     if (storage == nullptr) {
-      return MakeError(v1::BAD_ARGUMENT, absl::StrCat("STORE writes to ", Name(uop->src(0)->op()), ", which is no storage"));
+      return MakeError(v1::BAD_ARGUMENT,
+                       absl::StrCat("STORE writes to ", Name(uop->src(0)->op()), ", which is no storage"));
     }
     SlotOf(storage).stores.push_back(uop);
   }
-  for (auto& [number, slot] : slots_) std::sort(slot.stores.begin(), slot.stores.end(), ById);
   return absl::OkStatus();
 }
 
 absl::Status Plan::PlanRoot(UOp* root) {
   for (auto& [number, slot] : slots_) {
-    KILN_ASSIGN_OR_RETURN(slot.final_task, Add({Task::Kind::kValue, slot.storage, Intern(slot.stores)}));
+    KILN_ASSIGN_OR_RETURN(slot.final_task, Add({Task::Kind::kValue, slot.storage, slot.stores.size()}));
   }
   for (UOp* source : root->src()) {
     if (source->op() == Op::STORE || source->op() == Op::GROUP) continue;
     if (source->dtype() == DType::kVoid) {
-      return MakeError(v1::BAD_ROOT, absl::StrCat("the root has a source ", Name(source->op()), ", which is no value and no STORE"));
+      return MakeError(v1::BAD_ROOT,
+                       absl::StrCat("the root has a source ", Name(source->op()), ", which is no value and no STORE"));
     }
     UOp* below = source;
     while (below->op() == Op::AFTER) below = below->src(0);
     if (below != source && IsStorage(below)) {  // an update in place: the storage itself
       results_.push_back(SlotOf(below).final_task);
     } else {
-      KILN_ASSIGN_OR_RETURN(const uint32_t task, Add({Task::Kind::kValue, source, none_}));
+      KILN_ASSIGN_OR_RETURN(const uint32_t task, Add({Task::Kind::kValue, source, 0}));
       results_.push_back(task);
     }
   }
@@ -104,7 +95,7 @@ absl::StatusOr<uint32_t> Plan::Add(const Key& key) {
     if (storage && sources.size() == 1) task.kind = Task::Kind::kSame;
     if (storage && sources.size() > 1) {
       task.kind = Task::Kind::kStored;
-      task.uop = next.version->back();
+      task.uop = SlotOf(next.uop).stores[next.state - 1];
     }
     stack.push_back({next, std::move(sources), std::move(task)});
     return absl::OkStatus();
@@ -137,21 +128,14 @@ absl::StatusOr<std::vector<Plan::Key>> Plan::SourcesOf(const Key& key) {
 
 absl::StatusOr<std::vector<Plan::Key>> Plan::ValueSources(const Key& key) {
   UOp* uop = key.uop;
-  const auto value = [&key](UOp* source) { return Key{Task::Kind::kValue, source, key.version}; };
+  const auto value = [](UOp* source, size_t state = 0) { return Key{Task::Kind::kValue, source, state}; };
   if (IsStorage(uop)) {
     const Slot& slot = SlotOf(uop);
-    StoreSet mine;
-    std::set_intersection(key.version->begin(), key.version->end(), slot.stores.begin(), slot.stores.end(),
-                          std::back_inserter(mine), ById);
-    const StoreSet* version = Intern(std::move(mine));
-    // Each storage and version has one name.
-    if (uop != slot.storage || version != key.version) return std::vector<Key>{{Task::Kind::kValue, slot.storage, version}};
-    if (version->empty()) return std::vector<Key>{};
-    UOp* last = version->back();
-    StoreSet before(version->begin(), version->end() - 1);
-    std::vector<Key> sources = {{Task::Kind::kValue, uop, Intern(std::move(before))},
-                                {Task::Kind::kAddress, last->src(0), none_}};
-    for (UOp* operand : last->src().subspan(1)) sources.push_back({Task::Kind::kValue, operand, none_});
+    if (uop != slot.storage) return std::vector<Key>{value(slot.storage, key.state)};
+    if (key.state == 0) return std::vector<Key>{};
+    UOp* last = slot.stores[key.state - 1];
+    std::vector<Key> sources = {value(uop, key.state - 1), {Task::Kind::kAddress, last->src(0), 0}};
+    for (UOp* operand : last->src().subspan(1)) sources.push_back(value(operand));
     return sources;
   }
   std::vector<Key> sources;
@@ -159,15 +143,18 @@ absl::StatusOr<std::vector<Plan::Key>> Plan::ValueSources(const Key& key) {
     case Op::CONST:
     case Op::BINARY: return sources;
     case Op::GETTUPLE: return std::vector<Key>{value(uop->src(0)->src(uop->arg_as<int64_t>()))};
-    case Op::AFTER: return std::vector<Key>{{Task::Kind::kValue, uop->src(0), Behind(uop, key.version)}};
+    case Op::AFTER: return std::vector<Key>{value(uop->src(0), std::max(key.state, StateBehind(uop)))};
     case Op::REDUCE:
       if (uop->src().size() > 1) return Unsupported(uop->src(1));
       return std::vector<Key>{value(uop->src(0))};
     case Op::INDEX:
+      sources.push_back(value(uop->src(0), key.state));
+      for (UOp* index : uop->src().subspan(1)) sources.push_back(value(index));
+      return sources;
     case Op::STACK:
     case Op::LOAD: break;
     default:
-      if (Is(uop->op(), kMovement)) return std::vector<Key>{value(uop->src(0))};
+      if (Is(uop->op(), kMovement)) return std::vector<Key>{value(uop->src(0), key.state)};
       if (!IsElementwise(uop->op())) return Unsupported(uop);
   }
   for (UOp* source : uop->src()) sources.push_back(value(source));
@@ -177,13 +164,12 @@ absl::StatusOr<std::vector<Plan::Key>> Plan::ValueSources(const Key& key) {
 absl::StatusOr<std::vector<Plan::Key>> Plan::AddressSources(const Key& key) {
   UOp* uop = key.uop;
   if (IsStorage(uop)) return std::vector<Key>{};
-  if (uop->op() == Op::AFTER) return std::vector<Key>{{Task::Kind::kAddress, uop->src(0), Behind(uop, key.version)}};
   if (uop->op() == Op::BITCAST && ItemSize(uop->dtype()) != ItemSize(uop->src(0)->dtype())) {
     return MakeError(v1::UNSUPPORTED_OP, "a STORE through BITCAST is not supported");
   }
-  std::vector<Key> sources = {{Task::Kind::kAddress, uop->src(0), key.version}};
+  std::vector<Key> sources = {{Task::Kind::kAddress, uop->src(0), 0}};
   if (uop->op() == Op::INDEX) {
-    for (UOp* index : uop->src().subspan(1)) sources.push_back({Task::Kind::kValue, index, key.version});
+    for (UOp* index : uop->src().subspan(1)) sources.push_back({Task::Kind::kValue, index, 0});
   }
   return sources;
 }
@@ -198,21 +184,19 @@ UOp* Plan::StorageUnder(UOp* uop) const {
 
 Slot& Plan::SlotOf(UOp* storage) { return slots_[storage->arg_as<BufferArg>().slot]; }
 
-const StoreSet* Plan::Intern(StoreSet stores) { return &*interned_.insert(std::move(stores)).first; }
-
-const StoreSet* Plan::Union(const StoreSet* a, const StoreSet* b) {
-  if (a == b || b->empty()) return a;
-  if (a->empty()) return b;
-  StoreSet both;
-  std::set_union(a->begin(), a->end(), b->begin(), b->end(), std::back_inserter(both), ById);
-  return Intern(std::move(both));
-}
-
-const StoreSet* Plan::Behind(UOp* uop, const StoreSet* version) {
+size_t Plan::StateBehind(UOp* uop) {
   // Only storage changes with time: a computed value is what it is.
-  if (StorageUnder(uop->src(0)) == nullptr) return version;
-  for (UOp* dep : uop->src().subspan(1)) version = Union(version, happened_[dep]);
-  return version;
+  UOp* storage = StorageUnder(uop->src(0));
+  if (storage == nullptr) return 0;
+  const std::vector<UOp*>& stores = SlotOf(storage).stores;
+  size_t state = 0;
+  for (UOp* dep : uop->src().subspan(1)) {
+    for (UOp* reached : Toposort(dep)) {
+      const auto found = std::find(stores.begin(), stores.end(), reached);
+      if (found != stores.end()) state = std::max(state, static_cast<size_t>(found - stores.begin()) + 1);
+    }
+  }
+  return state;
 }
 
 }  // namespace kiln::compiler

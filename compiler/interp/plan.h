@@ -1,18 +1,17 @@
 // What the interpreter computes, in which order.
 //
-// Storage changes while a program runs, so a value is not named by its node
-// alone: it is named by (node, version), where a version is the set of STOREs
-// that have happened. Reads see version {} unless they are behind an AFTER,
-// which adds the STOREs its deps stand for. The storage itself at version
-// {s1, …, sk} is one more value: s_k applied to the storage at {s1, …, s_k-1}.
-// So a program with memory becomes a plain list of tasks without any.
+// Storage changes while a program runs: it is in state k once its first k STOREs
+// have happened, in the order of a walk from the root, sources first. So what a
+// movement chain over storage gives is not named by its node alone, but by (node,
+// state). Reads see state 0 unless they are behind an AFTER: then they see the
+// last STORE to their storage that its deps reach, and all before it. Storage in
+// state k is one more value: its k-th STORE applied to it in state k - 1. So a
+// program with memory becomes a plain list of tasks without any.
 #ifndef KILN_COMPILER_INTERP_PLAN_H_
 #define KILN_COMPILER_INTERP_PLAN_H_
 
 #include <cstdint>
 #include <map>
-#include <memory>
-#include <set>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
@@ -20,9 +19,6 @@
 #include "compiler/ir/graph.h"
 
 namespace kiln::compiler {
-
-// STOREs in order of creation, so that each stands behind those it depends on.
-using StoreSet = std::vector<UOp*>;
 
 struct Task {
   enum class Kind : uint8_t {
@@ -39,7 +35,7 @@ struct Task {
 // The storage of one slot: a PARAM or a BUFFER of the caller's.
 struct Slot {
   UOp* storage = nullptr;
-  StoreSet stores;  // all that write to it
+  std::vector<UOp*> stores;  // all that write to it, in order
   uint32_t final_task = 0;
 };
 
@@ -58,11 +54,11 @@ class Plan {
   struct Key {
     Task::Kind kind;
     UOp* uop;
-    const StoreSet* version;
+    size_t state;  // of the storage under `uop`; 0 if it is no movement chain
     bool operator==(const Key&) const = default;
     template <typename H>
     friend H AbslHashValue(H h, const Key& key) {
-      return H::combine(std::move(h), key.kind, key.uop, key.version);
+      return H::combine(std::move(h), key.kind, key.uop, key.state);
     }
   };
 
@@ -78,18 +74,13 @@ class Plan {
   // or nullptr.
   UOp* StorageUnder(UOp* uop) const;
   Slot& SlotOf(UOp* storage);
-  const StoreSet* Intern(StoreSet stores);
-  const StoreSet* Union(const StoreSet* a, const StoreSet* b);
-  // `version` and what AFTER `uop` waits for.
-  const StoreSet* Behind(UOp* uop, const StoreSet* version);
+  // The state in which AFTER `uop` shows the storage under it.
+  size_t StateBehind(UOp* uop);
 
   std::vector<Task> tasks_;
   std::map<uint32_t, Slot> slots_;
   std::vector<uint32_t> results_;
   absl::flat_hash_map<Key, uint32_t> planned_;
-  absl::flat_hash_map<UOp*, const StoreSet*> happened_;  // each node, and the STOREs it reaches
-  std::set<StoreSet> interned_;
-  const StoreSet* none_ = nullptr;
 };
 
 }  // namespace kiln::compiler

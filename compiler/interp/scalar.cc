@@ -29,7 +29,8 @@ uint64_t Shift(Op op, DType dtype, Int value, uint64_t count_bits) {
   const int width = Bits(dtype);
   const uint64_t count = width == 64 ? count_bits : count_bits & ((uint64_t{1} << width) - 1);
   if (count >= static_cast<uint64_t>(width)) return op == Op::SHR && value < 0 ? WrapBits(dtype, -1) : 0;
-  return WrapBits(dtype, op == Op::SHL ? static_cast<Int>(static_cast<unsigned __int128>(value) << count) : value >> count);
+  return WrapBits(dtype,
+                  op == Op::SHL ? static_cast<Int>(static_cast<unsigned __int128>(value) << count) : value >> count);
 }
 
 uint32_t RotateLeft(uint32_t x, int by) { return std::rotl(x, by); }

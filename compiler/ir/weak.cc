@@ -37,6 +37,9 @@ size_t DataSources(const UOp* uop) {
 
 absl::StatusOr<UOp*> StrengthenNode(Graph& graph, UOp* uop, DType dtype) {
   if (uop->op() == Op::CONST) return StrengthenConst(graph, uop->arg_as<ConstArg>(), dtype);
+  if (uop->op() == Op::STACK && uop->src().empty()) {
+    return MakeError(v1::DTYPE_MISMATCH, "a STACK of nothing is the shape (), not a value");
+  }
   std::vector<UOp*> src(uop->src().begin(), uop->src().end());
   for (size_t i = 0; i < DataSources(uop); ++i) {
     if (IsWeak(src[i]->dtype())) src[i] = graph.strengthened().at({src[i], dtype});

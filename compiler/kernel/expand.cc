@@ -31,6 +31,20 @@ UOp* Iota(Graph& graph, int64_t size, int64_t dimension, int64_t rank) {
   return iota;
 }
 
+// The place of a LOAD, in as many lanes as its alternative and gate have.
+UOp* InEveryLane(Graph& graph, absl::Span<UOp* const> load, int64_t rank) {
+  UOp* place = load[0];
+  Shape lanes = place->shape();
+  for (UOp* operand : load.subspan(1)) {
+    if (lanes.empty()) lanes = operand->shape();
+    for (size_t i = 0; i < operand->shape().size(); ++i) lanes[i] = std::max(lanes[i], operand->shape()[i]);
+  }
+  if (lanes == place->shape()) return place;
+  UOp* index = place->src(1);
+  if (index->shape().empty()) index = Reshape(graph, index, Shape(rank, 1));
+  return graph.Make(Op::INDEX, {place->src(0), Expand(graph, index, lanes)});
+}
+
 }  // namespace
 
 UOp* Expand(Graph& graph, UOp* sink) {
@@ -67,6 +81,7 @@ UOp* Expand(Graph& graph, UOp* sink) {
       UOp* index = Reshape(graph, src[0]->src(1), Shape(rank, 1));
       src[0] = graph.Make(Op::INDEX, {src[0]->src(0), index});
     }
+    if (uop->op() == Op::LOAD) src[0] = InEveryLane(graph, src, rank);
     done[uop] = graph.Make(uop->op(), src, std::move(arg));
   }
   UOp* expanded = done[sink];

@@ -8,35 +8,8 @@
 
 namespace kiln::compiler {
 
-Version WithDeps(const UOp* after, Version version) {
-  std::vector<const UOp*> stack = {after};
-  while (!stack.empty()) {
-    const UOp* uop = stack.back();
-    stack.pop_back();
-    const size_t first = uop->op() == Op::AFTER ? 1 : 0;  // an AFTER's own value is not one of its deps
-    for (UOp* dep : uop->src().subspan(first)) {
-      if (dep->op() == Op::STORE) {
-        version.push_back(dep);
-      } else if (dep->op() == Op::GROUP || dep->op() == Op::SINK || dep->op() == Op::AFTER) {
-        stack.push_back(dep);
-      }
-    }
-  }
-  std::sort(version.begin(), version.end(), [](const UOp* a, const UOp* b) { return a->id() < b->id(); });
-  version.erase(std::unique(version.begin(), version.end()), version.end());
-  return version;
-}
-
-const Version* IndexLowering::Intern(Version version) {
-  for (const auto& known : versions_) {
-    if (*known == version) return known.get();
-  }
-  versions_.push_back(std::make_unique<Version>(std::move(version)));
-  return versions_.back().get();
-}
-
-IndexLowering::Element IndexLowering::Lower(UOp* value, const Indices& indices, const Version& version) {
-  const Request first{value, indices, nullptr, Intern(version)};
+IndexLowering::Element IndexLowering::Lower(UOp* value, const Indices& indices) {
+  const Request first{value, indices, nullptr, 0};
   std::vector<Frame> stack;
   stack.push_back({first, {}, {}});
   while (true) {
@@ -60,7 +33,7 @@ IndexLowering::Element IndexLowering::Lower(UOp* value, const Indices& indices, 
 
 bool IndexLowering::NextRequest(Frame& frame, Request& next) {
   const UOp* uop = frame.request.uop;
-  if (uop != root_ && homes_.contains(uop)) return false;
+  if (HomeOf(frame.request) != nullptr) return false;
   if (IsElementwise(uop->op())) return NextElementwise(frame, next);
   switch (uop->op()) {
     case Op::PERMUTE:
@@ -76,14 +49,13 @@ bool IndexLowering::NextRequest(Frame& frame, Request& next) {
     case Op::LOAD: return NextElementwise(frame, next);
     case Op::AFTER:
       if (!frame.got.empty()) return false;
-      next = {uop->src(0), frame.request.indices, frame.request.gate, frame.request.version};
       // Only storage changes with time; a computed value is what it is.
-      if (StorageOf(uop->src(0)) != nullptr) next.version = Intern(WithDeps(uop, *frame.request.version));
+      next = {uop->src(0), frame.request.indices, frame.request.gate,
+              std::max(frame.request.state, stores_.StateOf(uop))};
       return true;
     case Op::GETTUPLE:
       if (!frame.got.empty()) return false;
-      next = {uop->src(0)->src(uop->arg_as<int64_t>()), frame.request.indices, frame.request.gate,
-              frame.request.version};
+      next = {uop->src(0)->src(uop->arg_as<int64_t>()), frame.request.indices, frame.request.gate, frame.request.state};
       return true;
     default: return false;
   }
@@ -91,21 +63,16 @@ bool IndexLowering::NextRequest(Frame& frame, Request& next) {
 
 IndexLowering::Element IndexLowering::Finish(Frame& frame) {
   UOp* uop = frame.request.uop;
-  if (uop != root_) {
-    if (auto home = homes_.find(uop); home != homes_.end()) {
-      homes_read_.insert(uop);
-      return LoadFrom(home->second, uop->shape(), frame.request);
-    }
+  if (UOp* home = HomeOf(frame.request)) {
+    homes_read_.insert(uop);
+    return LoadFrom(home, uop->shape(), frame.request);
   }
   if (IsElementwise(uop->op())) return FinishElementwise(frame);
   switch (uop->op()) {
     case Op::PARAM:
     case Op::BUFFER: {
-      const VersionedRead read{uop, *frame.request.version};
-      const bool known = std::any_of(reads_.begin(), reads_.end(), [&read](const VersionedRead& other) {
-        return other.storage == read.storage && other.version == read.version;
-      });
-      if (!known) reads_.push_back(read);
+      const StateRead read{uop, frame.request.state};
+      if (std::find(reads_.begin(), reads_.end(), read) == reads_.end()) reads_.push_back(read);
       return LoadFrom(uop, uop->shape(), frame.request);
     }
     case Op::BINARY: return LoadFrom(uop, uop->shape(), frame.request);
@@ -144,7 +111,7 @@ bool IndexLowering::NextElementwise(Frame& frame, Request& next) {
   for (size_t i = 0; i < shape.size(); ++i) {
     mine.push_back(shape[i] == 1 && uop->shape()[lead + i] != 1 ? Idx(graph_, 0) : indices[lead + i]);
   }
-  next = {source, mine, frame.request.gate, frame.request.version};
+  next = {source, mine, frame.request.gate, frame.request.state};
   return true;
 }
 
@@ -188,7 +155,7 @@ bool IndexLowering::NextReduce(Frame& frame, Request& next) {
     frame.ranges.push_back(indices[axis]);
   }
   if (NumElements(source->shape()) == 0 && NumElements(uop->shape()) != 0) return false;  // only the identity is left
-  next = {uop->src(0), indices, frame.request.gate, frame.request.version};
+  next = {uop->src(0), indices, frame.request.gate, frame.request.state};
   return true;
 }
 
@@ -217,6 +184,14 @@ UOp* IndexLowering::Flatten(const Shape& shape, const Indices& indices) {
     stride *= std::max<int64_t>(shape[i], 1);
   }
   return S(flat);
+}
+
+UOp* IndexLowering::HomeOf(const Request& request) const {
+  // A home of a movement chain holds what the chain itself shows, not what it
+  // shows behind an AFTER above it.
+  if (request.uop == root_ || request.state > 0) return nullptr;
+  const auto home = homes_.find(request.uop);
+  return home == homes_.end() ? nullptr : home->second;
 }
 
 IndexLowering::Element IndexLowering::LoadFrom(UOp* storage, const Shape& shape, const Request& request) {

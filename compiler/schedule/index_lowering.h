@@ -3,27 +3,24 @@
 #ifndef KILN_COMPILER_SCHEDULE_INDEX_LOWERING_H_
 #define KILN_COMPILER_SCHEDULE_INDEX_LOWERING_H_
 
-#include <memory>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
 #include "compiler/ir/graph.h"
 #include "compiler/rewrite/rewrite.h"
+#include "compiler/schedule/store_order.h"
 
 namespace kiln::compiler {
 
 using Indices = absl::InlinedVector<UOp*, 6>;
 
-// The STOREs that a read stands behind, through AFTERs, in order of creation.
-using Version = std::vector<UOp*>;
-// `version` and the STOREs that the deps of `after` (an AFTER) stand for.
-Version WithDeps(const UOp* after, Version version);
-
-// A read of caller-visible storage, as it is once `version` has been stored.
-struct VersionedRead {
+// A read of caller-visible storage, as it is once its first `state` STOREs have
+// happened (store_order.h).
+struct StateRead {
   UOp* storage;
-  Version version;
+  size_t state;
+  bool operator==(const StateRead&) const = default;
 };
 
 // One kernel's lowering. Beyond it, no movement op is left and every node has
@@ -31,10 +28,11 @@ struct VersionedRead {
 class IndexLowering {
  public:
   // `homes`: each realised value and the storage that holds it; reads of these
-  // become loads. `root` itself is computed, even if it has a home. Both
+  // become loads. `root` itself is computed, even if it has a home. All
   // arguments must outlive the object.
-  IndexLowering(Graph& graph, Rewriter& simplify, const absl::flat_hash_map<UOp*, UOp*>& homes, UOp* root)
-      : graph_(graph), simplify_(simplify), homes_(homes), root_(root) {}
+  IndexLowering(Graph& graph, Rewriter& simplify, const StoreOrder& stores,
+                const absl::flat_hash_map<UOp*, UOp*>& homes, UOp* root)
+      : graph_(graph), simplify_(simplify), stores_(stores), homes_(homes), root_(root) {}
 
   // `value` at `indices` (one a dimension), and whether it is there at all:
   // null for always, else a bool that is false where it is Invalid.
@@ -42,15 +40,15 @@ class IndexLowering {
     UOp* value = nullptr;
     UOp* valid = nullptr;
   };
-  Element Lower(UOp* value, const Indices& indices, const Version& version);
+  Element Lower(UOp* value, const Indices& indices);
 
   // The flat position in `storage` that a movement chain `target` names at
   // `indices`, and whether there is one (null for always).
   Element LowerTarget(UOp* target, const Indices& indices);
 
-  // What was loaded: homes, and versions of the caller's storage.
+  // What was loaded: homes, and states of the caller's storage.
   const absl::flat_hash_set<UOp*>& homes_read() const { return homes_read_; }
-  const std::vector<VersionedRead>& reads() const { return reads_; }
+  const std::vector<StateRead>& reads() const { return reads_; }
 
   // The row-major position of `indices` in a tensor of `shape`.
   UOp* Flatten(const Shape& shape, const Indices& indices);
@@ -59,12 +57,12 @@ class IndexLowering {
   struct Request {
     UOp* uop;
     Indices indices;
-    UOp* gate;  // null: always needed
-    const Version* version;
+    UOp* gate;         // null: always needed
+    size_t state = 0;  // of the storage, if `uop` is a movement chain over it
     bool operator==(const Request&) const = default;
     template <typename H>
     friend H AbslHashValue(H h, const Request& r) {
-      return H::combine(std::move(h), r.uop, r.indices, r.gate, r.version);
+      return H::combine(std::move(h), r.uop, r.indices, r.gate, r.state);
     }
   };
   struct Frame {
@@ -91,8 +89,9 @@ class IndexLowering {
   Element FinishReduce(Frame& frame);
   Element FinishElementwise(Frame& frame);
 
+  // Where the request's value is already, or null.
+  UOp* HomeOf(const Request& request) const;
   Element LoadFrom(UOp* storage, const Shape& shape, const Request& request);
-  const Version* Intern(Version version);
 
   // -- Index arithmetic, simplified as it is made.
   UOp* S(UOp* uop) { return simplify_.Rewrite(uop); }
@@ -108,12 +107,12 @@ class IndexLowering {
 
   Graph& graph_;
   Rewriter& simplify_;
+  const StoreOrder& stores_;
   const absl::flat_hash_map<UOp*, UOp*>& homes_;
   UOp* root_;
   absl::flat_hash_map<Request, Element> done_;
-  std::vector<std::unique_ptr<Version>> versions_;
   absl::flat_hash_set<UOp*> homes_read_;
-  std::vector<VersionedRead> reads_;
+  std::vector<StateRead> reads_;
 };
 
 }  // namespace kiln::compiler

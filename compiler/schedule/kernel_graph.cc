@@ -75,13 +75,13 @@ std::string KernelName(UOp* sink) {
 
 }  // namespace
 
-KernelDraft DraftValue(Graph& graph, Rewriter& simplify, const absl::flat_hash_map<UOp*, UOp*>& homes, UOp* value,
-                       UOp* home) {
+KernelDraft DraftValue(Graph& graph, Rewriter& simplify, const StoreOrder& stores,
+                       const absl::flat_hash_map<UOp*, UOp*>& homes, UOp* value, UOp* home) {
   KernelDraft draft;
   draft.output = home;
-  IndexLowering lowering(graph, simplify, homes, value);
+  IndexLowering lowering(graph, simplify, stores, homes, value);
   const Nest nest = MakeNest(graph, value->shape());
-  IndexLowering::Element element = lowering.Lower(value, nest.indices, {});
+  IndexLowering::Element element = lowering.Lower(value, nest.indices);
   TakeReads(lowering, draft);
   if (NumElements(value->shape()) == 0) return draft;
   if (element.valid != nullptr) {
@@ -94,14 +94,14 @@ KernelDraft DraftValue(Graph& graph, Rewriter& simplify, const absl::flat_hash_m
   return draft;
 }
 
-KernelDraft DraftStore(Graph& graph, Rewriter& simplify, const absl::flat_hash_map<UOp*, UOp*>& homes, UOp* store,
-                       bool fresh) {
+KernelDraft DraftStore(Graph& graph, Rewriter& simplify, const StoreOrder& stores,
+                       const absl::flat_hash_map<UOp*, UOp*>& homes, UOp* store, bool fresh) {
   KernelDraft draft;
   draft.store = store;
   UOp* target = store->src(0);
   UOp* value = store->src(1);
   draft.output = StorageOf(target);
-  IndexLowering lowering(graph, simplify, homes, nullptr);
+  IndexLowering lowering(graph, simplify, stores, homes, nullptr);
   const Nest nest = MakeNest(graph, target->shape());
 
   // The value, and the gate if there is one, broadcast to the target.
@@ -110,7 +110,7 @@ KernelDraft DraftStore(Graph& graph, Rewriter& simplify, const absl::flat_hash_m
     const size_t lead = nest.indices.size() - shape.size();
     Indices indices;
     for (size_t i = 0; i < shape.size(); ++i) indices.push_back(shape[i] == 1 ? Idx(graph, 0) : nest.indices[lead + i]);
-    return lowering.Lower(x, indices, {});
+    return lowering.Lower(x, indices);
   };
   IndexLowering::Element element = lower(value);
   const IndexLowering::Element place = lowering.LowerTarget(target, nest.indices);

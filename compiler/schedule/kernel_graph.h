@@ -10,24 +10,24 @@ namespace kiln::compiler {
 
 // What one kernel computes, and what it must be ordered against.
 struct KernelDraft {
-  UOp* sink = nullptr;               // over the function's own buffers; null if there is nothing to do
-  UOp* output = nullptr;             // the storage it writes
-  UOp* store = nullptr;              // the STORE it carries out, or null for a realised value
-  std::vector<UOp*> homes_read;      // realised values it loads
-  std::vector<VersionedRead> reads;  // caller-visible storage it loads
+  UOp* sink = nullptr;           // over the function's own buffers; null if there is nothing to do
+  UOp* output = nullptr;         // the storage it writes
+  UOp* store = nullptr;          // the STORE it carries out, or null for a realised value
+  std::vector<UOp*> homes_read;  // realised values it loads
+  std::vector<StateRead> reads;  // caller-visible storage it loads
   // It loads what it stores at another place than it stores it: some element
   // might be overwritten before it is read.
   bool overlaps = false;
 };
 
 // The kernel that fills `home`, which has the value's shape, with `value`.
-KernelDraft DraftValue(Graph& graph, Rewriter& simplify, const absl::flat_hash_map<UOp*, UOp*>& homes, UOp* value,
-                       UOp* home);
+KernelDraft DraftValue(Graph& graph, Rewriter& simplify, const StoreOrder& stores,
+                       const absl::flat_hash_map<UOp*, UOp*>& homes, UOp* value, UOp* home);
 
 // The kernel of a STORE. `fresh`: the target is a result, whose Invalid elements
 // become 0; elsewhere they are not written.
-KernelDraft DraftStore(Graph& graph, Rewriter& simplify, const absl::flat_hash_map<UOp*, UOp*>& homes, UOp* store,
-                       bool fresh);
+KernelDraft DraftStore(Graph& graph, Rewriter& simplify, const StoreOrder& stores,
+                       const absl::flat_hash_map<UOp*, UOp*>& homes, UOp* store, bool fresh);
 
 // CALL(kernel, buffer...): the draft with its buffers as numbered PARAMs and its
 // ranges numbered from 0, so that equal kernels are one node.

@@ -125,7 +125,7 @@ bool IndexLowering::NextMovement(Frame& frame, Request& next) {
       break;
     }
   }
-  next = {source, std::move(mine), gate, frame.request.version};
+  next = {source, std::move(mine), gate, frame.request.state};
   return true;
 }
 
@@ -154,7 +154,7 @@ bool IndexLowering::NextIndex(Frame& frame, Request& next) {
     for (size_t k = 0; k < frame.got.size(); ++k) begin += uop->src(k + 1)->shape().size();
     UOp* index = uop->src(frame.got.size() + 1);
     next = {index, Indices(request.indices.begin() + begin, request.indices.begin() + begin + index->shape().size()),
-            request.gate, request.version};
+            request.gate, 0};
     return true;
   }
   if (frame.got.size() > count) return false;
@@ -167,7 +167,7 @@ bool IndexLowering::NextIndex(Frame& frame, Request& next) {
     begin += uop->src(k + 1)->shape().size();
   }
   mine.insert(mine.end(), request.indices.begin() + begin, request.indices.end());
-  next = {uop->src(0), std::move(mine), gate, request.version};
+  next = {uop->src(0), std::move(mine), gate, request.state};
   return true;
 }
 
@@ -192,19 +192,23 @@ bool IndexLowering::NextStack(Frame& frame, Request& next) {
   const Indices& indices = frame.request.indices;
   const Indices inner(indices.begin() + 1, indices.end());
   if (indices[0]->IsConst()) {
-    if (!frame.got.empty()) return false;
-    next = {uop->src(indices[0]->const_int()), inner, frame.request.gate, frame.request.version};
+    const auto k = static_cast<uint64_t>(indices[0]->const_int());
+    if (!frame.got.empty() || k >= uop->src().size()) return false;
+    next = {uop->src(k), inner, frame.request.gate, frame.request.state};
     return true;
   }
   const size_t k = frame.got.size();
   if (k == uop->src().size()) return false;
   UOp* here = S(Not(graph_, graph_.Make(Op::CMPNE, {indices[0], Idx(graph_, static_cast<int64_t>(k))})));
-  next = {uop->src(k), inner, Both(frame.request.gate, here), frame.request.version};
+  next = {uop->src(k), inner, Both(frame.request.gate, here), frame.request.state};
   return true;
 }
 
 IndexLowering::Element IndexLowering::FinishStack(Frame& frame) {
   const Indices& indices = frame.request.indices;
+  if (frame.got.empty()) {  // past its ends, where nobody looks: a PAD's gate, or no element at all
+    return {ConstNumber(graph_, frame.request.uop->dtype(), 0), ConstInt(graph_, DType::kBool, 0)};
+  }
   if (indices[0]->IsConst()) return frame.got[0];
   UOp* always = ConstInt(graph_, DType::kBool, 1);
   const bool all_valid =
@@ -230,7 +234,7 @@ bool IndexLowering::NextBitcast(Frame& frame, Request& next) {
   if (k == std::max<int64_t>(1, to / from)) return false;
   if (from > to) mine.back() = S(graph_.Make(Op::FLOORDIV, {mine.back(), Idx(graph_, from / to)}));
   if (from < to) mine.back() = Plus(Times(mine.back(), to / from), k);
-  next = {uop->src(0), std::move(mine), frame.request.gate, frame.request.version};
+  next = {uop->src(0), std::move(mine), frame.request.gate, frame.request.state};
   return true;
 }
 
@@ -275,7 +279,7 @@ IndexLowering::Element IndexLowering::LowerTarget(UOp* target, const Indices& in
       for (size_t k = 1; k < target->src().size(); ++k) {
         UOp* index = target->src(k);
         const size_t rank = index->shape().size();
-        const Element lowered = Lower(index, Indices(mine.begin() + begin, mine.begin() + begin + rank), {});
+        const Element lowered = Lower(index, Indices(mine.begin() + begin, mine.begin() + begin + rank));
         source.push_back(S(Cast(graph_, lowered.value, kIndexType)));
         valid = Both(valid, Both(lowered.valid, InRange(source.back(), target->src(0)->shape()[k - 1])));
         begin += rank;
@@ -283,7 +287,7 @@ IndexLowering::Element IndexLowering::LowerTarget(UOp* target, const Indices& in
       source.insert(source.end(), mine.begin() + begin, mine.end());
       mine = std::move(source);
     } else if (target->op() != Op::AFTER) {
-      Frame frame{{target, mine, nullptr, nullptr}, {}, {}};
+      Frame frame{{target, mine, nullptr, 0}, {}, {}};
       Request next;
       KILN_CHECK(NextMovement(frame, next));
       mine = next.indices;

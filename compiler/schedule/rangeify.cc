@@ -15,23 +15,19 @@
 namespace kiln::compiler {
 namespace {
 
-bool Contains(const Version& version, const UOp* store) {
-  return std::find(version.begin(), version.end(), store) != version.end();
-}
-
 // All kernels of a function under one choice of realised values.
 class KernelSplit {
  public:
-  KernelSplit(Graph& graph, const Function& function, absl::flat_hash_set<UOp*> realized)
+  KernelSplit(Graph& graph, const Function& function, const StoreOrder& stores, absl::flat_hash_set<UOp*> realized)
       : graph_(graph),
-        function_(function),
+        stores_(stores),
         simplify_(SymbolicRules(), graph),
         order_(Toposort(function.sink)),
         realized_(std::move(realized)) {}
 
   // The calls in order, or nothing if no order lets every read see its state.
   std::optional<std::vector<UOp*>> Run() {
-    CountStores();
+    FindInvalid();
     ChooseHomes();
     Draft();
     return ReadsTwoStates() ? std::nullopt : Order();
@@ -59,12 +55,11 @@ class KernelSplit {
     const UOp* target = store->src(0);
     const bool plain =
         target->op() == Op::PARAM && target->shape() == store->src(1)->shape() && store->src().size() == 2;
-    return plain && !may_be_invalid_ && stores_to_.at(target) == 1;
+    return plain && !may_be_invalid_ && stores_.StoresTo(target).size() == 1;
   }
 
-  void CountStores() {
+  void FindInvalid() {
     for (const UOp* uop : order_) {
-      if (uop->op() == Op::STORE) ++stores_to_[StorageOf(uop->src(0))];
       may_be_invalid_ |=
           uop->IsInvalid() || (uop->op() == Op::PAD && std::holds_alternative<std::monostate>(uop->arg()));
     }
@@ -83,7 +78,7 @@ class KernelSplit {
       if (uop->op() != Op::STORE) continue;
       const auto carried_out = store_of_home_.find(uop->src(1));
       if (carried_out != store_of_home_.end() && carried_out->second == uop) continue;
-      KernelDraft draft = DraftStore(graph_, simplify_, homes_, uop, IsResult(uop->src(0)));
+      KernelDraft draft = DraftStore(graph_, simplify_, stores_, homes_, uop, IsResult(uop->src(0)));
       if (draft.overlaps) {
         // The whole value (and gate) first, then the copy.
         for (UOp* source : uop->src().subspan(1)) {
@@ -91,19 +86,19 @@ class KernelSplit {
           homes_[source] = NewBuffer(source);
           DraftHome(source);
         }
-        draft = DraftStore(graph_, simplify_, homes_, uop, IsResult(uop->src(0)));
+        draft = DraftStore(graph_, simplify_, stores_, homes_, uop, IsResult(uop->src(0)));
       }
       drafts_.push_back(std::move(draft));
     }
   }
 
   void DraftHome(UOp* value) {
-    KernelDraft draft = DraftValue(graph_, simplify_, homes_, value, homes_[value]);
+    KernelDraft draft = DraftValue(graph_, simplify_, stores_, homes_, value, homes_[value]);
     if (draft.overlaps) {
       // Its parameter cannot be its home after all; the STORE becomes a copy.
       store_of_home_.erase(value);
       homes_[value] = NewBuffer(value);
-      draft = DraftValue(graph_, simplify_, homes_, value, homes_[value]);
+      draft = DraftValue(graph_, simplify_, stores_, homes_, value, homes_[value]);
     }
     if (auto store = store_of_home_.find(value); store != store_of_home_.end()) draft.store = store->second;
     of_value_[value] = drafts_.size();
@@ -129,11 +124,8 @@ class KernelSplit {
   std::optional<std::vector<UOp*>> Order() {
     const size_t n = drafts_.size();
     absl::flat_hash_map<UOp*, size_t> of_store;
-    absl::flat_hash_map<const UOp*, std::vector<size_t>> writers;  // STOREs, by storage
     for (size_t i = 0; i < n; ++i) {
-      if (drafts_[i].store == nullptr) continue;
-      of_store[drafts_[i].store] = i;
-      writers[drafts_[i].output].push_back(i);
+      if (drafts_[i].store != nullptr) of_store[drafts_[i].store] = i;
     }
     std::vector<std::vector<size_t>> after(n);  // who must wait for kernel i
     std::vector<size_t> waits_for(n, 0);
@@ -144,18 +136,15 @@ class KernelSplit {
     };
     for (size_t i = 0; i < n; ++i) {
       for (UOp* value : drafts_[i].homes_read) edge(of_value_.at(value), i);
-      for (const VersionedRead& read : drafts_[i].reads) {
-        for (UOp* store : read.version) {
-          if (of_store.contains(store)) edge(of_store[store], i);
-        }
-        for (size_t j : writers[read.storage]) {
-          if (!Contains(read.version, drafts_[j].store)) edge(i, j);
-        }
+      // After the STORE that makes the state it reads, before the next one.
+      for (const auto& [storage, state] : drafts_[i].reads) {
+        const std::vector<UOp*>& stores = stores_.StoresTo(storage);
+        if (state > 0) edge(of_store.at(stores[state - 1]), i);
+        if (state < stores.size()) edge(i, of_store.at(stores[state]));
       }
     }
-    // STOREs to one storage keep the order in which they are written.
-    for (const auto& [storage, order] : writers) {
-      for (size_t k = 1; k < order.size(); ++k) edge(order[k - 1], order[k]);
+    for (const auto& [storage, stores] : stores_.all()) {
+      for (size_t k = 1; k < stores.size(); ++k) edge(of_store.at(stores[k - 1]), of_store.at(stores[k]));
     }
     std::priority_queue<size_t, std::vector<size_t>, std::greater<>> ready;
     for (size_t i = 0; i < n; ++i) {
@@ -177,15 +166,14 @@ class KernelSplit {
   }
 
   Graph& graph_;
-  const Function& function_;
+  const StoreOrder& stores_;
   Rewriter simplify_;
   const std::vector<UOp*> order_;
   const absl::flat_hash_set<UOp*> realized_;
   absl::flat_hash_map<UOp*, UOp*> homes_;
   absl::flat_hash_map<UOp*, UOp*> store_of_home_;  // the STORE that a value's own kernel carries out
   absl::flat_hash_map<UOp*, size_t> of_value_;     // the draft that fills a value's home
-  absl::flat_hash_map<const UOp*, int> stores_to_;
-  bool may_be_invalid_ = false;  // some element somewhere
+  bool may_be_invalid_ = false;                    // some element somewhere
   std::vector<KernelDraft> drafts_;
 };
 
@@ -208,12 +196,13 @@ absl::flat_hash_set<UOp*> StatesOfWrittenStorage(UOp* sink) {
 }  // namespace
 
 UOp* Rangeify(Graph& graph, const Function& function) {
+  const StoreOrder stores(function.sink);
   absl::flat_hash_set<UOp*> realized = ChooseRealized(function.sink);
-  std::optional<std::vector<UOp*>> calls = KernelSplit(graph, function, realized).Run();
+  std::optional<std::vector<UOp*>> calls = KernelSplit(graph, function, stores, realized).Run();
   if (!calls.has_value()) {
     const absl::flat_hash_set<UOp*> states = StatesOfWrittenStorage(function.sink);
     realized.insert(states.begin(), states.end());
-    calls = KernelSplit(graph, function, std::move(realized)).Run();
+    calls = KernelSplit(graph, function, stores, std::move(realized)).Run();
     KILN_CHECK(calls.has_value());
   }
   return graph.Make(Op::LINEAR, *calls);

@@ -28,8 +28,8 @@ std::string Check(const HostTensor& got, const Output& want) {
   std::string report;
   for (size_t i = 0; i < want.elements.size(); ++i) {
     const uint64_t element = is_float && want.elements[i] == Output::kNan ? any_nan : want.elements[i];
-    const std::string difference =
-        CompareElement(got.dtype, compiler::LoadElement(got.dtype, got.bytes.data() + i * item), element, want.tolerance);
+    const std::string difference = CompareElement(
+        got.dtype, compiler::LoadElement(got.dtype, got.bytes.data() + i * item), element, want.tolerance);
     if (!difference.empty()) absl::StrAppend(&report, "  lane ", i, ": ", difference, "\n");
   }
   return report;

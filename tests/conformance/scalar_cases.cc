@@ -108,8 +108,8 @@ Tolerance ToleranceOfSpelling(v1::Op op, DType dtype) {
 }
 
 // All of one dtype's rows with `operands` operands as one graph.
-Case CaseOf(DType dtype, const std::string& name, const std::vector<const OpRow*>& rows, const std::vector<Shape>& shapes,
-            const std::vector<const Bits*>& pools, bool expect) {
+Case CaseOf(DType dtype, const std::string& name, const std::vector<const OpRow*>& rows,
+            const std::vector<Shape>& shapes, const std::vector<const Bits*>& pools, bool expect) {
   Case made;
   made.name = name;
   WireBuilder builder;
@@ -149,7 +149,8 @@ std::vector<Case> ScalarCases() {
   for (const auto& [dtype, values] : Reference().values) {
     const Bits& u = values.at("u");
     const std::string name(compiler::Name(dtype));
-    cases.push_back(CaseOf(dtype, "unary " + name, RowsOf(dtype, 1, 1), {Shape{static_cast<int64_t>(u.size())}}, {&u}, true));
+    cases.push_back(
+        CaseOf(dtype, "unary " + name, RowsOf(dtype, 1, 1), {Shape{static_cast<int64_t>(u.size())}}, {&u}, true));
     const Shape shape = {static_cast<int64_t>(values.at("a").size())};
     cases.push_back(CaseOf(dtype, "binary " + name, RowsOf(dtype, 2, 3), {shape, shape, shape},
                            {&values.at("a"), &values.at("b"), &values.at("c")}, true));
@@ -179,7 +180,8 @@ std::vector<Case> BroadcastCases() {
     for (const std::vector<Shape>& shapes : kShapes) {
       std::string name = std::string(compiler::Name(dtype)) + " of";
       for (const Shape& shape : shapes) name += " " + compiler::ToString(shape);
-      cases.push_back(CaseOf(dtype, name, RowsOf(dtype, 1, 3), shapes, {&values.at("a"), &values.at("b"), &values.at("c")}, false));
+      cases.push_back(
+          CaseOf(dtype, name, RowsOf(dtype, 1, 3), shapes, {&values.at("a"), &values.at("b"), &values.at("c")}, false));
     }
   }
   return cases;

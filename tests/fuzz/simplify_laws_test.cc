@@ -44,13 +44,17 @@ void CheckLaws(Graph& graph, ExpressionMaker& maker, UOp* before) {
   ASSERT_EQ(after->dtype(), before->dtype());
   const size_t size = graph.size();
   UOp* again = compiler::GraphRewrite(after, compiler::SymbolicRules(), graph);
-  EXPECT_EQ(again, after) << "not idempotent:\n" << compiler::ToText(before) << "became\n" << compiler::ToText(after) << "then\n" << compiler::ToText(again);
+  EXPECT_EQ(again, after) << "not idempotent:\n"
+                          << compiler::ToText(before) << "became\n"
+                          << compiler::ToText(after) << "then\n"
+                          << compiler::ToText(again);
   EXPECT_EQ(graph.size(), size) << "needless new nodes, though nothing changed:\n" << compiler::ToText(after);
   for (int i = 0; i < kAssignments; ++i) {
     const Assignment assignment = maker.Assign();
     const Assignment values = EvaluateAll(before, assignment);
     const Assignment new_values = EvaluateAll(after, assignment);
-    ASSERT_EQ(values.at(before), new_values.at(after)) << compiler::ToText(before) << "became\n" << compiler::ToText(after);
+    ASSERT_EQ(values.at(before), new_values.at(after)) << compiler::ToText(before) << "became\n"
+                                                       << compiler::ToText(after);
     CheckBounds(before, values);
     CheckBounds(after, new_values);
     if (::testing::Test::HasFatalFailure()) return;
@@ -87,8 +91,11 @@ TEST(SimplifyLaws, EveryIntegerDtype) {
 // The fuzzers above say something about a rule only if their expressions meet
 // its pattern. These rules are about floats or memory, which they do not make.
 TEST(SimplifyLaws, EveryRuleIsMet) {
-  const std::set<absl::string_view> others = {"x / 1 -> x", "bitcast(x) to x's own dtype -> x", "cast(x) to x's own dtype -> x",
-                                              "load(x, y, true) -> load(x)", "load(x, y, false) -> y",
+  const std::set<absl::string_view> others = {"x / 1 -> x",
+                                              "bitcast(x) to x's own dtype -> x",
+                                              "cast(x) to x's own dtype -> x",
+                                              "load(x, y, true) -> load(x)",
+                                              "load(x, y, false) -> y",
                                               "store(x, y, true) -> store(x, y)"};
   std::map<absl::string_view, int> met;
   for (const compiler::Rule& rule : compiler::SymbolicRules().rules()) met[rule.name] = others.count(rule.name) != 0;

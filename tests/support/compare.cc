@@ -66,16 +66,19 @@ std::string CompareTensors(const HostTensor& got, const HostTensor& want, Tolera
   int64_t differ = 0;
   const auto count = static_cast<int64_t>(want.bytes.size()) / item;
   for (int64_t i = 0; i < count; ++i) {
-    const std::string difference = CompareElement(want.dtype, compiler::LoadElement(want.dtype, got.bytes.data() + i * item),
-                                                  compiler::LoadElement(want.dtype, want.bytes.data() + i * item), tolerance);
+    const std::string difference =
+        CompareElement(want.dtype, compiler::LoadElement(want.dtype, got.bytes.data() + i * item),
+                       compiler::LoadElement(want.dtype, want.bytes.data() + i * item), tolerance);
     if (difference.empty()) continue;
-    if (++differ <= 4) absl::StrAppend(&report, "  element ", i, " of ", compiler::ToString(want.shape), ": ", difference, "\n");
+    if (++differ <= 4)
+      absl::StrAppend(&report, "  element ", i, " of ", compiler::ToString(want.shape), ": ", difference, "\n");
   }
   if (differ > 4) absl::StrAppend(&report, "  … ", differ, " of ", count, " elements differ\n");
   return report;
 }
 
-std::string CompareOutcomes(const compiler::InterpResult& got, const compiler::InterpResult& want, Tolerance tolerance) {
+std::string CompareOutcomes(const compiler::InterpResult& got, const compiler::InterpResult& want,
+                            Tolerance tolerance) {
   if (got.results.size() != want.results.size() || got.written.size() != want.written.size()) {
     return absl::StrCat("got ", got.results.size(), " results and ", got.written.size(), " written slots, want ",
                         want.results.size(), " and ", want.written.size(), "\n");
@@ -83,12 +86,15 @@ std::string CompareOutcomes(const compiler::InterpResult& got, const compiler::I
   std::string report;
   for (size_t i = 0; i < want.results.size(); ++i) {
     const std::string difference = CompareTensors(got.results[i], want.results[i], tolerance);
-    if (!difference.empty()) absl::StrAppend(&report, " result ", i, ", ", compiler::Name(want.results[i].dtype), "\n", difference);
+    if (!difference.empty())
+      absl::StrAppend(&report, " result ", i, ", ", compiler::Name(want.results[i].dtype), "\n", difference);
   }
   for (const auto& [slot, tensor] : want.written) {
     const auto found = got.written.find(slot);
-    const std::string difference = found == got.written.end() ? "  not written\n" : CompareTensors(found->second, tensor, tolerance);
-    if (!difference.empty()) absl::StrAppend(&report, " slot ", slot, ", ", compiler::Name(tensor.dtype), "\n", difference);
+    const std::string difference =
+        found == got.written.end() ? "  not written\n" : CompareTensors(found->second, tensor, tolerance);
+    if (!difference.empty())
+      absl::StrAppend(&report, " slot ", slot, ", ", compiler::Name(tensor.dtype), "\n", difference);
   }
   return report;
 }

@@ -11,8 +11,8 @@ namespace kiln::testing {
 
 // Of floats; integers are always compared bit for bit. Any NaN equals any NaN.
 struct Tolerance {
-  int64_t ulp = 0;           // units in the last place
-  bool zero_signs = true;    // -0 is not 0
+  int64_t ulp = 0;         // units in the last place
+  bool zero_signs = true;  // -0 is not 0
 };
 
 // How far apart two engines, each within ir.md's bounds, may be on `op`.

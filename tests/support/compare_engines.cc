@@ -8,9 +8,9 @@
 
 #include "base/graph_text.h"
 #include "tests/support/arguments.h"
+#include "tests/support/compare.h"
 #include "tests/support/cpu_engine.h"
 #include "tests/support/interp_engine.h"
-#include "tests/support/compare.h"
 
 int main(int argc, char** argv) {
   using namespace kiln::testing;  // NOLINT

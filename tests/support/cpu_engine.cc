@@ -54,11 +54,13 @@ CpuEngine::CpuEngine() {
 
 CpuEngine::~CpuEngine() = default;
 
-absl::StatusOr<InterpResult> CpuEngine::Run(const v1::Graph& graph, const HostTensors& arguments, const compiler::Options& options) {
+absl::StatusOr<InterpResult> CpuEngine::Run(const v1::Graph& graph, const HostTensors& arguments,
+                                            const compiler::Options& options) {
   const char* directory = std::getenv("KILN_DUMP");
   compiler::DumpObserver dump(directory == nullptr ? "" : directory);
   compiler::CompileObserver* observer = directory == nullptr ? nullptr : &dump;
-  KILN_ASSIGN_OR_RETURN(const v1::Executable executable, compiler::Compile(graph, device_->target(), options, observer));
+  KILN_ASSIGN_OR_RETURN(const v1::Executable executable,
+                        compiler::Compile(graph, device_->target(), options, observer));
   KILN_ASSIGN_OR_RETURN(const std::shared_ptr<runtime::Program> program, runtime::Load(executable, *device_));
   const v1::Signature& signature = program->signature();
 

@@ -34,8 +34,8 @@ ExpressionMaker::ExpressionMaker(Graph& graph, uint64_t seed) : graph_(graph), r
     ranges_.push_back(graph_.Make(Op::RANGE, {bound}, RangeArg{i, AxisType::kLoop}));
   }
   uint32_t slot = 0;
-  for (DType dtype : {DType::kBool, DType::kInt8, DType::kInt16, DType::kInt32, DType::kInt64, DType::kUint8, DType::kUint16,
-                      DType::kUint32, DType::kUint64}) {
+  for (DType dtype : {DType::kBool, DType::kInt8, DType::kInt16, DType::kInt32, DType::kInt64, DType::kUint8,
+                      DType::kUint16, DType::kUint32, DType::kUint64}) {
     for (int i = 0; i < 2; ++i) {
       params_.push_back(graph_.Make(Op::PARAM, {ShapeSource(graph_, {})}, BufferArg{slot++, dtype}));
     }
@@ -76,20 +76,27 @@ UOp* ExpressionMaker::Index(int depth) {
     case 11:
     case 12: return graph_.Make(Op::FLOORMOD, {a, Idx(graph_, divisor)});
     case 13: return graph_.Make(Op::WHERE, {Bool(depth - 2), a, Index(depth - 1)});
-    case 14: return graph_.Make(random_.Pick({Op::CDIV, Op::CMOD, Op::MAX, Op::MUL, Op::FLOORDIV, Op::FLOORMOD}), {a, Index(depth - 1)});
-    default: return graph_.Make(random_.Pick({Op::AND, Op::SHR, Op::SHL, Op::XOR, Op::OR}), {a, Idx(graph_, random_.In(0, 66))});
+    case 14:
+      return graph_.Make(random_.Pick({Op::CDIV, Op::CMOD, Op::MAX, Op::MUL, Op::FLOORDIV, Op::FLOORMOD}),
+                         {a, Index(depth - 1)});
+    default:
+      return graph_.Make(random_.Pick({Op::AND, Op::SHR, Op::SHL, Op::XOR, Op::OR}),
+                         {a, Idx(graph_, random_.In(0, 66))});
   }
 }
 
 UOp* ExpressionMaker::Bool(int depth) {
-  if (depth <= 0) return random_.OneIn(6) ? ConstInt(graph_, DType::kBool, random_.OneIn(2)) : params_[random_.Below(2)];
+  if (depth <= 0)
+    return random_.OneIn(6) ? ConstInt(graph_, DType::kBool, random_.OneIn(2)) : params_[random_.Below(2)];
   switch (random_.Below(6)) {
     case 0:
     case 1: return graph_.Make(Op::CMPLT, {Index(depth - 1), Index(depth - 2)});
     case 2: return graph_.Make(Op::CMPLT, {Index(depth - 1), Idx(graph_, random_.In(-30, 100))});
     case 3: return graph_.Make(Op::CMPNE, {Index(depth - 1), Idx(graph_, random_.In(-3, 30))});
     case 4: return graph_.Make(Op::CMPNE, {Bool(depth - 1), ConstInt(graph_, DType::kBool, random_.OneIn(2))});
-    default: return graph_.Make(random_.Pick({Op::AND, Op::OR, Op::XOR, Op::MUL, Op::ADD, Op::MAX}), {Bool(depth - 1), Bool(depth - 1)});
+    default:
+      return graph_.Make(random_.Pick({Op::AND, Op::OR, Op::XOR, Op::MUL, Op::ADD, Op::MAX}),
+                         {Bool(depth - 1), Bool(depth - 1)});
   }
 }
 
@@ -102,13 +109,14 @@ UOp* ExpressionMaker::Of(DType dtype, int depth) {
     case 1:
     case 2:
     case 3: {
-      const Op op = random_.Pick({Op::ADD, Op::MUL, Op::MAX, Op::FLOORDIV, Op::FLOORMOD, Op::CDIV, Op::CMOD, Op::XOR, Op::OR,
-                                  Op::AND, Op::SHL, Op::SHR});
+      const Op op = random_.Pick({Op::ADD, Op::MUL, Op::MAX, Op::FLOORDIV, Op::FLOORMOD, Op::CDIV, Op::CMOD, Op::XOR,
+                                  Op::OR, Op::AND, Op::SHL, Op::SHR});
       return random_.OneIn(3) ? graph_.Make(op, {b, a}) : graph_.Make(op, {a, b});
     }
     case 4: return graph_.Make(Op::WHERE, {graph_.Make(random_.Pick({Op::CMPLT, Op::CMPNE}), {a, b}), a, b});
     case 5: {
-      const DType other = random_.Pick({DType::kBool, DType::kInt8, DType::kUint8, DType::kInt32, DType::kUint32, DType::kInt64, DType::kUint64});
+      const DType other = random_.Pick(
+          {DType::kBool, DType::kInt8, DType::kUint8, DType::kInt32, DType::kUint32, DType::kInt64, DType::kUint64});
       return Cast(graph_, Of(other, depth - 1), dtype);
     }
     case 6: return graph_.Make(Op::WHERE, {Of(DType::kBool, depth - 1), a, b});

@@ -16,7 +16,9 @@ using Assignment = absl::flat_hash_map<const compiler::UOp*, uint64_t>;
 
 // Every node's value under `assignment`.
 Assignment EvaluateAll(compiler::UOp* root, const Assignment& assignment);
-inline uint64_t Evaluate(compiler::UOp* root, const Assignment& assignment) { return EvaluateAll(root, assignment).at(root); }
+inline uint64_t Evaluate(compiler::UOp* root, const Assignment& assignment) {
+  return EvaluateAll(root, assignment).at(root);
+}
 
 // Makes expressions of every integer dtype and bool over a few variables:
 // RANGEs (index type, known bounds) and scalar PARAMs (any value of their dtype).

@@ -19,13 +19,19 @@ class Random {
   // In [0, n); n > 0.
   uint64_t Below(uint64_t n) { return Bits() % n; }
   // In [low, high].
-  int64_t In(int64_t low, int64_t high) { return low + static_cast<int64_t>(Below(static_cast<uint64_t>(high - low) + 1)); }
+  int64_t In(int64_t low, int64_t high) {
+    return low + static_cast<int64_t>(Below(static_cast<uint64_t>(high - low) + 1));
+  }
   bool OneIn(uint64_t n) { return Below(n) == 0; }
 
   template <typename T>
-  const T& Pick(const std::vector<T>& all) { return all[Below(all.size())]; }
+  const T& Pick(const std::vector<T>& all) {
+    return all[Below(all.size())];
+  }
   template <typename T>
-  T Pick(std::initializer_list<T> all) { return all.begin()[Below(all.size())]; }
+  T Pick(std::initializer_list<T> all) {
+    return all.begin()[Below(all.size())];
+  }
 
  private:
   std::mt19937_64 engine_;

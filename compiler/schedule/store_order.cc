@@ -1,0 +1,73 @@
+#include "compiler/schedule/store_order.h"
+
+#include <set>
+
+#include "compiler/schedule/callify.h"
+
+namespace kiln::compiler {
+namespace {
+
+// A set of STOREs, by their number in the walk.
+using StoreBits = std::vector<uint64_t>;
+
+bool Has(const StoreBits& bits, size_t i) { return (bits[i / 64] >> (i % 64) & 1) != 0; }
+
+}  // namespace
+
+StoreOrder::StoreOrder(UOp* sink) {
+  const std::vector<UOp*> order = Toposort(sink);
+  absl::flat_hash_map<const UOp*, size_t> number;
+  for (UOp* uop : order) {
+    if (uop->op() != Op::STORE) continue;
+    number.emplace(uop, number.size());
+    stores_[StorageOf(uop->src(0))].push_back(uop);
+  }
+  // Which STOREs each node reaches. Nodes share their sets: few differ.
+  std::set<StoreBits> sets;
+  const StoreBits* none = &*sets.insert(StoreBits((number.size() + 63) / 64, 0)).first;
+  absl::flat_hash_map<const UOp*, const StoreBits*> reached;
+  for (UOp* uop : order) {
+    if (uop->op() == Op::AFTER && StorageOf(uop->src(0)) != nullptr) {
+      const std::vector<UOp*>& stores = StoresTo(StorageOf(uop));
+      size_t state = 0;
+      for (UOp* dep : uop->src().subspan(1)) {
+        for (size_t k = stores.size(); k > state; --k) {
+          if (Has(*reached[dep], number[stores[k - 1]])) state = k;
+        }
+      }
+      state_of_[uop] = state;
+    }
+    const StoreBits* all = none;
+    for (UOp* source : uop->src()) {
+      const StoreBits* other = reached[source];
+      if (other == all || other == none) continue;
+      if (all == none) {
+        all = other;
+        continue;
+      }
+      StoreBits both = *all;
+      for (size_t i = 0; i < both.size(); ++i) both[i] |= (*other)[i];
+      all = &*sets.insert(std::move(both)).first;
+    }
+    if (uop->op() == Op::STORE) {
+      StoreBits with_self = *all;
+      const size_t i = number[uop];
+      with_self[i / 64] |= uint64_t{1} << (i % 64);
+      all = &*sets.insert(std::move(with_self)).first;
+    }
+    reached[uop] = all;
+  }
+}
+
+size_t StoreOrder::StateOf(const UOp* after) const {
+  const auto found = state_of_.find(after);
+  return found == state_of_.end() ? 0 : found->second;
+}
+
+const std::vector<UOp*>& StoreOrder::StoresTo(const UOp* storage) const {
+  static const std::vector<UOp*>& none = *new std::vector<UOp*>();
+  const auto found = stores_.find(storage);
+  return found == stores_.end() ? none : found->second;
+}
+
+}  // namespace kiln::compiler
