@@ -11,6 +11,7 @@
 #include "compiler/rules/symbolic.h"
 #include "compiler/schedule/kernel_graph.h"
 #include "compiler/schedule/realize.h"
+#include "compiler/schedule/resolve_invalid.h"
 
 namespace kiln::compiler {
 namespace {
@@ -18,16 +19,15 @@ namespace {
 // All kernels of a function under one choice of realised values.
 class KernelSplit {
  public:
-  KernelSplit(Graph& graph, const Function& function, const StoreOrder& stores, absl::flat_hash_set<UOp*> realized)
+  KernelSplit(Graph& graph, UOp* sink, const StoreOrder& stores, absl::flat_hash_set<UOp*> realized)
       : graph_(graph),
         stores_(stores),
         simplify_(SymbolicRules(), graph),
-        order_(Toposort(function.sink)),
+        order_(Toposort(sink)),
         realized_(std::move(realized)) {}
 
   // The calls in order, or nothing if no order lets every read see its state.
   std::optional<std::vector<UOp*>> Run() {
-    FindInvalid();
     ChooseHomes();
     Draft();
     return ReadsTwoStates() ? std::nullopt : Order();
@@ -55,14 +55,7 @@ class KernelSplit {
     const UOp* target = store->src(0);
     const bool plain =
         target->op() == Op::PARAM && target->shape() == store->src(1)->shape() && store->src().size() == 2;
-    return plain && !may_be_invalid_ && stores_.StoresTo(target).size() == 1;
-  }
-
-  void FindInvalid() {
-    for (const UOp* uop : order_) {
-      may_be_invalid_ |=
-          uop->IsInvalid() || (uop->op() == Op::PAD && std::holds_alternative<std::monostate>(uop->arg()));
-    }
+    return plain && stores_.StoresTo(target).size() == 1;
   }
 
   UOp* NewBuffer(const UOp* value) {
@@ -196,13 +189,15 @@ absl::flat_hash_set<UOp*> StatesOfWrittenStorage(UOp* sink) {
 }  // namespace
 
 UOp* Rangeify(Graph& graph, const Function& function) {
-  const StoreOrder stores(function.sink);
-  absl::flat_hash_set<UOp*> realized = ChooseRealized(function.sink);
-  std::optional<std::vector<UOp*>> calls = KernelSplit(graph, function, stores, realized).Run();
+  UOp* sink = ResolveInvalid(graph, function.sink);
+  // Beyond this point, nothing is Invalid: any value may be stored and read again.
+  const StoreOrder stores(sink);
+  absl::flat_hash_set<UOp*> realized = ChooseRealized(sink);
+  std::optional<std::vector<UOp*>> calls = KernelSplit(graph, sink, stores, realized).Run();
   if (!calls.has_value()) {
-    const absl::flat_hash_set<UOp*> states = StatesOfWrittenStorage(function.sink);
+    const absl::flat_hash_set<UOp*> states = StatesOfWrittenStorage(sink);
     realized.insert(states.begin(), states.end());
-    calls = KernelSplit(graph, function, stores, std::move(realized)).Run();
+    calls = KernelSplit(graph, sink, stores, std::move(realized)).Run();
     KILN_CHECK(calls.has_value());
   }
   return graph.Make(Op::LINEAR, *calls);
