@@ -8,7 +8,7 @@
 
 namespace kiln::compiler {
 
-IndexLowering::Element IndexLowering::Lower(UOp* value, const Indices& indices) {
+UOp* IndexLowering::Lower(UOp* value, const Indices& indices) {
   const Request first{value, indices, nullptr, 0};
   std::vector<Frame> stack;
   stack.push_back({first, {}, {}});
@@ -23,7 +23,7 @@ IndexLowering::Element IndexLowering::Lower(UOp* value, const Indices& indices) 
       }
       continue;
     }
-    const Element result = Finish(frame);
+    UOp* result = Finish(frame);
     done_.emplace(frame.request, result);
     stack.pop_back();
     if (stack.empty()) return result;
@@ -61,7 +61,7 @@ bool IndexLowering::NextRequest(Frame& frame, Request& next) {
   }
 }
 
-IndexLowering::Element IndexLowering::Finish(Frame& frame) {
+UOp* IndexLowering::Finish(Frame& frame) {
   UOp* uop = frame.request.uop;
   if (UOp* home = HomeOf(frame.request)) {
     homes_read_.insert(uop);
@@ -76,20 +76,16 @@ IndexLowering::Element IndexLowering::Finish(Frame& frame) {
       return LoadFrom(uop, uop->shape(), frame.request);
     }
     case Op::BINARY: return LoadFrom(uop, uop->shape(), frame.request);
-    case Op::CONST: {
-      if (!uop->IsInvalid()) return {uop, nullptr};
-      return {ConstNumber(graph_, uop->dtype(), 0), ConstInt(graph_, DType::kBool, 0)};
-    }
+    case Op::CONST: KILN_CHECK(!uop->IsInvalid()); return uop;
     case Op::PAD: return FinishPad(frame);
     case Op::INDEX: return FinishIndex(frame);
     case Op::STACK: return FinishStack(frame);
     case Op::BITCAST: return FinishBitcast(frame);
     case Op::REDUCE: return FinishReduce(frame);
-    case Op::LOAD: {
+    case Op::LOAD:
       if (frame.got.size() < 3) return frame.got[0];
       // LOAD(x, alt, gate): the alternative where the gate is false.
-      return {S(Where(graph_, frame.got[2].value, frame.got[0].value, frame.got[1].value)), frame.got[0].valid};
-    }
+      return S(Where(graph_, frame.got[2], frame.got[0], frame.got[1]));
     default:
       KILN_CHECK(frame.got.size() == 1);  // movement, AFTER, GETTUPLE: their source at other indices
       return frame.got[0];
@@ -115,24 +111,9 @@ bool IndexLowering::NextElementwise(Frame& frame, Request& next) {
   return true;
 }
 
-IndexLowering::Element IndexLowering::FinishElementwise(Frame& frame) {
+UOp* IndexLowering::FinishElementwise(Frame& frame) {
   UOp* uop = frame.request.uop;
-  std::vector<UOp*> src;
-  UOp* valid = nullptr;
-  for (const Element& element : frame.got) src.push_back(element.value);
-  if (uop->op() == Op::WHERE) {
-    // The branch that is not taken may be Invalid.
-    UOp* yes = frame.got[1].valid;
-    UOp* no = frame.got[2].valid;
-    UOp* always = ConstInt(graph_, DType::kBool, 1);
-    if (yes != nullptr || no != nullptr) {
-      valid = S(Where(graph_, src[0], yes == nullptr ? always : yes, no == nullptr ? always : no));
-    }
-    valid = Both(frame.got[0].valid, valid);
-  } else {
-    for (const Element& element : frame.got) valid = Both(valid, element.valid);
-  }
-  return {S(graph_.Make(uop->op(), src, uop->arg())), valid};
+  return S(graph_.Make(uop->op(), frame.got, uop->arg()));
 }
 
 // -- Reductions
@@ -159,19 +140,17 @@ bool IndexLowering::NextReduce(Frame& frame, Request& next) {
   return true;
 }
 
-IndexLowering::Element IndexLowering::FinishReduce(Frame& frame) {
+UOp* IndexLowering::FinishReduce(Frame& frame) {
   UOp* uop = frame.request.uop;
   const Op fold = uop->arg_as<ReduceArg>().op;
-  if (frame.got.empty()) return {Identity(graph_, fold, uop->dtype()), nullptr};
+  if (frame.got.empty()) return Identity(graph_, fold, uop->dtype());
   // Narrow floats are accumulated in float32 and rounded once.
   const DType dtype = IsNarrowFloat(uop->dtype()) ? DType::kFloat32 : uop->dtype();
-  UOp* value = S(Cast(graph_, frame.got[0].value, dtype));
-  // Invalid elements are skipped.
-  if (frame.got[0].valid != nullptr) value = S(Where(graph_, frame.got[0].valid, value, Identity(graph_, fold, dtype)));
-  if (frame.ranges.empty()) return {S(Cast(graph_, value, uop->dtype())), nullptr};
+  UOp* value = S(Cast(graph_, frame.got[0], dtype));
+  if (frame.ranges.empty()) return S(Cast(graph_, value, uop->dtype()));
   std::vector<UOp*> src = {value};
   src.insert(src.end(), frame.ranges.begin(), frame.ranges.end());
-  return {S(Cast(graph_, graph_.Make(Op::REDUCE, src, ReduceArg{fold, {}}), uop->dtype())), nullptr};
+  return S(Cast(graph_, graph_.Make(Op::REDUCE, src, ReduceArg{fold, {}}), uop->dtype()));
 }
 
 // -- Memory
@@ -194,16 +173,16 @@ UOp* IndexLowering::HomeOf(const Request& request) const {
   return home == homes_.end() ? nullptr : home->second;
 }
 
-IndexLowering::Element IndexLowering::LoadFrom(UOp* storage, const Shape& shape, const Request& request) {
+UOp* IndexLowering::LoadFrom(UOp* storage, const Shape& shape, const Request& request) {
   UOp* flat = Flatten(shape, request.indices);
   const Shape line = {NumElements(shape)};
   UOp* index = graph_.Make(Op::INDEX, {Reshape(graph_, storage, line), flat});
   // Movement ops keep indices in range wherever the gate is true, so a gate is
   // needed only where they may leave it otherwise.
   const bool proved = flat->bounds().min >= 0 && flat->bounds().max < line[0];
-  if (request.gate == nullptr || proved) return {graph_.Make(Op::LOAD, {index}), nullptr};
+  if (request.gate == nullptr || proved) return graph_.Make(Op::LOAD, {index});
   UOp* zero = ConstNumber(graph_, storage->dtype(), 0);
-  return {S(graph_.Make(Op::LOAD, {index, zero, request.gate})), nullptr};
+  return S(graph_.Make(Op::LOAD, {index, zero, request.gate}));
 }
 
 }  // namespace kiln::compiler

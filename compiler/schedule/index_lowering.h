@@ -34,17 +34,16 @@ class IndexLowering {
                 const absl::flat_hash_map<UOp*, UOp*>& homes, UOp* root)
       : graph_(graph), simplify_(simplify), stores_(stores), homes_(homes), root_(root) {}
 
-  // `value` at `indices` (one a dimension), and whether it is there at all:
-  // null for always, else a bool that is false where it is Invalid.
-  struct Element {
-    UOp* value = nullptr;
-    UOp* valid = nullptr;
-  };
-  Element Lower(UOp* value, const Indices& indices);
+  // `value`, of which nothing may be Invalid, at `indices` (one a dimension).
+  UOp* Lower(UOp* value, const Indices& indices);
 
-  // The flat position in `storage` that a movement chain `target` names at
+  // The flat position in its storage that a movement chain `target` names at
   // `indices`, and whether there is one (null for always).
-  Element LowerTarget(UOp* target, const Indices& indices);
+  struct Place {
+    UOp* flat = nullptr;
+    UOp* inside = nullptr;
+  };
+  Place LowerTarget(UOp* target, const Indices& indices);
 
   // What was loaded: homes, and states of the caller's storage.
   const absl::flat_hash_set<UOp*>& homes_read() const { return homes_read_; }
@@ -67,13 +66,13 @@ class IndexLowering {
   };
   struct Frame {
     Request request;
-    std::vector<Element> got;
+    std::vector<UOp*> got;
     std::vector<UOp*> ranges;  // REDUCE: the loops made for it
   };
 
   // The next source the frame needs, or its result.
   bool NextRequest(Frame& frame, Request& next);
-  Element Finish(Frame& frame);
+  UOp* Finish(Frame& frame);
 
   bool NextMovement(Frame& frame, Request& next);
   bool NextIndex(Frame& frame, Request& next);
@@ -82,16 +81,16 @@ class IndexLowering {
   bool NextReduce(Frame& frame, Request& next);
   bool NextElementwise(Frame& frame, Request& next);
 
-  Element FinishPad(Frame& frame);
-  Element FinishIndex(Frame& frame);
-  Element FinishStack(Frame& frame);
-  Element FinishBitcast(Frame& frame);
-  Element FinishReduce(Frame& frame);
-  Element FinishElementwise(Frame& frame);
+  UOp* FinishPad(Frame& frame);
+  UOp* FinishIndex(Frame& frame);
+  UOp* FinishStack(Frame& frame);
+  UOp* FinishBitcast(Frame& frame);
+  UOp* FinishReduce(Frame& frame);
+  UOp* FinishElementwise(Frame& frame);
 
   // Where the request's value is already, or null.
   UOp* HomeOf(const Request& request) const;
-  Element LoadFrom(UOp* storage, const Shape& shape, const Request& request);
+  UOp* LoadFrom(UOp* storage, const Shape& shape, const Request& request);
 
   // -- Index arithmetic, simplified as it is made.
   UOp* S(UOp* uop) { return simplify_.Rewrite(uop); }
@@ -110,7 +109,7 @@ class IndexLowering {
   const StoreOrder& stores_;
   const absl::flat_hash_map<UOp*, UOp*>& homes_;
   UOp* root_;
-  absl::flat_hash_map<Request, Element> done_;
+  absl::flat_hash_map<Request, UOp*> done_;
   absl::flat_hash_set<UOp*> homes_read_;
   std::vector<StateRead> reads_;
 };

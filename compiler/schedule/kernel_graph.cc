@@ -81,25 +81,21 @@ KernelDraft DraftValue(Graph& graph, Rewriter& simplify, const StoreOrder& store
   draft.output = home;
   IndexLowering lowering(graph, simplify, stores, homes, value);
   const Nest nest = MakeNest(graph, value->shape());
-  IndexLowering::Element element = lowering.Lower(value, nest.indices);
+  UOp* element = lowering.Lower(value, nest.indices);
   TakeReads(lowering, draft);
   if (NumElements(value->shape()) == 0) return draft;
-  if (element.valid != nullptr) {
-    element.value = simplify.Rewrite(Where(graph, element.valid, element.value, ConstNumber(graph, value->dtype(), 0)));
-  }
   UOp* pointer = Pointer(graph, home, lowering.Flatten(value->shape(), nest.indices));
-  UOp* store = graph.Make(Op::STORE, {pointer, element.value});
+  UOp* store = graph.Make(Op::STORE, {pointer, element});
   draft.sink = Close(graph, store, nest);
   draft.overlaps = Overlaps(draft, store);
   return draft;
 }
 
 KernelDraft DraftStore(Graph& graph, Rewriter& simplify, const StoreOrder& stores,
-                       const absl::flat_hash_map<UOp*, UOp*>& homes, UOp* store, bool fresh) {
+                       const absl::flat_hash_map<UOp*, UOp*>& homes, UOp* store) {
   KernelDraft draft;
   draft.store = store;
   UOp* target = store->src(0);
-  UOp* value = store->src(1);
   draft.output = StorageOf(target);
   IndexLowering lowering(graph, simplify, stores, homes, nullptr);
   const Nest nest = MakeNest(graph, target->shape());
@@ -112,29 +108,17 @@ KernelDraft DraftStore(Graph& graph, Rewriter& simplify, const StoreOrder& store
     for (size_t i = 0; i < shape.size(); ++i) indices.push_back(shape[i] == 1 ? Idx(graph, 0) : nest.indices[lead + i]);
     return lowering.Lower(x, indices);
   };
-  IndexLowering::Element element = lower(value);
-  const IndexLowering::Element place = lowering.LowerTarget(target, nest.indices);
-  std::vector<UOp*> gates;
-  if (place.valid != nullptr) gates.push_back(place.valid);
+  UOp* element = lower(store->src(1));
+  const IndexLowering::Place place = lowering.LowerTarget(target, nest.indices);
+  UOp* gate = place.inside;
   if (store->src().size() > 2) {
-    const IndexLowering::Element gate = lower(store->src(2));
-    gates.push_back(gate.value);
-    if (gate.valid != nullptr) gates.push_back(gate.valid);
-  }
-  if (element.valid != nullptr) {
-    if (fresh) {
-      element.value =
-          simplify.Rewrite(Where(graph, element.valid, element.value, ConstNumber(graph, value->dtype(), 0)));
-    } else {
-      gates.push_back(element.valid);
-    }
+    UOp* given = lower(store->src(2));
+    gate = gate == nullptr ? given : simplify.Rewrite(And(graph, gate, given));
   }
   TakeReads(lowering, draft);
   if (NumElements(target->shape()) == 0) return draft;
 
-  std::vector<UOp*> src = {Pointer(graph, draft.output, place.value), element.value};
-  UOp* gate = nullptr;
-  for (UOp* condition : gates) gate = gate == nullptr ? condition : simplify.Rewrite(And(graph, gate, condition));
+  std::vector<UOp*> src = {Pointer(graph, draft.output, place.flat), element};
   if (gate != nullptr) src.push_back(gate);
   UOp* lowered = simplify.Rewrite(graph.Make(Op::STORE, src));
   draft.sink = Close(graph, lowered, nest);

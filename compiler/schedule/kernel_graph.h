@@ -24,10 +24,9 @@ struct KernelDraft {
 KernelDraft DraftValue(Graph& graph, Rewriter& simplify, const StoreOrder& stores,
                        const absl::flat_hash_map<UOp*, UOp*>& homes, UOp* value, UOp* home);
 
-// The kernel of a STORE. `fresh`: the target is a result, whose Invalid elements
-// become 0; elsewhere they are not written.
+// The kernel of a STORE.
 KernelDraft DraftStore(Graph& graph, Rewriter& simplify, const StoreOrder& stores,
-                       const absl::flat_hash_map<UOp*, UOp*>& homes, UOp* store, bool fresh);
+                       const absl::flat_hash_map<UOp*, UOp*>& homes, UOp* store);
 
 // CALL(kernel, buffer...): the draft with its buffers as numbered PARAMs and its
 // ranges numbered from 0, so that equal kernels are one node.

@@ -129,18 +129,12 @@ bool IndexLowering::NextMovement(Frame& frame, Request& next) {
   return true;
 }
 
-IndexLowering::Element IndexLowering::FinishPad(Frame& frame) {
+UOp* IndexLowering::FinishPad(Frame& frame) {
   const UOp* uop = frame.request.uop;
   UOp* inside = nullptr;
   Unpad(uop, frame.request.indices, inside);
-  const Element source = frame.got[0];
-  if (inside == nullptr) return source;
-  if (const auto* fill = std::get_if<ConstArg>(&uop->arg())) {
-    UOp* value = S(Where(graph_, inside, source.value, graph_.Make(Op::CONST, {}, *fill)));
-    if (source.valid == nullptr) return {value, nullptr};
-    return {value, S(Where(graph_, inside, source.valid, ConstInt(graph_, DType::kBool, 1)))};
-  }
-  return {source.value, Both(source.valid, inside)};
+  if (inside == nullptr) return frame.got[0];
+  return S(Where(graph_, inside, frame.got[0], graph_.Make(Op::CONST, {}, uop->arg_as<ConstArg>())));
 }
 
 // -- INDEX(T, i0, i1, ...): first the indices, then T where they point.
@@ -162,8 +156,8 @@ bool IndexLowering::NextIndex(Frame& frame, Request& next) {
   UOp* gate = request.gate;
   size_t begin = 0;
   for (size_t k = 0; k < count; ++k) {
-    mine.push_back(S(Cast(graph_, frame.got[k].value, kIndexType)));
-    gate = Both(gate, Both(frame.got[k].valid, InRange(mine.back(), uop->src(0)->shape()[k])));
+    mine.push_back(S(Cast(graph_, frame.got[k], kIndexType)));
+    gate = Both(gate, InRange(mine.back(), uop->src(0)->shape()[k]));
     begin += uop->src(k + 1)->shape().size();
   }
   mine.insert(mine.end(), request.indices.begin() + begin, request.indices.end());
@@ -171,18 +165,15 @@ bool IndexLowering::NextIndex(Frame& frame, Request& next) {
   return true;
 }
 
-IndexLowering::Element IndexLowering::FinishIndex(Frame& frame) {
+UOp* IndexLowering::FinishIndex(Frame& frame) {
   const UOp* uop = frame.request.uop;
-  const Element source = frame.got.back();
   UOp* inside = nullptr;
   for (size_t k = 0; k + 1 < frame.got.size(); ++k) {
-    UOp* index = S(Cast(graph_, frame.got[k].value, kIndexType));
-    inside = Both(inside, Both(frame.got[k].valid, InRange(index, uop->src(0)->shape()[k])));
+    UOp* index = S(Cast(graph_, frame.got[k], kIndexType));
+    inside = Both(inside, InRange(index, uop->src(0)->shape()[k]));
   }
-  if (inside == nullptr) return source;
-  UOp* value = S(Where(graph_, inside, source.value, ConstNumber(graph_, uop->dtype(), 0)));
-  if (source.valid == nullptr) return {value, nullptr};
-  return {value, S(Where(graph_, inside, source.valid, ConstInt(graph_, DType::kBool, 1)))};
+  if (inside == nullptr) return frame.got.back();
+  return S(Where(graph_, inside, frame.got.back(), ConstNumber(graph_, uop->dtype(), 0)));
 }
 
 // -- STACK: each source where the leading index names it.
@@ -204,22 +195,15 @@ bool IndexLowering::NextStack(Frame& frame, Request& next) {
   return true;
 }
 
-IndexLowering::Element IndexLowering::FinishStack(Frame& frame) {
+UOp* IndexLowering::FinishStack(Frame& frame) {
   const Indices& indices = frame.request.indices;
-  if (frame.got.empty()) {  // past its ends, where nobody looks: a PAD's gate, or no element at all
-    return {ConstNumber(graph_, frame.request.uop->dtype(), 0), ConstInt(graph_, DType::kBool, 0)};
-  }
+  // Past its ends nobody looks: a PAD gates it, or there is no element at all.
+  if (frame.got.empty()) return ConstNumber(graph_, frame.request.uop->dtype(), 0);
   if (indices[0]->IsConst()) return frame.got[0];
-  UOp* always = ConstInt(graph_, DType::kBool, 1);
-  const bool all_valid =
-      std::all_of(frame.got.begin(), frame.got.end(), [](const Element& e) { return e.valid == nullptr; });
-  Element result = frame.got.back();
-  if (!all_valid && result.valid == nullptr) result.valid = always;
+  UOp* result = frame.got.back();
   for (size_t k = frame.got.size() - 1; k-- > 0;) {
     UOp* after = S(Lt(graph_, Idx(graph_, static_cast<int64_t>(k)), indices[0]));
-    result.value = S(Where(graph_, after, result.value, frame.got[k].value));
-    if (!all_valid)
-      result.valid = S(Where(graph_, after, result.valid, frame.got[k].valid == nullptr ? always : frame.got[k].valid));
+    result = S(Where(graph_, after, result, frame.got[k]));
   }
   return result;
 }
@@ -238,7 +222,7 @@ bool IndexLowering::NextBitcast(Frame& frame, Request& next) {
   return true;
 }
 
-IndexLowering::Element IndexLowering::FinishBitcast(Frame& frame) {
+UOp* IndexLowering::FinishBitcast(Frame& frame) {
   const UOp* uop = frame.request.uop;
   const int from = ItemSize(uop->src(0)->dtype()), to = ItemSize(uop->dtype());
   const DType small = UnsignedOfSize(std::min(from, to)), large = UnsignedOfSize(std::max(from, to));
@@ -248,29 +232,27 @@ IndexLowering::Element IndexLowering::FinishBitcast(Frame& frame) {
     if (dtype == DType::kBool) return S(graph_.Make(Op::CMPNE, {x, ConstInt(graph_, x->dtype(), 0)}));
     return S(Bitcast(graph_, x, dtype));
   };
-  UOp* valid = nullptr;
-  for (const Element& element : frame.got) valid = Both(valid, element.valid);
-  if (from == to) return {as(as(frame.got[0].value, small), uop->dtype()), valid};
+  if (from == to) return as(as(frame.got[0], small), uop->dtype());
   if (from > to) {
     UOp* byte_index = S(graph_.Make(Op::FLOORMOD, {frame.request.indices.back(), Idx(graph_, from / to)}));
     UOp* count = S(Cast(graph_, Times(byte_index, 8 * to), large));
-    UOp* part = S(graph_.Make(Op::SHR, {as(frame.got[0].value, large), count}));
-    return {as(S(Cast(graph_, part, small)), uop->dtype()), valid};
+    UOp* part = S(graph_.Make(Op::SHR, {as(frame.got[0], large), count}));
+    return as(S(Cast(graph_, part, small)), uop->dtype());
   }
   UOp* whole = nullptr;
   for (size_t k = 0; k < frame.got.size(); ++k) {
-    UOp* part = S(Cast(graph_, as(frame.got[k].value, small), large));
+    UOp* part = S(Cast(graph_, as(frame.got[k], small), large));
     part = S(graph_.Make(Op::SHL, {part, ConstInt(graph_, large, static_cast<int64_t>(8 * from * k))}));
     whole = whole == nullptr ? part : S(graph_.Make(Op::OR, {whole, part}));
   }
-  return {as(whole, uop->dtype()), valid};
+  return as(whole, uop->dtype());
 }
 
 // -- Targets of STOREs
 
-IndexLowering::Element IndexLowering::LowerTarget(UOp* target, const Indices& indices) {
+IndexLowering::Place IndexLowering::LowerTarget(UOp* target, const Indices& indices) {
   Indices mine = indices;
-  UOp* valid = nullptr;
+  UOp* inside = nullptr;
   while (target->op() != Op::PARAM && target->op() != Op::BUFFER) {
     if (target->op() == Op::INDEX) {
       // Its indices are values of their own.
@@ -279,9 +261,9 @@ IndexLowering::Element IndexLowering::LowerTarget(UOp* target, const Indices& in
       for (size_t k = 1; k < target->src().size(); ++k) {
         UOp* index = target->src(k);
         const size_t rank = index->shape().size();
-        const Element lowered = Lower(index, Indices(mine.begin() + begin, mine.begin() + begin + rank));
-        source.push_back(S(Cast(graph_, lowered.value, kIndexType)));
-        valid = Both(valid, Both(lowered.valid, InRange(source.back(), target->src(0)->shape()[k - 1])));
+        UOp* lowered = Lower(index, Indices(mine.begin() + begin, mine.begin() + begin + rank));
+        source.push_back(S(Cast(graph_, lowered, kIndexType)));
+        inside = Both(inside, InRange(source.back(), target->src(0)->shape()[k - 1]));
         begin += rank;
       }
       source.insert(source.end(), mine.begin() + begin, mine.end());
@@ -294,7 +276,7 @@ IndexLowering::Element IndexLowering::LowerTarget(UOp* target, const Indices& in
     }
     target = target->src(0);
   }
-  return {Flatten(target->shape(), mine), valid};
+  return {Flatten(target->shape(), mine), inside};
 }
 
 }  // namespace kiln::compiler

@@ -71,7 +71,7 @@ class KernelSplit {
       if (uop->op() != Op::STORE) continue;
       const auto carried_out = store_of_home_.find(uop->src(1));
       if (carried_out != store_of_home_.end() && carried_out->second == uop) continue;
-      KernelDraft draft = DraftStore(graph_, simplify_, stores_, homes_, uop, IsResult(uop->src(0)));
+      KernelDraft draft = DraftStore(graph_, simplify_, stores_, homes_, uop);
       if (draft.overlaps) {
         // The whole value (and gate) first, then the copy.
         for (UOp* source : uop->src().subspan(1)) {
@@ -79,7 +79,7 @@ class KernelSplit {
           homes_[source] = NewBuffer(source);
           DraftHome(source);
         }
-        draft = DraftStore(graph_, simplify_, stores_, homes_, uop, IsResult(uop->src(0)));
+        draft = DraftStore(graph_, simplify_, stores_, homes_, uop);
       }
       drafts_.push_back(std::move(draft));
     }
@@ -166,7 +166,6 @@ class KernelSplit {
   absl::flat_hash_map<UOp*, UOp*> homes_;
   absl::flat_hash_map<UOp*, UOp*> store_of_home_;  // the STORE that a value's own kernel carries out
   absl::flat_hash_map<UOp*, size_t> of_value_;     // the draft that fills a value's home
-  bool may_be_invalid_ = false;                    // some element somewhere
   std::vector<KernelDraft> drafts_;
 };
 
