@@ -111,6 +111,8 @@ absl::StatusOr<std::vector<uint32_t>> CompileKernels(Graph& graph, Pipeline& pip
       KILN_RETURN_IF_ERROR(generator.AddKernel(linear, made->symbol()));
       *made->mutable_cost() = CostOf(kernel);
       made->set_iterations(IterationsOf(linear));
+      KILN_RETURN_IF_ERROR(CheckLimit("operations in one turn of a kernel's outermost loop",
+                                      options.limits.max_turn_work, made->cost().flops() / made->iterations()));
       made->set_grain(GrainOf(made->cost(), made->iterations()));
     }
   }

@@ -13,8 +13,9 @@ struct Limits {
   uint32_t max_nodes = 200'000;
   uint64_t max_bytes = 64 << 20;
   uint32_t max_depth = 100'000;
-  uint32_t max_stack_sources = 1024;          // of one STACK of values; longer lists are BINARY data
-  uint32_t max_kernels = 10'000;              // of one program
+  uint32_t max_stack_sources = 1024;        // of one STACK of values; longer lists are BINARY data
+  uint32_t max_kernels = 10'000;            // of one program
+  uint64_t max_turn_work = 20'000'000'000;  // of one turn of a kernel's outermost loop: between turns it can be stopped
   uint64_t max_work = 1'000'000'000'000'000;  // simple operations of one run of a program
 };
 
