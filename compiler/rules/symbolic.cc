@@ -113,7 +113,7 @@ std::vector<Rule> Identities() {
            ([](const Match& m, Graph&) -> UOp* { return SameShape(m, [&] { return m[y]; }); })),
       RULE("where(c, load(x, y, c), d) -> load(x, d, c)", PWhere(c, Pattern::Of(Op::LOAD, {x, y, c}), d),
            ([](const Match& m, Graph& g) -> UOp* {
-             return SameShape(m, [&] { return g.Make(Op::LOAD, {m[x], m[d], m[c]}); });
+             return m[x]->shape() == m.root()->shape() ? g.Make(Op::LOAD, {m[x], m[d], m[c]}) : nullptr;
            })),
       RULE("store(x, y, true) -> store(x, y)", Pattern::Of(Op::STORE, {x, y, Number(1)}),
            ([](const Match& m, Graph& g) -> UOp* { return g.Make(Op::STORE, {m[x], m[y]}); })),

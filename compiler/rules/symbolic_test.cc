@@ -99,6 +99,12 @@ TEST(Symbolic, GatesOfMemory) {
   EXPECT_EQ(rewrite(graph.Make(Op::LOAD, {x, y, yes})), graph.Make(Op::LOAD, {x}));
   EXPECT_EQ(rewrite(graph.Make(Op::LOAD, {x, y, no})), y);
   EXPECT_EQ(rewrite(graph.Make(Op::STORE, {x, y, yes})), graph.Make(Op::STORE, {x, y}));
+  UOp* z = testing::ParseExpression(graph, "z:int32");
+  UOp* load = graph.Make(Op::LOAD, {x, y, c});
+  EXPECT_EQ(rewrite(graph.Make(Op::WHERE, {c, load, z})), graph.Make(Op::LOAD, {x, z, c}));
+  // An alternative of more elements than the memory cannot become the LOAD's.
+  UOp* wide = graph.Make(Op::WHERE, {c, load, graph.Make(Op::STACK, {z, x})});
+  EXPECT_EQ(rewrite(wide), wide);
   UOp* gated = graph.Make(Op::STORE, {x, y, c});
   EXPECT_EQ(rewrite(gated), gated);
 }

@@ -3,8 +3,8 @@
 #include <gtest/gtest.h>
 
 #include <map>
-#include <set>
 
+#include "absl/strings/match.h"
 #include "compiler/interp/scalar.h"
 #include "compiler/ir/wire.h"
 #include "compiler/rewrite/rewrite.h"
@@ -89,16 +89,18 @@ TEST(SimplifyLaws, EveryIntegerDtype) {
 }
 
 // The fuzzers above say something about a rule only if their expressions meet
-// its pattern. These rules are about floats or memory, which they do not make.
+// its pattern. They make no memory, no floats, and no CAST or BITCAST that
+// changes nothing.
+bool IsOutsideTheFuzz(absl::string_view rule) {
+  for (const char* word : {"load(", "store(", "x / 1", "to x's own dtype"}) {
+    if (absl::StrContains(rule, word)) return true;
+  }
+  return false;
+}
+
 TEST(SimplifyLaws, EveryRuleIsMet) {
-  const std::set<absl::string_view> others = {"x / 1 -> x",
-                                              "bitcast(x) to x's own dtype -> x",
-                                              "cast(x) to x's own dtype -> x",
-                                              "load(x, y, true) -> load(x)",
-                                              "load(x, y, false) -> y",
-                                              "store(x, y, true) -> store(x, y)"};
   std::map<absl::string_view, int> met;
-  for (const compiler::Rule& rule : compiler::SymbolicRules().rules()) met[rule.name] = others.count(rule.name) != 0;
+  for (const compiler::Rule& rule : compiler::SymbolicRules().rules()) met[rule.name] = IsOutsideTheFuzz(rule.name);
   for (uint64_t seed = 0; seed < 4000; ++seed) {
     Graph graph;
     ExpressionMaker maker(graph, seed);
