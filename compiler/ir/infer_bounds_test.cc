@@ -2,7 +2,7 @@
 
 #include <limits>
 
-#include "tests/support/expression_text.h"
+#include "compiler/testing/expression_text.h"
 
 namespace kiln::compiler {
 namespace {

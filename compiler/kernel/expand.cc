@@ -31,11 +31,12 @@ UOp* Iota(Graph& graph, int64_t size, int64_t dimension, int64_t rank) {
   return iota;
 }
 
-// The place of a LOAD, in as many lanes as its alternative and gate have.
-UOp* InEveryLane(Graph& graph, absl::Span<UOp* const> load, int64_t rank) {
-  UOp* place = load[0];
+// The place of a LOAD or a STORE, in as many lanes as its other operands have:
+// what lanes were folded into has their rank, too.
+UOp* InEveryLane(Graph& graph, absl::Span<UOp* const> access, int64_t rank) {
+  UOp* place = access[0];
   Shape lanes = place->shape();
-  for (UOp* operand : load.subspan(1)) {
+  for (UOp* operand : access.subspan(1)) {
     if (lanes.empty()) lanes = operand->shape();
     for (size_t i = 0; i < operand->shape().size(); ++i) lanes[i] = std::max(lanes[i], operand->shape()[i]);
   }
@@ -76,12 +77,7 @@ UOp* Expand(Graph& graph, UOp* sink) {
         std::get<ReduceArg>(arg).axes.push_back(DimensionOf(source));
       }
     }
-    // What lanes were folded into has the rank of the lanes, and so has its place.
-    if (uop->op() == Op::STORE && src[0]->shape().empty() && !src[1]->shape().empty()) {
-      UOp* index = Reshape(graph, src[0]->src(1), Shape(rank, 1));
-      src[0] = graph.Make(Op::INDEX, {src[0]->src(0), index});
-    }
-    if (uop->op() == Op::LOAD) src[0] = InEveryLane(graph, src, rank);
+    if (uop->op() == Op::LOAD || uop->op() == Op::STORE) src[0] = InEveryLane(graph, src, rank);
     done[uop] = graph.Make(uop->op(), src, std::move(arg));
   }
   UOp* expanded = done[sink];

@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "compiler/ir/build.h"
-#include "tests/support/expression_text.h"
+#include "compiler/testing/expression_text.h"
 
 namespace kiln::compiler {
 namespace {

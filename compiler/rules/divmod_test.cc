@@ -3,7 +3,7 @@
 #include "compiler/rewrite/rewrite.h"
 #include "compiler/rules/linear.h"
 #include "compiler/rules/symbolic.h"
-#include "tests/support/expression_text.h"
+#include "compiler/testing/expression_text.h"
 
 namespace kiln::compiler {
 namespace {

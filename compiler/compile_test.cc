@@ -1,0 +1,158 @@
+#include "compiler/compile.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "base/graph_text.h"
+
+namespace kiln::compiler {
+namespace {
+
+v1::Graph Parsed(absl::string_view text) {
+  auto graph = ParseGraph(text);
+  EXPECT_TRUE(graph.ok()) << graph.status();
+  return *std::move(graph);
+}
+
+v1::Target NullTarget() {
+  v1::Target target;
+  target.set_kind(v1::Target::NULL_TARGET);
+  return target;
+}
+
+v1::Graph SumAndAdd() {
+  return Parsed(R"(
+    0 CONST [] weakint 4
+    1 CONST [] weakint 8
+    2 STACK [0, 1]
+    3 PARAM : float32 [2] slot=3
+    4 REDUCE [3] ADD axes=(1)
+    5 ADD [3, 4]
+    6 TUPLE [5, 4]
+  )");
+}
+
+// Remembers which passes ran, and stops where it is told.
+class Watcher : public CompileObserver {
+ public:
+  explicit Watcher(std::string last = "") : last_(std::move(last)) {}
+  void OnPass(const PassRecord& record) override {
+    names.emplace_back(record.name);
+    // The null target has no source to show.
+    if (record.name != "llvm") EXPECT_FALSE(record.text().empty());
+  }
+  bool StopAfter(absl::string_view pass) const override { return pass == last_; }
+  bool Saw(absl::string_view name) const { return std::find(names.begin(), names.end(), name) != names.end(); }
+
+  std::vector<std::string> names;
+
+ private:
+  const std::string last_;
+};
+
+TEST(Compile, TheSignatureSaysHowToCall) {
+  const auto executable = Compile(SumAndAdd(), NullTarget(), Options());
+  ASSERT_TRUE(executable.ok()) << executable.status();
+  const v1::Signature& signature = executable->signature();
+  ASSERT_EQ(signature.parameters_size(), 1);
+  EXPECT_EQ(signature.parameters(0).slot(), 3u);
+  EXPECT_EQ(signature.parameters(0).bytes(), 4u * 4 * 8);
+  EXPECT_FALSE(signature.parameters(0).written());
+  ASSERT_EQ(signature.results_size(), 2);
+  EXPECT_EQ(signature.results(0).bytes(), 4u * 4 * 8);
+  EXPECT_EQ(signature.results(1).shape_size(), 2);
+  EXPECT_EQ(signature.results(1).shape(1), 1);
+}
+
+TEST(Compile, AResultThatOthersReadIsComputedOnceWhereItIsGiven) {
+  const auto executable = Compile(SumAndAdd(), NullTarget(), Options());
+  ASSERT_TRUE(executable.ok()) << executable.status();
+  EXPECT_EQ(executable->steps_size(), 2);  // the sum, then what adds it
+  EXPECT_EQ(executable->arena_bytes(), 0u);
+  EXPECT_EQ(executable->steps(0).operands(0).space(), v1::Operand::RESULT);
+  EXPECT_EQ(executable->steps(0).operands(0).index(), 1u);
+}
+
+TEST(Compile, EqualInputsGiveEqualBytes) {
+  const auto once = Compile(SumAndAdd(), NullTarget(), Options());
+  const auto again = Compile(SumAndAdd(), NullTarget(), Options());
+  ASSERT_TRUE(once.ok() && again.ok());
+  EXPECT_EQ(once->SerializeAsString(), again->SerializeAsString());
+}
+
+TEST(Compile, EqualKernelsAreCompiledOnce) {
+  const auto executable = Compile(Parsed(R"(
+    0 CONST [] weakint 8
+    1 STACK [0]
+    2 PARAM : float32 [1] slot=0
+    3 PARAM : float32 [1] slot=1
+    4 EXP2 [2]
+    5 EXP2 [3]
+    6 TUPLE [4, 5]
+  )"),
+                                  NullTarget(), Options());
+  ASSERT_TRUE(executable.ok()) << executable.status();
+  EXPECT_EQ(executable->kernels_size(), 1);
+  EXPECT_EQ(executable->steps_size(), 2);
+}
+
+TEST(Compile, PassesAreSeenInOrder) {
+  Watcher watcher;
+  ASSERT_TRUE(Compile(SumAndAdd(), NullTarget(), Options(), &watcher).ok());
+  ASSERT_GE(watcher.names.size(), 4u);
+  EXPECT_EQ(watcher.names[0], "normalise");
+  EXPECT_EQ(watcher.names[1], "callify");
+  EXPECT_EQ(watcher.names[2], "rangeify");
+  EXPECT_EQ(watcher.names[3], "memory plan");
+  EXPECT_EQ(watcher.names.back(), "object");
+}
+
+TEST(Compile, StopsWhereTheObserverSays) {
+  Watcher watcher("rangeify");
+  const auto stopped = Compile(SumAndAdd(), NullTarget(), Options(), &watcher);
+  EXPECT_EQ(stopped.status().code(), absl::StatusCode::kCancelled);
+  EXPECT_EQ(watcher.names.back(), "rangeify");
+}
+
+TEST(Compile, ADisabledPassDoesNotRun) {
+  Options options;
+  options.disabled_passes = {"optimize"};
+  Watcher watcher;
+  ASSERT_TRUE(Compile(SumAndAdd(), NullTarget(), options, &watcher).ok());
+  EXPECT_FALSE(watcher.Saw("optimize"));
+  EXPECT_TRUE(watcher.Saw("simplify ranges"));
+  EXPECT_NE(options.Fingerprint(), Options().Fingerprint());
+}
+
+TEST(Compile, LaterPassesNameTheClientsNodeAndTag) {
+  const auto refused = Compile(Parsed(R"(
+    0 CONST [] weakint 8
+    1 STACK [0]
+    2 PARAM : float32 [1] slot=0
+    3 EXP2 [2]
+    4 STORE [3, 2] @"my store"
+    5 SINK [4]
+  )"),
+                               NullTarget(), Options());
+  const auto detail = DetailOf(refused.status());
+  ASSERT_TRUE(detail.has_value());
+  EXPECT_EQ(detail->code(), v1::BAD_ARGUMENT);
+  EXPECT_EQ(detail->node(), 4u);
+  EXPECT_EQ(detail->tag(), "my store");
+}
+
+TEST(Compile, WorkThatCannotBeStoppedIsRefused) {
+  Options options;
+  options.limits.max_turn_work = 10;
+  const auto refused = Compile(SumAndAdd(), NullTarget(), options);
+  EXPECT_EQ(refused.status().code(), absl::StatusCode::kResourceExhausted);
+  const auto detail = DetailOf(refused.status());
+  ASSERT_TRUE(detail.has_value());
+  EXPECT_EQ(detail->code(), v1::GRAPH_TOO_LARGE);
+  EXPECT_EQ(detail->limit_value(), 10u);
+}
+
+}  // namespace
+}  // namespace kiln::compiler
