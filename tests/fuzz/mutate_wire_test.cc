@@ -2,6 +2,7 @@
 // through the compiler: each gives a Status or a result, and none a crash.
 #include <gtest/gtest.h>
 
+#include <cstdlib>
 #include <map>
 
 #include "base/error.h"
@@ -17,7 +18,13 @@
 namespace kiln::testing {
 namespace {
 
-constexpr int kMutants = 10000;
+// KILN_FUZZ_FIRST and KILN_FUZZ_MUTANTS choose others.
+constexpr uint64_t kMutants = 10000;
+
+uint64_t FromEnvironment(const char* name, uint64_t otherwise) {
+  const char* text = std::getenv(name);
+  return text == nullptr ? otherwise : std::strtoull(text, nullptr, 10);
+}
 // Code generation takes the most time: one in this many gets it.
 constexpr int kCpuEvery = 12;
 
@@ -82,9 +89,11 @@ void Drive(const std::string& bytes, Tally& tally) {
 
 TEST(MutateWire, EveryMutantGetsAnAnswer) {
   Tally tally;
-  for (int seed = 0; seed < kMutants; ++seed) {
+  const uint64_t first = FromEnvironment("KILN_FUZZ_FIRST", 0);
+  const uint64_t end = first + FromEnvironment("KILN_FUZZ_MUTANTS", kMutants);
+  for (uint64_t seed = first; seed < end; ++seed) {
     SCOPED_TRACE(seed);
-    Random random(static_cast<uint64_t>(seed) + 1'000'000);
+    Random random(seed + 1'000'000);
     v1::Graph graph = MakeRandomGraph(random.Below(500)).graph;
     std::string bytes;
     if (seed % 4 != 0) {
