@@ -99,19 +99,18 @@ INSTANTIATE_TEST_SUITE_P(
                       Bad{"15 LOAD [3, 3, 6, 6]", v1::WRONG_SOURCE_COUNT}, Bad{"15 STORE [3]", v1::WRONG_SOURCE_COUNT},
                       Bad{"15 INDEX []", v1::WRONG_SOURCE_COUNT}));
 
-INSTANTIATE_TEST_SUITE_P(Arguments, InferErrorTest,
-                         ::testing::Values(Bad{"15 CAST [3]", v1::BAD_ARGUMENT},
-                                           Bad{"15 ADD [3, 3] axes=(0)", v1::BAD_ARGUMENT},
-                                           Bad{"15 PERMUTE [3] axes=(0, 0)", v1::BAD_ARGUMENT},
-                                           Bad{"15 PERMUTE [3] axes=(0)", v1::BAD_ARGUMENT},
-                                           Bad{"15 PERMUTE [3] axes=(0, 2)", v1::BAD_ARGUMENT},
-                                           Bad{"15 FLIP [3] flip=(1)", v1::BAD_ARGUMENT},
-                                           Bad{"15 REDUCE [3] ADD axes=(2)", v1::BAD_ARGUMENT},
-                                           Bad{"15 REDUCE [3] ADD axes=(-1)", v1::BAD_ARGUMENT},
-                                           Bad{"15 REDUCE [3] XOR axes=(0)", v1::BAD_ARGUMENT},
-                                           Bad{"15 GETTUPLE [3] index=0", v1::BAD_ARGUMENT},
-                                           Bad{"15 TUPLE [3]\n16 GETTUPLE [15] index=1", v1::BAD_ARGUMENT},
-                                           Bad{"15 STACK [14]\n16 PARAM [15] slot=5 dtype=int32", v1::BAD_ARGUMENT}));
+INSTANTIATE_TEST_SUITE_P(
+    Arguments, InferErrorTest,
+    ::testing::Values(
+        Bad{"15 CAST [3]", v1::BAD_ARGUMENT}, Bad{"15 PAD [3, 9, 2] float32 invalid", v1::BAD_ARGUMENT},
+        Bad{"15 PERMUTE [3] flip=(1, 0)", v1::BAD_ARGUMENT}, Bad{"15 NEG [3] axes=(0)", v1::BAD_ARGUMENT},
+        Bad{"15 ADD [3, 3] load", v1::BAD_ARGUMENT}, Bad{"15 ADD [3, 3] axes=(0)", v1::BAD_ARGUMENT},
+        Bad{"15 PERMUTE [3] axes=(0, 0)", v1::BAD_ARGUMENT}, Bad{"15 PERMUTE [3] axes=(0)", v1::BAD_ARGUMENT},
+        Bad{"15 PERMUTE [3] axes=(0, 2)", v1::BAD_ARGUMENT}, Bad{"15 FLIP [3] flip=(1)", v1::BAD_ARGUMENT},
+        Bad{"15 REDUCE [3] ADD axes=(2)", v1::BAD_ARGUMENT}, Bad{"15 REDUCE [3] ADD axes=(-1)", v1::BAD_ARGUMENT},
+        Bad{"15 REDUCE [3] XOR axes=(0)", v1::BAD_ARGUMENT}, Bad{"15 GETTUPLE [3] index=0", v1::BAD_ARGUMENT},
+        Bad{"15 TUPLE [3]\n16 GETTUPLE [15] index=1", v1::BAD_ARGUMENT},
+        Bad{"15 STACK [14]\n16 PARAM [15] slot=5 dtype=int32", v1::BAD_ARGUMENT}));
 
 INSTANTIATE_TEST_SUITE_P(
     DTypes, InferErrorTest,

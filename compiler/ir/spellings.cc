@@ -23,6 +23,13 @@ constexpr Spelling kSpellings[] = {
     {v1::MOD, 2},
 };
 
+const Spelling* Find(v1::Op op) {
+  for (const Spelling& known : kSpellings) {
+    if (known.op == op) return &known;
+  }
+  return nullptr;
+}
+
 absl::StatusOr<UOp*> TryNegate(Graph& graph, UOp* x) {
   if (x->dtype() == DType::kVoid) return MakeError(v1::DTYPE_MISMATCH, "NEG wants a value, not void");
   if (x->dtype() == DType::kBool) return Not(graph, x);
@@ -36,6 +43,8 @@ absl::StatusOr<UOp*> TryNot(Graph& graph, UOp* x) {
 
 }  // namespace
 
+bool IsSpelling(v1::Op op) { return Find(op) != nullptr; }
+
 absl::StatusOr<UOp*> MakeSpelled(Graph& graph, v1::Op op, v1::Dialect dialect, std::vector<UOp*> src, Arg arg) {
   if (IsCoreOp(op)) {
     if (op == v1::CAST && !src.empty() && IsWeak(src[0]->dtype()) && std::holds_alternative<DType>(arg) &&
@@ -48,10 +57,7 @@ absl::StatusOr<UOp*> MakeSpelled(Graph& graph, v1::Op op, v1::Dialect dialect, s
     }
     return graph.TryMake(static_cast<Op>(op), src, std::move(arg));
   }
-  const Spelling* spelling = nullptr;
-  for (const Spelling& known : kSpellings) {
-    if (known.op == op) spelling = &known;
-  }
+  const Spelling* spelling = Find(op);
   if (spelling == nullptr) {
     return MakeError(v1::UNSUPPORTED_OP,
                      absl::StrCat(v1::Op_Name(op), " is an op of the IR that this server does not build yet"));

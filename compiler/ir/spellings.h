@@ -9,6 +9,9 @@
 
 namespace kiln::compiler {
 
+// Whether `op` is none of the core IR's but is made of core ops.
+bool IsSpelling(v1::Op op);
+
 // Makes node `op` over `src` as core ops with argument `arg`. Operands that
 // must agree in dtype have met already where one was weak.
 absl::StatusOr<UOp*> MakeSpelled(Graph& graph, v1::Op op, v1::Dialect dialect, std::vector<UOp*> src, Arg arg);

@@ -71,8 +71,34 @@ absl::StatusOr<Arg> ReadBuffer(const v1::BufferArg& wire) {
   return Arg(arg);
 }
 
+// Whether graph.proto gives `op` this form of argument. An op that wants one and
+// has none is found out by inference.
+bool TakesForm(v1::Op op, v1::UOp::ArgCase form) {
+  switch (form) {
+    case v1::UOp::ARG_NOT_SET: return true;
+    case v1::UOp::kConstant: return op == v1::CONST;
+    case v1::UOp::kBuffer: return op == v1::PARAM || op == v1::BUFFER;
+    case v1::UOp::kAxes: return op == v1::PERMUTE;
+    case v1::UOp::kFlip: return op == v1::FLIP;
+    case v1::UOp::kReduce: return op == v1::REDUCE;
+    case v1::UOp::kPad: return op == v1::PAD;
+    case v1::UOp::kCastTo: return op == v1::CAST || op == v1::BITCAST;
+    case v1::UOp::kIndex: return op == v1::GETTUPLE;
+    case v1::UOp::kLoad: return op == v1::LOAD || op == v1::COPY || op == v1::CONTIGUOUS;
+    case v1::UOp::kRange: return op == v1::RANGE;
+    case v1::UOp::kData: return op == v1::BINARY;
+    case v1::UOp::kKernel: return op == v1::SINK || op == v1::CALL || op == v1::LINEAR;
+    default: return false;
+  }
+}
+
 // The argument of a wire node as the core IR has it.
 absl::StatusOr<Arg> ReadArg(const v1::UOp& wire) {
+  if (!IsCoreOp(wire.op()) && !IsSpelling(wire.op())) return Arg();  // not built yet, as MakeSpelled will say
+  if (!TakesForm(wire.op(), wire.arg_case())) {
+    return BadArgument(absl::StrCat("this form of argument is not one that ", v1::Op_Name(wire.op()),
+                                    " takes; graph.proto says which op takes which"));
+  }
   switch (wire.arg_case()) {
     case v1::UOp::ARG_NOT_SET: return Arg();
     case v1::UOp::kConstant: {
@@ -95,7 +121,7 @@ absl::StatusOr<Arg> ReadArg(const v1::UOp& wire) {
     }
     case v1::UOp::kCastTo: {
       KILN_ASSIGN_OR_RETURN(DType dtype, ReadDType(wire.cast_to()));
-      if (dtype == DType::kVoid) return BadArgument("a cast to void");
+      if (dtype == DType::kVoid || IsWeak(dtype)) return BadArgument(absl::StrCat("a cast to ", Name(dtype)));
       return Arg(dtype);
     }
     case v1::UOp::kIndex: return Arg(wire.index());
@@ -111,7 +137,6 @@ absl::StatusOr<Arg> ReadArg(const v1::UOp& wire) {
         return BadArgument("RANGE wants one axis id and a type");
       return Arg(RangeArg{range.axis_id(0), static_cast<AxisType>(range.type())});
     }
-    case v1::UOp::kText: return Arg(TextArg{wire.text()});
     case v1::UOp::kData: return Arg(TextArg{wire.data()});
     case v1::UOp::kKernel: return Arg(TextArg{wire.kernel().name()});
     default:
@@ -142,18 +167,37 @@ bool IsElementwiseSpelling(v1::Op op) {
          op == v1::MOD || (op >= v1::CMPGT && op <= v1::CMPEQ);
 }
 
-// A weak value is stored, returned and loaded in the dtype it defaults to.
+// Ops whose result is strong although every operand may be weak.
+bool LeavesWeak(v1::Op op) {
+  return op == v1::CMPLT || op == v1::CMPNE || op == v1::NOT || (op >= v1::CMPGT && op <= v1::CMPEQ);
+}
+
+// A weak value is stored, returned, loaded, compared and used as an index in the
+// dtype it defaults to: no op behind these sees a weak operand.
 absl::Status SettleWeak(Graph& graph, v1::Op op, std::vector<UOp*>& src) {
+  if (op == v1::INDEX) {
+    for (size_t i = 1; i < src.size(); ++i) {
+      KILN_ASSIGN_OR_RETURN(src[i], StrengthenByDefault(graph, src[i]));
+    }
+    return absl::OkStatus();
+  }
   const bool meets_memory = op == v1::STORE || op == v1::ASSIGN ||
                             (op == v1::LOAD && !IsWeak(src.empty() ? DType::kWeakint : src[0]->dtype()));
   if (meets_memory && src.size() >= 2 && IsWeak(src[1]->dtype()) && src[0]->dtype() != DType::kVoid) {
     KILN_ASSIGN_OR_RETURN(src[1], Strengthen(graph, src[1], src[0]->dtype()));
   }
-  if (op != v1::TUPLE && op != v1::SINK && op != v1::BITCAST && op != v1::LOAD && op != v1::COPY &&
-      op != v1::CONTIGUOUS)
-    return absl::OkStatus();
+  const bool settles = op == v1::TUPLE || op == v1::SINK || op == v1::BITCAST || op == v1::LOAD || op == v1::COPY ||
+                       op == v1::CONTIGUOUS || LeavesWeak(op);
+  if (!settles) return absl::OkStatus();
+  const std::vector<UOp*> weak = src;
   for (UOp*& source : src) {
     KILN_ASSIGN_OR_RETURN(source, StrengthenByDefault(graph, source));
+  }
+  // What is compared takes the wider of two defaults.
+  if (!LeavesWeak(op) || src.size() != 2 || src[0]->dtype() == src[1]->dtype()) return absl::OkStatus();
+  for (size_t i = 0; i < 2; ++i) {
+    if (!IsWeak(weak[i]->dtype())) continue;
+    KILN_ASSIGN_OR_RETURN(src[i], Strengthen(graph, weak[i], DType::kInt64));
   }
   return absl::OkStatus();
 }
