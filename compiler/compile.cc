@@ -2,6 +2,7 @@
 // and what can no longer happen after each.
 #include "compiler/compile.h"
 
+#include <algorithm>
 #include <memory>
 #include <vector>
 
@@ -30,6 +31,17 @@
 
 namespace kiln::compiler {
 namespace {
+
+absl::Status CheckLimit(absl::string_view limit, uint64_t limit_value, uint64_t used) {
+  if (used <= limit_value) return absl::OkStatus();
+  v1::ErrorDetail detail;
+  detail.set_code(v1::GRAPH_TOO_LARGE);
+  detail.set_limit(std::string(limit));
+  detail.set_limit_value(limit_value);
+  detail.set_used(used);
+  return MakeError(std::move(detail),
+                   absl::StrCat("the program has ", used, " ", limit, "; this server takes at most ", limit_value));
+}
 
 // One kernel, from loops over scalars to instructions in order.
 absl::StatusOr<UOp*> LowerKernel(Graph& graph, Pipeline& pipeline, UOp* kernel, const v1::Target& target,
@@ -74,17 +86,6 @@ void AddCost(const v1::Cost& cost, v1::Cost& total) {
   total.set_flops(total.flops() + cost.flops());
   total.set_bytes_read(total.bytes_read() + cost.bytes_read());
   total.set_bytes_written(total.bytes_written() + cost.bytes_written());
-}
-
-absl::Status CheckLimit(absl::string_view limit, uint64_t limit_value, uint64_t used) {
-  if (used <= limit_value) return absl::OkStatus();
-  v1::ErrorDetail detail;
-  detail.set_code(v1::GRAPH_TOO_LARGE);
-  detail.set_limit(std::string(limit));
-  detail.set_limit_value(limit_value);
-  detail.set_used(used);
-  return MakeError(std::move(detail),
-                   absl::StrCat("the program has ", used, " ", limit, "; this server takes at most ", limit_value));
 }
 
 // Compiles each different kernel of the call list once, in order of first use.
@@ -137,6 +138,10 @@ absl::StatusOr<v1::Executable> CompileGraph(const v1::Graph& wire, const v1::Tar
     KILN_ASSIGN_OR_RETURN(function, Callify(graph, root));
     return function.sink;
   }));
+  const std::vector<UOp*> callified = Toposort(root);
+  KILN_RETURN_IF_ERROR(CheckLimit(
+      "STOREs and results", options.limits.max_kernels,
+      std::count_if(callified.begin(), callified.end(), [](const UOp* uop) { return uop->op() == Op::STORE; })));
   *executable.mutable_signature() = SignatureOf(function);
   // Beyond this point, no concrete buffer of the caller's.
 

@@ -18,6 +18,7 @@ absl::StatusOr<DType> Elementwise(const UOp& uop) {
   if (uop.op() == Op::CAST) return uop.arg_as<DType>();
   if (uop.op() == Op::WHERE) {
     if (dtype != DType::kBool) return Mismatch(uop, "a bool condition");
+    if (uop.src(1)->dtype() == DType::kVoid) return Mismatch(uop, "values to choose from");
     if (uop.src(1)->dtype() != uop.src(2)->dtype()) return Mismatch(uop, "two branches of one dtype");
     return uop.src(1)->dtype();
   }

@@ -93,15 +93,19 @@ Bounds NarrowedBounds(UOp* index, std::vector<Fact> facts) {
   Bounds narrowed{0, 0, true};
   for (const Fact& fact : facts) {
     LinearForm::Term* first = TermOn(form, fact.sum.terms[0].node);
-    if (first == nullptr || first->coefficient % fact.sum.terms[0].coefficient != 0) continue;
-    const int64_t factor = first->coefficient / fact.sum.terms[0].coefficient;
+    if (first == nullptr) continue;
+    // In 128 bits: INT64_MIN / -1 has no place in 64.
+    const __int128 known = fact.sum.terms[0].coefficient;
+    const __int128 factor = first->coefficient / known;
+    if (factor * known != first->coefficient || factor > kFar >> 7 || factor < -(kFar >> 7)) continue;
     const bool is_part = std::all_of(fact.sum.terms.begin(), fact.sum.terms.end(), [&](const auto& term) {
       const LinearForm::Term* mine = TermOn(form, term.node);
-      return mine != nullptr && static_cast<__int128>(term.coefficient) * factor == mine->coefficient;
+      return mine != nullptr && term.coefficient * factor == mine->coefficient;
     });
     if (!is_part) continue;
     const Bounds own = fact.sum.Range();
     const __int128 min = std::max(own.min, fact.min), max = std::min(own.max, fact.max);
+    if (min > max) return index->bounds();  // the gate is never true, or the interval is not to be trusted
     narrowed.min += factor >= 0 ? min * factor : max * factor;
     narrowed.max += factor >= 0 ? max * factor : min * factor;
     std::erase_if(form.terms, [&](const auto& term) {

@@ -56,17 +56,21 @@ Survey SurveyOf(UOp* sink) {
 
 int64_t SizeOf(const Survey& survey, size_t axis) { return survey.axes[axis]->src(0)->const_int(); }
 
+// Whether turns of an output axis store to one place: as lanes they would
+// collide.
+bool StoresToOnePlace(const Survey& survey, size_t axis) {
+  return axis < survey.outputs && std::any_of(
+                                      survey.accesses.begin(), survey.accesses.end(),
+                                      [axis](const Access& a) { return a.store && a.strides[axis] == 0; });
+}
+
 // How badly memory is walked if lanes run along `axis`: 0 if every access is
 // contiguous or the same in all lanes.
 int LaneCost(const Survey& survey, size_t axis) {
   int cost = 0;
   for (const Access& access : survey.accesses) {
     const std::optional<int64_t>& stride = access.strides[axis];
-    if (stride.has_value() && (*stride == 1 || *stride == 0)) {
-      // Lanes that all store to one place would race.
-      if (access.store && *stride == 0 && axis < survey.outputs) cost += 100;
-      continue;
-    }
+    if (stride.has_value() && (*stride == 1 || *stride == 0)) continue;
     cost += access.store ? 4 : stride.has_value() ? 1 : 3;
   }
   return cost;
@@ -99,7 +103,7 @@ std::optional<size_t> BestLaneAxis(const Survey& survey) {
   std::optional<size_t> best;
   int best_cost = 0;
   for (size_t axis = 0; axis < survey.axes.size(); ++axis) {
-    if (SizeOf(survey, axis) < 2 || !WalksContiguously(survey, axis)) continue;
+    if (SizeOf(survey, axis) < 2 || !WalksContiguously(survey, axis) || StoresToOnePlace(survey, axis)) continue;
     int cost = 2 * LaneCost(survey, axis);
     if (axis >= survey.outputs) cost += 1;  // lanes of a reduction must be folded at the end
     if (SizeOf(survey, axis) < 4) cost += 2;
@@ -150,7 +154,7 @@ class Chooser {
     for (size_t axis = survey_.outputs; axis-- > 0;) {
       const int64_t rows = LargestDivisor(SizeOf(survey_, axis), most);
       const int reuse = ReuseAlong(survey_, axis, lane);
-      if (axis == lane || rows < 2 || reuse <= best_reuse) continue;
+      if (axis == lane || rows < 2 || reuse <= best_reuse || StoresToOnePlace(survey_, axis)) continue;
       best_reuse = reuse;
       best.axis = static_cast<int>(axis);
       best.amount = rows;

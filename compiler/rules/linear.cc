@@ -8,6 +8,8 @@
 namespace kiln::compiler {
 namespace {
 
+constexpr __int128 kFar = __int128{1} << 100;
+
 int64_t WrapMul(int64_t a, int64_t b) {
   return static_cast<int64_t>(static_cast<uint64_t>(a) * static_cast<uint64_t>(b));
 }
@@ -24,6 +26,8 @@ Bounds LinearForm::Range() const {
     const __int128 b = term.node->bounds().max * term.coefficient;
     range.min += std::min(a, b);
     range.max += std::max(a, b);
+    // Far beyond any index: more terms could only wrap what is too wide already.
+    if (range.min < -kFar || range.max > kFar) return {-kFar, kFar, true};
   }
   return range;
 }

@@ -48,10 +48,18 @@ void TakeReads(const IndexLowering& lowering, KernelDraft& draft) {
   draft.reads = lowering.reads();
 }
 
+// Two turns may store to one place only through an INDEX: then even a load of
+// that very place may come too late.
 bool Overlaps(const KernelDraft& draft, const UOp* store) {
+  bool scatters = false;
+  if (draft.store != nullptr) {
+    for (const UOp* target = draft.store->src(0); target != draft.output; target = target->src(0)) {
+      scatters |= target->op() == Op::INDEX;
+    }
+  }
   for (UOp* uop : Toposort(draft.sink)) {
     if (uop->op() != Op::LOAD || StorageOf(uop->src(0)) != draft.output) continue;
-    if (uop->src(0)->src(1) != store->src(0)->src(1)) return true;
+    if (scatters || uop->src(0)->src(1) != store->src(0)->src(1)) return true;
   }
   return false;
 }

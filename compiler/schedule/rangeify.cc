@@ -7,6 +7,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
 #include "base/check.h"
+#include "base/error.h"
 #include "compiler/ir/build.h"
 #include "compiler/rules/symbolic.h"
 #include "compiler/schedule/kernel_graph.h"
@@ -74,7 +75,7 @@ class KernelSplit {
       KernelDraft draft = DraftStore(graph_, simplify_, stores_, homes_, uop);
       if (draft.overlaps) {
         // The whole value (and gate) first, then the copy.
-        for (UOp* source : uop->src().subspan(1)) {
+        for (UOp* source : ComputedSources(uop)) {
           if (!homes_.emplace(source, nullptr).second) continue;
           homes_[source] = NewBuffer(source);
           DraftHome(source);
@@ -83,6 +84,16 @@ class KernelSplit {
       }
       drafts_.push_back(std::move(draft));
     }
+  }
+
+  // What a STORE computes: its value, its gate, and the indices of its target.
+  static std::vector<UOp*> ComputedSources(UOp* store) {
+    std::vector<UOp*> sources(store->src().begin() + 1, store->src().end());
+    const UOp* storage = StorageOf(store->src(0));
+    for (UOp* target = store->src(0); target != storage; target = target->src(0)) {
+      if (target->op() == Op::INDEX) sources.insert(sources.end(), target->src().begin() + 1, target->src().end());
+    }
+    return sources;
   }
 
   void DraftHome(UOp* value) {
@@ -187,7 +198,7 @@ absl::flat_hash_set<UOp*> StatesOfWrittenStorage(UOp* sink) {
 
 }  // namespace
 
-UOp* Rangeify(Graph& graph, const Function& function) {
+absl::StatusOr<UOp*> Rangeify(Graph& graph, const Function& function) {
   UOp* sink = ResolveInvalid(graph, function.sink);
   // Beyond this point, nothing is Invalid: any value may be stored and read again.
   const StoreOrder stores(sink);
@@ -197,7 +208,10 @@ UOp* Rangeify(Graph& graph, const Function& function) {
     const absl::flat_hash_set<UOp*> states = StatesOfWrittenStorage(sink);
     realized.insert(states.begin(), states.end());
     calls = KernelSplit(graph, sink, stores, std::move(realized)).Run();
-    KILN_CHECK(calls.has_value());
+    if (!calls.has_value()) {
+      return MakeError(v1::UNSUPPORTED_OP,
+                       "an AFTER reads a state of its storage at indices that are known only in a later state");
+    }
   }
   return graph.Make(Op::LINEAR, *calls);
 }

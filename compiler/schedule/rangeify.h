@@ -13,7 +13,8 @@ namespace kiln::compiler {
 // first, over PARAMs that number its buffers. Beyond this point no movement op
 // exists, everything inside a kernel has the shape (), and the kernel split is
 // fixed.
-UOp* Rangeify(Graph& graph, const Function& function);
+// UNSUPPORTED_OP if no order of kernels and copies lets every read see its state.
+absl::StatusOr<UOp*> Rangeify(Graph& graph, const Function& function);
 
 }  // namespace kiln::compiler
 

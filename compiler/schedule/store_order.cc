@@ -29,12 +29,15 @@ StoreOrder::StoreOrder(UOp* sink) {
   for (UOp* uop : order) {
     if (uop->op() == Op::AFTER && StorageOf(uop->src(0)) != nullptr) {
       const std::vector<UOp*>& stores = StoresTo(StorageOf(uop));
-      size_t state = 0;
+      StoreBits deps = *none;
+      const StoreBits* last = none;  // deps that stand side by side often reach the same
       for (UOp* dep : uop->src().subspan(1)) {
-        for (size_t k = stores.size(); k > state; --k) {
-          if (Has(*reached[dep], number[stores[k - 1]])) state = k;
-        }
+        if (reached[dep] == last) continue;
+        last = reached[dep];
+        for (size_t i = 0; i < deps.size(); ++i) deps[i] |= (*last)[i];
       }
+      size_t state = stores.size();
+      while (state > 0 && !Has(deps, number[stores[state - 1]])) --state;
       state_of_[uop] = state;
     }
     const StoreBits* all = none;

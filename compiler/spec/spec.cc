@@ -26,6 +26,9 @@ constexpr Op kLinearOps[] = {Op::LINEAR, Op::PARAM, Op::BUFFER, Op::CONST, Op::S
 const char* NoFault(const UOp*) { return nullptr; }
 
 const char* TensorFault(const UOp* uop) {
+  // Shapes are weak, and constants until they meet something strong.
+  if (IsWeak(uop->dtype()) && uop->op() != Op::CONST && uop->op() != Op::STACK)
+    return "a weak value that nothing settles";
   if (uop->op() == Op::REDUCE && uop->src().size() > 1)
     return "REDUCE over RANGEs belongs in a kernel program, which is not supported yet";
   return nullptr;
