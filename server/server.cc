@@ -73,7 +73,8 @@ absl::StatusOr<std::unique_ptr<RpcServer>> StartServer(const v1::ServerConfig& c
     log->info("event=device name={} description=\"{}\" memory_bytes={}", std::string(device->name()),
               std::string(device->description()), device->stats().memory.limit_bytes);
   }
-  auto engine = std::make_unique<Engine>(ToEngineOptions(config), std::move(devices), LoggedCompiler(log, config.dump()));
+  auto engine =
+      std::make_unique<Engine>(ToEngineOptions(config), std::move(devices), LoggedCompiler(log, config.dump()));
   return RpcServer::Start(config, std::move(engine), std::move(log));
 }
 

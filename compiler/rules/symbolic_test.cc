@@ -21,13 +21,14 @@ TEST_P(SymbolicTest, Rewrites) {
   EXPECT_EQ(testing::ExpressionText(GraphRewrite(before, IdentityRules(), graph)), GetParam().after);
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    Folding, SymbolicTest,
-    ::testing::Values(Row{"(add 2 3)", "5"}, Row{"(mul 200:uint8 2:uint8)", "144:uint8"}, Row{"(floordiv -7 2)", "-4"},
-                      Row{"(cdiv -7 2)", "-3"}, Row{"(floormod 5:int32 0:int32)", "5:int32"},
-                      Row{"(cmplt 1 2)", "true"}, Row{"(cast:int8 300)", "44:int8"},
-                      Row{"(cast:int32 2.9:float32)", "2:int32"}, Row{"(add 0.5:float32 0.25:float32)", "0.75:float32"},
-                      Row{"(where true 1 2)", "1"}));
+INSTANTIATE_TEST_SUITE_P(Folding, SymbolicTest,
+                         ::testing::Values(Row{"(add 2 3)", "5"}, Row{"(mul 200:uint8 2:uint8)", "144:uint8"},
+                                           Row{"(floordiv -7 2)", "-4"}, Row{"(cdiv -7 2)", "-3"},
+                                           Row{"(floormod 5:int32 0:int32)", "5:int32"}, Row{"(cmplt 1 2)", "true"},
+                                           Row{"(cast:int8 300)", "44:int8"},
+                                           Row{"(cast:int32 2.9:float32)", "2:int32"},
+                                           Row{"(add 0.5:float32 0.25:float32)", "0.75:float32"},
+                                           Row{"(where true 1 2)", "1"}));
 
 INSTANTIATE_TEST_SUITE_P(Bounds, SymbolicTest,
                          ::testing::Values(Row{"(cmplt r8 8)", "true"}, Row{"(cmplt r8 0)", "false"},

@@ -34,8 +34,7 @@ grpc::ServerUnaryReactor* BufferServiceImpl::Allocate(grpc::CallbackServerContex
       case v1::AllocateRequest::kType:
         return ReplyWith(call, env_.engine.buffers().Allocate(message.device(), message.type().dtype(),
                                                               ShapeOf(message.type().shape())));
-      case v1::AllocateRequest::SIZE_NOT_SET:
-        break;
+      case v1::AllocateRequest::SIZE_NOT_SET: break;
     }
     v1::ErrorDetail detail;
     detail.set_code(v1::BAD_ARGUMENT);

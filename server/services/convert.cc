@@ -21,21 +21,16 @@ absl::StatusOr<Argument> ToArgument(const v1::Argument& message) {
   Argument argument;
   argument.slot = message.slot();
   switch (message.value_case()) {
-    case v1::Argument::kBuffer:
-      argument.value = ToAddress(message.buffer());
-      return argument;
+    case v1::Argument::kBuffer: argument.value = ToAddress(message.buffer()); return argument;
     case v1::Argument::kTensor: {
       const v1::Tensor& tensor = message.tensor();
       argument.value =
           TensorView{tensor.dtype(), {tensor.shape().data(), static_cast<size_t>(tensor.shape_size())}, tensor.data()};
       return argument;
     }
-    case v1::Argument::kInteger:
-      return NotImplemented("Argument.integer");
-    case v1::Argument::kShards:
-      return NotImplemented("Argument.shards");
-    case v1::Argument::VALUE_NOT_SET:
-      break;
+    case v1::Argument::kInteger: return NotImplemented("Argument.integer");
+    case v1::Argument::kShards: return NotImplemented("Argument.shards");
+    case v1::Argument::VALUE_NOT_SET: break;
   }
   v1::ErrorDetail detail;
   detail.set_code(v1::BAD_ARGUMENT);
@@ -63,13 +58,9 @@ absl::StatusOr<ExecuteRequest> ToExecuteRequest(const v1::ExecuteRequest& messag
   request.options = ToOptions(message.options());
   switch (message.result_mode()) {
     case v1::RESULT_MODE_UNSPECIFIED:
-    case v1::RESULT_HANDLES:
-      break;
-    case v1::RESULT_INLINE:
-      request.results_inline = true;
-      break;
-    default:
-      return BadArgument("result_mode", absl::StrCat("there is no result mode ", int{message.result_mode()}));
+    case v1::RESULT_HANDLES: break;
+    case v1::RESULT_INLINE: request.results_inline = true; break;
+    default: return BadArgument("result_mode", absl::StrCat("there is no result mode ", int{message.result_mode()}));
   }
   request.arguments.reserve(message.arguments_size());
   for (const v1::Argument& argument : message.arguments()) {
