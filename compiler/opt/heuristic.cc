@@ -64,6 +64,15 @@ bool StoresToOnePlace(const Survey& survey, size_t axis) {
                                       [axis](const Access& a) { return a.store && a.strides[axis] == 0; });
 }
 
+// Whether where it stores is computed: then two turns may store to one place,
+// and the later one must win, in every run.
+bool Scatters(const Survey& survey) {
+  return std::any_of(survey.accesses.begin(), survey.accesses.end(), [&survey](const Access& a) {
+    const auto outputs_end = a.strides.begin() + static_cast<int64_t>(survey.outputs);
+    return a.store && std::find(a.strides.begin(), outputs_end, std::nullopt) != outputs_end;
+  });
+}
+
 // How badly memory is walked if lanes run along `axis`: 0 if every access is
 // contiguous or the same in all lanes.
 int LaneCost(const Survey& survey, size_t axis) {
@@ -131,7 +140,7 @@ class Chooser {
       if (survey_.reduces) Tile(*lane);
       Vectorize(*lane);
     }
-    if (survey_.outputs > 0) opts_.push_back({OptOp::kThread, 0});
+    if (survey_.outputs > 0 && !Scatters(survey_)) opts_.push_back({OptOp::kThread, 0});
     return opts_;
   }
 
