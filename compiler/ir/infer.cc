@@ -44,23 +44,22 @@ absl::Status CheckArg(const UOp& uop) {
                                                   "graph.proto says which form each op takes"));
 }
 
-absl::Status CheckSize(DType dtype, const Shape& shape) {
+absl::Status CheckSize(const Shape& shape) {
   if (shape.size() > kMaxRank) {
     return MakeError(v1::SIZE_OVERFLOW,
                      absl::StrCat("a tensor of ", shape.size(), " axes; at most ", kMaxRank, " are allowed"));
   }
-  __int128 bytes = std::max(1, ItemSize(dtype));
+  __int128 elements = 1;
   bool empty = false;
   for (int64_t size : shape) {
     empty |= size == 0;
-    bytes *= std::max<int64_t>(size, 1);
-    if (bytes > kMaxTensorBytes) break;
+    elements *= std::max<int64_t>(size, 1);
+    if (elements > kMaxElements) break;
   }
   // Counted without the zeros, so that no other shape of the same tensor overflows.
-  if (bytes <= kMaxTensorBytes) return absl::OkStatus();
-  return MakeError(v1::SIZE_OVERFLOW,
-                   absl::StrCat("shape ", ToString(shape), " of ", Name(dtype),
-                                empty ? " (but for its empty axes)" : "", " is more than ", kMaxTensorBytes, " bytes"));
+  if (elements <= kMaxElements) return absl::OkStatus();
+  return MakeError(v1::SIZE_OVERFLOW, absl::StrCat("shape ", ToString(shape), empty ? " (but for its empty axes)" : "",
+                                                   " has more than ", kMaxElements, " elements"));
 }
 
 bool HasDevice(const UOp* uop) { return !uop->device().empty(); }
@@ -72,7 +71,7 @@ absl::Status Inference::Run(UOp& uop) {
   KILN_RETURN_IF_ERROR(CheckArg(uop));
   KILN_ASSIGN_OR_RETURN(uop.dtype_, InferDType(uop));
   KILN_ASSIGN_OR_RETURN(uop.shape_, InferShape(uop));
-  KILN_RETURN_IF_ERROR(CheckSize(uop.dtype_, uop.shape_));
+  KILN_RETURN_IF_ERROR(CheckSize(uop.shape_));
   uop.bounds_ = InferBounds(uop);
 
   if (const auto* buffer = std::get_if<BufferArg>(&uop.arg_)) {

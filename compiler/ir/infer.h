@@ -10,8 +10,9 @@
 
 namespace kiln::compiler {
 
-// Larger tensors than this are SIZE_OVERFLOW.
-inline constexpr int64_t kMaxTensorBytes = int64_t{1} << 46;
+// Tensors of more elements than this are SIZE_OVERFLOW, whatever their dtype: so
+// no pass that changes a dtype can make one that is too large.
+inline constexpr int64_t kMaxElements = int64_t{1} << 43;
 inline constexpr size_t kMaxRank = 32;
 
 class Inference {
