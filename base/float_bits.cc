@@ -135,9 +135,4 @@ double BitsToFloat(v1::DType dtype, uint64_t bits) {
 
 uint64_t QuietNanBits(v1::DType dtype) { return CheckedFormatOf(dtype).nan; }
 
-uint16_t DoubleToHalf(double value) { return static_cast<uint16_t>(Encode(kHalf, value)); }
-double HalfToDouble(uint16_t bits) { return Decode(kHalf, bits); }
-uint16_t DoubleToBfloat(double value) { return static_cast<uint16_t>(Encode(kBfloat, value)); }
-double BfloatToDouble(uint16_t bits) { return Decode(kBfloat, bits); }
-
 }  // namespace kiln

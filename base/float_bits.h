@@ -33,12 +33,6 @@ double BitsToFloat(v1::DType dtype, uint64_t bits);
 // The positive quiet NaN.
 uint64_t QuietNanBits(v1::DType dtype);
 
-// The 16-bit formats by name, for code that handles buffers of them.
-uint16_t DoubleToHalf(double value);
-double HalfToDouble(uint16_t bits);
-uint16_t DoubleToBfloat(double value);
-double BfloatToDouble(uint16_t bits);
-
 }  // namespace kiln
 
 #endif  // KILN_BASE_FLOAT_BITS_H_
