@@ -103,6 +103,8 @@ class Run {
         return scalar;
       }
       case Op::BINARY: return FromHost({uop.dtype(), uop.shape(), uop.arg_as<TextArg>().text});
+      case Op::DETACH:
+      case Op::CONTIGUOUS_BACKWARD:
       case Op::AFTER:
       case Op::GETTUPLE: return *sources[0];
       case Op::BITCAST: return address ? *sources[0] : EvalBitcast(uop, *sources[0]);

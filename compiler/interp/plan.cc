@@ -143,6 +143,8 @@ absl::StatusOr<std::vector<Plan::Key>> Plan::ValueSources(const Key& key) {
     case Op::CONST:
     case Op::BINARY: return sources;
     case Op::GETTUPLE: return std::vector<Key>{value(uop->src(0)->src(uop->arg_as<int64_t>()))};
+    case Op::DETACH:
+    case Op::CONTIGUOUS_BACKWARD: return std::vector<Key>{value(uop->src(0), key.state)};
     case Op::AFTER: return std::vector<Key>{value(uop->src(0), std::max(key.state, StateBehind(uop)))};
     case Op::REDUCE:
       if (uop->src().size() > 1) return Unsupported(uop->src(1));
@@ -176,7 +178,7 @@ absl::StatusOr<std::vector<Plan::Key>> Plan::AddressSources(const Key& key) {
 
 UOp* Plan::StorageUnder(UOp* uop) const {
   while (!IsStorage(uop)) {
-    if (!IsChainLink(uop) && uop->op() != Op::AFTER) return nullptr;
+    if (!IsChainLink(uop) && !Is(uop->op(), kMarker) && uop->op() != Op::AFTER) return nullptr;
     uop = uop->src(0);
   }
   return uop;

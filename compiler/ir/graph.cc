@@ -32,6 +32,8 @@ H HashArg(H h, const Arg& arg) {
           return H::combine(std::move(h), value.id, value.type);
         } else if constexpr (std::is_same_v<T, TextArg>) {
           return H::combine(std::move(h), value.text);
+        } else if constexpr (std::is_same_v<T, WmmaArg>) {
+          return H::combine(std::move(h), value.n, value.m, value.k, value.in, value.out, value.threads);
         } else {
           return H::combine(std::move(h), value);
         }

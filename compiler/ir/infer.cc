@@ -24,7 +24,9 @@ absl::Status CheckArg(const UOp& uop) {
     case Op::PARAM:
     case Op::BUFFER: fits = std::holds_alternative<BufferArg>(arg); break;
     case Op::CONST: fits = std::holds_alternative<ConstArg>(arg); break;
+    case Op::SPECIAL:
     case Op::BINARY: fits = std::holds_alternative<TextArg>(arg); break;
+    case Op::WMMA: fits = std::holds_alternative<WmmaArg>(arg); break;
     case Op::PERMUTE:
     case Op::FLIP: fits = std::holds_alternative<AxesArg>(arg); break;
     case Op::REDUCE: fits = std::holds_alternative<ReduceArg>(arg); break;
@@ -76,7 +78,7 @@ absl::Status Inference::Run(UOp& uop) {
 
   if (const auto* buffer = std::get_if<BufferArg>(&uop.arg_)) {
     uop.addrspace_ = buffer->addrspace;
-  } else if (Is(uop.op_, kMovement) || uop.op_ == Op::AFTER) {
+  } else if (Is(uop.op_, kMovement | kMarker) || uop.op_ == Op::AFTER) {
     if (!uop.src_.empty()) uop.addrspace_ = uop.src_[0]->addrspace();
   }
   for (UOp* source : uop.src_) {

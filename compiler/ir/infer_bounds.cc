@@ -98,7 +98,8 @@ Bounds InferBounds(const UOp& uop) {
       const Int n = IsSigned(dtype) ? Int{static_cast<int64_t>(value.bits)} : Int{value.bits};
       return Make(n, n);
     }
-    case Op::RANGE: return Make(0, std::max<Int>(uop.src(0)->bounds().max - 1, 0));
+    case Op::RANGE:
+    case Op::SPECIAL: return Make(0, std::max<Int>(uop.src(0)->bounds().max - 1, 0));
     case Op::CAST: {
       const Bounds& from = uop.src(0)->bounds();
       return from.known && dtype != DType::kBool ? Clip(from, dtype) : BoundsOf(dtype);
@@ -121,6 +122,8 @@ Bounds InferBounds(const UOp& uop) {
     case Op::EXPAND:
     case Op::SHRINK:
     case Op::TRUNC:
+    case Op::DETACH:
+    case Op::CONTIGUOUS_BACKWARD:
     case Op::AFTER: return uop.src(0)->bounds();
     default: return BoundsOf(dtype);  // INDEX and PAD may also give 0, or Invalid
   }

@@ -37,7 +37,7 @@ absl::StatusOr<DType> Elementwise(const UOp& uop) {
 absl::StatusOr<DType> InferDType(const UOp& uop) {
   const Op op = uop.op();
   if (IsElementwise(op)) return Elementwise(uop);
-  if (Is(op, kMovement) || op == Op::LOAD || op == Op::STORE) {
+  if (Is(op, kMovement | kMarker | kMemory)) {
     for (UOp* source : uop.src()) {
       if (source->dtype() == DType::kVoid) return Mismatch(uop, "values");
     }
@@ -48,7 +48,8 @@ absl::StatusOr<DType> InferDType(const UOp& uop) {
     case Op::CONST: return uop.arg_as<ConstArg>().dtype;
     case Op::BINARY: return DType::kUint8;
     case Op::BITCAST: return uop.arg_as<DType>();
-    case Op::RANGE: return kIndexType;
+    case Op::RANGE:
+    case Op::SPECIAL: return kIndexType;
     case Op::STACK:
       if (uop.src().empty()) return DType::kWeakint;  // the shape ()
       for (UOp* source : uop.src()) {
@@ -83,11 +84,33 @@ absl::StatusOr<DType> InferDType(const UOp& uop) {
       if (uop.src(0)->dtype() != uop.src(1)->dtype()) return Mismatch(uop, "a value of the buffer's dtype");
       if (uop.src().size() > 2 && uop.src(2)->dtype() != DType::kBool) return Mismatch(uop, "a bool gate");
       return DType::kVoid;
+    case Op::FUNCTION:
+      if (uop.src(0)->op() != Op::TUPLE)
+        return MakeError(v1::BAD_ARGUMENT, absl::StrCat("FUNCTION's body is a TUPLE, not ", Name(uop.src(0)->op())));
+      return DType::kVoid;
+    case Op::CALL:
+      if (uop.src(0)->op() != Op::SINK && uop.src(0)->op() != Op::LINEAR) {
+        return MakeError(v1::BAD_ARGUMENT,
+                         absl::StrCat("CALL's body is a SINK or a LINEAR, not ", Name(uop.src(0)->op())));
+      }
+      return DType::kVoid;
+    case Op::IF:
+      if (uop.src(0)->dtype() != DType::kBool) return Mismatch(uop, "a bool gate");
+      return DType::kVoid;
+    case Op::ENDIF:
+      if (uop.src(0)->op() != Op::IF)
+        return MakeError(v1::BAD_ARGUMENT, absl::StrCat("ENDIF closes an IF, not ", Name(uop.src(0)->op())));
+      return DType::kVoid;
+    case Op::ATOMICADD:
+      if (uop.src(0)->dtype() != uop.src(1)->dtype()) return Mismatch(uop, "a value of the buffer's dtype");
+      return DType::kVoid;
+    case Op::WMMA: return uop.src(2)->dtype();
     case Op::GETTUPLE: {
       const int64_t index = uop.arg_as<int64_t>();
-      const UOp* tuple = uop.src(0);
+      const UOp* tuple = uop.src(0)->op() == Op::FUNCTION ? uop.src(0)->src(0) : uop.src(0);
       if (tuple->op() != Op::TUPLE)
-        return MakeError(v1::BAD_ARGUMENT, absl::StrCat("GETTUPLE takes a TUPLE, not ", Name(tuple->op())));
+        return MakeError(v1::BAD_ARGUMENT,
+                         absl::StrCat("GETTUPLE takes a TUPLE or a FUNCTION, not ", Name(tuple->op())));
       if (index < 0 || index >= static_cast<int64_t>(tuple->src().size())) {
         return MakeError(v1::BAD_ARGUMENT, absl::StrCat("GETTUPLE ", index, " of a TUPLE of ", tuple->src().size()));
       }
@@ -98,6 +121,8 @@ absl::StatusOr<DType> InferDType(const UOp& uop) {
     case Op::RESHAPE:
     case Op::EXPAND:
     case Op::SHRINK:
+    case Op::DETACH:
+    case Op::CONTIGUOUS_BACKWARD:
     case Op::AFTER: return uop.src(0)->dtype();
     default: return DType::kVoid;
   }

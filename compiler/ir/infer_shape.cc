@@ -123,7 +123,7 @@ absl::Status CheckFitsMemory(const UOp& uop) {
     absl::StatusOr<Shape> both = Broadcast(memory, operand->shape());
     if (both.ok() && *both == memory) continue;
     return ShapeError(absl::StrCat(Name(uop.op()), " of ", ToString(operand->shape()),
-                                   uop.op() == Op::STORE ? " into " : " beside ", ToString(memory)));
+                                   uop.op() == Op::LOAD ? " beside " : " into ", ToString(memory)));
   }
   return absl::OkStatus();
 }
@@ -193,12 +193,20 @@ absl::StatusOr<Shape> InferShape(const UOp& uop) {
       }
       return uop.src(0)->shape();
     case Op::RANGE:
+    case Op::SPECIAL:
       if (!uop.src(0)->shape().empty() || !IsInt(uop.src(0)->dtype()))
-        return ShapeError("RANGE wants one integer as its bound");
+        return ShapeError(absl::StrCat(Name(op), " wants one integer as its bound"));
       return Shape{};
+    case Op::ATOMICADD:
     case Op::STORE: KILN_RETURN_IF_ERROR(CheckFitsMemory(uop)); return Shape{};
-    case Op::GETTUPLE: return uop.src(0)->src(uop.arg_as<int64_t>())->shape();
+    case Op::WMMA: return uop.src(2)->shape();
+    case Op::GETTUPLE: {
+      const UOp* tuple = uop.src(0)->op() == Op::FUNCTION ? uop.src(0)->src(0) : uop.src(0);
+      return tuple->src(uop.arg_as<int64_t>())->shape();
+    }
     case Op::LOAD: KILN_RETURN_IF_ERROR(CheckFitsMemory(uop)); return uop.src(0)->shape();
+    case Op::DETACH:
+    case Op::CONTIGUOUS_BACKWARD:
     case Op::AFTER: return uop.src(0)->shape();
     default: return Shape{};
   }

@@ -32,6 +32,7 @@ enum OpTraits : uint32_t {
   kComparison = 1 << 11,  // the result is bool
   kIntOnly = 1 << 12,     // operands are integers or bool
   kFloatOnly = 1 << 13,   // operands are floats
+  kMarker = 1 << 14,      // identity on data
 };
 
 struct OpInfo {

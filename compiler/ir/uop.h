@@ -86,13 +86,23 @@ struct RangeArg {
 };
 
 struct TextArg {
-  std::string text;  // BINARY: the bytes. SINK of a kernel: its name.
+  std::string text;  // BINARY: the bytes. SPECIAL: gidx0, ... SINK and LINEAR of a kernel: its name.
   bool operator==(const TextArg&) const = default;
+};
+
+// D (M x N) = A (M x K) * B (K x N) + C, held by `threads` items together.
+struct WmmaArg {
+  int64_t n = 0, m = 0, k = 0;
+  DType in = DType::kNone;
+  DType out = DType::kNone;
+  int64_t threads = 1;
+  bool operator==(const WmmaArg&) const = default;
 };
 
 // The alternative says which op it is for: ConstArg for CONST, and for PAD its
 // fill; DType for CAST and BITCAST; int64_t for GETTUPLE.
-using Arg = std::variant<std::monostate, ConstArg, BufferArg, AxesArg, ReduceArg, RangeArg, TextArg, DType, int64_t>;
+using Arg =
+    std::variant<std::monostate, ConstArg, BufferArg, AxesArg, ReduceArg, RangeArg, TextArg, WmmaArg, DType, int64_t>;
 
 // An interval that holds every value of an integer node: its min_max. Wide
 // enough for uint64. Floats have no bounds (known() is false).

@@ -86,6 +86,8 @@ bool TakesForm(v1::Op op, v1::UOp::ArgCase form) {
     case v1::UOp::kIndex: return op == v1::GETTUPLE;
     case v1::UOp::kLoad: return op == v1::LOAD || op == v1::COPY || op == v1::CONTIGUOUS;
     case v1::UOp::kRange: return op == v1::RANGE;
+    case v1::UOp::kSpecial: return op == v1::SPECIAL;
+    case v1::UOp::kWmma: return op == v1::WMMA;
     case v1::UOp::kData: return op == v1::BINARY;
     case v1::UOp::kKernel: return op == v1::SINK || op == v1::CALL || op == v1::LINEAR;
     default: return false;
@@ -136,6 +138,12 @@ absl::StatusOr<Arg> ReadArg(const v1::UOp& wire) {
       if (range.axis_id_size() != 1 || range.type() < 0 || range.type() > v1::AXIS_OUTER)
         return BadArgument("RANGE wants one axis id and a type");
       return Arg(RangeArg{range.axis_id(0), static_cast<AxisType>(range.type())});
+    }
+    case v1::UOp::kSpecial: return Arg(TextArg{wire.special().name()});
+    case v1::UOp::kWmma: {
+      KILN_ASSIGN_OR_RETURN(const DType in, ReadDType(wire.wmma().dtype_in()));
+      KILN_ASSIGN_OR_RETURN(const DType out, ReadDType(wire.wmma().dtype_out()));
+      return Arg(WmmaArg{wire.wmma().n(), wire.wmma().m(), wire.wmma().k(), in, out, wire.wmma().threads()});
     }
     case v1::UOp::kData: return Arg(TextArg{wire.data()});
     case v1::UOp::kKernel: return Arg(TextArg{wire.kernel().name()});
@@ -279,9 +287,19 @@ void WriteArg(const UOp& uop, v1::UOp& wire) {
         } else if constexpr (std::is_same_v<T, TextArg>) {
           if (uop.op() == Op::BINARY) {
             wire.set_data(value.text);
+          } else if (uop.op() == Op::SPECIAL) {
+            wire.mutable_special()->set_name(value.text);
           } else {
             wire.mutable_kernel()->set_name(value.text);
           }
+        } else if constexpr (std::is_same_v<T, WmmaArg>) {
+          v1::WmmaArg* wmma = wire.mutable_wmma();
+          wmma->set_n(value.n);
+          wmma->set_m(value.m);
+          wmma->set_k(value.k);
+          wmma->set_dtype_in(ToWire(value.in));
+          wmma->set_dtype_out(ToWire(value.out));
+          wmma->set_threads(value.threads);
         } else if constexpr (std::is_same_v<T, DType>) {
           wire.set_cast_to(ToWire(value));
         } else if constexpr (std::is_same_v<T, int64_t>) {

@@ -102,8 +102,8 @@ INSTANTIATE_TEST_SUITE_P(
                       Spelling{"3 CMPLE [1, 2]", "3 CMPLT [2, 1]\n4 CONST [] bool true\n5 CMPNE [3, 4]"},
                       Spelling{"3 CMPEQ [1, 2]", "3 CMPNE [1, 2]\n4 CONST [] bool true\n5 CMPNE [3, 4]"},
                       Spelling{"3 MULACC [1, 2, 2]", "3 MUL [1, 2]\n4 ADD [3, 2]"},
-                      Spelling{"3 DETACH [1]\n4 ADD [3, 2]", "3 ADD [1, 2]"},
-                      Spelling{"3 CONTIGUOUS [1]", "3 LOAD [1]"}, Spelling{"3 COPY [1]", "3 LOAD [1]"},
+                      Spelling{"3 NOOP [1]\n4 ADD [3, 2]", "3 ADD [1, 2]"}, Spelling{"3 CONTIGUOUS [1]", "3 LOAD [1]"},
+                      Spelling{"3 COPY [1]", "3 LOAD [1]"},
                       Spelling{"3 ASSIGN [1, 2]", "3 STORE [1, 2]\n4 AFTER [1, 3]"},
                       Spelling{"3 IDIV [1, 2]", "3 FLOORDIV [1, 2]"}, Spelling{"3 MOD [1, 2]", "3 FLOORMOD [1, 2]"}));
 

@@ -22,6 +22,16 @@ UOp* BuffersToParams(Graph& graph, UOp* root) {
   return params.empty() ? root : Substitute(root, params, graph);
 }
 
+// Forwards, a marker is its source.
+const RuleSet& DropMarkers() {
+  static const RuleSet& rules = *new RuleSet({
+      RULE("detach(x) -> x", Pattern::Of(Op::DETACH, {Var{0}}), [](const Match& m, Graph&) { return m[Var{0}]; }),
+      RULE("contiguous_backward(x) -> x", Pattern::Of(Op::CONTIGUOUS_BACKWARD, {Var{0}}),
+           [](const Match& m, Graph&) { return m[Var{0}]; }),
+  });
+  return rules;
+}
+
 bool IsEffect(const UOp* uop) { return uop->op() == Op::STORE || uop->op() == Op::GROUP; }
 
 absl::Status CheckTarget(UOp* store) {
@@ -96,7 +106,7 @@ UOp* StorageOf(UOp* uop) {
 
 absl::StatusOr<Function> Callify(Graph& graph, UOp* root) {
   KILN_RETURN_IF_ERROR(CheckAsSent(graph, root));
-  root = BuffersToParams(graph, root);
+  root = BuffersToParams(graph, GraphRewrite(root, DropMarkers(), graph));
   Function function;
   KILN_ASSIGN_OR_RETURN(function.parameters, ParametersOf(graph, root));
 

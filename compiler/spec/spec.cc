@@ -8,9 +8,29 @@
 namespace kiln::compiler {
 namespace {
 
-constexpr Op kTensorOps[] = {Op::PARAM,  Op::BUFFER,   Op::CONST,  Op::BINARY, Op::PERMUTE, Op::FLIP,    Op::RESHAPE,
-                             Op::EXPAND, Op::PAD,      Op::SHRINK, Op::INDEX,  Op::STACK,   Op::BITCAST, Op::REDUCE,
-                             Op::TUPLE,  Op::GETTUPLE, Op::LOAD,   Op::STORE,  Op::AFTER,   Op::GROUP,   Op::SINK};
+constexpr Op kTensorOps[] = {Op::PARAM,
+                             Op::BUFFER,
+                             Op::CONST,
+                             Op::BINARY,
+                             Op::PERMUTE,
+                             Op::FLIP,
+                             Op::RESHAPE,
+                             Op::EXPAND,
+                             Op::PAD,
+                             Op::SHRINK,
+                             Op::INDEX,
+                             Op::STACK,
+                             Op::BITCAST,
+                             Op::REDUCE,
+                             Op::TUPLE,
+                             Op::GETTUPLE,
+                             Op::LOAD,
+                             Op::STORE,
+                             Op::AFTER,
+                             Op::GROUP,
+                             Op::SINK,
+                             Op::DETACH,
+                             Op::CONTIGUOUS_BACKWARD};
 constexpr Op kCallOps[] = {Op::LINEAR,  Op::CALL,   Op::SINK, Op::PARAM, Op::BUFFER, Op::CONST, Op::BINARY, Op::STACK,
                            Op::BITCAST, Op::REDUCE, Op::LOAD, Op::STORE, Op::INDEX,  Op::RANGE, Op::END};
 constexpr Op kKernelOps[] = {Op::SINK, Op::PARAM, Op::CONST, Op::STACK, Op::BITCAST, Op::REDUCE,
