@@ -1,120 +1,109 @@
 #include <algorithm>
 
 #include "compiler/ir/infer.h"
+#include "compiler/ir/interval.h"
 
-// min_max by interval arithmetic. An interval that leaves the dtype's range
-// means that the operation may wrap: then nothing is known but the dtype.
+// min_max by interval arithmetic (interval.h): one row an op of how the bounds
+// of a node follow from those of its sources.
 namespace kiln::compiler {
 namespace {
 
 using Int = __int128;
 
-Int FloorDiv(Int a, Int b) {
-  const Int q = a / b;
-  return a % b != 0 && (a < 0) != (b < 0) ? q - 1 : q;
-}
-
-Bounds Make(Int min, Int max) { return {min, max, true}; }
-
-Bounds Clip(Bounds bounds, DType dtype) {
-  const Bounds range = BoundsOf(dtype);
-  return bounds.min < range.min || bounds.max > range.max ? range : bounds;
-}
-
-Bounds OfMul(const Bounds& a, const Bounds& b) {
-  const Int corners[] = {a.min * b.min, a.min * b.max, a.max * b.min, a.max * b.max};
-  return Make(*std::min_element(corners, corners + 4), *std::max_element(corners, corners + 4));
-}
-
-// Whether products of the bounds fit __int128.
-bool Moderate(const Bounds& b) { return b.min > -(Int{1} << 63) - 1 && b.max < (Int{1} << 63); }
-
-Bounds OfBinary(Op op, const Bounds& a, const Bounds& b, DType dtype) {
-  const Bounds range = BoundsOf(dtype);
+// x op x says more than x op y.
+Bounds OfSame(Op op, const Bounds& x, DType dtype) {
   switch (op) {
-    case Op::ADD: return Clip(Make(a.min + b.min, a.max + b.max), dtype);
-    case Op::MUL: return Moderate(a) && Moderate(b) ? Clip(OfMul(a, b), dtype) : range;
-    case Op::MAX: return Make(std::max(a.min, b.min), std::max(a.max, b.max));
-    case Op::FLOORDIV:
-      if (!b.IsConst() || b.min <= 0) return range;
-      return Make(FloorDiv(a.min, b.min), FloorDiv(a.max, b.min));
-    case Op::FLOORMOD:
-      if (b.min <= 0) return range;
-      if (a.min >= 0 && a.max < b.min) return a;
-      return Make(0, b.max - 1);
-    case Op::CDIV:
-      if (!b.IsConst() || b.min <= 0) return range;
-      return Make(a.min / b.min, a.max / b.min);
-    case Op::CMOD:
-      if (b.min <= 0) return range;
-      if (a.min >= 0) return Make(0, std::min(a.max, b.max - 1));
-      return Make(-(b.max - 1), a.max > 0 ? b.max - 1 : 0);
+    case Op::CMPLT:
+    case Op::CMPNE: return Interval(0, 0);
+    case Op::MUL: {
+      constexpr Int kHalf = Int{1} << 63;  // whose square fits
+      if (dtype == DType::kBool || x.min < -kHalf || x.max > kHalf) return OfBinary(op, x, x, dtype);
+      const Int least = x.min <= 0 && x.max >= 0 ? 0 : std::min(x.min * x.min, x.max * x.max);
+      return Wrapped(Interval(least, std::max(x.min * x.min, x.max * x.max)), dtype);
+    }
+    case Op::XOR: return Interval(0, 0);
     case Op::AND:
-      if (a.min >= 0 && b.min >= 0) return Make(0, std::min(a.max, b.max));
-      return range;
-    case Op::SHR:
-      if (!b.IsConst() || b.min < 0 || b.min > 62 || a.min < 0) return range;
-      return Make(a.min >> static_cast<int>(b.min), a.max >> static_cast<int>(b.min));
-    default: return range;
+    case Op::OR:
+    case Op::MAX: return x;
+    default: return OfBinary(op, x, x, dtype);
   }
 }
 
-Bounds OfComparison(Op op, const Bounds& a, const Bounds& b) {
-  const Bounds either = Make(0, 1);
-  if (!a.known || !b.known) return either;
-  if (op == Op::CMPLT) {
-    if (a.max < b.min) return Make(1, 1);
-    if (a.min >= b.max) return Make(0, 0);
-    return either;
+// A sum of at most so many elements: fewer where some are Invalid.
+Bounds OfReduce(const UOp& uop, DType dtype) {
+  const Bounds& each = uop.src(0)->bounds();
+  const Op fold = uop.arg_as<ReduceArg>().op;
+  if (dtype == DType::kBool) return BoundsOf(dtype);
+  if (fold == Op::MAX) return Interval(BoundsOf(dtype).min, each.max);
+  if (fold != Op::ADD) return BoundsOf(dtype);
+  Int count = 1;
+  for (const int64_t axis : uop.arg_as<ReduceArg>().axes) {
+    if (__builtin_mul_overflow(count, Int{uop.src(0)->shape()[static_cast<size_t>(axis)]}, &count))
+      return BoundsOf(dtype);
   }
-  if (a.max < b.min || b.max < a.min) return Make(1, 1);
-  if (a.IsConst() && b.IsConst() && a.min == b.min) return Make(0, 0);
-  return either;
+  for (const UOp* range : uop.src().subspan(1)) {
+    if (__builtin_mul_overflow(count, range->bounds().max + 1, &count)) return BoundsOf(dtype);
+  }
+  return OfBinary(Op::MUL, Hull(each, Interval(0, 0)), Interval(std::min<Int>(count, 1), count), dtype);
+}
+
+Bounds OfConst(const UOp& uop) {
+  const ConstArg& value = uop.arg_as<ConstArg>();
+  if (value.invalid) return BoundsOf(uop.dtype());
+  const Int n = IsSigned(uop.dtype()) ? Int{static_cast<int64_t>(value.bits)} : Int{value.bits};
+  return Interval(n, n);
 }
 
 }  // namespace
 
 Bounds BoundsOf(DType dtype) {
-  if (dtype == DType::kBool) return Make(0, 1);
+  if (dtype == DType::kBool) return Interval(0, 1);
   if (!IsInt(dtype)) return {};
   const int bits = Bits(dtype);
-  if (IsSigned(dtype)) return Make(-(Int{1} << (bits - 1)), (Int{1} << (bits - 1)) - 1);
-  return Make(0, (Int{1} << bits) - 1);
+  if (IsSigned(dtype)) return Interval(-(Int{1} << (bits - 1)), (Int{1} << (bits - 1)) - 1);
+  return Interval(0, (Int{1} << bits) - 1);
 }
 
 Bounds InferBounds(const UOp& uop) {
   const DType dtype = uop.dtype();
   if (!IsIntOrBool(dtype)) return {};
   const Op op = uop.op();
-  if (Is(op, kComparison)) return OfComparison(op, uop.src(0)->bounds(), uop.src(1)->bounds());
-  if (Is(op, kBinary))
-    return dtype == DType::kBool && (op == Op::ADD || op == Op::MUL)
-               ? OfBinary(op == Op::ADD ? Op::MAX : Op::AND, uop.src(0)->bounds(), uop.src(1)->bounds(), dtype)
-               : OfBinary(op, uop.src(0)->bounds(), uop.src(1)->bounds(), dtype);
+  if (Is(op, kBinary)) {
+    const Bounds& a = uop.src(0)->bounds();
+    const Bounds& b = uop.src(1)->bounds();
+    if (uop.src(0) == uop.src(1) && a.known) return OfSame(op, a, dtype);  // NaN is not itself
+    return Is(op, kComparison) ? OfComparison(op, a, b) : OfBinary(op, a, b, dtype);
+  }
   switch (op) {
-    case Op::CONST: {
-      const ConstArg& value = uop.arg_as<ConstArg>();
-      if (value.invalid) return BoundsOf(dtype);
-      const Int n = IsSigned(dtype) ? Int{static_cast<int64_t>(value.bits)} : Int{value.bits};
-      return Make(n, n);
-    }
+    case Op::CONST: return OfConst(uop);
     case Op::RANGE:
-    case Op::SPECIAL: return Make(0, std::max<Int>(uop.src(0)->bounds().max - 1, 0));
+    case Op::SPECIAL: return Interval(0, std::max<Int>(uop.src(0)->bounds().max - 1, 0));
     case Op::CAST: {
       const Bounds& from = uop.src(0)->bounds();
-      return from.known && dtype != DType::kBool ? Clip(from, dtype) : BoundsOf(dtype);
+      return from.known ? Wrapped(from, dtype) : BoundsOf(dtype);
+    }
+    case Op::BITCAST: {
+      const UOp* from = uop.src(0);
+      const bool same_items = ItemSize(from->dtype()) == ItemSize(dtype) && IsInt(from->dtype()) && IsInt(dtype);
+      return same_items ? Wrapped(from->bounds(), dtype) : BoundsOf(dtype);
     }
     case Op::WHERE: {
-      const Bounds& a = uop.src(1)->bounds();
-      const Bounds& b = uop.src(2)->bounds();
-      return Make(std::min(a.min, b.min), std::max(a.max, b.max));
+      const Bounds& condition = uop.src(0)->bounds();
+      if (condition.IsConst()) return uop.src(condition.min != 0 ? 1 : 2)->bounds();
+      return Hull(uop.src(1)->bounds(), uop.src(2)->bounds());
     }
     case Op::STACK: {
       if (uop.src().empty()) return BoundsOf(dtype);
       Bounds all = uop.src(0)->bounds();
-      for (UOp* source : uop.src())
-        all = Make(std::min(all.min, source->bounds().min), std::max(all.max, source->bounds().max));
+      for (UOp* source : uop.src()) all = Hull(all, source->bounds());
       return all;
+    }
+    case Op::REDUCE: return OfReduce(uop, dtype);
+    case Op::INDEX: return Hull(uop.src(0)->bounds(), Interval(0, 0));  // 0 outside
+    case Op::PAD: {
+      const ConstArg* fill = std::get_if<ConstArg>(&uop.arg());
+      if (fill == nullptr || fill->invalid) return BoundsOf(dtype);
+      return Hull(uop.src(0)->bounds(), OfConst(uop));
     }
     case Op::PERMUTE:
     case Op::FLIP:
@@ -125,7 +114,7 @@ Bounds InferBounds(const UOp& uop) {
     case Op::DETACH:
     case Op::CONTIGUOUS_BACKWARD:
     case Op::AFTER: return uop.src(0)->bounds();
-    default: return BoundsOf(dtype);  // INDEX and PAD may also give 0, or Invalid
+    default: return BoundsOf(dtype);
   }
 }
 
