@@ -86,6 +86,11 @@ UOp* Graph::Make(Op op, absl::Span<UOp* const> src, Arg arg) {
   return *made;
 }
 
+void Graph::CopyOrigin(const UOp* from, const UOp* made) {
+  const auto origin = origins_.find(from);
+  if (origin != origins_.end()) SetOrigin(made, uint32_t{origin->second});
+}
+
 absl::Status Graph::Locate(const absl::Status& status, const UOp* uop) const {
   const auto origin = origins_.find(uop);
   return origin == origins_.end() ? status : WithNode(status, origin->second, Name(uop->op()), "");

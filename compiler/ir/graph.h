@@ -42,6 +42,8 @@ class Graph {
   // Where a node stands in the message it was read from (its first use there);
   // nothing for nodes that passes made.
   void SetOrigin(const UOp* uop, uint32_t node) { origins_.emplace(uop, node); }
+  // `made` stands for what was read as `from`.
+  void CopyOrigin(const UOp* from, const UOp* made);
   // `status` with the node at fault named by that place, if it has one.
   absl::Status Locate(const absl::Status& status, const UOp* uop) const;
 

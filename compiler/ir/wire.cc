@@ -7,8 +7,9 @@
 #include "absl/strings/str_join.h"
 #include "base/const_value.h"
 #include "base/error.h"
+#include "compiler/ir/functions.h"
+#include "compiler/ir/settle.h"
 #include "compiler/ir/spellings.h"
-#include "compiler/ir/weak.h"
 
 namespace kiln::compiler {
 namespace {
@@ -153,65 +154,43 @@ absl::StatusOr<Arg> ReadArg(const v1::UOp& wire) {
   }
 }
 
-// Lets weak operands take the dtype of a strong one among `src[from...]`.
-absl::Status MeetSources(Graph& graph, std::vector<UOp*>& src, size_t from) {
-  DType dtype = src.size() > from ? src[from]->dtype() : DType::kNone;
-  bool all_equal = true;
-  for (size_t i = from; i < src.size(); ++i) {
-    all_equal &= src[i]->dtype() == src[from]->dtype();
-    dtype = Meet(dtype, src[i]->dtype());
-    if (dtype == DType::kNone) return absl::OkStatus();  // inference says what is wrong
-  }
-  if (all_equal || dtype == DType::kVoid) return absl::OkStatus();
-  for (size_t i = from; i < src.size(); ++i) {
-    if (src[i]->dtype() == dtype) continue;
-    KILN_ASSIGN_OR_RETURN(src[i], Strengthen(graph, src[i], dtype));
-  }
-  return absl::OkStatus();
-}
-
 bool IsElementwiseSpelling(v1::Op op) {
   return (IsCoreOp(op) && IsElementwise(static_cast<Op>(op))) || op == v1::SUB || op == v1::MULACC || op == v1::IDIV ||
          op == v1::MOD || (op >= v1::CMPGT && op <= v1::CMPEQ);
 }
 
-// Ops whose result is strong although every operand may be weak.
-bool LeavesWeak(v1::Op op) {
-  return op == v1::CMPLT || op == v1::CMPNE || op == v1::NOT || (op >= v1::CMPGT && op <= v1::CMPEQ);
-}
-
-// A weak value is stored, returned, loaded, compared and used as an index in the
-// dtype it defaults to: no op behind these sees a weak operand.
-absl::Status SettleWeak(Graph& graph, v1::Op op, std::vector<UOp*>& src) {
-  if (op == v1::INDEX) {
-    for (size_t i = 1; i < src.size(); ++i) {
-      KILN_ASSIGN_OR_RETURN(src[i], StrengthenByDefault(graph, src[i]));
+// What reading one graph remembers from node to node.
+struct Reading {
+  Reading(const v1::Graph& wire, const Limits& limits, Graph& graph)
+      : wire(wire), limits(limits), graph(graph), inliner(graph, limits.max_nodes) {
+    for (const v1::UOp& node : wire.nodes()) {
+      if (node.op() == v1::FUNCTION && node.src_size() > 0) ++uses_of_body[node.src(0)];
     }
-    return absl::OkStatus();
   }
-  const bool meets_memory = op == v1::STORE || op == v1::ASSIGN ||
-                            (op == v1::LOAD && !IsWeak(src.empty() ? DType::kWeakint : src[0]->dtype()));
-  if (meets_memory && src.size() >= 2 && IsWeak(src[1]->dtype()) && src[0]->dtype() != DType::kVoid) {
-    KILN_ASSIGN_OR_RETURN(src[1], Strengthen(graph, src[1], src[0]->dtype()));
-  }
-  const bool settles = op == v1::TUPLE || op == v1::SINK || op == v1::BITCAST || op == v1::LOAD || op == v1::COPY ||
-                       op == v1::CONTIGUOUS || LeavesWeak(op);
-  if (!settles) return absl::OkStatus();
-  const std::vector<UOp*> weak = src;
-  for (UOp*& source : src) {
-    KILN_ASSIGN_OR_RETURN(source, StrengthenByDefault(graph, source));
-  }
-  // What is compared takes the wider of two defaults.
-  if (!LeavesWeak(op) || src.size() != 2 || src[0]->dtype() == src[1]->dtype()) return absl::OkStatus();
-  for (size_t i = 0; i < 2; ++i) {
-    if (!IsWeak(weak[i]->dtype())) continue;
-    KILN_ASSIGN_OR_RETURN(src[i], Strengthen(graph, weak[i], DType::kInt64));
-  }
-  return absl::OkStatus();
+
+  const v1::Graph& wire;
+  const Limits& limits;
+  Graph& graph;
+  FunctionInliner inliner;
+  absl::flat_hash_map<uint32_t, int> uses_of_body;  // by FUNCTIONs
+  std::vector<UOp*> made;                           // by node
+};
+
+// FUNCTION, CALL and GETTUPLE, resolved; nullptr for any other op.
+absl::StatusOr<UOp*> ResolveCall(Reading& reading, const v1::UOp& node, absl::Span<UOp* const> src, const Arg& arg) {
+  if (node.op() == v1::FUNCTION && !src.empty())
+    return reading.inliner.Function(src[0], src.subspan(1), reading.uses_of_body[node.src(0)] > 1);
+  if (node.op() == v1::CALL && !src.empty()) return reading.inliner.Call(src[0], src.subspan(1));
+  if (node.op() != v1::GETTUPLE) return nullptr;
+  KILN_ASSIGN_OR_RETURN(UOp * element, reading.graph.TryMake(Op::GETTUPLE, src, arg));
+  return element->src(0)->src(static_cast<size_t>(std::get<int64_t>(arg)));
 }
 
-absl::StatusOr<UOp*> ReadNode(const v1::Graph& wire, uint32_t index, const std::vector<UOp*>& made,
-                              const Limits& limits, Graph& graph) {
+absl::StatusOr<UOp*> ReadNode(Reading& reading, uint32_t index) {
+  const v1::Graph& wire = reading.wire;
+  const std::vector<UOp*>& made = reading.made;
+  const Limits& limits = reading.limits;
+  Graph& graph = reading.graph;
   const v1::UOp& node = wire.nodes(index);
   if (!v1::Op_IsValid(node.op()) || node.op() == v1::OP_UNSPECIFIED) {
     return MakeError(v1::UNKNOWN_OP,
@@ -238,7 +217,10 @@ absl::StatusOr<UOp*> ReadNode(const v1::Graph& wire, uint32_t index, const std::
     KILN_RETURN_IF_ERROR(MeetSources(graph, src, 0));
   }
   KILN_RETURN_IF_ERROR(SettleWeak(graph, node.op(), src));
-  KILN_ASSIGN_OR_RETURN(UOp * uop, MakeSpelled(graph, node.op(), wire.dialect(), std::move(src), std::move(arg)));
+  KILN_ASSIGN_OR_RETURN(UOp * uop, ResolveCall(reading, node, src, arg));
+  if (uop == nullptr) {
+    KILN_ASSIGN_OR_RETURN(uop, MakeSpelled(graph, node.op(), wire.dialect(), std::move(src), std::move(arg)));
+  }
   if (node.dtype() != v1::DTYPE_UNSPECIFIED && FromWire(node.dtype()) != uop->dtype()) {
     return MakeError(v1::DTYPE_MISMATCH, absl::StrCat("the node says it is ", v1::DType_Name(node.dtype()),
                                                       " but derives as ", Name(uop->dtype())));
@@ -318,23 +300,30 @@ absl::StatusOr<UOp*> FromWire(const v1::Graph& wire, const Limits& limits, Graph
   if (wire.ByteSizeLong() > limits.max_bytes) return TooLarge("bytes", limits.max_bytes, wire.ByteSizeLong());
   if (!v1::Dialect_IsValid(wire.dialect())) return BadArgument("an unknown dialect");
 
-  std::vector<UOp*> made;
-  made.reserve(wire.nodes_size());
-  std::vector<uint32_t> depth(wire.nodes_size(), 1);
+  Reading reading(wire, limits, graph);
+  reading.made.reserve(wire.nodes_size());
+  std::vector<uint64_t> depth(wire.nodes_size(), 1);
   for (int i = 0; i < wire.nodes_size(); ++i) {
-    absl::StatusOr<UOp*> uop = ReadNode(wire, i, made, limits, graph);
+    absl::StatusOr<UOp*> uop = ReadNode(reading, i);
     if (!uop.ok()) {
       const v1::UOp& node = wire.nodes(i);
       const std::string name =
           v1::Op_IsValid(node.op()) ? v1::Op_Name(node.op()) : absl::StrCat(static_cast<int>(node.op()));
       return Annotate(WithNode(uop.status(), i, name, node.tag()), absl::StrCat("node ", i, " (", name, ")"));
     }
-    made.push_back(*uop);
+    reading.made.push_back(*uop);
     graph.SetOrigin(*uop, static_cast<uint32_t>(i));
-    for (uint32_t source : wire.nodes(i).src()) depth[i] = std::max(depth[i], depth[source] + 1);
+    const v1::UOp& node = wire.nodes(i);
+    // The arguments of a function come to stand below its body.
+    const bool call = node.op() == v1::FUNCTION || node.op() == v1::CALL;
+    for (int k = call ? 1 : 0; k < node.src_size(); ++k) depth[i] = std::max(depth[i], depth[node.src(k)] + 1);
+    if (call) depth[i] += depth[node.src(0)];
     if (depth[i] > limits.max_depth) return TooLarge("levels of depth", limits.max_depth, depth[i]);
   }
-  return made.back();
+  UOp* root = reading.made.back();
+  // A program may be one CALL: then its STOREs are all there is.
+  return wire.nodes(wire.nodes_size() - 1).op() == v1::CALL && root->op() == Op::GROUP ? graph.Make(Op::SINK, {root})
+                                                                                       : root;
 }
 
 v1::Graph ToWire(UOp* root) {

@@ -51,8 +51,7 @@ constexpr char kEveryArg[] = R"(0 CONST [] weakint 2
 19 CONST [] bool true
 20 CONST [] uint64 18446744073709551615u
 21 TUPLE [15, 13, 16, 17, 18, 19, 20]
-22 GETTUPLE [21] index=2
-23 TUPLE [21, 22]
+22 TUPLE [21, 15]
 )";
 
 TEST(Wire, RoundTripIsExact) {

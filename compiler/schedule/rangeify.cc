@@ -201,8 +201,10 @@ absl::flat_hash_set<UOp*> StatesOfWrittenStorage(UOp* sink) {
 absl::StatusOr<UOp*> Rangeify(Graph& graph, const Function& function) {
   UOp* sink = ResolveInvalid(graph, function.sink);
   // Beyond this point, nothing is Invalid: any value may be stored and read again.
+  absl::flat_hash_set<UOp*> marked;
+  sink = TakeMarks(graph, sink, marked);
   const StoreOrder stores(sink);
-  absl::flat_hash_set<UOp*> realized = ChooseRealized(sink);
+  absl::flat_hash_set<UOp*> realized = ChooseRealized(sink, marked);
   std::optional<std::vector<UOp*>> calls = KernelSplit(graph, sink, stores, realized).Run();
   if (!calls.has_value()) {
     const absl::flat_hash_set<UOp*> states = StatesOfWrittenStorage(sink);

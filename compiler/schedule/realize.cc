@@ -5,6 +5,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/hash/hash.h"
+#include "compiler/schedule/callify.h"
 
 namespace kiln::compiler {
 namespace {
@@ -138,9 +139,25 @@ Access Through(const UOp* user, size_t slot, int copy, const Access& access) {
 
 }  // namespace
 
-absl::flat_hash_set<UOp*> ChooseRealized(UOp* sink) {
+UOp* TakeMarks(Graph& graph, UOp* sink, absl::flat_hash_set<UOp*>& marked) {
+  absl::flat_hash_map<UOp*, UOp*> done;
+  for (UOp* uop : Toposort(sink)) {
+    std::vector<UOp*> src;
+    for (UOp* source : uop->src()) src.push_back(done[source]);
+    const bool mark = uop->op() == Op::AFTER && src.size() == 1;
+    if (mark && StorageOf(src[0]) == nullptr) marked.insert(src[0]);
+    done[uop] = mark ? src[0] : graph.Make(uop->op(), src, uop->arg());
+  }
+  return done[sink];
+}
+
+absl::flat_hash_set<UOp*> ChooseRealized(UOp* sink, const absl::flat_hash_set<UOp*>& marked) {
   const std::vector<UOp*> order = Toposort(sink);
   absl::flat_hash_set<UOp*> realized;
+  for (UOp* uop : order) {
+    if (marked.contains(uop) && (CanBeRealized(uop) || uop->op() == Op::REDUCE || Is(uop->op(), kMovement)))
+      realized.insert(uop);
+  }
   const absl::flat_hash_map<UOp*, Fused> fused = FusedCosts(order, realized);
   absl::flat_hash_map<UOp*, int> users;
   absl::flat_hash_set<UOp*> stored_as_is;
@@ -167,7 +184,7 @@ absl::flat_hash_set<UOp*> ChooseRealized(UOp* sink) {
       if (uop->op() == Op::LOAD) {
         realize = true;
       } else if (uop->op() == Op::REDUCE) {
-        realize = mine.size() > 1 || evaluations > size || inside_reduce;
+        realize |= mine.size() > 1 || evaluations > size || inside_reduce;
       } else if (!realize && CanBeRealized(uop)) {
         const double once = fused.at(uop).cost;
         const double recompute = evaluations * (once - 2 * kLoadCost);

@@ -9,13 +9,18 @@
 
 namespace kiln::compiler {
 
-// The values of `sink` (a Callify'd SINK) to realise, besides its STOREs.
+// `sink` without the marks that the bodies of reused functions end at (AFTERs with
+// no deps: ir/functions.h); adds to `marked` what they stood on.
+UOp* TakeMarks(Graph& graph, UOp* sink, absl::flat_hash_set<UOp*>& marked);
+
+// The values of `sink` (a Callify'd SINK) to realise, besides its STOREs; all of
+// `marked` that is computed is among them.
 //
 // A cost model decides: for each value, how often would the kernels that use it
 // evaluate it, and what would storing and reading it cost instead? LOADs are
 // always realised. REDUCEs are, unless exactly one kernel needs each of their
 // elements at most once, outside any other reduction.
-absl::flat_hash_set<UOp*> ChooseRealized(UOp* sink);
+absl::flat_hash_set<UOp*> ChooseRealized(UOp* sink, const absl::flat_hash_set<UOp*>& marked = {});
 
 }  // namespace kiln::compiler
 
