@@ -1,7 +1,9 @@
 #include "compiler/executable_builder.h"
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
 #include "base/check.h"
+#include "compiler/schedule/kernel_entry.h"
 
 namespace kiln::compiler {
 namespace {
@@ -64,7 +66,8 @@ void AddSteps(const Function& function, const UOp* linear, const MemoryPlan& pla
   for (size_t i = 0; i < linear->src().size(); ++i) {
     v1::Step* step = executable.add_steps();
     step->set_kernel(kernel_of[i]);
-    bool output = true;  // a kernel's first buffer is the one it writes
+    const absl::flat_hash_set<uint32_t> written = SlotsWritten(linear->src(i)->src(0));
+    uint32_t slot = 0;
     for (const UOp* buffer : linear->src(i)->src().subspan(1)) {
       if (buffer->op() == Op::BINARY && !places.contains(buffer)) {
         places[buffer] = OperandAt(v1::Operand::CONSTANTS, 0,
@@ -73,8 +76,7 @@ void AddSteps(const Function& function, const UOp* linear, const MemoryPlan& pla
       KILN_CHECK(places.contains(buffer));
       v1::Operand* operand = step->add_operands();
       *operand = places[buffer];
-      operand->set_written(output);
-      output = false;
+      operand->set_written(written.contains(slot++));
     }
   }
 }

@@ -32,6 +32,10 @@ H HashArg(H h, const Arg& arg) {
           return H::combine(std::move(h), value.id, value.type);
         } else if constexpr (std::is_same_v<T, TextArg>) {
           return H::combine(std::move(h), value.text);
+        } else if constexpr (std::is_same_v<T, KernelArg>) {
+          h = H::combine(std::move(h), value.name, value.dont_use_locals, value.opts.size());
+          for (const OptArg& opt : value.opts) h = H::combine(std::move(h), opt.kind, opt.axis, opt.arg);
+          return std::move(h);
         } else if constexpr (std::is_same_v<T, WmmaArg>) {
           return H::combine(std::move(h), value.n, value.m, value.k, value.in, value.out, value.threads);
         } else {

@@ -37,6 +37,8 @@ absl::Status CheckArg(const UOp& uop) {
     case Op::PAD: fits = std::holds_alternative<std::monostate>(arg) || std::holds_alternative<ConstArg>(arg); break;
     case Op::SINK:
     case Op::LINEAR:
+      fits = std::holds_alternative<std::monostate>(arg) || std::holds_alternative<KernelArg>(arg);
+      break;
     case Op::CALL: fits = std::holds_alternative<std::monostate>(arg) || std::holds_alternative<TextArg>(arg); break;
     default: fits = std::holds_alternative<std::monostate>(arg); break;
   }

@@ -86,8 +86,25 @@ struct RangeArg {
 };
 
 struct TextArg {
-  std::string text;  // BINARY: the bytes. SPECIAL: gidx0, ... SINK and LINEAR of a kernel: its name.
+  std::string text;  // BINARY: the bytes. SPECIAL: gidx0, ... CALL: its name.
   bool operator==(const TextArg&) const = default;
+};
+
+// An OptOp that a client asks for, as it was sent (graph.proto says what `arg`
+// holds); opt/requested.h reads it.
+struct OptArg {
+  int kind = 0;  // v1::OptOp::Kind
+  int64_t axis = 0;
+  std::vector<int64_t> arg;
+  bool operator==(const OptArg&) const = default;
+};
+
+// What a kernel is beside its body: of its SINK or LINEAR.
+struct KernelArg {
+  std::string name;
+  std::vector<OptArg> opts;  // none: the compiler chooses
+  bool dont_use_locals = false;
+  bool operator==(const KernelArg&) const = default;
 };
 
 // D (M x N) = A (M x K) * B (K x N) + C, held by `threads` items together.
@@ -101,8 +118,8 @@ struct WmmaArg {
 
 // The alternative says which op it is for: ConstArg for CONST, and for PAD its
 // fill; DType for CAST and BITCAST; int64_t for GETTUPLE.
-using Arg =
-    std::variant<std::monostate, ConstArg, BufferArg, AxesArg, ReduceArg, RangeArg, TextArg, WmmaArg, DType, int64_t>;
+using Arg = std::variant<std::monostate, ConstArg, BufferArg, AxesArg, ReduceArg, RangeArg, TextArg, KernelArg, WmmaArg,
+                         DType, int64_t>;
 
 // An interval that holds every value of an integer node: its min_max. Wide
 // enough for uint64. Floats have no bounds (known() is false).

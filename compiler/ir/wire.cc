@@ -72,6 +72,15 @@ absl::StatusOr<Arg> ReadBuffer(const v1::BufferArg& wire) {
   return Arg(arg);
 }
 
+Arg ReadKernel(const v1::UOp& wire) {
+  const v1::KernelInfo& info = wire.kernel();
+  if (wire.op() == v1::CALL) return TextArg{info.name()};
+  KernelArg arg{info.name(), {}, info.dont_use_locals()};
+  for (const v1::OptOp& opt : info.opts())
+    arg.opts.push_back({opt.kind(), opt.axis(), {opt.arg().begin(), opt.arg().end()}});
+  return arg;
+}
+
 // Whether graph.proto gives `op` this form of argument. An op that wants one and
 // has none is found out by inference.
 bool TakesForm(v1::Op op, v1::UOp::ArgCase form) {
@@ -147,7 +156,7 @@ absl::StatusOr<Arg> ReadArg(const v1::UOp& wire) {
       return Arg(WmmaArg{wire.wmma().n(), wire.wmma().m(), wire.wmma().k(), in, out, wire.wmma().threads()});
     }
     case v1::UOp::kData: return Arg(TextArg{wire.data()});
-    case v1::UOp::kKernel: return Arg(TextArg{wire.kernel().name()});
+    case v1::UOp::kKernel: return ReadKernel(wire);
     default:
       return MakeError(v1::UNSUPPORTED_OP,
                        absl::StrCat("this argument of ", v1::Op_Name(wire.op()), " is not supported yet"));
@@ -273,6 +282,16 @@ void WriteArg(const UOp& uop, v1::UOp& wire) {
             wire.mutable_special()->set_name(value.text);
           } else {
             wire.mutable_kernel()->set_name(value.text);
+          }
+        } else if constexpr (std::is_same_v<T, KernelArg>) {
+          v1::KernelInfo* info = wire.mutable_kernel();
+          info->set_name(value.name);
+          info->set_dont_use_locals(value.dont_use_locals);
+          for (const OptArg& opt : value.opts) {
+            v1::OptOp* made = info->add_opts();
+            made->set_kind(static_cast<v1::OptOp::Kind>(opt.kind));
+            made->set_axis(opt.axis);
+            made->mutable_arg()->Add(opt.arg.begin(), opt.arg.end());
           }
         } else if constexpr (std::is_same_v<T, WmmaArg>) {
           v1::WmmaArg* wmma = wire.mutable_wmma();

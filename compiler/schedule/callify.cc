@@ -71,6 +71,8 @@ absl::Status CheckAsSent(const Graph& graph, UOp* root) {
   return absl::OkStatus();
 }
 
+}  // namespace
+
 absl::StatusOr<std::vector<UOp*>> ParametersOf(const Graph& graph, UOp* root) {
   std::map<uint32_t, UOp*> by_slot;
   for (UOp* uop : Toposort(root)) {
@@ -92,8 +94,6 @@ absl::StatusOr<std::vector<UOp*>> ParametersOf(const Graph& graph, UOp* root) {
   for (const auto& [slot, param] : by_slot) parameters.push_back(param);
   return parameters;
 }
-
-}  // namespace
 
 UOp* StorageOf(UOp* uop) {
   while (uop->op() != Op::PARAM && uop->op() != Op::BUFFER && uop->op() != Op::BINARY) {

@@ -30,6 +30,10 @@ struct Function {
 // made by a pass, and slots are numbered by position.
 absl::StatusOr<Function> Callify(Graph& graph, UOp* root);
 
+// The PARAMs under `root` in ascending order of slot. BAD_ARGUMENT where a slot is
+// used in two ways.
+absl::StatusOr<std::vector<UOp*>> ParametersOf(const Graph& graph, UOp* root);
+
 // The PARAM, BUFFER or BINARY under a chain of movement ops and AFTERs, or
 // nullptr if something is computed on the way.
 UOp* StorageOf(UOp* uop);

@@ -162,7 +162,7 @@ UOp* MakeCall(Graph& graph, const KernelDraft& draft) {
     }
   }
   UOp* sink = Substitute(draft.sink, replacements, graph);
-  call[0] = graph.Make(Op::SINK, sink->src(), TextArg{KernelName(sink)});
+  call[0] = graph.Make(Op::SINK, sink->src(), KernelArg{KernelName(sink), {}, false});
   return graph.Make(Op::CALL, call);
 }
 

@@ -17,7 +17,7 @@ class MemoryPlanTest : public testing::Test {
   }
   // A call that writes the first buffer and reads the others.
   void Call(std::vector<UOp*> buffers) {
-    buffers.insert(buffers.begin(), graph_.Make(Op::SINK, {}, TextArg{std::to_string(calls_.size())}));
+    buffers.insert(buffers.begin(), graph_.Make(Op::SINK, {}, KernelArg{std::to_string(calls_.size()), {}, false}));
     calls_.push_back(graph_.Make(Op::CALL, buffers));
   }
   MemoryPlan Plan(const absl::flat_hash_set<UOp*>& external = {}) {

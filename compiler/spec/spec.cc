@@ -8,6 +8,11 @@
 namespace kiln::compiler {
 namespace {
 
+constexpr Op kCoreOps[] = {
+#define UOP(name, least, most, traits, meaning) Op::name,
+#include "compiler/ir/ops.def"
+#undef UOP
+};
 constexpr Op kTensorOps[] = {Op::PARAM,
                              Op::BUFFER,
                              Op::CONST,
@@ -77,6 +82,7 @@ const char* LinearFault(const UOp* uop) {
 
 }  // namespace
 
+const Spec kCoreSpec = {"graph", kCoreOps, NoFault};
 const Spec kTensorSpec = {"tensor graph", kTensorOps, TensorFault};
 const Spec kCallSpec = {"call list", kCallOps, NoFault};
 const Spec kKernelSpec = {"kernel", kKernelOps, KernelFault};

@@ -17,6 +17,7 @@ struct Spec {
   const char* (*fault)(const UOp* uop);
 };
 
+extern const Spec kCoreSpec;          // anything that the core IR can say
 extern const Spec kTensorSpec;        // a request: values, movement, STOREs; no loops
 extern const Spec kCallSpec;          // LINEAR of CALLs of kernels
 extern const Spec kKernelSpec;        // one kernel: loops over scalars, no movement op

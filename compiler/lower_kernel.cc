@@ -1,0 +1,47 @@
+// The stages of one kernel, in order, and what can no longer happen after each.
+#include "compiler/lower_kernel.h"
+
+#include "base/error.h"
+#include "compiler/kernel/bounds.h"
+#include "compiler/kernel/expand.h"
+#include "compiler/kernel/linearize.h"
+#include "compiler/kernel/reduce_to_acc.h"
+#include "compiler/kernel/simplify_ranges.h"
+#include "compiler/opt/heuristic.h"
+#include "compiler/rewrite/rewrite.h"
+#include "compiler/rules/decompose.h"
+#include "compiler/rules/symbolic.h"
+
+namespace kiln::compiler {
+
+absl::StatusOr<UOp*> LowerKernel(Graph& graph, Pipeline& pipeline, UOp* kernel, const v1::Target& target,
+                                 const Options& options) {
+  KILN_ASSIGN_OR_RETURN(kernel, pipeline.RunOptional("simplify ranges", kernel, kKernelSpec,
+                                                     [&](UOp* sink) { return SimplifyRanges(graph, sink); }));
+  KILN_ASSIGN_OR_RETURN(kernel, pipeline.Run("decompose", kernel, kKernelSpec, [&](UOp* sink) {
+    return GraphRewrite(GraphRewrite(sink, DecomposeRules(), graph), SymbolicRules(), graph);
+  }));
+  // Beyond this point, only ops that every target has, in dtypes it computes in.
+
+  KILN_ASSIGN_OR_RETURN(kernel, pipeline.RunOptional("optimize", kernel, kKernelSpec, [&](UOp* sink) {
+    return ApplyOpts(graph, sink, ChooseOpts(sink, target));
+  }));
+  // Beyond this point, the loop nest is fixed.
+
+  KILN_ASSIGN_OR_RETURN(kernel, pipeline.Run("bounds", kernel, kKernelSpec,
+                                             [&](UOp* sink) { return ProveBounds(graph, sink, options.strict); }));
+  // Beyond this point, every access is inside its buffer wherever its gate holds.
+
+  KILN_ASSIGN_OR_RETURN(kernel,
+                        pipeline.Run("expand", kernel, kExpandedSpec, [&](UOp* sink) { return Expand(graph, sink); }));
+  // Beyond this point, parallel ranges are shapes.
+
+  KILN_ASSIGN_OR_RETURN(kernel, pipeline.Run("reduce to acc", kernel, kAccumulatingSpec,
+                                             [&](UOp* sink) { return ReduceToAcc(graph, sink); }));
+  KILN_ASSIGN_OR_RETURN(
+      kernel, pipeline.Run("linearize", kernel, kLinearSpec, [&](UOp* sink) { return Linearize(graph, sink); }));
+  // Beyond this point, the order of instructions is fixed.
+  return kernel;
+}
+
+}  // namespace kiln::compiler

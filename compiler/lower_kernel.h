@@ -1,0 +1,20 @@
+// One kernel of loops, from Rangeify or from a client, down to instructions.
+#ifndef KILN_COMPILER_LOWER_KERNEL_H_
+#define KILN_COMPILER_LOWER_KERNEL_H_
+
+#include "absl/status/statusor.h"
+#include "compiler/ir/graph.h"
+#include "compiler/options.h"
+#include "compiler/pass/pipeline.h"
+#include "kiln/v1/target.pb.h"
+
+namespace kiln::compiler {
+
+// `kernel` is a SINK that satisfies kKernelSpec. Returns a LINEAR of kLinearSpec,
+// for CodeGenerator::AddKernel.
+absl::StatusOr<UOp*> LowerKernel(Graph& graph, Pipeline& pipeline, UOp* kernel, const v1::Target& target,
+                                 const Options& options);
+
+}  // namespace kiln::compiler
+
+#endif  // KILN_COMPILER_LOWER_KERNEL_H_

@@ -1,0 +1,60 @@
+#include "compiler/schedule/kernel_entry.h"
+
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "base/error.h"
+#include "compiler/rewrite/rewrite.h"
+
+namespace kiln::compiler {
+namespace {
+
+bool IsGlobal(const UOp* uop) {
+  return (uop->op() == Op::PARAM || uop->op() == Op::BUFFER) && uop->addrspace() == AddrSpace::kGlobal;
+}
+
+// The caller's BUFFERs are parameters like its PARAMs: by slot.
+UOp* BuffersToParams(Graph& graph, UOp* root) {
+  absl::flat_hash_map<UOp*, UOp*> params;
+  for (UOp* uop : Toposort(root)) {
+    if (uop->op() == Op::BUFFER && IsGlobal(uop)) params[uop] = graph.Make(Op::PARAM, {uop->src(0)}, uop->arg());
+  }
+  return params.empty() ? root : Substitute(root, params, graph);
+}
+
+}  // namespace
+
+absl::flat_hash_set<uint32_t> SlotsWritten(UOp* body) {
+  absl::flat_hash_set<uint32_t> slots;
+  for (UOp* uop : Toposort(body)) {
+    if (uop->op() != Op::STORE && uop->op() != Op::ATOMICADD) continue;
+    const UOp* storage = StorageOf(uop->src(0));
+    if (storage != nullptr && storage->op() == Op::PARAM) slots.insert(storage->arg_as<BufferArg>().slot);
+  }
+  return slots;
+}
+
+absl::StatusOr<UOp*> EnterKernel(Graph& graph, UOp* root, Function& function) {
+  if (root->op() == Op::SINK) {
+    return graph.Locate(MakeError(v1::UNSUPPORTED_OP, "kernel graphs are not compiled by this version"), root);
+  }
+  UOp* body = BuffersToParams(graph, root);
+  KILN_ASSIGN_OR_RETURN(function.parameters, ParametersOf(graph, body));
+  const absl::flat_hash_set<uint32_t> written = SlotsWritten(body);
+  absl::flat_hash_map<UOp*, UOp*> numbered;
+  for (UOp* param : function.parameters) {
+    const BufferArg& given = param->arg_as<BufferArg>();
+    function.written.push_back(written.contains(given.slot));
+    // Who calls it, and by what names, does not make another kernel.
+    BufferArg arg;
+    arg.slot = static_cast<uint32_t>(numbered.size());
+    arg.dtype = given.dtype;
+    numbered[param] = graph.Make(Op::PARAM, {param->src(0)}, arg);
+  }
+  std::vector<UOp*> call = {Substitute(body, numbered, graph)};
+  call.insert(call.end(), function.parameters.begin(), function.parameters.end());
+  function.sink = root;
+  return graph.Make(Op::LINEAR, {graph.Make(Op::CALL, call)});
+}
+
+}  // namespace kiln::compiler

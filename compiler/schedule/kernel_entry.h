@@ -1,0 +1,23 @@
+// Programs that are one kernel, written by the client: a SINK of loops, or a
+// LINEAR of instructions. They have effects alone, on parameters updated in place.
+#ifndef KILN_COMPILER_SCHEDULE_KERNEL_ENTRY_H_
+#define KILN_COMPILER_SCHEDULE_KERNEL_ENTRY_H_
+
+#include <cstdint>
+
+#include "absl/container/flat_hash_set.h"
+#include "absl/status/statusor.h"
+#include "compiler/schedule/callify.h"
+
+namespace kiln::compiler {
+
+// LINEAR(CALL(body, parameter...)) of the kernel under `root`, and how it is
+// called in `function`. In the body slots are numbered by position.
+absl::StatusOr<UOp*> EnterKernel(Graph& graph, UOp* root, Function& function);
+
+// The slots of a kernel's PARAMs that it stores or adds to.
+absl::flat_hash_set<uint32_t> SlotsWritten(UOp* body);
+
+}  // namespace kiln::compiler
+
+#endif  // KILN_COMPILER_SCHEDULE_KERNEL_ENTRY_H_
