@@ -11,6 +11,7 @@ import argparse
 import pathlib
 import sys
 
+import reference_compositions
 import reference_scalars
 import reference_tensors
 
@@ -22,7 +23,9 @@ def main():
     parser.add_argument("--check", action="store_true")
     check = parser.parse_args().check
     stale = []
-    for name, module in (("scalars.txt", reference_scalars), ("tensors.txt", reference_tensors)):
+    modules = (reference_scalars, reference_tensors, reference_compositions)
+    for module in modules:
+        name = module.__name__.removeprefix("reference_") + ".txt"
         content = "\n".join(module.lines()) + "\n"
         path = HERE / name
         if check:
