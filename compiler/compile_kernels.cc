@@ -62,7 +62,7 @@ absl::StatusOr<std::vector<uint32_t>> CompileKernels(Graph& graph, Pipeline& pip
       if (kernel->op() == Op::LINEAR) {
         KILN_ASSIGN_OR_RETURN(linear, LowerProgram(graph, pipeline, kernel, options));
       } else {
-        KILN_ASSIGN_OR_RETURN(linear, LowerKernel(graph, pipeline, kernel, target, options));
+        KILN_ASSIGN_OR_RETURN(linear, LowerKernel(graph, pipeline, kernel, target, generator.native_ops(), options));
       }
       KILN_RETURN_IF_ERROR(generator.AddKernel(linear, made->symbol()));
       *made->mutable_cost() = CostOf(kernel);

@@ -8,19 +8,16 @@
 #include "compiler/kernel/reduce_to_acc.h"
 #include "compiler/kernel/simplify_ranges.h"
 #include "compiler/opt/heuristic.h"
-#include "compiler/rewrite/rewrite.h"
 #include "compiler/rules/decompose.h"
-#include "compiler/rules/symbolic.h"
 
 namespace kiln::compiler {
 
 absl::StatusOr<UOp*> LowerKernel(Graph& graph, Pipeline& pipeline, UOp* kernel, const v1::Target& target,
-                                 const Options& options) {
+                                 NativeOps native, const Options& options) {
   KILN_ASSIGN_OR_RETURN(kernel, pipeline.RunOptional("simplify ranges", kernel, kKernelSpec,
                                                      [&](UOp* sink) { return SimplifyRanges(graph, sink); }));
-  KILN_ASSIGN_OR_RETURN(kernel, pipeline.Run("decompose", kernel, kKernelSpec, [&](UOp* sink) {
-    return GraphRewrite(GraphRewrite(sink, DecomposeRules(), graph), SymbolicRules(), graph);
-  }));
+  KILN_ASSIGN_OR_RETURN(kernel, pipeline.Run("decompose", kernel, kKernelSpec,
+                                             [&](UOp* sink) { return Decompose(graph, sink, native); }));
   // Beyond this point, only ops that every target has, in dtypes it computes in.
 
   KILN_ASSIGN_OR_RETURN(kernel, pipeline.RunOptional("optimize", kernel, kKernelSpec, [&](UOp* sink) {

@@ -6,6 +6,7 @@
 #include "compiler/ir/graph.h"
 #include "compiler/options.h"
 #include "compiler/pass/pipeline.h"
+#include "compiler/rules/native_ops.h"
 #include "kiln/v1/target.pb.h"
 
 namespace kiln::compiler {
@@ -13,7 +14,7 @@ namespace kiln::compiler {
 // `kernel` is a SINK that satisfies kKernelSpec. Returns a LINEAR of kLinearSpec,
 // for CodeGenerator::AddKernel.
 absl::StatusOr<UOp*> LowerKernel(Graph& graph, Pipeline& pipeline, UOp* kernel, const v1::Target& target,
-                                 const Options& options);
+                                 NativeOps native, const Options& options);
 
 }  // namespace kiln::compiler
 

@@ -35,7 +35,7 @@ struct Options {
 
 // Names this compiler's output: a program stored under another version is not
 // used. Raised whenever generated code may change.
-inline constexpr char kCompilerVersion[] = "kiln-0.1.0";
+inline constexpr char kCompilerVersion[] = "kiln-0.2.0";
 
 }  // namespace kiln::compiler
 

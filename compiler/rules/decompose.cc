@@ -3,6 +3,9 @@
 #include <vector>
 
 #include "compiler/ir/build.h"
+#include "compiler/rewrite/rewrite.h"
+#include "compiler/rules/symbolic.h"
+#include "compiler/rules/transcendental.h"
 
 namespace kiln::compiler {
 namespace {
@@ -79,9 +82,14 @@ std::vector<Rule> Rules() {
 
 }  // namespace
 
-const RuleSet& DecomposeRules() {
-  static const RuleSet& rules = *new RuleSet(Rules());
-  return rules;
+RuleSet DecomposeRules(NativeOps native) {
+  std::vector<Rule> rules = Rules();
+  for (Rule& rule : TranscendentalRules(native)) rules.push_back(std::move(rule));
+  return RuleSet(std::move(rules));
+}
+
+UOp* Decompose(Graph& graph, UOp* sink, NativeOps native) {
+  return GraphRewrite(GraphRewrite(sink, DecomposeRules(native), graph), SymbolicRules(), graph);
 }
 
 }  // namespace kiln::compiler

@@ -3,13 +3,17 @@
 #define KILN_COMPILER_RULES_DECOMPOSE_H_
 
 #include "compiler/rewrite/pattern.h"
+#include "compiler/rules/native_ops.h"
 
 namespace kiln::compiler {
 
 // THREEFRY as 20 rounds of add, rotate and xor; arithmetic on float16 and
 // bfloat16 in float32, rounded once an op; bool sums, products and maxima as
-// logic.
-const RuleSet& DecomposeRules();
+// logic; and what transcendental.h has, but for what the target computes itself.
+RuleSet DecomposeRules(NativeOps native);
+
+// Those rules all over a kernel, then the symbolic ones.
+UOp* Decompose(Graph& graph, UOp* sink, NativeOps native);
 
 }  // namespace kiln::compiler
 

@@ -8,6 +8,7 @@
 #include "absl/status/statusor.h"
 #include "compiler/ir/uop.h"
 #include "compiler/options.h"
+#include "compiler/rules/native_ops.h"
 #include "kiln/v1/target.pb.h"
 
 namespace kiln::compiler {
@@ -16,6 +17,8 @@ namespace kiln::compiler {
 class CodeGenerator {
  public:
   virtual ~CodeGenerator() = default;
+  // The ops that AddKernel takes beside those that every target has.
+  virtual NativeOps native_ops() const { return {}; }
   // `linear`: a kernel as Linearize leaves it. `symbol`: the function's name.
   virtual absl::Status AddKernel(const UOp* linear, const std::string& symbol) = 0;
   // The kernels so far as text, for people: LLVM IR, or nothing.

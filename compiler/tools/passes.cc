@@ -40,7 +40,7 @@ const std::vector<NamedPass>& NamedPasses() {
        [](Graph& graph, UOp* root, const v1::Target&) -> absl::StatusOr<UOp*> { return SimplifyRanges(graph, root); }},
       {"decompose", "a kernel -> the same in ops that every target has",
        [](Graph& graph, UOp* root, const v1::Target&) -> absl::StatusOr<UOp*> {
-         return GraphRewrite(root, DecomposeRules(), graph);
+         return GraphRewrite(root, DecomposeRules({}), graph);
        }},
       {"optimize", "a kernel -> the same with its loops split for lanes, tiles and threads",
        [](Graph& graph, UOp* root, const v1::Target& target) -> absl::StatusOr<UOp*> {

@@ -10,7 +10,7 @@ namespace kiln::runtime::testing {
 namespace {
 
 constexpr char kIr[] = R"(
-declare float @exp2f(float)
+declare float @truncf(float)
 
 define void @add(ptr %b, i64 %begin, i64 %end) {
 entry:
@@ -57,7 +57,7 @@ exit:
   ret void
 }
 
-define void @exp2_of(ptr %b, i64 %begin, i64 %end) {
+define void @trunc_of(ptr %b, i64 %begin, i64 %end) {
 entry:
   %out = load ptr, ptr %b
   %s1 = getelementptr ptr, ptr %b, i64 1
@@ -71,7 +71,7 @@ body:
   %p = getelementptr float, ptr %x, i64 %i
   %q = getelementptr float, ptr %out, i64 %i
   %v = load float, ptr %p
-  %w = call float @exp2f(float %v)
+  %w = call float @truncf(float %v)
   store float %w, ptr %q
   %next = add i64 %i, 1
   br label %head

@@ -15,7 +15,7 @@ namespace kiln::runtime::testing {
 // kernels, over floats:
 //   add(out, a, b)       out[i] = a[i] + b[i]
 //   double_it(x)         x[i] = x[i] + x[i]
-//   exp2_of(out, a)      out[i] = exp2f(a[i]), a call out of the object
+//   trunc_of(out, a)     out[i] = truncf(a[i]), a call out of the object
 //   spin(flag)           waits until the byte at flag is not 0
 const std::string& KernelsObject();
 

@@ -54,14 +54,24 @@ CpuEngine::CpuEngine() {
 
 CpuEngine::~CpuEngine() = default;
 
-absl::StatusOr<InterpResult> CpuEngine::Run(const v1::Graph& graph, const HostTensors& arguments,
-                                            const compiler::Options& options) {
+absl::StatusOr<std::shared_ptr<runtime::Program>> CpuEngine::Load(const v1::Graph& graph,
+                                                                  const compiler::Options& options) {
   const char* directory = std::getenv("KILN_DUMP");
   compiler::DumpObserver dump(directory == nullptr ? "" : directory);
   compiler::CompileObserver* observer = directory == nullptr ? nullptr : &dump;
   KILN_ASSIGN_OR_RETURN(const v1::Executable executable,
                         compiler::Compile(graph, device_->target(), options, observer));
-  KILN_ASSIGN_OR_RETURN(const std::shared_ptr<runtime::Program> program, runtime::Load(executable, *device_));
+  return runtime::Load(executable, *device_);
+}
+
+absl::StatusOr<InterpResult> CpuEngine::Run(const v1::Graph& graph, const HostTensors& arguments,
+                                            const compiler::Options& options) {
+  KILN_ASSIGN_OR_RETURN(const std::shared_ptr<runtime::Program> program, Load(graph, options));
+  return RunLoaded(program, arguments);
+}
+
+absl::StatusOr<InterpResult> CpuEngine::RunLoaded(const std::shared_ptr<runtime::Program>& program,
+                                                  const HostTensors& arguments) {
   const v1::Signature& signature = program->signature();
 
   std::vector<BufferSlice> parameters, results;

@@ -9,9 +9,12 @@
 #include "compiler/options.h"
 #include "kiln/v1/graph.pb.h"
 
-namespace kiln::runtime::hal {
+namespace kiln::runtime {
+class Program;
+namespace hal {
 class Device;
 }
+}  // namespace kiln::runtime
 
 namespace kiln::testing {
 
@@ -22,10 +25,15 @@ class CpuEngine {
   CpuEngine();
   ~CpuEngine();
 
+  // The first half of Run: a program that RunLoaded takes many times.
+  absl::StatusOr<std::shared_ptr<runtime::Program>> Load(const v1::Graph& graph, const compiler::Options& options);
+
   // Results are fresh buffers, filled with a pattern before the run, so that an
   // element nobody writes shows.
   absl::StatusOr<compiler::InterpResult> Run(const v1::Graph& graph, const compiler::HostTensors& arguments,
                                              const compiler::Options& options);
+  absl::StatusOr<compiler::InterpResult> RunLoaded(const std::shared_ptr<runtime::Program>& program,
+                                                   const compiler::HostTensors& arguments);
 
   const runtime::hal::Device& device() const { return *device_; }
 

@@ -60,9 +60,15 @@ llvm::Value* FloorDivide(Builder& b, const UOp& uop, DType dtype, llvm::Value* x
   return b.CreateSelect(adjust, b.CreateAdd(d.remainder, y), d.remainder);
 }
 
-llvm::Value* Shift(Builder& b, Op op, DType dtype, llvm::Value* x, llvm::Value* count) {
+llvm::Value* Shift(Builder& b, const UOp& uop, DType dtype, llvm::Value* x, llvm::Value* count) {
+  const Op op = uop.op();
   llvm::Type* type = x->getType();
   const auto width = static_cast<uint64_t>(Bits(dtype));
+  const Bounds& counts = uop.src(1)->bounds();
+  if (counts.known && counts.min >= 0 && counts.max < Bits(dtype)) {
+    if (op == Op::SHL) return b.CreateShl(x, count);
+    return IsSigned(dtype) ? b.CreateAShr(x, count) : b.CreateLShr(x, count);
+  }
   llvm::Value* too_far = b.CreateICmpUGE(count, IntConst(type, width));
   llvm::Value* zero = llvm::Constant::getNullValue(type);
   llvm::Value* safe = b.CreateSelect(too_far, zero, count);
@@ -102,7 +108,7 @@ llvm::Value* IntAlu(Builder& b, const UOp& uop, DType dtype, llvm::Value* x, llv
     case Op::OR: return b.CreateOr(x, y);
     case Op::AND: return b.CreateAnd(x, y);
     case Op::SHL:
-    case Op::SHR: return Shift(b, uop.op(), dtype, x, y);
+    case Op::SHR: return Shift(b, uop, dtype, x, y);
     case Op::CMPLT: return IsSigned(dtype) ? b.CreateICmpSLT(x, y) : b.CreateICmpULT(x, y);
     case Op::CMPNE: return b.CreateICmpNE(x, y);
     case Op::CDIV: return Divide(b, dtype, x, y).quotient;
@@ -113,15 +119,20 @@ llvm::Value* IntAlu(Builder& b, const UOp& uop, DType dtype, llvm::Value* x, llv
   }
 }
 
+bool IsMinusOne(const UOp* uop) {
+  if (!uop->IsConst()) return false;
+  const uint64_t bits = uop->arg_as<ConstArg>().bits;
+  return uop->dtype() == DType::kFloat64 ? bits == 0xBFF0000000000000u
+                                         : uop->dtype() == DType::kFloat32 && bits == 0xBF800000u;
+}
+
 llvm::Value* FloatAlu(Builder& b, const UOp& uop, llvm::ArrayRef<llvm::Value*> operands) {
   llvm::Value* x = operands[0];
   llvm::Value* y = operands.size() > 1 ? operands[1] : nullptr;
   switch (uop.op()) {
     case Op::ADD: return b.CreateFAdd(x, y);
     case Op::MUL:
-      if (uop.src(1)->IsConst() && uop.src(1)->dtype() == DType::kFloat32 &&
-          uop.src(1)->arg_as<ConstArg>().bits == 0xBF800000u)
-        return b.CreateFNeg(x);
+      if (IsMinusOne(uop.src(1))) return b.CreateFNeg(x);
       return b.CreateFMul(x, y);
     case Op::MAX: return b.CreateBinaryIntrinsic(llvm::Intrinsic::maximum, x, y);
     case Op::FDIV: return b.CreateFDiv(x, y);
@@ -130,10 +141,6 @@ llvm::Value* FloatAlu(Builder& b, const UOp& uop, llvm::ArrayRef<llvm::Value*> o
     case Op::RECIPROCAL: return b.CreateFDiv(llvm::ConstantFP::get(x->getType(), 1.0), x);
     case Op::TRUNC: return b.CreateUnaryIntrinsic(llvm::Intrinsic::trunc, x);
     case Op::SQRT: return b.CreateUnaryIntrinsic(llvm::Intrinsic::sqrt, x);
-    case Op::EXP2: return b.CreateUnaryIntrinsic(llvm::Intrinsic::exp2, x);
-    case Op::LOG2: return b.CreateUnaryIntrinsic(llvm::Intrinsic::log2, x);
-    case Op::SIN: return b.CreateUnaryIntrinsic(llvm::Intrinsic::sin, x);
-    case Op::POW: return b.CreateBinaryIntrinsic(llvm::Intrinsic::pow, x, y);
     default: KILN_CHECK(false); return nullptr;
   }
 }

@@ -24,32 +24,14 @@ void* Address(Function* function) {
 }
 
 using F1 = float(float);
-using F2 = float(float, float);
 using D1 = double(double);
-using D2 = double(double, double);
 
 }  // namespace
 
 absl::Span<const HostSymbol> HostSymbols() {
   static const HostSymbol symbols[] = {
-      {"exp2f", Address<F1>(::exp2f)},
-      {"log2f", Address<F1>(::log2f)},
-      {"sinf", Address<F1>(::sinf)},
-      {"cosf", Address<F1>(::cosf)},
-      {"powf", Address<F2>(::powf)},
-      {"fmodf", Address<F2>(::fmodf)},
-      {"fmaf", Address<float(float, float, float)>(::fmaf)},
       {"truncf", Address<F1>(::truncf)},
-      {"floorf", Address<F1>(::floorf)},
-      {"exp2", Address<D1>(::exp2)},
-      {"log2", Address<D1>(::log2)},
-      {"sin", Address<D1>(::sin)},
-      {"cos", Address<D1>(::cos)},
-      {"pow", Address<D2>(::pow)},
-      {"fmod", Address<D2>(::fmod)},
-      {"fma", Address<double(double, double, double)>(::fma)},
       {"trunc", Address<D1>(::trunc)},
-      {"floor", Address<D1>(::floor)},
       {"memcpy", Address<void*(void*, const void*, size_t)>(::memcpy)},
       {"memmove", Address<void*(void*, const void*, size_t)>(::memmove)},
       {"memset", Address<void*(void*, int, size_t)>(::memset)},

@@ -11,9 +11,9 @@ struct HostSymbol {
   void* address;
 };
 
-// Mathematics, memory, and conversions between float formats that a CPU may
-// lack. An object that names anything else does not link: there is no lookup in
-// the process.
+// Memory, and what a CPU may lack: rounding toward zero, conversions between float
+// formats. An object that names anything else does not link: there is no lookup
+// in the process.
 absl::Span<const HostSymbol> HostSymbols();
 
 }  // namespace kiln::runtime::cpu
