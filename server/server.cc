@@ -13,6 +13,7 @@
 #include "base/error.h"
 #include "base/graph_hash.h"
 #include "compiler/compile.h"
+#include "compiler/gradient/gradient.h"
 #include "compiler/tools/dump_observer.h"
 #include "runtime/drivers/cpu/device.h"
 
@@ -73,8 +74,8 @@ absl::StatusOr<std::unique_ptr<RpcServer>> StartServer(const v1::ServerConfig& c
     log->info("event=device name={} description=\"{}\" memory_bytes={}", std::string(device->name()),
               std::string(device->description()), device->stats().memory.limit_bytes);
   }
-  auto engine =
-      std::make_unique<Engine>(ToEngineOptions(config), std::move(devices), LoggedCompiler(log, config.dump()));
+  auto engine = std::make_unique<Engine>(ToEngineOptions(config), std::move(devices),
+                                         LoggedCompiler(log, config.dump()), compiler::Gradient);
   return RpcServer::Start(config, std::move(engine), std::move(log));
 }
 

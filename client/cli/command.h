@@ -37,6 +37,7 @@ struct Cli {
 void AddBench(CLI::App& app, Cli& cli);
 void AddDevices(CLI::App& app, Cli& cli);
 void AddExplain(CLI::App& app, Cli& cli);
+void AddGradient(CLI::App& app, Cli& cli);
 void AddGraph(CLI::App& app, Cli& cli);
 void AddHealth(CLI::App& app, Cli& cli);
 void AddPrograms(CLI::App& app, Cli& cli);

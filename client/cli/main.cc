@@ -33,6 +33,7 @@ int Main(int argc, char** argv) {
   AddRun(app, cli);
   AddExplain(app, cli);
   AddBench(app, cli);
+  AddGradient(app, cli);
   AddGraph(app, cli);
   AddDevices(app, cli);
   AddPrograms(app, cli);

@@ -39,6 +39,19 @@ absl::StatusOr<Program> Client::Compile(v1::Graph graph, const v1::CompileOption
   return Program(connection_, std::move(*request.mutable_graph()), options, std::move(response));
 }
 
+absl::StatusOr<v1::GradientResponse> Client::Gradient(v1::Graph graph, const GradientOptions& options) {
+  v1::GradientRequest request;
+  *request.mutable_graph() = std::move(graph);
+  request.set_result(options.result);
+  request.mutable_wrt_slot()->Add(options.wrt_slots.begin(), options.wrt_slots.end());
+  if (options.cotangent_slot) request.set_cotangent_slot(*options.cotangent_slot);
+  request.set_include_results(options.include_results);
+  v1::GradientResponse response;
+  KILN_RETURN_IF_ERROR(
+      connection_->Call(connection_->kernels, &v1::KernelService::Stub::Gradient, "Gradient", request, &response));
+  return response;
+}
+
 absl::StatusOr<DeviceBuffer> Client::Allocate(const v1::AllocateRequest& request) {
   // Memory that waits to be given back may be what this request needs.
   connection_->FlushFrees();

@@ -15,7 +15,9 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -29,6 +31,17 @@
 
 namespace kiln::client {
 
+struct GradientOptions {
+  // Which result is differentiated, and with respect to which parameters.
+  uint32_t result = 0;
+  std::vector<uint32_t> wrt_slots;
+  // Where the weights of the result's elements come from; a result of one element
+  // can do without.
+  std::optional<uint32_t> cotangent_slot;
+  // The graph's own results come before the gradients.
+  bool include_results = false;
+};
+
 class Client {
  public:
   // `target` is host:port, or any name gRPC resolves. UNAVAILABLE if no server
@@ -37,6 +50,8 @@ class Client {
 
   // -- Programs
   absl::StatusOr<Program> Compile(v1::Graph graph, const v1::CompileOptions& options = {});
+  // A graph's gradient as a graph: for Compile, or for Graph::Append.
+  absl::StatusOr<v1::GradientResponse> Gradient(v1::Graph graph, const GradientOptions& options);
 
   // -- Buffers
   // Zeros, of `bytes` or of a type.

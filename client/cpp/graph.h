@@ -32,6 +32,7 @@
 #include "client/cpp/dtype.h"
 #include "kiln/v1/error.pb.h"
 #include "kiln/v1/graph.pb.h"
+#include "kiln/v1/kernel_service.pb.h"
 
 namespace kiln::client {
 
@@ -117,6 +118,12 @@ class Graph {
   void Output(Tensor value);
   // Updates a parameter with no result to show for it.
   void Update(Tensor param, Tensor value);
+
+  // -- Graphs in graphs
+  // Puts a gradient's graph (Client::Gradient) into this one and returns its results,
+  // in order. Its PARAMs are those of equal slots here, and must be like them. Empty,
+  // with an error kept, if it does not fit.
+  std::vector<Tensor> Append(const v1::GradientResponse& gradient);
 
   // The graph as a message: only the nodes the results and updates need, the
   // root TUPLE last. Or the first error.

@@ -2,6 +2,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "client/cpp/elementwise.h"
+#include "client/cpp/markers.h"
 #include "client/cpp/movement.h"
 #include "client/cpp/reduce.h"
 
@@ -42,14 +43,15 @@ Tensor Linear(Tensor x, Tensor weight, Tensor bias) {
   return bias.graph() != nullptr ? product + bias : product;
 }
 
-// The greatest element goes out of the exponent first, so that nothing overflows.
+// The greatest element goes out of the exponent first, so that nothing overflows. The
+// value does not depend on what is taken out, so neither does the gradient.
 Tensor Softmax(Tensor x, int64_t axis) {
-  const Tensor exponentials = Exp(x - Max(x, axis, true));
+  const Tensor exponentials = Exp(x - Detach(Max(x, axis, true)));
   return exponentials / Sum(exponentials, axis, true);
 }
 
 Tensor LogSoftmax(Tensor x, int64_t axis) {
-  const Tensor shifted = x - Max(x, axis, true);
+  const Tensor shifted = x - Detach(Max(x, axis, true));
   return shifted - Log(Sum(Exp(shifted), axis, true));
 }
 

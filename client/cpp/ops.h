@@ -5,6 +5,7 @@
 #include "client/cpp/conv.h"         // IWYU pragma: export
 #include "client/cpp/elementwise.h"  // IWYU pragma: export
 #include "client/cpp/graph.h"        // IWYU pragma: export
+#include "client/cpp/markers.h"      // IWYU pragma: export
 #include "client/cpp/movement.h"     // IWYU pragma: export
 #include "client/cpp/nn.h"           // IWYU pragma: export
 #include "client/cpp/reduce.h"       // IWYU pragma: export

@@ -38,10 +38,11 @@ std::string Hex(absl::string_view bytes) { return absl::BytesToHexString(bytes);
 }  // namespace
 
 Engine::Engine(const EngineOptions& options, std::vector<std::unique_ptr<runtime::hal::Device>> devices,
-               CompileFn compile, runtime::RuntimeObserver* observer)
+               CompileFn compile, GradientFn gradient, runtime::RuntimeObserver* observer)
     : options_(options),
       devices_(std::move(devices)),
       compile_(std::move(compile)),
+      gradient_(std::move(gradient)),
       buffers_(&table_, [this](absl::string_view name) { return FindDevice(name); }),
       executor_(observer),
       pool_(std::make_unique<CompilePool>(options.compile_threads)),
@@ -102,6 +103,13 @@ void Engine::Compile(const CompileRequest& request, const Control& control, Comp
         if (!program.ok()) return done(std::move(program).status());
         done(CompileResult{*std::move(program), how == runtime::CacheOutcome::kHit});
       });
+}
+
+void Engine::Gradient(const v1::GradientRequest& request, const Control& control, GradientCallback done) {
+  pool_->Schedule([this, &request, control, done = std::move(done)]() mutable {
+    if (absl::Status wanted = control.Check(); !wanted.ok()) return done(std::move(wanted));
+    done(gradient_(request, options_.limits));
+  });
 }
 
 void Engine::Execute(ExecuteRequest request, const Control& control, ExecuteCallback done) {

@@ -32,14 +32,14 @@ struct EngineOptions {
   compiler::Limits limits;
 };
 
-// Safe from any thread. No call blocks for a device or for the compiler: the
-// three that may take long answer by callback.
+// Safe from any thread. No call blocks for a device or for the compiler: those
+// that may take long answer by callback.
 class Engine {
  public:
   // At least one device, of distinct names. `observer` may be null and outlives
   // the engine.
   Engine(const EngineOptions& options, std::vector<std::unique_ptr<runtime::hal::Device>> devices, CompileFn compile,
-         runtime::RuntimeObserver* observer = nullptr);
+         GradientFn gradient, runtime::RuntimeObserver* observer = nullptr);
   // No request may be under way.
   ~Engine();
 
@@ -50,6 +50,9 @@ class Engine {
   // both: HASH_MISMATCH if they differ. Then the errors of arguments.h and of
   // runtime/exec.
   void Execute(ExecuteRequest request, const Control& control, ExecuteCallback done);
+
+  // The compiler's errors. `request` lives until `done` has returned.
+  void Gradient(const v1::GradientRequest& request, const Control& control, GradientCallback done);
 
   // Compiles anew, whatever the cache has, and keeps every stage's text. By
   // graph, or by the hash of a program that is there.
@@ -75,6 +78,7 @@ class Engine {
   const std::vector<std::unique_ptr<runtime::hal::Device>> devices_;
   std::vector<Digest> fingerprints_;  // one a device: its target's
   const CompileFn compile_;
+  const GradientFn gradient_;
   BufferTable table_;
   Buffers buffers_;
   runtime::Executor executor_;

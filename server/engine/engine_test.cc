@@ -95,7 +95,7 @@ class EngineTest : public ::testing::Test {
   void Restart(const EngineOptions& options) {
     std::vector<std::unique_ptr<runtime::hal::Device>> devices;
     devices.push_back(*runtime::null::CreateDevice({}));
-    engine_ = std::make_unique<Engine>(options, std::move(devices), compiler_.Function());
+    engine_ = std::make_unique<Engine>(options, std::move(devices), compiler_.Function(), nullptr);
   }
 
   absl::StatusOr<CompileResult> Compile(const v1::Graph& graph, const Control& control = {}) {

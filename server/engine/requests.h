@@ -4,6 +4,7 @@
 #define KILN_SERVER_ENGINE_REQUESTS_H_
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <variant>
@@ -16,10 +17,15 @@
 #include "absl/types/span.h"
 #include "compiler/options.h"
 #include "kiln/v1/graph.pb.h"
+#include "kiln/v1/kernel_service.pb.h"
 #include "server/engine/buffer_table.h"
 #include "server/engine/program_store.h"
 
 namespace kiln::server {
+
+// Gradients, as the composition root gives them (compiler/gradient/gradient.h).
+using GradientFn =
+    std::function<absl::StatusOr<v1::GradientResponse>(const v1::GradientRequest&, const compiler::Limits&)>;
 
 // Memory by handle, from byte `offset` on.
 struct BufferAddress {
@@ -119,6 +125,7 @@ struct Explanation {
 // device's, and must not block.
 using CompileCallback = absl::AnyInvocable<void(absl::StatusOr<CompileResult>)>;
 using ExecuteCallback = absl::AnyInvocable<void(absl::StatusOr<ExecuteResult>)>;
+using GradientCallback = absl::AnyInvocable<void(absl::StatusOr<v1::GradientResponse>)>;
 using ExplainCallback = absl::AnyInvocable<void(absl::StatusOr<Explanation>)>;
 
 }  // namespace kiln::server

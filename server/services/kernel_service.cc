@@ -67,4 +67,14 @@ grpc::ServerUnaryReactor* KernelServiceImpl::Execute(grpc::CallbackServerContext
   });
 }
 
+grpc::ServerUnaryReactor* KernelServiceImpl::Gradient(grpc::CallbackServerContext* context,
+                                                      const grpc::ByteBuffer* request, grpc::ByteBuffer* response) {
+  return Serve<v1::GradientRequest, v1::GradientResponse>(env_, context, request, response, [this](auto& call) {
+    env_.engine.Gradient(call.request(), call.control(), [&call](absl::StatusOr<v1::GradientResponse> gradient) {
+      if (gradient.ok()) call.response() = *std::move(gradient);
+      call.Reply(gradient.status());
+    });
+  });
+}
+
 }  // namespace kiln::server

@@ -12,7 +12,7 @@ namespace kiln::server {
 
 using KernelServiceBase = v1::KernelService::WithRawCallbackMethod_Compile<
     v1::KernelService::WithRawCallbackMethod_Execute<v1::KernelService::WithCallbackMethod_Submit<
-        v1::KernelService::WithCallbackMethod_Gradient<v1::KernelService::Service>>>>;
+        v1::KernelService::WithRawCallbackMethod_Gradient<v1::KernelService::Service>>>>;
 
 class KernelServiceImpl final : public KernelServiceBase {
  public:
@@ -22,8 +22,9 @@ class KernelServiceImpl final : public KernelServiceBase {
                                     grpc::ByteBuffer* response) override;
   grpc::ServerUnaryReactor* Execute(grpc::CallbackServerContext* context, const grpc::ByteBuffer* request,
                                     grpc::ByteBuffer* response) override;
+  grpc::ServerUnaryReactor* Gradient(grpc::CallbackServerContext* context, const grpc::ByteBuffer* request,
+                                     grpc::ByteBuffer* response) override;
   KILN_UNIMPLEMENTED_BIDI_STREAM(KernelService, Submit, v1::SubmitRequest, v1::SubmitResponse)
-  KILN_UNIMPLEMENTED_UNARY(KernelService, Gradient, v1::GradientRequest, v1::GradientResponse)
 
  private:
   const ServiceEnv env_;

@@ -59,6 +59,21 @@ $kiln graph print "$dir/scale.uop" > "$dir/again.uop"
 expect "$hash" $kiln graph hash "$dir/again.uop"
 expect "<svg" $kiln graph svg "$dir/scale.uop"
 
+cat > "$dir/loss.uop" <<'UOP'
+0 CONST [] weakint 4
+1 STACK [0]
+2 PARAM [1] slot=0 dtype=float32 name="x"
+3 MUL [2, 2]
+4 REDUCE [3] ADD axes=(0)
+5 TUPLE [4]
+UOP
+$kiln gradient "$dir/loss.uop" --wrt x -o "$dir/backward.uop"
+expect "2 4 6 8" $kiln run "$dir/backward.uop" -i x="$dir/x.npy"
+$kiln gradient "$dir/backward.uop" --wrt 0 --cotangent 5 --include-results -o "$dir/second.pb"
+expect "result 1  float32 (4,)    2    8     5    0  2 4 6 8" $kiln run "$dir/second.pb" -i 0="$dir/x.npy" -i 5="$dir/x.npy"
+refuse "the graph has no PARAM y; it has x" $kiln gradient "$dir/loss.uop" --wrt x,y
+refuse "a program with a STORE has no gradient" $kiln gradient "$dir/scale.uop" --wrt x
+
 refuse "MISSING_ARGUMENT: no value for x, state" $kiln run "$dir/scale.uop"
 refuse "UNKNOWN_ARGUMENT: the graph has no PARAM y; it has x, state" $kiln run "$dir/scale.uop" -i y="$dir/x.npy"
 refuse "cannot read $dir/none.uop" $kiln run "$dir/none.uop"
