@@ -42,21 +42,6 @@ absl::Status TooLarge(absl::string_view limit, uint64_t most, uint64_t used) {
                    absl::StrCat("the gradient's graph has ", used, " ", limit, "; this server takes ", most));
 }
 
-// GETTUPLEs of TUPLEs are the elements themselves.
-UOp* WithoutTuples(Graph& graph, UOp* root) {
-  absl::flat_hash_map<UOp*, UOp*> plain;
-  for (UOp* uop : Toposort(root)) {
-    std::vector<UOp*> src;
-    for (UOp* source : uop->src()) src.push_back(plain.at(source));
-    if (uop->op() == Op::GETTUPLE && src[0]->op() == Op::TUPLE) {
-      plain[uop] = src[0]->src(uop->arg_as<int64_t>());
-    } else {
-      plain[uop] = graph.Make(uop->op(), src, uop->arg());
-    }
-  }
-  return plain.at(root);
-}
-
 absl::Status CheckProgram(const Graph& graph, UOp* root) {
   if (root->op() != Op::TUPLE && root->op() != Op::SINK) {
     return graph.Locate(
@@ -211,7 +196,6 @@ class Backward {
 
 absl::StatusOr<UOp*> GradientProgram(Graph& graph, UOp* root, const GradientSpec& spec) {
   KILN_RETURN_IF_ERROR(CheckProgram(graph, root));
-  root = WithoutTuples(graph, root);
   KILN_ASSIGN_OR_RETURN(UOp * result, PickResult(graph, root, spec.result));
   KILN_ASSIGN_OR_RETURN(const SlotNodes wrt, FindSlots(root, spec));
   KILN_ASSIGN_OR_RETURN(UOp * cotangent, Cotangent(graph, result, spec));

@@ -138,7 +138,7 @@ absl::Status ApplyGradientRule(Vjp& v) {
     case Op::CONST:
     case Op::BINARY: return absl::OkStatus();
 
-    // No values of a tensor graph. FUNCTION and GETTUPLE are gone before.
+    // No values of a tensor graph. FUNCTION and GETTUPLE are resolved where a graph is read.
     case Op::FUNCTION:
     case Op::TUPLE:
     case Op::GETTUPLE:

@@ -22,9 +22,9 @@ class UnimplementedTest : public ServerTest {
 TEST_F(UnimplementedTest, Unary) {
   // A method that takes any message's bytes; an empty message has none.
   for (const char* rpc :
-       {"BufferService.MapSharedMemory", "DebugService.Evict", "DebugService.Time",
-        "DebugService.Record", "DebugService.SetTracing", "SessionService.Open", "SessionService.Renew",
-        "SessionService.Close", "CollectiveService.Broadcast", "CollectiveService.Scatter", "CollectiveService.Gather",
+       {"BufferService.MapSharedMemory", "DebugService.Evict", "DebugService.Time", "DebugService.Record",
+        "DebugService.SetTracing", "SessionService.Open", "SessionService.Renew", "SessionService.Close",
+        "CollectiveService.Broadcast", "CollectiveService.Scatter", "CollectiveService.Gather",
         "CollectiveService.Reduce", "CollectiveService.AllGather", "CollectiveService.ReduceScatter",
         "CollectiveService.AllReduce"}) {
     std::string path = std::string("/kiln.v1.") + rpc;
