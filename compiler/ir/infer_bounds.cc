@@ -47,6 +47,19 @@ Bounds OfReduce(const UOp& uop, DType dtype) {
   return OfBinary(Op::MUL, Hull(each, Interval(0, 0)), Interval(std::min<Int>(count, 1), count), dtype);
 }
 
+// One branch, either, or the lesser or the greater of two.
+Bounds OfWhere(const UOp& uop) {
+  const UOp *condition = uop.src(0), *a = uop.src(1), *b = uop.src(2);
+  if (condition->bounds().IsConst()) return (condition->bounds().min != 0 ? a : b)->bounds();
+  if (condition->op() == Op::CMPLT) {
+    const UOp *less = condition->src(0), *more = condition->src(1);
+    if (less == a && more == b)
+      return Interval(std::min(a->bounds().min, b->bounds().min), std::min(a->bounds().max, b->bounds().max));
+    if (less == b && more == a) return OfBinary(Op::MAX, a->bounds(), b->bounds(), uop.dtype());
+  }
+  return Hull(a->bounds(), b->bounds());
+}
+
 Bounds OfConst(const UOp& uop) {
   const ConstArg& value = uop.arg_as<ConstArg>();
   if (value.invalid) return BoundsOf(uop.dtype());
@@ -87,11 +100,7 @@ Bounds InferBounds(const UOp& uop) {
       const bool same_items = ItemSize(from->dtype()) == ItemSize(dtype) && IsInt(from->dtype()) && IsInt(dtype);
       return same_items ? Wrapped(from->bounds(), dtype) : BoundsOf(dtype);
     }
-    case Op::WHERE: {
-      const Bounds& condition = uop.src(0)->bounds();
-      if (condition.IsConst()) return uop.src(condition.min != 0 ? 1 : 2)->bounds();
-      return Hull(uop.src(1)->bounds(), uop.src(2)->bounds());
-    }
+    case Op::WHERE: return OfWhere(uop);
     case Op::STACK: {
       if (uop.src().empty()) return BoundsOf(dtype);
       Bounds all = uop.src(0)->bounds();

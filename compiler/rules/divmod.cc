@@ -186,15 +186,37 @@ Summands SummandsOf(UOp* root) {
   return sum;
 }
 
+// ADDs and MULs between a sum and its terms, as ToLinear walks them.
+int OpsOf(UOp* root) {
+  int ops = 0;
+  std::vector<UOp*> stack = {root};
+  while (!stack.empty()) {
+    UOp* node = stack.back();
+    stack.pop_back();
+    const bool scaled = node->op() == Op::MUL && node->src(1)->IsConst();
+    if (node->op() != Op::ADD && !scaled) continue;
+    ++ops;
+    stack.push_back(node->src(0));
+    if (!scaled) stack.push_back(node->src(1));
+  }
+  return ops;
+}
+
+int OpsOf(const LinearForm& form) {
+  int ops = static_cast<int>(form.terms.size()) - 1 + (form.constant != 0);
+  for (const auto& term : form.terms) ops += term.coefficient != 1;
+  return ops;
+}
+
 // A sum in normal form: like terms together, the constant last. (a + b) * c is
-// spread out only if that gathers something, so that gates can be matched with
+// spread out only if that saves an operation, so that gates can be matched with
 // the index they guard.
 UOp* NormalSum(const Match& m, Graph& graph) {
   UOp* root = m.root();
   if (root->dtype() != kIndexType) return nullptr;
   LinearForm form = ToLinear(root);
   const Summands sum = SummandsOf(root);
-  if (Recombine(graph, form) || form.terms.size() < sum.nodes.size()) {
+  if (Recombine(graph, form) || form.terms.size() < sum.nodes.size() || OpsOf(form) < OpsOf(root)) {
     UOp* result = FromLinear(graph, form);
     return result == root ? nullptr : result;
   }

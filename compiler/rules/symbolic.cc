@@ -8,7 +8,7 @@
 namespace kiln::compiler {
 namespace {
 
-constexpr Var x{0}, y{1}, c{2}, d{3};
+constexpr Var x{0}, y{1}, c{2}, d{3}, e{4};
 
 bool AllConst(const UOp* uop) {
   for (const UOp* source : uop->src()) {
@@ -115,6 +115,10 @@ std::vector<Rule> Identities() {
            ([](const Match& m, Graph& g) -> UOp* {
              return m[x]->shape() == m.root()->shape() ? g.Make(Op::LOAD, {m[x], m[d], m[c]}) : nullptr;
            })),
+      RULE("where(c, d, load(x, y, !c)) -> load(x, d, !c)",
+           PWhere(c, d, Pattern::Of(Op::LOAD, {x, y, PNe(c, Number(1)).As(e)})), ([](const Match& m, Graph& g) -> UOp* {
+             return m[x]->shape() == m.root()->shape() ? g.Make(Op::LOAD, {m[x], m[d], m[e]}) : nullptr;
+           })),
       RULE("store(x, y, true) -> store(x, y)", Pattern::Of(Op::STORE, {x, y, Number(1)}),
            ([](const Match& m, Graph& g) -> UOp* { return g.Make(Op::STORE, {m[x], m[y]}); })),
   };
@@ -132,7 +136,8 @@ const RuleSet& IdentityRules() {
 }
 
 const RuleSet& SymbolicRules() {
-  static const RuleSet& rules = *new RuleSet(RuleSet::Join({&IdentityRules(), &DivModRules()}));
+  static const RuleSet& rules =
+      *new RuleSet(RuleSet::Join({&IdentityRules(), &ChoiceRules(), &DivModRules(), &GivenRules()}));
   return rules;
 }
 

@@ -9,8 +9,12 @@ namespace kiln::compiler {
 
 // Folding and identities, for operands of every dtype.
 const RuleSet& IdentityRules();
+// Conditions, choices and conversions.
+const RuleSet& ChoiceRules();
 // Sums, quotients and remainders of int64 index arithmetic.
 const RuleSet& DivModRules();
+// What stands behind a gate, by what the gate says.
+const RuleSet& GivenRules();
 // All of them.
 const RuleSet& SymbolicRules();
 

@@ -4,6 +4,7 @@
 
 #include "base/check.h"
 #include "compiler/ir/build.h"
+#include "compiler/rules/collapse_reduce.h"
 #include "compiler/schedule/callify.h"
 
 namespace kiln::compiler {
@@ -148,9 +149,7 @@ UOp* IndexLowering::FinishReduce(Frame& frame) {
   const DType dtype = IsNarrowFloat(uop->dtype()) ? DType::kFloat32 : uop->dtype();
   UOp* value = S(Cast(graph_, frame.got[0], dtype));
   if (frame.ranges.empty()) return S(Cast(graph_, value, uop->dtype()));
-  std::vector<UOp*> src = {value};
-  src.insert(src.end(), frame.ranges.begin(), frame.ranges.end());
-  return S(Cast(graph_, graph_.Make(Op::REDUCE, src, ReduceArg{fold, {}}), uop->dtype()));
+  return S(Cast(graph_, CollapseReduce(graph_, simplify_, fold, value, frame.ranges), uop->dtype()));
 }
 
 // -- Memory

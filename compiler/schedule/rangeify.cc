@@ -204,7 +204,7 @@ absl::StatusOr<UOp*> Rangeify(Graph& graph, const Function& function) {
   absl::flat_hash_set<UOp*> marked;
   sink = TakeMarks(graph, sink, marked);
   const StoreOrder stores(sink);
-  absl::flat_hash_set<UOp*> realized = ChooseRealized(sink, marked);
+  absl::flat_hash_set<UOp*> realized = ChooseRealized(graph, sink, stores, marked);
   std::optional<std::vector<UOp*>> calls = KernelSplit(graph, sink, stores, realized).Run();
   if (!calls.has_value()) {
     const absl::flat_hash_set<UOp*> states = StatesOfWrittenStorage(sink);

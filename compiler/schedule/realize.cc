@@ -6,6 +6,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/hash/hash.h"
 #include "compiler/schedule/callify.h"
+#include "compiler/schedule/fused_cost.h"
 
 namespace kiln::compiler {
 namespace {
@@ -23,97 +24,7 @@ struct Access {
 // x[i] + x[i+1] doubles its accesses at every link.
 constexpr size_t kMaxAccesses = 8;
 
-// How many elements of its source one element of a BITCAST needs.
-int Fanout(const UOp* uop) {
-  if (uop->op() != Op::BITCAST) return 1;
-  return std::max(1, ItemSize(uop->dtype()) / std::max(1, ItemSize(uop->src(0)->dtype())));
-}
-
-// Cost of evaluating one element, in units of one simple instruction.
-double OpCost(const UOp* uop) {
-  switch (uop->op()) {
-    case Op::EXP2:
-    case Op::LOG2:
-    case Op::SIN: return 20;
-    case Op::POW: return 40;
-    case Op::THREEFRY: return 60;
-    case Op::SQRT:
-    case Op::FDIV:
-    case Op::RECIPROCAL: return 6;
-    case Op::FLOORDIV:
-    case Op::FLOORMOD:
-    case Op::CDIV:
-    case Op::CMOD: return 12;
-    case Op::STACK: return static_cast<double>(uop->src().size());
-    case Op::BITCAST: return Fanout(uop) > 1 ? 3.0 * Fanout(uop) : 1;
-    case Op::PAD:
-    case Op::INDEX: return 2;
-    default: return IsElementwise(uop->op()) ? 1 : 0;
-  }
-}
-
-constexpr double kLoadCost = 1;
-constexpr double kStoreCost = 2;
-
 double Size(const UOp* uop) { return static_cast<double>(NumElements(uop->shape())); }
-
-// The data sources of a node, without shapes and offsets.
-absl::Span<UOp* const> DataSources(const UOp* uop) {
-  switch (uop->op()) {
-    case Op::PARAM:
-    case Op::BUFFER: return {};
-    case Op::RESHAPE:
-    case Op::EXPAND:
-    case Op::PAD:
-    case Op::SHRINK:
-    case Op::REDUCE: return uop->src().subspan(0, 1);
-    default: return uop->src();
-  }
-}
-
-bool CanBeRealized(const UOp* uop) {
-  if (uop->dtype() == DType::kVoid || IsWeak(uop->dtype())) return false;
-  switch (uop->op()) {
-    case Op::INDEX:
-    case Op::STACK:
-    case Op::PAD:
-    case Op::BITCAST: return true;
-    default: return IsElementwise(uop->op());
-  }
-}
-
-// Reads of these are loads, whatever lies beneath.
-bool EndsFusion(Op op) {
-  return op == Op::PARAM || op == Op::BUFFER || op == Op::BINARY || op == Op::LOAD || op == Op::REDUCE;
-}
-
-// A kernel is split before it has more than about this many nodes: the code
-// generator's time grows faster than its input.
-constexpr double kMaxKernelNodes = 600;
-
-struct Fused {
-  double cost = 0;   // of one element, everything down to buffers computed on the spot
-  double nodes = 0;  // that computing it puts into a kernel, at most
-};
-
-// For every node, with reductions and LOADs taken as buffers. Adds to `realized`
-// the values that would grow too large.
-absl::flat_hash_map<UOp*, Fused> FusedCosts(absl::Span<UOp* const> order, absl::flat_hash_set<UOp*>& realized) {
-  constexpr Fused kBuffer = {kLoadCost, 1};
-  constexpr double kThreefryNodes = 130;
-  absl::flat_hash_map<UOp*, Fused> fused;
-  for (UOp* uop : order) {
-    Fused sum = {OpCost(uop), uop->op() == Op::THREEFRY ? kThreefryNodes : 1};
-    for (UOp* source : DataSources(uop)) {
-      const Fused below = EndsFusion(source->op()) || realized.contains(source) ? kBuffer : fused[source];
-      sum.cost += below.cost * Fanout(uop);
-      sum.nodes += below.nodes * Fanout(uop);
-    }
-    if (CanBeRealized(uop) && sum.nodes > kMaxKernelNodes) realized.insert(uop);
-    fused[uop] = {std::min(sum.cost, 1e6), std::min(sum.nodes, 1e6)};
-  }
-  return fused;
-}
 
 void Merge(std::vector<Access>& accesses, const Access& access) {
   for (Access& known : accesses) {
@@ -124,13 +35,14 @@ void Merge(std::vector<Access>& accesses, const Access& access) {
 
 // How `user`'s access becomes an access of its source number `slot`; a user that
 // needs several elements of it has several copies.
-Access Through(const UOp* user, size_t slot, int copy, const Access& access) {
+// A REDUCE that collapses needs its source in one place only.
+Access Through(const UOp* user, size_t slot, int copy, const Access& access, bool collapses) {
   const UOp* source = user->src(slot);
   Access result = access;
   const bool same_indices = (IsElementwise(user->op()) && source->shape() == user->shape()) ||
                             user->op() == Op::AFTER || user->op() == Op::GETTUPLE;
   if (!same_indices) result.path = absl::HashOf(access.path, user, slot, copy);
-  if (user->op() == Op::REDUCE) {
+  if (user->op() == Op::REDUCE && !collapses) {
     result.evaluations *= std::max(1.0, Size(source) / std::max(1.0, Size(user)));
     result.inside_reduce = true;
   }
@@ -151,14 +63,16 @@ UOp* TakeMarks(Graph& graph, UOp* sink, absl::flat_hash_set<UOp*>& marked) {
   return done[sink];
 }
 
-absl::flat_hash_set<UOp*> ChooseRealized(UOp* sink, const absl::flat_hash_set<UOp*>& marked) {
+absl::flat_hash_set<UOp*> ChooseRealized(Graph& graph, UOp* sink, const StoreOrder& stores,
+                                         const absl::flat_hash_set<UOp*>& marked) {
   const std::vector<UOp*> order = Toposort(sink);
   absl::flat_hash_set<UOp*> realized;
   for (UOp* uop : order) {
     if (marked.contains(uop) && (CanBeRealized(uop) || uop->op() == Op::REDUCE || Is(uop->op(), kMovement)))
       realized.insert(uop);
   }
-  const absl::flat_hash_map<UOp*, Fused> fused = FusedCosts(order, realized);
+  const Fusion fusion = AnalyseFusion(graph, order, stores, realized);
+  realized = fusion.realized;
   absl::flat_hash_map<UOp*, int> users;
   absl::flat_hash_set<UOp*> stored_as_is;
   for (UOp* uop : order) {
@@ -183,10 +97,10 @@ absl::flat_hash_set<UOp*> ChooseRealized(UOp* sink, const absl::flat_hash_set<UO
       bool realize = realized.contains(uop);
       if (uop->op() == Op::LOAD) {
         realize = true;
-      } else if (uop->op() == Op::REDUCE) {
+      } else if (uop->op() == Op::REDUCE && !fusion.collapsed.contains(uop)) {
         realize |= mine.size() > 1 || evaluations > size || inside_reduce;
-      } else if (!realize && CanBeRealized(uop)) {
-        const double once = fused.at(uop).cost;
+      } else if (!realize && !fusion.pinned.contains(uop) && (CanBeRealized(uop) || uop->op() == Op::REDUCE)) {
+        const double once = fusion.costs.at(uop).cost;
         const double recompute = evaluations * (once - 2 * kLoadCost);
         const double store = size * (once + kStoreCost + 2 * kLoadCost);
         realize = (evaluations > size && recompute > store) || (mine.size() > kMaxAccesses && once > kLoadCost) ||
@@ -207,7 +121,8 @@ absl::flat_hash_set<UOp*> ChooseRealized(UOp* sink, const absl::flat_hash_set<UO
       if (uop->op() == Op::STORE && slot == 0) continue;  // the target is not read
       if (uop->op() == Op::AFTER && slot > 0) continue;   // order only
       for (const Access& access : passed_on) {
-        for (int copy = 0; copy < Fanout(uop); ++copy) Merge(accesses[sources[slot]], Through(uop, slot, copy, access));
+        for (int copy = 0; copy < Fanout(uop); ++copy)
+          Merge(accesses[sources[slot]], Through(uop, slot, copy, access, fusion.collapsed.contains(uop)));
       }
     }
   }

@@ -6,6 +6,7 @@
 
 #include "absl/container/flat_hash_set.h"
 #include "compiler/ir/graph.h"
+#include "compiler/schedule/store_order.h"
 
 namespace kiln::compiler {
 
@@ -19,8 +20,10 @@ UOp* TakeMarks(Graph& graph, UOp* sink, absl::flat_hash_set<UOp*>& marked);
 // A cost model decides: for each value, how often would the kernels that use it
 // evaluate it, and what would storing and reading it cost instead? LOADs are
 // always realised. REDUCEs are, unless exactly one kernel needs each of their
-// elements at most once, outside any other reduction.
-absl::flat_hash_set<UOp*> ChooseRealized(UOp* sink, const absl::flat_hash_set<UOp*>& marked = {});
+// elements at most once, outside any other reduction, or they collapse
+// (fused_cost.h): then they are values like others.
+absl::flat_hash_set<UOp*> ChooseRealized(Graph& graph, UOp* sink, const StoreOrder& stores,
+                                         const absl::flat_hash_set<UOp*>& marked = {});
 
 }  // namespace kiln::compiler
 

@@ -104,7 +104,10 @@ TEST(SimplifyLaws, EveryRuleIsMet) {
   for (uint64_t seed = 0; seed < 4000; ++seed) {
     Graph graph;
     ExpressionMaker maker(graph, seed);
-    UOp* root = seed % 4 == 0 ? maker.Of(DType::kBool, 5) : seed % 4 == 1 ? maker.Of(DType::kInt32, 5) : maker.Index(5);
+    UOp* root = seed % 4 == 0   ? maker.Of(DType::kBool, 5)
+                : seed % 4 == 1 ? maker.Of(DType::kInt32, 5)
+                : seed % 4 == 2 ? maker.Bool(5)
+                                : maker.Index(5);
     for (UOp* uop : compiler::Toposort(root)) {
       // Each rule on its own: an earlier one must not hide it.
       for (const compiler::Rule& rule : compiler::SymbolicRules().rules()) {

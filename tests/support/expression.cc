@@ -1,5 +1,7 @@
 #include "tests/support/expression.h"
 
+#include <algorithm>
+
 #include "base/check.h"
 #include "compiler/interp/scalar.h"
 #include "compiler/ir/build.h"
@@ -75,7 +77,7 @@ UOp* ExpressionMaker::Index(int depth) {
     case 10:
     case 11:
     case 12: return graph_.Make(Op::FLOORMOD, {a, Idx(graph_, divisor)});
-    case 13: return graph_.Make(Op::WHERE, {Bool(depth - 2), a, Index(depth - 1)});
+    case 13: return graph_.Make(Op::WHERE, {random_.OneIn(2) ? Gate(depth - 1) : Bool(depth - 2), a, Index(depth - 1)});
     case 14:
       return graph_.Make(random_.Pick({Op::CDIV, Op::CMOD, Op::MAX, Op::MUL, Op::FLOORDIV, Op::FLOORMOD}),
                          {a, Index(depth - 1)});
@@ -88,8 +90,17 @@ UOp* ExpressionMaker::Index(int depth) {
 UOp* ExpressionMaker::Bool(int depth) {
   if (depth <= 0)
     return random_.OneIn(6) ? ConstInt(graph_, DType::kBool, random_.OneIn(2)) : params_[random_.Below(2)];
-  switch (random_.Below(6)) {
-    case 0:
+  switch (random_.Below(9)) {
+    case 0: return Gate(depth);
+    case 6: return Not(graph_, Gate(depth));
+    case 7: {
+      // Flags as numbers.
+      const DType dtype = random_.Pick({DType::kInt8, DType::kInt32, DType::kInt64, DType::kUint8});
+      UOp* flag = Cast(graph_, Bool(depth - 1), dtype);
+      UOp* number = ConstInt(graph_, dtype, random_.In(0, 2));
+      const Op op = random_.Pick({Op::CMPLT, Op::CMPNE});
+      return random_.OneIn(2) ? graph_.Make(op, {flag, number}) : graph_.Make(op, {number, flag});
+    }
     case 1: return graph_.Make(Op::CMPLT, {Index(depth - 1), Index(depth - 2)});
     case 2: return graph_.Make(Op::CMPLT, {Index(depth - 1), Idx(graph_, random_.In(-30, 100))});
     case 3: return graph_.Make(Op::CMPNE, {Index(depth - 1), Idx(graph_, random_.In(-3, 30))});
@@ -98,6 +109,34 @@ UOp* ExpressionMaker::Bool(int depth) {
       return graph_.Make(random_.Pick({Op::AND, Op::OR, Op::XOR, Op::MUL, Op::ADD, Op::MAX}),
                          {Bool(depth - 1), Bool(depth - 1)});
   }
+}
+
+// A choice, perhaps twice by the same condition or between the same values.
+UOp* ExpressionMaker::Choice(UOp* condition, UOp* a, UOp* b) {
+  UOp* other = random_.OneIn(2) ? condition : Bool(1);
+  switch (random_.Below(6)) {
+    case 0: a = Where(graph_, other, a, b); break;
+    case 1: b = Where(graph_, other, a, b); break;
+    case 2: a = Where(graph_, condition, a, random_.OneIn(2) ? b : a); break;
+    default: break;
+  }
+  return Where(graph_, condition, a, b);
+}
+
+// What pads and masks come to: an index between limits, and perhaps something
+// that these limits decide.
+UOp* ExpressionMaker::Gate(int depth) {
+  UOp* index = Index(std::min(depth - 2, 2));
+  UOp* gate = nullptr;
+  for (uint64_t count = random_.Below(3) + 1; count > 0; --count) {
+    UOp* compared = random_.OneIn(2) ? index : graph_.Make(Op::ADD, {index, Idx(graph_, random_.In(-9, 9))});
+    if (random_.OneIn(4)) compared = graph_.Make(Op::FLOORDIV, {compared, Idx(graph_, random_.In(2, 9))});
+    UOp* limit = Idx(graph_, random_.In(-10, 40));
+    UOp* condition = graph_.Make(random_.OneIn(4) ? Op::CMPNE : Op::CMPLT, {compared, limit});
+    if (random_.OneIn(2)) condition = Not(graph_, condition);
+    gate = gate == nullptr ? condition : And(graph_, gate, condition);
+  }
+  return gate;
 }
 
 UOp* ExpressionMaker::Of(DType dtype, int depth) {
@@ -119,7 +158,7 @@ UOp* ExpressionMaker::Of(DType dtype, int depth) {
           {DType::kBool, DType::kInt8, DType::kUint8, DType::kInt32, DType::kUint32, DType::kInt64, DType::kUint64});
       return Cast(graph_, Of(other, depth - 1), dtype);
     }
-    case 6: return graph_.Make(Op::WHERE, {Of(DType::kBool, depth - 1), a, b});
+    case 6: return Choice(Of(DType::kBool, depth - 1), a, b);
     default: return graph_.Make(Op::TRUNC, {a});
   }
 }

@@ -29,6 +29,7 @@ class ExpressionMaker {
   // Index arithmetic: sums, products, quotients, remainders, choices.
   compiler::UOp* Index(int depth);
   compiler::UOp* Bool(int depth);
+  compiler::UOp* Gate(int depth);
   // Any op on values of `dtype`, an integer or bool.
   compiler::UOp* Of(compiler::DType dtype, int depth);
 
@@ -38,6 +39,7 @@ class ExpressionMaker {
 
  private:
   compiler::UOp* IndexLeaf();
+  compiler::UOp* Choice(compiler::UOp* condition, compiler::UOp* a, compiler::UOp* b);
   compiler::UOp* Leaf(compiler::DType dtype);
   uint64_t ValueFor(const compiler::UOp* variable);
 

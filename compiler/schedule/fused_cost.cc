@@ -1,0 +1,188 @@
+#include "compiler/schedule/fused_cost.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "compiler/ir/build.h"
+#include "compiler/rules/symbolic.h"
+#include "compiler/schedule/index_lowering.h"
+
+namespace kiln::compiler {
+namespace {
+
+// Cost of evaluating one element, in units of one simple instruction.
+double OpCost(const UOp* uop) {
+  switch (uop->op()) {
+    case Op::EXP2:
+    case Op::LOG2:
+    case Op::SIN: return 20;
+    case Op::POW: return 40;
+    case Op::THREEFRY: return 60;
+    case Op::SQRT:
+    case Op::FDIV:
+    case Op::RECIPROCAL: return 6;
+    case Op::FLOORDIV:
+    case Op::FLOORMOD:
+    case Op::CDIV:
+    case Op::CMOD: return 12;
+    case Op::STACK: return static_cast<double>(uop->src().size());
+    case Op::BITCAST: return Fanout(uop) > 1 ? 3.0 * Fanout(uop) : 1;
+    case Op::PAD:
+    case Op::INDEX: return 2;
+    default: return IsElementwise(uop->op()) ? 1 : 0;
+  }
+}
+
+// Reads of these are loads, whatever lies beneath.
+bool EndsFusion(Op op) {
+  return op == Op::PARAM || op == Op::BUFFER || op == Op::BINARY || op == Op::LOAD || op == Op::REDUCE;
+}
+
+// A kernel is split before it has more than about this many nodes: the code
+// generator's time grows faster than its input.
+constexpr double kMaxKernelNodes = 600;
+
+constexpr double kThreefryNodes = 130;
+
+// Sources of more nodes than this hold no mask worth looking for, and all that is
+// looked at for one program is this much.
+constexpr double kMaxMaskNodes = 300;
+constexpr double kMaxTried = 100'000;
+
+class Analysis {
+ public:
+  Analysis(Graph& graph, const StoreOrder& stores, const absl::flat_hash_set<UOp*>& realized)
+      : graph_(graph), stores_(stores), simplify_(SymbolicRules(), graph) {
+    fusion_.realized = realized;
+  }
+
+  Fusion Run(absl::Span<UOp* const> order) {
+    for (UOp* uop : order) {
+      const bool collapses = uop->op() == Op::REDUCE && !fusion_.realized.contains(uop) && Collapses(uop);
+      if (!collapses) fusion_.costs[uop] = Sum(uop);
+      if (collapses) {
+        fusion_.collapsed.insert(uop);
+        Pin(uop);
+      } else if (CanBeRealized(uop) && fusion_.costs[uop].nodes > kMaxKernelNodes) {
+        fusion_.realized.insert(uop);
+      }
+      compares_[uop] = !IsBuffer(uop) && Compares(uop);
+      if (IsBuffer(uop) && uop->op() != Op::PARAM && uop->op() != Op::BUFFER && uop->op() != Op::BINARY) GiveHome(uop);
+    }
+    return std::move(fusion_);
+  }
+
+ private:
+  // Whether users of the value load it.
+  bool IsBuffer(UOp* uop) const {
+    return (EndsFusion(uop->op()) && !fusion_.collapsed.contains(uop)) || fusion_.realized.contains(uop);
+  }
+
+  Fused Sum(UOp* uop) {
+    constexpr Fused kBuffer = {kLoadCost, 1};
+    Fused sum = {OpCost(uop), uop->op() == Op::THREEFRY ? kThreefryNodes : 1};
+    for (UOp* source : DataSources(uop)) {
+      const Fused below = IsBuffer(source) ? kBuffer : fusion_.costs[source];
+      sum.cost += below.cost * Fanout(uop);
+      sum.nodes += below.nodes * Fanout(uop);
+    }
+    return {std::min(sum.cost, 1e6), std::min(sum.nodes, 1e6)};
+  }
+
+  // Whether elements differ by where they stand alone: what masks are made of.
+  bool Compares(UOp* uop) {
+    if (uop->op() == Op::PAD || uop->op() == Op::CMPLT || uop->op() == Op::CMPNE) return true;
+    const auto sources = DataSources(uop);
+    return std::any_of(sources.begin(), sources.end(), [&](UOp* source) { return compares_[source]; });
+  }
+
+  // Lowers `reduce` on its own and looks whether a loop is left.
+  bool Collapses(UOp* reduce) {
+    UOp* source = reduce->src(0);
+    if (IsBuffer(source) || !compares_[source] || NumElements(source->shape()) == 0) return false;
+    const Fused whole = Sum(reduce);
+    tried_ += whole.nodes;
+    if (whole.nodes > kMaxMaskNodes || tried_ > kMaxTried) return false;
+    Indices indices;
+    for (int64_t size : reduce->shape()) {
+      indices.push_back(size == 1
+                            ? Idx(graph_, 0)
+                            : graph_.Make(Op::RANGE, {Idx(graph_, size)}, RangeArg{graph_.NextId(), AxisType::kLoop}));
+    }
+    IndexLowering lowering(graph_, simplify_, stores_, homes_, reduce);
+    Fused result = {0, whole.nodes};
+    for (UOp* uop : Toposort(lowering.Lower(reduce, indices))) {
+      if (uop->op() == Op::REDUCE) return false;
+      if (uop->op() == Op::LOAD) result.cost += kLoadCost;
+      if (IsElementwise(uop->op())) result.cost += OpCost(uop);
+    }
+    fusion_.costs[reduce] = result;
+    return true;
+  }
+
+  // A buffer for trials; no program gets to see it.
+  void GiveHome(UOp* value) {
+    BufferArg arg;
+    arg.slot = value->id();
+    arg.dtype = value->dtype();
+    arg.name = "trial";
+    homes_[value] = graph_.Make(Op::BUFFER, {ShapeSource(graph_, value->shape())}, arg);
+  }
+
+  // Everything between `reduce` and the buffers below it.
+  void Pin(UOp* reduce) {
+    std::vector<UOp*> stack = {reduce->src(0)};
+    while (!stack.empty()) {
+      UOp* uop = stack.back();
+      stack.pop_back();
+      if (IsBuffer(uop) || !fusion_.pinned.insert(uop).second) continue;
+      for (UOp* source : DataSources(uop)) stack.push_back(source);
+    }
+  }
+
+  Graph& graph_;
+  const StoreOrder& stores_;
+  Rewriter simplify_;
+  Fusion fusion_;
+  absl::flat_hash_map<UOp*, bool> compares_;
+  absl::flat_hash_map<UOp*, UOp*> homes_;  // as KernelSplit will have them
+  double tried_ = 0;
+};
+
+}  // namespace
+
+int Fanout(const UOp* uop) {
+  if (uop->op() != Op::BITCAST) return 1;
+  return std::max(1, ItemSize(uop->dtype()) / std::max(1, ItemSize(uop->src(0)->dtype())));
+}
+
+absl::Span<UOp* const> DataSources(const UOp* uop) {
+  switch (uop->op()) {
+    case Op::PARAM:
+    case Op::BUFFER: return {};
+    case Op::RESHAPE:
+    case Op::EXPAND:
+    case Op::PAD:
+    case Op::SHRINK:
+    case Op::REDUCE: return uop->src().subspan(0, 1);
+    default: return uop->src();
+  }
+}
+
+bool CanBeRealized(const UOp* uop) {
+  if (uop->dtype() == DType::kVoid || IsWeak(uop->dtype())) return false;
+  switch (uop->op()) {
+    case Op::INDEX:
+    case Op::STACK:
+    case Op::PAD:
+    case Op::BITCAST: return true;
+    default: return IsElementwise(uop->op());
+  }
+}
+
+Fusion AnalyseFusion(Graph& graph, absl::Span<UOp* const> order, const StoreOrder& stores,
+                     const absl::flat_hash_set<UOp*>& realized) {
+  return Analysis(graph, stores, realized).Run(order);
+}
+
+}  // namespace kiln::compiler
