@@ -6,12 +6,18 @@
 #include <string>
 
 #include "absl/status/statusor.h"
-#include "compiler/ir/uop.h"
+#include "compiler/ir/graph.h"
 #include "compiler/options.h"
 #include "compiler/rules/native_ops.h"
 #include "kiln/v1/target.pb.h"
 
 namespace kiln::compiler {
+
+// What a target can do, for the passes before it.
+struct Abilities {
+  bool lanes = true;        // values of many lanes, from loops that are lanes
+  bool work_items = false;  // SPECIAL: parallel loops are work items
+};
 
 // Generates code for the kernels of one program. Used by one thread.
 class CodeGenerator {
@@ -19,8 +25,14 @@ class CodeGenerator {
   virtual ~CodeGenerator() = default;
   // The ops that AddKernel takes beside those that every target has.
   virtual NativeOps native_ops() const { return {}; }
-  // `linear`: a kernel as Linearize leaves it. `symbol`: the function's name.
-  virtual absl::Status AddKernel(const UOp* linear, const std::string& symbol) = 0;
+  virtual Abilities abilities() const { return {}; }
+  // `linear`, a kernel as Linearize leaves it, in what the target has words for.
+  // UNSUPPORTED_OP, with the node, where it has none.
+  virtual absl::StatusOr<UOp*> Select(Graph&, UOp* linear) { return linear; }
+  // `linear`: a kernel as Select leaves it. `symbol`: the function's name.
+  virtual absl::Status AddKernel(UOp* linear, const std::string& symbol) = 0;
+  // What Source is written in, and its stage is called.
+  virtual absl::string_view language() const { return "llvm"; }
   // The kernels so far as text, for people: LLVM IR, or nothing.
   virtual std::string Source() = 0;
   virtual std::string Assembly() = 0;
@@ -34,6 +46,8 @@ absl::StatusOr<std::unique_ptr<CodeGenerator>> MakeCodeGenerator(const v1::Targe
 // One for each target; see targets.cc.
 absl::StatusOr<std::unique_ptr<CodeGenerator>> MakeNullCodeGenerator(const v1::Target& target, const Options& options);
 absl::StatusOr<std::unique_ptr<CodeGenerator>> MakeCpuCodeGenerator(const v1::Target& target, const Options& options);
+absl::StatusOr<std::unique_ptr<CodeGenerator>> MakeSourceCodeGenerator(const v1::Target& target,
+                                                                       const Options& options);
 
 }  // namespace kiln::compiler
 

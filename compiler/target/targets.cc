@@ -14,6 +14,7 @@ struct Row {
 constexpr Row kTargets[] = {
     {v1::Target::NULL_TARGET, MakeNullCodeGenerator},
     {v1::Target::CPU, MakeCpuCodeGenerator},
+    {v1::Target::C_SOURCE, MakeSourceCodeGenerator},
 };
 
 }  // namespace

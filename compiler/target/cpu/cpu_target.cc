@@ -20,7 +20,7 @@ class CpuCodeGenerator : public CodeGenerator {
     module_.setTargetTriple(machine_->getTargetTriple());
   }
 
-  absl::Status AddKernel(const UOp* linear, const std::string& symbol) override {
+  absl::Status AddKernel(UOp* linear, const std::string& symbol) override {
     llvm::Function* function = EmitKernel(module_, linear, symbol, emit_);
     // Full-width registers even where the model prefers halves.
     function->addFnAttr("prefer-vector-width", vector_bits_);

@@ -1,0 +1,62 @@
+#include "compiler/target/cstyle/cstyle_target.h"
+
+#include "absl/strings/str_cat.h"
+#include "base/error.h"
+#include "compiler/target/cstyle/dialect.h"
+#include "compiler/target/cstyle/kernel_text.h"
+#include "compiler/target/cstyle/literal.h"
+#include "compiler/target/cstyle/lower.h"
+#include "compiler/target/target.h"
+
+namespace kiln::compiler {
+namespace {
+
+class SourceGenerator : public CodeGenerator {
+ public:
+  explicit SourceGenerator(const Dialect& dialect) : prelude_(dialect) {}
+
+  Abilities abilities() const override { return {false, prelude_.dialect().HasWorkItems()}; }
+
+  absl::StatusOr<UOp*> Select(Graph& graph, UOp* linear) override {
+    return LowerForDialect(graph, linear, prelude_.dialect());
+  }
+
+  absl::Status AddKernel(UOp* linear, const std::string& symbol) override {
+    absl::StrAppend(&kernels_, KernelText(prelude_, linear, Identifier(symbol)));
+    return absl::OkStatus();
+  }
+
+  absl::string_view language() const override { return "source"; }
+  std::string Source() override { return prelude_.Text() + kernels_; }
+  std::string Assembly() override { return ""; }
+  absl::StatusOr<std::string> Object() override { return Source(); }
+
+ private:
+  Prelude prelude_;
+  std::string kernels_;
+};
+
+absl::StatusOr<const Dialect*> Find(absl::string_view name) {
+  const Dialect* dialect = FindDialect(name);
+  if (dialect != nullptr) return dialect;
+  std::string names;
+  for (const Dialect* known : Dialects()) absl::StrAppend(&names, names.empty() ? "" : ", ", known->name);
+  return MakeError(v1::BAD_ARGUMENT, absl::StrCat("no source language \"", name, "\"; there are ", names));
+}
+
+}  // namespace
+
+absl::StatusOr<v1::Target> SourceTarget(absl::string_view dialect) {
+  KILN_RETURN_IF_ERROR(Find(dialect).status());
+  v1::Target target;
+  target.set_kind(v1::Target::C_SOURCE);
+  target.set_arch(std::string(dialect));
+  return target;
+}
+
+absl::StatusOr<std::unique_ptr<CodeGenerator>> MakeSourceCodeGenerator(const v1::Target& target, const Options&) {
+  KILN_ASSIGN_OR_RETURN(const Dialect* dialect, Find(target.arch()));
+  return std::make_unique<SourceGenerator>(*dialect);
+}
+
+}  // namespace kiln::compiler

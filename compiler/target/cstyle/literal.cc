@@ -1,0 +1,64 @@
+#include "compiler/target/cstyle/literal.h"
+
+#include <charconv>
+#include <cmath>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "base/float_bits.h"
+
+namespace kiln::compiler {
+namespace {
+
+// The shortest decimal that reads back as the same float, always with a point.
+template <typename T>
+std::string Shortest(T value) {
+  char buffer[64];
+  const auto end = std::to_chars(buffer, buffer + sizeof(buffer), value).ptr;
+  std::string text(buffer, end);
+  if (text.find_first_of(".e") == std::string::npos) text += ".0";
+  return text;
+}
+
+std::string FloatText(DType dtype, double value) {
+  if (std::isnan(value)) return "NAN";
+  if (std::isinf(value)) return value < 0 ? "(-INFINITY)" : "INFINITY";
+  const std::string text =
+      dtype == DType::kFloat64 ? Shortest(value) : absl::StrCat(Shortest(static_cast<float>(value)), "f");
+  return std::signbit(value) ? absl::StrCat("(", text, ")") : text;
+}
+
+std::string IntText(DType dtype, uint64_t bits) {
+  if (IsUnsigned(dtype)) return absl::StrCat(bits, ItemSize(dtype) == 8 ? "ul" : ItemSize(dtype) == 4 ? "u" : "");
+  const auto value = static_cast<int64_t>(bits);
+  // The least integers have no literal of their own: their digits overflow first.
+  if (dtype == DType::kInt64 && value == std::numeric_limits<int64_t>::min()) return "(-9223372036854775807-1)";
+  if (dtype == DType::kInt32 && value == std::numeric_limits<int32_t>::min()) return "(-2147483647-1)";
+  return value < 0 ? absl::StrCat("(", value, ")") : absl::StrCat(value);
+}
+
+}  // namespace
+
+std::string LiteralText(Prelude& prelude, DType dtype, uint64_t bits) {
+  switch (dtype) {
+    case DType::kBool: return bits != 0 ? "true" : "false";
+    case DType::kInt32:
+    case DType::kUint32:
+    case DType::kUint64: return IntText(dtype, bits);
+    case DType::kFloat32:
+    case DType::kFloat64: return FloatText(dtype, BitsToFloat(ToWire(dtype), bits));
+    case DType::kFloat16:
+      return absl::StrCat("(", prelude.Type(dtype), ")(", FloatText(dtype, BitsToFloat(ToWire(dtype), bits)), ")");
+    default: break;
+  }
+  return absl::StrCat("(", prelude.Type(dtype), ")(", IntText(dtype, bits), ")");
+}
+
+std::string Identifier(absl::string_view text) {
+  std::string name;
+  for (char c : text) name.push_back(absl::ascii_isalnum(static_cast<unsigned char>(c)) ? c : '_');
+  if (name.empty() || absl::ascii_isdigit(static_cast<unsigned char>(name[0]))) name.insert(0, "k_");
+  return name;
+}
+
+}  // namespace kiln::compiler
