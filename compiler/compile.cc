@@ -81,7 +81,8 @@ absl::StatusOr<v1::Executable> CompileGraph(const v1::Graph& wire, const v1::Tar
                         CompileKernels(graph, pipeline, root, target, options, *generator, executable));
   AddSteps(function, root, plan, kernel_of, executable);
 
-  KILN_RETURN_IF_ERROR(pipeline.RunStep("llvm", [] { return absl::OkStatus(); }, [&] { return generator->Source(); }));
+  KILN_RETURN_IF_ERROR(
+      pipeline.RunStep(generator->language(), [] { return absl::OkStatus(); }, [&] { return generator->Source(); }));
   if (observer != nullptr && observer->WantsAssembly()) {
     KILN_RETURN_IF_ERROR(
         pipeline.RunStep("assembly", [] { return absl::OkStatus(); }, [&] { return generator->Assembly(); }));

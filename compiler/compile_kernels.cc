@@ -3,6 +3,7 @@
 #include <string>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
 #include "compiler/cost.h"
@@ -18,6 +19,13 @@ uint64_t IterationsOf(const UOp* linear) {
       return static_cast<uint64_t>(uop->src(0)->const_int());
   }
   return 1;
+}
+
+// What no identifier may hold becomes _.
+std::string SymbolFor(absl::string_view name) {
+  std::string symbol;
+  for (char c : name) symbol.push_back(absl::ascii_isalnum(static_cast<unsigned char>(c)) ? c : '_');
+  return absl::ascii_isdigit(static_cast<unsigned char>(symbol[0])) ? absl::StrCat("_", symbol) : symbol;
 }
 
 void AddCost(const v1::Cost& cost, v1::Cost& total) {
@@ -56,14 +64,21 @@ absl::StatusOr<std::vector<uint32_t>> CompileKernels(Graph& graph, Pipeline& pip
     if (is_new) {
       v1::Kernel* made = executable.add_kernels();
       made->set_name(kernel->arg_as<KernelArg>().name);
-      made->set_symbol(absl::StrCat("k", found->second, "_", made->name()));
+      // In a text for people, a program written by hand has the name it was given.
+      const bool own_name = generator.abilities().programs && kernel->op() == Op::LINEAR && !made->name().empty();
+      made->set_symbol(SymbolFor(own_name ? made->name() : absl::StrCat("k", found->second, "_", made->name())));
       pipeline.set_kernel(made->symbol());
-      UOp* linear = nullptr;
-      if (kernel->op() == Op::LINEAR) {
+      UOp* linear = kernel;
+      if (kernel->op() == Op::LINEAR && !generator.abilities().programs) {
         KILN_ASSIGN_OR_RETURN(linear, LowerProgram(graph, pipeline, kernel, options));
-      } else {
-        KILN_ASSIGN_OR_RETURN(linear, LowerKernel(graph, pipeline, kernel, target, generator.native_ops(), options));
+      } else if (kernel->op() != Op::LINEAR) {
+        KILN_ASSIGN_OR_RETURN(linear, LowerKernel(graph, pipeline, kernel, target, generator, options));
       }
+      if (generator.abilities().programs) {
+        KILN_ASSIGN_OR_RETURN(linear, pipeline.Run("select", linear, kCoreSpec,
+                                                   [&](UOp* list) { return generator.Select(graph, list); }));
+      }
+      // Beyond this point, only what the target has words for.
       KILN_RETURN_IF_ERROR(generator.AddKernel(linear, made->symbol()));
       *made->mutable_cost() = CostOf(kernel);
       made->set_iterations(IterationsOf(linear));

@@ -4,6 +4,7 @@
 #include "base/error.h"
 #include "compiler/kernel/bounds.h"
 #include "compiler/kernel/expand.h"
+#include "compiler/kernel/gpu_dims.h"
 #include "compiler/kernel/linearize.h"
 #include "compiler/kernel/reduce_to_acc.h"
 #include "compiler/kernel/simplify_ranges.h"
@@ -13,16 +14,20 @@
 namespace kiln::compiler {
 
 absl::StatusOr<UOp*> LowerKernel(Graph& graph, Pipeline& pipeline, UOp* kernel, const v1::Target& target,
-                                 NativeOps native, const Options& options) {
+                                 const CodeGenerator& generator, const Options& options) {
+  const Abilities abilities = generator.abilities();
   KILN_ASSIGN_OR_RETURN(kernel, pipeline.RunOptional("simplify ranges", kernel, kKernelSpec,
                                                      [&](UOp* sink) { return SimplifyRanges(graph, sink); }));
-  KILN_ASSIGN_OR_RETURN(kernel, pipeline.Run("decompose", kernel, kKernelSpec,
-                                             [&](UOp* sink) { return Decompose(graph, sink, native); }));
+  KILN_ASSIGN_OR_RETURN(kernel, pipeline.Run("decompose", kernel, kKernelSpec, [&](UOp* sink) {
+    return Decompose(graph, sink, generator.native_ops());
+  }));
   // Beyond this point, only ops that every target has, in dtypes it computes in.
 
-  KILN_ASSIGN_OR_RETURN(kernel, pipeline.RunOptional("optimize", kernel, kKernelSpec, [&](UOp* sink) {
-    return ApplyOpts(graph, sink, ChooseOpts(sink, target));
-  }));
+  if (abilities.lanes) {
+    KILN_ASSIGN_OR_RETURN(kernel, pipeline.RunOptional("optimize", kernel, kKernelSpec, [&](UOp* sink) {
+      return ApplyOpts(graph, sink, ChooseOpts(sink, target));
+    }));
+  }
   // Beyond this point, the loop nest is fixed.
 
   KILN_ASSIGN_OR_RETURN(kernel, pipeline.Run("bounds", kernel, kKernelSpec,
@@ -31,7 +36,12 @@ absl::StatusOr<UOp*> LowerKernel(Graph& graph, Pipeline& pipeline, UOp* kernel, 
 
   KILN_ASSIGN_OR_RETURN(kernel,
                         pipeline.Run("expand", kernel, kExpandedSpec, [&](UOp* sink) { return Expand(graph, sink); }));
-  // Beyond this point, parallel ranges are shapes.
+  if (abilities.work_items) {
+    KILN_ASSIGN_OR_RETURN(kernel, pipeline.Run("work items", kernel, kExpandedSpec, [&](UOp* sink) {
+      return GraphRewrite(GpuDims(graph, sink), SymbolicRules(), graph);
+    }));
+  }
+  // Beyond this point, parallel ranges are shapes, or coordinates of work items.
 
   KILN_ASSIGN_OR_RETURN(kernel, pipeline.Run("reduce to acc", kernel, kAccumulatingSpec,
                                              [&](UOp* sink) { return ReduceToAcc(graph, sink); }));

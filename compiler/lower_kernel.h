@@ -6,15 +6,15 @@
 #include "compiler/ir/graph.h"
 #include "compiler/options.h"
 #include "compiler/pass/pipeline.h"
-#include "compiler/rules/native_ops.h"
+#include "compiler/target/target.h"
 #include "kiln/v1/target.pb.h"
 
 namespace kiln::compiler {
 
 // `kernel` is a SINK that satisfies kKernelSpec. Returns a LINEAR of kLinearSpec,
-// for CodeGenerator::AddKernel.
+// in ops that `generator` takes.
 absl::StatusOr<UOp*> LowerKernel(Graph& graph, Pipeline& pipeline, UOp* kernel, const v1::Target& target,
-                                 NativeOps native, const Options& options);
+                                 const CodeGenerator& generator, const Options& options);
 
 }  // namespace kiln::compiler
 

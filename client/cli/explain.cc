@@ -18,6 +18,7 @@ namespace {
 struct Flags {
   std::string graph;
   std::vector<std::string> stages;
+  std::string source;
   bool all = false;
 };
 
@@ -84,8 +85,15 @@ absl::Status Explain(Cli& cli, const Flags& flags) {
     KILN_ASSIGN_OR_RETURN(cli.graph, ReadGraph(flags.graph));
     *request.mutable_graph() = cli.graph;
   }
+  request.set_source(flags.source);
   KILN_ASSIGN_OR_RETURN(const auto client, cli.Connect());
   KILN_ASSIGN_OR_RETURN(const v1::ExplainResponse response, client->Explain(request));
+  if (!flags.source.empty() && !flags.all && flags.stages.empty()) {
+    for (const v1::ExplainResponse::Stage& stage : response.stages()) {
+      if (stage.name() == "source") std::fwrite(stage.text().data(), 1, stage.text().size(), stdout);
+    }
+    return absl::OkStatus();
+  }
   if (!flags.all && flags.stages.empty()) {
     PrintOverview(response);
     return absl::OkStatus();
@@ -113,10 +121,12 @@ void AddExplain(CLI::App& app, Cli& cli) {
       "  kiln explain model.pb                    the passes, kernels and costs at a glance\n"
       "  kiln explain model.pb --stage assembly   what runs in the end\n"
       "  kiln explain model.pb --stage optimize/k0_map_8  one pass on one kernel\n"
+      "  kiln explain model.pb --source metal     its kernels in a C-like language\n"
       "  kiln explain 6f0c...e1 --all             every stage of a program the server has, by its hash");
   command->add_option("graph", flags->graph, "A graph's file, or the 64 hex digits of its hash")->required();
   auto* stage = command->add_option("--stage", flags->stages, "Print this pass's text, or PASS/KERNEL's")
                     ->allow_extra_args(false);
+  command->add_option("--source", flags->source, "Compile to c, cuda, hip, opencl or metal, and print the text");
   command->add_flag("--all", flags->all, "Print every stage's text")->excludes(stage);
   command->callback([flags, &cli] { cli.action = [flags](Cli& cli) { return Explain(cli, *flags); }; });
 }

@@ -16,6 +16,20 @@ bool IsLeaf(const UOp* uop) {
   return uop->op() == Op::CONST || uop->op() == Op::PARAM || uop->op() == Op::BUFFER || IsWeak(uop->dtype());
 }
 
+// The sources that must have a place before `uop`; the others only stood before
+// what it was made from.
+absl::Span<UOp* const> Needs(const UOp* uop) {
+  switch (uop->op()) {
+    case Op::AFTER:
+    case Op::IF: return uop->src().first(1);
+    case Op::END:
+    case Op::ENDIF:
+    case Op::BARRIER:
+    case Op::SINK: return {};
+    default: return uop->src();
+  }
+}
+
 class ListRewriter {
  public:
   ListRewriter(Graph& graph, const NodeRule& rule) : graph_(graph), rule_(rule) { scopes_.emplace_back(); }
@@ -33,11 +47,11 @@ class ListRewriter {
       list_.push_back(made);
       return absl::OkStatus();
     }
-    List(made, uop);
     if (uop->op() == Op::ENDIF) Close();
     if (uop->op() == Op::END) {
       for (size_t k = 1; k < uop->src().size(); ++k) Close();
     }
+    List(made, uop);
     if (uop->op() == Op::RANGE || uop->op() == Op::IF) scopes_.emplace_back();
     return absl::OkStatus();
   }
@@ -68,8 +82,8 @@ class ListRewriter {
     std::vector<std::pair<UOp*, size_t>> stack = {{made, 0}};
     while (!stack.empty()) {
       auto& [uop, next] = stack.back();
-      if (next < uop->src().size()) {
-        UOp* source = uop->src(next++);
+      if (next < Needs(uop).size()) {
+        UOp* source = Needs(uop)[next++];
         const bool forced = expanded && uop == made && HasEffect(source);
         if (!IsLeaf(source) && (forced || !HasPlace(source, again)) && seen.insert(source).second)
           stack.emplace_back(source, 0);
@@ -111,7 +125,7 @@ absl::StatusOr<UOp*> RewriteList(Graph& graph, UOp* linear, const NodeRule& rule
   return ListRewriter(graph, rule).Run(linear);
 }
 
-UOp* StorageOf(UOp* pointer) {
+UOp* PointedStorage(UOp* pointer) {
   while (pointer->op() == Op::AFTER || pointer->op() == Op::INDEX || pointer->op() == Op::SHRINK)
     pointer = pointer->src(0);
   const bool storage = pointer->op() == Op::PARAM || pointer->op() == Op::BUFFER;

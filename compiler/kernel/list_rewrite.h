@@ -21,7 +21,7 @@ absl::StatusOr<UOp*> RewriteList(Graph& graph, UOp* linear, const NodeRule& rule
 
 // The PARAM or BUFFER that a pointer (INDEX, SHRINK, AFTER of one) leads to; null
 // for values.
-UOp* StorageOf(UOp* pointer);
+UOp* PointedStorage(UOp* pointer);
 
 }  // namespace kiln::compiler
 

@@ -41,12 +41,13 @@ constexpr Op kCallOps[] = {Op::LINEAR,  Op::CALL,   Op::SINK, Op::PARAM, Op::BUF
 constexpr Op kKernelOps[] = {Op::SINK, Op::PARAM, Op::CONST, Op::STACK, Op::BITCAST, Op::REDUCE,
                              Op::LOAD, Op::STORE, Op::INDEX, Op::RANGE, Op::END};
 constexpr Op kExpandedOps[] = {Op::SINK,  Op::PARAM, Op::CONST, Op::STACK, Op::BITCAST, Op::REDUCE, Op::LOAD,
-                               Op::STORE, Op::INDEX, Op::RANGE, Op::END,   Op::RESHAPE, Op::EXPAND};
-constexpr Op kAccumulatingOps[] = {Op::SINK,    Op::PARAM,  Op::BUFFER, Op::CONST,   Op::STACK,
-                                   Op::BITCAST, Op::REDUCE, Op::LOAD,   Op::STORE,   Op::INDEX,
-                                   Op::RANGE,   Op::END,    Op::AFTER,  Op::RESHAPE, Op::EXPAND};
-constexpr Op kLinearOps[] = {Op::LINEAR, Op::PARAM, Op::BUFFER, Op::CONST, Op::STACK, Op::BITCAST, Op::REDUCE, Op::LOAD,
-                             Op::STORE,  Op::INDEX, Op::RANGE,  Op::END,   Op::AFTER, Op::RESHAPE, Op::EXPAND};
+                               Op::STORE, Op::INDEX, Op::RANGE, Op::END,   Op::RESHAPE, Op::EXPAND, Op::SPECIAL};
+constexpr Op kAccumulatingOps[] = {Op::SINK,   Op::PARAM,   Op::BUFFER, Op::CONST,  Op::STACK, Op::BITCAST,
+                                   Op::REDUCE, Op::LOAD,    Op::STORE,  Op::INDEX,  Op::RANGE, Op::END,
+                                   Op::AFTER,  Op::RESHAPE, Op::EXPAND, Op::SPECIAL};
+constexpr Op kLinearOps[] = {Op::LINEAR, Op::PARAM,   Op::BUFFER, Op::CONST,  Op::STACK, Op::BITCAST,
+                             Op::REDUCE, Op::LOAD,    Op::STORE,  Op::INDEX,  Op::RANGE, Op::END,
+                             Op::AFTER,  Op::RESHAPE, Op::EXPAND, Op::SPECIAL};
 
 const char* NoFault(const UOp*) { return nullptr; }
 

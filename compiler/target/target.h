@@ -17,6 +17,7 @@ namespace kiln::compiler {
 struct Abilities {
   bool lanes = true;        // values of many lanes, from loops that are lanes
   bool work_items = false;  // SPECIAL: parallel loops are work items
+  bool programs = false;    // programs of work items as they were written, BARRIERs and all
 };
 
 // Generates code for the kernels of one program. Used by one thread.
@@ -29,7 +30,7 @@ class CodeGenerator {
   // `linear`, a kernel as Linearize leaves it, in what the target has words for.
   // UNSUPPORTED_OP, with the node, where it has none.
   virtual absl::StatusOr<UOp*> Select(Graph&, UOp* linear) { return linear; }
-  // `linear`: a kernel as Select leaves it. `symbol`: the function's name.
+  // `linear`: a kernel as Select leaves it. `symbol`: the function's name, an identifier.
   virtual absl::Status AddKernel(UOp* linear, const std::string& symbol) = 0;
   // What Source is written in, and its stage is called.
   virtual absl::string_view language() const { return "llvm"; }

@@ -18,6 +18,7 @@ int main(int argc, char** argv) {
   for (const auto& known : kiln::compiler::NamedPasses()) {
     list += "  " + std::string(known.name) + std::string(18 - known.name.size(), ' ') + std::string(known.what) + "\n";
   }
+  list += "  render_LANGUAGE   all passes, to source in c, cuda, hip, opencl or metal\n";
   app.footer(list + "\nExample:\n  kiln_opt rangeify tests/golden/rangeify/matmul.uop");
   CLI11_PARSE(app, argc, argv);
 

@@ -1,6 +1,7 @@
 #include "compiler/tools/passes.h"
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
 #include "base/error.h"
 #include "base/graph_text.h"
 #include "compiler/ir/wire.h"
@@ -15,6 +16,7 @@
 #include "compiler/rules/symbolic.h"
 #include "compiler/schedule/callify.h"
 #include "compiler/schedule/rangeify.h"
+#include "compiler/source.h"
 
 namespace kiln::compiler {
 
@@ -68,6 +70,8 @@ absl::StatusOr<std::string> RunNamedPass(absl::string_view name, absl::string_vi
   target.mutable_tuning()->set_vector_bytes(vector_bytes);
   target.mutable_tuning()->set_vector_registers(16);
   KILN_ASSIGN_OR_RETURN(const v1::Graph wire, ParseGraph(text));
+  if (absl::string_view dialect = name; absl::ConsumePrefix(&dialect, "render_"))
+    return RenderSource(wire, dialect, Options());
   Graph graph;
   KILN_ASSIGN_OR_RETURN(UOp * root, FromWire(wire, Limits(), graph));
   for (const NamedPass& pass : NamedPasses()) {

@@ -21,6 +21,8 @@ struct NamedPass {
 const std::vector<NamedPass>& NamedPasses();
 
 // `text` (the numbered text form) through the pass called `name`, as text.
+// "render_c", and the same with cuda, hip, opencl and metal, is all passes, down
+// to the kernels' source in that language.
 // `vector_bytes`: the width of the imagined machine's registers.
 absl::StatusOr<std::string> RunNamedPass(absl::string_view name, absl::string_view text, uint32_t vector_bytes);
 

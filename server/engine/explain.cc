@@ -18,7 +18,7 @@ class StageCollector final : public compiler::CompileObserver {
   void OnPass(const compiler::PassRecord& record) override {
     std::string plain(record.name);
     // Code comes last and has no place in the order of passes.
-    const bool code = plain == "llvm" || plain == "assembly";
+    const bool code = plain == "llvm" || plain == "source" || plain == "assembly";
     std::string numbered = code ? plain : absl::StrFormat("%03d.%s", 10 * order_++, plain);
     if (!Wanted(plain) && !Wanted(numbered)) return;
     if (!record.kernel.empty()) absl::StrAppend(&numbered, "/", record.kernel);
@@ -39,10 +39,16 @@ class StageCollector final : public compiler::CompileObserver {
 };
 
 absl::StatusOr<Explanation> Watch(const CompileFn& compile, const ProgramId& id, const v1::Graph& graph,
-                                  const compiler::Options& options, const std::vector<std::string>& stages) {
-  StageCollector collector(stages);
+                                  const ExplainRequest& request) {
+  StageCollector collector(request.stages);
   Explanation explanation;
-  KILN_ASSIGN_OR_RETURN(explanation.executable, compile(graph, id.device->target(), options, &collector));
+  v1::Target target = id.device->target();
+  if (!request.source.empty()) {
+    target = v1::Target();
+    target.set_kind(v1::Target::C_SOURCE);
+    target.set_arch(request.source);
+  }
+  KILN_ASSIGN_OR_RETURN(explanation.executable, compile(graph, target, request.options, &collector));
   explanation.graph_hash = id.graph_hash;
   explanation.stages = std::move(collector.stages);
   return explanation;
@@ -68,7 +74,7 @@ void Engine::Explain(ExplainRequest request, const Control& control, ExplainCall
     if (stored != nullptr && !kept.ParseFromString(stored->graph)) {
       return done(MakeError(v1::INTERNAL_FAULT, "a stored graph cannot be read back"));
     }
-    done(Watch(compile_, id, stored != nullptr ? kept : *request.graph, request.options, request.stages));
+    done(Watch(compile_, id, stored != nullptr ? kept : *request.graph, request));
   });
 }
 

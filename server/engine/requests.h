@@ -106,6 +106,8 @@ struct ExplainRequest {
   // Names of stages, whole ("010.rangeify") or without their number; all if
   // empty.
   std::vector<std::string> stages;
+  // The language to compile to; empty: the device's own code.
+  std::string source;
 };
 
 struct ExplainedStage {

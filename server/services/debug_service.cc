@@ -35,6 +35,7 @@ grpc::ServerUnaryReactor* DebugServiceImpl::Explain(grpc::CallbackServerContext*
     asked.device = message.device();
     asked.options = ToOptions(message.options());
     asked.stages.assign(message.stages().begin(), message.stages().end());
+    asked.source = message.source();
     env_.engine.Explain(std::move(asked), call.control(), [&call](absl::StatusOr<Explanation> explanation) {
       if (!explanation.ok()) return call.Reply(explanation.status());
       FillExplanation(*explanation, call.response());

@@ -128,9 +128,7 @@ std::string FunctionText(const Dialect& dialect, const UOp& uop, absl::Span<cons
 
 // -- Casts
 
-bool FitsFloat32(DType dtype) {
-  return dtype == DType::kBool || ItemSize(dtype) < 4 || dtype == DType::kFloat32;
-}
+bool FitsFloat32(DType dtype) { return dtype == DType::kBool || ItemSize(dtype) < 4 || dtype == DType::kFloat32; }
 
 std::string Plain(Prelude& prelude, DType to, const std::string& x) {
   return absl::StrCat("(", prelude.Type(to), ")(", x, ")");
@@ -176,8 +174,7 @@ Expression AluText(Prelude& prelude, const UOp& uop, DType dtype, absl::Span<con
     case Op::CAST: return {CastText(prelude, operands[0].dtype, dtype, operands[0].text), dtype};
     case Op::WHERE:
       return {absl::StrCat("(", operands[0].text, "?", operands[1].text, ":", operands[2].text, ")"), dtype};
-    case Op::RECIPROCAL:
-      return {Infix("/", from == DType::kFloat64 ? "1.0" : "1.0f", operands[0].text), dtype};
+    case Op::RECIPROCAL: return {Infix("/", from == DType::kFloat64 ? "1.0" : "1.0f", operands[0].text), dtype};
     case Op::TRUNC:
       if (!IsFloat(from)) return operands[0];
       break;

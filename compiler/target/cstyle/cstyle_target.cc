@@ -1,10 +1,8 @@
-#include "compiler/target/cstyle/cstyle_target.h"
-
+// The source target: text in a C-like language, for people and for builds.
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
 #include "compiler/target/cstyle/dialect.h"
 #include "compiler/target/cstyle/kernel_text.h"
-#include "compiler/target/cstyle/literal.h"
 #include "compiler/target/cstyle/lower.h"
 #include "compiler/target/target.h"
 
@@ -15,14 +13,16 @@ class SourceGenerator : public CodeGenerator {
  public:
   explicit SourceGenerator(const Dialect& dialect) : prelude_(dialect) {}
 
-  Abilities abilities() const override { return {false, prelude_.dialect().HasWorkItems()}; }
+  Abilities abilities() const override { return {false, prelude_.dialect().HasWorkItems(), true}; }
+
+  NativeOps native_ops() const override { return prelude_.dialect().native; }
 
   absl::StatusOr<UOp*> Select(Graph& graph, UOp* linear) override {
     return LowerForDialect(graph, linear, prelude_.dialect());
   }
 
   absl::Status AddKernel(UOp* linear, const std::string& symbol) override {
-    absl::StrAppend(&kernels_, KernelText(prelude_, linear, Identifier(symbol)));
+    absl::StrAppend(&kernels_, KernelText(prelude_, linear, symbol));
     return absl::OkStatus();
   }
 
@@ -45,14 +45,6 @@ absl::StatusOr<const Dialect*> Find(absl::string_view name) {
 }
 
 }  // namespace
-
-absl::StatusOr<v1::Target> SourceTarget(absl::string_view dialect) {
-  KILN_RETURN_IF_ERROR(Find(dialect).status());
-  v1::Target target;
-  target.set_kind(v1::Target::C_SOURCE);
-  target.set_arch(std::string(dialect));
-  return target;
-}
 
 absl::StatusOr<std::unique_ptr<CodeGenerator>> MakeSourceCodeGenerator(const v1::Target& target, const Options&) {
   KILN_ASSIGN_OR_RETURN(const Dialect* dialect, Find(target.arch()));

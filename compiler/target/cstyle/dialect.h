@@ -13,6 +13,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "compiler/ir/uop.h"
+#include "compiler/rules/native_ops.h"
 
 namespace kiln::compiler {
 
@@ -59,6 +60,9 @@ struct Dialect {
   // -- Values
   absl::Span<const TypeRow> types;
   absl::Span<const FunctionRow> functions;
+  // Those of the functions that have a decomposition, and stay within ir.md's
+  // bounds themselves.
+  absl::Span<const NativeOp> native;
   absl::Span<const AtomicRow> atomics;
   // $x's bits as a $T; $x is a variable.
   absl::string_view bitcast;

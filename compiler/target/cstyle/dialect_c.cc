@@ -31,6 +31,12 @@ constexpr FunctionRow kFunctions[] = {
     {Op::POW, DType::kFloat32, "powf($0,$1)"},  {Op::POW, DType::kFloat64, "pow($0,$1)"},
 };
 
+// Of glibc and musl: within 2 ulp.
+constexpr NativeOp kNative[] = {
+    {Op::EXP2, DType::kFloat32}, {Op::EXP2, DType::kFloat64}, {Op::LOG2, DType::kFloat32}, {Op::LOG2, DType::kFloat64},
+    {Op::SIN, DType::kFloat32},  {Op::SIN, DType::kFloat64},  {Op::POW, DType::kFloat32},  {Op::POW, DType::kFloat64},
+};
+
 Dialect Make() {
   Dialect d;
   d.name = "c";
@@ -43,6 +49,7 @@ Dialect Make() {
   d.variable = "const $T $n";
   d.types = kTypes;
   d.functions = kFunctions;
+  d.native = kNative;
   d.bitcast = "(*(($T*)&$x))";
   return d;
 }

@@ -25,13 +25,20 @@ constexpr TypeRow kTypes[] = {
     {DType::kFloat64, "double", "#pragma OPENCL EXTENSION cl_khr_fp64 : enable\n"},
 };
 
+// The standard allows 3 ulp for exp2 and log2, 4 for sin and 16 for pow: enough in
+// double, too many in float.
 constexpr FunctionRow kFunctions[] = {
-    {Op::EXP2, DType::kFloat32, "exp2($0)"},   {Op::EXP2, DType::kFloat64, "exp2($0)"},
-    {Op::LOG2, DType::kFloat32, "log2($0)"},   {Op::LOG2, DType::kFloat64, "log2($0)"},
-    {Op::SIN, DType::kFloat32, "sin($0)"},     {Op::SIN, DType::kFloat64, "sin($0)"},
+    {Op::EXP2, DType::kFloat64, "exp2($0)"},   {Op::LOG2, DType::kFloat64, "log2($0)"},
+    {Op::SIN, DType::kFloat64, "sin($0)"},     {Op::POW, DType::kFloat64, "pow($0,$1)"},
     {Op::SQRT, DType::kFloat32, "sqrt($0)"},   {Op::SQRT, DType::kFloat64, "sqrt($0)"},
     {Op::TRUNC, DType::kFloat32, "trunc($0)"}, {Op::TRUNC, DType::kFloat64, "trunc($0)"},
-    {Op::POW, DType::kFloat32, "pow($0,$1)"},  {Op::POW, DType::kFloat64, "pow($0,$1)"},
+};
+
+constexpr NativeOp kNative[] = {
+    {Op::EXP2, DType::kFloat64},
+    {Op::LOG2, DType::kFloat64},
+    {Op::SIN, DType::kFloat64},
+    {Op::POW, DType::kFloat64},
 };
 
 constexpr AtomicRow kAtomics[] = {
@@ -53,6 +60,7 @@ Dialect Make() {
   d.barrier = "barrier(CLK_LOCAL_MEM_FENCE|CLK_GLOBAL_MEM_FENCE);";
   d.types = kTypes;
   d.functions = kFunctions;
+  d.native = kNative;
   d.atomics = kAtomics;
   d.bitcast = "as_$T($x)";
   d.int_max = "max($0,$1)";

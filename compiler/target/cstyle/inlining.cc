@@ -23,7 +23,7 @@ bool IsGlue(const UOp* uop) {
 
 bool IsRegisterLoad(const UOp* uop) {
   if (uop->op() != Op::LOAD || uop->src().size() > 1) return false;
-  const UOp* storage = StorageOf(uop->src(0));
+  const UOp* storage = PointedStorage(uop->src(0));
   return storage != nullptr && storage->addrspace() == AddrSpace::kReg;
 }
 
@@ -108,14 +108,14 @@ void Inlining::InlineRegisters(const UOp* linear) {
   for (size_t i = list.size(); i-- > 0;) {
     const UOp* uop = list[i];
     if (IsRegisterLoad(uop) && Uses(uop) == 1 && !relisted_.contains(uop) && !passing_.contains(uop)) {
-      const UOp* storage = StorageOf(uop->src(0));
+      const UOp* storage = PointedStorage(uop->src(0));
       auto store = next_store.find(storage);
       const size_t end = std::min(next_scope, store == next_store.end() ? list.size() : store->second);
       auto at = read_at.find(uop);
       if (at != read_at.end() && at->second <= end && (at->second != next_scope || list[next_scope]->op() != Op::RANGE))
         inlined_.insert(uop);
     }
-    if (uop->op() == Op::STORE || uop->op() == Op::ATOMICADD) next_store[StorageOf(uop->src(0))] = i;
+    if (uop->op() == Op::STORE || uop->op() == Op::ATOMICADD) next_store[PointedStorage(uop->src(0))] = i;
     if (uop->op() == Op::RANGE || uop->op() == Op::END || uop->op() == Op::IF || uop->op() == Op::ENDIF) next_scope = i;
     size_t place = i;
     if (IsInlined(uop) || IsGlue(uop)) {

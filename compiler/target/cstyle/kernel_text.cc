@@ -26,7 +26,11 @@ constexpr size_t kLongestExpression = 200;
 class KernelWriter {
  public:
   KernelWriter(Prelude& prelude, UOp* linear)
-      : prelude_(prelude), dialect_(prelude.dialect()), linear_(linear), inlining_(linear), narrow_(NarrowIndices(linear)) {
+      : prelude_(prelude),
+        dialect_(prelude.dialect()),
+        linear_(linear),
+        inlining_(linear),
+        narrow_(NarrowIndices(linear)) {
     scopes_.emplace_back();
   }
 
@@ -60,7 +64,7 @@ class KernelWriter {
     for (UOp* uop : Toposort(linear_)) {
       if (uop->op() == Op::PARAM) parameters.emplace(uop->arg_as<BufferArg>().slot, uop);
       if (uop->op() != Op::STORE && uop->op() != Op::ATOMICADD) continue;
-      const UOp* storage = StorageOf(uop->src(0));
+      const UOp* storage = PointedStorage(uop->src(0));
       if (storage != nullptr && storage->op() == Op::PARAM) written.insert(storage->arg_as<BufferArg>().slot);
     }
     std::vector<std::string> texts;
@@ -123,7 +127,8 @@ class KernelWriter {
 
   // `uop`'s value where it is used.
   Expression Value(const UOp* uop) {
-    if (uop->op() == Op::CONST) return {LiteralText(prelude_, Printed(uop), uop->arg_as<ConstArg>().bits), Printed(uop)};
+    if (uop->op() == Op::CONST)
+      return {LiteralText(prelude_, Printed(uop), uop->arg_as<ConstArg>().bits), Printed(uop)};
     if (uop->op() == Op::PARAM) return {NameOf(uop), uop->dtype()};
     auto known = names_.find(uop);
     KILN_CHECK(known != names_.end());
@@ -204,7 +209,7 @@ class KernelWriter {
     if (uop->op() == Op::STORE) {
       Line(absl::StrCat(Place(uop->src(0), false), " = ", value, ";"));
     } else {
-      const bool local = StorageOf(uop->src(0))->addrspace() == AddrSpace::kLocal;
+      const bool local = PointedStorage(uop->src(0))->addrspace() == AddrSpace::kLocal;
       const absl::string_view space = local ? dialect_.local : dialect_.global;
       const std::string place = Pointer(uop->src(0));
       Line(absl::StrReplaceAll(dialect_.AtomicOf(uop->src(1)->dtype())->pattern,
@@ -222,7 +227,7 @@ class KernelWriter {
       case Op::INDEX:
       case Op::SHRINK:
         if (inlining_.Uses(uop) == 0) return;
-        return StorageOf(uop) != nullptr ? WritePointer(uop) : WriteLane(uop);
+        return PointedStorage(uop) != nullptr ? WritePointer(uop) : WriteLane(uop);
       case Op::STACK: return WriteStack(uop);
       case Op::BITCAST: return WriteBitcast(uop);
       case Op::LOAD: return WriteLoad(uop);
@@ -279,9 +284,9 @@ class KernelWriter {
     std::vector<std::string> lanes;
     for (const UOp* source : uop->src()) lanes.push_back(Value(source).text);
     const std::string count = absl::StrCat(lanes.size());
-    const std::string text = absl::StrReplaceAll(
-        dialect_.vector_literal,
-        {{"$T", prelude_.Type(uop->dtype())}, {"$n", count}, {"$v", absl::StrJoin(lanes, ",")}});
+    const std::string text =
+        absl::StrReplaceAll(dialect_.vector_literal,
+                            {{"$T", prelude_.Type(uop->dtype())}, {"$n", count}, {"$v", absl::StrJoin(lanes, ",")}});
     Define(uop, {text, uop->dtype()}, "alu", inlining_.IsPassing(uop), VectorType(uop));
   }
 

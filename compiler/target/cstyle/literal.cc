@@ -2,8 +2,8 @@
 
 #include <charconv>
 #include <cmath>
+#include <limits>
 
-#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "base/float_bits.h"
 
@@ -52,13 +52,6 @@ std::string LiteralText(Prelude& prelude, DType dtype, uint64_t bits) {
     default: break;
   }
   return absl::StrCat("(", prelude.Type(dtype), ")(", IntText(dtype, bits), ")");
-}
-
-std::string Identifier(absl::string_view text) {
-  std::string name;
-  for (char c : text) name.push_back(absl::ascii_isalnum(static_cast<unsigned char>(c)) ? c : '_');
-  if (name.empty() || absl::ascii_isdigit(static_cast<unsigned char>(name[0]))) name.insert(0, "k_");
-  return name;
 }
 
 }  // namespace kiln::compiler

@@ -1,4 +1,4 @@
-// Constants, types and names as a dialect writes them.
+// Constants as a dialect writes them.
 #ifndef KILN_COMPILER_TARGET_CSTYLE_LITERAL_H_
 #define KILN_COMPILER_TARGET_CSTYLE_LITERAL_H_
 
@@ -11,9 +11,6 @@ namespace kiln::compiler {
 // The number `bits` (in ConstArg's form) as an expression of `dtype`. Negative
 // ones stand in parentheses; every NaN is NAN.
 std::string LiteralText(Prelude& prelude, DType dtype, uint64_t bits);
-
-// `text` as part of a name: what no identifier may hold becomes _.
-std::string Identifier(absl::string_view text);
 
 }  // namespace kiln::compiler
 

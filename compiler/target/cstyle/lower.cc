@@ -9,10 +9,10 @@
 #include "base/float_bits.h"
 #include "compiler/ir/build.h"
 #include "compiler/kernel/list_rewrite.h"
+#include "compiler/rewrite/rewrite.h"
 #include "compiler/rules/decompose.h"
 #include "compiler/target/cstyle/scalarize.h"
 #include "compiler/target/cstyle/work_items.h"
-#include "compiler/rewrite/rewrite.h"
 
 namespace kiln::compiler {
 namespace {
@@ -61,7 +61,8 @@ absl::Status CheckNode(const UOp* uop, const Dialect& dialect) {
       const std::string& name = uop->arg_as<TextArg>().text;
       if (IsCoordinate(name, "gidx") || IsCoordinate(name, "lidx") || IsCoordinate(name, "idx"))
         return absl::OkStatus();
-      return MakeError(v1::BAD_ARGUMENT, absl::StrCat("SPECIAL \"", name, "\"; there are gidx0 to gidx2, lidx0 to "
+      return MakeError(v1::BAD_ARGUMENT, absl::StrCat("SPECIAL \"", name,
+                                                      "\"; there are gidx0 to gidx2, lidx0 to "
                                                       "lidx2 and idx0 to idx2"));
     }
     case Op::BUFFER:
@@ -72,8 +73,7 @@ absl::Status CheckNode(const UOp* uop, const Dialect& dialect) {
     case Op::RESHAPE:
     case Op::EXPAND:
     case Op::CALL:
-    case Op::FUNCTION:
-      return Unsupported(absl::StrCat(Name(uop->op()), " in a kernel that is to be text"));
+    case Op::FUNCTION: return Unsupported(absl::StrCat(Name(uop->op()), " in a kernel that is to be text"));
     default: return absl::OkStatus();
   }
 }
@@ -95,11 +95,12 @@ absl::Status CheckList(const Graph& graph, UOp* linear, const Dialect& dialect) 
 }  // namespace
 
 absl::StatusOr<UOp*> LowerForDialect(Graph& graph, UOp* linear, const Dialect& dialect) {
-  Rewriter decompose(DecomposeRules(), graph);
+  const RuleSet rules = DecomposeRules(dialect.native);
+  Rewriter decompose(rules, graph);
   KILN_ASSIGN_OR_RETURN(linear, RewriteList(graph, linear, [&](UOp* uop) -> absl::StatusOr<UOp*> {
                           return IsElementwise(uop->op()) ? decompose.Rewrite(uop) : ConstOrBits(graph, uop);
                         }));
-  // Beyond this point, no arithmetic in narrow floats.
+  // Beyond this point, no arithmetic in narrow floats, and no function that the language lacks.
   KILN_ASSIGN_OR_RETURN(linear, Scalarize(graph, linear, dialect));
   // Beyond this point, operators take scalars, and storage has one axis.
   KILN_ASSIGN_OR_RETURN(linear, dialect.HasWorkItems() ? ZeroShared(graph, linear) : LoopOverItems(graph, linear));

@@ -11,7 +11,7 @@
 namespace kiln::compiler {
 namespace {
 
-constexpr const char* kNames[] = {"div", "mod", "floordiv", "floormod",    "shl",      "shr",
+constexpr const char* kNames[] = {"div", "mod",        "floordiv",    "floormod", "shl",         "shr",
                                   "max", "from_float", "from_double", "odd_from", "bfloat_from", "from_bfloat"};
 
 // $T is the type, $U the unsigned one of its size, $W its width in bits, $min and
@@ -40,12 +40,14 @@ std::string Body(Helper helper, bool is_signed) {
       return "$T $n(double x) { return x != x ? 0 : x <= (double)$min ? $min : x >= (double)$max ? $max : ($T)x; }";
     // Twenty-four bits of the magnitude, the last of them saying whether any below it was set.
     case Helper::kToOdd:
-      return is_signed ? "float $n($T x) { $U m = x < 0 ? 0-($U)x : ($U)x; int s = 0; while ((m >> s) >> 24) s++; $U q = "
-                         "m >> s; if (q << s != m) q |= 1; float f = (float)(q << s); return x < 0 ? -f : f; }"
-                       : "float $n($T m) { int s = 0; while ((m >> s) >> 24) s++; $T q = m >> s; if (q << s != m) q |= 1; "
-                         "return (float)(q << s); }";
+      return is_signed
+                 ? "float $n($T x) { $U m = x < 0 ? 0-($U)x : ($U)x; int s = 0; while ((m >> s) >> 24) s++; $U q = "
+                   "m >> s; if (q << s != m) q |= 1; float f = (float)(q << s); return x < 0 ? -f : f; }"
+                 : "float $n($T m) { int s = 0; while ((m >> s) >> 24) s++; $T q = m >> s; if (q << s != m) q |= 1; "
+                   "return (float)(q << s); }";
     case Helper::kToBfloat:
-      return "$H $n(float x) { $I u = $bits_of_x; return x != x ? ($H)(u >> 16 | 64) : ($H)((u + 32767 + (u >> 16 & 1)) "
+      return "$H $n(float x) { $I u = $bits_of_x; return x != x ? ($H)(u >> 16 | 64) : ($H)((u + 32767 + (u >> 16 & "
+             "1)) "
              ">> 16); }";
     case Helper::kFromBfloat: return "float $n($H h) { $I u = ($I)h << 16; return $float_of_u; }";
   }

@@ -31,7 +31,7 @@ class Scalarizer {
   Scalarizer(Graph& graph, const Dialect& dialect) : graph_(graph), dialect_(dialect) {}
 
   absl::StatusOr<UOp*> Rule(UOp* uop) {
-    if (uop->op() == Op::INDEX) return StorageOf(uop) != nullptr ? Flatten(uop) : LaneOf(uop);
+    if (uop->op() == Op::INDEX) return PointedStorage(uop) != nullptr ? Flatten(uop) : LaneOf(uop);
     if (uop->op() == Op::WMMA) return WriteOut(uop);
     if (uop->op() == Op::BITCAST) return BitcastLanes(uop);
     const bool access = uop->op() == Op::LOAD || uop->op() == Op::STORE || uop->op() == Op::ATOMICADD;
@@ -98,8 +98,8 @@ class Scalarizer {
       pointer = pointer->src(0);
     UOp* place = nullptr;
     if (pointer->op() == Op::SHRINK) {
-      UOp* offset = Cast(graph_, pointer->src(1)->op() == Op::STACK ? pointer->src(1)->src(0) : pointer->src(1),
-                         kIndexType);
+      UOp* offset =
+          Cast(graph_, pointer->src(1)->op() == Op::STACK ? pointer->src(1)->src(0) : pointer->src(1), kIndexType);
       UOp* index = offset->IsConst() ? Idx(graph_, offset->const_int() + i)
                    : i == 0          ? offset
                                      : Add(graph_, offset, Idx(graph_, i));
@@ -137,7 +137,7 @@ class Scalarizer {
 
   absl::StatusOr<UOp*> BitcastLanes(UOp* uop) {
     UOp* value = uop->src(0);
-    if (StorageOf(value) != nullptr) return Unsupported("BITCAST of storage");
+    if (PointedStorage(value) != nullptr) return Unsupported("BITCAST of storage");
     if (uop->shape().empty() && value->shape().empty()) return uop;
     if (uop->shape().size() > 1 || value->shape().size() > 1) return Unsupported("BITCAST of several axes");
     const int64_t from = NumElements(value->shape()), to = NumElements(uop->shape());
@@ -159,8 +159,8 @@ class Scalarizer {
         }
       } else {
         UOp* whole = Bitcast(graph_, Lane(value, i / (to / from)), wide);
-        bits = Cast(graph_, graph_.Make(Op::SHR, {whole, ConstInt(graph_, wide, i % (to / from) * Bits(narrow))}),
-                    narrow);
+        bits =
+            Cast(graph_, graph_.Make(Op::SHR, {whole, ConstInt(graph_, wide, i % (to / from) * Bits(narrow))}), narrow);
       }
       lanes.push_back(Bitcast(graph_, bits, uop->dtype()));
     }

@@ -58,7 +58,8 @@ absl::StatusOr<UOp*> LoopOverItems(Graph& graph, UOp* linear) {
   if (many_items) {
     for (UOp* uop : linear->src()) {
       if (uop->op() == Op::BARRIER)
-        return graph.Locate(MakeError(v1::UNSUPPORTED_OP, "a BARRIER, in a language that runs one item at a time"), uop);
+        return graph.Locate(MakeError(v1::UNSUPPORTED_OP, "a BARRIER, in a language that runs one item at a time"),
+                            uop);
     }
   }
   absl::flat_hash_map<UOp*, UOp*> loops;

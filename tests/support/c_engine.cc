@@ -1,0 +1,111 @@
+#include "tests/support/c_engine.h"
+
+#include <dlfcn.h>
+
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <regex>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "base/check.h"
+#include "base/error.h"
+#include "compiler/compile.h"
+#include "compiler/source.h"
+#include "tests/support/cpu_engine.h"
+
+namespace kiln::testing {
+namespace {
+
+using compiler::HostTensor;
+
+constexpr char kPattern = '\xA5';
+
+HostTensor TensorOf(v1::DType dtype, const google::protobuf::RepeatedField<int64_t>& shape, std::string bytes) {
+  HostTensor tensor;
+  tensor.dtype = compiler::FromWire(dtype);
+  tensor.shape.assign(shape.begin(), shape.end());
+  tensor.bytes = std::move(bytes);
+  return tensor;
+}
+
+}  // namespace
+
+CEngine::~CEngine() {
+  if (library_ != nullptr) dlclose(library_);
+}
+
+absl::StatusOr<size_t> CEngine::Add(const v1::Graph& graph) {
+  KILN_ASSIGN_OR_RETURN(v1::Executable executable,
+                        compiler::Compile(graph, compiler::SourceTarget("c"), ExactOptions()));
+  const std::string mine = absl::StrCat("p", programs_.size(), "_");
+  std::vector<std::pair<std::string, std::string>> names = {{"kiln_run", mine + "kiln_run"},
+                                                            {"kiln_constants", mine + "kiln_constants"}};
+  for (const v1::Kernel& kernel : executable.kernels()) names.emplace_back(kernel.symbol(), mine + kernel.symbol());
+  for (absl::string_view line : absl::StrSplit(compiler::ProgramText(executable), '\n')) {
+    const bool shared = absl::StartsWith(line, "#") || absl::StartsWith(line, "static inline");
+    if (shared && !shared_lines_.insert(std::string(line)).second) continue;
+    std::string renamed(line);
+    for (const auto& [name, unique] : names)
+      renamed = std::regex_replace(renamed, std::regex("\\b" + name + "\\b"), unique);
+    absl::StrAppend(&text_, renamed, "\n");
+  }
+  programs_.push_back(std::move(executable));
+  return programs_.size() - 1;
+}
+
+absl::Status CEngine::Build() {
+  const char* given = std::getenv("TEST_TMPDIR");
+  std::string folder = absl::StrCat(given == nullptr ? "/tmp" : given, "/kiln_c_XXXXXX");
+  KILN_CHECK(mkdtemp(folder.data()) != nullptr);
+  std::ofstream(folder + "/programs.c") << text_;
+  const std::string command =
+      absl::StrCat("cc -std=gnu11 -O1 -w -fwrapv -fno-strict-aliasing -ffp-contract=off -shared -fPIC -o ", folder,
+                   "/programs.so ", folder, "/programs.c -lm 2>&1 | head -20 1>&2");
+  (void)std::system(command.c_str());
+  library_ = dlopen(absl::StrCat(folder, "/programs.so").c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (library_ == nullptr) return absl::InternalError(absl::StrCat("the C compiler or dlopen: ", dlerror()));
+  std::filesystem::remove_all(folder);
+  return absl::OkStatus();
+}
+
+absl::StatusOr<compiler::InterpResult> CEngine::Run(size_t program, const compiler::HostTensors& arguments) {
+  using Entry = void (*)(void* const*, void* const*, void*);
+  const v1::Executable& executable = programs_[program];
+  const v1::Signature& signature = executable.signature();
+  const auto entry = reinterpret_cast<Entry>(dlsym(library_, absl::StrCat("p", program, "_kiln_run").c_str()));
+  KILN_CHECK(entry != nullptr);
+
+  std::vector<std::string> parameters, results;
+  for (const auto& parameter : signature.parameters()) parameters.push_back(arguments.at(parameter.slot()).bytes);
+  for (const auto& result : signature.results()) results.emplace_back(result.bytes(), kPattern);
+  std::vector<void*> parameter_places, result_places;
+  for (std::string& parameter : parameters) parameter_places.push_back(parameter.data());
+  for (std::string& result : results) result_places.push_back(result.data());
+  std::string arena(executable.arena_bytes() + 64, kPattern);
+  void* aligned = arena.data();
+  size_t space = arena.size();
+  std::align(64, executable.arena_bytes(), aligned, space);
+  entry(parameter_places.data(), result_places.data(), aligned);
+
+  compiler::InterpResult outcome;
+  for (int i = 0; i < signature.results_size(); ++i) {
+    const auto& result = signature.results(i);
+    outcome.results.push_back(
+        TensorOf(result.dtype(), result.shape(), result.has_aliases() ? parameters[result.aliases()] : results[i]));
+  }
+  for (int i = 0; i < signature.parameters_size(); ++i) {
+    const auto& parameter = signature.parameters(i);
+    if (parameter.written()) {
+      outcome.written[parameter.slot()] = TensorOf(parameter.dtype(), parameter.shape(), parameters[i]);
+    } else {
+      KILN_CHECK(parameters[i] == arguments.at(parameter.slot()).bytes);  // nothing else was touched
+    }
+  }
+  return outcome;
+}
+
+}  // namespace kiln::testing
