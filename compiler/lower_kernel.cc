@@ -9,7 +9,9 @@
 #include "compiler/kernel/reduce_to_acc.h"
 #include "compiler/kernel/simplify_ranges.h"
 #include "compiler/opt/heuristic.h"
+#include "compiler/rewrite/rewrite.h"
 #include "compiler/rules/decompose.h"
+#include "compiler/rules/symbolic.h"
 
 namespace kiln::compiler {
 
