@@ -20,6 +20,7 @@ absl::StatusCode StatusCodeOf(v1::ErrorCode code) {
     case v1::OUT_OF_BOUNDS: return absl::StatusCode::kOutOfRange;
     case v1::DEADLINE_PASSED: return absl::StatusCode::kDeadlineExceeded;
     case v1::SHUTTING_DOWN: return absl::StatusCode::kUnavailable;
+    case v1::NOT_ALLOWED: return absl::StatusCode::kPermissionDenied;
     case v1::INTERNAL_FAULT: return absl::StatusCode::kInternal;
     default: return absl::StatusCode::kInvalidArgument;
   }

@@ -8,13 +8,22 @@
 
 namespace kiln::compiler {
 
-// Refused above these, with the limit named.
+// What a request may ask for: refused above these, with the limit named.
 struct Limits {
   uint32_t max_nodes = 200'000;
   uint64_t max_bytes = 64 << 20;
   uint32_t max_depth = 100'000;
-  uint32_t max_stack_sources = 1024;        // of one STACK of values; longer lists are BINARY data
-  uint32_t max_kernels = 10'000;            // of one program
+  uint32_t max_stack_sources = 1024;  // of one STACK of values; longer lists are BINARY data
+  uint32_t max_kernels = 10'000;      // of one program
+  // Of a program written by hand.
+  uint32_t max_instructions = 50'000;      // a vector counts each lane
+  uint32_t max_lanes = 256;                // of one vector
+  uint32_t max_items = 1024;               // of one work group
+  uint32_t max_groups = 0x7fff'ffff;       // along one axis
+  uint32_t max_local_bytes = 64 << 10;     // of one work group
+  uint32_t max_register_bytes = 16 << 10;  // of one work item
+  // Whether ops that carry a client's own code are let in.
+  bool allow_native_code = false;
   uint64_t max_turn_work = 20'000'000'000;  // of one turn of a kernel's outermost loop: between turns it can be stopped
   uint64_t max_work = 1'000'000'000'000'000;  // simple operations of one run of a program
 };

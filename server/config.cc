@@ -125,6 +125,7 @@ const std::vector<ConfigRow>& ConfigRows() {
       {"drain_seconds", "30", "how long SIGTERM waits for requests that run"},
       {"profile_jit", "false", "register generated code with perf and gdb"},
       {"insecure", "false", "serve without authentication on an address that is not loopback"},
+      {"allow_native_code", "false", "let in ops that carry a client's own code: it can do what the server can"},
       {"no_reflection", "false", "hide the reflection service"},
       {"dump", "", "folder into which every compilation writes its stages, by graph hash"},
   };

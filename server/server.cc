@@ -62,6 +62,7 @@ EngineOptions ToEngineOptions(const v1::ServerConfig& config) {
   options.limits.max_nodes = config.graph_limits().max_nodes();
   options.limits.max_bytes = config.graph_limits().max_bytes();
   options.limits.max_depth = config.graph_limits().max_depth();
+  options.limits.allow_native_code = config.allow_native_code();
   return options;
 }
 

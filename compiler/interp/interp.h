@@ -27,6 +27,8 @@ struct InterpResult {
 struct InterpOptions {
   // Most memory for tensors alive at one time; about 9 bytes an element.
   int64_t max_bytes = int64_t{1} << 30;
+  // Of a program written by hand: instructions run, each lane of each item counted.
+  int64_t max_steps = int64_t{1} << 31;
 };
 
 // Runs the program under `root` (a TUPLE or SINK as FromWire gives it).

@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
+#include "compiler/ir/program_scopes.h"
 
 namespace kiln::compiler {
 namespace {
@@ -32,7 +33,11 @@ absl::Status Plan::Build(UOp* root) {
   if (root->op() != Op::TUPLE && root->op() != Op::SINK) {
     return MakeError(v1::BAD_ROOT, absl::StrCat("the root must be a TUPLE or a SINK, not ", Name(root->op())));
   }
-  KILN_RETURN_IF_ERROR(FindStorage(Toposort(root)));
+  const std::vector<UOp*> order = Toposort(root);
+  for (UOp* uop : order) {
+    if (uop->op() == Op::SHRINK && MayLeaveItsSource(uop)) return Unsupported(uop);
+  }
+  KILN_RETURN_IF_ERROR(FindStorage(order));
   return PlanRoot(root);
 }
 
@@ -40,6 +45,7 @@ absl::Status Plan::FindStorage(absl::Span<UOp* const> order) {
   size_t stores = 0;
   for (UOp* uop : order) {
     if (!IsStorage(uop)) continue;
+    if (uop->addrspace() != AddrSpace::kGlobal) return Unsupported(uop);
     Slot& slot = slots_[uop->arg_as<BufferArg>().slot];
     if (slot.storage == nullptr) slot.storage = uop;
     if (slot.storage->dtype() == uop->dtype() && slot.storage->shape() == uop->shape()) continue;

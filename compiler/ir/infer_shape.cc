@@ -44,8 +44,24 @@ absl::StatusOr<Shape> InferExpand(const UOp& uop) {
       absl::StrCat("EXPAND of ", ToString(from), " to ", ToString(shape), " would change an axis that is not 1"));
 }
 
+// In a program, SHRINK may be n neighbours in memory from a computed place on:
+// an integer with a dtype of its own. That place may be any number.
+bool IsPlaceInMemory(const UOp& uop) {
+  const UOp* place = uop.src(1);
+  return uop.op() == Op::SHRINK && place->op() != Op::STACK && place->shape().empty() && IsInt(place->dtype()) &&
+         !IsWeak(place->dtype()) && uop.src(0)->shape().size() == 1 && uop.src(0)->addrspace() != AddrSpace::kNone;
+}
+
+absl::StatusOr<Shape> InferNeighbours(const UOp& uop) {
+  KILN_ASSIGN_OR_RETURN(Shape lanes, ConstInts(uop.src(2)));
+  if (lanes.size() == 1 && lanes[0] <= uop.src(0)->shape()[0]) return lanes;
+  return ShapeError(absl::StrCat("SHRINK of ", ToString(uop.src(0)->shape()), " to ", ToString(lanes),
+                                 ": the box must lie inside the tensor"));
+}
+
 // PAD and SHRINK: a box of one shape inside the other, at an offset.
 absl::StatusOr<Shape> InferBox(const UOp& uop) {
+  if (IsPlaceInMemory(uop)) return InferNeighbours(uop);
   KILN_ASSIGN_OR_RETURN(Shape offset, ConstInts(uop.src(1)));
   KILN_ASSIGN_OR_RETURN(Shape shape, ConstInts(uop.src(2)));
   const Shape& from = uop.src(0)->shape();

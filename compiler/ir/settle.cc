@@ -36,7 +36,7 @@ absl::Status SettleWeak(Graph& graph, v1::Op op, std::vector<UOp*>& src) {
     }
     return absl::OkStatus();
   }
-  const bool meets_memory = op == v1::STORE || op == v1::ASSIGN ||
+  const bool meets_memory = op == v1::STORE || op == v1::ASSIGN || op == v1::ATOMICADD ||
                             (op == v1::LOAD && !IsWeak(src.empty() ? DType::kWeakint : src[0]->dtype()));
   if (meets_memory && src.size() >= 2 && IsWeak(src[1]->dtype()) && src[0]->dtype() != DType::kVoid) {
     KILN_ASSIGN_OR_RETURN(src[1], Strengthen(graph, src[1], src[0]->dtype()));

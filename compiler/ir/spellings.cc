@@ -17,9 +17,9 @@ struct Spelling {
   int sources;
 };
 constexpr Spelling kSpellings[] = {
-    {v1::NEG, 1},   {v1::NOT, 1},    {v1::SUB, 2},    {v1::CMPGT, 2},      {v1::CMPGE, 2},
-    {v1::CMPLE, 2}, {v1::CMPEQ, 2},  {v1::MULACC, 3}, {v1::CONTIGUOUS, 1}, {v1::NOOP, 1},
-    {v1::COPY, 1},  {v1::ASSIGN, 2}, {v1::IDIV, 2},   {v1::MOD, 2},
+    {v1::NEG, 1},    {v1::NOT, 1},   {v1::SUB, 2},    {v1::CMPGT, 2},      {v1::CMPGE, 2},
+    {v1::CMPLE, 2},  {v1::CMPEQ, 2}, {v1::MULACC, 3}, {v1::CONTIGUOUS, 1}, {v1::COPY, 1},
+    {v1::ASSIGN, 2}, {v1::IDIV, 2},  {v1::MOD, 2},
 };
 
 const Spelling* Find(v1::Op op) {
@@ -95,9 +95,7 @@ absl::StatusOr<UOp*> MakeSpelled(Graph& graph, v1::Op op, v1::Dialect dialect, s
       KILN_ASSIGN_OR_RETURN(UOp * store, graph.TryMake(Op::STORE, src));
       return graph.TryMake(Op::AFTER, {{src[0], store}});
     }
-    case v1::CONTIGUOUS:
-    case v1::COPY: return graph.TryMake(Op::LOAD, src);
-    default: return src[0];  // NOOP: its source
+    default: return graph.TryMake(Op::LOAD, src);  // CONTIGUOUS, COPY
   }
 }
 

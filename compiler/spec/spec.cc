@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
+#include "compiler/ir/program_scopes.h"
 
 namespace kiln::compiler {
 namespace {
@@ -48,6 +49,9 @@ constexpr Op kAccumulatingOps[] = {Op::SINK,   Op::PARAM,   Op::BUFFER, Op::CONS
 constexpr Op kLinearOps[] = {Op::LINEAR, Op::PARAM,   Op::BUFFER, Op::CONST,  Op::STACK, Op::BITCAST,
                              Op::REDUCE, Op::LOAD,    Op::STORE,  Op::INDEX,  Op::RANGE, Op::END,
                              Op::AFTER,  Op::RESHAPE, Op::EXPAND, Op::SPECIAL};
+constexpr Op kProgramOps[] = {Op::LINEAR, Op::PARAM, Op::BUFFER, Op::CONST,   Op::STACK, Op::BITCAST, Op::LOAD,
+                              Op::STORE,  Op::INDEX, Op::SHRINK, Op::RANGE,   Op::END,   Op::AFTER,   Op::SPECIAL,
+                              Op::IF,     Op::ENDIF, Op::GROUP,  Op::BARRIER, Op::SINK,  Op::WMMA,    Op::ATOMICADD};
 
 const char* NoFault(const UOp*) { return nullptr; }
 
@@ -57,6 +61,10 @@ const char* TensorFault(const UOp* uop) {
     return "a weak value that nothing settles";
   if (uop->op() == Op::REDUCE && uop->src().size() > 1)
     return "REDUCE over RANGEs belongs in a kernel program, which is not supported yet";
+  if (uop->addrspace() == AddrSpace::kLocal || uop->addrspace() == AddrSpace::kReg)
+    return "LOCAL and REG storage belong in a kernel program";
+  if (uop->op() == Op::SHRINK && MayLeaveItsSource(uop))
+    return "a SHRINK at a computed place belongs in a kernel program";
   return nullptr;
 }
 
@@ -85,6 +93,7 @@ const char* LinearFault(const UOp* uop) {
 
 const Spec kCoreSpec = {"graph", kCoreOps, NoFault};
 const Spec kTensorSpec = {"tensor graph", kTensorOps, TensorFault};
+const Spec kProgramSpec = {"program", kProgramOps, NoFault};
 const Spec kCallSpec = {"call list", kCallOps, NoFault};
 const Spec kKernelSpec = {"kernel", kKernelOps, KernelFault};
 const Spec kExpandedSpec = {"expanded kernel", kExpandedOps, ExpandedFault};

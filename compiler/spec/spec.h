@@ -19,6 +19,7 @@ struct Spec {
 
 extern const Spec kCoreSpec;          // anything that the core IR can say
 extern const Spec kTensorSpec;        // a request: values, movement, STOREs; no loops
+extern const Spec kProgramSpec;       // a program by hand, as program_spec.h checks it
 extern const Spec kCallSpec;          // LINEAR of CALLs of kernels
 extern const Spec kKernelSpec;        // one kernel: loops over scalars, no movement op
 extern const Spec kExpandedSpec;      // one kernel: lanes, no UPCAST or UNROLL loop

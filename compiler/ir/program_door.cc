@@ -1,0 +1,344 @@
+#include "compiler/ir/program_door.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/error.h"
+#include "compiler/ir/build.h"
+#include "compiler/ir/infer.h"
+#include "compiler/ir/program_list.h"
+#include "compiler/ir/program_scopes.h"
+#include "compiler/ir/settle.h"
+#include "compiler/ir/weak.h"
+#include "compiler/ir/wire_args.h"
+
+namespace kiln::compiler {
+namespace {
+
+// Accumulators number their slots apart from the storage that a client numbers.
+constexpr uint32_t kFirstAccumulator = 1u << 24;
+
+absl::Status WrongSources(absl::string_view what, size_t have) {
+  return MakeError(v1::WRONG_SOURCE_COUNT, absl::StrCat(what, ", not ", have));
+}
+
+// Ops that a client would have run code of its own by.
+bool IsNativeCode(v1::Op op) {
+  return op == v1::CUSTOM || op == v1::CUSTOMI || op == v1::INS || op == v1::SOURCE || op == v1::PROGRAM ||
+         op == v1::CUSTOM_FUNCTION;
+}
+
+bool IsLoopOp(v1::Op op) { return op == v1::RANGE || op == v1::LOOP || op == v1::SPECIAL; }
+
+// Where an INDEX with a mask may stand: ops that take its gate, or look at no value.
+bool TakesGatedPointer(v1::Op op, int k) {
+  switch (op) {
+    case v1::LOAD:
+    case v1::STORE:
+    case v1::AFTER:
+    case v1::NOOP:
+    case v1::BITCAST: return true;
+    case v1::IF: return k > 0;
+    case v1::BARRIER:
+    case v1::GROUP:
+    case v1::SINK:
+    case v1::LINEAR: return true;
+    default: return false;
+  }
+}
+
+// Where an op names the loop itself and not the value that counts it.
+bool NamesLoop(v1::Op op, int k) {
+  return k > 0 && (op == v1::END || op == v1::REDUCE || op == v1::AFTER || op == v1::DEFINE_ACC);
+}
+
+}  // namespace
+
+ProgramDoor::ProgramDoor(const v1::Graph& wire, const Limits& limits, const StorageSizes* sizes, Graph& graph)
+    : wire_(wire), limits_(limits), sizes_(sizes), graph_(graph), notes_(wire.nodes_size()) {
+  for (const v1::UOp& node : wire.nodes()) has_list_ |= node.op() == v1::LINEAR;
+}
+
+absl::StatusOr<UOp*> ProgramDoor::Read(uint32_t index, std::vector<UOp*>& src) {
+  const v1::Op op = wire(index).op();
+  KILN_RETURN_IF_ERROR(RefuseCode(index));
+  KILN_RETURN_IF_ERROR(KeepGates(index));
+  KILN_RETURN_IF_ERROR(KeepUnrolled(index));
+  for (size_t k = 0; k < src.size(); ++k) {
+    UOp* loop = SourceNote(index, static_cast<int>(k)).loop;
+    if (loop != nullptr && NamesLoop(op, static_cast<int>(k))) src[k] = loop;
+  }
+  switch (op) {
+    case v1::DEFINE_GLOBAL:
+    case v1::DEFINE_LOCAL:
+    case v1::DEFINE_REG: return Storage(index, src);
+    case v1::DEFINE_ACC: return Accumulator(index, src);
+    case v1::ASSIGN: return Assign(index, src);
+    case v1::RANGE:
+    case v1::LOOP: return Loop(index, src);
+    case v1::ENDLOOP:
+    case v1::ENDRANGE: return EndLoop(index, src);
+    case v1::INDEX: KILN_RETURN_IF_ERROR(PrepareIndex(index, src)); return nullptr;
+    case v1::LOAD: return Load(index, src);
+    case v1::STORE: KILN_RETURN_IF_ERROR(PrepareStore(index, src)); return nullptr;
+    case v1::VECTORIZE:
+    case v1::VCONST:
+    case v1::GEP:
+    case v1::CAT:
+    case v1::CONTRACT:
+    case v1::UNROLL: return Lanes(index, std::move(src));
+    case v1::NOOP:
+    case v1::NAME: return Nothing(index, src);
+    case v1::LINEAR: return List(index);
+    default: return nullptr;
+  }
+}
+
+absl::StatusOr<UOp*> ProgramDoor::Finish(uint32_t index, UOp* made) {
+  const v1::UOp& node = wire(index);
+  Note& note = notes_[index];
+  if (IsLoopOp(node.op())) {
+    if (note.loop == nullptr) note.loop = made;
+    const DType asked = FromWire(node.dtype());
+    if (IsInt(asked) && !IsWeak(asked)) made = Cast(graph_, made, asked);
+    if (made != note.loop) note.lists = {{note.loop, made}};
+  }
+  if (node.src_size() > 0 && (node.op() == v1::AFTER || node.op() == v1::NOOP || node.op() == v1::BITCAST))
+    note.gate = SourceNote(index, 0).gate;
+  if (!note.lists.has_value()) {
+    // A mere name of its source runs nothing again.
+    const bool renames =
+        std::any_of(node.src().begin(), node.src().end(), [&](uint32_t source) { return made_[source] == made; });
+    note.lists.emplace();
+    if (!renames && !(has_list_ && IsRecastPointer(made))) note.lists->push_back(made);
+  }
+  for (UOp* listed : *note.lists) graph_.SetOrigin(listed, index);
+  made_.push_back(made);
+  return made;
+}
+
+absl::Status ProgramDoor::RefuseCode(uint32_t index) const {
+  const v1::Op op = wire(index).op();
+  if (!IsNativeCode(op)) return absl::OkStatus();
+  if (!limits_.allow_native_code) {
+    return MakeError(v1::NOT_ALLOWED, absl::StrCat(v1::Op_Name(op),
+                                                   " carries code of the client's own, which this server does not run; "
+                                                   "one started with --allow_native_code might"));
+  }
+  return MakeError(v1::UNSUPPORTED_OP, absl::StrCat(v1::Op_Name(op), " is allowed here, and not built"));
+}
+
+absl::Status ProgramDoor::KeepGates(uint32_t index) {
+  const v1::UOp& node = wire(index);
+  for (int k = 0; k < node.src_size(); ++k) {
+    if (SourceNote(index, k).gate == nullptr || TakesGatedPointer(node.op(), k)) continue;
+    return MakeError(v1::UNSUPPORTED_OP, absl::StrCat("source ", k,
+                                                      " is an INDEX with a validity mask; only LOAD and STORE know "
+                                                      "what to do where it is false"));
+  }
+  return absl::OkStatus();
+}
+
+// Lanes over different axes would have to be multiplied out.
+absl::Status ProgramDoor::KeepUnrolled(uint32_t index) {
+  const v1::UOp& node = wire(index);
+  std::vector<int64_t>& unrolled = notes_[index].unrolled;
+  for (int k = 0; k < node.src_size(); ++k) {
+    const std::vector<int64_t>& axes = SourceNote(index, k).unrolled;
+    if (axes.empty() || node.op() == v1::LINEAR || node.op() == v1::SINK || node.op() == v1::GROUP) continue;
+    if (!unrolled.empty() && unrolled != axes)
+      return MakeError(v1::UNSUPPORTED_OP, "operands UNROLLed over different axes; CONTRACT them first");
+    unrolled = axes;
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<UOp*> ProgramDoor::Storage(uint32_t index, const std::vector<UOp*>& src) {
+  const v1::UOp& node = wire(index);
+  if (!node.has_buffer()) return MakeError(v1::BAD_ARGUMENT, "storage wants a buffer argument: its slot and dtype");
+  if (src.size() > 1) return WrongSources("storage takes one source, its shape, or none", src.size());
+  v1::BufferArg buffer = node.buffer();
+  if (buffer.dtype() == v1::DTYPE_UNSPECIFIED) buffer.set_dtype(node.dtype());
+  if (node.op() != v1::DEFINE_GLOBAL) buffer.set_addrspace(node.op() == v1::DEFINE_LOCAL ? v1::LOCAL : v1::REG);
+  KILN_ASSIGN_OR_RETURN(Arg arg, ReadBuffer(buffer));
+  const Op op = node.op() == v1::DEFINE_GLOBAL ? Op::PARAM : Op::BUFFER;
+  if (!src.empty()) return graph_.TryMake(op, src, std::move(arg));
+  const int64_t elements = sizes_ == nullptr ? kMaxElements : sizes_->at(index);
+  UOp* storage = graph_.Make(op, {ShapeSource(graph_, {elements})}, std::move(arg));
+  unsized_.emplace_back(index, storage);
+  return storage;
+}
+
+absl::StatusOr<UOp*> ProgramDoor::Loop(uint32_t index, std::vector<UOp*> src) {
+  const v1::UOp& node = wire(index);
+  if (src.empty() || src.size() > 2) return WrongSources("a loop takes (end) or (start, end)", src.size());
+  for (UOp*& bound : src) {
+    if (!IsInt(bound->dtype()) || !bound->shape().empty())
+      return MakeError(v1::SHAPE_MISMATCH, absl::StrCat(v1::Op_Name(node.op()), " wants integers as its bounds"));
+  }
+  RangeArg arg;
+  if (node.has_range()) {
+    const auto& range = node.range();
+    if (range.axis_id().empty() || range.axis_id_size() > 32 || range.type() < 0 || range.type() > v1::AXIS_OUTER)
+      return MakeError(v1::BAD_ARGUMENT, "RANGE wants its axis ids, one or a few, and a type");
+    const std::vector<int64_t> ids(range.axis_id().begin(), range.axis_id().end());
+    if (ids.size() == 1) {
+      arg.id = ids[0];
+    } else {
+      const auto [known, is_new] = loop_ids_.try_emplace(ids, 0);
+      if (is_new) known->second = graph_.NextId();
+      arg.id = known->second;
+    }
+    arg.type = static_cast<AxisType>(range.type());
+  } else if (node.arg_case() != v1::UOp::ARG_NOT_SET) {
+    return MakeError(v1::BAD_ARGUMENT, "a loop's argument is a range: its axis ids and type");
+  } else if (node.op() == v1::RANGE && !legacy()) {
+    return MakeError(v1::BAD_ARGUMENT, "RANGE wants one axis id and a type");
+  } else {
+    arg.id = graph_.NextId();  // loops of equal bounds are not the same loop
+  }
+  const bool from_zero = src.size() == 1 || src[0]->IsConstInt(0);
+  UOp* bound = src.back();
+  UOp* start = nullptr;
+  if (!from_zero) {
+    for (UOp*& end : src) {
+      KILN_ASSIGN_OR_RETURN(end, Strengthen(graph_, end, kIndexType));
+    }
+    start = src[0];
+    bound = Add(graph_, src[1], Mul(graph_, start, Idx(graph_, -1)));
+  } else if (bound->op() != Op::CONST) {
+    KILN_ASSIGN_OR_RETURN(bound, StrengthenByDefault(graph_, bound));
+  }
+  KILN_ASSIGN_OR_RETURN(UOp * loop, graph_.TryMake(Op::RANGE, {{bound}}, arg));
+  notes_[index].loop = loop;
+  return start == nullptr ? loop : Add(graph_, loop, start);
+}
+
+absl::StatusOr<UOp*> ProgramDoor::EndLoop(uint32_t index, const std::vector<UOp*>& src) {
+  if (src.size() != 1) return WrongSources("it closes one loop, its source", src.size());
+  UOp* loop = SourceNote(index, 0).loop;
+  if (loop == nullptr || loop->op() != Op::RANGE)
+    return MakeError(v1::BAD_ARGUMENT,
+                     absl::StrCat(v1::Op_Name(wire(index).op()), " closes a RANGE or LOOP, not ", Name(src[0]->op())));
+  return graph_.TryMake(Op::END, {{graph_.Make(Op::GROUP, {}), loop}});
+}
+
+absl::StatusOr<UOp*> ProgramDoor::Accumulator(uint32_t index, const std::vector<UOp*>& src) {
+  const v1::UOp& node = wire(index);
+  if (src.empty()) return WrongSources("DEFINE_ACC takes (start value, range...)", 0);
+  if (!node.has_buffer()) return MakeError(v1::BAD_ARGUMENT, "DEFINE_ACC wants a buffer argument: its slot and dtype");
+  v1::BufferArg buffer = node.buffer();
+  if (buffer.dtype() == v1::DTYPE_UNSPECIFIED) buffer.set_dtype(node.dtype());
+  buffer.set_addrspace(v1::REG);
+  KILN_ASSIGN_OR_RETURN(Arg arg, ReadBuffer(buffer));
+  std::get<BufferArg>(arg).slot += kFirstAccumulator;
+  const DType dtype = std::get<BufferArg>(arg).dtype;
+  UOp* start = src[0];
+  if (IsWeak(start->dtype())) {
+    KILN_ASSIGN_OR_RETURN(start, Strengthen(graph_, start, dtype));
+  }
+  const Shape shape = start->shape();
+  if (shape.size() > 1) return MakeError(v1::SHAPE_MISMATCH, "an accumulator is a scalar or a vector");
+  UOp* storage = graph_.Make(Op::BUFFER, {ShapeSource(graph_, shape.empty() ? Shape{1} : shape)}, std::move(arg));
+  const auto place_in = [&](UOp* memory) {
+    return shape.empty() ? graph_.Make(Op::INDEX, {memory, Idx(graph_, 0)})
+                         : graph_.Make(Op::SHRINK, {memory, Idx(graph_, 0), Idx(graph_, shape[0])});
+  };
+  KILN_ASSIGN_OR_RETURN(UOp * first, graph_.TryMake(Op::STORE, {{place_in(storage), start}}));
+  Note& note = notes_[index];
+  note.loops.assign(src.begin() + 1, src.end());
+  for (UOp* loop : note.loops) {
+    if (loop->op() != Op::RANGE) return MakeError(v1::BAD_ARGUMENT, "DEFINE_ACC's further sources must be RANGEs");
+  }
+  if (!has_list_) {
+    // In a DAG, order is said by AFTER.
+    std::vector<UOp*> started = {storage, first};
+    started.insert(started.end(), note.loops.begin(), note.loops.end());
+    note.accumulator = place_in(graph_.Make(Op::AFTER, started));
+    return graph_.Make(Op::LOAD, {note.accumulator});
+  }
+  note.accumulator = place_in(storage);
+  note.lists = {{storage, first}};
+  UOp* value = graph_.Make(Op::LOAD, {note.accumulator});
+  reread_.insert(value);
+  return value;
+}
+
+absl::StatusOr<UOp*> ProgramDoor::Assign(uint32_t index, const std::vector<UOp*>& src) {
+  if (src.size() != 2 || SourceNote(index, 0).accumulator == nullptr) return nullptr;
+  const Note target = SourceNote(index, 0);
+  UOp* value = src[1];
+  if (IsWeak(value->dtype())) {
+    KILN_ASSIGN_OR_RETURN(value, Strengthen(graph_, value, target.accumulator->dtype()));
+  }
+  KILN_ASSIGN_OR_RETURN(UOp * store, graph_.TryMake(Op::STORE, {{target.accumulator, value}}));
+  Note& note = notes_[index];
+  note.accumulator = target.accumulator;
+  note.loops = target.loops;
+  note.lists = {{store}};
+  if (has_list_) return graph_.Make(Op::LOAD, {target.accumulator});
+  UOp* done = store;
+  if (!target.loops.empty()) {
+    std::vector<UOp*> closed = {store};
+    closed.insert(closed.end(), target.loops.begin(), target.loops.end());
+    done = graph_.Make(Op::END, closed);
+  }
+  UOp* place = target.accumulator;
+  std::vector<UOp*> parts(place->src().begin(), place->src().end());
+  parts[0] = graph_.Make(Op::AFTER, {StorageUnder(place), done});
+  return graph_.Make(Op::LOAD, {graph_.Make(place->op(), parts)});
+}
+
+absl::StatusOr<UOp*> ProgramDoor::Nothing(uint32_t index, const std::vector<UOp*>& src) {
+  if (src.size() > 1)
+    return WrongSources(absl::StrCat(v1::Op_Name(wire(index).op()), " takes one source or none"), src.size());
+  return src.empty() ? graph_.Make(Op::GROUP, {}) : src[0];
+}
+
+absl::StatusOr<UOp*> ProgramDoor::List(uint32_t index) {
+  const v1::UOp& node = wire(index);
+  if (static_cast<uint32_t>(node.src_size()) > limits_.max_instructions) {
+    v1::ErrorDetail detail;
+    detail.set_code(v1::GRAPH_TOO_LARGE);
+    detail.set_limit("instructions");
+    detail.set_limit_value(limits_.max_instructions);
+    detail.set_used(static_cast<uint64_t>(node.src_size()));
+    return MakeError(std::move(detail),
+                     absl::StrCat("a LINEAR of ", node.src_size(), " instructions; this server takes at most ",
+                                  limits_.max_instructions));
+  }
+  // An accumulator starts before the first of its loops, wherever it is listed.
+  std::map<UOp*, int> first_listing;
+  std::vector<std::vector<uint32_t>> at(node.src_size());
+  for (int k = 0; k < node.src_size(); ++k) {
+    const Note& note = SourceNote(index, k);
+    if (note.loop != nullptr) first_listing.try_emplace(note.loop, k);
+    int place = k;
+    if (wire(node.src(k)).op() == v1::DEFINE_ACC) {
+      for (UOp* loop : note.loops) {
+        const auto listed = first_listing.find(loop);
+        if (listed != first_listing.end()) place = std::min(place, listed->second);
+      }
+    }
+    // Before what is listed there, unless it is that itself.
+    at[place].push_back(node.src(k));
+    if (place != k) std::rotate(at[place].begin(), at[place].end() - 1, at[place].end());
+  }
+  ProgramList list(graph_, reread_);
+  for (const std::vector<uint32_t>& group : at) {
+    for (uint32_t source : group) {
+      for (UOp* uop : *notes_[source].lists) {
+        if (absl::Status added = list.Add(uop); !added.ok())
+          return WithNode(added, source, v1::Op_Name(wire(source).op()), wire(source).tag());
+      }
+    }
+  }
+  Arg arg;
+  if (node.arg_case() != v1::UOp::ARG_NOT_SET) {
+    KILN_ASSIGN_OR_RETURN(arg, ReadArg(node));
+  }
+  return graph_.TryMake(Op::LINEAR, list.Take(), std::move(arg));
+}
+
+}  // namespace kiln::compiler

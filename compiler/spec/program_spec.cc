@@ -1,0 +1,280 @@
+#include "compiler/spec/program_spec.h"
+
+#include <algorithm>
+#include <map>
+#include <utility>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
+#include "absl/strings/str_cat.h"
+#include "base/error.h"
+#include "compiler/ir/program_scopes.h"
+#include "compiler/spec/program_fault.h"
+
+namespace kiln::compiler {
+namespace {
+
+// Loops and IFs inside one another.
+constexpr size_t kMaxNesting = 64;
+constexpr unsigned __int128 kMuch = static_cast<unsigned __int128>(1) << 80;
+
+class Checker {
+ public:
+  Checker(const Limits& limits, const Graph* graph) : limits_(limits), graph_(graph) {}
+
+  absl::StatusOr<ProgramNeeds> Run(UOp* root) {
+    for (UOp* uop : root->src()) {
+      UOp* storage = uop->op() == Op::STORE || uop->op() == Op::ATOMICADD ? StorageUnder(uop->src(0)) : nullptr;
+      if (storage != nullptr) written_.insert(storage);
+    }
+    for (size_t i = 0; i < root->src().size(); ++i) {
+      UOp* uop = root->src(i);
+      if (ProgramFault fault = Check(uop, static_cast<uint32_t>(i)); fault.code != v1::ERROR_CODE_UNSPECIFIED)
+        return Error(uop, fault);
+    }
+    if (UOp* open = scopes_.innermost(); open != nullptr) {
+      return Error(open, {v1::BAD_ARGUMENT, absl::StrCat("it is never closed; ",
+                                                         open->op() == Op::IF ? "an ENDIF" : "an END", " closes it")});
+    }
+    for (UOp* uop : whole_group_) {
+      if (needs_.items_of_group() % 32 == 0) continue;
+      return Error(uop, {v1::BAD_ARGUMENT,
+                         absl::StrCat("32 items do it together, and a group here has ", needs_.items_of_group())});
+    }
+    KILN_RETURN_IF_ERROR(CheckTotals(root));
+    return needs_;
+  }
+
+ private:
+  absl::Status Error(const UOp* uop, const ProgramFault& fault) const {
+    v1::ErrorDetail detail;
+    detail.set_code(fault.code);
+    detail.set_op(std::string(Name(uop->op())));
+    const absl::Status status =
+        MakeError(std::move(detail), absl::StrCat(Name(uop->op()), " in a program: ", fault.text));
+    return graph_ == nullptr ? status : graph_->Locate(status, uop);
+  }
+
+  absl::Status TooLarge(const UOp* uop, absl::string_view limit, uint64_t most, unsigned __int128 used) const {
+    v1::ErrorDetail detail;
+    detail.set_code(v1::GRAPH_TOO_LARGE);
+    detail.set_op(std::string(Name(uop->op())));
+    detail.set_limit(std::string(limit));
+    detail.set_limit_value(most);
+    detail.set_used(static_cast<uint64_t>(std::min<unsigned __int128>(used, ~uint64_t{0})));
+    const absl::Status status = MakeError(
+        detail, absl::StrCat("a program of ", detail.used(), " ", limit, "; this server takes at most ", most));
+    return graph_ == nullptr ? status : graph_->Locate(status, uop);
+  }
+
+  ProgramFault Check(UOp* uop, uint32_t position) {
+    if (ProgramFault fault = FaultOf(uop, limits_); fault.code != v1::ERROR_CODE_UNSPECIFIED) return fault;
+    if (ProgramFault fault = CheckSources(uop); fault.code != v1::ERROR_CODE_UNSPECIFIED) return fault;
+    if (ProgramFault fault = CheckScopes(uop); fault.code != v1::ERROR_CODE_UNSPECIFIED) return fault;
+    if (ProgramFault fault = CheckTogether(uop); fault.code != v1::ERROR_CODE_UNSPECIFIED) return fault;
+    if (uop->op() == Op::SPECIAL) {
+      if (ProgramFault fault = AddCoordinate(uop); fault.code != v1::ERROR_CODE_UNSPECIFIED) return fault;
+    }
+    scopes_.List(uop, position);
+    uniform_[uop] = IsUniform(uop);
+    const int64_t lanes = IsBareStorage(uop) ? 1 : NumElements(uop->shape());
+    int64_t cost = std::max<int64_t>(lanes, 1);
+    if (uop->op() == Op::WMMA) cost *= uop->arg_as<WmmaArg>().k;
+    if (Is(uop->op(), kMemory) && !uop->src(0)->shape().empty())
+      cost = std::max(cost, NumElements(uop->src(0)->shape()));
+    needs_.instructions += cost;
+    turns_ = std::min(kMuch, turns_);
+    work_ = std::min(kMuch, work_ + turns_ * static_cast<uint64_t>(cost));
+    return {};
+  }
+
+  ProgramFault CheckSources(UOp* uop) {
+    for (size_t i = 0; i < uop->src().size(); ++i) {
+      UOp* source = uop->src(i);
+      if (source->op() == Op::PARAM || source->op() == Op::BUFFER) {
+        if (ProgramFault fault = AddStorage(source); fault.code != v1::ERROR_CODE_UNSPECIFIED) return fault;
+      }
+      if (NeedsNoListing(source)) continue;
+      const bool needs_value = i < ValueSources(uop);
+      if (needs_value ? scopes_.Find(source).has_value() : scopes_.WasListed(source)) continue;
+      return {v1::BAD_ARGUMENT,
+              absl::StrCat("source ", i, " (", Name(source->op()), ") ",
+                           scopes_.WasListed(source) ? "stands in a loop or an IF that has closed; list it again"
+                                                     : "is not listed before it")};
+    }
+    if (uop->op() == Op::PARAM || uop->op() == Op::BUFFER) return AddStorage(uop);
+    return {};
+  }
+
+  ProgramFault AddStorage(UOp* storage) {
+    if (!storages_.insert(storage).second) return {};
+    if (ProgramFault fault = FaultOf(storage, limits_); fault.code != v1::ERROR_CODE_UNSPECIFIED) return fault;
+    const BufferArg& arg = storage->arg_as<BufferArg>();
+    if (!slots_.try_emplace({arg.addrspace, arg.slot}, storage).second) {
+      return {v1::BAD_ARGUMENT,
+              absl::StrCat("slot ", arg.slot, " is storage of two kinds; one slot has one dtype, shape and device")};
+    }
+    const __int128 bytes = __int128{NumElements(storage->shape())} * ItemSize(storage->dtype());
+    const auto capped = static_cast<int64_t>(std::min<__int128>(bytes, __int128{1} << 50));
+    if (arg.addrspace == AddrSpace::kLocal) needs_.local_bytes += capped;
+    if (arg.addrspace == AddrSpace::kReg) needs_.register_bytes += capped;
+    return {};
+  }
+
+  ProgramFault CheckScopes(UOp* uop) {
+    if (uop->op() == Op::RANGE || uop->op() == Op::IF) {
+      const std::vector<UOp*> open = scopes_.open();
+      // Two IFs of one gate are one node, and may nest.
+      if (uop->op() == Op::RANGE && std::find(open.begin(), open.end(), uop) != open.end())
+        return {v1::BAD_ARGUMENT, "it is open already; a loop inside it has another axis id"};
+      if (open.size() >= kMaxNesting)
+        return {v1::BAD_ARGUMENT, absl::StrCat("more than ", kMaxNesting, " loops and IFs inside one another")};
+      scopes_.Open(uop);
+      outer_turns_.push_back(turns_);
+      outer_divergent_.push_back(divergent_);
+      if (!uniform_of(uop->src(0)) && divergent_ == nullptr) divergent_ = uop;
+      if (uop->op() == Op::RANGE) {
+        const __int128 turns = std::max<__int128>(uop->src(0)->bounds().max, 0);
+        turns_ = std::min(kMuch, std::min(kMuch, turns_) *
+                                     static_cast<unsigned __int128>(std::min<__int128>(turns, __int128{1} << 40)));
+      }
+      return {};
+    }
+    if (uop->op() == Op::END) {
+      if (!scopes_.Closes(uop)) {
+        return {v1::BAD_ARGUMENT, absl::StrCat("it closes a loop that is not the innermost; ", Innermost())};
+      }
+      for (size_t i = 1; i < uop->src().size(); ++i) Close();
+    }
+    if (uop->op() == Op::ENDIF) {
+      if (scopes_.innermost() != uop->src(0))
+        return {v1::BAD_ARGUMENT, absl::StrCat("it closes an IF that is not the innermost; ", Innermost())};
+      Close();
+    }
+    return {};
+  }
+
+  std::string Innermost() const {
+    UOp* open = scopes_.innermost();
+    return open == nullptr ? "nothing is open" : absl::StrCat("a ", Name(open->op()), " is");
+  }
+
+  void Close() {
+    scopes_.Close();
+    turns_ = outer_turns_.back();
+    divergent_ = outer_divergent_.back();
+    outer_turns_.pop_back();
+    outer_divergent_.pop_back();
+  }
+
+  // All items must come to a BARRIER, and to a WMMA that 32 of them do.
+  ProgramFault CheckTogether(UOp* uop) {
+    const bool warp = uop->op() == Op::WMMA && uop->arg_as<WmmaArg>().threads > 1;
+    if (warp) whole_group_.push_back(uop);
+    if ((uop->op() != Op::BARRIER && !warp) || divergent_ == nullptr) return {};
+    return {v1::BAD_ARGUMENT, absl::StrCat("it stands in a ", Name(divergent_->op()),
+                                           " that items of one group may take differently; all of them must come to "
+                                           "it")};
+  }
+
+  bool uniform_of(UOp* uop) const {
+    if (NeedsNoListing(uop)) return true;
+    const auto found = uniform_.find(uop);
+    return found != uniform_.end() && found->second;
+  }
+
+  // The same for all items of a group, wherever they all get to it.
+  bool IsUniform(UOp* uop) const {
+    switch (uop->op()) {
+      case Op::SPECIAL: return uop->arg_as<TextArg>().text[0] != 'l' || uop->src(0)->IsConstInt(1);
+      case Op::AFTER: return uniform_of(uop->src(0));
+      case Op::WMMA: return false;
+      case Op::LOAD: {
+        UOp* storage = StorageUnder(uop->src(0));
+        if (storage->addrspace() != AddrSpace::kGlobal || written_.contains(storage)) return false;
+        break;
+      }
+      default: break;
+    }
+    return std::all_of(uop->src().begin(), uop->src().end(), [this](UOp* source) { return uniform_of(source); });
+  }
+
+  ProgramFault AddCoordinate(UOp* uop) {
+    char kind = 0;
+    int axis = 0;
+    const std::string& name = uop->arg_as<TextArg>().text;
+    ParseCoordinate(name, kind, axis);
+    const int64_t bound = static_cast<int64_t>(uop->src(0)->bounds().min);
+    const auto [known, is_new] = coordinates_.try_emplace({kind == 'l', axis}, name, bound);
+    if (!is_new && (known->second.first != name || known->second.second != bound)) {
+      return {v1::BAD_ARGUMENT, absl::StrCat(name, " up to ", bound, " beside ", known->second.first, " up to ",
+                                             known->second.second, "; one axis has one name and one bound")};
+    }
+    if (kind != 'l' && bound > int64_t{limits_.max_groups})
+      return {v1::BAD_ARGUMENT, absl::StrCat(name, " up to ", bound, "; at most ", limits_.max_groups)};
+    if (kind == 'l' && bound > int64_t{limits_.max_items})
+      return {v1::BAD_ARGUMENT,
+              absl::StrCat(name, " up to ", bound, "; a group has at most ", limits_.max_items, " items")};
+    (kind == 'l' ? needs_.items : needs_.groups)[axis] = bound;
+    return {};
+  }
+
+  absl::Status CheckTotals(UOp* root) {
+    const std::pair<absl::string_view, std::pair<uint64_t, int64_t>> totals[] = {
+        {"items of a group", {limits_.max_items, needs_.items_of_group()}},
+        {"bytes of LOCAL storage", {limits_.max_local_bytes, needs_.local_bytes}},
+        {"bytes of REG storage", {limits_.max_register_bytes, needs_.register_bytes}},
+        {"instructions", {limits_.max_instructions, needs_.instructions}},
+    };
+    for (const auto& [limit, total] : totals) {
+      if (static_cast<uint64_t>(total.second) > total.first) return TooLarge(root, limit, total.first, total.second);
+    }
+    unsigned __int128 work = work_;
+    for (const int64_t n : {needs_.items_of_group(), needs_.groups[0], needs_.groups[1], needs_.groups[2]})
+      work = std::min(kMuch, work) * static_cast<uint64_t>(n);
+    if (work > limits_.max_work) return TooLarge(root, "operations", limits_.max_work, work);
+    needs_.work = static_cast<uint64_t>(work);
+    return absl::OkStatus();
+  }
+
+  const Limits& limits_;
+  const Graph* graph_;
+  ProgramNeeds needs_;
+  ProgramScopes scopes_;
+  absl::flat_hash_set<UOp*> written_;
+  absl::flat_hash_set<UOp*> storages_;
+  std::map<std::pair<AddrSpace, uint32_t>, UOp*> slots_;
+  std::map<std::pair<bool, int>, std::pair<std::string, int64_t>> coordinates_;
+  absl::flat_hash_map<UOp*, bool> uniform_;
+  std::vector<UOp*> whole_group_;  // instructions that 32 items do together
+  unsigned __int128 work_ = 0;     // of one item
+  unsigned __int128 turns_ = 1;    // of the loops around, together
+  UOp* divergent_ = nullptr;       // the outermost enclosure that items take differently
+  std::vector<unsigned __int128> outer_turns_;
+  std::vector<UOp*> outer_divergent_;
+};
+
+}  // namespace
+
+absl::StatusOr<ProgramNeeds> VerifyProgram(UOp* root, const Limits& limits, const Graph* graph) {
+  if (root->op() != Op::LINEAR) {
+    return MakeError(v1::BAD_ROOT,
+                     absl::StrCat("the root of a program is a LINEAR of its instructions, not ", Name(root->op())));
+  }
+  return Checker(limits, graph).Run(root);
+}
+
+bool ParseCoordinate(const std::string& name, char& kind, int& axis) {
+  const size_t at = name.find("idx");
+  if (at > 1 || name.size() != at + 4 || name.back() < '0' || name.back() > '2') return false;
+  if (at == 1 && name[0] != 'g' && name[0] != 'l') return false;
+  kind = name[0];
+  axis = name.back() - '0';
+  return true;
+}
+
+Place WmmaPlaceA(int64_t lane, int64_t i) { return {lane / 4 + (i / 2 % 2) * 8, lane % 4 * 2 + i % 2 + i / 4 * 8}; }
+Place WmmaPlaceB(int64_t lane, int64_t i) { return {lane % 4 * 2 + i % 2 + i / 2 * 8, lane / 4}; }
+Place WmmaPlaceC(int64_t lane, int64_t i) { return {lane / 4 + i / 2 * 8, lane % 4 * 2 + i % 2}; }
+
+}  // namespace kiln::compiler
