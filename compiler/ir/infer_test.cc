@@ -145,7 +145,7 @@ INSTANTIATE_TEST_SUITE_P(
                       Bad{"15 REDUCE [4] ADD axes=(0, 1)\n16 STACK [13, 0]\n17 EXPAND [15, 16]", v1::SIZE_OVERFLOW}));
 
 INSTANTIATE_TEST_SUITE_P(Unbuilt, InferErrorTest,
-                         ::testing::Values(Bad{"15 CUSTOM []", v1::UNSUPPORTED_OP},
+                         ::testing::Values(Bad{"15 CUSTOM []", v1::NOT_ALLOWED},
                                            Bad{"15 STACK [4, 4]\n16 PARAM [15] slot=5 dtype=int8", v1::UNSUPPORTED_OP},
                                            Bad{"15 CAST [3] to=float8_e4m3", v1::UNSUPPORTED_OP}));
 

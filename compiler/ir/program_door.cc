@@ -334,7 +334,7 @@ absl::StatusOr<UOp*> ProgramDoor::List(uint32_t index) {
       }
     }
   }
-  Arg arg;
+  Arg arg = KernelArg();
   if (node.arg_case() != v1::UOp::ARG_NOT_SET) {
     KILN_ASSIGN_OR_RETURN(arg, ReadArg(node));
   }

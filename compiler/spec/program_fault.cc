@@ -41,8 +41,6 @@ ProgramFault PointerFault(const UOp* uop) {
     return BadShape(absl::StrCat("neighbours in storage of shape ", ToString(uop->src(0)->shape()),
                                  "; SHRINK wants one axis, a place and a CONST number of lanes"));
   }
-  if (uop->shape().size() > 1)
-    return BadShape(absl::StrCat("a pointer of shape ", ToString(uop->shape()), "; one index may have lanes"));
   return {};
 }
 
@@ -112,7 +110,8 @@ ProgramFault FaultOf(const UOp* uop, const Limits& limits) {
   if (AccessesMemory(op) && !IsPointer(uop->src(0)))
     return Bad("the place is not an INDEX or SHRINK of a PARAM or BUFFER");
   if (uop->shape().size() > 1 && !IsBareStorage(uop))
-    return BadShape(absl::StrCat("a value of shape ", ToString(uop->shape()), "; values are () or vectors"));
+    return BadShape(
+        absl::StrCat("a shape of ", ToString(uop->shape()), "; values are () or vectors, and so are pointers"));
   if (uop->shape().size() == 1 && !IsBareStorage(uop) &&
       (uop->shape()[0] < 1 || uop->shape()[0] > int64_t{limits.max_lanes})) {
     return BadShape(
