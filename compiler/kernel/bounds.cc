@@ -11,6 +11,22 @@
 
 namespace kiln::compiler {
 
+namespace {
+
+// Whether `gate` is a conjunction with `condition` in it.
+bool Says(UOp* gate, const UOp* condition) {
+  std::vector<UOp*> stack = {gate};
+  while (!stack.empty()) {
+    UOp* uop = stack.back();
+    stack.pop_back();
+    if (uop == condition) return true;
+    if (uop->op() == Op::AND) stack.insert(stack.end(), uop->src().begin(), uop->src().end());
+  }
+  return false;
+}
+
+}  // namespace
+
 absl::StatusOr<UOp*> ProveBounds(Graph& graph, UOp* sink, bool strict) {
   // In order, so that an index that is itself loaded is guarded first.
   absl::flat_hash_map<UOp*, UOp*> done;
@@ -27,14 +43,19 @@ absl::StatusOr<UOp*> ProveBounds(Graph& graph, UOp* sink, bool strict) {
       UOp* index = src[0]->src(1);
       UOp* gate = src.size() > 2 ? src[2] : nullptr;
       const Bounds bounds = gate == nullptr ? index->bounds() : NarrowedBounds(index, FactsFrom(gate));
-      if (bounds.min < 0 || bounds.max >= size) {
+      UOp* from_0 = Not(graph, Lt(graph, index, Idx(graph, 0)));
+      UOp* to_size = Lt(graph, index, Idx(graph, size));
+      const bool never = gate != nullptr && gate->IsConstInt(0);
+      const bool said = gate != nullptr && Says(gate, from_0) && Says(gate, to_size);
+      if (!never && !said && (bounds.min < 0 || bounds.max >= size)) {
         if (strict) {
           return MakeError(v1::OUT_OF_BOUNDS,
                            absl::StrCat("an index of a buffer of ", size,
                                         " elements cannot be proved in range, and `strict` forbids a guard"));
         }
-        UOp* inside = And(graph, Not(graph, Lt(graph, index, Idx(graph, 0))), Lt(graph, index, Idx(graph, size)));
+        UOp* inside = And(graph, from_0, to_size);
         gate = gate == nullptr ? inside : And(graph, gate, inside);
+        if (bounds.max < 0 || bounds.min >= size) gate = ConstInt(graph, DType::kBool, 0);
         if (src.size() < 2) src.push_back(ConstNumber(graph, uop->dtype(), 0));
         src.resize(2);
         src.push_back(gate);

@@ -49,6 +49,7 @@ Pattern Pattern::As(Var var) const {
 }
 
 Pattern Pattern::If(Predicate predicate) const {
+  KILN_CHECK(predicate_ == nullptr);
   Pattern pattern = *this;
   pattern.predicate_ = predicate;
   return pattern;

@@ -56,7 +56,8 @@ class Pattern {
 
   // The same, bound to `var` as well.
   Pattern As(Var var) const;
-  // The same, if the node also satisfies `predicate`.
+  // The same, if the node also satisfies `predicate`. A pattern has one: Number()
+  // and Constant() have theirs.
   Pattern If(Predicate predicate) const;
 
   bool Matches(UOp* uop, Match& match) const;

@@ -16,6 +16,10 @@ bool IsBoolNode(const UOp* uop) { return uop->dtype() == DType::kBool; }
 bool IsIntNode(const UOp* uop) { return IsInt(uop->dtype()); }
 bool IsCast(const UOp* uop) { return uop->op() == Op::CAST; }
 
+bool IsTrue(const UOp* uop) { return IsBoolNode(uop) && uop->IsConstInt(1); }
+bool IsFalse(const UOp* uop) { return IsBoolNode(uop) && uop->IsConstInt(0); }
+Pattern True() { return Pattern::Any(Op::CONST).If(IsTrue); }
+Pattern False() { return Pattern::Any(Op::CONST).If(IsFalse); }
 Pattern Bool(Var var) { return Pattern(var).If(IsBoolNode); }
 
 // Of the node's own shape, or not at all: an operand may be a scalar that its
@@ -67,7 +71,7 @@ std::vector<Rule> Conditions() {
   return {
       RULE("a & … & a -> a & …, and a & !a -> false", Pattern::Any(Op::AND), DropRepeated<Op::AND>),
       RULE("a | … | a -> a | …, and a | !a -> true", Pattern::Any(Op::OR), DropRepeated<Op::OR>),
-      RULE("x | true -> true", POr(Bool(x), Number(1).As(c)),
+      RULE("x | true -> true", POr(Bool(x), True().As(c)),
            ([](const Match& m, Graph&) -> UOp* { return Shaped(m, m[c]); })),
       RULE("cast(condition) != 0 -> condition", PNe(Pattern::Of(Op::CAST, {Bool(x)}), Number(0)),
            ([](const Match& m, Graph&) -> UOp* { return Shaped(m, m[x]); })),
@@ -82,16 +86,16 @@ std::vector<Rule> Conditions() {
 
 std::vector<Rule> Choices() {
   return {
-      RULE("where(c, true, false) -> c", PWhere(c, Number(1).If(IsBoolNode), Number(0)),
+      RULE("where(c, true, false) -> c", PWhere(c, True(), False()),
            ([](const Match& m, Graph&) -> UOp* { return Shaped(m, m[c]); })),
-      RULE("where(c, false, true) -> !c", PWhere(c, Number(0).If(IsBoolNode), Number(1)),
+      RULE("where(c, false, true) -> !c", PWhere(c, False(), True()),
            ([](const Match& m, Graph& g) -> UOp* { return Shaped(m, Not(g, m[c])); })),
-      RULE("where(c, x, false) -> c & x", PWhere(c, Bool(x), Number(0)),
+      RULE("where(c, x, false) -> c & x", PWhere(c, Bool(x), False()),
            ([](const Match& m, Graph& g) -> UOp* { return Shaped(m, And(g, m[c], m[x])); })),
-      RULE("where(c, true, x) -> c | x", PWhere(c, Number(1), Bool(x)),
+      RULE("where(c, true, x) -> c | x", PWhere(c, True(), Bool(x)),
            ([](const Match& m, Graph& g) -> UOp* { return Shaped(m, g.Make(Op::OR, {m[c], m[x]})); })),
       // One node more, but a conjunction: what gates are.
-      RULE("where(c, false, x) -> !c & x", PWhere(c, Number(0), Bool(x)),
+      RULE("where(c, false, x) -> !c & x", PWhere(c, False(), Bool(x)),
            ([](const Match& m, Graph& g) -> UOp* { return Shaped(m, And(g, Not(g, m[c]), m[x])); })),
       RULE("where(c, where(c, x, y), z) -> where(c, x, z)", PWhere(c, PWhere(c, x, y), z),
            ([](const Match& m, Graph& g) -> UOp* { return Shaped(m, Where(g, m[c], m[x], m[z])); })),

@@ -69,7 +69,10 @@ UOp* SplitQuotient(const Match& m, Graph& graph) {
   }
   multiple.constant = FloorDiv(form.constant, divisor);
   rest.constant = FloorMod(form.constant, divisor);
-  if (!multiple.terms.empty() || multiple.constant != 0) {
+  // A constant alone is worth an addition only if what is left is then simpler:
+  // without a constant, or never negative, which divides faster.
+  const bool simpler = rest.constant == 0 || (form.Range().min < 0 && rest.Range().min >= 0);
+  if (!multiple.terms.empty() || (multiple.constant != 0 && simpler)) {
     if (!Fits(rest.Range())) return nullptr;
     return Add(graph, FromLinear(graph, multiple), Quotient(graph, FromLinear(graph, rest), divisor));
   }

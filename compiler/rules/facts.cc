@@ -78,8 +78,6 @@ std::vector<Fact> FactsFrom(const UOp* condition, bool holds) {
 
 Bounds NarrowedBounds(UOp* index, std::vector<Fact> facts) {
   LinearForm form = ToLinear(index);
-  const Bounds exact = form.Range();
-  if (exact.min < BoundsOf(kIndexType).min || exact.max > BoundsOf(kIndexType).max) return index->bounds();
   // A fact that is a multiple of a part of the index's sum stands for that part.
   std::stable_sort(facts.begin(), facts.end(),
                    [](const Fact& a, const Fact& b) { return a.sum.terms.size() > b.sum.terms.size(); });
@@ -107,7 +105,10 @@ Bounds NarrowedBounds(UOp* index, std::vector<Fact> facts) {
     });
   }
   const Bounds rest = form.Range();
-  return {narrowed.min + rest.min, narrowed.max + rest.max, true};
+  narrowed = {narrowed.min + rest.min, narrowed.max + rest.max, true};
+  // The form is the index modulo 2^64: exactly that, if it cannot wrap there.
+  const Bounds fits = BoundsOf(kIndexType);
+  return narrowed.min < fits.min || narrowed.max > fits.max ? index->bounds() : narrowed;
 }
 
 }  // namespace kiln::compiler

@@ -3,6 +3,7 @@
 // simplified by all the other rules, and x put back.
 #include <algorithm>
 
+#include "absl/container/flat_hash_map.h"
 #include "compiler/ir/build.h"
 #include "compiler/rewrite/rewrite.h"
 #include "compiler/rules/facts.h"
@@ -76,7 +77,13 @@ UOp* Given(Graph& graph, UOp* uop, const Fact& fact) {
   }
   form.terms.push_back({stand, unit->coefficient});
   form.constant = static_cast<int64_t>(min) * unit->coefficient;
-  UOp* known = Substitute(uop, {{unit->node, FromLinear(graph, form)}}, graph);
+  absl::flat_hash_map<UOp*, UOp*> replacements = {{unit->node, FromLinear(graph, form)}};
+  // A load happens whatever is chosen afterwards: its own gate must go on saying
+  // all that keeps it inside its buffer.
+  for (UOp* load : order) {
+    if (load->op() == Op::LOAD) replacements.emplace(load, load);
+  }
+  UOp* known = Substitute(uop, replacements, graph);
   known = GraphRewrite(known, OtherRules(), graph);
   LinearForm back = fact.sum;
   back.constant = static_cast<int64_t>(-min);

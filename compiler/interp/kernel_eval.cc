@@ -1,0 +1,265 @@
+#include "compiler/interp/kernel_eval.h"
+
+#include <algorithm>
+#include <optional>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
+#include "absl/container/inlined_vector.h"
+#include "absl/strings/str_cat.h"
+#include "base/error.h"
+#include "compiler/interp/eval.h"
+#include "compiler/interp/scalar.h"
+#include "compiler/ir/build.h"
+
+namespace kiln::compiler {
+namespace {
+
+// The lanes of a value, row-major in its node's shape.
+using Lanes = absl::InlinedVector<uint64_t, 1>;
+
+// For each lane of `to`, the lane of a value of shape `from` that it reads.
+std::vector<int64_t> Spread(const Shape& from, const Shape& to) {
+  const Shape strides = BroadcastStrides(from, to);
+  std::vector<int64_t> lanes;
+  for (Odometer at(to); !at.done(); at.Next()) lanes.push_back(at.Dot(strides));
+  return lanes;
+}
+
+class Evaluator {
+ public:
+  Evaluator(KernelMemory& memory, int64_t max_steps) : memory_(memory), steps_left_(max_steps) {}
+
+  absl::Status RunSink(UOp* sink) {
+    for (UOp* body : sink->src()) {
+      const bool closes = body->op() == Op::END;
+      UOp* store = closes ? body->src(0) : body;
+      const auto ranges = closes ? body->src().subspan(1) : absl::Span<UOp* const>();
+      KILN_RETURN_IF_ERROR(Loop(body, ranges, store, [] { return absl::OkStatus(); }));
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status RunLinear(UOp* linear) {
+    const auto list = linear->src();
+    absl::flat_hash_map<UOp*, size_t> at;
+    for (size_t i = 0; i < list.size(); ++i) at[list[i]] = i;
+    for (size_t i = 0; i < list.size(); ++i) {
+      UOp* uop = list[i];
+      if (uop->op() == Op::RANGE) {
+        values_[uop] = {0};
+      } else if (uop->op() == Op::END) {
+        const auto ranges = uop->src().subspan(1);
+        for (size_t k = ranges.size(); k-- > 0;) {
+          if (++values_[ranges[k]][0] < static_cast<uint64_t>(ranges[k]->src(0)->const_int())) {
+            i = at.at(ranges[k]);
+            break;
+          }
+        }
+      } else {
+        KILN_RETURN_IF_ERROR(Eval(uop));
+      }
+    }
+    return absl::OkStatus();
+  }
+
+ private:
+  // What a loop evaluates: nodes that do not change within it, and those that do.
+  struct Body {
+    std::vector<UOp*> outside, inside;
+  };
+
+  // The nodes under `root` in order, without what inner REDUCEs do for themselves.
+  static void Collect(UOp* root, absl::Span<UOp* const> ranges, Body& body) {
+    absl::flat_hash_set<UOp*> changing(ranges.begin(), ranges.end());
+    absl::flat_hash_set<UOp*> needed = {root};
+    const std::vector<UOp*> order = Toposort(root);
+    for (size_t i = order.size(); i-- > 0;) {
+      if (!needed.contains(order[i])) continue;
+      const bool loops = order[i]->op() == Op::REDUCE && order[i]->src().size() > 1;
+      if (!loops) needed.insert(order[i]->src().begin(), order[i]->src().end());
+    }
+    for (UOp* uop : order) {
+      for (UOp* source : uop->src()) {
+        if (changing.contains(source)) changing.insert(uop);
+      }
+      if (needed.contains(uop) && uop->op() != Op::RANGE)
+        (changing.contains(uop) ? body.inside : body.outside).push_back(uop);
+    }
+  }
+
+  // Evaluates `root` in every turn of `ranges`, and calls `turn` after each.
+  template <typename Turn>
+  absl::Status Loop(UOp* closer, absl::Span<UOp* const> ranges, UOp* root, Turn turn) {
+    const auto [found, is_new] = bodies_.try_emplace(closer);
+    if (is_new) Collect(root, ranges, found->second);
+    const Body body = found->second;  // the map may move while inner loops run
+    for (UOp* range : ranges) values_[range] = {0};
+    for (UOp* uop : body.outside) KILN_RETURN_IF_ERROR(Eval(uop));
+    while (true) {
+      for (UOp* uop : body.inside) KILN_RETURN_IF_ERROR(Eval(uop));
+      KILN_RETURN_IF_ERROR(turn());
+      size_t k = ranges.size();
+      while (k > 0 && ++values_[ranges[k - 1]][0] == static_cast<uint64_t>(ranges[k - 1]->src(0)->const_int()))
+        values_[ranges[--k]] = {0};
+      if (k == 0) return absl::OkStatus();
+    }
+  }
+
+  absl::Status Eval(UOp* uop) {
+    if (--steps_left_ < 0) return absl::ResourceExhaustedError("this kernel takes too many steps to evaluate");
+    if (IsElementwise(uop->op())) return EvalElementwise(uop);
+    switch (uop->op()) {
+      case Op::CONST: values_[uop] = {uop->arg_as<ConstArg>().bits}; return absl::OkStatus();
+      case Op::PARAM:
+      case Op::INDEX:
+      case Op::AFTER:
+      case Op::END: return absl::OkStatus();  // places, and order: read by the accesses
+      case Op::BUFFER: registers_[uop].assign(NumElements(uop->shape()), 0); return absl::OkStatus();
+      case Op::BITCAST: return EvalElementwise(uop);
+      case Op::STACK: {
+        Lanes lanes;
+        for (UOp* source : uop->src()) {
+          const Lanes& part = values_[source];
+          lanes.insert(lanes.end(), part.begin(), part.end());
+        }
+        values_[uop] = std::move(lanes);
+        return absl::OkStatus();
+      }
+      case Op::RESHAPE: values_[uop] = Lanes(values_[uop->src(0)]); return absl::OkStatus();
+      case Op::EXPAND: {
+        Lanes lanes;
+        const Lanes& x = values_[uop->src(0)];
+        for (int64_t i : Spread(uop->src(0)->shape(), uop->shape())) lanes.push_back(x[i]);
+        values_[uop] = std::move(lanes);
+        return absl::OkStatus();
+      }
+      case Op::REDUCE: return EvalReduce(uop);
+      case Op::LOAD: return EvalLoad(uop);
+      case Op::STORE: return EvalStore(uop);
+      default: return absl::UnimplementedError(absl::StrCat(Name(uop->op()), " in a kernel"));
+    }
+  }
+
+  absl::Status EvalElementwise(UOp* uop) {
+    const size_t count = uop->src().size();
+    std::vector<std::vector<int64_t>> spread(count);
+    if (!uop->shape().empty()) {
+      for (size_t k = 0; k < count; ++k) spread[k] = Spread(uop->src(k)->shape(), uop->shape());
+    }
+    const DType from = uop->src(uop->op() == Op::WHERE ? 1 : 0)->dtype();
+    Lanes lanes(NumElements(uop->shape()));
+    uint64_t operands[3];
+    for (size_t lane = 0; lane < lanes.size(); ++lane) {
+      for (size_t k = 0; k < count; ++k)
+        operands[k] = values_[uop->src(k)][spread[k].empty() ? 0 : static_cast<size_t>(spread[k][lane])];
+      lanes[lane] = EvalScalar(uop->op(), from, uop->dtype(), absl::MakeConstSpan(operands, count));
+    }
+    values_[uop] = std::move(lanes);
+    return absl::OkStatus();
+  }
+
+  // Over loops, then over lanes; either may be absent.
+  absl::Status EvalReduce(UOp* uop) {
+    const ReduceArg& reduce = uop->arg_as<ReduceArg>();
+    UOp* x = uop->src(0);
+    const uint64_t start = IdentityBits(reduce.op, uop->dtype());
+    auto fold = [&](uint64_t& into, uint64_t value) {
+      into = EvalScalar(reduce.op, uop->dtype(), uop->dtype(), {into, value});
+    };
+    Lanes lanes(NumElements(x->shape()), start);
+    if (uop->src().size() > 1) {
+      KILN_RETURN_IF_ERROR(Loop(uop, uop->src().subspan(1), x, [&] {
+        for (size_t i = 0; i < lanes.size(); ++i) fold(lanes[i], values_[x][i]);
+        return absl::OkStatus();
+      }));
+    } else {
+      lanes = values_[x];
+    }
+    if (!reduce.axes.empty()) {
+      Lanes folded(NumElements(uop->shape()), start);
+      const std::vector<int64_t> target = Spread(uop->shape(), x->shape());
+      for (size_t i = 0; i < lanes.size(); ++i) fold(folded[target[i]], lanes[i]);
+      lanes = std::move(folded);
+    }
+    values_[uop] = std::move(lanes);
+    return absl::OkStatus();
+  }
+
+  uint64_t IdentityBits(Op fold, DType dtype) { return Identity(scratch_, fold, dtype)->arg_as<ConstArg>().bits; }
+
+  // -- Memory
+
+  struct Place {
+    std::vector<uint64_t>* cells;
+    UOp* index;  // null for all of a register buffer
+  };
+
+  absl::StatusOr<Place> PlaceOf(UOp* uop) {
+    UOp* index = nullptr;
+    while (uop->op() == Op::INDEX || uop->op() == Op::AFTER) {
+      if (uop->op() == Op::INDEX) index = uop->src(1);
+      uop = uop->src(0);
+    }
+    if (uop->op() == Op::PARAM) {
+      const auto found = memory_.find(uop->arg_as<BufferArg>().slot);
+      if (found != memory_.end()) return Place{&found->second, index};
+    }
+    const auto found = registers_.find(uop);
+    if (found == registers_.end()) return absl::UnimplementedError("an access to no buffer of the kernel");
+    return Place{&found->second, index};
+  }
+
+  // Runs `access(lane, cell)` for each lane whose gate holds; the cell is inside.
+  template <typename Access>
+  absl::Status ForEachLane(UOp* uop, const Shape& shape, Access access) {
+    KILN_ASSIGN_OR_RETURN(const Place place, PlaceOf(uop->src(0)));
+    UOp* gate = uop->src().size() > 2 ? uop->src(2) : nullptr;
+    const std::vector<int64_t> gates = gate == nullptr ? std::vector<int64_t>() : Spread(gate->shape(), shape);
+    const std::vector<int64_t> places =
+        place.index == nullptr ? std::vector<int64_t>() : Spread(place.index->shape(), shape);
+    for (int64_t lane = 0; lane < NumElements(shape); ++lane) {
+      if (gate != nullptr && values_[gate][gates[lane]] == 0) continue;
+      const auto cell = place.index == nullptr ? lane : static_cast<int64_t>(values_[place.index][places[lane]]);
+      if (cell < 0 || cell >= static_cast<int64_t>(place.cells->size()))
+        return absl::OutOfRangeError(
+            absl::StrCat(Name(uop->op()), " of element ", cell, " of a buffer of ", place.cells->size()));
+      access(lane, (*place.cells)[cell]);
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status EvalLoad(UOp* uop) {
+    Lanes lanes(NumElements(uop->shape()));
+    if (uop->src().size() > 1) {
+      const std::vector<int64_t> other = Spread(uop->src(1)->shape(), uop->shape());
+      for (size_t i = 0; i < lanes.size(); ++i) lanes[i] = values_[uop->src(1)][other[i]];
+    }
+    KILN_RETURN_IF_ERROR(ForEachLane(uop, uop->shape(), [&](int64_t lane, uint64_t& cell) { lanes[lane] = cell; }));
+    values_[uop] = std::move(lanes);
+    return absl::OkStatus();
+  }
+
+  absl::Status EvalStore(UOp* uop) {
+    const Shape& shape = uop->src(0)->shape();
+    const std::vector<int64_t> from = Spread(uop->src(1)->shape(), shape);
+    const Lanes value = values_[uop->src(1)];
+    return ForEachLane(uop, shape, [&](int64_t lane, uint64_t& cell) { cell = value[from[lane]]; });
+  }
+
+  KernelMemory& memory_;
+  int64_t steps_left_;
+  Graph scratch_;
+  absl::flat_hash_map<UOp*, Lanes> values_;
+  absl::flat_hash_map<UOp*, std::vector<uint64_t>> registers_;
+  absl::flat_hash_map<UOp*, Body> bodies_;  // by the END or REDUCE
+};
+
+}  // namespace
+
+absl::Status EvalKernel(UOp* kernel, KernelMemory& memory, int64_t max_steps) {
+  Evaluator evaluator(memory, max_steps);
+  return kernel->op() == Op::LINEAR ? evaluator.RunLinear(kernel) : evaluator.RunSink(kernel);
+}
+
+}  // namespace kiln::compiler
