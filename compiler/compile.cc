@@ -18,6 +18,7 @@
 #include "compiler/schedule/kernel_entry.h"
 #include "compiler/schedule/memory_plan.h"
 #include "compiler/schedule/rangeify.h"
+#include "compiler/spec/program_spec.h"
 #include "compiler/target/target.h"
 
 namespace kiln::compiler {
@@ -51,6 +52,8 @@ absl::StatusOr<v1::Executable> CompileGraph(const v1::Graph& wire, const v1::Tar
   KILN_ASSIGN_OR_RETURN(UOp * root, pipeline.Run("normalise", nullptr, kCoreSpec, [&](UOp*) -> absl::StatusOr<UOp*> {
     KILN_ASSIGN_OR_RETURN(UOp * read, FromWire(wire, options.limits, graph));
     if (LevelOf(read) == EntryLevel::kTensor) KILN_RETURN_IF_ERROR(Verify(kTensorSpec, graph, read));
+    if (LevelOf(read) == EntryLevel::kProgram)
+      KILN_RETURN_IF_ERROR(VerifyProgram(read, options.limits, &graph).status());
     return read;
   }));
   // Beyond this point, only core ops, and every node has its derived properties.

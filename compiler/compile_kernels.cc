@@ -1,5 +1,6 @@
 #include "compiler/compile_kernels.h"
 
+#include <algorithm>
 #include <string>
 
 #include "absl/container/flat_hash_map.h"
@@ -13,25 +14,51 @@
 namespace kiln::compiler {
 namespace {
 
-uint64_t IterationsOf(const UOp* linear) {
-  for (const UOp* uop : linear->src()) {
-    if (uop->op() == Op::RANGE && uop->arg_as<RangeArg>().type == AxisType::kThread)
-      return static_cast<uint64_t>(uop->src(0)->const_int());
-  }
-  return 1;
-}
+uint64_t SaturatingAdd(uint64_t a, uint64_t b) { return a > ~b ? ~uint64_t{0} : a + b; }
 
 // What no identifier may hold becomes _.
 std::string SymbolFor(absl::string_view name) {
   std::string symbol;
-  for (char c : name) symbol.push_back(absl::ascii_isalnum(static_cast<unsigned char>(c)) ? c : '_');
+  for (char c : name.substr(0, 64)) symbol.push_back(absl::ascii_isalnum(static_cast<unsigned char>(c)) ? c : '_');
   return absl::ascii_isdigit(static_cast<unsigned char>(symbol[0])) ? absl::StrCat("_", symbol) : symbol;
 }
 
 void AddCost(const v1::Cost& cost, v1::Cost& total) {
-  total.set_flops(total.flops() + cost.flops());
-  total.set_bytes_read(total.bytes_read() + cost.bytes_read());
-  total.set_bytes_written(total.bytes_written() + cost.bytes_written());
+  total.set_flops(SaturatingAdd(total.flops(), cost.flops()));
+  total.set_bytes_read(SaturatingAdd(total.bytes_read(), cost.bytes_read()));
+  total.set_bytes_written(SaturatingAdd(total.bytes_written(), cost.bytes_written()));
+}
+
+std::string NameOf(const UOp* body) {
+  const auto* arg = std::get_if<KernelArg>(&body->arg());
+  return arg == nullptr ? "" : arg->name;
+}
+
+// Lowers one body, hands it to the generator, and says what it costs.
+absl::Status CompileBody(Graph& graph, Pipeline& pipeline, UOp* body, const v1::Target& target, const Options& options,
+                         CodeGenerator& generator, v1::Kernel& made) {
+  const bool as_written = generator.abilities().programs;
+  if (body->op() == Op::LINEAR && !as_written) {
+    KILN_ASSIGN_OR_RETURN(const LoweredProgram lowered,
+                          LowerProgram(graph, pipeline, body, generator.native_ops(), options));
+    *made.mutable_cost() = lowered.cost;
+    made.set_iterations(lowered.iterations);
+    // Before any code is made of it.
+    KILN_RETURN_IF_ERROR(CheckLimit("operations", options.limits.max_work, lowered.cost.flops()));
+    return generator.AddProgram(lowered.linear, made.symbol());
+  }
+  UOp* linear = body;
+  if (body->op() != Op::LINEAR) {
+    KILN_ASSIGN_OR_RETURN(linear, LowerKernel(graph, pipeline, body, target, generator, options));
+  }
+  if (as_written) {
+    KILN_ASSIGN_OR_RETURN(
+        linear, pipeline.Run("select", linear, kCoreSpec, [&](UOp* list) { return generator.Select(graph, list); }));
+  }
+  // Beyond this point, only what the target has words for.
+  if (body->op() == Op::SINK) *made.mutable_cost() = CostOf(body);
+  made.set_iterations(IterationsOf(linear));
+  return generator.AddKernel(linear, made.symbol());
 }
 
 }  // namespace
@@ -54,39 +81,32 @@ absl::StatusOr<std::vector<uint32_t>> CompileKernels(Graph& graph, Pipeline& pip
   std::vector<uint32_t> kernel_of;
   KILN_RETURN_IF_ERROR(CheckLimit("kernels", options.limits.max_kernels, calls->src().size()));
   v1::Cost total;
-  for (const UOp* call : calls->src()) AddCost(CostOf(call->src(0)), total);
-  KILN_RETURN_IF_ERROR(CheckLimit("operations", options.limits.max_work, total.flops()));
-  *executable.mutable_cost() = total;
   for (const UOp* call : calls->src()) {
-    UOp* kernel = call->src(0);
-    const auto [found, is_new] = numbers.emplace(kernel, executable.kernels_size());
+    if (call->src(0)->op() == Op::SINK) AddCost(CostOf(call->src(0)), total);
+  }
+  // Before any of them is lowered.
+  KILN_RETURN_IF_ERROR(CheckLimit("operations", options.limits.max_work, total.flops()));
+  for (const UOp* call : calls->src()) {
+    UOp* body = call->src(0);
+    const auto [found, is_new] = numbers.emplace(body, executable.kernels_size());
     kernel_of.push_back(found->second);
     if (is_new) {
       v1::Kernel* made = executable.add_kernels();
-      made->set_name(kernel->arg_as<KernelArg>().name);
+      made->set_name(NameOf(body));
       // In a text for people, a program written by hand has the name it was given.
-      const bool own_name = generator.abilities().programs && kernel->op() == Op::LINEAR && !made->name().empty();
+      const bool own_name = generator.abilities().programs && body->op() == Op::LINEAR && !made->name().empty();
       made->set_symbol(SymbolFor(own_name ? made->name() : absl::StrCat("k", found->second, "_", made->name())));
       pipeline.set_kernel(made->symbol());
-      UOp* linear = kernel;
-      if (kernel->op() == Op::LINEAR && !generator.abilities().programs) {
-        KILN_ASSIGN_OR_RETURN(linear, LowerProgram(graph, pipeline, kernel, options));
-      } else if (kernel->op() != Op::LINEAR) {
-        KILN_ASSIGN_OR_RETURN(linear, LowerKernel(graph, pipeline, kernel, target, generator, options));
-      }
-      if (generator.abilities().programs) {
-        KILN_ASSIGN_OR_RETURN(linear, pipeline.Run("select", linear, kCoreSpec,
-                                                   [&](UOp* list) { return generator.Select(graph, list); }));
-      }
-      // Beyond this point, only what the target has words for.
-      KILN_RETURN_IF_ERROR(generator.AddKernel(linear, made->symbol()));
-      *made->mutable_cost() = CostOf(kernel);
-      made->set_iterations(IterationsOf(linear));
+      KILN_RETURN_IF_ERROR(CompileBody(graph, pipeline, body, target, options, generator, *made));
+      const uint64_t turns = std::max<uint64_t>(1, made->iterations());
       KILN_RETURN_IF_ERROR(CheckLimit("operations in one turn of a kernel's outermost loop",
-                                      options.limits.max_turn_work, made->cost().flops() / made->iterations()));
-      made->set_grain(GrainOf(made->cost(), made->iterations()));
+                                      options.limits.max_turn_work, made->cost().flops() / turns));
+      made->set_grain(GrainOf(made->cost(), turns));
     }
+    if (body->op() == Op::LINEAR) AddCost(executable.kernels(static_cast<int>(found->second)).cost(), total);
   }
+  KILN_RETURN_IF_ERROR(CheckLimit("operations", options.limits.max_work, total.flops()));
+  *executable.mutable_cost() = total;
   pipeline.set_kernel("");
   return kernel_of;
 }

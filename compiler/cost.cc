@@ -1,6 +1,7 @@
 #include "compiler/cost.h"
 
 #include <algorithm>
+#include <vector>
 
 #include "compiler/kernel/ranges.h"
 
@@ -40,6 +41,34 @@ v1::Cost CostOf(UOp* kernel) {
   cost.set_bytes_read(static_cast<uint64_t>(std::min(read, 1e18)));
   cost.set_bytes_written(static_cast<uint64_t>(std::min(written, 1e18)));
   return cost;
+}
+
+v1::Cost CostOfProgram(const UOp* linear) {
+  double work = 0, turns = 1;
+  std::vector<double> around;
+  for (const UOp* uop : linear->src()) {
+    if (uop->op() == Op::RANGE || uop->op() == Op::IF) {
+      around.push_back(turns);
+      if (uop->op() == Op::RANGE) turns *= std::max(0.0, static_cast<double>(uop->src(0)->bounds().max));
+    } else if (uop->op() == Op::END || uop->op() == Op::ENDIF) {
+      turns = around.back();
+      around.pop_back();
+    }
+    const Shape& shape = uop->op() == Op::STORE ? uop->src(0)->shape() : uop->shape();
+    const bool storage = uop->op() == Op::BUFFER || uop->op() == Op::PARAM;
+    work += turns * (storage ? 1.0 : std::max(1.0, static_cast<double>(NumElements(shape))));
+  }
+  v1::Cost cost;
+  cost.set_flops(static_cast<uint64_t>(std::min(work, 1e18)));
+  return cost;
+}
+
+uint64_t IterationsOf(const UOp* linear) {
+  for (const UOp* uop : linear->src()) {
+    if (uop->op() == Op::RANGE && uop->arg_as<RangeArg>().type == AxisType::kThread)
+      return static_cast<uint64_t>(uop->src(0)->const_int());
+  }
+  return 1;
 }
 
 uint64_t GrainOf(const v1::Cost& cost, uint64_t iterations) {

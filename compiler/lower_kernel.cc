@@ -9,6 +9,7 @@
 #include "compiler/kernel/reduce_to_acc.h"
 #include "compiler/kernel/simplify_ranges.h"
 #include "compiler/opt/heuristic.h"
+#include "compiler/opt/requested.h"
 #include "compiler/rewrite/rewrite.h"
 #include "compiler/rules/decompose.h"
 #include "compiler/rules/symbolic.h"
@@ -18,14 +19,21 @@ namespace kiln::compiler {
 absl::StatusOr<UOp*> LowerKernel(Graph& graph, Pipeline& pipeline, UOp* kernel, const v1::Target& target,
                                  const CodeGenerator& generator, const Options& options) {
   const Abilities abilities = generator.abilities();
-  KILN_ASSIGN_OR_RETURN(kernel, pipeline.RunOptional("simplify ranges", kernel, kKernelSpec,
-                                                     [&](UOp* sink) { return SimplifyRanges(graph, sink); }));
+  const auto* arg = std::get_if<KernelArg>(&kernel->arg());
+  const bool requested = arg != nullptr && !arg->opts.empty();  // of the axes as they are
+  if (!requested) {
+    KILN_ASSIGN_OR_RETURN(kernel, pipeline.RunOptional("simplify ranges", kernel, kKernelSpec,
+                                                       [&](UOp* sink) { return SimplifyRanges(graph, sink); }));
+  }
   KILN_ASSIGN_OR_RETURN(kernel, pipeline.Run("decompose", kernel, kKernelSpec, [&](UOp* sink) {
     return Decompose(graph, sink, generator.native_ops());
   }));
   // Beyond this point, only ops that every target has, in dtypes it computes in.
 
-  if (abilities.lanes) {
+  if (requested && abilities.lanes) {
+    KILN_ASSIGN_OR_RETURN(kernel, pipeline.Run("requested opts", kernel, kKernelSpec,
+                                               [&](UOp* sink) { return ApplyRequested(graph, sink, arg->opts); }));
+  } else if (abilities.lanes) {
     KILN_ASSIGN_OR_RETURN(kernel, pipeline.RunOptional("optimize", kernel, kKernelSpec, [&](UOp* sink) {
       return ApplyOpts(graph, sink, ChooseOpts(sink, target));
     }));

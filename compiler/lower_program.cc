@@ -1,11 +1,55 @@
+// The stages of one program, in order, and what can no longer happen after each.
 #include "compiler/lower_program.h"
 
 #include "base/error.h"
+#include "compiler/cost.h"
+#include "compiler/kernel/place.h"
+#include "compiler/kernel/program_bounds.h"
+#include "compiler/kernel/program_values.h"
+#include "compiler/kernel/work_groups.h"
+#include "compiler/rules/decompose.h"
+#include "compiler/spec/program_spec.h"
 
 namespace kiln::compiler {
+namespace {
 
-absl::StatusOr<UOp*> LowerProgram(Graph& graph, Pipeline&, UOp* program, const Options&) {
-  return graph.Locate(MakeError(v1::UNSUPPORTED_OP, "LINEAR programs are not compiled by this version"), program);
+// `linear` with its arithmetic rewritten: instruction by instruction the same list.
+UOp* Simplify(Graph& graph, UOp* linear, NativeOps native) {
+  UOp* simple = Decompose(graph, linear, native);
+  for (size_t i = 0; i < linear->src().size(); ++i) graph.InheritOrigin(simple->src(i), linear->src(i));
+  return simple;
+}
+
+}  // namespace
+
+absl::StatusOr<LoweredProgram> LowerProgram(Graph& graph, Pipeline& pipeline, UOp* program, NativeOps native,
+                                            const Options& options) {
+  KILN_RETURN_IF_ERROR(VerifyProgram(program, options.limits, &graph).status());
+  // Beyond this point, it is harmless in shape; whether it stays inside its buffers is not known yet.
+
+  UOp* linear = nullptr;
+  KILN_ASSIGN_OR_RETURN(
+      linear, pipeline.Run("name values", program, kNamedSpec, [&](UOp* root) { return NameValues(graph, root); }));
+  // Beyond this point, every value has one place where it is made; only effects and reads are listed.
+
+  KILN_ASSIGN_OR_RETURN(
+      linear, pipeline.Run("decompose", linear, kNamedSpec, [&](UOp* root) { return Simplify(graph, root, native); }));
+  // Beyond this point, only ops that every target has, in dtypes it computes in.
+
+  KILN_ASSIGN_OR_RETURN(linear, pipeline.Run("bounds", linear, kNamedSpec, [&](UOp* root) {
+    return ProveProgramBounds(graph, root, options.strict);
+  }));
+  // Beyond this point, every access is inside its storage wherever its gate holds.
+
+  KILN_ASSIGN_OR_RETURN(linear, pipeline.Run("work groups", linear, kGroupedSpec,
+                                             [&](UOp* root) { return LowerWorkGroups(graph, root); }));
+  // Beyond this point, groups and items are loops; nothing waits for anything.
+
+  KILN_ASSIGN_OR_RETURN(linear, pipeline.Run("place", linear, kGroupedSpec, [&](UOp* root) {
+    return PlaceValues(graph, Simplify(graph, root, native));
+  }));
+  // Beyond this point, the order of instructions is fixed.
+  return LoweredProgram{linear, IterationsOf(linear), CostOfProgram(linear)};
 }
 
 }  // namespace kiln::compiler

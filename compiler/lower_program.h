@@ -7,11 +7,21 @@
 #include "compiler/ir/graph.h"
 #include "compiler/options.h"
 #include "compiler/pass/pipeline.h"
+#include "compiler/rules/native_ops.h"
+#include "kiln/v1/executable.pb.h"
 
 namespace kiln::compiler {
 
+struct LoweredProgram {
+  UOp* linear;          // of kGroupedSpec, for CodeGenerator::AddProgram
+  uint64_t iterations;  // of its outermost loop
+  v1::Cost cost;
+};
+
 // `program` is a LINEAR of instructions: a request's root, or the body of a CALL.
-absl::StatusOr<UOp*> LowerProgram(Graph& graph, Pipeline& pipeline, UOp* program, const Options& options);
+// A fault names the client's node.
+absl::StatusOr<LoweredProgram> LowerProgram(Graph& graph, Pipeline& pipeline, UOp* program, NativeOps native,
+                                            const Options& options);
 
 }  // namespace kiln::compiler
 

@@ -95,6 +95,10 @@ void Graph::CopyOrigin(const UOp* from, const UOp* made) {
   if (origin != origins_.end()) SetOrigin(made, uint32_t{origin->second});
 }
 
+void Graph::InheritOrigin(const UOp* made, const UOp* from) {
+  if (const auto origin = origins_.find(from); origin != origins_.end()) origins_.emplace(made, origin->second);
+}
+
 absl::Status Graph::Locate(const absl::Status& status, const UOp* uop) const {
   const auto origin = origins_.find(uop);
   return origin == origins_.end() ? status : WithNode(status, origin->second, Name(uop->op()), "");

@@ -44,6 +44,8 @@ class Graph {
   void SetOrigin(const UOp* uop, uint32_t node) { origins_.emplace(uop, node); }
   // `made` stands for what was read as `from`.
   void CopyOrigin(const UOp* from, const UOp* made);
+  // `made` stands for what `from` was: errors name the same node.
+  void InheritOrigin(const UOp* made, const UOp* from);
   // `status` with the node at fault named by that place, if it has one.
   absl::Status Locate(const absl::Status& status, const UOp* uop) const;
 

@@ -1,6 +1,7 @@
 #include "compiler/opt/apply.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
@@ -50,10 +51,24 @@ UOp* ReplaceRange(Graph& graph, UOp* sink, UOp* range, UOp* value, absl::Span<UO
 UOp* Split(Graph& graph, UOp* sink, UOp* range, const OptOp& opt) {
   const int64_t size = range->src(0)->const_int();
   KILN_CHECK(size % opt.amount == 0);
-  UOp* outer = MakeRange(graph, size / opt.amount, graph.NextId(), range->arg_as<RangeArg>().type);
-  UOp* lane = MakeRange(graph, opt.amount, kLaneIds + opt.dimension, opt.target);
-  UOp* value = Add(graph, Mul(graph, outer, Idx(graph, opt.amount)), lane);
-  return ReplaceRange(graph, sink, range, value, {outer, lane});
+  const bool lane = opt.target == AxisType::kUpcast || opt.target == AxisType::kUnroll;
+  UOp* rest = MakeRange(graph, size / opt.amount, graph.NextId(), range->arg_as<RangeArg>().type);
+  UOp* part = MakeRange(graph, opt.amount, lane ? kLaneIds + opt.dimension : graph.NextId(), opt.target);
+  UOp* outer = opt.top ? part : rest;
+  UOp* inner = opt.top ? rest : part;
+  UOp* value = Add(graph, Mul(graph, outer, inner->src(0)), inner);
+  return ReplaceRange(graph, sink, range, value, {outer, inner});
+}
+
+UOp* Swap(Graph& graph, UOp* sink, UOp* a, UOp* b) {
+  absl::flat_hash_map<UOp*, UOp*> swapped;
+  for (UOp* uop : Toposort(sink)) {
+    if (!Closes(uop, a) || !Closes(uop, b)) continue;
+    std::vector<UOp*> src(uop->src().begin(), uop->src().end());
+    std::swap(*std::find(src.begin() + 1, src.end(), a), *std::find(src.begin() + 1, src.end(), b));
+    swapped[uop] = graph.Make(uop->op(), src, uop->arg());
+  }
+  return Substitute(sink, swapped, graph);
 }
 
 // Gates every access that depends on the padded axis, and feeds the identity to
@@ -126,24 +141,31 @@ std::vector<UOp*> AxesOf(UOp* sink) {
 
 std::string ToString(const OptOp& opt) {
   switch (opt.kind) {
-    case OptOp::kSplit:
-      return absl::StrCat("SPLIT(", opt.axis, ", ", opt.amount,
-                          opt.target == AxisType::kUpcast ? ", UPCAST)" : ", UNROLL)");
+    case OptOp::kSplit: {
+      const std::string target = v1::AxisType_Name(static_cast<v1::AxisType>(opt.target));
+      return absl::StrCat("SPLIT(", opt.axis, ", ", opt.amount, ", ", target.substr(5), opt.top ? ", top)" : ")");
+    }
+    case OptOp::kSwap: return absl::StrCat("SWAP(", opt.axis, ", ", opt.amount, ")");
     case OptOp::kPadTo: return absl::StrCat("PADTO(", opt.axis, ", ", opt.amount, ")");
     case OptOp::kThread: return absl::StrCat("THREAD(", opt.axis, ")");
   }
   return "";
 }
 
-UOp* ApplyOpts(Graph& graph, UOp* sink, const std::vector<OptOp>& opts) {
-  for (const OptOp& opt : opts) {
-    UOp* range = AxesOf(sink).at(opt.axis);
-    switch (opt.kind) {
-      case OptOp::kSplit: sink = Split(graph, sink, range, opt); break;
-      case OptOp::kPadTo: sink = PadTo(graph, sink, range, opt.amount); break;
-      case OptOp::kThread: sink = Retype(graph, sink, range, AxisType::kThread); break;
-    }
+UOp* ApplyOpt(Graph& graph, UOp* sink, const OptOp& opt) {
+  const std::vector<UOp*> axes = AxesOf(sink);
+  UOp* range = axes.at(static_cast<size_t>(opt.axis));
+  switch (opt.kind) {
+    case OptOp::kSplit: return Split(graph, sink, range, opt);
+    case OptOp::kPadTo: return PadTo(graph, sink, range, opt.amount);
+    case OptOp::kSwap: return Swap(graph, sink, range, axes.at(static_cast<size_t>(opt.amount)));
+    case OptOp::kThread: return Retype(graph, sink, range, AxisType::kThread);
   }
+  return sink;
+}
+
+UOp* ApplyOpts(Graph& graph, UOp* sink, const std::vector<OptOp>& opts) {
+  for (const OptOp& opt : opts) sink = ApplyOpt(graph, sink, opt);
   return GraphRewrite(DropUnitLoops(graph, sink), SymbolicRules(), graph);
 }
 

@@ -10,6 +10,7 @@ namespace {
 constexpr __int128 kFar = __int128{1} << 70;
 // Of one condition; what more it says is not looked at.
 constexpr size_t kMaxFacts = 16;
+constexpr size_t kMaxParts = 256;
 
 void Learn(std::vector<Fact>& facts, UOp* uop, __int128 min, __int128 max) {
   LinearForm sum = ToLinear(uop);
@@ -59,7 +60,8 @@ std::vector<Fact> FactsFrom(const UOp* condition, bool holds) {
   };
   std::vector<Fact> facts;
   std::vector<Literal> stack = {{condition, holds}};
-  while (!stack.empty() && facts.size() < kMaxFacts) {
+  // A condition that doubles itself often has more parts than anyone could list.
+  for (size_t parts = 0; !stack.empty() && facts.size() < kMaxFacts && parts < kMaxParts; ++parts) {
     const auto [uop, true_here] = stack.back();
     stack.pop_back();
     if (uop->op() == Op::CMPNE && uop->src(0)->dtype() == DType::kBool && uop->src(1)->IsConst()) {

@@ -8,6 +8,10 @@
 namespace kiln::compiler {
 namespace {
 
+// A sum of more parts than this keeps some of them whole, as terms: a node that
+// doubles itself often has more parts than anyone could list.
+constexpr int kMostParts = 512;
+
 constexpr __int128 kFar = __int128{1} << 100;
 
 int64_t WrapMul(int64_t a, int64_t b) {
@@ -36,16 +40,17 @@ LinearForm ToLinear(UOp* uop) {
   KILN_CHECK(uop->dtype() == kIndexType);
   LinearForm form;
   std::vector<LinearForm::Term> stack = {{uop, 1}};
-  while (!stack.empty()) {
+  for (int parts = 0; !stack.empty(); ++parts) {
+    const bool whole = parts > kMostParts;
     const LinearForm::Term top = stack.back();
     stack.pop_back();
     UOp* node = top.node;
     if (node->IsConst()) {
       form.constant = WrapAdd(form.constant, WrapMul(top.coefficient, node->const_int()));
-    } else if (node->op() == Op::ADD) {
+    } else if (!whole && node->op() == Op::ADD) {
       stack.push_back({node->src(1), top.coefficient});
       stack.push_back({node->src(0), top.coefficient});
-    } else if (node->op() == Op::MUL && node->src(1)->IsConst()) {
+    } else if (!whole && node->op() == Op::MUL && node->src(1)->IsConst()) {
       stack.push_back({node->src(0), WrapMul(top.coefficient, node->src(1)->const_int())});
     } else {
       auto same =

@@ -10,7 +10,8 @@
 namespace kiln::compiler {
 
 // constant + sum of coefficient * node, equal to the node it was made from
-// modulo 2^64. The nodes are distinct and are themselves no such sum.
+// modulo 2^64. The nodes are distinct and, but in sums of very many parts, are
+// themselves no such sum.
 struct LinearForm {
   struct Term {
     UOp* node;

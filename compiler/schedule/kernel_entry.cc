@@ -4,6 +4,8 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "base/error.h"
+#include "compiler/kernel/kernel_form.h"
+#include "compiler/kernel/list_kernel.h"
 #include "compiler/rewrite/rewrite.h"
 
 namespace kiln::compiler {
@@ -34,11 +36,26 @@ absl::flat_hash_set<uint32_t> SlotsWritten(UOp* body) {
   return slots;
 }
 
-absl::StatusOr<UOp*> EnterKernel(Graph& graph, UOp* root, Function& function) {
-  if (root->op() == Op::SINK) {
-    return graph.Locate(MakeError(v1::UNSUPPORTED_OP, "kernel graphs are not compiled by this version"), root);
-  }
+absl::StatusOr<UOp*> BodyOf(Graph& graph, UOp* root) {
   UOp* body = BuffersToParams(graph, root);
+  if (root->op() == Op::LINEAR) {
+    for (size_t i = 0; i < body->src().size(); ++i) graph.InheritOrigin(body->src(i), root->src(i));
+    return body;
+  }
+  KILN_ASSIGN_OR_RETURN(body, NormaliseKernel(graph, body));
+  if (IsPlainKernel(body)) return body;
+  const auto* arg = std::get_if<KernelArg>(&body->arg());
+  if (arg != nullptr && !arg->opts.empty()) {
+    return graph.Locate(
+        MakeError(v1::UNSUPPORTED_OP,
+                  "OptOps for a kernel that is not one nest of loops with constant bounds over one STORE"),
+        root);
+  }
+  return ListKernel(graph, body);
+}
+
+absl::StatusOr<UOp*> EnterKernel(Graph& graph, UOp* root, Function& function) {
+  KILN_ASSIGN_OR_RETURN(UOp * body, BodyOf(graph, root));
   KILN_ASSIGN_OR_RETURN(function.parameters, ParametersOf(graph, body));
   const absl::flat_hash_set<uint32_t> written = SlotsWritten(body);
   absl::flat_hash_map<UOp*, UOp*> numbered;
@@ -51,7 +68,10 @@ absl::StatusOr<UOp*> EnterKernel(Graph& graph, UOp* root, Function& function) {
     arg.dtype = given.dtype;
     numbered[param] = graph.Make(Op::PARAM, {param->src(0)}, arg);
   }
-  std::vector<UOp*> call = {Substitute(body, numbered, graph)};
+  UOp* renumbered = Substitute(body, numbered, graph);
+  // Instruction by instruction the same list.
+  for (size_t i = 0; i < body->src().size(); ++i) graph.InheritOrigin(renumbered->src(i), body->src(i));
+  std::vector<UOp*> call = {renumbered};
   call.insert(call.end(), function.parameters.begin(), function.parameters.end());
   function.sink = root;
   return graph.Make(Op::LINEAR, {graph.Make(Op::CALL, call)});

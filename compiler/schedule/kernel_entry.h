@@ -11,6 +11,10 @@
 
 namespace kiln::compiler {
 
+// A client's kernel `root`, a SINK or a LINEAR, as CompileKernels takes it: a SINK
+// of kKernelSpec, or a LINEAR program.
+absl::StatusOr<UOp*> BodyOf(Graph& graph, UOp* root);
+
 // LINEAR(CALL(body, parameter...)) of the kernel under `root`, and how it is
 // called in `function`. In the body slots are numbered by position.
 absl::StatusOr<UOp*> EnterKernel(Graph& graph, UOp* root, Function& function);

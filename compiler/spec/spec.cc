@@ -53,6 +53,13 @@ constexpr Op kProgramOps[] = {Op::LINEAR, Op::PARAM, Op::BUFFER, Op::CONST,   Op
                               Op::STORE,  Op::INDEX, Op::SHRINK, Op::RANGE,   Op::END,   Op::AFTER,   Op::SPECIAL,
                               Op::IF,     Op::ENDIF, Op::GROUP,  Op::BARRIER, Op::SINK,  Op::WMMA,    Op::ATOMICADD};
 
+constexpr Op kNamedOps[] = {Op::LINEAR,  Op::PARAM, Op::BUFFER, Op::CONST, Op::STACK,     Op::BITCAST,
+                            Op::LOAD,    Op::STORE, Op::INDEX,  Op::RANGE, Op::END,       Op::AFTER,
+                            Op::SPECIAL, Op::IF,    Op::ENDIF,  Op::GROUP, Op::ATOMICADD, Op::BARRIER};
+constexpr Op kGroupedOps[] = {Op::LINEAR, Op::PARAM, Op::BUFFER, Op::CONST,    Op::STACK, Op::BITCAST,
+                              Op::LOAD,   Op::STORE, Op::INDEX,  Op::RANGE,    Op::END,   Op::AFTER,
+                              Op::IF,     Op::ENDIF, Op::GROUP,  Op::ATOMICADD};
+
 const char* NoFault(const UOp*) { return nullptr; }
 
 const char* TensorFault(const UOp* uop) {
@@ -89,6 +96,15 @@ const char* LinearFault(const UOp* uop) {
   return ExpandedFault(uop);
 }
 
+const char* NamedFault(const UOp* uop) {
+  if (uop->shape().size() > 1 && uop->op() != Op::PARAM && uop->op() != Op::BUFFER)
+    return "a value of several dimensions";
+  if (IsAccess(uop) && (uop->src(0)->op() != Op::INDEX || !Is(uop->src(0)->src(0)->op(), kSource)))
+    return "an access that is no INDEX of storage";
+  if (uop->IsInvalid()) return "an Invalid that was not lowered";
+  return nullptr;
+}
+
 }  // namespace
 
 const Spec kCoreSpec = {"graph", kCoreOps, NoFault};
@@ -99,6 +115,8 @@ const Spec kKernelSpec = {"kernel", kKernelOps, KernelFault};
 const Spec kExpandedSpec = {"expanded kernel", kExpandedOps, ExpandedFault};
 const Spec kAccumulatingSpec = {"accumulating kernel", kAccumulatingOps, LinearFault};
 const Spec kLinearSpec = {"linear kernel", kLinearOps, LinearFault};
+const Spec kNamedSpec = {"program of named values", kNamedOps, NamedFault};
+const Spec kGroupedSpec = {"program of loops", kGroupedOps, NamedFault};
 
 absl::Status Verify(const Spec& spec, const Graph& graph, UOp* root) {
   const bool from_client = &spec == &kTensorSpec;

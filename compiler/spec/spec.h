@@ -25,6 +25,8 @@ extern const Spec kKernelSpec;        // one kernel: loops over scalars, no move
 extern const Spec kExpandedSpec;      // one kernel: lanes, no UPCAST or UNROLL loop
 extern const Spec kAccumulatingSpec;  // one kernel: accumulators, no REDUCE over a loop
 extern const Spec kLinearSpec;        // one kernel: instructions in order
+extern const Spec kNamedSpec;         // one program: effects and reads in order, arithmetic in between
+extern const Spec kGroupedSpec;       // one program: no SPECIAL and no BARRIER
 
 // The first node under `root`, sources first, that breaks the spec: INTERNAL for
 // what a pass made, UNSUPPORTED_OP for what a client sent (kTensorSpec).

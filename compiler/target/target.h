@@ -32,6 +32,8 @@ class CodeGenerator {
   virtual absl::StatusOr<UOp*> Select(Graph&, UOp* linear) { return linear; }
   // `linear`: a kernel as Select leaves it. `symbol`: the function's name, an identifier.
   virtual absl::Status AddKernel(UOp* linear, const std::string& symbol) = 0;
+  // `linear`: a program as LowerProgram leaves it (kGroupedSpec).
+  virtual absl::Status AddProgram(UOp* linear, const std::string& symbol) { return AddKernel(linear, symbol); }
   // What Source is written in, and its stage is called.
   virtual absl::string_view language() const { return "llvm"; }
   // The kernels so far as text, for people: LLVM IR, or nothing.

@@ -32,12 +32,6 @@ HostTensor ReadBack(v1::DType dtype, const google::protobuf::RepeatedField<int64
   return tensor;
 }
 
-absl::StatusOr<BufferSlice> NewBuffer(runtime::hal::Device& device, uint64_t bytes) {
-  KILN_ASSIGN_OR_RETURN(auto buffer, device.allocator().Allocate(bytes, runtime::hal::MemoryUse::kProgram));
-  std::memset(buffer->host_data(), 0xA5, bytes);
-  return BufferSlice::Whole(std::move(buffer));
-}
-
 }  // namespace
 
 compiler::Options ExactOptions() {
@@ -53,6 +47,17 @@ CpuEngine::CpuEngine() {
 }
 
 CpuEngine::~CpuEngine() = default;
+
+absl::StatusOr<BufferSlice> CpuEngine::NewBuffer(uint64_t bytes) {
+  std::shared_ptr<runtime::hal::Buffer> buffer;
+  if (make_buffer_) {
+    buffer = make_buffer_(*device_, bytes);
+  } else {
+    KILN_ASSIGN_OR_RETURN(buffer, device_->allocator().Allocate(bytes, runtime::hal::MemoryUse::kProgram));
+  }
+  std::memset(buffer->host_data(), 0xA5, bytes);
+  return BufferSlice::Whole(std::move(buffer));
+}
 
 absl::StatusOr<std::shared_ptr<runtime::Program>> CpuEngine::Load(const v1::Graph& graph,
                                                                   const compiler::Options& options) {
@@ -78,14 +83,14 @@ absl::StatusOr<InterpResult> CpuEngine::RunLoaded(const std::shared_ptr<runtime:
   for (const auto& parameter : signature.parameters()) {
     const auto found = arguments.find(parameter.slot());
     KILN_CHECK(found != arguments.end() && found->second.bytes.size() == parameter.bytes());
-    KILN_ASSIGN_OR_RETURN(BufferSlice slice, NewBuffer(*device_, parameter.bytes()));
+    KILN_ASSIGN_OR_RETURN(BufferSlice slice, NewBuffer(parameter.bytes()));
     std::memcpy(slice.host_data(), found->second.bytes.data(), parameter.bytes());
     parameters.push_back(std::move(slice));
   }
   for (const auto& result : signature.results()) {
     BufferSlice slice;
     if (!result.has_aliases()) {
-      KILN_ASSIGN_OR_RETURN(slice, NewBuffer(*device_, result.bytes()));
+      KILN_ASSIGN_OR_RETURN(slice, NewBuffer(result.bytes()));
     }
     results.push_back(std::move(slice));
   }

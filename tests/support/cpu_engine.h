@@ -2,12 +2,15 @@
 #ifndef KILN_TESTS_SUPPORT_CPU_ENGINE_H_
 #define KILN_TESTS_SUPPORT_CPU_ENGINE_H_
 
+#include <functional>
 #include <memory>
+#include <utility>
 
 #include "absl/status/statusor.h"
 #include "compiler/interp/interp.h"
 #include "compiler/options.h"
 #include "kiln/v1/graph.pb.h"
+#include "runtime/hal/buffer.h"
 
 namespace kiln::runtime {
 class Program;
@@ -35,10 +38,17 @@ class CpuEngine {
   absl::StatusOr<compiler::InterpResult> RunLoaded(const std::shared_ptr<runtime::Program>& program,
                                                    const compiler::HostTensors& arguments);
 
+  // From now on parameters and results lie in buffers that `make` makes.
+  using BufferMaker = std::function<std::shared_ptr<runtime::hal::Buffer>(runtime::hal::Device&, uint64_t bytes)>;
+  void set_buffers(BufferMaker make) { make_buffer_ = std::move(make); }
+
   const runtime::hal::Device& device() const { return *device_; }
 
  private:
+  absl::StatusOr<runtime::hal::BufferSlice> NewBuffer(uint64_t bytes);
+
   std::unique_ptr<runtime::hal::Device> device_;
+  BufferMaker make_buffer_;
 };
 
 // Exact arithmetic: no contraction.

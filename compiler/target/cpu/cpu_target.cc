@@ -2,7 +2,9 @@
 #include "base/error.h"
 #include "compiler/target/llvm/codegen.h"
 #include "compiler/target/llvm/kernel_emitter.h"
+#include "compiler/target/llvm/program_emitter.h"
 #include "compiler/target/target.h"
+#include "llvm/IR/Verifier.h"
 #include "llvm/Support/raw_ostream.h"
 #include "llvm/Transforms/Utils/Cloning.h"
 
@@ -21,12 +23,14 @@ class CpuCodeGenerator : public CodeGenerator {
   }
 
   absl::Status AddKernel(UOp* linear, const std::string& symbol) override {
-    llvm::Function* function = EmitKernel(module_, linear, symbol, emit_);
-    // Full-width registers even where the model prefers halves.
-    function->addFnAttr("prefer-vector-width", vector_bits_);
-    function->addFnAttr("min-legal-vector-width", vector_bits_);
-    optimized_ = false;
-    return absl::OkStatus();
+    return Added(EmitKernel(module_, linear, symbol, emit_));
+  }
+
+  absl::Status AddProgram(UOp* linear, const std::string& symbol) override {
+    llvm::Function* function = EmitProgram(module_, linear, symbol, emit_);
+    // What a client writes by hand has more forms than any pass makes: better refused than miscompiled.
+    if (llvm::verifyFunction(*function)) return MakeError(v1::INTERNAL_FAULT, "a program became malformed LLVM IR");
+    return Added(function);
   }
 
   std::string Source() override {
@@ -48,6 +52,14 @@ class CpuCodeGenerator : public CodeGenerator {
   }
 
  private:
+  absl::Status Added(llvm::Function* function) {
+    // Full-width registers even where the model prefers halves.
+    function->addFnAttr("prefer-vector-width", vector_bits_);
+    function->addFnAttr("min-legal-vector-width", vector_bits_);
+    optimized_ = false;
+    return absl::OkStatus();
+  }
+
   void OptimizeOnce() {
     if (!optimized_) Optimize(module_, *machine_);
     optimized_ = true;

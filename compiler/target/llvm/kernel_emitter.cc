@@ -274,14 +274,19 @@ class KernelEmitter {
 
 }  // namespace
 
-llvm::Function* EmitKernel(llvm::Module& module, const UOp* linear, const std::string& symbol,
-                           const EmitOptions& options) {
+llvm::Function* DeclareKernel(llvm::Module& module, const std::string& symbol) {
   llvm::LLVMContext& context = module.getContext();
   llvm::Type* i64 = llvm::Type::getInt64Ty(context);
   auto* type =
       llvm::FunctionType::get(llvm::Type::getVoidTy(context), {llvm::PointerType::get(context, 0), i64, i64}, false);
   auto* function = llvm::Function::Create(type, llvm::Function::ExternalLinkage, symbol, module);
   function->addFnAttr(llvm::Attribute::NoUnwind);
+  return function;
+}
+
+llvm::Function* EmitKernel(llvm::Module& module, const UOp* linear, const std::string& symbol,
+                           const EmitOptions& options) {
+  llvm::Function* function = DeclareKernel(module, symbol);
   KernelEmitter(function, options).Run(linear);
   return function;
 }

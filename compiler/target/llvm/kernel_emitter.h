@@ -20,6 +20,9 @@ struct EmitOptions {
 llvm::Function* EmitKernel(llvm::Module& module, const UOp* linear, const std::string& symbol,
                            const EmitOptions& options);
 
+// An empty function of that type.
+llvm::Function* DeclareKernel(llvm::Module& module, const std::string& symbol);
+
 }  // namespace kiln::compiler
 
 #endif  // KILN_COMPILER_TARGET_LLVM_KERNEL_EMITTER_H_

@@ -1,6 +1,7 @@
 #include "compiler/target/llvm/memory_emitter.h"
 
 #include "base/check.h"
+#include "compiler/target/llvm/emit_alu.h"
 #include "llvm/IR/Constants.h"
 #include "llvm/IR/DerivedTypes.h"
 
@@ -24,6 +25,13 @@ void MemoryEmitter::AddRegisters(const UOp* buffer) {
   const Shape& shape = buffer->shape();
   llvm::Type* type = LaneType(builder_.getContext(), buffer->dtype(), LanesOf(shape));
   for (int64_t row = 0; row < RowsOf(shape); ++row) slots.push_back(Slot(type));
+}
+
+void MemoryEmitter::AddArray(const UOp* buffer) {
+  llvm::Type* element = MemoryType(builder_.getContext(), buffer->dtype());
+  llvm::AllocaInst* array = Slot(llvm::ArrayType::get(element, static_cast<uint64_t>(NumElements(buffer->shape()))));
+  array->setAlignment(llvm::Align(64));
+  pointers_[buffer] = array;
 }
 
 llvm::Value* MemoryEmitter::ReadRegister(const UOp* buffer, int64_t row) {
@@ -114,6 +122,41 @@ void MemoryEmitter::Store(const UOp* param, const Element& place, int64_t lanes,
           ? gate
           : llvm::ConstantInt::getTrue(llvm::FixedVectorType::get(builder_.getInt1Ty(), static_cast<unsigned>(lanes)));
   builder_.CreateMaskedScatter(value, addresses, align, mask);
+}
+
+void MemoryEmitter::AtomicAdd(const UOp* param, llvm::Value* index, llvm::Value* value) {
+  const DType dtype = param->dtype();
+  llvm::Value* address = Address(param, index);
+  const llvm::Align align(static_cast<uint64_t>(ItemSize(dtype)));
+  constexpr llvm::AtomicOrdering kOrder = llvm::AtomicOrdering::Monotonic;
+  if (!IsNarrowFloat(dtype)) {
+    const auto add = dtype == DType::kBool ? llvm::AtomicRMWInst::Or
+                     : IsFloat(dtype)      ? llvm::AtomicRMWInst::FAdd
+                                           : llvm::AtomicRMWInst::Add;
+    builder_.CreateAtomicRMW(add, address, ToMemory(value, dtype), align, kOrder);
+    return;
+  }
+  // In float32, and rounded once: until nobody was quicker.
+  llvm::LLVMContext& context = builder_.getContext();
+  llvm::Type* bits = builder_.getIntNTy(static_cast<unsigned>(8 * ItemSize(dtype)));
+  llvm::Type* type = RegisterType(context, dtype);
+  llvm::Value* addend = EmitCast(builder_, value, dtype, DType::kFloat32);
+  llvm::LoadInst* first = builder_.CreateAlignedLoad(bits, address, align);
+  first->setAtomic(kOrder);
+  llvm::BasicBlock* before = builder_.GetInsertBlock();
+  auto* again = llvm::BasicBlock::Create(context, "again", function_);
+  auto* done = llvm::BasicBlock::Create(context, "added", function_);
+  builder_.CreateBr(again);
+  builder_.SetInsertPoint(again);
+  llvm::PHINode* old = builder_.CreatePHI(bits, 2);
+  old->addIncoming(first, before);
+  llvm::Value* sum =
+      builder_.CreateFAdd(EmitCast(builder_, builder_.CreateBitCast(old, type), dtype, DType::kFloat32), addend);
+  llvm::Value* wanted = builder_.CreateBitCast(EmitCast(builder_, sum, DType::kFloat32, dtype), bits);
+  llvm::Value* result = builder_.CreateAtomicCmpXchg(address, old, wanted, align, kOrder, kOrder);
+  old->addIncoming(builder_.CreateExtractValue(result, 0), again);
+  builder_.CreateCondBr(builder_.CreateExtractValue(result, 1), done, again);
+  builder_.SetInsertPoint(done);
 }
 
 }  // namespace kiln::compiler

@@ -20,6 +20,9 @@ class MemoryEmitter {
   // A REG buffer: one stack slot a row, which LLVM turns into registers.
   void AddRegisters(const UOp* buffer);
 
+  // A BUFFER that is indexed: an array on the stack.
+  void AddArray(const UOp* buffer);
+
   llvm::Value* ReadRegister(const UOp* buffer, int64_t row);
   void WriteRegister(const UOp* buffer, int64_t row, llvm::Value* value);
 
@@ -28,12 +31,17 @@ class MemoryEmitter {
   llvm::Value* Load(const UOp* param, const Element& place, int64_t lanes, llvm::Value* alt, llvm::Value* gate);
   void Store(const UOp* param, const Element& place, int64_t lanes, llvm::Value* value, llvm::Value* gate);
 
+  // Adds `value` to one element, undivided.
+  void AtomicAdd(const UOp* param, llvm::Value* index, llvm::Value* value);
+
+  // Between a value in a register and its bytes: bool has another type in memory.
+  llvm::Value* FromMemory(llvm::Value* value, DType dtype);
+  llvm::Value* ToMemory(llvm::Value* value, DType dtype);
+
  private:
   llvm::Value* Address(const UOp* param, llvm::Value* index);
   // A place that may always be read and written, for gates that are false.
   llvm::Value* Nowhere();
-  llvm::Value* FromMemory(llvm::Value* value, DType dtype);
-  llvm::Value* ToMemory(llvm::Value* value, DType dtype);
   llvm::AllocaInst* Slot(llvm::Type* type);
 
   llvm::IRBuilder<>& builder_;

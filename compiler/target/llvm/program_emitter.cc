@@ -1,0 +1,243 @@
+#include "compiler/target/llvm/program_emitter.h"
+
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "base/check.h"
+#include "compiler/target/llvm/emit_alu.h"
+#include "compiler/target/llvm/memory_emitter.h"
+#include "compiler/target/llvm/values.h"
+
+namespace kiln::compiler {
+namespace {
+
+class ProgramEmitter {
+ public:
+  ProgramEmitter(llvm::Function* function, const EmitOptions& options)
+      : function_(function),
+        builder_(llvm::BasicBlock::Create(function->getContext(), "entry", function)),
+        memory_(builder_, function) {
+    llvm::FastMathFlags flags;
+    flags.setAllowContract(options.contraction);
+    builder_.setFastMathFlags(flags);
+  }
+
+  void Run(const UOp* linear) {
+    for (UOp* uop : linear->src()) Emit(uop);
+    KILN_CHECK(scopes_.empty());
+    builder_.CreateRetVoid();
+  }
+
+ private:
+  // A loop or an IF.
+  struct Scope {
+    llvm::BasicBlock* body;
+    llvm::BasicBlock* exit;
+    llvm::PHINode* turn = nullptr;  // null: an IF
+    llvm::Value* end = nullptr;
+  };
+
+  void Emit(UOp* uop) {
+    if (IsElementwise(uop->op())) return EmitElementwise(uop);
+    switch (uop->op()) {
+      case Op::CONST:
+        values_[uop] = {ConstantOf(builder_.getContext(), uop->dtype(), uop->arg_as<ConstArg>().bits)};
+        return;
+      case Op::PARAM: memory_.AddParameter(uop); return;
+      case Op::BUFFER: memory_.AddArray(uop); return;
+      case Op::STACK: return EmitStack(uop);
+      case Op::BITCAST: return EmitBits(uop);
+      case Op::INDEX: return EmitLane(uop);
+      case Op::RANGE: return OpenLoop(uop);
+      case Op::IF: return OpenIf(uop);
+      case Op::END:
+      case Op::ENDIF: return Close();
+      case Op::LOAD: return EmitLoad(uop);
+      case Op::STORE: return EmitStore(uop);
+      case Op::ATOMICADD: return EmitAtomicAdd(uop);
+      case Op::AFTER: values_[uop] = values_.at(uop->src(0)); return;
+      default: KILN_CHECK(false);
+    }
+  }
+
+  // -- Control. A loop may have no turn at all.
+
+  llvm::BasicBlock* NewBlock(const char* name) {
+    return llvm::BasicBlock::Create(builder_.getContext(), name, function_);
+  }
+
+  void OpenLoop(UOp* range) {
+    const bool thread = range->arg_as<RangeArg>().type == AxisType::kThread;
+    llvm::Value* begin = thread ? static_cast<llvm::Value*>(function_->getArg(1)) : builder_.getInt64(0);
+    llvm::Value* end = thread ? static_cast<llvm::Value*>(function_->getArg(2)) : Vector(range->src(0), 1);
+    Scope scope{NewBlock("loop"), NewBlock("done")};
+    llvm::BasicBlock* before = builder_.GetInsertBlock();
+    builder_.CreateCondBr(builder_.CreateICmpSLT(begin, end), scope.body, scope.exit);
+    builder_.SetInsertPoint(scope.body);
+    scope.turn = builder_.CreatePHI(builder_.getInt64Ty(), 2, "i");
+    scope.turn->addIncoming(begin, before);
+    scope.end = end;
+    scopes_.push_back(scope);
+    values_[range] = {scope.turn, true, 0};
+  }
+
+  void OpenIf(UOp* uop) {
+    Scope scope{NewBlock("then"), NewBlock("endif")};
+    builder_.CreateCondBr(Vector(uop->src(0), 1), scope.body, scope.exit);
+    builder_.SetInsertPoint(scope.body);
+    scopes_.push_back(scope);
+  }
+
+  void Close() {
+    const Scope scope = scopes_.back();
+    scopes_.pop_back();
+    if (scope.turn == nullptr) {
+      builder_.CreateBr(scope.exit);
+    } else {
+      llvm::Value* next = builder_.CreateAdd(scope.turn, builder_.getInt64(1), "", true, true);
+      scope.turn->addIncoming(next, builder_.GetInsertBlock());
+      builder_.CreateCondBr(builder_.CreateICmpSLT(next, scope.end), scope.body, scope.exit);
+    }
+    builder_.SetInsertPoint(scope.exit);
+  }
+
+  // -- Values
+
+  // `uop` in `lanes`: one value serves them all.
+  llvm::Value* Vector(const UOp* uop, int64_t lanes) {
+    Element element = values_.at(uop);
+    if (LanesOf(uop->shape()) == 1 && lanes > 1) element = {element.value, true, 0};
+    return Materialize(builder_, element, lanes);
+  }
+
+  void EmitElementwise(UOp* uop) {
+    const int64_t lanes = LanesOf(uop->shape());
+    Element element;
+    if (uop->op() != Op::ADD || uop->dtype() != kIndexType || lanes == 1 || !EmitAffineSum(uop, element)) {
+      std::vector<llvm::Value*> operands;
+      for (UOp* source : uop->src()) operands.push_back(Vector(source, lanes));
+      element = {EmitAlu(builder_, *uop, operands)};
+    }
+    values_[uop] = element;
+  }
+
+  // Neighbours from a computed place on stay so: base + step * lane.
+  bool EmitAffineSum(UOp* uop, Element& result) {
+    auto affine = [&](const UOp* source) -> Element {
+      Element element = values_.at(source);
+      return LanesOf(source->shape()) == 1 ? Element{element.value, true, 0} : element;
+    };
+    const Element a = affine(uop->src(0)), b = affine(uop->src(1));
+    if (!a.affine || !b.affine) return false;
+    result = {builder_.CreateAdd(a.value, b.value), true, a.step + b.step};
+    return true;
+  }
+
+  // Counting constants are affine.
+  bool EmitCount(UOp* uop) {
+    if (uop->dtype() != kIndexType) return false;
+    for (const UOp* source : uop->src()) {
+      if (!source->IsConst()) return false;
+    }
+    const int64_t first = uop->src(0)->const_int();
+    for (size_t i = 0; i < uop->src().size(); ++i) {
+      if (uop->src(i)->const_int() != first + static_cast<int64_t>(i)) return false;
+    }
+    values_[uop] = {builder_.getInt64(static_cast<uint64_t>(first)), true, 1};
+    return true;
+  }
+
+  void EmitStack(UOp* uop) {
+    const int64_t lanes = LanesOf(uop->shape());
+    if (lanes == 1) {
+      values_[uop] = {Vector(uop->src(0), 1)};
+      return;
+    }
+    if (EmitCount(uop)) return;
+    llvm::Value* vector = llvm::PoisonValue::get(LaneType(builder_.getContext(), uop->dtype(), lanes));
+    for (int64_t lane = 0; lane < lanes; ++lane) {
+      vector = builder_.CreateInsertElement(vector, Vector(uop->src(static_cast<size_t>(lane)), 1),
+                                            static_cast<uint64_t>(lane));
+    }
+    values_[uop] = {vector};
+  }
+
+  // One lane of a value; a pointer is read where it is used.
+  void EmitLane(UOp* uop) {
+    const UOp* source = uop->src(0);
+    if (Is(source->op(), kSource)) return;
+    const int64_t lanes = LanesOf(source->shape());
+    llvm::Value* vector = Vector(source, lanes);
+    values_[uop] = {
+        lanes == 1 ? vector : builder_.CreateExtractElement(vector, static_cast<uint64_t>(uop->src(1)->const_int()))};
+  }
+
+  void EmitBits(UOp* uop) {
+    const UOp* source = uop->src(0);
+    const int64_t from = LanesOf(source->shape()), to = LanesOf(uop->shape());
+    llvm::Value* bits = memory_.ToMemory(Vector(source, from), source->dtype());
+    llvm::Type* type = MemoryType(builder_.getContext(), uop->dtype());
+    if (to > 1) type = llvm::FixedVectorType::get(type, static_cast<unsigned>(to));
+    values_[uop] = {memory_.FromMemory(builder_.CreateBitCast(bits, type), uop->dtype())};
+  }
+
+  // -- Memory
+
+  // Where the lanes of a pointer's index lie.
+  Element PlaceOf(const UOp* pointer) {
+    const UOp* index = pointer->src(1);
+    Element place = values_.at(index);
+    if (LanesOf(index->shape()) == 1) place = {place.value, true, 0};
+    return place;
+  }
+
+  llvm::Value* Optional(const UOp* uop, size_t source, int64_t lanes) {
+    return uop->src().size() > source ? Vector(uop->src(source), lanes) : nullptr;
+  }
+
+  void EmitLoad(UOp* uop) {
+    const UOp* pointer = uop->src(0);
+    const int64_t lanes = LanesOf(pointer->shape());
+    llvm::Value* alt = Optional(uop, 1, lanes);
+    llvm::Value* gate = Optional(uop, 2, lanes);
+    if (gate == nullptr) alt = nullptr;
+    llvm::Value* value = memory_.Load(pointer->src(0), PlaceOf(pointer), lanes, alt, gate);
+    values_[uop] = {builder_.CreateFreeze(value)};
+  }
+
+  void EmitStore(UOp* uop) {
+    const UOp* pointer = uop->src(0);
+    const int64_t lanes = LanesOf(pointer->shape());
+    memory_.Store(pointer->src(0), PlaceOf(pointer), lanes, Vector(uop->src(1), lanes), Optional(uop, 2, lanes));
+  }
+
+  void EmitAtomicAdd(UOp* uop) {
+    const UOp* pointer = uop->src(0);
+    const int64_t lanes = LanesOf(pointer->shape());
+    llvm::Value* places = Vector(pointer->src(1), lanes);
+    llvm::Value* values = Vector(uop->src(1), lanes);
+    for (int64_t lane = 0; lane < lanes; ++lane) {
+      auto element = [&](llvm::Value* x) {
+        return lanes == 1 ? x : builder_.CreateExtractElement(x, static_cast<uint64_t>(lane));
+      };
+      memory_.AtomicAdd(pointer->src(0), element(places), element(values));
+    }
+  }
+
+  llvm::Function* function_;
+  llvm::IRBuilder<> builder_;
+  MemoryEmitter memory_;
+  absl::flat_hash_map<const UOp*, Element> values_;
+  std::vector<Scope> scopes_;
+};
+
+}  // namespace
+
+llvm::Function* EmitProgram(llvm::Module& module, const UOp* linear, const std::string& symbol,
+                            const EmitOptions& options) {
+  llvm::Function* function = DeclareKernel(module, symbol);
+  ProgramEmitter(function, options).Run(linear);
+  return function;
+}
+
+}  // namespace kiln::compiler

@@ -1,0 +1,25 @@
+// Programs written by hand, compiled for this machine's CPU: the values computed
+// beside each of them, and what the interpreter gives.
+#include <gtest/gtest.h>
+
+#include "base/graph_text.h"
+#include "tests/conformance/program_cases.h"
+#include "tests/support/cpu_engine.h"
+
+namespace kiln::testing {
+namespace {
+
+TEST(CompiledPrograms, GiveTheExpectedValues) {
+  CpuEngine cpu;
+  for (const ProgramCase& test : ProgramCases()) {
+    SCOPED_TRACE(test.name);
+    const auto got = cpu.Run(test.graph, test.arguments, ExactOptions());
+    ASSERT_TRUE(got.ok()) << got.status() << "\n" << PrintGraph(test.graph);
+    compiler::InterpResult want;
+    want.written = test.expected;
+    EXPECT_EQ(CompareOutcomes(*got, want, test.tolerance), "") << PrintGraph(test.graph);
+  }
+}
+
+}  // namespace
+}  // namespace kiln::testing

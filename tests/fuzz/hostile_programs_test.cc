@@ -1,0 +1,142 @@
+// Hostile programs: random LINEARs with wild indices, divisors, shifts and bounds,
+// and mutants of them, compiled for this machine's CPU and run with guard pages
+// round every buffer. A program gets a Status or runs, inside its own buffers; one
+// without races gives what the interpreter gives.
+//
+//   --seconds=N   how long (4)
+//   --seed=S      the first program; each later one is the next number
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <memory>
+#include <vector>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/strip.h"
+#include "absl/time/clock.h"
+#include "base/error.h"
+#include "base/graph_text.h"
+#include "runtime/exec/program.h"
+#include "tests/fuzz/mutate.h"
+#include "tests/fuzz/program_maker.h"
+#include "tests/support/compare.h"
+#include "tests/support/cpu_engine.h"
+#include "tests/support/guarded_buffer.h"
+#include "tests/support/interp_engine.h"
+#include "tests/support/random.h"
+
+namespace kiln::testing {
+namespace {
+
+double seconds = 4;
+uint64_t first_seed = 0;
+volatile uint64_t seed_now = 0;
+
+// A fault ends the process: first say of which program.
+void SayWhich(int signal) {
+  char text[64];
+  const int length = std::snprintf(text, sizeof(text), "\nsignal %d in the program of seed %llu\n", signal,
+                                   static_cast<unsigned long long>(seed_now));
+  if (length > 0 && write(STDERR_FILENO, text, static_cast<size_t>(length)) < 0) _exit(1);
+  std::signal(signal, SIG_DFL);  // the instruction runs again, and ends it
+}
+
+class Hostile {
+ public:
+  Hostile() {
+    cpu_.set_buffers([this](runtime::hal::Device& device, uint64_t bytes) {
+      auto buffer = std::make_shared<GuardedBuffer>(&device, bytes, side_);
+      buffers_.push_back(buffer);
+      return buffer;
+    });
+  }
+
+  void Try(uint64_t seed) {
+    Random random(seed);
+    ProgramTaste taste;
+    taste.race_free = seed % 3 != 0;
+    taste.size = static_cast<int>(random.In(4, 24));
+    MadeProgram made = MakeProgram(seed, taste);
+    const bool mutant = seed % 5 == 4;
+    if (mutant) {
+      for (int64_t edits = random.In(1, 3); edits > 0; --edits) MutateGraph(made.graph, random);
+    }
+    compiler::Options options = ExactOptions();
+    // What an honest server would let run for hours has no place in a fuzzer.
+    options.limits.max_work = 200'000'000;
+    const auto program = cpu_.Load(made.graph, options);
+    if (!program.ok()) {
+      ++refused;
+      const auto detail = DetailOf(program.status());
+      EXPECT_TRUE(detail.has_value() && detail->code() != v1::INTERNAL_FAULT)
+          << "seed " << seed << ": " << program.status() << "\n"
+          << PrintGraph(made.graph);
+      EXPECT_TRUE(mutant || detail->code() == v1::GRAPH_TOO_LARGE)
+          << "seed " << seed << ": " << program.status() << "\n"
+          << PrintGraph(made.graph);
+      return;
+    }
+    const v1::Signature& signature = (*program)->signature();
+    for (const auto& parameter : signature.parameters()) {
+      const auto argument = made.arguments.find(parameter.slot());
+      if (argument == made.arguments.end() || argument->second.bytes.size() != parameter.bytes()) return;
+    }
+    ++ran;
+    const bool compare = taste.race_free && !mutant;
+    const auto want = compare ? RunInterpreted(made.graph, made.arguments)
+                              : absl::StatusOr<compiler::InterpResult>(absl::CancelledError(""));
+    for (GuardedBuffer::Side side : {GuardedBuffer::Side::kEnd, GuardedBuffer::Side::kBegin}) {
+      side_ = side;
+      buffers_.clear();
+      const auto got = cpu_.RunLoaded(*program, made.arguments);
+      EXPECT_TRUE(got.ok()) << "seed " << seed << ": " << got.status();
+      for (const auto& buffer : buffers_)
+        EXPECT_TRUE(buffer->Intact()) << "seed " << seed << "\n" << PrintGraph(made.graph);
+      if (!got.ok() || !compare) continue;
+      ASSERT_TRUE(want.ok()) << "seed " << seed << ": " << want.status();
+      EXPECT_EQ(CompareOutcomes(*got, *want, Tolerance()), "") << "seed " << seed << "\n" << PrintGraph(made.graph);
+      ++compared;
+    }
+  }
+
+  uint64_t ran = 0, refused = 0, compared = 0;
+
+ private:
+  CpuEngine cpu_;
+  GuardedBuffer::Side side_ = GuardedBuffer::Side::kEnd;
+  std::vector<std::shared_ptr<GuardedBuffer>> buffers_;
+};
+
+TEST(HostilePrograms, StayInTheirBuffers) {
+  for (int signal : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT}) std::signal(signal, SayWhich);
+  Hostile hostile;
+  const absl::Time end = absl::Now() + absl::Seconds(seconds);
+  uint64_t seed = first_seed;
+  for (; absl::Now() < end && !::testing::Test::HasFailure(); ++seed) {
+    seed_now = seed;
+    hostile.Try(seed);
+  }
+  std::printf("seeds %llu to %llu: %llu ran, %llu of them twice against the interpreter, %llu refused\n",
+              static_cast<unsigned long long>(first_seed), static_cast<unsigned long long>(seed) - 1,
+              static_cast<unsigned long long>(hostile.ran), static_cast<unsigned long long>(hostile.compared / 2),
+              static_cast<unsigned long long>(hostile.refused));
+  EXPECT_GT(hostile.ran, 0u);
+}
+
+}  // namespace
+}  // namespace kiln::testing
+
+int main(int argc, char** argv) {
+  ::testing::InitGoogleTest(&argc, argv);
+  for (int i = 1; i < argc; ++i) {
+    absl::string_view flag = argv[i];
+    if (absl::ConsumePrefix(&flag, "--seconds=") && absl::SimpleAtod(flag, &kiln::testing::seconds)) continue;
+    if (absl::ConsumePrefix(&flag, "--seed=") && absl::SimpleAtoi(flag, &kiln::testing::first_seed)) continue;
+    std::fprintf(stderr, "hostile takes --seconds=N and --seed=S, not %s\n", argv[i]);
+    return 2;
+  }
+  return RUN_ALL_TESTS();
+}
