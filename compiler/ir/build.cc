@@ -32,7 +32,12 @@ UOp* Identity(Graph& graph, Op fold, DType dtype) {
   if (fold == Op::ADD) return ConstNumber(graph, dtype, 0);
   if (fold == Op::MUL) return ConstNumber(graph, dtype, 1);
   KILN_CHECK(fold == Op::MAX);
-  if (IsFloat(dtype)) return ConstNumber(graph, dtype, -std::numeric_limits<double>::infinity());
+  if (IsFloat(dtype)) {
+    const uint64_t least = FloatToBits(ToWire(dtype), -std::numeric_limits<double>::infinity());
+    const bool has_infinity = least != QuietNanBits(ToWire(dtype));
+    return has_infinity ? ConstBits(graph, dtype, least)
+                        : ConstNumber(graph, dtype, std::numeric_limits<double>::lowest());  // saturates
+  }
   if (!IsSigned(dtype)) return ConstInt(graph, dtype, 0);
   return ConstInt(graph, dtype, std::numeric_limits<int64_t>::min() >> (64 - Bits(dtype)));
 }

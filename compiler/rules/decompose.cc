@@ -4,6 +4,7 @@
 
 #include "compiler/ir/build.h"
 #include "compiler/rewrite/rewrite.h"
+#include "compiler/rules/emulate_dtype.h"
 #include "compiler/rules/symbolic.h"
 #include "compiler/rules/transcendental.h"
 
@@ -85,11 +86,13 @@ std::vector<Rule> Rules() {
 RuleSet DecomposeRules(NativeOps native) {
   std::vector<Rule> rules = Rules();
   for (Rule& rule : TranscendentalRules(native)) rules.push_back(std::move(rule));
+  for (Rule& rule : Float8CastRules()) rules.push_back(std::move(rule));
   return RuleSet(std::move(rules));
 }
 
 UOp* Decompose(Graph& graph, UOp* sink, NativeOps native) {
-  return GraphRewrite(GraphRewrite(sink, DecomposeRules(native), graph), SymbolicRules(), graph);
+  sink = StoreFloat8AsBytes(graph, GraphRewrite(sink, DecomposeRules(native), graph));
+  return GraphRewrite(sink, SymbolicRules(), graph);
 }
 
 }  // namespace kiln::compiler

@@ -7,12 +7,13 @@
 
 namespace kiln::compiler {
 
-// THREEFRY as 20 rounds of add, rotate and xor; arithmetic on float16 and
-// bfloat16 in float32, rounded once an op; bool sums, products and maxima as
-// logic; and what transcendental.h has, but for what the target computes itself.
+// THREEFRY as 20 rounds of add, rotate and xor; arithmetic on float16, bfloat16
+// and float8 in float32, rounded once an op; bool sums, products and maxima as
+// logic; what transcendental.h has, but for what the target computes itself; and
+// casts from and to float8 (emulate_dtype.h).
 RuleSet DecomposeRules(NativeOps native);
 
-// Those rules all over a kernel, then the symbolic ones.
+// Those rules all over a kernel, with bytes for float8; then the symbolic ones.
 UOp* Decompose(Graph& graph, UOp* sink, NativeOps native);
 
 }  // namespace kiln::compiler

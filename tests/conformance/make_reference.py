@@ -12,6 +12,7 @@ import pathlib
 import sys
 
 import reference_compositions
+import reference_float8
 import reference_scalars
 import reference_tensors
 
@@ -23,7 +24,7 @@ def main():
     parser.add_argument("--check", action="store_true")
     check = parser.parse_args().check
     stale = []
-    modules = (reference_scalars, reference_tensors, reference_compositions)
+    modules = (reference_float8, reference_scalars, reference_tensors, reference_compositions)
     for module in modules:
         name = module.__name__.removeprefix("reference_") + ".txt"
         content = "\n".join(module.lines()) + "\n"

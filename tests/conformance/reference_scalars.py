@@ -13,19 +13,48 @@ import struct
 
 import numpy as np
 
-FLOATS = {  # exponent bits, mantissa bits
+FLOAT8 = {  # exponent bits, mantissa bits
+    "float8_e4m3": (4, 3),
+    "float8_e5m2": (5, 2),
+    "float8_e4m3_fnuz": (4, 3),
+    "float8_e5m2_fnuz": (5, 2),
+}
+FLOATS = {
     "float16": (5, 10),
     "bfloat16": (8, 7),
     "float32": (8, 23),
     "float64": (11, 52),
+    **FLOAT8,
 }
 INTS = ["int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"]
 DTYPES = ["bool"] + INTS + list(FLOATS)
 
 
+def has_infinity(dtype):
+    return dtype not in FLOAT8 or dtype == "float8_e5m2"
+
+
+def fnuz(dtype):
+    return dtype.endswith("fnuz")
+
+
+def bias(dtype):
+    return (1 << (FLOATS[dtype][0] - 1)) - (0 if fnuz(dtype) else 1)
+
+
+def greatest(dtype):
+    """The pattern of the greatest finite value."""
+    e_bits, m_bits = FLOATS[dtype]
+    if fnuz(dtype):
+        return 0x7F
+    return 0x7E if dtype == "float8_e4m3" else (((1 << e_bits) - 1) << m_bits) - 1
+
+
 def width(dtype):
     if dtype == "bool":
         return 1
+    if dtype in FLOAT8:
+        return 8
     return int(dtype.lstrip("bfloatuin"))
 
 
@@ -51,18 +80,23 @@ def decode(dtype, bits):
     mantissa = bits & ((1 << m_bits) - 1)
     exponent = (bits >> m_bits) & ((1 << e_bits) - 1)
     negative = bits >> (e_bits + m_bits)
-    if exponent == (1 << e_bits) - 1:
-        return math.nan if mantissa else (-math.inf if negative else math.inf)
+    if fnuz(dtype) and bits == 0x80:
+        return math.nan
+    if bits & ((1 << (e_bits + m_bits)) - 1) > greatest(dtype):
+        infinite = has_infinity(dtype) and mantissa == 0
+        return math.nan if not infinite else (-math.inf if negative else math.inf)
     if exponent == 0 and mantissa == 0:
         return -0.0 if negative else fractions.Fraction(0)
-    bias = (1 << (e_bits - 1)) - 1
     significand = mantissa if exponent == 0 else mantissa | (1 << m_bits)
-    value = fractions.Fraction(significand) * fractions.Fraction(2) ** (max(exponent, 1) - bias - m_bits)
+    value = fractions.Fraction(significand) * fractions.Fraction(2) ** (max(exponent, 1) - bias(dtype) - m_bits)
     return -value if negative else value
 
 
 def encode(dtype, value):
-    """The pattern nearest to a Fraction or float, ties to even; "nan" for NaN."""
+    """The pattern nearest to a Fraction or float, ties to even; "nan" for NaN.
+
+    float8 saturates a finite value.
+    """
     e_bits, m_bits = FLOATS[dtype]
     sign_bit = 1 << (e_bits + m_bits)
     infinity = ((1 << e_bits) - 1) << m_bits
@@ -70,23 +104,23 @@ def encode(dtype, value):
         if math.isnan(value):
             return "nan"
         if math.isinf(value):
-            return infinity | (sign_bit if value < 0 else 0)
+            return (infinity | (sign_bit if value < 0 else 0)) if has_infinity(dtype) else "nan"
         if value == 0:
-            return sign_bit if math.copysign(1, value) < 0 else 0
+            return sign_bit if math.copysign(1, value) < 0 and not fnuz(dtype) else 0
         value = fractions.Fraction(value)
     if value == 0:
         return 0
     sign = sign_bit if value < 0 else 0
     value = abs(value)
-    bias = (1 << (e_bits - 1)) - 1
     exponent = value.numerator.bit_length() - value.denominator.bit_length()
     if fractions.Fraction(2) ** exponent > value:
         exponent -= 1
-    exponent = max(exponent, 1 - bias)
+    exponent = max(exponent, 1 - bias(dtype))
     quantum = fractions.Fraction(2) ** (exponent - m_bits)
     steps = round(value / quantum)  # Fraction rounds ties to even
-    bits = ((exponent + bias - 1) << m_bits) + steps
-    return sign | min(bits, infinity)
+    bits = ((exponent + bias(dtype) - 1) << m_bits) + steps
+    bits = min(bits, greatest(dtype) if dtype in FLOAT8 else infinity)
+    return 0 if fnuz(dtype) and bits == 0 else sign | bits
 
 
 def real(value):
@@ -272,6 +306,11 @@ def int_edges(dtype):
 
 def float_edges(dtype):
     e_bits, m_bits = FLOATS[dtype]
+    if dtype in FLOAT8:
+        most = greatest(dtype)
+        wanted = [0, encode(dtype, 1.0), encode(dtype, -1.0), encode(dtype, 0.5), encode(dtype, -3.0), encode(dtype, 2.0),
+                  1, 0x81, (1 << m_bits) - 1, 1 << m_bits, most, 0x80 | most, 0x80, 0x7F, 0x7C, 0xFC]
+        return list(dict.fromkeys(wanted))
     infinity = ((1 << e_bits) - 1) << m_bits
     sign = 1 << (e_bits + m_bits)
     nan = infinity | (1 << (m_bits - 1))
@@ -300,6 +339,8 @@ UNARY_FLOATS = [0.1, 0.25, 0.75, 1.5, 2.5, -0.1, -0.5, -1.5, -2.5, 3.14159265358
 
 
 def unary_operands(dtype, rng):
+    if dtype in FLOAT8:
+        return list(range(256))
     out = list(edges(dtype))
     if dtype in FLOATS:
         out += [b for b in (encode(dtype, v) for v in UNARY_FLOATS) if b != "nan"]

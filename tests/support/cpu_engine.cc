@@ -1,11 +1,13 @@
 #include "tests/support/cpu_engine.h"
 
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 #include <utility>
 #include <vector>
 
 #include "absl/synchronization/notification.h"
+#include "absl/types/span.h"
 #include "base/check.h"
 #include "base/error.h"
 #include "compiler/compile.h"
@@ -32,6 +34,25 @@ HostTensor ReadBack(v1::DType dtype, const google::protobuf::RepeatedField<int64
   return tensor;
 }
 
+// How long its steps took.
+absl::StatusOr<double> RunOnce(const std::shared_ptr<runtime::Program>& program,
+                               absl::Span<const BufferSlice> parameters, absl::Span<const BufferSlice> results) {
+  runtime::RunOptions options;
+  options.results = results;
+  absl::StatusOr<double> seconds;
+  absl::Notification done;
+  runtime::Executor().Run(program, parameters, options, [&](absl::StatusOr<runtime::RunResult> outcome) {
+    if (outcome.ok()) {
+      seconds = outcome->device_seconds;
+    } else {
+      seconds = outcome.status();
+    }
+    done.Notify();
+  });
+  done.WaitForNotification();
+  return seconds;
+}
+
 }  // namespace
 
 compiler::Options ExactOptions() {
@@ -40,8 +61,10 @@ compiler::Options ExactOptions() {
   return options;
 }
 
-CpuEngine::CpuEngine() {
-  auto device = runtime::cpu::CreateDevice({});
+CpuEngine::CpuEngine(uint32_t threads) {
+  runtime::cpu::DeviceOptions options;
+  options.threads = threads;
+  auto device = runtime::cpu::CreateDevice(std::move(options));
   KILN_CHECK(device.ok());
   device_ = *std::move(device);
 }
@@ -75,46 +98,40 @@ absl::StatusOr<InterpResult> CpuEngine::Run(const v1::Graph& graph, const HostTe
   return RunLoaded(program, arguments);
 }
 
-absl::StatusOr<InterpResult> CpuEngine::RunLoaded(const std::shared_ptr<runtime::Program>& program,
-                                                  const HostTensors& arguments) {
-  const v1::Signature& signature = program->signature();
-
-  std::vector<BufferSlice> parameters, results;
-  for (const auto& parameter : signature.parameters()) {
+absl::StatusOr<CpuEngine::Buffers> CpuEngine::BuffersOf(const runtime::Program& program, const HostTensors& arguments) {
+  Buffers buffers;
+  for (const auto& parameter : program.signature().parameters()) {
     const auto found = arguments.find(parameter.slot());
     KILN_CHECK(found != arguments.end() && found->second.bytes.size() == parameter.bytes());
     KILN_ASSIGN_OR_RETURN(BufferSlice slice, NewBuffer(parameter.bytes()));
     std::memcpy(slice.host_data(), found->second.bytes.data(), parameter.bytes());
-    parameters.push_back(std::move(slice));
+    buffers.parameters.push_back(std::move(slice));
   }
-  for (const auto& result : signature.results()) {
+  for (const auto& result : program.signature().results()) {
     BufferSlice slice;
     if (!result.has_aliases()) {
       KILN_ASSIGN_OR_RETURN(slice, NewBuffer(result.bytes()));
     }
-    results.push_back(std::move(slice));
+    buffers.results.push_back(std::move(slice));
   }
+  return buffers;
+}
 
-  runtime::RunOptions run_options;
-  run_options.results = results;
-  absl::Status status;
-  absl::Notification done;
-  runtime::Executor().Run(program, parameters, run_options, [&](absl::StatusOr<runtime::RunResult> outcome) {
-    status = outcome.status();
-    done.Notify();
-  });
-  done.WaitForNotification();
-  KILN_RETURN_IF_ERROR(status);
+absl::StatusOr<InterpResult> CpuEngine::RunLoaded(const std::shared_ptr<runtime::Program>& program,
+                                                  const HostTensors& arguments) {
+  KILN_ASSIGN_OR_RETURN(const Buffers buffers, BuffersOf(*program, arguments));
+  KILN_RETURN_IF_ERROR(RunOnce(program, buffers.parameters, buffers.results).status());
 
+  const v1::Signature& signature = program->signature();
   InterpResult outcome;
   for (int i = 0; i < signature.results_size(); ++i) {
     const auto& result = signature.results(i);
-    const BufferSlice& slice = result.has_aliases() ? parameters[result.aliases()] : results[i];
+    const BufferSlice& slice = result.has_aliases() ? buffers.parameters[result.aliases()] : buffers.results[i];
     outcome.results.push_back(ReadBack(result.dtype(), result.shape(), slice));
   }
   for (int i = 0; i < signature.parameters_size(); ++i) {
     const auto& parameter = signature.parameters(i);
-    HostTensor now = ReadBack(parameter.dtype(), parameter.shape(), parameters[i]);
+    HostTensor now = ReadBack(parameter.dtype(), parameter.shape(), buffers.parameters[i]);
     if (parameter.written()) {
       outcome.written[parameter.slot()] = std::move(now);
     } else {
@@ -122,6 +139,17 @@ absl::StatusOr<InterpResult> CpuEngine::RunLoaded(const std::shared_ptr<runtime:
     }
   }
   return outcome;
+}
+
+absl::StatusOr<double> CpuEngine::BestSeconds(const std::shared_ptr<runtime::Program>& program,
+                                              const HostTensors& arguments, int turns) {
+  KILN_ASSIGN_OR_RETURN(const Buffers buffers, BuffersOf(*program, arguments));
+  KILN_ASSIGN_OR_RETURN(double best, RunOnce(program, buffers.parameters, buffers.results));
+  for (int turn = 0; turn < turns; ++turn) {
+    KILN_ASSIGN_OR_RETURN(const double seconds, RunOnce(program, buffers.parameters, buffers.results));
+    best = std::min(best, seconds);
+  }
+  return best;
 }
 
 }  // namespace kiln::testing

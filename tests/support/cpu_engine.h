@@ -5,6 +5,7 @@
 #include <functional>
 #include <memory>
 #include <utility>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "compiler/interp/interp.h"
@@ -25,7 +26,8 @@ namespace kiln::testing {
 // the environment, every stage of each compilation is written there.
 class CpuEngine {
  public:
-  CpuEngine();
+  // 0: a thread for each core.
+  explicit CpuEngine(uint32_t threads = 0);
   ~CpuEngine();
 
   // The first half of Run: a program that RunLoaded takes many times.
@@ -38,6 +40,10 @@ class CpuEngine {
   absl::StatusOr<compiler::InterpResult> RunLoaded(const std::shared_ptr<runtime::Program>& program,
                                                    const compiler::HostTensors& arguments);
 
+  // The shortest of `turns` runs, in place and warm, of the steps alone.
+  absl::StatusOr<double> BestSeconds(const std::shared_ptr<runtime::Program>& program,
+                                     const compiler::HostTensors& arguments, int turns);
+
   // From now on parameters and results lie in buffers that `make` makes.
   using BufferMaker = std::function<std::shared_ptr<runtime::hal::Buffer>(runtime::hal::Device&, uint64_t bytes)>;
   void set_buffers(BufferMaker make) { make_buffer_ = std::move(make); }
@@ -45,7 +51,13 @@ class CpuEngine {
   const runtime::hal::Device& device() const { return *device_; }
 
  private:
+  // A run's arguments and its results; results that are arguments are empty.
+  struct Buffers {
+    std::vector<runtime::hal::BufferSlice> parameters, results;
+  };
+
   absl::StatusOr<runtime::hal::BufferSlice> NewBuffer(uint64_t bytes);
+  absl::StatusOr<Buffers> BuffersOf(const runtime::Program& program, const compiler::HostTensors& arguments);
 
   std::unique_ptr<runtime::hal::Device> device_;
   BufferMaker make_buffer_;
