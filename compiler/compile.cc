@@ -14,6 +14,8 @@
 #include "compiler/ir/entry.h"
 #include "compiler/ir/wire.h"
 #include "compiler/pass/pipeline.h"
+#include "compiler/rewrite/rewrite.h"
+#include "compiler/rules/stable.h"
 #include "compiler/schedule/callify.h"
 #include "compiler/schedule/kernel_entry.h"
 #include "compiler/schedule/memory_plan.h"
@@ -51,10 +53,11 @@ absl::StatusOr<v1::Executable> CompileGraph(const v1::Graph& wire, const v1::Tar
 
   KILN_ASSIGN_OR_RETURN(UOp * root, pipeline.Run("normalise", nullptr, kCoreSpec, [&](UOp*) -> absl::StatusOr<UOp*> {
     KILN_ASSIGN_OR_RETURN(UOp * read, FromWire(wire, options.limits, graph));
-    if (LevelOf(read) == EntryLevel::kTensor) KILN_RETURN_IF_ERROR(Verify(kTensorSpec, graph, read));
     if (LevelOf(read) == EntryLevel::kProgram)
       KILN_RETURN_IF_ERROR(VerifyProgram(read, options.limits, &graph).status());
-    return read;
+    if (LevelOf(read) != EntryLevel::kTensor) return read;
+    KILN_RETURN_IF_ERROR(Verify(kTensorSpec, graph, read));
+    return GraphRewrite(read, StableRules(), graph);  // before fusion can part the factors
   }));
   // Beyond this point, only core ops, and every node has its derived properties.
 

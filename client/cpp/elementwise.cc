@@ -229,7 +229,6 @@ Tensor Pow(const Operand& base, const Operand& exponent) {
 }
 
 Tensor Sigmoid(Tensor x) { return Reciprocal(1 + Exp2(x * -kLog2E)); }
-Tensor Tanh(Tensor x) { return 2 * Sigmoid(2 * x) - 1; }
 Tensor Gelu(Tensor x) { return 0.5 * x * (1 + Tanh(0.7978845608028654 * (x + 0.044715 * x * x * x))); }
 
 Tensor Relu(Tensor x) { return Maximum(x, 0); }

@@ -81,6 +81,7 @@ Tensor Rsqrt(Tensor x);
 Tensor Pow(const Operand& base, const Operand& exponent);
 Tensor Sigmoid(Tensor x);
 Tensor Tanh(Tensor x);
+Tensor Erf(Tensor x);
 // The tanh approximation.
 Tensor Gelu(Tensor x);
 

@@ -5,6 +5,7 @@
 #include "compiler/ir/build.h"
 #include "compiler/rewrite/rewrite.h"
 #include "compiler/rules/emulate_dtype.h"
+#include "compiler/rules/stable.h"
 #include "compiler/rules/symbolic.h"
 #include "compiler/rules/transcendental.h"
 
@@ -91,6 +92,7 @@ RuleSet DecomposeRules(NativeOps native) {
 }
 
 UOp* Decompose(Graph& graph, UOp* sink, NativeOps native) {
+  sink = GraphRewrite(sink, StableRules(), graph);
   sink = StoreFloat8AsBytes(graph, GraphRewrite(sink, DecomposeRules(native), graph));
   return GraphRewrite(sink, SymbolicRules(), graph);
 }

@@ -13,7 +13,8 @@ namespace kiln::compiler {
 // casts from and to float8 (emulate_dtype.h).
 RuleSet DecomposeRules(NativeOps native);
 
-// Those rules all over a kernel, with bytes for float8; then the symbolic ones.
+// The rules of stable.h, then those above all over a kernel, with bytes for float8;
+// then the symbolic ones.
 UOp* Decompose(Graph& graph, UOp* sink, NativeOps native);
 
 }  // namespace kiln::compiler

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Derives the polynomials of compiler/rules: exp2.cc, log2.cc, sin.cc, pow.cc.
+"""Derives the polynomials of compiler/rules (exp2.cc, log2.cc, sin.cc, pow.cc) and
+of client/cpp/special.cc.
 
   python3 compiler/rules/minimax.py [NAME…]
 
@@ -15,7 +16,7 @@ import math
 import sys
 from decimal import Decimal as D
 
-decimal.getcontext().prec = 60
+decimal.getcontext().prec = 80
 
 
 def pi():
@@ -23,7 +24,7 @@ def pi():
 
     def atan_inverse(n):
         total, term, k = D(0), D(1) / n, 0
-        while abs(term) > D(10) ** -65:
+        while abs(term) > D(10) ** -85:
             total += term / (2 * k + 1) * (-1) ** k
             term /= n * n
             k += 1
@@ -39,7 +40,7 @@ PI = pi()
 def series(first, ratio):
     """first + first * ratio(1) + first * ratio(1) * ratio(2) + …"""
     total, term, k = D(0), first, 1
-    while abs(term) > D(10) ** -70:
+    while abs(term) > D(10) ** -78:
         total += term
         term *= ratio(k)
         k += 1
@@ -84,12 +85,22 @@ def cos_tail4(z):
     return series(D(1) / 24, lambda k: -z / ((2 * k + 3) * (2 * k + 4)))
 
 
-def cos(x):
-    return 1 + x * x * cos_tail(x * x)
+def tanh_tail(z):
+    """(tanh(x) / x - 1) / x^2 of z = x^2"""
+    if z < D(10) ** -12:
+        return D(-1) / 3 + z * 2 / 15 - z * z * 17 / 315
+    x = z.sqrt()
+    e = (2 * x).exp()
+    return ((e - 1) / (e + 1) / x - 1) / z
 
 
-def sinc(x):
-    return 1 + x * x * sin_tail(x * x)
+def erf_slope(z):
+    """erf(x) / x of z = x^2"""
+    return series(D(1), lambda k: -z * (2 * k - 1) / (k * (2 * k + 1))) * 2 / PI.sqrt()
+
+
+def erfc(x):
+    return 1 - x * erf_slope(x * x)
 
 
 ROOT = D("0.5").sqrt()
@@ -119,6 +130,19 @@ def cos_row(degree, bits):
     return Row(cos_tail4, 0, QUARTER, degree, lambda z: z * z / (1 + z * cos_tail(z)), bits)
 
 
+def erfc_row(high, degree, bits):
+    """-log2(erfc(x)) from 1 on; the error is that of erf."""
+    return Row(lambda x: -erfc(x).ln() / LN2, 1, high, degree, lambda x: erfc(x) * LN2, bits)
+
+
+def erf_row(degree, bits):
+    return Row(lambda z: erf_slope(z) - 1, 0, D("1.0001"), degree, lambda z: 1 / erf_slope(z), bits)
+
+
+def tanh_row(degree, bits):
+    return Row(tanh_tail, 0, D("0.3026"), degree, lambda z: z / (1 + z * tanh_tail(z)), bits)
+
+
 TABLE = {
     "exp2 float32": exp2_row(5, 24),
     "exp2 float64": exp2_row(10, 53),
@@ -129,6 +153,12 @@ TABLE = {
     "sin float64": sin_row(5, 53),
     "cos float64": cos_row(5, 53),
     "atanh float64": Row(atanh_tail, 0, D("0.0295"), 6, lambda z: z * z, 53),
+    "tanh float32": tanh_row(4, 53),
+    "tanh float64": tanh_row(10, 53),
+    "erf float32": erf_row(6, 53),
+    "erf float64": erf_row(12, 53),
+    "erfc float32": erfc_row(4, 6, 24),
+    "erfc float64": erfc_row(6, 17, 53),
 }
 
 

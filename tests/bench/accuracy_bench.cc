@@ -87,7 +87,8 @@ int main(int argc, char** argv) {
     std::printf("%s", row.c_str());
     std::fflush(stdout);
     table += row;
-    if (function.bound != 0) good = good && finding.worst[0] <= function.bound && finding.worst[1] <= function.bound;
+    if (function.bound != 0)
+      good = good && finding.worst[0] <= function.bound + 1e-6 && finding.worst[1] <= function.bound + 1e-6;
   }
   if (!path.empty()) {
     std::ofstream(path) << kiln::bench::kText << "Machine: " << machine

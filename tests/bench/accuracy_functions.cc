@@ -46,7 +46,8 @@ long double PowOfFloat(long double x, long double y) {
 }
 long double TanhOfFloat(long double x, long double) { return std::tanh(static_cast<double>(x)); }
 long double ErfOfFloat(long double x, long double) { return std::erf(static_cast<double>(x)); }
-long double SigmoidOfFloat(long double x, long double) { return 1 / (1 + std::exp(-static_cast<double>(x))); }
+long double Tanh(long double x, long double) { return std::tanh(x); }
+long double Erf(long double x, long double) { return std::erf(x); }
 
 }  // namespace
 
@@ -59,13 +60,15 @@ const std::vector<Function>& Functions() {
       {"sqrt", false, 1, UnaryGraph<kSingle, client::Sqrt>, Sqrt, 0.5},
       {"reciprocal", false, 1, UnaryGraph<kSingle, client::Reciprocal>, Reciprocal, 0.5},
       {"tanh", false, 1, UnaryGraph<kSingle, client::Tanh>, TanhOfFloat, 0},
-      {"sigmoid", false, 1, UnaryGraph<kSingle, client::Sigmoid>, SigmoidOfFloat, 0},
+      {"erf", false, 1, UnaryGraph<kSingle, client::Erf>, ErfOfFloat, 0},
       {"pow", false, 2, PowGraph<kSingle>, PowOfFloat, 4},
       {"exp2", true, 1, UnaryGraph<kDouble, client::Exp2>, Exp2, 4},
       {"log2", true, 1, UnaryGraph<kDouble, client::Log2>, Log2, 4},
       {"sin", true, 1, UnaryGraph<kDouble, client::Sin>, Sin, 4},
       {"sqrt", true, 1, UnaryGraph<kDouble, client::Sqrt>, Sqrt, 0.5},
       {"reciprocal", true, 1, UnaryGraph<kDouble, client::Reciprocal>, Reciprocal, 0.5},
+      {"tanh", true, 1, UnaryGraph<kDouble, client::Tanh>, Tanh, 0},
+      {"erf", true, 1, UnaryGraph<kDouble, client::Erf>, Erf, 0},
       {"pow", true, 2, PowGraph<kDouble>, Pow, 16},
   };
   return functions;

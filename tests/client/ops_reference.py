@@ -6,6 +6,8 @@ One line a tensor: "input" or "expect", name, dtype, shape, ":" and the elements
 The cases stand in ops_test.cc under the same names.
 """
 
+import math
+
 import numpy as np
 
 rng = np.random.default_rng(0)
@@ -85,6 +87,7 @@ expect = dict(
     repeat=np.tile(z, (2, 3)), permute=a.transpose(2, 0, 1), flatten=a.reshape(2, 20),
     broadcast=np.broadcast_to(v, (3, 4, 5)), full=np.ones((2, 2), bool),
     exp=np.exp(a), log=np.log(abs(a)), cos=np.cos(a), sin=np.sin(a), rsqrt=1 / np.sqrt(abs(a)), tanh=np.tanh(a),
+    erf=np.vectorize(math.erf)(a),
     sigmoid=1 / (1 + np.exp(-a)), gelu=0.5 * a * (1 + np.tanh(0.7978845608 * (a + 0.044715 * a**3))),
     relu=np.maximum(a, 0), abs=abs(a), sign=np.sign(a), sign_signed=np.sign(i - 5), sign_unsigned=np.sign(u),
     floor=np.floor(a * 3), ceil=np.ceil(a * 3), trunc=np.trunc(a * 3), clamp=a.clip(-0.5, 0.25),

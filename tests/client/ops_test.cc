@@ -84,6 +84,7 @@ std::vector<std::pair<std::string, Tensor>> Cases(Graph& graph, const Inputs& in
       {"sin", Sin(a)},
       {"rsqrt", Rsqrt(Abs(a))},
       {"tanh", Tanh(a)},
+      {"erf", Erf(a)},
       {"sigmoid", Sigmoid(a)},
       {"gelu", Gelu(a)},
       {"relu", Relu(a)},
