@@ -5,6 +5,9 @@
 namespace kiln::compiler {
 namespace {
 
+// Emulated: loads, stores, choices and casts of it exist, and elementwise ops.
+bool IsFloat8(DType dtype) { return IsFloat(dtype) && ItemSize(dtype) == 1; }
+
 absl::Status Mismatch(const UOp& uop, absl::string_view wanted) {
   std::string have;
   for (UOp* source : uop.src()) absl::StrAppend(&have, have.empty() ? "" : ", ", Name(source->dtype()));
@@ -103,8 +106,12 @@ absl::StatusOr<DType> InferDType(const UOp& uop) {
       return DType::kVoid;
     case Op::ATOMICADD:
       if (uop.src(0)->dtype() != uop.src(1)->dtype()) return Mismatch(uop, "a value of the buffer's dtype");
+      if (IsFloat8(uop.src(0)->dtype())) return Mismatch(uop, "a dtype of at least 16 bits, or integers");
       return DType::kVoid;
-    case Op::WMMA: return uop.src(2)->dtype();
+    case Op::WMMA:
+      if (IsFloat8(uop.src(0)->dtype()) || IsFloat8(uop.src(2)->dtype()))
+        return Mismatch(uop, "floats of at least 16 bits, or integers");
+      return uop.src(2)->dtype();
     case Op::GETTUPLE: {
       const int64_t index = uop.arg_as<int64_t>();
       const UOp* tuple = uop.src(0)->op() == Op::FUNCTION ? uop.src(0)->src(0) : uop.src(0);
