@@ -54,6 +54,10 @@ v1::Cost CostOfProgram(const UOp* linear) {
       turns = around.back();
       around.pop_back();
     }
+    // What costs no instruction of its own.
+    const bool free = uop->op() == Op::CONST || uop->op() == Op::STACK || uop->op() == Op::AFTER ||
+                      uop->op() == Op::ENDIF || (uop->op() == Op::INDEX && Is(uop->src(0)->op(), kSource));
+    if (free) continue;
     const Shape& shape = uop->op() == Op::STORE ? uop->src(0)->shape() : uop->shape();
     const bool storage = uop->op() == Op::BUFFER || uop->op() == Op::PARAM;
     work += turns * (storage ? 1.0 : std::max(1.0, static_cast<double>(NumElements(shape))));

@@ -183,7 +183,7 @@ std::string MatMul(const std::string& info) {
     12 INDEX [7, 9, 11]
     13 INDEX [8, 11, 10]
     14 MUL [12, 13]
-    15 REDUCE [14, 11] ADD
+    15 REDUCE [14, 11] ADD axes=()
     16 INDEX [6, 9, 10]
     17 STORE [16, 15]
     18 END [17, 9, 10]
