@@ -15,7 +15,7 @@ namespace kiln::compiler {
 namespace {
 
 // How much more a turn of a program may do, at most, than a turn of a kernel.
-constexpr uint64_t kReadBounds = 5;
+constexpr uint64_t kReadBounds = 10;
 
 uint64_t SaturatingAdd(uint64_t a, uint64_t b) { return a > ~b ? ~uint64_t{0} : a + b; }
 

@@ -207,7 +207,7 @@ TEST_F(KernelGraphs, OptOpsChangeNoValue) {
            " opts=(SPLIT 0 (4, 7, 0))",                             // rows in lanes
            " opts=(SPLIT 1 (3, 7, 0), SPLIT 0 (2, 7, 1))",          // a tile
            " opts=(SPLIT 2 (4, 8, 0))",                             // a reduction in lanes
-           " opts=(SPLIT 2 (4, 6, 1), SPLIT 2 (2, 8, 0))",          // and in two loops
+           " opts=(SPLIT 2 (4, 5, 1), SPLIT 2 (2, 8, 0))",          // and in two loops
            " opts=(PADTO 1 (8), SPLIT 1 (8, 7, 0))",                // padded to whole vectors
            " opts=(SWAP 0 (1), SPLIT 0 (2, 9, 1), NOLOCALS 0 ())",  // columns first, threads
            " opts=(SPLIT 0 (2, 3, 0), SPLIT 2 (3, 7, 0))",          // LOCAL is a loop here
