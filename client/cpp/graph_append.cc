@@ -40,18 +40,19 @@ std::vector<Tensor> Graph::Append(const v1::GradientResponse& gradient) {
     v1::UOp uop = graph.nodes(i);
     for (uint32_t& source : *uop.mutable_src()) source = number[source];
     Shape shape;
+    v1::DType dtype = uop.dtype();
     if (uop.op() == v1::PARAM) {
+      dtype = uop.buffer().dtype();
       shape = ShapeOf(graph, graph.nodes(i));
-      const auto [it, inserted] = slots_.try_emplace(uop.buffer().slot(), Slot{uop.dtype(), shape});
-      if (!inserted && (it->second.dtype != uop.dtype() || it->second.shape != shape)) {
+      const auto [it, inserted] = slots_.try_emplace(uop.buffer().slot(), Slot{dtype, shape});
+      if (!inserted && (it->second.dtype != dtype || it->second.shape != shape)) {
         Fail(v1::SHAPE_MISMATCH, "Append",
              absl::StrCat("slot ", uop.buffer().slot(), " is ", TypeText(it->second.dtype, it->second.shape),
-                          " here and ", TypeText(uop.dtype(), shape), " in the gradient"));
+                          " here and ", TypeText(dtype, shape), " in the gradient"));
         return {};
       }
     }
     number.push_back(static_cast<uint32_t>(nodes_.size()));
-    const v1::DType dtype = uop.dtype();
     nodes_.push_back({std::move(uop), dtype, std::move(shape)});
   }
   std::vector<Tensor> results;

@@ -1,9 +1,10 @@
 // The networks that the demo trains, as UOp graphs.
 //
-// One training step is one graph: it picks its batch from the training data on the
-// device, goes forward, computes the loss and all gradients (written out by hand,
-// model.cc shows how), and updates weights, momenta and statistics in place. What a
-// step is told each time is a learning rate and which rows to take.
+// A model is written forwards alone, down to its loss; the server makes the gradient's
+// graph of it. Round that comes the training step, again one graph: it picks its batch
+// from the training data on the device, goes forward and back, and updates weights,
+// momenta and statistics in place. What a step is told each time is a learning rate
+// and which rows to take.
 #ifndef KILN_CLIENT_DEMO_MODEL_H_
 #define KILN_CLIENT_DEMO_MODEL_H_
 
@@ -17,6 +18,7 @@
 #include "client/cpp/dtype.h"
 #include "client/cpp/host_tensor.h"
 #include "kiln/v1/graph.pb.h"
+#include "kiln/v1/kernel_service.pb.h"
 
 namespace kiln::demo {
 
@@ -61,10 +63,14 @@ struct StepOptions {
   double weight_decay = 1e-3;
 };
 
-// No results: all it does is in its updates.
-absl::StatusOr<v1::Graph> TrainingStep(Architecture architecture, const StepOptions& options);
-// Results: the loss of one batch, and the gradient of every weight. For tests.
-absl::StatusOr<v1::Graph> Gradients(Architecture architecture, const StepOptions& options);
+std::vector<uint32_t> WeightSlots(Architecture architecture);
+
+// Results: the loss of one batch, and how many guesses are right.
+absl::StatusOr<v1::Graph> Loss(Architecture architecture, const StepOptions& options);
+// `gradient`: of Loss by all WeightSlots, with Loss's own results before (see
+// client::GradientOptions). No results: all it does is in its updates.
+absl::StatusOr<v1::Graph> TrainingStep(Architecture architecture, const StepOptions& options,
+                                       const v1::GradientResponse& gradient);
 // Result: the digit each of kImages shows, (images,) int32.
 absl::StatusOr<v1::Graph> Prediction(Architecture architecture, int64_t images);
 

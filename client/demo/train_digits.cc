@@ -24,7 +24,7 @@ namespace kiln::demo {
 namespace {
 
 constexpr int64_t kHeldOut = 360;
-constexpr double kLeastAccuracy = 0.96;
+constexpr double kLeastAccuracy = 0.97;
 constexpr double kLeastHitRate = 0.99;
 // Steps between two looks at the statistics.
 constexpr int64_t kShowEvery = 16;

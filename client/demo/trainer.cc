@@ -22,7 +22,10 @@ absl::StatusOr<std::unique_ptr<Trainer>> Trainer::Create(client::Client& client,
   StepOptions step_options;
   step_options.images = train.count();
   step_options.batch = options.batch;
-  KILN_ASSIGN_OR_RETURN(v1::Graph graph, TrainingStep(options.architecture, step_options));
+  KILN_ASSIGN_OR_RETURN(v1::Graph loss, Loss(options.architecture, step_options));
+  const client::GradientOptions by_weights{.wrt_slots = WeightSlots(options.architecture), .include_results = true};
+  KILN_ASSIGN_OR_RETURN(const v1::GradientResponse gradient, client.Gradient(std::move(loss), by_weights));
+  KILN_ASSIGN_OR_RETURN(v1::Graph graph, TrainingStep(options.architecture, step_options, gradient));
   KILN_ASSIGN_OR_RETURN(Program step, client.Compile(std::move(graph)));
   std::unique_ptr<Trainer> trainer(new Trainer(client, options, train.count(), std::move(step)));
 

@@ -1,4 +1,4 @@
-// The demo's hand-written gradients against finite differences, and its training
+// The demo's gradients, as the server makes them, against finite differences, and its training
 // against its purpose.
 #include <gtest/gtest.h>
 
@@ -38,9 +38,12 @@ class TrainingTest : public ServerTest, public ::testing::WithParamInterface<dem
 // (L(w + h d) - L(w - h d)) / 2h = g . d.
 TEST_P(TrainingTest, GradientsAreTheLosssSlopes) {
   constexpr int64_t kBatch = 16;
-  auto graph = demo::Gradients(GetParam(), {.images = digits_.count(), .batch = kBatch});
-  ASSERT_TRUE(graph.ok()) << graph.status();
-  const auto program = client_->Compile(*std::move(graph));
+  auto loss = demo::Loss(GetParam(), {.images = digits_.count(), .batch = kBatch});
+  ASSERT_TRUE(loss.ok()) << loss.status();
+  const auto gradient =
+      client_->Gradient(*std::move(loss), {.wrt_slots = demo::WeightSlots(GetParam()), .include_results = true});
+  ASSERT_TRUE(gradient.ok()) << gradient.status();
+  const auto program = client_->Compile(gradient->graph());
   ASSERT_TRUE(program.ok()) << program.status();
 
   std::vector<int32_t> rows(kBatch);
@@ -68,10 +71,10 @@ TEST_P(TrainingTest, GradientsAreTheLosssSlopes) {
     weights[bias] = HostTensor::Of(weights[bias].shape, values);
   }
   const client::RunResults at = run(weights);
-  ASSERT_EQ(at.results.size(), weights.size() + 1);
+  ASSERT_EQ(at.results.size(), weights.size() + 2);
 
   for (size_t i = 0; i < weights.size(); ++i) {
-    const std::vector<float> middle = weights[i].Values<float>(), gradient = at.results[i + 1].tensor.Values<float>();
+    const std::vector<float> middle = weights[i].Values<float>(), gradient = at.results[i + 2].tensor.Values<float>();
     ASSERT_EQ(gradient.size(), middle.size());
     std::vector<float> direction(middle.size()), up = middle, down = middle;
     double expected = 0;
