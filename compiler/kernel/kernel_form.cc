@@ -292,6 +292,10 @@ bool IsPlainKernel(UOp* sink) {
     if (uop->op() == Op::REDUCE && !uop->arg_as<ReduceArg>().axes.empty()) return false;
     if (uop->op() == Op::RANGE && (!uop->src(0)->IsConst() || uop->src(0)->const_int() < 1)) return false;
     if (uop->op() == Op::STACK && !IsWeak(uop->dtype())) return false;
+    // Out of range, a LOAD gives its alternative; the rules for plain kernels take it to be 0.
+    const bool other = uop->op() == Op::LOAD && uop->src().size() > 1 &&
+                       !(uop->src(1)->IsConst() && uop->src(1)->arg_as<ConstArg>().bits == 0);
+    if (other) return false;
     // Turns may be reordered only if none reads what another one writes.
     if (uop->op() == Op::LOAD && StorageUnder(uop->src(0)) == StorageUnder(body->src(0)) && uop->src(0) != body->src(0))
       return false;

@@ -20,7 +20,7 @@ namespace kiln::compiler {
 absl::StatusOr<UOp*> NormaliseKernel(Graph& graph, UOp* sink);
 
 // Whether the kernel is one nest of loops with constant bounds, of kKernelSpec: then
-// LowerKernel takes it. Else it goes as a program (list_kernel.h).
+// LowerKernel takes it. Its LOADs have no alternative but 0. Else it goes as a program (list_kernel.h).
 bool IsPlainKernel(UOp* sink);
 
 }  // namespace kiln::compiler

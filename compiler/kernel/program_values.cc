@@ -91,6 +91,9 @@ class Namer {
     KILN_ASSIGN_OR_RETURN(UOp * pointer, Pointer(uop->src(0)));
     std::vector<UOp*> src = {pointer};
     KILN_RETURN_IF_ERROR(Operands(uop, src));
+    // Out of range, a LOAD gives its alternative even if its gate is always true: until
+    // the bounds pass has seen it, no rule is to know that.
+    if (src.size() > 2) src[2] = graph_.Make(Op::AFTER, {src[2], Idx(graph_, 0)});
     KILN_ASSIGN_OR_RETURN(UOp * load, graph_.TryMake(Op::LOAD, src));
     graph_.InheritOrigin(load, uop);
     return Know(uop, List(uop, graph_.Make(Op::AFTER, {load, Idx(graph_, graph_.NextId())})));
