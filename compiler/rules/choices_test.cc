@@ -3,6 +3,7 @@
 #include "compiler/rewrite/rewrite.h"
 #include "compiler/rules/symbolic.h"
 #include "compiler/testing/expression_text.h"
+#include "compiler/testing/z3_oracle.h"
 
 namespace kiln::compiler {
 namespace {
@@ -17,7 +18,10 @@ class ChoicesTest : public ::testing::TestWithParam<Row> {};
 TEST_P(ChoicesTest, Rewrites) {
   Graph graph;
   UOp* before = testing::ParseExpression(graph, GetParam().before);
-  EXPECT_EQ(testing::ExpressionText(GraphRewrite(before, SymbolicRules(), graph)), GetParam().after);
+  UOp* after = GraphRewrite(before, SymbolicRules(), graph);
+  EXPECT_EQ(testing::ExpressionText(after), GetParam().after);
+  const testing::Verdict verdict = testing::ProveEqual(before, after);
+  EXPECT_TRUE(verdict.kind == testing::Verdict::kProved || verdict.kind == testing::Verdict::kNotAsked) << verdict.why;
 }
 
 INSTANTIATE_TEST_SUITE_P(Conditions, ChoicesTest,

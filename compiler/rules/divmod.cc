@@ -242,14 +242,53 @@ UOp* MoveConstantAcrossLess(const Match& m, Graph& graph) {
   return Lt(graph, rest, Idx(graph, static_cast<int64_t>(limit)));
 }
 
-// x * k < c -> x < ceil(c / k) for positive k.
+// g * s + k < c -> s < ceil((c - k) / g), where g divides every coefficient.
 UOp* DivideLess(const Match& m, Graph& graph) {
-  UOp* product = m[x];
-  if (product->op() != Op::MUL || !IsPositiveConst(product->src(1))) return nullptr;
-  const int64_t k = product->src(1)->const_int();
-  const Bounds exact{product->src(0)->bounds().min * k, product->src(0)->bounds().max * k, true};
-  if (k == 1 || !Fits(exact) || m[c]->const_int() == std::numeric_limits<int64_t>::min()) return nullptr;
-  return Lt(graph, product->src(0), Idx(graph, -FloorDiv(-m[c]->const_int(), k)));
+  LinearForm form = ToLinear(m[x]);
+  if (form.terms.empty() || !Fits(form.Range())) return nullptr;
+  int64_t g = 0;
+  for (const auto& term : form.terms) {
+    if (term.coefficient == std::numeric_limits<int64_t>::min()) return nullptr;
+    g = std::gcd(g, term.coefficient);
+  }
+  const __int128 limit = static_cast<__int128>(m[c]->const_int()) - form.constant;
+  if (g == 1 || !Fits(Bounds{limit - g, limit + g, true})) return nullptr;
+  for (auto& term : form.terms) term.coefficient /= g;
+  form.constant = 0;
+  return Lt(graph, FromLinear(graph, form), Idx(graph, -FloorDiv(static_cast<int64_t>(-limit), g)));
+}
+
+// x // k < c -> x < c * k for positive k.
+UOp* LessOfQuotient(const Match& m, Graph& graph) {
+  UOp* quotient = m[x];
+  if (quotient->op() != Op::FLOORDIV || !IsPositiveConst(quotient->src(1))) return nullptr;
+  const __int128 limit = static_cast<__int128>(m[c]->const_int()) * quotient->src(1)->const_int();
+  if (!Fits(Bounds{limit, limit, true})) return nullptr;
+  return Lt(graph, quotient->src(0), Idx(graph, static_cast<int64_t>(limit)));
+}
+
+// x + k != c -> x != c - k, wrapping or not.
+UOp* MoveConstantAcrossUnequal(const Match& m, Graph& graph) {
+  UOp* sum = m[x];
+  if (sum->op() != Op::ADD || !sum->src(1)->IsConst()) return nullptr;
+  const uint64_t moved = static_cast<uint64_t>(m[c]->const_int()) - static_cast<uint64_t>(sum->src(1)->const_int());
+  return graph.Make(Op::CMPNE, {sum->src(0), Idx(graph, static_cast<int64_t>(moved))});
+}
+
+// g * s != c, where g divides every coefficient: true if g does not divide c,
+// else s != c / g.
+UOp* DivideUnequal(const Match& m, Graph& graph) {
+  LinearForm form = ToLinear(m[x]);
+  if (form.terms.empty() || form.constant != 0 || !Fits(form.Range())) return nullptr;
+  int64_t g = 0;
+  for (const auto& term : form.terms) {
+    if (term.coefficient == std::numeric_limits<int64_t>::min()) return nullptr;
+    g = std::gcd(g, term.coefficient);
+  }
+  if (g == 1) return nullptr;
+  if (m[c]->const_int() % g != 0) return ConstInt(graph, DType::kBool, 1);
+  for (auto& term : form.terms) term.coefficient /= g;
+  return graph.Make(Op::CMPNE, {FromLinear(graph, form), Idx(graph, m[c]->const_int() / g)});
 }
 
 }  // namespace
@@ -268,7 +307,10 @@ const RuleSet& DivModRules() {
       RULE("(x // a) // c -> x // (a*c)", PFloorDiv(Pattern::Any(Op::FLOORDIV).As(x).If(IsIndex), positive_c()),
            QuotientOfQuotient),
       RULE("x + k < c -> x < c - k", PLt(index_x(), constant_c()), MoveConstantAcrossLess),
-      RULE("x * k < c -> x < ceil(c / k)", PLt(index_x(), constant_c()), DivideLess),
+      RULE("g*s + k < c -> s < ceil((c - k) / g)", PLt(index_x(), constant_c()), DivideLess),
+      RULE("x // k < c -> x < c*k", PLt(index_x(), constant_c()), LessOfQuotient),
+      RULE("x + k != c -> x != c - k", PNe(index_x(), constant_c()), MoveConstantAcrossUnequal),
+      RULE("g*s != c -> s != c / g, or true", PNe(index_x(), constant_c()), DivideUnequal),
   });
   return rules;
 }

@@ -4,6 +4,7 @@
 #include "compiler/rules/linear.h"
 #include "compiler/rules/symbolic.h"
 #include "compiler/testing/expression_text.h"
+#include "compiler/testing/z3_oracle.h"
 
 namespace kiln::compiler {
 namespace {
@@ -18,7 +19,10 @@ class DivModTest : public ::testing::TestWithParam<Row> {};
 TEST_P(DivModTest, Rewrites) {
   Graph graph;
   UOp* before = testing::ParseExpression(graph, GetParam().before);
-  EXPECT_EQ(testing::ExpressionText(GraphRewrite(before, SymbolicRules(), graph)), GetParam().after);
+  UOp* after = GraphRewrite(before, SymbolicRules(), graph);
+  EXPECT_EQ(testing::ExpressionText(after), GetParam().after);
+  const testing::Verdict verdict = testing::ProveEqual(before, after);
+  EXPECT_TRUE(verdict.kind == testing::Verdict::kProved || verdict.kind == testing::Verdict::kNotAsked) << verdict.why;
 }
 
 INSTANTIATE_TEST_SUITE_P(Sums, DivModTest,
@@ -41,10 +45,16 @@ INSTANTIATE_TEST_SUITE_P(Quotients, DivModTest,
                                            Row{"(floordiv (floordiv r100 3) 4)", "(floordiv r100 12)"},
                                            Row{"(floordiv (add (mul r10 4) r4) 8)", "(floordiv r10 2)"}));
 
-INSTANTIATE_TEST_SUITE_P(Comparisons, DivModTest,
-                         ::testing::Values(Row{"(cmplt (add r8 3) 5)", "(cmplt r8 2)"},
-                                           Row{"(cmplt (mul r8 4) 9)", "(cmplt r8 3)"},
-                                           Row{"(cmplt (add r8 3) 3)", "false"}, Row{"(cmplt (add r8 -8) 0)", "true"}));
+INSTANTIATE_TEST_SUITE_P(
+    Comparisons, DivModTest,
+    ::testing::Values(Row{"(cmplt (add r8 3) 5)", "(cmplt r8 2)"}, Row{"(cmplt (mul r8 4) 9)", "(cmplt r8 3)"},
+                      Row{"(cmplt (add (mul r8 6) (mul r4 -4)) 9)", "(cmplt (add (mul r8 3) (mul r4 -2)) 5)"},
+                      Row{"(cmplt (floordiv r100 7) 3)", "(cmplt r100 21)"},
+                      Row{"(cmpne (add r8 3) 5)", "(cmpne r8 2)"},
+                      Row{"(cmpne (add x:int64 3) 5)", "(cmpne x:int64 2)"},
+                      Row{"(cmpne (add (mul r8 6) (mul r4 4)) 10)", "(cmpne (add (mul r8 3) (mul r4 2)) 5)"},
+                      Row{"(cmpne (add (mul r8 6) (mul r4 4)) 9)", "true"}, Row{"(cmplt (add r8 3) 3)", "false"},
+                      Row{"(cmplt (add r8 -8) 0)", "true"}));
 
 class DivModNoChangeTest : public ::testing::TestWithParam<const char*> {};
 
@@ -60,7 +70,8 @@ INSTANTIATE_TEST_SUITE_P(All, DivModNoChangeTest,
                          ::testing::Values("(floormod r8 3)", "(floordiv r8 3)", "(floormod r8 x:int64)",
                                            "(floordiv (add (mul x:int64 8) r8) 8)",  // the sum may wrap
                                            "(floormod (add x:int64 8) 12)", "(cmplt (add x:int64 3) 5)",
-                                           "(cmplt (mul x:int64 2) 5)", "(add x:int32 y:int32)",
+                                           "(cmplt (mul x:int64 2) 5)", "(cmpne (mul x:int64 2) 5)",
+                                           "(cmplt (floordiv x:int32 7:int32) 3:int32)", "(add x:int32 y:int32)",
                                            "(floormod x:int32 8:int32)", "(cmplt r8 3)"));
 
 TEST(LinearForm, SumsOfProducts) {

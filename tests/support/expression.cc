@@ -159,7 +159,10 @@ UOp* ExpressionMaker::Of(DType dtype, int depth) {
       return Cast(graph_, Of(other, depth - 1), dtype);
     }
     case 6: return Choice(Of(DType::kBool, depth - 1), a, b);
-    default: return graph_.Make(Op::TRUNC, {a});
+    default:
+      if (random_.OneIn(2)) return graph_.Make(Op::TRUNC, {a});
+      a = graph_.Make(Op::MAX, {a, ConstInt(graph_, dtype, random_.In(-3, 5))});
+      return graph_.Make(Op::MAX, {a, ConstInt(graph_, dtype, random_.In(-3, 5))});
   }
 }
 
