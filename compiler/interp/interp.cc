@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "compiler/interp/arguments.h"
 #include "compiler/interp/eval.h"
+#include "compiler/interp/kernel_list.h"
 #include "compiler/interp/plan.h"
 #include "compiler/interp/program.h"
 #include "compiler/ir/entry.h"
@@ -107,7 +108,15 @@ class Run {
 }  // namespace
 
 absl::StatusOr<InterpResult> Interpret(UOp* root, const HostTensors& arguments, const InterpOptions& options) {
-  if (LevelOf(root) == EntryLevel::kProgram) return InterpretProgram(root, arguments, options);
+  switch (LevelOf(root)) {
+    case EntryLevel::kTensor: break;
+    case EntryLevel::kProgram: return InterpretProgram(root, arguments, options);
+    case EntryLevel::kKernel: {
+      Graph graph;
+      KILN_ASSIGN_OR_RETURN(UOp * program, ListKernelPlainly(graph, root));
+      return InterpretProgram(program, arguments, options);
+    }
+  }
   Plan plan;
   KILN_RETURN_IF_ERROR(plan.Build(root));
   for (const auto& [number, slot] : plan.slots()) KILN_RETURN_IF_ERROR(CheckArgument(number, slot.storage, arguments));

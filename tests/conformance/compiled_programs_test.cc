@@ -9,9 +9,9 @@
 namespace kiln::testing {
 namespace {
 
-TEST(CompiledPrograms, GiveTheExpectedValues) {
+void Check(const std::vector<ProgramCase>& cases) {
   CpuEngine cpu;
-  for (const ProgramCase& test : ProgramCases()) {
+  for (const ProgramCase& test : cases) {
     SCOPED_TRACE(test.name);
     const auto got = cpu.Run(test.graph, test.arguments, ExactOptions());
     ASSERT_TRUE(got.ok()) << got.status() << "\n" << PrintGraph(test.graph);
@@ -20,6 +20,10 @@ TEST(CompiledPrograms, GiveTheExpectedValues) {
     EXPECT_EQ(CompareOutcomes(*got, want, test.tolerance), "") << PrintGraph(test.graph);
   }
 }
+
+TEST(CompiledPrograms, GiveTheExpectedValues) { Check(ProgramCases()); }
+
+TEST(CompiledPrograms, SoDoGraphsOfOneKernel) { Check(KernelCases()); }
 
 }  // namespace
 }  // namespace kiln::testing

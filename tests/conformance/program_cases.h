@@ -29,6 +29,9 @@ std::vector<ProgramCase> LegacyCases();   // INDEX with masks, RANGE(start, end)
 std::vector<ProgramCase> LinearCases();   // what a frontend of today sends: tiles, trees, atomics, WMMA
 std::vector<ProgramCase> ProgramCases();  // all of them
 
+// Graphs of one kernel: what depends on what, in loops, and no order but that.
+std::vector<ProgramCase> KernelCases();
+
 // The graph of `text` (base/graph_text.h), with a LINEAR of all its nodes, in
 // order, as its root.
 v1::Graph FlatList(const std::string& text);

@@ -21,6 +21,17 @@ TEST(Programs, InterpretedGiveTheExpectedValues) {
   }
 }
 
+TEST(Programs, KernelGraphsToo) {
+  for (const ProgramCase& test : KernelCases()) {
+    SCOPED_TRACE(test.name);
+    const auto got = RunInterpreted(test.graph, test.arguments);
+    ASSERT_TRUE(got.ok()) << got.status() << "\n" << PrintGraph(test.graph);
+    compiler::InterpResult want;
+    want.written = test.expected;
+    EXPECT_EQ(CompareOutcomes(*got, want, test.tolerance), "");
+  }
+}
+
 // Behind the door a program is in core ops, every node listed: read again, it
 // stays as it is.
 TEST(Programs, AreReadOnce) {
