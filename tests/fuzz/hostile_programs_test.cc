@@ -110,6 +110,12 @@ class Hostile {
   std::vector<std::shared_ptr<GuardedBuffer>> buffers_;
 };
 
+// The alternative of a LOAD out of range; a masked store that LLVM widened.
+TEST(HostilePrograms, ThoseThatFailedOnce) {
+  Hostile hostile;
+  for (uint64_t seed : {58, 975}) hostile.Try(seed);
+}
+
 TEST(HostilePrograms, StayInTheirBuffers) {
   for (int signal : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT}) std::signal(signal, SayWhich);
   Hostile hostile;

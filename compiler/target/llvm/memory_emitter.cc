@@ -107,6 +107,18 @@ void MemoryEmitter::Store(const UOp* param, const Element& place, int64_t lanes,
     builder_.CreateAlignedStore(value, address, align);
     return;
   }
+  // LLVM 22 makes one scalar store of a masked store whose mask turns out to have one
+  // lane, and forgets then that it was truncating: it writes too many bytes.
+  const bool may_truncate = gate != nullptr && value->getType()->isIntOrIntVectorTy() && ItemSize(dtype) < 8;
+  if (may_truncate && (lane_by_lane_ || llvm::isa<llvm::Constant>(gate))) {
+    llvm::Value* places = Materialize(builder_, place, lanes);
+    for (uint64_t lane = 0; lane < static_cast<uint64_t>(lanes); ++lane) {
+      llvm::Value* address = Address(param, builder_.CreateExtractElement(places, lane));
+      address = builder_.CreateSelect(builder_.CreateExtractElement(gate, lane), address, Nowhere());
+      builder_.CreateAlignedStore(builder_.CreateExtractElement(value, lane), address, align);
+    }
+    return;
+  }
   if (place.affine && place.step == 1) {
     llvm::Value* address = Address(param, place.value);
     if (gate == nullptr) {

@@ -12,8 +12,10 @@ namespace kiln::compiler {
 
 class MemoryEmitter {
  public:
-  // Both must outlive the object; the builder stands in the entry block.
-  MemoryEmitter(llvm::IRBuilder<>& builder, llvm::Function* function) : builder_(builder), function_(function) {}
+  // Both must outlive the object; the builder stands in the entry block. With
+  // `lane_by_lane`, gated integers are stored one lane at a time.
+  MemoryEmitter(llvm::IRBuilder<>& builder, llvm::Function* function, bool lane_by_lane = false)
+      : builder_(builder), function_(function), lane_by_lane_(lane_by_lane) {}
 
   // PARAM k: the k-th pointer of the kernel's first argument.
   void AddParameter(const UOp* param);
@@ -46,6 +48,7 @@ class MemoryEmitter {
 
   llvm::IRBuilder<>& builder_;
   llvm::Function* function_;
+  const bool lane_by_lane_;
   absl::flat_hash_map<const UOp*, llvm::Value*> pointers_;
   absl::flat_hash_map<const UOp*, std::vector<llvm::AllocaInst*>> registers_;
   llvm::AllocaInst* nowhere_ = nullptr;

@@ -16,7 +16,7 @@ class ProgramEmitter {
   ProgramEmitter(llvm::Function* function, const EmitOptions& options)
       : function_(function),
         builder_(llvm::BasicBlock::Create(function->getContext(), "entry", function)),
-        memory_(builder_, function) {
+        memory_(builder_, function, /*lane_by_lane=*/true) {
     llvm::FastMathFlags flags;
     flags.setAllowContract(options.contraction);
     builder_.setFastMathFlags(flags);
