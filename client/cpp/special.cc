@@ -68,7 +68,7 @@ Tensor Tanh(Tensor x) {
   const Tensor square = x * x;
   const Tensor series = x.dtype() == v1::FLOAT64 ? Polynomial(square, kTanhFloat64) : Polynomial(square, kTanhFloat32);
   const Tensor a = Abs(x);
-  return Odd(x, a < kTanhNear, x + x * square * series, 1 - 2 * Reciprocal(1 + Exp2(a * kTwoLog2E)));
+  return Odd(x, a < kTanhNear, x * (1 + square * series), 1 - 2 * Reciprocal(1 + Exp2(a * kTwoLog2E)));
 }
 
 Tensor Erf(Tensor x) {

@@ -55,7 +55,8 @@ constexpr char kText[] =
     "float64. \"Fused\" and \"not fused\": with `contraction`, the default, and without. NaN, infinities and the sign "
     "of zero count: one that is wrong would show as `inf`. Where no bound is given the function is a composition of "
     "the C++ client's.\n\n"
-    "float32 functions of one argument are tried on every float32. The others are sampled: every exponent and sign "
+    "float32 functions of one argument are tried on every float32, or with `--share=N` on every Nth. The others are "
+    "sampled: every exponent and sign "
     "in turn with random fractions, arguments close to multiples of pi/2, all pairs of 64 special values, and for pow "
     "pairs whose result is spread evenly over all exponents.\n\n";
 
