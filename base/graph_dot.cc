@@ -38,6 +38,31 @@ const Family& FamilyOf(v1::Op op) {
   return kOther;
 }
 
+// Loops and coordinates are coloured by what kind of axis they are.
+struct AxisColour {
+  v1::AxisType type;
+  const char* line;
+};
+
+constexpr AxisColour kAxisColours[] = {
+    {v1::AXIS_GLOBAL, "#1565c0"}, {v1::AXIS_LOCAL, "#00838f"},        {v1::AXIS_WARP, "#00acc1"},
+    {v1::AXIS_THREAD, "#42a5f5"}, {v1::AXIS_LOOP, "#616161"},         {v1::AXIS_REDUCE, "#c62828"},
+    {v1::AXIS_UPCAST, "#f9a825"}, {v1::AXIS_GROUP_REDUCE, "#e53935"}, {v1::AXIS_UNROLL, "#7b1fa2"},
+};
+
+// The colour of the axis that `uop` counts along; null if it counts along none.
+const char* AxisColourOf(const v1::UOp& uop) {
+  v1::AxisType type = v1::AXIS_TYPE_UNSPECIFIED;
+  if (uop.op() == v1::RANGE && uop.has_range()) type = uop.range().type();
+  if (uop.op() == v1::SPECIAL) {
+    type = uop.special().name().substr(0, 4) == "lidx" ? v1::AXIS_LOCAL : v1::AXIS_GLOBAL;
+  }
+  for (const AxisColour& colour : kAxisColours) {
+    if (colour.type == type) return colour.line;
+  }
+  return nullptr;
+}
+
 constexpr size_t kMostShown = 80;  // characters of one line of a label
 
 // Safe inside a DOT string, and short; never cut inside a UTF-8 character.
@@ -70,8 +95,10 @@ std::string GraphToDot(const v1::Graph& graph, const std::function<std::string(i
     if (annotate != nullptr) {
       if (const std::string note = annotate(i); !note.empty()) absl::StrAppend(&label, "\\n", Label(note));
     }
-    absl::StrAppend(&dot, "  n", i, " [label=\"", label, "\", fillcolor=\"", family.fill, "\", color=\"", family.line,
-                    "\"];\n");
+    const char* axis = AxisColourOf(uop);
+    absl::StrAppend(&dot, "  n", i, " [label=\"", label, "\", fillcolor=\"", axis != nullptr ? axis : family.fill,
+                    "\", color=\"", axis != nullptr ? axis : family.line,
+                    axis != nullptr ? "\", fontcolor=\"white" : "", "\"];\n");
     for (int k = 0; k < uop.src_size(); ++k) {
       if (uop.src(k) >= static_cast<uint32_t>(graph.nodes_size())) continue;
       absl::StrAppend(&dot, "  n", uop.src(k), " -> n", i);

@@ -11,7 +11,9 @@ namespace kiln {
 
 // One box a node, coloured by the class of its op: movement green, reduce red,
 // elementwise yellow, call blue, load rose, store purple, ordering brown,
-// markers orange, the rest grey; labelled with index, op, argument and dtype
+// markers orange, the rest grey; but a RANGE or SPECIAL by the type of its axis, as
+// tinyspec has them: GLOBAL blue, LOCAL cyan, REDUCE red, UPCAST yellow, UNROLL
+// purple, ... Labelled with index, op, argument and dtype
 // check, and below them what `annotate` returns for the node. An edge goes from
 // a source to its user, numbered where there are several. Edges to no node are
 // left out. Any graph is fine.

@@ -25,6 +25,18 @@ TEST(GraphDot, NodesEdgesAndColours) {
   EXPECT_THAT(dot, HasSubstr("  n0 -> n2 [label=\"1\"];\n"));
 }
 
+TEST(GraphDot, LoopsHaveTheColourOfTheirAxis) {
+  const auto graph = ParseGraph(
+      "0 CONST [] weakint 4\n1 RANGE [0] range=(0) type=UPCAST\n2 RANGE [0] range=(1) type=REDUCE\n"
+      "3 SPECIAL [0] special=\"lidx0\"\n4 SPECIAL [0] special=\"gidx1\"");
+  ASSERT_TRUE(graph.ok()) << graph.status();
+  const std::string dot = GraphToDot(*graph);
+  EXPECT_THAT(dot, HasSubstr(R"(type=UPCAST", fillcolor="#f9a825", color="#f9a825", fontcolor="white"])"));
+  EXPECT_THAT(dot, HasSubstr(R"(type=REDUCE", fillcolor="#c62828")"));
+  EXPECT_THAT(dot, HasSubstr(R"(special=\"lidx0\"", fillcolor="#00838f")"));
+  EXPECT_THAT(dot, HasSubstr(R"(special=\"gidx1\"", fillcolor="#1565c0")"));
+}
+
 TEST(GraphDot, BadSourcesAndLongTextDoNoHarm) {
   v1::Graph graph = *ParseGraph("0 SOURCE [7]");
   std::string text(79 - 6, 'x');

@@ -45,6 +45,7 @@ CompileFn LoggedCompiler(std::shared_ptr<spdlog::logger> log, std::string dump) 
     auto executable = compiler::Compile(graph, target, options, observer);
     const int64_t micros = absl::ToInt64Microseconds(absl::Now() - begin);
     if (executable.ok()) {
+      if (to_files.has_value()) to_files->WriteObject(executable->object());
       log->info("event=compiled nodes={} kernels={} micros={}", graph.nodes_size(), executable->kernels_size(), micros);
     } else {
       log->info("event=compile_refused nodes={} micros={} reason=\"{}\"", graph.nodes_size(), micros,

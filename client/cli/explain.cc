@@ -2,14 +2,16 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
+#include <filesystem>
+#include <fstream>
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "base/error.h"
 #include "base/graph_hash.h"
 #include "client/cli/command.h"
 #include "client/cli/graph_file.h"
+#include "client/cli/pictures.h"
+#include "client/cli/stages.h"
 #include "client/cli/table.h"
 
 namespace kiln::cli {
@@ -19,22 +21,16 @@ struct Flags {
   std::string graph;
   std::vector<std::string> stages;
   std::string source;
+  std::string pictures;
   bool all = false;
 };
 
-// Passes over kernels run once for each: "100.linearize/k0_sum_32x10" is pass
-// "linearize" on kernel "k0_sum_32x10".
-std::string PassOf(absl::string_view stage) {
-  const size_t dot = stage.find('.');
-  if (dot != absl::string_view::npos) stage.remove_prefix(dot + 1);
-  return std::string(stage.substr(0, stage.find('/')));
-}
-
-// By its full name, its pass, or pass and kernel.
-bool Wanted(const std::string& stage, const Flags& flags) {
+bool Wanted(const v1::ExplainResponse& response, const v1::ExplainResponse::Stage& stage, const Flags& flags) {
   if (flags.all) return true;
   for (const std::string& name : flags.stages) {
-    if (stage == name || PassOf(stage) == name || absl::EndsWith(stage, absl::StrCat(".", name))) return true;
+    for (const auto* found : Find(response, name)) {
+      if (found == &stage) return true;
+    }
   }
   return false;
 }
@@ -76,6 +72,27 @@ void PrintOverview(const v1::ExplainResponse& response) {
               hash.has_value() ? hash->Hex().c_str() : "none", SignatureText(response.signature()).c_str());
 }
 
+// Five pictures of the program's life, in a folder.
+absl::Status DrawPictures(client::Client& client, v1::ExplainRequest request, const std::string& folder) {
+  v1::ExplainRequest for_source = request;
+  if (request.source().empty()) for_source.set_source("c");
+  request.clear_source();
+  KILN_ASSIGN_OR_RETURN(const v1::ExplainResponse compiled, client.Explain(request));
+  KILN_ASSIGN_OR_RETURN(const v1::ExplainResponse source, client.Explain(for_source));
+  KILN_ASSIGN_OR_RETURN(const std::vector<Picture> pictures, DrawLife(compiled, source));
+  std::error_code ignored;
+  std::filesystem::create_directories(folder, ignored);
+  for (const Picture& picture : pictures) {
+    const std::string path = absl::StrCat(folder, "/", picture.file);
+    std::ofstream file(path, std::ios::binary | std::ios::trunc);
+    file << picture.svg;
+    file.close();
+    if (!file) return absl::UnavailableError(absl::StrCat("cannot write ", path));
+    std::printf("%s\n", path.c_str());
+  }
+  return absl::OkStatus();
+}
+
 absl::Status Explain(Cli& cli, const Flags& flags) {
   v1::ExplainRequest request;
   request.set_device(cli.device);
@@ -87,6 +104,7 @@ absl::Status Explain(Cli& cli, const Flags& flags) {
   }
   request.set_source(flags.source);
   KILN_ASSIGN_OR_RETURN(const auto client, cli.Connect());
+  if (!flags.pictures.empty()) return DrawPictures(*client, std::move(request), flags.pictures);
   KILN_ASSIGN_OR_RETURN(const v1::ExplainResponse response, client->Explain(request));
   if (!flags.source.empty() && !flags.all && flags.stages.empty()) {
     for (const v1::ExplainResponse::Stage& stage : response.stages()) {
@@ -100,15 +118,13 @@ absl::Status Explain(Cli& cli, const Flags& flags) {
   }
   bool found = false;
   for (const v1::ExplainResponse::Stage& stage : response.stages()) {
-    if (!Wanted(stage.name(), flags)) continue;
+    if (!Wanted(response, stage, flags)) continue;
     found = true;
     std::printf("# ---- %s: %s, %u nodes\n%s\n", stage.name().c_str(), MicrosText(stage.micros()).c_str(),
                 stage.nodes(), stage.text().c_str());
   }
   if (found) return absl::OkStatus();
-  std::vector<std::string> names;
-  for (const Pass& pass : Passes(response)) names.push_back(pass.name);
-  return absl::NotFoundError(absl::StrCat("no stage of that name; there are ", absl::StrJoin(names, ", ")));
+  return FindOne(response, flags.stages[0]).status();
 }
 
 }  // namespace
@@ -122,11 +138,13 @@ void AddExplain(CLI::App& app, Cli& cli) {
       "  kiln explain model.pb --stage assembly   what runs in the end\n"
       "  kiln explain model.pb --stage optimize/k0_map_8  one pass on one kernel\n"
       "  kiln explain model.pb --source metal     its kernels in a C-like language\n"
+      "  kiln explain model.pb --pictures life    from tensors to machine code, as SVG\n"
       "  kiln explain 6f0c...e1 --all             every stage of a program the server has, by its hash");
   command->add_option("graph", flags->graph, "A graph's file, or the 64 hex digits of its hash")->required();
-  auto* stage = command->add_option("--stage", flags->stages, "Print this pass's text, or PASS/KERNEL's")
+  auto* stage = command->add_option("--stage", flags->stages, "Print this stage's text, or pass's, or PASS/KERNEL's")
                     ->allow_extra_args(false);
   command->add_option("--source", flags->source, "Compile to c, cuda, hip, opencl or metal, and print the text");
+  command->add_option("--pictures", flags->pictures, "Write the program's life as five pictures into this folder");
   command->add_flag("--all", flags->all, "Print every stage's text")->excludes(stage);
   command->callback([flags, &cli] { cli.action = [flags](Cli& cli) { return Explain(cli, *flags); }; });
 }

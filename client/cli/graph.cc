@@ -1,17 +1,16 @@
 // kiln graph: what can be said of a graph without a server.
-#include <graphviz/gvc.h>
-
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <fstream>
 
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
-#include "base/graph_dot.h"
 #include "base/graph_hash.h"
 #include "base/graph_text.h"
 #include "client/cli/command.h"
 #include "client/cli/graph_file.h"
+#include "client/cli/stages.h"
+#include "client/cli/svg.h"
 
 namespace kiln::cli {
 namespace {
@@ -19,6 +18,8 @@ namespace {
 struct Flags {
   std::string graph;
   std::string output;
+  std::string stage;
+  std::string source;
 };
 
 absl::Status Emit(const std::string& text, const std::string& output) {
@@ -43,48 +44,63 @@ absl::Status Print(Cli& cli, const Flags& flags) {
   return Emit(PrintGraph(cli.graph), flags.output);
 }
 
+// The graph as it is, or as the server's compiler has it at a stage.
 absl::Status Svg(Cli& cli, const Flags& flags) {
   KILN_ASSIGN_OR_RETURN(cli.graph, ReadGraph(flags.graph));
-  GVC_t* context = gvContext();
-  Agraph_t* picture = agmemread(GraphToDot(cli.graph).c_str());
-  char* data = nullptr;
-  unsigned int length = 0;
-  const bool drawn = picture != nullptr && gvLayout(context, picture, "dot") == 0 &&
-                     gvRenderData(context, picture, "svg", &data, &length) == 0;
-  const std::string svg = drawn ? std::string(data, length) : "";
-  if (drawn) {
-    gvFreeRenderData(data);
-    gvFreeLayout(context, picture);
+  if (flags.stage.empty()) {
+    KILN_ASSIGN_OR_RETURN(const std::string svg, GraphToSvg(cli.graph));
+    return Emit(svg, flags.output);
   }
-  if (picture != nullptr) agclose(picture);
-  gvFreeContext(context);
-  if (!drawn) return absl::InternalError("Graphviz could not draw the graph");
+  v1::ExplainRequest request;
+  request.set_device(cli.device);
+  request.set_source(flags.source);
+  *request.mutable_graph() = cli.graph;
+  KILN_ASSIGN_OR_RETURN(const auto client, cli.Connect());
+  KILN_ASSIGN_OR_RETURN(const v1::ExplainResponse response, client->Explain(request));
+  KILN_ASSIGN_OR_RETURN(const auto* stage, FindOne(response, flags.stage));
+  if (!IsGraph(*stage)) return Emit(TextToSvg(stage->name(), stage->text()), flags.output);
+  KILN_ASSIGN_OR_RETURN(const v1::Graph graph, ParseGraph(stage->text()));
+  KILN_ASSIGN_OR_RETURN(const std::string svg, GraphToSvg(graph));
   return Emit(svg, flags.output);
 }
 
 using Action = absl::Status (*)(Cli&, const Flags&);
 
-void AddOne(CLI::App& group, Cli& cli, const char* name, const char* what, Action action) {
+std::shared_ptr<Flags> AddOne(CLI::App& group, Cli& cli, const char* name, const char* what, Action action) {
   auto flags = std::make_shared<Flags>();
   CLI::App* command = group.add_subcommand(name, what);
   command->add_option("graph", flags->graph, "The graph: .uop, .txtpb or .pb; - reads .uop text")->required();
   command->add_option("--output,-o", flags->output, "A file, instead of standard output");
   command->callback([flags, action, &cli] { cli.action = [flags, action](Cli& cli) { return action(cli, *flags); }; });
+  return flags;
+}
+
+// The stages by name, one a line.
+std::string StageList() {
+  std::string list = "Stages of --stage:\n";
+  for (const StageRow& row : Stages())
+    absl::StrAppend(&list, "  ", row.name, std::string(13 - row.name.size(), ' '), row.what, "\n");
+  return list + "or any pass that kiln explain names; PASS/KERNEL where there are several kernels";
 }
 
 }  // namespace
 
 void AddGraph(CLI::App& app, Cli& cli) {
-  CLI::App* group = app.add_subcommand("graph", "Look at a graph; needs no server");
+  CLI::App* group = app.add_subcommand("graph", "Look at a graph; needs no server, but for svg --stage");
   group->footer(
       "Examples:\n"
       "  kiln graph print model.pb > model.uop    the numbered text form\n"
       "  kiln graph hash model.pb                 what the server knows it by\n"
-      "  kiln graph svg model.pb -o model.svg     a picture");
+      "  kiln graph svg model.pb -o model.svg     a picture\n"
+      "  kiln graph svg model.pb --stage optimize/k0_map_8   how the compiler has it at a stage");
   group->require_subcommand(1);
   AddOne(*group, cli, "hash", "The graph's identity: 64 hex digits", Hash);
   AddOne(*group, cli, "print", "The numbered text form, one line a node", Print);
-  AddOne(*group, cli, "svg", "A picture", Svg);
+  const auto flags = AddOne(*group, cli, "svg", "A picture", Svg);
+  CLI::App* svg = group->get_subcommand("svg");
+  svg->footer(StageList());
+  svg->add_option("--stage", flags->stage, "Draw it as it is at this stage of a compilation");
+  svg->add_option("--source", flags->source, "That of a compilation to c, cuda, hip, opencl or metal");
 }
 
 }  // namespace kiln::cli

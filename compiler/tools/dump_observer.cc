@@ -15,15 +15,21 @@ DumpObserver::DumpObserver(std::string directory) : directory_(std::move(directo
 }
 
 void DumpObserver::OnPass(const PassRecord& record) {
+  if (record.name == "object") return;  // its bytes come by themselves
   const std::string pass = absl::StrReplaceAll(record.name, {{" ", "_"}});
   const char* extension = pass == "llvm"                              ? "ll"
                           : pass == "assembly"                        ? "s"
-                          : pass == "object" || pass == "memory_plan" ? "txt"
+                          : pass == "memory_plan" || pass == "source" ? "txt"
                                                                       : "uop";
   const std::string kernel = record.kernel.empty() ? "" : absl::StrCat(record.kernel, ".");
   std::ofstream file(
       absl::StrCat(directory_, "/", absl::StrFormat("%03d", next_++), ".", kernel, pass, ".", extension));
   file << record.text();
+}
+
+void DumpObserver::WriteObject(absl::string_view bytes) {
+  std::ofstream file(absl::StrCat(directory_, "/", absl::StrFormat("%03d", next_++), ".object.o"), std::ios::binary);
+  file.write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
 }
 
 }  // namespace kiln::compiler

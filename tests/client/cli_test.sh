@@ -58,6 +58,29 @@ expect "PARAM [1] slot=0" $kiln graph print "$dir/scale.uop"
 $kiln graph print "$dir/scale.uop" > "$dir/again.uop"
 expect "$hash" $kiln graph hash "$dir/again.uop"
 expect "<svg" $kiln graph svg "$dir/scale.uop"
+for stage in callify rangeify memory_plan render; do expect "<svg" $kiln graph svg "$dir/scale.uop" --stage $stage; done
+kernel=$($kiln explain "$dir/scale.uop" | grep -o 'k0_[A-Za-z0-9_]*' | head -1)
+for stage in optimize expand select linearize; do
+  expect "<svg" $kiln graph svg "$dir/scale.uop" --stage $stage/$kernel
+  expect "# ----" $kiln explain "$dir/scale.uop" --stage $stage
+done
+refuse "no stage nothing; there are callify, rangeify" $kiln graph svg "$dir/scale.uop" --stage nothing
+expect "kernel void k0_" $kiln explain "$dir/scale.uop" --source metal
+expect "__kernel void k0_" $kiln explain "$dir/scale.uop" --source opencl
+refuse "there are c, cuda, hip, opencl, metal" $kiln explain "$dir/scale.uop" --source pascal
+
+# The five pictures of a program's life.
+$kiln explain "$dir/scale.uop" --pictures "$dir/life" > "$dir/out"
+[ "$(wc -l < "$dir/out")" -ge 5 ] || { echo "too few pictures"; cat "$dir/out"; exit 1; }
+has() { grep -qF -e "$2" "$dir"/life/$1 || { echo "no '$2' in $1"; exit 1; }; }
+lacks() { ! grep -qF -e "$2" "$dir"/life/$1 || { echo "'$2' in $1"; exit 1; }; }
+for op in PARAM MUL ADD STORE TUPLE; do has 1_tensor_graph.svg " $op"; done
+for op in LINEAR CALL PARAM SINK; do has 2_calls.svg " $op"; done
+lacks 2_calls.svg " RANGE"
+for op in RANGE INDEX LOAD STORE END SINK; do has "3_loops_$kernel.svg" " $op"; done
+has 4_source.svg "void $kernel(float* data0"
+has 5_binary.svg "BINARY: "
+has 5_binary.svg "$kernel:"
 
 cat > "$dir/loss.uop" <<'UOP'
 0 CONST [] weakint 4
@@ -79,7 +102,7 @@ refuse "UNKNOWN_ARGUMENT: the graph has no PARAM y; it has x, state" $kiln run "
 refuse "cannot read $dir/none.uop" $kiln run "$dir/none.uop"
 refuse "the graph has 1 results" $kiln run "$dir/scale.uop" --random -o 1="$dir/z.npy"
 refuse "NEED_GRAPH" $kiln explain 0000000000000000000000000000000000000000000000000000000000000000
-refuse "there are normalise" $kiln explain "$dir/scale.uop" --stage nothing
+refuse "there are callify" $kiln explain "$dir/scale.uop" --stage nothing
 refuse "UNKNOWN_DEVICE" $kiln run "$dir/scale.uop" --random --device GPU:9
 refuse "is kilnd running there?" $kiln health --server 127.0.0.1:1
 sed 's/^4 CONST.*/4 CONST [] int32 2/' "$dir/scale.uop" > "$dir/bad.uop"

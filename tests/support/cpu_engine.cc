@@ -89,6 +89,7 @@ absl::StatusOr<std::shared_ptr<runtime::Program>> CpuEngine::Load(const v1::Grap
   compiler::CompileObserver* observer = directory == nullptr ? nullptr : &dump;
   KILN_ASSIGN_OR_RETURN(const v1::Executable executable,
                         compiler::Compile(graph, device_->target(), options, observer));
+  if (observer != nullptr) dump.WriteObject(executable.object());
   return runtime::Load(executable, *device_);
 }
 
