@@ -10,6 +10,7 @@
 #include "compiler/cost.h"
 #include "compiler/lower_kernel.h"
 #include "compiler/lower_program.h"
+#include "compiler/spec/program_spec.h"
 
 namespace kiln::compiler {
 namespace {
@@ -51,7 +52,9 @@ absl::Status CompileBody(Graph& graph, Pipeline& pipeline, UOp* body, const v1::
     return generator.AddProgram(lowered.linear, made.symbol());
   }
   UOp* linear = body;
-  if (body->op() != Op::LINEAR) {
+  if (body->op() == Op::LINEAR) {
+    KILN_RETURN_IF_ERROR(VerifyProgram(body, options.limits, &graph).status());
+  } else {
     KILN_ASSIGN_OR_RETURN(linear, LowerKernel(graph, pipeline, body, target, generator, options));
   }
   if (as_written) {

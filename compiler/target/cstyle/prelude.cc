@@ -94,6 +94,7 @@ std::string Prelude::Define(Helper helper, DType dtype, const std::string& name)
   const bool floors = helper == Helper::kFloorQuotient || helper == Helper::kFloorRemainder;
   std::string body = Body(helper, IsSigned(dtype));
   if (helper == Helper::kToOdd && dtype == DType::kFloat64) body = kDoubleToOdd;
+  if (helper == Helper::kMax && integer) body = "$T $n($T a, $T b) { return a > b ? a : b; }";
   const auto used = [&](const char* mark, const auto& text) {
     if (absl::StrContains(body, mark)) body = absl::StrReplaceAll(body, {{mark, text()}});
   };
