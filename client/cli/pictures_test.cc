@@ -61,8 +61,8 @@ TEST(Pictures, TheCallListShowsKernelsByNameAndWhatTheyAreGiven) {
   const v1::Graph list = CallList(*ParseGraph(kCalls));
   EXPECT_EQ(PrintGraph(list),
             "0 SINK [] kernel name=\"copy_4\"\n"
-            "1 PARAM : float32 [] slot=2\n"
-            "2 PARAM : float32 [] slot=0\n"
+            "1 PARAM [] slot=2 dtype=float32\n"
+            "2 PARAM [] slot=0 dtype=float32\n"
             "3 CALL [0, 1, 2]\n"
             "4 LINEAR [3]\n");
 }

@@ -27,6 +27,7 @@ cat > "$dir/metal_stdlib" <<'H'
 #define threadgroup static
 typedef unsigned int uint;
 typedef unsigned short ushort;
+typedef unsigned char uchar;
 struct uint3 { uint x, y, z; };
 struct float4 { float x, y, z, w; float4(float a, float b, float c, float d) : x(a), y(b), z(c), w(d) {} };
 struct atomic_int;
