@@ -13,7 +13,7 @@ constexpr double kWorthAThread = 64 * 1024;
 
 double Turns(const RangeSet& ranges) {
   double turns = 1;
-  for (const UOp* range : ranges) turns *= static_cast<double>(range->src(0)->const_int());
+  for (const UOp* range : ranges) turns *= static_cast<double>(range->bounds().max + 1);
   return turns;
 }
 
@@ -32,7 +32,7 @@ v1::Cost CostOf(UOp* kernel) {
       flops += Turns(open);  // an access is work, too
       const UOp* buffer = uop->src(0)->src(0);
       const double size = ItemSize(buffer->dtype());
-      const double bytes = std::min(Turns(open) * size, static_cast<double>(buffer->shape()[0]) * size);
+      const double bytes = std::min(Turns(open) * size, static_cast<double>(buffer->shape()[0].max()) * size);
       (uop->op() == Op::LOAD ? read : written) += bytes;
     }
   }

@@ -220,6 +220,10 @@ absl::StatusOr<UOp*> GradientProgram(Graph& graph, UOp* root, const GradientSpec
 absl::StatusOr<v1::GradientResponse> Gradient(const v1::GradientRequest& request, const Limits& limits) {
   Graph graph;
   KILN_ASSIGN_OR_RETURN(UOp * root, FromWire(request.graph(), limits, graph));
+  for (const UOp* uop : Toposort(root)) {
+    if (!uop->IsVariable()) continue;
+    return graph.Locate(MakeError(v1::UNSUPPORTED_OP, "gradients of programs with variables are not supported"), uop);
+  }
   GradientSpec spec;
   spec.result = request.result();
   spec.wrt_slots.assign(request.wrt_slot().begin(), request.wrt_slot().end());

@@ -41,7 +41,14 @@ Tensor Flip(const UOp& uop, const Tensor& x) {
   return View(uop, x, strides, offset);
 }
 
-Shape Offsets(const UOp& uop) { return *ConstInts(uop.src(1)); }
+// Numbers, once variables are bound.
+Shape Offsets(const UOp& uop) {
+  const UOp* source = uop.src(1);
+  if (source->op() != Op::STACK) return {source->const_int()};
+  Shape offsets;
+  for (const UOp* offset : source->src()) offsets.push_back(offset->const_int());
+  return offsets;
+}
 
 Tensor Shrink(const UOp& uop, const Tensor& x) {
   const Shape strides = Strides(x.shape);
@@ -111,7 +118,7 @@ Shape BroadcastStrides(const Shape& from, const Shape& to) {
   const Shape own = Strides(from);
   Shape strides(to.size(), 0);
   const size_t lead = to.size() - from.size();
-  for (size_t i = 0; i < from.size(); ++i) strides[lead + i] = from[i] == 1 ? 0 : own[i];
+  for (size_t i = 0; i < from.size(); ++i) strides[lead + i] = from[i] == 1 ? Dim(0) : own[i];
   return strides;
 }
 

@@ -44,6 +44,8 @@ absl::Status Plan::Build(UOp* root) {
 absl::Status Plan::FindStorage(absl::Span<UOp* const> order) {
   size_t stores = 0;
   for (UOp* uop : order) {
+    if (uop->IsVariable() || !IsConst(uop->shape()))
+      return MakeError(v1::UNSUPPORTED_OP, "the interpreter runs graphs whose variables are bound (BindVariables)");
     if (!IsStorage(uop)) continue;
     if (uop->addrspace() != AddrSpace::kGlobal) return Unsupported(uop);
     Slot& slot = slots_[uop->arg_as<BufferArg>().slot];

@@ -65,7 +65,7 @@ class Odometer {
 
  private:
   const Shape& shape_;
-  Shape coords_;
+  absl::InlinedVector<int64_t, 6> coords_;
   int64_t left_;
 };
 

@@ -46,7 +46,11 @@ UOp* Idx(Graph& graph, int64_t value) { return ConstInt(graph, kIndexType, value
 
 UOp* ShapeSource(Graph& graph, const Shape& shape) {
   std::vector<UOp*> sizes;
-  for (int64_t size : shape) sizes.push_back(ConstInt(graph, DType::kWeakint, size));
+  const bool constant = IsConst(shape);
+  for (const Dim& size : shape) {
+    UOp* number = size.IsConst() ? ConstInt(graph, constant ? DType::kWeakint : kIndexType, size.max()) : size.expr();
+    sizes.push_back(number);
+  }
   return graph.Make(Op::STACK, sizes);
 }
 

@@ -22,7 +22,7 @@ UOp* Identity(Graph& graph, Op fold, DType dtype);
 
 // An integer of the index type.
 UOp* Idx(Graph& graph, int64_t value);
-// A shape source: STACK of weak integers.
+// A shape source: STACK of weak integers, or of int64 if a size is symbolic.
 UOp* ShapeSource(Graph& graph, const Shape& shape);
 
 UOp* Add(Graph& graph, UOp* a, UOp* b);

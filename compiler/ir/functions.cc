@@ -5,6 +5,8 @@
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
+#include "compiler/ir/build.h"
+#include "compiler/ir/variables.h"
 #include "compiler/ir/weak.h"
 
 namespace kiln::compiler {
@@ -23,8 +25,9 @@ absl::Status SlotError(v1::ErrorCode code, uint32_t slot, absl::string_view text
 }
 
 // What stands for `param` (whose shape source is `shape` in this scope).
-absl::StatusOr<UOp*> ArgumentFor(Graph& graph, const UOp* param, absl::Span<UOp* const> args, absl::string_view what) {
+absl::StatusOr<UOp*> ArgumentFor(Graph& graph, UOp* param, absl::Span<UOp* const> args, absl::string_view what) {
   const uint32_t slot = param->arg_as<BufferArg>().slot;
+  if (slot >= args.size() && param->IsVariable()) return param;  // the program's own
   if (slot >= args.size()) {
     return SlotError(
         v1::WRONG_SOURCE_COUNT, slot,
@@ -33,6 +36,16 @@ absl::StatusOr<UOp*> ArgumentFor(Graph& graph, const UOp* param, absl::Span<UOp*
   UOp* argument = args[slot];
   if (IsWeak(argument->dtype())) {
     KILN_ASSIGN_OR_RETURN(argument, Strengthen(graph, argument, param->dtype()));
+  }
+  if (param->IsVariable()) {
+    const Bounds &has = argument->bounds(), &takes = param->bounds();
+    if (IsInt(argument->dtype()) && argument->shape().empty() && has.min >= takes.min && has.max <= takes.max)
+      return Cast(graph, argument, param->dtype());
+    return SlotError(
+        v1::BAD_ARGUMENT, slot,
+        absl::StrCat("argument ", slot, " of ", what, " is to be an integer within the range of the variable ",
+                     ToString(param), " in its body: from ", param->arg_as<BufferArg>().min, " to ",
+                     param->arg_as<BufferArg>().max));
   }
   if (argument->dtype() != param->dtype()) {
     return SlotError(v1::DTYPE_MISMATCH, slot,
@@ -107,6 +120,7 @@ absl::StatusOr<UOp*> FunctionInliner::Replace(UOp* body, absl::Span<UOp* const> 
   for (UOp* uop : order) {
     std::vector<UOp*> src(uop->src().begin(), uop->src().end());
     for (size_t i = FirstInScope(uop); i < src.size(); ++i) src[i] = replaced[src[i]];
+    KILN_RETURN_IF_ERROR(FoldSizes(graph_, uop->op(), src));
     absl::StatusOr<UOp*> made = graph_.TryMake(uop->op(), src, uop->arg());
     if (made.ok() && uop->op() == Op::PARAM) made = ArgumentFor(graph_, *made, args, what);
     if (!made.ok()) return made.status();

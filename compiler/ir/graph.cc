@@ -8,6 +8,7 @@
 #include "base/check.h"
 #include "base/error.h"
 #include "compiler/ir/infer.h"
+#include "compiler/ir/polynomial.h"
 
 namespace kiln::compiler {
 namespace {
@@ -23,7 +24,7 @@ H HashArg(H h, const Arg& arg) {
         } else if constexpr (std::is_same_v<T, ConstArg>) {
           return H::combine(std::move(h), value.dtype, value.bits, value.invalid);
         } else if constexpr (std::is_same_v<T, BufferArg>) {
-          return H::combine(std::move(h), value.slot, value.dtype, value.addrspace, value.device);
+          return H::combine(std::move(h), value.slot, value.dtype, value.addrspace, value.device, value.min, value.max);
         } else if constexpr (std::is_same_v<T, AxesArg>) {
           return H::combine(std::move(h), value.axes);
         } else if constexpr (std::is_same_v<T, ReduceArg>) {
@@ -63,7 +64,7 @@ bool Graph::Equal::operator()(const UOp* a, const UOp* b) const {
   return a->op() == b->op() && a->src() == b->src() && a->arg() == b->arg();
 }
 
-Graph::Graph() = default;
+Graph::Graph() : polynomials_(std::make_unique<PolynomialMemo>()) {}
 Graph::~Graph() = default;
 
 absl::StatusOr<UOp*> Graph::TryMake(Op op, absl::Span<UOp* const> src, Arg arg) {
@@ -73,7 +74,7 @@ absl::StatusOr<UOp*> Graph::TryMake(Op op, absl::Span<UOp* const> src, Arg arg) 
   candidate.arg_ = std::move(arg);
   if (auto found = interned_.find(&candidate); found != interned_.end()) return *found;
 
-  if (absl::Status status = Inference::Run(candidate); !status.ok()) return status;
+  if (absl::Status status = Inference::Run(*this, candidate); !status.ok()) return status;
   sources_.emplace_back(src.begin(), src.end());
   candidate.src_ = sources_.back();
   candidate.id_ = static_cast<uint32_t>(nodes_.size());

@@ -18,6 +18,8 @@
 
 namespace kiln::compiler {
 
+struct PolynomialMemo;
+
 class Graph {
  public:
   Graph();
@@ -53,6 +55,12 @@ class Graph {
   // what it made, so that using one weak expression often costs no more.
   absl::flat_hash_map<std::pair<UOp*, DType>, UOp*>& strengthened() { return strengthened_; }
 
+  // What polynomial.h remembers of the nodes.
+  PolynomialMemo& polynomials() { return *polynomials_; }
+
+  // The values that variables have where a call gives none (BIND), by variable.
+  absl::flat_hash_map<const UOp*, int64_t>& bindings() { return bindings_; }
+
   // A number that no RANGE, and no BUFFER made by a pass, has had.
   int64_t NextId() { return next_id_++; }
 
@@ -69,6 +77,8 @@ class Graph {
   absl::flat_hash_set<UOp*, Hash, Equal> interned_;
   absl::flat_hash_map<std::pair<UOp*, DType>, UOp*> strengthened_;
   absl::flat_hash_map<const UOp*, uint32_t> origins_;
+  std::unique_ptr<PolynomialMemo> polynomials_;
+  absl::flat_hash_map<const UOp*, int64_t> bindings_;
   int64_t next_id_ = 1 << 16;  // above the slots that a client may choose
 };
 

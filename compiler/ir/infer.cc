@@ -48,20 +48,30 @@ absl::Status CheckArg(const UOp& uop) {
                                                   "graph.proto says which form each op takes"));
 }
 
-absl::Status CheckSize(const Shape& shape) {
+// Of a shape with symbolic sizes: a pass may flatten any tensor.
+absl::Status CheckFlatSize(Graph& graph, const Shape& shape) {
+  Polynomial product(1);
+  for (const Dim& size : shape) product = product * PolynomialOf(graph, size);
+  const std::optional<Bounds> range = product.Range();
+  if (range.has_value() && range->max <= kMaxElements && IsSize(graph, product)) return absl::OkStatus();
+  return MakeError(v1::SIZE_OVERFLOW, absl::StrCat("the number of elements of shape ", ToString(shape),
+                                                   " is too large, or too long an expression"));
+}
+
+absl::Status CheckSize(Graph& graph, const Shape& shape) {
   if (shape.size() > kMaxRank) {
     return MakeError(v1::SIZE_OVERFLOW,
                      absl::StrCat("a tensor of ", shape.size(), " axes; at most ", kMaxRank, " are allowed"));
   }
   __int128 elements = 1;
   bool empty = false;
-  for (int64_t size : shape) {
+  for (const Dim& size : shape) {
     empty |= size == 0;
-    elements *= std::max<int64_t>(size, 1);
+    elements *= std::max<int64_t>(size.max(), 1);
     if (elements > kMaxElements) break;
   }
   // Counted without the zeros, so that no other shape of the same tensor overflows.
-  if (elements <= kMaxElements) return absl::OkStatus();
+  if (elements <= kMaxElements) return IsConst(shape) ? absl::OkStatus() : CheckFlatSize(graph, shape);
   return MakeError(v1::SIZE_OVERFLOW, absl::StrCat("shape ", ToString(shape), empty ? " (but for its empty axes)" : "",
                                                    " has more than ", kMaxElements, " elements"));
 }
@@ -70,19 +80,19 @@ bool HasDevice(const UOp* uop) { return !uop->device().empty(); }
 
 }  // namespace
 
-absl::Status Inference::Run(UOp& uop) {
+absl::Status Inference::Run(Graph& graph, UOp& uop) {
   KILN_RETURN_IF_ERROR(CheckSourceCount(uop));
   KILN_RETURN_IF_ERROR(CheckArg(uop));
   KILN_ASSIGN_OR_RETURN(uop.dtype_, InferDType(uop));
-  KILN_ASSIGN_OR_RETURN(uop.shape_, InferShape(uop));
-  KILN_RETURN_IF_ERROR(CheckSize(uop.shape_));
-  uop.bounds_ = InferBounds(uop);
+  KILN_ASSIGN_OR_RETURN(uop.shape_, InferShape(graph, uop));
+  KILN_RETURN_IF_ERROR(CheckSize(graph, uop.shape_));
 
   if (const auto* buffer = std::get_if<BufferArg>(&uop.arg_)) {
     uop.addrspace_ = buffer->addrspace;
   } else if (Is(uop.op_, kMovement | kMarker) || uop.op_ == Op::AFTER) {
     if (!uop.src_.empty()) uop.addrspace_ = uop.src_[0]->addrspace();
   }
+  uop.bounds_ = InferBounds(uop);
   for (UOp* source : uop.src_) {
     if (!HasDevice(source)) continue;
     if (uop.device_ == nullptr) uop.device_ = source->device_;

@@ -4,8 +4,11 @@
 #ifndef KILN_COMPILER_IR_INFER_H_
 #define KILN_COMPILER_IR_INFER_H_
 
+#include <vector>
+
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "compiler/ir/polynomial.h"
 #include "compiler/ir/uop.h"
 
 namespace kiln::compiler {
@@ -18,18 +21,25 @@ inline constexpr size_t kMaxRank = 32;
 class Inference {
  public:
   // Fills the derived properties of `uop`, whose op, src and arg are set.
-  static absl::Status Run(UOp& uop);
+  static absl::Status Run(Graph& graph, UOp& uop);
 };
 
 absl::StatusOr<DType> InferDType(const UOp& uop);
-absl::StatusOr<Shape> InferShape(const UOp& uop);
+absl::StatusOr<Shape> InferShape(Graph& graph, const UOp& uop);
 Bounds InferBounds(const UOp& uop);
 // Every value of an integer dtype, or of bool; unknown for floats.
 Bounds BoundsOf(DType dtype);
 
-// The integers that a shape source (CONST, or STACK of CONSTs) spells, or an
-// error. Only constants are known to this version.
-absl::StatusOr<Shape> ConstInts(const UOp* uop);
+// The sizes or offsets that a shape source spells: a STACK of integers, or one
+// alone; each a CONST or an expression of variables. None may be negative for all
+// values of the variables.
+absl::StatusOr<Shape> ReadSizes(Graph& graph, UOp* source);
+
+// How far a PAD's or SHRINK's box leaves off before the end of the outer shape
+// along each axis, as polynomials: it lies inside if none is negative. Inference
+// has refused what is negative for all values; what is negative for some is a
+// condition on each call.
+std::vector<Polynomial> RoomInBox(Graph& graph, const UOp& uop);
 
 // Right-aligned, each axis equal or 1.
 absl::StatusOr<Shape> Broadcast(const Shape& a, const Shape& b);

@@ -38,7 +38,7 @@ Bounds OfReduce(const UOp& uop, DType dtype) {
   if (fold != Op::ADD) return BoundsOf(dtype);
   Int count = 1;
   for (const int64_t axis : uop.arg_as<ReduceArg>().axes) {
-    if (__builtin_mul_overflow(count, Int{uop.src(0)->shape()[static_cast<size_t>(axis)]}, &count))
+    if (__builtin_mul_overflow(count, Int{uop.src(0)->shape()[static_cast<size_t>(axis)].max()}, &count))
       return BoundsOf(dtype);
   }
   for (const UOp* range : uop.src().subspan(1)) {
@@ -89,6 +89,9 @@ Bounds InferBounds(const UOp& uop) {
   }
   switch (op) {
     case Op::CONST: return OfConst(uop);
+    case Op::PARAM:
+      if (!uop.IsVariable()) return BoundsOf(dtype);
+      return {uop.arg_as<BufferArg>().min, uop.arg_as<BufferArg>().max, true};
     case Op::RANGE:
     case Op::SPECIAL: return Interval(0, std::max<Int>(uop.src(0)->bounds().max - 1, 0));
     case Op::CAST: {

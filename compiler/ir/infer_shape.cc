@@ -24,18 +24,29 @@ absl::StatusOr<Shape> InferPermute(const UOp& uop) {
   return MakeError(v1::BAD_ARGUMENT, absl::StrCat("PERMUTE's order must name each of the ", from.size(), " axes once"));
 }
 
-absl::StatusOr<Shape> InferReshape(const UOp& uop) {
-  KILN_ASSIGN_OR_RETURN(Shape shape, ConstInts(uop.src(1)));
+// Whether both have as many elements for all values of the variables.
+bool SameElements(Graph& graph, const Shape& a, const Shape& b) {
+  if (IsConst(a) && IsConst(b)) {
+    __int128 wanted = 1;
+    for (int64_t size : b) wanted = std::min<__int128>(wanted * size, __int128{1} << 100);
+    return wanted == NumElements(a);
+  }
+  Polynomial x(1), y(1);
+  for (const Dim& size : a) x = x * PolynomialOf(graph, size);
+  for (const Dim& size : b) y = y * PolynomialOf(graph, size);
+  return x.Equals(y) || a == b;
+}
+
+absl::StatusOr<Shape> InferReshape(Graph& graph, const UOp& uop) {
+  KILN_ASSIGN_OR_RETURN(Shape shape, ReadSizes(graph, uop.src(1)));
   const Shape& from = uop.src(0)->shape();
-  __int128 wanted = 1;
-  for (int64_t size : shape) wanted = std::min<__int128>(wanted * size, __int128{1} << 100);
-  if (wanted == NumElements(from)) return shape;
+  if (SameElements(graph, from, shape)) return shape;
   return ShapeError(
       absl::StrCat("RESHAPE of ", ToString(from), " to ", ToString(shape), " changes the number of elements"));
 }
 
-absl::StatusOr<Shape> InferExpand(const UOp& uop) {
-  KILN_ASSIGN_OR_RETURN(Shape shape, ConstInts(uop.src(1)));
+absl::StatusOr<Shape> InferExpand(Graph& graph, const UOp& uop) {
+  KILN_ASSIGN_OR_RETURN(Shape shape, ReadSizes(graph, uop.src(1)));
   const Shape& from = uop.src(0)->shape();
   bool fits = shape.size() == from.size();
   for (size_t i = 0; fits && i < shape.size(); ++i) fits = from[i] == shape[i] || from[i] == 1;
@@ -52,25 +63,26 @@ bool IsPlaceInMemory(const UOp& uop) {
          !IsWeak(place->dtype()) && uop.src(0)->shape().size() == 1 && uop.src(0)->addrspace() != AddrSpace::kNone;
 }
 
-absl::StatusOr<Shape> InferNeighbours(const UOp& uop) {
-  KILN_ASSIGN_OR_RETURN(Shape lanes, ConstInts(uop.src(2)));
-  if (lanes.size() == 1 && lanes[0] <= uop.src(0)->shape()[0]) return lanes;
+absl::StatusOr<Shape> InferNeighbours(Graph& graph, const UOp& uop) {
+  KILN_ASSIGN_OR_RETURN(const Shape lanes, ReadSizes(graph, uop.src(2)));
+  if (lanes.size() == 1 && IsConst(lanes) && lanes[0].max() <= uop.src(0)->shape()[0].min()) return lanes;
   return ShapeError(absl::StrCat("SHRINK of ", ToString(uop.src(0)->shape()), " to ", ToString(lanes),
                                  ": the box must lie inside the tensor"));
 }
 
 // PAD and SHRINK: a box of one shape inside the other, at an offset.
-absl::StatusOr<Shape> InferBox(const UOp& uop) {
-  if (IsPlaceInMemory(uop)) return InferNeighbours(uop);
-  KILN_ASSIGN_OR_RETURN(Shape offset, ConstInts(uop.src(1)));
-  KILN_ASSIGN_OR_RETURN(Shape shape, ConstInts(uop.src(2)));
+absl::StatusOr<Shape> InferBox(Graph& graph, const UOp& uop) {
+  if (IsPlaceInMemory(uop)) return InferNeighbours(graph, uop);
+  KILN_ASSIGN_OR_RETURN(const Shape offset, ReadSizes(graph, uop.src(1)));
+  KILN_ASSIGN_OR_RETURN(const Shape shape, ReadSizes(graph, uop.src(2)));
   const Shape& from = uop.src(0)->shape();
   const bool pad = uop.op() == Op::PAD;
-  const Shape& inner = pad ? from : shape;
-  const Shape& outer = pad ? shape : from;
   bool fits = shape.size() == from.size() && offset.size() == from.size();
-  for (size_t i = 0; fits && i < shape.size(); ++i) {
-    fits = offset[i] >= 0 && offset[i] <= outer[i] && inner[i] <= outer[i] - offset[i];
+  if (fits) {
+    for (const Polynomial& room : RoomInBox(graph, uop)) {
+      const std::optional<Bounds> range = room.Range();
+      fits &= range.has_value() && range->max >= 0;
+    }
   }
   if (fits) return shape;
   return ShapeError(
@@ -78,16 +90,19 @@ absl::StatusOr<Shape> InferBox(const UOp& uop) {
                    pad ? ": the tensor must lie inside the new shape" : ": the box must lie inside the tensor"));
 }
 
-absl::StatusOr<Shape> InferBitcast(const UOp& uop) {
+absl::StatusOr<Shape> InferBitcast(Graph& graph, const UOp& uop) {
   Shape shape = uop.src(0)->shape();
   const int from = ItemSize(uop.src(0)->dtype());
   const int to = ItemSize(uop.dtype());
   if (from == to) return shape;
-  if (from == 0 || to == 0 || shape.empty() || (shape.back() * from) % to != 0) {
+  std::optional<Polynomial> last;
+  if (from != 0 && to != 0 && !shape.empty())
+    last = (PolynomialOf(graph, shape.back()) * Polynomial(from)).DividedBy(Polynomial(to));
+  if (!last.has_value() || !last->Range().has_value()) {
     return ShapeError(absl::StrCat("BITCAST of ", ToString(shape), " from ", Name(uop.src(0)->dtype()), " to ",
                                    Name(uop.dtype()), ": the last axis does not come out even"));
   }
-  shape.back() = shape.back() * from / to;
+  shape.back() = DimOf(graph, *last);
   return shape;
 }
 
@@ -118,7 +133,7 @@ absl::StatusOr<Shape> InferIndex(const UOp& uop) {
 }
 
 absl::StatusOr<Shape> InferStack(const UOp& uop) {
-  Shape shape = {static_cast<int64_t>(uop.src().size())};
+  Shape shape = {Dim(static_cast<int64_t>(uop.src().size()))};
   if (uop.src().empty()) return shape;
   const Shape& element = uop.src(0)->shape();
   for (UOp* source : uop.src()) {
@@ -146,24 +161,49 @@ absl::Status CheckFitsMemory(const UOp& uop) {
 
 }  // namespace
 
-absl::StatusOr<Shape> ConstInts(const UOp* uop) {
-  Shape ints;
-  auto add = [&ints](const UOp* element) -> absl::Status {
-    if (!element->IsConst() || !IsInt(element->dtype())) {
-      return MakeError(v1::UNSUPPORTED_OP, absl::StrCat("a shape must be integer CONSTs; ", Name(element->op()),
-                                                        " (a symbolic size) is not supported yet"));
+absl::StatusOr<Shape> ReadSizes(Graph& graph, UOp* source) {
+  const bool many = source->op() == Op::STACK;
+  const absl::Span<UOp* const> elements = many ? source->src() : absl::MakeConstSpan(&source, 1);
+  Shape sizes;
+  for (UOp* element : elements) {
+    if (!element->shape().empty() || !IsInt(element->dtype())) {
+      return MakeError(v1::BAD_ARGUMENT, absl::StrCat("a size or offset is an integer, not ", Name(element->op()),
+                                                      " of ", Name(element->dtype())));
     }
-    if (element->const_int() < 0)
-      return MakeError(v1::BAD_ARGUMENT, absl::StrCat("a negative size or offset: ", element->const_int()));
-    ints.push_back(element->const_int());
-    return absl::OkStatus();
-  };
-  if (uop->op() != Op::STACK) {
-    KILN_RETURN_IF_ERROR(add(uop));
-    return ints;
+    if (element->IsConst()) {
+      if (element->const_int() < 0)
+        return MakeError(v1::BAD_ARGUMENT, absl::StrCat("a negative size or offset: ", element->const_int()));
+      sizes.push_back(element->const_int());
+      continue;
+    }
+    const Polynomial size = PolynomialOf(graph, element);
+    if (!IsSize(graph, size)) {
+      return MakeError(v1::BAD_ARGUMENT,
+                       absl::StrCat("a size or offset is made of CONSTs and variables with ADD, MUL, MAX, FLOORDIV and "
+                                    "FLOORMOD, and not too many of them; this one is, or has in it, ",
+                                    Name(element->op())));
+    }
+    const std::optional<Bounds> range = size.Range();
+    if (!range.has_value()) return MakeError(v1::SIZE_OVERFLOW, "a size or offset that may leave 64 bits");
+    if (range->max < 0) {
+      return MakeError(v1::BAD_ARGUMENT, absl::StrCat("a size or offset that is negative whatever its variables are: ",
+                                                      ToString(FromPolynomial(graph, size))));
+    }
+    sizes.push_back(DimOf(graph, size));
   }
-  for (UOp* element : uop->src()) KILN_RETURN_IF_ERROR(add(element));
-  return ints;
+  return sizes;
+}
+
+std::vector<Polynomial> RoomInBox(Graph& graph, const UOp& uop) {
+  const Shape offset = *ReadSizes(graph, uop.src(1)), shape = *ReadSizes(graph, uop.src(2));
+  const Shape& from = uop.src(0)->shape();
+  const bool pad = uop.op() == Op::PAD;
+  std::vector<Polynomial> room;
+  for (size_t i = 0; i < from.size(); ++i) {
+    const Dim &inner = pad ? from[i] : shape[i], &outer = pad ? shape[i] : from[i];
+    room.push_back(PolynomialOf(graph, outer) - PolynomialOf(graph, inner) - PolynomialOf(graph, offset[i]));
+  }
+  return room;
 }
 
 absl::StatusOr<Shape> Broadcast(const Shape& a, const Shape& b) {
@@ -172,7 +212,7 @@ absl::StatusOr<Shape> Broadcast(const Shape& a, const Shape& b) {
   Shape shape = longer;
   const size_t lead = longer.size() - shorter.size();
   for (size_t i = 0; i < shorter.size(); ++i) {
-    int64_t& size = shape[lead + i];
+    Dim& size = shape[lead + i];
     if (size == shorter[i] || shorter[i] == 1) continue;
     if (size != 1) return ShapeError(absl::StrCat("shapes ", ToString(a), " and ", ToString(b), " do not broadcast"));
     size = shorter[i];
@@ -180,7 +220,7 @@ absl::StatusOr<Shape> Broadcast(const Shape& a, const Shape& b) {
   return shape;
 }
 
-absl::StatusOr<Shape> InferShape(const UOp& uop) {
+absl::StatusOr<Shape> InferShape(Graph& graph, const UOp& uop) {
   const Op op = uop.op();
   if (IsElementwise(op)) {
     Shape shape = uop.src(0)->shape();
@@ -191,14 +231,14 @@ absl::StatusOr<Shape> InferShape(const UOp& uop) {
   }
   switch (op) {
     case Op::PARAM:
-    case Op::BUFFER: return ConstInts(uop.src(0));
-    case Op::BINARY: return Shape{static_cast<int64_t>(uop.arg_as<TextArg>().text.size())};
+    case Op::BUFFER: return ReadSizes(graph, uop.src(0));
+    case Op::BINARY: return Shape{Dim(static_cast<int64_t>(uop.arg_as<TextArg>().text.size()))};
     case Op::PERMUTE: return InferPermute(uop);
-    case Op::RESHAPE: return InferReshape(uop);
-    case Op::EXPAND: return InferExpand(uop);
+    case Op::RESHAPE: return InferReshape(graph, uop);
+    case Op::EXPAND: return InferExpand(graph, uop);
     case Op::PAD:
-    case Op::SHRINK: return InferBox(uop);
-    case Op::BITCAST: return InferBitcast(uop);
+    case Op::SHRINK: return InferBox(graph, uop);
+    case Op::BITCAST: return InferBitcast(graph, uop);
     case Op::REDUCE: return InferReduce(uop);
     case Op::INDEX: return InferIndex(uop);
     case Op::STACK: return InferStack(uop);

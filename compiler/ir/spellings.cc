@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
 #include "compiler/ir/build.h"
+#include "compiler/ir/infer.h"
 #include "compiler/ir/weak.h"
 
 namespace kiln::compiler {
@@ -40,6 +41,35 @@ absl::StatusOr<UOp*> TryNot(Graph& graph, UOp* x) {
   return graph.TryMake(Op::CMPNE, {{x, ConstNumber(graph, x->dtype(), 1)}});
 }
 
+// SHRINKs of SHRINKs compose as offsets do: where it is not sure that the second
+// box lies inside the first for all values of the variables, it is one box of what
+// the first was cut from.
+absl::Status Compose(Graph& graph, std::vector<UOp*>& src) {
+  const UOp* inner = src[0];
+  for (const UOp* box : {src[1], src[2], inner->src(1)}) {
+    if (box->op() != Op::STACK && !box->IsConst()) return absl::OkStatus();  // a place in memory
+  }
+  KILN_ASSIGN_OR_RETURN(const Shape offset, ReadSizes(graph, src[1]));
+  KILN_ASSIGN_OR_RETURN(const Shape shape, ReadSizes(graph, src[2]));
+  const Shape& from = inner->shape();
+  if (offset.size() != from.size() || shape.size() != from.size()) return absl::OkStatus();  // inference says it
+  if (IsConst(from) && IsConst(offset) && IsConst(shape)) return absl::OkStatus();
+  const Shape first = *ReadSizes(graph, inner->src(1));
+  bool inside = true;
+  Shape both;
+  for (size_t i = 0; i < from.size(); ++i) {
+    const Polynomial begin = PolynomialOf(graph, offset[i]), size = PolynomialOf(graph, shape[i]);
+    inside &= IsNonNegative(graph, PolynomialOf(graph, from[i]) - begin - size);
+    const Polynomial sum = begin + PolynomialOf(graph, first[i]);
+    if (!sum.Range().has_value()) return MakeError(v1::SIZE_OVERFLOW, "an offset that may leave 64 bits");
+    both.push_back(DimOf(graph, sum));
+  }
+  if (inside) return absl::OkStatus();
+  src[1] = ShapeSource(graph, both);
+  src[0] = inner->src(0);
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 bool IsSpelling(v1::Op op) { return Find(op) != nullptr; }
@@ -54,6 +84,7 @@ absl::StatusOr<UOp*> MakeSpelled(Graph& graph, v1::Op op, v1::Dialect dialect, s
       KILN_ASSIGN_OR_RETURN(
           src[0], Strengthen(graph, src[0], src[0]->dtype() == DType::kWeakint ? DType::kInt64 : DType::kFloat64));
     }
+    if (op == v1::SHRINK && src.size() == 3 && src[0]->op() == Op::SHRINK) KILN_RETURN_IF_ERROR(Compose(graph, src));
     return graph.TryMake(static_cast<Op>(op), src, std::move(arg));
   }
   const Spelling* spelling = Find(op);

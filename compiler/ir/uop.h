@@ -5,6 +5,7 @@
 #ifndef KILN_COMPILER_IR_UOP_H_
 #define KILN_COMPILER_IR_UOP_H_
 
+#include <concepts>
 #include <cstdint>
 #include <limits>
 #include <string>
@@ -13,16 +14,59 @@
 
 #include "absl/container/inlined_vector.h"
 #include "absl/types/span.h"
+#include "base/check.h"
 #include "compiler/ir/dtype.h"
 #include "compiler/ir/op.h"
 
 namespace kiln::compiler {
 
-using Shape = absl::InlinedVector<int64_t, 6>;
+class UOp;
 
+// One size of a shape: a number, or an expression of variables (polynomial.h) that
+// is known when the program is called. Numbers turn into Dims and back without a
+// word; where a size may be symbolic, code asks IsConst() first.
+class Dim {
+ public:
+  Dim() = default;
+  Dim(int64_t size) : least_(size), greatest_(size) {}  // NOLINT: implicit on purpose
+  // `expr` is an int64 node that FromPolynomial made, and no constant.
+  Dim(UOp* expr, int64_t least, int64_t greatest) : expr_(expr), least_(least), greatest_(greatest) {}
+
+  bool IsConst() const { return expr_ == nullptr; }
+  UOp* expr() const { return expr_; }  // null for a number
+  int64_t min() const { return least_; }
+  int64_t max() const { return greatest_; }
+  // The number; to ask it of a symbolic size is a fault of ours.
+  operator int64_t() const {  // NOLINT: implicit on purpose
+    KILN_CHECK(IsConst());
+    return greatest_;
+  }
+
+  // The same number, or the same expression.
+  friend bool operator==(const Dim& a, const Dim& b) {
+    return a.expr_ == b.expr_ && (a.expr_ != nullptr || a.greatest_ == b.greatest_);
+  }
+  friend bool operator==(const Dim& a, std::integral auto b) { return a.IsConst() && a.greatest_ == int64_t{b}; }
+  template <typename H>
+  friend H AbslHashValue(H h, const Dim& dim) {
+    return H::combine(std::move(h), dim.expr_, dim.expr_ == nullptr ? dim.greatest_ : 0);
+  }
+
+ private:
+  UOp* expr_ = nullptr;
+  int64_t least_ = 0;
+  int64_t greatest_ = 0;
+};
+
+using Shape = absl::InlinedVector<Dim, 6>;
+
+bool IsConst(const Shape& shape);
 // Number of elements; 1 for (). The IR holds no shape whose product overflows.
 int64_t NumElements(const Shape& shape);
-std::string ToString(const Shape& shape);  // "(2, 3)"
+// The same where every variable has its greatest value.
+int64_t MaxElements(const Shape& shape);
+std::string ToString(const Shape& shape);  // "(2, 3)", "(n*3, 4)"
+std::string ToString(const UOp* size);     // a symbolic size's expression
 
 enum class AddrSpace : uint8_t {
   kNone = v1::ADDRSPACE_UNSPECIFIED,
@@ -65,6 +109,9 @@ struct BufferArg {
   AddrSpace addrspace = AddrSpace::kGlobal;
   std::string device;
   std::string name;
+  // Of a variable (addrspace ALU).
+  int64_t min = 0;
+  int64_t max = 0;
   bool operator==(const BufferArg&) const = default;
 };
 
@@ -157,6 +204,8 @@ class UOp {
 
   bool IsConst() const { return op_ == Op::CONST && !std::get<ConstArg>(arg_).invalid; }
   bool IsInvalid() const { return op_ == Op::CONST && std::get<ConstArg>(arg_).invalid; }
+  // A scalar that is given with each call: sizes may depend on it.
+  bool IsVariable() const { return op_ == Op::PARAM && addrspace_ == AddrSpace::kAlu; }
   // The value of an integer or bool CONST.
   int64_t const_int() const { return static_cast<int64_t>(std::get<ConstArg>(arg_).bits); }
   bool IsConstInt(int64_t value) const { return IsConst() && IsIntOrBool(dtype_) && const_int() == value; }

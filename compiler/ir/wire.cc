@@ -12,6 +12,7 @@
 #include "compiler/ir/spellings.h"
 #include "compiler/ir/storage_sizes.h"
 #include "compiler/ir/wire_args.h"
+#include "compiler/ir/variables.h"
 
 namespace kiln::compiler {
 namespace {
@@ -36,7 +37,12 @@ bool IsElementwiseSpelling(v1::Op op) {
 // What reading one graph remembers from node to node.
 struct Reading {
   Reading(const v1::Graph& wire, const Limits& limits, const StorageSizes* sizes, Graph& graph)
-      : wire(wire), limits(limits), graph(graph), inliner(graph, limits.max_nodes), door(wire, limits, sizes, graph) {
+      : wire(wire),
+        limits(limits),
+        graph(graph),
+        inliner(graph, limits.max_nodes),
+        door(wire, limits, sizes, graph),
+        variables(wire) {
     for (const v1::UOp& node : wire.nodes()) {
       if (node.op() == v1::FUNCTION && node.src_size() > 0) ++uses_of_body[node.src(0)];
     }
@@ -47,12 +53,16 @@ struct Reading {
   Graph& graph;
   FunctionInliner inliner;
   ProgramDoor door;
+  const VariableReader variables;
   absl::flat_hash_map<uint32_t, int> uses_of_body;  // by FUNCTIONs
   std::vector<UOp*> made;                           // by node
 };
 
-// FUNCTION, CALL and GETTUPLE, resolved; nullptr for any other op.
-absl::StatusOr<UOp*> ResolveCall(Reading& reading, const v1::UOp& node, absl::Span<UOp* const> src, const Arg& arg) {
+// What is resolved where it is read: functions and bound variables. nullptr for
+// any other op.
+absl::StatusOr<UOp*> Resolve(Reading& reading, const v1::UOp& node, absl::Span<UOp* const> src, const Arg& arg) {
+  if (node.op() == v1::BIND && src.size() == 2) return Bind(reading.graph, src[0], src[1]);
+  if (node.op() == v1::AFTER && !src.empty() && src[0]->IsVariable()) return BindByStore(reading.graph, src);
   if (node.op() == v1::FUNCTION && !src.empty())
     return reading.inliner.Function(src[0], src.subspan(1), reading.uses_of_body[node.src(0)] > 1);
   if (node.op() == v1::CALL && !src.empty()) return reading.inliner.Call(src[0], src.subspan(1));
@@ -71,9 +81,16 @@ absl::StatusOr<UOp*> MakeOrdinary(Reading& reading, const v1::UOp& node, std::ve
     KILN_RETURN_IF_ERROR(MeetSources(graph, src, 0));
   }
   KILN_RETURN_IF_ERROR(SettleWeak(graph, node.op(), src));
-  KILN_ASSIGN_OR_RETURN(UOp * uop, ResolveCall(reading, node, src, arg));
+  KILN_ASSIGN_OR_RETURN(UOp * uop, Resolve(reading, node, src, arg));
   if (uop != nullptr) return uop;
+  if (IsCoreOp(node.op())) KILN_RETURN_IF_ERROR(FoldSizes(graph, static_cast<Op>(node.op()), src));
   return MakeSpelled(graph, node.op(), reading.wire.dialect(), std::move(src), std::move(arg));
+}
+
+absl::Status CheckDType(const v1::UOp& node, const UOp* uop) {
+  if (node.dtype() == v1::DTYPE_UNSPECIFIED || FromWire(node.dtype()) == uop->dtype()) return absl::OkStatus();
+  return MakeError(v1::DTYPE_MISMATCH, absl::StrCat("the node says it is ", v1::DType_Name(node.dtype()),
+                                                    " but derives as ", Name(uop->dtype())));
 }
 
 absl::StatusOr<UOp*> ReadNode(Reading& reading, uint32_t index) {
@@ -97,6 +114,11 @@ absl::StatusOr<UOp*> ReadNode(Reading& reading, uint32_t index) {
     }
     src.push_back(made[source]);
   }
+  if (IsVariable(node)) {
+    KILN_ASSIGN_OR_RETURN(UOp * variable, reading.variables.Read(reading.graph, node, src));
+    if (node.dtype() != v1::WEAKINT) KILN_RETURN_IF_ERROR(CheckDType(node, variable));
+    return reading.door.Finish(index, variable);
+  }
   KILN_ASSIGN_OR_RETURN(Arg arg, ReadArg(node));
   KILN_ASSIGN_OR_RETURN(UOp * uop, reading.door.Read(index, src));
   if (uop == nullptr) {
@@ -104,12 +126,7 @@ absl::StatusOr<UOp*> ReadNode(Reading& reading, uint32_t index) {
   }
   KILN_ASSIGN_OR_RETURN(uop, reading.door.Finish(index, uop));
   const bool counts = node.op() == v1::RANGE || node.op() == v1::LOOP || node.op() == v1::SPECIAL;
-  const bool as_said = node.dtype() == v1::DTYPE_UNSPECIFIED || FromWire(node.dtype()) == uop->dtype() ||
-                       (counts && node.dtype() == v1::WEAKINT);
-  if (!as_said) {
-    return MakeError(v1::DTYPE_MISMATCH, absl::StrCat("the node says it is ", v1::DType_Name(node.dtype()),
-                                                      " but derives as ", Name(uop->dtype())));
-  }
+  if (!counts || node.dtype() != v1::WEAKINT) KILN_RETURN_IF_ERROR(CheckDType(node, uop));
   return uop;
 }
 

@@ -179,6 +179,10 @@ void WriteArg(const UOp& uop, v1::UOp& wire) {
           if (!value.device.empty()) buffer->add_device(value.device);
           buffer->set_addrspace(static_cast<v1::AddrSpace>(value.addrspace));
           buffer->set_name(value.name);
+          if (value.addrspace == AddrSpace::kAlu) {
+            buffer->set_min_value(value.min);
+            buffer->set_max_value(value.max);
+          }
         } else if constexpr (std::is_same_v<T, AxesArg>) {
           if (uop.op() == Op::FLIP) {
             for (int64_t flag : value.axes) wire.mutable_flip()->add_axis(flag != 0);

@@ -6,12 +6,19 @@
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
 #include "compiler/ir/build.h"
+#include "compiler/ir/polynomial.h"
 #include "compiler/rewrite/rewrite.h"
 #include "compiler/rules/facts.h"
 
 namespace kiln::compiler {
-
 namespace {
+
+// Where the size depends on variables, so may the index.
+bool IsInside(Graph& graph, UOp* index, const Dim& size) {
+  if (size.IsConst()) return false;
+  const Polynomial place = PolynomialOf(graph, index);
+  return IsNonNegative(graph, place) && IsNonNegative(graph, PolynomialOf(graph, size) - place - Polynomial(1));
+}
 
 // Whether `gate` is a conjunction with `condition` in it.
 bool Says(UOp* gate, const UOp* condition) {
@@ -39,23 +46,23 @@ absl::StatusOr<UOp*> ProveBounds(Graph& graph, UOp* sink, bool strict) {
     }
     const bool access = (uop->op() == Op::LOAD || uop->op() == Op::STORE) && src[0]->op() == Op::INDEX;
     if (access) {
-      const int64_t size = src[0]->src(0)->shape()[0];
+      const Dim size = src[0]->src(0)->shape()[0];
       UOp* index = src[0]->src(1);
       UOp* gate = src.size() > 2 ? src[2] : nullptr;
       const Bounds bounds = gate == nullptr ? index->bounds() : NarrowedBounds(index, FactsFrom(gate));
       UOp* from_0 = Not(graph, Lt(graph, index, Idx(graph, 0)));
-      UOp* to_size = Lt(graph, index, Idx(graph, size));
+      UOp* to_size = Lt(graph, index, IndexOf(graph, size));
       const bool never = gate != nullptr && gate->IsConstInt(0);
       const bool said = gate != nullptr && Says(gate, from_0) && Says(gate, to_size);
-      if (!never && !said && (bounds.min < 0 || bounds.max >= size)) {
+      const bool proved = bounds.min >= 0 && bounds.max < size.min();
+      if (!never && !said && !proved && !IsInside(graph, index, size)) {
         if (strict) {
-          return MakeError(v1::OUT_OF_BOUNDS,
-                           absl::StrCat("an index of a buffer of ", size,
-                                        " elements cannot be proved in range, and `strict` forbids a guard"));
+          return MakeError(v1::OUT_OF_BOUNDS, absl::StrCat("an index of a buffer of shape ", ToString(Shape{size}),
+                                                           " cannot be proved in range, and `strict` forbids a guard"));
         }
         UOp* inside = And(graph, from_0, to_size);
         gate = gate == nullptr ? inside : And(graph, gate, inside);
-        if (bounds.max < 0 || bounds.min >= size) gate = ConstInt(graph, DType::kBool, 0);
+        if (bounds.max < 0 || bounds.min >= size.max()) gate = ConstInt(graph, DType::kBool, 0);
         if (src.size() < 2) src.push_back(ConstNumber(graph, uop->dtype(), 0));
         src.resize(2);
         src.push_back(gate);

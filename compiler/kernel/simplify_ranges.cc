@@ -33,6 +33,7 @@ UOp* CloseMerged(Graph& graph, const UOp* closer, size_t k, UOp* merged) {
 UOp* TryMerge(Graph& graph, UOp* sink, UOp* closer, size_t k, int divisions) {
   UOp* outer = closer->src(1 + k);
   UOp* inner = closer->src(2 + k);
+  if (!outer->src(0)->IsConst() || !inner->src(0)->IsConst()) return nullptr;
   const int64_t inner_size = inner->src(0)->const_int();
   const int64_t size = outer->src(0)->const_int() * inner_size;
   UOp* merged = graph.Make(Op::RANGE, {Idx(graph, size)}, RangeArg{graph.NextId(), outer->arg_as<RangeArg>().type});

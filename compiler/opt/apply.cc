@@ -113,7 +113,7 @@ UOp* Retype(Graph& graph, UOp* sink, UOp* range, AxisType type) {
 // Loops of one turn are no loops.
 UOp* DropUnitLoops(Graph& graph, UOp* sink) {
   for (UOp* axis : AxesOf(sink)) {
-    if (axis->src(0)->const_int() == 1) sink = ReplaceRange(graph, sink, axis, Idx(graph, 0), {});
+    if (axis->src(0)->IsConstInt(1)) sink = ReplaceRange(graph, sink, axis, Idx(graph, 0), {});
   }
   absl::flat_hash_map<UOp*, UOp*> bare;
   for (UOp* uop : Toposort(sink)) {

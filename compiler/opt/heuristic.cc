@@ -54,7 +54,11 @@ Survey SurveyOf(UOp* sink) {
   return survey;
 }
 
-int64_t SizeOf(const Survey& survey, size_t axis) { return survey.axes[axis]->src(0)->const_int(); }
+// 0 where it depends on variables: such an axis stays a loop.
+int64_t SizeOf(const Survey& survey, size_t axis) {
+  const UOp* bound = survey.axes[axis]->src(0);
+  return bound->IsConst() ? bound->const_int() : 0;
+}
 
 // Whether turns of an output axis store to one place: as lanes they would
 // collide.

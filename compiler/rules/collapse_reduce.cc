@@ -263,7 +263,7 @@ class Collapser {
         masked.conditions.push_back(value->src(2));
         const UOp* place = value->src(0);
         const Bounds& index = place->src(1)->bounds();
-        const bool inside = index.min >= 0 && index.max < place->src(0)->shape()[0];
+        const bool inside = index.min >= 0 && index.max < place->src(0)->shape()[0].min();
         return inside ? graph_.Make(Op::LOAD, {value->src(0)}) : value;
       }
       default: return value;

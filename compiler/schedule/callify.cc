@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
 #include "compiler/ir/build.h"
+#include "compiler/ir/infer.h"
 #include "compiler/rewrite/rewrite.h"
 
 namespace kiln::compiler {
@@ -37,7 +38,7 @@ bool IsEffect(const UOp* uop) { return uop->op() == Op::STORE || uop->op() == Op
 absl::Status CheckTarget(UOp* store) {
   UOp* target = store->src(0);
   UOp* storage = StorageOf(target);
-  if (storage == nullptr || storage->op() == Op::BINARY) {
+  if (storage == nullptr || storage->op() == Op::BINARY || storage->IsVariable()) {
     return MakeError(v1::BAD_ARGUMENT,
                      absl::StrCat("STORE writes to ", Name(target->op()),
                                   ", which is no storage; its target is a PARAM or BUFFER, or a movement of one"));
@@ -95,6 +96,34 @@ absl::StatusOr<std::vector<UOp*>> ParametersOf(const Graph& graph, UOp* root) {
   return parameters;
 }
 
+namespace {
+
+// Boxes that leave the tensor, and sizes that are negative, for some values of the
+// variables.
+std::vector<Function::Condition> ConditionsOf(Graph& graph, UOp* root) {
+  std::vector<Function::Condition> conditions;
+  absl::flat_hash_set<UOp*> known;
+  const auto add = [&](const Polynomial& size, const UOp* uop, absl::string_view what) {
+    if (IsNonNegative(graph, size)) return;
+    UOp* expr = FromPolynomial(graph, size);
+    if (!known.insert(expr).second) return;
+    conditions.push_back({expr, absl::StrCat(Name(uop->op()), " of shape ", ToString(uop->shape()), ": ", what)});
+  };
+  for (UOp* uop : Toposort(root)) {
+    if (uop->op() == Op::PAD || uop->op() == Op::SHRINK) {
+      for (const Polynomial& room : RoomInBox(graph, *uop)) add(room, uop, "the box does not lie inside the tensor");
+      for (const Dim& offset : *ReadSizes(graph, uop->src(1)))
+        add(PolynomialOf(graph, offset), uop, "an offset is negative");
+    }
+    for (const Dim& size : uop->shape()) {
+      if (!size.IsConst()) add(PolynomialOf(graph, size), uop, "a size is negative");
+    }
+  }
+  return conditions;
+}
+
+}  // namespace
+
 UOp* StorageOf(UOp* uop) {
   while (uop->op() != Op::PARAM && uop->op() != Op::BUFFER && uop->op() != Op::BINARY) {
     const bool passes = (Is(uop->op(), kMovement) && uop->op() != Op::STACK) || uop->op() == Op::AFTER;
@@ -108,7 +137,10 @@ absl::StatusOr<Function> Callify(Graph& graph, UOp* root) {
   KILN_RETURN_IF_ERROR(CheckAsSent(graph, root));
   root = BuffersToParams(graph, GraphRewrite(root, DropMarkers(), graph));
   Function function;
-  KILN_ASSIGN_OR_RETURN(function.parameters, ParametersOf(graph, root));
+  KILN_ASSIGN_OR_RETURN(const std::vector<UOp*> slots, ParametersOf(graph, root));
+  for (UOp* param : slots) (param->IsVariable() ? function.variables : function.parameters).push_back(param);
+  function.bindings = graph.bindings();
+  function.conditions = ConditionsOf(graph, root);
 
   absl::flat_hash_set<UOp*> stored;
   for (UOp* uop : Toposort(root)) {

@@ -4,8 +4,10 @@
 #define KILN_COMPILER_SCHEDULE_CALLIFY_H_
 
 #include <optional>
+#include <string>
 #include <vector>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/status/statusor.h"
 #include "compiler/ir/graph.h"
 
@@ -18,9 +20,17 @@ struct Function {
     UOp* buffer = nullptr;          // the BUFFER it is stored to; null for an alias
     std::optional<size_t> aliases;  // the parameter that the result is, updated in place
   };
-  UOp* sink = nullptr;           // SINK(STORE...), in the order of the root's sources
-  std::vector<UOp*> parameters;  // PARAMs in ascending order of slot
-  std::vector<bool> written;     // whether the function stores to the parameter
+  UOp* sink = nullptr;  // SINK(STORE...), in the order of the root's sources
+  // What must not be negative for a call to have a meaning, and what it says then.
+  struct Condition {
+    UOp* size;  // an int64 expression of variables
+    std::string text;
+  };
+  std::vector<UOp*> parameters;                       // PARAMs in ascending order of slot
+  std::vector<bool> written;                          // whether the function stores to the parameter
+  std::vector<UOp*> variables;                        // in ascending order of slot
+  absl::flat_hash_map<const UOp*, int64_t> bindings;  // the values they have where a call gives none
+  std::vector<Condition> conditions;
   std::vector<Result> results;
 };
 

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "compiler/ir/build.h"
+#include "compiler/ir/polynomial.h"
 #include "compiler/rules/symbolic.h"
 #include "compiler/schedule/index_lowering.h"
 
@@ -99,15 +100,15 @@ class Analysis {
   // Lowers `reduce` on its own and looks whether a loop is left.
   bool Collapses(UOp* reduce) {
     UOp* source = reduce->src(0);
-    if (IsBuffer(source) || !compares_[source] || NumElements(source->shape()) == 0) return false;
+    if (IsBuffer(source) || !compares_[source] || MaxElements(source->shape()) == 0) return false;
     const Fused whole = Sum(reduce);
     tried_ += whole.nodes;
     if (whole.nodes > kMaxMaskNodes || tried_ > kMaxTried) return false;
     Indices indices;
-    for (int64_t size : reduce->shape()) {
+    for (const Dim& size : reduce->shape()) {
       indices.push_back(size == 1
                             ? Idx(graph_, 0)
-                            : graph_.Make(Op::RANGE, {Idx(graph_, size)}, RangeArg{graph_.NextId(), AxisType::kLoop}));
+                            : graph_.Make(Op::RANGE, {IndexOf(graph_, size)}, RangeArg{graph_.NextId(), AxisType::kLoop}));
     }
     IndexLowering lowering(graph_, simplify_, stores_, homes_, reduce);
     Fused result = {0, whole.nodes};

@@ -4,6 +4,7 @@
 
 #include "base/check.h"
 #include "compiler/ir/build.h"
+#include "compiler/ir/polynomial.h"
 #include "compiler/rules/collapse_reduce.h"
 #include "compiler/schedule/callify.h"
 
@@ -72,6 +73,7 @@ UOp* IndexLowering::Finish(Frame& frame) {
   switch (uop->op()) {
     case Op::PARAM:
     case Op::BUFFER: {
+      if (uop->IsVariable()) return uop;
       const StateRead read{uop, frame.request.state};
       if (std::find(reads_.begin(), reads_.end(), read) == reads_.end()) reads_.push_back(read);
       return LoadFrom(uop, uop->shape(), frame.request);
@@ -128,15 +130,15 @@ bool IndexLowering::NextReduce(Frame& frame, Request& next) {
   for (int64_t axis : uop->arg_as<ReduceArg>().axes) reduced[axis] = true;
   for (size_t axis = 0; axis < indices.size(); ++axis) {
     if (!reduced[axis]) continue;
-    const int64_t size = source->shape()[axis];
+    const Dim& size = source->shape()[axis];
     if (size == 1) {
       indices[axis] = Idx(graph_, 0);
       continue;
     }
-    indices[axis] = graph_.Make(Op::RANGE, {Idx(graph_, size)}, RangeArg{graph_.NextId(), AxisType::kReduce});
+    indices[axis] = graph_.Make(Op::RANGE, {IndexOf(graph_, size)}, RangeArg{graph_.NextId(), AxisType::kReduce});
     frame.ranges.push_back(indices[axis]);
   }
-  if (NumElements(source->shape()) == 0 && NumElements(uop->shape()) != 0) return false;  // only the identity is left
+  if (MaxElements(source->shape()) == 0 && MaxElements(uop->shape()) != 0) return false;  // only the identity is left
   next = {uop->src(0), indices, frame.request.gate, frame.request.state};
   return true;
 }
@@ -156,10 +158,10 @@ UOp* IndexLowering::FinishReduce(Frame& frame) {
 
 UOp* IndexLowering::Flatten(const Shape& shape, const Indices& indices) {
   UOp* flat = Idx(graph_, 0);
-  int64_t stride = 1;
+  Dim stride = 1;
   for (size_t i = shape.size(); i-- > 0;) {
     flat = Add(graph_, Times(indices[i], stride), flat);
-    stride *= std::max<int64_t>(shape[i], 1);
+    if (shape[i] != 0) stride = ElementsOf(graph_, {stride, shape[i]});
   }
   return S(flat);
 }
@@ -174,12 +176,12 @@ UOp* IndexLowering::HomeOf(const Request& request) const {
 
 UOp* IndexLowering::LoadFrom(UOp* storage, const Shape& shape, const Request& request) {
   UOp* flat = Flatten(shape, request.indices);
-  const Shape line = {NumElements(shape)};
+  const Shape line = {ElementsOf(graph_, shape)};
   UOp* index = graph_.Make(Op::INDEX, {Reshape(graph_, storage, line), flat});
   // Movement ops keep indices in range wherever the gate is true, so a gate is
   // needed only where they may leave it otherwise.
-  const bool proved = flat->bounds().min >= 0 && flat->bounds().max < line[0];
-  if (request.gate == nullptr || proved) return graph_.Make(Op::LOAD, {index});
+  if (request.gate == nullptr || (flat->bounds().min >= 0 && IsBelow(flat, line[0])))
+    return graph_.Make(Op::LOAD, {index});
   UOp* zero = ConstNumber(graph_, storage->dtype(), 0);
   return S(graph_.Make(Op::LOAD, {index, zero, request.gate}));
 }

@@ -94,13 +94,16 @@ class IndexLowering {
 
   // -- Index arithmetic, simplified as it is made.
   UOp* S(UOp* uop) { return simplify_.Rewrite(uop); }
-  UOp* Plus(UOp* a, int64_t b);
-  UOp* Times(UOp* a, int64_t b);
-  UOp* InRange(UOp* index, int64_t size);  // null: always
-  UOp* Both(UOp* a, UOp* b);               // of gates, where null is true
+  UOp* Plus(UOp* a, const Dim& b);
+  UOp* Minus(UOp* a, const Dim& b);
+  UOp* Times(UOp* a, const Dim& b);
+  UOp* InRange(UOp* index, const Dim& size);  // null: always
+  bool IsBelow(UOp* index, const Dim& size);  // proved
+  UOp* Both(UOp* a, UOp* b);                  // of gates, where null is true
 
   // Indices of a RESHAPE's source.
   Indices Unreshape(const Shape& from, const Shape& to, const Indices& indices);
+  Indices UnreshapeSymbolic(const Shape& from, const Shape& to, const Indices& indices);
   // Where a PAD's source lies, and in `inside` whether the indices are in it.
   Indices Unpad(const UOp* pad, const Indices& indices, UOp*& inside);
 

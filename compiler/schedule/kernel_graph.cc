@@ -6,6 +6,7 @@
 #include "absl/strings/str_join.h"
 #include "base/check.h"
 #include "compiler/ir/build.h"
+#include "compiler/ir/polynomial.h"
 #include "compiler/schedule/callify.h"
 
 namespace kiln::compiler {
@@ -19,12 +20,12 @@ struct Nest {
 // One loop for every axis that has more than one element.
 Nest MakeNest(Graph& graph, const Shape& shape) {
   Nest nest;
-  for (int64_t size : shape) {
+  for (const Dim& size : shape) {
     if (size == 1) {
       nest.indices.push_back(Idx(graph, 0));
       continue;
     }
-    nest.ranges.push_back(graph.Make(Op::RANGE, {Idx(graph, size)}, RangeArg{graph.NextId(), AxisType::kLoop}));
+    nest.ranges.push_back(graph.Make(Op::RANGE, {IndexOf(graph, size)}, RangeArg{graph.NextId(), AxisType::kLoop}));
     nest.indices.push_back(nest.ranges.back());
   }
   return nest;
@@ -38,7 +39,7 @@ UOp* Close(Graph& graph, UOp* store, const Nest& nest) {
 }
 
 UOp* Pointer(Graph& graph, UOp* storage, UOp* flat) {
-  return graph.Make(Op::INDEX, {Reshape(graph, storage, {NumElements(storage->shape())}), flat});
+  return graph.Make(Op::INDEX, {Reshape(graph, storage, {ElementsOf(graph, storage->shape())}), flat});
 }
 
 void TakeReads(const IndexLowering& lowering, KernelDraft& draft) {
@@ -66,11 +67,12 @@ bool Overlaps(const KernelDraft& draft, const UOp* store) {
 
 // "sum_32x10_over_64", "map_1024": what the kernel does, for people.
 std::string KernelName(UOp* sink) {
-  std::vector<int64_t> loops, reduced;
+  std::vector<std::string> loops, reduced;
   const char* verb = "map";
   for (UOp* uop : Toposort(sink)) {
     if (uop->op() == Op::RANGE) {
-      (uop->arg_as<RangeArg>().type == AxisType::kReduce ? reduced : loops).push_back(uop->src(0)->const_int());
+      (uop->arg_as<RangeArg>().type == AxisType::kReduce ? reduced : loops)
+          .push_back(uop->src(0)->IsConst() ? absl::StrCat(uop->src(0)->const_int()) : "n");
     } else if (uop->op() == Op::REDUCE) {
       const Op fold = uop->arg_as<ReduceArg>().op;
       verb = fold == Op::ADD ? "sum" : fold == Op::MAX ? "max" : "prod";
@@ -91,7 +93,7 @@ KernelDraft DraftValue(Graph& graph, Rewriter& simplify, const StoreOrder& store
   const Nest nest = MakeNest(graph, value->shape());
   UOp* element = lowering.Lower(value, nest.indices);
   TakeReads(lowering, draft);
-  if (NumElements(value->shape()) == 0) return draft;
+  if (MaxElements(value->shape()) == 0) return draft;
   UOp* pointer = Pointer(graph, home, lowering.Flatten(value->shape(), nest.indices));
   UOp* store = graph.Make(Op::STORE, {pointer, element});
   draft.sink = Close(graph, store, nest);
@@ -124,7 +126,7 @@ KernelDraft DraftStore(Graph& graph, Rewriter& simplify, const StoreOrder& store
     gate = gate == nullptr ? given : simplify.Rewrite(And(graph, gate, given));
   }
   TakeReads(lowering, draft);
-  if (NumElements(target->shape()) == 0) return draft;
+  if (MaxElements(target->shape()) == 0) return draft;
 
   std::vector<UOp*> src = {Pointer(graph, draft.output, place.flat), element};
   if (gate != nullptr) src.push_back(gate);
@@ -146,7 +148,7 @@ UOp* MakeCall(Graph& graph, const KernelDraft& draft) {
       BufferArg arg;
       arg.slot = static_cast<uint32_t>(call.size() - 1);
       arg.dtype = storage->dtype();
-      param = graph.Make(Op::PARAM, {ShapeSource(graph, {NumElements(storage->shape())})}, arg);
+      param = graph.Make(Op::PARAM, {ShapeSource(graph, {ElementsOf(graph, storage->shape())})}, arg);
       call.push_back(storage);
     }
     return param;
@@ -162,6 +164,16 @@ UOp* MakeCall(Graph& graph, const KernelDraft& draft) {
     }
   }
   UOp* sink = Substitute(draft.sink, replacements, graph);
+  // Variables come behind the buffers, and stand in bounds, indices and sizes.
+  absl::flat_hash_map<UOp*, UOp*> variables;
+  for (UOp* uop : Toposort(sink)) {
+    if (!uop->IsVariable()) continue;
+    BufferArg arg = uop->arg_as<BufferArg>();
+    arg.slot = static_cast<uint32_t>(call.size() - 1);
+    variables[uop] = graph.Make(Op::PARAM, uop->src(), arg);
+    call.push_back(uop);
+  }
+  if (!variables.empty()) sink = Substitute(sink, variables, graph);
   call[0] = graph.Make(Op::SINK, sink->src(), KernelArg{KernelName(sink), {}, false});
   return graph.Make(Op::CALL, call);
 }

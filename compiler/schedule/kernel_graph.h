@@ -28,8 +28,9 @@ KernelDraft DraftValue(Graph& graph, Rewriter& simplify, const StoreOrder& store
 KernelDraft DraftStore(Graph& graph, Rewriter& simplify, const StoreOrder& stores,
                        const absl::flat_hash_map<UOp*, UOp*>& homes, UOp* store);
 
-// CALL(kernel, buffer...): the draft with its buffers as numbered PARAMs and its
-// ranges numbered from 0, so that equal kernels are one node.
+// CALL(kernel, buffer..., variable...): the draft with its buffers and variables as
+// numbered PARAMs and its ranges numbered from 0, so that equal kernels are one
+// node.
 UOp* MakeCall(Graph& graph, const KernelDraft& draft);
 
 }  // namespace kiln::compiler

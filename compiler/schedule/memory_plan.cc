@@ -22,7 +22,7 @@ std::vector<Life> LivesOf(const UOp* linear, const absl::flat_hash_set<UOp*>& ex
       if (buffer->op() != Op::BUFFER || external.contains(buffer)) continue;
       const auto [found, is_new] = index.emplace(buffer, lives.size());
       if (is_new) {
-        const int64_t bytes = NumElements(buffer->shape()) * ItemSize(buffer->dtype());
+        const int64_t bytes = MaxElements(buffer->shape()) * ItemSize(buffer->dtype());
         lives.push_back({buffer, step, step, (bytes + kArenaAlignment - 1) / kArenaAlignment * kArenaAlignment});
       } else {
         lives[found->second].last = step;

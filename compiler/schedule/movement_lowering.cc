@@ -4,28 +4,40 @@
 #include "base/check.h"
 #include "compiler/ir/build.h"
 #include "compiler/ir/infer.h"
+#include "compiler/ir/polynomial.h"
 #include "compiler/schedule/index_lowering.h"
 
 namespace kiln::compiler {
 namespace {
 
-Shape Ints(const UOp* source) {
-  absl::StatusOr<Shape> ints = ConstInts(source);
-  KILN_CHECK(ints.ok());  // inference has read it before
-  return *std::move(ints);
+Shape Sizes(Graph& graph, UOp* source) {
+  absl::StatusOr<Shape> sizes = ReadSizes(graph, source);
+  KILN_CHECK(sizes.ok());  // inference has read it before
+  return *std::move(sizes);
 }
 
 }  // namespace
 
 // -- Arithmetic
 
-UOp* IndexLowering::Plus(UOp* a, int64_t b) { return b == 0 ? a : S(Add(graph_, a, Idx(graph_, b))); }
-UOp* IndexLowering::Times(UOp* a, int64_t b) { return b == 1 ? a : S(Mul(graph_, a, Idx(graph_, b))); }
+UOp* IndexLowering::Plus(UOp* a, const Dim& b) { return b == 0 ? a : S(Add(graph_, a, IndexOf(graph_, b))); }
+UOp* IndexLowering::Minus(UOp* a, const Dim& b) {
+  return b.IsConst() ? Plus(a, -b.max()) : S(Add(graph_, a, Mul(graph_, b.expr(), Idx(graph_, -1))));
+}
+UOp* IndexLowering::Times(UOp* a, const Dim& b) { return b == 1 ? a : S(Mul(graph_, a, IndexOf(graph_, b))); }
 
-UOp* IndexLowering::InRange(UOp* index, int64_t size) {
+bool IndexLowering::IsBelow(UOp* index, const Dim& size) {
+  if (index->bounds().max < size.min()) return true;
+  if (size.IsConst()) return false;
+  return IsNonNegative(graph_, PolynomialOf(graph_, size) - PolynomialOf(graph_, index) - Polynomial(1));
+}
+
+UOp* IndexLowering::InRange(UOp* index, const Dim& size) {
   UOp* condition = nullptr;
-  if (index->bounds().min < 0) condition = S(Not(graph_, Lt(graph_, index, Idx(graph_, 0))));
-  if (index->bounds().max >= size) condition = Both(condition, S(Lt(graph_, index, Idx(graph_, size))));
+  const bool positive =
+      index->bounds().min >= 0 || (!size.IsConst() && IsNonNegative(graph_, PolynomialOf(graph_, index)));
+  if (!positive) condition = S(Not(graph_, Lt(graph_, index, Idx(graph_, 0))));
+  if (!IsBelow(index, size)) condition = Both(condition, S(Lt(graph_, index, IndexOf(graph_, size))));
   return condition;
 }
 
@@ -36,6 +48,7 @@ UOp* IndexLowering::Both(UOp* a, UOp* b) {
 }
 
 Indices IndexLowering::Unreshape(const Shape& from, const Shape& to, const Indices& indices) {
+  if (!IsConst(from) || !IsConst(to)) return UnreshapeSymbolic(from, to, indices);
   Indices result;
   if (NumElements(from) == 0) return Indices(from.size(), Idx(graph_, 0));
   // Axes whose sizes multiply to the same number form a group on their own, so
@@ -74,13 +87,53 @@ Indices IndexLowering::Unreshape(const Shape& from, const Shape& to, const Indic
   return result;
 }
 
+// The same by polynomials: groups end where as many elements lie before them on
+// both sides, whatever the variables are.
+Indices IndexLowering::UnreshapeSymbolic(const Shape& from, const Shape& to, const Indices& indices) {
+  Indices result(from.size(), Idx(graph_, 0));
+  std::vector<size_t> ours, theirs;
+  for (size_t i = 0; i < from.size(); ++i) {
+    if (from[i] != 1) ours.push_back(i);
+  }
+  for (size_t j = 0; j < to.size(); ++j) {
+    if (to[j] != 1) theirs.push_back(j);
+  }
+  size_t i = 0, j = 0;
+  while (i < ours.size()) {
+    size_t i_end = ours.size(), j_end = theirs.size();
+    bool found = false;
+    Polynomial x(1);
+    for (size_t a = i; a < ours.size() && !found; ++a) {
+      x = x * PolynomialOf(graph_, from[ours[a]]);
+      Polynomial y(1);
+      for (size_t b = j; b < theirs.size() && !found; ++b) {
+        y = y * PolynomialOf(graph_, to[theirs[b]]);
+        found = x.Equals(y);
+        if (found) i_end = a + 1, j_end = b + 1;
+      }
+    }
+    UOp* flat = Idx(graph_, 0);
+    for (; j < j_end; ++j) flat = S(Add(graph_, Times(flat, to[theirs[j]]), indices[theirs[j]]));
+    // Wherever an element is, no size is 0.
+    Polynomial rest = PolynomialOf(graph_, flat);
+    for (size_t k = i_end; k-- > i + 1;) {
+      const Polynomial size = PolynomialOf(graph_, from[ours[k]]);
+      result[ours[k]] = S(FromPolynomial(graph_, FloorRemainder(graph_, rest, size)));
+      rest = FloorDivide(graph_, rest, size);
+    }
+    result[ours[i]] = i_end == i + 1 ? flat : S(FromPolynomial(graph_, rest));
+    i = i_end;
+  }
+  return result;
+}
+
 Indices IndexLowering::Unpad(const UOp* pad, const Indices& indices, UOp*& inside) {
-  const Shape offset = Ints(pad->src(1));
+  const Shape offset = Sizes(graph_, pad->src(1));
   const Shape& shape = pad->src(0)->shape();
   Indices mine;
   inside = nullptr;
   for (size_t i = 0; i < indices.size(); ++i) {
-    mine.push_back(Plus(indices[i], -offset[i]));
+    mine.push_back(Minus(indices[i], offset[i]));
     inside = Both(inside, InRange(mine.back(), shape[i]));
   }
   return mine;
@@ -105,7 +158,7 @@ bool IndexLowering::NextMovement(Frame& frame, Request& next) {
     case Op::FLIP: {
       const auto& flags = uop->arg_as<AxesArg>().axes;
       for (size_t i = 0; i < shape.size(); ++i)
-        mine[i] = flags[i] ? Plus(Times(indices[i], -1), shape[i] - 1) : indices[i];
+        mine[i] = flags[i] ? Plus(Plus(Times(indices[i], -1), shape[i]), -1) : indices[i];
       break;
     }
     case Op::RESHAPE: mine = Unreshape(shape, uop->shape(), indices); break;
@@ -113,7 +166,7 @@ bool IndexLowering::NextMovement(Frame& frame, Request& next) {
       for (size_t i = 0; i < shape.size(); ++i) mine[i] = shape[i] == 1 ? Idx(graph_, 0) : indices[i];
       break;
     case Op::SHRINK: {
-      const Shape offset = Ints(uop->src(1));
+      const Shape offset = Sizes(graph_, uop->src(1));
       for (size_t i = 0; i < shape.size(); ++i) mine[i] = Plus(indices[i], offset[i]);
       break;
     }

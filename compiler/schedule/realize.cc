@@ -24,7 +24,7 @@ struct Access {
 // x[i] + x[i+1] doubles its accesses at every link.
 constexpr size_t kMaxAccesses = 8;
 
-double Size(const UOp* uop) { return static_cast<double>(NumElements(uop->shape())); }
+double Size(const UOp* uop) { return static_cast<double>(MaxElements(uop->shape())); }
 
 void Merge(std::vector<Access>& accesses, const Access& access) {
   for (Access& known : accesses) {

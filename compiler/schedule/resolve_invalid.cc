@@ -144,14 +144,19 @@ Resolved Resolver::ResolveBitcast(UOp* uop) {
   UOp* valid = done_[uop->src(0)].valid;
   const int from = ItemSize(uop->src(0)->dtype()), to = ItemSize(uop->dtype());
   if (valid == nullptr || from == to) return {Rebuild(uop), valid};
+  // One more axis: the pieces of an item.
+  Shape pieces = from < to ? uop->shape() : uop->src(0)->shape();
+  const auto axis = static_cast<int64_t>(pieces.size());
   if (from < to) {
-    UOp* missing = Reshape(graph_, Not(graph_, valid), {NumElements(uop->shape()), to / from});
-    missing = graph_.Make(Op::REDUCE, {missing}, ReduceArg{Op::MAX, {1}});
+    pieces.push_back(to / from);
+    UOp* missing = Reshape(graph_, Not(graph_, valid), pieces);
+    missing = graph_.Make(Op::REDUCE, {missing}, ReduceArg{Op::MAX, {axis}});
     return {Rebuild(uop), Not(graph_, Reshape(graph_, missing, uop->shape()))};
   }
-  const int64_t items = NumElements(uop->src(0)->shape());
-  UOp* repeated = Expand(graph_, Reshape(graph_, valid, {items, 1}), {items, from / to});
-  return {Rebuild(uop), Reshape(graph_, repeated, uop->shape())};
+  pieces.push_back(1);
+  UOp* single = Reshape(graph_, valid, pieces);
+  pieces.back() = from / to;
+  return {Rebuild(uop), Reshape(graph_, Expand(graph_, single, pieces), uop->shape())};
 }
 
 Resolved Resolver::ResolveStack(UOp* uop) {

@@ -47,7 +47,8 @@ absl::Status CheckOne(const BufferSlice& slice, uint64_t bytes, uint64_t alignme
 
 }  // namespace
 
-absl::Status CheckParameters(const Program& program, absl::Span<const BufferSlice> parameters) {
+absl::Status CheckParameters(const Program& program, absl::Span<const BufferSlice> parameters,
+                             VariableValues variables) {
   const std::vector<PlanParameter>& plan = program.plan().parameters;
   if (parameters.size() < plan.size()) {
     return Bad(v1::MISSING_ARGUMENT, "slot", plan[parameters.size()].slot,
@@ -58,8 +59,8 @@ absl::Status CheckParameters(const Program& program, absl::Span<const BufferSlic
                      absl::StrCat("the program takes ", plan.size(), " buffers, and there are ", parameters.size()));
   }
   for (size_t i = 0; i < plan.size(); ++i) {
-    KILN_RETURN_IF_ERROR(
-        CheckOne(parameters[i], plan[i].bytes, plan[i].alignment, program.device(), "slot", plan[i].slot));
+    KILN_RETURN_IF_ERROR(CheckOne(parameters[i], plan[i].shape.BytesAt(variables), plan[i].alignment, program.device(),
+                                  "slot", plan[i].slot));
   }
   // Kernels take it that what one buffer writes no other one sees.
   for (size_t i = 0; i < plan.size(); ++i) {
@@ -74,7 +75,7 @@ absl::Status CheckParameters(const Program& program, absl::Span<const BufferSlic
 }
 
 absl::Status CheckResults(const Program& program, absl::Span<const BufferSlice> parameters,
-                          absl::Span<const BufferSlice> results) {
+                          absl::Span<const BufferSlice> results, VariableValues variables) {
   const std::vector<PlanResult>& plan = program.plan().results;
   if (results.size() != plan.size()) {
     return MakeError(v1::BAD_ARGUMENT, absl::StrCat("the program has ", plan.size(), " results, and there are ",
@@ -85,7 +86,8 @@ absl::Status CheckResults(const Program& program, absl::Span<const BufferSlice> 
       if (results[i].buffer == nullptr) continue;
       return Bad(v1::BAD_ARGUMENT, "result", i, "it is a parameter and takes no buffer");
     }
-    KILN_RETURN_IF_ERROR(CheckOne(results[i], plan[i].bytes, hal::kBufferAlignment, program.device(), "result", i));
+    KILN_RETURN_IF_ERROR(
+        CheckOne(results[i], plan[i].shape.BytesAt(variables), hal::kBufferAlignment, program.device(), "result", i));
     for (const BufferSlice& parameter : parameters) {
       if (hal::Overlap(results[i], parameter)) {
         return Bad(v1::BAD_ARGUMENT, "result", i, "its buffer shares bytes with a parameter");

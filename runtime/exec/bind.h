@@ -9,7 +9,8 @@
 
 namespace kiln::runtime {
 
-// One slice for each of the signature's parameters, in its order:
+// One slice for each of the signature's parameters, in its order. `variables` has
+// the values of the program's variables, which CheckVariables (sizes.h) has passed:
 //   MISSING_ARGUMENT         too few slices, or one without a buffer
 //   UNKNOWN_ARGUMENT         too many
 //   OUT_OF_BOUNDS            a slice outside its buffer
@@ -18,13 +19,14 @@ namespace kiln::runtime {
 //   UNKNOWN_DEVICE           a buffer of another device
 //   BAD_ARGUMENT             a written parameter that shares bytes with another
 // Each names the slot. Allocates nothing if all is well.
-absl::Status CheckParameters(const Program& program, absl::Span<const hal::BufferSlice> parameters);
+absl::Status CheckParameters(const Program& program, absl::Span<const hal::BufferSlice> parameters,
+                             VariableValues variables = {});
 
 // The same for result buffers that the caller brings: one slice for each of the
 // signature's results; those that alias a parameter have no buffer. A result
 // may share bytes with no parameter and no other result.
 absl::Status CheckResults(const Program& program, absl::Span<const hal::BufferSlice> parameters,
-                          absl::Span<const hal::BufferSlice> results);
+                          absl::Span<const hal::BufferSlice> results, VariableValues variables = {});
 
 }  // namespace kiln::runtime
 

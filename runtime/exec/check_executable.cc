@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "base/error.h"
+#include "runtime/exec/sizes.h"
 
 namespace kiln::runtime {
 namespace {
@@ -68,7 +69,7 @@ absl::Status CheckKernels(const v1::Executable& executable) {
 
 // The same rules for a parameter and a result.
 template <typename Tensor>
-absl::Status CheckTensor(const Tensor& tensor, absl::string_view list, int index) {
+absl::Status CheckTensor(const Tensor& tensor, absl::string_view list, int index, int variables) {
   const uint64_t item = StoredBytes(tensor.dtype());
   if (item == 0) return Bad(Field(list, index, ".dtype"), "nothing of this type is stored");
   uint64_t bytes = item;
@@ -81,6 +82,14 @@ absl::Status CheckTensor(const Tensor& tensor, absl::string_view list, int index
       return Bad(Field(list, index, ".shape"), "it has too many elements");
     }
   }
+  int64_t before = -1;
+  for (const v1::Signature::SymbolicAxis& symbolic : tensor.symbolic()) {
+    if (symbolic.axis() <= before || symbolic.axis() >= static_cast<uint32_t>(tensor.shape_size()))
+      return Bad(Field(list, index, ".symbolic"), "axis ", symbolic.axis(), " does not ascend, or is none");
+    before = symbolic.axis();
+    const std::string fault = CheckSizeExpr(symbolic.size(), variables);
+    if (!fault.empty()) return Bad(Field(list, index, ".symbolic"), fault);
+  }
   if (empty) bytes = 0;
   if (tensor.bytes() != bytes) {
     return Bad(Field(list, index, ".bytes"), tensor.bytes(), " where dtype and shape make ", bytes);
@@ -88,16 +97,36 @@ absl::Status CheckTensor(const Tensor& tensor, absl::string_view list, int index
   return absl::OkStatus();
 }
 
+absl::Status CheckVariables(const v1::Signature& signature) {
+  absl::flat_hash_set<uint32_t> slots;
+  for (const v1::Signature::Parameter& parameter : signature.parameters()) slots.insert(parameter.slot());
+  for (int i = 0; i < signature.variables_size(); ++i) {
+    const v1::Signature::Variable& variable = signature.variables(i);
+    const int64_t value = variable.has_default_value() ? variable.default_value() : variable.min_value();
+    if (value < variable.min_value() || value > variable.max_value())
+      return Bad(Field("signature.variables", i), "its range is empty, or its default value outside of it");
+    if (!slots.insert(variable.slot()).second || (i > 0 && variable.slot() <= signature.variables(i - 1).slot()))
+      return Bad(Field("signature.variables", i, ".slot"), "slots do not ascend, or a parameter has this one");
+  }
+  for (int i = 0; i < signature.conditions_size(); ++i) {
+    const std::string fault = CheckSizeExpr(signature.conditions(i).size(), signature.variables_size());
+    if (!fault.empty()) return Bad(Field("signature.conditions", i), fault);
+  }
+  return absl::OkStatus();
+}
+
 absl::Status CheckSignature(const v1::Signature& signature) {
+  KILN_RETURN_IF_ERROR(CheckVariables(signature));
+  const int variables = signature.variables_size();
   for (int i = 0; i < signature.parameters_size(); ++i) {
-    KILN_RETURN_IF_ERROR(CheckTensor(signature.parameters(i), "signature.parameters", i));
+    KILN_RETURN_IF_ERROR(CheckTensor(signature.parameters(i), "signature.parameters", i, variables));
     if (i > 0 && signature.parameters(i).slot() <= signature.parameters(i - 1).slot()) {
       return Bad(Field("signature.parameters", i, ".slot"), "slots do not ascend");
     }
   }
   for (int i = 0; i < signature.results_size(); ++i) {
     const v1::Signature::Result& result = signature.results(i);
-    KILN_RETURN_IF_ERROR(CheckTensor(result, "signature.results", i));
+    KILN_RETURN_IF_ERROR(CheckTensor(result, "signature.results", i, variables));
     if (!result.has_aliases()) continue;
     if (result.aliases() >= static_cast<uint32_t>(signature.parameters_size())) {
       return Bad(Field("signature.results", i, ".aliases"), "there is no parameter ", result.aliases());
@@ -112,7 +141,8 @@ absl::Status CheckSignature(const v1::Signature& signature) {
 
 absl::Status CheckOperand(const v1::Operand& operand, const v1::Executable& executable, const std::string& field) {
   const v1::Signature& signature = executable.signature();
-  const bool indexed = operand.space() == v1::Operand::PARAMETER || operand.space() == v1::Operand::RESULT;
+  const bool indexed = operand.space() == v1::Operand::PARAMETER || operand.space() == v1::Operand::RESULT ||
+                       operand.space() == v1::Operand::VARIABLE;
   if (indexed && operand.offset() != 0) return Bad(field + ".offset", "only the arena and the constants have offsets");
   if (!indexed && operand.index() != 0) return Bad(field + ".index", "the arena and the constants have no index");
   switch (operand.space()) {
@@ -143,6 +173,11 @@ absl::Status CheckOperand(const v1::Operand& operand, const v1::Executable& exec
                    " bytes of constants");
       }
       if (operand.written()) return Bad(field + ".written", "constants are not written");
+      return absl::OkStatus();
+    case v1::Operand::VARIABLE:
+      if (operand.index() >= static_cast<uint32_t>(signature.variables_size()))
+        return Bad(field + ".index", "there is no variable ", operand.index());
+      if (operand.written()) return Bad(field + ".written", "variables are not written");
       return absl::OkStatus();
     default:  // an open enum: also values that this version does not know
       return Bad(field + ".space", "there is no such space");

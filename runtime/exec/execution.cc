@@ -1,5 +1,7 @@
 #include "runtime/exec/execution.h"
 
+#include <algorithm>
+#include <cstring>
 #include <utility>
 
 #include "base/error.h"
@@ -12,7 +14,10 @@ double Seconds(std::chrono::steady_clock::duration duration) { return std::chron
 }  // namespace
 
 Execution::Execution(const Plan& plan)
-    : parameters_(plan.parameters.size()), results_(plan.results.size()), pointers_(plan.operands.size()) {}
+    : parameters_(plan.parameters.size()),
+      results_(plan.results.size()),
+      variables_(plan.variables.size()),
+      pointers_(plan.operands.size()) {}
 
 void Execution::Submit(std::shared_ptr<Program> program, absl::Span<const hal::BufferSlice> parameters,
                        const RunOptions& options, RuntimeObserver* observer, RunCallback callback) {
@@ -20,6 +25,7 @@ void Execution::Submit(std::shared_ptr<Program> program, absl::Span<const hal::B
   if (!options.results.empty()) {
     for (size_t i = 0; i < results_.size(); ++i) results_[i] = options.results[i];
   }
+  std::copy(options.variables.begin(), options.variables.end(), variables_.begin());
   control_ = options.control;
   observer_ = observer;
   callback_ = std::move(callback);
@@ -65,8 +71,9 @@ absl::Status Execution::MakeResults() {
     if (result.alias != PlanResult::kFresh) {
       results_[i] = parameters_[result.alias];
     } else if (results_[i].buffer == nullptr) {
-      KILN_ASSIGN_OR_RETURN(std::shared_ptr<hal::Buffer> buffer,
-                            program_->device().allocator().Allocate(result.bytes, hal::MemoryUse::kProgram));
+      KILN_ASSIGN_OR_RETURN(
+          std::shared_ptr<hal::Buffer> buffer,
+          program_->device().allocator().Allocate(result.shape.BytesAt(variables_), hal::MemoryUse::kProgram));
       results_[i] = hal::BufferSlice::Whole(std::move(buffer));
     }
   }
@@ -89,6 +96,9 @@ absl::Status Execution::FillPointers() {
       case PlanOperand::Space::kResult: pointers_[i] = results_[operand.index].device_data(); break;
       case PlanOperand::Space::kArena: pointers_[i] = arena + operand.offset; break;
       case PlanOperand::Space::kConstants: pointers_[i] = constants + operand.offset; break;
+      case PlanOperand::Space::kVariable:
+        std::memcpy(&pointers_[i], &variables_[operand.index], sizeof(int64_t));
+        break;
     }
   }
   return absl::OkStatus();

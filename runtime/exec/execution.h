@@ -41,7 +41,8 @@ class Execution final : public hal::Work {
 
   std::vector<hal::BufferSlice> parameters_;
   std::vector<hal::BufferSlice> results_;
-  std::vector<void*> pointers_;  // one for each operand of the plan
+  std::vector<int64_t> variables_;
+  std::vector<void*> pointers_;  // one for each operand of the plan; a variable's value in the place of one
 
   std::shared_ptr<Program> program_;
   hal::LaunchControl control_;

@@ -9,8 +9,11 @@ namespace kiln::runtime {
 
 void Executor::Run(std::shared_ptr<Program> program, absl::Span<const hal::BufferSlice> parameters,
                    const RunOptions& options, RunCallback callback) {
-  absl::Status status = CheckParameters(*program, parameters);
-  if (status.ok() && !options.results.empty()) status = CheckResults(*program, parameters, options.results);
+  const Plan& plan = program->plan();
+  absl::Status status = CheckVariables(plan.variables, plan.conditions, options.variables);
+  if (status.ok()) status = CheckParameters(*program, parameters, options.variables);
+  if (status.ok() && !options.results.empty())
+    status = CheckResults(*program, parameters, options.results, options.variables);
   if (!status.ok()) return callback(std::move(status));
   // From here on the run owns itself; see Execution.
   Execution* const execution = program->pool_->Take().release();

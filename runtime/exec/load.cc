@@ -17,6 +17,7 @@ PlanOperand::Space SpaceOf(v1::Operand::Space space) {
     case v1::Operand::RESULT: return PlanOperand::Space::kResult;
     case v1::Operand::ARENA: return PlanOperand::Space::kArena;
     case v1::Operand::CONSTANTS: return PlanOperand::Space::kConstants;
+    case v1::Operand::VARIABLE: return PlanOperand::Space::kVariable;
     default: KILN_CHECK(false && "CheckExecutable lets no other space pass"); return PlanOperand::Space::kParameter;
   }
 }
@@ -32,12 +33,18 @@ Plan MakePlan(const v1::Executable& executable) {
     }
   }
   for (const v1::Signature::Parameter& parameter : executable.signature().parameters()) {
+    const uint32_t item = StoredBytes(parameter.dtype());
     plan.parameters.push_back(
-        {parameter.slot(), parameter.bytes(), StoredBytes(parameter.dtype()), parameter.written()});
+        {parameter.slot(), PlanShape(parameter, item), parameter.bytes(), item, parameter.written()});
   }
   for (const v1::Signature::Result& result : executable.signature().results()) {
-    plan.results.push_back({result.bytes(), result.has_aliases() ? result.aliases() : PlanResult::kFresh});
+    plan.results.push_back({PlanShape(result, StoredBytes(result.dtype())), result.bytes(),
+                            result.has_aliases() ? result.aliases() : PlanResult::kFresh});
   }
+  for (const v1::Signature::Variable& variable : executable.signature().variables())
+    plan.variables.push_back({variable.slot(), variable.name(), variable.min_value(), variable.max_value()});
+  for (const v1::Signature::Condition& condition : executable.signature().conditions())
+    plan.conditions.push_back({SizeExpr(condition.size()), condition.text()});
   for (const v1::Kernel& kernel : executable.kernels()) {
     plan.kernel_names.push_back(kernel.name().empty() ? kernel.symbol() : kernel.name());
   }

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "kiln/v1/executable.pb.h"
+#include "runtime/exec/sizes.h"
 #include "runtime/hal/buffer.h"
 #include "runtime/hal/device.h"
 #include "runtime/hal/module.h"
@@ -19,10 +20,10 @@ namespace kiln::runtime {
 class Execution;
 class ExecutionPool;
 
-// Where a kernel's pointer comes from. kArena and kConstants use the offset
-// alone, the others the index alone.
+// Where a kernel's pointer, or variable, comes from. kArena and kConstants use the
+// offset alone, the others the index alone.
 struct PlanOperand {
-  enum class Space : uint8_t { kParameter, kResult, kArena, kConstants };
+  enum class Space : uint8_t { kParameter, kResult, kArena, kConstants, kVariable };
   Space space = Space::kParameter;
   uint32_t index = 0;
   uint64_t offset = 0;
@@ -38,6 +39,8 @@ struct PlanStep {
 
 struct PlanParameter {
   uint32_t slot = 0;
+  PlanShape shape;
+  // Of the greatest shape.
   uint64_t bytes = 0;
   // What its address must be a multiple of: the size of its dtype.
   uint32_t alignment = 1;
@@ -46,6 +49,8 @@ struct PlanParameter {
 
 struct PlanResult {
   static constexpr uint32_t kFresh = ~uint32_t{0};
+  PlanShape shape;
+  // Of the greatest shape.
   uint64_t bytes = 0;
   // The parameter it is, or kFresh.
   uint32_t alias = kFresh;
@@ -56,6 +61,8 @@ struct Plan {
   std::vector<PlanOperand> operands;
   std::vector<PlanParameter> parameters;
   std::vector<PlanResult> results;
+  std::vector<PlanVariable> variables;
+  std::vector<PlanCondition> conditions;
   std::vector<std::string> kernel_names;
   uint64_t arena_bytes = 0;
   uint64_t constants_bytes = 0;

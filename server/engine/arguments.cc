@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <string>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/types/optional.h"
@@ -32,9 +33,19 @@ absl::optional<size_t> IndexOf(const runtime::Program& program, uint32_t slot) {
   return found - parameters.begin();
 }
 
-std::string TypeName(const Parameter& parameter) { return TensorTypeName(parameter.dtype(), parameter.shape()); }
+// A parameter, with its shape in this call.
+struct Wanted {
+  const Parameter& parameter;
+  std::vector<int64_t> shape;
+  uint64_t bytes;
 
-absl::Status BindBuffer(const Parameter& parameter, const BufferAddress& address, const BufferTable& buffers,
+  uint32_t slot() const { return parameter.slot(); }
+  v1::DType dtype() const { return parameter.dtype(); }
+};
+
+std::string TypeName(const Wanted& wanted) { return TensorTypeName(wanted.dtype(), wanted.shape); }
+
+absl::Status BindBuffer(const Wanted& parameter, const BufferAddress& address, const BufferTable& buffers,
                         BoundParameter& bound, BufferSlice& slice) {
   auto record = buffers.Find(address.handle);
   if (!record.ok()) {
@@ -56,38 +67,71 @@ absl::Status BindBuffer(const Parameter& parameter, const BufferAddress& address
   }
   const uint64_t rest = buffer.slice.bytes - address.offset;
   const bool exact = buffer.dtype != v1::DTYPE_UNSPECIFIED && address.offset == 0;
-  if (rest < parameter.bytes() || (exact && rest != parameter.bytes())) {
+  if (rest < parameter.bytes || (exact && rest != parameter.bytes)) {
     return SlotError(v1::BUFFER_SIZE_MISMATCH, parameter.slot(),
-                     absl::StrCat("the parameter, ", TypeName(parameter), ", takes ", parameter.bytes(),
+                     absl::StrCat("the parameter, ", TypeName(parameter), ", takes ", parameter.bytes,
                                   " bytes; the buffer has ", rest),
                      address.handle);
   }
-  slice = BufferSlice{buffer.slice.buffer, buffer.slice.offset + address.offset, parameter.bytes()};
+  slice = BufferSlice{buffer.slice.buffer, buffer.slice.offset + address.offset, parameter.bytes};
   bound.record = *std::move(record);
   return absl::OkStatus();
 }
 
-absl::Status BindTensor(const runtime::Program& program, const Parameter& parameter, const TensorView& tensor,
+absl::Status BindTensor(const runtime::Program& program, const Wanted& parameter, const TensorView& tensor,
                         BufferSlice& slice) {
   if (tensor.dtype != parameter.dtype()) {
     return SlotError(v1::BUFFER_DTYPE_MISMATCH, parameter.slot(),
                      absl::StrCat("the parameter is ", TypeName(parameter), ", the tensor ",
                                   TensorTypeName(tensor.dtype, tensor.shape)));
   }
-  if (!std::equal(tensor.shape.begin(), tensor.shape.end(), parameter.shape().begin(), parameter.shape().end())) {
+  if (!std::equal(tensor.shape.begin(), tensor.shape.end(), parameter.shape.begin(), parameter.shape.end())) {
     return SlotError(v1::BUFFER_SIZE_MISMATCH, parameter.slot(),
                      absl::StrCat("the parameter is ", TypeName(parameter), ", the tensor ",
                                   TensorTypeName(tensor.dtype, tensor.shape)));
   }
-  if (tensor.data.size() != parameter.bytes()) {
+  if (tensor.data.size() != parameter.bytes) {
     return SlotError(v1::BUFFER_SIZE_MISMATCH, parameter.slot(),
-                     absl::StrCat(TypeName(parameter), " takes ", parameter.bytes(), " bytes; the tensor's data has ",
+                     absl::StrCat(TypeName(parameter), " takes ", parameter.bytes, " bytes; the tensor's data has ",
                                   tensor.data.size()));
   }
   KILN_ASSIGN_OR_RETURN(auto buffer,
-                        program.device().allocator().Allocate(parameter.bytes(), runtime::hal::MemoryUse::kProgram));
+                        program.device().allocator().Allocate(parameter.bytes, runtime::hal::MemoryUse::kProgram));
   slice = BufferSlice::Whole(std::move(buffer));
   return absl::OkStatus();
+}
+
+// The variables' values; each argument that is one is marked as used.
+absl::Status BindVariables(const runtime::Program& program, absl::Span<const Argument> arguments,
+                           BoundArguments& bound) {
+  const auto& variables = program.signature().variables();
+  std::vector<bool> given(static_cast<size_t>(variables.size()), false);
+  for (const v1::Signature::Variable& variable : variables) bound.variables.push_back(variable.default_value());
+  for (const Argument& argument : arguments) {
+    const auto variable = std::find_if(variables.begin(), variables.end(),
+                                       [&](const auto& known) { return known.slot() == argument.slot; });
+    const auto* value = std::get_if<int64_t>(&argument.value);
+    if (variable == variables.end() && value == nullptr) continue;
+    if (variable == variables.end()) {
+      return SlotError(v1::BAD_ARGUMENT, argument.slot, "an integer, and the program has no variable of this slot");
+    }
+    if (value == nullptr) {
+      return SlotError(v1::BAD_ARGUMENT, argument.slot,
+                       absl::StrCat("variable ", variable->name(), " takes an integer, not memory"));
+    }
+    const auto i = static_cast<size_t>(variable - variables.begin());
+    if (given[i]) return SlotError(v1::BAD_ARGUMENT, argument.slot, "given twice");
+    given[i] = true;
+    bound.variables[i] = *value;
+  }
+  for (size_t i = 0; i < given.size(); ++i) {
+    const v1::Signature::Variable& variable = variables[static_cast<int>(i)];
+    if (given[i] || variable.has_default_value()) continue;
+    return SlotError(v1::MISSING_ARGUMENT, variable.slot(),
+                     absl::StrCat("missing; variable ", variable.name(), " takes an integer from ",
+                                  variable.min_value(), " to ", variable.max_value()));
+  }
+  return runtime::CheckVariables(program.plan().variables, program.plan().conditions, bound.variables);
 }
 
 }  // namespace
@@ -95,9 +139,11 @@ absl::Status BindTensor(const runtime::Program& program, const Parameter& parame
 absl::Status BindArguments(const runtime::Program& program, absl::Span<const Argument> arguments,
                            const BufferTable& buffers, BoundArguments& bound) {
   const v1::Signature& signature = program.signature();
+  KILN_RETURN_IF_ERROR(BindVariables(program, arguments, bound));
   bound.slices.resize(signature.parameters_size());
   bound.parameters.resize(signature.parameters_size());
   for (const Argument& argument : arguments) {
+    if (std::holds_alternative<int64_t>(argument.value)) continue;
     const auto index = IndexOf(program, argument.slot);
     if (!index.has_value()) {
       return SlotError(v1::UNKNOWN_ARGUMENT, argument.slot,
@@ -108,10 +154,12 @@ absl::Status BindArguments(const runtime::Program& program, absl::Span<const Arg
     parameter.argument = &argument;
   }
   for (int i = 0; i < signature.parameters_size(); ++i) {
-    const Parameter& parameter = signature.parameters(i);
+    const runtime::PlanShape& shape = program.plan().parameters[static_cast<size_t>(i)].shape;
+    const Wanted parameter{signature.parameters(i), shape.At(bound.variables), shape.BytesAt(bound.variables)};
     if (bound.parameters[i].argument == nullptr) {
-      return SlotError(v1::MISSING_ARGUMENT, parameter.slot(),
-                       absl::StrCat("missing; the program takes ", TypeName(parameter), " ", parameter.name()));
+      return SlotError(
+          v1::MISSING_ARGUMENT, parameter.slot(),
+          absl::StrCat("missing; the program takes ", TypeName(parameter), " ", parameter.parameter.name()));
     }
     const Argument& argument = *bound.parameters[i].argument;
     if (const auto* address = std::get_if<BufferAddress>(&argument.value)) {

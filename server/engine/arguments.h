@@ -24,6 +24,8 @@ struct BoundParameter {
 };
 
 struct BoundArguments {
+  // In the order of the signature's variables, checked.
+  absl::InlinedVector<int64_t, 4> variables;
   // In the order of the signature's parameters. A tensor by value has fresh
   // memory, into which nothing has been copied yet.
   absl::InlinedVector<runtime::hal::BufferSlice, 8> slices;
@@ -32,7 +34,9 @@ struct BoundArguments {
 
 // Fails with the slot (and the handle) named:
 //   MISSING_ARGUMENT, UNKNOWN_ARGUMENT   a slot too few or too many
-//   BAD_ARGUMENT                         a slot given twice
+//   BAD_ARGUMENT                         a slot given twice; an integer where
+//                                        memory is wanted, or the other way round;
+//                                        a variable outside its range
 //   UNKNOWN_HANDLE, OUT_OF_BOUNDS        no such buffer, or an offset past its end
 //   BUFFER_DTYPE_MISMATCH                a dtype other than the parameter's,
 //                                        where one is known

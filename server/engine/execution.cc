@@ -37,7 +37,8 @@ void Execution::Start(ProgramStore::Program program, bool from_cache) {
     queue.Write(data.data(), bound_.slices[i], [this](const absl::Status& written) { Arrive(written); });
   }
   result_.timing.h2d = MicrosSince(begin);
-  executor_->Run(result_.program->program, bound_.slices, {.control = control_},
+  executor_->Run(result_.program->program, bound_.slices,
+                 {.control = control_, .results = {}, .variables = bound_.variables},
                  [this](absl::StatusOr<runtime::RunResult> run) { OnRun(std::move(run)); });
 }
 
@@ -84,6 +85,7 @@ void Execution::Download() {
       value.buffer = parameter.record;
     } else if (type.has_aliases() || request_.results_inline) {
       value.data.resize(outputs_[i].bytes);
+      value.shape = ShapeOf(i);
       ++downloads;
     }
   }
@@ -112,7 +114,8 @@ void Execution::Finish() {
     record->slice = std::move(outputs_[i]);
     record->device = &result_.program->program->device();
     record->dtype = type.dtype();
-    record->shape.assign(type.shape().begin(), type.shape().end());
+    const std::vector<int64_t> shape = ShapeOf(i);
+    record->shape.assign(shape.begin(), shape.end());
     result_.results[i].handle = buffers_->Add(record);
     result_.results[i].buffer = std::move(record);
   }

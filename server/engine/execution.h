@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <memory>
+#include <vector>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
@@ -35,6 +36,10 @@ class Execution {
 
  private:
   const v1::Signature& signature() const { return result_.program->program->signature(); }
+  // Of a result, in this call.
+  std::vector<int64_t> ShapeOf(size_t result) const {
+    return result_.program->program->plan().results[result].shape.At(bound_.variables);
+  }
   // Counts one queue entry as ended; the last one goes on.
   void Arrive(const absl::Status& status);
   void OnRun(absl::StatusOr<runtime::RunResult> run);

@@ -42,7 +42,7 @@ struct TensorView {
 
 struct Argument {
   uint32_t slot = 0;
-  std::variant<BufferAddress, TensorView> value;
+  std::variant<BufferAddress, TensorView, int64_t> value;  // a variable has an integer
 };
 
 // All that is pointed to, also from within arguments, lives until the request's
@@ -76,6 +76,7 @@ struct ResultValue {
   BufferTable::Record buffer;
   // Without one: the bytes.
   std::string data;
+  std::vector<int64_t> shape;
   // Index into the signature's results.
   int index = 0;
 };

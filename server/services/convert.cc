@@ -28,7 +28,7 @@ absl::StatusOr<Argument> ToArgument(const v1::Argument& message) {
           TensorView{tensor.dtype(), {tensor.shape().data(), static_cast<size_t>(tensor.shape_size())}, tensor.data()};
       return argument;
     }
-    case v1::Argument::kInteger: return NotImplemented("Argument.integer");
+    case v1::Argument::kInteger: argument.value = int64_t{message.integer()}; return argument;
     case v1::Argument::kShards: return NotImplemented("Argument.shards");
     case v1::Argument::VALUE_NOT_SET: break;
   }
@@ -90,7 +90,7 @@ void FillResults(ExecuteResult& result, v1::ExecuteResponse& response) {
     const v1::Signature::Result& type = signature.results(value.index);
     v1::Tensor* tensor = message->mutable_tensor();
     tensor->set_dtype(type.dtype());
-    *tensor->mutable_shape() = type.shape();
+    tensor->mutable_shape()->Add(value.shape.begin(), value.shape.end());
     tensor->set_data(std::move(value.data));
   }
 }

@@ -22,9 +22,11 @@ uint64_t RandomElement(DType dtype, Random& random) {
 
 }  // namespace
 
-absl::StatusOr<compiler::HostTensors> RandomArguments(const v1::Graph& graph, uint64_t seed) {
+absl::StatusOr<compiler::HostTensors> RandomArguments(const v1::Graph& graph, uint64_t seed,
+                                                      const compiler::VariableValues& variables) {
   compiler::Graph nodes;
   KILN_ASSIGN_OR_RETURN(UOp * root, compiler::FromWire(graph, compiler::Limits(), nodes));
+  KILN_ASSIGN_OR_RETURN(root, compiler::BindVariables(nodes, root, variables));
   Random random(seed);
   compiler::HostTensors arguments;
   for (UOp* uop : compiler::Toposort(root)) {

@@ -7,13 +7,15 @@
 
 #include "absl/status/statusor.h"
 #include "compiler/interp/interp.h"
+#include "compiler/ir/variables.h"
 #include "kiln/v1/graph.pb.h"
 
 namespace kiln::testing {
 
 // One tensor for each slot of `graph`. Floats are integers in [-8, 8]; integers
 // are small too, one in eight of any value.
-absl::StatusOr<compiler::HostTensors> RandomArguments(const v1::Graph& graph, uint64_t seed);
+absl::StatusOr<compiler::HostTensors> RandomArguments(const v1::Graph& graph, uint64_t seed,
+                                                      const compiler::VariableValues& variables = {});
 
 }  // namespace kiln::testing
 

@@ -26,7 +26,7 @@ using runtime::hal::BufferSlice;
 
 namespace {
 
-HostTensor ReadBack(v1::DType dtype, const google::protobuf::RepeatedField<int64_t>& shape, const BufferSlice& slice) {
+HostTensor ReadBack(v1::DType dtype, const std::vector<int64_t>& shape, const BufferSlice& slice) {
   HostTensor tensor;
   tensor.dtype = compiler::FromWire(dtype);
   tensor.shape.assign(shape.begin(), shape.end());
@@ -36,9 +36,11 @@ HostTensor ReadBack(v1::DType dtype, const google::protobuf::RepeatedField<int64
 
 // How long its steps took.
 absl::StatusOr<double> RunOnce(const std::shared_ptr<runtime::Program>& program,
-                               absl::Span<const BufferSlice> parameters, absl::Span<const BufferSlice> results) {
+                               absl::Span<const BufferSlice> parameters, absl::Span<const BufferSlice> results,
+                               runtime::VariableValues variables) {
   runtime::RunOptions options;
   options.results = results;
+  options.variables = variables;
   absl::StatusOr<double> seconds;
   absl::Notification done;
   runtime::Executor().Run(program, parameters, options, [&](absl::StatusOr<runtime::RunResult> outcome) {
@@ -94,24 +96,33 @@ absl::StatusOr<std::shared_ptr<runtime::Program>> CpuEngine::Load(const v1::Grap
 }
 
 absl::StatusOr<InterpResult> CpuEngine::Run(const v1::Graph& graph, const HostTensors& arguments,
-                                            const compiler::Options& options) {
+                                            const compiler::Options& options,
+                                            const compiler::VariableValues& variables) {
   KILN_ASSIGN_OR_RETURN(const std::shared_ptr<runtime::Program> program, Load(graph, options));
-  return RunLoaded(program, arguments);
+  return RunLoaded(program, arguments, variables);
 }
 
-absl::StatusOr<CpuEngine::Buffers> CpuEngine::BuffersOf(const runtime::Program& program, const HostTensors& arguments) {
+absl::StatusOr<CpuEngine::Buffers> CpuEngine::BuffersOf(const runtime::Program& program, const HostTensors& arguments,
+                                                        const compiler::VariableValues& variables) {
   Buffers buffers;
-  for (const auto& parameter : program.signature().parameters()) {
-    const auto found = arguments.find(parameter.slot());
-    KILN_CHECK(found != arguments.end() && found->second.bytes.size() == parameter.bytes());
-    KILN_ASSIGN_OR_RETURN(BufferSlice slice, NewBuffer(parameter.bytes()));
-    std::memcpy(slice.host_data(), found->second.bytes.data(), parameter.bytes());
+  const runtime::Plan& plan = program.plan();
+  for (const auto& variable : program.signature().variables()) {
+    const auto given = variables.find(variable.slot());
+    buffers.variables.push_back(given == variables.end() ? variable.default_value() : given->second);
+  }
+  KILN_RETURN_IF_ERROR(runtime::CheckVariables(plan.variables, plan.conditions, buffers.variables));
+  for (const auto& parameter : plan.parameters) {
+    const auto found = arguments.find(parameter.slot);
+    const uint64_t bytes = parameter.shape.BytesAt(buffers.variables);
+    KILN_CHECK(found != arguments.end() && found->second.bytes.size() == bytes);
+    KILN_ASSIGN_OR_RETURN(BufferSlice slice, NewBuffer(bytes));
+    std::memcpy(slice.host_data(), found->second.bytes.data(), bytes);
     buffers.parameters.push_back(std::move(slice));
   }
-  for (const auto& result : program.signature().results()) {
+  for (const auto& result : plan.results) {
     BufferSlice slice;
-    if (!result.has_aliases()) {
-      KILN_ASSIGN_OR_RETURN(slice, NewBuffer(result.bytes()));
+    if (result.alias == runtime::PlanResult::kFresh) {
+      KILN_ASSIGN_OR_RETURN(slice, NewBuffer(result.shape.BytesAt(buffers.variables)));
     }
     buffers.results.push_back(std::move(slice));
   }
@@ -119,20 +130,23 @@ absl::StatusOr<CpuEngine::Buffers> CpuEngine::BuffersOf(const runtime::Program& 
 }
 
 absl::StatusOr<InterpResult> CpuEngine::RunLoaded(const std::shared_ptr<runtime::Program>& program,
-                                                  const HostTensors& arguments) {
-  KILN_ASSIGN_OR_RETURN(const Buffers buffers, BuffersOf(*program, arguments));
-  KILN_RETURN_IF_ERROR(RunOnce(program, buffers.parameters, buffers.results).status());
+                                                  const HostTensors& arguments,
+                                                  const compiler::VariableValues& variables) {
+  KILN_ASSIGN_OR_RETURN(const Buffers buffers, BuffersOf(*program, arguments, variables));
+  KILN_RETURN_IF_ERROR(RunOnce(program, buffers.parameters, buffers.results, buffers.variables).status());
+  const runtime::Plan& plan = program->plan();
 
   const v1::Signature& signature = program->signature();
   InterpResult outcome;
   for (int i = 0; i < signature.results_size(); ++i) {
     const auto& result = signature.results(i);
     const BufferSlice& slice = result.has_aliases() ? buffers.parameters[result.aliases()] : buffers.results[i];
-    outcome.results.push_back(ReadBack(result.dtype(), result.shape(), slice));
+    outcome.results.push_back(ReadBack(result.dtype(), plan.results[i].shape.At(buffers.variables), slice));
   }
   for (int i = 0; i < signature.parameters_size(); ++i) {
     const auto& parameter = signature.parameters(i);
-    HostTensor now = ReadBack(parameter.dtype(), parameter.shape(), buffers.parameters[i]);
+    HostTensor now =
+        ReadBack(parameter.dtype(), plan.parameters[i].shape.At(buffers.variables), buffers.parameters[i]);
     if (parameter.written()) {
       outcome.written[parameter.slot()] = std::move(now);
     } else {
@@ -144,10 +158,11 @@ absl::StatusOr<InterpResult> CpuEngine::RunLoaded(const std::shared_ptr<runtime:
 
 absl::StatusOr<double> CpuEngine::BestSeconds(const std::shared_ptr<runtime::Program>& program,
                                               const HostTensors& arguments, int turns) {
-  KILN_ASSIGN_OR_RETURN(const Buffers buffers, BuffersOf(*program, arguments));
-  KILN_ASSIGN_OR_RETURN(double best, RunOnce(program, buffers.parameters, buffers.results));
+  KILN_ASSIGN_OR_RETURN(const Buffers buffers, BuffersOf(*program, arguments, {}));
+  KILN_ASSIGN_OR_RETURN(double best, RunOnce(program, buffers.parameters, buffers.results, buffers.variables));
   for (int turn = 0; turn < turns; ++turn) {
-    KILN_ASSIGN_OR_RETURN(const double seconds, RunOnce(program, buffers.parameters, buffers.results));
+    KILN_ASSIGN_OR_RETURN(const double seconds,
+                          RunOnce(program, buffers.parameters, buffers.results, buffers.variables));
     best = std::min(best, seconds);
   }
   return best;

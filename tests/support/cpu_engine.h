@@ -9,6 +9,7 @@
 
 #include "absl/status/statusor.h"
 #include "compiler/interp/interp.h"
+#include "compiler/ir/variables.h"
 #include "compiler/options.h"
 #include "kiln/v1/graph.pb.h"
 #include "runtime/hal/buffer.h"
@@ -36,9 +37,11 @@ class CpuEngine {
   // Results are fresh buffers, filled with a pattern before the run, so that an
   // element nobody writes shows.
   absl::StatusOr<compiler::InterpResult> Run(const v1::Graph& graph, const compiler::HostTensors& arguments,
-                                             const compiler::Options& options);
+                                             const compiler::Options& options,
+                                             const compiler::VariableValues& variables = {});
   absl::StatusOr<compiler::InterpResult> RunLoaded(const std::shared_ptr<runtime::Program>& program,
-                                                   const compiler::HostTensors& arguments);
+                                                   const compiler::HostTensors& arguments,
+                                                   const compiler::VariableValues& variables = {});
 
   // The shortest of `turns` runs, in place and warm, of the steps alone.
   absl::StatusOr<double> BestSeconds(const std::shared_ptr<runtime::Program>& program,
@@ -54,10 +57,12 @@ class CpuEngine {
   // A run's arguments and its results; results that are arguments are empty.
   struct Buffers {
     std::vector<runtime::hal::BufferSlice> parameters, results;
+    std::vector<int64_t> variables;
   };
 
   absl::StatusOr<runtime::hal::BufferSlice> NewBuffer(uint64_t bytes);
-  absl::StatusOr<Buffers> BuffersOf(const runtime::Program& program, const compiler::HostTensors& arguments);
+  absl::StatusOr<Buffers> BuffersOf(const runtime::Program& program, const compiler::HostTensors& arguments,
+                                    const compiler::VariableValues& variables);
 
   std::unique_ptr<runtime::hal::Device> device_;
   BufferMaker make_buffer_;

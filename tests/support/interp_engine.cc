@@ -6,9 +6,11 @@
 
 namespace kiln::testing {
 
-absl::StatusOr<compiler::InterpResult> RunInterpreted(const v1::Graph& graph, const compiler::HostTensors& arguments) {
+absl::StatusOr<compiler::InterpResult> RunInterpreted(const v1::Graph& graph, const compiler::HostTensors& arguments,
+                                                      const compiler::VariableValues& variables) {
   compiler::Graph nodes;
   KILN_ASSIGN_OR_RETURN(compiler::UOp * root, compiler::FromWire(graph, compiler::Limits(), nodes));
+  KILN_ASSIGN_OR_RETURN(root, compiler::BindVariables(nodes, root, variables));
   return compiler::Interpret(root, arguments);
 }
 

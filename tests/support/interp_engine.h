@@ -4,11 +4,13 @@
 
 #include "absl/status/statusor.h"
 #include "compiler/interp/interp.h"
+#include "compiler/ir/variables.h"
 #include "kiln/v1/graph.pb.h"
 
 namespace kiln::testing {
 
-absl::StatusOr<compiler::InterpResult> RunInterpreted(const v1::Graph& graph, const compiler::HostTensors& arguments);
+absl::StatusOr<compiler::InterpResult> RunInterpreted(const v1::Graph& graph, const compiler::HostTensors& arguments,
+                                                      const compiler::VariableValues& variables = {});
 
 }  // namespace kiln::testing
 

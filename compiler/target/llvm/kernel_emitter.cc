@@ -44,7 +44,13 @@ class KernelEmitter {
       case Op::CONST:
         values_[uop] = {{}, {{ConstantOf(builder_.getContext(), uop->dtype(), uop->arg_as<ConstArg>().bits)}}};
         return;
-      case Op::PARAM: memory_.AddParameter(uop); return;
+      case Op::PARAM:
+        if (uop->IsVariable()) {
+          values_[uop] = {{}, {{memory_.Variable(uop)}}};
+        } else {
+          memory_.AddParameter(uop);
+        }
+        return;
       case Op::BUFFER: memory_.AddRegisters(uop); return;
       case Op::STACK: return EmitStack(uop);
       case Op::EXPAND:
@@ -63,19 +69,26 @@ class KernelEmitter {
     }
   }
 
-  // -- Loops. Every range has at least one turn, so the test stands at the end;
-  // only the thread's share may be empty.
+  // -- Loops. The test stands at the end, and at the beginning too where there may
+  // be no turn: for a thread's share, and for a bound that may be 0.
 
   void OpenLoop(UOp* range) {
     llvm::LLVMContext& context = builder_.getContext();
     const bool thread = range->arg_as<RangeArg>().type == AxisType::kThread;
+    const UOp* bound = range->src(0);
     llvm::Value* begin = thread ? static_cast<llvm::Value*>(function_->getArg(1)) : builder_.getInt64(0);
-    llvm::Value* end = thread ? static_cast<llvm::Value*>(function_->getArg(2))
-                              : builder_.getInt64(static_cast<uint64_t>(range->src(0)->const_int()));
+    llvm::Value* end = Operand(bound, {}, 0);
+    if (bound->dtype() != kIndexType)
+      end = builder_.CreateIntCast(end, builder_.getInt64Ty(), IsSigned(bound->dtype()));
+    if (thread) {
+      // Shares are of the greatest bound: the last of them may end early.
+      llvm::Value* share = function_->getArg(2);
+      end = bound->IsConst() ? share : builder_.CreateBinaryIntrinsic(llvm::Intrinsic::smin, share, end);
+    }
     auto* body = llvm::BasicBlock::Create(context, "loop", function_);
     auto* exit = llvm::BasicBlock::Create(context, "done", function_);
     llvm::BasicBlock* before = builder_.GetInsertBlock();
-    if (thread) {
+    if (thread || bound->bounds().min < 1) {
       builder_.CreateCondBr(builder_.CreateICmpSLT(begin, end), body, exit);
     } else {
       builder_.CreateBr(body);

@@ -20,6 +20,13 @@ void MemoryEmitter::AddParameter(const UOp* param) {
   pointers_[param] = builder_.CreateLoad(pointer, address);
 }
 
+llvm::Value* MemoryEmitter::Variable(const UOp* param) {
+  const uint32_t slot = param->arg_as<BufferArg>().slot;
+  llvm::Value* address = builder_.CreateConstInBoundsGEP1_64(builder_.getInt64Ty(), function_->getArg(0), slot);
+  llvm::Value* value = builder_.CreateLoad(builder_.getInt64Ty(), address);
+  return builder_.CreateTrunc(value, MemoryType(builder_.getContext(), param->dtype()));
+}
+
 void MemoryEmitter::AddRegisters(const UOp* buffer) {
   auto& slots = registers_[buffer];
   const Shape& shape = buffer->shape();

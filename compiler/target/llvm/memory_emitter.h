@@ -19,6 +19,8 @@ class MemoryEmitter {
 
   // PARAM k: the k-th pointer of the kernel's first argument.
   void AddParameter(const UOp* param);
+  // PARAM k of address space ALU: the value in the k-th place.
+  llvm::Value* Variable(const UOp* param);
   // A REG buffer: one stack slot a row, which LLVM turns into registers.
   void AddRegisters(const UOp* buffer);
 

@@ -25,7 +25,7 @@ struct Value {
   std::vector<Element> elements;  // row-major over all but the last dimension
 };
 
-inline int64_t LanesOf(const Shape& shape) { return shape.empty() ? 1 : shape.back(); }
+inline int64_t LanesOf(const Shape& shape) { return shape.empty() ? 1 : int64_t{shape.back()}; }
 inline int64_t RowsOf(const Shape& shape) {
   return shape.empty() ? 1 : shape.back() == 0 ? 0 : NumElements(shape) / shape.back();
 }

@@ -1,0 +1,130 @@
+// Proofs about polynomials: an atom after the other is replaced by the end of its
+// interval at which the polynomial is least, until only variables are left.
+#include <algorithm>
+
+#include "compiler/ir/graph.h"
+#include "compiler/ir/polynomial.h"
+
+namespace kiln::compiler {
+namespace {
+
+// How deep a proof may go; each level takes one atom away.
+constexpr int kMaxDepth = 12;
+// How many questions one proof may ask.
+constexpr int kMaxSteps = 200;
+
+bool IsVariable(const UOp* uop) { return uop->op() == Op::PARAM; }
+
+class Prover {
+ public:
+  explicit Prover(Graph& graph) : graph_(graph) {}
+
+  bool NonNegative(const Polynomial& p, int depth) {
+    if (!p.exact() || depth == 0 || ++steps_ > kMaxSteps) return false;
+    const std::optional<Bounds> range = p.Range();
+    if (range.has_value() && range->min >= 0) return true;
+    if (range.has_value() && range->max < 0) return false;
+    UOp* atom = LastOther(p);
+    if (atom == nullptr) return OfVariables(p);
+    Polynomial factor, rest;
+    if (!p.Split(atom, factor, rest)) return false;
+    // What stands in other atoms, too, may not be moved on its own.
+    if (NonNegative(factor, depth - 1)) return NonNegative(rest + factor * Least(atom), depth - 1);
+    if (NonNegative(Polynomial(0) - factor, depth - 1)) {
+      const std::optional<Polynomial> greatest = Greatest(atom, depth - 1);
+      return greatest.has_value() && NonNegative(rest + factor * *greatest, depth - 1);
+    }
+    return false;
+  }
+
+ private:
+  // The youngest atom that is no variable: no other one is made of it.
+  static UOp* LastOther(const Polynomial& p) {
+    UOp* last = nullptr;
+    for (const auto& term : p.terms()) {
+      for (UOp* atom : term.atoms) {
+        if (!IsVariable(atom) && (last == nullptr || atom->id() > last->id())) last = atom;
+      }
+    }
+    return last;
+  }
+
+  static Polynomial Least(const UOp* atom) { return Polynomial(static_cast<int64_t>(atom->bounds().min)); }
+
+  // No value of `atom` is greater.
+  std::optional<Polynomial> Greatest(UOp* atom, int depth) {
+    const Polynomial one(1);
+    if (atom->op() == Op::RANGE) return PolynomialOf(graph_, atom->src(0)) - one;
+    const bool divides = (atom->op() == Op::FLOORMOD || atom->op() == Op::FLOORDIV) && atom->src(1)->bounds().min > 0;
+    if (divides && atom->op() == Op::FLOORMOD) return PolynomialOf(graph_, atom->src(1)) - one;
+    if (divides) {
+      // x // m is at most k - 1 for every x below k * m.
+      const std::optional<Polynomial> x = Above(PolynomialOf(graph_, atom->src(0)), depth);
+      if (!x.has_value()) return std::nullopt;
+      const std::optional<Polynomial> k = (*x + one).DividedBy(PolynomialOf(graph_, atom->src(1)));
+      if (k.has_value()) return *k - one;
+    }
+    return Polynomial(static_cast<int64_t>(atom->bounds().max));
+  }
+
+  // `p` with variables alone, and never less.
+  std::optional<Polynomial> Above(Polynomial p, int depth) {
+    for (; depth > 0; --depth) {
+      UOp* atom = LastOther(p);
+      if (atom == nullptr) return p;
+      Polynomial factor, rest;
+      if (!p.Split(atom, factor, rest)) return std::nullopt;
+      if (NonNegative(factor, depth - 1)) {
+        const std::optional<Polynomial> greatest = Greatest(atom, depth - 1);
+        if (!greatest.has_value()) return std::nullopt;
+        p = rest + factor * *greatest;
+      } else if (NonNegative(Polynomial(0) - factor, depth - 1)) {
+        p = rest + factor * Least(atom);
+      } else {
+        return std::nullopt;
+      }
+    }
+    return std::nullopt;
+  }
+
+  // Counted from one end of its range, each variable is 0 or more; then a sum
+  // without negative coefficients is, too.
+  bool OfVariables(const Polynomial& p) {
+    std::vector<UOp*> variables;
+    for (const auto& term : p.terms()) {
+      for (UOp* atom : term.atoms) {
+        if (std::find(variables.begin(), variables.end(), atom) == variables.end()) variables.push_back(atom);
+      }
+    }
+    if (variables.size() > 4) return false;
+    for (unsigned ends = 0; ends < 1u << variables.size(); ++ends) {
+      Polynomial shifted;
+      for (const auto& term : p.terms()) {
+        Polynomial product(term.coefficient);
+        for (UOp* atom : term.atoms) {
+          const auto i = std::find(variables.begin(), variables.end(), atom) - variables.begin();
+          const bool from_max = (ends >> i & 1) != 0;
+          const auto end = static_cast<int64_t>(from_max ? atom->bounds().max : atom->bounds().min);
+          // `atom` stands for its own distance from that end.
+          product = product * (Polynomial(end) + Polynomial::Atom(atom) * Polynomial(from_max ? -1 : 1));
+        }
+        shifted = shifted + product;
+      }
+      const auto& terms = shifted.terms();
+      if (shifted.exact() && std::all_of(terms.begin(), terms.end(), [](const auto& t) { return t.coefficient > 0; }))
+        return true;
+    }
+    return false;
+  }
+
+  Graph& graph_;
+  int steps_ = 0;
+};
+
+}  // namespace
+
+bool IsNonNegative(Graph& graph, const Polynomial& polynomial) {
+  return Prover(graph).NonNegative(polynomial, kMaxDepth);
+}
+
+}  // namespace kiln::compiler

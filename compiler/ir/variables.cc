@@ -1,0 +1,180 @@
+#include "compiler/ir/variables.h"
+
+#include <algorithm>
+#include <limits>
+#include <set>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "base/error.h"
+#include "compiler/ir/build.h"
+#include "compiler/ir/functions.h"
+#include "compiler/ir/infer.h"
+
+namespace kiln::compiler {
+namespace {
+
+absl::Status BadArgument(absl::string_view text) { return MakeError(v1::BAD_ARGUMENT, text); }
+
+absl::Status SlotError(v1::ErrorCode code, const UOp* variable, absl::string_view text) {
+  const BufferArg& arg = variable->arg_as<BufferArg>();
+  v1::ErrorDetail detail;
+  detail.set_code(code);
+  detail.set_slot(arg.slot);
+  return MakeError(std::move(detail), absl::StrCat("variable ", ToString(variable), " (slot ", arg.slot, ", from ",
+                                                   arg.min, " to ", arg.max, "): ", text));
+}
+
+bool ByName(const v1::UOp& node) { return node.op() == v1::DEFINE_VAR || node.op() == v1::BUFFER; }
+
+bool TakesSlot(const v1::UOp& node) { return node.op() == v1::PARAM || node.op() == v1::BUFFER; }
+
+// A fully weak integer is int32, or int64 where it must be.
+absl::StatusOr<DType> DTypeOf(const v1::BufferArg& arg) {
+  const DType dtype = FromWire(arg.dtype());
+  if (dtype == DType::kWeakint) {
+    const bool narrow = arg.min_value() >= std::numeric_limits<int32_t>::min() &&
+                        arg.max_value() <= std::numeric_limits<int32_t>::max();
+    return narrow ? DType::kInt32 : DType::kInt64;
+  }
+  if (dtype == DType::kNone || !IsInt(dtype)) return BadArgument("a variable is an integer");
+  return dtype;
+}
+
+}  // namespace
+
+bool IsVariable(const v1::UOp& node) {
+  if (node.op() == v1::DEFINE_VAR) return true;
+  return TakesSlot(node) && node.has_buffer() && node.buffer().addrspace() == v1::ALU;
+}
+
+VariableReader::VariableReader(const v1::Graph& wire) {
+  std::set<uint32_t> taken;
+  uint32_t free = 0, arguments = 0;
+  for (const v1::UOp& node : wire.nodes()) {
+    if (node.op() == v1::FUNCTION || node.op() == v1::CALL)
+      arguments = std::max(arguments, static_cast<uint32_t>(node.src_size()));
+    if (!TakesSlot(node) && node.op() != v1::DEFINE_VAR) continue;
+    free = std::max(free, std::min(node.buffer().slot(), 1u << 16) + 1);
+    if (IsVariable(node) && ByName(node)) {
+      slot_of_.emplace(node.buffer().name(), node.buffer().slot());
+    } else if (TakesSlot(node)) {
+      taken.insert(node.buffer().slot());
+    }
+  }
+  free = std::max(free, arguments);
+  for (auto& [name, slot] : slot_of_) {
+    if (slot >= arguments && taken.insert(slot).second) continue;
+    slot = free++;
+  }
+}
+
+absl::StatusOr<UOp*> VariableReader::Read(Graph& graph, const v1::UOp& node, absl::Span<UOp* const> src) const {
+  const v1::BufferArg& wire = node.buffer();
+  if (!node.has_buffer()) return BadArgument("a variable wants a buffer argument with its name and range");
+  if (wire.addrspace() != v1::ALU && wire.addrspace() != v1::ADDRSPACE_UNSPECIFIED)
+    return BadArgument("a variable is in the address space ALU");
+  if (src.size() > 1) return MakeError(v1::WRONG_SOURCE_COUNT, "a variable takes no source but its shape, ()");
+  if (!src.empty() && (src[0]->op() != Op::STACK || !src[0]->src().empty()))
+    return MakeError(v1::SHAPE_MISMATCH, "a variable is one integer: its shape is ()");
+  if (!wire.has_min_value() || !wire.has_max_value() || wire.min_value() > wire.max_value())
+    return BadArgument("a variable has a least and a greatest value (min_value, max_value)");
+  BufferArg arg;
+  KILN_ASSIGN_OR_RETURN(arg.dtype, DTypeOf(wire));
+  const Bounds range = BoundsOf(arg.dtype);
+  if (wire.min_value() < range.min || wire.max_value() > range.max) {
+    return BadArgument(
+        absl::StrCat("a variable from ", wire.min_value(), " to ", wire.max_value(), " is no ", Name(arg.dtype)));
+  }
+  if (ByName(node) && wire.name().empty()) return BadArgument("a variable that is no PARAM is known by its name");
+  arg.slot = ByName(node) ? slot_of_.at(wire.name()) : wire.slot();
+  if (arg.slot >= 1u << 16) return BadArgument(absl::StrCat("slot ", arg.slot, "; slots are below 65536"));
+  arg.addrspace = AddrSpace::kAlu;
+  arg.name = wire.name();
+  arg.min = wire.min_value();
+  arg.max = wire.max_value();
+  return graph.TryMake(Op::PARAM, {{ShapeSource(graph, {})}}, arg);
+}
+
+absl::StatusOr<UOp*> Bind(Graph& graph, UOp* variable, const UOp* value) {
+  if (!variable->IsVariable())
+    return BadArgument(absl::StrCat("BIND gives a variable a value, not a ", Name(variable->op())));
+  if (!value->IsConst() || !IsInt(value->dtype())) return BadArgument("BIND's value is an integer CONST");
+  KILN_RETURN_IF_ERROR(CheckValue(variable, value->const_int()));
+  const auto [known, is_new] = graph.bindings().emplace(variable, value->const_int());
+  if (!is_new && known->second != value->const_int()) {
+    return SlotError(v1::BAD_ARGUMENT, variable,
+                     absl::StrCat("bound to ", known->second, " and to ", value->const_int()));
+  }
+  return variable;
+}
+
+absl::StatusOr<UOp*> BindByStore(Graph& graph, absl::Span<UOp* const> src) {
+  for (const UOp* dep : src.subspan(1)) {
+    if (dep->op() != Op::STORE || dep->src(0) != src[0])
+      return BadArgument("AFTER over a variable takes STOREs to it, and nothing else");
+    KILN_RETURN_IF_ERROR(Bind(graph, src[0], dep->src(1)).status());
+  }
+  return src[0];
+}
+
+absl::Status FoldSizes(Graph& graph, Op op, std::vector<UOp*>& src) {
+  size_t first = 0;
+  switch (op) {
+    case Op::PARAM:
+    case Op::BUFFER: break;
+    case Op::RESHAPE:
+    case Op::EXPAND:
+    case Op::PAD:
+    case Op::SHRINK: first = 1; break;
+    default: return absl::OkStatus();
+  }
+  const auto is_number = [](const UOp* uop) { return uop->IsConst(); };
+  for (size_t i = first; i < src.size(); ++i) {
+    const absl::Span<UOp* const> sizes = src[i]->src();
+    const bool many = src[i]->op() == Op::STACK;
+    // A place in memory, in a program: any integer.
+    if (op == Op::SHRINK && i == 1 && !many && !IsSize(graph, PolynomialOf(graph, src[i]))) return absl::OkStatus();
+    if (many ? std::all_of(sizes.begin(), sizes.end(), is_number) : src[i]->IsConst()) continue;
+    KILN_ASSIGN_OR_RETURN(const Shape read, ReadSizes(graph, src[i]));
+    src[i] = ShapeSource(graph, read);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckValue(const UOp* variable, int64_t value) {
+  const BufferArg& arg = variable->arg_as<BufferArg>();
+  if (value >= arg.min && value <= arg.max) return absl::OkStatus();
+  return SlotError(v1::BAD_ARGUMENT, variable, absl::StrCat("it cannot be ", value));
+}
+
+absl::StatusOr<UOp*> BindVariables(Graph& graph, UOp* root, const VariableValues& values) {
+  absl::flat_hash_map<UOp*, UOp*> bound;
+  for (UOp* uop : ToposortScope(root)) {
+    if (uop->IsVariable()) {
+      const auto given = values.find(uop->arg_as<BufferArg>().slot);
+      const auto binding = graph.bindings().find(uop);
+      if (given == values.end() && binding == graph.bindings().end())
+        return SlotError(v1::MISSING_ARGUMENT, uop, "it has no value");
+      const int64_t value = given != values.end() ? given->second : binding->second;
+      KILN_RETURN_IF_ERROR(CheckValue(uop, value));
+      bound[uop] = ConstInt(graph, uop->dtype(), value);
+      continue;
+    }
+    std::vector<UOp*> src(uop->src().begin(), uop->src().end());
+    for (size_t i = uop->op() == Op::CALL ? 1 : 0; i < src.size(); ++i) src[i] = bound[src[i]];
+    absl::StatusOr<UOp*> made;
+    const absl::Status folded = FoldSizes(graph, uop->op(), src);
+    if (folded.ok()) {
+      made = graph.TryMake(uop->op(), src, uop->arg());
+    } else {
+      made = folded;
+    }
+    if (!made.ok()) return graph.Locate(made.status(), uop);
+    graph.CopyOrigin(uop, *made);
+    bound[uop] = *made;
+  }
+  return bound[root];
+}
+
+}  // namespace kiln::compiler

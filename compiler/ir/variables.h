@@ -1,0 +1,63 @@
+// Variables: integers that are given with each call, on which sizes, bounds and
+// offsets may depend.
+//
+// A graph may spell one as a PARAM or a BUFFER of address space ALU or as a
+// DEFINE_VAR; behind the door it is a PARAM of address space ALU, a scalar with a
+// least and a greatest value. BIND(variable, CONST) is the variable, and gives the
+// value that it has where a call gives none.
+#ifndef KILN_COMPILER_IR_VARIABLES_H_
+#define KILN_COMPILER_IR_VARIABLES_H_
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "compiler/ir/graph.h"
+#include "kiln/v1/graph.pb.h"
+
+namespace kiln::compiler {
+
+// Whether the node spells a variable.
+bool IsVariable(const v1::UOp& node);
+
+// Reads the variables of one graph.
+class VariableReader {
+ public:
+  // A DEFINE_VAR or BUFFER is known by its name. It keeps its slot if nothing else
+  // has it, and no function as many arguments; otherwise it gets a free one, in
+  // the order of the names.
+  explicit VariableReader(const v1::Graph& wire);
+
+  // The variable that `node` spells; its sources are `src`.
+  absl::StatusOr<UOp*> Read(Graph& graph, const v1::UOp& node, absl::Span<UOp* const> src) const;
+
+ private:
+  std::map<std::string, uint32_t> slot_of_;  // by name
+};
+
+// BIND(variable, value): the variable, with a value to have where a call gives none.
+absl::StatusOr<UOp*> Bind(Graph& graph, UOp* variable, const UOp* value);
+// The same, spelled AFTER(variable, STORE(variable, value)...).
+absl::StatusOr<UOp*> BindByStore(Graph& graph, absl::Span<UOp* const> src);
+
+// Writes the shapes and offsets among the sources of an `op` in the one form that
+// each has: numbers, or the node that stands for all expressions of its value.
+absl::Status FoldSizes(Graph& graph, Op op, std::vector<UOp*>& src);
+
+// Variables by slot.
+using VariableValues = std::map<uint32_t, int64_t>;
+
+// `root` with a constant for each variable, all of whose sizes are numbers. Values
+// come from `values`, or from what BIND says. MISSING_ARGUMENT without either,
+// BAD_ARGUMENT outside the variable's range; and a size or a box that is not
+// possible with these values is an error of the node that has it.
+absl::StatusOr<UOp*> BindVariables(Graph& graph, UOp* root, const VariableValues& values);
+
+// BAD_ARGUMENT, with slot, name and range, if the variable cannot have this value.
+absl::Status CheckValue(const UOp* variable, int64_t value);
+
+}  // namespace kiln::compiler
+
+#endif  // KILN_COMPILER_IR_VARIABLES_H_
