@@ -43,7 +43,10 @@ Polynomial AtomOf(Graph& graph, Op op, const Polynomial& a, const Polynomial& b)
   if (!a.exact() || !b.exact()) return Polynomial::Inexact();
   const AtomInfo x = InfoOf(graph, a), y = InfoOf(graph, b);
   if (x.weight + y.weight > kMaxWeight) return Polynomial::Inexact();
-  UOp* atom = graph.Make(op, {FromPolynomial(graph, a), FromPolynomial(graph, b)});
+  UOp *left = FromPolynomial(graph, a), *right = FromPolynomial(graph, b);
+  graph.polynomials().polynomials.emplace(left, a);
+  graph.polynomials().polynomials.emplace(right, b);
+  UOp* atom = graph.Make(op, {left, right});
   Polynomial result = AtomOf(graph, atom, {x.size && y.size, x.weight + y.weight});
   graph.polynomials().polynomials.emplace(atom, result);
   return result;
@@ -89,6 +92,32 @@ Polynomial Greater(Graph& graph, const Polynomial& a, const Polynomial& b) {
   return AtomOf(graph, Op::MAX, a, b);
 }
 
+// a // b * b + a mod b -> a.
+Polynomial Join(Graph& graph, Polynomial sum) {
+  const auto has = [&sum](const UOp* atom) {
+    return std::any_of(sum.terms().begin(), sum.terms().end(), [atom](const auto& term) {
+      return std::find(term.atoms.begin(), term.atoms.end(), atom) != term.atoms.end();
+    });
+  };
+  std::vector<UOp*> remainders;
+  for (const auto& term : sum.terms()) {
+    for (UOp* atom : term.atoms) {
+      if (atom->op() == Op::FLOORMOD) remainders.push_back(atom);
+    }
+  }
+  for (UOp* remainder : remainders) {
+    UOp* quotient = graph.Make(Op::FLOORDIV, remainder->src());
+    Polynomial factor, rest;
+    if (!has(remainder) || !has(quotient) || !sum.Split(remainder, factor, rest)) continue;
+    const auto known = [&](UOp* source) { return graph.polynomials().polynomials.at(source); };
+    const Polynomial joined =
+        sum - factor * (Polynomial::Atom(remainder) + Polynomial::Atom(quotient) * known(remainder->src(1)) -
+                        known(remainder->src(0)));
+    if (joined.exact() && joined.terms().size() < sum.terms().size() + 2) sum = joined;
+  }
+  return sum;
+}
+
 // All that `uop`'s polynomial is made of is known.
 Polynomial Make(Graph& graph, UOp* uop) {
   const auto known = [&](size_t i) { return graph.polynomials().polynomials.at(uop->src(i)); };
@@ -98,7 +127,7 @@ Polynomial Make(Graph& graph, UOp* uop) {
   }
   if (IsLinked(uop)) {
     switch (uop->op()) {
-      case Op::ADD: return known(0) + known(1);
+      case Op::ADD: return Join(graph, known(0) + known(1));
       case Op::MUL: return known(0) * known(1);
       case Op::CAST: return known(0);
       case Op::MAX: return Greater(graph, known(0), known(1));

@@ -28,7 +28,7 @@ class Prover {
     if (atom == nullptr) return OfVariables(p);
     Polynomial factor, rest;
     if (!p.Split(atom, factor, rest)) return false;
-    // What stands in other atoms, too, may not be moved on its own.
+    if (IsQuotient(atom) && ByQuotient(atom, factor, rest, depth - 1)) return true;
     if (NonNegative(factor, depth - 1)) return NonNegative(rest + factor * Least(atom), depth - 1);
     if (NonNegative(Polynomial(0) - factor, depth - 1)) {
       const std::optional<Polynomial> greatest = Greatest(atom, depth - 1);
@@ -38,6 +38,18 @@ class Prover {
   }
 
  private:
+  static bool IsQuotient(const UOp* atom) { return atom->op() == Op::FLOORDIV && atom->src(1)->bounds().min > 0; }
+
+  // x - m < x // m * m <= x: for a factor that is a multiple of m.
+  bool ByQuotient(UOp* atom, const Polynomial& factor, const Polynomial& rest, int depth) {
+    const Polynomial x = PolynomialOf(graph_, atom->src(0)), m = PolynomialOf(graph_, atom->src(1));
+    const std::optional<Polynomial> times = factor.DividedBy(m);
+    if (!times.has_value()) return false;
+    const Polynomial minus = Polynomial(0) - *times;
+    if (NonNegative(minus, depth)) return NonNegative(rest - minus * x, depth);
+    return NonNegative(*times, depth) && NonNegative(rest + *times * (x - m + Polynomial(1)), depth);
+  }
+
   // The youngest atom that is no variable: no other one is made of it.
   static UOp* LastOther(const Polynomial& p) {
     UOp* last = nullptr;

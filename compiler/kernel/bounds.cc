@@ -1,5 +1,6 @@
 #include "compiler/kernel/bounds.h"
 
+#include <algorithm>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
@@ -13,11 +14,32 @@
 namespace kiln::compiler {
 namespace {
 
+constexpr size_t kMostComparisons = 16;
+
 // Where the size depends on variables, so may the index.
-bool IsInside(Graph& graph, UOp* index, const Dim& size) {
+// `gate` (or null) holds, and with it each of its comparisons.
+bool IsInside(Graph& graph, UOp* index, const Dim& size, UOp* gate) {
   if (size.IsConst()) return false;
+  std::vector<Polynomial> known;  // not negative
+  std::vector<UOp*> stack;
+  if (gate != nullptr) stack.push_back(gate);
+  while (!stack.empty() && known.size() < kMostComparisons) {
+    UOp* uop = stack.back();
+    stack.pop_back();
+    const bool negated = uop->op() == Op::CMPNE && uop->src(1)->IsConstInt(1) && uop->src(0)->dtype() == DType::kBool;
+    const UOp* less = negated ? uop->src(0) : uop;
+    if (uop->op() == Op::AND) stack.insert(stack.end(), uop->src().begin(), uop->src().end());
+    if (less->op() != Op::CMPLT || !IsInt(less->src(0)->dtype())) continue;
+    const Polynomial apart = PolynomialOf(graph, less->src(0)) - PolynomialOf(graph, less->src(1));
+    known.push_back(negated ? apart : Polynomial(-1) - apart);
+  }
+  const auto holds = [&](const Polynomial& polynomial) {
+    return IsNonNegative(graph, polynomial) || std::any_of(known.begin(), known.end(), [&](const Polynomial& fact) {
+             return IsNonNegative(graph, polynomial - fact);
+           });
+  };
   const Polynomial place = PolynomialOf(graph, index);
-  return IsNonNegative(graph, place) && IsNonNegative(graph, PolynomialOf(graph, size) - place - Polynomial(1));
+  return holds(place) && holds(PolynomialOf(graph, size) - place - Polynomial(1));
 }
 
 // Whether `gate` is a conjunction with `condition` in it.
@@ -55,7 +77,7 @@ absl::StatusOr<UOp*> ProveBounds(Graph& graph, UOp* sink, bool strict) {
       const bool never = gate != nullptr && gate->IsConstInt(0);
       const bool said = gate != nullptr && Says(gate, from_0) && Says(gate, to_size);
       const bool proved = bounds.min >= 0 && bounds.max < size.min();
-      if (!never && !said && !proved && !IsInside(graph, index, size)) {
+      if (!never && !said && !proved && !IsInside(graph, index, size, gate)) {
         if (strict) {
           return MakeError(v1::OUT_OF_BOUNDS, absl::StrCat("an index of a buffer of shape ", ToString(Shape{size}),
                                                            " cannot be proved in range, and `strict` forbids a guard"));

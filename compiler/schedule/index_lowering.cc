@@ -163,7 +163,7 @@ UOp* IndexLowering::Flatten(const Shape& shape, const Indices& indices) {
     flat = Add(graph_, Times(indices[i], stride), flat);
     if (shape[i] != 0) stride = ElementsOf(graph_, {stride, shape[i]});
   }
-  return S(flat);
+  return IsConst(shape) ? S(flat) : S(FromPolynomial(graph_, PolynomialOf(graph_, flat)));
 }
 
 UOp* IndexLowering::HomeOf(const Request& request) const {

@@ -37,6 +37,10 @@ absl::flat_hash_set<uint32_t> SlotsWritten(UOp* body) {
 }
 
 absl::StatusOr<UOp*> BodyOf(Graph& graph, UOp* root) {
+  for (UOp* uop : Toposort(root)) {
+    if (!uop->IsVariable()) continue;
+    return graph.Locate(MakeError(v1::UNSUPPORTED_OP, "a variable in a program written by hand"), uop);
+  }
   UOp* body = BuffersToParams(graph, root);
   if (root->op() == Op::LINEAR) {
     for (size_t i = 0; i < body->src().size(); ++i) graph.InheritOrigin(body->src(i), root->src(i));

@@ -27,8 +27,8 @@ v1::Graph Parsed(const std::string& text) {
 // Nodes every graph below begins with: n in 1..10 is slot 8, m in 0..6 slot 9.
 //   4 (n)   5 (n, m)   6 (m, n)   9 (n*3)   10 (3, n)   13 (n+m)   24 (4, n)
 constexpr char kHead[] = R"(0 STACK []
-1 PARAM [0] slot=8 dtype=int32 addrspace=ALU name="n" min=1 max=10
-2 PARAM [0] slot=9 dtype=int32 addrspace=ALU name="m" min=0 max=6
+1 PARAM [0] slot=8 dtype=int32 space=ALU name="n" min=1 max=10
+2 PARAM [0] slot=9 dtype=int32 space=ALU name="m" min=0 max=6
 3 CONST [] weakint 3
 4 STACK [1]
 5 STACK [1, 2]
@@ -54,6 +54,8 @@ constexpr char kHead[] = R"(0 STACK []
 25 PARAM [24] slot=3 dtype=float32
 26 STACK [1, 20]
 27 STACK [7, 2]
+28 STACK [2, 7]
+29 STACK [7, 1]
 )";
 
 struct Case {
@@ -168,8 +170,8 @@ compiler::HostTensor Int32(const std::vector<int32_t>& values) {
 
 // x[i : i + n] of ten elements.
 constexpr char kWindow[] = R"(0 STACK []
-1 PARAM [0] slot=8 dtype=int32 addrspace=ALU name="i" min=0 max=9
-2 PARAM [0] slot=9 dtype=int32 addrspace=ALU name="n" min=0 max=10
+1 PARAM [0] slot=8 dtype=int32 space=ALU name="i" min=0 max=9
+2 PARAM [0] slot=9 dtype=int32 space=ALU name="n" min=0 max=10
 3 CONST [] weakint 10
 4 STACK [3]
 5 PARAM [4] slot=0 dtype=int32
@@ -251,7 +253,7 @@ TEST(SymbolicSpellings, DefineVarAndBind) {
 
 TEST(SymbolicSpellings, BindByAStoreToTheVariable) {
   const v1::Graph graph = Parsed(R"(0 STACK []
-1 BUFFER [0] slot=7 dtype=int32 addrspace=ALU name="n" min=1 max=8
+1 BUFFER [0] slot=7 dtype=int32 space=ALU name="n" min=1 max=8
 2 CONST [] weakint 2
 3 STORE [1, 2]
 4 AFTER [1, 3]
@@ -292,14 +294,14 @@ INSTANTIATE_TEST_SUITE_P(
         Bad{"30 REDUCE [17] ADD axes=(0)\n31 RESHAPE [30, 0]\n32 STACK [31]\n33 SHRINK [17, 14, 32]\n34 "
             "TUPLE [33]\n",
             v1::BAD_ARGUMENT},
-        Bad{"30 PARAM [0] slot=8 dtype=int32 addrspace=ALU name=\"n\" min=2 max=10\n31 ADD [30, 1]\n32 "
+        Bad{"30 PARAM [0] slot=8 dtype=int32 space=ALU name=\"n\" min=2 max=10\n31 ADD [30, 1]\n32 "
             "TUPLE [31]\n",
             v1::BAD_ARGUMENT},
-        Bad{"30 PARAM [0] slot=7 dtype=int32 addrspace=ALU name=\"k\" min=3 max=2\n31 TUPLE [30]\n", v1::BAD_ARGUMENT},
-        Bad{"30 PARAM [0] slot=7 dtype=int32 addrspace=ALU name=\"k\"\n31 TUPLE [30]\n", v1::BAD_ARGUMENT},
-        Bad{"30 PARAM [0] slot=7 dtype=float32 addrspace=ALU name=\"k\" min=0 max=2\n31 TUPLE [30]\n",
+        Bad{"30 PARAM [0] slot=7 dtype=int32 space=ALU name=\"k\" min=3 max=2\n31 TUPLE [30]\n", v1::BAD_ARGUMENT},
+        Bad{"30 PARAM [0] slot=7 dtype=int32 space=ALU name=\"k\"\n31 TUPLE [30]\n", v1::BAD_ARGUMENT},
+        Bad{"30 PARAM [0] slot=7 dtype=float32 space=ALU name=\"k\" min=0 max=2\n31 TUPLE [30]\n",
             v1::BAD_ARGUMENT},
-        Bad{"30 PARAM [0] slot=7 dtype=int64 addrspace=ALU name=\"k\" min=0 max=4000000000\n31 MUL [30, "
+        Bad{"30 PARAM [0] slot=7 dtype=int64 space=ALU name=\"k\" min=0 max=2000000000\n31 MUL [30, "
             "30]\n32 STACK [31]\n33 PARAM [32] slot=4 dtype=int8\n34 TUPLE [33]\n",
             v1::SIZE_OVERFLOW},
         Bad{"30 STORE [1, 3]\n31 TUPLE [17, 30]\n", v1::BAD_ARGUMENT},
