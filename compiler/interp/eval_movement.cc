@@ -41,14 +41,7 @@ Tensor Flip(const UOp& uop, const Tensor& x) {
   return View(uop, x, strides, offset);
 }
 
-// Numbers, once variables are bound.
-Shape Offsets(const UOp& uop) {
-  const UOp* source = uop.src(1);
-  if (source->op() != Op::STACK) return {source->const_int()};
-  Shape offsets;
-  for (const UOp* offset : source->src()) offsets.push_back(offset->const_int());
-  return offsets;
-}
+Shape Offsets(const UOp& uop) { return *ConstInts(uop.src(1)); }
 
 Tensor Shrink(const UOp& uop, const Tensor& x) {
   const Shape strides = Strides(x.shape);

@@ -35,6 +35,10 @@ Bounds BoundsOf(DType dtype);
 // values of the variables.
 absl::StatusOr<Shape> ReadSizes(Graph& graph, UOp* source);
 
+// The same of a source that spells numbers alone, as it does once variables are
+// bound.
+absl::StatusOr<Shape> ConstInts(const UOp* source);
+
 // How far a PAD's or SHRINK's box leaves off before the end of the outer shape
 // along each axis, as polynomials: it lies inside if none is negative. Inference
 // has refused what is negative for all values; what is negative for some is a

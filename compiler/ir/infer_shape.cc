@@ -194,6 +194,18 @@ absl::StatusOr<Shape> ReadSizes(Graph& graph, UOp* source) {
   return sizes;
 }
 
+absl::StatusOr<Shape> ConstInts(const UOp* source) {
+  const bool many = source->op() == Op::STACK;
+  Shape sizes;
+  for (size_t i = 0; i < (many ? source->src().size() : 1); ++i) {
+    const UOp* element = many ? source->src(i) : source;
+    if (!element->IsConst() || !IsInt(element->dtype()))
+      return MakeError(v1::UNSUPPORTED_OP, absl::StrCat("a size or offset that is no number: ", Name(element->op())));
+    sizes.push_back(element->const_int());
+  }
+  return sizes;
+}
+
 std::vector<Polynomial> RoomInBox(Graph& graph, const UOp& uop) {
   const Shape offset = *ReadSizes(graph, uop.src(1)), shape = *ReadSizes(graph, uop.src(2));
   const Shape& from = uop.src(0)->shape();

@@ -124,7 +124,7 @@ absl::Status ProgramDoor::PrepareStore(uint32_t index, std::vector<UOp*>& src) {
   // Lanes stored to one place lie from there on.
   UOp* pointer = src[0];
   if ((has_list_ || legacy()) && pointer->op() == Op::INDEX && pointer->src().size() == 2 && pointer->shape().empty() &&
-      src[1]->shape().size() == 1 && IsBareStorage(pointer->src(0))) {
+      src[1]->shape().size() == 1 && IsConst(src[1]->shape()) && IsBareStorage(pointer->src(0))) {
     KILN_ASSIGN_OR_RETURN(
         src[0], graph_.TryMake(Op::SHRINK, {{pointer->src(0), pointer->src(1), Idx(graph_, src[1]->shape()[0])}}));
   }

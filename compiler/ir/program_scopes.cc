@@ -73,7 +73,8 @@ bool IsMemory(const UOp* uop) {
 bool MayLeaveItsSource(const UOp* uop) {
   const UOp* place = uop->src(1);
   if (place->op() == Op::STACK || IsWeak(place->dtype())) return false;
-  return !place->IsConst() || place->const_int() < 0 || place->const_int() > uop->src(0)->shape()[0] - uop->shape()[0];
+  return !place->IsConst() || place->const_int() < 0 ||
+         place->const_int() > uop->src(0)->shape()[0].min() - uop->shape()[0].max();
 }
 
 bool IsBareStorage(const UOp* uop) {

@@ -48,7 +48,7 @@ absl::StatusOr<StorageSizes> LeastSizes(UOp* root, const std::vector<std::pair<u
       const bool indexes = (uop->op() == Op::INDEX || uop->op() == Op::SHRINK) && uop->src().size() > 1;
       if (!indexes || source != uop->src(0)) continue;
       const Bounds& at = uop->src(1)->bounds();
-      const int64_t lanes = uop->op() == Op::SHRINK ? NumElements(uop->shape()) : 1;
+      const int64_t lanes = uop->op() == Op::SHRINK ? MaxElements(uop->shape()) : 1;
       if (!at.known || at.max + lanes > kMostElements) {
         need->second.unbounded = true;
       } else {

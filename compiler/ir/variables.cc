@@ -55,6 +55,7 @@ VariableReader::VariableReader(const v1::Graph& wire) {
     if (node.op() == v1::FUNCTION || node.op() == v1::CALL)
       arguments = std::max(arguments, static_cast<uint32_t>(node.src_size()));
     if (!TakesSlot(node) && node.op() != v1::DEFINE_VAR) continue;
+    any_ |= IsVariable(node);
     free = std::max(free, std::min(node.buffer().slot(), 1u << 16) + 1);
     if (IsVariable(node) && ByName(node)) {
       slot_of_.emplace(node.buffer().name(), node.buffer().slot());
@@ -135,7 +136,8 @@ absl::Status FoldSizes(Graph& graph, Op op, std::vector<UOp*>& src) {
     const bool many = src[i]->op() == Op::STACK;
     // A place in memory, in a program: any integer.
     if (op == Op::SHRINK && i == 1 && !many && !IsSize(graph, PolynomialOf(graph, src[i]))) return absl::OkStatus();
-    if (many ? std::all_of(sizes.begin(), sizes.end(), is_number) : src[i]->IsConst()) continue;
+    const bool symbolic = op == Op::SHRINK && !IsConst(src[0]->shape());
+    if (many ? std::all_of(sizes.begin(), sizes.end(), is_number) : src[i]->IsConst() && !symbolic) continue;
     KILN_ASSIGN_OR_RETURN(const Shape read, ReadSizes(graph, src[i]));
     src[i] = ShapeSource(graph, read);
   }

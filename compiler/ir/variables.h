@@ -30,11 +30,15 @@ class VariableReader {
   // the order of the names.
   explicit VariableReader(const v1::Graph& wire);
 
+  // Whether the graph has any.
+  bool any() const { return any_; }
+
   // The variable that `node` spells; its sources are `src`.
   absl::StatusOr<UOp*> Read(Graph& graph, const v1::UOp& node, absl::Span<UOp* const> src) const;
 
  private:
   std::map<std::string, uint32_t> slot_of_;  // by name
+  bool any_ = false;
 };
 
 // BIND(variable, value): the variable, with a value to have where a call gives none.

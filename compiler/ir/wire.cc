@@ -11,8 +11,8 @@
 #include "compiler/ir/settle.h"
 #include "compiler/ir/spellings.h"
 #include "compiler/ir/storage_sizes.h"
-#include "compiler/ir/wire_args.h"
 #include "compiler/ir/variables.h"
+#include "compiler/ir/wire_args.h"
 
 namespace kiln::compiler {
 namespace {
@@ -87,6 +87,27 @@ absl::StatusOr<UOp*> MakeOrdinary(Reading& reading, const v1::UOp& node, std::ve
   return MakeSpelled(graph, node.op(), reading.wire.dialect(), std::move(src), std::move(arg));
 }
 
+// Ops of programs written by hand, and of the vectors in them.
+bool IsProgramSpelling(v1::Op op) {
+  switch (op) {
+    case v1::LINEAR:
+    case v1::DEFINE_GLOBAL:
+    case v1::DEFINE_LOCAL:
+    case v1::DEFINE_REG:
+    case v1::DEFINE_ACC:
+    case v1::LOOP:
+    case v1::ENDLOOP:
+    case v1::ENDRANGE:
+    case v1::VECTORIZE:
+    case v1::VCONST:
+    case v1::GEP:
+    case v1::CAT:
+    case v1::CONTRACT:
+    case v1::UNROLL: return true;
+    default: return false;
+  }
+}
+
 absl::Status CheckDType(const v1::UOp& node, const UOp* uop) {
   if (node.dtype() == v1::DTYPE_UNSPECIFIED || FromWire(node.dtype()) == uop->dtype()) return absl::OkStatus();
   return MakeError(v1::DTYPE_MISMATCH, absl::StrCat("the node says it is ", v1::DType_Name(node.dtype()),
@@ -119,6 +140,8 @@ absl::StatusOr<UOp*> ReadNode(Reading& reading, uint32_t index) {
     if (node.dtype() != v1::WEAKINT) KILN_RETURN_IF_ERROR(CheckDType(node, variable));
     return reading.door.Finish(index, variable);
   }
+  if (reading.variables.any() && IsProgramSpelling(node.op()))
+    return MakeError(v1::UNSUPPORTED_OP, "a program written by hand takes no variables yet");
   KILN_ASSIGN_OR_RETURN(Arg arg, ReadArg(node));
   KILN_ASSIGN_OR_RETURN(UOp * uop, reading.door.Read(index, src));
   if (uop == nullptr) {

@@ -106,9 +106,9 @@ class Analysis {
     if (whole.nodes > kMaxMaskNodes || tried_ > kMaxTried) return false;
     Indices indices;
     for (const Dim& size : reduce->shape()) {
-      indices.push_back(size == 1
-                            ? Idx(graph_, 0)
-                            : graph_.Make(Op::RANGE, {IndexOf(graph_, size)}, RangeArg{graph_.NextId(), AxisType::kLoop}));
+      indices.push_back(
+          size == 1 ? Idx(graph_, 0)
+                    : graph_.Make(Op::RANGE, {IndexOf(graph_, size)}, RangeArg{graph_.NextId(), AxisType::kLoop}));
     }
     IndexLowering lowering(graph_, simplify_, stores_, homes_, reduce);
     Fused result = {0, whole.nodes};
