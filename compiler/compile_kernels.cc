@@ -42,6 +42,10 @@ std::string NameOf(const UOp* body) {
 absl::Status CompileBody(Graph& graph, Pipeline& pipeline, UOp* body, const v1::Target& target, const Options& options,
                          CodeGenerator& generator, v1::Kernel& made) {
   const bool as_written = generator.abilities().programs;
+  for (const UOp* uop : Toposort(body)) {
+    if (as_written && uop->IsVariable())
+      return MakeError(v1::UNSUPPORTED_OP, "source of kernels with variables is not written by this version");
+  }
   if (body->op() == Op::LINEAR && !as_written) {
     KILN_ASSIGN_OR_RETURN(const LoweredProgram lowered,
                           LowerProgram(graph, pipeline, body, generator.native_ops(), options));

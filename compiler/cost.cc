@@ -70,7 +70,7 @@ v1::Cost CostOfProgram(const UOp* linear) {
 uint64_t IterationsOf(const UOp* linear) {
   for (const UOp* uop : linear->src()) {
     if (uop->op() == Op::RANGE && uop->arg_as<RangeArg>().type == AxisType::kThread)
-      return static_cast<uint64_t>(uop->src(0)->const_int());
+      return static_cast<uint64_t>(std::max<__int128>(uop->src(0)->bounds().max, 0));
   }
   return 1;
 }

@@ -299,8 +299,7 @@ INSTANTIATE_TEST_SUITE_P(
             v1::BAD_ARGUMENT},
         Bad{"30 PARAM [0] slot=7 dtype=int32 space=ALU name=\"k\" min=3 max=2\n31 TUPLE [30]\n", v1::BAD_ARGUMENT},
         Bad{"30 PARAM [0] slot=7 dtype=int32 space=ALU name=\"k\"\n31 TUPLE [30]\n", v1::BAD_ARGUMENT},
-        Bad{"30 PARAM [0] slot=7 dtype=float32 space=ALU name=\"k\" min=0 max=2\n31 TUPLE [30]\n",
-            v1::BAD_ARGUMENT},
+        Bad{"30 PARAM [0] slot=7 dtype=float32 space=ALU name=\"k\" min=0 max=2\n31 TUPLE [30]\n", v1::BAD_ARGUMENT},
         Bad{"30 PARAM [0] slot=7 dtype=int64 space=ALU name=\"k\" min=0 max=2000000000\n31 MUL [30, "
             "30]\n32 STACK [31]\n33 PARAM [32] slot=4 dtype=int8\n34 TUPLE [33]\n",
             v1::SIZE_OVERFLOW},

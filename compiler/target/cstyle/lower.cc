@@ -95,10 +95,6 @@ absl::Status CheckList(const Graph& graph, UOp* linear, const Dialect& dialect) 
 }  // namespace
 
 absl::StatusOr<UOp*> LowerForDialect(Graph& graph, UOp* linear, const Dialect& dialect) {
-  for (const UOp* uop : linear->src()) {
-    if (uop->IsVariable())
-      return MakeError(v1::UNSUPPORTED_OP, "source of kernels with variables is not written by this version");
-  }
   const RuleSet rules = DecomposeRules(dialect.native);
   Rewriter decompose(rules, graph);
   KILN_ASSIGN_OR_RETURN(linear, RewriteList(graph, linear, [&](UOp* uop) -> absl::StatusOr<UOp*> {
