@@ -145,8 +145,7 @@ absl::StatusOr<InterpResult> CpuEngine::RunLoaded(const std::shared_ptr<runtime:
   }
   for (int i = 0; i < signature.parameters_size(); ++i) {
     const auto& parameter = signature.parameters(i);
-    HostTensor now =
-        ReadBack(parameter.dtype(), plan.parameters[i].shape.At(buffers.variables), buffers.parameters[i]);
+    HostTensor now = ReadBack(parameter.dtype(), plan.parameters[i].shape.At(buffers.variables), buffers.parameters[i]);
     if (parameter.written()) {
       outcome.written[parameter.slot()] = std::move(now);
     } else {
