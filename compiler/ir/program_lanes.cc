@@ -73,7 +73,7 @@ absl::StatusOr<UOp*> ProgramDoor::Lanes(uint32_t index, std::vector<UOp*> src) {
   KILN_RETURN_IF_ERROR(MeetSources(graph_, src, 0));
   std::vector<UOp*> scalars;
   for (UOp* source : src) {
-    const int64_t n = source->shape().empty() ? 1 : source->shape()[0];
+    const int64_t n = source->shape().empty() ? 1 : int64_t{source->shape()[0]};
     for (int64_t i = 0; i < n; ++i) scalars.push_back(Lane(graph_, source, i));
   }
   return graph_.TryMake(Op::STACK, scalars);
@@ -100,7 +100,7 @@ absl::StatusOr<UOp*> ProgramDoor::VectorConst(const v1::UOp& node) {
 }
 
 absl::StatusOr<UOp*> ProgramDoor::PickLanes(const v1::UOp& node, UOp* x) {
-  const int64_t lanes = x->shape().empty() ? 1 : x->shape()[0];
+  const int64_t lanes = x->shape().empty() ? 1 : int64_t{x->shape()[0]};
   if (!node.has_axes() || node.axes().axis().empty()) return BadArgument("GEP wants the lanes that it takes as axes");
   if (static_cast<uint32_t>(node.axes().axis_size()) > limits_.max_stack_sources)
     return BadArgument(absl::StrCat("GEP of ", node.axes().axis_size(), " lanes; at most ", limits_.max_stack_sources));

@@ -101,7 +101,7 @@ class Prover {
       return absl::OkStatus();
     }
     const Shape& shape = access.pointer->shape();
-    for (int64_t lane = 0; lane < (shape.empty() ? 1 : shape[0]); ++lane) {
+    for (int64_t lane = 0; lane < (shape.empty() ? 1 : int64_t{shape[0]}); ++lane) {
       auto element = [&](UOp* x) { return x->shape().empty() ? x : graph_.Make(Op::INDEX, {x, Idx(graph_, lane)}); };
       UOp* place = graph_.Make(Op::INDEX, {access.pointer->src(0), element(access.pointer->src(1))});
       UOp* open = graph_.Make(Op::IF, {element(access.gate)});

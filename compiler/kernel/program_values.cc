@@ -21,7 +21,7 @@ bool IsStorage(const UOp* uop) {
 
 bool Points(const UOp* uop) { return uop->op() == Op::INDEX || uop->op() == Op::SHRINK || uop->op() == Op::AFTER; }
 
-int64_t LanesIn(const Shape& shape) { return shape.empty() ? 1 : shape[0]; }
+int64_t LanesIn(const Shape& shape) { return shape.empty() ? 1 : int64_t{shape[0]}; }
 
 class Namer {
  public:

@@ -29,7 +29,7 @@ absl::Status TooMuch(const char* limit, double limit_value, double used) {
                                                    "; this server takes at most ", detail.limit_value()));
 }
 
-int64_t LanesIn(const UOp* uop) { return uop->shape().empty() ? 1 : uop->shape()[0]; }
+int64_t LanesIn(const UOp* uop) { return uop->shape().empty() ? 1 : int64_t{uop->shape()[0]}; }
 
 // Instructions that each item runs without waiting for the others, or the opening
 // or closing of a loop or IF that all go through together.

@@ -10,7 +10,6 @@
 namespace kiln::testing {
 
 using compiler::DType;
-using compiler::Shape;
 
 namespace {
 
@@ -33,7 +32,7 @@ GraphMaker::GraphMaker(uint64_t seed) : random_(seed) {
 }
 
 void GraphMaker::AddStorage() {
-  Shape shape;
+  Sizes shape;
   const int64_t rank = random_.In(0, 4);
   int64_t elements = 1;
   for (int64_t i = 0; i < rank; ++i) {
@@ -105,8 +104,8 @@ Value GraphMaker::ToScalar(const Value& x) {
 Value GraphMaker::PartnerOf(const Value& x, DType dtype) {
   if (random_.OneIn(4)) return Const(dtype);
   Value partner = CastTo(Exact(), dtype);
-  const auto both = compiler::Broadcast(x.shape, partner.shape);
-  if (both.ok() && compiler::NumElements(*both) <= kMostElements) return partner;
+  const auto both = Broadcast(x.shape, partner.shape);
+  if (both.ok() && NumElements(*both) <= kMostElements) return partner;
   return ToScalar(partner);
 }
 
@@ -114,7 +113,7 @@ Value GraphMaker::ConditionFor(const Value& x) {
   const Value other = PartnerOf(x, x.dtype);
   Value condition{builder_.Add(random_.Pick({v1::CMPLT, v1::CMPNE, v1::CMPGE, v1::CMPEQ}), {x.node, other.node}),
                   DType::kBool};
-  condition.shape = *compiler::Broadcast(x.shape, other.shape);
+  condition.shape = *Broadcast(x.shape, other.shape);
   return condition;
 }
 
@@ -150,7 +149,7 @@ void GraphMaker::StoreStep() {
   Value target = storage.initial;
   target.node = storage.after;
   if (!target.shape.empty() && random_.OneIn(3)) {
-    Shape offset, shape;
+    Sizes offset, shape;
     for (int64_t size : target.shape) {
       const int64_t kept = random_.In(0, size);
       shape.push_back(kept);
@@ -170,12 +169,12 @@ void GraphMaker::StoreStep() {
   }
 
   Value value = PartnerOf(target, target.dtype);
-  const auto both = compiler::Broadcast(target.shape, value.shape);
+  const auto both = Broadcast(target.shape, value.shape);
   if (!both.ok() || *both != target.shape) value = ToScalar(value);
   Node store = 0;
   if (random_.OneIn(4)) {
     Value gate = ConditionFor(value);
-    const auto gated = compiler::Broadcast(target.shape, gate.shape);
+    const auto gated = Broadcast(target.shape, gate.shape);
     if (!gated.ok() || *gated != target.shape) gate = ToScalar(gate);
     store = builder_.Add(v1::STORE, {target.node, value.node, gate.node});
   } else {

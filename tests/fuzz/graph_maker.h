@@ -6,6 +6,9 @@
 #include <limits>
 #include <vector>
 
+#include "absl/container/inlined_vector.h"
+#include "absl/status/statusor.h"
+#include "compiler/ir/infer.h"
 #include "compiler/ir/uop.h"
 #include "tests/support/random.h"
 #include "tests/support/wire_builder.h"
@@ -14,10 +17,24 @@ namespace kiln::testing {
 
 inline constexpr double kUnbounded = std::numeric_limits<double>::infinity();
 
+using Sizes = absl::InlinedVector<int64_t, 6>;
+
+inline int64_t NumElements(const Sizes& shape) {
+  int64_t n = 1;
+  for (const int64_t size : shape) n *= size;
+  return n;
+}
+
+inline absl::StatusOr<Sizes> Broadcast(const Sizes& a, const Sizes& b) {
+  const auto both = compiler::Broadcast(compiler::Shape(a.begin(), a.end()), compiler::Shape(b.begin(), b.end()));
+  if (!both.ok()) return both.status();
+  return Sizes(both->begin(), both->end());
+}
+
 struct Value {
   Node node = 0;
   compiler::DType dtype = compiler::DType::kNone;
-  compiler::Shape shape;
+  Sizes shape;
   // Floats: integers of at most this magnitude; unbounded: anything.
   double bound = kUnbounded;
   // No -0, and no NaN whose payload could show.

@@ -9,8 +9,6 @@
 namespace kiln::testing {
 
 using compiler::DType;
-using compiler::NumElements;
-using compiler::Shape;
 
 namespace {
 
@@ -18,8 +16,8 @@ constexpr int64_t kMostElements = 3000;
 constexpr size_t kMostAxes = 5;
 
 // Any way to write `elements` as a product.
-Shape RandomFactors(int64_t elements, Random& random) {
-  Shape shape;
+Sizes RandomFactors(int64_t elements, Random& random) {
+  Sizes shape;
   while (elements > 1 && shape.size() < 3) {
     std::vector<int64_t> divisors;
     for (int64_t d = 1; d <= elements; ++d) {
@@ -65,7 +63,7 @@ void GraphMaker::ReshapeStep(const Value& x) {
   if (NumElements(x.shape) > 0) {
     y.shape = RandomFactors(NumElements(x.shape), random_);
   } else {
-    y.shape = random_.OneIn(2) ? Shape{0} : Shape{3, 0, 2};
+    y.shape = random_.OneIn(2) ? Sizes{0} : Sizes{3, 0, 2};
   }
   y.node = builder_.Reshape(x.node, y.shape);
   Push(y);
@@ -73,7 +71,7 @@ void GraphMaker::ReshapeStep(const Value& x) {
 
 void GraphMaker::ShrinkStep(const Value& x) {
   Value y = x;
-  Shape offset;
+  Sizes offset;
   for (int64_t& size : y.shape) {
     const int64_t kept = random_.OneIn(20) ? 0 : random_.In(std::min<int64_t>(size, 1), size);
     offset.push_back(random_.In(0, size - kept));
@@ -85,7 +83,7 @@ void GraphMaker::ShrinkStep(const Value& x) {
 
 void GraphMaker::PadStep(const Value& x) {
   Value y = x;
-  Shape offset;
+  Sizes offset;
   for (int64_t& size : y.shape) {
     const int64_t before = random_.In(0, 2), after = random_.In(0, 2);
     offset.push_back(before);
@@ -135,7 +133,7 @@ void GraphMaker::Binary() {
   const Value a = Exact();
   const Value b = PartnerOf(a, a.dtype);
   Value y = a;
-  y.shape = *compiler::Broadcast(a.shape, b.shape);
+  y.shape = *Broadcast(a.shape, b.shape);
   std::vector<v1::Op> ops = {v1::ADD, v1::MUL, v1::MAX, v1::SUB, v1::CMPLT, v1::CMPNE, v1::CMPGT, v1::CMPEQ};
   if (compiler::IsFloat(a.dtype)) {
     if (a.plain && b.plain) ops.push_back(v1::FDIV);
@@ -161,9 +159,9 @@ void GraphMaker::WhereStep() {
   const Value a = Exact();
   const Value b = PartnerOf(a, a.dtype);
   Value y = a;
-  y.shape = *compiler::Broadcast(a.shape, b.shape);
+  y.shape = *Broadcast(a.shape, b.shape);
   const Value condition = random_.OneIn(2) ? ConditionFor(a) : PartnerOf(y, DType::kBool);
-  const auto shape = compiler::Broadcast(y.shape, condition.shape);
+  const auto shape = Broadcast(y.shape, condition.shape);
   if (!shape.ok() || NumElements(*shape) > kMostElements) return;
   y.shape = *shape;
   y.node = builder_.Add(v1::WHERE, {condition.node, a.node, b.node});
@@ -281,7 +279,7 @@ void GraphMaker::TranscendentalStep() {
   const v1::Op op = random_.Pick({v1::EXP2, v1::LOG2, v1::SIN, v1::POW});
   if (op == v1::POW) {
     const Value b = PartnerOf(x, x.dtype);
-    y.shape = *compiler::Broadcast(x.shape, b.shape);
+    y.shape = *Broadcast(x.shape, b.shape);
     y.node = builder_.Add(op, {x.node, b.node});
   } else {
     y.node = builder_.Add(op, {x.node});
