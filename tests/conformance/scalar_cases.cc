@@ -115,7 +115,8 @@ Case CaseOf(DType dtype, const std::string& name, const std::vector<const OpRow*
   WireBuilder builder;
   std::vector<Node> params, results;
   for (uint32_t i = 0; i < shapes.size(); ++i) {
-    params.push_back(builder.Param(i, dtype, shapes[i]));
+    const std::vector<int64_t> sizes(shapes[i].begin(), shapes[i].end());
+    params.push_back(builder.Param(i, dtype, sizes));
     made.arguments[i] = TensorOf(dtype, shapes[i], *pools[i], expect ? 0 : i * 7);
   }
   for (const OpRow* row : rows) {
