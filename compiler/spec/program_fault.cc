@@ -49,7 +49,8 @@ ProgramFault LaneFault(const UOp* uop) {
     return Bad("an INDEX of a value takes one lane of a vector, by a CONST");
   const Bounds& lane = uop->src(1)->bounds();
   if (lane.min < 0 || lane.min >= uop->src(0)->shape()[0]) {
-    return Bad(absl::StrCat("lane ", static_cast<int64_t>(lane.min), " of a vector of ", uop->src(0)->shape()[0]));
+    return Bad(
+        absl::StrCat("lane ", static_cast<int64_t>(lane.min), " of a vector of ", int64_t{uop->src(0)->shape()[0]}));
   }
   return {};
 }
@@ -115,7 +116,7 @@ ProgramFault FaultOf(const UOp* uop, const Limits& limits) {
   if (uop->shape().size() == 1 && !IsBareStorage(uop) &&
       (uop->shape()[0] < 1 || uop->shape()[0] > int64_t{limits.max_lanes})) {
     return BadShape(
-        absl::StrCat("a vector of ", uop->shape()[0], " lanes; they have 1 to ", limits.max_lanes, " here"));
+        absl::StrCat("a vector of ", int64_t{uop->shape()[0]}, " lanes; they have 1 to ", limits.max_lanes, " here"));
   }
   switch (op) {
     case Op::INDEX: return pointing ? PointerFault(uop) : LaneFault(uop);

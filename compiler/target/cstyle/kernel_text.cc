@@ -189,7 +189,7 @@ class KernelWriter {
 
   std::string VectorType(const UOp* uop) {
     return absl::StrReplaceAll(dialect_.vector_type,
-                               {{"$T", prelude_.Type(uop->dtype())}, {"$n", absl::StrCat(uop->shape()[0])}});
+                               {{"$T", prelude_.Type(uop->dtype())}, {"$n", absl::StrCat(int64_t{uop->shape()[0]})}});
   }
 
   void WriteLoad(const UOp* uop) {
