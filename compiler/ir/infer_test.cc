@@ -146,8 +146,7 @@ INSTANTIATE_TEST_SUITE_P(
 
 INSTANTIATE_TEST_SUITE_P(Unbuilt, InferErrorTest,
                          ::testing::Values(Bad{"15 CUSTOM []", v1::NOT_ALLOWED},
-                                           Bad{"15 STACK [4, 4]\n16 PARAM [15] slot=5 dtype=int8",
-                                               v1::UNSUPPORTED_OP}));
+                                           Bad{"15 STACK [4, 4]\n16 PARAM [15] slot=5 dtype=int8", v1::BAD_ARGUMENT}));
 
 TEST(Broadcast, RightAlignedEqualOrOne) {
   EXPECT_EQ(*Broadcast({2, 3}, {3}), Shape({2, 3}));
