@@ -134,8 +134,11 @@ absl::Status FoldSizes(Graph& graph, Op op, std::vector<UOp*>& src) {
   for (size_t i = first; i < src.size(); ++i) {
     const absl::Span<UOp* const> sizes = src[i]->src();
     const bool many = src[i]->op() == Op::STACK;
-    // A place in memory, in a program: any integer.
-    if (op == Op::SHRINK && i == 1 && !many && !IsSize(graph, PolynomialOf(graph, src[i]))) return absl::OkStatus();
+    // A place in memory, in a program: any integer that no variable is in.
+    if (op == Op::SHRINK && i == 1 && !many && !src[i]->IsConst()) {
+      const Polynomial place = PolynomialOf(graph, src[i]);
+      if (!IsSize(graph, place) || place.constant().has_value()) return absl::OkStatus();
+    }
     const bool symbolic = op == Op::SHRINK && !IsConst(src[0]->shape());
     if (many ? std::all_of(sizes.begin(), sizes.end(), is_number) : src[i]->IsConst() && !symbolic) continue;
     KILN_ASSIGN_OR_RETURN(const Shape read, ReadSizes(graph, src[i]));

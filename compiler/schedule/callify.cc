@@ -112,8 +112,8 @@ std::vector<Function::Condition> ConditionsOf(Graph& graph, UOp* root) {
   for (UOp* uop : Toposort(root)) {
     if (uop->op() == Op::PAD || uop->op() == Op::SHRINK) {
       for (const Polynomial& room : RoomInBox(graph, *uop)) add(room, uop, "the box does not lie inside the tensor");
-      for (const Dim& offset : *ReadSizes(graph, uop->src(1)))
-        add(PolynomialOf(graph, offset), uop, "an offset is negative");
+      const Shape offsets = *ReadSizes(graph, uop->src(1));
+      for (const Dim& offset : offsets) add(PolynomialOf(graph, offset), uop, "an offset is negative");
     }
     for (const Dim& size : uop->shape()) {
       if (!size.IsConst()) add(PolynomialOf(graph, size), uop, "a size is negative");
