@@ -6,9 +6,10 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
-#include "compiler/gradient/shapes.h"
 #include "compiler/ir/build.h"
+#include "compiler/ir/devices.h"
 #include "compiler/ir/infer.h"
+#include "compiler/ir/movement.h"
 
 namespace kiln::compiler {
 namespace {
@@ -34,8 +35,14 @@ UOp* Unmove(Vjp& v) {
   }
 }
 
+absl::Status NoRule(const Vjp& v) {
+  return MakeError(v1::UNSUPPORTED_OP, absl::StrCat("a gradient through ", Name(v.uop->op()),
+                                                    ": gradients are of tensor graphs, and of what is in them"));
+}
+
 // LOAD(x, alternative, gate).
 absl::Status LoadRule(Vjp& v) {
+  if (DeviceCount(v.uop->device()) > 1 || DeviceCount(v.x(0)->device()) > 1) return NoRule(v);
   if (v.uop->src().size() < 3) {
     v.Give(0, v.dy);
     return absl::OkStatus();
@@ -52,11 +59,6 @@ absl::Status BitsRule(Vjp& v) {
   }
   return MakeError(v1::BAD_ARGUMENT, absl::StrCat("the bits of a ", Name(v.x(0)->dtype()),
                                                   " have no derivative; where none is meant, put a DETACH before"));
-}
-
-absl::Status NoRule(const Vjp& v) {
-  return MakeError(v1::UNSUPPORTED_OP, absl::StrCat("a gradient through ", Name(v.uop->op()),
-                                                    ": gradients are of tensor graphs, and of what is in them"));
 }
 
 }  // namespace
@@ -149,6 +151,7 @@ absl::Status ApplyGradientRule(Vjp& v) {
     case Op::SINK:
     case Op::LINEAR:
     case Op::CALL:
+    case Op::REPLICATED:
     case Op::SPECIAL:
     case Op::BARRIER:
     case Op::IF:

@@ -4,8 +4,8 @@
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
 #include "compiler/gradient/rules.h"
-#include "compiler/gradient/shapes.h"
 #include "compiler/ir/build.h"
+#include "compiler/ir/movement.h"
 
 namespace kiln::compiler {
 namespace {

@@ -131,6 +131,11 @@ Tensor EvalMovement(const UOp& uop, Operands sources, OutOfRange outside) {
     case Op::SHRINK: return Shrink(uop, x);
     case Op::PAD: return Pad(uop, x, outside);
     case Op::INDEX: return Index(uop, sources, outside);
+    case Op::REPLICATED: {  // they are equal: the first
+      Shape strides = Strides(x.shape);
+      strides.erase(strides.begin() + uop.arg_as<int64_t>());
+      return View(uop, x, strides, 0);
+    }
     case Op::RESHAPE: {
       Tensor result = x;
       result.shape = uop.shape();

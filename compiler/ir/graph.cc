@@ -79,7 +79,9 @@ absl::StatusOr<UOp*> Graph::TryMake(Op op, absl::Span<UOp* const> src, Arg arg) 
   candidate.src_ = sources_.back();
   candidate.id_ = static_cast<uint32_t>(nodes_.size());
   UOp* uop = &nodes_.emplace_back(std::move(candidate));
+  // What it says itself, and not the candidate.
   if (const auto* buffer = std::get_if<BufferArg>(&uop->arg_)) uop->device_ = &buffer->device;
+  if (const auto* text = std::get_if<TextArg>(&uop->arg_); text && op == Op::LOAD) uop->device_ = &text->text;
   interned_.insert(uop);
   return uop;
 }

@@ -32,6 +32,7 @@ absl::Status CheckArg(const UOp& uop) {
     case Op::REDUCE: fits = std::holds_alternative<ReduceArg>(arg); break;
     case Op::CAST:
     case Op::BITCAST: fits = std::holds_alternative<DType>(arg); break;
+    case Op::REPLICATED:
     case Op::GETTUPLE: fits = std::holds_alternative<int64_t>(arg); break;
     case Op::RANGE: fits = std::holds_alternative<RangeArg>(arg); break;
     case Op::PAD: fits = std::holds_alternative<std::monostate>(arg) || std::holds_alternative<ConstArg>(arg); break;
@@ -39,6 +40,7 @@ absl::Status CheckArg(const UOp& uop) {
     case Op::LINEAR:
       fits = std::holds_alternative<std::monostate>(arg) || std::holds_alternative<KernelArg>(arg);
       break;
+    case Op::LOAD:
     case Op::CALL: fits = std::holds_alternative<std::monostate>(arg) || std::holds_alternative<TextArg>(arg); break;
     default: fits = std::holds_alternative<std::monostate>(arg); break;
   }
@@ -76,8 +78,6 @@ absl::Status CheckSize(Graph& graph, const Shape& shape) {
                                                    " has more than ", kMaxElements, " elements"));
 }
 
-bool HasDevice(const UOp* uop) { return !uop->device().empty(); }
-
 }  // namespace
 
 absl::Status Inference::Run(Graph& graph, UOp& uop) {
@@ -93,16 +93,7 @@ absl::Status Inference::Run(Graph& graph, UOp& uop) {
     if (!uop.src_.empty()) uop.addrspace_ = uop.src_[0]->addrspace();
   }
   uop.bounds_ = InferBounds(uop);
-  for (UOp* source : uop.src_) {
-    if (!HasDevice(source)) continue;
-    if (uop.device_ == nullptr) uop.device_ = source->device_;
-    if (*uop.device_ != source->device()) {
-      return MakeError(v1::BAD_ARGUMENT, absl::StrCat("operands on two devices, ", *uop.device_, " and ",
-                                                      source->device(), "; copy one to the other's"));
-    }
-  }
-  uop.axis_ = -1;  // No tuple device gets past the door yet, so no axis is ever split.
-  return absl::OkStatus();
+  return Place(uop);
 }
 
 }  // namespace kiln::compiler

@@ -22,6 +22,10 @@ class Inference {
  public:
   // Fills the derived properties of `uop`, whose op, src and arg are set.
   static absl::Status Run(Graph& graph, UOp& uop);
+
+ private:
+  // Device and shard axis (infer_placement.cc).
+  static absl::Status Place(UOp& uop);
 };
 
 absl::StatusOr<DType> InferDType(const UOp& uop);

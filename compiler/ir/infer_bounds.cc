@@ -121,6 +121,7 @@ Bounds InferBounds(const UOp& uop) {
     case Op::FLIP:
     case Op::RESHAPE:
     case Op::EXPAND:
+    case Op::REPLICATED:
     case Op::SHRINK:
     case Op::TRUNC:
     case Op::DETACH:

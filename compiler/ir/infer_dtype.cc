@@ -127,6 +127,7 @@ absl::StatusOr<DType> InferDType(const UOp& uop) {
     case Op::FLIP:
     case Op::RESHAPE:
     case Op::EXPAND:
+    case Op::REPLICATED:
     case Op::SHRINK:
     case Op::DETACH:
     case Op::CONTIGUOUS_BACKWARD:

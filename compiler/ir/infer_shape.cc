@@ -272,6 +272,15 @@ absl::StatusOr<Shape> InferShape(Graph& graph, const UOp& uop) {
       const UOp* tuple = uop.src(0)->op() == Op::FUNCTION ? uop.src(0)->src(0) : uop.src(0);
       return tuple->src(uop.arg_as<int64_t>())->shape();
     }
+    case Op::REPLICATED: {
+      Shape shape = uop.src(0)->shape();
+      const int64_t axis = uop.arg_as<int64_t>();
+      if (axis < 0 || axis >= static_cast<int64_t>(shape.size())) {
+        return MakeError(v1::BAD_ARGUMENT, absl::StrCat("REPLICATED along axis ", axis, " of ", ToString(shape)));
+      }
+      shape.erase(shape.begin() + axis);
+      return shape;
+    }
     case Op::LOAD: KILN_RETURN_IF_ERROR(CheckFitsMemory(uop)); return uop.src(0)->shape();
     case Op::DETACH:
     case Op::CONTIGUOUS_BACKWARD:

@@ -126,7 +126,7 @@ absl::StatusOr<UOp*> MakeSpelled(Graph& graph, v1::Op op, v1::Dialect dialect, s
       KILN_ASSIGN_OR_RETURN(UOp * store, graph.TryMake(Op::STORE, src));
       return graph.TryMake(Op::AFTER, {{src[0], store}});
     }
-    default: return graph.TryMake(Op::LOAD, src);  // CONTIGUOUS, COPY
+    default: return graph.TryMake(Op::LOAD, src, std::move(arg));  // CONTIGUOUS, COPY
   }
 }
 

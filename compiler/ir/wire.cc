@@ -7,6 +7,8 @@
 #include "absl/strings/str_join.h"
 #include "base/error.h"
 #include "compiler/ir/functions.h"
+#include "compiler/ir/legacy_devices.h"
+#include "compiler/ir/legacy_tensor.h"
 #include "compiler/ir/program_door.h"
 #include "compiler/ir/settle.h"
 #include "compiler/ir/spellings.h"
@@ -65,7 +67,8 @@ absl::StatusOr<UOp*> Resolve(Reading& reading, const v1::UOp& node, absl::Span<U
   if (node.op() == v1::AFTER && !src.empty() && src[0]->IsVariable()) return BindByStore(reading.graph, src);
   if (node.op() == v1::FUNCTION && !src.empty())
     return reading.inliner.Function(src[0], src.subspan(1), reading.uses_of_body[node.src(0)] > 1);
-  if (node.op() == v1::CALL && !src.empty()) return reading.inliner.Call(src[0], src.subspan(1));
+  if ((node.op() == v1::CALL || node.op() == v1::KERNEL) && !src.empty())
+    return reading.inliner.Call(src[0], src.subspan(1));
   if (node.op() != v1::GETTUPLE) return nullptr;
   KILN_ASSIGN_OR_RETURN(UOp * element, reading.graph.TryMake(Op::GETTUPLE, src, arg));
   return element->src(0)->src(static_cast<size_t>(std::get<int64_t>(arg)));
@@ -143,7 +146,17 @@ absl::StatusOr<UOp*> ReadNode(Reading& reading, uint32_t index) {
   if (reading.variables.any() && IsProgramSpelling(node.op()))
     return MakeError(v1::UNSUPPORTED_OP, "a program written by hand takes no variables yet");
   KILN_ASSIGN_OR_RETURN(Arg arg, ReadArg(node));
-  KILN_ASSIGN_OR_RETURN(UOp * uop, reading.door.Read(index, src));
+  UOp* uop = nullptr;
+  // The older spellings know sizes that are numbers only.
+  if (std::all_of(src.begin(), src.end(), [](const UOp* source) { return IsConst(source->shape()); })) {
+    KILN_ASSIGN_OR_RETURN(uop, ReadLegacyTensor(reading.graph, wire, index, src, arg));
+    if (uop == nullptr) {
+      KILN_ASSIGN_OR_RETURN(uop, ReadLegacyDevices(reading.graph, node, src));
+    }
+  }
+  if (uop == nullptr) {
+    KILN_ASSIGN_OR_RETURN(uop, reading.door.Read(index, src));
+  }
   if (uop == nullptr) {
     KILN_ASSIGN_OR_RETURN(uop, MakeOrdinary(reading, node, std::move(src), std::move(arg)));
   }
@@ -171,7 +184,7 @@ absl::StatusOr<UOp*> ReadAll(Reading& reading) {
     reading.graph.SetOrigin(*uop, static_cast<uint32_t>(i));
     const v1::UOp& node = wire.nodes(i);
     // The arguments of a function come to stand below its body.
-    const bool call = node.op() == v1::FUNCTION || node.op() == v1::CALL;
+    const bool call = node.op() == v1::FUNCTION || node.op() == v1::CALL || node.op() == v1::KERNEL;
     for (int k = call ? 1 : 0; k < node.src_size(); ++k) depth[i] = std::max(depth[i], depth[node.src(k)] + 1);
     if (call) depth[i] += depth[node.src(0)];
     if (depth[i] > limits.max_depth) return TooLarge("levels of depth", limits.max_depth, depth[i]);

@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/const_value.h"
 #include "base/error.h"
+#include "compiler/ir/devices.h"
 #include "compiler/ir/spellings.h"
 
 namespace kiln::compiler {
@@ -33,12 +34,6 @@ absl::StatusOr<ConstArg> ReadConst(const v1::ConstArg& wire) {
   return ConstArg{dtype, value.bits, value.invalid};
 }
 
-absl::StatusOr<std::string> ReadDevice(const google::protobuf::RepeatedPtrField<std::string>& device) {
-  if (device.empty()) return std::string();
-  if (device.size() == 1) return device.Get(0);
-  return MakeError(v1::UNSUPPORTED_OP, "tuple devices are not supported yet");
-}
-
 }  // namespace
 
 absl::StatusOr<Arg> ReadBuffer(const v1::BufferArg& wire) {
@@ -50,7 +45,7 @@ absl::StatusOr<Arg> ReadBuffer(const v1::BufferArg& wire) {
   KILN_ASSIGN_OR_RETURN(arg.dtype, ReadDType(wire.dtype()));
   if (arg.dtype == DType::kVoid || IsWeak(arg.dtype))
     return BadArgument(absl::StrCat("storage of dtype ", Name(arg.dtype)));
-  KILN_ASSIGN_OR_RETURN(arg.device, ReadDevice(wire.device()));
+  KILN_ASSIGN_OR_RETURN(arg.device, JoinDevices(wire.device()));
   switch (wire.addrspace()) {
     case v1::ADDRSPACE_UNSPECIFIED:
     case v1::GLOBAL: break;
@@ -83,12 +78,13 @@ bool TakesForm(v1::Op op, v1::UOp::ArgCase form) {
     case v1::UOp::ARG_NOT_SET: return true;
     case v1::UOp::kConstant: return op == v1::CONST;
     case v1::UOp::kBuffer: return op == v1::PARAM || op == v1::BUFFER;
-    case v1::UOp::kAxes: return op == v1::PERMUTE;
+    case v1::UOp::kAxes:  // older ones have their shapes there
+      return op == v1::PERMUTE || op == v1::RESHAPE || op == v1::EXPAND || op == v1::PAD || op == v1::SHRINK;
     case v1::UOp::kFlip: return op == v1::FLIP;
     case v1::UOp::kReduce: return op == v1::REDUCE;
     case v1::UOp::kPad: return op == v1::PAD;
     case v1::UOp::kCastTo: return op == v1::CAST || op == v1::BITCAST;
-    case v1::UOp::kIndex: return op == v1::GETTUPLE;
+    case v1::UOp::kIndex: return op == v1::GETTUPLE || op == v1::REPLICATED;
     case v1::UOp::kLoad: return op == v1::LOAD || op == v1::COPY || op == v1::CONTIGUOUS;
     case v1::UOp::kRange: return op == v1::RANGE;
     case v1::UOp::kSpecial: return op == v1::SPECIAL;
@@ -134,10 +130,10 @@ absl::StatusOr<Arg> ReadArg(const v1::UOp& wire) {
     }
     case v1::UOp::kIndex: return Arg(wire.index());
     case v1::UOp::kLoad: {
-      KILN_RETURN_IF_ERROR(ReadDevice(wire.load().device()).status());
+      KILN_ASSIGN_OR_RETURN(std::string device, JoinDevices(wire.load().device()));
       if (wire.load().addrspace() > v1::GLOBAL)
         return MakeError(v1::UNSUPPORTED_OP, "a LOAD into another address space is not supported yet");
-      return Arg();
+      return device.empty() ? Arg() : Arg(TextArg{std::move(device)});
     }
     case v1::UOp::kRange: return Arg();
     case v1::UOp::kSpecial: return Arg(TextArg{wire.special().name()});
@@ -176,7 +172,7 @@ void WriteArg(const UOp& uop, v1::UOp& wire) {
           v1::BufferArg* buffer = wire.mutable_buffer();
           buffer->set_slot(value.slot);
           buffer->set_dtype(ToWire(value.dtype));
-          if (!value.device.empty()) buffer->add_device(value.device);
+          for (std::string& device : SplitDevices(value.device)) buffer->add_device(std::move(device));
           buffer->set_addrspace(static_cast<v1::AddrSpace>(value.addrspace));
           buffer->set_name(value.name);
           if (value.addrspace == AddrSpace::kAlu) {
@@ -199,6 +195,8 @@ void WriteArg(const UOp& uop, v1::UOp& wire) {
         } else if constexpr (std::is_same_v<T, TextArg>) {
           if (uop.op() == Op::BINARY) {
             wire.set_data(value.text);
+          } else if (uop.op() == Op::LOAD) {
+            for (std::string& device : SplitDevices(value.text)) wire.mutable_load()->add_device(std::move(device));
           } else if (uop.op() == Op::SPECIAL) {
             wire.mutable_special()->set_name(value.text);
           } else {

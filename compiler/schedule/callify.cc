@@ -14,11 +14,15 @@
 namespace kiln::compiler {
 namespace {
 
-// The caller's BUFFERs are parameters like its PARAMs: by slot.
+// The caller's BUFFERs are parameters like its PARAMs: by slot. A program is for one
+// device, whatever its name.
 UOp* BuffersToParams(Graph& graph, UOp* root) {
   absl::flat_hash_map<UOp*, UOp*> params;
   for (UOp* uop : Toposort(root)) {
-    if (uop->op() == Op::BUFFER) params[uop] = graph.Make(Op::PARAM, {uop->src(0)}, uop->arg());
+    if (uop->op() != Op::BUFFER && uop->op() != Op::PARAM) continue;
+    BufferArg arg = uop->arg_as<BufferArg>();
+    arg.device.clear();
+    params[uop] = graph.Make(Op::PARAM, {uop->src(0)}, std::move(arg));
   }
   return params.empty() ? root : Substitute(root, params, graph);
 }
@@ -29,6 +33,11 @@ const RuleSet& DropMarkers() {
       RULE("detach(x) -> x", Pattern::Of(Op::DETACH, {Var{0}}), [](const Match& m, Graph&) { return m[Var{0}]; }),
       RULE("contiguous_backward(x) -> x", Pattern::Of(Op::CONTIGUOUS_BACKWARD, {Var{0}}),
            [](const Match& m, Graph&) { return m[Var{0}]; }),
+      RULE("load(x) to the device -> load(x)", Pattern::Any(Op::LOAD),
+           [](const Match& m, Graph& graph) -> UOp* {
+             if (std::holds_alternative<std::monostate>(m.root()->arg())) return nullptr;
+             return graph.Make(Op::LOAD, m.root()->src());
+           }),
   });
   return rules;
 }
@@ -135,7 +144,8 @@ UOp* StorageOf(UOp* uop) {
 
 absl::StatusOr<Function> Callify(Graph& graph, UOp* root) {
   KILN_RETURN_IF_ERROR(CheckAsSent(graph, root));
-  root = BuffersToParams(graph, GraphRewrite(root, DropMarkers(), graph));
+  KILN_RETURN_IF_ERROR(ParametersOf(graph, root).status());  // with their devices
+  root = GraphRewrite(BuffersToParams(graph, root), DropMarkers(), graph);
   Function function;
   KILN_ASSIGN_OR_RETURN(const std::vector<UOp*> slots, ParametersOf(graph, root));
   for (UOp* param : slots) (param->IsVariable() ? function.variables : function.parameters).push_back(param);

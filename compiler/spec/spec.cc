@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
+#include "compiler/ir/devices.h"
 #include "compiler/ir/program_scopes.h"
 
 namespace kiln::compiler {
@@ -63,6 +64,9 @@ constexpr Op kGroupedOps[] = {Op::LINEAR, Op::PARAM, Op::BUFFER, Op::CONST,    O
 const char* NoFault(const UOp*) { return nullptr; }
 
 const char* TensorFault(const UOp* uop) {
+  if (DeviceCount(uop->device()) > 1)
+    return "a value on a tuple of devices: programs are compiled for one device, and run on several by the interpreter "
+           "alone";
   // Shapes are weak, and constants until they meet something strong.
   if (IsWeak(uop->dtype()) && uop->op() != Op::CONST && uop->op() != Op::STACK)
     return "a weak value that nothing settles";

@@ -1,4 +1,4 @@
-#include "compiler/gradient/shapes.h"
+#include "compiler/ir/movement.h"
 
 #include <algorithm>
 
@@ -14,11 +14,17 @@ absl::Status CheckElements(const Shape& shape) {
   for (int64_t size : shape) {
     elements *= size;
     if (elements > kMaxElements) {
-      return MakeError(v1::SIZE_OVERFLOW, absl::StrCat("the gradient needs a tensor of shape ", ToString(shape),
-                                                       ", more than ", kMaxElements, " elements"));
+      return MakeError(v1::SIZE_OVERFLOW, absl::StrCat("a tensor of shape ", ToString(shape), " has more than ",
+                                                       kMaxElements, " elements"));
     }
   }
   return absl::OkStatus();
+}
+
+Shape RowMajorStrides(const Shape& shape) {
+  Shape strides(shape.size(), 1);
+  for (size_t i = shape.size(); i-- > 1;) strides[i - 1] = strides[i] * shape[i];
+  return strides;
 }
 
 UOp* ReshapeTo(Graph& graph, UOp* x, const Shape& shape) { return x->shape() == shape ? x : Reshape(graph, x, shape); }

@@ -1,8 +1,8 @@
-// Tensors moved and summed: what rules of derivatives are written in.
+// Tensors moved and summed, without nodes that change nothing.
 //
 // Arguments must fit; sizes above the IR's limits are for the caller to check.
-#ifndef KILN_COMPILER_GRADIENT_SHAPES_H_
-#define KILN_COMPILER_GRADIENT_SHAPES_H_
+#ifndef KILN_COMPILER_IR_MOVEMENT_H_
+#define KILN_COMPILER_IR_MOVEMENT_H_
 
 #include <vector>
 
@@ -13,6 +13,9 @@ namespace kiln::compiler {
 
 // SIZE_OVERFLOW if the product is more elements than a tensor may have.
 absl::Status CheckElements(const Shape& shape);
+
+// How far apart neighbours along each axis of a row-major tensor are, in elements.
+Shape RowMajorStrides(const Shape& shape);
 
 // x itself if it has the shape.
 UOp* ReshapeTo(Graph& graph, UOp* x, const Shape& shape);
@@ -32,4 +35,4 @@ UOp* Counting(Graph& graph, int64_t count);
 
 }  // namespace kiln::compiler
 
-#endif  // KILN_COMPILER_GRADIENT_SHAPES_H_
+#endif  // KILN_COMPILER_IR_MOVEMENT_H_
