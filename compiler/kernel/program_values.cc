@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
 #include "compiler/ir/build.h"
+#include "compiler/ir/infer.h"
 #include "compiler/ir/program_scopes.h"
 #include "compiler/kernel/program_tree.h"
 #include "compiler/kernel/wmma.h"
@@ -209,7 +210,11 @@ class Namer {
                                     kMostLanes));
     }
     KILN_ASSIGN_OR_RETURN(UOp * offset, Value(only(shrink->src(1))));
-    return Add(graph_, Cast(graph_, offset, kIndexType), Iota(graph_, size->const_int()));
+    UOp* first = Cast(graph_, offset, kIndexType);
+    // An offset that is no int64 would come back as -1 or so, and its neighbours be inside.
+    if (offset->bounds().max > BoundsOf(kIndexType).max)
+      first = Where(graph_, Lt(graph_, first, Idx(graph_, 0)), Idx(graph_, -kMostLanes), first);
+    return Add(graph_, first, Iota(graph_, size->const_int()));
   }
 
   // -- Values
