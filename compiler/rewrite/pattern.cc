@@ -101,7 +101,7 @@ UOp* RuleSet::Apply(UOp* uop, Graph& graph, const Rule** applied) const {
     if (!rules_[i].pattern.Matches(uop, match)) continue;
     match.root_ = uop;
     UOp* replacement = rules_[i].body(match, graph);
-    if (replacement == nullptr || replacement == uop) continue;
+    if (replacement == nullptr || replacement == uop || replacement->shape() != uop->shape()) continue;
     if (applied != nullptr) *applied = &rules_[i];
     return replacement;
   }

@@ -4,8 +4,9 @@
 //   RULE("x * 1 -> x", Mul(x, Number(1)), [](const Match& m, Graph&) { return m[x]; })
 //
 // The name is the rule: it shows in dumps, counters and tests. The body may
-// return nullptr to say that the rule does not apply after all. Operands of a
-// commutative op match in either order.
+// return nullptr to say that the rule does not apply after all; nor does it where
+// it returns another shape, such as a scalar that its partner broadcast. Operands
+// of a commutative op match in either order.
 #ifndef KILN_COMPILER_REWRITE_PATTERN_H_
 #define KILN_COMPILER_REWRITE_PATTERN_H_
 

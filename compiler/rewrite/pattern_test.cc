@@ -77,6 +77,7 @@ TEST_F(PatternTest, RuleSetTakesTheFirstRuleThatApplies) {
   const RuleSet rules({
       RULE("never", PAdd(x, y), ([](const Match&, Graph&) -> UOp* { return nullptr; })),
       RULE("itself", PAdd(x, y), ([](const Match& m, Graph&) -> UOp* { return m.root(); })),
+      RULE("another shape", PAdd(x, y), ([](const Match& m, Graph& g) -> UOp* { return g.Make(Op::STACK, {m[y]}); })),
       RULE("left", PAdd(x, y), ([](const Match& m, Graph&) -> UOp* { return m[x]; })),
       RULE("right", PAdd(x, y), ([](const Match& m, Graph&) -> UOp* { return m[y]; })),
   });
@@ -85,7 +86,7 @@ TEST_F(PatternTest, RuleSetTakesTheFirstRuleThatApplies) {
   ASSERT_NE(applied, nullptr);
   EXPECT_EQ(applied->name, "left");
   EXPECT_EQ(rules.Apply(Parse("(mul r8 r4)"), graph_), nullptr);
-  EXPECT_EQ(RuleSet::Join({&rules, &rules}).rules().size(), 8u);
+  EXPECT_EQ(RuleSet::Join({&rules, &rules}).rules().size(), 10u);
 }
 
 }  // namespace

@@ -22,12 +22,6 @@ Pattern True() { return Pattern::Any(Op::CONST).If(IsTrue); }
 Pattern False() { return Pattern::Any(Op::CONST).If(IsFalse); }
 Pattern Bool(Var var) { return Pattern(var).If(IsBoolNode); }
 
-// Of the node's own shape, or not at all: an operand may be a scalar that its
-// partner broadcasts.
-UOp* Shaped(const Match& m, UOp* result) {
-  return result != nullptr && result->shape() == m.root()->shape() ? result : nullptr;
-}
-
 // The operands of a tree of `op`.
 void Flatten(UOp* root, Op op, std::vector<UOp*>& operands) {
   std::vector<UOp*> stack = {root};
@@ -59,9 +53,8 @@ UOp* DropRepeated(const Match& m, Graph& graph) {
     std::vector<UOp*> others;
     Flatten(rest, op, others);
     for (UOp* other : others) {
-      if (other == one) return Shaped(m, rest);
-      if (IsNegation(other, one) || IsNegation(one, other))
-        return Shaped(m, ConstInt(graph, DType::kBool, op == Op::OR));
+      if (other == one) return rest;
+      if (IsNegation(other, one) || IsNegation(one, other)) return ConstInt(graph, DType::kBool, op == Op::OR);
     }
   }
   return nullptr;
@@ -71,52 +64,47 @@ std::vector<Rule> Conditions() {
   return {
       RULE("a & … & a -> a & …, and a & !a -> false", Pattern::Any(Op::AND), DropRepeated<Op::AND>),
       RULE("a | … | a -> a | …, and a | !a -> true", Pattern::Any(Op::OR), DropRepeated<Op::OR>),
-      RULE("x | true -> true", POr(Bool(x), True().As(c)),
-           ([](const Match& m, Graph&) -> UOp* { return Shaped(m, m[c]); })),
+      RULE("x | true -> true", POr(Bool(x), True().As(c)), ([](const Match& m, Graph&) -> UOp* { return m[c]; })),
       RULE("cast(condition) != 0 -> condition", PNe(Pattern::Of(Op::CAST, {Bool(x)}), Number(0)),
-           ([](const Match& m, Graph&) -> UOp* { return Shaped(m, m[x]); })),
+           ([](const Match& m, Graph&) -> UOp* { return m[x]; })),
       RULE("cast(condition) != 1 -> !condition", PNe(Pattern::Of(Op::CAST, {Bool(x)}), Number(1)),
-           ([](const Match& m, Graph& g) -> UOp* { return Shaped(m, Not(g, m[x])); })),
+           ([](const Match& m, Graph& g) -> UOp* { return Not(g, m[x]); })),
       RULE("cast(condition) < 1 -> !condition", PLt(Pattern::Of(Op::CAST, {Bool(x)}), Number(1)),
-           ([](const Match& m, Graph& g) -> UOp* { return Shaped(m, Not(g, m[x])); })),
+           ([](const Match& m, Graph& g) -> UOp* { return Not(g, m[x]); })),
       RULE("0 < cast(condition) -> condition", PLt(Number(0), Pattern::Of(Op::CAST, {Bool(x)})),
-           ([](const Match& m, Graph&) -> UOp* { return Shaped(m, m[x]); })),
+           ([](const Match& m, Graph&) -> UOp* { return m[x]; })),
   };
 }
 
 std::vector<Rule> Choices() {
   return {
       RULE("where(c, true, false) -> c", PWhere(c, True(), False()),
-           ([](const Match& m, Graph&) -> UOp* { return Shaped(m, m[c]); })),
+           ([](const Match& m, Graph&) -> UOp* { return m[c]; })),
       RULE("where(c, false, true) -> !c", PWhere(c, False(), True()),
-           ([](const Match& m, Graph& g) -> UOp* { return Shaped(m, Not(g, m[c])); })),
+           ([](const Match& m, Graph& g) -> UOp* { return Not(g, m[c]); })),
       RULE("where(c, x, false) -> c & x", PWhere(c, Bool(x), False()),
-           ([](const Match& m, Graph& g) -> UOp* { return Shaped(m, And(g, m[c], m[x])); })),
+           ([](const Match& m, Graph& g) -> UOp* { return And(g, m[c], m[x]); })),
       RULE("where(c, true, x) -> c | x", PWhere(c, True(), Bool(x)),
-           ([](const Match& m, Graph& g) -> UOp* { return Shaped(m, g.Make(Op::OR, {m[c], m[x]})); })),
+           ([](const Match& m, Graph& g) -> UOp* { return g.Make(Op::OR, {m[c], m[x]}); })),
       // One node more, but a conjunction: what gates are.
       RULE("where(c, false, x) -> !c & x", PWhere(c, False(), Bool(x)),
-           ([](const Match& m, Graph& g) -> UOp* { return Shaped(m, And(g, Not(g, m[c]), m[x])); })),
+           ([](const Match& m, Graph& g) -> UOp* { return And(g, Not(g, m[c]), m[x]); })),
       RULE("where(c, where(c, x, y), z) -> where(c, x, z)", PWhere(c, PWhere(c, x, y), z),
-           ([](const Match& m, Graph& g) -> UOp* { return Shaped(m, Where(g, m[c], m[x], m[z])); })),
+           ([](const Match& m, Graph& g) -> UOp* { return Where(g, m[c], m[x], m[z]); })),
       RULE("where(c, x, where(c, y, z)) -> where(c, x, z)", PWhere(c, x, PWhere(c, y, z)),
-           ([](const Match& m, Graph& g) -> UOp* { return Shaped(m, Where(g, m[c], m[x], m[z])); })),
+           ([](const Match& m, Graph& g) -> UOp* { return Where(g, m[c], m[x], m[z]); })),
       RULE("where(c, where(d, x, y), y) -> where(c & d, x, y)", PWhere(c, PWhere(d, x, y), y),
-           ([](const Match& m, Graph& g) -> UOp* { return Shaped(m, Where(g, And(g, m[c], m[d]), m[x], m[y])); })),
+           ([](const Match& m, Graph& g) -> UOp* { return Where(g, And(g, m[c], m[d]), m[x], m[y]); })),
       RULE("where(c, x, where(d, x, y)) -> where(c | d, x, y)", PWhere(c, x, PWhere(d, x, y)),
-           ([](const Match& m, Graph& g) -> UOp* {
-             return Shaped(m, Where(g, g.Make(Op::OR, {m[c], m[d]}), m[x], m[y]));
-           })),
+           ([](const Match& m, Graph& g) -> UOp* { return Where(g, g.Make(Op::OR, {m[c], m[d]}), m[x], m[y]); })),
       RULE("max(x, y) -> x where x >= y always", PMax(Pattern(x).If(IsIntNode), y),
            ([](const Match& m, Graph&) -> UOp* {
-             if (m[x]->bounds().min >= m[y]->bounds().max) return Shaped(m, m[x]);
-             return m[y]->bounds().min >= m[x]->bounds().max ? Shaped(m, m[y]) : nullptr;
+             if (m[x]->bounds().min >= m[y]->bounds().max) return m[x];
+             return m[y]->bounds().min >= m[x]->bounds().max ? m[y] : nullptr;
            })),
       RULE("max(max(x, c), d) -> max(x, max(c, d))",
            PMax(PMax(Pattern(x).If(IsIntNode), Pattern::Constant().As(c)), Pattern::Constant().As(d)),
-           ([](const Match& m, Graph& g) -> UOp* {
-             return Shaped(m, g.Make(Op::MAX, {m[x], g.Make(Op::MAX, {m[c], m[d]})}));
-           })),
+           ([](const Match& m, Graph& g) -> UOp* { return g.Make(Op::MAX, {m[x], g.Make(Op::MAX, {m[c], m[d]})}); })),
   };
 }
 

@@ -1,5 +1,6 @@
 #include <gtest/gtest.h>
 
+#include "compiler/ir/build.h"
 #include "compiler/rewrite/rewrite.h"
 #include "compiler/rules/linear.h"
 #include "compiler/rules/symbolic.h"
@@ -55,6 +56,19 @@ INSTANTIATE_TEST_SUITE_P(
                       Row{"(cmpne (add (mul r8 6) (mul r4 4)) 10)", "(cmpne (add (mul r8 3) (mul r4 2)) 5)"},
                       Row{"(cmpne (add (mul r8 6) (mul r4 4)) 9)", "true"}, Row{"(cmplt (add r8 3) 3)", "false"},
                       Row{"(cmplt (add r8 -8) 0)", "true"}));
+
+// What is left of a vector's sum may be a scalar: then it has to stay a vector.
+TEST(DivMod, LanesThatCancelStayLanes) {
+  Graph graph;
+  auto parse = [&](const char* text) { return testing::ParseExpression(graph, text); };
+  UOp* lanes = graph.Make(Op::STACK, {parse("r8"), parse("r8a")});
+  UOp* sum = Add(graph, Mul(graph, lanes, Idx(graph, 4)), parse("r4"));
+  for (UOp* before :
+       {graph.Make(Op::FLOORMOD, {sum, Idx(graph, 4)}), Add(graph, sum, Mul(graph, lanes, Idx(graph, -4))),
+        graph.Make(Op::CMPNE, {Mul(graph, lanes, Idx(graph, 4)), Idx(graph, 3)})}) {
+    EXPECT_EQ(GraphRewrite(before, SymbolicRules(), graph)->shape(), Shape({2}));
+  }
+}
 
 class DivModNoChangeTest : public ::testing::TestWithParam<const char*> {};
 

@@ -53,23 +53,14 @@ bool IsBoolNode(const UOp* uop) { return uop->dtype() == DType::kBool; }
 Pattern IntX() { return Pattern(x).If(IsIntOrBoolNode); }
 Pattern BoolX() { return Pattern(x).If(IsBoolNode); }
 
-// A replacement must have the node's own shape: x may be a scalar that is
-// broadcast by its partner.
-template <typename Body>
-UOp* SameShape(const Match& m, Body body) {
-  UOp* result = body();
-  return result != nullptr && result->shape() == m.root()->shape() ? result : nullptr;
-}
-
 std::vector<Rule> Identities() {
-  auto to_x = [](const Match& m, Graph&) -> UOp* { return SameShape(m, [&] { return m[x]; }); };
+  auto to_x = [](const Match& m, Graph&) -> UOp* { return m[x]; };
   return {
       // Addition of 0 would turn -0.0 into 0.0, so floats stay.
       RULE("x + 0 -> x", PAdd(IntX(), Number(0)), to_x),
       RULE("x * 1 -> x", PMul(x, Number(1)), to_x),
       // 0 * inf and 0 * NaN are NaN, so floats stay.
-      RULE("x * 0 -> 0", PMul(IntX(), Number(0).As(c)),
-           ([](const Match& m, Graph&) -> UOp* { return SameShape(m, [&] { return m[c]; }); })),
+      RULE("x * 0 -> 0", PMul(IntX(), Number(0).As(c)), ([](const Match& m, Graph&) -> UOp* { return m[c]; })),
       RULE("x / 1 -> x", Pattern::Of(Op::FDIV, {x, Number(1)}), to_x),
       RULE("x // 1 -> x", PFloorDiv(x, Number(1)), to_x),
       RULE("cdiv(x, 1) -> x", PCDiv(x, Number(1)), to_x),
@@ -77,8 +68,7 @@ std::vector<Rule> Identities() {
       RULE("x & x -> x", PAnd(x, x), to_x),
       RULE("x | x -> x", POr(x, x), to_x),
       RULE("x & true -> x", PAnd(BoolX(), Number(1)), to_x),
-      RULE("x & false -> false", PAnd(BoolX(), Number(0).As(c)),
-           ([](const Match& m, Graph&) -> UOp* { return SameShape(m, [&] { return m[c]; }); })),
+      RULE("x & false -> false", PAnd(BoolX(), Number(0).As(c)), ([](const Match& m, Graph&) -> UOp* { return m[c]; })),
       RULE("x | false -> x", POr(BoolX(), Number(0)), to_x),
       RULE("x | 0 -> x", POr(IntX(), Number(0)), to_x),
       RULE("x ^ 0 -> x", PXor(IntX(), Number(0)), to_x),
@@ -108,9 +98,9 @@ std::vector<Rule> Identities() {
       RULE("trunc(integer x) -> x", Pattern::Of(Op::TRUNC, {Pattern(x).If(IsIntNode)}), to_x),
       // Gates.
       RULE("load(x, y, true) -> load(x)", Pattern::Of(Op::LOAD, {x, y, Number(1)}),
-           ([](const Match& m, Graph& g) -> UOp* { return SameShape(m, [&] { return g.Make(Op::LOAD, {m[x]}); }); })),
+           ([](const Match& m, Graph& g) -> UOp* { return g.Make(Op::LOAD, {m[x]}); })),
       RULE("load(x, y, false) -> y", Pattern::Of(Op::LOAD, {x, y, Number(0)}),
-           ([](const Match& m, Graph&) -> UOp* { return SameShape(m, [&] { return m[y]; }); })),
+           ([](const Match& m, Graph&) -> UOp* { return m[y]; })),
       RULE("where(c, load(x, y, c), d) -> load(x, d, c)", PWhere(c, Pattern::Of(Op::LOAD, {x, y, c}), d),
            ([](const Match& m, Graph& g) -> UOp* {
              return m[x]->shape() == m.root()->shape() ? g.Make(Op::LOAD, {m[x], m[d], m[c]}) : nullptr;
