@@ -79,9 +79,9 @@ UOp* Given(Graph& graph, UOp* uop, const Fact& fact) {
   form.constant = static_cast<int64_t>(min) * unit->coefficient;
   absl::flat_hash_map<UOp*, UOp*> replacements = {{unit->node, FromLinear(graph, form)}};
   // A load happens whatever is chosen afterwards: its own gate must go on saying
-  // all that keeps it inside its buffer.
-  for (UOp* load : order) {
-    if (load->op() == Op::LOAD) replacements.emplace(load, load);
+  // all that keeps it inside its buffer. And a loop has the turns it has.
+  for (UOp* fixed : order) {
+    if (fixed->op() == Op::LOAD || fixed->op() == Op::RANGE) replacements.emplace(fixed, fixed);
   }
   UOp* known = Substitute(uop, replacements, graph);
   known = GraphRewrite(known, OtherRules(), graph);
