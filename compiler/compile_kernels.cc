@@ -10,7 +10,6 @@
 #include "compiler/cost.h"
 #include "compiler/lower_kernel.h"
 #include "compiler/lower_program.h"
-#include "compiler/spec/program_spec.h"
 
 namespace kiln::compiler {
 namespace {
@@ -41,32 +40,26 @@ std::string NameOf(const UOp* body) {
 // Lowers one body, hands it to the generator, and says what it costs.
 absl::Status CompileBody(Graph& graph, Pipeline& pipeline, UOp* body, const v1::Target& target, const Options& options,
                          CodeGenerator& generator, v1::Kernel& made) {
-  const bool as_written = generator.abilities().programs;
+  const bool text = generator.abilities().text;
   for (const UOp* uop : Toposort(body)) {
-    if (as_written && uop->IsVariable())
+    if (text && uop->IsVariable())
       return MakeError(v1::UNSUPPORTED_OP, "source of kernels with variables is not written by this version");
   }
-  if (body->op() == Op::LINEAR && !as_written) {
-    KILN_ASSIGN_OR_RETURN(const LoweredProgram lowered,
-                          LowerProgram(graph, pipeline, body, generator.native_ops(), options));
+  if (body->op() == Op::LINEAR) {
+    KILN_ASSIGN_OR_RETURN(const LoweredProgram lowered, LowerProgram(graph, pipeline, body, generator, options));
     *made.mutable_cost() = lowered.cost;
     made.set_iterations(lowered.iterations);
     // Before any code is made of it.
     KILN_RETURN_IF_ERROR(CheckLimit("operations", options.limits.max_work, lowered.cost.flops()));
     return generator.AddProgram(lowered.linear, made.symbol());
   }
-  UOp* linear = body;
-  if (body->op() == Op::LINEAR) {
-    KILN_RETURN_IF_ERROR(VerifyProgram(body, options.limits, &graph).status());
-  } else {
-    KILN_ASSIGN_OR_RETURN(linear, LowerKernel(graph, pipeline, body, target, generator, options));
-  }
-  if (as_written) {
+  KILN_ASSIGN_OR_RETURN(UOp * linear, LowerKernel(graph, pipeline, body, target, generator, options));
+  if (text) {
     KILN_ASSIGN_OR_RETURN(
         linear, pipeline.Run("select", linear, kCoreSpec, [&](UOp* list) { return generator.Select(graph, list); }));
   }
   // Beyond this point, only what the target has words for.
-  if (body->op() == Op::SINK) *made.mutable_cost() = CostOf(body);
+  *made.mutable_cost() = CostOf(body);
   made.set_iterations(IterationsOf(linear));
   return generator.AddKernel(linear, made.symbol());
 }
@@ -104,7 +97,7 @@ absl::StatusOr<std::vector<uint32_t>> CompileKernels(Graph& graph, Pipeline& pip
       v1::Kernel* made = executable.add_kernels();
       made->set_name(NameOf(body));
       // In a text for people, a program written by hand has the name it was given.
-      const bool own_name = generator.abilities().programs && body->op() == Op::LINEAR && !made->name().empty();
+      const bool own_name = generator.abilities().text && body->op() == Op::LINEAR && !made->name().empty();
       made->set_symbol(SymbolFor(own_name ? made->name() : absl::StrCat("k", found->second, "_", made->name())));
       pipeline.set_kernel(made->symbol());
       KILN_RETURN_IF_ERROR(CompileBody(graph, pipeline, body, target, options, generator, *made));

@@ -22,8 +22,10 @@ UOp* Simplify(Graph& graph, UOp* linear, NativeOps native) {
 
 }  // namespace
 
-absl::StatusOr<LoweredProgram> LowerProgram(Graph& graph, Pipeline& pipeline, UOp* program, NativeOps native,
+absl::StatusOr<LoweredProgram> LowerProgram(Graph& graph, Pipeline& pipeline, UOp* program, CodeGenerator& generator,
                                             const Options& options) {
+  const NativeOps native = generator.native_ops();
+  const Abilities abilities = generator.abilities();
   KILN_RETURN_IF_ERROR(VerifyProgram(program, options.limits, &graph).status());
   // Beyond this point, it is harmless in shape; whether it stays inside its buffers is not known yet.
 
@@ -41,14 +43,26 @@ absl::StatusOr<LoweredProgram> LowerProgram(Graph& graph, Pipeline& pipeline, UO
   }));
   // Beyond this point, every access is inside its storage wherever its gate holds.
 
-  KILN_ASSIGN_OR_RETURN(linear, pipeline.Run("work groups", linear, kGroupedSpec,
-                                             [&](UOp* root) { return LowerWorkGroups(graph, root); }));
-  // Beyond this point, groups and items are loops; nothing waits for anything.
+  if (!abilities.work_items) {
+    KILN_ASSIGN_OR_RETURN(linear, pipeline.Run("work groups", linear, kGroupedSpec, [&](UOp* root) {
+      return LowerWorkGroups(graph, root, abilities.text ? Zeros::kDeclared : Zeros::kStored);
+    }));
+  }
+  // Beyond this point, groups and items are the target's own, or loops in which nothing waits for anything.
 
-  KILN_ASSIGN_OR_RETURN(linear, pipeline.Run("place", linear, kGroupedSpec, [&](UOp* root) {
+  const Spec& spec = abilities.text ? kCoreSpec : kGroupedSpec;
+  KILN_ASSIGN_OR_RETURN(linear, pipeline.Run("select values", linear, spec,
+                                             [&](UOp* root) { return generator.SelectValues(graph, root); }));
+  // Beyond this point, only values that the target has.
+
+  KILN_ASSIGN_OR_RETURN(linear, pipeline.Run("place", linear, spec, [&](UOp* root) {
     return PlaceValues(graph, Simplify(graph, root, native));
   }));
   // Beyond this point, the order of instructions is fixed.
+
+  KILN_ASSIGN_OR_RETURN(linear, pipeline.Run("select", linear, spec,
+                                             [&](UOp* root) { return generator.SelectListed(graph, root, program); }));
+  // Beyond this point, only what the target has words for.
   return LoweredProgram{linear, IterationsOf(linear), CostOfProgram(linear)};
 }
 

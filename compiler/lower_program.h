@@ -7,20 +7,20 @@
 #include "compiler/ir/graph.h"
 #include "compiler/options.h"
 #include "compiler/pass/pipeline.h"
-#include "compiler/rules/native_ops.h"
+#include "compiler/target/target.h"
 #include "kiln/v1/executable.pb.h"
 
 namespace kiln::compiler {
 
 struct LoweredProgram {
-  UOp* linear;          // of kGroupedSpec, for CodeGenerator::AddProgram
+  UOp* linear;          // for CodeGenerator::AddProgram
   uint64_t iterations;  // of its outermost loop
   v1::Cost cost;
 };
 
 // `program` is a LINEAR of instructions: a request's root, or the body of a CALL.
 // A fault names the client's node.
-absl::StatusOr<LoweredProgram> LowerProgram(Graph& graph, Pipeline& pipeline, UOp* program, NativeOps native,
+absl::StatusOr<LoweredProgram> LowerProgram(Graph& graph, Pipeline& pipeline, UOp* program, CodeGenerator& generator,
                                             const Options& options);
 
 }  // namespace kiln::compiler

@@ -47,7 +47,7 @@ bool IsRead(const UOp* uop) { return uop->op() == Op::AFTER && uop->src(0)->op()
 
 class Lowering {
  public:
-  Lowering(Graph& graph, UOp* linear) : graph_(graph), linear_(linear) {
+  Lowering(Graph& graph, UOp* linear, Zeros zeros) : graph_(graph), linear_(linear), zeros_(zeros) {
     for (UOp* uop : Toposort(linear)) {
       if (uop->op() == Op::SPECIAL) {
         const std::string& name = uop->arg_as<TextArg>().text;
@@ -191,6 +191,7 @@ class Lowering {
   // A buffer's life begins: it holds zeros.
   void Begin(UOp* buffer) {
     list_.push_back(buffer);
+    if (zeros_ == Zeros::kDeclared) return;
     const int64_t size = NumElements(buffer->shape());
     auto zero = [&](UOp* index) {
       list_.push_back(
@@ -255,6 +256,7 @@ class Lowering {
     }
     if (IsRead(uop)) {
       UOp* read = graph_.Make(Op::AFTER, {Copy(uop->src(0)), uop->src(1)});
+      graph_.InheritOrigin(read, uop);
       done_[uop] = read;
       list_.push_back(read);
       if (const auto kept = scratch_.find(uop); kept != scratch_.end())
@@ -307,6 +309,7 @@ class Lowering {
         src = {all->second, Add(graph_, Mul(graph_, item_, Idx(graph_, size)), src[1])};
       }
       done_[top] = graph_.Make(top->op(), src, top->arg());
+      graph_.InheritOrigin(done_[top], top);
       stack.pop_back();
     }
     return done_[uop];
@@ -314,6 +317,7 @@ class Lowering {
 
   Graph& graph_;
   UOp* const linear_;
+  const Zeros zeros_;
   std::map<std::string, UOp*> group_specials_, item_specials_;
   std::vector<UOp*> local_, registers_;
   int64_t items_ = 1;   // of a group
@@ -331,6 +335,8 @@ class Lowering {
 
 }  // namespace
 
-absl::StatusOr<UOp*> LowerWorkGroups(Graph& graph, UOp* linear) { return Lowering(graph, linear).Run(); }
+absl::StatusOr<UOp*> LowerWorkGroups(Graph& graph, UOp* linear, Zeros zeros) {
+  return Lowering(graph, linear, zeros).Run();
+}
 
 }  // namespace kiln::compiler

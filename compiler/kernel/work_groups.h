@@ -14,11 +14,17 @@
 
 namespace kiln::compiler {
 
+// How storage comes to hold zeros when its life begins.
+enum class Zeros {
+  kStored,    // STOREs follow the BUFFER
+  kDeclared,  // the BUFFER, where it is listed, says so itself
+};
+
 // `linear` is a program as ProveProgramBounds leaves it. Afterwards there is no
 // SPECIAL and no BARRIER; at most one RANGE, the outermost, is a kThread; and a
-// BUFFER is listed where its life begins, and then filled with zeros.
+// BUFFER is listed where its life begins, as zeros.
 // GRAPH_TOO_LARGE if one group needs more memory than a thread's stack should hold.
-absl::StatusOr<UOp*> LowerWorkGroups(Graph& graph, UOp* linear);
+absl::StatusOr<UOp*> LowerWorkGroups(Graph& graph, UOp* linear, Zeros zeros = Zeros::kStored);
 
 }  // namespace kiln::compiler
 

@@ -17,7 +17,7 @@ namespace kiln::compiler {
 struct Abilities {
   bool lanes = true;        // values of many lanes, from loops that are lanes
   bool work_items = false;  // SPECIAL: parallel loops are work items
-  bool programs = false;    // programs of work items as they were written, BARRIERs and all
+  bool text = false;        // what is made is read by people, and by another compiler
 };
 
 // Generates code for the kernels of one program. Used by one thread.
@@ -32,7 +32,14 @@ class CodeGenerator {
   virtual absl::StatusOr<UOp*> Select(Graph&, UOp* linear) { return linear; }
   // `linear`: a kernel as Select leaves it. `symbol`: the function's name, an identifier.
   virtual absl::Status AddKernel(UOp* linear, const std::string& symbol) = 0;
-  // `linear`: a program as LowerProgram leaves it (kGroupedSpec).
+  // -- Programs written by hand
+  // `linear`, whose accesses are inside their storage, and whose arithmetic stands
+  // in no list (kernel/program_values.h), over values that the target has.
+  virtual absl::StatusOr<UOp*> SelectValues(Graph&, UOp* linear) { return linear; }
+  // `linear`, whose order is fixed, as AddProgram takes it. `program` is what it was
+  // made from. UNSUPPORTED_OP, with the node, for what the target has no words for.
+  virtual absl::StatusOr<UOp*> SelectListed(Graph&, UOp* linear, UOp* program) { return linear; }
+  // `linear`: a program as LowerProgram leaves it.
   virtual absl::Status AddProgram(UOp* linear, const std::string& symbol) { return AddKernel(linear, symbol); }
   // What Source is written in, and its stage is called.
   virtual absl::string_view language() const { return "llvm"; }

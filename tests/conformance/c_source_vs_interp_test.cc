@@ -5,7 +5,9 @@
 
 #include "base/graph_text.h"
 #include "tests/conformance/cases.h"
+#include "tests/conformance/program_cases.h"
 #include "tests/support/c_engine.h"
+#include "tests/support/cpu_engine.h"
 #include "tests/support/interp_engine.h"
 
 namespace kiln::testing {
@@ -15,7 +17,7 @@ void CheckAll(const std::vector<Case>& cases) {
   CEngine engine;
   std::vector<size_t> numbers;
   for (const Case& test : cases) {
-    const auto number = engine.Add(test.graph);
+    const auto number = engine.Add(test.graph, ExactOptions());
     ASSERT_TRUE(number.ok()) << test.name << ": " << number.status();
     numbers.push_back(*number);
   }
@@ -44,6 +46,25 @@ TEST(CSourceVsInterp, MovementAndReduce) {
   const std::vector<Case> all = TensorCases();
   for (size_t i = 0; i < all.size(); i += 11) some.push_back(all[i]);
   CheckAll(some);
+}
+
+// Programs of work items: loops, shared memory and barriers included.
+TEST(CSourceVsInterp, ProgramsWrittenByHand) {
+  const std::vector<ProgramCase> cases = ProgramCases();
+  CEngine engine;
+  for (const ProgramCase& test : cases) {
+    const auto number = engine.Add(test.graph, ExactOptions());
+    ASSERT_TRUE(number.ok()) << test.name << ": " << number.status();
+  }
+  const absl::Status built = engine.Build();
+  ASSERT_TRUE(built.ok()) << built;
+  for (size_t k = 0; k < cases.size(); ++k) {
+    const auto got = engine.Run(k, cases[k].arguments);
+    ASSERT_TRUE(got.ok()) << cases[k].name << ": " << got.status();
+    compiler::InterpResult want;
+    want.written = cases[k].expected;
+    EXPECT_EQ(CompareOutcomes(*got, want, cases[k].tolerance), "") << cases[k].name;
+  }
 }
 
 }  // namespace

@@ -15,20 +15,31 @@
 #include "base/error.h"
 #include "compiler/compile.h"
 #include "compiler/source.h"
-#include "tests/support/cpu_engine.h"
 
 namespace kiln::testing {
 namespace {
 
 using compiler::HostTensor;
 
+// Under AddressSanitizer the programs are to be watched, too.
+#if defined(__has_feature)
+#if __has_feature(address_sanitizer)
+constexpr char kCompiler[] = "clang-22 -fsanitize=address";
+#else
+constexpr char kCompiler[] = "cc";
+#endif
+#else
+constexpr char kCompiler[] = "cc";
+#endif
+
 constexpr char kPattern = '\xA5';
 
-HostTensor TensorOf(v1::DType dtype, const google::protobuf::RepeatedField<int64_t>& shape, std::string bytes) {
+HostTensor TensorOf(v1::DType dtype, const google::protobuf::RepeatedField<int64_t>& shape,
+                    const std::vector<char>& bytes) {
   HostTensor tensor;
   tensor.dtype = compiler::FromWire(dtype);
   tensor.shape.assign(shape.begin(), shape.end());
-  tensor.bytes = std::move(bytes);
+  tensor.bytes.assign(bytes.begin(), bytes.end());
   return tensor;
 }
 
@@ -38,9 +49,8 @@ CEngine::~CEngine() {
   if (library_ != nullptr) dlclose(library_);
 }
 
-absl::StatusOr<size_t> CEngine::Add(const v1::Graph& graph) {
-  KILN_ASSIGN_OR_RETURN(v1::Executable executable,
-                        compiler::Compile(graph, compiler::SourceTarget("c"), ExactOptions()));
+absl::StatusOr<size_t> CEngine::Add(const v1::Graph& graph, const compiler::Options& options) {
+  KILN_ASSIGN_OR_RETURN(v1::Executable executable, compiler::Compile(graph, compiler::SourceTarget("c"), options));
   const std::string mine = absl::StrCat("p", programs_.size(), "_");
   std::vector<std::pair<std::string, std::string>> names = {{"kiln_run", mine + "kiln_run"},
                                                             {"kiln_constants", mine + "kiln_constants"}};
@@ -63,8 +73,8 @@ absl::Status CEngine::Build() {
   KILN_CHECK(mkdtemp(folder.data()) != nullptr);
   std::ofstream(folder + "/programs.c") << text_;
   const std::string command =
-      absl::StrCat("cc -std=gnu11 -O1 -w -fwrapv -fno-strict-aliasing -ffp-contract=off -shared -fPIC -o ", folder,
-                   "/programs.so ", folder, "/programs.c -lm 2>&1 | head -20 1>&2");
+      absl::StrCat(kCompiler, " -std=gnu11 -O1 -w -fwrapv -fno-strict-aliasing -ffp-contract=off -shared -fPIC -o ",
+                   folder, "/programs.so ", folder, "/programs.c -lm 2>&1 | head -20 1>&2");
   (void)std::system(command.c_str());
   library_ = dlopen(absl::StrCat(folder, "/programs.so").c_str(), RTLD_NOW | RTLD_LOCAL);
   if (library_ == nullptr) return absl::InternalError(absl::StrCat("the C compiler or dlopen: ", dlerror()));
@@ -79,12 +89,15 @@ absl::StatusOr<compiler::InterpResult> CEngine::Run(size_t program, const compil
   const auto entry = reinterpret_cast<Entry>(dlsym(library_, absl::StrCat("p", program, "_kiln_run").c_str()));
   KILN_CHECK(entry != nullptr);
 
-  std::vector<std::string> parameters, results;
-  for (const auto& parameter : signature.parameters()) parameters.push_back(arguments.at(parameter.slot()).bytes);
+  std::vector<std::vector<char>> parameters, results;  // on the heap, however short
+  for (const auto& parameter : signature.parameters()) {
+    const std::string& bytes = arguments.at(parameter.slot()).bytes;
+    parameters.emplace_back(bytes.begin(), bytes.end());
+  }
   for (const auto& result : signature.results()) results.emplace_back(result.bytes(), kPattern);
   std::vector<void*> parameter_places, result_places;
-  for (std::string& parameter : parameters) parameter_places.push_back(parameter.data());
-  for (std::string& result : results) result_places.push_back(result.data());
+  for (auto& parameter : parameters) parameter_places.push_back(parameter.data());
+  for (auto& result : results) result_places.push_back(result.data());
   std::string arena(executable.arena_bytes() + 64, kPattern);
   void* aligned = arena.data();
   size_t space = arena.size();
@@ -102,7 +115,8 @@ absl::StatusOr<compiler::InterpResult> CEngine::Run(size_t program, const compil
     if (parameter.written()) {
       outcome.written[parameter.slot()] = TensorOf(parameter.dtype(), parameter.shape(), parameters[i]);
     } else {
-      KILN_CHECK(parameters[i] == arguments.at(parameter.slot()).bytes);  // nothing else was touched
+      // Nothing else was touched.
+      KILN_CHECK(std::string(parameters[i].begin(), parameters[i].end()) == arguments.at(parameter.slot()).bytes);
     }
   }
   return outcome;

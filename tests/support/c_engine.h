@@ -9,6 +9,7 @@
 
 #include "absl/status/statusor.h"
 #include "compiler/interp/interp.h"
+#include "compiler/options.h"
 #include "kiln/v1/executable.pb.h"
 #include "kiln/v1/graph.pb.h"
 
@@ -24,7 +25,7 @@ class CEngine {
   CEngine& operator=(const CEngine&) = delete;
 
   // Renders `graph`; the number to Run it by.
-  absl::StatusOr<size_t> Add(const v1::Graph& graph);
+  absl::StatusOr<size_t> Add(const v1::Graph& graph, const compiler::Options& options);
   // Compiles all that was added, with the flags that the text itself names.
   absl::Status Build();
   // Results and written storage begin as a pattern, so that what nobody writes shows.

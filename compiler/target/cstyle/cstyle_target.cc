@@ -4,6 +4,7 @@
 #include "compiler/target/cstyle/dialect.h"
 #include "compiler/target/cstyle/kernel_text.h"
 #include "compiler/target/cstyle/lower.h"
+#include "compiler/target/cstyle/program.h"
 #include "compiler/target/target.h"
 
 namespace kiln::compiler {
@@ -19,6 +20,14 @@ class SourceGenerator : public CodeGenerator {
 
   absl::StatusOr<UOp*> Select(Graph& graph, UOp* linear) override {
     return LowerForDialect(graph, linear, prelude_.dialect());
+  }
+
+  absl::StatusOr<UOp*> SelectValues(Graph& graph, UOp* linear) override {
+    return SelectProgramValues(graph, linear, prelude_.dialect());
+  }
+
+  absl::StatusOr<UOp*> SelectListed(Graph& graph, UOp* linear, UOp* program) override {
+    return LowerProgramForDialect(graph, linear, program, prelude_.dialect());
   }
 
   absl::Status AddKernel(UOp* linear, const std::string& symbol) override {

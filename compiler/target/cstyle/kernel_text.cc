@@ -36,9 +36,11 @@ class KernelWriter {
 
   std::string Run(const std::string& symbol) {
     const std::string parameters = Parameters();
+    std::map<std::string, const UOp*> coordinates;  // groups before items
     for (UOp* uop : linear_->src()) {
-      if (uop->op() == Op::SPECIAL) DeclareSpecial(uop);
+      if (uop->op() == Op::SPECIAL) coordinates.emplace(uop->arg_as<TextArg>().text, uop);
     }
+    for (const auto& [name, special] : coordinates) DeclareSpecial(special);
     // Storage is there from the start, unless work items are loops: then it stands in them.
     const absl::flat_hash_set<const UOp*> listed(linear_->src().begin(), linear_->src().end());
     for (UOp* uop : Toposort(linear_)) {
@@ -82,7 +84,6 @@ class KernelWriter {
   }
 
   void DeclareSpecial(const UOp* uop) {
-    if (names_.contains(uop)) return;
     const std::string& name = uop->arg_as<TextArg>().text;
     const auto& spellings = absl::StartsWith(name, "g")   ? dialect_.group_id
                             : absl::StartsWith(name, "l") ? dialect_.item_id

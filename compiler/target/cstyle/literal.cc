@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/float_bits.h"
+#include "compiler/ir/build.h"
 
 namespace kiln::compiler {
 namespace {
@@ -38,6 +39,14 @@ std::string IntText(DType dtype, uint64_t bits) {
 }
 
 }  // namespace
+
+UOp* ConstOrBits(Graph& graph, UOp* uop) {
+  if (!uop->IsConst() || !IsFloat(uop->dtype()) || IsWeak(uop->dtype())) return uop;
+  const uint64_t bits = uop->arg_as<ConstArg>().bits;
+  const uint64_t nan = FloatToBits(ToWire(uop->dtype()), std::numeric_limits<double>::quiet_NaN());
+  if (!std::isnan(BitsToFloat(ToWire(uop->dtype()), bits)) || bits == nan) return uop;
+  return Bitcast(graph, ConstBits(graph, UnsignedOfSize(ItemSize(uop->dtype())), bits), uop->dtype());
+}
 
 std::string LiteralText(Prelude& prelude, DType dtype, uint64_t bits) {
   switch (dtype) {

@@ -1,32 +1,20 @@
 #include "compiler/target/cstyle/lower.h"
 
-#include <cmath>
-#include <limits>
-
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
-#include "base/float_bits.h"
-#include "compiler/ir/build.h"
 #include "compiler/kernel/list_rewrite.h"
 #include "compiler/rewrite/rewrite.h"
 #include "compiler/rules/decompose.h"
+#include "compiler/target/cstyle/inlining.h"
+#include "compiler/target/cstyle/literal.h"
+#include "compiler/target/cstyle/program.h"
 #include "compiler/target/cstyle/scalarize.h"
-#include "compiler/target/cstyle/work_items.h"
 
 namespace kiln::compiler {
 namespace {
 
 absl::Status Unsupported(absl::string_view text) { return MakeError(v1::UNSUPPORTED_OP, text); }
-
-// No language has a way to write a NaN with a payload, but all can reinterpret bits.
-UOp* ConstOrBits(Graph& graph, UOp* uop) {
-  if (!uop->IsConst() || !IsFloat(uop->dtype()) || IsWeak(uop->dtype())) return uop;
-  const uint64_t bits = uop->arg_as<ConstArg>().bits;
-  const uint64_t nan = FloatToBits(ToWire(uop->dtype()), std::numeric_limits<double>::quiet_NaN());
-  if (!std::isnan(BitsToFloat(ToWire(uop->dtype()), bits)) || bits == nan) return uop;
-  return Bitcast(graph, ConstBits(graph, UnsignedOfSize(ItemSize(uop->dtype())), bits), uop->dtype());
-}
 
 bool IsCallOfFunction(const UOp* uop) {
   switch (uop->op()) {
@@ -58,6 +46,7 @@ absl::Status CheckNode(const UOp* uop, const Dialect& dialect) {
         return Unsupported(absl::StrCat(dialect.name, " has no atomic addition of ", Name(uop->src(1)->dtype())));
       return absl::OkStatus();
     case Op::SPECIAL: {
+      if (!dialect.HasWorkItems()) return Unsupported(absl::StrCat("SPECIAL in ", dialect.name));
       const std::string& name = uop->arg_as<TextArg>().text;
       if (IsCoordinate(name, "gidx") || IsCoordinate(name, "lidx") || IsCoordinate(name, "idx"))
         return absl::OkStatus();
@@ -78,16 +67,37 @@ absl::Status CheckNode(const UOp* uop, const Dialect& dialect) {
   }
 }
 
-// Everything but leaves must stand in the list: the text follows its order.
+// `status` with the client's node: what `uop` was, or the first that needs it, or
+// all of `root`.
+absl::Status LocateNear(const Graph& graph, UOp* root, const UOp* uop, const absl::Status& status) {
+  absl::flat_hash_set<const UOp*> above = {uop};
+  for (const UOp* user : Toposort(root)) {
+    for (const UOp* source : user->src()) {
+      if (above.contains(source)) above.insert(user);
+    }
+    if (!above.contains(user)) continue;
+    const absl::Status located = graph.Locate(status, user);
+    if (const auto detail = DetailOf(located); detail.has_value() && detail->has_node()) return located;
+  }
+  return status;
+}
+
+// The text follows the list: what an instruction's text has must stand there before it.
 absl::Status CheckList(const Graph& graph, UOp* linear, const Dialect& dialect) {
-  const absl::flat_hash_set<UOp*> listed(linear->src().begin(), linear->src().end());
   for (UOp* uop : Toposort(linear)) {
-    absl::Status fits = CheckNode(uop, dialect);
-    const bool leaf = uop->op() == Op::CONST || uop->op() == Op::PARAM || uop->op() == Op::BUFFER ||
-                      IsWeak(uop->dtype()) || uop == linear;
-    if (fits.ok() && !leaf && !listed.contains(uop))
-      fits = MakeError(v1::BAD_ARGUMENT, absl::StrCat(Name(uop->op()), " is used but not among LINEAR's instructions"));
-    if (!fits.ok()) return graph.Locate(fits, uop);
+    if (absl::Status fits = CheckNode(uop, dialect); !fits.ok()) return LocateNear(graph, linear, uop, fits);
+  }
+  absl::flat_hash_set<UOp*> listed;
+  for (UOp* uop : linear->src()) {
+    listed.insert(uop);
+    for (UOp* source : PrintedSources(uop)) {
+      const bool leaf = source->op() == Op::CONST || source->op() == Op::PARAM || source->op() == Op::BUFFER ||
+                        IsWeak(source->dtype());
+      if (leaf || listed.contains(source)) continue;
+      return LocateNear(graph, linear, source,
+                        MakeError(v1::BAD_ARGUMENT, absl::StrCat(Name(source->op()), " is used but not listed before ",
+                                                                 Name(uop->op()))));
+    }
   }
   return absl::OkStatus();
 }
@@ -103,8 +113,13 @@ absl::StatusOr<UOp*> LowerForDialect(Graph& graph, UOp* linear, const Dialect& d
   // Beyond this point, no arithmetic in narrow floats, and no function that the language lacks.
   KILN_ASSIGN_OR_RETURN(linear, Scalarize(graph, linear, dialect));
   // Beyond this point, operators take scalars, and storage has one axis.
-  KILN_ASSIGN_OR_RETURN(linear, dialect.HasWorkItems() ? ZeroShared(graph, linear) : LoopOverItems(graph, linear));
-  // Beyond this point, work items and what they share are the dialect's own.
+  KILN_RETURN_IF_ERROR(CheckList(graph, linear, dialect));
+  return linear;
+}
+
+absl::StatusOr<UOp*> LowerProgramForDialect(Graph& graph, UOp* linear, UOp* program, const Dialect& dialect) {
+  linear = NumberReads(graph, linear, program);
+  graph.InheritOrigin(linear, program);
   KILN_RETURN_IF_ERROR(CheckList(graph, linear, dialect));
   return linear;
 }

@@ -8,11 +8,15 @@
 
 namespace kiln::compiler {
 
-// `linear`: a LINEAR of scalars and lanes, loops, IFs, SPECIALs. What comes out
+// `linear`: a kernel as Linearize leaves it, of scalars and lanes. What comes out
 // holds only what KernelText can write in `dialect`. UNSUPPORTED_OP, with the node
 // named, for what cannot be: a type or a function that the language lacks, a
-// barrier without work items, vectors of several axes.
+// SPECIAL without work items, vectors of several axes.
 absl::StatusOr<UOp*> LowerForDialect(Graph& graph, UOp* linear, const Dialect& dialect);
+
+// The same for `linear`, made from `program` and, but for the numbers of its reads,
+// ready (program.h).
+absl::StatusOr<UOp*> LowerProgramForDialect(Graph& graph, UOp* linear, UOp* program, const Dialect& dialect);
 
 }  // namespace kiln::compiler
 

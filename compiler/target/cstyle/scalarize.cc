@@ -1,11 +1,14 @@
 #include "compiler/target/cstyle/scalarize.h"
 
+#include <algorithm>
+#include <memory>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
 #include "compiler/ir/build.h"
 #include "compiler/kernel/list_rewrite.h"
+#include "compiler/rules/linear.h"
 
 namespace kiln::compiler {
 namespace {
@@ -28,7 +31,7 @@ bool Divides(int64_t n, const UOp* index, int depth = 0) {
 
 class Scalarizer {
  public:
-  Scalarizer(Graph& graph, const Dialect& dialect) : graph_(graph), dialect_(dialect) {}
+  Scalarizer(Graph& graph, const Dialect& dialect, Reads reads) : graph_(graph), dialect_(dialect), reads_(reads) {}
 
   absl::StatusOr<UOp*> Rule(UOp* uop) {
     if (uop->op() == Op::INDEX) return PointedStorage(uop) != nullptr ? Flatten(uop) : LaneOf(uop);
@@ -109,7 +112,26 @@ class Scalarizer {
     } else {
       place = graph_.Make(Op::INDEX, {pointer, Idx(graph_, i)});
     }
-    return graph_.Make(Op::AFTER, {place, access->src(0)});
+    return reads_ == Reads::kNamed ? place : graph_.Make(Op::AFTER, {place, access->src(0)});
+  }
+
+  // The first of the places that an access to neighbours goes to; null for others.
+  static UOp* FirstOf(const UOp* pointer) {
+    if (pointer->op() == Op::SHRINK)
+      return pointer->src(1)->op() == Op::STACK ? pointer->src(1)->src(0) : pointer->src(1);
+    if (pointer->op() != Op::INDEX || pointer->src().size() != 2 || pointer->src(1)->op() != Op::STACK) return nullptr;
+    const auto lanes = pointer->src(1)->src();
+    if (lanes[0]->dtype() != kIndexType || !lanes[0]->shape().empty()) return nullptr;
+    const LinearForm first = ToLinear(lanes[0]);
+    for (size_t i = 1; i < lanes.size(); ++i) {
+      const LinearForm lane = ToLinear(lanes[i]);
+      const bool next =
+          static_cast<uint64_t>(lane.constant) == static_cast<uint64_t>(first.constant) + i &&
+          std::equal(lane.terms.begin(), lane.terms.end(), first.terms.begin(), first.terms.end(),
+                     [](const auto& a, const auto& b) { return a.node == b.node && a.coefficient == b.coefficient; });
+      if (!next) return nullptr;
+    }
+    return lanes[0];
   }
 
   bool IsVectorAccess(const UOp* uop) const {
@@ -120,14 +142,18 @@ class Scalarizer {
     if (uop->src().size() > 2 && !uop->src(2)->shape().empty()) return false;
     const UOp* pointer = uop->src(0);
     while (pointer->op() == Op::AFTER) pointer = pointer->src(0);
-    if (pointer->op() != Op::SHRINK || pointer->addrspace() != AddrSpace::kGlobal) return false;
-    const UOp* offset = pointer->src(1)->op() == Op::STACK ? pointer->src(1)->src(0) : pointer->src(1);
-    return Divides(n, offset);
+    if (pointer->addrspace() != AddrSpace::kGlobal) return false;
+    const UOp* first = FirstOf(pointer);
+    return first != nullptr && Divides(n, first);
   }
 
-  // The value, or alternative, as a vector too.
+  // By a pointer to neighbours; the value, or alternative, as a vector too.
   UOp* InVectors(UOp* uop) {
     std::vector<UOp*> src(uop->src().begin(), uop->src().end());
+    if (src[0]->op() == Op::INDEX) {
+      UOp* lanes = ConstInt(graph_, DType::kWeakint, src[0]->shape()[0]);
+      src[0] = graph_.Make(Op::SHRINK, {src[0]->src(0), FirstOf(src[0]), lanes});
+    }
     if (src.size() > 1 && src[1]->shape().empty())
       src[1] = graph_.Make(Op::STACK, std::vector<UOp*>(uop->src(0)->shape()[0], src[1]));
     return graph_.Make(uop->op(), src, uop->arg());
@@ -196,13 +222,18 @@ class Scalarizer {
 
   Graph& graph_;
   const Dialect& dialect_;
+  const Reads reads_;
 };
 
 }  // namespace
 
+NodeRule ScalarizeRule(Graph& graph, const Dialect& dialect, Reads reads) {
+  auto scalarizer = std::make_shared<Scalarizer>(graph, dialect, reads);
+  return [scalarizer](UOp* uop) { return scalarizer->Rule(uop); };
+}
+
 absl::StatusOr<UOp*> Scalarize(Graph& graph, UOp* linear, const Dialect& dialect) {
-  Scalarizer scalarizer(graph, dialect);
-  return RewriteList(graph, linear, [&](UOp* uop) { return scalarizer.Rule(uop); });
+  return RewriteList(graph, linear, ScalarizeRule(graph, dialect, Reads::kInOrder));
 }
 
 }  // namespace kiln::compiler

@@ -1,0 +1,161 @@
+#include "compiler/target/cstyle/program.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
+#include "absl/strings/match.h"
+#include "base/error.h"
+#include "compiler/ir/build.h"
+#include "compiler/kernel/program_tree.h"
+#include "compiler/kernel/wmma.h"
+#include "compiler/target/cstyle/literal.h"
+#include "compiler/target/cstyle/scalarize.h"
+
+namespace kiln::compiler {
+namespace {
+
+// A rule applied to nodes whose sources have been through it, each node once.
+class Mapper {
+ public:
+  Mapper(Graph& graph, NodeRule rule) : graph_(graph), rule_(std::move(rule)) {}
+
+  absl::StatusOr<UOp*> Map(UOp* root) {
+    std::vector<UOp*> stack = {root};
+    while (!stack.empty()) {
+      UOp* top = stack.back();
+      if (done_.contains(top)) {
+        stack.pop_back();
+        continue;
+      }
+      const size_t waiting = stack.size();
+      for (UOp* source : top->src()) {
+        if (!done_.contains(source)) stack.push_back(source);
+      }
+      if (stack.size() > waiting) continue;
+      std::vector<UOp*> src;
+      for (UOp* source : top->src()) src.push_back(done_.at(source));
+      UOp* updated = graph_.Make(top->op(), src, top->arg());
+      graph_.InheritOrigin(updated, top);
+      const absl::StatusOr<UOp*> made = rule_(updated);
+      if (!made.ok()) return graph_.Locate(made.status(), top);
+      graph_.InheritOrigin(*made, top);
+      done_[top] = *made;
+      stack.pop_back();
+    }
+    return done_.at(root);
+  }
+
+ private:
+  Graph& graph_;
+  const NodeRule rule_;
+  absl::flat_hash_map<UOp*, UOp*> done_;
+};
+
+// AFTER(STACK(LOADs), n) is a STACK of reads.
+UOp* ReadLanes(Graph& graph, UOp* read) {
+  UOp* loads = read->src(0);
+  if (loads->op() == Op::LOAD) return read;
+  if (loads->op() != Op::STACK) return loads;
+  std::vector<UOp*> lanes;
+  for (UOp* load : loads->src()) {
+    lanes.push_back(load->op() == Op::LOAD ? graph.Make(Op::AFTER, {load, Idx(graph, graph.NextId())}) : load);
+    graph.InheritOrigin(lanes.back(), read);
+  }
+  return graph.Make(Op::STACK, lanes);
+}
+
+// Fills LOCAL storage with zeros, a place for each item in turn.
+void ZeroShared(Graph& graph, UOp* linear, std::vector<UOp*>& list) {
+  std::vector<UOp*> shared, items;
+  for (UOp* uop : Toposort(linear)) {
+    if (uop->op() == Op::BUFFER && uop->addrspace() == AddrSpace::kLocal) shared.push_back(uop);
+    if (uop->op() == Op::SPECIAL && absl::StartsWith(uop->arg_as<TextArg>().text, "l")) items.push_back(uop);
+  }
+  if (shared.empty()) return;
+  std::sort(items.begin(), items.end(),
+            [](const UOp* a, const UOp* b) { return a->arg_as<TextArg>().text < b->arg_as<TextArg>().text; });
+  UOp* item = Idx(graph, 0);
+  int64_t count = 1;
+  for (UOp* special : items) {
+    const int64_t bound = special->src(0)->const_int();  // program_spec.h: a CONST, and few
+    item = item->IsConst() ? special : Add(graph, Mul(graph, item, Idx(graph, bound)), special);
+    count *= bound;
+  }
+  for (UOp* buffer : shared) {
+    const int64_t size = NumElements(buffer->shape());
+    const int64_t turns = (size + count - 1) / count;
+    UOp* turn = turns == 1 ? nullptr : graph.Make(Op::RANGE, {Idx(graph, turns)}, RangeArg{graph.NextId()});
+    UOp* place = turn == nullptr ? item : Add(graph, Mul(graph, turn, Idx(graph, count)), item);
+    UOp* pointer = graph.Make(Op::INDEX, {buffer, place});
+    UOp* inside = Lt(graph, place, Idx(graph, size));
+    UOp* store = graph.Make(Op::STORE, {pointer, ConstNumber(graph, buffer->dtype(), 0), inside});
+    if (turn != nullptr) list.push_back(turn);
+    list.push_back(store);
+    if (turn != nullptr) list.push_back(Closing(graph, turn));
+  }
+  list.push_back(graph.Make(Op::BARRIER, {}));
+}
+
+}  // namespace
+
+absl::StatusOr<UOp*> SelectProgramValues(Graph& graph, UOp* linear, const Dialect& dialect) {
+  std::vector<UOp*> list;
+  if (dialect.HasWorkItems()) ZeroShared(graph, linear, list);
+  const auto take = [&](UOp* uop) {
+    if (uop->op() == Op::ATOMICADD && !dialect.HasWorkItems()) {
+      UOp* before = ReadOf(graph, uop->src(0));
+      list.insert(list.end(), {before, graph.Make(Op::STORE, {uop->src(0), Add(graph, before, uop->src(1))})});
+    } else {
+      list.push_back(uop);
+    }
+  };
+  const NodeRule scalarize = ScalarizeRule(graph, dialect, Reads::kNamed);
+  Mapper mapper(graph, [&](UOp* uop) -> absl::StatusOr<UOp*> {
+    return uop->op() == Op::AFTER ? ReadLanes(graph, uop) : scalarize(uop);
+  });
+  for (UOp* uop : linear->src()) {
+    KILN_ASSIGN_OR_RETURN(UOp * made, mapper.Map(uop));
+    const bool several = made->op() == Op::STACK || made->op() == Op::GROUP;
+    for (UOp* part : several ? made->src() : absl::Span<UOp* const>(&made, 1)) {
+      if (uop->op() != Op::AFTER || part->op() == Op::AFTER) take(part);  // no read that came to a value
+    }
+  }
+  return graph.Make(Op::LINEAR, list, linear->arg());
+}
+
+UOp* NumberReads(Graph& graph, UOp* linear, UOp* program) {
+  std::vector<UOp*> list;
+  absl::flat_hash_set<uint32_t> slots;
+  for (const UOp* uop : Toposort(linear)) {
+    if (uop->op() == Op::PARAM) slots.insert(uop->arg_as<BufferArg>().slot);
+  }
+  for (UOp* uop : Toposort(program)) {
+    if (uop->op() != Op::PARAM || !slots.insert(uop->arg_as<BufferArg>().slot).second) continue;
+    BufferArg arg = uop->arg_as<BufferArg>();
+    if (IsFloat(arg.dtype) && ItemSize(arg.dtype) == 1) arg.dtype = DType::kUint8;  // as those that are read
+    list.push_back(graph.Make(Op::PARAM, {uop->src(0)}, arg));
+  }
+  Mapper mapper(graph, [&](UOp* uop) -> absl::StatusOr<UOp*> {
+    if (uop->IsConst()) return ConstOrBits(graph, uop);
+    if (uop->op() != Op::AFTER) return uop;
+    UOp* load = uop->src(0);
+    if (load->op() != Op::LOAD) return load;
+    std::vector<UOp*> src(load->src().begin(), load->src().end());
+    src[0] = graph.Make(Op::AFTER, {src[0], uop->src(1)});
+    return graph.Make(Op::LOAD, src);
+  });
+  for (UOp* uop : linear->src()) {
+    if (uop->op() == Op::LOAD) continue;  // its AFTER is listed
+    UOp* made = *mapper.Map(uop);
+    if (uop->op() == Op::AFTER) {
+      if (made->op() != Op::LOAD) continue;  // a value, which is listed
+      list.push_back(made->src(0));
+    }
+    list.push_back(made);
+  }
+  return graph.Make(Op::LINEAR, list, linear->arg());
+}
+
+}  // namespace kiln::compiler
