@@ -12,21 +12,21 @@
 #include <cstdio>
 #include <cstdlib>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "absl/time/clock.h"
 #include "base/error.h"
 #include "base/graph_text.h"
 #include "runtime/exec/program.h"
-#include "tests/fuzz/mutate.h"
-#include "tests/fuzz/program_maker.h"
+#include "tests/fuzz/hostile_program.h"
 #include "tests/support/compare.h"
 #include "tests/support/cpu_engine.h"
 #include "tests/support/guarded_buffer.h"
 #include "tests/support/interp_engine.h"
-#include "tests/support/random.h"
 
 namespace kiln::testing {
 namespace {
@@ -35,11 +35,19 @@ double seconds = 4;
 uint64_t first_seed = 0;
 volatile uint64_t seed_now = 0;
 
+// How to shrink the program of `seed`, which shows what `flag` says.
+std::string Shrink(const char* flag, uint64_t seed) {
+  return absl::StrCat("to shrink it: bazel run //tests/reduce:kiln_reduce -- ", flag, " --random-program=", seed);
+}
+
 // A fault ends the process: first say of which program.
 void SayWhich(int signal) {
-  char text[64];
-  const int length = std::snprintf(text, sizeof(text), "\nsignal %d in the program of seed %llu\n", signal,
-                                   static_cast<unsigned long long>(seed_now));
+  char text[160];
+  const int length =
+      std::snprintf(text, sizeof(text),
+                    "\nsignal %d in the program of seed %llu; to shrink it:\n"
+                    "bazel run //tests/reduce:kiln_reduce -- --crashes --random-program=%llu\n",
+                    signal, static_cast<unsigned long long>(seed_now), static_cast<unsigned long long>(seed_now));
   if (length > 0 && write(STDERR_FILENO, text, static_cast<size_t>(length)) < 0) _exit(1);
   std::signal(signal, SIG_DFL);  // the instruction runs again, and ends it
 }
@@ -55,15 +63,9 @@ class Hostile {
   }
 
   void Try(uint64_t seed) {
-    Random random(seed);
-    ProgramTaste taste;
-    taste.race_free = seed % 3 != 0;
-    taste.size = static_cast<int>(random.In(4, 24));
-    MadeProgram made = MakeProgram(seed, taste);
-    const bool mutant = seed % 5 == 4;
-    if (mutant) {
-      for (int64_t edits = random.In(1, 3); edits > 0; --edits) MutateGraph(made.graph, random);
-    }
+    const HostileProgram program_of_seed = MakeHostileProgram(seed);
+    const MadeProgram& made = program_of_seed.made;
+    const bool mutant = program_of_seed.mutant;
     compiler::Options options = ExactOptions();
     // What an honest server would let run for hours has no place in a fuzzer.
     options.limits.max_work = 200'000'000;
@@ -73,10 +75,10 @@ class Hostile {
       const auto detail = DetailOf(program.status());
       EXPECT_TRUE(detail.has_value() && detail->code() != v1::INTERNAL_FAULT)
           << "seed " << seed << ": " << program.status() << "\n"
-          << PrintGraph(made.graph);
+          << PrintGraph(made.graph) << Shrink("--fails", seed);
       EXPECT_TRUE(mutant || detail->code() == v1::GRAPH_TOO_LARGE)
           << "seed " << seed << ": " << program.status() << "\n"
-          << PrintGraph(made.graph);
+          << PrintGraph(made.graph) << Shrink("--fails", seed);
       return;
     }
     const v1::Signature& signature = (*program)->signature();
@@ -85,7 +87,7 @@ class Hostile {
       if (argument == made.arguments.end() || argument->second.bytes.size() != parameter.bytes()) return;
     }
     ++ran;
-    const bool compare = taste.race_free && !mutant;
+    const bool compare = program_of_seed.race_free && !mutant;
     const auto want = compare ? RunInterpreted(made.graph, made.arguments)
                               : absl::StatusOr<compiler::InterpResult>(absl::CancelledError(""));
     for (GuardedBuffer::Side side : {GuardedBuffer::Side::kEnd, GuardedBuffer::Side::kBegin}) {
@@ -94,10 +96,11 @@ class Hostile {
       const auto got = cpu_.RunLoaded(*program, made.arguments);
       EXPECT_TRUE(got.ok()) << "seed " << seed << ": " << got.status();
       for (const auto& buffer : buffers_)
-        EXPECT_TRUE(buffer->Intact()) << "seed " << seed << "\n" << PrintGraph(made.graph);
+        EXPECT_TRUE(buffer->Intact()) << "seed " << seed << "\n" << PrintGraph(made.graph) << Shrink("--crashes", seed);
       if (!got.ok() || !compare) continue;
       ASSERT_TRUE(want.ok()) << "seed " << seed << ": " << want.status();
-      EXPECT_EQ(CompareOutcomes(*got, *want, Tolerance()), "") << "seed " << seed << "\n" << PrintGraph(made.graph);
+      EXPECT_EQ(CompareOutcomes(*got, *want, Tolerance()), "") << "seed " << seed << "\n"
+                                                               << PrintGraph(made.graph) << Shrink("--differs", seed);
       ++compared;
     }
   }

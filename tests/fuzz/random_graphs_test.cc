@@ -46,7 +46,9 @@ TEST(RandomGraphs, CompiledEqualsInterpreted) {
     const RandomGraph made = MakeRandomGraph(seed);
     const auto fail = [&](const std::string& what) {
       ++failures;
-      ADD_FAILURE() << "seed " << seed << ": " << what << "\n" << PrintGraph(made.graph);
+      ADD_FAILURE() << "seed " << seed << ": " << what << "\n"
+                    << PrintGraph(made.graph)
+                    << "to shrink it: bazel run //tests/reduce:kiln_reduce -- --differs --random-graph=" << seed;
     };
     const auto arguments = RandomArguments(made.graph, seed);
     if (!arguments.ok()) {
