@@ -1,0 +1,58 @@
+"""Between numpy arrays and bytes as the protocol has them: row-major, little-endian, no padding."""
+
+from __future__ import annotations
+
+import math
+import sys
+from typing import Any, Optional, Sequence, Tuple
+
+import numpy as np
+
+from kiln.dtypes import DType, dtype as dtype_of
+from kiln.errors import ShapeError
+
+Shape = Tuple[int, ...]
+
+
+def host_array(value: Any, dtype: Optional[DType] = None) -> np.ndarray:
+    """`value` as a row-major, little-endian array of a dtype that Kiln has.
+
+    An array that is so already comes back itself; one with strides, or of the other
+    byte order, is copied once. Lists and Python numbers become arrays of `dtype`, or
+    of numpy's choice without one (and fractions do not become integers). UnsupportedDType for dtypes that Kiln has not.
+    """
+    array = np.asarray(value)
+    if not isinstance(value, (np.ndarray, np.generic)) and dtype is not None:
+        # What has a fraction becomes no integer unasked: the dtypes then differ.
+        if dtype.is_float or array.dtype.kind != "f":
+            array = np.asarray(value, dtype=dtype.numpy)
+    wanted = dtype_of(array.dtype).numpy
+    if sys.byteorder == "big" and wanted.itemsize > 1:
+        wanted = wanted.newbyteorder("<")
+    if array.dtype == wanted and array.flags.c_contiguous:
+        return array
+    # asarray keeps a zero-rank array one, unlike ascontiguousarray.
+    return np.asarray(array, dtype=wanted, order="C")
+
+
+def byte_view(array: np.ndarray) -> memoryview:
+    """The bytes of a contiguous array, uncopied."""
+    return memoryview(array.reshape(-1).view(np.uint8))
+
+
+def from_bytes(data: bytes, dtype: DType, shape: Sequence[int]) -> np.ndarray:
+    """A read-only array over `data`, uncopied."""
+    return np.frombuffer(data, dtype=dtype.numpy).reshape(tuple(shape))
+
+
+def shape_of(shape: Any) -> Shape:
+    """A shape from an int or a sequence of ints; ShapeError if one of them is negative."""
+    sizes = (shape,) if isinstance(shape, (int, np.integer)) else tuple(shape)
+    result = tuple(int(size) for size in sizes)
+    if any(size < 0 for size in result):
+        raise ShapeError("%s has a negative size" % (result,), remedy="sizes are 0 or more")
+    return result
+
+
+def count_of(shape: Sequence[int]) -> int:
+    return math.prod(shape)

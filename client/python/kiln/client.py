@@ -1,0 +1,241 @@
+"""A Kiln server, as Python sees it.
+
+    with kiln.connect("localhost:7437") as client:
+        graph = kiln.Graph()
+        x = graph.param("x", (32, 64), "float32")
+        graph.output(kiln.softmax(x, axis=-1))
+        program = client.compile(graph)
+        y = program(np.zeros((32, 64), np.float32))
+
+Every failure is a KilnError (kiln/errors.py). A Client may be used from many threads
+at once; calls block (kiln.aio has the same without).
+"""
+
+from __future__ import annotations
+
+from typing import Any, List, NamedTuple, Optional, Sequence, Tuple, Type
+
+import numpy as np
+
+from kiln import arrays, buffers, wire
+from kiln.buffers import Buffer
+from kiln.connection import TLS, Connection, Traffic
+from kiln.dtypes import dtype as dtype_of
+from kiln.errors import NotFound, Unavailable, WrongVersion
+from kiln.program import Program
+from kiln.transfer import Progress
+from kiln.v1 import buffer_service_pb2, debug_service_pb2, device_service_pb2, graph_pb2, kernel_service_pb2
+
+
+class Gradient(NamedTuple):
+    """A gradient's graph, and the type of each of its results (kiln.v1.Signature.Result)."""
+
+    graph: graph_pb2.Graph
+    results: Sequence[Any]
+
+
+def message_of(graph: Any) -> graph_pb2.Graph:
+    """A kiln.v1.Graph, from one or from a builder (Graph.build())."""
+    return graph if isinstance(graph, graph_pb2.Graph) else graph.build()
+
+
+def options_of(options: Any) -> kernel_service_pb2.CompileOptions:
+    if isinstance(options, kernel_service_pb2.CompileOptions):
+        return options
+    return kernel_service_pb2.CompileOptions(**(options or {}))
+
+
+def compile_request(device: str, graph: Any, options: Any) -> kernel_service_pb2.CompileRequest:
+    return kernel_service_pb2.CompileRequest(graph=message_of(graph), device=device, options=options_of(options))
+
+
+def gradient_request(graph: Any, wrt: Sequence[Any], result: int, cotangent: Optional[int],
+                     include_results: bool) -> kernel_service_pb2.GradientRequest:
+    return kernel_service_pb2.GradientRequest(graph=message_of(graph), result=result,
+                                              wrt_slot=[getattr(item, "slot", item) for item in wrt],
+                                              cotangent_slot=cotangent, include_results=include_results)  # fmt: skip
+
+
+def explain_request(device: str, program: Any, stages: Sequence[str], source: str,
+                    options: Any) -> debug_service_pb2.ExplainRequest:
+    request = debug_service_pb2.ExplainRequest(device=device, stages=stages, source=source)
+    request.options.CopyFrom(options_of(options if options is not None else getattr(program, "options", None)))
+    if isinstance(program, bytes):
+        request.graph_hash = program
+    else:
+        request.graph.CopyFrom(program.graph if hasattr(program, "hash") else message_of(program))
+    return request
+
+
+def check_version(server: device_service_pb2.ListDevicesResponse, target: str) -> None:
+    if not server.protocol_min <= wire.PROTOCOL <= server.protocol_max:
+        raise WrongVersion("the server at %s speaks protocol %d to %d; this library speaks %d" %
+                           (target, server.protocol_min, server.protocol_max, wire.PROTOCOL),
+                           remedy="install the kiln package of the server's release")  # fmt: skip
+
+
+def check_device(server: device_service_pb2.ListDevicesResponse, target: str, device: str) -> None:
+    if device and device not in [row.name for row in server.devices]:
+        raise NotFound("the server at %s has no device %s" % (target, device), code="UNKNOWN_DEVICE",
+                       remedy="it has " + ", ".join(row.name for row in server.devices))  # fmt: skip
+
+
+def upload_array(value: Any, dtype: Any) -> np.ndarray:
+    """What Client.buffer sends: in `dtype`, or in its own."""
+    kind = None if dtype is None else dtype_of(dtype)
+    array = arrays.host_array(value, kind)
+    return array if kind is None else array.astype(kind.numpy, copy=False)
+
+
+def connect(target: str, *, token: Optional[str] = None, tls: TLS = False, device: str = "",
+            connect_timeout: float = 10.0, timeout: Optional[float] = None,
+            metadata: Sequence[Tuple[str, str]] = ()) -> "Client":
+    """Connects to a kilnd at "host:port".
+
+    token            sent with every call, as a bearer token
+    tls              True for the system's roots, a file of PEM roots, or grpc credentials
+    device           where graphs are compiled and buffers allocated; "": the server's first
+    connect_timeout  seconds to wait for the server
+    timeout          seconds any one call may take; None: no limit
+
+    Raises NoServer if nothing answers in time, WrongVersion if it speaks another
+    protocol, Unauthenticated for a wrong token, NotFound for an unknown device.
+    """
+    connection = Connection(target, token=token, tls=tls, timeout=timeout, device=device, metadata=metadata)
+    try:
+        connection.wait_until_ready(connect_timeout)
+        server = connection.call("DeviceService.List", device_service_pb2.ListDevicesRequest(), connect_timeout)
+        check_version(server, target)
+        check_device(server, target, device)
+    except BaseException:
+        connection.close()
+        raise
+    return Client(connection, server)
+
+
+class Client:
+    """Made by connect(). `features` and `server_version` are what the server says of itself."""
+
+    def __init__(self, connection: Connection, server: device_service_pb2.ListDevicesResponse):
+        self._connection = connection
+        self.features = frozenset(server.features)
+        self.server_version: str = server.server_version
+
+    @property
+    def target(self) -> str:
+        return self._connection.target
+
+    @property
+    def device(self) -> str:
+        return self._connection.device
+
+    # -- programs
+
+    def compile(self, graph: Any, **options: bool) -> Program:
+        """Compiles a Graph or a kiln.v1.Graph, or finds it compiled.
+
+        Options: no_contraction, deterministic, fast_math, strict (kiln.v1.CompileOptions).
+        Raises InvalidArgument or Unimplemented with the node at fault: `error.node`,
+        `error.op`, `error.tag`.
+        """
+        request = compile_request(self.device, graph, options)
+        response = self._connection.call("KernelService.Compile", request)
+        return Program(self._connection, request.graph.SerializeToString(), request.options, response)
+
+    def gradient(self, graph: Any, wrt: Sequence[Any], *, result: int = 0, cotangent: Optional[int] = None,
+                 include_results: bool = False) -> Gradient:
+        """The graph of a result's gradient with respect to parameters (slots, or Tensors that are parameters).
+
+        `cotangent` is a slot that the graph does not use: its PARAM then weights the
+        result's elements; without it the result must have one element. For compile(), or
+        for Graph.append().
+        """
+        request = gradient_request(graph, wrt, result, cotangent, include_results)
+        response = self._connection.call("KernelService.Gradient", request)
+        return Gradient(response.graph, list(response.results))
+
+    def explain(self, program: Any, *, stages: Sequence[str] = (), source: str = "",
+                options: Any = None) -> debug_service_pb2.ExplainResponse:
+        """Every stage of a compilation as text, of a Graph, a Program or a hash in the cache.
+
+        `source` compiles to source in a language instead: c, cuda, hip, opencl or metal.
+        """
+        request = explain_request(self.device, program, stages, source, options)
+        return self._connection.call("DebugService.Explain", request)
+
+    def programs(self) -> debug_service_pb2.ListProgramsResponse:
+        """What the server has compiled, and how often each was found."""
+        return self._connection.call("DebugService.ListPrograms", debug_service_pb2.ListProgramsRequest())
+
+    # -- buffers
+
+    def buffer(self, value: Any, dtype: Any = None, *, progress: Optional[Progress] = None) -> Buffer:
+        """A Buffer with an array's dtype, shape and content (lists and numbers as numpy reads them).
+
+        `progress(bytes done, bytes in all)` follows the upload; what it raises ends it. An
+        array that is not contiguous is copied once. Raises UnsupportedDType, and
+        ResourceExhausted where the device is full.
+        """
+        array = upload_array(value, dtype)
+        result = self.empty(array.shape, array.dtype)
+        try:
+            if array.size:
+                buffers.write_to(self._connection, result.handle, 0, arrays.byte_view(array), progress)
+        except BaseException:
+            result.free()
+            raise
+        return result
+
+    def empty(self, shape: Any, dtype: Any = "float32", *, device: Optional[str] = None) -> Buffer:
+        """A Buffer of zeros. Raises ShapeError, UnsupportedDType, ResourceExhausted."""
+        request = buffers.type_request(self.device if device is None else device, shape, dtype)
+        return Buffer(self._connection, self._connection.allocate(request))
+
+    zeros = empty
+
+    def allocate(self, nbytes: int, *, device: Optional[str] = None) -> Buffer:
+        """Memory without a type: as a Buffer, uint8 of shape (nbytes,)."""
+        request = buffer_service_pb2.AllocateRequest(device=self.device if device is None else device, bytes=nbytes)
+        return Buffer(self._connection, self._connection.allocate(request))
+
+    def describe(self, buffer: Buffer) -> buffer_service_pb2.BufferDescription:
+        """What the server knows of a buffer."""
+        request = buffer_service_pb2.DescribeBufferRequest(handle=buffer.handle)
+        return self._connection.call("BufferService.Describe", request).buffer
+
+    # -- the server
+
+    def devices(self) -> List[device_service_pb2.Device]:
+        """The server's devices with their memory figures."""
+        request = device_service_pb2.ListDevicesRequest()
+        return list(self._connection.call("DeviceService.List", request).devices)
+
+    def describe_device(self, name: str) -> device_service_pb2.Device:
+        request = device_service_pb2.DescribeDeviceRequest(name=name)
+        return self._connection.call("DeviceService.Describe", request).device
+
+    def health(self) -> None:
+        """Returns if the server serves; Unavailable if it says it does not."""
+        check = self._connection.channel.unary_unary("/grpc.health.v1.Health/Check")
+        answer = self._connection.start(check, b"")
+        if answer != b"\x08\x01":  # status: SERVING
+            raise Unavailable("the server at %s says it does not serve" % self.target)
+
+    @property
+    def traffic(self) -> "dict[str, Traffic]":
+        """Calls and bytes so far, by call ("KernelService.Execute")."""
+        return self._connection.traffic
+
+    def flush_frees(self) -> None:
+        """Returns when the buffers that the garbage collector found are given back."""
+        self._connection.reaper.flush()
+
+    def close(self) -> None:
+        """Gives back every buffer that is left, and closes the connection. Twice is once."""
+        self._connection.close()
+
+    def __enter__(self) -> "Client":
+        return self
+
+    def __exit__(self, kind: Optional[Type[BaseException]], error: Optional[BaseException], trace: Any) -> None:
+        self.close()

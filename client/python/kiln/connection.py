@@ -1,0 +1,173 @@
+"""The channel to one server, and what all calls have in common: deadlines, the token,
+errors with their details, counted bytes, and handles given back.
+
+Clients, buffers and programs share one Connection and keep it alive. Threads: any.
+"""
+
+from __future__ import annotations
+
+import atexit
+import weakref
+from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Set, Tuple, Union
+
+import grpc
+
+from kiln import wire
+from kiln.errors import FailedPrecondition, KilnError, NoServer, ResourceExhausted, from_rpc
+from kiln.reaper import Reaper
+from kiln.v1 import buffer_service_pb2
+
+# True for the system's roots, a file name of PEM roots, or credentials made by grpc.
+TLS = Union[bool, str, grpc.ChannelCredentials]
+
+
+class Traffic(NamedTuple):
+    """Bytes of messages, without what HTTP/2 adds."""
+
+    calls: int = 0
+    sent_bytes: int = 0
+    received_bytes: int = 0
+
+
+def credentials(tls: TLS) -> Optional[grpc.ChannelCredentials]:
+    if isinstance(tls, str):
+        with open(tls, "rb") as roots:
+            return grpc.ssl_channel_credentials(roots.read())
+    if tls is True:
+        return grpc.ssl_channel_credentials()
+    return tls or None
+
+
+def call_metadata(token: Optional[str], metadata: Sequence[Tuple[str, str]]) -> Tuple[Tuple[str, str], ...]:
+    bearer = (("authorization", "Bearer " + token),) if token else ()
+    return bearer + tuple(metadata)
+
+
+class Connection:
+    def __init__(self, target: str, *, token: Optional[str] = None, tls: TLS = False, timeout: Optional[float] = None,
+                 device: str = "", metadata: Sequence[Tuple[str, str]] = ()):
+        self.target, self.timeout, self.device = target, timeout, device
+        self.metadata = call_metadata(token, metadata)
+        secure = credentials(tls)
+        options = wire.CHANNEL_OPTIONS
+        self.channel = (grpc.secure_channel(target, secure, options) if secure
+                        else grpc.insecure_channel(target, options))  # fmt: skip
+        self.closed = False
+        self._stubs: Dict[Any, Callable[..., Any]] = {}
+        self._traffic: Dict[str, List[int]] = {}
+        # Handles that are ours to give back.
+        self.live: Set[int] = set()
+        self.reaper = Reaper(*_enders(self.channel, self.live, self.metadata))
+        weakref.finalize(self, self.reaper.stop).atexit = False
+        _open.add(self)
+
+    # -- calls
+
+    def stub(self, name: str, **raw: bool) -> Callable[..., Any]:
+        key = (name, *raw)
+        found = self._stubs.get(key)
+        if found is None:
+            found = self._stubs[key] = wire.stub(self.channel, name, **raw)
+        return found
+
+    def call(self, name: str, request: Any, timeout: Optional[float] = None) -> Any:
+        """One unary call; a KilnError if it fails."""
+        response = self.start(self.stub(name), request, timeout)
+        self.count(name, request.ByteSize(), response.ByteSize())
+        return response
+
+    def start(self, stub: Callable[..., Any], request: Any, timeout: Optional[float] = None) -> Any:
+        """Calls `stub` with this connection's deadline and metadata."""
+        try:
+            return stub(request, timeout=self.timeout if timeout is None else timeout, metadata=self.metadata)
+        except grpc.RpcError as error:
+            raise from_rpc(error, self.target) from None
+        except ValueError:
+            if self.closed:
+                raise self.closed_error() from None
+            raise
+
+    def closed_error(self) -> KilnError:
+        return FailedPrecondition("the client of %s is closed" % self.target, remedy="connect again")
+
+    def count(self, name: str, sent: int, received: int) -> None:
+        row = self._traffic.get(name)
+        if row is None:
+            row = self._traffic.setdefault(name, [0, 0, 0])
+        row[0] += 1
+        row[1] += sent
+        row[2] += received
+
+    @property
+    def traffic(self) -> Dict[str, Traffic]:
+        """What was sent and received so far, by call ("KernelService.Execute")."""
+        return {name: Traffic(*row) for name, row in self._traffic.items()}
+
+    def wait_until_ready(self, timeout: float) -> None:
+        """NoServer unless the server answers in time."""
+        ready = grpc.channel_ready_future(self.channel)
+        try:
+            ready.result(timeout=timeout)
+        except grpc.FutureTimeoutError:
+            ready.cancel()
+            raise NoServer("no server answers at %s within %g s" % (self.target, timeout),
+                           remedy="is kilnd running there?") from None  # fmt: skip
+
+    # -- handles
+
+    def allocate(self, request: buffer_service_pb2.AllocateRequest) -> buffer_service_pb2.BufferDescription:
+        """Allocates; where memory is short, after what is on its way back has arrived."""
+        try:
+            answer = self.call("BufferService.Allocate", request)
+        except ResourceExhausted:
+            self.reaper.flush(self.timeout)
+            answer = self.call("BufferService.Allocate", request)
+        return answer.buffer
+
+    def free_later(self, handle: int) -> None:
+        """Safe in destructors."""
+        if handle in self.live:
+            self.reaper.put(handle)
+
+    def free_now(self, handle: int) -> None:
+        if handle in self.live and not self.closed:
+            self.live.discard(handle)
+            self.call("BufferService.Free", buffer_service_pb2.FreeRequest(handle=[handle]))
+
+    def close(self, timeout: Optional[float] = 10) -> None:
+        """Gives back every handle that is left, and closes the channel."""
+        if self.closed:
+            return
+        self.closed = True
+        _open.discard(self)
+        self.reaper.stop()
+        self.reaper.join(timeout)
+
+
+def _enders(channel: grpc.Channel, live: Set[int], metadata: Any) -> Tuple[Callable[..., None], Callable[[], None]]:
+    """What the reaper calls. Neither holds the Connection, whose end starts them."""
+    free_stub = wire.stub(channel, "BufferService.Free")
+
+    def free(handles: List[int]) -> None:
+        mine = [handle for handle in handles if handle in live]
+        live.difference_update(mine)
+        if mine:
+            free_stub(buffer_service_pb2.FreeRequest(handle=mine), timeout=10, metadata=metadata)
+
+    def finish() -> None:
+        try:
+            free(list(live))
+        finally:
+            channel.close()
+
+    return free, finish
+
+
+# What the interpreter's end closes: daemon threads would not get round to it.
+_open: "weakref.WeakSet[Connection]" = weakref.WeakSet()
+
+
+@atexit.register
+def _close_all() -> None:
+    for connection in list(_open):
+        connection.close(timeout=5)

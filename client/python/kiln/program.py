@@ -1,0 +1,194 @@
+"""A compiled graph, and calls of it.
+
+    program = client.compile(graph)
+    y = program(x, w)                        # arrays or Buffers in, arrays out
+    y = program(x, w, out="buffers")         # results stay on the device
+
+A call sends 32 bytes of hash and the arguments; the graph itself again only if the
+server has forgotten it (NEED_GRAPH), once. ProgramLike is what kiln.aio's programs
+share.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple, Union
+
+
+from kiln import arrays, encode
+from kiln.buffers import Buffer, BufferLike
+from kiln.connection import Connection
+from kiln.dtypes import BY_NUMBER
+from kiln.errors import DTypeError, InvalidArgument, KilnError, ShapeError
+from kiln.v1 import executable_pb2, graph_pb2, kernel_service_pb2
+
+_EXECUTE = "KernelService.Execute"
+
+
+class At(NamedTuple):
+    """An argument that begins at byte `offset` of a buffer: a view that costs nothing."""
+
+    buffer: BufferLike
+    offset: int
+
+
+class Run(NamedTuple):
+    """What one call gave: results in the root's order, and what the server says of it."""
+
+    results: Tuple[Any, ...]
+    from_cache: bool
+    timing: kernel_service_pb2.Timing
+
+
+class ProgramLike:
+    """`hash` (32 bytes), `signature`, `cost`, `kernels`, `from_cache`, `compile_us`, `graph`."""
+
+    def __init__(self, connection: Any, graph: bytes, options: kernel_service_pb2.CompileOptions,
+                 compiled: kernel_service_pb2.CompileResponse):
+        self._connection = connection
+        self._graph = graph
+        self.options = options
+        self.hash: bytes = compiled.graph_hash
+        self.signature: executable_pb2.Signature = compiled.signature
+        self.cost: executable_pb2.Cost = compiled.cost
+        self.from_cache: bool = compiled.from_cache
+        self.compile_us: int = compiled.compile_us
+        self.kernels: int = compiled.kernels
+        self._parameters = {row.slot: row for row in self.signature.parameters}
+        self._order = [row.slot for row in self.signature.parameters]
+        self._names = {row.name: row.slot for row in [*self.signature.parameters, *self.signature.variables] if row.name}
+        self._variables = {row.slot for row in self.signature.variables}
+        self._aliases = [row.aliases if row.HasField("aliases") else None for row in self.signature.results]
+        self._prefix: Dict[Tuple[bool, bool], bytes] = {}
+
+    @property
+    def graph(self) -> graph_pb2.Graph:
+        """The graph as it was sent; indices in errors are of its nodes."""
+        return graph_pb2.Graph.FromString(self._graph)
+
+    def __repr__(self) -> str:
+        takes = ["%s %s" % (BY_NUMBER[row.dtype].name, tuple(row.shape)) for row in self.signature.parameters]
+        gives = ["%s %s" % (BY_NUMBER[row.dtype].name, tuple(row.shape)) for row in self.signature.results]
+        return "<Program %s: (%s) -> (%s)>" % (self.hash.hex()[:8], ", ".join(takes), ", ".join(gives))
+
+    # -- what a call sends
+
+    def _slots(self, args: Sequence[Any], named: Mapping[str, Any]) -> Dict[int, Any]:
+        """By slot: positional arguments in ascending order of slot, others by name."""
+        if len(args) > len(self._order):
+            raise InvalidArgument("%d arguments for %d parameters" % (len(args), len(self._order)),
+                                  code="UNKNOWN_ARGUMENT")  # fmt: skip
+        values = dict(zip(self._order, args))
+        for name, value in named.items():
+            slot = self._names.get(name)
+            if slot is None:
+                raise InvalidArgument("no parameter or variable is named %r" % name, code="UNKNOWN_ARGUMENT",
+                                      remedy="there are: " + (", ".join(sorted(self._names)) or "none with a name"))  # fmt: skip
+            if slot in values:
+                raise InvalidArgument("%s (slot %d) is given twice" % (name, slot), code="BAD_ARGUMENT")
+            values[slot] = value
+        return values
+
+    def _request(self, values: Mapping[int, Any], inline: bool, timing: bool) -> List[encode.Bytes]:
+        prefix = self._prefix.get((inline, timing))
+        if prefix is None:
+            message = kernel_service_pb2.ExecuteRequest(graph_hash=self.hash, device=self._connection.device)
+            message.options.CopyFrom(self.options)
+            message.result_mode = kernel_service_pb2.RESULT_INLINE if inline else kernel_service_pb2.RESULT_HANDLES
+            message.want_timing = timing
+            prefix = self._prefix[inline, timing] = message.SerializeToString()
+        pieces: List[encode.Bytes] = [prefix]
+        for slot, value in values.items():
+            if isinstance(value, BufferLike):
+                pieces.append(encode.handle_argument(slot, value.handle))
+            elif isinstance(value, At):
+                pieces.append(encode.handle_argument(slot, value.buffer.handle, value.offset))
+            elif slot in self._variables:
+                pieces.append(encode.integer_argument(slot, int(value)))
+            else:
+                pieces += self._tensor(slot, value)
+        return pieces
+
+    def _tensor(self, slot: int, value: Any) -> List[encode.Bytes]:
+        """An array as an argument, checked against the signature."""
+        row = self._parameters.get(slot)
+        if row is None:
+            raise InvalidArgument("the program has no slot %d" % slot, code="UNKNOWN_ARGUMENT")
+        kind = BY_NUMBER[row.dtype]
+        array = arrays.host_array(value, kind)
+        name = "argument %d%s" % (slot, " (%s)" % row.name if row.name else "")
+        if array.dtype != kind.numpy:
+            raise DTypeError("%s is %s, the array %s" % (name, kind.name, array.dtype), code="BUFFER_DTYPE_MISMATCH",
+                             remedy="convert it with astype")  # fmt: skip
+        if not row.symbolic and array.shape != tuple(row.shape):
+            raise ShapeError("%s is %s, the array %s" % (name, tuple(row.shape), array.shape))
+        return encode.tensor_argument(slot, row.dtype, array.shape, arrays.byte_view(array))
+
+    # -- what comes back
+
+    def _results(self, response: kernel_service_pb2.ExecuteResponse, values: Mapping[int, Any],
+                 make: Callable[[Any, Any], BufferLike]) -> Tuple[Any, ...]:
+        results: List[Any] = []
+        for result, alias in zip(response.results, self._aliases):
+            if result.HasField("tensor"):
+                tensor = result.tensor
+                results.append(arrays.from_bytes(tensor.data, BY_NUMBER[tensor.dtype], tensor.shape))
+            elif alias is not None:
+                # The parameter's own handle: the caller's Buffer is it.
+                given = values.get(self._order[alias])
+                results.append(given.buffer if isinstance(given, At) else given)
+            else:
+                results.append(make(self._connection, result.buffer))
+        return tuple(results)
+
+
+def wants_inline(out: str) -> bool:
+    if out not in ("arrays", "buffers"):
+        raise InvalidArgument("out=%r" % (out,), remedy='"arrays" or "buffers"')
+    return out == "arrays"
+
+
+def unwrap(results: Tuple[Any, ...]) -> Any:
+    """One result is itself; several are a tuple; none is None."""
+    return results[0] if len(results) == 1 else results or None
+
+
+class Program(ProgramLike):
+    """A program on the server, by hash. Threads: any; copies are the same program."""
+
+    _connection: Connection
+
+    def __call__(self, *args: Any, out: str = "arrays", timeout: Optional[float] = None, **named: Any) -> Any:
+        """Runs it once.
+
+        Positional arguments go to the parameters in ascending order of slot, keyword
+        arguments to the parameter or variable of that name: Buffers, arrays of the
+        parameter's dtype and shape, At(buffer, offset), integers for variables. A
+        parameter that the program stores to is updated in place if it is a Buffer.
+
+        Returns the result, or a tuple of several: read-only arrays, or Buffers with
+        out="buffers". A result that is an updated parameter is the Buffer that was given.
+
+        Raises ShapeError, DTypeError, InvalidArgument (code MISSING_ARGUMENT, …) and what
+        the server says.
+        """
+        return unwrap(self.run(self._slots(args, named), out=out, timeout=timeout).results)
+
+    def run(self, arguments: Union[Mapping[int, Any], Sequence[Any]], *, out: str = "arrays", timing: bool = False,
+            timeout: Optional[float] = None) -> Run:
+        """As a call, with arguments by slot (a dict) or in order, and with the server's timing if asked."""
+        values = arguments if isinstance(arguments, Mapping) else self._slots(arguments, {})
+        pieces = self._request(values, wants_inline(out), timing)
+        connection = self._connection
+        stub = connection.stub(_EXECUTE, raw_request=True)
+        request = b"".join(pieces)
+        try:
+            response = connection.start(stub, request, timeout)
+        except KilnError as error:
+            if error.code != "NEED_GRAPH":
+                raise
+            request = b"".join(pieces + encode.graph_field(self._graph))
+            response = connection.start(stub, request, timeout)
+        connection.count(_EXECUTE, len(request), response.ByteSize())
+        return Run(self._results(response, values, Buffer), response.from_cache, response.timing)
+
+

@@ -1,0 +1,76 @@
+"""The services' calls, read from the protocol's descriptors: no generated stubs.
+
+A call is named as people name it, "KernelService.Execute". For the few calls that
+carry much data or come often, encode.py and transfer.py write and read the bytes by
+hand; those take raw bytes here, and protobuf never copies the payload.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Callable, Dict, NamedTuple, Optional, Type
+
+from google.protobuf.message import Message
+
+from kiln.v1 import buffer_service_pb2, debug_service_pb2, device_service_pb2, kernel_service_pb2
+
+# The version of the protocol this library was written for.
+PROTOCOL = 1
+
+# A chunk of an upload, in bytes.
+CHUNK = 1 << 20
+
+
+class Method(NamedTuple):
+    path: str
+    request: Type[Message]
+    response: Type[Message]
+    streams_in: bool
+    streams_out: bool
+
+
+def _methods() -> Dict[str, Method]:
+    found = {}
+    for module in (kernel_service_pb2, buffer_service_pb2, device_service_pb2, debug_service_pb2):
+        for service in module.DESCRIPTOR.services_by_name.values():
+            for method in service.methods:
+                found["%s.%s" % (service.name, method.name)] = Method(
+                    "/%s/%s" % (service.full_name, method.name),
+                    getattr(_module_of(method.input_type), method.input_type.name),
+                    getattr(_module_of(method.output_type), method.output_type.name),
+                    method.client_streaming,
+                    method.server_streaming,
+                )
+    return found
+
+
+def _module_of(message: Any) -> Any:
+    for module in (kernel_service_pb2, buffer_service_pb2, device_service_pb2, debug_service_pb2):
+        if module.DESCRIPTOR.name == message.file.name:
+            return module
+    raise KeyError(message.full_name)
+
+
+METHODS = _methods()
+
+
+def stub(channel: Any, name: str, *, raw_request: bool = False, raw_response: bool = False) -> Callable[..., Any]:
+    """A callable for one method of `channel`, a grpc.Channel or grpc.aio.Channel."""
+    method = METHODS[name]
+    arity = {(False, False): channel.unary_unary, (True, False): channel.stream_unary,
+             (False, True): channel.unary_stream, (True, True): channel.stream_stream}  # fmt: skip
+    serialize: Optional[Callable[..., bytes]] = None if raw_request else method.request.SerializeToString
+    parse = None if raw_response else method.response.FromString
+    return arity[method.streams_in, method.streams_out](method.path, request_serializer=serialize,
+                                                        response_deserializer=parse)  # fmt: skip
+
+
+# Inline tensors may be larger than gRPC's 4 MiB; the server has limits of its own.
+# A proxy for web pages is no way to a compute server, least of all on loopback.
+CHANNEL_OPTIONS = (
+    ("grpc.max_receive_message_length", -1),
+    ("grpc.max_send_message_length", -1),
+    ("grpc.enable_http_proxy", 0),
+    # Room for a few chunks on the way; gRPC's own 64 KiB make a wait of every chunk.
+    ("grpc.http2.lookahead_bytes", 8 * CHUNK),
+    ("grpc.http2.max_frame_size", CHUNK),
+)

@@ -1,0 +1,81 @@
+"""What the Python client's tests share: the package from this tree, and a kilnd.
+
+KILN_KILND names the server's binary; by default it is the one that Bazel built.
+"""
+
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import threading
+import unittest
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+PACKAGE = ROOT / "client" / "python"
+sys.path.insert(0, str(PACKAGE))
+
+import generate  # noqa: E402: of client/python
+
+generate.generate()
+
+import kiln  # noqa: E402
+
+KILND = pathlib.Path(os.environ.get("KILN_KILND", ROOT / "bazel-bin" / "server" / "kilnd"))
+
+
+class Server:
+    """A kilnd on a free port of loopback; stop() ends it, kill() at once."""
+
+    def __init__(self, *flags):
+        if not KILND.exists():
+            raise unittest.TestCase.failureException("%s is not built: bazel build //server:kilnd" % KILND)
+        self.process = subprocess.Popen([str(KILND), "--listen=127.0.0.1:0", *flags], stderr=subprocess.PIPE, text=True)
+        self.log = []
+        self.port = self._wait_for_port()
+        self.address = "127.0.0.1:%d" % self.port
+        # Its log must not fill the pipe.
+        self._reader = threading.Thread(target=self._read_on, daemon=True)
+        self._reader.start()
+
+    def _wait_for_port(self):
+        for line in self.process.stderr:
+            self.log.append(line)
+            found = re.search(r"event=serving .*\bport=(\d+)", line)
+            if found:
+                return int(found.group(1))
+        raise AssertionError("kilnd did not serve:\n" + "".join(self.log))
+
+    def _read_on(self):
+        with self.process.stderr:
+            for line in self.process.stderr:
+                self.log.append(line)
+
+    def kill(self):
+        self.process.kill()
+        self.process.wait()
+
+    def stop(self):
+        if self.process.poll() is None:
+            self.process.terminate()
+            self.process.wait(timeout=60)
+        self._reader.join()
+
+
+class ServerTest(unittest.TestCase):
+    """One kilnd for a class, and a client of it."""
+
+    FLAGS = ()
+
+    @classmethod
+    def setUpClass(cls):
+        cls.server = Server(*cls.FLAGS)
+        cls.addClassCleanup(cls.server.stop)
+        cls.client = kiln.connect(cls.server.address)
+        cls.addClassCleanup(cls.client.close)
+
+    def in_use(self):
+        """(bytes, buffers) of the first device, when all that was dropped is given back."""
+        self.client.flush_frees()
+        device = self.client.devices()[0]
+        return device.memory_in_use_bytes, device.buffers
