@@ -56,7 +56,79 @@ from kiln.errors import (
     UnsupportedDType,
     WrongVersion,
 )
+from kiln.dims import Dim
+from kiln.elementwise import (
+    absolute,
+    add,
+    astype,
+    bitcast,
+    bitwise_and,
+    bitwise_or,
+    bitwise_xor,
+    ceil,
+    clip,
+    cos,
+    divide,
+    equal,
+    exp,
+    exp2,
+    floor,
+    floor_divide,
+    greater,
+    greater_equal,
+    invert,
+    isnan,
+    left_shift,
+    less,
+    less_equal,
+    log,
+    log2,
+    logical_and,
+    logical_not,
+    logical_or,
+    maximum,
+    minimum,
+    multiply,
+    negative,
+    not_equal,
+    power,
+    reciprocal,
+    remainder,
+    right_shift,
+    rsqrt,
+    sign,
+    sin,
+    sqrt,
+    square,
+    subtract,
+    trunc,
+    where,
+)
+from kiln.graph import Graph, message_of_nodes
 from kiln.hash import graph_hash
+from kiln.indexing import take, take_along_axis
+from kiln.movement import (
+    broadcast_to,
+    concatenate,
+    expand,
+    expand_dims,
+    flatten,
+    flip,
+    moveaxis,
+    pad,
+    permute,
+    reshape,
+    shrink,
+    squeeze,
+    stack,
+    swapaxes,
+    tile,
+    transpose,
+)
+from kiln.nn import gelu, layer_norm, log_softmax, logsumexp, relu, sigmoid, silu, softmax
 from kiln.program import At, Program, Run
+from kiln.reduce import all, any, argmax, argmin, cumsum, dot, matmul, max, mean, min, prod, std, sum, var
+from kiln.special import erf, tanh
+from kiln.tensor import Tensor
 
 __version__ = "0.1.0"

@@ -1,0 +1,347 @@
+"""Functions of element by element, by numpy's names and with its dtypes.
+
+An operand is a tensor, a Python number or a numpy array; at least one is a tensor.
+Shapes broadcast. Where Kiln's arithmetic is not numpy's: x // 0 is 0 and x % 0 is x
+(proto's ir: nothing traps), shifts by the width or more give 0 or -1.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, List, Union
+
+import numpy as np
+
+from kiln import promotion
+from kiln.dtypes import DType, bool_, dtype as dtype_of, float32
+from kiln.errors import DTypeError, GraphError, ShapeError
+from kiln.value import Value, broadcast, emit
+
+if TYPE_CHECKING:
+    from kiln.tensor import Tensor
+
+Operand = Union["Tensor", bool, int, float, np.ndarray, np.generic]
+
+_LOG2_E = 1.4426950408889634
+_LN_2 = 0.6931471805599453
+_HALF_PI = 1.5707963267948966
+
+
+def lift(function: str, *operands: Any) -> "List[Any]":
+    """The operands with arrays made tensors of the same graph; numbers stay numbers."""
+    graph = next((operand.graph for operand in operands if isinstance(operand, Value)), None)
+    if graph is None:
+        raise GraphError("%s: none of the operands is a tensor" % function, code="BAD_ARGUMENT",
+                         remedy="begin with graph.param or graph.constant")  # fmt: skip
+    result = []
+    for operand in operands:
+        if isinstance(operand, Value):
+            if operand.graph is not graph:
+                raise GraphError("%s: the operands are of two different graphs" % function, code="BAD_ARGUMENT")
+        elif isinstance(operand, (np.ndarray, np.generic, list, tuple)):
+            operand = graph.constant(operand)
+        result.append(operand)
+    return result
+
+
+def meet(function: str, *operands: Any) -> "List[Tensor]":
+    """The operands as tensors of one dtype, by numpy's rules."""
+    values = lift(function, *operands)
+    kind = None
+    for value in values:
+        if isinstance(value, Value):
+            kind = value.dtype if kind is None else promotion.promote(kind, value.dtype)
+    assert kind is not None
+    for value in values:
+        if not isinstance(value, Value):
+            kind = promotion.with_scalar(kind, value)
+    graph = next(value.graph for value in values if isinstance(value, Value))
+    return [astype(value, kind) if isinstance(value, Value) else graph.scalar(value, kind) for value in values]
+
+
+def _binary(op: str, name: str, kinds: str, a: Any, b: Any) -> "Tensor":
+    x, y = meet(name, a, b)
+    _take(name, x, kinds)
+    return emit(op, (x, y), x.dtype, broadcast(name, x.shape, y.shape))
+
+
+def _compare(op: str, name: str, a: Any, b: Any) -> "Tensor":
+    x, y = meet(name, a, b)
+    return emit(op, (x, y), bool_, broadcast(name, x.shape, y.shape))
+
+
+_KINDS = {"b": "bool", "i": "signed integers", "u": "unsigned integers", "f": "floats"}
+
+
+def _take(name: str, x: Value, kinds: str) -> None:
+    if x.dtype.kind not in kinds:
+        raise DTypeError("%s takes %s, not %s" % (name, " or ".join(_KINDS[kind] for kind in kinds), x.dtype.name),
+                         remedy="convert with astype")  # fmt: skip
+
+
+def _float(name: str, x: Any) -> "Tensor":
+    (value,) = lift(name, x)
+    return astype(value, promotion.float_of(value.dtype))
+
+
+# -- arithmetic
+
+
+def add(a: Operand, b: Operand) -> "Tensor":
+    return _binary("ADD", "add", "biuf", a, b)
+
+
+def subtract(a: Operand, b: Operand) -> "Tensor":
+    return _binary("SUB", "subtract", "iuf", a, b)
+
+
+def multiply(a: Operand, b: Operand) -> "Tensor":
+    return _binary("MUL", "multiply", "biuf", a, b)
+
+
+def divide(a: Operand, b: Operand) -> "Tensor":
+    """a / b; of integers in float64."""
+    x, y = meet("divide", a, b)
+    kind = x.dtype if x.dtype.is_float else dtype_of("float64")
+    return _binary("FDIV", "divide", "f", astype(x, kind), astype(y, kind))
+
+
+def floor_divide(a: Operand, b: Operand) -> "Tensor":
+    """Of integers."""
+    return _binary("FLOORDIV", "floor_divide", "iu", a, b)
+
+
+def remainder(a: Operand, b: Operand) -> "Tensor":
+    """Of integers, with the divisor's sign."""
+    return _binary("FLOORMOD", "remainder", "iu", a, b)
+
+
+def power(a: Operand, b: Operand) -> "Tensor":
+    """Of floats; and an integer tensor to a constant integer power of 0 or more."""
+    if isinstance(b, int) and isinstance(a, Value) and (b in (1, 2) or a.dtype.is_integer and b >= 0):
+        result, square, rest = None, a, int(b)
+        while rest:
+            if rest & 1:
+                result = square if result is None else multiply(result, square)
+            rest >>= 1
+            square = multiply(square, square) if rest else square
+        return a.graph.full(a.shape, 1, a.dtype) if result is None else result
+    return _binary("POW", "power", "f", a, b)
+
+
+def negative(x: "Tensor") -> "Tensor":
+    _take("negative", x, "iuf")
+    return emit("NEG", (x,), x.dtype, x.shape)
+
+
+def maximum(a: Operand, b: Operand) -> "Tensor":
+    """The greater; NaN if either is."""
+    return _binary("MAX", "maximum", "biuf", a, b)
+
+
+def minimum(a: Operand, b: Operand) -> "Tensor":
+    """The lesser; NaN if either is."""
+    x, y = meet("minimum", a, b)
+    if x.dtype.is_float:
+        return negative(maximum(negative(x), negative(y)))
+    return where(less(x, y), x, y)
+
+
+def clip(x: "Tensor", low: Any = None, high: Any = None) -> "Tensor":
+    x = x if low is None else maximum(x, low)
+    return x if high is None else minimum(x, high)
+
+
+# -- comparisons
+
+
+def less(a: Operand, b: Operand) -> "Tensor":
+    return _compare("CMPLT", "less", a, b)
+
+
+def greater(a: Operand, b: Operand) -> "Tensor":
+    return _compare("CMPGT", "greater", a, b)
+
+
+def less_equal(a: Operand, b: Operand) -> "Tensor":
+    return _compare("CMPLE", "less_equal", a, b)
+
+
+def greater_equal(a: Operand, b: Operand) -> "Tensor":
+    return _compare("CMPGE", "greater_equal", a, b)
+
+
+def equal(a: Operand, b: Operand) -> "Tensor":
+    return _compare("CMPEQ", "equal", a, b)
+
+
+def not_equal(a: Operand, b: Operand) -> "Tensor":
+    return _compare("CMPNE", "not_equal", a, b)
+
+
+def isnan(x: "Tensor") -> "Tensor":
+    return not_equal(x, x)
+
+
+# -- bits
+
+
+def bitwise_and(a: Operand, b: Operand) -> "Tensor":
+    return _binary("AND", "bitwise_and", "biu", a, b)
+
+
+def bitwise_or(a: Operand, b: Operand) -> "Tensor":
+    return _binary("OR", "bitwise_or", "biu", a, b)
+
+
+def bitwise_xor(a: Operand, b: Operand) -> "Tensor":
+    return _binary("XOR", "bitwise_xor", "biu", a, b)
+
+
+def invert(x: "Tensor") -> "Tensor":
+    _take("invert", x, "biu")
+    return bitwise_xor(x, True if x.dtype is bool_ else -1 if x.dtype.kind == "i" else promotion.limits(x.dtype)[1])
+
+
+def left_shift(a: Operand, b: Operand) -> "Tensor":
+    return _binary("SHL", "left_shift", "iu", a, b)
+
+
+def right_shift(a: Operand, b: Operand) -> "Tensor":
+    return _binary("SHR", "right_shift", "iu", a, b)
+
+
+def logical_not(x: "Tensor") -> "Tensor":
+    return bitwise_xor(astype(x, bool_), True)
+
+
+def logical_and(a: "Tensor", b: "Tensor") -> "Tensor":
+    return bitwise_and(astype(a, bool_), astype(b, bool_))
+
+
+def logical_or(a: "Tensor", b: "Tensor") -> "Tensor":
+    return bitwise_or(astype(a, bool_), astype(b, bool_))
+
+
+# -- choice and conversion
+
+
+def where(condition: Operand, a: Operand, b: Operand) -> "Tensor":
+    """a where the condition (a bool tensor) holds, else b."""
+    test, a, b = lift("where", condition, a, b)
+    if not isinstance(a, Value) and not isinstance(b, Value):
+        a = test.graph.scalar(a, promotion.with_scalar(promotion.with_scalar(bool_, a), b))
+    x, y = meet("where", a, b)
+    test = test if isinstance(test, Value) else x.graph.scalar(bool(test), bool_)
+    _take("where's condition", test, "b")
+    return emit("WHERE", (test, x, y), x.dtype, broadcast("where", test.shape, x.shape, y.shape))
+
+
+def astype(x: "Tensor", dtype: Any) -> "Tensor":
+    """x in another dtype: to integers truncating and saturating, floats to nearest, to bool x != 0."""
+    kind = _stored("astype", dtype)
+    return x if x.dtype is kind else emit("CAST", (x,), kind, x.shape, cast_to=kind.number)
+
+
+def bitcast(x: "Tensor", dtype: Any) -> "Tensor":
+    """x's bytes in another dtype; as numpy's view, a change of item size scales the last axis."""
+    kind = _stored("bitcast", dtype)
+    if x.dtype is kind:
+        return x
+    shape = x.shape
+    if x.dtype.itemsize != kind.itemsize:
+        last = (shape[-1] * x.dtype.itemsize) if shape else None
+        if not isinstance(last, int) or last % kind.itemsize:
+            raise ShapeError("bitcast: the last axis of %s %s is no whole number of %s" %
+                             (x.dtype.name, shape, kind.name))  # fmt: skip
+        shape = shape[:-1] + (last // kind.itemsize,)
+    return emit("BITCAST", (x,), kind, shape, cast_to=kind.number)
+
+
+def _stored(function: str, dtype: Any) -> DType:
+    kind = dtype_of(dtype)
+    if kind.itemsize == 0:
+        raise DTypeError("%s: no tensor holds %s" % (function, kind.name), code="BAD_ARGUMENT")
+    return kind
+
+
+# -- functions of floats; integers become floats first
+
+
+def _unary(op: str) -> Any:
+    def function(x: "Tensor") -> "Tensor":
+        value = _float(op.lower(), x)
+        return emit(op, (value,), value.dtype, value.shape)
+
+    function.__name__ = function.__qualname__ = op.lower()
+    return function
+
+
+reciprocal = _unary("RECIPROCAL")
+exp2 = _unary("EXP2")
+log2 = _unary("LOG2")
+sin = _unary("SIN")
+sqrt = _unary("SQRT")
+
+
+def _wide(function: Any) -> Any:
+    """Computes narrow floats in float32 and rounds once."""
+
+    def widened(x: "Tensor") -> "Tensor":
+        value = _float(function.__name__, x)
+        if value.dtype.itemsize < 4:
+            return astype(function(astype(value, float32)), value.dtype)
+        return function(value)
+
+    widened.__name__, widened.__qualname__, widened.__doc__ = function.__name__, function.__qualname__, function.__doc__
+    return widened
+
+
+@_wide
+def exp(x: "Tensor") -> "Tensor":
+    return exp2(x * _LOG2_E)
+
+
+@_wide
+def log(x: "Tensor") -> "Tensor":
+    return log2(x) * _LN_2
+
+
+@_wide
+def cos(x: "Tensor") -> "Tensor":
+    return sin(_HALF_PI - x)
+
+
+@_wide
+def rsqrt(x: "Tensor") -> "Tensor":
+    return reciprocal(sqrt(x))
+
+
+def square(x: "Tensor") -> "Tensor":
+    return multiply(x, x)
+
+
+def absolute(x: "Tensor") -> "Tensor":
+    return x if x.dtype.kind in "bu" else maximum(x, negative(x))
+
+
+def sign(x: "Tensor") -> "Tensor":
+    _take("sign", x, "iuf")
+    zero, one = x.graph.scalar(0, x.dtype), x.graph.scalar(1, x.dtype)
+    if x.dtype.kind == "u":
+        return where(not_equal(x, zero), one, zero)
+    result = where(less(x, zero), -1, where(greater(x, zero), one, zero))
+    return where(isnan(x), x, result) if x.dtype.is_float else result
+
+
+def trunc(x: "Tensor") -> "Tensor":
+    return emit("TRUNC", (x,), x.dtype, x.shape) if x.dtype.is_float else x
+
+
+def floor(x: "Tensor") -> "Tensor":
+    whole = trunc(x)
+    return where(less(x, whole), whole - 1, whole) if x.dtype.is_float else whole
+
+
+def ceil(x: "Tensor") -> "Tensor":
+    whole = trunc(x)
+    return where(less(whole, x), whole + 1, whole) if x.dtype.is_float else whole
