@@ -1,0 +1,221 @@
+"""Each thing that can go wrong between a client and a server is one clear exception."""
+
+import concurrent.futures
+import pathlib
+import subprocess
+import sys
+import textwrap
+import threading
+import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+
+import support
+import graphs
+import grpc
+import numpy as np
+
+import kiln
+from kiln import errors, wire
+from kiln.v1 import device_service_pb2, error_pb2, kernel_service_pb2
+
+
+class FakeServer:
+    """Answers calls with what a test says: {"DeviceService.List": function(request, context)}."""
+
+    def __init__(self, answers, credentials=None):
+        self.server = grpc.server(concurrent.futures.ThreadPoolExecutor(4))
+        self.server.add_generic_rpc_handlers((self._Handler(answers),))
+        self.port = (self.server.add_secure_port("localhost:0", credentials) if credentials
+                     else self.server.add_insecure_port("127.0.0.1:0"))  # fmt: skip
+        self.address = "%s:%d" % ("localhost" if credentials else "127.0.0.1", self.port)
+        self.server.start()
+
+    class _Handler(grpc.GenericRpcHandler):
+        def __init__(self, answers):
+            self.by_path = {wire.METHODS[name].path: (wire.METHODS[name], answer) for name, answer in answers.items()}
+
+        def service(self, details):
+            if details.method not in self.by_path:
+                return None
+            method, answer = self.by_path[details.method]
+            return grpc.unary_unary_rpc_method_handler(answer, method.request.FromString, method.response.SerializeToString)
+
+
+def listing(protocol=(1, 1)):
+    return device_service_pb2.ListDevicesResponse(protocol_min=protocol[0], protocol_max=protocol[1],
+                                                  devices=[device_service_pb2.Device(name="CPU:0")])  # fmt: skip
+
+
+class Connecting(unittest.TestCase):
+    def fake(self, answers, **arguments):
+        server = FakeServer(answers, **arguments)
+        self.addCleanup(server.server.stop, None)
+        return server
+
+    def test_no_server(self):
+        with self.assertRaises(kiln.NoServer) as caught:
+            kiln.connect("127.0.0.1:1", connect_timeout=0.2)
+        self.assertIn("127.0.0.1:1", str(caught.exception))
+        self.assertIn("kilnd", caught.exception.remedy)
+        self.assertIsInstance(caught.exception, ConnectionError)
+
+    def test_wrong_version(self):
+        server = self.fake({"DeviceService.List": lambda request, context: listing((7, 9))})
+        with self.assertRaises(kiln.WrongVersion) as caught:
+            kiln.connect(server.address)
+        self.assertIn("7 to 9", str(caught.exception))
+
+    def test_tokens(self):
+        def answer(request, context):
+            if ("authorization", "Bearer right") not in context.invocation_metadata():
+                context.abort(grpc.StatusCode.UNAUTHENTICATED, "this token opens nothing")
+            return listing()
+
+        server = self.fake({"DeviceService.List": answer})
+        for token in ("wrong", None):
+            with self.assertRaises(kiln.Unauthenticated) as caught:
+                kiln.connect(server.address, token=token)
+            self.assertIn("token", caught.exception.remedy)
+        kiln.connect(server.address, token="right").close()
+
+    def test_what_is_no_kilnd(self):
+        with self.assertRaises(kiln.Unimplemented):
+            kiln.connect(self.fake({}).address)
+
+    def test_an_unknown_device(self):
+        server = self.fake({"DeviceService.List": lambda request, context: listing()})
+        with self.assertRaises(kiln.NotFound) as caught:
+            kiln.connect(server.address, device="CUDA:7")
+        self.assertEqual(caught.exception.code, "UNKNOWN_DEVICE")
+        self.assertIn("CPU:0", caught.exception.remedy)
+
+    def test_details_travel_whole(self):
+        detail = error_pb2.ErrorDetail(code=error_pb2.GRAPH_TOO_LARGE, node=3, op="ADD", slot=0, limit="nodes",
+                                       limit_value=10, used=12, retry_after_ms=1500)  # fmt: skip
+
+        def refuse(request, context):
+            status = errors._Status()
+            status.details.add(type_url="type.googleapis.com/other")
+            status.details.add(type_url="type.googleapis.com/kiln.v1.ErrorDetail", value=detail.SerializeToString())
+            context.set_trailing_metadata((("grpc-status-details-bin", status.SerializeToString()),))
+            context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, "12 nodes of 10")
+
+        server = self.fake({"DeviceService.List": lambda request, context: listing(), "KernelService.Compile": refuse})
+        with kiln.connect(server.address) as client:
+            with self.assertRaises(kiln.ResourceExhausted) as caught:
+                client.compile(graphs.elementwise("ADD"))
+        error = caught.exception
+        self.assertEqual((error.code, error.node, error.op, error.slot, error.tag), ("GRAPH_TOO_LARGE", 3, "ADD", 0, None))
+        self.assertEqual((error.limit, error.limit_value, error.used, error.retry_after), ("nodes", 10, 12, 1.5))
+        self.assertEqual(error.detail, detail)
+        self.assertIsInstance(error, MemoryError)
+
+    def test_a_deadline(self):
+        gate = threading.Event()
+        self.addCleanup(gate.set)
+
+        def wait(request, context):
+            gate.wait()
+            return kernel_service_pb2.CompileResponse()
+
+        server = self.fake({"DeviceService.List": lambda request, context: listing(), "KernelService.Compile": wait})
+        with kiln.connect(server.address, timeout=0.2) as client, self.assertRaises(kiln.DeadlineExceeded):
+            client.compile(graphs.elementwise("ADD"))
+
+    def test_every_status_has_a_class(self):
+        for status, kind in errors.BY_STATUS.items():
+            self.assertIs(kind.status, status)
+            self.assertIsInstance(kind("text"), kiln.KilnError)
+        for code in errors.REMEDIES:
+            self.assertIn(code, error_pb2.ErrorCode.keys())
+
+
+class LostConnections(unittest.TestCase):
+    def test_in_the_middle_of_an_upload(self):
+        server = support.Server()
+        self.addCleanup(server.stop)
+        client = kiln.connect(server.address)
+        self.addCleanup(client.close)
+
+        def kill_half_way(done, total):
+            if done * 2 > total:
+                server.kill()
+
+        with self.assertRaises((kiln.ConnectionLost, kiln.NoServer)) as caught:
+            client.buffer(np.zeros(64 << 20, np.uint8), progress=kill_half_way)
+        self.assertIn(server.address, str(caught.exception))
+        with self.assertRaises(kiln.Unavailable):
+            client.devices()
+
+    def test_in_the_middle_of_a_download(self):
+        server = support.Server()
+        self.addCleanup(server.stop)
+        client = kiln.connect(server.address)
+        self.addCleanup(client.close)
+        buffer = client.empty((64 << 20,), "uint8")
+        with self.assertRaises(kiln.Unavailable):
+            buffer.numpy(progress=lambda done, total: done and server.kill())
+
+
+_CHILD = """
+    import os, sys
+    sys.path.insert(0, sys.argv[1])
+    import support, graphs, kiln
+    import numpy as np
+    client = kiln.connect(sys.argv[2])
+    handle = int(sys.argv[3])
+    from kiln import buffers
+    class Dying: pass
+    def die(done, total):
+        if done * 2 >= total:
+            os.kill(os.getpid(), 9)
+    if sys.argv[4] == "upload":
+        data = memoryview(bytes(64 << 20))
+        buffers.write_to(client._connection, handle, 0, data, die)
+    else:
+        import threading
+        program = client.compile(graphs.elementwise("ADD", shape=(1 << 22,)))
+        x = np.ones(1 << 22, np.float32)
+        stub = client._connection.stub("KernelService.Execute", raw_request=True)
+        request = b"".join(program._request({0: x, 1: x}, True, False))
+        calls = [stub.future(request) for _ in range(3)]
+        calls[0].add_done_callback(lambda call: None)
+        print("sent", flush=True)
+        os.kill(os.getpid(), 9)
+"""
+
+
+class KilledClients(support.ServerTest):
+    """What a client sent and did not finish is gone with it; buffers it made end with sessions, which kilnd has not."""
+
+    def run_child(self, what):
+        buffer = self.client.empty((64 << 20,), "uint8")
+        before = self.in_use()
+        arguments = [str(pathlib.Path(__file__).parent), self.server.address, str(buffer.handle), what]
+        child = subprocess.run([sys.executable, "-c", textwrap.dedent(_CHILD), *arguments], stdout=subprocess.PIPE)
+        self.assertEqual(child.returncode, -9)
+        self.settle(before)
+        # The server is well, and so is the buffer.
+        self.assertEqual(self.client.compile(graphs.elementwise("ADD"))(np.ones(4, "f"), np.ones(4, "f")).tolist(), [2] * 4)
+        buffer.fill(1)
+        self.assertEqual(buffer.read(0, 2).tolist(), [1, 1])
+        buffer.free()
+
+    def settle(self, wanted):
+        """Until memory is what it was: the server learns of a dead client when its socket closes."""
+        for _ in range(2000):
+            now = self.in_use()
+            if now == wanted:
+                return
+        self.assertEqual(now, wanted)
+
+    def test_in_the_middle_of_an_upload(self):
+        self.run_child("upload")
+
+    def test_in_the_middle_of_an_execute(self):
+        self.run_child("execute")
+
+
+if __name__ == "__main__":
+    unittest.main()
