@@ -155,7 +155,7 @@ class Buffers(support.ServerTest):
             self.client.buffer(array, progress=refuse)
         with self.assertRaisesRegex(LookupError, "enough"):
             buffer.numpy(progress=refuse)
-        self.assertEqual(self.in_use(), before)
+        self.settle(before)
         self.assertTrue((buffer.numpy() == array).all())
 
     def test_freed_by_hand_by_with_and_by_the_collector(self):

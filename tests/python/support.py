@@ -79,3 +79,10 @@ class ServerTest(unittest.TestCase):
         self.client.flush_frees()
         device = self.client.devices()[0]
         return device.memory_in_use_bytes, device.buffers
+
+    def settle(self, wanted):
+        """Until in_use() is `wanted`: the server learns of an ended stream or a dead client in its own time."""
+        for _ in range(2000):
+            if self.in_use() == wanted:
+                return
+        self.assertEqual(self.in_use(), wanted)

@@ -1,0 +1,349 @@
+"""The same client without blocking: every call is awaited.
+
+    async with await kiln.aio.connect("localhost:7437") as client:
+        program = await client.compile(graph)
+        x = await client.buffer(np.zeros((32, 64), np.float32))
+        y = await program(x)
+        print(await x.numpy())
+
+Names, arguments and exceptions are those of kiln.connect, Client, Buffer and Program.
+A Client belongs to the event loop it was made in (grpc.aio serves one loop at a time
+in a process). Cancelling a task cancels its call
+at the server. Buffers that the garbage collector finds are given back by the loop;
+those that are left when it ends without close() are not.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Set, Tuple, Type, Union
+
+import grpc
+import numpy as np
+from grpc import aio
+
+from kiln import arrays, buffers, client as blocking, encode, program as programs, wire
+from kiln.connection import TLS, Traffic, call_metadata, credentials
+from kiln.errors import FailedPrecondition, KilnError, NoServer, ResourceExhausted, from_rpc
+from kiln.transfer import Download, Progress, Upload
+from kiln.v1 import buffer_service_pb2, debug_service_pb2, device_service_pb2
+
+
+class Connection:
+    """As kiln.connection.Connection, of one event loop."""
+
+    def __init__(self, target: str, token: Optional[str], tls: TLS, timeout: Optional[float], device: str,
+                 metadata: Sequence[Tuple[str, str]]):
+        self.target, self.timeout, self.device = target, timeout, device
+        self.metadata = call_metadata(token, metadata)
+        secure = credentials(tls)
+        options = wire.CHANNEL_OPTIONS
+        self.channel = aio.secure_channel(target, secure, options) if secure else aio.insecure_channel(target, options)
+        self.closed = False
+        self.live: Set[int] = set()
+        self._loop = asyncio.get_running_loop()
+        self._dropped: List[int] = []
+        self._freeing: Optional["asyncio.Task[None]"] = None
+        self._stubs: Dict[Any, Callable[..., Any]] = {}
+        self._traffic: Dict[str, List[int]] = {}
+
+    def open(self, name: str, request: Any = None, timeout: Optional[float] = None, **raw: bool) -> Any:
+        """Begins a call; it is awaited under `errors`."""
+        if self.closed:
+            raise FailedPrecondition("the client of %s is closed" % self.target, remedy="connect again")
+        key = (name, *raw)
+        stub = self._stubs.get(key)
+        if stub is None:
+            stub = self._stubs[key] = wire.stub(self.channel, name, **raw)
+        given = () if request is None else (request,)
+        return stub(*given, timeout=self.timeout if timeout is None else timeout, metadata=self.metadata)
+
+    async def call(self, name: str, request: Any, timeout: Optional[float] = None) -> Any:
+        """One unary call; a KilnError if it fails."""
+        response = await self.finish(self.open(name, request, timeout))
+        self.count(name, request.ByteSize(), response.ByteSize())
+        return response
+
+    async def finish(self, call: Any) -> Any:
+        try:
+            return await call
+        except grpc.RpcError as error:
+            raise from_rpc(error, self.target) from None
+
+    def count(self, name: str, sent: int, received: int) -> None:
+        row = self._traffic.setdefault(name, [0, 0, 0])
+        row[0] += 1
+        row[1] += sent
+        row[2] += received
+
+    @property
+    def traffic(self) -> Dict[str, Traffic]:
+        return {name: Traffic(*row) for name, row in self._traffic.items()}
+
+    async def allocate(self, request: buffer_service_pb2.AllocateRequest) -> buffer_service_pb2.BufferDescription:
+        try:
+            answer = await self.call("BufferService.Allocate", request)
+        except ResourceExhausted:
+            await self.flush_frees()
+            answer = await self.call("BufferService.Allocate", request)
+        return answer.buffer
+
+    # -- handles
+
+    def free_later(self, handle: int) -> None:
+        """Safe in destructors, of any thread."""
+        if handle in self.live and not self.closed:
+            self._dropped.append(handle)
+            try:
+                self._loop.call_soon_threadsafe(self._start_freeing)
+            except RuntimeError:  # the loop is over
+                pass
+
+    def _start_freeing(self) -> None:
+        if self._freeing is None or self._freeing.done():
+            self._freeing = self._loop.create_task(self.flush_frees())
+
+    async def flush_frees(self) -> None:
+        while self._dropped:
+            handles, self._dropped = self._dropped, []
+            try:
+                await self.free(handles)
+            except KilnError:  # the handles end with the session at the latest
+                pass
+
+    async def free(self, handles: Sequence[int]) -> None:
+        mine = [handle for handle in handles if handle in self.live]
+        self.live.difference_update(mine)
+        if mine and not self.closed:
+            await self.call("BufferService.Free", buffer_service_pb2.FreeRequest(handle=mine))
+
+    async def close(self) -> None:
+        if self.closed:
+            return
+        try:
+            await self.free(list(self.live))
+        except KilnError:  # a server that is gone holds nothing
+            pass
+        self.closed = True
+        await self.channel.close()
+
+    # -- data
+
+    async def write(self, handle: int, offset: int, data: memoryview, progress: Optional[Progress]) -> None:
+        upload = Upload(handle, offset, data, progress)
+        call = self.open("BufferService.Write", raw_request=True)
+        try:
+            for message in upload:
+                await call.write(message)
+            await call.done_writing()
+        except (grpc.RpcError, asyncio.InvalidStateError):
+            pass  # the server has ended the call: its answer says why
+        except BaseException:
+            call.cancel()
+            raise
+        await self.finish(call)
+        self.count("BufferService.Write", upload.sent, 0)
+
+    async def read(self, handle: int, offset: int, target: memoryview, progress: Optional[Progress]) -> None:
+        download = Download(target, progress)
+        if len(target) == 0:
+            return
+        request = buffer_service_pb2.ReadRequest(bytes=len(target))
+        request.buffer.handle, request.buffer.offset = handle, offset
+        call = self.open("BufferService.Read", request, raw_response=True)
+        try:
+            async for message in call:
+                download.take(message)
+        except grpc.RpcError as error:
+            raise from_rpc(error, self.target) from None
+        finally:
+            call.cancel()
+        self.count("BufferService.Read", request.ByteSize(), download.received)
+
+
+class Buffer(buffers.BufferLike):
+    """kiln.Buffer, awaited. `async with` frees it; the collector does so without blocking."""
+
+    _connection: Connection
+
+    async def numpy(self, *, progress: Optional[Progress] = None) -> np.ndarray:
+        result = np.empty(self.shape, self.dtype.numpy)
+        await self._connection.read(self.handle, 0, arrays.byte_view(result), progress)
+        return result
+
+    async def read(self, start: int = 0, count: Optional[int] = None) -> np.ndarray:
+        offset, size = self._range(start, count)
+        result = np.empty(size // self.dtype.itemsize, self.dtype.numpy)
+        await self._connection.read(self.handle, offset, arrays.byte_view(result), None)
+        return result
+
+    async def read_into(self, target: Any, offset: int = 0, *, progress: Optional[Progress] = None) -> None:
+        await self._connection.read(self.handle, offset, memoryview(target).cast("B"), progress)
+
+    async def write(self, value: Any, start: Optional[int] = None, *, progress: Optional[Progress] = None) -> "Buffer":
+        offset, data = self._data(value, start)
+        await self._connection.write(self.handle, offset, data, progress)
+        return self
+
+    async def write_bytes(self, data: Any, offset: int = 0, *, progress: Optional[Progress] = None) -> "Buffer":
+        await self._connection.write(self.handle, offset, memoryview(data).cast("B"), progress)
+        return self
+
+    async def fill(self, value: Any, start: int = 0, count: Optional[int] = None) -> "Buffer":
+        request = self._fill_request(value, start, count)
+        if request.bytes:
+            await self._connection.call("BufferService.Fill", request)
+        return self
+
+    async def copy_from(self, source: "Buffer", *, start: int = 0, from_start: int = 0,
+                        count: Optional[int] = None) -> "Buffer":
+        request = self._copy_request(source, start, from_start, count)
+        if request.bytes:
+            await self._connection.call("BufferService.Copy", request)
+        return self
+
+    async def copy(self) -> "Buffer":
+        answer = await self._connection.allocate(buffers.type_request(self.device, self.shape, self.dtype))
+        return await Buffer(self._connection, answer).copy_from(self)
+
+    async def view(self, shape: Any = None, dtype: Any = None, start: int = 0) -> "Buffer":
+        answer = await self._connection.call("BufferService.View", self._view_request(shape, dtype, start))
+        return Buffer(self._connection, answer.buffer)
+
+    async def free(self) -> None:
+        handle, self._handle = self._handle, None
+        if handle is not None:
+            await self._connection.free([handle])
+
+    async def __aenter__(self) -> "Buffer":
+        return self
+
+    async def __aexit__(self, kind: Optional[Type[BaseException]], error: Optional[BaseException], trace: Any) -> None:
+        await self.free()
+
+
+class Program(programs.ProgramLike):
+    """kiln.Program, awaited."""
+
+    _connection: Connection
+
+    async def __call__(self, *args: Any, out: str = "arrays", timeout: Optional[float] = None, **named: Any) -> Any:
+        return programs.unwrap((await self.run(self._slots(args, named), out=out, timeout=timeout)).results)
+
+    async def run(self, arguments: Union[Mapping[int, Any], Sequence[Any]], *, out: str = "arrays",
+                  timing: bool = False, timeout: Optional[float] = None) -> programs.Run:
+        values = arguments if isinstance(arguments, Mapping) else self._slots(arguments, {})
+        pieces = self._request(values, programs.wants_inline(out), timing)
+        connection, name = self._connection, "KernelService.Execute"
+        request = b"".join(pieces)
+        try:
+            response = await connection.finish(connection.open(name, request, timeout, raw_request=True))
+        except KilnError as error:
+            if error.code != "NEED_GRAPH":
+                raise
+            request = b"".join(pieces + encode.graph_field(self._graph))
+            response = await connection.finish(connection.open(name, request, timeout, raw_request=True))
+        connection.count(name, len(request), response.ByteSize())
+        return programs.Run(self._results(response, values, Buffer), response.from_cache, response.timing)
+
+
+async def connect(target: str, *, token: Optional[str] = None, tls: TLS = False, device: str = "",
+                  connect_timeout: float = 10.0, timeout: Optional[float] = None,
+                  metadata: Sequence[Tuple[str, str]] = ()) -> "Client":
+    """As kiln.connect."""
+    connection = Connection(target, token, tls, timeout, device, metadata)
+    try:
+        try:
+            await asyncio.wait_for(connection.channel.channel_ready(), connect_timeout)
+        except asyncio.TimeoutError:
+            raise NoServer("no server answers at %s within %g s" % (target, connect_timeout),
+                           remedy="is kilnd running there?") from None  # fmt: skip
+        server = await connection.call("DeviceService.List", device_service_pb2.ListDevicesRequest(), connect_timeout)
+        blocking.check_version(server, target)
+        blocking.check_device(server, target, device)
+    except BaseException:
+        await connection.close()
+        raise
+    return Client(connection, server)
+
+
+class Client:
+    """kiln.Client, awaited."""
+
+    def __init__(self, connection: Connection, server: device_service_pb2.ListDevicesResponse):
+        self._connection = connection
+        self.features = frozenset(server.features)
+        self.server_version: str = server.server_version
+
+    @property
+    def target(self) -> str:
+        return self._connection.target
+
+    @property
+    def device(self) -> str:
+        return self._connection.device
+
+    async def compile(self, graph: Any, **options: bool) -> Program:
+        request = blocking.compile_request(self.device, graph, options)
+        response = await self._connection.call("KernelService.Compile", request)
+        return Program(self._connection, request.graph.SerializeToString(), request.options, response)
+
+    async def gradient(self, graph: Any, wrt: Sequence[Any], *, result: int = 0, cotangent: Optional[int] = None,
+                       include_results: bool = False) -> blocking.Gradient:
+        request = blocking.gradient_request(graph, wrt, result, cotangent, include_results)
+        response = await self._connection.call("KernelService.Gradient", request)
+        return blocking.Gradient(response.graph, list(response.results))
+
+    async def explain(self, program: Any, *, stages: Sequence[str] = (), source: str = "",
+                      options: Any = None) -> debug_service_pb2.ExplainResponse:
+        request = blocking.explain_request(self.device, program, stages, source, options)
+        return await self._connection.call("DebugService.Explain", request)
+
+    async def programs(self) -> debug_service_pb2.ListProgramsResponse:
+        return await self._connection.call("DebugService.ListPrograms", debug_service_pb2.ListProgramsRequest())
+
+    async def buffer(self, value: Any, dtype: Any = None, *, progress: Optional[Progress] = None) -> Buffer:
+        array = blocking.upload_array(value, dtype)
+        result = await self.empty(array.shape, array.dtype)
+        try:
+            if array.size:
+                await self._connection.write(result.handle, 0, arrays.byte_view(array), progress)
+        except BaseException:
+            await result.free()
+            raise
+        return result
+
+    async def empty(self, shape: Any, dtype: Any = "float32", *, device: Optional[str] = None) -> Buffer:
+        request = buffers.type_request(self.device if device is None else device, shape, dtype)
+        return Buffer(self._connection, await self._connection.allocate(request))
+
+    zeros = empty
+
+    async def allocate(self, nbytes: int, *, device: Optional[str] = None) -> Buffer:
+        request = buffer_service_pb2.AllocateRequest(device=self.device if device is None else device, bytes=nbytes)
+        return Buffer(self._connection, await self._connection.allocate(request))
+
+    async def describe(self, buffer: Buffer) -> buffer_service_pb2.BufferDescription:
+        request = buffer_service_pb2.DescribeBufferRequest(handle=buffer.handle)
+        return (await self._connection.call("BufferService.Describe", request)).buffer
+
+    async def devices(self) -> List[device_service_pb2.Device]:
+        request = device_service_pb2.ListDevicesRequest()
+        return list((await self._connection.call("DeviceService.List", request)).devices)
+
+    @property
+    def traffic(self) -> Dict[str, Traffic]:
+        return self._connection.traffic
+
+    async def flush_frees(self) -> None:
+        """Returns when the buffers that the garbage collector found are given back."""
+        await self._connection.flush_frees()
+
+    async def close(self) -> None:
+        await self._connection.close()
+
+    async def __aenter__(self) -> "Client":
+        return self
+
+    async def __aexit__(self, kind: Optional[Type[BaseException]], error: Optional[BaseException], trace: Any) -> None:
+        await self.close()
