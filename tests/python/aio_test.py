@@ -84,6 +84,15 @@ class Aio(unittest.TestCase):
             self.assertEqual([(await moved.run([ones, ones])).from_cache for _ in range(2)], [False, True])
 
     @in_loop
+    async def test_large_arrays_go_and_come_through_buffers(self):
+        before = await self.in_use()
+        x = np.arange(2 << 20, dtype=np.float32)
+        for graph in (graphs.elementwise("ADD", shape=x.shape), graphs.update(shape=x.shape)):
+            program = await self.client.compile(graph)
+            self.assertTrue((await program(x, x) == 2 * x).all())
+        self.assertEqual(await self.in_use(), before)
+
+    @in_loop
     async def test_buffers(self):
         before = await self.in_use()
         array = np.random.default_rng(5).integers(0, 255, (3 << 20) + 7, dtype=np.uint8)

@@ -103,6 +103,22 @@ class Programs(support.ServerTest):
         self.assertEqual(error.status.name, "INVALID_ARGUMENT")
         self.assertIn("SOURCE_OUT_OF_RANGE", str(error))
 
+    def test_large_arrays_go_and_come_through_buffers(self):
+        size = 3 << 20
+        before = self.in_use()
+        add = self.client.compile(graphs.elementwise("ADD", shape=(size,)))
+        x = np.arange(size, dtype=np.float32)
+        self.assertTrue((add(x, x) == 2 * x).all())
+        self.assertEqual(self.in_use(), before)
+        update = self.client.compile(graphs.update(shape=(size,)))
+        self.assertTrue((update(x, x) == 2 * x).all())
+        self.assertEqual(self.in_use(), before)
+        kept = update(x, x, out="buffers")
+        self.assertEqual(kept.read(3, 1)[0], 6)
+        given = self.client.buffer(x)
+        self.assertIs(update(given, x), given)
+        self.assertEqual(given.read(size - 1)[0], 2 * x[-1])
+
     def test_results_are_given_back(self):
         add = self.client.compile(graphs.elementwise("ADD"))
         before = self.in_use()

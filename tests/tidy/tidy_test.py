@@ -33,7 +33,7 @@ ONLY_IN = {
         "only server, client and tests speak gRPC; declare an interface and let server implement it"),
 }
 
-DOCUMENTS = ("README.md", "ARCHITECTURE.md", "STYLE.md", "proto/README.md")
+DOCUMENTS = ("README.md", "ARCHITECTURE.md", "STYLE.md", "proto/README.md", "docs/python.md")
 
 # Spelled apart, so that this file passes its own test.
 MARKS = re.compile(r"\b(%s)\b" % "|".join(("TO" "DO", "FIX" "ME", "X" "XX", "HA" "CK")))

@@ -158,6 +158,7 @@ class Connection:
             raise from_rpc(error, self.target) from None
         finally:
             call.cancel()
+        download.finish()
         self.count("BufferService.Read", request.ByteSize(), download.received)
 
 
@@ -232,8 +233,31 @@ class Program(programs.ProgramLike):
 
     async def run(self, arguments: Union[Mapping[int, Any], Sequence[Any]], *, out: str = "arrays",
                   timing: bool = False, timeout: Optional[float] = None) -> programs.Run:
-        values = arguments if isinstance(arguments, Mapping) else self._slots(arguments, {})
-        pieces = self._request(values, programs.wants_inline(out), timing)
+        values, large = self._prepare(arguments if isinstance(arguments, Mapping) else self._slots(arguments, {}))
+        as_arrays = programs.wants_arrays(out)
+        connection = self._connection
+        staged: Dict[int, Buffer] = {}
+        try:
+            for slot in large:
+                array = values[slot]
+                request = buffers.type_request(connection.device, array.shape, array.dtype)
+                values[slot] = staged[slot] = Buffer(connection, await connection.allocate(request))
+                await staged[slot].write(array)
+            run = await self._execute(values, as_arrays and self._small, timing, timeout)
+            if as_arrays:
+                results = list(run.results)
+                for at in programs.fresh(run.results, values, staged):
+                    results[at] = await results[at].numpy()
+                run = run._replace(results=tuple(results))
+            return run
+        finally:
+            for buffer in staged.values():
+                if as_arrays:
+                    await buffer.free()
+
+    async def _execute(self, values: Mapping[int, Any], inline: bool, timing: bool,
+                       timeout: Optional[float]) -> programs.Run:
+        pieces = self._request(values, inline, timing)
         connection, name = self._connection, "KernelService.Execute"
         request = b"".join(pieces)
         try:

@@ -37,7 +37,7 @@ def host_array(value: Any, dtype: Optional[DType] = None) -> np.ndarray:
 
 def byte_view(array: np.ndarray) -> memoryview:
     """The bytes of a contiguous array, uncopied."""
-    return memoryview(array.reshape(-1).view(np.uint8))
+    return array.reshape(-1).view(np.uint8).data
 
 
 def from_bytes(data: bytes, dtype: DType, shape: Sequence[int]) -> np.ndarray:

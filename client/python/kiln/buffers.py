@@ -186,6 +186,7 @@ def read_from(connection: Connection, handle: int, offset: int, target: memoryvi
         raise from_rpc(error, connection.target) from None
     finally:
         messages.cancel()
+    download.finish()
     connection.count("BufferService.Read", request.ByteSize(), download.received)
 
 

@@ -42,7 +42,7 @@ class Dim:
         return _combine(self, other, -1)
 
     def __rsub__(self, other: Any) -> "Size":
-        return _combine(self * -1, other, 1)
+        return (self * -1) + other
 
     def __neg__(self) -> "Size":
         return self * -1

@@ -24,7 +24,7 @@ class DType:
 
     def __init__(self, name: str, number: int, itemsize: int, kind: str, numpy_name: str):
         self.name = name
-        self.number = number  # of kiln.v1.DType
+        self.number: Any = number  # of kiln.v1.DType
         self.itemsize = itemsize  # in bytes; 0 for what is never stored
         self.kind = kind  # numpy's letter: b, i, u, f; V for void, w for the weak types
         self._numpy_name = numpy_name

@@ -1,6 +1,6 @@
 """Functions of element by element, by numpy's names and with its dtypes.
 
-An operand is a tensor, a Python number or a numpy array; at least one is a tensor.
+An operand is a tensor, a Python number, a numpy array or a symbolic size; at least one is a tensor.
 Shapes broadcast. Where Kiln's arithmetic is not numpy's: x // 0 is 0 and x % 0 is x
 (proto's ir: nothing traps), shifts by the width or more give 0 or -1.
 """
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, List, Union
 import numpy as np
 
 from kiln import promotion
+from kiln.dims import Dim
 from kiln.dtypes import DType, bool_, dtype as dtype_of, float32
 from kiln.errors import DTypeError, GraphError, ShapeError
 from kiln.value import Value, broadcast, emit
@@ -19,7 +20,7 @@ from kiln.value import Value, broadcast, emit
 if TYPE_CHECKING:
     from kiln.tensor import Tensor
 
-Operand = Union["Tensor", bool, int, float, np.ndarray, np.generic]
+Operand = Union["Tensor", bool, int, float, Dim, np.ndarray, np.generic]
 
 _LOG2_E = 1.4426950408889634
 _LN_2 = 0.6931471805599453
@@ -39,13 +40,15 @@ def lift(function: str, *operands: Any) -> "List[Any]":
                 raise GraphError("%s: the operands are of two different graphs" % function, code="BAD_ARGUMENT")
         elif isinstance(operand, (np.ndarray, np.generic, list, tuple)):
             operand = graph.constant(operand)
+        elif isinstance(operand, Dim):
+            operand = graph.dim(operand)
         result.append(operand)
     return result
 
 
 def meet(function: str, *operands: Any) -> "List[Tensor]":
     """The operands as tensors of one dtype, by numpy's rules."""
-    values = lift(function, *operands)
+    values: List[Any] = lift(function, *operands)
     kind = None
     for value in values:
         if isinstance(value, Value):
@@ -55,7 +58,8 @@ def meet(function: str, *operands: Any) -> "List[Tensor]":
         if not isinstance(value, Value):
             kind = promotion.with_scalar(kind, value)
     graph = next(value.graph for value in values if isinstance(value, Value))
-    return [astype(value, kind) if isinstance(value, Value) else graph.scalar(value, kind) for value in values]
+    return [graph.scalar(value, kind) if isinstance(value, (bool, int, float)) else astype(value, kind)
+            for value in values]  # fmt: skip
 
 
 def _binary(op: str, name: str, kinds: str, a: Any, b: Any) -> "Tensor":

@@ -44,17 +44,17 @@ class KilnError(Exception):
             code = code_name(detail.code)
         self.code = code or type(self).default_code
         self.remedy = remedy or REMEDIES.get(self.code or "", "")
-        has = detail is not None
-        self.node: Optional[int] = detail.node if has and detail.HasField("node") else None
-        self.slot: Optional[int] = detail.slot if has and detail.HasField("slot") else None
-        self.op: Optional[str] = (detail.op or None) if has else None
-        self.tag: Optional[str] = (detail.tag or None) if has else None
-        self.field: Optional[str] = (detail.field or None) if has else None
-        self.handle: Optional[int] = (detail.handle or None) if has else None
-        self.limit: Optional[str] = (detail.limit or None) if has else None
-        self.limit_value: Optional[int] = detail.limit_value if has and detail.limit else None
-        self.used: Optional[int] = detail.used if has and detail.limit else None
-        self.retry_after: Optional[float] = detail.retry_after_ms / 1000 if has and detail.retry_after_ms else None
+        said = detail or error_pb2.ErrorDetail()
+        self.node: Optional[int] = said.node if said.HasField("node") else None
+        self.slot: Optional[int] = said.slot if said.HasField("slot") else None
+        self.op: Optional[str] = said.op or None
+        self.tag: Optional[str] = said.tag or None
+        self.field: Optional[str] = said.field or None
+        self.handle: Optional[int] = said.handle or None
+        self.limit: Optional[str] = said.limit or None
+        self.limit_value: Optional[int] = said.limit_value if said.limit else None
+        self.used: Optional[int] = said.used if said.limit else None
+        self.retry_after: Optional[float] = said.retry_after_ms / 1000 if said.retry_after_ms else None
         super().__init__(message)
 
     def __str__(self) -> str:

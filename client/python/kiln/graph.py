@@ -33,7 +33,7 @@ _VIEWS = {graph_pb2.Op.Value(name) for name in ("RESHAPE", "PERMUTE", "SHRINK", 
 Op = Union[str, int]
 
 
-def op_number(op: Op) -> int:
+def op_number(op: Op) -> Any:
     """The number of an op given by name or number. GraphError (UNKNOWN_OP) for no name."""
     if isinstance(op, int):
         return op
@@ -43,7 +43,7 @@ def op_number(op: Op) -> int:
         raise GraphError("there is no op %r" % op, code="UNKNOWN_OP") from None
 
 
-def message_of_nodes(nodes: Iterable[Union[graph_pb2.UOp, Tuple]], dialect: int = 0) -> graph_pb2.Graph:
+def message_of_nodes(nodes: Iterable[Union[graph_pb2.UOp, Tuple]], dialect: Any = 0) -> graph_pb2.Graph:
     """A kiln.v1.Graph from its nodes in topological order, the root last.
 
     A node is a UOp, or (op, sources), or (op, sources, {form: arg}) with UOp's oneof

@@ -8,7 +8,7 @@ its sources' digests, so one pass from the first node to the last gives all.
 from __future__ import annotations
 
 import struct
-from typing import Any, Callable, Dict, Sequence
+from typing import Any, Callable, Dict, List, Sequence
 
 from blake3 import blake3
 
@@ -20,15 +20,15 @@ _U32 = struct.Struct("<I").pack
 _I64 = struct.Struct("<q").pack
 _NO_ARGUMENT = b"\0"
 
-_ADDRSPACE = {
+_ADDRSPACE: Dict[int, int] = {
     graph_pb2.DEFINE_LOCAL: graph_pb2.LOCAL,
     graph_pb2.DEFINE_REG: graph_pb2.REG,
     graph_pb2.DEFINE_ACC: graph_pb2.REG,
     graph_pb2.DEFINE_VAR: graph_pb2.ALU,
 }
 
-_FLOORING = {graph_pb2.IDIV: "FLOORDIV", graph_pb2.MOD: "FLOORMOD"}
-_TRUNCATING = {graph_pb2.IDIV: "CDIV", graph_pb2.MOD: "CMOD"}
+_FLOORING: Dict[int, str] = {graph_pb2.IDIV: "FLOORDIV", graph_pb2.MOD: "FLOORMOD"}
+_TRUNCATING: Dict[int, str] = {graph_pb2.IDIV: "CDIV", graph_pb2.MOD: "CMOD"}
 
 
 def _string(value: Any) -> bytes:
@@ -111,7 +111,7 @@ def graph_hash(graph: graph_pb2.Graph) -> bytes:
     """
     renamed = _TRUNCATING if graph.dialect == graph_pb2.LEGACY_2025 else _FLOORING
     names: Dict[int, bytes] = {}
-    digests = []
+    digests: List[bytes] = []
     for number, node in enumerate(graph.nodes):
         op = node.op
         name = names.get(op)

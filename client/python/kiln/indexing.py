@@ -28,7 +28,8 @@ def getitem(x: "Tensor", key: Any) -> "Tensor":
         raise ShapeError("several tensors of places in one index", code="BAD_ARGUMENT",
                          remedy="index one axis after the other, or compute places in the flattened tensor")  # fmt: skip
     keys = _without_ellipsis(keys, x.ndim)
-    axis, shape, taken = 0, [], None
+    shape: List[Size] = []
+    axis, taken = 0, None
     for one in keys:
         if one is None:
             shape.append(1)
@@ -151,7 +152,8 @@ def take_along_axis(x: "Tensor", places: Any, axis: int) -> "Tensor":
     for other in range(x.ndim):
         if other != at:
             along = tuple(x.shape[other] if axis == other else 1 for axis in range(x.ndim))
-            steps = multiply(x.graph.arange(x.shape[other], dtype=int64), count(x.shape[other + 1 :]))
+            extent: Any = x.shape[other]
+            steps = multiply(x.graph.arange(extent, dtype=int64), count(x.shape[other + 1 :]))
             linear = add(linear, broadcast_to(reshape(steps, along), ids.shape))
     flat = reshape(linear, (linear.size,))
     return reshape(emit("INDEX", (reshape(x, (x.size,)), flat), x.dtype, flat.shape), ids.shape)

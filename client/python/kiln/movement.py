@@ -167,9 +167,13 @@ def concatenate(tensors: Sequence["Tensor"], axis: int = 0) -> "Tensor":
     if any(x.ndim != given[0].ndim or x.shape[:at] + x.shape[at + 1 :] != given[0].shape[:at] + given[0].shape[at + 1 :]
            for x in given):  # fmt: skip
         raise ShapeError("concatenate: %s differ in more than axis %d" % (", ".join(str(x.shape) for x in given), at))
-    total, before, result = sum(x.shape[at] for x in given), 0, None
+    before: Size = 0
+    total: Size = 0
+    result = None
     for x in given:
-        widths = [(0, 0)] * x.ndim
+        total = total + x.shape[at]
+    for x in given:
+        widths: List[Any] = [(0, 0)] * x.ndim
         widths[at] = (before, total - before - x.shape[at])
         part = pad(x, widths)
         result = part if result is None else add(result, part)

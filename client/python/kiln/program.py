@@ -5,21 +5,24 @@
     y = program(x, w, out="buffers")         # results stay on the device
 
 A call sends 32 bytes of hash and the arguments; the graph itself again only if the
-server has forgotten it (NEED_GRAPH), once. ProgramLike is what kiln.aio's programs
-share.
+server has forgotten it (NEED_GRAPH), once. Large arrays go and come in chunks, through
+buffers that live as long as the call. ProgramLike is what kiln.aio's programs share.
 """
 
 from __future__ import annotations
 
-from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple, Union
+from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Sequence, Set, Tuple, Union
 
 
-from kiln import arrays, encode
+import numpy as np
+
+from kiln import arrays, buffers, encode
 from kiln.buffers import Buffer, BufferLike
 from kiln.connection import Connection
 from kiln.dtypes import BY_NUMBER
 from kiln.errors import DTypeError, InvalidArgument, KilnError, ShapeError
 from kiln.v1 import executable_pb2, graph_pb2, kernel_service_pb2
+from kiln.wire import INLINE
 
 _EXECUTE = "KernelService.Execute"
 
@@ -58,6 +61,7 @@ class ProgramLike:
         self._names = {row.name: row.slot for row in [*self.signature.parameters, *self.signature.variables] if row.name}
         self._variables = {row.slot for row in self.signature.variables}
         self._aliases = [row.aliases if row.HasField("aliases") else None for row in self.signature.results]
+        self._small = sum(row.bytes for row in self.signature.results) <= INLINE
         self._prefix: Dict[Tuple[bool, bool], bytes] = {}
 
     @property
@@ -88,7 +92,20 @@ class ProgramLike:
             values[slot] = value
         return values
 
+    def _prepare(self, values: Mapping[int, Any]) -> Tuple[Dict[int, Any], List[int]]:
+        """The values with arrays checked and made contiguous; and the slots of those too large for a message."""
+        ready: Dict[int, Any] = {}
+        large = []
+        for slot, value in values.items():
+            if not isinstance(value, (BufferLike, At)) and slot not in self._variables:
+                value = self._array(slot, value)
+                if value.nbytes > INLINE:
+                    large.append(slot)
+            ready[slot] = value
+        return ready, large
+
     def _request(self, values: Mapping[int, Any], inline: bool, timing: bool) -> List[encode.Bytes]:
+        """ExecuteRequest in pieces, of prepared values."""
         prefix = self._prefix.get((inline, timing))
         if prefix is None:
             message = kernel_service_pb2.ExecuteRequest(graph_hash=self.hash, device=self._connection.device)
@@ -105,11 +122,12 @@ class ProgramLike:
             elif slot in self._variables:
                 pieces.append(encode.integer_argument(slot, int(value)))
             else:
-                pieces += self._tensor(slot, value)
+                dtype = self._parameters[slot].dtype
+                pieces += encode.tensor_argument(slot, dtype, value.shape, arrays.byte_view(value))
         return pieces
 
-    def _tensor(self, slot: int, value: Any) -> List[encode.Bytes]:
-        """An array as an argument, checked against the signature."""
+    def _array(self, slot: int, value: Any) -> np.ndarray:
+        """An array checked against the signature."""
         row = self._parameters.get(slot)
         if row is None:
             raise InvalidArgument("the program has no slot %d" % slot, code="UNKNOWN_ARGUMENT")
@@ -121,7 +139,7 @@ class ProgramLike:
                              remedy="convert it with astype")  # fmt: skip
         if not row.symbolic and array.shape != tuple(row.shape):
             raise ShapeError("%s is %s, the array %s" % (name, tuple(row.shape), array.shape))
-        return encode.tensor_argument(slot, row.dtype, array.shape, arrays.byte_view(array))
+        return array
 
     # -- what comes back
 
@@ -141,15 +159,28 @@ class ProgramLike:
         return tuple(results)
 
 
-def wants_inline(out: str) -> bool:
+def wants_arrays(out: str) -> bool:
     if out not in ("arrays", "buffers"):
         raise InvalidArgument("out=%r" % (out,), remedy='"arrays" or "buffers"')
     return out == "arrays"
 
 
+def fresh(results: Tuple[Any, ...], values: Mapping[int, Any], staged: Mapping[int, Any]) -> Set[int]:
+    """Which results are in buffers that the caller has not given."""
+    given = {id(value.buffer if isinstance(value, At) else value) for slot, value in values.items() if slot not in staged}
+    return {at for at, result in enumerate(results) if isinstance(result, BufferLike) and id(result) not in given}
+
+
 def unwrap(results: Tuple[Any, ...]) -> Any:
     """One result is itself; several are a tuple; none is None."""
     return results[0] if len(results) == 1 else results or None
+
+
+def _upload(connection: Connection, array: np.ndarray) -> Buffer:
+    request = buffers.type_request(connection.device, array.shape, array.dtype)
+    buffer = Buffer(connection, connection.allocate(request))
+    buffers.write_to(connection, buffer.handle, 0, arrays.byte_view(array), None)
+    return buffer
 
 
 class Program(ProgramLike):
@@ -176,8 +207,27 @@ class Program(ProgramLike):
     def run(self, arguments: Union[Mapping[int, Any], Sequence[Any]], *, out: str = "arrays", timing: bool = False,
             timeout: Optional[float] = None) -> Run:
         """As a call, with arguments by slot (a dict) or in order, and with the server's timing if asked."""
-        values = arguments if isinstance(arguments, Mapping) else self._slots(arguments, {})
-        pieces = self._request(values, wants_inline(out), timing)
+        values, large = self._prepare(arguments if isinstance(arguments, Mapping) else self._slots(arguments, {}))
+        as_arrays = wants_arrays(out)
+        connection = self._connection
+        staged = {}
+        try:
+            for slot in large:
+                staged[slot] = _upload(connection, values[slot])
+            values.update(staged)
+            run = self._execute(values, as_arrays and self._small, timing, timeout)
+            if as_arrays:
+                ours = fresh(run.results, values, staged)
+                run = run._replace(results=tuple(result.numpy() if at in ours else result
+                                                 for at, result in enumerate(run.results)))  # fmt: skip
+            return run
+        finally:
+            for buffer in staged.values():
+                if as_arrays:
+                    buffer.free()
+
+    def _execute(self, values: Mapping[int, Any], inline: bool, timing: bool, timeout: Optional[float]) -> Run:
+        pieces = self._request(values, inline, timing)
         connection = self._connection
         stub = connection.stub(_EXECUTE, raw_request=True)
         request = b"".join(pieces)

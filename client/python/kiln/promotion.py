@@ -65,8 +65,9 @@ def constant(value: Any, kind: DType) -> graph_pb2.ConstArg:
     least, greatest = limits(kind)
     if not least <= whole <= greatest:
         raise _misfit(value, kind)
-    field = {"i": whole} if kind.kind == "i" else {"u": whole}
-    return graph_pb2.ConstArg(dtype=kind.number, **field)
+    if kind.kind == "i":
+        return graph_pb2.ConstArg(dtype=kind.number, i=whole)
+    return graph_pb2.ConstArg(dtype=kind.number, u=whole)
 
 
 def limits(kind: DType) -> Tuple[int, int]:

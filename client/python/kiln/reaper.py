@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import queue
 import threading
+import time
 from typing import Callable, List, Optional
 
 _MOST = 1024  # handles in one Free
@@ -30,8 +31,11 @@ class Reaper:
         """Returns when all handles put so far have been given back."""
         done = threading.Event()
         self._queue.put(done)
-        if self._thread.is_alive():
-            done.wait(timeout)
+        deadline = None if timeout is None else time.monotonic() + timeout
+        # The thread may end without having seen the event.
+        while self._thread.is_alive() and not done.wait(0.1):
+            if deadline is not None and time.monotonic() > deadline:
+                return
 
     def stop(self) -> None:
         """Asks the thread to free what is left, call `finish`, and end. Safe in destructors."""

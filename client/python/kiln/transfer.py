@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Callable, Iterator, Optional
 
 from kiln.encode import buffer_ref, field, varint
+from kiln.errors import Internal
 from kiln.v1 import buffer_service_pb2
 from kiln.wire import CHUNK
 
@@ -62,12 +63,17 @@ class Download:
         if progress:
             progress(0, len(target))
 
+    def finish(self) -> None:
+        """Internal if bytes are missing."""
+        if self.done < len(self._target):
+            raise Internal("the server sent %d of %d bytes" % (self.done, len(self._target)))
+
     def take(self, message: bytes) -> None:
         self.received += len(message)
         chunk = chunk_of(message)
         end = self.done + len(chunk)
         if end > len(self._target):
-            raise ValueError("the server sent more than the %d bytes asked for" % len(self._target))
+            raise Internal("the server sent more than the %d bytes asked for" % len(self._target))
         self._target[self.done : end] = chunk
         self.done = end
         if self._progress:

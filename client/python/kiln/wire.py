@@ -19,6 +19,9 @@ PROTOCOL = 1
 # A chunk of an upload, in bytes.
 CHUNK = 1 << 20
 
+# Arrays of more bytes travel in chunks of their own, not in the message of a call.
+INLINE = 4 << 20
+
 
 class Method(NamedTuple):
     path: str
