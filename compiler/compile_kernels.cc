@@ -49,11 +49,14 @@ absl::Status CompileBody(Graph& graph, Pipeline& pipeline, UOp* body, const v1::
     KILN_ASSIGN_OR_RETURN(const LoweredProgram lowered, LowerProgram(graph, pipeline, body, generator, options));
     *made.mutable_cost() = lowered.cost;
     made.set_iterations(lowered.iterations);
+    made.set_gates(lowered.gates);
     // Before any code is made of it.
     KILN_RETURN_IF_ERROR(CheckLimit("operations", options.limits.max_work, lowered.cost.flops()));
     return generator.AddProgram(lowered.linear, made.symbol());
   }
-  KILN_ASSIGN_OR_RETURN(UOp * linear, LowerKernel(graph, pipeline, body, target, generator, options));
+  uint32_t gates = 0;
+  KILN_ASSIGN_OR_RETURN(UOp * linear, LowerKernel(graph, pipeline, body, target, generator, options, gates));
+  made.set_gates(gates);
   if (text) {
     KILN_ASSIGN_OR_RETURN(
         linear, pipeline.Run("select", linear, kCoreSpec, [&](UOp* list) { return generator.Select(graph, list); }));

@@ -17,7 +17,7 @@
 namespace kiln::compiler {
 
 absl::StatusOr<UOp*> LowerKernel(Graph& graph, Pipeline& pipeline, UOp* kernel, const v1::Target& target,
-                                 const CodeGenerator& generator, const Options& options) {
+                                 const CodeGenerator& generator, const Options& options, uint32_t& gates) {
   const Abilities abilities = generator.abilities();
   const auto* arg = std::get_if<KernelArg>(&kernel->arg());
   const bool requested = arg != nullptr && !arg->opts.empty();  // of the axes as they are
@@ -40,8 +40,9 @@ absl::StatusOr<UOp*> LowerKernel(Graph& graph, Pipeline& pipeline, UOp* kernel, 
   }
   // Beyond this point, the loop nest is fixed.
 
-  KILN_ASSIGN_OR_RETURN(kernel, pipeline.Run("bounds", kernel, kKernelSpec,
-                                             [&](UOp* sink) { return ProveBounds(graph, sink, options.strict); }));
+  KILN_ASSIGN_OR_RETURN(kernel, pipeline.Run("bounds", kernel, kKernelSpec, [&](UOp* sink) {
+    return ProveBounds(graph, sink, options.strict, &gates);
+  }));
   // Beyond this point, every access is inside its buffer wherever its gate holds.
 
   KILN_ASSIGN_OR_RETURN(kernel,

@@ -12,9 +12,9 @@
 namespace kiln::compiler {
 
 // `kernel` is a SINK that satisfies kKernelSpec. Returns a LINEAR of kLinearSpec,
-// in ops that `generator` takes.
+// in ops that `generator` takes. `gates`: how many accesses could not be proved.
 absl::StatusOr<UOp*> LowerKernel(Graph& graph, Pipeline& pipeline, UOp* kernel, const v1::Target& target,
-                                 const CodeGenerator& generator, const Options& options);
+                                 const CodeGenerator& generator, const Options& options, uint32_t& gates);
 
 }  // namespace kiln::compiler
 

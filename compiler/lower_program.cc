@@ -38,8 +38,9 @@ absl::StatusOr<LoweredProgram> LowerProgram(Graph& graph, Pipeline& pipeline, UO
       linear, pipeline.Run("decompose", linear, kNamedSpec, [&](UOp* root) { return Simplify(graph, root, native); }));
   // Beyond this point, only ops that every target has, in dtypes it computes in.
 
+  uint32_t gates = 0;
   KILN_ASSIGN_OR_RETURN(linear, pipeline.Run("bounds", linear, kNamedSpec, [&](UOp* root) {
-    return ProveProgramBounds(graph, root, options.strict);
+    return ProveProgramBounds(graph, root, options.strict, &gates);
   }));
   // Beyond this point, every access is inside its storage wherever its gate holds.
 
@@ -63,7 +64,7 @@ absl::StatusOr<LoweredProgram> LowerProgram(Graph& graph, Pipeline& pipeline, UO
   KILN_ASSIGN_OR_RETURN(linear, pipeline.Run("select", linear, spec,
                                              [&](UOp* root) { return generator.SelectListed(graph, root, program); }));
   // Beyond this point, only what the target has words for.
-  return LoweredProgram{linear, IterationsOf(linear), CostOfProgram(linear)};
+  return LoweredProgram{linear, IterationsOf(linear), CostOfProgram(linear), gates};
 }
 
 }  // namespace kiln::compiler

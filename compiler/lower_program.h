@@ -16,6 +16,7 @@ struct LoweredProgram {
   UOp* linear;          // for CodeGenerator::AddProgram
   uint64_t iterations;  // of its outermost loop
   v1::Cost cost;
+  uint32_t gates;  // accesses that could not be proved
 };
 
 // `program` is a LINEAR of instructions: a request's root, or the body of a CALL.

@@ -61,11 +61,11 @@ void PrintOverview(const v1::ExplainResponse& response) {
   for (const Pass& pass : Passes(response)) {
     passes.push_back({pass.name, absl::StrCat(pass.runs), MicrosText(pass.micros), absl::StrCat(pass.nodes)});
   }
-  std::vector<Row> kernels = {{"kernel", "iterations", "flops", "read", "written"}};
+  std::vector<Row> kernels = {{"kernel", "iterations", "flops", "read", "written", "gates"}};
   for (const v1::Kernel& kernel : response.kernels()) {
     kernels.push_back({kernel.symbol(), absl::StrCat(kernel.iterations()), absl::StrCat(kernel.cost().flops()),
                        BytesText(static_cast<double>(kernel.cost().bytes_read())),
-                       BytesText(static_cast<double>(kernel.cost().bytes_written()))});
+                       BytesText(static_cast<double>(kernel.cost().bytes_written())), absl::StrCat(kernel.gates())});
   }
   const auto hash = GraphHash::FromBytes(response.graph_hash());
   std::printf("%s\n%s\nhash       %s\nsignature  %s\n", TableText(passes).c_str(), TableText(kernels).c_str(),

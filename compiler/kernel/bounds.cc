@@ -56,7 +56,8 @@ bool Says(UOp* gate, const UOp* condition) {
 
 }  // namespace
 
-absl::StatusOr<UOp*> ProveBounds(Graph& graph, UOp* sink, bool strict) {
+absl::StatusOr<UOp*> ProveBounds(Graph& graph, UOp* sink, bool strict, uint32_t* gates) {
+  uint32_t count = 0;
   // In order, so that an index that is itself loaded is guarded first.
   absl::flat_hash_map<UOp*, UOp*> done;
   for (UOp* uop : Toposort(sink)) {
@@ -82,6 +83,7 @@ absl::StatusOr<UOp*> ProveBounds(Graph& graph, UOp* sink, bool strict) {
           return MakeError(v1::OUT_OF_BOUNDS, absl::StrCat("an index of a buffer of shape ", ToString(Shape{size}),
                                                            " cannot be proved in range, and `strict` forbids a guard"));
         }
+        ++count;
         UOp* inside = And(graph, from_0, to_size);
         gate = gate == nullptr ? inside : And(graph, gate, inside);
         if (bounds.max < 0 || bounds.min >= size.max()) gate = ConstInt(graph, DType::kBool, 0);
@@ -93,6 +95,7 @@ absl::StatusOr<UOp*> ProveBounds(Graph& graph, UOp* sink, bool strict) {
     }
     done[uop] = changed ? graph.Make(uop->op(), src, uop->arg()) : uop;
   }
+  if (gates != nullptr) *gates = count;
   return done[sink];
 }
 

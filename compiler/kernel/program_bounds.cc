@@ -25,6 +25,8 @@ class Prover {
     return graph_.Make(Op::LINEAR, list_, linear->arg());
   }
 
+  uint32_t gates() const { return gates_; }
+
  private:
   struct Access {
     UOp* pointer;
@@ -148,6 +150,7 @@ class Prover {
                                  ": an index cannot be proved in range, and `strict` forbids a guard")),
           uop);
     }
+    if (inside != nullptr) ++gates_;
     if (inside != nullptr) gate = gate == nullptr ? inside : And(graph_, gate, inside);
     return Access{graph_.Make(Op::INDEX, {Flat(storage), flat}), gate};
   }
@@ -184,6 +187,7 @@ class Prover {
 
   Graph& graph_;
   const bool strict_;
+  uint32_t gates_ = 0;
   std::vector<UOp*> list_;
   std::vector<UOp*> open_;                      // loops and IFs around
   std::vector<Fact> facts_;                     // what the IFs around say
@@ -193,8 +197,11 @@ class Prover {
 
 }  // namespace
 
-absl::StatusOr<UOp*> ProveProgramBounds(Graph& graph, UOp* linear, bool strict) {
-  return Prover(graph, strict).Run(linear);
+absl::StatusOr<UOp*> ProveProgramBounds(Graph& graph, UOp* linear, bool strict, uint32_t* gates) {
+  Prover prover(graph, strict);
+  absl::StatusOr<UOp*> proved = prover.Run(linear);
+  if (gates != nullptr) *gates = prover.gates();
+  return proved;
 }
 
 }  // namespace kiln::compiler

@@ -2,6 +2,8 @@
 #ifndef KILN_COMPILER_KERNEL_PROGRAM_BOUNDS_H_
 #define KILN_COMPILER_KERNEL_PROGRAM_BOUNDS_H_
 
+#include <cstdint>
+
 #include "absl/status/statusor.h"
 #include "compiler/ir/graph.h"
 
@@ -12,8 +14,8 @@ namespace kiln::compiler {
 // LOAD or STORE holds; an ATOMICADD that needs a gate stands in an IF. What is
 // known: the intervals of the indices, the access's own gate, and the gates of the
 // IFs around it. With `strict`, OUT_OF_BOUNDS instead of a new gate, with the
-// access named.
-absl::StatusOr<UOp*> ProveProgramBounds(Graph& graph, UOp* linear, bool strict);
+// access named. `gates`, unless null, is how many accesses got a new gate.
+absl::StatusOr<UOp*> ProveProgramBounds(Graph& graph, UOp* linear, bool strict, uint32_t* gates = nullptr);
 
 }  // namespace kiln::compiler
 

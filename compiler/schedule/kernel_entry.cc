@@ -4,6 +4,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "base/error.h"
+#include "compiler/kernel/collapse_kernel.h"
 #include "compiler/kernel/kernel_form.h"
 #include "compiler/kernel/list_kernel.h"
 #include "compiler/rewrite/rewrite.h"
@@ -47,9 +48,10 @@ absl::StatusOr<UOp*> BodyOf(Graph& graph, UOp* root) {
     return body;
   }
   KILN_ASSIGN_OR_RETURN(body, NormaliseKernel(graph, body));
-  if (IsPlainKernel(body)) return body;
   const auto* arg = std::get_if<KernelArg>(&body->arg());
-  if (arg != nullptr && !arg->opts.empty()) {
+  const bool requested = arg != nullptr && !arg->opts.empty();  // of the axes as they are
+  if (IsPlainKernel(body)) return requested ? body : CollapseKernel(graph, body);
+  if (requested) {
     return graph.Locate(
         MakeError(v1::UNSUPPORTED_OP,
                   "OptOps for a kernel that is not one nest of loops with constant bounds over one STORE"),
