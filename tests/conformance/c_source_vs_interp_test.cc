@@ -50,7 +50,8 @@ TEST(CSourceVsInterp, MovementAndReduce) {
 
 // Programs of work items: loops, shared memory and barriers included.
 TEST(CSourceVsInterp, ProgramsWrittenByHand) {
-  const std::vector<ProgramCase> cases = ProgramCases();
+  std::vector<ProgramCase> cases = ProgramCases();
+  for (ProgramCase& test : KernelCases()) cases.push_back(std::move(test));
   CEngine engine;
   for (const ProgramCase& test : cases) {
     const auto number = engine.Add(test.graph, ExactOptions());

@@ -1,7 +1,7 @@
-// Hostile programs as text: random LINEARs and mutants of them, rendered in every
-// C-like language. Each is text, or refused with the node at fault. Those in C
-// that have no races are compiled, many at once, and give what the interpreter
-// gives.
+// Hostile programs as text: random LINEARs and mutants of them, and random graphs
+// of tensors, rendered in every C-like language. Each is text, or refused with the
+// node at fault. Those in C that have no races are compiled, many at once, and give
+// what the interpreter gives.
 //
 //   --seconds=N   how long (4)
 //   --seed=S      the first program; each later one is the next number
@@ -22,6 +22,8 @@
 #include "compiler/source.h"
 #include "tests/fuzz/mutate.h"
 #include "tests/fuzz/program_maker.h"
+#include "tests/fuzz/random_graph.h"
+#include "tests/support/arguments.h"
 #include "tests/support/c_engine.h"
 #include "tests/support/compare.h"
 #include "tests/support/cpu_engine.h"
@@ -82,6 +84,43 @@ class Texts {
     }
   }
 
+  void TryGraphs(uint64_t first, uint64_t count) {
+    CEngine engine;
+    std::vector<std::pair<uint64_t, RandomGraph>> added;
+    for (uint64_t seed = first; seed < first + count; ++seed) {
+      seed_now = seed;
+      RandomGraph made = MakeRandomGraph(seed);
+      const bool is_c = Render(seed, made.graph, false);
+      if (::testing::Test::HasFailure()) return;
+      if (!is_c) continue;
+      ASSERT_TRUE(engine.Add(made.graph, Limited()).ok());
+      added.emplace_back(seed, std::move(made));
+    }
+    const absl::Status built = engine.Build();
+    ASSERT_TRUE(built.ok()) << "graphs " << first << " and following: " << built;
+    for (size_t i = 0; i < added.size(); ++i) {
+      const auto& [seed, made] = added[i];
+      seed_now = seed;
+      const auto arguments = RandomArguments(made.graph, seed);
+      ASSERT_TRUE(arguments.ok()) << arguments.status();
+      const auto want = RunInterpreted(made.graph, *arguments);
+      const auto got = engine.Run(i, *arguments);
+      ASSERT_TRUE(want.ok() && got.ok()) << "graph " << seed << ": " << want.status() << got.status();
+      ASSERT_EQ(got->results.size(), want->results.size());
+      for (size_t k = 0; k < want->results.size(); ++k) {
+        EXPECT_EQ(CompareTensors(got->results[k], want->results[k], made.results[k]), "")
+            << "result " << k << " of graph " << seed << "\n"
+            << PrintGraph(made.graph);
+      }
+      compiler::InterpResult got_written, want_written;
+      got_written.written = got->written;
+      want_written.written = want->written;
+      EXPECT_EQ(CompareOutcomes(got_written, want_written, {0, /*zero_signs=*/false}), "") << "graph " << seed << "\n"
+                                                                                           << PrintGraph(made.graph);
+      ++compared;
+    }
+  }
+
   uint64_t rendered = 0, refused = 0, compared = 0;
 
  private:
@@ -103,7 +142,7 @@ class Texts {
       const auto detail = DetailOf(text.status());
       const bool fits = detail.has_value() && detail->code() != v1::INTERNAL_FAULT &&
                         (mutant || detail->code() == v1::GRAPH_TOO_LARGE ||
-                         (detail->code() == v1::UNSUPPORTED_OP && detail->has_node()));
+                         (detail->code() == v1::UNSUPPORTED_OP && !detail->op().empty()));
       EXPECT_TRUE(fits) << "seed " << seed << " in " << language << ": " << text.status() << "\n" << PrintGraph(graph);
     }
     return is_text;
@@ -115,7 +154,10 @@ TEST(ProgramTexts, AreTheirPrograms) {
   Texts texts;
   const absl::Time end = absl::Now() + absl::Seconds(seconds);
   uint64_t seed = first_seed;
-  for (; absl::Now() < end && !::testing::Test::HasFailure(); seed += kBatch) texts.TryBatch(seed, kBatch);
+  for (; absl::Now() < end && !::testing::Test::HasFailure(); seed += kBatch) {
+    texts.TryBatch(seed, kBatch);
+    texts.TryGraphs(seed, kBatch / 3);
+  }
   std::printf("seeds %llu to %llu: %llu texts, %llu programs in C against the interpreter, %llu refused\n",
               static_cast<unsigned long long>(first_seed), static_cast<unsigned long long>(seed) - 1,
               static_cast<unsigned long long>(texts.rendered), static_cast<unsigned long long>(texts.compared),

@@ -6,8 +6,9 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
-#include <regex>
 
+#include "absl/container/flat_hash_set.h"
+#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
@@ -43,6 +44,22 @@ HostTensor TensorOf(v1::DType dtype, const google::protobuf::RepeatedField<int64
   return tensor;
 }
 
+// `line` with `prefix` before each of `names` in it.
+std::string Renamed(absl::string_view line, const absl::flat_hash_set<std::string>& names, absl::string_view prefix) {
+  const auto is_letter = [&](size_t i) {
+    return i < line.size() && (absl::ascii_isalnum(static_cast<unsigned char>(line[i])) || line[i] == '_');
+  };
+  std::string renamed;
+  for (size_t i = 0; i < line.size();) {
+    size_t end = i + 1;
+    while (is_letter(i) && is_letter(end)) ++end;
+    const std::string word(line.substr(i, end - i));
+    absl::StrAppend(&renamed, names.contains(word) ? prefix : "", word);
+    i = end;
+  }
+  return renamed;
+}
+
 }  // namespace
 
 CEngine::~CEngine() {
@@ -52,16 +69,12 @@ CEngine::~CEngine() {
 absl::StatusOr<size_t> CEngine::Add(const v1::Graph& graph, const compiler::Options& options) {
   KILN_ASSIGN_OR_RETURN(v1::Executable executable, compiler::Compile(graph, compiler::SourceTarget("c"), options));
   const std::string mine = absl::StrCat("p", programs_.size(), "_");
-  std::vector<std::pair<std::string, std::string>> names = {{"kiln_run", mine + "kiln_run"},
-                                                            {"kiln_constants", mine + "kiln_constants"}};
-  for (const v1::Kernel& kernel : executable.kernels()) names.emplace_back(kernel.symbol(), mine + kernel.symbol());
+  absl::flat_hash_set<std::string> names = {"kiln_run", "kiln_constants"};
+  for (const v1::Kernel& kernel : executable.kernels()) names.insert(kernel.symbol());
   for (absl::string_view line : absl::StrSplit(compiler::ProgramText(executable), '\n')) {
     const bool shared = absl::StartsWith(line, "#") || absl::StartsWith(line, "static inline");
     if (shared && !shared_lines_.insert(std::string(line)).second) continue;
-    std::string renamed(line);
-    for (const auto& [name, unique] : names)
-      renamed = std::regex_replace(renamed, std::regex("\\b" + name + "\\b"), unique);
-    absl::StrAppend(&text_, renamed, "\n");
+    absl::StrAppend(&text_, Renamed(line, names, mine), "\n");
   }
   programs_.push_back(std::move(executable));
   return programs_.size() - 1;
@@ -114,6 +127,7 @@ absl::StatusOr<compiler::InterpResult> CEngine::Run(size_t program, const compil
     const auto& parameter = signature.parameters(i);
     if (parameter.written()) {
       outcome.written[parameter.slot()] = TensorOf(parameter.dtype(), parameter.shape(), parameters[i]);
+      outcome.written[parameter.slot()].shape = arguments.at(parameter.slot()).shape;
     } else {
       // Nothing else was touched.
       KILN_CHECK(std::string(parameters[i].begin(), parameters[i].end()) == arguments.at(parameter.slot()).bytes);

@@ -76,6 +76,11 @@ int Inlining::Uses(const UOp* uop) const {
 }
 
 // From the last instruction to the first: what nobody uses, uses nothing.
+bool Inlining::IsStable(const UOp* uop) const {
+  const bool named = IsElementwise(uop->op()) || uop->op() == Op::LOAD || uop->op() == Op::RANGE;
+  return named && !IsInlined(uop) && !IsPassing(uop) && !IsRelisted(uop);
+}
+
 void Inlining::CountUses(const UOp* linear) {
   const auto list = linear->src();
   for (size_t i = list.size(); i-- > 0;) {

@@ -26,6 +26,8 @@ class Inlining {
   // A value used once, and whose operands still have at its use the values they
   // have where it is listed.
   bool IsInlined(const UOp* uop) const { return inlined_.contains(uop); }
+  // A value with a name of its own, which nothing gives another value.
+  bool IsStable(const UOp* uop) const;
   // Listed several times: later users see the newest value.
   bool IsRelisted(const UOp* uop) const { return relisted_.contains(uop); }
   // Whether `uop`'s text names something that a later listing may change.

@@ -263,6 +263,9 @@ class KernelWriter {
     if (inlining_.Uses(uop) == 0) return;
     std::vector<Expression> operands;
     for (const UOp* source : uop->src()) operands.push_back(Value(source));
+    // A conversion to the type that its operand has in the text is that operand.
+    const bool same = uop->op() == Op::CAST && operands[0].dtype == Printed(uop) && inlining_.IsStable(uop->src(0));
+    if (same && !inlining_.IsRelisted(uop)) return Remember(uop, operands[0]);
     Define(uop, AluText(prelude_, *uop, Printed(uop), operands), "alu", !inlining_.IsInlined(uop), TypeOf(uop));
   }
 

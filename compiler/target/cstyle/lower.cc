@@ -1,5 +1,8 @@
 #include "compiler/target/cstyle/lower.h"
 
+#include <string>
+#include <vector>
+
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
@@ -57,18 +60,35 @@ absl::Status CheckNode(const UOp* uop, const Dialect& dialect) {
     case Op::BUFFER:
       if (uop->addrspace() == AddrSpace::kGlobal) return Unsupported("a BUFFER in global memory, inside a kernel");
       return absl::OkStatus();
-    case Op::WMMA: return Unsupported(absl::StrCat("WMMA in ", dialect.name));
-    case Op::REDUCE:
-    case Op::RESHAPE:
-    case Op::EXPAND:
-    case Op::CALL:
-    case Op::FUNCTION: return Unsupported(absl::StrCat(Name(uop->op()), " in a kernel that is to be text"));
-    default: return absl::OkStatus();
+    case Op::STACK:
+    case Op::LOAD: {
+      const bool vector = uop->shape().size() == 1 && !dialect.vector_type.empty();
+      if (uop->shape().empty() || vector || IsWeak(dtype)) return absl::OkStatus();
+      return Unsupported(absl::StrCat(Name(uop->op()), " of shape ", ToString(uop->shape()), " in ", dialect.name));
+    }
+    case Op::BITCAST:
+    case Op::PARAM:
+    case Op::CONST:
+    case Op::INDEX:
+    case Op::SHRINK:
+    case Op::AFTER:
+    case Op::STORE:
+    case Op::RANGE:
+    case Op::END:
+    case Op::IF:
+    case Op::ENDIF:
+    case Op::BARRIER:
+    case Op::GROUP:
+    case Op::SINK:
+    case Op::LINEAR: return absl::OkStatus();
+    default:
+      if (IsElementwise(uop->op()) && uop->shape().empty()) return absl::OkStatus();
+      return Unsupported(absl::StrCat(Name(uop->op()), " of shape ", ToString(uop->shape()), " in ", dialect.name));
   }
 }
 
 // `status` with the client's node: what `uop` was, or the first that needs it, or
-// all of `root`.
+// all of `root`; for a kernel that the compiler made, with the op alone.
 absl::Status LocateNear(const Graph& graph, UOp* root, const UOp* uop, const absl::Status& status) {
   absl::flat_hash_set<const UOp*> above = {uop};
   for (const UOp* user : Toposort(root)) {
@@ -79,25 +99,39 @@ absl::Status LocateNear(const Graph& graph, UOp* root, const UOp* uop, const abs
     const absl::Status located = graph.Locate(status, user);
     if (const auto detail = DetailOf(located); detail.has_value() && detail->has_node()) return located;
   }
-  return status;
+  v1::ErrorDetail detail = DetailOf(status).value_or(v1::ErrorDetail());
+  detail.set_op(std::string(Name(uop->op())));
+  return MakeError(std::move(detail), status.message());
 }
 
-// The text follows the list: what an instruction's text has must stand there before it.
+// The text follows the list: what an instruction's text has must stand before it, in
+// a scope that is open there.
 absl::Status CheckList(const Graph& graph, UOp* linear, const Dialect& dialect) {
   for (UOp* uop : Toposort(linear)) {
     if (absl::Status fits = CheckNode(uop, dialect); !fits.ok()) return LocateNear(graph, linear, uop, fits);
   }
-  absl::flat_hash_set<UOp*> listed;
+  absl::flat_hash_set<const UOp*> known;
+  std::vector<std::vector<const UOp*>> scopes(1);
+  const auto close = [&] {
+    for (const UOp* uop : scopes.back()) known.erase(uop);
+    scopes.pop_back();
+    return !scopes.empty();
+  };
   for (UOp* uop : linear->src()) {
-    listed.insert(uop);
-    for (UOp* source : PrintedSources(uop)) {
+    for (const UOp* source : PrintedSources(uop)) {
       const bool leaf = source->op() == Op::CONST || source->op() == Op::PARAM || source->op() == Op::BUFFER ||
-                        IsWeak(source->dtype());
-      if (leaf || listed.contains(source)) continue;
-      return LocateNear(graph, linear, source,
-                        MakeError(v1::BAD_ARGUMENT, absl::StrCat(Name(source->op()), " is used but not listed before ",
-                                                                 Name(uop->op()))));
+                        source->op() == Op::SPECIAL || IsWeak(source->dtype());
+      if (leaf || known.contains(source)) continue;
+      const std::string text = absl::StrCat(Name(source->op()), " is used by ", Name(uop->op()), ", but not listed");
+      return LocateNear(graph, linear, source, MakeError(v1::INTERNAL_FAULT, text));
     }
+    const size_t closed = uop->op() == Op::ENDIF ? 1 : uop->op() == Op::END ? uop->src().size() - 1 : 0;
+    for (size_t k = 0; k < closed; ++k) {
+      if (!close()) return MakeError(v1::INTERNAL_FAULT, "more scopes are closed than opened");
+    }
+    if (uop->op() == Op::RANGE || uop->op() == Op::IF) scopes.emplace_back();
+    known.insert(uop);
+    scopes.back().push_back(uop);
   }
   return absl::OkStatus();
 }

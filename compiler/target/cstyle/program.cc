@@ -66,6 +66,32 @@ UOp* ReadLanes(Graph& graph, UOp* read) {
   return graph.Make(Op::STACK, lanes);
 }
 
+// A list in which no value stands where an open scope has it already.
+class OpenList {
+ public:
+  OpenList() { scopes_.emplace_back(); }
+
+  void Push(UOp* uop) {
+    if (uop->op() == Op::END || uop->op() == Op::ENDIF) {
+      for (UOp* known : scopes_.back()) known_.erase(known);
+      scopes_.pop_back();
+    } else if (uop->op() == Op::RANGE || uop->op() == Op::IF) {
+      scopes_.emplace_back();
+    } else if (uop->dtype() != DType::kVoid) {
+      if (!known_.insert(uop).second) return;
+      scopes_.back().push_back(uop);
+    }
+    list_.push_back(uop);
+  }
+
+  absl::Span<UOp* const> list() const { return list_; }
+
+ private:
+  std::vector<UOp*> list_;
+  absl::flat_hash_set<UOp*> known_;
+  std::vector<std::vector<UOp*>> scopes_;  // what each open one has listed
+};
+
 // Fills LOCAL storage with zeros, a place for each item in turn.
 void ZeroShared(Graph& graph, UOp* linear, std::vector<UOp*>& list) {
   std::vector<UOp*> shared, items;
@@ -126,7 +152,7 @@ absl::StatusOr<UOp*> SelectProgramValues(Graph& graph, UOp* linear, const Dialec
 }
 
 UOp* NumberReads(Graph& graph, UOp* linear, UOp* program) {
-  std::vector<UOp*> list;
+  OpenList list;
   absl::flat_hash_set<uint32_t> slots;
   for (const UOp* uop : Toposort(linear)) {
     if (uop->op() == Op::PARAM) slots.insert(uop->arg_as<BufferArg>().slot);
@@ -135,11 +161,11 @@ UOp* NumberReads(Graph& graph, UOp* linear, UOp* program) {
     if (uop->op() != Op::PARAM || !slots.insert(uop->arg_as<BufferArg>().slot).second) continue;
     BufferArg arg = uop->arg_as<BufferArg>();
     if (IsFloat(arg.dtype) && ItemSize(arg.dtype) == 1) arg.dtype = DType::kUint8;  // as those that are read
-    list.push_back(graph.Make(Op::PARAM, {uop->src(0)}, arg));
+    list.Push(graph.Make(Op::PARAM, {uop->src(0)}, arg));
   }
   Mapper mapper(graph, [&](UOp* uop) -> absl::StatusOr<UOp*> {
     if (uop->IsConst()) return ConstOrBits(graph, uop);
-    if (uop->op() != Op::AFTER) return uop;
+    if (uop->op() != Op::AFTER) return uop;  // two that differed in an AFTER may now be one
     UOp* load = uop->src(0);
     if (load->op() != Op::LOAD) return load;
     std::vector<UOp*> src(load->src().begin(), load->src().end());
@@ -151,11 +177,11 @@ UOp* NumberReads(Graph& graph, UOp* linear, UOp* program) {
     UOp* made = *mapper.Map(uop);
     if (uop->op() == Op::AFTER) {
       if (made->op() != Op::LOAD) continue;  // a value, which is listed
-      list.push_back(made->src(0));
+      list.Push(made->src(0));
     }
-    list.push_back(made);
+    list.Push(made);
   }
-  return graph.Make(Op::LINEAR, list, linear->arg());
+  return graph.Make(Op::LINEAR, list.list(), linear->arg());
 }
 
 }  // namespace kiln::compiler
