@@ -72,12 +72,12 @@ ProgramFault WmmaFault(const UOp* uop) {
   if (!sized(arg.m) || !sized(arg.n) || !sized(arg.k)) return Bad("sizes of a WMMA are from 1 to 256");
   const bool by_one = arg.threads == 1;
   const bool half = arg.in == DType::kFloat16 || arg.in == DType::kBfloat16;
-  const bool warp = arg.threads == 32 && arg.m == 16 && arg.n == 8 && arg.k == 16 && half &&
+  const bool warp = arg.threads == 32 && arg.m == 16 && arg.n == 8 && (arg.k == 16 || arg.k == 8) && half &&
                     (arg.out == DType::kFloat32 || arg.out == DType::kFloat16);
   if (!by_one && !warp) {
     return NotBuilt(absl::StrCat("WMMA (", arg.n, ", ", arg.m, ", ", arg.k, ") of ", Name(arg.in), " by ", arg.threads,
-                                 " items; one item may do any, 32 do (8, 16, 16) of float16 or bfloat16 into float32 "
-                                 "or float16"));
+                                 " items; one item may do any, 32 do (8, 16, 16) and (8, 16, 8) of float16 or "
+                                 "bfloat16 into float32 or float16"));
   }
   const int64_t sizes[3] = {arg.m * arg.k / arg.threads, arg.k * arg.n / arg.threads, arg.m * arg.n / arg.threads};
   for (size_t i = 0; i < 3; ++i) {

@@ -203,12 +203,12 @@ compiler::HostTensor Halfs(const std::vector<float>& values) {
   return tensor;
 }
 
-// 16x8 = 16x16 times 16x8 by the 32 items of a group, with the fragments as the
-// PTX manual draws them for mma.m16n8k16.
-ProgramCase WmmaByThirtyTwo() {
+// 16x8 = 16xk times kx8 by the 32 items of a group, with the fragments as the PTX
+// manual draws them for mma.m16n8k16 and m16n8k8.
+ProgramCase WmmaByThirtyTwo(int k) {
   ProgramBuilder p;
-  const Node out = p.Global(0, DType::kFloat32, {128}), a = p.Global(1, DType::kFloat16, {256}),
-             b = p.Global(2, DType::kFloat16, {128});
+  const Node out = p.Global(0, DType::kFloat32, {128}), a = p.Global(1, DType::kFloat16, {16 * k}),
+             b = p.Global(2, DType::kFloat16, {8 * k});
   const Node lane = p.Special("lidx0", 32);
   const Node quad = p.Do(v1::CDIV, {lane, p.Int(4)});
   const Node pair = p.Mul(p.Do(v1::CMOD, {lane, p.Int(4)}), p.Int(2));
@@ -218,20 +218,20 @@ ProgramCase WmmaByThirtyTwo() {
   const int rows_a[] = {0, 0, 8, 8, 0, 0, 8, 8}, columns_a[] = {0, 1, 0, 1, 8, 9, 8, 9};
   const int rows_b[] = {0, 1, 8, 9}, rows_c[] = {0, 0, 8, 8}, columns_c[] = {0, 1, 0, 1};
   std::vector<Node> xs, ys, zs, to;
-  for (int i = 0; i < 8; ++i) xs.push_back(p.Load(p.At(a, {place(quad, rows_a[i], pair, columns_a[i], 16)})));
-  for (int i = 0; i < 4; ++i) ys.push_back(p.Load(p.At(b, {place(pair, rows_b[i], quad, 0, 8)})));
+  for (int i = 0; i < k / 2; ++i) xs.push_back(p.Load(p.At(a, {place(quad, rows_a[i], pair, columns_a[i], k)})));
+  for (int i = 0; i < k / 4; ++i) ys.push_back(p.Load(p.At(b, {place(pair, rows_b[i], quad, 0, 8)})));
   for (int i = 0; i < 4; ++i) {
     to.push_back(p.At(out, {place(quad, rows_c[i], pair, columns_c[i], 8)}));
     zs.push_back(p.Load(to.back()));
   }
   const Node x = p.Do(v1::STACK, xs), y = p.Do(v1::STACK, ys), z = p.Do(v1::STACK, zs);
-  const Node d = p.Wmma(x, y, z, 8, 16, 16, DType::kFloat16, DType::kFloat32, 32);
+  const Node d = p.Wmma(x, y, z, 8, 16, k, DType::kFloat16, DType::kFloat32, 32);
   for (int i = 0; i < 4; ++i) p.Store(to[i], p.Lane(d, i));
-  const std::vector<float> u = Small(256, 8), v = Small(128, 9), w = Small(128, 10);
-  return {"WMMA by 32 items",
+  const std::vector<float> u = Small(16 * k, 8), v = Small(8 * k, 9), w = Small(128, 10);
+  return {absl::StrCat("WMMA by 32 items, k ", k),
           p.Finish("wmma32"),
           {{0, Float32s(w)}, {1, Halfs(u)}, {2, Halfs(v)}},
-          {{0, Float32s(Product(u, v, w, 16, 8, 16))}}};
+          {{0, Float32s(Product(u, v, w, 16, 8, k))}}};
 }
 
 // Running sums: each item adds what is 1, 2, 4, … before it.
@@ -367,9 +367,10 @@ ProgramCase EmptyLoops() {
 }  // namespace
 
 std::vector<ProgramCase> LinearCases() {
-  return {TiledMatmul(), TreeReduction(),   VectorAdd(), VectorOverTheEnd(), Transposition(), Histogram(),
-          WmmaByOne(),   WmmaByThirtyTwo(), Scan(),      RaggedRows(),       WildIndices(),   Recast(),
-          Padding(),     ListedTwice(),     EmptyLoops()};
+  return {TiledMatmul(),      TreeReduction(), VectorAdd(),   VectorOverTheEnd(),
+          Transposition(),    Histogram(),     WmmaByOne(),   WmmaByThirtyTwo(16),
+          WmmaByThirtyTwo(8), Scan(),          RaggedRows(),  WildIndices(),
+          Recast(),           Padding(),       ListedTwice(), EmptyLoops()};
 }
 
 }  // namespace kiln::testing
