@@ -99,7 +99,9 @@ void Graph::CopyOrigin(const UOp* from, const UOp* made) {
 }
 
 void Graph::InheritOrigin(const UOp* made, const UOp* from) {
-  if (const auto origin = origins_.find(from); origin != origins_.end()) origins_.emplace(made, origin->second);
+  // By value: the map may grow, and move what `origin` points to.
+  if (const auto origin = origins_.find(from); origin != origins_.end())
+    origins_.emplace(made, uint32_t{origin->second});
 }
 
 absl::Status Graph::Locate(const absl::Status& status, const UOp* uop) const {

@@ -51,6 +51,18 @@ TEST(Graph, NextIdIsAboveWhatAClientMayChoose) {
   EXPECT_GT(graph.NextId(), first);
 }
 
+TEST(Graph, OriginsAreInheritedHoweverManyThereAre) {
+  Graph graph;
+  UOp* made = Idx(graph, 0);
+  graph.SetOrigin(made, 7);
+  for (int64_t i = 1; i < 5000; ++i) {
+    UOp* from = made;
+    made = Idx(graph, i);
+    graph.InheritOrigin(made, from);
+    EXPECT_EQ(DetailOf(graph.Locate(MakeError(v1::BAD_ARGUMENT, "it"), made))->node(), 7u);
+  }
+}
+
 TEST(Toposort, SourcesBeforeUsersEachOnce) {
   Graph graph;
   UOp* shared = Add(graph, Idx(graph, 1), Idx(graph, 2));
