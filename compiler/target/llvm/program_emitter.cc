@@ -55,7 +55,7 @@ class ProgramEmitter {
       case Op::LOAD: return EmitLoad(uop);
       case Op::STORE: return EmitStore(uop);
       case Op::ATOMICADD: return EmitAtomicAdd(uop);
-      case Op::AFTER: values_[uop] = values_.at(uop->src(0)); return;
+      case Op::AFTER: values_[uop] = Element(values_.at(uop->src(0))); return;
       default: KILN_CHECK(false);
     }
   }
