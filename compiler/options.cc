@@ -7,7 +7,8 @@ namespace kiln::compiler {
 
 std::string Options::Fingerprint() const {
   return absl::StrCat("contraction=", contraction, " deterministic=", deterministic, " fast_math=", fast_math,
-                      " strict=", strict, " disabled=", absl::StrJoin(disabled_passes, ","));
+                      " strict=", strict, " guard_arrays=", guard_arrays,
+                      " disabled=", absl::StrJoin(disabled_passes, ","));
 }
 
 }  // namespace kiln::compiler

@@ -35,6 +35,7 @@ struct Options {
   bool deterministic = false;  // reduction order independent of thread count
   bool fast_math = false;      // rewrites beyond ir.md's bounds
   bool strict = false;         // refuse what cannot be proved in bounds
+  bool guard_arrays = false;   // for tests: a program that leaves a LOCAL or REG array ends the process
   // Optional passes to leave out, by name: "simplify ranges", "optimize".
   std::vector<std::string> disabled_passes;
   Limits limits;

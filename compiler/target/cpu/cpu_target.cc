@@ -18,6 +18,7 @@ class CpuCodeGenerator : public CodeGenerator {
         module_("kiln", context_),
         vector_bits_(std::to_string(8 * std::max(16u, target.tuning().vector_bytes()))) {
     emit_.contraction = options.contraction;
+    emit_.guard_arrays = options.guard_arrays;
     module_.setDataLayout(machine_->createDataLayout());
     module_.setTargetTriple(machine_->getTargetTriple());
   }

@@ -11,6 +11,7 @@ namespace kiln::compiler {
 
 struct EmitOptions {
   bool contraction = true;
+  bool guard_arrays = false;  // of programs: array_guard.h
 };
 
 // Adds to `module` the function

@@ -34,7 +34,15 @@ void MemoryEmitter::AddRegisters(const UOp* buffer) {
   for (int64_t row = 0; row < RowsOf(shape); ++row) slots.push_back(Slot(type));
 }
 
+void MemoryEmitter::Finish() {
+  if (guard_) guard_->CheckZones();
+}
+
 void MemoryEmitter::AddArray(const UOp* buffer) {
+  if (guard_) {
+    pointers_[buffer] = guard_->AddArray(buffer);
+    return;
+  }
   llvm::Type* element = MemoryType(builder_.getContext(), buffer->dtype());
   llvm::AllocaInst* array = Slot(llvm::ArrayType::get(element, static_cast<uint64_t>(NumElements(buffer->shape()))));
   array->setAlignment(llvm::Align(64));
@@ -74,6 +82,7 @@ llvm::Value* MemoryEmitter::ToMemory(llvm::Value* value, DType dtype) {
 
 llvm::Value* MemoryEmitter::Load(const UOp* param, const Element& place, int64_t lanes, llvm::Value* alt,
                                  llvm::Value* gate) {
+  if (guard_) guard_->CheckPlaces(param, Materialize(builder_, place, lanes), gate);
   const DType dtype = param->dtype();
   llvm::Type* scalar = MemoryType(builder_.getContext(), dtype);
   const llvm::Align align(static_cast<uint64_t>(ItemSize(dtype)));
@@ -105,6 +114,7 @@ llvm::Value* MemoryEmitter::Load(const UOp* param, const Element& place, int64_t
 
 void MemoryEmitter::Store(const UOp* param, const Element& place, int64_t lanes, llvm::Value* value,
                           llvm::Value* gate) {
+  if (guard_) guard_->CheckPlaces(param, Materialize(builder_, place, lanes), gate);
   const DType dtype = param->dtype();
   const llvm::Align align(static_cast<uint64_t>(ItemSize(dtype)));
   value = ToMemory(value, dtype);
@@ -144,6 +154,7 @@ void MemoryEmitter::Store(const UOp* param, const Element& place, int64_t lanes,
 }
 
 void MemoryEmitter::AtomicAdd(const UOp* param, llvm::Value* index, llvm::Value* value) {
+  if (guard_) guard_->CheckPlaces(param, index, nullptr);
   const DType dtype = param->dtype();
   llvm::Value* address = Address(param, index);
   const llvm::Align align(static_cast<uint64_t>(ItemSize(dtype)));

@@ -3,9 +3,11 @@
 #ifndef KILN_COMPILER_TARGET_LLVM_MEMORY_EMITTER_H_
 #define KILN_COMPILER_TARGET_LLVM_MEMORY_EMITTER_H_
 
+#include <optional>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "compiler/target/llvm/array_guard.h"
 #include "compiler/target/llvm/values.h"
 
 namespace kiln::compiler {
@@ -16,6 +18,11 @@ class MemoryEmitter {
   // `lane_by_lane`, gated integers are stored one lane at a time.
   MemoryEmitter(llvm::IRBuilder<>& builder, llvm::Function* function, bool lane_by_lane = false)
       : builder_(builder), function_(function), lane_by_lane_(lane_by_lane) {}
+
+  // Arrays are watched (array_guard.h); to be said before the first.
+  void GuardArrays() { guard_.emplace(builder_, function_); }
+  // What stands at the end of the program.
+  void Finish();
 
   // PARAM k: the k-th pointer of the kernel's first argument.
   void AddParameter(const UOp* param);
@@ -51,6 +58,7 @@ class MemoryEmitter {
   llvm::IRBuilder<>& builder_;
   llvm::Function* function_;
   const bool lane_by_lane_;
+  std::optional<ArrayGuard> guard_;
   absl::flat_hash_map<const UOp*, llvm::Value*> pointers_;
   absl::flat_hash_map<const UOp*, std::vector<llvm::AllocaInst*>> registers_;
   llvm::AllocaInst* nowhere_ = nullptr;

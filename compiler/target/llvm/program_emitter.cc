@@ -20,11 +20,13 @@ class ProgramEmitter {
     llvm::FastMathFlags flags;
     flags.setAllowContract(options.contraction);
     builder_.setFastMathFlags(flags);
+    if (options.guard_arrays) memory_.GuardArrays();
   }
 
   void Run(const UOp* linear) {
     for (UOp* uop : linear->src()) Emit(uop);
     KILN_CHECK(scopes_.empty());
+    memory_.Finish();
     builder_.CreateRetVoid();
   }
 
