@@ -54,6 +54,18 @@ class Aio(unittest.TestCase):
                 return
         self.assertEqual(await self.in_use(), wanted)
 
+    def test_it_has_every_name_of_the_blocking_client(self):
+        for mine, other in ((aio.Client, kiln.Client), (aio.Buffer, kiln.Buffer), (aio.Program, kiln.Program)):
+            wanted = {name for name in vars(other) if not name.startswith("_")}
+            self.assertLessEqual(wanted, {name for name in dir(mine)})
+
+    @in_loop
+    async def test_the_server(self):
+        await self.client.health()
+        name = (await self.client.devices())[0].name
+        self.assertEqual((await self.client.describe_device(name)).name, name)
+        self.assertGreater(self.client.traffic["DeviceService.List"].calls, 0)
+
     @in_loop
     async def test_programs(self):
         add = await self.client.compile(graphs.elementwise("ADD"))

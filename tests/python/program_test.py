@@ -49,6 +49,12 @@ class Programs(support.ServerTest):
         self.assertIn("for", self.client.explain(graph, source="c", stages=["source"]).stages[0].text)
         self.assertIn(program.hash, [row.graph_hash for row in self.client.programs().programs])
 
+    def test_the_server(self):
+        self.client.health()
+        name = self.client.devices()[0].name
+        self.assertEqual(self.client.describe_device(name).name, name)
+        self.assertIn("execute_by_hash", self.client.features)
+
     def test_updates_in_place(self):
         program = self.client.compile(graphs.update())
         x = self.client.buffer(X)

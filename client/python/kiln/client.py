@@ -80,6 +80,15 @@ def check_device(server: device_service_pb2.ListDevicesResponse, target: str, de
                        remedy="it has " + ", ".join(row.name for row in server.devices))  # fmt: skip
 
 
+# Its messages are not generated: what serves answers status 1, SERVING, and no more.
+HEALTH = "/grpc.health.v1.Health/Check"
+
+
+def check_health(answer: bytes, target: str) -> None:
+    if answer != b"\x08\x01":
+        raise Unavailable("the server at %s says it does not serve" % target)
+
+
 def upload_array(value: Any, dtype: Any) -> np.ndarray:
     """What Client.buffer sends: in `dtype`, or in its own."""
     kind = None if dtype is None else dtype_of(dtype)
@@ -216,10 +225,8 @@ class Client:
 
     def health(self) -> None:
         """Returns if the server serves; Unavailable if it says it does not."""
-        check = self._connection.channel.unary_unary("/grpc.health.v1.Health/Check")
-        answer = self._connection.start(check, b"")
-        if answer != b"\x08\x01":  # status: SERVING
-            raise Unavailable("the server at %s says it does not serve" % self.target)
+        check = self._connection.channel.unary_unary(HEALTH)
+        check_health(self._connection.start(check, b""), self.target)
 
     @property
     def traffic(self) -> "dict[str, Traffic]":

@@ -13,7 +13,7 @@ import numpy as np
 
 from kiln import promotion
 from kiln.dims import Dim
-from kiln.dtypes import DType, bool_, dtype as dtype_of, float32
+from kiln.dtypes import DType, bool_, dtype as dtype_of
 from kiln.errors import DTypeError, GraphError, ShapeError
 from kiln.value import Value, broadcast, emit
 
@@ -21,10 +21,6 @@ if TYPE_CHECKING:
     from kiln.tensor import Tensor
 
 Operand = Union["Tensor", bool, int, float, Dim, np.ndarray, np.generic]
-
-_LOG2_E = 1.4426950408889634
-_LN_2 = 0.6931471805599453
-_HALF_PI = 1.5707963267948966
 
 
 def lift(function: str, *operands: Any) -> "List[Any]":
@@ -64,7 +60,7 @@ def meet(function: str, *operands: Any) -> "List[Tensor]":
 
 def _binary(op: str, name: str, kinds: str, a: Any, b: Any) -> "Tensor":
     x, y = meet(name, a, b)
-    _take(name, x, kinds)
+    check(name, x, kinds)
     return emit(op, (x, y), x.dtype, broadcast(name, x.shape, y.shape))
 
 
@@ -76,15 +72,11 @@ def _compare(op: str, name: str, a: Any, b: Any) -> "Tensor":
 _KINDS = {"b": "bool", "i": "signed integers", "u": "unsigned integers", "f": "floats"}
 
 
-def _take(name: str, x: Value, kinds: str) -> None:
+def check(name: str, x: Value, kinds: str) -> None:
+    """DTypeError unless x's dtype is of these kinds (numpy's letters)."""
     if x.dtype.kind not in kinds:
         raise DTypeError("%s takes %s, not %s" % (name, " or ".join(_KINDS[kind] for kind in kinds), x.dtype.name),
                          remedy="convert with astype")  # fmt: skip
-
-
-def _float(name: str, x: Any) -> "Tensor":
-    (value,) = lift(name, x)
-    return astype(value, promotion.float_of(value.dtype))
 
 
 # -- arithmetic
@@ -133,7 +125,7 @@ def power(a: Operand, b: Operand) -> "Tensor":
 
 
 def negative(x: "Tensor") -> "Tensor":
-    _take("negative", x, "iuf")
+    check("negative", x, "iuf")
     return emit("NEG", (x,), x.dtype, x.shape)
 
 
@@ -202,7 +194,7 @@ def bitwise_xor(a: Operand, b: Operand) -> "Tensor":
 
 
 def invert(x: "Tensor") -> "Tensor":
-    _take("invert", x, "biu")
+    check("invert", x, "biu")
     return bitwise_xor(x, True if x.dtype is bool_ else -1 if x.dtype.kind == "i" else promotion.limits(x.dtype)[1])
 
 
@@ -236,7 +228,7 @@ def where(condition: Operand, a: Operand, b: Operand) -> "Tensor":
         a = test.graph.scalar(a, promotion.with_scalar(promotion.with_scalar(bool_, a), b))
     x, y = meet("where", a, b)
     test = test if isinstance(test, Value) else x.graph.scalar(bool(test), bool_)
-    _take("where's condition", test, "b")
+    check("where's condition", test, "b")
     return emit("WHERE", (test, x, y), x.dtype, broadcast("where", test.shape, x.shape, y.shape))
 
 
@@ -266,86 +258,3 @@ def _stored(function: str, dtype: Any) -> DType:
     if kind.itemsize == 0:
         raise DTypeError("%s: no tensor holds %s" % (function, kind.name), code="BAD_ARGUMENT")
     return kind
-
-
-# -- functions of floats; integers become floats first
-
-
-def _unary(op: str) -> Any:
-    def function(x: "Tensor") -> "Tensor":
-        value = _float(op.lower(), x)
-        return emit(op, (value,), value.dtype, value.shape)
-
-    function.__name__ = function.__qualname__ = op.lower()
-    return function
-
-
-reciprocal = _unary("RECIPROCAL")
-exp2 = _unary("EXP2")
-log2 = _unary("LOG2")
-sin = _unary("SIN")
-sqrt = _unary("SQRT")
-
-
-def _wide(function: Any) -> Any:
-    """Computes narrow floats in float32 and rounds once."""
-
-    def widened(x: "Tensor") -> "Tensor":
-        value = _float(function.__name__, x)
-        if value.dtype.itemsize < 4:
-            return astype(function(astype(value, float32)), value.dtype)
-        return function(value)
-
-    widened.__name__, widened.__qualname__, widened.__doc__ = function.__name__, function.__qualname__, function.__doc__
-    return widened
-
-
-@_wide
-def exp(x: "Tensor") -> "Tensor":
-    return exp2(x * _LOG2_E)
-
-
-@_wide
-def log(x: "Tensor") -> "Tensor":
-    return log2(x) * _LN_2
-
-
-@_wide
-def cos(x: "Tensor") -> "Tensor":
-    return sin(_HALF_PI - x)
-
-
-@_wide
-def rsqrt(x: "Tensor") -> "Tensor":
-    return reciprocal(sqrt(x))
-
-
-def square(x: "Tensor") -> "Tensor":
-    return multiply(x, x)
-
-
-def absolute(x: "Tensor") -> "Tensor":
-    return x if x.dtype.kind in "bu" else maximum(x, negative(x))
-
-
-def sign(x: "Tensor") -> "Tensor":
-    _take("sign", x, "iuf")
-    zero, one = x.graph.scalar(0, x.dtype), x.graph.scalar(1, x.dtype)
-    if x.dtype.kind == "u":
-        return where(not_equal(x, zero), one, zero)
-    result = where(less(x, zero), -1, where(greater(x, zero), one, zero))
-    return where(isnan(x), x, result) if x.dtype.is_float else result
-
-
-def trunc(x: "Tensor") -> "Tensor":
-    return emit("TRUNC", (x,), x.dtype, x.shape) if x.dtype.is_float else x
-
-
-def floor(x: "Tensor") -> "Tensor":
-    whole = trunc(x)
-    return where(less(x, whole), whole - 1, whole) if x.dtype.is_float else whole
-
-
-def ceil(x: "Tensor") -> "Tensor":
-    whole = trunc(x)
-    return where(less(whole, x), whole + 1, whole) if x.dtype.is_float else whole

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Optional
 
-from kiln.elementwise import add, divide, exp, exp2, log, maximum, multiply, reciprocal, rsqrt, subtract
+from kiln.elementwise import add, divide, maximum, multiply, subtract
+from kiln.functions import exp, exp2, log, reciprocal, rsqrt
 from kiln.reduce import max, mean, reduce, var
 from kiln.special import tanh
 from kiln.value import axes_of

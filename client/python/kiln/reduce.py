@@ -21,12 +21,11 @@ from kiln.elementwise import (
     meet,
     multiply,
     negative,
-    sqrt,
-    square,
     subtract,
     where,
 )
 from kiln.errors import ShapeError
+from kiln.functions import sqrt, square
 from kiln.movement import expand_dims, pad, reshape, shrink, tile
 from kiln.v1 import graph_pb2
 from kiln.value import axes_of, axis_of, broadcast, count, emit

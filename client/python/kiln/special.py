@@ -10,7 +10,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Sequence
 
 from kiln.dtypes import float64
-from kiln.elementwise import _wide, absolute, exp2, less, multiply, negative, reciprocal, where
+from kiln.elementwise import less, multiply, negative, where
+from kiln.functions import absolute, exp2, in_float32, reciprocal
 
 if TYPE_CHECKING:
     from kiln.tensor import Tensor
@@ -63,7 +64,7 @@ def _odd(x: "Tensor", is_near: "Tensor", near: "Tensor", far: "Tensor") -> "Tens
     return where(is_near, near, where(less(x, 0), negative(far), far))
 
 
-@_wide
+@in_float32
 def tanh(x: "Tensor") -> "Tensor":
     square = multiply(x, x)
     series = _polynomial(square, _TANH_FLOAT64 if x.dtype is float64 else _TANH_FLOAT32)
@@ -72,7 +73,7 @@ def tanh(x: "Tensor") -> "Tensor":
     return _odd(x, less(a, _TANH_NEAR), x * (1 + square * series), far)
 
 
-@_wide
+@in_float32
 def erf(x: "Tensor") -> "Tensor":
     wide = x.dtype is float64
     series = _polynomial(multiply(x, x), _ERF_FLOAT64 if wide else _ERF_FLOAT32)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any, Iterator
 
-from kiln import elementwise, indexing, movement, reduce
+from kiln import elementwise, functions, indexing, movement, reduce
 from kiln.value import Value
 
 
@@ -153,7 +153,7 @@ class Tensor(Value):
         return self
 
     def __abs__(self) -> "Tensor":
-        return elementwise.absolute(self)
+        return functions.absolute(self)
 
     def __invert__(self) -> "Tensor":
         return elementwise.invert(self)
