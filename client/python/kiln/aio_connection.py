@@ -13,8 +13,8 @@ from grpc import aio
 
 from kiln import wire
 from kiln.connection import TLS, Traffic, call_metadata, credentials
-from kiln.errors import FailedPrecondition, KilnError, ResourceExhausted, from_rpc
-from kiln.transfer import Download, Progress, Upload
+from kiln.errors import FailedPrecondition, Internal, KilnError, ResourceExhausted, from_rpc
+from kiln.transfer import Download, Progress, Upload, write_header
 from kiln.v1 import buffer_service_pb2
 
 
@@ -130,8 +130,31 @@ class Connection:
         except BaseException:
             call.cancel()
             raise
-        await self.finish(call)
+        try:
+            await self.finish(call)
+        except Internal as error:
+            if error.code is None:
+                await self._why_write_fails(handle, offset, len(data))
+            raise
         self.count("BufferService.Write", upload.sent, 0)
+
+    async def _why_write_fails(self, handle: int, offset: int, total: int) -> None:
+        """Raises what the server says to the header of a Write.
+
+        Where the server ends a stream while grpc.aio is sending, it may put an INTERNAL of its
+        own in the place of the server's answer.
+        """
+        call = self.open("BufferService.Write", raw_request=True)
+        try:
+            await call.write(write_header(handle, offset, total))
+            await call.done_writing()
+        except (grpc.RpcError, asyncio.InvalidStateError):
+            pass
+        try:
+            await self.finish(call)
+        except KilnError as error:
+            if error.code != "TRUNCATED_UPLOAD" and not isinstance(error, Internal):
+                raise error from None
 
     async def read(self, handle: int, offset: int, target: memoryview, progress: Optional[Progress]) -> None:
         download = Download(target, progress)

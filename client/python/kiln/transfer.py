@@ -17,6 +17,11 @@ from kiln.wire import CHUNK
 Progress = Callable[[int, int], None]
 
 
+def write_header(handle: int, offset: int, total: int) -> bytes:
+    """WriteRequest.header = 1 {buffer = 1, bytes = 2}."""
+    return field(0x0A, field(0x0A, buffer_ref(handle, offset)), b"\x10", varint(total))
+
+
 class Upload:
     """The messages of one Write.
 
@@ -38,14 +43,13 @@ class Upload:
 
     def _messages(self) -> Iterator[bytes]:
         total = len(self._data)
-        # WriteRequest.header = 1 {buffer = 1, bytes = 2}, .chunk = 2.
-        header = field(0x0A, field(0x0A, buffer_ref(self._handle, self._offset)), b"\x10", varint(total))
+        header = write_header(self._handle, self._offset, total)
         self.sent += len(header)
         if self._progress:
             self._progress(0, total)
         yield header
         for start in range(0, total, CHUNK):
-            chunk = self._data[start : start + CHUNK]
+            chunk = self._data[start : start + CHUNK]  # WriteRequest.chunk = 2
             message = b"".join((b"\x12", varint(len(chunk)), chunk))
             self.sent += len(message)
             yield message
