@@ -1,0 +1,276 @@
+"""tinygrad's UOps as Kiln's: the two speak one IR with a few spellings apart.
+
+What differs, and is spelled anew here:
+
+    EXPAND(x, dims)       puts dims in front; Kiln's stretches axes of size 1
+    REDUCE(x), (op, n)    drops the first n axes; Kiln's keeps them with size 1
+    PAD                   fills with 0; Kiln's with Invalid unless told
+    CONST Invalid         has dtype bool; Kiln's has that of what it meets
+    COPY to one device    is its source: what lies elsewhere is sent with the call
+
+A Writer is for one graph: it gives each UOp one node, whatever number of users it has.
+What has no node in Kiln raises NotExpressible, with a reason that stats() counts.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
+
+from tinygrad.dtype import AddrSpace, DType, Invalid, dtypes
+from tinygrad.uop.ops import AxisType, Ops, UOp
+
+from kiln.dtypes import BY_NAME
+from kiln.v1 import graph_pb2 as pb
+
+
+class NotExpressible(Exception):
+    """A tinygrad graph that Kiln has no words for; the argument is a short reason."""
+
+
+DTYPES: Dict[DType, int] = {
+    getattr(dtypes, theirs): BY_NAME[ours].number
+    for theirs, ours in {
+        "void": "void", "bool": "bool", "int8": "int8", "int16": "int16", "int32": "int32", "int64": "int64",
+        "uint8": "uint8", "uint16": "uint16", "uint32": "uint32", "uint64": "uint64", "float16": "float16",
+        "bfloat16": "bfloat16", "float32": "float32", "float64": "float64", "fp8e4m3": "float8_e4m3",
+        "fp8e5m2": "float8_e5m2", "fp8e4m3fnuz": "float8_e4m3_fnuz", "fp8e5m2fnuz": "float8_e5m2_fnuz",
+        "weakint": "weakint", "weakfloat": "weakfloat",
+    }.items()  # fmt: skip
+    if hasattr(dtypes, theirs)
+}
+
+# Ops that carry nothing but their sources, under one name in both.
+PLAIN = {
+    getattr(Ops, name): getattr(pb, name)
+    for name in (
+        "EXP2 LOG2 SIN SQRT RECIPROCAL NEG TRUNC ADD MUL SHL SHR CDIV MAX CMOD CMPLT CMPNE CMPEQ XOR OR AND THREEFRY "
+        "SUB FDIV POW FLOORDIV FLOORMOD WHERE MULACC STACK INDEX AFTER STORE SINK TUPLE FUNCTION END GROUP BARRIER IF "
+        "ENDIF CONTIGUOUS CONTIGUOUS_BACKWARD DETACH RESHAPE SHRINK LOAD LINEAR"
+    ).split()
+}
+
+ADDRSPACES = {AddrSpace.GLOBAL: pb.GLOBAL, AddrSpace.LOCAL: pb.LOCAL, AddrSpace.REG: pb.REG, AddrSpace.ALU: pb.ALU}
+
+AXIS_TYPES = {
+    AxisType.GLOBAL: pb.AXIS_GLOBAL, AxisType.WARP: pb.AXIS_WARP, AxisType.LOCAL: pb.AXIS_LOCAL,
+    AxisType.LOOP: pb.AXIS_LOOP, AxisType.WEAK: pb.AXIS_LOOP, AxisType.GROUP_REDUCE: pb.AXIS_GROUP_REDUCE,
+    AxisType.REDUCE: pb.AXIS_REDUCE, AxisType.UPCAST: pb.AXIS_UPCAST, AxisType.UNROLL: pb.AXIS_UNROLL,
+    AxisType.THREAD: pb.AXIS_THREAD, AxisType.DEVICE: pb.AXIS_DEVICE,
+}  # fmt: skip
+
+
+def dtype_number(kind: DType) -> int:
+    number = DTYPES.get(kind)
+    if number is None:
+        raise NotExpressible("dtype %s" % kind.name)
+    return number
+
+
+def is_invalid(u: UOp) -> bool:
+    return bool(u.base.is_invalid)
+
+
+def children_first(root: UOp) -> List[UOp]:
+    """Every UOp that `root` needs, sources first; without recursion, since graphs are deep."""
+    return list(root.toposort())
+
+
+class Writer:
+    """Builds one kiln.v1.Graph from UOps.
+
+    `slot_of` gives a PARAM its slot in the graph; without it, it keeps its own.
+    """
+
+    def __init__(self, slot_of: Optional[Callable[[UOp], int]] = None):
+        self.graph = pb.Graph()
+        self._slot_of = slot_of or (lambda u: u.arg.slot)
+        self._done: Dict[Any, int] = {}
+
+    # -- nodes
+
+    def node(self, op: int, sources: Sequence[int] = (), **arg: Any) -> int:
+        """Adds a node; its number."""
+        self.graph.nodes.add(op=op, src=sources, **arg)
+        return len(self.graph.nodes) - 1
+
+    def shared(self, key: Any, op: int, sources: Sequence[int] = (), **arg: Any) -> int:
+        """As node(), but once for each key."""
+        found = self._done.get(key)
+        if found is None:
+            found = self._done[key] = self.node(op, sources, **arg)
+        return found
+
+    def write(self, root: UOp) -> int:
+        """`root` and all it needs; its number."""
+        if root not in self._done:
+            for u in children_first(root):
+                if u not in self._done and not is_invalid(u):
+                    self._done[u] = self._write_one(u)
+            if is_invalid(root):
+                return self._invalid(root, root.dtype)
+        return self._done[root]
+
+    def at(self, u: UOp, kind: Optional[DType] = None) -> int:
+        """The number of a UOp that was written; Invalid takes the dtype it is asked for."""
+        return self._invalid(u, kind or u.dtype) if is_invalid(u) else self._done[u]
+
+    # -- constants and shapes
+
+    def constant(self, value: Any, kind: DType) -> int:
+        number = dtype_number(kind)
+        if value is Invalid:
+            return self.shared(("const", number), pb.CONST, constant=pb.ConstArg(dtype=number, invalid=True))
+        arg = pb.ConstArg(dtype=number)
+        if isinstance(value, bool):
+            arg.b = value
+        elif isinstance(value, int):
+            if -(1 << 63) <= value < 1 << 63:
+                arg.i = value
+            elif 0 <= value < 1 << 64:
+                arg.u = value
+            else:
+                arg.decimal = str(value)
+        else:
+            arg.f = float(value)
+        return self.shared(("const", arg.SerializeToString()), pb.CONST, constant=arg)
+
+    def size(self, value: Any) -> int:
+        """An integer of a shape: a number, or an expression of variables."""
+        return self.write(value) if isinstance(value, UOp) else self.constant(int(value), dtypes.weakint)
+
+    def shape(self, sizes: Sequence[Any]) -> int:
+        numbers = tuple(self.size(value) for value in sizes)
+        return self.shared(("shape", numbers), pb.STACK, numbers)
+
+    def _invalid(self, u: UOp, kind: DType) -> int:
+        """Invalid under movement ops, as a value of dtype `kind`."""
+        value = self.constant(Invalid, kind)
+        shape = u.shape
+        if not shape:
+            return value
+        ones = self.shared(("ones", value, len(shape)), pb.RESHAPE, (value, self.shape((1,) * len(shape))))
+        sizes = self.shape(shape)
+        return self.shared(("invalid", ones, sizes), pb.EXPAND, (ones, sizes))
+
+    # -- one UOp
+
+    def _sources(self, u: UOp) -> List[int]:
+        """Sources of a plain op; an Invalid takes the dtype of its partners."""
+        if not any(is_invalid(s) for s in u.src):
+            return [self._done[s] for s in u.src]
+        if u.op is Ops.WHERE:
+            kinds: Tuple[DType, ...] = (dtypes.bool, u.dtype, u.dtype)
+        elif u.op is Ops.STORE:
+            kinds = (u.src[0].dtype,) * 2 + (dtypes.bool,) * (len(u.src) - 2)
+        elif u.op is Ops.INDEX:
+            kinds = (u.src[0].dtype,) + (dtypes.weakint,) * (len(u.src) - 1)
+        else:
+            strong = next((s.dtype for s in u.src if not is_invalid(s)), u.dtype)
+            kinds = (strong,) * len(u.src)
+        return [self.at(s, kind) for s, kind in zip(u.src, kinds)]
+
+    def _write_one(self, u: UOp) -> int:
+        plain = PLAIN.get(u.op)
+        if plain is not None:
+            return self.node(plain, self._sources(u))
+        writer = _WRITERS.get(u.op)
+        if writer is None:
+            raise NotExpressible("op %s" % u.op.name)
+        return writer(self, u)
+
+    def _constant(self, u: UOp) -> int:
+        return self.constant(u.arg, u.dtype)
+
+    def _param(self, u: UOp) -> int:
+        arg = u.arg
+        space = ADDRSPACES[arg.addrspace if arg.addrspace is not None else AddrSpace.GLOBAL]
+        buffer = pb.BufferArg(slot=self._slot_of(u), dtype=dtype_number(arg.dtype), addrspace=space)
+        if space == pb.ALU:
+            if arg.vmin_vmax is None:
+                raise NotExpressible("a variable without a range")
+            buffer.name = arg.name or ""
+            buffer.min_value, buffer.max_value = (int(bound) for bound in arg.vmin_vmax)
+        op = pb.BUFFER if u.op is Ops.BUFFER and space in (pb.LOCAL, pb.REG) else pb.PARAM
+        return self.node(op, [self.shape(u.shape)], buffer=buffer)
+
+    def _cast(self, u: UOp) -> int:
+        op = pb.CAST if u.op is Ops.CAST else pb.BITCAST
+        return self.node(op, [self.at(u.src[0])], cast_to=dtype_number(u.arg))
+
+    def _permute(self, u: UOp) -> int:
+        return self.node(pb.PERMUTE, [self.at(u.src[0])], axes=pb.AxesArg(axis=u.arg))
+
+    def _flip(self, u: UOp) -> int:
+        return self.node(pb.FLIP, [self.at(u.src[0])], flip=pb.FlipArg(axis=u.arg))
+
+    def _pad(self, u: UOp) -> int:
+        source = u.src[0]
+        fill = self.constant(source.dtype.const(0), source.dtype)
+        pad = pb.PadArg(fill=self.graph.nodes[fill].constant)
+        return self.node(pb.PAD, [self._done[s] for s in u.src], pad=pad)
+
+    def _expand(self, u: UOp) -> int:
+        source, front = u.src[0], u.marg
+        flat = self.at(source)
+        if not front:
+            return flat
+        ones = self.node(pb.RESHAPE, [flat, self.shape((1,) * len(front) + source.shape)])
+        return self.node(pb.EXPAND, [ones, self.shape(tuple(front) + source.shape)])
+
+    def _reduce(self, u: UOp) -> int:
+        op, count = u.arg
+        sources = [self.at(s) for s in u.src]
+        if len(sources) > 1:  # over RANGEs
+            return self.node(pb.REDUCE, sources, reduce=pb.ReduceArg(op=PLAIN[op]))
+        if count == 0:
+            return sources[0]
+        kept = self.node(pb.REDUCE, sources, reduce=pb.ReduceArg(op=PLAIN[op], axis=range(count)))
+        return self.node(pb.RESHAPE, [kept, self.shape(u.shape)])
+
+    def _same(self, u: UOp) -> int:
+        return self.at(u.src[0])
+
+    def _gettuple(self, u: UOp) -> int:
+        return self.node(pb.GETTUPLE, [self.at(u.src[0])], index=u.arg)
+
+    def _copy(self, u: UOp) -> int:
+        if not isinstance(u.arg, str) or not isinstance(u.src[0].device, (str, type(None))):
+            raise NotExpressible("several devices")
+        return self.at(u.src[0])
+
+    def _call(self, u: UOp) -> int:
+        if u.src[0].op is not Ops.SINK or u.src[0].arg is not None:
+            raise NotExpressible("CALL of %s" % ("a kernel" if u.src[0].op is Ops.SINK else u.src[0].op.name))
+        return self.node(pb.CALL, [self.at(s) for s in u.src])
+
+    def _range(self, u: UOp) -> int:
+        *axis_id, kind = u.arg
+        if kind not in AXIS_TYPES:
+            raise NotExpressible("axis type %s" % kind.name)
+        return self.node(pb.RANGE, [self.at(u.src[0])], range=pb.RangeArg(axis_id=axis_id, type=AXIS_TYPES[kind]))
+
+    def _special(self, u: UOp) -> int:
+        return self.node(pb.SPECIAL, [self.at(u.src[0])], special=pb.SpecialArg(name=u.arg))
+
+    def _noop(self, u: UOp) -> int:
+        return self.node(pb.NOOP, [self.at(s) for s in u.src])
+
+
+_WRITERS: Dict[Ops, Callable[[Writer, UOp], int]] = {
+    Ops.CONST: Writer._constant,
+    Ops.PARAM: Writer._param,
+    Ops.BUFFER: Writer._param,
+    Ops.CAST: Writer._cast,
+    Ops.BITCAST: Writer._cast,
+    Ops.PERMUTE: Writer._permute,
+    Ops.FLIP: Writer._flip,
+    Ops.PAD: Writer._pad,
+    Ops.EXPAND: Writer._expand,
+    Ops.REDUCE: Writer._reduce,
+    Ops.COPY: Writer._copy,
+    Ops.GETTUPLE: Writer._gettuple,
+    Ops.CALL: Writer._call,
+    Ops.RANGE: Writer._range,
+    Ops.SPECIAL: Writer._special,
+    Ops.NOOP: Writer._noop,
+}

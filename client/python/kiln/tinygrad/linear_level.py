@@ -1,0 +1,83 @@
+"""Level L: tinygrad optimizes and linearizes each kernel, Kiln compiles the list.
+
+A renderer's "source" is the list as a kiln.v1.Graph in base64, its "binary" the graph's
+bytes: compiled by the server at first call, and from then on called by hash.
+"""
+
+from __future__ import annotations
+
+import base64
+from typing import Any, Dict, List, Optional, Tuple
+
+from tinygrad.device import Compiler, Program
+from tinygrad.dtype import AddrSpace
+from tinygrad.renderer import Renderer
+from tinygrad.uop.ops import Ops, UOp
+
+import kiln
+from kiln.tinygrad import server
+from kiln.tinygrad.graphs import DTYPES, PLAIN, Writer
+from kiln.tinygrad.stats import counters
+from kiln.v1 import graph_pb2 as pb
+
+# Variables stand behind the buffers: tinygrad gives them no slot of their own.
+FIRST_VARIABLE_SLOT = 1 << 16
+
+
+def variable_slots(uops: List[UOp]) -> Dict[str, int]:
+    """A slot for each variable, in the order in which tinygrad passes values."""
+    variables = {u.arg.name: u for u in uops if u.op is Ops.PARAM and u.arg.addrspace is AddrSpace.ALU}
+    ordered = sorted(variables.values(), key=lambda u: (u.arg.slot, u.arg.name))
+    return {u.arg.name: FIRST_VARIABLE_SLOT + i for i, u in enumerate(ordered)}
+
+
+class LinearCompiler(Compiler):
+    def compile(self, src: str) -> bytes:
+        return base64.b64decode(src)
+
+
+class KilnRenderer(Renderer):
+    """What tinygrad's lowering may assume of Kiln: everything ir.md defines, one work item at a time."""
+
+    has_local = False
+    has_shared = False
+    has_threads = False
+    supports_float4 = True
+    global_max = None
+    code_for_op = {op: (lambda: None) for op in PLAIN if op not in (Ops.NEG, Ops.SUB, Ops.FDIV, Ops.MULACC, Ops.CMPEQ,
+                                                                    Ops.THREEFRY, Ops.POW, Ops.FLOORDIV, Ops.FLOORMOD)}
+    compiler = LinearCompiler()
+
+    def supported_dtypes(self) -> set:
+        return set(DTYPES)
+
+    def render(self, uops: List[UOp]) -> str:
+        slots = variable_slots(uops)
+
+        def slot_of(u: UOp) -> int:
+            return slots[u.arg.name] if u.arg.addrspace is AddrSpace.ALU else u.arg.slot
+
+        writer = Writer(slot_of)
+        listed = [writer.write(u) for u in uops]
+        writer.node(pb.LINEAR, [n for n, u in zip(listed, uops) if u.op is not Ops.SINK])
+        return base64.b64encode(writer.graph.SerializeToString()).decode()
+
+
+class KilnProgram(Program):
+    def __init__(self, dev: Any, obj: Any):
+        super().__init__(dev, obj)
+        graph = pb.Graph.FromString(obj.lib)
+        counters.compiles += 1
+        self._program = server.client().compile(graph)
+        self._slots = [row.slot for row in self._program.signature.parameters]
+        self._variables = [row.slot for row in self._program.signature.variables]
+
+    def __call__(self, *bufs: Any, global_size: Tuple[int, ...] = (1, 1, 1), local_size: Tuple[int, ...] = (1, 1, 1),
+                 vals: Tuple[int, ...] = (), wait: bool = False, timeout: Optional[int] = None) -> Optional[float]:
+        values: Dict[int, Any] = {}
+        for slot, memory in zip(self._slots, bufs):
+            values[slot] = kiln.At(memory.buffer, memory.offset)
+        values.update(zip(self._variables, vals))
+        run = self._program.run(values, out="buffers", timing=wait)
+        counters.kernels += 1
+        return run.timing.device_us * 1e-6 if wait else None

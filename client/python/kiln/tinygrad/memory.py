@@ -1,0 +1,50 @@
+"""Buffers of tinygrad on a Kiln server.
+
+An opaque buffer is a Memory: a handle that this process owns, and a byte offset. A
+view is the same handle with another offset and costs nothing.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from tinygrad.device import BufferSpec, LRUAllocator
+
+import kiln
+from kiln.tinygrad import server
+
+
+class Memory(NamedTuple):
+    buffer: kiln.Buffer
+    offset: int
+
+
+class KilnAllocator(LRUAllocator):
+    """tinygrad's allocator for KILN; freed sizes are kept for the next tensor of that size."""
+
+    def __init__(self, dev: Any):
+        super().__init__(dev, supports_copy_from_disk=False, supports_transfer=True)
+        self._name = server.device_name(dev.device_id)
+
+    def _alloc(self, size: int, options: BufferSpec) -> Memory:
+        if options.external_ptr is not None:
+            raise RuntimeError("memory of this process cannot be a buffer on KILN: copy it")
+        try:
+            return Memory(server.client().allocate(size, device=self._name), 0)
+        except kiln.ResourceExhausted as error:
+            raise MemoryError(str(error)) from error
+
+    def _free(self, opaque: Memory, options: BufferSpec) -> None:
+        """Nothing: the handle goes back, unasked and without waiting, when the last view of it is gone."""
+
+    def _copyin(self, dest: Memory, src: memoryview) -> None:
+        dest.buffer.write_bytes(src, dest.offset)
+
+    def _copyout(self, dest: memoryview, src: Memory) -> None:
+        src.buffer.read_into(dest, src.offset)
+
+    def _offset(self, buf: Memory, size: int, offset: int) -> Memory:
+        return Memory(buf.buffer, buf.offset + offset)
+
+    def _transfer(self, dest: Memory, src: Memory, sz: int, src_dev: Any, dest_dev: Any) -> None:
+        dest.buffer.copy_from(src.buffer, start=dest.offset, from_start=src.offset, count=sz)
