@@ -59,6 +59,10 @@ AXIS_TYPES = {
 }  # fmt: skip
 
 
+# Ops whose sources are loops, not their counters.
+_OF_LOOPS = (Ops.END, Ops.AFTER, Ops.GROUP)
+
+
 def dtype_number(kind: DType) -> int:
     number = DTYPES.get(kind)
     if number is None:
@@ -85,6 +89,8 @@ class Writer:
         self.graph = pb.Graph()
         self._slot_of = slot_of or (lambda u: u.arg.slot)
         self._done: Dict[Any, int] = {}
+        # The loops themselves, where _done has their counters in tinygrad's dtype.
+        self._loops: Dict[UOp, int] = {}
 
     # -- nodes
 
@@ -156,6 +162,8 @@ class Writer:
 
     def _sources(self, u: UOp) -> List[int]:
         """Sources of a plain op; an Invalid takes the dtype of its partners."""
+        if u.op in _OF_LOOPS:
+            return [self._loops.get(s, self._done[s]) for s in u.src]
         if not any(is_invalid(s) for s in u.src):
             return [self._done[s] for s in u.src]
         if u.op is Ops.WHERE:
@@ -170,13 +178,12 @@ class Writer:
         return [self.at(s, kind) for s, kind in zip(u.src, kinds)]
 
     def _write_one(self, u: UOp) -> int:
-        plain = PLAIN.get(u.op)
-        if plain is not None:
-            return self.node(plain, self._sources(u))
         writer = _WRITERS.get(u.op)
-        if writer is None:
+        if writer is not None:
+            return writer(self, u)
+        if u.op not in PLAIN:
             raise NotExpressible("op %s" % u.op.name)
-        return writer(self, u)
+        return self.node(PLAIN[u.op], self._sources(u))
 
     def _constant(self, u: UOp) -> int:
         return self.constant(u.arg, u.dtype)
@@ -219,7 +226,7 @@ class Writer:
 
     def _reduce(self, u: UOp) -> int:
         op, count = u.arg
-        sources = [self.at(s) for s in u.src]
+        sources = [self.at(u.src[0])] + [self._loops.get(s, self._done[s]) for s in u.src[1:]]
         if len(sources) > 1:  # over RANGEs
             return self.node(pb.REDUCE, sources, reduce=pb.ReduceArg(op=PLAIN[op]))
         if count == 0:
@@ -229,6 +236,14 @@ class Writer:
 
     def _same(self, u: UOp) -> int:
         return self.at(u.src[0])
+
+    def _shift(self, u: UOp) -> int:
+        """tinygrad's counts may have a dtype of their own; Kiln's have the value's."""
+        value, count = u.src
+        numbers = self._sources(u)
+        if count.dtype != value.dtype and value.dtype not in dtypes.weaks and count.dtype not in dtypes.weaks:
+            numbers[1] = self.node(pb.CAST, [numbers[1]], cast_to=dtype_number(value.dtype))
+        return self.node(PLAIN[u.op], numbers)
 
     def _gettuple(self, u: UOp) -> int:
         return self.node(pb.GETTUPLE, [self.at(u.src[0])], index=u.arg)
@@ -247,10 +262,18 @@ class Writer:
         *axis_id, kind = u.arg
         if kind not in AXIS_TYPES:
             raise NotExpressible("axis type %s" % kind.name)
-        return self.node(pb.RANGE, [self.at(u.src[0])], range=pb.RangeArg(axis_id=axis_id, type=AXIS_TYPES[kind]))
+        loop = self.node(pb.RANGE, [self.at(u.src[0])], range=pb.RangeArg(axis_id=axis_id, type=AXIS_TYPES[kind]))
+        return self._counter(u, loop)
 
     def _special(self, u: UOp) -> int:
-        return self.node(pb.SPECIAL, [self.at(u.src[0])], special=pb.SpecialArg(name=u.arg))
+        return self._counter(u, self.node(pb.SPECIAL, [self.at(u.src[0])], special=pb.SpecialArg(name=u.arg)))
+
+    def _counter(self, u: UOp, number: int) -> int:
+        """Kiln counts in int64, tinygrad in the dtype of the bound."""
+        self._loops[u] = number
+        if u.dtype in (dtypes.weakint, dtypes.int64):
+            return number
+        return self.node(pb.CAST, [number], cast_to=dtype_number(u.dtype))
 
     def _noop(self, u: UOp) -> int:
         return self.node(pb.NOOP, [self.at(s) for s in u.src])
@@ -267,6 +290,8 @@ _WRITERS: Dict[Ops, Callable[[Writer, UOp], int]] = {
     Ops.PAD: Writer._pad,
     Ops.EXPAND: Writer._expand,
     Ops.REDUCE: Writer._reduce,
+    Ops.SHL: Writer._shift,
+    Ops.SHR: Writer._shift,
     Ops.COPY: Writer._copy,
     Ops.GETTUPLE: Writer._gettuple,
     Ops.CALL: Writer._call,

@@ -16,7 +16,7 @@ import tinygrad.runtime
 import tinygrad.tensor as tensor
 from tinygrad.uop.ops import Ops, PatternMatcher, UOp, UPat
 
-from kiln.tinygrad import tensor_level
+from kiln.tinygrad import kernel_level, tensor_level
 
 LEVELS = ("T", "K", "L")
 
@@ -57,6 +57,10 @@ def install() -> None:
     if where in tinygrad.runtime.__path__:
         return
     tinygrad.runtime.__path__.append(where)
+    if level() == "K":
+        realize.to_program = kernel_level.make_to_program(realize.to_program)
+        # Kernels are written in this process: there is nothing to do in parallel.
+        realize.get_worker_pool = lambda: None
     if level() != "T":
         return
     tensor.create_linear_with_vars = tensor_level.make_create_linear(tensor.create_linear_with_vars)

@@ -7,7 +7,7 @@ bytes: compiled by the server at first call, and from then on called by hash.
 from __future__ import annotations
 
 import base64
-from typing import Any, Dict, List, Optional, Tuple
+from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 
 from tinygrad.device import Compiler, Program
 from tinygrad.dtype import AddrSpace
@@ -20,15 +20,23 @@ from kiln.tinygrad.graphs import DTYPES, PLAIN, Writer
 from kiln.tinygrad.stats import counters
 from kiln.v1 import graph_pb2 as pb
 
+# What one UOp may take besides its own node, and a list must name.
+_STEPS = (pb.CAST, pb.RANGE, pb.SPECIAL)
+
 # Variables stand behind the buffers: tinygrad gives them no slot of their own.
 FIRST_VARIABLE_SLOT = 1 << 16
 
 
-def variable_slots(uops: List[UOp]) -> Dict[str, int]:
-    """A slot for each variable, in the order in which tinygrad passes values."""
-    variables = {u.arg.name: u for u in uops if u.op is Ops.PARAM and u.arg.addrspace is AddrSpace.ALU}
-    ordered = sorted(variables.values(), key=lambda u: (u.arg.slot, u.arg.name))
-    return {u.arg.name: FIRST_VARIABLE_SLOT + i for i, u in enumerate(ordered)}
+def slot_of_variables(uops: Sequence[UOp]) -> Tuple[Callable[[UOp], int], List[UOp]]:
+    """A PARAM's slot in the graph, and the variables in the order in which tinygrad passes values."""
+    named = {u.arg.name: u for u in uops if u.op is Ops.PARAM and u.arg.addrspace is AddrSpace.ALU}
+    ordered = sorted(named.values(), key=lambda u: (u.arg.slot, u.arg.name))
+    slots = {u.arg.name: FIRST_VARIABLE_SLOT + i for i, u in enumerate(ordered)}
+
+    def slot_of(u: UOp) -> int:
+        return slots[u.arg.name] if u.arg.addrspace is AddrSpace.ALU else u.arg.slot
+
+    return slot_of, ordered
 
 
 class LinearCompiler(Compiler):
@@ -52,14 +60,15 @@ class KilnRenderer(Renderer):
         return set(DTYPES)
 
     def render(self, uops: List[UOp]) -> str:
-        slots = variable_slots(uops)
-
-        def slot_of(u: UOp) -> int:
-            return slots[u.arg.name] if u.arg.addrspace is AddrSpace.ALU else u.arg.slot
-
-        writer = Writer(slot_of)
-        listed = [writer.write(u) for u in uops]
-        writer.node(pb.LINEAR, [n for n, u in zip(listed, uops) if u.op is not Ops.SINK])
+        writer = Writer(slot_of_variables(uops)[0])
+        listed: List[int] = []
+        for u in uops:
+            if u.op is not Ops.SINK:
+                # What one UOp takes several nodes for stands before it, as sources do.
+                first = len(writer.graph.nodes)
+                number = writer.write(u)
+                listed += [n for n in range(first, number) if writer.graph.nodes[n].op in _STEPS] + [number]
+        writer.node(pb.LINEAR, listed)
         return base64.b64encode(writer.graph.SerializeToString()).decode()
 
 

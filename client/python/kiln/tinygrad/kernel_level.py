@@ -1,0 +1,72 @@
+"""Level K: tinygrad splits a graph into kernels, Kiln optimizes and lowers each.
+
+to_program() stands where tinygrad would optimize, lower and render: it writes the
+kernel's own graph (SINK of STOREs over RANGEs) and returns a PROGRAM whose binary is
+that graph. From there on a kernel runs as on level L.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Callable, Dict, Set
+
+from tinygrad.dtype import AddrSpace
+from tinygrad.uop.ops import KernelInfo, Ops, ProgramInfo, UOp
+
+from kiln.tinygrad.graphs import NotExpressible, Writer
+from kiln.tinygrad.linear_level import KilnRenderer, slot_of_variables
+from kiln.tinygrad.stats import count_fallback
+
+_written: Dict[bytes, UOp] = {}
+
+
+def storage(u: UOp) -> UOp:
+    """The PARAM or BUFFER that an INDEX chain leads to."""
+    while u.op not in (Ops.PARAM, Ops.BUFFER):
+        u = u.src[0]
+    return u
+
+
+def kernel_program(ast: UOp, renderer: KilnRenderer) -> UOp:
+    """A PROGRAM as tinygrad's own lowering makes them, of a kernel that was not lowered."""
+    uops = list(ast.toposort())
+    params = sorted({u for u in uops if u.op is Ops.PARAM and u.addrspace is not AddrSpace.ALU}, key=lambda u: u.arg.slot)
+    slot_of, variables = slot_of_variables(uops)
+    writer = Writer(slot_of)
+    writer.write(ast)
+    stores = [u for u in uops if u.op is Ops.STORE]
+    outs: Set[int] = {storage(u.src[0]).arg.slot for u in stores if storage(u.src[0]).op is Ops.PARAM}
+    targets = {u.src[0] for u in stores}
+    ins = {storage(u).arg.slot for u in uops if u.op is Ops.INDEX and u not in targets and storage(u).op is Ops.PARAM}
+    info = ProgramInfo(
+        name=ast.arg.name if isinstance(ast.arg, KernelInfo) else "kernel",
+        vars=tuple(variables),
+        globals=tuple(u.arg.slot for u in params),
+        outs=tuple(sorted(outs)),
+        ins=tuple(sorted(ins)),
+        target=renderer.target,
+    )
+    data = writer.graph.SerializeToString()
+    # The kernel itself must not be inside: tinygrad replaces it by this PROGRAM, everywhere.
+    sink = UOp(Ops.SINK, src=tuple(variables), arg=KernelInfo(name=info.name))
+    linear = UOp(Ops.LINEAR, src=tuple(params))
+    source = UOp(Ops.SOURCE, arg=ast.key.hex())
+    return UOp(Ops.PROGRAM, src=(sink, linear, source, UOp(Ops.BINARY, arg=data)), arg=info)
+
+
+def make_to_program(original: Callable[..., UOp]) -> Callable[..., UOp]:
+    """tinygrad's to_program, for KILN at level K."""
+
+    def to_program(ast: UOp, renderer: Any) -> UOp:
+        if not isinstance(renderer, KilnRenderer) or ast.op is not Ops.SINK:
+            return original(ast, renderer)
+        found = _written.get(ast.key)
+        if found is None:
+            try:
+                found = kernel_program(ast, renderer)
+            except NotExpressible as reason:
+                count_fallback("kernel: %s" % reason)
+                found = original(ast, renderer)
+            _written[ast.key] = found
+        return found
+
+    return to_program
