@@ -15,7 +15,7 @@ namespace kiln::compiler {
 
 // Tensors of more elements than this are SIZE_OVERFLOW, whatever their dtype: so
 // no pass that changes a dtype can make one that is too large.
-inline constexpr int64_t kMaxElements = int64_t{1} << 43;
+inline constexpr int64_t kMaxElements = int64_t{1} << 55;
 inline constexpr size_t kMaxRank = 32;
 
 class Inference {

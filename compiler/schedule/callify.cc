@@ -165,10 +165,14 @@ absl::StatusOr<Function> Callify(Graph& graph, UOp* root) {
       continue;
     }
     Function::Result result{source};
+    // A parameter updated in place, whole, and in whatever shape.
+    bool updated = false;
     UOp* below = source;
-    while (below->op() == Op::AFTER) below = below->src(0);
+    for (; below->op() == Op::AFTER || below->op() == Op::RESHAPE; below = below->src(0)) {
+      updated = updated || below->op() == Op::AFTER;
+    }
     const auto param = std::find(function.parameters.begin(), function.parameters.end(), below);
-    if (below != source && param != function.parameters.end()) {
+    if (updated && param != function.parameters.end()) {
       result.aliases = static_cast<size_t>(param - function.parameters.begin());
       effects.push_back(source);
     } else {

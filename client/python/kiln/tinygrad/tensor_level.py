@@ -21,6 +21,7 @@ from tinygrad.uop.ops import Ops, UOp
 import kiln
 from kiln.tinygrad import server
 from kiln.tinygrad.graphs import NotExpressible, Writer
+from kiln.tinygrad.shards import Piece, gather
 from kiln.tinygrad.stats import count_fallback, counters
 
 PREFIX = "kiln:"
@@ -34,7 +35,7 @@ class Prepared:
     graph: Any
     outs: Tuple[int, ...]  # arguments, counted without variables
     ins: Tuple[int, ...]
-    slots: Dict[int, int]  # from argument number, counted with variables, to slot
+    pieces: List[Piece]  # what each slot of the graph is
     program: Optional[kiln.Program] = None
 
 
@@ -55,12 +56,11 @@ def check_arguments(call: UOp) -> None:
     for argument in call.src[1:]:
         if argument.is_bound_var or argument.is_variable:
             continue
-        if isinstance(argument.device, tuple):
-            raise NotExpressible("several devices")
-        kind = str(argument.device).split(":")[0]
-        on_kiln = on_kiln or kind == "KILN"
-        if kind != "KILN" and kind not in HOST:
-            raise NotExpressible("a tensor on %s" % kind)
+        for device in argument.device if isinstance(argument.device, tuple) else (argument.device,):
+            kind = str(device).split(":")[0]
+            on_kiln = on_kiln or kind == "KILN"
+            if kind != "KILN" and kind not in HOST:
+                raise NotExpressible("a tensor on %s" % kind)
     if not on_kiln:
         raise NotExpressible("nothing on KILN")
 
@@ -76,13 +76,35 @@ def written_slots(body: UOp) -> Set[int]:
     return found
 
 
+def effects_of(body: UOp) -> UOp:
+    """The body with STOREs for roots: results nobody asks for by value.
+
+    What lies on the host stays a value, AFTER(PARAM, …): it was sent, and comes back.
+    """
+    roots: List[UOp] = []
+    for root in body.src:
+        chain: List[UOp] = []
+        state = root
+        while state.op is Ops.AFTER and is_kiln(state.device):
+            chain[:0] = state.src[1:]
+            state = state.src[0]
+        roots += chain if chain and all(u.op is Ops.STORE for u in chain) else [root]
+    return UOp(Ops.SINK, src=tuple(dict.fromkeys(roots)))
+
+
+def has_many(body: UOp) -> bool:
+    return any(isinstance(u.device, tuple) for u in body.toposort() if u.op in (Ops.PARAM, Ops.COPY, Ops.MSTACK))
+
+
 def prepare(call: UOp) -> Tuple[str, Prepared]:
     body = call.src[0]
     key = PREFIX + body.key.hex()
     found = _prepared.get(key)
     if found is None:
+        single, pieces = (gather(body) if has_many(body) else
+                          (body, [Piece(i, None) for i in range(len(call.src) - 1)]))
         writer = Writer()
-        root = writer.write(body)
+        root = writer.write(effects_of(single))
         if root != len(writer.graph.nodes) - 1:
             raise NotExpressible("an empty graph")
         written = written_slots(body)
@@ -92,7 +114,7 @@ def prepare(call: UOp) -> Tuple[str, Prepared]:
             graph=writer.graph,
             outs=tuple(n for n, i in enumerate(numbers) if i in written),
             ins=tuple(n for n, i in enumerate(numbers) if i in read),
-            slots={},
+            pieces=pieces,
         )
     return key, found
 
@@ -145,27 +167,25 @@ def run_call(context: Any, call: UOp, ast: UOp) -> List[Optional[float]]:
     """Executes one CALL of a prepared body, with the buffers and variables of this time."""
     prepared = _prepared[ast.arg]
     program = compile_prepared(prepared)
-    buffers = iter(realize.resolve_params(call, context.input_uops))
-    parameters = {row.slot: row for row in program.signature.parameters}
+    resolved = iter(realize.resolve_params(call, context.input_uops))
+    arguments = [a if a.is_bound_var else next(resolved).buffer for a in call.src[1:]]
+    rows = {row.slot: row for row in program.signature.parameters}
     variables = {row.slot for row in program.signature.variables}
     values: Dict[int, Any] = {}
     host: Dict[int, memoryview] = {}
-    for slot, argument in enumerate(call.src[1:]):
-        if argument.is_bound_var:
-            if slot in variables:
-                values[slot] = context.var_vals[argument.src[0].expr]
-            continue
-        buffer = next(buffers).buffer
-        row = parameters.get(slot)
-        if row is None:
-            continue
-        if is_kiln(buffer.device):
-            memory = buffer.ensure_allocated()._buf
-            values[slot] = kiln.At(memory.buffer, memory.offset)
-        else:
-            data = buffer.ensure_allocated().as_memoryview(allow_zero_copy=True)
-            values[slot] = np.frombuffer(data, kiln.dtype(row.dtype).numpy).reshape(tuple(row.shape))
-            if row.written:
+    for slot, piece in enumerate(prepared.pieces):
+        argument = arguments[piece.argument]
+        if slot in variables:
+            values[slot] = context.var_vals[argument.src[0].expr]
+        elif slot in rows:
+            buffer = argument if piece.device is None else argument.bufs[piece.device]
+            buffer.ensure_allocated()
+            if is_kiln(buffer.device):
+                values[slot] = kiln.At(buffer._buf.buffer, buffer._buf.offset)
+                continue
+            data = buffer.as_memoryview(allow_zero_copy=True)
+            values[slot] = np.frombuffer(data, kiln.dtype(rows[slot].dtype).numpy).reshape(tuple(rows[slot].shape))
+            if rows[slot].written:
                 host[slot] = data
     run = program.run(values, out="buffers", timing=context.wait)
     counters.graphs += 1
