@@ -142,7 +142,8 @@ class Gatherer:
         piece = Piece(u.arg.slot, device)
         found = self._slots.get(piece)
         if found is None:
-            arg = dataclasses.replace(u.arg, slot=len(self.pieces), device=None if u.arg.device is None else "KILN", axis=None)
+            place = u.arg.device[0] if isinstance(u.arg.device, tuple) else u.arg.device
+            arg = dataclasses.replace(u.arg, slot=len(self.pieces), device=place, axis=None)
             found = self._slots[piece] = u.replace(src=tuple(self._value[s] for s in u.src), arg=arg)
             self.pieces.append(piece)
         return found
