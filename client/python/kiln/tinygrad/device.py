@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tinygrad.device import Compiled
 
+from kiln.tinygrad import levels
 from kiln.tinygrad.linear_level import KilnProgram, KilnRenderer
 from kiln.tinygrad.memory import KilnAllocator
 
@@ -11,4 +12,7 @@ from kiln.tinygrad.memory import KilnAllocator
 class KilnDevice(Compiled):
     def __init__(self, device: str):
         self.device_id = int(device.split(":")[1]) if ":" in device else 0
-        super().__init__(device, KilnAllocator(self), [KilnRenderer], KilnProgram)
+        graph = None
+        if levels.wanted() == "T":
+            from kiln.tinygrad.replay import KilnGraph as graph  # tinygrad's JIT needs the devices first
+        super().__init__(device, KilnAllocator(self), [KilnRenderer], KilnProgram, graph)

@@ -1,0 +1,106 @@
+"""The body of a CALL as a program on the server: written once, compiled once, run often."""
+
+from __future__ import annotations
+
+from typing import Any, Dict, FrozenSet, List, Optional, Sequence
+
+import numpy as np
+from tinygrad.uop.ops import Ops, UOp
+
+import kiln
+from kiln.tinygrad import server
+from kiln.tinygrad.graphs import NotExpressible, Writer
+from kiln.tinygrad.shards import Piece, gather
+from kiln.tinygrad.stats import counters
+
+
+def is_kiln(device: Any) -> bool:
+    return isinstance(device, str) and device.split(":")[0] == "KILN"
+
+
+def has_many(body: UOp) -> bool:
+    """Whether a body is over several devices."""
+    return any(isinstance(u.device, tuple) for u in body.toposort() if u.op in (Ops.PARAM, Ops.COPY, Ops.MSTACK))
+
+
+def effects_of(body: UOp) -> UOp:
+    """The body with STOREs for roots: results nobody asks for by value.
+
+    What lies on the host stays a value, AFTER(PARAM, …): it was sent, and comes back.
+    """
+    roots: List[UOp] = []
+    for root in body.src:
+        chain: List[UOp] = []
+        state = root
+        while state.op is Ops.AFTER and is_kiln(state.device):
+            chain[:0] = state.src[1:]
+            state = state.src[0]
+        roots += chain if chain and all(u.op is Ops.STORE for u in chain) else [root]
+    return UOp(Ops.SINK, src=tuple(dict.fromkeys(roots)))
+
+
+def written_slots(body: UOp) -> FrozenSet[int]:
+    """The PARAMs that the body's own STOREs go to."""
+    targets = (u.src[0].buf_uop for u in body.toposort(enter_calls=False) if u.op is Ops.STORE)
+    return frozenset(target.arg.slot for target in targets if target.op is Ops.PARAM)
+
+
+def read_slots(body: UOp) -> FrozenSet[int]:
+    return frozenset(u.arg.slot for u in body.toposort(enter_calls=False) if u.op is Ops.PARAM)
+
+
+class Body:
+    """`written` and `read` are argument numbers. NotExpressible where Kiln has no words for the body."""
+
+    def __init__(self, sink: UOp, arguments: int):
+        self.sink = sink
+        self.written = written_slots(sink)
+        self.read = read_slots(sink)
+        if has_many(sink):
+            sink, self.pieces = gather(sink)
+        else:
+            self.pieces = [Piece(i, None) for i in range(arguments)]
+        effects = effects_of(sink)
+        if not effects.src:
+            raise NotExpressible("an empty graph")
+        writer = Writer()
+        writer.write(effects)
+        self.graph = writer.graph
+        self._program: Optional[kiln.Program] = None
+
+    def compile(self) -> kiln.Program:
+        if self._program is None:
+            counters.compiles += 1
+            self._program = program = server.client().compile(self.graph)
+            self._rows = {row.slot: row for row in program.signature.parameters}
+            self._variables = {row.slot for row in program.signature.variables}
+        return self._program
+
+    def run(self, arguments: Sequence[Any], wait: bool = False) -> Optional[float]:
+        """One Execute. Arguments: Buffers, MultiBuffers, integers for variables; seconds on the device if `wait`."""
+        program = self.compile()
+        values: Dict[int, Any] = {}
+        host: Dict[int, memoryview] = {}
+        for slot, piece in enumerate(self.pieces):
+            row = self._rows.get(slot)
+            if row is None:
+                if slot in self._variables:
+                    values[slot] = arguments[piece.argument]
+                continue
+            buffer = arguments[piece.argument]
+            if piece.device is not None:
+                buffer = buffer.bufs[piece.device]
+            buffer.ensure_allocated()
+            if is_kiln(buffer.device):
+                values[slot] = kiln.At(*buffer._buf)
+                continue
+            data = buffer.as_memoryview(allow_zero_copy=True)
+            values[slot] = np.frombuffer(data, kiln.dtype(row.dtype).numpy).reshape(tuple(row.shape))
+            if row.written:
+                host[slot] = data
+        run = program.run(values, out="buffers", timing=wait)
+        counters.graphs += 1
+        for result, value in zip(program.signature.results, run.results):
+            slot = program.signature.parameters[result.aliases].slot
+            host[slot].cast("B")[:] = kiln.arrays.byte_view(value)
+        return run.timing.device_us * 1e-6 if wait else None

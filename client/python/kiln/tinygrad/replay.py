@@ -1,0 +1,119 @@
+"""A captured TinyJit as one program: one round trip a step.
+
+tinygrad's JIT hands consecutive calls that a device's graph class takes to it, and
+from then on runs that graph. Here the calls' bodies are put one behind the other:
+where a later one reads what an earlier one wrote, it reads that state, AFTER(PARAM,
+STORE), and the whole is compiled as any other body. Where two arguments are different
+views of one buffer that is written, order cannot be told from the graph: such calls
+run one by one.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any, Dict, List, Optional, Tuple
+
+from tinygrad.engine.jit import MultiGraphRunner
+from tinygrad.engine.realize import resolve_params
+from tinygrad.renderer import Estimates
+from tinygrad.uop.ops import Ops, UOp
+
+import kiln
+from kiln.tinygrad.bodies import Body, effects_of, is_kiln
+from kiln.tinygrad.graphs import NotExpressible
+from kiln.tinygrad.stats import count_fallback
+from kiln.tinygrad.tensor_level import body_of, devices_of, is_prepared, run_call
+
+
+def storage_of(u: UOp) -> UOp:
+    """The BUFFER, or the JIT's PARAM, that an argument is a view of."""
+    while u.op not in (Ops.BUFFER, Ops.PARAM) and u.src:
+        u = u.src[0]
+    return u
+
+
+def name_of(argument: UOp) -> Any:
+    """What makes two arguments one: the variable's name, or the view."""
+    return argument.src[0].expr if argument.is_bound_var else argument
+
+
+def check_views(calls: List[UOp]) -> None:
+    written = {storage_of(c.src[1 + i]) for c in calls for i in body_of(c).written}
+    views: Dict[UOp, UOp] = {}
+    for argument in (a for c in calls for a in c.src[1:] if not a.is_bound_var):
+        storage = storage_of(argument)
+        if storage in written and views.setdefault(storage, argument) is not argument:
+            raise NotExpressible("jit: views of a buffer that is written")
+
+
+def merged(calls: List[UOp]) -> Tuple[UOp, List[UOp]]:
+    """One body for calls in a row, and its arguments."""
+    check_views(calls)
+    arguments: List[UOp] = []
+    slots: Dict[Any, int] = {}
+    states: Dict[int, UOp] = {}  # what a slot holds after the calls so far
+    roots: List[UOp] = []
+    for call in calls:
+        body = body_of(call).sink
+        own: Dict[UOp, UOp] = {}
+        slot_of: Dict[int, int] = {}
+        for u in body.toposort(enter_calls=False):
+            if u.op is not Ops.PARAM:
+                continue
+            argument = call.src[1 + u.arg.slot]
+            slot = slots.setdefault(name_of(argument), len(arguments))
+            if slot == len(arguments):
+                arguments.append(argument)
+            slot_of[u.arg.slot] = slot
+            own[u] = states.setdefault(slot, argument.param_like(slot) if argument.is_bound_var else
+                                       u.replace(arg=dataclasses.replace(u.arg, slot=slot)))  # fmt: skip
+        effects = effects_of(body)
+        if any(root.op is not Ops.STORE for root in effects.src):
+            raise NotExpressible("jit: a result on the host")
+        stores: Dict[int, List[UOp]] = {}
+        # FUNCTIONs have slots of their own: substitute() does not enter them.
+        for root, new in zip(effects.src, effects.substitute(own, walk=True).src):
+            stores.setdefault(slot_of[root.src[0].buf_uop.arg.slot], []).append(new)
+            roots.append(new)
+        for slot, written in stores.items():
+            states[slot] = states[slot].after(*written)
+    return UOp(Ops.SINK, src=tuple(roots)), arguments
+
+
+class KilnGraph(MultiGraphRunner):
+    """tinygrad's graph class for KILN at level T."""
+
+    def __init__(self, linear: UOp, input_uops: Tuple[UOp, ...] = ()):
+        self.linear = linear.src[0]
+        self.estimates = Estimates()
+        self._calls = list(self.linear.src)
+        self._body: Optional[Body] = None
+        try:
+            sink, self._arguments = merged(self._calls)
+            body = Body(sink, len(self._arguments))
+            body.compile()
+            self._body = body
+        except NotExpressible as reason:
+            count_fallback(str(reason))
+        except kiln.Unimplemented as error:
+            count_fallback("jit: server: %s %s" % (error.code, error.op or ""))
+
+    def __call__(self, input_uops: Tuple[UOp, ...], var_vals: Dict[str, int], wait: bool = False) -> Optional[float]:
+        if self._body is None:
+            times = [run_call(_Context(input_uops, var_vals, wait), call)[0] for call in self._calls]
+            return sum(t or 0.0 for t in times) if wait else None
+        call = self._calls[0].replace(src=(self._calls[0].src[0], *self._arguments))
+        buffers = iter(resolve_params(call, input_uops))
+        arguments = [var_vals[name_of(a)] if a.is_bound_var else next(buffers).buffer for a in self._arguments]
+        return self._body.run(arguments, wait)
+
+    @staticmethod
+    def supports_uop(batch_devs: Any, new_call: UOp) -> bool:
+        return is_prepared(new_call) and all(
+            is_kiln(device) for argument in new_call.src[1:] for device in devices_of(argument)
+        )
+
+
+class _Context:
+    def __init__(self, input_uops: Tuple[UOp, ...], var_vals: Dict[str, int], wait: bool):
+        self.input_uops, self.var_vals, self.wait = input_uops, var_vals, wait
