@@ -14,10 +14,10 @@ What has no node in Kiln raises NotExpressible, with a reason that stats() count
 
 from __future__ import annotations
 
-from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, List, Optional, Sequence, Set, Tuple
 
 from tinygrad.dtype import AddrSpace, DType, Invalid, dtypes
-from tinygrad.uop.ops import AxisType, Ops, UOp
+from tinygrad.uop.ops import AxisType, GroupOp, Ops, UOp
 
 from kiln.dtypes import BY_NAME
 from kiln.v1 import graph_pb2 as pb
@@ -70,8 +70,43 @@ def dtype_number(kind: DType) -> int:
     return number
 
 
+def wrapped(value: int, kind: DType) -> int:
+    """An integer modulo 2^n, as tinygrad's constants are once they are stored."""
+    bits = 8 * kind.itemsize
+    value &= (1 << bits) - 1
+    return value - (1 << bits) if kind in dtypes.sints and value >> (bits - 1) else value
+
+
 def is_invalid(u: UOp) -> bool:
     return bool(u.base.is_invalid)
+
+
+def width_of(kind: DType) -> DType:
+    """What a weak dtype is at run time."""
+    return {dtypes.weakint: dtypes.int32, dtypes.weakfloat: dtypes.float32}.get(kind, kind)
+
+
+def integer_power(base: UOp, exponent: UOp) -> UOp:
+    """base ** exponent modulo 2^n, by squaring; for a negative exponent the quotient's integer part."""
+    kind = base.dtype if base.dtype not in dtypes.weaks else exponent.dtype
+    kind = width_of(kind)
+    base, one, zero = base.cast(kind), UOp.const(1, kind), UOp.const(0, kind)
+    if exponent.base.op is Ops.CONST and exponent.base.arg >= 0:
+        power, rest = one, int(exponent.base.arg)
+        while rest:
+            power = power * base if rest & 1 else power
+            base, rest = base * base, rest >> 1
+        return power
+    exponent = exponent.cast(kind)
+    power, square = one, base
+    for bit in range(8 * kind.itemsize - (kind in dtypes.sints)):
+        power = (exponent & UOp.const(1 << bit, kind)).ne(zero).where(power * square, power)
+        square = square * square
+    if kind not in dtypes.sints:
+        return power
+    odd = (exponent & one).ne(zero)
+    inverse = base.eq(one).where(one, base.eq(-one).where(odd.where(-one, one), zero))
+    return (exponent < zero).where(inverse, power)
 
 
 def children_first(root: UOp) -> List[UOp]:
@@ -89,6 +124,8 @@ class Writer:
         self.graph = pb.Graph()
         self._slot_of = slot_of or (lambda u: u.arg.slot)
         self._done: Dict[Any, int] = {}
+        # Weak in tinygrad, but computed at run time: a number with a width here.
+        self._widened: Set[UOp] = set()
         # The loops themselves, where _done has their counters in tinygrad's dtype.
         self._loops: Dict[UOp, int] = {}
 
@@ -124,6 +161,8 @@ class Writer:
 
     def constant(self, value: Any, kind: DType) -> int:
         number = dtype_number(kind)
+        if kind in dtypes.ints and not isinstance(value, (bool, float)) and value is not Invalid:
+            value = wrapped(int(value), kind)
         if value is Invalid:
             return self.shared(("const", number), pb.CONST, constant=pb.ConstArg(dtype=number, invalid=True))
         arg = pb.ConstArg(dtype=number)
@@ -132,10 +171,8 @@ class Writer:
         elif isinstance(value, int):
             if -(1 << 63) <= value < 1 << 63:
                 arg.i = value
-            elif 0 <= value < 1 << 64:
-                arg.u = value
             else:
-                arg.decimal = str(value)
+                arg.u = value
         else:
             arg.f = float(value)
         return self.shared(("const", arg.SerializeToString()), pb.CONST, constant=arg)
@@ -162,6 +199,8 @@ class Writer:
 
     def _sources(self, u: UOp) -> List[int]:
         """Sources of a plain op; an Invalid takes the dtype of its partners."""
+        if any(s in self._widened for s in u.src):
+            return self._narrowed(u)
         if u.op in _OF_LOOPS:
             return [self._loops.get(s, self._done[s]) for s in u.src]
         if not any(is_invalid(s) for s in u.src):
@@ -177,6 +216,22 @@ class Writer:
             kinds = (strong,) * len(u.src)
         return [self.at(s, kind) for s, kind in zip(u.src, kinds)]
 
+    def _narrowed(self, u: UOp) -> List[int]:
+        """Sources of an op with one that was widened: in the dtype of the strong ones, if it has any."""
+        first = 1 if u.op is Ops.WHERE else 0
+        last = 1 if u.op in GroupOp.Movement else len(u.src)
+        operands = u.src[first:last]
+        strong = [s.dtype for s in operands if s.dtype not in dtypes.weaks and not is_invalid(s)]
+        kinds = [width_of(s.dtype) for s in operands if s in self._widened]
+        target = strong[0] if strong else kinds[kinds.index(dtypes.float32)] if dtypes.float32 in kinds else kinds[0]
+        numbers = [self.at(s, target) for s in u.src]
+        for i, s in enumerate(operands, first):
+            if s in self._widened and width_of(s.dtype) is not target:
+                numbers[i] = self.node(pb.CAST, [numbers[i]], cast_to=dtype_number(target))
+        if u.dtype in dtypes.weaks:
+            self._widened.add(u)
+        return numbers
+
     def _write_one(self, u: UOp) -> int:
         writer = _WRITERS.get(u.op)
         if writer is not None:
@@ -186,6 +241,9 @@ class Writer:
         return self.node(PLAIN[u.op], self._sources(u))
 
     def _constant(self, u: UOp) -> int:
+        if u.dtype is dtypes.weakint and u.arg is not Invalid and not -(1 << 63) <= u.arg < 1 << 63:
+            # Such a number meets nothing but uint64.
+            return self.constant(u.arg, dtypes.uint64)
         return self.constant(u.arg, u.dtype)
 
     def _param(self, u: UOp) -> int:
@@ -201,6 +259,12 @@ class Writer:
         return self.node(op, [self.shape(u.shape)], buffer=buffer)
 
     def _cast(self, u: UOp) -> int:
+        if u.arg in dtypes.weaks and u.op is Ops.CAST:
+            source = u.src[0]
+            if source.op is Ops.CONST and not is_invalid(source):
+                return self.constant(u.arg.const(source.arg), u.arg)
+            self._widened.add(u)
+            return self.node(pb.CAST, [self.at(source)], cast_to=dtype_number(width_of(u.arg)))
         op = pb.CAST if u.op is Ops.CAST else pb.BITCAST
         return self.node(op, [self.at(u.src[0])], cast_to=dtype_number(u.arg))
 
@@ -244,6 +308,21 @@ class Writer:
         if count.dtype != value.dtype and value.dtype not in dtypes.weaks and count.dtype not in dtypes.weaks:
             numbers[1] = self.node(pb.CAST, [numbers[1]], cast_to=dtype_number(value.dtype))
         return self.node(PLAIN[u.op], numbers)
+
+    def _float(self, u: UOp) -> int:
+        """A function of floats: an integer becomes one first."""
+        number = self.at(u.src[0], u.dtype)
+        if not is_invalid(u.src[0]) and dtypes.is_int(u.src[0].dtype) or u.src[0].dtype is dtypes.bool:
+            kind = width_of(u.dtype) if u.dtype in dtypes.weaks else u.dtype
+            number = self.node(pb.CAST, [number], cast_to=dtype_number(kind))
+        if u.dtype in dtypes.weaks and (u.src[0] in self._widened or u.src[0].op is not Ops.CONST):
+            self._widened.add(u)
+        return self.node(PLAIN[u.op], [number])
+
+    def _power(self, u: UOp) -> int:
+        if dtypes.is_int(u.dtype):
+            return self.write(integer_power(*u.src))
+        return self.node(pb.POW, self._sources(u))
 
     def _gettuple(self, u: UOp) -> int:
         return self.node(pb.GETTUPLE, [self.at(u.src[0])], index=u.arg)
@@ -290,6 +369,12 @@ _WRITERS: Dict[Ops, Callable[[Writer, UOp], int]] = {
     Ops.PAD: Writer._pad,
     Ops.EXPAND: Writer._expand,
     Ops.REDUCE: Writer._reduce,
+    Ops.SIN: Writer._float,
+    Ops.LOG2: Writer._float,
+    Ops.EXP2: Writer._float,
+    Ops.SQRT: Writer._float,
+    Ops.RECIPROCAL: Writer._float,
+    Ops.POW: Writer._power,
     Ops.SHL: Writer._shift,
     Ops.SHR: Writer._shift,
     Ops.COPY: Writer._copy,
