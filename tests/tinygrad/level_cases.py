@@ -1,0 +1,90 @@
+"""What holds at every level, against numpy."""
+
+import unittest
+
+import numpy as np
+
+RNG = np.random.default_rng(0)
+A = RNG.standard_normal((32, 64)).astype(np.float32)
+B = RNG.standard_normal((64, 16)).astype(np.float32)
+
+
+class LevelCases:
+    """Mixed into a TestCase whose module has set the level. `plugin` is kiln.tinygrad."""
+
+    plugin = None
+
+    def setUp(self):
+        self.plugin.reset_stats()
+
+    def tearDown(self):
+        self.assertEqual(dict(self.plugin.stats().fallbacks), {})
+
+    def near(self, tensor, expected, tolerance=1e-5):
+        np.testing.assert_allclose(tensor.numpy(), expected, rtol=tolerance, atol=tolerance)
+
+    def test_arithmetic_and_matmul(self):
+        from tinygrad import Tensor
+
+        self.assertEqual((Tensor([1.0, 2.0, 3.0]) * 2 + 1).tolist(), [3, 5, 7])
+        self.near(Tensor(A) @ Tensor(B), A @ B, 1e-4)
+        self.near(Tensor(A).softmax().sum(1), np.ones(32))
+        self.near(Tensor(A).max(0), A.max(0))
+
+    def test_integers_wrap_and_divide_as_ir_says(self):
+        from tinygrad import Tensor
+
+        small = np.arange(9, dtype=np.uint8)
+        self.assertEqual(Tensor(small).neg().tolist(), (-small).tolist())
+        self.assertEqual((~Tensor(small.astype(np.uint64))).tolist(), (~small.astype(np.uint64)).tolist())
+        x, y = np.array([7, -7, 7, -7], np.int32), np.array([3, 3, -3, -3], np.int32)
+        self.assertEqual((Tensor(x) // Tensor(y)).tolist(), (x // y).tolist())
+        self.assertEqual((Tensor(x) % Tensor(y)).tolist(), (x % y).tolist())
+        self.assertEqual((Tensor(x) / Tensor(y)).dtype.name, "float")
+
+    def test_updates_in_place(self):
+        from tinygrad import Tensor
+
+        t = Tensor.zeros(4, 4).contiguous().realize()
+        t[1:3, 1:3] = 5
+        expected = np.zeros((4, 4), np.float32)
+        expected[1:3, 1:3] = 5
+        self.near(t, expected)
+        t.assign(t.T + t).realize()
+        self.near(t, expected * 2)
+
+    def test_indices_become_loads(self):
+        from tinygrad import Tensor
+
+        self.assertEqual(Tensor.arange(10).tolist(), list(range(10)))
+        table, rows = RNG.standard_normal((50, 8)).astype(np.float32), np.array([3, 49, 0, 3], np.int32)
+        self.near(Tensor(table)[Tensor(rows)], table[rows])
+        self.near(Tensor(A).cumsum(1), A.cumsum(1), 1e-4)
+        self.near(Tensor(A[0]).sort()[0], np.sort(A[0]))
+
+    def test_gradients(self):
+        from tinygrad import Tensor
+
+        w = Tensor(B).is_param_()
+        (Tensor(A) @ w).square().mean().backward()
+        self.near(w.grad, 2 * A.T @ (A @ B) / (32 * 16), 1e-4)
+
+    def test_a_captured_jit_replays(self):
+        from tinygrad import Tensor, TinyJit
+
+        @TinyJit
+        def step(x):
+            return ((x * 2).contiguous() + x.sum(0)).realize()
+
+        for i in range(5):
+            result = step(Tensor(A + i).realize())
+            self.near(result, (A + i) * 2 + (A + i).sum(0), 1e-4)
+
+    def test_random_numbers_are_the_same_for_a_seed(self):
+        from tinygrad import Tensor
+
+        Tensor.manual_seed(7)
+        first = Tensor.rand(5, 3).numpy()
+        Tensor.manual_seed(7)
+        self.assertEqual(Tensor.rand(5, 3).tolist(), first.tolist())
+        self.assertTrue(((first >= 0) & (first < 1)).all())
