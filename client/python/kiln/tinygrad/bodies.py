@@ -9,6 +9,7 @@ from tinygrad.uop.ops import Ops, UOp
 
 import kiln
 from kiln.tinygrad import server
+from kiln.tinygrad.aliases import storage_of, without_aliases
 from kiln.tinygrad.graphs import NotExpressible, Writer
 from kiln.tinygrad.shards import Piece, gather
 from kiln.tinygrad.stats import counters
@@ -52,14 +53,18 @@ def read_slots(body: UOp) -> FrozenSet[int]:
 class Body:
     """`written` and `read` are argument numbers. NotExpressible where Kiln has no words for the body."""
 
-    def __init__(self, sink: UOp, arguments: int):
+    def __init__(self, sink: UOp, arguments: Sequence[UOp]):
         self.sink = sink
         self.written = written_slots(sink)
         self.read = read_slots(sink)
+        sink, all_arguments = without_aliases(sink, arguments, sorted(self.written))
+        # Buffers of which only views are arguments, each by one of them.
+        self._whole = [next(i for i, a in enumerate(arguments) if not a.is_bound_var and storage_of(a) is storage)
+                       for storage in all_arguments[len(arguments) :]]  # fmt: skip
         if has_many(sink):
             sink, self.pieces = gather(sink)
         else:
-            self.pieces = [Piece(i, None) for i in range(arguments)]
+            self.pieces = [Piece(i, None) for i in range(len(all_arguments))]
         effects = effects_of(sink)
         if not effects.src:
             raise NotExpressible("an empty graph")
@@ -79,6 +84,7 @@ class Body:
     def run(self, arguments: Sequence[Any], wait: bool = False) -> Optional[float]:
         """One Execute. Arguments: Buffers, MultiBuffers, integers for variables; seconds on the device if `wait`."""
         program = self.compile()
+        arguments = [*arguments, *(arguments[i].base for i in self._whole)]
         values: Dict[int, Any] = {}
         host: Dict[int, memoryview] = {}
         for slot, piece in enumerate(self.pieces):
@@ -102,5 +108,6 @@ class Body:
         counters.graphs += 1
         for result, value in zip(program.signature.results, run.results):
             slot = program.signature.parameters[result.aliases].slot
-            host[slot].cast("B")[:] = kiln.arrays.byte_view(value)
+            array = value.numpy() if isinstance(value, kiln.Buffer) else value
+            host[slot].cast("B")[:] = kiln.arrays.byte_view(array)
         return run.timing.device_us * 1e-6 if wait else None

@@ -4,8 +4,7 @@ tinygrad's JIT hands consecutive calls that a device's graph class takes to it, 
 from then on runs that graph. Here the calls' bodies are put one behind the other:
 where a later one reads what an earlier one wrote, it reads that state, AFTER(PARAM,
 STORE), and the whole is compiled as any other body. Where two arguments are different
-views of one buffer that is written, order cannot be told from the graph: such calls
-run one by one.
+views of one buffer that some call writes, such calls run one by one.
 """
 
 from __future__ import annotations
@@ -19,17 +18,11 @@ from tinygrad.renderer import Estimates
 from tinygrad.uop.ops import Ops, UOp
 
 import kiln
+from kiln.tinygrad.aliases import shared_storages
 from kiln.tinygrad.bodies import Body, effects_of, is_kiln
 from kiln.tinygrad.graphs import NotExpressible
 from kiln.tinygrad.stats import count_fallback
 from kiln.tinygrad.tensor_level import body_of, devices_of, is_prepared, run_call
-
-
-def storage_of(u: UOp) -> UOp:
-    """The BUFFER, or the JIT's PARAM, that an argument is a view of."""
-    while u.op not in (Ops.BUFFER, Ops.PARAM) and u.src:
-        u = u.src[0]
-    return u
 
 
 def name_of(argument: UOp) -> Any:
@@ -37,18 +30,20 @@ def name_of(argument: UOp) -> Any:
     return argument.src[0].expr if argument.is_bound_var else argument
 
 
-def check_views(calls: List[UOp]) -> None:
-    written = {storage_of(c.src[1 + i]) for c in calls for i in body_of(c).written}
-    views: Dict[UOp, UOp] = {}
-    for argument in (a for c in calls for a in c.src[1:] if not a.is_bound_var):
-        storage = storage_of(argument)
-        if storage in written and views.setdefault(storage, argument) is not argument:
-            raise NotExpressible("jit: views of a buffer that is written")
+def written_in(calls: List[UOp]) -> List[int]:
+    """Which of all calls' arguments, counted on, are written."""
+    found, first = [], 0
+    for call in calls:
+        found += [first + i for i in body_of(call).written]
+        first += len(call.src) - 1
+    return found
 
 
 def merged(calls: List[UOp]) -> Tuple[UOp, List[UOp]]:
     """One body for calls in a row, and its arguments."""
-    check_views(calls)
+    everything = [argument for call in calls for argument in call.src[1:]]
+    if shared_storages(everything, written_in(calls)):
+        raise NotExpressible("jit: views of a buffer that is written")
     arguments: List[UOp] = []
     slots: Dict[Any, int] = {}
     states: Dict[int, UOp] = {}  # what a slot holds after the calls so far
@@ -90,7 +85,7 @@ class KilnGraph(MultiGraphRunner):
         self._body: Optional[Body] = None
         try:
             sink, self._arguments = merged(self._calls)
-            body = Body(sink, len(self._arguments))
+            body = Body(sink, self._arguments)
             body.compile()
             self._body = body
         except NotExpressible as reason:

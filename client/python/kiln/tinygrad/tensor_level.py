@@ -9,6 +9,7 @@ scheduler, and is counted.
 
 from __future__ import annotations
 
+import hashlib
 from typing import Any, Callable, Dict, List, Optional, Tuple
 
 import tinygrad.engine.realize as realize
@@ -16,7 +17,8 @@ from tinygrad.helpers import CAPTURING
 from tinygrad.uop.ops import Ops, UOp
 
 import kiln
-from kiln.tinygrad.bodies import Body, is_kiln
+from kiln.tinygrad.aliases import shared_storages
+from kiln.tinygrad.bodies import Body, is_kiln, written_slots
 from kiln.tinygrad.graphs import NotExpressible
 from kiln.tinygrad.stats import count_fallback
 
@@ -51,10 +53,13 @@ def check_arguments(call: UOp) -> None:
 
 def prepare(call: UOp) -> str:
     """The name under which the call's body is known, compiled."""
-    key = PREFIX + call.src[0].key.hex()
+    shared = shared_storages(call.src[1:], sorted(written_slots(call.src[0])))
+    # What a body says of its arguments depends on them only where they share a buffer.
+    views = tuple(argument.key for argument in call.src[1:]) if shared else ()
+    key = PREFIX + hashlib.sha256(call.src[0].key + b"".join(views)).hexdigest()
     if key not in _bodies:
         check_arguments(call)
-        body = Body(call.src[0], len(call.src) - 1)
+        body = Body(call.src[0], call.src[1:])
         body.compile()
         _bodies[key] = body
     return key
