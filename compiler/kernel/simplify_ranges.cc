@@ -29,16 +29,40 @@ UOp* CloseMerged(Graph& graph, const UOp* closer, size_t k, UOp* merged) {
   return graph.Make(closer->op(), src, closer->arg());
 }
 
-// `sink` with loops k and k+1 of `closer` merged, or nullptr if it gets worse.
-UOp* TryMerge(Graph& graph, UOp* sink, UOp* closer, size_t k, int divisions) {
-  UOp* outer = closer->src(1 + k);
-  UOp* inner = closer->src(2 + k);
+bool Closes(const UOp* uop) { return uop->op() == Op::END || uop->op() == Op::REDUCE; }
+
+// An END or REDUCE under `sink` that closes `outer` or `inner`; null if there is none.
+UOp* CloserOf(UOp* sink, const UOp* outer, const UOp* inner) {
+  for (UOp* uop : Toposort(sink)) {
+    if (!Closes(uop)) continue;
+    for (const UOp* range : uop->src().subspan(1)) {
+      if (range == outer || range == inner) return uop;
+    }
+  }
+  return nullptr;
+}
+
+// `sink` with `merged` closed in the place of `outer` and `inner`, or nullptr if an
+// END or REDUCE closes one of them without the other next to it: reductions of one
+// kernel may share loops.
+UOp* CloseEverywhere(Graph& graph, UOp* sink, UOp* outer, UOp* inner, UOp* merged) {
+  while (UOp* closer = CloserOf(sink, outer, inner)) {
+    const auto ranges = closer->src().subspan(1);
+    const size_t k = static_cast<size_t>(std::find(ranges.begin(), ranges.end(), outer) - ranges.begin());
+    if (k + 1 >= ranges.size() || ranges[k + 1] != inner) return nullptr;
+    sink = Substitute(sink, {{closer, CloseMerged(graph, closer, k, merged)}}, graph);
+  }
+  return sink;
+}
+
+// `sink` with loops `outer` and `inner` merged, or nullptr if it gets worse.
+UOp* TryMerge(Graph& graph, UOp* sink, UOp* outer, UOp* inner, int divisions) {
   if (!outer->src(0)->IsConst() || !inner->src(0)->IsConst()) return nullptr;
   const int64_t inner_size = inner->src(0)->const_int();
   const int64_t size = outer->src(0)->const_int() * inner_size;
   UOp* merged = graph.Make(Op::RANGE, {Idx(graph, size)}, RangeArg{graph.NextId(), outer->arg_as<RangeArg>().type});
-  UOp* closed = CloseMerged(graph, closer, k, merged);
-  UOp* rewired = Substitute(sink, {{closer, closed}}, graph);
+  UOp* rewired = CloseEverywhere(graph, sink, outer, inner, merged);
+  if (rewired == nullptr) return nullptr;
   UOp* split = Substitute(rewired,
                           {{outer, graph.Make(Op::FLOORDIV, {merged, Idx(graph, inner_size)})},
                            {inner, graph.Make(Op::FLOORMOD, {merged, Idx(graph, inner_size)})}},
@@ -52,11 +76,11 @@ UOp* MergeOnce(Graph& graph, UOp* sink, std::vector<std::pair<UOp*, UOp*>>& fail
   if (order.size() > kMaxNodes) return nullptr;
   const int divisions = Divisions(order);
   for (UOp* uop : order) {
-    if (uop->op() != Op::END && uop->op() != Op::REDUCE) continue;
+    if (!Closes(uop)) continue;
     for (size_t k = 0; k + 2 < uop->src().size(); ++k) {
       const std::pair<UOp*, UOp*> pair = {uop->src(1 + k), uop->src(2 + k)};
       if (std::find(failed.begin(), failed.end(), pair) != failed.end()) continue;
-      if (UOp* merged = TryMerge(graph, sink, uop, k, divisions)) return merged;
+      if (UOp* merged = TryMerge(graph, sink, pair.first, pair.second, divisions)) return merged;
       failed.push_back(pair);
     }
   }

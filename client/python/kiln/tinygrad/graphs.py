@@ -324,6 +324,14 @@ class Writer:
             return self.write(integer_power(*u.src))
         return self.node(pb.POW, self._sources(u))
 
+    def _store(self, u: UOp) -> int:
+        """tinygrad's lowered kernels store a value of another dtype as C does."""
+        numbers = self._sources(u)
+        target, value = u.src[0].dtype, u.src[1].dtype
+        if value is not target and value not in dtypes.weaks and not is_invalid(u.src[1]):
+            numbers[1] = self.node(pb.CAST, [numbers[1]], cast_to=dtype_number(target))
+        return self.node(pb.STORE, numbers)
+
     def _gettuple(self, u: UOp) -> int:
         return self.node(pb.GETTUPLE, [self.at(u.src[0])], index=u.arg)
 
@@ -375,6 +383,7 @@ _WRITERS: Dict[Ops, Callable[[Writer, UOp], int]] = {
     Ops.SQRT: Writer._float,
     Ops.RECIPROCAL: Writer._float,
     Ops.POW: Writer._power,
+    Ops.STORE: Writer._store,
     Ops.SHL: Writer._shift,
     Ops.SHR: Writer._shift,
     Ops.COPY: Writer._copy,

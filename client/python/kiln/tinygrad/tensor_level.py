@@ -24,6 +24,7 @@ from kiln.tinygrad.stats import count_fallback
 
 PREFIX = "kiln:"
 HOST = ("NPY", "PYTHON", "CPU")
+FILES = ("DISK", "TINYFS")
 
 _bodies: Dict[str, Body] = {}
 
@@ -43,12 +44,15 @@ def devices_of(u: UOp) -> Tuple[str, ...]:
 
 
 def check_arguments(call: UOp) -> None:
-    """NotExpressible unless every argument is on KILN, or on the host to be sent along."""
-    for argument in call.src[1:]:
+    """NotExpressible unless every argument is on KILN, or on the host to be sent along, or in a file to be read."""
+    written = written_slots(call.src[0])
+    for i, argument in enumerate(call.src[1:]):
         for device in devices_of(argument):
             kind = device.split(":")[0]
-            if kind != "KILN" and kind not in HOST:
+            if kind not in ("KILN", *HOST) and (kind not in FILES or i in written):
                 raise NotExpressible("a tensor on %s" % kind)
+    if any(u.op is Ops.COPY and str(u.arg).startswith(FILES) for u in call.src[0].toposort()):
+        raise NotExpressible("a copy to a file")
 
 
 def prepare(call: UOp) -> str:
