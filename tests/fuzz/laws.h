@@ -10,8 +10,12 @@
 #include <cstdint>
 #include <map>
 #include <string>
+#include <vector>
 
+#include "compiler/interp/interp.h"
 #include "compiler/ir/graph.h"
+#include "kiln/v1/graph.pb.h"
+#include "tests/support/compare.h"
 
 namespace kiln::testing {
 
@@ -21,6 +25,9 @@ class LawFuzzer {
   std::string CheckExpression(uint64_t seed);
   std::string CheckFold(uint64_t seed);
   std::string CheckPasses(uint64_t seed);
+  // The same of any tensor graph; `results` says how far its results may be apart.
+  std::string CheckPassesOn(const v1::Graph& wire, const compiler::HostTensors& arguments,
+                            const std::vector<Tolerance>& results);
 
   // How often each rule applied and each pass changed something, by name; every
   // rule is there, met or not.

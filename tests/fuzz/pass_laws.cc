@@ -168,11 +168,19 @@ std::string LawFuzzer::CheckPasses(uint64_t seed) {
   const RandomGraph made = MakeRandomGraph(seed);
   const auto arguments = RandomArguments(made.graph, seed);
   if (!arguments.ok()) return arguments.status().ToString();
-  const auto want = RunInterpreted(made.graph, *arguments);
+  const std::string fault = CheckPassesOn(made.graph, *arguments, made.results);
+  if (fault.empty()) return fault;
+  return absl::StrCat(fault,
+                      "\nto shrink it: bazel run //tests/reduce:kiln_reduce -- --breaks-laws --random-graph=", seed);
+}
+
+std::string LawFuzzer::CheckPassesOn(const v1::Graph& wire, const HostTensors& arguments,
+                                     const std::vector<Tolerance>& results) {
+  const auto want = RunInterpreted(wire, arguments);
   if (!want.ok()) return want.status().ToString();
 
   Graph graph;
-  const auto root = FromWire(made.graph, Limits(), graph);
+  const auto root = FromWire(wire, Limits(), graph);
   if (!root.ok()) return root.status().ToString();
   const auto function = Callify(graph, *root);
   if (!function.ok()) return function.status().ToString();
@@ -181,19 +189,19 @@ std::string LawFuzzer::CheckPasses(uint64_t seed) {
     ++met_[absl::StrCat("pass: ", pass)];
     std::string faults;
     for (size_t i = 0; i < want->results.size(); ++i)
-      absl::StrAppend(&faults, CompareTensors(result_of(i), want->results[i], made.results[i]));
+      absl::StrAppend(&faults, CompareTensors(result_of(i), want->results[i], results[i]));
     for (const auto& [slot, tensor] : want->written)
       absl::StrAppend(&faults, CompareTensors(parameter_of(slot), tensor, {0, /*zero_signs=*/false}));
-    return faults.empty() ? faults : absl::StrCat(pass, ":\n", faults, PrintGraph(made.graph));
+    return faults.empty() ? faults : absl::StrCat(pass, ":\n", faults, PrintGraph(wire));
   };
   absl::flat_hash_map<uint32_t, size_t> position;  // of a parameter, by its slot
-  for (const auto& [slot, tensor] : *arguments) position.emplace(slot, position.size());
+  for (const auto& [slot, tensor] : arguments) position.emplace(slot, position.size());
 
   // The passes of tensors: the interpreter runs what they leave.
   for (const bool resolved : {false, true}) {
     UOp* sink = resolved ? ResolveInvalid(graph, function->sink) : function->sink;
     HostTensors slots;
-    for (const auto& [slot, tensor] : *arguments) slots[slot] = tensor;
+    for (const auto& [slot, tensor] : arguments) slots[slot] = tensor;
     for (size_t i = 0; i < function->results.size(); ++i) {
       UOp* buffer = function->results[i].buffer;
       if (buffer == nullptr) continue;
@@ -219,13 +227,13 @@ std::string LawFuzzer::CheckPasses(uint64_t seed) {
   const auto calls = Rangeify(graph, *function);
   if (!calls.ok()) return calls.status().ToString();
   Memory memory;
-  for (const auto& [slot, tensor] : *arguments)
+  for (const auto& [slot, tensor] : arguments)
     memory[function->parameters[position[slot]]] = CellsOf(tensor.dtype, tensor.bytes);
   PassLaws laws(graph, met_, IsInexact(function->sink));
   for (UOp* call : (*calls)->src()) {
     const std::string fault = laws.Call(call, memory);
     if (fault == "too large") return "";
-    if (!fault.empty()) return absl::StrCat(fault, "in the program\n", PrintGraph(made.graph));
+    if (!fault.empty()) return absl::StrCat(fault, "in the program\n", PrintGraph(wire));
   }
   const auto result = [&](size_t i) {
     const auto& given = function->results[i];
@@ -233,7 +241,7 @@ std::string LawFuzzer::CheckPasses(uint64_t seed) {
     return TensorOf(want->results[i], memory[home]);
   };
   const auto parameter = [&](uint32_t slot) {
-    return TensorOf(arguments->at(slot), memory[function->parameters[position[slot]]]);
+    return TensorOf(arguments.at(slot), memory[function->parameters[position[slot]]]);
   };
   return compare("rangeify", result, parameter);
 }

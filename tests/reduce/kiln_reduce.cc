@@ -21,7 +21,7 @@ namespace kiln::testing {
 namespace {
 
 constexpr char kTeaching[] = R"(Which fault, one of:
-  --fails[=WHAT], --crashes, --hangs, --differs, --while=COMMAND
+  --fails[=WHAT], --crashes, --hangs, --differs, --breaks-laws, --while=COMMAND
 
 Examples:
   A compiler that refuses what it should take:
@@ -72,7 +72,7 @@ int Main(int argc, char** argv) {
   Source source;
   Trial trial;
   std::string command, output;
-  bool crashes = false, hangs = false, differs = false, any_zero = false;
+  bool crashes = false, hangs = false, differs = false, breaks_laws = false, any_zero = false;
   auto* file = app.add_option("file", source.file, "A graph: .uop, .txtpb or .pb, or - for .uop on standard input");
   source.by_graph = app.add_option("--random-graph", source.random_graph,
                                    "Instead of a file: the graph of a seed of random_graphs_test");
@@ -84,6 +84,7 @@ int Main(int argc, char** argv) {
   app.add_flag("--crashes", crashes, "It ends the process, or writes outside its buffers");
   app.add_flag("--hangs", hangs, "It takes longer than --timeout");
   app.add_flag("--differs", differs, "The CPU's results are not the interpreter's");
+  app.add_flag("--breaks-laws", breaks_laws, "A pass changes what it computes (./dev fuzz laws)");
   app.add_option("--while", command, "COMMAND FILE exits with 0; {} in it is where the file goes");
   app.add_option("--seed", trial.seed, "Of the random arguments");
   app.add_option("--ulp", trial.tolerance.ulp, "How many units in the last place are no difference");
@@ -95,7 +96,7 @@ int Main(int argc, char** argv) {
 
   if (any_zero) trial.tolerance.zero_signs = false;
   const bool asked_to_fail = fails->count() > 0;
-  if (asked_to_fail + crashes + hangs + differs + !command.empty() != 1 ||
+  if (asked_to_fail + crashes + hangs + differs + breaks_laws + !command.empty() != 1 ||
       file->count() + source.by_graph->count() + source.by_program->count() != 1) {
     std::cerr << "kiln_reduce: one graph and one fault, please; --help shows examples\n";
     return 2;
@@ -103,6 +104,7 @@ int Main(int argc, char** argv) {
   trial.question = asked_to_fail ? Question::kFails
                    : crashes     ? Question::kCrashes
                    : hangs       ? Question::kHangs
+                   : breaks_laws ? Question::kBreaksLaws
                                  : Question::kDiffers;
   const absl::StatusOr<v1::Graph> graph = ReadGraph(source, trial);
   if (!graph.ok() || !IsOrdered(*graph)) {

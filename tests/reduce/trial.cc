@@ -17,6 +17,7 @@
 #include "compiler/ir/entry.h"
 #include "compiler/ir/wire.h"
 #include "compiler/spec/program_spec.h"
+#include "tests/fuzz/laws.h"
 #include "tests/reduce/child.h"
 #include "tests/support/arguments.h"
 #include "tests/support/cpu_engine.h"
@@ -26,9 +27,20 @@
 namespace kiln::testing {
 namespace {
 
+constexpr size_t kMostResults = 10'000;
+
 std::string CodeOf(const absl::Status& status) {
   const auto detail = DetailOf(status);
   return detail.has_value() ? v1::ErrorCode_Name(detail->code()) : std::string("NO_DETAIL");
+}
+
+// "slot decompose": what was broken, and by which pass.
+std::string KindOfFault(const std::string& fault) {
+  const std::string what = fault.substr(0, fault.find_first_of(" :\n"));
+  const size_t end = fault.find(" made of\n");
+  if (end == std::string::npos) return what;
+  const size_t begin = fault.rfind(": ", end);
+  return absl::StrCat(what, " ", begin == std::string::npos ? "" : fault.substr(begin + 2, end - begin - 2));
 }
 
 void Fit(const compiler::HostTensors& given, compiler::HostTensors& arguments) {
@@ -68,6 +80,10 @@ std::string Try(const v1::Graph& graph, const Trial& trial) {
   auto arguments = RandomArguments(graph, trial.seed);
   if (!arguments.ok()) return "";
   Fit(trial.arguments, *arguments);
+  if (trial.question == Question::kBreaksLaws) {
+    const std::string fault = LawFuzzer().CheckPassesOn(graph, *arguments, std::vector(kMostResults, trial.tolerance));
+    return KindOfFault(fault);
+  }
   bool intact = true;
   const auto got = RunGuarded(graph, *arguments, intact);
   const auto want = RunInterpreted(graph, *arguments);

@@ -15,10 +15,11 @@
 namespace kiln::testing {
 
 enum class Question {
-  kFails,    // does the compiler refuse it?
-  kCrashes,  // does compiling, running or interpreting it end the process, or write outside its buffers?
-  kHangs,    // is it not done in time?
-  kDiffers,  // does the CPU give other results than the interpreter?
+  kFails,       // does the compiler refuse it?
+  kCrashes,     // does compiling, running or interpreting it end the process, or write outside its buffers?
+  kHangs,       // is it not done in time?
+  kDiffers,     // does the CPU give other results than the interpreter?
+  kBreaksLaws,  // does a pass change what it computes?
 };
 
 struct Trial {

@@ -100,6 +100,15 @@ TEST(Differs, FindsOtherValues) {
   EXPECT_EQ(Answer(graph, trial), "");
 }
 
+TEST(BreaksLaws, IsFalseWhereEveryPassKeepsTheMeaning) {
+  Trial trial;
+  trial.question = Question::kBreaksLaws;
+  EXPECT_EQ(
+      Answer(Read("0 CONST [] weakint 4\n1 STACK [0]\n2 PARAM [1] slot=0 dtype=float32\n3 NEG [2]\n4 TUPLE [3]\n"),
+             trial),
+      "");
+}
+
 TEST(Command, IsAskedWithAFile) {
   const v1::Graph graph = Read(kRefused);
   const std::string file = std::string(std::getenv("TEST_TMPDIR")) + "/candidate.uop";
