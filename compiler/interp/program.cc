@@ -205,6 +205,9 @@ class ProgramRun {
 }  // namespace
 
 absl::StatusOr<InterpResult> InterpretProgram(UOp* root, const HostTensors& arguments, const InterpOptions& options) {
+  const std::vector<UOp*> order = Toposort(root);
+  if (std::any_of(order.begin(), order.end(), [](const UOp* uop) { return uop->IsVariable(); }))
+    return MakeError(v1::UNSUPPORTED_OP, "the interpreter runs programs whose variables are bound (BindVariables)");
   KILN_ASSIGN_OR_RETURN(const ProgramNeeds needs, VerifyProgram(root, Limits(), nullptr));
   ProgramRun run(needs, options);
   run.Read(root);

@@ -54,12 +54,12 @@ VariableReader::VariableReader(const v1::Graph& wire) {
   for (const v1::UOp& node : wire.nodes()) {
     if (node.op() == v1::FUNCTION || node.op() == v1::CALL)
       arguments = std::max(arguments, static_cast<uint32_t>(node.src_size()));
-    if (!TakesSlot(node) && node.op() != v1::DEFINE_VAR) continue;
+    if (!TakesSlot(node) && node.op() != v1::DEFINE_VAR && node.op() != v1::DEFINE_GLOBAL) continue;
     any_ |= IsVariable(node);
     free = std::max(free, std::min(node.buffer().slot(), 1u << 16) + 1);
     if (IsVariable(node) && ByName(node)) {
       slot_of_.emplace(node.buffer().name(), node.buffer().slot());
-    } else if (TakesSlot(node)) {
+    } else if (node.op() != v1::DEFINE_VAR) {
       taken.insert(node.buffer().slot());
     }
   }
@@ -119,11 +119,28 @@ absl::StatusOr<UOp*> BindByStore(Graph& graph, absl::Span<UOp* const> src) {
   return src[0];
 }
 
+namespace {
+
+// The bound of a coordinate; what is none is for the spec to refuse.
+absl::Status FoldBound(Graph& graph, std::vector<UOp*>& src) {
+  if (src.size() != 1 || src[0]->IsConst() || !src[0]->shape().empty() || !IsInt(src[0]->dtype()))
+    return absl::OkStatus();
+  const Polynomial bound = PolynomialOf(graph, src[0]);
+  if (!IsSize(graph, bound)) return absl::OkStatus();
+  const std::optional<Bounds> range = bound.Range();
+  if (!range.has_value()) return MakeError(v1::SIZE_OVERFLOW, "a bound that may leave 64 bits");
+  src[0] = FromPolynomial(graph, bound);
+  return absl::OkStatus();
+}
+
+}  // namespace
+
 absl::Status FoldSizes(Graph& graph, Op op, std::vector<UOp*>& src) {
   size_t first = 0;
   switch (op) {
     case Op::PARAM:
     case Op::BUFFER: break;
+    case Op::SPECIAL: return FoldBound(graph, src);
     case Op::RESHAPE:
     case Op::EXPAND:
     case Op::PAD:
@@ -145,6 +162,20 @@ absl::Status FoldSizes(Graph& graph, Op op, std::vector<UOp*>& src) {
     src[i] = ShapeSource(graph, read);
   }
   return absl::OkStatus();
+}
+
+bool IsKnownAtLaunch(const UOp* uop) {
+  constexpr int kMostNodes = 256;
+  std::vector<const UOp*> stack = {uop};
+  for (int visited = 0; !stack.empty(); ++visited) {
+    const UOp* top = stack.back();
+    stack.pop_back();
+    if (visited == kMostNodes) return false;
+    if (top->IsConst() || top->IsVariable()) continue;
+    if (!IsElementwise(top->op())) return false;
+    stack.insert(stack.end(), top->src().begin(), top->src().end());
+  }
+  return true;
 }
 
 absl::Status CheckValue(const UOp* variable, int64_t value) {

@@ -46,9 +46,14 @@ absl::StatusOr<UOp*> Bind(Graph& graph, UOp* variable, const UOp* value);
 // The same, spelled AFTER(variable, STORE(variable, value)...).
 absl::StatusOr<UOp*> BindByStore(Graph& graph, absl::Span<UOp* const> src);
 
-// Writes the shapes and offsets among the sources of an `op` in the one form that
-// each has: numbers, or the node that stands for all expressions of its value.
+// Writes the shapes, offsets and bounds of coordinates among the sources of an `op`
+// in the one form that each has: numbers, or the node that stands for all
+// expressions of its value.
 absl::Status FoldSizes(Graph& graph, Op op, std::vector<UOp*>& src);
+
+// Whether it is made of CONSTs and variables alone: a number that is known before
+// anything runs. Not too many of them, as FoldSizes leaves a bound.
+bool IsKnownAtLaunch(const UOp* uop);
 
 // Variables by slot.
 using VariableValues = std::map<uint32_t, int64_t>;

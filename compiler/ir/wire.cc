@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "base/error.h"
@@ -10,6 +11,7 @@
 #include "compiler/ir/legacy_devices.h"
 #include "compiler/ir/legacy_tensor.h"
 #include "compiler/ir/program_door.h"
+#include "compiler/ir/program_nodes.h"
 #include "compiler/ir/settle.h"
 #include "compiler/ir/spellings.h"
 #include "compiler/ir/storage_sizes.h"
@@ -45,6 +47,7 @@ struct Reading {
         inliner(graph, limits.max_nodes),
         door(wire, limits, sizes, graph),
         variables(wire) {
+    if (variables.any()) in_programs = NodesOfPrograms(wire);
     for (const v1::UOp& node : wire.nodes()) {
       if (node.op() == v1::FUNCTION && node.src_size() > 0) ++uses_of_body[node.src(0)];
     }
@@ -56,6 +59,7 @@ struct Reading {
   FunctionInliner inliner;
   ProgramDoor door;
   const VariableReader variables;
+  absl::flat_hash_set<const v1::UOp*> in_programs;  // looked for if there are variables
   absl::flat_hash_map<uint32_t, int> uses_of_body;  // by FUNCTIONs
   std::vector<UOp*> made;                           // by node
 };
@@ -86,29 +90,10 @@ absl::StatusOr<UOp*> MakeOrdinary(Reading& reading, const v1::UOp& node, std::ve
   KILN_RETURN_IF_ERROR(SettleWeak(graph, node.op(), src));
   KILN_ASSIGN_OR_RETURN(UOp * uop, Resolve(reading, node, src, arg));
   if (uop != nullptr) return uop;
-  if (IsCoreOp(node.op())) KILN_RETURN_IF_ERROR(FoldSizes(graph, static_cast<Op>(node.op()), src));
+  // In a program, SHRINK is a pointer: its place is an integer like any other.
+  const bool points = node.op() == v1::SHRINK && reading.in_programs.contains(&node);
+  if (IsCoreOp(node.op()) && !points) KILN_RETURN_IF_ERROR(FoldSizes(graph, static_cast<Op>(node.op()), src));
   return MakeSpelled(graph, node.op(), reading.wire.dialect(), std::move(src), std::move(arg));
-}
-
-// Ops of programs written by hand, and of the vectors in them.
-bool IsProgramSpelling(v1::Op op) {
-  switch (op) {
-    case v1::LINEAR:
-    case v1::DEFINE_GLOBAL:
-    case v1::DEFINE_LOCAL:
-    case v1::DEFINE_REG:
-    case v1::DEFINE_ACC:
-    case v1::LOOP:
-    case v1::ENDLOOP:
-    case v1::ENDRANGE:
-    case v1::VECTORIZE:
-    case v1::VCONST:
-    case v1::GEP:
-    case v1::CAT:
-    case v1::CONTRACT:
-    case v1::UNROLL: return true;
-    default: return false;
-  }
 }
 
 absl::Status CheckDType(const v1::UOp& node, const UOp* uop) {
@@ -143,8 +128,6 @@ absl::StatusOr<UOp*> ReadNode(Reading& reading, uint32_t index) {
     if (node.dtype() != v1::WEAKINT) KILN_RETURN_IF_ERROR(CheckDType(node, variable));
     return reading.door.Finish(index, variable);
   }
-  if (reading.variables.any() && IsProgramSpelling(node.op()))
-    return MakeError(v1::UNSUPPORTED_OP, "a program written by hand takes no variables yet");
   KILN_ASSIGN_OR_RETURN(Arg arg, ReadArg(node));
   UOp* uop = nullptr;
   // The older spellings know sizes that are numbers only.

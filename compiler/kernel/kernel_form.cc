@@ -38,6 +38,11 @@ class Normaliser {
   absl::StatusOr<UOp*> Rebuilt(UOp* uop) {
     if (uop->op() == Op::PARAM || uop->op() == Op::BUFFER) {
       if (uop->addrspace() == AddrSpace::kAlu) return uop;
+      if (!IsConst(uop->shape())) {
+        return MakeError(v1::UNSUPPORTED_OP,
+                         absl::StrCat("storage of shape ", ToString(uop->shape()),
+                                      "; in a kernel it has the greatest size that it may need, a number"));
+      }
       return graph_.Make(uop->op(), {ShapeSource(graph_, {NumElements(uop->shape())})}, uop->arg());
     }
     if (uop->op() == Op::RANGE || uop->op() == Op::SPECIAL) return Counter(uop);

@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
 #include "compiler/ir/build.h"
+#include "compiler/ir/variables.h"
 #include "compiler/kernel/linearize.h"
 #include "compiler/kernel/reduce_to_acc.h"
 
@@ -30,7 +31,7 @@ void TakeCoordinates(Graph& graph, const UOp* end, const char* name, std::initia
     UOp* loop = end->src(k);
     const AxisType type = loop->arg_as<RangeArg>().type;
     if (std::find(types.begin(), types.end(), type) == types.end()) continue;
-    if (!loop->src(0)->IsConst() || loop->src(0)->const_int() < 1) continue;
+    if (!IsKnownAtLaunch(loop->src(0)) || loop->src(0)->bounds().min < 1) continue;
     coordinates[loop] = graph.Make(Op::SPECIAL, loop->src(), TextArg{absl::StrCat(name, axis++)});
   }
 }

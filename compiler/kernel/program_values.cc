@@ -66,6 +66,7 @@ class Namer {
       case Op::ATOMICADD: return TakeStore(uop);
       case Op::LOAD: return TakeLoad(uop);
       case Op::WMMA: return TakeWmma(uop);
+      case Op::STACK: return NeedsNoListing(uop) ? absl::OkStatus() : TakeValue(uop);
       case Op::SPECIAL: return Know(uop, graph_.Make(Op::SPECIAL, {Cast(graph_, uop->src(0), kIndexType)}, uop->arg()));
       default: return TakeValue(uop);
     }
@@ -231,7 +232,7 @@ class Namer {
     if (const auto found = values_.find(uop); found != values_.end()) return found->second;
     if (IsStorage(uop) || uop->op() == Op::INDEX || uop->op() == Op::SHRINK)
       return MakeError(v1::BAD_ARGUMENT, absl::StrCat(Name(uop->op()), " is a place in memory, not a value: LOAD it"));
-    if (uop->op() == Op::CONST && !uop->IsInvalid()) return uop;
+    if ((uop->op() == Op::CONST && !uop->IsInvalid()) || uop->IsVariable()) return uop;
     if (uop->op() == Op::STACK && NeedsNoListing(uop)) return uop;
     return MakeError(v1::UNSUPPORTED_OP, absl::StrCat(Name(uop->op()), uop->IsInvalid() ? " Invalid" : "",
                                                       " as a value in a LINEAR program"));

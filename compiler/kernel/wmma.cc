@@ -47,7 +47,7 @@ WmmaLowering::WmmaLowering(Graph& graph, UOp* program) : graph_(graph) {
     // As NameValues has it.
     UOp* special = graph.Make(Op::SPECIAL, {Cast(graph, given->src(0), kIndexType)}, given->arg());
     item_ = item_ == nullptr ? special : Add(graph, item_, Mul(graph, special, Idx(graph, items_)));
-    items_ *= given->src(0)->const_int();
+    items_ *= static_cast<int64_t>(given->src(0)->bounds().max);  // a WMMA by warps stands beside a number alone
   }
   if (item_ == nullptr) item_ = Idx(graph, 0);
 }

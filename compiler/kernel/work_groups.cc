@@ -56,7 +56,7 @@ class Lowering {
         (uop->addrspace() == AddrSpace::kLocal ? local_ : registers_).push_back(uop);
       }
     }
-    for (const auto& [name, special] : item_specials_) items_ *= special->src(0)->const_int();
+    for (const auto& [name, special] : item_specials_) items_ *= Most(special);
   }
 
   absl::StatusOr<UOp*> Run() {
@@ -81,6 +81,9 @@ class Lowering {
   }
 
  private:
+  // How far a coordinate counts, at most.
+  static int64_t Most(const UOp* special) { return static_cast<int64_t>(special->src(0)->bounds().max); }
+
   // -- What runs together
 
   void Plan() {
@@ -174,9 +177,19 @@ class Lowering {
 
   void OpenGroups() {
     if (group_specials_.empty()) return;
-    int64_t total = 1;
-    for (const auto& [name, special] : group_specials_) total *= special->src(0)->const_int();
-    threads_ = graph_.Make(Op::RANGE, {Idx(graph_, total)}, RangeArg{graph_.NextId(), AxisType::kThread});
+    int64_t number = 1;
+    UOp* varying = nullptr;
+    for (const auto& [name, special] : group_specials_) {
+      UOp* bound = special->src(0);
+      if (bound->IsConst()) {
+        number *= bound->const_int();
+      } else {
+        varying = varying == nullptr ? bound : Mul(graph_, varying, bound);
+      }
+    }
+    UOp* total = Idx(graph_, number);
+    if (varying != nullptr) total = number == 1 ? varying : Mul(graph_, varying, total);
+    threads_ = graph_.Make(Op::RANGE, {total}, RangeArg{graph_.NextId(), AxisType::kThread});
     list_.push_back(threads_);
     // The first coordinate runs fastest.
     UOp* rest = threads_;
@@ -236,7 +249,7 @@ class Lowering {
       loops.push_back(loop);
       UOp* part = stride == 1 ? loop : Mul(graph_, loop, Idx(graph_, stride));
       item_ = item_ == nullptr ? part : Add(graph_, item_, part);
-      stride *= special->src(0)->const_int();
+      stride *= Most(special);
     }
     if (item_ == nullptr) item_ = Idx(graph_, 0);
     list_.insert(list_.end(), loops.rbegin(), loops.rend());
@@ -320,7 +333,7 @@ class Lowering {
   const Zeros zeros_;
   std::map<std::string, UOp*> group_specials_, item_specials_;
   std::vector<UOp*> local_, registers_;
-  int64_t items_ = 1;   // of a group
+  int64_t items_ = 1;   // of a group, at most
   bool waits_ = false;  // there is a BARRIER
   size_t nodes_ = 0;
   std::vector<Step> steps_;

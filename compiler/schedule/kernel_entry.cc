@@ -38,10 +38,6 @@ absl::flat_hash_set<uint32_t> SlotsWritten(UOp* body) {
 }
 
 absl::StatusOr<UOp*> BodyOf(Graph& graph, UOp* root) {
-  for (UOp* uop : Toposort(root)) {
-    if (!uop->IsVariable()) continue;
-    return graph.Locate(MakeError(v1::UNSUPPORTED_OP, "a variable in a program written by hand"), uop);
-  }
   UOp* body = BuffersToParams(graph, root);
   if (root->op() == Op::LINEAR) {
     for (size_t i = 0; i < body->src().size(); ++i) graph.InheritOrigin(body->src(i), root->src(i));
@@ -62,23 +58,30 @@ absl::StatusOr<UOp*> BodyOf(Graph& graph, UOp* root) {
 
 absl::StatusOr<UOp*> EnterKernel(Graph& graph, UOp* root, Function& function) {
   KILN_ASSIGN_OR_RETURN(UOp * body, BodyOf(graph, root));
-  KILN_ASSIGN_OR_RETURN(function.parameters, ParametersOf(graph, body));
+  KILN_ASSIGN_OR_RETURN(const std::vector<UOp*> slots, ParametersOf(graph, body));
+  for (UOp* param : slots) (param->IsVariable() ? function.variables : function.parameters).push_back(param);
+  function.bindings = graph.bindings();
   const absl::flat_hash_set<uint32_t> written = SlotsWritten(body);
+  std::vector<UOp*> arguments = function.parameters;
+  arguments.insert(arguments.end(), function.variables.begin(), function.variables.end());
   absl::flat_hash_map<UOp*, UOp*> numbered;
-  for (UOp* param : function.parameters) {
+  for (UOp* param : arguments) {
     const BufferArg& given = param->arg_as<BufferArg>();
-    function.written.push_back(written.contains(given.slot));
+    if (!param->IsVariable()) function.written.push_back(written.contains(given.slot));
     // Who calls it, and by what names, does not make another kernel.
     BufferArg arg;
     arg.slot = static_cast<uint32_t>(numbered.size());
     arg.dtype = given.dtype;
+    arg.addrspace = given.addrspace;
+    arg.min = given.min;
+    arg.max = given.max;
     numbered[param] = graph.Make(Op::PARAM, {param->src(0)}, arg);
   }
   UOp* renumbered = Substitute(body, numbered, graph);
   // Instruction by instruction the same list.
   for (size_t i = 0; i < body->src().size(); ++i) graph.InheritOrigin(renumbered->src(i), body->src(i));
   std::vector<UOp*> call = {renumbered};
-  call.insert(call.end(), function.parameters.begin(), function.parameters.end());
+  call.insert(call.end(), arguments.begin(), arguments.end());
   function.sink = root;
   return graph.Make(Op::LINEAR, {graph.Make(Op::CALL, call)});
 }

@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "compiler/ir/program_scopes.h"
+#include "compiler/ir/variables.h"
 #include "compiler/spec/program_spec.h"
 
 namespace kiln::compiler {
@@ -22,10 +23,14 @@ bool AccessesMemory(Op op) { return op == Op::LOAD || op == Op::STORE || op == O
 
 ProgramFault StorageFault(const UOp* uop) {
   const AddrSpace space = uop->addrspace();
-  if (uop->op() == Op::PARAM && space != AddrSpace::kGlobal)
-    return NotBuilt("a PARAM that is not GLOBAL storage; variables are not supported in a program yet");
+  if (uop->IsVariable()) return {};
+  if (uop->op() == Op::PARAM && space != AddrSpace::kGlobal) return NotBuilt("a PARAM that is not GLOBAL storage");
   if (uop->op() == Op::BUFFER && space != AddrSpace::kLocal && space != AddrSpace::kReg)
     return Bad("a BUFFER that is not LOCAL or REG; a program's other storage are PARAMs");
+  if (!IsConst(uop->shape())) {
+    return NotBuilt(absl::StrCat("storage of shape ", ToString(uop->shape()),
+                                 "; in a program it has the greatest size that it may need, a number"));
+  }
   return {};
 }
 
@@ -61,8 +66,8 @@ ProgramFault CoordinateFault(const UOp* uop) {
   const std::string& name = uop->arg_as<TextArg>().text;
   if (!ParseCoordinate(name, kind, axis))
     return Bad(absl::StrCat("a coordinate \"", name, "\"; there are gidx0..2, lidx0..2 and idx0..2"));
-  if (!uop->src(0)->IsConst() || uop->src(0)->bounds().min < 1)
-    return Bad(absl::StrCat("the bound of ", name, " is not a CONST of at least 1"));
+  if (!IsKnownAtLaunch(uop->src(0)) || uop->src(0)->bounds().min < 1)
+    return Bad(absl::StrCat("the bound of ", name, " is not a number of at least 1, made of CONSTs and variables"));
   return {};
 }
 

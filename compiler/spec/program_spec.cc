@@ -1,6 +1,7 @@
 #include "compiler/spec/program_spec.h"
 
 #include <algorithm>
+#include <limits>
 #include <map>
 #include <utility>
 
@@ -37,9 +38,9 @@ class Checker {
                                                          open->op() == Op::IF ? "an ENDIF" : "an END", " closes it")});
     }
     for (UOp* uop : whole_group_) {
-      if (needs_.items_of_group() % 32 == 0) continue;
-      return Error(uop, {v1::BAD_ARGUMENT,
-                         absl::StrCat("32 items do it together, and a group here has ", needs_.items_of_group())});
+      if (needs_.items_of_group() % 32 == 0 && !varying_items_) continue;
+      return Error(uop, {v1::BAD_ARGUMENT, absl::StrCat("32 items do it together, and a group here has ",
+                                                        varying_items_ ? "up to " : "", needs_.items_of_group())});
     }
     KILN_RETURN_IF_ERROR(CheckTotals(root));
     return needs_;
@@ -110,7 +111,9 @@ class Checker {
     if (!storages_.insert(storage).second) return {};
     if (ProgramFault fault = FaultOf(storage, limits_); fault.code != v1::ERROR_CODE_UNSPECIFIED) return fault;
     const BufferArg& arg = storage->arg_as<BufferArg>();
-    if (!slots_.try_emplace({arg.addrspace, arg.slot}, storage).second) {
+    // A variable's slot is one among those of the PARAMs.
+    const AddrSpace space = storage->IsVariable() ? AddrSpace::kGlobal : arg.addrspace;
+    if (!slots_.try_emplace({space, arg.slot}, storage).second) {
       return {v1::BAD_ARGUMENT,
               absl::StrCat("slot ", arg.slot, " is storage of two kinds; one slot has one dtype, shape and device")};
     }
@@ -199,16 +202,22 @@ class Checker {
     return std::all_of(uop->src().begin(), uop->src().end(), [this](UOp* source) { return uniform_of(source); });
   }
 
+  static bool SameBound(const UOp* a, const UOp* b) {
+    return a == b || (a->IsConst() && b->IsConst() && a->const_int() == b->const_int());
+  }
+
   ProgramFault AddCoordinate(UOp* uop) {
     char kind = 0;
     int axis = 0;
     const std::string& name = uop->arg_as<TextArg>().text;
     ParseCoordinate(name, kind, axis);
-    const int64_t bound = static_cast<int64_t>(uop->src(0)->bounds().min);
-    const auto [known, is_new] = coordinates_.try_emplace({kind == 'l', axis}, name, bound);
-    if (!is_new && (known->second.first != name || known->second.second != bound)) {
+    const __int128 most = uop->src(0)->bounds().max;
+    const auto bound = static_cast<int64_t>(std::min<__int128>(most, std::numeric_limits<int64_t>::max()));
+    const auto [known, is_new] = coordinates_.try_emplace({kind == 'l', axis}, name, uop->src(0));
+    if (!is_new && (known->second.first != name || !SameBound(known->second.second, uop->src(0)))) {
       return {v1::BAD_ARGUMENT, absl::StrCat(name, " up to ", bound, " beside ", known->second.first, " up to ",
-                                             known->second.second, "; one axis has one name and one bound")};
+                                             static_cast<int64_t>(known->second.second->bounds().max),
+                                             "; one axis has one name and one bound")};
     }
     if (kind != 'l' && bound > int64_t{limits_.max_groups})
       return {v1::BAD_ARGUMENT, absl::StrCat(name, " up to ", bound, "; at most ", limits_.max_groups)};
@@ -216,6 +225,7 @@ class Checker {
       return {v1::BAD_ARGUMENT,
               absl::StrCat(name, " up to ", bound, "; a group has at most ", limits_.max_items, " items")};
     (kind == 'l' ? needs_.items : needs_.groups)[axis] = bound;
+    varying_items_ |= kind == 'l' && !uop->src(0)->IsConst();
     return {};
   }
 
@@ -244,9 +254,10 @@ class Checker {
   absl::flat_hash_set<UOp*> written_;
   absl::flat_hash_set<UOp*> storages_;
   std::map<std::pair<AddrSpace, uint32_t>, UOp*> slots_;
-  std::map<std::pair<bool, int>, std::pair<std::string, int64_t>> coordinates_;
+  std::map<std::pair<bool, int>, std::pair<std::string, const UOp*>> coordinates_;
   absl::flat_hash_map<UOp*, bool> uniform_;
   std::vector<UOp*> whole_group_;  // instructions that 32 items do together
+  bool varying_items_ = false;     // a group has as many as variables say
   unsigned __int128 work_ = 0;     // of one item
   unsigned __int128 turns_ = 1;    // of the loops around, together
   UOp* divergent_ = nullptr;       // the outermost enclosure that items take differently

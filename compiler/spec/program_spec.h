@@ -21,8 +21,8 @@ namespace kiln::compiler {
 
 // What one run of a program takes.
 struct ProgramNeeds {
-  int64_t groups[3] = {1, 1, 1};  // work groups along gidx0..2, or idx0..2
-  int64_t items[3] = {1, 1, 1};   // items of a group along lidx0..2
+  int64_t groups[3] = {1, 1, 1};  // work groups along gidx0..2, or idx0..2; at most, where variables say how many
+  int64_t items[3] = {1, 1, 1};   // items of a group along lidx0..2; at most
   int64_t local_bytes = 0;        // of one group
   int64_t register_bytes = 0;     // of one item
   int64_t instructions = 0;       // a vector counts each lane

@@ -115,7 +115,7 @@ INSTANTIATE_TEST_SUITE_P(
         Bad{"a fourth axis", "5 SPECIAL [0] special=\"lidx3\"\n6 LINEAR [5]\n", v1::BAD_ARGUMENT, 5, "SPECIAL",
             "there are"},
         Bad{"a coordinate without a bound", "5 LOAD [3]\n6 SPECIAL [5] special=\"gidx0\"\n7 LINEAR [3, 5, 6]\n",
-            v1::BAD_ARGUMENT, 6, "SPECIAL", "the bound of gidx0 is not a CONST of at least 1"},
+            v1::BAD_ARGUMENT, 6, "SPECIAL", "the bound of gidx0 is not a number of at least 1"},
         Bad{"one axis with two bounds", "5 CONST [] weakint 5\n6 SPECIAL [5] special=\"lidx0\"\n7 LINEAR [4, 6]\n",
             v1::BAD_ARGUMENT, 6, "SPECIAL", "lidx0 up to 5 beside lidx0 up to 4"},
         Bad{"one axis with two names",

@@ -7,6 +7,7 @@
 #include "compiler/target/llvm/emit_alu.h"
 #include "compiler/target/llvm/memory_emitter.h"
 #include "compiler/target/llvm/values.h"
+#include "llvm/IR/Intrinsics.h"
 
 namespace kiln::compiler {
 namespace {
@@ -45,7 +46,13 @@ class ProgramEmitter {
       case Op::CONST:
         values_[uop] = {ConstantOf(builder_.getContext(), uop->dtype(), uop->arg_as<ConstArg>().bits)};
         return;
-      case Op::PARAM: memory_.AddParameter(uop); return;
+      case Op::PARAM:
+        if (uop->IsVariable()) {
+          values_[uop] = {memory_.Variable(uop)};
+        } else {
+          memory_.AddParameter(uop);
+        }
+        return;
       case Op::BUFFER: memory_.AddArray(uop); return;
       case Op::STACK: return EmitStack(uop);
       case Op::BITCAST: return EmitBits(uop);
@@ -71,7 +78,12 @@ class ProgramEmitter {
   void OpenLoop(UOp* range) {
     const bool thread = range->arg_as<RangeArg>().type == AxisType::kThread;
     llvm::Value* begin = thread ? static_cast<llvm::Value*>(function_->getArg(1)) : builder_.getInt64(0);
-    llvm::Value* end = thread ? static_cast<llvm::Value*>(function_->getArg(2)) : Vector(range->src(0), 1);
+    llvm::Value* end = Vector(range->src(0), 1);
+    if (thread) {
+      // Shares are of the greatest bound: the last of them may end early.
+      llvm::Value* share = function_->getArg(2);
+      end = range->src(0)->IsConst() ? share : builder_.CreateBinaryIntrinsic(llvm::Intrinsic::smin, share, end);
+    }
     Scope scope{NewBlock("loop"), NewBlock("done")};
     llvm::BasicBlock* before = builder_.GetInsertBlock();
     builder_.CreateCondBr(builder_.CreateICmpSLT(begin, end), scope.body, scope.exit);
