@@ -40,6 +40,11 @@ struct Masked {
   bool by_product = false;
 };
 
+bool HasReduce(UOp* uop) {
+  const std::vector<UOp*> order = Toposort(uop);
+  return std::any_of(order.begin(), order.end(), [](const UOp* node) { return node->op() == Op::REDUCE; });
+}
+
 // One fold over one loop.
 class Collapser {
  public:
@@ -211,9 +216,12 @@ class Collapser {
     if (!turns.has_value()) return nullptr;
     UOp* one = ConstNumber(graph_, value->dtype(), 1);
     if (turns->equal != nullptr) {
+      // What a reduction closes must not come into another one, which may close the same.
+      if (HasReduce(turns->equal)) return nullptr;
       UOp* factor = masked.factor == nullptr ? one : masked.factor;
-      UOp* is_turn = And(graph_, IsTurn(turns->equal), At(AllOf(turns->rest), turns->equal, IsTurn(turns->equal)));
-      return Where(graph_, is_turn, At(factor, turns->equal, is_turn), Zero(value));
+      UOp* in_range = IsTurn(turns->equal);
+      UOp* is_turn = And(graph_, in_range, At(AllOf(turns->rest), turns->equal, in_range));
+      return Where(graph_, is_turn, At(factor, turns->equal, HasReduce(is_turn) ? in_range : is_turn), Zero(value));
     }
     UOp* gate = AllOf(turns->gates);
     if (masked.factor != nullptr && depends_(masked.factor)) {
