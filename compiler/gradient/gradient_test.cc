@@ -191,7 +191,7 @@ TEST(Gradient, ThatNoServerWouldTakeIsRefused) {
 
 TEST(Gradient, OfPicksFromALongAxisBeyondAnySizeIsRefused) {
   const auto request = Request(
-      "0 CONST [] weakint 4194304\n1 STACK [0]\n2 PARAM [1] slot=0 dtype=float32\n3 PARAM [1] slot=1 dtype=int32\n"
+      "0 CONST [] weakint 268435456\n1 STACK [0]\n2 PARAM [1] slot=0 dtype=float32\n3 PARAM [1] slot=1 dtype=int32\n"
       "4 INDEX [2, 3]\n5 REDUCE [4] ADD axes=(0)\n6 TUPLE [5]\n");
   const auto response = Gradient(request, Limits());
   ASSERT_FALSE(response.ok());

@@ -8,9 +8,10 @@
 namespace kiln::compiler {
 
 // Rewrites bottom-up: a node's sources are final before the node is tried, and
-// a replacement is itself rewritten before it is used. Rules that never come to
-// rest are a fault of ours: after very many steps the process aborts and names
-// the last rule. Iterative, so depth costs no stack.
+// a replacement is itself rewritten before it is used. Rules that would never come
+// to rest are a fault of ours, and no client's misfortune: after very many rounds a
+// node stays what it then is, which has the same value. Iterative, so depth costs no
+// stack.
 UOp* GraphRewrite(UOp* root, const RuleSet& rules, Graph& graph);
 
 // The same with a cache that outlives the call: nodes rewritten before cost one
