@@ -165,14 +165,14 @@ absl::StatusOr<Function> Callify(Graph& graph, UOp* root) {
       continue;
     }
     Function::Result result{source};
-    // A parameter updated in place, whole, and in whatever shape.
+    // A parameter updated in place, whole, through whatever shapes.
     bool updated = false;
     UOp* below = source;
     for (; below->op() == Op::AFTER || below->op() == Op::RESHAPE; below = below->src(0)) {
       updated = updated || below->op() == Op::AFTER;
     }
     const auto param = std::find(function.parameters.begin(), function.parameters.end(), below);
-    if (updated && param != function.parameters.end()) {
+    if (updated && param != function.parameters.end() && source->shape() == below->shape()) {
       result.aliases = static_cast<size_t>(param - function.parameters.begin());
       effects.push_back(source);
     } else {

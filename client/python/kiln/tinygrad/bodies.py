@@ -36,7 +36,11 @@ def effects_of(body: UOp) -> UOp:
         while state.op is Ops.AFTER and is_kiln(state.device):
             chain[:0] = state.src[1:]
             state = state.src[0]
-        roots += chain if chain and all(u.op is Ops.STORE for u in chain) else [root]
+        if chain and all(u.op is Ops.STORE for u in chain):
+            roots += chain
+        else:
+            # In the PARAM's own shape it is the PARAM, updated, and no copy of it.
+            roots.append(root.reshape(root.buf_uop.shape) if root.op is Ops.AFTER else root)
     return UOp(Ops.SINK, src=tuple(dict.fromkeys(roots)))
 
 
