@@ -24,23 +24,29 @@ def has_many(body: UOp) -> bool:
     return any(isinstance(u.device, tuple) for u in body.toposort() if u.op in (Ops.PARAM, Ops.COPY, Ops.MSTACK))
 
 
+def stores_of(state: UOp) -> List[UOp]:
+    """The STOREs that an AFTER waits for, in their order; NotExpressible for other effects."""
+    if state.op is Ops.STORE:
+        return [state]
+    if state.op is not Ops.AFTER:
+        return []
+    found = stores_of(state.src[0])
+    for dependency in state.src[1:]:
+        if dependency.op not in (Ops.STORE, Ops.AFTER):
+            raise NotExpressible("AFTER %s" % dependency.op.name)
+        found += stores_of(dependency)
+    return found
+
+
 def effects_of(body: UOp) -> UOp:
     """The body with STOREs for roots: results nobody asks for by value.
 
-    What lies on the host stays a value, AFTER(PARAM, …): it was sent, and comes back.
+    What lies on the host stays a value, AFTER(PARAM, …): it was sent, and comes back. In
+    the PARAM's own shape it is the PARAM, updated, and no copy of it.
     """
     roots: List[UOp] = []
     for root in body.src:
-        chain: List[UOp] = []
-        state = root
-        while state.op is Ops.AFTER and is_kiln(state.device):
-            chain[:0] = state.src[1:]
-            state = state.src[0]
-        if chain and all(u.op is Ops.STORE for u in chain):
-            roots += chain
-        else:
-            # In the PARAM's own shape it is the PARAM, updated, and no copy of it.
-            roots.append(root.reshape(root.buf_uop.shape) if root.op is Ops.AFTER else root)
+        roots += stores_of(root) if is_kiln(root.device) else [root.reshape(root.buf_uop.shape)]
     return UOp(Ops.SINK, src=tuple(dict.fromkeys(roots)))
 
 
