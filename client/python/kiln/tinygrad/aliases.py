@@ -7,12 +7,12 @@ strangers: it is told of one PARAM, the buffer, and of its views.
 
 from __future__ import annotations
 
-import dataclasses
-from typing import Dict, List, Sequence, Tuple
+from typing import Callable, Dict, List, Sequence, Tuple
 
 from tinygrad.uop.ops import GroupOp, Ops, UOp
 
 from kiln.tinygrad.graphs import NotExpressible
+from kiln.tinygrad.views import placed, views_down_to_storage
 
 
 def storage_of(u: UOp) -> UOp:
@@ -59,8 +59,26 @@ def store_through(store: UOp) -> UOp:
     return target.src[0].store(value.bitcast(target.src[0].dtype))
 
 
+def store_to_whole(store: UOp) -> UOp:
+    """A STORE to a view that Kiln stores to: one through a PAD goes to the whole, with the rest as it was."""
+    views, _ = views_down_to_storage(store.src[0])
+    if not any(view.op is Ops.PAD for view in views):
+        return store
+    state = views[-1].src[0]
+    value = store.src[1]
+    if value.shape != store.src[0].shape:
+        value = value.expand(store.src[0].shape)
+    return state.store(placed(value, state, views))
+
+
+def each_store(body: UOp, change: Callable[[UOp], UOp]) -> UOp:
+    stores = {u: change(u) for u in body.toposort(enter_calls=False) if u.op is Ops.STORE}
+    return body.substitute({old: new for old, new in stores.items() if old is not new}, walk=True)
+
+
 def without_aliases(body: UOp, arguments: Sequence[UOp], written: Sequence[int]) -> Tuple[UOp, List[UOp]]:
     """The body and its arguments, with one argument for each buffer that is written."""
+    body = each_store(body, store_to_whole)
     shared = shared_storages(arguments, written)
     if not shared:
         return body, list(arguments)
@@ -79,5 +97,4 @@ def without_aliases(body: UOp, arguments: Sequence[UOp], written: Sequence[int])
             whole = UOp.param(slot_of[storage], storage.dtype, storage.shape, storage.device)
             params[u] = view_in(arguments[u.arg.slot], storage, whole)
     body = body.substitute(params, walk=True)
-    stores = {u: store_through(u) for u in body.toposort(enter_calls=False) if u.op is Ops.STORE}
-    return body.substitute({old: new for old, new in stores.items() if old is not new}, walk=True), arguments
+    return each_store(body, store_through), arguments

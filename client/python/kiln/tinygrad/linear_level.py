@@ -24,7 +24,7 @@ from kiln.v1 import graph_pb2 as pb
 _STEPS = (pb.CAST, pb.RANGE, pb.SPECIAL)
 
 # Variables stand behind the buffers: tinygrad gives them no slot of their own.
-FIRST_VARIABLE_SLOT = 1 << 16
+FIRST_VARIABLE_SLOT = 1 << 15
 
 
 def slot_of_variables(uops: Sequence[UOp]) -> Tuple[Callable[[UOp], int], List[UOp]]:

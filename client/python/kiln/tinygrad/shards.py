@@ -24,6 +24,7 @@ from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Tu
 from tinygrad.uop.ops import AxisType, GroupOp, Ops, UOp
 
 from kiln.tinygrad.graphs import NotExpressible
+from kiln.tinygrad.views import placed, views_down_to_storage
 
 
 class Piece(NamedTuple):
@@ -63,36 +64,6 @@ def part(whole: UOp, axis: int, index: int, count: int) -> UOp:
     begin[axis] = index * size
     sizes = [size if i == axis else s for i, s in enumerate(whole.shape)]
     return whole.shrink(tuple((b, b + s) for b, s in zip(begin, sizes)))
-
-
-def views_down_to_storage(u: UOp) -> Tuple[List[UOp], UOp]:
-    """The movement ops above an UNSHARD or a PARAM, outermost first, and that; AFTERs do not count."""
-    views = []
-    while u.op in GroupOp.Movement or u.op is Ops.AFTER:
-        if u.op is not Ops.AFTER:
-            views.append(u)
-        u = u.src[0]
-    return views, u
-
-
-def placed(value: UOp, old: UOp, views: Sequence[UOp]) -> UOp:
-    """`old` with `value` where a chain of views, outermost first, shows it."""
-    there = UOp.const(True).reshape((1,) * len(value.shape)).expand(value.shape) if value.shape else UOp.const(True)
-    for view in views:
-        shape = view.src[0].shape
-        if view.op is Ops.RESHAPE:
-            value, there = value.reshape(shape), there.reshape(shape)
-        elif view.op is Ops.PERMUTE:
-            back = tuple(view.marg.index(i) for i in range(len(shape)))
-            value, there = value.permute(back), there.permute(back)
-        elif view.op is Ops.FLIP:
-            value, there = (x._mop(Ops.FLIP, view.marg) for x in (value, there))
-        elif view.op is Ops.SHRINK:
-            room = tuple((offset, size) for (offset, _), size in zip(view.marg, shape))
-            value, there = value._mop(Ops.PAD, room), there._mop(Ops.PAD, room)
-        else:
-            raise NotExpressible("a store through %s of shards" % view.op.name)
-    return there.where(value, old)
 
 
 def inlined(sink: UOp) -> UOp:
