@@ -56,6 +56,7 @@ class Normaliser {
       KILN_ASSIGN_OR_RETURN(src.emplace_back(), value ? Value(uop->src(i)) : done_[uop->src(i)]);
     }
     if (uop->op() == Op::AFTER) Inherit(uop, uop->src(0));
+    if (uop->op() == Op::REDUCE) src[0] = WithoutGaps(src[0], uop->arg_as<ReduceArg>().op);
     const bool narrow = uop->op() == Op::REDUCE && IsNarrowFloat(src[0]->dtype());
     if (narrow) src[0] = Cast(graph_, src[0], DType::kFloat32);  // rounded once, at the end
     KILN_ASSIGN_OR_RETURN(UOp * made, graph_.TryMake(uop->op(), src, uop->arg()));
@@ -109,6 +110,13 @@ class Normaliser {
       x = x->src(otherwise ? 2 : 1);
     }
     return x;
+  }
+
+  // What a reduction by `fold` takes of `x`: it skips what is Invalid.
+  UOp* WithoutGaps(UOp* x, Op fold) {
+    UOp* gate = nullptr;
+    UOp* valid = WithoutInvalid(x, gate);
+    return gate == nullptr ? x : graph_.Make(Op::WHERE, {gate, valid, Identity(graph_, fold, valid->dtype())});
   }
 
   absl::StatusOr<UOp*> Pointer(UOp* uop) {

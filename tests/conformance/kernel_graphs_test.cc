@@ -104,6 +104,29 @@ TEST_F(KernelGraphs, AnInvalidIndexAccessesNothing) {
          {{0, Int32s({9, 9, 9, 9, 9, 9})}, {1, Int32s({1, 2, 3, 4, 5, 6})}}, {9, 9, 3, 4, 5, 6});
 }
 
+TEST_F(KernelGraphs, AReductionSkipsWhatIsInvalid) {
+  Expect(R"(
+    0 CONST [] weakint 6
+    1 CONST [] weakint 1
+    2 STACK [1]
+    3 STACK [0]
+    4 PARAM : int32 [2] slot=0
+    5 PARAM : int32 [3] slot=1
+    6 RANGE [0] range=(0) type=REDUCE
+    7 INDEX [5, 6]
+    8 CONST [] int32 invalid
+    9 CONST [] int64 2
+    10 CMPLT [6, 9]
+    11 WHERE [10, 8, 7]
+    12 REDUCE [11, 6] MAX axes=()
+    13 CONST [] int64 0
+    14 INDEX [4, 13]
+    15 STORE [14, 12]
+    16 SINK [15] kernel name="max"
+  )",
+         {{0, Int32s({9})}, {1, Int32s({7, 8, -3, -4, -5, -6})}}, {-3});
+}
+
 TEST_F(KernelGraphs, TwoNestsOverOneLoop) {
   const std::string text = R"(
     0 CONST [] weakint 3
