@@ -10,7 +10,7 @@ import importlib.util, os, pathlib
 os.environ.setdefault("DEV", "KILN")
 import kiln.tinygrad
 import numpy as np
-from tinygrad import Tensor, TinyJit
+from tinygrad import Tensor, TinyJit, dtypes
 from tinygrad.nn.onnx import OnnxRunner
 
 MODEL = pathlib.Path(importlib.util.find_spec("silero_vad").origin).parent / "data" / "silero_vad_op18_ifless.onnx"
@@ -37,13 +37,17 @@ def signal():
 
 def listen(sound):
     """The probability of speech in each frame; the detector's memory stays on the server."""
-    model, state, rate = OnnxRunner(MODEL), Tensor.zeros(2, 1, 128).contiguous().realize(), Tensor(RATE).realize()
-    step = TinyJit(lambda x, state: [y.realize() for y in model({"input": x, "state": state, "sr": rate}).values()])
-    heard, padded = [], np.concatenate([np.zeros(CONTEXT, np.float32), sound])
-    for start in range(0, len(sound), FRAME):
-        probability, state = step(Tensor(padded[None, start:start + CONTEXT + FRAME]).realize(), state)
-        heard.append(probability.item())
-    return np.array(heard)
+    model, state = OnnxRunner(MODEL), Tensor.zeros(2, 1, 128).contiguous().realize()
+    rate = Tensor(RATE, dtype=dtypes.int64).realize()
+
+    @TinyJit
+    def step(x):
+        probability, after = model({"input": x, "state": state, "sr": rate}).values()
+        return probability.realize(state.assign(after))
+
+    padded = np.concatenate([np.zeros(CONTEXT, np.float32), sound])
+    return np.array([step(Tensor(padded[None, start:start + CONTEXT + FRAME]).realize()).item()
+                     for start in range(0, len(sound), FRAME)])
 
 def main():
     parts, sound = signal()
