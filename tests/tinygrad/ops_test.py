@@ -21,7 +21,7 @@ import rows
 import run_ops
 import tables
 
-SAMPLE = 240
+SAMPLE = 120
 
 
 def outcome(values, dtype="dtypes.float"):
