@@ -52,6 +52,19 @@ class Replay(unittest.TestCase):
         self.assertGreater(several, 1)
         self.assertEqual(one, 1)
 
+    def test_a_result_may_be_the_next_input(self):
+        from tinygrad import Tensor, TinyJit
+
+        @TinyJit
+        def step(x, state):
+            return (state * 0.5 + x).realize()
+
+        state, expected = Tensor([1.0, 2.0]).realize(), np.array([1.0, 2.0])
+        for i in range(6):
+            state = step(Tensor([float(i), 1.0]).realize(), state)
+            expected = expected * 0.5 + np.array([i, 1.0])
+            self.assertEqual(state.tolist(), expected.tolist())
+
     def test_variables_come_with_each_call(self):
         from tinygrad import Tensor, TinyJit, Variable
 

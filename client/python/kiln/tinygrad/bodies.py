@@ -57,7 +57,19 @@ def written_slots(body: UOp) -> FrozenSet[int]:
 
 
 def read_slots(body: UOp) -> FrozenSet[int]:
-    return frozenset(u.arg.slot for u in body.toposort(enter_calls=False) if u.op is Ops.PARAM)
+    """The PARAMs whose values from before are asked for: not those that are stored to, or read only thereafter."""
+    found, seen, stack = set(), set(), [body]
+    while stack:
+        u = stack.pop()
+        if u in seen:
+            continue
+        seen.add(u)
+        if u.op is Ops.PARAM:
+            found.add(u.arg.slot)
+        # What is written, or was: its own value before does not matter.
+        begin = 1 if u.op in (Ops.STORE, Ops.AFTER, Ops.CALL, Ops.FUNCTION) and not u.is_bound_var else 0
+        stack += u.src[begin:]
+    return frozenset(found)
 
 
 class Body:
