@@ -19,6 +19,7 @@
 #include "compiler/schedule/callify.h"
 #include "compiler/schedule/kernel_entry.h"
 #include "compiler/schedule/memory_plan.h"
+#include "compiler/schedule/opaque_calls.h"
 #include "compiler/schedule/rangeify.h"
 #include "compiler/spec/program_spec.h"
 #include "compiler/target/target.h"
@@ -30,16 +31,21 @@ namespace {
 absl::StatusOr<UOp*> ScheduleTensors(Graph& graph, Pipeline& pipeline, UOp* root, const Limits& limits,
                                      Function& function) {
   KILN_ASSIGN_OR_RETURN(root, pipeline.Run("callify", root, kTensorSpec, [&](UOp* root) -> absl::StatusOr<UOp*> {
+    KernelBodies bodies = std::move(function.bodies);
     KILN_ASSIGN_OR_RETURN(function, Callify(graph, root));
+    function.bodies = std::move(bodies);
     return function.sink;
   }));
   const std::vector<UOp*> callified = Toposort(root);
-  KILN_RETURN_IF_ERROR(CheckLimit(
-      "STOREs and results", limits.max_kernels,
-      std::count_if(callified.begin(), callified.end(), [](const UOp* uop) { return uop->op() == Op::STORE; })));
+  KILN_RETURN_IF_ERROR(CheckLimit("STOREs and results", limits.max_kernels,
+                                  std::count_if(callified.begin(), callified.end(), [](const UOp* uop) {
+                                    return uop->op() == Op::STORE || uop->op() == Op::CALL;
+                                  })));
   // Beyond this point, no concrete buffer of the caller's.
 
-  return pipeline.Run("rangeify", root, kCallSpec, [&](UOp*) { return Rangeify(graph, function); });
+  // A client's kernel may have in it whatever a program has.
+  const Spec& calls = function.bodies.empty() ? kCallSpec : kCoreSpec;
+  return pipeline.Run("rangeify", root, calls, [&](UOp*) { return Rangeify(graph, function); });
   // Beyond this point, no movement op exists, and the list of kernels is fixed.
 }
 
@@ -51,17 +57,18 @@ absl::StatusOr<v1::Executable> CompileGraph(const v1::Graph& wire, const v1::Tar
   *executable.mutable_target() = target;
   KILN_ASSIGN_OR_RETURN(std::unique_ptr<CodeGenerator> generator, MakeCodeGenerator(target, options));
 
+  Function function;
   KILN_ASSIGN_OR_RETURN(UOp * root, pipeline.Run("normalise", nullptr, kCoreSpec, [&](UOp*) -> absl::StatusOr<UOp*> {
     KILN_ASSIGN_OR_RETURN(UOp * read, FromWire(wire, options.limits, graph));
     if (LevelOf(read) == EntryLevel::kProgram)
       KILN_RETURN_IF_ERROR(VerifyProgram(read, options.limits, &graph).status());
     if (LevelOf(read) != EntryLevel::kTensor) return read;
+    KILN_ASSIGN_OR_RETURN(read, HideBodies(graph, read, options.limits, function.bodies));
     KILN_RETURN_IF_ERROR(Verify(kTensorSpec, graph, read));
     return GraphRewrite(read, StableRules(), graph);  // before fusion can part the factors
   }));
   // Beyond this point, only core ops, and every node has its derived properties.
 
-  Function function;
   if (LevelOf(root) == EntryLevel::kTensor) {
     KILN_ASSIGN_OR_RETURN(root, ScheduleTensors(graph, pipeline, root, options.limits, function));
   } else {

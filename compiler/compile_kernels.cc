@@ -99,8 +99,9 @@ absl::StatusOr<std::vector<uint32_t>> CompileKernels(Graph& graph, Pipeline& pip
     if (is_new) {
       v1::Kernel* made = executable.add_kernels();
       made->set_name(NameOf(body));
-      // In a text for people, a program written by hand has the name it was given.
-      const bool own_name = generator.abilities().text && body->op() == Op::LINEAR && !made->name().empty();
+      // In a text for people, a program written by hand that stands alone has the name it was given.
+      const bool own_name =
+          generator.abilities().text && body->op() == Op::LINEAR && !made->name().empty() && calls->src().size() == 1;
       made->set_symbol(SymbolFor(own_name ? made->name() : absl::StrCat("k", found->second, "_", made->name())));
       pipeline.set_kernel(made->symbol());
       KILN_RETURN_IF_ERROR(CompileBody(graph, pipeline, body, target, options, generator, *made));

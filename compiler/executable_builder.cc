@@ -7,7 +7,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
 #include "base/check.h"
-#include "compiler/schedule/kernel_entry.h"
+#include "compiler/ir/kernel_call.h"
 
 namespace kiln::compiler {
 namespace {

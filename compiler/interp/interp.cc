@@ -40,17 +40,38 @@ class Run {
   absl::Status RunTask(size_t i) {
     const Task& task = plan_.tasks()[i];
     if (uses_[i] == 0) return absl::OkStatus();
-    const bool stored = task.kind == Task::Kind::kStored;
-    KILN_RETURN_IF_ERROR(Reserve(stored ? values_[task.sources[0]].shape : task.uop->shape()));
     std::vector<const Tensor*> sources;
     for (uint32_t source : task.sources) sources.push_back(&values_[source]);
-    values_[i] = Evaluate(task, sources);
+    if (task.kind == Task::Kind::kCalled) {
+      KILN_ASSIGN_OR_RETURN(values_[i], RunCall(task, sources));
+      KILN_RETURN_IF_ERROR(Reserve(values_[i].shape));
+    } else {
+      const bool stored = task.kind == Task::Kind::kStored;
+      KILN_RETURN_IF_ERROR(Reserve(stored ? sources[0]->shape : task.uop->shape()));
+      values_[i] = Evaluate(task, sources);
+    }
     for (uint32_t source : task.sources) {
       if (--uses_[source] > 0) continue;
       live_bytes_ -= values_[source].size() * kCellBytes;
       values_[source] = Tensor();
     }
     return absl::OkStatus();
+  }
+
+  // The storage that is one slot of a kernel's body, after the kernel.
+  absl::StatusOr<Tensor> RunCall(const Task& task, Operands sources) {
+    HostTensors arguments;
+    const Tensor* before = nullptr;
+    const std::vector<KernelCall::Argument>& bound = plan_.CallOf(task.uop).arguments;
+    for (size_t k = 0; k < bound.size(); ++k) {
+      const uint32_t slot = bound[k].param->arg_as<BufferArg>().slot;
+      arguments[slot] = ToHost(*sources[k]);
+      if (slot == task.slot) before = sources[k];
+    }
+    KILN_ASSIGN_OR_RETURN(const InterpResult result, Interpret(task.uop->src(0), arguments, options_));
+    const auto written = result.written.find(task.slot);
+    if (written == result.written.end()) return *before;  // its STOREs never happen
+    return FromHost({written->second.dtype, before->shape, written->second.bytes});
   }
 
   absl::Status Reserve(const Shape& shape) {

@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
+#include "compiler/ir/functions.h"
 #include "compiler/ir/program_scopes.h"
 
 namespace kiln::compiler {
@@ -33,7 +34,7 @@ absl::Status Plan::Build(UOp* root) {
   if (root->op() != Op::TUPLE && root->op() != Op::SINK) {
     return MakeError(v1::BAD_ROOT, absl::StrCat("the root must be a TUPLE or a SINK, not ", Name(root->op())));
   }
-  const std::vector<UOp*> order = Toposort(root);
+  const std::vector<UOp*> order = ToposortScope(root);
   for (UOp* uop : order) {
     if (uop->op() == Op::SHRINK && MayLeaveItsSource(uop)) return Unsupported(uop);
   }
@@ -55,15 +56,30 @@ absl::Status Plan::FindStorage(absl::Span<UOp* const> order) {
                      absl::StrCat("slot ", uop->arg_as<BufferArg>().slot, " has two dtypes or shapes"));
   }
   for (UOp* uop : order) {
-    if (uop->op() != Op::STORE) continue;
+    if (uop->op() != Op::STORE && uop->op() != Op::CALL) continue;
     if (++stores > kMaxStores) return TooLarge("STOREs");
-    UOp* storage = StorageUnder(uop->src(0));
-    if (storage == nullptr) {
-      return MakeError(v1::BAD_ARGUMENT,
-                       absl::StrCat("STORE writes to ", Name(uop->src(0)->op()), ", which is no storage"));
-    }
-    SlotOf(storage).stores.push_back(uop);
+    KILN_RETURN_IF_ERROR(FindStores(uop));
   }
+  return absl::OkStatus();
+}
+
+absl::Status Plan::FindStores(UOp* uop) {
+  if (uop->op() == Op::CALL) {
+    KILN_ASSIGN_OR_RETURN(KernelCall call, ReadKernelCall(uop));
+    for (const KernelCall::Argument& argument : call.arguments) {
+      if (argument.param->IsVariable())
+        return MakeError(v1::UNSUPPORTED_OP, "the interpreter runs graphs whose variables are bound (BindVariables)");
+      if (argument.written) SlotOf(WholeStorage(argument.argument)).stores.push_back(uop);
+    }
+    calls_[uop] = std::move(call);
+    return absl::OkStatus();
+  }
+  UOp* storage = StorageUnder(uop->src(0));
+  if (storage == nullptr) {
+    return MakeError(v1::BAD_ARGUMENT,
+                     absl::StrCat("STORE writes to ", Name(uop->src(0)->op()), ", which is no storage"));
+  }
+  SlotOf(storage).stores.push_back(uop);
   return absl::OkStatus();
 }
 
@@ -72,7 +88,7 @@ absl::Status Plan::PlanRoot(UOp* root) {
     KILN_ASSIGN_OR_RETURN(slot.final_task, Add({Task::Kind::kValue, slot.storage, slot.stores.size()}));
   }
   for (UOp* source : root->src()) {
-    if (source->op() == Op::STORE || source->op() == Op::GROUP) continue;
+    if (source->op() == Op::STORE || source->op() == Op::GROUP || source->op() == Op::CALL) continue;
     if (source->dtype() == DType::kVoid) {
       return MakeError(v1::BAD_ROOT,
                        absl::StrCat("the root has a source ", Name(source->op()), ", which is no value and no STORE"));
@@ -99,12 +115,7 @@ absl::StatusOr<uint32_t> Plan::Add(const Key& key) {
   auto push = [&](const Key& next) -> absl::Status {
     KILN_ASSIGN_OR_RETURN(std::vector<Key> sources, SourcesOf(next));
     Task task{next.kind, next.uop, {}};
-    const bool storage = next.kind == Task::Kind::kValue && IsStorage(next.uop);
-    if (storage && sources.size() == 1) task.kind = Task::Kind::kSame;
-    if (storage && sources.size() > 1) {
-      task.kind = Task::Kind::kStored;
-      task.uop = SlotOf(next.uop).stores[next.state - 1];
-    }
+    NameTask(next, task);
     stack.push_back({next, std::move(sources), std::move(task)});
     return absl::OkStatus();
   };
@@ -130,6 +141,44 @@ absl::StatusOr<uint32_t> Plan::Add(const Key& key) {
   return planned_[key];
 }
 
+void Plan::NameTask(const Key& key, Task& task) {
+  if (key.kind != Task::Kind::kValue || !IsStorage(key.uop)) return;
+  const Slot& slot = SlotOf(key.uop);
+  if (key.uop != slot.storage) {
+    task.kind = Task::Kind::kSame;
+    return;
+  }
+  if (key.state == 0) return;
+  task.uop = slot.stores[key.state - 1];
+  task.kind = task.uop->op() == Op::CALL ? Task::Kind::kCalled : Task::Kind::kStored;
+  if (task.kind == Task::Kind::kStored) return;
+  for (const KernelCall::Argument& argument : calls_.at(task.uop).arguments) {
+    if (argument.written && &SlotOf(WholeStorage(argument.argument)) == &slot)
+      task.slot = argument.param->arg_as<BufferArg>().slot;
+  }
+}
+
+std::vector<Plan::Key> Plan::StateSources(UOp* storage, size_t state) {
+  const auto value = [](UOp* source, size_t at = 0) { return Key{Task::Kind::kValue, source, at}; };
+  UOp* last = SlotOf(storage).stores[state - 1];
+  std::vector<Key> sources;
+  if (last->op() == Op::STORE) {
+    sources = {value(storage, state - 1), {Task::Kind::kAddress, last->src(0), 0}};
+    for (UOp* operand : last->src().subspan(1)) sources.push_back(value(operand));
+    return sources;
+  }
+  for (const KernelCall::Argument& argument : calls_.at(last).arguments) {
+    if (!argument.written) {
+      sources.push_back(value(argument.argument));
+      continue;
+    }
+    const Slot& slot = SlotOf(WholeStorage(argument.argument));
+    const auto at = std::find(slot.stores.begin(), slot.stores.end(), last);
+    sources.push_back(value(slot.storage, static_cast<size_t>(at - slot.stores.begin())));
+  }
+  return sources;
+}
+
 absl::StatusOr<std::vector<Plan::Key>> Plan::SourcesOf(const Key& key) {
   return key.kind == Task::Kind::kAddress ? AddressSources(key) : ValueSources(key);
 }
@@ -140,11 +189,7 @@ absl::StatusOr<std::vector<Plan::Key>> Plan::ValueSources(const Key& key) {
   if (IsStorage(uop)) {
     const Slot& slot = SlotOf(uop);
     if (uop != slot.storage) return std::vector<Key>{value(slot.storage, key.state)};
-    if (key.state == 0) return std::vector<Key>{};
-    UOp* last = slot.stores[key.state - 1];
-    std::vector<Key> sources = {value(uop, key.state - 1), {Task::Kind::kAddress, last->src(0), 0}};
-    for (UOp* operand : last->src().subspan(1)) sources.push_back(value(operand));
-    return sources;
+    return key.state == 0 ? std::vector<Key>{} : StateSources(uop, key.state);
   }
   std::vector<Key> sources;
   switch (uop->op()) {
@@ -201,7 +246,7 @@ size_t Plan::StateBehind(UOp* uop) {
   const std::vector<UOp*>& stores = SlotOf(storage).stores;
   size_t state = 0;
   for (UOp* dep : uop->src().subspan(1)) {
-    for (UOp* reached : Toposort(dep)) {
+    for (UOp* reached : ToposortScope(dep)) {
       const auto found = std::find(stores.begin(), stores.end(), reached);
       if (found != stores.end()) state = std::max(state, static_cast<size_t>(found - stores.begin()) + 1);
     }

@@ -17,6 +17,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/statusor.h"
 #include "compiler/ir/graph.h"
+#include "compiler/ir/kernel_call.h"
 
 namespace kiln::compiler {
 
@@ -25,17 +26,19 @@ struct Task {
     kValue,    // what `uop` evaluates to
     kAddress,  // for a movement chain over storage: each element's place there
     kStored,   // storage after STORE `uop`: sources are before, address, value, gate?
+    kCalled,   // storage after CALL `uop`, as `slot` of its body: sources are its arguments
     kSame,     // its one source
   };
   Kind kind = Kind::kValue;
   UOp* uop = nullptr;
   std::vector<uint32_t> sources;  // earlier tasks
+  uint32_t slot = 0;
 };
 
 // The storage of one slot: a PARAM or a BUFFER of the caller's.
 struct Slot {
   UOp* storage = nullptr;
-  std::vector<UOp*> stores;  // all that write to it, in order
+  std::vector<UOp*> stores;  // all that write to it, CALLs too, in order
   uint32_t final_task = 0;
 };
 
@@ -49,6 +52,8 @@ class Plan {
   const std::map<uint32_t, Slot>& slots() const { return slots_; }
   // The task of each of the root's values, in order.
   const std::vector<uint32_t>& results() const { return results_; }
+  // What a kCalled task's CALL binds: its sources, in this order.
+  const KernelCall& CallOf(const UOp* call) const { return calls_.at(call); }
 
  private:
   struct Key {
@@ -63,12 +68,17 @@ class Plan {
   };
 
   absl::Status FindStorage(absl::Span<UOp* const> order);
+  absl::Status FindStores(UOp* uop);
   absl::Status PlanRoot(UOp* root);
   // Plans `key` and all it needs; returns its task.
   absl::StatusOr<uint32_t> Add(const Key& key);
   absl::StatusOr<std::vector<Key>> SourcesOf(const Key& key);
   absl::StatusOr<std::vector<Key>> ValueSources(const Key& key);
   absl::StatusOr<std::vector<Key>> AddressSources(const Key& key);
+
+  // The sources of storage in the state that its `state`-th STORE or CALL makes.
+  std::vector<Key> StateSources(UOp* storage, size_t state);
+  void NameTask(const Key& key, Task& task);
 
   // The one PARAM or BUFFER that stands for the storage under a movement chain,
   // or nullptr.
@@ -81,6 +91,7 @@ class Plan {
   std::map<uint32_t, Slot> slots_;
   std::vector<uint32_t> results_;
   absl::flat_hash_map<Key, uint32_t> planned_;
+  absl::flat_hash_map<const UOp*, KernelCall> calls_;
 };
 
 }  // namespace kiln::compiler

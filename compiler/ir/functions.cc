@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
 #include "compiler/ir/build.h"
+#include "compiler/ir/entry.h"
 #include "compiler/ir/variables.h"
 #include "compiler/ir/weak.h"
 
@@ -96,10 +97,10 @@ std::vector<UOp*> ToposortScope(UOp* root) {
   return order;
 }
 
-bool IsKernelBody(UOp* body) {
-  if (body->op() == Op::LINEAR || std::holds_alternative<TextArg>(body->arg())) return true;
-  const std::vector<UOp*> order = ToposortScope(body);
-  return std::any_of(order.begin(), order.end(), [](const UOp* uop) { return Is(uop->op(), kLoop); });
+bool FunctionInliner::IsKernel(UOp* body) {
+  const auto [known, is_new] = is_kernel_.emplace(body, false);
+  if (is_new) known->second = LevelOf(body) != EntryLevel::kTensor;
+  return known->second;
 }
 
 absl::StatusOr<UOp*> FunctionInliner::Replace(UOp* body, absl::Span<UOp* const> args, absl::string_view what) {
@@ -145,7 +146,7 @@ absl::StatusOr<UOp*> FunctionInliner::Function(UOp* body, absl::Span<UOp* const>
 absl::StatusOr<UOp*> FunctionInliner::Call(UOp* body, absl::Span<UOp* const> args) {
   std::vector<UOp*> src = {body};
   src.insert(src.end(), args.begin(), args.end());
-  if (body->op() != Op::SINK || IsKernelBody(body)) return graph_.TryMake(Op::CALL, src);
+  if (body->op() != Op::SINK || IsKernel(body)) return graph_.TryMake(Op::CALL, src);
   KILN_ASSIGN_OR_RETURN(UOp * sink, Replace(body, args, "CALL"));
   std::vector<UOp*> effects;
   for (UOp* source : sink->src()) {

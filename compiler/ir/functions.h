@@ -22,10 +22,6 @@ namespace kiln::compiler {
 // PARAMs are the kernel's own), sources before users.
 std::vector<UOp*> ToposortScope(UOp* root);
 
-// Whether a CALL of `body` runs a kernel program (a LINEAR, a SINK with a name,
-// or one over loops) and not the STOREs of a tensor graph.
-bool IsKernelBody(UOp* body);
-
 class FunctionInliner {
  public:
   // Bodies of more than `max_nodes` nodes in all, counted once for every time that
@@ -39,17 +35,20 @@ class FunctionInliner {
   absl::StatusOr<UOp*> Function(UOp* body, absl::Span<UOp* const> args, bool reused);
 
   // CALL(body, args...): a GROUP of the body's STOREs, to the storage that the
-  // arguments are. A CALL of a kernel program stays one.
+  // arguments are. A CALL of a kernel or a program (entry.h) stays one.
   absl::StatusOr<UOp*> Call(UOp* body, absl::Span<UOp* const> args);
 
  private:
   // `body` with each PARAM k replaced.
   absl::StatusOr<UOp*> Replace(UOp* body, absl::Span<UOp* const> args, absl::string_view what);
 
+  bool IsKernel(UOp* body);
+
   Graph& graph_;
   const uint64_t max_nodes_;
   uint64_t nodes_ = 0;
   absl::flat_hash_map<std::pair<UOp*, std::vector<UOp*>>, UOp*> done_;
+  absl::flat_hash_map<UOp*, bool> is_kernel_;  // by body: many CALLs have one
 };
 
 }  // namespace kiln::compiler

@@ -184,7 +184,22 @@ absl::Status CheckValue(const UOp* variable, int64_t value) {
   return SlotError(v1::BAD_ARGUMENT, variable, absl::StrCat("it cannot be ", value));
 }
 
-absl::StatusOr<UOp*> BindVariables(Graph& graph, UOp* root, const VariableValues& values) {
+namespace {
+
+absl::StatusOr<UOp*> BindAll(Graph& graph, UOp* root, const VariableValues& values, bool in_body);
+
+// The body of a CALL of a kernel: a variable that is an argument has its value.
+absl::StatusOr<UOp*> BindBody(Graph& graph, UOp* body, absl::Span<UOp* const> args, VariableValues values) {
+  for (size_t slot = 0; slot < args.size(); ++slot) {
+    values.erase(static_cast<uint32_t>(slot));
+    if (!IsInt(args[slot]->dtype()) || !args[slot]->shape().empty()) continue;
+    if (const std::optional<int64_t> number = PolynomialOf(graph, args[slot]).constant(); number.has_value())
+      values[static_cast<uint32_t>(slot)] = *number;
+  }
+  return BindAll(graph, body, values, /*in_body=*/true);
+}
+
+absl::StatusOr<UOp*> BindAll(Graph& graph, UOp* root, const VariableValues& values, bool in_body) {
   absl::flat_hash_map<UOp*, UOp*> bound;
   for (UOp* uop : ToposortScope(root)) {
     if (uop->IsVariable()) {
@@ -199,6 +214,10 @@ absl::StatusOr<UOp*> BindVariables(Graph& graph, UOp* root, const VariableValues
     }
     std::vector<UOp*> src(uop->src().begin(), uop->src().end());
     for (size_t i = uop->op() == Op::CALL ? 1 : 0; i < src.size(); ++i) src[i] = bound[src[i]];
+    if (uop->op() == Op::CALL) {
+      if (in_body) return graph.Locate(BadArgument("a CALL in the body of a CALL of a kernel"), uop);
+      KILN_ASSIGN_OR_RETURN(src[0], BindBody(graph, src[0], absl::MakeSpan(src).subspan(1), values));
+    }
     absl::StatusOr<UOp*> made;
     const absl::Status folded = FoldSizes(graph, uop->op(), src);
     if (folded.ok()) {
@@ -211,6 +230,12 @@ absl::StatusOr<UOp*> BindVariables(Graph& graph, UOp* root, const VariableValues
     bound[uop] = *made;
   }
   return bound[root];
+}
+
+}  // namespace
+
+absl::StatusOr<UOp*> BindVariables(Graph& graph, UOp* root, const VariableValues& values) {
+  return BindAll(graph, root, values, /*in_body=*/false);
 }
 
 }  // namespace kiln::compiler

@@ -173,10 +173,9 @@ absl::StatusOr<UOp*> ReadAll(Reading& reading) {
     if (depth[i] > limits.max_depth) return TooLarge("levels of depth", limits.max_depth, depth[i]);
   }
   UOp* root = reading.made.back();
-  // A program may be one CALL: then its STOREs are all there is.
-  return wire.nodes(wire.nodes_size() - 1).op() == v1::CALL && root->op() == Op::GROUP
-             ? reading.graph.Make(Op::SINK, {root})
-             : root;
+  // A program may be one CALL: then its effects are all there is.
+  const bool called = wire.nodes(wire.nodes_size() - 1).op() == v1::CALL;
+  return called && (root->op() == Op::GROUP || root->op() == Op::CALL) ? reading.graph.Make(Op::SINK, {root}) : root;
 }
 
 }  // namespace

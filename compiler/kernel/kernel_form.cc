@@ -249,6 +249,9 @@ absl::Status CheckEffects(const Graph& graph, UOp* sink) {
   }
   for (UOp* uop : order) {
     absl::Status fault;
+    if (uop->op() == Op::END && uop->src().size() == 1)
+      fault =
+          MakeError(v1::WRONG_SOURCE_COUNT, "an END that closes no RANGE; it takes an effect and one RANGE or more");
     if (ClosesLoops(uop)) {
       for (UOp* range : uop->src().subspan(1)) {
         if (range->op() != Op::RANGE)

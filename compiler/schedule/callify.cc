@@ -42,7 +42,7 @@ const RuleSet& DropMarkers() {
   return rules;
 }
 
-bool IsEffect(const UOp* uop) { return uop->op() == Op::STORE || uop->op() == Op::GROUP; }
+bool IsEffect(const UOp* uop) { return uop->op() == Op::STORE || uop->op() == Op::GROUP || uop->op() == Op::CALL; }
 
 absl::Status CheckTarget(UOp* store) {
   UOp* target = store->src(0);
@@ -145,7 +145,7 @@ UOp* StorageOf(UOp* uop) {
 absl::StatusOr<Function> Callify(Graph& graph, UOp* root) {
   KILN_RETURN_IF_ERROR(CheckAsSent(graph, root));
   KILN_RETURN_IF_ERROR(ParametersOf(graph, root).status());  // with their devices
-  root = GraphRewrite(BuffersToParams(graph, root), DropMarkers(), graph);
+  root = RealiseArguments(graph, GraphRewrite(BuffersToParams(graph, root), DropMarkers(), graph));
   Function function;
   KILN_ASSIGN_OR_RETURN(const std::vector<UOp*> slots, ParametersOf(graph, root));
   for (UOp* param : slots) (param->IsVariable() ? function.variables : function.parameters).push_back(param);
@@ -155,6 +155,8 @@ absl::StatusOr<Function> Callify(Graph& graph, UOp* root) {
   absl::flat_hash_set<UOp*> stored;
   for (UOp* uop : Toposort(root)) {
     if (uop->op() == Op::STORE) stored.insert(StorageOf(uop->src(0)));
+    if (uop->op() != Op::CALL) continue;
+    for (UOp* storage : StorageWrittenBy(uop)) stored.insert(storage);
   }
   for (UOp* param : function.parameters) function.written.push_back(stored.contains(param));
 

@@ -10,6 +10,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/statusor.h"
 #include "compiler/ir/graph.h"
+#include "compiler/schedule/opaque_calls.h"
 
 namespace kiln::compiler {
 
@@ -32,12 +33,14 @@ struct Function {
   absl::flat_hash_map<const UOp*, int64_t> bindings;  // the values they have where a call gives none
   std::vector<Condition> conditions;
   std::vector<Result> results;
+  KernelBodies bodies;  // of the CALLs, given to Callify
 };
 
-// `root` is a TUPLE or a SINK whose sources are values (results), void effects,
-// or AFTERs over a parameter (updates in place). Beyond this point there is no
-// concrete buffer of the caller's: a BUFFER is a result of the function or is
-// made by a pass, and slots are numbered by position.
+// `root` is a TUPLE or a SINK whose sources are values (results), void effects
+// (STOREs, and CALLs of kernels as HideBodies leaves them), or AFTERs over a parameter
+// (updates in place). Beyond this point there is no concrete buffer of the caller's:
+// a BUFFER is a result of the function or is made by a pass, and slots are numbered
+// by position.
 absl::StatusOr<Function> Callify(Graph& graph, UOp* root);
 
 // The PARAMs under `root` in ascending order of slot. BAD_ARGUMENT where a slot is

@@ -4,6 +4,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "base/error.h"
+#include "compiler/ir/kernel_call.h"
 #include "compiler/kernel/collapse_kernel.h"
 #include "compiler/kernel/kernel_form.h"
 #include "compiler/kernel/list_kernel.h"
@@ -26,16 +27,6 @@ UOp* BuffersToParams(Graph& graph, UOp* root) {
 }
 
 }  // namespace
-
-absl::flat_hash_set<uint32_t> SlotsWritten(UOp* body) {
-  absl::flat_hash_set<uint32_t> slots;
-  for (UOp* uop : Toposort(body)) {
-    if (uop->op() != Op::STORE && uop->op() != Op::ATOMICADD) continue;
-    const UOp* storage = StorageOf(uop->src(0));
-    if (storage != nullptr && storage->op() == Op::PARAM) slots.insert(storage->arg_as<BufferArg>().slot);
-  }
-  return slots;
-}
 
 absl::StatusOr<UOp*> BodyOf(Graph& graph, UOp* root) {
   UOp* body = BuffersToParams(graph, root);

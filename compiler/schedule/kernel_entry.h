@@ -3,9 +3,6 @@
 #ifndef KILN_COMPILER_SCHEDULE_KERNEL_ENTRY_H_
 #define KILN_COMPILER_SCHEDULE_KERNEL_ENTRY_H_
 
-#include <cstdint>
-
-#include "absl/container/flat_hash_set.h"
 #include "absl/status/statusor.h"
 #include "compiler/schedule/callify.h"
 
@@ -18,9 +15,6 @@ absl::StatusOr<UOp*> BodyOf(Graph& graph, UOp* root);
 // LINEAR(CALL(body, parameter...)) of the kernel under `root`, and how it is
 // called in `function`. In the body slots are numbered by position.
 absl::StatusOr<UOp*> EnterKernel(Graph& graph, UOp* root, Function& function);
-
-// The slots of a kernel's PARAMs that it stores or adds to.
-absl::flat_hash_set<uint32_t> SlotsWritten(UOp* body);
 
 }  // namespace kiln::compiler
 

@@ -6,8 +6,10 @@
 #include "absl/strings/str_join.h"
 #include "base/check.h"
 #include "compiler/ir/build.h"
+#include "compiler/ir/kernel_call.h"
 #include "compiler/ir/polynomial.h"
 #include "compiler/schedule/callify.h"
+#include "compiler/schedule/opaque_calls.h"
 
 namespace kiln::compiler {
 namespace {
@@ -134,6 +136,37 @@ KernelDraft DraftStore(Graph& graph, Rewriter& simplify, const StoreOrder& store
   draft.sink = Close(graph, lowered, nest);
 
   draft.overlaps = Overlaps(draft, lowered);
+  return draft;
+}
+
+KernelDraft DraftCall(Graph& graph, const StoreOrder& stores, const absl::flat_hash_map<UOp*, UOp*>& homes, UOp* call,
+                      UOp* body) {
+  KernelDraft draft;
+  draft.store = call;
+  std::vector<UOp*> src = {body};
+  for (size_t i = 0; i + 1 < call->src().size(); ++i) {
+    UOp* argument = call->src(i + 1);
+    const char kind = ArgumentKind(call, i);
+    if (kind == 'v') src.push_back(argument);
+    if (kind == 'w') src.push_back(WholeStorage(argument));
+    if (kind != 'r') continue;
+    // The first realised value on the way down, or the storage in the state that the AFTERs say.
+    size_t state = 0;
+    while (argument->op() != Op::PARAM && (state > 0 || !homes.contains(argument))) {
+      KILN_CHECK(argument->op() == Op::AFTER || argument->op() == Op::RESHAPE);
+      if (argument->op() == Op::AFTER) state = std::max(state, stores.StateOf(argument));
+      argument = argument->src(0);
+    }
+    const auto home = state > 0 ? homes.end() : homes.find(argument);
+    if (home != homes.end()) {
+      draft.homes_read.push_back(argument);
+      src.push_back(home->second);
+    } else {
+      draft.reads.push_back({argument, state});
+      src.push_back(argument);
+    }
+  }
+  draft.call = graph.Make(Op::CALL, src);
   return draft;
 }
 

@@ -12,7 +12,8 @@ namespace kiln::compiler {
 struct KernelDraft {
   UOp* sink = nullptr;           // over the function's own buffers; null if there is nothing to do
   UOp* output = nullptr;         // the storage it writes
-  UOp* store = nullptr;          // the STORE it carries out, or null for a realised value
+  UOp* store = nullptr;          // the STORE or CALL it carries out, or null for a realised value
+  UOp* call = nullptr;           // of a CALL: with its body and buffers, in place of `sink`
   std::vector<UOp*> homes_read;  // realised values it loads
   std::vector<StateRead> reads;  // caller-visible storage it loads
   // It loads what it stores at another place than it stores it: some element
@@ -27,6 +28,10 @@ KernelDraft DraftValue(Graph& graph, Rewriter& simplify, const StoreOrder& store
 // The kernel of a STORE.
 KernelDraft DraftStore(Graph& graph, Rewriter& simplify, const StoreOrder& stores,
                        const absl::flat_hash_map<UOp*, UOp*>& homes, UOp* store);
+
+// CALL `call` of the kernel `body` (opaque_calls.h).
+KernelDraft DraftCall(Graph& graph, const StoreOrder& stores, const absl::flat_hash_map<UOp*, UOp*>& homes, UOp* call,
+                      UOp* body);
 
 // CALL(kernel, buffer..., variable...): the draft with its buffers and variables as
 // numbered PARAMs and its ranges numbered from 0, so that equal kernels are one

@@ -20,9 +20,11 @@ namespace {
 // All kernels of a function under one choice of realised values.
 class KernelSplit {
  public:
-  KernelSplit(Graph& graph, UOp* sink, const StoreOrder& stores, absl::flat_hash_set<UOp*> realized)
+  KernelSplit(Graph& graph, UOp* sink, const StoreOrder& stores, const KernelBodies& bodies,
+              absl::flat_hash_set<UOp*> realized)
       : graph_(graph),
         stores_(stores),
+        bodies_(bodies),
         simplify_(SymbolicRules(), graph),
         order_(Toposort(sink)),
         realized_(std::move(realized)) {}
@@ -69,6 +71,7 @@ class KernelSplit {
   void Draft() {
     for (UOp* uop : order_) {
       if (homes_.contains(uop)) DraftHome(uop);
+      if (uop->op() == Op::CALL) drafts_.push_back(DraftCall(graph_, stores_, homes_, uop, bodies_.at(uop->src(0))));
       if (uop->op() != Op::STORE) continue;
       const auto carried_out = store_of_home_.find(uop->src(1));
       if (carried_out != store_of_home_.end() && carried_out->second == uop) continue;
@@ -111,14 +114,11 @@ class KernelSplit {
 
   // Whether a kernel would have to run both before and after a STORE.
   bool ReadsTwoStates() const {
-    absl::flat_hash_set<const UOp*> stored;
-    for (const KernelDraft& draft : drafts_) {
-      if (draft.store != nullptr) stored.insert(draft.output);
-    }
     for (const KernelDraft& draft : drafts_) {
       for (size_t i = 0; i < draft.reads.size(); ++i) {
         for (size_t j = 0; j < i; ++j) {
-          if (draft.reads[i].storage == draft.reads[j].storage && stored.contains(draft.reads[i].storage)) return true;
+          const UOp* storage = draft.reads[i].storage;
+          if (storage == draft.reads[j].storage && stores_.all().contains(storage)) return true;
         }
       }
     }
@@ -160,6 +160,7 @@ class KernelSplit {
       const size_t i = ready.top();
       ready.pop();
       ++done;
+      if (drafts_[i].call != nullptr) calls.push_back(drafts_[i].call);
       if (drafts_[i].sink != nullptr) calls.push_back(MakeCall(graph_, drafts_[i]));
       for (size_t next : after[i]) {
         if (--waits_for[next] == 0) ready.push(next);
@@ -171,6 +172,7 @@ class KernelSplit {
 
   Graph& graph_;
   const StoreOrder& stores_;
+  const KernelBodies& bodies_;
   Rewriter simplify_;
   const std::vector<UOp*> order_;
   const absl::flat_hash_set<UOp*> realized_;
@@ -182,16 +184,12 @@ class KernelSplit {
 
 // Every state of every storage that is written: with a copy of each, reads no
 // longer constrain the order.
-absl::flat_hash_set<UOp*> StatesOfWrittenStorage(UOp* sink) {
-  absl::flat_hash_set<UOp*> written, states;
-  const std::vector<UOp*> order = Toposort(sink);
-  for (UOp* uop : order) {
-    if (uop->op() == Op::STORE) written.insert(StorageOf(uop->src(0)));
-  }
-  for (UOp* uop : order) {
+absl::flat_hash_set<UOp*> StatesOfWrittenStorage(UOp* sink, const StoreOrder& stores) {
+  absl::flat_hash_set<UOp*> states;
+  for (UOp* uop : Toposort(sink)) {
     if (uop->op() != Op::AFTER && uop->op() != Op::PARAM) continue;
     UOp* storage = StorageOf(uop);
-    if (storage != nullptr && written.contains(storage)) states.insert(uop);
+    if (storage != nullptr && stores.all().contains(storage)) states.insert(uop);
   }
   return states;
 }
@@ -205,11 +203,11 @@ absl::StatusOr<UOp*> Rangeify(Graph& graph, const Function& function) {
   sink = TakeMarks(graph, sink, marked);
   const StoreOrder stores(sink);
   absl::flat_hash_set<UOp*> realized = ChooseRealized(graph, sink, stores, marked);
-  std::optional<std::vector<UOp*>> calls = KernelSplit(graph, sink, stores, realized).Run();
+  std::optional<std::vector<UOp*>> calls = KernelSplit(graph, sink, stores, function.bodies, realized).Run();
   if (!calls.has_value()) {
-    const absl::flat_hash_set<UOp*> states = StatesOfWrittenStorage(sink);
+    const absl::flat_hash_set<UOp*> states = StatesOfWrittenStorage(sink, stores);
     realized.insert(states.begin(), states.end());
-    calls = KernelSplit(graph, sink, stores, std::move(realized)).Run();
+    calls = KernelSplit(graph, sink, stores, function.bodies, std::move(realized)).Run();
     if (!calls.has_value()) {
       return MakeError(v1::UNSUPPORTED_OP,
                        "an AFTER reads a state of its storage at indices that are known only in a later state");

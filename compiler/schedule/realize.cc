@@ -86,6 +86,12 @@ absl::flat_hash_set<UOp*> ChooseRealized(Graph& graph, UOp* sink, const StoreOrd
     std::vector<Access>& mine = accesses[uop];
     if (uop->op() == Op::STORE) {
       mine = {{absl::HashOf(uop), Size(uop->src(0)), false}};
+    } else if (uop->op() == Op::CALL) {
+      // What a kernel reads is there whole (opaque_calls.h).
+      for (size_t k = 1; k < uop->src().size(); ++k) {
+        UOp* source = uop->src(k);
+        if (source->op() == Op::LOAD) Merge(accesses[source], {absl::HashOf(uop, k), Size(source), false});
+      }
     } else if (uop->dtype() != DType::kVoid && !mine.empty()) {
       double evaluations = 0;
       bool inside_reduce = false;

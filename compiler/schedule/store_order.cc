@@ -3,6 +3,7 @@
 #include <set>
 
 #include "compiler/schedule/callify.h"
+#include "compiler/schedule/opaque_calls.h"
 
 namespace kiln::compiler {
 namespace {
@@ -12,15 +13,21 @@ using StoreBits = std::vector<uint64_t>;
 
 bool Has(const StoreBits& bits, size_t i) { return (bits[i / 64] >> (i % 64) & 1) != 0; }
 
+bool Stores(const UOp* uop) { return uop->op() == Op::STORE || uop->op() == Op::CALL; }
+
 }  // namespace
 
 StoreOrder::StoreOrder(UOp* sink) {
   const std::vector<UOp*> order = Toposort(sink);
   absl::flat_hash_map<const UOp*, size_t> number;
   for (UOp* uop : order) {
-    if (uop->op() != Op::STORE) continue;
+    if (!Stores(uop)) continue;
     number.emplace(uop, number.size());
-    stores_[StorageOf(uop->src(0))].push_back(uop);
+    if (uop->op() == Op::STORE) {
+      stores_[StorageOf(uop->src(0))].push_back(uop);
+    } else {
+      for (UOp* storage : StorageWrittenBy(uop)) stores_[storage].push_back(uop);
+    }
   }
   // Which STOREs each node reaches. Nodes share their sets: few differ.
   std::set<StoreBits> sets;
@@ -52,7 +59,7 @@ StoreOrder::StoreOrder(UOp* sink) {
       for (size_t i = 0; i < both.size(); ++i) both[i] |= (*other)[i];
       all = &*sets.insert(std::move(both)).first;
     }
-    if (uop->op() == Op::STORE) {
+    if (Stores(uop)) {
       StoreBits with_self = *all;
       const size_t i = number[uop];
       with_self[i / 64] |= uint64_t{1} << (i % 64);

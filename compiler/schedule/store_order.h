@@ -1,10 +1,11 @@
 // In which order a function's STOREs happen, and which of them a read sees.
 //
 // STOREs to one storage happen in the order of a walk from the root, sources
-// first, so the order is the same however the nodes were numbered. The storage
-// is in state k once its first k STOREs have happened. A read sees state 0
-// unless it is behind AFTERs: then it sees the last STORE to its storage that
-// their deps reach, and with it all that came before.
+// first, so the order is the same however the nodes were numbered. A CALL of a
+// kernel is a STORE to each storage that it writes. The storage is in state k once
+// its first k STOREs have happened. A read sees state 0 unless it is behind AFTERs:
+// then it sees the last STORE to its storage that their deps reach, and with it all
+// that came before.
 #ifndef KILN_COMPILER_SCHEDULE_STORE_ORDER_H_
 #define KILN_COMPILER_SCHEDULE_STORE_ORDER_H_
 

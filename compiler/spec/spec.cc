@@ -37,7 +37,8 @@ constexpr Op kTensorOps[] = {Op::PARAM,
                              Op::GROUP,
                              Op::SINK,
                              Op::DETACH,
-                             Op::CONTIGUOUS_BACKWARD};
+                             Op::CONTIGUOUS_BACKWARD,
+                             Op::CALL};
 constexpr Op kCallOps[] = {Op::LINEAR,  Op::CALL,   Op::SINK, Op::PARAM, Op::BUFFER, Op::CONST, Op::BINARY, Op::STACK,
                            Op::BITCAST, Op::REDUCE, Op::LOAD, Op::STORE, Op::INDEX,  Op::RANGE, Op::END};
 constexpr Op kKernelOps[] = {Op::SINK, Op::PARAM, Op::CONST, Op::STACK, Op::BITCAST, Op::REDUCE,
