@@ -66,7 +66,7 @@ RpcServer::RpcServer(std::unique_ptr<Engine> engine, std::shared_ptr<spdlog::log
   services_.push_back(std::make_unique<BufferServiceImpl>(env));
   services_.push_back(std::make_unique<DeviceServiceImpl>(env));
   services_.push_back(std::make_unique<DebugServiceImpl>(env));
-  services_.push_back(std::make_unique<SessionServiceImpl>());
+  services_.push_back(std::make_unique<SessionServiceImpl>(env));
   services_.push_back(std::make_unique<CollectiveServiceImpl>());
 }
 

@@ -20,15 +20,20 @@ absl::Status UnknownHandle(uint64_t handle) {
 
 }  // namespace
 
-uint64_t BufferTable::Add(Record record) {
-  for (;;) {
-    const uint64_t handle = names_.Next();
+// The owner hears of the handle once it is there: a session that ends in between
+// finds it, or refuses it.
+absl::StatusOr<uint64_t> BufferTable::Add(Record record) {
+  uint64_t handle = 0;
+  for (bool filed = false; !filed;) {
+    handle = names_.Next();
     Shard& shard = shards_[ShardOf(handle)];
     absl::MutexLock lock(&shard.mutex);
-    if (!shard.records.try_emplace(handle, record).second) continue;
-    size_.fetch_add(1, std::memory_order_relaxed);
-    return handle;
+    filed = shard.records.try_emplace(handle, record).second;
   }
+  size_.fetch_add(1, std::memory_order_relaxed);
+  if (record->owner == nullptr || record->owner->Own(handle)) return handle;
+  Free({handle}).IgnoreError();
+  return UnknownSession();
 }
 
 absl::StatusOr<BufferTable::Record> BufferTable::Find(uint64_t handle) const {
@@ -73,6 +78,9 @@ absl::Status BufferTable::Free(absl::Span<const uint64_t> handles) ABSL_NO_THREA
   }
   for (size_t i = 0; i < kShards; ++i) {
     if (concerned[i]) shards_[i].mutex.Unlock();
+  }
+  for (size_t i = 0; i < freed.size(); ++i) {
+    if (freed[i]->owner != nullptr) freed[i]->owner->Disown(handles[i]);
   }
   return status;
 }

@@ -24,6 +24,7 @@
 #include "runtime/hal/buffer.h"
 #include "runtime/hal/device.h"
 #include "server/engine/random_handles.h"
+#include "server/engine/session.h"
 
 namespace kiln::server {
 
@@ -38,6 +39,8 @@ struct BufferRecord {
   Shape shape;
   // The handle this one was made from as a view; 0 if it was not.
   uint64_t view_of = 0;
+  // Ends with it; null if it has no owner.
+  SessionPtr owner;
 };
 
 // Safe from any thread. Cut into shards by handle, each with its own lock.
@@ -45,8 +48,9 @@ class BufferTable {
  public:
   using Record = std::shared_ptr<const BufferRecord>;
 
-  // Files the record, which is not null, under a new handle.
-  uint64_t Add(Record record);
+  // Files the record, which is not null, under a new handle. UnknownSession() if
+  // its owner has ended.
+  absl::StatusOr<uint64_t> Add(Record record);
 
   // UNKNOWN_HANDLE naming the handle.
   absl::StatusOr<Record> Find(uint64_t handle) const;

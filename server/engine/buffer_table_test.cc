@@ -41,7 +41,7 @@ TEST(BufferTableTest, FindsWhatWasAdded) {
   auto record = std::make_shared<BufferRecord>(*RecordOf(std::make_shared<CountedBuffer>(&alive)));
   record->dtype = v1::FLOAT32;
   record->shape = {4, 4};
-  const uint64_t handle = table.Add(std::move(record));
+  const uint64_t handle = *table.Add(std::move(record));
   const auto found = table.Find(handle);
   ASSERT_TRUE(found.ok());
   EXPECT_EQ((*found)->dtype, v1::FLOAT32);
@@ -62,8 +62,8 @@ TEST(BufferTableTest, MemoryLivesUntilItsLastHandle) {
   int alive = 0;
   BufferTable table;
   auto buffer = std::make_shared<CountedBuffer>(&alive);
-  const uint64_t whole = table.Add(RecordOf(buffer));
-  const uint64_t view = table.Add(RecordOf(buffer));
+  const uint64_t whole = *table.Add(RecordOf(buffer));
+  const uint64_t view = *table.Add(RecordOf(buffer));
   buffer.reset();
   ASSERT_TRUE(table.Free({whole}).ok());
   EXPECT_EQ(alive, 1);
@@ -75,8 +75,8 @@ TEST(BufferTableTest, MemoryLivesUntilItsLastHandle) {
 TEST(BufferTableTest, FreeIsAllOrNothing) {
   int alive = 0;
   BufferTable table;
-  const uint64_t a = table.Add(RecordOf(std::make_shared<CountedBuffer>(&alive)));
-  const uint64_t b = table.Add(RecordOf(std::make_shared<CountedBuffer>(&alive)));
+  const uint64_t a = *table.Add(RecordOf(std::make_shared<CountedBuffer>(&alive)));
+  const uint64_t b = *table.Add(RecordOf(std::make_shared<CountedBuffer>(&alive)));
   EXPECT_EQ(DetailOf(table.Free({a, 99, b}))->handle(), 99u);
   EXPECT_EQ(DetailOf(table.Free({a, b, a}))->handle(), a);
   EXPECT_EQ(alive, 2);
@@ -91,7 +91,7 @@ TEST(BufferTableTest, EachHandleIsFreedOnceHoweverManyTry) {
   int alive = 0;
   BufferTable table;
   std::vector<uint64_t> handles;
-  for (int i = 0; i < 64; ++i) handles.push_back(table.Add(RecordOf(std::make_shared<CountedBuffer>(&alive))));
+  for (int i = 0; i < 64; ++i) handles.push_back(*table.Add(RecordOf(std::make_shared<CountedBuffer>(&alive))));
   EXPECT_EQ(std::set<uint64_t>(handles.begin(), handles.end()).size(), 64u);
   std::atomic<int> successes{0};
   std::vector<std::thread> threads;

@@ -21,7 +21,7 @@ absl::Status FieldError(v1::ErrorCode code, absl::string_view field, uint64_t ha
 
 Buffers::Buffers(BufferTable* table, FindDevice find_device) : table_(table), find_device_(std::move(find_device)) {}
 
-absl::StatusOr<NamedBuffer> Buffers::Allocate(absl::string_view device, uint64_t bytes) {
+absl::StatusOr<NamedBuffer> Buffers::Allocate(absl::string_view device, uint64_t bytes, SessionPtr owner) {
   if (bytes > kLargestBuffer) {
     v1::ErrorDetail detail;
     detail.set_code(v1::SIZE_OVERFLOW);
@@ -31,24 +31,25 @@ absl::StatusOr<NamedBuffer> Buffers::Allocate(absl::string_view device, uint64_t
     detail.set_used(bytes);
     return MakeError(detail, absl::StrCat(bytes, " bytes are more than any memory holds"));
   }
-  return AllocateAs(device, bytes, v1::DTYPE_UNSPECIFIED, {});
+  return AllocateAs(device, bytes, v1::DTYPE_UNSPECIFIED, {}, std::move(owner));
 }
 
 absl::StatusOr<NamedBuffer> Buffers::Allocate(absl::string_view device, v1::DType dtype,
-                                              absl::Span<const int64_t> shape) {
+                                              absl::Span<const int64_t> shape, SessionPtr owner) {
   KILN_ASSIGN_OR_RETURN(const uint64_t bytes, TensorBytes(dtype, shape));
-  return AllocateAs(device, bytes, dtype, shape);
+  return AllocateAs(device, bytes, dtype, shape, std::move(owner));
 }
 
 absl::StatusOr<NamedBuffer> Buffers::AllocateAs(absl::string_view device, uint64_t bytes, v1::DType dtype,
-                                                absl::Span<const int64_t> shape) {
+                                                absl::Span<const int64_t> shape, SessionPtr owner) {
   auto record = std::make_shared<BufferRecord>();
   KILN_ASSIGN_OR_RETURN(record->device, find_device_(device));
   KILN_ASSIGN_OR_RETURN(auto memory, record->device->allocator().Allocate(bytes, runtime::hal::MemoryUse::kClient));
   record->slice = runtime::hal::BufferSlice::Whole(std::move(memory));
   record->dtype = dtype;
   record->shape.assign(shape.begin(), shape.end());
-  const uint64_t handle = table_->Add(record);
+  record->owner = std::move(owner);
+  KILN_ASSIGN_OR_RETURN(const uint64_t handle, table_->Add(record));
   return NamedBuffer{handle, std::move(record)};
 }
 
@@ -66,7 +67,7 @@ absl::StatusOr<Buffers::Range> Buffers::Resolve(const BufferAddress& address, ab
 }
 
 absl::StatusOr<NamedBuffer> Buffers::View(const BufferAddress& of, uint64_t bytes, v1::DType dtype,
-                                          absl::Span<const int64_t> shape) {
+                                          absl::Span<const int64_t> shape, SessionPtr owner) {
   if (dtype != v1::DTYPE_UNSPECIFIED) {
     KILN_ASSIGN_OR_RETURN(const uint64_t typed, TensorBytes(dtype, shape));
     if (bytes != 0 && bytes != typed) {
@@ -83,7 +84,8 @@ absl::StatusOr<NamedBuffer> Buffers::View(const BufferAddress& of, uint64_t byte
   record->dtype = dtype;
   record->shape.assign(shape.begin(), shape.end());
   record->view_of = of.handle;
-  const uint64_t handle = table_->Add(record);
+  record->owner = std::move(owner);
+  KILN_ASSIGN_OR_RETURN(const uint64_t handle, table_->Add(record));
   return NamedBuffer{handle, std::move(record)};
 }
 

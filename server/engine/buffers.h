@@ -39,14 +39,17 @@ class Buffers {
   // `table` outlives this.
   Buffers(BufferTable* table, FindDevice find_device);
 
+  // What these make belongs to `owner`: UnknownSession() if it has ended.
+  //
   // Zeroed memory. SIZE_OVERFLOW, OUT_OF_MEMORY, UNKNOWN_DEVICE.
-  absl::StatusOr<NamedBuffer> Allocate(absl::string_view device, uint64_t bytes);
-  absl::StatusOr<NamedBuffer> Allocate(absl::string_view device, v1::DType dtype, absl::Span<const int64_t> shape);
+  absl::StatusOr<NamedBuffer> Allocate(absl::string_view device, uint64_t bytes, SessionPtr owner = nullptr);
+  absl::StatusOr<NamedBuffer> Allocate(absl::string_view device, v1::DType dtype, absl::Span<const int64_t> shape,
+                                       SessionPtr owner = nullptr);
 
   // A second handle for `bytes` bytes, or for all that are left if that is 0. A
   // dtype and shape, if given, decide the size, and `bytes` must agree or be 0.
   absl::StatusOr<NamedBuffer> View(const BufferAddress& of, uint64_t bytes, v1::DType dtype,
-                                   absl::Span<const int64_t> shape);
+                                   absl::Span<const int64_t> shape, SessionPtr owner = nullptr);
 
   absl::Status Free(absl::Span<const uint64_t> handles) { return table_->Free(handles); }
 
@@ -69,7 +72,7 @@ class Buffers {
 
  private:
   absl::StatusOr<NamedBuffer> AllocateAs(absl::string_view device, uint64_t bytes, v1::DType dtype,
-                                         absl::Span<const int64_t> shape);
+                                         absl::Span<const int64_t> shape, SessionPtr owner);
 
   BufferTable* const table_;
   const FindDevice find_device_;

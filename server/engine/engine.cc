@@ -44,14 +44,20 @@ Engine::Engine(const EngineOptions& options, std::vector<std::unique_ptr<runtime
       compile_(std::move(compile)),
       gradient_(std::move(gradient)),
       buffers_(&table_, [this](absl::string_view name) { return FindDevice(name); }),
+      sessions_(options.sessions, &table_),
       executor_(observer),
       pool_(std::make_unique<CompilePool>(options.compile_threads)),
-      store_(options.program_cache_bytes, compile_, pool_.get()) {
+      store_(options.program_cache_bytes, compile_, pool_.get()),
+      lease_watch_([this] { sessions_.ExpireUntilStopped(); }) {
   KILN_CHECK(!devices_.empty());
   for (const auto& device : devices_) fingerprints_.push_back(TargetFingerprint(device->target()));
 }
 
-Engine::~Engine() { pool_.reset(); }
+Engine::~Engine() {
+  sessions_.Stop();
+  lease_watch_.join();
+  pool_.reset();
+}
 
 absl::StatusOr<runtime::hal::Device*> Engine::FindDevice(absl::string_view name) const {
   if (name.empty()) return devices_.front().get();

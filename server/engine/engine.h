@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <thread>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -22,6 +23,7 @@
 #include "server/engine/compile_pool.h"
 #include "server/engine/program_store.h"
 #include "server/engine/requests.h"
+#include "server/engine/session_table.h"
 
 namespace kiln::server {
 
@@ -30,6 +32,7 @@ struct EngineOptions {
   uint32_t compile_threads = 1;
   // What a graph may be; every request's compile options get them.
   compiler::Limits limits;
+  SessionOptions sessions;
 };
 
 // Safe from any thread. No call blocks for a device or for the compiler: those
@@ -67,6 +70,7 @@ class Engine {
   absl::Span<const std::unique_ptr<runtime::hal::Device>> devices() const { return devices_; }
 
   Buffers& buffers() { return buffers_; }
+  SessionTable& sessions() { return sessions_; }
 
  private:
   // What a request by graph, by hash, or by both is about. Refuses a graph over
@@ -81,10 +85,13 @@ class Engine {
   const GradientFn gradient_;
   BufferTable table_;
   Buffers buffers_;
+  SessionTable sessions_;
   runtime::Executor executor_;
   // Ended first, in ~Engine: what it still has to run uses the store.
   std::unique_ptr<CompilePool> pool_;
   ProgramStore store_;
+  // Ends sessions as their leases run out.
+  std::thread lease_watch_;
 };
 
 }  // namespace kiln::server

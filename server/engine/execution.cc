@@ -116,7 +116,10 @@ void Execution::Finish() {
     record->dtype = type.dtype();
     const std::vector<int64_t> shape = ShapeOf(i);
     record->shape.assign(shape.begin(), shape.end());
-    result_.results[i].handle = buffers_->Add(record);
+    record->owner = request_.owner;
+    const auto handle = buffers_->Add(record);
+    if (!handle.ok()) return Fail(handle.status());
+    result_.results[i].handle = *handle;
     result_.results[i].buffer = std::move(record);
   }
   result_.timing.d2h = MicrosSince(download_begin_);

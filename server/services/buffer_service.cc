@@ -30,10 +30,10 @@ grpc::ServerUnaryReactor* BufferServiceImpl::Allocate(grpc::CallbackServerContex
     const v1::AllocateRequest& message = call.request();
     switch (message.size_case()) {
       case v1::AllocateRequest::kBytes:
-        return ReplyWith(call, env_.engine.buffers().Allocate(message.device(), message.bytes()));
+        return ReplyWith(call, env_.engine.buffers().Allocate(message.device(), message.bytes(), call.session()));
       case v1::AllocateRequest::kType:
         return ReplyWith(call, env_.engine.buffers().Allocate(message.device(), message.type().dtype(),
-                                                              ShapeOf(message.type().shape())));
+                                                              ShapeOf(message.type().shape()), call.session()));
       case v1::AllocateRequest::SIZE_NOT_SET: break;
     }
     v1::ErrorDetail detail;
@@ -43,14 +43,14 @@ grpc::ServerUnaryReactor* BufferServiceImpl::Allocate(grpc::CallbackServerContex
   });
 }
 
-grpc::ServerReadReactor<grpc::ByteBuffer>* BufferServiceImpl::Write(grpc::CallbackServerContext*,
+grpc::ServerReadReactor<grpc::ByteBuffer>* BufferServiceImpl::Write(grpc::CallbackServerContext* context,
                                                                     grpc::ByteBuffer* response) {
-  return StartUpload(env_, response);
+  return StartUpload(env_, *context, response);
 }
 
-grpc::ServerWriteReactor<grpc::ByteBuffer>* BufferServiceImpl::Read(grpc::CallbackServerContext*,
+grpc::ServerWriteReactor<grpc::ByteBuffer>* BufferServiceImpl::Read(grpc::CallbackServerContext* context,
                                                                     const grpc::ByteBuffer* request) {
-  return StartDownload(env_, *request);
+  return StartDownload(env_, *context, *request);
 }
 
 grpc::ServerUnaryReactor* BufferServiceImpl::Copy(grpc::CallbackServerContext* context, const grpc::ByteBuffer* request,
@@ -76,7 +76,7 @@ grpc::ServerUnaryReactor* BufferServiceImpl::View(grpc::CallbackServerContext* c
   return Serve<v1::ViewRequest, v1::ViewResponse>(env_, context, request, response, [this](auto& call) {
     const v1::ViewRequest& message = call.request();
     ReplyWith(call, env_.engine.buffers().View(ToAddress(message.of()), message.bytes(), message.dtype(),
-                                               ShapeOf(message.shape())));
+                                               ShapeOf(message.shape()), call.session()));
   });
 }
 

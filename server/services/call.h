@@ -20,6 +20,7 @@
 #include "absl/time/time.h"
 #include "base/error.h"
 #include "server/engine/program_store.h"
+#include "server/engine/session.h"
 #include "server/services/env.h"
 #include "server/status.h"
 
@@ -49,6 +50,10 @@ inline absl::Time DeadlineOf(const grpc::CallbackServerContext& context) {
   return absl::FromChrono(context.deadline());
 }
 
+// The session under which a call is made: null without kSessionHeader,
+// UnknownSession() if there is none with its token.
+absl::StatusOr<SessionPtr> SessionOf(const ServiceEnv& env, const grpc::CallbackServerContext& context);
+
 // Ends a call of any kind. What is our own fault is for us to read about, too.
 template <typename Reactor>
 void FinishWith(Reactor& reactor, const ServiceEnv& env, const absl::Status& status) {
@@ -71,8 +76,9 @@ class UnaryCall final : public grpc::ServerUnaryReactor {
   }
 
   // OK if the call may go on, with `request` filled in.
-  absl::Status Accept(const grpc::ByteBuffer& bytes) {
+  absl::Status Accept(const grpc::CallbackServerContext& context, const grpc::ByteBuffer& bytes) {
     if (!entered_) return ShuttingDown();
+    KILN_ASSIGN_OR_RETURN(session_, SessionOf(env_, context));
     KILN_RETURN_IF_ERROR(Decode(bytes, request_));
     return control_.Check();
   }
@@ -80,6 +86,7 @@ class UnaryCall final : public grpc::ServerUnaryReactor {
   const Request& request() const { return request_; }
   Response& response() { return response_; }
   const Control& control() const { return control_; }
+  const SessionPtr& session() const { return session_; }
   absl::Time begin() const { return begin_; }
 
   void Reply(absl::Status status) {
@@ -100,6 +107,7 @@ class UnaryCall final : public grpc::ServerUnaryReactor {
   grpc::ByteBuffer* const answer_;
   Request request_;
   Response response_;
+  SessionPtr session_;
   std::atomic<bool> cancelled_{false};
   Control control_;
 };
@@ -109,7 +117,7 @@ template <typename Request, typename Response, typename Body>
 grpc::ServerUnaryReactor* Serve(const ServiceEnv& env, grpc::CallbackServerContext* context,
                                 const grpc::ByteBuffer* request, grpc::ByteBuffer* response, Body body) {
   auto* call = new UnaryCall<Request, Response>(env, *context, response);
-  if (absl::Status status = call->Accept(*request); status.ok()) {
+  if (absl::Status status = call->Accept(*context, *request); status.ok()) {
     body(*call);
   } else {
     call->Reply(std::move(status));

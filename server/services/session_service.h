@@ -1,17 +1,35 @@
-// Sessions: who owns handles, and for how long. Not served yet: every handle
-// belongs to everyone who knows it.
+// SessionService: who owns handles, and for how long.
+//
+// A call whose metadata has kSessionHeader, with the token that Open gave, is made
+// under that session: the buffers it makes end with the session. Without the
+// header they belong to nobody and stay until they are freed.
 #ifndef KILN_SERVER_SERVICES_SESSION_SERVICE_H_
 #define KILN_SERVER_SERVICES_SESSION_SERVICE_H_
 
+#include <grpcpp/grpcpp.h>
+
 #include "kiln/v1/session_service.grpc.pb.h"
-#include "server/services/unimplemented.h"
+#include "server/services/env.h"
 
 namespace kiln::server {
 
-class SessionServiceImpl final : public v1::SessionService::CallbackService {
-  KILN_UNIMPLEMENTED_UNARY(SessionService, Open, v1::OpenSessionRequest, v1::OpenSessionResponse)
-  KILN_UNIMPLEMENTED_UNARY(SessionService, Renew, v1::RenewSessionRequest, v1::RenewSessionResponse)
-  KILN_UNIMPLEMENTED_UNARY(SessionService, Close, v1::CloseSessionRequest, v1::CloseSessionResponse)
+using SessionServiceBase =
+    v1::SessionService::WithRawCallbackMethod_Open<v1::SessionService::WithRawCallbackMethod_Renew<
+        v1::SessionService::WithRawCallbackMethod_Close<v1::SessionService::Service>>>;
+
+class SessionServiceImpl final : public SessionServiceBase {
+ public:
+  explicit SessionServiceImpl(const ServiceEnv& env) : env_(env) {}
+
+  grpc::ServerUnaryReactor* Open(grpc::CallbackServerContext* context, const grpc::ByteBuffer* request,
+                                 grpc::ByteBuffer* response) override;
+  grpc::ServerUnaryReactor* Renew(grpc::CallbackServerContext* context, const grpc::ByteBuffer* request,
+                                  grpc::ByteBuffer* response) override;
+  grpc::ServerUnaryReactor* Close(grpc::CallbackServerContext* context, const grpc::ByteBuffer* request,
+                                  grpc::ByteBuffer* response) override;
+
+ private:
+  const ServiceEnv env_;
 };
 
 }  // namespace kiln::server

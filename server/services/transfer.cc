@@ -64,13 +64,11 @@ bool ReadHeader(google::protobuf::io::CodedInputStream& input, uint32_t length, 
 // between a chunk's arrival and its last piece's end, no read is under way.
 class Upload final : public grpc::ServerReadReactor<grpc::ByteBuffer> {
  public:
-  Upload(const ServiceEnv& env, grpc::ByteBuffer* response)
+  Upload(const ServiceEnv& env, const grpc::CallbackServerContext& context, grpc::ByteBuffer* response)
       : env_(env), entered_(env.gate.Enter()), response_(response) {
-    if (entered_) {
-      StartRead(&message_);
-    } else {
-      FinishWith(*this, env_, ShuttingDown());
-    }
+    const absl::Status status = entered_ ? SessionOf(env_, context).status() : ShuttingDown();
+    if (!status.ok()) return FinishWith(*this, env_, status);
+    StartRead(&message_);
   }
 
  private:
@@ -171,8 +169,9 @@ class Upload final : public grpc::ServerReadReactor<grpc::ByteBuffer> {
 // One BufferService.Read.
 class Download final : public grpc::ServerWriteReactor<grpc::ByteBuffer> {
  public:
-  Download(const ServiceEnv& env, const grpc::ByteBuffer& request) : env_(env), entered_(env.gate.Enter()) {
-    if (absl::Status status = Open(request); !status.ok()) {
+  Download(const ServiceEnv& env, const grpc::CallbackServerContext& context, const grpc::ByteBuffer& request)
+      : env_(env), entered_(env.gate.Enter()) {
+    if (absl::Status status = Open(context, request); !status.ok()) {
       FinishWith(*this, env_, status);
     } else {
       Next();
@@ -180,8 +179,9 @@ class Download final : public grpc::ServerWriteReactor<grpc::ByteBuffer> {
   }
 
  private:
-  absl::Status Open(const grpc::ByteBuffer& bytes) {
+  absl::Status Open(const grpc::CallbackServerContext& context, const grpc::ByteBuffer& bytes) {
     if (!entered_) return ShuttingDown();
+    KILN_RETURN_IF_ERROR(SessionOf(env_, context).status());
     v1::ReadRequest request;
     KILN_RETURN_IF_ERROR(Decode(bytes, request));
     const auto size = request.bytes() == 0 ? absl::optional<uint64_t>() : request.bytes();
@@ -259,12 +259,16 @@ absl::StatusOr<WritePart> ParseWritePart(const grpc::ByteBuffer& message) {
   return part;
 }
 
-grpc::ServerReadReactor<grpc::ByteBuffer>* StartUpload(const ServiceEnv& env, grpc::ByteBuffer* response) {
-  return new Upload(env, response);
+grpc::ServerReadReactor<grpc::ByteBuffer>* StartUpload(const ServiceEnv& env,
+                                                       const grpc::CallbackServerContext& context,
+                                                       grpc::ByteBuffer* response) {
+  return new Upload(env, context, response);
 }
 
-grpc::ServerWriteReactor<grpc::ByteBuffer>* StartDownload(const ServiceEnv& env, const grpc::ByteBuffer& request) {
-  return new Download(env, request);
+grpc::ServerWriteReactor<grpc::ByteBuffer>* StartDownload(const ServiceEnv& env,
+                                                          const grpc::CallbackServerContext& context,
+                                                          const grpc::ByteBuffer& request) {
+  return new Download(env, context, request);
 }
 
 }  // namespace kiln::server

@@ -40,10 +40,14 @@ absl::StatusOr<WritePart> ParseWritePart(const grpc::ByteBuffer& message);
 //   MALFORMED_MESSAGE   no header at the start, or a second one
 //   TRUNCATED_UPLOAD    fewer bytes than the header promised
 //   TOO_MUCH_DATA       more
-grpc::ServerReadReactor<grpc::ByteBuffer>* StartUpload(const ServiceEnv& env, grpc::ByteBuffer* response);
+grpc::ServerReadReactor<grpc::ByteBuffer>* StartUpload(const ServiceEnv& env,
+                                                       const grpc::CallbackServerContext& context,
+                                                       grpc::ByteBuffer* response);
 
 // BufferService.Read.
-grpc::ServerWriteReactor<grpc::ByteBuffer>* StartDownload(const ServiceEnv& env, const grpc::ByteBuffer& request);
+grpc::ServerWriteReactor<grpc::ByteBuffer>* StartDownload(const ServiceEnv& env,
+                                                          const grpc::CallbackServerContext& context,
+                                                          const grpc::ByteBuffer& request);
 
 }  // namespace kiln::server
 

@@ -33,6 +33,7 @@ Stubs::Stubs(const std::string& address) {
   buffer = v1::BufferService::NewStub(channel);
   device = v1::DeviceService::NewStub(channel);
   debug = v1::DebugService::NewStub(channel);
+  session = v1::SessionService::NewStub(channel);
   health = grpc::health::v1::Health::NewStub(channel);
 }
 

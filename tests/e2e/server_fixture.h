@@ -20,6 +20,7 @@
 #include "kiln/v1/debug_service.grpc.pb.h"
 #include "kiln/v1/device_service.grpc.pb.h"
 #include "kiln/v1/kernel_service.grpc.pb.h"
+#include "kiln/v1/session_service.grpc.pb.h"
 #include "server/config.h"
 #include "server/rpc_server.h"
 #include "server/status.h"
@@ -34,6 +35,7 @@ struct Stubs {
   std::unique_ptr<v1::BufferService::Stub> buffer;
   std::unique_ptr<v1::DeviceService::Stub> device;
   std::unique_ptr<v1::DebugService::Stub> debug;
+  std::unique_ptr<v1::SessionService::Stub> session;
   std::unique_ptr<grpc::health::v1::Health::Stub> health;
 };
 

@@ -2,7 +2,6 @@
 #include <gtest/gtest.h>
 
 #include "kiln/v1/collective_service.grpc.pb.h"
-#include "kiln/v1/session_service.grpc.pb.h"
 #include "tests/e2e/server_fixture.h"
 
 namespace kiln::e2e {
@@ -23,10 +22,9 @@ TEST_F(UnimplementedTest, Unary) {
   // A method that takes any message's bytes; an empty message has none.
   for (const char* rpc :
        {"BufferService.MapSharedMemory", "DebugService.Evict", "DebugService.Time", "DebugService.Record",
-        "DebugService.SetTracing", "SessionService.Open", "SessionService.Renew", "SessionService.Close",
-        "CollectiveService.Broadcast", "CollectiveService.Scatter", "CollectiveService.Gather",
-        "CollectiveService.Reduce", "CollectiveService.AllGather", "CollectiveService.ReduceScatter",
-        "CollectiveService.AllReduce"}) {
+        "DebugService.SetTracing", "CollectiveService.Broadcast", "CollectiveService.Scatter",
+        "CollectiveService.Gather", "CollectiveService.Reduce", "CollectiveService.AllGather",
+        "CollectiveService.ReduceScatter", "CollectiveService.AllReduce"}) {
     std::string path = std::string("/kiln.v1.") + rpc;
     path[path.rfind('.')] = '/';
     Expect(rpc, CallRaw(*stubs_, path.c_str(), ""));

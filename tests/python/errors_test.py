@@ -136,36 +136,35 @@ _CHILD = """
     sys.path.insert(0, sys.argv[1])
     import support, graphs, kiln
     import numpy as np
-    client = kiln.connect(sys.argv[2])
-    handle = int(sys.argv[3])
-    from kiln import buffers
+    client = kiln.connect(sys.argv[2], lease=2)
+    kept = [client.empty((1 << 20,), "uint8"), client.buffer(np.ones(5))[2:]]
     def die(done, total):
         if done * 2 >= total:
             os.kill(os.getpid(), 9)
-    if sys.argv[4] == "upload":
-        data = memoryview(bytes(64 << 20))
-        buffers.write_to(client._connection, handle, 0, data, die)
+    if sys.argv[3] == "upload":
+        client.buffer(np.zeros(64 << 20, np.uint8), progress=die)
     else:
         program = client.compile(graphs.elementwise("ADD", shape=(1 << 22,)))
-        x = np.ones(1 << 22, np.float32)
+        x = client.buffer(np.ones(1 << 22, np.float32))
+        results = program.run({0: x, 1: x}, out="buffers").results
         stub = client._connection.stub("KernelService.Execute", raw_request=True)
-        request = b"".join(program._request(program._prepare({0: x, 1: x})[0], True, False))
-        calls = [stub.future(request) for _ in range(3)]
+        request = b"".join(program._request(program._prepare({0: x, 1: x})[0], False, False))
+        calls = [stub.future(request, metadata=client._connection.session.metadata) for _ in range(3)]
         os.kill(os.getpid(), 9)
 """
 
 
 class KilledClients(support.ServerTest):
-    """What a client sent and did not finish is gone with it; buffers it made end with sessions, which kilnd has not."""
+    """What a client had, sent and did not finish is gone within its lease."""
 
     def run_child(self, what):
-        buffer = self.client.empty((64 << 20,), "uint8")
+        buffer = self.client.empty((1 << 20,), "uint8")
         before = self.in_use()
-        arguments = [str(pathlib.Path(__file__).parent), self.server.address, str(buffer.handle), what]
+        arguments = [str(pathlib.Path(__file__).parent), self.server.address, what]
         child = subprocess.run([sys.executable, "-c", textwrap.dedent(_CHILD), *arguments], stdout=subprocess.PIPE)
         self.assertEqual(child.returncode, -9)
         self.settle(before)
-        # The server is well, and so is the buffer.
+        # The server is well, and so are other clients' buffers.
         self.assertEqual(self.client.compile(graphs.elementwise("ADD"))(np.ones(4, "f"), np.ones(4, "f")).tolist(), [2] * 4)
         buffer.fill(1)
         self.assertEqual(buffer.read(0, 2).tolist(), [1, 1])

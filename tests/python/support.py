@@ -9,6 +9,7 @@ import re
 import subprocess
 import sys
 import threading
+import time
 import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
@@ -62,6 +63,15 @@ class Server:
         self._reader.join()
 
 
+def eventually(condition):
+    """Whether `condition()` comes true; a minute is far more than it takes."""
+    end = time.monotonic() + 60
+    while not condition():
+        if time.monotonic() > end:
+            return False
+    return True
+
+
 class ServerTest(unittest.TestCase):
     """One kilnd for a class, and a client of it."""
 
@@ -82,7 +92,5 @@ class ServerTest(unittest.TestCase):
 
     def settle(self, wanted):
         """Until in_use() is `wanted`: the server learns of an ended stream or a dead client in its own time."""
-        for _ in range(2000):
-            if self.in_use() == wanted:
-                return
+        eventually(lambda: self.in_use() == wanted)
         self.assertEqual(self.in_use(), wanted)

@@ -24,6 +24,7 @@ from kiln import arrays, buffers, client as blocking, encode, program as program
 from kiln.aio_connection import Connection
 from kiln.connection import TLS, Traffic
 from kiln.errors import KilnError, NoServer
+from kiln.session import LEASE
 from kiln.transfer import Progress
 from kiln.v1 import buffer_service_pb2, debug_service_pb2, device_service_pb2
 
@@ -139,7 +140,7 @@ class Program(programs.ProgramLike):
 
 async def connect(target: str, *, token: Optional[str] = None, tls: TLS = False, device: str = "",
                   connect_timeout: float = 10.0, timeout: Optional[float] = None,
-                  metadata: Sequence[Tuple[str, str]] = ()) -> "Client":
+                  metadata: Sequence[Tuple[str, str]] = (), lease: int = LEASE) -> "Client":
     """As kiln.connect."""
     connection = Connection(target, token, tls, timeout, device, metadata)
     try:
@@ -151,6 +152,7 @@ async def connect(target: str, *, token: Optional[str] = None, tls: TLS = False,
         server = await connection.call("DeviceService.List", device_service_pb2.ListDevicesRequest(), connect_timeout)
         blocking.check_version(server, target)
         blocking.check_device(server, target, device)
+        await connection.open_session(server.features, lease, connect_timeout)
     except BaseException:
         await connection.close()
         raise

@@ -6,6 +6,7 @@ All of one event loop, but for free_later, which destructors call from any threa
 from __future__ import annotations
 
 import asyncio
+import weakref
 from typing import Any, Callable, Dict, List, Optional, Sequence, Set, Tuple
 
 import grpc
@@ -14,6 +15,7 @@ from grpc import aio
 from kiln import wire
 from kiln.connection import TLS, Traffic, call_metadata, credentials
 from kiln.errors import FailedPrecondition, Internal, KilnError, ResourceExhausted, from_rpc
+from kiln.session import Session
 from kiln.transfer import Download, Progress, Upload, write_header
 from kiln.v1 import buffer_service_pb2
 
@@ -24,9 +26,13 @@ class Connection:
     def __init__(self, target: str, token: Optional[str], tls: TLS, timeout: Optional[float], device: str,
                  metadata: Sequence[Tuple[str, str]]):
         self.target, self.timeout, self.device = target, timeout, device
-        self.metadata = call_metadata(token, metadata)
         secure = credentials(tls)
         options = wire.CHANNEL_OPTIONS
+        # Renewed by a thread, over a channel of its own: a loop may be busy for longer than a lease.
+        self._session_channel = (grpc.secure_channel(target, secure, options) if secure
+                                 else grpc.insecure_channel(target, options))  # fmt: skip
+        self.session = Session(self._session_channel, call_metadata(token, metadata))
+        weakref.finalize(self, self.session.stop)
         self.channel = aio.secure_channel(target, secure, options) if secure else aio.insecure_channel(target, options)
         self.closed = False
         self.live: Set[int] = set()
@@ -45,7 +51,7 @@ class Connection:
         if stub is None:
             stub = self._stubs[key] = wire.stub(self.channel, name, **raw)
         given = () if request is None else (request,)
-        return stub(*given, timeout=self.timeout if timeout is None else timeout, metadata=self.metadata)
+        return stub(*given, timeout=self.timeout if timeout is None else timeout, metadata=self.session.metadata)
 
     async def call(self, name: str, request: Any, timeout: Optional[float] = None) -> Any:
         """One unary call; a KilnError if it fails."""
@@ -76,6 +82,12 @@ class Connection:
             await self.flush_frees()
             answer = await self.call("BufferService.Allocate", request)
         return answer.buffer
+
+    async def open_session(self, features: Sequence[str], lease: int, timeout: float) -> None:
+        try:
+            await self._loop.run_in_executor(None, self.session.open, features, lease, timeout)
+        except grpc.RpcError as error:
+            raise from_rpc(error, self.target) from None
 
     # -- handles
 
@@ -114,6 +126,11 @@ class Connection:
         except KilnError:  # a server that is gone holds nothing
             pass
         self.closed = True
+        try:
+            await self._loop.run_in_executor(None, self.session.close)
+        except grpc.RpcError:
+            pass
+        self._session_channel.close()
         await self.channel.close()
 
     # -- data

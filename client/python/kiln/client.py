@@ -23,6 +23,7 @@ from kiln.connection import TLS, Connection, Traffic
 from kiln.dtypes import dtype as dtype_of
 from kiln.errors import NotFound, Unavailable, WrongVersion
 from kiln.program import Program
+from kiln.session import LEASE
 from kiln.transfer import Progress
 from kiln.v1 import buffer_service_pb2, debug_service_pb2, device_service_pb2, graph_pb2, kernel_service_pb2
 
@@ -98,7 +99,7 @@ def upload_array(value: Any, dtype: Any) -> np.ndarray:
 
 def connect(target: str, *, token: Optional[str] = None, tls: TLS = False, device: str = "",
             connect_timeout: float = 10.0, timeout: Optional[float] = None,
-            metadata: Sequence[Tuple[str, str]] = ()) -> "Client":
+            metadata: Sequence[Tuple[str, str]] = (), lease: int = LEASE) -> "Client":
     """Connects to a kilnd at "host:port".
 
     token            sent with every call, as a bearer token
@@ -106,6 +107,8 @@ def connect(target: str, *, token: Optional[str] = None, tls: TLS = False, devic
     device           where graphs are compiled and buffers allocated; "": the server's first
     connect_timeout  seconds to wait for the server
     timeout          seconds any one call may take; None: no limit
+    lease            seconds after which a server that hears nothing more of this process
+                     frees its buffers; 0: never
 
     Raises NoServer if nothing answers in time, WrongVersion if it speaks another
     protocol, Unauthenticated for a wrong token, NotFound for an unknown device.
@@ -116,6 +119,7 @@ def connect(target: str, *, token: Optional[str] = None, tls: TLS = False, devic
         server = connection.call("DeviceService.List", device_service_pb2.ListDevicesRequest(), connect_timeout)
         check_version(server, target)
         check_device(server, target, device)
+        connection.open_session(server.features, lease, connect_timeout)
     except BaseException:
         connection.close()
         raise

@@ -15,6 +15,7 @@ import grpc
 from kiln import wire
 from kiln.errors import FailedPrecondition, KilnError, NoServer, ResourceExhausted, from_rpc
 from kiln.reaper import Reaper
+from kiln.session import Session
 from kiln.v1 import buffer_service_pb2
 
 # True for the system's roots, a file name of PEM roots, or credentials made by grpc.
@@ -47,17 +48,17 @@ class Connection:
     def __init__(self, target: str, *, token: Optional[str] = None, tls: TLS = False, timeout: Optional[float] = None,
                  device: str = "", metadata: Sequence[Tuple[str, str]] = ()):
         self.target, self.timeout, self.device = target, timeout, device
-        self.metadata = call_metadata(token, metadata)
         secure = credentials(tls)
         options = wire.CHANNEL_OPTIONS
         self.channel = (grpc.secure_channel(target, secure, options) if secure
                         else grpc.insecure_channel(target, options))  # fmt: skip
+        self.session = Session(self.channel, call_metadata(token, metadata))
         self.closed = False
         self._stubs: Dict[Any, Callable[..., Any]] = {}
         self._traffic: Dict[str, List[int]] = {}
         # Handles that are ours to give back.
         self.live: Set[int] = set()
-        self.reaper = Reaper(*_enders(self.channel, self.live, self.metadata))
+        self.reaper = Reaper(*_enders(self.channel, self.live, self.session))
         weakref.finalize(self, self.reaper.stop).atexit = False
         _open.add(self)
 
@@ -79,7 +80,7 @@ class Connection:
     def start(self, stub: Callable[..., Any], request: Any, timeout: Optional[float] = None) -> Any:
         """Calls `stub` with this connection's deadline and metadata."""
         try:
-            return stub(request, timeout=self.timeout if timeout is None else timeout, metadata=self.metadata)
+            return stub(request, timeout=self.timeout if timeout is None else timeout, metadata=self.session.metadata)
         except grpc.RpcError as error:
             raise from_rpc(error, self.target) from None
         except ValueError:
@@ -113,6 +114,12 @@ class Connection:
             raise NoServer("no server answers at %s within %g s" % (self.target, timeout),
                            remedy="is kilnd running there?") from None  # fmt: skip
 
+    def open_session(self, features: Sequence[str], lease: int, timeout: float) -> None:
+        try:
+            self.session.open(features, lease, timeout)
+        except grpc.RpcError as error:
+            raise from_rpc(error, self.target) from None
+
     # -- handles
 
     def allocate(self, request: buffer_service_pb2.AllocateRequest) -> buffer_service_pb2.BufferDescription:
@@ -144,7 +151,8 @@ class Connection:
         self.reaper.join(timeout)
 
 
-def _enders(channel: grpc.Channel, live: Set[int], metadata: Any) -> Tuple[Callable[..., None], Callable[[], None]]:
+def _enders(channel: grpc.Channel, live: Set[int],
+            session: Session) -> Tuple[Callable[..., None], Callable[[], None]]:
     """What the reaper calls. Neither holds the Connection, whose end starts them."""
     free_stub = wire.stub(channel, "BufferService.Free")
 
@@ -152,13 +160,16 @@ def _enders(channel: grpc.Channel, live: Set[int], metadata: Any) -> Tuple[Calla
         mine = [handle for handle in handles if handle in live]
         live.difference_update(mine)
         if mine:
-            free_stub(buffer_service_pb2.FreeRequest(handle=mine), timeout=10, metadata=metadata)
+            free_stub(buffer_service_pb2.FreeRequest(handle=mine), timeout=10, metadata=session.metadata)
 
     def finish() -> None:
         try:
             free(list(live))
         finally:
-            channel.close()
+            try:
+                session.close()
+            finally:
+                channel.close()
 
     return free, finish
 

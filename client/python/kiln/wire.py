@@ -11,7 +11,9 @@ from typing import Any, Callable, Dict, NamedTuple, Optional, Type
 
 from google.protobuf.message import Message
 
-from kiln.v1 import buffer_service_pb2, debug_service_pb2, device_service_pb2, kernel_service_pb2
+from kiln.v1 import buffer_service_pb2, debug_service_pb2, device_service_pb2, kernel_service_pb2, session_service_pb2
+
+_MODULES = (kernel_service_pb2, buffer_service_pb2, device_service_pb2, debug_service_pb2, session_service_pb2)
 
 # The version of the protocol this library was written for.
 PROTOCOL = 1
@@ -33,7 +35,7 @@ class Method(NamedTuple):
 
 def _methods() -> Dict[str, Method]:
     found = {}
-    for module in (kernel_service_pb2, buffer_service_pb2, device_service_pb2, debug_service_pb2):
+    for module in _MODULES:
         for service in module.DESCRIPTOR.services_by_name.values():
             for method in service.methods:
                 found["%s.%s" % (service.name, method.name)] = Method(
@@ -47,7 +49,7 @@ def _methods() -> Dict[str, Method]:
 
 
 def _module_of(message: Any) -> Any:
-    for module in (kernel_service_pb2, buffer_service_pb2, device_service_pb2, debug_service_pb2):
+    for module in _MODULES:
         if module.DESCRIPTOR.name == message.file.name:
             return module
     raise KeyError(message.full_name)

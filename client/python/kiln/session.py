@@ -1,0 +1,83 @@
+"""The session that owns a client's buffers on the server.
+
+Its lease is renewed by a thread of its own. A client that is killed renews no more:
+when the lease runs out, the server frees what the client had.
+"""
+
+from __future__ import annotations
+
+import threading
+from typing import Any, Optional, Sequence, Tuple
+
+import grpc
+
+from kiln import wire
+from kiln.v1 import session_service_pb2
+
+# The metadata of a call that is made under a session: its token.
+HEADER = "kiln-session-bin"
+
+# What DeviceService.List calls a server's sessions.
+FEATURE = "sessions"
+
+# Long enough for a process that is stopped for a moment or does not let Python's threads run.
+LEASE = 30
+
+
+class Session:
+    """What to send with every call: `metadata`. Of no session until open() has found one."""
+
+    def __init__(self, channel: grpc.Channel, metadata: Tuple[Tuple[str, str], ...]):
+        self._channel, self._plain = channel, metadata
+        self.metadata: Tuple[Tuple[str, Any], ...] = metadata
+        self.token: Optional[bytes] = None
+        self._ended = threading.Event()
+
+    def open(self, features: Sequence[str], lease: int, timeout: Optional[float] = None) -> None:
+        """Opens one where the server has them; grpc.RpcError."""
+        if lease <= 0 or FEATURE not in features:
+            return
+        try:
+            granted = self._open(lease, timeout)
+        except grpc.RpcError as error:
+            if error.code() is grpc.StatusCode.UNIMPLEMENTED:
+                return
+            raise
+        threading.Thread(target=self._keep, args=(lease, granted), name="kiln-session", daemon=True).start()
+
+    def _open(self, lease: int, timeout: Optional[float]) -> int:
+        request = session_service_pb2.OpenSessionRequest(lease_seconds=lease)
+        answer = self._call("SessionService.Open", request, timeout)
+        self.token = answer.token
+        self.metadata = self._plain + ((HEADER, answer.token),)
+        return answer.lease_seconds
+
+    def _call(self, name: str, request: Any, timeout: Optional[float]) -> Any:
+        return wire.stub(self._channel, name)(request, timeout=timeout, metadata=self._plain)
+
+    def _keep(self, lease: int, granted: int) -> None:
+        renewal = session_service_pb2.RenewSessionRequest(token=self.token)
+        while not self._ended.wait(granted / 3):
+            try:
+                self._call("SessionService.Renew", renewal, granted)
+            except grpc.RpcError as error:
+                # A server that does not answer may come back. One that has forgotten us has freed
+                # our buffers; what is made from now on gets a new session.
+                if error.code() is grpc.StatusCode.NOT_FOUND and not self._ended.is_set():
+                    try:
+                        granted = self._open(lease, granted)
+                        renewal.token = self.token
+                    except grpc.RpcError:
+                        pass
+            except ValueError:  # the channel is closed
+                return
+
+    def stop(self) -> None:
+        """Renews no more. Safe in destructors."""
+        self._ended.set()
+
+    def close(self, timeout: float = 10) -> None:
+        """Ends the session, which frees what it owns; grpc.RpcError."""
+        self.stop()
+        if self.token is not None:
+            self._call("SessionService.Close", session_service_pb2.CloseSessionRequest(token=self.token), timeout)

@@ -1,0 +1,48 @@
+// A session: who owns handles.
+//
+// Its buffers' records point to it, and it knows their handles, so that whichever
+// ends first tells the other. How long it lives is its table's matter
+// (session_table.h).
+#ifndef KILN_SERVER_ENGINE_SESSION_H_
+#define KILN_SERVER_ENGINE_SESSION_H_
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/container/flat_hash_set.h"
+#include "absl/status/status.h"
+#include "absl/synchronization/mutex.h"
+
+namespace kiln::server {
+
+// The metadata of a call that is made under a session: its token.
+inline constexpr char kSessionHeader[] = "kiln-session-bin";
+
+// UNKNOWN_HANDLE whose detail's `field` is kSessionHeader.
+absl::Status UnknownSession();
+
+// Safe from any thread.
+class Session {
+ public:
+  // Whether it lives and now owns the handle.
+  bool Own(uint64_t handle);
+  // The handle has been freed.
+  void Disown(uint64_t handle);
+
+  // From now on it owns nothing; what it owned, for the caller to free.
+  std::vector<uint64_t> End();
+
+ private:
+  absl::Mutex mutex_;
+  bool ended_ ABSL_GUARDED_BY(mutex_) = false;
+  absl::flat_hash_set<uint64_t> handles_ ABSL_GUARDED_BY(mutex_);
+};
+
+// Null: nobody in particular, which has no end.
+using SessionPtr = std::shared_ptr<Session>;
+
+}  // namespace kiln::server
+
+#endif  // KILN_SERVER_ENGINE_SESSION_H_

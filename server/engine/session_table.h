@@ -1,0 +1,97 @@
+// Which token stands for which session, and until when.
+//
+// A session lives while its client renews its lease. When the lease runs out, or
+// the client closes it, its handles are freed as if the client had done so: memory
+// that a transfer or a running program still uses goes back with that.
+#ifndef KILN_SERVER_ENGINE_SESSION_TABLE_H_
+#define KILN_SERVER_ENGINE_SESSION_TABLE_H_
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <string>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/container/flat_hash_map.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/synchronization/mutex.h"
+#include "server/engine/buffer_table.h"
+#include "server/engine/random_handles.h"
+#include "server/engine/session.h"
+
+namespace kiln::server {
+
+// A lease is counted on the clock that nobody sets.
+using LeaseClock = std::chrono::steady_clock;
+
+struct SessionOptions {
+  // Of a client that does not say.
+  uint32_t default_lease_seconds = 10;
+  // A client that asks for more gets this.
+  uint32_t longest_lease_seconds = 3600;
+  size_t most_sessions = 1 << 16;
+  std::function<LeaseClock::time_point()> now = LeaseClock::now;
+};
+
+// Safe from any thread.
+class SessionTable {
+ public:
+  // `buffers` outlives this.
+  SessionTable(SessionOptions options, BufferTable* buffers);
+
+  struct Opened {
+    std::string token;  // 16 bytes that nobody can guess
+    uint32_t lease_seconds = 0;
+    bool resumed = false;
+  };
+  // Takes the session of `resume_token` up again if it lives, with the lease asked
+  // for; else begins one. 0 seconds: the default. OUT_OF_MEMORY with the limit
+  // "sessions".
+  absl::StatusOr<Opened> Open(absl::string_view resume_token, uint32_t lease_seconds);
+
+  // These know no session whose lease has run out: UnknownSession().
+  // The lease begins again; its seconds.
+  absl::StatusOr<uint32_t> Renew(absl::string_view token);
+  absl::Status Close(absl::string_view token);
+  absl::StatusOr<SessionPtr> Find(absl::string_view token) const;
+
+  size_t size() const;
+
+  // Ends the sessions whose lease has run out.
+  void Expire();
+
+  // Does so as each lease runs out by the system's clock, and sleeps in between.
+  // Returns after Stop.
+  void ExpireUntilStopped();
+  void Stop();
+
+ private:
+  struct Lease {
+    SessionPtr session;
+    LeaseClock::duration length;
+    LeaseClock::time_point end;
+  };
+  // Null if there is none that lives.
+  const Lease* Live(absl::string_view token) const ABSL_SHARED_LOCKS_REQUIRED(mutex_);
+  void Begin(Lease& lease) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void Free(Session& session);
+
+  const SessionOptions options_;
+  BufferTable* const buffers_;
+  RandomHandles names_;
+
+  mutable absl::Mutex mutex_;
+  absl::flat_hash_map<std::string, Lease> leases_ ABSL_GUARDED_BY(mutex_);
+  // No lease ends before this.
+  LeaseClock::time_point next_end_ ABSL_GUARDED_BY(mutex_) = LeaseClock::time_point::max();
+  bool stopped_ ABSL_GUARDED_BY(mutex_) = false;
+  // next_end_ came nearer, or stopped_.
+  absl::CondVar wake_;
+};
+
+}  // namespace kiln::server
+
+#endif  // KILN_SERVER_ENGINE_SESSION_TABLE_H_

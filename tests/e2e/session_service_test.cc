@@ -1,0 +1,216 @@
+// SessionService: handles end with the session that owns them, and memory with
+// its last user.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "server/engine/session.h"
+#include "tests/e2e/server_fixture.h"
+
+namespace kiln::e2e {
+namespace {
+
+using v1::SessionService;
+
+class SessionServiceTest : public ServerTest {
+ protected:
+  void SetUp() override {
+    ServerTest::SetUp();
+    before_ = FirstDevice(*stubs_);
+  }
+
+  v1::OpenSessionResponse Open(uint32_t lease_seconds, const std::string& resume = "") {
+    v1::OpenSessionRequest request;
+    request.set_lease_seconds(lease_seconds);
+    request.set_resume_token(resume);
+    v1::OpenSessionResponse response;
+    const absl::Status status = Call(*stubs_->session, &SessionService::Stub::Open, request, response);
+    EXPECT_TRUE(status.ok()) << status;
+    return response;
+  }
+
+  absl::Status Renew(const std::string& token) {
+    v1::RenewSessionRequest request;
+    request.set_token(token);
+    v1::RenewSessionResponse response;
+    KILN_RETURN_IF_ERROR(Call(*stubs_->session, &SessionService::Stub::Renew, request, response));
+    EXPECT_GT(response.lease_seconds(), 0u);
+    return absl::OkStatus();
+  }
+
+  absl::Status Close(const std::string& token) {
+    v1::CloseSessionRequest request;
+    request.set_token(token);
+    v1::CloseSessionResponse response;
+    return Call(*stubs_->session, &SessionService::Stub::Close, request, response);
+  }
+
+  std::unique_ptr<grpc::ClientContext> Under(const std::string& token) {
+    auto context = NewContext();
+    context->AddMetadata(server::kSessionHeader, token);
+    return context;
+  }
+
+  absl::StatusOr<uint64_t> AllocateUnder(const std::string& token, uint64_t bytes) {
+    v1::AllocateRequest request;
+    request.set_bytes(bytes);
+    v1::AllocateResponse response;
+    KILN_RETURN_IF_ERROR(server::FromGrpc(stubs_->buffer->Allocate(Under(token).get(), request, &response)));
+    return response.buffer().handle();
+  }
+
+  absl::StatusOr<uint64_t> ViewUnder(const std::string& token, uint64_t of) {
+    v1::ViewRequest request;
+    request.mutable_of()->set_handle(of);
+    v1::ViewResponse response;
+    KILN_RETURN_IF_ERROR(server::FromGrpc(stubs_->buffer->View(Under(token).get(), request, &response)));
+    return response.buffer().handle();
+  }
+
+  absl::StatusOr<uint64_t> ExecuteUnder(const std::string& token) {
+    v1::ExecuteRequest request;
+    *request.mutable_graph() = GraphOf(kAddOne);
+    request.set_result_mode(v1::RESULT_HANDLES);
+    AddFloats(request, 0, std::vector<float>(8, 1.0f));
+    v1::ExecuteResponse response;
+    KILN_RETURN_IF_ERROR(server::FromGrpc(stubs_->kernel->Execute(Under(token).get(), request, &response)));
+    return response.results(0).buffer().handle();
+  }
+
+  void ExpectUnknown(const absl::Status& status) {
+    EXPECT_EQ(status.code(), absl::StatusCode::kNotFound) << status;
+    const auto detail = DetailOf(status).value_or(v1::ErrorDetail());
+    EXPECT_EQ(detail.code(), v1::UNKNOWN_HANDLE) << status;
+    EXPECT_EQ(detail.field(), server::kSessionHeader) << status;
+  }
+
+  void ExpectBaseline() {
+    EXPECT_TRUE(MemoryReturnsTo(*stubs_, before_.memory_in_use_bytes()));
+    EXPECT_EQ(FirstDevice(*stubs_).buffers(), before_.buffers());
+  }
+
+  v1::Device before_;
+};
+
+TEST_F(SessionServiceTest, CloseFreesEveryKindOfHandle) {
+  const std::string token = Open(0).token();
+  const uint64_t of_nobody = *AllocateBytes(*stubs_, 100);
+  const auto buffer = AllocateUnder(token, 1 << 20);
+  ASSERT_TRUE(buffer.ok()) << buffer.status();
+  const auto view = ViewUnder(token, *buffer);
+  ASSERT_TRUE(view.ok()) << view.status();
+  const auto result = ExecuteUnder(token);
+  ASSERT_TRUE(result.ok()) << result.status();
+  EXPECT_EQ(FloatsOf(*Download(*stubs_, *result)), std::vector<float>(8, 2.0f));
+  EXPECT_EQ(FirstDevice(*stubs_).buffers(), before_.buffers() + 3);  // the view has no memory of its own
+  ASSERT_TRUE(Renew(token).ok());
+
+  ASSERT_TRUE(Close(token).ok());
+  for (const uint64_t handle : {*buffer, *view, *result}) EXPECT_FALSE(Download(*stubs_, handle).ok());
+  EXPECT_TRUE(Download(*stubs_, of_nobody).ok());
+  ASSERT_TRUE(Free(*stubs_, {of_nobody}).ok());
+  ExpectBaseline();
+  ExpectUnknown(Renew(token));
+  ExpectUnknown(Close(token));
+}
+
+TEST_F(SessionServiceTest, AnUnknownTokenIsRefusedByEveryCall) {
+  for (const std::string& token : {std::string(16, 'x'), std::string(), std::string(1000, '\0')}) {
+    ExpectUnknown(AllocateUnder(token, 8).status());
+    ExpectUnknown(ExecuteUnder(token).status());
+    ExpectUnknown(Renew(token));
+    ExpectUnknown(Close(token));
+    {
+      const auto context = Under(token);
+      const auto stream = stubs_->buffer->Read(context.get(), v1::ReadRequest());
+      v1::ReadResponse response;
+      EXPECT_FALSE(stream->Read(&response));
+      ExpectUnknown(server::FromGrpc(stream->Finish()));
+    }
+    {
+      const auto context = Under(token);
+      v1::WriteResponse response;
+      const auto stream = stubs_->buffer->Write(context.get(), &response);
+      stream->WritesDone();
+      ExpectUnknown(server::FromGrpc(stream->Finish()));
+    }
+  }
+  ExpectBaseline();
+}
+
+TEST_F(SessionServiceTest, ALeaseThatRunsOutGivesTheMemoryBack) {
+  const v1::OpenSessionResponse opened = Open(1);
+  EXPECT_EQ(opened.lease_seconds(), 1u);
+  ASSERT_TRUE(AllocateUnder(opened.token(), 32 << 20).ok());
+  ExpectBaseline();
+  ExpectUnknown(AllocateUnder(opened.token(), 8).status());
+}
+
+TEST_F(SessionServiceTest, ALiveSessionIsTakenUpAgain) {
+  const std::string token = Open(3600).token();
+  const uint64_t buffer = *AllocateUnder(token, 8);
+  const v1::OpenSessionResponse again = Open(60, token);
+  EXPECT_TRUE(again.resumed());
+  EXPECT_EQ(again.token(), token);
+  EXPECT_EQ(again.lease_seconds(), 60u);
+  EXPECT_TRUE(Download(*stubs_, buffer).ok());
+  ASSERT_TRUE(Close(token).ok());
+  const v1::OpenSessionResponse anew = Open(60, token);
+  EXPECT_FALSE(anew.resumed());
+  EXPECT_NE(anew.token(), token);
+  ExpectBaseline();
+}
+
+TEST_F(SessionServiceTest, AnUploadOutlivesItsSession) {
+  constexpr uint64_t kBytes = 2 << 20;
+  const std::string token = Open(0).token();
+  const uint64_t handle = *AllocateUnder(token, kBytes);
+  const auto context = Under(token);
+  v1::WriteResponse response;
+  const auto stream = stubs_->buffer->Write(context.get(), &response);
+  v1::WriteRequest message;
+  message.mutable_header()->mutable_buffer()->set_handle(handle);
+  message.mutable_header()->set_bytes(kBytes);
+  ASSERT_TRUE(stream->Write(message));
+  // Once its header is read, the upload holds the memory; seen from the outside
+  // when a chunk has come through.
+  message.set_chunk(std::string(kBytes / 2, 'x'));
+  ASSERT_TRUE(stream->Write(message));
+  ASSERT_TRUE(Eventually([&] { return Download(*stubs_, handle, 0, 1).value_or("") == "x"; }));
+
+  ASSERT_TRUE(Close(token).ok());
+  EXPECT_FALSE(Download(*stubs_, handle).ok());
+  EXPECT_GE(FirstDevice(*stubs_).memory_in_use_bytes(), before_.memory_in_use_bytes() + kBytes);
+  ASSERT_TRUE(stream->Write(message));
+  stream->WritesDone();
+  EXPECT_TRUE(stream->Finish().ok());
+  EXPECT_EQ(response.bytes(), kBytes);
+  ExpectBaseline();
+}
+
+TEST_F(SessionServiceTest, ManySessionsLeftWithoutGoodbye) {
+  for (int i = 0; i < 200; ++i) {
+    const std::string token = Open(1).token();
+    ASSERT_TRUE(AllocateUnder(token, 64 << 10).ok());
+  }
+  ExpectBaseline();
+  EXPECT_TRUE(Eventually([&] { return server_->engine().sessions().size() == 0; }));
+}
+
+TEST_F(SessionServiceTest, TheServerEndsWithSessionsOpen) {
+  const std::string token = Open(3600).token();
+  ASSERT_TRUE(AllocateUnder(token, 1 << 20).ok());
+  EXPECT_TRUE(server_->Drain(absl::Minutes(1)));
+  server_.reset();
+}
+
+TEST_F(SessionServiceTest, IsAFeature) {
+  v1::ListDevicesResponse response;
+  ASSERT_TRUE(Call(*stubs_->device, &v1::DeviceService::Stub::List, v1::ListDevicesRequest(), response).ok());
+  EXPECT_EQ(std::count(response.features().begin(), response.features().end(), "sessions"), 1);
+}
+
+}  // namespace
+}  // namespace kiln::e2e

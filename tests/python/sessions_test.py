@@ -1,0 +1,125 @@
+"""A client's session: what it owns ends with it, and nothing else does."""
+
+import asyncio
+import pathlib
+import sys
+import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+
+import support
+import graphs
+import grpc
+import numpy as np
+from fake_server import FakeServer, listing
+
+import kiln
+import kiln.aio
+from kiln import session
+from kiln.v1 import session_service_pb2
+
+
+class Sessions(support.ServerTest):
+    def close_behind(self, client):
+        """As if the server had heard nothing of `client` for long."""
+        token = client._connection.session.token
+        self.client._connection.call("SessionService.Close", session_service_pb2.CloseSessionRequest(token=token))
+
+    def session_of(self, client):
+        return client._connection.session
+
+    def test_every_client_has_one(self):
+        with kiln.connect(self.server.address) as other:
+            tokens = [self.session_of(client).token for client in (self.client, other)]
+            self.assertNotEqual(*tokens)
+            self.assertTrue(all(len(token) == 16 for token in tokens))
+            self.assertIn(session.FEATURE, other.features)
+
+    def test_its_end_takes_what_the_client_made(self):
+        before = self.in_use()
+        kept = self.client.buffer(np.arange(4.0))
+        other = kiln.connect(self.server.address, lease=3600)
+        program = other.compile(graphs.elementwise("ADD"))
+        x = other.buffer(np.ones(4, np.float32))
+        made = [x, x[1:], x.copy(), program(x, x, out="buffers")]
+        with_kept = self.in_use()
+        self.assertEqual(with_kept[1], before[1] + 4)  # a view has no memory of its own
+        self.close_behind(other)
+        for buffer in made:
+            with self.assertRaises(kiln.NotFound):
+                buffer.numpy()
+        self.assertEqual(kept.numpy().tolist(), [0, 1, 2, 3])
+        kept.free()
+        self.settle(before)
+        other.close()
+
+    def test_a_lease_is_renewed_for_as_long_as_the_client_lives(self):
+        with kiln.connect(self.server.address, lease=1) as client:
+            buffer = client.buffer(np.arange(4.0))
+            token = self.session_of(client).token
+            renewed = []
+            call = self.session_of(client)._call
+            self.session_of(client)._call = lambda name, *rest: (call(name, *rest), renewed.append(name))[0]
+            # More than one lease lasts.
+            self.assertTrue(support.eventually(lambda: len(renewed) >= 5))
+            self.assertEqual(set(renewed), {"SessionService.Renew"})
+            self.assertEqual(self.session_of(client).token, token)
+            self.assertEqual(buffer.numpy().tolist(), [0, 1, 2, 3])
+
+    def test_a_client_whose_session_was_lost_gets_a_new_one(self):
+        before = self.in_use()
+        with kiln.connect(self.server.address, lease=1) as client:
+            buffer = client.buffer(np.arange(4.0))
+            token = self.session_of(client).token
+            self.close_behind(client)
+            self.assertTrue(support.eventually(lambda: self.session_of(client).token != token))
+            with self.assertRaises(kiln.NotFound) as caught:
+                buffer.numpy()
+            self.assertEqual(caught.exception.code, "UNKNOWN_HANDLE")
+            self.assertEqual(client.buffer(np.ones(2)).numpy().tolist(), [1, 1])
+        self.settle(before)
+
+    def test_without_a_session(self):
+        before = self.in_use()
+        with kiln.connect(self.server.address, lease=0) as client:
+            self.assertIsNone(self.session_of(client).token)
+            buffer = client.buffer(np.ones(2))
+            self.assertEqual(buffer.numpy().tolist(), [1, 1])
+        self.settle(before)
+
+    def test_a_server_that_has_none(self):
+        def features(*names):
+            answer = listing()
+            answer.features.extend(names)
+            return lambda request, context: answer
+
+        def refuse(request, context):
+            context.abort(grpc.StatusCode.UNIMPLEMENTED, "later")
+
+        for answers in ({"DeviceService.List": features()},
+                        {"DeviceService.List": features(session.FEATURE), "SessionService.Open": refuse}):  # fmt: skip
+            server = FakeServer(answers)
+            self.addCleanup(server.server.stop, None)
+            with kiln.connect(server.address) as client:
+                self.assertIsNone(self.session_of(client).token)
+
+    def test_awaited(self):
+        async def main():
+            async with await kiln.aio.connect(self.server.address, lease=1) as client:
+                token = self.session_of(client).token
+                self.assertEqual(len(token), 16)
+                buffer = await client.buffer(np.arange(4.0))
+                self.close_behind(client)
+                with self.assertRaises(kiln.NotFound):
+                    await buffer.numpy()
+                # The thread that renews the lease does not need the loop.
+                self.assertTrue(support.eventually(lambda: self.session_of(client).token != token))
+                return (await client.buffer(np.ones(2))).handle
+
+        before = self.in_use()
+        asyncio.run(main())
+        self.settle(before)
+
+
+if __name__ == "__main__":
+    unittest.main()
