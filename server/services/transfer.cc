@@ -67,8 +67,11 @@ class Upload final : public grpc::ServerReadReactor<grpc::ByteBuffer> {
   Upload(const ServiceEnv& env, const grpc::CallbackServerContext& context, grpc::ByteBuffer* response)
       : env_(env), entered_(env.gate.Enter()), response_(response) {
     const absl::Status status = entered_ ? SessionOf(env_, context).status() : ShuttingDown();
-    if (!status.ok()) return FinishWith(*this, env_, status);
-    StartRead(&message_);
+    if (status.ok()) {
+      StartRead(&message_);
+    } else {
+      FinishWith(*this, env_, status);
+    }
   }
 
  private:

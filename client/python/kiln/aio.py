@@ -10,7 +10,7 @@ Names, arguments and exceptions are those of kiln.connect, Client, Buffer and Pr
 A Client belongs to the event loop it was made in (grpc.aio serves one loop at a time
 in a process). Cancelling a task cancels its call
 at the server. Buffers that the garbage collector finds are given back by the loop;
-those that are left when it ends without close() are not.
+those that are left when it ends without close(), by the server when the lease runs out.
 """
 
 from __future__ import annotations
