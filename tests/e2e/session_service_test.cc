@@ -3,9 +3,12 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <memory>
 #include <string>
+#include <thread>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "server/engine/session.h"
 #include "tests/e2e/server_fixture.h"
 
@@ -187,6 +190,36 @@ TEST_F(SessionServiceTest, AnUploadOutlivesItsSession) {
   stream->WritesDone();
   EXPECT_TRUE(stream->Finish().ok());
   EXPECT_EQ(response.bytes(), kBytes);
+  ExpectBaseline();
+}
+
+TEST_F(SessionServiceTest, AnExecuteOutlivesItsSessionAndLeavesNothing) {
+  constexpr int64_t kElements = 4 << 20;
+  constexpr int kSines = 20;
+  std::string text = absl::StrCat("0 CONST [] weakint ", kElements, "\n1 PARAM : float32 [0] slot=0\n");
+  for (int i = 1; i <= kSines; ++i) absl::StrAppend(&text, i + 1, " SIN [", i, "]\n");
+  absl::StrAppend(&text, kSines + 2, " TUPLE [", kSines + 1, "]\n");
+  const auto compiled = Compile(*stubs_, GraphOf(text));
+  ASSERT_TRUE(compiled.ok()) << compiled.status();
+
+  const std::string token = Open(3600).token();
+  v1::ExecuteRequest request;
+  request.set_graph_hash(compiled->graph_hash());
+  request.set_result_mode(v1::RESULT_HANDLES);
+  AddBuffer(request, 0, *AllocateUnder(token, kElements * sizeof(float)));
+  v1::ExecuteResponse response;
+  absl::Status executed;
+  std::thread client(
+      [&] { executed = server::FromGrpc(stubs_->kernel->Execute(Under(token).get(), request, &response)); });
+  ASSERT_TRUE(Eventually([&] { return server_->engine().ListPrograms().front()->hits == 1; }));
+  ASSERT_TRUE(Close(token).ok());
+  client.join();
+  // It may have been done already; then its result went with the session.
+  if (executed.ok()) {
+    EXPECT_FALSE(Download(*stubs_, response.results(0).buffer().handle()).ok());
+  } else {
+    ExpectUnknown(executed);
+  }
   ExpectBaseline();
 }
 
