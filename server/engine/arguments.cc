@@ -46,8 +46,8 @@ struct Wanted {
 std::string TypeName(const Wanted& wanted) { return TensorTypeName(wanted.dtype(), wanted.shape); }
 
 absl::Status BindBuffer(const Wanted& parameter, const BufferAddress& address, const BufferTable& buffers,
-                        BoundParameter& bound, BufferSlice& slice) {
-  auto record = buffers.Find(address.handle);
+                        const Session* caller, BoundParameter& bound, BufferSlice& slice) {
+  auto record = buffers.Find(address.handle, caller);
   if (!record.ok()) {
     v1::ErrorDetail detail = DetailOf(record.status()).value_or(v1::ErrorDetail());
     detail.set_slot(parameter.slot());
@@ -137,7 +137,7 @@ absl::Status BindVariables(const runtime::Program& program, absl::Span<const Arg
 }  // namespace
 
 absl::Status BindArguments(const runtime::Program& program, absl::Span<const Argument> arguments,
-                           const BufferTable& buffers, BoundArguments& bound) {
+                           const BufferTable& buffers, const Session* caller, BoundArguments& bound) {
   const v1::Signature& signature = program.signature();
   KILN_RETURN_IF_ERROR(BindVariables(program, arguments, bound));
   bound.slices.resize(signature.parameters_size());
@@ -163,7 +163,7 @@ absl::Status BindArguments(const runtime::Program& program, absl::Span<const Arg
     }
     const Argument& argument = *bound.parameters[i].argument;
     if (const auto* address = std::get_if<BufferAddress>(&argument.value)) {
-      KILN_RETURN_IF_ERROR(BindBuffer(parameter, *address, buffers, bound.parameters[i], bound.slices[i]));
+      KILN_RETURN_IF_ERROR(BindBuffer(parameter, *address, buffers, caller, bound.parameters[i], bound.slices[i]));
     } else {
       KILN_RETURN_IF_ERROR(BindTensor(program, parameter, std::get<TensorView>(argument.value), bound.slices[i]));
     }

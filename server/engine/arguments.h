@@ -47,7 +47,7 @@ struct BoundArguments {
 // An untyped buffer, or one taken from an offset on, may have bytes to spare.
 // What is left (alignment, device, overlap) the runtime checks.
 absl::Status BindArguments(const runtime::Program& program, absl::Span<const Argument> arguments,
-                           const BufferTable& buffers, BoundArguments& bound);
+                           const BufferTable& buffers, const Session* caller, BoundArguments& bound);
 
 }  // namespace kiln::server
 

@@ -15,7 +15,13 @@ absl::Status UnknownHandle(uint64_t handle) {
   v1::ErrorDetail detail;
   detail.set_code(v1::UNKNOWN_HANDLE);
   detail.set_handle(handle);
-  return MakeError(detail, absl::StrFormat("no buffer has the handle %016x; it was freed, or never given out", handle));
+  return MakeError(detail, absl::StrFormat("no buffer has the handle %016x; it was freed, is another session's, or was "
+                                           "never given out",
+                                           handle));
+}
+
+bool Shows(const BufferRecord& record, const Session* caller) {
+  return record.owner == nullptr || record.owner.get() == caller;
 }
 
 }  // namespace
@@ -32,23 +38,24 @@ absl::StatusOr<uint64_t> BufferTable::Add(Record record) {
   }
   size_.fetch_add(1, std::memory_order_relaxed);
   if (record->owner == nullptr || record->owner->Own(handle)) return handle;
-  Free({handle}).IgnoreError();
+  Free({handle}, record->owner.get()).IgnoreError();
   return UnknownSession();
 }
 
-absl::StatusOr<BufferTable::Record> BufferTable::Find(uint64_t handle) const {
+absl::StatusOr<BufferTable::Record> BufferTable::Find(uint64_t handle, const Session* caller) const {
   const Shard& shard = shards_[ShardOf(handle)];
   {
     absl::MutexLock lock(&shard.mutex);
     const auto found = shard.records.find(handle);
-    if (found != shard.records.end()) return found->second;
+    if (found != shard.records.end() && Shows(*found->second, caller)) return found->second;
   }
   return UnknownHandle(handle);
 }
 
 // Holds every shard concerned, in order of their numbers, between the look and
 // the leap.
-absl::Status BufferTable::Free(absl::Span<const uint64_t> handles) ABSL_NO_THREAD_SAFETY_ANALYSIS {
+absl::Status BufferTable::Free(absl::Span<const uint64_t> handles,
+                               const Session* caller) ABSL_NO_THREAD_SAFETY_ANALYSIS {
   std::bitset<kShards> concerned;
   absl::flat_hash_set<uint64_t> distinct;
   for (uint64_t handle : handles) {
@@ -63,7 +70,9 @@ absl::Status BufferTable::Free(absl::Span<const uint64_t> handles) ABSL_NO_THREA
     if (concerned[i]) shards_[i].mutex.Lock();
   }
   for (uint64_t handle : handles) {
-    if (shards_[ShardOf(handle)].records.contains(handle)) continue;
+    const auto& records = shards_[ShardOf(handle)].records;
+    const auto found = records.find(handle);
+    if (found != records.end() && Shows(*found->second, caller)) continue;
     status = UnknownHandle(handle);
     break;
   }

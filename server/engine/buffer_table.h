@@ -52,11 +52,13 @@ class BufferTable {
   // its owner has ended.
   absl::StatusOr<uint64_t> Add(Record record);
 
-  // UNKNOWN_HANDLE naming the handle.
-  absl::StatusOr<Record> Find(uint64_t handle) const;
+  // What `caller`, who may be null for nobody, is shown: what it owns, and what
+  // nobody does. All else is UNKNOWN_HANDLE naming the handle.
+  absl::StatusOr<Record> Find(uint64_t handle, const Session* caller = nullptr) const;
 
-  // All of them or, if one is unknown or named twice, none: UNKNOWN_HANDLE.
-  absl::Status Free(absl::Span<const uint64_t> handles);
+  // All of them or, if `caller` knows one of them not or names it twice, none:
+  // UNKNOWN_HANDLE.
+  absl::Status Free(absl::Span<const uint64_t> handles, const Session* caller = nullptr);
 
   uint64_t size() const { return size_.load(std::memory_order_relaxed); }
 

@@ -21,7 +21,7 @@ absl::Status FieldError(v1::ErrorCode code, absl::string_view field, uint64_t ha
 
 Buffers::Buffers(BufferTable* table, FindDevice find_device) : table_(table), find_device_(std::move(find_device)) {}
 
-absl::StatusOr<NamedBuffer> Buffers::Allocate(absl::string_view device, uint64_t bytes, SessionPtr owner) {
+absl::StatusOr<NamedBuffer> Buffers::Allocate(absl::string_view device, uint64_t bytes, SessionPtr caller) {
   if (bytes > kLargestBuffer) {
     v1::ErrorDetail detail;
     detail.set_code(v1::SIZE_OVERFLOW);
@@ -31,30 +31,31 @@ absl::StatusOr<NamedBuffer> Buffers::Allocate(absl::string_view device, uint64_t
     detail.set_used(bytes);
     return MakeError(detail, absl::StrCat(bytes, " bytes are more than any memory holds"));
   }
-  return AllocateAs(device, bytes, v1::DTYPE_UNSPECIFIED, {}, std::move(owner));
+  return AllocateAs(device, bytes, v1::DTYPE_UNSPECIFIED, {}, std::move(caller));
 }
 
 absl::StatusOr<NamedBuffer> Buffers::Allocate(absl::string_view device, v1::DType dtype,
-                                              absl::Span<const int64_t> shape, SessionPtr owner) {
+                                              absl::Span<const int64_t> shape, SessionPtr caller) {
   KILN_ASSIGN_OR_RETURN(const uint64_t bytes, TensorBytes(dtype, shape));
-  return AllocateAs(device, bytes, dtype, shape, std::move(owner));
+  return AllocateAs(device, bytes, dtype, shape, std::move(caller));
 }
 
 absl::StatusOr<NamedBuffer> Buffers::AllocateAs(absl::string_view device, uint64_t bytes, v1::DType dtype,
-                                                absl::Span<const int64_t> shape, SessionPtr owner) {
+                                                absl::Span<const int64_t> shape, SessionPtr caller) {
   auto record = std::make_shared<BufferRecord>();
   KILN_ASSIGN_OR_RETURN(record->device, find_device_(device));
   KILN_ASSIGN_OR_RETURN(auto memory, record->device->allocator().Allocate(bytes, runtime::hal::MemoryUse::kClient));
   record->slice = runtime::hal::BufferSlice::Whole(std::move(memory));
   record->dtype = dtype;
   record->shape.assign(shape.begin(), shape.end());
-  record->owner = std::move(owner);
+  record->owner = std::move(caller);
   KILN_ASSIGN_OR_RETURN(const uint64_t handle, table_->Add(record));
   return NamedBuffer{handle, std::move(record)};
 }
 
-absl::StatusOr<Buffers::Range> Buffers::Resolve(const BufferAddress& address, absl::optional<uint64_t> bytes) const {
-  KILN_ASSIGN_OR_RETURN(const BufferTable::Record record, table_->Find(address.handle));
+absl::StatusOr<Buffers::Range> Buffers::Resolve(const BufferAddress& address, absl::optional<uint64_t> bytes,
+                                                const Session* caller) const {
+  KILN_ASSIGN_OR_RETURN(const BufferTable::Record record, table_->Find(address.handle, caller));
   const runtime::hal::BufferSlice& whole = record->slice;
   const bool starts_inside = address.offset <= whole.bytes;
   const uint64_t left = starts_inside ? whole.bytes - address.offset : 0;
@@ -67,7 +68,7 @@ absl::StatusOr<Buffers::Range> Buffers::Resolve(const BufferAddress& address, ab
 }
 
 absl::StatusOr<NamedBuffer> Buffers::View(const BufferAddress& of, uint64_t bytes, v1::DType dtype,
-                                          absl::Span<const int64_t> shape, SessionPtr owner) {
+                                          absl::Span<const int64_t> shape, SessionPtr caller) {
   if (dtype != v1::DTYPE_UNSPECIFIED) {
     KILN_ASSIGN_OR_RETURN(const uint64_t typed, TensorBytes(dtype, shape));
     if (bytes != 0 && bytes != typed) {
@@ -77,27 +78,28 @@ absl::StatusOr<NamedBuffer> Buffers::View(const BufferAddress& of, uint64_t byte
     bytes = typed;
   }
   const bool to_the_end = bytes == 0 && dtype == v1::DTYPE_UNSPECIFIED;
-  KILN_ASSIGN_OR_RETURN(Range range, Resolve(of, to_the_end ? absl::optional<uint64_t>() : bytes));
+  KILN_ASSIGN_OR_RETURN(Range range, Resolve(of, to_the_end ? absl::optional<uint64_t>() : bytes, caller.get()));
   auto record = std::make_shared<BufferRecord>();
   record->slice = std::move(range.slice);
   record->device = range.device;
   record->dtype = dtype;
   record->shape.assign(shape.begin(), shape.end());
   record->view_of = of.handle;
-  record->owner = std::move(owner);
+  record->owner = std::move(caller);
   KILN_ASSIGN_OR_RETURN(const uint64_t handle, table_->Add(record));
   return NamedBuffer{handle, std::move(record)};
 }
 
-absl::StatusOr<NamedBuffer> Buffers::Describe(uint64_t handle) const {
-  KILN_ASSIGN_OR_RETURN(BufferTable::Record record, table_->Find(handle));
+absl::StatusOr<NamedBuffer> Buffers::Describe(uint64_t handle, const Session* caller) const {
+  KILN_ASSIGN_OR_RETURN(BufferTable::Record record, table_->Find(handle, caller));
   return NamedBuffer{handle, std::move(record)};
 }
 
-void Buffers::Copy(const BufferAddress& from, const BufferAddress& to, uint64_t bytes, Done done) {
-  auto source = Resolve(from, bytes);
+void Buffers::Copy(const BufferAddress& from, const BufferAddress& to, uint64_t bytes, const Session* caller,
+                   Done done) {
+  auto source = Resolve(from, bytes, caller);
   if (!source.ok()) return done(source.status());
-  auto target = Resolve(to, bytes);
+  auto target = Resolve(to, bytes, caller);
   if (!target.ok()) return done(target.status());
   if (source->device != target->device) {
     return done(FieldError(v1::UNKNOWN_DEVICE, "to", to.handle, "the two buffers are on different devices"));
@@ -105,13 +107,14 @@ void Buffers::Copy(const BufferAddress& from, const BufferAddress& to, uint64_t 
   source->device->queue().Copy(std::move(source->slice), std::move(target->slice), std::move(done));
 }
 
-void Buffers::Fill(const BufferAddress& to, uint64_t bytes, absl::string_view pattern, Done done) {
+void Buffers::Fill(const BufferAddress& to, uint64_t bytes, absl::string_view pattern, const Session* caller,
+                   Done done) {
   const size_t length = pattern.size();
   if (length != 1 && length != 2 && length != 4 && length != 8) {
     return done(FieldError(v1::BAD_ARGUMENT, "pattern", to.handle,
                            absl::StrCat("a pattern has 1, 2, 4 or 8 bytes; this one has ", length)));
   }
-  auto range = Resolve(to, bytes == 0 ? absl::optional<uint64_t>() : bytes);
+  auto range = Resolve(to, bytes == 0 ? absl::optional<uint64_t>() : bytes, caller);
   if (!range.ok()) return done(range.status());
   if (range->slice.bytes % length != 0) {
     return done(FieldError(v1::BAD_ARGUMENT, "bytes", to.handle,

@@ -39,21 +39,24 @@ class Buffers {
   // `table` outlives this.
   Buffers(BufferTable* table, FindDevice find_device);
 
-  // What these make belongs to `owner`: UnknownSession() if it has ended.
+  // `caller`, who may be null for nobody, owns what these make, and knows the
+  // handles that it owns or nobody does. UnknownSession() if it has ended.
   //
   // Zeroed memory. SIZE_OVERFLOW, OUT_OF_MEMORY, UNKNOWN_DEVICE.
-  absl::StatusOr<NamedBuffer> Allocate(absl::string_view device, uint64_t bytes, SessionPtr owner = nullptr);
+  absl::StatusOr<NamedBuffer> Allocate(absl::string_view device, uint64_t bytes, SessionPtr caller = nullptr);
   absl::StatusOr<NamedBuffer> Allocate(absl::string_view device, v1::DType dtype, absl::Span<const int64_t> shape,
-                                       SessionPtr owner = nullptr);
+                                       SessionPtr caller = nullptr);
 
   // A second handle for `bytes` bytes, or for all that are left if that is 0. A
   // dtype and shape, if given, decide the size, and `bytes` must agree or be 0.
   absl::StatusOr<NamedBuffer> View(const BufferAddress& of, uint64_t bytes, v1::DType dtype,
-                                   absl::Span<const int64_t> shape, SessionPtr owner = nullptr);
+                                   absl::Span<const int64_t> shape, SessionPtr caller = nullptr);
 
-  absl::Status Free(absl::Span<const uint64_t> handles) { return table_->Free(handles); }
+  absl::Status Free(absl::Span<const uint64_t> handles, const Session* caller = nullptr) {
+    return table_->Free(handles, caller);
+  }
 
-  absl::StatusOr<NamedBuffer> Describe(uint64_t handle) const;
+  absl::StatusOr<NamedBuffer> Describe(uint64_t handle, const Session* caller = nullptr) const;
   uint64_t count() const { return table_->size(); }
 
   // A range of a buffer, checked; `bytes` of absl::nullopt means to the end.
@@ -62,17 +65,18 @@ class Buffers {
     runtime::hal::BufferSlice slice;
     runtime::hal::Device* device = nullptr;
   };
-  absl::StatusOr<Range> Resolve(const BufferAddress& address, absl::optional<uint64_t> bytes) const;
+  absl::StatusOr<Range> Resolve(const BufferAddress& address, absl::optional<uint64_t> bytes,
+                                const Session* caller = nullptr) const;
 
   // The ranges may overlap; they may not be on different devices.
-  void Copy(const BufferAddress& from, const BufferAddress& to, uint64_t bytes, Done done);
+  void Copy(const BufferAddress& from, const BufferAddress& to, uint64_t bytes, const Session* caller, Done done);
   // A pattern of 1, 2, 4 or 8 bytes over a whole number of its lengths; 0 bytes
   // means to the end.
-  void Fill(const BufferAddress& to, uint64_t bytes, absl::string_view pattern, Done done);
+  void Fill(const BufferAddress& to, uint64_t bytes, absl::string_view pattern, const Session* caller, Done done);
 
  private:
   absl::StatusOr<NamedBuffer> AllocateAs(absl::string_view device, uint64_t bytes, v1::DType dtype,
-                                         absl::Span<const int64_t> shape, SessionPtr owner);
+                                         absl::Span<const int64_t> shape, SessionPtr caller);
 
   BufferTable* const table_;
   const FindDevice find_device_;

@@ -24,7 +24,8 @@ void Execution::Start(ProgramStore::Program program, bool from_cache) {
   result_.program = std::move(program);
   result_.from_cache = from_cache;
   const absl::Time begin = absl::Now();
-  absl::Status status = BindArguments(*result_.program->program, request_.arguments, *buffers_, bound_);
+  absl::Status status =
+      BindArguments(*result_.program->program, request_.arguments, *buffers_, request_.caller.get(), bound_);
   if (!status.ok()) return Fail(std::move(status));
 
   int uploads = 0;
@@ -116,7 +117,7 @@ void Execution::Finish() {
     record->dtype = type.dtype();
     const std::vector<int64_t> shape = ShapeOf(i);
     record->shape.assign(shape.begin(), shape.end());
-    record->owner = request_.owner;
+    record->owner = request_.caller;
     const auto handle = buffers_->Add(record);
     if (!handle.ok()) return Fail(handle.status());
     result_.results[i].handle = *handle;

@@ -67,8 +67,8 @@ struct ExecuteRequest {
   absl::InlinedVector<Argument, 8> arguments;
   // By value instead of as new buffers.
   bool results_inline = false;
-  // Of the results that are new buffers.
-  SessionPtr owner;
+  // Who asks: owns the results that are new buffers. May be null.
+  SessionPtr caller;
 };
 
 // One result of an Execute.

@@ -97,7 +97,7 @@ size_t SessionTable::size() const {
 
 // A handle that is not there was freed by its client in this moment.
 void SessionTable::Free(Session& session) {
-  for (const uint64_t handle : session.End()) buffers_->Free({handle}).IgnoreError();
+  for (const uint64_t handle : session.End()) buffers_->Free({handle}, &session).IgnoreError();
 }
 
 void SessionTable::Expire() {

@@ -78,7 +78,7 @@ TEST_F(SessionTableTest, ALeaseRunsOutUnlessItIsRenewed) {
 
 TEST_F(SessionTableTest, UnknownTokens) {
   table_.Open("", 10).IgnoreError();
-  for (const std::string token : {std::string(), std::string("x"), std::string(16, '\0'), std::string(1 << 16, 'y')}) {
+  for (const std::string& token : {std::string(), std::string("x"), std::string(16, '\0'), std::string(1 << 16, 'y')}) {
     ExpectUnknown(table_.Find(token).status());
     ExpectUnknown(table_.Renew(token).status());
     ExpectUnknown(table_.Close(token));
@@ -91,17 +91,18 @@ TEST_F(SessionTableTest, AnEndFreesWhatTheSessionOwnsAndNothingElse) {
   const SessionPtr session = *table_.Find(a);
   const uint64_t freed_by_hand = *AddBuffer(session);
   const uint64_t of_a = *AddBuffer(session);
-  const uint64_t of_b = *AddBuffer(*table_.Find(b));
+  const SessionPtr owner_of_b = *table_.Find(b);
+  const uint64_t of_b = *AddBuffer(owner_of_b);
   const uint64_t of_nobody = *AddBuffer(nullptr);
-  ASSERT_TRUE(buffers_.Free({freed_by_hand}).ok());
+  ASSERT_TRUE(buffers_.Free({freed_by_hand}, session.get()).ok());
   EXPECT_EQ(buffers_.size(), 3u);
 
   Pass(10);
   table_.Expire();
-  EXPECT_FALSE(buffers_.Find(of_a).ok());
-  EXPECT_TRUE(buffers_.Find(of_b).ok());
+  EXPECT_FALSE(buffers_.Find(of_a, session.get()).ok());
+  EXPECT_TRUE(buffers_.Find(of_b, owner_of_b.get()).ok());
   ASSERT_TRUE(table_.Close(b).ok());
-  EXPECT_FALSE(buffers_.Find(of_b).ok());
+  EXPECT_FALSE(buffers_.Find(of_b, owner_of_b.get()).ok());
   EXPECT_TRUE(buffers_.Find(of_nobody).ok());
   EXPECT_EQ(buffers_.size(), 1u);
 
@@ -110,14 +111,28 @@ TEST_F(SessionTableTest, AnEndFreesWhatTheSessionOwnsAndNothingElse) {
   EXPECT_EQ(buffers_.size(), 1u);
 }
 
+TEST_F(SessionTableTest, OthersDoNotKnowItsHandles) {
+  const SessionPtr session = *table_.Find(table_.Open("", 10)->token);
+  const SessionPtr other = *table_.Find(table_.Open("", 10)->token);
+  const uint64_t owned = *AddBuffer(session);
+  const uint64_t of_nobody = *AddBuffer(nullptr);
+  for (const Session* caller : {other.get(), static_cast<Session*>(nullptr)}) {
+    EXPECT_EQ(DetailOf(buffers_.Find(owned, caller).status())->handle(), owned);
+    EXPECT_EQ(DetailOf(buffers_.Free({of_nobody, owned}, caller))->handle(), owned);
+    EXPECT_TRUE(buffers_.Find(of_nobody, caller).ok());
+  }
+  EXPECT_TRUE(buffers_.Free({of_nobody, owned}, session.get()).ok());
+}
+
 TEST_F(SessionTableTest, AUserKeepsWhatItsSessionLost) {
   const std::string token = table_.Open("", 10)->token;
-  const uint64_t handle = *AddBuffer(*table_.Find(token));
-  const BufferTable::Record used = *buffers_.Find(handle);
+  const SessionPtr session = *table_.Find(token);
+  const uint64_t handle = *AddBuffer(session);
+  const BufferTable::Record used = *buffers_.Find(handle, session.get());
   std::weak_ptr<const BufferRecord> watched = used;
   Pass(10);
   table_.Expire();
-  EXPECT_FALSE(buffers_.Find(handle).ok());
+  EXPECT_FALSE(buffers_.Find(handle, session.get()).ok());
   EXPECT_EQ(watched.use_count(), 1);  // `used`
 }
 
@@ -159,7 +174,7 @@ TEST_F(SessionTableTest, EndsAndNewHandlesAtOnceLeaveNothingBehind) {
           const auto handle = AddBuffer(session);
           if (!handle.ok()) return ExpectUnknown(handle.status());
           ++made;
-          if (i == 0) buffers_.Free({*handle}).IgnoreError();  // the end may have been first
+          if (i == 0) buffers_.Free({*handle}, session.get()).IgnoreError();  // the end may have been first
         }
       });
     }

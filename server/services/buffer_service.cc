@@ -58,7 +58,7 @@ grpc::ServerUnaryReactor* BufferServiceImpl::Copy(grpc::CallbackServerContext* c
   return Serve<v1::CopyRequest, v1::CopyResponse>(env_, context, request, response, [this](auto& call) {
     const v1::CopyRequest& message = call.request();
     env_.engine.buffers().Copy(ToAddress(message.from()), ToAddress(message.to()), message.bytes(),
-                               [&call](absl::Status status) { call.Reply(std::move(status)); });
+                               call.session().get(), [&call](absl::Status status) { call.Reply(std::move(status)); });
   });
 }
 
@@ -66,7 +66,7 @@ grpc::ServerUnaryReactor* BufferServiceImpl::Fill(grpc::CallbackServerContext* c
                                                   grpc::ByteBuffer* response) {
   return Serve<v1::FillRequest, v1::FillResponse>(env_, context, request, response, [this](auto& call) {
     const v1::FillRequest& message = call.request();
-    env_.engine.buffers().Fill(ToAddress(message.buffer()), message.bytes(), message.pattern(),
+    env_.engine.buffers().Fill(ToAddress(message.buffer()), message.bytes(), message.pattern(), call.session().get(),
                                [&call](absl::Status status) { call.Reply(std::move(status)); });
   });
 }
@@ -84,15 +84,17 @@ grpc::ServerUnaryReactor* BufferServiceImpl::Free(grpc::CallbackServerContext* c
                                                   grpc::ByteBuffer* response) {
   return Serve<v1::FreeRequest, v1::FreeResponse>(env_, context, request, response, [this](auto& call) {
     const v1::FreeRequest& message = call.request();
-    call.Reply(env_.engine.buffers().Free({message.handle().data(), static_cast<size_t>(message.handle_size())}));
+    call.Reply(env_.engine.buffers().Free({message.handle().data(), static_cast<size_t>(message.handle_size())},
+                                          call.session().get()));
   });
 }
 
 grpc::ServerUnaryReactor* BufferServiceImpl::Describe(grpc::CallbackServerContext* context,
                                                       const grpc::ByteBuffer* request, grpc::ByteBuffer* response) {
   return Serve<v1::DescribeBufferRequest, v1::DescribeBufferResponse>(
-      env_, context, request, response,
-      [this](auto& call) { ReplyWith(call, env_.engine.buffers().Describe(call.request().handle())); });
+      env_, context, request, response, [this](auto& call) {
+        ReplyWith(call, env_.engine.buffers().Describe(call.request().handle(), call.session().get()));
+      });
 }
 
 }  // namespace kiln::server

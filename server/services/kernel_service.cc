@@ -52,7 +52,7 @@ grpc::ServerUnaryReactor* KernelServiceImpl::Execute(grpc::CallbackServerContext
   return Serve<v1::ExecuteRequest, v1::ExecuteResponse>(env_, context, request, response, [this](auto& call) {
     auto asked = ToExecuteRequest(call.request());
     if (!asked.ok()) return call.Reply(asked.status());
-    asked->owner = call.session();
+    asked->caller = call.session();
     const absl::Time decoded = absl::Now();
     env_.engine.Execute(*std::move(asked), call.control(), [&call, decoded](absl::StatusOr<ExecuteResult> result) {
       if (!result.ok()) return call.Reply(result.status());

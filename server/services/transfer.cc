@@ -66,8 +66,7 @@ class Upload final : public grpc::ServerReadReactor<grpc::ByteBuffer> {
  public:
   Upload(const ServiceEnv& env, const grpc::CallbackServerContext& context, grpc::ByteBuffer* response)
       : env_(env), entered_(env.gate.Enter()), response_(response) {
-    const absl::Status status = entered_ ? SessionOf(env_, context).status() : ShuttingDown();
-    if (status.ok()) {
+    if (absl::Status status = Enter(context); status.ok()) {
       StartRead(&message_);
     } else {
       FinishWith(*this, env_, status);
@@ -90,9 +89,16 @@ class Upload final : public grpc::ServerReadReactor<grpc::ByteBuffer> {
     delete this;
   }
 
+  absl::Status Enter(const grpc::CallbackServerContext& context) {
+    if (!entered_) return ShuttingDown();
+    KILN_ASSIGN_OR_RETURN(caller_, SessionOf(env_, context));
+    return absl::OkStatus();
+  }
+
   absl::Status Open(const v1::WriteHeader& header) {
     if (open_) return Malformed("a second header in one upload");
-    KILN_ASSIGN_OR_RETURN(target_, env_.engine.buffers().Resolve(ToAddress(header.buffer()), header.bytes()));
+    KILN_ASSIGN_OR_RETURN(target_,
+                          env_.engine.buffers().Resolve(ToAddress(header.buffer()), header.bytes(), caller_.get()));
     handle_ = header.buffer().handle();
     open_ = true;
     return absl::OkStatus();
@@ -158,6 +164,7 @@ class Upload final : public grpc::ServerReadReactor<grpc::ByteBuffer> {
   const bool entered_;
   grpc::ByteBuffer* const response_;
   grpc::ByteBuffer message_;
+  SessionPtr caller_;
   bool open_ = false;
   uint64_t handle_ = 0;
   Buffers::Range target_;
@@ -184,11 +191,11 @@ class Download final : public grpc::ServerWriteReactor<grpc::ByteBuffer> {
  private:
   absl::Status Open(const grpc::CallbackServerContext& context, const grpc::ByteBuffer& bytes) {
     if (!entered_) return ShuttingDown();
-    KILN_RETURN_IF_ERROR(SessionOf(env_, context).status());
+    KILN_ASSIGN_OR_RETURN(const SessionPtr caller, SessionOf(env_, context));
     v1::ReadRequest request;
     KILN_RETURN_IF_ERROR(Decode(bytes, request));
     const auto size = request.bytes() == 0 ? absl::optional<uint64_t>() : request.bytes();
-    KILN_ASSIGN_OR_RETURN(source_, env_.engine.buffers().Resolve(ToAddress(request.buffer()), size));
+    KILN_ASSIGN_OR_RETURN(source_, env_.engine.buffers().Resolve(ToAddress(request.buffer()), size, caller.get()));
     return absl::OkStatus();
   }
 

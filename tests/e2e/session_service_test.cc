@@ -72,14 +72,59 @@ class SessionServiceTest : public ServerTest {
     return response.buffer().handle();
   }
 
-  absl::StatusOr<uint64_t> ExecuteUnder(const std::string& token) {
+  // Of eight ones, by value or behind a handle.
+  absl::StatusOr<uint64_t> ExecuteUnder(const std::string& token, uint64_t handle = 0) {
     v1::ExecuteRequest request;
     *request.mutable_graph() = GraphOf(kAddOne);
     request.set_result_mode(v1::RESULT_HANDLES);
-    AddFloats(request, 0, std::vector<float>(8, 1.0f));
+    if (handle == 0) AddFloats(request, 0, std::vector<float>(8, 1.0f));
+    if (handle != 0) AddBuffer(request, 0, handle);
     v1::ExecuteResponse response;
     KILN_RETURN_IF_ERROR(server::FromGrpc(stubs_->kernel->Execute(Under(token).get(), request, &response)));
     return response.results(0).buffer().handle();
+  }
+
+  absl::StatusOr<std::string> DownloadUnder(const std::string& token, uint64_t handle) {
+    const auto context = Under(token);
+    v1::ReadRequest request;
+    request.mutable_buffer()->set_handle(handle);
+    const auto stream = stubs_->buffer->Read(context.get(), request);
+    std::string data;
+    v1::ReadResponse response;
+    while (stream->Read(&response)) data += response.chunk();
+    KILN_RETURN_IF_ERROR(server::FromGrpc(stream->Finish()));
+    return data;
+  }
+
+  absl::Status UploadUnder(const std::string& token, uint64_t handle, const std::string& data) {
+    const auto context = Under(token);
+    v1::WriteResponse response;
+    const auto stream = stubs_->buffer->Write(context.get(), &response);
+    v1::WriteRequest message;
+    message.mutable_header()->mutable_buffer()->set_handle(handle);
+    message.mutable_header()->set_bytes(data.size());
+    stream->Write(message);
+    message.set_chunk(data);
+    stream->Write(message);
+    stream->WritesDone();
+    return server::FromGrpc(stream->Finish());
+  }
+
+  // One unary call under a session.
+  template <typename Request, typename Response>
+  absl::Status BufferCall(const std::string& token,
+                          grpc::Status (v1::BufferService::Stub::*rpc)(grpc::ClientContext*, const Request&, Response*),
+                          const Request& request) {
+    Response response;
+    const auto context = token.empty() ? NewContext() : Under(token);
+    return server::FromGrpc((stubs_->buffer.get()->*rpc)(context.get(), request, &response));
+  }
+
+  void ExpectUnknownHandle(const absl::Status& status, uint64_t handle) {
+    EXPECT_EQ(status.code(), absl::StatusCode::kNotFound) << status;
+    const auto detail = DetailOf(status).value_or(v1::ErrorDetail());
+    EXPECT_EQ(detail.code(), v1::UNKNOWN_HANDLE) << status;
+    EXPECT_EQ(detail.handle(), handle) << status;
   }
 
   void ExpectUnknown(const absl::Status& status) {
@@ -92,6 +137,7 @@ class SessionServiceTest : public ServerTest {
   void ExpectBaseline() {
     EXPECT_TRUE(MemoryReturnsTo(*stubs_, before_.memory_in_use_bytes()));
     EXPECT_EQ(FirstDevice(*stubs_).buffers(), before_.buffers());
+    EXPECT_EQ(server_->engine().buffers().count(), 0u);
   }
 
   v1::Device before_;
@@ -106,17 +152,73 @@ TEST_F(SessionServiceTest, CloseFreesEveryKindOfHandle) {
   ASSERT_TRUE(view.ok()) << view.status();
   const auto result = ExecuteUnder(token);
   ASSERT_TRUE(result.ok()) << result.status();
-  EXPECT_EQ(FloatsOf(*Download(*stubs_, *result)), std::vector<float>(8, 2.0f));
+  EXPECT_EQ(FloatsOf(*DownloadUnder(token, *result)), std::vector<float>(8, 2.0f));
   EXPECT_EQ(FirstDevice(*stubs_).buffers(), before_.buffers() + 3);  // the view has no memory of its own
   ASSERT_TRUE(Renew(token).ok());
 
   ASSERT_TRUE(Close(token).ok());
-  for (const uint64_t handle : {*buffer, *view, *result}) EXPECT_FALSE(Download(*stubs_, handle).ok());
+  EXPECT_EQ(server_->engine().buffers().count(), 1u);
   EXPECT_TRUE(Download(*stubs_, of_nobody).ok());
   ASSERT_TRUE(Free(*stubs_, {of_nobody}).ok());
   ExpectBaseline();
   ExpectUnknown(Renew(token));
   ExpectUnknown(Close(token));
+}
+
+TEST_F(SessionServiceTest, HandlesAreTheirOwnersAlone) {
+  const std::string owner = Open(3600).token();
+  const std::string other = Open(3600).token();
+  const std::string ones = BytesOf(std::vector<float>(8, 1.0f));
+  const uint64_t theirs = *AllocateUnder(owner, ones.size());
+  ASSERT_TRUE(UploadUnder(owner, theirs, ones).ok());
+  const uint64_t mine = *AllocateUnder(other, ones.size());
+  const uint64_t of_nobody = *AllocateBytes(*stubs_, ones.size());
+
+  ExpectUnknownHandle(DownloadUnder(other, theirs).status(), theirs);
+  ExpectUnknownHandle(Download(*stubs_, theirs).status(), theirs);
+  ExpectUnknownHandle(UploadUnder(other, theirs, ones), theirs);
+  ExpectUnknownHandle(Upload(*stubs_, theirs, ones), theirs);
+  ExpectUnknownHandle(ViewUnder(other, theirs).status(), theirs);
+  ExpectUnknownHandle(ExecuteUnder(other, theirs).status(), theirs);
+  v1::CopyRequest copy;
+  copy.set_bytes(4);
+  for (const bool from : {true, false}) {
+    copy.mutable_from()->set_handle(from ? theirs : mine);
+    copy.mutable_to()->set_handle(from ? mine : theirs);
+    ExpectUnknownHandle(BufferCall(other, &v1::BufferService::Stub::Copy, copy), theirs);
+  }
+  v1::FillRequest fill;
+  fill.mutable_buffer()->set_handle(theirs);
+  fill.set_pattern("x");
+  v1::DescribeBufferRequest describe;
+  describe.set_handle(theirs);
+  v1::FreeRequest free;
+  free.add_handle(mine);
+  free.add_handle(theirs);
+  for (const std::string& caller : {other, std::string()}) {
+    ExpectUnknownHandle(BufferCall(caller, &v1::BufferService::Stub::Fill, fill), theirs);
+    ExpectUnknownHandle(BufferCall(caller, &v1::BufferService::Stub::Describe, describe), theirs);
+  }
+  ExpectUnknownHandle(BufferCall(other, &v1::BufferService::Stub::Free, free), theirs);
+
+  // Nothing of that touched it; its owner may do all of it, and all may use what nobody owns.
+  EXPECT_EQ(*DownloadUnder(owner, theirs), ones);
+  EXPECT_TRUE(ExecuteUnder(owner, theirs).ok());
+  EXPECT_TRUE(BufferCall(owner, &v1::BufferService::Stub::Describe, describe).ok());
+  copy.mutable_from()->set_handle(theirs);
+  copy.mutable_to()->set_handle(of_nobody);
+  copy.set_bytes(ones.size());
+  EXPECT_TRUE(BufferCall(owner, &v1::BufferService::Stub::Copy, copy).ok());
+  EXPECT_EQ(*DownloadUnder(other, of_nobody), ones);
+  EXPECT_TRUE(BufferCall(owner, &v1::BufferService::Stub::Fill, fill).ok());
+  EXPECT_EQ(*DownloadUnder(owner, theirs), std::string(ones.size(), 'x'));
+  free.clear_handle();
+  free.add_handle(theirs);
+  free.add_handle(of_nobody);
+  EXPECT_TRUE(BufferCall(owner, &v1::BufferService::Stub::Free, free).ok());
+  ASSERT_TRUE(Close(owner).ok());
+  ASSERT_TRUE(Close(other).ok());
+  ExpectBaseline();
 }
 
 TEST_F(SessionServiceTest, AnUnknownTokenIsRefusedByEveryCall) {
@@ -158,7 +260,7 @@ TEST_F(SessionServiceTest, ALiveSessionIsTakenUpAgain) {
   EXPECT_TRUE(again.resumed());
   EXPECT_EQ(again.token(), token);
   EXPECT_EQ(again.lease_seconds(), 60u);
-  EXPECT_TRUE(Download(*stubs_, buffer).ok());
+  EXPECT_TRUE(DownloadUnder(token, buffer).ok());
   ASSERT_TRUE(Close(token).ok());
   const v1::OpenSessionResponse anew = Open(60, token);
   EXPECT_FALSE(anew.resumed());
@@ -181,10 +283,10 @@ TEST_F(SessionServiceTest, AnUploadOutlivesItsSession) {
   // when a chunk has come through.
   message.set_chunk(std::string(kBytes / 2, 'x'));
   ASSERT_TRUE(stream->Write(message));
-  ASSERT_TRUE(Eventually([&] { return Download(*stubs_, handle, 0, 1).value_or("") == "x"; }));
+  ASSERT_TRUE(Eventually([&] { return DownloadUnder(token, handle).value_or(" ")[0] == 'x'; }));
 
   ASSERT_TRUE(Close(token).ok());
-  EXPECT_FALSE(Download(*stubs_, handle).ok());
+  EXPECT_EQ(server_->engine().buffers().count(), 0u);
   EXPECT_GE(FirstDevice(*stubs_).memory_in_use_bytes(), before_.memory_in_use_bytes() + kBytes);
   ASSERT_TRUE(stream->Write(message));
   stream->WritesDone();
@@ -215,11 +317,7 @@ TEST_F(SessionServiceTest, AnExecuteOutlivesItsSessionAndLeavesNothing) {
   ASSERT_TRUE(Close(token).ok());
   client.join();
   // It may have been done already; then its result went with the session.
-  if (executed.ok()) {
-    EXPECT_FALSE(Download(*stubs_, response.results(0).buffer().handle()).ok());
-  } else {
-    ExpectUnknown(executed);
-  }
+  if (!executed.ok()) ExpectUnknown(executed);
   ExpectBaseline();
 }
 

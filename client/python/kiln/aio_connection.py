@@ -31,11 +31,11 @@ class Connection:
         # Renewed by a thread, over a channel of its own: a loop may be busy for longer than a lease.
         self._session_channel = (grpc.secure_channel(target, secure, options) if secure
                                  else grpc.insecure_channel(target, options))  # fmt: skip
-        self.session = Session(self._session_channel, call_metadata(token, metadata))
+        self.live: Set[int] = set()
+        self.session = Session(self._session_channel, call_metadata(token, metadata), lost=self.live.clear)
         weakref.finalize(self, self.session.stop)
         self.channel = aio.secure_channel(target, secure, options) if secure else aio.insecure_channel(target, options)
         self.closed = False
-        self.live: Set[int] = set()
         self._loop = asyncio.get_running_loop()
         self._dropped: List[int] = []
         self._freeing: Optional["asyncio.Task[None]"] = None

@@ -52,12 +52,12 @@ class Connection:
         options = wire.CHANNEL_OPTIONS
         self.channel = (grpc.secure_channel(target, secure, options) if secure
                         else grpc.insecure_channel(target, options))  # fmt: skip
-        self.session = Session(self.channel, call_metadata(token, metadata))
         self.closed = False
         self._stubs: Dict[Any, Callable[..., Any]] = {}
         self._traffic: Dict[str, List[int]] = {}
         # Handles that are ours to give back.
         self.live: Set[int] = set()
+        self.session = Session(self.channel, call_metadata(token, metadata), lost=self.live.clear)
         self.reaper = Reaper(*_enders(self.channel, self.live, self.session))
         weakref.finalize(self, self.reaper.stop).atexit = False
         _open.add(self)

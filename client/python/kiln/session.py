@@ -7,7 +7,7 @@ when the lease runs out, the server frees what the client had.
 from __future__ import annotations
 
 import threading
-from typing import Any, Optional, Sequence, Tuple
+from typing import Any, Callable, Optional, Sequence, Tuple
 
 import grpc
 
@@ -25,10 +25,13 @@ LEASE = 30
 
 
 class Session:
-    """What to send with every call: `metadata`. Of no session until open() has found one."""
+    """What to send with every call: `metadata`. Of no session until open() has found one.
 
-    def __init__(self, channel: grpc.Channel, metadata: Tuple[Tuple[str, str], ...]):
-        self._channel, self._plain = channel, metadata
+    `lost` is called, by the thread that renews, when the session and all it owned are gone.
+    """
+
+    def __init__(self, channel: grpc.Channel, metadata: Tuple[Tuple[str, str], ...], lost: Callable[[], None]):
+        self._channel, self._plain, self._lost = channel, metadata, lost
         self.metadata: Tuple[Tuple[str, Any], ...] = metadata
         self.token: Optional[bytes] = None
         self._ended = threading.Event()
@@ -48,8 +51,10 @@ class Session:
     def _open(self, lease: int, timeout: Optional[float]) -> int:
         request = session_service_pb2.OpenSessionRequest(lease_seconds=lease)
         answer = self._call("SessionService.Open", request, timeout)
-        self.token = answer.token
+        if self.token is not None:
+            self._lost()
         self.metadata = self._plain + ((HEADER, answer.token),)
+        self.token = answer.token
         return answer.lease_seconds
 
     def _call(self, name: str, request: Any, timeout: Optional[float]) -> Any:
