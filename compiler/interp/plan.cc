@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "compiler/ir/functions.h"
 #include "compiler/ir/program_scopes.h"
+#include "compiler/ir/updates.h"
 
 namespace kiln::compiler {
 namespace {
@@ -93,9 +94,8 @@ absl::Status Plan::PlanRoot(UOp* root) {
       return MakeError(v1::BAD_ROOT,
                        absl::StrCat("the root has a source ", Name(source->op()), ", which is no value and no STORE"));
     }
-    UOp* below = source;
-    while (below->op() == Op::AFTER) below = below->src(0);
-    if (below != source && IsStorage(below)) {  // an update in place: the storage itself
+    UOp* below = UpdatedStorage(source);
+    if (below != nullptr && IsStorage(below)) {
       results_.push_back(SlotOf(below).final_task);
     } else {
       KILN_ASSIGN_OR_RETURN(const uint32_t task, Add({Task::Kind::kValue, source, 0}));

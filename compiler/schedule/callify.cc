@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "compiler/ir/build.h"
 #include "compiler/ir/infer.h"
+#include "compiler/ir/updates.h"
 #include "compiler/rewrite/rewrite.h"
 
 namespace kiln::compiler {
@@ -167,14 +168,8 @@ absl::StatusOr<Function> Callify(Graph& graph, UOp* root) {
       continue;
     }
     Function::Result result{source};
-    // A parameter updated in place, whole, through whatever shapes.
-    bool updated = false;
-    UOp* below = source;
-    for (; below->op() == Op::AFTER || below->op() == Op::RESHAPE; below = below->src(0)) {
-      updated = updated || below->op() == Op::AFTER;
-    }
-    const auto param = std::find(function.parameters.begin(), function.parameters.end(), below);
-    if (updated && param != function.parameters.end() && source->shape() == below->shape()) {
+    const auto param = std::find(function.parameters.begin(), function.parameters.end(), UpdatedStorage(source));
+    if (param != function.parameters.end()) {
       result.aliases = static_cast<size_t>(param - function.parameters.begin());
       effects.push_back(source);
     } else {

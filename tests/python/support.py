@@ -3,6 +3,7 @@
 KILN_KILND names the server's binary; by default it is the one that Bazel built.
 """
 
+import gc
 import os
 import pathlib
 import re
@@ -86,6 +87,7 @@ class ServerTest(unittest.TestCase):
 
     def in_use(self):
         """(bytes, buffers) of the first device, when all that was dropped is given back."""
+        gc.collect()
         self.client.flush_frees()
         device = self.client.devices()[0]
         return device.memory_in_use_bytes, device.buffers

@@ -19,7 +19,7 @@ def start(level):
         raise unittest.SkipTest("tinygrad 0.14 wants Python 3.11")
     server = support.Server()
     unittest.addModuleCleanup(server.stop)
-    os.environ.update(KILN_ADDR=server.address, KILN_LEVEL=level, DEV="KILN", PARALLEL="0")
+    os.environ.update(KILN_ADDR=server.address, KILN_LEVEL=level, DEV="KILN", PARALLEL="0", CC="clang-22")
     import kiln.tinygrad
 
     unittest.addModuleCleanup(kiln.tinygrad.client().close)

@@ -1,6 +1,10 @@
 """tinygrad on Kiln, level T."""
 
+import pathlib
+import sys
 import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 
 import device
 import level_cases

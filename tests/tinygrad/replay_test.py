@@ -1,6 +1,10 @@
 """A captured TinyJit is one round trip a step, at level T."""
 
+import pathlib
+import sys
 import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 
 import device
 import numpy as np

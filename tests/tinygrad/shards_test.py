@@ -1,6 +1,10 @@
 """Tensors over several KILN devices, at level T, against numpy."""
 
+import pathlib
+import sys
 import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 
 import device
 import numpy as np
