@@ -155,7 +155,8 @@ class ProgramEmitter {
     }
     const int64_t first = uop->src(0)->const_int();
     for (size_t i = 0; i < uop->src().size(); ++i) {
-      if (uop->src(i)->const_int() != first + static_cast<int64_t>(i)) return false;
+      const int64_t lane = uop->src(i)->const_int();
+      if (lane < first || static_cast<uint64_t>(lane) - static_cast<uint64_t>(first) != i) return false;
     }
     values_[uop] = {builder_.getInt64(static_cast<uint64_t>(first)), true, 1};
     return true;
