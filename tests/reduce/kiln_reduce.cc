@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <filesystem>
 #include <fstream>
 #include <iostream>
 
@@ -111,7 +112,7 @@ int Main(int argc, char** argv) {
     std::cerr << "kiln_reduce: " << (graph.ok() ? "a source is not before its user" : graph.status().message()) << "\n";
     return 2;
   }
-  std::string candidate_file = absl::StrCat(std::getenv("TMPDIR") ? std::getenv("TMPDIR") : "/tmp", "/kiln_XXXXXX.uop");
+  std::string candidate_file = (std::filesystem::temp_directory_path() / "kiln_XXXXXX.uop").string();
   if (!command.empty()) {
     const int descriptor = mkstemps(candidate_file.data(), 4);
     if (descriptor < 0) {

@@ -53,7 +53,9 @@ def store_through(store: UOp) -> UOp:
         return store
     if target is not inner or gate:
         raise NotExpressible("a store to a part of a buffer in another dtype")
-    value = value.cast(target.dtype).expand(store.src[0].shape) if value.shape != store.src[0].shape else value
+    value = value.cast(target.dtype)
+    if value.shape != store.src[0].shape:
+        value = value.expand(store.src[0].shape)
     for shape in shapes:
         value = value.reshape(shape)
     return target.src[0].store(value.bitcast(target.src[0].dtype))

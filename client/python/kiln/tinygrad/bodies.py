@@ -25,17 +25,22 @@ def has_many(body: UOp) -> bool:
 
 
 def stores_of(state: UOp) -> List[UOp]:
-    """The STOREs that an AFTER waits for, in their order; NotExpressible for other effects."""
-    if state.op is Ops.STORE:
-        return [state]
-    if state.op is not Ops.AFTER:
-        return []
-    found = stores_of(state.src[0])
-    for dependency in state.src[1:]:
-        if dependency.op not in (Ops.STORE, Ops.AFTER):
-            raise NotExpressible("AFTER %s" % dependency.op.name)
-        found += stores_of(dependency)
-    return found
+    """The STOREs that an AFTER waits for, earlier states' first; NotExpressible for other effects."""
+    found: Dict[UOp, None] = {}
+    seen, stack = set(), [state]
+    while stack:
+        u = stack.pop()
+        if u in seen:
+            continue
+        seen.add(u)
+        if u.op is Ops.STORE:
+            found[u] = None
+        elif u.op is Ops.AFTER:
+            for dependency in u.src[1:]:
+                if dependency.op not in (Ops.STORE, Ops.AFTER):
+                    raise NotExpressible("AFTER %s" % dependency.op.name)
+            stack += u.src
+    return list(reversed(found))
 
 
 def effects_of(body: UOp) -> UOp:

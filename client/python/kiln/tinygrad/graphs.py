@@ -298,9 +298,6 @@ class Writer:
         kept = self.node(pb.REDUCE, sources, reduce=pb.ReduceArg(op=PLAIN[op], axis=range(count)))
         return self.node(pb.RESHAPE, [kept, self.shape(u.shape)])
 
-    def _same(self, u: UOp) -> int:
-        return self.at(u.src[0])
-
     def _shift(self, u: UOp) -> int:
         """tinygrad's counts may have a dtype of their own; Kiln's have the value's."""
         value, count = u.src

@@ -12,18 +12,12 @@ from typing import Any, Callable, Dict, Set
 from tinygrad.dtype import AddrSpace
 from tinygrad.uop.ops import KernelInfo, Ops, ProgramInfo, UOp
 
+from kiln.tinygrad.aliases import storage_of
 from kiln.tinygrad.graphs import NotExpressible, Writer
 from kiln.tinygrad.linear_level import KilnRenderer, slot_of_variables
 from kiln.tinygrad.stats import count_fallback
 
 _written: Dict[bytes, UOp] = {}
-
-
-def storage(u: UOp) -> UOp:
-    """The PARAM or BUFFER that an INDEX chain leads to."""
-    while u.op not in (Ops.PARAM, Ops.BUFFER):
-        u = u.src[0]
-    return u
 
 
 def kernel_program(ast: UOp, renderer: KilnRenderer) -> UOp:
@@ -34,9 +28,9 @@ def kernel_program(ast: UOp, renderer: KilnRenderer) -> UOp:
     writer = Writer(slot_of)
     writer.write(ast)
     stores = [u for u in uops if u.op is Ops.STORE]
-    outs: Set[int] = {storage(u.src[0]).arg.slot for u in stores if storage(u.src[0]).op is Ops.PARAM}
+    outs: Set[int] = {storage_of(u.src[0]).arg.slot for u in stores if storage_of(u.src[0]).op is Ops.PARAM}
     targets = {u.src[0] for u in stores}
-    ins = {storage(u).arg.slot for u in uops if u.op is Ops.INDEX and u not in targets and storage(u).op is Ops.PARAM}
+    ins = {storage_of(u).arg.slot for u in uops if u.op is Ops.INDEX and u not in targets and storage_of(u).op is Ops.PARAM}
     info = ProgramInfo(
         name=ast.arg.name if isinstance(ast.arg, KernelInfo) else "kernel",
         vars=tuple(variables),

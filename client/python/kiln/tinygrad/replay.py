@@ -13,7 +13,7 @@ import dataclasses
 from typing import Any, Dict, List, Optional, Tuple
 
 from tinygrad.engine.jit import MultiGraphRunner
-from tinygrad.engine.realize import resolve_params
+from tinygrad.engine.realize import ExecContext, resolve_params
 from tinygrad.renderer import Estimates
 from tinygrad.uop.ops import Ops, UOp
 
@@ -87,6 +87,7 @@ class KilnGraph(MultiGraphRunner):
             sink, self._arguments = merged(self._calls)
             body = Body(sink, self._arguments)
             body.compile()
+            self._merged = self._calls[0].replace(src=(self._calls[0].src[0], *self._arguments))
             self._body = body
         except NotExpressible as reason:
             count_fallback(str(reason))
@@ -95,10 +96,10 @@ class KilnGraph(MultiGraphRunner):
 
     def __call__(self, input_uops: Tuple[UOp, ...], var_vals: Dict[str, int], wait: bool = False) -> Optional[float]:
         if self._body is None:
-            times = [run_call(_Context(input_uops, var_vals, wait), call)[0] for call in self._calls]
+            context = ExecContext(var_vals, input_uops, wait=wait)
+            times = [run_call(context, call)[0] for call in self._calls]
             return sum(t or 0.0 for t in times) if wait else None
-        call = self._calls[0].replace(src=(self._calls[0].src[0], *self._arguments))
-        buffers = iter(resolve_params(call, input_uops))
+        buffers = iter(resolve_params(self._merged, input_uops))
         arguments = [var_vals[name_of(a)] if a.is_bound_var else next(buffers).buffer for a in self._arguments]
         return self._body.run(arguments, wait)
 
@@ -107,8 +108,3 @@ class KilnGraph(MultiGraphRunner):
         return is_prepared(new_call) and all(
             is_kiln(device) for argument in new_call.src[1:] for device in devices_of(argument)
         )
-
-
-class _Context:
-    def __init__(self, input_uops: Tuple[UOp, ...], var_vals: Dict[str, int], wait: bool):
-        self.input_uops, self.var_vals, self.wait = input_uops, var_vals, wait

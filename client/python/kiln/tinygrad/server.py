@@ -7,6 +7,7 @@ program is then real to tinygrad, and the memory is one.
 
 from __future__ import annotations
 
+import dataclasses
 import os
 from typing import Any, Dict, List, Optional
 
@@ -51,15 +52,17 @@ def _totals() -> Dict[str, int]:
 
 
 def stats() -> counting.Stats:
-    """What was sent since the last reset_stats()."""
+    """What was sent since the last reset_stats(), as it is now."""
     now = _totals()
-    counters = counting.counters
-    counters.round_trips = now["calls"] - _base["calls"]
-    counters.bytes_sent = now["sent"] - _base["sent"]
-    counters.bytes_received = now["received"] - _base["received"]
-    return counters
+    return dataclasses.replace(
+        counting.counters,
+        round_trips=now["calls"] - _base["calls"],
+        bytes_sent=now["sent"] - _base["sent"],
+        bytes_received=now["received"] - _base["received"],
+        fallbacks=counting.counters.fallbacks.copy(),
+    )
 
 
 def reset_stats() -> None:
     _base.update(_totals())
-    counting.counters.__init__()  # type: ignore[misc]
+    counting.reset()

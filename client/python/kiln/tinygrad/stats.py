@@ -35,5 +35,11 @@ class Stats:
 counters = Stats()
 
 
+def reset() -> None:
+    fresh = Stats()
+    for field in dataclasses.fields(Stats):
+        setattr(counters, field.name, getattr(fresh, field.name))
+
+
 def count_fallback(reason: str) -> None:
     counters.fallbacks[reason] += 1

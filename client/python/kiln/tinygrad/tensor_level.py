@@ -27,6 +27,7 @@ HOST = ("NPY", "PYTHON", "CPU")
 FILES = ("DISK", "TINYFS")
 
 _bodies: Dict[str, Body] = {}
+_writes: Dict[bytes, List[int]] = {}
 
 
 def is_prepared(call: UOp) -> bool:
@@ -45,7 +46,7 @@ def devices_of(u: UOp) -> Tuple[str, ...]:
 
 def check_arguments(call: UOp) -> None:
     """NotExpressible unless every argument is on KILN, or on the host to be sent along, or in a file to be read."""
-    written = written_slots(call.src[0])
+    written = writes_of(call.src[0])
     for i, argument in enumerate(call.src[1:]):
         for device in devices_of(argument):
             kind = device.split(":")[0]
@@ -55,9 +56,16 @@ def check_arguments(call: UOp) -> None:
         raise NotExpressible("a copy to a file")
 
 
+def writes_of(sink: UOp) -> List[int]:
+    """The arguments that a body writes; found once, since every realize asks."""
+    if sink.key not in _writes:
+        _writes[sink.key] = sorted(written_slots(sink))
+    return _writes[sink.key]
+
+
 def prepare(call: UOp) -> str:
     """The name under which the call's body is known, compiled."""
-    shared = shared_storages(call.src[1:], sorted(written_slots(call.src[0])))
+    shared = shared_storages(call.src[1:], writes_of(call.src[0]))
     # What a body says of its arguments depends on them only where they share a buffer.
     views = tuple(argument.key for argument in call.src[1:]) if shared else ()
     key = PREFIX + hashlib.sha256(call.src[0].key + b"".join(views)).hexdigest()
