@@ -157,6 +157,8 @@ absl::Status ApplyGradientRule(Vjp& v) {
     case Op::IF:
     case Op::ENDIF:
     case Op::ATOMICADD:
+    case Op::CUSTOM:
+    case Op::CUSTOMI:
     case Op::WMMA: return NoRule(v);
   }
   return NoRule(v);

@@ -208,6 +208,9 @@ absl::StatusOr<InterpResult> InterpretProgram(UOp* root, const HostTensors& argu
   const std::vector<UOp*> order = Toposort(root);
   if (std::any_of(order.begin(), order.end(), [](const UOp* uop) { return uop->IsVariable(); }))
     return MakeError(v1::UNSUPPORTED_OP, "the interpreter runs programs whose variables are bound (BindVariables)");
+  if (std::any_of(order.begin(), order.end(),
+                  [](const UOp* uop) { return std::holds_alternative<CodeArg>(uop->arg()); }))
+    return MakeError(v1::UNSUPPORTED_OP, "the interpreter runs no code of a client's own (CUSTOM, CUSTOMI)");
   KILN_ASSIGN_OR_RETURN(const ProgramNeeds needs, VerifyProgram(root, Limits(), nullptr));
   ProgramRun run(needs, options);
   run.Read(root);

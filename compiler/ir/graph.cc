@@ -37,6 +37,8 @@ H HashArg(H h, const Arg& arg) {
           h = H::combine(std::move(h), value.name, value.dont_use_locals, value.opts.size());
           for (const OptArg& opt : value.opts) h = H::combine(std::move(h), opt.kind, opt.axis, opt.arg);
           return std::move(h);
+        } else if constexpr (std::is_same_v<T, CodeArg>) {
+          return H::combine(std::move(h), value.dtype, value.text);
         } else if constexpr (std::is_same_v<T, WmmaArg>) {
           return H::combine(std::move(h), value.n, value.m, value.k, value.in, value.out, value.threads);
         } else {

@@ -26,6 +26,8 @@ absl::Status CheckArg(const UOp& uop) {
     case Op::CONST: fits = std::holds_alternative<ConstArg>(arg); break;
     case Op::SPECIAL:
     case Op::BINARY: fits = std::holds_alternative<TextArg>(arg); break;
+    case Op::CUSTOM:
+    case Op::CUSTOMI: fits = std::holds_alternative<CodeArg>(arg); break;
     case Op::WMMA: fits = std::holds_alternative<WmmaArg>(arg); break;
     case Op::PERMUTE:
     case Op::FLIP: fits = std::holds_alternative<AxesArg>(arg); break;

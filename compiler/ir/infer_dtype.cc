@@ -51,6 +51,8 @@ absl::StatusOr<DType> InferDType(const UOp& uop) {
     case Op::CONST: return uop.arg_as<ConstArg>().dtype;
     case Op::BINARY: return DType::kUint8;
     case Op::BITCAST: return uop.arg_as<DType>();
+    case Op::CUSTOM: return DType::kVoid;
+    case Op::CUSTOMI: return uop.arg_as<CodeArg>().dtype;
     case Op::RANGE:
     case Op::SPECIAL: return kIndexType;
     case Op::STACK:

@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
 #include "compiler/ir/build.h"
+#include "compiler/ir/code_text.h"
 #include "compiler/ir/infer.h"
 #include "compiler/ir/program_list.h"
 #include "compiler/ir/program_scopes.h"
@@ -91,6 +92,9 @@ absl::StatusOr<UOp*> ProgramDoor::Read(uint32_t index, std::vector<UOp*>& src) {
     case v1::NOOP:
     case v1::NAME: return Nothing(index, src);
     case v1::LINEAR: return List(index);
+    case v1::CUSTOM:
+    case v1::CUSTOMI:
+    case v1::INS: return Code(index, src);
     default: return nullptr;
   }
 }
@@ -126,7 +130,34 @@ absl::Status ProgramDoor::RefuseCode(uint32_t index) const {
                                                    " carries code of the client's own, which this server does not run; "
                                                    "one started with --allow_native_code might"));
   }
-  return MakeError(v1::UNSUPPORTED_OP, absl::StrCat(v1::Op_Name(op), " is allowed here, and not built"));
+  if (op == v1::CUSTOM_FUNCTION) return MakeError(v1::NOT_ALLOWED, "this server lists no function of that name");
+  if (op == v1::SOURCE || op == v1::PROGRAM) {
+    return MakeError(v1::UNSUPPORTED_OP,
+                     absl::StrCat(v1::Op_Name(op),
+                                  " is allowed here, but whole programs are not taken as text; CUSTOM "
+                                  "and CUSTOMI in a LINEAR are"));
+  }
+  if (has_list_) return absl::OkStatus();
+  return MakeError(v1::UNSUPPORTED_OP, absl::StrCat(v1::Op_Name(op), " is an instruction of a LINEAR program alone"));
+}
+
+absl::StatusOr<UOp*> ProgramDoor::Code(uint32_t index, std::vector<UOp*> src) {
+  const v1::UOp& node = wire(index);
+  const auto bad = [&](absl::string_view text) {
+    return MakeError(v1::BAD_ARGUMENT, absl::StrCat(v1::Op_Name(node.op()), text));
+  };
+  if (node.arg_case() != v1::UOp::kText) return bad(" wants its code, a text");
+  if (node.text().size() > kMostCode) return bad(absl::StrCat(" has more than ", kMostCode, " bytes of code"));
+  if (!FillCode(node.text(), std::vector<std::string>(src.size())).has_value())
+    return bad(absl::StrCat(" names a source beyond the ", src.size(), " that it has"));
+  DType dtype = node.dtype() == v1::DTYPE_UNSPECIFIED ? DType::kVoid : FromWire(node.dtype());
+  if (dtype == DType::kVoid && node.op() == v1::CUSTOMI) return bad(" wants a dtype: nothing else says it");
+  if (dtype != DType::kVoid && (IsWeak(dtype) || !Info(dtype).supported))
+    return bad(absl::StrCat(" of dtype ", Name(dtype)));
+  for (UOp*& source : src) {
+    KILN_ASSIGN_OR_RETURN(source, StrengthenByDefault(graph_, source));
+  }
+  return graph_.TryMake(dtype == DType::kVoid ? Op::CUSTOM : Op::CUSTOMI, src, CodeArg{dtype, node.text()});
 }
 
 absl::Status ProgramDoor::KeepGates(uint32_t index) {

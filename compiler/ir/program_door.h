@@ -75,6 +75,7 @@ class ProgramDoor {
   absl::StatusOr<UOp*> Assign(uint32_t index, const std::vector<UOp*>& src);
   absl::StatusOr<UOp*> Nothing(uint32_t index, const std::vector<UOp*>& src);
   absl::StatusOr<UOp*> List(uint32_t index);
+  absl::StatusOr<UOp*> Code(uint32_t index, std::vector<UOp*> src);
   absl::Status RefuseCode(uint32_t index) const;
   absl::Status KeepGates(uint32_t index);
   absl::Status KeepUnrolled(uint32_t index);

@@ -154,11 +154,27 @@ TEST(ProgramDoor, RefusesWithNodeAndReason) {
   }
 }
 
-TEST(ProgramDoor, CodeThatIsAllowedIsStillNotBuilt) {
+TEST(ProgramDoor, CodeThatIsAllowedIsReadInALinearAlone) {
   Limits limits;
   limits.allow_native_code = true;
-  const auto listed = Listed(Legacy("3 CUSTOMI [1] text=\"x\"\n4 LINEAR [3]\n"), limits);
-  EXPECT_EQ(DetailOf(listed.status())->code(), v1::UNSUPPORTED_OP) << listed.status();
+  const Bad rows[] = {
+      {"3 CUSTOMI [1] text=\"x\"\n4 LINEAR [3]\n", v1::BAD_ARGUMENT, 3, "wants a dtype"},
+      {"3 CUSTOMI : int32 [1] text=\"{1}\"\n4 LINEAR [3]\n", v1::BAD_ARGUMENT, 3, "beyond the 1"},
+      {"3 CUSTOM [1]\n4 LINEAR [3]\n", v1::BAD_ARGUMENT, 3, "wants its code"},
+      {"3 CUSTOM [1] text=\"x\"\n4 SINK [3]\n", v1::UNSUPPORTED_OP, 3, "of a LINEAR program alone"},
+      {"3 SOURCE [] text=\"int main\"\n4 LINEAR [1]\n", v1::UNSUPPORTED_OP, 3, "not taken as text"},
+      {"3 CUSTOM_FUNCTION [] text=\"encdec\"\n4 LINEAR [1]\n", v1::NOT_ALLOWED, 3, "lists no function"},
+  };
+  for (const Bad& row : rows) {
+    const auto listed = Listed(Legacy(row.rest), limits);
+    ASSERT_FALSE(listed.ok()) << row.rest;
+    EXPECT_EQ(DetailOf(listed.status())->code(), row.code) << listed.status();
+    EXPECT_EQ(DetailOf(listed.status())->node(), row.node) << listed.status();
+    EXPECT_NE(listed.status().message().find(row.says), absl::string_view::npos) << listed.status();
+  }
+  const auto listed =
+      Listed(Legacy("3 CUSTOMI : int32 [1] text=\"{0}\"\n4 CUSTOM [3] text=\"\"\n5 LINEAR [4]\n"), limits);
+  EXPECT_TRUE(listed.ok()) << listed.status();
 }
 
 TEST(ProgramDoor, LongListsAreRefused) {

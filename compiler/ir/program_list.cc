@@ -20,6 +20,7 @@ bool OnlyComputes(const UOp* uop) {
     case Op::SHRINK:
     case Op::STACK:
     case Op::BITCAST:
+    case Op::CUSTOMI:
     case Op::AFTER: return true;
     default: return IsElementwise(uop->op());
   }

@@ -163,10 +163,18 @@ struct WmmaArg {
   bool operator==(const WmmaArg&) const = default;
 };
 
+// A client's own code in the target's language, {n} standing for the n-th source
+// (code_text.h), and what it is worth: void for a statement.
+struct CodeArg {
+  DType dtype = DType::kVoid;
+  std::string text;
+  bool operator==(const CodeArg&) const = default;
+};
+
 // The alternative says which op it is for: ConstArg for CONST, and for PAD its
 // fill; DType for CAST and BITCAST; int64_t for GETTUPLE.
 using Arg = std::variant<std::monostate, ConstArg, BufferArg, AxesArg, ReduceArg, RangeArg, TextArg, KernelArg, WmmaArg,
-                         DType, int64_t>;
+                         CodeArg, DType, int64_t>;
 
 // An interval that holds every value of an integer node: its min_max. Wide
 // enough for uint64. Floats have no bounds (known() is false).

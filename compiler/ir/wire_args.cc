@@ -98,7 +98,8 @@ bool TakesForm(v1::Op op, v1::UOp::ArgCase form) {
 }  // namespace
 
 absl::StatusOr<Arg> ReadArg(const v1::UOp& wire) {
-  if (!IsCoreOp(wire.op()) && !IsSpelling(wire.op())) return Arg();  // not built yet, as MakeSpelled will say
+  if (!IsCoreOp(wire.op()) && !IsSpelling(wire.op())) return Arg();       // not built yet, as MakeSpelled will say
+  if (wire.op() == v1::CUSTOM || wire.op() == v1::CUSTOMI) return Arg();  // program_door.cc reads it, where allowed
   if (!TakesForm(wire.op(), wire.arg_case())) {
     return BadArgument(absl::StrCat("this form of argument is not one that ", v1::Op_Name(wire.op()),
                                     " takes; graph.proto says which op takes which"));
@@ -220,6 +221,8 @@ void WriteArg(const UOp& uop, v1::UOp& wire) {
           wmma->set_dtype_in(ToWire(value.in));
           wmma->set_dtype_out(ToWire(value.out));
           wmma->set_threads(value.threads);
+        } else if constexpr (std::is_same_v<T, CodeArg>) {
+          wire.set_text(value.text);
         } else if constexpr (std::is_same_v<T, DType>) {
           wire.set_cast_to(ToWire(value));
         } else if constexpr (std::is_same_v<T, int64_t>) {

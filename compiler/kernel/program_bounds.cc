@@ -63,6 +63,7 @@ class Prover {
       case Op::STORE: return TakeStore(uop);
       case Op::ATOMICADD: return TakeAtomic(uop);
       case Op::BARRIER: list_.push_back(uop); return absl::OkStatus();
+      case Op::CUSTOM: list_.push_back(Updated(uop)); return absl::OkStatus();
       default: return absl::OkStatus();  // a read that turned out to be a value
     }
   }

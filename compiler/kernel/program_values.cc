@@ -64,6 +64,12 @@ class Namer {
       case Op::BARRIER: List(uop, graph_.Make(Op::BARRIER, {})); return absl::OkStatus();
       case Op::STORE:
       case Op::ATOMICADD: return TakeStore(uop);
+      case Op::CUSTOM: {
+        std::vector<UOp*> src;
+        KILN_RETURN_IF_ERROR(Operands(uop, src));
+        List(uop, graph_.Make(Op::CUSTOM, src, uop->arg()));
+        return absl::OkStatus();
+      }
       case Op::LOAD: return TakeLoad(uop);
       case Op::WMMA: return TakeWmma(uop);
       case Op::STACK: return NeedsNoListing(uop) ? absl::OkStatus() : TakeValue(uop);
@@ -126,8 +132,8 @@ class Namer {
       return Know(uop, made);
     }
     if (uop->op() == Op::AFTER) return uop->dtype() == DType::kVoid ? absl::OkStatus() : TakeAlias(uop);
-    const bool known =
-        IsElementwise(uop->op()) || uop->op() == Op::STACK || uop->op() == Op::INDEX || uop->op() == Op::BITCAST;
+    const bool known = IsElementwise(uop->op()) || uop->op() == Op::STACK || uop->op() == Op::INDEX ||
+                       uop->op() == Op::BITCAST || uop->op() == Op::CUSTOMI;
     if (!known) {
       return MakeError(v1::UNSUPPORTED_OP, absl::StrCat(Name(uop->op()), " is no instruction of a LINEAR program"));
     }

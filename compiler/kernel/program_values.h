@@ -3,7 +3,7 @@
 // A program lists the same node as often as it runs it, and a later use sees the
 // newest value. So one node is many values, and nothing can be said about it. This
 // pass tells them apart. Beyond it a LINEAR lists effects and reads alone:
-//   RANGE  END(GROUP [], range)  IF  ENDIF  BARRIER  STORE  ATOMICADD
+//   RANGE  END(GROUP [], range)  IF  ENDIF  BARRIER  STORE  ATOMICADD  CUSTOM
 //   AFTER(LOAD(...), n): the n-th read; users have the AFTER as their source
 // Every loop has a RANGE of its own. Arithmetic is not listed: it may happen
 // wherever its sources are known. Pointers are INDEX(storage, i...) with an int64

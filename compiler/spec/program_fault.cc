@@ -71,6 +71,17 @@ ProgramFault CoordinateFault(const UOp* uop) {
   return {};
 }
 
+ProgramFault CodeFault(const UOp* uop) {
+  const auto is_byte = [](DType dtype) { return IsFloat(dtype) && ItemSize(dtype) == 1; };
+  if (is_byte(uop->dtype())) return NotBuilt(absl::StrCat("code of dtype ", Name(uop->dtype())));
+  for (const UOp* source : uop->src()) {
+    if (source->dtype() == DType::kVoid) return Bad("code over something that has no value");
+    if (!source->shape().empty()) return BadShape("code over a vector; its sources are scalars");
+    if (is_byte(source->dtype())) return NotBuilt(absl::StrCat("code over a ", Name(source->dtype())));
+  }
+  return {};
+}
+
 ProgramFault WmmaFault(const UOp* uop) {
   const WmmaArg& arg = uop->arg_as<WmmaArg>();
   const auto sized = [](int64_t n) { return n >= 1 && n <= 256; };
@@ -129,6 +140,8 @@ ProgramFault FaultOf(const UOp* uop, const Limits& limits) {
       if (!pointing) return NotBuilt("a part of a value; INDEX takes a lane");
       return PointerFault(uop);
     case Op::BITCAST: return {};
+    case Op::CUSTOM:
+    case Op::CUSTOMI: return CodeFault(uop);
     case Op::SPECIAL: return CoordinateFault(uop);
     case Op::WMMA: return WmmaFault(uop);
     case Op::IF:

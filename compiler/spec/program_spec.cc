@@ -191,6 +191,7 @@ class Checker {
     switch (uop->op()) {
       case Op::SPECIAL: return uop->arg_as<TextArg>().text[0] != 'l' || uop->src(0)->IsConstInt(1);
       case Op::AFTER: return uniform_of(uop->src(0));
+      case Op::CUSTOMI:
       case Op::WMMA: return false;
       case Op::LOAD: {
         UOp* storage = StorageUnder(uop->src(0));

@@ -51,16 +51,17 @@ constexpr Op kAccumulatingOps[] = {Op::SINK,   Op::PARAM,   Op::BUFFER, Op::CONS
 constexpr Op kLinearOps[] = {Op::LINEAR, Op::PARAM,   Op::BUFFER, Op::CONST,  Op::STACK, Op::BITCAST,
                              Op::REDUCE, Op::LOAD,    Op::STORE,  Op::INDEX,  Op::RANGE, Op::END,
                              Op::AFTER,  Op::RESHAPE, Op::EXPAND, Op::SPECIAL};
-constexpr Op kProgramOps[] = {Op::LINEAR, Op::PARAM, Op::BUFFER, Op::CONST,   Op::STACK, Op::BITCAST, Op::LOAD,
-                              Op::STORE,  Op::INDEX, Op::SHRINK, Op::RANGE,   Op::END,   Op::AFTER,   Op::SPECIAL,
-                              Op::IF,     Op::ENDIF, Op::GROUP,  Op::BARRIER, Op::SINK,  Op::WMMA,    Op::ATOMICADD};
+constexpr Op kProgramOps[] = {Op::LINEAR, Op::PARAM,   Op::BUFFER,    Op::CONST,  Op::STACK,  Op::BITCAST,
+                              Op::LOAD,   Op::STORE,   Op::INDEX,     Op::SHRINK, Op::RANGE,  Op::END,
+                              Op::AFTER,  Op::SPECIAL, Op::IF,        Op::ENDIF,  Op::GROUP,  Op::BARRIER,
+                              Op::SINK,   Op::WMMA,    Op::ATOMICADD, Op::CUSTOM, Op::CUSTOMI};
 
-constexpr Op kNamedOps[] = {Op::LINEAR,  Op::PARAM, Op::BUFFER, Op::CONST, Op::STACK,     Op::BITCAST,
-                            Op::LOAD,    Op::STORE, Op::INDEX,  Op::RANGE, Op::END,       Op::AFTER,
-                            Op::SPECIAL, Op::IF,    Op::ENDIF,  Op::GROUP, Op::ATOMICADD, Op::BARRIER};
-constexpr Op kGroupedOps[] = {Op::LINEAR, Op::PARAM, Op::BUFFER, Op::CONST,    Op::STACK, Op::BITCAST,
-                              Op::LOAD,   Op::STORE, Op::INDEX,  Op::RANGE,    Op::END,   Op::AFTER,
-                              Op::IF,     Op::ENDIF, Op::GROUP,  Op::ATOMICADD};
+constexpr Op kNamedOps[] = {Op::LINEAR, Op::PARAM, Op::BUFFER,    Op::CONST,   Op::STACK,  Op::BITCAST, Op::LOAD,
+                            Op::STORE,  Op::INDEX, Op::RANGE,     Op::END,     Op::AFTER,  Op::SPECIAL, Op::IF,
+                            Op::ENDIF,  Op::GROUP, Op::ATOMICADD, Op::BARRIER, Op::CUSTOM, Op::CUSTOMI};
+constexpr Op kGroupedOps[] = {Op::LINEAR, Op::PARAM, Op::BUFFER, Op::CONST,     Op::STACK,  Op::BITCAST,
+                              Op::LOAD,   Op::STORE, Op::INDEX,  Op::RANGE,     Op::END,    Op::AFTER,
+                              Op::IF,     Op::ENDIF, Op::GROUP,  Op::ATOMICADD, Op::CUSTOM, Op::CUSTOMI};
 
 const char* NoFault(const UOp*) { return nullptr; }
 

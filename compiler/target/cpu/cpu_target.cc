@@ -1,9 +1,12 @@
 // The CPU target: LLVM, for the machine the runtime found.
 #include "base/error.h"
 #include "compiler/target/llvm/codegen.h"
+#include "compiler/target/llvm/custom_code.h"
 #include "compiler/target/llvm/kernel_emitter.h"
 #include "compiler/target/llvm/program_emitter.h"
 #include "compiler/target/target.h"
+#include "llvm/IR/DiagnosticInfo.h"
+#include "llvm/IR/DiagnosticPrinter.h"
 #include "llvm/IR/Verifier.h"
 #include "llvm/Support/raw_ostream.h"
 #include "llvm/Transforms/Utils/Cloning.h"
@@ -19,6 +22,15 @@ class CpuCodeGenerator : public CodeGenerator {
         vector_bits_(std::to_string(8 * std::max(16u, target.tuning().vector_bytes()))) {
     emit_.contraction = options.contraction;
     emit_.guard_arrays = options.guard_arrays;
+    // A client's own inline assembly is read when machine code is made of it; without a handler, LLVM exits.
+    context_.setDiagnosticHandlerCallBack(
+        [](const llvm::DiagnosticInfo* info, void* faults) {
+          if (info->getSeverity() != llvm::DS_Error) return;
+          llvm::raw_string_ostream stream(*static_cast<std::string*>(faults));
+          llvm::DiagnosticPrinterRawOStream printer(stream);
+          info->print(printer);
+        },
+        &faults_);
     module_.setDataLayout(machine_->createDataLayout());
     module_.setTargetTriple(machine_->getTargetTriple());
   }
@@ -27,8 +39,13 @@ class CpuCodeGenerator : public CodeGenerator {
     return Added(EmitKernel(module_, linear, symbol, emit_));
   }
 
+  absl::StatusOr<UOp*> SelectListed(Graph& graph, UOp* linear, UOp* program) override {
+    KILN_RETURN_IF_ERROR(CheckCustomCode(graph, program));
+    return linear;
+  }
+
   absl::Status AddProgram(UOp* linear, const std::string& symbol) override {
-    llvm::Function* function = EmitProgram(module_, linear, symbol, emit_);
+    KILN_ASSIGN_OR_RETURN(llvm::Function * function, EmitProgram(module_, linear, symbol, emit_));
     // What a client writes by hand has more forms than any pass makes: better refused than miscompiled.
     if (llvm::verifyFunction(*function)) return MakeError(v1::INTERNAL_FAULT, "a program became malformed LLVM IR");
     return Added(function);
@@ -49,7 +66,9 @@ class CpuCodeGenerator : public CodeGenerator {
 
   absl::StatusOr<std::string> Object() override {
     OptimizeOnce();
-    return EmitObject(module_, *machine_);
+    std::string object = EmitObject(module_, *machine_);
+    if (!faults_.empty()) return MakeError(v1::BAD_ARGUMENT, "a program's own code: " + faults_);
+    return object;
   }
 
  private:
@@ -66,6 +85,7 @@ class CpuCodeGenerator : public CodeGenerator {
     optimized_ = true;
   }
 
+  std::string faults_;  // LLVM's own words
   llvm::LLVMContext context_;
   std::unique_ptr<llvm::TargetMachine> machine_;
   llvm::Module module_;

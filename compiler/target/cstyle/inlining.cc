@@ -50,6 +50,7 @@ bool IsStatement(const UOp* uop) {
   switch (uop->op()) {
     case Op::STORE:
     case Op::ATOMICADD:
+    case Op::CUSTOM:
     case Op::RANGE:
     case Op::END:
     case Op::IF:

@@ -9,6 +9,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
 #include "base/check.h"
+#include "compiler/ir/code_text.h"
 #include "compiler/ir/graph.h"
 #include "compiler/kernel/list_rewrite.h"
 #include "compiler/target/cstyle/alu_text.h"
@@ -249,6 +250,8 @@ class KernelWriter {
       case Op::BARRIER:
         if (!dialect_.barrier.empty()) Line(std::string(dialect_.barrier));
         return;
+      case Op::CUSTOM:
+      case Op::CUSTOMI: return WriteCode(uop);
       case Op::AFTER:  // what follows it in the list comes after it
       case Op::CONST:
       case Op::PARAM:
@@ -267,6 +270,21 @@ class KernelWriter {
     const bool same = uop->op() == Op::CAST && operands[0].dtype == Printed(uop) && inlining_.IsStable(uop->src(0));
     if (same && !inlining_.IsRelisted(uop)) return Remember(uop, operands[0]);
     Define(uop, AluText(prelude_, *uop, Printed(uop), operands), "alu", !inlining_.IsInlined(uop), TypeOf(uop));
+  }
+
+  // A client's own statement, or expression: that has a name, so that it is computed once.
+  void WriteCode(const UOp* uop) {
+    const bool statement = uop->op() == Op::CUSTOM;
+    if (!statement && inlining_.Uses(uop) == 0) return;
+    std::vector<std::string> sources;
+    for (const UOp* source : uop->src()) {
+      const std::string cast =
+          Printed(source) == source->dtype() ? "" : absl::StrCat("(", prelude_.Type(source->dtype()), ")");
+      sources.push_back(absl::StrCat("(", cast, Value(source).text, ")"));
+    }
+    const std::string text = *FillCode(uop->arg_as<CodeArg>().text, sources);
+    if (statement) return Line(text + ";");
+    Define(uop, {absl::StrCat("(", text, ")"), uop->dtype()}, "alu", true, TypeOf(uop));
   }
 
   void WriteBitcast(const UOp* uop) {

@@ -78,6 +78,8 @@ absl::Status CheckNode(const UOp* uop, const Dialect& dialect) {
     case Op::IF:
     case Op::ENDIF:
     case Op::BARRIER:
+    case Op::CUSTOM:
+    case Op::CUSTOMI:
     case Op::GROUP:
     case Op::SINK:
     case Op::LINEAR: return absl::OkStatus();

@@ -41,7 +41,7 @@ void Touch(int64_t first, bool gate, bool load) {
 
   EmitOptions options;
   options.guard_arrays = true;
-  RunModule([&](llvm::Module& module) { EmitProgram(module, linear, "f", options); });
+  RunModule([&](llvm::Module& module) { ASSERT_TRUE(EmitProgram(module, linear, "f", options).ok()); });
 }
 
 TEST(ArrayGuard, InsideNothingHappens) {

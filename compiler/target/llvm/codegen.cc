@@ -64,9 +64,9 @@ void Optimize(llvm::Module& module, llvm::TargetMachine& machine) {
   builder.registerLoopAnalyses(loops);
   builder.crossRegisterProxies(loops, functions, calls, modules);
   llvm::ModulePassManager passes;
-  // Accumulators into registers. The rest is as the emitter wants it: loops are
+  // A client's own code into its places; accumulators into registers. The rest is as the emitter wants it: loops are
   // invariant-free and expressions shared before they get here.
-  const bool failed = static_cast<bool>(builder.parsePassPipeline(passes, "function(sroa)"));
+  const bool failed = static_cast<bool>(builder.parsePassPipeline(passes, "always-inline,function(sroa)"));
   KILN_CHECK(!failed);
   passes.run(module, modules);
 }

@@ -4,6 +4,8 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "base/check.h"
+#include "base/error.h"
+#include "compiler/target/llvm/custom_code.h"
 #include "compiler/target/llvm/emit_alu.h"
 #include "compiler/target/llvm/memory_emitter.h"
 #include "compiler/target/llvm/values.h"
@@ -24,11 +26,18 @@ class ProgramEmitter {
     if (options.guard_arrays) memory_.GuardArrays();
   }
 
-  void Run(const UOp* linear) {
-    for (UOp* uop : linear->src()) Emit(uop);
+  absl::Status Run(const UOp* linear) {
+    for (UOp* uop : linear->src()) {
+      if (uop->op() == Op::CUSTOM || uop->op() == Op::CUSTOMI) {
+        KILN_RETURN_IF_ERROR(EmitCode(uop));
+      } else {
+        Emit(uop);
+      }
+    }
     KILN_CHECK(scopes_.empty());
     memory_.Finish();
     builder_.CreateRetVoid();
+    return absl::OkStatus();
   }
 
  private:
@@ -162,6 +171,20 @@ class ProgramEmitter {
     return true;
   }
 
+  // A client's own code is a function, made once. Its result may be poison: frozen, it is
+  // one value, and a bound that it was compared with holds.
+  absl::Status EmitCode(UOp* uop) {
+    llvm::Function*& function = code_[uop];
+    if (function == nullptr) {
+      KILN_ASSIGN_OR_RETURN(function, AddCustomCode(*function_->getParent(), uop));
+    }
+    std::vector<llvm::Value*> operands;
+    for (const UOp* source : uop->src()) operands.push_back(Vector(source, 1));
+    llvm::Value* call = builder_.CreateCall(function, operands);
+    if (uop->op() == Op::CUSTOMI) values_[uop] = {builder_.CreateFreeze(call)};
+    return absl::OkStatus();
+  }
+
   void EmitStack(UOp* uop) {
     const int64_t lanes = LanesOf(uop->shape());
     if (lanes == 1) {
@@ -243,15 +266,16 @@ class ProgramEmitter {
   llvm::IRBuilder<> builder_;
   MemoryEmitter memory_;
   absl::flat_hash_map<const UOp*, Element> values_;
+  absl::flat_hash_map<const UOp*, llvm::Function*> code_;
   std::vector<Scope> scopes_;
 };
 
 }  // namespace
 
-llvm::Function* EmitProgram(llvm::Module& module, const UOp* linear, const std::string& symbol,
-                            const EmitOptions& options) {
+absl::StatusOr<llvm::Function*> EmitProgram(llvm::Module& module, const UOp* linear, const std::string& symbol,
+                                            const EmitOptions& options) {
   llvm::Function* function = DeclareKernel(module, symbol);
-  ProgramEmitter(function, options).Run(linear);
+  KILN_RETURN_IF_ERROR(ProgramEmitter(function, options).Run(linear));
   return function;
 }
 

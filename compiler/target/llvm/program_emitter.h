@@ -4,6 +4,7 @@
 
 #include <string>
 
+#include "absl/status/statusor.h"
 #include "compiler/ir/uop.h"
 #include "compiler/target/llvm/kernel_emitter.h"
 #include "llvm/IR/Module.h"
@@ -12,9 +13,10 @@ namespace kiln::compiler {
 
 // Adds to `module` a function as EmitKernel does, of a LINEAR of kGroupedSpec. What
 // it reads is frozen: other groups may write there meanwhile, and an index that was
-// compared with a bound must not be another one when it is used.
-llvm::Function* EmitProgram(llvm::Module& module, const UOp* linear, const std::string& symbol,
-                            const EmitOptions& options);
+// compared with a bound must not be another one when it is used. An error is one of
+// AddCustomCode (custom_code.h).
+absl::StatusOr<llvm::Function*> EmitProgram(llvm::Module& module, const UOp* linear, const std::string& symbol,
+                                            const EmitOptions& options);
 
 }  // namespace kiln::compiler
 
