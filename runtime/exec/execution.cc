@@ -48,7 +48,7 @@ void Execution::Run() {
   const Clock::time_point ended = Clock::now();
 
   if (status.ok()) {
-    program_->RecordRun(static_cast<uint64_t>(std::chrono::nanoseconds(ended - started).count()));
+    program_->estimate_.Record(static_cast<uint64_t>(std::chrono::nanoseconds(ended - started).count()));
   }
   const double queue_seconds = Seconds(started - submitted_);
   const double device_seconds = Seconds(ended - started);

@@ -4,6 +4,7 @@
 
 #include "runtime/exec/bind.h"
 #include "runtime/exec/execution.h"
+#include "runtime/exec/sequence_run.h"
 
 namespace kiln::runtime {
 
@@ -18,6 +19,14 @@ void Executor::Run(std::shared_ptr<Program> program, absl::Span<const hal::Buffe
   // From here on the run owns itself; see Execution.
   Execution* const execution = program->pool_->Take().release();
   execution->Submit(std::move(program), parameters, options, observer_, std::move(callback));
+}
+
+void Executor::Run(std::shared_ptr<const Sequence> sequence, absl::Span<const hal::BufferSlice> buffers,
+                   const RunOptions& options, RunCallback callback) {
+  if (absl::Status status = sequence->Check(buffers, options.variables); !status.ok()) {
+    return callback(std::move(status));
+  }
+  SequenceRun::Submit(std::move(sequence), buffers, options, observer_, std::move(callback));
 }
 
 }  // namespace kiln::runtime

@@ -15,6 +15,7 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "runtime/exec/program.h"
+#include "runtime/exec/sequence.h"
 #include "runtime/hal/buffer.h"
 #include "runtime/hal/module.h"
 #include "runtime/observer.h"
@@ -59,6 +60,12 @@ class Executor {
   // those of bind.h, OUT_OF_MEMORY, CANCELLED, and DEADLINE_PASSED.
   void Run(std::shared_ptr<Program> program, absl::Span<const hal::BufferSlice> parameters, const RunOptions& options,
            RunCallback callback);
+
+  // The same for programs in a row: one entry of the queue. `options.variables` has
+  // the sequence's integers, `options.results` nothing, and there are no results. A
+  // failure names the step; those before it have run.
+  void Run(std::shared_ptr<const Sequence> sequence, absl::Span<const hal::BufferSlice> buffers,
+           const RunOptions& options, RunCallback callback);
 
  private:
   RuntimeObserver* const observer_;

@@ -28,24 +28,13 @@ Program::Program(hal::Device* device, Plan plan, v1::Signature signature, v1::Co
       module_(std::move(module)),
       constants_(std::move(constants)),
       pool_(std::make_unique<ExecutionPool>(&plan_)),
-      estimate_ns_(GuessNs(plan_, cost_)) {}
+      estimate_(GuessNs(plan_, cost_)) {}
 
 Program::~Program() = default;
 
 uint64_t Program::memory_bytes() const {
   return sizeof(Program) + plan_.code_bytes + plan_.constants_bytes + plan_.steps.size() * sizeof(PlanStep) +
          plan_.operands.size() * (sizeof(PlanOperand) + sizeof(void*)) + signature_.SpaceUsedLong();
-}
-
-void Program::RecordRun(uint64_t device_ns) {
-  // The first run touches cold memory and code, and so says little. After it the
-  // estimate follows the runs, but a single slow one (the thread lost its core)
-  // cannot raise it to even twice itself. Racing updates may lose one another,
-  // which an estimate can bear.
-  if (runs_.fetch_add(1, std::memory_order_relaxed) == 0) return;
-  const uint64_t old_ns = estimate_ns_.load(std::memory_order_relaxed);
-  const uint64_t seen_ns = std::min(device_ns, 4 * old_ns + 100);
-  estimate_ns_.store(old_ns - old_ns / 4 + seen_ns / 4, std::memory_order_relaxed);
 }
 
 }  // namespace kiln::runtime

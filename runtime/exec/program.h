@@ -3,13 +3,13 @@
 #ifndef KILN_RUNTIME_EXEC_PROGRAM_H_
 #define KILN_RUNTIME_EXEC_PROGRAM_H_
 
-#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "kiln/v1/executable.pb.h"
+#include "runtime/exec/estimate.h"
 #include "runtime/exec/sizes.h"
 #include "runtime/hal/buffer.h"
 #include "runtime/hal/device.h"
@@ -87,17 +87,16 @@ class Program {
 
   // How long a run is expected to take: from the cost at first, then from the
   // runs so far.
-  uint64_t estimate_ns() const { return estimate_ns_.load(std::memory_order_relaxed); }
-  // Runs that ended well.
-  uint64_t runs() const { return runs_.load(std::memory_order_relaxed); }
+  uint64_t estimate_ns() const { return estimate_.ns(); }
+  // Runs that ended well, but for those as a part of a sequence.
+  uint64_t runs() const { return estimate_.runs(); }
   // Bytes of code, constants and tables, roughly: its weight in a cache.
   uint64_t memory_bytes() const;
 
  private:
   friend class Execution;
   friend class Executor;
-
-  void RecordRun(uint64_t device_ns);
+  friend class Sequence;
 
   hal::Device* const device_;
   const Plan plan_;
@@ -106,8 +105,7 @@ class Program {
   const std::unique_ptr<hal::Module> module_;
   const std::shared_ptr<hal::Buffer> constants_;  // null if there are none
   const std::unique_ptr<ExecutionPool> pool_;
-  std::atomic<uint64_t> estimate_ns_;
-  std::atomic<uint64_t> runs_{0};
+  Estimate estimate_;
 };
 
 }  // namespace kiln::runtime

@@ -48,6 +48,7 @@ Engine::Engine(const EngineOptions& options, std::vector<std::unique_ptr<runtime
       executor_(observer),
       pool_(std::make_unique<CompilePool>(options.compile_threads)),
       store_(options.program_cache_bytes, compile_, pool_.get()),
+      recordings_(options.program_cache_bytes),
       lease_watch_([this] { sessions_.ExpireUntilStopped(); }) {
   KILN_CHECK(!devices_.empty());
   for (const auto& device : devices_) fingerprints_.push_back(TargetFingerprint(device->target()));
@@ -133,9 +134,7 @@ void Engine::Execute(ExecuteRequest request, const Control& control, ExecuteCall
   execution->timing().cache = MicrosSince(identified);
   if (program != nullptr) return execution->Start(std::move(program), /*from_cache=*/true);
   if (asked.graph == nullptr) {
-    return execution->Fail(
-        BadHash(v1::NEED_GRAPH, absl::StrCat("no program for graph ", Hex(asked.graph_hash), " on ", id->device->name(),
-                                             " with these options; send the graph once")));
+    return execution->Fail(NeedGraph(*id));
   }
   const absl::Time compiling = absl::Now();
   store_.GetOrCompile(*id, *asked.graph, asked.options, control,

@@ -22,6 +22,7 @@
 #include "server/engine/buffers.h"
 #include "server/engine/compile_pool.h"
 #include "server/engine/program_store.h"
+#include "server/engine/recordings.h"
 #include "server/engine/requests.h"
 #include "server/engine/session_table.h"
 
@@ -54,6 +55,14 @@ class Engine {
   // runtime/exec.
   void Execute(ExecuteRequest request, const Control& control, ExecuteCallback done);
 
+  // NEED_GRAPH if a program is not there, UNKNOWN_DEVICE, and the errors of
+  // recordings.h. `request` lives until `done` has returned.
+  void Record(const v1::RecordSequenceRequest& request, const Control& control, RecordCallback done);
+
+  // NEED_GRAPH if the recording is not there; UNKNOWN_HANDLE and OUT_OF_BOUNDS for
+  // what is no buffer of the caller's; then what runtime/exec says of a sequence.
+  void Replay(const ReplayRequest& request, const Control& control, ReplayCallback done);
+
   // The compiler's errors. `request` lives until `done` has returned.
   void Gradient(const v1::GradientRequest& request, const Control& control, GradientCallback done);
 
@@ -77,6 +86,7 @@ class Engine {
   // the limits before it is hashed.
   absl::StatusOr<ProgramId> Identify(const v1::Graph* graph, absl::string_view hash, absl::string_view device,
                                      const compiler::Options& options) const;
+  absl::StatusOr<RecordedPrograms> FindRecorded(const v1::RecordSequenceRequest& request);
 
   const EngineOptions options_;
   const std::vector<std::unique_ptr<runtime::hal::Device>> devices_;
@@ -90,6 +100,7 @@ class Engine {
   // Ended first, in ~Engine: what it still has to run uses the store.
   std::unique_ptr<CompilePool> pool_;
   ProgramStore store_;
+  Recordings recordings_;
   // Ends sessions as their leases run out.
   std::thread lease_watch_;
 };

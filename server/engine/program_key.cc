@@ -1,7 +1,9 @@
 #include "server/engine/program_key.h"
 
+#include <algorithm>
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "base/blake3.h"
 
@@ -17,6 +19,14 @@ class FieldHasher {
     blake3_.Update(&length, sizeof(length));
     blake3_.Update(field);
     return *this;
+  }
+  FieldHasher& Add(uint64_t number) {
+    char bytes[sizeof(number)];
+    for (char& byte : bytes) {
+      byte = static_cast<char>(number & 0xff);
+      number >>= 8;
+    }
+    return Add(absl::string_view(bytes, sizeof(bytes)));
   }
   Digest Finish() const { return Digest{blake3_.Finish()}; }
 
@@ -38,6 +48,30 @@ Digest ProgramKey(const Digest& graph_hash, const Digest& target, const compiler
   FieldHasher hasher;
   hasher.Add("program").Add(graph_hash.view()).Add(target.view()).Add(options.Fingerprint());
   return hasher.Add(compiler::kCompilerVersion).Add(device).Finish();
+}
+
+Digest RecordingKey(absl::Span<const Digest> programs, const v1::RecordSequenceRequest& request) {
+  FieldHasher hasher;
+  hasher.Add("recording");
+  std::vector<const v1::RecordedArgument*> arguments;
+  for (const v1::RecordedStep& step : request.steps()) {
+    arguments.clear();
+    for (const v1::RecordedArgument& argument : step.arguments()) arguments.push_back(&argument);
+    std::sort(arguments.begin(), arguments.end(), [](const auto* a, const auto* b) { return a->slot() < b->slot(); });
+    hasher.Add(programs[step.program()].view()).Add(arguments.size());
+    for (const v1::RecordedArgument* argument : arguments) {
+      hasher.Add(argument->slot()).Add(static_cast<uint64_t>(argument->value_case()));
+      switch (argument->value_case()) {
+        case v1::RecordedArgument::kMemory:
+          hasher.Add(argument->memory().buffer()).Add(argument->memory().offset());
+          break;
+        case v1::RecordedArgument::kInteger: hasher.Add(argument->integer()); break;
+        case v1::RecordedArgument::kConstant: hasher.Add(static_cast<uint64_t>(argument->constant())); break;
+        case v1::RecordedArgument::VALUE_NOT_SET: break;
+      }
+    }
+  }
+  return hasher.Finish();
 }
 
 }  // namespace kiln::server

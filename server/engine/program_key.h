@@ -1,4 +1,4 @@
-// The name under which a program is kept.
+// The name under which a program is kept, and a sequence of them.
 //
 // key = BLAKE3(graph hash ‖ target fingerprint ‖ options ‖ compiler version ‖
 // device). All but the device decide what code there is; the device is where
@@ -8,7 +8,9 @@
 #define KILN_SERVER_ENGINE_PROGRAM_KEY_H_
 
 #include "absl/strings/string_view.h"
+#include "absl/types/span.h"
 #include "compiler/options.h"
+#include "kiln/v1/kernel_service.pb.h"
 #include "kiln/v1/target.pb.h"
 #include "runtime/cache/program_cache.h"
 
@@ -23,6 +25,11 @@ Digest TargetFingerprint(const v1::Target& target);
 // Well under a microsecond; builds nothing and walks no message.
 Digest ProgramKey(const Digest& graph_hash, const Digest& target, const compiler::Options& options,
                   absl::string_view device);
+
+// What a recording is: which steps run which programs, by their keys, on what. Neither
+// how the request numbers its programs nor the order of a step's arguments counts.
+// Each step's program is one of `programs`.
+Digest RecordingKey(absl::Span<const Digest> programs, const v1::RecordSequenceRequest& request);
 
 }  // namespace kiln::server
 

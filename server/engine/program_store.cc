@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "absl/strings/escaping.h"
+#include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "base/check.h"
 #include "base/error.h"
@@ -15,6 +17,14 @@ bool EndedByItsCaller(const absl::Status& status) {
 }
 
 }  // namespace
+
+absl::Status NeedGraph(const ProgramId& id) {
+  v1::ErrorDetail detail;
+  detail.set_code(v1::NEED_GRAPH);
+  detail.set_field("graph_hash");
+  return MakeError(detail, absl::StrCat("no program for graph ", absl::BytesToHexString(id.graph_hash.view()), " on ",
+                                        id.device->name(), " with these options; send the graph once"));
+}
 
 ProgramStore::ProgramStore(uint64_t limit_bytes, CompileFn compile, CompilePool* pool)
     : compile_(std::move(compile)), pool_(pool), cache_(limit_bytes) {}

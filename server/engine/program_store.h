@@ -45,6 +45,9 @@ struct ProgramId {
   runtime::hal::Device* device = nullptr;
 };
 
+// The failure of a request by hash when the program is not there.
+absl::Status NeedGraph(const ProgramId& id);
+
 struct StoredProgram {
   std::shared_ptr<runtime::Program> program;
   Digest graph_hash;

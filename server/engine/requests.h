@@ -20,6 +20,7 @@
 #include "kiln/v1/kernel_service.pb.h"
 #include "server/engine/buffer_table.h"
 #include "server/engine/program_store.h"
+#include "server/engine/recordings.h"
 
 namespace kiln::server {
 
@@ -101,6 +102,14 @@ struct ExecuteResult {
   ExecuteTiming timing;
 };
 
+struct ReplayRequest {
+  absl::string_view recording;
+  absl::InlinedVector<BufferAddress, 16> buffers;
+  absl::Span<const int64_t> integers;
+  // Who asks. May be null.
+  SessionPtr caller;
+};
+
 struct ExplainRequest {
   absl::string_view graph_hash;
   const v1::Graph* graph = nullptr;
@@ -131,6 +140,9 @@ struct Explanation {
 using CompileCallback = absl::AnyInvocable<void(absl::StatusOr<CompileResult>)>;
 using ExecuteCallback = absl::AnyInvocable<void(absl::StatusOr<ExecuteResult>)>;
 using GradientCallback = absl::AnyInvocable<void(absl::StatusOr<v1::GradientResponse>)>;
+using RecordCallback = absl::AnyInvocable<void(absl::StatusOr<Recordings::Handle>)>;
+// What a replay gives is in its buffers.
+using ReplayCallback = absl::AnyInvocable<void(absl::StatusOr<ExecuteTiming>)>;
 using ExplainCallback = absl::AnyInvocable<void(absl::StatusOr<Explanation>)>;
 
 }  // namespace kiln::server

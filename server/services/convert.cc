@@ -41,15 +41,6 @@ absl::StatusOr<Argument> ToArgument(const v1::Argument& message) {
 
 }  // namespace
 
-compiler::Options ToOptions(const v1::CompileOptions& message) {
-  compiler::Options options;
-  options.contraction = !message.no_contraction();
-  options.deterministic = message.deterministic();
-  options.fast_math = message.fast_math();
-  options.strict = message.strict();
-  return options;
-}
-
 absl::StatusOr<ExecuteRequest> ToExecuteRequest(const v1::ExecuteRequest& message) {
   ExecuteRequest request;
   request.graph_hash = message.graph_hash();
@@ -68,6 +59,27 @@ absl::StatusOr<ExecuteRequest> ToExecuteRequest(const v1::ExecuteRequest& messag
     request.arguments.push_back(std::move(converted));
   }
   return request;
+}
+
+ReplayRequest ToReplayRequest(const v1::ReplaySequenceRequest& message) {
+  ReplayRequest request;
+  request.recording = message.recording();
+  for (const v1::BufferRef& buffer : message.buffers()) request.buffers.push_back(ToAddress(buffer));
+  request.integers = {message.integers().data(), static_cast<size_t>(message.integers_size())};
+  return request;
+}
+
+void FillRecording(const Recording& recording, v1::RecordSequenceResponse& response) {
+  const runtime::Sequence& sequence = *recording.sequence;
+  response.set_recording(std::string(recording.id.view()));
+  for (const runtime::SequenceBuffer& buffer : sequence.buffers()) {
+    v1::RecordedBuffer* message = response.add_buffers();
+    message->set_bytes(buffer.bytes);
+    message->set_alignment(buffer.alignment);
+    message->set_written(buffer.written);
+  }
+  response.set_integers(sequence.integers());
+  response.set_launches(static_cast<uint32_t>(sequence.launches().size()));
 }
 
 void FillDescription(uint64_t handle, const BufferRecord& record, v1::BufferDescription& description) {

@@ -3,24 +3,26 @@
 #define KILN_SERVER_SERVICES_CONVERT_H_
 
 #include "absl/status/statusor.h"
-#include "compiler/options.h"
 #include "kiln/v1/buffer_service.pb.h"
 #include "kiln/v1/device_service.pb.h"
 #include "kiln/v1/kernel_service.pb.h"
 #include "kiln/v1/tensor.pb.h"
 #include "runtime/hal/device.h"
+#include "server/engine/compile_options.h"
 #include "server/engine/requests.h"
 
 namespace kiln::server {
-
-// Limits stay the default; the engine sets its own.
-compiler::Options ToOptions(const v1::CompileOptions& options);
 
 inline BufferAddress ToAddress(const v1::BufferRef& ref) { return {ref.handle(), ref.offset()}; }
 
 // Points into `request`. NOT_IMPLEMENTED for integers and shards, BAD_ARGUMENT
 // for an argument without a value or an unknown result mode.
 absl::StatusOr<ExecuteRequest> ToExecuteRequest(const v1::ExecuteRequest& request);
+
+// Points into `request`.
+ReplayRequest ToReplayRequest(const v1::ReplaySequenceRequest& request);
+
+void FillRecording(const Recording& recording, v1::RecordSequenceResponse& response);
 
 void FillDescription(uint64_t handle, const BufferRecord& record, v1::BufferDescription& description);
 

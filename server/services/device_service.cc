@@ -16,6 +16,7 @@ constexpr const char* kFeatures[] = {
     "inline_results",    // RESULT_INLINE
     "views",             // BufferService.View and BufferRef.offset
     "explain",           // DebugService.Explain
+    "replay",            // KernelService.RecordSequence and ReplaySequence
     "sessions",          // SessionService, and handles that end with their owner
 };
 

@@ -68,6 +68,35 @@ grpc::ServerUnaryReactor* KernelServiceImpl::Execute(grpc::CallbackServerContext
   });
 }
 
+grpc::ServerUnaryReactor* KernelServiceImpl::RecordSequence(grpc::CallbackServerContext* context,
+                                                            const grpc::ByteBuffer* request,
+                                                            grpc::ByteBuffer* response) {
+  return Serve<v1::RecordSequenceRequest, v1::RecordSequenceResponse>(
+      env_, context, request, response, [this](auto& call) {
+        env_.engine.Record(call.request(), call.control(), [&call](absl::StatusOr<Recordings::Handle> recording) {
+          if (recording.ok()) FillRecording(**recording, call.response());
+          call.Reply(recording.status());
+        });
+      });
+}
+
+grpc::ServerUnaryReactor* KernelServiceImpl::ReplaySequence(grpc::CallbackServerContext* context,
+                                                            const grpc::ByteBuffer* request,
+                                                            grpc::ByteBuffer* response) {
+  return Serve<v1::ReplaySequenceRequest, v1::ReplaySequenceResponse>(
+      env_, context, request, response, [this](auto& call) {
+        ReplayRequest asked = ToReplayRequest(call.request());
+        asked.caller = call.session();
+        const absl::Time decoded = absl::Now();
+        env_.engine.Replay(asked, call.control(), [&call, decoded](absl::StatusOr<ExecuteTiming> timing) {
+          if (timing.ok() && call.request().want_timing()) {
+            FillTiming(*timing, call.begin(), decoded, absl::Now(), *call.response().mutable_timing());
+          }
+          call.Reply(timing.status());
+        });
+      });
+}
+
 grpc::ServerUnaryReactor* KernelServiceImpl::Gradient(grpc::CallbackServerContext* context,
                                                       const grpc::ByteBuffer* request, grpc::ByteBuffer* response) {
   return Serve<v1::GradientRequest, v1::GradientResponse>(env_, context, request, response, [this](auto& call) {

@@ -12,7 +12,8 @@ namespace kiln::server {
 
 using KernelServiceBase = v1::KernelService::WithRawCallbackMethod_Compile<
     v1::KernelService::WithRawCallbackMethod_Execute<v1::KernelService::WithCallbackMethod_Submit<
-        v1::KernelService::WithRawCallbackMethod_Gradient<v1::KernelService::Service>>>>;
+        v1::KernelService::WithRawCallbackMethod_RecordSequence<v1::KernelService::WithRawCallbackMethod_ReplaySequence<
+            v1::KernelService::WithRawCallbackMethod_Gradient<v1::KernelService::Service>>>>>>;
 
 class KernelServiceImpl final : public KernelServiceBase {
  public:
@@ -22,6 +23,10 @@ class KernelServiceImpl final : public KernelServiceBase {
                                     grpc::ByteBuffer* response) override;
   grpc::ServerUnaryReactor* Execute(grpc::CallbackServerContext* context, const grpc::ByteBuffer* request,
                                     grpc::ByteBuffer* response) override;
+  grpc::ServerUnaryReactor* RecordSequence(grpc::CallbackServerContext* context, const grpc::ByteBuffer* request,
+                                           grpc::ByteBuffer* response) override;
+  grpc::ServerUnaryReactor* ReplaySequence(grpc::CallbackServerContext* context, const grpc::ByteBuffer* request,
+                                           grpc::ByteBuffer* response) override;
   grpc::ServerUnaryReactor* Gradient(grpc::CallbackServerContext* context, const grpc::ByteBuffer* request,
                                      grpc::ByteBuffer* response) override;
   KILN_UNIMPLEMENTED_BIDI_STREAM(KernelService, Submit, v1::SubmitRequest, v1::SubmitResponse)

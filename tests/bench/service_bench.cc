@@ -1,6 +1,7 @@
 // What a request costs beside the wire: a warm Execute of a tiny program by
 // hash, and a Compile that is a hit, next to a bare gRPC unary call of the same
-// size in the same run. The kinds take turns, call by call, so that whatever
+// size in the same run; and what a further kernel of a recorded sequence costs, as the
+// difference of two recordings. The kinds take turns, call by call, so that whatever
 // else the machine does falls on all of them alike.
 #include <spdlog/sinks/null_sink.h>
 
@@ -46,6 +47,10 @@ constexpr char kByValue[] = R"(
   4 TUPLE [3]
 )";
 
+// What the longer recording has beyond the short one's single kernel.
+constexpr int kFurtherSteps = 1000;
+constexpr char kOneKernel[] = "ReplaySequence, 1 kernel";
+
 struct Kind {
   std::string name;
   std::function<grpc::Status()> call;
@@ -85,6 +90,10 @@ class Bench {
     KILN_CHECK(buffers->Allocate(&context, allocate, &allocated).ok());
     v1::Argument* argument = by_handle_.add_arguments();
     argument->mutable_buffer()->set_handle(allocated.buffer().handle());
+    for (v1::ReplaySequenceRequest* replay : {&one_step_, &many_steps_}) {
+      replay->set_recording(Recorded(replay == &one_step_ ? 1 : 1 + kFurtherSteps));
+      replay->add_buffers()->set_handle(allocated.buffer().handle());
+    }
     v1::Tensor* tensor = by_value_.add_arguments()->mutable_tensor();
     tensor->set_dtype(v1::FLOAT32);
     tensor->add_shape(64);
@@ -101,6 +110,8 @@ class Bench {
         {"bare unary call", [this] { return Echo(*echo_channel_, echo_request_); }, {}},
         {"Execute by hash, handles", [this] { return Execute(by_handle_); }, {}},
         {"Execute by hash, values", [this] { return Execute(by_value_); }, {}},
+        {kOneKernel, [this] { return Replay(one_step_); }, {}},
+        {absl::StrCat("ReplaySequence, ", 1 + kFurtherSteps, " kernels"), [this] { return Replay(many_steps_); }, {}},
         {"Compile, a hit",
          [this] {
            grpc::ClientContext context;
@@ -121,6 +132,23 @@ class Bench {
     return response.graph_hash();
   }
 
+  // So many times the tiny program, one after the other.
+  std::string Recorded(int steps) {
+    v1::RecordSequenceRequest request;
+    request.add_programs()->set_graph_hash(by_handle_.graph_hash());
+    for (int i = 0; i < steps; ++i) request.add_steps()->add_arguments()->mutable_memory();
+    grpc::ClientContext context;
+    v1::RecordSequenceResponse response;
+    KILN_CHECK(kernel_->RecordSequence(&context, request, &response).ok());
+    return response.recording();
+  }
+
+  grpc::Status Replay(const v1::ReplaySequenceRequest& request) {
+    grpc::ClientContext context;
+    v1::ReplaySequenceResponse response;
+    return kernel_->ReplaySequence(&context, request, &response);
+  }
+
   grpc::Status Execute(const v1::ExecuteRequest& request) {
     grpc::ClientContext context;
     v1::ExecuteResponse response;
@@ -134,6 +162,8 @@ class Bench {
   v1::CompileRequest compile_;
   v1::ExecuteRequest by_handle_;
   v1::ExecuteRequest by_value_;
+  v1::ReplaySequenceRequest one_step_;
+  v1::ReplaySequenceRequest many_steps_;
   grpc::ByteBuffer echo_request_;
 };
 
@@ -169,7 +199,11 @@ nlohmann::json Report(const std::vector<Kind>& kinds, int iterations) {
     std::printf("%-28s %10.1f %10.1f %12.2f %12.2f\n", kind.name.c_str(), p50, p99, r50, r99);
     rows.push_back({{"name", kind.name}, {"p50_us", p50}, {"p99_us", p99}, {"p50_ratio", r50}, {"p99_ratio", r99}});
   }
-  return {{"bench", "service"}, {"iterations", iterations}, {"rows", rows}};
+  // The two recordings' rows differ by nothing but kernels.
+  const auto row = std::find_if(kinds.begin(), kinds.end(), [](const Kind& k) { return k.name == kOneKernel; });
+  const double further = (row[1].Percentile(0.50) - row[0].Percentile(0.50)) / kFurtherSteps;
+  std::printf("a further kernel of a replay: %.3f us\n", further);
+  return {{"bench", "service"}, {"iterations", iterations}, {"rows", rows}, {"further_kernel_us", further}};
 }
 
 int Main(int argc, char** argv) {

@@ -1,0 +1,42 @@
+// How long a run is expected to take: what decides whether it may run on the thread
+// that submits it.
+#ifndef KILN_RUNTIME_EXEC_ESTIMATE_H_
+#define KILN_RUNTIME_EXEC_ESTIMATE_H_
+
+#include <algorithm>
+#include <atomic>
+#include <cstdint>
+
+namespace kiln::runtime {
+
+// Safe from any thread.
+class Estimate {
+ public:
+  explicit Estimate(uint64_t guess_ns = 0) : ns_(guess_ns) {}
+
+  uint64_t ns() const { return ns_.load(std::memory_order_relaxed); }
+  // Runs that ended well.
+  uint64_t runs() const { return runs_.load(std::memory_order_relaxed); }
+
+  // The first run touches cold memory and code, and so says little. After it the
+  // estimate follows the runs, but a single slow one (the thread lost its core)
+  // cannot raise it to even twice itself. Racing updates may lose one another,
+  // which an estimate can bear.
+  void Record(uint64_t device_ns) {
+    if (runs_.fetch_add(1, std::memory_order_relaxed) == 0) return;
+    const uint64_t old_ns = ns();
+    const uint64_t seen_ns = std::min(device_ns, 4 * old_ns + 100);
+    ns_.store(old_ns - old_ns / 4 + seen_ns / 4, std::memory_order_relaxed);
+  }
+
+  // Before anyone else knows of it.
+  void Guess(uint64_t ns) { ns_.store(ns, std::memory_order_relaxed); }
+
+ private:
+  std::atomic<uint64_t> ns_;
+  std::atomic<uint64_t> runs_{0};
+};
+
+}  // namespace kiln::runtime
+
+#endif  // KILN_RUNTIME_EXEC_ESTIMATE_H_

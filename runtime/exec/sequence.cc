@@ -1,0 +1,323 @@
+#include "runtime/exec/sequence.h"
+
+#include <algorithm>
+#include <tuple>
+#include <utility>
+
+#include "absl/container/flat_hash_set.h"
+#include "absl/strings/str_cat.h"
+#include "base/error.h"
+
+namespace kiln::runtime {
+namespace {
+
+using hal::BufferSlice;
+using Values = absl::InlinedVector<int64_t, 4>;
+
+// What a sequence may be made of: beyond what anyone runs, and below what would hurt
+// to keep.
+constexpr size_t kMostSteps = size_t{1} << 16;
+constexpr uint32_t kMostBuffers = 1 << 14;
+constexpr uint32_t kMostIntegers = 1 << 12;
+constexpr size_t kMostOperands = size_t{1} << 20;
+constexpr size_t kMostLaunches = size_t{1} << 18;
+constexpr uint64_t kMostBytes = uint64_t{1} << 62;
+
+absl::Status TooLarge(absl::string_view limit, uint64_t most, uint64_t used) {
+  v1::ErrorDetail detail;
+  detail.set_code(v1::GRAPH_TOO_LARGE);
+  detail.set_limit(std::string(limit));
+  detail.set_limit_value(most);
+  detail.set_used(used);
+  return MakeError(std::move(detail), absl::StrCat("a recording of ", used, " ", limit, "; the most is ", most));
+}
+
+absl::Status BadSlot(v1::ErrorCode code, uint32_t slot, absl::string_view why) {
+  v1::ErrorDetail detail;
+  detail.set_code(code);
+  detail.set_slot(slot);
+  return MakeError(std::move(detail), absl::StrCat("slot ", slot, ": ", why));
+}
+
+absl::Status BadBuffer(v1::ErrorCode code, size_t number, absl::string_view why) {
+  v1::ErrorDetail detail;
+  detail.set_code(code);
+  detail.set_field(absl::StrCat("buffers[", number, "]"));
+  return MakeError(std::move(detail), absl::StrCat("buffer ", number, ": ", why));
+}
+
+Values ValuesOf(const SequenceStep& step, absl::Span<const int64_t> integers) {
+  Values values;
+  for (const SequenceStep::Number& number : step.variables) {
+    values.push_back(number.integer.has_value() ? integers[*number.integer] : number.constant);
+  }
+  return values;
+}
+
+bool IsNumbered(const SequenceStep& step) {
+  return std::any_of(step.variables.begin(), step.variables.end(),
+                     [](const SequenceStep::Number& number) { return number.integer.has_value(); });
+}
+
+bool HasSymbolicSizes(const SequenceStep& step) {
+  const std::vector<PlanParameter>& plan = step.program->plan().parameters;
+  return std::any_of(plan.begin(), plan.end(), [](const PlanParameter& p) { return p.shape.is_symbolic(); });
+}
+
+// Bytes [begin, end) of some memory.
+struct Region {
+  uint64_t memory;
+  uint64_t begin;
+  uint64_t end;
+  bool written;
+  uint32_t name;  // of whom it is
+};
+using Regions = absl::InlinedVector<Region, 16>;
+
+// Two that share bytes of which one is written, or nothing. Sorts.
+std::optional<std::pair<uint32_t, uint32_t>> Clash(Regions& regions) {
+  std::sort(regions.begin(), regions.end(), [](const Region& a, const Region& b) {
+    return std::tie(a.memory, a.begin, a.end) < std::tie(b.memory, b.begin, b.end);
+  });
+  // Of those so far in this memory, the one that reaches furthest: of all, of the written.
+  const Region* reach = nullptr;
+  const Region* written = nullptr;
+  for (const Region& region : regions) {
+    if (region.begin == region.end) continue;
+    if (reach != nullptr && reach->memory != region.memory) reach = written = nullptr;
+    if (written != nullptr && region.begin < written->end) return std::make_pair(written->name, region.name);
+    if (region.written && reach != nullptr && region.begin < reach->end) {
+      return std::make_pair(region.name, reach->name);
+    }
+    if (reach == nullptr || region.end > reach->end) reach = &region;
+    if (region.written && (written == nullptr || region.end > written->end)) written = &region;
+  }
+  return std::nullopt;
+}
+
+// Whether a step writes no bytes that it also has under another name, in the memory
+// of these buffers or, without any, in buffers that are strangers to each other.
+absl::Status CheckSharing(const SequenceStep& step, const Values& values, absl::Span<const BufferSlice> buffers) {
+  const std::vector<PlanParameter>& plan = step.program->plan().parameters;
+  Regions regions;
+  for (size_t i = 0; i < plan.size(); ++i) {
+    const auto [number, offset] = step.parameters[i];
+    Region region{number, offset, 0, plan[i].written, plan[i].slot};
+    if (!buffers.empty()) {
+      region.memory = reinterpret_cast<uintptr_t>(buffers[number].buffer.get());
+      region.begin += buffers[number].offset;
+    }
+    region.end = region.begin + plan[i].shape.BytesAt(values);
+    regions.push_back(region);
+  }
+  const auto clash = Clash(regions);
+  if (!clash.has_value()) return absl::OkStatus();
+  return BadSlot(v1::BAD_ARGUMENT, clash->first,
+                 absl::StrCat("the program writes it, and it shares bytes with slot ", clash->second));
+}
+
+// What the program itself must be, and the numbers that the step uses.
+absl::Status CheckProgram(const SequenceStep& step, const hal::Device& device) {
+  const Plan& plan = step.program->plan();
+  if (&step.program->device() != &device) {
+    return MakeError(v1::UNKNOWN_DEVICE, absl::StrCat("the program is for ", step.program->device().name(),
+                                                      ", and the sequence for ", device.name()));
+  }
+  for (size_t i = 0; i < plan.results.size(); ++i) {
+    if (plan.results[i].alias != PlanResult::kFresh) continue;
+    return MakeError(v1::BAD_ARGUMENT, absl::StrCat("result ", i,
+                                                    " is new memory, which a replay does not make: "
+                                                    "let the program store it to a parameter"));
+  }
+  for (const SequenceStep::Memory& memory : step.parameters) {
+    if (memory.buffer >= kMostBuffers) return TooLarge("buffers", kMostBuffers, uint64_t{memory.buffer} + 1);
+  }
+  for (const SequenceStep::Number& number : step.variables) {
+    if (number.integer.value_or(0) >= kMostIntegers) {
+      return TooLarge("integers", kMostIntegers, uint64_t{*number.integer} + 1);
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckPlaces(const SequenceStep& step) {
+  const std::vector<PlanParameter>& plan = step.program->plan().parameters;
+  for (size_t i = 0; i < plan.size(); ++i) {
+    const uint64_t offset = step.parameters[i].offset;
+    if (offset > kMostBytes || plan[i].bytes > kMostBytes - offset) {
+      return BadSlot(v1::OUT_OF_BOUNDS, plan[i].slot, absl::StrCat("no memory has ", offset, " bytes before it"));
+    }
+    if (plan[i].bytes != 0 && offset % plan[i].alignment != 0) {
+      return BadSlot(v1::BUFFER_DTYPE_MISMATCH, plan[i].slot,
+                     absl::StrCat("it begins at byte ", offset, ", which is no multiple of ", plan[i].alignment));
+    }
+  }
+  if (IsNumbered(step)) {
+    // With symbolic sizes, what is shared depends on the run.
+    return HasSymbolicSizes(step) ? absl::OkStatus() : CheckSharing(step, Values(step.variables.size()), {});
+  }
+  const Values values = ValuesOf(step, {});
+  const Plan& all = step.program->plan();
+  KILN_RETURN_IF_ERROR(CheckVariables(all.variables, all.conditions, values));
+  return CheckSharing(step, values, {});
+}
+
+}  // namespace
+
+absl::Status AtStep(const absl::Status& status, size_t step) {
+  absl::Status named = Annotate(status, absl::StrCat("step ", step));
+  auto detail = DetailOf(named);
+  if (!detail.has_value()) return named;
+  if (detail->field().empty()) detail->set_field(absl::StrCat("steps[", step, "]"));
+  return MakeError(*std::move(detail), named.message());
+}
+
+absl::StatusOr<std::shared_ptr<Sequence>> Sequence::Make(hal::Device* device, std::vector<SequenceStep> steps) {
+  if (steps.empty()) return MakeError(v1::BAD_ARGUMENT, "a recording without steps");
+  if (steps.size() > kMostSteps) return TooLarge("steps", kMostSteps, steps.size());
+  std::shared_ptr<Sequence> sequence(new Sequence(device, std::move(steps)));
+  for (uint32_t i = 0; i < sequence->steps_.size(); ++i) {
+    const SequenceStep& step = sequence->steps_[i];
+    absl::Status status = CheckProgram(step, *device);
+    if (status.ok()) status = CheckPlaces(step);
+    if (!status.ok()) return AtStep(status, i);
+    sequence->Need(step, i);
+    sequence->Link(step, i);
+    if (sequence->operands_.size() > kMostOperands) {
+      return TooLarge("operands", kMostOperands, sequence->operands_.size());
+    }
+    if (sequence->launches_.size() > kMostLaunches) {
+      return TooLarge("launches", kMostLaunches, sequence->launches_.size());
+    }
+  }
+  return sequence;
+}
+
+void Sequence::Need(const SequenceStep& step, uint32_t number) {
+  const std::vector<PlanParameter>& plan = step.program->plan().parameters;
+  const bool numbered = IsNumbered(step);
+  const Values values = numbered ? Values(step.variables.size()) : ValuesOf(step, {});
+  for (size_t i = 0; i < plan.size(); ++i) {
+    const auto [buffer, offset] = step.parameters[i];
+    if (buffer >= buffers_.size()) buffers_.resize(buffer + 1);
+    SequenceBuffer& needed = buffers_[buffer];
+    const bool fixed = !numbered || !plan[i].shape.is_symbolic();
+    const uint64_t end = offset + (fixed ? plan[i].shape.BytesAt(values) : plan[i].bytes);
+    needed.bytes = std::max(needed.bytes, end);
+    if (fixed) needed.fixed_bytes = std::max(needed.fixed_bytes, end);
+    needed.alignment = std::max(needed.alignment, plan[i].alignment);
+    needed.written |= plan[i].written;
+  }
+  for (const SequenceStep::Number& variable : step.variables) {
+    if (variable.integer.has_value()) integers_ = std::max(integers_, *variable.integer + 1);
+  }
+  if (numbered) numbered_.push_back(number);
+  arena_bytes_ = std::max(arena_bytes_, step.program->plan().arena_bytes);
+  estimate_.Guess(estimate_.ns() + step.program->estimate_ns());
+}
+
+void Sequence::Link(const SequenceStep& step, uint32_t number) {
+  using Space = SequenceOperand::Space;
+  const Plan& plan = step.program->plan();
+  const auto fixed = [](uint64_t value) { return SequenceOperand{Space::kFixed, 0, value}; };
+  const auto memory = [&step](uint32_t parameter) {
+    return SequenceOperand{Space::kBuffer, step.parameters[parameter].buffer, step.parameters[parameter].offset};
+  };
+  const auto first = static_cast<uint32_t>(operands_.size());
+  for (const PlanStep& launch : plan.steps) {
+    launches_.push_back({step.program->module_.get(), launch.kernel, number, first + launch.first_operand});
+  }
+  for (const PlanOperand& operand : plan.operands) {
+    switch (operand.space) {
+      case PlanOperand::Space::kParameter: operands_.push_back(memory(operand.index)); break;
+      case PlanOperand::Space::kResult: operands_.push_back(memory(plan.results[operand.index].alias)); break;
+      case PlanOperand::Space::kArena: operands_.push_back({Space::kArena, 0, operand.offset}); break;
+      case PlanOperand::Space::kConstants:
+        operands_.push_back(
+            fixed(reinterpret_cast<uintptr_t>(step.program->constants_->device_data()) + operand.offset));
+        break;
+      case PlanOperand::Space::kVariable: {
+        const SequenceStep::Number& value = step.variables[operand.index];
+        operands_.push_back(value.integer.has_value() ? SequenceOperand{Space::kInteger, *value.integer, 0}
+                                                      : fixed(static_cast<uint64_t>(value.constant)));
+        break;
+      }
+    }
+  }
+}
+
+absl::Status Sequence::Check(absl::Span<const BufferSlice> buffers, absl::Span<const int64_t> integers) const {
+  if (buffers.size() != buffers_.size() || integers.size() != integers_) {
+    const bool few = buffers.size() < buffers_.size() || integers.size() < integers_;
+    return MakeError(few ? v1::MISSING_ARGUMENT : v1::UNKNOWN_ARGUMENT,
+                     absl::StrCat("the recording takes ", buffers_.size(), " buffers and ", integers_,
+                                  " integers; there are ", buffers.size(), " and ", integers.size()));
+  }
+  Regions regions;
+  for (size_t i = 0; i < buffers.size(); ++i) {
+    const BufferSlice& slice = buffers[i];
+    const SequenceBuffer& needed = buffers_[i];
+    if (slice.buffer == nullptr) return BadBuffer(v1::MISSING_ARGUMENT, i, "there is no buffer");
+    if (absl::Status status = hal::CheckSlice(slice); !status.ok()) {
+      return BadBuffer(v1::OUT_OF_BOUNDS, i, status.message());
+    }
+    if (slice.buffer->device() != device_) {
+      return BadBuffer(
+          v1::UNKNOWN_DEVICE, i,
+          absl::StrCat("it is on ", slice.buffer->device()->name(), ", and the recording for ", device_->name()));
+    }
+    if (slice.bytes < needed.fixed_bytes) {
+      return BadBuffer(v1::BUFFER_SIZE_MISMATCH, i,
+                       absl::StrCat("the recording takes ", needed.fixed_bytes, " bytes of it; it has ", slice.bytes));
+    }
+    if (needed.bytes != 0 && slice.offset % needed.alignment != 0) {
+      return BadBuffer(
+          v1::BUFFER_DTYPE_MISMATCH, i,
+          absl::StrCat("it begins at byte ", slice.offset, ", which is no multiple of ", needed.alignment));
+    }
+    regions.push_back({reinterpret_cast<uintptr_t>(slice.buffer.get()), slice.offset,
+                       slice.offset + std::min(needed.bytes, slice.bytes), needed.written, static_cast<uint32_t>(i)});
+  }
+  KILN_RETURN_IF_ERROR(CheckNumbered(buffers, integers));
+  if (!Clash(regions).has_value()) return absl::OkStatus();
+  // Two buffers are one memory. What each step does with it decides.
+  for (size_t i = 0; i < steps_.size(); ++i) {
+    const absl::Status status = CheckSharing(steps_[i], ValuesOf(steps_[i], integers), buffers);
+    if (!status.ok()) return AtStep(status, i);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Sequence::CheckNumbered(absl::Span<const BufferSlice> buffers, absl::Span<const int64_t> integers) const {
+  for (const uint32_t number : numbered_) {
+    const SequenceStep& step = steps_[number];
+    const Plan& plan = step.program->plan();
+    const Values values = ValuesOf(step, integers);
+    absl::Status status = CheckVariables(plan.variables, plan.conditions, values);
+    if (!status.ok()) return AtStep(status, number);
+    if (!HasSymbolicSizes(step)) continue;
+    for (size_t i = 0; i < plan.parameters.size(); ++i) {
+      const auto [buffer, offset] = step.parameters[i];
+      const uint64_t end = offset + plan.parameters[i].shape.BytesAt(values);
+      if (end <= buffers[buffer].bytes) continue;
+      return AtStep(BadSlot(v1::BUFFER_SIZE_MISMATCH, plan.parameters[i].slot,
+                            absl::StrCat("it is bytes ", offset, " to ", end, " of buffer ", buffer, ", which has ",
+                                         buffers[buffer].bytes)),
+                    number);
+    }
+    if (status = CheckSharing(step, values, buffers); !status.ok()) return AtStep(status, number);
+  }
+  return absl::OkStatus();
+}
+
+uint64_t Sequence::memory_bytes() const {
+  uint64_t bytes = sizeof(Sequence) + steps_.size() * sizeof(SequenceStep) + buffers_.size() * sizeof(SequenceBuffer) +
+                   launches_.size() * sizeof(SequenceLaunch) + operands_.size() * sizeof(SequenceOperand);
+  absl::flat_hash_set<const Program*> programs;
+  for (const SequenceStep& step : steps_) {
+    if (programs.insert(step.program.get()).second) bytes += step.program->memory_bytes();
+  }
+  return bytes;
+}
+
+}  // namespace kiln::runtime

@@ -1,0 +1,129 @@
+// Programs in a row that run as one.
+//
+// A replay has no time to look at its programs: what can be known beforehand is
+// done when the sequence is made. The programs' steps become one list of launches,
+// and each operand says where in the replay's own memory its pointer points. What is
+// left for a run is to check its few buffers and its integers, to fill one pointer
+// table, and to launch kernel after kernel.
+#ifndef KILN_RUNTIME_EXEC_SEQUENCE_H_
+#define KILN_RUNTIME_EXEC_SEQUENCE_H_
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "absl/container/inlined_vector.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "runtime/exec/estimate.h"
+#include "runtime/exec/program.h"
+#include "runtime/hal/buffer.h"
+#include "runtime/hal/device.h"
+
+namespace kiln::runtime {
+
+// One program of a sequence, and what it takes.
+struct SequenceStep {
+  // From byte `offset` on of the run's buffer of this number.
+  struct Memory {
+    uint32_t buffer = 0;
+    uint64_t offset = 0;
+  };
+  // The run's integer of this number; without one, `constant`.
+  struct Number {
+    std::optional<uint32_t> integer;
+    int64_t constant = 0;
+  };
+
+  std::shared_ptr<Program> program;           // on the sequence's device
+  absl::InlinedVector<Memory, 8> parameters;  // one for each of the program's
+  absl::InlinedVector<Number, 2> variables;   // likewise
+};
+
+// What a run must bring.
+struct SequenceBuffer {
+  uint64_t bytes = 0;  // at least; for the greatest values of the variables
+  uint32_t alignment = 1;
+  bool written = false;
+  // Of `bytes`, what does not depend on integers of the run.
+  uint64_t fixed_bytes = 0;
+};
+
+// One launch of the whole.
+struct SequenceLaunch {
+  hal::Module* module = nullptr;
+  uint32_t kernel = 0;
+  uint32_t step = 0;
+  uint32_t first_operand = 0;
+};
+
+// Where a pointer of the table comes from: kFixed has the value itself, kBuffer both
+// fields, kArena the offset, kInteger the index.
+struct SequenceOperand {
+  enum class Space : uint32_t { kFixed, kBuffer, kArena, kInteger };
+  Space space = Space::kFixed;
+  uint32_t index = 0;
+  uint64_t offset = 0;
+};
+
+// Adds which step of a sequence a failure is about: to the text, and to the detail's
+// `field` as "steps[3]" if it has a detail.
+absl::Status AtStep(const absl::Status& status, size_t step);
+
+// Immutable but for its estimate. Safe from any thread. Its programs live as long as
+// it does; its device outlives it.
+class Sequence {
+ public:
+  // Each names the step, and the slot where there is one:
+  //   BAD_ARGUMENT             no steps; a result that is new memory; a written
+  //                            parameter that shares bytes with another of its step;
+  //                            an integer that no value of the variable is
+  //   OUT_OF_BOUNDS            a condition of the program is not met; an offset that
+  //                            no memory has
+  //   BUFFER_DTYPE_MISMATCH    an offset that is no multiple of the dtype's size
+  //   UNKNOWN_DEVICE           a program of another device
+  //   GRAPH_TOO_LARGE          over a limit on steps, numbers of buffers or integers,
+  //                            launches, or operands
+  static absl::StatusOr<std::shared_ptr<Sequence>> Make(hal::Device* device, std::vector<SequenceStep> steps);
+
+  // Whether a run may have these: the errors of bind.h for buffers, with `field`
+  // "buffers[2]", and for integers those of CheckVariables.
+  absl::Status Check(absl::Span<const hal::BufferSlice> buffers, absl::Span<const int64_t> integers) const;
+
+  hal::Device& device() const { return *device_; }
+  absl::Span<const SequenceStep> steps() const { return steps_; }
+  absl::Span<const SequenceBuffer> buffers() const { return buffers_; }
+  uint32_t integers() const { return integers_; }
+  absl::Span<const SequenceLaunch> launches() const { return launches_; }
+  absl::Span<const SequenceOperand> operands() const { return operands_; }
+  uint64_t arena_bytes() const { return arena_bytes_; }
+  Estimate& estimate() const { return estimate_; }
+  // Roughly, its programs included.
+  uint64_t memory_bytes() const;
+
+ private:
+  Sequence(hal::Device* device, std::vector<SequenceStep> steps) : device_(device), steps_(std::move(steps)) {}
+
+  // Adds what one step needs, and its launches.
+  void Need(const SequenceStep& step, uint32_t number);
+  void Link(const SequenceStep& step, uint32_t number);
+
+  // The steps for which it depends on the run's integers what is right.
+  absl::Status CheckNumbered(absl::Span<const hal::BufferSlice> buffers, absl::Span<const int64_t> integers) const;
+
+  hal::Device* const device_;
+  const std::vector<SequenceStep> steps_;
+  std::vector<SequenceBuffer> buffers_;
+  uint32_t integers_ = 0;
+  std::vector<uint32_t> numbered_;  // steps with an integer of the run's
+  std::vector<SequenceLaunch> launches_;
+  std::vector<SequenceOperand> operands_;
+  uint64_t arena_bytes_ = 0;
+  mutable Estimate estimate_;
+};
+
+}  // namespace kiln::runtime
+
+#endif  // KILN_RUNTIME_EXEC_SEQUENCE_H_

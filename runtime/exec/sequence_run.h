@@ -1,0 +1,48 @@
+// One run of a sequence, from submission to callback.
+#ifndef KILN_RUNTIME_EXEC_SEQUENCE_RUN_H_
+#define KILN_RUNTIME_EXEC_SEQUENCE_RUN_H_
+
+#include <chrono>
+#include <memory>
+#include <vector>
+
+#include "runtime/exec/executor.h"
+#include "runtime/exec/sequence.h"
+#include "runtime/hal/queue.h"
+#include "runtime/observer.h"
+
+namespace kiln::runtime {
+
+// Belongs to itself from Submit until it has run. All that it needs it allocates
+// before, in one piece or two: a launch allocates nothing.
+class SequenceRun final : public hal::Work {
+ public:
+  // What the sequence takes, checked. Copies the slices and the integers.
+  static void Submit(std::shared_ptr<const Sequence> sequence, absl::Span<const hal::BufferSlice> buffers,
+                     const RunOptions& options, RuntimeObserver* observer, RunCallback callback);
+
+  void Run() override;
+
+ private:
+  using Clock = std::chrono::steady_clock;
+
+  SequenceRun(std::shared_ptr<const Sequence> sequence, absl::Span<const hal::BufferSlice> buffers,
+              const RunOptions& options, RuntimeObserver* observer, RunCallback callback);
+
+  absl::Status FillPointers();
+  // Runs the launches; counts those that ran.
+  absl::Status Walk(uint32_t& launches);
+
+  const std::shared_ptr<const Sequence> sequence_;
+  const std::vector<hal::BufferSlice> buffers_;
+  const std::vector<int64_t> integers_;
+  const hal::LaunchControl control_;
+  RuntimeObserver* const observer_;
+  RunCallback callback_;
+  std::vector<void*> pointers_;  // one for each operand of the sequence
+  Clock::time_point submitted_;
+};
+
+}  // namespace kiln::runtime
+
+#endif  // KILN_RUNTIME_EXEC_SEQUENCE_RUN_H_

@@ -1,0 +1,22 @@
+// Compile options, from the protocol to the compiler.
+#ifndef KILN_SERVER_ENGINE_COMPILE_OPTIONS_H_
+#define KILN_SERVER_ENGINE_COMPILE_OPTIONS_H_
+
+#include "compiler/options.h"
+#include "kiln/v1/kernel_service.pb.h"
+
+namespace kiln::server {
+
+// Limits stay the default; the engine sets its own.
+inline compiler::Options ToOptions(const v1::CompileOptions& message) {
+  compiler::Options options;
+  options.contraction = !message.no_contraction();
+  options.deterministic = message.deterministic();
+  options.fast_math = message.fast_math();
+  options.strict = message.strict();
+  return options;
+}
+
+}  // namespace kiln::server
+
+#endif  // KILN_SERVER_ENGINE_COMPILE_OPTIONS_H_

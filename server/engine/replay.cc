@@ -1,0 +1,85 @@
+// Engine::Record and Engine::Replay: which programs, which memory.
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "base/error.h"
+#include "server/engine/compile_options.h"
+#include "server/engine/engine.h"
+
+namespace kiln::server {
+namespace {
+
+using runtime::hal::BufferSlice;
+
+// `status` about the buffer of this number.
+absl::Status AtBuffer(const absl::Status& status, size_t number) {
+  v1::ErrorDetail detail = DetailOf(status).value_or(v1::ErrorDetail());
+  detail.set_field(absl::StrCat("buffers[", number, "]"));
+  return MakeError(detail, absl::StrCat("buffer ", number, ": ", status.message()));
+}
+
+absl::StatusOr<BufferSlice> Resolve(const BufferAddress& address, const BufferTable& buffers, const Session* caller) {
+  KILN_ASSIGN_OR_RETURN(const BufferTable::Record record, buffers.Find(address.handle, caller));
+  const BufferSlice& whole = record->slice;
+  if (address.offset > whole.bytes) {
+    v1::ErrorDetail detail;
+    detail.set_code(v1::OUT_OF_BOUNDS);
+    detail.set_handle(address.handle);
+    return MakeError(detail, absl::StrCat("offset ", address.offset, " is past the buffer's ", whole.bytes, " bytes"));
+  }
+  return BufferSlice{whole.buffer, whole.offset + address.offset, whole.bytes - address.offset};
+}
+
+}  // namespace
+
+absl::StatusOr<RecordedPrograms> Engine::FindRecorded(const v1::RecordSequenceRequest& request) {
+  RecordedPrograms found;
+  KILN_ASSIGN_OR_RETURN(found.device, FindDevice(request.device()));
+  for (int i = 0; i < request.programs_size(); ++i) {
+    const v1::RecordedProgram& wanted = request.programs(i);
+    compiler::Options options = ToOptions(wanted.options());
+    options.limits = options_.limits;
+    auto id = Identify(nullptr, wanted.graph_hash(), request.device(), options);
+    if (!id.ok()) return Annotate(id.status(), absl::StrCat("program ", i));
+    const ProgramStore::Program program = store_.Find(*id);
+    if (program == nullptr) return Annotate(NeedGraph(*id), absl::StrCat("program ", i));
+    found.keys.push_back(id->key);
+    found.programs.push_back(program->program);
+  }
+  return found;
+}
+
+void Engine::Record(const v1::RecordSequenceRequest& request, const Control& control, RecordCallback done) {
+  pool_->Schedule([this, &request, control, done = std::move(done)]() mutable {
+    if (absl::Status wanted = control.Check(); !wanted.ok()) return done(std::move(wanted));
+    auto programs = FindRecorded(request);
+    if (!programs.ok()) return done(std::move(programs).status());
+    done(recordings_.Record(request, *programs));
+  });
+}
+
+void Engine::Replay(const ReplayRequest& request, const Control& control, ReplayCallback done) {
+  ExecuteTiming timing;
+  const absl::Time begin = absl::Now();
+  auto recording = recordings_.Find(request.recording);
+  if (!recording.ok()) return done(std::move(recording).status());
+  const absl::Time found = absl::Now();
+  timing.cache = absl::ToDoubleMicroseconds(found - begin);
+  absl::InlinedVector<BufferSlice, 16> slices;
+  for (size_t i = 0; i < request.buffers.size(); ++i) {
+    auto slice = Resolve(request.buffers[i], table_, request.caller.get());
+    if (!slice.ok()) return done(AtBuffer(slice.status(), i));
+    slices.push_back(*std::move(slice));
+  }
+  timing.h2d = absl::ToDoubleMicroseconds(absl::Now() - found);
+  executor_.Run((*recording)->sequence, slices, {.control = control, .results = {}, .variables = request.integers},
+                [timing, done = std::move(done)](absl::StatusOr<runtime::RunResult> run) mutable {
+                  if (!run.ok()) return done(std::move(run).status());
+                  timing.queue = run->queue_seconds * 1e6;
+                  timing.device = run->device_seconds * 1e6;
+                  done(timing);
+                });
+}
+
+}  // namespace kiln::server
