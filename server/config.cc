@@ -1,6 +1,8 @@
 #include "server/config.h"
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
+#include <climits>
 #include <fstream>
 #include <iterator>
 #include <map>
@@ -136,6 +138,11 @@ v1::ServerConfig DefaultConfig() {
   v1::ServerConfig config;
   for (const ConfigRow& row : ConfigRows()) KILN_CHECK(SetField(config, row.path, row.fallback).ok());
   return config;
+}
+
+uint64_t LargestMessage(const v1::ServerConfig& config) {
+  constexpr uint64_t kTensors = 64 << 20;
+  return std::min<uint64_t>(2 * config.graph_limits().max_bytes() + kTensors, INT_MAX);
 }
 
 bool IsLoopback(absl::string_view listen) {

@@ -7,6 +7,7 @@
 #ifndef KILN_SERVER_CONFIG_H_
 #define KILN_SERVER_CONFIG_H_
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -47,6 +48,11 @@ v1::ServerConfig DefaultConfig();
 // BAD_ARGUMENT naming the field. Refuses an address that is not loopback unless
 // `insecure` is set: whoever reaches the port may use the server.
 absl::Status CheckConfig(const v1::ServerConfig& config);
+
+// Most bytes of one request, and of the results by value in one answer. It lies
+// above the graph's limit, with room for tensors: what gRPC itself refuses gets no
+// ErrorDetail.
+uint64_t LargestMessage(const v1::ServerConfig& config);
 
 // Whether only this machine can reach "host:port".
 bool IsLoopback(absl::string_view listen);

@@ -4,11 +4,11 @@
 #include <grpcpp/health_check_service_interface.h>
 
 #include <algorithm>
-#include <climits>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "server/config.h"
 #include "server/services/buffer_service.h"
 #include "server/services/collective_service.h"
 #include "server/services/debug_service.h"
@@ -36,13 +36,6 @@ class Reflection final : public grpc::ServerBuilderOption {
  private:
   const bool on_;
 };
-
-// A message that gRPC itself refuses gets no ErrorDetail, so its limit lies
-// above the graph's, with room for tensors sent by value.
-int LargestMessage(const v1::ServerConfig& config) {
-  constexpr uint64_t kTensors = 64 << 20;
-  return static_cast<int>(std::min<uint64_t>(2 * config.graph_limits().max_bytes() + kTensors, INT_MAX));
-}
 
 // Once gRPC shuts down, it ends whatever arrives with a bare CANCELLED. So the
 // gate goes on refusing in our own words until the clients have heard: nobody
@@ -79,7 +72,7 @@ absl::StatusOr<std::unique_ptr<RpcServer>> RpcServer::Start(const v1::ServerConf
   builder.AddListeningPort(config.listen(), grpc::InsecureServerCredentials(), &self->port_);
   for (const auto& service : self->services_) builder.RegisterService(service.get());
   builder.SetOption(std::make_unique<Reflection>(!config.no_reflection()));
-  builder.SetMaxReceiveMessageSize(LargestMessage(config));
+  builder.SetMaxReceiveMessageSize(static_cast<int>(LargestMessage(config)));
   // Two servers on one port would share its connections by chance.
   builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
   self->server_ = builder.BuildAndStart();

@@ -16,6 +16,7 @@
 #include "compiler/gradient/gradient.h"
 #include "compiler/tools/dump_observer.h"
 #include "runtime/drivers/cpu/device.h"
+#include "server/config.h"
 
 namespace kiln::server {
 namespace {
@@ -64,6 +65,7 @@ EngineOptions ToEngineOptions(const v1::ServerConfig& config) {
   options.limits.max_bytes = config.graph_limits().max_bytes();
   options.limits.max_depth = config.graph_limits().max_depth();
   options.limits.allow_native_code = config.allow_native_code();
+  options.max_inline_result_bytes = LargestMessage(config);
   return options;
 }
 

@@ -7,6 +7,7 @@
 #define KILN_RUNTIME_HAL_QUEUE_H_
 
 #include <cstdint>
+#include <vector>
 
 #include "absl/functional/any_invocable.h"
 #include "absl/status/status.h"
@@ -56,6 +57,9 @@ class Queue {
   // Overlapping copies behave as if the source were read first.
   virtual void Copy(BufferSlice from, BufferSlice to, DoneCallback done) = 0;
   virtual void Write(const void* from, BufferSlice to, DoneCallback done) = 0;
+  // The same from several places, one after the other; together they have the
+  // slice's size. However many they are, it is one entry of the queue.
+  virtual void WritePieces(std::vector<absl::string_view> pieces, BufferSlice to, DoneCallback done) = 0;
   virtual void Read(BufferSlice from, void* to, DoneCallback done) = 0;
   // Repeats `pattern` (copied) over the slice from its start; a last repetition
   // is cut short. An empty pattern means one zero byte.

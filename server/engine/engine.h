@@ -33,6 +33,8 @@ struct EngineOptions {
   uint32_t compile_threads = 1;
   // What a graph may be; every request's compile options get them.
   compiler::Limits limits;
+  // Of one Execute, together: they wait in host memory, and one message holds them.
+  uint64_t max_inline_result_bytes = 192 << 20;
   SessionOptions sessions;
 };
 
@@ -51,8 +53,9 @@ class Engine {
   void Compile(const CompileRequest& request, const Control& control, CompileCallback done);
 
   // By hash: NEED_GRAPH if the program is not there. By graph: as Compile. By
-  // both: HASH_MISMATCH if they differ. Then the errors of arguments.h and of
-  // runtime/exec.
+  // both: HASH_MISMATCH if they differ. Then the errors of arguments.h;
+  // OUT_OF_MEMORY, limit "inline result bytes", before anything runs; and the
+  // errors of runtime/exec.
   void Execute(ExecuteRequest request, const Control& control, ExecuteCallback done);
 
   // NEED_GRAPH if a program is not there, UNKNOWN_DEVICE, and the errors of
@@ -78,6 +81,7 @@ class Engine {
   // In the order given.
   absl::Span<const std::unique_ptr<runtime::hal::Device>> devices() const { return devices_; }
 
+  const compiler::Limits& limits() const { return options_.limits; }
   Buffers& buffers() { return buffers_; }
   SessionTable& sessions() { return sessions_; }
 

@@ -215,6 +215,29 @@ TEST_F(EngineTest, LimitsAreCheckedBeforeAnythingElse) {
   EXPECT_EQ(detail->used(), graph_.ByteSizeLong());
 }
 
+TEST_F(EngineTest, ResultsByValueHaveALimitThatIsCheckedBeforeAnythingRuns) {
+  EngineOptions options;
+  options.max_inline_result_bytes = 23;
+  Restart(options);
+  ExecuteRequest request = Good();
+  request.results_inline = true;
+  const absl::Status status = Execute(request).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted) << status;
+  const auto detail = DetailOf(status).value_or(v1::ErrorDetail());
+  EXPECT_EQ(detail.code(), v1::OUT_OF_MEMORY);
+  EXPECT_EQ(detail.limit(), "inline result bytes");
+  EXPECT_EQ(detail.limit_value(), 23u);
+  EXPECT_EQ(detail.used(), 24u);
+  EXPECT_EQ(engine_->ListPrograms().front()->program->runs(), 0u);
+  EXPECT_EQ(MemoryInUse(), 0u);
+  // What was sent by value goes back by value, and alone it fits.
+  EXPECT_TRUE(Execute(Good()).ok());
+
+  options.max_inline_result_bytes = 24;
+  Restart(options);
+  EXPECT_TRUE(Execute(request).ok());
+}
+
 TEST_F(EngineTest, ManyFirstRequestsCompileOnce) {
   absl::Notification all_asked;
   compiler_.gate = &all_asked;

@@ -2,7 +2,9 @@
 
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "base/error.h"
 
 namespace kiln::server {
 namespace {
@@ -12,8 +14,13 @@ double MicrosSince(absl::Time begin) { return absl::ToDoubleMicroseconds(absl::N
 }  // namespace
 
 Execution::Execution(ExecuteRequest request, const Control& control, ExecuteCallback done, runtime::Executor* executor,
-                     BufferTable* buffers)
-    : request_(std::move(request)), control_(control), done_(std::move(done)), executor_(executor), buffers_(buffers) {}
+                     BufferTable* buffers, uint64_t max_inline_bytes)
+    : request_(std::move(request)),
+      control_(control),
+      done_(std::move(done)),
+      executor_(executor),
+      buffers_(buffers),
+      max_inline_bytes_(max_inline_bytes) {}
 
 void Execution::Fail(absl::Status status) {
   std::unique_ptr<Execution> self(this);
@@ -26,6 +33,7 @@ void Execution::Start(ProgramStore::Program program, bool from_cache) {
   const absl::Time begin = absl::Now();
   absl::Status status =
       BindArguments(*result_.program->program, request_.arguments, *buffers_, request_.caller.get(), bound_);
+  if (status.ok()) status = CheckInlineResults();
   if (!status.ok()) return Fail(std::move(status));
 
   int uploads = 0;
@@ -70,6 +78,29 @@ void Execution::Arrive(const absl::Status& status) {
 // A result that is a parameter sent by value has nowhere to stay, so it goes
 // back by value, whatever was asked for; one that is a buffer of the client's
 // stays where it is.
+bool Execution::IsInline(size_t result) const {
+  const v1::Signature::Result& type = signature().results(static_cast<int>(result));
+  return type.has_aliases() ? bound_.parameters[type.aliases()].by_value() : request_.results_inline;
+}
+
+absl::Status Execution::CheckInlineResults() const {
+  const auto& results = result_.program->program->plan().results;
+  uint64_t bytes = 0;
+  // Each has less than 2^63 bytes, and the sum before it fits in memory.
+  for (size_t i = 0; i < results.size() && bytes <= max_inline_bytes_; ++i) {
+    if (IsInline(i)) bytes += results[i].shape.BytesAt(bound_.variables);
+  }
+  if (bytes <= max_inline_bytes_) return absl::OkStatus();
+  v1::ErrorDetail detail;
+  detail.set_code(v1::OUT_OF_MEMORY);
+  detail.set_field("result_mode");
+  detail.set_limit("inline result bytes");
+  detail.set_limit_value(max_inline_bytes_);
+  detail.set_used(bytes);
+  return MakeError(detail, absl::StrCat("results of ", bytes, " bytes or more, by value; one answer holds ",
+                                        max_inline_bytes_, ": ask for handles, and Read them"));
+}
+
 void Execution::Download() {
   downloading_ = true;
   download_begin_ = absl::Now();
@@ -80,14 +111,14 @@ void Execution::Download() {
     const v1::Signature::Result& type = signature.results(static_cast<int>(i));
     ResultValue& value = result_.results[i];
     value.index = static_cast<int>(i);
-    if (type.has_aliases() && !bound_.parameters[type.aliases()].by_value()) {
-      const BoundParameter& parameter = bound_.parameters[type.aliases()];
-      value.handle = std::get<BufferAddress>(parameter.argument->value).handle;
-      value.buffer = parameter.record;
-    } else if (type.has_aliases() || request_.results_inline) {
+    if (IsInline(i)) {
       value.data.resize(outputs_[i].bytes);
       value.shape = ShapeOf(i);
       ++downloads;
+    } else if (type.has_aliases()) {
+      const BoundParameter& parameter = bound_.parameters[type.aliases()];
+      value.handle = std::get<BufferAddress>(parameter.argument->value).handle;
+      value.buffer = parameter.record;
     }
   }
   if (downloads == 0) return Finish();
@@ -96,11 +127,9 @@ void Execution::Download() {
   runtime::hal::Queue& queue = result_.program->program->device().queue();
   const ProgramStore::Program keep = result_.program;
   for (size_t i = 0; downloads > 0; ++i) {
-    ResultValue& value = result_.results[i];
-    const bool aliased = signature.results(static_cast<int>(i)).has_aliases();
-    if (value.buffer != nullptr || (!aliased && !request_.results_inline)) continue;
+    if (!IsInline(i)) continue;
     --downloads;
-    queue.Read(outputs_[i], value.data.data(), [this](const absl::Status& read) { Arrive(read); });
+    queue.Read(outputs_[i], result_.results[i].data.data(), [this](const absl::Status& read) { Arrive(read); });
   }
 }
 

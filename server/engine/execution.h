@@ -24,7 +24,7 @@ class Execution {
  public:
   // `executor` and `buffers` outlive the execution.
   Execution(ExecuteRequest request, const Control& control, ExecuteCallback done, runtime::Executor* executor,
-            BufferTable* buffers);
+            BufferTable* buffers, uint64_t max_inline_bytes);
 
   // Exactly one of the two, once: it ends the execution's life sooner or later.
   void Start(ProgramStore::Program program, bool from_cache);
@@ -40,6 +40,9 @@ class Execution {
   std::vector<int64_t> ShapeOf(size_t result) const {
     return result_.program->program->plan().results[result].shape.At(bound_.variables);
   }
+  // Whether a result goes back by value.
+  bool IsInline(size_t result) const;
+  absl::Status CheckInlineResults() const;
   // Counts one queue entry as ended; the last one goes on.
   void Arrive(const absl::Status& status);
   void OnRun(absl::StatusOr<runtime::RunResult> run);
@@ -51,6 +54,7 @@ class Execution {
   ExecuteCallback done_;
   runtime::Executor* const executor_;
   BufferTable* const buffers_;
+  const uint64_t max_inline_bytes_;
 
   BoundArguments bound_;
   absl::InlinedVector<runtime::hal::BufferSlice, 4> outputs_;  // one a result

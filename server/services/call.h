@@ -7,20 +7,18 @@
 #define KILN_SERVER_SERVICES_CALL_H_
 
 #include <grpcpp/grpcpp.h>
-#include <grpcpp/impl/codegen/proto_utils.h>
-#include <grpcpp/support/proto_buffer_reader.h>
 
 #include <atomic>
 #include <utility>
 
 #include "absl/status/status.h"
 #include "absl/strings/escaping.h"
-#include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "base/error.h"
 #include "server/engine/program_store.h"
 #include "server/engine/session.h"
+#include "server/services/codec.h"
 #include "server/services/env.h"
 #include "server/status.h"
 
@@ -30,20 +28,7 @@ inline absl::Status ShuttingDown() {
   return MakeError(v1::SHUTTING_DOWN, "the server is stopping and takes no new requests");
 }
 
-template <typename Message>
-absl::Status Decode(const grpc::ByteBuffer& bytes, Message& message) {
-  grpc::ByteBuffer readable = bytes;  // shares the bytes
-  grpc::ProtoBufferReader reader(&readable);
-  if (reader.status().ok() && message.ParseFromZeroCopyStream(&reader)) return absl::OkStatus();
-  return MakeError(v1::MALFORMED_MESSAGE, absl::StrCat("the request is no ", message.GetTypeName()));
-}
-
-template <typename Message>
-absl::Status Encode(const Message& message, grpc::ByteBuffer& bytes) {
-  bool own = false;
-  const grpc::Status status = grpc::SerializationTraits<Message>::Serialize(message, &bytes, &own);
-  return status.ok() ? absl::OkStatus() : MakeError(v1::INTERNAL_FAULT, "the answer cannot be encoded");
-}
+inline RequestLimits LimitsOf(const ServiceEnv& env) { return {.nodes = env.engine.limits().max_nodes}; }
 
 // Until when a call is wanted, as gRPC knows it.
 inline absl::Time DeadlineOf(const grpc::CallbackServerContext& context) {
@@ -79,7 +64,7 @@ class UnaryCall final : public grpc::ServerUnaryReactor {
   absl::Status Accept(const grpc::CallbackServerContext& context, const grpc::ByteBuffer& bytes) {
     if (!entered_) return ShuttingDown();
     KILN_ASSIGN_OR_RETURN(session_, SessionOf(env_, context));
-    KILN_RETURN_IF_ERROR(Decode(bytes, request_));
+    KILN_RETURN_IF_ERROR(Decode(bytes, LimitsOf(env_), request_));
     return control_.Check();
   }
 

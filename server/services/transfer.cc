@@ -3,13 +3,10 @@
 #include <grpcpp/support/proto_buffer_reader.h>
 
 #include <algorithm>
-#include <atomic>
 #include <cstring>
 #include <utility>
 
-#include "absl/base/thread_annotations.h"
 #include "absl/strings/str_cat.h"
-#include "absl/synchronization/mutex.h"
 #include "base/error.h"
 #include "google/protobuf/io/coded_stream.h"
 #include "google/protobuf/wire_format_lite.h"
@@ -61,7 +58,7 @@ bool ReadHeader(google::protobuf::io::CodedInputStream& input, uint32_t length, 
 }
 
 // One BufferService.Write. All callbacks of the stream come one after another;
-// between a chunk's arrival and its last piece's end, no read is under way.
+// between a chunk's arrival and its write's end, no read is under way.
 class Upload final : public grpc::ServerReadReactor<grpc::ByteBuffer> {
  public:
   Upload(const ServiceEnv& env, const grpc::CallbackServerContext& context, grpc::ByteBuffer* response)
@@ -130,34 +127,14 @@ class Upload final : public grpc::ServerReadReactor<grpc::ByteBuffer> {
   }
 
   void WriteChunk(WritePart part) {
-    pieces_left_.store(static_cast<int>(part.pieces.size()), std::memory_order_relaxed);
-    const std::vector<absl::string_view> pieces = std::move(part.pieces);
     bytes_ = std::move(part.bytes);
-    // The last piece's end may begin the next chunk before this loop returns.
-    uint64_t offset = target_.slice.offset + written_;
+    const runtime::hal::BufferSlice to{target_.slice.buffer, target_.slice.offset + written_, part.size};
     written_ += part.size;
-    runtime::hal::Queue& queue = target_.device->queue();
-    const std::shared_ptr<runtime::hal::Buffer> buffer = target_.slice.buffer;
-    for (const absl::string_view piece : pieces) {
-      queue.Write(piece.data(), {buffer, offset, piece.size()}, [this](absl::Status status) { OnPiece(status); });
-      offset += piece.size();
-    }
-  }
-
-  void OnPiece(const absl::Status& status) {
-    if (!status.ok()) {
-      absl::MutexLock lock(&mutex_);
-      if (failure_.ok()) failure_ = status;
-    }
-    if (pieces_left_.fetch_sub(1, std::memory_order_acq_rel) != 1) return;
-    bytes_.reset();
-    absl::Status failure;
-    {
-      absl::MutexLock lock(&mutex_);
-      failure = failure_;
-    }
-    if (!failure.ok()) return FinishWith(*this, env_, failure);
-    StartRead(&message_);
+    target_.device->queue().WritePieces(std::move(part.pieces), to, [this](const absl::Status& status) {
+      bytes_.reset();
+      if (!status.ok()) return FinishWith(*this, env_, status);
+      StartRead(&message_);
+    });
   }
 
   const ServiceEnv env_;
@@ -171,9 +148,6 @@ class Upload final : public grpc::ServerReadReactor<grpc::ByteBuffer> {
   uint64_t written_ = 0;
 
   std::shared_ptr<void> bytes_;  // the chunk under way
-  std::atomic<int> pieces_left_{0};
-  absl::Mutex mutex_;
-  absl::Status failure_ ABSL_GUARDED_BY(mutex_);
 };
 
 // One BufferService.Read.
@@ -193,7 +167,7 @@ class Download final : public grpc::ServerWriteReactor<grpc::ByteBuffer> {
     if (!entered_) return ShuttingDown();
     KILN_ASSIGN_OR_RETURN(const SessionPtr caller, SessionOf(env_, context));
     v1::ReadRequest request;
-    KILN_RETURN_IF_ERROR(Decode(bytes, request));
+    KILN_RETURN_IF_ERROR(Decode(bytes, LimitsOf(env_), request));
     const auto size = request.bytes() == 0 ? absl::optional<uint64_t>() : request.bytes();
     KILN_ASSIGN_OR_RETURN(source_, env_.engine.buffers().Resolve(ToAddress(request.buffer()), size, caller.get()));
     return absl::OkStatus();
@@ -246,16 +220,18 @@ absl::StatusOr<WritePart> ParseWritePart(const grpc::ByteBuffer& message) {
   auto bytes = std::make_shared<Bytes>(message);
   if (!bytes->reader.status().ok()) return Malformed("the message cannot be read");
   WritePart part;
-  bool chunk = false;
+  int parts = 0;
   {
     google::protobuf::io::CodedInputStream input(&bytes->reader);
     while (const uint32_t tag = input.ReadTag()) {
       uint32_t length = 0;
       bool good;
+      if ((tag == kHeaderTag || tag == kChunkTag) && ++parts > 1) {
+        return Malformed("a WriteRequest has one header or one chunk; this one has several");
+      }
       if (tag == kHeaderTag) {
         good = input.ReadVarint32(&length) && ReadHeader(input, length, part);
       } else if (tag == kChunkTag) {
-        chunk = true;
         good = input.ReadVarint32(&length) && TakePieces(input, length, part);
       } else {
         good = WireFormatLite::SkipField(&input, tag);
@@ -264,7 +240,7 @@ absl::StatusOr<WritePart> ParseWritePart(const grpc::ByteBuffer& message) {
     }
     if (!input.ConsumedEntireMessage()) return Malformed("the request is no kiln.v1.WriteRequest");
   }
-  if (chunk == part.header.has_value()) return Malformed("a WriteRequest has a header or a chunk");
+  if (parts == 0) return Malformed("a WriteRequest has a header or a chunk");
   part.bytes = std::move(bytes);
   return part;
 }

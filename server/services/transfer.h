@@ -1,5 +1,6 @@
 // Uploads and downloads of any size, in chunks, without a copy in between: a
-// chunk goes from gRPC's own memory to the device's and back.
+// chunk goes from gRPC's own memory to the device's and back, as one entry of the
+// device's queue.
 //
 // One chunk is under way at a time, so a slow device holds its client back
 // through HTTP/2's flow control and the server keeps one chunk a call.
@@ -33,7 +34,7 @@ struct WritePart {
   std::shared_ptr<void> bytes;
 };
 
-// MALFORMED_MESSAGE if `message` is no WriteRequest.
+// MALFORMED_MESSAGE if `message` is no WriteRequest, or has two parts.
 absl::StatusOr<WritePart> ParseWritePart(const grpc::ByteBuffer& message);
 
 // BufferService.Write. What arrived before a failure has been written.

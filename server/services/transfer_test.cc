@@ -81,5 +81,17 @@ TEST(TransferTest, HeaderAndChunkTogetherAreMalformed) {
   EXPECT_FALSE(ParseWritePart(Split(header.SerializeAsString() + chunk.SerializeAsString(), 100)).ok());
 }
 
+TEST(TransferTest, OneMessageHasOneChunk) {
+  v1::WriteRequest header, chunk;
+  header.mutable_header()->set_bytes(1);
+  chunk.set_chunk("x");
+  for (const v1::WriteRequest& part : {header, chunk}) {
+    const std::string wire = part.SerializeAsString();
+    EXPECT_TRUE(ParseWritePart(Split(wire, 100)).ok());
+    const absl::Status status = ParseWritePart(Split(wire + wire, 100)).status();
+    EXPECT_EQ(DetailOf(status).value_or(v1::ErrorDetail()).code(), v1::MALFORMED_MESSAGE) << status;
+  }
+}
+
 }  // namespace
 }  // namespace kiln::server

@@ -20,6 +20,14 @@ constexpr char kAddTo[] = R"(
   5 TUPLE [4]
 )";
 
+constexpr char kExpand[] = R"(
+  0 CONST [] weakint 1
+  1 PARAM : uint8 [0] slot=0
+  2 CONST [] weakint 4294967272
+  3 EXPAND [1, 2]
+  4 TUPLE [3]
+)";
+
 // An Execute of kAddOne, changed by `change`.
 std::function<absl::Status(Stubs&)> Executing(std::function<void(v1::ExecuteRequest&)> change) {
   return [change](Stubs& stubs) {
@@ -102,6 +110,34 @@ TEST_F(BadInputTest, Executions) {
        v1::BAD_ARGUMENT},
       {"sharded argument", Executing([](auto& r) { r.mutable_arguments(0)->mutable_shards(); }),
        StatusCode::kUnimplemented, v1::NOT_IMPLEMENTED},
+      {"more by value than a message holds",
+       [](Stubs& stubs) {
+         // A message of 2^32 bytes and a few: what counts bytes in 32 bits sees the few.
+         v1::ExecuteRequest request;
+         *request.mutable_graph() = GraphOf(kExpand);
+         request.set_result_mode(v1::RESULT_INLINE);
+         v1::Argument* argument = request.add_arguments();
+         argument->mutable_tensor()->set_dtype(v1::UINT8);
+         argument->mutable_tensor()->add_shape(1);
+         argument->mutable_tensor()->set_data("x");
+         return Execute(stubs, request).status();
+       },
+       StatusCode::kResourceExhausted,
+       v1::OUT_OF_MEMORY,
+       {},
+       {},
+       0,
+       "inline result bytes"},
+      {"too many arguments",
+       Executing([](auto& r) {
+         for (int i = 0; i < 1 << 16; ++i) r.add_arguments()->mutable_tensor();
+       }),
+       StatusCode::kResourceExhausted,
+       v1::GRAPH_TOO_LARGE,
+       {},
+       {},
+       0,
+       "arguments"},
       {"no message", [](Stubs& stubs) { return CallRaw(stubs, "/kiln.v1.KernelService/Execute", "\x12\x7f"); }, bad,
        v1::MALFORMED_MESSAGE},
       {"explain by unknown hash",

@@ -75,6 +75,15 @@ TEST_F(BadInputTest, Graphs) {
          return Compile(stubs, request).status();
        },
        StatusCode::kNotFound, v1::UNKNOWN_DEVICE},
+      {"nodes counted before they are decoded",
+       [](Stubs& stubs) {
+         // Two bytes a node, and then no message at all.
+         std::string nodes;
+         for (int i = 0; i < 50'000; ++i) nodes.append("\x0a\x00", 2);
+         const std::string head("\x0a\xa0\x8d\x06", 4);  // field 1, of 100,000 bytes
+         return CallRaw(stubs, "/kiln.v1.KernelService/Compile", head + nodes + "\xff\xff");
+       },
+       StatusCode::kResourceExhausted, v1::GRAPH_TOO_LARGE, std::nullopt, std::nullopt, 0, "nodes"},
       {"no message", [](Stubs& stubs) { return CallRaw(stubs, "/kiln.v1.KernelService/Compile", "\xff\xff"); },
        StatusCode::kInvalidArgument, v1::MALFORMED_MESSAGE},
   });

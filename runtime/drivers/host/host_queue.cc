@@ -148,6 +148,27 @@ void HostQueue::Write(const void* from, BufferSlice to, DoneCallback done) {
       estimate_ns);
 }
 
+void HostQueue::WritePieces(std::vector<absl::string_view> pieces, BufferSlice to, DoneCallback done) {
+  if (absl::Status status = Check(to); !status.ok()) return done(std::move(status));
+  uint64_t bytes = 0;
+  for (const absl::string_view piece : pieces) bytes += piece.size();
+  if (bytes != to.bytes) {
+    return done(
+        MakeError(v1::BUFFER_SIZE_MISMATCH, absl::StrCat("pieces of ", bytes, " bytes for ", to.bytes, " bytes")));
+  }
+  const uint64_t estimate_ns = TransferNs(bytes);
+  Submit(
+      [pieces = std::move(pieces), to = std::move(to), done = std::move(done)]() mutable {
+        auto* end = static_cast<char*>(to.host_data());
+        for (const absl::string_view piece : pieces) {
+          CopyBytes(end, piece.data(), piece.size());
+          end += piece.size();
+        }
+        done(absl::OkStatus());
+      },
+      estimate_ns);
+}
+
 void HostQueue::Read(BufferSlice from, void* to, DoneCallback done) {
   if (absl::Status status = Check(from); !status.ok()) return done(std::move(status));
   const uint64_t estimate_ns = TransferNs(from.bytes);

@@ -12,6 +12,7 @@
 #include <atomic>
 #include <cstdint>
 #include <thread>
+#include <vector>
 
 #include "runtime/hal/device.h"
 #include "runtime/hal/queue.h"
@@ -29,6 +30,7 @@ class HostQueue final : public hal::Queue {
   void Submit(hal::Work* work, uint64_t estimate_ns) override;
   void Copy(hal::BufferSlice from, hal::BufferSlice to, hal::DoneCallback done) override;
   void Write(const void* from, hal::BufferSlice to, hal::DoneCallback done) override;
+  void WritePieces(std::vector<absl::string_view> pieces, hal::BufferSlice to, hal::DoneCallback done) override;
   void Read(hal::BufferSlice from, void* to, hal::DoneCallback done) override;
   void Fill(hal::BufferSlice to, absl::string_view pattern, hal::DoneCallback done) override;
   void Signal(hal::Timeline* timeline, uint64_t value) override;

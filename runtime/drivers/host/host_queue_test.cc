@@ -148,11 +148,30 @@ TEST_F(TransferTest, WritesReadsAndFills) {
   EXPECT_EQ(Text(a), std::string("\0\0", 2).append("31231Y"));
 }
 
+TEST_F(TransferTest, PiecesAreOneEntry) {
+  const hal::BufferSlice a = New("abcdefgh");
+  absl::Notification go;
+  queue_.Submit([&] { go.WaitForNotification(); }, kLongNs);
+  queue_.WritePieces({"1", "", "23", "456"}, {a.buffer, 1, 6}, Into(status_));
+  EXPECT_EQ(queue_.depth(), 2);
+  go.Notify();
+  ASSERT_TRUE(queue_.Drain(absl::InfiniteFuture()).ok());
+  EXPECT_TRUE(status_.ok()) << status_;
+  EXPECT_EQ(Text(a), "a123456h");
+  queue_.WritePieces({"xx", "yy"}, {a.buffer, 0, 3}, Into(status_));
+  EXPECT_EQ(DetailOf(status_)->code(), v1::BUFFER_SIZE_MISMATCH) << status_;
+  queue_.WritePieces({"xx"}, {a.buffer, 7, 2}, Into(status_));
+  EXPECT_EQ(DetailOf(status_)->code(), v1::OUT_OF_BOUNDS) << status_;
+  EXPECT_EQ(Text(a), "a123456h");
+}
+
 TEST_F(TransferTest, ZeroBytesAreFine) {
   const hal::BufferSlice empty = New("");
   queue_.Copy(empty, empty, Into(status_));
   EXPECT_TRUE(status_.ok());
   queue_.Write(nullptr, empty, Into(status_));
+  EXPECT_TRUE(status_.ok());
+  queue_.WritePieces({}, empty, Into(status_));
   EXPECT_TRUE(status_.ok());
   queue_.Read(empty, nullptr, Into(status_));
   EXPECT_TRUE(status_.ok());

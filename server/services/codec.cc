@@ -1,0 +1,117 @@
+#include "server/services/codec.h"
+
+#include <string>
+#include <vector>
+
+#include "google/protobuf/io/coded_stream.h"
+#include "google/protobuf/wire_format_lite.h"
+#include "kiln/v1/graph.pb.h"
+#include "kiln/v1/kernel_service.pb.h"
+
+namespace kiln::server {
+namespace {
+
+using google::protobuf::Descriptor;
+using google::protobuf::FieldDescriptor;
+using google::protobuf::internal::WireFormatLite;
+using google::protobuf::io::CodedInputStream;
+
+// Whatever a shorter message holds takes a few megabytes at most.
+constexpr size_t kShort = 64 << 10;
+// Protobuf's own; deeper messages are malformed.
+constexpr size_t kDeepest = 100;
+
+// How a field of a message lies in memory, as far as it matters here.
+enum class Kind { kPlain, kPart, kMessage };
+
+Kind KindOf(const FieldDescriptor* field, uint32_t tag) {
+  const bool delimited = WireFormatLite::GetTagWireType(tag) == WireFormatLite::WIRETYPE_LENGTH_DELIMITED;
+  if (field == nullptr) return Kind::kPart;
+  if (field->cpp_type() == FieldDescriptor::CPPTYPE_MESSAGE) return delimited ? Kind::kMessage : Kind::kPart;
+  if (field->cpp_type() == FieldDescriptor::CPPTYPE_STRING) return field->is_repeated() ? Kind::kPart : Kind::kPlain;
+  return Kind::kPlain;
+}
+
+absl::Status TooMany(const char* limit, uint64_t most) {
+  v1::ErrorDetail detail;
+  detail.set_code(v1::GRAPH_TOO_LARGE);
+  detail.set_limit(limit);
+  detail.set_limit_value(most);
+  detail.set_used(most + 1);  // as far as it was counted
+  return MakeError(detail, absl::StrCat("the request has more than ", most, " ", limit,
+                                        ", as many as this server takes; send several smaller ones"));
+}
+
+class Counter {
+ public:
+  explicit Counter(const RequestLimits& limits) : limits_(limits) {}
+
+  // `type` is the part's, or null if it has none.
+  absl::Status Add(const Descriptor* type) {
+    if (++parts_ > limits_.parts()) return TooMany("message parts", limits_.parts());
+    if (type == v1::UOp::descriptor() && ++nodes_ > limits_.nodes) return TooMany("nodes", limits_.nodes);
+    if (type == v1::Argument::descriptor() && ++arguments_ > limits_.arguments) {
+      return TooMany("arguments", limits_.arguments);
+    }
+    return absl::OkStatus();
+  }
+
+ private:
+  const RequestLimits& limits_;
+  uint64_t parts_ = 0, nodes_ = 0, arguments_ = 0;
+};
+
+}  // namespace
+
+absl::Status CheckParts(const grpc::ByteBuffer& bytes, const Descriptor& type, const RequestLimits& limits) {
+  if (bytes.Length() <= kShort) return absl::OkStatus();
+  grpc::ByteBuffer readable = bytes;  // shares the bytes
+  grpc::ProtoBufferReader reader(&readable);
+  if (!reader.status().ok()) return absl::OkStatus();
+  CodedInputStream input(&reader);
+  // The messages around the place that has been reached, and the end of what is
+  // around each.
+  struct Open {
+    const Descriptor* type;
+    CodedInputStream::Limit around;
+  };
+  std::vector<Open> open = {{&type, 0}};
+  Counter counter(limits);
+  for (;;) {
+    const uint32_t tag = input.ReadTag();
+    if (tag == 0) {
+      if (!input.ConsumedEntireMessage() || open.size() == 1) return absl::OkStatus();
+      input.PopLimit(open.back().around);
+      open.pop_back();
+      continue;
+    }
+    const FieldDescriptor* field = open.back().type->FindFieldByNumber(WireFormatLite::GetTagFieldNumber(tag));
+    const Kind kind = KindOf(field, tag);
+    if (kind != Kind::kPlain) {
+      KILN_RETURN_IF_ERROR(counter.Add(kind == Kind::kMessage ? field->message_type() : nullptr));
+    }
+    if (kind == Kind::kMessage) {
+      uint32_t length = 0;
+      if (!input.ReadVarint32(&length) || length > INT_MAX || open.size() == kDeepest) return absl::OkStatus();
+      open.push_back({field->message_type(), input.PushLimit(static_cast<int>(length))});
+      continue;
+    }
+    // Groups are of no use here but to hide fields in: those count as if they stood
+    // outside.
+    const auto wire = WireFormatLite::GetTagWireType(tag);
+    if (wire == WireFormatLite::WIRETYPE_START_GROUP || wire == WireFormatLite::WIRETYPE_END_GROUP) continue;
+    if (!WireFormatLite::SkipField(&input, tag)) return absl::OkStatus();
+  }
+}
+
+absl::Status AnswerTooLarge(uint64_t used, uint64_t most) {
+  v1::ErrorDetail detail;
+  detail.set_code(v1::OUT_OF_MEMORY);
+  detail.set_limit("answer bytes");
+  detail.set_limit_value(most);
+  detail.set_used(used);
+  return MakeError(
+      detail, absl::StrCat("the answer has ", used, " bytes, and one message holds at most ", most, "; ask for less"));
+}
+
+}  // namespace kiln::server
