@@ -55,7 +55,8 @@ class Aio(unittest.TestCase):
         self.assertEqual(await self.in_use(), wanted)
 
     def test_it_has_every_name_of_the_blocking_client(self):
-        for mine, other in ((aio.Client, kiln.Client), (aio.Buffer, kiln.Buffer), (aio.Program, kiln.Program)):
+        for mine, other in ((aio.Client, kiln.Client), (aio.Buffer, kiln.Buffer), (aio.Program, kiln.Program),
+                            (aio.Recording, kiln.Recording)):
             wanted = {name for name in vars(other) if not name.startswith("_")}
             self.assertLessEqual(wanted, {name for name in dir(mine)})
 

@@ -15,12 +15,14 @@ import tinygrad_bench
 class Bench(unittest.TestCase):
     def test_a_warm_step_is_one_round_trip(self):
         with contextlib.redirect_stdout(io.StringIO()) as printed:
-            status = tinygrad_bench.main(["--small", "--models=gpt2", "--runs=T", "--steps=2"])
+            status = tinygrad_bench.main(["--small", "--models=gpt2", "--runs=T,K,L", "--steps=2"])
         self.assertEqual(status, 0)
-        heading, row = printed.getvalue().splitlines()
-        row = dict(zip(("model", "run", "first", "step", "trips", "sent", "received", "fallbacks"), row.split()))
-        self.assertEqual((row["model"], row["run"], row["trips"], row["fallbacks"]), ("gpt2", "T", "1", "0"))
-        self.assertLess(int(row["sent"]), 1000)
+        heading, *rows = printed.getvalue().splitlines()
+        self.assertEqual(len(rows), 3)
+        for run, row in zip("TKL", rows):
+            row = dict(zip(("model", "run", "first", "step", "trips", "sent", "received", "fallbacks"), row.split()))
+            self.assertEqual((row["model"], row["run"], row["trips"], row["fallbacks"]), ("gpt2", run, "1", "0"))
+            self.assertLess(int(row["sent"]), 1000)
 
 
 if __name__ == "__main__":

@@ -70,7 +70,7 @@ DEVICES = [
 ]
 # Only in tensor graphs: kernels and programs with variables are answered with UNSUPPORTED_OP.
 SYMBOLIC = [
-    Row(BOUND + code, reference, (on,), FIT[:2], norm=64, levels="T")
+    Row(BOUND + code, reference, (on,), FIT[:2], norm=64)
     for code, reference, on in (
         ("x[:i].sum()", "x[:3].sum()", "6,4"), ("x[:i].sum(0)", "x[:3].sum(0)", "6,4"),
         ("(x[:i] + 1).sum()", "(x[:3] + 1).sum()", "6"),
@@ -86,8 +86,8 @@ SYMBOLIC = [
         ("x[1:i].sum(0)", "x[1:3].sum(0)", "6,4"), ("Tensor.ones(6, 2)[:i].sum()", "6.0", "1"),
     )
 ] + [
-    Row(BOUND + "x[:i].softmax(0).sum(0)", "np.ones(4)", ("6,4",), FLOAT, levels="T"),
-    Row(BOUND + "x[i:i+1].assign(y).realize(); x", "x[3:4] = y; x", ("6,4; 1,4",), FLOAT, ulp=-1, levels="T"),
+    Row(BOUND + "x[:i].softmax(0).sum(0)", "np.ones(4)", ("6,4",), FLOAT),
+    Row(BOUND + "x[i:i+1].assign(y).realize(); x", "x[3:4] = y; x", ("6,4; 1,4",), FLOAT, ulp=-1),
 ]  # fmt: skip
 
 TABLES = {

@@ -20,13 +20,13 @@ from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple, Type, Un
 
 import numpy as np
 
-from kiln import arrays, buffers, client as blocking, encode, program as programs
+from kiln import arrays, buffers, client as blocking, encode, program as programs, recording as recordings
 from kiln.aio_connection import Connection
 from kiln.connection import TLS, Traffic
 from kiln.errors import KilnError, NoServer
 from kiln.session import LEASE
 from kiln.transfer import Progress
-from kiln.v1 import buffer_service_pb2, debug_service_pb2, device_service_pb2
+from kiln.v1 import buffer_service_pb2, debug_service_pb2, device_service_pb2, kernel_service_pb2
 
 
 class Buffer(buffers.BufferLike):
@@ -138,6 +138,40 @@ class Program(programs.ProgramLike):
         return programs.Run(self._results(response, values, Buffer), response.from_cache, response.timing)
 
 
+class Recording(recordings.RecordingLike):
+    """kiln.Recording, awaited."""
+
+    _connection: Connection
+
+    async def __call__(self, *arguments: Any, timeout: Optional[float] = None) -> None:
+        await self.run(*recordings.split(arguments), timeout=timeout)
+
+    async def run(self, memory: Sequence[Union[Buffer, programs.At]], integers: Sequence[int] = (), *,
+                  timing: bool = False, timeout: Optional[float] = None) -> kernel_service_pb2.Timing:
+        connection, name = self._connection, "KernelService.ReplaySequence"
+        request = self._request(memory, integers, timing)
+        try:
+            response = await connection.finish(connection.open(name, request, timeout, raw_request=True))
+        except KilnError as error:
+            if error.code != "NEED_GRAPH":
+                raise
+            await self._again()
+            response = await connection.finish(connection.open(name, request, timeout, raw_request=True))
+        connection.count(name, len(request), response.ByteSize())
+        return response.timing
+
+    async def _again(self) -> None:
+        name = "KernelService.RecordSequence"
+        try:
+            await self._connection.call(name, self._record_request)
+        except KilnError as error:
+            if error.code != "NEED_GRAPH":
+                raise
+            for request in self._compile_requests():
+                await self._connection.call("KernelService.Compile", request)
+            await self._connection.call(name, self._record_request)
+
+
 async def connect(target: str, *, token: Optional[str] = None, tls: TLS = False, device: str = "",
                   connect_timeout: float = 10.0, timeout: Optional[float] = None,
                   metadata: Sequence[Tuple[str, str]] = (), lease: int = LEASE) -> "Client":
@@ -179,6 +213,11 @@ class Client:
         request = blocking.compile_request(self.device, graph, options)
         response = await self._connection.call("KernelService.Compile", request)
         return Program(self._connection, request.graph.SerializeToString(), request.options, response)
+
+    async def record(self, steps: recordings.Steps) -> Recording:
+        request, recorded = recordings.request_of(self.device, steps)
+        response = await self._connection.call("KernelService.RecordSequence", request)
+        return Recording(self._connection, request, recorded, response)
 
     async def gradient(self, graph: Any, wrt: Sequence[Any], *, result: int = 0, cotangent: Optional[int] = None,
                        include_results: bool = False) -> blocking.Gradient:

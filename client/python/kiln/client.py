@@ -17,12 +17,13 @@ from typing import Any, List, NamedTuple, Optional, Sequence, Tuple, Type
 
 import numpy as np
 
-from kiln import arrays, buffers, wire
+from kiln import arrays, buffers, recording, wire
 from kiln.buffers import Buffer
 from kiln.connection import TLS, Connection, Traffic
 from kiln.dtypes import dtype as dtype_of
 from kiln.errors import NotFound, Unavailable, WrongVersion
 from kiln.program import Program
+from kiln.recording import Recording, Steps
 from kiln.session import LEASE
 from kiln.transfer import Progress
 from kiln.v1 import buffer_service_pb2, debug_service_pb2, device_service_pb2, graph_pb2, kernel_service_pb2
@@ -154,6 +155,13 @@ class Client:
         request = compile_request(self.device, graph, options)
         response = self._connection.call("KernelService.Compile", request)
         return Program(self._connection, request.graph.SerializeToString(), request.options, response)
+
+    def record(self, steps: Steps) -> Recording:
+        """Calls of programs in a row, to be replayed in one round trip: [(program, arguments), …] (kiln.recording).
+
+        Raises InvalidArgument where a call cannot be: `error.field` names it ("steps[3]").
+        """
+        return recording.record(self._connection, steps)
 
     def gradient(self, graph: Any, wrt: Sequence[Any], *, result: int = 0, cotangent: Optional[int] = None,
                  include_results: bool = False) -> Gradient:

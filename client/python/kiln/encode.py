@@ -49,12 +49,16 @@ def buffer_ref(handle: int, offset: int = 0) -> bytes:
     return head + b"\x10" + varint(offset) if offset else head
 
 
-def integer_argument(slot: int, value: int) -> bytes:
-    """A variable's value: an int64."""
+def zigzag(value: int) -> int:
+    """An int64 as protobuf's sint64 has it."""
     if not -(1 << 63) <= value < 1 << 63:
         raise OverflowError("%d does not fit int64" % value)
-    zigzag = ((value << 1) ^ (value >> 63)) & (1 << 64) - 1
-    return field(0x2A, b"\x08", varint(slot), b"\x20", varint(zigzag))
+    return ((value << 1) ^ (value >> 63)) & (1 << 64) - 1
+
+
+def integer_argument(slot: int, value: int) -> bytes:
+    """A variable's value: an int64."""
+    return field(0x2A, b"\x08", varint(slot), b"\x20", varint(zigzag(value)))
 
 
 def tensor_argument(slot: int, dtype: int, shape: Sequence[int], data: memoryview) -> List[Bytes]:
@@ -72,3 +76,21 @@ def tensor_argument(slot: int, dtype: int, shape: Sequence[int], data: memoryvie
 def graph_field(graph: bytes) -> List[Bytes]:
     """ExecuteRequest.graph, for a server that has forgotten it."""
     return [b"\x12" + varint(len(graph)), graph]
+
+
+# ReplaySequenceRequest: recording 1 (bytes), buffers 2 (BufferRef), integers 3 (packed
+# zigzag), want_timing 4.
+_REPLAYED = struct.Struct("<3sQ")
+REPLAY_TIMING = b"\x20\x01"
+
+
+def recording_field(recording: bytes) -> bytes:
+    return field(0x0A, recording)
+
+
+def replayed_buffer(handle: int, offset: int = 0) -> bytes:
+    return field(0x12, buffer_ref(handle, offset)) if offset else _REPLAYED.pack(b"\x12\x09\x09", handle)
+
+
+def replayed_integers(values: Sequence[int]) -> List[bytes]:
+    return [field(0x1A, *(varint(zigzag(value)) for value in values))] if values else []

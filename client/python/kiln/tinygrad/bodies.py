@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, FrozenSet, List, Optional, Sequence
+from typing import Any, Dict, FrozenSet, Iterator, List, NamedTuple, Optional, Sequence
 
 import numpy as np
 from tinygrad.uop.ops import Ops, UOp
@@ -10,13 +10,10 @@ from tinygrad.uop.ops import Ops, UOp
 import kiln
 from kiln.tinygrad import server
 from kiln.tinygrad.aliases import storage_of, without_aliases
+from kiln.tinygrad.devices import is_kiln
 from kiln.tinygrad.graphs import NotExpressible, Writer
 from kiln.tinygrad.shards import Piece, gather
 from kiln.tinygrad.stats import counters
-
-
-def is_kiln(device: Any) -> bool:
-    return isinstance(device, str) and device.split(":")[0] == "KILN"
 
 
 def has_many(body: UOp) -> bool:
@@ -77,6 +74,16 @@ def read_slots(body: UOp) -> FrozenSet[int]:
     return frozenset(found)
 
 
+class Taken(NamedTuple):
+    """One slot of a body's program: its row of the signature, or None for a variable, and whence its value comes."""
+
+    slot: int
+    row: Any
+    argument: int  # its number
+    device: int  # of a sharded argument, which part
+    value: Any
+
+
 class Body:
     """`written` and `read` are argument numbers. NotExpressible where Kiln has no words for the body."""
 
@@ -108,29 +115,34 @@ class Body:
             self._variables = {row.slot for row in program.signature.variables}
         return self._program
 
+    def each(self, arguments: Sequence[Any]) -> Iterator[Taken]:
+        """What the program takes of these arguments."""
+        numbers = [*range(len(arguments)), *self._whole]
+        arguments = [*arguments, *(arguments[i].base for i in self._whole)]
+        for slot, piece in enumerate(self.pieces):
+            row = self._rows.get(slot)
+            if row is not None or slot in self._variables:
+                value = arguments[piece.argument]
+                yield Taken(slot, row, numbers[piece.argument], piece.device or 0,
+                            value if piece.device is None else value.bufs[piece.device])  # fmt: skip
+
     def run(self, arguments: Sequence[Any], wait: bool = False) -> Optional[float]:
         """One Execute. Arguments: Buffers, MultiBuffers, integers for variables; seconds on the device if `wait`."""
         program = self.compile()
-        arguments = [*arguments, *(arguments[i].base for i in self._whole)]
         values: Dict[int, Any] = {}
         host: Dict[int, memoryview] = {}
-        for slot, piece in enumerate(self.pieces):
-            row = self._rows.get(slot)
+        for slot, row, _, _, value in self.each(arguments):
             if row is None:
-                if slot in self._variables:
-                    values[slot] = arguments[piece.argument]
+                values[slot] = value
                 continue
-            buffer = arguments[piece.argument]
-            if piece.device is not None:
-                buffer = buffer.bufs[piece.device]
             if row.bytes == 0:  # tinygrad allocates no such thing
                 values[slot] = np.empty(tuple(row.shape), kiln.dtype(row.dtype).numpy)
                 continue
-            buffer.ensure_allocated()
-            if is_kiln(buffer.device):
-                values[slot] = kiln.At(*buffer._buf)
+            value.ensure_allocated()
+            if is_kiln(value.device):
+                values[slot] = kiln.At(*value._buf)
                 continue
-            data = buffer.as_memoryview(allow_zero_copy=True)
+            data = value.as_memoryview(allow_zero_copy=True)
             values[slot] = np.frombuffer(data, kiln.dtype(row.dtype).numpy).reshape(tuple(row.shape))
             if row.written:
                 host[slot] = data

@@ -12,7 +12,9 @@ from kiln.tinygrad.memory import KilnAllocator
 class KilnDevice(Compiled):
     def __init__(self, device: str):
         self.device_id = int(device.split(":")[1]) if ":" in device else 0
-        graph = None
+        # tinygrad's JIT needs the devices first.
         if levels.wanted() == "T":
-            from kiln.tinygrad.replay import KilnGraph as graph  # tinygrad's JIT needs the devices first
+            from kiln.tinygrad.replay import KilnGraph as graph
+        else:
+            from kiln.tinygrad.kernel_replay import KernelGraph as graph
         super().__init__(device, KilnAllocator(self), [KilnRenderer], KilnProgram, graph)

@@ -14,12 +14,13 @@ What has no node in Kiln raises NotExpressible, with a reason that stats() count
 
 from __future__ import annotations
 
-from typing import Any, Callable, Dict, List, Optional, Sequence, Set, Tuple
+from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 
 from tinygrad.dtype import AddrSpace, DType, Invalid, dtypes
 from tinygrad.uop.ops import AxisType, GroupOp, Ops, UOp
 
 from kiln.dtypes import BY_NAME
+from kiln.tinygrad.integers import integer_power, width_of, wrapped
 from kiln.v1 import graph_pb2 as pb
 
 
@@ -59,6 +60,9 @@ AXIS_TYPES = {
 }  # fmt: skip
 
 
+# Of numbers that were weak, which one gives way: the former.
+_RANK = [dtypes.int32, dtypes.int64, dtypes.float32]
+
 # Ops whose sources are loops, not their counters.
 _OF_LOOPS = (Ops.END, Ops.AFTER, Ops.GROUP)
 
@@ -70,43 +74,8 @@ def dtype_number(kind: DType) -> int:
     return number
 
 
-def wrapped(value: int, kind: DType) -> int:
-    """An integer modulo 2^n, as tinygrad's constants are once they are stored."""
-    bits = 8 * kind.itemsize
-    value &= (1 << bits) - 1
-    return value - (1 << bits) if kind in dtypes.sints and value >> (bits - 1) else value
-
-
 def is_invalid(u: UOp) -> bool:
     return bool(u.base.is_invalid)
-
-
-def width_of(kind: DType) -> DType:
-    """What a weak dtype is at run time."""
-    return {dtypes.weakint: dtypes.int32, dtypes.weakfloat: dtypes.float32}.get(kind, kind)
-
-
-def integer_power(base: UOp, exponent: UOp) -> UOp:
-    """base ** exponent modulo 2^n, by squaring; for a negative exponent the quotient's integer part."""
-    kind = base.dtype if base.dtype not in dtypes.weaks else exponent.dtype
-    kind = width_of(kind)
-    base, one, zero = base.cast(kind), UOp.const(1, kind), UOp.const(0, kind)
-    if exponent.base.op is Ops.CONST and exponent.base.arg >= 0:
-        power, rest = one, int(exponent.base.arg)
-        while rest:
-            power = power * base if rest & 1 else power
-            base, rest = base * base, rest >> 1
-        return power
-    exponent = exponent.cast(kind)
-    power, square = one, base
-    for bit in range(8 * kind.itemsize - (kind in dtypes.sints)):
-        power = (exponent & UOp.const(1 << bit, kind)).ne(zero).where(power * square, power)
-        square = square * square
-    if kind not in dtypes.sints:
-        return power
-    odd = (exponent & one).ne(zero)
-    inverse = base.eq(one).where(one, base.eq(-one).where(odd.where(-one, one), zero))
-    return (exponent < zero).where(inverse, power)
 
 
 def children_first(root: UOp) -> List[UOp]:
@@ -117,15 +86,16 @@ def children_first(root: UOp) -> List[UOp]:
 class Writer:
     """Builds one kiln.v1.Graph from UOps.
 
-    `slot_of` gives a PARAM its slot in the graph; without it, it keeps its own.
+    `slot_of` is for kernels: it gives a PARAM its slot in the graph, where otherwise it keeps its own.
     """
 
     def __init__(self, slot_of: Optional[Callable[[UOp], int]] = None):
         self.graph = pb.Graph()
         self._slot_of = slot_of or (lambda u: u.arg.slot)
+        self._in_kernel = slot_of is not None
         self._done: Dict[Any, int] = {}
-        # Weak in tinygrad, but computed at run time: a number with a width here.
-        self._widened: Set[UOp] = set()
+        # Weak in tinygrad, but computed at run time: a number with this dtype here.
+        self._widened: Dict[UOp, DType] = {}
         # The loops themselves, where _done has their counters in tinygrad's dtype.
         self._loops: Dict[UOp, int] = {}
 
@@ -218,18 +188,20 @@ class Writer:
 
     def _narrowed(self, u: UOp) -> List[int]:
         """Sources of an op with one that was widened: in the dtype of the strong ones, if it has any."""
+        if u.op is Ops.INDEX:
+            return [self.at(u.src[0]), *(self.at(s, dtypes.weakint) for s in u.src[1:])]
         first = 1 if u.op is Ops.WHERE else 0
         last = 1 if u.op in GroupOp.Movement else len(u.src)
         operands = u.src[first:last]
         strong = [s.dtype for s in operands if s.dtype not in dtypes.weaks and not is_invalid(s)]
-        kinds = [width_of(s.dtype) for s in operands if s in self._widened]
-        target = strong[0] if strong else kinds[kinds.index(dtypes.float32)] if dtypes.float32 in kinds else kinds[0]
+        kinds = [self._widened[s] for s in operands if s in self._widened]
+        target = strong[0] if strong else max(kinds, key=_RANK.index)
         numbers = [self.at(s, target) for s in u.src]
         for i, s in enumerate(operands, first):
-            if s in self._widened and width_of(s.dtype) is not target:
+            if self._widened.get(s, target) is not target:
                 numbers[i] = self.node(pb.CAST, [numbers[i]], cast_to=dtype_number(target))
         if u.dtype in dtypes.weaks:
-            self._widened.add(u)
+            self._widened[u] = target
         return numbers
 
     def _write_one(self, u: UOp) -> int:
@@ -255,6 +227,10 @@ class Writer:
                 raise NotExpressible("a variable without a range")
             buffer.name = arg.name or ""
             buffer.min_value, buffer.max_value = (int(bound) for bound in arg.vmin_vmax)
+            if self._in_kernel and arg.dtype is dtypes.weakint:
+                # As a kernel's counters are, which it meets in indices.
+                buffer.dtype = dtype_number(dtypes.int64)
+                self._widened[u] = dtypes.int64
         op = pb.BUFFER if u.op is Ops.BUFFER and space in (pb.LOCAL, pb.REG) else pb.PARAM
         return self.node(op, [self.shape(u.shape)], buffer=buffer)
 
@@ -263,7 +239,7 @@ class Writer:
             source = u.src[0]
             if source.op is Ops.CONST and not is_invalid(source):
                 return self.constant(u.arg.const(source.arg), u.arg)
-            self._widened.add(u)
+            self._widened[u] = width_of(u.arg)
             return self.node(pb.CAST, [self.at(source)], cast_to=dtype_number(width_of(u.arg)))
         op = pb.CAST if u.op is Ops.CAST else pb.BITCAST
         return self.node(op, [self.at(u.src[0])], cast_to=dtype_number(u.arg))
@@ -313,7 +289,7 @@ class Writer:
             kind = width_of(u.dtype) if u.dtype in dtypes.weaks else u.dtype
             number = self.node(pb.CAST, [number], cast_to=dtype_number(kind))
         if u.dtype in dtypes.weaks and (u.src[0] in self._widened or u.src[0].op is not Ops.CONST):
-            self._widened.add(u)
+            self._widened[u] = width_of(u.dtype)
         return self.node(PLAIN[u.op], [number])
 
     def _power(self, u: UOp) -> int:

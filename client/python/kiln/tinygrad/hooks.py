@@ -1,4 +1,4 @@
-"""Where tinygrad is taken hold of: a device module, and for level T five names.
+"""Where tinygrad is taken hold of: a device module, and a few names, most of them for level T.
 
 tinygrad has no entry point for devices out of its tree, and none for whole graphs, so
 names are replaced at import; each replacement serves what is not KILN's as before.
@@ -16,6 +16,8 @@ import tinygrad.tensor as tensor
 from tinygrad.uop.ops import Ops, PatternMatcher, UOp, UPat
 
 from kiln.tinygrad import kernel_level, levels, tensor_level
+from kiln.tinygrad.devices import devices_of, is_kiln
+
 
 def _with_prepared(original: Any, answer: Any) -> Any:
     """`original`, a function of a call, with `answer` for calls of prepared graphs."""
@@ -39,12 +41,23 @@ def _unless_prepared(original: Any) -> Any:
     return replaced
 
 
+def _unbatched(original: Any) -> Any:
+    """tinygrad's division of a captured step into graphs, without its limit on how many kernels one has."""
+
+    def replaced(linear: UOp, max_batch_size: int = 0) -> UOp:
+        ours = any(is_kiln(device) for call in linear.src for u in call.src[1:] for device in devices_of(u))
+        return original(linear, 0 if ours else max_batch_size)
+
+    return replaced
+
+
 def install() -> None:
     """Registers the devices; with KILN_LEVEL=T, the hooks. A second time it does nothing."""
     where = str(pathlib.Path(__file__).parent / "runtime")
     if where in tinygrad.runtime.__path__:
         return
     tinygrad.runtime.__path__.append(where)
+    jit.graph_split_rewrite = _unbatched(jit.graph_split_rewrite)
     if levels.wanted() == "K":
         realize.to_program = kernel_level.make_to_program(realize.to_program)
         # Kernels are written in this process: there is nothing to do in parallel.

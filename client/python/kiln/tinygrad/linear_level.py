@@ -77,19 +77,19 @@ class KilnProgram(Program):
         super().__init__(dev, obj)
         graph = pb.Graph.FromString(obj.lib)
         counters.compiles += 1
-        self._program = server.client().compile(graph)
-        self._slots = [row.slot for row in self._program.signature.parameters]
-        self._variables = {row.name: row.slot for row in self._program.signature.variables}
+        self.program = server.client().compile(graph)
+        self.slots = [row.slot for row in self.program.signature.parameters]
+        self.variables = {row.name: row.slot for row in self.program.signature.variables}
         # Variables come last, in an order of tinygrad's.
         self._names = [name for name, *_ in obj.signature]
 
     def __call__(self, *bufs: Any, global_size: Tuple[int, ...] = (1, 1, 1), local_size: Tuple[int, ...] = (1, 1, 1),
                  vals: Tuple[int, ...] = (), wait: bool = False, timeout: Optional[int] = None) -> Optional[float]:
         values: Dict[int, Any] = {}
-        for slot, memory in zip(self._slots, bufs):
+        for slot, memory in zip(self.slots, bufs):
             values[slot] = kiln.At(memory.buffer, memory.offset)
         for name, value in zip(self._names[len(self._names) - len(vals) :], vals):
-            values[self._variables[name]] = value
-        run = self._program.run(values, out="buffers", timing=wait)
+            values[self.variables[name]] = value
+        run = self.program.run(values, out="buffers", timing=wait)
         counters.kernels += 1
         return run.timing.device_us * 1e-6 if wait else None

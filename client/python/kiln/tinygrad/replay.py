@@ -1,10 +1,11 @@
-"""A captured TinyJit as one program: one round trip a step.
+"""A captured TinyJit at level T as one program: one round trip a step.
 
 tinygrad's JIT hands consecutive calls that a device's graph class takes to it, and
 from then on runs that graph. Here the calls' bodies are put one behind the other:
 where a later one reads what an earlier one wrote, it reads that state, AFTER(PARAM,
-STORE), and the whole is compiled as any other body. Where two arguments are different
-views of one buffer that some call writes, such calls run one by one.
+STORE), and the whole is compiled as any other body. Where that cannot be (two arguments
+are different views of one buffer that some call writes, or shards), the calls' own
+programs are recorded in a row, which is one round trip as well.
 """
 
 from __future__ import annotations
@@ -19,10 +20,12 @@ from tinygrad.uop.ops import Ops, UOp
 
 import kiln
 from kiln.tinygrad.aliases import shared_storages
-from kiln.tinygrad.bodies import Body, effects_of, is_kiln
+from kiln.tinygrad.bodies import Body, effects_of, has_many
+from kiln.tinygrad.devices import devices_of, is_kiln
 from kiln.tinygrad.graphs import NotExpressible
-from kiln.tinygrad.stats import count_fallback
-from kiln.tinygrad.tensor_level import body_of, devices_of, is_prepared, run_call
+from kiln.tinygrad.recorder import Recorder, Replay
+from kiln.tinygrad.stats import count_fallback, counters
+from kiln.tinygrad.tensor_level import body_of, is_prepared, run_call
 
 
 def name_of(argument: UOp) -> Any:
@@ -44,6 +47,8 @@ def merged(calls: List[UOp]) -> Tuple[UOp, List[UOp]]:
     everything = [argument for call in calls for argument in call.src[1:]]
     if shared_storages(everything, written_in(calls)):
         raise NotExpressible("jit: views of a buffer that is written")
+    if any(has_many(body_of(call).sink) for call in calls):
+        raise NotExpressible("jit: several devices")
     arguments: List[UOp] = []
     slots: Dict[Any, int] = {}
     states: Dict[int, UOp] = {}  # what a slot holds after the calls so far
@@ -75,6 +80,27 @@ def merged(calls: List[UOp]) -> Tuple[UOp, List[UOp]]:
     return UOp(Ops.SINK, src=tuple(roots)), arguments
 
 
+def recorded(calls: List[UOp], input_uops: Tuple[UOp, ...]) -> Replay:
+    """The calls' programs one after the other; NotExpressible for what lies on the host."""
+    recorder = Recorder(input_uops)
+    for call in calls:
+        body, uops = body_of(call), call.src[1:]
+        program = body.compile()
+        buffers = iter(resolve_params(call, input_uops))
+        values: Dict[int, Any] = {}
+        for taken in body.each([name_of(u) if u.is_bound_var else next(buffers).buffer for u in uops]):
+            if taken.row is None:
+                values[taken.slot] = recorder.integer(taken.value)
+            elif not is_kiln(taken.value.device):
+                raise NotExpressible("jit: memory on the host")
+            elif taken.row.bytes == 0:  # nowhere
+                values[taken.slot] = kiln.Memory(0)
+            else:
+                values[taken.slot] = recorder.memory(uops[taken.argument], taken.value, taken.device)
+        recorder.add(program, values)
+    return recorder.finish()
+
+
 class KilnGraph(MultiGraphRunner):
     """tinygrad's graph class for KILN at level T."""
 
@@ -83,25 +109,38 @@ class KilnGraph(MultiGraphRunner):
         self.estimates = Estimates()
         self._calls = list(self.linear.src)
         self._body: Optional[Body] = None
+        self._replay: Optional[Replay] = None
         try:
-            sink, self._arguments = merged(self._calls)
-            body = Body(sink, self._arguments)
-            body.compile()
-            self._merged = self._calls[0].replace(src=(self._calls[0].src[0], *self._arguments))
-            self._body = body
+            self._merge()
+        except (NotExpressible, kiln.Unimplemented):
+            self._record(input_uops)
+
+    def _merge(self) -> None:
+        sink, self._arguments = merged(self._calls)
+        body = Body(sink, self._arguments)
+        body.compile()
+        self._merged = self._calls[0].replace(src=(self._calls[0].src[0], *self._arguments))
+        self._body = body
+
+    def _record(self, input_uops: Tuple[UOp, ...]) -> None:
+        try:
+            self._replay = recorded(self._calls, input_uops)
         except NotExpressible as reason:
             count_fallback(str(reason))
-        except kiln.Unimplemented as error:
-            count_fallback("jit: server: %s %s" % (error.code, error.op or ""))
+        except kiln.InvalidArgument as error:
+            count_fallback("jit: server: %s" % error.code)
 
     def __call__(self, input_uops: Tuple[UOp, ...], var_vals: Dict[str, int], wait: bool = False) -> Optional[float]:
-        if self._body is None:
-            context = ExecContext(var_vals, input_uops, wait=wait)
-            times = [run_call(context, call)[0] for call in self._calls]
-            return sum(t or 0.0 for t in times) if wait else None
-        buffers = iter(resolve_params(self._merged, input_uops))
-        arguments = [var_vals[name_of(a)] if a.is_bound_var else next(buffers).buffer for a in self._arguments]
-        return self._body.run(arguments, wait)
+        if self._body is not None:
+            buffers = iter(resolve_params(self._merged, input_uops))
+            arguments = [var_vals[name_of(a)] if a.is_bound_var else next(buffers).buffer for a in self._arguments]
+            return self._body.run(arguments, wait)
+        if self._replay is not None:
+            counters.graphs += len(self._calls)
+            return self._replay.run(input_uops, var_vals, wait)
+        context = ExecContext(var_vals, input_uops, wait=wait)
+        times = [run_call(context, call)[0] for call in self._calls]
+        return sum(t or 0.0 for t in times) if wait else None
 
     @staticmethod
     def supports_uop(batch_devs: Any, new_call: UOp) -> bool:

@@ -165,8 +165,9 @@ class Gatherer:
         while state.op in GroupOp.Movement:
             state = state.src[0]
         shards, axis = self._shards[state], storage.arg[0]
-        new = placed(self._value[value], self._value[state], views)
-        return Many(tuple(shard.store(part(new, axis, k, len(shards))) for k, shard in enumerate(shards)))
+        # What is replicated is a value of each device's, all of them the same.
+        new = [placed(on(self._value[value], k), self._value[state], views) for k in range(len(shards))]
+        return Many(tuple(shard.store(part(new[k], axis, k, len(shards))) for k, shard in enumerate(shards)))
 
     def _after(self, u: UOp) -> Any:
         if u.is_bound_var:

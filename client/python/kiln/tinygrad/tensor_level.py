@@ -18,7 +18,8 @@ from tinygrad.uop.ops import Ops, UOp
 
 import kiln
 from kiln.tinygrad.aliases import shared_storages
-from kiln.tinygrad.bodies import Body, is_kiln, written_slots
+from kiln.tinygrad.bodies import Body, written_slots
+from kiln.tinygrad.devices import devices_of, is_kiln
 from kiln.tinygrad.graphs import NotExpressible
 from kiln.tinygrad.stats import count_fallback
 
@@ -38,10 +39,6 @@ def is_prepared(call: UOp) -> bool:
 
 def body_of(call: UOp) -> Body:
     return _bodies[call.src[0].arg]
-
-
-def devices_of(u: UOp) -> Tuple[str, ...]:
-    return u.device if isinstance(u.device, tuple) else () if u.device is None else (u.device,)
 
 
 def check_arguments(call: UOp) -> None:
