@@ -1,12 +1,12 @@
 #include "runtime/exec/sequence.h"
 
 #include <algorithm>
-#include <tuple>
 #include <utility>
 
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
+#include "runtime/exec/sharing.h"
 
 namespace kiln::runtime {
 namespace {
@@ -64,37 +64,6 @@ bool HasSymbolicSizes(const SequenceStep& step) {
   return std::any_of(plan.begin(), plan.end(), [](const PlanParameter& p) { return p.shape.is_symbolic(); });
 }
 
-// Bytes [begin, end) of some memory.
-struct Region {
-  uint64_t memory;
-  uint64_t begin;
-  uint64_t end;
-  bool written;
-  uint32_t name;  // of whom it is
-};
-using Regions = absl::InlinedVector<Region, 16>;
-
-// Two that share bytes of which one is written, or nothing. Sorts.
-std::optional<std::pair<uint32_t, uint32_t>> Clash(Regions& regions) {
-  std::sort(regions.begin(), regions.end(), [](const Region& a, const Region& b) {
-    return std::tie(a.memory, a.begin, a.end) < std::tie(b.memory, b.begin, b.end);
-  });
-  // Of those so far in this memory, the one that reaches furthest: of all, of the written.
-  const Region* reach = nullptr;
-  const Region* written = nullptr;
-  for (const Region& region : regions) {
-    if (region.begin == region.end) continue;
-    if (reach != nullptr && reach->memory != region.memory) reach = written = nullptr;
-    if (written != nullptr && region.begin < written->end) return std::make_pair(written->name, region.name);
-    if (region.written && reach != nullptr && region.begin < reach->end) {
-      return std::make_pair(region.name, reach->name);
-    }
-    if (reach == nullptr || region.end > reach->end) reach = &region;
-    if (region.written && (written == nullptr || region.end > written->end)) written = &region;
-  }
-  return std::nullopt;
-}
-
 // Whether a step writes no bytes that it also has under another name, in the memory
 // of these buffers or, without any, in buffers that are strangers to each other.
 absl::Status CheckSharing(const SequenceStep& step, const Values& values, absl::Span<const BufferSlice> buffers) {
@@ -110,7 +79,7 @@ absl::Status CheckSharing(const SequenceStep& step, const Values& values, absl::
     region.end = region.begin + plan[i].shape.BytesAt(values);
     regions.push_back(region);
   }
-  const auto clash = Clash(regions);
+  const auto clash = FindClash(regions);
   if (!clash.has_value()) return absl::OkStatus();
   return BadSlot(v1::BAD_ARGUMENT, clash->first,
                  absl::StrCat("the program writes it, and it shares bytes with slot ", clash->second));
@@ -279,7 +248,7 @@ absl::Status Sequence::Check(absl::Span<const BufferSlice> buffers, absl::Span<c
                        slice.offset + std::min(needed.bytes, slice.bytes), needed.written, static_cast<uint32_t>(i)});
   }
   KILN_RETURN_IF_ERROR(CheckNumbered(buffers, integers));
-  if (!Clash(regions).has_value()) return absl::OkStatus();
+  if (!FindClash(regions).has_value()) return absl::OkStatus();
   // Two buffers are one memory. What each step does with it decides.
   for (size_t i = 0; i < steps_.size(); ++i) {
     const absl::Status status = CheckSharing(steps_[i], ValuesOf(steps_[i], integers), buffers);

@@ -48,7 +48,8 @@ using hal::BufferSlice;
 class WarmRunTest : public ::testing::Test {
  protected:
   // What `runs` runs allocate, one after the other, once the program is warm.
-  uint64_t AllocationsOf(const std::shared_ptr<Program>& program, const std::vector<BufferSlice>& parameters,
+  template <typename Runnable>
+  uint64_t AllocationsOf(const std::shared_ptr<Runnable>& program, const std::vector<BufferSlice>& parameters,
                          const RunOptions& options, int runs) {
     std::atomic<int> done{0};
     std::atomic<int> failed{0};
@@ -114,6 +115,19 @@ TEST_F(WarmRunTest, FreshResultsReuseMemory) {
   const hal::AllocatorStats stats = device_->stats().memory;
   // The buffer object is new each time; the memory is the first run's.
   EXPECT_GE(stats.reuses, 109);
+}
+
+TEST_F(WarmRunTest, AStepOfASequenceAllocatesNothing) {
+  const auto program = *Load(testing::DoubleProgram(16, device_->target()), *device_);
+  const std::vector<BufferSlice> x = {testing::Floats(*device_, std::vector<float>(16, 0))};
+  const auto of_steps = [&](size_t steps) {
+    const std::shared_ptr<const Sequence> sequence =
+        *Sequence::Make(device_.get(), std::vector<SequenceStep>(steps, {program, {{0, 0}}, {}}));
+    return AllocationsOf(sequence, x, {}, 100);
+  };
+  const uint64_t of_one = of_steps(1);
+  EXPECT_LE(of_one, 100 * 4) << "a run, its slices, its pointers";
+  EXPECT_EQ(of_steps(1000), of_one);
 }
 
 TEST_F(WarmRunTest, TheCounterCounts) {

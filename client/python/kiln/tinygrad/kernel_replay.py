@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import functools
-from typing import Any, Dict, List, Optional, Tuple
+from typing import Any, Dict, Optional, Tuple
 
+import tinygrad.engine.realize as realize
 from tinygrad.engine.jit import MultiGraphRunner
 from tinygrad.engine.realize import estimate_uop, get_call_arg_uops, get_runtime, resolve_params, unwrap_multi
 from tinygrad.renderer import Estimates
@@ -13,8 +14,9 @@ from tinygrad.uop.ops import Ops, UOp
 import kiln
 from kiln.tinygrad import server
 from kiln.tinygrad.devices import devices_of, on_one_device
+from kiln.tinygrad.graphs import NotExpressible
 from kiln.tinygrad.recorder import Recorder, Replay
-from kiln.tinygrad.stats import counters
+from kiln.tinygrad.stats import count_fallback, counters
 
 
 @functools.cache
@@ -27,25 +29,23 @@ def copy_program(nbytes: int) -> kiln.Program:
     return server.client().compile(graph)
 
 
-def record(calls: List[UOp], input_uops: Tuple[UOp, ...]) -> Tuple[Replay, int]:
-    """The calls in a row, and how many kernels they are."""
-    recorder, kernels = Recorder(input_uops), 0
-    for call in calls:
-        ast, uops = call.src[0], get_call_arg_uops(call)
-        for lane, (buffers, device_values) in enumerate(unwrap_multi(call, resolve_params(call, input_uops))):
-            if ast.op is Ops.COPY:
-                to, source = (recorder.memory(u, b, lane) for u, b in zip(uops, buffers))
-                recorder.add(copy_program(buffers[0].nbytes), {0: to, 1: source})
-                continue
-            kernel = get_runtime(buffers[0].device, ast)
-            values: Dict[int, Any] = {}
-            for slot in kernel.slots:
-                values[slot] = recorder.memory(uops[slot], buffers[slot], lane)
-            for variable, slot in kernel.variables.items():
-                values[slot] = device_values[variable] if variable in device_values else recorder.integer(variable)
-            recorder.add(kernel.program, values)
-            kernels += 1
-    return recorder.finish(), kernels
+def add_kernels(recorder: Recorder, call: UOp, input_uops: Tuple[UOp, ...]) -> int:
+    """Adds a call of a kernel or a copy, on each of its devices; how many kernels that is."""
+    ast, uops, kernels = call.src[0], get_call_arg_uops(call), 0
+    for lane, (buffers, device_values) in enumerate(unwrap_multi(call, resolve_params(call, input_uops))):
+        if ast.op is Ops.COPY:
+            to, source = (recorder.memory(u, b, lane) for u, b in zip(uops, buffers))
+            recorder.add(copy_program(buffers[0].nbytes), {0: to, 1: source})
+            continue
+        kernel = get_runtime(buffers[0].device, ast)
+        values: Dict[int, Any] = {}
+        for slot in kernel.slots:
+            values[slot] = recorder.memory(uops[slot], buffers[slot], lane)
+        for variable, slot in kernel.variables.items():
+            values[slot] = device_values[variable] if variable in device_values else recorder.integer(variable)
+        recorder.add(kernel.program, values)
+        kernels += 1
+    return kernels
 
 
 class KernelGraph(MultiGraphRunner):
@@ -54,10 +54,32 @@ class KernelGraph(MultiGraphRunner):
     def __init__(self, linear: UOp, input_uops: Tuple[UOp, ...] = ()):
         self.linear = linear.src[0]
         self.estimates = sum((estimate_uop(call) for call in self.linear.src), Estimates()).simplify()
-        self._replay, self._kernels = record(list(self.linear.src), input_uops)
+        self._graphs = self._kernels = 0
+        self._replay: Optional[Replay] = None
+        self._prepare(input_uops)
+
+    def _prepare(self, input_uops: Tuple[UOp, ...]) -> None:
+        """Records the calls. What cannot be recorded runs call by call, and is counted."""
+        recorder = Recorder(input_uops)
+        try:
+            for call in self.linear.src:
+                self._add(recorder, call, input_uops)
+            self._replay = recorder.finish()
+        except NotExpressible as reason:
+            count_fallback(str(reason))
+        except (kiln.InvalidArgument, kiln.NotFound, kiln.Unimplemented) as error:
+            count_fallback("jit: server: %s" % error.code)
+
+    def _add(self, recorder: Recorder, call: UOp, input_uops: Tuple[UOp, ...]) -> None:
+        self._kernels += add_kernels(recorder, call, input_uops)
 
     def __call__(self, input_uops: Tuple[UOp, ...], var_vals: Dict[str, int], wait: bool = False) -> Optional[float]:
+        if self._replay is None:
+            context = realize.ExecContext(var_vals, input_uops, wait=wait)
+            times = [seconds for call in self.linear.src for seconds in realize.pm_exec.rewrite(call, context)]
+            return sum(seconds or 0.0 for seconds in times) if wait else None
         seconds = self._replay.run(input_uops, var_vals, wait)
+        counters.graphs += self._graphs
         counters.kernels += self._kernels
         return seconds
 

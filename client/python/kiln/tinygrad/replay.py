@@ -5,7 +5,7 @@ from then on runs that graph. Here the calls' bodies are put one behind the othe
 where a later one reads what an earlier one wrote, it reads that state, AFTER(PARAM,
 STORE), and the whole is compiled as any other body. Where that cannot be (two arguments
 are different views of one buffer that some call writes, or shards), the calls' own
-programs are recorded in a row, which is one round trip as well.
+programs are recorded in a row, which is one round trip as well, and takes kernels too.
 """
 
 from __future__ import annotations
@@ -13,9 +13,7 @@ from __future__ import annotations
 import dataclasses
 from typing import Any, Dict, List, Optional, Tuple
 
-from tinygrad.engine.jit import MultiGraphRunner
-from tinygrad.engine.realize import ExecContext, resolve_params
-from tinygrad.renderer import Estimates
+from tinygrad.engine.realize import resolve_params
 from tinygrad.uop.ops import Ops, UOp
 
 import kiln
@@ -23,9 +21,9 @@ from kiln.tinygrad.aliases import shared_storages
 from kiln.tinygrad.bodies import Body, effects_of, has_many
 from kiln.tinygrad.devices import devices_of, is_kiln
 from kiln.tinygrad.graphs import NotExpressible
-from kiln.tinygrad.recorder import Recorder, Replay
-from kiln.tinygrad.stats import count_fallback, counters
-from kiln.tinygrad.tensor_level import body_of, is_prepared, run_call
+from kiln.tinygrad.kernel_replay import KernelGraph
+from kiln.tinygrad.recorder import Recorder
+from kiln.tinygrad.tensor_level import body_of, is_prepared
 
 
 def name_of(argument: UOp) -> Any:
@@ -44,6 +42,8 @@ def written_in(calls: List[UOp]) -> List[int]:
 
 def merged(calls: List[UOp]) -> Tuple[UOp, List[UOp]]:
     """One body for calls in a row, and its arguments."""
+    if not all(map(is_prepared, calls)):
+        raise NotExpressible("jit: kernels of tinygrad's own")
     everything = [argument for call in calls for argument in call.src[1:]]
     if shared_storages(everything, written_in(calls)):
         raise NotExpressible("jit: views of a buffer that is written")
@@ -80,70 +80,53 @@ def merged(calls: List[UOp]) -> Tuple[UOp, List[UOp]]:
     return UOp(Ops.SINK, src=tuple(roots)), arguments
 
 
-def recorded(calls: List[UOp], input_uops: Tuple[UOp, ...]) -> Replay:
-    """The calls' programs one after the other; NotExpressible for what lies on the host."""
-    recorder = Recorder(input_uops)
-    for call in calls:
-        body, uops = body_of(call), call.src[1:]
-        program = body.compile()
-        buffers = iter(resolve_params(call, input_uops))
-        values: Dict[int, Any] = {}
-        for taken in body.each([name_of(u) if u.is_bound_var else next(buffers).buffer for u in uops]):
-            if taken.row is None:
-                values[taken.slot] = recorder.integer(taken.value)
-            elif not is_kiln(taken.value.device):
-                raise NotExpressible("jit: memory on the host")
-            elif taken.row.bytes == 0:  # nowhere
-                values[taken.slot] = kiln.Memory(0)
-            else:
-                values[taken.slot] = recorder.memory(uops[taken.argument], taken.value, taken.device)
-        recorder.add(program, values)
-    return recorder.finish()
+def add_body(recorder: Recorder, call: UOp, input_uops: Tuple[UOp, ...]) -> None:
+    """Adds a call's own program; NotExpressible for what lies on the host."""
+    body, uops = body_of(call), call.src[1:]
+    program = body.compile()
+    buffers = iter(resolve_params(call, input_uops))
+    values: Dict[int, Any] = {}
+    for taken in body.each([name_of(u) if u.is_bound_var else next(buffers).buffer for u in uops]):
+        if taken.row is None:
+            values[taken.slot] = recorder.integer(taken.value)
+        elif not is_kiln(taken.value.device):
+            raise NotExpressible("jit: memory on the host")
+        elif taken.row.bytes == 0:  # nowhere
+            values[taken.slot] = kiln.Memory(0)
+        else:
+            values[taken.slot] = recorder.memory(uops[taken.argument], taken.value, taken.device)
+    recorder.add(program, values)
 
 
-class KilnGraph(MultiGraphRunner):
-    """tinygrad's graph class for KILN at level T."""
+class KilnGraph(KernelGraph):
+    """tinygrad's graph class for KILN at level T: of prepared graphs, and of what fell back to kernels."""
 
-    def __init__(self, linear: UOp, input_uops: Tuple[UOp, ...] = ()):
-        self.linear = linear.src[0]
-        self.estimates = Estimates()
-        self._calls = list(self.linear.src)
+    def _prepare(self, input_uops: Tuple[UOp, ...]) -> None:
         self._body: Optional[Body] = None
-        self._replay: Optional[Replay] = None
         try:
-            self._merge()
+            sink, self._arguments = merged(list(self.linear.src))
+            body = Body(sink, self._arguments)
+            body.compile()
+            self._merged = self.linear.src[0].replace(src=(self.linear.src[0].src[0], *self._arguments))
+            self._body = body
         except (NotExpressible, kiln.Unimplemented):
-            self._record(input_uops)
+            super()._prepare(input_uops)
 
-    def _merge(self) -> None:
-        sink, self._arguments = merged(self._calls)
-        body = Body(sink, self._arguments)
-        body.compile()
-        self._merged = self._calls[0].replace(src=(self._calls[0].src[0], *self._arguments))
-        self._body = body
-
-    def _record(self, input_uops: Tuple[UOp, ...]) -> None:
-        try:
-            self._replay = recorded(self._calls, input_uops)
-        except NotExpressible as reason:
-            count_fallback(str(reason))
-        except kiln.InvalidArgument as error:
-            count_fallback("jit: server: %s" % error.code)
+    def _add(self, recorder: Recorder, call: UOp, input_uops: Tuple[UOp, ...]) -> None:
+        if not is_prepared(call):
+            return super()._add(recorder, call, input_uops)
+        add_body(recorder, call, input_uops)
+        self._graphs += 1
 
     def __call__(self, input_uops: Tuple[UOp, ...], var_vals: Dict[str, int], wait: bool = False) -> Optional[float]:
-        if self._body is not None:
-            buffers = iter(resolve_params(self._merged, input_uops))
-            arguments = [var_vals[name_of(a)] if a.is_bound_var else next(buffers).buffer for a in self._arguments]
-            return self._body.run(arguments, wait)
-        if self._replay is not None:
-            counters.graphs += len(self._calls)
-            return self._replay.run(input_uops, var_vals, wait)
-        context = ExecContext(var_vals, input_uops, wait=wait)
-        times = [run_call(context, call)[0] for call in self._calls]
-        return sum(t or 0.0 for t in times) if wait else None
+        if self._body is None:
+            return super().__call__(input_uops, var_vals, wait)
+        buffers = iter(resolve_params(self._merged, input_uops))
+        arguments = [var_vals[name_of(a)] if a.is_bound_var else next(buffers).buffer for a in self._arguments]
+        return self._body.run(arguments, wait)
 
     @staticmethod
     def supports_uop(batch_devs: Any, new_call: UOp) -> bool:
-        return is_prepared(new_call) and all(
-            is_kiln(device) for argument in new_call.src[1:] for device in devices_of(argument)
-        )
+        if not is_prepared(new_call):
+            return KernelGraph.supports_uop(batch_devs, new_call)
+        return all(is_kiln(device) for argument in new_call.src[1:] for device in devices_of(argument))
