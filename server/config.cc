@@ -130,6 +130,12 @@ const std::vector<ConfigRow>& ConfigRows() {
       {"insecure", "false", "serve without authentication on an address that is not loopback"},
       {"allow_native_code", "false", "let in ops that carry a client's own code: it can do what the server can"},
       {"no_reflection", "false", "hide the reflection service"},
+      {"session_limits.default_lease_seconds", "10", "lease of a session whose client does not ask for one"},
+      {"session_limits.max_lease_seconds", "3600", "longest lease of a session"},
+      {"session_limits.max_sessions", "65536", "most sessions"},
+      {"session_limits.max_sessions_per_address", "1024", "most sessions of clients at one address"},
+      {"session_limits.max_handles", "262144", "most handles of one session"},
+      {"max_handles", "1048576", "most handles of all clients together"},
       {"dump", "", "folder into which every compilation writes its stages, by graph hash"},
   };
   return *rows;
@@ -174,6 +180,12 @@ absl::Status CheckConfig(const v1::ServerConfig& config) {
   }
   if (config.cpu_threads() > 4096) return BadSetting("cpu_threads", "more than 4096");
   if (config.compile_threads() > 256) return BadSetting("compile_threads", "more than 256");
+  const v1::ServerConfig::SessionLimits& sessions = config.session_limits();
+  if (sessions.default_lease_seconds() == 0 || sessions.default_lease_seconds() > sessions.max_lease_seconds()) {
+    return BadSetting("session_limits.default_lease_seconds",
+                      absl::StrCat(sessions.default_lease_seconds(), " is not between 1 and the longest lease, ",
+                                   sessions.max_lease_seconds()));
+  }
   if (config.graph_limits().max_bytes() > (uint64_t{1} << 30)) {
     return BadSetting("graph_limits.max_bytes", "more than 1 GiB");
   }

@@ -74,6 +74,15 @@ TEST(ConfigTest, NestedFieldAndSwitch) {
   EXPECT_EQ(invocation->port_file, "p");
 }
 
+TEST(ConfigTest, TheLargestMessageFollowsTheGraphs) {
+  v1::ServerConfig config = DefaultConfig();
+  EXPECT_EQ(LargestMessage(config), uint64_t{192} << 20);
+  config.mutable_graph_limits()->set_max_bytes(1 << 20);
+  EXPECT_EQ(LargestMessage(config), uint64_t{66} << 20);
+  config.mutable_graph_limits()->set_max_bytes(1 << 30);
+  EXPECT_EQ(LargestMessage(config), (uint64_t{1} << 31) - 1);
+}
+
 TEST(ConfigTest, HelpTeachesEveryFlag) {
   const auto invocation = Parse({"--help"});
   ASSERT_TRUE(invocation.ok());
@@ -104,6 +113,8 @@ TEST(ConfigTest, FaultsNameTheField) {
       {"--drain_seconds=soon", "drain_seconds", "soon"},
       {"--insecure=perhaps", "insecure", "perhaps"},
       {"--log_level=loud", "log_level", "loud"},
+      {"--session_limits_default_lease_seconds=0", "session_limits.default_lease_seconds", "between 1 and"},
+      {"--session_limits_max_lease_seconds=9", "session_limits.default_lease_seconds", "longest lease, 9"},
       {absl::StrCat("--config=", bad_file), "config", "line 2"},
       {"--config=/no/such/file", "config", "cannot read"},
   };

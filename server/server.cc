@@ -66,6 +66,12 @@ EngineOptions ToEngineOptions(const v1::ServerConfig& config) {
   options.limits.max_depth = config.graph_limits().max_depth();
   options.limits.allow_native_code = config.allow_native_code();
   options.max_inline_result_bytes = LargestMessage(config);
+  const v1::ServerConfig::SessionLimits& sessions = config.session_limits();
+  options.sessions.default_lease_seconds = sessions.default_lease_seconds();
+  options.sessions.longest_lease_seconds = sessions.max_lease_seconds();
+  options.sessions.most_sessions = sessions.max_sessions();
+  options.sessions.most_sessions_of_peer = sessions.max_sessions_per_address();
+  options.handles = {.all = config.max_handles(), .of_session = sessions.max_handles()};
   return options;
 }
 

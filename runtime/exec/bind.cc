@@ -1,9 +1,11 @@
 #include "runtime/exec/bind.h"
 
 #include <cstdint>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
+#include "runtime/exec/sharing.h"
 
 namespace kiln::runtime {
 namespace {
@@ -45,6 +47,18 @@ absl::Status CheckOne(const BufferSlice& slice, uint64_t bytes, uint64_t alignme
   return absl::OkStatus();
 }
 
+absl::Status CheckWritten(const std::vector<PlanParameter>& plan, absl::Span<const BufferSlice> slices) {
+  Regions regions;
+  for (size_t i = 0; i < slices.size(); ++i) {
+    regions.push_back({reinterpret_cast<uintptr_t>(slices[i].buffer.get()), slices[i].offset,
+                       slices[i].offset + slices[i].bytes, plan[i].written, plan[i].slot});
+  }
+  const auto clash = FindClash(regions);
+  if (!clash.has_value()) return absl::OkStatus();
+  return Bad(v1::BAD_ARGUMENT, "slot", clash->first,
+             absl::StrCat("the program writes it, and it shares bytes with slot ", clash->second));
+}
+
 }  // namespace
 
 absl::Status CheckParameters(const Program& program, absl::Span<const BufferSlice> parameters,
@@ -62,16 +76,7 @@ absl::Status CheckParameters(const Program& program, absl::Span<const BufferSlic
     KILN_RETURN_IF_ERROR(CheckOne(parameters[i], plan[i].shape.BytesAt(variables), plan[i].alignment, program.device(),
                                   "slot", plan[i].slot));
   }
-  // Kernels take it that what one buffer writes no other one sees.
-  for (size_t i = 0; i < plan.size(); ++i) {
-    if (!plan[i].written) continue;
-    for (size_t j = 0; j < plan.size(); ++j) {
-      if (i == j || !hal::Overlap(parameters[i], parameters[j])) continue;
-      return Bad(v1::BAD_ARGUMENT, "slot", plan[i].slot,
-                 absl::StrCat("the program writes it, and it shares bytes with slot ", plan[j].slot));
-    }
-  }
-  return absl::OkStatus();
+  return CheckWritten(plan, parameters);
 }
 
 absl::Status CheckResults(const Program& program, absl::Span<const BufferSlice> parameters,

@@ -1,5 +1,8 @@
 #include "runtime/exec/bind.h"
 
+#include <random>
+#include <vector>
+
 #include "base/error.h"
 #include "gtest/gtest.h"
 #include "runtime/drivers/null/device.h"
@@ -73,6 +76,65 @@ TEST_F(BindTest, AWrittenParameterSharesNothing) {
       Detail(CheckParameters(*program, {BufferSlice{large.buffer, 0, 16}, {large.buffer, 12, 16}}));
   EXPECT_EQ(detail.code(), v1::BAD_ARGUMENT);
   EXPECT_EQ(detail.slot(), 1);
+}
+
+// The executable of a kernel over bytes: `written` says of each parameter whether it
+// is stored to.
+v1::Executable BytesProgram(const std::vector<bool>& written, uint64_t bytes, const v1::Target& target) {
+  v1::Executable executable;
+  *executable.mutable_target() = target;
+  for (size_t i = 0; i < written.size(); ++i) {
+    v1::Signature::Parameter* parameter = executable.mutable_signature()->add_parameters();
+    parameter->set_slot(static_cast<uint32_t>(10 + i));
+    parameter->set_dtype(v1::UINT8);
+    parameter->add_shape(static_cast<int64_t>(bytes));
+    parameter->set_bytes(bytes);
+    parameter->set_written(written[i]);
+  }
+  return executable;
+}
+
+// Against the definition: every written slice with every other.
+TEST_F(BindTest, SharedBytesAreFoundAsTheDefinitionSays) {
+  std::mt19937 random(7);
+  const BufferSlice large[] = {New(64), New(64)};
+  int refused = 0;
+  for (int round = 0; round < 2000; ++round) {
+    std::vector<bool> written;
+    std::vector<BufferSlice> slices;
+    const uint64_t bytes = random() % 4 == 0 ? 0 : 1 + random() % 6;
+    const size_t count = 1 + random() % 6;
+    for (size_t i = 0; i < count; ++i) {
+      written.push_back(random() % 3 == 0);
+      slices.push_back({large[random() % 2].buffer, random() % (65 - bytes), bytes});
+    }
+    bool shared = false;
+    for (size_t i = 0; i < count; ++i) {
+      for (size_t j = 0; j < count; ++j) shared |= i != j && written[i] && hal::Overlap(slices[i], slices[j]);
+    }
+    const auto program = *Load(BytesProgram(written, bytes, device_->target()), *device_);
+    const absl::Status status = CheckParameters(*program, slices);
+    ASSERT_EQ(status.ok(), !shared) << status;
+    if (!shared) continue;
+    ++refused;
+    const v1::ErrorDetail detail = Detail(status);
+    EXPECT_EQ(detail.code(), v1::BAD_ARGUMENT);
+    ASSERT_LT(detail.slot() - 10, count);
+    EXPECT_TRUE(written[detail.slot() - 10]) << status;
+  }
+  EXPECT_GT(refused, 100);
+}
+
+// Comparing each with each would take minutes.
+TEST_F(BindTest, ManyWrittenParametersTakeNoLonger) {
+  constexpr size_t kCount = 65'000;
+  const auto program = *Load(BytesProgram(std::vector<bool>(kCount, true), 8, device_->target()), *device_);
+  const BufferSlice large = New(8 * kCount);
+  std::vector<BufferSlice> slices;
+  for (size_t i = 0; i < kCount; ++i) slices.push_back({large.buffer, 8 * (kCount - 1 - i), 8});
+  for (int round = 0; round < 10; ++round) ASSERT_TRUE(CheckParameters(*program, slices).ok());
+  slices[400].offset += 4;
+  EXPECT_EQ(Detail(CheckParameters(*program, slices)).code(), v1::BAD_ARGUMENT);
 }
 
 TEST_F(BindTest, ChecksResultBuffers) {

@@ -193,7 +193,7 @@ absl::Status CheckSteps(const v1::Executable& executable) {
     int& operands = arity[step.kernel()];
     if (operands == -1) operands = step.operands_size();
     if (operands != step.operands_size()) {
-      return Bad(Field("steps", i, ".operands"), "kernel ", step.kernel(), " takes ", operands, " buffers before and ",
+      return Bad(Field("steps", i, ".operands"), "kernel ", step.kernel(), " takes ", operands, " operands before and ",
                  step.operands_size(), " here");
     }
     for (int j = 0; j < step.operands_size(); ++j) {

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "base/check.h"
 #include "runtime/exec/bind.h"
 #include "runtime/exec/execution.h"
 #include "runtime/exec/sequence_run.h"
@@ -11,8 +12,8 @@ namespace kiln::runtime {
 void Executor::Run(std::shared_ptr<Program> program, absl::Span<const hal::BufferSlice> parameters,
                    const RunOptions& options, RunCallback callback) {
   const Plan& plan = program->plan();
-  absl::Status status = CheckVariables(plan.variables, plan.conditions, options.variables);
-  if (status.ok()) status = CheckParameters(*program, parameters, options.variables);
+  KILN_CHECK(options.variables.size() == plan.variables.size());
+  absl::Status status = CheckParameters(*program, parameters, options.variables);
   if (status.ok() && !options.results.empty())
     status = CheckResults(*program, parameters, options.results, options.variables);
   if (!status.ok()) return callback(std::move(status));

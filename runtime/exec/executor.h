@@ -30,7 +30,8 @@ struct RunOptions {
   // Buffers for the results, one for each of the signature's (see
   // CheckResults), or empty: then the run allocates them. Read during Run only.
   absl::Span<const hal::BufferSlice> results;
-  // The value of each of the signature's variables. Read during Run only.
+  // The value of each of the signature's variables; CheckVariables (sizes.h) has
+  // passed them. Read during Run only.
   VariableValues variables;
 };
 

@@ -119,9 +119,12 @@ absl::Status CheckVariables(absl::Span<const PlanVariable> plan, absl::Span<cons
     if (variables[i] >= plan[i].min && variables[i] <= plan[i].max) continue;
     return Bad(v1::BAD_ARGUMENT, plan[i], absl::StrCat("it cannot be ", variables[i]));
   }
-  for (const PlanCondition& condition : conditions) {
-    if (condition.size.At(variables) >= 0) continue;
-    return MakeError(v1::OUT_OF_BOUNDS, absl::StrCat(condition.text, " where ", Values(plan, variables)));
+  for (size_t i = 0; i < conditions.size(); ++i) {
+    if (conditions[i].size.At(variables) >= 0) continue;
+    v1::ErrorDetail detail;
+    detail.set_code(v1::OUT_OF_BOUNDS);
+    detail.set_field(absl::StrCat("signature.conditions[", i, "]"));
+    return MakeError(std::move(detail), absl::StrCat(conditions[i].text, " where ", Values(plan, variables)));
   }
   return absl::OkStatus();
 }

@@ -81,7 +81,8 @@ struct PlanCondition {
 // Whether a call may give the variables these values:
 //   MISSING_ARGUMENT, UNKNOWN_ARGUMENT   too few or too many
 //   BAD_ARGUMENT                         outside a variable's range, with its slot
-//   OUT_OF_BOUNDS                        a condition of the program is not met
+//   OUT_OF_BOUNDS                        a condition of the program is not met;
+//                                        `field` is "signature.conditions[i]"
 absl::Status CheckVariables(absl::Span<const PlanVariable> plan, absl::Span<const PlanCondition> conditions,
                             VariableValues variables);
 

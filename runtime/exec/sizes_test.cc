@@ -78,6 +78,7 @@ TEST(CheckVariables, NamesVariableAndRange) {
   EXPECT_NE(std::string(over.message()).find("n (slot 7, from 1 to 10): it cannot be 11"), std::string::npos) << over;
   const absl::Status unmet = CheckVariables(plan, conditions, {{9}});
   EXPECT_EQ(DetailOf(unmet)->code(), v1::OUT_OF_BOUNDS);
+  EXPECT_EQ(DetailOf(unmet)->field(), "signature.conditions[0]");
   EXPECT_NE(std::string(unmet.message()).find("SHRINK where n = 9"), std::string::npos) << unmet;
   EXPECT_EQ(DetailOf(CheckVariables(plan, conditions, {}))->code(), v1::MISSING_ARGUMENT);
   EXPECT_EQ(DetailOf(CheckVariables(plan, conditions, {{1, 2}}))->code(), v1::UNKNOWN_ARGUMENT);

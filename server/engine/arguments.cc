@@ -12,7 +12,6 @@
 namespace kiln::server {
 namespace {
 
-using runtime::PlanParameter;
 using runtime::hal::BufferSlice;
 using Parameter = v1::Signature::Parameter;
 
@@ -24,13 +23,13 @@ absl::Status SlotError(v1::ErrorCode code, uint32_t slot, absl::string_view mess
   return MakeError(detail, absl::StrCat("argument for slot ", slot, ": ", message));
 }
 
-// The signature's parameter for `slot`, by its index.
-absl::optional<size_t> IndexOf(const runtime::Program& program, uint32_t slot) {
-  const auto& parameters = program.plan().parameters;
-  const auto found = std::lower_bound(parameters.begin(), parameters.end(), slot,
-                                      [](const PlanParameter& p, uint32_t s) { return p.slot < s; });
-  if (found == parameters.end() || found->slot != slot) return absl::nullopt;
-  return found - parameters.begin();
+// Where `slot` stands in a list in ascending order of slot.
+template <typename Entry>
+absl::optional<size_t> IndexOf(const std::vector<Entry>& list, uint32_t slot) {
+  const auto found =
+      std::lower_bound(list.begin(), list.end(), slot, [](const Entry& entry, uint32_t s) { return entry.slot < s; });
+  if (found == list.end() || found->slot != slot) return absl::nullopt;
+  return found - list.begin();
 }
 
 // A parameter, with its shape in this call.
@@ -101,35 +100,48 @@ absl::Status BindTensor(const runtime::Program& program, const Wanted& parameter
   return absl::OkStatus();
 }
 
-// The variables' values; each argument that is one is marked as used.
-absl::Status BindVariables(const runtime::Program& program, absl::Span<const Argument> arguments,
-                           BoundArguments& bound) {
-  const auto& variables = program.signature().variables();
-  std::vector<bool> given(static_cast<size_t>(variables.size()), false);
-  for (const v1::Signature::Variable& variable : variables) bound.variables.push_back(variable.default_value());
+// Gives each argument to the parameter or variable of its slot. Ends at the first
+// that has none, or comes second: so no loop is longer than the program's own lists.
+absl::Status Distribute(const runtime::Program& program, absl::Span<const Argument> arguments, std::vector<bool>& given,
+                        BoundArguments& bound) {
+  const runtime::Plan& plan = program.plan();
   for (const Argument& argument : arguments) {
-    const auto variable = std::find_if(variables.begin(), variables.end(),
-                                       [&](const auto& known) { return known.slot() == argument.slot; });
-    const auto* value = std::get_if<int64_t>(&argument.value);
-    if (variable == variables.end() && value == nullptr) continue;
-    if (variable == variables.end()) {
-      return SlotError(v1::BAD_ARGUMENT, argument.slot, "an integer, and the program has no variable of this slot");
+    const auto* integer = std::get_if<int64_t>(&argument.value);
+    if (const auto variable = IndexOf(plan.variables, argument.slot); variable.has_value()) {
+      if (integer == nullptr) {
+        return SlotError(v1::BAD_ARGUMENT, argument.slot,
+                         absl::StrCat("variable ", plan.variables[*variable].name, " takes an integer, not memory"));
+      }
+      if (given[*variable]) return SlotError(v1::BAD_ARGUMENT, argument.slot, "given twice");
+      given[*variable] = true;
+      bound.variables[*variable] = *integer;
+      continue;
     }
-    if (value == nullptr) {
-      return SlotError(v1::BAD_ARGUMENT, argument.slot,
-                       absl::StrCat("variable ", variable->name(), " takes an integer, not memory"));
+    const auto index = IndexOf(plan.parameters, argument.slot);
+    if (!index.has_value()) {
+      return SlotError(v1::UNKNOWN_ARGUMENT, argument.slot,
+                       absl::StrCat("the program has no such slot; it has ", plan.parameters.size(), " parameters and ",
+                                    plan.variables.size(), " variables"));
     }
-    const auto i = static_cast<size_t>(variable - variables.begin());
-    if (given[i]) return SlotError(v1::BAD_ARGUMENT, argument.slot, "given twice");
-    given[i] = true;
-    bound.variables[i] = *value;
+    if (integer != nullptr) return SlotError(v1::BAD_ARGUMENT, argument.slot, "the program takes memory, no integer");
+    BoundParameter& parameter = bound.parameters[*index];
+    if (parameter.argument != nullptr) return SlotError(v1::BAD_ARGUMENT, argument.slot, "given twice");
+    parameter.argument = &argument;
   }
+  return absl::OkStatus();
+}
+
+// Those without a value take their default; then they are checked.
+absl::Status CompleteVariables(const runtime::Program& program, const std::vector<bool>& given, BoundArguments& bound) {
   for (size_t i = 0; i < given.size(); ++i) {
-    const v1::Signature::Variable& variable = variables[static_cast<int>(i)];
-    if (given[i] || variable.has_default_value()) continue;
-    return SlotError(v1::MISSING_ARGUMENT, variable.slot(),
-                     absl::StrCat("missing; variable ", variable.name(), " takes an integer from ",
-                                  variable.min_value(), " to ", variable.max_value()));
+    const v1::Signature::Variable& variable = program.signature().variables(static_cast<int>(i));
+    if (given[i]) continue;
+    if (!variable.has_default_value()) {
+      return SlotError(v1::MISSING_ARGUMENT, variable.slot(),
+                       absl::StrCat("missing; variable ", variable.name(), " takes an integer from ",
+                                    variable.min_value(), " to ", variable.max_value()));
+    }
+    bound.variables[i] = variable.default_value();
   }
   return runtime::CheckVariables(program.plan().variables, program.plan().conditions, bound.variables);
 }
@@ -139,20 +151,12 @@ absl::Status BindVariables(const runtime::Program& program, absl::Span<const Arg
 absl::Status BindArguments(const runtime::Program& program, absl::Span<const Argument> arguments,
                            const BufferTable& buffers, const Session* caller, BoundArguments& bound) {
   const v1::Signature& signature = program.signature();
-  KILN_RETURN_IF_ERROR(BindVariables(program, arguments, bound));
+  bound.variables.resize(signature.variables_size());
   bound.slices.resize(signature.parameters_size());
   bound.parameters.resize(signature.parameters_size());
-  for (const Argument& argument : arguments) {
-    if (std::holds_alternative<int64_t>(argument.value)) continue;
-    const auto index = IndexOf(program, argument.slot);
-    if (!index.has_value()) {
-      return SlotError(v1::UNKNOWN_ARGUMENT, argument.slot,
-                       absl::StrCat("the program has no such parameter; it has ", signature.parameters_size()));
-    }
-    BoundParameter& parameter = bound.parameters[*index];
-    if (parameter.argument != nullptr) return SlotError(v1::BAD_ARGUMENT, argument.slot, "given twice");
-    parameter.argument = &argument;
-  }
+  std::vector<bool> given(static_cast<size_t>(signature.variables_size()), false);
+  KILN_RETURN_IF_ERROR(Distribute(program, arguments, given, bound));
+  KILN_RETURN_IF_ERROR(CompleteVariables(program, given, bound));
   for (int i = 0; i < signature.parameters_size(); ++i) {
     const runtime::PlanShape& shape = program.plan().parameters[static_cast<size_t>(i)].shape;
     const Wanted parameter{signature.parameters(i), shape.At(bound.variables), shape.BytesAt(bound.variables)};

@@ -33,11 +33,15 @@ struct BoundArguments {
 };
 
 // Fails with the slot (and the handle) named:
-//   MISSING_ARGUMENT, UNKNOWN_ARGUMENT   a slot too few or too many
+//   MISSING_ARGUMENT, UNKNOWN_ARGUMENT   a slot too few or too many, whatever was
+//                                        sent for it
 //   BAD_ARGUMENT                         a slot given twice; an integer where
 //                                        memory is wanted, or the other way round;
 //                                        a variable outside its range
 //   UNKNOWN_HANDLE, OUT_OF_BOUNDS        no such buffer, or an offset past its end
+//   OUT_OF_BOUNDS                        a condition of the program's on its
+//                                        variables: no slot, but the condition as
+//                                        `field` (runtime/exec/sizes.h)
 //   BUFFER_DTYPE_MISMATCH                a dtype other than the parameter's,
 //                                        where one is known
 //   BUFFER_SIZE_MISMATCH                 a tensor of another shape or length; a

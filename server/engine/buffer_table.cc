@@ -29,6 +29,10 @@ bool Shows(const BufferRecord& record, const Session* caller) {
 // The owner hears of the handle once it is there: a session that ends in between
 // finds it, or refuses it.
 absl::StatusOr<uint64_t> BufferTable::Add(Record record) {
+  if (size_.fetch_add(1, std::memory_order_relaxed) >= limits_.all) {
+    size_.fetch_sub(1, std::memory_order_relaxed);
+    return TooManyHandles(limits_.all, "");
+  }
   uint64_t handle = 0;
   for (bool filed = false; !filed;) {
     handle = names_.Next();
@@ -36,10 +40,11 @@ absl::StatusOr<uint64_t> BufferTable::Add(Record record) {
     absl::MutexLock lock(&shard.mutex);
     filed = shard.records.try_emplace(handle, record).second;
   }
-  size_.fetch_add(1, std::memory_order_relaxed);
-  if (record->owner == nullptr || record->owner->Own(handle)) return handle;
+  if (record->owner == nullptr) return handle;
+  absl::Status owned = record->owner->Own(handle, limits_.of_session);
+  if (owned.ok()) return handle;
   Free({handle}, record->owner.get()).IgnoreError();
-  return UnknownSession();
+  return owned;
 }
 
 absl::StatusOr<BufferTable::Record> BufferTable::Find(uint64_t handle, const Session* caller) const {

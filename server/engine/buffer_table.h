@@ -43,13 +43,21 @@ struct BufferRecord {
   SessionPtr owner;
 };
 
+// A record takes memory of the host's, whatever it stands for.
+struct HandleLimits {
+  uint64_t all = 1 << 20;
+  uint64_t of_session = 1 << 18;
+};
+
 // Safe from any thread. Cut into shards by handle, each with its own lock.
 class BufferTable {
  public:
   using Record = std::shared_ptr<const BufferRecord>;
 
-  // Files the record, which is not null, under a new handle. UnknownSession() if
-  // its owner has ended.
+  explicit BufferTable(HandleLimits limits = {}) : limits_(limits) {}
+
+  // Files the record, which is not null, under a new handle. TooManyHandles();
+  // UnknownSession() if its owner has ended.
   absl::StatusOr<uint64_t> Add(Record record);
 
   // What `caller`, who may be null for nobody, is shown: what it owns, and what
@@ -70,8 +78,10 @@ class BufferTable {
   };
   static size_t ShardOf(uint64_t handle) { return handle % kShards; }
 
+  const HandleLimits limits_;
   std::array<Shard, kShards> shards_;
   RandomHandles names_;
+  // Raised before a record is filed.
   std::atomic<uint64_t> size_{0};
 };
 

@@ -87,6 +87,40 @@ TEST(BufferTableTest, FreeIsAllOrNothing) {
   EXPECT_TRUE(table.Free({}).ok());
 }
 
+void ExpectTooMany(const absl::Status& status, uint64_t most, const std::string& field) {
+  EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted) << status;
+  const v1::ErrorDetail detail = DetailOf(status).value_or(v1::ErrorDetail());
+  EXPECT_EQ(detail.code(), v1::OUT_OF_MEMORY) << status;
+  EXPECT_EQ(detail.limit(), "handles");
+  EXPECT_EQ(detail.limit_value(), most);
+  EXPECT_EQ(detail.field(), field);
+}
+
+TEST(BufferTableTest, HandlesAreCountedForEachSessionAndForAll) {
+  int alive = 0;
+  BufferTable table({.all = 5, .of_session = 2});
+  const auto add = [&](const SessionPtr& owner) {
+    auto record = std::make_shared<BufferRecord>(*RecordOf(std::make_shared<CountedBuffer>(&alive)));
+    record->owner = owner;
+    return table.Add(std::move(record));
+  };
+  const auto a = std::make_shared<Session>(), b = std::make_shared<Session>();
+  const uint64_t first = *add(a);
+  ASSERT_TRUE(add(a).ok());
+  ExpectTooMany(add(a).status(), 2, kSessionHeader);
+  EXPECT_EQ(table.size(), 2u);
+  EXPECT_EQ(alive, 2);
+  ASSERT_TRUE(add(b).ok());
+  for (int i = 0; i < 2; ++i) ASSERT_TRUE(add(nullptr).ok());
+  ExpectTooMany(add(nullptr).status(), 5, "");
+  ExpectTooMany(add(b).status(), 5, "");
+  EXPECT_EQ(table.size(), 5u);
+  EXPECT_EQ(alive, 5);
+  ASSERT_TRUE(table.Free({first}, a.get()).ok());
+  EXPECT_TRUE(add(a).ok());
+  EXPECT_EQ(alive, 5);
+}
+
 TEST(BufferTableTest, EachHandleIsFreedOnceHoweverManyTry) {
   int alive = 0;
   BufferTable table;

@@ -76,6 +76,9 @@ absl::StatusOr<NamedBuffer> Buffers::View(const BufferAddress& of, uint64_t byte
                         absl::StrCat(TensorTypeName(dtype, shape), " takes ", typed, " bytes, not ", bytes));
     }
     bytes = typed;
+  } else if (!shape.empty()) {
+    return FieldError(v1::BAD_ARGUMENT, "shape", of.handle,
+                      "a shape needs a dtype beside it; leave both out for a view of plain bytes");
   }
   const bool to_the_end = bytes == 0 && dtype == v1::DTYPE_UNSPECIFIED;
   KILN_ASSIGN_OR_RETURN(Range range, Resolve(of, to_the_end ? absl::optional<uint64_t>() : bytes, caller.get()));

@@ -43,6 +43,7 @@ Engine::Engine(const EngineOptions& options, std::vector<std::unique_ptr<runtime
       devices_(std::move(devices)),
       compile_(std::move(compile)),
       gradient_(std::move(gradient)),
+      table_(options.handles),
       buffers_(&table_, [this](absl::string_view name) { return FindDevice(name); }),
       sessions_(options.sessions, &table_),
       executor_(observer),

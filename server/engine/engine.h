@@ -36,6 +36,7 @@ struct EngineOptions {
   // Of one Execute, together: they wait in host memory, and one message holds them.
   uint64_t max_inline_result_bytes = 192 << 20;
   SessionOptions sessions;
+  HandleLimits handles;
 };
 
 // Safe from any thread. No call blocks for a device or for the compiler: those

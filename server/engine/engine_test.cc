@@ -324,6 +324,8 @@ TEST_F(EngineTest, BadArgumentsAreNamedAndCostNothing) {
       {"missing", {}, v1::MISSING_ARGUMENT, 3},
       {"unknown slot", {{3, good}, {4, good}}, v1::UNKNOWN_ARGUMENT, 4},
       {"twice", {{3, good}, {3, good}}, v1::BAD_ARGUMENT, 3},
+      {"integer for memory", {{3, int64_t{5}}}, v1::BAD_ARGUMENT, 3},
+      {"integer for no slot", {{3, good}, {4, int64_t{5}}}, v1::UNKNOWN_ARGUMENT, 4},
       {"unknown handle", {{3, BufferAddress{77, 0}}}, v1::UNKNOWN_HANDLE, 3},
       {"too small", {{3, BufferAddress{small, 0}}}, v1::BUFFER_SIZE_MISMATCH, 3},
       {"rest too small", {{3, BufferAddress{large, 52}}}, v1::BUFFER_SIZE_MISMATCH, 3},

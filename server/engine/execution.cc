@@ -137,6 +137,7 @@ void Execution::Finish() {
   // Handles that nobody will hear of would be memory that nobody can free.
   if (absl::Status wanted = control_.Check(); !wanted.ok()) return Fail(std::move(wanted));
   const v1::Signature& signature = this->signature();
+  std::vector<uint64_t> made;
   for (size_t i = 0; i < outputs_.size(); ++i) {
     const v1::Signature::Result& type = signature.results(static_cast<int>(i));
     if (type.has_aliases() || request_.results_inline) continue;
@@ -148,7 +149,12 @@ void Execution::Finish() {
     record->shape.assign(shape.begin(), shape.end());
     record->owner = request_.caller;
     const auto handle = buffers_->Add(record);
-    if (!handle.ok()) return Fail(handle.status());
+    if (!handle.ok()) {
+      // The session has freed them, or may not be shown them any more.
+      buffers_->Free(made, request_.caller.get()).IgnoreError();
+      return Fail(handle.status());
+    }
+    made.push_back(*handle);
     result_.results[i].handle = *handle;
     result_.results[i].buffer = std::move(record);
   }

@@ -1,5 +1,8 @@
 #include "server/engine/session.h"
 
+#include <string>
+
+#include "absl/strings/str_cat.h"
 #include "base/error.h"
 
 namespace kiln::server {
@@ -11,11 +14,23 @@ absl::Status UnknownSession() {
   return MakeError(detail, "no session has this token; it was closed, its lease ran out, or it was never given out");
 }
 
-bool Session::Own(uint64_t handle) {
+absl::Status TooManyHandles(uint64_t most, absl::string_view field) {
+  v1::ErrorDetail detail;
+  detail.set_code(v1::OUT_OF_MEMORY);
+  detail.set_field(std::string(field));
+  detail.set_limit("handles");
+  detail.set_limit_value(most);
+  detail.set_used(most + 1);
+  return MakeError(detail, absl::StrCat("there are ", most, " handles, as many as ",
+                                        field.empty() ? "this server" : "one session", " keeps; free some"));
+}
+
+absl::Status Session::Own(uint64_t handle, uint64_t most) {
   absl::MutexLock lock(&mutex_);
-  if (ended_) return false;
+  if (ended_) return UnknownSession();
+  if (handles_.size() >= most) return TooManyHandles(most, kSessionHeader);
   handles_.insert(handle);
-  return true;
+  return absl::OkStatus();
 }
 
 void Session::Disown(uint64_t handle) {

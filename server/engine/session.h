@@ -13,6 +13,7 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/container/flat_hash_set.h"
 #include "absl/status/status.h"
+#include "absl/strings/string_view.h"
 #include "absl/synchronization/mutex.h"
 
 namespace kiln::server {
@@ -23,11 +24,16 @@ inline constexpr char kSessionHeader[] = "kiln-session-bin";
 // UNKNOWN_HANDLE whose detail's `field` is kSessionHeader.
 absl::Status UnknownSession();
 
+// OUT_OF_MEMORY with the limit "handles". `field` says whose: kSessionHeader for a
+// session's, none for the server's.
+absl::Status TooManyHandles(uint64_t most, absl::string_view field);
+
 // Safe from any thread.
 class Session {
  public:
-  // Whether it lives and now owns the handle.
-  bool Own(uint64_t handle);
+  // From now on it owns the handle. UnknownSession() if it has ended;
+  // TooManyHandles() if it owns `most` already.
+  absl::Status Own(uint64_t handle, uint64_t most);
   // The handle has been freed.
   void Disown(uint64_t handle);
 

@@ -13,14 +13,17 @@
 namespace kiln::server {
 namespace {
 
-absl::Status TooMany(size_t most, size_t used) {
+absl::Status TooMany(absl::string_view limit, size_t most) {
   v1::ErrorDetail detail;
   detail.set_code(v1::OUT_OF_MEMORY);
-  detail.set_limit("sessions");
+  detail.set_limit(std::string(limit));
   detail.set_limit_value(most);
-  detail.set_used(used);
-  return MakeError(detail, absl::StrCat(most, " sessions are open, as many as this server keeps"));
+  detail.set_used(most + 1);
+  return MakeError(detail, absl::StrCat(most, " ", limit, " are open, as many as this server keeps; close one"));
 }
+
+// A peer as gRPC writes it, without the port: "ipv4:10.0.0.1:4711".
+absl::string_view HostOf(absl::string_view peer) { return peer.substr(0, peer.rfind(':')); }
 
 uint32_t SecondsOf(LeaseClock::duration length) {
   return static_cast<uint32_t>(std::chrono::duration_cast<std::chrono::seconds>(length).count());
@@ -33,41 +36,59 @@ SessionTable::SessionTable(SessionOptions options, BufferTable* buffers)
 
 const SessionTable::Lease* SessionTable::Live(absl::string_view token) const {
   const auto found = leases_.find(token);
-  return found == leases_.end() || found->second.end <= options_.now() ? nullptr : &found->second;
+  return found == leases_.end() || found->second.end->first <= options_.now() ? nullptr : &found->second;
 }
 
-void SessionTable::Begin(Lease& lease) {
-  lease.end = options_.now() + lease.length;
-  if (lease.end >= next_end_) return;
-  next_end_ = lease.end;
-  wake_.Signal();
+void SessionTable::Begin(const std::string& token, Lease& lease, bool anew) {
+  if (anew) ends_.erase(lease.end);
+  lease.end = ends_.emplace(options_.now() + lease.length, token);
+  if (lease.end == ends_.begin()) wake_.Signal();
 }
 
-absl::StatusOr<SessionTable::Opened> SessionTable::Open(absl::string_view resume_token, uint32_t lease_seconds) {
+SessionPtr SessionTable::Drop(Leases::iterator lease) {
+  SessionPtr session = std::move(lease->second.session);
+  ends_.erase(lease->second.end);
+  const auto host = hosts_.find(lease->second.host);
+  if (--host->second == 0) hosts_.erase(host);
+  leases_.erase(lease);
+  return session;
+}
+
+absl::StatusOr<SessionTable::Opened> SessionTable::Open(absl::string_view resume_token, uint32_t lease_seconds,
+                                                        absl::string_view peer) {
   const uint32_t wanted = lease_seconds == 0 ? options_.default_lease_seconds : lease_seconds;
   Opened opened;
   opened.lease_seconds = std::min(wanted, options_.longest_lease_seconds);
   const uint64_t name[] = {names_.Next(), names_.Next()};
   absl::MutexLock lock(&mutex_);
   opened.resumed = Live(resume_token) != nullptr;
-  if (!opened.resumed && leases_.size() >= options_.most_sessions) {
-    return TooMany(options_.most_sessions, leases_.size() + 1);
+  const std::string host(HostOf(peer));
+  if (!opened.resumed) {
+    if (leases_.size() >= options_.most_sessions) return TooMany("sessions", options_.most_sessions);
+    const auto of_host = hosts_.find(host);
+    if (of_host != hosts_.end() && of_host->second >= options_.most_sessions_of_peer) {
+      return TooMany("sessions of one address", options_.most_sessions_of_peer);
+    }
   }
   opened.token =
       opened.resumed ? std::string(resume_token) : std::string(reinterpret_cast<const char*>(name), sizeof(name));
   Lease& lease = leases_[opened.token];
-  if (!opened.resumed) lease.session = std::make_shared<Session>();
+  if (!opened.resumed) {
+    lease.session = std::make_shared<Session>();
+    lease.host = host;
+    ++hosts_[host];
+  }
   lease.length = std::chrono::seconds(opened.lease_seconds);
-  Begin(lease);
+  Begin(opened.token, lease, opened.resumed);
   return opened;
 }
 
 absl::StatusOr<uint32_t> SessionTable::Renew(absl::string_view token) {
   absl::MutexLock lock(&mutex_);
   if (Live(token) == nullptr) return UnknownSession();
-  Lease& lease = leases_.find(token)->second;
-  Begin(lease);
-  return SecondsOf(lease.length);
+  const auto found = leases_.find(token);
+  Begin(found->first, found->second, /*anew=*/true);
+  return SecondsOf(found->second.length);
 }
 
 absl::Status SessionTable::Close(absl::string_view token) {
@@ -75,9 +96,7 @@ absl::Status SessionTable::Close(absl::string_view token) {
   {
     absl::MutexLock lock(&mutex_);
     if (Live(token) == nullptr) return UnknownSession();
-    const auto found = leases_.find(token);
-    closed = std::move(found->second.session);
-    leases_.erase(found);
+    closed = Drop(leases_.find(token));
   }
   Free(*closed);
   return absl::OkStatus();
@@ -105,16 +124,7 @@ void SessionTable::Expire() {
   {
     absl::MutexLock lock(&mutex_);
     const LeaseClock::time_point now = options_.now();
-    next_end_ = LeaseClock::time_point::max();
-    for (auto at = leases_.begin(); at != leases_.end();) {
-      const auto lease = at++;
-      if (lease->second.end > now) {
-        next_end_ = std::min(next_end_, lease->second.end);
-      } else {
-        ended.push_back(std::move(lease->second.session));
-        leases_.erase(lease);
-      }
-    }
+    while (!ends_.empty() && ends_.begin()->first <= now) ended.push_back(Drop(leases_.find(ends_.begin()->second)));
   }
   for (const SessionPtr& session : ended) Free(*session);
 }
@@ -125,11 +135,11 @@ void SessionTable::ExpireUntilStopped() {
       absl::MutexLock lock(&mutex_);
       for (;;) {
         if (stopped_) return;
-        if (next_end_ == LeaseClock::time_point::max()) {
+        if (ends_.empty()) {
           wake_.Wait(&mutex_);
           continue;
         }
-        const LeaseClock::duration left = next_end_ - LeaseClock::now();
+        const LeaseClock::duration left = ends_.begin()->first - options_.now();
         if (left <= LeaseClock::duration::zero()) break;
         wake_.WaitWithTimeout(&mutex_, absl::FromChrono(left));
       }

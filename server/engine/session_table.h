@@ -10,6 +10,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <string>
 
 #include "absl/base/thread_annotations.h"
@@ -33,6 +34,8 @@ struct SessionOptions {
   // A client that asks for more gets this.
   uint32_t longest_lease_seconds = 3600;
   size_t most_sessions = 1 << 16;
+  // Of one client's machine, so that none can take them all.
+  size_t most_sessions_of_peer = 1 << 10;
   std::function<LeaseClock::time_point()> now = LeaseClock::now;
 };
 
@@ -48,9 +51,10 @@ class SessionTable {
     bool resumed = false;
   };
   // Takes the session of `resume_token` up again if it lives, with the lease asked
-  // for; else begins one. 0 seconds: the default. OUT_OF_MEMORY with the limit
-  // "sessions".
-  absl::StatusOr<Opened> Open(absl::string_view resume_token, uint32_t lease_seconds);
+  // for; else begins one for the client at `peer`, an address with or without a
+  // port. 0 seconds: the default. OUT_OF_MEMORY with the limit "sessions" or
+  // "sessions of one address".
+  absl::StatusOr<Opened> Open(absl::string_view resume_token, uint32_t lease_seconds, absl::string_view peer = "");
 
   // These know no session whose lease has run out: UnknownSession().
   // The lease begins again; its seconds.
@@ -63,20 +67,27 @@ class SessionTable {
   // Ends the sessions whose lease has run out.
   void Expire();
 
-  // Does so as each lease runs out by the system's clock, and sleeps in between.
-  // Returns after Stop.
+  // Does so as each lease runs out, and sleeps in between for as long as the clock
+  // of the options says. Returns after Stop.
   void ExpireUntilStopped();
   void Stop();
 
  private:
+  // Tokens by when their leases run out.
+  using Ends = std::multimap<LeaseClock::time_point, std::string>;
   struct Lease {
     SessionPtr session;
     LeaseClock::duration length;
-    LeaseClock::time_point end;
+    Ends::iterator end;
+    std::string host;
   };
+  using Leases = absl::flat_hash_map<std::string, Lease>;
   // Null if there is none that lives.
   const Lease* Live(absl::string_view token) const ABSL_SHARED_LOCKS_REQUIRED(mutex_);
-  void Begin(Lease& lease) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Begins the lease of a token, anew if it had an end.
+  void Begin(const std::string& token, Lease& lease, bool anew) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Forgets the lease; its session is for the caller to free.
+  SessionPtr Drop(Leases::iterator lease) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Free(Session& session);
 
   const SessionOptions options_;
@@ -84,11 +95,12 @@ class SessionTable {
   RandomHandles names_;
 
   mutable absl::Mutex mutex_;
-  absl::flat_hash_map<std::string, Lease> leases_ ABSL_GUARDED_BY(mutex_);
-  // No lease ends before this.
-  LeaseClock::time_point next_end_ ABSL_GUARDED_BY(mutex_) = LeaseClock::time_point::max();
+  Leases leases_ ABSL_GUARDED_BY(mutex_);
+  Ends ends_ ABSL_GUARDED_BY(mutex_);
+  // How many sessions each host has; none has 0.
+  absl::flat_hash_map<std::string, size_t> hosts_ ABSL_GUARDED_BY(mutex_);
   bool stopped_ ABSL_GUARDED_BY(mutex_) = false;
-  // next_end_ came nearer, or stopped_.
+  // The first end changed, or stopped_.
   absl::CondVar wake_;
 };
 

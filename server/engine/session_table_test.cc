@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "base/error.h"
 
 namespace kiln::server {
@@ -162,6 +163,55 @@ TEST_F(SessionTableTest, SessionsAreCounted) {
   EXPECT_TRUE(table_.Open("", 10).ok());
 }
 
+TEST_F(SessionTableTest, SessionsOfOneAddressAreCounted) {
+  SessionOptions options = Options();
+  options.most_sessions = 6;
+  options.most_sessions_of_peer = 2;
+  SessionTable table(options, &buffers_);
+  const char kMany[] = "ipv4:10.0.0.1:";
+  std::string token;
+  for (int port = 1; port <= 2; ++port) token = table.Open("", 10 * port, absl::StrCat(kMany, port))->token;
+  const absl::Status status = table.Open("", 10, "ipv4:10.0.0.1:3").status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted) << status;
+  EXPECT_EQ(DetailOf(status)->code(), v1::OUT_OF_MEMORY);
+  EXPECT_EQ(DetailOf(status)->limit(), "sessions of one address");
+  EXPECT_EQ(DetailOf(status)->limit_value(), 2u);
+  // It may go on with those it has, and others are not in its way.
+  EXPECT_TRUE(table.Open(token, 20, "ipv4:10.0.0.1:4")->resumed);
+  for (const char* other : {"ipv4:10.0.0.11:1", "ipv6:%5B::1%5D:1", "unix:/a:b", "inproc"}) {
+    EXPECT_TRUE(table.Open("", 20, other).ok()) << other;
+  }
+  EXPECT_EQ(DetailOf(table.Open("", 10, "ipv4:10.0.0.9:1").status())->limit(), "sessions");
+
+  // The place of a session that ends is free again, however it ends.
+  Pass(10);
+  table.Expire();
+  EXPECT_TRUE(table.Open("", 10, "ipv4:10.0.0.1:5").ok());
+  ASSERT_TRUE(table.Close(token).ok());
+  EXPECT_TRUE(table.Open("", 10, "ipv4:10.0.0.1:6").ok());
+  EXPECT_FALSE(table.Open("", 10, "ipv4:10.0.0.1:7").ok());
+}
+
+// Ends come in another order than the sessions did, and move when one is renewed.
+TEST_F(SessionTableTest, EachLeaseEndsInItsTurn) {
+  const std::string a = table_.Open("", 30)->token, b = table_.Open("", 10)->token, c = table_.Open("", 20)->token;
+  Pass(9);
+  ASSERT_TRUE(table_.Renew(b).ok());  // until 19
+  table_.Expire();
+  EXPECT_EQ(table_.size(), 3u);
+  Pass(10);
+  table_.Expire();
+  EXPECT_EQ(table_.size(), 2u);
+  ExpectUnknown(table_.Find(b).status());
+  ASSERT_TRUE(table_.Close(c).ok());
+  Pass(10);
+  table_.Expire();
+  EXPECT_TRUE(table_.Find(a).ok());
+  Pass(1);
+  table_.Expire();
+  EXPECT_EQ(table_.size(), 0u);
+}
+
 TEST_F(SessionTableTest, EndsAndNewHandlesAtOnceLeaveNothingBehind) {
   for (int round = 0; round < 50; ++round) {
     const std::string token = table_.Open("", 10)->token;
@@ -183,6 +233,34 @@ TEST_F(SessionTableTest, EndsAndNewHandlesAtOnceLeaveNothingBehind) {
     for (std::thread& thread : threads) thread.join();
     EXPECT_EQ(buffers_.size(), 0u);
   }
+}
+
+// On a clock that stands, far behind the system's, no lease runs out, and nobody
+// looks at it again and again.
+TEST(SessionTableWatchTest, WaitsByTheClockOfTheOptions) {
+  std::atomic<int> looks{0};
+  std::atomic<std::thread::id> watcher{std::thread::id()};
+  SessionOptions options;
+  options.now = [&] {
+    if (std::this_thread::get_id() == watcher.load()) ++looks;
+    return LeaseClock::time_point::min() + std::chrono::hours(1);
+  };
+  BufferTable buffers;
+  SessionTable table(options, &buffers);
+  std::thread watch([&] {
+    watcher = std::this_thread::get_id();
+    table.ExpireUntilStopped();
+  });
+  const std::string token = table.Open("", 3600)->token;
+  // Until it has had many turns, if it wants them.
+  while (looks == 0) std::this_thread::yield();
+  for (int i = 0; i < 20'000; ++i) {
+    ASSERT_TRUE(table.Find(token).ok());
+    std::this_thread::yield();
+  }
+  table.Stop();
+  watch.join();
+  EXPECT_LT(looks, 100);
 }
 
 // By the system's clock: a thread that sleeps for an hour hears of a lease that

@@ -2,6 +2,7 @@
 #ifndef KILN_SERVER_ENGINE_TENSOR_TYPE_H_
 #define KILN_SERVER_ENGINE_TENSOR_TYPE_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 
@@ -14,11 +15,14 @@ namespace kiln::server {
 // No buffer is larger: sizes below it can be added and rounded up in 64 bits.
 inline constexpr uint64_t kLargestBuffer = uint64_t{1} << 60;
 
-// BAD_ARGUMENT for a dtype that is never stored or a negative dimension;
-// SIZE_OVERFLOW above kLargestBuffer.
+// As many as a graph's tensors have.
+inline constexpr size_t kMostDimensions = 32;
+
+// BAD_ARGUMENT for a dtype that is never stored, a negative dimension, or more than
+// kMostDimensions; SIZE_OVERFLOW above kLargestBuffer.
 absl::StatusOr<uint64_t> TensorBytes(v1::DType dtype, absl::Span<const int64_t> shape);
 
-// "float32 [2, 3]".
+// "float32 [2, 3]"; of more than kMostDimensions, the first and "...".
 std::string TensorTypeName(v1::DType dtype, absl::Span<const int64_t> shape);
 
 }  // namespace kiln::server

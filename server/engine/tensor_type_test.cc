@@ -42,5 +42,20 @@ TEST(TensorTypeTest, Faults) {
   }
 }
 
+TEST(TensorTypeTest, DimensionsAreCounted) {
+  EXPECT_EQ(*TensorBytes(v1::FLOAT32, std::vector<int64_t>(32, 1)), 4u);
+  for (const int64_t size : {0, 1}) {
+    const absl::Status status = TensorBytes(v1::FLOAT32, std::vector<int64_t>(33, size)).status();
+    const v1::ErrorDetail detail = DetailOf(status).value_or(v1::ErrorDetail());
+    EXPECT_EQ(detail.code(), v1::BAD_ARGUMENT) << status;
+    EXPECT_EQ(detail.field(), "shape");
+    EXPECT_EQ(detail.limit(), "dimensions");
+    EXPECT_EQ(detail.limit_value(), 32u);
+    EXPECT_EQ(detail.used(), 33u);
+  }
+  EXPECT_EQ(TensorTypeName(v1::INT32, {2, 3}), "int32 [2, 3]");
+  EXPECT_LT(TensorTypeName(v1::INT32, std::vector<int64_t>(1'000'000, 1)).size(), 200u);
+}
+
 }  // namespace
 }  // namespace kiln::server

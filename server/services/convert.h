@@ -15,7 +15,7 @@ namespace kiln::server {
 
 inline BufferAddress ToAddress(const v1::BufferRef& ref) { return {ref.handle(), ref.offset()}; }
 
-// Points into `request`. NOT_IMPLEMENTED for integers and shards, BAD_ARGUMENT
+// Points into `request`. NOT_IMPLEMENTED for shards, BAD_ARGUMENT
 // for an argument without a value or an unknown result mode.
 absl::StatusOr<ExecuteRequest> ToExecuteRequest(const v1::ExecuteRequest& request);
 

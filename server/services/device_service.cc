@@ -17,6 +17,9 @@ constexpr const char* kFeatures[] = {
     "views",             // BufferService.View and BufferRef.offset
     "explain",           // DebugService.Explain
     "replay",            // KernelService.RecordSequence and ReplaySequence
+    "variables",         // Argument.integer
+    "gradient",          // KernelService.Gradient
+    "source",            // ExplainRequest.source
     "sessions",          // SessionService, and handles that end with their owner
 };
 

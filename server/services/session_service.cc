@@ -13,14 +13,16 @@ absl::StatusOr<SessionPtr> SessionOf(const ServiceEnv& env, const grpc::Callback
 
 grpc::ServerUnaryReactor* SessionServiceImpl::Open(grpc::CallbackServerContext* context,
                                                    const grpc::ByteBuffer* request, grpc::ByteBuffer* response) {
-  return Serve<v1::OpenSessionRequest, v1::OpenSessionResponse>(env_, context, request, response, [this](auto& call) {
-    const auto opened = env_.engine.sessions().Open(call.request().resume_token(), call.request().lease_seconds());
-    if (!opened.ok()) return call.Reply(opened.status());
-    call.response().set_token(opened->token);
-    call.response().set_lease_seconds(opened->lease_seconds);
-    call.response().set_resumed(opened->resumed);
-    call.Reply(absl::OkStatus());
-  });
+  return Serve<v1::OpenSessionRequest, v1::OpenSessionResponse>(
+      env_, context, request, response, [this, context](auto& call) {
+        const auto opened =
+            env_.engine.sessions().Open(call.request().resume_token(), call.request().lease_seconds(), context->peer());
+        if (!opened.ok()) return call.Reply(opened.status());
+        call.response().set_token(opened->token);
+        call.response().set_lease_seconds(opened->lease_seconds);
+        call.response().set_resumed(opened->resumed);
+        call.Reply(absl::OkStatus());
+      });
 }
 
 grpc::ServerUnaryReactor* SessionServiceImpl::Renew(grpc::CallbackServerContext* context,

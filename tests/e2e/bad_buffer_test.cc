@@ -138,6 +138,38 @@ TEST_F(BadInputTest, Buffers) {
       {"view of too large a type", view(b, 0, 0, v1::FLOAT32, 26), range, v1::OUT_OF_BOUNDS, {}, {}, b},
       {"view of another size", view(b, 0, 8, v1::FLOAT32, 4), bad, v1::BUFFER_SIZE_MISMATCH, {}, {}, b},
 
+      {"view with a shape alone",
+       OnBuffers<v1::ViewRequest, v1::ViewResponse>(&Stub::View,
+                                                    [b](v1::ViewRequest& r) {
+                                                      r.mutable_of()->set_handle(b);
+                                                      r.mutable_shape()->Resize(1'000'000, 1);
+                                                    }),
+       bad,
+       v1::BAD_ARGUMENT,
+       {},
+       {},
+       b},
+      {"view of too many dimensions",
+       OnBuffers<v1::ViewRequest, v1::ViewResponse>(&Stub::View,
+                                                    [b](v1::ViewRequest& r) {
+                                                      r.mutable_of()->set_handle(b);
+                                                      r.set_dtype(v1::UINT8);
+                                                      r.mutable_shape()->Resize(33, 1);
+                                                    }),
+       bad,
+       v1::BAD_ARGUMENT,
+       {},
+       {},
+       0,
+       "dimensions"},
+      {"allocate too many dimensions",
+       allocate_type(v1::UINT8, std::vector<int64_t>(33, 1)),
+       bad,
+       v1::BAD_ARGUMENT,
+       {},
+       {},
+       0,
+       "dimensions"},
       {"free unknown", [b](Stubs& s) { return Free(s, {b, 99}); }, missing, v1::UNKNOWN_HANDLE, {}, {}, 99},
       {"free twice at once", [b](Stubs& s) { return Free(s, {b, b}); }, missing, v1::UNKNOWN_HANDLE, {}, {}, b},
       {"describe unknown",

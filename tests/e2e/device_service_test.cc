@@ -1,6 +1,9 @@
 // DeviceService, health and reflection: what a client asks first.
 #include <gtest/gtest.h>
 
+#include <set>
+#include <string>
+
 #include "tests/e2e/server_fixture.h"
 
 namespace kiln::e2e {
@@ -23,7 +26,9 @@ TEST_F(DeviceServiceTest, ListsDevicesAndFeatures) {
   EXPECT_GT(device.memory_total_bytes(), 0u);
   EXPECT_EQ(response.protocol_min(), 1u);
   EXPECT_EQ(response.protocol_max(), 1u);
-  EXPECT_GT(response.features_size(), 0);
+  const std::set<std::string> features(response.features().begin(), response.features().end());
+  EXPECT_EQ(features.size(), static_cast<size_t>(response.features_size()));
+  for (const char* feature : {"sessions", "variables", "gradient", "source"}) EXPECT_EQ(features.count(feature), 1u);
   EXPECT_FALSE(response.server_version().empty());
 }
 
