@@ -46,7 +46,7 @@ class Buffer(buffers.BufferLike):
         return result
 
     async def read_into(self, target: Any, offset: int = 0, *, progress: Optional[Progress] = None) -> None:
-        await self._connection.read(self.handle, offset, memoryview(target).cast("B"), progress)
+        await self._connection.read(self.handle, self._offset(offset), memoryview(target).cast("B"), progress)
 
     async def write(self, value: Any, start: Optional[int] = None, *, progress: Optional[Progress] = None) -> "Buffer":
         offset, data = self._data(value, start)
@@ -54,7 +54,7 @@ class Buffer(buffers.BufferLike):
         return self
 
     async def write_bytes(self, data: Any, offset: int = 0, *, progress: Optional[Progress] = None) -> "Buffer":
-        await self._connection.write(self.handle, offset, memoryview(data).cast("B"), progress)
+        await self._connection.write(self.handle, self._offset(offset), memoryview(data).cast("B"), progress)
         return self
 
     async def fill(self, value: Any, start: int = 0, count: Optional[int] = None) -> "Buffer":
@@ -251,7 +251,7 @@ class Client:
     zeros = empty
 
     async def allocate(self, nbytes: int, *, device: Optional[str] = None) -> Buffer:
-        request = buffer_service_pb2.AllocateRequest(device=self.device if device is None else device, bytes=nbytes)
+        request = buffers.bytes_request(self.device if device is None else device, nbytes)
         return Buffer(self._connection, await self._connection.allocate(request))
 
     async def describe(self, buffer: Buffer) -> buffer_service_pb2.BufferDescription:

@@ -8,8 +8,8 @@ from typing import Any, Optional, Sequence, Tuple
 
 import numpy as np
 
-from kiln.dtypes import DType, dtype as dtype_of
-from kiln.errors import ShapeError
+from kiln.dtypes import DType, dtype as dtype_of, integer
+from kiln.errors import DTypeError, ShapeError
 
 Shape = Tuple[int, ...]
 
@@ -19,7 +19,8 @@ def host_array(value: Any, dtype: Optional[DType] = None) -> np.ndarray:
 
     An array that is so already comes back itself; one with strides, or of the other
     byte order, is copied once. Lists and Python numbers become arrays of `dtype`, or
-    of numpy's choice without one (and fractions do not become integers). UnsupportedDType for dtypes that Kiln has not.
+    of numpy's choice without one (and fractions do not become integers). UnsupportedDType
+    for dtypes that Kiln has not.
     """
     array = np.asarray(value)
     if not isinstance(value, (np.ndarray, np.generic)) and dtype is not None:
@@ -35,6 +36,28 @@ def host_array(value: Any, dtype: Optional[DType] = None) -> np.ndarray:
     return np.asarray(array, dtype=wanted, order="C")
 
 
+def element(value: Any, dtype: DType) -> bytes:
+    """One element's bytes. Floats are rounded to the nearest of `dtype`; DTypeError where it has no such value.
+
+    So 2.0 is an integer and 2.7 is none, 300 is no uint8, and 1e40 no float32. ShapeError for arrays.
+    """
+    array = np.asarray(value)
+    if array.ndim:
+        raise ShapeError("one value was wanted, not an array of %s" % (array.shape,), remedy="write takes arrays")
+    if not isinstance(value, int):  # which may be greater than any of numpy's
+        dtype_of(array.dtype)
+    try:
+        with np.errstate(all="ignore"):
+            cast = array.astype(dtype.numpy)
+        lost = math.isfinite(array) and not math.isfinite(cast) if dtype.is_float else cast.item() != array.item()
+    except OverflowError:
+        lost = True
+    if lost:
+        shown = "an integer of %d bits" % value.bit_length() if array.dtype == object else repr(value)
+        raise DTypeError("%s does not hold %s" % (dtype.name, shown))
+    return cast.tobytes()
+
+
 def byte_view(array: np.ndarray) -> memoryview:
     """The bytes of a contiguous array, uncopied."""
     return array.reshape(-1).view(np.uint8).data
@@ -46,9 +69,12 @@ def from_bytes(data: bytes, dtype: DType, shape: Sequence[int]) -> np.ndarray:
 
 
 def shape_of(shape: Any) -> Shape:
-    """A shape from an int or a sequence of ints; ShapeError if one of them is negative."""
-    sizes = (shape,) if isinstance(shape, (int, np.integer)) else tuple(shape)
-    result = tuple(int(size) for size in sizes)
+    """A shape from an int or a sequence of ints; ShapeError if one is negative, DTypeError if one is no integer."""
+    try:
+        sizes = tuple(shape)
+    except TypeError:
+        sizes = (shape,)
+    result = tuple(integer(size, "a size") for size in sizes)
     if any(size < 0 for size in result):
         raise ShapeError("%s has a negative size" % (result,), remedy="sizes are 0 or more")
     return result

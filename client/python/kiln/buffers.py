@@ -17,7 +17,7 @@ import numpy as np
 
 from kiln import arrays
 from kiln.connection import Connection
-from kiln.dtypes import DType, dtype as dtype_of, uint8, void
+from kiln.dtypes import DType, dtype as dtype_of, integer, uint8, void
 from kiln.errors import BufferFreed, DTypeError, InvalidArgument, KilnError, OutOfRange, ShapeError, from_rpc
 from kiln.transfer import Download, Progress, Upload
 from kiln.v1 import buffer_service_pb2, tensor_pb2
@@ -82,10 +82,17 @@ class BufferLike:
 
     def _range(self, start: int, count: Optional[int]) -> Tuple[int, int]:
         """(byte offset, bytes) of `count` elements from `start` on; OutOfRange outside."""
-        count = self.size - start if count is None else count
+        start = integer(start, "a start")
+        count = self.size - start if count is None else integer(count, "a count")
         if start < 0 or count < 0 or start + count > self.size:
             raise OutOfRange("elements %d to %d of a buffer of %d" % (start, start + count, self.size))
         return start * self.dtype.itemsize, count * self.dtype.itemsize
+
+    def _offset(self, offset: int) -> int:
+        """A byte's place; whether it is in the buffer, the server says."""
+        if not 0 <= integer(offset, "an offset") < 1 << 64:
+            raise OutOfRange("no buffer has a byte at this offset")
+        return offset
 
     def _data(self, value: Any, start: Optional[int]) -> Tuple[int, memoryview]:
         """(byte offset, bytes) of a write, checked."""
@@ -99,11 +106,9 @@ class BufferLike:
         offset, _ = self._range(start or 0, array.size)
         return offset, arrays.byte_view(array)
 
-    def _pattern(self, value: Any) -> bytes:
-        return np.asarray(value).astype(self.dtype.numpy).tobytes()
-
     def _view_request(self, shape: Any, dtype: Any, start: int) -> buffer_service_pb2.ViewRequest:
         kind = self.dtype if dtype is None else dtype_of(dtype)
+        start = integer(start, "a start")
         if shape is None:
             rest = self.nbytes - start * self.dtype.itemsize
             shape = self.shape if start == 0 and kind is self.dtype else (rest // kind.itemsize,)
@@ -117,7 +122,8 @@ class BufferLike:
 
     def _fill_request(self, value: Any, start: int, count: Optional[int]) -> buffer_service_pb2.FillRequest:
         offset, size = self._range(start, count)
-        return buffer_service_pb2.FillRequest(buffer=self.ref(offset), bytes=size, pattern=self._pattern(value))
+        return buffer_service_pb2.FillRequest(buffer=self.ref(offset), bytes=size,
+                                              pattern=arrays.element(value, self.dtype))  # fmt: skip
 
     def _copy_request(self, source: "BufferLike", start: int, from_start: int,
                       count: Optional[int]) -> buffer_service_pb2.CopyRequest:
@@ -136,11 +142,14 @@ class BufferLike:
             raise IndexError("a buffer of shape () has no axis to index")
         row = arrays.count_of(self.shape[1:])
         if isinstance(key, slice):
-            begin, end, step = key.indices(self.shape[0])
+            try:
+                begin, end, step = key.indices(self.shape[0])
+            except TypeError:
+                raise DTypeError("rows are counted by integers, not as %r" % (key,)) from None
             if step != 1:
                 raise InvalidArgument("a view has step 1, not %d" % step, remedy="slice the array, or in a graph")
             return begin * row, (max(end - begin, 0),) + self.shape[1:]
-        at = int(key)
+        at = integer(key, "a row")
         if not -self.shape[0] <= at < self.shape[0]:
             raise OutOfRange("row %d of %d" % (at, self.shape[0]))
         return at % self.shape[0] * row, self.shape[1:]
@@ -157,6 +166,13 @@ def type_request(device: str, shape: Any, dtype: Any) -> buffer_service_pb2.Allo
     request.type.dtype = kind.number
     request.type.shape.extend(sizes)
     return request
+
+
+def bytes_request(device: str, nbytes: int) -> buffer_service_pb2.AllocateRequest:
+    """For memory without a type."""
+    if not 0 <= integer(nbytes, "a size") < 1 << 64:
+        raise ShapeError("no memory has so many bytes", code="SIZE_OVERFLOW")
+    return buffer_service_pb2.AllocateRequest(device=device, bytes=nbytes)
 
 
 def write_to(connection: Connection, handle: int, offset: int, data: memoryview, progress: Optional[Progress]) -> None:
@@ -220,7 +236,7 @@ class Buffer(BufferLike):
 
     def read_into(self, target: Any, offset: int = 0, *, progress: Optional[Progress] = None) -> None:
         """Bytes from byte `offset` on into a writable, contiguous memory (bytearray, array, memoryview)."""
-        read_from(self._connection, self.handle, offset, memoryview(target).cast("B"), progress)
+        read_from(self._connection, self.handle, self._offset(offset), memoryview(target).cast("B"), progress)
 
     def __array__(self, dtype: Any = None, copy: Optional[bool] = None) -> np.ndarray:
         if copy is False:
@@ -242,7 +258,7 @@ class Buffer(BufferLike):
 
     def write_bytes(self, data: Any, offset: int = 0, *, progress: Optional[Progress] = None) -> "Buffer":
         """Contiguous memory of any kind, to byte `offset` on."""
-        write_to(self._connection, self.handle, offset, memoryview(data).cast("B"), progress)
+        write_to(self._connection, self.handle, self._offset(offset), memoryview(data).cast("B"), progress)
         return self
 
     def fill(self, value: Any, start: int = 0, count: Optional[int] = None) -> "Buffer":

@@ -216,7 +216,7 @@ class Client:
 
     def allocate(self, nbytes: int, *, device: Optional[str] = None) -> Buffer:
         """Memory without a type: as a Buffer, uint8 of shape (nbytes,)."""
-        request = buffer_service_pb2.AllocateRequest(device=self.device if device is None else device, bytes=nbytes)
+        request = buffers.bytes_request(self.device if device is None else device, nbytes)
         return Buffer(self._connection, self._connection.allocate(request))
 
     def describe(self, buffer: Buffer) -> buffer_service_pb2.BufferDescription:

@@ -10,11 +10,12 @@ times, float128) is refused with UnsupportedDType.
 
 from __future__ import annotations
 
+import operator
 from typing import Any, Dict, Optional
 
 import numpy as np
 
-from kiln.errors import UnsupportedDType
+from kiln.errors import DTypeError, UnsupportedDType
 
 
 class DType:
@@ -130,6 +131,14 @@ def dtype(like: Any) -> DType:
         if isinstance(error, UnsupportedDType):
             raise
         raise UnsupportedDType("%r names no dtype" % (like,), remedy="one of " + ", ".join(BY_NAME)) from None
+
+
+def integer(value: Any, what: str) -> int:
+    """An int, of Python or numpy; DTypeError for everything else: no fraction is cut, no text read."""
+    try:
+        return operator.index(value)
+    except TypeError:
+        raise DTypeError("%s is an integer, not %r" % (what, value)) from None
 
 
 _REMEDIES = {

@@ -19,7 +19,7 @@ import numpy as np
 from kiln import arrays, buffers, encode
 from kiln.buffers import Buffer, BufferLike
 from kiln.connection import Connection
-from kiln.dtypes import BY_NUMBER
+from kiln.dtypes import BY_NUMBER, integer
 from kiln.errors import DTypeError, InvalidArgument, KilnError, ShapeError
 from kiln.v1 import executable_pb2, graph_pb2, kernel_service_pb2
 from kiln.wire import INLINE
@@ -59,7 +59,7 @@ class ProgramLike:
         self._parameters = {row.slot: row for row in self.signature.parameters}
         self._order = [row.slot for row in self.signature.parameters]
         self._names = {row.name: row.slot for row in [*self.signature.parameters, *self.signature.variables] if row.name}
-        self._variables = {row.slot for row in self.signature.variables}
+        self._variables = {row.slot: row for row in self.signature.variables}
         self._aliases = [row.aliases if row.HasField("aliases") else None for row in self.signature.results]
         self._small = sum(row.bytes for row in self.signature.results) <= INLINE
         self._prefix: Dict[Tuple[bool, bool], bytes] = {}
@@ -93,11 +93,15 @@ class ProgramLike:
         return values
 
     def _prepare(self, values: Mapping[int, Any]) -> Tuple[Dict[int, Any], List[int]]:
-        """The values with arrays checked and made contiguous; and the slots of those too large for a message."""
+        """The values, checked, with arrays made contiguous; and the slots of arrays too large for a message."""
         ready: Dict[int, Any] = {}
         large = []
         for slot, value in values.items():
-            if not isinstance(value, (BufferLike, At)) and slot not in self._variables:
+            if isinstance(value, (BufferLike, At)):
+                pass
+            elif slot in self._variables:
+                value = self._integer(slot, value)
+            else:
                 value = self._array(slot, value)
                 if value.nbytes > INLINE:
                     large.append(slot)
@@ -120,11 +124,19 @@ class ProgramLike:
             elif isinstance(value, At):
                 pieces.append(encode.handle_argument(slot, value.buffer.handle, value.offset))
             elif slot in self._variables:
-                pieces.append(encode.integer_argument(slot, int(value)))
+                pieces.append(encode.integer_argument(slot, value))
             else:
                 dtype = self._parameters[slot].dtype
                 pieces += encode.tensor_argument(slot, dtype, value.shape, arrays.byte_view(value))
         return pieces
+
+    def _integer(self, slot: int, value: Any) -> int:
+        """A variable's value. Whether it is in the variable's range, the server says."""
+        number = integer(value, _name(self._variables[slot]))
+        if not -(1 << 63) <= number < 1 << 63:
+            raise InvalidArgument("%s is an int64, the value has %d bits" %
+                                  (_name(self._variables[slot]), number.bit_length()), code="BAD_ARGUMENT")  # fmt: skip
+        return number
 
     def _array(self, slot: int, value: Any) -> np.ndarray:
         """An array checked against the signature."""
@@ -133,12 +145,11 @@ class ProgramLike:
             raise InvalidArgument("the program has no slot %d" % slot, code="UNKNOWN_ARGUMENT")
         kind = BY_NUMBER[row.dtype]
         array = arrays.host_array(value, kind)
-        name = "argument %d%s" % (slot, " (%s)" % row.name if row.name else "")
         if array.dtype != kind.numpy:
-            raise DTypeError("%s is %s, the array %s" % (name, kind.name, array.dtype), code="BUFFER_DTYPE_MISMATCH",
+            raise DTypeError("%s is %s, the array %s" % (_name(row), kind.name, array.dtype), code="BUFFER_DTYPE_MISMATCH",
                              remedy="convert it with astype")  # fmt: skip
         if not row.symbolic and array.shape != tuple(row.shape):
-            raise ShapeError("%s is %s, the array %s" % (name, tuple(row.shape), array.shape))
+            raise ShapeError("%s is %s, the array %s" % (_name(row), tuple(row.shape), array.shape))
         return array
 
     # -- what comes back
@@ -157,6 +168,11 @@ class ProgramLike:
             else:
                 results.append(make(self._connection, result.buffer))
         return tuple(results)
+
+
+def _name(row: Any) -> str:
+    """A parameter or variable of the signature, to people."""
+    return "argument %d%s" % (row.slot, " (%s)" % row.name if row.name else "")
 
 
 def wants_arrays(out: str) -> bool:

@@ -57,7 +57,7 @@ def constant(value: Any, kind: DType) -> graph_pb2.ConstArg:
     """A number in `kind`; InvalidArgument if it does not hold it. Floats round to nearest."""
     if kind.is_float:
         return graph_pb2.ConstArg(dtype=kind.number, f=float(value))
-    if isinstance(value, float) and not value.is_integer() or kind is bool_ and value not in (0, 1):
+    if not isinstance(value, int) and not float(value).is_integer() or kind is bool_ and value not in (0, 1):
         raise _misfit(value, kind)
     whole = int(value)
     if kind is bool_:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Sequence, Tuple
 
 from kiln.dims import Dim, Size
-from kiln.dtypes import DType
+from kiln.dtypes import DType, integer
 from kiln.errors import ShapeError
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ def emit(op: str, sources: Sequence[Value], dtype: DType, shape: Shape, extra: S
 
 def axis_of(function: str, axis: Any, rank: int) -> int:
     """An axis counted from 0; negative ones count from the last. ShapeError where there is none."""
-    wrapped = axis.__index__()
+    wrapped = integer(axis, "%s: an axis" % function)
     wrapped += rank if wrapped < 0 else 0
     if not 0 <= wrapped < rank:
         raise ShapeError("%s: no axis %s in a tensor of rank %d" % (function, axis, rank), code="BAD_ARGUMENT")
@@ -73,7 +73,7 @@ def axes_of(function: str, axis: Any, rank: int) -> Tuple[int, ...]:
 def shape_of(shape: Any) -> Shape:
     """A shape from a size or a sequence of sizes."""
     given = tuple(shape) if isinstance(shape, (tuple, list)) else (shape,)
-    return tuple(size if isinstance(size, Dim) else size.__index__() for size in given)
+    return tuple(size if isinstance(size, Dim) else integer(size, "a size") for size in given)
 
 
 def broadcast(function: str, *shapes: Shape) -> Shape:
