@@ -13,7 +13,7 @@ import support
 import graphs
 import grpc
 import numpy as np
-from fake_server import FakeServer, listing
+from fake_server import FakeServer, abort, listing
 
 import kiln
 from kiln import errors
@@ -64,15 +64,11 @@ class Connecting(unittest.TestCase):
         self.assertIn("CPU:0", caught.exception.remedy)
 
     def test_details_travel_whole(self):
-        detail = error_pb2.ErrorDetail(code=error_pb2.GRAPH_TOO_LARGE, node=3, op="ADD", slot=0, limit="nodes",
-                                       limit_value=10, used=12, retry_after_ms=1500)  # fmt: skip
+        said = dict(code=error_pb2.GRAPH_TOO_LARGE, node=3, op="ADD", slot=0, limit="nodes", limit_value=10, used=12,
+                    retry_after_ms=1500)  # fmt: skip
 
         def refuse(request, context):
-            status = errors._Status()
-            status.details.add(type_url="type.googleapis.com/other")
-            status.details.add(type_url="type.googleapis.com/kiln.v1.ErrorDetail", value=detail.SerializeToString())
-            context.set_trailing_metadata((("grpc-status-details-bin", status.SerializeToString()),))
-            context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, "12 nodes of 10")
+            abort(context, grpc.StatusCode.RESOURCE_EXHAUSTED, "12 nodes of 10", **said)
 
         server = self.fake({"DeviceService.List": lambda request, context: listing(), "KernelService.Compile": refuse})
         with kiln.connect(server.address) as client:
@@ -81,7 +77,7 @@ class Connecting(unittest.TestCase):
         error = caught.exception
         self.assertEqual((error.code, error.node, error.op, error.slot, error.tag), ("GRAPH_TOO_LARGE", 3, "ADD", 0, None))
         self.assertEqual((error.limit, error.limit_value, error.used, error.retry_after), ("nodes", 10, 12, 1.5))
-        self.assertEqual(error.detail, detail)
+        self.assertEqual(error.detail, error_pb2.ErrorDetail(**said))
         self.assertIsInstance(error, MemoryError)
 
     def test_a_deadline(self):

@@ -18,6 +18,8 @@ import kiln.aio
 from kiln import session
 from kiln.v1 import session_service_pb2
 
+X = np.arange(4.0)
+
 
 class Sessions(support.ServerTest):
     def close_behind(self, client):
@@ -84,6 +86,19 @@ class Sessions(support.ServerTest):
             self.settle(before)
         self.settle(before)
 
+    def test_a_call_that_finds_its_session_gone_hastens_the_next(self):
+        """Long before the lease of an hour is to be renewed."""
+        for find_out in (lambda buffer: buffer.numpy(), lambda buffer: buffer.fill(1), lambda buffer: buffer.write(X),
+                         lambda buffer: buffer.free()):  # fmt: skip
+            with kiln.connect(self.server.address, lease=3600) as client:
+                buffer, token = client.buffer(X), self.session_of(client).token
+                self.close_behind(client)
+                with self.assertRaises(kiln.NotFound) as caught:
+                    find_out(buffer)
+                self.assertEqual(caught.exception.field, session.HEADER)
+                self.assertTrue(support.eventually(lambda: self.session_of(client).token != token))
+                self.assertEqual(client.buffer(X).numpy().tolist(), X.tolist())
+
     def test_without_a_session(self):
         before = self.in_use()
         with kiln.connect(self.server.address, lease=0) as client:
@@ -124,6 +139,61 @@ class Sessions(support.ServerTest):
         before = self.in_use()
         asyncio.run(main())
         self.settle(before)
+
+    def test_awaited_calls_hasten_it_too(self):
+        async def main():
+            for find_out in (lambda buffer: buffer.numpy(), lambda buffer: buffer.fill(1),
+                             lambda buffer: buffer.write(X)):  # fmt: skip
+                async with await kiln.aio.connect(self.server.address, lease=3600) as client:
+                    buffer, token = await client.buffer(X), self.session_of(client).token
+                    self.close_behind(client)
+                    with self.assertRaises(kiln.NotFound):
+                        await find_out(buffer)
+                    self.assertTrue(support.eventually(lambda: self.session_of(client).token != token))
+                    self.assertEqual((await (await client.buffer(X)).numpy()).tolist(), X.tolist())
+
+        asyncio.run(main())
+
+
+class Failed(grpc.RpcError):
+    def __init__(self, status):
+        self.code = lambda: status
+
+
+LOST = Failed(grpc.StatusCode.UNAVAILABLE)
+FORGOTTEN = Failed(grpc.StatusCode.NOT_FOUND)
+
+
+class Renewal(unittest.TestCase):
+    """What the thread that renews does, call by call: `answers` are given or raised, one after the other."""
+
+    def keep(self, *answers):
+        """The calls it makes until the channel is closed, as (name, timeout)."""
+        calls, left = [], iter(answers)
+
+        def call(name, request, timeout):
+            calls.append((name.split(".")[1], timeout))
+            answer = next(left, ValueError("the channel is closed"))
+            if isinstance(answer, Exception):
+                raise answer
+            return answer
+
+        mine = session.Session(None, (), lost=lambda: calls.append("lost"))
+        mine.token = b"first"
+        mine._call = call
+        mine._keep(lease=9, granted=0.03)
+        return calls
+
+    def test_a_call_that_is_lost_leaves_time_for_another(self):
+        self.assertEqual(self.keep(LOST, session_service_pb2.RenewSessionResponse()),
+                         [("Renew", 0.01)] * 3)  # fmt: skip
+
+    def test_the_channel_is_closed_while_a_new_session_is_opened(self):
+        self.assertEqual(self.keep(FORGOTTEN), [("Renew", 0.01), ("Open", 0.01)])
+
+    def test_a_new_session_has_its_own_lease(self):
+        opened = session_service_pb2.OpenSessionResponse(token=b"second", lease_seconds=1)
+        self.assertEqual(self.keep(FORGOTTEN, opened), [("Renew", 0.01), ("Open", 0.01), "lost", ("Renew", 1 / 3)])
 
 
 if __name__ == "__main__":

@@ -81,7 +81,7 @@ class Buffer(buffers.BufferLike):
     async def free(self) -> None:
         handle, self._handle = self._handle, None
         if handle is not None:
-            await self._connection.free([handle])
+            await self._connection.free_now(handle)
 
     async def __aenter__(self) -> "Buffer":
         return self

@@ -6,8 +6,9 @@ All of one event loop, but for free_later, which destructors call from any threa
 from __future__ import annotations
 
 import asyncio
+import collections
 import weakref
-from typing import Any, Callable, Dict, List, Optional, Sequence, Set, Tuple
+from typing import Any, Callable, Collection, Deque, Dict, List, Optional, Sequence, Set, Tuple
 
 import grpc
 from grpc import aio
@@ -15,6 +16,7 @@ from grpc import aio
 from kiln import wire
 from kiln.connection import TLS, Traffic, call_metadata, credentials
 from kiln.errors import FailedPrecondition, Internal, KilnError, ResourceExhausted, from_rpc
+from kiln.reaper import AGAIN, MOST, TIMEOUT, gone
 from kiln.session import Session
 from kiln.transfer import Download, Progress, Upload, write_header
 from kiln.v1 import buffer_service_pb2
@@ -37,7 +39,8 @@ class Connection:
         self.channel = aio.secure_channel(target, secure, options) if secure else aio.insecure_channel(target, options)
         self.closed = False
         self._loop = asyncio.get_running_loop()
-        self._dropped: List[int] = []
+        # Always the same one: a destructor may just have it in hand.
+        self._dropped: Deque[int] = collections.deque()
         self._freeing: Optional["asyncio.Task[None]"] = None
         self._stubs: Dict[Any, Callable[..., Any]] = {}
         self._traffic: Dict[str, List[int]] = {}
@@ -46,6 +49,9 @@ class Connection:
         """Begins a call; it is awaited under `errors`."""
         if self.closed:
             raise FailedPrecondition("the client of %s is closed" % self.target, remedy="connect again")
+        return self._begin(name, request, timeout, **raw)
+
+    def _begin(self, name: str, request: Any, timeout: Optional[float], **raw: bool) -> Any:
         key = (name, *raw)
         stub = self._stubs.get(key)
         if stub is None:
@@ -63,7 +69,11 @@ class Connection:
         try:
             return await call
         except grpc.RpcError as error:
-            raise from_rpc(error, self.target) from None
+            raise self.failure(error) from None
+
+    def failure(self, error: grpc.RpcError) -> KilnError:
+        """What to raise for a call that failed with `error`."""
+        return self.session.heed(from_rpc(error, self.target))
 
     def count(self, name: str, sent: int, received: int) -> None:
         row = self._traffic.setdefault(name, [0, 0, 0])
@@ -101,37 +111,64 @@ class Connection:
                 pass
 
     def _start_freeing(self) -> None:
-        if self._freeing is None or self._freeing.done():
-            self._freeing = self._loop.create_task(self.flush_frees())
+        if not self.closed and (self._freeing is None or self._freeing.done()):
+            self._freeing = self._loop.create_task(self._free_dropped())
 
     async def flush_frees(self) -> None:
-        while self._dropped:
-            handles, self._dropped = self._dropped, []
-            try:
-                await self.free(handles)
-            except KilnError:  # the handles end with the session at the latest
-                pass
+        """Returns when all handles dropped so far have been given back, or a Free of them has failed."""
+        self._start_freeing()
+        if self._freeing is not None:
+            await asyncio.shield(self._freeing)
 
-    async def free(self, handles: Sequence[int]) -> None:
-        mine = [handle for handle in handles if handle in self.live]
-        self.live.difference_update(mine)
-        if mine and not self.closed:
-            await self.call("BufferService.Free", buffer_service_pb2.FreeRequest(handle=mine))
+    async def _free_dropped(self) -> None:
+        while self._dropped and not self.closed:
+            handles = [self._dropped.popleft() for _ in range(min(len(self._dropped), MOST))]
+            try:
+                await self._give_back(handles)
+            except KilnError:  # whatever it is, it may pass
+                self._dropped.extend(handles)
+                self._loop.call_later(AGAIN, self._start_freeing)
+                return
+
+    async def _give_back(self, handles: Collection[int]) -> None:
+        """Frees those that are ours still, also while the connection closes; KilnError."""
+        while mine := self.live.intersection(handles):
+            ended: Collection[int] = mine
+            request = buffer_service_pb2.FreeRequest(handle=mine)
+            try:
+                await self.finish(self._begin("BufferService.Free", request, TIMEOUT))
+                self.count("BufferService.Free", request.ByteSize(), 0)
+            except KilnError as error:
+                ended = gone(error, mine)
+                if not ended:
+                    raise
+            self.live.difference_update(ended)
+
+    async def free_now(self, handle: int) -> None:
+        """A KilnError if it fails; the handle is then given back later."""
+        if handle in self.live and not self.closed:
+            self.live.discard(handle)
+            try:
+                await self.call("BufferService.Free", buffer_service_pb2.FreeRequest(handle=[handle]))
+            except BaseException:
+                self.live.add(handle)
+                self.free_later(handle)
+                raise
 
     async def close(self) -> None:
+        """Gives back every handle that is left, and closes the channels. Twice is once."""
         if self.closed:
             return
-        try:
-            await self.free(list(self.live))
-        except KilnError:  # a server that is gone holds nothing
-            pass
         self.closed = True
         try:
+            await self._give_back(list(self.live))
             await self._loop.run_in_executor(None, self.session.close)
-        except grpc.RpcError:
+        except (KilnError, grpc.RpcError):  # a server that is gone holds nothing
             pass
-        self._session_channel.close()
-        await self.channel.close()
+        finally:
+            self.session.stop()
+            self._session_channel.close()
+            await self.channel.close()
 
     # -- data
 
@@ -184,7 +221,7 @@ class Connection:
             async for message in call:
                 download.take(message)
         except grpc.RpcError as error:
-            raise from_rpc(error, self.target) from None
+            raise self.failure(error) from None
         finally:
             call.cancel()
         download.finish()

@@ -18,7 +18,7 @@ import numpy as np
 from kiln import arrays
 from kiln.connection import Connection
 from kiln.dtypes import DType, dtype as dtype_of, integer, uint8, void
-from kiln.errors import BufferFreed, DTypeError, InvalidArgument, KilnError, OutOfRange, ShapeError, from_rpc
+from kiln.errors import BufferFreed, DTypeError, InvalidArgument, KilnError, OutOfRange, ShapeError
 from kiln.transfer import Download, Progress, Upload
 from kiln.v1 import buffer_service_pb2, tensor_pb2
 
@@ -199,7 +199,7 @@ def read_from(connection: Connection, handle: int, offset: int, target: memoryvi
         for message in messages:
             download.take(message)
     except grpc.RpcError as error:
-        raise from_rpc(error, connection.target) from None
+        raise connection.failure(error) from None
     finally:
         messages.cancel()
     download.finish()

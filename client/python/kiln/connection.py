@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import atexit
 import weakref
-from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Set, Tuple, Union
+from typing import Any, Callable, Collection, Dict, List, NamedTuple, Optional, Sequence, Set, Tuple, Union
 
 import grpc
 
 from kiln import wire
 from kiln.errors import FailedPrecondition, KilnError, NoServer, ResourceExhausted, from_rpc
-from kiln.reaper import Reaper
+from kiln.reaper import TIMEOUT, Reaper, gone
 from kiln.session import Session
 from kiln.v1 import buffer_service_pb2
 
@@ -55,10 +55,10 @@ class Connection:
         self.closed = False
         self._stubs: Dict[Any, Callable[..., Any]] = {}
         self._traffic: Dict[str, List[int]] = {}
-        # Handles that are ours to give back.
+        # Handles that are ours to give back. One leaves it when the server no longer has it.
         self.live: Set[int] = set()
         self.session = Session(self.channel, call_metadata(token, metadata), lost=self.live.clear)
-        self.reaper = Reaper(*_enders(self.channel, self.live, self.session))
+        self.reaper = Reaper(*_enders(self.channel, target, self.live, self.session))
         weakref.finalize(self, self.reaper.stop).atexit = False
         _open.add(self)
 
@@ -82,11 +82,15 @@ class Connection:
         try:
             return stub(request, timeout=self.timeout if timeout is None else timeout, metadata=self.session.metadata)
         except grpc.RpcError as error:
-            raise from_rpc(error, self.target) from None
+            raise self.failure(error) from None
         except ValueError:
             if self.closed:
                 raise self.closed_error() from None
             raise
+
+    def failure(self, error: grpc.RpcError) -> KilnError:
+        """What to raise for a call that failed with `error`."""
+        return self.session.heed(from_rpc(error, self.target))
 
     def closed_error(self) -> KilnError:
         return FailedPrecondition("the client of %s is closed" % self.target, remedy="connect again")
@@ -137,9 +141,15 @@ class Connection:
             self.reaper.put(handle)
 
     def free_now(self, handle: int) -> None:
+        """A KilnError if it fails; the handle is then given back later."""
         if handle in self.live and not self.closed:
             self.live.discard(handle)
-            self.call("BufferService.Free", buffer_service_pb2.FreeRequest(handle=[handle]))
+            try:
+                self.call("BufferService.Free", buffer_service_pb2.FreeRequest(handle=[handle]))
+            except BaseException:
+                self.live.add(handle)
+                self.free_later(handle)
+                raise
 
     def close(self, timeout: Optional[float] = 10) -> None:
         """Gives back every handle that is left, and closes the channel."""
@@ -151,16 +161,22 @@ class Connection:
         self.reaper.join(timeout)
 
 
-def _enders(channel: grpc.Channel, live: Set[int],
+def _enders(channel: grpc.Channel, target: str, live: Set[int],
             session: Session) -> Tuple[Callable[..., None], Callable[[], None]]:
     """What the reaper calls. Neither holds the Connection, whose end starts them."""
     free_stub = wire.stub(channel, "BufferService.Free")
 
     def free(handles: List[int]) -> None:
-        mine = [handle for handle in handles if handle in live]
-        live.difference_update(mine)
-        if mine:
-            free_stub(buffer_service_pb2.FreeRequest(handle=mine), timeout=10, metadata=session.metadata)
+        while mine := live.intersection(handles):
+            ended: Collection[int] = mine
+            try:
+                free_stub(buffer_service_pb2.FreeRequest(handle=mine), timeout=TIMEOUT, metadata=session.metadata)
+            except grpc.RpcError as error:
+                failure = session.heed(from_rpc(error, target))
+                ended = gone(failure, mine)
+                if not ended:
+                    raise failure from None
+            live.difference_update(ended)
 
     def finish() -> None:
         try:

@@ -2,7 +2,7 @@
 
 A destructor may run in any thread, at any moment, under any lock: it may only put
 the handle into a queue whose put() is reentrant. The thread frees what has gathered,
-many handles in one call.
+many handles in one call. What a call that failed did not free is kept and tried again.
 """
 
 from __future__ import annotations
@@ -10,13 +10,33 @@ from __future__ import annotations
 import queue
 import threading
 import time
-from typing import Callable, List, Optional
+from typing import Callable, Collection, List, Optional
 
-_MOST = 1024  # handles in one Free
+import grpc
+
+from kiln.errors import KilnError
+from kiln.session import is_of_session
+
+MOST = 1024  # handles in one Free
+TIMEOUT = 10.0  # seconds for one Free
+AGAIN = 5.0  # seconds until a Free that failed is tried again, if no other handle comes before
+
+
+def gone(error: KilnError, handles: Collection[int]) -> Collection[int]:
+    """Which of `handles` the server does not have, if that is why a Free of them failed.
+
+    It frees all or none, and names the first that it does not know. A session that is
+    gone has taken all of them with it.
+    """
+    if error.status is not grpc.StatusCode.NOT_FOUND:
+        return ()
+    if is_of_session(error):
+        return handles
+    return (error.handle,) if error.handle in handles else ()
 
 
 class Reaper:
-    """`free` is called with lists of handles; what it raises is nobody's and dropped."""
+    """`free` is called with lists of handles, and again with those of a call that raised."""
 
     def __init__(self, free: Callable[[List[int]], None], finish: Callable[[], None]):
         self._queue: "queue.SimpleQueue[Optional[object]]" = queue.SimpleQueue()
@@ -28,7 +48,7 @@ class Reaper:
         self._queue.put(handle)
 
     def flush(self, timeout: Optional[float] = None) -> None:
-        """Returns when all handles put so far have been given back."""
+        """Returns when all handles put so far have been given back, or a Free of them has failed."""
         done = threading.Event()
         self._queue.put(done)
         deadline = None if timeout is None else time.monotonic() + timeout
@@ -48,25 +68,38 @@ class Reaper:
 
 def _run(items: "queue.SimpleQueue[Optional[object]]", free: Callable[[List[int]], None],
          finish: Callable[[], None]) -> None:
-    running = True
-    while running:
-        batch = [items.get()]
-        while len(batch) < _MOST:
-            try:
-                batch.append(items.get_nowait())
-            except queue.Empty:
-                break
-        handles = [item for item in batch if isinstance(item, int)]
-        if handles:
-            try:
-                free(handles)
-            except Exception:  # the handles end with the session at the latest
-                pass
+    kept: List[int] = []
+    while True:
+        batch = _gather(items, AGAIN if kept else None)
+        if None in batch:
+            break
+        kept = _free_all(free, kept + [item for item in batch if isinstance(item, int)])
         for item in batch:
             if isinstance(item, threading.Event):
                 item.set()
-        running = None not in batch
     try:
         finish()
-    except Exception:
+    except Exception:  # what is left ends with the session at the latest
         pass
+
+
+def _gather(items: "queue.SimpleQueue[Optional[object]]", timeout: Optional[float]) -> List[Optional[object]]:
+    """What is in the queue, once something is or `timeout` is over."""
+    batch: List[Optional[object]] = []
+    try:
+        batch.append(items.get(timeout=timeout))
+        while len(batch) < MOST:
+            batch.append(items.get_nowait())
+    except queue.Empty:
+        pass
+    return batch
+
+
+def _free_all(free: Callable[[List[int]], None], handles: List[int]) -> List[int]:
+    """Those that a call which failed has left."""
+    for start in range(0, len(handles), MOST):
+        try:
+            free(handles[start : start + MOST])
+        except Exception:  # whatever it is, it may pass
+            return handles[start:]
+    return []

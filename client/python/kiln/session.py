@@ -12,6 +12,7 @@ from typing import Any, Callable, Optional, Sequence, Tuple
 import grpc
 
 from kiln import wire
+from kiln.errors import KilnError
 from kiln.v1 import session_service_pb2
 
 # The metadata of a call that is made under a session: its token.
@@ -24,6 +25,11 @@ FEATURE = "sessions"
 LEASE = 30
 
 
+def is_of_session(error: KilnError) -> bool:
+    """Whether a call failed because the server does not know the session it was made under."""
+    return error.field == HEADER
+
+
 class Session:
     """What to send with every call: `metadata`. Of no session until open() has found one.
 
@@ -34,7 +40,8 @@ class Session:
         self._channel, self._plain, self._lost = channel, metadata, lost
         self.metadata: Tuple[Tuple[str, Any], ...] = metadata
         self.token: Optional[bytes] = None
-        self._ended = threading.Event()
+        self._ended = False
+        self._due = threading.Event()  # renewal is, before its time
 
     def open(self, features: Sequence[str], lease: int, timeout: Optional[float] = None) -> None:
         """Opens one where the server has them; grpc.RpcError."""
@@ -60,26 +67,42 @@ class Session:
     def _call(self, name: str, request: Any, timeout: Optional[float]) -> Any:
         return wire.stub(self._channel, name)(request, timeout=timeout, metadata=self._plain)
 
+    def heed(self, error: KilnError) -> KilnError:
+        """`error` itself; if it says that the session is gone, the next call is soon made under a new one."""
+        if is_of_session(error):
+            self._due.set()
+        return error
+
     def _keep(self, lease: int, granted: int) -> None:
-        renewal = session_service_pb2.RenewSessionRequest(token=self.token)
-        while not self._ended.wait(granted / 3):
+        while True:
+            # One call that is lost leaves time for a second.
+            self._due.wait(granted / 3)
+            self._due.clear()
+            if self._ended:
+                return
             try:
-                self._call("SessionService.Renew", renewal, granted)
-            except grpc.RpcError as error:
-                # A server that does not answer may come back. One that has forgotten us has freed
-                # our buffers; what is made from now on gets a new session.
-                if error.code() is grpc.StatusCode.NOT_FOUND and not self._ended.is_set():
-                    try:
-                        granted = self._open(lease, granted)
-                        renewal.token = self.token
-                    except grpc.RpcError:
-                        pass
+                granted = self._renew(lease, granted)
+            except grpc.RpcError:  # a server that does not answer may come back
+                pass
             except ValueError:  # the channel is closed
                 return
 
+    def _renew(self, lease: int, granted: int) -> int:
+        """The length of the lease from now on."""
+        renewal = session_service_pb2.RenewSessionRequest(token=self.token)
+        try:
+            self._call("SessionService.Renew", renewal, granted / 3)
+        except grpc.RpcError as error:
+            if error.code() is not grpc.StatusCode.NOT_FOUND:
+                raise
+            # The server has forgotten us, and freed our buffers; what is made from now on gets a new session.
+            return granted if self._ended else self._open(lease, granted / 3)
+        return granted
+
     def stop(self) -> None:
         """Renews no more. Safe in destructors."""
-        self._ended.set()
+        self._ended = True
+        self._due.set()
 
     def close(self, timeout: float = 10) -> None:
         """Ends the session, which frees what it owns; grpc.RpcError."""
