@@ -50,6 +50,28 @@ class Numbers(support.ServerTest):
         self.refuses(kiln.DTypeError, "DTYPE_MISMATCH", lambda: program(np.ones((2 << 20, 2), np.float32), n=2.5))
         self.assertEqual({name: row.calls for name, row in self.client.traffic.items()}, calls)
 
+    def test_integers_of_a_recording(self):
+        graph = kiln.Graph()
+        n = graph.variable("n", 1, 4)
+        rows, total = graph.param("rows", (4,), "float32"), graph.param("total", (1,), "float32")
+        graph.update(total, rows[:n].sum(axis=0, keepdims=True))
+        step = self.client.compile(graph)
+
+        def record(n):
+            return self.client.record([(step, {"rows": kiln.Memory(0), "total": kiln.Memory(1), "n": n})])
+
+        rows, total = self.client.buffer(np.arange(4, dtype=np.float32)), self.client.empty((1,), "float32")
+        record(np.int8(3))(rows, total)
+        self.assertEqual(total.numpy(), 3)
+        recording = record(kiln.Integer(0))
+        recording(rows, total, np.int16(4))
+        self.assertEqual(total.numpy(), 6)
+        for value in NO_INTEGERS:
+            self.refuses(kiln.DTypeError, "DTYPE_MISMATCH", lambda: record(value),
+                         lambda: recording.run([rows, total], [value]))  # fmt: skip
+        self.refuses(kiln.InvalidArgument, "BAD_ARGUMENT", lambda: record(2**63),
+                     lambda: recording(rows, total, 2**63))  # fmt: skip
+
     def test_shapes_sizes_and_offsets(self):
         self.assertEqual(self.client.empty((np.int64(2), np.array(3))).shape, (2, 3))
         self.assertEqual(self.client.empty(np.array([2, 3])).shape, (2, 3))

@@ -15,18 +15,17 @@ those that are left when it ends without close(), by the server when the lease r
 
 from __future__ import annotations
 
-import asyncio
-from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple, Type, Union
+from typing import Any, List, Mapping, Optional, Sequence, Tuple, Type, Union
 
 import numpy as np
 
-from kiln import arrays, buffers, client as blocking, encode, program as programs, recording as recordings
+from kiln import arrays, buffers, client as blocking, program as programs, recording as recordings
 from kiln.aio_connection import Connection
-from kiln.connection import TLS, Traffic
-from kiln.errors import KilnError, NoServer
+from kiln.connection import TLS
 from kiln.session import LEASE
 from kiln.transfer import Progress
 from kiln.v1 import buffer_service_pb2, debug_service_pb2, device_service_pb2, kernel_service_pb2
+from kiln.waiting import awaited
 
 
 class Buffer(buffers.BufferLike):
@@ -94,48 +93,14 @@ class Program(programs.ProgramLike):
     """kiln.Program, awaited."""
 
     _connection: Connection
+    _buffer = Buffer
 
     async def __call__(self, *args: Any, out: str = "arrays", timeout: Optional[float] = None, **named: Any) -> Any:
         return programs.unwrap((await self.run(self._slots(args, named), out=out, timeout=timeout)).results)
 
     async def run(self, arguments: Union[Mapping[int, Any], Sequence[Any]], *, out: str = "arrays",
                   timing: bool = False, timeout: Optional[float] = None) -> programs.Run:
-        values, large = self._prepare(arguments if isinstance(arguments, Mapping) else self._slots(arguments, {}))
-        as_arrays = programs.wants_arrays(out)
-        connection = self._connection
-        staged: Dict[int, Buffer] = {}
-        try:
-            for slot in large:
-                array = values[slot]
-                request = buffers.type_request(connection.device, array.shape, array.dtype)
-                values[slot] = staged[slot] = Buffer(connection, await connection.allocate(request))
-                await staged[slot].write(array)
-            run = await self._execute(values, as_arrays and self._small, timing, timeout)
-            if as_arrays:
-                results = list(run.results)
-                for at in programs.fresh(run.results, values, staged):
-                    results[at] = await results[at].numpy()
-                run = run._replace(results=tuple(results))
-            return run
-        finally:
-            for buffer in staged.values():
-                if as_arrays:
-                    await buffer.free()
-
-    async def _execute(self, values: Mapping[int, Any], inline: bool, timing: bool,
-                       timeout: Optional[float]) -> programs.Run:
-        pieces = self._request(values, inline, timing)
-        connection, name = self._connection, "KernelService.Execute"
-        request = b"".join(pieces)
-        try:
-            response = await connection.finish(connection.open(name, request, timeout, raw_request=True))
-        except KilnError as error:
-            if error.code != "NEED_GRAPH":
-                raise
-            request = b"".join(pieces + encode.graph_field(self._graph))
-            response = await connection.finish(connection.open(name, request, timeout, raw_request=True))
-        connection.count(name, len(request), response.ByteSize())
-        return programs.Run(self._results(response, values, Buffer), response.from_cache, response.timing)
+        return await awaited(self._run(arguments, out, timing, timeout))
 
 
 class Recording(recordings.RecordingLike):
@@ -148,28 +113,7 @@ class Recording(recordings.RecordingLike):
 
     async def run(self, memory: Sequence[Union[Buffer, programs.At]], integers: Sequence[int] = (), *,
                   timing: bool = False, timeout: Optional[float] = None) -> kernel_service_pb2.Timing:
-        connection, name = self._connection, "KernelService.ReplaySequence"
-        request = self._request(memory, integers, timing)
-        try:
-            response = await connection.finish(connection.open(name, request, timeout, raw_request=True))
-        except KilnError as error:
-            if error.code != "NEED_GRAPH":
-                raise
-            await self._again()
-            response = await connection.finish(connection.open(name, request, timeout, raw_request=True))
-        connection.count(name, len(request), response.ByteSize())
-        return response.timing
-
-    async def _again(self) -> None:
-        name = "KernelService.RecordSequence"
-        try:
-            await self._connection.call(name, self._record_request)
-        except KilnError as error:
-            if error.code != "NEED_GRAPH":
-                raise
-            for request in self._compile_requests():
-                await self._connection.call("KernelService.Compile", request)
-            await self._connection.call(name, self._record_request)
+        return await awaited(self._run(memory, integers, timing, timeout))
 
 
 async def connect(target: str, *, token: Optional[str] = None, tls: TLS = False, device: str = "",
@@ -177,37 +121,13 @@ async def connect(target: str, *, token: Optional[str] = None, tls: TLS = False,
                   metadata: Sequence[Tuple[str, str]] = (), lease: int = LEASE) -> "Client":
     """As kiln.connect."""
     connection = Connection(target, token, tls, timeout, device, metadata)
-    try:
-        try:
-            await asyncio.wait_for(connection.channel.channel_ready(), connect_timeout)
-        except asyncio.TimeoutError:
-            raise NoServer("no server answers at %s within %g s" % (target, connect_timeout),
-                           remedy="is kilnd running there?") from None  # fmt: skip
-        server = await connection.call("DeviceService.List", device_service_pb2.ListDevicesRequest(), connect_timeout)
-        blocking.check_version(server, target)
-        blocking.check_device(server, target, device)
-        await connection.open_session(server.features, lease, connect_timeout)
-    except BaseException:
-        await connection.close()
-        raise
-    return Client(connection, server)
+    return Client(connection, await awaited(blocking.open_client(connection, lease, connect_timeout)))
 
 
-class Client:
+class Client(blocking.ClientLike):
     """kiln.Client, awaited."""
 
-    def __init__(self, connection: Connection, server: device_service_pb2.ListDevicesResponse):
-        self._connection = connection
-        self.features = frozenset(server.features)
-        self.server_version: str = server.server_version
-
-    @property
-    def target(self) -> str:
-        return self._connection.target
-
-    @property
-    def device(self) -> str:
-        return self._connection.device
+    _connection: Connection
 
     async def compile(self, graph: Any, **options: bool) -> Program:
         request = blocking.compile_request(self.device, graph, options)
@@ -234,15 +154,7 @@ class Client:
         return await self._connection.call("DebugService.ListPrograms", debug_service_pb2.ListProgramsRequest())
 
     async def buffer(self, value: Any, dtype: Any = None, *, progress: Optional[Progress] = None) -> Buffer:
-        array = blocking.upload_array(value, dtype)
-        result = await self.empty(array.shape, array.dtype)
-        try:
-            if array.size:
-                await self._connection.write(result.handle, 0, arrays.byte_view(array), progress)
-        except BaseException:
-            await result.free()
-            raise
-        return result
+        return await awaited(self._upload(value, dtype, progress))
 
     async def empty(self, shape: Any, dtype: Any = "float32", *, device: Optional[str] = None) -> Buffer:
         request = buffers.type_request(self.device if device is None else device, shape, dtype)
@@ -270,11 +182,6 @@ class Client:
         """Returns if the server serves; Unavailable if it says it does not."""
         check = self._connection.channel.unary_unary(blocking.HEALTH)
         blocking.check_health(await self._connection.finish(check(b"")), self.target)
-
-    @property
-    def traffic(self) -> Dict[str, Traffic]:
-        """Calls and bytes so far, by call."""
-        return self._connection.traffic
 
     async def flush_frees(self) -> None:
         """Returns when the buffers that the garbage collector found are given back."""

@@ -8,61 +8,58 @@ from __future__ import annotations
 import asyncio
 import collections
 import weakref
-from typing import Any, Callable, Collection, Deque, Dict, List, Optional, Sequence, Set, Tuple
+from typing import Any, Collection, Deque, Optional, Sequence, Tuple
 
 import grpc
 from grpc import aio
 
-from kiln import wire
-from kiln.connection import TLS, Traffic, call_metadata, credentials
-from kiln.errors import FailedPrecondition, Internal, KilnError, ResourceExhausted, from_rpc
-from kiln.reaper import AGAIN, MOST, TIMEOUT, gone
+from kiln.connection import TLS, ConnectionLike, call_metadata, channel_to
+from kiln.errors import Internal, KilnError
+from kiln.reaper import AGAIN, MOST, TIMEOUT, give_back
 from kiln.session import Session
 from kiln.transfer import Download, Progress, Upload, write_header
 from kiln.v1 import buffer_service_pb2
+from kiln.waiting import awaited
 
 
-class Connection:
+class Connection(ConnectionLike):
     """As kiln.connection.Connection, of one event loop."""
 
     def __init__(self, target: str, token: Optional[str], tls: TLS, timeout: Optional[float], device: str,
                  metadata: Sequence[Tuple[str, str]]):
-        self.target, self.timeout, self.device = target, timeout, device
-        secure = credentials(tls)
-        options = wire.CHANNEL_OPTIONS
+        super().__init__(target, timeout, device)
         # Renewed by a thread, over a channel of its own: a loop may be busy for longer than a lease.
-        self._session_channel = (grpc.secure_channel(target, secure, options) if secure
-                                 else grpc.insecure_channel(target, options))  # fmt: skip
-        self.live: Set[int] = set()
+        self._session_channel = channel_to(target, tls)
         self.session = Session(self._session_channel, call_metadata(token, metadata), lost=self.live.clear)
         weakref.finalize(self, self.session.stop)
-        self.channel = aio.secure_channel(target, secure, options) if secure else aio.insecure_channel(target, options)
-        self.closed = False
+        self.channel = channel_to(target, tls, aio)
         self._loop = asyncio.get_running_loop()
         # Always the same one: a destructor may just have it in hand.
         self._dropped: Deque[int] = collections.deque()
         self._freeing: Optional["asyncio.Task[None]"] = None
-        self._stubs: Dict[Any, Callable[..., Any]] = {}
-        self._traffic: Dict[str, List[int]] = {}
 
     def open(self, name: str, request: Any = None, timeout: Optional[float] = None, **raw: bool) -> Any:
-        """Begins a call; it is awaited under `errors`."""
+        """Begins a call; it is awaited by finish()."""
         if self.closed:
-            raise FailedPrecondition("the client of %s is closed" % self.target, remedy="connect again")
+            raise self.closed_error()
         return self._begin(name, request, timeout, **raw)
 
     def _begin(self, name: str, request: Any, timeout: Optional[float], **raw: bool) -> Any:
-        key = (name, *raw)
-        stub = self._stubs.get(key)
-        if stub is None:
-            stub = self._stubs[key] = wire.stub(self.channel, name, **raw)
+        """As open, also while the connection closes."""
         given = () if request is None else (request,)
-        return stub(*given, timeout=self.timeout if timeout is None else timeout, metadata=self.session.metadata)
+        timeout = self.timeout if timeout is None else timeout
+        return self.stub(name, **raw)(*given, timeout=timeout, metadata=self.session.metadata)
 
     async def call(self, name: str, request: Any, timeout: Optional[float] = None) -> Any:
         """One unary call; a KilnError if it fails."""
         response = await self.finish(self.open(name, request, timeout))
         self.count(name, request.ByteSize(), response.ByteSize())
+        return response
+
+    async def send(self, name: str, request: bytes, timeout: Optional[float] = None) -> Any:
+        """As call(), of a request that is written already."""
+        response = await self.finish(self.open(name, request, timeout, raw_request=True))
+        self.count(name, len(request), response.ByteSize())
         return response
 
     async def finish(self, call: Any) -> Any:
@@ -71,33 +68,21 @@ class Connection:
         except grpc.RpcError as error:
             raise self.failure(error) from None
 
-    def failure(self, error: grpc.RpcError) -> KilnError:
-        """What to raise for a call that failed with `error`."""
-        return self.session.heed(from_rpc(error, self.target))
-
-    def count(self, name: str, sent: int, received: int) -> None:
-        row = self._traffic.setdefault(name, [0, 0, 0])
-        row[0] += 1
-        row[1] += sent
-        row[2] += received
-
-    @property
-    def traffic(self) -> Dict[str, Traffic]:
-        return {name: Traffic(*row) for name, row in self._traffic.items()}
+    async def wait_until_ready(self, timeout: float) -> None:
+        """NoServer unless the server answers in time."""
+        try:
+            await asyncio.wait_for(self.channel.channel_ready(), timeout)
+        except asyncio.TimeoutError:
+            raise self.no_server(timeout) from None
 
     async def allocate(self, request: buffer_service_pb2.AllocateRequest) -> buffer_service_pb2.BufferDescription:
-        try:
-            answer = await self.call("BufferService.Allocate", request)
-        except ResourceExhausted:
-            await self.flush_frees()
-            answer = await self.call("BufferService.Allocate", request)
-        return answer.buffer
+        return await awaited(self._allocate(request))
 
     async def open_session(self, features: Sequence[str], lease: int, timeout: float) -> None:
         try:
             await self._loop.run_in_executor(None, self.session.open, features, lease, timeout)
         except grpc.RpcError as error:
-            raise from_rpc(error, self.target) from None
+            raise self.failure(error) from None
 
     # -- handles
 
@@ -114,46 +99,31 @@ class Connection:
         if not self.closed and (self._freeing is None or self._freeing.done()):
             self._freeing = self._loop.create_task(self._free_dropped())
 
-    async def flush_frees(self) -> None:
+    async def flush_frees(self, timeout: Optional[float] = None) -> None:
         """Returns when all handles dropped so far have been given back, or a Free of them has failed."""
         self._start_freeing()
         if self._freeing is not None:
-            await asyncio.shield(self._freeing)
+            await asyncio.wait({self._freeing}, timeout=timeout)
 
     async def _free_dropped(self) -> None:
         while self._dropped and not self.closed:
             handles = [self._dropped.popleft() for _ in range(min(len(self._dropped), MOST))]
             try:
-                await self._give_back(handles)
+                await awaited(give_back(handles, self.live, self._free))
             except KilnError:  # whatever it is, it may pass
                 self._dropped.extend(handles)
                 self._loop.call_later(AGAIN, self._start_freeing)
                 return
 
-    async def _give_back(self, handles: Collection[int]) -> None:
-        """Frees those that are ours still, also while the connection closes; KilnError."""
-        while mine := self.live.intersection(handles):
-            ended: Collection[int] = mine
-            request = buffer_service_pb2.FreeRequest(handle=mine)
-            try:
-                await self.finish(self._begin("BufferService.Free", request, TIMEOUT))
-                self.count("BufferService.Free", request.ByteSize(), 0)
-            except KilnError as error:
-                ended = gone(error, mine)
-                if not ended:
-                    raise
-            self.live.difference_update(ended)
+    async def _free(self, handles: Collection[int]) -> None:
+        """One Free, also while the connection closes; KilnError."""
+        request = buffer_service_pb2.FreeRequest(handle=handles)
+        await self.finish(self._begin("BufferService.Free", request, TIMEOUT))
+        self.count("BufferService.Free", request.ByteSize(), 0)
 
     async def free_now(self, handle: int) -> None:
         """A KilnError if it fails; the handle is then given back later."""
-        if handle in self.live and not self.closed:
-            self.live.discard(handle)
-            try:
-                await self.call("BufferService.Free", buffer_service_pb2.FreeRequest(handle=[handle]))
-            except BaseException:
-                self.live.add(handle)
-                self.free_later(handle)
-                raise
+        await awaited(self._free_now(handle))
 
     async def close(self) -> None:
         """Gives back every handle that is left, and closes the channels. Twice is once."""
@@ -161,7 +131,7 @@ class Connection:
             return
         self.closed = True
         try:
-            await self._give_back(list(self.live))
+            await awaited(give_back(list(self.live), self.live, self._free))
             await self._loop.run_in_executor(None, self.session.close)
         except (KilnError, grpc.RpcError):  # a server that is gone holds nothing
             pass

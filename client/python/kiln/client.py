@@ -8,12 +8,12 @@
         y = program(np.zeros((32, 64), np.float32))
 
 Every failure is a KilnError (kiln/errors.py). A Client may be used from many threads
-at once; calls block (kiln.aio has the same without).
+at once; calls block (kiln.aio has the same without; ClientLike is what they share).
 """
 
 from __future__ import annotations
 
-from typing import Any, List, NamedTuple, Optional, Sequence, Tuple, Type
+from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Tuple, Type
 
 import numpy as np
 
@@ -27,6 +27,7 @@ from kiln.recording import Recording, Steps
 from kiln.session import LEASE
 from kiln.transfer import Progress
 from kiln.v1 import buffer_service_pb2, debug_service_pb2, device_service_pb2, graph_pb2, kernel_service_pb2
+from kiln.waiting import Waits, blocking
 
 
 class Gradient(NamedTuple):
@@ -115,22 +116,29 @@ def connect(target: str, *, token: Optional[str] = None, tls: TLS = False, devic
     protocol, Unauthenticated for a wrong token, NotFound for an unknown device.
     """
     connection = Connection(target, token=token, tls=tls, timeout=timeout, device=device, metadata=metadata)
+    return Client(connection, blocking(open_client(connection, lease, connect_timeout)))
+
+
+def open_client(connection: Any, lease: int, timeout: float) -> Waits[device_service_pb2.ListDevicesResponse]:
+    """What the server says of itself, once it is known that it will do."""
     try:
-        connection.wait_until_ready(connect_timeout)
-        server = connection.call("DeviceService.List", device_service_pb2.ListDevicesRequest(), connect_timeout)
-        check_version(server, target)
-        check_device(server, target, device)
-        connection.open_session(server.features, lease, connect_timeout)
+        yield connection.wait_until_ready(timeout)
+        server = yield connection.call("DeviceService.List", device_service_pb2.ListDevicesRequest(), timeout)
+        check_version(server, connection.target)
+        check_device(server, connection.target, connection.device)
+        yield connection.open_session(server.features, lease, timeout)
     except BaseException:
-        connection.close()
+        yield connection.close()
         raise
-    return Client(connection, server)
+    return server
 
 
-class Client:
-    """Made by connect(). `features` and `server_version` are what the server says of itself."""
+class ClientLike:
+    """`features` and `server_version` are what the server says of itself."""
 
-    def __init__(self, connection: Connection, server: device_service_pb2.ListDevicesResponse):
+    empty: Callable[..., Any]
+
+    def __init__(self, connection: Any, server: device_service_pb2.ListDevicesResponse):
         self._connection = connection
         self.features = frozenset(server.features)
         self.server_version: str = server.server_version
@@ -142,6 +150,28 @@ class Client:
     @property
     def device(self) -> str:
         return self._connection.device
+
+    @property
+    def traffic(self) -> Dict[str, Traffic]:
+        """Calls and bytes so far, by call ("KernelService.Execute")."""
+        return self._connection.traffic
+
+    def _upload(self, value: Any, dtype: Any, progress: Optional[Progress]) -> Waits[Any]:
+        array = upload_array(value, dtype)
+        result = yield self.empty(array.shape, array.dtype)
+        try:
+            if array.size:
+                yield result.write_bytes(arrays.byte_view(array), progress=progress)
+        except BaseException:
+            yield result.free()
+            raise
+        return result
+
+
+class Client(ClientLike):
+    """Made by connect()."""
+
+    _connection: Connection
 
     # -- programs
 
@@ -197,15 +227,7 @@ class Client:
         array that is not contiguous is copied once. Raises UnsupportedDType, and
         ResourceExhausted where the device is full.
         """
-        array = upload_array(value, dtype)
-        result = self.empty(array.shape, array.dtype)
-        try:
-            if array.size:
-                buffers.write_to(self._connection, result.handle, 0, arrays.byte_view(array), progress)
-        except BaseException:
-            result.free()
-            raise
-        return result
+        return blocking(self._upload(value, dtype, progress))
 
     def empty(self, shape: Any, dtype: Any = "float32", *, device: Optional[str] = None) -> Buffer:
         """A Buffer of zeros. Raises ShapeError, UnsupportedDType, ResourceExhausted."""
@@ -240,14 +262,9 @@ class Client:
         check = self._connection.channel.unary_unary(HEALTH)
         check_health(self._connection.start(check, b""), self.target)
 
-    @property
-    def traffic(self) -> "dict[str, Traffic]":
-        """Calls and bytes so far, by call ("KernelService.Execute")."""
-        return self._connection.traffic
-
     def flush_frees(self) -> None:
         """Returns when the buffers that the garbage collector found are given back."""
-        self._connection.reaper.flush()
+        self._connection.flush_frees()
 
     def close(self) -> None:
         """Gives back every buffer that is left, and closes the connection. Twice is once."""

@@ -2,6 +2,7 @@
 errors with their details, counted bytes, and handles given back.
 
 Clients, buffers and programs share one Connection and keep it alive. Threads: any.
+ConnectionLike is what kiln.aio's connections share.
 """
 
 from __future__ import annotations
@@ -14,8 +15,9 @@ import grpc
 
 from kiln import wire
 from kiln.errors import FailedPrecondition, KilnError, NoServer, ResourceExhausted, from_rpc
-from kiln.reaper import TIMEOUT, Reaper, gone
+from kiln.reaper import TIMEOUT, Reaper, give_back
 from kiln.session import Session
+from kiln.waiting import Waits, blocking
 from kiln.v1 import buffer_service_pb2
 
 # True for the system's roots, a file name of PEM roots, or credentials made by grpc.
@@ -44,25 +46,30 @@ def call_metadata(token: Optional[str], metadata: Sequence[Tuple[str, str]]) -> 
     return bearer + tuple(metadata)
 
 
-class Connection:
-    def __init__(self, target: str, *, token: Optional[str] = None, tls: TLS = False, timeout: Optional[float] = None,
-                 device: str = "", metadata: Sequence[Tuple[str, str]] = ()):
+def channel_to(target: str, tls: TLS, kind: Any = grpc) -> Any:
+    """A channel of grpc, or of grpc.aio."""
+    secure = credentials(tls)
+    if secure is None:
+        return kind.insecure_channel(target, wire.CHANNEL_OPTIONS)
+    return kind.secure_channel(target, secure, wire.CHANNEL_OPTIONS)
+
+
+class ConnectionLike:
+    """What does not depend on how calls are waited for."""
+
+    channel: Any
+    session: Session
+    call: Callable[..., Any]
+    free_later: Callable[[int], None]
+    flush_frees: Callable[[Optional[float]], Any]
+
+    def __init__(self, target: str, timeout: Optional[float], device: str):
         self.target, self.timeout, self.device = target, timeout, device
-        secure = credentials(tls)
-        options = wire.CHANNEL_OPTIONS
-        self.channel = (grpc.secure_channel(target, secure, options) if secure
-                        else grpc.insecure_channel(target, options))  # fmt: skip
         self.closed = False
         self._stubs: Dict[Any, Callable[..., Any]] = {}
         self._traffic: Dict[str, List[int]] = {}
         # Handles that are ours to give back. One leaves it when the server no longer has it.
         self.live: Set[int] = set()
-        self.session = Session(self.channel, call_metadata(token, metadata), lost=self.live.clear)
-        self.reaper = Reaper(*_enders(self.channel, target, self.live, self.session))
-        weakref.finalize(self, self.reaper.stop).atexit = False
-        _open.add(self)
-
-    # -- calls
 
     def stub(self, name: str, **raw: bool) -> Callable[..., Any]:
         key = (name, *raw)
@@ -70,23 +77,6 @@ class Connection:
         if found is None:
             found = self._stubs[key] = wire.stub(self.channel, name, **raw)
         return found
-
-    def call(self, name: str, request: Any, timeout: Optional[float] = None) -> Any:
-        """One unary call; a KilnError if it fails."""
-        response = self.start(self.stub(name), request, timeout)
-        self.count(name, request.ByteSize(), response.ByteSize())
-        return response
-
-    def start(self, stub: Callable[..., Any], request: Any, timeout: Optional[float] = None) -> Any:
-        """Calls `stub` with this connection's deadline and metadata."""
-        try:
-            return stub(request, timeout=self.timeout if timeout is None else timeout, metadata=self.session.metadata)
-        except grpc.RpcError as error:
-            raise self.failure(error) from None
-        except ValueError:
-            if self.closed:
-                raise self.closed_error() from None
-            raise
 
     def failure(self, error: grpc.RpcError) -> KilnError:
         """What to raise for a call that failed with `error`."""
@@ -108,6 +98,64 @@ class Connection:
         """What was sent and received so far, by call ("KernelService.Execute")."""
         return {name: Traffic(*row) for name, row in self._traffic.items()}
 
+    def no_server(self, timeout: float) -> KilnError:
+        return NoServer("no server answers at %s within %g s" % (self.target, timeout),
+                        remedy="is kilnd running there?")  # fmt: skip
+
+    def _allocate(self, request: buffer_service_pb2.AllocateRequest) -> Waits[buffer_service_pb2.BufferDescription]:
+        try:
+            answer = yield self.call("BufferService.Allocate", request)
+        except ResourceExhausted:
+            yield self.flush_frees(self.timeout)
+            answer = yield self.call("BufferService.Allocate", request)
+        return answer.buffer
+
+    def _free_now(self, handle: int) -> Waits[None]:
+        if handle in self.live and not self.closed:
+            self.live.discard(handle)
+            try:
+                yield self.call("BufferService.Free", buffer_service_pb2.FreeRequest(handle=[handle]))
+            except BaseException:
+                self.live.add(handle)
+                self.free_later(handle)
+                raise
+
+
+class Connection(ConnectionLike):
+    def __init__(self, target: str, *, token: Optional[str] = None, tls: TLS = False, timeout: Optional[float] = None,
+                 device: str = "", metadata: Sequence[Tuple[str, str]] = ()):
+        super().__init__(target, timeout, device)
+        self.channel = channel_to(target, tls)
+        self.session = Session(self.channel, call_metadata(token, metadata), lost=self.live.clear)
+        self.reaper = Reaper(*_enders(self.channel, target, self.live, self.session))
+        weakref.finalize(self, self.reaper.stop).atexit = False
+        _open.add(self)
+
+    # -- calls
+
+    def call(self, name: str, request: Any, timeout: Optional[float] = None) -> Any:
+        """One unary call; a KilnError if it fails."""
+        response = self.start(self.stub(name), request, timeout)
+        self.count(name, request.ByteSize(), response.ByteSize())
+        return response
+
+    def send(self, name: str, request: bytes, timeout: Optional[float] = None) -> Any:
+        """As call(), of a request that is written already."""
+        response = self.start(self.stub(name, raw_request=True), request, timeout)
+        self.count(name, len(request), response.ByteSize())
+        return response
+
+    def start(self, stub: Callable[..., Any], request: Any, timeout: Optional[float] = None) -> Any:
+        """Calls `stub` with this connection's deadline and metadata."""
+        try:
+            return stub(request, timeout=self.timeout if timeout is None else timeout, metadata=self.session.metadata)
+        except grpc.RpcError as error:
+            raise self.failure(error) from None
+        except ValueError:
+            if self.closed:
+                raise self.closed_error() from None
+            raise
+
     def wait_until_ready(self, timeout: float) -> None:
         """NoServer unless the server answers in time."""
         ready = grpc.channel_ready_future(self.channel)
@@ -115,8 +163,7 @@ class Connection:
             ready.result(timeout=timeout)
         except grpc.FutureTimeoutError:
             ready.cancel()
-            raise NoServer("no server answers at %s within %g s" % (self.target, timeout),
-                           remedy="is kilnd running there?") from None  # fmt: skip
+            raise self.no_server(timeout) from None
 
     def open_session(self, features: Sequence[str], lease: int, timeout: float) -> None:
         try:
@@ -128,12 +175,7 @@ class Connection:
 
     def allocate(self, request: buffer_service_pb2.AllocateRequest) -> buffer_service_pb2.BufferDescription:
         """Allocates; where memory is short, after what is on its way back has arrived."""
-        try:
-            answer = self.call("BufferService.Allocate", request)
-        except ResourceExhausted:
-            self.reaper.flush(self.timeout)
-            answer = self.call("BufferService.Allocate", request)
-        return answer.buffer
+        return blocking(self._allocate(request))
 
     def free_later(self, handle: int) -> None:
         """Safe in destructors."""
@@ -142,14 +184,11 @@ class Connection:
 
     def free_now(self, handle: int) -> None:
         """A KilnError if it fails; the handle is then given back later."""
-        if handle in self.live and not self.closed:
-            self.live.discard(handle)
-            try:
-                self.call("BufferService.Free", buffer_service_pb2.FreeRequest(handle=[handle]))
-            except BaseException:
-                self.live.add(handle)
-                self.free_later(handle)
-                raise
+        blocking(self._free_now(handle))
+
+    def flush_frees(self, timeout: Optional[float] = None) -> None:
+        """Returns when all handles put so far have been given back, or a Free of them has failed."""
+        self.reaper.flush(timeout)
 
     def close(self, timeout: Optional[float] = 10) -> None:
         """Gives back every handle that is left, and closes the channel."""
@@ -166,17 +205,14 @@ def _enders(channel: grpc.Channel, target: str, live: Set[int],
     """What the reaper calls. Neither holds the Connection, whose end starts them."""
     free_stub = wire.stub(channel, "BufferService.Free")
 
+    def call(handles: Collection[int]) -> None:
+        try:
+            free_stub(buffer_service_pb2.FreeRequest(handle=handles), timeout=TIMEOUT, metadata=session.metadata)
+        except grpc.RpcError as error:
+            raise session.heed(from_rpc(error, target)) from None
+
     def free(handles: List[int]) -> None:
-        while mine := live.intersection(handles):
-            ended: Collection[int] = mine
-            try:
-                free_stub(buffer_service_pb2.FreeRequest(handle=mine), timeout=TIMEOUT, metadata=session.metadata)
-            except grpc.RpcError as error:
-                failure = session.heed(from_rpc(error, target))
-                ended = gone(failure, mine)
-                if not ended:
-                    raise failure from None
-            live.difference_update(ended)
+        blocking(give_back(handles, live, call))
 
     def finish() -> None:
         try:

@@ -15,7 +15,7 @@ from typing import Any, Dict, Optional
 
 import numpy as np
 
-from kiln.errors import DTypeError, UnsupportedDType
+from kiln.errors import DTypeError, InvalidArgument, UnsupportedDType
 
 
 class DType:
@@ -139,6 +139,14 @@ def integer(value: Any, what: str) -> int:
         return operator.index(value)
     except TypeError:
         raise DTypeError("%s is an integer, not %r" % (what, value)) from None
+
+
+def integer64(value: Any, what: str) -> int:
+    """The same, where the protocol has an int64; InvalidArgument for what is beyond it."""
+    number = integer(value, what)
+    if not -(1 << 63) <= number < 1 << 63:
+        raise InvalidArgument("%s is an int64, not one of %d bits" % (what, number.bit_length()), code="BAD_ARGUMENT")
+    return number
 
 
 _REMEDIES = {

@@ -11,17 +11,17 @@ buffers that live as long as the call. ProgramLike is what kiln.aio's programs s
 
 from __future__ import annotations
 
-from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Sequence, Set, Tuple, Union
-
+from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Sequence, Set, Tuple, Type, Union
 
 import numpy as np
 
 from kiln import arrays, buffers, encode
 from kiln.buffers import Buffer, BufferLike
 from kiln.connection import Connection
-from kiln.dtypes import BY_NUMBER, integer
+from kiln.dtypes import BY_NUMBER, integer64
 from kiln.errors import DTypeError, InvalidArgument, KilnError, ShapeError
 from kiln.v1 import executable_pb2, graph_pb2, kernel_service_pb2
+from kiln.waiting import Waits, blocking
 from kiln.wire import INLINE
 
 _EXECUTE = "KernelService.Execute"
@@ -44,6 +44,8 @@ class Run(NamedTuple):
 
 class ProgramLike:
     """`hash` (32 bytes), `signature`, `cost`, `kernels`, `from_cache`, `compile_us`, `graph`."""
+
+    _buffer: Type[Any]  # of results, and of arrays on their way
 
     def __init__(self, connection: Any, graph: bytes, options: kernel_service_pb2.CompileOptions,
                  compiled: kernel_service_pb2.CompileResponse):
@@ -100,7 +102,7 @@ class ProgramLike:
             if isinstance(value, (BufferLike, At)):
                 pass
             elif slot in self._variables:
-                value = self._integer(slot, value)
+                value = integer64(value, _name(self._variables[slot]))  # within its range? that the server says
             else:
                 value = self._array(slot, value)
                 if value.nbytes > INLINE:
@@ -130,14 +132,6 @@ class ProgramLike:
                 pieces += encode.tensor_argument(slot, dtype, value.shape, arrays.byte_view(value))
         return pieces
 
-    def _integer(self, slot: int, value: Any) -> int:
-        """A variable's value. Whether it is in the variable's range, the server says."""
-        number = integer(value, _name(self._variables[slot]))
-        if not -(1 << 63) <= number < 1 << 63:
-            raise InvalidArgument("%s is an int64, the value has %d bits" %
-                                  (_name(self._variables[slot]), number.bit_length()), code="BAD_ARGUMENT")  # fmt: skip
-        return number
-
     def _array(self, slot: int, value: Any) -> np.ndarray:
         """An array checked against the signature."""
         row = self._parameters.get(slot)
@@ -152,10 +146,45 @@ class ProgramLike:
             raise ShapeError("%s is %s, the array %s" % (_name(row), tuple(row.shape), array.shape))
         return array
 
+    # -- a call
+
+    def _run(self, arguments: Union[Mapping[int, Any], Sequence[Any]], out: str, timing: bool,
+             timeout: Optional[float]) -> Waits[Run]:
+        values, large = self._prepare(arguments if isinstance(arguments, Mapping) else self._slots(arguments, {}))
+        as_arrays = wants_arrays(out)
+        connection = self._connection
+        staged: Dict[int, Any] = {}
+        try:
+            for slot in large:
+                array = values[slot]
+                memory = yield connection.allocate(buffers.type_request(connection.device, array.shape, array.dtype))
+                values[slot] = staged[slot] = self._buffer(connection, memory)
+                yield staged[slot].write(array)
+            run = yield from self._execute(values, as_arrays and self._small, timing, timeout)
+            results = list(run.results)
+            if as_arrays:
+                for at in fresh(run.results, values, staged):
+                    results[at] = yield results[at].numpy()
+            return run._replace(results=tuple(results))
+        finally:
+            if as_arrays:
+                for buffer in staged.values():
+                    yield buffer.free()
+
+    def _execute(self, values: Mapping[int, Any], inline: bool, timing: bool, timeout: Optional[float]) -> Waits[Run]:
+        pieces = self._request(values, inline, timing)
+        try:
+            response = yield self._connection.send(_EXECUTE, b"".join(pieces), timeout)
+        except KilnError as error:
+            if error.code != "NEED_GRAPH":
+                raise
+            pieces += encode.graph_field(self._graph)
+            response = yield self._connection.send(_EXECUTE, b"".join(pieces), timeout)
+        return Run(self._results(response, values), response.from_cache, response.timing)
+
     # -- what comes back
 
-    def _results(self, response: kernel_service_pb2.ExecuteResponse, values: Mapping[int, Any],
-                 make: Callable[[Any, Any], BufferLike]) -> Tuple[Any, ...]:
+    def _results(self, response: kernel_service_pb2.ExecuteResponse, values: Mapping[int, Any]) -> Tuple[Any, ...]:
         results: List[Any] = []
         for result, alias in zip(response.results, self._aliases):
             if result.HasField("tensor"):
@@ -166,7 +195,7 @@ class ProgramLike:
                 given = values.get(self._order[alias])
                 results.append(given.buffer if isinstance(given, At) else given)
             else:
-                results.append(make(self._connection, result.buffer))
+                results.append(self._buffer(self._connection, result.buffer))
         return tuple(results)
 
 
@@ -192,17 +221,11 @@ def unwrap(results: Tuple[Any, ...]) -> Any:
     return results[0] if len(results) == 1 else results or None
 
 
-def _upload(connection: Connection, array: np.ndarray) -> Buffer:
-    request = buffers.type_request(connection.device, array.shape, array.dtype)
-    buffer = Buffer(connection, connection.allocate(request))
-    buffers.write_to(connection, buffer.handle, 0, arrays.byte_view(array), None)
-    return buffer
-
-
 class Program(ProgramLike):
     """A program on the server, by hash. Threads: any; copies are the same program."""
 
     _connection: Connection
+    _buffer = Buffer
 
     def __call__(self, *args: Any, out: str = "arrays", timeout: Optional[float] = None, **named: Any) -> Any:
         """Runs it once.
@@ -223,38 +246,4 @@ class Program(ProgramLike):
     def run(self, arguments: Union[Mapping[int, Any], Sequence[Any]], *, out: str = "arrays", timing: bool = False,
             timeout: Optional[float] = None) -> Run:
         """As a call, with arguments by slot (a dict) or in order, and with the server's timing if asked."""
-        values, large = self._prepare(arguments if isinstance(arguments, Mapping) else self._slots(arguments, {}))
-        as_arrays = wants_arrays(out)
-        connection = self._connection
-        staged = {}
-        try:
-            for slot in large:
-                staged[slot] = _upload(connection, values[slot])
-            values.update(staged)
-            run = self._execute(values, as_arrays and self._small, timing, timeout)
-            if as_arrays:
-                ours = fresh(run.results, values, staged)
-                run = run._replace(results=tuple(result.numpy() if at in ours else result
-                                                 for at, result in enumerate(run.results)))  # fmt: skip
-            return run
-        finally:
-            for buffer in staged.values():
-                if as_arrays:
-                    buffer.free()
-
-    def _execute(self, values: Mapping[int, Any], inline: bool, timing: bool, timeout: Optional[float]) -> Run:
-        pieces = self._request(values, inline, timing)
-        connection = self._connection
-        stub = connection.stub(_EXECUTE, raw_request=True)
-        request = b"".join(pieces)
-        try:
-            response = connection.start(stub, request, timeout)
-        except KilnError as error:
-            if error.code != "NEED_GRAPH":
-                raise
-            request = b"".join(pieces + encode.graph_field(self._graph))
-            response = connection.start(stub, request, timeout)
-        connection.count(_EXECUTE, len(request), response.ByteSize())
-        return Run(self._results(response, values, Buffer), response.from_cache, response.timing)
-
-
+        return blocking(self._run(arguments, out, timing, timeout))

@@ -10,19 +10,20 @@ from __future__ import annotations
 import queue
 import threading
 import time
-from typing import Callable, Collection, List, Optional
+from typing import Any, Callable, Collection, List, Optional, Set
 
 import grpc
 
 from kiln.errors import KilnError
 from kiln.session import is_of_session
+from kiln.waiting import Waits
 
 MOST = 1024  # handles in one Free
 TIMEOUT = 10.0  # seconds for one Free
 AGAIN = 5.0  # seconds until a Free that failed is tried again, if no other handle comes before
 
 
-def gone(error: KilnError, handles: Collection[int]) -> Collection[int]:
+def _gone(error: KilnError, handles: Collection[int]) -> Collection[int]:
     """Which of `handles` the server does not have, if that is why a Free of them failed.
 
     It frees all or none, and names the first that it does not know. A session that is
@@ -33,6 +34,19 @@ def gone(error: KilnError, handles: Collection[int]) -> Collection[int]:
     if is_of_session(error):
         return handles
     return (error.handle,) if error.handle in handles else ()
+
+
+def give_back(handles: Collection[int], live: Set[int], free: Callable[[Collection[int]], Any]) -> Waits[None]:
+    """Calls `free` until the server has none of `handles` that are in `live`, and they are no longer; KilnError."""
+    while mine := live.intersection(handles):
+        ended: Collection[int] = mine
+        try:
+            yield free(mine)
+        except KilnError as error:
+            ended = _gone(error, mine)
+            if not ended:
+                raise
+        live.difference_update(ended)
 
 
 class Reaper:

@@ -13,16 +13,18 @@ has forgotten is recorded again, unasked. RecordingLike is what kiln.aio shares.
 
 from __future__ import annotations
 
-from typing import Any, Dict, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Tuple, Union
+from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple, Union
 
 import numpy as np
 
 from kiln import encode
 from kiln.buffers import BufferLike
 from kiln.connection import Connection
+from kiln.dtypes import integer64
 from kiln.errors import InvalidArgument, KilnError
 from kiln.program import At, ProgramLike
 from kiln.v1 import kernel_service_pb2 as pb
+from kiln.waiting import Waits, blocking
 
 _RECORD, _REPLAY, _COMPILE = ("KernelService." + name for name in ("RecordSequence", "ReplaySequence", "Compile"))
 
@@ -63,7 +65,7 @@ def request_of(device: str, steps: Steps) -> Tuple[pb.RecordSequenceRequest, Lis
             elif isinstance(value, Integer):
                 argument.integer = value.number
             else:
-                argument.constant = value
+                argument.constant = integer64(value, "a constant")
     return request, programs
 
 
@@ -103,14 +105,35 @@ class RecordingLike:
             else:
                 raise InvalidArgument("a recording runs on Buffers, not on %s" % type(item).__name__,
                                       code="BAD_ARGUMENT", remedy="client.buffer(array) makes one")  # fmt: skip
-        pieces += encode.replayed_integers(integers)
+        pieces += encode.replayed_integers([integer64(value, "an integer") for value in integers])
         if timing:
             pieces.append(encode.REPLAY_TIMING)
         return b"".join(pieces)
 
-    def _compile_requests(self) -> Iterator[pb.CompileRequest]:
-        for program in self._programs:
-            yield pb.CompileRequest(graph=program.graph, device=self._record_request.device, options=program.options)
+    def _run(self, memory: Sequence[Union[BufferLike, At]], integers: Sequence[int], timing: bool,
+             timeout: Optional[float]) -> Waits[pb.Timing]:
+        request = self._request(memory, integers, timing)
+        try:
+            response = yield self._connection.send(_REPLAY, request, timeout)
+        except KilnError as error:
+            if error.code != "NEED_GRAPH":
+                raise
+            yield from self._again()
+            response = yield self._connection.send(_REPLAY, request, timeout)
+        return response.timing
+
+    def _again(self) -> Waits[None]:
+        """For a server that has forgotten the recording, and perhaps its programs."""
+        try:
+            yield self._connection.call(_RECORD, self._record_request)
+        except KilnError as error:
+            if error.code != "NEED_GRAPH":
+                raise
+            device = self._record_request.device
+            for program in self._programs:
+                request = pb.CompileRequest(graph=program.graph, device=device, options=program.options)
+                yield self._connection.call(_COMPILE, request)
+            yield self._connection.call(_RECORD, self._record_request)
 
 
 def split(arguments: Sequence[Any]) -> Tuple[List[Any], List[int]]:
@@ -142,28 +165,7 @@ class Recording(RecordingLike):
     def run(self, memory: Sequence[Union[BufferLike, At]], integers: Sequence[int] = (), *, timing: bool = False,
             timeout: Optional[float] = None) -> pb.Timing:
         """The same; with the server's timing if asked."""
-        connection = self._connection
-        request = self._request(memory, integers, timing)
-        stub = connection.stub(_REPLAY, raw_request=True)
-        try:
-            response = connection.start(stub, request, timeout)
-        except KilnError as error:
-            if error.code != "NEED_GRAPH":
-                raise
-            self._again()
-            response = connection.start(stub, request, timeout)
-        connection.count(_REPLAY, len(request), response.ByteSize())
-        return response.timing
-
-    def _again(self) -> None:
-        try:
-            self._connection.call(_RECORD, self._record_request)
-        except KilnError as error:
-            if error.code != "NEED_GRAPH":
-                raise
-            for request in self._compile_requests():
-                self._connection.call(_COMPILE, request)
-            self._connection.call(_RECORD, self._record_request)
+        return blocking(self._run(memory, integers, timing, timeout))
 
 
 def record(connection: Connection, steps: Steps) -> Recording:
