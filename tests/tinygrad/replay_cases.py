@@ -203,3 +203,71 @@ class ReplayCases:
             np.testing.assert_allclose(got.numpy(), np.maximum(x @ W1, 0) * 2, rtol=1e-4, atol=1e-5)
             if i >= 3:
                 self.assertEqual(trips, 1)
+
+    def test_copies_between_devices_are_part_of_it(self):
+        from tinygrad import Tensor, TinyJit
+
+        @TinyJit
+        def there_and_back(x):
+            there = (x * 2).realize().to("KILN:1").realize()
+            return (there + 1).realize().to("KILN").realize()
+
+        for i in range(5):
+            x = np.arange(5, dtype=np.float32) + i
+            got, trips = self.round_trips(there_and_back, Tensor(x).realize())
+            self.assertEqual(got.tolist(), (x * 2 + 1).tolist())
+        self.assertEqual(trips, 1)
+
+    def test_an_input_may_be_written(self):
+        from tinygrad import Tensor, TinyJit
+
+        @TinyJit
+        def add(state, x):
+            state.assign(state + x).realize()
+            return (state * 2).realize()
+
+        states, expected = [Tensor(np.zeros(4, np.float32)).realize() for _ in range(2)], np.zeros((2, 4), np.float32)
+        for i in range(8):
+            got, trips = self.round_trips(add, states[i % 2], Tensor(np.full(4, i, np.float32)).realize())
+            expected[i % 2] += i
+            self.assertEqual(got.tolist(), (expected[i % 2] * 2).tolist())
+            self.assertEqual(states[i % 2].tolist(), expected[i % 2].tolist())
+        self.assertEqual(trips, 1)
+
+    def test_intermediates_come_back_after_they_were_freed(self):
+        from tinygrad import Tensor, TinyJit
+
+        @TinyJit
+        def step(x):
+            a = (x * 2).realize()
+            b = (a.sum() + x).realize()
+            return (b * a).realize()
+
+        for i in range(7):
+            x = np.arange(4, dtype=np.float32) + i
+            got, trips = self.round_trips(step, Tensor(x).realize())
+            self.assertEqual(got.tolist(), (((x * 2).sum() + x) * x * 2).tolist())
+            if i == 4:
+                step.captured.free_intermediates()
+        self.assertEqual(trips, 1)
+
+    def test_attention_over_a_growing_cache(self):
+        from tinygrad import Tensor, TinyJit, Variable
+
+        cache, kept = Tensor.zeros(2, 1, 16, 2, 4).contiguous().realize(), np.zeros((2, 1, 16, 2, 4), np.float32)
+
+        @TinyJit
+        def attend(q, k, v, at):
+            cache[:, :, at : at + 1].assign(Tensor.stack(k, v)).realize()
+            keys, values = (cache[n, :, : at + 1].transpose(1, 2) for n in range(2))
+            return q.transpose(1, 2).scaled_dot_product_attention(keys, values).transpose(1, 2).realize()
+
+        for at in range(7):
+            q, k, v = RNG.standard_normal((3, 1, 1, 2, 4)).astype(np.float32)
+            inputs = [Tensor(array).realize() for array in (q, k, v)]
+            got, trips = self.round_trips(attend, *inputs, Variable("at", 0, 15).bind(at))
+            kept[0, :, at : at + 1], kept[1, :, at : at + 1] = k, v
+            weight = np.exp(np.einsum("bqhd,bkhd->bhqk", q, kept[0, :, : at + 1]) / 2)
+            expected = np.einsum("bhqk,bkhd->bqhd", weight / weight.sum(-1, keepdims=True), kept[1, :, : at + 1])
+            np.testing.assert_allclose(got.numpy(), expected, rtol=1e-4, atol=1e-5)
+        self.assertEqual(trips, 1)
