@@ -136,6 +136,8 @@ const std::vector<ConfigRow>& ConfigRows() {
       {"session_limits.max_sessions_per_address", "1024", "most sessions of clients at one address"},
       {"session_limits.max_handles", "262144", "most handles of one session"},
       {"max_handles", "1048576", "most handles of all clients together"},
+      {"keepalive_seconds", "20",
+       "how long a silent client may stay silent, and then leave a ping unanswered; 0 is for ever"},
       {"dump", "", "folder into which every compilation writes its stages, by graph hash"},
   };
   return *rows;
@@ -186,6 +188,7 @@ absl::Status CheckConfig(const v1::ServerConfig& config) {
                       absl::StrCat(sessions.default_lease_seconds(), " is not between 1 and the longest lease, ",
                                    sessions.max_lease_seconds()));
   }
+  if (config.keepalive_seconds() > 86400) return BadSetting("keepalive_seconds", "more than a day");
   if (config.graph_limits().max_bytes() > (uint64_t{1} << 30)) {
     return BadSetting("graph_limits.max_bytes", "more than 1 GiB");
   }

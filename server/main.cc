@@ -5,6 +5,7 @@
 
 #include <csignal>
 #include <cstdio>
+#include <cstdlib>
 #include <fstream>
 #include <memory>
 #include <string>
@@ -12,13 +13,18 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
+#include "absl/time/time.h"
 #include "base/error.h"
 #include "server/config.h"
+#include "server/last_resort.h"
 #include "server/server.h"
 
 namespace {
 
 using kiln::server::Invocation;
+
+// How long cancelled requests have to notice. What takes longer is a compilation.
+constexpr absl::Duration kGrace = absl::Seconds(3);
 
 // One event a line, as key=value, on the error output.
 std::shared_ptr<spdlog::logger> MakeLog(const std::string& level) {
@@ -70,9 +76,19 @@ int Serve(const Invocation& invocation) {
   // A second signal means now.
   pthread_sigmask(SIG_UNBLOCK, &ends, nullptr);
   log->info("event=draining signal={} seconds={}", signal, invocation.config.drain_seconds());
-  const bool finished = (*server)->Drain(absl::Seconds(invocation.config.drain_seconds()));
+  const absl::Duration patience = absl::Seconds(invocation.config.drain_seconds());
+  const auto remove_port_file = [&invocation] {
+    if (!invocation.port_file.empty()) std::remove(invocation.port_file.c_str());
+  };
+  const kiln::server::LastResort last_resort(patience + kGrace, [&] {
+    remove_port_file();
+    log->warn("event=stopped all_finished=false abandoned=true");
+    log->flush();
+    std::_Exit(0);
+  });
+  const bool finished = (*server)->Drain(patience);
   server->reset();
-  if (!invocation.port_file.empty()) std::remove(invocation.port_file.c_str());
+  remove_port_file();
   log->info("event=stopped all_finished={}", finished);
   return 0;
 }

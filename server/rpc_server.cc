@@ -4,6 +4,7 @@
 #include <grpcpp/health_check_service_interface.h>
 
 #include <algorithm>
+#include <climits>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -36,6 +37,15 @@ class Reflection final : public grpc::ServerBuilderOption {
  private:
   const bool on_;
 };
+
+// A client whose machine is gone says nothing, and an upload of its holds memory
+// until the stream ends: pings find out, however little there is to send.
+void KeepAlive(uint32_t seconds, grpc::ServerBuilder& builder) {
+  const int millis = seconds == 0 ? INT_MAX : static_cast<int>(seconds) * 1000;
+  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, millis);
+  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, millis);
+  builder.AddChannelArgument(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);  // no limit
+}
 
 // Once gRPC shuts down, it ends whatever arrives with a bare CANCELLED. So the
 // gate goes on refusing in our own words until the clients have heard: nobody
@@ -75,6 +85,7 @@ absl::StatusOr<std::unique_ptr<RpcServer>> RpcServer::Start(const v1::ServerConf
   builder.SetMaxReceiveMessageSize(static_cast<int>(LargestMessage(config)));
   // Two servers on one port would share its connections by chance.
   builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
+  KeepAlive(config.keepalive_seconds(), builder);
   self->server_ = builder.BuildAndStart();
   if (self->server_ == nullptr) {
     return absl::UnavailableError(absl::StrCat("cannot listen on ", config.listen(), "; is the port taken?"));

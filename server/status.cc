@@ -1,6 +1,8 @@
 #include "server/status.h"
 
+#include <optional>
 #include <string>
+#include <utility>
 
 #include "absl/strings/cord.h"
 #include "absl/strings/str_cat.h"
@@ -20,6 +22,15 @@ std::string Shortened(absl::string_view message) {
   return absl::StrCat(message.substr(0, kLongestMessage), "...");
 }
 
+// A tag is a client's own text and as long as it likes.
+absl::Status WithShortDetail(const absl::Status& status) {
+  std::optional<v1::ErrorDetail> detail = DetailOf(status);
+  if (!detail.has_value() || detail->ByteSizeLong() <= kLongestMessage) return status;
+  detail->set_tag(Shortened(detail->tag()));
+  detail->set_field(Shortened(detail->field()));
+  return MakeError(*std::move(detail), status.message());
+}
+
 absl::Status WithFault(const absl::Status& status) {
   if (DetailOf(status).has_value() || status.code() == absl::StatusCode::kCancelled) return status;
   return MakeError(v1::INTERNAL_FAULT, status.ToString());
@@ -29,7 +40,7 @@ absl::Status WithFault(const absl::Status& status) {
 
 grpc::Status ToGrpc(const absl::Status& status) {
   if (status.ok()) return grpc::Status::OK;
-  const absl::Status full = WithFault(status);
+  const absl::Status full = WithShortDetail(WithFault(status));
   google::rpc::Status wire;
   wire.set_code(static_cast<int>(full.code()));
   wire.set_message(Shortened(full.message()));

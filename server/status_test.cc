@@ -47,5 +47,18 @@ TEST(StatusTest, LongTextIsShortened) {
   EXPECT_EQ(DetailOf(FromGrpc(wire))->code(), v1::BAD_ARGUMENT);
 }
 
+TEST(StatusTest, LongTagsAreShortened) {
+  v1::ErrorDetail detail;
+  detail.set_code(v1::DTYPE_MISMATCH);
+  detail.set_node(5);
+  detail.set_tag(std::string(100'000, 't'));
+  const grpc::Status wire = ToGrpc(MakeError(detail, "no"));
+  EXPECT_LT(wire.error_details().size(), 4096u);
+  const auto found = DetailOf(FromGrpc(wire));
+  EXPECT_EQ(found->code(), v1::DTYPE_MISMATCH);
+  EXPECT_EQ(found->node(), 5u);
+  EXPECT_EQ(found->tag().substr(0, 100), std::string(100, 't'));
+}
+
 }  // namespace
 }  // namespace kiln::server

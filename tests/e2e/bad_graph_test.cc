@@ -61,6 +61,13 @@ TEST_F(BadInputTest, Graphs) {
       {"size overflow",
        Compiling("0 CONST [] weakint 1099511627776\n1 STACK [0, 0]\n2 PARAM : float32 [1] slot=0\n3 TUPLE [2]\n"),
        StatusCode::kInvalidArgument, v1::SIZE_OVERFLOW, 2},
+      {"a fault at a node with a long tag",
+       [&x] {
+         v1::Graph graph = GraphOf(x + "2 ADD [1]\n3 TUPLE [2]\n");
+         graph.mutable_nodes(2)->set_tag(std::string(20'000, 't'));
+         return Compiling(graph);
+       }(),
+       StatusCode::kInvalidArgument, v1::WRONG_SOURCE_COUNT, 2},
       {"no root", Compiling(x), StatusCode::kInvalidArgument, v1::BAD_ROOT, 1},
       {"too many nodes", Compiling(Wide(kMaxNodes + 1)), StatusCode::kResourceExhausted, v1::GRAPH_TOO_LARGE,
        std::nullopt, std::nullopt, 0, "nodes"},

@@ -2,16 +2,20 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstdlib>
+#include <filesystem>
 #include <fstream>
 #include <thread>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "base/graph_hash.h"
 #include "tests/e2e/server_fixture.h"
 
 namespace kiln::e2e {
@@ -146,6 +150,43 @@ TEST_F(ShutdownTest, PatienceEnds) {
   kilnd->Signal(SIGTERM);
   EXPECT_EQ(kilnd->Wait(), 0);
   EXPECT_FALSE(stream->Finish().ok());
+}
+
+// The compiler writes its stages into a pipe that nobody empties, and so never ends.
+TEST_F(ShutdownTest, ACompilationThatNeverEndsIsAbandoned) {
+  const std::string dump = File("dump");
+  std::filesystem::remove_all(dump);
+  const auto kilnd = Serve({"--drain_seconds=0", "--dump=" + dump});
+  std::string text = "0 CONST [] weakint 8\n1 PARAM : float32 [0] slot=0\n";
+  int last = 1;
+  for (; last < 3000; ++last) absl::StrAppend(&text, last + 1, " ADD [", last, ", 1]\n");
+  const v1::Graph graph = GraphOf(absl::StrCat(text, last + 1, " TUPLE [", last, "]\n"));
+  const auto folder = [&dump](const v1::Graph& g) {
+    return absl::StrCat(dump, "/", HashGraph(g)->Hex().substr(0, 16));
+  };
+
+  // Another graph shows what the first file is called.
+  ASSERT_TRUE(Compile(*stubs_, GraphOf(kAddOne)).ok());
+  std::string first = "~";
+  for (const auto& entry : std::filesystem::directory_iterator(folder(GraphOf(kAddOne)))) {
+    first = std::min(first, entry.path().filename().string());
+  }
+  std::filesystem::create_directories(folder(graph));
+  const std::string pipe = absl::StrCat(folder(graph), "/", first);
+  ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
+  const int end = open(pipe.c_str(), O_RDONLY | O_NONBLOCK);
+  ASSERT_GE(end, 0);
+  ASSERT_GT(fcntl(end, F_SETPIPE_SZ, 4096), 0);
+  std::thread client([&] { EXPECT_FALSE(Compile(*stubs_, graph).ok()); });
+  char byte;
+  ASSERT_TRUE(Eventually([&] { return read(end, &byte, 1) == 1; }));
+
+  kilnd->Signal(SIGTERM);
+  EXPECT_EQ(kilnd->Wait(), 0);
+  client.join();
+  close(end);
+  EXPECT_NE(Text("log").find("event=stopped all_finished=false abandoned=true"), std::string::npos) << Text("log");
+  EXPECT_NE(access(File("port").c_str(), F_OK), 0);
 }
 
 TEST_F(ShutdownTest, UnderLoadEveryRequestIsAnsweredOrRefused) {

@@ -1,0 +1,39 @@
+// Ends what does not end by itself.
+//
+// A compilation that has begun runs to its end, and nobody can say when that is; a
+// server that was told to stop must stop all the same.
+#ifndef KILN_SERVER_LAST_RESORT_H_
+#define KILN_SERVER_LAST_RESORT_H_
+
+#include <functional>
+#include <thread>
+#include <utility>
+
+#include "absl/synchronization/notification.h"
+#include "absl/time/time.h"
+
+namespace kiln::server {
+
+// While one lives, time runs: after `patience` it calls `give_up`, on a thread of its
+// own. Destroyed before, it calls nothing.
+class LastResort {
+ public:
+  LastResort(absl::Duration patience, std::function<void()> give_up)
+      : thread_([this, patience, give_up = std::move(give_up)] {
+          if (!in_time_.WaitForNotificationWithTimeout(patience)) give_up();
+        }) {}
+  ~LastResort() {
+    in_time_.Notify();
+    thread_.join();
+  }
+  LastResort(const LastResort&) = delete;
+  LastResort& operator=(const LastResort&) = delete;
+
+ private:
+  absl::Notification in_time_;
+  std::thread thread_;
+};
+
+}  // namespace kiln::server
+
+#endif  // KILN_SERVER_LAST_RESORT_H_
