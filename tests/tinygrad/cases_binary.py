@@ -100,8 +100,11 @@ BITS = [
     Row("6 & x", "6 & x", ("12:full",), ("int32", "uint8")),
     Row("6 | x", "6 | x", ("12:full",), ("int32", "uint8")),
     Row("6 ^ x", "6 ^ x", ("12:full",), ("int32", "uint8")),
-    Row("3 << x", "3 << x", ("12:shift",), ("int32", "uint32", "int64")),
-    Row("200 >> x", "200 >> x", ("12:shift",), ("int32", "uint32", "int64")),
+    Row("3 << x", "3 << x", ("12:shift",), ("uint32",)),
+    Row("200 >> x", "200 >> x", ("12:shift",), ("uint32",)),
+    # tinygrad's own lowering refuses these on every device.
+    Row("3 << x", "3 << x", ("12:shift",), ("int32", "int64"), cpu=False, levels="T"),
+    Row("200 >> x", "200 >> x", ("12:shift",), ("int32", "int64"), cpu=False, levels="T"),
     Row("x << 3", "", ("12:full",), UNSIGNED),
     Row("x >> 3", "x >> 3", ("12:full",), UNSIGNED),
     Row("x.lshift(2)", "", ("12:shift",), INTS),

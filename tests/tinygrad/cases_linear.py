@@ -13,7 +13,10 @@ PRODUCTS = [
     Row("x @ y", "", ("3,4; 4,5", "17,33; 33,9"), ("int8", "uint8", "int32", "int64", "bool")),
     Row("x @ y", "x @ y", ("64,48; 48,40", "1,130; 130,1"), FLOATS, "x y"),
     Row("x.dot(y)", "x @ y", ("3,4; 4,5", "7; 7"), FLOATS, "x y"),
-    Row("x.dot(y, dtype='float32')", "x @ y", ("3,4; 4,5",), ("float16", "bfloat16", "float32")),
+    Row("x.dot(y, dtype='float32')", "x @ y", ("3,4; 4,5",), ("float32",)),
+    # Products are rounded before the sum is float32.
+    Row("x.dot(y, dtype='float32')", "x @ y", ("3,4; 4,5",), ("float16",), norm=2**14, cpu=False),
+    Row("x.dot(y, dtype='float32')", "x @ y", ("3,4; 4,5",), ("bfloat16",), norm=2**17, cpu=False),
     Row("x.matmul(y, reverse=True)", "y @ x", ("4,5; 3,4",), FLOAT, "x y"),
     Row("x.__rmatmul__(y)", "y @ x", ("4,5; 3,4",), FLOAT, "x y"),
     Row("x.image_dot(y)", "x @ y", ("4,4; 4,8",), FLOAT),

@@ -19,13 +19,16 @@ CONVOLUTION = [
     Row("x.conv2d(y, groups=2)", "conv(x, y, groups=2)", ("2,4,5,5; 6,2,3,3", "1,2,5,5; 2,1,3,3"), HALF, "x y"),
     Row("x.conv2d(y, groups=4, padding=1)", "conv(x, y, groups=4, padding=(1, 1))", ("2,4,5,5; 4,1,3,3",), HALF,
         "x y"),
-    Row("x.conv2d(y, dtype='float32')", "", (IMAGE,), ("float16",)),
+    # Products are float16, sums float32; the C of tinygrad's CPU device rounds no product.
+    Row("x.conv2d(y, dtype='float32')", "", (IMAGE,), ("float16",), norm=2**14),
     Row("x.conv2d(y)", "conv(x, y)", ("2,3,9; 4,3,3",), FLOATS, "x y"),
     Row("x.conv2d(y, stride=2, padding=1)", "conv(x, y, stride=2, padding=(1,))", ("2,3,9; 4,3,3",), FLOAT, "x y"),
     Row("x.conv2d(y)", "conv(x, y)", ("1,2,4,5,4; 3,2,2,3,2",), HALF, "x y"),
     Row("x.conv2d(y, stride=2, padding=1, dilation=1)", "conv(x, y, stride=2, padding=(1, 1, 1))",
         ("1,2,4,5,4; 3,2,2,3,2",), FLOAT, "x y"),
-    Row("x.conv2d(y)", "", ("2,3,5,5; 4,3,3,3",), ("int32", "int8")),
+    Row("x.conv2d(y)", "", ("2,3,5,5; 4,3,3,3",), ("int32",)),
+    # No product wraps: that of two int8 is int8 by the IR, and int in C.
+    Row("x.conv2d(y)", "conv(x, y)", ("2,3,5,5:idx10; 4,3,3,3:idx10",), ("int8",), ulp=0),
     Row("x.conv2d(y, padding=1).relu().conv2d(z, padding=1)", "", ("1,2,5,5; 3,2,3,3; 2,3,3,3",), FLOAT, "x y z",
         norm=256),
     Row("x.image_conv2d(y)", "conv(x, y)", ("1,4,5,5; 4,4,3,3",), FLOAT),
@@ -94,7 +97,7 @@ LAYERS = [
     Row("tg.nn.Conv1d(2, 3, 3)(x)", "", ("1,2,7",), FLOAT, "x"),
     Row("tg.nn.ConvTranspose2d(2, 3, 3, stride=2)(x)", "", ("1,2,4,4",), FLOAT, "x"),
     Row("x.dropout(0.5)", "x", ("3,4",), FLOAT, ulp=-1),
-    Row("with_training(lambda: x.dropout(0.4))", "", ("5,7",), FLOATS, ulp=0),
+    Row("with_training(lambda: x.dropout(0.4))", "", ("5,7",), FLOATS, ulp=1),
     Row("with_training(lambda: x.dropout(1.0))", "x * 0", ("5,7",), FLOAT, ulp=0),
     Row("x.newton_schulz(2, (2.0, -1.5, 0.5))", "", ("3,4",), FLOAT, norm=256),
 ]

@@ -76,7 +76,8 @@ SCANS = [
     Row("x.logcumsumexp(1)", "np.logaddexp.accumulate(x, 1)", ("3,7",), FLOAT, "x"),
 ]
 SOFTMAX = [
-    Row("x.softmax()", "softmax(x)", ("3,4", "2,3,4", "7", "2,130", "5:wide"), FLOATS, "x"),
+    Row("x.softmax()", "softmax(x)", ("3,4", "2,3,4", "7", "2,130"), FLOATS, "x"),
+    Row("x.softmax()", "softmax(x)", ("5:wide",), FLOATS),  # all of its gradient cancels
     Row("x.softmax(0)", "softmax(x, 0)", ("3,4",), FLOATS, "x"),
     # The largest is subtracted before the cast.
     Row("x.softmax(dtype='float32')", "softmax(x)", ("3,4",), ("float16",), "x", norm=2**15),
@@ -92,7 +93,11 @@ SOFTMAX = [
 ]
 LOSSES = [
     Row("x.cross_entropy(y)", "-np.mean(log_softmax(x)[np.arange(5), y])", ("5,4; 5:idx4",), FLOATS, "x"),
-    Row("x.cross_entropy(y, reduction='none', label_smoothing=0.2)", "", ("5,4; 5:idx4",), FLOATS, "x"),
+    Row("x.cross_entropy(y, reduction='none', label_smoothing=0.2)", "", ("5,4; 5:idx4",),
+        ("float32", "float16", "bfloat16"), "x"),
+    # The smoothed labels are float32, of constants that tinygrad's CPU device does not round to it.
+    Row("x.cross_entropy(y, reduction='none', label_smoothing=0.2)", "", ("5,4; 5:idx4",), ("float64",), "x",
+        norm=2**30),
     Row("x.cross_entropy(y.softmax(), reduction='sum')", "-(log_softmax(x)*softmax(y)).sum()", ("5,4; 5,4",), FLOATS,
         "x y"),
     Row("x.cross_entropy(y)", "", ("2,3,4; 2,4:idx3",), FLOAT, "x"),
