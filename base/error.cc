@@ -38,6 +38,22 @@ absl::Status MakeError(v1::ErrorCode code, absl::string_view message) {
   return MakeError(std::move(detail), message);
 }
 
+absl::Status TooLarge(absl::string_view limit, uint64_t most, uint64_t used, absl::string_view message) {
+  v1::ErrorDetail detail;
+  detail.set_code(v1::GRAPH_TOO_LARGE);
+  detail.set_limit(std::string(limit));
+  detail.set_limit_value(most);
+  detail.set_used(used);
+  return MakeError(std::move(detail), message);
+}
+
+absl::Status SlotError(v1::ErrorCode code, uint32_t slot, absl::string_view message) {
+  v1::ErrorDetail detail;
+  detail.set_code(code);
+  detail.set_slot(slot);
+  return MakeError(std::move(detail), message);
+}
+
 std::optional<v1::ErrorDetail> DetailOf(const absl::Status& status) {
   const auto payload = status.GetPayload(kErrorDetailUrl);
   if (!payload.has_value()) return std::nullopt;

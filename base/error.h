@@ -25,6 +25,12 @@ absl::StatusCode StatusCodeOf(v1::ErrorCode code);
 absl::Status MakeError(v1::ErrorDetail detail, absl::string_view message);
 absl::Status MakeError(v1::ErrorCode code, absl::string_view message);
 
+// GRAPH_TOO_LARGE: `limit` names what there is too much of, of which at most `most`
+// is taken, and `used` is asked for.
+absl::Status TooLarge(absl::string_view limit, uint64_t most, uint64_t used, absl::string_view message);
+// A failure that a slot, of the program or of a body, is named for.
+absl::Status SlotError(v1::ErrorCode code, uint32_t slot, absl::string_view message);
+
 // The detail a status carries, or none.
 std::optional<v1::ErrorDetail> DetailOf(const absl::Status& status);
 

@@ -41,10 +41,6 @@ std::string NameOf(const UOp* body) {
 absl::Status CompileBody(Graph& graph, Pipeline& pipeline, UOp* body, const v1::Target& target, const Options& options,
                          CodeGenerator& generator, v1::Kernel& made) {
   const bool text = generator.abilities().text;
-  for (const UOp* uop : Toposort(body)) {
-    if (text && uop->IsVariable())
-      return MakeError(v1::UNSUPPORTED_OP, "source of kernels with variables is not written by this version");
-  }
   if (body->op() == Op::LINEAR) {
     KILN_ASSIGN_OR_RETURN(const LoweredProgram lowered, LowerProgram(graph, pipeline, body, generator, options));
     *made.mutable_cost() = lowered.cost;
@@ -71,13 +67,8 @@ absl::Status CompileBody(Graph& graph, Pipeline& pipeline, UOp* body, const v1::
 
 absl::Status CheckLimit(absl::string_view limit, uint64_t limit_value, uint64_t used) {
   if (used <= limit_value) return absl::OkStatus();
-  v1::ErrorDetail detail;
-  detail.set_code(v1::GRAPH_TOO_LARGE);
-  detail.set_limit(std::string(limit));
-  detail.set_limit_value(limit_value);
-  detail.set_used(used);
-  return MakeError(std::move(detail),
-                   absl::StrCat("the program has ", used, " ", limit, "; this server takes at most ", limit_value));
+  return TooLarge(limit, limit_value, used,
+                  absl::StrCat("the program has ", used, " ", limit, "; this server takes at most ", limit_value));
 }
 
 absl::StatusOr<std::vector<uint32_t>> CompileKernels(Graph& graph, Pipeline& pipeline, const UOp* calls,

@@ -14,6 +14,7 @@ std::string PlaceOf(const v1::Operand& operand) {
   switch (operand.space()) {
     case v1::Operand::PARAMETER: return absl::StrCat("parameters[", operand.index(), "]");
     case v1::Operand::RESULT: return absl::StrCat("results[", operand.index(), "]");
+    case v1::Operand::VARIABLE: return absl::StrCat("variables[", operand.index(), "]");
     case v1::Operand::ARENA: return absl::StrCat("(void*)((char*)arena+", operand.offset(), ")");
     default: return absl::StrCat("(void*)(kiln_constants+", operand.offset(), ")");
   }
@@ -38,8 +39,14 @@ std::string EntryPoint(const v1::Executable& executable) {
     absl::StrAppend(&text, "// results[", i, "]: ", result.bytes(), " bytes",
                     result.has_aliases() ? absl::StrCat(", those of parameters[", result.aliases(), "]") : "", "\n");
   }
-  absl::StrAppend(&text, "// arena: ", executable.arena_bytes(), " bytes\n",
-                  "void kiln_run(void* const* parameters, void* const* results, void* arena) {\n");
+  for (int i = 0; i < executable.signature().variables_size(); ++i) {
+    const auto& variable = executable.signature().variables(i);
+    absl::StrAppend(&text, "// variables[", i, "]: slot ", variable.slot(), ", from ", variable.min_value(), " to ",
+                    variable.max_value(), "\n");
+  }
+  absl::StrAppend(
+      &text, "// arena: ", executable.arena_bytes(), " bytes\n",
+      "void kiln_run(void* const* parameters, void* const* results, void* arena, const long long* variables) {\n");
   for (const v1::Step& step : executable.steps()) {
     std::vector<std::string> operands;
     for (const v1::Operand& operand : step.operands()) operands.push_back(PlaceOf(operand));

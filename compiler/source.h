@@ -22,9 +22,10 @@ absl::StatusOr<std::string> RenderSource(const v1::Graph& graph, absl::string_vi
 
 // `executable`, compiled for SourceTarget("c"), as a whole program in C: its
 // kernels, its constants, and
-//   void kiln_run(void* const* parameters, void* const* results, void* arena)
-// which runs it; the text says how many of each there are, and how large the
-// arena, aligned to 64 bytes, must be.
+//   void kiln_run(void* const* parameters, void* const* results, void* arena, const long long* variables)
+// which runs it; the text says how many of each there are, from where to where a
+// variable may go, and how large the arena, aligned to 64 bytes, must be. Sizes are
+// the greatest, over all values of the variables.
 std::string ProgramText(const v1::Executable& executable);
 
 }  // namespace kiln::compiler

@@ -33,13 +33,8 @@ absl::Status BadSlot(v1::ErrorCode code, absl::string_view field, uint32_t slot,
 }
 
 absl::Status TooLarge(absl::string_view limit, uint64_t most, uint64_t used) {
-  v1::ErrorDetail detail;
-  detail.set_code(v1::GRAPH_TOO_LARGE);
-  detail.set_limit(std::string(limit));
-  detail.set_limit_value(most);
-  detail.set_used(used);
-  return MakeError(std::move(detail),
-                   absl::StrCat("the gradient's graph has ", used, " ", limit, "; this server takes ", most));
+  return kiln::TooLarge(limit, most, used,
+                        absl::StrCat("the gradient's graph has ", used, " ", limit, "; this server takes ", most));
 }
 
 absl::Status CheckProgram(const Graph& graph, UOp* root) {

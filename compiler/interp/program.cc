@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "compiler/interp/arguments.h"
 #include "compiler/interp/program_state.h"
+#include "compiler/ir/code_text.h"
 #include "compiler/ir/program_scopes.h"
 #include "compiler/spec/program_spec.h"
 
@@ -208,9 +209,11 @@ absl::StatusOr<InterpResult> InterpretProgram(UOp* root, const HostTensors& argu
   const std::vector<UOp*> order = Toposort(root);
   if (std::any_of(order.begin(), order.end(), [](const UOp* uop) { return uop->IsVariable(); }))
     return MakeError(v1::UNSUPPORTED_OP, "the interpreter runs programs whose variables are bound (BindVariables)");
-  if (std::any_of(order.begin(), order.end(),
-                  [](const UOp* uop) { return std::holds_alternative<CodeArg>(uop->arg()); }))
-    return MakeError(v1::UNSUPPORTED_OP, "the interpreter runs no code of a client's own (CUSTOM, CUSTOMI)");
+  const auto is_code = [](const UOp* uop) {
+    return std::holds_alternative<CodeArg>(uop->arg()) || !SourceOf(uop).empty();
+  };
+  if (std::any_of(order.begin(), order.end(), is_code))
+    return MakeError(v1::UNSUPPORTED_OP, "the interpreter runs no code of a client's own (CUSTOM, CUSTOMI, SOURCE)");
   KILN_ASSIGN_OR_RETURN(const ProgramNeeds needs, VerifyProgram(root, Limits(), nullptr));
   ProgramRun run(needs, options);
   run.Read(root);

@@ -24,4 +24,10 @@ std::optional<std::string> FillCode(absl::string_view text, absl::Span<const std
   return filled;
 }
 
+const std::string& SourceOf(const UOp* linear) {
+  static const std::string& none = *new std::string();
+  const auto* arg = std::get_if<KernelArg>(&linear->arg());
+  return arg == nullptr ? none : arg->source;
+}
+
 }  // namespace kiln::compiler

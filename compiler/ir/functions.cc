@@ -18,13 +18,6 @@ constexpr size_t kWorthABoundary = 16;
 
 size_t FirstInScope(const UOp* uop) { return uop->op() == Op::CALL ? 1 : 0; }
 
-absl::Status SlotError(v1::ErrorCode code, uint32_t slot, absl::string_view text) {
-  v1::ErrorDetail detail;
-  detail.set_code(code);
-  detail.set_slot(slot);
-  return MakeError(std::move(detail), text);
-}
-
 // What stands for `param` (whose shape source is `shape` in this scope).
 absl::StatusOr<UOp*> ArgumentFor(Graph& graph, UOp* param, absl::Span<UOp* const> args, absl::string_view what) {
   const uint32_t slot = param->arg_as<BufferArg>().slot;
@@ -39,14 +32,8 @@ absl::StatusOr<UOp*> ArgumentFor(Graph& graph, UOp* param, absl::Span<UOp* const
     KILN_ASSIGN_OR_RETURN(argument, Strengthen(graph, argument, param->dtype()));
   }
   if (param->IsVariable()) {
-    const Bounds &has = argument->bounds(), &takes = param->bounds();
-    if (IsInt(argument->dtype()) && argument->shape().empty() && has.min >= takes.min && has.max <= takes.max)
-      return Cast(graph, argument, param->dtype());
-    return SlotError(
-        v1::BAD_ARGUMENT, slot,
-        absl::StrCat("argument ", slot, " of ", what, " is to be an integer within the range of the variable ",
-                     ToString(param), " in its body: from ", param->arg_as<BufferArg>().min, " to ",
-                     param->arg_as<BufferArg>().max));
+    KILN_RETURN_IF_ERROR(CheckPassed(param, argument, what));
+    return Cast(graph, argument, param->dtype());
   }
   if (argument->dtype() != param->dtype()) {
     return SlotError(v1::DTYPE_MISMATCH, slot,
@@ -109,13 +96,9 @@ absl::StatusOr<UOp*> FunctionInliner::Replace(UOp* body, absl::Span<UOp* const> 
   const std::vector<UOp*> order = ToposortScope(body);
   nodes_ += order.size();
   if (nodes_ > max_nodes_) {
-    v1::ErrorDetail detail;
-    detail.set_code(v1::GRAPH_TOO_LARGE);
-    detail.set_limit("nodes");
-    detail.set_limit_value(max_nodes_);
-    detail.set_used(nodes_);
-    return MakeError(std::move(detail), absl::StrCat("the graph has more than ", max_nodes_,
-                                                     " nodes once its FUNCTIONs and CALLs are resolved"));
+    return TooLarge(
+        "nodes", max_nodes_, nodes_,
+        absl::StrCat("the graph has more than ", max_nodes_, " nodes once its FUNCTIONs and CALLs are resolved"));
   }
   absl::flat_hash_map<UOp*, UOp*> replaced;
   for (UOp* uop : order) {
@@ -131,10 +114,16 @@ absl::StatusOr<UOp*> FunctionInliner::Replace(UOp* body, absl::Span<UOp* const> 
   return known = replaced[body];
 }
 
+bool FunctionInliner::IsApart(UOp* body) {
+  const auto [known, is_new] = is_apart_.emplace(body, false);
+  if (is_new) known->second = IsWorthABoundary(body);
+  return known->second;
+}
+
 absl::StatusOr<UOp*> FunctionInliner::Function(UOp* body, absl::Span<UOp* const> args, bool reused) {
   if (body->op() != Op::TUPLE)
     return MakeError(v1::BAD_ARGUMENT, absl::StrCat("FUNCTION's body is a TUPLE, not ", Name(body->op())));
-  if (!reused || !IsWorthABoundary(body)) return Replace(body, args, "FUNCTION");
+  if (!reused || !IsApart(body)) return Replace(body, args, "FUNCTION");
   std::vector<UOp*> marked;
   for (UOp* arg : args) marked.push_back(Boundary(graph_, arg));
   KILN_ASSIGN_OR_RETURN(UOp * tuple, Replace(body, marked, "FUNCTION"));
@@ -149,16 +138,21 @@ absl::StatusOr<UOp*> FunctionInliner::Call(UOp* body, absl::Span<UOp* const> arg
   if (body->op() != Op::SINK || IsKernel(body)) return graph_.TryMake(Op::CALL, src);
   KILN_ASSIGN_OR_RETURN(UOp * sink, Replace(body, args, "CALL"));
   std::vector<UOp*> effects;
+  absl::flat_hash_set<const UOp*> listed;
   for (UOp* source : sink->src()) {
-    // AFTER(storage, STORE...) says what is stored; the storage is the caller's.
-    std::vector<UOp*> layers = {source};
-    while (layers.back()->op() == Op::AFTER) layers.push_back(layers.back()->src(0));
-    if (layers.size() == 1 && source->dtype() != DType::kVoid) {
-      return MakeError(v1::BAD_ARGUMENT, absl::StrCat("CALL's body stores; its source ", Name(source->op()),
-                                                      " is a value that is stored nowhere"));
+    if (source->op() != Op::AFTER) {
+      if (source->dtype() != DType::kVoid) {
+        return MakeError(v1::BAD_ARGUMENT, absl::StrCat("CALL's body stores; its source ", Name(source->op()),
+                                                        " is a value that is stored nowhere"));
+      }
+      effects.push_back(source);
+      continue;
     }
-    if (layers.size() == 1) effects.push_back(source);
-    for (size_t i = layers.size() - 1; i-- > 0;)
+    // AFTER(storage, STORE...) says what is stored; the storage is the caller's.
+    std::vector<UOp*> layers;
+    for (UOp* layer = source; layer->op() == Op::AFTER && listed.insert(layer).second; layer = layer->src(0))
+      layers.push_back(layer);
+    for (size_t i = layers.size(); i-- > 0;)
       effects.insert(effects.end(), layers[i]->src().begin() + 1, layers[i]->src().end());
   }
   return graph_.TryMake(Op::GROUP, effects);

@@ -43,12 +43,15 @@ class FunctionInliner {
   absl::StatusOr<UOp*> Replace(UOp* body, absl::Span<UOp* const> args, absl::string_view what);
 
   bool IsKernel(UOp* body);
+  // Whether a body that is used again is compiled apart from what is around it.
+  bool IsApart(UOp* body);
 
   Graph& graph_;
   const uint64_t max_nodes_;
   uint64_t nodes_ = 0;
   absl::flat_hash_map<std::pair<UOp*, std::vector<UOp*>>, UOp*> done_;
-  absl::flat_hash_map<UOp*, bool> is_kernel_;  // by body: many CALLs have one
+  // By body: many CALLs and FUNCTIONs have one.
+  absl::flat_hash_map<UOp*, bool> is_kernel_, is_apart_;
 };
 
 }  // namespace kiln::compiler

@@ -34,7 +34,7 @@ H HashArg(H h, const Arg& arg) {
         } else if constexpr (std::is_same_v<T, TextArg>) {
           return H::combine(std::move(h), value.text);
         } else if constexpr (std::is_same_v<T, KernelArg>) {
-          h = H::combine(std::move(h), value.name, value.dont_use_locals, value.opts.size());
+          h = H::combine(std::move(h), value.name, value.dont_use_locals, value.opts.size(), value.source);
           for (const OptArg& opt : value.opts) h = H::combine(std::move(h), opt.kind, opt.axis, opt.arg);
           return std::move(h);
         } else if constexpr (std::is_same_v<T, CodeArg>) {
@@ -78,6 +78,7 @@ absl::StatusOr<UOp*> Graph::TryMake(Op op, absl::Span<UOp* const> src, Arg arg) 
 
   if (absl::Status status = Inference::Run(*this, candidate); !status.ok()) return status;
   sources_.emplace_back(src.begin(), src.end());
+  source_count_ += src.size();
   candidate.src_ = sources_.back();
   candidate.id_ = static_cast<uint32_t>(nodes_.size());
   UOp* uop = &nodes_.emplace_back(std::move(candidate));

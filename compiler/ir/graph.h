@@ -40,6 +40,13 @@ class Graph {
 
   // Nodes made so far, reachable or not.
   size_t size() const { return nodes_.size(); }
+  // Of all of them together.
+  size_t sources() const { return source_count_; }
+
+  // Nodes at which rules did not come to rest (rewrite.h): a fault of the rules, for
+  // tests to find.
+  size_t restless() const { return restless_; }
+  void CountRestless() { ++restless_; }
 
   // Where a node stands in the message it was read from (its first use there);
   // nothing for nodes that passes made.
@@ -79,6 +86,7 @@ class Graph {
   absl::flat_hash_map<const UOp*, uint32_t> origins_;
   std::unique_ptr<PolynomialMemo> polynomials_;
   absl::flat_hash_map<const UOp*, int64_t> bindings_;
+  size_t source_count_ = 0, restless_ = 0;
   int64_t next_id_ = 1 << 16;  // above the slots that a client may choose
 };
 

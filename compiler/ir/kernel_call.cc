@@ -6,16 +6,10 @@
 #include "base/error.h"
 #include "compiler/ir/functions.h"
 #include "compiler/ir/program_scopes.h"
+#include "compiler/ir/variables.h"
 
 namespace kiln::compiler {
 namespace {
-
-absl::Status SlotError(v1::ErrorCode code, uint32_t slot, absl::string_view text) {
-  v1::ErrorDetail detail;
-  detail.set_code(code);
-  detail.set_slot(slot);
-  return MakeError(std::move(detail), text);
-}
 
 bool TakesSlot(const UOp* uop) {
   return uop->IsVariable() ||
@@ -38,16 +32,6 @@ absl::StatusOr<std::map<uint32_t, UOp*>> SlotsOf(UOp* body) {
                                   ToString(uop->shape()), "; a slot has one dtype, shape and name"));
   }
   return slots;
-}
-
-absl::Status CheckVariable(const UOp* variable, const UOp* argument, uint32_t slot) {
-  const Bounds &has = argument->bounds(), &takes = variable->bounds();
-  if (IsInt(argument->dtype()) && argument->shape().empty() && has.min >= takes.min && has.max <= takes.max)
-    return absl::OkStatus();
-  return SlotError(v1::BAD_ARGUMENT, slot,
-                   absl::StrCat("argument ", slot, " of CALL is to be an integer within the range of the variable ",
-                                ToString(variable), " in its body: from ", variable->arg_as<BufferArg>().min, " to ",
-                                variable->arg_as<BufferArg>().max));
 }
 
 absl::Status CheckStorage(const UOp* param, const UOp* argument, uint32_t slot) {
@@ -96,7 +80,7 @@ absl::StatusOr<KernelCall> ReadKernelCall(UOp* call) {
       continue;
     }
     UOp* argument = given[slot];
-    KILN_RETURN_IF_ERROR(param->IsVariable() ? CheckVariable(param, argument, slot)
+    KILN_RETURN_IF_ERROR(param->IsVariable() ? CheckPassed(param, argument, "CALL")
                                              : CheckStorage(param, argument, slot));
     read.arguments.push_back({param, argument, written.contains(slot)});
     if (!written.contains(slot)) continue;

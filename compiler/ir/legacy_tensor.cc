@@ -95,9 +95,9 @@ absl::StatusOr<UOp*> ReadAccess(const Node& node) {
   return store ? node.graph.TryMake(Op::STORE, {{seen, node.src[2]}}) : seen;
 }
 
-absl::StatusOr<Shape> Ints(const AxesArg& axes, size_t count) {
-  if (count > 0 && axes.axes.size() != count) {
-    return BadArgument(absl::StrCat(axes.axes.size(), " numbers in its argument; it wants ", count));
+absl::StatusOr<Shape> Ints(const AxesArg& axes, std::optional<size_t> count) {
+  if (count.has_value() && axes.axes.size() != *count) {
+    return BadArgument(absl::StrCat(axes.axes.size(), " numbers in its argument; it wants ", *count));
   }
   Shape ints(axes.axes.begin(), axes.axes.end());
   for (int64_t n : ints) {
@@ -118,9 +118,11 @@ absl::StatusOr<UOp*> ReadMovement(const Node& node) {
   const Shape& shape = x->shape();
   const auto op = static_cast<Op>(node.uop.op());
   if (op == Op::RESHAPE || op == Op::EXPAND) {
-    KILN_ASSIGN_OR_RETURN(const Shape to, Ints(*axes, 0));
+    KILN_ASSIGN_OR_RETURN(const Shape to, Ints(*axes, std::nullopt));
     return node.graph.TryMake(op, {{x, ShapeSource(node.graph, to)}});
   }
+  if (x->dtype() == DType::kVoid)
+    return MakeError(v1::DTYPE_MISMATCH, absl::StrCat(v1::Op_Name(node.uop.op()), " of what is no value"));
   if (shape.empty() && axes->axes.empty()) return x;
   KILN_ASSIGN_OR_RETURN(const Shape pairs, Ints(*axes, 2 * shape.size()));
   Shape offset, to;

@@ -12,7 +12,7 @@ namespace kiln::compiler {
 absl::Status CheckElements(const Shape& shape) {
   __int128 elements = 1;
   for (int64_t size : shape) {
-    elements *= size;
+    elements *= std::max<int64_t>(size, 1);  // so that no other shape of the same tensor overflows
     if (elements > kMaxElements) {
       return MakeError(v1::SIZE_OVERFLOW, absl::StrCat("a tensor of shape ", ToString(shape), " has more than ",
                                                        kMaxElements, " elements"));
@@ -73,14 +73,16 @@ UOp* Filled(Graph& graph, DType dtype, const Shape& shape, double number) {
 UOp* Counting(Graph& graph, int64_t count) {
   constexpr int64_t kBase = 16;
   int64_t digits = 1, end = kBase;
-  for (; end < count; end *= kBase) ++digits;
+  for (; end < count; end *= kBase) ++digits;  // `end` is what the digits reach: in the end, not far above `count`
   UOp* sum = nullptr;
   int64_t weight = 1;
   for (int64_t digit = 0; digit < digits; ++digit, weight *= kBase) {
+    const int64_t values = digit + 1 == digits ? (count + weight - 1) / weight : kBase;
     std::vector<UOp*> numbers;
-    for (int64_t n = 0; n < kBase; ++n) numbers.push_back(Idx(graph, n * weight));
+    for (int64_t n = 0; n < values; ++n) numbers.push_back(Idx(graph, n * weight));
     Shape axis(digits, 1);
-    axis[digits - 1 - digit] = kBase;
+    axis[digits - 1 - digit] = values;
+    end = values * weight;
     UOp* number = ReshapeTo(graph, graph.Make(Op::STACK, numbers), axis);
     sum = sum == nullptr ? number : Add(graph, sum, number);
   }

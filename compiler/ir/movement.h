@@ -11,7 +11,7 @@
 
 namespace kiln::compiler {
 
-// SIZE_OVERFLOW if the product is more elements than a tensor may have.
+// SIZE_OVERFLOW if the product of the sizes that are not 0 is more elements than a tensor may have.
 absl::Status CheckElements(const Shape& shape);
 
 // How far apart neighbours along each axis of a row-major tensor are, in elements.

@@ -106,7 +106,7 @@ void Polynomial::Divide(const Polynomial& divisor, Polynomial& quotient, Polynom
   Polynomial left = *this;
   // Each turn either moves the leading term away or cancels it.
   for (size_t turn = 0; !left.terms_.empty(); ++turn) {
-    if (turn > 4 * kMaxTerms || !left.exact_) {
+    if (turn > 4 * kMaxTerms) {
       quotient = Inexact();
       return;
     }
@@ -130,6 +130,7 @@ void Polynomial::Divide(const Polynomial& divisor, Polynomial& quotient, Polynom
       left.terms_.erase(left.terms_.begin());
     }
   }
+  if (!left.exact_) quotient = Inexact();  // it has no terms, and is not 0
   quotient.Limit();
   rest.Limit();
 }

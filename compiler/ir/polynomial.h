@@ -72,7 +72,8 @@ class Polynomial {
 // Of an integer scalar. Ops that might wrap are atoms, so equality and Range are of
 // the true values. Remembered by the graph: the cost is that of new nodes alone.
 Polynomial PolynomialOf(Graph& graph, UOp* uop);
-// The int64 node that stands for all expressions of this value.
+// The int64 node that stands for all expressions of this value; where that may leave
+// int64 (Range), the value modulo 2^64.
 UOp* FromPolynomial(Graph& graph, const Polynomial& polynomial);
 
 // Floor division and its remainder by what is at least 1, simplified as far as can

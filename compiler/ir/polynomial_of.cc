@@ -38,9 +38,10 @@ Polynomial AtomOf(Graph& graph, UOp* atom, AtomInfo info) {
   return Polynomial::Atom(atom);
 }
 
-// An op of two polynomials that is no polynomial itself.
+// An op of two polynomials that is no polynomial itself. Where a polynomial leaves
+// int64, the node that stands for it wraps, which a sum forgives and this op does not.
 Polynomial AtomOf(Graph& graph, Op op, const Polynomial& a, const Polynomial& b) {
-  if (!a.exact() || !b.exact()) return Polynomial::Inexact();
+  if (!a.Range().has_value() || !b.Range().has_value()) return Polynomial::Inexact();
   const AtomInfo x = InfoOf(graph, a), y = InfoOf(graph, b);
   if (x.weight + y.weight > kMaxWeight) return Polynomial::Inexact();
   UOp *left = FromPolynomial(graph, a), *right = FromPolynomial(graph, b);
@@ -51,8 +52,6 @@ Polynomial AtomOf(Graph& graph, Op op, const Polynomial& a, const Polynomial& b)
   graph.polynomials().polynomials.emplace(atom, result);
   return result;
 }
-
-bool IsVariable(const UOp* uop) { return uop->op() == Op::PARAM && uop->addrspace() == AddrSpace::kAlu; }
 
 // Whether the op's true result always fits its dtype.
 bool NeverWraps(const UOp* uop) {
@@ -72,14 +71,20 @@ bool NeverWraps(const UOp* uop) {
   return true;
 }
 
+// The one quotient of integers that its dtype has no room for: the least number by -1.
+bool QuotientMayWrap(const UOp* uop) {
+  const Bounds &a = uop->src(0)->bounds(), &b = uop->src(1)->bounds();
+  return IsSigned(uop->dtype()) && a.min <= BoundsOf(uop->dtype()).min && b.min <= -1 && b.max >= -1;
+}
+
 bool IsLinked(const UOp* uop) {
   switch (uop->op()) {
     case Op::ADD:
     case Op::MUL: return NeverWraps(uop);
     case Op::CAST: return IsInt(uop->src(0)->dtype()) && NeverWraps(uop);
     case Op::MAX:
-    case Op::FLOORDIV:
     case Op::FLOORMOD: return true;
+    case Op::FLOORDIV: return !QuotientMayWrap(uop);
     case Op::CDIV:
     case Op::CMOD: return uop->src(0)->bounds().min >= 0 && uop->src(1)->bounds().min > 0;
     default: return false;
@@ -140,7 +145,7 @@ Polynomial Make(Graph& graph, UOp* uop) {
         return AtomOf(graph, Op::FLOORMOD, known(0), known(1));
     }
   }
-  return AtomOf(graph, uop, AtomInfo{IsVariable(uop), 1});
+  return AtomOf(graph, uop, AtomInfo{uop->IsVariable(), 1});
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
 // Proofs about polynomials: an atom after the other is replaced by the end of its
-// interval at which the polynomial is least, until only variables are left.
+// interval at which the polynomial is least, until only leaves are left.
 #include <algorithm>
 
 #include "compiler/ir/graph.h"
@@ -13,7 +13,8 @@ constexpr int kMaxDepth = 12;
 // How many questions one proof may ask.
 constexpr int kMaxSteps = 200;
 
-bool IsVariable(const UOp* uop) { return uop->op() == Op::PARAM; }
+// What has bounds and nothing else that a proof could use.
+bool IsLeaf(const UOp* uop) { return uop->op() == Op::PARAM; }
 
 class Prover {
  public:
@@ -25,7 +26,7 @@ class Prover {
     if (range.has_value() && range->min >= 0) return true;
     if (range.has_value() && range->max < 0) return false;
     UOp* atom = LastOther(p);
-    if (atom == nullptr) return OfVariables(p);
+    if (atom == nullptr) return OfLeaves(p);
     Polynomial factor, rest;
     if (!p.Split(atom, factor, rest)) return false;
     if (IsQuotient(atom) && ByQuotient(atom, factor, rest, depth - 1)) return true;
@@ -50,12 +51,12 @@ class Prover {
     return NonNegative(*times, depth) && NonNegative(rest + *times * (x - m + Polynomial(1)), depth);
   }
 
-  // The youngest atom that is no variable: no other one is made of it.
+  // The youngest atom that is no leaf: no other one is made of it.
   static UOp* LastOther(const Polynomial& p) {
     UOp* last = nullptr;
     for (const auto& term : p.terms()) {
       for (UOp* atom : term.atoms) {
-        if (!IsVariable(atom) && (last == nullptr || atom->id() > last->id())) last = atom;
+        if (!IsLeaf(atom) && (last == nullptr || atom->id() > last->id())) last = atom;
       }
     }
     return last;
@@ -79,7 +80,7 @@ class Prover {
     return Polynomial(static_cast<int64_t>(atom->bounds().max));
   }
 
-  // `p` with variables alone, and never less.
+  // `p` with leaves alone, and never less.
   std::optional<Polynomial> Above(Polynomial p, int depth) {
     for (; depth > 0; --depth) {
       UOp* atom = LastOther(p);
@@ -101,7 +102,7 @@ class Prover {
 
   // Counted from one end of its range, each variable is 0 or more; then a sum
   // without negative coefficients is, too.
-  bool OfVariables(const Polynomial& p) {
+  bool OfLeaves(const Polynomial& p) {
     std::vector<UOp*> variables;
     for (const auto& term : p.terms()) {
       for (UOp* atom : term.atoms) {

@@ -4,6 +4,7 @@
 
 #include "compiler/ir/build.h"
 #include "compiler/ir/graph.h"
+#include "compiler/ir/infer.h"
 
 namespace kiln::compiler {
 namespace {
@@ -62,6 +63,48 @@ TEST_F(PolynomialTest, Divide) {
   EXPECT_TRUE(FloorDivide(graph_, Polynomial(-7), Polynomial(2)).Equals(Polynomial(-4)));
   EXPECT_TRUE(FloorRemainder(graph_, Polynomial(-7), Polynomial(2)).Equals(one));
   EXPECT_EQ(Text(FloorDivide(graph_, n + m, Polynomial(2))), "FLOORDIV(n + m, 2)");
+}
+
+TEST_F(PolynomialTest, ADivisionThatOverflowsSaysNothing) {
+  // 4 * (v + 2^62) is beyond int64.
+  const Polynomial v = P(Variable("v", 0, 10)), sum = v + Polynomial(int64_t{1} << 62);
+  Polynomial quotient, rest;
+  (v * Polynomial(4)).Divide(sum, quotient, rest);
+  EXPECT_FALSE(quotient.exact());
+  EXPECT_FALSE((v * Polynomial(4)).DividedBy(sum).has_value());
+  EXPECT_NE(FloorDivide(graph_, v * Polynomial(4), sum).constant(), 4);
+}
+
+TEST_F(PolynomialTest, ADivisionWithTooManyTermsSaysNothing) {
+  const Polynomial a = P(Variable("a", 100, 200));
+  Polynomial above = a * Polynomial(2), below = a;
+  for (int i = 0; i < 9; ++i) above = above + P(Variable("b", 0, 1 << 20));
+  for (int i = 0; i < 8; ++i) below = below - P(Variable("c", 1, 10));
+  ASSERT_TRUE(above.exact() && below.exact());
+  EXPECT_FALSE(above.DividedBy(below).has_value());
+}
+
+TEST_F(PolynomialTest, AQuotientThatMayWrapIsAnAtom) {
+  for (const DType dtype : {DType::kInt8, DType::kInt32, DType::kInt64}) {
+    const auto least = static_cast<int64_t>(BoundsOf(dtype).min);
+    UOp* x = Variable("x", least, 100, dtype);
+    UOp* y = Variable("y", -1, 5, dtype);
+    UOp* quotient = graph_.Make(Op::FLOORDIV, {x, y});
+    EXPECT_EQ(FromPolynomial(graph_, P(quotient)), Cast(graph_, quotient, kIndexType)) << Name(dtype);
+  }
+  UOp* x = Variable("x", -127, 100, DType::kInt8);
+  UOp* quotient = graph_.Make(Op::FLOORDIV, {x, Variable("y", -1, 5, DType::kInt8)});
+  EXPECT_NE(FromPolynomial(graph_, P(quotient)), Cast(graph_, quotient, kIndexType));
+}
+
+// What a division leaves may be beyond int64 where the dividend is not.
+TEST_F(PolynomialTest, NoQuotientOfWhatWraps) {
+  const Polynomial k(int64_t{1} << 30);
+  const Polynomial a = P(Variable("a", 1, 4)), b = P(Variable("b", 1, int64_t{1} << 62, DType::kInt64));
+  const Polynomial quotient = FloorDivide(graph_, k * a, a + b);
+  EXPECT_TRUE(!quotient.exact() || Text(quotient) == "FLOORDIV(a*1073741824, a + b)") << Text(quotient);
+  const Polynomial rest = FloorRemainder(graph_, k * a, a + b);
+  EXPECT_TRUE(!rest.exact() || Text(rest) == "FLOORMOD(a*1073741824, a + b)") << Text(rest);
 }
 
 TEST_F(PolynomialTest, ProofsOverVariables) {

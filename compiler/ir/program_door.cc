@@ -24,12 +24,6 @@ absl::Status WrongSources(absl::string_view what, size_t have) {
   return MakeError(v1::WRONG_SOURCE_COUNT, absl::StrCat(what, ", not ", have));
 }
 
-// Ops that a client would have run code of its own by.
-bool IsNativeCode(v1::Op op) {
-  return op == v1::CUSTOM || op == v1::CUSTOMI || op == v1::INS || op == v1::SOURCE || op == v1::PROGRAM ||
-         op == v1::CUSTOM_FUNCTION;
-}
-
 bool IsLoopOp(v1::Op op) { return op == v1::RANGE || op == v1::LOOP || op == v1::SPECIAL; }
 
 // Where an INDEX with a mask may stand: ops that take its gate, or look at no value.
@@ -95,6 +89,8 @@ absl::StatusOr<UOp*> ProgramDoor::Read(uint32_t index, std::vector<UOp*>& src) {
     case v1::CUSTOM:
     case v1::CUSTOMI:
     case v1::INS: return Code(index, src);
+    case v1::SOURCE: return graph_.Make(Op::GROUP, {});  // its text is read by its PROGRAM
+    case v1::PROGRAM: return Program(index, src);
     default: return nullptr;
   }
 }
@@ -120,44 +116,6 @@ absl::StatusOr<UOp*> ProgramDoor::Finish(uint32_t index, UOp* made) {
   for (UOp* listed : *note.lists) graph_.SetOrigin(listed, index);
   made_.push_back(made);
   return made;
-}
-
-absl::Status ProgramDoor::RefuseCode(uint32_t index) const {
-  const v1::Op op = wire(index).op();
-  if (!IsNativeCode(op)) return absl::OkStatus();
-  if (!limits_.allow_native_code) {
-    return MakeError(v1::NOT_ALLOWED, absl::StrCat(v1::Op_Name(op),
-                                                   " carries code of the client's own, which this server does not run; "
-                                                   "one started with --allow_native_code might"));
-  }
-  if (op == v1::CUSTOM_FUNCTION) return MakeError(v1::NOT_ALLOWED, "this server lists no function of that name");
-  if (op == v1::SOURCE || op == v1::PROGRAM) {
-    return MakeError(v1::UNSUPPORTED_OP,
-                     absl::StrCat(v1::Op_Name(op),
-                                  " is allowed here, but whole programs are not taken as text; CUSTOM "
-                                  "and CUSTOMI in a LINEAR are"));
-  }
-  if (has_list_) return absl::OkStatus();
-  return MakeError(v1::UNSUPPORTED_OP, absl::StrCat(v1::Op_Name(op), " is an instruction of a LINEAR program alone"));
-}
-
-absl::StatusOr<UOp*> ProgramDoor::Code(uint32_t index, std::vector<UOp*> src) {
-  const v1::UOp& node = wire(index);
-  const auto bad = [&](absl::string_view text) {
-    return MakeError(v1::BAD_ARGUMENT, absl::StrCat(v1::Op_Name(node.op()), text));
-  };
-  if (node.arg_case() != v1::UOp::kText) return bad(" wants its code, a text");
-  if (node.text().size() > kMostCode) return bad(absl::StrCat(" has more than ", kMostCode, " bytes of code"));
-  if (!FillCode(node.text(), std::vector<std::string>(src.size())).has_value())
-    return bad(absl::StrCat(" names a source beyond the ", src.size(), " that it has"));
-  DType dtype = node.dtype() == v1::DTYPE_UNSPECIFIED ? DType::kVoid : FromWire(node.dtype());
-  if (dtype == DType::kVoid && node.op() == v1::CUSTOMI) return bad(" wants a dtype: nothing else says it");
-  if (dtype != DType::kVoid && (IsWeak(dtype) || !Info(dtype).supported))
-    return bad(absl::StrCat(" of dtype ", Name(dtype)));
-  for (UOp*& source : src) {
-    KILN_ASSIGN_OR_RETURN(source, StrengthenByDefault(graph_, source));
-  }
-  return graph_.TryMake(dtype == DType::kVoid ? Op::CUSTOM : Op::CUSTOMI, src, CodeArg{dtype, node.text()});
 }
 
 absl::Status ProgramDoor::KeepGates(uint32_t index) {
@@ -270,7 +228,10 @@ absl::StatusOr<UOp*> ProgramDoor::Accumulator(uint32_t index, const std::vector<
     KILN_ASSIGN_OR_RETURN(start, Strengthen(graph_, start, dtype));
   }
   const Shape shape = start->shape();
-  if (shape.size() > 1) return MakeError(v1::SHAPE_MISMATCH, "an accumulator is a scalar or a vector");
+  if (shape.size() > 1 || !IsConst(shape))
+    return MakeError(v1::SHAPE_MISMATCH, absl::StrCat("an accumulator is a scalar or a vector, of lanes that are a "
+                                                      "number; its start has the shape ",
+                                                      ToString(shape)));
   UOp* storage = graph_.Make(Op::BUFFER, {ShapeSource(graph_, shape.empty() ? Shape{1} : shape)}, std::move(arg));
   const auto place_in = [&](UOp* memory) {
     return shape.empty() ? graph_.Make(Op::INDEX, {memory, Idx(graph_, 0)})
@@ -330,14 +291,9 @@ absl::StatusOr<UOp*> ProgramDoor::Nothing(uint32_t index, const std::vector<UOp*
 absl::StatusOr<UOp*> ProgramDoor::List(uint32_t index) {
   const v1::UOp& node = wire(index);
   if (static_cast<uint32_t>(node.src_size()) > limits_.max_instructions) {
-    v1::ErrorDetail detail;
-    detail.set_code(v1::GRAPH_TOO_LARGE);
-    detail.set_limit("instructions");
-    detail.set_limit_value(limits_.max_instructions);
-    detail.set_used(static_cast<uint64_t>(node.src_size()));
-    return MakeError(std::move(detail),
-                     absl::StrCat("a LINEAR of ", node.src_size(), " instructions; this server takes at most ",
-                                  limits_.max_instructions));
+    return TooLarge("instructions", limits_.max_instructions, static_cast<uint64_t>(node.src_size()),
+                    absl::StrCat("a LINEAR of ", node.src_size(), " instructions; this server takes at most ",
+                                 limits_.max_instructions));
   }
   // An accumulator starts before the first of its loops, wherever it is listed.
   std::map<UOp*, int> first_listing;

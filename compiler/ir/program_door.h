@@ -14,6 +14,8 @@
 //            INDEX or SHRINK with LOAD and STORE, whose gates are joined
 //   VECTORIZE, VCONST, GEP, CAT, CONTRACT, UNROLL   STACK, and INDEX of a value
 //   LINEAR                                    its list in core ops (program_list.h)
+//   PROGRAM(SINK, LINEAR, SOURCE, ...)        its LINEAR, with the SOURCE as its text; without
+//            a LINEAR, its SINK
 // The order of sources differs between ages, so kinds decide: what has no value is
 // waited for; a bool among the extras of a LOAD is its gate, unless the memory is
 // bool itself: then the position decides.
@@ -76,6 +78,7 @@ class ProgramDoor {
   absl::StatusOr<UOp*> Nothing(uint32_t index, const std::vector<UOp*>& src);
   absl::StatusOr<UOp*> List(uint32_t index);
   absl::StatusOr<UOp*> Code(uint32_t index, std::vector<UOp*> src);
+  absl::StatusOr<UOp*> Program(uint32_t index, const std::vector<UOp*>& src);
   absl::Status RefuseCode(uint32_t index) const;
   absl::Status KeepGates(uint32_t index);
   absl::Status KeepUnrolled(uint32_t index);

@@ -162,7 +162,9 @@ TEST(ProgramDoor, CodeThatIsAllowedIsReadInALinearAlone) {
       {"3 CUSTOMI : int32 [1] text=\"{1}\"\n4 LINEAR [3]\n", v1::BAD_ARGUMENT, 3, "beyond the 1"},
       {"3 CUSTOM [1]\n4 LINEAR [3]\n", v1::BAD_ARGUMENT, 3, "wants its code"},
       {"3 CUSTOM [1] text=\"x\"\n4 SINK [3]\n", v1::UNSUPPORTED_OP, 3, "of a LINEAR program alone"},
-      {"3 SOURCE [] text=\"int main\"\n4 LINEAR [1]\n", v1::UNSUPPORTED_OP, 3, "not taken as text"},
+      {"3 SOURCE [] text=\"int main\"\n4 PROGRAM [3]\n", v1::BAD_ARGUMENT, 4, "wants a LINEAR"},
+      {"3 SOURCE [] text=\"int main\"\n4 LINEAR [1]\n5 PROGRAM [3, 4]\n", v1::BAD_ARGUMENT, 5, "wants a name"},
+      {"3 LINEAR [1]\n4 BINARY [] data=\"x\"\n5 PROGRAM [3, 4]\n", v1::UNSUPPORTED_OP, 5, "machine code"},
       {"3 CUSTOM_FUNCTION [] text=\"encdec\"\n4 LINEAR [1]\n", v1::NOT_ALLOWED, 3, "lists no function"},
   };
   for (const Bad& row : rows) {

@@ -45,8 +45,9 @@ absl::StatusOr<UOp*> ProgramDoor::Lanes(uint32_t index, std::vector<UOp*> src) {
                                                           one ? "one source" : "sources", ", not ", src.size()));
   size_t lanes = 0;
   for (UOp* source : src) {
-    if (source->dtype() == DType::kVoid || source->shape().size() > 1)
-      return MakeError(v1::SHAPE_MISMATCH, absl::StrCat(v1::Op_Name(node.op()), " wants scalars or vectors"));
+    if (source->dtype() == DType::kVoid || source->shape().size() > 1 || !IsConst(source->shape()))
+      return MakeError(v1::SHAPE_MISMATCH,
+                       absl::StrCat(v1::Op_Name(node.op()), " wants scalars, or vectors whose lanes are a number"));
     lanes += source->shape().empty() ? 1 : static_cast<size_t>(source->shape()[0]);
   }
   if (lanes > limits_.max_stack_sources)
@@ -121,6 +122,8 @@ absl::StatusOr<UOp*> ProgramDoor::Contract(uint32_t index, UOp* x) {
   const std::vector<int64_t> axes(node.axes().axis().begin(), node.axes().axis().end());
   const std::vector<int64_t> have = std::exchange(unrolled, {});
   if (have == axes && x->shape() == Shape{lanes}) return x;
+  if (lanes > int64_t{limits_.max_stack_sources})
+    return BadArgument(absl::StrCat("a vector of ", lanes, " lanes; at most ", limits_.max_stack_sources));
   if (have.empty() && x->shape().empty())  // the same in every lane
     return graph_.TryMake(Op::STACK, std::vector<UOp*>(static_cast<size_t>(lanes), x));
   return MakeError(v1::UNSUPPORTED_OP, "CONTRACT over other axes than its source is UNROLLed over");

@@ -54,12 +54,8 @@ absl::Status ProgramList::Provide(UOp* source, const UOp* user) {
     const auto [uop, ready] = stack.back();
     stack.pop_back();
     if (++visits_ > kMaxVisits) {
-      v1::ErrorDetail detail;
-      detail.set_code(v1::GRAPH_TOO_LARGE);
-      detail.set_limit("steps of listing");
-      detail.set_limit_value(kMaxVisits);
-      detail.set_used(visits_);
-      return MakeError(std::move(detail), "too much that is not in the list is computed for what is");
+      return TooLarge("steps of listing", kMaxVisits, visits_,
+                      "too much that is not in the list is computed for what is");
     }
     if (NeedsNoListing(uop)) continue;
     const std::optional<uint32_t> position = scopes_.Find(uop);

@@ -151,6 +151,9 @@ struct KernelArg {
   std::string name;
   std::vector<OptArg> opts;  // none: the compiler chooses
   bool dont_use_locals = false;
+  // Of a LINEAR: a client's own text that stands for all its instructions, which then
+  // say what it takes and writes. Only where the server's owner allows it.
+  std::string source;
   bool operator==(const KernelArg&) const = default;
 };
 

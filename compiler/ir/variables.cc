@@ -16,13 +16,11 @@ namespace {
 
 absl::Status BadArgument(absl::string_view text) { return MakeError(v1::BAD_ARGUMENT, text); }
 
-absl::Status SlotError(v1::ErrorCode code, const UOp* variable, absl::string_view text) {
+absl::Status VariableError(v1::ErrorCode code, const UOp* variable, absl::string_view text) {
   const BufferArg& arg = variable->arg_as<BufferArg>();
-  v1::ErrorDetail detail;
-  detail.set_code(code);
-  detail.set_slot(arg.slot);
-  return MakeError(std::move(detail), absl::StrCat("variable ", ToString(variable), " (slot ", arg.slot, ", from ",
-                                                   arg.min, " to ", arg.max, "): ", text));
+  return SlotError(code, arg.slot,
+                   absl::StrCat("variable ", ToString(variable), " (slot ", arg.slot, ", from ", arg.min, " to ",
+                                arg.max, "): ", text));
 }
 
 bool ByName(const v1::UOp& node) { return node.op() == v1::DEFINE_VAR || node.op() == v1::BUFFER; }
@@ -104,8 +102,8 @@ absl::StatusOr<UOp*> Bind(Graph& graph, UOp* variable, const UOp* value) {
   KILN_RETURN_IF_ERROR(CheckValue(variable, value->const_int()));
   const auto [known, is_new] = graph.bindings().emplace(variable, value->const_int());
   if (!is_new && known->second != value->const_int()) {
-    return SlotError(v1::BAD_ARGUMENT, variable,
-                     absl::StrCat("bound to ", known->second, " and to ", value->const_int()));
+    return VariableError(v1::BAD_ARGUMENT, variable,
+                         absl::StrCat("bound to ", known->second, " and to ", value->const_int()));
   }
   return variable;
 }
@@ -181,7 +179,15 @@ bool IsKnownAtLaunch(const UOp* uop) {
 absl::Status CheckValue(const UOp* variable, int64_t value) {
   const BufferArg& arg = variable->arg_as<BufferArg>();
   if (value >= arg.min && value <= arg.max) return absl::OkStatus();
-  return SlotError(v1::BAD_ARGUMENT, variable, absl::StrCat("it cannot be ", value));
+  return VariableError(v1::BAD_ARGUMENT, variable, absl::StrCat("it cannot be ", value));
+}
+
+absl::Status CheckPassed(const UOp* variable, const UOp* argument, absl::string_view what) {
+  const Bounds &has = argument->bounds(), &takes = variable->bounds();
+  if (IsInt(argument->dtype()) && argument->shape().empty() && has.min >= takes.min && has.max <= takes.max)
+    return absl::OkStatus();
+  return VariableError(v1::BAD_ARGUMENT, variable,
+                       absl::StrCat("what ", what, " passes for it is to be an integer within that range"));
 }
 
 namespace {
@@ -206,7 +212,7 @@ absl::StatusOr<UOp*> BindAll(Graph& graph, UOp* root, const VariableValues& valu
       const auto given = values.find(uop->arg_as<BufferArg>().slot);
       const auto binding = graph.bindings().find(uop);
       if (given == values.end() && binding == graph.bindings().end())
-        return SlotError(v1::MISSING_ARGUMENT, uop, "it has no value");
+        return VariableError(v1::MISSING_ARGUMENT, uop, "it has no value");
       const int64_t value = given != values.end() ? given->second : binding->second;
       KILN_RETURN_IF_ERROR(CheckValue(uop, value));
       bound[uop] = ConstInt(graph, uop->dtype(), value);

@@ -66,6 +66,9 @@ absl::StatusOr<UOp*> BindVariables(Graph& graph, UOp* root, const VariableValues
 
 // BAD_ARGUMENT, with slot, name and range, if the variable cannot have this value.
 absl::Status CheckValue(const UOp* variable, int64_t value);
+// The same for a variable of the body of `what`, a FUNCTION or CALL, that gets
+// `argument`: an integer none of whose values is outside the variable's range.
+absl::Status CheckPassed(const UOp* variable, const UOp* argument, absl::string_view what);
 
 }  // namespace kiln::compiler
 

@@ -23,14 +23,12 @@ namespace {
 
 absl::Status BadArgument(absl::string_view text) { return MakeError(v1::BAD_ARGUMENT, text); }
 
-absl::Status TooLarge(absl::string_view limit, uint64_t limit_value, uint64_t used) {
-  v1::ErrorDetail detail;
-  detail.set_code(v1::GRAPH_TOO_LARGE);
-  detail.set_limit(std::string(limit));
-  detail.set_limit_value(limit_value);
-  detail.set_used(used);
-  return MakeError(std::move(detail),
-                   absl::StrCat("the graph has ", used, " ", limit, "; this server takes at most ", limit_value));
+// Core nodes, and sources of them, for each node that a client may send.
+constexpr uint32_t kMostPerNode = 64;
+
+absl::Status GraphHas(uint64_t used, absl::string_view limit, uint64_t most) {
+  return TooLarge(limit, most, used,
+                  absl::StrCat("the graph has ", used, " ", limit, "; this server takes at most ", most));
 }
 
 bool IsElementwiseSpelling(v1::Op op) {
@@ -84,7 +82,7 @@ absl::StatusOr<UOp*> MakeOrdinary(Reading& reading, const v1::UOp& node, std::ve
   if (IsElementwiseSpelling(node.op())) KILN_RETURN_IF_ERROR(MeetSources(graph, src, node.op() == v1::WHERE ? 1 : 0));
   if (node.op() == v1::STACK) {
     if (src.size() > limits.max_stack_sources)
-      return TooLarge("sources of a STACK", limits.max_stack_sources, src.size());
+      return GraphHas(src.size(), "sources of a STACK", limits.max_stack_sources);
     KILN_RETURN_IF_ERROR(MeetSources(graph, src, 0));
   }
   KILN_RETURN_IF_ERROR(SettleWeak(graph, node.op(), src));
@@ -164,13 +162,17 @@ absl::StatusOr<UOp*> ReadAll(Reading& reading) {
       return Annotate(WithNode(uop.status(), i, name, node.tag()), absl::StrCat("node ", i, " (", name, ")"));
     }
     reading.made.push_back(*uop);
+    // Vectors of many lanes, views of views: one node of a spelling may be many of the core.
+    const uint64_t most = uint64_t{kMostPerNode} * limits.max_nodes;
+    const uint64_t parts = reading.graph.size() + reading.graph.sources();
+    if (parts > most) return GraphHas(parts, "core nodes and sources", most);
     reading.graph.SetOrigin(*uop, static_cast<uint32_t>(i));
     const v1::UOp& node = wire.nodes(i);
     // The arguments of a function come to stand below its body.
     const bool call = node.op() == v1::FUNCTION || node.op() == v1::CALL || node.op() == v1::KERNEL;
     for (int k = call ? 1 : 0; k < node.src_size(); ++k) depth[i] = std::max(depth[i], depth[node.src(k)] + 1);
     if (call) depth[i] += depth[node.src(0)];
-    if (depth[i] > limits.max_depth) return TooLarge("levels of depth", limits.max_depth, depth[i]);
+    if (depth[i] > limits.max_depth) return GraphHas(depth[i], "levels of depth", limits.max_depth);
   }
   UOp* root = reading.made.back();
   // A program may be one CALL: then its effects are all there is.
@@ -183,8 +185,8 @@ absl::StatusOr<UOp*> ReadAll(Reading& reading) {
 absl::StatusOr<UOp*> FromWire(const v1::Graph& wire, const Limits& limits, Graph& graph) {
   if (wire.nodes_size() == 0) return MakeError(v1::GRAPH_EMPTY, "the graph has no nodes; its last node is its root");
   if (static_cast<uint32_t>(wire.nodes_size()) > limits.max_nodes)
-    return TooLarge("nodes", limits.max_nodes, wire.nodes_size());
-  if (wire.ByteSizeLong() > limits.max_bytes) return TooLarge("bytes", limits.max_bytes, wire.ByteSizeLong());
+    return GraphHas(static_cast<uint64_t>(wire.nodes_size()), "nodes", limits.max_nodes);
+  if (wire.ByteSizeLong() > limits.max_bytes) return GraphHas(wire.ByteSizeLong(), "bytes", limits.max_bytes);
   if (!v1::Dialect_IsValid(wire.dialect())) return BadArgument("an unknown dialect");
 
   StorageSizes sizes;

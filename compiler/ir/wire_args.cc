@@ -65,7 +65,7 @@ namespace {
 Arg ReadKernel(const v1::UOp& wire) {
   const v1::KernelInfo& info = wire.kernel();
   if (wire.op() == v1::CALL) return TextArg{info.name()};
-  KernelArg arg{info.name(), {}, info.dont_use_locals()};
+  KernelArg arg{info.name(), {}, info.dont_use_locals(), {}};
   for (const v1::OptOp& opt : info.opts())
     arg.opts.push_back({opt.kind(), opt.axis(), {opt.arg().begin(), opt.arg().end()}});
   return arg;

@@ -21,14 +21,10 @@ constexpr size_t kMostComparisons = 16;
 bool IsInside(Graph& graph, UOp* index, const Dim& size, UOp* gate) {
   if (size.IsConst()) return false;
   std::vector<Polynomial> known;  // not negative
-  std::vector<UOp*> stack;
-  if (gate != nullptr) stack.push_back(gate);
-  while (!stack.empty() && known.size() < kMostComparisons) {
-    UOp* uop = stack.back();
-    stack.pop_back();
+  for (UOp* uop : gate == nullptr ? std::vector<UOp*>() : ConjunctsOf(gate).parts) {
+    if (known.size() == kMostComparisons) break;
     const bool negated = uop->op() == Op::CMPNE && uop->src(1)->IsConstInt(1) && uop->src(0)->dtype() == DType::kBool;
     const UOp* less = negated ? uop->src(0) : uop;
-    if (uop->op() == Op::AND) stack.insert(stack.end(), uop->src().begin(), uop->src().end());
     if (less->op() != Op::CMPLT || !IsInt(less->src(0)->dtype())) continue;
     const Polynomial apart = PolynomialOf(graph, less->src(0)) - PolynomialOf(graph, less->src(1));
     known.push_back(negated ? apart : Polynomial(-1) - apart);
@@ -42,16 +38,13 @@ bool IsInside(Graph& graph, UOp* index, const Dim& size, UOp* gate) {
   return holds(place) && holds(PolynomialOf(graph, size) - place - Polynomial(1));
 }
 
-// Whether `gate` is a conjunction with `condition` in it.
-bool Says(UOp* gate, const UOp* condition) {
-  std::vector<UOp*> stack = {gate};
-  while (!stack.empty()) {
-    UOp* uop = stack.back();
-    stack.pop_back();
-    if (uop == condition) return true;
-    if (uop->op() == Op::AND) stack.insert(stack.end(), uop->src().begin(), uop->src().end());
-  }
-  return false;
+// Whether `gate` is a conjunction in which all that `condition` is made of stands.
+bool Says(UOp* gate, UOp* condition) {
+  const std::vector<UOp*> said = ConjunctsOf(gate).parts;
+  const Conjuncts wanted = ConjunctsOf(condition);
+  return wanted.complete && std::all_of(wanted.parts.begin(), wanted.parts.end(), [&](const UOp* part) {
+           return std::find(said.begin(), said.end(), part) != said.end();
+         });
 }
 
 }  // namespace
@@ -76,7 +69,7 @@ absl::StatusOr<UOp*> ProveBounds(Graph& graph, UOp* sink, bool strict, uint32_t*
       UOp* from_0 = Not(graph, Lt(graph, index, Idx(graph, 0)));
       UOp* to_size = Lt(graph, index, IndexOf(graph, size));
       const bool never = gate != nullptr && gate->IsConstInt(0);
-      const bool said = gate != nullptr && Says(gate, from_0) && Says(gate, to_size);
+      const bool said = gate != nullptr && Says(gate, And(graph, from_0, to_size));
       const bool proved = bounds.min >= 0 && bounds.max < size.min();
       if (!never && !said && !proved && !IsInside(graph, index, size, gate)) {
         if (strict) {

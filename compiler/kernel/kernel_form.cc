@@ -241,11 +241,10 @@ absl::Status CheckEffects(const Graph& graph, UOp* sink) {
   const std::vector<UOp*> order = Toposort(sink);
   const auto loops = std::count_if(order.begin(), order.end(), [](const UOp* uop) { return uop->op() == Op::RANGE; });
   if (order.size() > kMostNodes || loops > kMostLoops) {
-    v1::ErrorDetail detail;
-    detail.set_code(v1::GRAPH_TOO_LARGE);
-    detail.set_limit(loops > kMostLoops ? "loops of a kernel" : "nodes of a kernel");
-    detail.set_limit_value(loops > kMostLoops ? kMostLoops : kMostNodes);
-    return MakeError(detail, absl::StrCat("a kernel has more than ", detail.limit_value(), " ", detail.limit()));
+    const char* limit = loops > kMostLoops ? "loops of a kernel" : "nodes of a kernel";
+    const size_t most = loops > kMostLoops ? kMostLoops : kMostNodes;
+    return TooLarge(limit, most, loops > kMostLoops ? loops : order.size(),
+                    absl::StrCat("more than ", most, " ", limit));
   }
   for (UOp* uop : order) {
     absl::Status fault;

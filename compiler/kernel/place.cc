@@ -40,11 +40,8 @@ class Placer {
 
  private:
   static absl::Status TooLong() {
-    v1::ErrorDetail detail;
-    detail.set_code(v1::GRAPH_TOO_LARGE);
-    detail.set_limit("instructions of a kernel");
-    detail.set_limit_value(kMostInstructions);
-    return MakeError(std::move(detail), absl::StrCat("a kernel has more than ", kMostInstructions, " instructions"));
+    return TooLarge("instructions of a kernel", kMostInstructions, kMostInstructions + 1,
+                    absl::StrCat("a kernel has more than ", kMostInstructions, " instructions"));
   }
 
   void List(UOp* uop, Scope* scope, bool pure = false) {

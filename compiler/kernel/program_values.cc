@@ -22,8 +22,6 @@ bool IsStorage(const UOp* uop) {
 
 bool Points(const UOp* uop) { return uop->op() == Op::INDEX || uop->op() == Op::SHRINK || uop->op() == Op::AFTER; }
 
-int64_t LanesIn(const Shape& shape) { return shape.empty() ? 1 : int64_t{shape[0]}; }
-
 class Namer {
  public:
   Namer(Graph& graph, UOp* linear) : graph_(graph), linear_(linear), wmma_(graph, linear) {
@@ -141,7 +139,7 @@ class Namer {
     KILN_RETURN_IF_ERROR(Operands(uop, src));
     if (uop->op() == Op::INDEX) return TakeLane(uop, src);
     KILN_ASSIGN_OR_RETURN(UOp * made, graph_.TryMake(uop->op(), src, uop->arg()));
-    if (made->shape().size() > 1 || LanesIn(made->shape()) > kMostLanes || LanesIn(made->shape()) == 0) {
+    if (made->shape().size() > 1 || NumElements(made->shape()) > kMostLanes || NumElements(made->shape()) == 0) {
       return MakeError(v1::UNSUPPORTED_OP, absl::StrCat("a value of shape ", ToString(made->shape()),
                                                         " in a program; it may have up to ", kMostLanes, " lanes"));
     }
@@ -198,7 +196,7 @@ class Namer {
                        " indices; it has one for each axis, or one less for up to ", kMostLanes, " lanes"));
     }
     KILN_ASSIGN_OR_RETURN(UOp * made, graph_.TryMake(Op::INDEX, src));
-    if (made->shape().size() > 1 || LanesIn(made->shape()) > kMostLanes || LanesIn(made->shape()) == 0) {
+    if (made->shape().size() > 1 || NumElements(made->shape()) > kMostLanes || NumElements(made->shape()) == 0) {
       return MakeError(v1::UNSUPPORTED_OP, absl::StrCat("a pointer to a tensor of shape ", ToString(made->shape()),
                                                         "; at most one index has lanes, up to ", kMostLanes));
     }

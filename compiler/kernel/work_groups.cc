@@ -20,16 +20,10 @@ constexpr size_t kMostNodes = 400'000;
 constexpr int64_t kZeroLanes = 16;
 
 absl::Status TooMuch(const char* limit, double limit_value, double used) {
-  v1::ErrorDetail detail;
-  detail.set_code(v1::GRAPH_TOO_LARGE);
-  detail.set_limit(limit);
-  detail.set_limit_value(static_cast<uint64_t>(limit_value));
-  detail.set_used(static_cast<uint64_t>(std::min(used, 1e18)));
-  return MakeError(std::move(detail), absl::StrCat("the program has ", detail.used(), " ", limit,
-                                                   "; this server takes at most ", detail.limit_value()));
+  const auto most = static_cast<uint64_t>(limit_value), total = static_cast<uint64_t>(std::min(used, 1e18));
+  return TooLarge(limit, most, total,
+                  absl::StrCat("the program has ", total, " ", limit, "; this server takes at most ", most));
 }
-
-int64_t LanesIn(const UOp* uop) { return uop->shape().empty() ? 1 : int64_t{uop->shape()[0]}; }
 
 // Instructions that each item runs without waiting for the others, or the opening
 // or closing of a loop or IF that all go through together.
@@ -155,7 +149,7 @@ class Lowering {
     const double items = waits_ ? static_cast<double>(items_) : 1;
     for (UOp* buffer : local_) total += bytes(buffer, static_cast<double>(NumElements(buffer->shape())));
     for (UOp* buffer : registers_) total += bytes(buffer, static_cast<double>(NumElements(buffer->shape())) * items);
-    for (UOp* read : crossing_) total += bytes(read, static_cast<double>(LanesIn(read)) * items);
+    for (UOp* read : crossing_) total += bytes(read, static_cast<double>(NumElements(read->shape())) * items);
     if (total > kMostGroupBytes)
       return TooMuch("bytes of LOCAL and REG memory, and of values kept over BARRIERs, in a work group",
                      kMostGroupBytes, total);
@@ -164,7 +158,7 @@ class Lowering {
       arg.slot = static_cast<uint32_t>(graph_.NextId());
       arg.dtype = read->dtype();
       arg.addrspace = AddrSpace::kReg;
-      scratch_[read] = graph_.Make(Op::BUFFER, {ShapeSource(graph_, {LanesIn(read) * items_})}, arg);
+      scratch_[read] = graph_.Make(Op::BUFFER, {ShapeSource(graph_, {NumElements(read->shape()) * items_})}, arg);
     }
     return absl::OkStatus();
   }
@@ -285,7 +279,7 @@ class Lowering {
   UOp* Place(UOp* scratch, UOp* read, UOp* item) {
     UOp* index = item;
     if (!read->shape().empty()) {
-      const int64_t lanes = LanesIn(read);
+      const int64_t lanes = NumElements(read->shape());
       index = Add(graph_, Mul(graph_, item, Idx(graph_, lanes)), Iota(graph_, lanes));
     }
     return graph_.Make(Op::INDEX, {scratch, index});

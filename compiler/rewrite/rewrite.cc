@@ -65,8 +65,11 @@ UOp* Rewriter::Rewrite(UOp* root) {
       stack.pop_back();
       continue;
     }
-    const bool at_rest = frame.rounds >= kMaxRounds || ++steps_ > kMaxSteps;
-    UOp* replacement = at_rest ? nullptr : rules_.Apply(rebuilt, graph_);
+    UOp* replacement = rules_.Apply(rebuilt, graph_);
+    if (replacement != nullptr && (frame.rounds >= kMaxRounds || ++steps_ > kMaxSteps)) {
+      graph_.CountRestless();
+      replacement = nullptr;
+    }
     if (replacement == nullptr) {
       done_.emplace(uop, rebuilt);
       done_.emplace(rebuilt, rebuilt);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "absl/container/flat_hash_set.h"
 #include "compiler/ir/infer.h"
 
 namespace kiln::compiler {
@@ -10,7 +11,7 @@ namespace {
 constexpr __int128 kFar = __int128{1} << 70;
 // Of one condition; what more it says is not looked at.
 constexpr size_t kMaxFacts = 16;
-constexpr size_t kMaxParts = 256;
+constexpr size_t kMaxParts = 256;  // ANDs, ORs and NOTs among them
 
 void Learn(std::vector<Fact>& facts, UOp* uop, __int128 min, __int128 max) {
   LinearForm sum = ToLinear(uop);
@@ -52,6 +53,25 @@ LinearForm::Term* TermOn(LinearForm& form, const UOp* node) {
 }
 
 }  // namespace
+
+Conjuncts ConjunctsOf(UOp* condition) {
+  Conjuncts found;
+  std::vector<UOp*> stack = {condition};
+  absl::flat_hash_set<UOp*> seen = {condition};
+  while (!stack.empty()) {
+    UOp* uop = stack.back();
+    stack.pop_back();
+    if (uop->op() != Op::AND) {
+      found.parts.push_back(uop);
+      continue;
+    }
+    for (UOp* side : {uop->src(1), uop->src(0)}) {
+      if (seen.size() == kMaxParts) found.complete &= seen.contains(side);
+      if (seen.size() < kMaxParts && seen.insert(side).second) stack.push_back(side);
+    }
+  }
+  return found;
+}
 
 std::vector<Fact> FactsFrom(const UOp* condition, bool holds) {
   struct Literal {

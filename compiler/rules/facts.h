@@ -17,6 +17,15 @@ struct Fact {
   __int128 max;
 };
 
+// The distinct operands of a tree of ANDs, `condition` itself if it is none. A
+// condition that doubles itself often has more parts than anyone could list:
+// `complete` is false where there are more than are listed.
+struct Conjuncts {
+  std::vector<UOp*> parts;
+  bool complete = true;
+};
+Conjuncts ConjunctsOf(UOp* condition);
+
 // What follows from `condition` being true, or false. An interval may come out
 // empty: then it never is.
 std::vector<Fact> FactsFrom(const UOp* condition, bool holds = true);

@@ -126,25 +126,11 @@ UOp* Access(const Match& m, Graph& graph) {
   return graph.Make(m.root()->op(), src, m.root()->arg());
 }
 
-size_t Operands(const UOp* uop) {
-  size_t operands = 0;
-  std::vector<const UOp*> stack = {uop};
-  while (!stack.empty()) {
-    const UOp* top = stack.back();
-    stack.pop_back();
-    if (top->op() != Op::AND) {
-      ++operands;
-      continue;
-    }
-    stack.push_back(top->src(0));
-    stack.push_back(top->src(1));
-  }
-  return operands;
-}
-
 UOp* Conjunction(const Match& m, Graph& graph) {
   UOp* root = m.root();
-  if (root->dtype() != DType::kBool || !root->shape().empty() || Operands(root) > kMaxOperands) return nullptr;
+  if (root->dtype() != DType::kBool || !root->shape().empty()) return nullptr;
+  const Conjuncts conjuncts = ConjunctsOf(root);
+  if (!conjuncts.complete || conjuncts.parts.size() > kMaxOperands) return nullptr;
   if (Contradict(FactsFrom(root))) return ConstInt(graph, DType::kBool, 0);
   for (const size_t side : {1, 0}) {
     UOp* simpler = Given(graph, root->src(side), FactsFrom(root->src(1 - side)));

@@ -37,7 +37,11 @@ absl::StatusOr<int64_t> SymInfer(UOp* root, const std::map<std::string, int64_t>
       known[uop] = uop->arg_as<ConstArg>().bits;
     } else if (IsElementwise(uop->op()) && IsIntOrBool(uop->dtype())) {
       std::vector<uint64_t> operands;
-      for (const UOp* source : uop->src()) operands.push_back(known.at(source));
+      for (const UOp* source : uop->src()) {
+        const auto operand = known.find(source);
+        if (operand == known.end()) return MakeError(v1::UNSUPPORTED_OP, "an operand that is no integer");
+        operands.push_back(operand->second);
+      }
       const DType from = uop->op() == Op::WHERE ? uop->dtype() : uop->src(0)->dtype();
       known[uop] = EvalScalar(uop->op(), from, uop->dtype(), operands);
     } else {

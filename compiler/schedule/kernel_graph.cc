@@ -207,7 +207,7 @@ UOp* MakeCall(Graph& graph, const KernelDraft& draft) {
     call.push_back(uop);
   }
   if (!variables.empty()) sink = Substitute(sink, variables, graph);
-  call[0] = graph.Make(Op::SINK, sink->src(), KernelArg{KernelName(sink), {}, false});
+  call[0] = graph.Make(Op::SINK, sink->src(), KernelArg{KernelName(sink), {}, false, {}});
   return graph.Make(Op::CALL, call);
 }
 

@@ -20,14 +20,9 @@ namespace {
 // The bodies of all calls together are at most so many times the nodes that a graph may have.
 constexpr uint64_t kBodiesPerGraph = 16;
 
-absl::Status TooLarge(absl::string_view limit, uint64_t limit_value, uint64_t used) {
-  v1::ErrorDetail detail;
-  detail.set_code(v1::GRAPH_TOO_LARGE);
-  detail.set_limit(std::string(limit));
-  detail.set_limit_value(limit_value);
-  detail.set_used(used);
-  return MakeError(std::move(detail),
-                   absl::StrCat("the graph has more than ", limit_value, " ", limit, "; this server takes no more"));
+absl::Status GraphHas(uint64_t used, absl::string_view limit, uint64_t most) {
+  return TooLarge(limit, most, used,
+                  absl::StrCat("the graph has more than ", most, " ", limit, "; this server takes no more"));
 }
 
 class Hider {
@@ -67,7 +62,7 @@ class Hider {
 
   // What is done for a call takes time by the size of its body, and many may have one body.
   absl::Status Admit(UOp* body) {
-    if (++calls_ > limits_.max_kernels) return TooLarge("CALLs of kernels", limits_.max_kernels, calls_);
+    if (++calls_ > limits_.max_kernels) return GraphHas(calls_, "CALLs of kernels", limits_.max_kernels);
     const auto [known, is_new] = nodes_of_.emplace(body, 0);
     if (is_new) {
       known->second = Toposort(body).size();
@@ -75,7 +70,7 @@ class Hider {
     }
     nodes_ += known->second;
     const uint64_t most = uint64_t{limits_.max_nodes} * kBodiesPerGraph;
-    return nodes_ <= most ? absl::OkStatus() : TooLarge("nodes in the bodies of its CALLs of kernels", most, nodes_);
+    return nodes_ <= most ? absl::OkStatus() : GraphHas(nodes_, "nodes in the bodies of its CALLs of kernels", most);
   }
 
   absl::StatusOr<UOp*> Hide(UOp* call) {
@@ -112,7 +107,7 @@ class Hider {
     UOp*& stand_in = stand_ins_[made];
     if (stand_in == nullptr) {
       KILN_ASSIGN_OR_RETURN(UOp * entered, BodyOf(graph_, made));
-      stand_in = graph_.Make(Op::SINK, {}, KernelArg{absl::StrCat("call ", stand_ins_.size() - 1), {}, false});
+      stand_in = graph_.Make(Op::SINK, {}, KernelArg{absl::StrCat("call ", stand_ins_.size() - 1), {}, false, {}});
       bodies_[stand_in] = entered;
     }
     std::vector<UOp*> src = {stand_in};

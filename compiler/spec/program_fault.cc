@@ -129,6 +129,8 @@ ProgramFault FaultOf(const UOp* uop, const Limits& limits) {
   if (uop->shape().size() > 1 && !IsBareStorage(uop))
     return BadShape(
         absl::StrCat("a shape of ", ToString(uop->shape()), "; values are () or vectors, and so are pointers"));
+  if (!IsConst(uop->shape()) && !IsBareStorage(uop))
+    return BadShape(absl::StrCat("a vector of ", ToString(uop->shape()), " lanes; their count is a number"));
   if (uop->shape().size() == 1 && !IsBareStorage(uop) &&
       (uop->shape()[0] < 1 || uop->shape()[0] > int64_t{limits.max_lanes})) {
     return BadShape(

@@ -57,14 +57,9 @@ class Checker {
   }
 
   absl::Status TooLarge(const UOp* uop, absl::string_view limit, uint64_t most, unsigned __int128 used) const {
-    v1::ErrorDetail detail;
-    detail.set_code(v1::GRAPH_TOO_LARGE);
-    detail.set_op(std::string(Name(uop->op())));
-    detail.set_limit(std::string(limit));
-    detail.set_limit_value(most);
-    detail.set_used(static_cast<uint64_t>(std::min<unsigned __int128>(used, ~uint64_t{0})));
-    const absl::Status status = MakeError(
-        detail, absl::StrCat("a program of ", detail.used(), " ", limit, "; this server takes at most ", most));
+    const auto total = static_cast<uint64_t>(std::min<unsigned __int128>(used, ~uint64_t{0}));
+    const absl::Status status = kiln::TooLarge(
+        limit, most, total, absl::StrCat("a program of ", total, " ", limit, "; this server takes at most ", most));
     return graph_ == nullptr ? status : graph_->Locate(status, uop);
   }
 

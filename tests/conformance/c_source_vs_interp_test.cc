@@ -3,10 +3,13 @@
 // reduce op, of each dtype in turn.
 #include <gtest/gtest.h>
 
+#include "absl/strings/str_cat.h"
 #include "base/graph_text.h"
 #include "tests/conformance/cases.h"
 #include "tests/conformance/program_cases.h"
+#include "tests/support/arguments.h"
 #include "tests/support/c_engine.h"
+#include "tests/support/compare.h"
 #include "tests/support/cpu_engine.h"
 #include "tests/support/interp_engine.h"
 
@@ -65,6 +68,45 @@ TEST(CSourceVsInterp, ProgramsWrittenByHand) {
     compiler::InterpResult want;
     want.written = cases[k].expected;
     EXPECT_EQ(CompareOutcomes(*got, want, cases[k].tolerance), "") << cases[k].name;
+  }
+}
+
+// One text for all values: n in 1..10 is slot 8, m in 0..6 slot 9.
+TEST(CSourceVsInterp, Variables) {
+  const char* const head =
+      "0 STACK []\n1 PARAM [0] slot=8 dtype=int32 space=ALU name=\"n\" min=1 max=10\n"
+      "2 PARAM [0] slot=9 dtype=int32 space=ALU name=\"m\" min=0 max=6\n3 STACK [1]\n4 STACK [2, 1]\n"
+      "5 PARAM [3] slot=0 dtype=int32\n6 PARAM [4] slot=1 dtype=int32\n7 CONST [] weakint 4\n8 STACK [7]\n"
+      "9 PARAM [8] slot=2 dtype=int32\n";
+  const char* const bodies[] = {
+      "10 REDUCE [5] ADD axes=(0)\n11 REDUCE [6] MAX axes=(0, 1)\n12 TUPLE [10, 11]\n",
+      "10 MUL [9, 1]\n11 ADD [10, 2]\n12 TUPLE [11]\n",
+      "10 REDUCE [5] ADD axes=(0)\n11 FLOORDIV [10, 1]\n12 ADD [9, 11]\n13 STORE [9, 12]\n14 SINK [13]\n",
+  };
+  CEngine engine;
+  std::vector<v1::Graph> graphs;
+  for (const char* body : bodies) {
+    const auto graph = ParseGraph(absl::StrCat(head, body));
+    ASSERT_TRUE(graph.ok()) << graph.status();
+    graphs.push_back(*graph);
+    const auto number = engine.Add(*graph, ExactOptions());
+    ASSERT_TRUE(number.ok()) << number.status();
+  }
+  const absl::Status built = engine.Build();
+  ASSERT_TRUE(built.ok()) << built;
+  for (size_t k = 0; k < graphs.size(); ++k) {
+    for (const int64_t n : {1, 3, 10}) {
+      for (const int64_t m : {0, 2, 6}) {
+        const compiler::VariableValues values = {{8, n}, {9, m}};
+        const auto arguments = RandomArguments(graphs[k], static_cast<uint64_t>(n * 10 + m), values);
+        ASSERT_TRUE(arguments.ok()) << arguments.status();
+        const auto want = RunInterpreted(graphs[k], *arguments, values);
+        ASSERT_TRUE(want.ok()) << want.status();
+        const auto got = engine.Run(k, *arguments, values);
+        ASSERT_TRUE(got.ok()) << got.status();
+        EXPECT_EQ(CompareOutcomes(*got, *want, {}), "") << "graph " << k << " n=" << n << " m=" << m;
+      }
+    }
   }
 }
 

@@ -101,6 +101,99 @@ TEST(CustomCode, BadCodeIsRefusedWithItsNode) {
   }
 }
 
+// A whole program in the target's language; its LINEAR says that it reads slot 1, and writes slot 0.
+constexpr char kWhole[] = R"(dialect LEGACY_2025
+0 DEFINE_GLOBAL : int32 [] slot=0
+1 DEFINE_GLOBAL : int32 [] slot=1
+2 CONST : int32 [] 0
+3 CONST : int32 [] 4
+4 LOOP [2, 3]
+5 LOAD [1, 4]
+6 STORE [0, 4, 5]
+7 ENDLOOP [4]
+8 LINEAR [4, 5, 6, 7] kernel name="whole"
+9 SOURCE [] text="$TEXT"
+10 PROGRAM [8, 9]
+)";
+constexpr char kWholeLlvm[] = R"(
+define void @any(ptr %out, ptr %in) {
+  %v = load <4 x i32>, ptr %in, align 4
+  %m = mul <4 x i32> %v, <i32 3, i32 3, i32 3, i32 3>
+  %r = add <4 x i32> %m, <i32 1, i32 1, i32 1, i32 1>
+  store <4 x i32> %r, ptr %out, align 4
+  ret void
+})";
+constexpr char kWholeC[] = R"(
+void whole(int* out, const int* in) {
+  for (int i = 0; i < 4; ++i) out[i] = (int)((unsigned)in[i] * 3 + 1);
+})";
+
+v1::Graph Whole(absl::string_view text) {
+  auto graph = ParseGraph(kWhole);
+  EXPECT_TRUE(graph.ok()) << graph.status();
+  if (graph.ok()) graph->mutable_nodes(9)->set_text(std::string(text));
+  return graph.ok() ? *graph : v1::Graph();
+}
+
+void ExpectWhole(const absl::StatusOr<compiler::InterpResult>& got) {
+  ASSERT_TRUE(got.ok()) << got.status();
+  EXPECT_EQ(got->written.at(0).bytes, (Row<int32_t>(compiler::DType::kInt32, {-20, 1, 16, -1073741823}).bytes));
+}
+
+TEST(CustomCode, AWholeProgramRunsOnTheCpu) {
+  CpuEngine cpu;
+  compiler::HostTensors arguments = Arguments();
+  arguments.erase(2), arguments.erase(3);
+  ExpectWhole(cpu.Run(Whole(kWholeLlvm), arguments, Allowing()));
+}
+
+TEST(CustomCode, AWholeProgramStandsInC) {
+  CEngine engine;
+  const auto number = engine.Add(Whole(kWholeC), Allowing());
+  ASSERT_TRUE(number.ok()) << number.status();
+  const absl::Status built = engine.Build();
+  ASSERT_TRUE(built.ok()) << built;
+  compiler::HostTensors arguments = Arguments();
+  arguments.erase(2), arguments.erase(3);
+  ExpectWhole(engine.Run(*number, arguments));
+}
+
+TEST(CustomCode, AProgramWithoutTextIsItsLinear) {
+  v1::Graph graph = Whole("");
+  graph.mutable_nodes(9)->set_op(v1::NOOP);
+  graph.mutable_nodes(9)->clear_text();
+  CpuEngine cpu;
+  compiler::HostTensors arguments = Arguments();
+  arguments.erase(2), arguments.erase(3);
+  const auto got = cpu.Run(graph, arguments, ExactOptions());
+  ASSERT_TRUE(got.ok()) << got.status();
+  EXPECT_EQ(got->written.at(0).bytes, arguments.at(1).bytes);
+}
+
+TEST(CustomCode, BadProgramsAreRefusedWithTheReason) {
+  struct Bad {
+    const char* text;
+    const char* says;
+  };
+  const Bad rows[] = {
+      {"", "wants its text"},
+      {"not LLVM IR", "no LLVM IR"},
+      {"define void @f(ptr %a) { ret void }", "takes 1 arguments, and its LINEAR has 2"},
+      {"define i32 @f(ptr %a, ptr %b) { ret i32 0 }", "is to return void"},
+      {"declare void @abort()\ndefine void @f(ptr %a, ptr %b) { call void @abort() ret void }", "one function"},
+  };
+  CpuEngine cpu;
+  for (const Bad& row : rows) {
+    const auto got = cpu.Run(Whole(row.text), Arguments(), Allowing());
+    ASSERT_FALSE(got.ok()) << row.text;
+    EXPECT_EQ(DetailOf(got.status())->code(), v1::BAD_ARGUMENT) << got.status();
+    EXPECT_NE(got.status().message().find(row.says), absl::string_view::npos) << got.status();
+  }
+  const auto refused = cpu.Run(Whole(kWholeLlvm), Arguments(), ExactOptions());
+  EXPECT_EQ(DetailOf(refused.status())->code(), v1::NOT_ALLOWED) << refused.status();
+  EXPECT_EQ(DetailOf(refused.status())->node(), 9u) << refused.status();
+}
+
 TEST(CustomCode, IsRefusedUnlessAllowed) {
   CpuEngine cpu;
   const auto refused = cpu.Run(Program(kLlvm), Arguments(), ExactOptions());

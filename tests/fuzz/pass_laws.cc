@@ -235,6 +235,7 @@ std::string LawFuzzer::CheckPassesOn(const v1::Graph& wire, const HostTensors& a
     if (fault == "too large") return "";
     if (!fault.empty()) return absl::StrCat(fault, "in the program\n", PrintGraph(wire));
   }
+  if (graph.restless() > 0) return absl::StrCat("rules did not come to rest in\n", PrintGraph(wire));
   const auto result = [&](size_t i) {
     const auto& given = function->results[i];
     UOp* home = given.buffer != nullptr ? given.buffer : function->parameters[*given.aliases];

@@ -95,8 +95,9 @@ absl::Status CEngine::Build() {
   return absl::OkStatus();
 }
 
-absl::StatusOr<compiler::InterpResult> CEngine::Run(size_t program, const compiler::HostTensors& arguments) {
-  using Entry = void (*)(void* const*, void* const*, void*);
+absl::StatusOr<compiler::InterpResult> CEngine::Run(size_t program, const compiler::HostTensors& arguments,
+                                                    const compiler::VariableValues& variables) {
+  using Entry = void (*)(void* const*, void* const*, void*, const int64_t*);
   const v1::Executable& executable = programs_[program];
   const v1::Signature& signature = executable.signature();
   const auto entry = reinterpret_cast<Entry>(dlsym(library_, absl::StrCat("p", program, "_kiln_run").c_str()));
@@ -115,7 +116,9 @@ absl::StatusOr<compiler::InterpResult> CEngine::Run(size_t program, const compil
   void* aligned = arena.data();
   size_t space = arena.size();
   std::align(64, executable.arena_bytes(), aligned, space);
-  entry(parameter_places.data(), result_places.data(), aligned);
+  std::vector<int64_t> values;
+  for (const auto& variable : signature.variables()) values.push_back(variables.at(variable.slot()));
+  entry(parameter_places.data(), result_places.data(), aligned, values.data());
 
   compiler::InterpResult outcome;
   for (int i = 0; i < signature.results_size(); ++i) {

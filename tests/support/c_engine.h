@@ -9,6 +9,7 @@
 
 #include "absl/status/statusor.h"
 #include "compiler/interp/interp.h"
+#include "compiler/ir/variables.h"
 #include "compiler/options.h"
 #include "kiln/v1/executable.pb.h"
 #include "kiln/v1/graph.pb.h"
@@ -29,7 +30,9 @@ class CEngine {
   // Compiles all that was added, with the flags that the text itself names.
   absl::Status Build();
   // Results and written storage begin as a pattern, so that what nobody writes shows.
-  absl::StatusOr<compiler::InterpResult> Run(size_t program, const compiler::HostTensors& arguments);
+  // Shapes are the greatest, over all values of the variables, which have one each.
+  absl::StatusOr<compiler::InterpResult> Run(size_t program, const compiler::HostTensors& arguments,
+                                             const compiler::VariableValues& variables = {});
 
  private:
   std::string text_;

@@ -1,5 +1,6 @@
 // The CPU target: LLVM, for the machine the runtime found.
 #include "base/error.h"
+#include "compiler/ir/code_text.h"
 #include "compiler/target/llvm/codegen.h"
 #include "compiler/target/llvm/custom_code.h"
 #include "compiler/target/llvm/kernel_emitter.h"
@@ -45,7 +46,9 @@ class CpuCodeGenerator : public CodeGenerator {
   }
 
   absl::Status AddProgram(UOp* linear, const std::string& symbol) override {
-    KILN_ASSIGN_OR_RETURN(llvm::Function * function, EmitProgram(module_, linear, symbol, emit_));
+    const std::string& source = SourceOf(linear);
+    KILN_ASSIGN_OR_RETURN(llvm::Function * function, source.empty() ? EmitProgram(module_, linear, symbol, emit_)
+                                                                    : AddSource(module_, source, symbol));
     // What a client writes by hand has more forms than any pass makes: better refused than miscompiled.
     if (llvm::verifyFunction(*function)) return MakeError(v1::INTERNAL_FAULT, "a program became malformed LLVM IR");
     return Added(function);

@@ -1,6 +1,8 @@
 // The source target: text in a C-like language, for people and for builds.
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
+#include "compiler/ir/code_text.h"
 #include "compiler/target/cstyle/dialect.h"
 #include "compiler/target/cstyle/kernel_text.h"
 #include "compiler/target/cstyle/lower.h"
@@ -27,11 +29,18 @@ class SourceGenerator : public CodeGenerator {
   }
 
   absl::StatusOr<UOp*> SelectListed(Graph& graph, UOp* linear, UOp* program) override {
+    if (!SourceOf(program).empty() && !absl::StrContains(SourceOf(program), program->arg_as<KernelArg>().name)) {
+      return graph.Locate(
+          MakeError(v1::BAD_ARGUMENT, absl::StrCat("the SOURCE is to define ", program->arg_as<KernelArg>().name,
+                                                   ", as its LINEAR is named")),
+          program);
+    }
     return LowerProgramForDialect(graph, linear, program, prelude_.dialect());
   }
 
   absl::Status AddKernel(UOp* linear, const std::string& symbol) override {
-    absl::StrAppend(&kernels_, KernelText(prelude_, linear, symbol));
+    const std::string& source = SourceOf(linear);
+    absl::StrAppend(&kernels_, source.empty() ? KernelText(prelude_, linear, symbol) : absl::StrCat(source, "\n"));
     return absl::OkStatus();
   }
 

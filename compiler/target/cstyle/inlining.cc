@@ -76,12 +76,12 @@ int Inlining::Uses(const UOp* uop) const {
   return found == uses_.end() ? 0 : found->second;
 }
 
-// From the last instruction to the first: what nobody uses, uses nothing.
 bool Inlining::IsStable(const UOp* uop) const {
   const bool named = IsElementwise(uop->op()) || uop->op() == Op::LOAD || uop->op() == Op::RANGE;
   return named && !IsInlined(uop) && !IsPassing(uop) && !IsRelisted(uop);
 }
 
+// From the last instruction to the first: what nobody uses, uses nothing.
 void Inlining::CountUses(const UOp* linear) {
   const auto list = linear->src();
   for (size_t i = list.size(); i-- > 0;) {

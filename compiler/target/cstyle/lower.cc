@@ -109,7 +109,17 @@ absl::Status LocateNear(const Graph& graph, UOp* root, const UOp* uop, const abs
 // The text follows the list: what an instruction's text has must stand before it, in
 // a scope that is open there.
 absl::Status CheckList(const Graph& graph, UOp* linear, const Dialect& dialect) {
-  for (UOp* uop : Toposort(linear)) {
+  std::vector<UOp*> order = Toposort(linear);
+  // Values that nothing uses are not written: some say what the shape of storage is.
+  absl::flat_hash_set<const UOp*> printed;
+  for (const UOp* uop : linear->src()) {
+    if (uop->op() != Op::STACK && !IsElementwise(uop->op())) printed.insert(uop);
+  }
+  for (auto uop = order.rbegin(); uop != order.rend(); ++uop) {
+    if (printed.contains(*uop)) printed.insert(PrintedSources(*uop).begin(), PrintedSources(*uop).end());
+  }
+  for (UOp* uop : order) {
+    if (!printed.contains(uop)) continue;
     if (absl::Status fits = CheckNode(uop, dialect); !fits.ok()) return LocateNear(graph, linear, uop, fits);
   }
   absl::flat_hash_set<const UOp*> known;

@@ -1,5 +1,6 @@
 #include "compiler/target/llvm/custom_code.h"
 
+#include <algorithm>
 #include <memory>
 #include <string>
 #include <utility>
@@ -8,8 +9,10 @@
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
 #include "compiler/ir/code_text.h"
+#include "compiler/target/llvm/kernel_emitter.h"
 #include "compiler/target/llvm/values.h"
 #include "llvm/AsmParser/Parser.h"
+#include "llvm/IR/IRBuilder.h"
 #include "llvm/IR/Verifier.h"
 #include "llvm/Linker/Linker.h"
 #include "llvm/Support/SourceMgr.h"
@@ -45,30 +48,31 @@ std::string FunctionText(llvm::LLVMContext& context, const UOp* uop, const std::
   return absl::StrCat(signature, "%kiln.r = ", body, "\nret ", type, " %kiln.r\n}\n");
 }
 
-// Beside the one function, only declarations of what LLVM has built in.
-bool IsOneBody(const llvm::Module& module, const std::string& name) {
-  if (!module.global_empty() || !module.alias_empty() || !module.ifunc_empty() || !module.getModuleInlineAsm().empty())
-    return false;
-  for (const llvm::Function& function : module) {
-    if (function.getName() != name && !function.isIntrinsic()) return false;
-  }
-  return module.getFunction(name) != nullptr;
-}
-
-}  // namespace
-
-absl::StatusOr<llvm::Function*> AddCustomCode(llvm::Module& module, const UOp* uop) {
-  // No kernel's symbol has a dot.
-  std::string name = "kiln.custom0";
-  for (size_t i = 1; module.getFunction(name) != nullptr; ++i) name = absl::StrCat("kiln.custom", i);
+absl::StatusOr<std::unique_ptr<llvm::Module>> Parse(llvm::LLVMContext& context, const std::string& text) {
   llvm::SMDiagnostic diagnostic;
-  std::unique_ptr<llvm::Module> made =
-      llvm::parseAssemblyString(FunctionText(module.getContext(), uop, name), diagnostic, module.getContext());
+  std::unique_ptr<llvm::Module> made = llvm::parseAssemblyString(text, diagnostic, context);
   if (made == nullptr) return Bad(diagnostic.getMessage().str());
   std::string fault;
   llvm::raw_string_ostream stream(fault);
   if (llvm::verifyModule(*made, &stream)) return Bad(fault);
-  if (!IsOneBody(*made, name)) return Bad("it is more than the body of one function");
+  return made;
+}
+
+// The one function of `module`; beside it, only declarations of what LLVM has built in.
+llvm::Function* DefinedIn(llvm::Module& module) {
+  if (!module.global_empty() || !module.alias_empty() || !module.ifunc_empty() || !module.getModuleInlineAsm().empty())
+    return nullptr;
+  llvm::Function* defined = nullptr;
+  for (llvm::Function& function : module) {
+    if (function.isIntrinsic()) continue;
+    if (function.isDeclaration() || defined != nullptr) return nullptr;
+    defined = &function;
+  }
+  return defined;
+}
+
+absl::StatusOr<llvm::Function*> LinkFunction(llvm::Module& module, std::unique_ptr<llvm::Module> made,
+                                             const std::string& name) {
   made->setDataLayout(module.getDataLayout());
   made->setTargetTriple(module.getTargetTriple());
   if (llvm::Linker::linkModules(module, std::move(made))) return Bad("it cannot be linked");
@@ -77,14 +81,72 @@ absl::StatusOr<llvm::Function*> AddCustomCode(llvm::Module& module, const UOp* u
   return function;
 }
 
+}  // namespace
+
+absl::StatusOr<llvm::Function*> AddCustomCode(llvm::Module& module, const UOp* uop) {
+  // No kernel's symbol has a dot.
+  std::string name = "kiln.custom0";
+  for (size_t i = 1; module.getFunction(name) != nullptr; ++i) name = absl::StrCat("kiln.custom", i);
+  KILN_ASSIGN_OR_RETURN(std::unique_ptr<llvm::Module> made,
+                        Parse(module.getContext(), FunctionText(module.getContext(), uop, name)));
+  if (made->getFunction(name) == nullptr || DefinedIn(*made) == nullptr)
+    return Bad("it is more than the body of one function");
+  return LinkFunction(module, std::move(made), name);
+}
+
+absl::StatusOr<llvm::Function*> AddSource(llvm::Module& module, const std::string& text, const std::string& symbol) {
+  KILN_ASSIGN_OR_RETURN(std::unique_ptr<llvm::Module> made, Parse(module.getContext(), text));
+  llvm::Function* defined = DefinedIn(*made);
+  if (defined == nullptr) return Bad("it is more, or less, than one function");
+  const auto is_operand = [](const llvm::Argument& arg) {
+    return arg.getType()->isPointerTy() || arg.getType()->isIntegerTy(64);
+  };
+  if (!defined->getReturnType()->isVoidTy() || defined->isVarArg() ||
+      !std::all_of(defined->arg_begin(), defined->arg_end(), is_operand))
+    return Bad("its function is to return void, and take a pointer for each parameter and an i64 for each variable");
+  const std::string name = "kiln.source." + symbol;
+  defined->setName(name);
+  KILN_ASSIGN_OR_RETURN(llvm::Function * called, LinkFunction(module, std::move(made), name));
+  called->addFnAttr(llvm::Attribute::AlwaysInline);
+
+  // One of the launch's threads, that with the first turn, does it all.
+  llvm::Function* kernel = DeclareKernel(module, symbol);
+  llvm::LLVMContext& context = module.getContext();
+  llvm::BasicBlock* entry = llvm::BasicBlock::Create(context, "entry", kernel);
+  llvm::BasicBlock* run = llvm::BasicBlock::Create(context, "run", kernel);
+  llvm::BasicBlock* exit = llvm::BasicBlock::Create(context, "exit", kernel);
+  llvm::IRBuilder<> builder(entry);
+  builder.CreateCondBr(builder.CreateICmpEQ(kernel->getArg(1), builder.getInt64(0)), run, exit);
+  builder.SetInsertPoint(run);
+  std::vector<llvm::Value*> operands;
+  for (const llvm::Argument& arg : called->args()) {
+    llvm::Value* place = builder.CreateConstInBoundsGEP1_64(builder.getInt64Ty(), kernel->getArg(0), arg.getArgNo());
+    operands.push_back(builder.CreateLoad(arg.getType(), place));
+  }
+  builder.CreateCall(called, operands);
+  builder.CreateBr(exit);
+  builder.SetInsertPoint(exit);
+  builder.CreateRetVoid();
+  return kernel;
+}
+
 absl::Status CheckCustomCode(const Graph& graph, UOp* program) {
   llvm::LLVMContext context;
   llvm::Module module("check", context);
+  size_t slots = 0;
   for (const UOp* uop : Toposort(program)) {
+    if (uop->op() == Op::PARAM) slots = std::max<size_t>(slots, uop->arg_as<BufferArg>().slot + 1);
     if (uop->op() != Op::CUSTOM && uop->op() != Op::CUSTOMI) continue;
     if (absl::Status added = AddCustomCode(module, uop).status(); !added.ok()) return graph.Locate(added, uop);
   }
-  return absl::OkStatus();
+  if (SourceOf(program).empty()) return absl::OkStatus();
+  if (absl::Status added = AddSource(module, SourceOf(program), "kernel").status(); !added.ok())
+    return graph.Locate(added, program);
+  const size_t taken = module.getFunction("kiln.source.kernel")->arg_size();
+  if (taken == slots) return absl::OkStatus();
+  return graph.Locate(Bad(absl::StrCat("its function takes ", taken, " arguments, and its LINEAR has ", slots,
+                                       " parameters and variables")),
+                      program);
 }
 
 }  // namespace kiln::compiler

@@ -17,7 +17,13 @@ namespace kiln::compiler {
 // does not take the code, or it is more than a body.
 absl::StatusOr<llvm::Function*> AddCustomCode(llvm::Module& module, const UOp* uop);
 
-// Whether AddCustomCode takes all code of `program`, a client's; the error has the node.
+// A client's text for a whole program (KernelArg::source), as a kernel named `symbol`:
+// LLVM IR with one function, void, which has for each of the program's parameters and
+// variables, by slot, a pointer or an i64. It runs once for each launch. BAD_ARGUMENT as
+// above.
+absl::StatusOr<llvm::Function*> AddSource(llvm::Module& module, const std::string& text, const std::string& symbol);
+
+// Whether the two above take all code of `program`, a client's; the error has the node.
 absl::Status CheckCustomCode(const Graph& graph, UOp* program);
 
 }  // namespace kiln::compiler
