@@ -88,3 +88,24 @@ class LevelCases:
         Tensor.manual_seed(7)
         self.assertEqual(Tensor.rand(5, 3).tolist(), first.tolist())
         self.assertTrue(((first >= 0) & (first < 1)).all())
+
+    def test_kernels_of_ones_own(self):
+        from tinygrad import Tensor, TinyJit
+        from tinygrad.uop.ops import KernelInfo, UOp
+
+        def sums_and_products(sums, products, x, y):
+            i = UOp.range(x.shape[0], 0)
+            both = sums[i].store(x[i] + y[i]), products[i].store(x[i] * y[i])
+            return UOp.group(*both).end(i).sink(arg=KernelInfo(name="sums_and_products"))
+
+        def run(x, y):
+            empty = Tensor.empty(64), Tensor.empty(64)
+            sums, products, *_ = empty[0].custom_kernel(empty[1], x, y, fxn=sums_and_products)
+            return (sums * 2 + products).realize()
+
+        x, y = A[0], A[1]
+        expected = (x + y) * 2 + x * y
+        self.near(run(Tensor(x), Tensor(y)), expected)
+        step = TinyJit(run)
+        for _ in range(4):
+            self.near(step(Tensor(x).realize(), Tensor(y).realize()), expected)

@@ -11,7 +11,7 @@ import kiln
 from kiln.tinygrad import server
 from kiln.tinygrad.aliases import storage_of, without_aliases
 from kiln.tinygrad.devices import is_kiln
-from kiln.tinygrad.graphs import NotExpressible, Writer
+from kiln.tinygrad.graphs import NotExpressible, Writer, is_kernel_call
 from kiln.tinygrad.shards import Piece, gather
 from kiln.tinygrad.stats import counters
 
@@ -22,7 +22,7 @@ def has_many(body: UOp) -> bool:
 
 
 def stores_of(state: UOp) -> List[UOp]:
-    """The STOREs that an AFTER waits for, earlier states' first; NotExpressible for other effects."""
+    """The STOREs and kernels that an AFTER waits for, earlier states' first; NotExpressible for other effects."""
     found: Dict[UOp, None] = {}
     seen, stack = set(), [state]
     while stack:
@@ -30,11 +30,11 @@ def stores_of(state: UOp) -> List[UOp]:
         if u in seen:
             continue
         seen.add(u)
-        if u.op is Ops.STORE:
+        if u.op is Ops.STORE or is_kernel_call(u):
             found[u] = None
         elif u.op is Ops.AFTER:
             for dependency in u.src[1:]:
-                if dependency.op not in (Ops.STORE, Ops.AFTER):
+                if dependency.op not in (Ops.STORE, Ops.AFTER) and not is_kernel_call(dependency):
                     raise NotExpressible("AFTER %s" % dependency.op.name)
             stack += u.src
     return list(reversed(found))
@@ -53,9 +53,20 @@ def effects_of(body: UOp) -> UOp:
 
 
 def written_slots(body: UOp) -> FrozenSet[int]:
-    """The PARAMs that the body's own STOREs go to."""
-    targets = (u.src[0].buf_uop for u in body.toposort(enter_calls=False) if u.op is Ops.STORE)
+    """The PARAMs that the body's own STOREs, and those of kernels that it calls, go to."""
+    targets: List[UOp] = []
+    for u in body.toposort(enter_calls=False):
+        if u.op is Ops.STORE:
+            targets.append(u.src[0].buf_uop)
+        elif is_kernel_call(u):
+            targets += [u.src[1 + slot].buf_uop for slot in kernel_outputs(u.src[0])]
     return frozenset(target.arg.slot for target in targets if target.op is Ops.PARAM)
+
+
+def kernel_outputs(kernel: UOp) -> List[int]:
+    """The slots that a kernel stores to."""
+    targets = (storage_of(u.src[0]) for u in kernel.toposort() if u.op is Ops.STORE)
+    return sorted({target.arg.slot for target in targets if target.op is Ops.PARAM})
 
 
 def read_slots(body: UOp) -> FrozenSet[int]:

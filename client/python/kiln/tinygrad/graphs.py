@@ -14,7 +14,7 @@ What has no node in Kiln raises NotExpressible, with a reason that stats() count
 
 from __future__ import annotations
 
-from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, List, Optional, Sequence, Set, Tuple
 
 from tinygrad.dtype import AddrSpace, DType, Invalid, dtypes
 from tinygrad.uop.ops import AxisType, GroupOp, Ops, UOp
@@ -78,19 +78,36 @@ def is_invalid(u: UOp) -> bool:
     return bool(u.base.is_invalid)
 
 
+def is_kernel_call(u: UOp) -> bool:
+    """Whether `u` runs a kernel written by hand: one whose body is no tensor graph."""
+    return u.op is Ops.CALL and u.src[0].op is Ops.SINK and u.src[0].arg is not None
+
+
 def children_first(root: UOp) -> List[UOp]:
-    """Every UOp that `root` needs, sources first; without recursion, since graphs are deep."""
-    return list(root.toposort())
+    """Every UOp that `root` needs but for bodies of kernels, sources first; no recursion, since graphs are deep."""
+    order: List[UOp] = []
+    seen: Set[UOp] = set()
+    stack = [(root, False)]
+    while stack:
+        u, ready = stack.pop()
+        if ready:
+            order.append(u)
+        elif u not in seen:
+            seen.add(u)
+            stack.append((u, True))
+            stack += [(source, False) for source in reversed(u.src[is_kernel_call(u) :]) if source not in seen]
+    return order
 
 
 class Writer:
     """Builds one kiln.v1.Graph from UOps.
 
-    `slot_of` is for kernels: it gives a PARAM its slot in the graph, where otherwise it keeps its own.
+    `slot_of` is for kernels: it gives a PARAM its slot in the graph, where otherwise it keeps its own. A kernel that
+    another graph calls is written into that: its names are its own.
     """
 
-    def __init__(self, slot_of: Optional[Callable[[UOp], int]] = None):
-        self.graph = pb.Graph()
+    def __init__(self, slot_of: Optional[Callable[[UOp], int]] = None, graph: Optional[pb.Graph] = None):
+        self.graph = pb.Graph() if graph is None else graph
         self._slot_of = slot_of or (lambda u: u.arg.slot)
         self._in_kernel = slot_of is not None
         self._done: Dict[Any, int] = {}
@@ -314,9 +331,11 @@ class Writer:
         return self.at(u.src[0])
 
     def _call(self, u: UOp) -> int:
-        if u.src[0].op is not Ops.SINK or u.src[0].arg is not None:
-            raise NotExpressible("CALL of %s" % ("a kernel" if u.src[0].op is Ops.SINK else u.src[0].op.name))
-        return self.node(pb.CALL, [self.at(s) for s in u.src])
+        body, *arguments = u.src
+        if body.op is not Ops.SINK:
+            raise NotExpressible("CALL of %s" % body.op.name)
+        kernel = Writer(lambda param: param.arg.slot, self.graph) if is_kernel_call(u) else None
+        return self.node(pb.CALL, [kernel.write(body) if kernel else self.at(body), *map(self.at, arguments)])
 
     def _range(self, u: UOp) -> int:
         *axis_id, kind = u.arg

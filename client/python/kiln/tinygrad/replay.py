@@ -69,7 +69,7 @@ def merged(calls: List[UOp]) -> Tuple[UOp, List[UOp]]:
                                        u.replace(arg=dataclasses.replace(u.arg, slot=slot)))  # fmt: skip
         effects = effects_of(body)
         if any(root.op is not Ops.STORE for root in effects.src):
-            raise NotExpressible("jit: a result on the host")
+            raise NotExpressible("jit: a result on the host, or a kernel of a client's own")
         stores: Dict[int, List[UOp]] = {}
         # FUNCTIONs have slots of their own: substitute() does not enter them.
         for root, new in zip(effects.src, effects.substitute(own, walk=True).src):
