@@ -157,7 +157,8 @@ LARGE = [
     Row("x.scatter(0, y, 1.0)[:9]", "x[y] = 1; x[:9]", ("20000; 1000:idx20000",), FLOAT, cpu=False, levels="T",
         ulp=0),
     Row("x[y] = 1; x[:9]", "x[y] = 1; x[:9]", ("20000; 500:idx20000",), FLOAT, cpu=False, levels="T", ulp=0),
-    Row("x.hash()", "tree_digest(x)", ("600",), ("uint8",), cpu=False, levels="T"),
+    # Thousands of kernels, whatever the length: its time is that of compiling them.
+    Row("x.hash()", "tree_digest(x)", ("10",), ("uint8",), cpu=False, levels="T"),
     made("Tensor.randperm(2048).sum()", "2048 * 2047 // 2", cpu=False, levels="T"),
     made("Tensor.eye(2048).sum()", "2048.0", cpu=False, levels="T", seconds=1),
     made("Tensor.ones(1024, 1024).tril().sum()", "1024 * 1025 / 2", cpu=False, levels="T", seconds=1),
