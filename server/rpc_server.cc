@@ -44,6 +44,7 @@ void KeepAlive(uint32_t seconds, grpc::ServerBuilder& builder) {
   const int millis = seconds == 0 ? INT_MAX : static_cast<int>(seconds) * 1000;
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, millis);
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, millis);
+  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
   builder.AddChannelArgument(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);  // no limit
 }
 

@@ -19,7 +19,10 @@ constexpr size_t kLongestMessage = 2048;
 
 std::string Shortened(absl::string_view message) {
   if (message.size() <= kLongestMessage) return std::string(message);
-  return absl::StrCat(message.substr(0, kLongestMessage), "...");
+  // Not inside a character: protobuf takes no text that is cut there.
+  size_t end = kLongestMessage;
+  while (end > 0 && (message[end] & 0xC0) == 0x80) --end;
+  return absl::StrCat(message.substr(0, end), "...");
 }
 
 // A tag is a client's own text and as long as it likes.

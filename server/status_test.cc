@@ -60,5 +60,19 @@ TEST(StatusTest, LongTagsAreShortened) {
   EXPECT_EQ(found->tag().substr(0, 100), std::string(100, 't'));
 }
 
+TEST(StatusTest, NoCharacterIsCut) {
+  for (const std::string& before : {"", "x", "xx"}) {
+    v1::ErrorDetail detail;
+    detail.set_code(v1::DTYPE_MISMATCH);
+    std::string tag = before;
+    for (int i = 0; i < 3000; ++i) tag += "\u00e9";
+    detail.set_tag(tag);
+    const auto found = DetailOf(FromGrpc(ToGrpc(MakeError(detail, tag))));
+    ASSERT_TRUE(found.has_value()) << before;
+    EXPECT_EQ(found->code(), v1::DTYPE_MISMATCH);
+    EXPECT_EQ(found->tag().size() % 2, (before.size() + 3) % 2) << "characters of two bytes, and three dots";
+  }
+}
+
 }  // namespace
 }  // namespace kiln::server

@@ -14,22 +14,18 @@ namespace {
 using hal::BufferSlice;
 using Values = absl::InlinedVector<int64_t, 4>;
 
-// What a sequence may be made of: beyond what anyone runs, and below what would hurt
-// to keep.
-constexpr size_t kMostSteps = size_t{1} << 16;
+// As kMostSteps.
 constexpr uint32_t kMostBuffers = 1 << 14;
 constexpr uint32_t kMostIntegers = 1 << 12;
 constexpr size_t kMostOperands = size_t{1} << 20;
 constexpr size_t kMostLaunches = size_t{1} << 18;
 constexpr uint64_t kMostBytes = uint64_t{1} << 62;
+// Variables, sizes and conditions that depend on a replay's integers: each is looked at
+// before the replay is queued.
+constexpr size_t kMostChecks = size_t{1} << 17;
 
 absl::Status TooLarge(absl::string_view limit, uint64_t most, uint64_t used) {
-  v1::ErrorDetail detail;
-  detail.set_code(v1::GRAPH_TOO_LARGE);
-  detail.set_limit(std::string(limit));
-  detail.set_limit_value(most);
-  detail.set_used(used);
-  return MakeError(std::move(detail), absl::StrCat("a recording of ", used, " ", limit, "; the most is ", most));
+  return kiln::TooLarge(limit, most, used, absl::StrCat("a recording of ", used, " ", limit, "; the most is ", most));
 }
 
 absl::Status BadSlot(v1::ErrorCode code, uint32_t slot, absl::string_view why) {
@@ -137,13 +133,16 @@ absl::Status AtStep(const absl::Status& status, size_t step) {
   absl::Status named = Annotate(status, absl::StrCat("step ", step));
   auto detail = DetailOf(named);
   if (!detail.has_value()) return named;
-  if (detail->field().empty()) detail->set_field(absl::StrCat("steps[", step, "]"));
+  detail->set_field(absl::StrCat("steps[", step, "]", detail->field().empty() ? "" : ".", detail->field()));
   return MakeError(*std::move(detail), named.message());
 }
 
 absl::StatusOr<std::shared_ptr<Sequence>> Sequence::Make(hal::Device* device, std::vector<SequenceStep> steps) {
   if (steps.empty()) return MakeError(v1::BAD_ARGUMENT, "a recording without steps");
   if (steps.size() > kMostSteps) return TooLarge("steps", kMostSteps, steps.size());
+  size_t arguments = 0;
+  for (const SequenceStep& step : steps) arguments += step.parameters.size() + step.variables.size();
+  if (arguments > kMostArguments) return TooLarge("arguments", kMostArguments, arguments);
   std::shared_ptr<Sequence> sequence(new Sequence(device, std::move(steps)));
   for (uint32_t i = 0; i < sequence->steps_.size(); ++i) {
     const SequenceStep& step = sequence->steps_[i];
@@ -158,6 +157,7 @@ absl::StatusOr<std::shared_ptr<Sequence>> Sequence::Make(hal::Device* device, st
     if (sequence->launches_.size() > kMostLaunches) {
       return TooLarge("launches", kMostLaunches, sequence->launches_.size());
     }
+    if (sequence->checks_ > kMostChecks) return TooLarge("checks of integers", kMostChecks, sequence->checks_);
   }
   return sequence;
 }
@@ -180,7 +180,11 @@ void Sequence::Need(const SequenceStep& step, uint32_t number) {
   for (const SequenceStep::Number& variable : step.variables) {
     if (variable.integer.has_value()) integers_ = std::max(integers_, *variable.integer + 1);
   }
-  if (numbered) numbered_.push_back(number);
+  if (numbered) {
+    numbered_.push_back(number);
+    const Plan& plan = step.program->plan();
+    checks_ += plan.variables.size() + plan.conditions.size() + plan.parameters.size();
+  }
   arena_bytes_ = std::max(arena_bytes_, step.program->plan().arena_bytes);
   estimate_.Guess(estimate_.ns() + step.program->estimate_ns());
 }
@@ -215,13 +219,16 @@ void Sequence::Link(const SequenceStep& step, uint32_t number) {
   }
 }
 
+absl::Status Sequence::CheckCounts(size_t buffers, size_t integers) const {
+  if (buffers == buffers_.size() && integers == integers_) return absl::OkStatus();
+  const bool few = buffers < buffers_.size() || integers < integers_;
+  return MakeError(few ? v1::MISSING_ARGUMENT : v1::UNKNOWN_ARGUMENT,
+                   absl::StrCat("the recording takes ", buffers_.size(), " buffers and ", integers_,
+                                " integers; there are ", buffers, " and ", integers));
+}
+
 absl::Status Sequence::Check(absl::Span<const BufferSlice> buffers, absl::Span<const int64_t> integers) const {
-  if (buffers.size() != buffers_.size() || integers.size() != integers_) {
-    const bool few = buffers.size() < buffers_.size() || integers.size() < integers_;
-    return MakeError(few ? v1::MISSING_ARGUMENT : v1::UNKNOWN_ARGUMENT,
-                     absl::StrCat("the recording takes ", buffers_.size(), " buffers and ", integers_,
-                                  " integers; there are ", buffers.size(), " and ", integers.size()));
-  }
+  KILN_RETURN_IF_ERROR(CheckCounts(buffers.size(), integers.size()));
   Regions regions;
   for (size_t i = 0; i < buffers.size(); ++i) {
     const BufferSlice& slice = buffers[i];
@@ -284,6 +291,7 @@ uint64_t Sequence::memory_bytes() const {
                    launches_.size() * sizeof(SequenceLaunch) + operands_.size() * sizeof(SequenceOperand);
   absl::flat_hash_set<const Program*> programs;
   for (const SequenceStep& step : steps_) {
+    bytes += step.parameters.size() * sizeof(step.parameters[0]) + step.variables.size() * sizeof(step.variables[0]);
     if (programs.insert(step.program.get()).second) bytes += step.program->memory_bytes();
   }
   return bytes;

@@ -68,8 +68,13 @@ struct SequenceOperand {
   uint64_t offset = 0;
 };
 
+// What a sequence may be made of: beyond what anyone runs, and below what would hurt
+// to keep. Arguments are those of all steps together.
+inline constexpr size_t kMostSteps = size_t{1} << 16;
+inline constexpr size_t kMostArguments = size_t{1} << 20;
+
 // Adds which step of a sequence a failure is about: to the text, and to the detail's
-// `field` as "steps[3]" if it has a detail.
+// `field`, before what that has, as "steps[3]" if it has a detail.
 absl::Status AtStep(const absl::Status& status, size_t step);
 
 // Immutable but for its estimate. Safe from any thread. Its programs live as long as
@@ -84,11 +89,15 @@ class Sequence {
   //                            no memory has
   //   BUFFER_DTYPE_MISMATCH    an offset that is no multiple of the dtype's size
   //   UNKNOWN_DEVICE           a program of another device
-  //   GRAPH_TOO_LARGE          over a limit on steps, numbers of buffers or integers,
-  //                            launches, or operands
+  //   GRAPH_TOO_LARGE          over a limit on steps, their arguments, numbers of buffers
+  //                            or integers, launches, operands, or what is to be
+  //                            checked again with each replay
   static absl::StatusOr<std::shared_ptr<Sequence>> Make(hal::Device* device, std::vector<SequenceStep> steps);
 
-  // Whether a run may have these: the errors of bind.h for buffers, with `field`
+  // MISSING_ARGUMENT or UNKNOWN_ARGUMENT for another number of them than the sequence takes.
+  absl::Status CheckCounts(size_t buffers, size_t integers) const;
+
+  // Whether a run may have these: the errors of CheckCounts; the errors of bind.h for buffers, with `field`
   // "buffers[2]", and for integers those of CheckVariables.
   absl::Status Check(absl::Span<const hal::BufferSlice> buffers, absl::Span<const int64_t> integers) const;
 
@@ -118,6 +127,7 @@ class Sequence {
   std::vector<SequenceBuffer> buffers_;
   uint32_t integers_ = 0;
   std::vector<uint32_t> numbered_;  // steps with an integer of the run's
+  size_t checks_ = 0;               // what there is to look at in these
   std::vector<SequenceLaunch> launches_;
   std::vector<SequenceOperand> operands_;
   uint64_t arena_bytes_ = 0;

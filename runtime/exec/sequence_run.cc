@@ -19,8 +19,7 @@ SequenceRun::SequenceRun(std::shared_ptr<const Sequence> sequence, absl::Span<co
       integers_(options.variables.begin(), options.variables.end()),
       control_(options.control),
       observer_(observer),
-      callback_(std::move(callback)),
-      pointers_(sequence_->operands().size()) {}
+      callback_(std::move(callback)) {}
 
 void SequenceRun::Submit(std::shared_ptr<const Sequence> sequence, absl::Span<const hal::BufferSlice> buffers,
                          const RunOptions& options, RuntimeObserver* observer, RunCallback callback) {
@@ -63,6 +62,7 @@ absl::Status SequenceRun::FillPointers() {
     KILN_ASSIGN_OR_RETURN(void* scratch, sequence_->device().Scratch(sequence_->arena_bytes()));
     arena = static_cast<char*>(scratch);
   }
+  pointers_.resize(sequence_->operands().size());
   void** pointer = pointers_.data();
   for (const SequenceOperand& operand : sequence_->operands()) {
     switch (operand.space) {

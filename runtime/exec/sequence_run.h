@@ -13,8 +13,8 @@
 
 namespace kiln::runtime {
 
-// Belongs to itself from Submit until it has run. All that it needs it allocates
-// before, in one piece or two: a launch allocates nothing.
+// Belongs to itself from Submit until it has run. What waits in the queue is small: its
+// table of pointers it makes when its turn comes. A launch allocates nothing.
 class SequenceRun final : public hal::Work {
  public:
   // What the sequence takes, checked. Copies the slices and the integers.

@@ -216,6 +216,26 @@ TEST_F(SequenceTest, IntegersDecideSizes) {
   Refused(Run(sequence, {at(0, 48), at(16, 32)}, {3}), v1::BAD_ARGUMENT, "steps[0]");
   Refused(Run(sequence, {at(0, 24), at(24, 24)}, {0}), v1::BAD_ARGUMENT, "steps[0]");
   Refused(Run(sequence, {at(0, 24), at(24, 24)}), v1::MISSING_ARGUMENT, "");
+
+  v1::Executable executable = AddRows(null_->target());
+  v1::Signature::Condition& condition = *executable.mutable_signature()->add_conditions();
+  condition.set_text("fewer than two rows");
+  for (const auto& [op, value] :
+       {std::pair(v1::SizeExpr::VARIABLE, 0), {v1::SizeExpr::CONST, -2}, {v1::SizeExpr::ADD, 0}}) {
+    v1::SizeExpr::Token& token = *condition.mutable_size()->add_token();
+    token.set_op(op);
+    token.set_value(value);
+  }
+  const SequenceStep conditional = {LoadOrDie(executable, *null_), {{0, 0}, {1, 0}, {1, 0}}, {{0, 0}}};
+  const auto two = *Sequence::Make(null_.get(), {numbered, conditional});
+  Refused(Run(two, {at(0, 24), at(24, 24)}, {1}), v1::OUT_OF_BOUNDS, "steps[1].signature.conditions[0]");
+}
+
+// Each replay would look at all of them again.
+TEST_F(SequenceTest, WhatIntegersDecideHasALimit) {
+  const auto rows = LoadOrDie(AddRows(null_->target()), *null_);
+  const std::vector<SequenceStep> steps(40'000, {rows, {{0, 0}, {1, 0}, {1, 0}}, {{0, 0}}});
+  EXPECT_EQ(DetailOf(Sequence::Make(null_.get(), steps).status())->limit(), "checks of integers");
 }
 
 TEST_F(SequenceTest, AStopTakesEffectBetweenSteps) {

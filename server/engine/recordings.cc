@@ -89,6 +89,12 @@ absl::StatusOr<SequenceStep> ToStep(const v1::RecordedStep& message, std::shared
 
 absl::StatusOr<Recordings::Handle> Recordings::Record(const v1::RecordSequenceRequest& request,
                                                       const RecordedPrograms& programs) {
+  const auto too_large = [](const char* limit, size_t most, size_t used) {
+    return TooLarge(limit, most, used, absl::StrCat("a recording of ", used, " ", limit, "; the most is ", most));
+  };
+  const auto count = static_cast<size_t>(request.steps_size());
+  if (count > runtime::kMostSteps) return too_large("steps", runtime::kMostSteps, count);
+  size_t arguments = 0;
   std::vector<SequenceStep> steps;
   for (int i = 0; i < request.steps_size(); ++i) {
     const uint32_t number = request.steps(i).program();
@@ -99,6 +105,8 @@ absl::StatusOr<Recordings::Handle> Recordings::Record(const v1::RecordSequenceRe
     }
     auto step = ToStep(request.steps(i), programs.programs[number]);
     if (!step.ok()) return runtime::AtStep(step.status(), i);
+    arguments += step->parameters.size() + step->variables.size();
+    if (arguments > runtime::kMostArguments) return too_large("arguments", runtime::kMostArguments, arguments);
     steps.push_back(*std::move(step));
   }
   const Digest id = RecordingKey(programs.keys, request);

@@ -36,6 +36,10 @@ absl::StatusOr<BufferSlice> Resolve(const BufferAddress& address, const BufferTa
 absl::StatusOr<RecordedPrograms> Engine::FindRecorded(const v1::RecordSequenceRequest& request) {
   RecordedPrograms found;
   KILN_ASSIGN_OR_RETURN(found.device, FindDevice(request.device()));
+  if (const auto count = static_cast<size_t>(request.programs_size()); count > runtime::kMostSteps) {
+    return TooLarge("programs", runtime::kMostSteps, count,
+                    absl::StrCat("a recording of ", count, " programs; the most is ", runtime::kMostSteps));
+  }
   for (int i = 0; i < request.programs_size(); ++i) {
     const v1::RecordedProgram& wanted = request.programs(i);
     compiler::Options options = ToOptions(wanted.options());
@@ -64,6 +68,9 @@ void Engine::Replay(const ReplayRequest& request, const Control& control, Replay
   const absl::Time begin = absl::Now();
   auto recording = recordings_.Find(request.recording);
   if (!recording.ok()) return done(std::move(recording).status());
+  if (absl::Status fits = (*recording)->sequence->CheckCounts(request.buffers.size(), request.integers.size());
+      !fits.ok())
+    return done(std::move(fits));
   const absl::Time found = absl::Now();
   timing.cache = absl::ToDoubleMicroseconds(found - begin);
   absl::InlinedVector<BufferSlice, 16> slices;

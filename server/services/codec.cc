@@ -20,26 +20,28 @@ using google::protobuf::io::CodedInputStream;
 constexpr size_t kShort = 64 << 10;
 // Protobuf's own; deeper messages are malformed.
 constexpr size_t kDeepest = 100;
+// Packed numbers that count as one part: they take as much memory.
+constexpr uint32_t kPackedInAPart = 16;
 
 // How a field of a message lies in memory, as far as it matters here.
-enum class Kind { kPlain, kPart, kMessage };
+enum class Kind { kPlain, kPart, kPacked, kMessage };
 
+// A field in another form than its own is one that nobody knows.
 Kind KindOf(const FieldDescriptor* field, uint32_t tag) {
-  const bool delimited = WireFormatLite::GetTagWireType(tag) == WireFormatLite::WIRETYPE_LENGTH_DELIMITED;
+  const auto wire = WireFormatLite::GetTagWireType(tag);
   if (field == nullptr) return Kind::kPart;
-  if (field->cpp_type() == FieldDescriptor::CPPTYPE_MESSAGE) return delimited ? Kind::kMessage : Kind::kPart;
+  if (wire == WireFormatLite::WIRETYPE_LENGTH_DELIMITED && field->is_packable()) return Kind::kPacked;
+  if (wire != WireFormatLite::WireTypeForFieldType(static_cast<WireFormatLite::FieldType>(field->type())))
+    return Kind::kPart;
+  if (field->cpp_type() == FieldDescriptor::CPPTYPE_MESSAGE) return Kind::kMessage;
   if (field->cpp_type() == FieldDescriptor::CPPTYPE_STRING) return field->is_repeated() ? Kind::kPart : Kind::kPlain;
   return Kind::kPlain;
 }
 
 absl::Status TooMany(const char* limit, uint64_t most) {
-  v1::ErrorDetail detail;
-  detail.set_code(v1::GRAPH_TOO_LARGE);
-  detail.set_limit(limit);
-  detail.set_limit_value(most);
-  detail.set_used(most + 1);  // as far as it was counted
-  return MakeError(detail, absl::StrCat("the request has more than ", most, " ", limit,
-                                        ", as many as this server takes; send several smaller ones"));
+  return TooLarge(limit, most, most + 1,  // as far as it was counted
+                  absl::StrCat("the request has more than ", most, " ", limit,
+                               ", as many as this server takes; send several smaller ones"));
 }
 
 class Counter {
@@ -47,8 +49,8 @@ class Counter {
   explicit Counter(const RequestLimits& limits) : limits_(limits) {}
 
   // `type` is the part's, or null if it has none.
-  absl::Status Add(const Descriptor* type) {
-    if (++parts_ > limits_.parts()) return TooMany("message parts", limits_.parts());
+  absl::Status Add(const Descriptor* type, uint64_t parts = 1) {
+    if ((parts_ += parts) > limits_.parts()) return TooMany("message parts", limits_.parts());
     if (type == v1::UOp::descriptor() && ++nodes_ > limits_.nodes) return TooMany("nodes", limits_.nodes);
     if (type == v1::Argument::descriptor() && ++arguments_ > limits_.arguments) {
       return TooMany("arguments", limits_.arguments);
@@ -67,7 +69,8 @@ absl::Status CheckParts(const grpc::ByteBuffer& bytes, const Descriptor& type, c
   if (bytes.Length() <= kShort) return absl::OkStatus();
   grpc::ByteBuffer readable = bytes;  // shares the bytes
   grpc::ProtoBufferReader reader(&readable);
-  if (!reader.status().ok()) return absl::OkStatus();
+  const absl::Status malformed = MakeError(v1::MALFORMED_MESSAGE, absl::StrCat("the request is no ", type.full_name()));
+  if (!reader.status().ok()) return malformed;
   CodedInputStream input(&reader);
   // The messages around the place that has been reached, and the end of what is
   // around each.
@@ -80,27 +83,31 @@ absl::Status CheckParts(const grpc::ByteBuffer& bytes, const Descriptor& type, c
   for (;;) {
     const uint32_t tag = input.ReadTag();
     if (tag == 0) {
-      if (!input.ConsumedEntireMessage() || open.size() == 1) return absl::OkStatus();
+      if (!input.ConsumedEntireMessage()) return malformed;
+      if (open.size() == 1) return absl::OkStatus();
       input.PopLimit(open.back().around);
       open.pop_back();
       continue;
     }
     const FieldDescriptor* field = open.back().type->FindFieldByNumber(WireFormatLite::GetTagFieldNumber(tag));
+    // No message here has a group; inside of one nothing could be counted.
+    const auto wire = WireFormatLite::GetTagWireType(tag);
+    if (wire == WireFormatLite::WIRETYPE_START_GROUP || wire == WireFormatLite::WIRETYPE_END_GROUP) return malformed;
     const Kind kind = KindOf(field, tag);
-    if (kind != Kind::kPlain) {
-      KILN_RETURN_IF_ERROR(counter.Add(kind == Kind::kMessage ? field->message_type() : nullptr));
-    }
-    if (kind == Kind::kMessage) {
+    if (kind == Kind::kMessage || kind == Kind::kPacked) {
       uint32_t length = 0;
-      if (!input.ReadVarint32(&length) || length > INT_MAX || open.size() == kDeepest) return absl::OkStatus();
-      open.push_back({field->message_type(), input.PushLimit(static_cast<int>(length))});
+      if (!input.ReadVarint32(&length) || length > INT_MAX || open.size() == kDeepest) return malformed;
+      KILN_RETURN_IF_ERROR(kind == Kind::kMessage ? counter.Add(field->message_type())
+                                                  : counter.Add(nullptr, length / kPackedInAPart));
+      if (kind == Kind::kMessage) {
+        open.push_back({field->message_type(), input.PushLimit(static_cast<int>(length))});
+      } else if (!input.Skip(static_cast<int>(length))) {
+        return malformed;
+      }
       continue;
     }
-    // Groups are of no use here but to hide fields in: those count as if they stood
-    // outside.
-    const auto wire = WireFormatLite::GetTagWireType(tag);
-    if (wire == WireFormatLite::WIRETYPE_START_GROUP || wire == WireFormatLite::WIRETYPE_END_GROUP) continue;
-    if (!WireFormatLite::SkipField(&input, tag)) return absl::OkStatus();
+    if (kind == Kind::kPart) KILN_RETURN_IF_ERROR(counter.Add(nullptr));
+    if (!WireFormatLite::SkipField(&input, tag)) return malformed;
   }
 }
 

@@ -26,13 +26,14 @@ namespace kiln::server {
 struct RequestLimits {
   uint32_t nodes;
   uint32_t arguments = 1 << 16;  // slots are below it
-  // Messages of any kind, repeated strings, and fields that nobody knows.
+  // Messages of any kind, repeated strings, fields that nobody knows, and packed
+  // numbers by the dozen.
   uint64_t parts() const { return 4 * (uint64_t{nodes} + arguments); }
 };
 
 // GRAPH_TOO_LARGE with the limit "nodes", "arguments" or "message parts" if
-// `bytes`, read as a `type`, has more. Makes nothing. What is no such message
-// passes: whoever decodes it finds the fault.
+// `bytes`, read as a `type`, has more; MALFORMED_MESSAGE if it is no such message, or
+// has a group, which none of ours has. Makes nothing. Short messages pass.
 absl::Status CheckParts(const grpc::ByteBuffer& bytes, const google::protobuf::Descriptor& type,
                         const RequestLimits& limits);
 

@@ -72,8 +72,22 @@ TEST(CodecTest, WhateverElseTakesMemoryIsCountedTogether) {
   for (const char* unknown :
        {"\x78\x01", "\x7a\x01x", "\x7d\x01\x01\x01\x01", "\x79\x01\x01\x01\x01\x01\x01\x01\x01"}) {
     ExpectLimit(Refusal<v1::ExecuteRequest>(Times(most + 1, unknown) + cut), "message parts", most);
-    ExpectLimit(Refusal<v1::ExecuteRequest>("\x7b" + Times(most + 1, unknown) + "\x7c" + cut), "message parts", most);
   }
+}
+
+// A number in the form of a text, or of nothing; numbers by the million.
+TEST(CodecTest, WhatIsNotInItsOwnFormIsCounted) {
+  const uint64_t most = kLimits.parts();
+  ExpectLimit(Refusal<v1::ExecuteRequest>(Times(most + 1, Field(6, ""))), "message parts", most);
+  ExpectLimit(Refusal<v1::ReplaySequenceRequest>(Field(3, std::string(16 * (most + 1), '\x01'))), "message parts",
+              most);
+}
+
+TEST(CodecTest, AGroupHidesNothing) {
+  const std::string many = Times(1'000'000, Field(5, ""));
+  for (const std::string& group :
+       {std::string("\x7b\x12\x01\x00\x7c", 5), std::string("\x7b\x7c"), std::string("\x7c")})
+    EXPECT_EQ(Refusal<v1::ExecuteRequest>(group + many).code(), v1::MALFORMED_MESSAGE);
 }
 
 TEST(CodecTest, WhatIsWithinTheLimitsIsDecoded) {
