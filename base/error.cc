@@ -16,10 +16,16 @@ absl::StatusCode StatusCodeOf(v1::ErrorCode code) {
     case v1::OUT_OF_MEMORY: return absl::StatusCode::kResourceExhausted;
     case v1::NEED_GRAPH:
     case v1::UNKNOWN_HANDLE:
+    case v1::HANDLE_FREED:
+    case v1::SESSION_EXPIRED:
     case v1::UNKNOWN_DEVICE: return absl::StatusCode::kNotFound;
     case v1::OUT_OF_BOUNDS: return absl::StatusCode::kOutOfRange;
     case v1::DEADLINE_PASSED: return absl::StatusCode::kDeadlineExceeded;
-    case v1::SHUTTING_DOWN: return absl::StatusCode::kUnavailable;
+    case v1::SHUTTING_DOWN:
+    case v1::PARTICIPANT_MISSING: return absl::StatusCode::kUnavailable;
+    case v1::HANDLE_TAKEN: return absl::StatusCode::kAlreadyExists;
+    case v1::SESSION_BUSY: return absl::StatusCode::kAborted;
+    case v1::CORRUPT_ENTRY: return absl::StatusCode::kDataLoss;
     case v1::NOT_ALLOWED: return absl::StatusCode::kPermissionDenied;
     case v1::INTERNAL_FAULT: return absl::StatusCode::kInternal;
     default: return absl::StatusCode::kInvalidArgument;

@@ -14,7 +14,7 @@ struct Limits {
   uint64_t max_bytes = 64 << 20;
   uint32_t max_depth = 100'000;
   uint32_t max_stack_sources = 1024;  // of one STACK of values; longer lists are BINARY data
-  uint32_t max_kernels = 10'000;      // of one program
+  uint32_t max_kernels = 16'384;      // of one program
   // Of a program written by hand.
   uint32_t max_instructions = 50'000;      // a vector counts each lane
   uint32_t max_lanes = 256;                // of one vector
