@@ -174,13 +174,8 @@ absl::Status AtLine(size_t line, absl::string_view what) {
 
 absl::StatusOr<v1::Graph> ParseGraph(absl::string_view text) {
   if (text.size() > kMaxGraphText) {
-    v1::ErrorDetail detail;
-    detail.set_code(v1::GRAPH_TOO_LARGE);
-    detail.set_limit("graph text bytes");
-    detail.set_limit_value(kMaxGraphText);
-    detail.set_used(text.size());
-    return MakeError(std::move(detail),
-                     absl::StrCat("graph text of ", text.size(), " bytes; the limit is ", kMaxGraphText));
+    return TooLarge("graph text bytes", kMaxGraphText, text.size(),
+                    absl::StrCat("graph text of ", text.size(), " bytes; the limit is ", kMaxGraphText));
   }
   v1::Graph graph;
   size_t line = 0;

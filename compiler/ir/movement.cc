@@ -72,21 +72,21 @@ UOp* Filled(Graph& graph, DType dtype, const Shape& shape, double number) {
 // so on. Flattened, that counts.
 UOp* Counting(Graph& graph, int64_t count) {
   constexpr int64_t kBase = 16;
-  int64_t digits = 1, end = kBase;
-  for (; end < count; end *= kBase) ++digits;  // `end` is what the digits reach: in the end, not far above `count`
+  int64_t digits = 1, top = 1;  // how many there are, and what the highest counts in
+  for (; top * kBase < count; top *= kBase) ++digits;
+  const int64_t top_values = (count + top - 1) / top;
   UOp* sum = nullptr;
   int64_t weight = 1;
   for (int64_t digit = 0; digit < digits; ++digit, weight *= kBase) {
-    const int64_t values = digit + 1 == digits ? (count + weight - 1) / weight : kBase;
+    const int64_t values = weight == top ? top_values : kBase;
     std::vector<UOp*> numbers;
     for (int64_t n = 0; n < values; ++n) numbers.push_back(Idx(graph, n * weight));
     Shape axis(digits, 1);
     axis[digits - 1 - digit] = values;
-    end = values * weight;
     UOp* number = ReshapeTo(graph, graph.Make(Op::STACK, numbers), axis);
     sum = sum == nullptr ? number : Add(graph, sum, number);
   }
-  return ShrinkTo(graph, ReshapeTo(graph, sum, {end}), {0}, {count});
+  return ShrinkTo(graph, ReshapeTo(graph, sum, {top_values * top}), {0}, {count});
 }
 
 }  // namespace kiln::compiler

@@ -21,7 +21,9 @@ constexpr size_t kMostComparisons = 16;
 bool IsInside(Graph& graph, UOp* index, const Dim& size, UOp* gate) {
   if (size.IsConst()) return false;
   std::vector<Polynomial> known;  // not negative
-  for (UOp* uop : gate == nullptr ? std::vector<UOp*>() : ConjunctsOf(gate).parts) {
+  std::vector<UOp*> conjuncts;
+  if (gate != nullptr) conjuncts = ConjunctsOf(gate).parts;
+  for (UOp* uop : conjuncts) {
     if (known.size() == kMostComparisons) break;
     const bool negated = uop->op() == Op::CMPNE && uop->src(1)->IsConstInt(1) && uop->src(0)->dtype() == DType::kBool;
     const UOp* less = negated ? uop->src(0) : uop;

@@ -24,15 +24,8 @@ constexpr uint64_t kMostBytes = uint64_t{1} << 62;
 // before the replay is queued.
 constexpr size_t kMostChecks = size_t{1} << 17;
 
-absl::Status TooLarge(absl::string_view limit, uint64_t most, uint64_t used) {
-  return kiln::TooLarge(limit, most, used, absl::StrCat("a recording of ", used, " ", limit, "; the most is ", most));
-}
-
 absl::Status BadSlot(v1::ErrorCode code, uint32_t slot, absl::string_view why) {
-  v1::ErrorDetail detail;
-  detail.set_code(code);
-  detail.set_slot(slot);
-  return MakeError(std::move(detail), absl::StrCat("slot ", slot, ": ", why));
+  return SlotError(code, slot, absl::StrCat("slot ", slot, ": ", why));
 }
 
 absl::Status BadBuffer(v1::ErrorCode code, size_t number, absl::string_view why) {
@@ -62,7 +55,7 @@ bool HasSymbolicSizes(const SequenceStep& step) {
 
 // Whether a step writes no bytes that it also has under another name, in the memory
 // of these buffers or, without any, in buffers that are strangers to each other.
-absl::Status CheckSharing(const SequenceStep& step, const Values& values, absl::Span<const BufferSlice> buffers) {
+absl::Status CheckStepSharing(const SequenceStep& step, const Values& values, absl::Span<const BufferSlice> buffers) {
   const std::vector<PlanParameter>& plan = step.program->plan().parameters;
   Regions regions;
   for (size_t i = 0; i < plan.size(); ++i) {
@@ -95,11 +88,11 @@ absl::Status CheckProgram(const SequenceStep& step, const hal::Device& device) {
                                                     "let the program store it to a parameter"));
   }
   for (const SequenceStep::Memory& memory : step.parameters) {
-    if (memory.buffer >= kMostBuffers) return TooLarge("buffers", kMostBuffers, uint64_t{memory.buffer} + 1);
+    if (memory.buffer >= kMostBuffers) return RecordingTooLarge("buffers", kMostBuffers, uint64_t{memory.buffer} + 1);
   }
   for (const SequenceStep::Number& number : step.variables) {
     if (number.integer.value_or(0) >= kMostIntegers) {
-      return TooLarge("integers", kMostIntegers, uint64_t{*number.integer} + 1);
+      return RecordingTooLarge("integers", kMostIntegers, uint64_t{*number.integer} + 1);
     }
   }
   return absl::OkStatus();
@@ -119,15 +112,19 @@ absl::Status CheckPlaces(const SequenceStep& step) {
   }
   if (IsNumbered(step)) {
     // With symbolic sizes, what is shared depends on the run.
-    return HasSymbolicSizes(step) ? absl::OkStatus() : CheckSharing(step, Values(step.variables.size()), {});
+    return HasSymbolicSizes(step) ? absl::OkStatus() : CheckStepSharing(step, Values(step.variables.size()), {});
   }
   const Values values = ValuesOf(step, {});
   const Plan& all = step.program->plan();
   KILN_RETURN_IF_ERROR(CheckVariables(all.variables, all.conditions, values));
-  return CheckSharing(step, values, {});
+  return CheckStepSharing(step, values, {});
 }
 
 }  // namespace
+
+absl::Status RecordingTooLarge(absl::string_view limit, uint64_t most, uint64_t used) {
+  return TooLarge(limit, most, used, absl::StrCat("a recording of ", used, " ", limit, "; the most is ", most));
+}
 
 absl::Status AtStep(const absl::Status& status, size_t step) {
   absl::Status named = Annotate(status, absl::StrCat("step ", step));
@@ -139,10 +136,10 @@ absl::Status AtStep(const absl::Status& status, size_t step) {
 
 absl::StatusOr<std::shared_ptr<Sequence>> Sequence::Make(hal::Device* device, std::vector<SequenceStep> steps) {
   if (steps.empty()) return MakeError(v1::BAD_ARGUMENT, "a recording without steps");
-  if (steps.size() > kMostSteps) return TooLarge("steps", kMostSteps, steps.size());
+  if (steps.size() > kMostSteps) return RecordingTooLarge("steps", kMostSteps, steps.size());
   size_t arguments = 0;
   for (const SequenceStep& step : steps) arguments += step.parameters.size() + step.variables.size();
-  if (arguments > kMostArguments) return TooLarge("arguments", kMostArguments, arguments);
+  if (arguments > kMostArguments) return RecordingTooLarge("arguments", kMostArguments, arguments);
   std::shared_ptr<Sequence> sequence(new Sequence(device, std::move(steps)));
   for (uint32_t i = 0; i < sequence->steps_.size(); ++i) {
     const SequenceStep& step = sequence->steps_[i];
@@ -152,12 +149,12 @@ absl::StatusOr<std::shared_ptr<Sequence>> Sequence::Make(hal::Device* device, st
     sequence->Need(step, i);
     sequence->Link(step, i);
     if (sequence->operands_.size() > kMostOperands) {
-      return TooLarge("operands", kMostOperands, sequence->operands_.size());
+      return RecordingTooLarge("operands", kMostOperands, sequence->operands_.size());
     }
     if (sequence->launches_.size() > kMostLaunches) {
-      return TooLarge("launches", kMostLaunches, sequence->launches_.size());
+      return RecordingTooLarge("launches", kMostLaunches, sequence->launches_.size());
     }
-    if (sequence->checks_ > kMostChecks) return TooLarge("checks of integers", kMostChecks, sequence->checks_);
+    if (sequence->checks_ > kMostChecks) return RecordingTooLarge("checks of integers", kMostChecks, sequence->checks_);
   }
   return sequence;
 }
@@ -229,7 +226,6 @@ absl::Status Sequence::CheckCounts(size_t buffers, size_t integers) const {
 
 absl::Status Sequence::Check(absl::Span<const BufferSlice> buffers, absl::Span<const int64_t> integers) const {
   KILN_RETURN_IF_ERROR(CheckCounts(buffers.size(), integers.size()));
-  Regions regions;
   for (size_t i = 0; i < buffers.size(); ++i) {
     const BufferSlice& slice = buffers[i];
     const SequenceBuffer& needed = buffers_[i];
@@ -251,14 +247,22 @@ absl::Status Sequence::Check(absl::Span<const BufferSlice> buffers, absl::Span<c
           v1::BUFFER_DTYPE_MISMATCH, i,
           absl::StrCat("it begins at byte ", slice.offset, ", which is no multiple of ", needed.alignment));
     }
-    regions.push_back({reinterpret_cast<uintptr_t>(slice.buffer.get()), slice.offset,
-                       slice.offset + std::min(needed.bytes, slice.bytes), needed.written, static_cast<uint32_t>(i)});
   }
-  KILN_RETURN_IF_ERROR(CheckNumbered(buffers, integers));
+  return CheckNumbered(buffers, integers);
+}
+
+absl::Status Sequence::CheckSharing(absl::Span<const BufferSlice> buffers, absl::Span<const int64_t> integers) const {
+  Regions regions;
+  for (size_t i = 0; i < buffers.size(); ++i) {
+    const BufferSlice& slice = buffers[i];
+    regions.push_back({reinterpret_cast<uintptr_t>(slice.buffer.get()), slice.offset,
+                       slice.offset + std::min(buffers_[i].bytes, slice.bytes), buffers_[i].written,
+                       static_cast<uint32_t>(i)});
+  }
   if (!FindClash(regions).has_value()) return absl::OkStatus();
   // Two buffers are one memory. What each step does with it decides.
   for (size_t i = 0; i < steps_.size(); ++i) {
-    const absl::Status status = CheckSharing(steps_[i], ValuesOf(steps_[i], integers), buffers);
+    const absl::Status status = CheckStepSharing(steps_[i], ValuesOf(steps_[i], integers), buffers);
     if (!status.ok()) return AtStep(status, i);
   }
   return absl::OkStatus();
@@ -281,7 +285,7 @@ absl::Status Sequence::CheckNumbered(absl::Span<const BufferSlice> buffers, absl
                                          buffers[buffer].bytes)),
                     number);
     }
-    if (status = CheckSharing(step, values, buffers); !status.ok()) return AtStep(status, number);
+    if (status = CheckStepSharing(step, values, buffers); !status.ok()) return AtStep(status, number);
   }
   return absl::OkStatus();
 }

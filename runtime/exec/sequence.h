@@ -16,6 +16,7 @@
 #include "absl/container/inlined_vector.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "runtime/exec/estimate.h"
 #include "runtime/exec/program.h"
@@ -73,6 +74,9 @@ struct SequenceOperand {
 inline constexpr size_t kMostSteps = size_t{1} << 16;
 inline constexpr size_t kMostArguments = size_t{1} << 20;
 
+// GRAPH_TOO_LARGE: `used` of what `limit` names, of which a sequence may have `most`.
+absl::Status RecordingTooLarge(absl::string_view limit, uint64_t most, uint64_t used);
+
 // Adds which step of a sequence a failure is about: to the text, and to the detail's
 // `field`, before what that has, as "steps[3]" if it has a detail.
 absl::Status AtStep(const absl::Status& status, size_t step);
@@ -100,6 +104,11 @@ class Sequence {
   // Whether a run may have these: the errors of CheckCounts; the errors of bind.h for buffers, with `field`
   // "buffers[2]", and for integers those of CheckVariables.
   absl::Status Check(absl::Span<const hal::BufferSlice> buffers, absl::Span<const int64_t> integers) const;
+
+  // For what has passed Check: BAD_ARGUMENT if two of the buffers share memory in which
+  // a step writes what it also has under another name. May look at every step, so it is
+  // for the queue's thread.
+  absl::Status CheckSharing(absl::Span<const hal::BufferSlice> buffers, absl::Span<const int64_t> integers) const;
 
   hal::Device& device() const { return *device_; }
   absl::Span<const SequenceStep> steps() const { return steps_; }

@@ -37,6 +37,7 @@ void SequenceRun::Run() {
   uint32_t launches = 0;
   // A run that waited too long in the queue ends here.
   absl::Status status = control_.Check();
+  if (status.ok()) status = sequence_->CheckSharing(buffers_, integers_);
   if (status.ok()) status = FillPointers();
   if (status.ok()) status = Walk(launches);
   const Clock::time_point ended = Clock::now();

@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/types/optional.h"
 #include "base/error.h"
+#include "server/engine/slots.h"
 #include "server/engine/tensor_type.h"
 
 namespace kiln::server {
@@ -14,23 +15,6 @@ namespace {
 
 using runtime::hal::BufferSlice;
 using Parameter = v1::Signature::Parameter;
-
-absl::Status SlotError(v1::ErrorCode code, uint32_t slot, absl::string_view message, uint64_t handle = 0) {
-  v1::ErrorDetail detail;
-  detail.set_code(code);
-  detail.set_slot(slot);
-  detail.set_handle(handle);
-  return MakeError(detail, absl::StrCat("argument for slot ", slot, ": ", message));
-}
-
-// Where `slot` stands in a list in ascending order of slot.
-template <typename Entry>
-absl::optional<size_t> IndexOf(const std::vector<Entry>& list, uint32_t slot) {
-  const auto found =
-      std::lower_bound(list.begin(), list.end(), slot, [](const Entry& entry, uint32_t s) { return entry.slot < s; });
-  if (found == list.end() || found->slot != slot) return absl::nullopt;
-  return found - list.begin();
-}
 
 // A parameter, with its shape in this call.
 struct Wanted {
@@ -54,23 +38,24 @@ absl::Status BindBuffer(const Wanted& parameter, const BufferAddress& address, c
   }
   const BufferRecord& buffer = **record;
   if (buffer.dtype != v1::DTYPE_UNSPECIFIED && buffer.dtype != parameter.dtype()) {
-    return SlotError(v1::BUFFER_DTYPE_MISMATCH, parameter.slot(),
-                     absl::StrCat("the parameter is ", TypeName(parameter), ", the buffer holds ",
-                                  TensorTypeName(buffer.dtype, buffer.shape)),
-                     address.handle);
+    return ArgumentError(v1::BUFFER_DTYPE_MISMATCH, parameter.slot(),
+                         absl::StrCat("the parameter is ", TypeName(parameter), ", the buffer holds ",
+                                      TensorTypeName(buffer.dtype, buffer.shape)),
+                         address.handle);
   }
   if (address.offset > buffer.slice.bytes) {
-    return SlotError(v1::OUT_OF_BOUNDS, parameter.slot(),
-                     absl::StrCat("offset ", address.offset, " is past the buffer's ", buffer.slice.bytes, " bytes"),
-                     address.handle);
+    return ArgumentError(
+        v1::OUT_OF_BOUNDS, parameter.slot(),
+        absl::StrCat("offset ", address.offset, " is past the buffer's ", buffer.slice.bytes, " bytes"),
+        address.handle);
   }
   const uint64_t rest = buffer.slice.bytes - address.offset;
   const bool exact = buffer.dtype != v1::DTYPE_UNSPECIFIED && address.offset == 0;
   if (rest < parameter.bytes || (exact && rest != parameter.bytes)) {
-    return SlotError(v1::BUFFER_SIZE_MISMATCH, parameter.slot(),
-                     absl::StrCat("the parameter, ", TypeName(parameter), ", takes ", parameter.bytes,
-                                  " bytes; the buffer has ", rest),
-                     address.handle);
+    return ArgumentError(v1::BUFFER_SIZE_MISMATCH, parameter.slot(),
+                         absl::StrCat("the parameter, ", TypeName(parameter), ", takes ", parameter.bytes,
+                                      " bytes; the buffer has ", rest),
+                         address.handle);
   }
   slice = BufferSlice{buffer.slice.buffer, buffer.slice.offset + address.offset, parameter.bytes};
   bound.record = *std::move(record);
@@ -80,19 +65,19 @@ absl::Status BindBuffer(const Wanted& parameter, const BufferAddress& address, c
 absl::Status BindTensor(const runtime::Program& program, const Wanted& parameter, const TensorView& tensor,
                         BufferSlice& slice) {
   if (tensor.dtype != parameter.dtype()) {
-    return SlotError(v1::BUFFER_DTYPE_MISMATCH, parameter.slot(),
-                     absl::StrCat("the parameter is ", TypeName(parameter), ", the tensor ",
-                                  TensorTypeName(tensor.dtype, tensor.shape)));
+    return ArgumentError(v1::BUFFER_DTYPE_MISMATCH, parameter.slot(),
+                         absl::StrCat("the parameter is ", TypeName(parameter), ", the tensor ",
+                                      TensorTypeName(tensor.dtype, tensor.shape)));
   }
   if (!std::equal(tensor.shape.begin(), tensor.shape.end(), parameter.shape.begin(), parameter.shape.end())) {
-    return SlotError(v1::BUFFER_SIZE_MISMATCH, parameter.slot(),
-                     absl::StrCat("the parameter is ", TypeName(parameter), ", the tensor ",
-                                  TensorTypeName(tensor.dtype, tensor.shape)));
+    return ArgumentError(v1::BUFFER_SIZE_MISMATCH, parameter.slot(),
+                         absl::StrCat("the parameter is ", TypeName(parameter), ", the tensor ",
+                                      TensorTypeName(tensor.dtype, tensor.shape)));
   }
   if (tensor.data.size() != parameter.bytes) {
-    return SlotError(v1::BUFFER_SIZE_MISMATCH, parameter.slot(),
-                     absl::StrCat(TypeName(parameter), " takes ", parameter.bytes, " bytes; the tensor's data has ",
-                                  tensor.data.size()));
+    return ArgumentError(v1::BUFFER_SIZE_MISMATCH, parameter.slot(),
+                         absl::StrCat(TypeName(parameter), " takes ", parameter.bytes, " bytes; the tensor's data has ",
+                                      tensor.data.size()));
   }
   KILN_ASSIGN_OR_RETURN(auto buffer,
                         program.device().allocator().Allocate(parameter.bytes, runtime::hal::MemoryUse::kProgram));
@@ -107,25 +92,27 @@ absl::Status Distribute(const runtime::Program& program, absl::Span<const Argume
   const runtime::Plan& plan = program.plan();
   for (const Argument& argument : arguments) {
     const auto* integer = std::get_if<int64_t>(&argument.value);
-    if (const auto variable = IndexOf(plan.variables, argument.slot); variable.has_value()) {
+    if (const auto variable = FindSlot(plan.variables, argument.slot); variable.has_value()) {
       if (integer == nullptr) {
-        return SlotError(v1::BAD_ARGUMENT, argument.slot,
-                         absl::StrCat("variable ", plan.variables[*variable].name, " takes an integer, not memory"));
+        return ArgumentError(
+            v1::BAD_ARGUMENT, argument.slot,
+            absl::StrCat("variable ", plan.variables[*variable].name, " takes an integer, not memory"));
       }
-      if (given[*variable]) return SlotError(v1::BAD_ARGUMENT, argument.slot, "given twice");
+      if (given[*variable]) return ArgumentError(v1::BAD_ARGUMENT, argument.slot, "given twice");
       given[*variable] = true;
       bound.variables[*variable] = *integer;
       continue;
     }
-    const auto index = IndexOf(plan.parameters, argument.slot);
+    const auto index = FindSlot(plan.parameters, argument.slot);
     if (!index.has_value()) {
-      return SlotError(v1::UNKNOWN_ARGUMENT, argument.slot,
-                       absl::StrCat("the program has no such slot; it has ", plan.parameters.size(), " parameters and ",
-                                    plan.variables.size(), " variables"));
+      return ArgumentError(v1::UNKNOWN_ARGUMENT, argument.slot,
+                           absl::StrCat("the program has no such slot; it has ", plan.parameters.size(),
+                                        " parameters and ", plan.variables.size(), " variables"));
     }
-    if (integer != nullptr) return SlotError(v1::BAD_ARGUMENT, argument.slot, "the program takes memory, no integer");
+    if (integer != nullptr)
+      return ArgumentError(v1::BAD_ARGUMENT, argument.slot, "the program takes memory, no integer");
     BoundParameter& parameter = bound.parameters[*index];
-    if (parameter.argument != nullptr) return SlotError(v1::BAD_ARGUMENT, argument.slot, "given twice");
+    if (parameter.argument != nullptr) return ArgumentError(v1::BAD_ARGUMENT, argument.slot, "given twice");
     parameter.argument = &argument;
   }
   return absl::OkStatus();
@@ -137,9 +124,9 @@ absl::Status CompleteVariables(const runtime::Program& program, const std::vecto
     const v1::Signature::Variable& variable = program.signature().variables(static_cast<int>(i));
     if (given[i]) continue;
     if (!variable.has_default_value()) {
-      return SlotError(v1::MISSING_ARGUMENT, variable.slot(),
-                       absl::StrCat("missing; variable ", variable.name(), " takes an integer from ",
-                                    variable.min_value(), " to ", variable.max_value()));
+      return ArgumentError(v1::MISSING_ARGUMENT, variable.slot(),
+                           absl::StrCat("missing; variable ", variable.name(), " takes an integer from ",
+                                        variable.min_value(), " to ", variable.max_value()));
     }
     bound.variables[i] = variable.default_value();
   }
@@ -161,7 +148,7 @@ absl::Status BindArguments(const runtime::Program& program, absl::Span<const Arg
     const runtime::PlanShape& shape = program.plan().parameters[static_cast<size_t>(i)].shape;
     const Wanted parameter{signature.parameters(i), shape.At(bound.variables), shape.BytesAt(bound.variables)};
     if (bound.parameters[i].argument == nullptr) {
-      return SlotError(
+      return ArgumentError(
           v1::MISSING_ARGUMENT, parameter.slot(),
           absl::StrCat("missing; the program takes ", TypeName(parameter), " ", parameter.parameter.name()));
     }

@@ -17,13 +17,8 @@ namespace {
 
 double MicrosSince(absl::Time begin) { return absl::ToDoubleMicroseconds(absl::Now() - begin); }
 
-absl::Status TooLarge(const char* limit, uint64_t most, uint64_t used) {
-  v1::ErrorDetail detail;
-  detail.set_code(v1::GRAPH_TOO_LARGE);
-  detail.set_limit(limit);
-  detail.set_limit_value(most);
-  detail.set_used(used);
-  return MakeError(detail, absl::StrCat("the graph has ", used, " ", limit, "; this server takes ", most));
+absl::Status GraphHas(uint64_t used, const char* limit, uint64_t most) {
+  return TooLarge(limit, most, used, absl::StrCat("the graph has ", used, " ", limit, "; this server takes ", most));
 }
 
 absl::Status BadHash(v1::ErrorCode code, absl::string_view message) {
@@ -84,9 +79,9 @@ absl::StatusOr<ProgramId> Engine::Identify(const v1::Graph* graph, absl::string_
     id.graph_hash = Digest::FromBytes(hash);
   } else {
     const uint64_t nodes = graph->nodes_size();
-    if (nodes > options_.limits.max_nodes) return TooLarge("nodes", options_.limits.max_nodes, nodes);
+    if (nodes > options_.limits.max_nodes) return GraphHas(nodes, "nodes", options_.limits.max_nodes);
     const uint64_t bytes = graph->ByteSizeLong();
-    if (bytes > options_.limits.max_bytes) return TooLarge("bytes", options_.limits.max_bytes, bytes);
+    if (bytes > options_.limits.max_bytes) return GraphHas(bytes, "bytes", options_.limits.max_bytes);
     KILN_ASSIGN_OR_RETURN(const GraphHash graph_hash, HashGraph(*graph));
     id.graph_hash.bytes = graph_hash.bytes;
     if (!hash.empty() && hash != id.graph_hash.view()) {

@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "base/error.h"
+#include "server/engine/over_limit.h"
 
 namespace kiln::server {
 namespace {
@@ -91,14 +92,10 @@ absl::Status Execution::CheckInlineResults() const {
     if (IsInline(i)) bytes += results[i].shape.BytesAt(bound_.variables);
   }
   if (bytes <= max_inline_bytes_) return absl::OkStatus();
-  v1::ErrorDetail detail;
-  detail.set_code(v1::OUT_OF_MEMORY);
-  detail.set_field("result_mode");
-  detail.set_limit("inline result bytes");
-  detail.set_limit_value(max_inline_bytes_);
-  detail.set_used(bytes);
-  return MakeError(detail, absl::StrCat("results of ", bytes, " bytes or more, by value; one answer holds ",
-                                        max_inline_bytes_, ": ask for handles, and Read them"));
+  return OverLimit("inline result bytes", max_inline_bytes_, bytes,
+                   absl::StrCat("results of ", bytes, " bytes or more, by value; one answer holds ", max_inline_bytes_,
+                                ": ask for handles, and Read them"),
+                   "result_mode");
 }
 
 void Execution::Download() {

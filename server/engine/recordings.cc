@@ -8,33 +8,18 @@
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
 #include "server/engine/program_key.h"
+#include "server/engine/slots.h"
 
 namespace kiln::server {
 namespace {
 
 using runtime::SequenceStep;
 
-absl::Status SlotError(v1::ErrorCode code, uint32_t slot, absl::string_view message) {
-  v1::ErrorDetail detail;
-  detail.set_code(code);
-  detail.set_slot(slot);
-  return MakeError(detail, absl::StrCat("argument for slot ", slot, ": ", message));
-}
-
 absl::Status BadId(v1::ErrorCode code, absl::string_view message) {
   v1::ErrorDetail detail;
   detail.set_code(code);
   detail.set_field("recording");
   return MakeError(detail, message);
-}
-
-// The index of the parameter or variable with this slot, or -1. Both lists are by
-// ascending slot.
-template <typename Row>
-int IndexOf(const std::vector<Row>& rows, uint32_t slot) {
-  const auto found = std::lower_bound(rows.begin(), rows.end(), slot,
-                                      [](const Row& row, uint32_t wanted) { return row.slot < wanted; });
-  return found == rows.end() || found->slot != slot ? -1 : static_cast<int>(found - rows.begin());
 }
 
 absl::StatusOr<SequenceStep> ToStep(const v1::RecordedStep& message, std::shared_ptr<runtime::Program> program) {
@@ -47,39 +32,40 @@ absl::StatusOr<SequenceStep> ToStep(const v1::RecordedStep& message, std::shared
   }
   std::vector<bool> have_parameter(plan.parameters.size()), have_variable(plan.variables.size());
   for (const v1::RecordedArgument& argument : message.arguments()) {
-    const int parameter = IndexOf(plan.parameters, argument.slot());
-    const int variable = IndexOf(plan.variables, argument.slot());
+    const auto parameter = FindSlot(plan.parameters, argument.slot());
+    const auto variable = FindSlot(plan.variables, argument.slot());
     const bool memory = argument.value_case() == v1::RecordedArgument::kMemory;
     if (argument.value_case() == v1::RecordedArgument::VALUE_NOT_SET) {
-      return SlotError(v1::BAD_ARGUMENT, argument.slot(), "it has no value");
+      return ArgumentError(v1::BAD_ARGUMENT, argument.slot(), "it has no value");
     }
-    if (parameter < 0 && variable < 0) {
-      return SlotError(v1::UNKNOWN_ARGUMENT, argument.slot(), "the program has no such parameter and no such variable");
+    if (!parameter.has_value() && !variable.has_value()) {
+      return ArgumentError(v1::UNKNOWN_ARGUMENT, argument.slot(),
+                           "the program has no such parameter and no such variable");
     }
-    if (memory != (parameter >= 0)) {
-      return SlotError(
+    if (memory != parameter.has_value()) {
+      return ArgumentError(
           v1::BAD_ARGUMENT, argument.slot(),
-          parameter >= 0 ? "a parameter is memory, not an integer" : "a variable is an integer, not memory");
+          parameter.has_value() ? "a parameter is memory, not an integer" : "a variable is an integer, not memory");
     }
-    std::vector<bool>::reference had = memory ? have_parameter[parameter] : have_variable[variable];
-    if (had) return SlotError(v1::BAD_ARGUMENT, argument.slot(), "given twice");
+    std::vector<bool>::reference had = memory ? have_parameter[*parameter] : have_variable[*variable];
+    if (had) return ArgumentError(v1::BAD_ARGUMENT, argument.slot(), "given twice");
     had = true;
     switch (argument.value_case()) {
       case v1::RecordedArgument::kMemory:
-        step.parameters[parameter] = {argument.memory().buffer(), argument.memory().offset()};
+        step.parameters[*parameter] = {argument.memory().buffer(), argument.memory().offset()};
         break;
-      case v1::RecordedArgument::kInteger: step.variables[variable].integer = argument.integer(); break;
-      default: step.variables[variable].constant = argument.constant(); break;
+      case v1::RecordedArgument::kInteger: step.variables[*variable].integer = argument.integer(); break;
+      default: step.variables[*variable].constant = argument.constant(); break;
     }
   }
   for (size_t i = 0; i < have_parameter.size(); ++i) {
-    if (!have_parameter[i]) return SlotError(v1::MISSING_ARGUMENT, plan.parameters[i].slot, "missing");
+    if (!have_parameter[i]) return ArgumentError(v1::MISSING_ARGUMENT, plan.parameters[i].slot, "missing");
   }
   for (size_t i = 0; i < have_variable.size(); ++i) {
     const v1::Signature::Variable& variable = variables[static_cast<int>(i)];
     if (have_variable[i] || variable.has_default_value()) continue;
-    return SlotError(v1::MISSING_ARGUMENT, variable.slot(),
-                     absl::StrCat("missing; it is the variable ", variable.name()));
+    return ArgumentError(v1::MISSING_ARGUMENT, variable.slot(),
+                         absl::StrCat("missing; it is the variable ", variable.name()));
   }
   step.program = std::move(program);
   return step;
@@ -89,11 +75,8 @@ absl::StatusOr<SequenceStep> ToStep(const v1::RecordedStep& message, std::shared
 
 absl::StatusOr<Recordings::Handle> Recordings::Record(const v1::RecordSequenceRequest& request,
                                                       const RecordedPrograms& programs) {
-  const auto too_large = [](const char* limit, size_t most, size_t used) {
-    return TooLarge(limit, most, used, absl::StrCat("a recording of ", used, " ", limit, "; the most is ", most));
-  };
   const auto count = static_cast<size_t>(request.steps_size());
-  if (count > runtime::kMostSteps) return too_large("steps", runtime::kMostSteps, count);
+  if (count > runtime::kMostSteps) return runtime::RecordingTooLarge("steps", runtime::kMostSteps, count);
   size_t arguments = 0;
   std::vector<SequenceStep> steps;
   for (int i = 0; i < request.steps_size(); ++i) {
@@ -106,7 +89,8 @@ absl::StatusOr<Recordings::Handle> Recordings::Record(const v1::RecordSequenceRe
     auto step = ToStep(request.steps(i), programs.programs[number]);
     if (!step.ok()) return runtime::AtStep(step.status(), i);
     arguments += step->parameters.size() + step->variables.size();
-    if (arguments > runtime::kMostArguments) return too_large("arguments", runtime::kMostArguments, arguments);
+    if (arguments > runtime::kMostArguments)
+      return runtime::RecordingTooLarge("arguments", runtime::kMostArguments, arguments);
     steps.push_back(*std::move(step));
   }
   const Digest id = RecordingKey(programs.keys, request);

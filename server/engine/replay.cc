@@ -10,25 +10,11 @@
 namespace kiln::server {
 namespace {
 
-using runtime::hal::BufferSlice;
-
 // `status` about the buffer of this number.
 absl::Status AtBuffer(const absl::Status& status, size_t number) {
   v1::ErrorDetail detail = DetailOf(status).value_or(v1::ErrorDetail());
   detail.set_field(absl::StrCat("buffers[", number, "]"));
   return MakeError(detail, absl::StrCat("buffer ", number, ": ", status.message()));
-}
-
-absl::StatusOr<BufferSlice> Resolve(const BufferAddress& address, const BufferTable& buffers, const Session* caller) {
-  KILN_ASSIGN_OR_RETURN(const BufferTable::Record record, buffers.Find(address.handle, caller));
-  const BufferSlice& whole = record->slice;
-  if (address.offset > whole.bytes) {
-    v1::ErrorDetail detail;
-    detail.set_code(v1::OUT_OF_BOUNDS);
-    detail.set_handle(address.handle);
-    return MakeError(detail, absl::StrCat("offset ", address.offset, " is past the buffer's ", whole.bytes, " bytes"));
-  }
-  return BufferSlice{whole.buffer, whole.offset + address.offset, whole.bytes - address.offset};
 }
 
 }  // namespace
@@ -37,8 +23,7 @@ absl::StatusOr<RecordedPrograms> Engine::FindRecorded(const v1::RecordSequenceRe
   RecordedPrograms found;
   KILN_ASSIGN_OR_RETURN(found.device, FindDevice(request.device()));
   if (const auto count = static_cast<size_t>(request.programs_size()); count > runtime::kMostSteps) {
-    return TooLarge("programs", runtime::kMostSteps, count,
-                    absl::StrCat("a recording of ", count, " programs; the most is ", runtime::kMostSteps));
+    return runtime::RecordingTooLarge("programs", runtime::kMostSteps, count);
   }
   for (int i = 0; i < request.programs_size(); ++i) {
     const v1::RecordedProgram& wanted = request.programs(i);
@@ -73,11 +58,11 @@ void Engine::Replay(const ReplayRequest& request, const Control& control, Replay
     return done(std::move(fits));
   const absl::Time found = absl::Now();
   timing.cache = absl::ToDoubleMicroseconds(found - begin);
-  absl::InlinedVector<BufferSlice, 16> slices;
+  absl::InlinedVector<runtime::hal::BufferSlice, 16> slices;
   for (size_t i = 0; i < request.buffers.size(); ++i) {
-    auto slice = Resolve(request.buffers[i], table_, request.caller.get());
-    if (!slice.ok()) return done(AtBuffer(slice.status(), i));
-    slices.push_back(*std::move(slice));
+    auto range = buffers_.Resolve(request.buffers[i], absl::nullopt, request.caller.get());
+    if (!range.ok()) return done(AtBuffer(range.status(), i));
+    slices.push_back(std::move(range->slice));
   }
   timing.h2d = absl::ToDoubleMicroseconds(absl::Now() - found);
   executor_.Run((*recording)->sequence, slices, {.control = control, .results = {}, .variables = request.integers},

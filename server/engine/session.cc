@@ -1,9 +1,8 @@
 #include "server/engine/session.h"
 
-#include <string>
-
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
+#include "server/engine/over_limit.h"
 
 namespace kiln::server {
 
@@ -15,14 +14,10 @@ absl::Status UnknownSession() {
 }
 
 absl::Status TooManyHandles(uint64_t most, absl::string_view field) {
-  v1::ErrorDetail detail;
-  detail.set_code(v1::OUT_OF_MEMORY);
-  detail.set_field(std::string(field));
-  detail.set_limit("handles");
-  detail.set_limit_value(most);
-  detail.set_used(most + 1);
-  return MakeError(detail, absl::StrCat("there are ", most, " handles, as many as ",
-                                        field.empty() ? "this server" : "one session", " keeps; free some"));
+  return OverLimit("handles", most, most + 1,
+                   absl::StrCat("there are ", most, " handles, as many as ",
+                                field.empty() ? "this server" : "one session", " keeps; free some"),
+                   field);
 }
 
 absl::Status Session::Own(uint64_t handle, uint64_t most) {

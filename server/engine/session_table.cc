@@ -9,17 +9,14 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 #include "base/error.h"
+#include "server/engine/over_limit.h"
 
 namespace kiln::server {
 namespace {
 
 absl::Status TooMany(absl::string_view limit, size_t most) {
-  v1::ErrorDetail detail;
-  detail.set_code(v1::OUT_OF_MEMORY);
-  detail.set_limit(std::string(limit));
-  detail.set_limit_value(most);
-  detail.set_used(most + 1);
-  return MakeError(detail, absl::StrCat(most, " ", limit, " are open, as many as this server keeps; close one"));
+  return OverLimit(limit, most, most + 1,
+                   absl::StrCat(most, " ", limit, " are open, as many as this server keeps; close one"));
 }
 
 // A peer as gRPC writes it, without the port: "ipv4:10.0.0.1:4711".

@@ -3,10 +3,12 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "google/protobuf/io/coded_stream.h"
 #include "google/protobuf/wire_format_lite.h"
 #include "kiln/v1/graph.pb.h"
 #include "kiln/v1/kernel_service.pb.h"
+#include "server/engine/over_limit.h"
 
 namespace kiln::server {
 namespace {
@@ -112,13 +114,9 @@ absl::Status CheckParts(const grpc::ByteBuffer& bytes, const Descriptor& type, c
 }
 
 absl::Status AnswerTooLarge(uint64_t used, uint64_t most) {
-  v1::ErrorDetail detail;
-  detail.set_code(v1::OUT_OF_MEMORY);
-  detail.set_limit("answer bytes");
-  detail.set_limit_value(most);
-  detail.set_used(used);
-  return MakeError(
-      detail, absl::StrCat("the answer has ", used, " bytes, and one message holds at most ", most, "; ask for less"));
+  return OverLimit(
+      "answer bytes", most, used,
+      absl::StrCat("the answer has ", used, " bytes, and one message holds at most ", most, "; ask for less"));
 }
 
 }  // namespace kiln::server

@@ -64,8 +64,9 @@ void Optimize(llvm::Module& module, llvm::TargetMachine& machine) {
   builder.registerLoopAnalyses(loops);
   builder.crossRegisterProxies(loops, functions, calls, modules);
   llvm::ModulePassManager passes;
-  // A client's own code into its places; accumulators into registers. The rest is as the emitter wants it: loops are
-  // invariant-free and expressions shared before they get here.
+  // A client's own code goes into its places, accumulators into registers. Nothing else
+  // is needed: invariants have left their loops, and expressions are shared, before they
+  // get here.
   const bool failed = static_cast<bool>(builder.parsePassPipeline(passes, "always-inline,function(sroa)"));
   KILN_CHECK(!failed);
   passes.run(module, modules);
