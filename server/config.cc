@@ -138,6 +138,10 @@ const std::vector<ConfigRow>& ConfigRows() {
       {"max_handles", "1048576", "most handles of all clients together"},
       {"keepalive_seconds", "20",
        "how long a silent client may stay silent, and then leave a ping unanswered; 0 is for ever"},
+      {"shared_memory.max_bytes", "0",
+       "most bytes of memory that clients on this machine share with the server; 0 is none"},
+      {"shared_memory.socket", "",
+       "Unix socket at which they hand it over; empty is one in a folder of the server's own"},
       {"dump", "", "folder into which every compilation writes its stages, by graph hash"},
   };
   return *rows;

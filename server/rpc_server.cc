@@ -9,6 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "base/error.h"
 #include "server/config.h"
 #include "server/services/buffer_service.h"
 #include "server/services/collective_service.h"
@@ -63,9 +64,10 @@ void LingerUntilQuiet(const Gate& gate) {
 
 }  // namespace
 
-RpcServer::RpcServer(std::unique_ptr<Engine> engine, std::shared_ptr<spdlog::logger> log)
-    : log_(std::move(log)), engine_(std::move(engine)) {
-  const ServiceEnv env{*engine_, gate_, *log_};
+RpcServer::RpcServer(std::unique_ptr<Engine> engine, std::unique_ptr<SharedMemoryDoor> shared_memory,
+                     std::shared_ptr<spdlog::logger> log)
+    : log_(std::move(log)), engine_(std::move(engine)), shared_memory_(std::move(shared_memory)) {
+  const ServiceEnv env{*engine_, gate_, *log_, shared_memory_.get()};
   services_.push_back(std::make_unique<KernelServiceImpl>(env));
   services_.push_back(std::make_unique<BufferServiceImpl>(env));
   services_.push_back(std::make_unique<DeviceServiceImpl>(env));
@@ -77,7 +79,12 @@ RpcServer::RpcServer(std::unique_ptr<Engine> engine, std::shared_ptr<spdlog::log
 absl::StatusOr<std::unique_ptr<RpcServer>> RpcServer::Start(const v1::ServerConfig& config,
                                                             std::unique_ptr<Engine> engine,
                                                             std::shared_ptr<spdlog::logger> log) {
-  std::unique_ptr<RpcServer> self(new RpcServer(std::move(engine), std::move(log)));
+  std::unique_ptr<SharedMemoryDoor> shared_memory;
+  if (const v1::ServerConfig::SharedMemory& shared = config.shared_memory(); shared.max_bytes() != 0) {
+    KILN_ASSIGN_OR_RETURN(shared_memory, SharedMemoryDoor::Open(shared.socket(), shared.max_bytes()));
+    log->info("event=shared_memory socket={} max_bytes={}", shared_memory->path(), shared.max_bytes());
+  }
+  std::unique_ptr<RpcServer> self(new RpcServer(std::move(engine), std::move(shared_memory), std::move(log)));
   grpc::EnableDefaultHealthCheckService(true);
   grpc::ServerBuilder builder;
   builder.AddListeningPort(config.listen(), grpc::InsecureServerCredentials(), &self->port_);

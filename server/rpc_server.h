@@ -14,6 +14,7 @@
 #include "kiln/v1/config.pb.h"
 #include "server/engine/engine.h"
 #include "server/services/gate.h"
+#include "server/shared_memory/door.h"
 
 namespace kiln::server {
 
@@ -41,10 +42,12 @@ class RpcServer {
   bool Drain(absl::Duration patience);
 
  private:
-  RpcServer(std::unique_ptr<Engine> engine, std::shared_ptr<spdlog::logger> log);
+  RpcServer(std::unique_ptr<Engine> engine, std::unique_ptr<SharedMemoryDoor> shared_memory,
+            std::shared_ptr<spdlog::logger> log);
 
   const std::shared_ptr<spdlog::logger> log_;
   const std::unique_ptr<Engine> engine_;
+  const std::unique_ptr<SharedMemoryDoor> shared_memory_;  // null where it is off
   Gate gate_;
   std::vector<std::unique_ptr<grpc::Service>> services_;
   std::unique_ptr<grpc::Server> server_;

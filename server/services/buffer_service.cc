@@ -5,7 +5,9 @@
 #include "base/error.h"
 #include "server/services/call.h"
 #include "server/services/convert.h"
+#include "server/services/shared_copy.h"
 #include "server/services/transfer.h"
+#include "server/services/unimplemented.h"
 
 namespace kiln::server {
 namespace {
@@ -57,6 +59,10 @@ grpc::ServerUnaryReactor* BufferServiceImpl::Copy(grpc::CallbackServerContext* c
                                                   grpc::ByteBuffer* response) {
   return Serve<v1::CopyRequest, v1::CopyResponse>(env_, context, request, response, [this](auto& call) {
     const v1::CopyRequest& message = call.request();
+    if (message.has_from_shared() || message.has_to_shared()) {
+      return CopyShared(env_, message, call.session().get(), call.control(),
+                        [&call](absl::Status status) { call.Reply(std::move(status)); });
+    }
     env_.engine.buffers().Copy(ToAddress(message.from()), ToAddress(message.to()), message.bytes(),
                                call.session().get(), [&call](absl::Status status) { call.Reply(std::move(status)); });
   });
@@ -94,6 +100,20 @@ grpc::ServerUnaryReactor* BufferServiceImpl::Describe(grpc::CallbackServerContex
   return Serve<v1::DescribeBufferRequest, v1::DescribeBufferResponse>(
       env_, context, request, response, [this](auto& call) {
         ReplyWith(call, env_.engine.buffers().Describe(call.request().handle(), call.session().get()));
+      });
+}
+
+grpc::ServerUnaryReactor* BufferServiceImpl::MapSharedMemory(grpc::CallbackServerContext* context,
+                                                             const grpc::ByteBuffer* request,
+                                                             grpc::ByteBuffer* response) {
+  return Serve<v1::MapSharedMemoryRequest, v1::MapSharedMemoryResponse>(
+      env_, context, request, response, [this](auto& call) {
+        if (env_.shared_memory == nullptr) return call.Reply(NotImplemented("BufferService.MapSharedMemory"));
+        const auto handle = env_.shared_memory->regions().Reserve(call.request().bytes(), call.session());
+        if (!handle.ok()) return call.Reply(handle.status());
+        call.response().set_handle(*handle);
+        call.response().set_socket(env_.shared_memory->path());
+        call.Reply(absl::OkStatus());
       });
 }
 

@@ -7,7 +7,6 @@
 
 #include "kiln/v1/buffer_service.grpc.pb.h"
 #include "server/services/env.h"
-#include "server/services/unimplemented.h"
 
 namespace kiln::server {
 
@@ -16,7 +15,7 @@ using BufferServiceBase =
         v1::BufferService::WithRawCallbackMethod_Read<v1::BufferService::WithRawCallbackMethod_Copy<
             v1::BufferService::WithRawCallbackMethod_Fill<v1::BufferService::WithRawCallbackMethod_View<
                 v1::BufferService::WithRawCallbackMethod_Free<v1::BufferService::WithRawCallbackMethod_Describe<
-                    v1::BufferService::WithCallbackMethod_MapSharedMemory<v1::BufferService::Service>>>>>>>>>;
+                    v1::BufferService::WithRawCallbackMethod_MapSharedMemory<v1::BufferService::Service>>>>>>>>>;
 
 class BufferServiceImpl final : public BufferServiceBase {
  public:
@@ -38,7 +37,8 @@ class BufferServiceImpl final : public BufferServiceBase {
                                  grpc::ByteBuffer* response) override;
   grpc::ServerUnaryReactor* Describe(grpc::CallbackServerContext* context, const grpc::ByteBuffer* request,
                                      grpc::ByteBuffer* response) override;
-  KILN_UNIMPLEMENTED_UNARY(BufferService, MapSharedMemory, v1::MapSharedMemoryRequest, v1::MapSharedMemoryResponse)
+  grpc::ServerUnaryReactor* MapSharedMemory(grpc::CallbackServerContext* context, const grpc::ByteBuffer* request,
+                                            grpc::ByteBuffer* response) override;
 
  private:
   const ServiceEnv env_;

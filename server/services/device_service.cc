@@ -22,6 +22,8 @@ constexpr const char* kFeatures[] = {
     "source",            // ExplainRequest.source
     "sessions",          // SessionService, and handles that end with their owner
 };
+// BufferService.MapSharedMemory, where the server's owner allows it.
+constexpr const char* kSharedMemoryFeature = "shared_memory";
 
 }  // namespace
 
@@ -33,6 +35,7 @@ grpc::ServerUnaryReactor* DeviceServiceImpl::List(grpc::CallbackServerContext* c
     answer.set_protocol_min(kProtocolVersion);
     answer.set_protocol_max(kProtocolVersion);
     for (const char* feature : kFeatures) answer.add_features(feature);
+    if (env_.shared_memory != nullptr) answer.add_features(kSharedMemoryFeature);
     answer.set_server_version(compiler::kCompilerVersion);
     call.Reply(absl::OkStatus());
   });

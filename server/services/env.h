@@ -6,6 +6,7 @@
 
 #include "server/engine/engine.h"
 #include "server/services/gate.h"
+#include "server/shared_memory/door.h"
 
 namespace kiln::server {
 
@@ -14,6 +15,7 @@ struct ServiceEnv {
   Engine& engine;
   Gate& gate;
   spdlog::logger& log;
+  SharedMemoryDoor* shared_memory;  // null where it is off
 };
 
 }  // namespace kiln::server

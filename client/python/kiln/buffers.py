@@ -176,7 +176,10 @@ def bytes_request(device: str, nbytes: int) -> buffer_service_pb2.AllocateReques
 
 
 def write_to(connection: Connection, handle: int, offset: int, data: memoryview, progress: Optional[Progress]) -> None:
-    """Uploads `data` in chunks; what `progress` raises ends the upload and is raised here."""
+    """Uploads `data`; what `progress` raises ends the upload and is raised here."""
+    if connection.shared_memory is not None and len(data):
+        connection.shared_memory.upload(handle, offset, data, progress)
+        return
     upload = Upload(handle, offset, data, progress)
     stub = connection.stub("BufferService.Write", raw_request=True)
     try:
@@ -189,6 +192,9 @@ def write_to(connection: Connection, handle: int, offset: int, data: memoryview,
 def read_from(connection: Connection, handle: int, offset: int, target: memoryview,
               progress: Optional[Progress]) -> None:
     """Downloads len(target) bytes into `target`."""
+    if connection.shared_memory is not None and len(target):
+        connection.shared_memory.download(handle, offset, target, progress)
+        return
     download = Download(target, progress)
     if len(target) == 0:  # 0 in a ReadRequest means: to the end
         return

@@ -25,6 +25,7 @@ from kiln.errors import NotFound, Unavailable, WrongVersion
 from kiln.program import Program
 from kiln.recording import Recording, Steps
 from kiln.session import LEASE
+from kiln.shared_memory import offered
 from kiln.transfer import Progress
 from kiln.v1 import buffer_service_pb2, debug_service_pb2, device_service_pb2, graph_pb2, kernel_service_pb2
 from kiln.waiting import Waits, blocking
@@ -101,7 +102,8 @@ def upload_array(value: Any, dtype: Any) -> np.ndarray:
 
 def connect(target: str, *, token: Optional[str] = None, tls: TLS = False, device: str = "",
             connect_timeout: float = 10.0, timeout: Optional[float] = None,
-            metadata: Sequence[Tuple[str, str]] = (), lease: int = LEASE) -> "Client":
+            metadata: Sequence[Tuple[str, str]] = (), lease: int = LEASE,
+            shared_memory: bool = True) -> "Client":
     """Connects to a kilnd at "host:port".
 
     token            sent with every call, as a bearer token
@@ -111,12 +113,17 @@ def connect(target: str, *, token: Optional[str] = None, tls: TLS = False, devic
     timeout          seconds any one call may take; None: no limit
     lease            seconds after which a server that hears nothing more of this process
                      frees its buffers; 0: never
+    shared_memory    whether to move data through memory that is shared with a server on this
+                     machine, if it offers that; Client.transport says what came of it
 
     Raises NoServer if nothing answers in time, WrongVersion if it speaks another
     protocol, Unauthenticated for a wrong token, NotFound for an unknown device.
     """
     connection = Connection(target, token=token, tls=tls, timeout=timeout, device=device, metadata=metadata)
-    return Client(connection, blocking(open_client(connection, lease, connect_timeout)))
+    server = blocking(open_client(connection, lease, connect_timeout))
+    if shared_memory:
+        connection.shared_memory = offered(connection.call, connection.begin, server.features)
+    return Client(connection, server)
 
 
 def open_client(connection: Any, lease: int, timeout: float) -> Waits[device_service_pb2.ListDevicesResponse]:
@@ -219,6 +226,22 @@ class Client(ClientLike):
         return self._connection.call("DebugService.ListPrograms", debug_service_pb2.ListProgramsRequest())
 
     # -- buffers
+
+    @property
+    def transport(self) -> str:
+        """How data moves: "shared memory", "unix socket" or "tcp"."""
+        if self._connection.shared_memory is not None:
+            return "shared memory"
+        return "unix socket" if self.target.startswith("unix:") else "tcp"
+
+    def shared_empty(self, shape: Any, dtype: Any = "float32") -> np.ndarray:
+        """An array of zeros that write(), read_into() and buffer() move without a copy on this side.
+
+        Where the server shares no memory it is an array like any other.
+        """
+        kind, sizes = dtype_of(dtype).numpy, arrays.shape_of(shape)
+        shared = self._connection.shared_memory
+        return np.zeros(sizes, kind) if shared is None else shared.empty(sizes, np.dtype(kind))
 
     def buffer(self, value: Any, dtype: Any = None, *, progress: Optional[Progress] = None) -> Buffer:
         """A Buffer with an array's dtype, shape and content (lists and numbers as numpy reads them).

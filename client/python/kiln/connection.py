@@ -17,6 +17,7 @@ from kiln import wire
 from kiln.errors import FailedPrecondition, KilnError, NoServer, ResourceExhausted, from_rpc
 from kiln.reaper import TIMEOUT, Reaper, give_back
 from kiln.session import Session
+from kiln.shared_memory import FEATURE as SHARED_MEMORY, SharedMemory
 from kiln.waiting import Waits, blocking
 from kiln.v1 import buffer_service_pb2
 
@@ -127,11 +128,19 @@ class Connection(ConnectionLike):
         super().__init__(target, timeout, device)
         self.channel = channel_to(target, tls)
         self.session = Session(self.channel, call_metadata(token, metadata), lost=self.live.clear)
+        # Where the server is on this machine and allows it.
+        self.shared_memory: Optional[SharedMemory] = None
         self.reaper = Reaper(*_enders(self.channel, target, self.live, self.session))
         weakref.finalize(self, self.reaper.stop).atexit = False
         _open.add(self)
 
     # -- calls
+
+    def failure(self, error: grpc.RpcError) -> KilnError:
+        failed = super().failure(error)
+        if failed.field == SHARED_MEMORY:  # it was of a session that is gone
+            self.shared_memory = None
+        return failed
 
     def call(self, name: str, request: Any, timeout: Optional[float] = None) -> Any:
         """One unary call; a KilnError if it fails."""
@@ -155,6 +164,20 @@ class Connection(ConnectionLike):
             if self.closed:
                 raise self.closed_error() from None
             raise
+
+    def begin(self, name: str, request: Any) -> Callable[[], Any]:
+        """As call(), in two halves: what it gives waits for the answer."""
+        future = self.start(self.stub(name).future, request)  # type: ignore[attr-defined]
+
+        def wait() -> Any:
+            try:
+                response = future.result()
+            except grpc.RpcError as error:
+                raise self.failure(error) from None
+            self.count(name, request.ByteSize(), response.ByteSize())
+            return response
+
+        return wait
 
     def wait_until_ready(self, timeout: float) -> None:
         """NoServer unless the server answers in time."""
@@ -196,6 +219,8 @@ class Connection(ConnectionLike):
             return
         self.closed = True
         _open.discard(self)
+        if self.shared_memory is not None:
+            self.shared_memory.close()
         self.reaper.stop()
         self.reaper.join(timeout)
 

@@ -9,7 +9,7 @@ and the class; `str(error)` and `remedy` are for people.
 
 from __future__ import annotations
 
-from typing import Any, Dict, Optional, Type
+from typing import Any, Dict, Optional, Tuple, Type
 
 import grpc
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
@@ -184,6 +184,7 @@ REMEDIES: Dict[str, str] = {
     "UNKNOWN_DEVICE": "client.devices() lists them",
     "OUT_OF_MEMORY": "free buffers that are no longer needed",
     "SHUTTING_DOWN": "try again, or at another server",
+    "BAD_SHARED_MEMORY": "kiln.shared_memory makes it as it must be",
     "INTERNAL_FAULT": "this is the server's fault: report it with the graph",
     "NOT_IMPLEMENTED": "client.features lists what the server can do",
 }
@@ -211,6 +212,7 @@ def _status_message() -> Any:
     detail.field.add(name="type_url", number=1, type=field.TYPE_STRING, label=field.LABEL_OPTIONAL)
     detail.field.add(name="value", number=2, type=field.TYPE_BYTES, label=field.LABEL_OPTIONAL)
     status = file.message_type.add(name="Status")
+    status.field.add(name="message", number=2, type=field.TYPE_STRING, label=field.LABEL_OPTIONAL)
     status.field.add(name="details", number=3, type=field.TYPE_MESSAGE, label=field.LABEL_REPEATED,
                      type_name=".kiln_status.Any")  # fmt: skip
     pool = descriptor_pool.DescriptorPool()
@@ -225,15 +227,27 @@ _DETAIL_URL = "type.googleapis.com/kiln.v1.ErrorDetail"
 def detail_of(trailers: Any) -> Optional[error_pb2.ErrorDetail]:
     """The ErrorDetail among a failed call's trailing metadata, or None."""
     for key, value in trailers or ():
-        if key != "grpc-status-details-bin":
-            continue
-        try:
-            for packed in _Status.FromString(value).details:
-                if packed.type_url == _DETAIL_URL:
-                    return error_pb2.ErrorDetail.FromString(packed.value)
-        except Exception:  # not ours: the status itself still says what failed
-            return None
+        if key == "grpc-status-details-bin":
+            return _detail_in(value)[1]
     return None
+
+
+def _detail_in(status: bytes) -> Tuple[str, Optional[error_pb2.ErrorDetail]]:
+    """Text and ErrorDetail of a serialized google.rpc.Status."""
+    try:
+        parsed = _Status.FromString(status)
+        for packed in parsed.details:
+            if packed.type_url == _DETAIL_URL:
+                return parsed.message, error_pb2.ErrorDetail.FromString(packed.value)
+    except Exception:  # not ours: what came with it still says what failed
+        pass
+    return "", None
+
+
+def from_status(status: bytes) -> KilnError:
+    """The exception for a serialized google.rpc.Status that came without a call's own."""
+    text, detail = _detail_in(status)
+    return KilnError(text, detail=detail)
 
 
 def from_rpc(error: Any, target: str) -> KilnError:

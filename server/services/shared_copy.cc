@@ -1,0 +1,78 @@
+#include "server/services/shared_copy.h"
+
+#include <algorithm>
+#include <memory>
+#include <utility>
+
+#include "base/error.h"
+#include "server/services/convert.h"
+#include "server/services/unimplemented.h"
+
+namespace kiln::server {
+namespace {
+
+constexpr uint64_t kPiece = 4 << 20;
+
+// Owns itself until it has called back.
+class Copier {
+ public:
+  Copier(Buffers::Range range, SharedBytes shared, bool upload, const Control& control, runtime::hal::DoneCallback done)
+      : range_(std::move(range)),
+        shared_(std::move(shared)),
+        upload_(upload),
+        control_(control),
+        done_(std::move(done)) {}
+
+  void Next() {
+    const uint64_t size = std::min(range_.slice.bytes - copied_, kPiece);
+    if (size == 0) return End(absl::OkStatus());
+    if (absl::Status wanted = control_.Check(); !wanted.ok()) return End(std::move(wanted));
+    const runtime::hal::BufferSlice piece{range_.slice.buffer, range_.slice.offset + copied_, size};
+    char* const at = shared_.data + copied_;
+    copied_ += size;
+    const auto next = [this](absl::Status status) { status.ok() ? Next() : End(std::move(status)); };
+    if (upload_) {
+      range_.device->queue().Write(at, piece, next);
+    } else {
+      range_.device->queue().Read(piece, at, next);
+    }
+  }
+
+ private:
+  void End(absl::Status status) {
+    const std::unique_ptr<Copier> self(this);
+    done_(std::move(status));
+  }
+
+  const Buffers::Range range_;
+  const SharedBytes shared_;
+  const bool upload_;
+  const Control control_;
+  runtime::hal::DoneCallback done_;
+  uint64_t copied_ = 0;
+};
+
+absl::Status BadSides() {
+  return MakeError(v1::BAD_ARGUMENT,
+                   "a Copy has one `from` or `from_shared` and one `to` or `to_shared`, of which one is a buffer");
+}
+
+}  // namespace
+
+void CopyShared(const ServiceEnv& env, const v1::CopyRequest& request, const Session* caller, const Control& control,
+                runtime::hal::DoneCallback done) {
+  if (env.shared_memory == nullptr) return done(NotImplemented("CopyRequest.from_shared, CopyRequest.to_shared"));
+  const bool upload = request.has_from_shared();
+  if (request.has_to_shared() == upload || request.has_from() == upload || request.has_to() != upload) {
+    return done(BadSides());
+  }
+  const uint64_t bytes = request.bytes();
+  auto range = env.engine.buffers().Resolve(ToAddress(upload ? request.to() : request.from()), bytes, caller);
+  if (!range.ok()) return done(range.status());
+  const v1::SharedMemory& at = upload ? request.from_shared() : request.to_shared();
+  auto shared = env.shared_memory->regions().Find(at.handle(), at.offset(), bytes, caller);
+  if (!shared.ok()) return done(shared.status());
+  (new Copier(*std::move(range), *std::move(shared), upload, control, std::move(done)))->Next();
+}
+
+}  // namespace kiln::server

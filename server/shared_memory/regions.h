@@ -1,0 +1,79 @@
+// The shared memory of all clients, by handle.
+//
+// A region is reserved by a call, which says who the client is, and brought by a
+// connection of a Unix socket (door.h), which is how a file changes hands. It lives as
+// long as that connection: a client that dies takes its memory along.
+#ifndef KILN_SERVER_SHARED_MEMORY_REGIONS_H_
+#define KILN_SERVER_SHARED_MEMORY_REGIONS_H_
+
+#include <cstdint>
+#include <memory>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/container/flat_hash_map.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/synchronization/mutex.h"
+#include "absl/time/time.h"
+#include "server/engine/random_handles.h"
+#include "server/engine/session.h"
+#include "server/shared_memory/region.h"
+
+namespace kiln::server {
+
+// Bytes of a region, which it keeps.
+struct SharedBytes {
+  std::shared_ptr<SharedRegion> region;
+  char* data = nullptr;
+};
+
+// Safe from any thread.
+class SharedRegions {
+ public:
+  // `most_bytes`: of all regions together. `patience`: how long a reservation waits for
+  // its memory.
+  explicit SharedRegions(uint64_t most_bytes, absl::Duration patience) : most_bytes_(most_bytes), patience_(patience) {}
+
+  // A name for `bytes` bytes that will be brought. `caller`, who may be null for nobody,
+  // alone can use them. BAD_ARGUMENT for 0 bytes; OUT_OF_MEMORY with the limit "shared
+  // memory bytes" or "shared memory regions".
+  absl::StatusOr<uint64_t> Reserve(uint64_t bytes, SessionPtr caller);
+
+  // Takes the memory that was reserved; `memfd` stays the caller's to close.
+  // UNKNOWN_HANDLE for a name that awaits none; BAD_SHARED_MEMORY.
+  absl::Status Bring(uint64_t handle, int memfd);
+
+  // Forgets a region. Transfers that are under way end first.
+  void Drop(uint64_t handle);
+
+  // UNKNOWN_HANDLE, OUT_OF_BOUNDS.
+  absl::StatusOr<SharedBytes> Find(uint64_t handle, uint64_t offset, uint64_t bytes, const Session* caller) const;
+
+  absl::Duration patience() const { return patience_; }
+  // Mapped or reserved.
+  uint64_t bytes() const;
+
+ private:
+  struct Row {
+    SessionPtr owner;
+    uint64_t bytes = 0;
+    absl::Time reserved;
+    bool awaited = true;                   // no memfd has come
+    std::shared_ptr<SharedRegion> region;  // null until it is mapped
+  };
+  using Rows = absl::flat_hash_map<uint64_t, Row>;
+  void Erase(Rows::iterator row) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Reservations that nobody came for.
+  void Sweep() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
+  const uint64_t most_bytes_;
+  const absl::Duration patience_;
+  RandomHandles names_;
+  mutable absl::Mutex mutex_;
+  Rows rows_ ABSL_GUARDED_BY(mutex_);
+  uint64_t bytes_ ABSL_GUARDED_BY(mutex_) = 0;
+};
+
+}  // namespace kiln::server
+
+#endif  // KILN_SERVER_SHARED_MEMORY_REGIONS_H_
