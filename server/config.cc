@@ -142,6 +142,7 @@ const std::vector<ConfigRow>& ConfigRows() {
        "most bytes of memory that clients on this machine share with the server; 0 is none"},
       {"shared_memory.socket", "",
        "Unix socket at which they hand it over; empty is one in a folder of the server's own"},
+      {"data_folder", "", "folder of .npy and .safetensors files that clients may have loaded to buffers"},
       {"dump", "", "folder into which every compilation writes its stages, by graph hash"},
   };
   return *rows;

@@ -65,9 +65,13 @@ void LingerUntilQuiet(const Gate& gate) {
 }  // namespace
 
 RpcServer::RpcServer(std::unique_ptr<Engine> engine, std::unique_ptr<SharedMemoryDoor> shared_memory,
-                     std::shared_ptr<spdlog::logger> log)
-    : log_(std::move(log)), engine_(std::move(engine)), shared_memory_(std::move(shared_memory)) {
-  const ServiceEnv env{*engine_, gate_, *log_, shared_memory_.get()};
+                     std::unique_ptr<DataFolder> data_folder, std::shared_ptr<spdlog::logger> log)
+    : log_(std::move(log)),
+      engine_(std::move(engine)),
+      shared_memory_(std::move(shared_memory)),
+      loader_(data_folder == nullptr ? nullptr
+                                     : std::make_unique<Loader>(std::move(data_folder), &engine_->buffers())) {
+  const ServiceEnv env{*engine_, gate_, *log_, shared_memory_.get(), loader_.get()};
   services_.push_back(std::make_unique<KernelServiceImpl>(env));
   services_.push_back(std::make_unique<BufferServiceImpl>(env));
   services_.push_back(std::make_unique<DeviceServiceImpl>(env));
@@ -84,7 +88,12 @@ absl::StatusOr<std::unique_ptr<RpcServer>> RpcServer::Start(const v1::ServerConf
     KILN_ASSIGN_OR_RETURN(shared_memory, SharedMemoryDoor::Open(shared.socket(), shared.max_bytes()));
     log->info("event=shared_memory socket={} max_bytes={}", shared_memory->path(), shared.max_bytes());
   }
-  std::unique_ptr<RpcServer> self(new RpcServer(std::move(engine), std::move(shared_memory), std::move(log)));
+  std::unique_ptr<DataFolder> data_folder;
+  if (!config.data_folder().empty()) {
+    KILN_ASSIGN_OR_RETURN(data_folder, DataFolder::Open(config.data_folder()));
+  }
+  std::unique_ptr<RpcServer> self(
+      new RpcServer(std::move(engine), std::move(shared_memory), std::move(data_folder), std::move(log)));
   grpc::EnableDefaultHealthCheckService(true);
   grpc::ServerBuilder builder;
   builder.AddListeningPort(config.listen(), grpc::InsecureServerCredentials(), &self->port_);

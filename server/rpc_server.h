@@ -13,6 +13,7 @@
 #include "absl/time/time.h"
 #include "kiln/v1/config.pb.h"
 #include "server/engine/engine.h"
+#include "server/files/loader.h"
 #include "server/services/gate.h"
 #include "server/shared_memory/door.h"
 
@@ -43,11 +44,12 @@ class RpcServer {
 
  private:
   RpcServer(std::unique_ptr<Engine> engine, std::unique_ptr<SharedMemoryDoor> shared_memory,
-            std::shared_ptr<spdlog::logger> log);
+            std::unique_ptr<DataFolder> data_folder, std::shared_ptr<spdlog::logger> log);
 
   const std::shared_ptr<spdlog::logger> log_;
   const std::unique_ptr<Engine> engine_;
   const std::unique_ptr<SharedMemoryDoor> shared_memory_;  // null where it is off
+  const std::unique_ptr<Loader> loader_;                   // null without a data folder
   Gate gate_;
   std::vector<std::unique_ptr<grpc::Service>> services_;
   std::unique_ptr<grpc::Server> server_;

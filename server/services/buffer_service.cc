@@ -103,6 +103,42 @@ grpc::ServerUnaryReactor* BufferServiceImpl::Describe(grpc::CallbackServerContex
       });
 }
 
+grpc::ServerUnaryReactor* BufferServiceImpl::ListTensors(grpc::CallbackServerContext* context,
+                                                         const grpc::ByteBuffer* request, grpc::ByteBuffer* response) {
+  return Serve<v1::ListTensorsRequest, v1::ListTensorsResponse>(env_, context, request, response, [this](auto& call) {
+    if (env_.loader == nullptr) return call.Reply(NotImplemented("BufferService.ListTensors"));
+    env_.loader->List(call.request().file(), call.control(), [&call](auto tensors) {
+      if (!tensors.ok()) return call.Reply(tensors.status());
+      for (const StoredTensor& tensor : *tensors) {
+        v1::StoredTensor* message = call.response().add_tensors();
+        message->set_name(tensor.name);
+        message->mutable_type()->set_dtype(tensor.dtype);
+        message->mutable_type()->mutable_shape()->Add(tensor.shape.begin(), tensor.shape.end());
+        message->set_bytes(tensor.bytes);
+      }
+      call.Reply(absl::OkStatus());
+    });
+  });
+}
+
+grpc::ServerUnaryReactor* BufferServiceImpl::Load(grpc::CallbackServerContext* context, const grpc::ByteBuffer* request,
+                                                  grpc::ByteBuffer* response) {
+  return Serve<v1::LoadRequest, v1::LoadResponse>(env_, context, request, response, [this](auto& call) {
+    if (env_.loader == nullptr) return call.Reply(NotImplemented("BufferService.Load"));
+    const v1::LoadRequest& message = call.request();
+    env_.loader->Load(message.file(), {message.tensor().begin(), message.tensor().end()}, message.device(),
+                      call.session(), call.control(), [&call](auto loaded) {
+                        if (!loaded.ok()) return call.Reply(loaded.status());
+                        for (LoadedTensor& tensor : *loaded) {
+                          v1::LoadedTensor* row = call.response().add_tensors();
+                          row->set_name(tensor.name);
+                          FillDescription(tensor.buffer.handle, *tensor.buffer.record, *row->mutable_buffer());
+                        }
+                        call.Reply(absl::OkStatus());
+                      });
+  });
+}
+
 grpc::ServerUnaryReactor* BufferServiceImpl::MapSharedMemory(grpc::CallbackServerContext* context,
                                                              const grpc::ByteBuffer* request,
                                                              grpc::ByteBuffer* response) {

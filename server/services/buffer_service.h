@@ -15,7 +15,9 @@ using BufferServiceBase =
         v1::BufferService::WithRawCallbackMethod_Read<v1::BufferService::WithRawCallbackMethod_Copy<
             v1::BufferService::WithRawCallbackMethod_Fill<v1::BufferService::WithRawCallbackMethod_View<
                 v1::BufferService::WithRawCallbackMethod_Free<v1::BufferService::WithRawCallbackMethod_Describe<
-                    v1::BufferService::WithRawCallbackMethod_MapSharedMemory<v1::BufferService::Service>>>>>>>>>;
+                    v1::BufferService::WithRawCallbackMethod_MapSharedMemory<
+                        v1::BufferService::WithRawCallbackMethod_ListTensors<
+                            v1::BufferService::WithRawCallbackMethod_Load<v1::BufferService::Service>>>>>>>>>>>;
 
 class BufferServiceImpl final : public BufferServiceBase {
  public:
@@ -37,6 +39,10 @@ class BufferServiceImpl final : public BufferServiceBase {
                                  grpc::ByteBuffer* response) override;
   grpc::ServerUnaryReactor* Describe(grpc::CallbackServerContext* context, const grpc::ByteBuffer* request,
                                      grpc::ByteBuffer* response) override;
+  grpc::ServerUnaryReactor* ListTensors(grpc::CallbackServerContext* context, const grpc::ByteBuffer* request,
+                                        grpc::ByteBuffer* response) override;
+  grpc::ServerUnaryReactor* Load(grpc::CallbackServerContext* context, const grpc::ByteBuffer* request,
+                                 grpc::ByteBuffer* response) override;
   grpc::ServerUnaryReactor* MapSharedMemory(grpc::CallbackServerContext* context, const grpc::ByteBuffer* request,
                                             grpc::ByteBuffer* response) override;
 

@@ -22,8 +22,9 @@ constexpr const char* kFeatures[] = {
     "source",            // ExplainRequest.source
     "sessions",          // SessionService, and handles that end with their owner
 };
-// BufferService.MapSharedMemory, where the server's owner allows it.
+// Where the server's owner allows them: BufferService.MapSharedMemory, and .Load.
 constexpr const char* kSharedMemoryFeature = "shared_memory";
+constexpr const char* kLoadFeature = "load";
 
 }  // namespace
 
@@ -36,6 +37,7 @@ grpc::ServerUnaryReactor* DeviceServiceImpl::List(grpc::CallbackServerContext* c
     answer.set_protocol_max(kProtocolVersion);
     for (const char* feature : kFeatures) answer.add_features(feature);
     if (env_.shared_memory != nullptr) answer.add_features(kSharedMemoryFeature);
+    if (env_.loader != nullptr) answer.add_features(kLoadFeature);
     answer.set_server_version(compiler::kCompilerVersion);
     call.Reply(absl::OkStatus());
   });

@@ -5,6 +5,7 @@
 #include <spdlog/logger.h>
 
 #include "server/engine/engine.h"
+#include "server/files/loader.h"
 #include "server/services/gate.h"
 #include "server/shared_memory/door.h"
 
@@ -16,6 +17,7 @@ struct ServiceEnv {
   Gate& gate;
   spdlog::logger& log;
   SharedMemoryDoor* shared_memory;  // null where it is off
+  Loader* loader;                   // null where there is no data folder
 };
 
 }  // namespace kiln::server

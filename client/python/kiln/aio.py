@@ -15,7 +15,7 @@ those that are left when it ends without close(), by the server when the lease r
 
 from __future__ import annotations
 
-from typing import Any, List, Mapping, Optional, Sequence, Tuple, Type, Union
+from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple, Type, Union
 
 import numpy as np
 
@@ -161,6 +161,15 @@ class Client(blocking.ClientLike):
         return Buffer(self._connection, await self._connection.allocate(request))
 
     zeros = empty
+
+    async def tensors(self, file: str) -> List[buffer_service_pb2.StoredTensor]:
+        request = buffer_service_pb2.ListTensorsRequest(file=file)
+        return list((await self._connection.call("BufferService.ListTensors", request)).tensors)
+
+    async def load(self, file: str, names: Sequence[str] = (), *, device: Optional[str] = None) -> Dict[str, Buffer]:
+        request = blocking.load_request(self.device, file, names, device)
+        answer = await self._connection.call("BufferService.Load", request)
+        return {row.name: Buffer(self._connection, row.buffer) for row in answer.tensors}
 
     async def allocate(self, nbytes: int, *, device: Optional[str] = None) -> Buffer:
         request = buffers.bytes_request(self.device if device is None else device, nbytes)

@@ -93,6 +93,13 @@ def check_health(answer: bytes, target: str) -> None:
         raise Unavailable("the server at %s says it does not serve" % target)
 
 
+def load_request(default: str, file: str, names: Sequence[str],
+                 device: Optional[str]) -> buffer_service_pb2.LoadRequest:
+    if isinstance(names, str):
+        raise TypeError("names is a list of names")
+    return buffer_service_pb2.LoadRequest(file=file, tensor=names, device=default if device is None else device)
+
+
 def upload_array(value: Any, dtype: Any) -> np.ndarray:
     """What Client.buffer sends: in `dtype`, or in its own."""
     kind = None if dtype is None else dtype_of(dtype)
@@ -163,6 +170,22 @@ class ClientLike:
         """Calls and bytes so far, by call ("KernelService.Execute")."""
         return self._connection.traffic
 
+    @property
+    def transport(self) -> str:
+        """How data moves: "shared memory", "unix socket" or "tcp"."""
+        if self._connection.shared_memory is not None:
+            return "shared memory"
+        return "unix socket" if self.target.startswith("unix:") else "tcp"
+
+    def shared_empty(self, shape: Any, dtype: Any = "float32") -> np.ndarray:
+        """An array of zeros that write(), read_into() and buffer() move without a copy on this side.
+
+        Where the server shares no memory it is an array like any other.
+        """
+        kind, sizes = dtype_of(dtype).numpy, arrays.shape_of(shape)
+        shared = self._connection.shared_memory
+        return np.zeros(sizes, kind) if shared is None else shared.empty(sizes, np.dtype(kind))
+
     def _upload(self, value: Any, dtype: Any, progress: Optional[Progress]) -> Waits[Any]:
         array = upload_array(value, dtype)
         result = yield self.empty(array.shape, array.dtype)
@@ -227,22 +250,6 @@ class Client(ClientLike):
 
     # -- buffers
 
-    @property
-    def transport(self) -> str:
-        """How data moves: "shared memory", "unix socket" or "tcp"."""
-        if self._connection.shared_memory is not None:
-            return "shared memory"
-        return "unix socket" if self.target.startswith("unix:") else "tcp"
-
-    def shared_empty(self, shape: Any, dtype: Any = "float32") -> np.ndarray:
-        """An array of zeros that write(), read_into() and buffer() move without a copy on this side.
-
-        Where the server shares no memory it is an array like any other.
-        """
-        kind, sizes = dtype_of(dtype).numpy, arrays.shape_of(shape)
-        shared = self._connection.shared_memory
-        return np.zeros(sizes, kind) if shared is None else shared.empty(sizes, np.dtype(kind))
-
     def buffer(self, value: Any, dtype: Any = None, *, progress: Optional[Progress] = None) -> Buffer:
         """A Buffer with an array's dtype, shape and content (lists and numbers as numpy reads them).
 
@@ -258,6 +265,22 @@ class Client(ClientLike):
         return Buffer(self._connection, self._connection.allocate(request))
 
     zeros = empty
+
+    def tensors(self, file: str) -> List[buffer_service_pb2.StoredTensor]:
+        """Name, type and bytes of each tensor in a .npy or .safetensors file of the server's data folder.
+
+        Raises InvalidArgument where there is no such file; Unimplemented without a data folder.
+        """
+        request = buffer_service_pb2.ListTensorsRequest(file=file)
+        return list(self._connection.call("BufferService.ListTensors", request).tensors)
+
+    def load(self, file: str, names: Sequence[str] = (), *, device: Optional[str] = None) -> Dict[str, Buffer]:
+        """Buffers with the tensors of these names, or all, of a file that the server reads itself.
+
+        A .npy has one, of the name "". Raises what tensors() does, and ResourceExhausted.
+        """
+        answer = self._connection.call("BufferService.Load", load_request(self.device, file, names, device))
+        return {row.name: Buffer(self._connection, row.buffer) for row in answer.tensors}
 
     def allocate(self, nbytes: int, *, device: Optional[str] = None) -> Buffer:
         """Memory without a type: as a Buffer, uint8 of shape (nbytes,)."""

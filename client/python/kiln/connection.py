@@ -69,6 +69,8 @@ class ConnectionLike:
         self.closed = False
         self._stubs: Dict[Any, Callable[..., Any]] = {}
         self._traffic: Dict[str, List[int]] = {}
+        # Where the server is on this machine and allows it.
+        self.shared_memory: Optional[SharedMemory] = None
         # Handles that are ours to give back. One leaves it when the server no longer has it.
         self.live: Set[int] = set()
 
@@ -128,8 +130,6 @@ class Connection(ConnectionLike):
         super().__init__(target, timeout, device)
         self.channel = channel_to(target, tls)
         self.session = Session(self.channel, call_metadata(token, metadata), lost=self.live.clear)
-        # Where the server is on this machine and allows it.
-        self.shared_memory: Optional[SharedMemory] = None
         self.reaper = Reaper(*_enders(self.channel, target, self.live, self.session))
         weakref.finalize(self, self.reaper.stop).atexit = False
         _open.add(self)
