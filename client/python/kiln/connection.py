@@ -138,8 +138,10 @@ class Connection(ConnectionLike):
 
     def failure(self, error: grpc.RpcError) -> KilnError:
         failed = super().failure(error)
-        if failed.field == SHARED_MEMORY:  # it was of a session that is gone
+        shared = self.shared_memory
+        if failed.field == SHARED_MEMORY and shared is not None:  # it was of a session that is gone
             self.shared_memory = None
+            shared.close()
         return failed
 
     def call(self, name: str, request: Any, timeout: Optional[float] = None) -> Any:
