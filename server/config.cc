@@ -116,8 +116,10 @@ bool IsBool(absl::string_view path) {
 const std::vector<ConfigRow>& ConfigRows() {
   static const auto* rows = new std::vector<ConfigRow>{
       {"listen", "127.0.0.1:7437", "host:port to serve on; port 0 takes a free one"},
-      {"cpu_threads", "0", "worker threads of the CPU device; 0 is one a core"},
-      {"cpu_memory_bytes", "0", "most bytes the CPU device hands out; 0 is 80% of the machine's"},
+      {"cpu_devices", "1", "CPU devices: CPU:0, CPU:1, …; they share the cores, and the memory in equal parts"},
+      {"cpu_threads", "0",
+       "worker threads of the CPU devices together; 0 is one for each core this process may use (taskset, cpuset)"},
+      {"cpu_memory_bytes", "0", "most bytes the CPU devices hand out together; 0 is 80% of the machine's"},
       {"program_cache_bytes", "1073741824",
        "most bytes of compiled programs kept in memory, and again of recordings with theirs"},
       {"compile_threads", "0", "threads that compile; 0 is one a core, at most 4"},
@@ -143,6 +145,9 @@ const std::vector<ConfigRow>& ConfigRows() {
       {"shared_memory.socket", "",
        "Unix socket at which they hand it over; empty is one in a folder of the server's own"},
       {"data_folder", "", "folder of .npy and .safetensors files that clients may have loaded to buffers"},
+      {"meeting_seconds", "30",
+       "how long a collective, or a copy between devices, waits for a device that is busy before it fails"},
+      {"collectives_file", "", "file that keeps, for the next start, which algorithm is fastest for which collective"},
       {"dump", "", "folder into which every compilation writes its stages, by graph hash"},
   };
   return *rows;
@@ -184,6 +189,12 @@ absl::Status CheckConfig(const v1::ServerConfig& config) {
   if (levels->count(config.log_level()) == 0) {
     return BadSetting("log_level",
                       absl::StrCat("\"", config.log_level(), "\" is not trace, debug, info, warn or error"));
+  }
+  if (config.cpu_devices() == 0 || config.cpu_devices() > 64) {
+    return BadSetting("cpu_devices", absl::StrCat(config.cpu_devices(), " is not between 1 and 64"));
+  }
+  if (config.meeting_seconds() == 0 || config.meeting_seconds() > 86400) {
+    return BadSetting("meeting_seconds", absl::StrCat(config.meeting_seconds(), " is not between 1 and a day's 86400"));
   }
   if (config.cpu_threads() > 4096) return BadSetting("cpu_threads", "more than 4096");
   if (config.compile_threads() > 256) return BadSetting("compile_threads", "more than 256");

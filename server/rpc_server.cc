@@ -77,7 +77,7 @@ RpcServer::RpcServer(std::unique_ptr<Engine> engine, std::unique_ptr<SharedMemor
   services_.push_back(std::make_unique<DeviceServiceImpl>(env));
   services_.push_back(std::make_unique<DebugServiceImpl>(env));
   services_.push_back(std::make_unique<SessionServiceImpl>(env));
-  services_.push_back(std::make_unique<CollectiveServiceImpl>());
+  services_.push_back(std::make_unique<CollectiveServiceImpl>(env));
 }
 
 absl::StatusOr<std::unique_ptr<RpcServer>> RpcServer::Start(const v1::ServerConfig& config,

@@ -26,10 +26,7 @@ absl::StatusOr<std::vector<std::unique_ptr<runtime::hal::Device>>> OpenDevices(c
   cpu.threads = config.cpu_threads();
   cpu.memory_limit_bytes = config.cpu_memory_bytes();
   cpu.profile_jit = config.profile_jit();
-  KILN_ASSIGN_OR_RETURN(auto device, runtime::cpu::CreateDevice(cpu));
-  std::vector<std::unique_ptr<runtime::hal::Device>> devices;
-  devices.push_back(std::move(device));
-  return devices;
+  return runtime::cpu::CreateDevices(config.cpu_devices(), cpu);
 }
 
 // The compiler, with a line in the log for each graph, and its stages in a folder
@@ -71,6 +68,8 @@ EngineOptions ToEngineOptions(const v1::ServerConfig& config) {
   options.sessions.longest_lease_seconds = sessions.max_lease_seconds();
   options.sessions.most_sessions = sessions.max_sessions();
   options.sessions.most_sessions_of_peer = sessions.max_sessions_per_address();
+  options.collectives_file = config.collectives_file();
+  options.meeting_patience = absl::Seconds(config.meeting_seconds());
   options.handles = {.all = config.max_handles(), .of_session = sessions.max_handles()};
   return options;
 }

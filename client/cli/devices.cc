@@ -1,6 +1,7 @@
 // kiln devices: what the server computes on.
 #include <CLI/CLI.hpp>
 #include <cstdio>
+#include <memory>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -11,7 +12,24 @@
 namespace kiln::cli {
 namespace {
 
-absl::Status Devices(Cli& cli) {
+// One line a change, until interrupted.
+absl::Status Watch(Cli& cli) {
+  KILN_ASSIGN_OR_RETURN(const auto client, cli.Connect());
+  return client->WatchDevices([](const v1::Device& device) {
+    std::printf("%s %s  in use %s of %s, cached %s, buffers %llu, queued %llu, launches %llu\n", device.name().c_str(),
+                v1::Device::Health_Name(device.health()).c_str(),
+                BytesText(static_cast<double>(device.memory_in_use_bytes())).c_str(),
+                BytesText(static_cast<double>(device.memory_total_bytes())).c_str(),
+                BytesText(static_cast<double>(device.memory_cached_bytes())).c_str(),
+                static_cast<unsigned long long>(device.buffers()),
+                static_cast<unsigned long long>(device.queue_depth()),
+                static_cast<unsigned long long>(device.launches()));
+    return std::fflush(stdout) == 0;
+  });
+}
+
+absl::Status Devices(Cli& cli, bool watch) {
+  if (watch) return Watch(cli);
   KILN_ASSIGN_OR_RETURN(const auto client, cli.Connect());
   KILN_ASSIGN_OR_RETURN(const v1::ListDevicesResponse response, client->Devices());
   std::vector<Row> rows = {{"device", "health", "arch", "memory", "in use", "cached", "buffers", "description"}};
@@ -33,8 +51,10 @@ absl::Status Devices(Cli& cli) {
 
 void AddDevices(CLI::App& app, Cli& cli) {
   CLI::App* command = app.add_subcommand("devices", "List the server's devices, their memory and health");
-  command->footer("Example:\n  kiln devices --server gpu-host:7437");
-  command->callback([&cli] { cli.action = Devices; });
+  auto watch = std::make_shared<bool>(false);
+  command->add_flag("--watch", *watch, "Go on: a line whenever a device's health, memory or load changes");
+  command->footer("Examples:\n  kiln devices --server gpu-host:7437\n  kiln devices --watch");
+  command->callback([&cli, watch] { cli.action = [watch](Cli& asked) { return Devices(asked, *watch); }; });
 }
 
 }  // namespace kiln::cli

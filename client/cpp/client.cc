@@ -182,6 +182,29 @@ absl::StatusOr<v1::ListDevicesResponse> Client::Devices() {
   return response;
 }
 
+absl::Status Client::WatchDevices(const std::function<bool(const v1::Device&)>& seen) {
+  grpc::ClientContext context;
+  connection_->Prepare(context);
+  const v1::WatchDevicesRequest request;
+  const auto stream = connection_->devices->Watch(&context, request);
+  v1::WatchDevicesResponse response;
+  bool wanted = true;
+  while (wanted && stream->Read(&response)) {
+    connection_->Count("Watch", 0, 0, response.ByteSizeLong());
+    wanted = seen(response.device());
+  }
+  if (!wanted) context.TryCancel();
+  const grpc::Status status = stream->Finish();
+  connection_->Count("Watch", 1, request.ByteSizeLong(), 0);
+  return wanted ? connection_->Convert(status) : absl::OkStatus();
+}
+
+absl::StatusOr<v1::CollectiveResponse> Client::Collective(CollectiveRpc rpc, const v1::CollectiveRequest& request) {
+  v1::CollectiveResponse response;
+  KILN_RETURN_IF_ERROR(connection_->Call(connection_->collectives, rpc, "Collective", request, &response));
+  return response;
+}
+
 absl::StatusOr<v1::ListProgramsResponse> Client::ListPrograms() {
   v1::ListProgramsResponse response;
   KILN_RETURN_IF_ERROR(connection_->Call(connection_->debug, &v1::DebugService::Stub::ListPrograms, "ListPrograms",

@@ -13,6 +13,7 @@
 #define KILN_CLIENT_CPP_CLIENT_H_
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -26,6 +27,7 @@
 #include "client/cpp/device_buffer.h"
 #include "client/cpp/host_tensor.h"
 #include "client/cpp/program.h"
+#include "kiln/v1/collective_service.grpc.pb.h"
 #include "kiln/v1/debug_service.pb.h"
 #include "kiln/v1/device_service.pb.h"
 
@@ -70,8 +72,19 @@ class Client {
   absl::StatusOr<DeviceBuffer> View(const v1::BufferRef& of, v1::DType dtype, const Shape& shape);
   absl::StatusOr<v1::BufferDescription> Describe(const DeviceBuffer& buffer);
 
+  // -- Several devices
+  // As kiln/v1/collective_service.proto says; by handles.
+  using CollectiveRpc = grpc::Status (v1::CollectiveService::Stub::*)(grpc::ClientContext*,
+                                                                      const v1::CollectiveRequest&,
+                                                                      v1::CollectiveResponse*);
+  // Collective(&v1::CollectiveService::Stub::AllReduce, request)
+  absl::StatusOr<v1::CollectiveResponse> Collective(CollectiveRpc rpc, const v1::CollectiveRequest& request);
+
   // -- The server
   absl::StatusOr<v1::ListDevicesResponse> Devices();
+  // Calls `seen` with every device's state, and again with each that changes, until it
+  // returns false or the server stops.
+  absl::Status WatchDevices(const std::function<bool(const v1::Device&)>& seen);
   absl::StatusOr<v1::ListProgramsResponse> ListPrograms();
   absl::StatusOr<v1::ExplainResponse> Explain(const v1::ExplainRequest& request);
   // OK if the server serves; UNAVAILABLE if it says it does not.

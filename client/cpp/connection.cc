@@ -29,6 +29,7 @@ Connection::Connection(std::string target, ClientOptions options)
   kernels = v1::KernelService::NewStub(channel_);
   buffers = v1::BufferService::NewStub(channel_);
   devices = v1::DeviceService::NewStub(channel_);
+  collectives = v1::CollectiveService::NewStub(channel_);
   debug = v1::DebugService::NewStub(channel_);
   health = grpc::health::v1::Health::NewStub(channel_);
 }

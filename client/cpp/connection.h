@@ -20,6 +20,7 @@
 #include "absl/time/time.h"
 #include "grpc/health/v1/health.grpc.pb.h"
 #include "kiln/v1/buffer_service.grpc.pb.h"
+#include "kiln/v1/collective_service.grpc.pb.h"
 #include "kiln/v1/debug_service.grpc.pb.h"
 #include "kiln/v1/device_service.grpc.pb.h"
 #include "kiln/v1/kernel_service.grpc.pb.h"
@@ -84,6 +85,7 @@ class Connection {
   std::unique_ptr<v1::BufferService::Stub> buffers;
   std::unique_ptr<v1::DeviceService::Stub> devices;
   std::unique_ptr<v1::DebugService::Stub> debug;
+  std::unique_ptr<v1::CollectiveService::Stub> collectives;
   std::unique_ptr<grpc::health::v1::Health::Stub> health;
 
  private:

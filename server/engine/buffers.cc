@@ -19,7 +19,9 @@ absl::Status FieldError(v1::ErrorCode code, absl::string_view field, uint64_t ha
 
 }  // namespace
 
-Buffers::Buffers(BufferTable* table, FindDevice find_device) : table_(table), find_device_(std::move(find_device)) {}
+Buffers::Buffers(BufferTable* table, runtime::collective::Meetings* meetings, absl::Duration patience,
+                 FindDevice find_device)
+    : table_(table), meetings_(meetings), patience_(patience), find_device_(std::move(find_device)) {}
 
 absl::StatusOr<NamedBuffer> Buffers::Allocate(absl::string_view device, uint64_t bytes, SessionPtr caller) {
   if (bytes > kLargestBuffer) {
@@ -99,13 +101,14 @@ absl::StatusOr<NamedBuffer> Buffers::Describe(uint64_t handle, const Session* ca
 }
 
 void Buffers::Copy(const BufferAddress& from, const BufferAddress& to, uint64_t bytes, const Session* caller,
-                   Done done) {
+                   const Control& control, Done done) {
   auto source = Resolve(from, bytes, caller);
   if (!source.ok()) return done(source.status());
   auto target = Resolve(to, bytes, caller);
   if (!target.ok()) return done(target.status());
   if (source->device != target->device) {
-    return done(FieldError(v1::UNKNOWN_DEVICE, "to", to.handle, "the two buffers are on different devices"));
+    return runtime::collective::CopyBetween(*meetings_, source->device, std::move(source->slice), target->device,
+                                            std::move(target->slice), patience_, control, std::move(done));
   }
   source->device->queue().Copy(std::move(source->slice), std::move(target->slice), std::move(done));
 }

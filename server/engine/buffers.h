@@ -15,8 +15,10 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "absl/time/time.h"
 #include "absl/types/optional.h"
 #include "absl/types/span.h"
+#include "runtime/collective/meeting.h"
 #include "runtime/hal/device.h"
 #include "runtime/hal/queue.h"
 #include "server/engine/buffer_table.h"
@@ -36,8 +38,8 @@ class Buffers {
   using Done = runtime::hal::DoneCallback;
   using FindDevice = std::function<absl::StatusOr<runtime::hal::Device*>(absl::string_view)>;
 
-  // `table` outlives this.
-  Buffers(BufferTable* table, FindDevice find_device);
+  // `table` and `meetings` outlive this.
+  Buffers(BufferTable* table, runtime::collective::Meetings* meetings, absl::Duration patience, FindDevice find_device);
 
   // `caller`, who may be null for nobody, owns what these make, and knows the
   // handles that it owns or nobody does. UnknownSession() if it has ended.
@@ -68,8 +70,10 @@ class Buffers {
   absl::StatusOr<Range> Resolve(const BufferAddress& address, absl::optional<uint64_t> bytes,
                                 const Session* caller = nullptr) const;
 
-  // The ranges may overlap; they may not be on different devices.
-  void Copy(const BufferAddress& from, const BufferAddress& to, uint64_t bytes, const Session* caller, Done done);
+  // The ranges may overlap. Between two devices it is an entry of both queues, and
+  // fails with PARTICIPANT_MISSING if one keeps the other waiting for too long.
+  void Copy(const BufferAddress& from, const BufferAddress& to, uint64_t bytes, const Session* caller,
+            const Control& control, Done done);
   // A pattern of 1, 2, 4 or 8 bytes over a whole number of its lengths; 0 bytes
   // means to the end.
   void Fill(const BufferAddress& to, uint64_t bytes, absl::string_view pattern, const Session* caller, Done done);
@@ -79,6 +83,8 @@ class Buffers {
                                          absl::Span<const int64_t> shape, SessionPtr caller);
 
   BufferTable* const table_;
+  runtime::collective::Meetings* const meetings_;
+  const absl::Duration patience_;
   const FindDevice find_device_;
 };
 

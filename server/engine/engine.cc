@@ -1,5 +1,6 @@
 #include "server/engine/engine.h"
 
+#include <algorithm>
 #include <string>
 #include <utility>
 
@@ -28,6 +29,25 @@ absl::Status BadHash(v1::ErrorCode code, absl::string_view message) {
   return MakeError(detail, message);
 }
 
+std::vector<Digest> FingerprintsOf(const std::vector<std::unique_ptr<runtime::hal::Device>>& devices) {
+  std::vector<Digest> fingerprints;
+  for (const auto& device : devices) fingerprints.push_back(TargetFingerprint(device->target()));
+  return fingerprints;
+}
+
+std::vector<runtime::hal::Device*> PointersTo(const std::vector<std::unique_ptr<runtime::hal::Device>>& devices) {
+  std::vector<runtime::hal::Device*> pointers;
+  for (const auto& device : devices) pointers.push_back(device.get());
+  return pointers;
+}
+
+bool HasDuplicates(const std::vector<Digest>& digests) {
+  for (size_t i = 1; i < digests.size(); ++i) {
+    if (std::find(digests.begin(), digests.begin() + i, digests[i]) != digests.begin() + i) return true;
+  }
+  return false;
+}
+
 std::string Hex(absl::string_view bytes) { return absl::BytesToHexString(bytes); }
 
 }  // namespace
@@ -39,15 +59,19 @@ Engine::Engine(const EngineOptions& options, std::vector<std::unique_ptr<runtime
       compile_(std::move(compile)),
       gradient_(std::move(gradient)),
       table_(options.handles),
-      buffers_(&table_, [this](absl::string_view name) { return FindDevice(name); }),
+      buffers_(&table_, &meetings_, options.meeting_patience,
+               [this](absl::string_view name) { return FindDevice(name); }),
       sessions_(options.sessions, &table_),
       executor_(observer),
       pool_(std::make_unique<CompilePool>(options.compile_threads)),
-      store_(options.program_cache_bytes, compile_, pool_.get()),
+      thresholds_(runtime::collective::TopologyOf(PointersTo(devices_)), options.collectives_file),
+      collectives_(&meetings_, &thresholds_, options.meeting_patience,
+                   [this](absl::AnyInvocable<void()> job) { pool_->Schedule(std::move(job)); }),
+      fingerprints_(FingerprintsOf(devices_)),
+      store_(options.program_cache_bytes, compile_, pool_.get(), HasDuplicates(fingerprints_)),
       recordings_(options.program_cache_bytes),
       lease_watch_([this] { sessions_.ExpireUntilStopped(); }) {
   KILN_CHECK(!devices_.empty());
-  for (const auto& device : devices_) fingerprints_.push_back(TargetFingerprint(device->target()));
 }
 
 Engine::~Engine() {
@@ -91,7 +115,8 @@ absl::StatusOr<ProgramId> Engine::Identify(const v1::Graph* graph, absl::string_
   }
   size_t index = 0;
   while (devices_[index].get() != id.device) ++index;
-  id.key = ProgramKey(id.graph_hash, fingerprints_[index], options, id.device->name());
+  id.target = fingerprints_[index];
+  id.key = ProgramKey(id.graph_hash, id.target, options, id.device->name());
   return id;
 }
 
@@ -130,16 +155,17 @@ void Engine::Execute(ExecuteRequest request, const Control& control, ExecuteCall
   ProgramStore::Program program = store_.Find(*id);
   execution->timing().cache = MicrosSince(identified);
   if (program != nullptr) return execution->Start(std::move(program), /*from_cache=*/true);
-  if (asked.graph == nullptr) {
-    return execution->Fail(NeedGraph(*id));
-  }
   const absl::Time compiling = absl::Now();
-  store_.GetOrCompile(*id, *asked.graph, asked.options, control,
-                      [execution, compiling](absl::StatusOr<ProgramStore::Program> made, runtime::CacheOutcome how) {
-                        execution->timing().compile = MicrosSince(compiling);
-                        if (!made.ok()) return execution->Fail(std::move(made).status());
-                        execution->Start(*std::move(made), how == runtime::CacheOutcome::kHit);
-                      });
+  ProgramStore::Callback made = [execution, compiling](absl::StatusOr<ProgramStore::Program> program,
+                                                       runtime::CacheOutcome how) {
+    execution->timing().compile = MicrosSince(compiling);
+    if (!program.ok()) return execution->Fail(std::move(program).status());
+    execution->Start(*std::move(program), how == runtime::CacheOutcome::kHit);
+  };
+  if (asked.graph != nullptr) {
+    return store_.GetOrCompile(*id, *asked.graph, asked.options, control, std::move(made));
+  }
+  if (!store_.LoadCompiled(*id, asked.options, made)) execution->Fail(NeedGraph(*id));
 }
 
 }  // namespace kiln::server

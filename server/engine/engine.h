@@ -8,18 +8,24 @@
 
 #include <cstdint>
 #include <memory>
+#include <string>
 #include <thread>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "absl/time/time.h"
 #include "absl/types/span.h"
+#include "runtime/collective/collective.h"
+#include "runtime/collective/meeting.h"
+#include "runtime/collective/thresholds.h"
 #include "runtime/exec/executor.h"
 #include "runtime/hal/device.h"
 #include "runtime/observer.h"
 #include "server/engine/buffer_table.h"
 #include "server/engine/buffers.h"
+#include "server/engine/collective.h"
 #include "server/engine/compile_pool.h"
 #include "server/engine/program_store.h"
 #include "server/engine/recordings.h"
@@ -37,6 +43,10 @@ struct EngineOptions {
   uint64_t max_inline_result_bytes = 192 << 20;
   SessionOptions sessions;
   HandleLimits handles;
+  // How long what concerns several devices waits for all of them.
+  absl::Duration meeting_patience = absl::Seconds(30);
+  // Keeps which algorithm is fastest for which collective; empty: nobody does.
+  std::string collectives_file;
 };
 
 // Safe from any thread. No call blocks for a device or for the compiler: those
@@ -67,6 +77,9 @@ class Engine {
   // what is no buffer of the caller's; then what runtime/exec says of a sequence.
   void Replay(const ReplayRequest& request, const Control& control, ReplayCallback done);
 
+  // The errors of server/engine/collective.h and of runtime/collective.
+  void Collective(const CollectiveRequest& request, const Control& control, CollectiveCallback done);
+
   // The compiler's errors. `request` lives until `done` has returned.
   void Gradient(const v1::GradientRequest& request, const Control& control, GradientCallback done);
 
@@ -95,15 +108,18 @@ class Engine {
 
   const EngineOptions options_;
   const std::vector<std::unique_ptr<runtime::hal::Device>> devices_;
-  std::vector<Digest> fingerprints_;  // one a device: its target's
   const CompileFn compile_;
   const GradientFn gradient_;
   BufferTable table_;
+  runtime::collective::Meetings meetings_;
   Buffers buffers_;
   SessionTable sessions_;
   runtime::Executor executor_;
   // Ended first, in ~Engine: what it still has to run uses the store.
   std::unique_ptr<CompilePool> pool_;
+  runtime::collective::Thresholds thresholds_;
+  runtime::collective::Collectives collectives_;
+  const std::vector<Digest> fingerprints_;  // one a device: its target's
   ProgramStore store_;
   Recordings recordings_;
   // Ends sessions as their leases run out.

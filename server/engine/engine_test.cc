@@ -92,16 +92,18 @@ class EngineTest : public ::testing::Test {
  protected:
   EngineTest() { Restart(EngineOptions()); }
 
-  void Restart(const EngineOptions& options) {
+  void Restart(const EngineOptions& options, int count = 1) {
     std::vector<std::unique_ptr<runtime::hal::Device>> devices;
-    devices.push_back(*runtime::null::CreateDevice({}));
+    for (int i = 0; i < count; ++i)
+      devices.push_back(*runtime::null::CreateDevice({.name = "NULL:" + std::to_string(i)}));
     engine_ = std::make_unique<Engine>(options, std::move(devices), compiler_.Function(), nullptr);
   }
 
-  absl::StatusOr<CompileResult> Compile(const v1::Graph& graph, const Control& control = {}) {
+  absl::StatusOr<CompileResult> Compile(const v1::Graph& graph, const Control& control = {},
+                                        absl::string_view device = "") {
     absl::StatusOr<CompileResult> result;
     absl::Notification done;
-    engine_->Compile({&graph, "", {}}, control, [&](absl::StatusOr<CompileResult> r) {
+    engine_->Compile({&graph, device, {}}, control, [&](absl::StatusOr<CompileResult> r) {
       result = std::move(r);
       done.Notify();
     });
@@ -157,6 +159,27 @@ TEST_F(EngineTest, CompilesOnceAndExecutesByHash) {
   EXPECT_EQ(compiler_.compiles, 1);
   ASSERT_EQ(run->results.size(), 2u);
   EXPECT_EQ(run->results[0].data.size(), 16u);
+}
+
+TEST_F(EngineTest, DevicesOfOneTargetShareWhatIsCompiled) {
+  Restart({}, /*count=*/3);
+  const auto first = Compile(graph_, {}, "NULL:0");
+  const auto second = Compile(graph_, {}, "NULL:1");
+  ASSERT_TRUE(first.ok() && second.ok()) << second.status();
+  EXPECT_NE(first->program, second->program);
+  EXPECT_EQ(second->program->program->device().name(), "NULL:1");
+  EXPECT_EQ(second->program->graph, first->program->graph);
+
+  // On the third it is not even loaded, and the hash is enough.
+  ExecuteRequest request = Good();
+  request.graph = nullptr;
+  request.graph_hash = first->program->graph_hash.view();
+  request.device = "NULL:2";
+  request.results_inline = true;
+  const auto run = Execute(std::move(request));
+  ASSERT_TRUE(run.ok()) << run.status();
+  EXPECT_EQ(run->program->program->device().name(), "NULL:2");
+  EXPECT_EQ(compiler_.compiles, 1);
 }
 
 TEST_F(EngineTest, ResultsAreHandlesUnlessSentByValue) {

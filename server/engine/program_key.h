@@ -2,7 +2,8 @@
 //
 // key = BLAKE3(graph hash ‖ target fingerprint ‖ options ‖ compiler version ‖
 // device). All but the device decide what code there is; the device is where
-// that code is loaded. The graph's own hash (base/graph_hash.h) does not depend
+// that code is loaded. With no device it is the code's key, of which devices of one
+// target share what is compiled. The graph's own hash (base/graph_hash.h) does not depend
 // on how its nodes are numbered or repeated, so nor does the key.
 #ifndef KILN_SERVER_ENGINE_PROGRAM_KEY_H_
 #define KILN_SERVER_ENGINE_PROGRAM_KEY_H_

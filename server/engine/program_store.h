@@ -2,7 +2,8 @@
 //
 // Whoever asks first for a key that is not there has the program compiled on the
 // compile pool; whoever asks meanwhile joins that one compilation. Nobody
-// blocks: the answer comes by callback.
+// blocks: the answer comes by callback. Where several devices have one target, what
+// is compiled for one is kept, and the others only load it.
 #ifndef KILN_SERVER_ENGINE_PROGRAM_STORE_H_
 #define KILN_SERVER_ENGINE_PROGRAM_STORE_H_
 
@@ -15,6 +16,7 @@
 
 #include "absl/functional/any_invocable.h"
 #include "absl/status/statusor.h"
+#include "absl/time/time.h"
 #include "compiler/observer.h"
 #include "compiler/options.h"
 #include "kiln/v1/executable.pb.h"
@@ -43,6 +45,8 @@ struct ProgramId {
   Digest key;
   Digest graph_hash;
   runtime::hal::Device* device = nullptr;
+  // The device's, TargetFingerprint().
+  Digest target;
 };
 
 // The failure of a request by hash when the program is not there.
@@ -67,8 +71,9 @@ class ProgramStore {
   // Called exactly once; must not block.
   using Callback = absl::AnyInvocable<void(absl::StatusOr<Program>, runtime::CacheOutcome)>;
 
-  // `pool` outlives all requests.
-  ProgramStore(uint64_t limit_bytes, CompileFn compile, CompilePool* pool);
+  // `pool` outlives all requests. `share_code`: whether devices have a target in
+  // common; then a quarter of the limit again holds code to load.
+  ProgramStore(uint64_t limit_bytes, CompileFn compile, CompilePool* pool, bool share_code);
 
   // The program if it is there, else null.
   Program Find(const ProgramId& id);
@@ -79,6 +84,10 @@ class ProgramStore {
   void GetOrCompile(const ProgramId& id, const v1::Graph& graph, const compiler::Options& options,
                     const Control& control, Callback callback);
 
+  // Loads what was compiled for another device of the same target. False if there is
+  // no such thing; then `callback` is not called.
+  bool LoadCompiled(const ProgramId& id, const compiler::Options& options, Callback& callback);
+
   // Most recently used first.
   std::vector<Program> List() const;
   runtime::CacheStats stats() const { return cache_.stats(); }
@@ -86,12 +95,24 @@ class ProgramStore {
  private:
   using Cache = runtime::ProgramCache<StoredProgram>;
 
-  absl::StatusOr<Cache::Entry> Make(const ProgramId& id, const v1::Graph& graph,
-                                    const compiler::Options& options) const;
+  // What devices of one target share.
+  struct Code {
+    v1::Executable executable;
+    std::string graph;  // serialized
+  };
+  using CodeCache = runtime::ProgramCache<Code>;
+
+  absl::StatusOr<CodeCache::Entry> Compile(const ProgramId& id, const v1::Graph& graph,
+                                           const compiler::Options& options) const;
+  absl::StatusOr<Cache::Entry> Make(const ProgramId& id, const v1::Graph& graph, const compiler::Options& options);
+  // Its making began at `begin`.
+  static absl::StatusOr<Cache::Entry> Load(const ProgramId& id, const Code& code, absl::Time begin);
 
   const CompileFn compile_;
   CompilePool* const pool_;
+  const bool share_code_;
   Cache cache_;
+  CodeCache codes_;
 };
 
 }  // namespace kiln::server

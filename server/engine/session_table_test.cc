@@ -252,9 +252,9 @@ TEST(SessionTableWatchTest, WaitsByTheClockOfTheOptions) {
     table.ExpireUntilStopped();
   });
   const std::string token = table.Open("", 3600)->token;
-  // Until it has had many turns, if it wants them.
+  // Until it has had many turns, if it wants them. On a busy machine each takes a while.
   while (looks == 0) std::this_thread::yield();
-  for (int i = 0; i < 20'000; ++i) {
+  for (int i = 0; i < 1'000; ++i) {
     ASSERT_TRUE(table.Find(token).ok());
     std::this_thread::yield();
   }

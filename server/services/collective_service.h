@@ -1,20 +1,41 @@
-// Collectives over a list of handles. Not served yet.
+// CollectiveService: what several devices do with one tensor.
 #ifndef KILN_SERVER_SERVICES_COLLECTIVE_SERVICE_H_
 #define KILN_SERVER_SERVICES_COLLECTIVE_SERVICE_H_
 
+#include <grpcpp/grpcpp.h>
+
 #include "kiln/v1/collective_service.grpc.pb.h"
-#include "server/services/unimplemented.h"
+#include "server/services/env.h"
 
 namespace kiln::server {
 
-class CollectiveServiceImpl final : public v1::CollectiveService::CallbackService {
-  KILN_UNIMPLEMENTED_UNARY(CollectiveService, Broadcast, v1::CollectiveRequest, v1::CollectiveResponse)
-  KILN_UNIMPLEMENTED_UNARY(CollectiveService, Scatter, v1::CollectiveRequest, v1::CollectiveResponse)
-  KILN_UNIMPLEMENTED_UNARY(CollectiveService, Gather, v1::CollectiveRequest, v1::CollectiveResponse)
-  KILN_UNIMPLEMENTED_UNARY(CollectiveService, Reduce, v1::CollectiveRequest, v1::CollectiveResponse)
-  KILN_UNIMPLEMENTED_UNARY(CollectiveService, AllGather, v1::CollectiveRequest, v1::CollectiveResponse)
-  KILN_UNIMPLEMENTED_UNARY(CollectiveService, ReduceScatter, v1::CollectiveRequest, v1::CollectiveResponse)
-  KILN_UNIMPLEMENTED_UNARY(CollectiveService, AllReduce, v1::CollectiveRequest, v1::CollectiveResponse)
+using CollectiveServiceBase = v1::CollectiveService::WithRawCallbackMethod_Broadcast<
+    v1::CollectiveService::WithRawCallbackMethod_Scatter<v1::CollectiveService::WithRawCallbackMethod_Gather<
+        v1::CollectiveService::WithRawCallbackMethod_Reduce<v1::CollectiveService::WithRawCallbackMethod_AllGather<
+            v1::CollectiveService::WithRawCallbackMethod_ReduceScatter<
+                v1::CollectiveService::WithRawCallbackMethod_AllReduce<v1::CollectiveService::Service>>>>>>>;
+
+class CollectiveServiceImpl final : public CollectiveServiceBase {
+ public:
+  explicit CollectiveServiceImpl(const ServiceEnv& env) : env_(env) {}
+
+  grpc::ServerUnaryReactor* Broadcast(grpc::CallbackServerContext* context, const grpc::ByteBuffer* request,
+                                      grpc::ByteBuffer* response) override;
+  grpc::ServerUnaryReactor* Scatter(grpc::CallbackServerContext* context, const grpc::ByteBuffer* request,
+                                    grpc::ByteBuffer* response) override;
+  grpc::ServerUnaryReactor* Gather(grpc::CallbackServerContext* context, const grpc::ByteBuffer* request,
+                                   grpc::ByteBuffer* response) override;
+  grpc::ServerUnaryReactor* Reduce(grpc::CallbackServerContext* context, const grpc::ByteBuffer* request,
+                                   grpc::ByteBuffer* response) override;
+  grpc::ServerUnaryReactor* AllGather(grpc::CallbackServerContext* context, const grpc::ByteBuffer* request,
+                                      grpc::ByteBuffer* response) override;
+  grpc::ServerUnaryReactor* ReduceScatter(grpc::CallbackServerContext* context, const grpc::ByteBuffer* request,
+                                          grpc::ByteBuffer* response) override;
+  grpc::ServerUnaryReactor* AllReduce(grpc::CallbackServerContext* context, const grpc::ByteBuffer* request,
+                                      grpc::ByteBuffer* response) override;
+
+ private:
+  const ServiceEnv env_;
 };
 
 }  // namespace kiln::server

@@ -116,6 +116,8 @@ void FillDevice(const runtime::hal::Device& device, v1::Device& message) {
   message.set_memory_in_use_bytes(stats.memory.in_use_bytes);
   message.set_memory_cached_bytes(stats.memory.cached_bytes);
   message.set_buffers(stats.memory.buffers);
+  message.set_queue_depth(stats.queue_depth);
+  message.set_launches(stats.launches);
   message.set_description(std::string(device.description()));
 }
 

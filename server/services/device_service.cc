@@ -21,6 +21,8 @@ constexpr const char* kFeatures[] = {
     "gradient",          // KernelService.Gradient
     "source",            // ExplainRequest.source
     "sessions",          // SessionService, and handles that end with their owner
+    "watch_devices",     // DeviceService.Watch
+    "collectives",       // CollectiveService
 };
 // Where the server's owner allows them: BufferService.MapSharedMemory, and .Load.
 constexpr const char* kSharedMemoryFeature = "shared_memory";
@@ -52,6 +54,11 @@ grpc::ServerUnaryReactor* DeviceServiceImpl::Describe(grpc::CallbackServerContex
         FillDevice(**device, *call.response().mutable_device());
         call.Reply(absl::OkStatus());
       });
+}
+
+grpc::ServerWriteReactor<grpc::ByteBuffer>* DeviceServiceImpl::Watch(grpc::CallbackServerContext* context,
+                                                                     const grpc::ByteBuffer* request) {
+  return watch_.Start(*context, *request);
 }
 
 }  // namespace kiln::server

@@ -5,27 +5,29 @@
 #include <grpcpp/grpcpp.h>
 
 #include "kiln/v1/device_service.grpc.pb.h"
+#include "server/services/device_watch.h"
 #include "server/services/env.h"
-#include "server/services/unimplemented.h"
 
 namespace kiln::server {
 
 using DeviceServiceBase =
     v1::DeviceService::WithRawCallbackMethod_List<v1::DeviceService::WithRawCallbackMethod_Describe<
-        v1::DeviceService::WithCallbackMethod_Watch<v1::DeviceService::Service>>>;
+        v1::DeviceService::WithRawCallbackMethod_Watch<v1::DeviceService::Service>>>;
 
 class DeviceServiceImpl final : public DeviceServiceBase {
  public:
-  explicit DeviceServiceImpl(const ServiceEnv& env) : env_(env) {}
+  explicit DeviceServiceImpl(const ServiceEnv& env) : env_(env), watch_(env) {}
 
   grpc::ServerUnaryReactor* List(grpc::CallbackServerContext* context, const grpc::ByteBuffer* request,
                                  grpc::ByteBuffer* response) override;
   grpc::ServerUnaryReactor* Describe(grpc::CallbackServerContext* context, const grpc::ByteBuffer* request,
                                      grpc::ByteBuffer* response) override;
-  KILN_UNIMPLEMENTED_SERVER_STREAM(DeviceService, Watch, v1::WatchDevicesRequest, v1::WatchDevicesResponse)
+  grpc::ServerWriteReactor<grpc::ByteBuffer>* Watch(grpc::CallbackServerContext* context,
+                                                    const grpc::ByteBuffer* request) override;
 
  private:
   const ServiceEnv env_;
+  DeviceWatch watch_;
 };
 
 }  // namespace kiln::server

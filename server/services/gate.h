@@ -23,6 +23,8 @@ class Gate {
   // Whether they have.
   bool WaitEmpty(absl::Time deadline);
 
+  bool closed() const { return closed_.load(std::memory_order_acquire); }
+
   // Calls that were turned away since the start.
   uint64_t refused() const { return refused_.load(std::memory_order_relaxed); }
   int64_t inside() const { return inside_.load(std::memory_order_relaxed); }

@@ -42,6 +42,58 @@ TEST_F(DeviceServiceTest, DescribeFollowsMemory) {
   EXPECT_EQ(FirstDevice(*stubs_).memory_in_use_bytes(), before.memory_in_use_bytes());
 }
 
+TEST_F(DeviceServiceTest, WatchTellsTheStateAndThenItsChanges) {
+  const auto context = NewContext();
+  const auto stream = stubs_->device->Watch(context.get(), v1::WatchDevicesRequest());
+  v1::WatchDevicesResponse response;
+  ASSERT_TRUE(stream->Read(&response));
+  EXPECT_EQ(response.device().name(), "CPU:0");
+  EXPECT_EQ(response.device().health(), v1::Device::HEALTHY);
+  const uint64_t before = response.device().memory_in_use_bytes();
+  const uint64_t handle = *AllocateBytes(*stubs_, 1 << 20);
+  do {
+    ASSERT_TRUE(stream->Read(&response));
+  } while (response.device().memory_in_use_bytes() < before + (1 << 20));
+  ASSERT_TRUE(Free(*stubs_, {handle}).ok());
+  do {
+    ASSERT_TRUE(stream->Read(&response));
+  } while (response.device().memory_in_use_bytes() != before);
+  context->TryCancel();
+  EXPECT_EQ(stream->Finish().error_code(), grpc::StatusCode::CANCELLED);
+}
+
+TEST_F(DeviceServiceTest, AStoppingServerEndsItsWatchers) {
+  const auto context = NewContext();
+  const auto stream = stubs_->device->Watch(context.get(), v1::WatchDevicesRequest());
+  v1::WatchDevicesResponse response;
+  ASSERT_TRUE(stream->Read(&response));
+  EXPECT_TRUE(server_->Drain(absl::Seconds(60)));
+  while (stream->Read(&response)) {
+  }
+  const absl::Status status = server::FromGrpc(stream->Finish());
+  EXPECT_EQ(DetailOf(status)->code(), v1::SHUTTING_DOWN) << status;
+}
+
+TEST_F(DeviceServiceTest, WatchersAreCounted) {
+  constexpr int kMost = 256;
+  std::vector<std::unique_ptr<grpc::ClientContext>> contexts;
+  std::vector<std::unique_ptr<grpc::ClientReader<v1::WatchDevicesResponse>>> streams;
+  v1::WatchDevicesResponse response;
+  for (int i = 0; i < kMost; ++i) {
+    contexts.push_back(NewContext());
+    streams.push_back(stubs_->device->Watch(contexts.back().get(), v1::WatchDevicesRequest()));
+    ASSERT_TRUE(streams.back()->Read(&response)) << i;
+  }
+  const auto context = NewContext();
+  const auto refused = stubs_->device->Watch(context.get(), v1::WatchDevicesRequest());
+  EXPECT_FALSE(refused->Read(&response));
+  const auto detail = DetailOf(server::FromGrpc(refused->Finish()));
+  EXPECT_EQ(detail->code(), v1::OUT_OF_MEMORY);
+  EXPECT_EQ(detail->limit(), "watchers");
+  for (auto& watching : contexts) watching->TryCancel();
+  for (auto& stream : streams) static_cast<void>(stream->Finish());
+}
+
 TEST_F(DeviceServiceTest, AnUnknownDeviceIsNotFound) {
   v1::DescribeDeviceRequest request;
   request.set_name("CPU:17");

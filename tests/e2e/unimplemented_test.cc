@@ -1,7 +1,6 @@
 // Every RPC of the protocol that is not served yet says so, by name.
 #include <gtest/gtest.h>
 
-#include "kiln/v1/collective_service.grpc.pb.h"
 #include "tests/e2e/server_fixture.h"
 
 namespace kiln::e2e {
@@ -20,11 +19,8 @@ class UnimplementedTest : public ServerTest {
 
 TEST_F(UnimplementedTest, Unary) {
   // A method that takes any message's bytes; an empty message has none.
-  for (const char* rpc :
-       {"BufferService.MapSharedMemory", "DebugService.Evict", "DebugService.Time", "DebugService.Record",
-        "DebugService.SetTracing", "CollectiveService.Broadcast", "CollectiveService.Scatter",
-        "CollectiveService.Gather", "CollectiveService.Reduce", "CollectiveService.AllGather",
-        "CollectiveService.ReduceScatter", "CollectiveService.AllReduce"}) {
+  for (const char* rpc : {"BufferService.MapSharedMemory", "DebugService.Evict", "DebugService.Time",
+                          "DebugService.Record", "DebugService.SetTracing"}) {
     std::string path = std::string("/kiln.v1.") + rpc;
     path[path.rfind('.')] = '/';
     Expect(rpc, CallRaw(*stubs_, path.c_str(), ""));
@@ -39,13 +35,6 @@ TEST_F(UnimplementedTest, Streams) {
     v1::SubmitResponse response;
     EXPECT_FALSE(stream->Read(&response));
     Expect("KernelService.Submit", server::FromGrpc(stream->Finish()));
-  }
-  {
-    const auto context = NewContext();
-    const auto stream = stubs_->device->Watch(context.get(), v1::WatchDevicesRequest());
-    v1::WatchDevicesResponse response;
-    EXPECT_FALSE(stream->Read(&response));
-    Expect("DeviceService.Watch", server::FromGrpc(stream->Finish()));
   }
   {
     const auto context = NewContext();

@@ -11,7 +11,7 @@ SNIPPET = re.compile(r"^```python\n(.*?)^```\n(?:^```text\n(.*?)^```$)?", re.S |
 
 def check(case, path, at_least):
     """All snippets of the page at `path`, in one namespace, with a kilnd where it says localhost:7437."""
-    server = support.Server()
+    server = support.Server("--cpu_devices=4")
     case.addCleanup(server.stop)
     page = path.read_text()
     found = list(SNIPPET.finditer(page))

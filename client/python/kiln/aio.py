@@ -153,8 +153,9 @@ class Client(blocking.ClientLike):
     async def programs(self) -> debug_service_pb2.ListProgramsResponse:
         return await self._connection.call("DebugService.ListPrograms", debug_service_pb2.ListProgramsRequest())
 
-    async def buffer(self, value: Any, dtype: Any = None, *, progress: Optional[Progress] = None) -> Buffer:
-        return await awaited(self._upload(value, dtype, progress))
+    async def buffer(self, value: Any, dtype: Any = None, *, device: Optional[str] = None,
+                     progress: Optional[Progress] = None) -> Buffer:
+        return await awaited(self._upload(value, dtype, device, progress))
 
     async def empty(self, shape: Any, dtype: Any = "float32", *, device: Optional[str] = None) -> Buffer:
         request = buffers.type_request(self.device if device is None else device, shape, dtype)

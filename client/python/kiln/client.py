@@ -19,6 +19,7 @@ import numpy as np
 
 from kiln import arrays, buffers, recording, wire
 from kiln.buffers import Buffer
+from kiln.collectives import Collectives
 from kiln.connection import TLS, Connection, Traffic
 from kiln.dtypes import dtype as dtype_of
 from kiln.errors import NotFound, Unavailable, WrongVersion
@@ -147,7 +148,7 @@ def open_client(connection: Any, lease: int, timeout: float) -> Waits[device_ser
     return server
 
 
-class ClientLike:
+class ClientLike(Collectives):
     """`features` and `server_version` are what the server says of itself."""
 
     empty: Callable[..., Any]
@@ -186,9 +187,9 @@ class ClientLike:
         shared = self._connection.shared_memory
         return np.zeros(sizes, kind) if shared is None else shared.empty(sizes, np.dtype(kind))
 
-    def _upload(self, value: Any, dtype: Any, progress: Optional[Progress]) -> Waits[Any]:
+    def _upload(self, value: Any, dtype: Any, device: Optional[str], progress: Optional[Progress]) -> Waits[Any]:
         array = upload_array(value, dtype)
-        result = yield self.empty(array.shape, array.dtype)
+        result = yield self.empty(array.shape, array.dtype, device=device)
         try:
             if array.size:
                 yield result.write_bytes(arrays.byte_view(array), progress=progress)
@@ -250,14 +251,15 @@ class Client(ClientLike):
 
     # -- buffers
 
-    def buffer(self, value: Any, dtype: Any = None, *, progress: Optional[Progress] = None) -> Buffer:
+    def buffer(self, value: Any, dtype: Any = None, *, device: Optional[str] = None,
+               progress: Optional[Progress] = None) -> Buffer:
         """A Buffer with an array's dtype, shape and content (lists and numbers as numpy reads them).
 
         `progress(bytes done, bytes in all)` follows the upload; what it raises ends it. An
         array that is not contiguous is copied once. Raises UnsupportedDType, and
         ResourceExhausted where the device is full.
         """
-        return blocking(self._upload(value, dtype, progress))
+        return blocking(self._upload(value, dtype, device, progress))
 
     def empty(self, shape: Any, dtype: Any = "float32", *, device: Optional[str] = None) -> Buffer:
         """A Buffer of zeros. Raises ShapeError, UnsupportedDType, ResourceExhausted."""

@@ -1,8 +1,10 @@
 #include "runtime/drivers/cpu/device.h"
 
+#include <algorithm>
 #include <cstring>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "base/error.h"
 #include "runtime/drivers/cpu/linker.h"
 #include "runtime/drivers/cpu/machine.h"
@@ -62,6 +64,8 @@ class CpuDevice final : public hal::Device {
   host::HostQueue queue_;
 };
 
+uint64_t DefaultMemoryLimit() { return UsableMemoryBytes() / 5 * 4; }
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<hal::Device>> CreateDevice(DeviceOptions options) {
@@ -70,10 +74,29 @@ absl::StatusOr<std::unique_ptr<hal::Device>> CreateDevice(DeviceOptions options)
     pool.threads = options.threads;
     options.pool = std::make_shared<WorkerPool>(pool);
   }
-  if (options.memory_limit_bytes == 0) options.memory_limit_bytes = UsableMemoryBytes() / 5 * 4;
+  if (options.memory_limit_bytes == 0) options.memory_limit_bytes = DefaultMemoryLimit();
   if (options.memory_cache_bytes == 0) options.memory_cache_bytes = options.memory_limit_bytes / 4;
   KILN_ASSIGN_OR_RETURN(std::shared_ptr<Linker> linker, CreateLinker(options.profile_jit));
   return std::make_unique<CpuDevice>(options, std::move(linker));
+}
+
+absl::StatusOr<std::vector<std::unique_ptr<hal::Device>>> CreateDevices(uint32_t count, DeviceOptions options) {
+  // More loops at once than this have their submitter alone; a worker that looks
+  // for work walks over all of them.
+  constexpr uint32_t kMostLoops = 16;
+  WorkerPool::Options pool;
+  pool.threads = options.threads;
+  pool.loops = std::clamp(count, 1u, kMostLoops);
+  options.pool = std::make_shared<WorkerPool>(pool);
+  if (options.memory_limit_bytes == 0) options.memory_limit_bytes = DefaultMemoryLimit();
+  options.memory_limit_bytes = std::max<uint64_t>(options.memory_limit_bytes / count, 1);
+  options.memory_cache_bytes /= count;
+  std::vector<std::unique_ptr<hal::Device>> devices;
+  for (uint32_t i = 0; i < count; ++i) {
+    options.name = absl::StrCat("CPU:", i);
+    KILN_ASSIGN_OR_RETURN(devices.emplace_back(), CreateDevice(options));
+  }
+  return devices;
 }
 
 }  // namespace kiln::runtime::cpu

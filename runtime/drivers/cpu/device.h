@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "runtime/drivers/cpu/worker_pool.h"
@@ -20,8 +21,8 @@ struct DeviceOptions {
   // Threads that run one kernel together, the submitting one included; 0 means
   // one for each core this process may use. Ignored if `pool` is set.
   uint32_t threads = 0;
-  // Shared between several CPU devices; a loop that finds it taken runs on its
-  // own thread alone. Null: the device makes its own.
+  // Shared between several CPU devices, whose loops then share its workers
+  // (WorkerPool::Options::loops). Null: the device makes its own.
   std::shared_ptr<WorkerPool> pool;
   // Most bytes handed out and cached together; 0 means 80% of the machine's.
   uint64_t memory_limit_bytes = 0;
@@ -35,6 +36,13 @@ struct DeviceOptions {
 };
 
 absl::StatusOr<std::unique_ptr<hal::Device>> CreateDevice(DeviceOptions options);
+
+// `count` devices "CPU:0", "CPU:1", … that share this machine's cores by one pool
+// of `options.threads`, and its memory in equal parts: the limits of `options`, or
+// their defaults, are those of all together. `options.name` and `.pool` are not
+// looked at. Which cores there are is the affinity mask's affair (taskset, cpuset,
+// Slurm).
+absl::StatusOr<std::vector<std::unique_ptr<hal::Device>>> CreateDevices(uint32_t count, DeviceOptions options);
 
 }  // namespace kiln::runtime::cpu
 

@@ -36,61 +36,98 @@ void PinThisThread(uint32_t core) {
   static_cast<void>(pthread_setaffinity_np(pthread_self(), sizeof(set), &set));
 }
 
+// How many helpers all loops may have together, so that no submitter is without
+// a core.
+inline uint32_t MostHelpers(uint32_t threads, uint32_t active) { return threads > active ? threads - active : 0; }
+
 }  // namespace
 
-WorkerPool::WorkerPool(const Options& options) : options_(options) {
+WorkerPool::WorkerPool(const Options& options) : options_(options), loops_(new Loop[options.loops]) {
+  KILN_CHECK(options.loops > 0);
   const uint32_t threads = options.threads != 0 ? options.threads : static_cast<uint32_t>(UsableCores().size());
-  workers_.reserve(threads - 1);
+  // All of them first: they read its size.
+  workers_.resize(threads - 1);
   for (uint32_t i = 0; i + 1 < threads; ++i) {
-    workers_.emplace_back([this, i] { WorkerMain(i); });
-    pthread_setname_np(workers_.back().native_handle(), "kiln-worker");
+    workers_[i] = std::thread([this, i] { WorkerMain(i); });
+    pthread_setname_np(workers_[i].native_handle(), "kiln-worker");
   }
 }
 
 WorkerPool::~WorkerPool() {
-  KILN_CHECK(!busy_.load(std::memory_order_acquire));
+  KILN_CHECK(active_.load(std::memory_order_acquire) == 0);
   stopping_.store(true, std::memory_order_release);
-  wake_.fetch_add(1, std::memory_order_release);
-  wake_.notify_all();
+  WakeWorkers();
   for (std::thread& worker : workers_) worker.join();
 }
 
-void WorkerPool::RunShared(int64_t iterations, int64_t grain, Body body, const void* fn) {
-  body_ = body;
-  fn_ = fn;
-  iterations_ = iterations;
-  chunk_ = std::max({grain, int64_t{1}, iterations / (int64_t{threads()} * kChunksPerThread)});
-  next_.store(0, std::memory_order_relaxed);
-  // The closed state of the loop before, with nobody inside, becomes the open
-  // state of this one; that publishes the fields above.
-  const uint64_t loop = (state_.load(std::memory_order_relaxed) >> kLoopShift) + 1;
-  state_.store(loop << kLoopShift | kOpen, std::memory_order_release);
+void WorkerPool::WakeWorkers() {
   wake_.fetch_add(1, std::memory_order_release);
   wake_.notify_all();
+}
 
-  RunChunks();
+void WorkerPool::RunShared(Loop& loop, int64_t iterations, int64_t grain, Body body, const void* fn) {
+  loop.body = body;
+  loop.fn = fn;
+  loop.iterations = iterations;
+  loop.chunk = std::max({grain, int64_t{1}, iterations / (int64_t{threads()} * kChunksPerThread)});
+  loop.next.store(0, std::memory_order_relaxed);
+  // The closed state of the loop before, with nobody inside, becomes the open
+  // state of this one; that publishes the fields above.
+  const uint64_t number = (loop.state.load(std::memory_order_relaxed) >> kLoopShift) + 1;
+  loop.state.store(number << kLoopShift | kOpen, std::memory_order_release);
+  const uint32_t active = active_.fetch_add(1, std::memory_order_acq_rel) + 1;
+  if (MostHelpers(threads(), active) > 0) WakeWorkers();
 
-  uint64_t state = state_.fetch_and(~kOpen, std::memory_order_acq_rel) & ~kOpen;
+  while (RunChunk(loop)) {
+  }
+
+  uint64_t state = loop.state.fetch_and(~kOpen, std::memory_order_acq_rel) & ~kOpen;
   for (uint32_t spin = 0; (state & kInside) != 0; ++spin) {
     if (spin < options_.spins) {
       Pause();
     } else {
-      state_.wait(state, std::memory_order_acquire);
+      loop.state.wait(state, std::memory_order_acquire);
     }
-    state = state_.load(std::memory_order_acquire);
+    state = loop.state.load(std::memory_order_acquire);
   }
+  // The others may now have more helpers, who may be asleep.
+  if (active_.fetch_sub(1, std::memory_order_acq_rel) > 1) WakeWorkers();
 }
 
-void WorkerPool::RunChunks() {
-  const int64_t chunk = chunk_;
-  const int64_t iterations = iterations_;
-  for (;;) {
-    const int64_t begin = next_.fetch_add(chunk, std::memory_order_relaxed);
-    // Each thread steps past the end at most once, so the counter cannot wrap
-    // unless `iterations` is within a few chunks of 2^63.
-    if (begin >= iterations) return;
-    body_(fn_, begin, std::min(iterations - begin, chunk) + begin);
+bool WorkerPool::RunChunk(Loop& loop) {
+  const int64_t iterations = loop.iterations;
+  const int64_t begin = loop.next.fetch_add(loop.chunk, std::memory_order_relaxed);
+  // Each visit of a thread steps past the end at most once, so the counter cannot
+  // wrap unless `iterations` is within a few chunks of 2^63.
+  if (begin >= iterations) return false;
+  loop.body(loop.fn, begin, std::min(iterations - begin, loop.chunk) + begin);
+  return true;
+}
+
+bool WorkerPool::TooMany(const Loop& loop) const {
+  if (options_.loops == 1) return false;
+  const uint32_t active = std::max(active_.load(std::memory_order_acquire), 1u);
+  const uint32_t most = MostHelpers(threads(), active);
+  const uint32_t share = (most + active - 1) / active;
+  return helpers_.load(std::memory_order_relaxed) > most ||
+         (loop.state.load(std::memory_order_relaxed) & kInside) > share;
+}
+
+WorkerPool::Loop* WorkerPool::Join(const std::vector<uint64_t>& finished) {
+  for (uint32_t i = 0; i < options_.loops; ++i) {
+    Loop& loop = loops_[i];
+    uint64_t state = loop.state.load(std::memory_order_acquire);
+    while ((state & kOpen) != 0 && (state >> kLoopShift) != finished[i]) {
+      const uint32_t active = std::max(active_.load(std::memory_order_acquire), 1u);
+      const uint32_t most = MostHelpers(threads(), active);
+      if (helpers_.load(std::memory_order_relaxed) >= most) return nullptr;
+      if ((state & kInside) >= (most + active - 1) / active) break;
+      if (!loop.state.compare_exchange_weak(state, state + 1, std::memory_order_acq_rel)) continue;
+      helpers_.fetch_add(1, std::memory_order_relaxed);
+      return &loop;
+    }
   }
+  return nullptr;
 }
 
 void WorkerPool::WorkerMain(uint32_t index) {
@@ -98,21 +135,22 @@ void WorkerPool::WorkerMain(uint32_t index) {
     const std::vector<uint32_t> cores = UsableCores();
     PinThisThread(cores[(index + 1) % cores.size()]);
   }
-  uint64_t finished = 0;  // the number of the last loop this worker was in
+  // The number of the last loop in each place of which this worker saw the end.
+  std::vector<uint64_t> finished(options_.loops, 0);
   uint32_t spins = 0;
   while (!stopping_.load(std::memory_order_acquire)) {
-    // Read before the state: a loop that opens after this changes it.
+    // Read before the state: what can be joined after this changes it.
     const uint32_t wake = wake_.load(std::memory_order_acquire);
-    uint64_t state = state_.load(std::memory_order_acquire);
-    const bool fresh = (state & kOpen) != 0 && (state >> kLoopShift) != finished;
-    if (fresh && state_.compare_exchange_strong(state, state + 1, std::memory_order_acq_rel)) {
-      RunChunks();
-      finished = state >> kLoopShift;
+    if (Loop* const loop = Join(finished); loop != nullptr) {
+      bool more = true;
+      while (more && !TooMany(*loop)) more = RunChunk(*loop);
+      if (!more) finished[loop - loops_.get()] = loop->state.load(std::memory_order_relaxed) >> kLoopShift;
+      helpers_.fetch_sub(1, std::memory_order_relaxed);
       // The last one out of a closed loop wakes the submitter.
-      const uint64_t left = state_.fetch_sub(1, std::memory_order_acq_rel) - 1;
-      if ((left & (kOpen | kInside)) == 0) state_.notify_one();
+      const uint64_t left = loop->state.fetch_sub(1, std::memory_order_acq_rel) - 1;
+      if ((left & (kOpen | kInside)) == 0) loop->state.notify_one();
       spins = 0;
-    } else if (fresh || ++spins < options_.spins) {
+    } else if (++spins < options_.spins) {
       Pause();
     } else if (!stopping_.load(std::memory_order_acquire)) {
       wake_.wait(wake, std::memory_order_acquire);

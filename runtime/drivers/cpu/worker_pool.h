@@ -1,17 +1,23 @@
-// A parallel loop with no allocation and no lock.
+// Parallel loops with no allocation and no lock.
 //
-// N-1 workers, each pinned to a core, wait for a loop; the thread that submits
+// N-1 workers, each pinned to a core, wait for loops; the thread that submits
 // one works on it too, so a pool of one thread has no worker at all. Iterations
 // are handed out in chunks by one atomic counter. A worker that wakes late does
 // no harm: the loop ends when its iterations are done and the workers that
 // joined have left, and nobody can join after that.
+//
+// Several devices may share a pool, and then their loops run at once: each has
+// its submitting thread, and the workers are shared out evenly among them. There
+// are only as many helpers as leave a core to each submitter, so two devices on
+// two cores have one each, and one of them alone has both. A worker that is one
+// too many for its loop leaves it after the chunk it has.
 #ifndef KILN_RUNTIME_DRIVERS_CPU_WORKER_POOL_H_
 #define KILN_RUNTIME_DRIVERS_CPU_WORKER_POOL_H_
 
 #include <atomic>
 #include <cstdint>
+#include <memory>
 #include <thread>
-#include <type_traits>
 #include <vector>
 
 namespace kiln::runtime::cpu {
@@ -26,6 +32,8 @@ class WorkerPool {
     uint32_t spins = 2000;
     // Pins worker i to the (i+1)th of the cores this process may use.
     bool pin = true;
+    // Most loops that workers help with at once; at least 1.
+    uint32_t loops = 1;
   };
 
   explicit WorkerPool(const Options& options);
@@ -35,19 +43,21 @@ class WorkerPool {
   WorkerPool& operator=(const WorkerPool&) = delete;
 
   // Calls fn(begin, end) over disjoint chunks that cover [0, iterations), on
-  // this thread and the workers, and returns when all calls have. A chunk has at
+  // this thread and workers, and returns when all calls have. A chunk has at
   // least `grain` iterations but for the last. A loop of no more than `grain`
-  // iterations is one call on this thread, and so is one that finds the pool
-  // taken by another thread or by a loop around it.
+  // iterations is one call on this thread, and so is one that finds
+  // Options::loops others running.
   template <typename Fn>
   void ParallelFor(int64_t iterations, int64_t grain, const Fn& fn) {
     if (iterations <= 0) return;
-    if (iterations <= grain || workers_.empty() || busy_.exchange(true, std::memory_order_acquire)) {
+    Loop* const loop = iterations <= grain || workers_.empty() ? nullptr : Take();
+    if (loop == nullptr) {
       fn(int64_t{0}, iterations);
       return;
     }
-    RunShared(iterations, grain, [](const void* f, int64_t b, int64_t e) { (*static_cast<const Fn*>(f))(b, e); }, &fn);
-    busy_.store(false, std::memory_order_release);
+    RunShared(
+        *loop, iterations, grain, [](const void* f, int64_t b, int64_t e) { (*static_cast<const Fn*>(f))(b, e); }, &fn);
+    loop->busy.store(false, std::memory_order_release);
   }
 
   // The submitting thread included.
@@ -56,28 +66,54 @@ class WorkerPool {
  private:
   using Body = void (*)(const void* fn, int64_t begin, int64_t end);
 
-  void RunShared(int64_t iterations, int64_t grain, Body body, const void* fn);
-  void RunChunks();
+  // A place for a loop. The plain fields are written while `state` is closed and
+  // nobody is inside.
+  struct Loop {
+    Body body = nullptr;
+    const void* fn = nullptr;
+    int64_t iterations = 0;
+    int64_t chunk = 1;
+    alignas(64) std::atomic<int64_t> next{0};
+    // Bit 31: open to join. Bits 0..30: workers inside. Bits 32..63: the loop's
+    // number, so that a worker that saw an older loop cannot join a newer one
+    // without looking again.
+    alignas(64) std::atomic<uint64_t> state{0};
+    // Whether a thread has the place.
+    alignas(64) std::atomic<bool> busy{false};
+  };
+
+  // A place that is free, or null.
+  Loop* Take() {
+    for (uint32_t i = 0; i < options_.loops; ++i) {
+      if (!loops_[i].busy.load(std::memory_order_relaxed) &&
+          !loops_[i].busy.exchange(true, std::memory_order_acquire)) {
+        return &loops_[i];
+      }
+    }
+    return nullptr;
+  }
+  void RunShared(Loop& loop, int64_t iterations, int64_t grain, Body body, const void* fn);
+  // Takes a chunk and runs it; false if none is left.
+  static bool RunChunk(Loop& loop);
+  void WakeWorkers();
+
+  // -- A worker's
+  // Joins a loop that can use one more helper, other than those it has seen the
+  // end of; null if there is none.
+  Loop* Join(const std::vector<uint64_t>& finished);
+  // Whether `loop` has more helpers than its share, or all loops together.
+  bool TooMany(const Loop& loop) const;
   void WorkerMain(uint32_t index);
 
   const Options options_;
+  const std::unique_ptr<Loop[]> loops_;
+  // Loops that run, and workers inside any of them.
+  alignas(64) std::atomic<uint32_t> active_{0};
+  std::atomic<uint32_t> helpers_{0};
 
-  // The loop that runs: written while `state_` is closed and nobody is joined.
-  Body body_ = nullptr;
-  const void* fn_ = nullptr;
-  int64_t iterations_ = 0;
-  int64_t chunk_ = 1;
-  alignas(64) std::atomic<int64_t> next_{0};
-
-  // Bit 31: open to join. Bits 0..30: workers inside. Bits 32..63: the loop's
-  // number, so that a worker that saw an older loop cannot join a newer one
-  // without looking again.
-  alignas(64) std::atomic<uint64_t> state_{0};
   // Rises with every loop and at the end: what sleeping workers sleep on.
   alignas(64) std::atomic<uint32_t> wake_{0};
   std::atomic<bool> stopping_{false};
-  // Whether a thread is in RunShared.
-  alignas(64) std::atomic<bool> busy_{false};
 
   std::vector<std::thread> workers_;
 };

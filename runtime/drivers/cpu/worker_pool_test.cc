@@ -114,6 +114,70 @@ TEST(WorkerPool, WorkersTakePart) {
   EXPECT_EQ(arrived, 2);
 }
 
+// Two iterations that can only end together, as above, on each of two threads at
+// the same time.
+TEST(WorkerPool, TwoLoopsAtOnceShareTheWorkers) {
+  WorkerPool pool({.threads = 4, .loops = 2});
+  std::atomic<int> arrived{0};
+  const auto submit = [&] {
+    pool.ParallelFor(2, 1, [&](int64_t begin, int64_t end) {
+      ++arrived;
+      while (arrived < 4) std::this_thread::yield();
+    });
+  };
+  std::thread other(submit);
+  submit();
+  other.join();
+  EXPECT_EQ(arrived, 4);
+}
+
+TEST(WorkerPool, AWorkerLeavesALoopWhenAnotherNeedsItsCore) {
+  WorkerPool pool({.threads = 2, .loops = 2});
+  std::atomic<bool> other_runs{false};
+  std::atomic<bool> ended{false};
+  std::thread other([&] {
+    while (!other_runs) std::this_thread::yield();
+    pool.ParallelFor(2, 1, [&](int64_t begin, int64_t end) {
+      other_runs = false;
+      while (!ended) std::this_thread::yield();
+    });
+  });
+  const std::thread::id self = std::this_thread::get_id();
+  int by_worker = 0;  // of one worker, hence not atomic
+  pool.ParallelFor(320, 1, [&](int64_t begin, int64_t end) {
+    if (std::this_thread::get_id() != self) {
+      // The first chunk of the worker's, if it comes at all, lets the other loop
+      // begin and sees that it has.
+      if (by_worker++ == 0) other_runs = true;
+      while (other_runs) std::this_thread::yield();
+    } else {
+      std::this_thread::yield();
+    }
+  });
+  ended = true;
+  if (by_worker == 0) other_runs = true;  // else it would wait for ever
+  other.join();
+  EXPECT_LE(by_worker, 1);
+}
+
+TEST(WorkerPool, ManyLoopsFromManyThreads) {
+  WorkerPool pool({.threads = 3, .spins = 50, .loops = 3});
+  std::vector<std::thread> threads;
+  for (int64_t t = 0; t < 5; ++t) {
+    threads.emplace_back([&pool, t] {
+      for (int64_t loop = 0; loop < 2000; ++loop) {
+        std::atomic<int64_t> sum{0};
+        const int64_t iterations = 2 + loop % 41;
+        pool.ParallelFor(iterations, 1, [&](int64_t begin, int64_t end) {
+          for (int64_t i = begin; i < end; ++i) sum += i * (loop + t);
+        });
+        ASSERT_EQ(sum.load(), iterations * (iterations - 1) / 2 * (loop + t)) << t << " " << loop;
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+}
+
 TEST(WorkerPool, UnusedPoolEnds) {
   for (int i = 0; i < 50; ++i) WorkerPool pool({.threads = 3, .spins = 0});
 }

@@ -1,0 +1,82 @@
+"""Collectives: what several devices of a server do with one tensor together.
+
+    parts = [client.buffer(array, device="CPU:%d" % i) for i, array in enumerate(arrays)]
+    client.all_reduce(parts)              # each now holds the sum of all
+    client.all_reduce(parts, op="max")
+
+Buffers stand in the order of their ranks, one a device. A whole tensor is cut into parts
+as numpy.array_split cuts it flat. `op` is "sum", "prod" or "max", with the meaning that
+the graph's ADD, MUL and MAX have; floats of 8 and 16 bits are added up in float32.
+`deterministic_order` combines in the order of the ranks, whatever the algorithm.
+
+Each call answers with `.algorithm` and `.bus_bandwidth_gb_s` (as NCCL reckons it).
+Raises InvalidArgument where buffers do not fit together, `error.field` naming which
+("input 2"); Unavailable where a device is too busy to come, `error.field` naming it.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Optional, Sequence
+
+from kiln.errors import InvalidArgument
+from kiln.v1 import collective_service_pb2, graph_pb2
+
+_OPS = {"sum": graph_pb2.ADD, "prod": graph_pb2.MUL, "max": graph_pb2.MAX}
+
+
+def _request(inputs: Sequence[Any], outputs: Sequence[Any], whole: Any, *, op: Optional[str] = None, root: int = 0,
+             deterministic_order: bool = False) -> collective_service_pb2.CollectiveRequest:
+    """`whole` is a buffer with the whole tensor's elements."""
+    if op is not None and op not in _OPS:
+        raise InvalidArgument('op "%s"' % op, remedy="one of " + ", ".join(_OPS))
+    return collective_service_pb2.CollectiveRequest(
+        input=[buffer.ref() for buffer in inputs], output=[buffer.ref() for buffer in outputs],
+        dtype=whole.dtype.number, count=whole.size, op=_OPS[op] if op else graph_pb2.OP_UNSPECIFIED, root=root,
+        deterministic_order=deterministic_order)  # fmt: skip
+
+
+def _first(buffers: Sequence[Any]) -> Any:
+    if not buffers:
+        raise InvalidArgument("a collective of no buffers")
+    return buffers[0]
+
+
+class Collectives:
+    """Of Client, and of kiln.aio's, where each is awaited."""
+
+    _connection: Any
+
+    def broadcast(self, source: Any, outputs: Sequence[Any], *, root: int = 0) -> Any:
+        """The root's tensor to all; `source` is on the device of outputs[root], and may be it."""
+        return self._connection.call("CollectiveService.Broadcast", _request([source], outputs, source, root=root))
+
+    def scatter(self, source: Any, outputs: Sequence[Any], *, root: int = 0) -> Any:
+        """To each its part of the root's tensor."""
+        return self._connection.call("CollectiveService.Scatter", _request([source], outputs, source, root=root))
+
+    def gather(self, inputs: Sequence[Any], output: Any, *, root: int = 0) -> Any:
+        """Everyone's part, one after the other, at the root; `output` is on the device of inputs[root]."""
+        return self._connection.call("CollectiveService.Gather", _request(inputs, [output], output, root=root))
+
+    def reduce(self, inputs: Sequence[Any], output: Any, *, op: str = "sum", root: int = 0,
+               deterministic_order: bool = False) -> Any:
+        """All tensors combined, at the root; `output` may be inputs[root]."""
+        request = _request(inputs, [output], output, op=op, root=root, deterministic_order=deterministic_order)
+        return self._connection.call("CollectiveService.Reduce", request)
+
+    def all_gather(self, inputs: Sequence[Any], outputs: Sequence[Any]) -> Any:
+        """Everyone's part, one after the other, at all."""
+        return self._connection.call("CollectiveService.AllGather", _request(inputs, outputs, _first(outputs)))
+
+    def reduce_scatter(self, inputs: Sequence[Any], outputs: Sequence[Any], *, op: str = "sum",
+                       deterministic_order: bool = False) -> Any:
+        """To each its part of all tensors combined."""
+        request = _request(inputs, outputs, _first(inputs), op=op, deterministic_order=deterministic_order)
+        return self._connection.call("CollectiveService.ReduceScatter", request)
+
+    def all_reduce(self, inputs: Sequence[Any], outputs: Optional[Sequence[Any]] = None, *, op: str = "sum",
+                   deterministic_order: bool = False) -> Any:
+        """All tensors combined, at all; without `outputs` in the place of the inputs."""
+        request = _request(inputs, inputs if outputs is None else outputs, _first(inputs), op=op,
+                           deterministic_order=deterministic_order)  # fmt: skip
+        return self._connection.call("CollectiveService.AllReduce", request)

@@ -1,0 +1,118 @@
+// Collectives: what several devices do with one tensor together.
+//
+// Each is a meeting of its devices' queues (meeting.h), so it is ordered with all else
+// that is submitted to any of them, and never reads what is half written. How it is
+// done is an algorithm's affair (job.h); which one, a matter of measured thresholds
+// (thresholds.h).
+#ifndef KILN_RUNTIME_COLLECTIVE_COLLECTIVE_H_
+#define KILN_RUNTIME_COLLECTIVE_COLLECTIVE_H_
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <vector>
+
+#include "absl/functional/any_invocable.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+#include "kiln/v1/dtype.pb.h"
+#include "runtime/collective/job.h"
+#include "runtime/collective/meeting.h"
+#include "runtime/collective/thresholds.h"
+#include "runtime/hal/buffer.h"
+#include "runtime/hal/device.h"
+#include "runtime/hal/module.h"
+
+namespace kiln::runtime::collective {
+
+// "all_reduce".
+absl::string_view KindName(Kind kind);
+
+// More than this take part in none.
+inline constexpr uint32_t kMostRanks = 64;
+
+struct Request {
+  Kind kind = Kind::kAllReduce;
+  ReduceOp op = ReduceOp::kSum;  // of those that reduce
+  v1::DType dtype = v1::DTYPE_UNSPECIFIED;
+  // Elements of the whole tensor. Parts of it are as PartOf cuts.
+  uint64_t count = 0;
+  uint32_t root = 0;  // 0 where there is none
+  // By rank; each outlives the collective.
+  std::vector<hal::Device*> devices;
+  // By rank, or the root's alone where nobody else gives (OneInput) or receives
+  // (OneOutput). Exactly as long as what it holds. The input of a rank may lie where
+  // the same elements lie in its output, and else shares no byte with that.
+  std::vector<hal::BufferSlice> inputs;
+  std::vector<hal::BufferSlice> outputs;
+  // The result shall not depend on the algorithm: values are combined in the order of
+  // their ranks.
+  bool deterministic_order = false;
+  // For tests and measurements; one that cannot do this gives way to all-to-all.
+  std::optional<AlgorithmId> algorithm;
+};
+
+struct Report {
+  const char* algorithm = "";
+  // From when all were there until the last had done its part.
+  double seconds = 0;
+  // Of the busiest link, as NCCL's tests reckon it (BusBandwidth).
+  double bus_gb_s = 0;
+};
+
+// bytes / seconds * factor, in 10^9 bytes a second, where bytes are the whole tensor's
+// and the factor is what one of n participants has to send or receive of them at least:
+//   all_reduce                                    2 (n - 1) / n
+//   all_gather, reduce_scatter, gather, scatter     (n - 1) / n
+//   broadcast, reduce                               1
+// (nccl-tests, doc/PERFORMANCE.md). So figures of different n can be compared with the
+// speed of a link. 0 where nothing moves.
+double BusBandwidth(Kind kind, uint32_t ranks, uint64_t bytes, double seconds);
+
+// What can be said before there are buffers: BAD_ARGUMENT with `field` "participants",
+// "input", "output" (how many of them there are), "root" or "dtype"; SIZE_OVERFLOW.
+absl::Status CheckSizes(Kind kind, v1::DType dtype, uint64_t count, uint32_t root, size_t inputs, size_t outputs);
+
+// OK, or what is wrong with a request, its `field` naming the part at fault ("input 2"):
+//   what CheckSizes says
+//   BAD_ARGUMENT           shared bytes
+//   DUPLICATE_DEVICE       a device in two places
+//   UNKNOWN_DEVICE         a buffer that is not on its rank's device
+//   BUFFER_SIZE_MISMATCH, OUT_OF_BOUNDS
+//   BUFFER_DTYPE_MISMATCH  a slice that does not begin at a multiple of its items
+//   NOT_IMPLEMENTED        memory that the host does not see
+// There are as many devices as inputs or, where the root alone gives, outputs.
+absl::Status Check(const Request& request);
+
+using ReportCallback = absl::AnyInvocable<void(absl::StatusOr<Report>)>;
+
+// Safe from any thread.
+class Collectives {
+ public:
+  // Runs a function later, on some thread that may block.
+  using Background = std::function<void(absl::AnyInvocable<void()>)>;
+
+  // `meetings` outlives all collectives. With `background`, what thresholds are not
+  // known is measured there after the first collective that wants them. It, `thresholds`
+  // and this outlive what is measured.
+  Collectives(Meetings* meetings, Thresholds* thresholds, absl::Duration patience, Background background = nullptr);
+
+  // Does not block. `done` gets the errors of Check and of Meetings::Submit; in either
+  // case nothing was written. It is called once, on this thread or a queue's, and must
+  // not block. The slices are held until then.
+  void Run(Request request, const hal::LaunchControl& control, ReportCallback done);
+
+ private:
+  void MeasureLater(const Request& request);
+
+  Meetings* const meetings_;
+  Thresholds* const thresholds_;
+  const absl::Duration patience_;
+  const Background background_;
+};
+
+}  // namespace kiln::runtime::collective
+
+#endif  // KILN_RUNTIME_COLLECTIVE_COLLECTIVE_H_

@@ -1,0 +1,134 @@
+#include "runtime/collective/meeting.h"
+
+#include <algorithm>
+#include <atomic>
+#include <cstring>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/time/clock.h"
+#include "base/error.h"
+
+namespace kiln::runtime::collective {
+namespace {
+
+// How often a waiting participant looks whether the meeting is still wanted.
+constexpr absl::Duration kLook = absl::Milliseconds(50);
+
+// Longer than any submitting thread would stay for: an entry waits, so it belongs on
+// the queue's own thread.
+constexpr uint64_t kNeverInline = ~uint64_t{0};
+
+// Shared by the entries of one meeting.
+class Meeting {
+ public:
+  Meeting(MeetingRequest request, hal::DoneCallback done)
+      : request_(std::move(request)), done_(std::move(done)), here_(request_.devices.size()) {}
+
+  const std::vector<hal::Device*>& devices() const { return request_.devices; }
+
+  // One entry's whole life, on its queue's thread.
+  void Attend(uint32_t rank) {
+    if (!Gather(rank)) return;
+    request_.work(rank);
+    if (working_.fetch_sub(1, std::memory_order_acq_rel) == 1) std::move(done_)(absl::OkStatus());
+  }
+
+ private:
+  enum class State { kGathering, kComplete, kFailed };
+
+  // Whether the meeting takes place.
+  bool Gather(uint32_t rank) {
+    absl::Status failure = Wait(rank);
+    if (failure.ok()) return true;
+    // Of those who are here, the one who gave up tells.
+    if (failure.code() != absl::StatusCode::kAborted) std::move(done_)(std::move(failure));
+    return false;
+  }
+
+  // OK once all are here; ABORTED if another gave up; else why this one does.
+  absl::Status Wait(uint32_t rank) {
+    absl::MutexLock lock(&mutex_);
+    if (state_ != State::kGathering) return absl::AbortedError("too late");
+    here_[rank] = true;
+    if (++arrived_ == here_.size()) {
+      working_.store(static_cast<uint32_t>(arrived_), std::memory_order_relaxed);
+      state_ = State::kComplete;
+      return absl::OkStatus();
+    }
+    const absl::Time until = absl::Now() + request_.patience;
+    const auto settled = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return state_ != State::kGathering; };
+    while (!mutex_.AwaitWithDeadline(absl::Condition(&settled), std::min(until, absl::Now() + kLook))) {
+      absl::Status failure = request_.control.Check();
+      if (failure.ok() && absl::Now() >= until) failure = Missing();
+      if (failure.ok()) continue;
+      state_ = State::kFailed;
+      return failure;
+    }
+    return state_ == State::kComplete ? absl::OkStatus() : absl::AbortedError("another gave up");
+  }
+
+  absl::Status Missing() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    std::vector<std::string> names;
+    for (size_t i = 0; i < here_.size(); ++i) {
+      if (!here_[i]) names.emplace_back(request_.devices[i]->name());
+    }
+    v1::ErrorDetail detail;
+    detail.set_code(v1::PARTICIPANT_MISSING);
+    detail.set_field(names.front());
+    detail.set_limit("milliseconds to wait for a participant");
+    detail.set_limit_value(static_cast<uint64_t>(absl::ToInt64Milliseconds(request_.patience)));
+    return MakeError(detail, absl::StrCat(absl::StrJoin(names, ", "), " did not come within ",
+                                          absl::FormatDuration(request_.patience),
+                                          ": still busy with what was submitted before; nothing was written"));
+  }
+
+  const MeetingRequest request_;
+  hal::DoneCallback done_;
+  std::atomic<uint32_t> working_{0};
+  absl::Mutex mutex_;
+  State state_ ABSL_GUARDED_BY(mutex_) = State::kGathering;
+  size_t arrived_ ABSL_GUARDED_BY(mutex_) = 0;
+  std::vector<bool> here_ ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace
+
+void Meetings::Submit(MeetingRequest request, hal::DoneCallback done) {
+  const auto meeting = std::make_shared<Meeting>(std::move(request), std::move(done));
+  absl::MutexLock lock(&order_);
+  for (uint32_t rank = 0; rank < meeting->devices().size(); ++rank) {
+    meeting->devices()[rank]->queue().Submit([meeting, rank] { meeting->Attend(rank); }, kNeverInline);
+  }
+}
+
+void CopyBetween(Meetings& meetings, hal::Device* from_device, hal::BufferSlice from, hal::Device* to_device,
+                 hal::BufferSlice to, absl::Duration patience, const hal::LaunchControl& control,
+                 hal::DoneCallback done) {
+  absl::Status status = hal::CheckSlice(from);
+  if (status.ok()) status = hal::CheckSlice(to);
+  if (status.ok() && from.bytes != to.bytes) {
+    status =
+        MakeError(v1::BUFFER_SIZE_MISMATCH, absl::StrCat("a copy of ", from.bytes, " bytes to ", to.bytes, " bytes"));
+  }
+  if (status.ok() && (from.host_data() == nullptr || to.host_data() == nullptr)) {
+    status = MakeError(v1::NOT_IMPLEMENTED, absl::StrCat("a copy from ", from_device->name(), " to ", to_device->name(),
+                                                         ", whose memory the host does not see"));
+  }
+  if (!status.ok()) return done(std::move(status));
+  // Each copies one half.
+  auto work = [from = std::move(from), to = std::move(to)](uint32_t rank) {
+    const uint64_t half = from.bytes / 2;
+    const uint64_t begin = rank == 0 ? 0 : half;
+    const uint64_t bytes = rank == 0 ? half : from.bytes - half;
+    if (bytes == 0) return;
+    std::memcpy(static_cast<char*>(to.host_data()) + begin, static_cast<const char*>(from.host_data()) + begin, bytes);
+  };
+  meetings.Submit({{from_device, to_device}, std::move(work), patience, control}, std::move(done));
+}
+
+}  // namespace kiln::runtime::collective

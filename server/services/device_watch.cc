@@ -1,0 +1,181 @@
+#include "server/services/device_watch.h"
+
+#include <optional>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
+#include "base/error.h"
+#include "google/protobuf/util/message_differencer.h"
+#include "server/services/call.h"
+#include "server/services/convert.h"
+
+namespace kiln::server {
+namespace {
+
+constexpr absl::Duration kPeriod = absl::Milliseconds(200);
+constexpr size_t kMostWatchers = 256;
+
+}  // namespace
+
+// One stream. gRPC's callbacks and the watching thread meet under the lock; what may
+// end the watcher's life is done outside of it.
+class DeviceWatch::Watcher final : public grpc::ServerWriteReactor<grpc::ByteBuffer> {
+ public:
+  Watcher(DeviceWatch& watch, const ServiceEnv& env) : watch_(watch), env_(env), entered_(env.gate.Enter()) {}
+
+  void Begin(const grpc::CallbackServerContext& context, const grpc::ByteBuffer& bytes) {
+    absl::Status status = Accept(context, bytes);
+    if (status.ok() && !watch_.Add(this)) {
+      v1::ErrorDetail detail;
+      detail.set_code(v1::OUT_OF_MEMORY);
+      detail.set_limit("watchers");
+      detail.set_limit_value(kMostWatchers);
+      detail.set_used(kMostWatchers);
+      status = MakeError(detail, absl::StrCat("there are ", kMostWatchers, " watchers already"));
+    }
+    if (!status.ok()) End(std::move(status));
+  }
+
+  // From now on it is owed this state of its device, whatever it was owed before.
+  void Tell(size_t index, const v1::Device& device) {
+    {
+      absl::MutexLock lock(&mutex_);
+      if (owed_.size() <= index) owed_.resize(index + 1);
+      owed_[index] = device;
+    }
+    WriteNext();
+  }
+
+  void End(absl::Status status) {
+    {
+      absl::MutexLock lock(&mutex_);
+      if (ending_.has_value()) return;
+      ending_ = std::move(status);
+      if (writing_) return;  // OnWriteDone finishes
+    }
+    Finish();
+  }
+
+ private:
+  absl::Status Accept(const grpc::CallbackServerContext& context, const grpc::ByteBuffer& bytes) {
+    if (!entered_) return ShuttingDown();
+    KILN_RETURN_IF_ERROR(SessionOf(env_, context).status());
+    v1::WatchDevicesRequest request;
+    return Decode(bytes, LimitsOf(env_), request);
+  }
+
+  void WriteNext() {
+    {
+      absl::MutexLock lock(&mutex_);
+      if (writing_ || ending_.has_value()) return;
+      size_t next = 0;
+      while (next < owed_.size() && !owed_[next].has_value()) ++next;
+      if (next == owed_.size()) return;
+      v1::WatchDevicesResponse response;
+      *response.mutable_device() = *std::move(owed_[next]);
+      owed_[next].reset();
+      message_.Clear();
+      static_cast<void>(Encode(response, message_).ok());  // small: it can always be encoded
+      writing_ = true;
+    }
+    StartWrite(&message_);
+  }
+
+  void OnWriteDone(bool ok) override {
+    bool ended;
+    {
+      absl::MutexLock lock(&mutex_);
+      writing_ = false;
+      ended = ending_.has_value();
+    }
+    if (ended) return Finish();
+    if (!ok) return End(absl::CancelledError("the client went away"));
+    WriteNext();
+  }
+
+  void OnCancel() override { End(absl::CancelledError("the client went away")); }
+
+  void OnDone() override {
+    watch_.Remove(this);
+    if (entered_) env_.gate.Leave();
+    delete this;
+  }
+
+  // Once: `ending_` is set once, and nothing is being written any more.
+  void Finish() {
+    absl::Status status;
+    {
+      absl::MutexLock lock(&mutex_);
+      status = *ending_;
+    }
+    FinishWith(static_cast<grpc::ServerWriteReactor<grpc::ByteBuffer>&>(*this), env_, status);
+  }
+
+  DeviceWatch& watch_;
+  const ServiceEnv env_;
+  const bool entered_;
+  grpc::ByteBuffer message_;  // while writing_, gRPC's
+  absl::Mutex mutex_;
+  bool writing_ ABSL_GUARDED_BY(mutex_) = false;
+  std::optional<absl::Status> ending_ ABSL_GUARDED_BY(mutex_);
+  std::vector<std::optional<v1::Device>> owed_ ABSL_GUARDED_BY(mutex_);
+};
+
+DeviceWatch::DeviceWatch(const ServiceEnv& env) : env_(env), thread_([this] { LookUntilStopped(); }) {}
+
+DeviceWatch::~DeviceWatch() {
+  {
+    absl::MutexLock lock(&mutex_);
+    stopping_ = true;
+  }
+  thread_.join();
+}
+
+grpc::ServerWriteReactor<grpc::ByteBuffer>* DeviceWatch::Start(const grpc::CallbackServerContext& context,
+                                                               const grpc::ByteBuffer& request) {
+  auto* watcher = new Watcher(*this, env_);
+  watcher->Begin(context, request);
+  return watcher;
+}
+
+bool DeviceWatch::Add(Watcher* watcher) {
+  absl::MutexLock lock(&mutex_);
+  if (watchers_.size() >= kMostWatchers) return false;
+  if (watchers_.empty()) told_ = Look();
+  watchers_.insert(watcher);
+  for (size_t i = 0; i < told_.size(); ++i) watcher->Tell(i, told_[i]);
+  return true;
+}
+
+void DeviceWatch::Remove(Watcher* watcher) {
+  absl::MutexLock lock(&mutex_);
+  watchers_.erase(watcher);
+}
+
+std::vector<v1::Device> DeviceWatch::Look() const {
+  std::vector<v1::Device> devices;
+  for (const auto& device : env_.engine.devices()) FillDevice(*device, devices.emplace_back());
+  return devices;
+}
+
+void DeviceWatch::LookUntilStopped() {
+  absl::MutexLock lock(&mutex_);
+  const auto wanted = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return stopping_ || !watchers_.empty(); };
+  while (!stopping_) {
+    mutex_.Await(absl::Condition(&wanted));
+    if (stopping_) return;
+    if (env_.gate.closed()) {
+      for (Watcher* watcher : watchers_) watcher->End(ShuttingDown());
+    }
+    std::vector<v1::Device> now = Look();
+    for (size_t i = 0; i < now.size(); ++i) {
+      if (google::protobuf::util::MessageDifferencer::Equals(now[i], told_[i])) continue;
+      for (Watcher* watcher : watchers_) watcher->Tell(i, now[i]);
+    }
+    told_ = std::move(now);
+    mutex_.AwaitWithTimeout(absl::Condition(&stopping_), kPeriod);
+  }
+}
+
+}  // namespace kiln::server

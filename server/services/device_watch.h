@@ -1,0 +1,53 @@
+// DeviceService.Watch: the state of the devices, as it changes.
+//
+// One thread looks at all devices for all watchers, a few times a second and only
+// while there are any. A watcher that reads slowly is owed the latest state of each
+// device and no history, so what it costs is bounded.
+#ifndef KILN_SERVER_SERVICES_DEVICE_WATCH_H_
+#define KILN_SERVER_SERVICES_DEVICE_WATCH_H_
+
+#include <grpcpp/grpcpp.h>
+
+#include <set>
+#include <thread>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/synchronization/mutex.h"
+#include "kiln/v1/device_service.pb.h"
+#include "server/services/env.h"
+
+namespace kiln::server {
+
+// Safe from any thread. Destroyed when no call is left.
+class DeviceWatch {
+ public:
+  explicit DeviceWatch(const ServiceEnv& env);
+  ~DeviceWatch();
+
+  // A stream that begins with the state of every device. It ends when the client goes
+  // or the server stops (SHUTTING_DOWN). One too many: OUT_OF_MEMORY, limit "watchers".
+  grpc::ServerWriteReactor<grpc::ByteBuffer>* Start(const grpc::CallbackServerContext& context,
+                                                    const grpc::ByteBuffer& request);
+
+ private:
+  class Watcher;
+
+  // Whether `watcher` is one of them from now on, until Remove.
+  bool Add(Watcher* watcher);
+  void Remove(Watcher* watcher);
+  std::vector<v1::Device> Look() const;
+  void LookUntilStopped();
+
+  const ServiceEnv env_;
+  absl::Mutex mutex_;
+  bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
+  std::set<Watcher*> watchers_ ABSL_GUARDED_BY(mutex_);
+  // As last told.
+  std::vector<v1::Device> told_ ABSL_GUARDED_BY(mutex_);
+  std::thread thread_;
+};
+
+}  // namespace kiln::server
+
+#endif  // KILN_SERVER_SERVICES_DEVICE_WATCH_H_

@@ -1,0 +1,98 @@
+// Several CPU devices on one machine: each with its own memory and queue, sharing
+// code, and copies between them.
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "tests/e2e/server_fixture.h"
+
+namespace kiln::e2e {
+namespace {
+
+class SeveralDevicesTest : public ServerTest {
+ protected:
+  void SetUp() override {
+    v1::ServerConfig config = server::DefaultConfig();
+    config.set_cpu_devices(3);
+    config.set_cpu_memory_bytes(3 << 20);
+    Start(config);
+  }
+
+  absl::StatusOr<uint64_t> AllocateOn(const std::string& device, uint64_t bytes) {
+    v1::AllocateRequest request;
+    request.set_device(device);
+    request.set_bytes(bytes);
+    KILN_ASSIGN_OR_RETURN(const v1::BufferDescription buffer, Allocate(*stubs_, request));
+    return buffer.handle();
+  }
+
+  absl::Status Copy(uint64_t from, uint64_t from_offset, uint64_t to, uint64_t to_offset, uint64_t bytes) {
+    v1::CopyRequest request;
+    request.mutable_from()->set_handle(from);
+    request.mutable_from()->set_offset(from_offset);
+    request.mutable_to()->set_handle(to);
+    request.mutable_to()->set_offset(to_offset);
+    request.set_bytes(bytes);
+    v1::CopyResponse response;
+    return Call(*stubs_->buffer, &v1::BufferService::Stub::Copy, request, response);
+  }
+};
+
+TEST_F(SeveralDevicesTest, EachHasItsNameAndItsShareOfTheMemory) {
+  v1::ListDevicesResponse response;
+  ASSERT_TRUE(Call(*stubs_->device, &v1::DeviceService::Stub::List, v1::ListDevicesRequest(), response).ok());
+  ASSERT_EQ(response.devices_size(), 3);
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_EQ(response.devices(i).name(), absl::StrCat("CPU:", i));
+    EXPECT_EQ(response.devices(i).memory_total_bytes(), 1u << 20);
+    EXPECT_EQ(Health(*stubs_, response.devices(i).name()), grpc::health::v1::HealthCheckResponse::SERVING);
+  }
+  // What one has used up is not the others' loss.
+  EXPECT_TRUE(AllocateOn("CPU:1", 1 << 20).ok());
+  EXPECT_EQ(DetailOf(AllocateOn("CPU:1", 4096).status())->code(), v1::OUT_OF_MEMORY);
+  EXPECT_TRUE(AllocateOn("CPU:2", 1 << 20).ok());
+  EXPECT_EQ(DetailOf(AllocateOn("CPU:3", 4).status())->code(), v1::UNKNOWN_DEVICE);
+}
+
+TEST_F(SeveralDevicesTest, AProgramRunsOnAllOfThemByItsHash) {
+  const auto compiled = Compile(*stubs_, GraphOf(kAddOne));
+  ASSERT_TRUE(compiled.ok()) << compiled.status();
+  for (const char* device : {"CPU:0", "CPU:2", "CPU:1"}) {
+    v1::ExecuteRequest request;
+    request.set_graph_hash(compiled->graph_hash());
+    request.set_device(device);
+    request.set_result_mode(v1::RESULT_INLINE);
+    AddFloats(request, 0, {1, 2, 3, 4, 5, 6, 7, 8});
+    const auto result = Execute(*stubs_, request);
+    ASSERT_TRUE(result.ok()) << device << ": " << result.status();
+    EXPECT_EQ(FloatsOf(result->results(0).tensor().data()), std::vector<float>({2, 3, 4, 5, 6, 7, 8, 9})) << device;
+  }
+}
+
+TEST_F(SeveralDevicesTest, AnArgumentOnAnotherDeviceIsRefused) {
+  const auto compiled = Compile(*stubs_, GraphOf(kAddOne));
+  ASSERT_TRUE(compiled.ok());
+  v1::ExecuteRequest request;
+  request.set_graph_hash(compiled->graph_hash());
+  request.set_device("CPU:1");
+  AddBuffer(request, 0, *AllocateOn("CPU:0", 32));
+  EXPECT_EQ(DetailOf(Execute(*stubs_, request).status())->code(), v1::UNKNOWN_DEVICE);
+}
+
+TEST_F(SeveralDevicesTest, CopiesBetweenDevices) {
+  std::string data(100'001, '\0');
+  for (size_t i = 0; i < data.size(); ++i) data[i] = static_cast<char>(i * 31 + i / 256);
+  const uint64_t from = *AllocateOn("CPU:0", data.size());
+  const uint64_t to = *AllocateOn("CPU:2", data.size() + 8);
+  ASSERT_TRUE(Upload(*stubs_, from, data).ok());
+  ASSERT_TRUE(Copy(from, 1, to, 8, data.size() - 1).ok());
+  EXPECT_EQ(*Download(*stubs_, to, 8, data.size() - 1), data.substr(1));
+  EXPECT_EQ(*Download(*stubs_, to, 0, 8), std::string(8, '\0'));
+  EXPECT_EQ(DetailOf(Copy(from, 1, to, 0, data.size()))->code(), v1::OUT_OF_BOUNDS);
+  EXPECT_TRUE(Copy(from, 0, to, 0, 0).ok());
+}
+
+}  // namespace
+}  // namespace kiln::e2e
