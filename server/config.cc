@@ -122,6 +122,11 @@ const std::vector<ConfigRow>& ConfigRows() {
       {"cpu_memory_bytes", "0", "most bytes the CPU devices hand out together; 0 is 80% of the machine's"},
       {"program_cache_bytes", "1073741824",
        "most bytes of compiled programs kept in memory, and again of recordings with theirs"},
+      {"program_cache_dir", "",
+       "folder of compiled programs that outlives the server and may be shared by several; empty: memory alone"},
+      {"program_cache_disk_bytes", "8589934592", "most bytes of that folder; the least recently used go first"},
+      {"warm_up", "",
+       "file of programs, a list or a bundle of `kiln cache export`, to load from that folder before being ready"},
       {"compile_threads", "0", "threads that compile; 0 is one a core, at most 4"},
       {"graph_limits.max_nodes", "200000", "most nodes of a graph"},
       {"graph_limits.max_bytes", "67108864", "most bytes of a serialized graph"},
@@ -195,6 +200,12 @@ absl::Status CheckConfig(const v1::ServerConfig& config) {
   }
   if (config.meeting_seconds() == 0 || config.meeting_seconds() > 86400) {
     return BadSetting("meeting_seconds", absl::StrCat(config.meeting_seconds(), " is not between 1 and a day's 86400"));
+  }
+  if (!config.program_cache_dir().empty() && config.program_cache_disk_bytes() < (1 << 20)) {
+    return BadSetting("program_cache_disk_bytes", "less than 1 MiB");
+  }
+  if (!config.warm_up().empty() && config.program_cache_dir().empty()) {
+    return BadSetting("warm_up", "there is no folder to load from; set program_cache_dir as well");
   }
   if (config.cpu_threads() > 4096) return BadSetting("cpu_threads", "more than 4096");
   if (config.compile_threads() > 256) return BadSetting("compile_threads", "more than 256");

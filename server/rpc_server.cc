@@ -82,7 +82,7 @@ RpcServer::RpcServer(std::unique_ptr<Engine> engine, std::unique_ptr<SharedMemor
 
 absl::StatusOr<std::unique_ptr<RpcServer>> RpcServer::Start(const v1::ServerConfig& config,
                                                             std::unique_ptr<Engine> engine,
-                                                            std::shared_ptr<spdlog::logger> log) {
+                                                            std::shared_ptr<spdlog::logger> log, Preparation prepare) {
   std::unique_ptr<SharedMemoryDoor> shared_memory;
   if (const v1::ServerConfig::SharedMemory& shared = config.shared_memory(); shared.max_bytes() != 0) {
     KILN_ASSIGN_OR_RETURN(shared_memory, SharedMemoryDoor::Open(shared.socket(), shared.max_bytes()));
@@ -107,6 +107,16 @@ absl::StatusOr<std::unique_ptr<RpcServer>> RpcServer::Start(const v1::ServerConf
   if (self->server_ == nullptr) {
     return absl::UnavailableError(absl::StrCat("cannot listen on ", config.listen(), "; is the port taken?"));
   }
+  if (prepare != nullptr) {
+    // gRPC calls every server healthy until it hears otherwise. Nobody has been told the
+    // port yet.
+    self->server_->GetHealthCheckService()->SetServingStatus("", false);
+    self->preparing_ = std::thread([self = self.get(), prepare = std::move(prepare)] {
+      prepare(*self->engine_, self->stop_preparing_);
+      // Once the server drains, it stays NOT_SERVING.
+      self->server_->GetHealthCheckService()->SetServingStatus("", true);
+    });
+  }
   for (const auto& device : self->engine_->devices()) {
     self->server_->GetHealthCheckService()->SetServingStatus(std::string(device->name()), true);
   }
@@ -126,6 +136,8 @@ bool RpcServer::Drain(absl::Duration patience) {
   drained_ = true;
   const absl::Time deadline = absl::Now() + patience;
   server_->GetHealthCheckService()->Shutdown();
+  stop_preparing_.store(true);
+  if (preparing_.joinable()) preparing_.join();
   gate_.Close();
   const bool finished = gate_.WaitEmpty(deadline);
   if (patience > absl::ZeroDuration()) LingerUntilQuiet(gate_);

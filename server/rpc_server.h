@@ -5,8 +5,11 @@
 #include <grpcpp/grpcpp.h>
 #include <spdlog/logger.h>
 
+#include <atomic>
+#include <functional>
 #include <memory>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -21,10 +24,16 @@ namespace kiln::server {
 
 class RpcServer {
  public:
+  // What must happen before the server is ready; ends soon once the flag is set.
+  using Preparation = std::function<void(Engine&, const std::atomic<bool>& stop)>;
+
   // Serves `engine` as `config` says. UNAVAILABLE if the address cannot be had.
+  // `prepare`, if there is one, runs beside the first requests: they are served, but the
+  // server as a whole is NOT_SERVING to health checks until it has returned.
   static absl::StatusOr<std::unique_ptr<RpcServer>> Start(const v1::ServerConfig& config,
                                                           std::unique_ptr<Engine> engine,
-                                                          std::shared_ptr<spdlog::logger> log);
+                                                          std::shared_ptr<spdlog::logger> log,
+                                                          Preparation prepare = nullptr);
   // Drains without patience.
   ~RpcServer();
   RpcServer(const RpcServer&) = delete;
@@ -53,6 +62,8 @@ class RpcServer {
   Gate gate_;
   std::vector<std::unique_ptr<grpc::Service>> services_;
   std::unique_ptr<grpc::Server> server_;
+  std::atomic<bool> stop_preparing_{false};
+  std::thread preparing_;
   int port_ = 0;
   bool drained_ = false;
 };

@@ -1,6 +1,7 @@
 #include "server/server.h"
 
 #include <algorithm>
+#include <atomic>
 #include <optional>
 #include <string>
 #include <thread>
@@ -12,11 +13,14 @@
 #include "absl/time/clock.h"
 #include "base/error.h"
 #include "base/graph_hash.h"
+#include "base/store/disk_store.h"
 #include "compiler/compile.h"
 #include "compiler/gradient/gradient.h"
 #include "compiler/tools/dump_observer.h"
 #include "runtime/drivers/cpu/device.h"
+#include "server/build_id.h"
 #include "server/config.h"
+#include "server/warm_up.h"
 
 namespace kiln::server {
 namespace {
@@ -53,6 +57,32 @@ CompileFn LoggedCompiler(std::shared_ptr<spdlog::logger> log, std::string dump) 
   };
 }
 
+void LogDisk(spdlog::logger& log, const DiskEvent& event) {
+  const std::string hash = event.graph_hash.substr(0, 16), reason = absl::CEscape(event.reason);
+  switch (event.kind) {
+    case DiskEvent::Kind::kLoaded:
+      return log.info("event=loaded graph={} kernels={} bytes={} micros={}", hash, event.kernels, event.bytes,
+                      event.micros);
+    case DiskEvent::Kind::kRejected: return log.warn("event=rejected_entry graph={} reason=\"{}\"", hash, reason);
+    case DiskEvent::Kind::kReadFailed: return log.warn("event=load_failed graph={} reason=\"{}\"", hash, reason);
+    case DiskEvent::Kind::kStoreFailed: return log.warn("event=store_failed graph={} reason=\"{}\"", hash, reason);
+  }
+}
+
+// Null if the settings name no folder.
+absl::StatusOr<std::shared_ptr<ProgramDisk>> OpenDisk(const v1::ServerConfig& config,
+                                                      std::shared_ptr<spdlog::logger> log) {
+  if (config.program_cache_dir().empty()) return nullptr;
+  store::DiskStoreOptions options;
+  options.limit_bytes = config.program_cache_disk_bytes();
+  KILN_ASSIGN_OR_RETURN(auto store, store::DiskStore::Open(config.program_cache_dir(), options));
+  std::string compiler = absl::StrCat(compiler::kCompilerVersion, "+", BuildId());
+  log->info("event=program_cache dir={} limit_bytes={} compiler={}", config.program_cache_dir(), options.limit_bytes,
+            compiler);
+  return std::make_shared<ProgramDisk>(std::move(store), std::move(compiler),
+                                       [log](const DiskEvent& event) { LogDisk(*log, event); });
+}
+
 EngineOptions ToEngineOptions(const v1::ServerConfig& config) {
   EngineOptions options;
   options.program_cache_bytes = config.program_cache_bytes();
@@ -83,9 +113,19 @@ absl::StatusOr<std::unique_ptr<RpcServer>> StartServer(const v1::ServerConfig& c
     log->info("event=device name={} description=\"{}\" memory_bytes={}", std::string(device->name()),
               std::string(device->description()), device->stats().memory.limit_bytes);
   }
-  auto engine = std::make_unique<Engine>(ToEngineOptions(config), std::move(devices),
-                                         LoggedCompiler(log, config.dump()), compiler::Gradient);
-  return RpcServer::Start(config, std::move(engine), std::move(log));
+  EngineOptions options = ToEngineOptions(config);
+  KILN_ASSIGN_OR_RETURN(options.disk, OpenDisk(config, log));
+  RpcServer::Preparation prepare;
+  if (!config.warm_up().empty()) {
+    KILN_ASSIGN_OR_RETURN(auto programs, ReadWarmUp(config.warm_up(), *options.disk, *log));
+    log->info("event=warming file={} programs={}", config.warm_up(), programs.size());
+    prepare = [programs = std::move(programs), log](Engine& engine, const std::atomic<bool>& stop) {
+      WarmUp(engine, programs, stop, *log);
+    };
+  }
+  auto engine =
+      std::make_unique<Engine>(options, std::move(devices), LoggedCompiler(log, config.dump()), compiler::Gradient);
+  return RpcServer::Start(config, std::move(engine), std::move(log), std::move(prepare));
 }
 
 }  // namespace kiln::server

@@ -35,6 +35,7 @@ struct Cli {
 };
 
 void AddBench(CLI::App& app, Cli& cli);
+void AddCache(CLI::App& app, Cli& cli);
 void AddDevices(CLI::App& app, Cli& cli);
 void AddExplain(CLI::App& app, Cli& cli);
 void AddGradient(CLI::App& app, Cli& cli);

@@ -32,6 +32,7 @@ constexpr Remedy kRemedies[] = {
     {v1::NEED_GRAPH, "the server does not know this hash; give the graph's file instead"},
     {v1::UNKNOWN_DEVICE, "`kiln devices` lists those there are"},
     {v1::OUT_OF_MEMORY, "`kiln devices` shows how much is in use"},
+    {v1::CORRUPT_ENTRY, "a server compiles such a program anew by itself; a bundle must be copied again"},
     {v1::SHUTTING_DOWN, "try again when the server is back"},
     {v1::INTERNAL_FAULT, "this is a fault of the server, not yours; its log says more"},
 };

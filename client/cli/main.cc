@@ -38,6 +38,7 @@ int Main(int argc, char** argv) {
   AddDevices(app, cli);
   AddPrograms(app, cli);
   AddHealth(app, cli);
+  AddCache(app, cli);
   CLI11_PARSE(app, argc, argv);
 
   const absl::Status status = cli.action(cli);

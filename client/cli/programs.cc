@@ -26,6 +26,12 @@ absl::Status Programs(Cli& cli) {
   std::printf("%zu programs; %s hits, %s misses, %s compiles since the server started\n", rows.size() - 1,
               absl::StrCat(response.hits()).c_str(), absl::StrCat(response.misses()).c_str(),
               absl::StrCat(response.compiles()).c_str());
+  if (response.has_disk()) {
+    const v1::ListProgramsResponse::Disk& disk = response.disk();
+    std::printf("on disk: %s hits, %s misses, %s bad entries; %s stored, %s not\n", absl::StrCat(disk.hits()).c_str(),
+                absl::StrCat(disk.misses()).c_str(), absl::StrCat(disk.rejects()).c_str(),
+                absl::StrCat(disk.stores()).c_str(), absl::StrCat(disk.store_failures()).c_str());
+  }
   return absl::OkStatus();
 }
 

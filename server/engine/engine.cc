@@ -68,7 +68,7 @@ Engine::Engine(const EngineOptions& options, std::vector<std::unique_ptr<runtime
       collectives_(&meetings_, &thresholds_, options.meeting_patience,
                    [this](absl::AnyInvocable<void()> job) { pool_->Schedule(std::move(job)); }),
       fingerprints_(FingerprintsOf(devices_)),
-      store_(options.program_cache_bytes, compile_, pool_.get(), HasDuplicates(fingerprints_)),
+      store_(options.program_cache_bytes, compile_, pool_.get(), HasDuplicates(fingerprints_), options.disk.get()),
       recordings_(options.program_cache_bytes),
       lease_watch_([this] { sessions_.ExpireUntilStopped(); }) {
   KILN_CHECK(!devices_.empty());
@@ -77,6 +77,7 @@ Engine::Engine(const EngineOptions& options, std::vector<std::unique_ptr<runtime
 Engine::~Engine() {
   sessions_.Stop();
   lease_watch_.join();
+  store_.Stop();  // what it has not found goes to the pool
   pool_.reset();
 }
 
@@ -129,8 +130,28 @@ void Engine::Compile(const CompileRequest& request, const Control& control, Comp
       *id, *request.graph, options, control,
       [done = std::move(done)](absl::StatusOr<ProgramStore::Program> program, runtime::CacheOutcome how) mutable {
         if (!program.ok()) return done(std::move(program).status());
-        done(CompileResult{*std::move(program), how == runtime::CacheOutcome::kHit});
+        const bool from_cache = FromCache(**program, how);
+        done(CompileResult{*std::move(program), from_cache});
       });
+}
+
+void Engine::Load(absl::string_view graph_hash, absl::string_view device, const compiler::Options& asked,
+                  const Control& control, CompileCallback done) {
+  compiler::Options options = asked;
+  options.limits = options_.limits;
+  const auto id = Identify(nullptr, graph_hash, device, options);
+  if (!id.ok()) return done(id.status());
+  store_.GetOrLoad(
+      *id, options, control,
+      [done = std::move(done)](absl::StatusOr<ProgramStore::Program> program, runtime::CacheOutcome) mutable {
+        if (!program.ok()) return done(std::move(program).status());
+        done(CompileResult{*std::move(program), /*from_cache=*/true});
+      });
+}
+
+std::optional<store::DiskStats> Engine::disk_stats() const {
+  if (options_.disk == nullptr) return std::nullopt;
+  return options_.disk->store().stats();
 }
 
 void Engine::Gradient(const v1::GradientRequest& request, const Control& control, GradientCallback done) {
@@ -155,17 +176,23 @@ void Engine::Execute(ExecuteRequest request, const Control& control, ExecuteCall
   ProgramStore::Program program = store_.Find(*id);
   execution->timing().cache = MicrosSince(identified);
   if (program != nullptr) return execution->Start(std::move(program), /*from_cache=*/true);
-  const absl::Time compiling = absl::Now();
-  ProgramStore::Callback made = [execution, compiling](absl::StatusOr<ProgramStore::Program> program,
-                                                       runtime::CacheOutcome how) {
-    execution->timing().compile = MicrosSince(compiling);
-    if (!program.ok()) return execution->Fail(std::move(program).status());
-    execution->Start(*std::move(program), how == runtime::CacheOutcome::kHit);
-  };
-  if (asked.graph != nullptr) {
-    return store_.GetOrCompile(*id, *asked.graph, asked.options, control, std::move(made));
+  if (asked.graph == nullptr) {
+    return store_.GetOrLoad(
+        *id, asked.options, control,
+        [execution, identified](absl::StatusOr<ProgramStore::Program> loaded, runtime::CacheOutcome) {
+          execution->timing().cache = MicrosSince(identified);
+          if (!loaded.ok()) return execution->Fail(std::move(loaded).status());
+          execution->Start(*std::move(loaded), /*from_cache=*/true);
+        });
   }
-  if (!store_.LoadCompiled(*id, asked.options, made)) execution->Fail(NeedGraph(*id));
+  const absl::Time compiling = absl::Now();
+  store_.GetOrCompile(*id, *asked.graph, asked.options, control,
+                      [execution, compiling](absl::StatusOr<ProgramStore::Program> made, runtime::CacheOutcome how) {
+                        execution->timing().compile = MicrosSince(compiling);
+                        if (!made.ok()) return execution->Fail(std::move(made).status());
+                        const bool from_cache = FromCache(**made, how);
+                        execution->Start(*std::move(made), from_cache);
+                      });
 }
 
 }  // namespace kiln::server

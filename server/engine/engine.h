@@ -7,7 +7,9 @@
 #define KILN_SERVER_ENGINE_ENGINE_H_
 
 #include <cstdint>
+#include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -47,6 +49,8 @@ struct EngineOptions {
   absl::Duration meeting_patience = absl::Seconds(30);
   // Keeps which algorithm is fastest for which collective; empty: nobody does.
   std::string collectives_file;
+  // Programs that outlive the server; null: none.
+  std::shared_ptr<ProgramDisk> disk;
 };
 
 // Safe from any thread. No call blocks for a device or for the compiler: those
@@ -62,6 +66,10 @@ class Engine {
 
   // The compiler's errors, and the limits' GRAPH_TOO_LARGE.
   void Compile(const CompileRequest& request, const Control& control, CompileCallback done);
+
+  // A program by its graph's hash, from memory or disk: NEED_GRAPH if it is in neither.
+  void Load(absl::string_view graph_hash, absl::string_view device, const compiler::Options& options,
+            const Control& control, CompileCallback done);
 
   // By hash: NEED_GRAPH if the program is not there. By graph: as Compile. By
   // both: HASH_MISMATCH if they differ. Then the errors of arguments.h;
@@ -88,7 +96,9 @@ class Engine {
   void Explain(ExplainRequest request, const Control& control, ExplainCallback done);
 
   std::vector<ProgramStore::Program> ListPrograms() const { return store_.List(); }
-  runtime::CacheStats program_stats() const { return store_.stats(); }
+  ProgramStats program_stats() const { return store_.stats(); }
+  // None without a disk.
+  std::optional<store::DiskStats> disk_stats() const;
 
   // UNKNOWN_DEVICE; no name means the first.
   absl::StatusOr<runtime::hal::Device*> FindDevice(absl::string_view name) const;
@@ -104,7 +114,11 @@ class Engine {
   // the limits before it is hashed.
   absl::StatusOr<ProgramId> Identify(const v1::Graph* graph, absl::string_view hash, absl::string_view device,
                                      const compiler::Options& options) const;
-  absl::StatusOr<RecordedPrograms> FindRecorded(const v1::RecordSequenceRequest& request);
+  // Sets out to find all programs of a recording; `then` is called when all have been
+  // looked for, unless the request itself is at fault.
+  struct Finding;
+  absl::Status FindRecorded(const Control& control, const std::shared_ptr<Finding>& finding,
+                            const std::function<void()>& then);
 
   const EngineOptions options_;
   const std::vector<std::unique_ptr<runtime::hal::Device>> devices_;

@@ -60,22 +60,26 @@ void Engine::Explain(ExplainRequest request, const Control& control, ExplainCall
   request.options.limits = options_.limits;
   const auto id = Identify(request.graph, request.graph_hash, request.device, request.options);
   if (!id.ok()) return done(id.status());
-  ProgramStore::Program stored;
-  if (request.graph == nullptr) {
-    stored = store_.Find(*id);
-    if (stored == nullptr) {
-      return done(MakeError(v1::NEED_GRAPH, "no program with this hash, device and options; send the graph"));
-    }
-  }
-  pool_->Schedule([this, request = std::move(request), id = *id, stored = std::move(stored), control,
-                   done = std::move(done)]() mutable {
-    if (absl::Status wanted = control.Check(); !wanted.ok()) return done(std::move(wanted));
-    v1::Graph kept;
-    if (stored != nullptr && !kept.ParseFromString(stored->graph)) {
-      return done(MakeError(v1::INTERNAL_FAULT, "a stored graph cannot be read back"));
-    }
-    done(Watch(compile_, id, stored != nullptr ? kept : *request.graph, request));
-  });
+  const auto schedule = [this, id = *id](ExplainRequest request, ProgramStore::Program stored, const Control& control,
+                                         ExplainCallback done) {
+    pool_->Schedule([this, request = std::move(request), id, stored = std::move(stored), control,
+                     done = std::move(done)]() mutable {
+      if (absl::Status wanted = control.Check(); !wanted.ok()) return done(std::move(wanted));
+      v1::Graph kept;
+      if (stored != nullptr && !kept.ParseFromString(stored->graph)) {
+        return done(MakeError(v1::INTERNAL_FAULT, "a stored graph cannot be read back"));
+      }
+      done(Watch(compile_, id, stored != nullptr ? kept : *request.graph, request));
+    });
+  };
+  if (request.graph != nullptr) return schedule(std::move(request), nullptr, control, std::move(done));
+  const compiler::Options options = request.options;
+  store_.GetOrLoad(*id, options, control,
+                   [schedule, request = std::move(request), control, done = std::move(done)](
+                       absl::StatusOr<ProgramStore::Program> stored, runtime::CacheOutcome) mutable {
+                     if (!stored.ok()) return done(std::move(stored).status());
+                     schedule(std::move(request), *std::move(stored), control, std::move(done));
+                   });
 }
 
 }  // namespace kiln::server

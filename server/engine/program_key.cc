@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "base/blake3.h"
 
 namespace kiln::server {
@@ -48,6 +49,24 @@ Digest ProgramKey(const Digest& graph_hash, const Digest& target, const compiler
   FieldHasher hasher;
   hasher.Add("program").Add(graph_hash.view()).Add(target.view()).Add(options.Fingerprint());
   return hasher.Add(compiler::kCompilerVersion).Add(device).Finish();
+}
+
+Digest StoredKey(const Digest& graph_hash, const Digest& target, const v1::Target::Tuning& tuning,
+                 absl::string_view options, absl::string_view limits, absl::string_view compiler) {
+  FieldHasher hasher;
+  hasher.Add("stored program").Add(graph_hash.view()).Add(target.view());
+  hasher.Add(tuning.vector_bytes()).Add(tuning.vector_registers()).Add(tuning.cores());
+  hasher.Add(tuning.l1_bytes()).Add(tuning.l2_bytes()).Add(tuning.l3_bytes());
+  return hasher.Add(options).Add(limits).Add(compiler).Finish();
+}
+
+std::string LimitsText(const compiler::Limits& limits) {
+  // One name for each field: a new one does not compile until it is here.
+  const auto& [nodes, bytes, depth, stack, kernels, instructions, lanes, items, groups, local, registers, native, turn,
+               work] = limits;
+  return absl::StrCat("nodes=", nodes, " bytes=", bytes, " depth=", depth, " stack=", stack, " kernels=", kernels,
+                      " instructions=", instructions, " lanes=", lanes, " items=", items, " groups=", groups,
+                      " local=", local, " registers=", registers, " native=", native, " turn=", turn, " work=", work);
 }
 
 Digest RecordingKey(absl::Span<const Digest> programs, const v1::RecordSequenceRequest& request) {

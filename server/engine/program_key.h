@@ -8,6 +8,8 @@
 #ifndef KILN_SERVER_ENGINE_PROGRAM_KEY_H_
 #define KILN_SERVER_ENGINE_PROGRAM_KEY_H_
 
+#include <string>
+
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "compiler/options.h"
@@ -26,6 +28,16 @@ Digest TargetFingerprint(const v1::Target& target);
 // Well under a microsecond; builds nothing and walks no message.
 Digest ProgramKey(const Digest& graph_hash, const Digest& target, const compiler::Options& options,
                   absl::string_view device);
+
+// The same for what is kept on disk, where entries outlive the server's settings: it is
+// of code, not of where the code is loaded, so no device is in it. But tuning is, since
+// a stored program cannot be as good as one compiled for this machine; and the limits,
+// since a server may only run what it would let in itself.
+Digest StoredKey(const Digest& graph_hash, const Digest& target, const v1::Target::Tuning& tuning,
+                 absl::string_view options, absl::string_view limits, absl::string_view compiler);
+
+// Every limit, by name.
+std::string LimitsText(const compiler::Limits& limits);
 
 // What a recording is: which steps run which programs, by their keys, on what. Neither
 // how the request numbers its programs nor the order of a step's arguments counts.

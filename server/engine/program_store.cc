@@ -13,12 +13,20 @@
 namespace kiln::server {
 namespace {
 
+// They read and link, which takes about a millisecond.
+constexpr uint32_t kLoadThreads = 2;
+
 bool EndedByItsCaller(const absl::Status& status) {
   return status.code() == absl::StatusCode::kCancelled || status.code() == absl::StatusCode::kDeadlineExceeded;
 }
 
 Digest CodeKey(const ProgramId& id, const compiler::Options& options) {
   return ProgramKey(id.graph_hash, id.target, options, /*device=*/"");
+}
+
+bool Has(const absl::Status& status, v1::ErrorCode code) {
+  const auto detail = DetailOf(status);
+  return detail.has_value() && detail->code() == code;
 }
 
 }  // namespace
@@ -31,10 +39,17 @@ absl::Status NeedGraph(const ProgramId& id) {
                                         id.device->name(), " with these options; send the graph once"));
 }
 
-ProgramStore::ProgramStore(uint64_t limit_bytes, CompileFn compile, CompilePool* pool, bool share_code)
+bool FromCache(const StoredProgram& program, runtime::CacheOutcome how) {
+  return how == runtime::CacheOutcome::kHit || program.loaded;
+}
+
+ProgramStore::ProgramStore(uint64_t limit_bytes, CompileFn compile, CompilePool* pool, bool share_code,
+                           ProgramDisk* disk)
     : compile_(std::move(compile)),
       pool_(pool),
       share_code_(share_code),
+      disk_(disk),
+      loads_(disk == nullptr && !share_code ? nullptr : std::make_unique<CompilePool>(kLoadThreads)),
       cache_(limit_bytes),
       codes_(limit_bytes / 4) {}
 
@@ -55,15 +70,20 @@ void ProgramStore::GetOrCompile(const ProgramId& id, const v1::Graph& graph, con
   cache_.GetOrStart(
       id.key,
       [this, id, &graph, options, control](Cache::Finish finish) {
-        pool_->Schedule([this, id, &graph, options, control, finish = std::move(finish)]() mutable {
-          // It may have waited in the pool's queue for long.
+        if (loads_ == nullptr) return ScheduleCompile(id, graph, options, control, std::move(finish));
+        loads_->Schedule([this, id, &graph, options, control, finish = std::move(finish)]() mutable {
           if (absl::Status wanted = control.Check(); !wanted.ok()) return finish(std::move(wanted));
-          finish(Make(id, graph, options));
+          auto loaded = Load(id, options);
+          if (!loaded.ok()) return finish(std::move(loaded).status());
+          if (loaded->has_value()) return finish(**std::move(loaded));
+          ScheduleCompile(id, graph, options, control, std::move(finish));
         });
       },
       [this, id, &graph, options, control, callback = std::move(callback)](Cache::Result result,
                                                                            runtime::CacheOutcome how) mutable {
-        if (!result.ok() && how == runtime::CacheOutcome::kJoined && EndedByItsCaller(result.status())) {
+        // Whoever began it may have been without the graph, or gone by now.
+        if (!result.ok() && how == runtime::CacheOutcome::kJoined &&
+            (EndedByItsCaller(result.status()) || Has(result.status(), v1::NEED_GRAPH))) {
           return GetOrCompile(id, graph, options, control, std::move(callback));
         }
         if (result.ok() && how == runtime::CacheOutcome::kHit) (*result)->hits.fetch_add(1, std::memory_order_relaxed);
@@ -71,28 +91,81 @@ void ProgramStore::GetOrCompile(const ProgramId& id, const v1::Graph& graph, con
       });
 }
 
-bool ProgramStore::LoadCompiled(const ProgramId& id, const compiler::Options& options, Callback& callback) {
-  if (!share_code_) return false;
-  std::shared_ptr<Code> code = codes_.Find(CodeKey(id, options));
-  if (code == nullptr) return false;
+void ProgramStore::GetOrLoad(const ProgramId& id, const compiler::Options& options, const Control& control,
+                             Callback callback) {
+  if (absl::Status wanted = control.Check(); !wanted.ok()) {
+    return callback(std::move(wanted), runtime::CacheOutcome::kComputed);
+  }
+  if (loads_ == nullptr) {
+    Program program = Find(id);
+    if (program == nullptr) return callback(NeedGraph(id), runtime::CacheOutcome::kComputed);
+    return callback(std::move(program), runtime::CacheOutcome::kHit);
+  }
   cache_.GetOrStart(
       id.key,
-      [this, id, code = std::move(code)](Cache::Finish finish) {
-        pool_->Schedule([id, code, finish = std::move(finish)]() mutable { finish(Load(id, *code, absl::Now())); });
+      [this, id, options](Cache::Finish finish) {
+        loads_->Schedule([this, id, options, finish = std::move(finish)]() mutable {
+          auto loaded = Load(id, options);
+          if (!loaded.ok()) return finish(std::move(loaded).status());
+          if (!loaded->has_value()) return finish(NeedGraph(id));
+          finish(**std::move(loaded));
+        });
       },
-      [this, id, options, callback = std::move(callback)](Cache::Result result, runtime::CacheOutcome how) mutable {
-        // Another's compilation, that ended because its caller went away.
-        if (!result.ok() && how == runtime::CacheOutcome::kJoined && EndedByItsCaller(result.status()) &&
-            LoadCompiled(id, options, callback)) {
-          return;
+      [this, id, options, control, callback = std::move(callback)](Cache::Result result,
+                                                                   runtime::CacheOutcome how) mutable {
+        if (!result.ok() && how == runtime::CacheOutcome::kJoined && EndedByItsCaller(result.status())) {
+          return GetOrLoad(id, options, control, std::move(callback));
         }
+        if (result.ok() && how == runtime::CacheOutcome::kHit) (*result)->hits.fetch_add(1, std::memory_order_relaxed);
         callback(std::move(result), how);
       });
-  return true;
 }
 
-absl::StatusOr<ProgramStore::CodeCache::Entry> ProgramStore::Compile(const ProgramId& id, const v1::Graph& graph,
-                                                                     const compiler::Options& options) const {
+void ProgramStore::ScheduleCompile(const ProgramId& id, const v1::Graph& graph, const compiler::Options& options,
+                                   const Control& control, Cache::Finish finish) {
+  pool_->Schedule([this, id, &graph, options, control, finish = std::move(finish)]() mutable {
+    // It may have waited in the pool's queue for long.
+    if (absl::Status wanted = control.Check(); !wanted.ok()) return finish(std::move(wanted));
+    if (disk_ == nullptr) return finish(Compile(id, graph, options));
+    absl::StatusOr<Cache::Entry> entry;
+    {
+      // Another server that has the lock is compiling the same, and then it is stored.
+      const v1::StoredHeader header = disk_->HeaderOf(id.graph_hash, id.target, id.device->target(), options);
+      const auto lock = disk_->store().LockKey(header.key(), [&control] { return !control.Check().ok(); });
+      if (absl::Status wanted = control.Check(); !wanted.ok()) return finish(std::move(wanted));
+      auto loaded = Load(id, options, /*again=*/true);
+      if (!loaded.ok()) return finish(std::move(loaded).status());
+      entry = loaded->has_value() ? **std::move(loaded) : Compile(id, graph, options);
+    }
+    finish(std::move(entry));
+  });
+}
+
+absl::StatusOr<ProgramStore::Cache::Entry> ProgramStore::Compile(const ProgramId& id, const v1::Graph& graph,
+                                                                 const compiler::Options& options) {
+  const absl::Time begin = absl::Now();
+  std::shared_ptr<Code> code;
+  if (share_code_) {
+    // This thread is the pool's own, so it may wait for another device's compilation.
+    KILN_ASSIGN_OR_RETURN(code, codes_.GetOrCompute(CodeKey(id, options), [&] { return MakeCode(id, graph, options); }));
+  } else {
+    KILN_ASSIGN_OR_RETURN(CodeCache::Entry made, MakeCode(id, graph, options));
+    code = std::move(made.value);
+  }
+  KILN_ASSIGN_OR_RETURN(Cache::Entry entry, Keep(id, code->executable, code->graph));
+  entry.value->compile_us = static_cast<uint64_t>(absl::ToInt64Microseconds(absl::Now() - begin));
+  if (disk_ != nullptr) {
+    // Before anyone is answered: what a client has seen compiled is there after a crash.
+    v1::StoredHeader header = disk_->HeaderOf(id.graph_hash, id.target, id.device->target(), options);
+    header.set_compile_us(entry.value->compile_us);
+    disk_->Publish(std::move(header), code->executable, entry.value->graph);
+  }
+  return entry;
+}
+
+absl::StatusOr<ProgramStore::CodeCache::Entry> ProgramStore::MakeCode(const ProgramId& id, const v1::Graph& graph,
+                                                                      const compiler::Options& options) {
+  compiles_.fetch_add(1, std::memory_order_relaxed);
   auto code = std::make_shared<Code>();
   KILN_ASSIGN_OR_RETURN(code->executable, compile_(graph, id.device->target(), options, nullptr));
   code->graph = graph.SerializeAsString();
@@ -100,26 +173,40 @@ absl::StatusOr<ProgramStore::CodeCache::Entry> ProgramStore::Compile(const Progr
   return CodeCache::Entry{std::move(code), bytes};
 }
 
-absl::StatusOr<ProgramStore::Cache::Entry> ProgramStore::Make(const ProgramId& id, const v1::Graph& graph,
-                                                              const compiler::Options& options) {
-  const absl::Time begin = absl::Now();
-  if (!share_code_) {
-    KILN_ASSIGN_OR_RETURN(const CodeCache::Entry code, Compile(id, graph, options));
-    return Load(id, *code.value, begin);
+absl::StatusOr<std::optional<ProgramStore::Cache::Entry>> ProgramStore::Load(const ProgramId& id,
+                                                                             const compiler::Options& options,
+                                                                             bool again) {
+  const std::shared_ptr<Code> code = share_code_ ? codes_.Find(CodeKey(id, options)) : nullptr;
+  if (code != nullptr) {
+    KILN_ASSIGN_OR_RETURN(Cache::Entry entry, Keep(id, code->executable, code->graph));
+    entry.value->loaded = true;
+    return entry;
   }
-  // This thread is the pool's own, so it may wait for another's compilation.
-  KILN_ASSIGN_OR_RETURN(const std::shared_ptr<Code> code,
-                        codes_.GetOrCompute(CodeKey(id, options), [&] { return Compile(id, graph, options); }));
-  return Load(id, *code, begin);
+  if (disk_ == nullptr) return std::nullopt;
+  const absl::Time begin = absl::Now();
+  const v1::StoredHeader wanted = disk_->HeaderOf(id.graph_hash, id.target, id.device->target(), options);
+  std::optional<ProgramDisk::Loaded> loaded = disk_->Load(wanted, again);
+  if (!loaded.has_value()) return std::nullopt;
+  auto entry = Keep(id, loaded->executable, std::move(loaded->graph));
+  if (!entry.ok()) {
+    // Want of memory is no fault of the entry's.
+    if (!Has(entry.status(), v1::INTERNAL_FAULT)) return std::move(entry).status();
+    disk_->OnUnusable(wanted, entry.status());
+    return std::nullopt;
+  }
+  entry->value->loaded = true;
+  entry->value->compile_us = loaded->compile_us;
+  disk_->OnLoaded(wanted, loaded->executable, absl::ToInt64Microseconds(absl::Now() - begin));
+  return *std::move(entry);
 }
 
-absl::StatusOr<ProgramStore::Cache::Entry> ProgramStore::Load(const ProgramId& id, const Code& code, absl::Time begin) {
+absl::StatusOr<ProgramStore::Cache::Entry> ProgramStore::Keep(const ProgramId& id, const v1::Executable& executable,
+                                                              std::string graph) const {
   auto stored = std::make_shared<StoredProgram>();
-  KILN_ASSIGN_OR_RETURN(stored->program, runtime::Load(code.executable, *id.device));
+  KILN_ASSIGN_OR_RETURN(stored->program, runtime::Load(executable, *id.device));
   stored->graph_hash = id.graph_hash;
-  stored->graph = code.graph;
-  stored->compile_us = static_cast<uint64_t>(absl::ToInt64Microseconds(absl::Now() - begin));
-  stored->kernels = static_cast<uint32_t>(code.executable.kernels_size());
+  stored->graph = std::move(graph);
+  stored->kernels = static_cast<uint32_t>(executable.kernels_size());
   stored->bytes = sizeof(StoredProgram) + stored->graph.size() + stored->program->memory_bytes();
   const uint64_t bytes = stored->bytes;
   return Cache::Entry{std::move(stored), bytes};

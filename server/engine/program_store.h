@@ -2,8 +2,12 @@
 //
 // Whoever asks first for a key that is not there has the program compiled on the
 // compile pool; whoever asks meanwhile joins that one compilation. Nobody
-// blocks: the answer comes by callback. Where several devices have one target, what
-// is compiled for one is kept, and the others only load it.
+// blocks: the answer comes by callback.
+//
+// What is not there may be elsewhere: where several devices have one target, what was
+// compiled for one is kept for the others; and there may be a folder on disk
+// (program_disk.h). It is looked for by threads that do nothing else, so that what only
+// has to be loaded never waits for what is being compiled.
 #ifndef KILN_SERVER_ENGINE_PROGRAM_STORE_H_
 #define KILN_SERVER_ENGINE_PROGRAM_STORE_H_
 
@@ -11,12 +15,12 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "absl/functional/any_invocable.h"
 #include "absl/status/statusor.h"
-#include "absl/time/time.h"
 #include "compiler/observer.h"
 #include "compiler/options.h"
 #include "kiln/v1/executable.pb.h"
@@ -27,6 +31,7 @@
 #include "runtime/hal/device.h"
 #include "runtime/hal/module.h"
 #include "server/engine/compile_pool.h"
+#include "server/engine/program_disk.h"
 
 namespace kiln::server {
 
@@ -44,9 +49,8 @@ using CompileFn = std::function<absl::StatusOr<v1::Executable>(const v1::Graph&,
 struct ProgramId {
   Digest key;
   Digest graph_hash;
+  Digest target;  // the device's fingerprint
   runtime::hal::Device* device = nullptr;
-  // The device's, TargetFingerprint().
-  Digest target;
 };
 
 // The failure of a request by hash when the program is not there.
@@ -60,8 +64,19 @@ struct StoredProgram {
   uint64_t compile_us = 0;
   uint64_t bytes = 0;
   uint32_t kernels = 0;
+  // What is loaded here was compiled before: for another device, or by another server.
+  bool loaded = false;
   // Requests that found it there.
   std::atomic<uint64_t> hits{0};
+};
+
+// Whether a request that got a program so was spared a compilation.
+bool FromCache(const StoredProgram& program, runtime::CacheOutcome how);
+
+// Since the start.
+struct ProgramStats {
+  runtime::CacheStats memory;
+  uint64_t compiles = 0;
 };
 
 // Safe from any thread.
@@ -72,8 +87,14 @@ class ProgramStore {
   using Callback = absl::AnyInvocable<void(absl::StatusOr<Program>, runtime::CacheOutcome)>;
 
   // `pool` outlives all requests. `share_code`: whether devices have a target in
-  // common; then a quarter of the limit again holds code to load.
-  ProgramStore(uint64_t limit_bytes, CompileFn compile, CompilePool* pool, bool share_code);
+  // common; then a quarter of the limit again holds code to load. `disk` may be null,
+  // and outlives the store.
+  ProgramStore(uint64_t limit_bytes, CompileFn compile, CompilePool* pool, bool share_code,
+               ProgramDisk* disk = nullptr);
+
+  // Ends the threads that load. No request may come any more; those under
+  // way may still use the pool.
+  void Stop() { loads_.reset(); }
 
   // The program if it is there, else null.
   Program Find(const ProgramId& id);
@@ -84,13 +105,13 @@ class ProgramStore {
   void GetOrCompile(const ProgramId& id, const v1::Graph& graph, const compiler::Options& options,
                     const Control& control, Callback callback);
 
-  // Loads what was compiled for another device of the same target. False if there is
-  // no such thing; then `callback` is not called.
-  bool LoadCompiled(const ProgramId& id, const compiler::Options& options, Callback& callback);
+  // Without the graph: from memory, another device's, or disk; NEED_GRAPH if it is in
+  // none of these.
+  void GetOrLoad(const ProgramId& id, const compiler::Options& options, const Control& control, Callback callback);
 
   // Most recently used first.
   std::vector<Program> List() const;
-  runtime::CacheStats stats() const { return cache_.stats(); }
+  ProgramStats stats() const { return {cache_.stats(), compiles_.load(std::memory_order_relaxed)}; }
 
  private:
   using Cache = runtime::ProgramCache<StoredProgram>;
@@ -102,15 +123,24 @@ class ProgramStore {
   };
   using CodeCache = runtime::ProgramCache<Code>;
 
-  absl::StatusOr<CodeCache::Entry> Compile(const ProgramId& id, const v1::Graph& graph,
-                                           const compiler::Options& options) const;
-  absl::StatusOr<Cache::Entry> Make(const ProgramId& id, const v1::Graph& graph, const compiler::Options& options);
-  // Its making began at `begin`.
-  static absl::StatusOr<Cache::Entry> Load(const ProgramId& id, const Code& code, absl::Time begin);
+  // On the pool, with whoever else shares the folder kept from compiling the same.
+  void ScheduleCompile(const ProgramId& id, const v1::Graph& graph, const compiler::Options& options,
+                       const Control& control, Cache::Finish finish);
+  absl::StatusOr<Cache::Entry> Compile(const ProgramId& id, const v1::Graph& graph, const compiler::Options& options);
+  absl::StatusOr<CodeCache::Entry> MakeCode(const ProgramId& id, const v1::Graph& graph,
+                                            const compiler::Options& options);
+  // None if there is no such program, or none that can be loaded. `again`: the disk was
+  // looked at before.
+  absl::StatusOr<std::optional<Cache::Entry>> Load(const ProgramId& id, const compiler::Options& options,
+                                                   bool again = false);
+  absl::StatusOr<Cache::Entry> Keep(const ProgramId& id, const v1::Executable& executable, std::string graph) const;
 
   const CompileFn compile_;
   CompilePool* const pool_;
   const bool share_code_;
+  ProgramDisk* const disk_;
+  std::unique_ptr<CompilePool> loads_;  // null where there is nothing to load from
+  std::atomic<uint64_t> compiles_{0};
   Cache cache_;
   CodeCache codes_;
 };

@@ -1,7 +1,13 @@
 // Engine::Record and Engine::Replay: which programs, which memory.
+#include <atomic>
+#include <functional>
+#include <memory>
 #include <utility>
+#include <vector>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/strings/str_cat.h"
+#include "absl/synchronization/mutex.h"
 #include "absl/time/clock.h"
 #include "base/error.h"
 #include "server/engine/compile_options.h"
@@ -19,33 +25,83 @@ absl::Status AtBuffer(const absl::Status& status, size_t number) {
 
 }  // namespace
 
-absl::StatusOr<RecordedPrograms> Engine::FindRecorded(const v1::RecordSequenceRequest& request) {
+// The programs of a recording, while some of them come from the disk.
+struct Engine::Finding {
+  Finding(const v1::RecordSequenceRequest& request, RecordCallback done) : request(request), done(std::move(done)) {}
+
+  // Program `i` is there, or is not; true for the last to arrive.
+  bool Arrived(size_t i, const absl::Status& status) {
+    if (!status.ok()) {
+      absl::MutexLock lock(&mutex);
+      if (error.ok() || i < at) {
+        error = Annotate(status, absl::StrCat("program ", i));
+        at = i;
+      }
+    }
+    return missing.fetch_sub(1, std::memory_order_acq_rel) == 1;
+  }
+  // Of the first program that has one.
+  absl::Status first_error() {
+    absl::MutexLock lock(&mutex);
+    return error;
+  }
+
+  const v1::RecordSequenceRequest& request;
+  RecordCallback done;
   RecordedPrograms found;
-  KILN_ASSIGN_OR_RETURN(found.device, FindDevice(request.device()));
-  if (const auto count = static_cast<size_t>(request.programs_size()); count > runtime::kMostSteps) {
-    return runtime::RecordingTooLarge("programs", runtime::kMostSteps, count);
-  }
-  for (int i = 0; i < request.programs_size(); ++i) {
-    const v1::RecordedProgram& wanted = request.programs(i);
-    compiler::Options options = ToOptions(wanted.options());
-    options.limits = options_.limits;
-    auto id = Identify(nullptr, wanted.graph_hash(), request.device(), options);
-    if (!id.ok()) return Annotate(id.status(), absl::StrCat("program ", i));
-    const ProgramStore::Program program = store_.Find(*id);
-    if (program == nullptr) return Annotate(NeedGraph(*id), absl::StrCat("program ", i));
-    found.keys.push_back(id->key);
-    found.programs.push_back(program->program);
-  }
-  return found;
-}
+  std::atomic<size_t> missing{0};
+  absl::Mutex mutex;
+  absl::Status error ABSL_GUARDED_BY(mutex);
+  size_t at ABSL_GUARDED_BY(mutex) = 0;
+};
 
 void Engine::Record(const v1::RecordSequenceRequest& request, const Control& control, RecordCallback done) {
-  pool_->Schedule([this, &request, control, done = std::move(done)]() mutable {
-    if (absl::Status wanted = control.Check(); !wanted.ok()) return done(std::move(wanted));
-    auto programs = FindRecorded(request);
-    if (!programs.ok()) return done(std::move(programs).status());
-    done(recordings_.Record(request, *programs));
+  const auto finding = std::make_shared<Finding>(request, std::move(done));
+  const auto record = [this, finding, control] {
+    pool_->Schedule([this, finding, control] {
+      absl::Status status = control.Check();
+      if (status.ok()) status = finding->first_error();
+      if (!status.ok()) return finding->done(std::move(status));
+      finding->done(recordings_.Record(finding->request, finding->found));
+    });
+  };
+  pool_->Schedule([this, finding, control, record] {
+    const absl::Status status = FindRecorded(control, finding, record);
+    if (!status.ok()) finding->done(status);
   });
+}
+
+absl::Status Engine::FindRecorded(const Control& control, const std::shared_ptr<Finding>& finding,
+                                  const std::function<void()>& then) {
+  const v1::RecordSequenceRequest& request = finding->request;
+  KILN_RETURN_IF_ERROR(control.Check());
+  KILN_ASSIGN_OR_RETURN(finding->found.device, FindDevice(request.device()));
+  const auto count = static_cast<size_t>(request.programs_size());
+  if (count > runtime::kMostSteps) {
+    return runtime::RecordingTooLarge("programs", runtime::kMostSteps, count);
+  }
+  std::vector<ProgramId> ids;
+  std::vector<compiler::Options> options;
+  for (int i = 0; i < request.programs_size(); ++i) {
+    options.push_back(ToOptions(request.programs(i).options()));
+    options.back().limits = options_.limits;
+    const auto id = Identify(nullptr, request.programs(i).graph_hash(), request.device(), options.back());
+    if (!id.ok()) return Annotate(id.status(), absl::StrCat("program ", i));
+    ids.push_back(*id);
+    finding->found.keys.push_back(id->key);
+  }
+  finding->found.programs.resize(count);
+  // One more than there are, so that all are asked for before the last answer counts.
+  finding->missing.store(count + 1, std::memory_order_relaxed);
+  for (size_t i = 0; i < count; ++i) {
+    store_.GetOrLoad(ids[i], options[i], control,
+                     [finding, then, i](absl::StatusOr<ProgramStore::Program> program, runtime::CacheOutcome) {
+                       if (program.ok()) finding->found.programs[i] = (*program)->program;
+                       if (finding->Arrived(i, program.status())) then();
+                     });
+  }
+  if (finding->Arrived(count, absl::OkStatus())) then();
+  return absl::OkStatus();
 }
 
 void Engine::Replay(const ReplayRequest& request, const Control& control, ReplayCallback done) {

@@ -58,10 +58,18 @@ grpc::ServerUnaryReactor* DebugServiceImpl::ListPrograms(grpc::CallbackServerCon
       program->set_kernels(stored->kernels);
       *program->mutable_signature() = stored->program->signature();
     }
-    const runtime::CacheStats stats = env_.engine.program_stats();
-    answer.set_hits(stats.hits);
-    answer.set_misses(stats.misses);
-    answer.set_compiles(stats.computations);
+    const ProgramStats stats = env_.engine.program_stats();
+    answer.set_hits(stats.memory.hits);
+    answer.set_misses(stats.memory.misses);
+    answer.set_compiles(stats.compiles);
+    if (const auto disk = env_.engine.disk_stats(); disk.has_value()) {
+      v1::ListProgramsResponse::Disk& message = *answer.mutable_disk();
+      message.set_hits(disk->hits);
+      message.set_misses(disk->misses);
+      message.set_rejects(disk->rejects);
+      message.set_stores(disk->stores);
+      message.set_store_failures(disk->store_failures);
+    }
     call.Reply(absl::OkStatus());
   });
 }

@@ -182,12 +182,22 @@ std::vector<float> FloatsOf(absl::string_view bytes) {
   return values;
 }
 
+namespace {
+
+absl::StatusOr<std::unique_ptr<server::RpcServer>> StartQuietly(v1::ServerConfig config) {
+  config.set_listen("127.0.0.1:0");
+  return server::StartServer(config,
+                             std::make_shared<spdlog::logger>("test", std::make_shared<spdlog::sinks::null_sink_mt>()));
+}
+
+}  // namespace
+
+absl::Status ServerTest::StartStatus(v1::ServerConfig config) { return StartQuietly(std::move(config)).status(); }
+
 void ServerTest::Start(v1::ServerConfig config) {
   stubs_.reset();
   server_.reset();
-  config.set_listen("127.0.0.1:0");
-  auto log = std::make_shared<spdlog::logger>("test", std::make_shared<spdlog::sinks::null_sink_mt>());
-  auto server = server::StartServer(config, std::move(log));
+  auto server = StartQuietly(std::move(config));
   ASSERT_TRUE(server.ok()) << server.status();
   server_ = *std::move(server);
   stubs_ = std::make_unique<Stubs>(address());

@@ -110,6 +110,9 @@ class ServerTest : public ::testing::Test {
   // A fresh server; its address is a free loopback port whatever `config` says.
   void Start(v1::ServerConfig config);
 
+  // How a start with this configuration goes; nothing is kept of it.
+  absl::Status StartStatus(v1::ServerConfig config);
+
   std::string address() const;
 
   std::unique_ptr<server::RpcServer> server_;

@@ -16,49 +16,11 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/graph_hash.h"
+#include "tests/e2e/kilnd_process.h"
 #include "tests/e2e/server_fixture.h"
 
 namespace kiln::e2e {
 namespace {
-
-std::string KilndPath() { return absl::StrCat(std::getenv("TEST_SRCDIR"), "/kiln/server/kilnd"); }
-
-// One kilnd; killed with the test if it has not ended.
-class Kilnd {
- public:
-  explicit Kilnd(std::vector<std::string> flags, const std::string& output = "/dev/null") {
-    flags.insert(flags.begin(), KilndPath());
-    std::vector<char*> argv;
-    for (std::string& flag : flags) argv.push_back(flag.data());
-    argv.push_back(nullptr);
-    pid_ = fork();
-    if (pid_ == 0) {
-      const int file = open(output.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600);
-      dup2(file, STDOUT_FILENO);
-      dup2(file, STDERR_FILENO);
-      execv(argv[0], argv.data());
-      _exit(127);
-    }
-  }
-  ~Kilnd() {
-    if (pid_ <= 0) return;
-    kill(pid_, SIGKILL);
-    waitpid(pid_, nullptr, 0);
-  }
-
-  void Signal(int number) const { kill(pid_, number); }
-
-  // The exit code; -1 if a signal killed it.
-  int Wait() {
-    int status = 0;
-    waitpid(pid_, &status, 0);
-    pid_ = -1;
-    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
-  }
-
- private:
-  pid_t pid_ = -1;
-};
 
 class ShutdownTest : public ::testing::Test {
  protected:
@@ -69,16 +31,11 @@ class ShutdownTest : public ::testing::Test {
 
   // Starts kilnd and waits until it serves.
   std::unique_ptr<Kilnd> Serve(std::vector<std::string> flags = {}) {
-    const std::string port_file = File("port");
-    unlink(port_file.c_str());
-    flags.push_back("--listen=127.0.0.1:0");
-    flags.push_back("--port_file=" + port_file);
-    auto kilnd = std::make_unique<Kilnd>(flags, File("log"));
-    int port = 0;
-    EXPECT_TRUE(Eventually([&] { return static_cast<bool>(std::ifstream(port_file) >> port); }));
-    address_ = absl::StrCat("127.0.0.1:", port);
+    const std::string port = File("port");
+    ServingKilnd serving = e2e::Serve(std::move(flags), port.substr(0, port.rfind('.')));
+    address_ = serving.address;
     stubs_ = std::make_unique<Stubs>(address_);
-    return kilnd;
+    return std::move(serving.process);
   }
 
   // New requests are refused: SIGTERM has arrived.

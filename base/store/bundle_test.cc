@@ -1,0 +1,126 @@
+#include "base/store/bundle.h"
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "base/error.h"
+#include "base/store/faulty_folder.h"
+
+namespace kiln::store {
+namespace {
+
+using testing::MakeEntry;
+
+class BundleTest : public ::testing::Test {
+ protected:
+  ~BundleTest() override { std::filesystem::remove_all(folder_); }
+
+  // A bundle of three entries.
+  std::string Write() {
+    BundleWriter writer(path_);
+    for (int i = 0; i < 3; ++i) {
+      Entry entry = MakeEntry(i, 100);
+      EXPECT_TRUE(writer.Add(entry).ok());
+    }
+    EXPECT_FALSE(std::filesystem::exists(path_)) << "not before it is whole";
+    EXPECT_TRUE(writer.Finish().ok());
+    std::ifstream file(path_, std::ios::binary);
+    return std::string(std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>());
+  }
+
+  struct Outcome {
+    std::vector<std::string> good;  // graph hashes
+    int bad = 0;
+    absl::Status end;
+  };
+  Outcome Read(const std::string& bytes) {
+    std::ofstream(path_, std::ios::binary) << bytes;
+    Outcome outcome;
+    auto reader = BundleReader::Open(path_);
+    outcome.end = reader.status();
+    while (reader.ok()) {
+      auto entry = reader->Next();
+      const auto detail = DetailOf(entry.status());
+      if (!entry.ok() && detail.has_value() && detail->field() == "entry") {
+        ++outcome.bad;
+        continue;
+      }
+      outcome.end = entry.status();
+      if (!entry.ok() || !entry->has_value()) break;
+      outcome.good.push_back((*entry)->header.graph_hash());
+    }
+    return outcome;
+  }
+
+  const std::string folder_ = testing::NewFolder();
+  const std::string path_ = folder_ + "/bundle";
+};
+
+TEST_F(BundleTest, HoldsWhatWasAdded) {
+  const Outcome outcome = Read(Write());
+  EXPECT_TRUE(outcome.end.ok()) << outcome.end;
+  EXPECT_EQ(outcome.bad, 0);
+  ASSERT_EQ(outcome.good.size(), 3u);
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(outcome.good[i], MakeEntry(i).header.graph_hash());
+}
+
+TEST_F(BundleTest, NoChangedByteYieldsAChangedEntry) {
+  const std::string bytes = Write();
+  const Outcome whole = Read(bytes);
+  for (size_t i = 0; i < bytes.size(); ++i) {
+    std::string changed = bytes;
+    changed[i] = static_cast<char>(changed[i] ^ 0x10);
+    const Outcome outcome = Read(changed);
+    ASSERT_TRUE(outcome.bad > 0 || !outcome.end.ok()) << "byte " << i;
+    for (const std::string& hash : outcome.good) {
+      ASSERT_NE(std::find(whole.good.begin(), whole.good.end(), hash), whole.good.end());
+    }
+  }
+}
+
+TEST_F(BundleTest, ABundleThatIsCutIsNoBundle) {
+  const std::string bytes = Write();
+  for (size_t size = 0; size < bytes.size(); size += 7) EXPECT_FALSE(Read(bytes.substr(0, size)).end.ok()) << size;
+  EXPECT_FALSE(Read(bytes + "x").end.ok());
+}
+
+TEST_F(BundleTest, OneBadEntryLeavesTheOthers) {
+  std::string bytes = Write();
+  bytes[bytes.size() / 2] ^= 1;
+  const Outcome outcome = Read(bytes);
+  EXPECT_TRUE(outcome.end.ok()) << outcome.end;
+  EXPECT_EQ(outcome.bad, 1);
+  EXPECT_EQ(outcome.good.size(), 2u);
+}
+
+TEST_F(BundleTest, AnAbandonedOneLeavesNothing) {
+  {
+    BundleWriter writer(path_);
+    Entry entry = MakeEntry(1);
+    ASSERT_TRUE(writer.Add(entry).ok());
+  }
+  EXPECT_TRUE(std::filesystem::is_empty(folder_));
+  EXPECT_FALSE(BundleWriter(folder_ + "/none/bundle").Finish().ok());
+}
+
+TEST(WarmList, ComesBackAsItWas) {
+  const std::vector<WarmProgram> programs = {
+      {*GraphHash::FromHex(std::string(64, 'a')), "strict=1 disabled=simplify ranges,optimize"},
+      {*GraphHash::FromHex(std::string(64, '7')), "strict=0 disabled="}};
+  const auto again = ParseWarmList(PrintWarmList(programs));
+  ASSERT_TRUE(again.ok()) << again.status();
+  EXPECT_EQ(*again, programs);
+}
+
+TEST(WarmList, NamesTheLineThatIsNone) {
+  EXPECT_TRUE(ParseWarmList("")->empty());
+  EXPECT_TRUE(ParseWarmList("# nothing\n\n  \n")->empty());
+  const auto list = ParseWarmList(absl::StrCat(std::string(64, 'a'), "\n", std::string(63, 'a'), "\n"));
+  EXPECT_TRUE(absl::StrContains(list.status().message(), "line 2")) << list.status();
+}
+
+}  // namespace
+}  // namespace kiln::store

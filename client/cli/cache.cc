@@ -1,0 +1,208 @@
+// kiln cache: looks after a folder of compiled programs. Needs no server, and disturbs
+// none that uses the folder meanwhile.
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <fstream>
+#include <limits>
+#include <set>
+
+#include "absl/strings/escaping.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
+#include "base/error.h"
+#include "base/store/bundle.h"
+#include "base/store/disk_store.h"
+#include "client/cli/command.h"
+#include "client/cli/table.h"
+
+namespace kiln::cli {
+namespace {
+
+struct Flags {
+  std::string folder;
+  std::string file;
+  std::vector<std::string> graphs;
+  uint64_t bytes = 0;
+  bool warm_up = false;
+};
+
+std::string ShortHex(const std::string& bytes) { return absl::BytesToHexString(bytes).substr(0, 16); }
+
+absl::StatusOr<std::unique_ptr<store::DiskStore>> Open(const Flags& flags, bool create = false) {
+  KILN_ASSIGN_OR_RETURN(auto folder, store::OpenFolder(flags.folder, create));
+  // What a server may keep is the server's affair: nothing is evicted unless asked for.
+  store::DiskStoreOptions options;
+  options.limit_bytes = std::numeric_limits<uint64_t>::max();
+  return std::make_unique<store::DiskStore>(std::move(folder), options);
+}
+
+// Whether --graph asks for it, or for nothing in particular.
+bool Wanted(const Flags& flags, const v1::StoredHeader& header) {
+  if (flags.graphs.empty()) return true;
+  const std::string hash = absl::BytesToHexString(header.graph_hash());
+  for (const std::string& graph : flags.graphs) {
+    if (absl::StartsWith(hash, graph)) return true;
+  }
+  return false;
+}
+
+absl::Status List(const Flags& flags) {
+  KILN_ASSIGN_OR_RETURN(const auto store, Open(flags));
+  KILN_ASSIGN_OR_RETURN(const auto entries, store->List());
+  std::vector<Row> rows = {{"key", "graph", "size", "kernels", "compile", "last used (UTC)", "target", "compiler"}};
+  uint64_t bytes = 0;
+  for (const store::ListedEntry& entry : entries) {
+    bytes += entry.file.bytes;
+    const std::string key = entry.file.name.substr(0, 16), size = BytesText(static_cast<double>(entry.file.bytes));
+    const std::string used =
+        absl::FormatTime("%Y-%m-%d %H:%M:%S", absl::FromUnixNanos(entry.file.used_ns), absl::UTCTimeZone());
+    if (!entry.header.ok()) {
+      rows.push_back({key, "unreadable: kiln cache verify says why", size, "", "", used, "", ""});
+      continue;
+    }
+    const v1::StoredHeader& header = *entry.header;
+    rows.push_back({key, absl::BytesToHexString(header.graph_hash()), size, absl::StrCat(header.kernels()),
+                    MicrosText(static_cast<double>(header.compile_us())), used,
+                    absl::StrCat(header.target().arch(), " ", ShortHex(header.target_fingerprint()).substr(0, 8)),
+                    header.compiler()});
+  }
+  std::fputs(TableText(rows).c_str(), stdout);
+  std::printf("%zu programs, %s\n", entries.size(), BytesText(static_cast<double>(bytes)).c_str());
+  return absl::OkStatus();
+}
+
+absl::Status Collect(const Flags& flags) {
+  KILN_ASSIGN_OR_RETURN(const auto store, Open(flags));
+  KILN_ASSIGN_OR_RETURN(const auto eviction, store->Evict(flags.bytes));
+  if (eviction.busy) return absl::UnavailableError("another process is removing entries right now; try again");
+  std::printf("removed %s programs, %s; %s are left\n", absl::StrCat(eviction.entries).c_str(),
+              BytesText(static_cast<double>(eviction.bytes)).c_str(),
+              BytesText(static_cast<double>(eviction.left_bytes)).c_str());
+  return absl::OkStatus();
+}
+
+// The entry in a file, if it is right in itself and under its own name.
+absl::StatusOr<store::Entry> ReadWhole(store::DiskStore& store, const std::string& name) {
+  KILN_ASSIGN_OR_RETURN(store::Entry entry, store.Read(name));
+  KILN_RETURN_IF_ERROR(store::CheckContents(entry));
+  if (store::DiskStore::FileName(entry.header.key()) != name) {
+    return absl::DataLossError(absl::StrCat("stored program: its key is ", ShortHex(entry.header.key()), "…"));
+  }
+  return entry;
+}
+
+absl::Status Verify(const Flags& flags) {
+  KILN_ASSIGN_OR_RETURN(const auto store, Open(flags));
+  KILN_ASSIGN_OR_RETURN(const auto entries, store->List());
+  size_t good = 0, bad = 0;
+  for (const store::ListedEntry& listed : entries) {
+    const absl::Status status = ReadWhole(*store, listed.file.name).status();
+    if (status.code() == absl::StatusCode::kNotFound) continue;  // evicted meanwhile
+    ++(status.ok() ? good : bad);
+    if (!status.ok()) std::printf("%s  %s\n", listed.file.name.c_str(), std::string(status.message()).c_str());
+  }
+  std::printf("%zu good, %zu bad\n", good, bad);
+  if (bad == 0) return absl::OkStatus();
+  return MakeError(v1::CORRUPT_ENTRY, absl::StrCat(bad, " of ", good + bad, " stored programs are not as written"));
+}
+
+absl::Status WriteText(const std::string& path, const std::string& text) {
+  std::ofstream file(path, std::ios::binary);
+  file << text;
+  file.close();
+  return file ? absl::OkStatus() : absl::UnavailableError(absl::StrCat("cannot write ", path));
+}
+
+// The programs as a list, each once whatever it was compiled by and for.
+absl::Status ExportList(const Flags& flags, const std::vector<store::ListedEntry>& entries) {
+  std::vector<store::WarmProgram> programs;
+  std::set<std::pair<std::string, std::string>> seen;
+  for (const store::ListedEntry& entry : entries) {
+    if (!entry.header.ok() || !Wanted(flags, *entry.header)) continue;
+    if (!seen.emplace(entry.header->graph_hash(), entry.header->options()).second) continue;
+    programs.push_back({*GraphHash::FromBytes(entry.header->graph_hash()), entry.header->options()});
+  }
+  KILN_RETURN_IF_ERROR(WriteText(flags.file, store::PrintWarmList(programs)));
+  std::printf("%zu programs listed in %s\n", programs.size(), flags.file.c_str());
+  return absl::OkStatus();
+}
+
+absl::Status Export(const Flags& flags) {
+  KILN_ASSIGN_OR_RETURN(const auto store, Open(flags));
+  KILN_ASSIGN_OR_RETURN(const auto entries, store->List());
+  if (flags.warm_up) return ExportList(flags, entries);
+  store::BundleWriter bundle(flags.file);
+  size_t count = 0, bad = 0;
+  for (const store::ListedEntry& listed : entries) {
+    if (listed.header.ok() && !Wanted(flags, *listed.header)) continue;
+    auto entry = ReadWhole(*store, listed.file.name);
+    if (!entry.ok()) {
+      if (entry.status().code() == absl::StatusCode::kNotFound) continue;
+      ++bad;
+      std::printf("left out: %s  %s\n", listed.file.name.c_str(), std::string(entry.status().message()).c_str());
+      continue;
+    }
+    KILN_RETURN_IF_ERROR(bundle.Add(*entry));
+    ++count;
+  }
+  KILN_RETURN_IF_ERROR(bundle.Finish());
+  std::printf("%zu programs in %s, %zu bad ones left out\n", count, flags.file.c_str(), bad);
+  return absl::OkStatus();
+}
+
+absl::Status Import(const Flags& flags) {
+  KILN_ASSIGN_OR_RETURN(auto bundle, store::BundleReader::Open(flags.file));
+  KILN_ASSIGN_OR_RETURN(const auto store, Open(flags, /*create=*/true));
+  KILN_ASSIGN_OR_RETURN(const store::ImportCounts counts,
+                        store::Import(bundle, *store, [](const store::Entry&, const absl::Status& status) {
+                          if (!status.ok()) std::printf("refused: %s\n", std::string(status.message()).c_str());
+                        }));
+  std::printf("%zu programs taken, %zu there already, %zu refused\n", counts.taken, counts.there, counts.refused);
+  if (counts.refused == 0) return absl::OkStatus();
+  return MakeError(v1::CORRUPT_ENTRY, absl::StrCat(counts.refused, " entries of the bundle are not as written"));
+}
+
+CLI::App* Add(CLI::App& group, Cli& cli, const std::shared_ptr<Flags>& flags, const char* name, const char* what,
+              absl::Status (*action)(const Flags&)) {
+  CLI::App* command = group.add_subcommand(name, what);
+  command->add_option("folder", flags->folder, "What kilnd has as --program_cache_dir")
+      ->envname("KILN_PROGRAM_CACHE_DIR")
+      ->required();
+  command->callback([flags, action, &cli] { cli.action = [flags, action](Cli&) { return action(*flags); }; });
+  return command;
+}
+
+}  // namespace
+
+void AddCache(CLI::App& app, Cli& cli) {
+  CLI::App* group = app.add_subcommand("cache", "Look after a folder of compiled programs; servers may be using it");
+  group->footer(
+      "Examples, with the folder of kilnd --program_cache_dir=DIR:\n"
+      "  kiln cache ls DIR                          what is there, the last used first\n"
+      "  kiln cache verify DIR                      is every entry as it was written?  exits with 1 if not\n"
+      "  kiln cache gc DIR --bytes 1GB              remove the least recently used until 1 GB is left\n"
+      "  kiln cache export DIR bundle.kiln          all of it in one file\n"
+      "  kiln cache import OTHER_DIR bundle.kiln    and into another folder, each entry checked\n"
+      "  kiln cache export DIR list.txt --warm_up   names alone: kilnd --warm_up=list.txt is not ready before\n"
+      "                                             it has loaded them\n"
+      "An entry is machine code, and runs as the server does. Checks find what a disk broke, not who wrote an\n"
+      "entry: import only what comes from servers that you trust.");
+  group->require_subcommand(1);
+  const auto flags = std::make_shared<Flags>();
+  Add(*group, cli, flags, "ls", "List the programs", List);
+  Add(*group, cli, flags, "verify", "Read every entry and check it", Verify);
+  Add(*group, cli, flags, "gc", "Remove the least recently used, and what dead writers left", Collect)
+      ->add_option("--bytes", flags->bytes, "Most bytes to leave; 0 leaves nothing")
+      ->transform(CLI::AsSizeValue(/*kb_is_1000=*/true))
+      ->required();
+  CLI::App* out = Add(*group, cli, flags, "export", "Write the programs to one file", Export);
+  out->add_option("file", flags->file, "The bundle, or the list, to write")->required();
+  out->add_option("--graph", flags->graphs, "Only programs of graphs whose hash begins so; may be repeated");
+  out->add_flag("--warm_up", flags->warm_up, "Write a list for kilnd --warm_up, not the programs");
+  Add(*group, cli, flags, "import", "Take the programs of a bundle", Import)
+      ->add_option("file", flags->file, "A bundle")
+      ->required();
+}
+
+}  // namespace kiln::cli

@@ -1,0 +1,233 @@
+// Programs that outlive their server, in one process: what is found again, and what
+// must not be.
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <filesystem>
+#include <fstream>
+#include <thread>
+
+#include "base/graph_hash.h"
+#include "base/store/disk_store.h"
+#include "base/store/faulty_folder.h"
+#include "kiln/v1/executable.pb.h"
+#include "tests/e2e/server_fixture.h"
+
+namespace kiln::e2e {
+namespace {
+
+class DiskCacheTest : public ServerTest {
+ protected:
+  void SetUp() override { Restart(); }
+  ~DiskCacheTest() override {
+    server_.reset();
+    std::filesystem::remove_all(folder_);
+  }
+
+  void Restart(bool native = false) {
+    v1::ServerConfig config = server::DefaultConfig();
+    config.set_program_cache_dir(folder_);
+    config.set_allow_native_code(native);
+    Start(config);
+  }
+
+  v1::ListProgramsResponse Stats() {
+    v1::ListProgramsResponse response;
+    EXPECT_TRUE(Call(*stubs_->debug, &v1::DebugService::Stub::ListPrograms, v1::ListProgramsRequest(), response).ok());
+    return response;
+  }
+
+  v1::ExecuteRequest ByHash() const {
+    v1::ExecuteRequest request;
+    request.set_graph_hash(hash_);
+    request.set_result_mode(v1::RESULT_INLINE);
+    AddFloats(request, 0, std::vector<float>(8, 1.0f));
+    return request;
+  }
+  void ExpectTwos(const absl::StatusOr<v1::ExecuteResponse>& response) {
+    ASSERT_TRUE(response.ok()) << response.status();
+    EXPECT_EQ(FloatsOf(response->results(0).tensor().data()), std::vector<float>(8, 2.0f));
+  }
+
+  // The program kAddOne is on the disk, and the server new.
+  void StoreAddOne() {
+    const auto compiled = Compile(*stubs_, GraphOf(kAddOne));
+    ASSERT_TRUE(compiled.ok()) << compiled.status();
+    EXPECT_FALSE(compiled->from_cache());
+    hash_ = compiled->graph_hash();
+    Restart();
+  }
+
+  // Reads the one entry that there is, lets it be changed, and puts it back.
+  void ChangeEntry(const std::function<void(store::Entry&)>& change) {
+    auto disk = store::DiskStore::Open(folder_, {});
+    const auto listed = (*disk)->List();
+    ASSERT_EQ(listed->size(), 1u);
+    auto entry = (*disk)->Read(listed->front().file.name);
+    ASSERT_TRUE(entry.ok()) << entry.status();
+    change(*entry);
+    ASSERT_TRUE((*disk)->Publish(*entry).ok());
+  }
+
+  // The entry is bad, and no client notices.
+  void ExpectCompiledAnew() {
+    const auto compiled = Compile(*stubs_, GraphOf(kAddOne));
+    ASSERT_TRUE(compiled.ok()) << compiled.status();
+    EXPECT_FALSE(compiled->from_cache());
+    ExpectTwos(Execute(*stubs_, ByHash()));
+    EXPECT_EQ(Stats().disk().rejects(), 1u);
+    EXPECT_EQ(Stats().disk().hits(), 0u);
+    EXPECT_EQ(Stats().compiles(), 1u);
+    Restart();
+    ExpectTwos(Execute(*stubs_, ByHash()));
+    EXPECT_EQ(Stats().disk().hits(), 1u) << "a good one is in its place";
+  }
+
+  const std::string folder_ = store::testing::NewFolder();
+  std::string hash_;
+};
+
+TEST_F(DiskCacheTest, AHashIsEnoughAfterARestart) {
+  StoreAddOne();
+  const auto response = Execute(*stubs_, ByHash());
+  ExpectTwos(response);
+  EXPECT_TRUE(response->from_cache());
+  EXPECT_EQ(Stats().compiles(), 0u);
+  EXPECT_EQ(Stats().disk().hits(), 1u);
+  ASSERT_EQ(Stats().programs_size(), 1);
+  EXPECT_EQ(Stats().programs(0).graph_hash(), hash_);
+  EXPECT_GT(Stats().programs(0).compile_us(), 0u);
+}
+
+TEST_F(DiskCacheTest, AGraphIsNotCompiledAgainAfterARestart) {
+  StoreAddOne();
+  const auto compiled = Compile(*stubs_, GraphOf(kAddOne));
+  ASSERT_TRUE(compiled.ok()) << compiled.status();
+  EXPECT_TRUE(compiled->from_cache());
+  EXPECT_EQ(compiled->graph_hash(), hash_);
+  EXPECT_EQ(compiled->signature().parameters_size(), 1);
+  EXPECT_EQ(compiled->kernels(), 1u);
+  EXPECT_EQ(Stats().compiles(), 0u);
+}
+
+TEST_F(DiskCacheTest, WhoHasTheGraphIsNotFailedByWhoAskedWithoutIt) {
+  v1::ExecuteRequest with_graph = ByHash();
+  with_graph.clear_graph_hash();
+  *with_graph.mutable_graph() = GraphOf(kAddOne);
+  hash_ = std::string(HashGraph(with_graph.graph())->Bytes());
+  const v1::ExecuteRequest without = ByHash();
+  constexpr int kEach = 8;
+  std::atomic<int> ready{0};
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 2 * kEach; ++i) {
+    threads.emplace_back([&, i] {
+      ++ready;
+      while (ready < 2 * kEach) std::this_thread::yield();
+      const auto response = Execute(*stubs_, i % 2 == 0 ? with_graph : without);
+      if (response.ok()) return ExpectTwos(response);
+      EXPECT_EQ(i % 2, 1) << response.status();
+      EXPECT_EQ(DetailOf(response.status())->code(), v1::NEED_GRAPH);
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(Stats().compiles(), 1u);
+}
+
+TEST_F(DiskCacheTest, WhatIsOnNoDiskStillNeedsItsGraph) {
+  hash_ = std::string(32, 'x');
+  EXPECT_EQ(DetailOf(Execute(*stubs_, ByHash()).status())->code(), v1::NEED_GRAPH);
+  EXPECT_EQ(Stats().disk().misses(), 1u);
+  EXPECT_EQ(Stats().disk().rejects(), 0u);
+}
+
+TEST_F(DiskCacheTest, AStoredProgramCanBeExplainedByItsHash) {
+  StoreAddOne();
+  v1::ExplainRequest request;
+  request.set_graph_hash(hash_);
+  v1::ExplainResponse response;
+  const absl::Status status = Call(*stubs_->debug, &v1::DebugService::Stub::Explain, request, response);
+  ASSERT_TRUE(status.ok()) << status;
+  EXPECT_GT(response.stages_size(), 3);
+}
+
+TEST_F(DiskCacheTest, AStoredProgramCanBeRecordedByItsHash) {
+  StoreAddOne();
+  v1::RecordSequenceRequest request;
+  for (int i = 0; i < 3; ++i) request.add_programs()->set_graph_hash(hash_);
+  v1::RecordSequenceResponse response;
+  const auto record = [&] {
+    return Call(*stubs_->kernel, &v1::KernelService::Stub::RecordSequence, request, response);
+  };
+  // A recording has steps; without them it is refused, but for that and not for a graph.
+  const auto detail = DetailOf(record());
+  EXPECT_TRUE(!detail.has_value() || detail->code() != v1::NEED_GRAPH) << detail->DebugString();
+  EXPECT_EQ(Stats().disk().hits(), 1u);
+  request.mutable_programs(1)->set_graph_hash(std::string(32, 'x'));
+  request.mutable_programs(2)->set_graph_hash(std::string(32, 'y'));
+  const absl::Status status = record();
+  EXPECT_EQ(DetailOf(status)->code(), v1::NEED_GRAPH);
+  EXPECT_NE(status.message().find("program 1"), absl::string_view::npos) << status;
+}
+
+TEST_F(DiskCacheTest, OtherOptionsAreAnotherProgram) {
+  StoreAddOne();
+  v1::ExecuteRequest request = ByHash();
+  request.mutable_options()->set_strict(true);
+  EXPECT_EQ(DetailOf(Execute(*stubs_, request).status())->code(), v1::NEED_GRAPH);
+}
+
+TEST_F(DiskCacheTest, AServerRunsNothingThatItWouldNotLetIn) {
+  Restart(/*native=*/true);
+  hash_ = Compile(*stubs_, GraphOf(kAddOne))->graph_hash();
+  Restart(/*native=*/false);
+  EXPECT_EQ(DetailOf(Execute(*stubs_, ByHash()).status())->code(), v1::NEED_GRAPH);
+  Restart(/*native=*/true);
+  ExpectTwos(Execute(*stubs_, ByHash()));
+}
+
+TEST_F(DiskCacheTest, ATornEntryIsCompiledAnew) {
+  StoreAddOne();
+  for (const auto& file : std::filesystem::directory_iterator(folder_)) {
+    if (file.path().extension() == ".kiln") std::filesystem::resize_file(file.path(), file.file_size() / 2);
+  }
+  ExpectCompiledAnew();
+}
+
+TEST_F(DiskCacheTest, AnEntryForMoreThanThisMachineIsCompiledAnew) {
+  StoreAddOne();
+  ChangeEntry([](store::Entry& entry) { entry.header.mutable_target()->add_features("+kiln-none"); });
+  ExpectCompiledAnew();
+}
+
+TEST_F(DiskCacheTest, AnEntryThatHidesWhatItNeedsIsCompiledAnew) {
+  StoreAddOne();
+  ChangeEntry([](store::Entry& entry) {
+    v1::Executable executable;
+    ASSERT_TRUE(executable.ParseFromString(entry.executable));
+    executable.mutable_target()->add_features("+kiln-none");
+    entry.executable = executable.SerializeAsString();
+  });
+  ExpectCompiledAnew();
+}
+
+TEST_F(DiskCacheTest, AnEntryWhosePlanLeavesItsBuffersIsCompiledAnew) {
+  StoreAddOne();
+  ChangeEntry([](store::Entry& entry) {
+    v1::Executable executable;
+    ASSERT_TRUE(executable.ParseFromString(entry.executable));
+    executable.mutable_steps(0)->mutable_operands(0)->set_index(99);
+    entry.executable = executable.SerializeAsString();
+  });
+  ExpectCompiledAnew();
+}
+
+TEST_F(DiskCacheTest, AFolderThatOthersMayWriteStopsTheStart) {
+  std::filesystem::permissions(folder_, std::filesystem::perms::all);
+  v1::ServerConfig config = server::DefaultConfig();
+  config.set_program_cache_dir(folder_);
+  config.set_listen("127.0.0.1:0");
+  EXPECT_EQ(StartStatus(config).code(), absl::StatusCode::kPermissionDenied);
+}
+
+}  // namespace
+}  // namespace kiln::e2e
