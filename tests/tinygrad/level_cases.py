@@ -109,3 +109,65 @@ class LevelCases:
         step = TinyJit(run)
         for _ in range(4):
             self.near(step(Tensor(x).realize(), Tensor(y).realize()), expected)
+
+    def test_functions_precompiled(self):
+        from tinygrad import Tensor, function
+
+        @function(precompile=True)
+        def both(x, y):
+            return x @ y, x.sum(1, keepdim=True)
+
+        product, sums = both(Tensor(A), Tensor(B))
+        self.near(product + sums * 2, A @ B + A.sum(1, keepdims=True) * 2, 1e-4)
+        again, _ = both(Tensor(A).relu(), Tensor(B))
+        self.near(again.relu(), np.maximum(np.maximum(A, 0) @ B, 0), 1e-4)
+
+    def test_each_device_knows_its_number(self):
+        from tinygrad import Tensor
+
+        devices, square = ("KILN", "KILN:1"), A[:, :32]
+        for axis in (0, 1):
+            # A replicated tensor meets a sharded one: each device takes its part.
+            total = Tensor(square).shard(devices, axis).realize() + Tensor(square.T).shard(devices, None).realize()
+            self.near(total.contiguous().realize(), square + square.T)
+
+    def test_what_a_jit_updates_is_no_intermediate(self):
+        from tinygrad import Tensor, TinyJit
+
+        total = Tensor([1.0]).realize()
+
+        @TinyJit
+        def add(x):
+            nonlocal total
+            total += x
+            return total
+
+        for i in range(4):
+            add(Tensor([float(i)]))
+        add.captured.free_intermediates()
+        add(Tensor([4.0]))
+        self.assertEqual(total.item(), 1 + 0 + 1 + 2 + 3 + 4)
+
+    def test_work_is_counted(self):
+        from tinygrad import GlobalCounters, Tensor
+
+        x, y = Tensor(A).realize(), Tensor(B).realize()
+        GlobalCounters.reset()
+        (x @ y).realize()
+        self.assertGreaterEqual(GlobalCounters.global_ops, 2 * 32 * 64 * 16)
+        self.assertLess(GlobalCounters.global_ops, 10 * 32 * 64 * 16)
+        self.assertEqual(GlobalCounters.global_mem, 4 * (32 * 64 + 64 * 16 + 32 * 16))
+
+    def test_a_variable_needs_a_value(self):
+        from tinygrad import Tensor, Variable
+
+        with self.assertRaisesRegex(RuntimeError, "unbound"):
+            (Tensor([1.0]) * Tensor(Variable("n", 1, 10))).tolist()
+
+    def test_a_function_of_invalid_is_invalid(self):
+        from tinygrad import Tensor, dtypes
+        from tinygrad.dtype import Invalid
+
+        hole = Tensor.full((4,), Invalid, dtype=dtypes.float32, buffer=False)
+        kept = (Tensor.arange(4) < 2).where(Tensor([1.0, 2.0, 3.0, 4.0]), hole.sqrt())
+        self.assertEqual(kept.tolist()[:2], [1.0, 2.0])

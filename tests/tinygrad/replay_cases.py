@@ -127,6 +127,17 @@ class ReplayCases:
             if i >= 3:
                 self.assertEqual(trips, 1)
 
+    def test_a_result_is_read_as_far_as_it_goes_by_now(self):
+        from tinygrad import Tensor, TinyJit, Variable
+
+        left, right = (Tensor(X[i]).realize() for i in range(2))
+        joined = TinyJit(lambda a, b: a.cat(b, dim=1).realize())
+        for count in (1, 2, 5, 9, 3):
+            n = Variable("n", 1, 10).bind(count)
+            # What the JIT returns still says n = 2, the value at capture.
+            got = joined(left[:, :n], right)[:, : count + 16]
+            self.assertEqual(got.tolist(), np.concatenate([X[0][:, :count], X[1]], 1).tolist())
+
     def test_a_cache_that_is_written_at_a_variable(self):
         from tinygrad import Tensor, TinyJit, Variable
 

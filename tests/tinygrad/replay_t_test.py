@@ -20,7 +20,7 @@ class ReplayTest(replay_cases.ReplayCases, unittest.TestCase):
     def test_graphs_and_kernels_in_one_step(self):
         """What level T refuses are kernels of tinygrad's, between graphs of ours."""
         from kiln.tinygrad import tensor_level
-        from kiln.tinygrad.graphs import NotExpressible
+        from kiln.tinygrad.words import NotExpressible
         from tinygrad import Tensor, TinyJit
 
         prepare, asked = tensor_level.prepare, []

@@ -61,6 +61,67 @@ class Shards(unittest.TestCase):
         self.near(x, expected)
         self.near(x.to("KILN"), expected)
 
+    def test_one_axis_alone(self):
+        from tinygrad import Tensor
+
+        numbers = np.arange(8, dtype=np.float32)
+        for devices in (TWO, FOUR):
+            x = Tensor(numbers).shard(devices, 0)
+            self.near(x + 1, numbers + 1)
+            self.near(x.reshape(4, 2).sum(1), numbers.reshape(4, 2).sum(1))
+            x = x.realize()
+            x[3:6] = 0
+            self.near(x, np.where((numbers >= 3) & (numbers < 6), 0, numbers))
+
+    def test_sums_over_devices(self):
+        from tinygrad import Tensor
+        from tinygrad.uop.ops import Ops
+
+        for axis, parts in ((0, np.split(A, 4, 0)), (1, np.split(A, 4, 1)), (None, [A] * 4)):
+            with self.subTest(axis=axis):
+                summed = Tensor(Tensor(A).shard(FOUR, axis).uop.allreduce(Ops.ADD, FOUR))
+                self.near(summed, sum(parts) if axis is None else np.concatenate([sum(parts)] * 4, axis))
+
+    def test_a_part_of_each_shard_is_updated(self):
+        from tinygrad import Tensor, TinyJit, Variable
+
+        for axis in (0, None):
+            with self.subTest(axis=axis):
+                table = Tensor.zeros(4, 6).contiguous().realize().shard(TWO, axis).realize()
+                column = Tensor.ones(4, 1).shard(TWO, axis).contiguous().realize()
+
+                @TinyJit
+                def step(table, at):
+                    table[:, at : at + 1].assign(column).realize()
+                    column.assign(column + 1).realize()
+
+                for at in range(1, 5):
+                    step(table, Variable("at", 0, 5).bind(at))
+                self.near(table, np.tile(np.float32([0, 1, 2, 3, 4, 0]), (4, 1)))
+
+    def test_functions(self):
+        from tinygrad import Tensor, function
+
+        for precompile in (False, True):
+            with self.subTest(precompile=precompile):
+                product = function(lambda x, y: (x @ y, x.sum(0)), precompile=precompile)
+                whole, sums = product(Tensor(A).shard(TWO, 0), Tensor(B).shard(TWO, None))
+                self.near(whole + 1, A @ B + 1)
+                self.near(sums, A.sum(0))
+
+    def test_a_kernel_of_ones_own_runs_on_each_shard(self):
+        from tinygrad import Tensor
+        from tinygrad.uop.ops import KernelInfo, UOp
+
+        def doubled(out, x):
+            out, x = out.flatten(), x.flatten()
+            i = UOp.range(x.numel(), 0)
+            return out[i].store(x[i] * 2).end(i).sink(arg=KernelInfo(name="doubled"))
+
+        x = Tensor(A).shard(TWO, 0).realize()
+        out = Tensor.zeros(8, 16).contiguous().shard(TWO, 0).realize()
+        self.near(out.custom_kernel(x, fxn=doubled)[0] + 1, A * 2 + 1)
+
     def test_training_on_shards_is_training(self):
         from tinygrad import Tensor
         from tinygrad.helpers import Context

@@ -11,8 +11,8 @@ from typing import Callable, Dict, List, Sequence, Tuple
 
 from tinygrad.uop.ops import GroupOp, Ops, UOp
 
-from kiln.tinygrad.graphs import NotExpressible
 from kiln.tinygrad.views import placed, views_down_to_storage
+from kiln.tinygrad.words import NotExpressible
 
 
 def storage_of(u: UOp) -> UOp:

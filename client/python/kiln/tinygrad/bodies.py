@@ -8,12 +8,15 @@ import numpy as np
 from tinygrad.uop.ops import Ops, UOp
 
 import kiln
-from kiln.tinygrad import server
+from kiln.tinygrad import estimates, server
 from kiln.tinygrad.aliases import storage_of, without_aliases
+from kiln.tinygrad.calls import is_kernel_call
 from kiln.tinygrad.devices import is_kiln
-from kiln.tinygrad.graphs import NotExpressible, Writer, is_kernel_call
+from kiln.tinygrad.graphs import Writer
 from kiln.tinygrad.shards import Piece, gather
 from kiln.tinygrad.stats import counters
+from kiln.tinygrad.views import beneath
+from kiln.tinygrad.words import NotExpressible
 
 
 def has_many(body: UOp) -> bool:
@@ -33,10 +36,11 @@ def stores_of(state: UOp) -> List[UOp]:
         if u.op is Ops.STORE or is_kernel_call(u):
             found[u] = None
         elif u.op is Ops.AFTER:
-            for dependency in u.src[1:]:
+            state, *dependencies = map(beneath, u.src)
+            for dependency in dependencies:
                 if dependency.op not in (Ops.STORE, Ops.AFTER) and not is_kernel_call(dependency):
                     raise NotExpressible("AFTER %s" % dependency.op.name)
-            stack += u.src
+            stack += [state, *dependencies]
     return list(reversed(found))
 
 
@@ -102,6 +106,7 @@ class Body:
         self.sink = sink
         self.written = written_slots(sink)
         self.read = read_slots(sink)
+        self.estimates = estimates.of_tensors(sink)
         sink, all_arguments = without_aliases(sink, arguments, sorted(self.written))
         # Buffers of which only views are arguments, each by one of them.
         self._whole = [next(i for i, a in enumerate(arguments) if not a.is_bound_var and storage_of(a) is storage)

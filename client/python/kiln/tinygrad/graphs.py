@@ -16,49 +16,13 @@ from __future__ import annotations
 
 from typing import Any, Callable, Dict, List, Optional, Sequence, Set, Tuple
 
-from tinygrad.dtype import AddrSpace, DType, Invalid, dtypes
-from tinygrad.uop.ops import AxisType, GroupOp, Ops, UOp
+from tinygrad.dtype import DType, Invalid, dtypes
+from tinygrad.uop.ops import GroupOp, Ops, UOp
 
-from kiln.dtypes import BY_NAME
+from kiln.tinygrad.calls import is_kernel_call
 from kiln.tinygrad.integers import integer_power, width_of, wrapped
+from kiln.tinygrad.words import ADDRSPACES, AXIS_TYPES, PLAIN, NotExpressible, dtype_number
 from kiln.v1 import graph_pb2 as pb
-
-
-class NotExpressible(Exception):
-    """A tinygrad graph that Kiln has no words for; the argument is a short reason."""
-
-
-DTYPES: Dict[DType, int] = {
-    getattr(dtypes, theirs): BY_NAME[ours].number
-    for theirs, ours in {
-        "void": "void", "bool": "bool", "int8": "int8", "int16": "int16", "int32": "int32", "int64": "int64",
-        "uint8": "uint8", "uint16": "uint16", "uint32": "uint32", "uint64": "uint64", "float16": "float16",
-        "bfloat16": "bfloat16", "float32": "float32", "float64": "float64", "fp8e4m3": "float8_e4m3",
-        "fp8e5m2": "float8_e5m2", "fp8e4m3fnuz": "float8_e4m3_fnuz", "fp8e5m2fnuz": "float8_e5m2_fnuz",
-        "weakint": "weakint", "weakfloat": "weakfloat",
-    }.items()  # fmt: skip
-    if hasattr(dtypes, theirs)
-}
-
-# Ops that carry nothing but their sources, under one name in both.
-PLAIN = {
-    getattr(Ops, name): getattr(pb, name)
-    for name in (
-        "EXP2 LOG2 SIN SQRT RECIPROCAL NEG TRUNC ADD MUL SHL SHR CDIV MAX CMOD CMPLT CMPNE CMPEQ XOR OR AND THREEFRY "
-        "SUB FDIV POW FLOORDIV FLOORMOD WHERE MULACC STACK INDEX AFTER STORE SINK TUPLE FUNCTION END GROUP BARRIER IF "
-        "ENDIF CONTIGUOUS CONTIGUOUS_BACKWARD DETACH RESHAPE SHRINK LOAD LINEAR"
-    ).split()
-}
-
-ADDRSPACES = {AddrSpace.GLOBAL: pb.GLOBAL, AddrSpace.LOCAL: pb.LOCAL, AddrSpace.REG: pb.REG, AddrSpace.ALU: pb.ALU}
-
-AXIS_TYPES = {
-    AxisType.GLOBAL: pb.AXIS_GLOBAL, AxisType.WARP: pb.AXIS_WARP, AxisType.LOCAL: pb.AXIS_LOCAL,
-    AxisType.LOOP: pb.AXIS_LOOP, AxisType.WEAK: pb.AXIS_LOOP, AxisType.GROUP_REDUCE: pb.AXIS_GROUP_REDUCE,
-    AxisType.REDUCE: pb.AXIS_REDUCE, AxisType.UPCAST: pb.AXIS_UPCAST, AxisType.UNROLL: pb.AXIS_UNROLL,
-    AxisType.THREAD: pb.AXIS_THREAD, AxisType.DEVICE: pb.AXIS_DEVICE,
-}  # fmt: skip
-
 
 # Of numbers that were weak, which one gives way: the former.
 _RANK = [dtypes.int32, dtypes.int64, dtypes.float32]
@@ -67,20 +31,11 @@ _RANK = [dtypes.int32, dtypes.int64, dtypes.float32]
 _OF_LOOPS = (Ops.END, Ops.AFTER, Ops.GROUP)
 
 
-def dtype_number(kind: DType) -> int:
-    number = DTYPES.get(kind)
-    if number is None:
-        raise NotExpressible("dtype %s" % kind.name)
-    return number
-
-
 def is_invalid(u: UOp) -> bool:
+    """Whether a value is Invalid everywhere."""
+    while u.base.op in GroupOp.Unary and u.base.dtype is dtypes.bool:
+        u = u.base.src[0]
     return bool(u.base.is_invalid)
-
-
-def is_kernel_call(u: UOp) -> bool:
-    """Whether `u` runs a kernel written by hand: one whose body is no tensor graph."""
-    return u.op is Ops.CALL and u.src[0].op is Ops.SINK and u.src[0].arg is not None
 
 
 def children_first(root: UOp) -> List[UOp]:
@@ -238,6 +193,8 @@ class Writer:
     def _param(self, u: UOp) -> int:
         arg = u.arg
         space = ADDRSPACES[arg.addrspace if arg.addrspace is not None else AddrSpace.GLOBAL]
+        if u.is_variable and u.op is Ops.BUFFER:
+            raise RuntimeError("unbound Variable %s" % arg.name)
         buffer = pb.BufferArg(slot=self._slot_of(u), dtype=dtype_number(arg.dtype), addrspace=space)
         if space == pb.ALU:
             if arg.vmin_vmax is None:
@@ -248,6 +205,8 @@ class Writer:
                 # As a kernel's counters are, which it meets in indices.
                 buffer.dtype = dtype_number(dtypes.int64)
                 self._widened[u] = dtypes.int64
+        elif u.op is Ops.BUFFER and space == pb.GLOBAL:
+            raise NotExpressible("memory of a function's own")
         op = pb.BUFFER if u.op is Ops.BUFFER and space in (pb.LOCAL, pb.REG) else pb.PARAM
         return self.node(op, [self.shape(u.shape)], buffer=buffer)
 
@@ -266,6 +225,16 @@ class Writer:
 
     def _flip(self, u: UOp) -> int:
         return self.node(pb.FLIP, [self.at(u.src[0])], flip=pb.FlipArg(axis=u.arg))
+
+    def _shrink(self, u: UOp) -> int:
+        """A view of a view is one view: a TinyJit's result may be larger by now than the view in between says."""
+        views = [u]
+        while views[-1].src[0].op is Ops.SHRINK:
+            views.append(views[-1].src[0])
+        if len(views) == 1:
+            return self.node(pb.SHRINK, self._sources(u))
+        offsets = [sum(view.marg[axis][0] for view in views) for axis in range(len(u.shape))]
+        return self.node(pb.SHRINK, [self.at(views[-1].src[0]), self.shape(offsets), self.shape(u.shape)])
 
     def _pad(self, u: UOp) -> int:
         source = u.src[0]
@@ -366,6 +335,7 @@ _WRITERS: Dict[Ops, Callable[[Writer, UOp], int]] = {
     Ops.BITCAST: Writer._cast,
     Ops.PERMUTE: Writer._permute,
     Ops.FLIP: Writer._flip,
+    Ops.SHRINK: Writer._shrink,
     Ops.PAD: Writer._pad,
     Ops.EXPAND: Writer._expand,
     Ops.REDUCE: Writer._reduce,

@@ -71,4 +71,5 @@ def install() -> None:
         realize.get_call_outs_ins, tensor_level.outs_and_ins)
     # Arguments of a whole graph stay buffers of their own: replay.py then sees what is one and what is not.
     jit.memory_plan_rewrite = _unless_prepared(jit.memory_plan_rewrite)
+    realize.estimate_uop = _with_prepared(realize.estimate_uop, lambda call: tensor_level.body_of(call).estimates)
     realize.get_call_name = _with_prepared(realize.get_call_name, lambda call: "kiln %s" % call.src[0].arg[5:13])

@@ -9,28 +9,34 @@ from __future__ import annotations
 
 from typing import Any, Callable, Dict, Set
 
+from tinygrad.codegen.gpudims import pm_device_to_var
 from tinygrad.dtype import AddrSpace
-from tinygrad.uop.ops import KernelInfo, Ops, ProgramInfo, UOp
+from tinygrad.uop.ops import KernelInfo, Ops, ProgramInfo, UOp, graph_rewrite
 
+from kiln.tinygrad import estimates
 from kiln.tinygrad.aliases import storage_of
-from kiln.tinygrad.graphs import NotExpressible, Writer
+from kiln.tinygrad.graphs import Writer
 from kiln.tinygrad.linear_level import KilnRenderer, slot_of_variables
 from kiln.tinygrad.stats import count_fallback
+from kiln.tinygrad.words import NotExpressible
 
 _written: Dict[bytes, UOp] = {}
 
 
 def kernel_program(ast: UOp, renderer: KilnRenderer) -> UOp:
     """A PROGRAM as tinygrad's own lowering makes them, of a kernel that was not lowered."""
-    uops = list(ast.toposort())
+    # Which of several devices a kernel runs on comes with each launch.
+    kernel = graph_rewrite(ast, pm_device_to_var)
+    uops = list(kernel.toposort())
     params = sorted({u for u in uops if u.op is Ops.PARAM and u.addrspace is not AddrSpace.ALU}, key=lambda u: u.arg.slot)
     slot_of, variables = slot_of_variables(uops)
     writer = Writer(slot_of)
-    writer.write(ast)
+    writer.write(kernel)
     stores = [u for u in uops if u.op is Ops.STORE]
     outs: Set[int] = {storage_of(u.src[0]).arg.slot for u in stores if storage_of(u.src[0]).op is Ops.PARAM}
-    targets = {u.src[0] for u in stores}
-    ins = {storage_of(u).arg.slot for u in uops if u.op is Ops.INDEX and u not in targets and storage_of(u).op is Ops.PARAM}
+    # What is stored to may be read as well, by one and the same UOp.
+    read = {s for u in uops for s in u.src[u.op is Ops.STORE :] if s.op is Ops.INDEX}
+    ins = {storage_of(u).arg.slot for u in read if storage_of(u).op is Ops.PARAM}
     info = ProgramInfo(
         name=ast.arg.name if isinstance(ast.arg, KernelInfo) else "kernel",
         vars=tuple(variables),
@@ -41,7 +47,7 @@ def kernel_program(ast: UOp, renderer: KilnRenderer) -> UOp:
     )
     data = writer.graph.SerializeToString()
     # The kernel itself must not be inside: tinygrad replaces it by this PROGRAM, everywhere.
-    sink = UOp(Ops.SINK, src=tuple(variables), arg=KernelInfo(name=info.name))
+    sink = UOp(Ops.SINK, src=tuple(variables), arg=KernelInfo(name=info.name, estimates=estimates.of_kernel(kernel)))
     linear = UOp(Ops.LINEAR, src=tuple(params))
     source = UOp(Ops.SOURCE, arg=ast.key.hex())
     return UOp(Ops.PROGRAM, src=(sink, linear, source, UOp(Ops.BINARY, arg=data)), arg=info)

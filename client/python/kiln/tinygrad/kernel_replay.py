@@ -7,16 +7,16 @@ from typing import Any, Dict, Optional, Tuple
 
 import tinygrad.engine.realize as realize
 from tinygrad.engine.jit import MultiGraphRunner
-from tinygrad.engine.realize import estimate_uop, get_call_arg_uops, get_runtime, resolve_params, unwrap_multi
+from tinygrad.engine.realize import get_call_arg_uops, get_runtime, resolve_params, unwrap_multi
 from tinygrad.renderer import Estimates
 from tinygrad.uop.ops import Ops, UOp
 
 import kiln
 from kiln.tinygrad import server
 from kiln.tinygrad.devices import devices_of, on_one_device
-from kiln.tinygrad.graphs import NotExpressible
 from kiln.tinygrad.recorder import Recorder, Replay
 from kiln.tinygrad.stats import count_fallback, counters
+from kiln.tinygrad.words import NotExpressible
 
 
 @functools.cache
@@ -53,7 +53,7 @@ class KernelGraph(MultiGraphRunner):
 
     def __init__(self, linear: UOp, input_uops: Tuple[UOp, ...] = ()):
         self.linear = linear.src[0]
-        self.estimates = sum((estimate_uop(call) for call in self.linear.src), Estimates()).simplify()
+        self.estimates = sum((realize.estimate_uop(call) for call in self.linear.src), Estimates()).simplify()
         self._graphs = self._kernels = 0
         self._replay: Optional[Replay] = None
         self._prepare(input_uops)

@@ -16,8 +16,9 @@ from tinygrad.uop.ops import Ops, UOp
 
 import kiln
 from kiln.tinygrad import server
-from kiln.tinygrad.graphs import DTYPES, PLAIN, Writer
+from kiln.tinygrad.graphs import Writer
 from kiln.tinygrad.stats import counters
+from kiln.tinygrad.words import DTYPES, PLAIN
 from kiln.v1 import graph_pb2 as pb
 
 # What one UOp may take besides its own node, and a list must name.

@@ -15,8 +15,8 @@ from tinygrad.uop.ops import Ops, UOp
 
 import kiln
 from kiln.tinygrad import server
-from kiln.tinygrad.graphs import NotExpressible
 from kiln.tinygrad.memory import Memory
+from kiln.tinygrad.words import NotExpressible
 
 # Memory that stays, or a PARAM's slot and which of its devices.
 Source = Union[Buffer, Tuple[int, Optional[int]]]

@@ -20,10 +20,10 @@ import kiln
 from kiln.tinygrad.aliases import shared_storages
 from kiln.tinygrad.bodies import Body, effects_of, has_many
 from kiln.tinygrad.devices import devices_of, is_kiln
-from kiln.tinygrad.graphs import NotExpressible
 from kiln.tinygrad.kernel_replay import KernelGraph
 from kiln.tinygrad.recorder import Recorder
 from kiln.tinygrad.tensor_level import body_of, is_prepared
+from kiln.tinygrad.words import NotExpressible
 
 
 def name_of(argument: UOp) -> Any:

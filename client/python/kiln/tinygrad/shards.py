@@ -9,8 +9,9 @@ same, or Many, one for each device:
     RANGE(n, DEVICE)      each device's number
     UNSHARD(x, r)         the pieces that x has on the devices, joined along the axis
     COPY to a tuple       the value itself, everywhere
-    ALLREDUCE             the sum over the devices
+    ALLREDUCE             the sum over the devices; of shards, such a sum in each shard's place
     MSTACK, MSELECT       each device's value; the value on one device
+    CALL of a kernel      one on each device, of its own shards
     STORE to UNSHARD      n STOREs of the value's parts; if to a view of it, of the old
                           value with the new one in the view's place
 """
@@ -23,8 +24,10 @@ from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Tu
 
 from tinygrad.uop.ops import AxisType, GroupOp, Ops, UOp
 
-from kiln.tinygrad.graphs import NotExpressible
-from kiln.tinygrad.views import placed, views_down_to_storage
+from kiln.tinygrad.calls import is_kernel_call, without_functions
+from kiln.tinygrad.devices import devices_of
+from kiln.tinygrad.views import beneath, placed, views_down_to_storage
+from kiln.tinygrad.words import NotExpressible
 
 
 class Piece(NamedTuple):
@@ -48,6 +51,14 @@ def on(value: Value, device: int) -> UOp:
     return value.each[device] if isinstance(value, Many) else value
 
 
+def _each(value: Value) -> Tuple[UOp, ...]:
+    return value.each if isinstance(value, Many) else (value,)
+
+
+def _of(several: Sequence[UOp], device: int) -> UOp:
+    return several[device] if len(several) > 1 else several[0]
+
+
 def joined(pieces: Sequence[UOp], axis: int) -> UOp:
     """Tensors of one shape, one behind the other along an axis."""
     shape = pieces[0].shape
@@ -66,22 +77,6 @@ def part(whole: UOp, axis: int, index: int, count: int) -> UOp:
     return whole.shrink(tuple((b, b + s) for b, s in zip(begin, sizes)))
 
 
-def inlined(sink: UOp) -> UOp:
-    """Without FUNCTIONs: their bodies, with the arguments in place of PARAMs."""
-    while True:
-        calls = [u for u in sink.toposort(enter_calls=False) if u.op is Ops.GETTUPLE and u.src[0].op is Ops.FUNCTION]
-        if not calls:
-            return sink
-        made = {}
-        for u in calls:
-            body, *arguments = u.src[0].src
-            value = body.src[u.arg]
-            params = {p: arguments[p.arg.slot] for p in value.toposort(enter_calls=False)
-                      if p.op is Ops.PARAM and p.arg.slot >= 0}  # fmt: skip
-            made[u] = value.substitute(params, walk=True)
-        sink = sink.substitute(made, walk=True)
-
-
 class Gatherer:
     """Rewrites one body; `pieces` then says what each slot of the new one is."""
 
@@ -94,10 +89,11 @@ class Gatherer:
 
     def body(self, sink: UOp) -> UOp:
         roots: List[UOp] = []
-        for u in inlined(sink).toposort(enter_calls=False):
+        sink = without_functions(sink)
+        for u in sink.toposort(enter_calls=False):
             if u.op is not Ops.SINK:
                 self._value[u] = _MAKERS.get(u.op, Gatherer._plain)(self, u)
-        for root in inlined(sink).src:
+        for root in sink.src:
             value = self._value[root]
             roots += self._shards.get(root) or (value.each if isinstance(value, Many) else (value,))
         return UOp(Ops.SINK, src=tuple(roots))
@@ -107,7 +103,9 @@ class Gatherer:
         many = next((len(s.each) for s in sources if isinstance(s, Many)), None)
         if many is None:
             return u.replace(src=tuple(sources))
-        return Many(tuple(u.replace(src=tuple(on(s, k) for s in sources)) for k in range(many)))
+        each = [u.replace(src=tuple(on(s, k) for s in sources)) for k in range(many)]
+        # Arithmetic with a device's number is a number.
+        return Many(tuple(v.simplify() if v.op in GroupOp.ALU and not v.shape and v.device is None else v for v in each))
 
     def _slot(self, u: UOp, device: Optional[int]) -> UOp:
         piece = Piece(u.arg.slot, device)
@@ -125,6 +123,11 @@ class Gatherer:
         if u.arg.axis is not None:
             raise NotExpressible("a PARAM with a shard axis")
         return Many(tuple(self._slot(u, k) for k in range(len(u.arg.device))))
+
+    def _buffer(self, u: UOp) -> Value:
+        if not u.is_variable:
+            raise NotExpressible("memory of a function's own")
+        return self._plain(u)
 
     def _range(self, u: UOp) -> Value:
         if u.arg[-1] is not AxisType.DEVICE:
@@ -147,8 +150,10 @@ class Gatherer:
         return on(value, 0) if isinstance(u.arg, str) else value
 
     def _allreduce(self, u: UOp) -> Value:
-        value, (op, _) = self._value[u.src[0]], u.arg
-        return functools.reduce(lambda a, b: UOp(op, src=(a, b)), value.each) if isinstance(value, Many) else value
+        source, (op, _) = u.src[0], u.arg
+        count = len(source.device)
+        total = functools.reduce(lambda a, b: UOp(op, src=(a, b)), [self._part(source, k, count) for k in range(count)])
+        return total if source.axis is None else joined([total] * count, source.axis)
 
     def _mselect(self, u: UOp) -> Value:
         return on(self._value[u.src[0]], u.arg)
@@ -156,43 +161,69 @@ class Gatherer:
     def _mstack(self, u: UOp) -> Value:
         return Many(tuple(on(self._value[s], 0) for s in u.src))
 
+    def _call(self, u: UOp) -> Value:
+        kernel, *arguments = u.src
+        if not is_kernel_call(u) or any(r.op is Ops.RANGE and r.arg[-1] is AxisType.DEVICE for r in kernel.toposort()):
+            raise NotExpressible("a CALL that differs between devices")
+        count = max(len(devices_of(a)) for a in arguments)
+        return Many(tuple(u.replace(src=(kernel, *(self._part(a, k, count) for a in arguments))) for k in range(count)))
+
+    def _part(self, u: UOp, device: int, count: int) -> UOp:
+        """What a device has of a value."""
+        if u in self._shards:
+            return self._shards[u][device]
+        value = self._value[u]
+        return on(value, device) if u.axis is None else part(value, u.axis, device, count)
+
+    def _views(self, u: UOp) -> Tuple[List[UOp], UOp]:
+        """As views_down_to_storage(), with sizes and offsets in the new body's words."""
+        views, storage = views_down_to_storage(u)
+        if storage.op is not Ops.UNSHARD:
+            return views, storage
+        if any(isinstance(self._value[s], Many) for view in views for s in view.src[1:]):
+            raise NotExpressible("another view of shards on each device")
+        return [view.replace(src=(view.src[0], *(self._value[s] for s in view.src[1:]))) for view in views], storage
+
     def _store(self, u: UOp) -> Any:
         target, value = u.src
-        views, storage = views_down_to_storage(target)
+        views, storage = self._views(target)
         if storage.op is not Ops.UNSHARD:
             return self._plain(u)
-        state = target
-        while state.op in GroupOp.Movement:
-            state = state.src[0]
-        shards, axis = self._shards[state], storage.arg[0]
+        shards, axis = self._shards[beneath(target)], storage.arg[0]
+        old = joined(shards, axis)
         # What is replicated is a value of each device's, all of them the same.
-        new = [placed(on(self._value[value], k), self._value[state], views) for k in range(len(shards))]
+        new = [placed(on(self._value[value], k), old, views) for k in range(len(shards))]
         return Many(tuple(shard.store(part(new[k], axis, k, len(shards))) for k, shard in enumerate(shards)))
 
     def _after(self, u: UOp) -> Any:
         if u.is_bound_var:
             return self._plain(u)
-        views, storage = views_down_to_storage(u.src[0])
+        views, storage = self._views(u.src[0])
+        # Each dependency's effects, by device.
+        effects = [self._shards.get(s) or _each(self._value[s]) for s in map(beneath, u.src[1:])]
         if storage.op is not Ops.UNSHARD:
-            return self._plain(u)
-        if views:
-            raise NotExpressible("AFTER of a view of shards")
-        dependencies = [self._value[s] for s in u.src[1:]]
-        shards = tuple(
-            shard.after(*(on(d, k) for d in dependencies)) for k, shard in enumerate(self._shards[u.src[0]])
-        )
-        self._shards[u] = shards
-        return joined(shards, storage.arg[0])
+            state = self._value[u.src[0]]
+            if not isinstance(state, Many):
+                return state.after(*(e for several in effects for e in several))
+            return Many(tuple(own.after(*(_of(e, k) for e in effects)) for k, own in enumerate(state.each)))
+        before = self._shards[beneath(u.src[0])]
+        shards = self._shards[u] = tuple(own.after(*(_of(e, k) for e in effects)) for k, own in enumerate(before))
+        whole = joined(shards, storage.arg[0])
+        for view in reversed(views):
+            whole = view.replace(src=(whole, *view.src[1:]))
+        return whole
 
 
 _MAKERS: Dict[Ops, Callable[[Gatherer, UOp], Any]] = {
     Ops.PARAM: Gatherer._param,
+    Ops.BUFFER: Gatherer._buffer,
     Ops.RANGE: Gatherer._range,
     Ops.UNSHARD: Gatherer._unshard,
     Ops.COPY: Gatherer._copy,
     Ops.ALLREDUCE: Gatherer._allreduce,
     Ops.MSELECT: Gatherer._mselect,
     Ops.MSTACK: Gatherer._mstack,
+    Ops.CALL: Gatherer._call,
     Ops.STORE: Gatherer._store,
     Ops.AFTER: Gatherer._after,
 }

@@ -19,15 +19,17 @@ from tinygrad.uop.ops import Ops, UOp
 import kiln
 from kiln.tinygrad.aliases import shared_storages
 from kiln.tinygrad.bodies import Body, written_slots
+from kiln.tinygrad.calls import without_precompiled
 from kiln.tinygrad.devices import devices_of, is_kiln
-from kiln.tinygrad.graphs import NotExpressible
 from kiln.tinygrad.stats import count_fallback
+from kiln.tinygrad.words import NotExpressible
 
 PREFIX = "kiln:"
 HOST = ("NPY", "PYTHON", "CPU")
 FILES = ("DISK", "TINYFS")
 
 _bodies: Dict[str, Body] = {}
+_inlined: Dict[bytes, UOp] = {}
 _writes: Dict[bytes, List[int]] = {}
 
 
@@ -60,6 +62,14 @@ def writes_of(sink: UOp) -> List[int]:
     return _writes[sink.key]
 
 
+def without_calls(call: UOp) -> UOp:
+    """The call with precompiled functions put into its body; found once for each body."""
+    body = call.src[0]
+    if body.key not in _inlined:
+        _inlined[body.key] = without_precompiled(body)
+    return call if _inlined[body.key] is body else call.replace(src=(_inlined[body.key], *call.src[1:]))
+
+
 def prepare(call: UOp) -> str:
     """The name under which the call's body is known, compiled."""
     shared = shared_storages(call.src[1:], writes_of(call.src[0]))
@@ -81,7 +91,7 @@ def make_create_linear(original: Callable[..., Any]) -> Callable[[UOp], Tuple[UO
         if not any(is_kiln(device) for argument in big_sink.src[1:] for device in devices_of(argument)):
             return original(big_sink)
         try:
-            key = prepare(big_sink)
+            key = prepare(without_calls(big_sink))
         except NotExpressible as reason:
             count_fallback(str(reason))
             return original(big_sink)

@@ -5,8 +5,15 @@ from __future__ import annotations
 from typing import List, Sequence, Tuple
 
 from tinygrad.uop.ops import GroupOp, Ops, UOp
+from kiln.tinygrad.words import NotExpressible
 
-from kiln.tinygrad.graphs import NotExpressible
+
+
+def beneath(u: UOp) -> UOp:
+    """What movement ops show: storage, or a state of it."""
+    while u.op in GroupOp.Movement:
+        u = u.src[0]
+    return u
 
 
 def views_down_to_storage(u: UOp) -> Tuple[List[UOp], UOp]:

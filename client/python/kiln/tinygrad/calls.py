@@ -1,0 +1,53 @@
+"""Functions of tinygrad's, put in the place of their calls.
+
+A FUNCTION gives values, a precompiled one is a CALL of a SINK that stores them to its last
+arguments. In either body slot i is the call's argument i, and belongs to that body alone.
+"""
+
+from __future__ import annotations
+
+from typing import Dict, List
+
+from tinygrad.uop.ops import Ops, UOp
+
+
+def is_kernel_call(u: UOp) -> bool:
+    """Whether `u` runs a kernel written by hand: one whose body is no tensor graph."""
+    return u.op is Ops.CALL and u.src[0].op is Ops.SINK and u.src[0].arg is not None
+
+
+def is_precompiled(u: UOp) -> bool:
+    """Whether `u` calls a tensor graph that stores its results."""
+    return u.op is Ops.CALL and u.src[0].op is Ops.SINK and u.src[0].arg is None
+
+
+def _with_arguments(body: UOp, arguments: List[UOp]) -> UOp:
+    params = {p: arguments[p.arg.slot] for p in body.toposort(enter_calls=False) if p.op is Ops.PARAM and p.arg.slot >= 0}
+    return body.substitute(params, walk=True)
+
+
+def without_precompiled(sink: UOp) -> UOp:
+    """The graph with what precompiled functions store where they were called."""
+    while True:
+        calls = [u for u in sink.toposort(enter_calls=False) if is_precompiled(u)]
+        if not calls:
+            return sink
+        # The first one has no other in its arguments.
+        call = calls[0]
+        stored = _with_arguments(call.src[0], list(call.src[1:])).src
+        waiting: Dict[UOp, UOp] = {}
+        for u in sink.toposort(enter_calls=False):
+            if call in u.src:
+                at = u.src.index(call)
+                waiting[u] = u.replace(src=(*u.src[:at], *stored, *u.src[at + 1 :]))
+        sink = sink.substitute(waiting, walk=True)
+
+
+def without_functions(sink: UOp) -> UOp:
+    """The graph with FUNCTIONs' values where they were read."""
+    while True:
+        reads = [u for u in sink.toposort(enter_calls=False) if u.op is Ops.GETTUPLE and u.src[0].op is Ops.FUNCTION]
+        if not reads:
+            return sink
+        values = {u: _with_arguments(u.src[0].src[0].src[u.arg], list(u.src[0].src[1:])) for u in reads}
+        sink = sink.substitute(values, walk=True)
