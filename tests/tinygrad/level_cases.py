@@ -110,6 +110,21 @@ class LevelCases:
         for _ in range(4):
             self.near(step(Tensor(x).realize(), Tensor(y).realize()), expected)
 
+    def test_a_kernel_that_writes_to_views_of_one_buffer(self):
+        from tinygrad import Tensor
+        from tinygrad.uop.ops import KernelInfo, UOp
+
+        def two_and_three(twos, threes, x):
+            i = UOp.range(2, 0)
+            both = twos[i].store(x[i] * 2), threes[i].store(x[i] * 3)
+            return UOp.group(*both).end(i).sink(arg=KernelInfo(name="two_and_three"))
+
+        whole = Tensor.empty(4).contiguous().realize()
+        twos, *_ = whole[:2].custom_kernel(whole[2:], Tensor([1.0, 2.0]), fxn=two_and_three)
+        self.assertEqual(twos.tolist(), [2.0, 4.0])
+        # At level T that is tinygrad's own to schedule, and counted.
+        self.plugin.reset_stats()
+
     def test_functions_precompiled(self):
         from tinygrad import Tensor, function
 

@@ -10,7 +10,7 @@ from tinygrad.uop.ops import Ops, UOp
 import kiln
 from kiln.tinygrad import estimates, server
 from kiln.tinygrad.aliases import storage_of, without_aliases
-from kiln.tinygrad.calls import is_kernel_call
+from kiln.tinygrad.calls import is_kernel_call, kernel_outputs
 from kiln.tinygrad.devices import is_kiln
 from kiln.tinygrad.graphs import Writer
 from kiln.tinygrad.shards import Piece, gather
@@ -65,12 +65,6 @@ def written_slots(body: UOp) -> FrozenSet[int]:
         elif is_kernel_call(u):
             targets += [u.src[1 + slot].buf_uop for slot in kernel_outputs(u.src[0])]
     return frozenset(target.arg.slot for target in targets if target.op is Ops.PARAM)
-
-
-def kernel_outputs(kernel: UOp) -> List[int]:
-    """The slots that a kernel stores to."""
-    targets = (storage_of(u.src[0]) for u in kernel.toposort() if u.op is Ops.STORE)
-    return sorted({target.arg.slot for target in targets if target.op is Ops.PARAM})
 
 
 def read_slots(body: UOp) -> FrozenSet[int]:

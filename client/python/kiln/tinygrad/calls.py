@@ -16,6 +16,18 @@ def is_kernel_call(u: UOp) -> bool:
     return u.op is Ops.CALL and u.src[0].op is Ops.SINK and u.src[0].arg is not None
 
 
+def kernel_outputs(kernel: UOp) -> List[int]:
+    """The slots that a kernel stores to."""
+    targets = set()
+    for u in kernel.toposort():
+        if u.op is Ops.STORE:
+            target = u.src[0]
+            while target.op not in (Ops.BUFFER, Ops.PARAM) and target.src:
+                target = target.src[0]
+            targets.add(target)
+    return sorted(target.arg.slot for target in targets if target.op is Ops.PARAM)
+
+
 def is_precompiled(u: UOp) -> bool:
     """Whether `u` calls a tensor graph that stores its results."""
     return u.op is Ops.CALL and u.src[0].op is Ops.SINK and u.src[0].arg is None

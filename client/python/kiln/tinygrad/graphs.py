@@ -19,7 +19,7 @@ from typing import Any, Callable, Dict, List, Optional, Sequence, Set, Tuple
 from tinygrad.dtype import DType, Invalid, dtypes
 from tinygrad.uop.ops import GroupOp, Ops, UOp
 
-from kiln.tinygrad.calls import is_kernel_call
+from kiln.tinygrad.calls import is_kernel_call, kernel_outputs
 from kiln.tinygrad.integers import integer_power, width_of, wrapped
 from kiln.tinygrad.words import ADDRSPACES, AXIS_TYPES, PLAIN, NotExpressible, dtype_number
 from kiln.v1 import graph_pb2 as pb
@@ -36,6 +36,13 @@ def is_invalid(u: UOp) -> bool:
     while u.base.op in GroupOp.Unary and u.base.dtype is dtypes.bool:
         u = u.base.src[0]
     return bool(u.base.is_invalid)
+
+
+def is_whole(target: UOp) -> bool:
+    """Whether a view shows all of its storage, in order."""
+    while target.op in (Ops.AFTER, Ops.RESHAPE):
+        target = target.src[0]
+    return target.op is Ops.PARAM
 
 
 def children_first(root: UOp) -> List[UOp]:
@@ -304,6 +311,8 @@ class Writer:
         if body.op is not Ops.SINK:
             raise NotExpressible("CALL of %s" % body.op.name)
         kernel = Writer(lambda param: param.arg.slot, self.graph) if is_kernel_call(u) else None
+        if kernel and not all(is_whole(arguments[slot]) for slot in kernel_outputs(body)):
+            raise NotExpressible("a kernel that writes to a view")
         return self.node(pb.CALL, [kernel.write(body) if kernel else self.at(body), *map(self.at, arguments)])
 
     def _range(self, u: UOp) -> int:
