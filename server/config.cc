@@ -143,6 +143,10 @@ const std::vector<ConfigRow>& ConfigRows() {
       {"session_limits.max_sessions_per_address", "1024", "most sessions of clients at one address"},
       {"session_limits.max_handles", "262144", "most handles of one session"},
       {"max_handles", "1048576", "most handles of all clients together"},
+      {"stream_limits.max_commands", "1024", "most commands of one stream under way; beyond it, none is read"},
+      {"stream_limits.max_payload_bytes", "16777216", "most bytes that came with them"},
+      {"stream_limits.max_answer_bytes", "8388608",
+       "most bytes of answers kept for one stream, unread or unacknowledged"},
       {"keepalive_seconds", "20",
        "how long a silent client may stay silent, and then leave a ping unanswered; 0 is for ever"},
       {"shared_memory.max_bytes", "0",
@@ -215,6 +219,7 @@ absl::Status CheckConfig(const v1::ServerConfig& config) {
                       absl::StrCat(sessions.default_lease_seconds(), " is not between 1 and the longest lease, ",
                                    sessions.max_lease_seconds()));
   }
+  if (config.stream_limits().max_commands() == 0) return BadSetting("stream_limits.max_commands", "none");
   if (config.keepalive_seconds() > 86400) return BadSetting("keepalive_seconds", "more than a day");
   if (config.graph_limits().max_bytes() > (uint64_t{1} << 30)) {
     return BadSetting("graph_limits.max_bytes", "more than 1 GiB");

@@ -146,6 +146,9 @@ bool RpcServer::Drain(absl::Duration patience) {
   // hang up, too; an idle one may never notice that it should.
   server_->Shutdown(absl::ToChronoTime(absl::Now() + absl::Milliseconds(finished ? 100 : 0)));
   server_->Wait();
+  // Commands of streams that have lost their connection.
+  engine_->sessions().EndAll();
+  gate_.WaitEmpty(absl::InfiniteFuture());
   return finished;
 }
 

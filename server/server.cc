@@ -101,6 +101,10 @@ EngineOptions ToEngineOptions(const v1::ServerConfig& config) {
   options.collectives_file = config.collectives_file();
   options.meeting_patience = absl::Seconds(config.meeting_seconds());
   options.handles = {.all = config.max_handles(), .of_session = sessions.max_handles()};
+  const v1::ServerConfig::StreamLimits& streams = config.stream_limits();
+  options.streams = {.commands = streams.max_commands(),
+                     .payload_bytes = streams.max_payload_bytes(),
+                     .answer_bytes = streams.max_answer_bytes()};
   return options;
 }
 

@@ -20,6 +20,13 @@ absl::Status UnknownHandle(uint64_t handle) {
                                            handle));
 }
 
+absl::Status HandleFreed(uint64_t handle) {
+  v1::ErrorDetail detail;
+  detail.set_code(v1::HANDLE_FREED);
+  detail.set_handle(handle);
+  return MakeError(detail, absl::StrFormat("the handle %016x was freed by this client", handle));
+}
+
 bool Shows(const BufferRecord& record, const Session* caller) {
   return record.owner == nullptr || record.owner.get() == caller;
 }
@@ -43,30 +50,80 @@ absl::StatusOr<uint64_t> BufferTable::Add(Record record) {
   if (record->owner == nullptr) return handle;
   absl::Status owned = record->owner->Own(handle, limits_.of_session);
   if (owned.ok()) return handle;
-  Free({handle}, record->owner.get()).IgnoreError();
+  FreeOwn({handle}, record->owner.get()).IgnoreError();
   return owned;
 }
 
-absl::StatusOr<BufferTable::Record> BufferTable::Find(uint64_t handle, const Session* caller) const {
-  const Shard& shard = shards_[ShardOf(handle)];
-  {
-    absl::MutexLock lock(&shard.mutex);
-    const auto found = shard.records.find(handle);
-    if (found != shard.records.end() && Shows(*found->second, caller)) return found->second;
+absl::StatusOr<FatePtr> BufferTable::Reserve(uint64_t handle, Session& owner) {
+  if (Show(handle, &owner) != nullptr) return HandleTaken(handle);
+  if (size_.fetch_add(1, std::memory_order_relaxed) >= limits_.all) {
+    size_.fetch_sub(1, std::memory_order_relaxed);
+    return TooManyHandles(limits_.all, "");
   }
-  return UnknownHandle(handle);
+  auto fate = std::make_shared<Fate>();
+  absl::Status added = owner.names().Add(handle, {nullptr, fate}, limits_.of_session);
+  if (added.ok()) return fate;
+  size_.fetch_sub(1, std::memory_order_relaxed);
+  return added;
+}
+
+BufferTable::Record BufferTable::Show(uint64_t handle, const Session* caller) const {
+  const Shard& shard = shards_[ShardOf(handle)];
+  absl::MutexLock lock(&shard.mutex);
+  const auto found = shard.records.find(handle);
+  return found != shard.records.end() && Shows(*found->second, caller) ? found->second : nullptr;
+}
+
+absl::StatusOr<BufferTable::Record> BufferTable::Find(uint64_t handle, const Session* caller) const {
+  NamedRecord named;
+  if (caller == nullptr || !caller->names().Find(handle, named)) {
+    named.record = Show(handle, caller);
+    if (named.record == nullptr) {
+      return caller != nullptr && caller->names().WasFreed(handle) ? HandleFreed(handle) : UnknownHandle(handle);
+    }
+    named.fate = named.record->fate;
+  }
+  if (named.fate != nullptr) {
+    if (const CausePtr cause = named.fate->cause(); cause != nullptr) return cause->status;
+  }
+  if (named.record == nullptr) return UnknownHandle(handle);
+  return std::move(named.record);
+}
+
+FatePtr BufferTable::FateOf(uint64_t handle, const Session* caller) const {
+  NamedRecord named;
+  if (caller != nullptr && caller->names().Find(handle, named)) return std::move(named.fate);
+  const Record record = Show(handle, caller);
+  return record == nullptr ? nullptr : record->fate;
+}
+
+void BufferTable::End(Session& session) {
+  // One that is not there was freed by its client in this moment.
+  for (const uint64_t handle : session.End()) Free({handle}, &session).IgnoreError();
+  size_.fetch_sub(session.names().End(), std::memory_order_relaxed);
 }
 
 // Holds every shard concerned, in order of their numbers, between the look and
 // the leap.
-absl::Status BufferTable::Free(absl::Span<const uint64_t> handles,
-                               const Session* caller) ABSL_NO_THREAD_SAFETY_ANALYSIS {
-  std::bitset<kShards> concerned;
+absl::Status BufferTable::Free(absl::Span<const uint64_t> handles, Session* caller) {
   absl::flat_hash_set<uint64_t> distinct;
-  for (uint64_t handle : handles) {
+  absl::InlinedVector<uint64_t, 8> named, others;
+  for (const uint64_t handle : handles) {
     if (!distinct.insert(handle).second) return UnknownHandle(handle);
-    concerned.set(ShardOf(handle));
+    NamedRecord record;
+    const bool is_name = caller != nullptr && caller->names().Find(handle, record);
+    if (!is_name && caller != nullptr && caller->names().WasFreed(handle)) return HandleFreed(handle);
+    (is_name ? named : others).push_back(handle);
   }
+  if (!others.empty()) KILN_RETURN_IF_ERROR(FreeOwn(others, caller));
+  if (!named.empty()) size_.fetch_sub(caller->names().Free(named), std::memory_order_relaxed);
+  return absl::OkStatus();
+}
+
+absl::Status BufferTable::FreeOwn(absl::Span<const uint64_t> handles,
+                                  const Session* caller) ABSL_NO_THREAD_SAFETY_ANALYSIS {
+  std::bitset<kShards> concerned;
+  for (const uint64_t handle : handles) concerned.set(ShardOf(handle));
   // Memory is given back after the locks are.
   std::vector<Record> freed;
   freed.reserve(handles.size());

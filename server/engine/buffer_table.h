@@ -39,8 +39,10 @@ struct BufferRecord {
   Shape shape;
   // The handle this one was made from as a view; 0 if it was not.
   uint64_t view_of = 0;
-  // Ends with it; null if it has no owner.
+  // Ends with it; null if it has no owner, or a name among its owner's names().
   SessionPtr owner;
+  // Shared by all handles of the memory; null: nothing ever befalls it.
+  FatePtr fate;
 };
 
 // A record takes memory of the host's, whatever it stands for.
@@ -60,13 +62,24 @@ class BufferTable {
   // UnknownSession() if its owner has ended.
   absl::StatusOr<uint64_t> Add(Record record);
 
+  // Takes a name for what `owner` is about to make: HandleTaken(), TooManyHandles(),
+  // UnknownSession(). Until its names() are told the record, it stands for nothing.
+  absl::StatusOr<FatePtr> Reserve(uint64_t handle, Session& owner);
+
   // What `caller`, who may be null for nobody, is shown: what it owns, and what
-  // nobody does. All else is UNKNOWN_HANDLE naming the handle.
+  // nobody does. All else is UNKNOWN_HANDLE naming the handle, or HANDLE_FREED for a
+  // name of its own that it has freed. What is spoilt fails with the cause's status.
   absl::StatusOr<Record> Find(uint64_t handle, const Session* caller = nullptr) const;
 
   // All of them or, if `caller` knows one of them not or names it twice, none:
-  // UNKNOWN_HANDLE.
-  absl::Status Free(absl::Span<const uint64_t> handles, const Session* caller = nullptr);
+  // UNKNOWN_HANDLE, or HANDLE_FREED for a name that it has freed.
+  absl::Status Free(absl::Span<const uint64_t> handles, Session* caller = nullptr);
+
+  // What may have befallen the memory of a handle that `caller` is shown; else null.
+  FatePtr FateOf(uint64_t handle, const Session* caller) const;
+
+  // Frees all that a session owns, and owns from now on: nothing.
+  void End(Session& session);
 
   uint64_t size() const { return size_.load(std::memory_order_relaxed); }
 
@@ -76,6 +89,9 @@ class BufferTable {
     mutable absl::Mutex mutex;
     absl::flat_hash_map<uint64_t, Record> records ABSL_GUARDED_BY(mutex);
   };
+  // What the server named; null if there is none for `caller`.
+  Record Show(uint64_t handle, const Session* caller) const;
+  absl::Status FreeOwn(absl::Span<const uint64_t> handles, const Session* caller);
   static size_t ShardOf(uint64_t handle) { return handle % kShards; }
 
   const HandleLimits limits_;

@@ -23,7 +23,8 @@ Buffers::Buffers(BufferTable* table, runtime::collective::Meetings* meetings, ab
                  FindDevice find_device)
     : table_(table), meetings_(meetings), patience_(patience), find_device_(std::move(find_device)) {}
 
-absl::StatusOr<NamedBuffer> Buffers::Allocate(absl::string_view device, uint64_t bytes, SessionPtr caller) {
+absl::StatusOr<Buffers::NewRecord> Buffers::New(absl::string_view device, uint64_t bytes, v1::DType dtype,
+                                                absl::Span<const int64_t> shape) const {
   if (bytes > kLargestBuffer) {
     v1::ErrorDetail detail;
     detail.set_code(v1::SIZE_OVERFLOW);
@@ -33,26 +34,48 @@ absl::StatusOr<NamedBuffer> Buffers::Allocate(absl::string_view device, uint64_t
     detail.set_used(bytes);
     return MakeError(detail, absl::StrCat(bytes, " bytes are more than any memory holds"));
   }
-  return AllocateAs(device, bytes, v1::DTYPE_UNSPECIFIED, {}, std::move(caller));
-}
-
-absl::StatusOr<NamedBuffer> Buffers::Allocate(absl::string_view device, v1::DType dtype,
-                                              absl::Span<const int64_t> shape, SessionPtr caller) {
-  KILN_ASSIGN_OR_RETURN(const uint64_t bytes, TensorBytes(dtype, shape));
-  return AllocateAs(device, bytes, dtype, shape, std::move(caller));
-}
-
-absl::StatusOr<NamedBuffer> Buffers::AllocateAs(absl::string_view device, uint64_t bytes, v1::DType dtype,
-                                                absl::Span<const int64_t> shape, SessionPtr caller) {
   auto record = std::make_shared<BufferRecord>();
   KILN_ASSIGN_OR_RETURN(record->device, find_device_(device));
   KILN_ASSIGN_OR_RETURN(auto memory, record->device->allocator().Allocate(bytes, runtime::hal::MemoryUse::kClient));
   record->slice = runtime::hal::BufferSlice::Whole(std::move(memory));
   record->dtype = dtype;
   record->shape.assign(shape.begin(), shape.end());
-  record->owner = std::move(caller);
-  KILN_ASSIGN_OR_RETURN(const uint64_t handle, table_->Add(record));
-  return NamedBuffer{handle, std::move(record)};
+  return record;
+}
+
+absl::StatusOr<NamedBuffer> Buffers::File(absl::StatusOr<NewRecord> record, SessionPtr owner) {
+  if (!record.ok()) return std::move(record).status();
+  (*record)->owner = std::move(owner);
+  if ((*record)->fate == nullptr) (*record)->fate = std::make_shared<Fate>();
+  KILN_ASSIGN_OR_RETURN(const uint64_t handle, table_->Add(*record));
+  return NamedBuffer{handle, *std::move(record)};
+}
+
+absl::StatusOr<NamedBuffer> Buffers::Allocate(absl::string_view device, uint64_t bytes, SessionPtr caller) {
+  return File(New(device, bytes, v1::DTYPE_UNSPECIFIED, {}), std::move(caller));
+}
+
+absl::StatusOr<NamedBuffer> Buffers::Allocate(absl::string_view device, v1::DType dtype,
+                                              absl::Span<const int64_t> shape, SessionPtr caller) {
+  KILN_ASSIGN_OR_RETURN(const uint64_t bytes, TensorBytes(dtype, shape));
+  return File(New(device, bytes, dtype, shape), std::move(caller));
+}
+
+absl::Status Buffers::AllocateAs(uint64_t handle, FatePtr fate, absl::string_view device, uint64_t bytes,
+                                 Session& owner) {
+  KILN_ASSIGN_OR_RETURN(NewRecord record, New(device, bytes, v1::DTYPE_UNSPECIFIED, {}));
+  record->fate = std::move(fate);
+  owner.names().Make(handle, std::move(record));
+  return absl::OkStatus();
+}
+
+absl::Status Buffers::AllocateAs(uint64_t handle, FatePtr fate, absl::string_view device, v1::DType dtype,
+                                 absl::Span<const int64_t> shape, Session& owner) {
+  KILN_ASSIGN_OR_RETURN(const uint64_t bytes, TensorBytes(dtype, shape));
+  KILN_ASSIGN_OR_RETURN(NewRecord record, New(device, bytes, dtype, shape));
+  record->fate = std::move(fate);
+  owner.names().Make(handle, std::move(record));
+  return absl::OkStatus();
 }
 
 absl::StatusOr<Buffers::Range> Buffers::Resolve(const BufferAddress& address, absl::optional<uint64_t> bytes,
@@ -69,8 +92,8 @@ absl::StatusOr<Buffers::Range> Buffers::Resolve(const BufferAddress& address, ab
   return Range{{whole.buffer, whole.offset + address.offset, bytes.value_or(left)}, record->device};
 }
 
-absl::StatusOr<NamedBuffer> Buffers::View(const BufferAddress& of, uint64_t bytes, v1::DType dtype,
-                                          absl::Span<const int64_t> shape, SessionPtr caller) {
+absl::StatusOr<Buffers::NewRecord> Buffers::NewView(const BufferAddress& of, uint64_t bytes, v1::DType dtype,
+                                                    absl::Span<const int64_t> shape, const Session* caller) const {
   if (dtype != v1::DTYPE_UNSPECIFIED) {
     KILN_ASSIGN_OR_RETURN(const uint64_t typed, TensorBytes(dtype, shape));
     if (bytes != 0 && bytes != typed) {
@@ -83,16 +106,28 @@ absl::StatusOr<NamedBuffer> Buffers::View(const BufferAddress& of, uint64_t byte
                       "a shape needs a dtype beside it; leave both out for a view of plain bytes");
   }
   const bool to_the_end = bytes == 0 && dtype == v1::DTYPE_UNSPECIFIED;
-  KILN_ASSIGN_OR_RETURN(Range range, Resolve(of, to_the_end ? absl::optional<uint64_t>() : bytes, caller.get()));
+  KILN_ASSIGN_OR_RETURN(Range range, Resolve(of, to_the_end ? absl::optional<uint64_t>() : bytes, caller));
   auto record = std::make_shared<BufferRecord>();
   record->slice = std::move(range.slice);
   record->device = range.device;
   record->dtype = dtype;
   record->shape.assign(shape.begin(), shape.end());
   record->view_of = of.handle;
-  record->owner = std::move(caller);
-  KILN_ASSIGN_OR_RETURN(const uint64_t handle, table_->Add(record));
-  return NamedBuffer{handle, std::move(record)};
+  record->fate = table_->FateOf(of.handle, caller);
+  return record;
+}
+
+absl::StatusOr<NamedBuffer> Buffers::View(const BufferAddress& of, uint64_t bytes, v1::DType dtype,
+                                          absl::Span<const int64_t> shape, SessionPtr caller) {
+  auto record = NewView(of, bytes, dtype, shape, caller.get());
+  return File(std::move(record), std::move(caller));
+}
+
+absl::Status Buffers::ViewAs(uint64_t handle, const BufferAddress& of, uint64_t bytes, v1::DType dtype,
+                             absl::Span<const int64_t> shape, Session& owner) {
+  KILN_ASSIGN_OR_RETURN(NewRecord record, NewView(of, bytes, dtype, shape, &owner));
+  owner.names().Make(handle, std::move(record));
+  return absl::OkStatus();
 }
 
 absl::StatusOr<NamedBuffer> Buffers::Describe(uint64_t handle, const Session* caller) const {

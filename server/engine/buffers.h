@@ -54,7 +54,17 @@ class Buffers {
   absl::StatusOr<NamedBuffer> View(const BufferAddress& of, uint64_t bytes, v1::DType dtype,
                                    absl::Span<const int64_t> shape, SessionPtr caller = nullptr);
 
-  absl::Status Free(absl::Span<const uint64_t> handles, const Session* caller = nullptr) {
+  // The same for memory that `owner` names itself: `handle` is reserved (buffer_table.h),
+  // and `fate` is what Reserve gave.
+  absl::Status AllocateAs(uint64_t handle, FatePtr fate, absl::string_view device, uint64_t bytes, Session& owner);
+  absl::Status AllocateAs(uint64_t handle, FatePtr fate, absl::string_view device, v1::DType dtype,
+                          absl::Span<const int64_t> shape, Session& owner);
+  absl::Status ViewAs(uint64_t handle, const BufferAddress& of, uint64_t bytes, v1::DType dtype,
+                      absl::Span<const int64_t> shape, Session& owner);
+
+  BufferTable& table() { return *table_; }
+
+  absl::Status Free(absl::Span<const uint64_t> handles, Session* caller = nullptr) {
     return table_->Free(handles, caller);
   }
 
@@ -79,8 +89,13 @@ class Buffers {
   void Fill(const BufferAddress& to, uint64_t bytes, absl::string_view pattern, const Session* caller, Done done);
 
  private:
-  absl::StatusOr<NamedBuffer> AllocateAs(absl::string_view device, uint64_t bytes, v1::DType dtype,
-                                         absl::Span<const int64_t> shape, SessionPtr caller);
+  using NewRecord = std::shared_ptr<BufferRecord>;
+  // Records of nobody's, not filed yet.
+  absl::StatusOr<NewRecord> New(absl::string_view device, uint64_t bytes, v1::DType dtype,
+                                absl::Span<const int64_t> shape) const;
+  absl::StatusOr<NewRecord> NewView(const BufferAddress& of, uint64_t bytes, v1::DType dtype,
+                                    absl::Span<const int64_t> shape, const Session* caller) const;
+  absl::StatusOr<NamedBuffer> File(absl::StatusOr<NewRecord> record, SessionPtr owner);
 
   BufferTable* const table_;
   runtime::collective::Meetings* const meetings_;

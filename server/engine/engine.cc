@@ -77,6 +77,7 @@ Engine::Engine(const EngineOptions& options, std::vector<std::unique_ptr<runtime
 Engine::~Engine() {
   sessions_.Stop();
   lease_watch_.join();
+  sessions_.EndAll();
   store_.Stop();  // what it has not found goes to the pool
   pool_.reset();
 }
@@ -152,6 +153,18 @@ void Engine::Load(absl::string_view graph_hash, absl::string_view device, const 
 std::optional<store::DiskStats> Engine::disk_stats() const {
   if (options_.disk == nullptr) return std::nullopt;
   return options_.disk->store().stats();
+}
+
+ProgramStore::Program Engine::FindProgram(const ExecuteRequest& request) {
+  compiler::Options options = request.options;
+  options.limits = options_.limits;
+  const auto id = Identify(request.graph, request.graph_hash, request.device, options);
+  return id.ok() ? store_.Find(*id) : nullptr;
+}
+
+Recordings::Handle Engine::FindRecording(absl::string_view recording) {
+  auto found = recordings_.Find(recording);
+  return found.ok() ? *std::move(found) : nullptr;
 }
 
 void Engine::Gradient(const v1::GradientRequest& request, const Control& control, GradientCallback done) {

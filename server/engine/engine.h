@@ -36,6 +36,13 @@
 
 namespace kiln::server {
 
+// What one stream of commands (server/stream) makes the server keep.
+struct StreamLimits {
+  uint32_t commands = 1024;
+  uint64_t payload_bytes = 16 << 20;
+  uint64_t answer_bytes = 8 << 20;
+};
+
 struct EngineOptions {
   uint64_t program_cache_bytes = uint64_t{1} << 30;
   uint32_t compile_threads = 1;
@@ -51,6 +58,7 @@ struct EngineOptions {
   std::string collectives_file;
   // Programs that outlive the server; null: none.
   std::shared_ptr<ProgramDisk> disk;
+  StreamLimits streams;
 };
 
 // Safe from any thread. No call blocks for a device or for the compiler: those
@@ -95,6 +103,10 @@ class Engine {
   // graph, or by the hash of a program that is there.
   void Explain(ExplainRequest request, const Control& control, ExplainCallback done);
 
+  // What Execute and Replay would run, if it is there; else null.
+  ProgramStore::Program FindProgram(const ExecuteRequest& request);
+  Recordings::Handle FindRecording(absl::string_view recording);
+
   std::vector<ProgramStore::Program> ListPrograms() const { return store_.List(); }
   ProgramStats program_stats() const { return store_.stats(); }
   // None without a disk.
@@ -106,6 +118,7 @@ class Engine {
   absl::Span<const std::unique_ptr<runtime::hal::Device>> devices() const { return devices_; }
 
   const compiler::Limits& limits() const { return options_.limits; }
+  const StreamLimits& stream_limits() const { return options_.streams; }
   Buffers& buffers() { return buffers_; }
   SessionTable& sessions() { return sessions_; }
 

@@ -34,8 +34,11 @@ void Execution::Start(ProgramStore::Program program, bool from_cache) {
   const absl::Time begin = absl::Now();
   absl::Status status =
       BindArguments(*result_.program->program, request_.arguments, *buffers_, request_.caller.get(), bound_);
-  if (status.ok()) status = CheckInlineResults();
+  uint64_t inline_bytes = 0;
+  if (status.ok()) status = CheckInlineResults(inline_bytes);
+  if (status.ok() && request_.results_named) status = MakeNamedResults();
   if (!status.ok()) return Fail(std::move(status));
+  if (request_.started) request_.started(*result_.program->program, bound_, inline_bytes);
 
   int uploads = 0;
   for (const BoundParameter& parameter : bound_.parameters) uploads += parameter.by_value();
@@ -48,8 +51,54 @@ void Execution::Start(ProgramStore::Program program, bool from_cache) {
   }
   result_.timing.h2d = MicrosSince(begin);
   executor_->Run(result_.program->program, bound_.slices,
-                 {.control = control_, .results = {}, .variables = bound_.variables},
+                 {.control = control_, .results = named_, .variables = bound_.variables},
                  [this](absl::StatusOr<runtime::RunResult> run) { OnRun(std::move(run)); });
+}
+
+absl::Status Execution::MakeNamedResults() {
+  const runtime::Program& program = *result_.program->program;
+  const auto& results = program.plan().results;
+  if (request_.result_names.size() != results.size()) {
+    v1::ErrorDetail detail;
+    detail.set_code(v1::BAD_ARGUMENT);
+    detail.set_field("result_handle");
+    return MakeError(detail, absl::StrCat("the program has ", results.size(), " results; ",
+                                          request_.result_names.size(), " handles were given"));
+  }
+  std::vector<std::shared_ptr<BufferRecord>> records(results.size());
+  for (size_t i = 0; i < results.size(); ++i) {
+    const v1::Signature::Result& type = signature().results(static_cast<int>(i));
+    if (type.has_aliases()) {
+      if (request_.result_names[i] != 0) {
+        v1::ErrorDetail detail;
+        detail.set_code(v1::BAD_ARGUMENT);
+        detail.set_field("result_handle");
+        detail.set_handle(request_.result_names[i]);
+        return MakeError(detail,
+                         absl::StrCat("result ", i, " is the memory of a parameter, which has a handle; give 0"));
+      }
+      named_.push_back(bound_.slices[type.aliases()]);
+      continue;
+    }
+    KILN_ASSIGN_OR_RETURN(auto memory, program.device().allocator().Allocate(results[i].shape.BytesAt(bound_.variables),
+                                                                             runtime::hal::MemoryUse::kProgram));
+    named_.push_back(runtime::hal::BufferSlice::Whole(std::move(memory)));
+    if (request_.result_names[i] == 0) continue;
+    records[i] = std::make_shared<BufferRecord>();
+    records[i]->slice = named_.back();
+    records[i]->device = &program.device();
+    records[i]->dtype = type.dtype();
+    const std::vector<int64_t> shape = ShapeOf(i);
+    records[i]->shape.assign(shape.begin(), shape.end());
+  }
+  result_.results.resize(results.size());
+  for (size_t i = 0; i < results.size(); ++i) {
+    if (records[i] == nullptr) continue;
+    result_.results[i].handle = request_.result_names[i];
+    result_.results[i].buffer = records[i];
+    request_.caller->names().Make(request_.result_names[i], std::move(records[i]));
+  }
+  return absl::OkStatus();
 }
 
 void Execution::OnRun(absl::StatusOr<runtime::RunResult> run) {
@@ -84,9 +133,8 @@ bool Execution::IsInline(size_t result) const {
   return type.has_aliases() ? bound_.parameters[type.aliases()].by_value() : request_.results_inline;
 }
 
-absl::Status Execution::CheckInlineResults() const {
+absl::Status Execution::CheckInlineResults(uint64_t& bytes) const {
   const auto& results = result_.program->program->plan().results;
-  uint64_t bytes = 0;
   // Each has less than 2^63 bytes, and the sum before it fits in memory.
   for (size_t i = 0; i < results.size() && bytes <= max_inline_bytes_; ++i) {
     if (IsInline(i)) bytes += results[i].shape.BytesAt(bound_.variables);
@@ -131,6 +179,11 @@ void Execution::Download() {
 }
 
 void Execution::Finish() {
+  if (request_.results_named) {
+    result_.timing.d2h = MicrosSince(download_begin_);
+    std::unique_ptr<Execution> self(this);
+    return done_(std::move(result_));
+  }
   // Handles that nobody will hear of would be memory that nobody can free.
   if (absl::Status wanted = control_.Check(); !wanted.ok()) return Fail(std::move(wanted));
   const v1::Signature& signature = this->signature();
@@ -145,6 +198,7 @@ void Execution::Finish() {
     const std::vector<int64_t> shape = ShapeOf(i);
     record->shape.assign(shape.begin(), shape.end());
     record->owner = request_.caller;
+    record->fate = std::make_shared<Fate>();
     const auto handle = buffers_->Add(record);
     if (!handle.ok()) {
       // The session has freed them, or may not be shown them any more.

@@ -42,14 +42,16 @@ class Execution {
   }
   // Whether a result goes back by value.
   bool IsInline(size_t result) const;
-  absl::Status CheckInlineResults() const;
+  absl::Status CheckInlineResults(uint64_t& bytes) const;
+  // Memory for results that have names already.
+  absl::Status MakeNamedResults();
   // Counts one queue entry as ended; the last one goes on.
   void Arrive(const absl::Status& status);
   void OnRun(absl::StatusOr<runtime::RunResult> run);
   void Download();
   void Finish();
 
-  const ExecuteRequest request_;
+  ExecuteRequest request_;
   const Control control_;
   ExecuteCallback done_;
   runtime::Executor* const executor_;
@@ -58,6 +60,7 @@ class Execution {
 
   BoundArguments bound_;
   absl::InlinedVector<runtime::hal::BufferSlice, 4> outputs_;  // one a result
+  absl::InlinedVector<runtime::hal::BufferSlice, 4> named_;    // the same, made before the run
   ExecuteResult result_;
   absl::Time download_begin_;
 

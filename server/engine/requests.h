@@ -54,6 +54,8 @@ struct CompileRequest {
   compiler::Options options;
 };
 
+struct BoundArguments;  // arguments.h
+
 struct CompileResult {
   ProgramStore::Program program;
   bool from_cache = false;
@@ -68,6 +70,14 @@ struct ExecuteRequest {
   absl::InlinedVector<Argument, 8> arguments;
   // By value instead of as new buffers.
   bool results_inline = false;
+  // With named results: one for each of the signature's, which `caller` has reserved
+  // (buffer_table.h), or 0 for one that it does not want or that is a parameter. They
+  // are made before the run, and stand for their memory from then on.
+  bool results_named = false;
+  absl::Span<const uint64_t> result_names;
+  // Called once the arguments are bound and the results made, before the answer; not if
+  // that failed. The results by value will have so many bytes.
+  std::function<void(const runtime::Program&, const BoundArguments&, uint64_t inline_bytes)> started;
   // Who asks: owns the results that are new buffers. May be null.
   SessionPtr caller;
 };

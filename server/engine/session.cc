@@ -1,5 +1,7 @@
 #include "server/engine/session.h"
 
+#include <utility>
+
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
 #include "server/engine/over_limit.h"
@@ -9,6 +11,13 @@ namespace kiln::server {
 absl::Status UnknownSession() {
   v1::ErrorDetail detail;
   detail.set_code(v1::UNKNOWN_HANDLE);
+  detail.set_field(kSessionHeader);
+  return MakeError(detail, "no session has this token; it was closed, its lease ran out, or it was never given out");
+}
+
+absl::Status ExpiredSession() {
+  v1::ErrorDetail detail;
+  detail.set_code(v1::SESSION_EXPIRED);
   detail.set_field(kSessionHeader);
   return MakeError(detail, "no session has this token; it was closed, its lease ran out, or it was never given out");
 }
@@ -33,11 +42,24 @@ void Session::Disown(uint64_t handle) {
   handles_.erase(handle);
 }
 
-std::vector<uint64_t> Session::End() {
+std::shared_ptr<SessionStream> Session::Stream(const std::function<std::shared_ptr<SessionStream>()>& make) {
   absl::MutexLock lock(&mutex_);
-  ended_ = true;
-  std::vector<uint64_t> handles(handles_.begin(), handles_.end());
-  absl::flat_hash_set<uint64_t>().swap(handles_);
+  if (ended_) return nullptr;
+  if (stream_ == nullptr) stream_ = make();
+  return stream_;
+}
+
+std::vector<uint64_t> Session::End() {
+  std::shared_ptr<SessionStream> stream;
+  std::vector<uint64_t> handles;
+  {
+    absl::MutexLock lock(&mutex_);
+    ended_ = true;
+    handles.assign(handles_.begin(), handles_.end());
+    absl::flat_hash_set<uint64_t>().swap(handles_);
+    stream = std::move(stream_);
+  }
+  if (stream != nullptr) stream->OnSessionEnd();
   return handles;
 }
 

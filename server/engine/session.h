@@ -6,7 +6,9 @@
 #ifndef KILN_SERVER_ENGINE_SESSION_H_
 #define KILN_SERVER_ENGINE_SESSION_H_
 
+#include <atomic>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <vector>
 
@@ -15,6 +17,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
 #include "absl/synchronization/mutex.h"
+#include "server/engine/handle_names.h"
 
 namespace kiln::server {
 
@@ -24,9 +27,21 @@ inline constexpr char kSessionHeader[] = "kiln-session-bin";
 // UNKNOWN_HANDLE whose detail's `field` is kSessionHeader.
 absl::Status UnknownSession();
 
+// SESSION_EXPIRED: what a stream of commands is told instead.
+absl::Status ExpiredSession();
+
 // OUT_OF_MEMORY with the limit "handles". `field` says whose: kSessionHeader for a
 // session's, none for the server's.
 absl::Status TooManyHandles(uint64_t most, absl::string_view field);
+
+// What a session keeps of its stream of commands, so that a client that has lost its
+// connection can go on where it was (server/stream/command_stream.h).
+class SessionStream {
+ public:
+  virtual ~SessionStream() = default;
+  // Called once, when the session has ended.
+  virtual void OnSessionEnd() = 0;
+};
 
 // Safe from any thread.
 class Session {
@@ -37,13 +52,24 @@ class Session {
   // The handle has been freed.
   void Disown(uint64_t handle);
 
-  // From now on it owns nothing; what it owned, for the caller to free.
+  // The handles that its client chose.
+  HandleNames& names() { return names_; }
+  const HandleNames& names() const { return names_; }
+
+  // Its stream, made by `make` if it has none. Null if it has ended.
+  std::shared_ptr<SessionStream> Stream(const std::function<std::shared_ptr<SessionStream>()>& make);
+  // How many connections its stream has. While it has one, its lease does not run out.
+  std::atomic<int> connections{0};
+
+  // From now on it owns nothing; what it owned but for names(), for the caller to free.
   std::vector<uint64_t> End();
 
  private:
+  HandleNames names_;
   absl::Mutex mutex_;
   bool ended_ ABSL_GUARDED_BY(mutex_) = false;
   absl::flat_hash_set<uint64_t> handles_ ABSL_GUARDED_BY(mutex_);
+  std::shared_ptr<SessionStream> stream_ ABSL_GUARDED_BY(mutex_);
 };
 
 // Null: nobody in particular, which has no end.

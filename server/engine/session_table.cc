@@ -33,7 +33,9 @@ SessionTable::SessionTable(SessionOptions options, BufferTable* buffers)
 
 const SessionTable::Lease* SessionTable::Live(absl::string_view token) const {
   const auto found = leases_.find(token);
-  return found == leases_.end() || found->second.end->first <= options_.now() ? nullptr : &found->second;
+  if (found == leases_.end()) return nullptr;
+  const Lease& lease = found->second;
+  return lease.end->first <= options_.now() && lease.session->connections.load() == 0 ? nullptr : &lease;
 }
 
 void SessionTable::Begin(const std::string& token, Lease& lease, bool anew) {
@@ -95,7 +97,7 @@ absl::Status SessionTable::Close(absl::string_view token) {
     if (Live(token) == nullptr) return UnknownSession();
     closed = Drop(leases_.find(token));
   }
-  Free(*closed);
+  buffers_->End(*closed);
   return absl::OkStatus();
 }
 
@@ -111,9 +113,21 @@ size_t SessionTable::size() const {
   return leases_.size();
 }
 
-// A handle that is not there was freed by its client in this moment.
-void SessionTable::Free(Session& session) {
-  for (const uint64_t handle : session.End()) buffers_->Free({handle}, &session).IgnoreError();
+absl::StatusOr<SessionPtr> SessionTable::Attach(absl::string_view token) {
+  absl::MutexLock lock(&mutex_);
+  const Lease* lease = Live(token);
+  if (lease == nullptr) return ExpiredSession();
+  lease->session->connections.fetch_add(1);
+  return lease->session;
+}
+
+void SessionTable::Detach(absl::string_view token, Session& session) {
+  absl::MutexLock lock(&mutex_);
+  session.connections.fetch_sub(1);
+  const auto found = leases_.find(token);
+  if (found != leases_.end() && found->second.session.get() == &session) {
+    Begin(found->first, found->second, /*anew=*/true);
+  }
 }
 
 void SessionTable::Expire() {
@@ -121,9 +135,25 @@ void SessionTable::Expire() {
   {
     absl::MutexLock lock(&mutex_);
     const LeaseClock::time_point now = options_.now();
-    while (!ends_.empty() && ends_.begin()->first <= now) ended.push_back(Drop(leases_.find(ends_.begin()->second)));
+    while (!ends_.empty() && ends_.begin()->first <= now) {
+      const auto lease = leases_.find(ends_.begin()->second);
+      if (lease->second.session->connections.load() == 0) {
+        ended.push_back(Drop(lease));
+      } else {
+        Begin(lease->first, lease->second, /*anew=*/true);
+      }
+    }
   }
-  for (const SessionPtr& session : ended) Free(*session);
+  for (const SessionPtr& session : ended) buffers_->End(*session);
+}
+
+void SessionTable::EndAll() {
+  std::vector<SessionPtr> ended;
+  {
+    absl::MutexLock lock(&mutex_);
+    while (!leases_.empty()) ended.push_back(Drop(leases_.begin()));
+  }
+  for (const SessionPtr& session : ended) buffers_->End(*session);
 }
 
 void SessionTable::ExpireUntilStopped() {

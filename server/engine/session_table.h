@@ -62,6 +62,11 @@ class SessionTable {
   absl::Status Close(absl::string_view token);
   absl::StatusOr<SessionPtr> Find(absl::string_view token) const;
 
+  // A connection that keeps the session: until Detach, its lease does not run out, and
+  // then it begins again. SESSION_EXPIRED for a token of none.
+  absl::StatusOr<SessionPtr> Attach(absl::string_view token);
+  void Detach(absl::string_view token, Session& session);
+
   size_t size() const;
 
   // Ends the sessions whose lease has run out.
@@ -71,6 +76,9 @@ class SessionTable {
   // of the options says. Returns after Stop.
   void ExpireUntilStopped();
   void Stop();
+
+  // Ends them all.
+  void EndAll();
 
  private:
   // Tokens by when their leases run out.
@@ -88,8 +96,6 @@ class SessionTable {
   void Begin(const std::string& token, Lease& lease, bool anew) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Forgets the lease; its session is for the caller to free.
   SessionPtr Drop(Leases::iterator lease) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void Free(Session& session);
-
   const SessionOptions options_;
   BufferTable* const buffers_;
   RandomHandles names_;

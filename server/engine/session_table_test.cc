@@ -117,7 +117,7 @@ TEST_F(SessionTableTest, OthersDoNotKnowItsHandles) {
   const SessionPtr other = *table_.Find(table_.Open("", 10)->token);
   const uint64_t owned = *AddBuffer(session);
   const uint64_t of_nobody = *AddBuffer(nullptr);
-  for (const Session* caller : {other.get(), static_cast<Session*>(nullptr)}) {
+  for (Session* caller : {other.get(), static_cast<Session*>(nullptr)}) {
     EXPECT_EQ(DetailOf(buffers_.Find(owned, caller).status())->handle(), owned);
     EXPECT_EQ(DetailOf(buffers_.Free({of_nobody, owned}, caller))->handle(), owned);
     EXPECT_TRUE(buffers_.Find(of_nobody, caller).ok());

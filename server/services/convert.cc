@@ -4,8 +4,9 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
 #include "base/error.h"
-#include "server/services/unimplemented.h"
+#include "server/services/not_implemented.h"
 
 namespace kiln::server {
 namespace {
@@ -105,6 +106,30 @@ void FillResults(ExecuteResult& result, v1::ExecuteResponse& response) {
     tensor->mutable_shape()->Add(value.shape.begin(), value.shape.end());
     tensor->set_data(std::move(value.data));
   }
+}
+
+void FillCompiled(const CompileResult& result, v1::CompileResponse& response) {
+  const StoredProgram& program = *result.program;
+  response.set_graph_hash(std::string(program.graph_hash.view()));
+  *response.mutable_signature() = program.program->signature();
+  *response.mutable_cost() = program.program->cost();
+  response.set_from_cache(result.from_cache);
+  response.set_compile_us(program.compile_us);
+  response.set_kernels(program.kernels);
+}
+
+void FillTiming(const ExecuteTiming& timing, const CallTimes& times, v1::Timing& message) {
+  const absl::Time now = absl::Now();
+  message.set_decode_us(absl::ToDoubleMicroseconds(times.decoded - times.begin));
+  message.set_verify_us(timing.verify);
+  message.set_queue_us(timing.queue);
+  message.set_cache_us(timing.cache);
+  message.set_compile_us(timing.compile);
+  message.set_h2d_us(timing.h2d);
+  message.set_device_us(timing.device);
+  message.set_d2h_us(timing.d2h);
+  message.set_encode_us(absl::ToDoubleMicroseconds(now - times.executed));
+  message.set_total_us(absl::ToDoubleMicroseconds(now - times.begin));
 }
 
 void FillDevice(const runtime::hal::Device& device, v1::Device& message) {

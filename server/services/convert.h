@@ -3,6 +3,7 @@
 #define KILN_SERVER_SERVICES_CONVERT_H_
 
 #include "absl/status/statusor.h"
+#include "absl/time/time.h"
 #include "kiln/v1/buffer_service.pb.h"
 #include "kiln/v1/device_service.pb.h"
 #include "kiln/v1/kernel_service.pb.h"
@@ -28,6 +29,15 @@ void FillDescription(uint64_t handle, const BufferRecord& record, v1::BufferDesc
 
 // Takes the data out of `result`.
 void FillResults(ExecuteResult& result, v1::ExecuteResponse& response);
+
+void FillCompiled(const CompileResult& result, v1::CompileResponse& response);
+
+// When a call began, was decoded, and had run.
+struct CallTimes {
+  absl::Time begin, decoded, executed;
+};
+// To be called when nothing is left but to send it.
+void FillTiming(const ExecuteTiming& timing, const CallTimes& times, v1::Timing& message);
 
 void FillDevice(const runtime::hal::Device& device, v1::Device& message);
 

@@ -3,8 +3,12 @@
 #define KILN_SERVER_SERVICES_GATE_H_
 
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
+#include <memory>
+#include <vector>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 
@@ -13,6 +17,19 @@ namespace kiln::server {
 // Safe from any thread.
 class Gate {
  public:
+  // A call that lasts until its client ends it, and so must hear that the door closes.
+  class Watcher {
+   public:
+    virtual ~Watcher() = default;
+    virtual void OnClosing() = 0;
+  };
+  // Tells it once, from Close or, if that has been, from here; unless it is gone by then.
+  void Watch(const std::shared_ptr<Watcher>& watcher);
+  // For one that has Entered: Left with the last copy.
+  std::shared_ptr<void> Guard() {
+    return std::shared_ptr<void>(this, [](void* gate) { static_cast<Gate*>(gate)->Leave(); });
+  }
+
   // Whether the call may come in; if so, Leave() is owed once.
   bool Enter();
   void Leave();
@@ -37,6 +54,10 @@ class Gate {
   std::atomic<uint64_t> refused_{0};
   // Held by nobody for long: its release wakes WaitEmpty.
   absl::Mutex mutex_;
+  absl::Mutex watchers_mutex_;
+  std::vector<std::weak_ptr<Watcher>> watchers_ ABSL_GUARDED_BY(watchers_mutex_);
+  // When there are so many, those that are gone are forgotten.
+  size_t tidy_at_ ABSL_GUARDED_BY(watchers_mutex_) = 64;
 };
 
 }  // namespace kiln::server

@@ -6,26 +6,9 @@
 #include "absl/time/clock.h"
 #include "server/services/call.h"
 #include "server/services/convert.h"
+#include "server/services/submit.h"
 
 namespace kiln::server {
-namespace {
-
-void FillTiming(const ExecuteTiming& timing, absl::Time begin, absl::Time decoded, absl::Time executed,
-                v1::Timing& message) {
-  const absl::Time now = absl::Now();
-  message.set_decode_us(absl::ToDoubleMicroseconds(decoded - begin));
-  message.set_verify_us(timing.verify);
-  message.set_queue_us(timing.queue);
-  message.set_cache_us(timing.cache);
-  message.set_compile_us(timing.compile);
-  message.set_h2d_us(timing.h2d);
-  message.set_device_us(timing.device);
-  message.set_d2h_us(timing.d2h);
-  message.set_encode_us(absl::ToDoubleMicroseconds(now - executed));
-  message.set_total_us(absl::ToDoubleMicroseconds(now - begin));
-}
-
-}  // namespace
 
 grpc::ServerUnaryReactor* KernelServiceImpl::Compile(grpc::CallbackServerContext* context,
                                                      const grpc::ByteBuffer* request, grpc::ByteBuffer* response) {
@@ -34,14 +17,7 @@ grpc::ServerUnaryReactor* KernelServiceImpl::Compile(grpc::CallbackServerContext
     const CompileRequest asked{&message.graph(), message.device(), ToOptions(message.options())};
     env_.engine.Compile(asked, call.control(), [&call](absl::StatusOr<CompileResult> result) {
       if (!result.ok()) return call.Reply(result.status());
-      const StoredProgram& program = *result->program;
-      v1::CompileResponse& answer = call.response();
-      answer.set_graph_hash(std::string(program.graph_hash.view()));
-      *answer.mutable_signature() = program.program->signature();
-      *answer.mutable_cost() = program.program->cost();
-      answer.set_from_cache(result->from_cache);
-      answer.set_compile_us(program.compile_us);
-      answer.set_kernels(program.kernels);
+      FillCompiled(*result, call.response());
       call.Reply(absl::OkStatus());
     });
   });
@@ -61,11 +37,16 @@ grpc::ServerUnaryReactor* KernelServiceImpl::Execute(grpc::CallbackServerContext
       answer.set_from_cache(result->from_cache);
       FillResults(*result, answer);
       if (call.request().want_timing()) {
-        FillTiming(result->timing, call.begin(), decoded, executed, *answer.mutable_timing());
+        FillTiming(result->timing, {call.begin(), decoded, executed}, *answer.mutable_timing());
       }
       call.Reply(absl::OkStatus());
     });
   });
+}
+
+grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>* KernelServiceImpl::Submit(
+    grpc::CallbackServerContext* context) {
+  return StartSubmit(env_, *context);
 }
 
 grpc::ServerUnaryReactor* KernelServiceImpl::RecordSequence(grpc::CallbackServerContext* context,
@@ -90,7 +71,7 @@ grpc::ServerUnaryReactor* KernelServiceImpl::ReplaySequence(grpc::CallbackServer
         const absl::Time decoded = absl::Now();
         env_.engine.Replay(asked, call.control(), [&call, decoded](absl::StatusOr<ExecuteTiming> timing) {
           if (timing.ok() && call.request().want_timing()) {
-            FillTiming(*timing, call.begin(), decoded, absl::Now(), *call.response().mutable_timing());
+            FillTiming(*timing, {call.begin(), decoded, absl::Now()}, *call.response().mutable_timing());
           }
           call.Reply(timing.status());
         });

@@ -6,12 +6,11 @@
 
 #include "kiln/v1/kernel_service.grpc.pb.h"
 #include "server/services/env.h"
-#include "server/services/unimplemented.h"
 
 namespace kiln::server {
 
 using KernelServiceBase = v1::KernelService::WithRawCallbackMethod_Compile<
-    v1::KernelService::WithRawCallbackMethod_Execute<v1::KernelService::WithCallbackMethod_Submit<
+    v1::KernelService::WithRawCallbackMethod_Execute<v1::KernelService::WithRawCallbackMethod_Submit<
         v1::KernelService::WithRawCallbackMethod_RecordSequence<v1::KernelService::WithRawCallbackMethod_ReplaySequence<
             v1::KernelService::WithRawCallbackMethod_Gradient<v1::KernelService::Service>>>>>>;
 
@@ -29,7 +28,7 @@ class KernelServiceImpl final : public KernelServiceBase {
                                            grpc::ByteBuffer* response) override;
   grpc::ServerUnaryReactor* Gradient(grpc::CallbackServerContext* context, const grpc::ByteBuffer* request,
                                      grpc::ByteBuffer* response) override;
-  KILN_UNIMPLEMENTED_BIDI_STREAM(KernelService, Submit, v1::SubmitRequest, v1::SubmitResponse)
+  grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>* Submit(grpc::CallbackServerContext* context) override;
 
  private:
   const ServiceEnv env_;

@@ -7,20 +7,11 @@
 
 #include <grpcpp/grpcpp.h>
 
-#include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
-#include "base/error.h"
+#include "server/services/not_implemented.h"
 #include "server/status.h"
 
 namespace kiln::server {
-
-// `what` is an RPC or a field of one.
-inline absl::Status NotImplemented(absl::string_view what) {
-  v1::ErrorDetail detail;
-  detail.set_code(v1::NOT_IMPLEMENTED);
-  detail.set_field(std::string(what));
-  return MakeError(detail, absl::StrCat(what, " is part of the protocol, but this server does not serve it yet"));
-}
 
 // A call of any kind that ends as it begins.
 template <typename Reactor>
@@ -43,10 +34,6 @@ class RefusingReactor final : public Reactor {
 #define KILN_UNIMPLEMENTED_SERVER_STREAM(Service, Rpc, Request, Response)                          \
   grpc::ServerWriteReactor<Response>* Rpc(grpc::CallbackServerContext*, const Request*) override { \
     return new RefusingReactor<grpc::ServerWriteReactor<Response>>(#Service "." #Rpc);             \
-  }
-#define KILN_UNIMPLEMENTED_BIDI_STREAM(Service, Rpc, Request, Response)                        \
-  grpc::ServerBidiReactor<Request, Response>* Rpc(grpc::CallbackServerContext*) override {     \
-    return new RefusingReactor<grpc::ServerBidiReactor<Request, Response>>(#Service "." #Rpc); \
   }
 
 #endif  // KILN_SERVER_SERVICES_UNIMPLEMENTED_H_

@@ -10,6 +10,25 @@ namespace kiln::bench {
 namespace {
 
 constexpr char kMethod[] = "/kiln.bench.Echo/Echo";
+constexpr char kStreamMethod[] = "/kiln.bench.Echo/Stream";
+
+// Sends each message back, in order: the next is read when the last has been written.
+class EchoReactor final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer> {
+ public:
+  EchoReactor() { StartRead(&message_); }
+  void OnReadDone(bool ok) override {
+    if (!ok) return Finish(grpc::Status::OK);
+    StartWrite(&message_);
+  }
+  void OnWriteDone(bool ok) override {
+    if (!ok) return Finish(grpc::Status::CANCELLED);
+    StartRead(&message_);
+  }
+  void OnDone() override { delete this; }
+
+ private:
+  grpc::ByteBuffer message_;
+};
 
 // Written by hand, as the generator would, since the method has no message type.
 class EchoService final : public grpc::Service {
@@ -24,6 +43,9 @@ class EchoService final : public grpc::Service {
                  reactor->Finish(grpc::Status::OK);
                  return reactor;
                }));
+    AddMethod(new grpc::internal::RpcServiceMethod(kStreamMethod, grpc::internal::RpcMethod::BIDI_STREAMING, nullptr));
+    MarkMethodRawCallback(1, new grpc::internal::CallbackBidiHandler<grpc::ByteBuffer, grpc::ByteBuffer>(
+                                 [](grpc::CallbackServerContext*) { return new EchoReactor(); }));
   }
 };
 
@@ -49,6 +71,16 @@ grpc::Status Echo(grpc::Channel& channel, const grpc::ByteBuffer& request) {
       &channel, method, &context, request, &response);
   if (status.ok() && response.Length() != request.Length()) return grpc::Status(grpc::INTERNAL, "another length");
   return status;
+}
+
+std::unique_ptr<RawStream> OpenRaw(grpc::Channel& channel, const char* method, grpc::ClientContext& context) {
+  const grpc::internal::RpcMethod rpc(method, grpc::internal::RpcMethod::BIDI_STREAMING);
+  return std::unique_ptr<RawStream>(
+      grpc::internal::ClientReaderWriterFactory<grpc::ByteBuffer, grpc::ByteBuffer>::Create(&channel, rpc, &context));
+}
+
+std::unique_ptr<RawStream> OpenEcho(grpc::Channel& channel, grpc::ClientContext& context) {
+  return OpenRaw(channel, kStreamMethod, context);
 }
 
 }  // namespace kiln::bench

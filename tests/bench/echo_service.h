@@ -1,5 +1,5 @@
-// The least a gRPC service can do: one unary method that answers with what it
-// got. What is slower than this is Kiln's own.
+// The least a gRPC service can do: a unary method and a stream that answer with what
+// they got. What is slower than this is Kiln's own.
 #ifndef KILN_TESTS_BENCH_ECHO_SERVICE_H_
 #define KILN_TESTS_BENCH_ECHO_SERVICE_H_
 
@@ -10,7 +10,7 @@
 
 namespace kiln::bench {
 
-// A server like kilnd's (callback API, loopback, insecure) with that one method.
+// A server like kilnd's (callback API, loopback, insecure) with one unary method and one stream.
 class EchoServer {
  public:
   EchoServer();
@@ -25,6 +25,11 @@ class EchoServer {
 
 // One blocking call. OK means that `request` came back.
 grpc::Status Echo(grpc::Channel& channel, const grpc::ByteBuffer& request);
+
+// A bidirectional stream of bytes, blocking: of the echo, or of any method by its path.
+using RawStream = grpc::ClientReaderWriter<grpc::ByteBuffer, grpc::ByteBuffer>;
+std::unique_ptr<RawStream> OpenEcho(grpc::Channel& channel, grpc::ClientContext& context);
+std::unique_ptr<RawStream> OpenRaw(grpc::Channel& channel, const char* method, grpc::ClientContext& context);
 
 }  // namespace kiln::bench
 

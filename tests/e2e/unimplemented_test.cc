@@ -30,14 +30,6 @@ TEST_F(UnimplementedTest, Unary) {
 TEST_F(UnimplementedTest, Streams) {
   {
     const auto context = NewContext();
-    const auto stream = stubs_->kernel->Submit(context.get());
-    stream->WritesDone();
-    v1::SubmitResponse response;
-    EXPECT_FALSE(stream->Read(&response));
-    Expect("KernelService.Submit", server::FromGrpc(stream->Finish()));
-  }
-  {
-    const auto context = NewContext();
     const auto stream = stubs_->debug->Export(context.get(), v1::ExportRequest());
     v1::ExportResponse response;
     EXPECT_FALSE(stream->Read(&response));

@@ -13,6 +13,7 @@ at once; calls block (kiln.aio has the same without; ClientLike is what they sha
 
 from __future__ import annotations
 
+import threading
 from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Tuple, Type
 
 import numpy as np
@@ -22,11 +23,12 @@ from kiln.buffers import Buffer
 from kiln.collectives import Collectives
 from kiln.connection import TLS, Connection, Traffic
 from kiln.dtypes import dtype as dtype_of
-from kiln.errors import NotFound, Unavailable, WrongVersion
+from kiln.errors import NotFound, Unavailable, Unimplemented, WrongVersion
 from kiln.program import Program
 from kiln.recording import Recording, Steps
 from kiln.session import LEASE
 from kiln.shared_memory import offered
+from kiln.stream import FEATURE, Marks, Stream
 from kiln.transfer import Progress
 from kiln.v1 import buffer_service_pb2, debug_service_pb2, device_service_pb2, graph_pb2, kernel_service_pb2
 from kiln.waiting import Waits, blocking
@@ -83,6 +85,11 @@ def check_device(server: device_service_pb2.ListDevicesResponse, target: str, de
     if device and device not in [row.name for row in server.devices]:
         raise NotFound("the server at %s has no device %s" % (target, device), code="UNKNOWN_DEVICE",
                        remedy="it has " + ", ".join(row.name for row in server.devices))  # fmt: skip
+
+
+def check_stream(features: Any, target: str) -> None:
+    if FEATURE not in features:
+        raise Unimplemented("the server at %s has no streams of commands" % target, code="NOT_IMPLEMENTED")
 
 
 # Its messages are not generated: what serves answers status 1, SERVING, and no more.
@@ -204,6 +211,12 @@ class Client(ClientLike):
 
     _connection: Connection
 
+    def __init__(self, connection: Connection, server: device_service_pb2.ListDevicesResponse):
+        super().__init__(connection, server)
+        self._stream: Optional[Stream] = None
+        self._stream_lock = threading.Lock()
+        self._stream_marks = Marks()
+
     # -- programs
 
     def compile(self, graph: Any, **options: bool) -> Program:
@@ -223,6 +236,17 @@ class Client(ClientLike):
         Raises InvalidArgument where a call cannot be: `error.field` names it ("steps[3]").
         """
         return recording.record(self._connection, steps)
+
+    def stream(self) -> Stream:
+        """Calls without waiting (kiln.stream): the client's one stream, begun when first asked for.
+
+        Raises Unimplemented from a server that has none.
+        """
+        with self._stream_lock:
+            if self._stream is None or self._stream.ended:
+                check_stream(self.features, self.target)
+                self._stream = Stream(self._connection, self._stream_marks)
+            return self._stream
 
     def gradient(self, graph: Any, wrt: Sequence[Any], *, result: int = 0, cotangent: Optional[int] = None,
                  include_results: bool = False) -> Gradient:
@@ -316,6 +340,8 @@ class Client(ClientLike):
 
     def close(self) -> None:
         """Gives back every buffer that is left, and closes the connection. Twice is once."""
+        if self._stream is not None:
+            self._stream.close()
         self._connection.close()
 
     def __enter__(self) -> "Client":

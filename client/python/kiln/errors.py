@@ -9,7 +9,7 @@ and the class; `str(error)` and `remedy` are for people.
 
 from __future__ import annotations
 
-from typing import Any, Dict, Optional, Tuple, Type
+from typing import Any, Dict, Optional, Type
 
 import grpc
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
@@ -29,11 +29,13 @@ class KilnError(Exception):
       slot, field, handle     the argument, field or handle at fault
       limit, limit_value, used   the limit that was met
       retry_after    seconds after which trying again makes sense
+      command        in a stream: which command went wrong first (tag is then its tag)
       detail         the whole kiln.v1.ErrorDetail
     """
 
     status: Optional[grpc.StatusCode] = None
     default_code: Optional[str] = None
+    command: Optional[int] = None
 
     def __init__(self, message: str, *, remedy: str = "", code: Optional[str] = None,
                  detail: Optional[error_pb2.ErrorDetail] = None, status: Optional[grpc.StatusCode] = None):
@@ -212,6 +214,7 @@ def _status_message() -> Any:
     detail.field.add(name="type_url", number=1, type=field.TYPE_STRING, label=field.LABEL_OPTIONAL)
     detail.field.add(name="value", number=2, type=field.TYPE_BYTES, label=field.LABEL_OPTIONAL)
     status = file.message_type.add(name="Status")
+    status.field.add(name="code", number=1, type=field.TYPE_INT32, label=field.LABEL_OPTIONAL)
     status.field.add(name="message", number=2, type=field.TYPE_STRING, label=field.LABEL_OPTIONAL)
     status.field.add(name="details", number=3, type=field.TYPE_MESSAGE, label=field.LABEL_REPEATED,
                      type_name=".kiln_status.Any")  # fmt: skip
@@ -228,26 +231,33 @@ def detail_of(trailers: Any) -> Optional[error_pb2.ErrorDetail]:
     """The ErrorDetail among a failed call's trailing metadata, or None."""
     for key, value in trailers or ():
         if key == "grpc-status-details-bin":
-            return _detail_in(value)[1]
+            try:
+                return _detail_in(_Status.FromString(value))
+            except Exception:  # not ours: the status itself still says what failed
+                return None
     return None
 
 
-def _detail_in(status: bytes) -> Tuple[str, Optional[error_pb2.ErrorDetail]]:
-    """Text and ErrorDetail of a serialized google.rpc.Status."""
-    try:
-        parsed = _Status.FromString(status)
-        for packed in parsed.details:
-            if packed.type_url == _DETAIL_URL:
-                return parsed.message, error_pb2.ErrorDetail.FromString(packed.value)
-    except Exception:  # not ours: what came with it still says what failed
-        pass
-    return "", None
+def _detail_in(status: Any) -> Optional[error_pb2.ErrorDetail]:
+    for packed in status.details:
+        if packed.type_url == _DETAIL_URL:
+            return error_pb2.ErrorDetail.FromString(packed.value)
+    return None
 
 
-def from_status(status: bytes) -> KilnError:
-    """The exception for a serialized google.rpc.Status that came without a call's own."""
-    text, detail = _detail_in(status)
-    return KilnError(text, detail=detail)
+_CODES = {code.value[0]: code for code in grpc.StatusCode}
+
+
+def from_status(data: bytes, tag: str = "", command: Optional[int] = None) -> KilnError:
+    """The exception for a serialized google.rpc.Status.
+
+    Of a stream's command that failed, `tag` and `command` are those of its first cause.
+    """
+    status = _Status.FromString(data)
+    code = _CODES.get(status.code, grpc.StatusCode.UNKNOWN)
+    error = BY_STATUS.get(code, KilnError)(status.message, detail=_detail_in(status), status=code)
+    error.command, error.tag = command, tag or error.tag
+    return error
 
 
 def from_rpc(error: Any, target: str) -> KilnError:

@@ -1,0 +1,245 @@
+#include "server/services/submit.h"
+
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/synchronization/mutex.h"
+#include "base/error.h"
+#include "server/services/call.h"
+#include "server/services/features.h"
+#include "server/stream/command_stream.h"
+
+namespace kiln::server {
+namespace {
+
+// What a command takes beside what it brings.
+constexpr uint64_t kCommandBytes = 512;
+
+using Base = grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>;
+
+// One connection. At most one read and one write are under way; a read is started only
+// while the stream has room, so that HTTP/2's flow control holds the client back. All
+// of gRPC's Start calls and its Finish are made under the lock, none after Finish; gRPC
+// calls back from threads of its own.
+class SubmitCall final : public Base, public Outlet, public Gate::Watcher {
+ public:
+  SubmitCall(const ServiceEnv& env, const grpc::CallbackServerContext& context)
+      : env_(env), context_(context), deadline_(DeadlineOf(context)) {}
+
+  void Start(std::shared_ptr<SubmitCall> self) {
+    self_ = std::move(self);
+    if (!env_.gate.Enter()) {
+      absl::MutexLock lock(&mutex_);
+      return End(ShuttingDown());
+    }
+    guard_ = env_.gate.Guard();
+    {
+      absl::MutexLock lock(&mutex_);
+      reading_ = true;
+      StartRead(&incoming_);
+    }
+    env_.gate.Watch(self_);
+  }
+
+  void Wake() override {
+    bool taken = false;
+    {
+      absl::MutexLock lock(&mutex_);
+      if (stream_ == nullptr || ended_) return;
+      ReadMore();
+      taken = WriteNext();
+    }
+    if (taken) stream_->Continue();
+  }
+
+  void OnClosing() override { Refuse(ShuttingDown()); }
+
+ private:
+  void OnReadDone(bool ok) override {
+    if (!ok) {
+      {
+        absl::MutexLock lock(&mutex_);
+        reading_ = false;
+        no_more_ = true;
+      }
+      return Refuse(absl::OkStatus());
+    }
+    auto command = std::make_unique<Command>();
+    command->arrived = absl::Now();
+    command->payload_bytes = incoming_.Length() + kCommandBytes;
+    absl::Status status = Decode(incoming_, LimitsOf(env_), command->request);
+    incoming_.Clear();
+    if (status.ok()) status = Take(std::move(command));
+    if (!status.ok()) Refuse(std::move(status));
+    absl::MutexLock lock(&mutex_);
+    reading_ = false;
+    if (!ended_) ReadMore();
+  }
+
+  absl::Status Take(std::unique_ptr<Command> command) {
+    // Set by this very chain of calls.
+    CommandStream* const stream = stream_.get();
+    const bool hello = command->request.has_hello();
+    if (stream == nullptr && !hello) return OutOfOrder("a stream begins with a hello");
+    if (stream != nullptr && hello) return OutOfOrder("a second hello");
+    if (hello) return Open(command->request);
+    stream->Accept(this, std::move(command), guard_);
+    return absl::OkStatus();
+  }
+
+  absl::Status Open(const v1::SubmitRequest& request) {
+    const v1::SubmitHello& hello = request.hello();
+    if (hello.protocol_min() > kProtocolVersion ||
+        (hello.protocol_max() != 0 && hello.protocol_max() < kProtocolVersion)) {
+      v1::ErrorDetail detail;
+      detail.set_code(v1::NOT_IMPLEMENTED);
+      detail.set_field("SubmitHello.protocol_min");
+      return MakeError(detail, absl::StrCat("this server speaks protocol ", kProtocolVersion));
+    }
+    token_ = hello.session_token();
+    const auto& metadata = context_.client_metadata();
+    const auto header = metadata.find(kSessionHeader);
+    const bool with_session = !token_.empty() || header != metadata.end();
+    if (token_.empty() && with_session) token_.assign(header->second.data(), header->second.size());
+    KILN_ASSIGN_OR_RETURN(const auto stream, with_session ? Resume() : Fresh());
+    const CommandStream::Resumed resumed = stream->Connect(self_, request.acknowledged());
+    v1::SubmitResponse response;
+    response.set_command_id(request.command_id());
+    v1::SubmitWelcome& welcome = *response.mutable_welcome();
+    welcome.set_protocol(kProtocolVersion);
+    for (const char* feature : FeaturesOf(env_)) welcome.add_features(feature);
+    welcome.set_accepted(resumed.accepted);
+    welcome.set_answers_lost(resumed.answers_lost);
+    absl::MutexLock lock(&mutex_);
+    stream_ = stream;
+    if (!ended_) Send(response);
+    return absl::OkStatus();
+  }
+
+  absl::StatusOr<std::shared_ptr<CommandStream>> Fresh() {
+    return std::make_shared<CommandStream>(env_.engine, std::make_shared<Session>(), /*resumable=*/false, deadline_);
+  }
+
+  absl::StatusOr<std::shared_ptr<CommandStream>> Resume() {
+    KILN_ASSIGN_OR_RETURN(session_, env_.engine.sessions().Attach(token_));
+    // A session's only streams are these.
+    auto stream = std::static_pointer_cast<CommandStream>(session_->Stream(
+        [this] { return std::make_shared<CommandStream>(env_.engine, session_, /*resumable=*/true, deadline_); }));
+    if (stream == nullptr) return ExpiredSession();
+    return stream;
+  }
+
+  // No more is taken: answers what was, then ends with `status`.
+  void Refuse(absl::Status status) {
+    std::shared_ptr<CommandStream> stream;
+    {
+      absl::MutexLock lock(&mutex_);
+      no_more_ = true;
+      stream = stream_;
+      if (stream == nullptr && !ended_) End(status);
+    }
+    if (stream != nullptr) stream->Close(this, std::move(status));
+  }
+
+  void OnWriteDone(bool ok) override {
+    bool taken = false;
+    {
+      absl::MutexLock lock(&mutex_);
+      writing_ = false;
+      if (ended_) return;
+      if (!ok || cancelled_) return End(absl::CancelledError("the connection is gone"));
+      taken = WriteNext();
+      ReadMore();
+    }
+    if (taken) stream_->Continue();
+  }
+
+  void OnCancel() override {
+    std::shared_ptr<CommandStream> stream;
+    {
+      absl::MutexLock lock(&mutex_);
+      cancelled_ = true;
+      if (!ended_ && !writing_) End(absl::CancelledError("the connection is gone"));
+      stream = stream_;
+    }
+    if (stream != nullptr) stream->Disconnect(this);
+  }
+
+  void OnDone() override {
+    if (stream_ != nullptr) stream_->Disconnect(this);
+    if (session_ != nullptr) env_.engine.sessions().Detach(token_, *session_);
+    guard_.reset();
+    self_.reset();  // and with it, perhaps, this
+  }
+
+  void ReadMore() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    if (reading_ || no_more_ || stream_ == nullptr || !stream_->HasRoom(this)) return;
+    reading_ = true;
+    StartRead(&incoming_);
+  }
+
+  // Whether an answer was taken from the stream.
+  bool WriteNext() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    if (writing_) return false;
+    CommandStream::Event event = stream_->Next(this);
+    if (event.end.has_value()) {
+      End(*event.end);
+      return false;
+    }
+    if (event.answer == nullptr) return false;
+    const Answer& answer = *event.answer;
+    if (answer.failure.ok()) {
+      Send(answer.message);
+    } else {
+      v1::SubmitResponse response = answer.message;
+      response.mutable_failed()->set_status(ToGrpc(answer.failure).error_details());
+      Send(response);
+    }
+    return true;
+  }
+
+  void Send(const v1::SubmitResponse& response) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    const absl::Status encoded = Encode(response, outgoing_);
+    if (!encoded.ok()) return End(encoded);
+    writing_ = true;
+    StartWrite(&outgoing_);
+  }
+
+  void End(const absl::Status& status) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    ended_ = true;
+    FinishWith(*this, env_, status);
+  }
+
+  const ServiceEnv env_;
+  const grpc::CallbackServerContext& context_;
+  const absl::Time deadline_;
+  std::shared_ptr<SubmitCall> self_;
+  std::shared_ptr<void> guard_;
+  grpc::ByteBuffer incoming_;
+  grpc::ByteBuffer outgoing_;
+  std::string token_;
+  SessionPtr session_;
+
+  absl::Mutex mutex_;
+  // Set once.
+  std::shared_ptr<CommandStream> stream_;
+  bool reading_ ABSL_GUARDED_BY(mutex_) = false;
+  bool writing_ ABSL_GUARDED_BY(mutex_) = false;
+  bool no_more_ ABSL_GUARDED_BY(mutex_) = false;
+  bool cancelled_ ABSL_GUARDED_BY(mutex_) = false;
+  bool ended_ ABSL_GUARDED_BY(mutex_) = false;
+};
+
+}  // namespace
+
+grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>* StartSubmit(const ServiceEnv& env,
+                                                                         const grpc::CallbackServerContext& context) {
+  auto call = std::make_shared<SubmitCall>(env, context);
+  SubmitCall* const reactor = call.get();
+  reactor->Start(std::move(call));
+  return reactor;
+}
+
+}  // namespace kiln::server

@@ -1,0 +1,158 @@
+// What each command does first, on the thread that brings it: look names up, take new
+// ones, hand the work to the device's queue. What it uses and what it makes or writes
+// is noted before anything can fail, so that poison finds its way.
+#include <utility>
+
+#include "base/error.h"
+#include "server/engine/compile_options.h"
+#include "server/services/convert.h"
+#include "server/services/not_implemented.h"
+#include "server/stream/command_stream.h"
+
+namespace kiln::server {
+namespace {
+
+absl::Span<const int64_t> ShapeOf(const google::protobuf::RepeatedField<int64_t>& shape) {
+  return {shape.data(), static_cast<size_t>(shape.size())};
+}
+
+}  // namespace
+
+void CommandStream::Begin(Command& command) {
+  const v1::SubmitRequest& request = command.request;
+  switch (request.command_case()) {
+    case v1::SubmitRequest::kHello: return Complete(command, OutOfOrder("a second hello"));
+    case v1::SubmitRequest::kAllocate: return Allocate(command);
+    case v1::SubmitRequest::kWrite: return Write(command);
+    case v1::SubmitRequest::kFill: return Fill(command);
+    case v1::SubmitRequest::kCopy: return Copy(command);
+    case v1::SubmitRequest::kView: return View(command);
+    case v1::SubmitRequest::kCompile: return Compile(command);
+    case v1::SubmitRequest::kExecute: return Execute(command);
+    case v1::SubmitRequest::kRead: return Read(command);
+    case v1::SubmitRequest::kFree: return Free(command);
+    case v1::SubmitRequest::kReplay: return Replay(command);
+    case v1::SubmitRequest::kFence:
+      command.AddAnswer().message.mutable_fence();
+      return Complete(command, absl::OkStatus());
+    // Or one of a later protocol.
+    case v1::SubmitRequest::COMMAND_NOT_SET: break;
+  }
+  Complete(command, NotImplemented("SubmitRequest.command"));
+}
+
+void CommandStream::Uses(Command& command, uint64_t handle) {
+  FatePtr fate = engine_.buffers().table().FateOf(handle, session_.get());
+  if (fate != nullptr) command.inputs.push_back(std::move(fate));
+}
+
+void CommandStream::Writes(Command& command, uint64_t handle) {
+  FatePtr fate = engine_.buffers().table().FateOf(handle, session_.get());
+  if (fate == nullptr) return;
+  command.inputs.push_back(fate);
+  command.outputs.push_back(std::move(fate));
+}
+
+absl::Status CommandStream::Reserve(Command& command, uint64_t handle) {
+  KILN_ASSIGN_OR_RETURN(FatePtr fate, engine_.buffers().table().Reserve(handle, *session_));
+  command.outputs.push_back(std::move(fate));
+  return absl::OkStatus();
+}
+
+CausePtr CommandStream::CauseOf(const Command& command) {
+  CausePtr first;
+  for (const FatePtr& fate : command.inputs) {
+    CausePtr cause = fate->cause();
+    if (cause != nullptr && (first == nullptr || cause->command_id < first->command_id)) first = std::move(cause);
+  }
+  return first;
+}
+
+void CommandStream::Allocate(Command& command) {
+  const v1::AllocateCommand& asked = command.request.allocate();
+  if (!std::exchange(command.reserved, true)) {
+    if (absl::Status status = Reserve(command, asked.handle()); !status.ok()) return Complete(command, status);
+  }
+  Buffers& buffers = engine_.buffers();
+  const FatePtr& fate = command.outputs.front();
+  absl::Status status = asked.has_type()
+                            ? buffers.AllocateAs(asked.handle(), fate, asked.device(), asked.type().dtype(),
+                                                 ShapeOf(asked.type().shape()), *session_)
+                            : buffers.AllocateAs(asked.handle(), fate, asked.device(), asked.bytes(), *session_);
+  // Memory that was freed may still be in use by what is under way.
+  if (absl::IsResourceExhausted(status) && WaitForOthers(command)) return;
+  Complete(command, std::move(status));
+}
+
+void CommandStream::View(Command& command) {
+  const v1::ViewCommand& asked = command.request.view();
+  Uses(command, asked.of().handle());
+  absl::Status status = Reserve(command, asked.handle());
+  if (status.ok()) {
+    status = engine_.buffers().ViewAs(asked.handle(), ToAddress(asked.of()), asked.bytes(), asked.dtype(),
+                                      ShapeOf(asked.shape()), *session_);
+  }
+  Complete(command, std::move(status));
+}
+
+void CommandStream::Write(Command& command) {
+  const v1::WriteCommand& asked = command.request.write();
+  Writes(command, asked.buffer().handle());
+  auto range = engine_.buffers().Resolve(ToAddress(asked.buffer()), asked.data().size(), session_.get());
+  if (!range.ok()) return Complete(command, std::move(range).status());
+  range->device->queue().Write(asked.data().data(), std::move(range->slice), [&command](absl::Status status) {
+    command.stream->Complete(command, std::move(status));
+  });
+}
+
+void CommandStream::Fill(Command& command) {
+  const v1::FillCommand& asked = command.request.fill();
+  Writes(command, asked.buffer().handle());
+  engine_.buffers().Fill(ToAddress(asked.buffer()), asked.bytes(), asked.pattern(), session_.get(),
+                         [&command](absl::Status status) { command.stream->Complete(command, std::move(status)); });
+}
+
+void CommandStream::Copy(Command& command) {
+  const v1::CopyCommand& asked = command.request.copy();
+  Uses(command, asked.from().handle());
+  Writes(command, asked.to().handle());
+  engine_.buffers().Copy(ToAddress(asked.from()), ToAddress(asked.to()), asked.bytes(), session_.get(),
+                         [&command](absl::Status status) { command.stream->Complete(command, std::move(status)); });
+}
+
+void CommandStream::Free(Command& command) {
+  const auto& handles = command.request.free().handle();
+  Complete(command, engine_.buffers().Free({handles.data(), static_cast<size_t>(handles.size())}, session_.get()));
+}
+
+void CommandStream::Compile(Command& command) {
+  const v1::CompileRequest& asked = command.request.compile();
+  Wait(command, Stall::kProgram);
+  engine_.Compile({&asked.graph(), asked.device(), ToOptions(asked.options())}, control_,
+                  [&command](absl::StatusOr<CompileResult> result) {
+                    if (result.ok()) FillCompiled(*result, *command.AddAnswer().message.mutable_compiled());
+                    command.stream->Complete(command, result.status());
+                  });
+}
+
+void CommandStream::Replay(Command& command) {
+  const v1::ReplaySequenceRequest& asked = command.request.replay();
+  const Recordings::Handle recording = engine_.FindRecording(asked.recording());
+  for (int i = 0; i < asked.buffers_size(); ++i) {
+    const bool written = recording != nullptr && static_cast<size_t>(i) < recording->sequence->buffers().size() &&
+                         recording->sequence->buffers()[i].written;
+    written ? Writes(command, asked.buffers(i).handle()) : Uses(command, asked.buffers(i).handle());
+  }
+  ReplayRequest request = ToReplayRequest(asked);
+  request.caller = session_;
+  engine_.Replay(request, control_, [&command](absl::StatusOr<ExecuteTiming> timing) {
+    const v1::ReplaySequenceRequest& asked = command.request.replay();
+    if (timing.ok() && asked.want_timing()) {
+      v1::ReplaySequenceResponse& answer = *command.AddAnswer().message.mutable_replayed();
+      FillTiming(*timing, {command.arrived, command.arrived, absl::Now()}, *answer.mutable_timing());
+    }
+    command.stream->Complete(command, timing.status());
+  });
+}
+
+}  // namespace kiln::server

@@ -1,0 +1,104 @@
+// An execution: its results have their names and memory before it runs, so that the
+// commands behind it can be begun.
+#include <utility>
+
+#include "base/error.h"
+#include "runtime/exec/program.h"
+#include "server/engine/arguments.h"
+#include "server/services/convert.h"
+#include "server/stream/command_stream.h"
+
+namespace kiln::server {
+
+void CommandStream::Execute(Command& command) {
+  const v1::ExecuteCommand& asked = command.request.execute();
+  auto request = ToExecuteRequest(asked.request());
+  absl::Status status = request.status();
+  if (!command.reserved) {
+    for (const v1::Argument& argument : asked.request().arguments()) {
+      if (argument.has_buffer()) Uses(command, argument.buffer().handle());
+    }
+    for (const uint64_t handle : asked.result_handle()) {
+      if (handle == 0) continue;
+      if (absl::Status taken = Reserve(command, handle); status.ok()) status = std::move(taken);
+    }
+    command.reserved = true;
+  }
+  if (status.ok() && request->results_inline && asked.result_handle_size() > 0) {
+    v1::ErrorDetail detail;
+    detail.set_code(v1::BAD_ARGUMENT);
+    detail.set_field("result_handle");
+    status = MakeError(detail, "results by value have no handles");
+  }
+  if (!status.ok()) {
+    SpoilWritten(command);
+    return Complete(command, std::move(status));
+  }
+  request->caller = session_;
+  request->results_named = !request->results_inline;
+  request->result_names = {asked.result_handle().data(), static_cast<size_t>(asked.result_handle_size())};
+  request->started = [&command](const runtime::Program& program, const BoundArguments& bound, uint64_t inline_bytes) {
+    command.stream->OnStarted(command, program, bound, inline_bytes);
+  };
+  Wait(command, Stall::kProgram);
+  engine_.Execute(*std::move(request), control_, [&command](absl::StatusOr<ExecuteResult> result) {
+    command.stream->OnExecuted(command, std::move(result));
+  });
+}
+
+void CommandStream::OnStarted(Command& command, const runtime::Program& program, const BoundArguments& bound,
+                              uint64_t inline_bytes) {
+  for (size_t i = 0; i < bound.parameters.size(); ++i) {
+    const BoundParameter& parameter = bound.parameters[i];
+    if (parameter.by_value() || !program.plan().parameters[i].written) continue;
+    FatePtr fate =
+        engine_.buffers().table().FateOf(std::get<BufferAddress>(parameter.argument->value).handle, session_.get());
+    if (fate != nullptr) command.outputs.push_back(std::move(fate));
+  }
+  command.started = true;
+  if (inline_bytes > 0) Expect(command, inline_bytes);
+  Started(command);
+}
+
+// A failure before the start: what the program would have written is known if the
+// program is.
+void CommandStream::SpoilWritten(Command& command) {
+  const v1::ExecuteRequest& asked = command.request.execute().request();
+  const auto request = ToExecuteRequest(asked);
+  if (!request.ok()) return;
+  const ProgramStore::Program program = engine_.FindProgram(*request);
+  if (program == nullptr) return;
+  for (const runtime::PlanParameter& parameter : program->program->plan().parameters) {
+    if (!parameter.written) continue;
+    for (const v1::Argument& argument : asked.arguments()) {
+      if (argument.has_buffer() && argument.slot() == parameter.slot) Writes(command, argument.buffer().handle());
+    }
+  }
+}
+
+void CommandStream::OnExecuted(Command& command, absl::StatusOr<ExecuteResult> result) {
+  if (!result.ok()) {
+    if (!command.started) {
+      // Memory that was freed may still be in use by what is under way.
+      if (absl::IsResourceExhausted(result.status()) && WaitForOthers(command)) return Pump();
+      SpoilWritten(command);
+    }
+    return Complete(command, std::move(result).status());
+  }
+  const v1::ExecuteCommand& asked = command.request.execute();
+  // What was sent by value and written comes back by value.
+  bool values = false;
+  for (const ResultValue& value : result->results) values |= value.buffer == nullptr && !value.shape.empty();
+  if (values || asked.request().want_timing() || asked.request().result_mode() == v1::RESULT_INLINE) {
+    v1::ExecuteResponse& answer = *command.AddAnswer().message.mutable_executed();
+    const absl::Time executed = absl::Now();
+    answer.set_from_cache(result->from_cache);
+    FillResults(*result, answer);
+    if (asked.request().want_timing()) {
+      FillTiming(result->timing, {command.arrived, command.arrived, executed}, *answer.mutable_timing());
+    }
+  }
+  Complete(command, absl::OkStatus());
+}
+
+}  // namespace kiln::server

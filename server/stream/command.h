@@ -1,0 +1,78 @@
+// One command of a stream, from its arrival until it is answered.
+#ifndef KILN_SERVER_STREAM_COMMAND_H_
+#define KILN_SERVER_STREAM_COMMAND_H_
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "absl/container/inlined_vector.h"
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "kiln/v1/kernel_service.pb.h"
+#include "server/engine/buffers.h"
+#include "server/engine/fate.h"
+
+namespace kiln::server {
+
+class CommandStream;
+
+// What the client is told, once. A failure is a status here: how it is written is the
+// connection's matter.
+struct Answer {
+  v1::SubmitResponse message;
+  // Not OK: the message's event is `failed`, and lacks its status.
+  absl::Status failure;
+
+  uint64_t bytes() const { return sizeof(Answer) + message.data().size(); }
+};
+using AnswerPtr = std::shared_ptr<const Answer>;
+
+struct Command {
+  v1::SubmitRequest request;
+  absl::Time arrived;
+  // What it brought and the server keeps for it.
+  uint64_t payload_bytes = 0;
+  // Held while it is under way, so that a server that stops waits for it.
+  std::shared_ptr<void> guard;
+  std::shared_ptr<CommandStream> stream;
+
+  // The memory that it uses, and what it would have made or written: of which the one
+  // decides whether it fails, and the other fails with it.
+  absl::InlinedVector<FatePtr, 4> inputs;
+  absl::InlinedVector<FatePtr, 4> outputs;
+  // Whether its names are reserved, if it is begun a second time, and whether it may not
+  // be begun another.
+  bool reserved = false;
+  bool tried = false;
+
+  // What a read reads, and how far it has come.
+  Buffers::Range read;
+  uint64_t next_byte = 0;
+  // Parts of it that its device's queue still has, and one for the part that submits.
+  std::atomic<int> pieces_under_way{0};
+  // An execution whose program is there.
+  bool started = false;
+
+  bool done = false;
+  absl::Status status;
+  absl::InlinedVector<std::shared_ptr<Answer>, 1> answers;
+  // How many of these, from the first on, may go out before the command is done; and
+  // whether any has.
+  int ready = 0;
+  bool answered = false;
+  // What its answers will take that are not made or have not gone out.
+  uint64_t coming_bytes = 0;
+
+  // A new answer, or a piece of it.
+  Answer& AddAnswer() {
+    answers.push_back(std::make_shared<Answer>());
+    answers.back()->message.set_command_id(request.command_id());
+    return *answers.back();
+  }
+};
+
+}  // namespace kiln::server
+
+#endif  // KILN_SERVER_STREAM_COMMAND_H_

@@ -1,0 +1,310 @@
+#include "server/stream/command_stream.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/error.h"
+
+namespace kiln::server {
+namespace {
+
+absl::Status SessionTaken() {
+  v1::ErrorDetail detail;
+  detail.set_code(v1::SESSION_BUSY);
+  detail.set_field(kSessionHeader);
+  return MakeError(detail,
+                   "another connection has taken this session; do not come back unasked, or the two take turns");
+}
+
+}  // namespace
+
+absl::Status OutOfOrder(absl::string_view message) {
+  v1::ErrorDetail detail;
+  detail.set_code(v1::COMMAND_ORDER);
+  detail.set_field("command_id");
+  return MakeError(detail, message);
+}
+
+CommandStream::CommandStream(Engine& engine, SessionPtr session, bool resumable, absl::Time deadline)
+    : engine_(engine),
+      session_(std::move(session)),
+      resumable_(resumable),
+      limits_(engine.stream_limits()),
+      control_{&cancelled_, resumable ? absl::InfiniteFuture() : deadline},
+      answers_(/*keep=*/resumable, limits_.answer_bytes) {}
+
+CommandStream::Resumed CommandStream::Connect(std::shared_ptr<Outlet> outlet, uint64_t acknowledged) {
+  Resumed resumed;
+  {
+    absl::MutexLock lock(&mutex_);
+    outlet_.swap(outlet);
+    last_id_ = 0;
+    end_.reset();
+    parked_ = false;
+    answers_.Acknowledge(acknowledged);
+    answers_.Rewind();
+    resumed = {accepted_, answers_.lost()};
+  }
+  if (outlet != nullptr) outlet->Wake();
+  return resumed;
+}
+
+void CommandStream::Disconnect(const Outlet* outlet) {
+  // What is dropped here goes when the lock has gone.
+  std::shared_ptr<Outlet> gone;
+  std::deque<std::unique_ptr<Command>> dropped;
+  {
+    absl::MutexLock lock(&mutex_);
+    if (outlet_.get() != outlet) return;
+    gone = std::move(outlet_);
+    if (!resumable_) {
+      cancelled_.store(true, std::memory_order_relaxed);
+      dropped.swap(pending_);
+    }
+  }
+  if (resumable_) return;
+  engine_.buffers().table().End(*session_);
+  Pump();
+}
+
+void CommandStream::OnSessionEnd() {
+  std::shared_ptr<Outlet> outlet;
+  std::deque<std::unique_ptr<Command>> dropped;
+  {
+    absl::MutexLock lock(&mutex_);
+    session_ended_ = true;
+    cancelled_.store(true, std::memory_order_relaxed);
+    dropped.swap(pending_);
+    outlet = outlet_;
+  }
+  Pump();
+  if (outlet != nullptr) outlet->Wake();
+}
+
+void CommandStream::Accept(const Outlet* outlet, std::unique_ptr<Command> command, const std::shared_ptr<void>& guard) {
+  const uint64_t id = command->request.command_id();
+  {
+    absl::MutexLock lock(&mutex_);
+    if (outlet_.get() != outlet || end_.has_value() || Ended()) return;
+    if (command->request.acknowledged() != 0) answers_.Acknowledge(command->request.acknowledged());
+    if (id <= last_id_) {
+      end_ = OutOfOrder(absl::StrCat("command ", id, " after command ", last_id_, "; ids rise, and begin above 0"));
+    } else {
+      last_id_ = id;
+      if (id <= accepted_) return;  // sent again
+      accepted_ = id;
+      command->stream = shared_from_this();
+      command->guard = guard;
+      payload_bytes_ += command->payload_bytes;
+      pending_.push_back(std::move(command));
+    }
+  }
+  Pump();
+}
+
+void CommandStream::Close(const Outlet* outlet, absl::Status status) {
+  std::shared_ptr<Outlet> wake;
+  {
+    absl::MutexLock lock(&mutex_);
+    if (outlet_.get() != outlet || end_.has_value()) return;
+    end_ = std::move(status);
+    wake = outlet_;
+  }
+  wake->Wake();
+}
+
+bool CommandStream::HasRoom(const Outlet* outlet) const {
+  absl::MutexLock lock(&mutex_);
+  const bool room = outlet_.get() == outlet && !end_.has_value() && !Ended() && HasRoomLocked();
+  parked_ = !room;
+  return room;
+}
+
+bool CommandStream::HasRoomLocked() const {
+  return pending_.empty() && stall_ == Stall::kNone && under_way_.size() < limits_.commands &&
+         payload_bytes_ < limits_.payload_bytes && AnswersHaveRoom();
+}
+
+bool CommandStream::AnswersHaveRoom() const { return answers_.bytes() + coming_bytes_ < limits_.answer_bytes; }
+
+CommandStream::Event CommandStream::Next(const Outlet* outlet) {
+  absl::MutexLock lock(&mutex_);
+  if (session_ended_) return {nullptr, ExpiredSession()};
+  if (outlet_.get() != outlet) return {nullptr, SessionTaken()};
+  if (AnswerPtr answer = answers_.Take(); answer != nullptr) return {std::move(answer), absl::nullopt};
+  if (end_.has_value() && pending_.empty() && under_way_.empty()) return {nullptr, *end_};
+  return {};
+}
+
+void CommandStream::Continue() {
+  {
+    absl::MutexLock lock(&mutex_);
+    if (beginning_ || !CanGoOn()) return;
+  }
+  Pump();
+}
+
+// Whether Pump has something to do.
+bool CommandStream::CanGoOn() const {
+  switch (stall_) {
+    case Stall::kNone: return !pending_.empty();
+    case Stall::kProgram: return false;
+    case Stall::kIdle: return idle_;
+    case Stall::kAnswers:
+      return AnswersHaveRoom() || Ended() || (under_way_.front().get() == stalled_ && CauseOf(*stalled_) != nullptr);
+  }
+  return false;
+}
+
+void CommandStream::Pump() {
+  mutex_.Lock();
+  if (beginning_) {
+    mutex_.Unlock();
+    return;
+  }
+  beginning_ = true;
+  while (CanGoOn()) {
+    Command* command = stalled_;
+    if (stall_ == Stall::kNone) {
+      under_way_.push_back(std::move(pending_.front()));
+      pending_.pop_front();
+      command = under_way_.back().get();
+    }
+    const bool reads_on = stall_ == Stall::kAnswers;
+    stall_ = Stall::kNone;
+    stalled_ = nullptr;
+    mutex_.Unlock();
+    reads_on ? ReadOn(*command) : Begin(*command);
+    mutex_.Lock();
+  }
+  beginning_ = false;
+  // The connection may have found no room while this went on.
+  std::shared_ptr<Outlet> wake;
+  if (outlet_ != nullptr && (end_.has_value() || (parked_ && HasRoomLocked()))) wake = outlet_;
+  mutex_.Unlock();
+  if (wake != nullptr) wake->Wake();
+}
+
+void CommandStream::Wait(Command& command, Stall why) {
+  absl::MutexLock lock(&mutex_);
+  stall_ = why;
+  stalled_ = &command;
+}
+
+bool CommandStream::WaitForOthers(Command& command) {
+  bool alone = false;
+  {
+    absl::MutexLock lock(&mutex_);
+    if (std::exchange(command.tried, true) || Ended()) return false;
+    stall_ = Stall::kIdle;
+    stalled_ = &command;
+    idle_ = false;
+    alone = under_way_.size() == 1;
+  }
+  if (alone) PassQueues(0);
+  return true;
+}
+
+void CommandStream::PassQueues(size_t first) {
+  if (first < engine_.devices().size()) {
+    return engine_.devices()[first]->queue().Submit([self = shared_from_this(), first] { self->PassQueues(first + 1); },
+                                                    /*estimate_ns=*/0);
+  }
+  {
+    absl::MutexLock lock(&mutex_);
+    idle_ = true;
+  }
+  Pump();
+}
+
+void CommandStream::Started(Command& command) {
+  {
+    absl::MutexLock lock(&mutex_);
+    if (stalled_ != &command || stall_ != Stall::kProgram) return;
+    stall_ = Stall::kNone;
+    stalled_ = nullptr;
+    if (beginning_) return;
+  }
+  Pump();
+}
+
+void CommandStream::Complete(Command& command, absl::Status status) {
+  const std::shared_ptr<CommandStream> self = command.stream;
+  Retired retired;
+  std::shared_ptr<Outlet> wake;
+  bool go_on = false, alone = false;
+  {
+    absl::MutexLock lock(&mutex_);
+    command.status = std::move(status);
+    command.done = true;
+    if (stalled_ == &command) {
+      stall_ = Stall::kNone;
+      stalled_ = nullptr;
+    }
+    Retire(retired);
+    const bool ends = end_.has_value() && under_way_.empty() && pending_.empty();
+    if (!answers_.empty() || ends || (parked_ && HasRoomLocked())) wake = outlet_;
+    alone = !retired.empty() && stall_ == Stall::kIdle && under_way_.size() == 1;
+    go_on = !beginning_ && CanGoOn();
+  }
+  retired.clear();
+  if (wake != nullptr) wake->Wake();
+  if (alone) PassQueues(0);
+  if (go_on) Pump();
+}
+
+void CommandStream::Retire(Retired& retired) {
+  while (!under_way_.empty() && under_way_.front()->done) {
+    RetireOne(*under_way_.front());
+    payload_bytes_ -= under_way_.front()->payload_bytes;
+    retired.push_back(std::move(under_way_.front()));
+    under_way_.pop_front();
+  }
+  // Of a long read, what is there already.
+  if (!under_way_.empty() && under_way_.front()->ready > 0 && CauseOf(*under_way_.front()) == nullptr) {
+    Release(*under_way_.front());
+  }
+}
+
+// Hands on the answers that are ready.
+void CommandStream::Release(Command& command) {
+  for (int i = 0; i < command.ready; ++i) {
+    const uint64_t came = std::min<uint64_t>(command.coming_bytes, command.answers[i]->message.data().size());
+    command.coming_bytes -= came;
+    coming_bytes_ -= came;
+    answers_.Add(std::move(command.answers[i]));
+    command.answered = true;
+  }
+  command.answers.erase(command.answers.begin(), command.answers.begin() + std::exchange(command.ready, 0));
+}
+
+void CommandStream::Expect(Command& command, uint64_t bytes) {
+  absl::MutexLock lock(&mutex_);
+  command.coming_bytes += bytes;
+  coming_bytes_ += bytes;
+}
+
+void CommandStream::RetireOne(Command& command) {
+  const v1::SubmitRequest& request = command.request;
+  CausePtr cause = CauseOf(command);
+  const bool from_before = cause != nullptr;
+  if (cause == nullptr && !command.status.ok()) {
+    cause = std::make_shared<Cause>(Cause{request.command_id(), request.tag(), command.status});
+  }
+  if (cause != nullptr) {
+    for (const FatePtr& fate : command.outputs) fate->Spoil(cause);
+    command.answers.clear();
+    Answer& answer = command.AddAnswer();
+    answer.failure = cause->status;
+    answer.message.mutable_failed()->set_tag(cause->tag);
+    if (from_before) answer.message.mutable_failed()->set_cause_command_id(cause->command_id);
+  } else if (command.answers.empty() && request.answer() && !command.answered) {
+    command.AddAnswer().message.mutable_done();
+  }
+  command.ready = static_cast<int>(command.answers.size());
+  Release(command);
+  coming_bytes_ -= command.coming_bytes;
+}
+
+}  // namespace kiln::server

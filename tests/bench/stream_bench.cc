@@ -1,0 +1,221 @@
+// What a command of a stream costs beside the wire: Execute commands on
+// KernelService.Submit next to bare messages on a bidirectional stream, in one run.
+//
+// Ping-pong: one message, one answer, in turns with the bare stream. Pipelined: as many
+// as the streams take, all written before the last is answered; a bare message is echoed,
+// a command is not answered unless it fails, and a fence ends each round.
+#include <spdlog/sinks/null_sink.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <fstream>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "base/check.h"
+#include "base/graph_text.h"
+#include "kiln/v1/kernel_service.grpc.pb.h"
+#include "server/config.h"
+#include "server/server.h"
+#include "tests/bench/echo_service.h"
+
+namespace kiln::bench {
+namespace {
+
+// x += 1 in place: nothing to allocate, nothing to send back.
+constexpr char kTiny[] = R"(
+  0 CONST [] weakint 64
+  1 PARAM : float32 [0] slot=0
+  2 CONST [] float32 1.0
+  3 ADD [1, 2]
+  4 STORE [1, 3]
+  5 AFTER [1, 4]
+  6 TUPLE [5]
+)";
+
+double Seconds(std::chrono::steady_clock::time_point begin) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+}
+
+grpc::ByteBuffer BytesOf(const v1::SubmitRequest& request) {
+  const grpc::Slice slice(request.SerializeAsString());
+  return grpc::ByteBuffer(&slice, 1);
+}
+
+std::shared_ptr<grpc::Channel> ChannelTo(const std::string& address) {
+  grpc::ChannelArguments arguments;
+  arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);  // a connection of its own
+  return grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(), arguments);
+}
+
+// One of the two: what it sends, and how it is opened.
+class Line {
+ public:
+  explicit Line(const std::string& echo_address) : channel_(ChannelTo(echo_address)) {
+    stream_ = OpenEcho(*channel_, context_);
+  }
+  Line(const std::string& address, const std::string& graph_hash) : channel_(ChannelTo(address)) {
+    stream_ = OpenRaw(*channel_, "/kiln.v1.KernelService/Submit", context_);
+    v1::SubmitRequest hello;
+    hello.mutable_hello();
+    KILN_CHECK(stream_->Write(BytesOf(hello)));
+    grpc::ByteBuffer welcome;
+    KILN_CHECK(stream_->Read(&welcome));
+    v1::SubmitRequest allocate;
+    allocate.set_command_id(++command_);
+    allocate.mutable_allocate()->set_handle(1);
+    allocate.mutable_allocate()->set_bytes(256);
+    KILN_CHECK(stream_->Write(BytesOf(allocate)));
+    execute_.mutable_execute()->mutable_request()->set_graph_hash(graph_hash);
+    execute_.mutable_execute()->mutable_request()->add_arguments()->mutable_buffer()->set_handle(1);
+    execute_.mutable_execute()->add_result_handle(0);
+    submits_ = true;
+  }
+
+  // Of an Execute command, whoever it is for: both lines send as many bytes.
+  grpc::ByteBuffer Message(bool answer) {
+    execute_.set_command_id(++command_);
+    execute_.set_answer(answer);
+    return BytesOf(execute_);
+  }
+  void Copy(const Line& other) { execute_ = other.execute_; }
+
+  double PingMicros() {
+    const auto begin = std::chrono::steady_clock::now();
+    grpc::ByteBuffer answer;
+    KILN_CHECK(stream_->Write(Message(/*answer=*/true)) && stream_->Read(&answer));
+    return Seconds(begin) * 1e6;
+  }
+
+  // Messages a second.
+  double Pipelined(int messages) {
+    const auto begin = std::chrono::steady_clock::now();
+    std::thread reader([&] {
+      grpc::ByteBuffer answer;
+      for (int i = 0; i < (submits_ ? 1 : messages); ++i) KILN_CHECK(stream_->Read(&answer));
+    });
+    for (int i = 0; i + 1 < messages; ++i) KILN_CHECK(stream_->Write(Message(/*answer=*/false)));
+    KILN_CHECK(stream_->Write(Message(/*answer=*/true)));
+    reader.join();
+    return messages / Seconds(begin);
+  }
+
+ private:
+  std::shared_ptr<grpc::Channel> channel_;
+  grpc::ClientContext context_;
+  std::unique_ptr<RawStream> stream_;
+  v1::SubmitRequest execute_;
+  uint64_t command_ = 0;
+  bool submits_ = false;
+};
+
+double Percentile(std::vector<double> values, double p) {
+  std::sort(values.begin(), values.end());
+  return values[static_cast<size_t>(p * static_cast<double>(values.size() - 1) + 0.5)];
+}
+
+class Bench {
+ public:
+  Bench() {
+    v1::ServerConfig config = server::DefaultConfig();
+    config.set_listen("127.0.0.1:0");
+    auto log = std::make_shared<spdlog::logger>("bench", std::make_shared<spdlog::sinks::null_sink_mt>());
+    auto started = server::StartServer(config, std::move(log));
+    KILN_CHECK(started.ok());
+    server_ = *std::move(started);
+    address_ = absl::StrCat("127.0.0.1:", server_->port());
+    v1::CompileRequest compile;
+    *compile.mutable_graph() = *ParseGraph(kTiny);
+    v1::CompileResponse compiled;
+    grpc::ClientContext context;
+    const auto stub = v1::KernelService::NewStub(ChannelTo(address_));
+    KILN_CHECK(stub->Compile(&context, compile, &compiled).ok());
+    hash_ = compiled.graph_hash();
+  }
+
+  std::unique_ptr<Line> Submit() { return std::make_unique<Line>(address_, hash_); }
+  std::unique_ptr<Line> Bare(const Line& like) {
+    auto line = std::make_unique<Line>(echo_.address());
+    line->Copy(like);
+    return line;
+  }
+
+ private:
+  std::unique_ptr<server::RpcServer> server_;
+  EchoServer echo_;
+  std::string address_, hash_;
+};
+
+// Messages a second of so many streams at once.
+double Together(const std::vector<std::unique_ptr<Line>>& lines, int messages) {
+  const auto begin = std::chrono::steady_clock::now();
+  std::vector<std::thread> threads;
+  for (const auto& line : lines) threads.emplace_back([&line, messages] { line->Pipelined(messages); });
+  for (std::thread& thread : threads) thread.join();
+  return static_cast<double>(lines.size()) * messages / Seconds(begin);
+}
+
+int Main(int argc, char** argv) {
+  CLI::App app{"Measures commands of a stream beside bare messages of one.", "stream_bench"};
+  int iterations = 20000;
+  bool smoke = false;
+  std::string json_path;
+  app.add_option("--iterations", iterations, "messages of each kind")
+      ->capture_default_str()
+      ->check(CLI::PositiveNumber);
+  app.add_flag("--smoke", smoke, "few messages: only to see that it runs");
+  app.add_option("--json", json_path, "also write the numbers here");
+  CLI11_PARSE(app, argc, argv);
+  if (smoke) iterations = 200;
+
+  Bench bench;
+  const auto submit = bench.Submit();
+  const auto bare = bench.Bare(*submit);
+  std::vector<double> of_submit, of_bare;
+  for (int i = 0; i < iterations; ++i) {
+    const double a = bare->PingMicros(), b = submit->PingMicros();
+    if (i < iterations / 10) continue;
+    of_bare.push_back(a);
+    of_submit.push_back(b);
+  }
+  nlohmann::json rows = nlohmann::json::array();
+  for (const double p : {0.5, 0.99}) {
+    const double mine = Percentile(of_submit, p), theirs = Percentile(of_bare, p);
+    std::printf("ping-pong p%-2.0f   bare %9.1f us        Submit %9.1f us        ratio %5.2f\n", p * 100, theirs, mine,
+                mine / theirs);
+    rows.push_back({{"ping_pong_percentile", p}, {"bare_us", theirs}, {"submit_us", mine}});
+  }
+  for (const int streams : {1, 16}) {
+    std::vector<std::unique_ptr<Line>> ours, bares;
+    for (int i = 0; i < streams; ++i) {
+      ours.push_back(bench.Submit());
+      bares.push_back(bench.Bare(*ours.back()));
+    }
+    const int messages = std::max(1, iterations / streams);
+    std::vector<double> rates, bare_rates;
+    for (int round = 0; round < 5; ++round) {
+      bare_rates.push_back(Together(bares, messages));
+      rates.push_back(Together(ours, messages));
+    }
+    const double mine = Percentile(rates, 0.5), theirs = Percentile(bare_rates, 0.5);
+    std::printf("pipelined, %2d    bare %9.0f messages/s Submit %9.0f commands/s ratio %5.2f\n", streams, theirs, mine,
+                mine / theirs);
+    rows.push_back({{"streams", streams}, {"bare_per_second", theirs}, {"submit_per_second", mine}});
+  }
+  if (json_path.empty()) return 0;
+  std::ofstream file(json_path);
+  file << nlohmann::json{{"bench", "stream"}, {"rows", rows}}.dump(2) << "\n";
+  file.close();
+  return file ? 0 : 1;
+}
+
+}  // namespace
+}  // namespace kiln::bench
+
+int main(int argc, char** argv) { return kiln::bench::Main(argc, argv); }
