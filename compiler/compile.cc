@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
 #include "compiler/compile_kernels.h"
+#include "compiler/compile_stages.h"
 #include "compiler/executable_builder.h"
 #include "compiler/ir/entry.h"
 #include "compiler/ir/wire.h"
@@ -53,10 +54,6 @@ absl::StatusOr<v1::Executable> CompileGraph(const v1::Graph& wire, const v1::Tar
                                             CompileObserver* observer) {
   Graph graph;
   Pipeline pipeline(graph, options, observer);
-  v1::Executable executable;
-  *executable.mutable_target() = target;
-  KILN_ASSIGN_OR_RETURN(std::unique_ptr<CodeGenerator> generator, MakeCodeGenerator(target, options));
-
   Function function;
   KILN_ASSIGN_OR_RETURN(UOp * root, pipeline.Run("normalise", nullptr, kCoreSpec, [&](UOp*) -> absl::StatusOr<UOp*> {
     KILN_ASSIGN_OR_RETURN(UOp * read, FromWire(wire, options.limits, graph));
@@ -68,6 +65,18 @@ absl::StatusOr<v1::Executable> CompileGraph(const v1::Graph& wire, const v1::Tar
     return GraphRewrite(read, StableRules(), graph);  // before fusion can part the factors
   }));
   // Beyond this point, only core ops, and every node has its derived properties.
+
+  return CompileNormalised(graph, pipeline, root, std::move(function), target, options, observer);
+}
+
+}  // namespace
+
+absl::StatusOr<v1::Executable> CompileNormalised(Graph& graph, Pipeline& pipeline, UOp* root, Function function,
+                                                 const v1::Target& target, const Options& options,
+                                                 CompileObserver* observer) {
+  v1::Executable executable;
+  *executable.mutable_target() = target;
+  KILN_ASSIGN_OR_RETURN(std::unique_ptr<CodeGenerator> generator, MakeCodeGenerator(target, options));
 
   if (LevelOf(root) == EntryLevel::kTensor) {
     KILN_ASSIGN_OR_RETURN(root, ScheduleTensors(graph, pipeline, root, options.limits, function));
@@ -110,18 +119,19 @@ absl::StatusOr<v1::Executable> CompileGraph(const v1::Graph& wire, const v1::Tar
   return executable;
 }
 
-}  // namespace
-
 absl::StatusOr<v1::Executable> Compile(const v1::Graph& graph, const v1::Target& target, const Options& options,
                                        CompileObserver* observer) {
   absl::StatusOr<v1::Executable> executable = CompileGraph(graph, target, options, observer);
-  if (executable.ok()) return executable;
-  // Passes know the node at fault; its tag stands in the message alone.
-  const std::optional<v1::ErrorDetail> detail = DetailOf(executable.status());
+  if (!executable.ok()) return WithTag(executable.status(), graph);
+  return executable;
+}
+
+absl::Status WithTag(const absl::Status& status, const v1::Graph& graph) {
+  const std::optional<v1::ErrorDetail> detail = DetailOf(status);
   if (!detail.has_value() || !detail->has_node() || detail->node() >= static_cast<uint32_t>(graph.nodes_size()))
-    return executable;
+    return status;
   const v1::UOp& node = graph.nodes(static_cast<int>(detail->node()));
-  return WithNode(executable.status(), detail->node(), detail->op(), node.tag());
+  return WithNode(status, detail->node(), detail->op(), node.tag());
 }
 
 }  // namespace kiln::compiler

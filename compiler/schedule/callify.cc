@@ -61,8 +61,9 @@ absl::Status CheckTarget(UOp* store) {
   return absl::OkStatus();
 }
 
-// Faults that are told best of the graph as it was sent.
-absl::Status CheckAsSent(const Graph& graph, UOp* root) {
+}  // namespace
+
+absl::Status CheckRoot(const Graph& graph, UOp* root) {
   if (root->op() != Op::TUPLE && root->op() != Op::SINK) {
     return graph.Locate(
         MakeError(v1::BAD_ROOT,
@@ -81,8 +82,6 @@ absl::Status CheckAsSent(const Graph& graph, UOp* root) {
   }
   return absl::OkStatus();
 }
-
-}  // namespace
 
 absl::StatusOr<std::vector<UOp*>> ParametersOf(const Graph& graph, UOp* root) {
   std::map<uint32_t, UOp*> by_slot;
@@ -144,7 +143,7 @@ UOp* StorageOf(UOp* uop) {
 }
 
 absl::StatusOr<Function> Callify(Graph& graph, UOp* root) {
-  KILN_RETURN_IF_ERROR(CheckAsSent(graph, root));
+  KILN_RETURN_IF_ERROR(CheckRoot(graph, root));
   KILN_RETURN_IF_ERROR(ParametersOf(graph, root).status());  // with their devices
   root = RealiseArguments(graph, GraphRewrite(BuffersToParams(graph, root), DropMarkers(), graph));
   Function function;

@@ -43,6 +43,10 @@ struct Function {
 // by position.
 absl::StatusOr<Function> Callify(Graph& graph, UOp* root);
 
+// What can be told of a root as it was sent: BAD_ROOT if it is no TUPLE or SINK or has a
+// source that is neither a value nor an effect; the errors of a STORE's target.
+absl::Status CheckRoot(const Graph& graph, UOp* root);
+
 // The PARAMs under `root` in ascending order of slot. BAD_ARGUMENT where a slot is
 // used in two ways.
 absl::StatusOr<std::vector<UOp*>> ParametersOf(const Graph& graph, UOp* root);

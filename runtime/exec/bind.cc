@@ -107,4 +107,22 @@ absl::Status CheckResults(const Program& program, absl::Span<const BufferSlice> 
   return absl::OkStatus();
 }
 
+absl::Status CheckSlices(absl::Span<const WantedSlice> wanted, absl::Span<const BufferSlice> slices) {
+  if (slices.size() != wanted.size()) {
+    return MakeError(slices.size() < wanted.size() ? v1::MISSING_ARGUMENT : v1::UNKNOWN_ARGUMENT,
+                     absl::StrCat("the program takes ", wanted.size(), " buffers, and there are ", slices.size()));
+  }
+  Regions regions;
+  for (size_t i = 0; i < wanted.size(); ++i) {
+    const WantedSlice& slice = wanted[i];
+    KILN_RETURN_IF_ERROR(CheckOne(slices[i], slice.bytes, slice.alignment, *slice.device, "slot", slice.slot));
+    regions.push_back({reinterpret_cast<uintptr_t>(slices[i].buffer.get()), slices[i].offset,
+                       slices[i].offset + slices[i].bytes, slice.written, slice.slot});
+  }
+  const auto clash = FindClash(regions);
+  if (!clash.has_value()) return absl::OkStatus();
+  return Bad(v1::BAD_ARGUMENT, "slot", clash->first,
+             absl::StrCat("the program writes it, and it shares bytes with slot ", clash->second));
+}
+
 }  // namespace kiln::runtime

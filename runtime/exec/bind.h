@@ -29,6 +29,18 @@ absl::Status CheckParameters(const Program& program, absl::Span<const hal::Buffe
 absl::Status CheckResults(const Program& program, absl::Span<const hal::BufferSlice> parameters,
                           absl::Span<const hal::BufferSlice> results, VariableValues variables = {});
 
+// What one of several slices must be.
+struct WantedSlice {
+  uint32_t slot = 0;
+  uint64_t bytes = 0;
+  uint32_t alignment = 1;
+  bool written = false;
+  const hal::Device* device = nullptr;
+};
+
+// CheckParameters for slices on several devices: the same errors.
+absl::Status CheckSlices(absl::Span<const WantedSlice> wanted, absl::Span<const hal::BufferSlice> slices);
+
 }  // namespace kiln::runtime
 
 #endif  // KILN_RUNTIME_EXEC_BIND_H_

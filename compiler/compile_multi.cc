@@ -1,0 +1,99 @@
+// The table of contents for programs on several devices: a graph is cut into segments,
+// each of which compile.cc compiles like any program for one device.
+#include "compiler/compile_multi.h"
+
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "base/error.h"
+#include "compiler/compile_kernels.h"
+#include "compiler/compile_stages.h"
+#include "compiler/ir/entry.h"
+#include "compiler/ir/wire.h"
+#include "compiler/multi_program_builder.h"
+#include "compiler/pass/pipeline.h"
+#include "compiler/rewrite/rewrite.h"
+#include "compiler/rules/stable.h"
+#include "compiler/shard/levels.h"
+#include "compiler/shard/segments.h"
+#include "compiler/shard/shard_text.h"
+#include "compiler/shard/shares.h"
+
+namespace kiln::compiler {
+namespace {
+
+absl::StatusOr<v1::MultiProgram> CompileSegments(const v1::Graph& wire, const v1::Target& target,
+                                                 const Options& options, CompileObserver* observer) {
+  Graph graph;
+  Pipeline pipeline(graph, options, observer);
+  KILN_ASSIGN_OR_RETURN(UOp * root, pipeline.Run("normalise", nullptr, kCoreSpec, [&](UOp*) -> absl::StatusOr<UOp*> {
+    KILN_ASSIGN_OR_RETURN(UOp * read, FromWire(wire, options.limits, graph));
+    if (LevelOf(read) == EntryLevel::kTensor) return read;
+    return MakeError(v1::UNSUPPORTED_OP, "a program written by hand is for one device");
+  }));
+  // Beyond this point, only core ops, and every node has its device and shard axis.
+
+  Shares shares;
+  KILN_RETURN_IF_ERROR(pipeline.RunStep(
+      "shares",
+      [&]() -> absl::Status {
+        KILN_ASSIGN_OR_RETURN(shares, TakeShares(graph, root));
+        return absl::OkStatus();
+      },
+      [&] { return absl::StrCat(shares.transfers.size(), " transfers\n"); }));
+  // Beyond this point, every value is one device's share, and only transfers move any.
+
+  Levels levels(shares);
+  KILN_RETURN_IF_ERROR(levels.Settle(graph));
+  Cut cut;
+  KILN_RETURN_IF_ERROR(pipeline.RunStep(
+      "segments",
+      [&] {
+        cut = CutSegments(graph, shares, levels);
+        return absl::OkStatus();
+      },
+      [&] { return ShardText(shares, cut); }));
+  // Beyond this point, each segment is a program for one device, and the steps have an order.
+
+  MultiProgramBuilder builder(graph, shares, levels, cut);
+  uint32_t kernels = 0;
+  for (const auto& step : cut.steps) {
+    const Segment* segment = std::get_if<Segment>(&step);
+    if (segment == nullptr) continue;
+    KILN_RETURN_IF_ERROR(Verify(kTensorSpec, graph, segment->root));
+    KILN_ASSIGN_OR_RETURN(v1::Executable executable,
+                          CompileNormalised(graph, pipeline, GraphRewrite(segment->root, StableRules(), graph),
+                                            Function(), target, options, observer));
+    kernels += static_cast<uint32_t>(executable.steps_size());
+    KILN_RETURN_IF_ERROR(CheckLimit("STOREs and results", options.limits.max_kernels, kernels));
+    builder.AddExecutable(std::move(executable));
+  }
+  // Beyond this point, no UOp is made.
+
+  KILN_ASSIGN_OR_RETURN(v1::MultiProgram program, builder.Build());
+  *program.mutable_target() = target;
+  return program;
+}
+
+bool IsTuple(const v1::UOp& node) {
+  return node.op() == v1::MSTACK || node.buffer().device_size() > 1 || node.load().device_size() > 1;
+}
+
+}  // namespace
+
+bool IsMultiDevice(const v1::Graph& graph) {
+  for (const v1::UOp& node : graph.nodes()) {
+    if (IsTuple(node)) return true;
+  }
+  return false;
+}
+
+absl::StatusOr<v1::MultiProgram> CompileMulti(const v1::Graph& graph, const v1::Target& target, const Options& options,
+                                              CompileObserver* observer) {
+  absl::StatusOr<v1::MultiProgram> program = CompileSegments(graph, target, options, observer);
+  if (!program.ok()) return WithTag(program.status(), graph);
+  return program;
+}
+
+}  // namespace kiln::compiler

@@ -1,0 +1,62 @@
+#include "runtime/exec/box_copy.h"
+
+#include <algorithm>
+
+namespace kiln::runtime {
+namespace {
+
+uint64_t End(const BoxCopy& box, uint64_t offset, uint64_t BoxCopy::Repeat::* stride) {
+  for (const BoxCopy::Repeat& repeat : box.repeats) offset += (repeat.count - 1) * (repeat.*stride);
+  return offset + box.run_bytes;
+}
+
+int64_t ShareSize(const ValueLayout& layout, size_t axis) {
+  return static_cast<int>(axis) == layout.axis ? layout.shape[axis] / layout.shares : layout.shape[axis];
+}
+
+int64_t ShareBegin(const ValueLayout& layout, int64_t share, size_t axis) {
+  return static_cast<int>(axis) == layout.axis ? share * ShareSize(layout, axis) : 0;
+}
+
+}  // namespace
+
+int64_t ValueLayout::Elements() const {
+  int64_t elements = 1;
+  for (size_t axis = 0; axis < shape.size(); ++axis) elements *= ShareSize(*this, axis);
+  return elements;
+}
+
+uint64_t BoxCopy::FromEnd() const { return End(*this, from_offset, &Repeat::from_stride); }
+uint64_t BoxCopy::ToEnd() const { return End(*this, to_offset, &Repeat::to_stride); }
+
+uint64_t BoxCopy::TotalBytes() const {
+  uint64_t bytes = run_bytes;
+  for (const Repeat& repeat : repeats) bytes *= repeat.count;
+  return bytes;
+}
+
+std::optional<BoxCopy> MeetShares(const ValueLayout& from, int64_t i, const ValueLayout& to, int64_t j, uint32_t item) {
+  BoxCopy box;
+  box.run_bytes = item;
+  uint64_t from_stride = item, to_stride = item;
+  for (size_t axis = from.shape.size(); axis-- > 0;) {
+    const int64_t from_begin = ShareBegin(from, i, axis), from_size = ShareSize(from, axis);
+    const int64_t to_begin = ShareBegin(to, j, axis), to_size = ShareSize(to, axis);
+    const int64_t begin = std::max(from_begin, to_begin);
+    const int64_t end = std::min(from_begin + from_size, to_begin + to_size);
+    if (begin >= end) return std::nullopt;
+    box.from_offset += static_cast<uint64_t>(begin - from_begin) * from_stride;
+    box.to_offset += static_cast<uint64_t>(begin - to_begin) * to_stride;
+    const auto count = static_cast<uint64_t>(end - begin);
+    if (box.repeats.empty() && from_stride == box.run_bytes && to_stride == box.run_bytes) {
+      box.run_bytes *= count;
+    } else if (count > 1) {
+      box.repeats.insert(box.repeats.begin(), {count, from_stride, to_stride});
+    }
+    from_stride *= static_cast<uint64_t>(from_size);
+    to_stride *= static_cast<uint64_t>(to_size);
+  }
+  return box;
+}
+
+}  // namespace kiln::runtime

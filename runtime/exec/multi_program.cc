@@ -1,0 +1,43 @@
+#include "runtime/exec/multi_program.h"
+
+#include "base/error.h"
+#include "runtime/exec/bind.h"
+
+namespace kiln::runtime {
+
+uint64_t MultiProgram::memory_bytes() const {
+  uint64_t bytes = program_bytes_ + slices_.size() * sizeof(MultiSlice);
+  for (const MultiTask& task : tasks_) {
+    bytes += sizeof(MultiTask) + task.copies.size() * sizeof(BoxCopy) +
+             (task.parameters.size() + task.results.size() + task.dependents.size()) * sizeof(uint32_t);
+  }
+  return bytes;
+}
+
+std::vector<int64_t> MultiProgram::VariablesOf(const MultiTask& task, VariableValues variables) {
+  std::vector<int64_t> values;
+  for (const auto& variable : task.variables)
+    values.push_back(variable.has_value() ? variables[*variable] : task.device_number);
+  return values;
+}
+
+absl::Status MultiProgram::Check(absl::Span<const hal::BufferSlice> shares, VariableValues variables) const {
+  KILN_RETURN_IF_ERROR(CheckVariables(variables_, {}, variables));
+  std::vector<WantedSlice> wanted;
+  for (size_t i = 0; i < parameters_.size(); ++i) {
+    const v1::Signature::Parameter& parameter = signature_.parameters(static_cast<int>(i));
+    for (uint32_t index : parameters_[i].slices) {
+      const MultiSlice& slice = slices_[index];
+      wanted.push_back({parameter.slot(), slice.bytes, slice.alignment, parameter.written(), devices_[slice.device]});
+    }
+  }
+  KILN_RETURN_IF_ERROR(CheckSlices(wanted, shares));
+  for (const MultiTask& task : tasks_) {
+    if (task.program == nullptr || task.variables.empty()) continue;
+    const Plan& plan = task.program->plan();
+    KILN_RETURN_IF_ERROR(CheckVariables(plan.variables, plan.conditions, VariablesOf(task, variables)));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace kiln::runtime

@@ -1,0 +1,126 @@
+// A program for several devices, loaded: tasks, each one entry of one device's queue,
+// and who waits for whom.
+//
+// A segment is a task for each of its devices; a transfer one for each device that
+// receives, which copies there what it needs of the shares of others. Tasks wait for
+// tasks, never for all of a step: so a device that has what it needs goes on, and copies
+// run beside what does not depend on them.
+#ifndef KILN_RUNTIME_EXEC_MULTI_PROGRAM_H_
+#define KILN_RUNTIME_EXEC_MULTI_PROGRAM_H_
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "kiln/v1/multi_program.pb.h"
+#include "runtime/exec/box_copy.h"
+#include "runtime/exec/program.h"
+#include "runtime/exec/sizes.h"
+#include "runtime/hal/buffer.h"
+#include "runtime/hal/device.h"
+
+namespace kiln::runtime {
+
+// One device's share of a value. A run has a slice for each.
+struct MultiSlice {
+  v1::PlacedValue::Space space = v1::PlacedValue::ARENA;
+  uint32_t device = 0;
+  // PARAMETER and RESULT: the number of the share among all of the signature's.
+  uint32_t index = 0;
+  // ARENA: where.
+  uint64_t offset = 0;
+  uint64_t bytes = 0;
+  uint32_t alignment = 1;
+};
+
+struct MultiTask {
+  enum class Kind : uint8_t {
+    kSegment,
+    kTransfer,
+    kArrive,  // does nothing: all that was submitted to its device before has ended
+  };
+  Kind kind = Kind::kArrive;
+  uint32_t device = 0;
+  uint32_t step = 0;
+
+  // kSegment. The slices it takes and gives, and its variables: the program's of this
+  // number or, without one, the device's number.
+  std::shared_ptr<Program> program;
+  std::vector<uint32_t> parameters, results;
+  std::vector<std::optional<uint32_t>> variables;
+  int64_t device_number = 0;
+
+  // kTransfer.
+  std::vector<BoxCopy> copies;
+  v1::DType dtype = v1::DTYPE_UNSPECIFIED;
+  v1::Op fold = v1::OP_UNSPECIFIED;
+  uint64_t bytes = 0;
+
+  uint32_t waits_for = 0;  // so many tasks
+  std::vector<uint32_t> dependents;
+};
+
+// A parameter or a result, as callers see it.
+struct MultiValue {
+  std::vector<uint32_t> slices;  // share by share
+  v1::DType dtype = v1::DTYPE_UNSPECIFIED;
+  ValueLayout layout;
+};
+
+// Immutable. Safe from any thread; its devices outlive it.
+class MultiProgram {
+ public:
+  // `devices` are those that the message names, in its order; one may be there twice.
+  // INTERNAL_FAULT with the field for a message that is not sound, and the errors of
+  // Load().
+  static absl::StatusOr<std::shared_ptr<const MultiProgram>> Load(const v1::MultiProgram& message,
+                                                                  absl::Span<hal::Device* const> devices);
+
+  const v1::Signature& signature() const { return signature_; }
+  const v1::Cost& cost() const { return cost_; }
+  hal::Device& device(uint32_t index) const { return *devices_[index]; }
+  size_t device_count() const { return devices_.size(); }
+  // In the order of the signature.
+  const std::vector<MultiValue>& parameters() const { return parameters_; }
+  const std::vector<MultiValue>& results() const { return results_; }
+  const std::vector<MultiSlice>& slices() const { return slices_; }
+  const std::vector<MultiTask>& tasks() const { return tasks_; }
+  const std::vector<PlanVariable>& variables() const { return variables_; }
+  // Scratch of one run, on each device.
+  const std::vector<uint64_t>& arena_bytes() const { return arena_bytes_; }
+  // All shares of parameters, and of results that are new memory, parameter by parameter.
+  uint32_t parameter_shares() const { return parameter_shares_; }
+  uint32_t result_shares() const { return result_shares_; }
+  uint32_t kernels() const { return kernels_; }
+  uint64_t memory_bytes() const;
+
+  // Whether a run may have these; `shares` has one slice for each share of each
+  // parameter. As bind.h, sizes.h. Also what the segments ask of the variables.
+  absl::Status Check(absl::Span<const hal::BufferSlice> shares, VariableValues variables) const;
+
+  // The variables of a segment's task.
+  static std::vector<int64_t> VariablesOf(const MultiTask& task, VariableValues variables);
+
+ private:
+  friend class MultiLoader;
+  MultiProgram() = default;
+
+  std::vector<hal::Device*> devices_;
+  v1::Signature signature_;
+  v1::Cost cost_;
+  std::vector<PlanVariable> variables_;
+  std::vector<MultiSlice> slices_;
+  std::vector<MultiTask> tasks_;
+  std::vector<MultiValue> parameters_, results_;
+  std::vector<uint64_t> arena_bytes_;
+  uint32_t parameter_shares_ = 0, result_shares_ = 0, kernels_ = 0;
+  uint64_t program_bytes_ = 0;
+};
+
+}  // namespace kiln::runtime
+
+#endif  // KILN_RUNTIME_EXEC_MULTI_PROGRAM_H_

@@ -1,0 +1,66 @@
+// One run of a program on several devices.
+#ifndef KILN_RUNTIME_EXEC_MULTI_RUN_H_
+#define KILN_RUNTIME_EXEC_MULTI_RUN_H_
+
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <queue>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/synchronization/mutex.h"
+#include "absl/types/span.h"
+#include "runtime/exec/executor.h"
+#include "runtime/exec/multi_program.h"
+
+namespace kiln::runtime {
+
+// Owns itself from Start until its callback has returned. Each task goes to its device's
+// queue when all that it waits for has ended; no thread waits. After a failure nothing
+// more is submitted, and the callback gets the first one once all under way has ended.
+// Parameters and scratch are kept until then.
+class MultiRun {
+ public:
+  // Starts a run: `shares` has one slice for each share of each parameter. The errors of
+  // MultiProgram::Check, OUT_OF_MEMORY, CANCELLED, DEADLINE_PASSED and those of the
+  // segments go to `callback`, which gets one slice for each share of each result. Of
+  // `options`, `results` is not looked at. What is submitted to the devices' queues
+  // before Start comes before the run; for what comes after it, wait for the callback.
+  static void Start(std::shared_ptr<const MultiProgram> program, absl::Span<const hal::BufferSlice> shares,
+                    const RunOptions& options, Executor executor, RunCallback callback);
+
+ private:
+  MultiRun(std::shared_ptr<const MultiProgram> program, const RunOptions& options, Executor executor,
+           RunCallback callback);
+
+  absl::Status MakeSlices(absl::Span<const hal::BufferSlice> shares);
+  // Submits what is ready, and what becomes ready meanwhile. One thread at a time.
+  void Drain();
+  void Launch(uint32_t task);
+  void LaunchSegment(const MultiTask& task, uint32_t number);
+  absl::Status Move(const MultiTask& task);
+  void Done(uint32_t task, const absl::Status& status);
+  void MarkDone(uint32_t task) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void Finish();
+
+  const std::shared_ptr<const MultiProgram> program_;
+  const hal::LaunchControl control_;
+  const std::vector<int64_t> variables_;
+  Executor executor_;
+  RunCallback callback_;
+  const std::chrono::steady_clock::time_point started_ = std::chrono::steady_clock::now();
+  std::vector<hal::BufferSlice> slices_;  // as the program's slices()
+
+  absl::Mutex mutex_;
+  std::vector<uint32_t> waits_ ABSL_GUARDED_BY(mutex_);
+  // In the order of the program.
+  std::priority_queue<uint32_t, std::vector<uint32_t>, std::greater<>> ready_ ABSL_GUARDED_BY(mutex_);
+  size_t left_ ABSL_GUARDED_BY(mutex_) = 0;
+  bool draining_ ABSL_GUARDED_BY(mutex_) = false;
+  absl::Status first_error_ ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace kiln::runtime
+
+#endif  // KILN_RUNTIME_EXEC_MULTI_RUN_H_
