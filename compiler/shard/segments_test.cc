@@ -40,11 +40,38 @@ void ExpectText(absl::string_view nodes, absl::string_view wanted) {
   EXPECT_EQ(*text, wanted) << *text;
 }
 
-TEST(Segments, WhatStaysWhereItIsIsOneSegment) { ExpectText("7 ADD [5, 5]\n8 TUPLE [7]\n", ""); }
+TEST(Segments, WhatStaysWhereItIsIsOneSegment) {
+  ExpectText("7 ADD [5, 5]\n8 TUPLE [7]\n", R"(segment on A,B
+0 CONST : weakint [] 2
+1 CONST : weakint [] 6
+2 STACK : weakint [0, 1]  # (2,)
+3 PARAM : float32 [2] slot=0 space=GLOBAL  # (2, 6)
+4 ADD : float32 [3, 3]  # (2, 6)
+5 TUPLE : void [4]
+)");
+}
 
 // The sum of x by columns on every device, and what comes of it with x: two levels.
 TEST(Segments, AReduceAlongTheSplitAxisIsATransferOfParts) {
-  ExpectText("7 REDUCE [5] ADD axes=(0)\n8 MUL [5, 7]\n9 TUPLE [8]\n", "");
+  ExpectText("7 REDUCE [5] ADD axes=(0)\n8 MUL [5, 7]\n9 TUPLE [8]\n", R"(segment on A,B
+0 CONST : weakint [] 2
+1 CONST : weakint [] 6
+2 STACK : weakint [0, 1]  # (2,)
+3 PARAM : float32 [2] slot=0 space=GLOBAL  # (2, 6)
+4 REDUCE : float32 [3] ADD axes=(0)  # (1, 6)
+5 TUPLE : void [4]
+transfer to slot 65536: (1, 6) ADD of parts on A,B -> whole on A,B
+segment on A,B
+0 CONST : weakint [] 2
+1 CONST : weakint [] 6
+2 STACK : weakint [0, 1]  # (2,)
+3 PARAM : float32 [2] slot=0 space=GLOBAL  # (2, 6)
+4 CONST : weakint [] 1
+5 STACK : weakint [4, 1]  # (2,)
+6 PARAM : float32 [5] slot=65536 space=GLOBAL  # (1, 6)
+7 MUL : float32 [3, 6]  # (2, 6)
+8 TUPLE : void [7]
+)");
 }
 
 // w, a row for each device, minus what the devices' parts of x come to.
@@ -52,7 +79,31 @@ TEST(Segments, AStepOfTrainingFoldsOnce) {
   ExpectText(
       "7 REPLICATED [6] index=0\n8 MUL [5, 7]\n9 REDUCE [8] ADD axes=(0)\n10 RESHAPE [9] axes=(1, 6)\n"
       "11 EXPAND [10] axes=(2, 6)\n12 ADD [6, 11]\n13 STORE [6, 12]\n14 AFTER [6, 13]\n15 TUPLE [14]\n",
-      "");
+      R"(segment on A,B
+ 0 CONST : weakint [] 2
+ 1 CONST : weakint [] 6
+ 2 STACK : weakint [0, 1]  # (2,)
+ 3 PARAM : float32 [2] slot=0 space=GLOBAL  # (2, 6)
+ 4 CONST : weakint [] 1
+ 5 STACK : weakint [4, 1]  # (2,)
+ 6 PARAM : float32 [5] slot=1 space=GLOBAL  # (1, 6)
+ 7 STACK : weakint [1]  # (1,)
+ 8 RESHAPE : float32 [6, 7]  # (6,)
+ 9 MUL : float32 [3, 8]  # (2, 6)
+10 REDUCE : float32 [9] ADD axes=(0)  # (1, 6)
+11 TUPLE : void [10]
+transfer to slot 65536: (1, 6) ADD of parts on A,B -> whole on A,B
+segment on A,B
+0 CONST : weakint [] 1
+1 CONST : weakint [] 6
+2 STACK : weakint [0, 1]  # (2,)
+3 PARAM : float32 [2] slot=1 space=GLOBAL  # (1, 6)
+4 PARAM : float32 [2] slot=65536 space=GLOBAL  # (1, 6)
+5 RESHAPE : float32 [4, 2]  # (1, 6)
+6 ADD : float32 [3, 5]  # (1, 6)
+7 STORE : void [3, 6]
+8 TUPLE : void [7]
+)");
 }
 
 }  // namespace

@@ -255,6 +255,8 @@ absl::StatusOr<ShareTaker::Share> ShareTaker::Fit(UOp* x, const std::string* dev
 UOp* ShareTaker::Slice(UOp* node, const std::string& devices, int axis) {
   Shape shape = node->shape(), offset(node->shape().size(), 0);
   shape[axis] = shape[axis] / DeviceCount(devices);
+  // Of equal slices, any will do.
+  if (node->op() == Op::EXPAND && node->src(0)->shape()[axis] == 1) return Expand(graph_, node->src(0), shape);
   offset[axis] = DimOf(graph_, PolynomialOf(graph_, DeviceNumber(devices)) * Polynomial(int64_t{shape[axis]}));
   return graph_.Make(Op::SHRINK, {node, ShapeSource(graph_, offset), ShapeSource(graph_, shape)});
 }
