@@ -147,7 +147,8 @@ absl::StatusOr<ProgramStore::Cache::Entry> ProgramStore::Compile(const ProgramId
   std::shared_ptr<Code> code;
   if (share_code_) {
     // This thread is the pool's own, so it may wait for another device's compilation.
-    KILN_ASSIGN_OR_RETURN(code, codes_.GetOrCompute(CodeKey(id, options), [&] { return MakeCode(id, graph, options); }));
+    KILN_ASSIGN_OR_RETURN(code,
+                          codes_.GetOrCompute(CodeKey(id, options), [&] { return MakeCode(id, graph, options); }));
   } else {
     KILN_ASSIGN_OR_RETURN(CodeCache::Entry made, MakeCode(id, graph, options));
     code = std::move(made.value);
