@@ -12,12 +12,14 @@ namespace {
 // How an item is stored, and what it is combined as: Load gives an accumulator.
 template <typename T>
 struct Plain {
+  static constexpr bool kPlain = true;  // items are accumulators, as they are
   using Item = T;
   using Acc = T;
   static T Load(T item) { return item; }
   static T Store(T acc) { return acc; }
 };
 struct Bool {
+  static constexpr bool kPlain = false;
   using Item = uint8_t;
   using Acc = uint8_t;
   // Any byte but 0 is true.
@@ -26,6 +28,7 @@ struct Bool {
 };
 template <typename Format>
 struct Narrow {
+  static constexpr bool kPlain = false;
   using Item = typename Format::Bits;
   using Acc = float;
   static float Load(Item item) { return Format::Widen(item); }
@@ -74,66 +77,169 @@ struct And {
   static uint8_t Of(uint8_t a, uint8_t b) { return a & b; }
 };
 
-// Elements that are worked on at once: their accumulators stay in the nearest cache.
-constexpr uint64_t kBlock = 2048;
+// Loops are compiled again for wider vectors, and the machine's are taken when the
+// program starts. (Sanitizers' runtimes are not there so early.)
+#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
+#define KILN_FOR_WIDE_VECTORS __attribute__((target_clones("arch=x86-64-v3", "default")))
+#else
+#define KILN_FOR_WIDE_VECTORS
+#endif
+
+// Elements that are worked on at once: what is kept of them between two passes stays in
+// a near cache, and every tensor is still read for long enough to be fetched ahead.
+constexpr uint64_t kBlock = 8192;
+
+// Where a value goes, or comes from, is the same place for all tensors: no element
+// depends on another, even if an output is an input.
+#if defined(__clang__)
+#define KILN_ELEMENTWISE _Pragma("clang loop vectorize(assume_safety)")
+#else
+#define KILN_ELEMENTWISE _Pragma("GCC ivdep")
+#endif
+
+// One pass over several tensors: each is read once and each output written once, which
+// is what a pass costs; the arithmetic is free beside it. So many inputs and outputs are
+// taken together as the machine follows streams well.
+template <typename T, typename Op>
+struct Passes {
+  template <int kIn, int kOut>
+  KILN_FOR_WIDE_VECTORS static void Run(const T* const* inputs, T* const* outputs, uint64_t elements) {
+    const T* in[kIn];
+    T* out[kOut];
+    for (int i = 0; i < kIn; ++i) in[i] = inputs[i];
+    for (int i = 0; i < kOut; ++i) out[i] = outputs[i];
+    KILN_ELEMENTWISE
+    for (uint64_t at = 0; at < elements; ++at) {
+      T value = in[0][at];
+      if constexpr (kIn > 1) value = Op::Of(value, in[1][at]);
+      if constexpr (kIn > 2) value = Op::Of(value, in[2][at]);
+      if constexpr (kIn > 3) value = Op::Of(value, in[3][at]);
+      if constexpr (kIn > 4) value = Op::Of(value, in[4][at]);
+      out[0][at] = value;
+      if constexpr (kOut > 1) out[1][at] = value;
+      if constexpr (kOut > 2) out[2][at] = value, out[3][at] = value;
+      if constexpr (kOut > 4) {
+        out[4][at] = value, out[5][at] = value;
+        out[6][at] = value, out[7][at] = value;
+      }
+    }
+  }
+
+  using Pass = void (*)(const T* const*, T* const*, uint64_t);
+  // By number of inputs; a last pass has 1, 2, 4 or 5 of them, and 1, 2, 4 or 8 outputs.
+  template <int kIn>
+  static Pass Last(uint32_t outputs) {
+    return outputs >= 8 ? Run<kIn, 8> : outputs >= 4 ? Run<kIn, 4> : outputs >= 2 ? Run<kIn, 2> : Run<kIn, 1>;
+  }
+
+  static void Reduce(const void* const* inputs, uint32_t input_count, void* const* outputs, uint32_t output_count,
+                     uint64_t elements) {
+    if (output_count == 0) return;
+    alignas(64) T acc[kBlock];
+    for (uint64_t begin = 0; begin < elements; begin += kBlock) {
+      const uint64_t size = std::min(kBlock, elements - begin);
+      // The next inputs to take; what was taken is in acc, and acc the first of them.
+      const T* in[5];
+      T* out[8];
+      uint32_t next = 0;
+      const auto gather = [&](uint32_t most) {
+        uint32_t taken = 0;
+        if (next > 0) in[taken++] = acc;
+        while (taken < most && next < input_count) in[taken++] = static_cast<const T*>(inputs[next++]) + begin;
+        return taken;
+      };
+      T* const to_acc[] = {acc};
+      for (;;) {
+        const uint32_t left = input_count - next + (next > 0 ? 1 : 0);
+        if (left == 1 || left == 2 || left == 4 || left == 5) break;
+        // All but what a last pass takes.
+        switch (gather(left == 3 ? 2 : left == 6 ? 3 : 4)) {
+          case 2: Run<2, 1>(in, to_acc, size); break;
+          case 3: Run<3, 1>(in, to_acc, size); break;
+          default: Run<4, 1>(in, to_acc, size); break;
+        }
+      }
+      const uint32_t taken = gather(5);
+      const uint32_t at_once = output_count >= 8 ? 8 : output_count >= 4 ? 4 : output_count >= 2 ? 2 : 1;
+      for (uint32_t i = 0; i < at_once; ++i) out[i] = static_cast<T*>(outputs[i]) + begin;
+      const Pass last = taken == 1   ? Last<1>(at_once)
+                        : taken == 2 ? Last<2>(at_once)
+                        : taken == 4 ? Last<4>(at_once)
+                                     : Last<5>(at_once);
+      last(in, out, size);
+      for (uint32_t i = at_once; i < output_count; ++i) {
+        std::memcpy(static_cast<T*>(outputs[i]) + begin, out[0], size * sizeof(T));
+      }
+    }
+  }
+};
+
+// Signed sums and products are the unsigned ones, bit for bit.
+template <typename T, typename Op>
+struct PassType {
+  using Type = T;
+};
+template <typename T>
+  requires std::is_integral_v<T>
+struct PassType<T, Sum> {
+  using Type = std::make_unsigned_t<T>;
+};
+template <typename T>
+  requires std::is_integral_v<T>
+struct PassType<T, Prod> {
+  using Type = std::make_unsigned_t<T>;
+};
 
 template <typename S, typename Op>
 struct Loops {
   using Item = typename S::Item;
   using Acc = typename S::Acc;
-  static constexpr bool kSame = std::is_same_v<Item, Acc>;
 
   static void Reduce(const void* const* inputs, uint32_t input_count, void* const* outputs, uint32_t output_count,
                      uint64_t elements) {
+    if constexpr (S::kPlain) {
+      Passes<typename PassType<Item, Op>::Type, Op>::Reduce(inputs, input_count, outputs, output_count, elements);
+    } else {
+      Converted(inputs, input_count, outputs, output_count, elements);
+    }
+  }
+
+  // By way of accumulators that are not the items.
+  KILN_FOR_WIDE_VECTORS static void Converted(const void* const* inputs, uint32_t input_count, void* const* outputs,
+                                              uint32_t output_count, uint64_t elements) {
+    if (output_count == 0) return;
     alignas(64) Acc acc[kBlock];
     for (uint64_t begin = 0; begin < elements; begin += kBlock) {
       const uint64_t size = std::min(kBlock, elements - begin);
-      const auto input = [&](uint32_t i) { return static_cast<const Item*>(inputs[i]) + begin; };
-      const auto output = [&](uint32_t j) { return static_cast<Item*>(outputs[j]) + begin; };
-      uint32_t next = 1;
-      if (input_count == 1) {
-        Widen(input(0), acc, size);
-      } else {
-        Two(input(0), input(1), acc, size);
-        next = 2;
+      const auto* first = static_cast<const Item*>(inputs[0]) + begin;
+      for (uint64_t i = 0; i < size; ++i) acc[i] = S::Load(first[i]);
+      for (uint32_t k = 1; k < input_count; ++k) {
+        const auto* input = static_cast<const Item*>(inputs[k]) + begin;
+        for (uint64_t i = 0; i < size; ++i) acc[i] = Op::Of(acc[i], S::Load(input[i]));
       }
-      for (; next + 1 < input_count; next += 2) Three(acc, input(next), input(next + 1), size);
-      if (next < input_count) Add(acc, input(next), size);
-      if constexpr (kSame) {
-        for (uint32_t j = 0; j < output_count; ++j) std::memcpy(output(j), acc, size * sizeof(Item));
-      } else {
-        if (output_count == 0) continue;
-        Narrowed(acc, output(0), size);
-        for (uint32_t j = 1; j < output_count; ++j) std::memcpy(output(j), output(0), size * sizeof(Item));
+      auto* output = static_cast<Item*>(outputs[0]) + begin;
+      KILN_ELEMENTWISE
+      for (uint64_t i = 0; i < size; ++i) output[i] = S::Store(acc[i]);
+      for (uint32_t j = 1; j < output_count; ++j) {
+        std::memcpy(static_cast<Item*>(outputs[j]) + begin, output, size * sizeof(Item));
       }
     }
   }
 
-  static void Widen(const void* items, void* accumulators, uint64_t elements) {
+  KILN_FOR_WIDE_VECTORS static void Widen(const void* items, void* accumulators, uint64_t elements) {
     const auto* from = static_cast<const Item*>(items);
     auto* to = static_cast<Acc*>(accumulators);
     for (uint64_t i = 0; i < elements; ++i) to[i] = S::Load(from[i]);
   }
-  static void Narrowed(const void* accumulators, void* items, uint64_t elements) {
+  KILN_FOR_WIDE_VECTORS static void Narrowed(const void* accumulators, void* items, uint64_t elements) {
     const auto* from = static_cast<const Acc*>(accumulators);
     auto* to = static_cast<Item*>(items);
     for (uint64_t i = 0; i < elements; ++i) to[i] = S::Store(from[i]);
   }
-  static void Combine(void* into, const void* from, uint64_t elements) {
+  KILN_FOR_WIDE_VECTORS static void Combine(void* into, const void* from, uint64_t elements) {
     auto* a = static_cast<Acc*>(into);
     const auto* b = static_cast<const Acc*>(from);
     for (uint64_t i = 0; i < elements; ++i) a[i] = Op::Of(a[i], b[i]);
-  }
-
- private:
-  static void Two(const Item* a, const Item* b, Acc* __restrict acc, uint64_t elements) {
-    for (uint64_t i = 0; i < elements; ++i) acc[i] = Op::Of(S::Load(a[i]), S::Load(b[i]));
-  }
-  static void Three(Acc* __restrict acc, const Item* b, const Item* c, uint64_t elements) {
-    for (uint64_t i = 0; i < elements; ++i) acc[i] = Op::Of(Op::Of(acc[i], S::Load(b[i])), S::Load(c[i]));
-  }
-  static void Add(Acc* __restrict acc, const Item* b, uint64_t elements) {
-    for (uint64_t i = 0; i < elements; ++i) acc[i] = Op::Of(acc[i], S::Load(b[i]));
   }
 };
 

@@ -1,6 +1,7 @@
 #include "runtime/collective/measure.h"
 
 #include <algorithm>
+#include <array>
 #include <limits>
 #include <utility>
 
@@ -11,11 +12,12 @@
 namespace kiln::runtime::collective {
 namespace {
 
-constexpr int kRepeats = 5;
+// In turns, so that what else the machine does meets all alike.
+constexpr int kTurns = 9;
 // A device that keeps everyone waiting for longer is not measured now.
 constexpr absl::Duration kPatience = absl::Seconds(1);
 // By so much must another be faster to be taken instead: noise is no reason.
-constexpr double kClearly = 0.95;
+constexpr double kClearly = 0.85;
 
 // Slices for every rank, or for the root alone, of `buffers`.
 std::vector<hal::BufferSlice> Slices(const std::vector<std::shared_ptr<hal::Buffer>>& buffers, uint64_t count, bool one,
@@ -64,19 +66,20 @@ std::optional<Choice> MeasureChoice(Meetings& meetings, const std::vector<hal::D
     request.devices = devices;
     request.inputs = Slices(inputs, request.count, OneInput(kind), InputsAreParts(kind));
     request.outputs = Slices(outputs, request.count, OneOutput(kind), OutputsAreParts(kind));
-    double fastest = std::numeric_limits<double>::infinity();
-    for (const AlgorithmId id : {kAllToAll, kNaive, kRing, kTree}) {
-      if (AlgorithmOf(id).run[static_cast<int>(kind)] == nullptr) continue;
-      request.algorithm = id;
-      double best = std::numeric_limits<double>::infinity();
-      for (int repeat = 0; repeat < kRepeats; ++repeat) {
+    std::array<double, kAlgorithmCount> best;
+    best.fill(std::numeric_limits<double>::infinity());
+    for (int turn = 0; turn < kTurns; ++turn) {
+      for (int id = 0; id < kAlgorithmCount; ++id) {
+        if (AlgorithmOf(static_cast<AlgorithmId>(id)).run[static_cast<int>(kind)] == nullptr) continue;
+        request.algorithm = static_cast<AlgorithmId>(id);
         const auto seconds = Time(collectives, request);
         if (!seconds.has_value()) return std::nullopt;
-        best = std::min(best, *seconds);
+        best[id] = std::min(best[id], *seconds);
       }
-      if (best >= fastest * kClearly) continue;
-      fastest = best;
-      choice[size] = id;
+    }
+    choice[size] = kAllToAll;
+    for (const AlgorithmId id : {kNaive, kRing, kTree}) {
+      if (best[id] < best[choice[size]] * kClearly) choice[size] = id;
     }
   }
   return choice;
