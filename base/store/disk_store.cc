@@ -143,6 +143,7 @@ absl::Status DiskStore::Publish(Entry& entry) {
     full = seen_bytes_ + added_bytes_ > options_.limit_bytes;
     look = full || added_bytes_ > slack;
   }
+  if (full && touch_used_) touch_used_();
   // A full folder is emptied a little further, so that not each entry from now on looks
   // at all others. The entry is there: that nothing could be evicted is no failure of
   // its own.

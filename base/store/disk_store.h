@@ -7,8 +7,9 @@
 // nothing but the checksum and the header (entry.h): an entry that is not right is
 // removed and counted, and to the caller it is as if it had never been there.
 //
-// The folder's size is bounded. An entry is touched when it is read, and the one that
-// has not been touched for longest goes first. A file that is removed while another
+// The folder's size is bounded. An entry is touched when it is read, and, since a server
+// reads each once and then has it in memory, once more for what it has used before it
+// evicts; the one that has not been touched for longest goes first. A file that is removed while another
 // server reads it stays whole for that one.
 //
 // That two servers do not compile the same program at once is what LockKey is for. The
@@ -22,6 +23,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
@@ -80,6 +82,12 @@ class DiskStore {
   // for a full disk, OUT_OF_RANGE if it is larger than an entry or the folder may be.
   absl::Status Publish(Entry& entry);
 
+  // The entry under this key is in use.
+  void Touch(absl::string_view key) { folder_->Touch(FileName(key)); }
+  // `touch` is called before Publish evicts, to Touch what has been used unseen. To be set
+  // before the first Publish.
+  void BeforeEviction(std::function<void()> touch) { touch_used_ = std::move(touch); }
+
   // Held until destroyed.
   class Lock {
    public:
@@ -129,6 +137,7 @@ class DiskStore {
   const std::unique_ptr<Folder> folder_;
   const DiskStoreOptions options_;
   const std::string drafts_;  // how this process's drafts begin
+  std::function<void()> touch_used_;
   std::atomic<uint64_t> next_draft_{0};
   std::atomic<uint64_t> hits_{0}, misses_{0}, rejects_{0}, stores_{0}, store_failures_{0}, evictions_{0};
 

@@ -51,7 +51,9 @@ ProgramStore::ProgramStore(uint64_t limit_bytes, CompileFn compile, CompilePool*
       disk_(disk),
       loads_(disk == nullptr && !share_code ? nullptr : std::make_unique<CompilePool>(kLoadThreads)),
       cache_(limit_bytes),
-      codes_(limit_bytes / 4) {}
+      codes_(limit_bytes / 4) {
+  if (disk_ != nullptr) disk_->store().BeforeEviction([this] { TouchUsed(); });
+}
 
 ProgramStore::Program ProgramStore::Find(const ProgramId& id) {
   Program program = cache_.Find(id.key);
@@ -159,6 +161,7 @@ absl::StatusOr<ProgramStore::Cache::Entry> ProgramStore::Compile(const ProgramId
     // Before anyone is answered: what a client has seen compiled is there after a crash.
     v1::StoredHeader header = disk_->HeaderOf(id.graph_hash, id.target, id.device->target(), options);
     header.set_compile_us(entry.value->compile_us);
+    entry.value->stored_key = header.key();
     disk_->Publish(std::move(header), code->executable, entry.value->graph);
   }
   return entry;
@@ -196,9 +199,19 @@ absl::StatusOr<std::optional<ProgramStore::Cache::Entry>> ProgramStore::Load(con
     return std::nullopt;
   }
   entry->value->loaded = true;
+  entry->value->stored_key = wanted.key();
   entry->value->compile_us = loaded->compile_us;
   disk_->OnLoaded(wanted, loaded->executable, absl::ToInt64Microseconds(absl::Now() - begin));
   return *std::move(entry);
+}
+
+void ProgramStore::TouchUsed() {
+  for (const Program& program : List()) {
+    const uint64_t hits = program->hits.load(std::memory_order_relaxed);
+    if (program->touched_hits.exchange(hits, std::memory_order_relaxed) != hits) {
+      disk_->store().Touch(program->stored_key);
+    }
+  }
 }
 
 absl::StatusOr<ProgramStore::Cache::Entry> ProgramStore::Keep(const ProgramId& id, const v1::Executable& executable,

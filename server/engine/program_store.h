@@ -66,6 +66,9 @@ struct StoredProgram {
   uint32_t kernels = 0;
   // What is loaded here was compiled before: for another device, or by another server.
   bool loaded = false;
+  // Of its entry on disk, if there is a disk; and `hits` when that was last touched.
+  std::string stored_key;
+  std::atomic<uint64_t> touched_hits{0};
   // Requests that found it there.
   std::atomic<uint64_t> hits{0};
 };
@@ -133,6 +136,8 @@ class ProgramStore {
   // looked at before.
   absl::StatusOr<std::optional<Cache::Entry>> Load(const ProgramId& id, const compiler::Options& options,
                                                    bool again = false);
+  // Touches the entries of what has been used since it was last called.
+  void TouchUsed();
   absl::StatusOr<Cache::Entry> Keep(const ProgramId& id, const v1::Executable& executable, std::string graph) const;
 
   const CompileFn compile_;

@@ -3,10 +3,12 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <chrono>
 #include <filesystem>
 #include <fstream>
 #include <thread>
 
+#include "absl/strings/str_cat.h"
 #include "base/graph_hash.h"
 #include "base/store/disk_store.h"
 #include "base/store/faulty_folder.h"
@@ -219,6 +221,40 @@ TEST_F(DiskCacheTest, AnEntryWhosePlanLeavesItsBuffersIsCompiledAnew) {
     entry.executable = executable.SerializeAsString();
   });
   ExpectCompiledAnew();
+}
+
+TEST_F(DiskCacheTest, WhatIsUsedFromMemoryIsNotTheFirstToBeEvicted) {
+  v1::ServerConfig config = server::DefaultConfig();
+  config.set_program_cache_dir(folder_);
+  config.set_program_cache_disk_bytes(100'000);  // some twenty programs
+  Start(config);
+  const auto entries = [&] {
+    std::vector<std::filesystem::path> paths;
+    for (const auto& file : std::filesystem::directory_iterator(folder_)) {
+      if (file.path().extension() == ".kiln") paths.push_back(file.path());
+    }
+    return paths;
+  };
+  hash_ = Compile(*stubs_, GraphOf(kAddOne))->graph_hash();
+  ASSERT_EQ(entries().size(), 1u);
+  const std::filesystem::path used = entries().front();
+  // As if it had been long ago.
+  std::filesystem::last_write_time(used, std::filesystem::last_write_time(used) - std::chrono::hours(10));
+  int compiled = 1;
+  for (; compiled < 60; ++compiled) {
+    ASSERT_TRUE(Compile(*stubs_, GraphOf(absl::StrCat(R"(
+      0 CONST [] weakint 8
+      1 PARAM : float32 [0] slot=0
+      2 CONST [] float32 )",
+                                                      compiled + 1, R"(.0
+      3 ADD [1, 2]
+      4 TUPLE [3]
+    )")))
+                    .ok());
+    ExpectTwos(Execute(*stubs_, ByHash()));
+  }
+  EXPECT_LT(entries().size(), 40u) << "some were evicted";
+  EXPECT_TRUE(std::filesystem::exists(used));
 }
 
 TEST_F(DiskCacheTest, AFolderThatOthersMayWriteStopsTheStart) {
