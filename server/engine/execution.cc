@@ -77,7 +77,7 @@ absl::Status Execution::MakeNamedResults() {
         return MakeError(detail,
                          absl::StrCat("result ", i, " is the memory of a parameter, which has a handle; give 0"));
       }
-      named_.push_back(bound_.slices[type.aliases()]);
+      named_.emplace_back();  // a parameter takes no other memory
       continue;
     }
     KILN_ASSIGN_OR_RETURN(auto memory, program.device().allocator().Allocate(results[i].shape.BytesAt(bound_.variables),

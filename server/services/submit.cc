@@ -201,6 +201,7 @@ class SubmitCall final : public Base, public Outlet, public Gate::Watcher {
   }
 
   void Send(const v1::SubmitResponse& response) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    outgoing_.Clear();
     const absl::Status encoded = Encode(response, outgoing_);
     if (!encoded.ok()) return End(encoded);
     writing_ = true;
