@@ -53,6 +53,26 @@ class LevelCases:
         t.assign(t.T + t).realize()
         self.near(t, expected * 2)
 
+    def test_a_part_of_a_buffer_becomes_another_part(self):
+        from tinygrad import Tensor, TinyJit
+
+        numbers = np.arange(8, dtype=np.int32)
+        t = Tensor(numbers).realize()
+        t[4:8].assign(t[0:4].contiguous())
+        self.assertEqual(t.tolist(), [0, 1, 2, 3, 0, 1, 2, 3])
+        t[1:5].assign(t[0:4].contiguous() + 10)
+        self.assertEqual(t.tolist(), [0, 10, 11, 12, 13, 1, 2, 3])
+
+        @TinyJit
+        def move(x):
+            t[2:6].assign(t[0:4].contiguous()).realize()
+            t[0:4].assign(x).realize()
+
+        for i in range(5):
+            move(Tensor(numbers[:4] * i).realize())
+        self.assertEqual(t.tolist(), [0, 4, 8, 12, 6, 9, 2, 3])
+        self.plugin.reset_stats()  # two kernels that share bytes are no recording: call by call, and counted
+
     def test_indices_become_loads(self):
         from tinygrad import Tensor
 

@@ -17,6 +17,7 @@ from tinygrad.uop.ops import Ops, UOp
 import kiln
 from kiln.tinygrad import server
 from kiln.tinygrad.graphs import Writer
+from kiln.tinygrad.memory import Memory, copied, share_bytes
 from kiln.tinygrad.stats import counters
 from kiln.tinygrad.words import DTYPES, PLAIN
 from kiln.v1 import graph_pb2 as pb
@@ -84,10 +85,26 @@ class KilnProgram(Program):
         # Variables come last, in an order of tinygrad's.
         self._names = [name for name, *_ in obj.signature]
 
+    def _apart(self, memories: Sequence[Memory]) -> Sequence[Memory]:
+        """With a copy of what is only read where it shares bytes with what is written.
+
+        tinygrad may pass a buffer and a part of it; a program takes its arguments for strangers.
+        """
+        if len({id(memory.buffer) for memory in memories}) == len(memories):
+            return memories
+        both = list(zip(self.program.signature.parameters, memories))
+        written = [(row.bytes, memory) for row, memory in both if row.written]
+        return [
+            copied(memory, row.bytes)
+            if not row.written and any(share_bytes(memory, row.bytes, other, size) for size, other in written)
+            else memory
+            for row, memory in both
+        ]
+
     def __call__(self, *bufs: Any, global_size: Tuple[int, ...] = (1, 1, 1), local_size: Tuple[int, ...] = (1, 1, 1),
                  vals: Tuple[int, ...] = (), wait: bool = False, timeout: Optional[int] = None) -> Optional[float]:
         values: Dict[int, Any] = {}
-        for slot, memory in zip(self.slots, bufs):
+        for slot, memory in zip(self.slots, self._apart(bufs)):
             values[slot] = kiln.At(memory.buffer, memory.offset)
         for name, value in zip(self._names[len(self._names) - len(vals) :], vals):
             values[self.variables[name]] = value

@@ -19,6 +19,16 @@ class Memory(NamedTuple):
     offset: int
 
 
+def share_bytes(a: Memory, a_size: int, b: Memory, b_size: int) -> bool:
+    return a.buffer is b.buffer and a.offset < b.offset + b_size and b.offset < a.offset + a_size
+
+
+def copied(memory: Memory, count: int) -> Memory:
+    """The memory's first `count` bytes, elsewhere on its device."""
+    copy = server.client().allocate(count, device=memory.buffer.device)
+    return Memory(copy.copy_from(memory.buffer, from_start=memory.offset, count=count), 0)
+
+
 class KilnAllocator(LRUAllocator):
     """tinygrad's allocator for KILN; freed sizes are kept for the next tensor of that size."""
 
