@@ -157,6 +157,23 @@ class LevelCases:
         again, _ = both(Tensor(A).relu(), Tensor(B))
         self.near(again.relu(), np.maximum(np.maximum(A, 0) @ B, 0), 1e-4)
 
+    def test_a_function_with_a_kernel_and_memory_of_its_own(self):
+        from tinygrad import Tensor, function
+        from tinygrad.uop.ops import KernelInfo, UOp
+
+        def doubled(out, x):
+            i = UOp.range(x.shape[0], 0)
+            return out[i].store(x[i] * 2).end(i).sink(arg=KernelInfo(name="doubled"))
+
+        @function(precompile=True)
+        def plus_one(x):
+            out = Tensor.invalids(*x.shape, dtype=x.dtype, device=x.device)
+            return Tensor.custom_kernel(out, x, fxn=doubled)[0] + 1
+
+        first, second = plus_one(Tensor([1.0, 2.0])), plus_one(Tensor([3.0, 4.0]))
+        Tensor.realize(first, second)
+        self.assertEqual((first.tolist(), second.tolist()), ([3.0, 5.0], [7.0, 9.0]))
+
     def test_each_device_knows_its_number(self):
         from tinygrad import Tensor
 

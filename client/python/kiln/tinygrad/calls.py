@@ -6,8 +6,9 @@ arguments. In either body slot i is the call's argument i, and belongs to that b
 
 from __future__ import annotations
 
-from typing import Dict, List
+from typing import Dict, List, Tuple
 
+from tinygrad.dtype import AddrSpace
 from tinygrad.uop.ops import Ops, UOp
 
 
@@ -53,6 +54,19 @@ def without_precompiled(sink: UOp) -> UOp:
                 at = u.src.index(call)
                 waiting[u] = u.replace(src=(*u.src[:at], *stored, *u.src[at + 1 :]))
         sink = sink.substitute(waiting, walk=True)
+
+
+def _is_memory(u: UOp) -> bool:
+    return u.op is Ops.BUFFER and u.addrspace is AddrSpace.GLOBAL and not u.is_variable
+
+
+def with_memory_of_its_own(body: UOp, count: int) -> Tuple[UOp, Tuple[UOp, ...]]:
+    """The body with BUFFERs that functions made for themselves as arguments, from number `count` on; and those."""
+    if any(map(_is_memory, body.toposort())):
+        body = without_functions(body)
+    own = list(filter(_is_memory, body.toposort(enter_calls=False)))
+    params = {u: u.param_like(count + i) for i, u in enumerate(own)}
+    return body.substitute(params, walk=True) if own else body, tuple(own)
 
 
 def without_functions(sink: UOp) -> UOp:

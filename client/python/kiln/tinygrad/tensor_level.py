@@ -19,7 +19,7 @@ from tinygrad.uop.ops import Ops, UOp
 import kiln
 from kiln.tinygrad.aliases import shared_storages
 from kiln.tinygrad.bodies import Body, written_slots
-from kiln.tinygrad.calls import without_precompiled
+from kiln.tinygrad.calls import with_memory_of_its_own, without_precompiled
 from kiln.tinygrad.devices import devices_of, is_kiln
 from kiln.tinygrad.stats import count_fallback
 from kiln.tinygrad.words import NotExpressible
@@ -29,7 +29,7 @@ HOST = ("NPY", "PYTHON", "CPU")
 FILES = ("DISK", "TINYFS")
 
 _bodies: Dict[str, Body] = {}
-_inlined: Dict[bytes, UOp] = {}
+_inlined: Dict[bytes, Tuple[UOp, Tuple[UOp, ...]]] = {}
 _writes: Dict[bytes, List[int]] = {}
 
 
@@ -64,10 +64,11 @@ def writes_of(sink: UOp) -> List[int]:
 
 def without_calls(call: UOp) -> UOp:
     """The call with precompiled functions put into its body; found once for each body."""
-    body = call.src[0]
+    body, *arguments = call.src
     if body.key not in _inlined:
-        _inlined[body.key] = without_precompiled(body)
-    return call if _inlined[body.key] is body else call.replace(src=(_inlined[body.key], *call.src[1:]))
+        _inlined[body.key] = with_memory_of_its_own(without_precompiled(body), len(arguments))
+    inlined, memory = _inlined[body.key]
+    return call if inlined is body else call.replace(src=(inlined, *arguments, *memory))
 
 
 def prepare(call: UOp) -> str:
@@ -91,14 +92,15 @@ def make_create_linear(original: Callable[..., Any]) -> Callable[[UOp], Tuple[UO
         if not any(is_kiln(device) for argument in big_sink.src[1:] for device in devices_of(argument)):
             return original(big_sink)
         try:
-            key = prepare(without_calls(big_sink))
+            call = without_calls(big_sink)
+            key = prepare(call)
         except NotExpressible as reason:
             count_fallback(str(reason))
             return original(big_sink)
         except kiln.Unimplemented as error:
             count_fallback("server: %s %s" % (error.code, error.op or ""))
             return original(big_sink)
-        linear = UOp(Ops.LINEAR, src=(UOp.custom_function(key).call(*big_sink.src[1:]),))
+        linear = UOp(Ops.LINEAR, src=(UOp.custom_function(key).call(*call.src[1:]),))
         values = bound_values(big_sink)
         if len(realize.capturing) and CAPTURING:
             realize.capturing[0].add_linear(linear, values)
