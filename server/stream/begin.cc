@@ -116,7 +116,7 @@ void CommandStream::Copy(Command& command) {
   const v1::CopyCommand& asked = command.request.copy();
   Uses(command, asked.from().handle());
   Writes(command, asked.to().handle());
-  engine_.buffers().Copy(ToAddress(asked.from()), ToAddress(asked.to()), asked.bytes(), session_.get(),
+  engine_.buffers().Copy(ToAddress(asked.from()), ToAddress(asked.to()), asked.bytes(), session_.get(), control_,
                          [&command](absl::Status status) { command.stream->Complete(command, std::move(status)); });
 }
 
