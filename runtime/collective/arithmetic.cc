@@ -208,9 +208,10 @@ struct Loops {
   KILN_FOR_WIDE_VECTORS static void Converted(const void* const* inputs, uint32_t input_count, void* const* outputs,
                                               uint32_t output_count, uint64_t elements) {
     if (output_count == 0) return;
-    alignas(64) Acc acc[kBlock];
-    for (uint64_t begin = 0; begin < elements; begin += kBlock) {
-      const uint64_t size = std::min(kBlock, elements - begin);
+    constexpr uint64_t kSmall = kBlock / 4;  // read and written once an input
+    alignas(64) Acc acc[kSmall];
+    for (uint64_t begin = 0; begin < elements; begin += kSmall) {
+      const uint64_t size = std::min(kSmall, elements - begin);
       const auto* first = static_cast<const Item*>(inputs[0]) + begin;
       for (uint64_t i = 0; i < size; ++i) acc[i] = S::Load(first[i]);
       for (uint32_t k = 1; k < input_count; ++k) {

@@ -66,20 +66,28 @@ std::optional<Choice> MeasureChoice(Meetings& meetings, const std::vector<hal::D
     request.devices = devices;
     request.inputs = Slices(inputs, request.count, OneInput(kind), InputsAreParts(kind));
     request.outputs = Slices(outputs, request.count, OneOutput(kind), OutputsAreParts(kind));
-    std::array<double, kAlgorithmCount> best;
-    best.fill(std::numeric_limits<double>::infinity());
+    std::array<std::vector<double>, kAlgorithmCount> times;
     for (int turn = 0; turn < kTurns; ++turn) {
       for (int id = 0; id < kAlgorithmCount; ++id) {
         if (AlgorithmOf(static_cast<AlgorithmId>(id)).run[static_cast<int>(kind)] == nullptr) continue;
         request.algorithm = static_cast<AlgorithmId>(id);
         const auto seconds = Time(collectives, request);
         if (!seconds.has_value()) return std::nullopt;
-        best[id] = std::min(best[id], *seconds);
+        times[id].push_back(*seconds);
       }
+    }
+    // What waits for others at every step is fast only with luck; the median has none.
+    std::array<double, kAlgorithmCount> typical;
+    for (int id = 0; id < kAlgorithmCount; ++id) {
+      std::sort(times[id].begin(), times[id].end());
+      typical[id] = times[id].empty() ? std::numeric_limits<double>::infinity() : times[id][kTurns / 2];
     }
     choice[size] = kAllToAll;
     for (const AlgorithmId id : {kNaive, kRing, kTree}) {
-      if (best[id] < best[choice[size]] * kClearly) choice[size] = id;
+      // The last class has no upper end, and one thread is no match for all of them there,
+      // however busy the machine is now.
+      if (id == kNaive && size == kSizeClasses - 1) continue;
+      if (typical[id] < typical[choice[size]] * kClearly) choice[size] = id;
     }
   }
   return choice;
