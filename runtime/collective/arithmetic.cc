@@ -219,7 +219,6 @@ struct Loops {
         for (uint64_t i = 0; i < size; ++i) acc[i] = Op::Of(acc[i], S::Load(input[i]));
       }
       auto* output = static_cast<Item*>(outputs[0]) + begin;
-      KILN_ELEMENTWISE
       for (uint64_t i = 0; i < size; ++i) output[i] = S::Store(acc[i]);
       for (uint32_t j = 1; j < output_count; ++j) {
         std::memcpy(static_cast<Item*>(outputs[j]) + begin, output, size * sizeof(Item));

@@ -114,21 +114,25 @@ TEST(WorkerPool, WorkersTakePart) {
   EXPECT_EQ(arrived, 2);
 }
 
-// Two iterations that can only end together, as above, on each of two threads at
-// the same time.
+// Two iterations that can only end together, as above, on each of two threads.
 TEST(WorkerPool, TwoLoopsAtOnceShareTheWorkers) {
   WorkerPool pool({.threads = 4, .loops = 2});
-  std::atomic<int> arrived{0};
+  std::atomic<int> ended{0};
   const auto submit = [&] {
-    pool.ParallelFor(2, 1, [&](int64_t begin, int64_t end) {
-      ++arrived;
-      while (arrived < 4) std::this_thread::yield();
-    });
+    for (int loop = 0; loop < 50; ++loop) {
+      std::atomic<int> arrived{0};
+      pool.ParallelFor(2, 1, [&](int64_t begin, int64_t end) {
+        ASSERT_EQ(end - begin, 1);
+        ++arrived;
+        while (arrived < 2) std::this_thread::yield();
+      });
+      ended += arrived;
+    }
   };
   std::thread other(submit);
   submit();
   other.join();
-  EXPECT_EQ(arrived, 4);
+  EXPECT_EQ(ended, 200);
 }
 
 TEST(WorkerPool, AWorkerLeavesALoopWhenAnotherNeedsItsCore) {
