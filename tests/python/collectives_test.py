@@ -104,7 +104,7 @@ class Values(OnEightDevices):
     def test_every_number_of_devices_and_every_op(self):
         random = np.random.default_rng(4)
         for ranks in range(1, 9):
-            for count in COUNTS:
+            for count in (COUNTS[ranks % len(COUNTS)], 1023):
                 # Whole numbers: exact in any order, so any algorithm will do.
                 arrays = [random.integers(-3, 4, count).astype(np.float32) for _ in range(ranks)]
                 inputs = self.buffers(arrays)
