@@ -44,6 +44,14 @@ std::optional<double> Time(Collectives& collectives, const Request& request) {
   return absl::ToDoubleSeconds(absl::Now() - begin);
 }
 
+// Whether two turns have shown that one need not go on: every time was far above all of
+// another's.
+bool Hopeless(const std::vector<double>& times, const std::vector<double>& others) {
+  constexpr double kFar = 3;
+  return times.size() >= 2 && others.size() >= 2 &&
+         *std::min_element(times.begin(), times.end()) > kFar * *std::max_element(others.begin(), others.end());
+}
+
 }  // namespace
 
 std::optional<Choice> MeasureChoice(Meetings& meetings, const std::vector<hal::Device*>& devices, Kind kind) {
@@ -70,6 +78,7 @@ std::optional<Choice> MeasureChoice(Meetings& meetings, const std::vector<hal::D
     for (int turn = 0; turn < kTurns; ++turn) {
       for (int id = 0; id < kAlgorithmCount; ++id) {
         if (AlgorithmOf(static_cast<AlgorithmId>(id)).run[static_cast<int>(kind)] == nullptr) continue;
+        if (Hopeless(times[id], times[kAllToAll])) continue;
         request.algorithm = static_cast<AlgorithmId>(id);
         const auto seconds = Time(collectives, request);
         if (!seconds.has_value()) return std::nullopt;
@@ -80,7 +89,7 @@ std::optional<Choice> MeasureChoice(Meetings& meetings, const std::vector<hal::D
     std::array<double, kAlgorithmCount> typical;
     for (int id = 0; id < kAlgorithmCount; ++id) {
       std::sort(times[id].begin(), times[id].end());
-      typical[id] = times[id].empty() ? std::numeric_limits<double>::infinity() : times[id][kTurns / 2];
+      typical[id] = times[id].empty() ? std::numeric_limits<double>::infinity() : times[id][times[id].size() / 2];
     }
     choice[size] = kAllToAll;
     for (const AlgorithmId id : {kNaive, kRing, kTree}) {
