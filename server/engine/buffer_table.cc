@@ -78,16 +78,14 @@ absl::StatusOr<BufferTable::Record> BufferTable::Find(uint64_t handle, const Ses
   NamedRecord named;
   if (caller == nullptr || !caller->names().Find(handle, named)) {
     named.record = Show(handle, caller);
-    if (named.record == nullptr) {
-      return caller != nullptr && caller->names().WasFreed(handle) ? HandleFreed(handle) : UnknownHandle(handle);
-    }
-    named.fate = named.record->fate;
+    if (named.record != nullptr) named.fate = named.record->fate;
   }
   if (named.fate != nullptr) {
     if (const CausePtr cause = named.fate->cause(); cause != nullptr) return cause->status;
   }
-  if (named.record == nullptr) return UnknownHandle(handle);
-  return std::move(named.record);
+  if (named.record != nullptr) return std::move(named.record);
+  // It may be reserved, by the very command that asks.
+  return caller != nullptr && caller->names().WasFreed(handle) ? HandleFreed(handle) : UnknownHandle(handle);
 }
 
 FatePtr BufferTable::FateOf(uint64_t handle, const Session* caller) const {

@@ -4,6 +4,7 @@
 #define KILN_TESTS_BENCH_ECHO_SERVICE_H_
 
 #include <grpcpp/grpcpp.h>
+#include <grpcpp/support/sync_stream.h>
 
 #include <memory>
 #include <string>
