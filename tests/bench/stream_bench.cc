@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/synchronization/mutex.h"
 #include "base/check.h"
 #include "base/graph_text.h"
 #include "kiln/v1/kernel_service.grpc.pb.h"
@@ -174,6 +175,7 @@ int Main(int argc, char** argv) {
   CLI11_PARSE(app, argc, argv);
   if (smoke) iterations = 200;
 
+  absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore);  // as kilnd does
   Bench bench;
   const auto submit = bench.Submit();
   const auto bare = bench.Bare(*submit);
