@@ -1,0 +1,78 @@
+#include "server/engine/handle_names.h"
+
+#include <gtest/gtest.h>
+
+#include "base/error.h"
+#include "server/engine/buffer_table.h"
+
+namespace kiln::server {
+namespace {
+
+v1::ErrorCode CodeOf(const absl::Status& status) { return DetailOf(status).value_or(v1::ErrorDetail()).code(); }
+
+class HandleNamesTest : public ::testing::Test {
+ protected:
+  BufferTable table_{HandleLimits{.all = 5000, .of_session = 4000}};
+  Session session_;
+};
+
+TEST_F(HandleNamesTest, ANameIsTakenThenMadeThenFreed) {
+  EXPECT_EQ(CodeOf(table_.Find(7, &session_).status()), v1::UNKNOWN_HANDLE);
+  const auto fate = table_.Reserve(7, session_);
+  ASSERT_TRUE(fate.ok());
+  EXPECT_EQ(CodeOf(table_.Reserve(7, session_).status()), v1::HANDLE_TAKEN);
+  EXPECT_EQ(CodeOf(table_.Reserve(0, session_).status()), v1::BAD_ARGUMENT);
+  EXPECT_EQ(CodeOf(table_.Find(7, &session_).status()), v1::UNKNOWN_HANDLE);  // not made yet
+  const auto record = std::make_shared<BufferRecord>();
+  session_.names().Make(7, record);
+  EXPECT_EQ(*table_.Find(7, &session_), record);
+  EXPECT_EQ(CodeOf(table_.Find(7).status()), v1::UNKNOWN_HANDLE);  // others'
+  EXPECT_EQ(table_.size(), 1u);
+  EXPECT_TRUE(table_.Free({7}, &session_).ok());
+  EXPECT_EQ(table_.size(), 0u);
+  EXPECT_EQ(CodeOf(table_.Find(7, &session_).status()), v1::HANDLE_FREED);
+  EXPECT_EQ(CodeOf(table_.Free({7}, &session_)), v1::HANDLE_FREED);
+  EXPECT_TRUE(table_.Reserve(7, session_).ok());
+}
+
+TEST_F(HandleNamesTest, WhatIsSpoiltSaysWhy) {
+  const auto fate = table_.Reserve(1, session_);
+  session_.names().Make(1, std::make_shared<BufferRecord>());
+  (*fate)->Spoil(std::make_shared<Cause>(Cause{5, "a", MakeError(v1::OUT_OF_BOUNDS, "first")}));
+  (*fate)->Spoil(std::make_shared<Cause>(Cause{6, "b", MakeError(v1::NEED_GRAPH, "second")}));
+  EXPECT_EQ(CodeOf(table_.Find(1, &session_).status()), v1::OUT_OF_BOUNDS);
+  EXPECT_EQ(table_.FateOf(1, &session_)->cause()->command_id, 5u);
+  EXPECT_TRUE(table_.Free({1}, &session_).ok());
+}
+
+TEST_F(HandleNamesTest, NotMoreFreedNamesAreKeptThanPromised) {
+  for (uint64_t name = 1; name <= kFreedNames + 1; ++name) {
+    ASSERT_TRUE(table_.Reserve(name, session_).ok());
+    ASSERT_TRUE(table_.Free({name}, &session_).ok());
+  }
+  EXPECT_FALSE(session_.names().WasFreed(1));
+  EXPECT_TRUE(session_.names().WasFreed(2));
+  // One name, over and over, is one.
+  for (size_t i = 0; i <= kFreedNames; ++i) {
+    ASSERT_TRUE(table_.Reserve(9, session_).ok());
+    ASSERT_TRUE(table_.Free({9}, &session_).ok());
+  }
+  EXPECT_TRUE(session_.names().WasFreed(9));
+  EXPECT_FALSE(session_.names().WasFreed(kFreedNames));
+}
+
+TEST_F(HandleNamesTest, NamesCountAgainstTheLimitsAndEndWithTheirSession) {
+  for (uint64_t name = 1; name <= 4000; ++name) ASSERT_TRUE(table_.Reserve(name, session_).ok());
+  EXPECT_EQ(CodeOf(table_.Reserve(4001, session_).status()), v1::OUT_OF_MEMORY);
+  Session other;
+  for (uint64_t name = 1; name <= 1000; ++name) ASSERT_TRUE(table_.Reserve(name, other).ok());
+  EXPECT_EQ(CodeOf(table_.Reserve(1001, other).status()), v1::OUT_OF_MEMORY);
+  table_.End(session_);
+  EXPECT_EQ(table_.size(), 1000u);
+  EXPECT_FALSE(table_.Reserve(1, session_).ok());
+  table_.End(other);
+  EXPECT_EQ(table_.size(), 0u);
+}
+
+}  // namespace
+}  // namespace kiln::server
