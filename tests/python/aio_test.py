@@ -58,7 +58,8 @@ class Aio(unittest.TestCase):
         for mine, other in ((aio.Client, kiln.Client), (aio.Buffer, kiln.Buffer), (aio.Program, kiln.Program),
                             (aio.Recording, kiln.Recording)):
             wanted = {name for name in vars(other) if not name.startswith("_")}
-            self.assertLessEqual(wanted, {name for name in dir(mine)})
+            # A stream has no form for asyncio: README's table says so.
+            self.assertLessEqual(wanted - {"stream"}, {name for name in dir(mine)})
 
     @in_loop
     async def test_the_server(self):
