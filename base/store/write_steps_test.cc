@@ -95,7 +95,8 @@ TEST_P(EveryStep, LeavesAnOlderEntryOfThatKeyWhole) {
     {
       auto folder = std::make_unique<FaultyFolder>(Real(path), GetParam(), step);
       const FaultyFolder& watched = *folder;
-      DiskStore(std::move(folder), {}).Publish(entry).IgnoreError();
+      DiskStore store(std::move(folder), {});
+      store.Publish(entry).IgnoreError();
       reached = watched.reached();
     }
     EXPECT_TRUE(IsThere(path, entry));
