@@ -15,6 +15,7 @@
 #include "base/graph_hash.h"
 #include "base/store/disk_store.h"
 #include "compiler/compile.h"
+#include "compiler/compile_multi.h"
 #include "compiler/gradient/gradient.h"
 #include "compiler/tools/dump_observer.h"
 #include "runtime/drivers/cpu/device.h"
@@ -55,6 +56,24 @@ CompileFn LoggedCompiler(std::shared_ptr<spdlog::logger> log, std::string dump) 
     }
     return executable;
   };
+}
+
+// The same for graphs on several devices.
+MultiCompiler LoggedMultiCompiler(std::shared_ptr<spdlog::logger> log) {
+  return {compiler::IsMultiDevice, [log](const v1::Graph& graph, const v1::Target& target,
+                                         const compiler::Options& options, compiler::CompileObserver* observer) {
+            const absl::Time begin = absl::Now();
+            auto program = compiler::CompileMulti(graph, target, options, observer);
+            const int64_t micros = absl::ToInt64Microseconds(absl::Now() - begin);
+            if (program.ok()) {
+              log->info("event=compiled nodes={} devices={} steps={} micros={}", graph.nodes_size(),
+                        program->devices_size(), program->steps_size(), micros);
+            } else {
+              log->info("event=compile_refused nodes={} micros={} reason=\"{}\"", graph.nodes_size(), micros,
+                        absl::CEscape(program.status().message()));
+            }
+            return program;
+          }};
 }
 
 void LogDisk(spdlog::logger& log, const DiskEvent& event) {
@@ -128,7 +147,8 @@ absl::StatusOr<std::unique_ptr<RpcServer>> StartServer(const v1::ServerConfig& c
     };
   }
   auto engine =
-      std::make_unique<Engine>(options, std::move(devices), LoggedCompiler(log, config.dump()), compiler::Gradient);
+      std::make_unique<Engine>(options, std::move(devices), LoggedCompiler(log, config.dump()), compiler::Gradient,
+                               /*observer=*/nullptr, LoggedMultiCompiler(log));
   return RpcServer::Start(config, std::move(engine), std::move(log), std::move(prepare));
 }
 

@@ -16,43 +16,37 @@ namespace {
 using runtime::hal::BufferSlice;
 using Parameter = v1::Signature::Parameter;
 
-// A parameter, with its shape in this call.
-struct Wanted {
-  const Parameter& parameter;
-  std::vector<int64_t> shape;
-  uint64_t bytes;
+using Wanted = WantedTensor;
 
-  uint32_t slot() const { return parameter.slot(); }
-  v1::DType dtype() const { return parameter.dtype(); }
-};
+std::string TypeName(const Wanted& wanted) { return TensorTypeName(wanted.dtype, wanted.shape); }
 
-std::string TypeName(const Wanted& wanted) { return TensorTypeName(wanted.dtype(), wanted.shape); }
+}  // namespace
 
 absl::Status BindBuffer(const Wanted& parameter, const BufferAddress& address, const BufferTable& buffers,
                         const Session* caller, BoundParameter& bound, BufferSlice& slice) {
   auto record = buffers.Find(address.handle, caller);
   if (!record.ok()) {
     v1::ErrorDetail detail = DetailOf(record.status()).value_or(v1::ErrorDetail());
-    detail.set_slot(parameter.slot());
-    return MakeError(detail, absl::StrCat("argument for slot ", parameter.slot(), ": ", record.status().message()));
+    detail.set_slot(parameter.slot);
+    return MakeError(detail, absl::StrCat("argument for slot ", parameter.slot, ": ", record.status().message()));
   }
   const BufferRecord& buffer = **record;
-  if (buffer.dtype != v1::DTYPE_UNSPECIFIED && buffer.dtype != parameter.dtype()) {
-    return ArgumentError(v1::BUFFER_DTYPE_MISMATCH, parameter.slot(),
+  if (buffer.dtype != v1::DTYPE_UNSPECIFIED && buffer.dtype != parameter.dtype) {
+    return ArgumentError(v1::BUFFER_DTYPE_MISMATCH, parameter.slot,
                          absl::StrCat("the parameter is ", TypeName(parameter), ", the buffer holds ",
                                       TensorTypeName(buffer.dtype, buffer.shape)),
                          address.handle);
   }
   if (address.offset > buffer.slice.bytes) {
     return ArgumentError(
-        v1::OUT_OF_BOUNDS, parameter.slot(),
+        v1::OUT_OF_BOUNDS, parameter.slot,
         absl::StrCat("offset ", address.offset, " is past the buffer's ", buffer.slice.bytes, " bytes"),
         address.handle);
   }
   const uint64_t rest = buffer.slice.bytes - address.offset;
   const bool exact = buffer.dtype != v1::DTYPE_UNSPECIFIED && address.offset == 0;
   if (rest < parameter.bytes || (exact && rest != parameter.bytes)) {
-    return ArgumentError(v1::BUFFER_SIZE_MISMATCH, parameter.slot(),
+    return ArgumentError(v1::BUFFER_SIZE_MISMATCH, parameter.slot,
                          absl::StrCat("the parameter, ", TypeName(parameter), ", takes ", parameter.bytes,
                                       " bytes; the buffer has ", rest),
                          address.handle);
@@ -62,23 +56,30 @@ absl::Status BindBuffer(const Wanted& parameter, const BufferAddress& address, c
   return absl::OkStatus();
 }
 
-absl::Status BindTensor(const runtime::Program& program, const Wanted& parameter, const TensorView& tensor,
-                        BufferSlice& slice) {
-  if (tensor.dtype != parameter.dtype()) {
-    return ArgumentError(v1::BUFFER_DTYPE_MISMATCH, parameter.slot(),
+absl::Status CheckTensor(const Wanted& parameter, const TensorView& tensor) {
+  if (tensor.dtype != parameter.dtype) {
+    return ArgumentError(v1::BUFFER_DTYPE_MISMATCH, parameter.slot,
                          absl::StrCat("the parameter is ", TypeName(parameter), ", the tensor ",
                                       TensorTypeName(tensor.dtype, tensor.shape)));
   }
   if (!std::equal(tensor.shape.begin(), tensor.shape.end(), parameter.shape.begin(), parameter.shape.end())) {
-    return ArgumentError(v1::BUFFER_SIZE_MISMATCH, parameter.slot(),
+    return ArgumentError(v1::BUFFER_SIZE_MISMATCH, parameter.slot,
                          absl::StrCat("the parameter is ", TypeName(parameter), ", the tensor ",
                                       TensorTypeName(tensor.dtype, tensor.shape)));
   }
   if (tensor.data.size() != parameter.bytes) {
-    return ArgumentError(v1::BUFFER_SIZE_MISMATCH, parameter.slot(),
+    return ArgumentError(v1::BUFFER_SIZE_MISMATCH, parameter.slot,
                          absl::StrCat(TypeName(parameter), " takes ", parameter.bytes, " bytes; the tensor's data has ",
                                       tensor.data.size()));
   }
+  return absl::OkStatus();
+}
+
+namespace {
+
+absl::Status BindTensor(const runtime::Program& program, const Wanted& parameter, const TensorView& tensor,
+                        BufferSlice& slice) {
+  KILN_RETURN_IF_ERROR(CheckTensor(parameter, tensor));
   KILN_ASSIGN_OR_RETURN(auto buffer,
                         program.device().allocator().Allocate(parameter.bytes, runtime::hal::MemoryUse::kProgram));
   slice = BufferSlice::Whole(std::move(buffer));
@@ -146,15 +147,18 @@ absl::Status BindArguments(const runtime::Program& program, absl::Span<const Arg
   KILN_RETURN_IF_ERROR(CompleteVariables(program, given, bound));
   for (int i = 0; i < signature.parameters_size(); ++i) {
     const runtime::PlanShape& shape = program.plan().parameters[static_cast<size_t>(i)].shape;
-    const Wanted parameter{signature.parameters(i), shape.At(bound.variables), shape.BytesAt(bound.variables)};
+    const Wanted parameter{signature.parameters(i).slot(), signature.parameters(i).dtype(), shape.At(bound.variables),
+                           shape.BytesAt(bound.variables)};
     if (bound.parameters[i].argument == nullptr) {
       return ArgumentError(
-          v1::MISSING_ARGUMENT, parameter.slot(),
-          absl::StrCat("missing; the program takes ", TypeName(parameter), " ", parameter.parameter.name()));
+          v1::MISSING_ARGUMENT, parameter.slot,
+          absl::StrCat("missing; the program takes ", TypeName(parameter), " ", signature.parameters(i).name()));
     }
     const Argument& argument = *bound.parameters[i].argument;
     if (const auto* address = std::get_if<BufferAddress>(&argument.value)) {
       KILN_RETURN_IF_ERROR(BindBuffer(parameter, *address, buffers, caller, bound.parameters[i], bound.slices[i]));
+    } else if (std::holds_alternative<ShardAddresses>(argument.value)) {
+      return ArgumentError(v1::BAD_ARGUMENT, parameter.slot, "the program is for one device, and takes one buffer");
     } else {
       KILN_RETURN_IF_ERROR(BindTensor(program, parameter, std::get<TensorView>(argument.value), bound.slices[i]));
     }

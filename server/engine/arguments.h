@@ -3,6 +3,7 @@
 #define KILN_SERVER_ENGINE_ARGUMENTS_H_
 
 #include <cstdint>
+#include <vector>
 
 #include "absl/container/inlined_vector.h"
 #include "absl/status/status.h"
@@ -12,6 +13,14 @@
 #include "server/engine/requests.h"
 
 namespace kiln::server {
+
+// A parameter, with its shape in this call; or one device's share of one.
+struct WantedTensor {
+  uint32_t slot = 0;
+  v1::DType dtype = v1::DTYPE_UNSPECIFIED;
+  std::vector<int64_t> shape;
+  uint64_t bytes = 0;
+};
 
 // One parameter, bound.
 struct BoundParameter {
@@ -31,6 +40,12 @@ struct BoundArguments {
   absl::InlinedVector<runtime::hal::BufferSlice, 8> slices;
   absl::InlinedVector<BoundParameter, 8> parameters;
 };
+
+// The buffer's record and the bytes of it that are wanted, and whether a tensor by value
+// fits: errors as below.
+absl::Status BindBuffer(const WantedTensor& parameter, const BufferAddress& address, const BufferTable& buffers,
+                        const Session* caller, BoundParameter& bound, runtime::hal::BufferSlice& slice);
+absl::Status CheckTensor(const WantedTensor& parameter, const TensorView& tensor);
 
 // Fails with the slot (and the handle) named:
 //   MISSING_ARGUMENT, UNKNOWN_ARGUMENT   a slot too few or too many, whatever was

@@ -53,10 +53,11 @@ std::string Hex(absl::string_view bytes) { return absl::BytesToHexString(bytes);
 }  // namespace
 
 Engine::Engine(const EngineOptions& options, std::vector<std::unique_ptr<runtime::hal::Device>> devices,
-               CompileFn compile, GradientFn gradient, runtime::RuntimeObserver* observer)
+               CompileFn compile, GradientFn gradient, runtime::RuntimeObserver* observer, MultiCompiler multi)
     : options_(options),
       devices_(std::move(devices)),
       compile_(std::move(compile)),
+      multi_(std::move(multi)),
       gradient_(std::move(gradient)),
       table_(options.handles),
       buffers_(&table_, &meetings_, options.meeting_patience,
@@ -68,7 +69,8 @@ Engine::Engine(const EngineOptions& options, std::vector<std::unique_ptr<runtime
       collectives_(&meetings_, &thresholds_, options.meeting_patience,
                    [this](absl::AnyInvocable<void()> job) { pool_->Schedule(std::move(job)); }),
       fingerprints_(FingerprintsOf(devices_)),
-      store_(options.program_cache_bytes, compile_, pool_.get(), HasDuplicates(fingerprints_), options.disk.get()),
+      store_(options.program_cache_bytes, compile_, pool_.get(), HasDuplicates(fingerprints_), options.disk.get(),
+             {multi_, [this](absl::string_view name) { return FindDevice(name); }}),
       recordings_(options.program_cache_bytes),
       lease_watch_([this] { sessions_.ExpireUntilStopped(); }) {
   KILN_CHECK(!devices_.empty());

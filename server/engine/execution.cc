@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "base/error.h"
+#include "server/engine/multi_execution.h"
 #include "server/engine/over_limit.h"
 
 namespace kiln::server {
@@ -31,6 +32,13 @@ void Execution::Fail(absl::Status status) {
 void Execution::Start(ProgramStore::Program program, bool from_cache) {
   result_.program = std::move(program);
   result_.from_cache = from_cache;
+  if (result_.program->multi != nullptr) {
+    if (request_.started)
+      return Fail(MakeError(v1::NOT_IMPLEMENTED, "a program for several devices in a stream of commands: use Execute"));
+    const std::unique_ptr<Execution> self(this);
+    return MultiExecution::Start(request_, control_, std::move(done_), *executor_, buffers_, max_inline_bytes_,
+                                 std::move(result_));
+  }
   const absl::Time begin = absl::Now();
   absl::Status status =
       BindArguments(*result_.program->program, request_.arguments, *buffers_, request_.caller.get(), bound_);

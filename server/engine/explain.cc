@@ -38,8 +38,8 @@ class StageCollector final : public compiler::CompileObserver {
   int order_ = 0;
 };
 
-absl::StatusOr<Explanation> Watch(const CompileFn& compile, const ProgramId& id, const v1::Graph& graph,
-                                  const ExplainRequest& request) {
+absl::StatusOr<Explanation> Watch(const CompileFn& compile, const MultiCompiler& multi, const ProgramId& id,
+                                  const v1::Graph& graph, const ExplainRequest& request) {
   StageCollector collector(request.stages);
   Explanation explanation;
   v1::Target target = id.device->target();
@@ -48,7 +48,14 @@ absl::StatusOr<Explanation> Watch(const CompileFn& compile, const ProgramId& id,
     target.set_kind(v1::Target::C_SOURCE);
     target.set_arch(request.source);
   }
-  KILN_ASSIGN_OR_RETURN(explanation.executable, compile(graph, target, request.options, &collector));
+  if (multi.Takes(graph)) {
+    KILN_ASSIGN_OR_RETURN(const v1::MultiProgram program, multi.compile(graph, target, request.options, &collector));
+    *explanation.executable.mutable_signature() = program.signature();
+    for (const v1::Executable& executable : program.executables())
+      explanation.executable.mutable_kernels()->MergeFrom(executable.kernels());
+  } else {
+    KILN_ASSIGN_OR_RETURN(explanation.executable, compile(graph, target, request.options, &collector));
+  }
   explanation.graph_hash = id.graph_hash;
   explanation.stages = std::move(collector.stages);
   return explanation;
@@ -69,7 +76,7 @@ void Engine::Explain(ExplainRequest request, const Control& control, ExplainCall
       if (stored != nullptr && !kept.ParseFromString(stored->graph)) {
         return done(MakeError(v1::INTERNAL_FAULT, "a stored graph cannot be read back"));
       }
-      done(Watch(compile_, id, stored != nullptr ? kept : *request.graph, request));
+      done(Watch(compile_, multi_, id, stored != nullptr ? kept : *request.graph, request));
     });
   };
   if (request.graph != nullptr) return schedule(std::move(request), nullptr, control, std::move(done));

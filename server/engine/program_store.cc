@@ -44,11 +44,12 @@ bool FromCache(const StoredProgram& program, runtime::CacheOutcome how) {
 }
 
 ProgramStore::ProgramStore(uint64_t limit_bytes, CompileFn compile, CompilePool* pool, bool share_code,
-                           ProgramDisk* disk)
+                           ProgramDisk* disk, MultiMaker multi)
     : compile_(std::move(compile)),
       pool_(pool),
       share_code_(share_code),
       disk_(disk),
+      multi_(std::move(multi)),
       loads_(disk == nullptr && !share_code ? nullptr : std::make_unique<CompilePool>(kLoadThreads)),
       cache_(limit_bytes),
       codes_(limit_bytes / 4) {
@@ -72,7 +73,8 @@ void ProgramStore::GetOrCompile(const ProgramId& id, const v1::Graph& graph, con
   cache_.GetOrStart(
       id.key,
       [this, id, &graph, options, control](Cache::Finish finish) {
-        if (loads_ == nullptr) return ScheduleCompile(id, graph, options, control, std::move(finish));
+        if (loads_ == nullptr || multi_.compiler.Takes(graph))
+          return ScheduleCompile(id, graph, options, control, std::move(finish));
         loads_->Schedule([this, id, &graph, options, control, finish = std::move(finish)]() mutable {
           if (absl::Status wanted = control.Check(); !wanted.ok()) return finish(std::move(wanted));
           auto loaded = Load(id, options);
@@ -128,6 +130,7 @@ void ProgramStore::ScheduleCompile(const ProgramId& id, const v1::Graph& graph, 
   pool_->Schedule([this, id, &graph, options, control, finish = std::move(finish)]() mutable {
     // It may have waited in the pool's queue for long.
     if (absl::Status wanted = control.Check(); !wanted.ok()) return finish(std::move(wanted));
+    if (multi_.compiler.Takes(graph)) return finish(CompileMulti(id, graph, options));
     if (disk_ == nullptr) return finish(Compile(id, graph, options));
     absl::StatusOr<Cache::Entry> entry;
     {
@@ -205,8 +208,40 @@ absl::StatusOr<std::optional<ProgramStore::Cache::Entry>> ProgramStore::Load(con
   return *std::move(entry);
 }
 
+absl::StatusOr<ProgramStore::Cache::Entry> ProgramStore::CompileMulti(const ProgramId& id, const v1::Graph& graph,
+                                                                      const compiler::Options& options) {
+  const absl::Time begin = absl::Now();
+  compiles_.fetch_add(1, std::memory_order_relaxed);
+  KILN_ASSIGN_OR_RETURN(const v1::MultiProgram program,
+                        multi_.compiler.compile(graph, id.device->target(), options, nullptr));
+  std::vector<runtime::hal::Device*> devices;
+  for (const std::string& name : program.devices()) {
+    runtime::hal::Device* device = id.device;  // no name: the request's
+    if (!name.empty()) {
+      KILN_ASSIGN_OR_RETURN(device, multi_.find(name));
+    }
+    if (TargetFingerprint(device->target()) != TargetFingerprint(id.device->target())) {
+      return MakeError(v1::UNSUPPORTED_SHARD, absl::StrCat("a program on ", id.device->name(), " and ", device->name(),
+                                                           ", which are of different kinds"));
+    }
+    devices.push_back(device);
+  }
+  auto stored = std::make_shared<StoredProgram>();
+  KILN_ASSIGN_OR_RETURN(stored->multi, runtime::MultiProgram::Load(program, devices));
+  stored->device = id.device;
+  stored->graph_hash = id.graph_hash;
+  stored->graph = graph.SerializeAsString();
+  for (const v1::Executable& executable : program.executables())
+    stored->kernels += static_cast<uint32_t>(executable.kernels_size());
+  stored->compile_us = static_cast<uint64_t>(absl::ToInt64Microseconds(absl::Now() - begin));
+  stored->bytes = sizeof(StoredProgram) + stored->graph.size() + stored->multi->memory_bytes();
+  const uint64_t bytes = stored->bytes;
+  return Cache::Entry{std::move(stored), bytes};
+}
+
 void ProgramStore::TouchUsed() {
   for (const Program& program : List()) {
+    if (program->multi != nullptr) continue;
     const uint64_t hits = program->hits.load(std::memory_order_relaxed);
     if (program->touched_hits.exchange(hits, std::memory_order_relaxed) != hits) {
       disk_->store().Touch(program->stored_key);
@@ -218,6 +253,7 @@ absl::StatusOr<ProgramStore::Cache::Entry> ProgramStore::Keep(const ProgramId& i
                                                               std::string graph) const {
   auto stored = std::make_shared<StoredProgram>();
   KILN_ASSIGN_OR_RETURN(stored->program, runtime::Load(executable, *id.device));
+  stored->device = id.device;
   stored->graph_hash = id.graph_hash;
   stored->graph = std::move(graph);
   stored->kernels = static_cast<uint32_t>(executable.kernels_size());

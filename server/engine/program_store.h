@@ -27,6 +27,7 @@
 #include "kiln/v1/graph.pb.h"
 #include "kiln/v1/target.pb.h"
 #include "runtime/cache/program_cache.h"
+#include "runtime/exec/multi_program.h"
 #include "runtime/exec/program.h"
 #include "runtime/hal/device.h"
 #include "runtime/hal/module.h"
@@ -45,6 +46,23 @@ using Control = runtime::hal::LaunchControl;
 using CompileFn = std::function<absl::StatusOr<v1::Executable>(const v1::Graph&, const v1::Target&,
                                                                const compiler::Options&, compiler::CompileObserver*)>;
 
+// The compiler for graphs on tuples of devices, likewise (compiler/compile_multi.h), and
+// which graphs are for it. Without it there are none.
+struct MultiCompiler {
+  std::function<bool(const v1::Graph&)> takes;
+  std::function<absl::StatusOr<v1::MultiProgram>(const v1::Graph&, const v1::Target&, const compiler::Options&,
+                                                 compiler::CompileObserver*)>
+      compile;
+
+  bool Takes(const v1::Graph& graph) const { return takes && takes(graph); }
+};
+
+// What it takes to make programs for several devices; `find` gives UNKNOWN_DEVICE.
+struct MultiMaker {
+  MultiCompiler compiler;
+  std::function<absl::StatusOr<runtime::hal::Device*>(absl::string_view)> find;
+};
+
 // Which program on which device.
 struct ProgramId {
   Digest key;
@@ -57,7 +75,13 @@ struct ProgramId {
 absl::Status NeedGraph(const ProgramId& id);
 
 struct StoredProgram {
+  // One of the two: for one device, or for several.
   std::shared_ptr<runtime::Program> program;
+  std::shared_ptr<const runtime::MultiProgram> multi;
+  // The one that it was asked for.
+  runtime::hal::Device* device = nullptr;
+  const v1::Signature& signature() const { return multi != nullptr ? multi->signature() : program->signature(); }
+  const v1::Cost& cost() const { return multi != nullptr ? multi->cost() : program->cost(); }
   Digest graph_hash;
   // The graph it was compiled from, serialized: what Explain starts from.
   std::string graph;
@@ -93,7 +117,7 @@ class ProgramStore {
   // common; then a quarter of the limit again holds code to load. `disk` may be null,
   // and outlives the store.
   ProgramStore(uint64_t limit_bytes, CompileFn compile, CompilePool* pool, bool share_code,
-               ProgramDisk* disk = nullptr);
+               ProgramDisk* disk = nullptr, MultiMaker multi = {});
 
   // Ends the threads that load. No request may come any more; those under
   // way may still use the pool.
@@ -136,6 +160,9 @@ class ProgramStore {
   // looked at before.
   absl::StatusOr<std::optional<Cache::Entry>> Load(const ProgramId& id, const compiler::Options& options,
                                                    bool again = false);
+  // Of a graph for several devices. It is kept in memory alone.
+  absl::StatusOr<Cache::Entry> CompileMulti(const ProgramId& id, const v1::Graph& graph,
+                                            const compiler::Options& options);
   // Touches the entries of what has been used since it was last called.
   void TouchUsed();
   absl::StatusOr<Cache::Entry> Keep(const ProgramId& id, const v1::Executable& executable, std::string graph) const;
@@ -144,6 +171,7 @@ class ProgramStore {
   CompilePool* const pool_;
   const bool share_code_;
   ProgramDisk* const disk_;
+  const MultiMaker multi_;
   std::unique_ptr<CompilePool> loads_;  // null where there is nothing to load from
   std::atomic<uint64_t> compiles_{0};
   Cache cache_;

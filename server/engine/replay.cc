@@ -96,8 +96,11 @@ absl::Status Engine::FindRecorded(const Control& control, const std::shared_ptr<
   for (size_t i = 0; i < count; ++i) {
     store_.GetOrLoad(ids[i], options[i], control,
                      [finding, then, i](absl::StatusOr<ProgramStore::Program> program, runtime::CacheOutcome) {
-                       if (program.ok()) finding->found.programs[i] = (*program)->program;
-                       if (finding->Arrived(i, program.status())) then();
+                       absl::Status status = program.status();
+                       if (status.ok()) finding->found.programs[i] = (*program)->program;
+                       if (status.ok() && (*program)->program == nullptr)
+                         status = MakeError(v1::NOT_IMPLEMENTED, "a program for several devices in a recording");
+                       if (finding->Arrived(i, status)) then();
                      });
   }
   if (finding->Arrived(count, absl::OkStatus())) then();

@@ -41,9 +41,14 @@ struct TensorView {
   absl::string_view data;
 };
 
+// One device's share each.
+struct ShardAddresses {
+  std::vector<BufferAddress> shards;
+};
+
 struct Argument {
   uint32_t slot = 0;
-  std::variant<BufferAddress, TensorView, int64_t> value;  // a variable has an integer
+  std::variant<BufferAddress, TensorView, int64_t, ShardAddresses> value;  // a variable has an integer
 };
 
 // All that is pointed to, also from within arguments, lives until the request's
@@ -87,6 +92,14 @@ struct ResultValue {
   // With a handle: the buffer behind it.
   uint64_t handle = 0;
   BufferTable::Record buffer;
+  // Of a result on several devices, share by share; each has a handle. Split along the
+  // axis, or whole (-1).
+  struct Shard {
+    uint64_t handle = 0;
+    BufferTable::Record buffer;
+  };
+  std::vector<Shard> shards;
+  int axis = -1;
   // Without one: the bytes.
   std::string data;
   std::vector<int64_t> shape;

@@ -6,7 +6,6 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "base/error.h"
-#include "server/services/not_implemented.h"
 
 namespace kiln::server {
 namespace {
@@ -30,7 +29,12 @@ absl::StatusOr<Argument> ToArgument(const v1::Argument& message) {
       return argument;
     }
     case v1::Argument::kInteger: argument.value = int64_t{message.integer()}; return argument;
-    case v1::Argument::kShards: return NotImplemented("Argument.shards");
+    case v1::Argument::kShards: {
+      ShardAddresses addresses;
+      for (const v1::BufferRef& shard : message.shards().buffer()) addresses.shards.push_back(ToAddress(shard));
+      argument.value = std::move(addresses);
+      return argument;
+    }
     case v1::Argument::VALUE_NOT_SET: break;
   }
   v1::ErrorDetail detail;
@@ -93,9 +97,16 @@ void FillDescription(uint64_t handle, const BufferRecord& record, v1::BufferDesc
 }
 
 void FillResults(ExecuteResult& result, v1::ExecuteResponse& response) {
-  const v1::Signature& signature = result.program->program->signature();
+  const v1::Signature& signature = result.program->signature();
   for (ResultValue& value : result.results) {
     v1::ResultValue* message = response.add_results();
+    if (!value.shards.empty()) {
+      v1::ShardedBuffer& sharded = *message->mutable_shards();
+      for (const ResultValue::Shard& shard : value.shards)
+        FillDescription(shard.handle, *shard.buffer, *sharded.add_buffer());
+      if (value.axis >= 0) sharded.set_axis(static_cast<uint32_t>(value.axis));
+      continue;
+    }
     if (value.buffer != nullptr) {
       FillDescription(value.handle, *value.buffer, *message->mutable_buffer());
       continue;
@@ -108,14 +119,25 @@ void FillResults(ExecuteResult& result, v1::ExecuteResponse& response) {
   }
 }
 
+void FillLayouts(const runtime::MultiProgram& program, v1::CompileResponse& response) {
+  const auto fill = [&program](const runtime::MultiValue& value, v1::DeviceLayout& layout) {
+    for (uint32_t slice : value.slices)
+      layout.add_device(std::string(program.device(program.slices()[slice].device).name()));
+    if (value.layout.axis >= 0) layout.set_axis(static_cast<uint32_t>(value.layout.axis));
+  };
+  for (const runtime::MultiValue& parameter : program.parameters()) fill(parameter, *response.add_parameter_layouts());
+  for (const runtime::MultiValue& result : program.results()) fill(result, *response.add_result_layouts());
+}
+
 void FillCompiled(const CompileResult& result, v1::CompileResponse& response) {
   const StoredProgram& program = *result.program;
   response.set_graph_hash(std::string(program.graph_hash.view()));
-  *response.mutable_signature() = program.program->signature();
-  *response.mutable_cost() = program.program->cost();
+  *response.mutable_signature() = program.signature();
+  *response.mutable_cost() = program.cost();
   response.set_from_cache(result.from_cache);
   response.set_compile_us(program.compile_us);
   response.set_kernels(program.kernels);
+  if (program.multi != nullptr) FillLayouts(*program.multi, response);
 }
 
 void FillTiming(const ExecuteTiming& timing, const CallTimes& times, v1::Timing& message) {

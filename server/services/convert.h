@@ -16,8 +16,8 @@ namespace kiln::server {
 
 inline BufferAddress ToAddress(const v1::BufferRef& ref) { return {ref.handle(), ref.offset()}; }
 
-// Points into `request`. NOT_IMPLEMENTED for shards, BAD_ARGUMENT
-// for an argument without a value or an unknown result mode.
+// Points into `request`. BAD_ARGUMENT for an argument without a value or an unknown
+// result mode.
 absl::StatusOr<ExecuteRequest> ToExecuteRequest(const v1::ExecuteRequest& request);
 
 // Points into `request`.
@@ -29,6 +29,9 @@ void FillDescription(uint64_t handle, const BufferRecord& record, v1::BufferDesc
 
 // Takes the data out of `result`.
 void FillResults(ExecuteResult& result, v1::ExecuteResponse& response);
+
+// Where the parameters and results of a program for several devices are.
+void FillLayouts(const runtime::MultiProgram& program, v1::CompileResponse& response);
 
 void FillCompiled(const CompileResult& result, v1::CompileResponse& response);
 

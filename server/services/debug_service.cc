@@ -51,12 +51,12 @@ grpc::ServerUnaryReactor* DebugServiceImpl::ListPrograms(grpc::CallbackServerCon
     for (const ProgramStore::Program& stored : env_.engine.ListPrograms()) {
       v1::ListProgramsResponse::Program* program = answer.add_programs();
       program->set_graph_hash(std::string(stored->graph_hash.view()));
-      program->set_device(std::string(stored->program->device().name()));
+      program->set_device(std::string(stored->device->name()));
       program->set_hits(stored->hits.load(std::memory_order_relaxed));
       program->set_compile_us(stored->compile_us);
       program->set_bytes(stored->bytes);
       program->set_kernels(stored->kernels);
-      *program->mutable_signature() = stored->program->signature();
+      *program->mutable_signature() = stored->signature();
     }
     const ProgramStats stats = env_.engine.program_stats();
     answer.set_hits(stats.memory.hits);

@@ -67,7 +67,7 @@ void CommandStream::SpoilWritten(Command& command) {
   const auto request = ToExecuteRequest(asked);
   if (!request.ok()) return;
   const ProgramStore::Program program = engine_.FindProgram(*request);
-  if (program == nullptr) return;
+  if (program == nullptr || program->program == nullptr) return;
   for (const runtime::PlanParameter& parameter : program->program->plan().parameters) {
     if (!parameter.written) continue;
     for (const v1::Argument& argument : asked.arguments()) {

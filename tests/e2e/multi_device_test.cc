@@ -1,0 +1,214 @@
+// Graphs on tuples of devices through a whole server with CPU:0 to CPU:3: shards by
+// handle and by value, and every way to get them wrong.
+#include <spdlog/sinks/null_sink.h>
+#include <spdlog/spdlog.h>
+
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "compiler/compile.h"
+#include "compiler/compile_multi.h"
+#include "compiler/gradient/gradient.h"
+#include "runtime/drivers/cpu/device.h"
+#include "server/engine/engine.h"
+#include "tests/e2e/server_fixture.h"
+
+namespace kiln::e2e {
+namespace {
+
+// x: slot 0, float32 (4, 2), split over CPU:0 and CPU:1; doubled in place; and the sum of
+// its rows, on both.
+constexpr char kStep[] = R"(
+  0 CONST [] weakint 4
+  1 CONST [] weakint 2
+  2 STACK [0, 1]
+  3 PARAM [2] slot=0 dtype=float32 device=("CPU:0", "CPU:1")
+  4 ADD [3, 3]
+  5 STORE [3, 4]
+  6 AFTER [3, 5]
+  7 REDUCE [6] ADD axes=(0)
+  8 TUPLE [6, 7, 4]
+)";
+
+class MultiDeviceServer : public ServerTest {
+ protected:
+  void SetUp() override {
+    auto pool = std::make_shared<runtime::cpu::WorkerPool>(runtime::cpu::WorkerPool::Options{.threads = 1});
+    std::vector<std::unique_ptr<runtime::hal::Device>> devices;
+    for (int i = 0; i < 4; ++i) {
+      runtime::cpu::DeviceOptions options;
+      options.name = absl::StrCat("CPU:", i);
+      options.pool = pool;
+      options.memory_limit_bytes = 256 << 20;
+      auto device = runtime::cpu::CreateDevice(std::move(options));
+      ASSERT_TRUE(device.ok()) << device.status();
+      devices.push_back(*std::move(device));
+    }
+    auto engine = std::make_unique<server::Engine>(
+        server::EngineOptions(), std::move(devices), compiler::Compile, compiler::Gradient, nullptr,
+        server::MultiCompiler{compiler::IsMultiDevice, compiler::CompileMulti});
+    v1::ServerConfig config = server::DefaultConfig();
+    config.set_listen("127.0.0.1:0");
+    auto log = std::make_shared<spdlog::logger>("test", std::make_shared<spdlog::sinks::null_sink_mt>());
+    auto rpc_server = server::RpcServer::Start(config, std::move(engine), std::move(log));
+    ASSERT_TRUE(rpc_server.ok()) << rpc_server.status();
+    server_ = *std::move(rpc_server);
+    stubs_ = std::make_unique<Stubs>(address());
+  }
+
+  uint64_t FloatsOn(const std::string& device, const std::vector<float>& values) {
+    v1::AllocateRequest request;
+    request.set_device(device);
+    request.mutable_type()->set_dtype(v1::FLOAT32);
+    request.mutable_type()->add_shape(2);
+    request.mutable_type()->add_shape(static_cast<int64_t>(values.size()) / 2);
+    const auto buffer = Allocate(*stubs_, request);
+    EXPECT_TRUE(buffer.ok()) << buffer.status();
+    EXPECT_TRUE(Upload(*stubs_, buffer->handle(), BytesOf(values)).ok());
+    return buffer->handle();
+  }
+
+  static v1::ExecuteRequest Step(const std::vector<uint64_t>& shards) {
+    v1::ExecuteRequest request;
+    *request.mutable_graph() = GraphOf(kStep);
+    v1::Argument* argument = request.add_arguments();
+    for (uint64_t handle : shards) argument->mutable_shards()->add_buffer()->set_handle(handle);
+    return request;
+  }
+
+  void ExpectError(const v1::ExecuteRequest& request, v1::ErrorCode code, absl::string_view text) {
+    const auto response = Execute(*stubs_, request);
+    ASSERT_FALSE(response.ok()) << text;
+    const auto detail = DetailOf(response.status());
+    ASSERT_TRUE(detail.has_value()) << response.status();
+    EXPECT_EQ(detail->code(), code) << response.status();
+    EXPECT_NE(response.status().message().find(text), absl::string_view::npos) << response.status();
+  }
+};
+
+TEST_F(MultiDeviceServer, ShardsStayOnTheirDevices) {
+  const uint64_t a = FloatsOn("CPU:0", {1, 2, 3, 4}), b = FloatsOn("CPU:1", {5, 6, 7, 8});
+  const auto response = Execute(*stubs_, Step({a, b}));
+  ASSERT_TRUE(response.ok()) << response.status();
+  ASSERT_EQ(response->results_size(), 3);
+  // In place: the shards that were sent.
+  const v1::ShardedBuffer& updated = response->results(0).shards();
+  ASSERT_EQ(updated.buffer_size(), 2);
+  EXPECT_EQ(updated.axis(), 0u);
+  EXPECT_EQ(updated.buffer(0).handle(), a);
+  EXPECT_EQ(updated.buffer(1).handle(), b);
+  EXPECT_EQ(FloatsOf(*Download(*stubs_, a)), (std::vector<float>{2, 4, 6, 8}));
+  EXPECT_EQ(FloatsOf(*Download(*stubs_, b)), (std::vector<float>{10, 12, 14, 16}));
+  // Whole on both.
+  const v1::ShardedBuffer& sum = response->results(1).shards();
+  ASSERT_EQ(sum.buffer_size(), 2);
+  EXPECT_FALSE(sum.has_axis());
+  for (int i = 0; i < 2; ++i) {
+    EXPECT_EQ(sum.buffer(i).device(), absl::StrCat("CPU:", i));
+    EXPECT_EQ(sum.buffer(i).bytes(), 8u);
+    EXPECT_EQ(FloatsOf(*Download(*stubs_, sum.buffer(i).handle())), (std::vector<float>{32, 40}));
+  }
+  // New, and split.
+  const v1::ShardedBuffer& twice = response->results(2).shards();
+  ASSERT_EQ(twice.buffer_size(), 2);
+  EXPECT_EQ(twice.buffer(1).device(), "CPU:1");
+  EXPECT_EQ(twice.buffer(1).shape(0), 2);
+  EXPECT_EQ(FloatsOf(*Download(*stubs_, twice.buffer(1).handle())), (std::vector<float>{10, 12, 14, 16}));
+}
+
+TEST_F(MultiDeviceServer, WholeTensorsGoInAndComeOutByValue) {
+  v1::ExecuteRequest request = Step({});
+  request.clear_arguments();
+  AddFloats(request, 0, {1, 2, 3, 4, 5, 6, 7, 8});
+  request.mutable_arguments(0)->mutable_tensor()->clear_shape();
+  request.mutable_arguments(0)->mutable_tensor()->add_shape(4);
+  request.mutable_arguments(0)->mutable_tensor()->add_shape(2);
+  request.set_result_mode(v1::RESULT_INLINE);
+  for (const bool cached : {false, true}) {
+    const auto response = Execute(*stubs_, request);
+    ASSERT_TRUE(response.ok()) << response.status();
+    EXPECT_EQ(response->from_cache(), cached);
+    EXPECT_EQ(FloatsOf(response->results(0).tensor().data()), (std::vector<float>{2, 4, 6, 8, 10, 12, 14, 16}));
+    EXPECT_EQ(FloatsOf(response->results(1).tensor().data()), (std::vector<float>{32, 40}));
+    EXPECT_EQ(response->results(2).tensor().shape(0), 4);
+    request.clear_graph();
+    request.set_graph_hash(Compile(*stubs_, GraphOf(kStep))->graph_hash());
+  }
+}
+
+TEST_F(MultiDeviceServer, CompileSaysWhereEverythingIs) {
+  const auto compiled = Compile(*stubs_, GraphOf(kStep));
+  ASSERT_TRUE(compiled.ok()) << compiled.status();
+  ASSERT_EQ(compiled->parameter_layouts_size(), 1);
+  EXPECT_EQ(compiled->parameter_layouts(0).device(1), "CPU:1");
+  EXPECT_EQ(compiled->parameter_layouts(0).axis(), 0u);
+  ASSERT_EQ(compiled->result_layouts_size(), 3);
+  EXPECT_FALSE(compiled->result_layouts(1).has_axis());
+  EXPECT_EQ(compiled->signature().parameters(0).bytes(), 32u);
+  // One device's program says nothing of the kind.
+  EXPECT_EQ(Compile(*stubs_, GraphOf(kAddOne))->parameter_layouts_size(), 0);
+}
+
+TEST_F(MultiDeviceServer, WrongShardsAreNamed) {
+  const uint64_t a = FloatsOn("CPU:0", {1, 2, 3, 4}), b = FloatsOn("CPU:1", {5, 6, 7, 8});
+  const uint64_t large = FloatsOn("CPU:1", {1, 2, 3, 4, 5, 6});
+  ExpectError(Step({a}), v1::BAD_ARGUMENT, "1 buffers; the parameter is on 2 devices");
+  ExpectError(Step({a, b, b}), v1::BAD_ARGUMENT, "3 buffers");
+  ExpectError(Step({}), v1::BAD_ARGUMENT, "0 buffers");
+  ExpectError(Step({b, a}), v1::UNKNOWN_DEVICE, "slot 0");
+  ExpectError(Step({a, a}), v1::UNKNOWN_DEVICE, "slot 0");
+  ExpectError(Step({a, large}), v1::BUFFER_SIZE_MISMATCH, "slot 0");
+  ExpectError(Step({a, 12345}), v1::UNKNOWN_HANDLE, "slot 0");
+  v1::ExecuteRequest one = Step({a, b});
+  one.mutable_arguments(0)->mutable_buffer()->set_handle(a);
+  ExpectError(one, v1::BAD_ARGUMENT, "takes one for each");
+  v1::ExecuteRequest none = Step({a, b});
+  none.clear_arguments();
+  ExpectError(none, v1::MISSING_ARGUMENT, "slot 0");
+  // Shards for a program on one device.
+  v1::ExecuteRequest single = Step({a, b});
+  *single.mutable_graph() = GraphOf(kAddOne);
+  ExpectError(single, v1::BAD_ARGUMENT, "one buffer");
+  // Nothing was written by any of them.
+  EXPECT_EQ(FloatsOf(*Download(*stubs_, a)), (std::vector<float>{1, 2, 3, 4}));
+}
+
+TEST_F(MultiDeviceServer, UnknownDevicesAndSplitsAreRefused) {
+  v1::ExecuteRequest request;
+  *request.mutable_graph() = GraphOf(R"(
+    0 CONST [] weakint 4
+    1 STACK [0]
+    2 PARAM [1] slot=0 dtype=float32 device=("CPU:0", "CPU:9")
+    3 TUPLE [2]
+  )");
+  ExpectError(request, v1::UNKNOWN_DEVICE, "CPU:9");
+  *request.mutable_graph() = GraphOf(R"(
+    0 CONST [] weakint 4
+    1 STACK [0]
+    2 PARAM [1] slot=0 dtype=float32 device=("CPU:0", "CPU:1")
+    3 ADD [2, 2]
+    4 STORE [2, 3]
+    5 AFTER [2, 4]
+    6 REDUCE [5] ADD axes=(0)
+    7 ADD [2, 6]
+    8 TUPLE [7, 5]
+  )");
+  ExpectError(request, v1::UNSUPPORTED_SHARD, "read again");
+}
+
+// What is made on the way goes back.
+TEST_F(MultiDeviceServer, NothingLeaks) {
+  const uint64_t a = FloatsOn("CPU:0", {1, 2, 3, 4}), b = FloatsOn("CPU:1", {5, 6, 7, 8});
+  v1::ExecuteRequest request = Step({a, b});
+  request.set_result_mode(v1::RESULT_INLINE);
+  ASSERT_TRUE(Execute(*stubs_, request).ok());
+  const uint64_t before = FirstDevice(*stubs_).memory_in_use_bytes();
+  for (int i = 0; i < 20; ++i) ASSERT_TRUE(Execute(*stubs_, request).ok());
+  EXPECT_TRUE(MemoryReturnsTo(*stubs_, before));
+}
+
+}  // namespace
+}  // namespace kiln::e2e
