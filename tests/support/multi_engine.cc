@@ -55,7 +55,7 @@ HostTensor Gathered(const MultiValue& value, absl::Span<const BufferSlice> slice
 
 }  // namespace
 
-MultiEngine::MultiEngine(int devices) {
+MultiEngine::MultiEngine(int devices, bool as_one) : as_one_(as_one) {
   auto pool = std::make_shared<runtime::cpu::WorkerPool>(runtime::cpu::WorkerPool::Options{.threads = 1});
   for (int i = 0; i < devices; ++i) {
     runtime::cpu::DeviceOptions options;
@@ -77,10 +77,9 @@ absl::StatusOr<v1::MultiProgram> MultiEngine::Compile(const v1::Graph& graph, co
 absl::StatusOr<std::shared_ptr<const runtime::MultiProgram>> MultiEngine::Load(const v1::MultiProgram& program) const {
   std::vector<runtime::hal::Device*> devices;
   for (const std::string& name : program.devices()) {
-    runtime::hal::Device* found = nullptr;
+    runtime::hal::Device* found = name.empty() || as_one_ ? devices_[0].get() : nullptr;
     for (const auto& device : devices_) {
-      if (device->name() == name || (name.empty() && found == nullptr)) found = device.get();
-      if (name.empty()) break;
+      if (!as_one_ && device->name() == name) found = device.get();
     }
     if (found == nullptr) return MakeError(v1::UNKNOWN_DEVICE, absl::StrCat("there is no device ", name));
     devices.push_back(found);
@@ -93,6 +92,12 @@ absl::StatusOr<InterpResult> MultiEngine::Run(const v1::Graph& graph, const comp
                                               const compiler::VariableValues& variables) {
   KILN_ASSIGN_OR_RETURN(const v1::MultiProgram message, Compile(graph, options));
   KILN_ASSIGN_OR_RETURN(const auto program, Load(message));
+  return RunLoaded(program, arguments, variables);
+}
+
+absl::StatusOr<InterpResult> MultiEngine::RunLoaded(const std::shared_ptr<const runtime::MultiProgram>& program,
+                                                    const compiler::HostTensors& arguments,
+                                                    const compiler::VariableValues& variables) {
   const v1::Signature& signature = program->signature();
   std::vector<BufferSlice> shares;
   for (size_t i = 0; i < program->parameters().size(); ++i) {

@@ -20,8 +20,9 @@ namespace kiln::testing {
 // One thread at a time.
 class MultiEngine {
  public:
-  // D0, D1, ...; the first is the request's device. They share one pool of threads.
-  explicit MultiEngine(int devices);
+  // D0, D1, ...; the first is the request's device. They share one pool of threads. With
+  // `as_one`, all these names are one device's.
+  explicit MultiEngine(int devices, bool as_one = false);
   ~MultiEngine();
 
   absl::StatusOr<v1::MultiProgram> Compile(const v1::Graph& graph, const compiler::Options& options) const;
@@ -32,10 +33,14 @@ class MultiEngine {
   absl::StatusOr<compiler::InterpResult> Run(const v1::Graph& graph, const compiler::HostTensors& arguments,
                                              const compiler::Options& options,
                                              const compiler::VariableValues& variables = {});
+  absl::StatusOr<compiler::InterpResult> RunLoaded(const std::shared_ptr<const runtime::MultiProgram>& program,
+                                                   const compiler::HostTensors& arguments,
+                                                   const compiler::VariableValues& variables = {});
 
   const std::vector<std::unique_ptr<runtime::hal::Device>>& devices() const { return devices_; }
 
  private:
+  const bool as_one_;
   std::vector<std::unique_ptr<runtime::hal::Device>> devices_;
 };
 
