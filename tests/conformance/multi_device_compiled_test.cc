@@ -5,11 +5,13 @@
 #include <algorithm>
 #include <cstring>
 #include <functional>
+#include <map>
 #include <string>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_replace.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
 #include "base/error.h"
 #include "base/graph_text.h"
 #include "tests/conformance/collective_graphs.h"
@@ -84,6 +86,24 @@ TEST(MultiDeviceCompiled, CollectivesAreRecognised) {
     run("reduce_scatter", true, [&](C& c, Node x) { return c.ReduceScatter(x, s); }, {"REDUCE_SCATTER"});
     run("allreduce", true, [&](C& c, Node x) { return c.AllReduce(x, s); }, {"ALL_REDUCE"});
   }
+}
+
+// The nodes of a text numbered as they stand in it.
+std::string Renumbered(const std::string& text) {
+  std::map<std::string, size_t> number;
+  std::string made;
+  for (absl::string_view line : absl::StrSplit(text, '\n', absl::SkipEmpty())) {
+    const size_t space = line.find(' '), open = line.find('['), close = line.find(']');
+    const std::string own(line.substr(0, space));
+    std::vector<std::string> sources;
+    for (absl::string_view source : absl::StrSplit(line.substr(open + 1, close - open - 1), ", ", absl::SkipEmpty()))
+      sources.push_back(absl::StrCat(number.at(std::string(source))));
+    const size_t place = number.size();
+    number[own] = place;
+    absl::StrAppend(&made, place, line.substr(space, open - space + 1), absl::StrJoin(sources, ", "),
+                    line.substr(close), "\n");
+  }
+  return made;
 }
 
 // x: slot 0, int32 (4, 6); y: slot 1, int32 (6, 4), both split over D0 and D1; z: slot 2,
@@ -163,6 +183,75 @@ TEST(MultiDeviceCompiled, StoresKeepTheirOrderAcrossTransfers) {
       "12 ADD [10, 11]\n13 STORE [10, 12]\n14 AFTER [10, 13]\n15 TUPLE [14]\n",
   };
   for (const char* nodes : rows) ExpectSame(GraphOf(nodes), Arguments(), 2, nodes);
+}
+
+// (m, k) x (k, n) with operands split by rows, by columns, along k, and over a grid of
+// two by two; against three loops.
+TEST(MultiDeviceCompiled, MatrixProductsAreSplitEveryWay) {
+  const HostTensor a = Ints({4, 8}), b = Ints({8, 6});
+  std::vector<int32_t> x(32), y(48), product(24, 0);
+  std::memcpy(x.data(), a.bytes.data(), a.bytes.size());
+  std::memcpy(y.data(), b.bytes.data(), b.bytes.size());
+  for (int i = 0; i < 4; ++i) {
+    for (int j = 0; j < 6; ++j) {
+      for (int k = 0; k < 8; ++k) product[i * 6 + j] += x[i * 8 + k] * y[k * 6 + j];
+    }
+  }
+  const std::string wanted(reinterpret_cast<const char*>(product.data()), 4 * product.size());
+  const std::string sizes =
+      "0 CONST [] weakint 4\n1 CONST [] weakint 8\n2 CONST [] weakint 6\n3 STACK [0, 1]\n4 STACK [1, 2]\n"
+      "5 PARAM [3] slot=0 dtype=int32\n6 PARAM [4] slot=1 dtype=int32\n";
+  // From 20 and 21, operands of (4, 8, 1) and (1, 8, 6) once broadcast.
+  const std::string multiply = "30 MUL [20, 21]\n31 REDUCE [30] ADD axes=(1)\n";
+  struct Row {
+    const char* name;
+    std::string operands;  // ends with nodes 20 and 21
+    std::vector<std::string> transfers;
+  };
+  const std::string whole_b =
+      "15 RESHAPE [6] axes=(1, 48)\n16 EXPAND [15] axes=(2, 48)\n"
+      "17 COPY [16] load device=(\"D0\", \"D1\")\n18 REPLICATED [17] index=0\n"
+      "21 RESHAPE [18] axes=(1, 8, 6)\n";
+  const std::string whole_a =
+      "15 RESHAPE [5] axes=(1, 32)\n16 EXPAND [15] axes=(2, 32)\n"
+      "17 COPY [16] load device=(\"D0\", \"D1\")\n18 REPLICATED [17] index=0\n"
+      "20 RESHAPE [18] axes=(4, 8, 1)\n";
+  const std::string columns_of_b =
+      "10 PERMUTE [6] axes=(1, 0)\n11 COPY [10] load device=(\"D0\", \"D1\")\n"
+      "12 PERMUTE [11] axes=(1, 0)\n21 RESHAPE [12] axes=(1, 8, 6)\n";
+  const Row rows[] = {
+      {"rows of a",
+       "7 COPY [5] load device=(\"D0\", \"D1\")\n20 RESHAPE [7] axes=(4, 8, 1)\n" + whole_b,
+       {"SCATTER", "BROADCAST"}},
+      {"columns of b", columns_of_b + whole_a, {"SCATTER", "BROADCAST"}},
+      {"along k",
+       "7 PERMUTE [5] axes=(1, 0)\n8 COPY [7] load device=(\"D0\", \"D1\")\n9 PERMUTE [8] axes=(1, 0)\n"
+       "20 RESHAPE [9] axes=(4, 8, 1)\n10 COPY [6] load device=(\"D0\", \"D1\")\n21 RESHAPE [10] axes=(1, 8, 6)\n",
+       {"SCATTER", "SCATTER", "ALL_REDUCE"}},
+      // Four devices: rows of a over two halves of them, columns of b over the others of
+      // each half. The first axis of four is the grid's place.
+      {"a grid",
+       "7 RESHAPE [5] axes=(2, 1, 2, 8)\n8 EXPAND [7] axes=(2, 2, 2, 8)\n9 RESHAPE [8] axes=(4, 2, 8, 1)\n"
+       "10 COPY [9] load device=(\"D0\", \"D1\", \"D2\", \"D3\")\n"
+       "11 RESHAPE [6] axes=(8, 2, 3)\n12 PERMUTE [11] axes=(1, 0, 2)\n13 RESHAPE [12] axes=(1, 2, 8, 3)\n"
+       "14 EXPAND [13] axes=(2, 2, 8, 3)\n15 RESHAPE [14] axes=(4, 1, 8, 3)\n"
+       "16 COPY [15] load device=(\"D0\", \"D1\", \"D2\", \"D3\")\n17 MUL [10, 16]\n18 REDUCE [17] ADD axes=(2)\n"
+       "19 COPY [18] load device=(\"D0\")\n22 RESHAPE [19] axes=(2, 2, 2, 3)\n23 PERMUTE [22] axes=(0, 2, 1, 3)\n"
+       "24 RESHAPE [23] axes=(4, 6)\n",
+       {"SCATTER", "SCATTER", "GATHER"}},
+  };
+  for (const Row& row : rows) {
+    // Numbers of nodes count up: as they stand in the text, in this order.
+    const bool grid = row.transfers.back() == "GATHER";
+    const std::string text = sizes + row.operands + (grid ? "32 TUPLE [24]\n" : multiply + "32 TUPLE [31]\n");
+    const auto graph = ParseGraph(Renumbered(text));
+    ASSERT_TRUE(graph.ok()) << row.name << graph.status();
+    MultiEngine engine(4);
+    const auto got = engine.Run(*graph, {{0, a}, {1, b}}, ExactOptions());
+    ASSERT_TRUE(got.ok()) << row.name << got.status();
+    EXPECT_EQ(got->results[0].bytes, wanted) << row.name;
+    EXPECT_EQ(Transfers(*engine.Compile(*graph, ExactOptions())), row.transfers) << row.name;
+  }
 }
 
 TEST(MultiDeviceCompiled, RefusesAStateThatIsGone) {
