@@ -223,7 +223,7 @@ TEST(MultiDeviceCompiled, MatrixProductsAreSplitEveryWay) {
       {"rows of a",
        "7 COPY [5] load device=(\"D0\", \"D1\")\n20 RESHAPE [7] axes=(4, 8, 1)\n" + whole_b,
        {"SCATTER", "BROADCAST"}},
-      {"columns of b", columns_of_b + whole_a, {"SCATTER", "BROADCAST"}},
+      {"columns of b", columns_of_b + whole_a, {"BROADCAST", "SCATTER"}},
       {"along k",
        "7 PERMUTE [5] axes=(1, 0)\n8 COPY [7] load device=(\"D0\", \"D1\")\n9 PERMUTE [8] axes=(1, 0)\n"
        "20 RESHAPE [9] axes=(4, 8, 1)\n10 COPY [6] load device=(\"D0\", \"D1\")\n21 RESHAPE [10] axes=(1, 8, 6)\n",
@@ -241,7 +241,6 @@ TEST(MultiDeviceCompiled, MatrixProductsAreSplitEveryWay) {
        {"SCATTER", "SCATTER", "GATHER"}},
   };
   for (const Row& row : rows) {
-    // Numbers of nodes count up: as they stand in the text, in this order.
     const bool grid = row.transfers.back() == "GATHER";
     const std::string text = sizes + row.operands + (grid ? "32 TUPLE [24]\n" : multiply + "32 TUPLE [31]\n");
     const auto graph = ParseGraph(Renumbered(text));

@@ -108,8 +108,7 @@ TEST_F(BadInputTest, Executions) {
        v1::SOURCE_OUT_OF_RANGE, 3},
       {"integer for a tensor", Executing([](auto& r) { r.mutable_arguments(0)->set_integer(3); }), bad,
        v1::BAD_ARGUMENT},
-      {"sharded argument", Executing([](auto& r) { r.mutable_arguments(0)->mutable_shards(); }), bad,
-       v1::BAD_ARGUMENT},
+      {"sharded argument", Executing([](auto& r) { r.mutable_arguments(0)->mutable_shards(); }), bad, v1::BAD_ARGUMENT},
       {"more by value than a message holds",
        [](Stubs& stubs) {
          // A message of 2^32 bytes and a few: what counts bytes in 32 bits sees the few.

@@ -74,8 +74,8 @@ class MultiDeviceServer : public ServerTest {
   static v1::ExecuteRequest Step(const std::vector<uint64_t>& shards) {
     v1::ExecuteRequest request;
     *request.mutable_graph() = GraphOf(kStep);
-    v1::Argument* argument = request.add_arguments();
-    for (uint64_t handle : shards) argument->mutable_shards()->add_buffer()->set_handle(handle);
+    v1::BufferRefs& refs = *request.add_arguments()->mutable_shards();
+    for (uint64_t handle : shards) refs.add_buffer()->set_handle(handle);
     return request;
   }
 
