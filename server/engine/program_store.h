@@ -116,8 +116,8 @@ class ProgramStore {
   // `pool` outlives all requests. `share_code`: whether devices have a target in
   // common; then a quarter of the limit again holds code to load. `disk` may be null,
   // and outlives the store.
-  ProgramStore(uint64_t limit_bytes, CompileFn compile, CompilePool* pool, bool share_code,
-               ProgramDisk* disk = nullptr, MultiMaker multi = {});
+  ProgramStore(uint64_t limit_bytes, CompileFn compile, CompilePool* pool, bool share_code, ProgramDisk* disk = nullptr,
+               MultiMaker multi = {});
 
   // Ends the threads that load. No request may come any more; those under
   // way may still use the pool.
