@@ -216,6 +216,16 @@ class LevelCases:
         with self.assertRaisesRegex(RuntimeError, "unbound"):
             (Tensor([1.0]) * Tensor(Variable("n", 1, 10))).tolist()
 
+    def test_variables_are_as_wide_as_what_becomes_of_them(self):
+        from tinygrad import Tensor, Variable, dtypes
+
+        n = Tensor(Variable("n", 0, 10).bind(3))
+        self.assertEqual((Tensor([1, 2], dtype=dtypes.int64) + n * 2**40).tolist(), [1 + 3 * 2**40, 2 + 3 * 2**40])
+        self.assertEqual((Tensor([1, 2]) + n * 2**10).tolist(), [1 + 3 * 2**10, 2 + 3 * 2**10])
+        size = Variable("size", 1, 8).bind(5)
+        rolled = Tensor(np.arange(8, dtype=np.int32)).realize()[:size].roll((1 - 2**63,), (0,)).realize()[:5]
+        self.assertEqual(rolled.tolist(), np.roll(np.arange(5), (1 - 2**63) % 5).tolist())
+
     def test_a_function_of_invalid_is_invalid(self):
         from tinygrad import Tensor, dtypes
         from tinygrad.dtype import Invalid

@@ -38,6 +38,13 @@ def is_invalid(u: UOp) -> bool:
     return bool(u.base.is_invalid)
 
 
+def is_wide(u: UOp) -> bool:
+    """Whether a weak integer may be more than an int32 holds."""
+    if u.dtype is not dtypes.weakint or u.op not in (Ops.CONST, *GroupOp.ALU) or u.shape or is_invalid(u):
+        return False
+    return u.vmin < dtypes.int32.min or u.vmax > dtypes.int32.max
+
+
 def is_whole(target: UOp) -> bool:
     """Whether a view shows all of its storage, in order."""
     while target.op in (Ops.AFTER, Ops.RESHAPE):
@@ -71,7 +78,8 @@ class Writer:
     def __init__(self, slot_of: Optional[Callable[[UOp], int]] = None, graph: Optional[pb.Graph] = None):
         self.graph = pb.Graph() if graph is None else graph
         self._slot_of = slot_of or (lambda u: u.arg.slot)
-        self._in_kernel = slot_of is not None
+        # Whether variables are int64: so are a kernel's counters, which they meet in indices.
+        self._wide = slot_of is not None
         self._done: Dict[Any, int] = {}
         # Weak in tinygrad, but computed at run time: a number with this dtype here.
         self._widened: Dict[UOp, DType] = {}
@@ -95,7 +103,9 @@ class Writer:
     def write(self, root: UOp) -> int:
         """`root` and all it needs; its number."""
         if root not in self._done:
-            for u in children_first(root):
+            order = children_first(root)
+            self._wide = self._wide or any(map(is_wide, order))
+            for u in order:
                 if u not in self._done and not is_invalid(u):
                     self._done[u] = self._write_one(u)
             if is_invalid(root):
@@ -208,8 +218,7 @@ class Writer:
                 raise NotExpressible("a variable without a range")
             buffer.name = arg.name or ""
             buffer.min_value, buffer.max_value = (int(bound) for bound in arg.vmin_vmax)
-            if self._in_kernel and arg.dtype is dtypes.weakint:
-                # As a kernel's counters are, which it meets in indices.
+            if self._wide and arg.dtype is dtypes.weakint:
                 buffer.dtype = dtype_number(dtypes.int64)
                 self._widened[u] = dtypes.int64
         elif u.op is Ops.BUFFER and space == pb.GLOBAL:
