@@ -166,7 +166,7 @@ DiskStore::Lock DiskStore::LockKey(absl::string_view key, const std::function<bo
 
 void DiskStore::RemoveAbandoned(const std::vector<FileInfo>& files) {
   for (const FileInfo& file : files) {
-    if (IsDraft(file.name) && !folder_->IsBeingWritten(file.name)) folder_->Remove(file.name);
+    if (IsDraft(file.name)) folder_->RemoveAbandoned(file.name);
   }
 }
 

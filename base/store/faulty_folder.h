@@ -44,7 +44,9 @@ class FaultyFolder final : public Folder {
   absl::StatusOr<Contents> Read(const std::string& name, uint64_t most) override { return real_->Read(name, most); }
   absl::StatusOr<std::vector<FileInfo>> List() override { return real_->List(); }
   int TryLock(uint64_t number) override { return real_->TryLock(number); }
-  bool IsBeingWritten(const std::string& name) override { return real_->IsBeingWritten(name); }
+  void RemoveAbandoned(const std::string& name) override {
+    if (Step("remove abandoned")) real_->RemoveAbandoned(name);
+  }
 
   // The steps so far, by name.
   const std::vector<std::string>& steps() const { return steps_; }

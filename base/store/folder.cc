@@ -2,6 +2,7 @@
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <sched.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -17,6 +18,9 @@ namespace kiln::store {
 namespace {
 
 constexpr char kLockFile[] = "lock";
+
+// Each is lost only to another process that happens to look at that moment.
+constexpr int kMostTries = 1000;
 
 int64_t Nanoseconds(const timespec& time) { return int64_t{time.tv_sec} * 1'000'000'000 + time.tv_nsec; }
 
@@ -46,9 +50,25 @@ class RealFolder final : public Folder {
   explicit RealFolder(int folder) : folder_(folder) {}
 
   int Create(const std::string& name) override {
-    Descriptor file(openat(folder_.get(), name.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600));
-    if (file.get() < 0 || flock(file.get(), LOCK_EX | LOCK_NB) != 0) return -1;
-    return file.Release();
+    // Between its birth and its lock a file looks abandoned, and another process may
+    // take it away: then it has no name left, or is just losing it.
+    for (int tries = 0; tries < kMostTries; ++tries) {
+      Descriptor file(openat(folder_.get(), name.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600));
+      if (file.get() < 0 && errno == EEXIST && tries > 0) {
+        sched_yield();
+        continue;
+      }
+      if (file.get() < 0) return -1;
+      if (flock(file.get(), LOCK_EX | LOCK_NB) == 0) {
+        struct stat info;
+        if (fstat(file.get(), &info) != 0) return -1;
+        if (info.st_nlink > 0) return file.Release();
+      } else if (errno != EWOULDBLOCK) {
+        return -1;
+      }
+    }
+    errno = EBUSY;
+    return -1;
   }
   ssize_t Write(int file, const char* data, size_t bytes) override { return write(file, data, bytes); }
   int Sync(int file) override { return fsync(file); }
@@ -116,9 +136,11 @@ class RealFolder final : public Folder {
     return file.Release();
   }
 
-  bool IsBeingWritten(const std::string& name) override {
+  void RemoveAbandoned(const std::string& name) override {
     const Descriptor file(openat(folder_.get(), name.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
-    return file.get() >= 0 && flock(file.get(), LOCK_SH | LOCK_NB) != 0 && errno == EWOULDBLOCK;
+    // Under its lock: a writer that has it is spared, one that comes for it sees that
+    // the name is gone.
+    if (file.get() >= 0 && flock(file.get(), LOCK_EX | LOCK_NB) == 0) unlinkat(folder_.get(), name.c_str(), 0);
   }
 
  private:

@@ -62,8 +62,9 @@ class Folder {
   // free; a descriptor whose closing gives it back, as the end of the process does.
   // EAGAIN if another has it, be it in this process.
   virtual int TryLock(uint64_t number) = 0;
-  // Whether the file's writer holds it open (Create); false also where it is gone.
-  virtual bool IsBeingWritten(const std::string& name) = 0;
+  // Removes a file of Create's whose writer does not hold it open any more. Nothing if
+  // one does, or it is gone.
+  virtual void RemoveAbandoned(const std::string& name) = 0;
 };
 
 // Opens the folder at `path`; with `create` makes it if it is not there, for its owner
