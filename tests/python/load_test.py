@@ -4,11 +4,14 @@ import json
 import os
 import pathlib
 import struct
+import sys
 import tempfile
 import unittest
 
-import numpy as np
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+
 import support
+import numpy as np
 
 import kiln
 

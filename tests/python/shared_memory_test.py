@@ -1,10 +1,15 @@
 """Data through memory that client and server share: the same bytes, and none on the wire."""
 
 import gc
+import pathlib
+import sys
+import threading
 import unittest
 
-import numpy as np
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+
 import support
+import numpy as np
 
 import kiln
 from kiln.shared_memory import PIECE
@@ -143,8 +148,6 @@ class SharedMemoryTest(support.ServerTest):
                     other._connection.call("BufferService.Copy", request(bytes=1, to=theirs.ref(), from_shared=shared))
 
     def test_threads_share_the_pieces(self):
-        import threading
-
         failures = []
 
         def work(seed):

@@ -13,7 +13,7 @@ from tinygrad.uop.ops import Ops, UOp
 
 import kiln
 from kiln.tinygrad import server
-from kiln.tinygrad.devices import devices_of, on_one_device
+from kiln.tinygrad.devices import devices_of, all_kiln
 from kiln.tinygrad.recorder import Recorder, Replay
 from kiln.tinygrad.stats import count_fallback, counters
 from kiln.tinygrad.words import NotExpressible
@@ -87,4 +87,4 @@ class KernelGraph(MultiGraphRunner):
     def supports_uop(batch_devs: Any, new_call: UOp) -> bool:
         devices = [device.device for device in batch_devs]
         devices += [device for u in get_call_arg_uops(new_call) for device in devices_of(u)]
-        return new_call.src[0].op in (Ops.PROGRAM, Ops.COPY) and on_one_device(devices)
+        return new_call.src[0].op in (Ops.PROGRAM, Ops.COPY) and all_kiln(devices)

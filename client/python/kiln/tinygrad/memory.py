@@ -34,7 +34,7 @@ class KilnAllocator(LRUAllocator):
 
     def __init__(self, dev: Any):
         super().__init__(dev, supports_copy_from_disk=False, supports_transfer=True)
-        self._name = server.device_name(dev.device_id)
+        self._name = server.device_name()
 
     def _alloc(self, size: int, options: BufferSpec) -> Memory:
         if options.external_ptr is not None:

@@ -1,21 +1,20 @@
 """The one server of this process, opened at first use.
 
-Its address comes from connect() or KILN_ADDR. tinygrad's KILN is the server's first
-device, KILN:1 its second; a server with fewer has them share: every device of a
-program is then real to tinygrad, and the memory is one.
+Its address comes from connect() or KILN_ADDR. tinygrad's KILN, KILN:1, … share one
+device of the server's, the first if connect() names none: every device of a program is
+real to tinygrad, and the memory is one.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import os
-from typing import Any, Dict, List, Optional
+from typing import Any, Dict, Optional
 
 import kiln
 from kiln.tinygrad import stats as counting
 
 _client: Optional[kiln.Client] = None
-_devices: List[str] = []
 _base: Dict[str, int] = {"calls": 0, "sent": 0, "received": 0}
 
 
@@ -30,7 +29,6 @@ def connect(address: Optional[str] = None, **options: Any) -> kiln.Client:
         raise kiln.FailedPrecondition("KILN is connected to %s already" % _client.target,
                                       remedy="connect before the first tensor")  # fmt: skip
     _client = kiln.connect(address or os.environ.get("KILN_ADDR", "localhost:7437"), **options)
-    _devices[:] = [row.name for row in _client.devices()]
     return _client
 
 
@@ -39,10 +37,9 @@ def client() -> kiln.Client:
     return _client if _client is not None else connect()
 
 
-def device_name(index: int) -> str:
-    """The server's name for KILN:index."""
-    client()
-    return _devices[index % len(_devices)]
+def device_name() -> str:
+    """The server's name for all KILN devices; "" is its first."""
+    return client().device
 
 
 def _totals() -> Dict[str, int]:
