@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "base/error.h"
-#include "compiler/schedule/callify.h"
 
 namespace kiln::compiler {
 namespace {
@@ -71,13 +70,25 @@ void Levels::Place() {
     }
     info.poison &= !Cures(uop);
     info.computed = Computes(uop) && info.devices != nullptr && !info.poison;
+    FindNames(uop, info);
   }
 }
 
-UOp* Levels::MemoryOf(UOp* value) const {
-  while (value->op() == Op::RESHAPE || value->op() == Op::AFTER) value = value->src(0);
-  if (value->op() == Op::PARAM) return value->IsVariable() ? nullptr : value;
-  return IsComputed(value) ? value : nullptr;
+// Handed down from source to user: a chain of a client's is as long as it likes, and
+// walking it for each of its links would take its square.
+void Levels::FindNames(UOp* uop, Info& info) {
+  if (uop->op() == Op::PARAM) {
+    info.storage = uop;
+    info.memory = uop->IsVariable() ? nullptr : uop;
+    return;
+  }
+  if (info.computed) info.memory = uop;
+  if (uop->src().empty()) return;
+  const Info& from = infos_[uop->src(0)];
+  if (uop->op() == Op::RESHAPE || uop->op() == Op::AFTER) info.memory = from.memory;
+  info.storage = from.storage;
+  info.state = from.state;
+  if (uop->op() == Op::AFTER) info.state = std::max(info.state, state_after_.at(uop->src(1)));
 }
 
 void Levels::FindLevels() {
@@ -139,14 +150,6 @@ void Levels::FindReads() {
   }
 }
 
-size_t Levels::StateOf(const UOp* after) const {
-  size_t state = 0;
-  for (const UOp* uop = after; !uop->src().empty() && uop->op() != Op::PARAM; uop = uop->src(0)) {
-    if (uop->op() == Op::AFTER) state = std::max(state, state_after_.at(uop->src(1)));
-  }
-  return state;
-}
-
 bool Levels::RaiseFloors() {
   // By storage and state: the last level that reads it.
   absl::flat_hash_map<const UOp*, std::vector<int>> last_read;
@@ -157,9 +160,9 @@ bool Levels::RaiseFloors() {
   }
   for (const UOp* uop : order_) {
     if (uop->op() != Op::AFTER) continue;
-    const UOp* storage = StorageOf(const_cast<UOp*>(uop));
-    int& last = last_read[storage][StateOf(uop)];
-    last = std::max(last, infos_[uop].last);
+    const Info& info = infos_[uop];
+    int& last = last_read[info.storage][info.state];
+    last = std::max(last, info.last);
   }
   bool raised = false;
   for (const Shares::Parameter& parameter : shares_.parameters) {

@@ -35,7 +35,7 @@ class Levels {
   const std::string* DevicesOf(const UOp* uop) const { return infos_.at(uop).devices; }
   // The storage or computed value whose memory holds `value` as it is; null for a view
   // that no memory is.
-  UOp* MemoryOf(UOp* value) const;
+  UOp* MemoryOf(const UOp* value) const { return infos_.at(value).memory; }
 
   // Computed values that later levels or transfers read.
   const std::vector<UOp*>& crossing() const { return crossing_; }
@@ -50,16 +50,19 @@ class Levels {
     bool poison = false;  // may be Invalid somewhere
     bool computed = false;
     bool crosses = false;
+    UOp* memory = nullptr;   // MemoryOf
+    UOp* storage = nullptr;  // of an AFTER: what it shows
+    size_t state = 0;        // and after how many of that one's STOREs
   };
 
   void Order();
   void Place();
+  void FindNames(UOp* uop, Info& info);
   void FindLevels();
   void FindReads();
   void Read(UOp* uop, int level);
   // Whether a STORE must come later.
   bool RaiseFloors();
-  size_t StateOf(const UOp* after) const;
 
   const Shares& shares_;
   absl::flat_hash_map<const UOp*, const Transfer*> transfer_of_;  // by target

@@ -51,6 +51,24 @@ TEST(Segments, WhatStaysWhereItIsIsOneSegment) {
 )");
 }
 
+// Each STORE of a chain sees what the one before it left, and none moves anything.
+TEST(Segments, AChainOfStoresIsOneSegment) {
+  constexpr int kLinks = 1000;
+  std::string nodes;
+  int shown = 5;
+  for (int i = 0; i < kLinks; ++i) {
+    const int store = 7 + 2 * i;
+    absl::StrAppend(&nodes, store, " STORE [", shown, ", 5]\n", store + 1, " AFTER [", shown, ", ", store, "]\n");
+    shown = store + 1;
+  }
+  absl::StrAppend(&nodes, shown + 1, " TUPLE [", shown, "]\n");
+  const auto text = CutText(nodes);
+  ASSERT_TRUE(text.ok()) << text.status();
+  EXPECT_EQ(text->rfind("segment on A,B\n", 0), 0u);
+  EXPECT_EQ(text->find("segment", 1), std::string::npos);
+  EXPECT_EQ(text->find("transfer"), std::string::npos);
+}
+
 // The sum of x by columns on every device, and what comes of it with x: two levels.
 TEST(Segments, AReduceAlongTheSplitAxisIsATransferOfParts) {
   ExpectText("7 REDUCE [5] ADD axes=(0)\n8 MUL [5, 7]\n9 TUPLE [8]\n", R"(segment on A,B

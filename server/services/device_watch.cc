@@ -7,6 +7,7 @@
 #include "absl/time/time.h"
 #include "base/error.h"
 #include "google/protobuf/util/message_differencer.h"
+#include "server/engine/over_limit.h"
 #include "server/services/call.h"
 #include "server/services/convert.h"
 
@@ -27,12 +28,8 @@ class DeviceWatch::Watcher final : public grpc::ServerWriteReactor<grpc::ByteBuf
   void Begin(const grpc::CallbackServerContext& context, const grpc::ByteBuffer& bytes) {
     absl::Status status = Accept(context, bytes);
     if (status.ok() && !watch_.Add(this)) {
-      v1::ErrorDetail detail;
-      detail.set_code(v1::OUT_OF_MEMORY);
-      detail.set_limit("watchers");
-      detail.set_limit_value(kMostWatchers);
-      detail.set_used(kMostWatchers);
-      status = MakeError(detail, absl::StrCat("there are ", kMostWatchers, " watchers already"));
+      status = OverLimit("watchers", kMostWatchers, kMostWatchers + 1,
+                         absl::StrCat("there are ", kMostWatchers, " watchers already"));
     }
     if (!status.ok()) End(std::move(status));
   }
