@@ -50,14 +50,16 @@ class Counter {
  public:
   explicit Counter(const RequestLimits& limits) : limits_(limits) {}
 
+  absl::Status AddArguments(uint64_t arguments) {
+    if ((arguments_ += arguments) > limits_.arguments) return TooMany("arguments", limits_.arguments);
+    return absl::OkStatus();
+  }
+
   // `type` is the part's, or null if it has none.
   absl::Status Add(const Descriptor* type, uint64_t parts = 1) {
     if ((parts_ += parts) > limits_.parts()) return TooMany("message parts", limits_.parts());
     if (type == v1::UOp::descriptor() && ++nodes_ > limits_.nodes) return TooMany("nodes", limits_.nodes);
-    if (type == v1::Argument::descriptor() && ++arguments_ > limits_.arguments) {
-      return TooMany("arguments", limits_.arguments);
-    }
-    return absl::OkStatus();
+    return AddArguments(type == v1::Argument::descriptor() ? 1 : 0);
   }
 
  private:
@@ -101,6 +103,10 @@ absl::Status CheckParts(const grpc::ByteBuffer& bytes, const Descriptor& type, c
       if (!input.ReadVarint32(&length) || length > INT_MAX || open.size() == kDeepest) return malformed;
       KILN_RETURN_IF_ERROR(kind == Kind::kMessage ? counter.Add(field->message_type())
                                                   : counter.Add(nullptr, length / kPackedInAPart));
+      // Each of them becomes an argument.
+      if (open.back().type == v1::Handles::descriptor()) {
+        KILN_RETURN_IF_ERROR(counter.AddArguments(length / sizeof(uint64_t)));
+      }
       if (kind == Kind::kMessage) {
         open.push_back({field->message_type(), input.PushLimit(static_cast<int>(length))});
       } else if (!input.Skip(static_cast<int>(length))) {

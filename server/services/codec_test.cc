@@ -56,6 +56,8 @@ TEST(CodecTest, PartsAreCountedBeforeTheyAreMade) {
   ExpectLimit(Refusal<v1::CompileRequest>(Field(1, nodes) + cut), "nodes", 100'000);
   ExpectLimit(Refusal<v1::ExecuteRequest>(Field(2, nodes) + cut), "nodes", 100'000);
   ExpectLimit(Refusal<v1::ExecuteRequest>(Times(50'001, Field(5, Field(3, ""))) + cut), "arguments", 50'000);
+  ExpectLimit(Refusal<v1::ExecuteRequest>(Field(5, Field(6, Field(1, std::string(8 * 50'001, 'h')))) + cut),
+              "arguments", 50'000);
   // A graph in pieces is one graph.
   const std::string half = Field(2, Times(50'001, Field(1, "")));
   ExpectLimit(Refusal<v1::ExecuteRequest>(half + half + cut), "nodes", 100'000);

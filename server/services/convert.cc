@@ -1,7 +1,9 @@
 #include "server/services/convert.h"
 
+#include <limits>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
@@ -17,31 +19,47 @@ absl::Status BadArgument(const char* field, absl::string_view message) {
   return MakeError(detail, message);
 }
 
-absl::StatusOr<Argument> ToArgument(const v1::Argument& message) {
-  Argument argument;
-  argument.slot = message.slot();
-  switch (message.value_case()) {
-    case v1::Argument::kBuffer: argument.value = ToAddress(message.buffer()); return argument;
-    case v1::Argument::kTensor: {
-      const v1::Tensor& tensor = message.tensor();
-      argument.value =
-          TensorView{tensor.dtype(), {tensor.shape().data(), static_cast<size_t>(tensor.shape_size())}, tensor.data()};
-      return argument;
-    }
-    case v1::Argument::kInteger: argument.value = int64_t{message.integer()}; return argument;
-    case v1::Argument::kShards: {
-      ShardAddresses addresses;
-      for (const v1::BufferRef& shard : message.shards().buffer()) addresses.shards.push_back(ToAddress(shard));
-      argument.value = std::move(addresses);
-      return argument;
-    }
-    case v1::Argument::VALUE_NOT_SET: break;
-  }
+absl::Status BadSlot(const v1::Argument& message, absl::string_view why) {
   v1::ErrorDetail detail;
   detail.set_code(v1::BAD_ARGUMENT);
   detail.set_field("Argument.value");
   detail.set_slot(message.slot());
-  return MakeError(detail, absl::StrCat("argument for slot ", message.slot(), " has no value"));
+  return MakeError(detail, absl::StrCat("argument for slot ", message.slot(), " ", why));
+}
+
+absl::Status AppendHandles(const v1::Argument& message, std::vector<Argument>& arguments) {
+  const auto& handles = message.handles().handle();
+  if (handles.empty()) return BadSlot(message, "has no handles");
+  if (std::numeric_limits<uint32_t>::max() - message.slot() < static_cast<uint32_t>(handles.size()) - 1) {
+    return BadSlot(message, "has more handles than there are slots behind it");
+  }
+  for (int i = 0; i < handles.size(); ++i) {
+    arguments.push_back({message.slot() + static_cast<uint32_t>(i), BufferAddress{handles[i], 0}});
+  }
+  return absl::OkStatus();
+}
+
+absl::Status AppendArgument(const v1::Argument& message, std::vector<Argument>& arguments) {
+  if (message.has_handles()) return AppendHandles(message, arguments);
+  Argument& argument = arguments.emplace_back();
+  argument.slot = message.slot();
+  switch (message.value_case()) {
+    case v1::Argument::kBuffer: argument.value = ToAddress(message.buffer()); return absl::OkStatus();
+    case v1::Argument::kTensor: {
+      const v1::Tensor& tensor = message.tensor();
+      argument.value =
+          TensorView{tensor.dtype(), {tensor.shape().data(), static_cast<size_t>(tensor.shape_size())}, tensor.data()};
+      return absl::OkStatus();
+    }
+    case v1::Argument::kInteger: argument.value = int64_t{message.integer()}; return absl::OkStatus();
+    case v1::Argument::kShards: {
+      ShardAddresses addresses;
+      for (const v1::BufferRef& shard : message.shards().buffer()) addresses.shards.push_back(ToAddress(shard));
+      argument.value = std::move(addresses);
+      return absl::OkStatus();
+    }
+    default: return BadSlot(message, "has no value");
+  }
 }
 
 }  // namespace
@@ -60,8 +78,7 @@ absl::StatusOr<ExecuteRequest> ToExecuteRequest(const v1::ExecuteRequest& messag
   }
   request.arguments.reserve(message.arguments_size());
   for (const v1::Argument& argument : message.arguments()) {
-    KILN_ASSIGN_OR_RETURN(Argument converted, ToArgument(argument));
-    request.arguments.push_back(std::move(converted));
+    KILN_RETURN_IF_ERROR(AppendArgument(argument, request.arguments));
   }
   return request;
 }
@@ -70,6 +87,7 @@ ReplayRequest ToReplayRequest(const v1::ReplaySequenceRequest& message) {
   ReplayRequest request;
   request.recording = message.recording();
   for (const v1::BufferRef& buffer : message.buffers()) request.buffers.push_back(ToAddress(buffer));
+  for (const uint64_t handle : message.handles()) request.buffers.push_back({handle, 0});
   request.integers = {message.integers().data(), static_cast<size_t>(message.integers_size())};
   return request;
 }

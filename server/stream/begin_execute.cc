@@ -15,8 +15,8 @@ void CommandStream::Execute(Command& command) {
   auto request = ToExecuteRequest(asked.request());
   absl::Status status = request.status();
   if (!command.reserved) {
-    for (const v1::Argument& argument : asked.request().arguments()) {
-      if (argument.has_buffer()) Uses(command, argument.buffer().handle());
+    for (size_t i = 0; status.ok() && i < request->arguments.size(); ++i) {
+      if (const auto* at = std::get_if<BufferAddress>(&request->arguments[i].value)) Uses(command, at->handle);
     }
     for (const uint64_t handle : asked.result_handle()) {
       if (handle == 0) continue;
@@ -70,8 +70,9 @@ void CommandStream::SpoilWritten(Command& command) {
   if (program == nullptr || program->program == nullptr) return;
   for (const runtime::PlanParameter& parameter : program->program->plan().parameters) {
     if (!parameter.written) continue;
-    for (const v1::Argument& argument : asked.arguments()) {
-      if (argument.has_buffer() && argument.slot() == parameter.slot) Writes(command, argument.buffer().handle());
+    for (const Argument& argument : request->arguments) {
+      const auto* at = std::get_if<BufferAddress>(&argument.value);
+      if (at != nullptr && argument.slot == parameter.slot) Writes(command, at->handle);
     }
   }
 }

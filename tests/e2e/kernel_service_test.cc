@@ -11,6 +11,17 @@ namespace {
 const std::vector<float> kInput = {0, 1, 2, 3, 4, 5, 6, 7};
 const std::vector<float> kPlusOne = {1, 2, 3, 4, 5, 6, 7, 8};
 
+// a + (-1) b
+constexpr char kMinus[] = R"(
+  0 CONST [] weakint 8
+  1 PARAM : float32 [0] slot=0
+  2 PARAM : float32 [0] slot=1
+  3 CONST [] float32 -1.0
+  4 MUL [2, 3]
+  5 ADD [1, 4]
+  6 TUPLE [5]
+)";
+
 class KernelServiceTest : public ServerTest {
  protected:
   std::string CompiledHash(const char* text) {
@@ -87,6 +98,21 @@ TEST_F(KernelServiceTest, ExecutesByHashWithEverythingByHandle) {
   const auto next = Execute(*stubs_, request);
   ASSERT_TRUE(next.ok());
   EXPECT_EQ(FloatsOf(*Download(*stubs_, next->results(0).buffer().handle()))[7], 9);
+}
+
+TEST_F(KernelServiceTest, HandlesInARowAreForSlotsInARow) {
+  v1::ExecuteRequest request;
+  *request.mutable_graph() = GraphOf(kMinus);
+  request.set_result_mode(v1::RESULT_INLINE);
+  v1::Argument& argument = *request.add_arguments();
+  for (const float value : {7.0f, 2.0f}) {
+    const uint64_t handle = *AllocateFloats(*stubs_, 8);
+    ASSERT_TRUE(Upload(*stubs_, handle, BytesOf(std::vector<float>(8, value))).ok());
+    argument.mutable_handles()->add_handle(handle);
+  }
+  const auto response = Execute(*stubs_, request);
+  ASSERT_TRUE(response.ok()) << response.status();
+  EXPECT_EQ(FloatsOf(response->results(0).tensor().data()), std::vector<float>(8, 5.0f));
 }
 
 TEST_F(KernelServiceTest, AnOffsetMakesAView) {

@@ -98,6 +98,16 @@ TEST_F(SequenceTest, ProgramsRunInARowOnWhatEachCallBrings) {
       }
     }
   }
+
+  // The short way for buffers from their first byte on.
+  replay.mutable_buffers()->RemoveLast();
+  const uint64_t factors = *AllocateBytes(*stubs_, 32);
+  ASSERT_TRUE(Upload(*stubs_, factors, BytesOf(std::vector<float>(8, 3.0f))).ok());
+  replay.add_handles(factors);
+  const std::vector<float> before = FloatsOf(*Download(*stubs_, replay.buffers(0).handle()));
+  ASSERT_TRUE(Replay(*stubs_, replay).ok());
+  const std::vector<float> after = FloatsOf(*Download(*stubs_, replay.buffers(0).handle()));
+  EXPECT_EQ(after[24], 3 * (before[16] + 1));
 }
 
 TEST_F(SequenceTest, ADeadlineStopsIt) {

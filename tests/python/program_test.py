@@ -163,6 +163,13 @@ class Encoding(unittest.TestCase):
                 pieces.append(encode.handle_argument(slot, handle, offset))
                 argument = wanted.arguments.add(slot=slot)
                 argument.buffer.handle, argument.buffer.offset = handle, offset
+            for handles in ([3], [2**64 - 1, 0, 9], list(range(40))):
+                pieces.append(encode.handle_arguments(slot, handles))
+                argument = wanted.arguments.add(slot=slot)
+                if len(handles) == 1:
+                    argument.buffer.handle = handles[0]
+                else:
+                    argument.handles.handle.extend(handles)
             for value in (0, -1, 5, -(2**63), 2**63 - 1):
                 pieces.append(encode.integer_argument(slot, value))
                 wanted.arguments.add(slot=slot, integer=value)
@@ -175,6 +182,14 @@ class Encoding(unittest.TestCase):
         self.assertEqual(kernel_service_pb2.ExecuteRequest.FromString(b"".join([prefix, *pieces])), wanted)
         with self.assertRaises(OverflowError):
             encode.integer_argument(0, 2**63)
+
+    def test_replayed_memory(self):
+        for places, longer in (([], 0), ([(5, 0)], 0), ([(5, 0), (6, 64), (2**64 - 1, 0), (8, 0)], 2), ([(5, 8)], 1)):
+            wanted = kernel_service_pb2.ReplaySequenceRequest(handles=[handle for handle, _ in places[longer:]])
+            for handle, offset in places[:longer]:
+                wanted.buffers.add(handle=handle, offset=offset)
+            message = b"".join(encode.replayed_memory(places))
+            self.assertEqual(kernel_service_pb2.ReplaySequenceRequest.FromString(message), wanted)
 
 
 if __name__ == "__main__":

@@ -2,14 +2,14 @@
 
 Protobuf's wire format lets two encodings be joined: the second adds to the first.
 So a program keeps the unchanging part of its ExecuteRequest as bytes, and a call
-appends its arguments: a handle is 15 bytes packed at once, an array is copied once,
-into the message itself.
+appends its arguments: a handle is 15 bytes packed at once, or 8 among its like, an array
+is copied once, into the message itself.
 """
 
 from __future__ import annotations
 
 import struct
-from typing import List, Sequence, Union
+from typing import List, Sequence, Tuple, Union
 
 Bytes = Union[bytes, memoryview]
 
@@ -42,6 +42,15 @@ def handle_argument(slot: int, handle: int, offset: int = 0) -> bytes:
     if offset == 0 and slot < 128:
         return _SHORT_HANDLE.pack(_SHORT_HEADS[slot], handle)
     return field(0x2A, b"\x08", varint(slot), field(0x12, buffer_ref(handle, offset)))
+
+
+def handle_arguments(slot: int, handles: Sequence[int]) -> bytes:
+    """Whole buffers, for `slot` and those that follow it: 8 bytes each."""
+    if len(handles) == 1:
+        return handle_argument(slot, handles[0])
+    # Handles: handle 1 (packed fixed64).
+    packed = struct.pack("<%dQ" % len(handles), *handles)
+    return field(0x2A, b"\x08", varint(slot), field(0x32, field(0x0A, packed)))
 
 
 def buffer_ref(handle: int, offset: int = 0) -> bytes:
@@ -79,8 +88,7 @@ def graph_field(graph: bytes) -> List[Bytes]:
 
 
 # ReplaySequenceRequest: recording 1 (bytes), buffers 2 (BufferRef), integers 3 (packed
-# zigzag), want_timing 4.
-_REPLAYED = struct.Struct("<3sQ")
+# zigzag), want_timing 4, handles 5 (packed fixed64), which come behind the buffers.
 REPLAY_TIMING = b"\x20\x01"
 
 
@@ -88,8 +96,14 @@ def recording_field(recording: bytes) -> bytes:
     return field(0x0A, recording)
 
 
-def replayed_buffer(handle: int, offset: int = 0) -> bytes:
-    return field(0x12, buffer_ref(handle, offset)) if offset else _REPLAYED.pack(b"\x12\x09\x09", handle)
+def replayed_memory(places: Sequence[Tuple[int, int]]) -> List[bytes]:
+    """Handles and offsets. All behind the last offset that is not 0 take 8 bytes each."""
+    short = len(places)
+    while short and places[short - 1][1] == 0:
+        short -= 1
+    pieces = [field(0x12, buffer_ref(*place)) for place in places[:short]]
+    handles = [handle for handle, _ in places[short:]]
+    return [*pieces, field(0x2A, struct.pack("<%dQ" % len(handles), *handles))] if handles else pieces
 
 
 def replayed_integers(values: Sequence[int]) -> List[bytes]:

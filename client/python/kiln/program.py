@@ -120,9 +120,15 @@ class ProgramLike:
             message.want_timing = timing
             prefix = self._prefix[inline, timing] = message.SerializeToString()
         pieces: List[encode.Bytes] = [prefix]
+        run: List[int] = []  # handles of slots in a row, up to `last`
+        last = -1
         for slot, value in values.items():
+            if run and (slot != last + 1 or not isinstance(value, BufferLike)):
+                pieces.append(encode.handle_arguments(last + 1 - len(run), run))
+                run = []
             if isinstance(value, BufferLike):
-                pieces.append(encode.handle_argument(slot, value.handle))
+                run.append(value.handle)
+                last = slot
             elif isinstance(value, At):
                 pieces.append(encode.handle_argument(slot, value.buffer.handle, value.offset))
             elif slot in self._variables:
@@ -130,6 +136,8 @@ class ProgramLike:
             else:
                 dtype = self._parameters[slot].dtype
                 pieces += encode.tensor_argument(slot, dtype, value.shape, arrays.byte_view(value))
+        if run:
+            pieces.append(encode.handle_arguments(last + 1 - len(run), run))
         return pieces
 
     def _array(self, slot: int, value: Any) -> np.ndarray:

@@ -96,15 +96,16 @@ class RecordingLike:
             self.hash.hex()[:8], len(self._record_request.steps), len(self.buffers), self.integers)  # fmt: skip
 
     def _request(self, memory: Sequence[Union[BufferLike, At]], integers: Sequence[int], timing: bool) -> bytes:
-        pieces = [self._prefix]
+        places = []
         for item in memory:
             if isinstance(item, At):
-                pieces.append(encode.replayed_buffer(item.buffer.handle, item.offset))
+                places.append((item.buffer.handle, item.offset))
             elif isinstance(item, BufferLike):
-                pieces.append(encode.replayed_buffer(item.handle))
+                places.append((item.handle, 0))
             else:
                 raise InvalidArgument("a recording runs on Buffers, not on %s" % type(item).__name__,
                                       code="BAD_ARGUMENT", remedy="client.buffer(array) makes one")  # fmt: skip
+        pieces = [self._prefix, *encode.replayed_memory(places)]
         pieces += encode.replayed_integers([integer64(value, "an integer") for value in integers])
         if timing:
             pieces.append(encode.REPLAY_TIMING)
