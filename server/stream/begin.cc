@@ -36,6 +36,7 @@ void CommandStream::Begin(Command& command) {
       command.AddAnswer().message.mutable_fence();
       return Complete(command, absl::OkStatus());
     // Or one of a later protocol.
+    case v1::SubmitRequest::kCollective:
     case v1::SubmitRequest::COMMAND_NOT_SET: break;
   }
   Complete(command, NotImplemented("SubmitRequest.command"));
