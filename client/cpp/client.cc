@@ -5,13 +5,13 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
+#include "client/cpp/transfer.h"
 
 namespace kiln::client {
 namespace {
 
 // The version of the protocol this library was written for.
 constexpr uint32_t kProtocol = 1;
-constexpr size_t kChunkBytes = 1 << 20;
 
 }  // namespace
 
@@ -77,46 +77,18 @@ absl::StatusOr<DeviceBuffer> Client::Allocate(v1::DType dtype, const Shape& shap
 }
 
 absl::Status Client::Write(const DeviceBuffer& buffer, absl::string_view bytes, uint64_t offset) {
-  grpc::ClientContext context;
-  connection_->Prepare(context);
-  v1::WriteResponse response;
-  const auto writer = connection_->buffers->Write(&context, &response);
-  v1::WriteRequest message;
-  *message.mutable_header()->mutable_buffer() = buffer.Ref(offset);
-  message.mutable_header()->set_bytes(bytes.size());
-  uint64_t sent = message.ByteSizeLong();
-  // A write that fails has its reason in Finish.
-  bool open = writer->Write(message);
-  while (open && !bytes.empty()) {
-    const absl::string_view chunk = bytes.substr(0, kChunkBytes);
-    message.set_chunk(chunk.data(), chunk.size());
-    sent += message.ByteSizeLong();
-    open = writer->Write(message);
-    bytes.remove_prefix(chunk.size());
-  }
-  writer->WritesDone();
-  const grpc::Status status = writer->Finish();
-  connection_->Count("Write", 1, sent, response.ByteSizeLong());
-  return connection_->Convert(status);
+  return kiln::client::Upload(*connection_, buffer.Ref(offset), bytes);
+}
+
+absl::Status Client::ReadInto(const DeviceBuffer& buffer, absl::Span<char> target, uint64_t offset) {
+  return kiln::client::Download(*connection_, buffer.Ref(offset), target);
 }
 
 absl::StatusOr<std::string> Client::Read(const DeviceBuffer& buffer, uint64_t offset, uint64_t bytes) {
-  grpc::ClientContext context;
-  connection_->Prepare(context);
-  v1::ReadRequest request;
-  *request.mutable_buffer() = buffer.Ref(offset);
-  request.set_bytes(bytes);
-  const auto reader = connection_->buffers->Read(&context, request);
-  std::string result;
-  uint64_t received = 0;
-  v1::ReadResponse message;
-  while (reader->Read(&message)) {
-    received += message.ByteSizeLong();
-    result += message.chunk();
-  }
-  const grpc::Status status = reader->Finish();
-  connection_->Count("Read", 1, request.ByteSizeLong(), received);
-  KILN_RETURN_IF_ERROR(connection_->Convert(status));
+  // An offset that lies behind the end the server refuses.
+  if (bytes == 0 && offset < buffer.bytes()) bytes = buffer.bytes() - offset;
+  std::string result(bytes, '\0');
+  KILN_RETURN_IF_ERROR(ReadInto(buffer, absl::MakeSpan(&result[0], result.size()), offset));
   return result;
 }
 

@@ -23,6 +23,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "absl/types/span.h"
 #include "client/cpp/connection.h"
 #include "client/cpp/device_buffer.h"
 #include "client/cpp/host_tensor.h"
@@ -63,6 +64,8 @@ class Client {
   absl::Status Write(const DeviceBuffer& buffer, absl::string_view bytes, uint64_t offset = 0);
   // 0 bytes means: to the end.
   absl::StatusOr<std::string> Read(const DeviceBuffer& buffer, uint64_t offset = 0, uint64_t bytes = 0);
+  // As many bytes as `target` has: one copy, from gRPC's memory to there.
+  absl::Status ReadInto(const DeviceBuffer& buffer, absl::Span<char> target, uint64_t offset = 0);
   // A typed buffer with a tensor's value, and back.
   absl::StatusOr<DeviceBuffer> Upload(const HostTensor& tensor);
   absl::StatusOr<HostTensor> Download(const DeviceBuffer& buffer);

@@ -32,6 +32,7 @@ Connection::Connection(std::string target, ClientOptions options)
   collectives = v1::CollectiveService::NewStub(channel_);
   debug = v1::DebugService::NewStub(channel_);
   health = grpc::health::v1::Health::NewStub(channel_);
+  raw = std::make_unique<grpc::GenericStub>(channel_);
 }
 
 Connection::~Connection() { FlushFrees(); }

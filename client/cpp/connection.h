@@ -6,6 +6,7 @@
 #ifndef KILN_CLIENT_CPP_CONNECTION_H_
 #define KILN_CLIENT_CPP_CONNECTION_H_
 
+#include <grpcpp/generic/generic_stub.h>
 #include <grpcpp/grpcpp.h>
 
 #include <cstdint>
@@ -87,6 +88,8 @@ class Connection {
   std::unique_ptr<v1::DebugService::Stub> debug;
   std::unique_ptr<v1::CollectiveService::Stub> collectives;
   std::unique_ptr<grpc::health::v1::Health::Stub> health;
+  // For messages that are bytes (raw_call.h).
+  std::unique_ptr<grpc::GenericStub> raw;
 
  private:
   const std::string target_;

@@ -3,7 +3,6 @@
 #include <limits>
 #include <string>
 #include <utility>
-#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
@@ -19,6 +18,8 @@ absl::Status BadArgument(const char* field, absl::string_view message) {
   return MakeError(detail, message);
 }
 
+using Arguments = decltype(ExecuteRequest::arguments);
+
 absl::Status BadSlot(const v1::Argument& message, absl::string_view why) {
   v1::ErrorDetail detail;
   detail.set_code(v1::BAD_ARGUMENT);
@@ -27,7 +28,7 @@ absl::Status BadSlot(const v1::Argument& message, absl::string_view why) {
   return MakeError(detail, absl::StrCat("argument for slot ", message.slot(), " ", why));
 }
 
-absl::Status AppendHandles(const v1::Argument& message, std::vector<Argument>& arguments) {
+absl::Status AppendHandles(const v1::Argument& message, Arguments& arguments) {
   const auto& handles = message.handles().handle();
   if (handles.empty()) return BadSlot(message, "has no handles");
   if (std::numeric_limits<uint32_t>::max() - message.slot() < static_cast<uint32_t>(handles.size()) - 1) {
@@ -39,7 +40,7 @@ absl::Status AppendHandles(const v1::Argument& message, std::vector<Argument>& a
   return absl::OkStatus();
 }
 
-absl::Status AppendArgument(const v1::Argument& message, std::vector<Argument>& arguments) {
+absl::Status AppendArgument(const v1::Argument& message, Arguments& arguments) {
   if (message.has_handles()) return AppendHandles(message, arguments);
   Argument& argument = arguments.emplace_back();
   argument.slot = message.slot();

@@ -2,8 +2,8 @@
 // chunk goes from gRPC's own memory to the device's and back, as one entry of the
 // device's queue.
 //
-// One chunk is under way at a time, so a slow device holds its client back
-// through HTTP/2's flow control and the server keeps one chunk a call.
+// One chunk is with the device while the next one travels, and no more: a slow device
+// holds its client back through HTTP/2's flow control, and so does a slow client a download.
 #ifndef KILN_SERVER_SERVICES_TRANSFER_H_
 #define KILN_SERVER_SERVICES_TRANSFER_H_
 

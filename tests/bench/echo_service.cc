@@ -11,6 +11,8 @@ namespace {
 
 constexpr char kMethod[] = "/kiln.bench.Echo/Echo";
 constexpr char kStreamMethod[] = "/kiln.bench.Echo/Stream";
+constexpr char kSinkMethod[] = "/kiln.bench.Echo/Sink";
+constexpr char kSourceMethod[] = "/kiln.bench.Echo/Source";
 
 // Sends each message back, in order: the next is read when the last has been written.
 class EchoReactor final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer> {
@@ -30,6 +32,42 @@ class EchoReactor final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc:
   grpc::ByteBuffer message_;
 };
 
+// Reads all there is and lets it go; then one empty message.
+class SinkReactor final : public grpc::ServerReadReactor<grpc::ByteBuffer> {
+ public:
+  explicit SinkReactor(grpc::ByteBuffer* answer) {
+    const grpc::Slice nothing;
+    *answer = grpc::ByteBuffer(&nothing, 1);
+    StartRead(&message_);
+  }
+  void OnReadDone(bool ok) override {
+    if (!ok) return Finish(grpc::Status::OK);
+    message_.Clear();
+    StartRead(&message_);
+  }
+  void OnDone() override { delete this; }
+
+ private:
+  grpc::ByteBuffer message_;
+};
+
+// As many messages as the request has bytes, of kSourceBytes each.
+class SourceReactor final : public grpc::ServerWriteReactor<grpc::ByteBuffer> {
+ public:
+  explicit SourceReactor(const grpc::ByteBuffer& request) : left_(request.Length()) { OnWriteDone(true); }
+  void OnWriteDone(bool ok) override {
+    if (!ok || left_-- == 0) return Finish(ok ? grpc::Status::OK : grpc::Status::CANCELLED);
+    const grpc::Slice slice(kSourceBytes);  // as whoever sends new bytes has to
+    message_ = grpc::ByteBuffer(&slice, 1);
+    StartWrite(&message_);
+  }
+  void OnDone() override { delete this; }
+
+ private:
+  uint64_t left_;
+  grpc::ByteBuffer message_;
+};
+
 // Written by hand, as the generator would, since the method has no message type.
 class EchoService final : public grpc::Service {
  public:
@@ -46,6 +84,16 @@ class EchoService final : public grpc::Service {
     AddMethod(new grpc::internal::RpcServiceMethod(kStreamMethod, grpc::internal::RpcMethod::BIDI_STREAMING, nullptr));
     MarkMethodRawCallback(1, new grpc::internal::CallbackBidiHandler<grpc::ByteBuffer, grpc::ByteBuffer>(
                                  [](grpc::CallbackServerContext*) { return new EchoReactor(); }));
+    AddMethod(new grpc::internal::RpcServiceMethod(kSinkMethod, grpc::internal::RpcMethod::CLIENT_STREAMING, nullptr));
+    MarkMethodRawCallback(
+        2, new grpc::internal::CallbackClientStreamingHandler<grpc::ByteBuffer, grpc::ByteBuffer>(
+               [](grpc::CallbackServerContext*, grpc::ByteBuffer* answer) { return new SinkReactor(answer); }));
+    AddMethod(
+        new grpc::internal::RpcServiceMethod(kSourceMethod, grpc::internal::RpcMethod::SERVER_STREAMING, nullptr));
+    MarkMethodRawCallback(3, new grpc::internal::CallbackServerStreamingHandler<grpc::ByteBuffer, grpc::ByteBuffer>(
+                                 [](grpc::CallbackServerContext*, const grpc::ByteBuffer* request) {
+                                   return new SourceReactor(*request);
+                                 }));
   }
 };
 
@@ -77,6 +125,14 @@ std::unique_ptr<RawStream> OpenRaw(grpc::Channel& channel, const char* method, g
   const grpc::internal::RpcMethod rpc(method, grpc::internal::RpcMethod::BIDI_STREAMING);
   return std::unique_ptr<RawStream>(
       grpc::internal::ClientReaderWriterFactory<grpc::ByteBuffer, grpc::ByteBuffer>::Create(&channel, rpc, &context));
+}
+
+std::unique_ptr<RawStream> OpenSink(grpc::Channel& channel, grpc::ClientContext& context) {
+  return OpenRaw(channel, kSinkMethod, context);
+}
+
+std::unique_ptr<RawStream> OpenSource(grpc::Channel& channel, grpc::ClientContext& context) {
+  return OpenRaw(channel, kSourceMethod, context);
 }
 
 std::unique_ptr<RawStream> OpenEcho(grpc::Channel& channel, grpc::ClientContext& context) {

@@ -1,5 +1,5 @@
 // The least a gRPC service can do: a unary method and a stream that answer with what
-// they got. What is slower than this is Kiln's own.
+// they got, one that takes and one that gives. What is slower than this is Kiln's own.
 #ifndef KILN_TESTS_BENCH_ECHO_SERVICE_H_
 #define KILN_TESTS_BENCH_ECHO_SERVICE_H_
 
@@ -30,6 +30,11 @@ grpc::Status Echo(grpc::Channel& channel, const grpc::ByteBuffer& request);
 // A bidirectional stream of bytes, blocking: of the echo, or of any method by its path.
 using RawStream = grpc::ClientReaderWriter<grpc::ByteBuffer, grpc::ByteBuffer>;
 std::unique_ptr<RawStream> OpenEcho(grpc::Channel& channel, grpc::ClientContext& context);
+// The same for data: takes all there is and answers with an empty message; sends as many
+// messages of kSourceBytes as the first message has bytes.
+inline constexpr uint64_t kSourceBytes = 1 << 20;
+std::unique_ptr<RawStream> OpenSink(grpc::Channel& channel, grpc::ClientContext& context);
+std::unique_ptr<RawStream> OpenSource(grpc::Channel& channel, grpc::ClientContext& context);
 std::unique_ptr<RawStream> OpenRaw(grpc::Channel& channel, const char* method, grpc::ClientContext& context);
 
 }  // namespace kiln::bench

@@ -3,8 +3,6 @@
 // size in the same run; and what a further kernel of a recorded sequence costs, as the
 // difference of two recordings. The kinds take turns, call by call, so that whatever
 // else the machine does falls on all of them alike.
-#include <spdlog/sinks/null_sink.h>
-
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <chrono>
@@ -20,23 +18,11 @@
 #include "base/graph_text.h"
 #include "kiln/v1/buffer_service.grpc.pb.h"
 #include "kiln/v1/kernel_service.grpc.pb.h"
-#include "server/config.h"
-#include "server/server.h"
+#include "tests/bench/bench_server.h"
 #include "tests/bench/echo_service.h"
 
 namespace kiln::bench {
 namespace {
-
-// x += 1 in place: nothing to allocate, nothing to send back.
-constexpr char kTiny[] = R"(
-  0 CONST [] weakint 64
-  1 PARAM : float32 [0] slot=0
-  2 CONST [] float32 1.0
-  3 ADD [1, 2]
-  4 STORE [1, 3]
-  5 AFTER [1, 4]
-  6 TUPLE [5]
-)";
 
 // y = x + 1, sent and answered by value.
 constexpr char kByValue[] = R"(
@@ -66,25 +52,17 @@ struct Kind {
 class Bench {
  public:
   Bench() {
-    v1::ServerConfig config = server::DefaultConfig();
-    config.set_listen("127.0.0.1:0");
-    auto log = std::make_shared<spdlog::logger>("bench", std::make_shared<spdlog::sinks::null_sink_mt>());
-    auto started = server::StartServer(config, std::move(log));
-    KILN_CHECK(started.ok());
-    server_ = *std::move(started);
-    const std::string address = absl::StrCat("127.0.0.1:", server_->port());
-    kernel_ = v1::KernelService::NewStub(grpc::CreateChannel(address, grpc::InsecureChannelCredentials()));
-    echo_channel_ = grpc::CreateChannel(echo_.address(), grpc::InsecureChannelCredentials());
-    auto buffers = v1::BufferService::NewStub(grpc::CreateChannel(address, grpc::InsecureChannelCredentials()));
+    const auto channel = ChannelTo(server_.address());
+    kernel_ = v1::KernelService::NewStub(channel);
+    echo_channel_ = ChannelTo(echo_.address());
+    auto buffers = v1::BufferService::NewStub(channel);
 
     *compile_.mutable_graph() = *ParseGraph(kTiny);
-    by_handle_.set_graph_hash(HashOf(compile_));
-    v1::CompileRequest by_value;
-    *by_value.mutable_graph() = *ParseGraph(kByValue);
-    by_value_.set_graph_hash(HashOf(by_value));
+    by_handle_.set_graph_hash(server_.Compile(kTiny));
+    by_value_.set_graph_hash(server_.Compile(kByValue));
 
     v1::AllocateRequest allocate;
-    allocate.set_bytes(256);
+    allocate.set_bytes(kTinyBytes);
     v1::AllocateResponse allocated;
     grpc::ClientContext context;
     KILN_CHECK(buffers->Allocate(&context, allocate, &allocated).ok());
@@ -123,15 +101,6 @@ class Bench {
   }
 
  private:
-  std::string HashOf(const v1::CompileRequest& request) {
-    grpc::ClientContext context;
-    v1::CompileResponse response;
-    const grpc::Status status = kernel_->Compile(&context, request, &response);
-    if (!status.ok()) std::fprintf(stderr, "Compile: %s\n", status.error_message().c_str());
-    KILN_CHECK(status.ok());
-    return response.graph_hash();
-  }
-
   // So many times the tiny program, one after the other.
   std::string Recorded(int steps) {
     v1::RecordSequenceRequest request;
@@ -155,7 +124,7 @@ class Bench {
     return kernel_->Execute(&context, request, &response);
   }
 
-  std::unique_ptr<server::RpcServer> server_;
+  const BenchServer server_;
   EchoServer echo_;
   std::unique_ptr<v1::KernelService::Stub> kernel_;
   std::shared_ptr<grpc::Channel> echo_channel_;

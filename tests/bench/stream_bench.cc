@@ -4,8 +4,6 @@
 // Ping-pong: one message, one answer, in turns with the bare stream. Pipelined: as many
 // as the streams take, all written before the last is answered; a bare message is echoed,
 // a command is not answered unless it fails, and a fence ends each round.
-#include <spdlog/sinks/null_sink.h>
-
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <chrono>
@@ -17,28 +15,14 @@
 #include <thread>
 #include <vector>
 
-#include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
 #include "base/check.h"
-#include "base/graph_text.h"
 #include "kiln/v1/kernel_service.grpc.pb.h"
-#include "server/config.h"
-#include "server/server.h"
+#include "tests/bench/bench_server.h"
 #include "tests/bench/echo_service.h"
 
 namespace kiln::bench {
 namespace {
-
-// x += 1 in place: nothing to allocate, nothing to send back.
-constexpr char kTiny[] = R"(
-  0 CONST [] weakint 64
-  1 PARAM : float32 [0] slot=0
-  2 CONST [] float32 1.0
-  3 ADD [1, 2]
-  4 STORE [1, 3]
-  5 AFTER [1, 4]
-  6 TUPLE [5]
-)";
 
 double Seconds(std::chrono::steady_clock::time_point begin) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
@@ -47,12 +31,6 @@ double Seconds(std::chrono::steady_clock::time_point begin) {
 grpc::ByteBuffer BytesOf(const v1::SubmitRequest& request) {
   const grpc::Slice slice(request.SerializeAsString());
   return grpc::ByteBuffer(&slice, 1);
-}
-
-std::shared_ptr<grpc::Channel> ChannelTo(const std::string& address) {
-  grpc::ChannelArguments arguments;
-  arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);  // a connection of its own
-  return grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(), arguments);
 }
 
 // One of the two: what it sends, and how it is opened.
@@ -71,7 +49,7 @@ class Line {
     v1::SubmitRequest allocate;
     allocate.set_command_id(++command_);
     allocate.mutable_allocate()->set_handle(1);
-    allocate.mutable_allocate()->set_bytes(256);
+    allocate.mutable_allocate()->set_bytes(kTinyBytes);
     KILN_CHECK(stream_->Write(BytesOf(allocate)));
     execute_.mutable_execute()->mutable_request()->set_graph_hash(graph_hash);
     execute_.mutable_execute()->mutable_request()->add_arguments()->mutable_buffer()->set_handle(1);
@@ -123,24 +101,7 @@ double Percentile(std::vector<double> values, double p) {
 
 class Bench {
  public:
-  Bench() {
-    v1::ServerConfig config = server::DefaultConfig();
-    config.set_listen("127.0.0.1:0");
-    auto log = std::make_shared<spdlog::logger>("bench", std::make_shared<spdlog::sinks::null_sink_mt>());
-    auto started = server::StartServer(config, std::move(log));
-    KILN_CHECK(started.ok());
-    server_ = *std::move(started);
-    address_ = absl::StrCat("127.0.0.1:", server_->port());
-    v1::CompileRequest compile;
-    *compile.mutable_graph() = *ParseGraph(kTiny);
-    v1::CompileResponse compiled;
-    grpc::ClientContext context;
-    const auto stub = v1::KernelService::NewStub(ChannelTo(address_));
-    KILN_CHECK(stub->Compile(&context, compile, &compiled).ok());
-    hash_ = compiled.graph_hash();
-  }
-
-  std::unique_ptr<Line> Submit() { return std::make_unique<Line>(address_, hash_); }
+  std::unique_ptr<Line> Submit() { return std::make_unique<Line>(server_.address(), hash_); }
   std::unique_ptr<Line> Bare(const Line& like) {
     auto line = std::make_unique<Line>(echo_.address());
     line->Copy(like);
@@ -148,9 +109,9 @@ class Bench {
   }
 
  private:
-  std::unique_ptr<server::RpcServer> server_;
+  const BenchServer server_;
   EchoServer echo_;
-  std::string address_, hash_;
+  const std::string hash_ = server_.Compile(kTiny);
 };
 
 // Messages a second of so many streams at once.

@@ -92,17 +92,29 @@ TEST_F(BadInputTest, Executions) {
        v1::BUFFER_SIZE_MISMATCH,
        {},
        0},
-      {"no handles", Executing([](auto& r) { r.mutable_arguments(0)->mutable_handles(); }), bad, v1::BAD_ARGUMENT, {},
+      {"no handles",
+       Executing([](auto& r) { r.mutable_arguments(0)->mutable_handles(); }),
+       bad,
+       v1::BAD_ARGUMENT,
+       {},
        0},
-      {"handle beyond the last slot", Executing([](auto& r) {
+      {"handle beyond the last slot",
+       Executing([](auto& r) {
          r.mutable_arguments(0)->set_slot(~0u);
          for (int i = 0; i < 2; ++i) r.mutable_arguments(0)->mutable_handles()->add_handle(1);
        }),
-       bad, v1::BAD_ARGUMENT, {}, ~0u},
-      {"handle of a slot that there is not", Executing([=](auto& r) {
+       bad,
+       v1::BAD_ARGUMENT,
+       {},
+       ~0u},
+      {"handle of a slot that there is not",
+       Executing([=](auto& r) {
          for (int i = 0; i < 2; ++i) r.mutable_arguments(0)->mutable_handles()->add_handle(floats);
        }),
-       bad, v1::UNKNOWN_ARGUMENT, {}, 1},
+       bad,
+       v1::UNKNOWN_ARGUMENT,
+       {},
+       1},
       {"unknown hash", Executing([](auto& r) {
          r.clear_graph();
          r.set_graph_hash(std::string(32, 'h'));

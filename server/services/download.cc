@@ -1,0 +1,137 @@
+// BufferService.Read: while one chunk travels, the device gives the next one.
+#include <algorithm>
+#include <cstdint>
+#include <cstring>
+#include <optional>
+#include <utility>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/synchronization/mutex.h"
+#include "base/error.h"
+#include "google/protobuf/io/coded_stream.h"
+#include "google/protobuf/wire_format_lite.h"
+#include "server/services/call.h"
+#include "server/services/convert.h"
+#include "server/services/transfer.h"
+
+namespace kiln::server {
+namespace {
+
+using google::protobuf::internal::WireFormatLite;
+using google::protobuf::io::CodedOutputStream;
+
+constexpr uint32_t kChunkTag =
+    WireFormatLite::MakeTag(v1::ReadResponse::kChunkFieldNumber, WireFormatLite::WIRETYPE_LENGTH_DELIMITED);
+
+// A chunk is read, waits, is sent: one of each at most, and none is read while one waits.
+class Download final : public grpc::ServerWriteReactor<grpc::ByteBuffer> {
+ public:
+  Download(const ServiceEnv& env, const grpc::CallbackServerContext& context, const grpc::ByteBuffer& request)
+      : env_(env), entered_(env.gate.Enter()) {
+    absl::Status status = Open(context, request);
+    mutex_.Lock();
+    if (!status.ok()) ending_ = std::move(status);
+    PumpAndUnlock();
+  }
+
+ private:
+  absl::Status Open(const grpc::CallbackServerContext& context, const grpc::ByteBuffer& bytes) {
+    if (!entered_) return ShuttingDown();
+    KILN_ASSIGN_OR_RETURN(const SessionPtr caller, SessionOf(env_, context));
+    v1::ReadRequest request;
+    KILN_RETURN_IF_ERROR(Decode(bytes, LimitsOf(env_), request));
+    const auto size = request.bytes() == 0 ? absl::optional<uint64_t>() : request.bytes();
+    KILN_ASSIGN_OR_RETURN(source_, env_.engine.buffers().Resolve(ToAddress(request.buffer()), size, caller.get()));
+    return absl::OkStatus();
+  }
+
+  // Does what can be done now. One thread at a time; whoever comes meanwhile has left its
+  // news for that one, so a read that ends within its call nests nothing. Nothing of this
+  // object may be touched after it.
+  void PumpAndUnlock() ABSL_UNLOCK_FUNCTION(mutex_) {
+    if (pumping_) return mutex_.Unlock();
+    pumping_ = true;
+    for (;;) {
+      if (waiting_.has_value() && !sending_ && !ending_.has_value()) {
+        message_ = *std::exchange(waiting_, std::nullopt);
+        sending_ = true;
+        mutex_.Unlock();
+        StartWrite(&message_);
+      } else if (!waiting_.has_value() && !reading_ && !ending_.has_value() && read_ < source_.slice.bytes) {
+        reading_ = true;
+        mutex_.Unlock();
+        Read();
+      } else {
+        break;
+      }
+      mutex_.Lock();
+    }
+    pumping_ = false;
+    if (!reading_ && !sending_ && !waiting_.has_value() && !ending_.has_value()) ending_ = absl::OkStatus();
+    const bool finish = ending_.has_value() && !reading_ && !sending_ && !std::exchange(finished_, true);
+    const absl::Status status = finish ? *ending_ : absl::OkStatus();
+    mutex_.Unlock();
+    if (finish) FinishWith(*this, env_, status);
+  }
+
+  // Lets the device write the next chunk into the very bytes that will travel.
+  void Read() {
+    const uint64_t size = std::min(source_.slice.bytes - read_, kChunkBytes);
+    uint8_t head[16];
+    uint8_t* end = CodedOutputStream::WriteVarint32ToArray(kChunkTag, head);
+    end = CodedOutputStream::WriteVarint64ToArray(size, end);
+    const size_t head_size = static_cast<size_t>(end - head);
+    chunk_ = grpc::Slice(head_size + size);
+    auto* data = const_cast<uint8_t*>(chunk_.begin());
+    std::memcpy(data, head, head_size);
+    const runtime::hal::BufferSlice from{source_.slice.buffer, source_.slice.offset + read_, size};
+    read_ += size;
+    source_.device->queue().Read(from, data + head_size, [this](absl::Status status) {
+      mutex_.Lock();
+      reading_ = false;
+      waiting_.emplace(&chunk_, 1);
+      chunk_ = grpc::Slice();
+      if (!status.ok() && !ending_.has_value()) ending_ = std::move(status);
+      PumpAndUnlock();
+    });
+  }
+
+  void OnWriteDone(bool ok) override {
+    mutex_.Lock();
+    sending_ = false;
+    if (!ok && !ending_.has_value()) ending_ = absl::CancelledError("the client does not read on");
+    PumpAndUnlock();
+  }
+
+  void OnDone() override {
+    if (entered_) env_.gate.Leave();
+    delete this;
+  }
+
+  const ServiceEnv env_;
+  const bool entered_;
+  Buffers::Range source_;
+  grpc::ByteBuffer message_;  // of the write under way
+
+  // Of the read under way.
+  uint64_t read_ = 0;
+  grpc::Slice chunk_;
+
+  absl::Mutex mutex_;
+  bool pumping_ ABSL_GUARDED_BY(mutex_) = false;
+  bool reading_ ABSL_GUARDED_BY(mutex_) = false;
+  bool sending_ ABSL_GUARDED_BY(mutex_) = false;
+  bool finished_ ABSL_GUARDED_BY(mutex_) = false;
+  std::optional<grpc::ByteBuffer> waiting_ ABSL_GUARDED_BY(mutex_);
+  std::optional<absl::Status> ending_ ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace
+
+grpc::ServerWriteReactor<grpc::ByteBuffer>* StartDownload(const ServiceEnv& env,
+                                                          const grpc::CallbackServerContext& context,
+                                                          const grpc::ByteBuffer& request) {
+  return new Download(env, context, request);
+}
+
+}  // namespace kiln::server

@@ -1,0 +1,170 @@
+// BufferService.Write: while the device takes one chunk, the next one travels.
+#include <cstdint>
+#include <optional>
+#include <utility>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/strings/str_cat.h"
+#include "absl/synchronization/mutex.h"
+#include "base/error.h"
+#include "server/services/call.h"
+#include "server/services/convert.h"
+#include "server/services/transfer.h"
+
+namespace kiln::server {
+namespace {
+
+absl::Status Malformed(absl::string_view message) { return MakeError(v1::MALFORMED_MESSAGE, message); }
+
+// A chunk is read, waits, is written: one of each at most. The next read begins with the
+// write, so a slow device holds its client back, and a chunk that waits holds the reads.
+class Upload final : public grpc::ServerReadReactor<grpc::ByteBuffer> {
+ public:
+  Upload(const ServiceEnv& env, const grpc::CallbackServerContext& context, grpc::ByteBuffer* response)
+      : env_(env), entered_(env.gate.Enter()), response_(response) {
+    if (absl::Status status = Enter(context); status.ok()) {
+      StartRead(&message_);
+    } else {
+      End(std::move(status));
+    }
+  }
+
+ private:
+  void OnReadDone(bool ok) override {
+    if (!ok) return End(AtEnd());
+    auto part = ParseWritePart(message_);
+    absl::Status status = part.status();
+    if (status.ok()) status = part->header.has_value() ? Open(*part->header) : CheckChunk(*part);
+    if (!status.ok()) return End(std::move(status));
+    if (part->size == 0) return StartRead(&message_);
+    received_ += part->size;
+    mutex_.Lock();
+    waiting_ = *std::move(part);
+    PumpAndUnlock();
+  }
+
+  void OnDone() override {
+    if (entered_) env_.gate.Leave();
+    delete this;
+  }
+
+  absl::Status Enter(const grpc::CallbackServerContext& context) {
+    if (!entered_) return ShuttingDown();
+    KILN_ASSIGN_OR_RETURN(caller_, SessionOf(env_, context));
+    return absl::OkStatus();
+  }
+
+  absl::Status Open(const v1::WriteHeader& header) {
+    if (open_) return Malformed("a second header in one upload");
+    KILN_ASSIGN_OR_RETURN(target_,
+                          env_.engine.buffers().Resolve(ToAddress(header.buffer()), header.bytes(), caller_.get()));
+    handle_ = header.buffer().handle();
+    open_ = true;
+    return absl::OkStatus();
+  }
+
+  absl::Status SizeError(v1::ErrorCode code, uint64_t got) const {
+    v1::ErrorDetail detail;
+    detail.set_code(code);
+    detail.set_handle(handle_);
+    detail.set_limit("bytes");
+    detail.set_limit_value(target_.slice.bytes);
+    detail.set_used(got);
+    return MakeError(detail, absl::StrCat("the header promised ", target_.slice.bytes, " bytes; ", got, " came"));
+  }
+
+  absl::Status CheckChunk(const WritePart& part) const {
+    if (!open_) return Malformed("an upload begins with a header");
+    if (part.size > target_.slice.bytes - received_) return SizeError(v1::TOO_MUCH_DATA, received_ + part.size);
+    return absl::OkStatus();
+  }
+
+  // The client has sent all it will.
+  absl::Status AtEnd() const {
+    if (!open_) return Malformed("an upload begins with a header; this one had no message");
+    if (received_ < target_.slice.bytes) return SizeError(v1::TRUNCATED_UPLOAD, received_);
+    return absl::OkStatus();
+  }
+
+  // Once what is being written is: an answer, or the first error.
+  void End(absl::Status status) {
+    mutex_.Lock();
+    if (!ending_.has_value()) ending_ = std::move(status);
+    PumpAndUnlock();
+  }
+
+  // Does what can be done now. One thread at a time; whoever comes meanwhile has left its
+  // news for that one, so a write that ends within its call nests nothing. Nothing of this
+  // object may be touched after it.
+  void PumpAndUnlock() ABSL_UNLOCK_FUNCTION(mutex_) {
+    if (pumping_) return mutex_.Unlock();
+    pumping_ = true;
+    while (!writing_ && waiting_.has_value() && !ending_.has_value()) {
+      WritePart part = *std::exchange(waiting_, std::nullopt);
+      writing_ = true;
+      mutex_.Unlock();
+      StartRead(&message_);
+      Write(std::move(part));
+      mutex_.Lock();
+    }
+    pumping_ = false;
+    const bool finish = !writing_ && ending_.has_value() && !std::exchange(finished_, true);
+    absl::Status status = finish ? *ending_ : absl::OkStatus();
+    mutex_.Unlock();
+    if (finish) Answer(std::move(status));
+  }
+
+  void Write(WritePart part) {
+    const runtime::hal::BufferSlice to{target_.slice.buffer, target_.slice.offset + written_, part.size};
+    written_ += part.size;
+    target_.device->queue().WritePieces(std::move(part.pieces), to,
+                                        [this, bytes = std::move(part.bytes)](absl::Status status) mutable {
+                                          bytes.reset();
+                                          mutex_.Lock();
+                                          writing_ = false;
+                                          if (!status.ok() && !ending_.has_value()) ending_ = std::move(status);
+                                          PumpAndUnlock();
+                                        });
+  }
+
+  // Nothing is being written. A read may be under way still; it ends with the call.
+  void Answer(absl::Status status) {
+    if (status.ok()) {
+      v1::WriteResponse response;
+      response.set_bytes(written_);
+      status = Encode(response, *response_);
+    }
+    FinishWith(*this, env_, status);
+  }
+
+  const ServiceEnv env_;
+  const bool entered_;
+  grpc::ByteBuffer* const response_;
+
+  // Of the read under way and its callback.
+  grpc::ByteBuffer message_;
+  SessionPtr caller_;
+  bool open_ = false;
+  uint64_t handle_ = 0;
+  Buffers::Range target_;
+  uint64_t received_ = 0;
+
+  uint64_t written_ = 0;  // of who pumps
+
+  absl::Mutex mutex_;
+  bool pumping_ ABSL_GUARDED_BY(mutex_) = false;
+  bool writing_ ABSL_GUARDED_BY(mutex_) = false;
+  bool finished_ ABSL_GUARDED_BY(mutex_) = false;
+  std::optional<WritePart> waiting_ ABSL_GUARDED_BY(mutex_);
+  std::optional<absl::Status> ending_ ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace
+
+grpc::ServerReadReactor<grpc::ByteBuffer>* StartUpload(const ServiceEnv& env,
+                                                       const grpc::CallbackServerContext& context,
+                                                       grpc::ByteBuffer* response) {
+  return new Upload(env, context, response);
+}
+
+}  // namespace kiln::server

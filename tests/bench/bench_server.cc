@@ -1,0 +1,42 @@
+#include "tests/bench/bench_server.h"
+
+#include <spdlog/sinks/null_sink.h>
+
+#include <cstdio>
+
+#include "absl/strings/str_cat.h"
+#include "base/check.h"
+#include "base/graph_text.h"
+#include "kiln/v1/kernel_service.grpc.pb.h"
+#include "server/config.h"
+
+namespace kiln::bench {
+
+std::shared_ptr<grpc::Channel> ChannelTo(const std::string& address) {
+  grpc::ChannelArguments arguments;
+  arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
+  return grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(), arguments);
+}
+
+BenchServer::BenchServer() {
+  v1::ServerConfig config = server::DefaultConfig();
+  config.set_listen("127.0.0.1:0");
+  auto log = std::make_shared<spdlog::logger>("bench", std::make_shared<spdlog::sinks::null_sink_mt>());
+  auto started = server::StartServer(config, std::move(log));
+  KILN_CHECK(started.ok());
+  server_ = *std::move(started);
+  address_ = absl::StrCat("127.0.0.1:", server_->port());
+}
+
+std::string BenchServer::Compile(const char* text) const {
+  v1::CompileRequest request;
+  *request.mutable_graph() = *ParseGraph(text);
+  grpc::ClientContext context;
+  v1::CompileResponse response;
+  const grpc::Status status = v1::KernelService::NewStub(ChannelTo(address_))->Compile(&context, request, &response);
+  if (!status.ok()) std::fprintf(stderr, "Compile: %s\n", status.error_message().c_str());
+  KILN_CHECK(status.ok());
+  return response.graph_hash();
+}
+
+}  // namespace kiln::bench

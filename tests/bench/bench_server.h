@@ -1,0 +1,45 @@
+// A server to measure, in this process, and the least program there is.
+#ifndef KILN_TESTS_BENCH_BENCH_SERVER_H_
+#define KILN_TESTS_BENCH_BENCH_SERVER_H_
+
+#include <grpcpp/grpcpp.h>
+
+#include <memory>
+#include <string>
+
+#include "kiln/v1/graph.pb.h"
+#include "server/server.h"
+
+namespace kiln::bench {
+
+// x += 1 for float32 [64] in slot 0, in place: nothing to allocate, nothing to send back.
+inline constexpr char kTiny[] = R"(
+  0 CONST [] weakint 64
+  1 PARAM : float32 [0] slot=0
+  2 CONST [] float32 1.0
+  3 ADD [1, 2]
+  4 STORE [1, 3]
+  5 AFTER [1, 4]
+  6 TUPLE [5]
+)";
+inline constexpr uint64_t kTinyBytes = 256;
+
+// A channel with a connection of its own.
+std::shared_ptr<grpc::Channel> ChannelTo(const std::string& address);
+
+// As kilnd is by default, on a free port of loopback, and says nothing.
+class BenchServer {
+ public:
+  BenchServer();
+  const std::string& address() const { return address_; }
+  // The hash of a graph in its text form, compiled.
+  std::string Compile(const char* text) const;
+
+ private:
+  std::unique_ptr<server::RpcServer> server_;
+  std::string address_;
+};
+
+}  // namespace kiln::bench
+
+#endif  // KILN_TESTS_BENCH_BENCH_SERVER_H_
