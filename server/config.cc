@@ -157,6 +157,11 @@ const std::vector<ConfigRow>& ConfigRows() {
       {"meeting_seconds", "30",
        "how long a collective, or a copy between devices, waits for a device that is busy before it fails"},
       {"collectives_file", "", "file that keeps, for the next start, which algorithm is fastest for which collective"},
+      {"mpi", "auto",
+       "on, off or auto: one server over the processes that mpirun or srun --mpi=pmix started; rank 0 serves"},
+      {"rank_silence_seconds", "10", "a process of them that says nothing for so long is dead"},
+      {"rank_death", "serve", "when one dies: serve with the devices that are left, or stop"},
+      {"mpi_library", "", "the library that knows MPI; empty is libkiln_mpi.so beside kilnd"},
       {"dump", "", "folder into which every compilation writes its stages, by graph hash"},
   };
   return *rows;
@@ -204,6 +209,17 @@ absl::Status CheckConfig(const v1::ServerConfig& config) {
   }
   if (config.meeting_seconds() == 0 || config.meeting_seconds() > 86400) {
     return BadSetting("meeting_seconds", absl::StrCat(config.meeting_seconds(), " is not between 1 and a day's 86400"));
+  }
+  if (config.mpi() != "on" && config.mpi() != "off" && config.mpi() != "auto") {
+    return BadSetting("mpi", absl::StrCat("\"", config.mpi(), "\" is not on, off or auto"));
+  }
+  if (config.mpi() == "on") return BadSetting("mpi", "this server runs as one process; leave it auto or off");
+  if (config.rank_silence_seconds() == 0 || config.rank_silence_seconds() > 86400) {
+    return BadSetting("rank_silence_seconds",
+                      absl::StrCat(config.rank_silence_seconds(), " is not between 1 and a day's 86400"));
+  }
+  if (config.rank_death() != "serve" && config.rank_death() != "stop") {
+    return BadSetting("rank_death", absl::StrCat("\"", config.rank_death(), "\" is not serve or stop"));
   }
   if (!config.program_cache_dir().empty() && config.program_cache_disk_bytes() < (1 << 20)) {
     return BadSetting("program_cache_disk_bytes", "less than 1 MiB");

@@ -115,6 +115,9 @@ TEST(ConfigTest, FaultsNameTheField) {
       {"--log_level=loud", "log_level", "loud"},
       {"--session_limits_default_lease_seconds=0", "session_limits.default_lease_seconds", "between 1 and"},
       {"--session_limits_max_lease_seconds=9", "session_limits.default_lease_seconds", "longest lease, 9"},
+      {"--mpi=perhaps", "mpi", "on, off or auto"},
+      {"--rank_silence_seconds=0", "rank_silence_seconds", "between 1 and"},
+      {"--rank_death=panic", "rank_death", "serve or stop"},
       {absl::StrCat("--config=", bad_file), "config", "line 2"},
       {"--config=/no/such/file", "config", "cannot read"},
   };
