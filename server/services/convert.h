@@ -5,10 +5,12 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "kiln/v1/buffer_service.pb.h"
+#include "kiln/v1/collective_service.pb.h"
 #include "kiln/v1/device_service.pb.h"
 #include "kiln/v1/kernel_service.pb.h"
 #include "kiln/v1/tensor.pb.h"
 #include "runtime/hal/device.h"
+#include "server/engine/collective.h"
 #include "server/engine/compile_options.h"
 #include "server/engine/requests.h"
 
@@ -22,6 +24,13 @@ absl::StatusOr<ExecuteRequest> ToExecuteRequest(const v1::ExecuteRequest& reques
 
 // Points into `request`.
 ReplayRequest ToReplayRequest(const v1::ReplaySequenceRequest& request);
+
+// BAD_ARGUMENT for an op that this kind does not take, and, of a command, for no kind.
+absl::StatusOr<CollectiveRequest> ToCollectiveRequest(runtime::collective::Kind kind,
+                                                      const v1::CollectiveRequest& message);
+absl::StatusOr<CollectiveRequest> ToCollectiveRequest(const v1::CollectiveCommand& command);
+
+void FillReport(const runtime::collective::Report& report, v1::CollectiveResponse& response);
 
 void FillRecording(const Recording& recording, v1::RecordSequenceResponse& response);
 

@@ -13,19 +13,20 @@ namespace kiln::server {
 inline constexpr uint32_t kProtocolVersion = 1;
 
 inline constexpr const char* kFeatures[] = {
-    "execute_by_hash",   // ExecuteRequest.graph_hash without a graph
-    "inline_arguments",  // Argument.tensor
-    "inline_results",    // RESULT_INLINE
-    "views",             // BufferService.View and BufferRef.offset
-    "explain",           // DebugService.Explain
-    "replay",            // KernelService.RecordSequence and ReplaySequence
-    "variables",         // Argument.integer
-    "gradient",          // KernelService.Gradient
-    "source",            // ExplainRequest.source
-    "sessions",          // SessionService, and handles that end with their owner
-    "submit",            // KernelService.Submit, resumable under a session
-    "watch_devices",     // DeviceService.Watch
-    "collectives",       // CollectiveService
+    "execute_by_hash",    // ExecuteRequest.graph_hash without a graph
+    "inline_arguments",   // Argument.tensor
+    "inline_results",     // RESULT_INLINE
+    "views",              // BufferService.View and BufferRef.offset
+    "explain",            // DebugService.Explain
+    "replay",             // KernelService.RecordSequence and ReplaySequence
+    "variables",          // Argument.integer
+    "gradient",           // KernelService.Gradient
+    "source",             // ExplainRequest.source
+    "sessions",           // SessionService, and handles that end with their owner
+    "submit",             // KernelService.Submit, resumable under a session
+    "watch_devices",      // DeviceService.Watch
+    "collectives",        // CollectiveService
+    "submit_collective",  // SubmitRequest.collective
 };
 
 // These, and what the server's owner allows.

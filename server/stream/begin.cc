@@ -35,8 +35,8 @@ void CommandStream::Begin(Command& command) {
     case v1::SubmitRequest::kFence:
       command.AddAnswer().message.mutable_fence();
       return Complete(command, absl::OkStatus());
+    case v1::SubmitRequest::kCollective: return Collective(command);
     // Or one of a later protocol.
-    case v1::SubmitRequest::kCollective:
     case v1::SubmitRequest::COMMAND_NOT_SET: break;
   }
   Complete(command, NotImplemented("SubmitRequest.command"));
@@ -153,6 +153,21 @@ void CommandStream::Replay(Command& command) {
       FillTiming(*timing, {command.arrived, command.arrived, absl::Now()}, *answer.mutable_timing());
     }
     command.stream->Complete(command, timing.status());
+  });
+}
+
+void CommandStream::Collective(Command& command) {
+  const v1::CollectiveCommand& asked = command.request.collective();
+  for (const v1::BufferRef& input : asked.request().input()) Uses(command, input.handle());
+  for (const v1::BufferRef& output : asked.request().output()) Writes(command, output.handle());
+  auto request = ToCollectiveRequest(asked);
+  if (!request.ok()) return Complete(command, std::move(request).status());
+  request->caller = session_;
+  engine_.Collective(*request, control_, [&command](absl::StatusOr<runtime::collective::Report> report) {
+    if (report.ok() && command.request.collective().want_report()) {
+      FillReport(*report, *command.AddAnswer().message.mutable_collective());
+    }
+    command.stream->Complete(command, report.status());
   });
 }
 

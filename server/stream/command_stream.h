@@ -95,6 +95,7 @@ class CommandStream final : public SessionStream, public std::enable_shared_from
   void Free(Command& command);
   void Compile(Command& command);
   void Replay(Command& command);
+  void Collective(Command& command);
   // (begin_execute.cc)
   void Execute(Command& command);
   void OnStarted(Command& command, const runtime::Program& program, const BoundArguments& bound, uint64_t inline_bytes);

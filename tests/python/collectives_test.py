@@ -157,6 +157,25 @@ class Values(OnEightDevices):
             self.assertEqual(buffer.numpy().tolist(), [321] * 10)
 
 
+class InAStream(OnEightDevices):
+    def test_they_stand_in_order_among_other_commands(self):
+        stream = self.client.stream()
+        parts = [stream.buffer(np.full(5, i + 1.0), np.float32, device="CPU:%d" % i) for i in range(4)]
+        whole = stream.empty((20,), device="CPU:2")
+        stream.all_reduce(parts)
+        parts[1].fill(7.0)
+        stream.gather(parts, whole, root=2)
+        stream.reduce(parts, parts[3], op="max", root=3)
+        np.testing.assert_array_equal(whole.numpy(), np.repeat([10, 7, 10, 10], 5))
+        np.testing.assert_array_equal(parts[3].numpy(), np.full(5, 10))
+        stream.scatter(whole, parts, root=2)
+        stream.all_gather(parts, [whole, stream.empty((20,), device="CPU:0")])  # too few
+        with self.assertRaises(kiln.InvalidArgument) as caught:
+            whole.numpy()
+        self.assertEqual(caught.exception.field, "output")
+        np.testing.assert_array_equal(parts[1].numpy(), np.full(5, 7))
+
+
 class BadInput(OnEightDevices):
     def fails(self, error, code, field, call, *arguments, **keywords):
         with self.assertRaises(error) as caught:

@@ -9,7 +9,8 @@ as numpy.array_split cuts it flat. `op` is "sum", "prod" or "max", with the mean
 the graph's ADD, MUL and MAX have; floats of 8 and 16 bits are added up in float32.
 `deterministic_order` combines in the order of the ranks, whatever the algorithm.
 
-Each call answers with `.algorithm` and `.bus_bandwidth_gb_s` (as NCCL reckons it).
+In a stream (client.stream()) they are commands like others, and answer nothing. Else each
+answers with `.algorithm` and `.bus_bandwidth_gb_s` (as NCCL reckons it).
 Raises InvalidArgument where buffers do not fit together, `error.field` naming which
 ("input 2"); Unavailable where a device is too busy to come, `error.field` naming it.
 """
@@ -42,41 +43,44 @@ def _first(buffers: Sequence[Any]) -> Any:
 
 
 class Collectives:
-    """Of Client, and of kiln.aio's, where each is awaited."""
+    """Of Client; of kiln.aio's, where each is awaited; and of a stream, where none is waited for."""
 
     _connection: Any
 
+    def _collective(self, rpc: str, request: collective_service_pb2.CollectiveRequest) -> Any:
+        return self._connection.call("CollectiveService." + rpc, request)
+
     def broadcast(self, source: Any, outputs: Sequence[Any], *, root: int = 0) -> Any:
         """The root's tensor to all; `source` is on the device of outputs[root], and may be it."""
-        return self._connection.call("CollectiveService.Broadcast", _request([source], outputs, source, root=root))
+        return self._collective("Broadcast", _request([source], outputs, source, root=root))
 
     def scatter(self, source: Any, outputs: Sequence[Any], *, root: int = 0) -> Any:
         """To each its part of the root's tensor."""
-        return self._connection.call("CollectiveService.Scatter", _request([source], outputs, source, root=root))
+        return self._collective("Scatter", _request([source], outputs, source, root=root))
 
     def gather(self, inputs: Sequence[Any], output: Any, *, root: int = 0) -> Any:
         """Everyone's part, one after the other, at the root; `output` is on the device of inputs[root]."""
-        return self._connection.call("CollectiveService.Gather", _request(inputs, [output], output, root=root))
+        return self._collective("Gather", _request(inputs, [output], output, root=root))
 
     def reduce(self, inputs: Sequence[Any], output: Any, *, op: str = "sum", root: int = 0,
                deterministic_order: bool = False) -> Any:
         """All tensors combined, at the root; `output` may be inputs[root]."""
         request = _request(inputs, [output], output, op=op, root=root, deterministic_order=deterministic_order)
-        return self._connection.call("CollectiveService.Reduce", request)
+        return self._collective("Reduce", request)
 
     def all_gather(self, inputs: Sequence[Any], outputs: Sequence[Any]) -> Any:
         """Everyone's part, one after the other, at all."""
-        return self._connection.call("CollectiveService.AllGather", _request(inputs, outputs, _first(outputs)))
+        return self._collective("AllGather", _request(inputs, outputs, _first(outputs)))
 
     def reduce_scatter(self, inputs: Sequence[Any], outputs: Sequence[Any], *, op: str = "sum",
                        deterministic_order: bool = False) -> Any:
         """To each its part of all tensors combined."""
         request = _request(inputs, outputs, _first(inputs), op=op, deterministic_order=deterministic_order)
-        return self._connection.call("CollectiveService.ReduceScatter", request)
+        return self._collective("ReduceScatter", request)
 
     def all_reduce(self, inputs: Sequence[Any], outputs: Optional[Sequence[Any]] = None, *, op: str = "sum",
                    deterministic_order: bool = False) -> Any:
         """All tensors combined, at all; without `outputs` in the place of the inputs."""
         request = _request(inputs, inputs if outputs is None else outputs, _first(inputs), op=op,
                            deterministic_order=deterministic_order)  # fmt: skip
-        return self._connection.call("CollectiveService.AllReduce", request)
+        return self._collective("AllReduce", request)

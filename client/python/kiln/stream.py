@@ -22,10 +22,11 @@ import numpy as np
 
 from kiln import arrays
 from kiln.buffers import BufferLike
+from kiln.collectives import Collectives
 from kiln.dtypes import BY_NUMBER, DType, dtype as dtype_of, integer64
 from kiln.errors import BufferFreed, ConnectionLost, DTypeError, InvalidArgument, KilnError, ShapeError, from_status
 from kiln.program import ProgramLike, unwrap
-from kiln.v1 import kernel_service_pb2
+from kiln.v1 import collective_service_pb2, kernel_service_pb2, tensor_pb2
 from kiln.wire import CHUNK
 
 SUBMIT = "KernelService.Submit"
@@ -34,6 +35,11 @@ FEATURE = "submit"
 
 Request = kernel_service_pb2.SubmitRequest
 Response = kernel_service_pb2.SubmitResponse
+
+_Command = kernel_service_pb2.CollectiveCommand
+_COLLECTIVES = {"Broadcast": _Command.BROADCAST, "Scatter": _Command.SCATTER, "Gather": _Command.GATHER,
+                "Reduce": _Command.REDUCE, "AllGather": _Command.ALL_GATHER,
+                "ReduceScatter": _Command.REDUCE_SCATTER, "AllReduce": _Command.ALL_REDUCE}  # fmt: skip
 
 
 class Answer:
@@ -70,7 +76,11 @@ class StreamBuffer:
     def __init__(self, stream: "Stream", handle: int, shape: arrays.Shape, dtype: DType):
         self._stream, self._handle = stream, handle
         self.shape, self.dtype = shape, dtype
-        self.nbytes = arrays.count_of(shape) * dtype.itemsize
+        self.size = arrays.count_of(shape)
+        self.nbytes = self.size * dtype.itemsize
+
+    def ref(self) -> tensor_pb2.BufferRef:
+        return tensor_pb2.BufferRef(handle=self.handle)
 
     @property
     def handle(self) -> int:
@@ -129,7 +139,7 @@ class StreamBuffer:
         return "<StreamBuffer %s %s>" % (self.dtype.name, self.shape)
 
 
-class Stream:
+class Stream(Collectives):
     """Made by Client.stream()."""
 
     def __init__(self, connection: Any, marks: Marks):
@@ -148,23 +158,24 @@ class Stream:
 
     # -- what is asked
 
-    def empty(self, shape: Any, dtype: Any = "float32") -> StreamBuffer:
+    def empty(self, shape: Any, dtype: Any = "float32", *, device: Optional[str] = None) -> StreamBuffer:
         """Zeros."""
         kind, sizes = dtype_of(dtype), arrays.shape_of(shape)
         result = StreamBuffer(self, self._name(), sizes, kind)
         request = Request()
-        request.allocate.handle, request.allocate.device = result.handle, self._connection.device
+        request.allocate.handle = result.handle
+        request.allocate.device = self._connection.device if device is None else device
         request.allocate.type.dtype = kind.number
         request.allocate.type.shape.extend(sizes)
         self.send(request)
         return result
 
-    def buffer(self, value: Any, dtype: Any = None) -> StreamBuffer:
+    def buffer(self, value: Any, dtype: Any = None, *, device: Optional[str] = None) -> StreamBuffer:
         """An array's dtype, shape and content."""
         array = arrays.host_array(value, None if dtype is None else dtype_of(dtype))
         if dtype is not None:
             array = array.astype(dtype_of(dtype).numpy, copy=False)
-        result = self.empty(array.shape, array.dtype)
+        result = self.empty(array.shape, array.dtype, device=device)
         return result.write(array) if array.size else result
 
     def run(self, program: ProgramLike, *args: Any, tag: str = "", **named: Any) -> Any:
@@ -203,6 +214,12 @@ class Stream:
             value = self.buffer(program._array(slot, value))
         message.buffer.handle = value.handle
         return value
+
+    def _collective(self, rpc: str, request: collective_service_pb2.CollectiveRequest) -> None:
+        command = Request()
+        command.collective.kind = _COLLECTIVES[rpc]
+        command.collective.request.CopyFrom(request)
+        self.send(command)
 
     def fence(self, timeout: Optional[float] = None) -> None:
         """Returns when all that was sent has ended; raises the first failure that nobody has seen."""
