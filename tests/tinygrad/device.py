@@ -13,11 +13,11 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "python"
 import support
 
 
-def start(level):
-    """Serves, and imports kiln.tinygrad at `level`; the module."""
+def start(level, *flags):
+    """Serves, with `flags`, and imports kiln.tinygrad at `level`; the module."""
     if sys.version_info < (3, 11):
         raise unittest.SkipTest("tinygrad 0.14 wants Python 3.11")
-    server = support.Server()
+    server = support.Server(*flags)
     unittest.addModuleCleanup(server.stop)
     os.environ.update(KILN_ADDR=server.address, KILN_LEVEL=level, DEV="KILN", PARALLEL="0", CC="clang-22")
     import kiln.tinygrad

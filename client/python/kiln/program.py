@@ -122,7 +122,9 @@ class ProgramLike:
         pieces: List[encode.Bytes] = [prefix]
         run: List[int] = []  # handles of slots in a row, up to `last`
         last = -1
-        for slot, value in values.items():
+        for slot, value in sorted(values.items(), key=lambda item: item[0]):
+            if isinstance(value, At) and value.offset == 0:
+                value = value.buffer
             if run and (slot != last + 1 or not isinstance(value, BufferLike)):
                 pieces.append(encode.handle_arguments(last + 1 - len(run), run))
                 run = []
