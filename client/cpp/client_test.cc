@@ -70,7 +70,9 @@ class FakeBuffers : public v1::BufferService::Service {
                         v1::AllocateResponse* response) override {
     if (request->bytes() > 1 << 30) return Failure(v1::OUT_OF_MEMORY, "too much");
     response->mutable_buffer()->set_handle(1);
-    response->mutable_buffer()->set_bytes(request->bytes());
+    uint64_t items = 1;  // of one byte each
+    for (const int64_t size : request->type().shape()) items *= static_cast<uint64_t>(size);
+    response->mutable_buffer()->set_bytes(request->has_type() ? items : request->bytes());
     response->mutable_buffer()->set_dtype(request->type().dtype());
     *response->mutable_buffer()->mutable_shape() = request->type().shape();
     return grpc::Status::OK;
@@ -204,6 +206,18 @@ TEST_F(ClientTest, LargeTensorsTravelInChunks) {
   EXPECT_GT(traffic.at("Write").sent_bytes, 3000000u);
   EXPECT_LT(traffic.at("Write").sent_bytes, 3000200u);
   EXPECT_GT(traffic.at("Read").received_bytes, 3000000u);
+}
+
+TEST_F(ClientTest, AnAnswerOfAnotherLengthIsNoAnswer) {
+  const auto client = Connect();
+  auto buffer = client->Allocate(2000000);
+  ASSERT_TRUE(buffer.ok());
+  for (const size_t size : {0, 1999999, 2000001, 4000000}) {
+    buffers_.memory = std::string(size, 'm');
+    EXPECT_EQ(client->Read(*buffer).status().code(), absl::StatusCode::kDataLoss) << size;
+  }
+  buffers_.memory = std::string(2000000, 'm');
+  EXPECT_EQ(*client->Read(*buffer), buffers_.memory);
 }
 
 TEST_F(ClientTest, AnUploadThatIsRefusedSaysWhy) {
