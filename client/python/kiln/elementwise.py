@@ -206,6 +206,11 @@ def right_shift(a: Operand, b: Operand) -> "Tensor":
     return _binary("SHR", "right_shift", "iu", a, b)
 
 
+def threefry(counter: Operand, key: Operand) -> "Tensor":
+    """Threefry-2x32 of 20 rounds: 64 bits of which half are `counter`'s, under a key of 64 bits; uint64."""
+    return _binary("THREEFRY", "threefry", "u", counter, key)
+
+
 def logical_not(x: "Tensor") -> "Tensor":
     return bitwise_xor(astype(x, bool_), True)
 
