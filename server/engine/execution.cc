@@ -47,6 +47,8 @@ void Execution::Start(ProgramStore::Program program, bool from_cache) {
   if (status.ok() && request_.results_named) status = MakeNamedResults();
   if (!status.ok()) return Fail(std::move(status));
   if (request_.started) request_.started(*result_.program->program, bound_, inline_bytes);
+  // It outlives this, which ends when the run does.
+  const std::function<void()> submitted = std::move(request_.submitted);
 
   int uploads = 0;
   for (const BoundParameter& parameter : bound_.parameters) uploads += parameter.by_value();
@@ -61,6 +63,7 @@ void Execution::Start(ProgramStore::Program program, bool from_cache) {
   executor_->Run(result_.program->program, bound_.slices,
                  {.control = control_, .results = named_, .variables = bound_.variables},
                  [this](absl::StatusOr<runtime::RunResult> run) { OnRun(std::move(run)); });
+  if (submitted) submitted();
 }
 
 absl::Status Execution::MakeNamedResults() {

@@ -40,6 +40,7 @@ void CommandStream::Execute(Command& command) {
   request->started = [&command](const runtime::Program& program, const BoundArguments& bound, uint64_t inline_bytes) {
     command.stream->OnStarted(command, program, bound, inline_bytes);
   };
+  request->submitted = [self = shared_from_this(), id = command.request.command_id()] { self->Submitted(id); };
   Wait(command, Stall::kProgram);
   engine_.Execute(*std::move(request), control_, [&command](absl::StatusOr<ExecuteResult> result) {
     command.stream->OnExecuted(command, std::move(result));
@@ -57,7 +58,6 @@ void CommandStream::OnStarted(Command& command, const runtime::Program& program,
   }
   command.started = true;
   if (inline_bytes > 0) Expect(command, inline_bytes);
-  Started(command);
 }
 
 // A failure before the start: what the program would have written is known if the

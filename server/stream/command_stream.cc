@@ -218,10 +218,10 @@ void CommandStream::PassQueues(size_t first) {
   Pump();
 }
 
-void CommandStream::Started(Command& command) {
+void CommandStream::Submitted(uint64_t command_id) {
   {
     absl::MutexLock lock(&mutex_);
-    if (stalled_ != &command || stall_ != Stall::kProgram) return;
+    if (stall_ != Stall::kProgram || stalled_->request.command_id() != command_id) return;
     stall_ = Stall::kNone;
     stalled_ = nullptr;
     if (beginning_) return;

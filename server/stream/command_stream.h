@@ -130,8 +130,8 @@ class CommandStream final : public SessionStream, public std::enable_shared_from
   void PassQueues(size_t first);
   // Answers of so many bytes will come of it.
   void Expect(Command& command, uint64_t bytes);
-  // The command no longer holds up others.
-  void Started(Command& command);
+  // The command is in its device's queue, and no longer holds up others.
+  void Submitted(uint64_t command_id);
 
   using Retired = absl::InlinedVector<std::unique_ptr<Command>, 4>;
   void Retire(Retired& retired) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);

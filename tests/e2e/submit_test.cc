@@ -71,6 +71,30 @@ TEST_F(SubmitTest, AllInOneFlight) {
   ExpectGoodEnd(client);
 }
 
+// What is behind an execution waits not only for its program, but until it is in the
+// device's queue.
+TEST_F(SubmitTest, AReadBehindAProgramThatIsCompiled) {
+  for (int i = 1; i <= 20; ++i) {
+    v1::ExecuteRequest execute;
+    *execute.mutable_graph() = GraphOf(absl::StrCat(R"(
+      0 CONST [] weakint 8
+      1 PARAM : float32 [0] slot=0
+      2 CONST [] float32 )",
+                                                    i, R"(.0
+      3 ADD [1, 2]
+      4 TUPLE [3])"));
+    SubmitClient client(*stubs_);
+    client.Allocate(1, 32);
+    client.Write(1, ones_);
+    AddBuffer(execute, 0, 1);
+    client.Execute(execute, {2});
+    EXPECT_EQ(FloatsOf(client.ReadBack(2)), std::vector<float>(8, 1.0f + i));
+    client.Free({1, 2});
+    client.WritesDone();
+    EXPECT_FALSE(client.Next().has_value());
+  }
+}
+
 TEST_F(SubmitTest, CompileFillCopyViewAndValues) {
   SubmitClient client(*stubs_);
   v1::SubmitRequest compile;

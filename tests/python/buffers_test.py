@@ -182,6 +182,7 @@ class Buffers(support.ServerTest):
         before = self.in_use()
         with kiln.connect(self.server.address) as client:
             kept = client.empty((100,))
+            client.fence()
             self.assertEqual(self.in_use()[1], before[1] + 1)
         self.assertEqual(self.in_use(), before)
         with self.assertRaises(kiln.FailedPrecondition):

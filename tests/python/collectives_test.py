@@ -157,19 +157,19 @@ class Values(OnEightDevices):
             self.assertEqual(buffer.numpy().tolist(), [321] * 10)
 
 
-class InAStream(OnEightDevices):
+class WithoutWaiting(OnEightDevices):
     def test_they_stand_in_order_among_other_commands(self):
-        stream = self.client.stream()
-        parts = [stream.buffer(np.full(5, i + 1.0), np.float32, device="CPU:%d" % i) for i in range(4)]
-        whole = stream.empty((20,), device="CPU:2")
-        stream.all_reduce(parts)
+        client = self.client
+        parts = [client.buffer(np.full(5, i + 1.0), np.float32, device="CPU:%d" % i) for i in range(4)]
+        whole = client.empty((20,), device="CPU:2")
+        client.all_reduce(parts, wait=False)
         parts[1].fill(7.0)
-        stream.gather(parts, whole, root=2)
-        stream.reduce(parts, parts[3], op="max", root=3)
+        client.gather(parts, whole, root=2, wait=False)
+        client.reduce(parts, parts[3], op="max", root=3, wait=False)
         np.testing.assert_array_equal(whole.numpy(), np.repeat([10, 7, 10, 10], 5))
         np.testing.assert_array_equal(parts[3].numpy(), np.full(5, 10))
-        stream.scatter(whole, parts, root=2)
-        stream.all_gather(parts, [whole, stream.empty((20,), device="CPU:0")])  # too few
+        client.scatter(whole, parts, root=2, wait=False)
+        client.all_gather(parts, [whole, client.empty((20,), device="CPU:0")], wait=False)  # too few
         with self.assertRaises(kiln.InvalidArgument) as caught:
             whole.numpy()
         self.assertEqual(caught.exception.field, "output")

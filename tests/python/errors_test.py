@@ -104,7 +104,7 @@ class LostConnections(unittest.TestCase):
     def test_in_the_middle_of_an_upload(self):
         server = support.Server()
         self.addCleanup(server.stop)
-        client = kiln.connect(server.address)
+        client = kiln.connect(server.address, lease=2)  # for as long it hopes
         self.addCleanup(client.close)
 
         def kill_half_way(done, total):
@@ -120,7 +120,7 @@ class LostConnections(unittest.TestCase):
     def test_in_the_middle_of_a_download(self):
         server = support.Server()
         self.addCleanup(server.stop)
-        client = kiln.connect(server.address)
+        client = kiln.connect(server.address, lease=2)  # for as long it hopes
         self.addCleanup(client.close)
         buffer = client.empty((64 << 20,), "uint8")
         with self.assertRaises(kiln.Unavailable):

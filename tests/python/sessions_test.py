@@ -44,6 +44,7 @@ class Sessions(support.ServerTest):
         program = other.compile(graphs.elementwise("ADD"))
         x = other.buffer(np.ones(4, np.float32))
         made = [x, x[1:], x.copy(), program(x, x, out="buffers")]
+        other.fence()
         with_kept = self.in_use()
         self.assertEqual(with_kept[1], before[1] + 4)  # a view has no memory of its own
         self.close_behind(other)
@@ -72,6 +73,7 @@ class Sessions(support.ServerTest):
         before = self.in_use()
         with kiln.connect(self.server.address, lease=1) as client:
             buffer = client.buffer(np.arange(4.0))
+            client.fence()
             token = self.session_of(client).token
             self.close_behind(client)
             self.assertTrue(support.eventually(lambda: self.session_of(client).token != token))
@@ -90,7 +92,7 @@ class Sessions(support.ServerTest):
         """Long before the lease of an hour is to be renewed."""
         for find_out in (lambda buffer: buffer.numpy(), lambda buffer: buffer.fill(1), lambda buffer: buffer.write(X),
                          lambda buffer: buffer.free()):  # fmt: skip
-            with kiln.connect(self.server.address, lease=3600) as client:
+            with kiln.connect(self.server.address, lease=3600, stream=False) as client:
                 buffer, token = client.buffer(X), self.session_of(client).token
                 self.close_behind(client)
                 with self.assertRaises(kiln.NotFound) as caught:
@@ -144,7 +146,7 @@ class Sessions(support.ServerTest):
         async def main():
             for find_out in (lambda buffer: buffer.numpy(), lambda buffer: buffer.fill(1),
                              lambda buffer: buffer.write(X)):  # fmt: skip
-                async with await kiln.aio.connect(self.server.address, lease=3600) as client:
+                async with await kiln.aio.connect(self.server.address, lease=3600, stream=False) as client:
                     buffer, token = await client.buffer(X), self.session_of(client).token
                     self.close_behind(client)
                     with self.assertRaises(kiln.NotFound):

@@ -1,18 +1,26 @@
-"""Streams: calls without waiting, values against numpy, poison as exceptions, no leaks."""
+"""Calls without waiting: values against numpy, failures where they are met, one flight, no leaks."""
 
+import asyncio
 import gc
 import pathlib
 import sys
+import time
 import unittest
+from unittest import mock
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 
 import support
 import numpy as np
+from proxy import Proxy
 
 import kiln
+import kiln.aio
+from kiln import program as programs, stream as streams
+from kiln.v1 import session_service_pb2
 
 RNG = np.random.default_rng(11)
+SUBMIT = streams.SUBMIT
 
 
 def affine():
@@ -23,91 +31,259 @@ def affine():
     return graph
 
 
-def add_in_place():
+def add_in_place(shape=(8,)):
     graph = kiln.Graph()
-    x = graph.param("x", (8,), "float32")
+    x = graph.param("x", shape, "float32")
     graph.update(x, x + 1.0)
     return graph
+
+
+def calls(client):
+    """How often the client has waited."""
+    return sum(row.calls for row in client.traffic.values())
 
 
 class Streams(support.ServerTest):
     def test_a_chain_equals_numpy(self):
         program = self.client.compile(affine())
-        stream = self.client.stream()
         w, x, b = (RNG.standard_normal(shape).astype(np.float32) for shape in ((8, 8), (8,), (8,)))
-        weights = stream.buffer(w)
-        value, expected = stream.buffer(x), x
+        weights = self.client.buffer(w)
+        value, expected = self.client.buffer(x), x
         for step in range(30):
-            value, expected = stream.run(program, weights, value, b), w @ expected + b
+            value, expected = program(weights, value, b, out="buffers"), w @ expected + b
             if step == 20:
                 value, expected = value.fill(0.5), np.full(8, 0.5, np.float32)
             if step % 10 == 9:
                 np.testing.assert_allclose(value.numpy(), expected, rtol=1e-3)
-                value = stream.buffer(expected / np.abs(expected).max())
+                value = self.client.buffer(expected / np.abs(expected).max())
                 expected = expected / np.abs(expected).max()
-        stream.fence()
+        self.client.fence()
 
-    def test_updates_and_copies(self):
-        program = self.client.compile(add_in_place())
-        stream = self.client.stream()
-        x = stream.buffer(np.arange(8, dtype=np.float32))
-        before = x.copy()
-        for _ in range(10):
-            self.assertIsNone(stream.run(program, x))
-        np.testing.assert_array_equal(x.numpy(), np.arange(8) + 10)
-        np.testing.assert_array_equal(before.numpy(), np.arange(8))
-        with self.client.buffer(np.zeros(8, np.float32)) as plain:  # of a call, in the same session
-            stream.run(program, plain)
-            stream.fence()
-            np.testing.assert_array_equal(plain.numpy(), np.ones(8))
+    def test_what_need_not_be_waited_for_is_not(self):
+        program, update = self.client.compile(affine()), self.client.compile(add_in_place())
+        gc.collect()
+        self.client.fence()
+        before = calls(self.client)
+        w = self.client.buffer(np.eye(8, dtype=np.float32))
+        x = self.client.empty((8,)).fill(2)
+        update(x)
+        y = program(w, x, np.ones(8, np.float32), out="buffers")
+        z = self.client.empty((16,)).copy_from(y, start=4)
+        middle = z.view((4, 2), start=4).copy()
+        y.free()
+        w.free()
+        self.assertEqual(calls(self.client), before)
+        self.assertEqual(middle.numpy().tolist(), [[4, 4]] * 4)
+        self.assertEqual(calls(self.client), before + 1)
 
-    def test_large_arrays(self):
-        stream = self.client.stream()
-        array = RNG.integers(0, 256, 5_000_001, dtype=np.uint8)
-        np.testing.assert_array_equal(stream.buffer(array).numpy(), array)
-        self.assertEqual(stream.buffer(np.zeros((0, 3))).numpy().shape, (0, 3))
+    def test_calls_see_what_commands_before_them_did(self):
+        large = self.client.empty((1 << 20,))  # more than goes with commands
+        small = large.view((8,), start=1000)
+        update, whole = self.client.compile(add_in_place()), self.client.compile(add_in_place((1 << 20,)))
+        for step in range(1, 4):
+            update(small)
+            whole(large)
+            array = large.numpy()
+            self.assertEqual((array[999], array[1000], array[1008]), (step, 2 * step, step))
+            large.write(array)
+        self.assertEqual(small.numpy().tolist(), [6] * 8)
+
+    def test_more_than_is_kept_at_a_time(self):
+        buffer, update = self.client.empty((8,)), self.client.compile(add_in_place())
+        with mock.patch.object(streams, "MOST_COMMANDS", 16):
+            for _ in range(500):
+                update(buffer)
+                self.assertLessEqual(len(self.client._connection.pipeline._stream._kept), 16)
+        self.assertEqual(buffer.numpy().tolist(), [500] * 8)
 
     def test_the_first_failure_is_raised_where_it_is_met(self):
         program = self.client.compile(affine())
-        stream = self.client.stream()
-        w = stream.buffer(np.zeros((8, 8), np.float32))
-        wrong = stream.buffer(np.zeros(4, np.float32))
-        first = stream.run(program, w, wrong, np.zeros(8, np.float32), tag="layer 1")
-        second = stream.run(program, w, first, np.zeros(8, np.float32), tag="layer 2")
-        with self.assertRaises(kiln.KilnError) as caught:
-            second.numpy()
-        self.assertEqual(caught.exception.code, "BUFFER_SIZE_MISMATCH")
-        self.assertEqual(caught.exception.slot, 1)
+        w = self.client.buffer(np.zeros((8, 8), np.float32))
+        wrong = self.client.buffer(np.zeros(4, np.float32))
+        b = np.zeros(8, np.float32)
+        (first,) = program.run([w, wrong, b], out="buffers", tag="layer 1").results
+        (second,) = program.run([w, first, b], out="buffers", tag="layer 2").results
+        for use in (second.numpy, lambda: program(w, second, b), lambda: self.client.describe(first)):
+            with self.assertRaises(kiln.InvalidArgument) as caught:
+                use()
+            self.assertEqual((caught.exception.code, caught.exception.slot), ("BUFFER_SIZE_MISMATCH", 1))
+        self.assertEqual(wrong.numpy().tolist(), [0] * 4)
+        with self.assertRaises(kiln.InvalidArgument) as caught:
+            self.client.fence()
         self.assertEqual(caught.exception.tag, "layer 1")
-        np.testing.assert_array_equal(wrong.numpy(), np.zeros(4))
-        with self.assertRaises(kiln.InvalidArgument):
-            stream.fence()
-        stream.fence()
+        self.client.fence()
+
+    def test_what_is_large_fails_at_once(self):
+        with self.assertRaises(kiln.ResourceExhausted):
+            self.client.empty((1 << 50,))
+        with self.assertRaises(kiln.NotFound):
+            self.client.empty((4,), device="CPU:99")
 
     def test_nothing_is_left(self):
-        stream = self.client.stream()
-        gc.collect()
-        stream.fence()
-        before = self.client.devices()[0].memory_in_use_bytes
+        before = self.in_use()
         for _ in range(200):
-            stream.buffer(np.zeros(1000, np.float32))
-        gc.collect()
-        stream.fence()
-        self.assertEqual(self.client.devices()[0].memory_in_use_bytes, before)
-        freed = stream.empty((8,))
-        freed.free()
-        freed.free()
-        self.assertRaises(kiln.BufferFreed, freed.numpy)
+            self.client.buffer(np.zeros(1000, np.float32))
+        self.assertEqual(self.in_use(), before)
 
-    def test_an_end(self):
-        stream = self.client.stream()
-        self.assertIs(self.client.stream(), stream)
-        stream.close()
-        stream.close()
+    def test_without(self):
+        with kiln.connect(self.server.address, stream=False) as client:
+            update, buffer = client.compile(add_in_place()), client.empty((8,))
+            update(buffer)
+            client.fence()
+            self.assertEqual(buffer.numpy().tolist(), [1] * 8)
+            self.assertNotIn(SUBMIT, client.traffic)
+
+    def test_awaited(self):
+        async def main():
+            async with await kiln.aio.connect(self.server.address) as client:
+                program, update = await client.compile(affine()), await client.compile(add_in_place())
+                before = calls(client)
+                w = await client.buffer(np.eye(8, dtype=np.float32))
+                x = await (await client.empty((8,))).fill(2)
+                await update(x)
+                y = await program(w, x, np.ones(8, np.float32), out="buffers")
+                self.assertEqual(calls(client), before)
+                self.assertEqual((await y.numpy()).tolist(), [4] * 8)
+                wrong = await client.buffer(np.zeros(4, np.float32))
+                many = await asyncio.gather(*(program(w, x, np.full(8, n, np.float32)) for n in range(20)))
+                self.assertEqual([one[0] for one in many], [3 + n for n in range(20)])
+                spoilt = await program(w, wrong, x, out="buffers")
+                with self.assertRaises(kiln.InvalidArgument):
+                    await spoilt.numpy()
+                with self.assertRaises(kiln.InvalidArgument):
+                    await client.fence()
+
+        asyncio.run(main())
+
+
+class Forgotten(support.ServerTest):
+    FLAGS = ("--program_cache_bytes=100000",)
+
+    def forget_all(self):
+        for size in range(9, 60):
+            self.client.compile(add_in_place((size,)))
+
+    def test_a_program_that_the_server_forgot(self):
+        program, update = self.client.compile(affine()), self.client.compile(add_in_place())
+        w, x, b = np.eye(8, dtype=np.float32), np.ones(8, np.float32), np.zeros(8, np.float32)
+        self.forget_all()
+        self.client.empty((1,))
+        self.assertEqual(program(w, x, b).tolist(), [1] * 8)  # who waits is asked for the graph
+        with mock.patch.object(programs, "_KNOWN", 0.0):
+            program(w, x, b)
+            self.forget_all()
+            self.assertEqual(program(w, x, b, out="buffers").numpy().tolist(), [1] * 8)  # it went along
+        buffer = self.client.buffer(x)
+        self.forget_all()
+        update(buffer)
+        with self.assertRaises(kiln.KilnError) as caught:  # and is never silently left out
+            buffer.numpy()
+        self.assertEqual(caught.exception.code, "NEED_GRAPH")
+
+
+class Distance(support.ServerTest):
+    def test_a_chain_is_one_round_trip(self):
+        """Of 30 ms, so less than two would take however slow this machine is at times."""
+        proxy = Proxy(self.server.port, delay=0.015)
+        self.addCleanup(proxy.close)
+        with kiln.connect(proxy.address) as client:
+            program = client.compile(affine())
+            w, x, b = np.eye(8, dtype=np.float32), np.arange(8, dtype=np.float32), np.ones(8, np.float32)
+            best = 1.0
+            for _ in range(10):
+                begin = time.perf_counter()
+                y = program(client.buffer(w), client.buffer(x), b, out="buffers").numpy()
+                best = min(best, time.perf_counter() - begin)
+                self.assertEqual(y.tolist(), (x + 1).tolist())
+            self.assertGreaterEqual(best, 0.030)
+            self.assertLess(best, 0.060)
+
+
+class Lost(support.ServerTest):
+    """The connection goes through a proxy that cuts it."""
+
+    def setUp(self):
+        self.proxy = Proxy(self.server.port)
+        self.addCleanup(self.proxy.close)
+
+    def test_each_command_runs_once(self):
+        with kiln.connect(self.proxy.address) as client:
+            update, buffer, copies = client.compile(add_in_place()), client.empty((8,)), []
+            for step in range(60):
+                for _ in range(20):
+                    update(buffer)
+                copies.append(buffer.copy())
+                if step % 20 == 10:
+                    self.proxy.cut()
+            self.assertEqual(buffer.numpy().tolist(), [1200] * 8)
+            for step, copy in enumerate(copies):
+                self.assertEqual(copy.numpy().tolist(), [20 * (step + 1)] * 8)
+            client.fence()
+
+    def test_an_answer_that_was_on_its_way_comes_again(self):
+        with kiln.connect(self.proxy.address, shared_memory=False) as client:
+            array = RNG.integers(0, 256, 1 << 20, dtype=np.uint8)
+            buffer = client.buffer(array)
+            client.fence()
+            self.proxy.cut_after(300_000)  # of what the server sends
+            buffer.fill(array[0], 0, 1)
+            np.testing.assert_array_equal(buffer.numpy(), array)
+            self.assertEqual(self.proxy.cuts, 1)
+
+    def test_awaited(self):
+        async def main():
+            async with await kiln.aio.connect(self.proxy.address) as client:
+                update, buffer = await client.compile(add_in_place()), await client.empty((8,))
+                for step in range(100):
+                    await update(buffer)
+                    if step == 50:
+                        self.proxy.cut()
+                self.assertEqual((await buffer.numpy()).tolist(), [100] * 8)
+
+        asyncio.run(main())
+
+    def close_behind(self, client):
+        token = client._connection.session.token
+        self.client._connection.call("SessionService.Close", session_service_pb2.CloseSessionRequest(token=token))
+
+    def test_a_session_that_has_expired(self):
+        with kiln.connect(self.proxy.address, lease=3600) as client:
+            update, buffer = client.compile(add_in_place()), client.empty((8,))
+            client.fence()
+            self.proxy.stop()
+            update(buffer)
+            self.close_behind(client)
+            self.proxy.go_on()
+            with self.assertRaises(kiln.KilnError) as caught:
+                buffer.numpy()
+            self.assertEqual(caught.exception.code, "SESSION_EXPIRED")
+            with self.assertRaises(kiln.NotFound):  # in the new one
+                buffer.numpy()
+            fresh = client.empty((8,))
+            update(fresh)
+            self.assertEqual(fresh.numpy().tolist(), [1] * 8)
+
+    def test_who_holds_nothing_does_not_notice(self):
+        with kiln.connect(self.proxy.address, lease=3600) as client:
+            update = client.compile(add_in_place())
+            client.empty((8,)).free()
+            client.fence()
+            self.close_behind(client)
+            stream = client._connection.pipeline._stream
+            self.assertTrue(support.eventually(lambda: stream.ended is not None))
+            fresh = client.empty((8,))
+            update(fresh)
+            self.assertEqual(fresh.numpy().tolist(), [1] * 8)
+
+    def test_a_server_that_does_not_come_back(self):
+        client = kiln.connect(self.proxy.address, lease=1)
+        buffer = client.empty((8,))
+        client.fence()
+        self.proxy.close()
+        buffer.fill(1)
         with self.assertRaises(kiln.Unavailable):
-            stream.fence()
-        self.assertIsNot(self.client.stream(), stream)
-        self.client.stream().fence()
+            buffer.numpy()
+        client.close()
 
 
 if __name__ == "__main__":

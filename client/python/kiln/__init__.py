@@ -132,7 +132,6 @@ from kiln.program import At, Program, Run
 from kiln.recording import Integer, Memory, Recording
 from kiln.reduce import all, any, argmax, argmin, cumsum, dot, matmul, max, mean, min, prod, std, sum, var
 from kiln.special import erf, tanh
-from kiln.stream import Stream, StreamBuffer
 from kiln.tensor import Tensor
 
 __version__ = "0.1.0"

@@ -45,7 +45,8 @@ class Buffer(buffers.BufferLike):
         return result
 
     async def read_into(self, target: Any, offset: int = 0, *, progress: Optional[Progress] = None) -> None:
-        await self._connection.read(self.handle, self._offset(offset), memoryview(target).cast("B"), progress)
+        data = memoryview(target).cast("B")
+        await self._connection.read(self.handle, self._offset(offset, data), data, progress)
 
     async def write(self, value: Any, start: Optional[int] = None, *, progress: Optional[Progress] = None) -> "Buffer":
         offset, data = self._data(value, start)
@@ -53,20 +54,21 @@ class Buffer(buffers.BufferLike):
         return self
 
     async def write_bytes(self, data: Any, offset: int = 0, *, progress: Optional[Progress] = None) -> "Buffer":
-        await self._connection.write(self.handle, self._offset(offset), memoryview(data).cast("B"), progress)
+        data = memoryview(data).cast("B")
+        await self._connection.write(self.handle, self._offset(offset, data), data, progress)
         return self
 
     async def fill(self, value: Any, start: int = 0, count: Optional[int] = None) -> "Buffer":
         request = self._fill_request(value, start, count)
         if request.bytes:
-            await self._connection.call("BufferService.Fill", request)
+            await self._connection.perform("BufferService.Fill", request)
         return self
 
     async def copy_from(self, source: "Buffer", *, start: int = 0, from_start: int = 0,
                         count: Optional[int] = None) -> "Buffer":
         request = self._copy_request(source, start, from_start, count)
         if request.bytes:
-            await self._connection.call("BufferService.Copy", request)
+            await self._connection.perform("BufferService.Copy", request)
         return self
 
     async def copy(self) -> "Buffer":
@@ -74,8 +76,8 @@ class Buffer(buffers.BufferLike):
         return await Buffer(self._connection, answer).copy_from(self)
 
     async def view(self, shape: Any = None, dtype: Any = None, start: int = 0) -> "Buffer":
-        answer = await self._connection.call("BufferService.View", self._view_request(shape, dtype, start))
-        return Buffer(self._connection, answer.buffer)
+        request = self._view_request(shape, dtype, start)
+        return Buffer(self._connection, await self._connection.view(request, self.device))
 
     async def free(self) -> None:
         handle, self._handle = self._handle, None
@@ -99,8 +101,8 @@ class Program(programs.ProgramLike):
         return programs.unwrap((await self.run(self._slots(args, named), out=out, timeout=timeout)).results)
 
     async def run(self, arguments: Union[Mapping[int, Any], Sequence[Any]], *, out: str = "arrays",
-                  timing: bool = False, timeout: Optional[float] = None) -> programs.Run:
-        return await awaited(self._run(arguments, out, timing, timeout))
+                  timing: bool = False, timeout: Optional[float] = None, tag: str = "") -> programs.Run:
+        return await awaited(self._run(arguments, out, timing, timeout, tag))
 
 
 class Recording(recordings.RecordingLike):
@@ -118,10 +120,10 @@ class Recording(recordings.RecordingLike):
 
 async def connect(target: str, *, token: Optional[str] = None, tls: TLS = False, device: str = "",
                   connect_timeout: float = 10.0, timeout: Optional[float] = None,
-                  metadata: Sequence[Tuple[str, str]] = (), lease: int = LEASE) -> "Client":
+                  metadata: Sequence[Tuple[str, str]] = (), lease: int = LEASE, stream: bool = True) -> "Client":
     """As kiln.connect."""
     connection = Connection(target, token, tls, timeout, device, metadata)
-    return Client(connection, await awaited(blocking.open_client(connection, lease, connect_timeout)))
+    return Client(connection, await awaited(blocking.open_client(connection, lease, connect_timeout, stream)))
 
 
 class Client(blocking.ClientLike):
@@ -138,6 +140,9 @@ class Client(blocking.ClientLike):
         request, recorded = recordings.request_of(self.device, steps)
         response = await self._connection.call("KernelService.RecordSequence", request)
         return Recording(self._connection, request, recorded, response)
+
+    async def fence(self) -> None:
+        await self._connection.fence()
 
     async def gradient(self, graph: Any, wrt: Sequence[Any], *, result: int = 0, cotangent: Optional[int] = None,
                        include_results: bool = False) -> blocking.Gradient:

@@ -13,10 +13,13 @@ from typing import Any, Collection, Deque, Optional, Sequence, Tuple
 import grpc
 from grpc import aio
 
+from kiln import commands
 from kiln.connection import TLS, ConnectionLike, call_metadata, channel_to
-from kiln.errors import Internal, KilnError
+from kiln.errors import DeadlineExceeded, Internal, KilnError
+from kiln.pipeline import Pipeline
 from kiln.reaper import AGAIN, MOST, TIMEOUT, give_back
 from kiln.session import Session
+from kiln.stream import Answer
 from kiln.transfer import Download, Progress, Upload, write_header
 from kiln.v1 import buffer_service_pb2
 from kiln.waiting import awaited
@@ -32,6 +35,8 @@ class Connection(ConnectionLike):
         self._session_channel = channel_to(target, tls)
         self.session = Session(self._session_channel, call_metadata(token, metadata), lost=self.live.clear)
         weakref.finalize(self, self.session.stop)
+        # Its thread reads the stream, too.
+        self.pipeline = Pipeline(self._session_channel, self.session, target, self._traffic.add)
         self.channel = channel_to(target, tls, aio)
         self._loop = asyncio.get_running_loop()
         # Always the same one: a destructor may just have it in hand.
@@ -52,12 +57,14 @@ class Connection(ConnectionLike):
 
     async def call(self, name: str, request: Any, timeout: Optional[float] = None) -> Any:
         """One unary call; a KilnError if it fails."""
+        await self.settle(name)
         response = await self.finish(self.open(name, request, timeout))
         self.count(name, request.ByteSize(), response.ByteSize())
         return response
 
     async def send(self, name: str, request: bytes, timeout: Optional[float] = None) -> Any:
         """As call(), of a request that is written already."""
+        await self.settle(name)
         response = await self.finish(self.open(name, request, timeout, raw_request=True))
         self.count(name, len(request), response.ByteSize())
         return response
@@ -68,6 +75,17 @@ class Connection(ConnectionLike):
         except grpc.RpcError as error:
             raise self.failure(error) from None
 
+    async def answered(self, answer: Answer) -> Any:
+        try:
+            return await asyncio.wait_for(asyncio.wrap_future(answer), self.timeout)
+        except asyncio.TimeoutError:
+            raise DeadlineExceeded("no answer within %g s" % (self.timeout or 0)) from None
+
+    async def settle(self, name: str = "") -> None:
+        """Returns when a call by this name has no commands to wait for."""
+        if self.busy(name):
+            await awaited(self._settled(name))
+
     async def wait_until_ready(self, timeout: float) -> None:
         """NoServer unless the server answers in time."""
         try:
@@ -77,6 +95,17 @@ class Connection(ConnectionLike):
 
     async def allocate(self, request: buffer_service_pb2.AllocateRequest) -> buffer_service_pb2.BufferDescription:
         return await awaited(self._allocate(request))
+
+    async def view(self, request: buffer_service_pb2.ViewRequest, device: str) -> buffer_service_pb2.BufferDescription:
+        return await awaited(self._view(request, device))
+
+    async def perform(self, name: str, request: Any) -> None:
+        """What a call of this name does, if it is Fill, Copy or a collective; it need not be done on return."""
+        await awaited(self._performed(name, request))
+
+    async def fence(self) -> None:
+        """Returns when all commands are done; raises the first failure that nobody has been told."""
+        await awaited(self._fence())
 
     async def open_session(self, features: Sequence[str], lease: int, timeout: float) -> None:
         try:
@@ -118,6 +147,8 @@ class Connection(ConnectionLike):
     async def _free(self, handles: Collection[int]) -> None:
         """One Free, also while the connection closes; KilnError."""
         request = buffer_service_pb2.FreeRequest(handle=handles)
+        if self.pipeline.send_if_live(commands.same("BufferService.Free", request)):
+            return
         await self.finish(self._begin("BufferService.Free", request, TIMEOUT))
         self.count("BufferService.Free", request.ByteSize(), 0)
 
@@ -131,6 +162,7 @@ class Connection(ConnectionLike):
             return
         self.closed = True
         try:
+            await self._loop.run_in_executor(None, self.pipeline.close)
             await awaited(give_back(list(self.live), self.live, self._free))
             await self._loop.run_in_executor(None, self.session.close)
         except (KilnError, grpc.RpcError):  # a server that is gone holds nothing
@@ -143,6 +175,9 @@ class Connection(ConnectionLike):
     # -- data
 
     async def write(self, handle: int, offset: int, data: memoryview, progress: Optional[Progress]) -> None:
+        if self.pipeline.on and len(data) <= self.small and progress is None:
+            return await awaited(self._write_small(handle, offset, data))
+        await self.settle()
         upload = Upload(handle, offset, data, progress)
         call = self.open("BufferService.Write", raw_request=True)
         try:
@@ -181,9 +216,12 @@ class Connection(ConnectionLike):
                 raise error from None
 
     async def read(self, handle: int, offset: int, target: memoryview, progress: Optional[Progress]) -> None:
+        if self.busy() and 0 < len(target) <= self.small and progress is None:
+            return await awaited(self._read_small(handle, offset, target))
         download = Download(target, progress)
         if len(target) == 0:
             return
+        await self.settle()
         request = buffer_service_pb2.ReadRequest(bytes=len(target))
         request.buffer.handle, request.buffer.offset = handle, offset
         call = self.open("BufferService.Read", request, raw_response=True)

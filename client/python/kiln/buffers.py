@@ -21,6 +21,7 @@ from kiln.dtypes import DType, dtype as dtype_of, integer, uint8, void
 from kiln.errors import BufferFreed, DTypeError, InvalidArgument, KilnError, OutOfRange, ShapeError
 from kiln.transfer import Download, Progress, Upload
 from kiln.v1 import buffer_service_pb2, tensor_pb2
+from kiln.waiting import blocking
 
 Self = TypeVar("Self", bound="BufferLike")
 
@@ -88,10 +89,10 @@ class BufferLike:
             raise OutOfRange("elements %d to %d of a buffer of %d" % (start, start + count, self.size))
         return start * self.dtype.itemsize, count * self.dtype.itemsize
 
-    def _offset(self, offset: int) -> int:
-        """A byte's place; whether it is in the buffer, the server says."""
-        if not 0 <= integer(offset, "an offset") < 1 << 64:
-            raise OutOfRange("no buffer has a byte at this offset")
+    def _offset(self, offset: int, data: memoryview) -> int:
+        """The place of bytes; OutOfRange if they are not all in the buffer."""
+        if not 0 <= integer(offset, "an offset") <= self.nbytes - len(data):
+            raise OutOfRange("bytes %d to %d of a buffer of %d" % (offset, offset + len(data), self.nbytes))
         return offset
 
     def _data(self, value: Any, start: Optional[int]) -> Tuple[int, memoryview]:
@@ -177,9 +178,13 @@ def bytes_request(device: str, nbytes: int) -> buffer_service_pb2.AllocateReques
 
 def write_to(connection: Connection, handle: int, offset: int, data: memoryview, progress: Optional[Progress]) -> None:
     """Uploads `data`; what `progress` raises ends the upload and is raised here."""
+    if connection.pipeline.on and len(data) <= connection.small and progress is None:
+        blocking(connection._write_small(handle, offset, data))
+        return
     if connection.shared_memory is not None and len(data):
         connection.shared_memory.upload(handle, offset, data, progress)
         return
+    connection.settle()
     upload = Upload(handle, offset, data, progress)
     stub = connection.stub("BufferService.Write", raw_request=True)
     try:
@@ -192,12 +197,16 @@ def write_to(connection: Connection, handle: int, offset: int, data: memoryview,
 def read_from(connection: Connection, handle: int, offset: int, target: memoryview,
               progress: Optional[Progress]) -> None:
     """Downloads len(target) bytes into `target`."""
+    if connection.busy() and 0 < len(target) <= connection.small and progress is None:
+        blocking(connection._read_small(handle, offset, target))
+        return
     if connection.shared_memory is not None and len(target):
         connection.shared_memory.download(handle, offset, target, progress)
         return
     download = Download(target, progress)
     if len(target) == 0:  # 0 in a ReadRequest means: to the end
         return
+    connection.settle()
     request = buffer_service_pb2.ReadRequest(bytes=len(target))
     request.buffer.handle, request.buffer.offset = handle, offset
     messages = connection.start(connection.stub("BufferService.Read", raw_response=True), request)
@@ -242,7 +251,8 @@ class Buffer(BufferLike):
 
     def read_into(self, target: Any, offset: int = 0, *, progress: Optional[Progress] = None) -> None:
         """Bytes from byte `offset` on into a writable, contiguous memory (bytearray, array, memoryview)."""
-        read_from(self._connection, self.handle, self._offset(offset), memoryview(target).cast("B"), progress)
+        data = memoryview(target).cast("B")
+        read_from(self._connection, self.handle, self._offset(offset, data), data, progress)
 
     def __array__(self, dtype: Any = None, copy: Optional[bool] = None) -> np.ndarray:
         if copy is False:
@@ -264,14 +274,15 @@ class Buffer(BufferLike):
 
     def write_bytes(self, data: Any, offset: int = 0, *, progress: Optional[Progress] = None) -> "Buffer":
         """Contiguous memory of any kind, to byte `offset` on."""
-        write_to(self._connection, self.handle, self._offset(offset), memoryview(data).cast("B"), progress)
+        data = memoryview(data).cast("B")
+        write_to(self._connection, self.handle, self._offset(offset, data), data, progress)
         return self
 
     def fill(self, value: Any, start: int = 0, count: Optional[int] = None) -> "Buffer":
         """Sets `count` elements from `start` on (all) to one value, on the device."""
         request = self._fill_request(value, start, count)
         if request.bytes:
-            self._connection.call("BufferService.Fill", request)
+            self._connection.perform("BufferService.Fill", request)
         return self
 
     def copy_from(self, source: "Buffer", *, start: int = 0, from_start: int = 0,
@@ -279,7 +290,7 @@ class Buffer(BufferLike):
         """Copies elements of `source` (all from `from_start` on) to `start`, on the device; they may overlap."""
         request = self._copy_request(source, start, from_start, count)
         if request.bytes:
-            self._connection.call("BufferService.Copy", request)
+            self._connection.perform("BufferService.Copy", request)
         return self
 
     def copy(self) -> "Buffer":
@@ -294,8 +305,8 @@ class Buffer(BufferLike):
 
         It begins at element `start` of this one. Raises OutOfRange if it is not inside.
         """
-        answer = self._connection.call("BufferService.View", self._view_request(shape, dtype, start))
-        return type(self)(self._connection, answer.buffer)
+        request = self._view_request(shape, dtype, start)
+        return type(self)(self._connection, self._connection.view(request, self.device))
 
     def __getitem__(self, key: Any) -> "Buffer":
         """A view of a row, or of rows begin:end."""

@@ -14,7 +14,6 @@ at once; calls block (kiln.aio has the same without; ClientLike is what they sha
 from __future__ import annotations
 
 import math
-import threading
 from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Tuple, Type
 
 import numpy as np
@@ -24,13 +23,13 @@ from kiln.buffers import Buffer
 from kiln.collectives import Collectives
 from kiln.connection import TLS, Connection, Traffic
 from kiln.dtypes import BY_NUMBER, dtype as dtype_of
-from kiln.errors import NotFound, Unavailable, Unimplemented, WrongVersion
+from kiln.errors import NotFound, Unavailable, WrongVersion
 from kiln.graph import Graph
 from kiln.program import Program
 from kiln.recording import Recording, Steps
 from kiln.session import LEASE
 from kiln.shared_memory import offered
-from kiln.stream import FEATURE, Marks, Stream
+from kiln.stream import FEATURE as STREAM
 from kiln.transfer import Progress
 from kiln.v1 import buffer_service_pb2, debug_service_pb2, device_service_pb2, graph_pb2, kernel_service_pb2
 from kiln.waiting import Waits, blocking
@@ -92,11 +91,6 @@ def check_device(server: device_service_pb2.ListDevicesResponse, target: str, de
                        remedy="it has " + ", ".join(row.name for row in server.devices))  # fmt: skip
 
 
-def check_stream(features: Any, target: str) -> None:
-    if FEATURE not in features:
-        raise Unimplemented("the server at %s has no streams of commands" % target, code="NOT_IMPLEMENTED")
-
-
 # Its messages are not generated: what serves answers status 1, SERVING, and no more.
 HEALTH = "/grpc.health.v1.Health/Check"
 
@@ -123,7 +117,7 @@ def upload_array(value: Any, dtype: Any) -> np.ndarray:
 def connect(target: str, *, token: Optional[str] = None, tls: TLS = False, device: str = "",
             connect_timeout: float = 10.0, timeout: Optional[float] = None,
             metadata: Sequence[Tuple[str, str]] = (), lease: int = LEASE,
-            shared_memory: bool = True) -> "Client":
+            shared_memory: bool = True, stream: bool = True) -> "Client":
     """Connects to a kilnd at "host:port".
 
     token            sent with every call, as a bearer token
@@ -135,25 +129,30 @@ def connect(target: str, *, token: Optional[str] = None, tls: TLS = False, devic
                      frees its buffers; 0: never
     shared_memory    whether to move data through memory that is shared with a server on this
                      machine, if it offers that; Client.transport says what came of it
+    stream           whether what need not be waited for is not: buffers are made and written, and
+                     programs run with out="buffers", in one flight. What fails is then raised
+                     where its result is first used. It needs a lease, and a server that has it
 
     Raises NoServer if nothing answers in time, WrongVersion if it speaks another
     protocol, Unauthenticated for a wrong token, NotFound for an unknown device.
     """
     connection = Connection(target, token=token, tls=tls, timeout=timeout, device=device, metadata=metadata)
-    server = blocking(open_client(connection, lease, connect_timeout))
+    server = blocking(open_client(connection, lease, connect_timeout, stream))
     if shared_memory:
         connection.shared_memory = offered(connection.call, connection.begin, server.features)
     return Client(connection, server)
 
 
-def open_client(connection: Any, lease: int, timeout: float) -> Waits[device_service_pb2.ListDevicesResponse]:
+def open_client(connection: Any, lease: int, timeout: float, stream: bool) -> Waits[device_service_pb2.ListDevicesResponse]:
     """What the server says of itself, once it is known that it will do."""
     try:
         yield connection.wait_until_ready(timeout)
         server = yield connection.call("DeviceService.List", device_service_pb2.ListDevicesRequest(), timeout)
         check_version(server, connection.target)
         check_device(server, connection.target, connection.device)
+        connection.devices = [row.name for row in server.devices]
         yield connection.open_session(server.features, lease, timeout)
+        connection.pipeline.on = stream and STREAM in server.features and connection.session.token is not None
     except BaseException:
         yield connection.close()
         raise
@@ -218,10 +217,7 @@ class Client(ClientLike):
 
     def __init__(self, connection: Connection, server: device_service_pb2.ListDevicesResponse):
         super().__init__(connection, server)
-        self._stream: Optional[Stream] = None
-        self._stream_lock = threading.Lock()
         self._makers: Dict[Tuple[str, Any, Any], Program] = {}  # of arange and random
-        self._stream_marks = Marks()
 
     # -- programs
 
@@ -243,16 +239,9 @@ class Client(ClientLike):
         """
         return recording.record(self._connection, steps)
 
-    def stream(self) -> Stream:
-        """Calls without waiting (kiln.stream): the client's one stream, begun when first asked for.
-
-        Raises Unimplemented from a server that has none.
-        """
-        with self._stream_lock:
-            if self._stream is None or self._stream.ended:
-                check_stream(self.features, self.target)
-                self._stream = Stream(self._connection, self._stream_marks)
-            return self._stream
+    def fence(self) -> None:
+        """Returns when all that was asked for is done; raises the first failure that nobody has been told."""
+        self._connection.fence()
 
     def gradient(self, graph: Any, wrt: Sequence[Any], *, result: int = 0, cotangent: Optional[int] = None,
                  include_results: bool = False) -> Gradient:
@@ -371,8 +360,6 @@ class Client(ClientLike):
 
     def close(self) -> None:
         """Gives back every buffer that is left, and closes the connection. Twice is once."""
-        if self._stream is not None:
-            self._stream.close()
         self._connection.close()
 
     def __enter__(self) -> "Client":

@@ -9,8 +9,8 @@ as numpy.array_split cuts it flat. `op` is "sum", "prod" or "max", with the mean
 the graph's ADD, MUL and MAX have; floats of 8 and 16 bits are added up in float32.
 `deterministic_order` combines in the order of the ranks, whatever the algorithm.
 
-In a stream (client.stream()) they are commands like others, and answer nothing. Else each
-answers with `.algorithm` and `.bus_bandwidth_gb_s` (as NCCL reckons it).
+Each answers with `.algorithm` and `.bus_bandwidth_gb_s` (as NCCL reckons it); with
+`wait=False` it is a command like those of kiln.pipeline, and answers nothing.
 Raises InvalidArgument where buffers do not fit together, `error.field` naming which
 ("input 2"); Unavailable where a device is too busy to come, `error.field` naming it.
 """
@@ -43,44 +43,45 @@ def _first(buffers: Sequence[Any]) -> Any:
 
 
 class Collectives:
-    """Of Client; of kiln.aio's, where each is awaited; and of a stream, where none is waited for."""
+    """Of Client, and of kiln.aio's, where each is awaited."""
 
     _connection: Any
 
-    def _collective(self, rpc: str, request: collective_service_pb2.CollectiveRequest) -> Any:
-        return self._connection.call("CollectiveService." + rpc, request)
+    def _collective(self, rpc: str, request: collective_service_pb2.CollectiveRequest, wait: bool) -> Any:
+        connection, name = self._connection, "CollectiveService." + rpc
+        return connection.call(name, request) if wait else connection.perform(name, request)
 
-    def broadcast(self, source: Any, outputs: Sequence[Any], *, root: int = 0) -> Any:
+    def broadcast(self, source: Any, outputs: Sequence[Any], *, root: int = 0, wait: bool = True) -> Any:
         """The root's tensor to all; `source` is on the device of outputs[root], and may be it."""
-        return self._collective("Broadcast", _request([source], outputs, source, root=root))
+        return self._collective("Broadcast", _request([source], outputs, source, root=root), wait)
 
-    def scatter(self, source: Any, outputs: Sequence[Any], *, root: int = 0) -> Any:
+    def scatter(self, source: Any, outputs: Sequence[Any], *, root: int = 0, wait: bool = True) -> Any:
         """To each its part of the root's tensor."""
-        return self._collective("Scatter", _request([source], outputs, source, root=root))
+        return self._collective("Scatter", _request([source], outputs, source, root=root), wait)
 
-    def gather(self, inputs: Sequence[Any], output: Any, *, root: int = 0) -> Any:
+    def gather(self, inputs: Sequence[Any], output: Any, *, root: int = 0, wait: bool = True) -> Any:
         """Everyone's part, one after the other, at the root; `output` is on the device of inputs[root]."""
-        return self._collective("Gather", _request(inputs, [output], output, root=root))
+        return self._collective("Gather", _request(inputs, [output], output, root=root), wait)
 
     def reduce(self, inputs: Sequence[Any], output: Any, *, op: str = "sum", root: int = 0,
-               deterministic_order: bool = False) -> Any:
+               deterministic_order: bool = False, wait: bool = True) -> Any:
         """All tensors combined, at the root; `output` may be inputs[root]."""
         request = _request(inputs, [output], output, op=op, root=root, deterministic_order=deterministic_order)
-        return self._collective("Reduce", request)
+        return self._collective("Reduce", request, wait)
 
-    def all_gather(self, inputs: Sequence[Any], outputs: Sequence[Any]) -> Any:
+    def all_gather(self, inputs: Sequence[Any], outputs: Sequence[Any], *, wait: bool = True) -> Any:
         """Everyone's part, one after the other, at all."""
-        return self._collective("AllGather", _request(inputs, outputs, _first(outputs)))
+        return self._collective("AllGather", _request(inputs, outputs, _first(outputs)), wait)
 
     def reduce_scatter(self, inputs: Sequence[Any], outputs: Sequence[Any], *, op: str = "sum",
-                       deterministic_order: bool = False) -> Any:
+                       deterministic_order: bool = False, wait: bool = True) -> Any:
         """To each its part of all tensors combined."""
         request = _request(inputs, outputs, _first(inputs), op=op, deterministic_order=deterministic_order)
-        return self._collective("ReduceScatter", request)
+        return self._collective("ReduceScatter", request, wait)
 
     def all_reduce(self, inputs: Sequence[Any], outputs: Optional[Sequence[Any]] = None, *, op: str = "sum",
-                   deterministic_order: bool = False) -> Any:
+                   deterministic_order: bool = False, wait: bool = True) -> Any:
         """All tensors combined, at all; without `outputs` in the place of the inputs."""
         request = _request(inputs, inputs if outputs is None else outputs, _first(inputs), op=op,
                            deterministic_order=deterministic_order)  # fmt: skip
-        return self._collective("AllReduce", request)
+        return self._collective("AllReduce", request, wait)

@@ -8,15 +8,19 @@ ConnectionLike is what kiln.aio's connections share.
 from __future__ import annotations
 
 import atexit
+import threading
 import weakref
+from concurrent import futures
 from typing import Any, Callable, Collection, Dict, List, NamedTuple, Optional, Sequence, Set, Tuple, Union
 
 import grpc
 
-from kiln import wire
-from kiln.errors import FailedPrecondition, KilnError, NoServer, ResourceExhausted, from_rpc
+from kiln import commands, wire
+from kiln.errors import DeadlineExceeded, FailedPrecondition, KilnError, NoServer, from_rpc
+from kiln.pipeline import Pipeline, Pipelined
 from kiln.reaper import TIMEOUT, Reaper, give_back
 from kiln.session import Session
+from kiln.stream import Answer
 from kiln.shared_memory import FEATURE as SHARED_MEMORY, SharedMemory
 from kiln.waiting import Waits, blocking
 from kiln.v1 import buffer_service_pb2
@@ -31,6 +35,24 @@ class Traffic(NamedTuple):
     calls: int = 0
     sent_bytes: int = 0
     received_bytes: int = 0
+
+
+class Counter:
+    """Counts traffic. Threads: any."""
+
+    def __init__(self) -> None:
+        self._rows: Dict[str, List[int]] = {}
+        self._lock = threading.Lock()
+
+    def add(self, name: str, sent: int, received: int, calls: int = 1) -> None:
+        with self._lock:
+            row = self._rows.setdefault(name, [0, 0, 0])
+            row[0] += calls
+            row[1] += sent
+            row[2] += received
+
+    def rows(self) -> Dict[str, Traffic]:
+        return {name: Traffic(*row) for name, row in self._rows.copy().items()}
 
 
 def credentials(tls: TLS) -> Optional[grpc.ChannelCredentials]:
@@ -55,20 +77,19 @@ def channel_to(target: str, tls: TLS, kind: Any = grpc) -> Any:
     return kind.secure_channel(target, secure, wire.CHANNEL_OPTIONS)
 
 
-class ConnectionLike:
+class ConnectionLike(Pipelined):
     """What does not depend on how calls are waited for."""
 
     channel: Any
     session: Session
-    call: Callable[..., Any]
     free_later: Callable[[int], None]
-    flush_frees: Callable[[Optional[float]], Any]
 
     def __init__(self, target: str, timeout: Optional[float], device: str):
         self.target, self.timeout, self.device = target, timeout, device
         self.closed = False
+        self.devices: List[str] = []
         self._stubs: Dict[Any, Callable[..., Any]] = {}
-        self._traffic: Dict[str, List[int]] = {}
+        self._traffic = Counter()
         # Where the server is on this machine and allows it.
         self.shared_memory: Optional[SharedMemory] = None
         # Handles that are ours to give back. One leaves it when the server no longer has it.
@@ -89,35 +110,22 @@ class ConnectionLike:
         return FailedPrecondition("the client of %s is closed" % self.target, remedy="connect again")
 
     def count(self, name: str, sent: int, received: int) -> None:
-        row = self._traffic.get(name)
-        if row is None:
-            row = self._traffic.setdefault(name, [0, 0, 0])
-        row[0] += 1
-        row[1] += sent
-        row[2] += received
+        self._traffic.add(name, sent, received)
 
     @property
     def traffic(self) -> Dict[str, Traffic]:
         """What was sent and received so far, by call ("KernelService.Execute")."""
-        return {name: Traffic(*row) for name, row in self._traffic.items()}
+        return self._traffic.rows()
 
     def no_server(self, timeout: float) -> KilnError:
         return NoServer("no server answers at %s within %g s" % (self.target, timeout),
                         remedy="is kilnd running there?")  # fmt: skip
 
-    def _allocate(self, request: buffer_service_pb2.AllocateRequest) -> Waits[buffer_service_pb2.BufferDescription]:
-        try:
-            answer = yield self.call("BufferService.Allocate", request)
-        except ResourceExhausted:
-            yield self.flush_frees(self.timeout)
-            answer = yield self.call("BufferService.Allocate", request)
-        return answer.buffer
-
     def _free_now(self, handle: int) -> Waits[None]:
         if handle in self.live and not self.closed:
             self.live.discard(handle)
             try:
-                yield self.call("BufferService.Free", buffer_service_pb2.FreeRequest(handle=[handle]))
+                yield from self._performed("BufferService.Free", buffer_service_pb2.FreeRequest(handle=[handle]))
             except BaseException:
                 self.live.add(handle)
                 self.free_later(handle)
@@ -130,7 +138,8 @@ class Connection(ConnectionLike):
         super().__init__(target, timeout, device)
         self.channel = channel_to(target, tls)
         self.session = Session(self.channel, call_metadata(token, metadata), lost=self.live.clear)
-        self.reaper = Reaper(*_enders(self.channel, target, self.live, self.session))
+        self.pipeline = Pipeline(self.channel, self.session, target, self._traffic.add)
+        self.reaper = Reaper(*_enders(self.channel, target, self.live, self.session, self.pipeline))
         weakref.finalize(self, self.reaper.stop).atexit = False
         _open.add(self)
 
@@ -146,12 +155,14 @@ class Connection(ConnectionLike):
 
     def call(self, name: str, request: Any, timeout: Optional[float] = None) -> Any:
         """One unary call; a KilnError if it fails."""
+        self.settle(name)
         response = self.start(self.stub(name), request, timeout)
         self.count(name, request.ByteSize(), response.ByteSize())
         return response
 
     def send(self, name: str, request: bytes, timeout: Optional[float] = None) -> Any:
         """As call(), of a request that is written already."""
+        self.settle(name)
         response = self.start(self.stub(name, raw_request=True), request, timeout)
         self.count(name, len(request), response.ByteSize())
         return response
@@ -169,6 +180,7 @@ class Connection(ConnectionLike):
 
     def begin(self, name: str, request: Any) -> Callable[[], Any]:
         """As call(), in two halves: what it gives waits for the answer."""
+        self.settle(name)
         future = self.start(self.stub(name).future, request)  # type: ignore[attr-defined]
 
         def wait() -> Any:
@@ -180,6 +192,17 @@ class Connection(ConnectionLike):
             return response
 
         return wait
+
+    def answered(self, answer: Answer) -> Any:
+        try:
+            return answer.result(self.timeout)
+        except futures.TimeoutError:
+            raise DeadlineExceeded("no answer within %g s" % self.timeout) from None
+
+    def settle(self, name: str = "") -> None:
+        """Returns when a call by this name has no commands to wait for."""
+        if self.busy(name):
+            blocking(self._settled(name))
 
     def wait_until_ready(self, timeout: float) -> None:
         """NoServer unless the server answers in time."""
@@ -199,8 +222,18 @@ class Connection(ConnectionLike):
     # -- handles
 
     def allocate(self, request: buffer_service_pb2.AllocateRequest) -> buffer_service_pb2.BufferDescription:
-        """Allocates; where memory is short, after what is on its way back has arrived."""
         return blocking(self._allocate(request))
+
+    def view(self, request: buffer_service_pb2.ViewRequest, device: str) -> buffer_service_pb2.BufferDescription:
+        return blocking(self._view(request, device))
+
+    def perform(self, name: str, request: Any) -> None:
+        """What a call of this name does, if it is Fill, Copy or a collective; it need not be done on return."""
+        blocking(self._performed(name, request))
+
+    def fence(self) -> None:
+        """Returns when all commands are done; raises the first failure that nobody has been told."""
+        blocking(self._fence())
 
     def free_later(self, handle: int) -> None:
         """Safe in destructors."""
@@ -228,13 +261,16 @@ class Connection(ConnectionLike):
 
 
 def _enders(channel: grpc.Channel, target: str, live: Set[int],
-            session: Session) -> Tuple[Callable[..., None], Callable[[], None]]:
+            session: Session, pipeline: Pipeline) -> Tuple[Callable[..., None], Callable[[], None]]:
     """What the reaper calls. Neither holds the Connection, whose end starts them."""
     free_stub = wire.stub(channel, "BufferService.Free")
 
     def call(handles: Collection[int]) -> None:
+        request = buffer_service_pb2.FreeRequest(handle=handles)
+        if pipeline.send_if_live(commands.same("BufferService.Free", request)):
+            return
         try:
-            free_stub(buffer_service_pb2.FreeRequest(handle=handles), timeout=TIMEOUT, metadata=session.metadata)
+            free_stub(request, timeout=TIMEOUT, metadata=session.metadata)
         except grpc.RpcError as error:
             raise session.heed(from_rpc(error, target)) from None
 
@@ -243,6 +279,7 @@ def _enders(channel: grpc.Channel, target: str, live: Set[int],
 
     def finish() -> None:
         try:
+            pipeline.close()
             free(list(live))
         finally:
             try:

@@ -11,11 +11,12 @@ buffers that live as long as the call. ProgramLike is what kiln.aio's programs s
 
 from __future__ import annotations
 
+import time
 from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Sequence, Set, Tuple, Type, Union
 
 import numpy as np
 
-from kiln import arrays, buffers, encode
+from kiln import arrays, buffers, commands, encode
 from kiln.buffers import Buffer, BufferLike
 from kiln.connection import Connection
 from kiln.dtypes import BY_NUMBER, integer64
@@ -25,6 +26,10 @@ from kiln.waiting import Waits, blocking
 from kiln.wire import INLINE
 
 _EXECUTE = "KernelService.Execute"
+
+# Seconds for which a server that had a program is taken to have it still. Who waits for an
+# answer can be asked for the graph; with a command that nobody waits for, it goes along.
+_KNOWN = 10.0
 
 
 class At(NamedTuple):
@@ -65,6 +70,9 @@ class ProgramLike:
         self._aliases = [row.aliases if row.HasField("aliases") else None for row in self.signature.results]
         self._small = sum(row.bytes for row in self.signature.results) <= INLINE
         self._prefix: Dict[Tuple[bool, bool], bytes] = {}
+        self._known_until = time.monotonic() + _KNOWN
+        # Whether the results' memory is known before a call.
+        self._regular = not any(row.symbolic for row in self.signature.results) and not compiled.result_layouts
 
     @property
     def graph(self) -> graph_pb2.Graph:
@@ -159,7 +167,7 @@ class ProgramLike:
     # -- a call
 
     def _run(self, arguments: Union[Mapping[int, Any], Sequence[Any]], out: str, timing: bool,
-             timeout: Optional[float]) -> Waits[Run]:
+             timeout: Optional[float], tag: str) -> Waits[Run]:
         values, large = self._prepare(arguments if isinstance(arguments, Mapping) else self._slots(arguments, {}))
         as_arrays = wants_arrays(out)
         connection = self._connection
@@ -170,7 +178,7 @@ class ProgramLike:
                 memory = yield connection.allocate(buffers.type_request(connection.device, array.shape, array.dtype))
                 values[slot] = staged[slot] = self._buffer(connection, memory)
                 yield staged[slot].write(array)
-            run = yield from self._execute(values, as_arrays and self._small, timing, timeout)
+            run = yield from self._execute(values, as_arrays and self._small, timing, timeout, tag)
             results = list(run.results)
             if as_arrays:
                 for at in fresh(run.results, values, staged):
@@ -181,16 +189,60 @@ class ProgramLike:
                 for buffer in staged.values():
                     yield buffer.free()
 
-    def _execute(self, values: Mapping[int, Any], inline: bool, timing: bool, timeout: Optional[float]) -> Waits[Run]:
+    def _execute(self, values: Mapping[int, Any], inline: bool, timing: bool, timeout: Optional[float],
+                 tag: str) -> Waits[Run]:
+        connection = self._connection
+        as_command = connection.pipeline.on and timeout is None and connection.timeout is None  # it has no deadline
+        if as_command and not timing:
+            results = self._made(values, inline)
+            if results is not None:
+                return (yield from self._send(self._request(values, False, False), results, tag))
         pieces = self._request(values, inline, timing)
         try:
-            response = yield self._connection.send(_EXECUTE, b"".join(pieces), timeout)
+            response = yield from self._answer(pieces, as_command and connection.busy(), timeout, tag)
         except KilnError as error:
             if error.code != "NEED_GRAPH":
                 raise
             pieces += encode.graph_field(self._graph)
-            response = yield self._connection.send(_EXECUTE, b"".join(pieces), timeout)
+            response = yield from self._answer(pieces, as_command and connection.busy(), timeout, tag)
+        self._known_until = time.monotonic() + _KNOWN
         return Run(self._results(response, values), response.from_cache, response.timing)
+
+    def _answer(self, pieces: List[encode.Bytes], as_command: bool, timeout: Optional[float],
+                tag: str) -> Waits[kernel_service_pb2.ExecuteResponse]:
+        if not as_command:
+            return (yield self._connection.send(_EXECUTE, b"".join(pieces), timeout))
+        return (yield from self._connection._asked(commands.execute(pieces, (), tag)))[0].executed
+
+    def _made(self, values: Mapping[int, Any], inline: bool) -> Optional[List[Any]]:
+        """The results, if a call need not be waited for: parameters' own buffers, and buffers yet to be made."""
+        results: List[Any] = []
+        for row, alias in zip(self.signature.results, self._aliases):
+            given = values.get(self._order[alias]) if alias is not None else None
+            if isinstance(given, At):
+                given = given.buffer
+            if given is None and (inline or alias is not None) or not self._regular:
+                return None
+            if given is not None and not isinstance(given, BufferLike):
+                return None
+            results.append(given)
+        return results
+
+    def _send(self, pieces: List[encode.Bytes], results: List[Any], tag: str) -> Waits[Run]:
+        connection = self._connection
+        if time.monotonic() > self._known_until:
+            pieces += encode.graph_field(self._graph)
+            self._known_until = time.monotonic() + _KNOWN
+        names = []
+        for at, row in enumerate(self.signature.results):
+            if results[at] is None:
+                made = connection.described(row.bytes, connection.device, row.dtype, row.shape)
+                results[at] = self._buffer(connection, made)
+                names.append(made.handle)
+            else:
+                names.append(0)
+        yield from connection._commanded(commands.execute(pieces, names, tag))
+        return Run(tuple(results), True, kernel_service_pb2.Timing())
 
     # -- what comes back
 
@@ -254,6 +306,9 @@ class Program(ProgramLike):
         return unwrap(self.run(self._slots(args, named), out=out, timeout=timeout).results)
 
     def run(self, arguments: Union[Mapping[int, Any], Sequence[Any]], *, out: str = "arrays", timing: bool = False,
-            timeout: Optional[float] = None) -> Run:
-        """As a call, with arguments by slot (a dict) or in order, and with the server's timing if asked."""
-        return blocking(self._run(arguments, out, timing, timeout))
+            timeout: Optional[float] = None, tag: str = "") -> Run:
+        """As a call, with arguments by slot (a dict) or in order, and with the server's timing if asked.
+
+        `tag` comes back with a failure, where the call was not waited for (`error.tag`).
+        """
+        return blocking(self._run(arguments, out, timing, timeout, tag))

@@ -40,13 +40,17 @@ class Session:
         self._channel, self._plain, self._lost = channel, metadata, lost
         self.metadata: Tuple[Tuple[str, Any], ...] = metadata
         self.token: Optional[bytes] = None
+        self.granted = LEASE  # seconds
+        self._lease = LEASE
         self._ended = False
         self._due = threading.Event()  # renewal is, before its time
+        self._opening = threading.Lock()
 
     def open(self, features: Sequence[str], lease: int, timeout: Optional[float] = None) -> None:
         """Opens one where the server has them; grpc.RpcError."""
         if lease <= 0 or FEATURE not in features:
             return
+        self._lease = lease
         try:
             granted = self._open(lease, timeout)
         except grpc.RpcError as error:
@@ -62,6 +66,7 @@ class Session:
             self._lost()
         self.metadata = self._plain + ((HEADER, answer.token),)
         self.token = answer.token
+        self.granted = answer.lease_seconds
         return answer.lease_seconds
 
     def _call(self, name: str, request: Any, timeout: Optional[float]) -> Any:
@@ -95,9 +100,19 @@ class Session:
         except grpc.RpcError as error:
             if error.code() is not grpc.StatusCode.NOT_FOUND:
                 raise
-            # The server has forgotten us, and freed our buffers; what is made from now on gets a new session.
-            return granted if self._ended else self._open(lease, granted / 3)
+            return self._reopen(renewal.token, lease, granted)
         return granted
+
+    def _reopen(self, gone: Optional[bytes], lease: int, granted: int) -> int:
+        """The server has forgotten session `gone`, and freed our buffers; what is made from now on gets a new one."""
+        with self._opening:
+            if self._ended or self.token != gone:
+                return self.granted
+            return self._open(lease, granted / 3)
+
+    def replace(self, gone: Optional[bytes]) -> None:
+        """Opens a new session in the place of `gone`, unless there is one already; grpc.RpcError."""
+        self._reopen(gone, self._lease, self.granted)
 
     def stop(self) -> None:
         """Renews no more. Safe in destructors."""

@@ -1,316 +1,221 @@
-"""Calls without waiting: any number of them in one round trip.
+"""The stream of commands: what a client asks for without waiting for it.
 
-    stream = client.stream()
-    x = stream.buffer(np.ones(8, np.float32))     # nothing is waited for ...
-    y = stream.run(program, x)
-    print(y.numpy())                              # ... but here
+Commands are numbered, take effect in order, and most are not answered. One that fails
+spoils what it would have made or written; whoever uses that is told the first cause.
 
-What is sent takes effect in order. A call that fails spoils what it would have made or
-written: whoever reads that gets the first failure, with its code, node and tag;
-fence() raises the first that nobody has seen. Threads: any. A client has one stream.
+The stream outlives its connection: what no answer has confirmed is kept, and sent again on
+the next one. The server runs each number once (proto/kiln/v1/kernel_service.proto). So it
+ends only with its session, or when the server has not been there for as long as a lease.
+
+Two threads: gRPC's takes what is sent from a queue, ours reads answers and reconnects.
 """
 
 from __future__ import annotations
 
 import queue
 import threading
+import time
 from collections import deque
-from typing import Any, Deque, Dict, Iterator, List, Optional, Tuple
+from concurrent.futures import Future
+from typing import Any, Callable, Deque, Dict, List, Optional, Tuple
 
 import grpc
-import numpy as np
 
-from kiln import arrays
-from kiln.buffers import BufferLike
-from kiln.collectives import Collectives
-from kiln.dtypes import BY_NUMBER, DType, dtype as dtype_of, integer64
-from kiln.errors import BufferFreed, ConnectionLost, DTypeError, InvalidArgument, KilnError, ShapeError, from_status
-from kiln.program import ProgramLike, unwrap
-from kiln.v1 import collective_service_pb2, kernel_service_pb2, tensor_pb2
-from kiln.wire import CHUNK
+from kiln import commands, wire
+from kiln.errors import ConnectionLost, KilnError, Unavailable, from_rpc, from_status
+from kiln.session import Session
+from kiln.v1 import kernel_service_pb2
 
 SUBMIT = "KernelService.Submit"
 # What DeviceService.List calls it.
 FEATURE = "submit"
 
-Request = kernel_service_pb2.SubmitRequest
-Response = kernel_service_pb2.SubmitResponse
+# What may be unconfirmed before the sender waits; an answer is asked for at a quarter of it.
+MOST_COMMANDS = 1024
+MOST_BYTES = 16 << 20
 
-_Command = kernel_service_pb2.CollectiveCommand
-_COLLECTIVES = {"Broadcast": _Command.BROADCAST, "Scatter": _Command.SCATTER, "Gather": _Command.GATHER,
-                "Reduce": _Command.REDUCE, "AllGather": _Command.ALL_GATHER,
-                "ReduceScatter": _Command.REDUCE_SCATTER, "AllReduce": _Command.ALL_REDUCE}  # fmt: skip
+AGAIN = 0.1  # seconds between two attempts to reconnect
+
+# Takes (a call's name, bytes sent, bytes received, calls).
+Count = Callable[[str, int, int, int], None]
 
 
-class Answer:
-    """What one command is answered, when it is."""
+class Answer(Future):
+    """The SubmitResponse of one command, once it has come; its KilnError if it failed."""
 
     def __init__(self) -> None:
-        self._there = threading.Event()
+        super().__init__()
+        self.set_running_or_notify_cancel()  # a command cannot be taken back
         self.data: List[bytes] = []
-        self.error: Optional[KilnError] = None
-
-    def end(self, error: Optional[KilnError] = None) -> None:
-        self.error = error
-        self._there.set()
-
-    def wait(self, timeout: Optional[float]) -> bytes:
-        if not self._there.wait(timeout):
-            raise KilnError("no answer within %g s" % (timeout or 0), status=grpc.StatusCode.DEADLINE_EXCEEDED)
-        if self.error is not None:
-            raise self.error
-        return b"".join(self.data)
 
 
-class Marks:
-    """How far a session's streams have come: a new one goes on where the last one was."""
+class Stream:
+    """Made by Pipeline (pipeline.py). Threads: any. Nothing here waits, but close()."""
 
-    command = 0  # the last that was sent
-    seen = 0  # all answers up to this command's have come
-    handle = 0  # the last name given
-
-
-class StreamBuffer:
-    """An array that a stream has made, or will have: `shape`, `dtype`, `nbytes`."""
-
-    def __init__(self, stream: "Stream", handle: int, shape: arrays.Shape, dtype: DType):
-        self._stream, self._handle = stream, handle
-        self.shape, self.dtype = shape, dtype
-        self.size = arrays.count_of(shape)
-        self.nbytes = self.size * dtype.itemsize
-
-    def ref(self) -> tensor_pb2.BufferRef:
-        return tensor_pb2.BufferRef(handle=self.handle)
-
-    @property
-    def handle(self) -> int:
-        if self._handle == 0:
-            raise BufferFreed("the buffer was freed")
-        return self._handle
-
-    def numpy(self, timeout: Optional[float] = None) -> np.ndarray:
-        """Its content, once all that was sent before has ended; raises what spoilt it."""
-        request = Request()
-        request.read.buffer.handle = self.handle
-        data = self._stream.ask(request).wait(timeout)
-        return arrays.from_bytes(data, self.dtype, self.shape)
-
-    def write(self, value: Any) -> "StreamBuffer":
-        """Replaces the content with an array of the same dtype and shape."""
-        array = arrays.host_array(value, self.dtype)
-        if array.dtype != self.dtype.numpy:
-            raise DTypeError("the buffer is %s, the array %s" % (self.dtype.name, array.dtype))
-        if array.shape != self.shape:
-            raise ShapeError("the buffer is %s, the array %s" % (self.shape, array.shape))
-        data = arrays.byte_view(array)
-        for at in range(0, len(data), CHUNK):
-            request = Request()
-            request.write.buffer.handle, request.write.buffer.offset = self.handle, at
-            request.write.data = bytes(data[at : at + CHUNK])
-            self._stream.send(request)
-        return self
-
-    def fill(self, value: Any) -> "StreamBuffer":
-        request = Request()
-        request.fill.buffer.handle = self.handle
-        request.fill.pattern = arrays.element(value, self.dtype)
-        self._stream.send(request)
-        return self
-
-    def copy(self) -> "StreamBuffer":
-        """A new buffer with the same content."""
-        result = self._stream.empty(self.shape, self.dtype)
-        request = Request()
-        getattr(request.copy, "from").handle = self.handle
-        request.copy.to.handle = result.handle
-        request.copy.bytes = self.nbytes
-        self._stream.send(request)
-        return result
-
-    def free(self) -> None:
-        """Gives it back, once all that was sent before has used it. Twice is once."""
-        handle, self._handle = self._handle, 0
-        if handle:
-            self._stream.send(Request(free=kernel_service_pb2.FreeCommand(handle=[handle])))
-
-    __del__ = free
-
-    def __repr__(self) -> str:
-        return "<StreamBuffer %s %s>" % (self.dtype.name, self.shape)
-
-
-class Stream(Collectives):
-    """Made by Client.stream()."""
-
-    def __init__(self, connection: Any, marks: Marks):
-        self._connection, self._marks = connection, marks
-        # Taken by gRPC's thread, which numbers them: putting needs no lock, so that the
-        # garbage collector may do it anywhere.
-        self._outgoing: "queue.SimpleQueue[Optional[Tuple[Request, Optional[Answer]]]]" = queue.SimpleQueue()
-        self._asked: Dict[int, Answer] = {}
-        self._failures: Deque[KilnError] = deque(maxlen=1024)
+    def __init__(self, channel: Any, session: Session, target: str, last: int, count: Count):
+        self._begin = wire.stub(channel, SUBMIT, raw_request=True)
+        self._channel, self._session, self._target, self._count = channel, session, target, count
+        self.token, self._metadata = session.token, session.metadata
         self._lock = threading.Lock()
-        self._ended: Optional[KilnError] = None
-        stub = connection.stub(SUBMIT)
-        self._call = stub(self._requests(), metadata=connection.session.metadata)
-        self._reader = threading.Thread(target=self._read, name="kiln-stream", daemon=True)
+        self._closing = threading.Event()
+        self.ended: Optional[KilnError] = None
+        self.untold = False  # it took commands with it that nobody waits for
+        self.last = last  # the last command that was sent
+        self._seen = last  # all answers up to this command's have come
+        # Sent, and perhaps not there; those that an answer is asked of; how much was sent since the last of these.
+        self._kept: Deque[Tuple[int, bytes]] = deque()
+        self._kept_bytes = 0
+        self._asked: Dict[int, Answer] = {}
+        self._unasked, self._unasked_bytes = 0, 0
+        # Of commands that nobody waits for.
+        self.failures: Deque[KilnError] = deque(maxlen=1024)
+        # One of them that poison cannot tell: what the program would have written, only its graph says.
+        self.stale: Optional[KilnError] = None
+        self._connect()
+        self._reader = threading.Thread(target=self._run, name="kiln-stream", daemon=True)
         self._reader.start()
 
-    # -- what is asked
-
-    def empty(self, shape: Any, dtype: Any = "float32", *, device: Optional[str] = None) -> StreamBuffer:
-        """Zeros."""
-        kind, sizes = dtype_of(dtype), arrays.shape_of(shape)
-        result = StreamBuffer(self, self._name(), sizes, kind)
-        request = Request()
-        request.allocate.handle = result.handle
-        request.allocate.device = self._connection.device if device is None else device
-        request.allocate.type.dtype = kind.number
-        request.allocate.type.shape.extend(sizes)
-        self.send(request)
-        return result
-
-    def buffer(self, value: Any, dtype: Any = None, *, device: Optional[str] = None) -> StreamBuffer:
-        """An array's dtype, shape and content."""
-        array = arrays.host_array(value, None if dtype is None else dtype_of(dtype))
-        if dtype is not None:
-            array = array.astype(dtype_of(dtype).numpy, copy=False)
-        result = self.empty(array.shape, array.dtype, device=device)
-        return result.write(array) if array.size else result
-
-    def run(self, program: ProgramLike, *args: Any, tag: str = "", **named: Any) -> Any:
-        """Runs a program once; its results are StreamBuffers, or the buffers that it updates.
-
-        Arguments are as for a call of the program, or StreamBuffers. `tag` comes back with
-        a failure.
-        """
-        request = Request(tag=tag)
-        execute = request.execute.request
-        execute.graph_hash, execute.device = program.hash, self._connection.device
-        execute.options.CopyFrom(program.options)
-        values = program._slots(args, named)
-        for slot, value in values.items():
-            values[slot] = self._argument(program, slot, value, execute.arguments.add(slot=slot))
-        results: List[Any] = []
-        for row, alias in zip(program.signature.results, program._aliases):
-            if alias is not None:
-                results.append(values[program._order[alias]])
-                request.execute.result_handle.append(0)
-                continue
-            if row.symbolic:
-                raise InvalidArgument("a stream does not know the shape of a result that variables decide",
-                                      remedy="call the program itself")  # fmt: skip
-            results.append(StreamBuffer(self, self._name(), tuple(row.shape), BY_NUMBER[row.dtype]))
-            request.execute.result_handle.append(results[-1].handle)
-        self.send(request)
-        return unwrap(tuple(results))
-
-    def _argument(self, program: ProgramLike, slot: int, value: Any, message: Any) -> Any:
-        if slot in program._variables:
-            message.integer = integer64(value, "a variable")
-            return value
-        if not isinstance(value, (StreamBuffer, BufferLike)):
-            # By value it would be gone with the call, and an update with it.
-            value = self.buffer(program._array(slot, value))
-        message.buffer.handle = value.handle
-        return value
-
-    def _collective(self, rpc: str, request: collective_service_pb2.CollectiveRequest) -> None:
-        command = Request()
-        command.collective.kind = _COLLECTIVES[rpc]
-        command.collective.request.CopyFrom(request)
-        self.send(command)
-
-    def fence(self, timeout: Optional[float] = None) -> None:
-        """Returns when all that was sent has ended; raises the first failure that nobody has seen."""
-        self.ask(Request(fence=kernel_service_pb2.FenceCommand())).wait(timeout)
-        if self._failures:
-            error = self._failures.popleft()
-            self._failures.clear()
-            raise error
+    @property
+    def idle(self) -> bool:
+        """Whether all that was sent has ended, and what has become of it is known."""
+        done = self._seen == self.last or self.ended is not None
+        return done and not self.untold and self.stale is None
 
     @property
-    def ended(self) -> bool:
-        return self._ended is not None
+    def full(self) -> bool:
+        return len(self._kept) >= MOST_COMMANDS or self._kept_bytes >= MOST_BYTES
 
-    def close(self) -> None:
-        """Ends the stream when all that was sent has ended. Twice is once."""
-        self._outgoing.put(None)
-        self._reader.join()
-
-    def __enter__(self) -> "Stream":
-        return self
-
-    def __exit__(self, *_: Any) -> None:
-        self.close()
-
-    # -- the line
-
-    def send(self, request: Request, answer: Optional[Answer] = None) -> None:
-        if self._ended is not None:
+    def send(self, command: bytes, answer: Optional[Answer] = None) -> None:
+        """KilnError if the stream has ended."""
+        with self._lock:
+            if self.ended is not None:
+                raise self.ended
+            self.last += 1
+            self._unasked += 1
+            self._unasked_bytes += len(command)
+            asks = 4 * self._unasked > MOST_COMMANDS or 4 * self._unasked_bytes > MOST_BYTES or answer is not None
+            if asks:
+                self._unasked, self._unasked_bytes = 0, 0
             if answer is not None:
-                answer.end(self._ended)
-            return
-        self._outgoing.put((request, answer))
+                self._asked[self.last] = answer
+            message = command + commands.tail(self.last, self._seen, asks)
+            self._kept.append((self.last, message))
+            self._kept_bytes += len(message)
+            self._line.put(message)
+        self._count(SUBMIT, len(message), 0, 0 if answer is None else 1)
 
-    def ask(self, request: Request) -> Answer:
+    def ask(self, command: bytes) -> Answer:
         answer = Answer()
-        self.send(request, answer)
+        self.send(command, answer)
         return answer
 
-    def _name(self) -> int:
-        with self._lock:
-            self._marks.handle += 1
-            return self._marks.handle
+    def close(self, timeout: Optional[float]) -> None:
+        """Ends the stream when all that was sent has ended, or after `timeout`. Twice is once."""
+        self._closing.set()
+        self._line.put(None)
+        self._reader.join(timeout)
+        self._call.cancel()
 
-    def _requests(self) -> Iterator[Request]:
-        hello = kernel_service_pb2.SubmitHello(protocol_min=1, protocol_max=1)
-        yield Request(hello=hello, acknowledged=self._marks.seen)
+    # -- the connection
+
+    def _connect(self) -> None:
+        """A new one, and on it all that may not be there. Under the lock, but for the first."""
+        self._line: "queue.SimpleQueue[Optional[bytes]]" = queue.SimpleQueue()
+        self._line.put(commands.hello(self._seen))
+        for _, message in self._kept:
+            self._line.put(message)
+        self._call = self._begin(iter(self._line.get, None), metadata=self._metadata)
+
+    def _run(self) -> None:
+        deadline = None
         while True:
-            item = self._outgoing.get()
-            if item is None:
-                return
-            request, answer = item
-            self._marks.command += 1
-            request.command_id = self._marks.command
-            if answer is not None:
-                self._asked[request.command_id] = answer
-                if self._ended is not None:
-                    answer.end(self._ended)
-            request.acknowledged = self._marks.seen
-            yield request
-
-    def _read(self) -> None:
-        error: Optional[KilnError] = None
-        try:
-            for response in self._call:
-                if not response.HasField("welcome"):
+            error: KilnError = ConnectionLost("the stream to %s has ended" % self._target)
+            try:
+                for response in self._call:
+                    deadline = None
                     self._take(response)
-        except grpc.RpcError as failed:
-            error = self._connection.failure(failed)
-        # A close that was asked for leaves nothing unanswered.
-        self._ended = error or ConnectionLost("the stream to %s has ended" % self._connection.target)
-        for answer in list(self._asked.values()):
-            answer.end(self._ended)
-        while not self._outgoing.empty():
-            item = self._outgoing.get()
-            if item is not None and item[1] is not None:
-                item[1].end(self._ended)
-        self._outgoing.put(None)
+            except grpc.RpcError as failed:
+                error = self._session.heed(from_rpc(failed, self._target))
+            except ValueError:  # the channel is closed
+                break
+            deadline = deadline or time.monotonic() + self._session.granted
+            self._line.put(None)  # what gRPC's thread waits for
+            if not may_pass(error) or not self._wait_for_server(deadline):
+                break
+            with self._lock:
+                for answer in self._asked.values():
+                    answer.data.clear()  # it comes again, from its beginning
+                self._connect()
+        self._end(error)
 
-    def _take(self, response: Response) -> None:
+    def _wait_for_server(self, deadline: float) -> bool:
+        """Whether it is worth trying again; unless the client closes, the server is reachable within the deadline."""
+        if self._closing.wait(AGAIN):
+            return False
+        ready = grpc.channel_ready_future(self._channel)
+        try:
+            ready.result(max(deadline - time.monotonic(), 0))
+        except (grpc.FutureTimeoutError, ValueError):
+            return False
+        finally:
+            ready.cancel()
+        return not self._closing.is_set()
+
+    def _end(self, error: KilnError) -> None:
+        with self._lock:
+            self.ended = error
+            asked = list(self._asked.values())
+            self.untold = not asked and self._seen != self.last
+            self._asked.clear()
+        for answer in asked:
+            answer.set_exception(error)
+
+    # -- answers
+
+    def _take(self, response: kernel_service_pb2.SubmitResponse) -> None:
+        self._count(SUBMIT, 0, response.ByteSize(), 0)
+        event = response.WhichOneof("event")
+        if event == "welcome":
+            return self._give_up(response.welcome.answers_lost)
         answer = self._asked.get(response.command_id)
-        if answer is not None and response.WhichOneof("event") == "data":
+        if event == "data" and answer is not None:
             answer.data.append(response.data)
         if response.more:
             return
-        self._marks.seen = response.command_id
-        self._asked.pop(response.command_id, None)
+        self._confirm(response.command_id)
         error = None
-        if response.HasField("failed"):
-            error = from_status(response.failed.status, response.failed.tag,
-                                response.failed.cause_command_id or response.command_id)  # fmt: skip
-        if answer is not None:
-            answer.end(error)
-        elif error is not None:
-            self._failures.append(error)
+        if event == "failed":
+            failed = response.failed
+            error = from_status(failed.status, failed.tag, failed.cause_command_id or response.command_id)
+        if answer is None and error is not None:
+            self.failures.append(error)
+            if error.code == "NEED_GRAPH":
+                self.stale = error
+        if answer is None:
+            return
+        if error is None:
+            error, self.stale = self.stale, None
+        if error is None:
+            answer.set_result(response)
+        else:
+            answer.set_exception(error)
+
+    def _confirm(self, command: int) -> None:
+        """All up to `command` have ended."""
+        with self._lock:
+            self._seen = command
+            self._asked.pop(command, None)
+            while self._kept and self._kept[0][0] <= command:
+                self._kept_bytes -= len(self._kept.popleft()[1])
+
+    def _give_up(self, lost: int) -> None:
+        """The answers up to `lost` are no longer all there."""
+        for command in [command for command in self._asked if command <= lost]:
+            error = ConnectionLost("the connection to %s was lost with an answer" % self._target, remedy="read it again")
+            self._asked.pop(command).set_exception(error)
+
+
+def may_pass(error: KilnError) -> bool:
+    """Whether a stream that ended so may be taken up again."""
+    lost = (grpc.StatusCode.INTERNAL, grpc.StatusCode.UNKNOWN, grpc.StatusCode.CANCELLED)
+    return error.detail is None and (isinstance(error, Unavailable) or error.status in lost)

@@ -1,0 +1,212 @@
+"""How a client's calls and its stream of commands go together.
+
+What need not be waited for goes as a command: allocate, write, fill, copy, view, free, and
+programs whose results stay on the device. What is waited for goes as a command, too, while
+there are others before it, and else as a call of its own, which is quicker. What a stream
+has no command for, or is large, waits until the stream has come to its end and then goes
+as a call. So each thread's calls take effect in the order in which it made them.
+"""
+
+from __future__ import annotations
+
+import itertools
+import secrets
+import threading
+from typing import Any, Callable, List, Optional, Sequence, Tuple
+
+from kiln import arrays, commands
+from kiln.dtypes import dtype as dtype_of
+from kiln.errors import KilnError, ResourceExhausted
+from kiln.session import Session
+from kiln.stream import Answer, Count, Stream
+from kiln.v1 import buffer_service_pb2, kernel_service_pb2
+from kiln.waiting import Waits
+
+# Calls that neither use nor show what commands do.
+APART = frozenset(("KernelService.Compile", "KernelService.Gradient", "DebugService.Explain"))
+
+# Data of so many bytes goes with commands; more goes better on its own, and much sooner so
+# where memory is shared.
+SMALL = 1 << 20
+SMALL_BESIDE_SHARED_MEMORY = 64 << 10
+
+
+class Pipeline:
+    """A client's stream, begun when it is first needed, and anew under a new session. Threads: any."""
+
+    def __init__(self, channel: Any, session: Session, target: str, count: Count):
+        self.on = False
+        self._channel, self._session, self._target, self._count = channel, session, target, count
+        self._lock = threading.Lock()
+        self._stream: Optional[Stream] = None
+        # From anywhere on, so that another client's handle is none of ours.
+        self._names = itertools.count((1 << 62) + secrets.randbits(61))
+
+    def name(self) -> int:
+        """For something new."""
+        return next(self._names)
+
+    @property
+    def idle(self) -> bool:
+        """Whether nothing is under way, nor a failure waits to be told."""
+        return self._stream is None or self._stream.idle
+
+    @property
+    def full(self) -> bool:
+        return self._stream is not None and self._stream.full
+
+    def send(self, command: bytes) -> None:
+        """KilnError if the session has ended, and what was under way with it; once."""
+        self._get().send(command)
+
+    def ask(self, command: bytes) -> Answer:
+        """As send(); what it gives ends with the answer."""
+        return self._get().ask(command)
+
+    def send_if_live(self, command: bytes) -> bool:
+        """As send(), if there is a stream; else false."""
+        stream = self._stream
+        if stream is None or stream.ended is not None:
+            return False
+        try:
+            stream.send(command)
+        except KilnError:
+            return False
+        return True
+
+    def take_failure(self) -> Optional[KilnError]:
+        """The first failure of a command that nobody waited for; those after it are forgotten."""
+        failures = self._stream.failures if self._stream is not None else None
+        if not failures:
+            return None
+        error = failures.popleft()
+        failures.clear()
+        return error
+
+    def _get(self) -> Stream:
+        stream = self._stream
+        if stream is not None and stream.ended is None:
+            return stream
+        with self._lock:
+            stream = self._stream
+            if stream is None or stream.ended is not None:
+                last = 0
+                if stream is not None and stream.ended is not None:
+                    self._stream, last = None, stream.last
+                    if stream.ended.code == "SESSION_EXPIRED":
+                        self._session.replace(stream.token)
+                    if stream.untold:
+                        raise stream.ended
+                stream = self._stream = Stream(self._channel, self._session, self._target, last, self._count)
+            return stream
+
+    def close(self, timeout: Optional[float] = 5) -> None:
+        """Returns when all that was sent has ended, or after `timeout`."""
+        self.on = False
+        if self._stream is not None:
+            self._stream.close(timeout)
+
+
+class Pipelined:
+    """What a connection does by commands, if its pipeline is on, and by calls if not."""
+
+    pipeline: Pipeline
+    devices: List[str]  # the server's, the first first
+    shared_memory: Any
+    timeout: Optional[float]
+    closed: bool
+    call: Callable[..., Any]
+    answered: Callable[[Answer], Any]  # waits for one
+    flush_frees: Callable[[Optional[float]], Any]
+    closed_error: Callable[[], KilnError]
+
+    @property
+    def small(self) -> int:
+        """Bytes that go with commands."""
+        return SMALL if self.shared_memory is None else SMALL_BESIDE_SHARED_MEMORY
+
+    def busy(self, name: str = "") -> bool:
+        """Whether a call by this name has commands to wait for."""
+        return self.pipeline.on and not self.pipeline.idle and name not in APART
+
+    def _settled(self, name: str = "") -> Waits[None]:
+        """Returns when a call by this name has no commands to wait for."""
+        if self.busy(name):
+            yield self.answered(self.pipeline.ask(commands.FENCE))
+
+    def _commanded(self, command: bytes) -> Waits[None]:
+        """Sends a command; waits only where very many are under way."""
+        if self.closed:
+            raise self.closed_error()
+        if self.pipeline.full:
+            yield self.answered(self.pipeline.ask(commands.FENCE))
+        self.pipeline.send(command)
+
+    def _asked(self, command: bytes) -> Waits[Tuple[kernel_service_pb2.SubmitResponse, List[bytes]]]:
+        """A command's answer, and the data that came with it."""
+        if self.closed:
+            raise self.closed_error()
+        answer = self.pipeline.ask(command)
+        return (yield self.answered(answer)), answer.data
+
+    def _fence(self) -> Waits[None]:
+        if self.pipeline.on:
+            yield from self._asked(commands.FENCE)
+            error = self.pipeline.take_failure()
+            if error is not None:
+                raise error
+
+    def _performed(self, name: str, request: Any) -> Waits[None]:
+        """What a call of this name does: Fill, Copy, Free or a collective."""
+        if self.pipeline.on:
+            yield from self._commanded(commands.same(name, request))
+        else:
+            yield self.call(name, request)
+
+    def _write_small(self, handle: int, offset: int, data: memoryview) -> Waits[None]:
+        for command in commands.writes(handle, offset, data):
+            yield from self._commanded(command)
+
+    def _read_small(self, handle: int, offset: int, target: memoryview) -> Waits[None]:
+        _, pieces = yield from self._asked(commands.read(handle, offset, len(target)))
+        at = 0
+        for piece in pieces:
+            target[at : at + len(piece)] = piece
+            at += len(piece)
+
+    def _view(self, request: buffer_service_pb2.ViewRequest,
+              device: str) -> Waits[buffer_service_pb2.BufferDescription]:
+        if not self.pipeline.on or request.bytes == 0:  # 0 would mean: to the end
+            return (yield self.call("BufferService.View", request)).buffer
+        made = self.described(request.bytes, device, request.dtype, request.shape)
+        made.view_of = request.of.handle
+        yield from self._commanded(commands.view(made.handle, request))
+        return made
+
+    def _allocate(self, request: buffer_service_pb2.AllocateRequest) -> Waits[buffer_service_pb2.BufferDescription]:
+        """Where memory is short, after what is on its way back has arrived."""
+        try:
+            return (yield from self._allocate_once(request))
+        except ResourceExhausted:
+            yield self.flush_frees(self.timeout)
+            return (yield from self._allocate_once(request))
+
+    def _allocate_once(self, request: buffer_service_pb2.AllocateRequest) -> Waits[buffer_service_pb2.BufferDescription]:
+        if not self.pipeline.on:
+            return (yield self.call("BufferService.Allocate", request)).buffer
+        kind, shape, size = request.type.dtype, request.type.shape, request.bytes
+        if request.HasField("type"):
+            size = arrays.count_of(shape) * dtype_of(kind).itemsize
+        made = self.described(size, request.device, kind, shape)
+        command = commands.allocate(made.handle, request)
+        if size <= SMALL and made.device in self.devices:
+            yield from self._commanded(command)
+        else:  # of what may well fail it is better known at once
+            yield from self._asked(command)
+        return made
+
+    def described(self, size: int, device: str, dtype: int,
+                  shape: Sequence[int]) -> buffer_service_pb2.BufferDescription:
+        """What a command makes, under a new name."""
+        return buffer_service_pb2.BufferDescription(handle=self.pipeline.name(), bytes=size, dtype=dtype, shape=shape,
+                                                    device=device or self.devices[0])  # fmt: skip
