@@ -175,7 +175,7 @@ class Connection(ConnectionLike):
     # -- data
 
     async def write(self, handle: int, offset: int, data: memoryview, progress: Optional[Progress]) -> None:
-        if self.pipeline.on and len(data) <= self.small and progress is None:
+        if self.pipeline.on and progress is None and self.small(data):
             return await awaited(self._write_small(handle, offset, data))
         await self.settle()
         upload = Upload(handle, offset, data, progress)
@@ -216,7 +216,7 @@ class Connection(ConnectionLike):
                 raise error from None
 
     async def read(self, handle: int, offset: int, target: memoryview, progress: Optional[Progress]) -> None:
-        if self.busy() and 0 < len(target) <= self.small and progress is None:
+        if self.busy() and len(target) and progress is None and self.small(target):
             return await awaited(self._read_small(handle, offset, target))
         download = Download(target, progress)
         if len(target) == 0:

@@ -178,7 +178,7 @@ def bytes_request(device: str, nbytes: int) -> buffer_service_pb2.AllocateReques
 
 def write_to(connection: Connection, handle: int, offset: int, data: memoryview, progress: Optional[Progress]) -> None:
     """Uploads `data`; what `progress` raises ends the upload and is raised here."""
-    if connection.pipeline.on and len(data) <= connection.small and progress is None:
+    if connection.pipeline.on and progress is None and connection.small(data):
         blocking(connection._write_small(handle, offset, data))
         return
     if connection.shared_memory is not None and len(data):
@@ -197,7 +197,7 @@ def write_to(connection: Connection, handle: int, offset: int, data: memoryview,
 def read_from(connection: Connection, handle: int, offset: int, target: memoryview,
               progress: Optional[Progress]) -> None:
     """Downloads len(target) bytes into `target`."""
-    if connection.busy() and 0 < len(target) <= connection.small and progress is None:
+    if connection.busy() and len(target) and progress is None and connection.small(target):
         blocking(connection._read_small(handle, offset, target))
         return
     if connection.shared_memory is not None and len(target):

@@ -120,10 +120,11 @@ class Pipelined:
     flush_frees: Callable[[Optional[float]], Any]
     closed_error: Callable[[], KilnError]
 
-    @property
-    def small(self) -> int:
-        """Bytes that go with commands."""
-        return SMALL if self.shared_memory is None else SMALL_BESIDE_SHARED_MEMORY
+    def small(self, data: memoryview) -> bool:
+        """Whether data goes best with commands: there is little of it, and the server has it not before its eyes."""
+        if self.shared_memory is None:
+            return len(data) <= SMALL
+        return len(data) <= SMALL_BESIDE_SHARED_MEMORY and not self.shared_memory.holds(data)
 
     def busy(self, name: str = "") -> bool:
         """Whether a call by this name has commands to wait for."""

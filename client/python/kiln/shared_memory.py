@@ -152,6 +152,10 @@ class SharedMemory:
         if progress:
             progress(len(data), len(data))
 
+    def holds(self, data: memoryview) -> bool:
+        """Whether it lies in a shared array."""
+        return len(data) > 0 and bool(self._regions) and self._place(np.frombuffer(data, np.uint8)) is not None
+
     def _place(self, data: np.ndarray) -> Optional[Tuple[int, int]]:
         """Handle and offset of what lies in a shared array."""
         address = data.ctypes.data
