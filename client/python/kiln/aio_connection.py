@@ -36,7 +36,7 @@ class Connection(ConnectionLike):
         self.session = Session(self._session_channel, call_metadata(token, metadata), lost=self.live.clear)
         weakref.finalize(self, self.session.stop)
         # Its thread reads the stream, too.
-        self.pipeline = Pipeline(self._session_channel, self.session, target, self._traffic.add)
+        self.pipeline = Pipeline(self._session_channel, self.session, target)
         self.channel = channel_to(target, tls, aio)
         self._loop = asyncio.get_running_loop()
         # Always the same one: a destructor may just have it in hand.

@@ -15,7 +15,7 @@ from kiln.v1 import kernel_service_pb2
 # A written piece, in bytes: as much as makes no other command wait long.
 PIECE = 256 << 10
 
-_TAG, _WRITE, _EXECUTE, _READ = 0x12, 0x2A, 0x52, 0x5A
+_TAG, _WRITE, _EXECUTE, _READ, _REPLAY = 0x12, 0x2A, 0x52, 0x5A, 0x72
 # Of calls whose request is a command's.
 _SAME = {"BufferService.Fill": 0x32, "BufferService.Copy": 0x3A, "BufferService.Free": 0x62}
 _KIND = kernel_service_pb2.CollectiveCommand
@@ -72,6 +72,11 @@ def writes(handle: int, offset: int, data: memoryview) -> Iterator[bytes]:
 
 def read(handle: int, offset: int, count: int) -> bytes:
     return field(_READ, field(0x0A, buffer_ref(handle, offset)), b"\x10", varint(count))
+
+
+def replay(request: bytes) -> bytes:
+    """Of a ReplaySequenceRequest."""
+    return field(_REPLAY, request)
 
 
 def execute(request: Sequence[Bytes], results: Sequence[int], tag: str) -> bytes:

@@ -44,10 +44,10 @@ class Counter:
         self._rows: Dict[str, List[int]] = {}
         self._lock = threading.Lock()
 
-    def add(self, name: str, sent: int, received: int, calls: int = 1) -> None:
+    def add(self, name: str, sent: int, received: int) -> None:
         with self._lock:
             row = self._rows.setdefault(name, [0, 0, 0])
-            row[0] += calls
+            row[0] += 1
             row[1] += sent
             row[2] += received
 
@@ -114,7 +114,7 @@ class ConnectionLike(Pipelined):
 
     @property
     def traffic(self) -> Dict[str, Traffic]:
-        """What was sent and received so far, by call ("KernelService.Execute")."""
+        """What was sent and received so far, by call ("KernelService.Execute"), as itself or as a command."""
         return self._traffic.rows()
 
     def no_server(self, timeout: float) -> KilnError:
@@ -138,7 +138,7 @@ class Connection(ConnectionLike):
         super().__init__(target, timeout, device)
         self.channel = channel_to(target, tls)
         self.session = Session(self.channel, call_metadata(token, metadata), lost=self.live.clear)
-        self.pipeline = Pipeline(self.channel, self.session, target, self._traffic.add)
+        self.pipeline = Pipeline(self.channel, self.session, target)
         self.reaper = Reaper(*_enders(self.channel, target, self.live, self.session, self.pipeline))
         weakref.finalize(self, self.reaper.stop).atexit = False
         _open.add(self)

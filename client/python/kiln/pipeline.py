@@ -18,7 +18,7 @@ from kiln import arrays, commands
 from kiln.dtypes import dtype as dtype_of
 from kiln.errors import KilnError, ResourceExhausted
 from kiln.session import Session
-from kiln.stream import Answer, Count, Stream
+from kiln.stream import SUBMIT, Answer, Stream
 from kiln.v1 import buffer_service_pb2, kernel_service_pb2
 from kiln.waiting import Waits
 
@@ -34,9 +34,9 @@ SMALL_BESIDE_SHARED_MEMORY = 64 << 10
 class Pipeline:
     """A client's stream, begun when it is first needed, and anew under a new session. Threads: any."""
 
-    def __init__(self, channel: Any, session: Session, target: str, count: Count):
+    def __init__(self, channel: Any, session: Session, target: str):
         self.on = False
-        self._channel, self._session, self._target, self._count = channel, session, target, count
+        self._channel, self._session, self._target = channel, session, target
         self._lock = threading.Lock()
         self._stream: Optional[Stream] = None
         # From anywhere on, so that another client's handle is none of ours.
@@ -97,7 +97,7 @@ class Pipeline:
                         self._session.replace(stream.token)
                     if stream.untold:
                         raise stream.ended
-                stream = self._stream = Stream(self._channel, self._session, self._target, last, self._count)
+                stream = self._stream = Stream(self._channel, self._session, self._target, last)
             return stream
 
     def close(self, timeout: Optional[float] = 5) -> None:
@@ -116,6 +116,7 @@ class Pipelined:
     timeout: Optional[float]
     closed: bool
     call: Callable[..., Any]
+    count: Callable[[str, int, int], None]
     answered: Callable[[Answer], Any]  # waits for one
     flush_frees: Callable[[Optional[float]], Any]
     closed_error: Callable[[], KilnError]
@@ -133,26 +134,29 @@ class Pipelined:
     def _settled(self, name: str = "") -> Waits[None]:
         """Returns when a call by this name has no commands to wait for."""
         if self.busy(name):
-            yield self.answered(self.pipeline.ask(commands.FENCE))
+            yield from self._asked(SUBMIT, commands.FENCE)
 
-    def _commanded(self, command: bytes) -> Waits[None]:
-        """Sends a command; waits only where very many are under way."""
+    def _commanded(self, name: str, command: bytes) -> Waits[None]:
+        """Sends what does the same as a call by this name; waits only where very many are under way."""
         if self.closed:
             raise self.closed_error()
         if self.pipeline.full:
-            yield self.answered(self.pipeline.ask(commands.FENCE))
+            yield from self._asked(SUBMIT, commands.FENCE)
         self.pipeline.send(command)
+        self.count(name, len(command), 0)
 
-    def _asked(self, command: bytes) -> Waits[Tuple[kernel_service_pb2.SubmitResponse, List[bytes]]]:
-        """A command's answer, and the data that came with it."""
+    def _asked(self, name: str, command: bytes) -> Waits[Tuple[kernel_service_pb2.SubmitResponse, List[bytes]]]:
+        """As _commanded, and waits: the answer, and the data that came with it."""
         if self.closed:
             raise self.closed_error()
         answer = self.pipeline.ask(command)
-        return (yield self.answered(answer)), answer.data
+        response = yield self.answered(answer)
+        self.count(name, len(command), response.ByteSize() + sum(map(len, answer.data)))
+        return response, answer.data
 
     def _fence(self) -> Waits[None]:
         if self.pipeline.on:
-            yield from self._asked(commands.FENCE)
+            yield from self._asked(SUBMIT, commands.FENCE)
             error = self.pipeline.take_failure()
             if error is not None:
                 raise error
@@ -160,16 +164,16 @@ class Pipelined:
     def _performed(self, name: str, request: Any) -> Waits[None]:
         """What a call of this name does: Fill, Copy, Free or a collective."""
         if self.pipeline.on:
-            yield from self._commanded(commands.same(name, request))
+            yield from self._commanded(name, commands.same(name, request))
         else:
             yield self.call(name, request)
 
     def _write_small(self, handle: int, offset: int, data: memoryview) -> Waits[None]:
         for command in commands.writes(handle, offset, data):
-            yield from self._commanded(command)
+            yield from self._commanded("BufferService.Write", command)
 
     def _read_small(self, handle: int, offset: int, target: memoryview) -> Waits[None]:
-        _, pieces = yield from self._asked(commands.read(handle, offset, len(target)))
+        _, pieces = yield from self._asked("BufferService.Read", commands.read(handle, offset, len(target)))
         at = 0
         for piece in pieces:
             target[at : at + len(piece)] = piece
@@ -181,7 +185,7 @@ class Pipelined:
             return (yield self.call("BufferService.View", request)).buffer
         made = self.described(request.bytes, device, request.dtype, request.shape)
         made.view_of = request.of.handle
-        yield from self._commanded(commands.view(made.handle, request))
+        yield from self._commanded("BufferService.View", commands.view(made.handle, request))
         return made
 
     def _allocate(self, request: buffer_service_pb2.AllocateRequest) -> Waits[buffer_service_pb2.BufferDescription]:
@@ -201,9 +205,9 @@ class Pipelined:
         made = self.described(size, request.device, kind, shape)
         command = commands.allocate(made.handle, request)
         if size <= SMALL and made.device in self.devices:
-            yield from self._commanded(command)
+            yield from self._commanded("BufferService.Allocate", command)
         else:  # of what may well fail it is better known at once
-            yield from self._asked(command)
+            yield from self._asked("BufferService.Allocate", command)
         return made
 
     def described(self, size: int, device: str, dtype: int,

@@ -71,8 +71,9 @@ class ProgramLike:
         self._small = sum(row.bytes for row in self.signature.results) <= INLINE
         self._prefix: Dict[Tuple[bool, bool], bytes] = {}
         self._known_until = time.monotonic() + _KNOWN
-        # Whether the results' memory is known before a call.
-        self._regular = not any(row.symbolic for row in self.signature.results) and not compiled.result_layouts
+        # A command runs on one device; and is not waited for where its results' memory is known before.
+        self._single = not compiled.result_layouts
+        self._regular = self._single and not any(row.symbolic for row in self.signature.results)
 
     @property
     def graph(self) -> graph_pb2.Graph:
@@ -197,22 +198,27 @@ class ProgramLike:
             results = self._made(values, inline)
             if results is not None:
                 return (yield from self._send(self._request(values, False, False), results, tag))
-        pieces = self._request(values, inline, timing)
+        names: Optional[List[int]] = None  # of its results, if it goes as a command
+        if as_command and self._single and connection.busy():
+            names = [] if inline else [0 if alias is not None else connection.pipeline.name() for alias in self._aliases]
+        # A command answers with its results if they are inline, or with timing.
+        pieces = self._request(values, inline, timing or bool(names))
         try:
-            response = yield from self._answer(pieces, as_command and connection.busy(), timeout, tag)
+            response = yield from self._answer(pieces, names, timeout, tag)
         except KilnError as error:
             if error.code != "NEED_GRAPH":
                 raise
             pieces += encode.graph_field(self._graph)
-            response = yield from self._answer(pieces, as_command and connection.busy(), timeout, tag)
+            response = yield from self._answer(pieces, names, timeout, tag)
         self._known_until = time.monotonic() + _KNOWN
         return Run(self._results(response, values), response.from_cache, response.timing)
 
-    def _answer(self, pieces: List[encode.Bytes], as_command: bool, timeout: Optional[float],
+    def _answer(self, pieces: List[encode.Bytes], names: Optional[List[int]], timeout: Optional[float],
                 tag: str) -> Waits[kernel_service_pb2.ExecuteResponse]:
-        if not as_command:
+        if names is None:
             return (yield self._connection.send(_EXECUTE, b"".join(pieces), timeout))
-        return (yield from self._connection._asked(commands.execute(pieces, (), tag)))[0].executed
+        response, _ = yield from self._connection._asked(_EXECUTE, commands.execute(pieces, names, tag))
+        return response.executed
 
     def _made(self, values: Mapping[int, Any], inline: bool) -> Optional[List[Any]]:
         """The results, if a call need not be waited for: parameters' own buffers, and buffers yet to be made."""
@@ -241,7 +247,7 @@ class ProgramLike:
                 names.append(made.handle)
             else:
                 names.append(0)
-        yield from connection._commanded(commands.execute(pieces, names, tag))
+        yield from connection._commanded(_EXECUTE, commands.execute(pieces, names, tag))
         return Run(tuple(results), True, kernel_service_pb2.Timing())
 
     # -- what comes back

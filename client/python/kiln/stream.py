@@ -17,7 +17,7 @@ import threading
 import time
 from collections import deque
 from concurrent.futures import Future
-from typing import Any, Callable, Deque, Dict, List, Optional, Tuple
+from typing import Any, Deque, Dict, List, Optional, Tuple
 
 import grpc
 
@@ -36,9 +36,6 @@ MOST_BYTES = 16 << 20
 
 AGAIN = 0.1  # seconds between two attempts to reconnect
 
-# Takes (a call's name, bytes sent, bytes received, calls).
-Count = Callable[[str, int, int, int], None]
-
 
 class Answer(Future):
     """The SubmitResponse of one command, once it has come; its KilnError if it failed."""
@@ -52,9 +49,9 @@ class Answer(Future):
 class Stream:
     """Made by Pipeline (pipeline.py). Threads: any. Nothing here waits, but close()."""
 
-    def __init__(self, channel: Any, session: Session, target: str, last: int, count: Count):
+    def __init__(self, channel: Any, session: Session, target: str, last: int):
         self._begin = wire.stub(channel, SUBMIT, raw_request=True)
-        self._channel, self._session, self._target, self._count = channel, session, target, count
+        self._channel, self._session, self._target = channel, session, target
         self.token, self._metadata = session.token, session.metadata
         self._lock = threading.Lock()
         self._closing = threading.Event()
@@ -102,7 +99,6 @@ class Stream:
             self._kept.append((self.last, message))
             self._kept_bytes += len(message)
             self._line.put(message)
-        self._count(SUBMIT, len(message), 0, 0 if answer is None else 1)
 
     def ask(self, command: bytes) -> Answer:
         answer = Answer()
@@ -173,7 +169,6 @@ class Stream:
     # -- answers
 
     def _take(self, response: kernel_service_pb2.SubmitResponse) -> None:
-        self._count(SUBMIT, 0, response.ByteSize(), 0)
         event = response.WhichOneof("event")
         if event == "welcome":
             return self._give_up(response.welcome.answers_lost)
