@@ -16,8 +16,32 @@ namespace {
 
 absl::Status Malformed(absl::string_view message) { return MakeError(v1::MALFORMED_MESSAGE, message); }
 
+// A chunk goes to the device in steps this long: what others submit meanwhile comes
+// between them, and so waits for a step and not for a chunk.
+constexpr uint64_t kStepBytes = 128 << 10;
+
+// The chunk's first step, which is no longer part of it then.
+WritePart TakeStep(WritePart& chunk) {
+  WritePart step;
+  step.bytes = chunk.bytes;
+  size_t taken = 0;
+  for (; taken < chunk.pieces.size() && step.size < kStepBytes; ++taken) {
+    absl::string_view& piece = chunk.pieces[taken];
+    const uint64_t room = kStepBytes - step.size;
+    step.pieces.push_back(piece.substr(0, room));
+    step.size += step.pieces.back().size();
+    if (piece.size() > room) {
+      piece.remove_prefix(room);
+      break;
+    }
+  }
+  chunk.pieces.erase(chunk.pieces.begin(), chunk.pieces.begin() + static_cast<ptrdiff_t>(taken));
+  chunk.size -= step.size;
+  return step;
+}
+
 // A chunk is read, waits, is written: one of each at most. The next read begins with the
-// write, so a slow device holds its client back, and a chunk that waits holds the reads.
+// last step of the write, so a slow device holds its client back.
 class Upload final : public grpc::ServerReadReactor<grpc::ByteBuffer> {
  public:
   Upload(const ServiceEnv& env, const grpc::CallbackServerContext& context, grpc::ByteBuffer* response)
@@ -100,11 +124,13 @@ class Upload final : public grpc::ServerReadReactor<grpc::ByteBuffer> {
     if (pumping_) return mutex_.Unlock();
     pumping_ = true;
     while (!writing_ && waiting_.has_value() && !ending_.has_value()) {
-      WritePart part = *std::exchange(waiting_, std::nullopt);
+      WritePart step = TakeStep(*waiting_);
+      const bool last = waiting_->size == 0;
+      if (last) waiting_.reset();
       writing_ = true;
       mutex_.Unlock();
-      StartRead(&message_);
-      Write(std::move(part));
+      if (last) StartRead(&message_);
+      Write(std::move(step));
       mutex_.Lock();
     }
     pumping_ = false;
@@ -114,11 +140,11 @@ class Upload final : public grpc::ServerReadReactor<grpc::ByteBuffer> {
     if (finish) Answer(std::move(status));
   }
 
-  void Write(WritePart part) {
-    const runtime::hal::BufferSlice to{target_.slice.buffer, target_.slice.offset + written_, part.size};
-    written_ += part.size;
-    target_.device->queue().WritePieces(std::move(part.pieces), to,
-                                        [this, bytes = std::move(part.bytes)](absl::Status status) mutable {
+  void Write(WritePart step) {
+    const runtime::hal::BufferSlice to{target_.slice.buffer, target_.slice.offset + written_, step.size};
+    written_ += step.size;
+    target_.device->queue().WritePieces(std::move(step.pieces), to,
+                                        [this, bytes = std::move(step.bytes)](absl::Status status) mutable {
                                           bytes.reset();
                                           mutex_.Lock();
                                           writing_ = false;

@@ -130,59 +130,77 @@ void UploadOneChunkOver(const std::string& address, uint64_t bytes) {
   KILN_CHECK(call.Finish().ok());
 }
 
-// Microseconds of each of the calls of a tiny program, until `enough` says so.
-class SmallCalls {
- public:
-  explicit SmallCalls(const BenchServer& server) : stub_(v1::KernelService::NewStub(ChannelTo(server.address()))) {
-    auto client = client::Client::Connect(server.address());
-    KILN_CHECK(client.ok());
-    auto memory = (*client)->Allocate(kTinyBytes);
-    KILN_CHECK(memory.ok());
-    memory_ = *std::move(memory);
-    request_.set_graph_hash(server.Compile(kTiny));
-    *request_.add_arguments()->mutable_buffer() = memory_.Ref();
+// The same of the bare service.
+void UploadToSink(const std::string& address, uint64_t bytes) {
+  grpc::ClientContext context;
+  const auto channel = ChannelTo(address);
+  const auto stream = OpenSink(*channel, context);
+  const grpc::ByteBuffer chunk = BytesOf(std::string(kMiB, 'c'));
+  for (uint64_t sent = 0; sent < bytes; sent += kMiB) KILN_CHECK(stream->Write(chunk));
+  stream->WritesDone();
+  grpc::ByteBuffer answer;
+  KILN_CHECK(stream->Read(&answer) && stream->Finish().ok());
+}
+
+// Microseconds of each call, until `enough`.
+std::vector<double> TimeCalls(const std::function<void()>& call, const std::function<bool(size_t calls)>& enough) {
+  std::vector<double> micros;
+  while (!enough(micros.size())) {
+    const auto begin = std::chrono::steady_clock::now();
+    call();
+    micros.push_back(SecondsSince(begin) * 1e6);
   }
+  return micros;
+}
 
-  std::vector<double> Run(const std::function<bool(size_t calls)>& enough) {
-    std::vector<double> micros;
-    while (!enough(micros.size())) {
-      const auto begin = std::chrono::steady_clock::now();
-      grpc::ClientContext context;
-      v1::ExecuteResponse response;
-      KILN_CHECK(stub_->Execute(&context, request_, &response).ok());
-      micros.push_back(SecondsSince(begin) * 1e6);
-    }
-    return micros;
-  }
-
- private:
-  std::unique_ptr<v1::KernelService::Stub> stub_;
-  client::DeviceBuffer memory_;
-  v1::ExecuteRequest request_;
-};
-
-nlohmann::json BesideAnUpload(const BenchServer& server, uint64_t mib, int calls) {
-  SmallCalls small(server);
-  small.Run([&](size_t done) { return done == static_cast<size_t>(calls) / 10; });
-  const auto idle = small.Run([&](size_t done) { return done == static_cast<size_t>(calls); });
+nlohmann::json BesideAnUpload(const char* name, const std::function<void()>& call, int calls, uint64_t mib,
+                              const std::function<void(uint64_t bytes)>& upload) {
+  const auto until = [&](int most) { return [most](size_t done) { return done == static_cast<size_t>(most); }; };
+  TimeCalls(call, until(calls / 10));
+  const auto idle = TimeCalls(call, until(calls));
   std::atomic<bool> ended = false;
   const auto begin = std::chrono::steady_clock::now();
-  std::thread upload([&] {
-    UploadOneChunkOver(server.address(), mib * kMiB);
+  std::thread uploader([&] {
+    upload(mib * kMiB);
     ended = true;
   });
-  const auto busy = small.Run([&](size_t done) { return done > 0 && ended; });
-  upload.join();
-  const double seconds = SecondsSince(begin);
-  std::printf("Execute of a tiny program, alone and during an upload of %.1f GiB (%.2f GB/s, %zu calls):\n",
-              static_cast<double>(mib) / 1024, static_cast<double>(mib * kMiB) * 1e-9 / seconds, busy.size());
-  nlohmann::json rows = nlohmann::json::array();
-  for (const double p : {0.5, 0.99}) {
+  const auto busy = TimeCalls(call, [&](size_t done) { return done > 0 && ended; });
+  uploader.join();
+  const double gb_s = static_cast<double>(mib * kMiB) * 1e-9 / SecondsSince(begin);
+  nlohmann::json row = {{"name", name}, {"upload_gb_s", gb_s}, {"calls", busy.size()}};
+  std::printf("%-24s %6.2f GB/s %8zu calls", name, gb_s, busy.size());
+  for (const auto& [label, p] : {std::pair("p50", 0.5), std::pair("p99", 0.99)}) {
     const double alone = Percentile(idle, p), beside = Percentile(busy, p);
-    std::printf("  p%-2.0f  %8.1f us  %8.1f us   ratio %5.2f\n", p * 100, alone, beside, beside / alone);
-    rows.push_back({{"percentile", p}, {"idle_us", alone}, {"during_upload_us", beside}, {"ratio", beside / alone}});
+    std::printf("   %s %7.1f us, alone %7.1f us, ratio %5.2f", label, beside, alone, beside / alone);
+    row[label] = {{"idle_us", alone}, {"during_upload_us", beside}, {"ratio", beside / alone}};
   }
-  return rows;
+  std::printf("\n");
+  return row;
+}
+
+nlohmann::json SmallCalls(const BenchServer& server, uint64_t mib, int calls) {
+  const auto client = client::Client::Connect(server.address());
+  KILN_CHECK(client.ok());
+  const auto memory = (*client)->Allocate(kTinyBytes);
+  KILN_CHECK(memory.ok());
+  v1::ExecuteRequest request;
+  request.set_graph_hash(server.Compile(kTiny));
+  *request.add_arguments()->mutable_buffer() = memory->Ref();
+  const auto stub = v1::KernelService::NewStub(ChannelTo(server.address()));
+  const auto execute = [&] {
+    grpc::ClientContext context;
+    v1::ExecuteResponse response;
+    KILN_CHECK(stub->Execute(&context, request, &response).ok());
+  };
+  const EchoServer echo;
+  const auto bare = ChannelTo(echo.address());
+  const grpc::ByteBuffer message = BytesOf(request.SerializeAsString());
+  std::printf("small calls beside an upload of %.1f GiB:\n", static_cast<double>(mib) / 1024);
+  return {BesideAnUpload(
+              "bare, to a bare sink", [&] { KILN_CHECK(Echo(*bare, message).ok()); }, calls, mib,
+              [&](uint64_t bytes) { UploadToSink(echo.address(), bytes); }),
+          BesideAnUpload("Execute, to a buffer", execute, calls, mib,
+                         [&](uint64_t bytes) { UploadOneChunkOver(server.address(), bytes); })};
 }
 
 int Main(int argc, char** argv) {
@@ -203,7 +221,7 @@ int Main(int argc, char** argv) {
   const BenchServer server;
   nlohmann::json report = {{"bench", "data"}, {"mib", mib}, {"long_mib", long_mib}};
   report["rates"] = Rates(server, mib, rounds);
-  report["beside_an_upload"] = BesideAnUpload(server, long_mib, calls);
+  report["small_calls"] = SmallCalls(server, long_mib, calls);
   if (json_path.empty()) return 0;
   std::ofstream file(json_path);
   file << report.dump(2) << "\n";
