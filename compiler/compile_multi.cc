@@ -73,6 +73,7 @@ absl::StatusOr<v1::MultiProgram> CompileSegments(const v1::Graph& wire, const v1
 
   KILN_ASSIGN_OR_RETURN(v1::MultiProgram program, builder.Build());
   *program.mutable_target() = target;
+  program.set_deterministic_order(options.deterministic);
   return program;
 }
 

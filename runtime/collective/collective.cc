@@ -106,6 +106,7 @@ void Collectives::Run(Request request, const hal::LaunchControl& control, Report
   meeting.devices = asked.devices;
   meeting.patience = patience_;
   meeting.control = control;
+  meeting.keeps_place = asked.keeps_place;
   meeting.work = [running](uint32_t rank) {
     int64_t none = 0;
     running->begin.compare_exchange_strong(none, absl::GetCurrentTimeNanos(), std::memory_order_relaxed);
@@ -119,6 +120,11 @@ void Collectives::Run(Request request, const hal::LaunchControl& control, Report
     report.bus_gb_s = BusBandwidth(running->job.kind, running->job.ranks, bytes, report.seconds);
     done(report);
   });
+}
+
+void Collectives::WhenReady(std::vector<hal::Device*> devices, const hal::LaunchControl& control,
+                            hal::DoneCallback done) {
+  meetings_->Submit({std::move(devices), nullptr, patience_, control, /*keeps_place=*/false}, std::move(done));
 }
 
 void Collectives::MeasureLater(const Request& request) {

@@ -50,6 +50,8 @@ struct Request {
   // The result shall not depend on the algorithm: values are combined in the order of
   // their ranks.
   bool deterministic_order = false;
+  // As in MeetingRequest.
+  bool keeps_place = false;
   // For tests and measurements; one that cannot do this gives way to all-to-all.
   std::optional<AlgorithmId> algorithm;
 };
@@ -103,6 +105,10 @@ class Collectives {
   // case nothing was written. It is called once, on this thread or a queue's, and must
   // not block. The slices are held until then.
   void Run(Request request, const hal::LaunchControl& control, ReportCallback done);
+
+  // `done` gets OK when each device has done what was submitted to it before, or the
+  // errors of Meetings::Submit. No queue stands still for another.
+  void WhenReady(std::vector<hal::Device*> devices, const hal::LaunchControl& control, hal::DoneCallback done);
 
  private:
   void MeasureLater(const Request& request);

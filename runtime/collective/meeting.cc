@@ -12,6 +12,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/time/clock.h"
 #include "base/error.h"
+#include "runtime/collective/probe.h"
 
 namespace kiln::runtime::collective {
 namespace {
@@ -64,27 +65,13 @@ class Meeting {
     const auto settled = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return state_ != State::kGathering; };
     while (!mutex_.AwaitWithDeadline(absl::Condition(&settled), std::min(until, absl::Now() + kLook))) {
       absl::Status failure = request_.control.Check();
-      if (failure.ok() && absl::Now() >= until) failure = Missing();
+      if (failure.ok() && absl::Now() >= until)
+        failure = MissingParticipants(request_.devices, here_, request_.patience);
       if (failure.ok()) continue;
       state_ = State::kFailed;
       return failure;
     }
     return state_ == State::kComplete ? absl::OkStatus() : absl::AbortedError("another gave up");
-  }
-
-  absl::Status Missing() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
-    std::vector<std::string> names;
-    for (size_t i = 0; i < here_.size(); ++i) {
-      if (!here_[i]) names.emplace_back(request_.devices[i]->name());
-    }
-    v1::ErrorDetail detail;
-    detail.set_code(v1::PARTICIPANT_MISSING);
-    detail.set_field(names.front());
-    detail.set_limit("milliseconds to wait for a participant");
-    detail.set_limit_value(static_cast<uint64_t>(absl::ToInt64Milliseconds(request_.patience)));
-    return MakeError(detail, absl::StrCat(absl::StrJoin(names, ", "), " did not come within ",
-                                          absl::FormatDuration(request_.patience),
-                                          ": still busy with what was submitted before; nothing was written"));
   }
 
   const MeetingRequest request_;
@@ -98,7 +85,32 @@ class Meeting {
 
 }  // namespace
 
+absl::Status MissingParticipants(const std::vector<hal::Device*>& devices, const std::vector<bool>& here,
+                                 absl::Duration patience) {
+  std::vector<std::string> names;
+  for (size_t i = 0; i < here.size(); ++i) {
+    if (!here[i]) names.emplace_back(devices[i]->name());
+  }
+  v1::ErrorDetail detail;
+  detail.set_code(v1::PARTICIPANT_MISSING);
+  detail.set_field(names.front());
+  detail.set_limit("milliseconds to wait for a participant");
+  detail.set_limit_value(static_cast<uint64_t>(absl::ToInt64Milliseconds(patience)));
+  return MakeError(detail,
+                   absl::StrCat(absl::StrJoin(names, ", "), " did not come within ", absl::FormatDuration(patience),
+                                ": still busy with what was submitted before; nothing was written"));
+}
+
+Meetings::Meetings() : watch_(std::make_unique<ProbeWatch>()) {}
+
+Meetings::~Meetings() = default;
+
 void Meetings::Submit(MeetingRequest request, hal::DoneCallback done) {
+  if (request.keeps_place) return Enter(std::move(request), std::move(done));
+  Probe::Start(*this, *watch_, std::move(request), std::move(done));
+}
+
+void Meetings::Enter(MeetingRequest request, hal::DoneCallback done) {
   const auto meeting = std::make_shared<Meeting>(std::move(request), std::move(done));
   absl::MutexLock lock(&order_);
   for (uint32_t rank = 0; rank < meeting->devices().size(); ++rank) {
@@ -107,7 +119,7 @@ void Meetings::Submit(MeetingRequest request, hal::DoneCallback done) {
 }
 
 void CopyBetween(Meetings& meetings, hal::Device* from_device, hal::BufferSlice from, hal::Device* to_device,
-                 hal::BufferSlice to, absl::Duration patience, const hal::LaunchControl& control,
+                 hal::BufferSlice to, absl::Duration patience, bool keeps_place, const hal::LaunchControl& control,
                  hal::DoneCallback done) {
   absl::Status status = hal::CheckSlice(from);
   if (status.ok()) status = hal::CheckSlice(to);
@@ -128,7 +140,7 @@ void CopyBetween(Meetings& meetings, hal::Device* from_device, hal::BufferSlice 
     if (bytes == 0) return;
     std::memcpy(static_cast<char*>(to.host_data()) + begin, static_cast<const char*>(from.host_data()) + begin, bytes);
   };
-  meetings.Submit({{from_device, to_device}, std::move(work), patience, control}, std::move(done));
+  meetings.Submit({{from_device, to_device}, std::move(work), patience, control, keeps_place}, std::move(done));
 }
 
 }  // namespace kiln::runtime::collective

@@ -13,11 +13,17 @@
 // A queue that does not come in time, because it is busy with something long, fails
 // the meeting. Nobody has done anything by then; the late entry finds the meeting
 // over and goes on. It holds what the meeting would have used until it has.
+//
+// While an entry waits, its queue does nothing for anybody. So whoever does not need the
+// meeting's place in the queues has them asked first (probe.h): an entry in each that
+// waits for nothing. Only when all of these have been reached do the queues meet; and if
+// something long has slipped in between, they part after a while and are asked again.
 #ifndef KILN_RUNTIME_COLLECTIVE_MEETING_H_
 #define KILN_RUNTIME_COLLECTIVE_MEETING_H_
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <vector>
 
 #include "absl/synchronization/mutex.h"
@@ -33,32 +39,51 @@ struct MeetingRequest {
   std::vector<hal::Device*> devices;
   // Called once for each device, by its place in the list, on its queue's thread; all
   // at the same time, so it is called from several threads at once, and a call may
-  // wait for another. Destroyed once every queue has passed its entry.
+  // wait for another. Destroyed once every queue has passed its entry. Without work, and
+  // without keeping a place, the devices are only asked whether they come.
   std::function<void(uint32_t rank)> work;
   // How long the first to come waits for the last.
   absl::Duration patience = absl::Seconds(30);
   // Looked at until all are there, a few times a second.
   hal::LaunchControl control;
+  // What is submitted to one of the devices after Submit has returned begins after the
+  // meeting. Without it that holds for what is submitted after `done` has been called,
+  // and no queue stands still for as long as another is busy.
+  bool keeps_place = true;
 };
+
+class ProbeWatch;
 
 // Safe from any thread. All meetings over a device go through one of these.
 class Meetings {
  public:
+  Meetings();
+  ~Meetings();
+
   // Does not block. `done` gets OK once all work has ended, or, before any has begun,
   // PARTICIPANT_MISSING naming the devices that did not come (the first of them in
-  // `field`), CANCELLED or DEADLINE_PASSED. It is called once, on a queue's thread,
-  // and must not block.
+  // `field`), CANCELLED or DEADLINE_PASSED. It is called once, on this thread, a
+  // queue's or one of this class's, and must not block. This outlives all calls.
   void Submit(MeetingRequest request, hal::DoneCallback done);
 
  private:
+  friend class Probe;
+  // With its place in the queues.
+  void Enter(MeetingRequest request, hal::DoneCallback done);
+
   absl::Mutex order_;
+  const std::unique_ptr<ProbeWatch> watch_;
 };
+
+// PARTICIPANT_MISSING with the names of those devices that are not `here`.
+absl::Status MissingParticipants(const std::vector<hal::Device*>& devices, const std::vector<bool>& here,
+                                 absl::Duration patience);
 
 // Copies between buffers of two devices, ordered by both queues. The slices have one
 // size, lie inside their buffers, and the host can see both: BUFFER_SIZE_MISMATCH,
 // OUT_OF_BOUNDS, NOT_IMPLEMENTED. Then as Meetings::Submit.
 void CopyBetween(Meetings& meetings, hal::Device* from_device, hal::BufferSlice from, hal::Device* to_device,
-                 hal::BufferSlice to, absl::Duration patience, const hal::LaunchControl& control,
+                 hal::BufferSlice to, absl::Duration patience, bool keeps_place, const hal::LaunchControl& control,
                  hal::DoneCallback done);
 
 }  // namespace kiln::runtime::collective

@@ -46,6 +46,11 @@ class MeetingTest : public ::testing::Test {
     devices_[device]->queue().Submit([&release] { release.WaitForNotification(); }, ~uint64_t{0});
   }
 
+  // All that was submitted has run.
+  void DrainAll() {
+    for (hal::Device* device : devices_) EXPECT_TRUE(device->queue().Drain(absl::InfiniteFuture()).ok());
+  }
+
   std::vector<std::unique_ptr<hal::Device>> owned_;
   std::vector<hal::Device*> devices_;
   Meetings meetings_;
@@ -97,10 +102,11 @@ TEST_F(MeetingTest, ManyAtOnceInAnyOrderAllEnd) {
         for (int d = 0; d < 4; ++d) {
           if ((i + t + d) % 5 != 0) some.push_back(devices_[t % 2 == 0 ? d : 3 - d]);
         }
-        meetings_.Submit({some, [&](uint32_t) { ++worked; }}, [&](const absl::Status& status) {
-          if (!status.ok()) ++failures;
-          left.DecrementCount();
-        });
+        meetings_.Submit({some, [&](uint32_t) { ++worked; }, absl::Seconds(30), {}, i % 3 != 0},
+                         [&](const absl::Status& status) {
+                           if (!status.ok()) ++failures;
+                           left.DecrementCount();
+                         });
       }
     });
   }
@@ -133,6 +139,78 @@ TEST_F(MeetingTest, AStuckParticipantIsNamedAndTheRestGoOn) {
   EXPECT_EQ(worked, 0);
 }
 
+TEST_F(MeetingTest, WithoutAPlaceNobodyStandsStill) {
+  absl::Notification release;
+  Block(1, release);
+  std::atomic<int> worked{0};
+  absl::Notification done;
+  absl::Status outcome;
+  meetings_.Submit({devices_, [&worked](uint32_t) { ++worked; }, absl::Hours(1), {}, /*keeps_place=*/false},
+                   [&](absl::Status status) {
+                     outcome = std::move(status);
+                     done.Notify();
+                   });
+  for (int i : {0, 2, 3}) EXPECT_TRUE(devices_[i]->queue().Drain(absl::InfiniteFuture()).ok());
+  EXPECT_EQ(worked, 0);
+  release.Notify();
+  done.WaitForNotification();
+  EXPECT_TRUE(outcome.ok()) << outcome;
+  EXPECT_EQ(worked, 4);
+  DrainAll();
+}
+
+TEST_F(MeetingTest, WithoutAPlaceAStuckParticipantIsNamedInTime) {
+  absl::Notification release;
+  Block(1, release);
+  Block(3, release);
+  auto held = std::make_shared<int>(7);
+  const std::weak_ptr<int> watched = held;
+  const absl::Status status =
+      Meet({devices_, [held = std::move(held)](uint32_t) {}, absl::Milliseconds(20), {}, /*keeps_place=*/false});
+  EXPECT_EQ(DetailOf(status)->code(), v1::PARTICIPANT_MISSING);
+  EXPECT_EQ(DetailOf(status)->field(), "NULL:1");
+  EXPECT_NE(status.message().find("NULL:1, NULL:3"), absl::string_view::npos) << status;
+  EXPECT_TRUE(watched.expired());
+  std::atomic<bool> cancelled{true};
+  EXPECT_EQ(Meet({devices_, [](uint32_t) {}, absl::Hours(1), {.cancelled = &cancelled}, false}).code(),
+            absl::StatusCode::kCancelled);
+  release.Notify();
+  DrainAll();
+}
+
+// Something long comes in between a probe and its meeting.
+TEST_F(MeetingTest, WithoutAPlaceTheyPartAndMeetAgain) {
+  absl::Notification first, second, done;
+  Block(1, first);
+  absl::Status outcome;
+  std::atomic<int> worked{0};
+  meetings_.Submit({devices_, [&worked](uint32_t) { ++worked; }, absl::Hours(1), {}, false}, [&](absl::Status status) {
+    outcome = std::move(status);
+    done.Notify();
+  });
+  Block(1, second);
+  first.Notify();
+  // The others' entries are passed without device 1.
+  for (int i : {0, 2, 3}) EXPECT_TRUE(devices_[i]->queue().Drain(absl::InfiniteFuture()).ok());
+  EXPECT_EQ(worked, 0);
+  second.Notify();
+  done.WaitForNotification();
+  EXPECT_TRUE(outcome.ok()) << outcome;
+  EXPECT_EQ(worked, 4);
+  DrainAll();
+}
+
+// Without work: only whether they come.
+TEST_F(MeetingTest, DevicesAreAskedWhetherTheyAreReady) {
+  EXPECT_TRUE(Meet({devices_, nullptr, absl::Hours(1), {}, false}).ok());
+  absl::Notification release;
+  Block(2, release);
+  const absl::Status status = Meet({devices_, nullptr, absl::Milliseconds(1), {}, false});
+  EXPECT_EQ(DetailOf(status)->field(), "NULL:2");
+  release.Notify();
+  DrainAll();
+}
+
 TEST_F(MeetingTest, CancelAndDeadlineEndTheWait) {
   absl::Notification release;
   Block(1, release);
@@ -143,6 +221,7 @@ TEST_F(MeetingTest, CancelAndDeadlineEndTheWait) {
       Meet({devices_, [](uint32_t) {}, absl::Hours(1), {.deadline = absl::Now() - absl::Seconds(1)}});
   EXPECT_EQ(DetailOf(late)->code(), v1::DEADLINE_PASSED);
   release.Notify();
+  DrainAll();
 }
 
 TEST_F(MeetingTest, CopiesBetweenDevices) {
@@ -153,8 +232,8 @@ TEST_F(MeetingTest, CopiesBetweenDevices) {
     for (uint64_t i = 0; i < bytes; ++i) data[3 + i] = static_cast<unsigned char>(i * 7 + 1);
     absl::Notification done;
     absl::Status outcome;
-    CopyBetween(meetings_, devices_[0], {from, 3, bytes}, devices_[1], {to, 5, bytes}, absl::Seconds(30), {},
-                [&](absl::Status status) {
+    CopyBetween(meetings_, devices_[0], {from, 3, bytes}, devices_[1], {to, 5, bytes}, absl::Seconds(30),
+                bytes % 2 == 0, {}, [&](absl::Status status) {
                   outcome = std::move(status);
                   done.Notify();
                 });

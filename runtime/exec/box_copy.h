@@ -35,7 +35,6 @@ struct BoxCopy {
   uint64_t to_offset = 0;
   uint64_t run_bytes = 0;
   absl::InlinedVector<Repeat, 2> repeats;  // outermost first
-  bool fold = false;                       // into what is there, instead of over it
 
   // One past the last byte that is touched.
   uint64_t FromEnd() const;

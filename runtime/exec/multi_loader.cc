@@ -7,8 +7,8 @@
 #include "base/error.h"
 #include "runtime/exec/access_order.h"
 #include "runtime/exec/check_executable.h"
-#include "runtime/exec/fold.h"
 #include "runtime/exec/load.h"
+#include "runtime/exec/multi_collective.h"
 #include "runtime/exec/multi_program.h"
 
 namespace kiln::runtime {
@@ -42,7 +42,7 @@ class MultiLoader {
 
   absl::Status Run() {
     if (static_cast<size_t>(message_.devices_size()) != program_.devices_.size() ||
-        message_.arena_bytes_size() != message_.devices_size())
+        message_.arena_bytes_size() != message_.devices_size() || program_.devices_.empty())
       return Fault("devices", "another number of them");
     for (uint64_t bytes : message_.arena_bytes()) program_.arena_bytes_.push_back(bytes);
     KILN_RETURN_IF_ERROR(AddInterface());
@@ -64,6 +64,7 @@ class MultiLoader {
   absl::Status AddInterface() {
     program_.signature_ = message_.signature();
     program_.cost_ = message_.cost();
+    program_.deterministic_order_ = message_.deterministic_order();
     for (const v1::Signature::Variable& variable : message_.signature().variables())
       program_.variables_.push_back({variable.slot(), variable.name(), variable.min_value(), variable.max_value()});
     if (message_.parameter_values_size() != message_.signature().parameters_size() ||
@@ -187,7 +188,7 @@ class MultiLoader {
           return Fault(field, "no variable");
       }
       program_.kernels_ += static_cast<uint32_t>(executable.steps_size());
-      AddTask(std::move(task), {});
+      AddTask(std::move(task));
     }
     return absl::OkStatus();
   }
@@ -196,106 +197,70 @@ class MultiLoader {
     const std::string field = absl::StrCat("steps[", number, "]");
     if (step.from() >= values_.size() || step.to() >= values_.size()) return Fault(field, "no such value");
     const Value &from = values_[step.from()], &to = values_[step.to()];
+    const std::optional<collective::ReduceOp> op = ToReduceOp(step.fold());
     const bool folds = step.fold() != v1::OP_UNSPECIFIED;
     if (from.value.dtype != to.value.dtype || from.value.layout.shape != to.value.layout.shape)
       return Fault(field, "between different values");
-    if (folds && (from.value.layout.axis >= 0 || !CanFold(from.value.dtype, step.fold())))
-      return Fault(field, "no such fold");
-    if (step.kind() == v1::TransferStep::ALL_REDUCE && folds && from.devices == to.devices &&
-        to.value.layout.axis < 0) {
-      AddAllReduce(step, from, to, number);
+    if (folds && (from.value.layout.axis >= 0 || !op.has_value())) return Fault(field, "no such fold");
+    auto collective = CollectiveOf(step, to.value.dtype, EndOf(from), EndOf(to));
+    if (collective.has_value()) {
+      AddCollective(*std::move(collective), number);
       return absl::OkStatus();
     }
     for (size_t share = 0; share < to.devices.size(); ++share) {
-      MultiTask task = NewTransfer(step, to, share, number);
-      const auto add = [&](size_t source, bool fold) {
+      MultiTask task;
+      task.kind = MultiTask::Kind::kTransfer;
+      task.device = to.devices[share];
+      task.step = static_cast<uint32_t>(number);
+      if (folds) task.fold = collective::ArithmeticOf(to.value.dtype, *op);
+      const auto add = [&](size_t source) {
         auto box = MeetShares(from.value.layout, static_cast<int64_t>(source), to.value.layout,
                               static_cast<int64_t>(share), StoredBytes(to.value.dtype));
-        if (!box.has_value()) return;
+        if (!box.has_value() || box->run_bytes == 0) return;
         box->from = from.value.slices[source];
         box->to = to.value.slices[share];
-        box->fold = fold;
         task.copies.push_back(*std::move(box));
       };
-      if (folds || from.value.layout.axis >= 0) {
-        for (size_t source = 0; source < from.devices.size(); ++source) add(source, folds && source > 0);
+      if (folds) {  // all of them as the first
+        task.folded = from.value.slices;
+        add(0);
+      } else if (from.value.layout.axis >= 0) {
+        for (size_t source = 0; source < from.devices.size(); ++source) add(source);
       } else {  // each has it whole: its own, if it is there
         const auto own = std::find(from.devices.begin(), from.devices.end(), task.device);
-        add(own == from.devices.end() ? share % from.devices.size() : static_cast<size_t>(own - from.devices.begin()),
-            false);
+        add(own == from.devices.end() ? share % from.devices.size() : static_cast<size_t>(own - from.devices.begin()));
       }
       AddTransferTask(std::move(task));
     }
     return absl::OkStatus();
   }
 
-  // Each device folds one part of all, and then all fetch each other's: no byte of a
-  // part is folded twice.
-  void AddAllReduce(const v1::TransferStep& step, const Value& from, const Value& to, int number) {
-    const auto shares = static_cast<uint64_t>(to.devices.size());
-    const uint64_t elements = static_cast<uint64_t>(to.value.layout.Elements()), item = StoredBytes(to.value.dtype);
-    const auto part = [&](uint64_t share, uint32_t source, uint32_t target, bool fold) {
-      BoxCopy box;
-      const uint64_t begin = elements / shares * share + std::min(share, elements % shares);
-      const uint64_t size = elements / shares + (share < elements % shares ? 1 : 0);
-      box.from = source;
-      box.to = target;
-      box.from_offset = box.to_offset = begin * item;
-      box.run_bytes = size * item;
-      box.fold = fold;
-      return box;
-    };
-    for (uint64_t share = 0; share < shares; ++share) {
-      MultiTask task = NewTransfer(step, to, share, number);
-      for (uint64_t source = 0; source < shares; ++source)
-        task.copies.push_back(part(share, from.value.slices[source], to.value.slices[share], source > 0));
-      AddTransferTask(std::move(task));
-    }
-    for (uint64_t share = 0; share < shares; ++share) {
-      MultiTask task = NewTransfer(step, to, share, number);
-      for (uint64_t source = 0; source < shares; ++source) {
-        if (source != share)
-          task.copies.push_back(part(source, to.value.slices[source], to.value.slices[share], false));
-      }
-      AddTransferTask(std::move(task));
-    }
+  TransferEnd EndOf(const Value& value) const {
+    TransferEnd end{&value.value.layout, value.value.slices, {}};
+    for (uint32_t device : value.devices) end.devices.push_back(program_.devices_[device]);
+    return end;
   }
 
-  static MultiTask NewTransfer(const v1::TransferStep& step, const Value& to, uint64_t share, int number) {
+  void AddCollective(MultiCollective collective, int number) {
     MultiTask task;
-    task.kind = MultiTask::Kind::kTransfer;
-    task.device = to.devices[share];
+    task.kind = MultiTask::Kind::kCollective;
     task.step = static_cast<uint32_t>(number);
-    task.dtype = to.value.dtype;
-    task.fold = step.fold();
-    return task;
+    collective.index = program_.collectives_++;
+    for (uint32_t slice : collective.inputs) Touch(slice, 0, program_.slices_[slice].bytes, false);
+    for (uint32_t slice : collective.outputs) Touch(slice, 0, program_.slices_[slice].bytes, true);
+    task.collective = std::move(collective);
+    AddTask(std::move(task));
   }
 
   void AddTransferTask(MultiTask task) {
-    std::vector<uint32_t> waits;
-    std::erase_if(task.copies, [](const BoxCopy& box) { return box.run_bytes == 0; });
     for (const BoxCopy& box : task.copies) {
-      task.bytes += box.TotalBytes();
-      // Another device's queue may still have to write what a parameter holds.
-      const MultiSlice& source = program_.slices_[box.from];
-      if (source.space == v1::PlacedValue::PARAMETER && source.device != task.device)
-        waits.push_back(ArrivalAt(source.device));
-    }
-    for (const BoxCopy& box : task.copies) {
-      Touch(box.from, box.from_offset, box.FromEnd(), false);
+      for (uint32_t source : task.fold != nullptr ? task.folded : std::vector<uint32_t>{box.from}) {
+        task.bytes += box.TotalBytes();
+        Touch(source, box.from_offset, box.FromEnd(), false);
+      }
       Touch(box.to, box.to_offset, box.ToEnd(), true);
     }
-    AddTask(std::move(task), std::move(waits));
-  }
-
-  uint32_t ArrivalAt(uint32_t device) {
-    const auto [found, is_new] = arrivals_.emplace(device, static_cast<uint32_t>(program_.tasks_.size()));
-    if (is_new) {
-      MultiTask task;
-      task.device = device;
-      AddTask(std::move(task), {});
-    }
-    return found->second;
+    AddTask(std::move(task));
   }
 
   // For the task that is added next.
@@ -308,7 +273,8 @@ class MultiLoader {
     accesses_.push_back({memory, slice.offset + begin, slice.offset + end, writes});
   }
 
-  void AddTask(MultiTask task, std::vector<uint32_t> waits) {
+  void AddTask(MultiTask task) {
+    std::vector<uint32_t> waits;
     const auto number = static_cast<uint32_t>(program_.tasks_.size());
     for (const Accessed& access : accesses_)
       order_.Access(access.memory, access.begin, access.end, access.writes, number, waits);
@@ -354,7 +320,6 @@ class MultiLoader {
   std::vector<Value> values_;
   absl::flat_hash_map<uint32_t, Owned> parameter_shares_, result_shares_;
   absl::flat_hash_map<std::pair<uint32_t, hal::Device*>, std::shared_ptr<Program>> programs_;
-  absl::flat_hash_map<uint32_t, uint32_t> arrivals_;
   std::vector<Accessed> accesses_;
   AccessOrder order_;
 };

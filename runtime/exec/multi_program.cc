@@ -1,5 +1,7 @@
 #include "runtime/exec/multi_program.h"
 
+#include <algorithm>
+
 #include "base/error.h"
 #include "runtime/exec/bind.h"
 
@@ -8,10 +10,19 @@ namespace kiln::runtime {
 uint64_t MultiProgram::memory_bytes() const {
   uint64_t bytes = program_bytes_ + slices_.size() * sizeof(MultiSlice);
   for (const MultiTask& task : tasks_) {
-    bytes += sizeof(MultiTask) + task.copies.size() * sizeof(BoxCopy) +
-             (task.parameters.size() + task.results.size() + task.dependents.size()) * sizeof(uint32_t);
+    bytes +=
+        sizeof(MultiTask) + task.copies.size() * sizeof(BoxCopy) +
+        (task.parameters.size() + task.results.size() + task.folded.size() + task.dependents.size()) * sizeof(uint32_t);
   }
   return bytes;
+}
+
+std::vector<hal::Device*> MultiProgram::DistinctDevices() const {
+  std::vector<hal::Device*> distinct;
+  for (hal::Device* device : devices_) {
+    if (std::find(distinct.begin(), distinct.end(), device) == distinct.end()) distinct.push_back(device);
+  }
+  return distinct;
 }
 
 std::vector<int64_t> MultiProgram::VariablesOf(const MultiTask& task, VariableValues variables) {

@@ -1,7 +1,8 @@
 // A program for several devices, loaded: tasks, each one entry of one device's queue,
 // and who waits for whom.
 //
-// A segment is a task for each of its devices; a transfer one for each device that
+// A segment is a task for each of its devices. A transfer that is one of the known
+// collectives is one task of all its devices; any other is one for each device that
 // receives, which copies there what it needs of the shares of others. Tasks wait for
 // tasks, never for all of a step: so a device that has what it needs goes on, and copies
 // run beside what does not depend on them.
@@ -18,6 +19,7 @@
 #include "absl/types/span.h"
 #include "kiln/v1/multi_program.pb.h"
 #include "runtime/exec/box_copy.h"
+#include "runtime/exec/multi_collective.h"
 #include "runtime/exec/program.h"
 #include "runtime/exec/sizes.h"
 #include "runtime/hal/buffer.h"
@@ -41,10 +43,10 @@ struct MultiTask {
   enum class Kind : uint8_t {
     kSegment,
     kTransfer,
-    kArrive,  // does nothing: all that was submitted to its device before has ended
+    kCollective,
   };
-  Kind kind = Kind::kArrive;
-  uint32_t device = 0;
+  Kind kind = Kind::kSegment;
+  uint32_t device = 0;  // not kCollective
   uint32_t step = 0;
 
   // kSegment. The slices it takes and gives, and its variables: the program's of this
@@ -56,9 +58,12 @@ struct MultiTask {
 
   // kTransfer.
   std::vector<BoxCopy> copies;
-  v1::DType dtype = v1::DTYPE_UNSPECIFIED;
-  v1::Op fold = v1::OP_UNSPECIFIED;
+  // Or, with this, what stands there in all of `folded`, in their order.
+  const collective::Arithmetic* fold = nullptr;
+  std::vector<uint32_t> folded;
   uint64_t bytes = 0;
+
+  std::optional<MultiCollective> collective;
 
   uint32_t waits_for = 0;  // so many tasks
   std::vector<uint32_t> dependents;
@@ -84,6 +89,8 @@ class MultiProgram {
   const v1::Cost& cost() const { return cost_; }
   hal::Device& device(uint32_t index) const { return *devices_[index]; }
   size_t device_count() const { return devices_.size(); }
+  // Each once.
+  std::vector<hal::Device*> DistinctDevices() const;
   // In the order of the signature.
   const std::vector<MultiValue>& parameters() const { return parameters_; }
   const std::vector<MultiValue>& results() const { return results_; }
@@ -96,6 +103,9 @@ class MultiProgram {
   uint32_t parameter_shares() const { return parameter_shares_; }
   uint32_t result_shares() const { return result_shares_; }
   uint32_t kernels() const { return kernels_; }
+  uint32_t collectives() const { return collectives_; }
+  // Of what is folded.
+  bool deterministic_order() const { return deterministic_order_; }
   uint64_t memory_bytes() const;
 
   // Whether a run may have these; `shares` has one slice for each share of each
@@ -117,7 +127,8 @@ class MultiProgram {
   std::vector<MultiTask> tasks_;
   std::vector<MultiValue> parameters_, results_;
   std::vector<uint64_t> arena_bytes_;
-  uint32_t parameter_shares_ = 0, result_shares_ = 0, kernels_ = 0;
+  uint32_t parameter_shares_ = 0, result_shares_ = 0, kernels_ = 0, collectives_ = 0;
+  bool deterministic_order_ = false;
   uint64_t program_bytes_ = 0;
 };
 

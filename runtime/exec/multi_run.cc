@@ -1,11 +1,10 @@
 #include "runtime/exec/multi_run.h"
 
+#include <algorithm>
 #include <cstring>
 #include <utility>
 
 #include "base/error.h"
-#include "runtime/exec/check_executable.h"
-#include "runtime/exec/fold.h"
 
 namespace kiln::runtime {
 namespace {
@@ -16,30 +15,42 @@ constexpr uint64_t kCopiedBytesPerNs = 4;
 }  // namespace
 
 void MultiRun::Start(std::shared_ptr<const MultiProgram> program, absl::Span<const hal::BufferSlice> shares,
-                     const RunOptions& options, Executor executor, RunCallback callback) {
+                     const RunOptions& options, Executor executor, collective::Collectives* collectives,
+                     MultiRunCallback callback) {
   if (absl::Status status = program->Check(shares, options.variables); !status.ok()) return callback(std::move(status));
-  std::unique_ptr<MultiRun> run(new MultiRun(std::move(program), options, executor, std::move(callback)));
+  std::unique_ptr<MultiRun> run(new MultiRun(std::move(program), options, executor, collectives, std::move(callback)));
   if (absl::Status status = run->MakeSlices(shares); !status.ok()) return run->callback_(std::move(status));
   MultiRun* const started = run.release();
-  started->mutex_.Lock();
-  const std::vector<MultiTask>& tasks = started->program_->tasks();
-  started->left_ = tasks.size();
-  for (uint32_t i = 0; i < tasks.size(); ++i) {
-    started->waits_.push_back(tasks[i].waits_for);
-    if (tasks[i].waits_for == 0) started->ready_.push(i);
+  // What another queue has yet to write may be a parameter; and a device that is busy
+  // with something else for too long is better told of than waited for.
+  collectives->WhenReady(started->program_->DistinctDevices(), started->control_,
+                         [started](const absl::Status& status) { started->Begin(status); });
+}
+
+void MultiRun::Begin(const absl::Status& status) {
+  {
+    absl::MutexLock lock(&mutex_);
+    first_error_ = status;
+    const std::vector<MultiTask>& tasks = program_->tasks();
+    left_ = status.ok() ? tasks.size() : 0;
+    for (uint32_t i = 0; i < left_; ++i) {
+      waits_.push_back(tasks[i].waits_for);
+      if (tasks[i].waits_for == 0) ready_.push(i);
+    }
+    draining_ = true;
   }
-  started->draining_ = true;
-  started->mutex_.Unlock();
-  started->Drain();
+  Drain();
 }
 
 MultiRun::MultiRun(std::shared_ptr<const MultiProgram> program, const RunOptions& options, Executor executor,
-                   RunCallback callback)
+                   collective::Collectives* collectives, MultiRunCallback callback)
     : program_(std::move(program)),
       control_(options.control),
       variables_(options.variables.begin(), options.variables.end()),
       executor_(executor),
-      callback_(std::move(callback)) {}
+      collectives_(collectives),
+      callback_(std::move(callback)),
+      reports_(program_->collectives()) {}
 
 absl::Status MultiRun::MakeSlices(absl::Span<const hal::BufferSlice> shares) {
   std::vector<std::shared_ptr<hal::Buffer>> arenas(program_->device_count());
@@ -92,6 +103,7 @@ void MultiRun::Drain() {
 void MultiRun::Launch(uint32_t number) {
   const MultiTask& task = program_->tasks()[number];
   if (task.kind == MultiTask::Kind::kSegment) return LaunchSegment(task, number);
+  if (task.kind == MultiTask::Kind::kCollective) return LaunchCollective(*task.collective, number);
   hal::Queue& queue = program_->device(task.device).queue();
   queue.Submit(
       [this, &task, number] {
@@ -111,21 +123,46 @@ void MultiRun::LaunchSegment(const MultiTask& task, uint32_t number) {
                 [this, number](const absl::StatusOr<RunResult>& result) { Done(number, result.status()); });
 }
 
+void MultiRun::LaunchCollective(const MultiCollective& task, uint32_t number) {
+  collective::Request request;
+  request.kind = task.kind;
+  request.op = task.op;
+  request.dtype = task.dtype;
+  request.count = task.count;
+  request.root = task.root;
+  request.devices = task.devices;
+  request.deterministic_order = program_->deterministic_order();
+  const auto slice_of = [this](uint32_t slice) {
+    hal::BufferSlice memory = slices_[slice];
+    memory.bytes = program_->slices()[slice].bytes;
+    return memory;
+  };
+  for (uint32_t slice : task.inputs) request.inputs.push_back(slice_of(slice));
+  for (uint32_t slice : task.outputs) request.outputs.push_back(slice_of(slice));
+  collectives_->Run(std::move(request), control_, [this, &task, number](const absl::StatusOr<collective::Report>& ran) {
+    if (ran.ok()) reports_[task.index] = {task.kind, task.count * collective::ItemBytes(task.dtype), *ran};
+    Done(number, ran.status());
+  });
+}
+
 absl::Status MultiRun::Move(const MultiTask& task) {
-  const uint32_t item = task.dtype == v1::DTYPE_UNSPECIFIED ? 1 : StoredBytes(task.dtype);
+  absl::InlinedVector<const char*, 8> folded;
+  absl::InlinedVector<const void*, 8> inputs(task.folded.size());
+  for (uint32_t slice : task.folded) folded.push_back(static_cast<const char*>(slices_[slice].host_data()));
   for (const BoxCopy& box : task.copies) {
     const char* from = static_cast<const char*>(slices_[box.from].host_data());
     char* to = static_cast<char*>(slices_[box.to].host_data());
-    if (from == nullptr || to == nullptr)
+    if (from == nullptr || to == nullptr || std::count(folded.begin(), folded.end(), nullptr) > 0)
       return MakeError(v1::NOT_IMPLEMENTED, "a transfer between devices whose memory the host does not see");
-    if (box.fold) {
-      ForEachRun(box, from, to, [&](const char* source, char* target, uint64_t bytes) {
-        Fold(task.dtype, task.fold, source, target, bytes / item);
-      });
-    } else {
-      ForEachRun(box, from, to,
-                 [](const char* source, char* target, uint64_t bytes) { std::memcpy(target, source, bytes); });
-    }
+    ForEachRun(box, from, to, [&](const char* source, char* target, uint64_t bytes) {
+      if (task.fold == nullptr) {
+        std::memcpy(target, source, bytes);
+        return;
+      }
+      for (size_t i = 0; i < folded.size(); ++i) inputs[i] = folded[i] + (source - from);
+      void* const output = target;
+      task.fold->reduce(inputs.data(), static_cast<uint32_t>(inputs.size()), &output, 1, bytes / task.fold->item_bytes);
+    });
   }
   return absl::OkStatus();
 }
@@ -157,12 +194,14 @@ void MultiRun::Finish() {
     status = first_error_;
   }
   if (!status.ok()) return callback_(std::move(status));
-  std::vector<hal::BufferSlice> results;
+  MultiRunResult result;
   for (const MultiValue& value : program_->results()) {
-    for (uint32_t slice : value.slices) results.push_back(slices_[slice]);
+    for (uint32_t slice : value.slices) result.results.push_back(slices_[slice]);
   }
   const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - started_;
-  callback_(RunResult{absl::MakeSpan(results), 0, seconds.count()});
+  result.device_seconds = seconds.count();
+  result.collectives = std::move(reports_);
+  callback_(std::move(result));
 }
 
 }  // namespace kiln::runtime

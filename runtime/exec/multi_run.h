@@ -11,34 +11,50 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/types/span.h"
+#include "runtime/collective/collective.h"
 #include "runtime/exec/executor.h"
+#include "runtime/exec/multi_collective.h"
 #include "runtime/exec/multi_program.h"
 
 namespace kiln::runtime {
 
-// Owns itself from Start until its callback has returned. Each task goes to its device's
+struct MultiRunResult {
+  // One for each share of each result.
+  std::vector<hal::BufferSlice> results;
+  double device_seconds = 0;
+  // In the order of the program's steps.
+  std::vector<RanCollective> collectives;
+};
+using MultiRunCallback = absl::AnyInvocable<void(absl::StatusOr<MultiRunResult>)>;
+
+// Owns itself from Start until its callback has returned. First its devices are asked
+// whether they are ready (runtime/collective/probe.h); then each task goes to its device's
 // queue when all that it waits for has ended; no thread waits. After a failure nothing
 // more is submitted, and the callback gets the first one once all under way has ended.
 // Parameters and scratch are kept until then.
 class MultiRun {
  public:
   // Starts a run: `shares` has one slice for each share of each parameter. The errors of
-  // MultiProgram::Check, OUT_OF_MEMORY, CANCELLED, DEADLINE_PASSED and those of the
-  // segments go to `callback`, which gets one slice for each share of each result. Of
+  // MultiProgram::Check, OUT_OF_MEMORY, CANCELLED, DEADLINE_PASSED, PARTICIPANT_MISSING
+  // and those of the segments go to `callback`. `collectives` outlives the run. Of
   // `options`, `results` is not looked at. What is submitted to the devices' queues
   // before Start comes before the run; for what comes after it, wait for the callback.
   static void Start(std::shared_ptr<const MultiProgram> program, absl::Span<const hal::BufferSlice> shares,
-                    const RunOptions& options, Executor executor, RunCallback callback);
+                    const RunOptions& options, Executor executor, collective::Collectives* collectives,
+                    MultiRunCallback callback);
 
  private:
   MultiRun(std::shared_ptr<const MultiProgram> program, const RunOptions& options, Executor executor,
-           RunCallback callback);
+           collective::Collectives* collectives, MultiRunCallback callback);
 
   absl::Status MakeSlices(absl::Span<const hal::BufferSlice> shares);
+  // All devices are ready, or why not.
+  void Begin(const absl::Status& status);
   // Submits what is ready, and what becomes ready meanwhile. One thread at a time.
   void Drain();
   void Launch(uint32_t task);
   void LaunchSegment(const MultiTask& task, uint32_t number);
+  void LaunchCollective(const MultiCollective& task, uint32_t number);
   absl::Status Move(const MultiTask& task);
   void Done(uint32_t task, const absl::Status& status);
   void MarkDone(uint32_t task) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -48,9 +64,11 @@ class MultiRun {
   const hal::LaunchControl control_;
   const std::vector<int64_t> variables_;
   Executor executor_;
-  RunCallback callback_;
+  collective::Collectives* const collectives_;
+  MultiRunCallback callback_;
   const std::chrono::steady_clock::time_point started_ = std::chrono::steady_clock::now();
   std::vector<hal::BufferSlice> slices_;  // as the program's slices()
+  std::vector<RanCollective> reports_;    // each written by its task
 
   absl::Mutex mutex_;
   std::vector<uint32_t> waits_ ABSL_GUARDED_BY(mutex_);

@@ -136,14 +136,14 @@ absl::StatusOr<NamedBuffer> Buffers::Describe(uint64_t handle, const Session* ca
 }
 
 void Buffers::Copy(const BufferAddress& from, const BufferAddress& to, uint64_t bytes, const Session* caller,
-                   const Control& control, Done done) {
+                   const Control& control, bool keeps_place, Done done) {
   auto source = Resolve(from, bytes, caller);
   if (!source.ok()) return done(source.status());
   auto target = Resolve(to, bytes, caller);
   if (!target.ok()) return done(target.status());
   if (source->device != target->device) {
     return runtime::collective::CopyBetween(*meetings_, source->device, std::move(source->slice), target->device,
-                                            std::move(target->slice), patience_, control, std::move(done));
+                                            std::move(target->slice), patience_, keeps_place, control, std::move(done));
   }
   source->device->queue().Copy(std::move(source->slice), std::move(target->slice), std::move(done));
 }

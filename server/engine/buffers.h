@@ -81,9 +81,10 @@ class Buffers {
                                 const Session* caller = nullptr) const;
 
   // The ranges may overlap. Between two devices it is an entry of both queues, and
-  // fails with PARTICIPANT_MISSING if one keeps the other waiting for too long.
+  // fails with PARTICIPANT_MISSING if one keeps the other waiting for too long;
+  // `keeps_place` is as in meeting.h.
   void Copy(const BufferAddress& from, const BufferAddress& to, uint64_t bytes, const Session* caller,
-            const Control& control, Done done);
+            const Control& control, bool keeps_place, Done done);
   // A pattern of 1, 2, 4 or 8 bytes over a whole number of its lengths; 0 bytes
   // means to the end.
   void Fill(const BufferAddress& to, uint64_t bytes, absl::string_view pattern, const Session* caller, Done done);

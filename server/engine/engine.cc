@@ -179,7 +179,7 @@ void Engine::Gradient(const v1::GradientRequest& request, const Control& control
 void Engine::Execute(ExecuteRequest request, const Control& control, ExecuteCallback done) {
   request.options.limits = options_.limits;
   // Owns itself from here on.
-  auto* execution = new Execution(std::move(request), control, std::move(done), &executor_, &table_,
+  auto* execution = new Execution(std::move(request), control, std::move(done), &executor_, &collectives_, &table_,
                                   options_.max_inline_result_bytes);
   const ExecuteRequest& asked = execution->request();
   const absl::Time begin = absl::Now();

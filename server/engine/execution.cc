@@ -16,11 +16,12 @@ double MicrosSince(absl::Time begin) { return absl::ToDoubleMicroseconds(absl::N
 }  // namespace
 
 Execution::Execution(ExecuteRequest request, const Control& control, ExecuteCallback done, runtime::Executor* executor,
-                     BufferTable* buffers, uint64_t max_inline_bytes)
+                     runtime::collective::Collectives* collectives, BufferTable* buffers, uint64_t max_inline_bytes)
     : request_(std::move(request)),
       control_(control),
       done_(std::move(done)),
       executor_(executor),
+      collectives_(collectives),
       buffers_(buffers),
       max_inline_bytes_(max_inline_bytes) {}
 
@@ -36,8 +37,8 @@ void Execution::Start(ProgramStore::Program program, bool from_cache) {
     if (request_.started)
       return Fail(MakeError(v1::NOT_IMPLEMENTED, "a program for several devices in a stream of commands: use Execute"));
     const std::unique_ptr<Execution> self(this);
-    return MultiExecution::Start(request_, control_, std::move(done_), *executor_, buffers_, max_inline_bytes_,
-                                 std::move(result_));
+    return MultiExecution::Start(request_, control_, std::move(done_), *executor_, collectives_, buffers_,
+                                 max_inline_bytes_, std::move(result_));
   }
   const absl::Time begin = absl::Now();
   absl::Status status =

@@ -22,9 +22,9 @@ namespace kiln::server {
 // queue, which keeps their order; no thread waits for any of them.
 class Execution {
  public:
-  // `executor` and `buffers` outlive the execution.
+  // `executor`, `collectives` and `buffers` outlive the execution.
   Execution(ExecuteRequest request, const Control& control, ExecuteCallback done, runtime::Executor* executor,
-            BufferTable* buffers, uint64_t max_inline_bytes);
+            runtime::collective::Collectives* collectives, BufferTable* buffers, uint64_t max_inline_bytes);
 
   // Exactly one of the two, once: it ends the execution's life sooner or later.
   void Start(ProgramStore::Program program, bool from_cache);
@@ -55,6 +55,7 @@ class Execution {
   const Control control_;
   ExecuteCallback done_;
   runtime::Executor* const executor_;
+  runtime::collective::Collectives* const collectives_;
   BufferTable* const buffers_;
   const uint64_t max_inline_bytes_;
 

@@ -8,7 +8,6 @@
 #include "absl/time/clock.h"
 #include "base/error.h"
 #include "runtime/exec/check_executable.h"
-#include "runtime/exec/multi_run.h"
 
 namespace kiln::server {
 namespace {
@@ -25,9 +24,10 @@ size_t SharesToRead(const MultiValue& value) { return value.layout.axis < 0 ? 1 
 }  // namespace
 
 void MultiExecution::Start(const ExecuteRequest& request, const Control& control, ExecuteCallback done,
-                           runtime::Executor executor, BufferTable* buffers, uint64_t max_inline_bytes,
-                           ExecuteResult result) {
-  auto* execution = new MultiExecution(request, control, std::move(done), executor, buffers, std::move(result));
+                           runtime::Executor executor, runtime::collective::Collectives* collectives,
+                           BufferTable* buffers, uint64_t max_inline_bytes, ExecuteResult result) {
+  auto* execution =
+      new MultiExecution(request, control, std::move(done), executor, collectives, buffers, std::move(result));
   absl::Status status = BindMultiArguments(execution->program(), execution->request_.arguments, *buffers,
                                            execution->request_.caller.get(), execution->bound_);
   if (status.ok()) status = execution->CheckInlineResults(max_inline_bytes);
@@ -37,11 +37,13 @@ void MultiExecution::Start(const ExecuteRequest& request, const Control& control
 }
 
 MultiExecution::MultiExecution(const ExecuteRequest& request, const Control& control, ExecuteCallback done,
-                               runtime::Executor executor, BufferTable* buffers, ExecuteResult result)
+                               runtime::Executor executor, runtime::collective::Collectives* collectives,
+                               BufferTable* buffers, ExecuteResult result)
     : request_(request),
       control_(control),
       done_(std::move(done)),
       executor_(executor),
+      collectives_(collectives),
       buffers_(buffers),
       result_(std::move(result)) {}
 
@@ -94,13 +96,14 @@ void MultiExecution::Upload() {
   }
   result_.timing.h2d = MicrosSince(begin);
   runtime::MultiRun::Start(result_.program->multi, bound_.slices,
-                           {.control = control_, .results = {}, .variables = bound_.variables}, executor_,
-                           [this](absl::StatusOr<runtime::RunResult> run) { OnRun(std::move(run)); });
+                           {.control = control_, .results = {}, .variables = bound_.variables}, executor_, collectives_,
+                           [this](absl::StatusOr<runtime::MultiRunResult> run) { OnRun(std::move(run)); });
 }
 
-void MultiExecution::OnRun(absl::StatusOr<runtime::RunResult> run) {
+void MultiExecution::OnRun(absl::StatusOr<runtime::MultiRunResult> run) {
   if (run.ok()) {
     result_.timing.device = run->device_seconds * 1e6;
+    result_.collectives = std::move(run->collectives);
     size_t next = 0;
     for (const MultiValue& value : program().results()) {
       std::vector<BufferSlice>& shares = outputs_.emplace_back();

@@ -10,8 +10,10 @@
 #include "absl/status/status.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
+#include "runtime/collective/collective.h"
 #include "runtime/exec/executor.h"
 #include "runtime/exec/multi_program.h"
+#include "runtime/exec/multi_run.h"
 #include "server/engine/buffer_table.h"
 #include "server/engine/multi_arguments.h"
 #include "server/engine/requests.h"
@@ -23,22 +25,24 @@ namespace kiln::server {
 // it. Uploads go into queues before the run does, so the run sees them.
 class MultiExecution {
  public:
-  // `result` has the program and what is known of the timing. `executor` and `buffers`
+  // `result` has the program and what is known of the timing. `executor`, `collectives` and `buffers`
   // outlive the execution. The errors of multi_arguments.h and of runtime/exec, and
   // OUT_OF_MEMORY for inline results of more than `max_inline_bytes`.
   static void Start(const ExecuteRequest& request, const Control& control, ExecuteCallback done,
-                    runtime::Executor executor, BufferTable* buffers, uint64_t max_inline_bytes, ExecuteResult result);
+                    runtime::Executor executor, runtime::collective::Collectives* collectives, BufferTable* buffers,
+                    uint64_t max_inline_bytes, ExecuteResult result);
 
  private:
   MultiExecution(const ExecuteRequest& request, const Control& control, ExecuteCallback done,
-                 runtime::Executor executor, BufferTable* buffers, ExecuteResult result);
+                 runtime::Executor executor, runtime::collective::Collectives* collectives, BufferTable* buffers,
+                 ExecuteResult result);
 
   const runtime::MultiProgram& program() const { return *result_.program->multi; }
   const v1::Signature& signature() const { return program().signature(); }
   bool IsInline(size_t result) const;
   absl::Status CheckInlineResults(uint64_t max_inline_bytes) const;
   void Upload();
-  void OnRun(absl::StatusOr<runtime::RunResult> run);
+  void OnRun(absl::StatusOr<runtime::MultiRunResult> run);
   void Download();
   void Finish();
   absl::Status FileResults();
@@ -50,6 +54,7 @@ class MultiExecution {
   const Control control_;
   ExecuteCallback done_;
   runtime::Executor executor_;
+  runtime::collective::Collectives* const collectives_;
   BufferTable* const buffers_;
   ExecuteResult result_;
 

@@ -18,6 +18,7 @@
 #include "compiler/options.h"
 #include "kiln/v1/graph.pb.h"
 #include "kiln/v1/kernel_service.pb.h"
+#include "runtime/exec/multi_collective.h"
 #include "server/engine/buffer_table.h"
 #include "server/engine/program_store.h"
 #include "server/engine/recordings.h"
@@ -126,6 +127,7 @@ struct ExecuteResult {
   absl::InlinedVector<ResultValue, 4> results;
   bool from_cache = false;
   ExecuteTiming timing;
+  std::vector<runtime::RanCollective> collectives;
 };
 
 struct ReplayRequest {

@@ -64,7 +64,7 @@ grpc::ServerUnaryReactor* BufferServiceImpl::Copy(grpc::CallbackServerContext* c
                         [&call](absl::Status status) { call.Reply(std::move(status)); });
     }
     env_.engine.buffers().Copy(ToAddress(message.from()), ToAddress(message.to()), message.bytes(),
-                               call.session().get(), call.control(),
+                               call.session().get(), call.control(), /*keeps_place=*/false,
                                [&call](absl::Status status) { call.Reply(std::move(status)); });
   });
 }

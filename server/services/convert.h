@@ -30,6 +30,9 @@ absl::StatusOr<CollectiveRequest> ToCollectiveRequest(runtime::collective::Kind 
                                                       const v1::CollectiveRequest& message);
 absl::StatusOr<CollectiveRequest> ToCollectiveRequest(const v1::CollectiveCommand& command);
 
+// Those of a program for several devices.
+void FillCollectives(const ExecuteResult& result, v1::ExecuteResponse& response);
+
 void FillReport(const runtime::collective::Report& report, v1::CollectiveResponse& response);
 
 void FillRecording(const Recording& recording, v1::RecordSequenceResponse& response);

@@ -63,6 +63,16 @@ void FillReport(const runtime::collective::Report& report, v1::CollectiveRespons
   response.set_bus_bandwidth_gb_s(report.bus_gb_s);
 }
 
+void FillCollectives(const ExecuteResult& result, v1::ExecuteResponse& response) {
+  for (const runtime::RanCollective& ran : result.collectives) {
+    v1::CollectiveRun& message = *response.add_collectives();
+    message.set_collective(std::string(runtime::collective::KindName(ran.kind)));
+    message.set_bytes(ran.bytes);
+    message.set_algorithm(ran.report.algorithm);
+    message.set_bus_bandwidth_gb_s(ran.report.bus_gb_s);
+  }
+}
+
 // The command's kinds are the runtime's, in its order.
 static_assert(v1::CollectiveCommand::ALL_REDUCE - v1::CollectiveCommand::BROADCAST ==
               static_cast<int>(Kind::kAllReduce));

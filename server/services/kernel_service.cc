@@ -38,6 +38,7 @@ grpc::ServerUnaryReactor* KernelServiceImpl::Execute(grpc::CallbackServerContext
       FillResults(*result, answer);
       if (call.request().want_timing()) {
         FillTiming(result->timing, {call.begin(), decoded, executed}, *answer.mutable_timing());
+        FillCollectives(*result, answer);
       }
       call.Reply(absl::OkStatus());
     });

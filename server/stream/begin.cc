@@ -118,6 +118,7 @@ void CommandStream::Copy(Command& command) {
   Uses(command, asked.from().handle());
   Writes(command, asked.to().handle());
   engine_.buffers().Copy(ToAddress(asked.from()), ToAddress(asked.to()), asked.bytes(), session_.get(), control_,
+                         /*keeps_place=*/true,
                          [&command](absl::Status status) { command.stream->Complete(command, std::move(status)); });
 }
 
@@ -163,6 +164,7 @@ void CommandStream::Collective(Command& command) {
   auto request = ToCollectiveRequest(asked);
   if (!request.ok()) return Complete(command, std::move(request).status());
   request->caller = session_;
+  request->keeps_place = true;
   engine_.Collective(*request, control_, [&command](absl::StatusOr<runtime::collective::Report> report) {
     if (report.ok() && command.request.collective().want_report()) {
       FillReport(*report, *command.AddAnswer().message.mutable_collective());

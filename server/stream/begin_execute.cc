@@ -97,6 +97,7 @@ void CommandStream::OnExecuted(Command& command, absl::StatusOr<ExecuteResult> r
     FillResults(*result, answer);
     if (asked.request().want_timing()) {
       FillTiming(result->timing, {command.arrived, command.arrived, executed}, *answer.mutable_timing());
+      FillCollectives(*result, answer);
     }
   }
   Complete(command, absl::OkStatus());

@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstring>
 #include <functional>
@@ -66,8 +67,8 @@ class MultiRunTest : public ::testing::Test {
   absl::Status Run(absl::Span<const BufferSlice> shares, const runtime::RunOptions& options) {
     absl::Status status;
     absl::Notification done;
-    runtime::MultiRun::Start(program_, shares, options, runtime::Executor(),
-                             [&](absl::StatusOr<runtime::RunResult> result) {
+    runtime::MultiRun::Start(program_, shares, options, runtime::Executor(), &engine_.collectives(),
+                             [&](absl::StatusOr<runtime::MultiRunResult> result) {
                                status = result.status();
                                done.Notify();
                              });
@@ -96,6 +97,45 @@ TEST_F(MultiRunTest, CancelledAndLateRunsWriteNothing) {
   EXPECT_TRUE(Run(shares, {}).ok());
   EXPECT_EQ(First(shares[0]), 1025.0f);
   EXPECT_EQ(First(shares[1]), 1025.0f);
+}
+
+TEST_F(MultiRunTest, AKnownTransferIsACollectiveAndReported) {
+  using runtime::MultiTask;
+  const auto collectives = [](const runtime::MultiProgram& program) {
+    return std::count_if(program.tasks().begin(), program.tasks().end(),
+                         [](const MultiTask& task) { return task.kind == MultiTask::Kind::kCollective; });
+  };
+  EXPECT_EQ(collectives(*program_), 1);
+  std::vector<runtime::RanCollective> ran;
+  absl::Notification done;
+  runtime::MultiRun::Start(program_, Shares(), {}, runtime::Executor(), &engine_.collectives(),
+                           [&](absl::StatusOr<runtime::MultiRunResult> result) {
+                             ASSERT_TRUE(result.ok()) << result.status();
+                             ran = result->collectives;
+                             done.Notify();
+                           });
+  done.WaitForNotification();
+  ASSERT_EQ(ran.size(), 1u);
+  EXPECT_EQ(ran[0].kind, runtime::collective::Kind::kAllReduce);
+  EXPECT_EQ(ran[0].bytes, 16u);
+  EXPECT_STRNE(ran[0].report.algorithm, "");
+  EXPECT_GT(ran[0].report.bus_gb_s, 0);
+  // On one device of two names there is nobody to meet.
+  MultiEngine one(2, /*as_one=*/true);
+  const auto alone = one.Load(message_);
+  ASSERT_TRUE(alone.ok()) << alone.status();
+  EXPECT_EQ(collectives(**alone), 0);
+}
+
+TEST_F(MultiRunTest, AProgramSaysWhetherFoldsHaveAnOrder) {
+  EXPECT_FALSE(program_->deterministic_order());
+  compiler::Options options = ExactOptions();
+  options.deterministic = true;
+  const auto message = engine_.Compile(*ParseGraph(kAddSum), options);
+  ASSERT_TRUE(message.ok()) << message.status();
+  const auto program = engine_.Load(*message);
+  ASSERT_TRUE(program.ok()) << program.status();
+  EXPECT_TRUE((*program)->deterministic_order());
 }
 
 TEST_F(MultiRunTest, WrongArgumentsAreTold) {

@@ -5,16 +5,19 @@
 
 #include <memory>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/synchronization/notification.h"
 #include "compiler/compile.h"
 #include "compiler/compile_multi.h"
 #include "compiler/gradient/gradient.h"
+#include "kiln/v1/collective_service.grpc.pb.h"
 #include "runtime/drivers/cpu/device.h"
 #include "server/engine/engine.h"
-#include "tests/e2e/server_fixture.h"
+#include "tests/e2e/submit_client.h"
 
 namespace kiln::e2e {
 namespace {
@@ -35,7 +38,11 @@ constexpr char kStep[] = R"(
 
 class MultiDeviceServer : public ServerTest {
  protected:
-  void SetUp() override {
+  void SetUp() override { Begin(absl::Seconds(60)); }
+
+  void Begin(absl::Duration patience) {
+    server_ = nullptr;
+    devices_.clear();
     auto pool = std::make_shared<runtime::cpu::WorkerPool>(runtime::cpu::WorkerPool::Options{.threads = 1});
     std::vector<std::unique_ptr<runtime::hal::Device>> devices;
     for (int i = 0; i < 4; ++i) {
@@ -45,10 +52,13 @@ class MultiDeviceServer : public ServerTest {
       options.memory_limit_bytes = 256 << 20;
       auto device = runtime::cpu::CreateDevice(std::move(options));
       ASSERT_TRUE(device.ok()) << device.status();
+      devices_.push_back(device->get());
       devices.push_back(*std::move(device));
     }
+    server::EngineOptions engine_options;
+    engine_options.meeting_patience = patience;
     auto engine = std::make_unique<server::Engine>(
-        server::EngineOptions(), std::move(devices), compiler::Compile, compiler::Gradient, nullptr,
+        engine_options, std::move(devices), compiler::Compile, compiler::Gradient, nullptr,
         server::MultiCompiler{compiler::IsMultiDevice, compiler::CompileMulti});
     v1::ServerConfig config = server::DefaultConfig();
     config.set_listen("127.0.0.1:0");
@@ -71,6 +81,34 @@ class MultiDeviceServer : public ServerTest {
     return buffer->handle();
   }
 
+  // Keeps a device busy until `release`.
+  void Block(int device, absl::Notification& release) {
+    devices_[static_cast<size_t>(device)]->queue().Submit([&release] { release.WaitForNotification(); }, ~uint64_t{0});
+  }
+
+  absl::Status AllReduce(const std::vector<uint64_t>& buffers) {
+    v1::CollectiveRequest request;
+    for (uint64_t handle : buffers) {
+      request.add_input()->set_handle(handle);
+      request.add_output()->set_handle(handle);
+    }
+    request.set_dtype(v1::FLOAT32);
+    request.set_count(4);
+    request.set_op(v1::ADD);
+    v1::CollectiveResponse response;
+    grpc::ClientContext context;
+    return server::FromGrpc(
+        v1::CollectiveService::NewStub(grpc::CreateChannel(address(), grpc::InsecureChannelCredentials()))
+            ->AllReduce(&context, request, &response));
+  }
+
+  static void ExpectMissing(const absl::Status& status, absl::string_view device) {
+    const auto detail = DetailOf(status).value_or(v1::ErrorDetail());
+    EXPECT_EQ(detail.code(), v1::PARTICIPANT_MISSING) << status;
+    EXPECT_EQ(detail.field(), device) << status;
+    EXPECT_NE(status.message().find(device), absl::string_view::npos) << status;
+  }
+
   static v1::ExecuteRequest Step(const std::vector<uint64_t>& shards) {
     v1::ExecuteRequest request;
     *request.mutable_graph() = GraphOf(kStep);
@@ -87,7 +125,73 @@ class MultiDeviceServer : public ServerTest {
     EXPECT_EQ(detail->code(), code) << response.status();
     EXPECT_NE(response.status().message().find(text), absl::string_view::npos) << response.status();
   }
+
+  std::vector<runtime::hal::Device*> devices_;
 };
+
+TEST_F(MultiDeviceServer, AStuckDeviceFailsTheRestInTimeAndIsNamed) {
+  Begin(absl::Milliseconds(50));
+  const uint64_t a = FloatsOn("CPU:0", {1, 2, 3, 4}), b = FloatsOn("CPU:1", {5, 6, 7, 8});
+  const uint64_t spoilt[] = {FloatsOn("CPU:0", {0, 0, 0, 0}), FloatsOn("CPU:1", {0, 0, 0, 0})};
+  absl::Notification release;
+  Block(1, release);
+  ExpectMissing(Execute(*stubs_, Step({a, b})).status(), "CPU:1");
+  ExpectMissing(AllReduce({a, b}), "CPU:1");
+  SubmitClient stream(*stubs_);
+  v1::SubmitRequest command;
+  command.mutable_collective()->set_kind(v1::CollectiveCommand::BROADCAST);
+  v1::CollectiveRequest& broadcast = *command.mutable_collective()->mutable_request();
+  broadcast.add_input()->set_handle(spoilt[0]);
+  for (uint64_t handle : spoilt) broadcast.add_output()->set_handle(handle);
+  broadcast.set_dtype(v1::FLOAT32);
+  broadcast.set_count(4);
+  stream.Send(command);
+  ExpectMissing(stream.Failure(), "CPU:1");
+  // Nothing was written.
+  EXPECT_EQ(FloatsOf(*Download(*stubs_, a)), (std::vector<float>{1, 2, 3, 4}));
+  release.Notify();
+  EXPECT_EQ(FloatsOf(*Download(*stubs_, b)), (std::vector<float>{5, 6, 7, 8}));
+  EXPECT_TRUE(AllReduce({a, b}).ok());
+  EXPECT_EQ(FloatsOf(*Download(*stubs_, a)), (std::vector<float>{6, 8, 10, 12}));
+}
+
+TEST_F(MultiDeviceServer, WhoWaitsForAStuckDeviceHoldsNobodyElse) {
+  const uint64_t a = FloatsOn("CPU:0", {1, 2, 3, 4}), b = FloatsOn("CPU:1", {5, 6, 7, 8});
+  const uint64_t c = FloatsOn("CPU:0", {0, 0, 0, 0}), d = FloatsOn("CPU:1", {9, 9, 9, 9});
+  absl::Notification release;
+  Block(1, release);
+  absl::Status reduced, stepped;
+  std::thread collective([&] { reduced = AllReduce({c, d}); });
+  std::thread program([&] { stepped = Execute(*stubs_, Step({a, b})).status(); });
+  // Each of these takes its turn in the queue of CPU:0, on whose way the two above are.
+  for (int i = 0; i < 20; ++i) {
+    const uint64_t mine = FloatsOn("CPU:0", {3, 3, 3, 3});
+    EXPECT_EQ(FloatsOf(*Download(*stubs_, mine)), (std::vector<float>{3, 3, 3, 3}));
+    EXPECT_EQ(FloatsOf(*Download(*stubs_, a)), (std::vector<float>{1, 2, 3, 4}));
+  }
+  release.Notify();
+  collective.join();
+  program.join();
+  EXPECT_TRUE(reduced.ok()) << reduced;
+  EXPECT_TRUE(stepped.ok()) << stepped;
+  EXPECT_EQ(FloatsOf(*Download(*stubs_, c)), (std::vector<float>{9, 9, 9, 9}));
+}
+
+TEST_F(MultiDeviceServer, TheReplyNamesTheCollectives) {
+  v1::ExecuteRequest request = Step({FloatsOn("CPU:0", {1, 2, 3, 4}), FloatsOn("CPU:1", {5, 6, 7, 8})});
+  auto response = Execute(*stubs_, request);
+  ASSERT_TRUE(response.ok()) << response.status();
+  EXPECT_EQ(response->collectives_size(), 0);
+  request.set_want_timing(true);
+  response = Execute(*stubs_, request);
+  ASSERT_TRUE(response.ok()) << response.status();
+  ASSERT_EQ(response->collectives_size(), 1);
+  const v1::CollectiveRun& ran = response->collectives(0);
+  EXPECT_EQ(ran.collective(), "all_reduce");
+  EXPECT_EQ(ran.bytes(), 8u);
+  EXPECT_FALSE(ran.algorithm().empty());
+  EXPECT_GT(ran.bus_bandwidth_gb_s(), 0);
+}
 
 TEST_F(MultiDeviceServer, ShardsStayOnTheirDevices) {
   const uint64_t a = FloatsOn("CPU:0", {1, 2, 3, 4}), b = FloatsOn("CPU:1", {5, 6, 7, 8});

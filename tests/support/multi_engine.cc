@@ -55,7 +55,8 @@ HostTensor Gathered(const MultiValue& value, absl::Span<const BufferSlice> slice
 
 }  // namespace
 
-MultiEngine::MultiEngine(int devices, bool as_one) : as_one_(as_one) {
+MultiEngine::MultiEngine(int devices, bool as_one)
+    : as_one_(as_one), collectives_(&meetings_, &thresholds_, absl::Seconds(60)) {
   auto pool = std::make_shared<runtime::cpu::WorkerPool>(runtime::cpu::WorkerPool::Options{.threads = 1});
   for (int i = 0; i < devices; ++i) {
     runtime::cpu::DeviceOptions options;
@@ -121,10 +122,10 @@ absl::StatusOr<InterpResult> MultiEngine::RunLoaded(const std::shared_ptr<const 
   run_options.variables = values;
   absl::StatusOr<std::vector<BufferSlice>> results;
   absl::Notification done;
-  runtime::MultiRun::Start(program, shares, run_options, runtime::Executor(),
-                           [&](absl::StatusOr<runtime::RunResult> result) {
+  runtime::MultiRun::Start(program, shares, run_options, runtime::Executor(), &collectives_,
+                           [&](absl::StatusOr<runtime::MultiRunResult> result) {
                              if (result.ok()) {
-                               results = std::vector<BufferSlice>(result->results.begin(), result->results.end());
+                               results = std::move(result->results);
                              } else {
                                results = result.status();
                              }

@@ -12,6 +12,7 @@
 #include "compiler/options.h"
 #include "kiln/v1/graph.pb.h"
 #include "kiln/v1/multi_program.pb.h"
+#include "runtime/collective/collective.h"
 #include "runtime/exec/multi_program.h"
 #include "runtime/hal/device.h"
 
@@ -38,10 +39,14 @@ class MultiEngine {
                                                    const compiler::VariableValues& variables = {});
 
   const std::vector<std::unique_ptr<runtime::hal::Device>>& devices() const { return devices_; }
+  runtime::collective::Collectives& collectives() { return collectives_; }
 
  private:
   const bool as_one_;
   std::vector<std::unique_ptr<runtime::hal::Device>> devices_;
+  runtime::collective::Meetings meetings_;
+  runtime::collective::Thresholds thresholds_{"", ""};
+  runtime::collective::Collectives collectives_;
 };
 
 }  // namespace kiln::testing
