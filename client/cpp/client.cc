@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
 #include "client/cpp/transfer.h"
@@ -12,6 +13,8 @@ namespace {
 
 // The version of the protocol this library was written for.
 constexpr uint32_t kProtocol = 1;
+// A feature of servers.
+constexpr char kSharedMemory[] = "shared_memory";
 
 }  // namespace
 
@@ -24,6 +27,13 @@ absl::StatusOr<std::unique_ptr<Client>> Client::Connect(const std::string& targe
     return absl::FailedPreconditionError(absl::StrCat("the server at ", target, " speaks protocol ",
                                                       server.protocol_min(), " to ", server.protocol_max(),
                                                       "; this client speaks ", kProtocol));
+  }
+  const auto& features = server.features();
+  if (client->connection_->options().shared_memory &&
+      std::find(features.begin(), features.end(), kSharedMemory) != features.end()) {
+    // Another machine, another user, no room: then a socket does it.
+    auto memory = SharedMemory::Open(*client->connection_);
+    if (memory.ok()) client->shared_memory_ = *std::move(memory);
   }
   return client;
 }
@@ -77,11 +87,24 @@ absl::StatusOr<DeviceBuffer> Client::Allocate(v1::DType dtype, const Shape& shap
 }
 
 absl::Status Client::Write(const DeviceBuffer& buffer, absl::string_view bytes, uint64_t offset) {
+  if (shared_memory_ != nullptr && !bytes.empty()) return shared_memory_->Upload(buffer.Ref(offset), bytes);
   return kiln::client::Upload(*connection_, buffer.Ref(offset), bytes);
 }
 
 absl::Status Client::ReadInto(const DeviceBuffer& buffer, absl::Span<char> target, uint64_t offset) {
+  if (shared_memory_ != nullptr && !target.empty()) return shared_memory_->Download(buffer.Ref(offset), target);
   return kiln::client::Download(*connection_, buffer.Ref(offset), target);
+}
+
+absl::StatusOr<std::shared_ptr<SharedBytes>> Client::AllocateShared(uint64_t bytes) {
+  if (shared_memory_ != nullptr) return shared_memory_->Allocate(bytes);
+  return absl::UnimplementedError(
+      "the server shares no memory with this process: kilnd --shared_memory_max_bytes=N, on the same machine");
+}
+
+const char* Client::transport() const {
+  if (shared_memory_ != nullptr) return "shared memory";
+  return absl::StartsWith(connection_->target(), "unix:") ? "unix socket" : "tcp";
 }
 
 absl::StatusOr<std::string> Client::Read(const DeviceBuffer& buffer, uint64_t offset, uint64_t bytes) {

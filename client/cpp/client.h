@@ -28,6 +28,7 @@
 #include "client/cpp/device_buffer.h"
 #include "client/cpp/host_tensor.h"
 #include "client/cpp/program.h"
+#include "client/cpp/shared_memory.h"
 #include "kiln/v1/collective_service.grpc.pb.h"
 #include "kiln/v1/debug_service.pb.h"
 #include "kiln/v1/device_service.pb.h"
@@ -66,6 +67,11 @@ class Client {
   absl::StatusOr<std::string> Read(const DeviceBuffer& buffer, uint64_t offset = 0, uint64_t bytes = 0);
   // As many bytes as `target` has: one copy, from gRPC's memory to there.
   absl::Status ReadInto(const DeviceBuffer& buffer, absl::Span<char> target, uint64_t offset = 0);
+  // Memory that the server has mapped too: Write from it, and ReadInto it, are one copy,
+  // the server's. UNIMPLEMENTED where the server shares none with this process.
+  absl::StatusOr<std::shared_ptr<SharedBytes>> AllocateShared(uint64_t bytes);
+  // How data moves: "shared memory", "unix socket" or "tcp".
+  const char* transport() const;
   // A typed buffer with a tensor's value, and back.
   absl::StatusOr<DeviceBuffer> Upload(const HostTensor& tensor);
   absl::StatusOr<HostTensor> Download(const DeviceBuffer& buffer);
@@ -103,6 +109,7 @@ class Client {
   absl::StatusOr<DeviceBuffer> Allocate(const v1::AllocateRequest& request);
 
   std::shared_ptr<Connection> connection_;
+  std::unique_ptr<SharedMemory> shared_memory_;  // null: there is none
 };
 
 }  // namespace kiln::client

@@ -35,6 +35,8 @@ struct ClientOptions {
   absl::Duration connect_timeout = absl::Seconds(10);
   // How long any one call may take.
   absl::Duration call_timeout = absl::InfiniteDuration();
+  // Whether data moves through memory shared with the server, where it offers that.
+  bool shared_memory = true;
 };
 
 // Bytes of messages, without what HTTP/2 adds.
@@ -81,6 +83,7 @@ class Connection {
   // By RPC name.
   std::map<std::string, Traffic> traffic() const;
   const ClientOptions& options() const { return options_; }
+  const std::string& target() const { return target_; }
 
   std::unique_ptr<v1::KernelService::Stub> kernels;
   std::unique_ptr<v1::BufferService::Stub> buffers;

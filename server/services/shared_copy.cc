@@ -11,7 +11,8 @@
 namespace kiln::server {
 namespace {
 
-constexpr uint64_t kPiece = 4 << 20;
+// Others' work comes between the pieces, and so waits for no more than one.
+constexpr uint64_t kPiece = 256 << 10;
 
 // Owns itself until it has called back.
 class Copier {

@@ -27,10 +27,11 @@ inline constexpr uint64_t kTinyBytes = 256;
 // A channel with a connection of its own.
 std::shared_ptr<grpc::Channel> ChannelTo(const std::string& address);
 
-// As kilnd is by default, on a free port of loopback, and says nothing.
+// As kilnd is by default, on a free port of loopback, and says nothing; with so much memory
+// to share.
 class BenchServer {
  public:
-  BenchServer();
+  explicit BenchServer(uint64_t shared_memory_bytes = 0);
   const std::string& address() const { return address_; }
   // The hash of a graph in its text form, compiled.
   std::string Compile(const char* text) const;

@@ -28,6 +28,7 @@ namespace kiln::bench {
 namespace {
 
 constexpr uint64_t kMiB = 1 << 20;
+constexpr uint64_t kShared = 64 * kMiB;
 
 double SecondsSince(std::chrono::steady_clock::time_point begin) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
@@ -61,7 +62,9 @@ std::vector<std::vector<double>> TakeTurns(int rounds, const std::vector<std::fu
 nlohmann::json Rates(const BenchServer& server, uint64_t mib, int rounds) {
   const EchoServer echo;
   const auto bare = ChannelTo(echo.address());
-  auto client = client::Client::Connect(server.address());
+  client::ClientOptions options;
+  options.shared_memory = false;
+  auto client = client::Client::Connect(server.address(), options);
   KILN_CHECK(client.ok());
   const uint64_t bytes = mib * kMiB;
   std::string source(bytes, '\0'), target(bytes, '\0');
@@ -130,6 +133,21 @@ void UploadOneChunkOver(const std::string& address, uint64_t bytes) {
   KILN_CHECK(call.Finish().ok());
 }
 
+// By memory that the server has mapped, one piece of it after the other.
+void UploadShared(const std::string& address, uint64_t bytes) {
+  auto client = client::Client::Connect(address);
+  KILN_CHECK(client.ok());
+  const auto buffer = (*client)->Allocate(bytes);
+  const auto shared = (*client)->AllocateShared(kShared);
+  KILN_CHECK(buffer.ok() && shared.ok());
+  const absl::Span<char> piece = (*shared)->span();
+  std::fill(piece.begin(), piece.end(), 'c');
+  for (uint64_t at = 0; at < bytes; at += kShared) {
+    const uint64_t size = std::min(kShared, bytes - at);
+    KILN_CHECK((*client)->Write(*buffer, absl::string_view(piece.data(), size), at).ok());
+  }
+}
+
 // The same of the bare service.
 void UploadToSink(const std::string& address, uint64_t bytes) {
   grpc::ClientContext context;
@@ -168,7 +186,7 @@ nlohmann::json BesideAnUpload(const char* name, const std::function<void()>& cal
   uploader.join();
   const double gb_s = static_cast<double>(mib * kMiB) * 1e-9 / SecondsSince(begin);
   nlohmann::json row = {{"name", name}, {"upload_gb_s", gb_s}, {"calls", busy.size()}};
-  std::printf("%-24s %6.2f GB/s %8zu calls", name, gb_s, busy.size());
+  std::printf("%-26s %6.2f GB/s %8zu calls", name, gb_s, busy.size());
   for (const auto& [label, p] : {std::pair("p50", 0.5), std::pair("p99", 0.99)}) {
     const double alone = Percentile(idle, p), beside = Percentile(busy, p);
     std::printf("   %s %7.1f us, alone %7.1f us, ratio %5.2f", label, beside, alone, beside / alone);
@@ -199,8 +217,10 @@ nlohmann::json SmallCalls(const BenchServer& server, uint64_t mib, int calls) {
   return {BesideAnUpload(
               "bare, to a bare sink", [&] { KILN_CHECK(Echo(*bare, message).ok()); }, calls, mib,
               [&](uint64_t bytes) { UploadToSink(echo.address(), bytes); }),
-          BesideAnUpload("Execute, to a buffer", execute, calls, mib,
-                         [&](uint64_t bytes) { UploadOneChunkOver(server.address(), bytes); })};
+          BesideAnUpload("Execute, by TCP", execute, calls, mib,
+                         [&](uint64_t bytes) { UploadOneChunkOver(server.address(), bytes); }),
+          BesideAnUpload("Execute, by shared memory", execute, calls, mib,
+                         [&](uint64_t bytes) { UploadShared(server.address(), bytes); })};
 }
 
 int Main(int argc, char** argv) {
@@ -218,7 +238,7 @@ int Main(int argc, char** argv) {
   if (smoke) mib = 4, long_mib = 16, rounds = 1, calls = 50;
 
   absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore);  // as kilnd does
-  const BenchServer server;
+  const BenchServer server(/*shared_memory_bytes=*/256 * kMiB);
   nlohmann::json report = {{"bench", "data"}, {"mib", mib}, {"long_mib", long_mib}};
   report["rates"] = Rates(server, mib, rounds);
   report["small_calls"] = SmallCalls(server, long_mib, calls);
