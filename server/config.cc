@@ -162,6 +162,8 @@ const std::vector<ConfigRow>& ConfigRows() {
       {"rank_silence_seconds", "10", "a process of them that says nothing for so long is dead"},
       {"rank_death", "serve", "when one dies: serve with the devices that are left, or stop"},
       {"mpi_library", "", "the library that knows MPI; empty is libkiln_mpi.so beside kilnd"},
+      {"record", "", "new file into which all requests that change anything go, with their data, for `kiln replay`"},
+      {"record_max_bytes", "4294967296", "most bytes of that file; the server then goes on without it"},
       {"dump", "", "folder into which every compilation writes its stages, by graph hash"},
   };
   return *rows;
@@ -226,6 +228,12 @@ absl::Status CheckConfig(const v1::ServerConfig& config) {
   }
   if (!config.warm_up().empty() && config.program_cache_dir().empty()) {
     return BadSetting("warm_up", "there is no folder to load from; set program_cache_dir as well");
+  }
+  if (!config.record().empty() && config.shared_memory().max_bytes() != 0) {
+    return BadSetting("record", "what clients move by shared memory is not seen; leave shared_memory.max_bytes 0");
+  }
+  if (!config.record().empty() && !config.program_cache_dir().empty()) {
+    return BadSetting("record", "programs of program_cache_dir come without their graphs; record without it");
   }
   if (config.cpu_threads() > 4096) return BadSetting("cpu_threads", "more than 4096");
   if (config.compile_threads() > 256) return BadSetting("compile_threads", "more than 256");

@@ -10,7 +10,9 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "base/error.h"
+#include "server/build_id.h"
 #include "server/config.h"
+#include "server/record/recorder.h"
 #include "server/services/buffer_service.h"
 #include "server/services/collective_service.h"
 #include "server/services/debug_service.h"
@@ -103,6 +105,7 @@ absl::StatusOr<std::unique_ptr<RpcServer>> RpcServer::Start(const v1::ServerConf
   // Two servers on one port would share its connections by chance.
   builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
   KeepAlive(config.keepalive_seconds(), builder);
+  if (!config.record().empty()) KILN_RETURN_IF_ERROR(self->Record(config, builder));
   self->server_ = builder.BuildAndStart();
   if (self->server_ == nullptr) {
     return absl::UnavailableError(absl::StrCat("cannot listen on ", config.listen(), "; is the port taken?"));
@@ -121,6 +124,21 @@ absl::StatusOr<std::unique_ptr<RpcServer>> RpcServer::Start(const v1::ServerConf
     self->server_->GetHealthCheckService()->SetServingStatus(std::string(device->name()), true);
   }
   return self;
+}
+
+absl::Status RpcServer::Record(const v1::ServerConfig& config, grpc::ServerBuilder& builder) {
+  v1::RecordHeader header;
+  header.set_server(BuildId());
+  for (const auto& device : engine_->devices()) {
+    v1::RecordDevice& row = *header.add_devices();
+    row.set_name(std::string(device->name()));
+    row.set_description(std::string(device->description()));
+  }
+  KILN_ASSIGN_OR_RETURN(auto recorder, Recorder::Create(config.record(), config.record_max_bytes(), header, log_));
+  std::vector<std::unique_ptr<grpc::experimental::ServerInterceptorFactoryInterface>> taps;
+  taps.push_back(RecordCalls(std::move(recorder)));
+  builder.experimental().SetInterceptorCreators(std::move(taps));
+  return absl::OkStatus();
 }
 
 RpcServer::~RpcServer() { Drain(absl::ZeroDuration()); }

@@ -55,6 +55,9 @@ class RpcServer {
   RpcServer(std::unique_ptr<Engine> engine, std::unique_ptr<SharedMemoryDoor> shared_memory,
             std::unique_ptr<DataFolder> data_folder, std::shared_ptr<spdlog::logger> log);
 
+  // Has what comes by `builder`'s port recorded.
+  absl::Status Record(const v1::ServerConfig& config, grpc::ServerBuilder& builder);
+
   const std::shared_ptr<spdlog::logger> log_;
   const std::unique_ptr<Engine> engine_;
   const std::unique_ptr<SharedMemoryDoor> shared_memory_;  // null where it is off

@@ -39,6 +39,7 @@ int Main(int argc, char** argv) {
   AddPrograms(app, cli);
   AddHealth(app, cli);
   AddCache(app, cli);
+  AddReplay(app, cli);
   CLI11_PARSE(app, argc, argv);
 
   const absl::Status status = cli.action(cli);

@@ -39,13 +39,15 @@ std::string HowItEnded(int status) {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<ServerProcess>> ServerProcess::Start(const std::string& path) {
+absl::StatusOr<std::unique_ptr<ServerProcess>> ServerProcess::Start(const std::string& path,
+                                                                    const std::vector<std::string>& flags) {
   // mkdtemp replaces six capital X with a name that is free.
   std::string folder = (std::filesystem::temp_directory_path() / "kiln-demo-").string() + std::string(6, 'X');
   if (mkdtemp(folder.data()) == nullptr) {
     return absl::InternalError(absl::StrCat("cannot make a folder for the server's files: ", std::strerror(errno)));
   }
   std::vector<std::string> words = {path, "--listen=127.0.0.1:0", absl::StrCat("--port_file=", folder, "/port")};
+  words.insert(words.end(), flags.begin(), flags.end());
   std::vector<char*> argv;
   for (std::string& word : words) argv.push_back(word.data());
   argv.push_back(nullptr);

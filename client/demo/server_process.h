@@ -6,6 +6,7 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -15,8 +16,9 @@ namespace kiln::demo {
 // Killed when it goes, if it was not stopped before.
 class ServerProcess {
  public:
-  // Runs the kilnd at `path` on loopback and waits until it listens.
-  static absl::StatusOr<std::unique_ptr<ServerProcess>> Start(const std::string& path);
+  // Runs the kilnd at `path` on loopback, with these flags, and waits until it listens.
+  static absl::StatusOr<std::unique_ptr<ServerProcess>> Start(const std::string& path,
+                                                              const std::vector<std::string>& flags = {});
   ~ServerProcess();
   ServerProcess(const ServerProcess&) = delete;
   ServerProcess& operator=(const ServerProcess&) = delete;

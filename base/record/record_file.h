@@ -1,0 +1,89 @@
+// Record files: the requests that a server was sent, to be sent once more
+// (proto/kiln/v1/record.proto).
+#ifndef KILN_BASE_RECORD_RECORD_FILE_H_
+#define KILN_BASE_RECORD_RECORD_FILE_H_
+
+#include <cstdint>
+#include <cstdio>
+#include <memory>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "kiln/v1/record.pb.h"
+
+namespace kiln::record {
+
+inline constexpr uint32_t kVersion = 1;
+// A record is a message of gRPC's and little more; what is longer is no record.
+inline constexpr uint64_t kMostRecordBytes = uint64_t{1} << 31;
+
+// Not for several threads. What was added is the kernel's on return, so that it is there
+// whatever becomes of the process.
+class Writer {
+ public:
+  // A new file; NOT_FOUND, ALREADY_EXISTS or UNAVAILABLE if there can be none. `most_bytes`
+  // bounds it.
+  static absl::StatusOr<std::unique_ptr<Writer>> Create(const std::string& path, const v1::RecordHeader& header,
+                                                        uint64_t most_bytes);
+  ~Writer();
+  Writer(const Writer&) = delete;
+  Writer& operator=(const Writer&) = delete;
+
+  // False if it does not fit, or cannot be written (then error() says why): the file is
+  // finished, and takes no more.
+  bool Add(const v1::Record& record);
+  // Marks the end; later calls do nothing.
+  void Finish(bool full);
+
+  uint64_t bytes() const { return bytes_; }
+  const absl::Status& error() const { return error_; }
+
+ private:
+  Writer(int file, uint64_t most_bytes) : file_(file), most_bytes_(most_bytes) {}
+  bool Append(const v1::Record& record);
+
+  const int file_;
+  const uint64_t most_bytes_;
+  uint64_t bytes_ = 0;
+  bool finished_ = false;
+  absl::Status error_;
+};
+
+// Reads a file from its beginning. Not for several threads.
+class Reader {
+ public:
+  // INVALID_ARGUMENT if it is no record file, or of another version.
+  static absl::StatusOr<std::unique_ptr<Reader>> Open(const std::string& path);
+  ~Reader();
+  Reader(const Reader&) = delete;
+  Reader& operator=(const Reader&) = delete;
+
+  const v1::RecordHeader& header() const { return header_; }
+
+  // The next record; false at the end.
+  bool Next(v1::Record& record);
+
+  // At the end: how the file ended.
+  enum class Ending {
+    kFinished,  // as the server ended
+    kFull,      // as large as it might become
+    kCut,       // between two records: the server did not end well
+    kTorn,      // in the middle of a record
+  };
+  Ending ending() const { return ending_; }
+
+ private:
+  explicit Reader(std::FILE* file) : file_(file) {}
+  // False at the end, which `ending_` then says.
+  bool ReadOne(v1::Record& record);
+
+  std::FILE* const file_;
+  v1::RecordHeader header_;
+  Ending ending_ = Ending::kCut;
+  std::string buffer_;
+};
+
+}  // namespace kiln::record
+
+#endif  // KILN_BASE_RECORD_RECORD_FILE_H_

@@ -1,0 +1,220 @@
+#include "client/replay/player.h"
+
+#include <cstring>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "kiln/v1/buffer_service.pb.h"
+#include "kiln/v1/session_service.pb.h"
+
+namespace kiln::replay {
+namespace {
+
+using google::protobuf::Message;
+
+// As long as servers may be asked for: nobody renews a lease here.
+constexpr uint32_t kLeaseSeconds = 3600;
+
+absl::Status Senseless(uint64_t call, absl::string_view what) {
+  return absl::DataLossError(absl::StrCat("the record makes no sense at call ", call, ": ", what));
+}
+
+uint64_t NumberOf(const std::string& bytes) {
+  uint64_t number = 0;
+  if (bytes.size() == sizeof number) std::memcpy(&number, bytes.data(), sizeof number);
+  return number;
+}
+
+grpc::ByteBuffer BufferOf(const std::string& bytes) {
+  const grpc::Slice slice(bytes);
+  return grpc::ByteBuffer(&slice, 1);
+}
+
+std::string BytesOf(const grpc::ByteBuffer& buffer) {
+  std::vector<grpc::Slice> slices;
+  std::string bytes;
+  if (!buffer.Dump(&slices).ok()) return bytes;
+  for (const grpc::Slice& slice : slices) bytes.append(reinterpret_cast<const char*>(slice.begin()), slice.size());
+  return bytes;
+}
+
+// What depends on the clock, on other clients or on the machine.
+bool IsOfItsTime(int status) {
+  return status == grpc::StatusCode::CANCELLED || status == grpc::StatusCode::DEADLINE_EXCEEDED ||
+         status == grpc::StatusCode::UNAVAILABLE || status == grpc::StatusCode::RESOURCE_EXHAUSTED;
+}
+
+}  // namespace
+
+Player::~Player() {
+  for (auto& [number, call] : calls_) Complete(call);
+}
+
+absl::Status Player::Play(const v1::Record& record) {
+  if (record.has_begin()) return Begin(record.begin());
+  const uint64_t number = record.has_received() ? record.received().call()
+                          : record.has_sent()   ? record.sent().call()
+                                                : record.end().call();
+  const auto found = calls_.find(number);
+  if (found == calls_.end()) return Senseless(number, "it has not begun, or has ended");
+  Call& call = found->second;
+  switch (record.what_case()) {
+    case v1::Record::kReceived: return Received(call, record.received().message());
+    case v1::Record::kSent: return Sent(call, record.sent().message());
+    case v1::Record::kEnd: {
+      const absl::Status status = End(call, record.end());
+      calls_.erase(found);
+      return status;
+    }
+    default: return Senseless(number, "a record of an unknown kind");
+  }
+}
+
+bool Player::IsStream(const Call& call) const {
+  return call.method->request->GetDescriptor() == v1::SubmitRequest::descriptor();
+}
+bool Player::IsUpload(const Call& call) const {
+  return call.method->request->GetDescriptor() == v1::WriteRequest::descriptor();
+}
+
+absl::Status Player::Begin(const v1::RecordBegin& begin) {
+  Call call;
+  call.number = begin.call();
+  call.method = FindMethod(begin.method());
+  call.session = begin.session();
+  if (call.method == nullptr) return Senseless(begin.call(), absl::StrCat("there is no method ", begin.method()));
+  if (!calls_.emplace(begin.call(), std::move(call)).second) return Senseless(begin.call(), "it begins twice");
+  ++report_.calls;
+  return absl::OkStatus();
+}
+
+void Player::Open(Call& call) {
+  call.context = std::make_unique<grpc::ClientContext>();
+  const auto session = sessions_.find(call.session);
+  if (session != sessions_.end() && !session->second.token.empty()) {
+    call.context->AddMetadata("kiln-session-bin", session->second.token);
+  }
+  call.raw = std::make_unique<client::RawCall>(stub_, *call.context, call.method->path().c_str());
+}
+
+void Player::Complete(Call& call) {
+  if (call.raw == nullptr) return;
+  call.raw->WritesDone();
+  grpc::ByteBuffer answer;
+  while (call.raw->Read(answer)) {
+    if (!IsStream(call)) call.answers.push_back(BytesOf(answer));
+  }
+  call.status = call.raw->Finish();
+  call.raw.reset();
+  call.context.reset();
+}
+
+absl::Status Player::Received(Call& call, const std::string& bytes) {
+  if (IsStream(call)) return CommandReceived(call, bytes);
+  const std::unique_ptr<Message> request(call.method->request->New());
+  if (!request->ParseFromString(bytes)) return Senseless(call.number, "a request that is no message of its type");
+  if (absl::Status status = Prepare(call, *request); !status.ok()) return status;
+  if (call.raw == nullptr) Open(call);
+  call.raw->Write(BufferOf(request->SerializeAsString()));  // if that fails, the end says why
+  if (!IsUpload(call)) Complete(call);
+  return absl::OkStatus();
+}
+
+absl::Status Player::Prepare(Call& call, Message& request) {
+  const google::protobuf::Descriptor* const type = request.GetDescriptor();
+  if (type == v1::OpenSessionRequest::descriptor()) {
+    auto& open = static_cast<v1::OpenSessionRequest&>(request);
+    open.set_lease_seconds(kLeaseSeconds);
+    open.set_resume_token(sessions_[NumberOf(open.resume_token())].token);
+  } else if (type == v1::CloseSessionRequest::descriptor()) {
+    auto& close = static_cast<v1::CloseSessionRequest&>(request);
+    close.set_token(sessions_[NumberOf(close.token())].token);
+  } else if (type == v1::ExecuteRequest::descriptor()) {
+    auto& execute = static_cast<v1::ExecuteRequest&>(request);
+    execute.set_want_timing(true);
+    call.program = ProgramOf(execute);
+    NoteExecuted(execute, call.program, {});
+  } else if (type == v1::ReplaySequenceRequest::descriptor()) {
+    auto& replay = static_cast<v1::ReplaySequenceRequest&>(request);
+    replay.set_want_timing(true);
+  } else if (type == v1::CopyRequest::descriptor()) {
+    const auto& copy = static_cast<const v1::CopyRequest&>(request);
+    handles_.content(copy.to().handle()).program = handles_.content(copy.from().handle()).program;
+  } else if (type == v1::ReadRequest::descriptor()) {
+    const Handles::Content& content = handles_.content(static_cast<const v1::ReadRequest&>(request).buffer().handle());
+    call.program = content.program;
+    if (static_cast<const v1::ReadRequest&>(request).buffer().offset() == 0) call.dtype = content.dtype;
+  }
+  handles_.Translate(request);
+  return absl::OkStatus();
+}
+
+absl::Status Player::Sent(Call& call, const std::string& bytes) {
+  if (IsStream(call)) return CommandSent(call, bytes);
+  Complete(call);
+  const std::unique_ptr<Message> recorded(call.method->response->New()), replayed(call.method->response->New());
+  if (!recorded->ParseFromString(bytes)) return Senseless(call.number, "an answer that is no message of its type");
+  if (call.answers.empty()) return absl::OkStatus();  // its end says what came instead
+  if (!replayed->ParseFromString(call.answers.front())) return absl::InternalError("an answer that is no message");
+  call.answers.pop_front();
+  if (recorded->GetDescriptor() == v1::OpenSessionResponse::descriptor()) {
+    sessions_[NumberOf(static_cast<const v1::OpenSessionResponse&>(*recorded).token())].token =
+        static_cast<const v1::OpenSessionResponse&>(*replayed).token();
+    return absl::OkStatus();
+  }
+  if (recorded->GetDescriptor() == v1::CompileResponse::descriptor()) {
+    NoteCompiled(static_cast<const v1::CompileResponse&>(*replayed));
+  }
+  if (replayed->GetDescriptor() == v1::ExecuteResponse::descriptor()) {
+    NoteTime(call.program, static_cast<const v1::ExecuteResponse&>(*replayed).timing());
+  }
+  handles_.Learn(*recorded, *replayed);
+  NoteAnswer(call, *recorded);
+  CompareAnswer(call, *recorded, *replayed);
+  return absl::OkStatus();
+}
+
+void Player::CompareAnswer(Call& call, const Message& recorded, const Message& replayed) {
+  absl::optional<Mismatch> mismatch;
+  uint64_t bytes = recorded.ByteSizeLong();
+  if (recorded.GetDescriptor() == v1::ReadResponse::descriptor()) {
+    const std::string& one = static_cast<const v1::ReadResponse&>(recorded).chunk();
+    const std::string& two = static_cast<const v1::ReadResponse&>(replayed).chunk();
+    mismatch = CompareData(one, two, call.dtype, call.compared_bytes);
+    bytes = one.size();
+    call.compared_bytes += bytes;
+  } else {
+    mismatch = CompareAnswers(recorded, replayed);
+  }
+  if (mismatch.has_value()) return Differ(call, 0, call.program, *std::move(mismatch));
+  ++report_.equal;
+  report_.equal_bytes += bytes;
+}
+
+absl::Status Player::End(Call& call, const v1::RecordEnd& end) {
+  Complete(call);
+  if (call.status.error_code() == grpc::StatusCode::UNAVAILABLE && call.status.error_details().empty()) {
+    return absl::UnavailableError(absl::StrCat("the server is gone: ", call.status.error_message()));
+  }
+  if (IsOfItsTime(end.status()) || (IsStream(call) && end.status() != 0)) {
+    ++report_.passed_over;
+  } else if (end.status() != 0 && !call.status.ok()) {
+    CompareFailures(call, 0, end.details(), call.status.error_details());
+  } else if (end.status() != 0) {
+    Differ(call, 0, call.program, {"", absl::StrCat("it failed with status ", end.status()), "it was answered"});
+  } else if (!call.status.ok()) {
+    Differ(call, 0, call.program, {"", "it was answered", absl::StrCat("it failed: ", call.status.error_message())});
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<Report> Replay(record::Reader& reader, const std::shared_ptr<grpc::Channel>& channel) {
+  Player player(channel);
+  v1::Record record;
+  while (reader.Next(record)) {
+    if (absl::Status status = player.Play(record); !status.ok()) return status;
+  }
+  return player.report();
+}
+
+}  // namespace kiln::replay

@@ -1,0 +1,168 @@
+// Between gRPC and a Recorder: which calls, and what of them.
+//
+// A token opens a session to whoever has it, so none goes into the file: the session's
+// number stands in its place, wherever the protocol has tokens.
+#include <cstring>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_replace.h"
+#include "kiln/v1/kernel_service.pb.h"
+#include "kiln/v1/session_service.pb.h"
+#include "server/engine/session.h"
+#include "server/record/recorder.h"
+
+namespace kiln::server {
+namespace {
+
+using grpc::experimental::InterceptionHookPoints;
+
+// Takes tokens out of a message.
+using Scrub = void (*)(Recorder& recorder, std::string& message);
+
+std::string Number(Recorder& recorder, const std::string& token) {
+  if (token.empty()) return "";
+  const uint64_t number = recorder.SessionNumber(token);
+  std::string bytes(sizeof number, '\0');
+  std::memcpy(bytes.data(), &number, sizeof number);
+  return bytes;
+}
+
+// What is no message of its type has nothing that a replay could use.
+template <typename Message, typename Body>
+void Rewrite(std::string& bytes, Body body) {
+  Message message;
+  if (message.ParseFromString(bytes)) body(message);
+  bytes = message.SerializeAsString();
+}
+
+void ScrubOpen(Recorder& recorder, std::string& bytes) {
+  Rewrite<v1::OpenSessionRequest>(
+      bytes, [&](auto& message) { message.set_resume_token(Number(recorder, message.resume_token())); });
+}
+void ScrubOpened(Recorder& recorder, std::string& bytes) {
+  Rewrite<v1::OpenSessionResponse>(bytes, [&](auto& message) { message.set_token(Number(recorder, message.token())); });
+}
+void ScrubClose(Recorder& recorder, std::string& bytes) {
+  Rewrite<v1::CloseSessionRequest>(bytes, [&](auto& message) { message.set_token(Number(recorder, message.token())); });
+}
+// A stream's first message.
+void ScrubHello(Recorder& recorder, std::string& bytes) {
+  Rewrite<v1::SubmitRequest>(bytes, [&](auto& message) {
+    if (!message.has_hello()) return;
+    message.mutable_hello()->set_session_token(Number(recorder, message.hello().session_token()));
+  });
+}
+
+// A call that changes something, or shows what others changed.
+struct Row {
+  const char* method;
+  Scrub first_received = nullptr;
+  Scrub sent = nullptr;
+};
+constexpr Row kRecorded[] = {
+    {"KernelService.Compile"},
+    {"KernelService.Execute"},
+    {"KernelService.Submit", ScrubHello},
+    {"KernelService.RecordSequence"},
+    {"KernelService.ReplaySequence"},
+    {"BufferService.Allocate"},
+    {"BufferService.Write"},
+    {"BufferService.Read"},
+    {"BufferService.Copy"},
+    {"BufferService.Fill"},
+    {"BufferService.View"},
+    {"BufferService.Free"},
+    {"BufferService.Load"},
+    {"CollectiveService.Broadcast"},
+    {"CollectiveService.Scatter"},
+    {"CollectiveService.Gather"},
+    {"CollectiveService.Reduce"},
+    {"CollectiveService.AllGather"},
+    {"CollectiveService.ReduceScatter"},
+    {"CollectiveService.AllReduce"},
+    {"SessionService.Open", ScrubOpen, ScrubOpened},
+    {"SessionService.Close", ScrubClose},
+};
+
+std::string BytesOf(const grpc::ByteBuffer& buffer) {
+  std::vector<grpc::Slice> slices;
+  std::string bytes;
+  bytes.reserve(buffer.Length());
+  if (!buffer.Dump(&slices).ok()) return bytes;
+  for (const grpc::Slice& slice : slices) bytes.append(reinterpret_cast<const char*>(slice.begin()), slice.size());
+  return bytes;
+}
+
+// One call. gRPC may call it from several threads, but for each direction from one at a time.
+class Tap final : public grpc::experimental::Interceptor {
+ public:
+  Tap(std::shared_ptr<Recorder> recorder, const Row& row) : recorder_(std::move(recorder)), row_(row) {}
+  ~Tap() override {
+    if (call_ != 0 && !ended_) recorder_->End(call_, grpc::Status(grpc::StatusCode::CANCELLED, ""));
+  }
+
+  void Intercept(grpc::experimental::InterceptorBatchMethods* methods) override {
+    if (methods->QueryInterceptionHookPoint(InterceptionHookPoints::POST_RECV_INITIAL_METADATA)) {
+      const auto& metadata = *methods->GetRecvInitialMetadata();
+      const auto token = metadata.find(kSessionHeader);
+      call_ = recorder_->Begin(row_.method, token == metadata.end()
+                                                ? absl::string_view()
+                                                : absl::string_view(token->second.data(), token->second.size()));
+    }
+    if (methods->QueryInterceptionHookPoint(InterceptionHookPoints::POST_RECV_MESSAGE)) {
+      // Services take their messages as bytes.
+      const auto* message = static_cast<const grpc::ByteBuffer*>(methods->GetRecvMessage());
+      if (message != nullptr) {
+        std::string bytes = BytesOf(*message);
+        if (!std::exchange(began_, true) && row_.first_received != nullptr) row_.first_received(*recorder_, bytes);
+        recorder_->Received(call_, std::move(bytes));
+      }
+    }
+    if (methods->QueryInterceptionHookPoint(InterceptionHookPoints::PRE_SEND_MESSAGE)) {
+      if (grpc::ByteBuffer* message = methods->GetSerializedSendMessage(); message != nullptr) {
+        std::string bytes = BytesOf(*message);
+        if (row_.sent != nullptr) row_.sent(*recorder_, bytes);
+        recorder_->Sent(call_, std::move(bytes));
+      }
+    }
+    if (methods->QueryInterceptionHookPoint(InterceptionHookPoints::PRE_SEND_STATUS)) {
+      ended_ = true;
+      recorder_->End(call_, methods->GetSendStatus());
+    }
+    methods->Proceed();
+  }
+
+ private:
+  const std::shared_ptr<Recorder> recorder_;
+  const Row& row_;
+  uint64_t call_ = 0;
+  bool began_ = false;
+  bool ended_ = false;
+};
+
+class Taps final : public grpc::experimental::ServerInterceptorFactoryInterface {
+ public:
+  explicit Taps(std::shared_ptr<Recorder> recorder) : recorder_(std::move(recorder)) {
+    for (const Row& row : kRecorded) {
+      rows_.emplace("/kiln.v1." + absl::StrReplaceAll(row.method, {{".", "/"}}), &row);
+    }
+  }
+  grpc::experimental::Interceptor* CreateServerInterceptor(grpc::experimental::ServerRpcInfo* info) override {
+    const auto row = rows_.find(info->method());
+    return row == rows_.end() ? nullptr : new Tap(recorder_, *row->second);
+  }
+
+ private:
+  const std::shared_ptr<Recorder> recorder_;
+  absl::flat_hash_map<std::string, const Row*> rows_;
+};
+
+}  // namespace
+
+std::unique_ptr<grpc::experimental::ServerInterceptorFactoryInterface> RecordCalls(std::shared_ptr<Recorder> recorder) {
+  return std::make_unique<Taps>(std::move(recorder));
+}
+
+}  // namespace kiln::server

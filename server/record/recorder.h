@@ -1,0 +1,62 @@
+// kilnd --record: what clients ask for, into a file (base/record/record_file.h).
+//
+// It listens where messages come from the wire and go to it, so that no service knows of
+// it, and a client's answer is never ahead of the file. Calls stand in the order in which
+// they arrived; those that no client has put in order, and that share memory, may have run
+// in another.
+#ifndef KILN_SERVER_RECORD_RECORDER_H_
+#define KILN_SERVER_RECORD_RECORDER_H_
+
+#include <grpcpp/grpcpp.h>
+#include <grpcpp/support/server_interceptor.h>
+#include <spdlog/logger.h>
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/container/flat_hash_map.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/synchronization/mutex.h"
+#include "base/record/record_file.h"
+
+namespace kiln::server {
+
+// Safe from any thread.
+class Recorder {
+ public:
+  // A new file of at most so many bytes; the errors of record::Writer.
+  static absl::StatusOr<std::shared_ptr<Recorder>> Create(const std::string& path, uint64_t most_bytes,
+                                                          const v1::RecordHeader& header,
+                                                          std::shared_ptr<spdlog::logger> log);
+
+  // A call that began, by a number of its own.
+  uint64_t Begin(const std::string& method, absl::string_view session_token);
+  void Received(uint64_t call, std::string message);
+  void Sent(uint64_t call, std::string message);
+  void End(uint64_t call, const grpc::Status& status);
+
+  // What stands for a token in the file.
+  uint64_t SessionNumber(absl::string_view token);
+
+ private:
+  Recorder(std::unique_ptr<record::Writer> writer, std::shared_ptr<spdlog::logger> log)
+      : writer_(std::move(writer)), log_(std::move(log)) {}
+  void Add(const v1::Record& record) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
+  absl::Mutex mutex_;
+  // Null once the file is finished.
+  std::unique_ptr<record::Writer> writer_ ABSL_GUARDED_BY(mutex_);
+  const std::shared_ptr<spdlog::logger> log_;
+  uint64_t calls_ ABSL_GUARDED_BY(mutex_) = 0;
+  absl::flat_hash_map<std::string, uint64_t> sessions_ ABSL_GUARDED_BY(mutex_);
+};
+
+// For a ServerBuilder: listens to all calls that change anything.
+std::unique_ptr<grpc::experimental::ServerInterceptorFactoryInterface> RecordCalls(std::shared_ptr<Recorder> recorder);
+
+}  // namespace kiln::server
+
+#endif  // KILN_SERVER_RECORD_RECORDER_H_
