@@ -194,6 +194,10 @@ absl::Status Client::WatchDevices(const std::function<bool(const v1::Device&)>& 
   return wanted ? connection_->Convert(status) : absl::OkStatus();
 }
 
+absl::StatusOr<std::unique_ptr<Stream>> Client::OpenStream(const StreamOptions& options) {
+  return Stream::Open(connection_, options);
+}
+
 absl::StatusOr<v1::CollectiveResponse> Client::Collective(CollectiveRpc rpc, const v1::CollectiveRequest& request) {
   v1::CollectiveResponse response;
   KILN_RETURN_IF_ERROR(connection_->Call(connection_->collectives, rpc, "Collective", request, &response));

@@ -29,6 +29,7 @@
 #include "client/cpp/host_tensor.h"
 #include "client/cpp/program.h"
 #include "client/cpp/shared_memory.h"
+#include "client/cpp/stream.h"
 #include "kiln/v1/collective_service.grpc.pb.h"
 #include "kiln/v1/debug_service.pb.h"
 #include "kiln/v1/device_service.pb.h"
@@ -80,6 +81,11 @@ class Client {
   absl::Status Fill(const v1::BufferRef& buffer, absl::string_view pattern, uint64_t bytes = 0);
   absl::StatusOr<DeviceBuffer> View(const v1::BufferRef& of, v1::DType dtype, const Shape& shape);
   absl::StatusOr<v1::BufferDescription> Describe(const DeviceBuffer& buffer);
+
+  // -- Without waiting
+  // A stream of commands, with a session of its own, for as long as the server grants.
+  // UNIMPLEMENTED from a server that has none. It may outlive the client.
+  absl::StatusOr<std::unique_ptr<Stream>> OpenStream(const StreamOptions& options = {});
 
   // -- Several devices
   // As kiln/v1/collective_service.proto says; by handles.

@@ -30,6 +30,7 @@ Connection::Connection(std::string target, ClientOptions options)
   buffers = v1::BufferService::NewStub(channel_);
   devices = v1::DeviceService::NewStub(channel_);
   collectives = v1::CollectiveService::NewStub(channel_);
+  sessions = v1::SessionService::NewStub(channel_);
   debug = v1::DebugService::NewStub(channel_);
   health = grpc::health::v1::Health::NewStub(channel_);
   raw = std::make_unique<grpc::GenericStub>(channel_);
@@ -43,6 +44,10 @@ absl::Status Connection::WaitUntilReady() {
   return absl::UnavailableError(absl::StrCat("no server answers at ", target_, " within ",
                                              absl::FormatDuration(options_.connect_timeout),
                                              "; is kilnd running there?"));
+}
+
+bool Connection::IsReachable(absl::Duration patience) {
+  return channel_->WaitForConnected(absl::ToChronoTime(absl::Now() + patience));
 }
 
 void Connection::Prepare(grpc::ClientContext& context) const {

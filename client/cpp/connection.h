@@ -25,6 +25,7 @@
 #include "kiln/v1/debug_service.grpc.pb.h"
 #include "kiln/v1/device_service.grpc.pb.h"
 #include "kiln/v1/kernel_service.grpc.pb.h"
+#include "kiln/v1/session_service.grpc.pb.h"
 
 namespace kiln::client {
 
@@ -56,6 +57,9 @@ class Connection {
 
   // UNAVAILABLE, saying what to do, unless the server answers in time.
   absl::Status WaitUntilReady();
+
+  // Whether a connection stands, or does within `patience`.
+  bool IsReachable(absl::Duration patience);
 
   // One unary call: `method` is of the stub that `stub` names.
   template <typename Interface, typename Stub, typename Request, typename Response>
@@ -90,6 +94,7 @@ class Connection {
   std::unique_ptr<v1::DeviceService::Stub> devices;
   std::unique_ptr<v1::DebugService::Stub> debug;
   std::unique_ptr<v1::CollectiveService::Stub> collectives;
+  std::unique_ptr<v1::SessionService::Stub> sessions;
   std::unique_ptr<grpc::health::v1::Health::Stub> health;
   // For messages that are bytes (raw_call.h).
   std::unique_ptr<grpc::GenericStub> raw;

@@ -20,6 +20,11 @@ Arguments& Arguments::Set(uint32_t slot, const DeviceBuffer& buffer, uint64_t of
   return *this;
 }
 
+Arguments& Arguments::Set(uint32_t slot, const v1::BufferRef& buffer) {
+  *At(slot).mutable_buffer() = buffer;
+  return *this;
+}
+
 Arguments& Arguments::Set(uint32_t slot, const HostTensor& tensor) {
   v1::Tensor& message = *At(slot).mutable_tensor();
   message.set_dtype(tensor.dtype);

@@ -22,6 +22,8 @@ class Arguments {
  public:
   // From byte `offset` of the buffer on.
   Arguments& Set(uint32_t slot, const DeviceBuffer& buffer, uint64_t offset = 0);
+  // One that a stream made, or will make.
+  Arguments& Set(uint32_t slot, const v1::BufferRef& buffer);
   Arguments& Set(uint32_t slot, const HostTensor& tensor);
   // A variable's value.
   Arguments& Set(uint32_t slot, int64_t value);
@@ -65,6 +67,7 @@ class Program {
 
   // 32 bytes.
   const std::string& hash() const { return state_->compiled.graph_hash(); }
+  const v1::CompileOptions& options() const { return state_->options; }
   const v1::Signature& signature() const { return state_->compiled.signature(); }
   // Cost, kernels, how long compiling took and whether it was needed.
   const v1::CompileResponse& compiled() const { return state_->compiled; }

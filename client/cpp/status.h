@@ -5,11 +5,16 @@
 
 #include <grpcpp/support/status.h>
 
+#include <string>
+
 #include "absl/status/status.h"
 
 namespace kiln::client {
 
 absl::Status FromGrpc(const grpc::Status& status);
+
+// Of a serialized google.rpc.Status, as a stream's answers have it.
+absl::Status FromDetails(const std::string& details);
 
 }  // namespace kiln::client
 

@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/clock.h"
@@ -88,7 +89,8 @@ class Way {
 struct DelayingProxy::State {
   int listener = -1;
   int port = 0;
-  std::vector<int> sockets;
+  absl::Mutex mutex;
+  std::vector<int> sockets ABSL_GUARDED_BY(mutex);
   std::vector<std::unique_ptr<Way>> ways;
   std::thread acceptor;
 };
@@ -109,6 +111,7 @@ DelayingProxy::DelayingProxy(int port, absl::Duration delay) : state_(std::make_
       const int server = socket(AF_INET, SOCK_STREAM, 0);
       const sockaddr_in address = Loopback(port);
       KILN_CHECK(connect(server, reinterpret_cast<const sockaddr*>(&address), sizeof(address)) == 0);
+      absl::MutexLock lock(&state.mutex);
       for (const int end : {client, server}) {
         const int on = 1;
         setsockopt(end, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
@@ -124,9 +127,15 @@ DelayingProxy::~DelayingProxy() {
   shutdown(state_->listener, SHUT_RDWR);
   state_->acceptor.join();
   close(state_->listener);
-  for (const int end : state_->sockets) shutdown(end, SHUT_RDWR);
+  Cut();
   state_->ways.clear();
+  absl::MutexLock lock(&state_->mutex);
   for (const int end : state_->sockets) close(end);
+}
+
+void DelayingProxy::Cut() {
+  absl::MutexLock lock(&state_->mutex);
+  for (const int end : state_->sockets) shutdown(end, SHUT_RDWR);
 }
 
 std::string DelayingProxy::address() const { return absl::StrCat("127.0.0.1:", state_->port); }

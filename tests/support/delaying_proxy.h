@@ -1,4 +1,5 @@
-// A far-away server: a TCP proxy on loopback that hands everything on a while later.
+// A far-away server: a TCP proxy on loopback that hands everything on a while later, and
+// breaks when a test wants it to.
 #ifndef KILN_TESTS_SUPPORT_DELAYING_PROXY_H_
 #define KILN_TESTS_SUPPORT_DELAYING_PROXY_H_
 
@@ -20,6 +21,9 @@ class DelayingProxy {
   DelayingProxy& operator=(const DelayingProxy&) = delete;
 
   std::string address() const;
+
+  // Breaks all connections; what is on the way is lost.
+  void Cut();
 
  private:
   struct State;
