@@ -53,6 +53,11 @@ class BufferLike:
         return self._handle is None
 
     @property
+    def lost(self) -> bool:
+        """Whether it went with a session that has ended, as far as this client knows."""
+        return self._handle is not None and self._handle not in self._connection.live
+
+    @property
     def size(self) -> int:
         """Elements."""
         return arrays.count_of(self.shape)

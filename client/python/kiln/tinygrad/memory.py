@@ -6,7 +6,7 @@ view is the same handle with another offset and costs nothing.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Optional
 
 from tinygrad.device import BufferSpec, LRUAllocator
 
@@ -35,6 +35,13 @@ class KilnAllocator(LRUAllocator):
     def __init__(self, dev: Any):
         super().__init__(dev, supports_copy_from_disk=False, supports_transfer=True)
         self._name = server.device_name()
+
+    def alloc(self, size: int, options: Optional[BufferSpec] = None) -> Memory:
+        """As tinygrad's, of memory that is there: what is kept may have gone with a session."""
+        kept = self.cache[(size, options)]
+        while kept and kept[-1].buffer.lost:
+            kept.pop()
+        return super().alloc(size, options)
 
     def _alloc(self, size: int, options: BufferSpec) -> Memory:
         if options.external_ptr is not None:

@@ -1,0 +1,53 @@
+"""A process that the server has given up: its tensors are gone, and it goes on with new ones."""
+
+import pathlib
+import sys
+import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+
+import device
+import numpy as np
+import support
+
+import kiln
+from kiln.v1 import session_service_pb2
+
+A = np.random.default_rng(2).standard_normal((8, 16)).astype(np.float32)
+
+
+def setUpModule():
+    global plugin
+    plugin = device.start("T")
+
+
+class Sessions(unittest.TestCase):
+    def lose_session(self):
+        """As if the process had been stopped for longer than its lease."""
+        client = plugin.client()
+        session = client._connection.session
+        gone = session.token
+        with kiln.connect(client.target) as other:
+            other._connection.call("SessionService.Close", session_service_pb2.CloseSessionRequest(token=gone))
+        self.assertTrue(support.eventually(lambda: session.token != gone))
+
+    def test_it_goes_on(self):
+        from tinygrad import Tensor, TinyJit
+
+        for _ in range(3):
+            np.testing.assert_allclose((Tensor(A) * 2 + 1).realize().numpy(), A * 2 + 1, rtol=1e-6)  # fills the cache
+            kept = Tensor(A).realize()
+            plugin.client().fence()
+            self.lose_session()
+            with self.assertRaises(kiln.NotFound):
+                kept.numpy()
+            del kept  # into the cache
+            for step in range(4):
+                np.testing.assert_allclose((Tensor(A) * 2 + step).realize().numpy(), A * 2 + step, rtol=1e-6)
+            run = TinyJit(lambda x: (x.sum(0) * 3).realize())
+            for step in range(4):
+                np.testing.assert_allclose(run(Tensor(A + step).realize()).numpy(), (A + step).sum(0) * 3, rtol=1e-4)
+
+
+if __name__ == "__main__":
+    unittest.main()
