@@ -8,8 +8,8 @@
 
 Names, arguments and exceptions are those of kiln.connect, Client, Buffer and Program.
 A Client belongs to the event loop it was made in (grpc.aio serves one loop at a time
-in a process). Cancelling a task cancels its call
-at the server. Buffers that the garbage collector finds are given back by the loop;
+in a process). Cancelling a task cancels its call at the server, but for
+what is under way as a command (kiln.pipeline). Buffers that the garbage collector finds are given back by the loop;
 those that are left when it ends without close(), by the server when the lease runs out.
 """
 

@@ -35,6 +35,7 @@ MOST_COMMANDS = 1024
 MOST_BYTES = 16 << 20
 
 AGAIN = 0.1  # seconds between two attempts to reconnect
+PATIENCE = 0.5  # seconds for one
 
 
 class Answer(Future):
@@ -145,17 +146,19 @@ class Stream:
         self._end(error)
 
     def _wait_for_server(self, deadline: float) -> bool:
-        """Whether it is worth trying again; unless the client closes, the server is reachable within the deadline."""
-        if self._closing.wait(AGAIN):
-            return False
-        ready = grpc.channel_ready_future(self._channel)
-        try:
-            ready.result(max(deadline - time.monotonic(), 0))
-        except (grpc.FutureTimeoutError, ValueError):
-            return False
-        finally:
-            ready.cancel()
-        return not self._closing.is_set()
+        """Whether it is reachable before the deadline, and before the client closes."""
+        while not self._closing.wait(AGAIN) and time.monotonic() < deadline:
+            ready = grpc.channel_ready_future(self._channel)
+            try:
+                ready.result(PATIENCE)
+                return True
+            except grpc.FutureTimeoutError:
+                pass
+            except ValueError:  # the channel is closed
+                return False
+            finally:
+                ready.cancel()
+        return False
 
     def _end(self, error: KilnError) -> None:
         with self._lock:
