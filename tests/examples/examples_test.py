@@ -11,6 +11,7 @@ import subprocess
 import sys
 import tempfile
 import unittest
+import unittest.mock
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 sys.path[:0] = [str(ROOT / "tests" / "tinygrad"), str(ROOT / "examples"), str(pathlib.Path(__file__).resolve().parent)]
@@ -155,6 +156,33 @@ class Examples(unittest.TestCase):
                              env=dict(os.environ, PYTHONPATH=path), stdout=subprocess.PIPE, check=True)  # fmt: skip
         said = [line.split()[:2] for line in run.stdout.splitlines()]
         self.assertEqual(said, [["README.md", "markdown"], ["dev", "shell"]])
+
+
+class DataParallel(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.server = device.support.Server("--cpu_devices=4")
+        cls.addClassCleanup(cls.server.stop)
+
+    def test_four_devices_train_as_one(self):
+        import data_parallel
+        import kiln
+
+        with contextlib.redirect_stdout(io.StringIO()) as printed:
+            with unittest.mock.patch.dict(os.environ, KILN_ADDR=self.server.address):
+                _, loss = data_parallel.main()
+        self.assertLess(loss, 0.2)
+        self.assertEqual(len(printed.getvalue().splitlines()), data_parallel.EPOCHS + 1)
+        with kiln.connect(self.server.address) as client:
+            train = lambda devices, **how: data_parallel.train(client, devices, epochs=1, **how)[0]
+            one, any_order = train(data_parallel.DEVICES[:1]), train(data_parallel.DEVICES)
+            in_order, again = ([weight.tobytes() for weight in train(data_parallel.DEVICES, deterministic=True)]
+                               for _ in range(2))  # fmt: skip
+        self.assertEqual(in_order, again)
+        for weight, alone in zip(any_order, one):
+            for copy in weight:
+                np.testing.assert_allclose(copy, alone[0], rtol=1e-5, atol=1e-5)
+            self.assertEqual(len({copy.tobytes() for copy in weight}), 1)
 
 
 class Rules(unittest.TestCase):

@@ -131,6 +131,7 @@ from kiln.nn import gelu, layer_norm, log_softmax, logsumexp, relu, sigmoid, sil
 from kiln.program import At, Program, Run
 from kiln.recording import Integer, Memory, Recording
 from kiln.reduce import all, any, argmax, argmin, cumsum, dot, matmul, max, mean, min, prod, std, sum, var
+from kiln.sharding import Shards, all_reduce, copy, replicate, shard, spread
 from kiln.special import erf, tanh
 from kiln.tensor import Tensor
 

@@ -19,7 +19,7 @@ from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple, Type, Un
 
 import numpy as np
 
-from kiln import arrays, buffers, client as blocking, program as programs, recording as recordings
+from kiln import arrays, buffers, client as blocking, program as programs, recording as recordings, sharding
 from kiln.aio_connection import Connection
 from kiln.connection import TLS
 from kiln.session import LEASE
@@ -91,11 +91,23 @@ class Buffer(buffers.BufferLike):
         await self.free()
 
 
+class Shards(sharding.ShardsLike):
+    """kiln.Shards, awaited."""
+
+    async def numpy(self) -> np.ndarray:
+        return await awaited(self._read())
+
+    async def free(self) -> None:
+        for shard in self.shards:
+            await shard.free()
+
+
 class Program(programs.ProgramLike):
     """kiln.Program, awaited."""
 
     _connection: Connection
     _buffer = Buffer
+    _shards = Shards
 
     async def __call__(self, *args: Any, out: str = "arrays", timeout: Optional[float] = None, **named: Any) -> Any:
         return programs.unwrap((await self.run(self._slots(args, named), out=out, timeout=timeout)).results)
@@ -171,6 +183,10 @@ class Client(blocking.ClientLike):
     async def tensors(self, file: str) -> List[buffer_service_pb2.StoredTensor]:
         request = buffer_service_pb2.ListTensorsRequest(file=file)
         return list((await self._connection.call("BufferService.ListTensors", request)).tensors)
+
+    async def shards(self, value: Any, devices: Sequence[str], axis: Optional[int] = 0) -> Shards:
+        parts = sharding.shares(value, devices, axis)
+        return Shards([await self.buffer(part, device=name) for name, part in parts], 0)
 
     async def load(self, file: str, names: Sequence[str] = (), *, device: Optional[str] = None) -> Dict[str, Buffer]:
         request = blocking.load_request(self.device, file, names, device)

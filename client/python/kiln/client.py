@@ -31,6 +31,7 @@ from kiln.session import LEASE
 from kiln.shared_memory import offered
 from kiln.stream import FEATURE as STREAM
 from kiln.transfer import Progress
+from kiln.sharding import Shards, shares
 from kiln.v1 import buffer_service_pb2, debug_service_pb2, device_service_pb2, graph_pb2, kernel_service_pb2
 from kiln.waiting import Waits, blocking
 
@@ -286,6 +287,14 @@ class Client(ClientLike):
         return Buffer(self._connection, self._connection.allocate(request))
 
     zeros = empty
+
+    def shards(self, value: Any, devices: Sequence[str], axis: Optional[int] = 0) -> Shards:
+        """An array on several devices: an equal share of its rows each or, with axis=None, the whole on each
+        (then as rows of an array of one more axis: what a parameter that is whole on each takes).
+
+        Raises ShapeError where the shares are not equal, and what buffer() does.
+        """
+        return Shards([self.buffer(part, device=name) for name, part in shares(value, devices, axis)], 0)
 
     def arange(self, start: Any, stop: Any = None, step: Any = 1, dtype: Any = "int64") -> Buffer:
         """numpy.arange in a Buffer, made on the device. Raises InvalidArgument, DTypeError."""

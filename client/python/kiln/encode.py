@@ -53,6 +53,12 @@ def handle_arguments(slot: int, handles: Sequence[int]) -> bytes:
     return field(0x2A, b"\x08", varint(slot), field(0x32, field(0x0A, packed)))
 
 
+def shards_argument(slot: int, handles: Sequence[int]) -> bytes:
+    """One handle a device, for a parameter on several. BufferRefs: buffer 1."""
+    refs = [field(0x0A, buffer_ref(handle)) for handle in handles]
+    return field(0x2A, b"\x08", varint(slot), field(0x2A, *refs))
+
+
 def buffer_ref(handle: int, offset: int = 0) -> bytes:
     head = b"\x09" + struct.pack("<Q", handle)
     return head + b"\x10" + varint(offset) if offset else head

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from typing import Any, Dict, Iterable, List, Optional, Sequence, Tuple, Union
 
-from kiln import arrays, promotion
+from kiln import arrays, promotion, sharding
 from kiln.dims import Dim, Size, Variable
 from kiln.dtypes import BY_NUMBER, DType, dtype as dtype_of, int32, int64, uint8, weakint
 from kiln.elementwise import astype, bitcast
@@ -70,21 +70,31 @@ class Graph:
 
     # -- leaves
 
-    def param(self, name: str, shape: Any, dtype: Any = "float32", *, slot: Optional[int] = None) -> Tensor:
+    def param(self, name: str, shape: Any, dtype: Any = "float32", *, slot: Optional[int] = None,
+              devices: Sequence[str] = (), axis: Optional[int] = 0) -> Tensor:
         """An argument of the program, in the next free slot unless one is given.
 
-        Raises DTypeError for a dtype that is not stored, ShapeError if the slot is another
-        parameter already.
+        On several `devices` each has an equal share of the first axis or, with axis=None,
+        the whole (kiln.sharding). Raises DTypeError for a dtype that is not stored,
+        ShapeError if the slot is another parameter already.
         """
         kind, sizes = dtype_of(dtype), shape_of(shape)
         if kind.itemsize == 0:
             raise DTypeError("param: %s is no dtype a parameter can have" % kind.name, code="BAD_ARGUMENT")
         if any(isinstance(size, int) and size < 0 for size in sizes):
             raise ShapeError("param: %s has a negative size" % (sizes,))
-        slot = self._take_slot(slot, kind, sizes)
-        arg = graph_pb2.BufferArg(slot=slot, dtype=kind.number, name=name)
-        node = self.node("PARAM", [self.shape_node(sizes)], buffer=arg)
-        return self.tensor(node, kind, sizes)
+        names = sharding.names_of("param", devices) if devices else ()
+        rows = len(names) > 1 and axis is None
+        if len(names) > 1 and not rows:
+            if axis != 0 or not sizes:
+                raise ShapeError("param: a parameter is split along its first axis", code="UNSUPPORTED_SHARD",
+                                 remedy="move the axis")  # fmt: skip
+            sharding.equal_shares("param", sizes[0], len(names))
+        held = (len(names), *sizes) if rows else sizes
+        slot = self._take_slot(slot, kind, held)
+        arg = graph_pb2.BufferArg(slot=slot, dtype=kind.number, name=name, device=names)
+        made = self.tensor(self.node("PARAM", [self.shape_node(held)], buffer=arg), kind, held)
+        return sharding.replicated(made) if rows else made
 
     def variable(self, name: str, least: int, greatest: int, *, slot: Optional[int] = None) -> Dim:
         """An integer that comes with each call, for sizes: program(x, n=3)."""
@@ -157,9 +167,10 @@ class Graph:
         nodes the value after the update. All other nodes see it as it was before.
         """
         base, store = self._store("assign", target, value)
-        uop = self._nodes[base]
+        whole = self._nodes[base].op != graph_pb2.PARAM  # on each of several devices
+        uop = self._nodes[self._nodes[base].src[0]] if whole else self._nodes[base]
         kind, shape = self._slots[uop.buffer.slot]
-        return self.tensor(self.node("AFTER", [base, store]), kind, shape)
+        return self.tensor(self.node("AFTER", [base, store]), kind, shape[1:] if whole else shape)
 
     def update(self, target: Tensor, value: Any) -> None:
         """As assign, with no result to show for it."""
@@ -170,7 +181,10 @@ class Graph:
         base = target.node
         while self._nodes[base].op in _VIEWS:
             base = self._nodes[base].src[0]
-        if self._nodes[base].op != graph_pb2.PARAM:
+        uop = self._nodes[base]
+        if uop.op == graph_pb2.REPLICATED:
+            uop = self._nodes[uop.src[0]]
+        if uop.op != graph_pb2.PARAM:
             raise GraphError("%s: only a parameter or a view of one can be updated; this is computed" % function,
                              code="BAD_ARGUMENT")  # fmt: skip
         if not isinstance(value, Value):
@@ -281,6 +295,8 @@ class Graph:
     def slot_of(self, tensor: Value) -> int:
         """The slot of a tensor that is a parameter."""
         uop = self._nodes[tensor.node]
+        if uop.op == graph_pb2.REPLICATED:
+            uop = self._nodes[uop.src[0]]
         if uop.op != graph_pb2.PARAM:
             raise GraphError("this is computed, no parameter", code="BAD_ARGUMENT")
         return uop.buffer.slot

@@ -21,6 +21,7 @@ from kiln.buffers import Buffer, BufferLike
 from kiln.connection import Connection
 from kiln.dtypes import BY_NUMBER, integer64
 from kiln.errors import DTypeError, InvalidArgument, KilnError, ShapeError
+from kiln.sharding import Shards, ShardsLike, shares
 from kiln.v1 import executable_pb2, graph_pb2, kernel_service_pb2
 from kiln.waiting import Waits, blocking
 from kiln.wire import INLINE
@@ -51,6 +52,7 @@ class ProgramLike:
     """`hash` (32 bytes), `signature`, `cost`, `kernels`, `from_cache`, `compile_us`, `graph`."""
 
     _buffer: Type[Any]  # of results, and of arrays on their way
+    _shards: Type[Any]  # the same on several devices
 
     def __init__(self, connection: Any, graph: bytes, options: kernel_service_pb2.CompileOptions,
                  compiled: kernel_service_pb2.CompileResponse):
@@ -72,7 +74,8 @@ class ProgramLike:
         self._prefix: Dict[Tuple[bool, bool], bytes] = {}
         self._known_until = time.monotonic() + _KNOWN
         # A command runs on one device; and is not waited for where its results' memory is known before.
-        self._single = not compiled.result_layouts
+        self._single = not compiled.result_layouts and not compiled.parameter_layouts
+        self._layouts = list(compiled.parameter_layouts)
         self._regular = self._single and not any(row.symbolic for row in self.signature.results)
 
     @property
@@ -108,7 +111,7 @@ class ProgramLike:
         ready: Dict[int, Any] = {}
         large = []
         for slot, value in values.items():
-            if isinstance(value, (BufferLike, At)):
+            if isinstance(value, (BufferLike, At, ShardsLike)):
                 pass
             elif slot in self._variables:
                 value = integer64(value, _name(self._variables[slot]))  # within its range? that the server says
@@ -142,6 +145,8 @@ class ProgramLike:
                 last = slot
             elif isinstance(value, At):
                 pieces.append(encode.handle_argument(slot, value.buffer.handle, value.offset))
+            elif isinstance(value, ShardsLike):
+                pieces.append(encode.shards_argument(slot, [shard.handle for shard in value.shards]))
             elif slot in self._variables:
                 pieces.append(encode.integer_argument(slot, value))
             else:
@@ -175,20 +180,36 @@ class ProgramLike:
         staged: Dict[int, Any] = {}
         try:
             for slot in large:
-                array = values[slot]
-                memory = yield connection.allocate(buffers.type_request(connection.device, array.shape, array.dtype))
-                values[slot] = staged[slot] = self._buffer(connection, memory)
-                yield staged[slot].write(array)
+                values[slot] = staged[slot] = yield from self._stage(slot, values[slot])
             run = yield from self._execute(values, as_arrays and self._small, timing, timeout, tag)
             results = list(run.results)
             if as_arrays:
                 for at in fresh(run.results, values, staged):
-                    results[at] = yield results[at].numpy()
+                    if isinstance(results[at], ShardsLike):
+                        results[at] = yield from results[at]._read()
+                    else:
+                        results[at] = yield results[at].numpy()
             return run._replace(results=tuple(results))
         finally:
             if as_arrays:
-                for buffer in staged.values():
-                    yield buffer.free()
+                for value in staged.values():
+                    for buffer in value.shards if isinstance(value, ShardsLike) else [value]:
+                        yield buffer.free()
+
+    def _stage(self, slot: int, array: np.ndarray) -> Waits[Any]:
+        """An array too large for a message, on its way: in a buffer or, on several devices, in shards."""
+        layout = None if self._single else self._layouts[self._order.index(slot)]
+        several = layout is not None and len(layout.device) > 1
+        parts = [(self._connection.device if layout is None else layout.device[0], array)]
+        if several:
+            split = layout.HasField("axis")
+            parts = shares(array, layout.device, 0) if split else [(name, array) for name in layout.device]
+        made = []
+        for name, part in parts:
+            memory = yield self._connection.allocate(buffers.type_request(name, part.shape, part.dtype))
+            made.append(self._buffer(self._connection, memory))
+            yield made[-1].write(np.ascontiguousarray(part))
+        return self._shards(made, 0 if split else None) if several else made[0]
 
     def _execute(self, values: Mapping[int, Any], inline: bool, timing: bool, timeout: Optional[float],
                  tag: str) -> Waits[Run]:
@@ -262,6 +283,9 @@ class ProgramLike:
                 # The parameter's own handle: the caller's Buffer is it.
                 given = values.get(self._order[alias])
                 results.append(given.buffer if isinstance(given, At) else given)
+            elif result.HasField("shards"):
+                made = [self._buffer(self._connection, buffer) for buffer in result.shards.buffer]
+                results.append(self._shards(made, result.shards.axis if result.shards.HasField("axis") else None))
             else:
                 results.append(self._buffer(self._connection, result.buffer))
         return tuple(results)
@@ -281,7 +305,8 @@ def wants_arrays(out: str) -> bool:
 def fresh(results: Tuple[Any, ...], values: Mapping[int, Any], staged: Mapping[int, Any]) -> Set[int]:
     """Which results are in buffers that the caller has not given."""
     given = {id(value.buffer if isinstance(value, At) else value) for slot, value in values.items() if slot not in staged}
-    return {at for at, result in enumerate(results) if isinstance(result, BufferLike) and id(result) not in given}
+    return {at for at, result in enumerate(results)
+            if isinstance(result, (BufferLike, ShardsLike)) and id(result) not in given}  # fmt: skip
 
 
 def unwrap(results: Tuple[Any, ...]) -> Any:
@@ -294,6 +319,7 @@ class Program(ProgramLike):
 
     _connection: Connection
     _buffer = Buffer
+    _shards = Shards
 
     def __call__(self, *args: Any, out: str = "arrays", timeout: Optional[float] = None, **named: Any) -> Any:
         """Runs it once.

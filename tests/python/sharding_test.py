@@ -1,0 +1,144 @@
+"""Graphs, arrays and programs on several devices: values against numpy, and mistakes where they are made."""
+
+import asyncio
+import pathlib
+import sys
+import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+
+import support
+import numpy as np
+
+import kiln
+from kiln import aio
+
+RNG = np.random.default_rng(5)
+DEVICES = ("CPU:0", "CPU:1", "CPU:2", "CPU:3")
+
+
+def floats(*shape):
+    return RNG.standard_normal(shape).astype(np.float32)
+
+
+class OnFourDevices(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.server = support.Server("--cpu_devices=4")
+        cls.addClassCleanup(cls.server.stop)
+        cls.client = kiln.connect(cls.server.address)
+        cls.addClassCleanup(cls.client.close)
+
+    def test_split_and_whole_parameters(self):
+        graph = kiln.Graph()
+        x = graph.param("x", (8, 6), devices=DEVICES)
+        w = graph.param("w", (6, 3), devices=DEVICES, axis=None)
+        self.assertEqual(w.shape, (6, 3))
+        graph.output(x @ w, kiln.sum(x, 0))
+        program = self.client.compile(graph)
+        a, b = floats(8, 6), floats(6, 3)
+        whole = np.stack([b] * 4)
+        for given in ((a, whole), (self.client.shards(a, DEVICES), self.client.shards(b, DEVICES, axis=None))):
+            y, total = program(*given)
+            np.testing.assert_allclose(y, a @ b, rtol=1e-5)
+            np.testing.assert_allclose(total, a.sum(0), rtol=1e-5)
+        y, total = program(a, whole, out="buffers")
+        self.assertEqual((y.axis, y.shape, y.devices), (0, (8, 3), DEVICES))
+        self.assertEqual((total.axis, total.shape), (None, (6,)))
+        self.assertEqual([shard.shape for shard in y.shards], [(2, 3)] * 4)
+        np.testing.assert_allclose(y.shards[2].numpy(), (a @ b)[4:6], rtol=1e-5)
+        np.testing.assert_allclose(y.numpy(), a @ b, rtol=1e-5)
+        np.testing.assert_allclose(total.numpy(), a.sum(0), rtol=1e-5)
+        y.free()
+        self.assertTrue(y.shards[0].freed)
+
+    def test_updates_stay_where_they_are(self):
+        graph = kiln.Graph()
+        x = graph.param("x", (4,), devices=DEVICES)
+        w = graph.param("w", (4,), devices=DEVICES, axis=None)
+        graph.output(graph.assign(x, x + 1.0), graph.assign(w, w + kiln.sum(x, 0)))
+        program = self.client.compile(graph)
+        xs = self.client.shards(np.arange(4, dtype=np.float32), DEVICES)
+        ws = self.client.shards(np.zeros(4, np.float32), DEVICES, axis=None)
+        for _ in range(2):
+            results = program(xs, ws, out="buffers")
+            self.assertIs(results[0], xs)
+        np.testing.assert_array_equal(xs.numpy(), np.arange(4) + 2)
+        np.testing.assert_array_equal(ws.numpy(), np.full((4, 4), 6 + 10))
+
+    def test_moves(self):
+        graph = kiln.Graph()
+        x = graph.param("x", (8, 4))
+        split = kiln.copy(x, DEVICES)
+        wide = kiln.shard(x, DEVICES[:2], axis=1)
+        graph.output(split * 2.0, kiln.copy(wide + 1.0, "CPU:0"), kiln.all_reduce(split, 4),
+                     kiln.all_reduce(split, 4, op="max"), kiln.replicate(x, DEVICES) - 1.0)  # fmt: skip
+        a = floats(8, 4)
+        doubled, wide, total, greatest, everywhere = self.client.compile(graph)(a)
+        np.testing.assert_array_equal(doubled, a * 2)
+        np.testing.assert_array_equal(wide, a + 1)
+        np.testing.assert_allclose(total, a.reshape(4, 2, 4).sum(0), rtol=1e-5)
+        np.testing.assert_array_equal(greatest, a.reshape(4, 2, 4).max(0))
+        np.testing.assert_array_equal(everywhere, a - 1)
+
+    def test_arrays_that_are_too_large_for_a_message(self):
+        graph = kiln.Graph()
+        x = graph.param("x", (1 << 12, 512), devices=DEVICES[:2])
+        graph.output(x + 1.0)
+        a = floats(1 << 12, 512)
+        np.testing.assert_array_equal(self.client.compile(graph)(a), a + 1)
+
+    def test_a_graph_for_one_device_on_four(self):
+        graph = kiln.Graph()
+        x, w = graph.param("x", (8, 6)), graph.param("w", (6, 3))
+        graph.update(w, w - 0.1 * (kiln.transpose(x) @ (x @ w)))
+        a, b = floats(8, 6), floats(6, 3)
+        one = self.client.buffer(b)
+        self.client.compile(graph)(a, one)
+        weights = self.client.shards(b, DEVICES, axis=None)
+        program = self.client.compile(kiln.spread(graph, DEVICES, split=["x"]), deterministic=True)
+        program(self.client.shards(a, DEVICES), weights)
+        for copy in weights.numpy():
+            np.testing.assert_allclose(copy, one.numpy(), rtol=1e-4, atol=1e-5)
+        with self.assertRaises(kiln.GraphError):
+            kiln.spread(graph, DEVICES, split=["v"])
+
+    def test_awaited(self):
+        graph = kiln.Graph()
+        x = graph.param("x", (4,), devices=DEVICES)
+        graph.output(x * 2.0, kiln.sum(x, 0))
+
+        async def main():
+            async with await aio.connect(self.server.address) as client:
+                program = await client.compile(graph)
+                shards = await client.shards(np.arange(4, dtype=np.float32), DEVICES)
+                doubled, total = await program(shards, out="buffers")
+                values = (await doubled.numpy()).tolist(), (await total.numpy()).tolist(), await program(shards)
+                await doubled.free()
+                return values
+
+        doubled, total, arrays = asyncio.run(main())
+        self.assertEqual((doubled, total), ([0, 2, 4, 6], 6))
+        self.assertEqual(arrays[0].tolist(), doubled)
+
+    def test_mistakes(self):
+        graph = kiln.Graph()
+        for wrong in (lambda: graph.param("x", (6,), devices=DEVICES), lambda: graph.param("x", (), devices=DEVICES),
+                      lambda: graph.param("x", (4, 4), devices=DEVICES, axis=1),
+                      lambda: kiln.copy(graph.param("y", (6,)), DEVICES),
+                      lambda: self.client.shards(np.zeros(6, np.float32), DEVICES)):  # fmt: skip
+            with self.assertRaises(kiln.ShapeError) as caught:
+                wrong()
+            self.assertEqual(caught.exception.code, "UNSUPPORTED_SHARD")
+        with self.assertRaises(kiln.GraphError):
+            graph.param("x", (4,), devices=("CPU:0", "CPU:0"))
+        x = graph.param("z", (4,), devices=DEVICES)
+        graph.output(x + 1.0)
+        program = self.client.compile(graph)
+        for given in (self.client.buffer(np.zeros(4, np.float32)), self.client.shards(np.zeros(4, np.float32), DEVICES[:2])):
+            with self.assertRaises(kiln.InvalidArgument):
+                program(given)
+
+
+if __name__ == "__main__":
+    unittest.main()
