@@ -105,16 +105,16 @@ absl::Status Execution::FillPointers() {
 }
 
 absl::Status Execution::Walk(uint32_t& launches) {
-  const bool timed = observer_ != nullptr && observer_->WantsLaunches();
+  if (observer_ == nullptr || !observer_->WantsLaunches()) {
+    return program_->module_->LaunchAll(program_->plan().steps, pointers_.data(), control_, launches);
+  }
   for (const PlanStep& step : program_->plan().steps) {
     if (launches != 0) KILN_RETURN_IF_ERROR(control_.Check());
-    const Clock::time_point started = timed ? Clock::now() : Clock::time_point();
+    const Clock::time_point started = Clock::now();
     KILN_RETURN_IF_ERROR(program_->module_->Launch(step.kernel, pointers_.data() + step.first_operand, control_));
     ++launches;
-    if (timed) {
-      observer_->OnLaunch(
-          {program_->device().name(), program_->plan().kernel_names[step.kernel], Seconds(Clock::now() - started)});
-    }
+    observer_->OnLaunch(
+        {program_->device().name(), program_->plan().kernel_names[step.kernel], Seconds(Clock::now() - started)});
   }
   return absl::OkStatus();
 }

@@ -29,13 +29,7 @@ struct PlanOperand {
   uint64_t offset = 0;
 };
 
-// One launch: `kernel` over the pointers of operands
-// [first_operand, first_operand + operand_count).
-struct PlanStep {
-  uint32_t kernel = 0;
-  uint32_t first_operand = 0;
-  uint32_t operand_count = 0;
-};
+using PlanStep = hal::LaunchStep;
 
 struct PlanParameter {
   uint32_t slot = 0;

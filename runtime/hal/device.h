@@ -23,6 +23,8 @@ struct DeviceStats {
   uint64_t modules = 0;
 };
 
+class Remote;
+
 // Safe from any thread. The device owns its allocator and queue, and outlives
 // every buffer and module made by it; its destructor waits for the queue.
 class Device {
@@ -53,6 +55,13 @@ class Device {
   virtual absl::StatusOr<std::unique_ptr<Module>> LoadModule(const v1::Executable& executable) = 0;
 
   virtual DeviceStats stats() const = 0;
+
+  // OK while the device can be used. Once it cannot, it never can again, and all that
+  // it is asked to do ends with this error.
+  virtual absl::Status health() const { return absl::OkStatus(); }
+
+  // What there is to it if it belongs to another process (remote.h); else null.
+  virtual Remote* remote() { return nullptr; }
 };
 
 }  // namespace kiln::runtime::hal

@@ -15,4 +15,14 @@ absl::Status LaunchControl::Check() const {
   return absl::OkStatus();
 }
 
+absl::Status Module::LaunchAll(absl::Span<const LaunchStep> steps, void* const* operands, const LaunchControl& control,
+                               uint32_t& launched) {
+  for (size_t i = 0; i < steps.size(); ++i) {
+    if (i != 0) KILN_RETURN_IF_ERROR(control.Check());
+    KILN_RETURN_IF_ERROR(Launch(steps[i].kernel, operands + steps[i].first_operand, control));
+    ++launched;
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace kiln::runtime::hal

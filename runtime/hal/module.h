@@ -7,6 +7,7 @@
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
+#include "absl/types/span.h"
 
 namespace kiln::runtime::hal {
 
@@ -18,6 +19,14 @@ struct LaunchControl {
 
   // OK; CANCELLED; or DEADLINE_PASSED.
   absl::Status Check() const;
+};
+
+// One of many launches: `kernel` over the `operand_count` operands from
+// `first_operand` on.
+struct LaunchStep {
+  uint32_t kernel = 0;
+  uint32_t first_operand = 0;
+  uint32_t operand_count = 0;
 };
 
 // The kernels of one Executable. Unloaded when destroyed, which must be after
@@ -34,6 +43,12 @@ class Module {
   // Allocates nothing. A stop asked for by `control` takes effect between
   // chunks of iterations, at the latest; what it writes is then partly written.
   virtual absl::Status Launch(uint32_t kernel, void* const* operands, const LaunchControl& control) = 0;
+
+  // Launches one after the other until one fails, and looks at `control` in between.
+  // Adds to `launched` those that ended well. A device to which every launch is a
+  // journey makes one of them all.
+  virtual absl::Status LaunchAll(absl::Span<const LaunchStep> steps, void* const* operands,
+                                 const LaunchControl& control, uint32_t& launched);
 };
 
 }  // namespace kiln::runtime::hal

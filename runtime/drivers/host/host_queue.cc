@@ -11,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
 #include "base/error.h"
+#include "runtime/drivers/host/fill_bytes.h"
 
 namespace kiln::runtime::host {
 namespace {
@@ -25,22 +26,6 @@ constexpr uint64_t kLeastNs = 500;
 
 // A transfer's estimate: 8 bytes a nanosecond.
 uint64_t TransferNs(uint64_t bytes) { return bytes / 8; }
-
-void FillBytes(char* to, uint64_t bytes, absl::string_view pattern) {
-  if (bytes == 0) return;
-  if (pattern.size() <= 1) {
-    std::memset(to, pattern.empty() ? 0 : pattern[0], bytes);
-    return;
-  }
-  // Doubles what is there already: few, long copies.
-  uint64_t done = std::min<uint64_t>(pattern.size(), bytes);
-  std::memcpy(to, pattern.data(), done);
-  while (done < bytes) {
-    const uint64_t more = std::min(done, bytes - done);
-    std::memcpy(to + done, to, more);
-    done += more;
-  }
-}
 
 void CopyBytes(void* to, const void* from, uint64_t bytes) {
   if (bytes != 0) std::memmove(to, from, bytes);

@@ -1,0 +1,160 @@
+// The post office of one rank: sends and fetches for all its threads, and knows who
+// lives.
+//
+// One thread does all that a Wire does, since MPI is best left to one. It looks often
+// while something is under way, and ever less often when nothing is: MPI cannot be slept
+// on, and ranks may have to share a core.
+//
+// Rank 0 is the one that others work for. It hears from every rank some times a second,
+// and every rank from it; who says nothing for too long is dead, for ever. Rank 0 tells
+// everyone who is. Nobody waits for the dead: what is under way with them ends with an
+// error that names them. A rank that has not heard of rank 0 for as long, or finds that
+// it was itself stopped for as long, must end at once (Options::lost), and rank 0 waits a
+// quarter longer than that: so whoever is taken for dead cannot come back and write where
+// others now have something else.
+#ifndef KILN_RUNTIME_CLUSTER_POST_H_
+#define KILN_RUNTIME_CLUSTER_POST_H_
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/synchronization/mutex.h"
+#include "absl/time/time.h"
+#include "absl/types/span.h"
+#include "runtime/cluster/wire.h"
+
+namespace kiln::runtime::cluster {
+
+// Most ranks of a job.
+inline constexpr uint32_t kMostRanks = 64;
+// Tags of parcels are below this.
+inline constexpr uint32_t kTagEnd = uint32_t{1} << 30;
+
+struct PostOptions {
+  absl::Duration silence = absl::Seconds(10);
+  // All on the post's own thread; must not wait for it. Null does nothing.
+  std::function<void(Letter)> reader;
+  // Once for each rank that dies, with what Life says of it.
+  std::function<void(uint32_t rank, const absl::Status& why)> died;
+  // Rank 0 has ended the job.
+  std::function<void()> goodbye;
+  // This rank must end, without touching anything: rank 0 takes it for dead, or is dead.
+  std::function<void(const std::string& why)> lost;
+};
+
+// Safe from any thread.
+class Post {
+ public:
+  // A send or a receipt under way.
+  class Parcel {
+   private:
+    friend class Post;
+    uint32_t peer = 0;
+    uint32_t tag = 0;
+    char* memory = nullptr;
+    uint64_t bytes = 0;
+    bool sends = false;
+    // Pieces that have not ended; and what the parcel came to, valid once there are none.
+    uint32_t left = 0;
+    absl::Status outcome;
+    bool unwanted = false;
+  };
+  using ParcelPtr = std::shared_ptr<Parcel>;
+
+  // `make_wire` is called on the post's thread.
+  static absl::StatusOr<std::unique_ptr<Post>> Open(
+      const std::function<absl::StatusOr<std::unique_ptr<Wire>>()>& make_wire, PostOptions options);
+  // Leaves the job. On rank 0 that ends it for all.
+  ~Post();
+  Post(const Post&) = delete;
+  Post& operator=(const Post&) = delete;
+
+  uint32_t rank() const { return rank_; }
+  uint32_t size() const { return size_; }
+
+  // Sends a letter. Never blocks; what goes to the dead is lost.
+  void Tell(uint32_t to, std::string bytes);
+
+  // Begins. The memory must stay until Wait has returned.
+  ParcelPtr Send(uint32_t to, uint32_t tag, const void* from, uint64_t bytes);
+  ParcelPtr Receive(uint32_t from, uint32_t tag, void* to, uint64_t bytes);
+  // Blocks until it has ended; then nobody looks at its memory any more. An error says
+  // who is dead: the other rank, or one of `watched`, without whom the other may not
+  // come to it.
+  absl::Status Wait(const ParcelPtr& parcel, absl::Span<const uint32_t> watched = {});
+
+  // OK, or PARTICIPANT_MISSING with who is dead and how that was noticed.
+  absl::Status Life(uint32_t rank) const;
+  // Takes a rank for dead. What people call it ("rank 2 on host b") is `SetName`'s.
+  void Bury(uint32_t rank, const std::string& how);
+  void SetName(uint32_t rank, std::string name);
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  // What the wire has begun: a letter, or a piece of a parcel.
+  struct Going {
+    Wire::Request request = 0;
+    uint32_t peer = 0;
+    std::unique_ptr<std::string> letter;  // stays where it is
+    ParcelPtr parcel;
+  };
+  // What it shall begin.
+  struct Order {
+    uint32_t to;
+    std::string letter;
+    ParcelPtr parcel;
+  };
+
+  explicit Post(PostOptions options) : options_(std::move(options)) {}
+
+  ParcelPtr Begin(uint32_t peer, uint32_t tag, char* memory, uint64_t bytes, bool sends);
+  void Main(const std::function<absl::StatusOr<std::unique_ptr<Wire>>()>& make_wire, absl::Status* opened);
+  // -- The thread's
+  // Each says whether anything happened.
+  bool TakeOrders();
+  bool TestGoing();
+  bool ReadLetters();
+  void Start(Order order);
+  void StartLetter(uint32_t to, std::string letter);
+  void Beat(Clock::time_point now);
+  void Heard(const Letter& letter);
+  void ReadBeat(absl::string_view bytes);
+  void Listen(Clock::time_point now);
+  void Finish(Going going, const absl::Status& status);
+  void Pause(Clock::duration idle);
+  void Leave();
+
+  const PostOptions options_;
+  uint32_t rank_ = 0;
+  uint32_t size_ = 1;
+
+  mutable absl::Mutex mutex_;
+  std::vector<Order> orders_ ABSL_GUARDED_BY(mutex_);
+  std::vector<absl::Status> life_ ABSL_GUARDED_BY(mutex_);
+  std::vector<std::string> names_ ABSL_GUARDED_BY(mutex_);
+  std::vector<uint32_t> died_ ABSL_GUARDED_BY(mutex_);  // whom to report
+  bool open_ ABSL_GUARDED_BY(mutex_) = false;
+  bool closing_ ABSL_GUARDED_BY(mutex_) = false;
+
+  // -- The thread's
+  std::unique_ptr<Wire> wire_;
+  std::vector<Going> going_;
+  std::vector<std::unique_ptr<std::string>> undelivered_;  // the wire may look at them yet
+  std::vector<Clock::time_point> heard_;
+  Clock::time_point next_beat_;
+  bool dismissed_ = false;  // by rank 0
+  bool together_ = true;    // nobody is dead as the job ends
+  std::thread thread_;
+};
+
+}  // namespace kiln::runtime::cluster
+
+#endif  // KILN_RUNTIME_CLUSTER_POST_H_

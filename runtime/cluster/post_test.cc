@@ -1,0 +1,134 @@
+// Ranks in threads of one process, joined by a loopback.
+#include "runtime/cluster/post.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <memory>
+#include <numeric>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/synchronization/mutex.h"
+#include "absl/synchronization/notification.h"
+#include "base/error.h"
+#include "runtime/cluster/loopback.h"
+
+namespace kiln::runtime::cluster {
+namespace {
+
+constexpr absl::Duration kLong = absl::Seconds(60);
+
+std::unique_ptr<Post> OpenPost(Loopback& loopback, uint32_t rank, PostOptions options) {
+  return *Post::Open([&loopback, rank] { return loopback.MakeWire(rank); }, std::move(options));
+}
+
+TEST(PostTest, LettersComeInOrder) {
+  Loopback loopback(2);
+  absl::Mutex mutex;
+  std::vector<std::string> read;
+  const auto zero = OpenPost(loopback, 0, {.silence = kLong});
+  const auto one = OpenPost(loopback, 1, {.silence = kLong, .reader = [&](Letter letter) {
+                                            absl::MutexLock lock(&mutex);
+                                            EXPECT_EQ(letter.from, 0u);
+                                            read.push_back(letter.bytes);
+                                          }});
+  EXPECT_EQ(zero->rank(), 0u);
+  EXPECT_EQ(one->rank(), 1u);
+  EXPECT_EQ(one->size(), 2u);
+  std::vector<std::string> told;
+  for (int i = 0; i < 100; ++i) {
+    told.push_back(absl::StrCat("letter ", i));
+    zero->Tell(1, told.back());
+  }
+  const auto all = [&] { return read.size() == told.size(); };
+  absl::MutexLock lock(&mutex);
+  mutex.Await(absl::Condition(&all));
+  EXPECT_EQ(read, told);
+}
+
+TEST(PostTest, ParcelsGoToWhereTheyAreAwaited) {
+  Loopback loopback(3);
+  std::vector<std::unique_ptr<Post>> posts;
+  for (uint32_t rank = 0; rank < 3; ++rank) posts.push_back(OpenPost(loopback, rank, {.silence = kLong}));
+  // More than one piece.
+  std::vector<uint32_t> sent(20 << 20), got(20 << 20);
+  std::iota(sent.begin(), sent.end(), 7u);
+  const uint32_t small_sent[] = {1, 2, 3};
+  uint32_t small_got[3] = {};
+  const auto receipt = posts[2]->Receive(1, 5, got.data(), 4 * got.size());
+  const auto small_receipt = posts[2]->Receive(1, 6, small_got, sizeof(small_got));
+  const auto nothing = posts[2]->Receive(2, 9, nullptr, 0);
+  const auto small_send = posts[1]->Send(2, 6, small_sent, sizeof(small_sent));
+  const auto send = posts[1]->Send(2, 5, sent.data(), 4 * sent.size());
+  const auto to_itself = posts[2]->Send(2, 9, nullptr, 0);
+  for (const auto& parcel : {small_send, send}) EXPECT_TRUE(posts[1]->Wait(parcel).ok());
+  for (const auto& parcel : {receipt, small_receipt, nothing, to_itself}) EXPECT_TRUE(posts[2]->Wait(parcel).ok());
+  EXPECT_EQ(got, sent);
+  EXPECT_EQ(small_got[2], 3u);
+}
+
+// Rank 1 falls silent while others wait for it, one of them for a third's sake.
+TEST(PostTest, NobodyWaitsForTheDead) {
+  Loopback loopback(3);
+  absl::Notification buried;
+  std::atomic<bool> rank_1_gave_up{false};
+  auto zero = OpenPost(loopback, 0, {.silence = absl::Seconds(2), .died = [&](uint32_t rank, const absl::Status& why) {
+                                       EXPECT_EQ(rank, 1u);
+                                       EXPECT_EQ(DetailOf(why)->code(), v1::PARTICIPANT_MISSING);
+                                       buried.Notify();
+                                     }});
+  zero->SetName(1, "rank 1 on somewhere");
+  const auto one = OpenPost(
+      loopback, 1, {.silence = absl::Seconds(2), .lost = [&](const std::string& why) { rank_1_gave_up = true; }});
+  const auto two = OpenPost(loopback, 2, {.silence = absl::Seconds(2)});
+  char byte = 0;
+  const auto from_1 = zero->Receive(1, 1, &byte, 1);
+  const auto from_2 = zero->Receive(2, 1, &byte, 1);
+  const auto third = two->Receive(1, 3, &byte, 1);
+  EXPECT_TRUE(zero->Life(1).ok());
+  loopback.Silence(1);
+  const absl::Status status = zero->Wait(from_1);
+  EXPECT_EQ(DetailOf(status)->code(), v1::PARTICIPANT_MISSING);
+  EXPECT_EQ(DetailOf(status)->field(), "rank 1");
+  EXPECT_EQ(std::string(status.message()), "rank 1 on somewhere is dead: it has said nothing for 2s");
+  const uint32_t watched[] = {1, 2};
+  EXPECT_EQ(zero->Wait(from_2, watched), status);
+  // Rank 0 tells the others.
+  EXPECT_EQ(std::string(two->Wait(third).message()), "rank 1 is dead: so says rank 0");
+  buried.WaitForNotification();
+  EXPECT_EQ(zero->Life(1), status);
+  EXPECT_TRUE(zero->Life(2).ok());
+  // What comes later ends at once, and rank 1 itself has ended before it was given up.
+  EXPECT_EQ(zero->Wait(zero->Send(1, 1, &byte, 1)), status);
+  EXPECT_TRUE(rank_1_gave_up);
+  zero.reset();  // or it would hear the others leave
+}
+
+TEST(PostTest, WhoLeavesIsKnownAtOnce) {
+  Loopback loopback(2);
+  absl::Notification buried;
+  const auto zero =
+      OpenPost(loopback, 0, {.silence = kLong, .died = [&](uint32_t, const absl::Status&) { buried.Notify(); }});
+  OpenPost(loopback, 1, {.silence = kLong}).reset();
+  buried.WaitForNotification();
+  EXPECT_EQ(std::string(zero->Life(1).message()), "rank 1 is dead: it has left the job");
+}
+
+TEST(PostTest, RankZeroEndsTheJob) {
+  Loopback loopback(2);
+  auto zero = OpenPost(loopback, 0, {.silence = kLong});
+  absl::Notification goodbye;
+  const auto one = OpenPost(loopback, 1, {.silence = kLong, .goodbye = [&] { goodbye.Notify(); }});
+  zero.reset();
+  goodbye.WaitForNotification();
+}
+
+TEST(PostTest, AWireThatCannotBeMadeIsTheAnswer) {
+  const auto post = Post::Open([] { return absl::UnavailableError("no cable"); }, {});
+  EXPECT_EQ(post.status(), absl::UnavailableError("no cable"));
+}
+
+}  // namespace
+}  // namespace kiln::runtime::cluster

@@ -1,0 +1,134 @@
+#include "runtime/drivers/remote/queue.h"
+
+#include <cstring>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/check.h"
+#include "base/error.h"
+
+namespace kiln::runtime::remote {
+namespace {
+
+uint64_t AddressOf(const hal::BufferSlice& slice) { return reinterpret_cast<uint64_t>(slice.device_data()); }
+
+cluster::Packer Place(const hal::BufferSlice& slice) {
+  return cluster::Packer().Number(AddressOf(slice)).Number(slice.bytes);
+}
+
+// Any: the queue has a thread of its own for all.
+constexpr uint64_t kEstimateNs = 1000;
+
+}  // namespace
+
+absl::Status Line::Ask(Command command, std::string rest, std::string* answer,
+                       const hal::LaunchControl& control) const {
+  return Blame(board->End(board->Begin(rank, lane, command, std::move(rest)), answer, control));
+}
+
+absl::Status Line::Blame(const absl::Status& status) const {
+  if (status.ok()) return status;
+  auto detail = DetailOf(status);
+  if (!detail.has_value() || detail->code() != v1::PARTICIPANT_MISSING) return status;
+  detail->set_field(name);
+  return MakeError(*std::move(detail), absl::StrCat(name, " cannot be used: ", status.message()));
+}
+
+absl::Status RemoteQueue::Check(const hal::BufferSlice& slice) const {
+  KILN_RETURN_IF_ERROR(hal::CheckSlice(slice));
+  if (slice.buffer->device() == device_) return absl::OkStatus();
+  return MakeError(v1::UNKNOWN_DEVICE, absl::StrCat("the buffer is on ", slice.buffer->device()->name(),
+                                                    ", and the transfer on ", device_->name()));
+}
+
+void RemoteQueue::Copy(hal::BufferSlice from, hal::BufferSlice to, hal::DoneCallback done) {
+  absl::Status status = Check(from);
+  if (status.ok()) status = Check(to);
+  if (status.ok() && from.bytes != to.bytes) {
+    status =
+        MakeError(v1::BUFFER_SIZE_MISMATCH, absl::StrCat("a copy of ", from.bytes, " bytes to ", to.bytes, " bytes"));
+  }
+  if (!status.ok()) return done(std::move(status));
+  Submit(
+      [this, from = std::move(from), to = std::move(to), done = std::move(done)]() mutable {
+        cluster::Packer rest;
+        rest.Number(AddressOf(from)).Number(AddressOf(to)).Number(from.bytes);
+        done(line_.Ask(Command::kCopy, rest.Take()));
+      },
+      kEstimateNs);
+}
+
+void RemoteQueue::Write(const void* from, hal::BufferSlice to, hal::DoneCallback done) {
+  const uint64_t bytes = to.bytes;
+  WritePieces({absl::string_view(static_cast<const char*>(from), bytes)}, std::move(to), std::move(done));
+}
+
+void RemoteQueue::WritePieces(std::vector<absl::string_view> pieces, hal::BufferSlice to, hal::DoneCallback done) {
+  if (absl::Status status = Check(to); !status.ok()) return done(std::move(status));
+  uint64_t bytes = 0;
+  for (const absl::string_view piece : pieces) bytes += piece.size();
+  if (bytes != to.bytes) {
+    return done(
+        MakeError(v1::BUFFER_SIZE_MISMATCH, absl::StrCat("pieces of ", bytes, " bytes for ", to.bytes, " bytes")));
+  }
+  Submit([this, pieces = std::move(pieces), to = std::move(to),
+          done = std::move(done)]() mutable { done(Send(pieces, to)); },
+         kEstimateNs);
+}
+
+absl::Status RemoteQueue::Send(const std::vector<absl::string_view>& pieces, const hal::BufferSlice& to) const {
+  cluster::Packer rest = Place(to);
+  if (to.bytes <= kInLetter) {
+    for (const absl::string_view piece : pieces) rest.Rest(piece);
+    return line_.Ask(Command::kWrite, rest.Take());
+  }
+  rest.Number<uint64_t>(pieces.size());
+  for (const absl::string_view piece : pieces) rest.Number<uint64_t>(piece.size());
+  const uint64_t number = line_.board->Begin(line_.rank, line_.lane, Command::kWrite, rest.Take());
+  cluster::Post& post = line_.board->post();
+  std::vector<cluster::Post::ParcelPtr> parcels;
+  for (const absl::string_view piece : pieces) {
+    parcels.push_back(post.Send(line_.rank, TagOfLane(line_.lane), piece.data(), piece.size()));
+  }
+  // All of them, since the memory is the caller's; the answer tells of a failure too.
+  for (const auto& parcel : parcels) post.Wait(parcel).IgnoreError();
+  return line_.Blame(line_.board->End(number));
+}
+
+void RemoteQueue::Read(hal::BufferSlice from, void* to, hal::DoneCallback done) {
+  if (absl::Status status = Check(from); !status.ok()) return done(std::move(status));
+  Submit([this, from = std::move(from), to, done = std::move(done)]() mutable { done(Fetch(from, to)); }, kEstimateNs);
+}
+
+absl::Status RemoteQueue::Fetch(const hal::BufferSlice& from, void* to) const {
+  std::string answer;
+  if (from.bytes <= kInLetter) {
+    KILN_RETURN_IF_ERROR(line_.Ask(Command::kRead, Place(from).Take(), &answer));
+    KILN_CHECK(answer.size() == from.bytes);
+    if (from.bytes != 0) std::memcpy(to, answer.data(), from.bytes);
+    return absl::OkStatus();
+  }
+  cluster::Post& post = line_.board->post();
+  const auto parcel = post.Receive(line_.rank, TagOfLane(line_.lane), to, from.bytes);
+  const uint64_t number = line_.board->Begin(line_.rank, line_.lane, Command::kRead, Place(from).Take());
+  post.Wait(parcel).IgnoreError();
+  return line_.Blame(line_.board->End(number));
+}
+
+void RemoteQueue::Fill(hal::BufferSlice to, absl::string_view pattern, hal::DoneCallback done) {
+  if (absl::Status status = Check(to); !status.ok()) return done(std::move(status));
+  Submit([this, rest = Place(to).Bytes(pattern).Take(), to = std::move(to),
+          done = std::move(done)]() mutable { done(line_.Ask(Command::kFill, std::move(rest))); },
+         kEstimateNs);
+}
+
+void RemoteQueue::Clear(uint64_t address, uint64_t bytes) {
+  Submit(
+      [this, address, bytes] {
+        line_.board->Forget(line_.board->Begin(line_.rank, line_.lane, Command::kClear,
+                                               cluster::Packer().Number(address).Number(bytes).Take()));
+      },
+      kEstimateNs);
+}
+
+}  // namespace kiln::runtime::remote

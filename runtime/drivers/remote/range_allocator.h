@@ -1,0 +1,34 @@
+// Memory of another process, handed out from here.
+//
+// The process has set a range of addresses aside; which of them are in use is this
+// side's affair alone, so that nobody waits for an answer to have memory.
+#ifndef KILN_RUNTIME_DRIVERS_REMOTE_RANGE_ALLOCATOR_H_
+#define KILN_RUNTIME_DRIVERS_REMOTE_RANGE_ALLOCATOR_H_
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+
+#include "absl/status/status.h"
+#include "runtime/hal/allocator.h"
+#include "runtime/hal/device.h"
+
+namespace kiln::runtime::remote {
+
+struct Range {
+  uint64_t base = 0;
+  // Of addresses, and how many of them may be in use at a time.
+  uint64_t bytes = 0;
+  uint64_t limit_bytes = 0;
+};
+
+// `clear` has [address, address + bytes) read as zeroes for all that the device is asked
+// after the call, and lets go of whole pages. `health` must be OK for new memory. The
+// range is all zero at first.
+std::unique_ptr<hal::Allocator> MakeRangeAllocator(const hal::Device* device, const Range& range,
+                                                   std::function<void(uint64_t address, uint64_t bytes)> clear,
+                                                   std::function<absl::Status()> health);
+
+}  // namespace kiln::runtime::remote
+
+#endif  // KILN_RUNTIME_DRIVERS_REMOTE_RANGE_ALLOCATOR_H_

@@ -1,0 +1,307 @@
+// A job of three ranks in threads of this process: rank 0's devices of the other ranks
+// are used as any device is, and are these ranks' CPUs.
+#include "runtime/hal/remote.h"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <memory>
+#include <numeric>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/synchronization/notification.h"
+#include "absl/time/clock.h"
+#include "base/error.h"
+#include "runtime/cluster/loopback.h"
+#include "runtime/drivers/cpu/device.h"
+#include "runtime/drivers/remote/device.h"
+#include "runtime/drivers/remote/worker.h"
+#include "runtime/exec/executor.h"
+#include "runtime/exec/load.h"
+#include "runtime/testing/programs.h"
+
+namespace kiln::runtime::remote {
+namespace {
+
+using hal::BufferSlice;
+using hal::MemoryUse;
+
+constexpr uint32_t kRanks = 3;
+constexpr uint32_t kDevicesEach = 2;
+constexpr uint64_t kMemory = 64 << 20;  // of a rank
+
+struct Rank {
+  std::unique_ptr<Worker> worker;
+  std::unique_ptr<cluster::Post> post;
+};
+
+class RemoteTest : public ::testing::Test {
+ protected:
+  void Start(absl::Duration silence = absl::Seconds(60)) {
+    for (uint32_t rank = 1; rank < kRanks; ++rank) {
+      Rank& other = ranks_[rank];
+      cpu::DeviceOptions options;
+      options.threads = 1;
+      options.memory_limit_bytes = kMemory;
+      other.worker = *Worker::Make(*cpu::CreateDevices(kDevicesEach, options),
+                                   [this](cluster::Post& post, absl::string_view task) {
+                                     return absl::AlreadyExistsError(absl::StrCat(task, " of rank ", post.rank()));
+                                   });
+      cluster::PostOptions post;
+      post.silence = silence;
+      post.reader = [&other](cluster::Letter letter) { other.worker->Read(std::move(letter)); };
+      other.post = *cluster::Post::Open([this, rank] { return loopback_.MakeWire(rank); }, std::move(post));
+      other.worker->Begin(other.post.get(), absl::StrCat("host", rank));
+    }
+    board_ = *Switchboard::Open([this] { return loopback_.MakeWire(0); }, silence, nullptr);
+    const auto hellos = *board_->Gather(absl::Seconds(60));
+    for (uint32_t rank = 1; rank < kRanks; ++rank) {
+      for (auto& device : MakeDevices(board_, rank, hellos[rank], kDevicesEach * rank)) {
+        devices_.push_back(std::move(device));
+      }
+    }
+  }
+
+  ~RemoteTest() override {
+    devices_.clear();
+    board_ = nullptr;
+    for (Rank& rank : ranks_) {
+      rank.worker = nullptr;
+      rank.post = nullptr;
+    }
+  }
+
+  hal::Device& device() { return *devices_[0]; }
+
+  BufferSlice Take(hal::Device& device, uint64_t bytes, MemoryUse use = MemoryUse::kClient) {
+    return BufferSlice::Whole(*device.allocator().Allocate(bytes, use));
+  }
+
+  template <typename Start>
+  absl::Status Wait(const Start& start) {
+    absl::Status outcome;
+    absl::Notification done;
+    start([&](absl::Status status) {
+      outcome = std::move(status);
+      done.Notify();
+    });
+    done.WaitForNotification();
+    return outcome;
+  }
+  absl::Status Write(const BufferSlice& to, const void* from) {
+    return Wait([&](auto done) { QueueOf(to).Write(from, to, std::move(done)); });
+  }
+  absl::Status Read(const BufferSlice& from, void* to) {
+    return Wait([&](auto done) { QueueOf(from).Read(from, to, std::move(done)); });
+  }
+  static hal::Queue& QueueOf(const BufferSlice& slice) {
+    return const_cast<hal::Device*>(slice.buffer->device())->queue();
+  }
+  BufferSlice Floats(hal::Device& device, const std::vector<float>& values) {
+    const BufferSlice slice = Take(device, 4 * values.size(), MemoryUse::kProgram);
+    EXPECT_EQ(Write(slice, values.data()), absl::OkStatus());
+    return slice;
+  }
+  std::vector<float> ReadFloats(const BufferSlice& slice) {
+    std::vector<float> values(slice.bytes / 4);
+    EXPECT_EQ(Read(slice, values.data()), absl::OkStatus());
+    return values;
+  }
+
+  absl::StatusOr<std::vector<BufferSlice>> Run(const std::shared_ptr<Program>& program,
+                                               const std::vector<BufferSlice>& parameters,
+                                               const RunOptions& options = {}) {
+    std::vector<BufferSlice> results;
+    const absl::Status status = Wait([&](auto done) {
+      executor_.Run(program, parameters, options,
+                    [&results, done = std::move(done)](absl::StatusOr<RunResult> result) mutable {
+                      if (result.ok()) results.assign(result->results.begin(), result->results.end());
+                      done(result.status());
+                    });
+    });
+    if (!status.ok()) return status;
+    return results;
+  }
+
+  cluster::Loopback loopback_{kRanks};
+  Rank ranks_[kRanks];
+  std::shared_ptr<Switchboard> board_;
+  std::vector<std::unique_ptr<hal::Device>> devices_;
+  Executor executor_;
+};
+
+TEST_F(RemoteTest, DevicesSayWhatAndWhereTheyAre) {
+  Start();
+  ASSERT_EQ(devices_.size(), 4u);
+  EXPECT_EQ(devices_[0]->name(), "CPU:2");
+  EXPECT_EQ(devices_[3]->name(), "CPU:5");
+  EXPECT_EQ(devices_[3]->remote()->rank(), 2u);
+  const std::string description(devices_[3]->description());
+  EXPECT_NE(description.find(", rank 2 on host2"), std::string::npos) << description;
+  EXPECT_EQ(device().target().kind(), v1::Target::CPU);
+  EXPECT_EQ(device().stats().memory.limit_bytes, kMemory / kDevicesEach);
+  EXPECT_EQ(device().health(), absl::OkStatus());
+}
+
+TEST_F(RemoteTest, Transfers) {
+  Start();
+  for (const uint64_t count : {uint64_t{0}, uint64_t{1}, kInLetter / 4, kInLetter / 4 + 1, uint64_t{1} << 20}) {
+    std::vector<uint32_t> sent(count), got(count), copied(count);
+    std::iota(sent.begin(), sent.end(), 5u);
+    const BufferSlice slice = Take(device(), 4 * count), other = Take(device(), 4 * count);
+    EXPECT_EQ(slice.host_data(), nullptr);
+    EXPECT_EQ(Write(slice, sent.data()), absl::OkStatus());
+    EXPECT_EQ(Wait([&](auto done) { device().queue().Copy(slice, other, std::move(done)); }), absl::OkStatus());
+    EXPECT_EQ(Read(slice, got.data()), absl::OkStatus());
+    EXPECT_EQ(Read(other, copied.data()), absl::OkStatus());
+    EXPECT_EQ(got, sent);
+    EXPECT_EQ(copied, sent);
+  }
+}
+
+TEST_F(RemoteTest, PiecesAndPatterns) {
+  Start();
+  const std::string small = "abc", large(3 * kInLetter, 'x');
+  for (const std::string& last : {small, large}) {
+    const BufferSlice slice = Take(device(), small.size() + last.size());
+    EXPECT_EQ(Wait([&](auto done) { device().queue().WritePieces({small, "", last}, slice, std::move(done)); }),
+              absl::OkStatus());
+    std::string got(slice.bytes, '?');
+    EXPECT_EQ(Read(slice, got.data()), absl::OkStatus());
+    EXPECT_EQ(got, small + last);
+  }
+  const BufferSlice slice = Take(device(), 8);
+  const BufferSlice middle{slice.buffer, 1, 5};
+  EXPECT_EQ(Wait([&](auto done) { device().queue().Fill(middle, "12", std::move(done)); }), absl::OkStatus());
+  std::string got(8, '?');
+  EXPECT_EQ(Read(slice, got.data()), absl::OkStatus());
+  EXPECT_EQ(got, std::string("\0"
+                             "12121"
+                             "\0\0",
+                             8));
+}
+
+TEST_F(RemoteTest, MistakesAreToldAsByAnyQueue) {
+  Start();
+  const BufferSlice here = Take(*devices_[0], 8), there = Take(*devices_[1], 8);
+  char bytes[16];
+  const auto code = [](const absl::Status& status) { return DetailOf(status)->code(); };
+  EXPECT_EQ(code(Read({here.buffer, 4, 8}, bytes)), v1::OUT_OF_BOUNDS);
+  EXPECT_EQ(code(Wait([&](auto done) { devices_[0]->queue().Read(there, bytes, std::move(done)); })),
+            v1::UNKNOWN_DEVICE);
+  EXPECT_EQ(code(Wait([&](auto done) { devices_[0]->queue().Copy(here, {here.buffer, 0, 4}, std::move(done)); })),
+            v1::BUFFER_SIZE_MISMATCH);
+}
+
+// Memory that a client gets is zero, whoever had it before, and it is handed out, counted
+// and taken back here.
+TEST_F(RemoteTest, MemoryIsCleanAndCounted) {
+  Start();
+  const uint64_t limit = kMemory / kDevicesEach;
+  for (const uint64_t bytes : {uint64_t{100}, uint64_t{1} << 20, limit / 2 + 1}) {
+    for (int turn = 0; turn < 3; ++turn) {
+      const BufferSlice slice = Take(device(), bytes);
+      std::string got(bytes, '?');
+      EXPECT_EQ(Read(slice, got.data()), absl::OkStatus());
+      EXPECT_EQ(got, std::string(bytes, '\0'));
+      const std::string ones(bytes, '\1');
+      EXPECT_EQ(Write(slice, ones.data()), absl::OkStatus());
+    }
+  }
+  device().allocator().Trim();
+  EXPECT_EQ(device().stats().memory.in_use_bytes, 0u);
+  EXPECT_EQ(DetailOf(device().allocator().Allocate(limit + 1, MemoryUse::kProgram).status())->code(),
+            v1::OUT_OF_MEMORY);
+  // Two that do not touch in time fit where both together would not.
+  const BufferSlice most = Take(device(), limit / 2 + 1);
+  EXPECT_FALSE(device().allocator().Allocate(limit / 2, MemoryUse::kProgram).ok());
+}
+
+TEST_F(RemoteTest, ProgramsRun) {
+  Start();
+  for (const auto& device : devices_) {
+    const auto program = Load(testing::AddProgram(1000, device->target()), *device);
+    ASSERT_TRUE(program.ok()) << program.status();
+    std::vector<float> a(1000), expected(1000);
+    std::iota(a.begin(), a.end(), 0.f);
+    for (size_t i = 0; i < a.size(); ++i) expected[i] = a[i] + 3.5f;
+    for (int run = 0; run < 3; ++run) {
+      const auto results = Run(*program, {Floats(*device, a), Floats(*device, std::vector<float>(1000, 3))});
+      ASSERT_TRUE(results.ok()) << results.status();
+      EXPECT_EQ(ReadFloats(results->front()), expected);
+    }
+    EXPECT_EQ((*program)->runs(), 3u);
+    EXPECT_EQ(device->stats().launches, 6u);
+    EXPECT_EQ(device->stats().modules, 1u);
+  }
+}
+
+TEST_F(RemoteTest, ACodeThatDoesNotLinkIsTheOtherSidesAnswer) {
+  Start();
+  v1::Executable executable = testing::AddProgram(4, device().target());
+  executable.mutable_kernels(0)->set_symbol("no_such_kernel");
+  const auto module = device().LoadModule(executable);
+  EXPECT_EQ(DetailOf(module.status())->code(), v1::INTERNAL_FAULT) << module.status();
+}
+
+// `double_it` over many elements is long enough to be met in the middle, or has not begun.
+TEST_F(RemoteTest, StopsAndDeadlinesReachTheOtherSide) {
+  Start();
+  const int64_t count = 4 << 20;
+  const auto program = *Load(testing::DoubleProgram(count, device().target()), device());
+  const BufferSlice x = Take(device(), 4 * count);
+  RunOptions options;
+  options.control.deadline = absl::Now() - absl::Seconds(1);
+  EXPECT_EQ(DetailOf(Run(program, {x}, options).status())->code(), v1::DEADLINE_PASSED);
+  std::atomic<bool> cancelled{true};
+  options.control = {&cancelled};
+  EXPECT_EQ(Run(program, {x}, options).status().code(), absl::StatusCode::kCancelled);
+  options.control.deadline = absl::Now() + absl::Seconds(60);
+  cancelled = false;
+  EXPECT_TRUE(Run(program, {x}, options).ok());
+}
+
+TEST_F(RemoteTest, TasksAreTheHandlers) {
+  Start();
+  absl::Status status;
+  absl::Notification done;
+  hal::Device& last = *devices_[3];
+  last.queue().Submit(
+      [&] {
+        status = last.remote()->Do("a song");
+        done.Notify();
+      },
+      0);
+  done.WaitForNotification();
+  EXPECT_EQ(status, absl::AlreadyExistsError("a song of rank 2"));
+}
+
+// One process falls silent: what is under way with its devices ends with their names,
+// what is asked later at once, and the other process goes on.
+TEST_F(RemoteTest, ADeadRankFailsItsOwnDevicesAlone) {
+  Start(absl::Seconds(2));
+  const auto program = *Load(testing::DoubleProgram(2, device().target()), device());
+  const BufferSlice x = Floats(device(), {1, 2}), large = Take(device(), 1 << 20);
+  loopback_.Silence(1);
+  const auto check = [&](const absl::Status& status, const std::string& name) {
+    ASSERT_TRUE(DetailOf(status).has_value()) << status;
+    EXPECT_EQ(DetailOf(status)->code(), v1::PARTICIPANT_MISSING);
+    EXPECT_EQ(DetailOf(status)->field(), name);
+    EXPECT_NE(status.message().find("rank 1 on host1 is dead"), absl::string_view::npos) << status;
+  };
+  std::vector<char> bytes(large.bytes);
+  check(Run(program, {x}).status(), "CPU:2");
+  check(Read(large, bytes.data()), "CPU:2");
+  check(Write(large, bytes.data()), "CPU:2");
+  check(Read(x, bytes.data()), "CPU:2");
+  check(devices_[1]->health(), "CPU:3");
+  check(devices_[1]->allocator().Allocate(1, MemoryUse::kClient).status(), "CPU:3");
+  check(Load(testing::DoubleProgram(2, device().target()), *devices_[1]).status(), "CPU:3");
+  EXPECT_EQ(devices_[2]->health(), absl::OkStatus());
+  EXPECT_EQ(ReadFloats(Floats(*devices_[2], {7})), std::vector<float>({7}));
+}
+
+}  // namespace
+}  // namespace kiln::runtime::remote

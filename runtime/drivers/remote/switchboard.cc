@@ -1,0 +1,130 @@
+#include "runtime/drivers/remote/switchboard.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/error.h"
+
+namespace kiln::runtime::remote {
+namespace {
+
+// How often one who waits looks whether the answer is still wanted.
+constexpr absl::Duration kLook = absl::Milliseconds(20);
+
+}  // namespace
+
+absl::StatusOr<std::shared_ptr<Switchboard>> Switchboard::Open(
+    const std::function<absl::StatusOr<std::unique_ptr<cluster::Wire>>()>& make_wire, absl::Duration silence,
+    std::function<void(uint32_t rank, const absl::Status& why)> died) {
+  std::shared_ptr<Switchboard> board(new Switchboard());
+  board->died_ = std::move(died);
+  cluster::PostOptions options;
+  options.silence = silence;
+  options.reader = [b = board.get()](cluster::Letter letter) { b->Read(std::move(letter)); };
+  options.died = [b = board.get()](uint32_t rank, const absl::Status& why) { b->Died(rank, why); };
+  KILN_ASSIGN_OR_RETURN(board->post_, cluster::Post::Open(make_wire, std::move(options)));
+  return board;
+}
+
+absl::StatusOr<std::vector<Hello>> Switchboard::Gather(absl::Duration patience) {
+  const uint32_t size = post_->size();
+  const auto all = [&] {
+    mutex_.AssertReaderHeld();
+    return hellos_.size() + 1 == size;
+  };
+  std::vector<Hello> hellos(size);
+  absl::MutexLock lock(&mutex_);
+  const bool complete = mutex_.AwaitWithTimeout(absl::Condition(&all), patience);
+  for (uint32_t rank = 1; rank < size; ++rank) {
+    const auto found = hellos_.find(rank);
+    if (found == hellos_.end()) {
+      v1::ErrorDetail detail;
+      detail.set_code(v1::PARTICIPANT_MISSING);
+      detail.set_field(absl::StrCat("rank ", rank));
+      return MakeError(detail, absl::StrCat("rank ", rank, " did not come up within ", absl::FormatDuration(patience)));
+    }
+    if (complete) hellos[rank] = std::move(found->second);
+  }
+  return hellos;
+}
+
+uint64_t Switchboard::Begin(uint32_t rank, uint32_t lane, Command command, std::string rest) {
+  uint64_t number;
+  {
+    absl::MutexLock lock(&mutex_);
+    number = ++last_;
+    Call& call = calls_[number];
+    call.rank = rank;
+    call.lane = lane;
+  }
+  // Whoever dies from now on is told of the call.
+  if (absl::Status life = post_->Life(rank); !life.ok()) {
+    Died(rank, life);
+  } else {
+    post_->Tell(rank, NewLetter(LetterKind::kCommand).Number(lane).Number(number).Number(command).Rest(rest).Take());
+  }
+  return number;
+}
+
+absl::Status Switchboard::End(uint64_t number, std::string* answer, const hal::LaunchControl& control) {
+  const bool may_stop = control.cancelled != nullptr || control.deadline != absl::InfiniteFuture();
+  bool stopped = false;
+  absl::MutexLock lock(&mutex_);
+  Call& call = calls_[number];  // stays where it is
+  const auto ended = [&call] { return call.ended; };
+  while (!mutex_.AwaitWithTimeout(absl::Condition(&ended), may_stop ? kLook : absl::InfiniteDuration())) {
+    if (stopped || control.Check().ok()) continue;
+    stopped = true;
+    post_->Tell(call.rank, NewLetter(LetterKind::kStop).Number(call.lane).Number(number).Take());
+  }
+  absl::Status status = std::move(call.status);
+  if (answer != nullptr) *answer = std::move(call.answer);
+  calls_.erase(number);
+  return status;
+}
+
+void Switchboard::Forget(uint64_t number) {
+  absl::MutexLock lock(&mutex_);
+  const auto found = calls_.find(number);
+  if (found->second.ended) {
+    calls_.erase(found);
+  } else {
+    found->second.forgotten = true;
+  }
+}
+
+void Switchboard::Read(cluster::Letter letter) {
+  cluster::Unpacker unpacker(letter.bytes);
+  const auto kind = unpacker.Number<LetterKind>();
+  absl::MutexLock lock(&mutex_);
+  if (kind == LetterKind::kHello) {
+    hellos_[letter.from] = UnpackHello(unpacker);
+    return;
+  }
+  const auto found = calls_.find(unpacker.Number<uint64_t>());
+  if (found == calls_.end()) return;
+  Call& call = found->second;
+  call.status = UnpackStatus(unpacker);
+  call.answer = std::string(unpacker.Rest());
+  call.ended = true;
+  if (call.forgotten) calls_.erase(found);
+}
+
+void Switchboard::Died(uint32_t rank, const absl::Status& why) {
+  bool first = false;
+  {
+    absl::MutexLock lock(&mutex_);
+    for (auto it = calls_.begin(); it != calls_.end();) {
+      Call& call = it->second;
+      if (call.rank == rank && !call.ended) {
+        call.status = why;
+        call.ended = true;
+      }
+      it = call.ended && call.forgotten ? calls_.erase(it) : std::next(it);
+    }
+    first = dead_.insert(rank).second;
+  }
+  if (first && died_ != nullptr) died_(rank, why);
+}
+
+}  // namespace kiln::runtime::remote
