@@ -215,7 +215,6 @@ absl::Status CheckConfig(const v1::ServerConfig& config) {
   if (config.mpi() != "on" && config.mpi() != "off" && config.mpi() != "auto") {
     return BadSetting("mpi", absl::StrCat("\"", config.mpi(), "\" is not on, off or auto"));
   }
-  if (config.mpi() == "on") return BadSetting("mpi", "this server runs as one process; leave it auto or off");
   if (config.rank_silence_seconds() == 0 || config.rank_silence_seconds() > 86400) {
     return BadSetting("rank_silence_seconds",
                       absl::StrCat(config.rank_silence_seconds(), " is not between 1 and a day's 86400"));

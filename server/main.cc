@@ -16,6 +16,7 @@
 #include "absl/time/time.h"
 #include "base/error.h"
 #include "server/config.h"
+#include "server/job.h"
 #include "server/last_resort.h"
 #include "server/server.h"
 
@@ -62,6 +63,9 @@ int Serve(const Invocation& invocation) {
   absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore);
 
   const auto log = MakeLog(invocation.config.log_level());
+  if (kiln::server::InJob(invocation.config) && kiln::server::RankInJob() != 0) {
+    return kiln::server::ServeRank(invocation.config, log);
+  }
   auto server = kiln::server::StartServer(invocation.config, log);
   absl::Status status = server.status();
   if (status.ok() && !invocation.port_file.empty()) status = WritePortFile(invocation.port_file, (*server)->port());

@@ -1,7 +1,10 @@
 #include "server/server.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <atomic>
+#include <csignal>
 #include <optional>
 #include <string>
 #include <thread>
@@ -21,17 +24,23 @@
 #include "runtime/drivers/cpu/device.h"
 #include "server/build_id.h"
 #include "server/config.h"
+#include "server/job.h"
 #include "server/warm_up.h"
 
 namespace kiln::server {
 namespace {
 
-absl::StatusOr<std::vector<std::unique_ptr<runtime::hal::Device>>> OpenDevices(const v1::ServerConfig& config) {
-  runtime::cpu::DeviceOptions cpu;
-  cpu.threads = config.cpu_threads();
-  cpu.memory_limit_bytes = config.cpu_memory_bytes();
-  cpu.profile_jit = config.profile_jit();
-  return runtime::cpu::CreateDevices(config.cpu_devices(), cpu);
+absl::StatusOr<std::vector<std::unique_ptr<runtime::hal::Device>>> OpenDevices(const v1::ServerConfig& config,
+                                                                               std::shared_ptr<spdlog::logger> log) {
+  KILN_ASSIGN_OR_RETURN(auto devices, runtime::cpu::CreateDevices(config.cpu_devices(), CpuOptions(config)));
+  if (!InJob(config)) return devices;
+  const auto died = [log, stop = config.rank_death() == "stop"](const absl::Status& why) {
+    if (!stop) return;
+    log->error("event=stopping reason=\"{}\"", absl::CEscape(why.message()));
+    kill(getpid(), SIGTERM);
+  };
+  KILN_RETURN_IF_ERROR(OpenJob(config, log, died, devices));
+  return devices;
 }
 
 // The compiler, with a line in the log for each graph, and its stages in a folder
@@ -131,7 +140,7 @@ EngineOptions ToEngineOptions(const v1::ServerConfig& config) {
 
 absl::StatusOr<std::unique_ptr<RpcServer>> StartServer(const v1::ServerConfig& config,
                                                        std::shared_ptr<spdlog::logger> log) {
-  KILN_ASSIGN_OR_RETURN(auto devices, OpenDevices(config));
+  KILN_ASSIGN_OR_RETURN(auto devices, OpenDevices(config, log));
   for (const auto& device : devices) {
     log->info("event=device name={} description=\"{}\" memory_bytes={}", std::string(device->name()),
               std::string(device->description()), device->stats().memory.limit_bytes);

@@ -60,11 +60,6 @@ absl::Status CheckSlices(const Request& request, absl::string_view field, const 
       return Bad(v1::BUFFER_DTYPE_MISMATCH, name,
                  absl::StrCat("it begins at byte ", slice.offset, ", which is no multiple of ", item));
     }
-    if (slice.host_data() == nullptr) {
-      return Bad(
-          v1::NOT_IMPLEMENTED, name,
-          absl::StrCat("a collective over ", request.devices[rank]->name(), ", whose memory the host cannot see"));
-    }
   }
   return absl::OkStatus();
 }

@@ -7,6 +7,7 @@
 #include "absl/time/clock.h"
 #include "base/check.h"
 #include "base/error.h"
+#include "runtime/collective/across.h"
 #include "runtime/collective/measure.h"
 
 namespace kiln::runtime::collective {
@@ -83,6 +84,9 @@ Collectives::Collectives(Meetings* meetings, Thresholds* thresholds, absl::Durat
 
 void Collectives::Run(Request request, const hal::LaunchControl& control, ReportCallback done) {
   if (absl::Status status = Check(request); !status.ok()) return done(std::move(status));
+  if (AnyRemote(request.devices)) {
+    return RunAcross(std::move(request), *meetings_, patience_, control, std::move(done));
+  }
   const auto running = std::make_shared<Running>(std::move(request));
   const Request& asked = running->request;
   FillJob(*running);

@@ -84,7 +84,6 @@ absl::Status CheckSizes(Kind kind, v1::DType dtype, uint64_t count, uint32_t roo
 //   UNKNOWN_DEVICE         a buffer that is not on its rank's device
 //   BUFFER_SIZE_MISMATCH, OUT_OF_BOUNDS
 //   BUFFER_DTYPE_MISMATCH  a slice that does not begin at a multiple of its items
-//   NOT_IMPLEMENTED        memory that the host does not see
 // There are as many devices as inputs or, where the root alone gives, outputs.
 absl::Status Check(const Request& request);
 
@@ -102,7 +101,8 @@ class Collectives {
   Collectives(Meetings* meetings, Thresholds* thresholds, absl::Duration patience, Background background = nullptr);
 
   // Does not block. `done` gets the errors of Check and of Meetings::Submit; in either
-  // case nothing was written. It is called once, on this thread or a queue's, and must
+  // case nothing was written. Where devices are of several processes, also those of
+  // RunAcross (across.h). It is called once, on this thread or a queue's, and must
   // not block. The slices are held until then.
   void Run(Request request, const hal::LaunchControl& control, ReportCallback done);
 

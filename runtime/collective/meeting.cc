@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <cstring>
 #include <memory>
 #include <string>
 #include <utility>
@@ -116,31 +115,6 @@ void Meetings::Enter(MeetingRequest request, hal::DoneCallback done) {
   for (uint32_t rank = 0; rank < meeting->devices().size(); ++rank) {
     meeting->devices()[rank]->queue().Submit([meeting, rank] { meeting->Attend(rank); }, kNeverInline);
   }
-}
-
-void CopyBetween(Meetings& meetings, hal::Device* from_device, hal::BufferSlice from, hal::Device* to_device,
-                 hal::BufferSlice to, absl::Duration patience, bool keeps_place, const hal::LaunchControl& control,
-                 hal::DoneCallback done) {
-  absl::Status status = hal::CheckSlice(from);
-  if (status.ok()) status = hal::CheckSlice(to);
-  if (status.ok() && from.bytes != to.bytes) {
-    status =
-        MakeError(v1::BUFFER_SIZE_MISMATCH, absl::StrCat("a copy of ", from.bytes, " bytes to ", to.bytes, " bytes"));
-  }
-  if (status.ok() && (from.host_data() == nullptr || to.host_data() == nullptr)) {
-    status = MakeError(v1::NOT_IMPLEMENTED, absl::StrCat("a copy from ", from_device->name(), " to ", to_device->name(),
-                                                         ", whose memory the host does not see"));
-  }
-  if (!status.ok()) return done(std::move(status));
-  // Each copies one half.
-  auto work = [from = std::move(from), to = std::move(to)](uint32_t rank) {
-    const uint64_t half = from.bytes / 2;
-    const uint64_t begin = rank == 0 ? 0 : half;
-    const uint64_t bytes = rank == 0 ? half : from.bytes - half;
-    if (bytes == 0) return;
-    std::memcpy(static_cast<char*>(to.host_data()) + begin, static_cast<const char*>(from.host_data()) + begin, bytes);
-  };
-  meetings.Submit({{from_device, to_device}, std::move(work), patience, control, keeps_place}, std::move(done));
 }
 
 }  // namespace kiln::runtime::collective

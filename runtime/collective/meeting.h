@@ -79,13 +79,6 @@ class Meetings {
 absl::Status MissingParticipants(const std::vector<hal::Device*>& devices, const std::vector<bool>& here,
                                  absl::Duration patience);
 
-// Copies between buffers of two devices, ordered by both queues. The slices have one
-// size, lie inside their buffers, and the host can see both: BUFFER_SIZE_MISMATCH,
-// OUT_OF_BOUNDS, NOT_IMPLEMENTED. Then as Meetings::Submit.
-void CopyBetween(Meetings& meetings, hal::Device* from_device, hal::BufferSlice from, hal::Device* to_device,
-                 hal::BufferSlice to, absl::Duration patience, bool keeps_place, const hal::LaunchControl& control,
-                 hal::DoneCallback done);
-
 }  // namespace kiln::runtime::collective
 
 #endif  // KILN_RUNTIME_COLLECTIVE_MEETING_H_

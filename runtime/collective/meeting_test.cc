@@ -15,6 +15,7 @@
 #include "absl/synchronization/notification.h"
 #include "absl/time/clock.h"
 #include "base/error.h"
+#include "runtime/collective/copy_between.h"
 #include "runtime/drivers/null/device.h"
 
 namespace kiln::runtime::collective {

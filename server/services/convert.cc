@@ -177,7 +177,7 @@ void FillDevice(const runtime::hal::Device& device, v1::Device& message) {
   const runtime::hal::DeviceStats stats = device.stats();
   message.set_name(std::string(device.name()));
   *message.mutable_target() = device.target();
-  message.set_health(v1::Device::HEALTHY);
+  message.set_health(device.health().ok() ? v1::Device::HEALTHY : v1::Device::UNHEALTHY);
   message.set_memory_total_bytes(stats.memory.limit_bytes);
   message.set_memory_in_use_bytes(stats.memory.in_use_bytes);
   message.set_memory_cached_bytes(stats.memory.cached_bytes);

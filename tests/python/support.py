@@ -7,6 +7,7 @@ import gc
 import os
 import pathlib
 import re
+import signal
 import subprocess
 import sys
 import threading
@@ -27,12 +28,16 @@ KILND = pathlib.Path(os.environ.get("KILN_KILND", ROOT / "bazel-bin" / "server" 
 
 
 class Server:
-    """A kilnd on a free port of loopback; stop() ends it, kill() at once."""
+    """A kilnd on a free port of loopback; stop() ends it, kill() at once.
 
-    def __init__(self, *flags):
+    With a launcher (words of a command), it is several processes, one of which serves."""
+
+    def __init__(self, *flags, launcher=()):
         if not KILND.exists():
             raise unittest.TestCase.failureException("%s is not built: bazel build //server:kilnd" % KILND)
-        self.process = subprocess.Popen([str(KILND), "--listen=127.0.0.1:0", *flags], stderr=subprocess.PIPE, text=True)
+        self.process = subprocess.Popen(
+            [*launcher, str(KILND), "--listen=127.0.0.1:0", *flags], stderr=subprocess.PIPE, text=True
+        )
         self.log = []
         self.port = self._wait_for_port()
         self.address = "127.0.0.1:%d" % self.port
@@ -53,13 +58,19 @@ class Server:
             for line in self.process.stderr:
                 self.log.append(line)
 
+    def rank_processes(self):
+        """By rank, what the server said of its processes: only with a launcher."""
+        found = [re.search(r"event=rank rank=(\d+) .*\bprocess=(\d+)", line) for line in self.log]
+        return {int(row.group(1)): int(row.group(2)) for row in found if row}
+
     def kill(self):
         self.process.kill()
         self.process.wait()
 
     def stop(self):
         if self.process.poll() is None:
-            self.process.terminate()
+            # A launcher that is told to stop kills; the server itself stops.
+            os.kill(self.rank_processes().get(0, self.process.pid), signal.SIGTERM)
             self.process.wait(timeout=60)
         self._reader.join()
 

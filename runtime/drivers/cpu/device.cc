@@ -25,7 +25,7 @@ class CpuDevice final : public hal::Device {
       : name_(options.name),
         pool_(options.pool),
         target_(ProbeTarget(pool_->threads())),
-        description_(DescribeCpu(pool_->threads())),
+        description_(absl::StrCat(DescribeCpu(pool_->threads()), options.place.empty() ? "" : ", ", options.place)),
         linker_(std::move(linker)),
         allocator_(MakeCachingAllocator(host::MakeHostAllocator(this, options.memory_limit_bytes),
                                         options.memory_cache_bytes,

@@ -28,6 +28,8 @@ struct DeviceOptions {
   uint64_t memory_limit_bytes = 0;
   // Most freed bytes kept for reuse; 0 means a quarter of the limit.
   uint64_t memory_cache_bytes = 0;
+  // Where it is, if that needs saying; the description ends with it.
+  std::string place;
   // Registers generated code with perf (jitdump files under ~/.debug/jit, or
   // $JITDUMPDIR) and with gdb.
   bool profile_jit = false;

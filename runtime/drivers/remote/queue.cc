@@ -29,7 +29,8 @@ absl::Status Line::Ask(Command command, std::string rest, std::string* answer,
 absl::Status Line::Blame(const absl::Status& status) const {
   if (status.ok()) return status;
   auto detail = DetailOf(status);
-  if (!detail.has_value() || detail->code() != v1::PARTICIPANT_MISSING) return status;
+  // It may also be another rank's death that a task tells of.
+  if (!detail.has_value() || detail->code() != v1::PARTICIPANT_MISSING || board->post().Life(rank).ok()) return status;
   detail->set_field(name);
   return MakeError(*std::move(detail), absl::StrCat(name, " cannot be used: ", status.message()));
 }

@@ -4,9 +4,10 @@
 
 #include <gtest/gtest.h>
 
-#include <cstring>
+#include <atomic>
 #include <memory>
 #include <numeric>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -14,12 +15,9 @@
 #include "absl/synchronization/notification.h"
 #include "absl/time/clock.h"
 #include "base/error.h"
-#include "runtime/cluster/loopback.h"
-#include "runtime/drivers/cpu/device.h"
-#include "runtime/drivers/remote/device.h"
-#include "runtime/drivers/remote/worker.h"
 #include "runtime/exec/executor.h"
 #include "runtime/exec/load.h"
+#include "runtime/testing/loopback_job.h"
 #include "runtime/testing/programs.h"
 
 namespace kiln::runtime::remote {
@@ -30,47 +28,16 @@ using hal::MemoryUse;
 
 constexpr uint32_t kRanks = 3;
 constexpr uint32_t kDevicesEach = 2;
-constexpr uint64_t kMemory = 64 << 20;  // of a rank
-
-struct Rank {
-  std::unique_ptr<Worker> worker;
-  std::unique_ptr<cluster::Post> post;
-};
+constexpr uint64_t kMemory = testing::LoopbackJob::kMemoryOfRank;
 
 class RemoteTest : public ::testing::Test {
  protected:
   void Start(absl::Duration silence = absl::Seconds(60)) {
-    for (uint32_t rank = 1; rank < kRanks; ++rank) {
-      Rank& other = ranks_[rank];
-      cpu::DeviceOptions options;
-      options.threads = 1;
-      options.memory_limit_bytes = kMemory;
-      other.worker = *Worker::Make(*cpu::CreateDevices(kDevicesEach, options),
-                                   [this](cluster::Post& post, absl::string_view task) {
-                                     return absl::AlreadyExistsError(absl::StrCat(task, " of rank ", post.rank()));
-                                   });
-      cluster::PostOptions post;
-      post.silence = silence;
-      post.reader = [&other](cluster::Letter letter) { other.worker->Read(std::move(letter)); };
-      other.post = *cluster::Post::Open([this, rank] { return loopback_.MakeWire(rank); }, std::move(post));
-      other.worker->Begin(other.post.get(), absl::StrCat("host", rank));
-    }
-    board_ = *Switchboard::Open([this] { return loopback_.MakeWire(0); }, silence, nullptr);
-    const auto hellos = *board_->Gather(absl::Seconds(60));
-    for (uint32_t rank = 1; rank < kRanks; ++rank) {
-      for (auto& device : MakeDevices(board_, rank, hellos[rank], kDevicesEach * rank)) {
-        devices_.push_back(std::move(device));
-      }
-    }
-  }
-
-  ~RemoteTest() override {
-    devices_.clear();
-    board_ = nullptr;
-    for (Rank& rank : ranks_) {
-      rank.worker = nullptr;
-      rank.post = nullptr;
-    }
+    const auto handler = [](cluster::Post& post, absl::string_view task) {
+      return absl::AlreadyExistsError(absl::StrCat(task, " of rank ", post.rank()));
+    };
+    job_.emplace(kRanks, kDevicesEach, handler, silence);
+    devices_ = job_->TakeDevices();
   }
 
   hal::Device& device() { return *devices_[0]; }
@@ -125,9 +92,7 @@ class RemoteTest : public ::testing::Test {
     return results;
   }
 
-  cluster::Loopback loopback_{kRanks};
-  Rank ranks_[kRanks];
-  std::shared_ptr<Switchboard> board_;
+  std::optional<testing::LoopbackJob> job_;
   std::vector<std::unique_ptr<hal::Device>> devices_;
   Executor executor_;
 };
@@ -284,7 +249,7 @@ TEST_F(RemoteTest, ADeadRankFailsItsOwnDevicesAlone) {
   Start(absl::Seconds(2));
   const auto program = *Load(testing::DoubleProgram(2, device().target()), device());
   const BufferSlice x = Floats(device(), {1, 2}), large = Take(device(), 1 << 20);
-  loopback_.Silence(1);
+  job_->Silence(1);
   const auto check = [&](const absl::Status& status, const std::string& name) {
     ASSERT_TRUE(DetailOf(status).has_value()) << status;
     EXPECT_EQ(DetailOf(status)->code(), v1::PARTICIPANT_MISSING);

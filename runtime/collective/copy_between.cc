@@ -1,0 +1,64 @@
+#include "runtime/collective/copy_between.h"
+
+#include <cstring>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/error.h"
+#include "runtime/collective/script_meeting.h"
+#include "runtime/hal/remote.h"
+
+namespace kiln::runtime::collective {
+namespace {
+
+uint64_t AddressOf(const hal::BufferSlice& slice) { return reinterpret_cast<uint64_t>(slice.device_data()); }
+
+uint32_t PlaceOf(hal::Device* device) { return device->remote() == nullptr ? 0 : device->remote()->rank(); }
+
+// At least one is of another process.
+void CopyAcross(Meetings& meetings, hal::Device* from_device, hal::BufferSlice from, hal::Device* to_device,
+                hal::BufferSlice to, absl::Duration patience, bool keeps_place, const hal::LaunchControl& control,
+                hal::DoneCallback done) {
+  std::vector<Script> scripts(2);
+  scripts[1].self = 1;
+  if (PlaceOf(from_device) == PlaceOf(to_device)) {
+    scripts[1].steps.push_back(
+        {.kind = ScriptStep::Kind::kCopy, .from = AddressOf(from), .to = AddressOf(to), .bytes = from.bytes});
+  } else if (from.bytes != 0) {
+    scripts[0].steps.push_back(
+        {.kind = ScriptStep::Kind::kSend, .peer = 1, .from = AddressOf(from), .bytes = from.bytes});
+    scripts[1].steps.push_back(
+        {.kind = ScriptStep::Kind::kReceive, .peer = 0, .to = AddressOf(to), .bytes = from.bytes});
+  }
+  MeetWithScripts(meetings, {from_device, to_device}, std::move(scripts), patience, keeps_place, control,
+                  [from, to, done = std::move(done)](absl::Status status, double) mutable { done(std::move(status)); });
+}
+
+}  // namespace
+
+void CopyBetween(Meetings& meetings, hal::Device* from_device, hal::BufferSlice from, hal::Device* to_device,
+                 hal::BufferSlice to, absl::Duration patience, bool keeps_place, const hal::LaunchControl& control,
+                 hal::DoneCallback done) {
+  absl::Status status = hal::CheckSlice(from);
+  if (status.ok()) status = hal::CheckSlice(to);
+  if (status.ok() && from.bytes != to.bytes) {
+    status =
+        MakeError(v1::BUFFER_SIZE_MISMATCH, absl::StrCat("a copy of ", from.bytes, " bytes to ", to.bytes, " bytes"));
+  }
+  if (!status.ok()) return done(std::move(status));
+  if (AnyRemote({from_device, to_device})) {
+    return CopyAcross(meetings, from_device, std::move(from), to_device, std::move(to), patience, keeps_place, control,
+                      std::move(done));
+  }
+  // Each copies one half.
+  auto work = [from = std::move(from), to = std::move(to)](uint32_t rank) {
+    const uint64_t half = from.bytes / 2;
+    const uint64_t begin = rank == 0 ? 0 : half;
+    const uint64_t bytes = rank == 0 ? half : from.bytes - half;
+    if (bytes == 0) return;
+    std::memcpy(static_cast<char*>(to.host_data()) + begin, static_cast<const char*>(from.host_data()) + begin, bytes);
+  };
+  meetings.Submit({{from_device, to_device}, std::move(work), patience, control, keeps_place}, std::move(done));
+}
+
+}  // namespace kiln::runtime::collective

@@ -1,0 +1,31 @@
+// Meetings of devices of several processes: each has a script of its own.
+#ifndef KILN_RUNTIME_COLLECTIVE_SCRIPT_MEETING_H_
+#define KILN_RUNTIME_COLLECTIVE_SCRIPT_MEETING_H_
+
+#include <vector>
+
+#include "absl/functional/any_invocable.h"
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "runtime/collective/meeting.h"
+#include "runtime/collective/script.h"
+#include "runtime/hal/device.h"
+
+namespace kiln::runtime::collective {
+
+// Whether any of them is of another process.
+bool AnyRemote(const std::vector<hal::Device*>& devices);
+
+// Gets the outcome, and the seconds from when all were there until the last had ended.
+using ScriptsDone = absl::AnyInvocable<void(absl::Status, double seconds)>;
+
+// One script for each device, at least one of which is remote, run where they meet
+// (Meetings::Submit). The scripts' numbers and places are filled in here. Beside the
+// errors of meetings: PARTICIPANT_MISSING naming the device of a process that died
+// meanwhile; then what was to be written is anything.
+void MeetWithScripts(Meetings& meetings, std::vector<hal::Device*> devices, std::vector<Script> scripts,
+                     absl::Duration patience, bool keeps_place, const hal::LaunchControl& control, ScriptsDone done);
+
+}  // namespace kiln::runtime::collective
+
+#endif  // KILN_RUNTIME_COLLECTIVE_SCRIPT_MEETING_H_
