@@ -82,7 +82,8 @@ runtime::cpu::DeviceOptions CpuOptions(const v1::ServerConfig& config) {
   cpu.memory_limit_bytes = config.cpu_memory_bytes();
   cpu.profile_jit = config.profile_jit();
   if (!InJob(config)) return cpu;
-  cpu.place = remote::PlaceName(RankInJob(), HostName());
+  // Rank 0 says itself where the devices of others are.
+  if (RankInJob() == 0) cpu.place = remote::PlaceName(0, HostName());
   if (cpu.threads == 0) cpu.threads = static_cast<uint32_t>(ShareOfCores().size());
   if (cpu.memory_limit_bytes == 0) {
     cpu.memory_limit_bytes = runtime::cpu::UsableMemoryBytes() / 5 * 4 / cluster::RanksOnThisHost();

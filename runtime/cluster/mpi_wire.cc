@@ -31,15 +31,18 @@ class MpiWire final : public Wire {
 
   absl::StatusOr<Request> SendLetter(uint32_t to, absl::string_view bytes) override {
     KilnMpiRequest* request = nullptr;
-    return Begun(table_.send_letter(to, bytes.data(), bytes.size(), &request), request);
+    const int code = table_.send_letter(to, bytes.data(), bytes.size(), &request);
+    return Begun(code, request);
   }
   absl::StatusOr<Request> Send(uint32_t to, uint32_t tag, const void* from, uint64_t bytes) override {
     KilnMpiRequest* request = nullptr;
-    return Begun(table_.send(to, tag, from, bytes, &request), request);
+    const int code = table_.send(to, tag, from, bytes, &request);
+    return Begun(code, request);
   }
   absl::StatusOr<Request> Receive(uint32_t from, uint32_t tag, void* to, uint64_t bytes) override {
     KilnMpiRequest* request = nullptr;
-    return Begun(table_.receive(from, tag, to, bytes, &request), request);
+    const int code = table_.receive(from, tag, to, bytes, &request);
+    return Begun(code, request);
   }
   absl::StatusOr<bool> Test(Request request) override {
     int ended = 0;
