@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "runtime/exec/multi_move.h"
 
 namespace kiln::runtime {
 namespace {
@@ -108,7 +109,7 @@ void MultiRun::Launch(uint32_t number) {
   queue.Submit(
       [this, &task, number] {
         absl::Status status = control_.Check();
-        if (status.ok()) status = Move(task);
+        if (status.ok()) status = MoveBoxes(task, slices_);
         Done(number, status);
       },
       task.bytes / kCopiedBytesPerNs);
@@ -143,28 +144,6 @@ void MultiRun::LaunchCollective(const MultiCollective& task, uint32_t number) {
     if (ran.ok()) reports_[task.index] = {task.kind, task.count * collective::ItemBytes(task.dtype), *ran};
     Done(number, ran.status());
   });
-}
-
-absl::Status MultiRun::Move(const MultiTask& task) {
-  absl::InlinedVector<const char*, 8> folded;
-  absl::InlinedVector<const void*, 8> inputs(task.folded.size());
-  for (uint32_t slice : task.folded) folded.push_back(static_cast<const char*>(slices_[slice].host_data()));
-  for (const BoxCopy& box : task.copies) {
-    const char* from = static_cast<const char*>(slices_[box.from].host_data());
-    char* to = static_cast<char*>(slices_[box.to].host_data());
-    if (from == nullptr || to == nullptr || std::count(folded.begin(), folded.end(), nullptr) > 0)
-      return MakeError(v1::NOT_IMPLEMENTED, "a transfer between devices whose memory the host does not see");
-    ForEachRun(box, from, to, [&](const char* source, char* target, uint64_t bytes) {
-      if (task.fold == nullptr) {
-        std::memcpy(target, source, bytes);
-        return;
-      }
-      for (size_t i = 0; i < folded.size(); ++i) inputs[i] = folded[i] + (source - from);
-      void* const output = target;
-      task.fold->reduce(inputs.data(), static_cast<uint32_t>(inputs.size()), &output, 1, bytes / task.fold->item_bytes);
-    });
-  }
-  return absl::OkStatus();
 }
 
 void MultiRun::MarkDone(uint32_t task) {

@@ -55,7 +55,6 @@ class MultiRun {
   void Launch(uint32_t task);
   void LaunchSegment(const MultiTask& task, uint32_t number);
   void LaunchCollective(const MultiCollective& task, uint32_t number);
-  absl::Status Move(const MultiTask& task);
   void Done(uint32_t task, const absl::Status& status);
   void MarkDone(uint32_t task) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Finish();

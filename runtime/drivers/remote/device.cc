@@ -124,6 +124,13 @@ class RemoteDevice final : public hal::Device, public hal::Remote {
   uint32_t rank() const override { return line_.rank; }
   cluster::Post& post() override { return line_.board->post(); }
   absl::Status Do(absl::string_view task) override { return line_.Ask(Command::kTask, std::string(task)); }
+  absl::Status Load(const void* address, uint64_t bytes, void* to) override {
+    return line_.Read(line_.shared_lane, reinterpret_cast<uint64_t>(address), bytes, to);
+  }
+  absl::Status Store(const void* from, uint64_t bytes, void* address) override {
+    return line_.Write(line_.shared_lane, {absl::string_view(static_cast<const char*>(from), bytes)},
+                       reinterpret_cast<uint64_t>(address), bytes);
+  }
 
  private:
   void Clear(uint64_t address, uint64_t bytes) {

@@ -3,7 +3,7 @@
 // A command goes to a lane: each device has one, which does its commands in the order
 // in which they come, and one more does what need not wait for any device. Every command
 // is answered, by its number. What is too long for a letter goes as a parcel of the
-// lane's own tag, between the command and its answer.
+// command's own tag, between the command and its answer.
 #ifndef KILN_RUNTIME_DRIVERS_REMOTE_PROTOCOL_H_
 #define KILN_RUNTIME_DRIVERS_REMOTE_PROTOCOL_H_
 
@@ -42,8 +42,10 @@ enum class Command : uint8_t {
 // Transfers of up to so many bytes travel in the letter.
 inline constexpr uint64_t kInLetter = 16 << 10;
 
-// Of a lane's parcels. Half of all tags are the lanes'.
-inline uint32_t TagOfLane(uint32_t lane) { return cluster::kTagEnd / 2 + lane; }
+// Of a command's parcels. Half of all tags are the commands'.
+inline uint32_t TagOf(uint64_t number) {
+  return cluster::kTagEnd / 2 + static_cast<uint32_t>(number % (cluster::kTagEnd / 2));
+}
 
 // What a rank has to offer.
 struct Hello {

@@ -26,6 +26,42 @@ absl::Status Line::Ask(Command command, std::string rest, std::string* answer,
   return Blame(board->End(board->Begin(rank, lane, command, std::move(rest)), answer, control));
 }
 
+absl::Status Line::Write(uint32_t to_lane, const std::vector<absl::string_view>& pieces, uint64_t address,
+                         uint64_t bytes) const {
+  cluster::Packer rest;
+  rest.Number(address).Number(bytes);
+  if (bytes <= kInLetter) {
+    for (const absl::string_view piece : pieces) rest.Rest(piece);
+    return Blame(board->End(board->Begin(rank, to_lane, Command::kWrite, rest.Take())));
+  }
+  rest.Number<uint64_t>(pieces.size());
+  for (const absl::string_view piece : pieces) rest.Number<uint64_t>(piece.size());
+  const uint64_t number = board->Begin(rank, to_lane, Command::kWrite, rest.Take());
+  cluster::Post& post = board->post();
+  std::vector<cluster::Post::ParcelPtr> parcels;
+  for (const absl::string_view piece : pieces) {
+    parcels.push_back(post.Send(rank, TagOf(number), piece.data(), piece.size()));
+  }
+  // All of them, since the memory is the caller's; the answer tells of a failure too.
+  for (const auto& parcel : parcels) post.Wait(parcel).IgnoreError();
+  return Blame(board->End(number));
+}
+
+absl::Status Line::Read(uint32_t from_lane, uint64_t address, uint64_t bytes, void* to) const {
+  const uint64_t number =
+      board->Begin(rank, from_lane, Command::kRead, cluster::Packer().Number(address).Number(bytes).Take());
+  if (bytes > kInLetter) {
+    cluster::Post& post = board->post();
+    post.Wait(post.Receive(rank, TagOf(number), to, bytes)).IgnoreError();
+    return Blame(board->End(number));
+  }
+  std::string answer;
+  KILN_RETURN_IF_ERROR(Blame(board->End(number, &answer)));
+  KILN_CHECK(answer.size() == bytes);
+  if (bytes != 0) std::memcpy(to, answer.data(), bytes);
+  return absl::OkStatus();
+}
+
 absl::Status Line::Blame(const absl::Status& status) const {
   if (status.ok()) return status;
   auto detail = DetailOf(status);
@@ -73,47 +109,15 @@ void RemoteQueue::WritePieces(std::vector<absl::string_view> pieces, hal::Buffer
         MakeError(v1::BUFFER_SIZE_MISMATCH, absl::StrCat("pieces of ", bytes, " bytes for ", to.bytes, " bytes")));
   }
   Submit([this, pieces = std::move(pieces), to = std::move(to),
-          done = std::move(done)]() mutable { done(Send(pieces, to)); },
+          done = std::move(done)]() mutable { done(line_.Write(line_.lane, pieces, AddressOf(to), to.bytes)); },
          kEstimateNs);
-}
-
-absl::Status RemoteQueue::Send(const std::vector<absl::string_view>& pieces, const hal::BufferSlice& to) const {
-  cluster::Packer rest = Place(to);
-  if (to.bytes <= kInLetter) {
-    for (const absl::string_view piece : pieces) rest.Rest(piece);
-    return line_.Ask(Command::kWrite, rest.Take());
-  }
-  rest.Number<uint64_t>(pieces.size());
-  for (const absl::string_view piece : pieces) rest.Number<uint64_t>(piece.size());
-  const uint64_t number = line_.board->Begin(line_.rank, line_.lane, Command::kWrite, rest.Take());
-  cluster::Post& post = line_.board->post();
-  std::vector<cluster::Post::ParcelPtr> parcels;
-  for (const absl::string_view piece : pieces) {
-    parcels.push_back(post.Send(line_.rank, TagOfLane(line_.lane), piece.data(), piece.size()));
-  }
-  // All of them, since the memory is the caller's; the answer tells of a failure too.
-  for (const auto& parcel : parcels) post.Wait(parcel).IgnoreError();
-  return line_.Blame(line_.board->End(number));
 }
 
 void RemoteQueue::Read(hal::BufferSlice from, void* to, hal::DoneCallback done) {
   if (absl::Status status = Check(from); !status.ok()) return done(std::move(status));
-  Submit([this, from = std::move(from), to, done = std::move(done)]() mutable { done(Fetch(from, to)); }, kEstimateNs);
-}
-
-absl::Status RemoteQueue::Fetch(const hal::BufferSlice& from, void* to) const {
-  std::string answer;
-  if (from.bytes <= kInLetter) {
-    KILN_RETURN_IF_ERROR(line_.Ask(Command::kRead, Place(from).Take(), &answer));
-    KILN_CHECK(answer.size() == from.bytes);
-    if (from.bytes != 0) std::memcpy(to, answer.data(), from.bytes);
-    return absl::OkStatus();
-  }
-  cluster::Post& post = line_.board->post();
-  const auto parcel = post.Receive(line_.rank, TagOfLane(line_.lane), to, from.bytes);
-  const uint64_t number = line_.board->Begin(line_.rank, line_.lane, Command::kRead, Place(from).Take());
-  post.Wait(parcel).IgnoreError();
-  return line_.Blame(line_.board->End(number));
+  Submit([this, from = std::move(from), to,
+          done = std::move(done)]() mutable { done(line_.Read(line_.lane, AddressOf(from), from.bytes, to)); },
+         kEstimateNs);
 }
 
 void RemoteQueue::Fill(hal::BufferSlice to, absl::string_view pattern, hal::DoneCallback done) {

@@ -29,6 +29,10 @@ struct Line {
   // as well for which device that matters.
   absl::Status Ask(Command command, std::string rest, std::string* answer = nullptr,
                    const hal::LaunchControl& control = {}) const;
+  // To and from the memory at `address`, by one of the lanes.
+  absl::Status Write(uint32_t to_lane, const std::vector<absl::string_view>& pieces, uint64_t address,
+                     uint64_t bytes) const;
+  absl::Status Read(uint32_t from_lane, uint64_t address, uint64_t bytes, void* to) const;
   absl::Status Blame(const absl::Status& status) const;
   absl::Status Health() const { return Blame(board->post().Life(rank)); }
 };
@@ -52,8 +56,6 @@ class RemoteQueue final : public hal::Queue {
 
  private:
   absl::Status Check(const hal::BufferSlice& slice) const;
-  absl::Status Send(const std::vector<absl::string_view>& pieces, const hal::BufferSlice& to) const;
-  absl::Status Fetch(const hal::BufferSlice& from, void* to) const;
 
   const hal::Device* const device_;
   const Line& line_;

@@ -63,6 +63,11 @@ class Worker::Lane {
   }
 
   uint32_t number() const { return number_; }
+  // The number of the command that is under way, for the lane's own thread.
+  uint64_t at() const {
+    absl::MutexLock lock(&mutex_);
+    return at_;
+  }
   // Set while the command that is under way is not wanted.
   const std::atomic<bool>& stop() const { return stop_; }
 
@@ -102,7 +107,7 @@ class Worker::Lane {
 
   const uint32_t number_;
   Worker* const worker_;
-  absl::Mutex mutex_;
+  mutable absl::Mutex mutex_;
   std::deque<std::string> commands_ ABSL_GUARDED_BY(mutex_);
   std::set<uint64_t> unwanted_ ABSL_GUARDED_BY(mutex_);
   uint64_t at_ ABSL_GUARDED_BY(mutex_) = 0;
@@ -216,7 +221,7 @@ absl::Status Worker::Write(const Lane& lane, cluster::Unpacker& rest) {
   for (auto pieces = rest.Number<uint64_t>(); pieces > 0; --pieces) {
     const auto length = rest.Number<uint64_t>();
     KILN_CHECK(length <= bytes);
-    parcels.push_back(post_->Receive(0, TagOfLane(lane.number()), to, length));
+    parcels.push_back(post_->Receive(0, TagOf(lane.at()), to, length));
     to += length;
     bytes -= length;
   }
@@ -228,7 +233,7 @@ absl::Status Worker::Write(const Lane& lane, cluster::Unpacker& rest) {
 absl::Status Worker::Read(const Lane& lane, cluster::Unpacker& rest, cluster::Packer& answer) {
   uint64_t bytes;
   const char* const from = Place(rest, bytes);
-  if (bytes > kInLetter) return post_->Wait(post_->Send(0, TagOfLane(lane.number()), from, bytes));
+  if (bytes > kInLetter) return post_->Wait(post_->Send(0, TagOf(lane.at()), from, bytes));
   answer.Rest(absl::string_view(from, bytes));
   return absl::OkStatus();
 }

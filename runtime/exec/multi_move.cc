@@ -1,0 +1,77 @@
+#include "runtime/exec/multi_move.h"
+
+#include <cstring>
+
+#include "absl/container/inlined_vector.h"
+#include "base/error.h"
+#include "runtime/exec/box_copy.h"
+#include "runtime/hal/remote.h"
+
+namespace kiln::runtime {
+namespace {
+
+// Bytes [begin, end) of a slice where this process sees them.
+class Window {
+ public:
+  // `fetch`: what they are now matters.
+  absl::Status Open(const hal::BufferSlice& slice, uint64_t begin, uint64_t end, bool fetch) {
+    begin_ = begin;
+    bytes_ = end - begin;
+    device_ = static_cast<char*>(slice.device_data()) + begin;
+    if (auto* const host = static_cast<char*>(slice.host_data()); host != nullptr) {
+      here_ = host + begin;
+      return absl::OkStatus();
+    }
+    remote_ = const_cast<hal::Device*>(slice.buffer->device())->remote();
+    if (remote_ == nullptr) {
+      return MakeError(v1::NOT_IMPLEMENTED, "a transfer between devices whose memory the host does not see");
+    }
+    fetched_.resize(bytes_);
+    here_ = fetched_.data();
+    return fetch ? remote_->Load(device_, bytes_, here_) : absl::OkStatus();
+  }
+
+  // What was written here is there as well.
+  absl::Status Close() { return remote_ == nullptr ? absl::OkStatus() : remote_->Store(here_, bytes_, device_); }
+
+  // Where the slice would begin.
+  char* base() const { return here_ - begin_; }
+
+ private:
+  uint64_t begin_ = 0;
+  uint64_t bytes_ = 0;
+  char* device_ = nullptr;
+  char* here_ = nullptr;
+  hal::Remote* remote_ = nullptr;
+  std::vector<char> fetched_;
+};
+
+}  // namespace
+
+absl::Status MoveBoxes(const MultiTask& task, const std::vector<hal::BufferSlice>& slices) {
+  absl::InlinedVector<const void*, 8> inputs(task.folded.size());
+  for (const BoxCopy& box : task.copies) {
+    Window from, to;
+    KILN_RETURN_IF_ERROR(from.Open(slices[box.from], box.from_offset, box.FromEnd(), /*fetch=*/task.fold == nullptr));
+    KILN_RETURN_IF_ERROR(to.Open(slices[box.to], box.to_offset, box.ToEnd(), /*fetch=*/!box.repeats.empty()));
+    // All that are folded are laid out alike.
+    std::vector<Window> folded(task.folded.size());
+    for (size_t i = 0; i < folded.size(); ++i) {
+      KILN_RETURN_IF_ERROR(folded[i].Open(slices[task.folded[i]], box.from_offset, box.FromEnd(), /*fetch=*/true));
+    }
+    const char* const begin = from.base();
+    ForEachRun(box, begin, to.base(), [&](const char* source, char* target, uint64_t bytes) {
+      if (task.fold == nullptr) {
+        std::memcpy(target, source, bytes);
+        return;
+      }
+      for (size_t i = 0; i < folded.size(); ++i) inputs[i] = folded[i].base() + (source - begin);
+      void* const output = target;
+      task.fold->reduce(inputs.data(), static_cast<uint32_t>(inputs.size()), &output, 1, bytes / task.fold->item_bytes);
+    });
+    KILN_RETURN_IF_ERROR(to.Close());
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace kiln::runtime
