@@ -1,4 +1,4 @@
-"""A process that the server has given up: its tensors are gone, and it goes on with new ones."""
+"""Memory that is there no longer: of a session that has ended, or all in use."""
 
 import pathlib
 import sys
@@ -14,11 +14,12 @@ import kiln
 from kiln.v1 import session_service_pb2
 
 A = np.random.default_rng(2).standard_normal((8, 16)).astype(np.float32)
+MEMORY = 16 << 20
 
 
 def setUpModule():
     global plugin
-    plugin = device.start("T")
+    plugin = device.start("T", "--cpu_memory_bytes=%d" % MEMORY)
 
 
 class Sessions(unittest.TestCase):
@@ -47,6 +48,16 @@ class Sessions(unittest.TestCase):
             run = TinyJit(lambda x: (x.sum(0) * 3).realize())
             for step in range(4):
                 np.testing.assert_allclose(run(Tensor(A + step).realize()).numpy(), (A + step).sum(0) * 3, rtol=1e-4)
+
+    def test_what_tinygrad_keeps_is_given_back_where_memory_is_short(self):
+        from tinygrad import Tensor
+
+        for size in (16000, 24000, 32000, 40000):  # bytes: half the memory each time, and none fits what is kept
+            arrays = [np.full(size // 4, i, np.float32) for i in range(MEMORY // (2 * size))]
+            kept = [Tensor(array).realize() for array in arrays]
+            for i in (0, len(kept) - 1):
+                self.assertEqual(kept[i].numpy()[-1], i)
+            del kept
 
 
 if __name__ == "__main__":

@@ -193,9 +193,9 @@ class Client(blocking.ClientLike):
         answer = await self._connection.call("BufferService.Load", request)
         return {row.name: Buffer(self._connection, row.buffer) for row in answer.tensors}
 
-    async def allocate(self, nbytes: int, *, device: Optional[str] = None) -> Buffer:
+    async def allocate(self, nbytes: int, *, device: Optional[str] = None, wait: bool = False) -> Buffer:
         request = buffers.bytes_request(self.device if device is None else device, nbytes)
-        return Buffer(self._connection, await self._connection.allocate(request))
+        return Buffer(self._connection, await self._connection.allocate(request, wait))
 
     async def describe(self, buffer: Buffer) -> buffer_service_pb2.BufferDescription:
         request = buffer_service_pb2.DescribeBufferRequest(handle=buffer.handle)

@@ -93,8 +93,9 @@ class Connection(ConnectionLike):
         except asyncio.TimeoutError:
             raise self.no_server(timeout) from None
 
-    async def allocate(self, request: buffer_service_pb2.AllocateRequest) -> buffer_service_pb2.BufferDescription:
-        return await awaited(self._allocate(request))
+    async def allocate(self, request: buffer_service_pb2.AllocateRequest,
+                       wait: bool = False) -> buffer_service_pb2.BufferDescription:
+        return await awaited(self._allocate(request, wait))
 
     async def view(self, request: buffer_service_pb2.ViewRequest, device: str) -> buffer_service_pb2.BufferDescription:
         return await awaited(self._view(request, device))

@@ -337,10 +337,13 @@ class Client(ClientLike):
         answer = self._connection.call("BufferService.Load", load_request(self.device, file, names, device))
         return {row.name: Buffer(self._connection, row.buffer) for row in answer.tensors}
 
-    def allocate(self, nbytes: int, *, device: Optional[str] = None) -> Buffer:
-        """Memory without a type: as a Buffer, uint8 of shape (nbytes,)."""
+    def allocate(self, nbytes: int, *, device: Optional[str] = None, wait: bool = False) -> Buffer:
+        """Memory without a type: as a Buffer, uint8 of shape (nbytes,).
+
+        With `wait`, and where it is much, ResourceExhausted is raised here, and not where it is first used.
+        """
         request = buffers.bytes_request(self.device if device is None else device, nbytes)
-        return Buffer(self._connection, self._connection.allocate(request))
+        return Buffer(self._connection, self._connection.allocate(request, wait))
 
     def describe(self, buffer: Buffer) -> buffer_service_pb2.BufferDescription:
         """What the server knows of a buffer."""

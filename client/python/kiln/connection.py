@@ -221,8 +221,9 @@ class Connection(ConnectionLike):
 
     # -- handles
 
-    def allocate(self, request: buffer_service_pb2.AllocateRequest) -> buffer_service_pb2.BufferDescription:
-        return blocking(self._allocate(request))
+    def allocate(self, request: buffer_service_pb2.AllocateRequest,
+                 wait: bool = False) -> buffer_service_pb2.BufferDescription:
+        return blocking(self._allocate(request, wait))
 
     def view(self, request: buffer_service_pb2.ViewRequest, device: str) -> buffer_service_pb2.BufferDescription:
         return blocking(self._view(request, device))

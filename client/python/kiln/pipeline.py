@@ -188,15 +188,17 @@ class Pipelined:
         yield from self._commanded("BufferService.View", commands.view(made.handle, request))
         return made
 
-    def _allocate(self, request: buffer_service_pb2.AllocateRequest) -> Waits[buffer_service_pb2.BufferDescription]:
+    def _allocate(self, request: buffer_service_pb2.AllocateRequest,
+                  wait: bool) -> Waits[buffer_service_pb2.BufferDescription]:
         """Where memory is short, after what is on its way back has arrived."""
         try:
-            return (yield from self._allocate_once(request))
+            return (yield from self._allocate_once(request, wait))
         except ResourceExhausted:
             yield self.flush_frees(self.timeout)
-            return (yield from self._allocate_once(request))
+            return (yield from self._allocate_once(request, wait))
 
-    def _allocate_once(self, request: buffer_service_pb2.AllocateRequest) -> Waits[buffer_service_pb2.BufferDescription]:
+    def _allocate_once(self, request: buffer_service_pb2.AllocateRequest,
+                       wait: bool) -> Waits[buffer_service_pb2.BufferDescription]:
         if not self.pipeline.on:
             return (yield self.call("BufferService.Allocate", request)).buffer
         kind, shape, size = request.type.dtype, request.type.shape, request.bytes
@@ -204,7 +206,7 @@ class Pipelined:
             size = arrays.count_of(shape) * dtype_of(kind).itemsize
         made = self.described(size, request.device, kind, shape)
         command = commands.allocate(made.handle, request)
-        if size <= SMALL and made.device in self.devices:
+        if size <= SMALL and made.device in self.devices and not wait:
             yield from self._commanded("BufferService.Allocate", command)
         else:  # of what may well fail it is better known at once
             yield from self._asked("BufferService.Allocate", command)

@@ -47,7 +47,8 @@ class KilnAllocator(LRUAllocator):
         if options.external_ptr is not None:
             raise RuntimeError("memory of this process cannot be a buffer on KILN: copy it")
         try:
-            return Memory(server.client().allocate(size, device=self._name), 0)
+            # Awaited: if there is none, tinygrad gives back what it keeps, and asks again.
+            return Memory(server.client().allocate(size, device=self._name, wait=True), 0)
         except kiln.ResourceExhausted as error:
             raise MemoryError(str(error)) from error
 
