@@ -124,6 +124,9 @@ class Aio(unittest.TestCase):
             await copy.read_into(memory)
             self.assertEqual(bytes(memory), b"\7\x09\7")
             await (await self.client.allocate(4)).write_bytes(b"abcd")
+            self.assertEqual((await (await self.client.arange(2, 11, 3)).numpy()).tolist(), [2, 5, 8])
+            drawn = [await (await self.client.random((5,), seed=seed)).numpy() for seed in (1, 1, 2)]
+            self.assertEqual([drawn[0].tolist() == other.tolist() for other in drawn], [True, True, False])
             self.assertEqual((await self.client.describe(copy)).bytes, array.size)
         del copy, view
         gc.collect()

@@ -180,6 +180,12 @@ class Client(blocking.ClientLike):
 
     zeros = empty
 
+    async def arange(self, start: Any, stop: Any = None, step: Any = 1, dtype: Any = "int64") -> Buffer:
+        return await awaited(self._arange(start, stop, step, dtype))
+
+    async def random(self, shape: Any, dtype: Any = "float32", *, seed: int) -> Buffer:
+        return await awaited(self._random(shape, dtype, seed))
+
     async def tensors(self, file: str) -> List[buffer_service_pb2.StoredTensor]:
         request = buffer_service_pb2.ListTensorsRequest(file=file)
         return list((await self._connection.call("BufferService.ListTensors", request)).tensors)

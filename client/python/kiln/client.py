@@ -13,18 +13,17 @@ at once; calls block (kiln.aio has the same without; ClientLike is what they sha
 
 from __future__ import annotations
 
-import math
-from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Tuple, Type
+from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple, Type
 
 import numpy as np
 
-from kiln import arrays, buffers, made, recording, wire
+from kiln import arrays, buffers, recording, wire
 from kiln.buffers import Buffer
 from kiln.collectives import Collectives
 from kiln.connection import TLS, Connection, Traffic
-from kiln.dtypes import BY_NUMBER, dtype as dtype_of
+from kiln.dtypes import dtype as dtype_of
 from kiln.errors import NotFound, Unavailable, WrongVersion
-from kiln.graph import Graph
+from kiln.made import Making
 from kiln.program import Program
 from kiln.recording import Recording, Steps
 from kiln.session import LEASE
@@ -34,9 +33,6 @@ from kiln.transfer import Progress
 from kiln.sharding import Shards, shares
 from kiln.v1 import buffer_service_pb2, debug_service_pb2, device_service_pb2, graph_pb2, kernel_service_pb2
 from kiln.waiting import Waits, blocking
-
-# Programs that make arrays, kept at hand.
-_MOST_MAKERS = 256
 
 
 class Gradient(NamedTuple):
@@ -160,15 +156,14 @@ def open_client(connection: Any, lease: int, timeout: float, stream: bool) -> Wa
     return server
 
 
-class ClientLike(Collectives):
+class ClientLike(Collectives, Making):
     """`features` and `server_version` are what the server says of itself."""
-
-    empty: Callable[..., Any]
 
     def __init__(self, connection: Any, server: device_service_pb2.ListDevicesResponse):
         self._connection = connection
         self.features = frozenset(server.features)
         self.server_version: str = server.server_version
+        self._makers = {}
 
     @property
     def target(self) -> str:
@@ -215,10 +210,6 @@ class Client(ClientLike):
     """Made by connect()."""
 
     _connection: Connection
-
-    def __init__(self, connection: Connection, server: device_service_pb2.ListDevicesResponse):
-        super().__init__(connection, server)
-        self._makers: Dict[Tuple[str, Any, Any], Program] = {}  # of arange and random
 
     # -- programs
 
@@ -298,28 +289,14 @@ class Client(ClientLike):
 
     def arange(self, start: Any, stop: Any = None, step: Any = 1, dtype: Any = "int64") -> Buffer:
         """numpy.arange in a Buffer, made on the device. Raises InvalidArgument, DTypeError."""
-        start, stop = (0, start) if stop is None else (start, stop)
-        kind, count = dtype_of(dtype), made.arange_count(start, stop, step)
-        return self._make(("arange", count, kind), made.arange_graph, start, step)
+        return blocking(self._arange(start, stop, step, dtype))
 
     def random(self, shape: Any, dtype: Any = "float32", *, seed: int) -> Buffer:
         """Random numbers in a Buffer, made on the device: the same for the same seed, everywhere.
 
         Floats lie in [0, 1), integers anywhere; kiln.made says how. Raises DTypeError.
         """
-        return self._make(("random", arrays.shape_of(shape), dtype_of(dtype)), made.random_graph, seed)
-
-    def _make(self, key: Tuple[str, Any, Any], graph_of: Callable[[Any, Any], Graph], *numbers: Any) -> Buffer:
-        if math.prod(arrays.shape_of(key[1])) == 0:
-            return self.empty(key[1], key[2])
-        program = self._makers.get(key)
-        if program is None:
-            program = self.compile(graph_of(*key[1:]))
-            if len(self._makers) < _MOST_MAKERS:
-                self._makers[key] = program
-        values = [np.array(number, BY_NUMBER[row.dtype].numpy)
-                  for number, row in zip(numbers, program.signature.parameters)]  # fmt: skip
-        return program(*values, out="buffers")
+        return blocking(self._random(shape, dtype, seed))
 
     def tensors(self, file: str) -> List[buffer_service_pb2.StoredTensor]:
         """Name, type and bytes of each tensor in a .npy or .safetensors file of the server's data folder.
