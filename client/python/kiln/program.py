@@ -243,12 +243,14 @@ class ProgramLike:
 
     def _made(self, values: Mapping[int, Any], inline: bool) -> Optional[List[Any]]:
         """The results, if a call need not be waited for: parameters' own buffers, and buffers yet to be made."""
+        if not self._regular:
+            return None
         results: List[Any] = []
-        for row, alias in zip(self.signature.results, self._aliases):
+        for alias in self._aliases:
             given = values.get(self._order[alias]) if alias is not None else None
             if isinstance(given, At):
                 given = given.buffer
-            if given is None and (inline or alias is not None) or not self._regular:
+            if given is None and (inline or alias is not None):
                 return None
             if given is not None and not isinstance(given, BufferLike):
                 return None
