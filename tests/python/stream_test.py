@@ -235,6 +235,17 @@ class Lost(support.ServerTest):
             np.testing.assert_array_equal(buffer.numpy(), array)
             self.assertEqual(self.proxy.cuts, 1)
 
+    def test_who_waits_does_not_notice(self):
+        with kiln.connect(self.proxy.address) as client:
+            program, x = client.compile(affine()), client.buffer(np.arange(8, dtype=np.float32))
+            for _ in range(5):
+                client.fence()
+                self.proxy.cut()
+                self.assertEqual(x.numpy().tolist(), list(range(8)))
+                self.proxy.cut()
+                y = program(np.eye(8, dtype=np.float32), x, np.ones(8, np.float32))
+                self.assertEqual(y.tolist(), list(range(1, 9)))
+
     def test_awaited(self):
         async def main():
             async with await kiln.aio.connect(self.proxy.address) as client:

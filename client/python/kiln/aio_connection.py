@@ -217,7 +217,7 @@ class Connection(ConnectionLike):
                 raise error from None
 
     async def read(self, handle: int, offset: int, target: memoryview, progress: Optional[Progress]) -> None:
-        if self.busy() and len(target) and progress is None and self.small(target):
+        if self.pipeline.on and len(target) and progress is None and self.small(target):
             return await awaited(self._read_small(handle, offset, target))
         download = Download(target, progress)
         if len(target) == 0:

@@ -202,7 +202,7 @@ def write_to(connection: Connection, handle: int, offset: int, data: memoryview,
 def read_from(connection: Connection, handle: int, offset: int, target: memoryview,
               progress: Optional[Progress]) -> None:
     """Downloads len(target) bytes into `target`."""
-    if connection.busy() and len(target) and progress is None and connection.small(target):
+    if connection.pipeline.on and len(target) and progress is None and connection.small(target):
         blocking(connection._read_small(handle, offset, target))
         return
     if connection.shared_memory is not None and len(target):

@@ -1,10 +1,10 @@
 """How a client's calls and its stream of commands go together.
 
-What need not be waited for goes as a command: allocate, write, fill, copy, view, free, and
-programs whose results stay on the device. What is waited for goes as a command, too, while
-there are others before it, and else as a call of its own, which is quicker. What a stream
-has no command for, or is large, waits until the stream has come to its end and then goes
-as a call. So each thread's calls take effect in the order in which it made them.
+All that can goes as a command: allocate, write, fill, copy, view, free, read, and programs.
+Of these only what gives something back is waited for: reads, and results as arrays. What a
+stream has no command for, is large, or has a deadline waits until the stream has come to its
+end and then goes as a call. So each thread's calls take effect in the order in which it
+made them.
 """
 
 from __future__ import annotations

@@ -220,7 +220,7 @@ class ProgramLike:
             if results is not None:
                 return (yield from self._send(self._request(values, False, False), results, tag))
         names: Optional[List[int]] = None  # of its results, if it goes as a command
-        if as_command and self._single and connection.busy():
+        if as_command and self._single:
             names = [] if inline else [0 if alias is not None else connection.pipeline.name() for alias in self._aliases]
         # A command answers with its results if they are inline, or with timing.
         pieces = self._request(values, inline, timing or bool(names))

@@ -124,7 +124,7 @@ class RecordingLike:
 
     def _answer(self, request: bytes, timeout: Optional[float]) -> Waits[pb.Timing]:
         connection = self._connection
-        if connection.busy() and timeout is None and connection.timeout is None:
+        if connection.pipeline.on and timeout is None and connection.timeout is None:
             response, _ = yield from connection._asked(_REPLAY, commands.replay(request))
             return response.replayed.timing
         return (yield connection.send(_REPLAY, request, timeout)).timing
