@@ -81,8 +81,11 @@ struct And {
 // program starts. (Sanitizers' runtimes are not there so early.)
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
 #define KILN_FOR_WIDE_VECTORS __attribute__((target_clones("arch=x86-64-v3", "default")))
+// Conversions are worth one more.
+#define KILN_FOR_WIDER_VECTORS __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
 #else
 #define KILN_FOR_WIDE_VECTORS
+#define KILN_FOR_WIDER_VECTORS
 #endif
 
 // Elements that are worked on at once: what is kept of them between two passes stays in
@@ -205,35 +208,37 @@ struct Loops {
   }
 
   // By way of accumulators that are not the items.
-  KILN_FOR_WIDE_VECTORS static void Converted(const void* const* inputs, uint32_t input_count, void* const* outputs,
-                                              uint32_t output_count, uint64_t elements) {
+  static void Converted(const void* const* inputs, uint32_t input_count, void* const* outputs, uint32_t output_count,
+                        uint64_t elements) {
     if (output_count == 0) return;
     constexpr uint64_t kSmall = kBlock / 4;  // read and written once an input
     alignas(64) Acc acc[kSmall];
     for (uint64_t begin = 0; begin < elements; begin += kSmall) {
       const uint64_t size = std::min(kSmall, elements - begin);
-      const auto* first = static_cast<const Item*>(inputs[0]) + begin;
-      for (uint64_t i = 0; i < size; ++i) acc[i] = S::Load(first[i]);
-      for (uint32_t k = 1; k < input_count; ++k) {
-        const auto* input = static_cast<const Item*>(inputs[k]) + begin;
-        for (uint64_t i = 0; i < size; ++i) acc[i] = Op::Of(acc[i], S::Load(input[i]));
-      }
+      Widen(static_cast<const Item*>(inputs[0]) + begin, acc, size);
+      for (uint32_t k = 1; k < input_count; ++k) Accumulate(static_cast<const Item*>(inputs[k]) + begin, acc, size);
       auto* output = static_cast<Item*>(outputs[0]) + begin;
-      for (uint64_t i = 0; i < size; ++i) output[i] = S::Store(acc[i]);
+      Narrowed(acc, output, size);
       for (uint32_t j = 1; j < output_count; ++j) {
         std::memcpy(static_cast<Item*>(outputs[j]) + begin, output, size * sizeof(Item));
       }
     }
   }
 
-  KILN_FOR_WIDE_VECTORS static void Widen(const void* items, void* accumulators, uint64_t elements) {
+  KILN_FOR_WIDER_VECTORS static void Accumulate(const Item* from, Acc* to, uint64_t elements) {
+    KILN_ELEMENTWISE
+    for (uint64_t i = 0; i < elements; ++i) to[i] = Op::Of(to[i], S::Load(from[i]));
+  }
+  KILN_FOR_WIDER_VECTORS static void Widen(const void* items, void* accumulators, uint64_t elements) {
     const auto* from = static_cast<const Item*>(items);
     auto* to = static_cast<Acc*>(accumulators);
+    KILN_ELEMENTWISE
     for (uint64_t i = 0; i < elements; ++i) to[i] = S::Load(from[i]);
   }
-  KILN_FOR_WIDE_VECTORS static void Narrowed(const void* accumulators, void* items, uint64_t elements) {
+  KILN_FOR_WIDER_VECTORS static void Narrowed(const void* accumulators, void* items, uint64_t elements) {
     const auto* from = static_cast<const Acc*>(accumulators);
     auto* to = static_cast<Item*>(items);
+    KILN_ELEMENTWISE
     for (uint64_t i = 0; i < elements; ++i) to[i] = S::Store(from[i]);
   }
   KILN_FOR_WIDE_VECTORS static void Combine(void* into, const void* from, uint64_t elements) {

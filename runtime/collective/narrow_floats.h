@@ -1,14 +1,12 @@
-// Floats of 8 and 16 bits to float32 and back, in loops that a compiler turns into
-// vectors: no branch, and tables for the 8-bit formats alone. What comes out is, bit
-// for bit, what base/float_bits.h says.
+// Floats of 8 and 16 bits to float32 and back, so that a compiler turns loops of them
+// into vectors: no branch, no table, 32-bit arithmetic. What comes out is, bit for bit,
+// what base/float_bits.h says.
 #ifndef KILN_RUNTIME_COLLECTIVE_NARROW_FLOATS_H_
 #define KILN_RUNTIME_COLLECTIVE_NARROW_FLOATS_H_
 
-#include <array>
 #include <bit>
 #include <cstdint>
 
-#include "base/float_bits.h"
 #include "kiln/v1/dtype.pb.h"
 
 namespace kiln::runtime::collective {
@@ -46,32 +44,78 @@ struct Brain {
   }
 };
 
-// An 8-bit format. A float32 is first cut to its upper half, whose last bit is set if
-// anything was cut off: 8 bits of precision rounded to odd, from which 4 or fewer are
-// then rounded to nearest as from the whole.
+// What an 8-bit format is made of: base/float_bits.cc has the same.
+template <v1::DType kDType>
+struct EightBits;
+template <>
+struct EightBits<v1::FLOAT8_E4M3> {
+  static constexpr int kMantissa = 3, kBias = 7;
+  static constexpr uint32_t kMaxFinite = 0x7e, kInfinity = 0, kNan = 0x7f;
+  static constexpr bool kFnuz = false;
+};
+template <>
+struct EightBits<v1::FLOAT8_E5M2> {
+  static constexpr int kMantissa = 2, kBias = 15;
+  static constexpr uint32_t kMaxFinite = 0x7b, kInfinity = 0x7c, kNan = 0x7e;
+  static constexpr bool kFnuz = false;
+};
+template <>
+struct EightBits<v1::FLOAT8_E4M3_FNUZ> {
+  static constexpr int kMantissa = 3, kBias = 8;
+  static constexpr uint32_t kMaxFinite = 0x7f, kInfinity = 0, kNan = 0x80;
+  static constexpr bool kFnuz = true;
+};
+template <>
+struct EightBits<v1::FLOAT8_E5M2_FNUZ> {
+  static constexpr int kMantissa = 2, kBias = 16;
+  static constexpr uint32_t kMaxFinite = 0x7f, kInfinity = 0, kNan = 0x80;
+  static constexpr bool kFnuz = true;
+};
+
+// As Half; but what is finite and too large becomes the greatest, and some formats have
+// no infinity, or no -0.
 template <v1::DType kDType>
 struct Eight {
   using Bits = uint8_t;
-  static float Widen(uint8_t bits) { return tables().wide[bits]; }
+  using Format = EightBits<kDType>;
+  static constexpr int kShift = 23 - Format::kMantissa;
+
+  static float Widen(uint8_t bits) {
+    const uint32_t magnitude = bits & 0x7fu;
+    const uint32_t finite =
+        std::bit_cast<uint32_t>(std::bit_cast<float>(magnitude << kShift) * PowerOfTwo(127 - Format::kBias));
+    uint32_t wide = finite;
+    if constexpr (Format::kFnuz) {
+      wide = bits == 0x80u ? 0x7fc00000u : wide;
+    } else {
+      const uint32_t special = magnitude == Format::kInfinity ? 0x7f800000u : 0x7fc00000u;
+      wide = magnitude > Format::kMaxFinite ? special : wide;
+    }
+    return std::bit_cast<float>(wide | uint32_t{bits & 0x80u} << 24);
+  }
+
   static uint8_t Narrow(float value) {
     const uint32_t bits = std::bit_cast<uint32_t>(value);
-    return tables().narrow[bits >> 16 | ((bits & 0xffffu) != 0 ? 1u : 0u)];
+    const uint32_t magnitude = bits & 0x7fffffffu;
+    const uint32_t sign = (bits >> 24) & 0x80u;
+    constexpr uint32_t kHalfUnit = (1u << (kShift - 1)) - 1;
+    constexpr uint32_t kExponents = static_cast<uint32_t>(127 - Format::kBias) << 23;
+    const uint32_t normal = (magnitude - kExponents + kHalfUnit + ((magnitude >> kShift) & 1)) >> kShift;
+    // Its unit in the last place is that of the format's denormals.
+    constexpr float kAdded = PowerOfTwo(24 - Format::kBias - Format::kMantissa);
+    const uint32_t denormal =
+        std::bit_cast<uint32_t>(std::bit_cast<float>(magnitude) + kAdded) - std::bit_cast<uint32_t>(kAdded);
+    uint32_t narrow = magnitude < kExponents + (1u << 23) ? denormal : normal;
+    narrow = narrow > Format::kMaxFinite ? Format::kMaxFinite : narrow;
+    if constexpr (Format::kInfinity != 0) narrow = magnitude == 0x7f800000u ? Format::kInfinity : narrow;
+    const uint32_t kept = Format::kFnuz ? sign & (narrow + 0x7fu) : sign;  // none for 0
+    const uint32_t not_a_number = Format::kInfinity != 0 ? 0x7f800001u : 0x7f800000u;
+    return static_cast<uint8_t>(magnitude >= not_a_number ? Format::kNan : narrow | kept);
   }
 
  private:
-  struct Tables {
-    Tables() {
-      for (uint32_t i = 0; i < wide.size(); ++i) wide[i] = static_cast<float>(BitsToFloat(kDType, i));
-      for (uint32_t i = 0; i < narrow.size(); ++i) {
-        narrow[i] = static_cast<uint8_t>(FloatToBits(kDType, std::bit_cast<float>(i << 16)));
-      }
-    }
-    std::array<float, 256> wide;
-    std::array<uint8_t, 65536> narrow;
-  };
-  static const Tables& tables() {
-    static const Tables* const tables = new Tables;
-    return *tables;
+  static constexpr float PowerOfTwo(int exponent) {
+    return std::bit_cast<float>(static_cast<uint32_t>(exponent + 127) << 23);
   }
 };
 
