@@ -34,8 +34,6 @@ void Execution::Start(ProgramStore::Program program, bool from_cache) {
   result_.program = std::move(program);
   result_.from_cache = from_cache;
   if (result_.program->multi != nullptr) {
-    if (request_.started)
-      return Fail(MakeError(v1::NOT_IMPLEMENTED, "a program for several devices in a stream of commands: use Execute"));
     const std::unique_ptr<Execution> self(this);
     return MultiExecution::Start(request_, control_, std::move(done_), *executor_, collectives_, buffers_,
                                  max_inline_bytes_, std::move(result_));

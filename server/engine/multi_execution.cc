@@ -31,6 +31,7 @@ void MultiExecution::Start(const ExecuteRequest& request, const Control& control
   absl::Status status = BindMultiArguments(execution->program(), execution->request_.arguments, *buffers,
                                            execution->request_.caller.get(), execution->bound_);
   if (status.ok()) status = execution->CheckInlineResults(max_inline_bytes);
+  if (status.ok() && execution->request_.results_named) status = execution->CheckNames();
   if (status.ok()) status = execution->program().Check(execution->bound_.slices, execution->bound_.variables);
   if (!status.ok()) return execution->End(std::move(status));
   execution->Upload();
@@ -67,6 +68,25 @@ absl::Status MultiExecution::CheckInlineResults(uint64_t max_inline_bytes) const
   detail.set_used(bytes);
   return MakeError(detail, absl::StrCat("results of ", bytes, " bytes or more, by value; one answer holds ",
                                         max_inline_bytes, ": ask for handles, and Read them"));
+}
+
+absl::Status MultiExecution::CheckNames() const {
+  v1::ErrorDetail detail;
+  detail.set_code(v1::BAD_ARGUMENT);
+  detail.set_field("result_handle");
+  size_t next = 0;
+  for (size_t i = 0; i < program().results().size(); ++i) {
+    for (size_t share = 0; share < program().results()[i].slices.size(); ++share, ++next) {
+      if (next >= request_.result_names.size() || request_.result_names[next] == 0) continue;
+      if (!signature().results(static_cast<int>(i)).has_aliases()) continue;
+      detail.set_handle(request_.result_names[next]);
+      return MakeError(detail,
+                       absl::StrCat("result ", i, " is the memory of a parameter, which has handles; give 0 for each"));
+    }
+  }
+  if (next == request_.result_names.size()) return absl::OkStatus();
+  return MakeError(detail, absl::StrCat("the results of the program have ", next, " shares; ",
+                                        request_.result_names.size(), " handles were given"));
 }
 
 void MultiExecution::Upload() {
@@ -152,8 +172,9 @@ void MultiExecution::Download() {
 }
 
 void MultiExecution::Finish() {
-  // Handles that nobody will hear of would be memory that nobody can free.
-  if (absl::Status wanted = control_.Check(); !wanted.ok()) return End(std::move(wanted));
+  // Handles that nobody will hear of would be memory that nobody can free. Names are the
+  // client's own.
+  if (absl::Status wanted = control_.Check(); !wanted.ok() && !request_.results_named) return End(std::move(wanted));
   result_.results.resize(outputs_.size());
   for (size_t i = 0; i < outputs_.size(); ++i) {
     const MultiValue& value = program().results()[i];
@@ -180,10 +201,12 @@ void MultiExecution::Finish() {
 // Gives handles to what stays on the devices: to all of it, or to nothing.
 absl::Status MultiExecution::FileResults() {
   std::vector<uint64_t> made;
+  size_t name = 0;
   for (size_t i = 0; i < outputs_.size(); ++i) {
     const MultiValue& value = program().results()[i];
     const v1::Signature::Result& type = signature().results(static_cast<int>(i));
     ResultValue& result = result_.results[i];
+    const size_t first_name = std::exchange(name, name + value.slices.size());
     if (IsInline(i)) continue;
     result.axis = value.layout.axis;
     size_t first = 0;  // of the parameter's shares
@@ -203,7 +226,15 @@ absl::Status MultiExecution::FileResults() {
         record->dtype = type.dtype();
         record->shape.assign(value.layout.shape.begin(), value.layout.shape.end());
         if (value.layout.axis >= 0) record->shape[static_cast<size_t>(value.layout.axis)] /= value.layout.shares;
+        if (request_.results_named) {
+          shard.handle = request_.result_names[first_name + share];
+          shard.buffer = record;
+          if (shard.handle != 0) request_.caller->names().Make(shard.handle, std::move(record));
+          result.shards.push_back(std::move(shard));
+          continue;
+        }
         record->owner = request_.caller;
+        record->fate = std::make_shared<Fate>();
         const auto handle = buffers_->Add(record);
         if (!handle.ok()) {
           buffers_->Free(made, request_.caller.get()).IgnoreError();

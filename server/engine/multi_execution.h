@@ -41,6 +41,7 @@ class MultiExecution {
   const v1::Signature& signature() const { return program().signature(); }
   bool IsInline(size_t result) const;
   absl::Status CheckInlineResults(uint64_t max_inline_bytes) const;
+  absl::Status CheckNames() const;
   void Upload();
   void OnRun(absl::StatusOr<runtime::MultiRunResult> run);
   void Download();

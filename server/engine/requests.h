@@ -78,11 +78,12 @@ struct ExecuteRequest {
   bool results_inline = false;
   // With named results: one for each of the signature's, which `caller` has reserved
   // (buffer_table.h), or 0 for one that it does not want or that is a parameter. They
-  // are made before the run, and stand for their memory from then on.
+  // are made before the run, and stand for their memory from then on. On several devices
+  // each share has one, and is there when the answer is.
   bool results_named = false;
   absl::Span<const uint64_t> result_names;
   // Called once the arguments are bound and the results made, before the answer; not if
-  // that failed. The results by value will have so many bytes.
+  // that failed, nor on several devices. The results by value will have so many bytes.
   std::function<void(const runtime::Program&, const BoundArguments&, uint64_t inline_bytes)> started;
   // Called after that, once all is in the device's queue: what is submitted from now on
   // comes behind it. The answer may have been given.

@@ -1,5 +1,6 @@
 // An execution: its results have their names and memory before it runs, so that the
-// commands behind it can be begun.
+// commands behind it can be begun. One on several devices is many entries of their
+// queues, made as it goes; so what is behind it begins when it has ended.
 #include <utility>
 
 #include "base/error.h"
@@ -9,6 +10,18 @@
 #include "server/stream/command_stream.h"
 
 namespace kiln::server {
+namespace {
+
+// One, or one a device.
+template <typename Fn>
+void ForHandles(const Argument& argument, const Fn& fn) {
+  if (const auto* at = std::get_if<BufferAddress>(&argument.value)) fn(at->handle);
+  const auto* shards = std::get_if<ShardAddresses>(&argument.value);
+  if (shards == nullptr) return;
+  for (const BufferAddress& at : shards->shards) fn(at.handle);
+}
+
+}  // namespace
 
 void CommandStream::Execute(Command& command) {
   const v1::ExecuteCommand& asked = command.request.execute();
@@ -16,7 +29,7 @@ void CommandStream::Execute(Command& command) {
   absl::Status status = request.status();
   if (!command.reserved) {
     for (size_t i = 0; status.ok() && i < request->arguments.size(); ++i) {
-      if (const auto* at = std::get_if<BufferAddress>(&request->arguments[i].value)) Uses(command, at->handle);
+      ForHandles(request->arguments[i], [&](uint64_t handle) { Uses(command, handle); });
     }
     for (const uint64_t handle : asked.result_handle()) {
       if (handle == 0) continue;
@@ -31,7 +44,7 @@ void CommandStream::Execute(Command& command) {
     status = MakeError(detail, "results by value have no handles");
   }
   if (!status.ok()) {
-    SpoilWritten(command);
+    NoteWritten(command);
     return Complete(command, std::move(status));
   }
   request->caller = session_;
@@ -62,17 +75,17 @@ void CommandStream::OnStarted(Command& command, const runtime::Program& program,
 
 // A failure before the start: what the program would have written is known if the
 // program is.
-void CommandStream::SpoilWritten(Command& command) {
+void CommandStream::NoteWritten(Command& command) {
   const v1::ExecuteRequest& asked = command.request.execute().request();
   const auto request = ToExecuteRequest(asked);
   if (!request.ok()) return;
   const ProgramStore::Program program = engine_.FindProgram(*request);
-  if (program == nullptr || program->program == nullptr) return;
-  for (const runtime::PlanParameter& parameter : program->program->plan().parameters) {
-    if (!parameter.written) continue;
+  if (program == nullptr) return;
+  for (const v1::Signature::Parameter& parameter : program->signature().parameters()) {
+    if (!parameter.written()) continue;
     for (const Argument& argument : request->arguments) {
-      const auto* at = std::get_if<BufferAddress>(&argument.value);
-      if (at != nullptr && argument.slot == parameter.slot) Writes(command, at->handle);
+      if (argument.slot != parameter.slot()) continue;
+      ForHandles(argument, [&](uint64_t handle) { Writes(command, handle); });
     }
   }
 }
@@ -82,10 +95,11 @@ void CommandStream::OnExecuted(Command& command, absl::StatusOr<ExecuteResult> r
     if (!command.started) {
       // Memory that was freed may still be in use by what is under way.
       if (absl::IsResourceExhausted(result.status()) && WaitForOthers(command)) return Pump();
-      SpoilWritten(command);
+      NoteWritten(command);
     }
     return Complete(command, std::move(result).status());
   }
+  if (!command.started) NoteWritten(command);  // on several devices
   const v1::ExecuteCommand& asked = command.request.execute();
   // What was sent by value and written comes back by value.
   bool values = false;

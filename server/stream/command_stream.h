@@ -99,7 +99,7 @@ class CommandStream final : public SessionStream, public std::enable_shared_from
   // (begin_execute.cc)
   void Execute(Command& command);
   void OnStarted(Command& command, const runtime::Program& program, const BoundArguments& bound, uint64_t inline_bytes);
-  void SpoilWritten(Command& command);
+  void NoteWritten(Command& command);
   void OnExecuted(Command& command, absl::StatusOr<ExecuteResult> result);
   // (begin_read.cc)
   void Read(Command& command);

@@ -177,6 +177,65 @@ TEST_F(MultiDeviceServer, WhoWaitsForAStuckDeviceHoldsNobodyElse) {
   EXPECT_EQ(FloatsOf(*Download(*stubs_, c)), (std::vector<float>{9, 9, 9, 9}));
 }
 
+TEST_F(MultiDeviceServer, InAStreamAProgramStandsInOrderAndSharesHaveNames) {
+  const uint64_t a = FloatsOn("CPU:0", {1, 2, 3, 4}), b = FloatsOn("CPU:1", {5, 6, 7, 8});
+  SubmitClient client(*stubs_);
+  client.Write(a, BytesOf(std::vector<float>{10, 20, 30, 40}));
+  client.Execute(Step({a, b}), {0, 0, 1, 2, 3, 4});
+  client.Execute(Step({a, b}), {0, 0, 0, 0, 0, 5});
+  client.Copy(3, 1, 8);
+  EXPECT_EQ(FloatsOf(client.ReadBack(a)), (std::vector<float>{40, 80, 120, 160}));
+  EXPECT_EQ(FloatsOf(client.ReadBack(1)), (std::vector<float>{20, 40}));
+  EXPECT_EQ(FloatsOf(client.ReadBack(2)), (std::vector<float>{20 + 60 + 10 + 14, 40 + 80 + 12 + 16}));
+  EXPECT_EQ(FloatsOf(client.ReadBack(4)), (std::vector<float>{10, 12, 14, 16}));
+  EXPECT_EQ(FloatsOf(client.ReadBack(5)), (std::vector<float>{20, 24, 28, 32}));
+  v1::ExecuteRequest by_value = Step({a, b});
+  by_value.set_result_mode(v1::RESULT_INLINE);
+  by_value.set_want_timing(true);
+  client.Execute(by_value, {});
+  const auto answer = client.Next();
+  ASSERT_TRUE(answer.has_value() && answer->has_executed()) << answer->ShortDebugString();
+  EXPECT_EQ(FloatsOf(answer->executed().results(1).tensor().data()), (std::vector<float>{416, 592}));
+  EXPECT_EQ(answer->executed().collectives_size(), 1);
+  client.WritesDone();
+  EXPECT_FALSE(client.Next().has_value());
+  EXPECT_TRUE(client.Finish().ok());
+}
+
+TEST_F(MultiDeviceServer, InAStreamAFailureSpoilsEveryShare) {
+  const uint64_t a = FloatsOn("CPU:0", {1, 2, 3, 4}), b = FloatsOn("CPU:1", {5, 6, 7, 8});
+  ASSERT_TRUE(Execute(*stubs_, Step({a, b})).ok());
+  {
+    SubmitClient client(*stubs_);
+    client.Execute(Step({a, b}), {0, 0, 1});
+    EXPECT_EQ(client.FailureCode(), v1::BAD_ARGUMENT);
+    client.Read(b);  // which it would have written
+    EXPECT_EQ(client.FailureCode(), v1::BAD_ARGUMENT);
+    EXPECT_EQ(client.failed.cause_command_id(), 1u);
+    client.Read(1);
+    EXPECT_EQ(client.FailureCode(), v1::BAD_ARGUMENT);
+  }
+  const uint64_t c = FloatsOn("CPU:0", {1, 2, 3, 4}), d = FloatsOn("CPU:1", {5, 6, 7, 8});
+  SubmitClient client(*stubs_);
+  client.Execute(Step({c, d}), {0, 9, 0, 0, 0, 0});
+  EXPECT_EQ(client.FailureCode(), v1::BAD_ARGUMENT);
+  client.Execute(Step({b, d}), {0, 0, 0, 0, 10, 0});  // b is spoilt
+  EXPECT_EQ(client.FailureCode(), v1::BAD_ARGUMENT);
+  client.Read(10);
+  EXPECT_EQ(client.FailureCode(), v1::BAD_ARGUMENT);
+}
+
+TEST_F(MultiDeviceServer, RecordingsAreOfProgramsForOneDevice) {
+  v1::CompileRequest compile;
+  *compile.mutable_graph() = GraphOf(kStep);
+  v1::RecordSequenceRequest request;
+  request.add_programs()->set_graph_hash(Compile(*stubs_, compile)->graph_hash());
+  request.add_steps();
+  v1::RecordSequenceResponse response;
+  const absl::Status status = Call(*stubs_->kernel, &v1::KernelService::Stub::RecordSequence, request, response);
+  EXPECT_EQ(DetailOf(status).value_or(v1::ErrorDetail()).code(), v1::NOT_IMPLEMENTED) << status;
+}
+
 TEST_F(MultiDeviceServer, TheReplyNamesTheCollectives) {
   v1::ExecuteRequest request = Step({FloatsOn("CPU:0", {1, 2, 3, 4}), FloatsOn("CPU:1", {5, 6, 7, 8})});
   auto response = Execute(*stubs_, request);
