@@ -16,6 +16,13 @@ constexpr uint32_t kProtocol = 1;
 // A feature of servers.
 constexpr char kSharedMemory[] = "shared_memory";
 
+// What a read of nothing needs.
+absl::Status CheckOffset(const DeviceBuffer& buffer, uint64_t offset) {
+  if (offset <= buffer.bytes()) return absl::OkStatus();
+  return MakeError(v1::OUT_OF_BOUNDS,
+                   absl::StrCat("byte ", offset, " of a buffer that has ", buffer.bytes(), " of them"));
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Client>> Client::Connect(const std::string& target, ClientOptions options) {
@@ -87,23 +94,30 @@ absl::StatusOr<DeviceBuffer> Client::Allocate(v1::DType dtype, const Shape& shap
 }
 
 absl::Status Client::Write(const DeviceBuffer& buffer, absl::string_view bytes, uint64_t offset) {
-  if (shared_memory_ != nullptr && !bytes.empty()) return shared_memory_->Upload(buffer.Ref(offset), bytes);
+  if (SharesMemory() && !bytes.empty()) {
+    const absl::Status status = shared_memory_->Upload(buffer.Ref(offset), bytes);
+    if (!shared_memory_->lost()) return status;
+  }
   return kiln::client::Upload(*connection_, buffer.Ref(offset), bytes);
 }
 
 absl::Status Client::ReadInto(const DeviceBuffer& buffer, absl::Span<char> target, uint64_t offset) {
-  if (shared_memory_ != nullptr && !target.empty()) return shared_memory_->Download(buffer.Ref(offset), target);
+  if (target.empty()) return CheckOffset(buffer, offset);
+  if (SharesMemory()) {
+    const absl::Status status = shared_memory_->Download(buffer.Ref(offset), target);
+    if (!shared_memory_->lost()) return status;
+  }
   return kiln::client::Download(*connection_, buffer.Ref(offset), target);
 }
 
 absl::StatusOr<std::shared_ptr<SharedBytes>> Client::AllocateShared(uint64_t bytes) {
-  if (shared_memory_ != nullptr) return shared_memory_->Allocate(bytes);
+  if (SharesMemory()) return shared_memory_->Allocate(bytes);
   return absl::UnimplementedError(
       "the server shares no memory with this process: kilnd --shared_memory_max_bytes=N, on the same machine");
 }
 
 const char* Client::transport() const {
-  if (shared_memory_ != nullptr) return "shared memory";
+  if (SharesMemory()) return "shared memory";
   return absl::StartsWith(connection_->target(), "unix:") ? "unix socket" : "tcp";
 }
 

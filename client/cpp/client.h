@@ -114,6 +114,8 @@ class Client {
   explicit Client(std::shared_ptr<Connection> connection) : connection_(std::move(connection)) {}
   absl::StatusOr<DeviceBuffer> Allocate(const v1::AllocateRequest& request);
 
+  bool SharesMemory() const { return shared_memory_ != nullptr && !shared_memory_->lost(); }
+
   std::shared_ptr<Connection> connection_;
   std::unique_ptr<SharedMemory> shared_memory_;  // null: there is none
 };

@@ -216,10 +216,19 @@ SharedMemory::Place SharedMemory::PlaceOf(const char* data, uint64_t bytes) {
   return {};
 }
 
+absl::Status SharedMemory::Noting(absl::Status status) {
+  if (const auto detail = DetailOf(status); detail.has_value() && detail->field() == "shared_memory") lost_ = true;
+  return status;
+}
+
 absl::Status SharedMemory::Upload(const v1::BufferRef& to, absl::string_view bytes) {
   if (const Place place = PlaceOf(bytes.data(), bytes.size()); place.handle != 0) {
-    return CopyAtOnce(connection_, CopyTo(to, 0, place.handle, place.offset, bytes.size()));
+    return Noting(CopyAtOnce(connection_, CopyTo(to, 0, place.handle, place.offset, bytes.size())));
   }
+  return Noting(UploadPieces(to, bytes));
+}
+
+absl::Status SharedMemory::UploadPieces(const v1::BufferRef& to, absl::string_view bytes) {
   absl::MutexLock lock(&staging_mutex_);
   std::array<Copy, 2> copies;
   for (uint64_t at = 0, number = 0; at < bytes.size(); at += kPieceBytes, ++number) {
@@ -238,8 +247,12 @@ absl::Status SharedMemory::Upload(const v1::BufferRef& to, absl::string_view byt
 
 absl::Status SharedMemory::Download(const v1::BufferRef& from, absl::Span<char> to) {
   if (const Place place = PlaceOf(to.data(), to.size()); place.handle != 0) {
-    return CopyAtOnce(connection_, CopyFrom(from, 0, place.handle, place.offset, to.size()));
+    return Noting(CopyAtOnce(connection_, CopyFrom(from, 0, place.handle, place.offset, to.size())));
   }
+  return Noting(DownloadPieces(from, to));
+}
+
+absl::Status SharedMemory::DownloadPieces(const v1::BufferRef& from, absl::Span<char> to) {
   absl::MutexLock lock(&staging_mutex_);
   std::array<Copy, 2> copies;
   const auto finish = [&](uint64_t number) -> absl::Status {

@@ -7,6 +7,7 @@
 #ifndef KILN_CLIENT_CPP_SHARED_MEMORY_H_
 #define KILN_CLIENT_CPP_SHARED_MEMORY_H_
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <vector>
@@ -54,8 +55,11 @@ class SharedMemory {
   // New memory, from and to which transfers need no copy on this side.
   absl::StatusOr<std::shared_ptr<SharedBytes>> Allocate(uint64_t bytes);
 
+  // What has failed once lost() is true may succeed by a socket.
   absl::Status Upload(const v1::BufferRef& to, absl::string_view bytes);
   absl::Status Download(const v1::BufferRef& from, absl::Span<char> to);
+  // Whether the server has forgotten what was shared: another one, at the same address.
+  bool lost() const { return lost_; }
 
  private:
   // Where bytes lie; handle 0 if they are not shared.
@@ -66,8 +70,12 @@ class SharedMemory {
 
   explicit SharedMemory(Connection& connection) : connection_(connection) {}
   Place PlaceOf(const char* data, uint64_t bytes);
+  absl::Status UploadPieces(const v1::BufferRef& to, absl::string_view bytes);
+  absl::Status DownloadPieces(const v1::BufferRef& from, absl::Span<char> to);
+  absl::Status Noting(absl::Status status);
 
   Connection& connection_;
+  std::atomic<bool> lost_ = false;
   absl::Mutex staging_mutex_;  // who holds it has the pieces
   std::unique_ptr<SharedBytes> staging_;
   absl::Mutex mutex_;

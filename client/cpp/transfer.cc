@@ -24,9 +24,12 @@ constexpr uint32_t kWriteChunkTag =
 constexpr uint32_t kReadChunkTag =
     WireFormatLite::MakeTag(v1::ReadResponse::kChunkFieldNumber, WireFormatLite::WIRETYPE_LENGTH_DELIMITED);
 
-// The caller's memory as slices that gRPC may hold longer than the call that sends them.
+// The caller's memory as slices that gRPC may hold longer than the call that sends them:
+// until a connection that has died without a word is given up. So where the call has a
+// deadline, slices are copies.
 class Lender {
  public:
+  explicit Lender(bool copies) : copies_(copies) {}
   // Waits until all that was lent is back.
   ~Lender() {
     absl::MutexLock lock(&mutex_);
@@ -34,6 +37,7 @@ class Lender {
   }
 
   grpc::Slice Lend(absl::string_view bytes) {
+    if (copies_) return grpc::Slice(bytes.data(), bytes.size());
     {
       absl::MutexLock lock(&mutex_);
       ++lent_;
@@ -48,6 +52,7 @@ class Lender {
     --self->lent_;
   }
 
+  const bool copies_;
   absl::Mutex mutex_;
   int lent_ ABSL_GUARDED_BY(mutex_) = 0;
 };
@@ -81,7 +86,7 @@ bool TakeChunk(grpc::ByteBuffer& message, absl::Span<char>& target) {
 }  // namespace
 
 absl::Status Upload(Connection& connection, const v1::BufferRef& to, absl::string_view bytes) {
-  Lender lender;
+  Lender lender(connection.options().call_timeout != absl::InfiniteDuration());
   grpc::ClientContext context;
   connection.Prepare(context);
   v1::WriteRequest header;

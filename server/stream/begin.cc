@@ -140,12 +140,12 @@ void CommandStream::Compile(Command& command) {
 void CommandStream::Replay(Command& command) {
   const v1::ReplaySequenceRequest& asked = command.request.replay();
   const Recordings::Handle recording = engine_.FindRecording(asked.recording());
-  for (int i = 0; i < asked.buffers_size(); ++i) {
-    const bool written = recording != nullptr && static_cast<size_t>(i) < recording->sequence->buffers().size() &&
-                         recording->sequence->buffers()[i].written;
-    written ? Writes(command, asked.buffers(i).handle()) : Uses(command, asked.buffers(i).handle());
-  }
   ReplayRequest request = ToReplayRequest(asked);
+  for (size_t i = 0; i < request.buffers.size(); ++i) {
+    const bool written =
+        recording != nullptr && i < recording->sequence->buffers().size() && recording->sequence->buffers()[i].written;
+    written ? Writes(command, request.buffers[i].handle) : Uses(command, request.buffers[i].handle);
+  }
   request.caller = session_;
   engine_.Replay(request, control_, [&command](absl::StatusOr<ExecuteTiming> timing) {
     const v1::ReplaySequenceRequest& asked = command.request.replay();

@@ -1,12 +1,14 @@
 // The C++ client's uploads and downloads against a whole server: through a socket, and
 // through memory that both have mapped.
 #include <gtest/gtest.h>
+#include <spdlog/sinks/null_sink.h>
 
 #include <algorithm>
 #include <string>
 
 #include "client/cpp/client.h"
 #include "server/config.h"
+#include "server/server.h"
 #include "tests/e2e/server_fixture.h"
 
 namespace kiln::client {
@@ -95,10 +97,42 @@ TEST_F(TransferTest, FailuresAreTheServers) {
     EXPECT_EQ(client->Write(*buffer, Noise(2 * kPiece), 50).code(), absl::StatusCode::kOutOfRange);
     EXPECT_EQ(client->Read(*buffer, 50, 51).status().code(), absl::StatusCode::kOutOfRange);
     EXPECT_EQ(client->Read(*buffer, 101).status().code(), absl::StatusCode::kOutOfRange);
+    EXPECT_TRUE(client->ReadInto(*buffer, {}, 100).ok());
+    EXPECT_EQ(client->ReadInto(*buffer, {}, 101).code(), absl::StatusCode::kOutOfRange);
     // And it goes on.
     EXPECT_TRUE(client->Write(*buffer, Noise(100)).ok());
     EXPECT_EQ(*client->Read(*buffer), Noise(100));
   }
+}
+
+TEST_F(TransferTest, ACallWithADeadlineSendsTheSame) {
+  ClientOptions options;
+  options.shared_memory = false;
+  options.call_timeout = absl::Minutes(5);
+  const auto client = Client::Connect(address(), options).value();
+  const std::string data = Noise(kPiece);
+  const auto buffer = client->Allocate(data.size());
+  ASSERT_TRUE(buffer.ok());
+  ASSERT_TRUE(client->Write(*buffer, data).ok());
+  EXPECT_TRUE(*client->Read(*buffer) == data);
+}
+
+TEST_F(TransferTest, AnotherServerAtTheSameAddressHasNothingMapped) {
+  const auto client = Connect(true);
+  EXPECT_STREQ(client->transport(), "shared memory");
+  v1::ServerConfig config = server::DefaultConfig();
+  config.set_listen(address());
+  config.mutable_shared_memory()->set_max_bytes(64 << 20);
+  server_.reset();
+  auto log = std::make_shared<spdlog::logger>("test", std::make_shared<spdlog::sinks::null_sink_mt>());
+  server_ = server::StartServer(config, std::move(log)).value();
+  absl::StatusOr<DeviceBuffer> buffer;
+  do buffer = client->Allocate(100);  // until the channel has found it
+  while (absl::IsUnavailable(buffer.status()));
+  ASSERT_TRUE(buffer.ok()) << buffer.status();
+  ASSERT_TRUE(client->Write(*buffer, Noise(100)).ok());
+  EXPECT_EQ(*client->Read(*buffer), Noise(100));
+  EXPECT_STREQ(client->transport(), "tcp");
 }
 
 TEST_F(TransferTest, WhereThereIsNoRoomASocketDoesIt) {

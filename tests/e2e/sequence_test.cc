@@ -3,6 +3,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "tests/e2e/bad_input.h"
+#include "tests/e2e/submit_client.h"
 
 namespace kiln::e2e {
 namespace {
@@ -123,6 +124,37 @@ TEST_F(SequenceTest, ADeadlineStopsIt) {
   EXPECT_EQ(stubs_->kernel->ReplaySequence(&context, replay, &response).error_code(),
             grpc::StatusCode::DEADLINE_EXCEEDED);
   EXPECT_TRUE(Replay(*stubs_, replay).ok());
+}
+
+// Whichever way its buffers are named.
+TEST_F(SequenceTest, AReplayInAStreamIsPoisonedByWhatItUses) {
+  const auto recorded = Record(*stubs_, Chain(*stubs_));
+  ASSERT_TRUE(recorded.ok()) << recorded.status();
+  for (const bool by_handles : {false, true}) {
+    SubmitClient client(*stubs_);
+    client.Allocate(1, 96);
+    client.Allocate(2, 32);
+    const uint64_t cause = client.Write(2, std::string(33, 'x'));  // too long
+    EXPECT_EQ(client.FailureCode(), v1::OUT_OF_BOUNDS);
+    v1::SubmitRequest request;
+    request.mutable_replay()->set_recording(recorded->recording());
+    for (const uint64_t handle : {1, 2}) {
+      if (by_handles) {
+        request.mutable_replay()->add_handles(handle);
+      } else {
+        request.mutable_replay()->add_buffers()->set_handle(handle);
+      }
+    }
+    const uint64_t replay = client.Send(request);
+    EXPECT_EQ(client.FailureCode(), v1::OUT_OF_BOUNDS);
+    EXPECT_EQ(client.failed_id, replay);
+    EXPECT_EQ(client.failed.cause_command_id(), cause);
+    client.Read(1);  // what the replay would have written
+    EXPECT_EQ(client.FailureCode(), v1::OUT_OF_BOUNDS);
+    EXPECT_EQ(client.failed.cause_command_id(), cause);
+    client.WritesDone();
+    EXPECT_TRUE(client.Finish().ok());
+  }
 }
 
 class BadSequenceTest : public BadInputTest {};
