@@ -172,11 +172,11 @@ nlohmann::json Report(const std::vector<Kind>& kinds, int iterations) {
   const auto row = std::find_if(kinds.begin(), kinds.end(), [](const Kind& k) { return k.name == kOneKernel; });
   const double further = (row[1].Percentile(0.50) - row[0].Percentile(0.50)) / kFurtherSteps;
   std::printf("a further kernel of a replay: %.3f us\n", further);
-  return {{"bench", "service"}, {"iterations", iterations}, {"rows", rows}, {"further_kernel_us", further}};
+  return {{"bench", "unary"}, {"iterations", iterations}, {"rows", rows}, {"further_kernel_us", further}};
 }
 
 int Main(int argc, char** argv) {
-  CLI::App app{"Measures warm requests beside a bare gRPC unary call.", "service_bench"};
+  CLI::App app{"Measures warm requests beside a bare gRPC unary call.", "unary_bench"};
   int iterations = 5000;
   bool smoke = false;
   std::string json_path;
