@@ -10,13 +10,18 @@ import unittest
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 
 import collectives_test
-import graphs
 import support
 import numpy as np
 
 import kiln
+from kiln.v1 import device_service_pb2
+
+sys.path.insert(0, str(support.ROOT / "examples"))
+
+import data_parallel
 
 RANKS = 4
+HEALTHY, UNHEALTHY = device_service_pb2.Device.HEALTHY, device_service_pb2.Device.UNHEALTHY
 
 
 def launcher(*flags):
@@ -61,11 +66,63 @@ class Devices(unittest.TestCase):
                 buffer = self.client.buffer(array, device="CPU:%d" % source)
                 self.assertEqual(buffer.numpy().tobytes(), array.tobytes())
                 other = self.client.empty(array.shape, array.dtype, device="CPU:%d" % ((source + 1) % RANKS))
-                self.client.copy(buffer, other)
+                other.copy_from(buffer)
                 self.assertEqual(other.numpy().tobytes(), array.tobytes())
 
 
-del collectives_test.OnEightDevices  # not a test here
+    def test_training_on_four_ranks_is_training_on_one_device(self):
+        with support.running("--cpu_devices=4") as one_process:
+            with kiln.connect(one_process.address) as client:
+                alone, _ = data_parallel.train(client, data_parallel.DEVICES[:1], epochs=1)
+                within, _ = data_parallel.train(client, data_parallel.DEVICES, deterministic=True, epochs=1)
+        across, _ = data_parallel.train(self.client, data_parallel.DEVICES, deterministic=True, epochs=1)
+        any_order, _ = data_parallel.train(self.client, data_parallel.DEVICES, epochs=1)
+        for one, two, three, four in zip(alone, within, across, any_order):
+            self.assertEqual(two.tobytes(), three.tobytes())
+            for weights in (three, four):
+                np.testing.assert_allclose(weights, np.repeat(one, RANKS, 0), rtol=1e-5, atol=1e-5)
+
+
+class Deaths(unittest.TestCase):
+    def test_the_rest_goes_on(self):
+        server = support.Server("--rank_silence_seconds=3", launcher=launcher("--enable-recovery"))
+        self.addCleanup(server.stop)
+        with kiln.connect(server.address) as client:
+            buffers = [client.buffer(np.full(5000, i, np.float32), device="CPU:%d" % i) for i in range(RANKS)]
+            client.all_reduce(buffers)
+            os.kill(server.rank_processes()[2], signal.SIGKILL)
+            with self.assertRaises(kiln.Unavailable) as caught:
+                client.all_reduce(buffers)
+            self.assertEqual((caught.exception.code, caught.exception.field), ("PARTICIPANT_MISSING", "CPU:2"))
+            self.assertIn("rank 2 on ", str(caught.exception))
+            with self.assertRaises(kiln.Unavailable) as caught:
+                client.buffer(np.zeros(3, np.float32), device="CPU:2").numpy()
+            self.assertEqual((caught.exception.code, caught.exception.field), ("PARTICIPANT_MISSING", "CPU:2"))
+            health = {device.name: device.health for device in client.devices()}
+            self.assertEqual(health, {"CPU:0": HEALTHY, "CPU:1": HEALTHY, "CPU:2": UNHEALTHY, "CPU:3": HEALTHY})
+            rest = [client.buffer(np.full(5000, i, np.float32), device="CPU:%d" % i) for i in (0, 1, 3)]
+            client.all_reduce(rest)
+            np.testing.assert_array_equal(rest[2].numpy(), np.full(5000, 4))
+
+    def test_or_the_server_stops(self):
+        server = support.Server(
+            "--rank_silence_seconds=3", "--rank_death=stop", launcher=launcher("--enable-recovery"))  # fmt: skip
+        os.kill(server.rank_processes()[3], signal.SIGKILL)
+        server.process.wait(timeout=60)
+        server.stop()
+        log = "".join(server.log)
+        self.assertIn("event=rank_died rank=3", log)
+        self.assertIn("event=stopped", log)
+
+    def test_without_rank_0_the_others_end(self):
+        server = support.Server("--rank_silence_seconds=3", launcher=launcher("--enable-recovery"))
+        ranks = server.rank_processes()
+        os.kill(ranks[0], signal.SIGKILL)
+        server.process.wait(timeout=60)
+        server.stop()
+        for rank in range(1, RANKS):
+            self.assertFalse(pathlib.Path("/proc/%d" % ranks[rank]).exists(), "rank %d" % rank)
+
 
 if __name__ == "__main__":
     unittest.main()

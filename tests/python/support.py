@@ -3,6 +3,7 @@
 KILN_KILND names the server's binary; by default it is the one that Bazel built.
 """
 
+import contextlib
 import gc
 import os
 import pathlib
@@ -73,6 +74,16 @@ class Server:
             os.kill(self.rank_processes().get(0, self.process.pid), signal.SIGTERM)
             self.process.wait(timeout=60)
         self._reader.join()
+
+
+@contextlib.contextmanager
+def running(*flags):
+    """A server for a while."""
+    server = Server(*flags)
+    try:
+        yield server
+    finally:
+        server.stop()
 
 
 def eventually(condition):
