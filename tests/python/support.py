@@ -33,7 +33,7 @@ class Server:
 
     With a launcher (words of a command), it is several processes, one of which serves."""
 
-    def __init__(self, *flags, launcher=()):
+    def __init__(self, *flags, launcher=(), host="127.0.0.1"):
         if not KILND.exists():
             raise unittest.TestCase.failureException("%s is not built: bazel build //server:kilnd" % KILND)
         self.process = subprocess.Popen(
@@ -41,7 +41,7 @@ class Server:
         )
         self.log = []
         self.port = self._wait_for_port()
-        self.address = "127.0.0.1:%d" % self.port
+        self.address = "%s:%d" % (host, self.port)
         # Its log must not fill the pipe.
         self._reader = threading.Thread(target=self._read_on, daemon=True)
         self._reader.start()

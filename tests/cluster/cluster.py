@@ -1,0 +1,212 @@
+"""One server over four ranks where it takes root and daemons: under Slurm, and over a network of its own.
+
+./dev cluster runs it. A part that this machine does not allow is skipped, and says why.
+"""
+
+import os
+import pathlib
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "python"))
+
+import mpi_test
+import support
+import numpy as np
+
+import kiln
+
+RANKS = mpi_test.RANKS
+
+
+def need(condition, reason):
+    if not condition:
+        raise unittest.SkipTest(reason)
+
+
+def run(*command, **keywords):
+    return subprocess.run(command, check=True, capture_output=True, text=True, **keywords).stdout
+
+
+class Slurm:
+    """Four nodes of a cluster, all of them this machine. munge says who is who, as anywhere."""
+
+    def __init__(self):
+        need(os.geteuid() == 0, "slurmd wants to be root")
+        need(all(map(shutil.which, ("slurmctld", "slurmd", "srun", "munged"))), "slurm-wlm and munge are not installed")
+        self.folder = pathlib.Path(tempfile.mkdtemp(prefix="kiln-slurm-"))
+        self.daemons = []
+        self._start_munge()
+        ports = [free_port() for _ in range(RANKS + 1)]
+        text = CONFIGURATION.format(folder=self.folder, host=socket.gethostname().split(".")[0], port=ports[0])
+        for node in range(RANKS):
+            text += "NodeName=n%d NodeHostname=%s NodeAddr=127.0.0.1 Port=%d CPUs=2 RealMemory=1000\n" % (
+                node, socket.gethostname().split(".")[0], ports[node + 1])  # fmt: skip
+        text += "PartitionName=all Nodes=n[0-%d] Default=YES State=UP\n" % (RANKS - 1)
+        (self.folder / "slurm.conf").write_text(text)
+        os.environ["SLURM_CONF"] = str(self.folder / "slurm.conf")
+        self.start("slurmctld", "-D", "-f", self.folder / "slurm.conf")
+        for node in range(RANKS):
+            # PMIx makes a folder that no two nodes may share, so each has settings of its own.
+            home = self.folder / ("n%d" % node)
+            (home / "tmp").mkdir(parents=True)
+            (home / "slurm.conf").write_text(text)
+            (home / "mpi.conf").write_text("PMIxCliTmpDirBase=%s\n" % (home / "tmp"))
+            self.start("slurmd", "-D", "-N", "n%d" % node, "-f", home / "slurm.conf")
+        idle = lambda: run("sinfo", "--noheader", "--format=%t %D").split() == ["idle", str(RANKS)]
+        if not support.eventually(lambda: idle() or time.sleep(0.1)):
+            raise AssertionError("the nodes do not come up:\n" + run("sinfo"))
+
+    def start(self, *command):
+        output = open(self.folder / ("%s.out" % len(self.daemons)), "w")
+        with output:
+            self.daemons.append(subprocess.Popen(list(map(str, command)), stdout=output, stderr=output))
+
+    def _start_munge(self):
+        key = self.folder / "munge.key"
+        key.write_bytes(os.urandom(1024))
+        home = self.folder / "munge"
+        home.mkdir()
+        self.folder.chmod(0o755)
+        shutil.chown(home, "munge")
+        home.chmod(0o755)
+        shutil.chown(key, "munge")
+        key.chmod(0o400)
+        self.munge = home / "socket"
+        self.start("setpriv", "--reuid=munge", "--regid=munge", "--clear-groups", "munged", "--foreground",
+                   "--key-file=%s" % key, "--socket=%s" % self.munge, "--pid-file=%s" % (home / "pid"),
+                   "--seed-file=%s" % (home / "seed"), "--log-file=%s" % (home / "log"))  # fmt: skip
+        if not support.eventually(self.munge.exists):
+            raise AssertionError("munged does not start: " + (self.folder / "0.out").read_text())
+
+    def stop(self):
+        for daemon in reversed(self.daemons):
+            daemon.terminate()
+            daemon.wait(timeout=60)
+        shutil.rmtree(self.folder)
+
+
+CONFIGURATION = """ClusterName=kiln
+SlurmctldHost={host}(127.0.0.1)
+SlurmctldPort={port}
+SlurmUser=root
+SlurmdUser=root
+AuthType=auth/munge
+AuthInfo=socket={folder}/munge/socket
+CredType=cred/munge
+StateSaveLocation={folder}/state
+SlurmdSpoolDir={folder}/spool.%n
+SlurmctldPidFile={folder}/slurmctld.pid
+SlurmdPidFile={folder}/slurmd.%n.pid
+ProctrackType=proctrack/linuxproc
+TaskPlugin=task/none
+SelectType=select/cons_tres
+SelectTypeParameters=CR_Core
+ReturnToService=2
+"""
+
+
+def free_port():
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        return taken.getsockname()[1]
+
+
+class UnderSlurm(mpi_test.Devices):
+    """As under mpirun: memory, copies and the training of the digits."""
+
+    @classmethod
+    def setUpClass(cls):
+        slurm = Slurm()
+        cls.addClassCleanup(slurm.stop)
+        launcher = ("srun", "--mpi=pmix", "-N%d" % RANKS, "-n%d" % RANKS)
+        cls.server = support.Server(launcher=launcher)
+        cls.addClassCleanup(cls.server.stop)
+        cls.client = kiln.connect(cls.server.address)
+        cls.addClassCleanup(cls.client.close)
+
+
+class Network:
+    """Four network namespaces with a cable each to one bridge, and a way to start a process in each."""
+
+    def __init__(self):
+        need(os.geteuid() == 0, "network namespaces want root")
+        need(shutil.which("ip"), "there is no ip: iproute2 is not installed")
+        self.tag = "k%d" % (os.getpid() % 100_000)
+        self.folder = pathlib.Path(tempfile.mkdtemp(prefix="kiln-network-"))
+        self.made = []
+        try:
+            self._ip("link", "add", self.tag, "type", "bridge", undo=("link", "del", self.tag))
+            self._ip("addr", "add", "10.213.77.254/24", "dev", self.tag)
+            self._ip("link", "set", self.tag, "up")
+            for rank in range(RANKS):
+                self._add(rank)
+        except subprocess.CalledProcessError as error:
+            self.stop()
+            raise unittest.SkipTest("this kernel makes no such network: " + error.stderr.strip()) from error
+        # What mpirun takes for ssh: the host's name is its address, whose last number says which it is.
+        self.agent = self.folder / "agent"
+        self.agent.write_text('#!/bin/sh\nname=%s-${1##*.}; shift\n'
+                              'exec ip netns exec $name unshare --uts sh -c "hostname $name; $*"\n' % self.tag)
+        self.agent.chmod(0o755)
+
+    def _ip(self, *words, undo=None):
+        run("ip", *words)
+        if undo:
+            self.made.append(undo)
+
+    def _add(self, rank):
+        name, cable = "%s-%d" % (self.tag, rank + 1), "%sv%d" % (self.tag, rank + 1)
+        self._ip("netns", "add", name, undo=("netns", "del", name))
+        self._ip("link", "add", cable, "type", "veth", "peer", "name", "eth0", "netns", name)
+        self._ip("link", "set", cable, "master", self.tag, "up")
+        self._ip("-n", name, "addr", "add", "10.213.77.%d/24" % (rank + 1), "dev", "eth0")
+        self._ip("-n", name, "link", "set", "eth0", "up")
+        self._ip("-n", name, "link", "set", "lo", "up")
+
+    def launcher(self):
+        hosts = ",".join("10.213.77.%d" % (rank + 1) for rank in range(RANKS))
+        return mpi_test.launcher(
+            "--host", hosts, "--enable-recovery", "--mca", "plm_rsh_agent", str(self.agent), "--mca", "btl", "tcp,self",
+            "--mca", "btl_tcp_if_include", "10.213.77.0/24", "--mca", "oob_tcp_if_include", "10.213.77.0/24")  # fmt: skip
+
+    def cut(self, rank):
+        run("ip", "link", "set", "%sv%d" % (self.tag, rank + 1), "down")
+
+    def stop(self):
+        for words in reversed(self.made):
+            run("ip", *words)
+        shutil.rmtree(self.folder)
+
+
+class OverANetwork(mpi_test.Devices):
+    @classmethod
+    def setUpClass(cls):
+        cls.network = Network()
+        cls.addClassCleanup(cls.network.stop)
+        flags = ("--listen=10.213.77.1:0", "--insecure", "--rank_silence_seconds=4")
+        cls.server = support.Server(*flags, launcher=cls.network.launcher(), host="10.213.77.1")
+        cls.addClassCleanup(cls.server.stop)
+        cls.client = kiln.connect(cls.server.address)
+        cls.addClassCleanup(cls.client.close)
+
+    def test_when_a_cable_is_cut_the_rest_goes_on(self):  # the last, by its name
+        buffers = [self.client.buffer(np.full(200_000, i, np.float32), device="CPU:%d" % i) for i in range(RANKS)]
+        self.client.all_reduce(buffers)
+        self.network.cut(3)
+        with self.assertRaises(kiln.Unavailable) as caught:
+            self.client.all_reduce(buffers)
+        self.assertEqual((caught.exception.code, caught.exception.field), ("PARTICIPANT_MISSING", "CPU:3"))
+        self.client.all_reduce(buffers[:3])
+        np.testing.assert_array_equal(buffers[2].numpy()[:2], np.full(2, 18))
+        process = pathlib.Path("/proc/%d" % self.server.rank_processes()[3])
+        self.assertTrue(support.eventually(lambda: not process.exists() or time.sleep(0.1)), "it goes on alone")
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
