@@ -34,7 +34,10 @@ def launcher(*flags):
 
 
 class Values(collectives_test.Values):
-    """Those of one process, over eight devices of four."""
+    """Those of one process, over eight devices of four: these say the most in the least time."""
+
+    test_every_number_of_devices_and_every_op = None
+    test_between_other_devices_and_in_another_order = None
 
     @classmethod
     def setUpClass(cls):

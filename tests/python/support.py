@@ -37,7 +37,7 @@ class Server:
         if not KILND.exists():
             raise unittest.TestCase.failureException("%s is not built: bazel build //server:kilnd" % KILND)
         self.process = subprocess.Popen(
-            [*launcher, str(KILND), "--listen=127.0.0.1:0", *flags], stderr=subprocess.PIPE, text=True
+            [*launcher, str(KILND), "--listen=%s:0" % host, *flags], stderr=subprocess.PIPE, text=True
         )
         self.log = []
         self.port = self._wait_for_port()
