@@ -16,8 +16,8 @@ from proxy import Proxy
 
 import kiln
 import kiln.aio
-from kiln import program as programs, stream as streams
-from kiln.v1 import session_service_pb2
+from kiln import commands, program as programs, stream as streams
+from kiln.v1 import buffer_service_pb2, session_service_pb2
 
 RNG = np.random.default_rng(11)
 
@@ -113,10 +113,22 @@ class Streams(support.ServerTest):
                 use()
             self.assertEqual((caught.exception.code, caught.exception.slot), ("BUFFER_SIZE_MISMATCH", 1))
         self.assertEqual(wrong.numpy().tolist(), [0] * 4)
+        self.client.fence()  # it was told
+        program.run([w, wrong, b], out="buffers", tag="layer 3")
         with self.assertRaises(kiln.InvalidArgument) as caught:
             self.client.fence()
-        self.assertEqual(caught.exception.tag, "layer 1")
+        self.assertEqual(caught.exception.tag, "layer 3")
         self.client.fence()
+
+    def test_a_free_of_what_is_not_there_tells_nobody_and_frees_the_others(self):
+        before = self.in_use()
+        buffer = self.client.buffer(np.zeros(1000, np.float32))
+        self.client._connection.live.discard(buffer.handle)
+        request = buffer_service_pb2.FreeRequest(handle=[12345, buffer.handle, 54321])
+        self.client._connection.perform("BufferService.Free", request)
+        self.client.fence()
+        self.client.fence()
+        self.assertEqual(self.in_use(), before)
 
     def test_what_is_large_fails_at_once(self):
         with self.assertRaises(kiln.ResourceExhausted):
@@ -155,6 +167,8 @@ class Streams(support.ServerTest):
                 spoilt = await program(w, wrong, x, out="buffers")
                 with self.assertRaises(kiln.InvalidArgument):
                     await spoilt.numpy()
+                await client.fence()  # it was told
+                await program(w, wrong, x, out="buffers")
                 with self.assertRaises(kiln.InvalidArgument):
                     await client.fence()
 
@@ -184,6 +198,33 @@ class Forgotten(support.ServerTest):
         with self.assertRaises(kiln.KilnError) as caught:  # and is never silently left out
             buffer.numpy()
         self.assertEqual(caught.exception.code, "NEED_GRAPH")
+
+    def test_one_that_lacks_its_graph_is_not_taken_for_another(self):
+        update, other = self.client.compile(add_in_place()), self.client.compile(add_in_place((5,)))
+        recording = self.client.record([(other, [kiln.Memory(0)])])
+        for run in (lambda y: other.run([y], timing=True), lambda y: other.run([y], timeout=60.0), recording):
+            x, y = self.client.empty((8,)), self.client.empty((5,))
+            self.forget_all()
+            self.client.compile(add_in_place((5,)))
+            self.client.record([(other, [kiln.Memory(0)])])
+            update(x)  # left out
+            with self.assertRaises(kiln.KilnError) as caught:
+                run(y)
+            self.assertEqual((caught.exception.code, caught.exception.own), ("NEED_GRAPH", False))
+            self.client.fence()  # it was told
+            self.assertIn(y.numpy()[0], (0, 1))  # a call waits for what was before it; a command does not
+            update = self.client.compile(add_in_place())
+
+    def test_what_is_asked_for_the_graph_is_named_anew(self):
+        program = self.client.compile(affine())
+        w, x, b = np.eye(8, dtype=np.float32), np.ones(8, np.float32), np.zeros(8, np.float32)
+        before = self.in_use()
+        self.forget_all()
+        run = program.run([w, x, b], out="buffers", timing=True)
+        self.assertEqual(run.results[0].numpy().tolist(), [1] * 8)
+        del run
+        self.client.fence()
+        self.assertEqual(self.in_use(), before)
 
 
 class Distance(support.ServerTest):
@@ -261,6 +302,20 @@ class Lost(support.ServerTest):
     def close_behind(self, client):
         token = client._connection.session.token
         self.client._connection.call("SessionService.Close", session_service_pb2.CloseSessionRequest(token=token))
+
+    def test_a_stream_that_ends_while_its_session_lives(self):
+        with kiln.connect(self.proxy.address, timeout=60.0) as client:
+            buffers = [client.buffer(np.full(8, n, np.float32)) for n in range(8)]
+            self.assertEqual([buffer.numpy()[0] for buffer in buffers], list(range(8)))
+            connection, stream = client._connection, client._connection.pipeline._stream
+            taking = connection.stub("KernelService.Submit", raw_request=True)
+            other = taking(iter([commands.hello(0)]), metadata=connection.session.metadata)
+            list(other)
+            self.assertTrue(support.eventually(lambda: stream.ended is not None))
+            self.assertEqual(stream.ended.code, "SESSION_BUSY")
+            for n, buffer in reversed(list(enumerate(buffers))):
+                self.assertEqual(buffer.fill(n + 10).numpy()[0], n + 10)
+            self.assertIsNot(connection.pipeline._stream, stream)
 
     def test_a_session_that_has_expired(self):
         with kiln.connect(self.proxy.address, lease=3600) as client:

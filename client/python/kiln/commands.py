@@ -7,7 +7,7 @@ own has the same request as the command, the bytes are the same, too.
 from __future__ import annotations
 
 import struct
-from typing import Any, Iterator, Sequence
+from typing import Any, Iterator, Optional, Sequence
 
 from kiln.encode import Bytes, buffer_ref, field, varint
 from kiln.v1 import kernel_service_pb2
@@ -72,6 +72,19 @@ def writes(handle: int, offset: int, data: memoryview) -> Iterator[bytes]:
 
 def read(handle: int, offset: int, count: int) -> bytes:
     return field(_READ, field(0x0A, buffer_ref(handle, offset)), b"\x10", varint(count))
+
+
+def frees(command: bytes) -> bool:
+    return command[0] == _SAME["BufferService.Free"]
+
+
+def without(free: bytes, handle: Optional[int]) -> Optional[bytes]:
+    """The same Free but for one handle; None if there is nothing left, or it was not among them."""
+    request = kernel_service_pb2.SubmitRequest.FromString(free).free
+    rest = [other for other in request.handle if other != handle]
+    if not rest or len(rest) == len(request.handle):
+        return None
+    return field(_SAME["BufferService.Free"], kernel_service_pb2.FreeCommand(handle=rest).SerializeToString())
 
 
 def replay(request: bytes) -> bytes:

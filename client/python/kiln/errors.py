@@ -30,12 +30,14 @@ class KilnError(Exception):
       limit, limit_value, used   the limit that was met
       retry_after    seconds after which trying again makes sense
       command        in a stream: which command went wrong first (tag is then its tag)
+      own            whether that is the call that raises it, and no command before it
       detail         the whole kiln.v1.ErrorDetail
     """
 
     status: Optional[grpc.StatusCode] = None
     default_code: Optional[str] = None
     command: Optional[int] = None
+    own = True
 
     def __init__(self, message: str, *, remedy: str = "", code: Optional[str] = None,
                  detail: Optional[error_pb2.ErrorDetail] = None, status: Optional[grpc.StatusCode] = None):

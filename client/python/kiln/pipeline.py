@@ -16,7 +16,7 @@ from typing import Any, Callable, List, Optional, Sequence, Tuple
 
 from kiln import arrays, commands
 from kiln.dtypes import dtype as dtype_of
-from kiln.errors import KilnError, ResourceExhausted
+from kiln.errors import Internal, KilnError, ResourceExhausted
 from kiln.session import Session
 from kiln.stream import SUBMIT, Answer, Stream
 from kiln.v1 import buffer_service_pb2, kernel_service_pb2
@@ -49,11 +49,13 @@ class Pipeline:
     @property
     def idle(self) -> bool:
         """Whether nothing is under way, nor a failure waits to be told."""
-        return self._stream is None or self._stream.idle
+        stream = self._stream
+        return stream is None or stream.idle
 
     @property
     def full(self) -> bool:
-        return self._stream is not None and self._stream.full
+        stream = self._stream
+        return stream is not None and stream.full
 
     def send(self, command: bytes) -> None:
         """KilnError if the session has ended, and what was under way with it; once."""
@@ -75,13 +77,9 @@ class Pipeline:
         return True
 
     def take_failure(self) -> Optional[KilnError]:
-        """The first failure of a command that nobody waited for; those after it are forgotten."""
-        failures = self._stream.failures if self._stream is not None else None
-        if not failures:
-            return None
-        error = failures.popleft()
-        failures.clear()
-        return error
+        """The first failure that nobody has been told; those after it are forgotten."""
+        stream = self._stream
+        return stream.take_failure() if stream is not None else None
 
     def _get(self) -> Stream:
         stream = self._stream
@@ -89,15 +87,11 @@ class Pipeline:
             return stream
         with self._lock:
             stream = self._stream
+            if stream is not None and stream.ended is not None and stream.untold:
+                stream.untold = False
+                raise stream.ended
             if stream is None or stream.ended is not None:
-                last = 0
-                if stream is not None and stream.ended is not None:
-                    self._stream, last = None, stream.last
-                    if stream.ended.code == "SESSION_EXPIRED":
-                        self._session.replace(stream.token)
-                    if stream.untold:
-                        raise stream.ended
-                stream = self._stream = Stream(self._channel, self._session, self._target, last)
+                stream = self._stream = Stream(self._channel, self._session, self._target, stream)
             return stream
 
     def close(self, timeout: Optional[float] = 5) -> None:
@@ -174,6 +168,9 @@ class Pipelined:
 
     def _read_small(self, handle: int, offset: int, target: memoryview) -> Waits[None]:
         _, pieces = yield from self._asked("BufferService.Read", commands.read(handle, offset, len(target)))
+        came = sum(map(len, pieces))
+        if came != len(target):
+            raise Internal("the server sent %d bytes of %d" % (came, len(target)))
         at = 0
         for piece in pieces:
             target[at : at + len(piece)] = piece

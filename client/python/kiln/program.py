@@ -22,11 +22,11 @@ from kiln.connection import Connection
 from kiln.dtypes import BY_NUMBER, integer64
 from kiln.errors import DTypeError, InvalidArgument, KilnError, ShapeError
 from kiln.sharding import Shards, ShardsLike, shares
-from kiln.v1 import executable_pb2, graph_pb2, kernel_service_pb2
+from kiln.v1 import buffer_service_pb2, executable_pb2, graph_pb2, kernel_service_pb2
 from kiln.waiting import Waits, blocking
 from kiln.wire import INLINE
 
-_EXECUTE = "KernelService.Execute"
+_EXECUTE, _FREE = "KernelService.Execute", "BufferService.Free"
 
 # Seconds for which a server that had a program is taken to have it still. Who waits for an
 # answer can be asked for the graph; with a command that nobody waits for, it goes along.
@@ -221,18 +221,31 @@ class ProgramLike:
                 return (yield from self._send(self._request(values, False, False), results, tag))
         names: Optional[List[int]] = None  # of its results, if it goes as a command
         if as_command and self._single:
-            names = [] if inline else [0 if alias is not None else connection.pipeline.name() for alias in self._aliases]
+            names = self._names_anew(inline)
+        else:
+            yield connection.settle(_EXECUTE)  # what went wrong before is not to be taken for what this lacks
         # A command answers with its results if they are inline, or with timing.
         pieces = self._request(values, inline, timing or bool(names))
         try:
             response = yield from self._answer(pieces, names, timeout, tag)
         except KilnError as error:
-            if error.code != "NEED_GRAPH":
+            if error.code != "NEED_GRAPH" or not error.own:
                 raise
             pieces += encode.graph_field(self._graph)
+            if names:  # the command that failed took them
+                taken = [name for name in names if name]
+                if taken:
+                    yield from connection._performed(_FREE, buffer_service_pb2.FreeRequest(handle=taken))
+                names = self._names_anew(inline)
             response = yield from self._answer(pieces, names, timeout, tag)
         self._known_until = time.monotonic() + _KNOWN
         return Run(self._results(response, values), response.from_cache, response.timing)
+
+    def _names_anew(self, inline: bool) -> List[int]:
+        """For results that are made; 0 for a parameter's own memory."""
+        if inline:
+            return []
+        return [0 if alias is not None else self._connection.pipeline.name() for alias in self._aliases]
 
     def _answer(self, pieces: List[encode.Bytes], names: Optional[List[int]], timeout: Optional[float],
                 tag: str) -> Waits[kernel_service_pb2.ExecuteResponse]:

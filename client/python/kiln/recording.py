@@ -114,27 +114,30 @@ class RecordingLike:
     def _run(self, memory: Sequence[Union[BufferLike, At]], integers: Sequence[int], timing: bool,
              timeout: Optional[float]) -> Waits[pb.Timing]:
         request = self._request(memory, integers, timing)
+        connection = self._connection
+        as_command = connection.pipeline.on and timeout is None and connection.timeout is None
+        if not as_command:
+            yield connection.settle(_REPLAY)  # what went wrong before is not to be taken for what this lacks
         try:
-            return (yield from self._answer(request, timeout))
+            return (yield from self._answer(request, as_command, timeout))
         except KilnError as error:
-            if error.code != "NEED_GRAPH":
+            if error.code != "NEED_GRAPH" or not error.own:
                 raise
             yield from self._again()
-            return (yield from self._answer(request, timeout))
+            return (yield from self._answer(request, as_command, timeout))
 
-    def _answer(self, request: bytes, timeout: Optional[float]) -> Waits[pb.Timing]:
-        connection = self._connection
-        if connection.pipeline.on and timeout is None and connection.timeout is None:
-            response, _ = yield from connection._asked(_REPLAY, commands.replay(request))
+    def _answer(self, request: bytes, as_command: bool, timeout: Optional[float]) -> Waits[pb.Timing]:
+        if as_command:
+            response, _ = yield from self._connection._asked(_REPLAY, commands.replay(request))
             return response.replayed.timing
-        return (yield connection.send(_REPLAY, request, timeout)).timing
+        return (yield self._connection.send(_REPLAY, request, timeout)).timing
 
     def _again(self) -> Waits[None]:
         """For a server that has forgotten the recording, and perhaps its programs."""
         try:
             yield self._connection.call(_RECORD, self._record_request)
         except KilnError as error:
-            if error.code != "NEED_GRAPH":
+            if error.code != "NEED_GRAPH" or not error.own:
                 raise
             device = self._record_request.device
             for program in self._programs:

@@ -30,6 +30,11 @@ def is_of_session(error: KilnError) -> bool:
     return error.field == HEADER
 
 
+def token_in(metadata: Sequence[Tuple[str, Any]]) -> Optional[bytes]:
+    """Of the session that calls with this metadata are made under."""
+    return dict(metadata).get(HEADER)
+
+
 class Session:
     """What to send with every call: `metadata`. Of no session until open() has found one.
 

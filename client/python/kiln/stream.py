@@ -22,8 +22,8 @@ from typing import Any, Deque, Dict, List, Optional, Tuple
 import grpc
 
 from kiln import commands, wire
-from kiln.errors import ConnectionLost, KilnError, Unavailable, from_rpc, from_status
-from kiln.session import Session
+from kiln.errors import ConnectionLost, Internal, KilnError, Unavailable, from_rpc, from_status
+from kiln.session import Session, token_in
 from kiln.v1 import kernel_service_pb2
 
 SUBMIT = "KernelService.Submit"
@@ -50,10 +50,14 @@ class Answer(Future):
 class Stream:
     """Made by Pipeline (pipeline.py). Threads: any. Nothing here waits, but close()."""
 
-    def __init__(self, channel: Any, session: Session, target: str, last: int):
+    def __init__(self, channel: Any, session: Session, target: str, before: Optional["Stream"]):
+        """`before` is the one that ended, if there was one: under one session commands are numbered on."""
         self._begin = wire.stub(channel, SUBMIT, raw_request=True)
         self._channel, self._session, self._target = channel, session, target
-        self.token, self._metadata = session.token, session.metadata
+        self._metadata = session.metadata
+        self._token = token_in(self._metadata)
+        goes_on = before is not None and before._token == self._token
+        last = before.last if goes_on else 0
         self._lock = threading.Lock()
         self._closing = threading.Event()
         self.ended: Optional[KilnError] = None
@@ -66,9 +70,9 @@ class Stream:
         self._asked: Dict[int, Answer] = {}
         self._unasked, self._unasked_bytes = 0, 0
         # Of commands that nobody waits for.
-        self.failures: Deque[KilnError] = deque(maxlen=1024)
+        self._failures: Deque[KilnError] = deque(before._failures if goes_on else (), maxlen=1024)
         # One of them that poison cannot tell: what the program would have written, only its graph says.
-        self.stale: Optional[KilnError] = None
+        self._stale: Optional[KilnError] = before._stale if goes_on else None
         self._connect()
         self._reader = threading.Thread(target=self._run, name="kiln-stream", daemon=True)
         self._reader.start()
@@ -77,7 +81,7 @@ class Stream:
     def idle(self) -> bool:
         """Whether all that was sent has ended, and what has become of it is known."""
         done = self._seen == self.last or self.ended is not None
-        return done and not self.untold and self.stale is None
+        return done and not self.untold and self._stale is None
 
     @property
     def full(self) -> bool:
@@ -124,26 +128,40 @@ class Stream:
         self._call = self._begin(iter(self._line.get, None), metadata=self._metadata)
 
     def _run(self) -> None:
+        error: KilnError = ConnectionLost("the stream to %s has ended" % self._target)
+        try:
+            error = self._read_on(error)
+            if error.code == "SESSION_EXPIRED" and not self._closing.is_set():
+                self._session.replace(self._token)
+        except (grpc.RpcError, ValueError):  # no new session; the channel is closed
+            pass
+        except Exception as fault:
+            error = Internal("the stream to %s cannot be read: %r" % (self._target, fault))
+            self._call.cancel()
+            raise
+        finally:  # or who waits would wait for ever
+            self._line.put(None)
+            self._end(error)
+
+    def _read_on(self, ended: KilnError) -> KilnError:
+        """Why it is over: `ended`, or what the server says."""
         deadline = None
         while True:
-            error: KilnError = ConnectionLost("the stream to %s has ended" % self._target)
+            error = ended
             try:
                 for response in self._call:
                     deadline = None
                     self._take(response)
             except grpc.RpcError as failed:
                 error = self._session.heed(from_rpc(failed, self._target))
-            except ValueError:  # the channel is closed
-                break
             deadline = deadline or time.monotonic() + self._session.granted
             self._line.put(None)  # what gRPC's thread waits for
             if not may_pass(error) or not self._wait_for_server(deadline):
-                break
+                return error
             with self._lock:
                 for answer in self._asked.values():
                     answer.data.clear()  # it comes again, from its beginning
                 self._connect()
-        self._end(error)
 
     def _wait_for_server(self, deadline: float) -> bool:
         """Whether it is reachable before the deadline, and before the client closes."""
@@ -164,7 +182,7 @@ class Stream:
         with self._lock:
             self.ended = error
             asked = list(self._asked.values())
-            self.untold = not asked and self._seen != self.last
+            self.untold = not asked and not all(commands.frees(message) for _, message in self._kept)
             self._asked.clear()
         for answer in asked:
             answer.set_exception(error)
@@ -175,28 +193,61 @@ class Stream:
         event = response.WhichOneof("event")
         if event == "welcome":
             return self._give_up(response.welcome.answers_lost)
+        if response.command_id <= self._seen:  # it comes a second time
+            return
         answer = self._asked.get(response.command_id)
         if event == "data" and answer is not None:
             answer.data.append(response.data)
         if response.more:
             return
-        self._confirm(response.command_id)
         error = None
         if event == "failed":
             failed = response.failed
             error = from_status(failed.status, failed.tag, failed.cause_command_id or response.command_id)
-        if answer is None and error is not None:
-            self.failures.append(error)
-            if error.code == "NEED_GRAPH":
-                self.stale = error
         if answer is None:
-            return
+            if error is not None:
+                self._note(response.command_id, error)
+            return self._confirm(response.command_id)
         if error is None:
-            error, self.stale = self.stale, None
+            error, self._stale = self._stale, None
+        if error is not None:
+            error.own = error.command == response.command_id
+            self._told(error)
+        self._confirm(response.command_id)  # now that all is known of it, for then it may be idle
         if error is None:
             answer.set_result(response)
         else:
             answer.set_exception(error)
+
+    def _note(self, command: int, error: KilnError) -> None:
+        """A failure that nobody waits for."""
+        with self._lock:
+            message = self._kept[command - self._kept[0][0]][1]
+            if not commands.frees(message):
+                self._failures.append(error)
+                if error.code == "NEED_GRAPH":
+                    self._stale = error
+                return
+        # What was to be freed is not there, so nothing is amiss; but the others were left, too.
+        rest = commands.without(message, error.handle)
+        if rest is not None:
+            self.send(rest)
+
+    def _told(self, error: KilnError) -> None:
+        """Somebody hears of `error`: that is enough."""
+        with self._lock:
+            rest = [failure for failure in self._failures if failure.command != error.command]
+            self._failures.clear()
+            self._failures.extend(rest)
+            if self._stale is not None and self._stale.command == error.command:
+                self._stale = None
+
+    def take_failure(self) -> Optional[KilnError]:
+        """The first failure of a command that nobody waited for; those after it are forgotten."""
+        with self._lock:
+            first = self._failures[0] if self._failures else None
+            self._failures.clear()
+            return first
 
     def _confirm(self, command: int) -> None:
         """All up to `command` have ended."""
@@ -208,9 +259,11 @@ class Stream:
 
     def _give_up(self, lost: int) -> None:
         """The answers up to `lost` are no longer all there."""
-        for command in [command for command in self._asked if command <= lost]:
+        with self._lock:
+            given_up = [self._asked.pop(command) for command in sorted(self._asked) if command <= lost]
+        for answer in given_up:
             error = ConnectionLost("the connection to %s was lost with an answer" % self._target, remedy="read it again")
-            self._asked.pop(command).set_exception(error)
+            answer.set_exception(error)
 
 
 def may_pass(error: KilnError) -> bool:
