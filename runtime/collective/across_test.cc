@@ -156,10 +156,10 @@ TEST_F(AcrossTest, EveryKindSizeAndNumberAsInOneProcess) {
   Start();
   const std::vector<int> all = {0, 2, 4, 6, 1, 3, 5, 7};
   for (const Kind kind : kAllKinds) {
-    for (size_t ranks = 1; ranks <= all.size(); ++ranks) {
+    for (const size_t ranks : {1, 2, 3, 5, 8}) {
       // From the end, so that the first are not all of this process.
       const std::vector<int> numbers(all.end() - static_cast<std::ptrdiff_t>(ranks), all.end());
-      for (const uint64_t count : {0, 1, 7, 1001, 70'001}) {
+      for (const uint64_t count : {0, 3, 1001, 70'001}) {
         CheckAgainstOneProcess({.kind = kind, .count = count, .root = static_cast<uint32_t>(ranks / 2)}, numbers);
         if (HasFatalFailure()) return;
       }

@@ -1,4 +1,4 @@
-"""One server over four ranks where it takes root and daemons: under Slurm, and over a network of its own.
+"""One server over four ranks, at length: every collective and death; under Slurm, and over a network of its own.
 
 ./dev cluster runs it. A part that this machine does not allow is skipped, and says why.
 """
@@ -16,6 +16,7 @@ import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "python"))
 
+import collectives_test
 import mpi_test
 import support
 import numpy as np
@@ -32,6 +33,33 @@ def need(condition, reason):
 
 def run(*command, **keywords):
     return subprocess.run(command, check=True, capture_output=True, text=True, **keywords).stdout
+
+
+class Collectives(mpi_test.FourRanks, collectives_test.Values):
+    """Those of one process, over eight devices of four."""
+
+    FLAGS = ("--cpu_devices=2",)
+
+
+class Deaths(unittest.TestCase):
+    def test_or_the_server_stops(self):
+        server = support.Server(
+            "--rank_silence_seconds=3", "--rank_death=stop", launcher=mpi_test.launcher("--enable-recovery"))  # fmt: skip
+        os.kill(server.rank_processes()[3], signal.SIGKILL)
+        server.process.wait(timeout=60)
+        server.stop()
+        log = "".join(server.log)
+        self.assertIn("event=rank_died rank=3", log)
+        self.assertIn("event=stopped", log)
+
+    def test_without_rank_0_the_others_end(self):
+        server = support.Server("--rank_silence_seconds=3", launcher=mpi_test.launcher("--enable-recovery"))
+        ranks = server.rank_processes()
+        os.kill(ranks[0], signal.SIGKILL)
+        server.process.wait(timeout=60)
+        server.stop()
+        for rank in range(1, RANKS):
+            self.assertFalse(pathlib.Path("/proc/%d" % ranks[rank]).exists(), "rank %d" % rank)
 
 
 class Slurm:

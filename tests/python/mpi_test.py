@@ -1,4 +1,6 @@
-"""One server over four processes of an MPI job: devices, programs and collectives of all of them, and their deaths."""
+"""One server over four processes of an MPI job: devices and programs of all of them, and the death of one.
+
+What takes longer, every collective among it, is tests/cluster/cluster.py."""
 
 import os
 import pathlib
@@ -9,7 +11,7 @@ import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 
-import collectives_test
+import sharding_test
 import support
 import numpy as np
 
@@ -33,28 +35,22 @@ def launcher(*flags):
     return ("mpirun", "--oversubscribe", "-n", str(RANKS), *flags)
 
 
-class Values(collectives_test.Values):
-    """Those of one process, over eight devices of four: these say the most in the least time."""
-
-    test_every_number_of_devices_and_every_op = None
-    test_between_other_devices_and_in_another_order = None
+class FourRanks(unittest.TestCase):
+    FLAGS = ()
 
     @classmethod
     def setUpClass(cls):
-        cls.server = support.Server("--cpu_devices=2", launcher=launcher())
+        cls.server = support.Server(*cls.FLAGS, launcher=launcher())
         cls.addClassCleanup(cls.server.stop)
         cls.client = kiln.connect(cls.server.address)
         cls.addClassCleanup(cls.client.close)
 
 
-class Devices(unittest.TestCase):
-    @classmethod
-    def setUpClass(cls):
-        cls.server = support.Server(launcher=launcher())
-        cls.addClassCleanup(cls.server.stop)
-        cls.client = kiln.connect(cls.server.address)
-        cls.addClassCleanup(cls.client.close)
+class Sharding(FourRanks, sharding_test.OnFourDevices):
+    """Those of one process: programs whose values are split over ranks, and split anew."""
 
+
+class Devices(FourRanks):
     def test_they_say_where_they_are(self):
         devices = self.client.devices()
         self.assertEqual([device.name for device in devices], ["CPU:%d" % i for i in range(RANKS)])
@@ -106,25 +102,6 @@ class Deaths(unittest.TestCase):
             rest = [client.buffer(np.full(5000, i, np.float32), device="CPU:%d" % i) for i in (0, 1, 3)]
             client.all_reduce(rest)
             np.testing.assert_array_equal(rest[2].numpy(), np.full(5000, 4))
-
-    def test_or_the_server_stops(self):
-        server = support.Server(
-            "--rank_silence_seconds=3", "--rank_death=stop", launcher=launcher("--enable-recovery"))  # fmt: skip
-        os.kill(server.rank_processes()[3], signal.SIGKILL)
-        server.process.wait(timeout=60)
-        server.stop()
-        log = "".join(server.log)
-        self.assertIn("event=rank_died rank=3", log)
-        self.assertIn("event=stopped", log)
-
-    def test_without_rank_0_the_others_end(self):
-        server = support.Server("--rank_silence_seconds=3", launcher=launcher("--enable-recovery"))
-        ranks = server.rank_processes()
-        os.kill(ranks[0], signal.SIGKILL)
-        server.process.wait(timeout=60)
-        server.stop()
-        for rank in range(1, RANKS):
-            self.assertFalse(pathlib.Path("/proc/%d" % ranks[rank]).exists(), "rank %d" % rank)
 
 
 if __name__ == "__main__":
