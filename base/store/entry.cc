@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/graph_hash.h"
 #include "kiln/v1/executable.pb.h"
+#include "kiln/v1/multi_program.pb.h"
 
 namespace kiln::store {
 namespace {
@@ -155,6 +156,20 @@ absl::Status CheckWanted(const v1::StoredHeader& found, const v1::StoredHeader& 
   return absl::OkStatus();
 }
 
+namespace {
+
+template <typename Message>
+absl::Status CheckMade(const Entry& entry) {
+  Message made;
+  if (!made.ParseFromString(entry.executable)) return Corrupt("executable", "it cannot be read");
+  if (made.target().SerializeAsString() != entry.header.target().SerializeAsString()) {
+    return Corrupt("target", "the executable's is not the header's");
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
 absl::Status CheckContents(const Entry& entry) {
   v1::Graph graph;
   if (!graph.ParseFromString(entry.graph)) return Corrupt("graph", "it cannot be read");
@@ -164,12 +179,7 @@ absl::Status CheckContents(const Entry& entry) {
     return Corrupt("graph_hash", "the graph's is ", hash->Hex(), ", the header says ",
                    absl::BytesToHexString(entry.header.graph_hash()));
   }
-  v1::Executable executable;
-  if (!executable.ParseFromString(entry.executable)) return Corrupt("executable", "it cannot be read");
-  if (executable.target().SerializeAsString() != entry.header.target().SerializeAsString()) {
-    return Corrupt("target", "the executable's is not the header's");
-  }
-  return absl::OkStatus();
+  return entry.header.several_devices() ? CheckMade<v1::MultiProgram>(entry) : CheckMade<v1::Executable>(entry);
 }
 
 }  // namespace kiln::store

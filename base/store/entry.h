@@ -6,7 +6,7 @@
 //   12       4        H, bytes of the header
 //   16       8        P, bytes of the payload
 //   24       H        kiln.v1.StoredHeader
-//   24+H     P        kiln.v1.Executable, then the kiln.v1.Graph it was made from
+//   24+H     P        kiln.v1.Executable (or MultiProgram), then the kiln.v1.Graph it was made from
 //   24+H+P   32       BLAKE3-256 of all that stands before
 //
 // Numbers are little-endian. A file of any other length is no entry. The checksum finds
@@ -27,7 +27,7 @@
 namespace kiln::store {
 
 inline constexpr uint64_t kMostHeaderBytes = 64 << 10;
-// An Executable is one message, and so has less than 2 GiB.
+// An Executable, or a MultiProgram, is one message, and so has less than 2 GiB.
 inline constexpr uint64_t kMostEntryBytes = uint64_t{3} << 30;
 // So many first bytes of a file hold its whole header.
 inline constexpr uint64_t kHeadBytes = 24 + kMostHeaderBytes;

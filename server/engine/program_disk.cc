@@ -42,19 +42,24 @@ std::optional<ProgramDisk::Loaded> ProgramDisk::Load(const v1::StoredHeader& wan
     return std::nullopt;
   }
   Loaded loaded;
-  if (!loaded.executable.ParseFromString(entry->executable)) {
+  if (entry->header.several_devices()) loaded.multi.emplace();
+  if (!(loaded.multi.has_value() ? loaded.multi->ParseFromString(entry->executable)
+                                 : loaded.executable.ParseFromString(entry->executable))) {
     OnUnusable(wanted, absl::DataLossError("the executable cannot be read"));
     return std::nullopt;
   }
   loaded.graph = std::move(entry->graph);
+  loaded.kernels = entry->header.kernels();
+  loaded.bytes = loaded.multi.has_value() ? entry->executable.size()
+                                          : loaded.executable.object().size() + loaded.executable.constants().size();
   loaded.compile_us = entry->header.compile_us();
   return loaded;
 }
 
-void ProgramDisk::OnLoaded(const v1::StoredHeader& header, const v1::Executable& executable, int64_t micros) {
+void ProgramDisk::OnLoaded(const v1::StoredHeader& header, const Loaded& loaded, int64_t micros) {
   DiskEvent event{DiskEvent::Kind::kLoaded, absl::BytesToHexString(header.graph_hash())};
-  event.kernels = static_cast<uint32_t>(executable.kernels_size());
-  event.bytes = executable.object().size() + executable.constants().size();
+  event.kernels = loaded.kernels;
+  event.bytes = loaded.bytes;
   event.micros = micros;
   log_(event);
 }
@@ -67,7 +72,20 @@ void ProgramDisk::OnUnusable(const v1::StoredHeader& header, const absl::Status&
 void ProgramDisk::Publish(v1::StoredHeader header, const v1::Executable& executable, std::string graph) {
   header.set_kernels(static_cast<uint32_t>(executable.kernels_size()));
   *header.mutable_target() = executable.target();
-  store::Entry entry{std::move(header), executable.SerializeAsString(), std::move(graph)};
+  Put({std::move(header), executable.SerializeAsString(), std::move(graph)});
+}
+
+void ProgramDisk::Publish(v1::StoredHeader header, const v1::MultiProgram& program, std::string graph) {
+  uint32_t kernels = 0;
+  for (const v1::Executable& executable : program.executables())
+    kernels += static_cast<uint32_t>(executable.kernels_size());
+  header.set_kernels(kernels);
+  header.set_several_devices(true);
+  *header.mutable_target() = program.target();
+  Put({std::move(header), program.SerializeAsString(), std::move(graph)});
+}
+
+void ProgramDisk::Put(store::Entry entry) {
   const absl::Status status = store_->Publish(entry);
   if (!status.ok()) Log(DiskEvent::Kind::kStoreFailed, entry.header, status.message());
 }

@@ -18,6 +18,7 @@
 #include "base/store/disk_store.h"
 #include "compiler/options.h"
 #include "kiln/v1/executable.pb.h"
+#include "kiln/v1/multi_program.pb.h"
 #include "kiln/v1/target.pb.h"
 #include "runtime/cache/program_cache.h"
 
@@ -56,21 +57,26 @@ class ProgramDisk {
 
   struct Loaded {
     v1::Executable executable;
+    std::optional<v1::MultiProgram> multi;  // instead
     std::string graph;
+    uint32_t kernels = 0;
+    uint64_t bytes = 0;
     uint64_t compile_us = 0;
   };
   // `again`: after a look that found nothing.
   std::optional<Loaded> Load(const v1::StoredHeader& wanted, bool again);
   // To be told how it went on: that the program now runs, or that it cannot, which
   // removes the entry.
-  void OnLoaded(const v1::StoredHeader& header, const v1::Executable& executable, int64_t micros);
+  void OnLoaded(const v1::StoredHeader& header, const Loaded& loaded, int64_t micros);
   void OnUnusable(const v1::StoredHeader& header, const absl::Status& why);
 
   void Publish(v1::StoredHeader header, const v1::Executable& executable, std::string graph);
+  void Publish(v1::StoredHeader header, const v1::MultiProgram& program, std::string graph);
 
   store::DiskStore& store() { return *store_; }
 
  private:
+  void Put(store::Entry entry);
   void Log(DiskEvent::Kind kind, const v1::StoredHeader& header, absl::string_view reason);
 
   const std::unique_ptr<store::DiskStore> store_;

@@ -130,8 +130,10 @@ void ProgramStore::ScheduleCompile(const ProgramId& id, const v1::Graph& graph, 
   pool_->Schedule([this, id, &graph, options, control, finish = std::move(finish)]() mutable {
     // It may have waited in the pool's queue for long.
     if (absl::Status wanted = control.Check(); !wanted.ok()) return finish(std::move(wanted));
-    if (multi_.compiler.Takes(graph)) return finish(CompileMulti(id, graph, options));
-    if (disk_ == nullptr) return finish(Compile(id, graph, options));
+    const auto make = [&] {
+      return multi_.compiler.Takes(graph) ? CompileMulti(id, graph, options) : Compile(id, graph, options);
+    };
+    if (disk_ == nullptr) return finish(make());
     absl::StatusOr<Cache::Entry> entry;
     {
       // Another server that has the lock is compiling the same, and then it is stored.
@@ -140,7 +142,7 @@ void ProgramStore::ScheduleCompile(const ProgramId& id, const v1::Graph& graph, 
       if (absl::Status wanted = control.Check(); !wanted.ok()) return finish(std::move(wanted));
       auto loaded = Load(id, options, /*again=*/true);
       if (!loaded.ok()) return finish(std::move(loaded).status());
-      entry = loaded->has_value() ? **std::move(loaded) : Compile(id, graph, options);
+      entry = loaded->has_value() ? **std::move(loaded) : make();
     }
     finish(std::move(entry));
   });
@@ -194,7 +196,8 @@ absl::StatusOr<std::optional<ProgramStore::Cache::Entry>> ProgramStore::Load(con
   const v1::StoredHeader wanted = disk_->HeaderOf(id.graph_hash, id.target, id.device->target(), options);
   std::optional<ProgramDisk::Loaded> loaded = disk_->Load(wanted, again);
   if (!loaded.has_value()) return std::nullopt;
-  auto entry = Keep(id, loaded->executable, std::move(loaded->graph));
+  auto entry = loaded->multi.has_value() ? KeepMulti(id, *loaded->multi, std::move(loaded->graph))
+                                         : Keep(id, loaded->executable, std::move(loaded->graph));
   if (!entry.ok()) {
     // Want of memory is no fault of the entry's.
     if (!Has(entry.status(), v1::INTERNAL_FAULT)) return std::move(entry).status();
@@ -204,7 +207,7 @@ absl::StatusOr<std::optional<ProgramStore::Cache::Entry>> ProgramStore::Load(con
   entry->value->loaded = true;
   entry->value->stored_key = wanted.key();
   entry->value->compile_us = loaded->compile_us;
-  disk_->OnLoaded(wanted, loaded->executable, absl::ToInt64Microseconds(absl::Now() - begin));
+  disk_->OnLoaded(wanted, *loaded, absl::ToInt64Microseconds(absl::Now() - begin));
   return *std::move(entry);
 }
 
@@ -214,6 +217,19 @@ absl::StatusOr<ProgramStore::Cache::Entry> ProgramStore::CompileMulti(const Prog
   compiles_.fetch_add(1, std::memory_order_relaxed);
   KILN_ASSIGN_OR_RETURN(const v1::MultiProgram program,
                         multi_.compiler.compile(graph, id.device->target(), options, nullptr));
+  KILN_ASSIGN_OR_RETURN(Cache::Entry entry, KeepMulti(id, program, graph.SerializeAsString()));
+  entry.value->compile_us = static_cast<uint64_t>(absl::ToInt64Microseconds(absl::Now() - begin));
+  if (disk_ != nullptr) {
+    v1::StoredHeader header = disk_->HeaderOf(id.graph_hash, id.target, id.device->target(), options);
+    header.set_compile_us(entry.value->compile_us);
+    entry.value->stored_key = header.key();
+    disk_->Publish(std::move(header), program, entry.value->graph);
+  }
+  return entry;
+}
+
+absl::StatusOr<ProgramStore::Cache::Entry> ProgramStore::KeepMulti(const ProgramId& id, const v1::MultiProgram& program,
+                                                                   std::string graph) const {
   std::vector<runtime::hal::Device*> devices;
   for (const std::string& name : program.devices()) {
     runtime::hal::Device* device = id.device;  // no name: the request's
@@ -230,10 +246,9 @@ absl::StatusOr<ProgramStore::Cache::Entry> ProgramStore::CompileMulti(const Prog
   KILN_ASSIGN_OR_RETURN(stored->multi, runtime::MultiProgram::Load(program, devices));
   stored->device = id.device;
   stored->graph_hash = id.graph_hash;
-  stored->graph = graph.SerializeAsString();
+  stored->graph = std::move(graph);
   for (const v1::Executable& executable : program.executables())
     stored->kernels += static_cast<uint32_t>(executable.kernels_size());
-  stored->compile_us = static_cast<uint64_t>(absl::ToInt64Microseconds(absl::Now() - begin));
   stored->bytes = sizeof(StoredProgram) + stored->graph.size() + stored->multi->memory_bytes();
   const uint64_t bytes = stored->bytes;
   return Cache::Entry{std::move(stored), bytes};
@@ -241,7 +256,6 @@ absl::StatusOr<ProgramStore::Cache::Entry> ProgramStore::CompileMulti(const Prog
 
 void ProgramStore::TouchUsed() {
   for (const Program& program : List()) {
-    if (program->multi != nullptr) continue;
     const uint64_t hits = program->hits.load(std::memory_order_relaxed);
     if (program->touched_hits.exchange(hits, std::memory_order_relaxed) != hits) {
       disk_->store().Touch(program->stored_key);

@@ -165,6 +165,7 @@ class ProgramStore {
                                             const compiler::Options& options);
   // Touches the entries of what has been used since it was last called.
   void TouchUsed();
+  absl::StatusOr<Cache::Entry> KeepMulti(const ProgramId& id, const v1::MultiProgram& program, std::string graph) const;
   absl::StatusOr<Cache::Entry> Keep(const ProgramId& id, const v1::Executable& executable, std::string graph) const;
 
   const CompileFn compile_;

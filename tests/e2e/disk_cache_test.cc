@@ -26,10 +26,11 @@ class DiskCacheTest : public ServerTest {
     std::filesystem::remove_all(folder_);
   }
 
-  void Restart(bool native = false) {
+  void Restart(bool native = false, int devices = 1) {
     v1::ServerConfig config = server::DefaultConfig();
     config.set_program_cache_dir(folder_);
     config.set_allow_native_code(native);
+    config.set_cpu_devices(devices);
     Start(config);
   }
 
@@ -99,6 +100,42 @@ TEST_F(DiskCacheTest, AHashIsEnoughAfterARestart) {
   ASSERT_EQ(Stats().programs_size(), 1);
   EXPECT_EQ(Stats().programs(0).graph_hash(), hash_);
   EXPECT_GT(Stats().programs(0).compile_us(), 0u);
+}
+
+TEST_F(DiskCacheTest, AProgramForSeveralDevicesIsStoredToo) {
+  constexpr char kSum[] = R"(
+    0 CONST [] weakint 4
+    1 STACK [0]
+    2 PARAM [1] slot=0 dtype=float32 device=("CPU:0", "CPU:1")
+    3 REDUCE [2] ADD axes=(0)
+    4 TUPLE [3, 2]
+  )";
+  Restart(false, 2);
+  const auto compiled = Compile(*stubs_, GraphOf(kSum));
+  ASSERT_TRUE(compiled.ok()) << compiled.status();
+  Restart(false, 2);
+  v1::ExecuteRequest request;
+  request.set_graph_hash(compiled->graph_hash());
+  request.set_result_mode(v1::RESULT_INLINE);
+  AddFloats(request, 0, {1, 2, 3, 4});
+  const auto response = Execute(*stubs_, request);
+  ASSERT_TRUE(response.ok()) << response.status();
+  EXPECT_TRUE(response->from_cache());
+  EXPECT_EQ(FloatsOf(response->results(0).tensor().data()), std::vector<float>{10});
+  EXPECT_EQ(Stats().compiles(), 0u);
+  EXPECT_EQ(Stats().disk().hits(), 1u);
+  // Where there is no second device there is no such program, and the entry stays.
+  Restart(false, 1);
+  EXPECT_EQ(DetailOf(Execute(*stubs_, request).status())->code(), v1::UNKNOWN_DEVICE);
+  Restart(false, 2);
+  EXPECT_TRUE(Execute(*stubs_, request).ok());
+  // An entry that says it is for one device is not right.
+  ChangeEntry([](store::Entry& entry) { entry.header.set_several_devices(false); });
+  Restart(false, 2);
+  const auto again = Compile(*stubs_, GraphOf(kSum));
+  ASSERT_TRUE(again.ok()) << again.status();
+  EXPECT_FALSE(again->from_cache());
+  EXPECT_EQ(Stats().disk().rejects(), 1u);
 }
 
 TEST_F(DiskCacheTest, AGraphIsNotCompiledAgainAfterARestart) {

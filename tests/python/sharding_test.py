@@ -81,6 +81,16 @@ class OnFourDevices(unittest.TestCase):
         np.testing.assert_array_equal(greatest, a.reshape(4, 2, 4).max(0))
         np.testing.assert_array_equal(everywhere, a - 1)
 
+    def test_an_uneven_axis_is_padded_by_its_owner(self):
+        graph = kiln.Graph()
+        x = graph.param("x", (6, 2))
+        split = kiln.copy(kiln.pad(x, ((0, 2), (0, 0))), DEVICES)
+        graph.output(kiln.sum(split, 0), split * 2.0)
+        a = floats(6, 2)
+        total, doubled = self.client.compile(graph)(a)
+        np.testing.assert_allclose(total, a.sum(0), rtol=1e-5)
+        np.testing.assert_array_equal(doubled, np.concatenate([a * 2, np.zeros((2, 2), np.float32)]))
+
     def test_arrays_that_are_too_large_for_a_message(self):
         graph = kiln.Graph()
         x = graph.param("x", (1 << 12, 512), devices=DEVICES[:2])
