@@ -78,9 +78,12 @@ class RemoteDevice final : public hal::Device, public hal::Remote {
         allocator_(MakeCachingAllocator(
             MakeRangeAllocator(
                 this, {offer.base, offer.reach, offer.limit_bytes},
-                [this](uint64_t address, uint64_t bytes) { Clear(address, bytes); }, [this] { return line_.Health(); }),
+                [this](uint64_t address, uint64_t bytes, std::function<void()> done) {
+                  Clear(address, bytes, std::move(done));
+                },
+                [this] { return line_.Health(); }),
             offer.limit_bytes / 4,
-            [this](void* data, uint64_t bytes) { Clear(reinterpret_cast<uint64_t>(data), bytes); })),
+            [this](void* data, uint64_t bytes) { Clear(reinterpret_cast<uint64_t>(data), bytes, nullptr); })),
         scratch_(allocator_.get()),
         queue_(std::make_unique<RemoteQueue>(this, &line_)) {}
   ~RemoteDevice() override {
@@ -133,8 +136,9 @@ class RemoteDevice final : public hal::Device, public hal::Remote {
   }
 
  private:
-  void Clear(uint64_t address, uint64_t bytes) {
-    if (queue_ != nullptr) queue_->Clear(address, bytes);
+  void Clear(uint64_t address, uint64_t bytes, std::function<void()> done) {
+    if (queue_ != nullptr) return queue_->Clear(address, bytes, std::move(done));
+    if (done != nullptr) done();
   }
 
   const Line line_;

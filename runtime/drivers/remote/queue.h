@@ -51,8 +51,8 @@ class RemoteQueue final : public hal::Queue {
   void Signal(hal::Timeline* timeline, uint64_t value) override { order_.Signal(timeline, value); }
   uint64_t depth() const override { return order_.depth(); }
 
-  // Zeroes over memory that is in nobody's hands. Nobody is told when.
-  void Clear(uint64_t address, uint64_t bytes);
+  // Zeroes over memory that is in nobody's hands; then calls `done`, which may be null.
+  void Clear(uint64_t address, uint64_t bytes, std::function<void()> done);
 
  private:
   absl::Status Check(const hal::BufferSlice& slice) const;

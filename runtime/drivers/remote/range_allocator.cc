@@ -20,7 +20,7 @@ uint64_t RoundUp(uint64_t value, uint64_t to) { return (value + to - 1) / to * t
 
 class RangeAllocator final : public hal::Allocator {
  public:
-  RangeAllocator(const hal::Device* device, const Range& range, std::function<void(uint64_t, uint64_t)> clear,
+  RangeAllocator(const hal::Device* device, const Range& range, ClearFunction clear,
                  std::function<absl::Status()> health)
       : device_(device), clear_(std::move(clear)), health_(std::move(health)), fresh_(range.base) {
     stats_.limit_bytes = range.limit_bytes;
@@ -41,9 +41,10 @@ class RangeAllocator final : public hal::Allocator {
   // The lowest free place; 0 if there is none.
   uint64_t Take(uint64_t bytes, uint64_t alignment) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Free(uint64_t address, uint64_t bytes);
+  void GiveBack(uint64_t address, uint64_t bytes);
 
   const hal::Device* const device_;
-  const std::function<void(uint64_t, uint64_t)> clear_;
+  const ClearFunction clear_;
   const std::function<absl::Status()> health_;
   mutable absl::Mutex mutex_;
   hal::AllocatorStats stats_ ABSL_GUARDED_BY(mutex_);
@@ -88,7 +89,7 @@ absl::StatusOr<std::shared_ptr<hal::Buffer>> RangeAllocator::Allocate(uint64_t b
     ++stats_.buffers;
     ++stats_.allocations;
   }
-  if (use == hal::MemoryUse::kClient && used_before) clear_(address, reserved);
+  if (use == hal::MemoryUse::kClient && used_before) clear_(address, reserved, nullptr);
   return std::make_shared<RangeBuffer>(this, address, bytes, reserved);
 }
 
@@ -106,11 +107,17 @@ uint64_t RangeAllocator::Take(uint64_t bytes, uint64_t alignment) {
 }
 
 void RangeAllocator::Free(uint64_t address, uint64_t bytes) {
-  // Before anyone else can have it.
-  if (bytes >= kPagesFrom) clear_(address, bytes);
+  {
+    absl::MutexLock lock(&mutex_);
+    stats_.in_use_bytes -= bytes;
+    --stats_.buffers;
+  }
+  if (bytes < kPagesFrom) return GiveBack(address, bytes);
+  clear_(address, bytes, [this, address, bytes] { GiveBack(address, bytes); });
+}
+
+void RangeAllocator::GiveBack(uint64_t address, uint64_t bytes) {
   absl::MutexLock lock(&mutex_);
-  stats_.in_use_bytes -= bytes;
-  --stats_.buffers;
   auto next = free_.lower_bound(address);
   if (next != free_.end() && next->first == address + bytes) {
     bytes += next->second;
@@ -138,8 +145,7 @@ absl::Status RangeAllocator::OutOfMemory(uint64_t bytes) const {
 
 }  // namespace
 
-std::unique_ptr<hal::Allocator> MakeRangeAllocator(const hal::Device* device, const Range& range,
-                                                   std::function<void(uint64_t address, uint64_t bytes)> clear,
+std::unique_ptr<hal::Allocator> MakeRangeAllocator(const hal::Device* device, const Range& range, ClearFunction clear,
                                                    std::function<absl::Status()> health) {
   return std::make_unique<RangeAllocator>(device, range, std::move(clear), std::move(health));
 }

@@ -15,6 +15,8 @@
 
 namespace kiln::runtime::remote {
 
+using ClearFunction = std::function<void(uint64_t address, uint64_t bytes, std::function<void()> done)>;
+
 struct Range {
   uint64_t base = 0;
   // Of addresses, and how many of them may be in use at a time.
@@ -23,10 +25,11 @@ struct Range {
 };
 
 // `clear` has [address, address + bytes) read as zeroes for all that the device is asked
-// after the call, and lets go of whole pages. `health` must be OK for new memory. The
-// range is all zero at first.
-std::unique_ptr<hal::Allocator> MakeRangeAllocator(const hal::Device* device, const Range& range,
-                                                   std::function<void(uint64_t address, uint64_t bytes)> clear,
+// after the call, and lets go of whole pages. It calls `done`, if there is one, when that
+// has happened: only then is freed memory anyone's again, since whoever asks for it may
+// be work that stands before the clearing. `health` must be OK for new memory. The range
+// is all zero at first. The allocator outlives what `clear` has begun.
+std::unique_ptr<hal::Allocator> MakeRangeAllocator(const hal::Device* device, const Range& range, ClearFunction clear,
                                                    std::function<absl::Status()> health);
 
 }  // namespace kiln::runtime::remote

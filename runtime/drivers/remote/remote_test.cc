@@ -184,6 +184,34 @@ TEST_F(RemoteTest, MemoryIsCleanAndCounted) {
   EXPECT_FALSE(device().allocator().Allocate(limit / 2, MemoryUse::kProgram).ok());
 }
 
+// What is freed behind work that runs is cleared behind it, and so cannot be had by it.
+TEST_F(RemoteTest, WorkIsNotGivenMemoryThatIsClearedBehindIt) {
+  Start();
+  const uint64_t bytes = 30 << 20;  // of 32 MiB; too much for the cache
+  BufferSlice old = Take(device(), bytes);
+  absl::Notification begun, freed, done;
+  BufferSlice made;
+  const std::string text(bytes, 'x');
+  device().queue().Submit(
+      [&] {
+        begun.Notify();
+        freed.WaitForNotification();
+        const auto buffer = device().allocator().Allocate(bytes, MemoryUse::kProgram);
+        ASSERT_TRUE(buffer.ok()) << buffer.status();
+        made = BufferSlice::Whole(*buffer);
+        EXPECT_EQ(device().remote()->Store(text.data(), bytes, made.device_data()), absl::OkStatus());
+        done.Notify();
+      },
+      1);
+  begun.WaitForNotification();
+  old = BufferSlice();
+  freed.Notify();
+  done.WaitForNotification();
+  std::string got(bytes, '?');
+  EXPECT_EQ(Read(made, got.data()), absl::OkStatus());
+  EXPECT_TRUE(got == text);
+}
+
 TEST_F(RemoteTest, ProgramsRun) {
   Start();
   for (const auto& device : devices_) {
