@@ -307,12 +307,15 @@ class Lost(support.ServerTest):
         with kiln.connect(self.proxy.address, timeout=60.0) as client:
             buffers = [client.buffer(np.full(8, n, np.float32)) for n in range(8)]
             self.assertEqual([buffer.numpy()[0] for buffer in buffers], list(range(8)))
+            buffers[0].fill(9)  # which nobody waits for
             connection, stream = client._connection, client._connection.pipeline._stream
             taking = connection.stub("KernelService.Submit", raw_request=True)
             other = taking(iter([commands.hello(0)]), metadata=connection.session.metadata)
             list(other)
             self.assertTrue(support.eventually(lambda: stream.ended is not None))
-            self.assertEqual(stream.ended.code, "SESSION_BUSY")
+            with self.assertRaises(kiln.KilnError) as caught:
+                buffers[0].fill(9)
+            self.assertEqual(caught.exception.code, "SESSION_BUSY")
             for n, buffer in reversed(list(enumerate(buffers))):
                 self.assertEqual(buffer.fill(n + 10).numpy()[0], n + 10)
             self.assertIsNot(connection.pipeline._stream, stream)
