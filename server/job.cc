@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <optional>
 #include <utility>
 
 #include "absl/strings/escaping.h"
@@ -18,6 +19,7 @@
 #include "runtime/drivers/remote/device.h"
 #include "runtime/drivers/remote/switchboard.h"
 #include "runtime/drivers/remote/worker.h"
+#include "server/last_resort.h"
 
 namespace kiln::server {
 namespace {
@@ -28,6 +30,9 @@ namespace remote = runtime::remote;
 // How long rank 0 waits for the others to have their devices ready. All have met in MPI
 // before.
 constexpr absl::Duration kComeUp = absl::Seconds(60);
+
+// How long a rank may take to leave.
+constexpr absl::Duration kLeave = absl::Seconds(10);
 
 std::string HostName() {
   char name[256] = "";
@@ -102,6 +107,9 @@ absl::Status OpenJob(const v1::ServerConfig& config, std::shared_ptr<spdlog::log
                               log->error("event=rank_died rank={} reason=\"{}\"", rank, absl::CEscape(why.message()));
                               died(why);
                             }));
+  if (board->post().rank() != 0) {
+    return MakeError(v1::BAD_ARGUMENT, "this process is not rank 0 of its job; --mpi=off keeps it out");
+  }
   KILN_ASSIGN_OR_RETURN(const std::vector<remote::Hello> hellos, board->Gather(kComeUp));
   log->info("event=rank rank=0 host={} process={} devices={}", HostName(), getpid(), devices.size());
   for (uint32_t rank = 1; rank < hellos.size(); ++rank) {
@@ -129,6 +137,7 @@ int ServeRank(const v1::ServerConfig& config, std::shared_ptr<spdlog::logger> lo
     std::_Exit(1);
   };
   const std::string library = LibraryPath(config);
+  std::optional<LastResort> last_resort;
   const auto serve = [&]() -> absl::Status {
     KILN_ASSIGN_OR_RETURN(auto devices, runtime::cpu::CreateDevices(config.cpu_devices(), CpuOptions(config)));
     KILN_ASSIGN_OR_RETURN(worker, remote::Worker::Make(std::move(devices), Script));
@@ -137,6 +146,8 @@ int ServeRank(const v1::ServerConfig& config, std::shared_ptr<spdlog::logger> lo
     worker->Begin(post.get(), HostName());
     log->info("event=rank_serving rank={} ranks={} devices={}", post->rank(), post->size(), config.cpu_devices());
     goodbye.WaitForNotification();
+    // MPI waits for all ranks to leave, and one may have been killed meanwhile.
+    last_resort.emplace(kLeave, [] { std::_Exit(0); });
     worker = nullptr;
     return absl::OkStatus();
   };

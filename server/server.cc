@@ -34,8 +34,10 @@ absl::StatusOr<std::vector<std::unique_ptr<runtime::hal::Device>>> OpenDevices(c
                                                                                std::shared_ptr<spdlog::logger> log) {
   KILN_ASSIGN_OR_RETURN(auto devices, runtime::cpu::CreateDevices(config.cpu_devices(), CpuOptions(config)));
   if (!InJob(config)) return devices;
-  const auto died = [log, stop = config.rank_death() == "stop"](const absl::Status& why) {
-    if (!stop) return;
+  // Once: a second signal would mean now.
+  const auto stopping = std::make_shared<std::atomic<bool>>(config.rank_death() != "stop");
+  const auto died = [log, stopping](const absl::Status& why) {
+    if (stopping->exchange(true)) return;
     log->error("event=stopping reason=\"{}\"", absl::CEscape(why.message()));
     kill(getpid(), SIGTERM);
   };

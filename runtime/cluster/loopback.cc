@@ -50,6 +50,8 @@ class LoopbackWire final : public Wire {
     return true;
   }
 
+  void Cancel(Request request) override { receipts_.at(request).awaited = false; }
+
   void Abandon(Request request) override { receipts_.erase(request); }
 
   absl::StatusOr<bool> TakeLetter(Letter& letter) override {

@@ -25,7 +25,7 @@ MPI_Comm parcels = MPI_COMM_NULL;
 MPI_Message found_message = MPI_MESSAGE_NULL;
 uint64_t found_count = 0;
 
-int Open(uint32_t* rank, uint32_t* size) {
+int Open(uint32_t* rank, uint32_t* size, uint32_t* most_tag) {
   int given = 0;
   if (const int code = MPI_Init_thread(nullptr, nullptr, MPI_THREAD_SERIALIZED, &given)) return code;
   // A rank that dies is the caller's affair, not the end of this process.
@@ -40,6 +40,10 @@ int Open(uint32_t* rank, uint32_t* size) {
   *rank = static_cast<uint32_t>(number);
   MPI_Comm_size(MPI_COMM_WORLD, &number);
   *size = static_cast<uint32_t>(number);
+  int* most = nullptr;
+  int known = 0;
+  MPI_Comm_get_attr(MPI_COMM_WORLD, MPI_TAG_UB, &most, &known);
+  *most_tag = known != 0 ? static_cast<uint32_t>(*most) : 32767;  // what every MPI has
   return 0;
 }
 
@@ -91,10 +95,9 @@ int Test(KilnMpiRequest* request, int* ended) {
   return code;
 }
 
+void Cancel(KilnMpiRequest* request) { MPI_Cancel(&request->request); }
+
 void Abandon(KilnMpiRequest* request) {
-  // A receipt is taken back if nothing has come for it. A send cannot be; nobody waits
-  // for it any more.
-  MPI_Cancel(&request->request);
   MPI_Request_free(&request->request);
   delete request;
 }
@@ -110,8 +113,10 @@ int FindLetter(int* found, uint32_t* from, uint64_t* count) {
   return 0;
 }
 
-int TakeLetter(void* to) {
-  return MPI_Mrecv(to, static_cast<int>(found_count), MPI_BYTE, &found_message, MPI_STATUS_IGNORE);
+int TakeLetter(void* to, KilnMpiRequest** request) {
+  // The rest of a long one may be on its way, and its sender dead.
+  return Start(found_count, request,
+               [&](int length, MPI_Request* made) { return MPI_Imrecv(to, length, MPI_BYTE, &found_message, made); });
 }
 
 void Close(int together) {
@@ -130,5 +135,5 @@ void Explain(int code, char* text, uint64_t room) {
 
 }  // namespace
 
-extern "C" const KilnMpiTable kiln_mpi_table = {
-    kKilnMpiVersion, Open, Library, SendLetter, Send, Receive, Test, Abandon, FindLetter, TakeLetter, Close, Explain};
+extern "C" const KilnMpiTable kiln_mpi_table = {kKilnMpiVersion, Open,    Library,    SendLetter, Send,  Receive, Test,
+                                                Cancel,          Abandon, FindLetter, TakeLetter, Close, Explain};

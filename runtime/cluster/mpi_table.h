@@ -18,8 +18,8 @@ struct KilnMpiRequest;
 
 struct KilnMpiTable {
   uint32_t version;
-  /* Joins the job that the launcher made. */
-  int (*open)(uint32_t* rank, uint32_t* size);
+  /* Joins the job that the launcher made. Tags are at most `most_tag`. */
+  int (*open)(uint32_t* rank, uint32_t* size, uint32_t* most_tag);
   /* "Open MPI v4.1.4", for people; lives for ever. */
   const char* (*library)();
   int (*send_letter)(uint32_t to, const void* bytes, uint64_t count, KilnMpiRequest** request);
@@ -27,10 +27,13 @@ struct KilnMpiTable {
   int (*receive)(uint32_t from, uint32_t tag, void* to, uint64_t count, KilnMpiRequest** request);
   /* Once it has ended, or failed, the request is no more. */
   int (*test)(KilnMpiRequest* request, int* ended);
+  /* Of a receipt. It ends soon, with something or without. */
+  void (*cancel)(KilnMpiRequest* request);
   void (*abandon)(KilnMpiRequest* request);
-  /* Looks for a letter; what it finds must be taken before the next look. */
+  /* Looks for a letter; what it finds must be taken before the next look. It is there
+   * when the request has ended. */
   int (*find_letter)(int* found, uint32_t* from, uint64_t* count);
-  int (*take_letter)(void* to);
+  int (*take_letter)(void* to, KilnMpiRequest** request);
   /* `together`: every rank calls it now. */
   void (*close)(int together);
   /* Writes at most `room` bytes, a last 0 among them. */

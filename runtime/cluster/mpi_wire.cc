@@ -4,10 +4,13 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <utility>
+#include <vector>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "runtime/cluster/mpi_table.h"
+#include "runtime/cluster/post.h"
 
 namespace kiln::runtime::cluster {
 namespace {
@@ -49,21 +52,63 @@ class MpiWire final : public Wire {
     if (const int code = table_.test(FromNumber(request), &ended)) return Error(code);
     return ended != 0;
   }
+  void Cancel(Request request) override { table_.cancel(FromNumber(request)); }
   void Abandon(Request request) override { table_.abandon(FromNumber(request)); }
 
   absl::StatusOr<bool> TakeLetter(Letter& letter) override {
     int found = 0;
+    uint32_t from = 0;
     uint64_t bytes = 0;
-    if (const int code = table_.find_letter(&found, &letter.from, &bytes)) return Error(code);
-    if (found == 0) return false;
-    letter.bytes.resize(bytes);
-    if (const int code = table_.take_letter(letter.bytes.data())) return Error(code);
-    return true;
+    if (const int code = table_.find_letter(&found, &from, &bytes)) return Error(code);
+    if (found != 0) {
+      coming_.push_back(std::make_unique<Coming>());
+      Coming& coming = *coming_.back();
+      coming.letter.from = from;
+      coming.letter.bytes.resize(bytes);
+      if (const int code = table_.take_letter(coming.letter.bytes.data(), &coming.request)) {
+        coming_.pop_back();
+        return Error(code);
+      }
+    }
+    return NextThatIsHere(letter);
   }
 
   void Close(bool together) override { table_.close(together ? 1 : 0); }
 
  private:
+  // A letter under way.
+  struct Coming {
+    Letter letter;
+    KilnMpiRequest* request = nullptr;
+    bool here = false;
+  };
+
+  // The first that has come, but for those of a rank whose earlier ones have not.
+  absl::StatusOr<bool> NextThatIsHere(Letter& letter) {
+    uint64_t behind = 0;  // a bit for each rank; there are at most 64
+    for (size_t i = 0; i < coming_.size(); ++i) {
+      Coming& coming = *coming_[i];
+      const uint64_t bit = uint64_t{1} << (coming.letter.from % 64);
+      if (!coming.here) {
+        int ended = 0;
+        if (const int code = table_.test(coming.request, &ended)) {
+          // What it wrote to is kept: nobody knows when that ends.
+          static_cast<void>(coming_[i].release());
+          coming_.erase(coming_.begin() + static_cast<std::ptrdiff_t>(i));
+          return Error(code);
+        }
+        coming.here = ended != 0;
+      }
+      if (coming.here && (behind & bit) == 0) {
+        letter = std::move(coming.letter);
+        coming_.erase(coming_.begin() + static_cast<std::ptrdiff_t>(i));
+        return true;
+      }
+      behind |= bit;
+    }
+    return false;
+  }
+
   static KilnMpiRequest* FromNumber(Request request) { return reinterpret_cast<KilnMpiRequest*>(request); }
   absl::StatusOr<Request> Begun(int code, KilnMpiRequest* request) const {
     if (code != 0) return Error(code);
@@ -78,6 +123,7 @@ class MpiWire final : public Wire {
   const KilnMpiTable& table_;
   const uint32_t rank_;
   const uint32_t size_;
+  std::vector<std::unique_ptr<Coming>> coming_;  // oldest first
 };
 
 }  // namespace
@@ -109,11 +155,15 @@ absl::StatusOr<std::unique_ptr<Wire>> JoinMpi(const std::string& library) {
   if (table == nullptr || table->version != kKilnMpiVersion) {
     return absl::UnavailableError(absl::StrCat(library, " is of another build"));
   }
-  uint32_t rank = 0, size = 0;
-  if (const int code = table->open(&rank, &size)) {
+  uint32_t rank = 0, size = 0, most_tag = 0;
+  if (const int code = table->open(&rank, &size, &most_tag)) {
     char text[256];
     table->explain(code, text, sizeof(text));
     return absl::UnavailableError(absl::StrCat("MPI says: ", text));
+  }
+  if (most_tag < kTagEnd) {
+    return absl::UnavailableError(absl::StrCat(table->library(), " has tags up to ", most_tag, " here, and Kiln wants ",
+                                               kTagEnd, "; Open MPI has them with --mca pml ob1"));
   }
   return std::make_unique<MpiWire>(*table, rank, size);
 }

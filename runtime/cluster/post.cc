@@ -180,15 +180,15 @@ void Post::Start(Order order) {
     const uint64_t begin = i * kPiece, bytes = std::min(kPiece, parcel->bytes - begin);
     char* const memory = parcel->memory + begin;
     if (absl::Status life = Life(parcel->peer); !life.ok()) {
-      Finish({0, parcel->peer, nullptr, parcel}, life);
+      Finish({0, parcel->peer, nullptr, parcel, false}, life);
       continue;
     }
     const auto request = parcel->sends ? wire_->Send(parcel->peer, parcel->tag, memory, bytes)
                                        : wire_->Receive(parcel->peer, parcel->tag, memory, bytes);
     if (request.ok()) {
-      going_.push_back({*request, parcel->peer, nullptr, parcel});
+      going_.push_back({*request, parcel->peer, nullptr, parcel, false});
     } else {
-      Finish({0, parcel->peer, nullptr, parcel}, request.status());
+      Finish({0, parcel->peer, nullptr, parcel, false}, request.status());
     }
   }
 }
@@ -198,7 +198,7 @@ void Post::StartLetter(uint32_t to, std::string letter) {
   auto kept = std::make_unique<std::string>(std::move(letter));
   const auto request = wire_->SendLetter(to, *kept);
   if (!request.ok()) return Bury(to, std::string(request.status().message()));
-  going_.push_back({*request, to, std::move(kept), nullptr});
+  going_.push_back({*request, to, std::move(kept), nullptr, false});
 }
 
 void Post::Finish(Going going, const absl::Status& status) {
@@ -212,15 +212,26 @@ void Post::Finish(Going going, const absl::Status& status) {
   --going.parcel->left;
 }
 
+bool Post::Unwanted(const Going& going) const {
+  if (going.parcel == nullptr) return false;
+  absl::MutexLock lock(&mutex_);
+  return going.parcel->unwanted;
+}
+
 bool Post::TestGoing() {
   bool moved = false;
   for (size_t i = 0; i < going_.size();) {
     Going& going = going_[i];
     absl::Status status = Life(going.peer);
     bool ended = !status.ok();
-    if (going.parcel != nullptr && !ended) {
-      absl::MutexLock lock(&mutex_);
-      ended = going.parcel->unwanted;
+    if (!ended && Unwanted(going)) {
+      if (going.parcel->sends) {
+        // Nobody will ask for it.
+        ended = true;
+      } else if (!std::exchange(going.cancelled, true)) {
+        // The other side may be in the middle of it.
+        wire_->Cancel(going.request);
+      }
     }
     if (ended) {
       wire_->Abandon(going.request);
@@ -324,7 +335,9 @@ void Post::Pause(Clock::duration idle) {
     return closing_ || !orders_.empty();
   };
   absl::MutexLock lock(&mutex_);
-  mutex_.AwaitWithTimeout(absl::Condition(&wanted), idle < kAwake ? kOften : kRarely);
+  // Somebody waits for a parcel.
+  const bool awaited = std::any_of(going_.begin(), going_.end(), [](const Going& going) { return going.parcel; });
+  mutex_.AwaitWithTimeout(absl::Condition(&wanted), awaited || idle < kAwake ? kOften : kRarely);
 }
 
 void Post::Leave() {

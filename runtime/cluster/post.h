@@ -105,6 +105,7 @@ class Post {
     uint32_t peer = 0;
     std::unique_ptr<std::string> letter;  // stays where it is
     ParcelPtr parcel;
+    bool cancelled = false;
   };
   // What it shall begin.
   struct Order {
@@ -121,6 +122,7 @@ class Post {
   // Each says whether anything happened.
   bool TakeOrders();
   bool TestGoing();
+  bool Unwanted(const Going& going) const;
   bool ReadLetters();
   void Start(Order order);
   void StartLetter(uint32_t to, std::string letter);

@@ -40,8 +40,12 @@ class Wire {
   virtual absl::StatusOr<Request> Receive(uint32_t from, uint32_t tag, void* to, uint64_t bytes) = 0;
   // Whether it has ended. With true, or an error, the request is no more.
   virtual absl::StatusOr<bool> Test(Request request) = 0;
+  // A receipt that is not wanted any more: it ends soon, whether something comes or not,
+  // unless the other rank is dead. Its memory must stay until Test says that it has.
+  virtual void Cancel(Request request) = 0;
   // Gives a request up; it is no more. Its memory is not looked at again unless the
-  // other rank, which is taken for dead, still acts.
+  // other rank still acts: one that is dead does not, and a send that nobody will ever
+  // ask for is not looked at either.
   virtual void Abandon(Request request) = 0;
 
   // The next letter that has come, if there is one.

@@ -9,7 +9,6 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/clock.h"
-#include "base/check.h"
 #include "runtime/hal/remote.h"
 
 namespace kiln::runtime::collective {
@@ -28,8 +27,8 @@ class Numbers {
   }
   void Burn(uint32_t number) {
     absl::MutexLock lock(&mutex_);
-    burnt_.insert(number);
-    KILN_CHECK(burnt_.size() < kScripts / 2);
+    // Each time a rank dies, those under way with it fail: a job has not ranks enough.
+    if (burnt_.size() < kScripts / 2) burnt_.insert(number);
   }
 
  private:
@@ -72,6 +71,10 @@ bool AnyRemote(const std::vector<hal::Device*>& devices) {
 
 void MeetWithScripts(Meetings& meetings, std::vector<hal::Device*> devices, std::vector<Script> scripts,
                      absl::Duration patience, bool keeps_place, const hal::LaunchControl& control, ScriptsDone done) {
+  // Else a failure would cost a number each time.
+  for (const hal::Device* device : devices) {
+    if (absl::Status health = device->health(); !health.ok()) return done(std::move(health), 0);
+  }
   const auto met = std::make_shared<Met>();
   met->devices = std::move(devices);
   met->scripts = std::move(scripts);

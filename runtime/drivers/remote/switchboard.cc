@@ -30,20 +30,21 @@ absl::StatusOr<std::vector<Hello>> Switchboard::Gather(absl::Duration patience) 
   const uint32_t size = post_->size();
   const auto all = [&] {
     mutex_.AssertReaderHeld();
-    return hellos_.size() + 1 == size;
+    return hellos_.size() + 1 == size || !dead_.empty();
   };
   std::vector<Hello> hellos(size);
   absl::MutexLock lock(&mutex_);
-  const bool complete = mutex_.AwaitWithTimeout(absl::Condition(&all), patience);
+  mutex_.AwaitWithTimeout(absl::Condition(&all), patience);
   for (uint32_t rank = 1; rank < size; ++rank) {
     const auto found = hellos_.find(rank);
     if (found == hellos_.end()) {
       v1::ErrorDetail detail;
       detail.set_code(v1::PARTICIPANT_MISSING);
       detail.set_field(absl::StrCat("rank ", rank));
-      return MakeError(detail, absl::StrCat("rank ", rank, " did not come up within ", absl::FormatDuration(patience)));
+      return MakeError(
+          detail, absl::StrCat("rank ", rank, dead_.count(rank) != 0 ? " died as it came up" : " did not come up"));
     }
-    if (complete) hellos[rank] = std::move(found->second);
+    hellos[rank] = std::move(found->second);
   }
   return hellos;
 }
