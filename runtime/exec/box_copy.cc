@@ -59,4 +59,33 @@ std::optional<BoxCopy> MeetShares(const ValueLayout& from, int64_t i, const Valu
   return box;
 }
 
+void SplitBox(const BoxCopy& box, uint64_t most, uint32_t item, std::vector<BoxCopy>& parts) {
+  if (box.FromEnd() - box.from_offset <= most && box.ToEnd() - box.to_offset <= most) {
+    parts.push_back(box);
+    return;
+  }
+  if (box.repeats.empty()) {
+    const uint64_t step = std::max<uint64_t>(item, most - most % item);
+    for (uint64_t at = 0; at < box.run_bytes; at += step) {
+      BoxCopy& part = parts.emplace_back(box);
+      part.from_offset += at;
+      part.to_offset += at;
+      part.run_bytes = std::min(step, box.run_bytes - at);
+    }
+    return;
+  }
+  // Some of the outermost repetitions at a time, fewer than there are.
+  const BoxCopy::Repeat& outer = box.repeats.front();
+  const uint64_t fit = most / std::max(outer.from_stride, outer.to_stride);
+  const uint64_t step = std::max<uint64_t>(1, std::min(fit, outer.count - 1));
+  for (uint64_t at = 0; at < outer.count; at += step) {
+    BoxCopy part = box;
+    part.from_offset += at * outer.from_stride;
+    part.to_offset += at * outer.to_stride;
+    part.repeats.front().count = std::min(step, outer.count - at);
+    if (part.repeats.front().count == 1) part.repeats.erase(part.repeats.begin());
+    SplitBox(part, most, item, parts);
+  }
+}
+
 }  // namespace kiln::runtime

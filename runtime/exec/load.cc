@@ -7,6 +7,7 @@
 #include "base/check.h"
 #include "base/error.h"
 #include "runtime/exec/check_executable.h"
+#include "runtime/hal/remote.h"
 
 namespace kiln::runtime {
 namespace {
@@ -60,6 +61,11 @@ absl::StatusOr<std::shared_ptr<hal::Buffer>> LoadConstants(const std::string& co
                         device.allocator().Allocate(constants.size(), hal::MemoryUse::kProgram));
   if (buffer->host_data() != nullptr) {
     std::memcpy(buffer->host_data(), constants.data(), constants.size());
+    return buffer;
+  }
+  if (auto* const remote = device.remote(); remote != nullptr) {
+    // Not by the queue, in which a long kernel may stand: nobody else knows the buffer.
+    KILN_RETURN_IF_ERROR(remote->Store(constants.data(), constants.size(), buffer->device_data()));
     return buffer;
   }
   absl::Status outcome;

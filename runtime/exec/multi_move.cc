@@ -10,6 +10,9 @@
 namespace kiln::runtime {
 namespace {
 
+// What is kept here of one slice at a time, at most.
+constexpr uint64_t kWindowBytes = 64 << 20;
+
 // Bytes [begin, end) of a slice where this process sees them.
 class Window {
  public:
@@ -46,30 +49,38 @@ class Window {
   std::vector<char> fetched_;
 };
 
+absl::Status MoveBox(const MultiTask& task, const BoxCopy& box, const std::vector<hal::BufferSlice>& slices) {
+  Window from, to;
+  KILN_RETURN_IF_ERROR(from.Open(slices[box.from], box.from_offset, box.FromEnd(), /*fetch=*/task.fold == nullptr));
+  KILN_RETURN_IF_ERROR(to.Open(slices[box.to], box.to_offset, box.ToEnd(), /*fetch=*/!box.repeats.empty()));
+  // All that are folded are laid out alike.
+  std::vector<Window> folded(task.folded.size());
+  for (size_t i = 0; i < folded.size(); ++i) {
+    KILN_RETURN_IF_ERROR(folded[i].Open(slices[task.folded[i]], box.from_offset, box.FromEnd(), /*fetch=*/true));
+  }
+  absl::InlinedVector<const void*, 8> inputs(folded.size());
+  const char* const begin = from.base();
+  ForEachRun(box, begin, to.base(), [&](const char* source, char* target, uint64_t bytes) {
+    if (task.fold == nullptr) {
+      std::memcpy(target, source, bytes);
+      return;
+    }
+    for (size_t i = 0; i < folded.size(); ++i) inputs[i] = folded[i].base() + (source - begin);
+    void* const output = target;
+    task.fold->reduce(inputs.data(), static_cast<uint32_t>(inputs.size()), &output, 1, bytes / task.fold->item_bytes);
+  });
+  return to.Close();
+}
+
 }  // namespace
 
 absl::Status MoveBoxes(const MultiTask& task, const std::vector<hal::BufferSlice>& slices) {
-  absl::InlinedVector<const void*, 8> inputs(task.folded.size());
+  const uint32_t item = task.fold == nullptr ? 1 : task.fold->item_bytes;
+  std::vector<BoxCopy> parts;
   for (const BoxCopy& box : task.copies) {
-    Window from, to;
-    KILN_RETURN_IF_ERROR(from.Open(slices[box.from], box.from_offset, box.FromEnd(), /*fetch=*/task.fold == nullptr));
-    KILN_RETURN_IF_ERROR(to.Open(slices[box.to], box.to_offset, box.ToEnd(), /*fetch=*/!box.repeats.empty()));
-    // All that are folded are laid out alike.
-    std::vector<Window> folded(task.folded.size());
-    for (size_t i = 0; i < folded.size(); ++i) {
-      KILN_RETURN_IF_ERROR(folded[i].Open(slices[task.folded[i]], box.from_offset, box.FromEnd(), /*fetch=*/true));
-    }
-    const char* const begin = from.base();
-    ForEachRun(box, begin, to.base(), [&](const char* source, char* target, uint64_t bytes) {
-      if (task.fold == nullptr) {
-        std::memcpy(target, source, bytes);
-        return;
-      }
-      for (size_t i = 0; i < folded.size(); ++i) inputs[i] = folded[i].base() + (source - begin);
-      void* const output = target;
-      task.fold->reduce(inputs.data(), static_cast<uint32_t>(inputs.size()), &output, 1, bytes / task.fold->item_bytes);
-    });
-    KILN_RETURN_IF_ERROR(to.Close());
+    parts.clear();
+    SplitBox(box, kWindowBytes, item, parts);
+    for (const BoxCopy& part : parts) KILN_RETURN_IF_ERROR(MoveBox(task, part, slices));
   }
   return absl::OkStatus();
 }
