@@ -18,6 +18,9 @@ inline constexpr uint32_t kVersion = 1;
 // A record is a message of gRPC's and little more; what is longer is no record.
 inline constexpr uint64_t kMostRecordBytes = uint64_t{1} << 31;
 
+// The number of a session that the server has not, whose token a client gave all the same.
+constexpr uint64_t kNoSuchSession = ~uint64_t{0};
+
 // Not for several threads. What was added is the kernel's on return, so that it is there
 // whatever becomes of the process.
 class Writer {

@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <string>
+#include <utility>
 
 #include "absl/container/flat_hash_map.h"
 #include "google/protobuf/message.h"
@@ -29,7 +30,13 @@ class Handles {
     v1::DType dtype = v1::DTYPE_UNSPECIFIED;
     std::string program;  // whose result it is: a graph's hash as hex
   };
+  // Good until the next content().
   Content& content(uint64_t recorded) { return contents_[recorded]; }
+  // `to` has what `from` has.
+  void NoteCopy(uint64_t from, uint64_t to) {
+    std::string program = content(from).program;
+    content(to).program = std::move(program);
+  }
 
  private:
   absl::flat_hash_map<uint64_t, uint64_t> replayed_;

@@ -88,12 +88,16 @@ absl::Status Player::Begin(const v1::RecordBegin& begin) {
   return absl::OkStatus();
 }
 
+std::string Player::TokenOf(uint64_t session) const {
+  if (session == record::kNoSuchSession) return std::string(16, '\0');
+  const auto found = sessions_.find(session);
+  return found == sessions_.end() ? "" : found->second.token;
+}
+
 void Player::Open(Call& call) {
   call.context = std::make_unique<grpc::ClientContext>();
-  const auto session = sessions_.find(call.session);
-  if (session != sessions_.end() && !session->second.token.empty()) {
-    call.context->AddMetadata("kiln-session-bin", session->second.token);
-  }
+  const std::string token = TokenOf(call.session);
+  if (!token.empty()) call.context->AddMetadata("kiln-session-bin", token);
   call.raw = std::make_unique<client::RawCall>(stub_, *call.context, call.method->path().c_str());
 }
 
@@ -125,10 +129,10 @@ absl::Status Player::Prepare(Call& call, Message& request) {
   if (type == v1::OpenSessionRequest::descriptor()) {
     auto& open = static_cast<v1::OpenSessionRequest&>(request);
     open.set_lease_seconds(kLeaseSeconds);
-    open.set_resume_token(sessions_[NumberOf(open.resume_token())].token);
+    open.set_resume_token(TokenOf(NumberOf(open.resume_token())));
   } else if (type == v1::CloseSessionRequest::descriptor()) {
     auto& close = static_cast<v1::CloseSessionRequest&>(request);
-    close.set_token(sessions_[NumberOf(close.token())].token);
+    close.set_token(TokenOf(NumberOf(close.token())));
   } else if (type == v1::ExecuteRequest::descriptor()) {
     auto& execute = static_cast<v1::ExecuteRequest&>(request);
     execute.set_want_timing(true);
@@ -139,7 +143,7 @@ absl::Status Player::Prepare(Call& call, Message& request) {
     replay.set_want_timing(true);
   } else if (type == v1::CopyRequest::descriptor()) {
     const auto& copy = static_cast<const v1::CopyRequest&>(request);
-    handles_.content(copy.to().handle()).program = handles_.content(copy.from().handle()).program;
+    handles_.NoteCopy(copy.from().handle(), copy.to().handle());
   } else if (type == v1::ReadRequest::descriptor()) {
     const Handles::Content& content = handles_.content(static_cast<const v1::ReadRequest&>(request).buffer().handle());
     call.program = content.program;

@@ -57,6 +57,8 @@ class Player {
   absl::Status Received(Call& call, const std::string& message);
   absl::Status Sent(Call& call, const std::string& message);
   absl::Status End(Call& call, const v1::RecordEnd& end);
+  // Of a recorded session, where the record is replayed; empty for none.
+  std::string TokenOf(uint64_t session) const;
   // Begins it where the record is replayed.
   void Open(Call& call);
   // Sends nothing more, and takes all answers.

@@ -50,6 +50,8 @@ absl::Status Player::CommandReceived(Call& call, const std::string& bytes) {
       call.session = number;
     }
     request.mutable_hello()->clear_session_token();  // it goes with the call
+    // Each command was waited for: none of their answers is to come again.
+    if (call.session != 0) request.set_acknowledged(SessionOf(call).last_command);
     Open(call);
     if (!Send(*call.raw, request) || !Receive(*call.raw, response)) Complete(call);
     return absl::OkStatus();
@@ -89,8 +91,7 @@ void Player::NoteCommand(Call& call, const v1::SubmitRequest& request) {
                                                    handles_.content(request.view().of().handle()).program};
       return;
     case v1::SubmitRequest::kCopy:
-      handles_.content(request.copy().to().handle()).program = handles_.content(request.copy().from().handle()).program;
-      return;
+      return handles_.NoteCopy(request.copy().from().handle(), request.copy().to().handle());
     case v1::SubmitRequest::kExecute: {
       const auto& names = request.execute().result_handle();
       return NoteExecuted(request.execute().request(), ProgramOf(request.execute().request()),

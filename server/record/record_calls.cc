@@ -8,6 +8,8 @@
 #include <vector>
 
 #include "absl/strings/str_replace.h"
+#include "google/protobuf/io/coded_stream.h"
+#include "google/protobuf/wire_format_lite.h"
 #include "kiln/v1/kernel_service.pb.h"
 #include "kiln/v1/session_service.pb.h"
 #include "server/engine/session.h"
@@ -29,12 +31,26 @@ std::string Number(Recorder& recorder, const std::string& token) {
   return bytes;
 }
 
-// What is no message of its type has nothing that a replay could use.
+// What is no message of its type has nothing that a replay could use; but it may have a token.
 template <typename Message, typename Body>
 void Rewrite(std::string& bytes, Body body) {
   Message message;
-  if (message.ParseFromString(bytes)) body(message);
+  if (!message.ParseFromString(bytes)) return bytes.clear();
+  body(message);
   bytes = message.SerializeAsString();
+}
+
+// Whether there is a hello in what may be a SubmitRequest; without reading commands, which
+// may be long, or of what is no message.
+bool MayGreet(const std::string& bytes) {
+  using google::protobuf::internal::WireFormatLite;
+  google::protobuf::io::CodedInputStream input(reinterpret_cast<const uint8_t*>(bytes.data()),
+                                               static_cast<int>(bytes.size()));
+  while (const uint32_t tag = input.ReadTag()) {
+    if (WireFormatLite::GetTagFieldNumber(tag) == v1::SubmitRequest::kHelloFieldNumber) return true;
+    if (!WireFormatLite::SkipField(&input, tag)) return true;
+  }
+  return !input.ConsumedEntireMessage();
 }
 
 void ScrubOpen(Recorder& recorder, std::string& bytes) {
@@ -42,13 +58,21 @@ void ScrubOpen(Recorder& recorder, std::string& bytes) {
       bytes, [&](auto& message) { message.set_resume_token(Number(recorder, message.resume_token())); });
 }
 void ScrubOpened(Recorder& recorder, std::string& bytes) {
-  Rewrite<v1::OpenSessionResponse>(bytes, [&](auto& message) { message.set_token(Number(recorder, message.token())); });
+  Rewrite<v1::OpenSessionResponse>(bytes, [&](auto& message) {
+    recorder.SessionOpened(message.token());
+    message.set_token(Number(recorder, message.token()));
+  });
 }
 void ScrubClose(Recorder& recorder, std::string& bytes) {
-  Rewrite<v1::CloseSessionRequest>(bytes, [&](auto& message) { message.set_token(Number(recorder, message.token())); });
+  Rewrite<v1::CloseSessionRequest>(bytes, [&](auto& message) {
+    const std::string token = message.token();
+    message.set_token(Number(recorder, token));
+    recorder.SessionClosed(token);
+  });
 }
-// A stream's first message.
+// A stream's first message, and what is in its place later.
 void ScrubHello(Recorder& recorder, std::string& bytes) {
+  if (!MayGreet(bytes)) return;
   Rewrite<v1::SubmitRequest>(bytes, [&](auto& message) {
     if (!message.has_hello()) return;
     message.mutable_hello()->set_session_token(Number(recorder, message.hello().session_token()));
@@ -58,7 +82,7 @@ void ScrubHello(Recorder& recorder, std::string& bytes) {
 // A call that changes something, or shows what others changed.
 struct Row {
   const char* method;
-  Scrub first_received = nullptr;
+  Scrub received = nullptr;
   Scrub sent = nullptr;
 };
 constexpr Row kRecorded[] = {
@@ -114,14 +138,15 @@ class Tap final : public grpc::experimental::Interceptor {
     if (methods->QueryInterceptionHookPoint(InterceptionHookPoints::POST_RECV_MESSAGE)) {
       // Services take their messages as bytes.
       const auto* message = static_cast<const grpc::ByteBuffer*>(methods->GetRecvMessage());
-      if (message != nullptr) {
+      if (message != nullptr && recorder_->on()) {
         std::string bytes = BytesOf(*message);
-        if (!std::exchange(began_, true) && row_.first_received != nullptr) row_.first_received(*recorder_, bytes);
+        if (row_.received != nullptr) row_.received(*recorder_, bytes);
         recorder_->Received(call_, std::move(bytes));
       }
     }
     if (methods->QueryInterceptionHookPoint(InterceptionHookPoints::PRE_SEND_MESSAGE)) {
-      if (grpc::ByteBuffer* message = methods->GetSerializedSendMessage(); message != nullptr) {
+      grpc::ByteBuffer* message = recorder_->on() ? methods->GetSerializedSendMessage() : nullptr;
+      if (message != nullptr) {
         std::string bytes = BytesOf(*message);
         if (row_.sent != nullptr) row_.sent(*recorder_, bytes);
         recorder_->Sent(call_, std::move(bytes));
@@ -138,7 +163,6 @@ class Tap final : public grpc::experimental::Interceptor {
   const std::shared_ptr<Recorder> recorder_;
   const Row& row_;
   uint64_t call_ = 0;
-  bool began_ = false;
   bool ended_ = false;
 };
 

@@ -14,7 +14,7 @@ absl::StatusOr<std::shared_ptr<Recorder>> Recorder::Create(const std::string& pa
 }
 
 uint64_t Recorder::Begin(const std::string& method, absl::string_view session_token) {
-  const uint64_t session = session_token.empty() ? 0 : SessionNumber(session_token);
+  const uint64_t session = SessionNumber(session_token);
   absl::MutexLock lock(&mutex_);
   v1::Record record;
   record.mutable_begin()->set_call(++calls_);
@@ -49,10 +49,24 @@ void Recorder::End(uint64_t call, const grpc::Status& status) {
   Add(record);
 }
 
-uint64_t Recorder::SessionNumber(absl::string_view token) {
+uint64_t Recorder::SessionNumber(absl::string_view token) const {
+  if (token.empty()) return 0;
   absl::MutexLock lock(&mutex_);
-  const auto [found, added] = sessions_.try_emplace(std::string(token), sessions_.size() + 1);
+  const auto found = sessions_.find(token);
+  return found == sessions_.end() ? record::kNoSuchSession : found->second;
+}
+
+uint64_t Recorder::SessionOpened(absl::string_view token) {
+  absl::MutexLock lock(&mutex_);
+  if (writer_ == nullptr) return record::kNoSuchSession;
+  const auto [found, added] = sessions_.try_emplace(std::string(token), last_session_ + 1);
+  if (added) ++last_session_;  // else it was resumed
   return found->second;
+}
+
+void Recorder::SessionClosed(absl::string_view token) {
+  absl::MutexLock lock(&mutex_);
+  sessions_.erase(token);
 }
 
 void Recorder::Add(const v1::Record& record) {
@@ -63,6 +77,8 @@ void Recorder::Add(const v1::Record& record) {
     log_->error("event=record_failed calls={} reason=\"{}\"", calls_, std::string(writer_->error().message()));
   }
   writer_.reset();
+  sessions_.clear();
+  on_ = false;
 }
 
 }  // namespace kiln::server

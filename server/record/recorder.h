@@ -11,6 +11,7 @@
 #include <grpcpp/support/server_interceptor.h>
 #include <spdlog/logger.h>
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -32,25 +33,35 @@ class Recorder {
                                                           const v1::RecordHeader& header,
                                                           std::shared_ptr<spdlog::logger> log);
 
+  // False once the file is finished: then nothing here does anything.
+  bool on() const { return on_.load(std::memory_order_relaxed); }
+
   // A call that began, by a number of its own.
   uint64_t Begin(const std::string& method, absl::string_view session_token);
   void Received(uint64_t call, std::string message);
   void Sent(uint64_t call, std::string message);
   void End(uint64_t call, const grpc::Status& status);
 
-  // What stands for a token in the file.
-  uint64_t SessionNumber(absl::string_view token);
+  // What stands for a token in the file: 0 for none, record::kNoSuchSession for what is
+  // no open session's, whatever a client may send.
+  uint64_t SessionNumber(absl::string_view token) const;
+  // The server has given this token out, and it is known from now on.
+  uint64_t SessionOpened(absl::string_view token);
+  void SessionClosed(absl::string_view token);
 
  private:
   Recorder(std::unique_ptr<record::Writer> writer, std::shared_ptr<spdlog::logger> log)
       : writer_(std::move(writer)), log_(std::move(log)) {}
   void Add(const v1::Record& record) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
-  absl::Mutex mutex_;
+  std::atomic<bool> on_{true};
+  mutable absl::Mutex mutex_;
   // Null once the file is finished.
   std::unique_ptr<record::Writer> writer_ ABSL_GUARDED_BY(mutex_);
   const std::shared_ptr<spdlog::logger> log_;
   uint64_t calls_ ABSL_GUARDED_BY(mutex_) = 0;
+  // Those that the server opened. Each has stood in the file, which bounds them.
+  uint64_t last_session_ ABSL_GUARDED_BY(mutex_) = 0;
   absl::flat_hash_map<std::string, uint64_t> sessions_ ABSL_GUARDED_BY(mutex_);
 };
 

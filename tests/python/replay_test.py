@@ -16,11 +16,13 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 
 import support
 import graphs
+import grpc
 import numpy as np
+from proxy import Proxy
 
 import kiln
 import kiln.aio
-from kiln.v1 import kernel_service_pb2, record_pb2
+from kiln.v1 import buffer_service_pb2, kernel_service_pb2, record_pb2, session_service_pb2
 
 KILN = pathlib.Path(os.environ.get("KILN_CLI", support.ROOT / "bazel-bin" / "client" / "cli" / "kiln"))
 RNG = np.random.default_rng(3)
@@ -156,6 +158,35 @@ class Replay(unittest.TestCase):
         self.assertGreater(int(re.search(r"([\d]+) commands", out).group(1)), 40)
         self.assertEqual(len(re.findall(r"^[0-9a-f]{16} ", out, re.MULTILINE)), 2, out)  # a line a program
 
+    def test_a_stream_that_was_taken_up_again(self):
+        def session(address):
+            proxy = Proxy(int(address.split(":")[1]))
+            self.addCleanup(proxy.close)
+            with kiln.connect(proxy.address) as client:
+                for step in range(4):
+                    self.assertEqual(client.buffer(np.full(8, step, np.float32)).numpy()[0], step)
+                    if step % 2:
+                        proxy.cut()
+                for step in range(4, 8):
+                    self.assertEqual(client.buffer(np.full(8, step, np.float32)).numpy()[0], step)
+
+        self.record(session)
+        self.replay_well()
+
+    def test_sessions_that_have_ended(self):
+        def session(address):
+            with kiln.connect(address, stream=False, lease=3600) as client:
+                connection = client._connection
+                metadata = connection.session.metadata
+                close = session_service_pb2.CloseSessionRequest(token=connection.session.token)
+                connection.call("SessionService.Close", close)
+                allocate = connection.stub("BufferService.Allocate")
+                with self.assertRaises(grpc.RpcError):
+                    allocate(buffer_service_pb2.AllocateRequest(bytes=64), metadata=metadata)
+
+        self.record(session)
+        self.replay_well()
+
     def test_several_clients(self):
         self.record(self.several_clients)
         self.replay_well()
@@ -230,6 +261,31 @@ class Replay(unittest.TestCase):
         for token in tokens + [b"a secret of mine"]:
             self.assertNotIn(token, data)
         self.assertEqual(self.file.stat().st_mode & 0o777, 0o600)
+
+    def test_it_has_no_token_of_what_is_no_message_or_has_not_its_place(self):
+        token, other = b"sixteen bytes!!!", b"a second one of mine"
+        hello = kernel_service_pb2.SubmitRequest()
+        hello.hello.session_token = token
+        later = kernel_service_pb2.SubmitRequest(command_id=1)
+        later.hello.session_token = other
+        closing = session_service_pb2.CloseSessionRequest(token=token).SerializeToString()
+
+        def session(address):
+            with grpc.insecure_channel(address) as channel:
+                with self.assertRaises(grpc.RpcError):
+                    channel.unary_unary("/kiln.v1.SessionService/Close")(closing + b"\x0a\x7f")
+                submit = channel.stream_stream("/kiln.v1.KernelService/Submit")
+                plain = kernel_service_pb2.SubmitRequest(hello=kernel_service_pb2.SubmitHello()).SerializeToString()
+                for messages in ((hello.SerializeToString(),), (plain, later.SerializeToString()),
+                                 (hello.SerializeToString() + b"\x12\x7f",)):  # fmt: skip
+                    with self.assertRaises(grpc.RpcError):
+                        list(submit(iter(messages)))
+
+        self.record(session)
+        data = self.file.read_bytes()
+        self.assertIn(b"KernelService.Submit", data)
+        for secret in (token, other):
+            self.assertNotIn(secret, data)
 
     def test_what_would_leave_gaps_is_refused(self):
         for flag in ("--shared_memory_max_bytes=1000000", "--program_cache_dir=%s" % self.file.parent):
