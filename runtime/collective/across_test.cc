@@ -24,6 +24,11 @@ namespace {
 
 class AcrossTest : public ::testing::Test {
  protected:
+  ~AcrossTest() override {
+    hal::DrainAll(devices_);
+    hal::DrainAll(local_);
+  }
+
   // Eight devices: two here, and two in each of three other processes.
   void Start(absl::Duration silence = absl::Seconds(60)) {
     job_.emplace(

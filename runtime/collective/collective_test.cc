@@ -45,6 +45,8 @@ constexpr v1::DType kDTypes[] = {v1::BOOL,
 
 class CollectiveTest : public ::testing::Test {
  protected:
+  ~CollectiveTest() override { hal::DrainAll(owned_); }
+
   CollectiveTest() {
     for (int i = 0; i < 8; ++i) owned_.push_back(*null::CreateDevice({.name = absl::StrCat("NULL:", i)}));
   }
@@ -295,6 +297,7 @@ TEST_F(CollectiveTest, WithoutMemoryForItAnAlgorithmGivesWay) {
   const auto report = Run(request);
   ASSERT_TRUE(report.ok()) << report.status();
   EXPECT_STREQ(report->algorithm, "all_to_all");
+  hal::DrainAll(small);
 }
 
 TEST_F(CollectiveTest, BadRequests) {

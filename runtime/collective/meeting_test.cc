@@ -23,6 +23,8 @@ namespace {
 
 class MeetingTest : public ::testing::Test {
  protected:
+  ~MeetingTest() override { hal::DrainAll(owned_); }
+
   MeetingTest() {
     for (int i = 0; i < 4; ++i) {
       owned_.push_back(*null::CreateDevice({.name = "NULL:" + std::to_string(i)}));

@@ -7,6 +7,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "absl/types/span.h"
 #include "kiln/v1/executable.pb.h"
 #include "kiln/v1/target.pb.h"
 #include "runtime/hal/allocator.h"
@@ -63,6 +64,11 @@ class Device {
   // What there is to it if it belongs to another process (remote.h); else null.
   virtual Remote* remote() { return nullptr; }
 };
+
+// Waits until nothing is left in any queue. An entry of one device may hold memory of
+// another until it has returned, so of devices that have worked together none is destroyed
+// before this.
+void DrainAll(absl::Span<const std::unique_ptr<Device>> devices);
 
 }  // namespace kiln::runtime::hal
 

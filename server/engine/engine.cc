@@ -82,6 +82,7 @@ Engine::~Engine() {
   sessions_.EndAll();
   store_.Stop();  // what it has not found goes to the pool
   pool_.reset();
+  runtime::hal::DrainAll(devices_);
 }
 
 absl::StatusOr<runtime::hal::Device*> Engine::FindDevice(absl::string_view name) const {

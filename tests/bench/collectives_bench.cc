@@ -34,6 +34,8 @@ namespace collective = runtime::collective;
 namespace hal = runtime::hal;
 
 struct Bench {
+  ~Bench() { runtime::hal::DrainAll(owned); }
+
   std::vector<std::unique_ptr<hal::Device>> owned;
   collective::Meetings meetings;
   collective::Thresholds thresholds{"", ""};

@@ -69,7 +69,7 @@ MultiEngine::MultiEngine(int devices, bool as_one)
   }
 }
 
-MultiEngine::~MultiEngine() = default;
+MultiEngine::~MultiEngine() { runtime::hal::DrainAll(devices_); }
 
 absl::StatusOr<v1::MultiProgram> MultiEngine::Compile(const v1::Graph& graph, const compiler::Options& options) const {
   return compiler::CompileMulti(graph, devices_[0]->target(), options);
