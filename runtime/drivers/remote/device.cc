@@ -87,6 +87,8 @@ class RemoteDevice final : public hal::Device, public hal::Remote {
         scratch_(allocator_.get()),
         queue_(std::make_unique<RemoteQueue>(this, &line_)) {}
   ~RemoteDevice() override {
+    // Work that is ending frees memory, and looks for the queue to have it cleared.
+    queue_->Drain(absl::InfiniteFuture()).IgnoreError();
     // What is freed from now on need not be cleared.
     auto queue = std::move(queue_);
     queue.reset();
