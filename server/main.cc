@@ -12,12 +12,12 @@
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
-#include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "base/error.h"
 #include "server/config.h"
 #include "server/job.h"
 #include "server/last_resort.h"
+#include "server/process.h"
 #include "server/server.h"
 
 namespace {
@@ -58,9 +58,7 @@ int Serve(const Invocation& invocation) {
   pthread_sigmask(SIG_BLOCK, &ends, nullptr);
   std::signal(SIGPIPE, SIG_IGN);
 
-  // Debian's Abseil looks for lock cycles on every lock, through one table that
-  // all threads share. Nothing on the path of an Execute may be shared.
-  absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore);
+  kiln::server::PrepareToServe();
 
   const auto log = MakeLog(invocation.config.log_level());
   if (kiln::server::InJob(invocation.config) && kiln::server::RankInJob() != 0) {

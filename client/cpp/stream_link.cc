@@ -161,10 +161,11 @@ void StreamLink::Take(v1::SubmitResponse response) {
   if (response.has_failed()) failure = FromDetails(response.failed().status());
   {
     absl::MutexLock lock(&mutex_);
+    if (command <= seen_) return;  // it comes a second time
     const auto found = asked_.find(command);
     if (found != asked_.end()) found->second.data += response.data();
     if (response.more()) return;
-    seen_ = std::max(seen_, command);
+    seen_ = command;
     while (!kept_.empty() && kept_.front()->command_id() <= command) {
       kept_bytes_ -= kept_.front()->ByteSizeLong();
       kept_.pop_front();

@@ -2,8 +2,10 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
+#include <memory>
 #include <optional>
 #include <utility>
+#include <vector>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
@@ -23,7 +25,23 @@ using google::protobuf::io::CodedOutputStream;
 constexpr uint32_t kChunkTag =
     WireFormatLite::MakeTag(v1::ReadResponse::kChunkFieldNumber, WireFormatLite::WIRETYPE_LENGTH_DELIMITED);
 
+// A chunk of `bytes` that end with the message.
+grpc::Slice ChunkHead(uint64_t bytes, uint64_t room) {
+  uint8_t head[16];
+  uint8_t* end = CodedOutputStream::WriteVarint32ToArray(kChunkTag, head);
+  end = CodedOutputStream::WriteVarint64ToArray(bytes, end);
+  const auto size = static_cast<size_t>(end - head);
+  grpc::Slice slice(size + room);
+  std::memcpy(const_cast<uint8_t*>(slice.begin()), head, size);
+  return slice;
+}
+
 // A chunk is read, waits, is sent: one of each at most, and none is read while one waits.
+//
+// Several chunks of memory that the host sees are not copied: once the queue has come as
+// far as the call, they are slices of that memory, which keep it alive. Whoever writes there
+// before the client has all could as well have come between two chunks. What is one chunk
+// is read as one.
 class Download final : public grpc::ServerWriteReactor<grpc::ByteBuffer> {
  public:
   Download(const ServiceEnv& env, const grpc::CallbackServerContext& context, const grpc::ByteBuffer& request)
@@ -74,26 +92,38 @@ class Download final : public grpc::ServerWriteReactor<grpc::ByteBuffer> {
     if (finish) FinishWith(*this, env_, status);
   }
 
-  // Lets the device write the next chunk into the very bytes that will travel.
   void Read() {
     const uint64_t size = std::min(source_.slice.bytes - read_, kChunkBytes);
-    uint8_t head[16];
-    uint8_t* end = CodedOutputStream::WriteVarint32ToArray(kChunkTag, head);
-    end = CodedOutputStream::WriteVarint64ToArray(size, end);
-    const size_t head_size = static_cast<size_t>(end - head);
-    chunk_ = grpc::Slice(head_size + size);
-    auto* data = const_cast<uint8_t*>(chunk_.begin());
-    std::memcpy(data, head, head_size);
     const runtime::hal::BufferSlice from{source_.slice.buffer, source_.slice.offset + read_, size};
+    const bool first = read_ == 0;
     read_ += size;
-    source_.device->queue().Read(from, data + head_size, [this](absl::Status status) {
-      mutex_.Lock();
-      reading_ = false;
-      waiting_.emplace(&chunk_, 1);
-      chunk_ = grpc::Slice();
-      if (!status.ok() && !ending_.has_value()) ending_ = std::move(status);
-      PumpAndUnlock();
-    });
+    if (from.host_data() != nullptr && source_.slice.bytes > kChunkBytes) {
+      chunk_ = {ChunkHead(size, /*room=*/0), SliceOf(from)};
+      if (!first) return Take(absl::OkStatus());
+      source_.device->queue().Submit([this] { Take(absl::OkStatus()); }, /*estimate_ns=*/0);
+      return;
+    }
+    // The device writes into the very bytes that will travel.
+    chunk_ = {ChunkHead(size, /*room=*/size)};
+    void* data = const_cast<uint8_t*>(chunk_[0].end()) - size;
+    source_.device->queue().Read(from, data, [this](absl::Status status) { Take(std::move(status)); });
+  }
+
+  static grpc::Slice SliceOf(const runtime::hal::BufferSlice& memory) {
+    using Owner = std::shared_ptr<runtime::hal::Buffer>;
+    return grpc::Slice(
+        memory.host_data(), memory.bytes, [](void* owner) { delete static_cast<Owner*>(owner); },
+        new Owner(memory.buffer));
+  }
+
+  // A chunk has been read.
+  void Take(absl::Status status) {
+    mutex_.Lock();
+    reading_ = false;
+    waiting_.emplace(chunk_.data(), chunk_.size());
+    chunk_.clear();
+    if (!status.ok() && !ending_.has_value()) ending_ = std::move(status);
+    PumpAndUnlock();
   }
 
   void OnWriteDone(bool ok) override {
@@ -115,7 +145,7 @@ class Download final : public grpc::ServerWriteReactor<grpc::ByteBuffer> {
 
   // Of the read under way.
   uint64_t read_ = 0;
-  grpc::Slice chunk_;
+  std::vector<grpc::Slice> chunk_;
 
   absl::Mutex mutex_;
   bool pumping_ ABSL_GUARDED_BY(mutex_) = false;

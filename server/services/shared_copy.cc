@@ -4,6 +4,8 @@
 #include <memory>
 #include <utility>
 
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
 #include "base/error.h"
 #include "server/services/convert.h"
 #include "server/services/unimplemented.h"
@@ -11,8 +13,12 @@
 namespace kiln::server {
 namespace {
 
-// Others' work comes between the pieces, and so waits for no more than one.
-constexpr uint64_t kPiece = 256 << 10;
+// Others' work comes between the pieces, and so waits for no more than one. A piece is what
+// takes about kPieceTime: into memory that the system has yet to find that is a tenth of what
+// it is otherwise.
+constexpr uint64_t kLeastPiece = 32 << 10;
+constexpr uint64_t kMostPiece = 512 << 10;
+constexpr absl::Duration kPieceTime = absl::Microseconds(30);
 
 // Owns itself until it has called back.
 class Copier {
@@ -25,13 +31,14 @@ class Copier {
         done_(std::move(done)) {}
 
   void Next() {
-    const uint64_t size = std::min(range_.slice.bytes - copied_, kPiece);
+    const uint64_t size = std::min(range_.slice.bytes - copied_, piece_);
     if (size == 0) return End(absl::OkStatus());
     if (absl::Status wanted = control_.Check(); !wanted.ok()) return End(std::move(wanted));
     const runtime::hal::BufferSlice piece{range_.slice.buffer, range_.slice.offset + copied_, size};
     char* const at = shared_.data + copied_;
     copied_ += size;
     const auto next = [this](absl::Status status) { status.ok() ? Next() : End(std::move(status)); };
+    Pace();
     if (upload_) {
       range_.device->queue().Write(at, piece, next);
     } else {
@@ -40,6 +47,15 @@ class Copier {
   }
 
  private:
+  void Pace() {
+    const absl::Time now = absl::Now();
+    if (copied_ > piece_) {
+      if (now - begun_ > 2 * kPieceTime) piece_ = std::max(piece_ / 2, kLeastPiece);
+      if (now - begun_ < kPieceTime / 2) piece_ = std::min(piece_ * 2, kMostPiece);
+    }
+    begun_ = now;
+  }
+
   void End(absl::Status status) {
     const std::unique_ptr<Copier> self(this);
     done_(std::move(status));
@@ -51,6 +67,8 @@ class Copier {
   const Control control_;
   runtime::hal::DoneCallback done_;
   uint64_t copied_ = 0;
+  uint64_t piece_ = 128 << 10;
+  absl::Time begun_;  // the piece under way
 };
 
 absl::Status BadSides() {

@@ -20,25 +20,27 @@ absl::Status Malformed(absl::string_view message) { return MakeError(v1::MALFORM
 // between them, and so waits for a step and not for a chunk.
 constexpr uint64_t kStepBytes = 128 << 10;
 
-// The chunk's first step, which is no longer part of it then.
-WritePart TakeStep(WritePart& chunk) {
-  WritePart step;
-  step.bytes = chunk.bytes;
-  size_t taken = 0;
-  for (; taken < chunk.pieces.size() && step.size < kStepBytes; ++taken) {
-    absl::string_view& piece = chunk.pieces[taken];
-    const uint64_t room = kStepBytes - step.size;
-    step.pieces.push_back(piece.substr(0, room));
-    step.size += step.pieces.back().size();
-    if (piece.size() > room) {
-      piece.remove_prefix(room);
-      break;
+// A chunk on its way to the device.
+struct Chunk {
+  WritePart part;
+  size_t next = 0;  // of its pieces; those before it have been taken
+
+  bool empty() const { return next == part.pieces.size(); }
+
+  WritePart TakeStep() {
+    WritePart step;
+    step.bytes = part.bytes;
+    while (!empty() && step.size < kStepBytes) {
+      absl::string_view& piece = part.pieces[next];
+      const absl::string_view taken = piece.substr(0, kStepBytes - step.size);
+      step.pieces.push_back(taken);
+      step.size += taken.size();
+      piece.remove_prefix(taken.size());
+      if (piece.empty()) ++next;
     }
+    return step;
   }
-  chunk.pieces.erase(chunk.pieces.begin(), chunk.pieces.begin() + static_cast<ptrdiff_t>(taken));
-  chunk.size -= step.size;
-  return step;
-}
+};
 
 // A chunk is read, waits, is written: one of each at most. The next read begins with the
 // last step of the write, so a slow device holds its client back.
@@ -63,7 +65,7 @@ class Upload final : public grpc::ServerReadReactor<grpc::ByteBuffer> {
     if (part->size == 0) return StartRead(&message_);
     received_ += part->size;
     mutex_.Lock();
-    waiting_ = *std::move(part);
+    waiting_ = Chunk{*std::move(part)};
     PumpAndUnlock();
   }
 
@@ -124,8 +126,8 @@ class Upload final : public grpc::ServerReadReactor<grpc::ByteBuffer> {
     if (pumping_) return mutex_.Unlock();
     pumping_ = true;
     while (!writing_ && waiting_.has_value() && !ending_.has_value()) {
-      WritePart step = TakeStep(*waiting_);
-      const bool last = waiting_->size == 0;
+      WritePart step = waiting_->TakeStep();
+      const bool last = waiting_->empty();
       if (last) waiting_.reset();
       writing_ = true;
       mutex_.Unlock();
@@ -181,7 +183,7 @@ class Upload final : public grpc::ServerReadReactor<grpc::ByteBuffer> {
   bool pumping_ ABSL_GUARDED_BY(mutex_) = false;
   bool writing_ ABSL_GUARDED_BY(mutex_) = false;
   bool finished_ ABSL_GUARDED_BY(mutex_) = false;
-  std::optional<WritePart> waiting_ ABSL_GUARDED_BY(mutex_);
+  std::optional<Chunk> waiting_ ABSL_GUARDED_BY(mutex_);
   std::optional<absl::Status> ending_ ABSL_GUARDED_BY(mutex_);
 };
 

@@ -2,15 +2,41 @@
 
 #include <spdlog/sinks/null_sink.h>
 
+#include <algorithm>
 #include <cstdio>
+#include <fstream>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
 #include "base/graph_text.h"
 #include "kiln/v1/kernel_service.grpc.pb.h"
 #include "server/config.h"
+#include "server/process.h"
 
 namespace kiln::bench {
+
+double SecondsSince(std::chrono::steady_clock::time_point begin) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+}
+
+double Percentile(std::vector<double> values, double p) {
+  std::sort(values.begin(), values.end());
+  return values[static_cast<size_t>(p * static_cast<double>(values.size() - 1) + 0.5)];
+}
+
+grpc::ByteBuffer ToMessage(const std::string& bytes) {
+  const grpc::Slice slice(bytes);
+  return grpc::ByteBuffer(&slice, 1);
+}
+
+int WriteReport(const nlohmann::json& report, const std::string& path) {
+  if (path.empty()) return 0;
+  std::ofstream file(path);
+  file << report.dump(2) << "\n";
+  file.close();
+  return file ? 0 : 1;
+}
 
 std::shared_ptr<grpc::Channel> ChannelTo(const std::string& address) {
   grpc::ChannelArguments arguments;
@@ -19,6 +45,7 @@ std::shared_ptr<grpc::Channel> ChannelTo(const std::string& address) {
 }
 
 BenchServer::BenchServer(uint64_t shared_memory_bytes) {
+  server::PrepareToServe();  // as kilnd does
   v1::ServerConfig config = server::DefaultConfig();
   config.set_listen("127.0.0.1:0");
   config.mutable_shared_memory()->set_max_bytes(shared_memory_bytes);

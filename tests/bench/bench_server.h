@@ -1,11 +1,15 @@
-// A server to measure, in this process, and the least program there is.
+// What measurements of a server have in common: the server, in this process, the least
+// program there is, and times.
 #ifndef KILN_TESTS_BENCH_BENCH_SERVER_H_
 #define KILN_TESTS_BENCH_BENCH_SERVER_H_
 
 #include <grpcpp/grpcpp.h>
 
+#include <chrono>
 #include <memory>
+#include <nlohmann/json.hpp>
 #include <string>
+#include <vector>
 
 #include "kiln/v1/graph.pb.h"
 #include "server/server.h"
@@ -23,6 +27,17 @@ inline constexpr char kTiny[] = R"(
   6 TUPLE [5]
 )";
 inline constexpr uint64_t kTinyBytes = 256;
+
+double SecondsSince(std::chrono::steady_clock::time_point begin);
+
+// The one that so many of the values, which are not none, do not exceed: 0.5, the median.
+double Percentile(std::vector<double> values, double p);
+
+// As one message.
+grpc::ByteBuffer ToMessage(const std::string& bytes);
+
+// To the file, unless `path` is empty; the exit code of a bench.
+int WriteReport(const nlohmann::json& report, const std::string& path);
 
 // A channel with a connection of its own.
 std::shared_ptr<grpc::Channel> ChannelTo(const std::string& address);

@@ -9,7 +9,6 @@
 #include <atomic>
 #include <chrono>
 #include <cstdio>
-#include <fstream>
 #include <functional>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -30,20 +29,6 @@ namespace {
 constexpr uint64_t kMiB = 1 << 20;
 constexpr uint64_t kShared = 64 * kMiB;
 
-double SecondsSince(std::chrono::steady_clock::time_point begin) {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-}
-
-double Percentile(std::vector<double> values, double p) {
-  std::sort(values.begin(), values.end());
-  return values[static_cast<size_t>(p * static_cast<double>(values.size() - 1) + 0.5)];
-}
-
-grpc::ByteBuffer BytesOf(const std::string& bytes) {
-  const grpc::Slice slice(bytes);
-  return grpc::ByteBuffer(&slice, 1);
-}
-
 // -- how fast
 
 // Takes turns: seconds of each round, by kind.
@@ -60,8 +45,6 @@ std::vector<std::vector<double>> TakeTurns(int rounds, const std::vector<std::fu
 }
 
 nlohmann::json Rates(const BenchServer& server, uint64_t mib, int rounds) {
-  const EchoServer echo;
-  const auto bare = ChannelTo(echo.address());
   client::ClientOptions options;
   options.shared_memory = false;
   auto client = client::Client::Connect(server.address(), options);
@@ -69,6 +52,8 @@ nlohmann::json Rates(const BenchServer& server, uint64_t mib, int rounds) {
   const uint64_t bytes = mib * kMiB;
   std::string source(bytes, '\0'), target(bytes, '\0');
   for (uint64_t i = 0; i < bytes; ++i) source[i] = static_cast<char>(i * 2654435761u >> 24);
+  const EchoServer echo(source);
+  const auto bare = ChannelTo(echo.address());
   const auto buffer = (*client)->Allocate(bytes);
   KILN_CHECK(buffer.ok());
 
@@ -87,7 +72,7 @@ nlohmann::json Rates(const BenchServer& server, uint64_t mib, int rounds) {
   const auto down_bare = [&] {
     grpc::ClientContext context;
     const auto stream = OpenSource(*bare, context);
-    KILN_CHECK(stream->Write(BytesOf(std::string(mib, 'm'))) && stream->WritesDone());
+    KILN_CHECK(stream->Write(ToMessage("all")) && stream->WritesDone());
     grpc::ByteBuffer message;
     uint64_t got = 0;
     while (stream->Read(&message)) got += message.Length();
@@ -123,9 +108,9 @@ void UploadOneChunkOver(const std::string& address, uint64_t bytes) {
   v1::WriteRequest part;
   *part.mutable_header()->mutable_buffer() = buffer->Ref();
   part.mutable_header()->set_bytes(bytes);
-  KILN_CHECK(call.Write(BytesOf(part.SerializeAsString())));
+  KILN_CHECK(call.Write(ToMessage(part.SerializeAsString())));
   part.set_chunk(std::string(kMiB, 'c'));
-  const grpc::ByteBuffer chunk = BytesOf(part.SerializeAsString());
+  const grpc::ByteBuffer chunk = ToMessage(part.SerializeAsString());
   for (uint64_t sent = 0; sent < bytes; sent += kMiB) KILN_CHECK(call.Write(chunk));
   call.WritesDone();
   grpc::ByteBuffer answer;
@@ -153,7 +138,7 @@ void UploadToSink(const std::string& address, uint64_t bytes) {
   grpc::ClientContext context;
   const auto channel = ChannelTo(address);
   const auto stream = OpenSink(*channel, context);
-  const grpc::ByteBuffer chunk = BytesOf(std::string(kMiB, 'c'));
+  const grpc::ByteBuffer chunk = ToMessage(std::string(kMiB, 'c'));
   for (uint64_t sent = 0; sent < bytes; sent += kMiB) KILN_CHECK(stream->Write(chunk));
   stream->WritesDone();
   grpc::ByteBuffer answer;
@@ -176,6 +161,7 @@ nlohmann::json BesideAnUpload(const char* name, const std::function<void()>& cal
   const auto until = [&](int most) { return [most](size_t done) { return done == static_cast<size_t>(most); }; };
   TimeCalls(call, until(calls / 10));
   const auto idle = TimeCalls(call, until(calls));
+  upload(mib * kMiB);  // warms up: the system takes memory from its host once
   std::atomic<bool> ended = false;
   const auto begin = std::chrono::steady_clock::now();
   std::thread uploader([&] {
@@ -212,7 +198,7 @@ nlohmann::json SmallCalls(const BenchServer& server, uint64_t mib, int calls) {
   };
   const EchoServer echo;
   const auto bare = ChannelTo(echo.address());
-  const grpc::ByteBuffer message = BytesOf(request.SerializeAsString());
+  const grpc::ByteBuffer message = ToMessage(request.SerializeAsString());
   std::printf("small calls beside an upload of %.1f GiB:\n", static_cast<double>(mib) / 1024);
   return {BesideAnUpload(
               "bare, to a bare sink", [&] { KILN_CHECK(Echo(*bare, message).ok()); }, calls, mib,
@@ -237,16 +223,11 @@ int Main(int argc, char** argv) {
   CLI11_PARSE(app, argc, argv);
   if (smoke) mib = 4, long_mib = 16, rounds = 1, calls = 50;
 
-  absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore);  // as kilnd does
   const BenchServer server(/*shared_memory_bytes=*/256 * kMiB);
   nlohmann::json report = {{"bench", "data"}, {"mib", mib}, {"long_mib", long_mib}};
   report["rates"] = Rates(server, mib, rounds);
   report["small_calls"] = SmallCalls(server, long_mib, calls);
-  if (json_path.empty()) return 0;
-  std::ofstream file(json_path);
-  file << report.dump(2) << "\n";
-  file.close();
-  return file ? 0 : 1;
+  return WriteReport(report, json_path);
 }
 
 }  // namespace

@@ -4,6 +4,9 @@
 #include <grpcpp/impl/codegen/server_callback_handlers.h>
 #include <grpcpp/impl/codegen/service_type.h>
 
+#include <algorithm>
+#include <utility>
+
 #include "base/check.h"
 
 namespace kiln::bench {
@@ -51,27 +54,30 @@ class SinkReactor final : public grpc::ServerReadReactor<grpc::ByteBuffer> {
   grpc::ByteBuffer message_;
 };
 
-// As many messages as the request has bytes, of kSourceBytes each.
+// Sends `data` in messages of kSourceBytes.
 class SourceReactor final : public grpc::ServerWriteReactor<grpc::ByteBuffer> {
  public:
-  explicit SourceReactor(const grpc::ByteBuffer& request) : left_(request.Length()) { OnWriteDone(true); }
+  explicit SourceReactor(const std::string& data) : data_(data) { OnWriteDone(true); }
   void OnWriteDone(bool ok) override {
-    if (!ok || left_-- == 0) return Finish(ok ? grpc::Status::OK : grpc::Status::CANCELLED);
-    const grpc::Slice slice(kSourceBytes);  // as whoever sends new bytes has to
+    if (!ok || sent_ == data_.size()) return Finish(ok ? grpc::Status::OK : grpc::Status::CANCELLED);
+    const size_t size = std::min<size_t>(data_.size() - sent_, kSourceBytes);
+    const grpc::Slice slice(&data_[sent_], size, grpc::Slice::STATIC_SLICE);
+    sent_ += size;
     message_ = grpc::ByteBuffer(&slice, 1);
     StartWrite(&message_);
   }
   void OnDone() override { delete this; }
 
  private:
-  uint64_t left_;
+  const std::string& data_;
+  size_t sent_ = 0;
   grpc::ByteBuffer message_;
 };
 
 // Written by hand, as the generator would, since the method has no message type.
 class EchoService final : public grpc::Service {
  public:
-  EchoService() {
+  explicit EchoService(const std::string& data) {
     AddMethod(new grpc::internal::RpcServiceMethod(kMethod, grpc::internal::RpcMethod::NORMAL_RPC, nullptr));
     MarkMethodRawCallback(
         0, new grpc::internal::CallbackUnaryHandler<grpc::ByteBuffer, grpc::ByteBuffer>(
@@ -90,16 +96,15 @@ class EchoService final : public grpc::Service {
                [](grpc::CallbackServerContext*, grpc::ByteBuffer* answer) { return new SinkReactor(answer); }));
     AddMethod(
         new grpc::internal::RpcServiceMethod(kSourceMethod, grpc::internal::RpcMethod::SERVER_STREAMING, nullptr));
-    MarkMethodRawCallback(3, new grpc::internal::CallbackServerStreamingHandler<grpc::ByteBuffer, grpc::ByteBuffer>(
-                                 [](grpc::CallbackServerContext*, const grpc::ByteBuffer* request) {
-                                   return new SourceReactor(*request);
-                                 }));
+    MarkMethodRawCallback(
+        3, new grpc::internal::CallbackServerStreamingHandler<grpc::ByteBuffer, grpc::ByteBuffer>(
+               [&data](grpc::CallbackServerContext*, const grpc::ByteBuffer*) { return new SourceReactor(data); }));
   }
 };
 
 }  // namespace
 
-EchoServer::EchoServer() : service_(std::make_unique<EchoService>()) {
+EchoServer::EchoServer(std::string data) : data_(std::move(data)), service_(std::make_unique<EchoService>(data_)) {
   int port = 0;
   grpc::ServerBuilder builder;
   builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &port);

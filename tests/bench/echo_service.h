@@ -11,14 +11,16 @@
 
 namespace kiln::bench {
 
-// A server like kilnd's (callback API, loopback, insecure) with one unary method and one stream.
+// A server like kilnd's: callback API, loopback, insecure.
 class EchoServer {
  public:
-  EchoServer();
+  // `data` is what its source gives.
+  explicit EchoServer(std::string data = {});
   ~EchoServer();
   std::string address() const { return address_; }
 
  private:
+  const std::string data_;
   std::unique_ptr<grpc::Service> service_;
   std::unique_ptr<grpc::Server> server_;
   std::string address_;
@@ -30,8 +32,8 @@ grpc::Status Echo(grpc::Channel& channel, const grpc::ByteBuffer& request);
 // A bidirectional stream of bytes, blocking: of the echo, or of any method by its path.
 using RawStream = grpc::ClientReaderWriter<grpc::ByteBuffer, grpc::ByteBuffer>;
 std::unique_ptr<RawStream> OpenEcho(grpc::Channel& channel, grpc::ClientContext& context);
-// The same for data: takes all there is and answers with an empty message; sends as many
-// messages of kSourceBytes as the first message has bytes.
+// The same for data: takes all there is and answers with an empty message; sends what the
+// server has, in messages of kSourceBytes, whatever the first message says.
 inline constexpr uint64_t kSourceBytes = 1 << 20;
 std::unique_ptr<RawStream> OpenSink(grpc::Channel& channel, grpc::ClientContext& context);
 std::unique_ptr<RawStream> OpenSource(grpc::Channel& channel, grpc::ClientContext& context);

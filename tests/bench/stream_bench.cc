@@ -8,14 +8,12 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
-#include <fstream>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <thread>
 #include <vector>
 
-#include "absl/synchronization/mutex.h"
 #include "base/check.h"
 #include "kiln/v1/kernel_service.grpc.pb.h"
 #include "tests/bench/bench_server.h"
@@ -23,15 +21,6 @@
 
 namespace kiln::bench {
 namespace {
-
-double Seconds(std::chrono::steady_clock::time_point begin) {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-}
-
-grpc::ByteBuffer BytesOf(const v1::SubmitRequest& request) {
-  const grpc::Slice slice(request.SerializeAsString());
-  return grpc::ByteBuffer(&slice, 1);
-}
 
 // One of the two: what it sends, and how it is opened.
 class Line {
@@ -43,14 +32,14 @@ class Line {
     stream_ = OpenRaw(*channel_, "/kiln.v1.KernelService/Submit", context_);
     v1::SubmitRequest hello;
     hello.mutable_hello();
-    KILN_CHECK(stream_->Write(BytesOf(hello)));
+    KILN_CHECK(stream_->Write(ToMessage(hello.SerializeAsString())));
     grpc::ByteBuffer welcome;
     KILN_CHECK(stream_->Read(&welcome));
     v1::SubmitRequest allocate;
     allocate.set_command_id(++command_);
     allocate.mutable_allocate()->set_handle(1);
     allocate.mutable_allocate()->set_bytes(kTinyBytes);
-    KILN_CHECK(stream_->Write(BytesOf(allocate)));
+    KILN_CHECK(stream_->Write(ToMessage(allocate.SerializeAsString())));
     execute_.mutable_execute()->mutable_request()->set_graph_hash(graph_hash);
     execute_.mutable_execute()->mutable_request()->add_arguments()->mutable_buffer()->set_handle(1);
     execute_.mutable_execute()->add_result_handle(0);
@@ -61,7 +50,7 @@ class Line {
   grpc::ByteBuffer Message(bool answer) {
     execute_.set_command_id(++command_);
     execute_.set_answer(answer);
-    return BytesOf(execute_);
+    return ToMessage(execute_.SerializeAsString());
   }
   void Copy(const Line& other) { execute_ = other.execute_; }
 
@@ -69,7 +58,7 @@ class Line {
     const auto begin = std::chrono::steady_clock::now();
     grpc::ByteBuffer answer;
     KILN_CHECK(stream_->Write(Message(/*answer=*/true)) && stream_->Read(&answer));
-    return Seconds(begin) * 1e6;
+    return SecondsSince(begin) * 1e6;
   }
 
   // Messages a second.
@@ -82,7 +71,7 @@ class Line {
     for (int i = 0; i + 1 < messages; ++i) KILN_CHECK(stream_->Write(Message(/*answer=*/false)));
     KILN_CHECK(stream_->Write(Message(/*answer=*/true)));
     reader.join();
-    return messages / Seconds(begin);
+    return messages / SecondsSince(begin);
   }
 
  private:
@@ -93,11 +82,6 @@ class Line {
   uint64_t command_ = 0;
   bool submits_ = false;
 };
-
-double Percentile(std::vector<double> values, double p) {
-  std::sort(values.begin(), values.end());
-  return values[static_cast<size_t>(p * static_cast<double>(values.size() - 1) + 0.5)];
-}
 
 class Bench {
  public:
@@ -120,7 +104,7 @@ double Together(const std::vector<std::unique_ptr<Line>>& lines, int messages) {
   std::vector<std::thread> threads;
   for (const auto& line : lines) threads.emplace_back([&line, messages] { line->Pipelined(messages); });
   for (std::thread& thread : threads) thread.join();
-  return static_cast<double>(lines.size()) * messages / Seconds(begin);
+  return static_cast<double>(lines.size()) * messages / SecondsSince(begin);
 }
 
 int Main(int argc, char** argv) {
@@ -136,7 +120,6 @@ int Main(int argc, char** argv) {
   CLI11_PARSE(app, argc, argv);
   if (smoke) iterations = 200;
 
-  absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore);  // as kilnd does
   Bench bench;
   const auto submit = bench.Submit();
   const auto bare = bench.Bare(*submit);
@@ -171,11 +154,7 @@ int Main(int argc, char** argv) {
                 mine / theirs);
     rows.push_back({{"streams", streams}, {"bare_per_second", theirs}, {"submit_per_second", mine}});
   }
-  if (json_path.empty()) return 0;
-  std::ofstream file(json_path);
-  file << nlohmann::json{{"bench", "stream"}, {"rows", rows}}.dump(2) << "\n";
-  file.close();
-  return file ? 0 : 1;
+  return WriteReport({{"bench", "stream"}, {"rows", rows}}, json_path);
 }
 
 }  // namespace

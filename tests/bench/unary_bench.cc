@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
-#include <fstream>
 #include <functional>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -78,8 +77,7 @@ class Bench {
     tensor->set_data(std::string(256, '\0'));
     by_value_.set_result_mode(v1::RESULT_INLINE);
 
-    const grpc::Slice slice(by_handle_.SerializeAsString());
-    echo_request_ = grpc::ByteBuffer(&slice, 1);
+    echo_request_ = ToMessage(by_handle_.SerializeAsString());
   }
 
   // The bare call first.
@@ -190,11 +188,7 @@ int Main(int argc, char** argv) {
   std::vector<Kind> kinds = bench.Kinds();
   if (!Measure(kinds, /*warmup=*/iterations / 10, iterations)) return 1;
   const nlohmann::json report = Report(kinds, iterations);
-  if (json_path.empty()) return 0;
-  std::ofstream file(json_path);
-  file << report.dump(2) << "\n";
-  file.close();
-  return file ? 0 : 1;
+  return WriteReport(report, json_path);
 }
 
 }  // namespace

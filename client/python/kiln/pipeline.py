@@ -116,7 +116,7 @@ class Pipelined:
     closed_error: Callable[[], KilnError]
 
     def small(self, data: memoryview) -> bool:
-        """Whether data goes best with commands: there is little of it, and the server has it not before its eyes."""
+        """Whether data goes best with commands: there is little of it, and it lies in no memory that is shared."""
         if self.shared_memory is None:
             return len(data) <= SMALL
         return len(data) <= SMALL_BESIDE_SHARED_MEMORY and not self.shared_memory.holds(data)

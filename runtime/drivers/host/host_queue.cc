@@ -1,6 +1,7 @@
 #include "runtime/drivers/host/host_queue.h"
 
 #include <pthread.h>
+#include <sched.h>
 
 #include <algorithm>
 #include <cstring>
@@ -23,6 +24,10 @@ using hal::Work;
 // What even empty work is taken to cost, so that an endless stream of it cannot
 // keep a submitting thread.
 constexpr uint64_t kLeastNs = 500;
+
+// After work of this length the queue's own thread offers its core to whoever waits for
+// one: on few cores they would wait for the kernel's next tick, which is milliseconds.
+constexpr uint64_t kLongNs = 3'000;
 
 // A transfer's estimate: 8 bytes a nanosecond.
 uint64_t TransferNs(uint64_t bytes) { return bytes / 8; }
@@ -69,6 +74,7 @@ void HostQueue::Own(Work* list, bool own_thread) {
       list->Run();  // gone after this
       depth_.fetch_sub(1, std::memory_order_relaxed);
       list = next;
+      if (own_thread && estimate_ns >= kLongNs) sched_yield();
     }
     Work* expected = &mark_;
     if (inbox_.compare_exchange_strong(expected, nullptr, std::memory_order_acq_rel)) return;
