@@ -69,6 +69,7 @@ CpuEngine::CpuEngine(uint32_t threads) {
   auto device = runtime::cpu::CreateDevice(std::move(options));
   KILN_CHECK(device.ok());
   device_ = *std::move(device);
+  target_ = device_->target();
 }
 
 CpuEngine::~CpuEngine() = default;
@@ -89,8 +90,7 @@ absl::StatusOr<std::shared_ptr<runtime::Program>> CpuEngine::Load(const v1::Grap
   const char* directory = std::getenv("KILN_DUMP");
   compiler::DumpObserver dump(directory == nullptr ? "" : directory);
   compiler::CompileObserver* observer = directory == nullptr ? nullptr : &dump;
-  KILN_ASSIGN_OR_RETURN(const v1::Executable executable,
-                        compiler::Compile(graph, device_->target(), options, observer));
+  KILN_ASSIGN_OR_RETURN(const v1::Executable executable, compiler::Compile(graph, target_, options, observer));
   if (observer != nullptr) dump.WriteObject(executable.object());
   return runtime::Load(executable, *device_);
 }

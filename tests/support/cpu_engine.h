@@ -12,6 +12,7 @@
 #include "compiler/ir/variables.h"
 #include "compiler/options.h"
 #include "kiln/v1/graph.pb.h"
+#include "kiln/v1/target.pb.h"
 #include "runtime/hal/buffer.h"
 
 namespace kiln::runtime {
@@ -51,6 +52,9 @@ class CpuEngine {
   using BufferMaker = std::function<std::shared_ptr<runtime::hal::Buffer>(runtime::hal::Device&, uint64_t bytes)>;
   void set_buffers(BufferMaker make) { make_buffer_ = std::move(make); }
 
+  // From now on programs are compiled for `target`, which this machine must be able to run.
+  void set_target(v1::Target target) { target_ = std::move(target); }
+
   const runtime::hal::Device& device() const { return *device_; }
 
  private:
@@ -65,6 +69,7 @@ class CpuEngine {
                                     const compiler::VariableValues& variables);
 
   std::unique_ptr<runtime::hal::Device> device_;
+  v1::Target target_;
   BufferMaker make_buffer_;
 };
 
