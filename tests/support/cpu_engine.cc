@@ -102,50 +102,52 @@ absl::StatusOr<InterpResult> CpuEngine::Run(const v1::Graph& graph, const HostTe
   return RunLoaded(program, arguments, variables);
 }
 
-absl::StatusOr<CpuEngine::Buffers> CpuEngine::BuffersOf(const runtime::Program& program, const HostTensors& arguments,
-                                                        const compiler::VariableValues& variables) {
-  Buffers buffers;
-  const runtime::Plan& plan = program.plan();
-  for (const auto& variable : program.signature().variables()) {
+absl::StatusOr<CpuEngine::Placed> CpuEngine::Place(std::shared_ptr<runtime::Program> program,
+                                                   const HostTensors& arguments,
+                                                   const compiler::VariableValues& variables) {
+  Placed placed;
+  placed.program = std::move(program);
+  const runtime::Plan& plan = placed.program->plan();
+  for (const auto& variable : placed.program->signature().variables()) {
     const auto given = variables.find(variable.slot());
-    buffers.variables.push_back(given == variables.end() ? variable.default_value() : given->second);
+    placed.variables.push_back(given == variables.end() ? variable.default_value() : given->second);
   }
-  KILN_RETURN_IF_ERROR(runtime::CheckVariables(plan.variables, plan.conditions, buffers.variables));
+  KILN_RETURN_IF_ERROR(runtime::CheckVariables(plan.variables, plan.conditions, placed.variables));
   for (const auto& parameter : plan.parameters) {
     const auto found = arguments.find(parameter.slot);
-    const uint64_t bytes = parameter.shape.BytesAt(buffers.variables);
+    const uint64_t bytes = parameter.shape.BytesAt(placed.variables);
     KILN_CHECK(found != arguments.end() && found->second.bytes.size() == bytes);
     KILN_ASSIGN_OR_RETURN(BufferSlice slice, NewBuffer(bytes));
     std::memcpy(slice.host_data(), found->second.bytes.data(), bytes);
-    buffers.parameters.push_back(std::move(slice));
+    placed.parameters.push_back(std::move(slice));
   }
   for (const auto& result : plan.results) {
     BufferSlice slice;
     if (result.alias == runtime::PlanResult::kFresh) {
-      KILN_ASSIGN_OR_RETURN(slice, NewBuffer(result.shape.BytesAt(buffers.variables)));
+      KILN_ASSIGN_OR_RETURN(slice, NewBuffer(result.shape.BytesAt(placed.variables)));
     }
-    buffers.results.push_back(std::move(slice));
+    placed.results.push_back(std::move(slice));
   }
-  return buffers;
+  return placed;
 }
 
 absl::StatusOr<InterpResult> CpuEngine::RunLoaded(const std::shared_ptr<runtime::Program>& program,
                                                   const HostTensors& arguments,
                                                   const compiler::VariableValues& variables) {
-  KILN_ASSIGN_OR_RETURN(const Buffers buffers, BuffersOf(*program, arguments, variables));
-  KILN_RETURN_IF_ERROR(RunOnce(program, buffers.parameters, buffers.results, buffers.variables).status());
+  KILN_ASSIGN_OR_RETURN(const Placed placed, Place(program, arguments, variables));
+  KILN_RETURN_IF_ERROR(RunPlaced(placed).status());
   const runtime::Plan& plan = program->plan();
 
   const v1::Signature& signature = program->signature();
   InterpResult outcome;
   for (int i = 0; i < signature.results_size(); ++i) {
     const auto& result = signature.results(i);
-    const BufferSlice& slice = result.has_aliases() ? buffers.parameters[result.aliases()] : buffers.results[i];
-    outcome.results.push_back(ReadBack(result.dtype(), plan.results[i].shape.At(buffers.variables), slice));
+    const BufferSlice& slice = result.has_aliases() ? placed.parameters[result.aliases()] : placed.results[i];
+    outcome.results.push_back(ReadBack(result.dtype(), plan.results[i].shape.At(placed.variables), slice));
   }
   for (int i = 0; i < signature.parameters_size(); ++i) {
     const auto& parameter = signature.parameters(i);
-    HostTensor now = ReadBack(parameter.dtype(), plan.parameters[i].shape.At(buffers.variables), buffers.parameters[i]);
+    HostTensor now = ReadBack(parameter.dtype(), plan.parameters[i].shape.At(placed.variables), placed.parameters[i]);
     if (parameter.written()) {
       outcome.written[parameter.slot()] = std::move(now);
     } else {
@@ -155,13 +157,16 @@ absl::StatusOr<InterpResult> CpuEngine::RunLoaded(const std::shared_ptr<runtime:
   return outcome;
 }
 
+absl::StatusOr<double> CpuEngine::RunPlaced(const Placed& placed) {
+  return RunOnce(placed.program, placed.parameters, placed.results, placed.variables);
+}
+
 absl::StatusOr<double> CpuEngine::BestSeconds(const std::shared_ptr<runtime::Program>& program,
                                               const HostTensors& arguments, int turns) {
-  KILN_ASSIGN_OR_RETURN(const Buffers buffers, BuffersOf(*program, arguments, {}));
-  KILN_ASSIGN_OR_RETURN(double best, RunOnce(program, buffers.parameters, buffers.results, buffers.variables));
+  KILN_ASSIGN_OR_RETURN(const Placed placed, Place(program, arguments));
+  KILN_ASSIGN_OR_RETURN(double best, RunPlaced(placed));
   for (int turn = 0; turn < turns; ++turn) {
-    KILN_ASSIGN_OR_RETURN(const double seconds,
-                          RunOnce(program, buffers.parameters, buffers.results, buffers.variables));
+    KILN_ASSIGN_OR_RETURN(const double seconds, RunPlaced(placed));
     best = std::min(best, seconds);
   }
   return best;

@@ -44,6 +44,18 @@ class CpuEngine {
                                                    const compiler::HostTensors& arguments,
                                                    const compiler::VariableValues& variables = {});
 
+  // A program beside its arguments and results in device memory, to be run there
+  // again and again; results that are arguments are empty.
+  struct Placed {
+    std::shared_ptr<runtime::Program> program;
+    std::vector<runtime::hal::BufferSlice> parameters, results;
+    std::vector<int64_t> variables;
+  };
+  absl::StatusOr<Placed> Place(std::shared_ptr<runtime::Program> program, const compiler::HostTensors& arguments,
+                               const compiler::VariableValues& variables = {});
+  // How many seconds its steps took, without the way to the queue and back.
+  absl::StatusOr<double> RunPlaced(const Placed& placed);
+
   // The shortest of `turns` runs, in place and warm, of the steps alone.
   absl::StatusOr<double> BestSeconds(const std::shared_ptr<runtime::Program>& program,
                                      const compiler::HostTensors& arguments, int turns);
@@ -58,15 +70,7 @@ class CpuEngine {
   const runtime::hal::Device& device() const { return *device_; }
 
  private:
-  // A run's arguments and its results; results that are arguments are empty.
-  struct Buffers {
-    std::vector<runtime::hal::BufferSlice> parameters, results;
-    std::vector<int64_t> variables;
-  };
-
   absl::StatusOr<runtime::hal::BufferSlice> NewBuffer(uint64_t bytes);
-  absl::StatusOr<Buffers> BuffersOf(const runtime::Program& program, const compiler::HostTensors& arguments,
-                                    const compiler::VariableValues& variables);
 
   std::unique_ptr<runtime::hal::Device> device_;
   v1::Target target_;

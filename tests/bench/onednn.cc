@@ -1,0 +1,147 @@
+// oneDNN, by its C API of version 2 (Debian's).
+//
+// Its functions take all structures by address and make them themselves, so a few
+// declarations of our own are enough: a structure is a piece of storage, larger than
+// any of theirs. That is less than a library or a process of its own would be, and
+// building a bench needs no header of a peer.
+#include <dlfcn.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "base/check.h"
+#include "tests/bench/peers.h"
+
+namespace kiln::bench {
+namespace {
+
+using Dims = std::vector<int64_t>;
+
+// Values of its enumerations.
+enum { kCpu = 1, kInOrder = 1, kFloat32 = 3, kInference = 96 };
+enum { kSource = 1, kResult = 17, kWeights = 33 };
+enum { kSourceMd = 129, kWeightsMd = 131, kResultMd = 133 };
+
+struct alignas(16) Structure {
+  std::byte bytes[8192];
+};
+struct ExecArgument {
+  int name;
+  void* memory;
+};
+
+// Its functions: the return type, the name, the arguments.
+#define KILN_BENCH_ONEDNN(FUNCTION)                                                                                 \
+  FUNCTION(const int*, version, ())                                                                                 \
+  FUNCTION(int, engine_create, (void** engine, int kind, size_t index))                                             \
+  FUNCTION(int, stream_create, (void** stream, void* engine, unsigned flags))                                       \
+  FUNCTION(int, stream_wait, (void* stream))                                                                        \
+  FUNCTION(int, sgemm,                                                                                              \
+           (char trans_a, char trans_b, int64_t m, int64_t n, int64_t k, float alpha, const float* a, int64_t lda,  \
+            const float* b, int64_t ldb, float beta, float* c, int64_t ldc))                                        \
+  FUNCTION(int, memory_desc_init_by_tag, (Structure * desc, int rank, const int64_t* dims, int dtype, int tag))     \
+  FUNCTION(int, matmul_desc_init,                                                                                   \
+           (Structure * desc, const void* source, const void* weights, const void* bias, const void* result))       \
+  FUNCTION(int, primitive_desc_create,                                                                              \
+           (void** description, const void* desc, const void* attributes, void* engine, const void* hint))          \
+  FUNCTION(const void*, primitive_desc_query_md, (const void* description, int what, int index))                    \
+  FUNCTION(int, primitive_create, (void** primitive, const void* description))                                      \
+  FUNCTION(int, primitive_execute, (const void* primitive, void* stream, int count, const ExecArgument* arguments)) \
+  FUNCTION(int, memory_create, (void** memory, const void* desc, void* engine, void* data))
+
+struct OneDnn {
+#define KILN_BENCH_MEMBER(type, name, arguments) type(*name) arguments = nullptr;
+  KILN_BENCH_ONEDNN(KILN_BENCH_MEMBER)
+#undef KILN_BENCH_MEMBER
+  void (*set_num_threads)(int threads) = nullptr;  // of the OpenMP it is built on
+  void* engine = nullptr;
+  void* stream = nullptr;
+
+  bool Bind() {
+    void* const library = OpenLibrary({"libdnnl.so.2"});
+    void* const openmp = OpenLibrary({"libgomp.so.1"});
+    if (library == nullptr || openmp == nullptr) return false;
+    bool all = true;
+    const auto bind = [&all](auto& function, void* from, const char* symbol) {
+      function = reinterpret_cast<std::remove_reference_t<decltype(function)>>(dlsym(from, symbol));
+      all = all && function != nullptr;
+    };
+#define KILN_BENCH_BIND(type, name, arguments) bind(name, library, "dnnl_" #name);
+    KILN_BENCH_ONEDNN(KILN_BENCH_BIND)
+#undef KILN_BENCH_BIND
+    bind(set_num_threads, openmp, "omp_set_num_threads");
+    return all && *version() == 2 && engine_create(&engine, kCpu, 0) == 0 &&
+           stream_create(&stream, engine, kInOrder) == 0;
+  }
+};
+#undef KILN_BENCH_ONEDNN
+
+// What is made is kept to the process's end.
+const OneDnn* FindOneDnn() {
+  static const OneDnn* const found = [] {
+    auto library = std::make_unique<OneDnn>();
+    return library->Bind() ? library.release() : nullptr;
+  }();
+  return found;
+}
+
+// The dense layout of this rank, the last axis innermost.
+constexpr int kPlainTags[] = {0, 2, 3, 4, 5};
+
+Structure Plain(const OneDnn& dnn, const Dims& dims) {
+  Structure desc;
+  KILN_CHECK(dnn.memory_desc_init_by_tag(&desc, static_cast<int>(dims.size()), dims.data(), kFloat32,
+                                         kPlainTags[dims.size()]) == 0);
+  return desc;
+}
+
+void* Memory(const OneDnn& dnn, const void* desc, const float* data) {
+  void* memory = nullptr;
+  KILN_CHECK(dnn.memory_create(&memory, desc, dnn.engine, const_cast<float*>(data)) == 0);
+  return memory;
+}
+
+// A described operation on these arguments.
+Call Execution(const OneDnn& dnn, const void* description, std::vector<ExecArgument> arguments) {
+  void* primitive = nullptr;
+  KILN_CHECK(dnn.primitive_create(&primitive, description) == 0);
+  return {[&dnn, primitive, arguments] {
+    dnn.primitive_execute(primitive, dnn.stream, static_cast<int>(arguments.size()), arguments.data());
+    dnn.stream_wait(dnn.stream);
+  }};
+}
+
+Peer OneDnnPeer(std::function<Call(const OneDnn&, const Operands&)> bind) {
+  return {"oneDNN", [bind = std::move(bind)](const Operands& of) -> Call {
+            const OneDnn* dnn = FindOneDnn();
+            if (dnn == nullptr) return {};
+            dnn->set_num_threads(of.team.threads());
+            return bind(*dnn, of);
+          }};
+}
+
+}  // namespace
+
+Peer OneDnnSgemm(int64_t m, int64_t n, int64_t k) {
+  return OneDnnPeer([=](const OneDnn& dnn, const Operands& of) -> Call {
+    return {[=, &dnn] { dnn.sgemm('N', 'N', m, n, k, 1, of.in[0], k, of.in[1], n, 0, of.out, n); }};
+  });
+}
+
+Peer OneDnnBatched(int64_t count, int64_t n) {
+  return OneDnnPeer([=](const OneDnn& dnn, const Operands& of) -> Call {
+    const Structure matrices = Plain(dnn, {count, n, n});
+    Structure desc;
+    void* description = nullptr;
+    KILN_CHECK(dnn.matmul_desc_init(&desc, &matrices, &matrices, nullptr, &matrices) == 0);
+    KILN_CHECK(dnn.primitive_desc_create(&description, &desc, nullptr, dnn.engine, nullptr) == 0);
+    return Execution(dnn, description,
+                     {{kSource, Memory(dnn, &matrices, of.in[0])},
+                      {kWeights, Memory(dnn, &matrices, of.in[1])},
+                      {kResult, Memory(dnn, &matrices, of.out)}});
+  });
+}
+
+}  // namespace kiln::bench

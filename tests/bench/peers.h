@@ -1,0 +1,29 @@
+// Libraries that a suite's rows are measured beside. They are bound when a row asks
+// for them, so that building and testing Kiln needs none; `./dev bench --setup`
+// installs them. Where one is not there its Call is empty.
+//
+// Matrices are dense and row-major. Operands as the row's program takes them.
+#ifndef KILN_TESTS_BENCH_PEERS_H_
+#define KILN_TESTS_BENCH_PEERS_H_
+
+#include "tests/bench/suite.h"
+
+namespace kiln::bench {
+
+// The first library of these that the loader finds in the folder that KILN_PEERS
+// names, or where it finds libraries by itself; null if none.
+void* OpenLibrary(const std::vector<std::string>& names);
+
+// (m, k) times (k, n).
+Peer OpenBlasSgemm(int64_t m, int64_t n, int64_t k);
+Peer OneDnnSgemm(int64_t m, int64_t n, int64_t k);
+// `count` products of (n, n) and (n, n).
+Peer OpenBlasBatched(int64_t count, int64_t n);
+Peer OneDnnBatched(int64_t count, int64_t n);
+Peer XsmmBatched(int64_t count, int64_t n);
+// (m, n) times (n).
+Peer OpenBlasSgemv(int64_t m, int64_t n);
+
+}  // namespace kiln::bench
+
+#endif  // KILN_TESTS_BENCH_PEERS_H_
