@@ -4,21 +4,10 @@
 #include <chrono>
 #include <cstring>
 
+#include "tests/bench/hand_vector.h"
+
 namespace kiln::bench {
 namespace {
-
-using Vector = float __attribute__((vector_size(64), aligned(4), may_alias));
-constexpr int64_t kLanes = 16;
-
-inline const Vector& At(const float* p) { return *reinterpret_cast<const Vector*>(p); }
-inline Vector& At(float* p) { return *reinterpret_cast<Vector*>(p); }
-
-// Lanes added up.
-inline __attribute__((always_inline)) float Total(const Vector& v) {
-  float sum = 0;
-  for (int lane = 0; lane < kLanes; ++lane) sum += v[lane];
-  return sum;
-}
 
 [[gnu::target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")]]
 float Dot(const float* x, const float* y, int64_t count) {
@@ -83,7 +72,8 @@ Peaks MeasurePeaks(int threads) {
   volatile float sink = 0;
   const double flops = 2.0 * 16 * kLanes * kRounds * threads;
   Peaks peaks;
-  peaks.gflops = BestRate(flops, 5, [&] { team.For(threads, [&](int64_t, int64_t) { sink = MultiplyAdd(kRounds); }); });
+  peaks.gflops =
+      BestRate(flops, 20, [&] { team.For(threads, [&](int64_t, int64_t) { sink = MultiplyAdd(kRounds); }); });
   peaks.cache_gbs = CopyRate(team, 4 << 20, 100);
   peaks.memory_gbs = CopyRate(team, 256 << 20, 5);
   return peaks;

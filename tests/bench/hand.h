@@ -4,6 +4,7 @@
 #ifndef KILN_TESTS_BENCH_HAND_H_
 #define KILN_TESTS_BENCH_HAND_H_
 
+#include "tests/bench/peers.h"
 #include "tests/bench/suite.h"
 
 namespace kiln::bench {
@@ -17,6 +18,19 @@ Peaks MeasurePeaks(int threads);
 
 // (m, n) times (n), row by row.
 Peer HandGemv(int64_t m, int64_t n);
+
+// Counts are multiples of 16 from here on, columns of 32.
+enum class Fold { kSum, kMax };
+Peer HandFoldAll(Fold fold, int64_t count);
+Peer HandFoldRows(Fold fold, int64_t rows, int64_t columns);
+Peer HandFoldColumns(Fold fold, int64_t rows, int64_t columns);
+// Along the rows.
+Peer HandSoftmax(int64_t rows, int64_t columns);
+// Of x, weight and bias.
+Peer HandLayerNorm(int64_t rows, int64_t columns);
+// Of queries, keys and values (heads, length, width): two products by a library, and
+// softmax by hand between them, a head at a time.
+Peer AttentionOf(const std::string& name, SingleSgemm (*find)(), int64_t heads, int64_t length, int64_t width);
 
 }  // namespace kiln::bench
 

@@ -21,7 +21,8 @@ using Dims = std::vector<int64_t>;
 
 // Values of its enumerations.
 enum { kCpu = 1, kInOrder = 1, kFloat32 = 3, kInference = 96 };
-enum { kSource = 1, kResult = 17, kWeights = 33 };
+enum { kSource = 1, kResult = 17, kWeights = 33, kScale = 51, kShift = 52 };
+enum { kUseScale = 8, kUseShift = 16 };
 enum { kSourceMd = 129, kWeightsMd = 131, kResultMd = 133 };
 
 struct alignas(16) Structure {
@@ -44,6 +45,9 @@ struct ExecArgument {
   FUNCTION(int, memory_desc_init_by_tag, (Structure * desc, int rank, const int64_t* dims, int dtype, int tag))     \
   FUNCTION(int, matmul_desc_init,                                                                                   \
            (Structure * desc, const void* source, const void* weights, const void* bias, const void* result))       \
+  FUNCTION(int, softmax_forward_desc_init, (Structure * desc, int kind, const void* source, int axis))              \
+  FUNCTION(int, layer_normalization_forward_desc_init,                                                              \
+           (Structure * desc, int kind, const void* source, const void* statistics, float epsilon, unsigned flags)) \
   FUNCTION(int, primitive_desc_create,                                                                              \
            (void** description, const void* desc, const void* attributes, void* engine, const void* hint))          \
   FUNCTION(const void*, primitive_desc_query_md, (const void* description, int what, int index))                    \
@@ -103,6 +107,12 @@ void* Memory(const OneDnn& dnn, const void* desc, const float* data) {
   return memory;
 }
 
+const void* Describe(const OneDnn& dnn, const Structure& operation) {
+  void* description = nullptr;
+  KILN_CHECK(dnn.primitive_desc_create(&description, &operation, nullptr, dnn.engine, nullptr) == 0);
+  return description;
+}
+
 // A described operation on these arguments.
 Call Execution(const OneDnn& dnn, const void* description, std::vector<ExecArgument> arguments) {
   void* primitive = nullptr;
@@ -124,6 +134,16 @@ Peer OneDnnPeer(std::function<Call(const OneDnn&, const Operands&)> bind) {
 
 }  // namespace
 
+SingleSgemm OneDnnSingle() {
+  const OneDnn* dnn = FindOneDnn();
+  if (dnn == nullptr) return nullptr;
+  return
+      [dnn](bool transpose_b, int64_t m, int64_t n, int64_t k, float scale, const float* a, const float* b, float* c) {
+        dnn->set_num_threads(1);  // it is each thread's own
+        dnn->sgemm('N', transpose_b ? 'T' : 'N', m, n, k, scale, a, k, b, transpose_b ? k : n, 0, c, n);
+      };
+}
+
 Peer OneDnnSgemm(int64_t m, int64_t n, int64_t k) {
   return OneDnnPeer([=](const OneDnn& dnn, const Operands& of) -> Call {
     return {[=, &dnn] { dnn.sgemm('N', 'N', m, n, k, 1, of.in[0], k, of.in[1], n, 0, of.out, n); }};
@@ -134,13 +154,35 @@ Peer OneDnnBatched(int64_t count, int64_t n) {
   return OneDnnPeer([=](const OneDnn& dnn, const Operands& of) -> Call {
     const Structure matrices = Plain(dnn, {count, n, n});
     Structure desc;
-    void* description = nullptr;
     KILN_CHECK(dnn.matmul_desc_init(&desc, &matrices, &matrices, nullptr, &matrices) == 0);
-    KILN_CHECK(dnn.primitive_desc_create(&description, &desc, nullptr, dnn.engine, nullptr) == 0);
-    return Execution(dnn, description,
+    return Execution(dnn, Describe(dnn, desc),
                      {{kSource, Memory(dnn, &matrices, of.in[0])},
                       {kWeights, Memory(dnn, &matrices, of.in[1])},
                       {kResult, Memory(dnn, &matrices, of.out)}});
+  });
+}
+
+Peer OneDnnSoftmax(int64_t rows, int64_t columns) {
+  return OneDnnPeer([=](const OneDnn& dnn, const Operands& of) -> Call {
+    const Structure table = Plain(dnn, {rows, columns});
+    Structure desc;
+    KILN_CHECK(dnn.softmax_forward_desc_init(&desc, kInference, &table, 1) == 0);
+    return Execution(dnn, Describe(dnn, desc),
+                     {{kSource, Memory(dnn, &table, of.in[0])}, {kResult, Memory(dnn, &table, of.out)}});
+  });
+}
+
+Peer OneDnnLayerNorm(int64_t rows, int64_t columns) {
+  return OneDnnPeer([=](const OneDnn& dnn, const Operands& of) -> Call {
+    const Structure table = Plain(dnn, {rows, columns}), row = Plain(dnn, {columns});
+    Structure desc;
+    KILN_CHECK(dnn.layer_normalization_forward_desc_init(&desc, kInference, &table, nullptr, 1e-5f,
+                                                         kUseScale | kUseShift) == 0);
+    return Execution(dnn, Describe(dnn, desc),
+                     {{kSource, Memory(dnn, &table, of.in[0])},
+                      {kScale, Memory(dnn, &row, of.in[1])},
+                      {kShift, Memory(dnn, &row, of.in[2])},
+                      {kResult, Memory(dnn, &table, of.out)}});
   });
 }
 

@@ -9,7 +9,7 @@ namespace kiln::bench {
 namespace {
 
 // What of CBLAS is used, as its standard declares it.
-enum { kRowMajor = 101, kNoTranspose = 111 };
+enum { kRowMajor = 101, kNoTranspose = 111, kTranspose = 112 };
 
 struct OpenBlas {
   void (*sgemm)(int order, int trans_a, int trans_b, int m, int n, int k, float alpha, const float* a, int lda,
@@ -71,6 +71,18 @@ void* OpenLibrary(const std::vector<std::string>& names) {
     if (library != nullptr) return library;
   }
   return nullptr;
+}
+
+SingleSgemm OpenBlasSingle() {
+  const OpenBlas* blas = FindOpenBlas();
+  if (blas == nullptr) return nullptr;
+  blas->set_num_threads(1);
+  return
+      [blas](bool transpose_b, int64_t m, int64_t n, int64_t k, float scale, const float* a, const float* b, float* c) {
+        blas->sgemm(kRowMajor, kNoTranspose, transpose_b ? kTranspose : kNoTranspose, static_cast<int>(m),
+                    static_cast<int>(n), static_cast<int>(k), scale, a, static_cast<int>(k), b,
+                    static_cast<int>(transpose_b ? k : n), 0, c, static_cast<int>(n));
+      };
 }
 
 Peer OpenBlasSgemm(int64_t m, int64_t n, int64_t k) {

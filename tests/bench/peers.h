@@ -14,6 +14,13 @@ namespace kiln::bench {
 // names, or where it finds libraries by itself; null if none.
 void* OpenLibrary(const std::vector<std::string>& names);
 
+// scale * a * b into c on the calling thread alone; b is (k, n), or (n, k) if it is to
+// be transposed.
+using SingleSgemm = std::function<void(bool transpose_b, int64_t m, int64_t n, int64_t k, float scale, const float* a,
+                                       const float* b, float* c)>;
+SingleSgemm OpenBlasSingle();
+SingleSgemm OneDnnSingle();
+
 // (m, k) times (k, n).
 Peer OpenBlasSgemm(int64_t m, int64_t n, int64_t k);
 Peer OneDnnSgemm(int64_t m, int64_t n, int64_t k);
@@ -23,6 +30,11 @@ Peer OneDnnBatched(int64_t count, int64_t n);
 Peer XsmmBatched(int64_t count, int64_t n);
 // (m, n) times (n).
 Peer OpenBlasSgemv(int64_t m, int64_t n);
+
+// Along the rows.
+Peer OneDnnSoftmax(int64_t rows, int64_t columns);
+// Of x, weight and bias.
+Peer OneDnnLayerNorm(int64_t rows, int64_t columns);
 
 }  // namespace kiln::bench
 
