@@ -23,6 +23,7 @@ using Dims = std::vector<int64_t>;
 enum { kCpu = 1, kInOrder = 1, kFloat32 = 3, kInference = 96 };
 enum { kSource = 1, kResult = 17, kWeights = 33, kScale = 51, kShift = 52 };
 enum { kUseScale = 8, kUseShift = 16 };
+enum { kAnyTag = 1, kDirect = 1 };
 enum { kSourceMd = 129, kWeightsMd = 131, kResultMd = 133 };
 
 struct alignas(16) Structure {
@@ -34,25 +35,33 @@ struct ExecArgument {
 };
 
 // Its functions: the return type, the name, the arguments.
-#define KILN_BENCH_ONEDNN(FUNCTION)                                                                                 \
-  FUNCTION(const int*, version, ())                                                                                 \
-  FUNCTION(int, engine_create, (void** engine, int kind, size_t index))                                             \
-  FUNCTION(int, stream_create, (void** stream, void* engine, unsigned flags))                                       \
-  FUNCTION(int, stream_wait, (void* stream))                                                                        \
-  FUNCTION(int, sgemm,                                                                                              \
-           (char trans_a, char trans_b, int64_t m, int64_t n, int64_t k, float alpha, const float* a, int64_t lda,  \
-            const float* b, int64_t ldb, float beta, float* c, int64_t ldc))                                        \
-  FUNCTION(int, memory_desc_init_by_tag, (Structure * desc, int rank, const int64_t* dims, int dtype, int tag))     \
-  FUNCTION(int, matmul_desc_init,                                                                                   \
-           (Structure * desc, const void* source, const void* weights, const void* bias, const void* result))       \
-  FUNCTION(int, softmax_forward_desc_init, (Structure * desc, int kind, const void* source, int axis))              \
-  FUNCTION(int, layer_normalization_forward_desc_init,                                                              \
-           (Structure * desc, int kind, const void* source, const void* statistics, float epsilon, unsigned flags)) \
-  FUNCTION(int, primitive_desc_create,                                                                              \
-           (void** description, const void* desc, const void* attributes, void* engine, const void* hint))          \
-  FUNCTION(const void*, primitive_desc_query_md, (const void* description, int what, int index))                    \
-  FUNCTION(int, primitive_create, (void** primitive, const void* description))                                      \
-  FUNCTION(int, primitive_execute, (const void* primitive, void* stream, int count, const ExecArgument* arguments)) \
+#define KILN_BENCH_ONEDNN(FUNCTION)                                                                                   \
+  FUNCTION(const int*, version, ())                                                                                   \
+  FUNCTION(int, engine_create, (void** engine, int kind, size_t index))                                               \
+  FUNCTION(int, stream_create, (void** stream, void* engine, unsigned flags))                                         \
+  FUNCTION(int, stream_wait, (void* stream))                                                                          \
+  FUNCTION(int, sgemm,                                                                                                \
+           (char trans_a, char trans_b, int64_t m, int64_t n, int64_t k, float alpha, const float* a, int64_t lda,    \
+            const float* b, int64_t ldb, float beta, float* c, int64_t ldc))                                          \
+  FUNCTION(int, memory_desc_init_by_tag, (Structure * desc, int rank, const int64_t* dims, int dtype, int tag))       \
+  FUNCTION(int, matmul_desc_init,                                                                                     \
+           (Structure * desc, const void* source, const void* weights, const void* bias, const void* result))         \
+  FUNCTION(int, softmax_forward_desc_init, (Structure * desc, int kind, const void* source, int axis))                \
+  FUNCTION(int, layer_normalization_forward_desc_init,                                                                \
+           (Structure * desc, int kind, const void* source, const void* statistics, float epsilon, unsigned flags))   \
+  FUNCTION(int, convolution_forward_desc_init,                                                                        \
+           (Structure * desc, int kind, int algorithm, const void* source, const void* weights, const void* bias,     \
+            const void* result, const int64_t* strides, const int64_t* padding_before, const int64_t* padding_after)) \
+  FUNCTION(int, eltwise_forward_desc_init,                                                                            \
+           (Structure * desc, int kind, int algorithm, const void* source, float alpha, float beta))                  \
+  FUNCTION(int, reorder_primitive_desc_create,                                                                        \
+           (void** description, const void* from, void* from_engine, const void* to, void* to_engine,                 \
+            const void* attributes))                                                                                  \
+  FUNCTION(int, primitive_desc_create,                                                                                \
+           (void** description, const void* desc, const void* attributes, void* engine, const void* hint))            \
+  FUNCTION(const void*, primitive_desc_query_md, (const void* description, int what, int index))                      \
+  FUNCTION(int, primitive_create, (void** primitive, const void* description))                                        \
+  FUNCTION(int, primitive_execute, (const void* primitive, void* stream, int count, const ExecArgument* arguments))   \
   FUNCTION(int, memory_create, (void** memory, const void* desc, void* engine, void* data))
 
 struct OneDnn {
@@ -94,17 +103,22 @@ const OneDnn* FindOneDnn() {
 // The dense layout of this rank, the last axis innermost.
 constexpr int kPlainTags[] = {0, 2, 3, 4, 5};
 
-Structure Plain(const OneDnn& dnn, const Dims& dims) {
+Structure Tagged(const OneDnn& dnn, const Dims& dims, int tag) {
   Structure desc;
-  KILN_CHECK(dnn.memory_desc_init_by_tag(&desc, static_cast<int>(dims.size()), dims.data(), kFloat32,
-                                         kPlainTags[dims.size()]) == 0);
+  KILN_CHECK(dnn.memory_desc_init_by_tag(&desc, static_cast<int>(dims.size()), dims.data(), kFloat32, tag) == 0);
   return desc;
 }
+Structure Plain(const OneDnn& dnn, const Dims& dims) { return Tagged(dnn, dims, kPlainTags[dims.size()]); }
 
 void* Memory(const OneDnn& dnn, const void* desc, const float* data) {
   void* memory = nullptr;
   KILN_CHECK(dnn.memory_create(&memory, desc, dnn.engine, const_cast<float*>(data)) == 0);
   return memory;
+}
+
+// Memory that the library allocates.
+void* OwnMemory(const OneDnn& dnn, const void* desc) {
+  return Memory(dnn, desc, reinterpret_cast<const float*>(~uintptr_t{0}));
 }
 
 const void* Describe(const OneDnn& dnn, const Structure& operation) {
@@ -121,6 +135,13 @@ Call Execution(const OneDnn& dnn, const void* description, std::vector<ExecArgum
     dnn.primitive_execute(primitive, dnn.stream, static_cast<int>(arguments.size()), arguments.data());
     dnn.stream_wait(dnn.stream);
   }};
+}
+
+// The same values in another layout.
+Call Reorder(const OneDnn& dnn, const void* from_desc, void* from, const void* to_desc, void* to) {
+  void* description = nullptr;
+  KILN_CHECK(dnn.reorder_primitive_desc_create(&description, from_desc, dnn.engine, to_desc, dnn.engine, nullptr) == 0);
+  return Execution(dnn, description, {{kSource, from}, {kResult, to}});
 }
 
 Peer OneDnnPeer(std::function<Call(const OneDnn&, const Operands&)> bind) {
@@ -159,6 +180,48 @@ Peer OneDnnBatched(int64_t count, int64_t n) {
                      {{kSource, Memory(dnn, &matrices, of.in[0])},
                       {kWeights, Memory(dnn, &matrices, of.in[1])},
                       {kResult, Memory(dnn, &matrices, of.out)}});
+  });
+}
+
+Peer OneDnnConvolution(const ConvolutionSizes& sizes) {
+  return OneDnnPeer([=](const OneDnn& dnn, const Operands& of) -> Call {
+    const int64_t side = sizes.side(), padding = sizes.kernel / 2;
+    const Dims dims[] = {{1, sizes.in, sizes.image, sizes.image},
+                         {sizes.out, sizes.in, sizes.kernel, sizes.kernel},
+                         {1, sizes.out, side, side}};
+    const Dims strides = {sizes.stride, sizes.stride}, before = {padding, padding};
+    // The image that is read ends where the last window does.
+    const int64_t rest = (side - 1) * sizes.stride + sizes.kernel - sizes.image - padding;
+    const Dims after = {rest, rest};
+    Structure any[3], desc;
+    for (int i = 0; i < 3; ++i) any[i] = Tagged(dnn, dims[i], kAnyTag);
+    KILN_CHECK(dnn.convolution_forward_desc_init(&desc, kInference, kDirect, &any[0], &any[1], nullptr, &any[2],
+                                                 strides.data(), before.data(), after.data()) == 0);
+    const void* description = Describe(dnn, desc);
+    const int queries[] = {kSourceMd, kWeightsMd, kResultMd}, names[] = {kSource, kWeights, kResult};
+    std::vector<ExecArgument> arguments;
+    for (int i = 0; i < 3; ++i) {
+      const void* wanted = dnn.primitive_desc_query_md(description, queries[i], 0);
+      arguments.push_back({names[i], OwnMemory(dnn, wanted)});
+      const Structure plain = Plain(dnn, dims[i]);
+      if (i < 2) Reorder(dnn, &plain, Memory(dnn, &plain, of.in[i]), wanted, arguments[i].memory).run();
+    }
+    Call call = Execution(dnn, description, arguments);
+    const Structure plain = Plain(dnn, dims[2]);
+    call.publish = Reorder(dnn, dnn.primitive_desc_query_md(description, kResultMd, 0), arguments[2].memory, &plain,
+                           Memory(dnn, &plain, of.out))
+                       .run;
+    return call;
+  });
+}
+
+Peer OneDnnElementwise(Function function, int64_t count) {
+  return OneDnnPeer([=](const OneDnn& dnn, const Operands& of) -> Call {
+    const Structure line = Plain(dnn, {count});
+    Structure desc;
+    KILN_CHECK(dnn.eltwise_forward_desc_init(&desc, kInference, static_cast<int>(function), &line, 0, 0) == 0);
+    return Execution(dnn, Describe(dnn, desc),
+                     {{kSource, Memory(dnn, &line, of.in[0])}, {kResult, Memory(dnn, &line, of.out)}});
   });
 }
 

@@ -31,6 +31,19 @@ Peer XsmmBatched(int64_t count, int64_t n);
 // (m, n) times (n).
 Peer OpenBlasSgemv(int64_t m, int64_t n);
 
+// Of one image (1, in, image, image) with weights (out, in, kernel, kernel), padded by
+// half the kernel.
+struct ConvolutionSizes {
+  int64_t in, out, kernel, stride, image;
+  int64_t side() const { return (image + 2 * (kernel / 2) - kernel) / stride + 1; }  // of the result
+};
+// In the layouts that it chooses for all three, which it is given beforehand.
+Peer OneDnnConvolution(const ConvolutionSizes& sizes);
+
+// Of each element; the values are oneDNN's.
+enum class Function { kExp = 191, kLog = 239, kTanh = 47 };
+Peer OneDnnElementwise(Function function, int64_t count);
+
 // Along the rows.
 Peer OneDnnSoftmax(int64_t rows, int64_t columns);
 // Of x, weight and bias.

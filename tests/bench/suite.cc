@@ -6,15 +6,13 @@
 #include <cmath>
 #include <cstdio>
 #include <cstring>
-#include <fstream>
 #include <map>
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <random>
 
 #include "base/check.h"
-#include "tests/bench/hand.h"
+#include "tests/bench/report.h"
 #include "tests/support/cpu_engine.h"
 #include "tests/support/interp_engine.h"
 
@@ -34,21 +32,16 @@ struct Settings {
 double Since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
 // One of those that take turns.
-struct Party {
-  std::string name;
+struct Contender {
+  Party party;
   std::function<double()> run;  // seconds of one call
-  std::vector<double> samples = {};
-
-  double At(double part) const { return samples[static_cast<size_t>(part * static_cast<double>(samples.size() - 1))]; }
-  double best() const { return At(0.05); }
-  double median() const { return At(0.5); }
 };
 
 // Calls that count for nothing, then calls for `burst` seconds.
-void TakeTurn(Party& party, double burst) {
-  for (auto start = Clock::now(); party.run(), Since(start) < burst / 4;) {
+void TakeTurn(Contender& contender, double burst) {
+  for (auto start = Clock::now(); contender.run(), Since(start) < burst / 4;) {
   }
-  for (auto start = Clock::now(); party.samples.push_back(party.run()), Since(start) < burst;) {
+  for (auto start = Clock::now(); contender.party.samples.push_back(contender.run()), Since(start) < burst;) {
   }
 }
 
@@ -88,7 +81,7 @@ double Difference(const std::vector<float>& found, const std::vector<float>& exp
 
 class Suite {
  public:
-  Suite(std::string name, Settings settings) : name_(std::move(name)), settings_(std::move(settings)) {}
+  Suite(std::string name, Settings settings) : settings_(std::move(settings)), report_(std::move(name)) {}
 
   void Run(const Row& row, int threads) {
     client::Graph graph;
@@ -123,60 +116,38 @@ class Suite {
     for (const auto& slice : placed->parameters) operands.in.push_back(static_cast<const float*>(slice.host_data()));
     result_ = {operands.out, placed->results[0].bytes / sizeof(float)};
 
-    std::vector<Party> parties = {{"Kiln", [&] {
-                                     const auto seconds = engine.RunPlaced(*placed);
-                                     KILN_CHECK(seconds.ok());
-                                     return *seconds;
-                                   }}};
+    std::vector<Contender> contenders = {{{"Kiln"}, [&] {
+                                            const auto seconds = engine.RunPlaced(*placed);
+                                            KILN_CHECK(seconds.ok());
+                                            return *seconds;
+                                          }}};
     std::vector<Call> calls(row.peers.size());
     for (size_t i = 0; i < row.peers.size(); ++i) {
       const Call& call = calls[i] = row.peers[i].bind(operands);
       if (!call) {
-        absent_[row.peers[i].name] = true;
+        report_.Absent(row.peers[i].name);
         continue;
       }
-      parties.push_back({row.peers[i].name, [&call] {
-                           const auto start = Clock::now();
-                           call.run();
-                           return Since(start);
-                         }});
-      CheckValues(row, parties.back(), call.publish);
+      contenders.push_back({{row.peers[i].name}, [&call] {
+                              const auto start = Clock::now();
+                              call.run();
+                              return Since(start);
+                            }});
+      CheckValues(row, contenders.back(), call.publish);
     }
-    CheckValues(row, parties[0], nullptr);
+    CheckValues(row, contenders[0], nullptr);
 
     for (int turn = 0; turn < settings_.turns; ++turn) {
-      for (Party& party : parties) TakeTurn(party, settings_.burst);
+      for (Contender& contender : contenders) TakeTurn(contender, settings_.burst);
     }
-    for (Party& party : parties) std::sort(party.samples.begin(), party.samples.end());
-    Report(row, threads, parties);
+    std::vector<Party> parties;
+    for (Contender& contender : contenders) parties.push_back(std::move(contender.party));
+    report_.Add(row, threads, std::move(parties));
   }
 
-  // The last lines, and the file.
+  // The process's exit status.
   int Finish() {
-    for (const auto& [threads, ratios] : ratios_) {
-      double logs = 0;
-      auto worst = ratios.begin();
-      for (auto ratio = ratios.begin(); ratio != ratios.end(); ++ratio) {
-        logs += std::log(ratio->second);
-        if (ratio->second < worst->second) worst = ratio;
-      }
-      std::printf("\n%d thread%s: geometric mean %.2f over %zu rows, worst %.2f (%s)", threads, threads == 1 ? "" : "s",
-                  std::exp(logs / static_cast<double>(ratios.size())), ratios.size(), worst->second,
-                  worst->first.c_str());
-    }
-    std::printf("\n");
-    for (const auto& [name, unused] : absent_) std::printf("%s: not installed: ./dev bench --setup\n", name.c_str());
-    if (!settings_.json_path.empty()) {
-      nlohmann::json json = {{"suite", name_}, {"rows", rows_}};
-      for (const auto& [threads, engine] : engines_) {
-        const Peaks peaks = MeasurePeaks(threads);
-        json["peaks"].push_back({{"threads", threads},
-                                 {"gflops", peaks.gflops},
-                                 {"cache_gbs", peaks.cache_gbs},
-                                 {"memory_gbs", peaks.memory_gbs}});
-      }
-      std::ofstream(settings_.json_path) << json.dump(2) << "\n";
-    }
+    report_.Finish(settings_.json_path);
     return wrong_ ? 1 : 0;
   }
 
@@ -187,9 +158,9 @@ class Suite {
     return *engine;
   }
 
-  void CheckValues(const Row& row, const Party& party, const std::function<void()>& publish) {
+  void CheckValues(const Row& row, const Contender& contender, const std::function<void()>& publish) {
     std::memset(result_.first, 0xFF, result_.second * sizeof(float));  // NaN
-    party.run();
+    contender.run();
     if (publish != nullptr) publish();
     std::vector<float> found(result_.first, result_.first + result_.second);
     if (!expected_.has_value()) {
@@ -198,62 +169,16 @@ class Suite {
     }
     const double difference = Difference(found, *expected_);
     if (difference <= row.tolerance) return;
-    std::printf("%s: values of %s are wrong by %.1e of the largest\n", row.name.c_str(), party.name.c_str(),
+    std::printf("%s: values of %s are wrong by %.1e of the largest\n", row.name.c_str(), contender.party.name.c_str(),
                 difference);
     wrong_ = true;
   }
 
-  void Report(const Row& row, int threads, const std::vector<Party>& parties) {
-    const double amount = (row.flops > 0 ? row.flops : row.bytes) / 1e9;
-    if (rows_.empty()) {
-      std::printf("| %s | threads | unit | Kiln | median | best peer | | median | ratio | of medians | others |\n",
-                  name_.c_str());
-      std::printf("|---|---|---|---|---|---|---|---|---|---|---|\n");
-    }
-    nlohmann::json json = {
-        {"row", row.name}, {"threads", threads}, {"flops", row.elements ? 0 : row.flops}, {"bytes", row.bytes}};
-    for (const Party& party : parties) {
-      json["parties"].push_back({{"name", party.name}, {"best_s", party.best()}, {"median_s", party.median()}});
-    }
-    std::printf("| %s | %d | %s | %.1f | %.1f |", row.name.c_str(), threads,
-                row.elements    ? "Gelem/s"
-                : row.flops > 0 ? "GF/s"
-                                : "GB/s",
-                amount / parties[0].best(), amount / parties[0].median());
-    if (parties.size() > 1) {
-      const Party* best = &parties[1];
-      double median = parties[1].median();
-      std::string others;
-      for (size_t i = 2; i < parties.size(); ++i) {
-        if (parties[i].best() < best->best()) best = &parties[i];
-        median = std::min(median, parties[i].median());
-      }
-      for (size_t i = 1; i < parties.size(); ++i) {
-        char text[80];
-        std::snprintf(text, sizeof(text), " %s %.1f", parties[i].name.c_str(), amount / parties[i].best());
-        if (&parties[i] != best) others += text;
-      }
-      const double ratio = best->best() / parties[0].best();
-      std::printf(" %.1f | %s | %.1f | %.2f | %.2f |%s |\n", amount / best->best(), best->name.c_str(),
-                  amount / best->median(), ratio, median / parties[0].median(), others.c_str());
-      json["ratio"] = ratio;
-      json["ratio_of_medians"] = median / parties[0].median();
-      ratios_[threads].push_back({row.name, ratio});
-    } else {
-      std::printf(" | | | | | |\n");
-    }
-    std::fflush(stdout);
-    rows_.push_back(std::move(json));
-  }
-
-  const std::string name_;
   const Settings settings_;
   std::map<int, std::unique_ptr<testing::CpuEngine>> engines_;
   std::pair<float*, size_t> result_;
   std::optional<std::vector<float>> expected_;
-  std::map<std::string, bool> absent_;
-  std::map<int, std::vector<std::pair<std::string, double>>> ratios_;
-  nlohmann::json rows_;
+  Report report_;
   bool wrong_ = false;
 };
 

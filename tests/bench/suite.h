@@ -49,13 +49,13 @@ struct Peer {
 
 struct Row {
   std::string name;
-  // What it takes at the least. Where flops are 0 the table shows GB/s.
-  double flops = 0, bytes = 0;
+  // What it takes at the least. The table shows GF/s; without flops Gelem/s; without
+  // elements either GB/s.
+  double flops = 0, elements = 0, bytes = 0;
   std::vector<Input> inputs;
   client::Tensor (*program)(const std::vector<client::Tensor>& inputs);
   std::vector<Peer> peers;
   double tolerance = 1e-4;  // of the result's largest magnitude
-  bool elements = false;    // `flops` are elements: the table shows Gelem/s
 };
 
 // The bench's whole main(). `rows` makes the table: small enough for the interpreter
