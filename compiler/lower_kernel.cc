@@ -31,16 +31,16 @@ absl::StatusOr<UOp*> LowerKernel(Graph& graph, Pipeline& pipeline, UOp* kernel, 
   // Beyond this point, only ops that every target has, in dtypes it computes in.
 
   if (requested && abilities.lanes) {
-    KILN_ASSIGN_OR_RETURN(kernel, pipeline.Run("requested opts", kernel, kKernelSpec,
+    KILN_ASSIGN_OR_RETURN(kernel, pipeline.Run("requested opts", kernel, kScheduledSpec,
                                                [&](UOp* sink) { return ApplyRequested(graph, sink, arg->opts); }));
   } else if (abilities.lanes) {
-    KILN_ASSIGN_OR_RETURN(kernel, pipeline.RunOptional("optimize", kernel, kKernelSpec, [&](UOp* sink) {
+    KILN_ASSIGN_OR_RETURN(kernel, pipeline.RunOptional("optimize", kernel, kScheduledSpec, [&](UOp* sink) {
       return ApplyOpts(graph, sink, ChooseOpts(sink, target));
     }));
   }
   // Beyond this point, the loop nest is fixed.
 
-  KILN_ASSIGN_OR_RETURN(kernel, pipeline.Run("bounds", kernel, kKernelSpec, [&](UOp* sink) {
+  KILN_ASSIGN_OR_RETURN(kernel, pipeline.Run("bounds", kernel, kScheduledSpec, [&](UOp* sink) {
     return ProveBounds(graph, sink, options.strict, &gates);
   }));
   // Beyond this point, every access is inside its buffer wherever its gate holds.

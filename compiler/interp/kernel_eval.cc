@@ -41,6 +41,7 @@ class Evaluator {
   }
 
   absl::Status RunLinear(UOp* linear) {
+    in_order_ = true;
     const auto list = linear->src();
     absl::flat_hash_map<UOp*, size_t> at;
     for (size_t i = 0; i < list.size(); ++i) at[list[i]] = i;
@@ -76,7 +77,7 @@ class Evaluator {
     const std::vector<UOp*> order = Toposort(root);
     for (size_t i = order.size(); i-- > 0;) {
       if (!needed.contains(order[i])) continue;
-      const bool loops = order[i]->op() == Op::REDUCE && order[i]->src().size() > 1;
+      const bool loops = (order[i]->op() == Op::REDUCE || order[i]->op() == Op::END) && order[i]->src().size() > 1;
       if (!loops) needed.insert(order[i]->src().begin(), order[i]->src().end());
     }
     for (UOp* uop : order) {
@@ -113,8 +114,10 @@ class Evaluator {
       case Op::CONST: values_[uop] = {uop->arg_as<ConstArg>().bits}; return absl::OkStatus();
       case Op::PARAM:
       case Op::INDEX:
-      case Op::AFTER:
-      case Op::END: return absl::OkStatus();  // places, and order: read by the accesses
+      case Op::AFTER: return absl::OkStatus();  // places, and order: read by the accesses
+      case Op::END:                             // in a graph, of the loops that fill a local buffer
+        if (in_order_) return absl::OkStatus();
+        return Loop(uop, uop->src().subspan(1), uop->src(0), [] { return absl::OkStatus(); });
       case Op::BUFFER: registers_[uop].assign(NumElements(uop->shape()), 0); return absl::OkStatus();
       case Op::BITCAST: return EvalElementwise(uop);
       case Op::STACK: {
@@ -249,6 +252,7 @@ class Evaluator {
 
   KernelMemory& memory_;
   int64_t steps_left_;
+  bool in_order_ = false;  // a LINEAR: its list says what runs when
   Graph scratch_;
   absl::flat_hash_map<UOp*, Lanes> values_;
   absl::flat_hash_map<UOp*, std::vector<uint64_t>> registers_;

@@ -16,8 +16,6 @@ bool IsLane(const UOp* uop) {
   return type == AxisType::kUpcast || type == AxisType::kUnroll;
 }
 
-int64_t DimensionOf(const UOp* lane) { return lane->arg_as<RangeArg>().id - kLaneIds; }
-
 // 0, 1, 2, ... along `dimension` of `rank`.
 UOp* Iota(Graph& graph, int64_t size, int64_t dimension, int64_t rank) {
   std::vector<UOp*> elements;
@@ -52,14 +50,14 @@ UOp* Expand(Graph& graph, UOp* sink) {
   const std::vector<UOp*> order = Toposort(sink);
   int64_t rank = 0;
   for (UOp* uop : order) {
-    if (IsLane(uop)) rank = std::max(rank, DimensionOf(uop) + 1);
+    if (IsLane(uop)) rank = std::max(rank, LaneDimension(uop) + 1);
   }
   if (rank == 0) return sink;
 
   absl::flat_hash_map<UOp*, UOp*> done;
   for (UOp* uop : order) {
     if (IsLane(uop)) {
-      done[uop] = Iota(graph, uop->src(0)->const_int(), DimensionOf(uop), rank);
+      done[uop] = Iota(graph, uop->src(0)->const_int(), LaneDimension(uop), rank);
       continue;
     }
     std::vector<UOp*> src;
@@ -71,10 +69,10 @@ UOp* Expand(Graph& graph, UOp* sink) {
       } else if (uop->op() == Op::REDUCE) {
         // A value that is the same in all lanes still counts once a lane.
         Shape shape = src[0]->shape().empty() ? Shape(rank, 1) : src[0]->shape();
-        shape[DimensionOf(source)] = source->src(0)->const_int();
+        shape[LaneDimension(source)] = source->src(0)->const_int();
         src[0] =
             Expand(graph, Reshape(graph, src[0], src[0]->shape().empty() ? Shape(rank, 1) : src[0]->shape()), shape);
-        std::get<ReduceArg>(arg).axes.push_back(DimensionOf(source));
+        std::get<ReduceArg>(arg).axes.push_back(LaneDimension(source));
       }
     }
     if (uop->op() == Op::LOAD || uop->op() == Op::STORE) src[0] = InEveryLane(graph, src, rank);

@@ -8,7 +8,10 @@ namespace kiln::compiler {
 
 // The ids of UPCAST and UNROLL ranges count from here, by the dimension of the
 // lanes they become. The last dimension is the one that vector registers hold.
+// Above the dimension they may hold a number that tells lanes of one dimension apart.
 inline constexpr int64_t kLaneIds = int64_t{1} << 32;
+inline constexpr int64_t kLaneDimensions = 16;
+inline int64_t LaneDimension(const UOp* range) { return (range->arg_as<RangeArg>().id - kLaneIds) % kLaneDimensions; }
 
 // Turns every UPCAST and UNROLL range into lanes: each node's shape has one
 // dimension for each of them, of size 1 where the node does not depend on it.

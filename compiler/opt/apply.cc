@@ -9,6 +9,7 @@
 #include "compiler/ir/build.h"
 #include "compiler/kernel/expand.h"
 #include "compiler/kernel/ranges.h"
+#include "compiler/opt/local_buffer.h"
 #include "compiler/rewrite/rewrite.h"
 #include "compiler/rules/symbolic.h"
 
@@ -71,9 +72,15 @@ UOp* Swap(Graph& graph, UOp* sink, UOp* a, UOp* b) {
   return Substitute(sink, swapped, graph);
 }
 
-// Gates every access that depends on the padded axis, and feeds the identity to
-// the reductions over it.
-UOp* PadTo(Graph& graph, UOp* sink, UOp* range, int64_t multiple) {
+// The smaller of an index and a number, in a form whose bounds are seen.
+UOp* AtMost(Graph& graph, UOp* index, int64_t most) {
+  UOp* minus = Idx(graph, -1);
+  return Mul(graph, graph.Make(Op::MAX, {Mul(graph, index, minus), Idx(graph, -most)}), minus);
+}
+
+// Gates every write that depends on the padded axis, and every read unless `clamp`,
+// and feeds the identity to the reductions over it.
+UOp* PadTo(Graph& graph, UOp* sink, UOp* range, int64_t multiple, bool clamp) {
   const int64_t size = range->src(0)->const_int();
   const int64_t padded = (size + multiple - 1) / multiple * multiple;
   if (padded == size) return sink;
@@ -85,12 +92,21 @@ UOp* PadTo(Graph& graph, UOp* sink, UOp* range, int64_t multiple) {
     return std::find(ranges.begin(), ranges.end(), range) != ranges.end();
   };
   absl::flat_hash_map<UOp*, UOp*> done = {{range, wide}};
+  absl::flat_hash_map<UOp*, UOp*> clamped = {{range, AtMost(graph, wide, size - 1)}};
   for (UOp* uop : Toposort(sink)) {
     if (uop == range) continue;
-    std::vector<UOp*> src;
+    std::vector<UOp*> src, inner;
     for (UOp* source : uop->src()) src.push_back(done[source]);
     const bool access = (uop->op() == Op::LOAD || uop->op() == Op::STORE) && uop->src(0)->op() == Op::INDEX;
-    if (access && depends(uop->src(0)->src(1))) {
+    if (clamp && uop->op() != Op::END && uop->op() != Op::SINK && !Closes(uop, range)) {
+      for (UOp* source : uop->src()) inner.push_back(clamped[source]);
+      clamped[uop] = graph.Make(uop->op(), inner, uop->arg());
+    }
+    if (access && clamp && uop->op() == Op::LOAD) {
+      done[uop] = clamped[uop];
+      continue;
+    }
+    if (access && depends(uop->op() == Op::LOAD ? uop->src(0)->src(1) : uop)) {
       if (src.size() < 2) src.push_back(ConstNumber(graph, uop->dtype(), 0));
       if (src.size() < 3) {
         src.push_back(inside);
@@ -101,8 +117,17 @@ UOp* PadTo(Graph& graph, UOp* sink, UOp* range, int64_t multiple) {
       src[0] = Where(graph, inside, src[0], Identity(graph, uop->arg_as<ReduceArg>().op, src[0]->dtype()));
     }
     done[uop] = graph.Make(uop->op(), src, uop->arg());
+    if (clamp && Closes(uop, range)) clamped[uop] = done[uop];
   }
   return done[sink];
+}
+
+// Two neighbouring loops of the output as one: (outer, inner) = (fused / n, fused mod n).
+UOp* Fuse(Graph& graph, UOp* sink, UOp* outer, UOp* inner) {
+  const int64_t n = inner->src(0)->const_int();
+  UOp* fused = MakeRange(graph, outer->src(0)->const_int() * n, graph.NextId(), outer->arg_as<RangeArg>().type);
+  sink = ReplaceRange(graph, sink, inner, graph.Make(Op::FLOORMOD, {fused, Idx(graph, n)}), {});
+  return ReplaceRange(graph, sink, outer, graph.Make(Op::FLOORDIV, {fused, Idx(graph, n)}), {fused});
 }
 
 UOp* Retype(Graph& graph, UOp* sink, UOp* range, AxisType type) {
@@ -130,9 +155,10 @@ UOp* DropUnitLoops(Graph& graph, UOp* sink) {
 std::vector<UOp*> AxesOf(UOp* sink) {
   std::vector<UOp*> axes, reduced;
   for (UOp* uop : Toposort(sink)) {
-    if (uop->op() != Op::END && uop->op() != Op::REDUCE) continue;
+    const bool output = std::find(sink->src().begin(), sink->src().end(), uop) != sink->src().end();
+    if (!(output && uop->op() == Op::END) && uop->op() != Op::REDUCE) continue;
     for (UOp* range : uop->src().subspan(1)) {
-      if (IsLoop(range)) (uop->op() == Op::END ? axes : reduced).push_back(range);
+      if (IsLoop(range)) (output ? axes : reduced).push_back(range);
     }
   }
   axes.insert(axes.end(), reduced.begin(), reduced.end());
@@ -146,7 +172,9 @@ std::string ToString(const OptOp& opt) {
       return absl::StrCat("SPLIT(", opt.axis, ", ", opt.amount, ", ", target.substr(5), opt.top ? ", top)" : ")");
     }
     case OptOp::kSwap: return absl::StrCat("SWAP(", opt.axis, ", ", opt.amount, ")");
-    case OptOp::kPadTo: return absl::StrCat("PADTO(", opt.axis, ", ", opt.amount, ")");
+    case OptOp::kPadTo: return absl::StrCat("PADTO(", opt.axis, ", ", opt.amount, opt.clamp ? ", clamp)" : ")");
+    case OptOp::kFuse: return absl::StrCat("FUSE(", opt.axis, ")");
+    case OptOp::kLocal: return absl::StrCat("LOCAL(", opt.axis, ", ", opt.amount, ")");
     case OptOp::kThread: return absl::StrCat("THREAD(", opt.axis, ")");
   }
   return "";
@@ -157,7 +185,9 @@ UOp* ApplyOpt(Graph& graph, UOp* sink, const OptOp& opt) {
   UOp* range = axes.at(static_cast<size_t>(opt.axis));
   switch (opt.kind) {
     case OptOp::kSplit: return Split(graph, sink, range, opt);
-    case OptOp::kPadTo: return PadTo(graph, sink, range, opt.amount);
+    case OptOp::kPadTo: return PadTo(graph, sink, range, opt.amount, opt.clamp);
+    case OptOp::kFuse: return Fuse(graph, sink, range, axes.at(static_cast<size_t>(opt.axis) + 1));
+    case OptOp::kLocal: return CopyToLocal(graph, sink, OperandsOf(sink).at(static_cast<size_t>(opt.amount)), range);
     case OptOp::kSwap: return Swap(graph, sink, range, axes.at(static_cast<size_t>(opt.amount)));
     case OptOp::kThread: return Retype(graph, sink, range, AxisType::kThread);
   }

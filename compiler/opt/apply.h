@@ -10,19 +10,22 @@
 namespace kiln::compiler {
 
 // A kernel's loops by number: those of its output, outermost first, then those
-// of each REDUCE in topological order. Numbers stay while OptOps are applied.
+// of each REDUCE in topological order. Numbers stay while OptOps are applied. The
+// loops that fill local buffers have none.
 std::vector<UOp*> AxesOf(UOp* sink);
 
 struct OptOp {
-  enum Kind { kSplit, kPadTo, kSwap, kThread };
+  enum Kind { kSplit, kPadTo, kSwap, kFuse, kLocal, kThread };
   Kind kind;
   int axis;
   // kSplit: the factor of the new axis. kPadTo: the multiple. kSwap: the other axis.
+  // kLocal: the operand, by its number in OperandsOf.
   int64_t amount = 0;
   // kSplit: what the new axis is; of kUpcast and kUnroll also which lane dimension.
   AxisType target = AxisType::kUpcast;
   int64_t dimension = 0;
-  bool top = false;  // kSplit: the new axis is the outer one
+  bool top = false;    // kSplit: the new axis is the outer one
+  bool clamp = false;  // kPadTo: reads beyond the end read the last element
 };
 
 std::string ToString(const OptOp& opt);  // "SPLIT(0, 16, UPCAST)"
@@ -31,8 +34,12 @@ std::string ToString(const OptOp& opt);  // "SPLIT(0, 16, UPCAST)"
 //   kSplit   axis n -> (n / amount, amount), or (amount, n / amount) with `top`;
 //            amount divides n. If the new axis is a loop, the numbers behind it grow.
 //   kSwap    exchanges two loops of one END or REDUCE
-//   kPadTo   rounds the axis up to a multiple; what is beyond is gated
-//   kThread  the axis, which is the outermost, may be cut into parallel parts
+//   kPadTo   rounds the axis up to a multiple; what is beyond is gated, or, with `clamp`,
+//            only its writes are: reads are of the last element again, and cost nothing
+//   kFuse    the output loop and the one inside it become one
+//   kLocal   what the loops inside output loop `axis` read of an operand is copied once
+//            a turn, in the order in which they walk it, to memory of the thread's own
+//   kThread  the turns of the axis, an output loop, may be shared out among threads
 UOp* ApplyOpts(Graph& graph, UOp* sink, const std::vector<OptOp>& opts);
 
 // One of them, without the clean-up that ApplyOpts does at the end.

@@ -5,6 +5,7 @@
 
 #include "absl/container/flat_hash_set.h"
 #include "compiler/kernel/ranges.h"
+#include "compiler/opt/matmul.h"
 
 namespace kiln::compiler {
 namespace {
@@ -220,6 +221,9 @@ class Chooser {
 
 }  // namespace
 
-std::vector<OptOp> ChooseOpts(UOp* sink, const v1::Target& target) { return Chooser(sink, target).Run(); }
+std::vector<OptOp> ChooseOpts(UOp* sink, const v1::Target& target) {
+  if (const auto opts = ChooseMatmulOpts(sink, target)) return *opts;
+  return Chooser(sink, target).Run();
+}
 
 }  // namespace kiln::compiler

@@ -43,8 +43,11 @@ constexpr Op kCallOps[] = {Op::LINEAR,  Op::CALL,   Op::SINK, Op::PARAM, Op::BUF
                            Op::BITCAST, Op::REDUCE, Op::LOAD, Op::STORE, Op::INDEX,  Op::RANGE, Op::END};
 constexpr Op kKernelOps[] = {Op::SINK, Op::PARAM, Op::CONST, Op::STACK, Op::BITCAST, Op::REDUCE,
                              Op::LOAD, Op::STORE, Op::INDEX, Op::RANGE, Op::END};
-constexpr Op kExpandedOps[] = {Op::SINK,  Op::PARAM, Op::CONST, Op::STACK, Op::BITCAST, Op::REDUCE, Op::LOAD,
-                               Op::STORE, Op::INDEX, Op::RANGE, Op::END,   Op::RESHAPE, Op::EXPAND, Op::SPECIAL};
+constexpr Op kScheduledOps[] = {Op::SINK, Op::PARAM, Op::BUFFER, Op::CONST, Op::STACK, Op::BITCAST, Op::REDUCE,
+                                Op::LOAD, Op::STORE, Op::INDEX,  Op::RANGE, Op::END,   Op::AFTER};
+constexpr Op kExpandedOps[] = {Op::SINK,    Op::PARAM,  Op::BUFFER, Op::CONST,  Op::STACK, Op::BITCAST,
+                               Op::REDUCE,  Op::LOAD,   Op::STORE,  Op::INDEX,  Op::RANGE, Op::END,
+                               Op::RESHAPE, Op::EXPAND, Op::AFTER,  Op::SPECIAL};
 constexpr Op kAccumulatingOps[] = {Op::SINK,   Op::PARAM,   Op::BUFFER, Op::CONST,  Op::STACK, Op::BITCAST,
                                    Op::REDUCE, Op::LOAD,    Op::STORE,  Op::INDEX,  Op::RANGE, Op::END,
                                    Op::AFTER,  Op::RESHAPE, Op::EXPAND, Op::SPECIAL};
@@ -118,6 +121,7 @@ const Spec kTensorSpec = {"tensor graph", kTensorOps, TensorFault};
 const Spec kProgramSpec = {"program", kProgramOps, NoFault};
 const Spec kCallSpec = {"call list", kCallOps, NoFault};
 const Spec kKernelSpec = {"kernel", kKernelOps, KernelFault};
+const Spec kScheduledSpec = {"scheduled kernel", kScheduledOps, KernelFault};
 const Spec kExpandedSpec = {"expanded kernel", kExpandedOps, ExpandedFault};
 const Spec kAccumulatingSpec = {"accumulating kernel", kAccumulatingOps, LinearFault};
 const Spec kLinearSpec = {"linear kernel", kLinearOps, LinearFault};

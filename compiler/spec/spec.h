@@ -22,6 +22,7 @@ extern const Spec kTensorSpec;        // a request: values, movement, STOREs; no
 extern const Spec kProgramSpec;       // a program by hand, as program_spec.h checks it
 extern const Spec kCallSpec;          // LINEAR of CALLs of kernels
 extern const Spec kKernelSpec;        // one kernel: loops over scalars, no movement op
+extern const Spec kScheduledSpec;     // one kernel: the same, and local buffers
 extern const Spec kExpandedSpec;      // one kernel: lanes, no UPCAST or UNROLL loop
 extern const Spec kAccumulatingSpec;  // one kernel: accumulators, no REDUCE over a loop
 extern const Spec kLinearSpec;        // one kernel: instructions in order

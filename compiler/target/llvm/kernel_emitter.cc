@@ -51,7 +51,13 @@ class KernelEmitter {
           memory_.AddParameter(uop);
         }
         return;
-      case Op::BUFFER: memory_.AddRegisters(uop); return;
+      case Op::BUFFER:
+        if (uop->addrspace() == AddrSpace::kLocal) {
+          memory_.AddArray(uop);
+        } else {
+          memory_.AddRegisters(uop);
+        }
+        return;
       case Op::STACK: return EmitStack(uop);
       case Op::EXPAND:
       case Op::RESHAPE: return EmitReshape(uop);
@@ -190,9 +196,13 @@ class KernelEmitter {
 
   // -- Memory
 
+  static UOp* WithoutOrder(UOp* uop) {
+    while (uop->op() == Op::AFTER) uop = uop->src(0);
+    return uop;
+  }
+
   void EmitLoad(UOp* uop) {
-    UOp* source = uop->src(0);
-    while (source->op() == Op::AFTER) source = source->src(0);
+    UOp* source = WithoutOrder(uop->src(0));
     Value result{uop->shape(), {}};
     if (source->op() == Op::BUFFER) {
       for (int64_t row = 0; row < RowsOf(uop->shape()); ++row)
@@ -211,14 +221,13 @@ class KernelEmitter {
       // One place for all lanes is one scalar load.
       Element place = at;
       if (LanesOf(index.shape) == 1) place = {at.value, true, 0};
-      result.elements.push_back({memory_.Load(source->src(0), place, lanes, alt, gate)});
+      result.elements.push_back({memory_.Load(WithoutOrder(source->src(0)), place, lanes, alt, gate)});
     }
     values_[uop] = std::move(result);
   }
 
   void EmitStore(UOp* uop) {
-    UOp* target = uop->src(0);
-    while (target->op() == Op::AFTER) target = target->src(0);
+    UOp* target = WithoutOrder(uop->src(0));
     const Shape& full = target->shape();  // a register's, or an index's
     const int64_t lanes = LanesOf(full);
     for (int64_t row = 0; row < RowsOf(full); ++row) {
@@ -231,7 +240,7 @@ class KernelEmitter {
       Element place = index.elements[BroadcastRow(index.shape, full, static_cast<size_t>(row))];
       if (LanesOf(index.shape) == 1) place = {place.value, true, 0};
       llvm::Value* gate = uop->src().size() > 2 ? Operand(uop->src(2), full, static_cast<size_t>(row)) : nullptr;
-      memory_.Store(target->src(0), place, lanes, value, gate);
+      memory_.Store(WithoutOrder(target->src(0)), place, lanes, value, gate);
     }
   }
 

@@ -1,0 +1,38 @@
+// Local buffers: what inner loops read of an operand, copied beforehand into memory
+// of the thread's own, in the order in which they walk it. Known as packing.
+//
+// A matrix product reads a panel of B once for each block of rows of A. In memory
+// the rows of that panel lie far apart: each on a page of its own, and all of them
+// in the same few sets of the cache. Copied, it is one contiguous piece, and what
+// gates or converts its elements is done once.
+#ifndef KILN_COMPILER_OPT_LOCAL_BUFFER_H_
+#define KILN_COMPILER_OPT_LOCAL_BUFFER_H_
+
+#include <vector>
+
+#include "compiler/ir/graph.h"
+
+namespace kiln::compiler {
+
+// All local buffers of a kernel together: they lie on the stack of the thread.
+inline constexpr int64_t kMostLocalBytes = 1 << 20;
+
+// The operands of the kernel's REDUCE, left to right: the largest expressions of
+// memory in it that do not depend on all output loops it depends on. Those are read
+// again in several turns, so that a copy may pay. None unless there is one REDUCE.
+std::vector<UOp*> OperandsOf(UOp* sink);
+
+// Bytes that CopyToLocal would take; 0 if it cannot: a size that is no number, or an
+// operand in memory that the kernel writes.
+int64_t LocalBytes(UOp* sink, UOp* operand, UOp* level);
+// Bytes of the local buffers that there are.
+int64_t LocalBytes(UOp* sink);
+
+// `sink` with `operand` read from a buffer that is filled in each turn of `level`, a
+// loop of the output: its elements by the loops inside that one, outermost first, and
+// then by the lanes.
+UOp* CopyToLocal(Graph& graph, UOp* sink, UOp* operand, UOp* level);
+
+}  // namespace kiln::compiler
+
+#endif  // KILN_COMPILER_OPT_LOCAL_BUFFER_H_

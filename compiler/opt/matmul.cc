@@ -1,0 +1,293 @@
+#include "compiler/opt/matmul.h"
+
+#include <algorithm>
+
+#include "compiler/kernel/ranges.h"
+#include "compiler/opt/local_buffer.h"
+
+namespace kiln::compiler {
+namespace {
+
+// -- The machine, in cycles: what cores of the last ten years have in common.
+constexpr double kFmasPerCycle = 2, kLoadsPerCycle = 2, kFmaLatency = 4;
+constexpr double kLoadWeight = 0.04;   // of a load that the ports have room for: it may miss
+constexpr double kCopyCycles = 4;      // of one vector into a local buffer
+constexpr double kGatherCycles = 2.5;  // of one element that lies apart
+constexpr double kFoldCycles = 6;      // of the lanes of one accumulator onto each other
+constexpr int64_t kRowsApart = 8;      // rows that one set of the L1 cache can hold at once
+constexpr int64_t kLeastBlock = 96;    // rows that are worth a copy of the other operand
+constexpr int64_t kTurnsPerCore = 8;   // enough for an even share
+
+int64_t CeilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
+// How one operand moves.
+struct Operand {
+  std::vector<bool> depends;                    // on each axis
+  std::vector<std::optional<int64_t>> strides;  // of its LOAD along each axis; none if there are several
+};
+
+struct Product {
+  std::vector<UOp*> axes;
+  size_t outputs = 0;
+  std::vector<Operand> operands;
+  std::vector<std::optional<int64_t>> store;
+  int64_t item = 4;  // bytes of an accumulator
+
+  int64_t Size(size_t axis) const { return axes[axis]->src(0)->const_int(); }
+  int64_t Folded() const {
+    int64_t turns = 1;
+    for (size_t axis = outputs; axis < axes.size(); ++axis) turns *= Size(axis);
+    return turns;
+  }
+};
+
+std::optional<Product> ProductIn(UOp* sink) {
+  const std::vector<UOp*> operands = OperandsOf(sink);
+  if (operands.size() != 2 || sink->src(0)->op() != Op::END) return std::nullopt;
+  UOp* store = sink->src(0)->src(0);
+  if (store->op() != Op::STORE || store->src(0)->op() != Op::INDEX) return std::nullopt;
+  Product product;
+  product.axes = AxesOf(sink);
+  product.outputs = OutputRanges(sink).size();
+  for (UOp* axis : product.axes) {
+    if (!axis->src(0)->IsConst()) return std::nullopt;
+    product.store.push_back(StrideIn(store->src(0)->src(1), axis));
+    // Where it stores must be a matter of its loops alone: then no two turns store to one place.
+    const bool output = product.store.size() <= product.outputs;
+    if (output && (!product.store.back().has_value() || *product.store.back() == 0)) return std::nullopt;
+  }
+  for (UOp* root : operands) {
+    const RangeSet open = OpenRanges(root).at(root);
+    std::vector<UOp*> loads;
+    for (UOp* uop : Toposort(root)) {
+      if (uop->op() == Op::LOAD) loads.push_back(uop);
+    }
+    Operand operand;
+    for (UOp* axis : product.axes) {
+      operand.depends.push_back(std::find(open.begin(), open.end(), axis) != open.end());
+      operand.strides.push_back(loads.size() == 1 ? StrideIn(loads[0]->src(0)->src(1), axis) : std::nullopt);
+    }
+    product.operands.push_back(std::move(operand));
+  }
+  for (UOp* uop : Toposort(sink)) {
+    if (uop->op() == Op::REDUCE) product.item = ItemSize(uop->dtype());
+  }
+  return product;
+}
+
+// Which axes the tile has, and how much of each.
+struct Tile {
+  double cost = 0;                       // cycles of the whole kernel
+  bool folded = false;                   // lanes along a folded axis
+  size_t row = 0, column = 0, lane = 0;  // row: of operand `a`. column: of operand `b`. lane: column, or a folded axis
+  size_t a = 0, b = 1;
+  int64_t rows = 1, columns = 1;  // columns: elements of the output
+  bool copy = false;
+};
+
+class Chooser {
+ public:
+  Chooser(UOp* sink, const v1::Target& target, Product product) : sink_(sink), product_(std::move(product)) {
+    const auto& tuning = target.tuning();
+    lanes_ = std::max<int64_t>(1, (tuning.vector_bytes() ? tuning.vector_bytes() : 16) / product_.item);
+    registers_ = tuning.vector_registers() ? tuning.vector_registers() : 16;
+    cores_ = std::max<int64_t>(1, tuning.cores());
+    l2_bytes_ = tuning.l2_bytes() ? static_cast<int64_t>(tuning.l2_bytes()) : 1 << 20;
+  }
+
+  std::optional<std::vector<OptOp>> Run() {
+    for (size_t a : {size_t{0}, size_t{1}}) {
+      for (size_t row = 0; row < product_.outputs; ++row) {
+        for (size_t column = 0; column < product_.outputs; ++column) {
+          if (row == column || !Walks(a, row, column) || !Walks(1 - a, column, row)) continue;
+          TryLanesOfOutput(a, row, column);
+          TryLanesOfFold(a, row, column);
+        }
+      }
+    }
+    if (!best_.has_value()) return std::nullopt;
+    Emit(*best_);
+    return opts_;
+  }
+
+ private:
+  // Whether an operand moves along `axis` and not along `other`.
+  bool Walks(size_t operand, size_t axis, size_t other) const {
+    const Operand& o = product_.operands[operand];
+    return o.depends[axis] && !o.depends[other];
+  }
+
+  void Consider(const Tile& tile) {
+    if (!best_.has_value() || tile.cost < best_->cost) best_ = tile;
+  }
+
+  double Batches(size_t row, size_t column) const {
+    double batches = 1;
+    for (size_t axis = 0; axis < product_.outputs; ++axis) {
+      if (axis != row && axis != column) batches *= static_cast<double>(product_.Size(axis));
+    }
+    return batches;
+  }
+
+  // Bytes of the panel of operand `b` that one turn over its columns reads.
+  int64_t PanelBytes(const Tile& tile) const {
+    int64_t elements = tile.columns;
+    for (size_t axis = product_.outputs; axis < product_.axes.size(); ++axis) {
+      if (product_.operands[tile.b].depends[axis]) elements *= product_.Size(axis);
+      if (elements > kMostLocalBytes) break;
+    }
+    return elements * product_.item;
+  }
+
+  // Vectors of the output, rows of scalars of operand `a`.
+  void TryLanesOfOutput(size_t a, size_t row, size_t column) {
+    Tile tile;
+    tile.a = a;
+    tile.b = 1 - a;
+    tile.row = row;
+    tile.column = tile.lane = column;
+    const auto& stride = product_.operands[tile.b].strides[column];
+    const bool contiguous = stride == 1;
+    if (product_.store[column] != 1) return;
+    const int64_t m = product_.Size(row), n = product_.Size(column), k = product_.Folded();
+    const double batches = Batches(row, column);
+    for (int64_t vectors = 1; vectors <= 4; ++vectors) {
+      if (vectors > 1 && (vectors - 1) * lanes_ >= n) break;
+      tile.columns = vectors * lanes_;
+      const int64_t panels = CeilDiv(n, tile.columns);
+      const int64_t panel_bytes = PanelBytes(tile);
+      const bool fits = panel_bytes <= std::min(kMostLocalBytes, l2_bytes_ * 3 / 4);
+      for (tile.rows = 1; tile.rows <= std::min(kRowsApart, m); ++tile.rows) {
+        const int64_t accumulators = tile.rows * vectors;
+        if (accumulators + vectors + 1 > registers_) break;
+        const auto r = static_cast<double>(tile.rows), v = static_cast<double>(vectors);
+        double turn = std::max({r * v / kFmasPerCycle, (r + v) / kLoadsPerCycle, kFmaLatency}) + kLoadWeight * (r + v);
+        const double blocks = static_cast<double>(CeilDiv(m, tile.rows));
+        const double tiles = batches * static_cast<double>(panels) * blocks;
+        const double fill = batches * static_cast<double>(panels * k) *
+                            (contiguous ? v * kCopyCycles : kGatherCycles * static_cast<double>(tile.columns));
+        const double plain_turn = contiguous ? turn * (n * k * product_.item > l2_bytes_ / 2 ? 1.5 : 1.0)
+                                             : turn + kGatherCycles * static_cast<double>(tile.columns);
+        const double start = 2 * r * v;
+        tile.copy = false;
+        tile.cost = tiles * (static_cast<double>(k) * plain_turn + start);
+        Consider(tile);
+        if (!fits) continue;
+        tile.copy = true;
+        tile.cost = tiles * (static_cast<double>(k) * turn + start) + fill;
+        Consider(tile);
+      }
+    }
+  }
+
+  // Vectors along a folded axis in which both are contiguous: a tile of dot products.
+  void TryLanesOfFold(size_t a, size_t row, size_t column) {
+    if (row > column) return;  // the two are alike
+    for (size_t axis = product_.outputs; axis < product_.axes.size(); ++axis) {
+      if (product_.operands[0].strides[axis] != 1 || product_.operands[1].strides[axis] != 1) continue;
+      Tile tile;
+      tile.folded = true;
+      tile.a = a;
+      tile.b = 1 - a;
+      tile.row = row;
+      tile.column = column;
+      tile.lane = axis;
+      const int64_t m = product_.Size(row), n = product_.Size(column);
+      const double steps = static_cast<double>(CeilDiv(product_.Size(axis), lanes_)) *
+                           static_cast<double>(product_.Folded() / product_.Size(axis));
+      for (tile.rows = 1; tile.rows <= std::min<int64_t>(8, m); ++tile.rows) {
+        for (tile.columns = 1; tile.columns <= std::min<int64_t>(8, n); ++tile.columns) {
+          if (tile.rows * tile.columns + std::min(tile.rows, tile.columns) + 1 > registers_) break;
+          const auto r = static_cast<double>(tile.rows), c = static_cast<double>(tile.columns);
+          const double turn =
+              std::max({r * c / kFmasPerCycle, (r + c) / kLoadsPerCycle, kFmaLatency}) + 3 * kLoadWeight * (r + c);
+          tile.cost = Batches(row, column) * static_cast<double>(CeilDiv(m, tile.rows) * CeilDiv(n, tile.columns)) *
+                      (steps * turn + kFoldCycles * r * c);
+          Consider(tile);
+        }
+      }
+    }
+  }
+
+  // -- From a tile to OptOps. `order_` says what stands in the place of each loop.
+
+  void PadTo(size_t axis, int64_t multiple, bool clamp) {
+    if (product_.Size(axis) % multiple == 0) return;
+    OptOp pad{OptOp::kPadTo, static_cast<int>(axis), multiple};
+    pad.clamp = clamp;
+    opts_.push_back(pad);
+  }
+
+  void Lanes(size_t axis, int64_t amount, AxisType type, int64_t dimension) {
+    if (amount > 1) opts_.push_back({OptOp::kSplit, static_cast<int>(axis), amount, type, dimension});
+  }
+
+  // Moves the output loop `from` to place `to`, and those between one place on.
+  void Move(size_t from, size_t to) {
+    for (; from < to; ++from) Swap(from, from + 1);
+    for (; from > to; --from) Swap(from, from - 1);
+  }
+  void Swap(size_t a, size_t b) { opts_.push_back({OptOp::kSwap, static_cast<int>(a), static_cast<int64_t>(b)}); }
+
+  void Emit(const Tile& tile) {
+    const int64_t blocks = CeilDiv(product_.Size(tile.row), tile.rows);
+    const int64_t panels = CeilDiv(product_.Size(tile.column), tile.columns);
+    PadTo(tile.row, tile.rows, true);
+    PadTo(tile.column, tile.columns, tile.folded);
+    if (tile.folded) PadTo(tile.lane, lanes_, false);
+    Lanes(tile.row, tile.rows, AxisType::kUpcast, 0);
+    // Whole vectors are a dimension of their own: LLVM is better at many of the machine's than at a few wide ones.
+    const int64_t vectors = tile.folded ? tile.columns : tile.columns / lanes_;
+    Lanes(tile.lane, lanes_, tile.folded ? AxisType::kUnroll : AxisType::kUpcast, 2);
+    Lanes(tile.column, vectors, AxisType::kUpcast, 1);
+
+    // The loops over columns outside, those over rows inside: what belongs to the columns is read again.
+    const auto inner = static_cast<int64_t>(product_.outputs) - 1;
+    Move(tile.row, static_cast<size_t>(inner));
+    const size_t column = tile.column > tile.row ? tile.column - 1 : tile.column;
+    Move(column, static_cast<size_t>(inner - 1));
+    const auto batches = static_cast<int64_t>(Batches(tile.row, tile.column));
+    const int64_t parts = Parts(tile, blocks, panels * batches);
+    if (parts > 1) {
+      OptOp split{OptOp::kSplit, static_cast<int>(inner), blocks / parts, AxisType::kLoop};
+      opts_.push_back(split);
+    }
+    const int64_t level = parts > 1 ? inner : inner - 1;
+    if (tile.copy) opts_.push_back({OptOp::kLocal, static_cast<int>(level), static_cast<int64_t>(tile.b)});
+    // One loop of all that is shared out.
+    for (int64_t axis = level; axis > 0; --axis) opts_.push_back({OptOp::kFuse, static_cast<int>(axis - 1)});
+    opts_.push_back({OptOp::kThread, 0});
+  }
+
+  // Into how many blocks the rows are cut, so that each thread gets its share.
+  int64_t Parts(const Tile& tile, int64_t blocks, int64_t turns) const {
+    if (cores_ == 1) return 1;
+    const auto uneven = [&](int64_t parts) {
+      const int64_t all = turns * parts;
+      return static_cast<double>(CeilDiv(all, cores_) * cores_) / static_cast<double>(all);
+    };
+    int64_t best = 1;
+    for (int64_t parts = 1; parts <= blocks; ++parts) {
+      if (blocks % parts != 0 || (tile.copy && blocks / parts * tile.rows < kLeastBlock)) continue;
+      if (turns * best >= kTurnsPerCore * cores_ && uneven(best) < 1.03) break;
+      if (uneven(parts) < uneven(best) - 0.01) best = parts;
+    }
+    return best;
+  }
+
+  UOp* const sink_;
+  const Product product_;
+  int64_t lanes_, registers_, cores_, l2_bytes_;
+  std::optional<Tile> best_;
+  std::vector<OptOp> opts_;
+};
+
+}  // namespace
+
+std::optional<std::vector<OptOp>> ChooseMatmulOpts(UOp* sink, const v1::Target& target) {
+  const std::optional<Product> product = ProductIn(sink);
+  if (!product.has_value()) return std::nullopt;
+  return Chooser(sink, target, *product).Run();
+}
+
+}  // namespace kiln::compiler
