@@ -105,6 +105,11 @@ absl::Status OpenJob(const v1::ServerConfig& config, std::shared_ptr<spdlog::log
                             [&] { return cluster::JoinMpi(library); }, absl::Seconds(config.rank_silence_seconds()),
                             [log, died = std::move(died)](uint32_t rank, const absl::Status& why) {
                               log->error("event=rank_died rank={} reason=\"{}\"", rank, absl::CEscape(why.message()));
+                              if (rank == 0) {
+                                // This one: nobody can be reached any more, and MPI not be left.
+                                log->flush();
+                                std::_Exit(1);
+                              }
                               died(why);
                             }));
   if (board->post().rank() != 0) {

@@ -44,6 +44,10 @@ absl::StatusOr<std::unique_ptr<Post>> Post::Open(
     post->mutex_.Await(absl::Condition(&post->open_));
   }
   KILN_RETURN_IF_ERROR(opened);
+  if (post->options_.lost != nullptr) {
+    post->guard_ = std::thread([p = post.get()] { p->Guard(); });
+    pthread_setname_np(post->guard_.native_handle(), "kiln-guard");
+  }
   return post;
 }
 
@@ -52,7 +56,20 @@ Post::~Post() {
     absl::MutexLock lock(&mutex_);
     closing_ = true;
   }
+  if (guard_.joinable()) guard_.join();
   thread_.join();
+}
+
+// Open MPI has been seen to go round in its events for ever, and then nobody within notices
+// that rank 0 is dead. Twice, since a process that was stopped finds no turns either.
+void Post::Guard() {
+  absl::MutexLock lock(&mutex_);
+  for (int still = 0; still < 2;) {
+    const uint64_t before = turns_.load(std::memory_order_relaxed);
+    if (mutex_.AwaitWithTimeout(absl::Condition(&closing_), options_.silence)) return;
+    still = turns_.load(std::memory_order_relaxed) == before ? still + 1 : 0;
+  }
+  options_.lost("MPI has not come back from a call");
 }
 
 void Post::Tell(uint32_t to, std::string bytes) {
@@ -147,6 +164,7 @@ void Post::Main(const std::function<absl::StatusOr<std::unique_ptr<Wire>>()>& ma
       options_.lost("this process was stopped for longer than rank 0 waits");
     }
     turn = now;
+    turns_.fetch_add(1, std::memory_order_relaxed);
     bool moved = TakeOrders();
     moved |= TestGoing();
     moved |= ReadLetters();

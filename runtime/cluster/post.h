@@ -15,6 +15,7 @@
 #ifndef KILN_RUNTIME_CLUSTER_POST_H_
 #define KILN_RUNTIME_CLUSTER_POST_H_
 
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <functional>
@@ -46,7 +47,8 @@ struct PostOptions {
   std::function<void(uint32_t rank, const absl::Status& why)> died;
   // Rank 0 has ended the job.
   std::function<void()> goodbye;
-  // This rank must end, without touching anything: rank 0 takes it for dead, or is dead.
+  // This rank must end, without touching anything: rank 0 takes it for dead, or is dead, or
+  // the wire does not come back from a call. Then it is called on another thread.
   std::function<void(const std::string& why)> lost;
 };
 
@@ -117,6 +119,7 @@ class Post {
   explicit Post(PostOptions options) : options_(std::move(options)) {}
 
   ParcelPtr Begin(uint32_t peer, uint32_t tag, char* memory, uint64_t bytes, bool sends);
+  void Guard();
   void Main(const std::function<absl::StatusOr<std::unique_ptr<Wire>>()>& make_wire, absl::Status* opened);
   // -- The thread's
   // Each says whether anything happened.
@@ -154,7 +157,9 @@ class Post {
   Clock::time_point next_beat_;
   bool dismissed_ = false;  // by rank 0
   bool together_ = true;    // nobody is dead as the job ends
+  std::atomic<uint64_t> turns_ = 0;
   std::thread thread_;
+  std::thread guard_;
 };
 
 }  // namespace kiln::runtime::cluster

@@ -69,6 +69,59 @@ TEST(PostTest, ParcelsGoToWhereTheyAreAwaited) {
   EXPECT_EQ(small_got[2], 3u);
 }
 
+// A wire whose calls come back when `released` says so.
+class StuckWire final : public Wire {
+ public:
+  StuckWire(std::unique_ptr<Wire> wire, absl::Notification& released) : wire_(std::move(wire)), released_(released) {}
+
+  uint32_t rank() const override { return wire_->rank(); }
+  uint32_t size() const override { return wire_->size(); }
+  absl::StatusOr<Request> SendLetter(uint32_t to, absl::string_view bytes) override {
+    return wire_->SendLetter(to, bytes);
+  }
+  absl::StatusOr<Request> Send(uint32_t to, uint32_t tag, const void* from, uint64_t bytes) override {
+    return wire_->Send(to, tag, from, bytes);
+  }
+  absl::StatusOr<Request> Receive(uint32_t from, uint32_t tag, void* to, uint64_t bytes) override {
+    return wire_->Receive(from, tag, to, bytes);
+  }
+  absl::StatusOr<bool> Test(Request request) override { return wire_->Test(request); }
+  void Cancel(Request request) override { wire_->Cancel(request); }
+  void Abandon(Request request) override { wire_->Abandon(request); }
+  absl::StatusOr<bool> TakeLetter(Letter& letter) override {
+    released_.WaitForNotification();
+    return wire_->TakeLetter(letter);
+  }
+  void Close(bool together) override { wire_->Close(together); }
+
+ private:
+  const std::unique_ptr<Wire> wire_;
+  absl::Notification& released_;
+};
+
+TEST(PostTest, ARankWhoseWireIsStuckEnds) {
+  Loopback loopback(2);
+  absl::Notification released, lost;
+  const auto zero = OpenPost(loopback, 0, {.silence = kLong});
+  std::string why;
+  PostOptions options;
+  options.silence = absl::Milliseconds(20);
+  options.lost = [&](const std::string& reason) {
+    if (!lost.HasBeenNotified()) {
+      why = reason;
+      lost.Notify();
+    }
+  };
+  const auto one = *Post::Open(
+      [&]() -> absl::StatusOr<std::unique_ptr<Wire>> {
+        return std::make_unique<StuckWire>(loopback.MakeWire(1), released);
+      },
+      std::move(options));
+  lost.WaitForNotification();
+  EXPECT_EQ(why, "MPI has not come back from a call");
+  released.Notify();
+}
+
 // Rank 1 falls silent while others wait for it, one of them for a third's sake.
 TEST(PostTest, NobodyWaitsForTheDead) {
   Loopback loopback(3);

@@ -22,6 +22,9 @@ absl::StatusOr<std::shared_ptr<Switchboard>> Switchboard::Open(
   options.silence = silence;
   options.reader = [b = board.get()](cluster::Letter letter) { b->Read(std::move(letter)); };
   options.died = [b = board.get()](uint32_t rank, const absl::Status& why) { b->Died(rank, why); };
+  options.lost = [b = board.get()](const std::string& why) {
+    if (b->died_ != nullptr) b->died_(0, absl::UnavailableError(why));
+  };
   KILN_ASSIGN_OR_RETURN(board->post_, cluster::Post::Open(make_wire, std::move(options)));
   return board;
 }

@@ -25,7 +25,7 @@ namespace kiln::runtime::remote {
 // Safe from any thread.
 class Switchboard {
  public:
-  // `died` as PostOptions::died.
+  // `died` as PostOptions::died; of rank 0, PostOptions::lost.
   static absl::StatusOr<std::shared_ptr<Switchboard>> Open(
       const std::function<absl::StatusOr<std::unique_ptr<cluster::Wire>>()>& make_wire, absl::Duration silence,
       std::function<void(uint32_t rank, const absl::Status& why)> died);
