@@ -32,6 +32,19 @@ Peer HandLayerNorm(int64_t rows, int64_t columns);
 // softmax by hand between them, a head at a time.
 Peer AttentionOf(const std::string& name, SingleSgemm (*find)(), int64_t heads, int64_t length, int64_t width);
 
+// a * b + c, and elementwise_bench.cc's chain; streamed: the result past the caches.
+Peer HandMulAdd(int64_t count, bool streamed);
+Peer HandChain(int64_t count, bool streamed);
+Peer HandExp(int64_t count);
+// glibc's vector functions: "sinf" and so on, within 4 ulp.
+Peer Mvec(const std::string& function, int64_t count);
+// Of (n, n).
+Peer HandTranspose(int64_t n);
+// On one thread: a second one would have to read everything twice.
+Peer HandRunningSum(int64_t count);
+// Rows of a table, by int32.
+Peer HandGather(int64_t ids, int64_t width);
+
 }  // namespace kiln::bench
 
 #endif  // KILN_TESTS_BENCH_HAND_H_

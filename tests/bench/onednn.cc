@@ -225,6 +225,14 @@ Peer OneDnnElementwise(Function function, int64_t count) {
   });
 }
 
+Peer OneDnnTranspose(int64_t n) {
+  constexpr int kTransposedTag = 22;
+  return OneDnnPeer([=](const OneDnn& dnn, const Operands& of) -> Call {
+    const Structure from = Plain(dnn, {n, n}), to = Tagged(dnn, {n, n}, kTransposedTag);
+    return Reorder(dnn, &from, Memory(dnn, &from, of.in[0]), &to, Memory(dnn, &to, of.out));
+  });
+}
+
 Peer OneDnnSoftmax(int64_t rows, int64_t columns) {
   return OneDnnPeer([=](const OneDnn& dnn, const Operands& of) -> Call {
     const Structure table = Plain(dnn, {rows, columns});

@@ -44,6 +44,9 @@ Peer OneDnnConvolution(const ConvolutionSizes& sizes);
 enum class Function { kExp = 191, kLog = 239, kTanh = 47 };
 Peer OneDnnElementwise(Function function, int64_t count);
 
+// Of (n, n).
+Peer OneDnnTranspose(int64_t n);
+
 // Along the rows.
 Peer OneDnnSoftmax(int64_t rows, int64_t columns);
 // Of x, weight and bias.

@@ -21,6 +21,8 @@ Unit UnitOf(const Row& row) {
   return {"GB/s", row.bytes / 1e9};
 }
 
+int Digits(double ratio) { return ratio < 0.1 ? 3 : 2; }
+
 }  // namespace
 
 void Report::Add(const Row& row, int threads, std::vector<Party> parties) {
@@ -46,8 +48,8 @@ void Report::Add(const Row& row, int threads, std::vector<Party> parties) {
     const Party& best = *std::min_element(parties.begin() + 1, parties.end(), by_best);
     const double median = std::min_element(parties.begin() + 1, parties.end(), by_median)->median();
     const double ratio = best.best() / ours.best(), of_medians = median / ours.median();
-    std::printf(" %.1f | %s | %.1f | %.2f | %.2f |", unit.amount / best.best(), best.name.c_str(),
-                unit.amount / best.median(), ratio, of_medians);
+    std::printf(" %.1f | %s | %.1f | %.*f | %.*f |", unit.amount / best.best(), best.name.c_str(),
+                unit.amount / best.median(), Digits(ratio), ratio, Digits(of_medians), of_medians);
     for (size_t i = 1; i < parties.size(); ++i) {
       if (&parties[i] != &best) std::printf(" %s %.1f", parties[i].name.c_str(), unit.amount / parties[i].best());
     }
@@ -68,8 +70,8 @@ void Report::Finish(const std::string& json_path) {
     const double mean = std::exp(logs / static_cast<double>(ratios.size()));
     const Ratio& worst = *std::min_element(ratios.begin(), ratios.end(),
                                            [](const Ratio& a, const Ratio& b) { return a.value < b.value; });
-    std::printf("\n%d thread%s: geometric mean %.2f over %zu rows, worst %.2f (%s)", threads, threads == 1 ? "" : "s",
-                mean, ratios.size(), worst.value, worst.row.c_str());
+    std::printf("\n%d thread%s: geometric mean %.2f over %zu rows, worst %.*f (%s)", threads, threads == 1 ? "" : "s",
+                mean, ratios.size(), Digits(worst.value), worst.value, worst.row.c_str());
     json["summary"].push_back(
         {{"threads", threads}, {"geometric_mean", mean}, {"worst", worst.value}, {"worst_row", worst.row}});
   }
