@@ -98,7 +98,7 @@ UOp* PadTo(Graph& graph, UOp* sink, UOp* range, int64_t multiple, bool clamp) {
     std::vector<UOp*> src, inner;
     for (UOp* source : uop->src()) src.push_back(done[source]);
     const bool access = (uop->op() == Op::LOAD || uop->op() == Op::STORE) && uop->src(0)->op() == Op::INDEX;
-    if (clamp && uop->op() != Op::END && uop->op() != Op::SINK && !Closes(uop, range)) {
+    if (clamp && !Closes(uop, range)) {
       for (UOp* source : uop->src()) inner.push_back(clamped[source]);
       clamped[uop] = graph.Make(uop->op(), inner, uop->arg());
     }

@@ -38,7 +38,8 @@ std::string ToString(const OptOp& opt);  // "SPLIT(0, 16, UPCAST)"
 //            only its writes are: reads are of the last element again, and cost nothing
 //   kFuse    the output loop and the one inside it become one
 //   kLocal   what the loops inside output loop `axis` read of an operand is copied once
-//            a turn, in the order in which they walk it, to memory of the thread's own
+//            a turn, in the order in which they walk it, to memory of the thread's own;
+//            from then on no loop that is outside of a copy may become lanes
 //   kThread  the turns of the axis, an output loop, may be shared out among threads
 UOp* ApplyOpts(Graph& graph, UOp* sink, const std::vector<OptOp>& opts);
 

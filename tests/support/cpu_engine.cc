@@ -95,6 +95,10 @@ absl::StatusOr<std::shared_ptr<runtime::Program>> CpuEngine::Load(const v1::Grap
   return runtime::Load(executable, *device_);
 }
 
+absl::StatusOr<std::shared_ptr<runtime::Program>> CpuEngine::Load(const v1::Executable& executable) {
+  return runtime::Load(executable, *device_);
+}
+
 absl::StatusOr<InterpResult> CpuEngine::Run(const v1::Graph& graph, const HostTensors& arguments,
                                             const compiler::Options& options,
                                             const compiler::VariableValues& variables) {

@@ -11,6 +11,7 @@
 #include "compiler/interp/interp.h"
 #include "compiler/ir/variables.h"
 #include "compiler/options.h"
+#include "kiln/v1/executable.pb.h"
 #include "kiln/v1/graph.pb.h"
 #include "kiln/v1/target.pb.h"
 #include "runtime/hal/buffer.h"
@@ -34,6 +35,9 @@ class CpuEngine {
 
   // The first half of Run: a program that RunLoaded takes many times.
   absl::StatusOr<std::shared_ptr<runtime::Program>> Load(const v1::Graph& graph, const compiler::Options& options);
+
+  // The same for what has been compiled.
+  absl::StatusOr<std::shared_ptr<runtime::Program>> Load(const v1::Executable& executable);
 
   // Results are fresh buffers, filled with a pattern before the run, so that an
   // element nobody writes shows.

@@ -1,0 +1,259 @@
+// Random schedules: legal OptOps in any order change no value.
+//
+// Kernels that fold products of small whole numbers, so that every order of a sum
+// gives the same, are scheduled at random; the dull engine runs them after each
+// pass, and the machine code that is made of them runs too.
+//   KILN_SEEDS=100000 ./dev fuzz schedules_test
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <bit>
+#include <cstdlib>
+#include <cstring>
+
+#include "absl/strings/str_cat.h"
+#include "client/cpp/ops.h"
+#include "compiler/compile.h"
+#include "compiler/cost.h"
+#include "compiler/interp/kernel_eval.h"
+#include "compiler/ir/wire.h"
+#include "compiler/kernel/bounds.h"
+#include "compiler/kernel/expand.h"
+#include "compiler/kernel/linearize.h"
+#include "compiler/kernel/ranges.h"
+#include "compiler/kernel/reduce_to_acc.h"
+#include "compiler/opt/apply.h"
+#include "compiler/opt/local_buffer.h"
+#include "compiler/rules/decompose.h"
+#include "compiler/schedule/callify.h"
+#include "compiler/schedule/rangeify.h"
+#include "compiler/target/target.h"
+#include "runtime/hal/device.h"
+#include "tests/support/cpu_engine.h"
+#include "tests/support/random.h"
+
+namespace kiln::testing {
+namespace {
+
+using namespace compiler;  // NOLINT: a test about the IR
+using client::Shape;
+using client::Tensor;
+using compiler::Graph;
+
+constexpr int64_t kMostLanes = 64;
+constexpr int64_t kMostSteps = 1'500'000;
+
+// A matrix product in one of its forms, a convolution, or what has no operand to copy.
+v1::Graph MakeGraph(Random& random) {
+  client::Graph graph;
+  const auto param = [&](uint32_t slot, const Shape& shape) { return graph.Param(slot, v1::FLOAT32, shape); };
+  const int64_t m = random.In(1, 13), n = random.In(1, 21), k = random.In(1, 11), batch = random.In(1, 3);
+  switch (random.Below(6)) {
+    case 0: graph.Output(client::Matmul(param(0, {m, k}), param(1, {k, n}))); break;
+    case 1: graph.Output(client::Relu(client::Linear(param(0, {m, k}), param(1, {n, k}), param(2, {n})))); break;
+    case 2: graph.Output(client::Matmul(client::Transpose(param(0, {batch, k, m})), param(1, {batch, k, n}))); break;
+    case 3: {
+      client::ConvOptions options;
+      options.padding = {random.In(0, 1), random.In(0, 1)};
+      options.stride = {random.In(1, 2), random.In(1, 2)};
+      graph.Output(client::Conv2d(param(0, {batch, 2, random.In(3, 6), random.In(3, 9)}), param(1, {4, 2, 3, 2}),
+                                  Tensor(), options));
+      break;
+    }
+    case 4: graph.Output(client::Sum(param(0, {m, n, k}), {random.In(0, 2)})); break;
+    default: graph.Output(param(0, {m, n}) * param(1, {n}) + param(2, {m, n})); break;
+  }
+  return graph.Build().value();
+}
+
+// One OptOp that is legal for `sink`, or none that chance found.
+class Scheduler {
+ public:
+  explicit Scheduler(Random& random) : random_(random) {}
+
+  UOp* Apply(compiler::Graph& graph, UOp* sink, int most) {
+    for (int i = 0; i < most; ++i) {
+      OptOp opt{OptOp::kSplit, 0};
+      if (!Choose(sink, opt)) continue;
+      opts_.push_back(opt);
+      sink = ApplyOpt(graph, sink, opt);
+    }
+    const std::vector<UOp*> axes = AxesOf(sink);
+    std::vector<OptOp> last;
+    if (Outputs(sink) > 0) last.push_back({OptOp::kThread, 0});
+    opts_.insert(opts_.end(), last.begin(), last.end());
+    return ApplyOpts(graph, sink, last);
+  }
+
+  std::string text() const {
+    std::string text;
+    for (const OptOp& opt : opts_) absl::StrAppend(&text, ToString(opt), " ");
+    return text;
+  }
+  bool Has(OptOp::Kind kind) const {
+    return std::any_of(opts_.begin(), opts_.end(), [kind](const OptOp& opt) { return opt.kind == kind; });
+  }
+
+ private:
+  static size_t Outputs(UOp* sink) {
+    const std::vector<UOp*> axes = AxesOf(sink), output = OutputRanges(sink);
+    return static_cast<size_t>(std::count_if(axes.begin(), axes.end(), [&](UOp* axis) {
+      return std::find(output.begin(), output.end(), axis) != output.end();
+    }));
+  }
+
+  bool Choose(UOp* sink, OptOp& opt) {
+    const std::vector<UOp*> axes = AxesOf(sink);
+    if (axes.empty()) return false;
+    const auto outputs = static_cast<int64_t>(Outputs(sink)), count = static_cast<int64_t>(axes.size());
+    opt.axis = static_cast<int>(random_.Below(axes.size()));
+    const bool output = opt.axis < outputs;
+    const int64_t size = axes[static_cast<size_t>(opt.axis)]->src(0)->const_int();
+    switch (random_.Below(6)) {
+      case 0:
+      case 1: {
+        std::vector<int64_t> factors;
+        for (int64_t f = 2; f <= std::min<int64_t>(size, 16); ++f) {
+          if (size % f == 0) factors.push_back(f);
+        }
+        if (factors.empty()) return false;
+        opt.amount = random_.Pick(factors);
+        opt.top = random_.OneIn(3);
+        opt.target = output ? AxisType::kLoop : AxisType::kReduce;
+        if (random_.OneIn(2) || (output && Has(OptOp::kLocal)) || lanes_ * opt.amount > kMostLanes || dimension_ == 4)
+          return true;
+        lanes_ *= opt.amount;
+        opt.dimension = dimension_++;
+        opt.target = output ? AxisType::kUpcast : AxisType::kUnroll;
+        return true;
+      }
+      case 2:
+        opt.kind = OptOp::kPadTo;
+        opt.amount = random_.In(2, 8);
+        opt.clamp = random_.OneIn(2);
+        return true;
+      case 3:
+        opt.kind = OptOp::kSwap;
+        opt.amount = output ? random_.In(0, outputs - 1) : random_.In(outputs, count - 1);
+        return opt.amount != opt.axis;
+      case 4: opt.kind = OptOp::kFuse; return opt.axis + 1 < outputs;
+      default: {
+        opt.kind = OptOp::kLocal;
+        const std::vector<UOp*> operands = OperandsOf(sink);
+        if (operands.empty() || !output) return false;
+        opt.amount = static_cast<int64_t>(random_.Below(operands.size()));
+        UOp* operand = operands[static_cast<size_t>(opt.amount)];
+        const int64_t bytes = LocalBytes(sink, operand, axes[static_cast<size_t>(opt.axis)]);
+        return bytes > 0 && bytes + LocalBytes(sink) <= kMostLocalBytes;
+      }
+    }
+  }
+
+  Random& random_;
+  std::vector<OptOp> opts_;
+  int64_t lanes_ = 1, dimension_ = 0;
+};
+
+// Whole numbers from -4 to 4.
+HostTensor SmallNumbers(Random& random, const v1::Signature::Parameter& parameter) {
+  HostTensor tensor;
+  tensor.dtype = DType::kFloat32;
+  tensor.shape.assign(parameter.shape().begin(), parameter.shape().end());
+  std::vector<float> values(parameter.bytes() / sizeof(float));
+  for (float& value : values) value = static_cast<float>(random.In(-4, 4));
+  tensor.bytes.assign(reinterpret_cast<const char*>(values.data()), parameter.bytes());
+  return tensor;
+}
+
+class Schedules {
+ public:
+  void Check(uint64_t seed) {
+    Random random(seed);
+    const v1::Graph wire = MakeGraph(random);
+    const v1::Target& target = engine_.device().target();
+    v1::Executable executable = compiler::Compile(wire, target, {}).value();
+    HostTensors arguments;
+    for (const auto& parameter : executable.signature().parameters())
+      arguments[parameter.slot()] = SmallNumbers(random, parameter);
+
+    Graph graph;
+    const auto function = Callify(graph, *FromWire(wire, Limits(), graph));
+    ASSERT_TRUE(function.ok());
+    const auto calls = Rangeify(graph, *function);
+    ASSERT_TRUE(calls.ok());
+    if ((*calls)->src().size() != 1) return;  // a product of one factor and the like
+    UOp* kernel = Decompose(graph, (*calls)->src(0)->src(0), NativeOps());
+    KernelMemory memory;
+    for (uint32_t slot = 0; slot + 1 < (*calls)->src(0)->src().size(); ++slot) {
+      UOp* buffer = (*calls)->src(0)->src(slot + 1);
+      auto& cells = memory[slot];
+      cells.assign(static_cast<size_t>(NumElements(buffer->shape())), 0);
+      const auto parameter = std::find(function->parameters.begin(), function->parameters.end(), buffer);
+      if (parameter == function->parameters.end()) continue;
+      const HostTensor& from = arguments.at((*parameter)->arg_as<BufferArg>().slot);
+      for (size_t i = 0; i < cells.size(); ++i) cells[i] = LoadElement(from.dtype, from.bytes.data() + 4 * i);
+    }
+    KernelMemory want = memory;
+    ASSERT_TRUE(EvalKernel(kernel, want, kMostSteps).ok());
+
+    Scheduler scheduler(random);
+    UOp* scheduled = scheduler.Apply(graph, kernel, static_cast<int>(random.In(1, 12)));
+    copies_ += scheduler.Has(OptOp::kLocal);
+    const std::string what = absl::StrCat("seed ", seed, ": ", scheduler.text());
+    UOp* proved = *ProveBounds(graph, scheduled, false);
+    UOp* linear = Linearize(graph, ReduceToAcc(graph, Expand(graph, proved)));
+    for (const auto& [name, stage] : std::vector<std::pair<const char*, UOp*>>{
+             {"scheduled", scheduled}, {"with bounds", proved}, {"listed", linear}}) {
+      KernelMemory made = memory;
+      const absl::Status status = EvalKernel(stage, made, 4 * kMostSteps);
+      if (absl::IsResourceExhausted(status)) continue;  // padding, and copies made again, take steps
+      ASSERT_TRUE(status.ok()) << status << " " << name << ", " << what;
+      ASSERT_TRUE(made == want) << name << ", " << what << "\n" << ToText(stage);
+    }
+
+    // The same program with this schedule's machine code in place of the usual.
+    auto generator = MakeCodeGenerator(target, {}).value();
+    ASSERT_TRUE(generator->AddKernel(linear, executable.kernels(0).symbol()).ok());
+    const auto usual = engine_.RunLoaded(engine_.Load(executable).value(), arguments);
+    *executable.mutable_object() = generator->Object().value();
+    executable.mutable_kernels(0)->set_iterations(IterationsOf(linear));
+    executable.mutable_kernels(0)->set_grain(1);
+    const auto ours = engine_.RunLoaded(engine_.Load(executable).value(), arguments);
+    ASSERT_TRUE(usual.ok() && ours.ok());
+    // Either zero may come of an empty sum.
+    for (size_t i = 0; i < want.at(0).size(); ++i) {
+      const auto value = [&](const auto& outcome) {
+        float element = 0;
+        std::memcpy(&element, outcome->results[0].bytes.data() + 4 * i, sizeof(element));
+        return element;
+      };
+      const auto cell = static_cast<uint32_t>(want.at(0)[i]);
+      ASSERT_EQ(value(ours), std::bit_cast<float>(cell)) << "element " << i << ", " << what;
+      ASSERT_EQ(value(usual), std::bit_cast<float>(cell)) << "element " << i << ", " << what;
+    }
+  }
+
+  int copies() const { return copies_; }
+
+ private:
+  CpuEngine engine_{2};
+  int copies_ = 0;
+};
+
+TEST(Schedules, ChangeNoValue) {
+  Schedules schedules;
+  for (uint64_t seed = 0; seed < 60 && !HasFatalFailure(); ++seed) schedules.Check(seed);
+  EXPECT_GT(schedules.copies(), 5);
+}
+
+// As many as KILN_SEEDS says.
+TEST(Schedules, ManyMore) {
+  const char* seeds = std::getenv("KILN_SEEDS");
+  if (seeds == nullptr) GTEST_SKIP() << "a long run: KILN_SEEDS=100000";
+  Schedules schedules;
+  for (uint64_t seed = 1000; seed < 1000 + std::strtoull(seeds, nullptr, 10) && !HasFatalFailure(); ++seed)
+    schedules.Check(seed);
+}
+
+}  // namespace
+}  // namespace kiln::testing
