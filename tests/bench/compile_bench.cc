@@ -1,5 +1,5 @@
-// What a cold compile costs, pass by pass: one elementwise kernel, and the
-// demo's training step. Every turn compiles from the wire message to machine
+// What a cold compile costs, pass by pass: one elementwise kernel, the demo's
+// training step, and forward passes of two models. Every turn compiles from the wire message to machine
 // code with nothing kept from the turn before.
 #include <CLI/CLI.hpp>
 #include <algorithm>
@@ -17,6 +17,7 @@
 #include "compiler/compile.h"
 #include "compiler/gradient/gradient.h"
 #include "runtime/drivers/cpu/probe_target.h"
+#include "tests/bench/models.h"
 
 namespace kiln::bench {
 namespace {
@@ -95,12 +96,12 @@ int main(int argc, char** argv) {
   int turns = 30;
   std::string json_path;
   app.add_flag("--smoke", smoke, "Two turns, as a test");
-  app.add_option("--turns", turns, "Compilations of each graph")->check(CLI::PositiveNumber);
+  app.add_option("--turns", turns, "Compilations of each graph; a tenth of a whole model")->check(CLI::PositiveNumber);
   app.add_option("--json", json_path, "Also write the figures here");
   CLI11_PARSE(app, argc, argv);
   if (smoke) turns = 2;
 
-  const kiln::v1::Target target = kiln::runtime::cpu::ProbeTarget(1);
+  const kiln::v1::Target target = kiln::runtime::cpu::ProbeTarget(2);
   std::printf("target: %s, vectors of %u bytes; %d turns each\n", target.arch().c_str(), target.tuning().vector_bytes(),
               turns);
   nlohmann::json json;
@@ -109,6 +110,11 @@ int main(int argc, char** argv) {
                                       target, turns));
   json.push_back(kiln::bench::Measure("training step (conv)",
                                       kiln::bench::TrainingStep(kiln::demo::Architecture::kConv), target, turns));
+  if (!smoke) {
+    const int few = (turns + 9) / 10;
+    json.push_back(kiln::bench::Measure("ResNet-50 forward", kiln::bench::ResNet50(), target, few));
+    json.push_back(kiln::bench::Measure("GPT-2 small forward, 64 tokens", kiln::bench::Gpt2(64), target, few));
+  }
   if (!json_path.empty()) std::ofstream(json_path) << json.dump(2) << "\n";
   return 0;
 }
