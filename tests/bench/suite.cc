@@ -34,19 +34,21 @@ double Since(Clock::time_point start) { return std::chrono::duration<double>(Clo
 // One of those that take turns.
 struct Contender {
   Party party;
-  std::function<double()> run;  // seconds of one call
-  double first = 0;             // of the call whose values were looked at
+  std::function<std::vector<double>(int count)> run;  // the seconds of each of so many calls in a row
+  double seconds = 0;                                 // of a call, as it was last
 };
 
 // A call that takes longer is not made again.
 constexpr double kSlow = 1.5;
 
-// Calls that count for nothing, then calls for `burst` seconds.
+// Calls that count for nothing, then calls for some `burst` seconds.
 void TakeTurn(Contender& contender, double burst) {
-  for (auto start = Clock::now(); contender.run(), Since(start) < burst / 4;) {
-  }
-  for (auto start = Clock::now(); contender.party.samples.push_back(contender.run()), Since(start) < burst;) {
-  }
+  const auto fitting = [&](double seconds) {
+    return static_cast<int>(std::clamp(seconds / contender.seconds, 1.0, 200.0));
+  };
+  contender.seconds = contender.run(fitting(burst / 4)).back();
+  const std::vector<double> samples = contender.run(fitting(burst));
+  contender.party.samples.insert(contender.party.samples.end(), samples.begin(), samples.end());
 }
 
 compiler::HostTensor Filled(const Input& input) {
@@ -120,10 +122,10 @@ class Suite {
     for (const auto& slice : placed->parameters) operands.in.push_back(static_cast<const float*>(slice.host_data()));
     result_ = {operands.out, placed->results[0].bytes / sizeof(float)};
 
-    std::vector<Contender> contenders = {{{"Kiln"}, [&] {
-                                            const auto seconds = engine.RunPlaced(*placed);
+    std::vector<Contender> contenders = {{{"Kiln"}, [&](int count) {
+                                            auto seconds = engine.RunPlaced(*placed, count);
                                             KILN_CHECK(seconds.ok());
-                                            return *seconds;
+                                            return *std::move(seconds);
                                           }}};
     std::vector<Call> calls(row.peers.size());
     for (size_t i = 0; i < row.peers.size(); ++i) {
@@ -132,10 +134,14 @@ class Suite {
         report_.Absent(row.peers[i].name);
         continue;
       }
-      contenders.push_back({{row.peers[i].name}, [&call] {
-                              const auto start = Clock::now();
-                              call.run();
-                              return Since(start);
+      contenders.push_back({{row.peers[i].name}, [&call](int count) {
+                              std::vector<double> seconds;
+                              while (count-- > 0) {
+                                const auto start = Clock::now();
+                                call.run();
+                                seconds.push_back(Since(start));
+                              }
+                              return seconds;
                             }});
       CheckValues(row, contenders.back(), call.publish);
     }
@@ -143,7 +149,7 @@ class Suite {
 
     for (int turn = 0; turn < settings_.turns; ++turn) {
       for (Contender& contender : contenders) {
-        if (contender.first <= kSlow) TakeTurn(contender, settings_.burst);
+        if (contender.seconds <= kSlow) TakeTurn(contender, settings_.burst);
       }
     }
     std::vector<Party> parties;
@@ -166,8 +172,8 @@ class Suite {
 
   void CheckValues(const Row& row, Contender& contender, const std::function<void()>& publish) {
     std::memset(result_.first, 0xFF, result_.second * sizeof(float));  // NaN
-    contender.first = contender.run();
-    if (contender.first > kSlow) contender.party.samples = {contender.first};
+    contender.seconds = contender.run(1).front();
+    if (contender.seconds > kSlow) contender.party.samples = {contender.seconds};
     if (publish != nullptr) publish();
     std::vector<float> found(result_.first, result_.first + result_.second);
     if (!expected_.has_value()) {

@@ -34,27 +34,6 @@ HostTensor ReadBack(v1::DType dtype, const std::vector<int64_t>& shape, const Bu
   return tensor;
 }
 
-// How long its steps took.
-absl::StatusOr<double> RunOnce(const std::shared_ptr<runtime::Program>& program,
-                               absl::Span<const BufferSlice> parameters, absl::Span<const BufferSlice> results,
-                               runtime::VariableValues variables) {
-  runtime::RunOptions options;
-  options.results = results;
-  options.variables = variables;
-  absl::StatusOr<double> seconds;
-  absl::Notification done;
-  runtime::Executor().Run(program, parameters, options, [&](absl::StatusOr<runtime::RunResult> outcome) {
-    if (outcome.ok()) {
-      seconds = outcome->device_seconds;
-    } else {
-      seconds = outcome.status();
-    }
-    done.Notify();
-  });
-  done.WaitForNotification();
-  return seconds;
-}
-
 }  // namespace
 
 compiler::Options ExactOptions() {
@@ -161,19 +140,39 @@ absl::StatusOr<InterpResult> CpuEngine::RunLoaded(const std::shared_ptr<runtime:
   return outcome;
 }
 
-absl::StatusOr<double> CpuEngine::RunPlaced(const Placed& placed) {
-  return RunOnce(placed.program, placed.parameters, placed.results, placed.variables);
+absl::StatusOr<std::vector<double>> CpuEngine::RunPlaced(const Placed& placed, int count) {
+  runtime::RunOptions options;
+  options.results = placed.results;
+  options.variables = placed.variables;
+  // One thread completes all runs of a device, in order.
+  std::vector<absl::StatusOr<double>> outcomes;
+  outcomes.reserve(static_cast<size_t>(count));
+  absl::Notification done;
+  for (int run = 0; run < count; ++run) {
+    runtime::Executor().Run(placed.program, placed.parameters, options,
+                            [&](absl::StatusOr<runtime::RunResult> outcome) {
+                              if (outcome.ok()) {
+                                outcomes.push_back(outcome->device_seconds);
+                              } else {
+                                outcomes.push_back(outcome.status());
+                              }
+                              if (outcomes.size() == static_cast<size_t>(count)) done.Notify();
+                            });
+  }
+  done.WaitForNotification();
+  std::vector<double> seconds;
+  for (const absl::StatusOr<double>& outcome : outcomes) {
+    KILN_RETURN_IF_ERROR(outcome.status());
+    seconds.push_back(*outcome);
+  }
+  return seconds;
 }
 
 absl::StatusOr<double> CpuEngine::BestSeconds(const std::shared_ptr<runtime::Program>& program,
                                               const HostTensors& arguments, int turns) {
   KILN_ASSIGN_OR_RETURN(const Placed placed, Place(program, arguments));
-  KILN_ASSIGN_OR_RETURN(double best, RunPlaced(placed));
-  for (int turn = 0; turn < turns; ++turn) {
-    KILN_ASSIGN_OR_RETURN(const double seconds, RunPlaced(placed));
-    best = std::min(best, seconds);
-  }
-  return best;
+  KILN_ASSIGN_OR_RETURN(const std::vector<double> seconds, RunPlaced(placed, turns + 1));
+  return *std::min_element(seconds.begin(), seconds.end());
 }
 
 }  // namespace kiln::testing

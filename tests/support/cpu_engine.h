@@ -57,8 +57,10 @@ class CpuEngine {
   };
   absl::StatusOr<Placed> Place(std::shared_ptr<runtime::Program> program, const compiler::HostTensors& arguments,
                                const compiler::VariableValues& variables = {});
-  // How many seconds its steps took, without the way to the queue and back.
-  absl::StatusOr<double> RunPlaced(const Placed& placed);
+  // Runs it `count` times, queued one behind the other, so that the device's threads
+  // do not fall asleep in between. How many seconds the steps of each took, without
+  // the way to the queue and back.
+  absl::StatusOr<std::vector<double>> RunPlaced(const Placed& placed, int count = 1);
 
   // The shortest of `turns` runs, in place and warm, of the steps alone.
   absl::StatusOr<double> BestSeconds(const std::shared_ptr<runtime::Program>& program,
