@@ -27,16 +27,16 @@ struct Operand {
 };
 
 struct Product {
-  std::vector<UOp*> axes;
+  std::vector<int64_t> sizes;  // of its loops, by number
   size_t outputs = 0;
   std::vector<Operand> operands;
   std::vector<std::optional<int64_t>> store;
   int64_t item = 4;  // bytes of an accumulator
 
-  int64_t Size(size_t axis) const { return axes[axis]->src(0)->const_int(); }
+  int64_t Size(size_t axis) const { return sizes[axis]; }
   int64_t Folded() const {
     int64_t turns = 1;
-    for (size_t axis = outputs; axis < axes.size(); ++axis) turns *= Size(axis);
+    for (size_t axis = outputs; axis < sizes.size(); ++axis) turns *= Size(axis);
     return turns;
   }
 };
@@ -47,10 +47,11 @@ std::optional<Product> ProductIn(UOp* sink) {
   UOp* store = sink->src(0)->src(0);
   if (store->op() != Op::STORE || store->src(0)->op() != Op::INDEX) return std::nullopt;
   Product product;
-  product.axes = AxesOf(sink);
+  const std::vector<UOp*> axes = AxesOf(sink);
   product.outputs = OutputRanges(sink).size();
-  for (UOp* axis : product.axes) {
+  for (UOp* axis : axes) {
     if (!axis->src(0)->IsConst()) return std::nullopt;
+    product.sizes.push_back(axis->src(0)->const_int());
     product.store.push_back(StrideIn(store->src(0)->src(1), axis));
     // Where it stores must be a matter of its loops alone: then no two turns store to one place.
     const bool output = product.store.size() <= product.outputs;
@@ -63,7 +64,7 @@ std::optional<Product> ProductIn(UOp* sink) {
       if (uop->op() == Op::LOAD) loads.push_back(uop);
     }
     Operand operand;
-    for (UOp* axis : product.axes) {
+    for (UOp* axis : axes) {
       operand.depends.push_back(std::find(open.begin(), open.end(), axis) != open.end());
       operand.strides.push_back(loads.size() == 1 ? StrideIn(loads[0]->src(0)->src(1), axis) : std::nullopt);
     }
@@ -72,6 +73,33 @@ std::optional<Product> ProductIn(UOp* sink) {
   for (UOp* uop : Toposort(sink)) {
     if (uop->op() == Op::REDUCE) product.item = ItemSize(uop->dtype());
   }
+  return product;
+}
+
+// The stride along two loops as one, `inner` of n turns.
+std::optional<int64_t> FusedStride(std::optional<int64_t> outer, std::optional<int64_t> inner, int64_t n) {
+  if (!outer.has_value() || !inner.has_value() || *outer != n * *inner) return std::nullopt;
+  return inner;
+}
+
+// `product` with output loop `axis` and the one inside it fused: the rows of an image end where they end, and
+// vectors need not. Nothing if what is stored would not be contiguous, or only one of the two were read.
+std::optional<Product> Fused(Product product, size_t axis) {
+  const size_t inner = axis + 1;
+  const int64_t n = product.sizes[inner];
+  product.store[axis] = FusedStride(product.store[axis], product.store[inner], n);
+  if (product.store[axis] != 1) return std::nullopt;
+  const auto at = static_cast<int64_t>(inner);
+  for (Operand& operand : product.operands) {
+    if (operand.depends[axis] != operand.depends[inner]) return std::nullopt;
+    operand.strides[axis] = FusedStride(operand.strides[axis], operand.strides[inner], n);
+    operand.depends.erase(operand.depends.begin() + at);
+    operand.strides.erase(operand.strides.begin() + at);
+  }
+  product.sizes[axis] *= n;
+  product.sizes.erase(product.sizes.begin() + at);
+  product.store.erase(product.store.begin() + at);
+  --product.outputs;
   return product;
 }
 
@@ -87,7 +115,7 @@ struct Tile {
 
 class Chooser {
  public:
-  Chooser(UOp* sink, const v1::Target& target, Product product) : sink_(sink), product_(std::move(product)) {
+  Chooser(const v1::Target& target, Product product) : product_(std::move(product)) {
     const auto& tuning = target.tuning();
     lanes_ = std::max<int64_t>(1, (tuning.vector_bytes() ? tuning.vector_bytes() : 16) / product_.item);
     registers_ = tuning.vector_registers() ? tuning.vector_registers() : 16;
@@ -95,7 +123,8 @@ class Chooser {
     l2_bytes_ = tuning.l2_bytes() ? static_cast<int64_t>(tuning.l2_bytes()) : 1 << 20;
   }
 
-  std::optional<std::vector<OptOp>> Run() {
+  // What the best tile costs; nothing if there is none.
+  std::optional<double> Run() {
     for (size_t a : {size_t{0}, size_t{1}}) {
       for (size_t row = 0; row < product_.outputs; ++row) {
         for (size_t column = 0; column < product_.outputs; ++column) {
@@ -106,6 +135,12 @@ class Chooser {
       }
     }
     if (!best_.has_value()) return std::nullopt;
+    return best_->cost;
+  }
+
+  // That tile, as OptOps behind `opts`.
+  std::vector<OptOp> Schedule(std::vector<OptOp> opts) {
+    opts_ = std::move(opts);
     Emit(*best_);
     return opts_;
   }
@@ -132,7 +167,7 @@ class Chooser {
   // Bytes of the panel of operand `b` that one turn over its columns reads.
   int64_t PanelBytes(const Tile& tile) const {
     int64_t elements = tile.columns;
-    for (size_t axis = product_.outputs; axis < product_.axes.size(); ++axis) {
+    for (size_t axis = product_.outputs; axis < product_.sizes.size(); ++axis) {
       if (product_.operands[tile.b].depends[axis]) elements *= product_.Size(axis);
       if (elements > kMostLocalBytes) break;
     }
@@ -183,7 +218,7 @@ class Chooser {
   // Vectors along a folded axis in which both are contiguous: a tile of dot products.
   void TryLanesOfFold(size_t a, size_t row, size_t column) {
     if (row > column) return;  // the two are alike
-    for (size_t axis = product_.outputs; axis < product_.axes.size(); ++axis) {
+    for (size_t axis = product_.outputs; axis < product_.sizes.size(); ++axis) {
       if (product_.operands[0].strides[axis] != 1 || product_.operands[1].strides[axis] != 1) continue;
       Tile tile;
       tile.folded = true;
@@ -275,8 +310,7 @@ class Chooser {
     return best;
   }
 
-  UOp* const sink_;
-  const Product product_;
+  Product product_;
   int64_t lanes_, registers_, cores_, l2_bytes_;
   std::optional<Tile> best_;
   std::vector<OptOp> opts_;
@@ -287,7 +321,21 @@ class Chooser {
 std::optional<std::vector<OptOp>> ChooseMatmulOpts(UOp* sink, const v1::Target& target) {
   const std::optional<Product> product = ProductIn(sink);
   if (!product.has_value()) return std::nullopt;
-  return Chooser(sink, target, *product).Run();
+  Chooser best(target, *product);
+  std::optional<double> cost = best.Run();
+  std::vector<OptOp> before;
+  for (size_t axis = 0; axis + 1 < product->outputs; ++axis) {
+    const std::optional<Product> fused = Fused(*product, axis);
+    if (!fused.has_value()) continue;
+    Chooser other(target, *fused);
+    const std::optional<double> other_cost = other.Run();
+    if (!other_cost.has_value() || (cost.has_value() && *other_cost >= *cost)) continue;
+    cost = other_cost;
+    best = std::move(other);
+    before = {{OptOp::kFuse, static_cast<int>(axis)}};
+  }
+  if (!cost.has_value()) return std::nullopt;
+  return best.Schedule(std::move(before));
 }
 
 }  // namespace kiln::compiler
