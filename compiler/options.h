@@ -43,10 +43,6 @@ struct Options {
   std::string Fingerprint() const;
 };
 
-// Names this compiler's output: a program stored under another version is not
-// used. Raised whenever generated code may change.
-inline constexpr char kCompilerVersion[] = "kiln-0.2.0";
-
 }  // namespace kiln::compiler
 
 #endif  // KILN_COMPILER_OPTIONS_H_

@@ -21,6 +21,7 @@
 #include "compiler/compile_multi.h"
 #include "compiler/gradient/gradient.h"
 #include "compiler/tools/dump_observer.h"
+#include "compiler/version.h"
 #include "runtime/drivers/cpu/device.h"
 #include "server/build_id.h"
 #include "server/config.h"

@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/blake3.h"
+#include "compiler/version.h"
 
 namespace kiln::server {
 namespace {

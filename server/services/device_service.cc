@@ -1,6 +1,6 @@
 #include "server/services/device_service.h"
 
-#include "compiler/options.h"
+#include "compiler/version.h"
 #include "server/services/call.h"
 #include "server/services/convert.h"
 #include "server/services/features.h"
