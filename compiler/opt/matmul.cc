@@ -10,13 +10,14 @@ namespace {
 
 // -- The machine, in cycles: what cores of the last ten years have in common.
 constexpr double kFmasPerCycle = 2, kLoadsPerCycle = 2, kFmaLatency = 4;
-constexpr double kLoadWeight = 0.04;   // of a load that the ports have room for: it may miss
-constexpr double kCopyCycles = 4;      // of one vector into a local buffer
-constexpr double kGatherCycles = 2.5;  // of one element that lies apart
-constexpr double kFoldCycles = 6;      // of the lanes of one accumulator onto each other
-constexpr int64_t kRowsApart = 8;      // rows that one set of the L1 cache can hold at once
-constexpr int64_t kLeastBlock = 96;    // rows that are worth a copy of the other operand
-constexpr int64_t kTurnsPerCore = 8;   // enough for an even share
+constexpr double kLoadWeight = 0.04;      // of a load that the ports have room for: it may miss
+constexpr double kCopyCycles = 4;         // of one vector into a local buffer
+constexpr double kFarBytesPerCycle = 16;  // of an operand that each panel reads anew from beyond the L2 cache
+constexpr double kGatherCycles = 2.5;     // of one element that lies apart
+constexpr double kFoldCycles = 6;         // of the lanes of one accumulator onto each other
+constexpr int64_t kRowsApart = 8;         // rows that one set of the L1 cache can hold at once
+constexpr int64_t kLeastBlock = 96;       // rows that are worth a copy of the other operand
+constexpr int64_t kTurnsPerCore = 8;      // enough for an even share
 
 int64_t CeilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
@@ -186,6 +187,9 @@ class Chooser {
     if (product_.store[column] != 1) return;
     const int64_t m = product_.Size(row), n = product_.Size(column), k = product_.Folded();
     const double batches = Batches(row, column);
+    const double a_bytes = static_cast<double>(m) * static_cast<double>(k) * static_cast<double>(product_.item);
+    const double far =
+        a_bytes > 4 * static_cast<double>(l2_bytes_) ? static_cast<double>(product_.item) / kFarBytesPerCycle : 0;
     for (int64_t vectors = 1; vectors <= 4; ++vectors) {
       if (vectors > 1 && (vectors - 1) * lanes_ >= n) break;
       tile.columns = vectors * lanes_;
@@ -196,7 +200,8 @@ class Chooser {
         const int64_t accumulators = tile.rows * vectors;
         if (accumulators + vectors + 1 > registers_) break;
         const auto r = static_cast<double>(tile.rows), v = static_cast<double>(vectors);
-        double turn = std::max({r * v / kFmasPerCycle, (r + v) / kLoadsPerCycle, kFmaLatency}) + kLoadWeight * (r + v);
+        double turn =
+            std::max({r * v / kFmasPerCycle, (r + v) / kLoadsPerCycle, kFmaLatency}) + kLoadWeight * (r + v) + far * r;
         const double blocks = static_cast<double>(CeilDiv(m, tile.rows));
         const double tiles = batches * static_cast<double>(panels) * blocks;
         const double fill = batches * static_cast<double>(panels * k) *
