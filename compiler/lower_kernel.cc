@@ -5,6 +5,7 @@
 #include "compiler/kernel/bounds.h"
 #include "compiler/kernel/expand.h"
 #include "compiler/kernel/gpu_dims.h"
+#include "compiler/kernel/keep_row.h"
 #include "compiler/kernel/linearize.h"
 #include "compiler/kernel/reduce_to_acc.h"
 #include "compiler/kernel/simplify_ranges.h"
@@ -56,6 +57,10 @@ absl::StatusOr<UOp*> LowerKernel(Graph& graph, Pipeline& pipeline, UOp* kernel, 
 
   KILN_ASSIGN_OR_RETURN(kernel, pipeline.Run("reduce to acc", kernel, kAccumulatingSpec,
                                              [&](UOp* sink) { return ReduceToAcc(graph, sink); }));
+  if (abilities.lanes && !abilities.text) {
+    KILN_ASSIGN_OR_RETURN(kernel, pipeline.RunOptional("keep row", kernel, kAccumulatingSpec,
+                                                       [&](UOp* sink) { return KeepRow(graph, sink); }));
+  }
   KILN_ASSIGN_OR_RETURN(
       kernel, pipeline.Run("linearize", kernel, kLinearSpec, [&](UOp* sink) { return Linearize(graph, sink); }));
   // Beyond this point, the order of instructions is fixed.

@@ -47,7 +47,7 @@ Tensor Linear(Tensor x, Tensor weight, Tensor bias) {
 // value does not depend on what is taken out, so neither does the gradient.
 Tensor Softmax(Tensor x, int64_t axis) {
   const Tensor exponentials = Exp(x - Detach(Max(x, axis, true)));
-  return exponentials / Sum(exponentials, axis, true);
+  return exponentials * Reciprocal(Sum(exponentials, axis, true));  // one division a row
 }
 
 Tensor LogSoftmax(Tensor x, int64_t axis) {

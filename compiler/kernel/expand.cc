@@ -1,10 +1,12 @@
 #include "compiler/kernel/expand.h"
 
 #include <algorithm>
+#include <optional>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
 #include "compiler/ir/build.h"
+#include "compiler/kernel/ranges.h"
 #include "compiler/rewrite/rewrite.h"
 
 namespace kiln::compiler {
@@ -44,15 +46,49 @@ UOp* InEveryLane(Graph& graph, absl::Span<UOp* const> access, int64_t rank) {
   return graph.Make(Op::INDEX, {place->src(0), Expand(graph, index, lanes)});
 }
 
+// The LOADs that memory has along the rows of a square tile, and their indices with the
+// two dimensions exchanged: what is loaded so is turned afterwards.
+absl::flat_hash_map<UOp*, UOp*> TurnedIndices(Graph& graph, absl::Span<UOp* const> order) {
+  absl::flat_hash_map<UOp*, UOp*> turned;
+  UOp *rows = nullptr, *lanes = nullptr;
+  for (UOp* uop : order) {
+    if (!IsLane(uop)) continue;
+    UOp*& of_dimension = LaneDimension(uop) == 0 ? rows : lanes;
+    if (of_dimension != nullptr) return turned;
+    of_dimension = uop;
+  }
+  if (rows == nullptr || lanes == nullptr || rows->src(0) != lanes->src(0)) return turned;
+  const int64_t size = rows->src(0)->const_int();
+  if ((size & (size - 1)) != 0) return turned;
+  for (UOp* uop : order) {
+    if (uop->op() != Op::LOAD || uop->src().size() > 1 || uop->src(0)->op() != Op::INDEX) continue;
+    UOp* index = uop->src(0)->src(1);
+    const std::optional<int64_t> across = StrideIn(index, lanes);
+    if (StrideIn(index, rows) != 1 || !across.has_value() || *across == 0 || *across == 1) continue;
+    turned[uop] = Substitute(index, {{rows, lanes}, {lanes, rows}}, graph);
+  }
+  return turned;
+}
+
 }  // namespace
 
 UOp* Expand(Graph& graph, UOp* sink) {
-  const std::vector<UOp*> order = Toposort(sink);
+  std::vector<UOp*> order = Toposort(sink);
   int64_t rank = 0;
   for (UOp* uop : order) {
     if (IsLane(uop)) rank = std::max(rank, LaneDimension(uop) + 1);
   }
   if (rank == 0) return sink;
+  absl::flat_hash_map<UOp*, UOp*> turned;
+  if (rank == 2) turned = TurnedIndices(graph, order);
+  if (!turned.empty()) {
+    std::vector<UOp*> roots;
+    for (const auto& [load, index] : turned) roots.push_back(index);
+    std::sort(roots.begin(), roots.end(), [](const UOp* a, const UOp* b) { return a->id() < b->id(); });
+    roots.push_back(sink);
+    order = Toposort(graph.Make(Op::GROUP, roots));
+    order.pop_back();
+  }
 
   absl::flat_hash_map<UOp*, UOp*> done;
   for (UOp* uop : order) {
@@ -76,6 +112,11 @@ UOp* Expand(Graph& graph, UOp* sink) {
       }
     }
     if (uop->op() == Op::LOAD || uop->op() == Op::STORE) src[0] = InEveryLane(graph, src, rank);
+    if (const auto index = turned.find(uop); index != turned.end()) {
+      UOp* place = graph.Make(Op::INDEX, {src[0]->src(0), done.at(index->second)});
+      done[uop] = graph.Make(Op::PERMUTE, {graph.Make(Op::LOAD, {place})}, AxesArg{{1, 0}});
+      continue;
+    }
     done[uop] = graph.Make(uop->op(), src, std::move(arg));
   }
   UOp* expanded = done[sink];

@@ -6,6 +6,8 @@
 #include "absl/container/flat_hash_set.h"
 #include "compiler/kernel/ranges.h"
 #include "compiler/opt/matmul.h"
+#include "compiler/opt/reduction.h"
+#include "compiler/opt/transpose.h"
 
 namespace kiln::compiler {
 namespace {
@@ -223,6 +225,9 @@ class Chooser {
 
 std::vector<OptOp> ChooseOpts(UOp* sink, const v1::Target& target) {
   if (const auto opts = ChooseMatmulOpts(sink, target)) return *opts;
+  for (const auto choose : {ChooseReductionOpts, ChooseTransposeOpts}) {
+    if (std::optional<std::vector<OptOp>> opts = choose(sink, target)) return *std::move(opts);
+  }
   return Chooser(sink, target).Run();
 }
 

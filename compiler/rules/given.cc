@@ -79,9 +79,17 @@ UOp* Given(Graph& graph, UOp* uop, const Fact& fact) {
   form.constant = static_cast<int64_t>(min) * unit->coefficient;
   absl::flat_hash_map<UOp*, UOp*> replacements = {{unit->node, FromLinear(graph, form)}};
   // A load happens whatever is chosen afterwards: its own gate must go on saying
-  // all that keeps it inside its buffer. And a loop has the turns it has.
+  // all that keeps it inside its buffer. And a loop has the turns it has, those of a
+  // reduction too, which may close the very counters that the fact is about.
+  const auto closes = [&fact](const UOp* uop) {
+    if (uop->op() != Op::REDUCE) return false;
+    const auto ranges = uop->src().subspan(1);
+    return std::any_of(fact.sum.terms.begin(), fact.sum.terms.end(), [&](const auto& term) {
+      return std::find(ranges.begin(), ranges.end(), term.node) != ranges.end();
+    });
+  };
   for (UOp* fixed : order) {
-    if (fixed->op() == Op::LOAD || fixed->op() == Op::RANGE) replacements.emplace(fixed, fixed);
+    if (fixed->op() == Op::LOAD || fixed->op() == Op::RANGE || closes(fixed)) replacements.emplace(fixed, fixed);
   }
   UOp* known = Substitute(uop, replacements, graph);
   known = GraphRewrite(known, OtherRules(), graph);

@@ -34,11 +34,6 @@ double OpCost(const UOp* uop) {
   }
 }
 
-// Reads of these are loads, whatever lies beneath.
-bool EndsFusion(Op op) {
-  return op == Op::PARAM || op == Op::BUFFER || op == Op::BINARY || op == Op::LOAD || op == Op::REDUCE;
-}
-
 // A kernel is split before it has more than about this many nodes: the code
 // generator's time grows faster than its input.
 constexpr double kMaxKernelNodes = 600;
@@ -151,6 +146,10 @@ class Analysis {
 };
 
 }  // namespace
+
+bool EndsFusion(Op op) {
+  return op == Op::PARAM || op == Op::BUFFER || op == Op::BINARY || op == Op::LOAD || op == Op::REDUCE;
+}
 
 int Fanout(const UOp* uop) {
   if (uop->op() != Op::BITCAST) return 1;

@@ -42,6 +42,9 @@ int Fanout(const UOp* uop);
 // The data sources of a node, without shapes and offsets.
 absl::Span<UOp* const> DataSources(const UOp* uop);
 
+// Whether reads of such nodes are loads, whatever lies beneath.
+bool EndsFusion(Op op);
+
 // Whether the node is a value that may be given a buffer, though it needs none.
 bool CanBeRealized(const UOp* uop);
 

@@ -13,6 +13,7 @@
 #include "compiler/schedule/kernel_graph.h"
 #include "compiler/schedule/realize.h"
 #include "compiler/schedule/resolve_invalid.h"
+#include "compiler/schedule/split_reduce.h"
 
 namespace kiln::compiler {
 namespace {
@@ -201,6 +202,7 @@ absl::StatusOr<UOp*> Rangeify(Graph& graph, const Function& function) {
   // Beyond this point, nothing is Invalid: any value may be stored and read again.
   absl::flat_hash_set<UOp*> marked;
   sink = TakeMarks(graph, sink, marked);
+  sink = SplitReductions(graph, sink, marked);
   const StoreOrder stores(sink);
   absl::flat_hash_set<UOp*> realized = ChooseRealized(graph, sink, stores, marked);
   std::optional<std::vector<UOp*>> calls = KernelSplit(graph, sink, stores, function.bodies, realized).Run();

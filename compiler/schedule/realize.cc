@@ -5,49 +5,176 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/hash/hash.h"
+#include "compiler/schedule/access.h"
 #include "compiler/schedule/callify.h"
 #include "compiler/schedule/fused_cost.h"
 
 namespace kiln::compiler {
 namespace {
 
-// One way in which a kernel reaches a value: through which movement ops, and
-// how many times in all it evaluates it.
-struct Access {
-  uint64_t path;  // equal for accesses that use equal indices in one kernel
-  double evaluations;
-  bool inside_reduce;
-};
-
 // More accesses than this are not told apart: the value is realised if it costs
 // anything. This bounds the work of lowering, too: without it, a chain of
 // x[i] + x[i+1] doubles its accesses at every link.
 constexpr size_t kMaxAccesses = 8;
 
-double Size(const UOp* uop) { return static_cast<double>(MaxElements(uop->shape())); }
+// Reading and writing memory in place of computing again, by the bytes of the whole value:
+// how much dearer that is than an instruction on registers. Small values cost a kernel.
+double MemoryFactor(const UOp* value) { return SizeOf(value) * ItemSize(value->dtype()) <= (1 << 24) ? 6 : 12; }
 
-void Merge(std::vector<Access>& accesses, const Access& access) {
-  for (Access& known : accesses) {
-    if (known.path == access.path) return;
-  }
-  accesses.push_back(access);
-}
+// A value that is evaluated at most so often is no operand of a product.
+constexpr double kFewTimes = 3;
 
-// How `user`'s access becomes an access of its source number `slot`; a user that
-// needs several elements of it has several copies.
-// A REDUCE that collapses needs its source in one place only.
-Access Through(const UOp* user, size_t slot, int copy, const Access& access, bool collapses) {
-  const UOp* source = user->src(slot);
-  Access result = access;
-  const bool same_indices = (IsElementwise(user->op()) && source->shape() == user->shape()) ||
-                            user->op() == Op::AFTER || user->op() == Op::GETTUPLE;
-  if (!same_indices) result.path = absl::HashOf(access.path, user, slot, copy);
-  if (user->op() == Op::REDUCE && !collapses) {
-    result.evaluations *= std::max(1.0, Size(source) / std::max(1.0, Size(user)));
-    result.inside_reduce = true;
+// Fewer turns of the outer loops than this leave threads without work, unless there
+// is little of it.
+constexpr double kEnoughTurns = 8;
+constexpr double kLittleWork = 1 << 16;
+// And what every thread does for itself is less.
+constexpr double kRepeatedWork = 1 << 12;
+
+// What one kernel computes in its outer loops, at most.
+constexpr int kMaxReduces = 8;
+constexpr double kMaxReduceNodes = 400;
+
+class Realization {
+ public:
+  Realization(absl::Span<UOp* const> order, Fusion fusion) : order_(order), fusion_(std::move(fusion)) {
+    for (UOp* uop : order_) {
+      for (UOp* source : DataSources(uop)) ++users_[source];
+      if (uop->op() == Op::STORE && uop->src(0)->shape() == uop->src(1)->shape()) stored_as_is_.insert(uop->src(1));
+      operands_[uop] = LargestOperand(uop);
+    }
   }
-  return result;
-}
+
+  absl::flat_hash_set<UOp*> Run() {
+    Walk();
+    // What a product's kernel computes in its outer loops spoils its tiles.
+    if (!mixed_.empty()) Walk();
+    return std::move(realized_);
+  }
+
+ private:
+  // REDUCEs that one kernel computes, and how many turns their loops have.
+  struct Fused {
+    double turns = 0;
+    int reduces = 0;
+    double nodes = 0;
+  };
+
+  void Walk() {
+    realized_ = fusion_.realized;
+    accesses_.clear();
+    fused_.clear();
+    for (size_t i = order_.size(); i-- > 0;) Visit(order_[i]);  // users before their sources
+  }
+
+  void Visit(UOp* uop) {
+    std::vector<Access>& mine = accesses_[uop];
+    if (uop->op() == Op::STORE) {
+      const double size = SizeOf(uop->src(0));
+      mine = {{absl::HashOf(uop), size, false, uop, size}};
+    } else if (uop->op() == Op::CALL) {
+      // What a kernel reads is there whole (opaque_calls.h).
+      for (size_t k = 1; k < uop->src().size(); ++k) {
+        UOp* source = uop->src(k);
+        if (source->op() == Op::LOAD)
+          Merge(accesses_[source], {absl::HashOf(uop, k), SizeOf(source), false, source, SizeOf(source)});
+      }
+    } else if (uop->dtype() != DType::kVoid && !mine.empty()) {
+      if (Realize(uop, mine)) {
+        realized_.insert(uop);
+        mine = {{absl::HashOf(uop, 1), SizeOf(uop), false, uop, SizeOf(uop)}};
+      }
+    }
+    if (mine.size() > kMaxAccesses) mine.resize(kMaxAccesses + 1);
+    const absl::Span<UOp* const> sources = DataSources(uop);
+    const std::vector<Access> passed_on = mine;
+    for (size_t slot = 0; slot < sources.size(); ++slot) {
+      if (uop->op() == Op::STORE && slot == 0) continue;  // the target is not read
+      if (uop->op() == Op::AFTER && slot > 0) continue;   // order only
+      for (const Access& access : passed_on) {
+        for (int copy = 0; copy < Fanout(uop); ++copy)
+          Merge(accesses_[sources[slot]], Through(uop, slot, copy, access, fusion_.collapsed.contains(uop)));
+      }
+    }
+  }
+
+  // Whether it gets a buffer. If not, `mine` may become fewer.
+  bool Realize(UOp* uop, std::vector<Access>& mine) {
+    const bool chosen = realized_.contains(uop);
+    // A LOAD that is only stored needs no buffer in between.
+    if (uop->op() == Op::LOAD) return users_[uop] > 1 || !stored_as_is_.contains(uop);
+    if (uop->op() == Op::REDUCE && !fusion_.collapsed.contains(uop)) return chosen || !FuseReduce(uop, mine);
+    if (chosen || fusion_.pinned.contains(uop) || (!CanBeRealized(uop) && uop->op() != Op::REDUCE)) return chosen;
+    const double size = SizeOf(uop);
+    const bool outer = std::all_of(mine.begin(), mine.end(), [&](const Access& access) {
+      return access.kernel == mine[0].kernel && FollowsOuterLoops(uop, access);
+    });
+    if (outer && IsElementwise(uop->op()))
+      mine = {{absl::HashOf(mine[0].kernel, uop), size, false, mine[0].kernel, size}};
+    double evaluations = 0;
+    for (const Access& access : mine) evaluations += access.evaluations;
+    const double once = fusion_.costs.at(uop).cost;
+    const double recompute = evaluations * (once - 2 * kLoadCost);
+    const double factor =
+        evaluations <= kFewTimes * size && mine[0].kernel == mine.back().kernel ? MemoryFactor(uop) : 1;
+    const double store = size * (once + factor * (kStoreCost + 2 * kLoadCost));
+    return (evaluations > size && recompute > store) || (mine.size() > kMaxAccesses && once > kLoadCost) ||
+           // It is stored anyway: others may as well read it.
+           (stored_as_is_.contains(uop) && mine.size() > 1 && once > kLoadCost);
+  }
+
+  // Of all loops of its output.
+  static double TurnsOf(const UOp* kernel) { return SizeOf(kernel->op() == Op::STORE ? kernel->src(0) : kernel); }
+
+  // Whether the kernel that needs the REDUCE computes it.
+  bool FuseReduce(UOp* reduce, std::vector<Access>& mine) {
+    const double size = SizeOf(reduce);
+    const UOp* kernel = mine[0].kernel;
+    Fused& fused = fused_[kernel];
+    if (mine.size() == 1 && mine[0].evaluations <= size && !mine[0].inside_reduce && TurnsOf(kernel) <= size) {
+      if (fused.reduces > 0 && fused.turns != size) mixed_.insert(kernel);
+      fused.turns = size;
+      ++fused.reduces;
+      return true;
+    }
+    for (const Access& access : mine) {
+      if (access.kernel != kernel || !FollowsOuterLoops(reduce, access)) return false;
+    }
+    const double work = SizeOf(reduce->src(0));
+    const bool spread = size >= kEnoughTurns || work <= (size > 1 ? kLittleWork : kRepeatedWork);
+    const double nodes = fusion_.costs.at(reduce).nodes;
+    const bool reads_once = operands_.at(reduce->src(0)) >= work;
+    if (!spread || !reads_once || fused.reduces >= kMaxReduces || fused.nodes + nodes > kMaxReduceNodes) return false;
+    if (fused.reduces > 0 && fused.turns != size) {
+      if (mixed_.contains(kernel)) return false;
+      mixed_.insert(kernel);
+    }
+    if (mixed_.contains(kernel)) return false;
+    fused.turns = size;
+    ++fused.reduces;
+    fused.nodes += nodes;
+    mine = {{absl::HashOf(kernel, reduce), size, false, kernel, size}};
+    return true;
+  }
+
+  // The elements of the largest buffer or reduction that the value is made of.
+  double LargestOperand(const UOp* uop) const {
+    if (EndsFusion(uop->op()) || fusion_.realized.contains(uop)) return SizeOf(uop);
+    double largest = 0;
+    for (UOp* source : DataSources(uop)) largest = std::max(largest, operands_.at(source));
+    return largest;
+  }
+
+  const absl::Span<UOp* const> order_;
+  const Fusion fusion_;
+  absl::flat_hash_map<const UOp*, int> users_;
+  absl::flat_hash_set<const UOp*> stored_as_is_;
+  absl::flat_hash_map<const UOp*, double> operands_;
+  absl::flat_hash_set<UOp*> realized_;
+  absl::flat_hash_map<const UOp*, std::vector<Access>> accesses_;
+  absl::flat_hash_map<const UOp*, Fused> fused_;
+  absl::flat_hash_set<const UOp*> mixed_;  // kernels of REDUCEs in different loops
+};
 
 }  // namespace
 
@@ -71,68 +198,7 @@ absl::flat_hash_set<UOp*> ChooseRealized(Graph& graph, UOp* sink, const StoreOrd
     if (marked.contains(uop) && (CanBeRealized(uop) || uop->op() == Op::REDUCE || Is(uop->op(), kMovement)))
       realized.insert(uop);
   }
-  const Fusion fusion = AnalyseFusion(graph, order, stores, realized);
-  realized = fusion.realized;
-  absl::flat_hash_map<UOp*, int> users;
-  absl::flat_hash_set<UOp*> stored_as_is;
-  for (UOp* uop : order) {
-    for (UOp* source : DataSources(uop)) ++users[source];
-    if (uop->op() == Op::STORE && uop->src(0)->shape() == uop->src(1)->shape()) stored_as_is.insert(uop->src(1));
-  }
-
-  absl::flat_hash_map<UOp*, std::vector<Access>> accesses;
-  for (size_t i = order.size(); i-- > 0;) {  // users before their sources
-    UOp* uop = order[i];
-    std::vector<Access>& mine = accesses[uop];
-    if (uop->op() == Op::STORE) {
-      mine = {{absl::HashOf(uop), Size(uop->src(0)), false}};
-    } else if (uop->op() == Op::CALL) {
-      // What a kernel reads is there whole (opaque_calls.h).
-      for (size_t k = 1; k < uop->src().size(); ++k) {
-        UOp* source = uop->src(k);
-        if (source->op() == Op::LOAD) Merge(accesses[source], {absl::HashOf(uop, k), Size(source), false});
-      }
-    } else if (uop->dtype() != DType::kVoid && !mine.empty()) {
-      double evaluations = 0;
-      bool inside_reduce = false;
-      for (const Access& access : mine) {
-        evaluations += access.evaluations;
-        inside_reduce |= access.inside_reduce;
-      }
-      const double size = Size(uop);
-      bool realize = realized.contains(uop);
-      if (uop->op() == Op::LOAD) {
-        realize = true;
-      } else if (uop->op() == Op::REDUCE && !fusion.collapsed.contains(uop)) {
-        realize |= mine.size() > 1 || evaluations > size || inside_reduce;
-      } else if (!realize && !fusion.pinned.contains(uop) && (CanBeRealized(uop) || uop->op() == Op::REDUCE)) {
-        const double once = fusion.costs.at(uop).cost;
-        const double recompute = evaluations * (once - 2 * kLoadCost);
-        const double store = size * (once + kStoreCost + 2 * kLoadCost);
-        realize = (evaluations > size && recompute > store) || (mine.size() > kMaxAccesses && once > kLoadCost) ||
-                  // It is stored anyway: others may as well read it.
-                  (stored_as_is.contains(uop) && mine.size() > 1 && once > kLoadCost);
-      }
-      // A LOAD that is only stored needs no buffer in between.
-      if (uop->op() == Op::LOAD && users[uop] == 1 && stored_as_is.contains(uop)) realize = false;
-      if (realize) {
-        realized.insert(uop);
-        mine = {{absl::HashOf(uop, 1), size, false}};
-      }
-    }
-    if (mine.size() > kMaxAccesses) mine.resize(kMaxAccesses + 1);
-    const absl::Span<UOp* const> sources = DataSources(uop);
-    const std::vector<Access> passed_on = mine;
-    for (size_t slot = 0; slot < sources.size(); ++slot) {
-      if (uop->op() == Op::STORE && slot == 0) continue;  // the target is not read
-      if (uop->op() == Op::AFTER && slot > 0) continue;   // order only
-      for (const Access& access : passed_on) {
-        for (int copy = 0; copy < Fanout(uop); ++copy)
-          Merge(accesses[sources[slot]], Through(uop, slot, copy, access, fusion.collapsed.contains(uop)));
-      }
-    }
-  }
-  return realized;
+  return Realization(order, AnalyseFusion(graph, order, stores, realized)).Run();
 }
 
 }  // namespace kiln::compiler

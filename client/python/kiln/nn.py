@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Optional
 
-from kiln.elementwise import add, divide, maximum, multiply, subtract
+from kiln.elementwise import add, maximum, multiply, subtract
 from kiln.functions import exp, exp2, log, reciprocal, rsqrt
 from kiln.reduce import max, mean, reduce, var
 from kiln.special import tanh
@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 def softmax(x: "Tensor", axis: Any = -1) -> "Tensor":
     """exp(x) / sum(exp(x)) along axes, safe for large x."""
     powers = exp(subtract(x, max(x, axis, keepdims=True)))
-    return divide(powers, reduce("ADD", powers, axes_of("softmax", axis, x.ndim), True))
+    # One division a row.
+    return multiply(powers, reciprocal(reduce("ADD", powers, axes_of("softmax", axis, x.ndim), True)))
 
 
 def log_softmax(x: "Tensor", axis: Any = -1) -> "Tensor":

@@ -119,6 +119,14 @@ llvm::Value* IntAlu(Builder& b, const UOp& uop, DType dtype, llvm::Value* x, llv
   }
 }
 
+// NaN wins; of two zeros either may, which costs two instructions less. It is `x` that
+// is looked at for NaN, so an accumulator should be `y`: its chain is shorter then.
+llvm::Value* Greater(Builder& b, llvm::Value* x, llvm::Value* y) {
+  llvm::FastMathFlags flags;
+  flags.setNoSignedZeros();
+  return b.CreateBinaryIntrinsic(llvm::Intrinsic::maximum, x, y, flags);
+}
+
 bool IsMinusOne(const UOp* uop) {
   if (!uop->IsConst()) return false;
   const uint64_t bits = uop->arg_as<ConstArg>().bits;
@@ -134,7 +142,7 @@ llvm::Value* FloatAlu(Builder& b, const UOp& uop, llvm::ArrayRef<llvm::Value*> o
     case Op::MUL:
       if (IsMinusOne(uop.src(1))) return b.CreateFNeg(x);
       return b.CreateFMul(x, y);
-    case Op::MAX: return b.CreateBinaryIntrinsic(llvm::Intrinsic::maximum, x, y);
+    case Op::MAX: return Greater(b, y, x);
     case Op::FDIV: return b.CreateFDiv(x, y);
     case Op::CMPLT: return b.CreateFCmpOLT(x, y);
     case Op::CMPNE: return b.CreateFCmpUNE(x, y);
@@ -162,7 +170,7 @@ llvm::Value* EmitFold(Builder& b, Op fold, DType dtype, llvm::Value* x, llvm::Va
   if (IsFloat(dtype)) {
     if (fold == Op::ADD) return b.CreateFAdd(x, y);
     if (fold == Op::MUL) return b.CreateFMul(x, y);
-    return b.CreateBinaryIntrinsic(llvm::Intrinsic::maximum, x, y);
+    return Greater(b, y, x);
   }
   if (fold == Op::ADD) return b.CreateAdd(x, y);
   if (fold == Op::MUL) return b.CreateMul(x, y);

@@ -61,6 +61,7 @@ class KernelEmitter {
       case Op::STACK: return EmitStack(uop);
       case Op::EXPAND:
       case Op::RESHAPE: return EmitReshape(uop);
+      case Op::PERMUTE: return EmitTurn(uop);
       case Op::BITCAST: return EmitBitcasts(uop);
       case Op::RANGE: return OpenLoop(uop);
       case Op::END:
@@ -181,6 +182,33 @@ class KernelEmitter {
       if (LanesOf(source.shape) == 1 && LanesOf(uop->shape()) > 1)
         element = {Materialize(builder_, element, LanesOf(uop->shape()))};
       result.elements.push_back(element);
+    }
+    values_[uop] = std::move(result);
+  }
+
+  // The rows of a square tile become its columns: in each step, blocks beside the
+  // diagonal of blocks twice as large change places.
+  void EmitTurn(UOp* uop) {
+    const Value& source = At(uop->src(0));
+    const int64_t size = LanesOf(source.shape);
+    KILN_CHECK(source.shape.size() == 2 && RowsOf(source.shape) == size);
+    Value result{uop->shape(), {}};
+    for (const Element& element : source.elements) result.elements.push_back({Materialize(builder_, element, size)});
+    for (int64_t step = 1; step < size; step *= 2) {
+      std::vector<int> upper, lower;
+      for (int lane = 0; lane < size; ++lane) {
+        const bool stays = (lane & step) == 0;
+        upper.push_back(static_cast<int>(stays ? lane : size + lane - step));
+        lower.push_back(static_cast<int>(stays ? lane + step : size + lane));
+      }
+      for (int64_t row = 0; row < size; ++row) {
+        if ((row & step) != 0) continue;
+        Element& first = result.elements[static_cast<size_t>(row)];
+        Element& second = result.elements[static_cast<size_t>(row + step)];
+        llvm::Value* above = builder_.CreateShuffleVector(first.value, second.value, upper);
+        second.value = builder_.CreateShuffleVector(first.value, second.value, lower);
+        first.value = above;
+      }
     }
     values_[uop] = std::move(result);
   }

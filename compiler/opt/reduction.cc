@@ -1,0 +1,221 @@
+#include "compiler/opt/reduction.h"
+
+#include <algorithm>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
+#include "compiler/kernel/ranges.h"
+
+namespace kiln::compiler {
+namespace {
+
+// The expression that one closer (the END, or a REDUCE) evaluates in each of its turns,
+// without those of REDUCEs in it.
+struct Body {
+  std::vector<UOp*> ranges;    // that it closes
+  RangeSet open;               // those of other closers that it depends on
+  std::vector<UOp*> accesses;  // LOADs and STOREs
+  size_t work = 0;             // elementwise nodes
+  int widest = 1;              // bytes of the widest value
+};
+
+bool Contains(absl::Span<UOp* const> ranges, const UOp* range) {
+  return std::find(ranges.begin(), ranges.end(), range) != ranges.end();
+}
+
+int64_t Turns(const UOp* range) { return range->src(0)->IsConst() ? range->src(0)->const_int() : 0; }
+
+int64_t LargestDivisor(int64_t n, int64_t at_most) {
+  for (int64_t d = std::min(n, at_most); d > 1; --d) {
+    if (n % d == 0) return d;
+  }
+  return 1;
+}
+
+Body BodyOf(UOp* closer, const RangeSet& open) {
+  Body body;
+  body.ranges.assign(closer->src().begin() + 1, closer->src().end());
+  body.open = open;
+  absl::flat_hash_set<UOp*> seen;
+  std::vector<UOp*> stack = {closer->src(0)};
+  while (!stack.empty()) {
+    UOp* uop = stack.back();
+    stack.pop_back();
+    if (uop->op() == Op::REDUCE || !seen.insert(uop).second) continue;
+    const bool load = uop->op() == Op::LOAD;
+    if (load || uop->op() == Op::STORE) body.accesses.push_back(uop);
+    if (load || (IsElementwise(uop->op()) && uop->dtype() != kIndexType)) {
+      body.widest = std::max(body.widest, IsNarrowFloat(uop->dtype()) ? 4 : ItemSize(uop->dtype()));
+      ++body.work;
+    }
+    stack.insert(stack.end(), uop->src().begin(), uop->src().end());
+  }
+  return body;
+}
+
+std::optional<int64_t> StrideOf(const UOp* access, UOp* range) { return StrideIn(access->src(0)->src(1), range); }
+
+// How badly memory is walked if lanes run along `range`; none if nothing is contiguous.
+std::optional<int> LaneCost(const Body& body, UOp* range) {
+  int cost = 0;
+  bool contiguous = false;
+  for (const UOp* access : body.accesses) {
+    const std::optional<int64_t> stride = StrideOf(access, range);
+    contiguous |= stride == 1;
+    if (stride != 1 && stride != 0) cost += access->op() == Op::STORE ? 4 : stride.has_value() ? 1 : 3;
+  }
+  if (!contiguous || cost > static_cast<int>(body.accesses.size()) / 2) return std::nullopt;
+  return cost;
+}
+
+// The range among `ranges` whose lanes walk memory best.
+UOp* BestLane(const Body& body, absl::Span<UOp* const> ranges) {
+  UOp* best = nullptr;
+  int best_cost = 0;
+  for (UOp* range : ranges) {
+    if (Turns(range) < 4) continue;
+    const std::optional<int> cost = LaneCost(body, range);
+    if (!cost.has_value() || (best != nullptr && *cost >= best_cost)) continue;
+    best = range;
+    best_cost = *cost;
+  }
+  return best;
+}
+
+class ReductionChooser {
+ public:
+  ReductionChooser(UOp* sink, const v1::Target& target) : axes_(AxesOf(sink)) {
+    const auto& tuning = target.tuning();
+    vector_bytes_ = tuning.vector_bytes() ? tuning.vector_bytes() : 16;
+    registers_ = tuning.vector_registers() ? tuning.vector_registers() : 16;
+    const absl::flat_hash_map<UOp*, RangeSet> open = OpenRanges(sink);
+    for (UOp* uop : Toposort(sink)) {
+      if (uop->op() == Op::REDUCE) reduces_.push_back(BodyOf(uop, open.at(uop)));
+    }
+    if (sink->src(0)->op() == Op::END) {
+      output_ = BodyOf(sink->src(0), {});
+    } else {
+      output_.accesses = {sink->src(0)};
+    }
+  }
+
+  std::optional<std::vector<OptOp>> Run() {
+    if (reduces_.empty() || Stores() != 1) return std::nullopt;
+    for (const Body& reduce : reduces_) {
+      if (!ReadsOnce(reduce)) return std::nullopt;
+    }
+    std::vector<UOp*> free;
+    for (UOp* range : output_.ranges) {
+      if (!IsReduced(range)) free.push_back(range);
+    }
+    // What does about the same takes equal steps, so that one may use what another had (keep_row.h).
+    if (!free.empty()) {
+      vectors_ = 4;
+      for (const Body& reduce : reduces_) output_.work = std::max(output_.work, reduce.work);
+      for (Body& reduce : reduces_) {
+        if (2 * reduce.work > output_.work) reduce.work = output_.work;
+      }
+    }
+    if (!Rows() && !(free.empty() && Columns())) return std::nullopt;
+    if (!free.empty()) Lanes(output_, free);
+    // A STORE to a computed place: the last turn must win.
+    const UOp* store = StoreOf();
+    for (UOp* range : output_.ranges) {
+      if (!StrideOf(store, range).has_value()) return opts_;
+    }
+    if (!output_.ranges.empty()) opts_.push_back({OptOp::kThread, 0});
+    return opts_;
+  }
+
+ private:
+  int64_t Stores() const {
+    return std::count_if(output_.accesses.begin(), output_.accesses.end(),
+                         [](const UOp* access) { return access->op() == Op::STORE; });
+  }
+  const UOp* StoreOf() const {
+    return *std::find_if(output_.accesses.begin(), output_.accesses.end(),
+                         [](const UOp* access) { return access->op() == Op::STORE; });
+  }
+
+  bool IsReduced(UOp* output) const {
+    return std::any_of(reduces_.begin(), reduces_.end(),
+                       [output](const Body& reduce) { return Contains(reduce.open, output); });
+  }
+
+  // Whether one of its LOADs moves along every loop around, and no REDUCE stands there.
+  bool ReadsOnce(const Body& reduce) const {
+    for (UOp* range : reduce.open) {
+      if (!Contains(output_.ranges, range)) return false;
+    }
+    return std::any_of(reduce.accesses.begin(), reduce.accesses.end(), [&](const UOp* access) {
+      return std::all_of(reduce.open.begin(), reduce.open.end(),
+                         [access](UOp* range) { return StrideOf(access, range) != 0; });
+    });
+  }
+
+  // Lanes along each reduction.
+  bool Rows() {
+    std::vector<UOp*> lanes;
+    for (const Body& reduce : reduces_) {
+      lanes.push_back(BestLane(reduce, reduce.ranges));
+      if (lanes.back() == nullptr) return false;
+    }
+    for (size_t i = 0; i < reduces_.size(); ++i) Split(reduces_[i], lanes[i], AxisType::kUnroll, vectors_);
+    return true;
+  }
+
+  // Lanes along an output loop that all reductions stand in.
+  bool Columns() {
+    UOp* lane = BestLane(output_, output_.ranges);
+    if (lane == nullptr || StrideOf(StoreOf(), lane) != 1) return false;
+    for (const Body& reduce : reduces_) {
+      if (!Contains(reduce.open, lane) || BestLane(reduce, {lane}) == nullptr) return false;
+    }
+    Split(reduces_[0], lane, AxisType::kUpcast, (registers_ / 2) / static_cast<int64_t>(reduces_.size()));
+    return true;
+  }
+
+  // Lanes of what is elementwise.
+  void Lanes(const Body& body, absl::Span<UOp* const> ranges) {
+    UOp* lane = BestLane(body, ranges);
+    if (lane != nullptr && StrideOf(StoreOf(), lane) != 0) Split(body, lane, AxisType::kUpcast, vectors_);
+  }
+
+  // As many vectors as there is a use for.
+  void Split(const Body& body, UOp* range, AxisType type, int64_t most) {
+    const int axis = static_cast<int>(std::find(axes_.begin(), axes_.end(), range) - axes_.begin());
+    const int64_t size = Turns(range);
+    const int64_t lanes = std::max<int64_t>(1, vector_bytes_ / body.widest);
+    int64_t amount = 0;
+    for (int64_t vectors = most; vectors > 1 && amount == 0; vectors /= 2) {
+      if (static_cast<int64_t>(body.work) * vectors > kMostWork) continue;
+      if (size % (vectors * lanes) == 0) amount = vectors * lanes;
+    }
+    // Along columns, masks are made once for all rows.
+    const bool columns = type == AxisType::kUpcast && Contains(reduces_[0].open, range);
+    if (amount == 0 && !(columns && size > 4 * lanes)) amount = LargestDivisor(size, lanes);
+    if (2 * amount <= lanes) {
+      amount = std::min(size, lanes * (columns ? std::min<int64_t>(most, 4) : 1));
+      if (size % amount != 0) opts_.push_back({OptOp::kPadTo, axis, amount});
+    }
+    opts_.push_back({OptOp::kSplit, axis, amount, type, 0});
+  }
+
+  // Nodes of one turn of a loop, beyond which several vectors hide nothing more.
+  static constexpr int64_t kMostWork = 96;
+
+  const std::vector<UOp*> axes_;
+  Body output_;
+  std::vector<Body> reduces_;
+  int64_t vector_bytes_, registers_;
+  int64_t vectors_ = 8;  // at once along a row
+  std::vector<OptOp> opts_;
+};
+
+}  // namespace
+
+std::optional<std::vector<OptOp>> ChooseReductionOpts(UOp* sink, const v1::Target& target) {
+  return ReductionChooser(sink, target).Run();
+}
+
+}  // namespace kiln::compiler

@@ -1,0 +1,126 @@
+// What reduces along rows and then works on the same rows is one kernel, with the
+// interpreter's values, whatever the sizes; and as many bits on one thread as on several.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+#include <functional>
+#include <random>
+
+#include "absl/strings/str_cat.h"
+#include "client/cpp/graph.h"
+#include "client/cpp/ops.h"
+#include "compiler/compile.h"
+#include "runtime/exec/load.h"
+#include "tests/support/cpu_engine.h"
+#include "tests/support/interp_engine.h"
+
+namespace kiln::testing {
+namespace {
+
+using client::Shape;
+using client::Tensor;
+
+struct Case {
+  std::string name;
+  std::function<Tensor(Tensor x, Tensor weight)> program;  // x (rows, columns), weight (columns)
+};
+
+Tensor RmsNorm(Tensor x) { return x * client::Rsqrt(client::Mean(client::Square(x), -1, true) + 1e-5); }
+Tensor LogSumExp(Tensor x) {
+  const Tensor most = client::Max(x, -1, true);
+  return client::Log(client::Sum(client::Exp(x - most), -1, true)) + most;
+}
+
+const Case kCases[] = {
+    {"Sum", [](Tensor x, Tensor) { return client::Sum(x, 1); }},
+    {"Max", [](Tensor x, Tensor) { return client::Max(x, 1); }},
+    {"Columns", [](Tensor x, Tensor) { return client::Sum(x, 0); }},
+    {"Softmax", [](Tensor x, Tensor) { return client::Softmax(x, -1); }},
+    {"LogSoftmax", [](Tensor x, Tensor) { return client::LogSoftmax(x, -1); }},
+    {"LogSumExp", [](Tensor x, Tensor) { return LogSumExp(x); }},
+    {"LayerNorm", [](Tensor x, Tensor weight) { return client::LayerNorm(x, weight, weight); }},
+    {"RmsNorm", [](Tensor x, Tensor weight) { return RmsNorm(x) * weight; }},
+    {"Twice", [](Tensor x, Tensor) { return client::Softmax(client::Softmax(x, -1) * 3.0, -1); }},
+    {"Centred", [](Tensor x, Tensor) { return x / (client::Max(x, -1, true) - client::Mean(x, -1, true) + 1.0); }},
+};
+
+std::vector<float> Floats(const compiler::HostTensor& tensor) {
+  std::vector<float> values(tensor.bytes.size() / sizeof(float));
+  std::memcpy(values.data(), tensor.bytes.data(), tensor.bytes.size());
+  return values;
+}
+
+compiler::HostTensor Random(const Shape& shape) {
+  compiler::HostTensor tensor;
+  tensor.dtype = compiler::DType::kFloat32;
+  tensor.shape.assign(shape.begin(), shape.end());
+  std::mt19937 random(1);
+  for (int64_t i = 0; i < compiler::NumElements(tensor.shape); ++i) {
+    const float value = static_cast<float>(random() % 4096) / 512 - 4;
+    tensor.bytes.append(reinterpret_cast<const char*>(&value), sizeof(value));
+  }
+  return tensor;
+}
+
+v1::Graph GraphOf(const Case& test, const Shape& shape) {
+  client::Graph graph;
+  const Tensor x = graph.Param(0, v1::FLOAT32, shape);
+  graph.Output(test.program(x, graph.Param(1, v1::FLOAT32, {shape[1]})));
+  const auto built = graph.Build();
+  EXPECT_TRUE(built.ok()) << built.status();
+  return *built;
+}
+
+TEST(Fusion, OneKernelWithTheInterpretersValues) {
+  CpuEngine one(/*threads=*/1), several(/*threads=*/3);
+  for (const Case& test : kCases) {
+    for (const Shape& shape : {Shape{64, 128}, Shape{33, 100}, Shape{9, 257}, Shape{128, 3}, Shape{16, 2048}}) {
+      SCOPED_TRACE(absl::StrCat(test.name, " of ", shape[0], "x", shape[1]));
+      const v1::Graph graph = GraphOf(test, shape);
+      const compiler::HostTensors arguments = {{0, Random(shape)}, {1, Random({shape[1]})}};
+      const auto program = one.Load(graph, {});
+      ASSERT_TRUE(program.ok()) << program.status();
+      if (test.name != "Twice") EXPECT_EQ((*program)->plan().steps.size(), 1u);
+      const auto got = one.RunLoaded(*program, arguments);
+      const auto same = several.Run(graph, arguments, {});
+      const auto want = RunInterpreted(graph, arguments);
+      ASSERT_TRUE(got.ok() && same.ok() && want.ok()) << want.status();
+      EXPECT_EQ(got->results[0].bytes, same->results[0].bytes);
+      const std::vector<float> ours = Floats(got->results[0]), theirs = Floats(want->results[0]);
+      ASSERT_EQ(ours.size(), theirs.size());
+      for (size_t i = 0; i < ours.size(); ++i)
+        ASSERT_NEAR(ours[i], theirs[i], 1e-5 * std::max(1.0f, std::abs(theirs[i]))) << i;
+    }
+  }
+}
+
+// Not a NaN is lost, wherever in a row it stands.
+TEST(Fusion, AMaximumPassesNaNOn) {
+  CpuEngine engine(/*threads=*/1);
+  const Shape shape = {70, 70};
+  compiler::HostTensor x = Random(shape);
+  const float nan = std::nanf("");
+  for (int64_t row = 1; row < 70; ++row) std::memcpy(x.bytes.data() + 4 * (row * 70 + row), &nan, 4);
+  const auto got = engine.Run(GraphOf(kCases[1], shape), {{0, x}, {1, Random({70})}}, {});
+  ASSERT_TRUE(got.ok()) << got.status();
+  const std::vector<float> most = Floats(got->results[0]);
+  EXPECT_FALSE(std::isnan(most[0]));
+  for (size_t row = 1; row < 70; ++row) EXPECT_TRUE(std::isnan(most[row])) << row;
+}
+
+// A product is no reduction of rows: what its kernel would compute in its outer loops
+// gets a kernel of its own.
+TEST(Fusion, NormsDoNotGoIntoProducts) {
+  client::Graph graph;
+  const Tensor x = graph.Param(0, v1::FLOAT32, {64, 96});
+  graph.Output(client::Matmul(x, graph.Param(1, v1::FLOAT32, {96, 32})) *
+               client::Rsqrt(client::Mean(client::Square(x), -1, true) + 1e-5));
+  CpuEngine engine(/*threads=*/1);
+  const auto program = engine.Load(*graph.Build(), {});
+  ASSERT_TRUE(program.ok()) << program.status();
+  EXPECT_EQ((*program)->plan().steps.size(), 2u);
+}
+
+}  // namespace
+}  // namespace kiln::testing
