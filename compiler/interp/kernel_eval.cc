@@ -130,6 +130,14 @@ class Evaluator {
         return absl::OkStatus();
       }
       case Op::RESHAPE: values_[uop] = Lanes(values_[uop->src(0)]); return absl::OkStatus();
+      case Op::PERMUTE: {  // of rows and columns (kernel/expand.h)
+        const Lanes& x = values_[uop->src(0)];
+        const int64_t rows = uop->shape()[0], columns = uop->shape()[1];
+        Lanes lanes;
+        for (int64_t i = 0; i < rows * columns; ++i) lanes.push_back(x[i % columns * rows + i / columns]);
+        values_[uop] = std::move(lanes);
+        return absl::OkStatus();
+      }
       case Op::EXPAND: {
         Lanes lanes;
         const Lanes& x = values_[uop->src(0)];

@@ -49,12 +49,37 @@ UOp* ReplaceRange(Graph& graph, UOp* sink, UOp* range, UOp* value, absl::Span<UO
   return done[sink];
 }
 
+bool Below(UOp* root, const UOp* uop) {
+  const std::vector<UOp*> order = Toposort(root);
+  return std::find(order.begin(), order.end(), uop) != order.end();
+}
+
+// Lanes of one dimension are one range, but for those of a REDUCE that stands inside
+// another, which both close theirs.
+UOp* LaneRange(Graph& graph, UOp* sink, const UOp* split, const OptOp& opt) {
+  UOp* lane = MakeRange(graph, opt.amount, kLaneIds + opt.dimension, opt.target);
+  if (opt.target != AxisType::kUnroll) return lane;
+  std::vector<UOp*> mine, others;
+  for (UOp* uop : Toposort(sink)) {
+    if (uop->op() != Op::REDUCE) continue;
+    if (Closes(uop, split)) mine.push_back(uop);
+    if (Closes(uop, lane)) others.push_back(uop);
+  }
+  for (UOp* reduce : mine) {
+    for (UOp* other : others) {
+      if (reduce != other && (Below(reduce, other) || Below(other, reduce)))
+        return MakeRange(graph, opt.amount, kLaneIds + opt.dimension + graph.NextId() * kLaneDimensions, opt.target);
+    }
+  }
+  return lane;
+}
+
 UOp* Split(Graph& graph, UOp* sink, UOp* range, const OptOp& opt) {
   const int64_t size = range->src(0)->const_int();
   KILN_CHECK(size % opt.amount == 0);
   const bool lane = opt.target == AxisType::kUpcast || opt.target == AxisType::kUnroll;
   UOp* rest = MakeRange(graph, size / opt.amount, graph.NextId(), range->arg_as<RangeArg>().type);
-  UOp* part = MakeRange(graph, opt.amount, lane ? kLaneIds + opt.dimension : graph.NextId(), opt.target);
+  UOp* part = lane ? LaneRange(graph, sink, range, opt) : MakeRange(graph, opt.amount, graph.NextId(), opt.target);
   UOp* outer = opt.top ? part : rest;
   UOp* inner = opt.top ? rest : part;
   UOp* value = Add(graph, Mul(graph, outer, inner->src(0)), inner);
