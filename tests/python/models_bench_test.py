@@ -6,9 +6,10 @@ import pathlib
 import sys
 import unittest
 
-import support
+TESTS = pathlib.Path(__file__).resolve().parent.parent
+sys.path[:0] = [str(TESTS / "python"), str(TESTS / "bench")]
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "bench"))
+import support
 
 try:
     import onnxruntime  # noqa: F401
