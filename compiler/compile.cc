@@ -96,7 +96,10 @@ absl::StatusOr<v1::Executable> CompileNormalised(Graph& graph, Pipeline& pipelin
         plan = PlanMemory(root, results);
         return absl::OkStatus();
       },
-      [&] { return absl::StrCat("arena of ", plan.arena_bytes, " bytes for ", plan.offsets.size(), " buffers\n"); }));
+      [&] {
+        return absl::StrCat("arena of ", plan.arena_bytes, " bytes for ", plan.offsets.size(), " buffers, of which ",
+                            plan.alive_bytes, " bytes are alive at once\n");
+      }));
   // Beyond this point, nothing is allocated while the program runs.
 
   KILN_ASSIGN_OR_RETURN(const std::vector<uint32_t> kernel_of,

@@ -55,13 +55,24 @@ Body BodyOf(UOp* closer, const RangeSet& open) {
 
 std::optional<int64_t> StrideOf(const UOp* access, UOp* range) { return StrideIn(access->src(0)->src(1), range); }
 
-// How badly memory is walked if lanes run along `range`; none if nothing is contiguous.
+// Whether every turn has an element of its own there: beside such a one, what is read again and again is nothing.
+bool IsLarge(const Body& body, const UOp* access) {
+  const auto moves = [access](UOp* range) { return StrideOf(access, range) != 0; };
+  return std::all_of(body.ranges.begin(), body.ranges.end(), moves) &&
+         std::all_of(body.open.begin(), body.open.end(), moves);
+}
+
+// How badly memory is walked if lanes run along `range`; none if nothing is contiguous that matters.
 std::optional<int> LaneCost(const Body& body, UOp* range) {
   int cost = 0;
-  bool contiguous = false;
+  bool contiguous = false, large = false;
   for (const UOp* access : body.accesses) {
     const std::optional<int64_t> stride = StrideOf(access, range);
-    contiguous |= stride == 1;
+    if (!large && IsLarge(body, access)) {
+      large = true;
+      contiguous = false;
+    }
+    contiguous |= stride == 1 && (!large || IsLarge(body, access));
     if (stride != 1 && stride != 0) cost += access->op() == Op::STORE ? 4 : stride.has_value() ? 1 : 3;
   }
   if (!contiguous || cost > static_cast<int>(body.accesses.size()) / 2) return std::nullopt;
@@ -195,7 +206,7 @@ class ReductionChooser {
     const bool columns = type == AxisType::kUpcast && Contains(reduces_[0].open, range);
     if (amount == 0 && !(columns && size > 4 * lanes)) amount = LargestDivisor(size, lanes);
     if (2 * amount <= lanes) {
-      amount = std::min(size, lanes * (columns ? std::min<int64_t>(most, 4) : 1));
+      amount = std::min(size, lanes * (columns ? most : 1));
       if (size % amount != 0) opts_.push_back({OptOp::kPadTo, axis, amount});
     }
     opts_.push_back({OptOp::kSplit, axis, amount, type, 0});

@@ -32,6 +32,20 @@ std::vector<Life> LivesOf(const UOp* linear, const absl::flat_hash_set<UOp*>& ex
   return lives;
 }
 
+// The most bytes that are alive at one step.
+int64_t MostAlive(const std::vector<Life>& lives) {
+  absl::flat_hash_map<size_t, int64_t> change;
+  size_t steps = 0;
+  for (const Life& life : lives) {
+    change[life.first] += life.bytes;
+    change[life.last + 1] -= life.bytes;
+    steps = std::max(steps, life.last + 1);
+  }
+  int64_t alive = 0, most = 0;
+  for (size_t step = 0; step < steps; ++step) most = std::max(most, alive += change[step]);
+  return most;
+}
+
 bool Meet(const Life& a, const Life& b) { return a.first <= b.last && b.first <= a.last; }
 
 }  // namespace
@@ -40,6 +54,7 @@ MemoryPlan PlanMemory(const UOp* linear, const absl::flat_hash_set<UOp*>& extern
   std::vector<Life> lives = LivesOf(linear, external);
   std::stable_sort(lives.begin(), lives.end(), [](const Life& a, const Life& b) { return a.bytes > b.bytes; });
   MemoryPlan plan;
+  plan.alive_bytes = MostAlive(lives);
   std::vector<const Life*> placed;  // by offset
   for (Life& life : lives) {
     for (const Life* other : placed) {

@@ -14,6 +14,8 @@ inline constexpr int64_t kArenaAlignment = 64;
 struct MemoryPlan {
   absl::flat_hash_map<UOp*, int64_t> offsets;  // of each intermediate BUFFER, in bytes
   int64_t arena_bytes = 0;
+  // The most that is alive during one call: no plan takes less.
+  int64_t alive_bytes = 0;
 };
 
 // `linear`: the LINEAR of CALLs. `external`: BUFFERs that live elsewhere (the

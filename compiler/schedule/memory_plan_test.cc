@@ -60,6 +60,16 @@ TEST_F(MemoryPlanTest, AHoleIsUsedWhereItFits) {
   EXPECT_EQ(plan.offsets.at(small), 256);
   EXPECT_EQ(plan.offsets.at(later), 0);
   EXPECT_EQ(plan.arena_bytes, 320);
+  EXPECT_EQ(plan.alive_bytes, 320);
+}
+
+// Two that are alive together, and one that is alive with neither.
+TEST_F(MemoryPlanTest, WhatIsAliveAtOnceIsCounted) {
+  UOp *a = Buffer(16), *b = Buffer(32), *c = Buffer(64);
+  Call({a});
+  Call({b, a});
+  Call({c});
+  EXPECT_EQ(Plan().alive_bytes, 256);
 }
 
 TEST_F(MemoryPlanTest, ResultsLiveElsewhere) {

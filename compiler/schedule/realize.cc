@@ -43,12 +43,13 @@ class Realization {
       if (uop->op() == Op::STORE && uop->src(0)->shape() == uop->src(1)->shape()) stored_as_is_.insert(uop->src(1));
       operands_[uop] = LargestOperand(uop);
     }
+    for (UOp* uop : order_) FollowProduct(uop);
   }
 
   absl::flat_hash_set<UOp*> Run() {
     Walk();
     // What a product's kernel computes in its outer loops spoils its tiles.
-    if (!mixed_.empty()) Walk();
+    if (!mixed_.empty() || !wanted_.empty()) Walk();
     return std::move(realized_);
   }
 
@@ -58,7 +59,49 @@ class Realization {
     double turns = 0;
     int reduces = 0;
     double nodes = 0;
+    bool product = false;
   };
+
+  // Whether it reads something again and again: its kernel lives from keeping that in registers, for which
+  // it has to be alone.
+  bool IsProduct(const UOp* uop) const {
+    return uop->op() == Op::REDUCE && !fusion_.collapsed.contains(uop) &&
+           operands_.at(uop->src(0)) < SizeOf(uop->src(0));
+  }
+
+  // Finds what is made of a product's every element at once, and there alone.
+  void FollowProduct(UOp* uop) {
+    if (IsProduct(uop)) {
+      finished_.insert(uop);
+    } else if (uop->op() == Op::RESHAPE || IsElementwise(uop->op())) {
+      for (UOp* source : DataSources(uop)) {
+        if (!finished_.contains(source) || users_[source] != 1 || !SameLoops(source->shape(), uop->shape())) continue;
+        finished_.insert(uop);
+        if (uop->op() == Op::RESHAPE) continue;
+        for (UOp* before = source;; before = before->src(0)) {
+          continued_.insert(before);
+          if (before->op() != Op::RESHAPE) break;
+        }
+      }
+    }
+  }
+
+  // Whether the shapes differ by axes of one element alone.
+  static bool SameLoops(const Shape& a, const Shape& b) {
+    const auto loops = [](const Shape& shape) {
+      Shape longer;
+      for (const Dim& size : shape) {
+        if (!(size == 1)) longer.push_back(size);
+      }
+      return longer;
+    };
+    return loops(a) == loops(b);
+  }
+
+  // Whether a REDUCE with these users can be computed by the one kernel that needs it, in that one's loops.
+  bool InOneKernel(double size, const std::vector<Access>& mine) const {
+    return mine.size() == 1 && mine[0].evaluations <= size && !mine[0].inside_reduce && TurnsOf(mine[0].kernel) <= size;
+  }
 
   void Walk() {
     realized_ = fusion_.realized;
@@ -104,6 +147,10 @@ class Realization {
     // A LOAD that is only stored needs no buffer in between.
     if (uop->op() == Op::LOAD) return users_[uop] > 1 || !stored_as_is_.contains(uop);
     if (uop->op() == Op::REDUCE && !fusion_.collapsed.contains(uop)) return chosen || !FuseReduce(uop, mine);
+    // A product that its user cannot compute is stored as late as it can be: finished.
+    if (finished_.contains(uop) && !continued_.contains(uop) && CanBeRealized(uop) && !fusion_.pinned.contains(uop) &&
+        !(InOneKernel(SizeOf(uop), mine) && fused_[mine[0].kernel].reduces == 0))
+      return true;
     if (chosen || fusion_.pinned.contains(uop) || (!CanBeRealized(uop) && uop->op() != Op::REDUCE)) return chosen;
     const double size = SizeOf(uop);
     const bool outer = std::all_of(mine.begin(), mine.end(), [&](const Access& access) {
@@ -131,7 +178,12 @@ class Realization {
     const double size = SizeOf(reduce);
     const UOp* kernel = mine[0].kernel;
     Fused& fused = fused_[kernel];
-    if (mine.size() == 1 && mine[0].evaluations <= size && !mine[0].inside_reduce && TurnsOf(kernel) <= size) {
+    const bool product = IsProduct(reduce);
+    if (fused.product) return false;
+    if (InOneKernel(size, mine)) {
+      if (product && fused.reduces > 0) wanted_.insert(kernel);
+      if (product ? fused.reduces > 0 : wanted_.contains(kernel)) return false;
+      fused.product = product;
       if (fused.reduces > 0 && fused.turns != size) mixed_.insert(kernel);
       fused.turns = size;
       ++fused.reduces;
@@ -143,8 +195,9 @@ class Realization {
     const double work = SizeOf(reduce->src(0));
     const bool spread = size >= kEnoughTurns || work <= (size > 1 ? kLittleWork : kRepeatedWork);
     const double nodes = fusion_.costs.at(reduce).nodes;
-    const bool reads_once = operands_.at(reduce->src(0)) >= work;
-    if (!spread || !reads_once || fused.reduces >= kMaxReduces || fused.nodes + nodes > kMaxReduceNodes) return false;
+    if (!spread || product || wanted_.contains(kernel) || fused.reduces >= kMaxReduces ||
+        fused.nodes + nodes > kMaxReduceNodes)
+      return false;
     if (fused.reduces > 0 && fused.turns != size) {
       if (mixed_.contains(kernel)) return false;
       mixed_.insert(kernel);
@@ -173,7 +226,11 @@ class Realization {
   absl::flat_hash_set<UOp*> realized_;
   absl::flat_hash_map<const UOp*, std::vector<Access>> accesses_;
   absl::flat_hash_map<const UOp*, Fused> fused_;
-  absl::flat_hash_set<const UOp*> mixed_;  // kernels of REDUCEs in different loops
+  absl::flat_hash_set<const UOp*> mixed_;   // kernels of REDUCEs in different loops
+  absl::flat_hash_set<const UOp*> wanted_;  // kernels that could compute a product, were they not to compute others
+  // Products, and what is elementwise made of one that nobody else needs; and of these, what is the source
+  // of another.
+  absl::flat_hash_set<const UOp*> finished_, continued_;
 };
 
 }  // namespace

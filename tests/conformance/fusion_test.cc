@@ -122,5 +122,58 @@ TEST(Fusion, NormsDoNotGoIntoProducts) {
   EXPECT_EQ((*program)->plan().steps.size(), 2u);
 }
 
+// How many steps `graph` takes; its values are the interpreter's.
+size_t StepsOf(const v1::Graph& graph, const compiler::HostTensors& arguments) {
+  CpuEngine engine(/*threads=*/1);
+  const auto program = engine.Load(graph, {});
+  const auto want = RunInterpreted(graph, arguments);
+  if (!program.ok() || !want.ok()) {
+    ADD_FAILURE() << program.status() << want.status();
+    return 0;
+  }
+  const auto got = engine.RunLoaded(*program, arguments);
+  EXPECT_TRUE(got.ok()) << got.status();
+  for (size_t result = 0; got.ok() && result < want->results.size(); ++result) {
+    const std::vector<float> ours = Floats(got->results[result]), theirs = Floats(want->results[result]);
+    EXPECT_EQ(ours.size(), theirs.size());
+    for (size_t i = 0; i < ours.size(); ++i)
+      EXPECT_NEAR(ours[i], theirs[i], 1e-4 * std::max(1.0f, std::abs(theirs[i]))) << i;
+  }
+  return (*program)->plan().steps.size();
+}
+
+// Each product has its registers to itself; what is added to the one is done where the other is finished.
+TEST(Fusion, TwoProductsAddedAreTwoKernels) {
+  client::Graph graph;
+  const Tensor x = graph.Param(0, v1::FLOAT32, {33, 40}), y = graph.Param(1, v1::FLOAT32, {33, 48});
+  const Tensor sum = client::Matmul(x, graph.Param(2, v1::FLOAT32, {40, 24})) +
+                     client::Matmul(y, graph.Param(3, v1::FLOAT32, {48, 24}));
+  graph.Output(client::Relu(sum + graph.Param(4, v1::FLOAT32, {24})));
+  EXPECT_EQ(StepsOf(*graph.Build(), {{0, Random({33, 40})},
+                                     {1, Random({33, 48})},
+                                     {2, Random({40, 24})},
+                                     {3, Random({48, 24})},
+                                     {4, Random({24})}}),
+            2u);
+}
+
+// What follows a product is stored with it where the next kernel cannot compute it: here, bias and residual, of
+// which the norm makes sums and which the second result needs again.
+TEST(Fusion, AProductIsFinishedWhereItIsStored) {
+  client::Graph graph;
+  const Tensor x = graph.Param(0, v1::FLOAT32, {40, 64}), weight = graph.Param(1, v1::FLOAT32, {64, 64});
+  const Tensor bias = graph.Param(2, v1::FLOAT32, {64});
+  const Tensor stream = client::Matmul(x, weight) + bias + x;
+  graph.Output(client::LayerNorm(stream, bias, bias));
+  graph.Output(stream * 2.0);
+  const v1::Graph built = *graph.Build();
+  EXPECT_EQ(StepsOf(built, {{0, Random({40, 64})}, {1, Random({64, 64})}, {2, Random({64})}}), 3u);
+  CpuEngine engine(/*threads=*/1);
+  const auto program = engine.Load(built, {});
+  ASSERT_TRUE(program.ok());
+  // Of the arena, only `stream` is in use: 40 x 64 floats.
+  EXPECT_EQ((*program)->plan().arena_bytes, 40u * 64 * 4);
+}
+
 }  // namespace
 }  // namespace kiln::testing

@@ -149,15 +149,15 @@ absl::StatusOr<std::vector<double>> CpuEngine::RunPlaced(const Placed& placed, i
   outcomes.reserve(static_cast<size_t>(count));
   absl::Notification done;
   for (int run = 0; run < count; ++run) {
-    runtime::Executor().Run(placed.program, placed.parameters, options,
-                            [&](absl::StatusOr<runtime::RunResult> outcome) {
-                              if (outcome.ok()) {
-                                outcomes.push_back(outcome->device_seconds);
-                              } else {
-                                outcomes.push_back(outcome.status());
-                              }
-                              if (outcomes.size() == static_cast<size_t>(count)) done.Notify();
-                            });
+    runtime::Executor(observer_).Run(placed.program, placed.parameters, options,
+                                     [&](absl::StatusOr<runtime::RunResult> outcome) {
+                                       if (outcome.ok()) {
+                                         outcomes.push_back(outcome->device_seconds);
+                                       } else {
+                                         outcomes.push_back(outcome.status());
+                                       }
+                                       if (outcomes.size() == static_cast<size_t>(count)) done.Notify();
+                                     });
   }
   done.WaitForNotification();
   std::vector<double> seconds;

@@ -18,6 +18,7 @@
 
 namespace kiln::runtime {
 class Program;
+class RuntimeObserver;
 namespace hal {
 class Device;
 }
@@ -73,6 +74,9 @@ class CpuEngine {
   // From now on programs are compiled for `target`, which this machine must be able to run.
   void set_target(v1::Target target) { target_ = std::move(target); }
 
+  // From now on `observer` watches all runs; it must outlive them.
+  void set_observer(runtime::RuntimeObserver* observer) { observer_ = observer; }
+
   const runtime::hal::Device& device() const { return *device_; }
 
  private:
@@ -81,6 +85,7 @@ class CpuEngine {
   std::unique_ptr<runtime::hal::Device> device_;
   v1::Target target_;
   BufferMaker make_buffer_;
+  runtime::RuntimeObserver* observer_ = nullptr;
 };
 
 // Exact arithmetic: no contraction.
