@@ -2,6 +2,7 @@
 
 #include "base/check.h"
 #include "compiler/target/llvm/emit_alu.h"
+#include "compiler/target/llvm/strided_load.h"
 #include "llvm/IR/Constants.h"
 #include "llvm/IR/DerivedTypes.h"
 
@@ -101,6 +102,8 @@ llvm::Value* MemoryEmitter::Load(const UOp* param, const Element& place, int64_t
     llvm::Value* address = Address(param, place.value);
     value = gate == nullptr ? static_cast<llvm::Value*>(builder_.CreateAlignedLoad(type, address, align))
                             : builder_.CreateMaskedLoad(type, address, align, gate, otherwise);
+  } else if (place.affine && IsShortStep(place.step)) {
+    value = LoadStrided(builder_, scalar, Address(param, place.value), place.step, lanes, align, gate, otherwise);
   } else {
     llvm::Value* addresses = Address(param, Materialize(builder_, place, lanes));
     llvm::Value* mask = gate != nullptr ? gate
