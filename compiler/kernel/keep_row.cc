@@ -6,6 +6,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
 #include "compiler/kernel/ranges.h"
+#include "compiler/kernel/work.h"
 #include "compiler/rewrite/rewrite.h"
 
 namespace kiln::compiler {
@@ -91,9 +92,10 @@ class Keeper {
           !in_loop(uop) || !folded.contains(images.at(uop)))
         continue;
       const std::vector<UOp*> below = Toposort(uop);
-      const int64_t work = std::count_if(below.begin(), below.end(), [&](UOp* node) {
-        return IsElementwise(node->op()) && node->dtype() != kIndexType && in_loop(node);
-      });
+      int64_t work = 0;
+      for (UOp* node : below) {
+        if (IsElementwise(node->op()) && node->dtype() != kIndexType && in_loop(node)) work += WorkOf(node);
+      }
       if (work <= best_work) continue;
       best = uop;
       best_work = work;

@@ -5,6 +5,7 @@
 
 #include "absl/container/flat_hash_set.h"
 #include "compiler/kernel/ranges.h"
+#include "compiler/kernel/work.h"
 #include "compiler/opt/matmul.h"
 #include "compiler/opt/reduction.h"
 #include "compiler/opt/transpose.h"
@@ -24,7 +25,7 @@ struct Survey {
   size_t outputs = 0;  // axes below this are output loops
   std::vector<Access> accesses;
   int widest = 1;   // bytes of the widest value that is stored or computed
-  size_t work = 0;  // elementwise nodes
+  size_t work = 0;  // of elementwise nodes
   bool reduces = false;
 };
 
@@ -51,7 +52,7 @@ Survey SurveyOf(UOp* sink) {
     if (load || (IsElementwise(uop->op()) && uop->dtype() != kIndexType)) {
       const int bytes = IsNarrowFloat(uop->dtype()) ? 4 : ItemSize(uop->dtype());
       survey.widest = std::max(survey.widest, bytes);
-      ++survey.work;
+      survey.work += static_cast<size_t>(WorkOf(uop));
     }
   }
   return survey;

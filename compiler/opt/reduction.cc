@@ -5,6 +5,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
 #include "compiler/kernel/ranges.h"
+#include "compiler/kernel/work.h"
 
 namespace kiln::compiler {
 namespace {
@@ -46,7 +47,7 @@ Body BodyOf(UOp* closer, const RangeSet& open) {
     if (load || uop->op() == Op::STORE) body.accesses.push_back(uop);
     if (load || (IsElementwise(uop->op()) && uop->dtype() != kIndexType)) {
       body.widest = std::max(body.widest, IsNarrowFloat(uop->dtype()) ? 4 : ItemSize(uop->dtype()));
-      ++body.work;
+      body.work += static_cast<size_t>(WorkOf(uop));
     }
     stack.insert(stack.end(), uop->src().begin(), uop->src().end());
   }

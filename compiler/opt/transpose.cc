@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "compiler/kernel/ranges.h"
+#include "compiler/kernel/work.h"
 
 namespace kiln::compiler {
 namespace {
@@ -28,7 +29,7 @@ std::optional<std::vector<OptOp>> ChooseTransposeOpts(UOp* sink, const v1::Targe
     if (uop->op() == Op::LOAD) loads.push_back(uop);
     if (uop->op() == Op::LOAD || (IsElementwise(uop->op()) && uop->dtype() != kIndexType)) {
       widest = std::max(widest, IsNarrowFloat(uop->dtype()) ? 4 : ItemSize(uop->dtype()));
-      ++work;
+      work += WorkOf(uop);
     }
   }
   if (store == nullptr || ranges.size() < 2 || work > kMostWork) return std::nullopt;

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Derives the polynomials of compiler/rules (exp2.cc, log2.cc, sin.cc, pow.cc) and
-of client/cpp/special.cc.
+"""Derives the polynomials of compiler/rules (exp2.cc, log2.cc, sin.cc, pow.cc), of
+compiler/target/llvm/vector_math.cc and of client/cpp/special.cc.
 
   python3 compiler/rules/minimax.py [NAME…]
 
@@ -105,6 +105,7 @@ def erfc(x):
 
 ROOT = D("0.5").sqrt()
 QUARTER = (PI / 4) ** 2 * D("1.0001")
+HALF_TURN = (PI / 2) ** 2 * D("1.0001")
 HALF = D("0.5001")
 
 
@@ -122,8 +123,13 @@ def log2_row(f, degree, bits):
     return Row(f, ROOT - 1, 2 * ROOT - 1, degree, lambda x: 1 / log2_slope(x), bits)
 
 
-def sin_row(degree, bits):
-    return Row(sin_tail, 0, QUARTER, degree, lambda z: z / (1 + z * sin_tail(z)), bits)
+def log2_vector_row(degree, bits):
+    """Of the significands that AVX-512's VGETMANT gives: from 3/4 on."""
+    return Row(log2_slope_rest, D("-0.25"), D("0.5"), degree, lambda x: 1 / log2_slope(x), bits)
+
+
+def sin_row(degree, bits, high=QUARTER):
+    return Row(sin_tail, 0, high, degree, lambda z: z / (1 + z * sin_tail(z)), bits)
 
 
 def cos_row(degree, bits):
@@ -147,7 +153,9 @@ TABLE = {
     "exp2 float32": exp2_row(5, 24),
     "exp2 float64": exp2_row(10, 53),
     "log2 float32": log2_row(log2_slope_rest, 9, 24),
+    "log2 vector float32": log2_vector_row(9, 24),
     "log2 for pow float32": log2_row(log2_slope, 12, 53),
+    "sin vector float32": sin_row(3, 24, HALF_TURN),
     "sin float32": sin_row(2, 24),
     "cos float32": cos_row(2, 24),
     "sin float64": sin_row(5, 53),

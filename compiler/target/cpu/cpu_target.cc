@@ -5,6 +5,7 @@
 #include "compiler/target/llvm/custom_code.h"
 #include "compiler/target/llvm/kernel_emitter.h"
 #include "compiler/target/llvm/program_emitter.h"
+#include "compiler/target/llvm/vector_math.h"
 #include "compiler/target/target.h"
 #include "llvm/IR/DiagnosticInfo.h"
 #include "llvm/IR/DiagnosticPrinter.h"
@@ -20,6 +21,7 @@ class CpuCodeGenerator : public CodeGenerator {
   CpuCodeGenerator(std::unique_ptr<llvm::TargetMachine> machine, const v1::Target& target, const Options& options)
       : machine_(std::move(machine)),
         module_("kiln", context_),
+        math_(VectorMathOps(target)),
         vector_bits_(std::to_string(8 * std::max(16u, target.tuning().vector_bytes()))) {
     emit_.contraction = options.contraction;
     emit_.guard_arrays = options.guard_arrays;
@@ -35,6 +37,8 @@ class CpuCodeGenerator : public CodeGenerator {
     module_.setDataLayout(machine_->createDataLayout());
     module_.setTargetTriple(machine_->getTargetTriple());
   }
+
+  NativeOps native_ops() const override { return math_; }
 
   absl::Status AddKernel(UOp* linear, const std::string& symbol) override {
     return Added(EmitKernel(module_, linear, symbol, emit_));
@@ -92,6 +96,7 @@ class CpuCodeGenerator : public CodeGenerator {
   llvm::LLVMContext context_;
   std::unique_ptr<llvm::TargetMachine> machine_;
   llvm::Module module_;
+  const std::vector<NativeOp> math_;
   const std::string vector_bits_;
   EmitOptions emit_;
   bool optimized_ = false;

@@ -1,6 +1,7 @@
 #include "compiler/target/llvm/emit_alu.h"
 
 #include "base/check.h"
+#include "compiler/target/llvm/vector_math.h"
 #include "llvm/IR/Constants.h"
 #include "llvm/IR/Intrinsics.h"
 
@@ -149,6 +150,9 @@ llvm::Value* FloatAlu(Builder& b, const UOp& uop, llvm::ArrayRef<llvm::Value*> o
     case Op::RECIPROCAL: return b.CreateFDiv(llvm::ConstantFP::get(x->getType(), 1.0), x);
     case Op::TRUNC: return b.CreateUnaryIntrinsic(llvm::Intrinsic::trunc, x);
     case Op::SQRT: return b.CreateUnaryIntrinsic(llvm::Intrinsic::sqrt, x);
+    case Op::EXP2:
+    case Op::LOG2:
+    case Op::SIN: return EmitVectorMath(b, uop.op(), x);
     default: KILN_CHECK(false); return nullptr;
   }
 }
