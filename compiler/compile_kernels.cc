@@ -50,9 +50,10 @@ absl::Status CompileBody(Graph& graph, Pipeline& pipeline, UOp* body, const v1::
     KILN_RETURN_IF_ERROR(CheckLimit("operations", options.limits.max_work, lowered.cost.flops()));
     return generator.AddProgram(lowered.linear, made.symbol());
   }
-  uint32_t gates = 0;
-  KILN_ASSIGN_OR_RETURN(UOp * linear, LowerKernel(graph, pipeline, body, target, generator, options, gates));
-  made.set_gates(gates);
+  KILN_ASSIGN_OR_RETURN(const LoweredKernel lowered, LowerKernel(graph, pipeline, body, target, generator, options));
+  UOp* linear = lowered.linear;
+  made.set_gates(lowered.gates);
+  made.set_schedule(lowered.schedule);
   if (text) {
     KILN_ASSIGN_OR_RETURN(
         linear, pipeline.Run("select", linear, kCoreSpec, [&](UOp* list) { return generator.Select(graph, list); }));

@@ -1,6 +1,9 @@
 // The stages of one kernel, in order, and what can no longer happen after each.
 #include "compiler/lower_kernel.h"
 
+#include <utility>
+#include <vector>
+
 #include "base/error.h"
 #include "compiler/kernel/bounds.h"
 #include "compiler/kernel/expand.h"
@@ -11,17 +14,19 @@
 #include "compiler/kernel/simplify_ranges.h"
 #include "compiler/opt/heuristic.h"
 #include "compiler/opt/requested.h"
+#include "compiler/opt/schedule_text.h"
 #include "compiler/rewrite/rewrite.h"
 #include "compiler/rules/decompose.h"
 #include "compiler/rules/symbolic.h"
 
 namespace kiln::compiler {
 
-absl::StatusOr<UOp*> LowerKernel(Graph& graph, Pipeline& pipeline, UOp* kernel, const v1::Target& target,
-                                 const CodeGenerator& generator, const Options& options, uint32_t& gates) {
+absl::StatusOr<LoweredKernel> LowerKernel(Graph& graph, Pipeline& pipeline, UOp* kernel, const v1::Target& target,
+                                          const CodeGenerator& generator, const Options& options) {
   const Abilities abilities = generator.abilities();
   const auto* arg = std::get_if<KernelArg>(&kernel->arg());
   const bool requested = arg != nullptr && !arg->opts.empty();  // of the axes as they are
+  const UOp* client = kernel;
   if (!requested) {
     KILN_ASSIGN_OR_RETURN(kernel, pipeline.RunOptional("simplify ranges", kernel, kKernelSpec,
                                                        [&](UOp* sink) { return SimplifyRanges(graph, sink); }));
@@ -31,16 +36,25 @@ absl::StatusOr<UOp*> LowerKernel(Graph& graph, Pipeline& pipeline, UOp* kernel, 
   }));
   // Beyond this point, only ops that every target has, in dtypes it computes in.
 
+  std::string schedule;
   if (requested && abilities.lanes) {
-    KILN_ASSIGN_OR_RETURN(kernel, pipeline.Run("requested opts", kernel, kScheduledSpec,
-                                               [&](UOp* sink) { return ApplyRequested(graph, sink, arg->opts); }));
+    KILN_ASSIGN_OR_RETURN(
+        kernel, pipeline.Run("requested opts", kernel, kScheduledSpec, [&](UOp* sink) -> absl::StatusOr<UOp*> {
+          const absl::StatusOr<Scheduled> made = ApplyRequested(graph, sink, arg->opts, target);
+          if (!made.ok()) return graph.Locate(made.status(), client);
+          schedule = ToString(made->opts);
+          return made->sink;
+        }));
   } else if (abilities.lanes) {
     KILN_ASSIGN_OR_RETURN(kernel, pipeline.RunOptional("optimize", kernel, kScheduledSpec, [&](UOp* sink) {
-      return ApplyOpts(graph, sink, ChooseOpts(sink, target));
+      const std::vector<OptOp> opts = ChooseOpts(sink, target);
+      schedule = ToString(opts);
+      return ApplyOpts(graph, sink, opts);
     }));
   }
   // Beyond this point, the loop nest is fixed.
 
+  uint32_t gates = 0;
   KILN_ASSIGN_OR_RETURN(kernel, pipeline.Run("bounds", kernel, kScheduledSpec, [&](UOp* sink) {
     return ProveBounds(graph, sink, options.strict, &gates);
   }));
@@ -64,7 +78,7 @@ absl::StatusOr<UOp*> LowerKernel(Graph& graph, Pipeline& pipeline, UOp* kernel, 
   KILN_ASSIGN_OR_RETURN(
       kernel, pipeline.Run("linearize", kernel, kLinearSpec, [&](UOp* sink) { return Linearize(graph, sink); }));
   // Beyond this point, the order of instructions is fixed.
-  return kernel;
+  return LoweredKernel{kernel, std::move(schedule), gates};
 }
 
 }  // namespace kiln::compiler

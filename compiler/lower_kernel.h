@@ -2,6 +2,8 @@
 #ifndef KILN_COMPILER_LOWER_KERNEL_H_
 #define KILN_COMPILER_LOWER_KERNEL_H_
 
+#include <string>
+
 #include "absl/status/statusor.h"
 #include "compiler/ir/graph.h"
 #include "compiler/options.h"
@@ -11,10 +13,15 @@
 
 namespace kiln::compiler {
 
-// `kernel` is a SINK that satisfies kKernelSpec. Returns a LINEAR of kLinearSpec,
-// in ops that `generator` takes. `gates`: how many accesses could not be proved.
-absl::StatusOr<UOp*> LowerKernel(Graph& graph, Pipeline& pipeline, UOp* kernel, const v1::Target& target,
-                                 const CodeGenerator& generator, const Options& options, uint32_t& gates);
+struct LoweredKernel {
+  UOp* linear;           // a LINEAR of kLinearSpec, in ops that the generator takes
+  std::string schedule;  // the OptOps that were chosen, or asked for
+  uint32_t gates;        // accesses that could not be proved
+};
+
+// `kernel` is a SINK that satisfies kKernelSpec.
+absl::StatusOr<LoweredKernel> LowerKernel(Graph& graph, Pipeline& pipeline, UOp* kernel, const v1::Target& target,
+                                          const CodeGenerator& generator, const Options& options);
 
 }  // namespace kiln::compiler
 

@@ -67,9 +67,15 @@ void PrintOverview(const v1::ExplainResponse& response) {
                        BytesText(static_cast<double>(kernel.cost().bytes_read())),
                        BytesText(static_cast<double>(kernel.cost().bytes_written())), absl::StrCat(kernel.gates())});
   }
+  std::vector<Row> schedules = {{"kernel", "schedule"}};
+  for (const v1::Kernel& kernel : response.kernels()) {
+    if (!kernel.schedule().empty()) schedules.push_back({kernel.symbol(), kernel.schedule()});
+  }
   const auto hash = GraphHash::FromBytes(response.graph_hash());
-  std::printf("%s\n%s\nhash       %s\nsignature  %s\n", TableText(passes).c_str(), TableText(kernels).c_str(),
-              hash.has_value() ? hash->Hex().c_str() : "none", SignatureText(response.signature()).c_str());
+  std::printf("%s\n%s\n", TableText(passes).c_str(), TableText(kernels).c_str());
+  if (schedules.size() > 1) std::printf("%s\n", TableText(schedules).c_str());
+  std::printf("hash       %s\nsignature  %s\n", hash.has_value() ? hash->Hex().c_str() : "none",
+              SignatureText(response.signature()).c_str());
 }
 
 // Five pictures of the program's life, in a folder.

@@ -269,30 +269,14 @@ absl::Status CheckEffects(const Graph& graph, UOp* sink) {
   return absl::OkStatus();
 }
 
-// Whether each turn of the nest stores to a place of its own: the strides of the
-// index are those of a box.
-bool StoresApart(UOp* sink, UOp* store) {
-  LinearForm form = ToLinear(store->src(0)->src(1));
-  std::sort(form.terms.begin(), form.terms.end(),
-            [](const auto& a, const auto& b) { return a.coefficient < b.coefficient; });
-  __int128 span = 1;  // places that the terms so far reach
-  absl::flat_hash_set<const UOp*> moving;
-  for (const auto& [node, coefficient] : form.terms) {
-    if (node->op() != Op::RANGE || coefficient < span) return false;
-    span += __int128{coefficient} * (node->src(0)->const_int() - 1);
-    moving.insert(node);
-  }
-  const std::vector<UOp*> loops = OutputRanges(sink);
-  return std::all_of(loops.begin(), loops.end(),
-                     [&](UOp* loop) { return moving.contains(loop) || loop->src(0)->IsConstInt(1); });
-}
-
 }  // namespace
 
 absl::StatusOr<UOp*> NormaliseKernel(Graph& graph, UOp* sink) {
   KILN_RETURN_IF_ERROR(CheckEffects(graph, sink));
-  KILN_ASSIGN_OR_RETURN(sink, Normaliser(graph).Run(sink));
-  return OwnLoops(graph, CloseLoops(graph, sink));
+  KILN_ASSIGN_OR_RETURN(UOp * normal, Normaliser(graph).Run(sink));
+  KILN_ASSIGN_OR_RETURN(normal, OwnLoops(graph, CloseLoops(graph, normal)));
+  graph.InheritOrigin(normal, sink);
+  return normal;
 }
 
 bool IsPlainKernel(UOp* sink) {
@@ -315,7 +299,27 @@ bool IsPlainKernel(UOp* sink) {
     if (uop->op() == Op::LOAD && StorageUnder(uop->src(0)) == StorageUnder(body->src(0)) && uop->src(0) != body->src(0))
       return false;
   }
-  return StoresApart(sink, body);
+  return TurnsStoreApart(sink);
+}
+
+bool TurnsStoreApart(UOp* sink) {
+  if (sink->src().size() != 1) return false;
+  const UOp* store = sink->src(0)->op() == Op::END ? sink->src(0)->src(0) : sink->src(0);
+  if (store->op() != Op::STORE || store->src(0)->op() != Op::INDEX) return false;
+  LinearForm form = ToLinear(store->src(0)->src(1));
+  std::sort(form.terms.begin(), form.terms.end(),
+            [](const auto& a, const auto& b) { return a.coefficient < b.coefficient; });
+  __int128 span = 1;  // places that the terms so far reach
+  absl::flat_hash_set<const UOp*> moving;
+  for (const auto& [node, coefficient] : form.terms) {
+    const bool counts = node->op() == Op::RANGE && node->src(0)->IsConst();
+    if (!counts || coefficient < span) return false;
+    span += __int128{coefficient} * (node->src(0)->const_int() - 1);
+    moving.insert(node);
+  }
+  const std::vector<UOp*> loops = OutputRanges(sink);
+  return std::all_of(loops.begin(), loops.end(),
+                     [&](UOp* loop) { return moving.contains(loop) || loop->src(0)->IsConstInt(1); });
 }
 
 }  // namespace kiln::compiler

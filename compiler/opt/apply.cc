@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "absl/container/flat_hash_map.h"
-#include "absl/strings/str_cat.h"
 #include "base/check.h"
 #include "compiler/ir/build.h"
 #include "compiler/kernel/expand.h"
@@ -188,21 +187,6 @@ std::vector<UOp*> AxesOf(UOp* sink) {
   }
   axes.insert(axes.end(), reduced.begin(), reduced.end());
   return axes;
-}
-
-std::string ToString(const OptOp& opt) {
-  switch (opt.kind) {
-    case OptOp::kSplit: {
-      const std::string target = v1::AxisType_Name(static_cast<v1::AxisType>(opt.target));
-      return absl::StrCat("SPLIT(", opt.axis, ", ", opt.amount, ", ", target.substr(5), opt.top ? ", top)" : ")");
-    }
-    case OptOp::kSwap: return absl::StrCat("SWAP(", opt.axis, ", ", opt.amount, ")");
-    case OptOp::kPadTo: return absl::StrCat("PADTO(", opt.axis, ", ", opt.amount, opt.clamp ? ", clamp)" : ")");
-    case OptOp::kFuse: return absl::StrCat("FUSE(", opt.axis, ")");
-    case OptOp::kLocal: return absl::StrCat("LOCAL(", opt.axis, ", ", opt.amount, ")");
-    case OptOp::kThread: return absl::StrCat("THREAD(", opt.axis, ")");
-  }
-  return "";
 }
 
 UOp* ApplyOpt(Graph& graph, UOp* sink, const OptOp& opt) {

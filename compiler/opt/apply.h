@@ -2,7 +2,6 @@
 #ifndef KILN_COMPILER_OPT_APPLY_H_
 #define KILN_COMPILER_OPT_APPLY_H_
 
-#include <string>
 #include <vector>
 
 #include "compiler/ir/graph.h"
@@ -14,6 +13,7 @@ namespace kiln::compiler {
 // loops that fill local buffers have none.
 std::vector<UOp*> AxesOf(UOp* sink);
 
+// schedule_text.h has their text.
 struct OptOp {
   enum Kind { kSplit, kPadTo, kSwap, kFuse, kLocal, kThread };
   Kind kind;
@@ -26,11 +26,10 @@ struct OptOp {
   int64_t dimension = 0;
   bool top = false;    // kSplit: the new axis is the outer one
   bool clamp = false;  // kPadTo: reads beyond the end read the last element
+  bool operator==(const OptOp&) const = default;
 };
 
-std::string ToString(const OptOp& opt);  // "SPLIT(0, 16, UPCAST)"
-
-// Applies `opts` from left to right.
+// Applies `opts`, which are legal (legal.h), from left to right.
 //   kSplit   axis n -> (n / amount, amount), or (amount, n / amount) with `top`;
 //            amount divides n. If the new axis is a loop, the numbers behind it grow.
 //   kSwap    exchanges two loops of one END or REDUCE

@@ -1,140 +1,92 @@
 #include "compiler/opt/requested.h"
 
 #include <algorithm>
+#include <iterator>
+#include <limits>
+#include <string>
 
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
-#include "compiler/kernel/ranges.h"
-#include "compiler/opt/apply.h"
+#include "compiler/opt/checked_schedule.h"
 
 namespace kiln::compiler {
 namespace {
 
-constexpr int64_t kMostLanes = 256;
-constexpr int64_t kMostPadding = 4096;
+template <typename... Parts>
+absl::Status Bad(const Parts&... parts) {
+  return MakeError(v1::BAD_ARGUMENT, absl::StrCat(parts...));
+}
 
-class Request {
- public:
-  Request(Graph& graph, UOp* sink) : graph_(graph), sink_(sink) {}
-
-  absl::StatusOr<UOp*> Run(const std::vector<OptArg>& opts) {
-    for (size_t i = 0; i < opts.size(); ++i) {
-      number_ = i;
-      KILN_RETURN_IF_ERROR(Apply(opts[i]));
-    }
-    std::vector<OptOp> last;
-    if (!OutputLoops().empty()) last.push_back({OptOp::kThread, 0});
-    return ApplyOpts(graph_, sink_, last);
-  }
-
- private:
-  template <typename... Parts>
-  absl::Status Bad(const OptArg& opt, const Parts&... parts) const {
-    const v1::OptOp::Kind kind = static_cast<v1::OptOp::Kind>(opt.kind);
-    return MakeError(
-        v1::BAD_ARGUMENT,
-        absl::StrCat("OptOp ", number_, " (", v1::OptOp::Kind_IsValid(opt.kind) ? v1::OptOp::Kind_Name(kind) : "?",
-                     " of axis ", opt.axis, "): ", parts...));
-  }
-
-  std::vector<UOp*> OutputLoops() const {
-    const std::vector<UOp*> axes = AxesOf(sink_);
-    const std::vector<UOp*> output = OutputRanges(sink_);
-    std::vector<UOp*> loops;
-    for (UOp* axis : axes) {
-      if (std::find(output.begin(), output.end(), axis) != output.end()) loops.push_back(axis);
-    }
-    return loops;
-  }
-
-  absl::Status Apply(const OptArg& opt) {
-    if (opt.kind == v1::OptOp::NOLOCALS) return absl::OkStatus();
-    if (opt.kind == v1::OptOp::TC)
-      return MakeError(v1::UNSUPPORTED_OP, absl::StrCat("OptOp ", number_, " (TC): this target has no tensor cores"));
-    const auto axes = static_cast<int64_t>(AxesOf(sink_).size());
-    if (opt.axis < 0 || opt.axis >= axes) return Bad(opt, "the kernel has axes 0 to ", axes - 1);
-    switch (opt.kind) {
-      case v1::OptOp::SPLIT: return Split(opt);
-      case v1::OptOp::PADTO: return PadTo(opt);
-      case v1::OptOp::SWAP: return Swap(opt, axes);
-      default: return Bad(opt, "no such transform; there are SPLIT, PADTO, SWAP, NOLOCALS and TC");
-    }
-  }
-
-  absl::Status Split(const OptArg& opt) {
-    if (opt.arg.size() < 2 || opt.arg.size() > 3) return Bad(opt, "it wants (factor, target, top?)");
-    const int64_t size = AxesOf(sink_)[static_cast<size_t>(opt.axis)]->src(0)->const_int();
-    const int64_t factor = opt.arg[0];
-    if (factor < 1 || size % factor != 0)
-      return Bad(opt, "a factor of ", factor, "; it must be a divisor of the axis's ", size);
-    const bool reduced = opt.axis >= static_cast<int64_t>(OutputLoops().size());
-    OptOp split{OptOp::kSplit, static_cast<int>(opt.axis), factor};
-    split.top = opt.arg.size() == 3 && opt.arg[2] != 0;
-    bool fits = false;
-    switch (opt.arg[1]) {
-      case v1::AXIS_UPCAST: fits = !reduced; break;
-      case v1::AXIS_UNROLL: fits = reduced; break;
-      case v1::AXIS_LOCAL:
-      case v1::AXIS_THREAD: fits = !reduced; break;
-      case v1::AXIS_GROUP_REDUCE: fits = reduced; break;
-      default: break;
-    }
-    if (!fits) {
-      return Bad(
-          opt, "a target AxisType of ", opt.arg[1], "; ",
-          reduced ? "a reduced axis takes UNROLL or GROUP_REDUCE" : "an output axis takes UPCAST, LOCAL or THREAD");
-    }
-    const bool lanes = opt.arg[1] == v1::AXIS_UPCAST || opt.arg[1] == v1::AXIS_UNROLL;
-    if (lanes) {
-      lanes_ *= factor;
-      if (factor > kMostLanes || lanes_ > kMostLanes) return Bad(opt, "more than ", kMostLanes, " lanes together");
-      split.target = static_cast<AxisType>(opt.arg[1]);
-      split.dimension = factor > 1 ? dimension_++ : 0;
-    } else {
-      split.target = reduced ? AxisType::kReduce : AxisType::kLoop;
-    }
-    // A part of one turn is none.
-    if (factor > 1) sink_ = ApplyOpt(graph_, sink_, split);
-    return absl::OkStatus();
-  }
-
-  absl::Status PadTo(const OptArg& opt) {
-    if (opt.arg.size() != 1 || opt.arg[0] < 1 || opt.arg[0] > kMostPadding)
-      return Bad(opt, "it wants (multiple), from 1 to ", kMostPadding);
-    sink_ = ApplyOpt(graph_, sink_, {OptOp::kPadTo, static_cast<int>(opt.axis), opt.arg[0]});
-    return absl::OkStatus();
-  }
-
-  absl::Status Swap(const OptArg& opt, int64_t axes) {
-    if (opt.arg.size() != 1 || opt.arg[0] < 0 || opt.arg[0] >= axes)
-      return Bad(opt, "it wants (axis), from 0 to ", axes - 1);
-    const std::vector<UOp*> all = AxesOf(sink_);
-    UOp* a = all[static_cast<size_t>(opt.axis)];
-    UOp* b = all[static_cast<size_t>(opt.arg[0])];
-    const std::vector<UOp*> order = Toposort(sink_);
-    const bool together = std::any_of(order.begin(), order.end(), [&](const UOp* uop) {
-      if (uop->op() != Op::END && uop->op() != Op::REDUCE) return false;
-      const auto loops = uop->src().subspan(1);
-      return std::find(loops.begin(), loops.end(), a) != loops.end() &&
-             std::find(loops.begin(), loops.end(), b) != loops.end();
-    });
-    if (!together)
-      return Bad(opt, "axis ", opt.arg[0], " is of another nest; two axes of the output or of one REDUCE swap");
-    sink_ = ApplyOpt(graph_, sink_, {OptOp::kSwap, static_cast<int>(opt.axis), opt.arg[0]});
-    return absl::OkStatus();
-  }
-
-  Graph& graph_;
-  UOp* sink_;
-  size_t number_ = 0;
-  int64_t lanes_ = 1;
-  int64_t dimension_ = 0;
+// The forms in which OptOps come, each as one row.
+struct Form {
+  v1::OptOp::Kind wire;
+  OptOp::Kind kind;
+  size_t least, most;  // numbers in its arg
+  const char* wants;
 };
+constexpr Form kForms[] = {
+    {v1::OptOp::SPLIT, OptOp::kSplit, 2, 4, "(factor, target, top?, dimension?)"},
+    {v1::OptOp::PADTO, OptOp::kPadTo, 1, 2, "(multiple, clamp?)"},
+    {v1::OptOp::SWAP, OptOp::kSwap, 1, 1, "(axis)"},
+    {v1::OptOp::FUSE, OptOp::kFuse, 0, 0, "()"},
+    {v1::OptOp::LOCAL, OptOp::kLocal, 1, 1, "(operand)"},
+};
+
+// What the parts of an axis are here: loops, but for lanes.
+AxisType TargetOf(int64_t type) {
+  switch (type) {
+    case v1::AXIS_LOCAL:
+    case v1::AXIS_THREAD: return AxisType::kLoop;
+    case v1::AXIS_GROUP_REDUCE: return AxisType::kReduce;
+    default: return v1::AxisType_IsValid(static_cast<int>(type)) ? static_cast<AxisType>(type) : AxisType::kNone;
+  }
+}
+
+absl::StatusOr<OptOp> FromRequest(const OptArg& request) {
+  const auto fits = [&](const Form& form) { return form.wire == request.kind; };
+  const auto* form = std::find_if(std::begin(kForms), std::end(kForms), fits);
+  if (form == std::end(kForms))
+    return Bad("no such transform; there are SPLIT, PADTO, SWAP, FUSE, LOCAL, NOLOCALS and TC");
+  const std::vector<int64_t>& arg = request.arg;
+  if (arg.size() < form->least || arg.size() > form->most) return Bad("it wants ", form->wants);
+  constexpr int64_t kMostAxis = std::numeric_limits<int>::max();
+  OptOp opt{form->kind, static_cast<int>(request.axis < 0 ? -1 : std::min(request.axis, kMostAxis))};
+  if (!arg.empty()) opt.amount = arg[0];
+  if (form->kind == OptOp::kPadTo) opt.clamp = arg.size() > 1 && arg[1] != 0;
+  if (form->kind != OptOp::kSplit) return opt;
+  if (arg[0] == 0 && arg[1] == v1::AXIS_THREAD) return OptOp{OptOp::kThread, opt.axis};
+  opt.target = TargetOf(arg[1]);
+  opt.top = arg.size() > 2 && arg[2] != 0;
+  opt.dimension = arg.size() > 3 ? arg[3] : 0;
+  return opt;
+}
+
+absl::Status Apply(const OptArg& request, CheckedSchedule& schedule) {
+  if (request.kind == v1::OptOp::NOLOCALS) return absl::OkStatus();
+  if (request.kind == v1::OptOp::TC) return MakeError(v1::UNSUPPORTED_OP, "this target has no tensor cores");
+  KILN_ASSIGN_OR_RETURN(OptOp opt, FromRequest(request));
+  const bool lanes = opt.target == AxisType::kUpcast || opt.target == AxisType::kUnroll;
+  const bool any = opt.kind == OptOp::kSplit && lanes && request.arg.size() < 4;
+  if (any && opt.axis >= 0 && static_cast<size_t>(opt.axis) < AxesOf(schedule.sink()).size())
+    opt.dimension = schedule.FreeDimension(opt.axis);
+  return schedule.Apply(opt);
+}
 
 }  // namespace
 
-absl::StatusOr<UOp*> ApplyRequested(Graph& graph, UOp* sink, const std::vector<OptArg>& opts) {
-  return Request(graph, sink).Run(opts);
+absl::StatusOr<Scheduled> ApplyRequested(Graph& graph, UOp* sink, const std::vector<OptArg>& opts,
+                                         const v1::Target& target) {
+  if (opts.size() > kMostOptOps) return Bad(opts.size(), " OptOps; a kernel takes at most ", kMostOptOps);
+  CheckedSchedule schedule(graph, sink, target);
+  for (size_t i = 0; i < opts.size(); ++i) {
+    const absl::Status applied = Apply(opts[i], schedule);
+    if (applied.ok()) continue;
+    const auto kind = static_cast<v1::OptOp::Kind>(opts[i].kind);
+    const std::string name = v1::OptOp::Kind_IsValid(opts[i].kind) ? v1::OptOp::Kind_Name(kind) : "?";
+    return Annotate(applied, absl::StrCat("OptOp ", i, " (", name, " of axis ", opts[i].axis, ")"));
+  }
+  if (schedule.may_thread()) KILN_RETURN_IF_ERROR(schedule.Apply({OptOp::kThread, 0}));
+  return Scheduled{schedule.Finish(), schedule.opts()};
 }
 
 }  // namespace kiln::compiler

@@ -34,6 +34,7 @@ absl::StatusOr<UOp*> BodyOf(Graph& graph, UOp* root) {
     for (size_t i = 0; i < body->src().size(); ++i) graph.InheritOrigin(body->src(i), root->src(i));
     return body;
   }
+  graph.InheritOrigin(body, root);
   KILN_ASSIGN_OR_RETURN(body, NormaliseKernel(graph, body));
   const auto* arg = std::get_if<KernelArg>(&body->arg());
   const bool requested = arg != nullptr && !arg->opts.empty();  // of the axes as they are
@@ -69,6 +70,7 @@ absl::StatusOr<UOp*> EnterKernel(Graph& graph, UOp* root, Function& function) {
     numbered[param] = graph.Make(Op::PARAM, {param->src(0)}, arg);
   }
   UOp* renumbered = Substitute(body, numbered, graph);
+  graph.InheritOrigin(renumbered, body);
   // Instruction by instruction the same list.
   for (size_t i = 0; i < body->src().size(); ++i) graph.InheritOrigin(renumbered->src(i), body->src(i));
   std::vector<UOp*> call = {renumbered};

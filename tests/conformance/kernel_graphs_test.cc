@@ -234,6 +234,9 @@ TEST_F(KernelGraphs, OptOpsChangeNoValue) {
            " opts=(PADTO 1 (8), SPLIT 1 (8, 7, 0))",                // padded to whole vectors
            " opts=(SWAP 0 (1), SPLIT 0 (2, 9, 1), NOLOCALS 0 ())",  // columns first, threads
            " opts=(SPLIT 0 (2, 3, 0), SPLIT 2 (3, 7, 0))",          // LOCAL is a loop here
+           " opts=(FUSE 0 (), SPLIT 0 (16, 7, 0))",                 // lanes across rows
+           " opts=(SPLIT 1 (3, 7), SWAP 0 (1), LOCAL 0 (1))",       // a panel of the second operand, copied
+           " opts=(PADTO 0 (3, 1), SPLIT 0 (3, 7, 0, 1), SPLIT 1 (6, 7, 0, 2), SPLIT 0 (0, 9))",
        }) {
     SCOPED_TRACE(opts);
     Expect(MatMul(opts), arguments, want);
@@ -252,7 +255,7 @@ TEST_F(KernelGraphs, ABadOptOpIsNamed) {
            Row{" opts=(SPLIT 0 (2, 8, 0))", "an output axis takes UPCAST"},
            Row{" opts=(SPLIT 2 (2, 7, 0))", "a reduced axis takes UNROLL"},
            Row{" opts=(SWAP 0 (2))", "of another nest"},
-           Row{" opts=(PADTO 0 (0))", "it wants (multiple)"},
+           Row{" opts=(PADTO 0 (0))", "a multiple of 0"},
            Row{" opts=(TC 0 (0, 0, 1))", "no tensor cores"},
        }) {
     SCOPED_TRACE(row.opts);

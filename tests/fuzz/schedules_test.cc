@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 
@@ -24,6 +25,8 @@
 #include "compiler/kernel/reduce_to_acc.h"
 #include "compiler/opt/apply.h"
 #include "compiler/opt/local_buffer.h"
+#include "compiler/opt/requested.h"
+#include "compiler/opt/schedule_text.h"
 #include "compiler/rules/decompose.h"
 #include "compiler/schedule/callify.h"
 #include "compiler/schedule/rangeify.h"
@@ -87,7 +90,7 @@ class Scheduler {
 
   std::string text() const {
     std::string text;
-    for (const OptOp& opt : opts_) absl::StrAppend(&text, ToString(opt), " ");
+    for (const OptOp& opt : opts_) absl::StrAppend(&text, ToString(opt), "; ");
     return text;
   }
   bool Has(OptOp::Kind kind) const {
@@ -154,6 +157,30 @@ class Scheduler {
   int64_t lanes_ = 1, dimension_ = 0;
 };
 
+// OptOps as a client may send them: often legal, often not.
+std::vector<OptArg> RandomRequests(Random& random) {
+  std::vector<OptArg> requests(random.Below(9));
+  for (OptArg& request : requests) {
+    request.kind = static_cast<int>(random.OneIn(12) ? random.In(-1, 9)
+                                                     : random.Pick(std::vector<int64_t>{1, 1, 1, 2, 3, 3, 6, 7}));
+    request.axis = random.OneIn(20) ? random.In(-2, 9) : random.In(0, 4);
+    const auto count = random.OneIn(10)                   ? random.Below(6)
+                       : request.kind == v1::OptOp::SPLIT ? static_cast<uint64_t>(random.In(2, 4))
+                       : request.kind == v1::OptOp::PADTO ? static_cast<uint64_t>(random.In(1, 2))
+                                                          : request.kind != v1::OptOp::FUSE;
+    for (uint64_t i = 0; i < count; ++i) request.arg.push_back(random.In(0, 3));
+    if (request.kind == v1::OptOp::SPLIT && count >= 2) {
+      request.arg[0] = random.Pick(std::vector<int64_t>{0, 1, 2, 2, 3, 4, 5, 8});
+      request.arg[1] =
+          random.Pick(std::vector<int64_t>{v1::AXIS_UPCAST, v1::AXIS_UPCAST, v1::AXIS_UNROLL, v1::AXIS_LOOP,
+                                           v1::AXIS_REDUCE, v1::AXIS_LOCAL, v1::AXIS_THREAD, 0});
+    }
+    if (request.kind == v1::OptOp::PADTO && count >= 1) request.arg[0] = random.In(1, 9);
+    if (random.OneIn(40) && count > 0) request.arg.back() = random.OneIn(2) ? int64_t{1} << 62 : -1;
+  }
+  return requests;
+}
+
 // Whole numbers from -4 to 4.
 HostTensor SmallNumbers(Random& random, const v1::Signature::Parameter& parameter) {
   HostTensor tensor;
@@ -167,7 +194,8 @@ HostTensor SmallNumbers(Random& random, const v1::Signature::Parameter& paramete
 
 class Schedules {
  public:
-  void Check(uint64_t seed) {
+  // `requested`: as a client sends them, legal or not; else such as we make.
+  void Check(uint64_t seed, bool requested = false) {
     Random random(seed);
     const v1::Graph wire = MakeGraph(random);
     const v1::Target& target = engine_.device().target();
@@ -196,10 +224,31 @@ class Schedules {
     KernelMemory want = memory;
     ASSERT_TRUE(EvalKernel(kernel, want, kMostSteps).ok());
 
-    Scheduler scheduler(random);
-    UOp* scheduled = scheduler.Apply(graph, kernel, static_cast<int>(random.In(1, 12)));
-    copies_ += scheduler.Has(OptOp::kLocal);
-    const std::string what = absl::StrCat("seed ", seed, ": ", scheduler.text());
+    std::string what = absl::StrCat("seed ", seed, ": ");
+    UOp* scheduled = nullptr;
+    if (requested) {
+      std::vector<OptArg> requests = RandomRequests(random);
+      auto made = ApplyRequested(graph, kernel, requests, target);
+      // What is refused is named by its place; the rest may be legal without it.
+      for (; !made.ok(); made = ApplyRequested(graph, kernel, requests, target)) {
+        ASSERT_TRUE(absl::IsInvalidArgument(made.status()) || absl::IsUnimplemented(made.status())) << made.status();
+        size_t place = 0;
+        ASSERT_EQ(std::sscanf(std::string(made.status().message()).c_str(), "OptOp %zu ", &place), 1) << made.status();
+        ASSERT_LT(place, requests.size()) << made.status();
+        requests.erase(requests.begin() + static_cast<int64_t>(place));
+        ++refused_;
+      }
+      taken_ += static_cast<int>(requests.size());
+      scheduled = made->sink;
+      absl::StrAppend(&what, ToString(made->opts));
+      // What it says is what it did.
+      EXPECT_EQ(*ParseSchedule(ToString(made->opts)), made->opts);
+    } else {
+      Scheduler scheduler(random);
+      scheduled = scheduler.Apply(graph, kernel, static_cast<int>(random.In(1, 12)));
+      copies_ += scheduler.Has(OptOp::kLocal);
+      absl::StrAppend(&what, scheduler.text());
+    }
     UOp* proved = *ProveBounds(graph, scheduled, false);
     UOp* linear = Linearize(graph, ReduceToAcc(graph, Expand(graph, proved)));
     for (const auto& [name, stage] : std::vector<std::pair<const char*, UOp*>>{
@@ -234,10 +283,12 @@ class Schedules {
   }
 
   int copies() const { return copies_; }
+  int taken() const { return taken_; }
+  int refused() const { return refused_; }
 
  private:
   CpuEngine engine_{2};
-  int copies_ = 0;
+  int copies_ = 0, taken_ = 0, refused_ = 0;
 };
 
 TEST(Schedules, ChangeNoValue) {
@@ -246,13 +297,21 @@ TEST(Schedules, ChangeNoValue) {
   EXPECT_GT(schedules.copies(), 5);
 }
 
+// A client's OptOps are refused, or change no value.
+TEST(Schedules, Requested) {
+  Schedules schedules;
+  for (uint64_t seed = 0; seed < 120 && !HasFatalFailure(); ++seed) schedules.Check(seed, true);
+  EXPECT_GT(schedules.taken(), 80);
+  EXPECT_GT(schedules.refused(), 80);
+}
+
 // As many as KILN_SEEDS says.
 TEST(Schedules, ManyMore) {
   const char* seeds = std::getenv("KILN_SEEDS");
   if (seeds == nullptr) GTEST_SKIP() << "a long run: KILN_SEEDS=100000";
   Schedules schedules;
   for (uint64_t seed = 1000; seed < 1000 + std::strtoull(seeds, nullptr, 10) && !HasFatalFailure(); ++seed)
-    schedules.Check(seed);
+    schedules.Check(seed, seed % 2 == 1);
 }
 
 }  // namespace

@@ -1,0 +1,261 @@
+#include "compiler/opt/checked_schedule.h"
+
+#include <algorithm>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/strings/str_cat.h"
+#include "base/error.h"
+#include "compiler/kernel/expand.h"
+#include "compiler/kernel/kernel_form.h"
+#include "compiler/kernel/ranges.h"
+#include "compiler/opt/local_buffer.h"
+
+namespace kiln::compiler {
+namespace {
+
+// A value of more vectors than this many times the target's registers spills most of
+// itself, and takes the code generator long.
+constexpr int64_t kMostSpilled = 2;
+
+template <typename... Parts>
+absl::Status Bad(const Parts&... parts) {
+  return MakeError(v1::BAD_ARGUMENT, absl::StrCat(parts...));
+}
+
+bool IsLane(const UOp* range) {
+  const AxisType type = range->arg_as<RangeArg>().type;
+  return type == AxisType::kUpcast || type == AxisType::kUnroll;
+}
+
+bool Has(absl::Span<UOp* const> ranges, const UOp* range) {
+  return std::find(ranges.begin(), ranges.end(), range) != ranges.end();
+}
+
+absl::Span<UOp* const> ClosedBy(const UOp* uop) {
+  if (uop->op() == Op::END || uop->op() == Op::REDUCE) return uop->src().subspan(1);
+  return {};
+}
+
+// The ranges that `uop` depends on, and those that it closes.
+RangeSet RangesAt(const absl::flat_hash_map<UOp*, RangeSet>& open, UOp* uop) {
+  RangeSet ranges = open.at(uop);
+  const auto closed = ClosedBy(uop);
+  ranges.insert(ranges.end(), closed.begin(), closed.end());
+  return ranges;
+}
+
+// The copies into local buffers (local_buffer.h): each is an AFTER of the END that fills it.
+std::vector<UOp*> Fills(UOp* sink) {
+  std::vector<UOp*> fills;
+  for (UOp* uop : Toposort(sink)) {
+    if (uop->op() == Op::AFTER && uop->src(0)->op() == Op::BUFFER) fills.push_back(uop->src(1));
+  }
+  return fills;
+}
+
+bool ReadsLocal(UOp* operand) {
+  const std::vector<UOp*> order = Toposort(operand);
+  return std::any_of(order.begin(), order.end(), [](const UOp* uop) { return uop->op() == Op::BUFFER; });
+}
+
+// Vector registers of a value of `item` bytes in the lanes `ranges`, of which those of
+// dimension `last` lie in one register beside each other.
+int64_t VectorsOf(absl::Span<UOp* const> ranges, int64_t last, int64_t item, int64_t vector_bytes) {
+  int64_t rows = 1, bytes = item;
+  for (const UOp* range : ranges) {
+    if (IsLane(range)) (LaneDimension(range) == last ? bytes : rows) *= range->src(0)->const_int();
+  }
+  return rows * ((bytes + vector_bytes - 1) / vector_bytes);
+}
+
+}  // namespace
+
+CheckedSchedule::CheckedSchedule(Graph& graph, UOp* plain, const v1::Target& target)
+    : graph_(&graph),
+      vector_bytes_(target.tuning().vector_bytes() ? target.tuning().vector_bytes() : 16),
+      registers_(target.tuning().vector_registers() ? target.tuning().vector_registers() : 16),
+      stores_apart_(TurnsStoreApart(plain)) {
+  Set(plain);
+  for (const UOp* axis : axes_) turns_ *= axis->src(0)->IsConst() ? static_cast<double>(axis->src(0)->const_int()) : 1;
+}
+
+void CheckedSchedule::Set(UOp* sink) {
+  sink_ = sink;
+  axes_ = AxesOf(sink);
+  const std::vector<UOp*> output = OutputRanges(sink);
+  outputs_ = std::count_if(axes_.begin(), axes_.end(), [&](const UOp* axis) { return Has(output, axis); });
+}
+
+absl::Status CheckedSchedule::Apply(const OptOp& opt) {
+  KILN_RETURN_IF_ERROR(Check(opt));
+  UOp* made = ApplyOpt(*graph_, sink_, opt);
+  KILN_RETURN_IF_ERROR(CheckRegisters(made));
+  if (opt.kind == OptOp::kPadTo)
+    padding_ *= static_cast<double>((Size(opt.axis) + opt.amount - 1) / opt.amount * opt.amount) /
+                static_cast<double>(Size(opt.axis));
+  threads_ |= opt.kind == OptOp::kThread;
+  opts_.push_back(opt);
+  Set(made);
+  return absl::OkStatus();
+}
+
+absl::Status CheckedSchedule::Check(const OptOp& opt) const {
+  const auto count = static_cast<int64_t>(axes_.size());
+  if (count == 0) return Bad("the kernel has no loops");
+  if (opt.axis < 0 || opt.axis >= count) return Bad("the kernel has axes 0 to ", count - 1);
+  if (!axes_[static_cast<size_t>(opt.axis)]->src(0)->IsConst())
+    return Bad("the size of the axis is not a number, but known when the kernel runs");
+  if (threads_) return Bad("it stands behind THREAD, which is the last");
+  switch (opt.kind) {
+    case OptOp::kSplit: return CheckSplit(opt);
+    case OptOp::kPadTo: return CheckPadTo(opt);
+    case OptOp::kSwap: return CheckSwap(opt);
+    case OptOp::kFuse: return CheckFuse(opt);
+    case OptOp::kLocal: return CheckLocal(opt);
+    case OptOp::kThread: return CheckThread(opt);
+  }
+  return Bad("no such transform");
+}
+
+// What changes the order of turns, or runs several at once, is legal if each stores to a place of its own.
+absl::Status CheckedSchedule::NotWhileTurnsCollide() const {
+  if (stores_apart_) return absl::OkStatus();
+  return Bad("two turns of the output's loops may store to the same place, and the later one must win");
+}
+
+absl::Status CheckedSchedule::CheckSplit(const OptOp& opt) const {
+  const int64_t size = Size(opt.axis);
+  if (opt.amount < 1 || size % opt.amount != 0)
+    return Bad("a factor of ", opt.amount, "; it must be a divisor of the axis's ", size);
+  const bool reduced = opt.axis >= outputs_;
+  const bool lanes = opt.target == (reduced ? AxisType::kUnroll : AxisType::kUpcast);
+  if (!lanes && opt.target != (reduced ? AxisType::kReduce : AxisType::kLoop)) {
+    return Bad("a target AxisType of ", static_cast<int>(opt.target), "; ",
+               reduced ? "a reduced axis takes UNROLL, REDUCE or GROUP_REDUCE"
+                       : "an output axis takes UPCAST, LOOP, LOCAL or THREAD");
+  }
+  return lanes ? CheckLanes(opt) : absl::OkStatus();
+}
+
+int64_t CheckedSchedule::FreeDimension(int axis) const {
+  const UOp* range = axes_[static_cast<size_t>(axis)];
+  const absl::flat_hash_map<UOp*, RangeSet> open = OpenRanges(sink_);
+  int64_t dimension = 0;
+  for (const auto& [uop, ranges] : open) {
+    const RangeSet here = RangesAt(open, uop);
+    if (!Has(here, range)) continue;
+    for (const UOp* other : here) {
+      if (IsLane(other)) dimension = std::max(dimension, LaneDimension(other) + 1);
+    }
+  }
+  return dimension;
+}
+
+absl::Status CheckedSchedule::CheckLanes(const OptOp& opt) const {
+  UOp* range = axes_[static_cast<size_t>(opt.axis)];
+  if (opt.axis < outputs_) KILN_RETURN_IF_ERROR(NotWhileTurnsCollide());
+  if (opt.dimension < 0 || opt.dimension >= kLaneDimensions)
+    return Bad("lane dimension ", opt.dimension, "; there are 0 to ", kLaneDimensions - 1);
+  const absl::flat_hash_map<UOp*, RangeSet> open = OpenRanges(sink_);
+  for (const auto& [uop, ranges] : open) {
+    const RangeSet here = RangesAt(open, uop);
+    if (!Has(here, range)) continue;
+    for (const UOp* other : here) {
+      if (IsLane(other) && LaneDimension(other) == opt.dimension)
+        return Bad("lane dimension ", opt.dimension, " is taken by other lanes of the same values; ",
+                   FreeDimension(opt.axis), " is free");
+    }
+  }
+  for (UOp* fill : Fills(sink_)) {
+    if (Has(open.at(fill), range))
+      return Bad("a LOCAL copy is made inside this loop, in each of its turns; its lanes would share one copy");
+  }
+  return absl::OkStatus();
+}
+
+// Both of all values, which may spill, and of accumulators, which must not.
+absl::Status CheckedSchedule::CheckRegisters(UOp* sink) const {
+  const absl::flat_hash_map<UOp*, RangeSet> open = OpenRanges(sink);
+  int64_t last = 0;
+  const std::vector<UOp*> order = Toposort(sink);
+  for (const UOp* uop : order) {
+    if (uop->op() == Op::RANGE && IsLane(uop)) last = std::max(last, LaneDimension(uop));
+  }
+  for (UOp* uop : order) {
+    // Of indices, only quotients are computed lane by lane.
+    const bool computed = uop->dtype() != kIndexType || uop->op() == Op::FLOORDIV || uop->op() == Op::FLOORMOD;
+    if (computed && (IsElementwise(uop->op()) || uop->op() == Op::LOAD)) {
+      const int64_t vectors = VectorsOf(open.at(uop), last, ItemSize(uop->dtype()), vector_bytes_);
+      if (vectors > kMostSpilled * registers_)
+        return Bad("lanes too wide: a value takes ", vectors, " vector registers; this target has ", registers_,
+                   ", and a value may take at most ", kMostSpilled * registers_);
+    }
+    if (uop->op() != Op::REDUCE) continue;
+    RangeSet lanes = open.at(uop->src(0));
+    for (UOp* closed : ClosedBy(uop)) {
+      if (!Has(lanes, closed)) lanes.push_back(closed);
+    }
+    const int64_t accumulators = VectorsOf(lanes, last, ItemSize(uop->dtype()), vector_bytes_);
+    if (accumulators > registers_)
+      return Bad("too many registers: the accumulators of a REDUCE take ", accumulators, " vector registers of ",
+                 vector_bytes_, " bytes; this target has ", registers_);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckedSchedule::CheckPadTo(const OptOp& opt) const {
+  if (opt.amount < 1 || opt.amount > kMostMultiple)
+    return Bad("a multiple of ", opt.amount, "; it is from 1 to ", kMostMultiple);
+  const auto size = static_cast<double>(Size(opt.axis));
+  const auto padded = static_cast<double>((Size(opt.axis) + opt.amount - 1) / opt.amount * opt.amount);
+  const double padding = padding_ * padded / size;
+  if (padding > kMostPadding && padding * turns_ > kMostPaddedTurns)
+    return Bad("padding makes the kernel ", padding, " times as long; at most ", kMostPadding, " times");
+  return absl::OkStatus();
+}
+
+absl::Status CheckedSchedule::CheckSwap(const OptOp& opt) const {
+  const auto count = static_cast<int64_t>(axes_.size());
+  if (opt.amount < 0 || opt.amount >= count) return Bad("it wants (axis), from 0 to ", count - 1);
+  const UOp* a = axes_[static_cast<size_t>(opt.axis)];
+  const UOp* b = axes_[static_cast<size_t>(opt.amount)];
+  const std::vector<UOp*> order = Toposort(sink_);
+  const bool together = std::any_of(order.begin(), order.end(),
+                                    [&](const UOp* uop) { return Has(ClosedBy(uop), a) && Has(ClosedBy(uop), b); });
+  if (!together) return Bad("axis ", opt.amount, " is of another nest; two axes of the output or of one REDUCE swap");
+  return opt.axis < outputs_ ? NotWhileTurnsCollide() : absl::OkStatus();
+}
+
+absl::Status CheckedSchedule::CheckFuse(const OptOp& opt) const {
+  if (opt.axis + 1 >= outputs_)
+    return Bad("there is no loop of the output inside it to fuse it with; the output has axes 0 to ", outputs_ - 1);
+  if (!axes_[static_cast<size_t>(opt.axis) + 1]->src(0)->IsConst())
+    return Bad("the size of axis ", opt.axis + 1, " is not a number, but known when the kernel runs");
+  return absl::OkStatus();
+}
+
+absl::Status CheckedSchedule::CheckLocal(const OptOp& opt) const {
+  if (opt.axis >= outputs_) return Bad("a copy is made in each turn of a loop of the output; this one is reduced");
+  const std::vector<UOp*> operands = OperandsOf(sink_);
+  const auto count = static_cast<int64_t>(operands.size());
+  if (count == 0) return Bad("the kernel reads nothing again in several turns of the output: a copy is for that");
+  if (opt.amount < 0 || opt.amount >= count) return Bad("it wants (operand), from 0 to ", count - 1);
+  UOp* operand = operands[static_cast<size_t>(opt.amount)];
+  if (ReadsLocal(operand)) return Bad("operand ", opt.amount, " is a copy already");
+  const int64_t bytes = LocalBytes(sink_, operand, axes_[static_cast<size_t>(opt.axis)]);
+  if (bytes == 0) return Bad("operand ", opt.amount, " cannot be copied: the kernel writes what it reads");
+  const int64_t all = bytes + LocalBytes(sink_);
+  if (bytes > kMostLocalBytes)
+    return Bad("too much local memory: more than ", kMostLocalBytes, " bytes; a kernel may have ", kMostLocalBytes);
+  if (all > kMostLocalBytes)
+    return Bad("too much local memory: ", all, " bytes together; a kernel may have ", kMostLocalBytes);
+  return absl::OkStatus();
+}
+
+absl::Status CheckedSchedule::CheckThread(const OptOp& opt) const {
+  if (opt.axis != 0 || outputs_ == 0)
+    return Bad("threads share the outermost loop of the output, axis 0: SWAP brings another one there");
+  return NotWhileTurnsCollide();
+}
+
+}  // namespace kiln::compiler
