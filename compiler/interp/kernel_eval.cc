@@ -130,12 +130,16 @@ class Evaluator {
         return absl::OkStatus();
       }
       case Op::RESHAPE: values_[uop] = Lanes(values_[uop->src(0)]); return absl::OkStatus();
-      case Op::PERMUTE: {  // of rows and columns (kernel/expand.h)
+      case Op::PERMUTE: {  // of the first and the last dimension (kernel/expand.h)
         const Lanes& x = values_[uop->src(0)];
-        const int64_t rows = uop->shape()[0], columns = uop->shape()[1];
-        Lanes lanes;
-        for (int64_t i = 0; i < rows * columns; ++i) lanes.push_back(x[i % columns * rows + i / columns]);
-        values_[uop] = std::move(lanes);
+        const int64_t rows = uop->shape().front(), lanes = uop->shape().back();
+        const int64_t between = NumElements(uop->shape()) / (rows * lanes);
+        Lanes turned;
+        for (int64_t i = 0; i < rows * between * lanes; ++i) {
+          const int64_t row = i / (between * lanes), middle = i / lanes % between, lane = i % lanes;
+          turned.push_back(x[(lane * between + middle) * rows + row]);
+        }
+        values_[uop] = std::move(turned);
         return absl::OkStatus();
       }
       case Op::EXPAND: {

@@ -31,6 +31,12 @@ UOp* Iota(Graph& graph, int64_t size, int64_t dimension, int64_t rank) {
   return iota;
 }
 
+// The lanes of both.
+Shape Broadcast(Shape lanes, const Shape& other) {
+  for (size_t i = 0; i < other.size(); ++i) lanes[i] = std::max(lanes[i], other[i]);
+  return lanes;
+}
+
 // The place of a LOAD or a STORE, in as many lanes as its other operands have:
 // what lanes were folded into has their rank, too.
 UOp* InEveryLane(Graph& graph, absl::Span<UOp* const> access, int64_t rank) {
@@ -38,7 +44,7 @@ UOp* InEveryLane(Graph& graph, absl::Span<UOp* const> access, int64_t rank) {
   Shape lanes = place->shape();
   for (UOp* operand : access.subspan(1)) {
     if (lanes.empty()) lanes = operand->shape();
-    for (size_t i = 0; i < operand->shape().size(); ++i) lanes[i] = std::max(lanes[i], operand->shape()[i]);
+    lanes = Broadcast(lanes, operand->shape());
   }
   if (lanes == place->shape()) return place;
   UOp* index = place->src(1);
@@ -46,28 +52,55 @@ UOp* InEveryLane(Graph& graph, absl::Span<UOp* const> access, int64_t rank) {
   return graph.Make(Op::INDEX, {place->src(0), Expand(graph, index, lanes)});
 }
 
-// The LOADs that memory has along the rows of a square tile, and their indices with the
-// two dimensions exchanged: what is loaded so is turned afterwards.
-absl::flat_hash_map<UOp*, UOp*> TurnedIndices(Graph& graph, absl::Span<UOp* const> order) {
+// Fewer rows or lanes than this are as quick one by one.
+constexpr int64_t kLeastTurned = 4;
+
+// The LOADs and STOREs whose memory runs along the rows of a tile (dimension 0) and not
+// along its lanes, each with the two exchanged: a value is turned behind such a LOAD,
+// and before such a STORE.
+absl::flat_hash_map<UOp*, UOp*> TurnedAccesses(Graph& graph, absl::Span<UOp* const> order, int64_t rank) {
   absl::flat_hash_map<UOp*, UOp*> turned;
-  UOp *rows = nullptr, *lanes = nullptr;
+  const auto exchanged = [&](const UOp* range, int64_t dimension) {
+    const int64_t id = kLaneIds + dimension + graph.NextId() * kLaneDimensions;
+    return graph.Make(Op::RANGE, range->src(), RangeArg{id, range->arg_as<RangeArg>().type});
+  };
   for (UOp* uop : order) {
-    if (!IsLane(uop)) continue;
-    UOp*& of_dimension = LaneDimension(uop) == 0 ? rows : lanes;
-    if (of_dimension != nullptr) return turned;
-    of_dimension = uop;
-  }
-  if (rows == nullptr || lanes == nullptr || rows->src(0) != lanes->src(0)) return turned;
-  const int64_t size = rows->src(0)->const_int();
-  if ((size & (size - 1)) != 0) return turned;
-  for (UOp* uop : order) {
-    if (uop->op() != Op::LOAD || uop->src().size() > 1 || uop->src(0)->op() != Op::INDEX) continue;
+    const bool load = uop->op() == Op::LOAD;
+    if ((!load && uop->op() != Op::STORE) || uop->src(0)->op() != Op::INDEX) continue;
+    if (load && uop->src().size() > 1 && !uop->src(1)->IsConst()) continue;
     UOp* index = uop->src(0)->src(1);
-    const std::optional<int64_t> across = StrideIn(index, lanes);
-    if (StrideIn(index, rows) != 1 || !across.has_value() || *across == 0 || *across == 1) continue;
-    turned[uop] = Substitute(index, {{rows, lanes}, {lanes, rows}}, graph);
+    std::vector<UOp*> rows, lanes;
+    for (UOp* range : Toposort(uop->src().size() > 2 ? graph.Make(Op::GROUP, {index, uop->src(2)}) : index)) {
+      if (!IsLane(range)) continue;
+      if (LaneDimension(range) == 0) rows.push_back(range);
+      if (LaneDimension(range) == rank - 1) lanes.push_back(range);
+    }
+    if (rows.size() != 1 || lanes.size() != 1 || StrideIn(index, rows[0]) != 1) continue;
+    if (std::min(rows[0]->src(0)->const_int(), lanes[0]->src(0)->const_int()) < kLeastTurned) continue;
+    const std::optional<int64_t> across = StrideIn(index, lanes[0]);
+    if (across == 0 || across == 1 || (!load && !across.has_value())) continue;
+    const absl::flat_hash_map<UOp*, UOp*> exchange = {{rows[0], exchanged(rows[0], rank - 1)},
+                                                      {lanes[0], exchanged(lanes[0], 0)}};
+    std::vector<UOp*> src = {Substitute(uop->src(0), exchange, graph)};
+    if (uop->src().size() > 1) src.push_back(uop->src(1));
+    if (uop->src().size() > 2) src.push_back(Substitute(uop->src(2), exchange, graph));
+    turned[uop] = graph.Make(uop->op(), src, uop->arg());
   }
   return turned;
+}
+
+// `value` with rows and lanes exchanged.
+UOp* Turn(Graph& graph, UOp* value, int64_t rank) {
+  std::vector<int64_t> axes;
+  for (int64_t d = 0; d < rank; ++d) axes.push_back(d);
+  std::swap(axes.front(), axes.back());
+  return graph.Make(Op::PERMUTE, {value}, AxesArg{axes});
+}
+
+// `value` in all `lanes`, those of dimensions of which it has one, too.
+UOp* InLanes(Graph& graph, UOp* value, const Shape& lanes) {
+  if (value->shape().empty()) value = Reshape(graph, value, Shape(lanes.size(), 1));
+  return value->shape() == lanes ? value : Expand(graph, value, lanes);
 }
 
 }  // namespace
@@ -80,10 +113,13 @@ UOp* Expand(Graph& graph, UOp* sink) {
   }
   if (rank == 0) return sink;
   absl::flat_hash_map<UOp*, UOp*> turned;
-  if (rank == 2) turned = TurnedIndices(graph, order);
+  if (rank > 1) turned = TurnedAccesses(graph, order, rank);
   if (!turned.empty()) {
     std::vector<UOp*> roots;
-    for (const auto& [load, index] : turned) roots.push_back(index);
+    for (const auto& [access, exchanged] : turned) {
+      roots.push_back(exchanged->src(0)->src(1));
+      if (exchanged->src().size() > 2) roots.push_back(exchanged->src(2));
+    }
     std::sort(roots.begin(), roots.end(), [](const UOp* a, const UOp* b) { return a->id() < b->id(); });
     roots.push_back(sink);
     order = Toposort(graph.Make(Op::GROUP, roots));
@@ -111,21 +147,28 @@ UOp* Expand(Graph& graph, UOp* sink) {
         std::get<ReduceArg>(arg).axes.push_back(LaneDimension(source));
       }
     }
-    if (uop->op() == Op::LOAD || uop->op() == Op::STORE) src[0] = InEveryLane(graph, src, rank);
-    if (const auto index = turned.find(uop); index != turned.end()) {
-      UOp* place = graph.Make(Op::INDEX, {src[0]->src(0), done.at(index->second)});
-      done[uop] = graph.Make(Op::PERMUTE, {graph.Make(Op::LOAD, {place})}, AxesArg{{1, 0}});
+    if (const auto found = turned.find(uop); found != turned.end()) {
+      // The other way round, its place and its gate are those of the exchanged access.
+      UOp* exchanged = found->second;
+      src[0] = graph.Make(Op::INDEX, {src[0]->src(0), done.at(exchanged->src(0)->src(1))});
+      if (src.size() > 2) src[2] = done.at(exchanged->src(2));
+      if (uop->op() == Op::STORE) {
+        Shape lanes = src[0]->shape();
+        std::swap(lanes.front(), lanes.back());
+        src[1] = InLanes(graph, src[1], Broadcast(lanes, src[1]->shape()));
+        src[1] = Turn(graph, src[1], rank);
+      }
+      src[0] = InEveryLane(graph, src, rank);
+      UOp* access = graph.Make(uop->op(), src, std::move(arg));
+      done[uop] = uop->op() == Op::LOAD ? Turn(graph, access, rank) : access;
       continue;
     }
-    done[uop] = graph.Make(uop->op(), src, std::move(arg));
+    if (uop->op() == Op::LOAD || uop->op() == Op::STORE) src[0] = InEveryLane(graph, src, rank);
+    // An END that closed lanes alone is its body.
+    const bool bare = uop->op() == Op::END && src.size() == 1;
+    done[uop] = bare ? src[0] : graph.Make(uop->op(), src, std::move(arg));
   }
-  UOp* expanded = done[sink];
-  // An END that closed lanes alone is its body.
-  absl::flat_hash_map<UOp*, UOp*> bare;
-  for (UOp* uop : Toposort(expanded)) {
-    if (uop->op() == Op::END && uop->src().size() == 1) bare[uop] = uop->src(0);
-  }
-  return bare.empty() ? expanded : Substitute(expanded, bare, graph);
+  return done[sink];
 }
 
 }  // namespace kiln::compiler

@@ -10,6 +10,7 @@
 #include "compiler/kernel/ranges.h"
 #include "compiler/opt/local_buffer.h"
 #include "compiler/rewrite/rewrite.h"
+#include "compiler/rules/linear.h"
 #include "compiler/rules/symbolic.h"
 
 namespace kiln::compiler {
@@ -96,12 +97,6 @@ UOp* Swap(Graph& graph, UOp* sink, UOp* a, UOp* b) {
   return Substitute(sink, swapped, graph);
 }
 
-// The smaller of an index and a number, in a form whose bounds are seen.
-UOp* AtMost(Graph& graph, UOp* index, int64_t most) {
-  UOp* minus = Idx(graph, -1);
-  return Mul(graph, graph.Make(Op::MAX, {Mul(graph, index, minus), Idx(graph, -most)}), minus);
-}
-
 // Gates every write that depends on the padded axis, and every read unless `clamp`,
 // and feeds the identity to the reductions over it.
 UOp* PadTo(Graph& graph, UOp* sink, UOp* range, int64_t multiple, bool clamp) {
@@ -164,14 +159,16 @@ UOp* DropUnitLoops(Graph& graph, UOp* sink) {
   for (UOp* axis : AxesOf(sink)) {
     if (axis->src(0)->IsConstInt(1)) sink = ReplaceRange(graph, sink, axis, Idx(graph, 0), {});
   }
-  absl::flat_hash_map<UOp*, UOp*> bare;
+  // What closes nothing any more is its body, also inside another such.
+  absl::flat_hash_map<UOp*, UOp*> done;
   for (UOp* uop : Toposort(sink)) {
+    std::vector<UOp*> src;
+    for (UOp* source : uop->src()) src.push_back(done[source]);
     const bool closes_nothing =
-        (uop->op() == Op::END || (uop->op() == Op::REDUCE && uop->arg_as<ReduceArg>().axes.empty())) &&
-        uop->src().size() == 1;
-    if (closes_nothing) bare[uop] = uop->src(0);
+        (uop->op() == Op::END || (uop->op() == Op::REDUCE && uop->arg_as<ReduceArg>().axes.empty())) && src.size() == 1;
+    done[uop] = closes_nothing ? src[0] : graph.Make(uop->op(), src, uop->arg());
   }
-  return bare.empty() ? sink : Substitute(sink, bare, graph);
+  return done[sink];
 }
 
 }  // namespace

@@ -1,13 +1,18 @@
 #include "compiler/opt/local_buffer.h"
 
 #include <algorithm>
+#include <bit>
+#include <optional>
+#include <utility>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
 #include "compiler/ir/build.h"
 #include "compiler/kernel/expand.h"
 #include "compiler/kernel/ranges.h"
+#include "compiler/opt/walked_axes.h"
 #include "compiler/rewrite/rewrite.h"
+#include "compiler/rules/linear.h"
 
 namespace kiln::compiler {
 namespace {
@@ -37,13 +42,39 @@ bool ReadsMemory(UOp* root) {
   return std::any_of(order.begin(), order.end(), [](const UOp* uop) { return uop->op() == Op::LOAD; });
 }
 
-// The ranges that `operand` depends on and `level` has inside it, in the order in
-// which they are walked: loops from the outermost in, then lanes by dimension.
-std::vector<UOp*> InnerRanges(UOp* sink, UOp* operand, UOp* level) {
+// The dimension of lanes that vector registers hold, and how many those are; (-1, 1) if the kernel has none.
+std::pair<int64_t, int64_t> VectorOf(UOp* sink) {
+  std::pair<int64_t, int64_t> vector = {-1, 1};
+  for (const UOp* uop : Toposort(sink)) {
+    if (uop->op() == Op::RANGE && IsLane(uop))
+      vector = std::max(vector, {LaneDimension(uop), uop->src(0)->const_int()});
+  }
+  return vector;
+}
+
+// What a copy holds: the places along its axes, outermost first, and then what each lane reads.
+struct Layout {
+  std::vector<WalkedAxis> axes;
+  std::vector<UOp*> lanes;  // by dimension, if vectors are read; else they are parts of the axes
+  bool constant = true;     // sizes are numbers; nothing else holds if not
+
+  int64_t Elements() const {
+    int64_t elements = 1;
+    for (const WalkedAxis& axis : axes) elements = std::min(elements, kMostLocalBytes) * axis.extent;
+    for (const UOp* lane : lanes) elements = std::min(elements, kMostLocalBytes) * lane->src(0)->const_int();
+    return elements;
+  }
+};
+
+// Of what `operand` is in all turns of the loops inside `level`.
+Layout LayoutOf(UOp* sink, UOp* operand, UOp* level) {
+  Layout layout;
   const RangeSet open = OpenRanges(operand).at(operand);
-  std::vector<UOp*> loops, lanes;
+  std::vector<UOp*> walked;
   const auto add = [&](UOp* range) {
-    if (Has(open, range)) (IsLane(range) ? lanes : loops).push_back(range);
+    if (!Has(open, range)) return;
+    layout.constant &= range->src(0)->IsConst();
+    (IsLane(range) ? layout.lanes : walked).push_back(range);
   };
   bool inside = false;
   for (UOp* range : OutputRanges(sink)) {
@@ -51,9 +82,15 @@ std::vector<UOp*> InnerRanges(UOp* sink, UOp* operand, UOp* level) {
     inside = inside || range == level;
   }
   for (UOp* range : OnlyReduce(sink)->src().subspan(1)) add(range);
-  std::sort(lanes.begin(), lanes.end(), [](const UOp* a, const UOp* b) { return LaneDimension(a) < LaneDimension(b); });
-  loops.insert(loops.end(), lanes.begin(), lanes.end());
-  return loops;
+  if (!layout.constant) return layout;
+  std::sort(layout.lanes.begin(), layout.lanes.end(),
+            [](const UOp* a, const UOp* b) { return LaneDimension(a) < LaneDimension(b); });
+  if (layout.lanes.empty() || LaneDimension(layout.lanes.back()) != VectorOf(sink).first) {
+    walked.insert(walked.end(), layout.lanes.begin(), layout.lanes.end());
+    layout.lanes.clear();
+  }
+  layout.axes = WalkedAxes(operand, walked);
+  return layout;
 }
 
 // Storage that the kernel writes.
@@ -64,6 +101,77 @@ absl::flat_hash_set<const UOp*> Written(UOp* sink) {
   }
   return written;
 }
+
+// The loops and lanes that fill a copy. They walk the operand as memory has it: vectors along its last axis where
+// that is contiguous, whichever lanes will read them. If those are along another, each square of elements is turned
+// on its way (kernel/expand.h).
+class Filler {
+ public:
+  Filler(Graph& graph, UOp* sink, UOp* operand, const Layout& layout) : graph_(graph) {
+    const auto [dimension, lanes] = VectorOf(sink);
+    const WalkedAxis* last = layout.axes.empty() ? nullptr : &layout.axes.back();
+    const int64_t vector =
+        last == nullptr || last->stride != 1
+            ? 1
+            : static_cast<int64_t>(std::bit_floor(static_cast<uint64_t>(std::clamp<int64_t>(last->extent, 1, lanes))));
+    const bool turned =
+        vector >= kLeastVector && !layout.lanes.empty() && dimension > 0 && Turns(operand, layout.lanes);
+    const bool vectors = vector >= kLeastVector && (layout.lanes.empty() || turned);
+    // Along the vectors last: a processor fetches ahead what it is asked for in equal steps.
+    for (UOp* lane : layout.lanes) {
+      const bool loop = turned && lane != layout.lanes.back();
+      const int64_t id = graph.NextId();
+      own_[lane] = loop ? Loop(lane->src(0)->const_int(), AxisType::kLoop, id)
+                        : Lane(lane->src(0)->const_int(), lane->arg_as<RangeArg>().type, LaneDimension(lane));
+    }
+    for (const WalkedAxis& axis : layout.axes) {
+      for (const WalkedAxis::Part& part : axis.parts) own_[part.range] = Idx(graph, 0);
+      own_[axis.unit()] = vectors && &axis == last ? Along(axis.extent, vector, turned ? 0 : dimension)
+                                                   : Loop(axis.extent, AxisType::kLoop, graph.NextId());
+    }
+    std::stable_partition(closed_.begin(), closed_.end(), [](const UOp* range) { return !IsLane(range); });
+  }
+
+  // What stands for each range of the operand while it is copied.
+  const absl::flat_hash_map<UOp*, UOp*>& own() const { return own_; }
+  // The ranges of these, outermost first.
+  const std::vector<UOp*>& closed() const { return closed_; }
+
+ private:
+  static constexpr int64_t kLeastVector = 4;
+
+  // Whether memory lies across the lanes: no two of them are neighbours.
+  static bool Turns(UOp* operand, absl::Span<UOp* const> lanes) {
+    if (lanes.size() > 1 && LaneDimension(lanes[0]) == 0) return false;  // rows have that dimension
+    for (UOp* uop : Toposort(operand)) {
+      if (uop->op() != Op::LOAD) continue;
+      const std::optional<int64_t> across = StrideIn(uop->src(0)->src(1), lanes.back());
+      return across != 0 && across != 1;  // of the only one
+    }
+    return false;
+  }
+
+  UOp* Loop(int64_t turns, AxisType type, int64_t id) {
+    if (turns == 1) return Idx(graph_, 0);
+    closed_.push_back(graph_.Make(Op::RANGE, {Idx(graph_, turns)}, RangeArg{id, type}));
+    return closed_.back();
+  }
+  UOp* Lane(int64_t size, AxisType type, int64_t dimension) {
+    return Loop(size, type, kLaneIds + dimension + graph_.NextId() * kLaneDimensions);
+  }
+
+  // Vectors along an axis of `extent` places; the last begins where it still fits, and copies some of them again.
+  UOp* Along(int64_t extent, int64_t vector, int64_t dimension) {
+    UOp* first =
+        Mul(graph_, Loop((extent + vector - 1) / vector, AxisType::kLoop, graph_.NextId()), Idx(graph_, vector));
+    if (extent % vector != 0) first = AtMost(graph_, first, extent - vector);
+    return Add(graph_, first, Lane(vector, AxisType::kUpcast, dimension));
+  }
+
+  Graph& graph_;
+  absl::flat_hash_map<UOp*, UOp*> own_;
+  std::vector<UOp*> closed_;
+};
 
 }  // namespace
 
@@ -93,17 +201,13 @@ std::vector<UOp*> OperandsOf(UOp* sink) {
 }
 
 int64_t LocalBytes(UOp* sink, UOp* operand, UOp* level) {
-  int64_t bytes = ItemSize(operand->dtype());
-  for (UOp* range : InnerRanges(sink, operand, level)) {
-    if (!range->src(0)->IsConst()) return 0;
-    bytes *= range->src(0)->const_int();
-    if (bytes > kMostLocalBytes) break;  // enough to be refused, and no overflow
-  }
+  const Layout layout = LayoutOf(sink, operand, level);
+  if (!layout.constant) return 0;
   const absl::flat_hash_set<const UOp*> written = Written(sink);
   for (const UOp* uop : Toposort(operand)) {
     if (uop->op() == Op::LOAD && written.contains(uop->src(0)->src(0))) return 0;
   }
-  return bytes;
+  return layout.Elements() * ItemSize(operand->dtype());
 }
 
 int64_t LocalBytes(UOp* sink) {
@@ -115,32 +219,28 @@ int64_t LocalBytes(UOp* sink) {
 }
 
 UOp* CopyToLocal(Graph& graph, UOp* sink, UOp* operand, UOp* level) {
-  const std::vector<UOp*> ranges = InnerRanges(sink, operand, level);
-  int64_t size = 1;
+  const Layout layout = LayoutOf(sink, operand, level);
   UOp* place = Idx(graph, 0);
-  for (UOp* range : ranges) {
-    size *= range->src(0)->const_int();
-    place = Add(graph, Mul(graph, place, range->src(0)), range);
+  for (const WalkedAxis& axis : layout.axes) {
+    place = Mul(graph, place, Idx(graph, axis.extent));
+    for (const auto& [range, step] : axis.parts) place = Add(graph, place, Mul(graph, range, Idx(graph, step)));
   }
+  for (UOp* lane : layout.lanes) place = Add(graph, Mul(graph, place, lane->src(0)), lane);
   BufferArg arg;
   arg.slot = static_cast<uint32_t>(graph.NextId());
   arg.dtype = operand->dtype();
   arg.addrspace = AddrSpace::kLocal;
-  UOp* buffer = graph.Make(Op::BUFFER, {ShapeSource(graph, {size})}, arg);
+  UOp* buffer = graph.Make(Op::BUFFER, {ShapeSource(graph, {layout.Elements()})}, arg);
 
-  // Filled by loops and lanes of its own.
-  absl::flat_hash_map<UOp*, UOp*> own;
-  std::vector<UOp*> fill = {nullptr};
-  for (UOp* range : ranges) {
-    const bool lane = IsLane(range);
-    const int64_t id = lane ? kLaneIds + LaneDimension(range) + graph.NextId() * kLaneDimensions : graph.NextId();
-    own[range] =
-        graph.Make(Op::RANGE, range->src(), RangeArg{id, lane ? range->arg_as<RangeArg>().type : AxisType::kLoop});
-    fill.push_back(own[range]);
+  const Filler filler(graph, sink, operand, layout);
+  UOp* target = graph.Make(Op::INDEX, {buffer, Substitute(place, filler.own(), graph)});
+  UOp* fill = graph.Make(Op::STORE, {target, Substitute(operand, filler.own(), graph)});
+  if (!filler.closed().empty()) {
+    std::vector<UOp*> src = {fill};
+    src.insert(src.end(), filler.closed().begin(), filler.closed().end());
+    fill = graph.Make(Op::END, src);
   }
-  UOp* target = graph.Make(Op::INDEX, {buffer, Substitute(place, own, graph)});
-  fill[0] = graph.Make(Op::STORE, {target, Substitute(operand, own, graph)});
-  UOp* filled = graph.Make(Op::AFTER, {buffer, fill.size() > 1 ? graph.Make(Op::END, fill) : fill[0]});
+  UOp* filled = graph.Make(Op::AFTER, {buffer, fill});
   UOp* copy = graph.Make(Op::LOAD, {graph.Make(Op::INDEX, {filled, place})});
   return Substitute(sink, {{operand, copy}}, graph);
 }

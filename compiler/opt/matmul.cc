@@ -2,107 +2,12 @@
 
 #include <algorithm>
 
-#include "compiler/kernel/ranges.h"
+#include "compiler/opt/lanes_apart.h"
 #include "compiler/opt/local_buffer.h"
+#include "compiler/opt/product.h"
 
 namespace kiln::compiler {
 namespace {
-
-// -- The machine, in cycles: what cores of the last ten years have in common.
-constexpr double kFmasPerCycle = 2, kLoadsPerCycle = 2, kFmaLatency = 4;
-constexpr double kLoadWeight = 0.04;      // of a load that the ports have room for: it may miss
-constexpr double kCopyCycles = 4;         // of one vector into a local buffer
-constexpr double kFarBytesPerCycle = 16;  // of an operand that each panel reads anew from beyond the L2 cache
-constexpr double kGatherCycles = 2.5;     // of one element that lies apart
-constexpr double kFoldCycles = 6;         // of the lanes of one accumulator onto each other
-constexpr int64_t kRowsApart = 8;         // rows that one set of the L1 cache can hold at once
-constexpr int64_t kLeastBlock = 96;       // rows that are worth a copy of the other operand
-constexpr int64_t kTurnsPerCore = 8;      // enough for an even share
-
-int64_t CeilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
-
-// How one operand moves.
-struct Operand {
-  std::vector<bool> depends;                    // on each axis
-  std::vector<std::optional<int64_t>> strides;  // of its LOAD along each axis; none if there are several
-};
-
-struct Product {
-  std::vector<int64_t> sizes;  // of its loops, by number
-  size_t outputs = 0;
-  std::vector<Operand> operands;
-  std::vector<std::optional<int64_t>> store;
-  int64_t item = 4;  // bytes of an accumulator
-
-  int64_t Size(size_t axis) const { return sizes[axis]; }
-  int64_t Folded() const {
-    int64_t turns = 1;
-    for (size_t axis = outputs; axis < sizes.size(); ++axis) turns *= Size(axis);
-    return turns;
-  }
-};
-
-std::optional<Product> ProductIn(UOp* sink) {
-  const std::vector<UOp*> operands = OperandsOf(sink);
-  if (operands.size() != 2 || sink->src(0)->op() != Op::END) return std::nullopt;
-  UOp* store = sink->src(0)->src(0);
-  if (store->op() != Op::STORE || store->src(0)->op() != Op::INDEX) return std::nullopt;
-  Product product;
-  const std::vector<UOp*> axes = AxesOf(sink);
-  product.outputs = OutputRanges(sink).size();
-  for (UOp* axis : axes) {
-    if (!axis->src(0)->IsConst()) return std::nullopt;
-    product.sizes.push_back(axis->src(0)->const_int());
-    product.store.push_back(StrideIn(store->src(0)->src(1), axis));
-    // Where it stores must be a matter of its loops alone: then no two turns store to one place.
-    const bool output = product.store.size() <= product.outputs;
-    if (output && (!product.store.back().has_value() || *product.store.back() == 0)) return std::nullopt;
-  }
-  for (UOp* root : operands) {
-    const RangeSet open = OpenRanges(root).at(root);
-    std::vector<UOp*> loads;
-    for (UOp* uop : Toposort(root)) {
-      if (uop->op() == Op::LOAD) loads.push_back(uop);
-    }
-    Operand operand;
-    for (UOp* axis : axes) {
-      operand.depends.push_back(std::find(open.begin(), open.end(), axis) != open.end());
-      operand.strides.push_back(loads.size() == 1 ? StrideIn(loads[0]->src(0)->src(1), axis) : std::nullopt);
-    }
-    product.operands.push_back(std::move(operand));
-  }
-  for (UOp* uop : Toposort(sink)) {
-    if (uop->op() == Op::REDUCE) product.item = ItemSize(uop->dtype());
-  }
-  return product;
-}
-
-// The stride along two loops as one, `inner` of n turns.
-std::optional<int64_t> FusedStride(std::optional<int64_t> outer, std::optional<int64_t> inner, int64_t n) {
-  if (!outer.has_value() || !inner.has_value() || *outer != n * *inner) return std::nullopt;
-  return inner;
-}
-
-// `product` with output loop `axis` and the one inside it fused: the rows of an image end where they end, and
-// vectors need not. Nothing if what is stored would not be contiguous, or only one of the two were read.
-std::optional<Product> Fused(Product product, size_t axis) {
-  const size_t inner = axis + 1;
-  const int64_t n = product.sizes[inner];
-  product.store[axis] = FusedStride(product.store[axis], product.store[inner], n);
-  if (product.store[axis] != 1) return std::nullopt;
-  const auto at = static_cast<int64_t>(inner);
-  for (Operand& operand : product.operands) {
-    if (operand.depends[axis] != operand.depends[inner]) return std::nullopt;
-    operand.strides[axis] = FusedStride(operand.strides[axis], operand.strides[inner], n);
-    operand.depends.erase(operand.depends.begin() + at);
-    operand.strides.erase(operand.strides.begin() + at);
-  }
-  product.sizes[axis] *= n;
-  product.sizes.erase(product.sizes.begin() + at);
-  product.store.erase(product.store.begin() + at);
-  --product.outputs;
-  return product;
-}
 
 // Which axes the tile has, and how much of each.
 struct Tile {
@@ -112,24 +17,24 @@ struct Tile {
   size_t a = 0, b = 1;
   int64_t rows = 1, columns = 1;  // columns: elements of the output
   bool copy = false;
+  bool turned = false;  // the copy is: its memory lies across the lanes
 };
 
 class Chooser {
  public:
-  Chooser(const v1::Target& target, Product product) : product_(std::move(product)) {
-    const auto& tuning = target.tuning();
-    lanes_ = std::max<int64_t>(1, (tuning.vector_bytes() ? tuning.vector_bytes() : 16) / product_.item);
-    registers_ = tuning.vector_registers() ? tuning.vector_registers() : 16;
-    cores_ = std::max<int64_t>(1, tuning.cores());
-    l2_bytes_ = tuning.l2_bytes() ? static_cast<int64_t>(tuning.l2_bytes()) : 1 << 20;
-  }
+  Chooser(const Machine& machine, Product product)
+      : product_(std::move(product)),
+        lanes_(machine.lanes),
+        registers_(machine.registers),
+        cores_(machine.cores),
+        l2_bytes_(machine.l2_bytes) {}
 
   // What the best tile costs; nothing if there is none.
   std::optional<double> Run() {
     for (size_t a : {size_t{0}, size_t{1}}) {
       for (size_t row = 0; row < product_.outputs; ++row) {
         for (size_t column = 0; column < product_.outputs; ++column) {
-          if (row == column || !Walks(a, row, column) || !Walks(1 - a, column, row)) continue;
+          if (row == column || !product_.Walks(a, row, column) || !product_.Walks(1 - a, column, row)) continue;
           TryLanesOfOutput(a, row, column);
           TryLanesOfFold(a, row, column);
         }
@@ -147,12 +52,6 @@ class Chooser {
   }
 
  private:
-  // Whether an operand moves along `axis` and not along `other`.
-  bool Walks(size_t operand, size_t axis, size_t other) const {
-    const Operand& o = product_.operands[operand];
-    return o.depends[axis] && !o.depends[other];
-  }
-
   void Consider(const Tile& tile) {
     if (!best_.has_value() || tile.cost < best_->cost) best_ = tile;
   }
@@ -184,6 +83,7 @@ class Chooser {
     tile.column = tile.lane = column;
     const auto& stride = product_.operands[tile.b].strides[column];
     const bool contiguous = stride == 1;
+    tile.turned = !contiguous && product_.FoldsNeighbours(tile.b);
     if (product_.store[column] != 1) return;
     const int64_t m = product_.Size(row), n = product_.Size(column), k = product_.Folded();
     const double batches = Batches(row, column);
@@ -205,7 +105,9 @@ class Chooser {
         const double blocks = static_cast<double>(CeilDiv(m, tile.rows));
         const double tiles = batches * static_cast<double>(panels) * blocks;
         const double fill = batches * static_cast<double>(panels * k) *
-                            (contiguous ? v * kCopyCycles : kGatherCycles * static_cast<double>(tile.columns));
+                            (contiguous    ? v * kCopyCycles
+                             : tile.turned ? v * kTurnCycles
+                                           : kGatherCycles * static_cast<double>(tile.columns));
         const double plain_turn = contiguous ? turn * (n * k * product_.item > l2_bytes_ / 2 ? 1.5 : 1.0)
                                              : turn + kGatherCycles * static_cast<double>(tile.columns);
         const double start = 2 * r * v;
@@ -273,7 +175,7 @@ class Chooser {
     const int64_t blocks = CeilDiv(product_.Size(tile.row), tile.rows);
     const int64_t panels = CeilDiv(product_.Size(tile.column), tile.columns);
     PadTo(tile.row, tile.rows, true);
-    PadTo(tile.column, tile.columns, tile.folded);
+    PadTo(tile.column, tile.columns, tile.folded || tile.turned);
     if (tile.folded) PadTo(tile.lane, lanes_, false);
     Lanes(tile.row, tile.rows, AxisType::kUpcast, 0);
     // Whole vectors are a dimension of their own: LLVM is better at many of the machine's than at a few wide ones.
@@ -326,21 +228,26 @@ class Chooser {
 std::optional<std::vector<OptOp>> ChooseMatmulOpts(UOp* sink, const v1::Target& target) {
   const std::optional<Product> product = ProductIn(sink);
   if (!product.has_value()) return std::nullopt;
-  Chooser best(target, *product);
-  std::optional<double> cost = best.Run();
-  std::vector<OptOp> before;
+  const Machine machine(target, product->item);
+  std::optional<double> cost;
+  std::optional<std::vector<OptOp>> best;
+  const auto consider = [&](const Product& candidate, const std::vector<OptOp>& before) {
+    Chooser chooser(machine, candidate);
+    if (const std::optional<double> found = chooser.Run(); found.has_value() && (!cost.has_value() || *found < *cost)) {
+      cost = found;
+      best = chooser.Schedule(before);
+    }
+    const std::optional<ApartTile> apart = ChooseLanesApart(machine, candidate);
+    if (!apart.has_value() || (cost.has_value() && apart->cost >= *cost)) return;
+    cost = apart->cost;
+    best = ScheduleLanesApart(machine, candidate, *apart, before);
+  };
+  consider(*product, {});
   for (size_t axis = 0; axis + 1 < product->outputs; ++axis) {
-    const std::optional<Product> fused = Fused(*product, axis);
-    if (!fused.has_value()) continue;
-    Chooser other(target, *fused);
-    const std::optional<double> other_cost = other.Run();
-    if (!other_cost.has_value() || (cost.has_value() && *other_cost >= *cost)) continue;
-    cost = other_cost;
-    best = std::move(other);
-    before = {{OptOp::kFuse, static_cast<int>(axis)}};
+    if (const std::optional<Product> fused = Fused(*product, axis); fused.has_value())
+      consider(*fused, {{OptOp::kFuse, static_cast<int>(axis)}});
   }
-  if (!cost.has_value()) return std::nullopt;
-  return best.Schedule(std::move(before));
+  return best;
 }
 
 }  // namespace kiln::compiler

@@ -28,6 +28,9 @@ struct LinearForm {
 LinearForm ToLinear(UOp* uop);
 UOp* FromLinear(Graph& graph, const LinearForm& form);
 
+// The smaller of an int64 node and a number, in a form whose bounds are seen.
+UOp* AtMost(Graph& graph, UOp* index, int64_t most);
+
 }  // namespace kiln::compiler
 
 #endif  // KILN_COMPILER_RULES_LINEAR_H_

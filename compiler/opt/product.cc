@@ -1,0 +1,131 @@
+#include "compiler/opt/product.h"
+
+#include <algorithm>
+
+#include "compiler/kernel/ranges.h"
+#include "compiler/opt/apply.h"
+#include "compiler/opt/local_buffer.h"
+#include "compiler/opt/walked_axes.h"
+
+namespace kiln::compiler {
+namespace {
+
+// The stride along two loops as one, `inner` of n turns.
+std::optional<int64_t> FusedStride(std::optional<int64_t> outer, std::optional<int64_t> inner, int64_t n) {
+  if (!outer.has_value() || !inner.has_value() || *outer != n * *inner) return std::nullopt;
+  return inner;
+}
+
+// Those along two loops as one; none if the two do not walk one axis, one where the other ends.
+std::vector<Walk> FusedWalks(absl::Span<const Walk> walks, size_t outer, int64_t n) {
+  std::vector<Walk> fused;
+  for (const Walk& walk : walks) {
+    int64_t outer_step = 0, inner_step = 0;
+    Walk& parts = fused.emplace_back();
+    for (const auto& [axis, step] : walk) {
+      if (axis == outer) outer_step = step;
+      if (axis == outer + 1) inner_step = step;
+      if (axis != outer) parts.emplace_back(axis > outer ? axis - 1 : axis, step);
+    }
+    if (outer_step != n * inner_step) return {};
+  }
+  return fused;
+}
+
+}  // namespace
+
+Machine::Machine(const v1::Target& target, int64_t item) {
+  const auto& tuning = target.tuning();
+  lanes = std::max<int64_t>(1, (tuning.vector_bytes() ? tuning.vector_bytes() : 16) / item);
+  registers = tuning.vector_registers() ? tuning.vector_registers() : 16;
+  cores = std::max<int64_t>(1, tuning.cores());
+  l2_bytes = tuning.l2_bytes() ? static_cast<int64_t>(tuning.l2_bytes()) : 1 << 20;
+}
+
+int64_t Product::Folded() const {
+  int64_t turns = 1;
+  for (size_t axis = outputs; axis < sizes.size(); ++axis) turns *= Size(axis);
+  return turns;
+}
+
+bool Product::Walks(size_t operand, size_t axis, size_t other) const {
+  const Operand& o = operands[operand];
+  return o.depends[axis] && !o.depends[other];
+}
+
+bool Product::FoldsNeighbours(size_t operand) const {
+  const auto& strides = operands[operand].strides;
+  return std::find(strides.begin() + static_cast<int64_t>(outputs), strides.end(), 1) != strides.end();
+}
+
+std::optional<Product> ProductIn(UOp* sink) {
+  const std::vector<UOp*> operands = OperandsOf(sink);
+  if (operands.size() != 2 || sink->src(0)->op() != Op::END) return std::nullopt;
+  UOp* store = sink->src(0)->src(0);
+  if (store->op() != Op::STORE || store->src(0)->op() != Op::INDEX) return std::nullopt;
+  Product product;
+  const std::vector<UOp*> axes = AxesOf(sink);
+  product.outputs = OutputRanges(sink).size();
+  for (UOp* axis : axes) {
+    if (!axis->src(0)->IsConst()) return std::nullopt;
+    product.sizes.push_back(axis->src(0)->const_int());
+    product.store.push_back(StrideIn(store->src(0)->src(1), axis));
+    // Where it stores must be a matter of its loops alone: then no two turns store to one place.
+    const bool output = product.store.size() <= product.outputs;
+    if (output && (!product.store.back().has_value() || *product.store.back() == 0)) return std::nullopt;
+  }
+  for (UOp* root : operands) {
+    const RangeSet open = OpenRanges(root).at(root);
+    std::vector<UOp*> loads;
+    for (UOp* uop : Toposort(root)) {
+      if (uop->op() == Op::LOAD) loads.push_back(uop);
+    }
+    Operand operand;
+    for (UOp* axis : axes) {
+      operand.depends.push_back(std::find(open.begin(), open.end(), axis) != open.end());
+      operand.strides.push_back(loads.size() == 1 ? StrideIn(loads[0]->src(0)->src(1), axis) : std::nullopt);
+    }
+    operand.gated = loads.size() != 1 || loads[0] != root || loads[0]->src().size() > 1;
+    std::vector<UOp*> walked;
+    for (size_t i = 0; i < axes.size(); ++i) {
+      if (operand.depends[i]) walked.push_back(axes[i]);
+    }
+    for (const WalkedAxis& axis : WalkedAxes(root, walked)) {
+      Walk& walk = operand.walks.emplace_back();
+      operand.last_stride = axis.stride;
+      for (const WalkedAxis::Part& part : axis.parts)
+        walk.emplace_back(std::find(axes.begin(), axes.end(), part.range) - axes.begin(), part.step);
+    }
+    for (const UOp* load : loads) {
+      const Dim& size = load->src(0)->src(0)->shape()[0];
+      if (size.IsConst()) operand.bytes += static_cast<double>(int64_t{size} * ItemSize(load->dtype()));
+    }
+    product.operands.push_back(std::move(operand));
+  }
+  for (UOp* uop : Toposort(sink)) {
+    if (uop->op() == Op::REDUCE) product.item = ItemSize(uop->dtype());
+  }
+  return product;
+}
+
+std::optional<Product> Fused(Product product, size_t axis) {
+  const size_t inner = axis + 1;
+  const int64_t n = product.sizes[inner];
+  product.store[axis] = FusedStride(product.store[axis], product.store[inner], n);
+  if (product.store[axis] != 1) return std::nullopt;
+  const auto at = static_cast<int64_t>(inner);
+  for (Operand& operand : product.operands) {
+    if (operand.depends[axis] != operand.depends[inner]) return std::nullopt;
+    operand.strides[axis] = FusedStride(operand.strides[axis], operand.strides[inner], n);
+    operand.depends.erase(operand.depends.begin() + at);
+    operand.strides.erase(operand.strides.begin() + at);
+    operand.walks = FusedWalks(operand.walks, axis, n);
+  }
+  product.sizes[axis] *= n;
+  product.sizes.erase(product.sizes.begin() + at);
+  product.store.erase(product.store.begin() + at);
+  --product.outputs;
+  return product;
+}
+
+}  // namespace kiln::compiler

@@ -1,0 +1,73 @@
+// What a product of tensors is to those who choose its OptOps: its loops, how its two
+// operands and its result move along each, and what the machine takes for that.
+#ifndef KILN_COMPILER_OPT_PRODUCT_H_
+#define KILN_COMPILER_OPT_PRODUCT_H_
+
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "compiler/ir/graph.h"
+#include "kiln/v1/target.pb.h"
+
+namespace kiln::compiler {
+
+// -- The machine, in cycles: what cores of the last ten years have in common.
+inline constexpr double kFmasPerCycle = 2, kLoadsPerCycle = 2, kFmaLatency = 4;
+inline constexpr double kLoadWeight = 0.04;      // of a load that the ports have room for: it may miss
+inline constexpr double kCopyCycles = 4;         // of one vector into a local buffer
+inline constexpr double kTurnCycles = 6;         // of one vector of a square tile that is turned on its way
+inline constexpr double kGatedCycles = 8;        // of one vector into a local buffer, under a gate
+inline constexpr double kApartCycles = 2;        // of one element that is copied by itself
+inline constexpr double kFarBytesPerCycle = 16;  // of an operand that each panel reads anew from beyond the L2 cache
+inline constexpr double kGatherCycles = 2.5;     // of one element that lies apart
+inline constexpr double kFoldCycles = 6;         // of the lanes of one accumulator onto each other
+inline constexpr int64_t kRowsApart = 8;         // rows that one set of the L1 cache can hold at once
+inline constexpr int64_t kLeastBlock = 96;       // rows that are worth a copy of the other operand
+inline constexpr int64_t kTurnsPerCore = 8;      // enough for an even share
+
+struct Machine {
+  explicit Machine(const v1::Target& target, int64_t item);
+  int64_t lanes, registers, cores, l2_bytes;
+};
+
+inline int64_t CeilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
+// An axis of memory that loops walk together (walked_axes.h): their numbers and steps.
+using Walk = std::vector<std::pair<size_t, int64_t>>;
+
+// How one operand moves.
+struct Operand {
+  std::vector<bool> depends;                    // on each axis
+  std::vector<std::optional<int64_t>> strides;  // of its LOAD along each axis; none if there are several
+  bool gated = false;                           // more is to be done for an element than to load it
+  std::vector<Walk> walks;                      // outermost first
+  int64_t last_stride = 0;                      // in memory, along the last of these
+  double bytes = 0;                             // of the storage that it is loaded from
+};
+
+struct Product {
+  std::vector<int64_t> sizes;  // of its loops, by number
+  size_t outputs = 0;
+  std::vector<Operand> operands;
+  std::vector<std::optional<int64_t>> store;
+  int64_t item = 4;  // bytes of an accumulator
+
+  int64_t Size(size_t axis) const { return sizes[axis]; }
+  int64_t Folded() const;
+  // Whether an operand moves along `axis` and not along `other`.
+  bool Walks(size_t operand, size_t axis, size_t other) const;
+  // Whether the elements of an operand that are folded one after the other are neighbours.
+  bool FoldsNeighbours(size_t operand) const;
+};
+
+// None if the kernel is none.
+std::optional<Product> ProductIn(UOp* sink);
+
+// `product` with output loop `axis` and the one inside it fused: the rows of an image end where they end, and
+// vectors need not. Nothing if what is stored would not be contiguous, or only one of the two were read.
+std::optional<Product> Fused(Product product, size_t axis);
+
+}  // namespace kiln::compiler
+
+#endif  // KILN_COMPILER_OPT_PRODUCT_H_
