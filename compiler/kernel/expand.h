@@ -16,7 +16,9 @@ inline int64_t LaneDimension(const UOp* range) { return (range->arg_as<RangeArg>
 // Turns every UPCAST and UNROLL range into lanes: each node's shape has one
 // dimension for each of them, of size 1 where the node does not depend on it.
 // Beyond this point the parallel ranges are shapes, and a REDUCE's axes are its
-// unrolled lanes.
+// unrolled lanes. What memory has along the rows of a tile (dimension 0), and not along
+// its lanes (the last one), is loaded and stored in vectors along the rows: a PERMUTE
+// exchanges the two dimensions in registers.
 UOp* Expand(Graph& graph, UOp* sink);
 
 }  // namespace kiln::compiler

@@ -99,8 +99,8 @@ class Chooser {
     const double work = tiles * (k * turn + r * v * (kTurnCycles + 2));
     const double fill = static_cast<double>(panels) * k * v * (contiguous ? kCopyCycles : kTurnCycles);
 
-    for (tile.blocks = 1; tile.blocks <= first; ++tile.blocks) {
-      if (first % tile.blocks != 0) continue;
+    for (int64_t blocks : DivisorsOf(first)) {
+      tile.blocks = blocks;
       double box = 0;
       if (tile.box) {
         const double bytes = BoxElements(tile, first) * static_cast<double>(product_.item);

@@ -4,7 +4,8 @@
 // A matrix product reads a panel of B once for each block of rows of A. In memory
 // the rows of that panel lie far apart: each on a page of its own, and all of them
 // in the same few sets of the cache. Copied, it is one contiguous piece, and what
-// gates or converts its elements is done once.
+// gates or converts its elements is done once. Of an image, of which a convolution
+// reads most places several times, each place is copied once (walked_axes.h).
 #ifndef KILN_COMPILER_OPT_LOCAL_BUFFER_H_
 #define KILN_COMPILER_OPT_LOCAL_BUFFER_H_
 
@@ -29,8 +30,9 @@ int64_t LocalBytes(UOp* sink, UOp* operand, UOp* level);
 int64_t LocalBytes(UOp* sink);
 
 // `sink` with `operand` read from a buffer that is filled in each turn of `level`, a
-// loop of the output: its elements by the loops inside that one, outermost first, and
-// then by the lanes.
+// loop of the output: its places along the axes that the loops inside that one walk, those
+// that are farthest apart in memory first, and then, if vectors of it are read, what each
+// lane reads. The fill walks memory in its own order: lanes that lie across it are turned.
 UOp* CopyToLocal(Graph& graph, UOp* sink, UOp* operand, UOp* level);
 
 }  // namespace kiln::compiler

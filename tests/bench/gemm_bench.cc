@@ -1,4 +1,4 @@
-// Products of float32 matrices: square ones, many small ones, and with a vector.
+// Products of float32 matrices: square ones, transposed ones, many small ones, and with a vector.
 #include "tests/bench/hand.h"
 #include "tests/bench/peers.h"
 #include "tests/bench/suite.h"
@@ -17,6 +17,20 @@ Row Sgemm(int64_t n) {
           .inputs = {{{n, n}}, {{n, n}}},
           .program = Product,
           .peers = {OneDnnSgemm(n, n, n), OpenBlasSgemm(n, n, n)}};
+}
+
+Tensor ProductOfRows(const std::vector<Tensor>& inputs) {
+  return client::Matmul(inputs[0], client::Transpose(inputs[1]));
+}
+
+// With the second transposed: rows by rows, as the layers of networks have their weights.
+Row TransposedB(int64_t m, int64_t n, int64_t k) {
+  return {.name = "sgemm " + std::to_string(m) + " x " + std::to_string(n) + " over " + std::to_string(k) + ", b^T",
+          .flops = 2.0 * static_cast<double>(m * n * k),
+          .bytes = 4.0 * static_cast<double>(m * k + n * k + m * n),
+          .inputs = {{{m, k}}, {{n, k}}},
+          .program = ProductOfRows,
+          .peers = {OneDnnSgemm(m, n, k, true), OpenBlasSgemm(m, n, k, true)}};
 }
 
 Row Batched(int64_t count, int64_t n) {
@@ -38,9 +52,22 @@ Row Gemv(int64_t m, int64_t n) {
 }
 
 std::vector<Row> Rows(bool smoke) {
-  if (smoke) return {Sgemm(24), Batched(3, 16), Gemv(40, 72)};
-  return {Sgemm(128),      Sgemm(256),      Sgemm(512),      Sgemm(1024),      Sgemm(2048),     Batched(256, 16),
-          Batched(64, 32), Batched(16, 64), Batched(4, 128), Gemv(1024, 4096), Gemv(8192, 8192)};
+  if (smoke) return {Sgemm(24), Sgemm(37), TransposedB(9, 50, 33), Batched(3, 16), Gemv(40, 72)};
+  // 50257: the words of GPT-2.
+  return {Sgemm(128),
+          Sgemm(256),
+          Sgemm(512),
+          Sgemm(1007),
+          Sgemm(1024),
+          Sgemm(2048),
+          TransposedB(1024, 1024, 1024),
+          TransposedB(64, 50257, 768),
+          Batched(256, 16),
+          Batched(64, 32),
+          Batched(16, 64),
+          Batched(4, 128),
+          Gemv(1024, 4096),
+          Gemv(8192, 8192)};
 }
 
 }  // namespace

@@ -165,9 +165,11 @@ SingleSgemm OneDnnSingle() {
       };
 }
 
-Peer OneDnnSgemm(int64_t m, int64_t n, int64_t k) {
+Peer OneDnnSgemm(int64_t m, int64_t n, int64_t k, bool transpose_b) {
   return OneDnnPeer([=](const OneDnn& dnn, const Operands& of) -> Call {
-    return {[=, &dnn] { dnn.sgemm('N', 'N', m, n, k, 1, of.in[0], k, of.in[1], n, 0, of.out, n); }};
+    return {[=, &dnn] {
+      dnn.sgemm('N', transpose_b ? 'T' : 'N', m, n, k, 1, of.in[0], k, of.in[1], transpose_b ? k : n, 0, of.out, n);
+    }};
   });
 }
 

@@ -57,8 +57,10 @@ XsmmKernel FindXsmmKernel(int n) {
   return dispatch == nullptr ? nullptr : dispatch(n, n, n, nullptr, nullptr, nullptr, &one, &zero, nullptr, nullptr);
 }
 
-void Sgemm(const OpenBlas& blas, int m, int n, int k, const float* a, const float* b, float* c) {
-  blas.sgemm(kRowMajor, kNoTranspose, kNoTranspose, m, n, k, 1, a, k, b, n, 0, c, n);
+void Sgemm(const OpenBlas& blas, int m, int n, int k, const float* a, const float* b, float* c,
+           bool transpose_b = false) {
+  blas.sgemm(kRowMajor, kNoTranspose, transpose_b ? kTranspose : kNoTranspose, m, n, k, 1, a, k, b, transpose_b ? k : n,
+             0, c, n);
 }
 
 }  // namespace
@@ -85,13 +87,14 @@ SingleSgemm OpenBlasSingle() {
       };
 }
 
-Peer OpenBlasSgemm(int64_t m, int64_t n, int64_t k) {
+Peer OpenBlasSgemm(int64_t m, int64_t n, int64_t k, bool transpose_b) {
   return {"OpenBLAS", [=](const Operands& of) -> Call {
             const OpenBlas* blas = FindOpenBlas();
             if (blas == nullptr) return {};
             blas->set_num_threads(of.team.threads());
             return {[=] {
-              Sgemm(*blas, static_cast<int>(m), static_cast<int>(n), static_cast<int>(k), of.in[0], of.in[1], of.out);
+              Sgemm(*blas, static_cast<int>(m), static_cast<int>(n), static_cast<int>(k), of.in[0], of.in[1], of.out,
+                    transpose_b);
             }};
           }};
 }

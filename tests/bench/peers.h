@@ -21,9 +21,9 @@ using SingleSgemm = std::function<void(bool transpose_b, int64_t m, int64_t n, i
 SingleSgemm OpenBlasSingle();
 SingleSgemm OneDnnSingle();
 
-// (m, k) times (k, n).
-Peer OpenBlasSgemm(int64_t m, int64_t n, int64_t k);
-Peer OneDnnSgemm(int64_t m, int64_t n, int64_t k);
+// (m, k) times (k, n), or times a transposed (n, k).
+Peer OpenBlasSgemm(int64_t m, int64_t n, int64_t k, bool transpose_b = false);
+Peer OneDnnSgemm(int64_t m, int64_t n, int64_t k, bool transpose_b = false);
 // `count` products of (n, n) and (n, n).
 Peer OpenBlasBatched(int64_t count, int64_t n);
 Peer OneDnnBatched(int64_t count, int64_t n);

@@ -10,6 +10,7 @@
 #include "llvm/IR/LegacyPassManager.h"
 #include "llvm/MC/TargetRegistry.h"
 #include "llvm/Passes/PassBuilder.h"
+#include "llvm/Support/CommandLine.h"
 #include "llvm/Support/TargetSelect.h"
 #include "llvm/Support/raw_ostream.h"
 
@@ -21,6 +22,10 @@ void InitializeTargetsOnce() {
   std::call_once(once, [] {
     llvm::InitializeNativeTarget();
     llvm::InitializeNativeTargetAsmPrinter();
+    // The tile of a product holds nearly all registers: in an order made for latency it would not fit in them,
+    // and the processor finds an order of its own anyway.
+    const char* const arguments[] = {"kiln", "-pre-RA-sched=list-burr"};
+    llvm::cl::ParseCommandLineOptions(2, arguments);
   });
 }
 
