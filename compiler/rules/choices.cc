@@ -147,8 +147,18 @@ UOp* UnderCast(const Match& m, Graph& graph) {
   return Cast(graph, graph.Make(root->op(), {a, b}), root->dtype());
 }
 
+// A digit's weight: an arange that was made digit by digit adds them up to its index.
+bool IsDigit(const UOp* uop) { return uop->dtype() == kIndexType && uop->bounds().min == 0 && uop->bounds().max == 1; }
+
+UOp* WeightOfDigit(const Match& m, Graph& graph) {
+  if (!IsInt(m[c]->dtype()) || m[c]->bounds().max > BoundsOf(kIndexType).max) return nullptr;
+  return Cast(graph, Mul(graph, m[x], Idx(graph, m[c]->const_int())), m[c]->dtype());
+}
+
 std::vector<Rule> Conversions() {
   std::vector<Rule> rules = {
+      RULE("where(0 < x, c, 0) -> cast(x * c) for a binary digit x",
+           PWhere(PLt(Number(0), Pattern(x).If(IsDigit)), Pattern::Constant().As(c), Number(0)), WeightOfDigit),
       RULE("cast(cast(x)) -> cast(x) where nothing is lost between", PCast(Pattern(x).If(IsCast)), CastOfCast),
   };
   for (Op op : {Op::ADD, Op::MUL, Op::FLOORDIV, Op::FLOORMOD, Op::MAX})

@@ -51,6 +51,16 @@ INSTANTIATE_TEST_SUITE_P(
         Row{"(max r8 -2)", "r8"}, Row{"(max r8 (add r4 20))", "(add r4 20)"},
         Row{"(max (max x:int8 3:int8) 5:int8)", "(max x:int8 5:int8)"}));
 
+INSTANTIATE_TEST_SUITE_P(
+    Digits, ChoicesTest,
+    ::testing::Values(
+        Row{"(where (cmplt 0 r2) 4:int32 0:int32)", "(cast:int32 (mul r2 4))"},
+        Row{"(where (cmplt 0 r3) 4:int32 0:int32)", "(where (cmplt 0 r3) 4:int32 0:int32)"},
+        Row{"(where (cmplt 0 r2) 4.0:float32 0.0:float32)", "(where (cmplt 0 r2) 4:float32 0:float32)"},
+        Row{"(add (add (where (cmplt 0 (floormod r8 2)) 1:int32 0:int32) (where (cmplt 0 (floormod (floordiv r8 2) 2)) "
+            "2:int32 0:int32)) (where (cmplt 0 (floordiv r8 4)) 4:int32 0:int32))",
+            "(cast:int32 r8)"}));
+
 INSTANTIATE_TEST_SUITE_P(Conversions, ChoicesTest,
                          ::testing::Values(Row{"(cast:int8 (cast:int16 x:int64))", "(cast:int8 x:int64)"},
                                            Row{"(cast:int64 (cast:int32 r8))", "r8"},
