@@ -37,6 +37,13 @@ std::string NameOf(const UOp* body) {
   return arg == nullptr ? "" : arg->name;
 }
 
+// What a search found for the kernel, or null.
+const std::string* ScheduleFor(const std::string& symbol, const Options& options) {
+  if (options.schedules == nullptr) return nullptr;
+  const auto found = options.schedules->find(symbol);
+  return found == options.schedules->end() ? nullptr : &found->second;
+}
+
 // Lowers one body, hands it to the generator, and says what it costs.
 absl::Status CompileBody(Graph& graph, Pipeline& pipeline, UOp* body, const v1::Target& target, const Options& options,
                          CodeGenerator& generator, v1::Kernel& made) {
@@ -50,7 +57,8 @@ absl::Status CompileBody(Graph& graph, Pipeline& pipeline, UOp* body, const v1::
     KILN_RETURN_IF_ERROR(CheckLimit("operations", options.limits.max_work, lowered.cost.flops()));
     return generator.AddProgram(lowered.linear, made.symbol());
   }
-  KILN_ASSIGN_OR_RETURN(const LoweredKernel lowered, LowerKernel(graph, pipeline, body, target, generator, options));
+  KILN_ASSIGN_OR_RETURN(const LoweredKernel lowered, LowerKernel(graph, pipeline, body, target, generator, options,
+                                                                 ScheduleFor(made.symbol(), options)));
   UOp* linear = lowered.linear;
   made.set_gates(lowered.gates);
   made.set_schedule(lowered.schedule);

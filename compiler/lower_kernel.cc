@@ -22,7 +22,8 @@
 namespace kiln::compiler {
 
 absl::StatusOr<LoweredKernel> LowerKernel(Graph& graph, Pipeline& pipeline, UOp* kernel, const v1::Target& target,
-                                          const CodeGenerator& generator, const Options& options) {
+                                          const CodeGenerator& generator, const Options& options,
+                                          const std::string* given) {
   const Abilities abilities = generator.abilities();
   const auto* arg = std::get_if<KernelArg>(&kernel->arg());
   const bool requested = arg != nullptr && !arg->opts.empty();  // of the axes as they are
@@ -46,11 +47,17 @@ absl::StatusOr<LoweredKernel> LowerKernel(Graph& graph, Pipeline& pipeline, UOp*
           return made->sink;
         }));
   } else if (abilities.lanes) {
-    KILN_ASSIGN_OR_RETURN(kernel, pipeline.RunOptional("optimize", kernel, kScheduledSpec, [&](UOp* sink) {
-      const std::vector<OptOp> opts = ChooseOpts(sink, target);
-      schedule = ToString(opts);
-      return ApplyOpts(graph, sink, opts);
-    }));
+    KILN_ASSIGN_OR_RETURN(
+        kernel, pipeline.RunOptional("optimize", kernel, kScheduledSpec, [&](UOp* sink) -> absl::StatusOr<UOp*> {
+          std::vector<OptOp> opts;
+          if (given != nullptr) {
+            KILN_ASSIGN_OR_RETURN(opts, ParseSchedule(*given));
+          } else {
+            opts = ChooseOpts(sink, target);
+          }
+          schedule = ToString(opts);
+          return ApplyOpts(graph, sink, opts);
+        }));
   }
   // Beyond this point, the loop nest is fixed.
 

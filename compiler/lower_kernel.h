@@ -19,9 +19,11 @@ struct LoweredKernel {
   uint32_t gates;        // accesses that could not be proved
 };
 
-// `kernel` is a SINK that satisfies kKernelSpec.
+// `kernel` is a SINK that satisfies kKernelSpec. `schedule`: in place of what the rules
+// choose; may be null.
 absl::StatusOr<LoweredKernel> LowerKernel(Graph& graph, Pipeline& pipeline, UOp* kernel, const v1::Target& target,
-                                          const CodeGenerator& generator, const Options& options);
+                                          const CodeGenerator& generator, const Options& options,
+                                          const std::string* schedule);
 
 }  // namespace kiln::compiler
 

@@ -3,6 +3,8 @@
 #define KILN_COMPILER_OPTIONS_H_
 
 #include <cstdint>
+#include <map>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -28,14 +30,24 @@ struct Limits {
   uint64_t max_work = 1'000'000'000'000'000;  // simple operations of one run of a program
 };
 
+// What a search found (tune.h): the schedule's text (opt/schedule_text.h) of a kernel, by its symbol.
+using ScheduleMap = std::map<std::string, std::string>;
+
 // Every field but `limits` changes the generated code, so Fingerprint() goes
-// into the program key whole. No pass reads any other setting.
+// into the program key whole; `schedules` is not in it, but the search that found them
+// is. No pass reads any other setting.
 struct Options {
   bool contraction = true;     // a*b+c may become one fused multiply-add
   bool deterministic = false;  // reduction order independent of thread count
   bool fast_math = false;      // rewrites beyond ir.md's bounds
   bool strict = false;         // refuse what cannot be proved in bounds
   bool guard_arrays = false;   // for tests: a program that leaves a LOCAL or REG array ends the process
+  // The width of a search for schedules, and the time it may take; 0: rules choose them.
+  // The compiler itself does not search: tune.h does.
+  uint32_t beam = 0;
+  uint32_t beam_budget_ms = 0;
+  // In place of what the rules choose, where a kernel has one here. May be null.
+  std::shared_ptr<const ScheduleMap> schedules;
   // Optional passes to leave out, by name: "simplify ranges", "optimize".
   std::vector<std::string> disabled_passes;
   Limits limits;

@@ -131,6 +131,10 @@ const std::vector<ConfigRow>& ConfigRows() {
       {"graph_limits.max_nodes", "200000", "most nodes of a graph"},
       {"graph_limits.max_bytes", "67108864", "most bytes of a serialized graph"},
       {"graph_limits.max_depth", "100000", "longest path through a graph"},
+      {"beam_limits.max_width", "16",
+       "widest search for schedules that a client gets (CompileOptions.beam, kiln tune); 0: no client may search"},
+      {"beam_limits.default_budget_ms", "10000", "time of a search whose client does not say, for a whole program"},
+      {"beam_limits.max_budget_ms", "60000", "most time of a search, whatever its client says"},
       {"log_level", "info", "trace, debug, info, warn or error"},
       {"drain_seconds", "30", "how long SIGTERM waits for requests that run"},
       {"profile_jit", "false", "register generated code with perf and gdb"},
@@ -243,6 +247,13 @@ absl::Status CheckConfig(const v1::ServerConfig& config) {
                                    sessions.max_lease_seconds()));
   }
   if (config.stream_limits().max_commands() == 0) return BadSetting("stream_limits.max_commands", "none");
+  const v1::ServerConfig::BeamLimits& beam = config.beam_limits();
+  if (beam.max_width() > 256) return BadSetting("beam_limits.max_width", "more than 256");
+  if (beam.max_width() > 0 && (beam.default_budget_ms() == 0 || beam.default_budget_ms() > beam.max_budget_ms())) {
+    return BadSetting("beam_limits.default_budget_ms",
+                      absl::StrCat(beam.default_budget_ms(), " is not between 1 and beam_limits.max_budget_ms, ",
+                                   beam.max_budget_ms()));
+  }
   if (config.keepalive_seconds() > 86400) return BadSetting("keepalive_seconds", "more than a day");
   if (config.graph_limits().max_bytes() > (uint64_t{1} << 30)) {
     return BadSetting("graph_limits.max_bytes", "more than 1 GiB");

@@ -21,6 +21,7 @@
 #include "compiler/compile_multi.h"
 #include "compiler/gradient/gradient.h"
 #include "compiler/tools/dump_observer.h"
+#include "compiler/tune.h"
 #include "compiler/version.h"
 #include "runtime/drivers/cpu/device.h"
 #include "server/build_id.h"
@@ -114,6 +115,25 @@ absl::StatusOr<std::shared_ptr<ProgramDisk>> OpenDisk(const v1::ServerConfig& co
                                        [log](const DiskEvent& event) { LogDisk(*log, event); });
 }
 
+// The search for schedules, with a line in the log for each program.
+TuneFn LoggedSearch(std::shared_ptr<spdlog::logger> log) {
+  return [log](const v1::Graph& graph, const v1::Target& target, const compiler::Options& options,
+               const compiler::TuneOptions& tuning, compiler::KernelTimer& timer) {
+    const absl::Time begin = absl::Now();
+    auto tuned = compiler::Tune(graph, target, options, tuning, timer);
+    const int64_t micros = absl::ToInt64Microseconds(absl::Now() - begin);
+    if (tuned.ok()) {
+      log->info("event=tuned nodes={} kernels={} candidates={} micros={} kernels_micros_before={:.1f} after={:.1f}",
+                graph.nodes_size(), tuned->executable.kernels_size(), tuned->candidates, micros, tuned->first_micros,
+                tuned->best_micros);
+    } else {
+      log->info("event=tune_ended nodes={} micros={} reason=\"{}\"", graph.nodes_size(), micros,
+                absl::CEscape(tuned.status().message()));
+    }
+    return tuned;
+  };
+}
+
 EngineOptions ToEngineOptions(const v1::ServerConfig& config) {
   EngineOptions options;
   options.program_cache_bytes = config.program_cache_bytes();
@@ -132,6 +152,9 @@ EngineOptions ToEngineOptions(const v1::ServerConfig& config) {
   options.collectives_file = config.collectives_file();
   options.meeting_patience = absl::Seconds(config.meeting_seconds());
   options.handles = {.all = config.max_handles(), .of_session = sessions.max_handles()};
+  options.beam = {.max_width = config.beam_limits().max_width(),
+                  .default_budget_ms = config.beam_limits().default_budget_ms(),
+                  .max_budget_ms = config.beam_limits().max_budget_ms()};
   const v1::ServerConfig::StreamLimits& streams = config.stream_limits();
   options.streams = {.commands = streams.max_commands(),
                      .payload_bytes = streams.max_payload_bytes(),
@@ -160,7 +183,7 @@ absl::StatusOr<std::unique_ptr<RpcServer>> StartServer(const v1::ServerConfig& c
   }
   auto engine =
       std::make_unique<Engine>(options, std::move(devices), LoggedCompiler(log, config.dump()), compiler::Gradient,
-                               /*observer=*/nullptr, LoggedMultiCompiler(log));
+                               /*observer=*/nullptr, LoggedMultiCompiler(log), LoggedSearch(log));
   return RpcServer::Start(config, std::move(engine), std::move(log), std::move(prepare));
 }
 

@@ -43,6 +43,7 @@ void AddGraph(CLI::App& app, Cli& cli);
 void AddHealth(CLI::App& app, Cli& cli);
 void AddPrograms(CLI::App& app, Cli& cli);
 void AddReplay(CLI::App& app, Cli& cli);
+void AddTune(CLI::App& app, Cli& cli);
 void AddRun(CLI::App& app, Cli& cli);
 
 }  // namespace kiln::cli

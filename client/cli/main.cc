@@ -40,6 +40,7 @@ int Main(int argc, char** argv) {
   AddHealth(app, cli);
   AddCache(app, cli);
   AddReplay(app, cli);
+  AddTune(app, cli);
   CLI11_PARSE(app, argc, argv);
 
   const absl::Status status = cli.action(cli);

@@ -232,6 +232,31 @@ absl::StatusOr<v1::ExplainResponse> Client::Explain(const v1::ExplainRequest& re
   return response;
 }
 
+absl::StatusOr<v1::TuneResponse::Done> Client::Tune(
+    const v1::TuneRequest& request, const std::function<bool(const v1::TuneResponse::Candidate&)>& seen) {
+  grpc::ClientContext context;
+  connection_->Prepare(context);
+  const auto stream = connection_->debug->Tune(&context, request);
+  v1::TuneResponse response;
+  v1::TuneResponse::Done done;
+  bool ended = false, wanted = true;
+  while (wanted && stream->Read(&response)) {
+    connection_->Count("Tune", 0, 0, response.ByteSizeLong());
+    if (response.has_done()) {
+      done = response.done();
+      ended = true;
+    } else {
+      wanted = seen(response.candidate());
+    }
+  }
+  if (!wanted) context.TryCancel();
+  const grpc::Status status = stream->Finish();
+  connection_->Count("Tune", 1, request.ByteSizeLong(), 0);
+  KILN_RETURN_IF_ERROR(connection_->Convert(status));
+  if (!ended) return absl::InternalError("the search ended without its result");
+  return done;
+}
+
 absl::Status Client::Health(const std::string& service) {
   grpc::health::v1::HealthCheckRequest request;
   request.set_service(service);

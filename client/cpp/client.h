@@ -102,6 +102,10 @@ class Client {
   absl::Status WatchDevices(const std::function<bool(const v1::Device&)>& seen);
   absl::StatusOr<v1::ListProgramsResponse> ListPrograms();
   absl::StatusOr<v1::ExplainResponse> Explain(const v1::ExplainRequest& request);
+  // Searches schedules (docs/tuning.md): `seen` gets each candidate until it returns
+  // false, which ends the search. What was found, once all is over.
+  absl::StatusOr<v1::TuneResponse::Done> Tune(const v1::TuneRequest& request,
+                                              const std::function<bool(const v1::TuneResponse::Candidate&)>& seen);
   // OK if the server serves; UNAVAILABLE if it says it does not.
   absl::Status Health(const std::string& service = "");
 

@@ -61,6 +61,16 @@ class ProgramCacheCore::Impl : public std::enable_shared_from_this<Impl> {
     });
   }
 
+  void Put(const Digest& key, Entry entry) {
+    {
+      Shard& shard = ShardOf(key);
+      std::shared_ptr<void> dropped;  // destroyed after the lock
+      absl::MutexLock lock(&shard.mutex);
+      dropped = KeepLocked(shard, key, entry);
+    }
+    if (bytes_ > limit_bytes_) Evict();
+  }
+
   bool Erase(const Digest& key) {
     Shard& shard = ShardOf(key);
     std::shared_ptr<void> dropped;  // destroyed after the lock
@@ -152,22 +162,30 @@ class ProgramCacheCore::Impl : public std::enable_shared_from_this<Impl> {
     return value;
   }
 
+  // Returns what it replaces.
+  std::shared_ptr<void> KeepLocked(Shard& shard, const Digest& key, const Entry& entry)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(shard.mutex) {
+    const auto old = shard.entries.find(key);
+    std::shared_ptr<void> dropped = old == shard.entries.end() ? nullptr : DropLocked(shard, old->second);
+    const uint64_t now = clock_.fetch_add(1, std::memory_order_relaxed);
+    shard.recent.push_front({key, entry.value, entry.bytes, now});
+    shard.entries[key] = shard.recent.begin();
+    bytes_ += entry.bytes;
+    ++entries_;
+    return dropped;
+  }
+
   void Finished(const Digest& key, absl::StatusOr<Entry> entry) {
     if (!entry.ok()) Add(failures_);
     std::vector<Waiter> waiters;
+    std::shared_ptr<void> dropped;  // destroyed after the lock
     {
       Shard& shard = ShardOf(key);
       absl::MutexLock lock(&shard.mutex);
       const auto flight = shard.flights.find(key);
       waiters = std::move(flight->second);
       shard.flights.erase(flight);
-      if (entry.ok()) {
-        const uint64_t now = clock_.fetch_add(1, std::memory_order_relaxed);
-        shard.recent.push_front({key, entry->value, entry->bytes, now});
-        shard.entries[key] = shard.recent.begin();
-        bytes_ += entry->bytes;
-        ++entries_;
-      }
+      if (entry.ok()) dropped = KeepLocked(shard, key, *entry);
     }
     for (size_t i = 0; i < waiters.size(); ++i) {
       const CacheOutcome how = i == 0 ? CacheOutcome::kComputed : CacheOutcome::kJoined;
@@ -215,6 +233,7 @@ std::shared_ptr<void> ProgramCacheCore::Find(const Digest& key) { return impl_->
 void ProgramCacheCore::GetOrStart(const Digest& key, absl::AnyInvocable<void(Finish)> start, Waiter waiter) {
   impl_->GetOrStart(key, std::move(start), std::move(waiter));
 }
+void ProgramCacheCore::Put(const Digest& key, Entry entry) { impl_->Put(key, std::move(entry)); }
 bool ProgramCacheCore::Erase(const Digest& key) { return impl_->Erase(key); }
 std::vector<std::pair<Digest, std::shared_ptr<void>>> ProgramCacheCore::List() const { return impl_->List(); }
 CacheStats ProgramCacheCore::stats() const { return impl_->stats(); }

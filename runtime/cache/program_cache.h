@@ -71,6 +71,7 @@ class ProgramCacheCore {
 
   std::shared_ptr<void> Find(const Digest& key);
   void GetOrStart(const Digest& key, absl::AnyInvocable<void(Finish)> start, Waiter waiter);
+  void Put(const Digest& key, Entry entry);
   bool Erase(const Digest& key);
   std::vector<std::pair<Digest, std::shared_ptr<void>>> List() const;
   CacheStats stats() const;
@@ -126,6 +127,12 @@ class ProgramCache {
   // `outcome` may be null.
   Result GetOrCompute(const Digest& key, const std::function<absl::StatusOr<Entry>()>& compute,
                       CacheOutcome* outcome = nullptr);
+
+  // Keeps `entry` under `key`, in the place of what was there; who holds that, keeps it.
+  // A computation that runs is not disturbed, and what it makes comes last.
+  void Put(const Digest& key, Entry entry) {
+    core_.Put(key, ProgramCacheCore::Entry{std::move(entry.value), entry.bytes});
+  }
 
   // Forgets one value; false if it was not there. A computation that runs is not
   // disturbed.

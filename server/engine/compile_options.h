@@ -14,6 +14,8 @@ inline compiler::Options ToOptions(const v1::CompileOptions& message) {
   options.deterministic = message.deterministic();
   options.fast_math = message.fast_math();
   options.strict = message.strict();
+  options.beam = message.beam();
+  options.beam_budget_ms = message.beam_budget_ms();
   return options;
 }
 

@@ -53,7 +53,8 @@ std::string Hex(absl::string_view bytes) { return absl::BytesToHexString(bytes);
 }  // namespace
 
 Engine::Engine(const EngineOptions& options, std::vector<std::unique_ptr<runtime::hal::Device>> devices,
-               CompileFn compile, GradientFn gradient, runtime::RuntimeObserver* observer, MultiCompiler multi)
+               CompileFn compile, GradientFn gradient, runtime::RuntimeObserver* observer, MultiCompiler multi,
+               TuneFn tune)
     : options_(options),
       devices_(std::move(devices)),
       compile_(std::move(compile)),
@@ -69,8 +70,10 @@ Engine::Engine(const EngineOptions& options, std::vector<std::unique_ptr<runtime
       collectives_(&meetings_, &thresholds_, options.meeting_patience,
                    [this](absl::AnyInvocable<void()> job) { pool_->Schedule(std::move(job)); }),
       fingerprints_(FingerprintsOf(devices_)),
+      // The searching thread compiles, too.
+      searches_(std::move(tune), pool_.get(), options.compile_threads - 1),
       store_(options.program_cache_bytes, compile_, pool_.get(), HasDuplicates(fingerprints_), options.disk.get(),
-             {multi_, [this](absl::string_view name) { return FindDevice(name); }}),
+             {multi_, [this](absl::string_view name) { return FindDevice(name); }}, &searches_),
       recordings_(options.program_cache_bytes),
       lease_watch_([this] { sessions_.ExpireUntilStopped(); }) {
   KILN_CHECK(!devices_.empty());
@@ -81,6 +84,7 @@ Engine::~Engine() {
   lease_watch_.join();
   sessions_.EndAll();
   store_.Stop();  // what it has not found goes to the pool
+  searches_.Stop();
   pool_.reset();
   runtime::hal::DrainAll(devices_);
 }
@@ -125,13 +129,19 @@ absl::StatusOr<ProgramId> Engine::Identify(const v1::Graph* graph, absl::string_
   return id;
 }
 
-void Engine::Compile(const CompileRequest& request, const Control& control, CompileCallback done) {
-  compiler::Options options = request.options;
+absl::StatusOr<compiler::Options> Engine::Settled(compiler::Options options) const {
   options.limits = options_.limits;
-  const auto id = Identify(request.graph, "", request.device, options);
+  KILN_RETURN_IF_ERROR(SettleBeam(options_.beam, options));
+  return options;
+}
+
+void Engine::Compile(const CompileRequest& request, const Control& control, CompileCallback done) {
+  const auto options = Settled(request.options);
+  if (!options.ok()) return done(options.status());
+  const auto id = Identify(request.graph, "", request.device, *options);
   if (!id.ok()) return done(id.status());
   store_.GetOrCompile(
-      *id, *request.graph, options, control,
+      *id, *request.graph, *options, control,
       [done = std::move(done)](absl::StatusOr<ProgramStore::Program> program, runtime::CacheOutcome how) mutable {
         if (!program.ok()) return done(std::move(program).status());
         const bool from_cache = FromCache(**program, how);
@@ -141,12 +151,12 @@ void Engine::Compile(const CompileRequest& request, const Control& control, Comp
 
 void Engine::Load(absl::string_view graph_hash, absl::string_view device, const compiler::Options& asked,
                   const Control& control, CompileCallback done) {
-  compiler::Options options = asked;
-  options.limits = options_.limits;
-  const auto id = Identify(nullptr, graph_hash, device, options);
+  const auto options = Settled(asked);
+  if (!options.ok()) return done(options.status());
+  const auto id = Identify(nullptr, graph_hash, device, *options);
   if (!id.ok()) return done(id.status());
   store_.GetOrLoad(
-      *id, options, control,
+      *id, *options, control,
       [done = std::move(done)](absl::StatusOr<ProgramStore::Program> program, runtime::CacheOutcome) mutable {
         if (!program.ok()) return done(std::move(program).status());
         done(CompileResult{*std::move(program), /*from_cache=*/true});
@@ -159,9 +169,9 @@ std::optional<store::DiskStats> Engine::disk_stats() const {
 }
 
 ProgramStore::Program Engine::FindProgram(const ExecuteRequest& request) {
-  compiler::Options options = request.options;
-  options.limits = options_.limits;
-  const auto id = Identify(request.graph, request.graph_hash, request.device, options);
+  const auto options = Settled(request.options);
+  if (!options.ok()) return nullptr;
+  const auto id = Identify(request.graph, request.graph_hash, request.device, *options);
   return id.ok() ? store_.Find(*id) : nullptr;
 }
 
@@ -178,7 +188,9 @@ void Engine::Gradient(const v1::GradientRequest& request, const Control& control
 }
 
 void Engine::Execute(ExecuteRequest request, const Control& control, ExecuteCallback done) {
-  request.options.limits = options_.limits;
+  auto options = Settled(request.options);
+  if (!options.ok()) return done(std::move(options).status());
+  request.options = *std::move(options);
   // Owns itself from here on.
   auto* execution = new Execution(std::move(request), control, std::move(done), &executor_, &collectives_, &table_,
                                   options_.max_inline_result_bytes);

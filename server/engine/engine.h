@@ -59,6 +59,7 @@ struct EngineOptions {
   // Programs that outlive the server; null: none.
   std::shared_ptr<ProgramDisk> disk;
   StreamLimits streams;
+  BeamLimits beam;
 };
 
 // Safe from any thread. No call blocks for a device or for the compiler: those
@@ -68,7 +69,8 @@ class Engine {
   // At least one device, of distinct names. `observer` may be null and outlives
   // the engine.
   Engine(const EngineOptions& options, std::vector<std::unique_ptr<runtime::hal::Device>> devices, CompileFn compile,
-         GradientFn gradient, runtime::RuntimeObserver* observer = nullptr, MultiCompiler multi = {});
+         GradientFn gradient, runtime::RuntimeObserver* observer = nullptr, MultiCompiler multi = {},
+         TuneFn tune = nullptr);
   // No request may be under way.
   ~Engine();
 
@@ -103,6 +105,11 @@ class Engine {
   // graph, or by the hash of a program that is there.
   void Explain(ExplainRequest request, const Control& control, ExplainCallback done);
 
+  // Searches schedules for a program's kernels and keeps the program with them, in its
+  // own place: whoever asks for it from then on gets that. By graph, which is compiled
+  // first if need be, or by the hash of a program that is there.
+  void Tune(TuneRequest request, const Control& control, TuneCallback done);
+
   // What Execute and Replay would run, if it is there; else null.
   ProgramStore::Program FindProgram(const ExecuteRequest& request);
   Recordings::Handle FindRecording(absl::string_view recording);
@@ -127,6 +134,8 @@ class Engine {
   // the limits before it is hashed.
   absl::StatusOr<ProgramId> Identify(const v1::Graph* graph, absl::string_view hash, absl::string_view device,
                                      const compiler::Options& options) const;
+  // A client's options as this server takes them.
+  absl::StatusOr<compiler::Options> Settled(compiler::Options options) const;
   // Sets out to find all programs of a recording; `then` is called when all have been
   // looked for, unless the request itself is at fault.
   struct Finding;
@@ -148,6 +157,7 @@ class Engine {
   runtime::collective::Thresholds thresholds_;
   runtime::collective::Collectives collectives_;
   const std::vector<Digest> fingerprints_;  // one a device: its target's
+  Searches searches_;
   ProgramStore store_;
   Recordings recordings_;
   // Ends sessions as their leases run out.

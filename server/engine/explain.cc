@@ -64,7 +64,9 @@ absl::StatusOr<Explanation> Watch(const CompileFn& compile, const MultiCompiler&
 }  // namespace
 
 void Engine::Explain(ExplainRequest request, const Control& control, ExplainCallback done) {
-  request.options.limits = options_.limits;
+  auto options = Settled(request.options);
+  if (!options.ok()) return done(std::move(options).status());
+  request.options = *std::move(options);
   const auto id = Identify(request.graph, request.graph_hash, request.device, request.options);
   if (!id.ok()) return done(id.status());
   const auto schedule = [this, id = *id](ExplainRequest request, ProgramStore::Program stored, const Control& control,
@@ -79,12 +81,16 @@ void Engine::Explain(ExplainRequest request, const Control& control, ExplainCall
       done(Watch(compile_, multi_, id, stored != nullptr ? kept : *request.graph, request));
     });
   };
+  // As it is kept, if it is: with the schedules that a search has found.
+  if (const ProgramStore::Program kept = store_.Find(*id); kept != nullptr && request.source.empty())
+    request.options.schedules = kept->schedules;
   if (request.graph != nullptr) return schedule(std::move(request), nullptr, control, std::move(done));
-  const compiler::Options options = request.options;
-  store_.GetOrLoad(*id, options, control,
+  const compiler::Options asked = request.options;
+  store_.GetOrLoad(*id, asked, control,
                    [schedule, request = std::move(request), control, done = std::move(done)](
                        absl::StatusOr<ProgramStore::Program> stored, runtime::CacheOutcome) mutable {
                      if (!stored.ok()) return done(std::move(stored).status());
+                     if (request.source.empty()) request.options.schedules = (*stored)->schedules;
                      schedule(std::move(request), *std::move(stored), control, std::move(done));
                    });
 }

@@ -44,12 +44,13 @@ bool FromCache(const StoredProgram& program, runtime::CacheOutcome how) {
 }
 
 ProgramStore::ProgramStore(uint64_t limit_bytes, CompileFn compile, CompilePool* pool, bool share_code,
-                           ProgramDisk* disk, MultiMaker multi)
+                           ProgramDisk* disk, MultiMaker multi, Searches* searches)
     : compile_(std::move(compile)),
       pool_(pool),
       share_code_(share_code),
       disk_(disk),
       multi_(std::move(multi)),
+      searches_(searches),
       loads_(disk == nullptr && !share_code ? nullptr : std::make_unique<CompilePool>(kLoadThreads)),
       cache_(limit_bytes),
       codes_(limit_bytes / 4) {
@@ -127,11 +128,11 @@ void ProgramStore::GetOrLoad(const ProgramId& id, const compiler::Options& optio
 
 void ProgramStore::ScheduleCompile(const ProgramId& id, const v1::Graph& graph, const compiler::Options& options,
                                    const Control& control, Cache::Finish finish) {
-  pool_->Schedule([this, id, &graph, options, control, finish = std::move(finish)]() mutable {
+  auto job = [this, id, &graph, options, control, finish = std::move(finish)]() mutable {
     // It may have waited in the pool's queue for long.
     if (absl::Status wanted = control.Check(); !wanted.ok()) return finish(std::move(wanted));
     const auto make = [&] {
-      return multi_.compiler.Takes(graph) ? CompileMulti(id, graph, options) : Compile(id, graph, options);
+      return multi_.compiler.Takes(graph) ? CompileMulti(id, graph, options) : Compile(id, graph, options, control);
     };
     if (disk_ == nullptr) return finish(make());
     absl::StatusOr<Cache::Entry> entry;
@@ -145,38 +146,67 @@ void ProgramStore::ScheduleCompile(const ProgramId& id, const v1::Graph& graph, 
       entry = loaded->has_value() ? **std::move(loaded) : make();
     }
     finish(std::move(entry));
-  });
+  };
+  if (options.beam > 0 && searches_ != nullptr) return searches_->Schedule(std::move(job));
+  pool_->Schedule(std::move(job));
 }
 
 absl::StatusOr<ProgramStore::Cache::Entry> ProgramStore::Compile(const ProgramId& id, const v1::Graph& graph,
-                                                                 const compiler::Options& options) {
+                                                                 const compiler::Options& options,
+                                                                 const Control& control) {
   const absl::Time begin = absl::Now();
   std::shared_ptr<Code> code;
   if (share_code_) {
     // This thread is the pool's own, so it may wait for another device's compilation.
-    KILN_ASSIGN_OR_RETURN(code,
-                          codes_.GetOrCompute(CodeKey(id, options), [&] { return MakeCode(id, graph, options); }));
+    KILN_ASSIGN_OR_RETURN(
+        code, codes_.GetOrCompute(CodeKey(id, options), [&] { return MakeCode(id, graph, options, control); }));
   } else {
-    KILN_ASSIGN_OR_RETURN(CodeCache::Entry made, MakeCode(id, graph, options));
+    KILN_ASSIGN_OR_RETURN(CodeCache::Entry made, MakeCode(id, graph, options, control));
     code = std::move(made.value);
   }
   KILN_ASSIGN_OR_RETURN(Cache::Entry entry, Keep(id, code->executable, code->graph));
   entry.value->compile_us = static_cast<uint64_t>(absl::ToInt64Microseconds(absl::Now() - begin));
-  if (disk_ != nullptr) {
-    // Before anyone is answered: what a client has seen compiled is there after a crash.
-    v1::StoredHeader header = disk_->HeaderOf(id.graph_hash, id.target, id.device->target(), options);
-    header.set_compile_us(entry.value->compile_us);
-    entry.value->stored_key = header.key();
-    disk_->Publish(std::move(header), code->executable, entry.value->graph);
-  }
+  Publish(id, options, code->executable, *entry.value);
   return entry;
 }
 
+// Before anyone is answered: what a client has seen compiled is there after a crash.
+void ProgramStore::Publish(const ProgramId& id, const compiler::Options& options, const v1::Executable& executable,
+                           StoredProgram& stored) {
+  if (disk_ == nullptr) return;
+  v1::StoredHeader header = disk_->HeaderOf(id.graph_hash, id.target, id.device->target(), options);
+  header.set_compile_us(stored.compile_us);
+  stored.stored_key = header.key();
+  disk_->Publish(std::move(header), executable, stored.graph);
+}
+
+absl::Status ProgramStore::Replace(const ProgramId& id, const compiler::Options& options,
+                                   const v1::Executable& executable, const v1::Graph& graph) {
+  KILN_ASSIGN_OR_RETURN(Cache::Entry entry, Keep(id, executable, graph.SerializeAsString()));
+  if (const Program old = cache_.Find(id.key); old != nullptr) entry.value->compile_us = old->compile_us;
+  Publish(id, options, executable, *entry.value);
+  if (share_code_) {
+    auto code = std::make_shared<Code>(Code{executable, entry.value->graph});
+    const uint64_t bytes = sizeof(Code) + code->graph.size() + code->executable.ByteSizeLong();
+    codes_.Put(CodeKey(id, options), {std::move(code), bytes});
+  }
+  cache_.Put(id.key, std::move(entry));
+  return absl::OkStatus();
+}
+
+absl::StatusOr<v1::Executable> ProgramStore::Executable(const ProgramId& id, const v1::Graph& graph,
+                                                        const compiler::Options& options, const Control& control) {
+  if (options.beam == 0 || searches_ == nullptr) return compile_(graph, id.device->target(), options, nullptr);
+  KILN_ASSIGN_OR_RETURN(compiler::Tuned tuned, searches_->Run(*id.device, graph, options, control, nullptr));
+  return std::move(tuned.executable);
+}
+
 absl::StatusOr<ProgramStore::CodeCache::Entry> ProgramStore::MakeCode(const ProgramId& id, const v1::Graph& graph,
-                                                                      const compiler::Options& options) {
+                                                                      const compiler::Options& options,
+                                                                      const Control& control) {
   compiles_.fetch_add(1, std::memory_order_relaxed);
   auto code = std::make_shared<Code>();
-  KILN_ASSIGN_OR_RETURN(code->executable, compile_(graph, id.device->target(), options, nullptr));
+  KILN_ASSIGN_OR_RETURN(code->executable, Executable(id, graph, options, control));
   code->graph = graph.SerializeAsString();
   const uint64_t bytes = sizeof(Code) + code->graph.size() + code->executable.ByteSizeLong();
   return CodeCache::Entry{std::move(code), bytes};
@@ -272,6 +302,13 @@ absl::StatusOr<ProgramStore::Cache::Entry> ProgramStore::Keep(const ProgramId& i
   stored->graph = std::move(graph);
   stored->kernels = static_cast<uint32_t>(executable.kernels_size());
   stored->bytes = sizeof(StoredProgram) + stored->graph.size() + stored->program->memory_bytes();
+  auto schedules = std::make_shared<compiler::ScheduleMap>();
+  for (const v1::Kernel& kernel : executable.kernels()) {
+    if (kernel.schedule().empty()) continue;
+    (*schedules)[kernel.symbol()] = kernel.schedule();
+    stored->bytes += kernel.symbol().size() + kernel.schedule().size() + 64;
+  }
+  stored->schedules = std::move(schedules);
   const uint64_t bytes = stored->bytes;
   return Cache::Entry{std::move(stored), bytes};
 }

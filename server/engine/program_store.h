@@ -33,6 +33,7 @@
 #include "runtime/hal/module.h"
 #include "server/engine/compile_pool.h"
 #include "server/engine/program_disk.h"
+#include "server/engine/searches.h"
 
 namespace kiln::server {
 
@@ -88,6 +89,8 @@ struct StoredProgram {
   uint64_t compile_us = 0;
   uint64_t bytes = 0;
   uint32_t kernels = 0;
+  // Its kernels' schedules: what a search found, or the rules chose.
+  std::shared_ptr<const compiler::ScheduleMap> schedules;
   // What is loaded here was compiled before: for another device, or by another server.
   bool loaded = false;
   // Of its entry on disk, if there is a disk; and `hits` when that was last touched.
@@ -114,10 +117,10 @@ class ProgramStore {
   using Callback = absl::AnyInvocable<void(absl::StatusOr<Program>, runtime::CacheOutcome)>;
 
   // `pool` outlives all requests. `share_code`: whether devices have a target in
-  // common; then a quarter of the limit again holds code to load. `disk` may be null,
-  // and outlives the store.
+  // common; then a quarter of the limit again holds code to load. `disk` and `searches`
+  // may be null, and outlive the store; without `searches`, options.beam counts for nothing.
   ProgramStore(uint64_t limit_bytes, CompileFn compile, CompilePool* pool, bool share_code, ProgramDisk* disk = nullptr,
-               MultiMaker multi = {});
+               MultiMaker multi = {}, Searches* searches = nullptr);
 
   // Ends the threads that load. No request may come any more; those under
   // way may still use the pool.
@@ -136,6 +139,11 @@ class ProgramStore {
   // none of these.
   void GetOrLoad(const ProgramId& id, const compiler::Options& options, const Control& control, Callback callback);
 
+  // Keeps `executable`, compiled from `graph`, as the program: in memory, for devices of
+  // the same target, and on disk. Who runs the old one ends that run with it.
+  absl::Status Replace(const ProgramId& id, const compiler::Options& options, const v1::Executable& executable,
+                       const v1::Graph& graph);
+
   // Most recently used first.
   std::vector<Program> List() const;
   ProgramStats stats() const { return {cache_.stats(), compiles_.load(std::memory_order_relaxed)}; }
@@ -153,9 +161,15 @@ class ProgramStore {
   // On the pool, with whoever else shares the folder kept from compiling the same.
   void ScheduleCompile(const ProgramId& id, const v1::Graph& graph, const compiler::Options& options,
                        const Control& control, Cache::Finish finish);
-  absl::StatusOr<Cache::Entry> Compile(const ProgramId& id, const v1::Graph& graph, const compiler::Options& options);
+  absl::StatusOr<Cache::Entry> Compile(const ProgramId& id, const v1::Graph& graph, const compiler::Options& options,
+                                       const Control& control);
   absl::StatusOr<CodeCache::Entry> MakeCode(const ProgramId& id, const v1::Graph& graph,
-                                            const compiler::Options& options);
+                                            const compiler::Options& options, const Control& control);
+  // By the compiler, or by a search.
+  absl::StatusOr<v1::Executable> Executable(const ProgramId& id, const v1::Graph& graph,
+                                            const compiler::Options& options, const Control& control);
+  void Publish(const ProgramId& id, const compiler::Options& options, const v1::Executable& executable,
+               StoredProgram& stored);
   // None if there is no such program, or none that can be loaded. `again`: the disk was
   // looked at before.
   absl::StatusOr<std::optional<Cache::Entry>> Load(const ProgramId& id, const compiler::Options& options,
@@ -173,6 +187,7 @@ class ProgramStore {
   const bool share_code_;
   ProgramDisk* const disk_;
   const MultiMaker multi_;
+  Searches* const searches_;
   std::unique_ptr<CompilePool> loads_;  // null where there is nothing to load from
   std::atomic<uint64_t> compiles_{0};
   Cache cache_;

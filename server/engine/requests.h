@@ -16,6 +16,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "compiler/options.h"
+#include "compiler/tuning.h"
 #include "kiln/v1/graph.pb.h"
 #include "kiln/v1/kernel_service.pb.h"
 #include "runtime/exec/multi_collective.h"
@@ -164,6 +165,21 @@ struct Explanation {
   v1::Executable executable;
 };
 
+struct TuneRequest {
+  absl::string_view graph_hash;
+  const v1::Graph* graph = nullptr;
+  absl::string_view device;
+  compiler::Options options;  // beam 0: kTuneWidth
+  // Called on the searching thread; must not block. May be null.
+  std::function<void(const compiler::TuneEvent&)> progress;
+};
+inline constexpr uint32_t kTuneWidth = 4;
+
+struct TuneResult {
+  Digest graph_hash;
+  compiler::Tuned tuned;
+};
+
 // Each is called exactly once, on the asking thread, a compile thread or a
 // device's, and must not block.
 using CompileCallback = absl::AnyInvocable<void(absl::StatusOr<CompileResult>)>;
@@ -172,6 +188,7 @@ using GradientCallback = absl::AnyInvocable<void(absl::StatusOr<v1::GradientResp
 using RecordCallback = absl::AnyInvocable<void(absl::StatusOr<Recordings::Handle>)>;
 // What a replay gives is in its buffers.
 using ReplayCallback = absl::AnyInvocable<void(absl::StatusOr<ExecuteTiming>)>;
+using TuneCallback = absl::AnyInvocable<void(absl::StatusOr<TuneResult>)>;
 using ExplainCallback = absl::AnyInvocable<void(absl::StatusOr<Explanation>)>;
 
 }  // namespace kiln::server

@@ -5,6 +5,7 @@
 
 #include "server/services/call.h"
 #include "server/services/convert.h"
+#include "server/services/tune_stream.h"
 
 namespace kiln::server {
 namespace {
@@ -42,6 +43,11 @@ grpc::ServerUnaryReactor* DebugServiceImpl::Explain(grpc::CallbackServerContext*
       call.Reply(absl::OkStatus());
     });
   });
+}
+
+grpc::ServerWriteReactor<grpc::ByteBuffer>* DebugServiceImpl::Tune(grpc::CallbackServerContext* context,
+                                                                   const grpc::ByteBuffer* request) {
+  return StartTune(env_, *context, *request);
 }
 
 grpc::ServerUnaryReactor* DebugServiceImpl::ListPrograms(grpc::CallbackServerContext* context,

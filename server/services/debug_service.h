@@ -10,11 +10,12 @@
 
 namespace kiln::server {
 
-using DebugServiceBase = v1::DebugService::WithRawCallbackMethod_Explain<
-    v1::DebugService::WithRawCallbackMethod_ListPrograms<v1::DebugService::WithCallbackMethod_Evict<
-        v1::DebugService::WithCallbackMethod_Export<v1::DebugService::WithCallbackMethod_Import<
-            v1::DebugService::WithCallbackMethod_Time<v1::DebugService::WithCallbackMethod_Record<
-                v1::DebugService::WithCallbackMethod_SetTracing<v1::DebugService::Service>>>>>>>>;
+using DebugServiceBase =
+    v1::DebugService::WithRawCallbackMethod_Explain<v1::DebugService::WithRawCallbackMethod_ListPrograms<
+        v1::DebugService::WithRawCallbackMethod_Tune<v1::DebugService::WithCallbackMethod_Evict<
+            v1::DebugService::WithCallbackMethod_Export<v1::DebugService::WithCallbackMethod_Import<
+                v1::DebugService::WithCallbackMethod_Time<v1::DebugService::WithCallbackMethod_Record<
+                    v1::DebugService::WithCallbackMethod_SetTracing<v1::DebugService::Service>>>>>>>>>;
 
 class DebugServiceImpl final : public DebugServiceBase {
  public:
@@ -24,6 +25,8 @@ class DebugServiceImpl final : public DebugServiceBase {
                                     grpc::ByteBuffer* response) override;
   grpc::ServerUnaryReactor* ListPrograms(grpc::CallbackServerContext* context, const grpc::ByteBuffer* request,
                                          grpc::ByteBuffer* response) override;
+  grpc::ServerWriteReactor<grpc::ByteBuffer>* Tune(grpc::CallbackServerContext* context,
+                                                   const grpc::ByteBuffer* request) override;
   KILN_UNIMPLEMENTED_UNARY(DebugService, Evict, v1::EvictRequest, v1::EvictResponse)
   KILN_UNIMPLEMENTED_SERVER_STREAM(DebugService, Export, v1::ExportRequest, v1::ExportResponse)
   KILN_UNIMPLEMENTED_CLIENT_STREAM(DebugService, Import, v1::ImportRequest, v1::ImportResponse)

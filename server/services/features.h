@@ -27,6 +27,7 @@ inline constexpr const char* kFeatures[] = {
     "watch_devices",      // DeviceService.Watch
     "collectives",        // CollectiveService
     "submit_collective",  // SubmitRequest.collective
+    "tune",               // DebugService.Tune and CompileOptions.beam
 };
 
 // These, and what the server's owner allows.

@@ -54,6 +54,12 @@ expect "x: float32 (4,), state: float32 (4,) updated) -> float32 (4,)" $kiln exp
 hash=$($kiln graph hash "$dir/scale.uop")
 expect "$hash" $kiln programs
 expect "$hash" $kiln explain "$hash"
+expect "THREAD(0)" $kiln explain "$dir/scale.uop"
+expect "candidates " $kiln tune "$dir/scale.uop" --budget_ms 300 --plot "$dir/search.svg"
+expect "before" $kiln tune "$hash" --budget_ms 300 --beam 1
+grep -q "<circle" "$dir/search.svg"
+expect "--budget_ms" $kiln tune --help
+expect "2 4 6 8" $kiln run "$dir/scale.uop" -i x="$dir/x.npy" --zeros -o "$dir/y.npy"
 expect "PARAM [1] slot=0" $kiln graph print "$dir/scale.uop"
 $kiln graph print "$dir/scale.uop" > "$dir/again.uop"
 expect "$hash" $kiln graph hash "$dir/again.uop"

@@ -1,0 +1,55 @@
+// Engine::Tune: a search for a program that is there, or is to be; and the program anew,
+// in its own place.
+#include <memory>
+#include <utility>
+
+#include "base/error.h"
+#include "server/engine/engine.h"
+
+namespace kiln::server {
+namespace {
+
+// One call, from the look for its program to the answer.
+struct Tuning {
+  TuneRequest request;
+  Control control;
+  TuneCallback done;
+  ProgramId id;
+  v1::Graph graph;
+};
+
+}  // namespace
+
+void Engine::Tune(TuneRequest request, const Control& control, TuneCallback done) {
+  if (request.options.beam == 0) request.options.beam = kTuneWidth;
+  request.options.limits = options_.limits;
+  if (absl::Status settled = SettleBeam(options_.beam, request.options); !settled.ok()) return done(std::move(settled));
+  // The program that is replaced is the one that rules made.
+  compiler::Options plain = request.options;
+  plain.beam = plain.beam_budget_ms = 0;
+  const auto id = Identify(request.graph, request.graph_hash, request.device, plain);
+  if (!id.ok()) return done(id.status());
+  if (request.graph != nullptr && multi_.Takes(*request.graph))
+    return done(MakeError(v1::UNSUPPORTED_SHARD, "schedules are searched for programs on one device alone"));
+
+  auto tuning = std::make_shared<Tuning>(Tuning{std::move(request), control, std::move(done), *id, {}});
+  const auto search = [this, tuning, plain](absl::StatusOr<ProgramStore::Program> found, runtime::CacheOutcome) {
+    if (!found.ok()) return tuning->done(std::move(found).status());
+    if ((*found)->multi != nullptr)
+      return tuning->done(MakeError(v1::UNSUPPORTED_SHARD, "schedules are searched for programs on one device alone"));
+    if (!tuning->graph.ParseFromString((*found)->graph))
+      return tuning->done(MakeError(v1::INTERNAL_FAULT, "a stored graph cannot be read back"));
+    searches_.Schedule([this, tuning, plain] {
+      absl::StatusOr<compiler::Tuned> tuned = searches_.Run(*tuning->id.device, tuning->graph, tuning->request.options,
+                                                            tuning->control, tuning->request.progress);
+      if (!tuned.ok()) return tuning->done(std::move(tuned).status());
+      const absl::Status kept = store_.Replace(tuning->id, plain, tuned->executable, tuning->graph);
+      if (!kept.ok()) return tuning->done(kept);
+      tuning->done(TuneResult{tuning->id.graph_hash, *std::move(tuned)});
+    });
+  };
+  if (tuning->request.graph != nullptr) return store_.GetOrCompile(*id, *tuning->request.graph, plain, control, search);
+  store_.GetOrLoad(*id, plain, control, search);
+}
+
+}  // namespace kiln::server
