@@ -8,6 +8,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "base/check.h"
 #include "compiler/target/llvm/emit_alu.h"
+#include "compiler/target/llvm/load_ahead.h"
 #include "compiler/target/llvm/memory_emitter.h"
 #include "compiler/target/llvm/values.h"
 
@@ -26,7 +27,8 @@ class KernelEmitter {
   }
 
   void Run(const UOp* linear) {
-    for (UOp* uop : linear->src()) Emit(uop);
+    ahead_ = FindLoadsAhead(linear);
+    for (UOp* uop : ahead_.list) Emit(uop);
     builder_.CreateRetVoid();
   }
 
@@ -65,7 +67,11 @@ class KernelEmitter {
       case Op::RESHAPE: return EmitReshape(uop);
       case Op::PERMUTE: return EmitTurn(uop);
       case Op::BITCAST: return EmitBitcasts(uop);
-      case Op::RANGE: return OpenLoop(uop);
+      case Op::RANGE:
+        if (const auto loads = ahead_.before.find(uop); loads != ahead_.before.end()) {
+          for (const UOp* load : loads->second) EmitAhead(load);
+        }
+        return OpenLoop(uop);
       case Op::END:
         for (size_t k = uop->src().size(); k-- > 1;) CloseLoop(uop->src(k));
         return;
@@ -281,6 +287,17 @@ class KernelEmitter {
     values_[uop] = std::move(result);
   }
 
+  // Asks for what `load` will read.
+  void EmitAhead(const UOp* load) {
+    const UOp* source = load->src(0);
+    const Value& index = At(source->src(1));
+    const int64_t lanes = LanesOf(load->shape());
+    for (Element place : index.elements) {
+      if (LanesOf(index.shape) == 1) place = {place.value, true, 0};
+      memory_.Prefetch(source->src(0), place, lanes);
+    }
+  }
+
   void EmitStore(UOp* uop) {
     UOp* target = WithoutOrder(uop->src(0));
     const Shape& full = target->shape();  // a register's, or an index's
@@ -345,6 +362,7 @@ class KernelEmitter {
   llvm::Function* function_;
   llvm::IRBuilder<> builder_;
   MemoryEmitter memory_;
+  LoadsAhead ahead_;
   absl::flat_hash_map<const UOp*, Value> values_;
   absl::flat_hash_map<const UOp*, Loop> loops_;
 };

@@ -42,6 +42,9 @@ class MemoryEmitter {
   llvm::Value* Load(const UOp* param, const Element& place, int64_t lanes, llvm::Value* alt, llvm::Value* gate);
   void Store(const UOp* param, const Element& place, int64_t lanes, llvm::Value* value, llvm::Value* gate);
 
+  // Asks for the lines of the cache in which a later Load finds them. Nothing where they lie apart.
+  void Prefetch(const UOp* param, const Element& place, int64_t lanes);
+
   // Adds `value` to one element, undivided.
   void AtomicAdd(const UOp* param, llvm::Value* index, llvm::Value* value);
 
