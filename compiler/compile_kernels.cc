@@ -67,7 +67,7 @@ absl::Status CompileBody(Graph& graph, Pipeline& pipeline, UOp* body, const v1::
         linear, pipeline.Run("select", linear, kCoreSpec, [&](UOp* list) { return generator.Select(graph, list); }));
   }
   // Beyond this point, only what the target has words for.
-  *made.mutable_cost() = CostOf(body);
+  *made.mutable_cost() = CostOf(graph, body);
   made.set_iterations(IterationsOf(linear));
   return generator.AddKernel(linear, made.symbol());
 }
@@ -88,7 +88,7 @@ absl::StatusOr<std::vector<uint32_t>> CompileKernels(Graph& graph, Pipeline& pip
   KILN_RETURN_IF_ERROR(CheckLimit("kernels", options.limits.max_kernels, calls->src().size()));
   v1::Cost total;
   for (const UOp* call : calls->src()) {
-    if (call->src(0)->op() == Op::SINK) AddCost(CostOf(call->src(0)), total);
+    if (call->src(0)->op() == Op::SINK) AddCost(CostOf(graph, call->src(0)), total);
   }
   // Before any of them is lowered.
   KILN_RETURN_IF_ERROR(CheckLimit("operations", options.limits.max_work, total.flops()));

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "compiler/kernel/ranges.h"
+#include "compiler/opt/scan.h"
 
 namespace kiln::compiler {
 namespace {
@@ -11,28 +12,31 @@ namespace {
 // A thread should get at least this many simple operations, or bytes, at once.
 constexpr double kWorthAThread = 64 * 1024;
 
-double Turns(const RangeSet& ranges) {
+double Turns(const RangeSet& ranges, const UOp* none) {
   double turns = 1;
-  for (const UOp* range : ranges) turns *= static_cast<double>(range->bounds().max + 1);
+  for (const UOp* range : ranges) {
+    if (range != none) turns *= static_cast<double>(range->bounds().max + 1);
+  }
   return turns;
 }
 
 }  // namespace
 
-v1::Cost CostOf(UOp* kernel) {
+v1::Cost CostOf(Graph& graph, UOp* kernel) {
+  const UOp* none = LoopWithoutTurns(graph, kernel);
   double flops = 0, read = 0, written = 0;
   for (const auto& [uop, open] : OpenRanges(kernel)) {
-    if (IsElementwise(uop->op()) && uop->dtype() != kIndexType) flops += Turns(open);
+    if (IsElementwise(uop->op()) && uop->dtype() != kIndexType) flops += Turns(open, none);
     if (uop->op() == Op::REDUCE) {
       RangeSet inside = open;
       inside.insert(inside.end(), uop->src().begin() + 1, uop->src().end());
-      flops += Turns(inside);
+      flops += Turns(inside, none);
     }
     if (uop->op() == Op::LOAD || uop->op() == Op::STORE) {
-      flops += Turns(open);  // an access is work, too
+      flops += Turns(open, none);  // an access is work, too
       const UOp* buffer = uop->src(0)->src(0);
       const double size = ItemSize(buffer->dtype());
-      const double bytes = std::min(Turns(open) * size, static_cast<double>(buffer->shape()[0].max()) * size);
+      const double bytes = std::min(Turns(open, none) * size, static_cast<double>(buffer->shape()[0].max()) * size);
       (uop->op() == Op::LOAD ? read : written) += bytes;
     }
   }

@@ -9,7 +9,7 @@ namespace kiln::compiler {
 
 // Of a kernel as Rangeify leaves it. flops counts arithmetic on numbers of every
 // kind, and accesses; bytes count each buffer once.
-v1::Cost CostOf(UOp* kernel);
+v1::Cost CostOf(Graph& graph, UOp* kernel);
 
 // Of a program as LowerProgram leaves it: bounds known only at run time count in
 // full. All of it is flops, and bytes are not counted.

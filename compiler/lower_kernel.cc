@@ -14,6 +14,7 @@
 #include "compiler/kernel/simplify_ranges.h"
 #include "compiler/opt/heuristic.h"
 #include "compiler/opt/requested.h"
+#include "compiler/opt/scan.h"
 #include "compiler/opt/schedule_text.h"
 #include "compiler/rewrite/rewrite.h"
 #include "compiler/rules/decompose.h"
@@ -37,6 +38,14 @@ absl::StatusOr<LoweredKernel> LowerKernel(Graph& graph, Pipeline& pipeline, UOp*
   }));
   // Beyond this point, only ops that every target has, in dtypes it computes in.
 
+  bool scan = false;
+  if (!requested && abilities.lanes && !abilities.text) {
+    KILN_ASSIGN_OR_RETURN(kernel, pipeline.RunOptional("scan", kernel, kScheduledSpec, [&](UOp* sink) {
+      UOp* made = ScheduleScan(graph, sink, target);
+      scan = made != nullptr;
+      return scan ? made : sink;
+    }));
+  }
   std::string schedule;
   if (requested && abilities.lanes) {
     KILN_ASSIGN_OR_RETURN(
@@ -46,7 +55,7 @@ absl::StatusOr<LoweredKernel> LowerKernel(Graph& graph, Pipeline& pipeline, UOp*
           schedule = ToString(made->opts);
           return made->sink;
         }));
-  } else if (abilities.lanes) {
+  } else if (abilities.lanes && !scan) {
     KILN_ASSIGN_OR_RETURN(
         kernel, pipeline.RunOptional("optimize", kernel, kScheduledSpec, [&](UOp* sink) -> absl::StatusOr<UOp*> {
           std::vector<OptOp> opts;

@@ -130,6 +130,20 @@ class Evaluator {
         return absl::OkStatus();
       }
       case Op::RESHAPE: values_[uop] = Lanes(values_[uop->src(0)]); return absl::OkStatus();
+      case Op::SHRINK:
+      case Op::PAD: {  // of lanes (kernel/lane_scan.h)
+        const auto* fill = std::get_if<ConstArg>(&uop->arg());
+        const Lanes& x = values_[uop->src(0)];
+        const int64_t from = uop->src(0)->shape().back(), to = uop->shape().back();
+        const int64_t moved = uop->src(1)->src().back()->const_int() * (uop->op() == Op::SHRINK ? 1 : -1);
+        Lanes lanes;
+        for (int64_t i = 0; i < static_cast<int64_t>(x.size()) / from * to; ++i) {
+          const int64_t lane = i % to + moved;
+          lanes.push_back(lane >= 0 && lane < from ? x[i / to * from + lane] : fill->bits);
+        }
+        values_[uop] = std::move(lanes);
+        return absl::OkStatus();
+      }
       case Op::PERMUTE: {  // of the first and the last dimension (kernel/expand.h)
         const Lanes& x = values_[uop->src(0)];
         const int64_t rows = uop->shape().front(), lanes = uop->shape().back();

@@ -2,10 +2,12 @@
 
 #include <algorithm>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
 #include "compiler/ir/build.h"
+#include "compiler/kernel/lane_scan.h"
 #include "compiler/kernel/ranges.h"
 #include "compiler/rewrite/rewrite.h"
 
@@ -103,6 +105,34 @@ UOp* InLanes(Graph& graph, UOp* value, const Shape& lanes) {
   return value->shape() == lanes ? value : Expand(graph, value, lanes);
 }
 
+// `value` with all lanes of a dimension, of which it may have one for all.
+UOp* InAllLanes(Graph& graph, UOp* value, const UOp* lane, int64_t rank) {
+  Shape shape = value->shape().empty() ? Shape(rank, 1) : value->shape();
+  shape[LaneDimension(lane)] = lane->src(0)->const_int();
+  return InLanes(graph, value, shape);
+}
+
+// The lanes that are stored to registers: each has one of its own.
+absl::flat_hash_map<const UOp*, Shape> RegisterShapes(UOp* sink, absl::Span<UOp* const> order, int64_t rank) {
+  absl::flat_hash_map<const UOp*, Shape> shapes;
+  for (const UOp* uop : order) {
+    if (uop->op() == Op::BUFFER && uop->addrspace() == AddrSpace::kReg) shapes[uop] = Shape(rank, 1);
+  }
+  if (shapes.empty()) return shapes;
+  const absl::flat_hash_map<UOp*, RangeSet> open = OpenRanges(sink);
+  for (const UOp* uop : order) {
+    if (uop->op() != Op::STORE) continue;
+    const UOp* target = uop->src(0);
+    while (target->op() == Op::AFTER) target = target->src(0);
+    const auto shape = shapes.find(target);
+    if (shape == shapes.end()) continue;
+    for (const UOp* range : open.at(uop->src(1))) {
+      if (IsLane(range)) shape->second[LaneDimension(range)] = range->src(0)->const_int();
+    }
+  }
+  return shapes;
+}
+
 }  // namespace
 
 UOp* Expand(Graph& graph, UOp* sink) {
@@ -126,8 +156,28 @@ UOp* Expand(Graph& graph, UOp* sink) {
     order.pop_back();
   }
 
+  const absl::flat_hash_map<const UOp*, Shape> registers = RegisterShapes(sink, order, rank);
+  absl::flat_hash_map<std::pair<UOp*, UOp*>, bool> scans;  // what is scanned, its lanes -> descending
+  for (UOp* uop : order) {
+    if (const auto scan = LaneScanOf(graph, uop)) scans[{scan->value, uop->src(1)}] = scan->descending;
+  }
+
   absl::flat_hash_map<UOp*, UOp*> done;
   for (UOp* uop : order) {
+    if (const auto shape = registers.find(uop); shape != registers.end()) {
+      done[uop] = graph.Make(Op::BUFFER, {ShapeSource(graph, shape->second)}, uop->arg());
+      continue;
+    }
+    if (uop->op() == Op::REDUCE && !scans.empty() && uop->src().size() == 2) {
+      const std::optional<LaneScan> scan = LaneScanOf(graph, uop);
+      UOp* value = scan.has_value() ? scan->value : uop->src(0);
+      if (const auto found = scans.find({value, uop->src(1)}); found != scans.end()) {
+        UOp* lanes = InAllLanes(graph, done[value], uop->src(1), rank);
+        UOp* scanned = ScanLanes(graph, uop->arg_as<ReduceArg>().op, lanes, found->second);
+        done[uop] = scan.has_value() ? scanned : LastLane(graph, scanned, found->second);
+        continue;
+      }
+    }
     if (IsLane(uop)) {
       done[uop] = Iota(graph, uop->src(0)->const_int(), LaneDimension(uop), rank);
       continue;
@@ -140,10 +190,7 @@ UOp* Expand(Graph& graph, UOp* sink) {
         src.push_back(done[source]);
       } else if (uop->op() == Op::REDUCE) {
         // A value that is the same in all lanes still counts once a lane.
-        Shape shape = src[0]->shape().empty() ? Shape(rank, 1) : src[0]->shape();
-        shape[LaneDimension(source)] = source->src(0)->const_int();
-        src[0] =
-            Expand(graph, Reshape(graph, src[0], src[0]->shape().empty() ? Shape(rank, 1) : src[0]->shape()), shape);
+        src[0] = InAllLanes(graph, src[0], source, rank);
         std::get<ReduceArg>(arg).axes.push_back(LaneDimension(source));
       }
     }
@@ -163,7 +210,8 @@ UOp* Expand(Graph& graph, UOp* sink) {
       done[uop] = uop->op() == Op::LOAD ? Turn(graph, access, rank) : access;
       continue;
     }
-    if (uop->op() == Op::LOAD || uop->op() == Op::STORE) src[0] = InEveryLane(graph, src, rank);
+    if ((uop->op() == Op::LOAD || uop->op() == Op::STORE) && uop->src(0)->op() == Op::INDEX)
+      src[0] = InEveryLane(graph, src, rank);
     // An END that closed lanes alone is its body.
     const bool bare = uop->op() == Op::END && src.size() == 1;
     done[uop] = bare ? src[0] : graph.Make(uop->op(), src, std::move(arg));

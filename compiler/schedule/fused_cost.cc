@@ -5,6 +5,7 @@
 
 #include "compiler/ir/build.h"
 #include "compiler/ir/polynomial.h"
+#include "compiler/rules/scan.h"
 #include "compiler/rules/symbolic.h"
 #include "compiler/schedule/index_lowering.h"
 
@@ -108,12 +109,22 @@ class Analysis {
     IndexLowering lowering(graph_, simplify_, stores_, homes_, reduce);
     Fused result = {0, whole.nodes};
     for (UOp* uop : Toposort(lowering.Lower(reduce, indices))) {
-      if (uop->op() == Op::REDUCE) return false;
+      if (uop->op() == Op::REDUCE) {
+        // A scan stays a loop, but what it reads must not be hidden from it, either.
+        if (IsScan(uop, indices)) Pin(reduce);
+        return false;
+      }
       if (uop->op() == Op::LOAD) result.cost += kLoadCost;
       if (IsElementwise(uop->op())) result.cost += OpCost(uop);
     }
     fusion_.costs[reduce] = result;
     return true;
+  }
+
+  bool IsScan(UOp* reduce, const Indices& indices) {
+    return std::any_of(indices.begin(), indices.end(), [&](UOp* index) {
+      return index->op() == Op::RANGE && ScanOf(graph_, simplify_, reduce, index).has_value();
+    });
   }
 
   // A buffer for trials; no program gets to see it.

@@ -45,15 +45,15 @@ constexpr Op kKernelOps[] = {Op::SINK, Op::PARAM, Op::CONST, Op::STACK, Op::BITC
                              Op::LOAD, Op::STORE, Op::INDEX, Op::RANGE, Op::END};
 constexpr Op kScheduledOps[] = {Op::SINK, Op::PARAM, Op::BUFFER, Op::CONST, Op::STACK, Op::BITCAST, Op::REDUCE,
                                 Op::LOAD, Op::STORE, Op::INDEX,  Op::RANGE, Op::END,   Op::AFTER};
-constexpr Op kExpandedOps[] = {Op::SINK,    Op::PARAM,   Op::BUFFER, Op::CONST, Op::STACK,  Op::BITCAST,
-                               Op::REDUCE,  Op::LOAD,    Op::STORE,  Op::INDEX, Op::RANGE,  Op::END,
-                               Op::PERMUTE, Op::RESHAPE, Op::EXPAND, Op::AFTER, Op::SPECIAL};
-constexpr Op kAccumulatingOps[] = {Op::SINK,   Op::PARAM,   Op::BUFFER,  Op::CONST,  Op::STACK,  Op::BITCAST,
-                                   Op::REDUCE, Op::LOAD,    Op::STORE,   Op::INDEX,  Op::RANGE,  Op::END,
-                                   Op::AFTER,  Op::PERMUTE, Op::RESHAPE, Op::EXPAND, Op::SPECIAL};
-constexpr Op kLinearOps[] = {Op::LINEAR, Op::PARAM,   Op::BUFFER,  Op::CONST,  Op::STACK,  Op::BITCAST,
-                             Op::REDUCE, Op::LOAD,    Op::STORE,   Op::INDEX,  Op::RANGE,  Op::END,
-                             Op::AFTER,  Op::PERMUTE, Op::RESHAPE, Op::EXPAND, Op::SPECIAL};
+constexpr Op kExpandedOps[] = {Op::SINK,   Op::PARAM, Op::BUFFER,  Op::CONST, Op::STACK, Op::BITCAST, Op::REDUCE,
+                               Op::LOAD,   Op::STORE, Op::INDEX,   Op::RANGE, Op::END,   Op::PERMUTE, Op::RESHAPE,
+                               Op::EXPAND, Op::AFTER, Op::SPECIAL, Op::PAD,   Op::SHRINK};
+constexpr Op kAccumulatingOps[] = {Op::SINK,    Op::PARAM,  Op::BUFFER,  Op::CONST, Op::STACK, Op::BITCAST, Op::REDUCE,
+                                   Op::LOAD,    Op::STORE,  Op::INDEX,   Op::RANGE, Op::END,   Op::AFTER,   Op::PERMUTE,
+                                   Op::RESHAPE, Op::EXPAND, Op::SPECIAL, Op::PAD,   Op::SHRINK};
+constexpr Op kLinearOps[] = {Op::LINEAR,  Op::PARAM,  Op::BUFFER,  Op::CONST, Op::STACK, Op::BITCAST, Op::REDUCE,
+                             Op::LOAD,    Op::STORE,  Op::INDEX,   Op::RANGE, Op::END,   Op::AFTER,   Op::PERMUTE,
+                             Op::RESHAPE, Op::EXPAND, Op::SPECIAL, Op::PAD,   Op::SHRINK};
 constexpr Op kProgramOps[] = {Op::LINEAR, Op::PARAM,   Op::BUFFER,    Op::CONST,  Op::STACK,  Op::BITCAST,
                               Op::LOAD,   Op::STORE,   Op::INDEX,     Op::SHRINK, Op::RANGE,  Op::END,
                               Op::AFTER,  Op::SPECIAL, Op::IF,        Op::ENDIF,  Op::GROUP,  Op::BARRIER,
@@ -86,8 +86,14 @@ const char* TensorFault(const UOp* uop) {
 
 bool IsAccess(const UOp* uop) { return uop->op() == Op::LOAD || uop->op() == Op::STORE; }
 
+// Of a thread's own register, which outlives the turns of a loop (opt/scan.h).
+bool IsRegister(const UOp* place) {
+  while (place->op() == Op::AFTER) place = place->src(0);
+  return place->op() == Op::BUFFER && place->addrspace() == AddrSpace::kReg;
+}
+
 const char* KernelFault(const UOp* uop) {
-  if (IsAccess(uop) && uop->src(0)->op() != Op::INDEX) return "an access without an INDEX";
+  if (IsAccess(uop) && uop->src(0)->op() != Op::INDEX && !IsRegister(uop->src(0))) return "an access without an INDEX";
   if (uop->op() == Op::REDUCE && uop->src().size() < 2) return "a REDUCE without a loop";
   if (uop->op() == Op::CONST && uop->IsInvalid()) return "an Invalid that was not lowered";
   if (IsElementwise(uop->op()) && !uop->shape().empty()) return "a shape other than ()";

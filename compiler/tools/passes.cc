@@ -11,6 +11,7 @@
 #include "compiler/kernel/reduce_to_acc.h"
 #include "compiler/kernel/simplify_ranges.h"
 #include "compiler/opt/heuristic.h"
+#include "compiler/opt/scan.h"
 #include "compiler/rewrite/rewrite.h"
 #include "compiler/rules/decompose.h"
 #include "compiler/rules/symbolic.h"
@@ -43,6 +44,11 @@ const std::vector<NamedPass>& NamedPasses() {
       {"decompose", "a kernel -> the same in ops that every target has",
        [](Graph& graph, UOp* root, const v1::Target&) -> absl::StatusOr<UOp*> {
          return GraphRewrite(root, DecomposeRules({}), graph);
+       }},
+      {"scan", "a kernel that is a running sum -> the same in linear work; any other as it is",
+       [](Graph& graph, UOp* root, const v1::Target& target) -> absl::StatusOr<UOp*> {
+         UOp* made = ScheduleScan(graph, root, target);
+         return made != nullptr ? made : root;
        }},
       {"optimize", "a kernel -> the same with its loops split for lanes, tiles and threads",
        [](Graph& graph, UOp* root, const v1::Target& target) -> absl::StatusOr<UOp*> {

@@ -10,6 +10,7 @@
 #include "compiler/target/llvm/emit_alu.h"
 #include "compiler/target/llvm/load_ahead.h"
 #include "compiler/target/llvm/memory_emitter.h"
+#include "compiler/target/llvm/move_lanes.h"
 #include "compiler/target/llvm/values.h"
 
 namespace kiln::compiler {
@@ -66,6 +67,8 @@ class KernelEmitter {
       case Op::EXPAND:
       case Op::RESHAPE: return EmitReshape(uop);
       case Op::PERMUTE: return EmitTurn(uop);
+      case Op::SHRINK:
+      case Op::PAD: return EmitMove(uop);
       case Op::BITCAST: return EmitBitcasts(uop);
       case Op::RANGE:
         if (const auto loads = ahead_.before.find(uop); loads != ahead_.before.end()) {
@@ -244,6 +247,29 @@ class KernelEmitter {
     std::vector<int> lanes;
     for (int lane = 0; lane < to; ++lane) lanes.push_back(lane < from ? lane : llvm::PoisonMaskElem);
     return builder_.CreateShuffleVector(value, lanes);
+  }
+
+  // Of scanned lanes (kernel/lane_scan.h): SHRINK keeps one of them, or is half of a move
+  // whose other half, a PAD, says what comes in.
+  void EmitMove(UOp* uop) {
+    const bool moves = uop->op() == Op::PAD;
+    const UOp* kept = moves ? uop->src(0) : uop;
+    KILN_CHECK(kept->op() == Op::SHRINK);
+    const Value& source = At(kept->src(0));
+    int64_t shift = kept->src(1)->src().back()->const_int();
+    if (moves) shift -= uop->src(1)->src().back()->const_int();
+    Value result{uop->shape(), {}};
+    for (const Element& element : source.elements) {
+      if (!moves && LanesOf(uop->shape()) > 1) break;  // nobody but a PAD looks at it
+      llvm::Value* value = Materialize(builder_, element, LanesOf(source.shape));
+      if (moves) {
+        value = MoveLanes(builder_, value, shift, uop->arg_as<ConstArg>());
+      } else if (value->getType()->isVectorTy()) {
+        value = builder_.CreateExtractElement(value, static_cast<uint64_t>(shift));
+      }
+      result.elements.push_back({value});
+    }
+    values_[uop] = std::move(result);
   }
 
   void EmitBitcasts(UOp* uop) {
