@@ -57,7 +57,8 @@ absl::StatusOr<OptOp> FromRequest(const OptArg& request) {
   if (arg[0] == 0 && arg[1] == v1::AXIS_THREAD) return OptOp{OptOp::kThread, opt.axis};
   opt.target = TargetOf(arg[1]);
   opt.top = arg.size() > 2 && arg[2] != 0;
-  opt.dimension = arg.size() > 3 ? arg[3] : 0;
+  const bool lanes = opt.target == AxisType::kUpcast || opt.target == AxisType::kUnroll;
+  opt.dimension = lanes && arg.size() > 3 ? arg[3] : 0;  // loops have none
   return opt;
 }
 

@@ -89,7 +89,7 @@ TEST_F(RequestedTest, ThreadsAndLaneDimensionsMayBeLeftOut) {
                                    {{v1::OptOp::SPLIT, 0, {2, v1::AXIS_UPCAST}},
                                     {v1::OptOp::SPLIT, 1, {4, v1::AXIS_UPCAST, 0}},
                                     {v1::OptOp::NOLOCALS, 0, {}},
-                                    {v1::OptOp::SPLIT, 2, {2, v1::AXIS_GROUP_REDUCE, 1}},
+                                    {v1::OptOp::SPLIT, 2, {2, v1::AXIS_GROUP_REDUCE, 1, -1}},
                                     {v1::OptOp::SPLIT, 0, {2, v1::AXIS_LOCAL}}},
                                    target_);
   ASSERT_TRUE(made.ok()) << made.status();
