@@ -1,7 +1,6 @@
 #include "compiler/target/llvm/kernel_emitter.h"
 
 #include <algorithm>
-#include <bit>
 #include <utility>
 #include <vector>
 
@@ -11,6 +10,7 @@
 #include "compiler/target/llvm/load_ahead.h"
 #include "compiler/target/llvm/memory_emitter.h"
 #include "compiler/target/llvm/move_lanes.h"
+#include "compiler/target/llvm/turn_tile.h"
 #include "compiler/target/llvm/values.h"
 
 namespace kiln::compiler {
@@ -197,56 +197,21 @@ class KernelEmitter {
     values_[uop] = std::move(result);
   }
 
-  // The rows of a tile become its lanes. In each step, blocks beside the diagonal of
-  // blocks twice as large change places; a tile that is no square of a power of two is
-  // turned as part of one, of whose other places nothing is known.
+  // The rows of a tile become its lanes.
   void EmitTurn(UOp* uop) {
     const Value& source = At(uop->src(0));
     const int64_t rows = int64_t{source.shape.front()}, lanes = LanesOf(source.shape);
     const int64_t between = RowsOf(source.shape) / rows;
-    const auto size = static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(std::max(rows, lanes))));
     Value result{uop->shape(), std::vector<Element>(static_cast<size_t>(lanes * between))};
     for (int64_t middle = 0; middle < between; ++middle) {
       std::vector<llvm::Value*> tile;
-      for (int64_t row = 0; row < rows; ++row) {
-        const Element& element = source.elements[static_cast<size_t>(row * between + middle)];
-        tile.push_back(InLanes(Materialize(builder_, element, lanes), lanes, size));
-      }
-      tile.resize(static_cast<size_t>(size), llvm::PoisonValue::get(tile[0]->getType()));
-      TurnSquare(tile);
+      for (int64_t row = 0; row < rows; ++row)
+        tile.push_back(Materialize(builder_, source.elements[static_cast<size_t>(row * between + middle)], lanes));
+      tile = TurnTile(builder_, tile, lanes);
       for (int64_t lane = 0; lane < lanes; ++lane)
-        result.elements[static_cast<size_t>(lane * between + middle)] = {
-            InLanes(tile[static_cast<size_t>(lane)], size, rows)};
+        result.elements[static_cast<size_t>(lane * between + middle)] = {tile[static_cast<size_t>(lane)]};
     }
     values_[uop] = std::move(result);
-  }
-
-  void TurnSquare(std::vector<llvm::Value*>& tile) {
-    const auto size = static_cast<int>(tile.size());
-    for (int step = 1; step < size; step *= 2) {
-      std::vector<int> upper, lower;
-      for (int lane = 0; lane < size; ++lane) {
-        const bool stays = (lane & step) == 0;
-        upper.push_back(stays ? lane : size + lane - step);
-        lower.push_back(stays ? lane + step : size + lane);
-      }
-      for (int row = 0; row < size; ++row) {
-        if ((row & step) != 0) continue;
-        llvm::Value*& first = tile[static_cast<size_t>(row)];
-        llvm::Value*& second = tile[static_cast<size_t>(row + step)];
-        llvm::Value* above = builder_.CreateShuffleVector(first, second, upper);
-        second = builder_.CreateShuffleVector(first, second, lower);
-        first = above;
-      }
-    }
-  }
-
-  // The first `to` of `from` lanes, or these and others of which nothing is known.
-  llvm::Value* InLanes(llvm::Value* value, int64_t from, int64_t to) {
-    if (from == to) return value;
-    std::vector<int> lanes;
-    for (int lane = 0; lane < to; ++lane) lanes.push_back(lane < from ? lane : llvm::PoisonMaskElem);
-    return builder_.CreateShuffleVector(value, lanes);
   }
 
   // Of scanned lanes (kernel/lane_scan.h): SHRINK keeps one of them, or is half of a move

@@ -1,0 +1,20 @@
+// A tile in registers, with its rows and lanes exchanged.
+#ifndef KILN_COMPILER_TARGET_LLVM_TURN_TILE_H_
+#define KILN_COMPILER_TARGET_LLVM_TURN_TILE_H_
+
+#include <vector>
+
+#include "llvm/IR/IRBuilder.h"
+
+namespace kiln::compiler {
+
+// `rows`: vectors of `lanes` lanes each, more than one. As many vectors as there were lanes.
+//
+// In each step, blocks beside the diagonal of blocks twice as large change places: n log n
+// shuffles of a square of n. A tile that is no square of a power of two is turned as part of
+// one, of whose other places nothing is known.
+std::vector<llvm::Value*> TurnTile(llvm::IRBuilder<>& builder, const std::vector<llvm::Value*>& rows, int64_t lanes);
+
+}  // namespace kiln::compiler
+
+#endif  // KILN_COMPILER_TARGET_LLVM_TURN_TILE_H_
