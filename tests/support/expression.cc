@@ -139,6 +139,14 @@ UOp* ExpressionMaker::Gate(int depth) {
   return gate;
 }
 
+// What an arange that is made digit by digit adds up.
+UOp* ExpressionMaker::Weight(DType dtype) {
+  UOp* shifted = graph_.Make(Op::FLOORDIV, {random_.Pick(ranges_), Idx(graph_, int64_t{1} << random_.In(0, 3))});
+  UOp* digit = graph_.Make(Op::FLOORMOD, {shifted, Idx(graph_, 2)});
+  return Where(graph_, graph_.Make(Op::CMPLT, {Idx(graph_, 0), digit}), ConstInt(graph_, dtype, random_.In(-3, 64)),
+               ConstInt(graph_, dtype, 0));
+}
+
 UOp* ExpressionMaker::Of(DType dtype, int depth) {
   if (depth <= 0) return Leaf(dtype);
   UOp* a = Of(dtype, depth - 1);
@@ -152,7 +160,9 @@ UOp* ExpressionMaker::Of(DType dtype, int depth) {
                                   Op::OR, Op::AND, Op::SHL, Op::SHR});
       return random_.OneIn(3) ? graph_.Make(op, {b, a}) : graph_.Make(op, {a, b});
     }
-    case 4: return graph_.Make(Op::WHERE, {graph_.Make(random_.Pick({Op::CMPLT, Op::CMPNE}), {a, b}), a, b});
+    case 4:
+      if (random_.OneIn(4)) return Weight(dtype);
+      return graph_.Make(Op::WHERE, {graph_.Make(random_.Pick({Op::CMPLT, Op::CMPNE}), {a, b}), a, b});
     case 5: {
       const DType other = random_.Pick(
           {DType::kBool, DType::kInt8, DType::kUint8, DType::kInt32, DType::kUint32, DType::kInt64, DType::kUint64});

@@ -40,6 +40,7 @@ class ExpressionMaker {
  private:
   compiler::UOp* IndexLeaf();
   compiler::UOp* Choice(compiler::UOp* condition, compiler::UOp* a, compiler::UOp* b);
+  compiler::UOp* Weight(compiler::DType dtype);
   compiler::UOp* Leaf(compiler::DType dtype);
   uint64_t ValueFor(const compiler::UOp* variable);
 
