@@ -1,7 +1,5 @@
 #include "runtime/drivers/host/host_allocator.h"
 
-#include <sys/mman.h>
-
 #include <algorithm>
 #include <atomic>
 #include <cstdlib>
@@ -10,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
+#include "runtime/drivers/host/map_pages.h"
 
 namespace kiln::runtime::host {
 namespace {
@@ -52,7 +51,7 @@ class HostBuffer final : public hal::Buffer {
   }
   ~HostBuffer() override {
     if (reserved_ >= kMapBytes) {
-      munmap(data_, reserved_);
+      UnmapPages(data_, reserved_);
     } else {
       std::free(data_);
     }
@@ -84,8 +83,7 @@ class HostAllocator final : public hal::Allocator {
     if (!counters_.Reserve(reserved)) return OutOfMemory(bytes);
     void* data = nullptr;
     if (reserved >= kMapBytes) {
-      data = mmap(nullptr, reserved, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-      if (data == MAP_FAILED) data = nullptr;
+      data = MapPages(reserved);
     } else {
       data = std::aligned_alloc(hal::kBufferAlignment, reserved);
       if (data != nullptr && use == MemoryUse::kClient) std::memset(data, 0, reserved);

@@ -1,0 +1,32 @@
+#include "runtime/drivers/host/map_pages.h"
+
+#include <sys/mman.h>
+
+#include <limits>
+
+namespace kiln::runtime::host {
+namespace {
+
+char* Map(uint64_t bytes) {
+  void* data = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  return data == MAP_FAILED ? nullptr : static_cast<char*>(data);
+}
+
+}  // namespace
+
+void* MapPages(uint64_t bytes) {
+  if (bytes < kWorthLargePages || bytes > std::numeric_limits<uint64_t>::max() - kLargePage) return Map(bytes);
+  // A large page more than is needed, of which what stands before and behind goes back.
+  char* data = Map(bytes + kLargePage);
+  if (data == nullptr) return nullptr;
+  const uint64_t before = -reinterpret_cast<uintptr_t>(data) & (kLargePage - 1);
+  if (before > 0) munmap(data, before);
+  if (before < kLargePage) munmap(data + before + bytes, kLargePage - before);
+  data += before;
+  madvise(data, bytes, MADV_HUGEPAGE);  // where there are none, small ones do
+  return data;
+}
+
+void UnmapPages(void* data, uint64_t bytes) { munmap(data, bytes); }
+
+}  // namespace kiln::runtime::host
