@@ -96,11 +96,14 @@ absl::Status Tune(Cli& cli, const Flags& flags) {
   for (const auto& [number, kernel] : progress.kernels()) searched.push_back(kernel);
   std::vector<Row> rows = {{"kernel", "before", "after", "faster", "tried", "schedule"}};
   for (const auto& [number, kernel] : progress.kernels()) {
+    // A server that counts otherwise is no reason to fall.
+    const bool there = number < static_cast<uint32_t>(done->kernels_size());
+    const std::string schedule = there ? done->kernels(static_cast<int>(number)).schedule() : "";
     const bool known = kernel.first_micros > 0 && kernel.best_micros > 0;
     rows.push_back({kernel.name, known ? MicrosText(kernel.first_micros) : "",
                     known ? MicrosText(kernel.best_micros) : "",
                     known ? absl::StrFormat("%.2f", kernel.first_micros / kernel.best_micros) : "",
-                    absl::StrCat(kernel.tried), done->kernels(static_cast<int>(number)).schedule()});
+                    absl::StrCat(kernel.tried), schedule});
   }
   if (!searched.empty()) std::printf("%s\n", TableText(rows).c_str());
   for (const SearchedKernel& kernel : searched) {

@@ -40,6 +40,8 @@ void Engine::Tune(TuneRequest request, const Control& control, TuneCallback done
     if (!tuning->graph.ParseFromString((*found)->graph))
       return tuning->done(MakeError(v1::INTERNAL_FAULT, "a stored graph cannot be read back"));
     searches_.Schedule([this, tuning, plain] {
+      // It may have waited behind other searches for long.
+      if (absl::Status wanted = tuning->control.Check(); !wanted.ok()) return tuning->done(std::move(wanted));
       absl::StatusOr<compiler::Tuned> tuned = searches_.Run(*tuning->id.device, tuning->graph, tuning->request.options,
                                                             tuning->control, tuning->request.progress);
       if (!tuned.ok()) return tuning->done(std::move(tuned).status());
