@@ -50,6 +50,17 @@ absl::StatusOr<UOp*> ScheduleTensors(Graph& graph, Pipeline& pipeline, UOp* root
   // Beyond this point, no movement op exists, and the list of kernels is fixed.
 }
 
+// The parameters that stay the same from run to run: not those that the program writes.
+absl::flat_hash_set<const UOp*> ConstantsOf(const Function& function, const Options& options) {
+  absl::flat_hash_set<const UOp*> constants;
+  for (size_t i = 0; i < function.parameters.size(); ++i) {
+    const uint32_t slot = function.parameters[i]->arg_as<BufferArg>().slot;
+    if (!function.written[i] && std::binary_search(options.constants.begin(), options.constants.end(), slot))
+      constants.insert(function.parameters[i]);
+  }
+  return constants;
+}
+
 absl::StatusOr<v1::Executable> CompileGraph(const v1::Graph& wire, const v1::Target& target, const Options& options,
                                             CompileObserver* observer) {
   Graph graph;
@@ -102,9 +113,10 @@ absl::StatusOr<v1::Executable> CompileNormalised(Graph& graph, Pipeline& pipelin
       }));
   // Beyond this point, nothing is allocated while the program runs.
 
-  KILN_ASSIGN_OR_RETURN(const std::vector<uint32_t> kernel_of,
-                        CompileKernels(graph, pipeline, root, target, options, *generator, executable));
-  AddSteps(function, root, plan, kernel_of, executable);
+  KILN_ASSIGN_OR_RETURN(
+      const std::vector<CompiledCall> compiled,
+      CompileKernels(graph, pipeline, root, ConstantsOf(function, options), target, options, *generator, executable));
+  AddSteps(function, root, plan, compiled, executable);
 
   KILN_RETURN_IF_ERROR(
       pipeline.RunStep(generator->language(), [] { return absl::OkStatus(); }, [&] { return generator->Source(); }));

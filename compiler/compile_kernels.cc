@@ -6,8 +6,10 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
+#include "base/blake3.h"
 #include "base/error.h"
 #include "compiler/cost.h"
+#include "compiler/ir/wire.h"
 #include "compiler/lower_kernel.h"
 #include "compiler/lower_program.h"
 
@@ -44,9 +46,20 @@ const std::string* ScheduleFor(const std::string& symbol, const Options& options
   return found == options.schedules->end() ? nullptr : &found->second;
 }
 
-// Lowers one body, hands it to the generator, and says what it costs.
-absl::Status CompileBody(Graph& graph, Pipeline& pipeline, UOp* body, const v1::Target& target, const Options& options,
-                         CodeGenerator& generator, v1::Kernel& made) {
+// The places of a call's arguments that are constants.
+std::vector<uint32_t> ConstantSlots(const UOp* call, const absl::flat_hash_set<const UOp*>& constants) {
+  std::vector<uint32_t> slots;
+  const absl::Span<UOp* const> arguments = call->src().subspan(1);
+  for (uint32_t i = 0; i < arguments.size(); ++i) {
+    if (constants.contains(arguments[i])) slots.push_back(i);
+  }
+  return slots;
+}
+
+// Lowers one body of so many arguments, hands it to the generator, and says what it costs.
+absl::Status CompileBody(Graph& graph, Pipeline& pipeline, UOp* body, uint32_t slots, const v1::Target& target,
+                         const Options& options, CodeGenerator& generator, v1::Kernel& made,
+                         std::vector<Hoisted>& hoisted) {
   const bool text = generator.abilities().text;
   if (body->op() == Op::LINEAR) {
     KILN_ASSIGN_OR_RETURN(const LoweredProgram lowered, LowerProgram(graph, pipeline, body, generator, options));
@@ -57,8 +70,9 @@ absl::Status CompileBody(Graph& graph, Pipeline& pipeline, UOp* body, const v1::
     KILN_RETURN_IF_ERROR(CheckLimit("operations", options.limits.max_work, lowered.cost.flops()));
     return generator.AddProgram(lowered.linear, made.symbol());
   }
-  KILN_ASSIGN_OR_RETURN(const LoweredKernel lowered, LowerKernel(graph, pipeline, body, target, generator, options,
-                                                                 ScheduleFor(made.symbol(), options)));
+  KILN_ASSIGN_OR_RETURN(LoweredKernel lowered, LowerKernel(graph, pipeline, body, slots, target, generator, options,
+                                                           ScheduleFor(made.symbol(), options)));
+  hoisted = std::move(lowered.hoisted);
   UOp* linear = lowered.linear;
   made.set_gates(lowered.gates);
   made.set_schedule(lowered.schedule);
@@ -72,6 +86,47 @@ absl::Status CompileBody(Graph& graph, Pipeline& pipeline, UOp* body, const v1::
   return generator.AddKernel(linear, made.symbol());
 }
 
+// The kernels that prepare something, each different one once.
+class Preparers {
+ public:
+  Preparers(Graph& graph, Pipeline& pipeline, const Options& options, CodeGenerator& generator,
+            v1::Executable& executable)
+      : graph_(graph), pipeline_(pipeline), options_(options), generator_(generator), executable_(executable) {}
+
+  absl::StatusOr<KernelPreparation> Compile(const Hoisted& hoisted) {
+    const auto [found, is_new] = numbers_.emplace(hoisted.sink, executable_.kernels_size());
+    if (is_new) {
+      v1::Kernel* made = executable_.add_kernels();
+      made->set_name(NameOf(hoisted.sink));
+      made->set_symbol(absl::StrCat("k", found->second, "_", made->name()));
+      pipeline_.set_kernel(made->symbol());
+      KILN_ASSIGN_OR_RETURN(const LoweredKernel lowered,
+                            LowerScheduled(graph_, pipeline_, hoisted.sink, generator_, options_));
+      made->set_gates(lowered.gates);
+      *made->mutable_cost() = CostOf(graph_, hoisted.sink);
+      made->set_iterations(IterationsOf(lowered.linear));
+      made->set_grain(GrainOf(made->cost(), std::max<uint64_t>(1, made->iterations())));
+      KILN_RETURN_IF_ERROR(generator_.AddKernel(lowered.linear, made->symbol()));
+    }
+    return KernelPreparation{hoisted.slot, found->second, static_cast<uint64_t>(hoisted.bytes), KeyOf(hoisted.sink)};
+  }
+
+ private:
+  // Of all that the values depend on.
+  std::string KeyOf(UOp* sink) const {
+    const Digest digest =
+        Blake3Of(absl::StrCat(ToText(sink), " contraction=", options_.contraction, " fast_math=", options_.fast_math));
+    return std::string(digest.begin(), digest.end());
+  }
+
+  Graph& graph_;
+  Pipeline& pipeline_;
+  const Options& options_;
+  CodeGenerator& generator_;
+  v1::Executable& executable_;
+  absl::flat_hash_map<UOp*, uint32_t> numbers_;
+};
+
 }  // namespace
 
 absl::Status CheckLimit(absl::string_view limit, uint64_t limit_value, uint64_t used) {
@@ -80,11 +135,13 @@ absl::Status CheckLimit(absl::string_view limit, uint64_t limit_value, uint64_t 
                   absl::StrCat("the program has ", used, " ", limit, "; this server takes at most ", limit_value));
 }
 
-absl::StatusOr<std::vector<uint32_t>> CompileKernels(Graph& graph, Pipeline& pipeline, const UOp* calls,
-                                                     const v1::Target& target, const Options& options,
-                                                     CodeGenerator& generator, v1::Executable& executable) {
-  absl::flat_hash_map<UOp*, uint32_t> numbers;
-  std::vector<uint32_t> kernel_of;
+absl::StatusOr<std::vector<CompiledCall>> CompileKernels(Graph& graph, Pipeline& pipeline, const UOp* calls,
+                                                         const absl::flat_hash_set<const UOp*>& constants,
+                                                         const v1::Target& target, const Options& options,
+                                                         CodeGenerator& generator, v1::Executable& executable) {
+  absl::flat_hash_map<UOp*, CompiledCall> done;
+  std::vector<CompiledCall> compiled;
+  Preparers preparers(graph, pipeline, options, generator, executable);
   KILN_RETURN_IF_ERROR(CheckLimit("kernels", options.limits.max_kernels, calls->src().size()));
   v1::Cost total;
   for (const UOp* call : calls->src()) {
@@ -94,30 +151,39 @@ absl::StatusOr<std::vector<uint32_t>> CompileKernels(Graph& graph, Pipeline& pip
   KILN_RETURN_IF_ERROR(CheckLimit("operations", options.limits.max_work, total.flops()));
   for (const UOp* call : calls->src()) {
     UOp* body = call->src(0);
-    const auto [found, is_new] = numbers.emplace(body, executable.kernels_size());
-    kernel_of.push_back(found->second);
+    if (const std::vector<uint32_t> slots = ConstantSlots(call, constants); body->op() == Op::SINK && !slots.empty())
+      body = MarkConstants(graph, body, slots);
+    const auto [found, is_new] = done.try_emplace(body);
+    const auto number = is_new ? static_cast<uint32_t>(executable.kernels_size()) : found->second.kernel;
     if (is_new) {
+      found->second.kernel = number;
       v1::Kernel* made = executable.add_kernels();
       made->set_name(NameOf(body));
       // In a text for people, a program written by hand that stands alone has the name it was given.
       const bool own_name =
           generator.abilities().text && body->op() == Op::LINEAR && !made->name().empty() && calls->src().size() == 1;
-      made->set_symbol(SymbolFor(own_name ? made->name() : absl::StrCat("k", found->second, "_", made->name())));
+      made->set_symbol(SymbolFor(own_name ? made->name() : absl::StrCat("k", number, "_", made->name())));
       pipeline.set_kernel(made->symbol());
-      KILN_RETURN_IF_ERROR(CompileBody(graph, pipeline, body, target, options, generator, *made));
+      std::vector<Hoisted> hoisted;
+      KILN_RETURN_IF_ERROR(CompileBody(graph, pipeline, body, static_cast<uint32_t>(call->src().size() - 1), target,
+                                       options, generator, *made, hoisted));
       const uint64_t turns = std::max<uint64_t>(1, made->iterations());
       // A bound that a program reads counts as the most that it could be; mostly it is far less.
       const uint64_t most = options.limits.max_turn_work * (body->op() == Op::LINEAR ? kReadBounds : 1);
       KILN_RETURN_IF_ERROR(
           CheckLimit("operations in one turn of a kernel's outermost loop", most, made->cost().flops() / turns));
       made->set_grain(GrainOf(made->cost(), turns));
+      for (const Hoisted& copy : hoisted) {
+        KILN_ASSIGN_OR_RETURN(found->second.preparations.emplace_back(), preparers.Compile(copy));
+      }
     }
-    if (body->op() == Op::LINEAR) AddCost(executable.kernels(static_cast<int>(found->second)).cost(), total);
+    compiled.push_back(found->second);
+    if (body->op() == Op::LINEAR) AddCost(executable.kernels(static_cast<int>(number)).cost(), total);
   }
   KILN_RETURN_IF_ERROR(CheckLimit("operations", options.limits.max_work, total.flops()));
   *executable.mutable_cost() = total;
   pipeline.set_kernel("");
-  return kernel_of;
+  return compiled;
 }
 
 }  // namespace kiln::compiler

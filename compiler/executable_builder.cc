@@ -77,6 +77,26 @@ uint64_t AppendConstants(const std::string& bytes, std::string& constants) {
   return offset;
 }
 
+// The number of that preparation of parameter `source`.
+size_t Prepare(const KernelPreparation& wanted, const v1::Operand& source, v1::Executable& executable) {
+  KILN_CHECK(source.space() == v1::Operand::PARAMETER);
+  const int count = executable.preparations_size();
+  for (int i = 0; i < count; ++i) {
+    const v1::Preparation& there = executable.preparations(i);
+    if (there.parameter() == source.index() && there.key() == wanted.key) return static_cast<size_t>(i);
+  }
+  v1::Preparation* made = executable.add_preparations();
+  made->set_parameter(source.index());
+  made->set_bytes(wanted.bytes);
+  made->set_key(wanted.key);
+  made->mutable_step()->set_kernel(wanted.kernel);
+  *made->mutable_step()->add_operands() = source;
+  v1::Operand* target = made->mutable_step()->add_operands();
+  *target = OperandAt(v1::Operand::PREPARED, static_cast<size_t>(count), 0);
+  target->set_written(true);
+  return static_cast<size_t>(count);
+}
+
 }  // namespace
 
 v1::Signature SignatureOf(const Function& function) {
@@ -114,8 +134,8 @@ v1::Signature SignatureOf(const Function& function) {
   return signature;
 }
 
-void AddSteps(const Function& function, const UOp* linear, const MemoryPlan& plan, absl::Span<const uint32_t> kernel_of,
-              v1::Executable& executable) {
+void AddSteps(const Function& function, const UOp* linear, const MemoryPlan& plan,
+              absl::Span<const CompiledCall> compiled, v1::Executable& executable) {
   absl::flat_hash_map<const UOp*, v1::Operand> places;
   for (size_t i = 0; i < function.parameters.size(); ++i)
     places[function.parameters[i]] = OperandAt(v1::Operand::PARAMETER, i, 0);
@@ -131,7 +151,7 @@ void AddSteps(const Function& function, const UOp* linear, const MemoryPlan& pla
 
   for (size_t i = 0; i < linear->src().size(); ++i) {
     v1::Step* step = executable.add_steps();
-    step->set_kernel(kernel_of[i]);
+    step->set_kernel(compiled[i].kernel);
     const absl::flat_hash_set<uint32_t> written = SlotsWritten(linear->src(i)->src(0));
     uint32_t slot = 0;
     for (const UOp* buffer : linear->src(i)->src().subspan(1)) {
@@ -143,6 +163,10 @@ void AddSteps(const Function& function, const UOp* linear, const MemoryPlan& pla
       v1::Operand* operand = step->add_operands();
       *operand = places[buffer];
       operand->set_written(written.contains(slot++));
+    }
+    for (const KernelPreparation& wanted : compiled[i].preparations) {
+      const v1::Operand& source = places.at(linear->src(i)->src(1 + wanted.slot));
+      *step->add_operands() = OperandAt(v1::Operand::PREPARED, Prepare(wanted, source, executable), 0);
     }
   }
 }

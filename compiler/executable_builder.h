@@ -2,6 +2,7 @@
 #ifndef KILN_COMPILER_EXECUTABLE_BUILDER_H_
 #define KILN_COMPILER_EXECUTABLE_BUILDER_H_
 
+#include "compiler/compile_kernels.h"
 #include "compiler/schedule/callify.h"
 #include "compiler/schedule/memory_plan.h"
 #include "kiln/v1/executable.pb.h"
@@ -11,10 +12,10 @@ namespace kiln::compiler {
 // How the function is called, from its parameters and results.
 v1::Signature SignatureOf(const Function& function);
 
-// Adds the arena, the constants, and a step for each CALL of `linear`.
-// `kernel_of[i]` is the kernel that call i runs.
-void AddSteps(const Function& function, const UOp* linear, const MemoryPlan& plan, absl::Span<const uint32_t> kernel_of,
-              v1::Executable& executable);
+// Adds the arena, the constants, a step for each CALL of `linear`, of which call i runs
+// as `compiled[i]` says, and what these want prepared, each different one once.
+void AddSteps(const Function& function, const UOp* linear, const MemoryPlan& plan,
+              absl::Span<const CompiledCall> compiled, v1::Executable& executable);
 
 }  // namespace kiln::compiler
 

@@ -1,6 +1,7 @@
 // The stages of one kernel, in order, and what can no longer happen after each.
 #include "compiler/lower_kernel.h"
 
+#include <algorithm>
 #include <utility>
 #include <vector>
 
@@ -21,10 +22,19 @@
 #include "compiler/rules/symbolic.h"
 
 namespace kiln::compiler {
+namespace {
 
-absl::StatusOr<LoweredKernel> LowerKernel(Graph& graph, Pipeline& pipeline, UOp* kernel, const v1::Target& target,
-                                          const CodeGenerator& generator, const Options& options,
-                                          const std::string* given) {
+bool HasConstants(UOp* kernel) {
+  const std::vector<UOp*> order = Toposort(kernel);
+  return std::any_of(order.begin(), order.end(),
+                     [](const UOp* uop) { return uop->op() == Op::PARAM && uop->arg_as<BufferArg>().constant; });
+}
+
+}  // namespace
+
+absl::StatusOr<LoweredKernel> LowerKernel(Graph& graph, Pipeline& pipeline, UOp* kernel, uint32_t slots,
+                                          const v1::Target& target, const CodeGenerator& generator,
+                                          const Options& options, const std::string* given) {
   const Abilities abilities = generator.abilities();
   const auto* arg = std::get_if<KernelArg>(&kernel->arg());
   const bool requested = arg != nullptr && !arg->opts.empty();  // of the axes as they are
@@ -68,11 +78,26 @@ absl::StatusOr<LoweredKernel> LowerKernel(Graph& graph, Pipeline& pipeline, UOp*
           return ApplyOpts(graph, sink, opts);
         }));
   }
+  std::vector<Hoisted> hoisted;
+  if (abilities.lanes && !abilities.text && HasConstants(kernel)) {
+    KILN_ASSIGN_OR_RETURN(kernel, pipeline.RunOptional("hoist copies", kernel, kScheduledSpec, [&](UOp* sink) {
+      return HoistCopies(graph, sink, slots, hoisted);
+    }));
+  }
   // Beyond this point, the loop nest is fixed.
 
-  uint32_t gates = 0;
+  KILN_ASSIGN_OR_RETURN(LoweredKernel lowered, LowerScheduled(graph, pipeline, kernel, generator, options));
+  lowered.schedule = std::move(schedule);
+  lowered.hoisted = std::move(hoisted);
+  return lowered;
+}
+
+absl::StatusOr<LoweredKernel> LowerScheduled(Graph& graph, Pipeline& pipeline, UOp* kernel,
+                                             const CodeGenerator& generator, const Options& options) {
+  const Abilities abilities = generator.abilities();
+  LoweredKernel lowered;
   KILN_ASSIGN_OR_RETURN(kernel, pipeline.Run("bounds", kernel, kScheduledSpec, [&](UOp* sink) {
-    return ProveBounds(graph, sink, options.strict, &gates);
+    return ProveBounds(graph, sink, options.strict, &lowered.gates);
   }));
   // Beyond this point, every access is inside its buffer wherever its gate holds.
 
@@ -94,7 +119,8 @@ absl::StatusOr<LoweredKernel> LowerKernel(Graph& graph, Pipeline& pipeline, UOp*
   KILN_ASSIGN_OR_RETURN(
       kernel, pipeline.Run("linearize", kernel, kLinearSpec, [&](UOp* sink) { return Linearize(graph, sink); }));
   // Beyond this point, the order of instructions is fixed.
-  return LoweredKernel{kernel, std::move(schedule), gates};
+  lowered.linear = kernel;
+  return lowered;
 }
 
 }  // namespace kiln::compiler

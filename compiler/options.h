@@ -46,6 +46,8 @@ struct Options {
   // The compiler itself does not search: tune.h does.
   uint32_t beam = 0;
   uint32_t beam_budget_ms = 0;
+  // Slots of parameters, ascending, that hold the same from run to run: what is made of one alone may be made once.
+  std::vector<uint32_t> constants;
   // In place of what the rules choose, where a kernel has one here. May be null.
   std::shared_ptr<const ScheduleMap> schedules;
   // Optional passes to leave out, by name: "simplify ranges", "optimize".

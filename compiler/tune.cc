@@ -76,6 +76,7 @@ struct Kernel {
 Options CandidateOptions(Options options) {
   options.beam = 0;
   options.schedules = nullptr;
+  options.constants.clear();  // slots of the program, which those of a kernel alone are not
   return options;
 }
 

@@ -112,6 +112,8 @@ struct BufferArg {
   // Of a variable (addrspace ALU).
   int64_t min = 0;
   int64_t max = 0;
+  // Of a kernel's PARAM: what it holds stays the same over many runs.
+  bool constant = false;
   bool operator==(const BufferArg&) const = default;
 };
 

@@ -77,6 +77,7 @@ class Chooser {
 
   void TryBlocks(ApartTile tile, bool contiguous) {
     const Operand& pixels = product_.operands[tile.a];
+    const Operand& weights = product_.operands[1 - tile.a];
     const int64_t panels = CeilDiv(product_.Size(tile.column), tile.vectors * machine_.lanes);
     const int64_t tiles_of_row = CeilDiv(product_.Size(tile.row), tile.rows);
     const int64_t first = tile.inside.size() == 1 ? tiles_of_row : product_.Size(tile.inside[0]);
@@ -97,7 +98,8 @@ class Chooser {
     const bool far = !tile.box && pixels.bytes > static_cast<double>(machine_.l2_bytes);
     if (far) turn += (r * static_cast<double>(product_.item) + 32) / kFarBytesPerCycle;
     const double work = tiles * (k * turn + r * v * (kTurnCycles + 2));
-    const double fill = static_cast<double>(panels) * k * v * (contiguous ? kCopyCycles : kTurnCycles);
+    const double copied = weights.constant ? kPackedCycles : contiguous ? kCopyCycles : kTurnCycles;
+    const double fill = static_cast<double>(panels) * k * v * copied;
 
     for (int64_t blocks : DivisorsOf(first)) {
       tile.blocks = blocks;

@@ -105,9 +105,10 @@ class Chooser {
         const double blocks = static_cast<double>(CeilDiv(m, tile.rows));
         const double tiles = batches * static_cast<double>(panels) * blocks;
         const double fill = batches * static_cast<double>(panels * k) *
-                            (contiguous    ? v * kCopyCycles
-                             : tile.turned ? v * kTurnCycles
-                                           : kGatherCycles * static_cast<double>(tile.columns));
+                            (product_.operands[tile.b].constant ? v * kPackedCycles
+                             : contiguous                       ? v * kCopyCycles
+                             : tile.turned                      ? v * kTurnCycles
+                                                                : kGatherCycles * static_cast<double>(tile.columns));
         const double plain_turn = contiguous ? turn * (n * k * product_.item > l2_bytes_ / 2 ? 1.5 : 1.0)
                                              : turn + kGatherCycles * static_cast<double>(tile.columns);
         const double start = 2 * r * v;

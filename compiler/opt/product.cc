@@ -4,6 +4,7 @@
 
 #include "compiler/kernel/ranges.h"
 #include "compiler/opt/apply.h"
+#include "compiler/opt/hoist.h"
 #include "compiler/opt/local_buffer.h"
 #include "compiler/opt/walked_axes.h"
 
@@ -86,6 +87,7 @@ std::optional<Product> ProductIn(UOp* sink) {
       operand.strides.push_back(loads.size() == 1 ? StrideIn(loads[0]->src(0)->src(1), axis) : std::nullopt);
     }
     operand.gated = loads.size() != 1 || loads[0] != root || loads[0]->src().size() > 1;
+    operand.constant = OfConstants(root);
     std::vector<UOp*> walked;
     for (size_t i = 0; i < axes.size(); ++i) {
       if (operand.depends[i]) walked.push_back(axes[i]);

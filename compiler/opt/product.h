@@ -17,6 +17,7 @@ inline constexpr double kFmasPerCycle = 2, kLoadsPerCycle = 2, kFmaLatency = 4;
 inline constexpr double kLoadWeight = 0.04;      // of a load that the ports have room for: it may miss
 inline constexpr double kCopyCycles = 4;         // of one vector into a local buffer
 inline constexpr double kTurnCycles = 6;         // of one vector of a square tile that is turned on its way
+inline constexpr double kPackedCycles = 3;       // of one vector of a copy that was made beforehand: it lies far away
 inline constexpr double kGatedCycles = 8;        // of one vector into a local buffer, under a gate
 inline constexpr double kApartCycles = 2;        // of one element that is copied by itself
 inline constexpr double kFarBytesPerCycle = 16;  // of an operand that each panel reads anew from beyond the L2 cache
@@ -41,6 +42,7 @@ struct Operand {
   std::vector<bool> depends;                    // on each axis
   std::vector<std::optional<int64_t>> strides;  // of its LOAD along each axis; none if there are several
   bool gated = false;                           // more is to be done for an element than to load it
+  bool constant = false;                        // from run to run: a copy of it is made once (hoist.h)
   std::vector<Walk> walks;                      // outermost first
   int64_t last_stride = 0;                      // in memory, along the last of these
   double bytes = 0;                             // of the storage that it is loaded from

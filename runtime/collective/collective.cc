@@ -114,6 +114,8 @@ void Collectives::Run(Request request, const hal::LaunchControl& control, Report
   meeting.work = [running](uint32_t rank) {
     int64_t none = 0;
     running->begin.compare_exchange_strong(none, absl::GetCurrentTimeNanos(), std::memory_order_relaxed);
+    // Any rank may be the first to write to any of them.
+    for (const hal::BufferSlice& output : running->request.outputs) output.buffer->Changed();
     running->algorithm->run[static_cast<int>(running->job.kind)](running->job, rank);
   };
   meetings_->Submit(std::move(meeting), [running, bytes, done = std::move(done)](absl::Status status) mutable {

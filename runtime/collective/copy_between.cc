@@ -56,6 +56,7 @@ void CopyBetween(Meetings& meetings, hal::Device* from_device, hal::BufferSlice 
     const uint64_t begin = rank == 0 ? 0 : half;
     const uint64_t bytes = rank == 0 ? half : from.bytes - half;
     if (bytes == 0) return;
+    to.buffer->Changed();
     std::memcpy(static_cast<char*>(to.host_data()) + begin, static_cast<const char*>(from.host_data()) + begin, bytes);
   };
   meetings.Submit({{from_device, to_device}, std::move(work), patience, control, keeps_place}, std::move(done));

@@ -15,6 +15,7 @@ namespace {
 
 // No size may come near where sums of a few of them would wrap.
 constexpr uint64_t kMostBytes = uint64_t{1} << 56;
+constexpr size_t kKeyBytes = 32;
 constexpr uint64_t kMostIterations = std::numeric_limits<int64_t>::max() / 2;
 
 template <typename... Parts>
@@ -142,7 +143,7 @@ absl::Status CheckSignature(const v1::Signature& signature) {
 absl::Status CheckOperand(const v1::Operand& operand, const v1::Executable& executable, const std::string& field) {
   const v1::Signature& signature = executable.signature();
   const bool indexed = operand.space() == v1::Operand::PARAMETER || operand.space() == v1::Operand::RESULT ||
-                       operand.space() == v1::Operand::VARIABLE;
+                       operand.space() == v1::Operand::VARIABLE || operand.space() == v1::Operand::PREPARED;
   if (indexed && operand.offset() != 0) return Bad(field + ".offset", "only the arena and the constants have offsets");
   if (!indexed && operand.index() != 0) return Bad(field + ".index", "the arena and the constants have no index");
   switch (operand.space()) {
@@ -179,27 +180,61 @@ absl::Status CheckOperand(const v1::Operand& operand, const v1::Executable& exec
         return Bad(field + ".index", "there is no variable ", operand.index());
       if (operand.written()) return Bad(field + ".written", "variables are not written");
       return absl::OkStatus();
+    case v1::Operand::PREPARED:
+      if (operand.index() >= static_cast<uint32_t>(executable.preparations_size()))
+        return Bad(field + ".index", "there is no preparation ", operand.index());
+      return absl::OkStatus();
     default:  // an open enum: also values that this version does not know
       return Bad(field + ".space", "there is no such space");
   }
 }
 
+// `field`: where the step stands. `arity`: of each kernel, -1 if it was not launched yet.
+absl::Status CheckStep(const v1::Step& step, const v1::Executable& executable, const std::string& field,
+                       std::vector<int>& arity) {
+  if (step.kernel() >= arity.size()) return Bad(field + ".kernel", "there is no kernel ", step.kernel());
+  int& operands = arity[step.kernel()];
+  if (operands == -1) operands = step.operands_size();
+  if (operands != step.operands_size()) {
+    return Bad(field + ".operands", "kernel ", step.kernel(), " takes ", operands, " operands before and ",
+               step.operands_size(), " here");
+  }
+  for (int i = 0; i < step.operands_size(); ++i)
+    KILN_RETURN_IF_ERROR(CheckOperand(step.operands(i), executable, absl::StrCat(field, ".", Field("operands", i))));
+  return absl::OkStatus();
+}
+
+// It reads its parameter and writes itself, and nothing else.
+absl::Status CheckPreparation(const v1::Executable& executable, int index, std::vector<int>& arity) {
+  const v1::Preparation& preparation = executable.preparations(index);
+  const std::string field = Field("preparations", index);
+  if (preparation.key().size() != kKeyBytes)
+    return Bad(field + ".key", preparation.key().size(), " bytes where ", kKeyBytes, " are wanted");
+  if (preparation.bytes() > kMostBytes) return Bad(field + ".bytes", preparation.bytes(), " is too many");
+  if (preparation.parameter() >= static_cast<uint32_t>(executable.signature().parameters_size()) ||
+      executable.signature().parameters(static_cast<int>(preparation.parameter())).written()) {
+    return Bad(field + ".parameter", "there is no parameter ", preparation.parameter(), ", or the program writes it");
+  }
+  KILN_RETURN_IF_ERROR(CheckStep(preparation.step(), executable, field + ".step", arity));
+  for (const v1::Operand& operand : preparation.step().operands()) {
+    const bool itself = operand.space() == v1::Operand::PREPARED && operand.index() == static_cast<uint32_t>(index);
+    const bool source = operand.space() == v1::Operand::PARAMETER && operand.index() == preparation.parameter();
+    if (!source && !itself) return Bad(field + ".step", "an operand is neither its parameter nor itself");
+    if (operand.written() != itself) return Bad(field + ".step", "it must write itself, and nothing else");
+  }
+  return absl::OkStatus();
+}
+
 absl::Status CheckSteps(const v1::Executable& executable) {
-  std::vector<int> arity(executable.kernels_size(), -1);  // -1: not launched yet
+  std::vector<int> arity(executable.kernels_size(), -1);
   std::vector<bool> written(executable.signature().results_size(), false);
+  for (int i = 0; i < executable.preparations_size(); ++i) KILN_RETURN_IF_ERROR(CheckPreparation(executable, i, arity));
   for (int i = 0; i < executable.steps_size(); ++i) {
     const v1::Step& step = executable.steps(i);
-    if (step.kernel() >= arity.size()) return Bad(Field("steps", i, ".kernel"), "there is no kernel ", step.kernel());
-    int& operands = arity[step.kernel()];
-    if (operands == -1) operands = step.operands_size();
-    if (operands != step.operands_size()) {
-      return Bad(Field("steps", i, ".operands"), "kernel ", step.kernel(), " takes ", operands, " operands before and ",
-                 step.operands_size(), " here");
-    }
-    for (int j = 0; j < step.operands_size(); ++j) {
-      const v1::Operand& operand = step.operands(j);
-      KILN_RETURN_IF_ERROR(
-          CheckOperand(operand, executable, absl::StrCat(Field("steps", i, "."), Field("operands", j))));
+    KILN_RETURN_IF_ERROR(CheckStep(step, executable, Field("steps", i), arity));
+    for (const v1::Operand& operand : step.operands()) {
+      if (operand.space() == v1::Operand::PREPARED && operand.written())
+        return Bad(Field("steps", i, ".operands"), "preparation ", operand.index(), " is not written by a step");
       if (operand.space() == v1::Operand::RESULT && operand.written()) written[operand.index()] = true;
     }
   }

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <utility>
 
+#include "absl/container/inlined_vector.h"
 #include "base/error.h"
 
 namespace kiln::runtime {
@@ -16,6 +17,7 @@ double Seconds(std::chrono::steady_clock::duration duration) { return std::chron
 Execution::Execution(const Plan& plan)
     : parameters_(plan.parameters.size()),
       results_(plan.results.size()),
+      prepared_(plan.preparations.size()),
       variables_(plan.variables.size()),
       pointers_(plan.operands.size()) {}
 
@@ -43,6 +45,8 @@ void Execution::Run() {
   // A run that waited too long in the queue ends here.
   absl::Status status = control_.Check();
   if (status.ok()) status = MakeResults();
+  if (status.ok()) MarkChanged();
+  if (status.ok()) status = Prepare();
   if (status.ok()) status = FillPointers();
   if (status.ok()) status = Walk(launches);
   const Clock::time_point ended = Clock::now();
@@ -80,6 +84,37 @@ absl::Status Execution::MakeResults() {
   return absl::OkStatus();
 }
 
+void Execution::MarkChanged() {
+  const Plan& plan = program_->plan();
+  for (size_t i = 0; i < parameters_.size(); ++i) {
+    if (plan.parameters[i].written) parameters_[i].buffer->Changed();
+  }
+  for (const hal::BufferSlice& result : results_) result.buffer->Changed();
+}
+
+absl::Status Execution::Prepare() {
+  const Plan& plan = program_->plan();
+  for (size_t i = 0; i < prepared_.size(); ++i) {
+    const PlanPreparation& preparation = plan.preparations[i];
+    const hal::BufferSlice& from = parameters_[preparation.parameter];
+    const hal::DerivedKey key = {preparation.how, from.offset};
+    prepared_[i] = from.buffer->FindDerived(key);
+    if (prepared_[i] != nullptr) continue;
+    KILN_ASSIGN_OR_RETURN(prepared_[i],
+                          program_->device().allocator().Allocate(preparation.bytes, hal::MemoryUse::kProgram));
+    // Its operands are the parameter and itself, in whatever order.
+    absl::InlinedVector<void*, 4> pointers;
+    for (uint32_t j = 0; j < preparation.step.operand_count; ++j) {
+      const bool itself = plan.operands[preparation.step.first_operand + j].space == PlanOperand::Space::kPrepared;
+      pointers.push_back(itself ? prepared_[i]->device_data() : from.device_data());
+    }
+    KILN_RETURN_IF_ERROR(program_->module_->Launch(preparation.step.kernel, pointers.data(), control_));
+    // Memory that the host does not see may be written by others than this device's queue.
+    if (from.buffer->host_data() != nullptr) from.buffer->KeepDerived(key, prepared_[i]);
+  }
+  return absl::OkStatus();
+}
+
 absl::Status Execution::FillPointers() {
   const Plan& plan = program_->plan();
   char* arena = nullptr;
@@ -96,6 +131,7 @@ absl::Status Execution::FillPointers() {
       case PlanOperand::Space::kResult: pointers_[i] = results_[operand.index].device_data(); break;
       case PlanOperand::Space::kArena: pointers_[i] = arena + operand.offset; break;
       case PlanOperand::Space::kConstants: pointers_[i] = constants + operand.offset; break;
+      case PlanOperand::Space::kPrepared: pointers_[i] = prepared_[operand.index]->device_data(); break;
       case PlanOperand::Space::kVariable:
         std::memcpy(&pointers_[i], &variables_[operand.index], sizeof(int64_t));
         break;
@@ -122,6 +158,7 @@ absl::Status Execution::Walk(uint32_t& launches) {
 void Execution::Recycle() {
   for (hal::BufferSlice& slice : parameters_) slice = hal::BufferSlice();
   for (hal::BufferSlice& slice : results_) slice = hal::BufferSlice();
+  for (std::shared_ptr<hal::Buffer>& made : prepared_) made = nullptr;
   // The last reference may be this one, and then the pool goes with it, and this
   // object with the pool: at the end of the function, after all else.
   const std::shared_ptr<Program> program = std::move(program_);

@@ -33,14 +33,20 @@ class Execution final : public hal::Work {
   using Clock = std::chrono::steady_clock;
 
   absl::Status MakeResults();
+  // Finds what is kept beside the parameters, and makes what is not.
+  absl::Status Prepare();
+  // Those of the steps, and of the preparations.
   absl::Status FillPointers();
   // Runs the steps; counts in `launches` those that ran.
   absl::Status Walk(uint32_t& launches);
   // Gives all references back, then itself to the pool.
   void Recycle();
+  // What others made of the memory that this run writes is good no longer.
+  void MarkChanged();
 
   std::vector<hal::BufferSlice> parameters_;
   std::vector<hal::BufferSlice> results_;
+  std::vector<std::shared_ptr<hal::Buffer>> prepared_;
   std::vector<int64_t> variables_;
   std::vector<void*> pointers_;  // one for each operand of the plan; a variable's value in the place of one
 

@@ -1,5 +1,6 @@
 #include "runtime/exec/load.h"
 
+#include <algorithm>
 #include <cstring>
 #include <utility>
 
@@ -19,19 +20,29 @@ PlanOperand::Space SpaceOf(v1::Operand::Space space) {
     case v1::Operand::ARENA: return PlanOperand::Space::kArena;
     case v1::Operand::CONSTANTS: return PlanOperand::Space::kConstants;
     case v1::Operand::VARIABLE: return PlanOperand::Space::kVariable;
+    case v1::Operand::PREPARED: return PlanOperand::Space::kPrepared;
     default: KILN_CHECK(false && "CheckExecutable lets no other space pass"); return PlanOperand::Space::kParameter;
   }
+}
+
+PlanStep AddStep(const v1::Step& step, Plan& plan) {
+  const PlanStep added = {step.kernel(), static_cast<uint32_t>(plan.operands.size()),
+                          static_cast<uint32_t>(step.operands_size())};
+  for (const v1::Operand& operand : step.operands())
+    plan.operands.push_back({SpaceOf(operand.space()), operand.index(), operand.offset()});
+  return added;
 }
 
 // `executable` is checked.
 Plan MakePlan(const v1::Executable& executable) {
   Plan plan;
-  for (const v1::Step& step : executable.steps()) {
-    plan.steps.push_back(
-        {step.kernel(), static_cast<uint32_t>(plan.operands.size()), static_cast<uint32_t>(step.operands_size())});
-    for (const v1::Operand& operand : step.operands()) {
-      plan.operands.push_back({SpaceOf(operand.space()), operand.index(), operand.offset()});
-    }
+  for (const v1::Step& step : executable.steps()) plan.steps.push_back(AddStep(step, plan));
+  for (const v1::Preparation& preparation : executable.preparations()) {
+    PlanPreparation& made = plan.preparations.emplace_back();
+    made.parameter = preparation.parameter();
+    made.bytes = preparation.bytes();
+    made.step = AddStep(preparation.step(), plan);
+    std::copy(preparation.key().begin(), preparation.key().end(), made.how.begin());
   }
   for (const v1::Signature::Parameter& parameter : executable.signature().parameters()) {
     const uint32_t item = StoredBytes(parameter.dtype());

@@ -52,6 +52,7 @@ class Window {
 absl::Status MoveBox(const MultiTask& task, const BoxCopy& box, const std::vector<hal::BufferSlice>& slices) {
   Window from, to;
   KILN_RETURN_IF_ERROR(from.Open(slices[box.from], box.from_offset, box.FromEnd(), /*fetch=*/task.fold == nullptr));
+  slices[box.to].buffer->Changed();
   KILN_RETURN_IF_ERROR(to.Open(slices[box.to], box.to_offset, box.ToEnd(), /*fetch=*/!box.repeats.empty()));
   // All that are folded are laid out alike.
   std::vector<Window> folded(task.folded.size());

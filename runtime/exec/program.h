@@ -3,6 +3,7 @@
 #ifndef KILN_RUNTIME_EXEC_PROGRAM_H_
 #define KILN_RUNTIME_EXEC_PROGRAM_H_
 
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -23,13 +24,21 @@ class ExecutionPool;
 // Where a kernel's pointer, or variable, comes from. kArena and kConstants use the
 // offset alone, the others the index alone.
 struct PlanOperand {
-  enum class Space : uint8_t { kParameter, kResult, kArena, kConstants, kVariable };
+  enum class Space : uint8_t { kParameter, kResult, kArena, kConstants, kVariable, kPrepared };
   Space space = Space::kParameter;
   uint32_t index = 0;
   uint64_t offset = 0;
 };
 
 using PlanStep = hal::LaunchStep;
+
+// What a run finds beside the buffer of a parameter, or makes.
+struct PlanPreparation {
+  uint32_t parameter = 0;
+  uint64_t bytes = 0;
+  PlanStep step;
+  std::array<char, 32> how = {};
+};
 
 struct PlanParameter {
   uint32_t slot = 0;
@@ -52,7 +61,8 @@ struct PlanResult {
 
 struct Plan {
   std::vector<PlanStep> steps;
-  std::vector<PlanOperand> operands;
+  std::vector<PlanPreparation> preparations;
+  std::vector<PlanOperand> operands;  // of the steps, and then of the preparations
   std::vector<PlanParameter> parameters;
   std::vector<PlanResult> results;
   std::vector<PlanVariable> variables;

@@ -120,6 +120,10 @@ absl::Status CheckPlaces(const SequenceStep& step) {
   return CheckStepSharing(step, values, {});
 }
 
+uint64_t Aligned(uint64_t offset) {
+  return (offset + hal::kBufferAlignment - 1) / hal::kBufferAlignment * hal::kBufferAlignment;
+}
+
 }  // namespace
 
 absl::Status RecordingTooLarge(absl::string_view limit, uint64_t most, uint64_t used) {
@@ -182,7 +186,10 @@ void Sequence::Need(const SequenceStep& step, uint32_t number) {
     const Plan& plan = step.program->plan();
     checks_ += plan.variables.size() + plan.conditions.size() + plan.parameters.size();
   }
-  arena_bytes_ = std::max(arena_bytes_, step.program->plan().arena_bytes);
+  uint64_t arena_bytes = step.program->plan().arena_bytes;
+  for (const PlanPreparation& preparation : step.program->plan().preparations)
+    arena_bytes = Aligned(arena_bytes) + preparation.bytes;
+  arena_bytes_ = std::max(arena_bytes_, arena_bytes);
   estimate_.Guess(estimate_.ns() + step.program->estimate_ns());
 }
 
@@ -194,14 +201,24 @@ void Sequence::Link(const SequenceStep& step, uint32_t number) {
     return SequenceOperand{Space::kBuffer, step.parameters[parameter].buffer, step.parameters[parameter].offset};
   };
   const auto first = static_cast<uint32_t>(operands_.size());
-  for (const PlanStep& launch : plan.steps) {
-    launches_.push_back({step.program->module_.get(), launch.kernel, number, first + launch.first_operand});
+  const auto launch = [&](const PlanStep& launched) {
+    launches_.push_back({step.program->module_.get(), launched.kernel, number, first + launched.first_operand});
+  };
+  // What is made of weights is made anew, behind the program's own scratch: an earlier step may have written them.
+  std::vector<uint64_t> prepared;
+  uint64_t end = plan.arena_bytes;
+  for (const PlanPreparation& preparation : plan.preparations) {
+    prepared.push_back(Aligned(end));
+    end = prepared.back() + preparation.bytes;
+    launch(preparation.step);
   }
+  for (const PlanStep& launched : plan.steps) launch(launched);
   for (const PlanOperand& operand : plan.operands) {
     switch (operand.space) {
       case PlanOperand::Space::kParameter: operands_.push_back(memory(operand.index)); break;
       case PlanOperand::Space::kResult: operands_.push_back(memory(plan.results[operand.index].alias)); break;
       case PlanOperand::Space::kArena: operands_.push_back({Space::kArena, 0, operand.offset}); break;
+      case PlanOperand::Space::kPrepared: operands_.push_back({Space::kArena, 0, prepared[operand.index]}); break;
       case PlanOperand::Space::kConstants:
         operands_.push_back(
             fixed(reinterpret_cast<uintptr_t>(step.program->constants_->device_data()) + operand.offset));

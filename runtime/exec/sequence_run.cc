@@ -38,6 +38,7 @@ void SequenceRun::Run() {
   // A run that waited too long in the queue ends here.
   absl::Status status = control_.Check();
   if (status.ok()) status = sequence_->CheckSharing(buffers_, integers_);
+  if (status.ok()) MarkChanged();
   if (status.ok()) status = FillPointers();
   if (status.ok()) status = Walk(launches);
   const Clock::time_point ended = Clock::now();
@@ -54,6 +55,12 @@ void SequenceRun::Run() {
     callback_(RunResult{{}, queue_seconds, device_seconds});
   } else {
     callback_(std::move(status));
+  }
+}
+
+void SequenceRun::MarkChanged() {
+  for (size_t i = 0; i < buffers_.size(); ++i) {
+    if (sequence_->buffers()[i].written) buffers_[i].buffer->Changed();
   }
 }
 

@@ -29,6 +29,8 @@ class SequenceRun final : public hal::Work {
   SequenceRun(std::shared_ptr<const Sequence> sequence, absl::Span<const hal::BufferSlice> buffers,
               const RunOptions& options, RuntimeObserver* observer, RunCallback callback);
 
+  // What others made of the memory that this run writes is good no longer.
+  void MarkChanged();
   absl::Status FillPointers();
   // Runs the launches; counts those that ran.
   absl::Status Walk(uint32_t& launches);

@@ -7,6 +7,33 @@
 
 namespace kiln::runtime::hal {
 
+std::shared_ptr<Buffer> Buffer::FindDerived(const DerivedKey& key) const {
+  if (!has_derived_.load(std::memory_order_acquire)) return nullptr;
+  absl::MutexLock lock(&derived_mutex_);
+  for (const Derived& derived : derived_) {
+    if (derived.key == key) return derived.made;
+  }
+  return nullptr;
+}
+
+void Buffer::KeepDerived(const DerivedKey& key, std::shared_ptr<Buffer> made) {
+  std::vector<Derived> gone;  // freed without the lock
+  absl::MutexLock lock(&derived_mutex_);
+  if (derived_.size() == kMostDerived) {
+    gone.push_back(std::move(derived_.front()));
+    derived_.erase(derived_.begin());
+  }
+  derived_.push_back({key, std::move(made)});
+  has_derived_.store(true, std::memory_order_release);
+}
+
+void Buffer::ForgetDerived() {
+  std::vector<Derived> gone;  // freed without the lock
+  absl::MutexLock lock(&derived_mutex_);
+  gone.swap(derived_);
+  has_derived_.store(false, std::memory_order_release);
+}
+
 BufferSlice BufferSlice::Whole(std::shared_ptr<Buffer> buffer) {
   const uint64_t bytes = buffer->bytes();
   return BufferSlice{std::move(buffer), 0, bytes};

@@ -7,20 +7,35 @@
 #ifndef KILN_RUNTIME_HAL_BUFFER_H_
 #define KILN_RUNTIME_HAL_BUFFER_H_
 
+#include <array>
+#include <atomic>
+#include <compare>
 #include <cstdint>
 #include <memory>
+#include <vector>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
+#include "absl/synchronization/mutex.h"
 
 namespace kiln::runtime::hal {
 
 class Device;
+class Buffer;
 
 // Every address that an allocator gives out is a multiple of this many bytes.
 inline constexpr uint64_t kBufferAlignment = 64;
 
-// A fixed number of bytes on one device. All members are const and may be
-// called from any thread; what the bytes hold is ordered by the device's queue.
+// What was made of a buffer's contents: how (Preparation.key), and from which byte on.
+struct DerivedKey {
+  std::array<char, 32> how = {};
+  uint64_t offset = 0;
+
+  auto operator<=>(const DerivedKey&) const = default;
+};
+
+// A fixed number of bytes on one device. All members may be called from any
+// thread; what the bytes hold is ordered by the device's queue.
 class Buffer {
  public:
   Buffer() = default;
@@ -40,6 +55,30 @@ class Buffer {
 
   // The same memory as the host sees it; null where the host cannot.
   virtual void* host_data() const = 0;
+
+  // What is kept beside the buffer because it depends on the contents alone: weights in
+  // another order. To be asked and given from within work of the device's queue. Of more
+  // than kMostDerived, the one goes that was given first.
+  static constexpr size_t kMostDerived = 4;
+  std::shared_ptr<Buffer> FindDerived(const DerivedKey& key) const;
+  void KeepDerived(const DerivedKey& key, std::shared_ptr<Buffer> made);
+
+  // Forgets it. Whoever writes to a buffer in which a client may have put something says
+  // so here, from within the work of the queue that writes, before it does.
+  void Changed() {
+    if (has_derived_.load(std::memory_order_acquire)) ForgetDerived();
+  }
+
+ private:
+  struct Derived {
+    DerivedKey key;
+    std::shared_ptr<Buffer> made;
+  };
+  void ForgetDerived();
+
+  std::atomic<bool> has_derived_ = false;
+  mutable absl::Mutex derived_mutex_;
+  std::vector<Derived> derived_ ABSL_GUARDED_BY(derived_mutex_);  // the oldest first
 };
 
 // Bytes [offset, offset + bytes) of a buffer.

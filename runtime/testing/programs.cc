@@ -171,6 +171,26 @@ v1::Executable DoubleProgram(int64_t n, const v1::Target& target) {
   return executable;
 }
 
+v1::Executable PreparedProgram(int64_t n, const v1::Target& target) {
+  v1::Executable executable = Base(target);
+  AddKernel(executable, "add", n, 1024);
+  AddParameter(executable, 0, v1::FLOAT32, n, n * sizeof(float), false);
+  AddParameter(executable, 1, v1::FLOAT32, n, n * sizeof(float), false);
+  AddResult(executable, n);
+  v1::Preparation& twice = *executable.add_preparations();
+  twice.set_parameter(1);
+  twice.set_bytes(n * sizeof(float));
+  twice.set_key(std::string(32, '2'));
+  AddOperand(*twice.mutable_step(), v1::Operand::PREPARED, 0, 0, true);
+  AddOperand(*twice.mutable_step(), v1::Operand::PARAMETER, 1, 0, false);
+  AddOperand(*twice.mutable_step(), v1::Operand::PARAMETER, 1, 0, false);
+  v1::Step& step = *executable.add_steps();
+  AddOperand(step, v1::Operand::RESULT, 0, 0, true);
+  AddOperand(step, v1::Operand::PARAMETER, 0, 0, false);
+  AddOperand(step, v1::Operand::PREPARED, 0, 0, false);
+  return executable;
+}
+
 v1::Executable SpinProgram(const v1::Target& target) {
   v1::Executable executable = Base(target);
   AddKernel(executable, "spin", 1, 1);

@@ -27,6 +27,10 @@ v1::Executable AddProgram(int64_t n, const v1::Target& target);
 // x (slot 7) is doubled in place; result 0 is x.
 v1::Executable DoubleProgram(int64_t n, const v1::Target& target);
 
+// Results: [a + 2 w]. Parameters: a (slot 0), w (slot 1), `n` floats each. 2 w is a
+// preparation.
+v1::Executable PreparedProgram(int64_t n, const v1::Target& target);
+
 // Waits until its parameter, one byte (slot 0), is not zero. No result.
 v1::Executable SpinProgram(const v1::Target& target);
 

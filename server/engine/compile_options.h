@@ -2,6 +2,8 @@
 #ifndef KILN_SERVER_ENGINE_COMPILE_OPTIONS_H_
 #define KILN_SERVER_ENGINE_COMPILE_OPTIONS_H_
 
+#include <algorithm>
+
 #include "compiler/options.h"
 #include "kiln/v1/kernel_service.pb.h"
 
@@ -16,6 +18,9 @@ inline compiler::Options ToOptions(const v1::CompileOptions& message) {
   options.strict = message.strict();
   options.beam = message.beam();
   options.beam_budget_ms = message.beam_budget_ms();
+  options.constants.assign(message.constant_slots().begin(), message.constant_slots().end());
+  std::sort(options.constants.begin(), options.constants.end());
+  options.constants.erase(std::unique(options.constants.begin(), options.constants.end()), options.constants.end());
   return options;
 }
 

@@ -1,6 +1,7 @@
 // Convolutions of one image: the different ones of ResNet-50, in its order. Kiln's are
-// of plain (batch, channels, height, width) arguments; oneDNN's in the blocked layouts
-// of its choice, with weights that were packed beforehand.
+// of plain (batch, channels, height, width) arguments, of which the weights are said to be
+// constant; oneDNN's in the blocked layouts of its choice, with weights that were packed
+// beforehand.
 #include "tests/bench/peers.h"
 #include "tests/bench/suite.h"
 
@@ -27,7 +28,8 @@ Row Convolution(const ConvolutionSizes& sizes) {
           .bytes = 4 * (image + weights + pixels * static_cast<double>(sizes.out)),
           .inputs = {{{1, sizes.in, sizes.image, sizes.image}}, {{sizes.out, sizes.in, sizes.kernel, sizes.kernel}}},
           .program = sizes.stride == 1 ? Program<1> : Program<2>,
-          .peers = {OneDnnConvolution(sizes)}};
+          .peers = {OneDnnConvolution(sizes)},
+          .constants = {1}};
 }
 
 // in, out, kernel, stride, image

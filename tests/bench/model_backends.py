@@ -98,7 +98,7 @@ def kiln_step(name, sizes, argument):
     entry = b.graph.param("x", argument.shape, argument.dtype.name)
     b.graph.output(models.MODELS[name](b, entry, sizes))
     client = kiln.connect(os.environ["KILN_ADDR"])
-    program = client.compile(b.graph)
+    program = client.compile(b.graph, constants=["w%d" % (i + 1) for i in range(len(b.arrays))])
     resident = {"w%d" % (i + 1): client.buffer(array) for i, array in enumerate(b.arrays)}
     return lambda x: program(x=x, **resident)
 

@@ -1,5 +1,6 @@
 #include "tests/bench/models.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "base/check.h"
@@ -91,6 +92,15 @@ v1::Graph Gpt2(int64_t tokens) {
     x = x + model.Linear(client::Gelu(model.Linear(model.Norm(x), 4 * kWidth)), kWidth);
   }
   return model.Finish(client::Max(Matmul(model.Norm(x), client::Transpose(words)), 1));
+}
+
+std::vector<uint32_t> WeightSlots(const v1::Graph& graph) {
+  std::vector<uint32_t> slots;
+  for (const v1::UOp& node : graph.nodes()) {
+    if (node.op() == v1::PARAM && node.buffer().slot() != 0) slots.push_back(node.buffer().slot());
+  }
+  std::sort(slots.begin(), slots.end());
+  return slots;
 }
 
 }  // namespace kiln::bench

@@ -62,9 +62,12 @@ compiler::HostTensors Arguments(const v1::Signature& signature) {
   return arguments;
 }
 
-void Profile(const v1::Graph& graph, uint32_t threads, int turns, size_t rows) {
+// `plain`: weights are arguments like others.
+void Profile(const v1::Graph& graph, uint32_t threads, int turns, size_t rows, bool plain) {
   testing::CpuEngine engine(threads);
-  const auto executable = compiler::Compile(graph, engine.device().target(), compiler::Options());
+  compiler::Options options;
+  if (!plain) options.constants = WeightSlots(graph);
+  const auto executable = compiler::Compile(graph, engine.device().target(), options);
   KILN_CHECK(executable.ok());
   const auto program = engine.Load(*executable);
   KILN_CHECK(program.ok());
@@ -105,13 +108,14 @@ int main(int argc, char** argv) {
   uint32_t threads = 1;
   int turns = 30;
   size_t rows = 40;
-  bool smoke = false;
+  bool smoke = false, plain = false;
   app.add_option("model", model, "resnet50 or gpt2")->check(CLI::IsMember(kiln::bench::Models()));
   app.add_option("--threads", threads, "Threads of the device")->check(CLI::PositiveNumber);
   app.add_option("--turns", turns, "Runs, of which each launch's best counts")->check(CLI::PositiveNumber);
   app.add_option("--rows", rows, "Launches to show, the longest first");
   app.add_flag("--smoke", smoke, "One turn, as a test");
+  app.add_flag("--plain", plain, "Weights are not said to be constant: nothing is packed beforehand");
   CLI11_PARSE(app, argc, argv);
-  kiln::bench::Profile(kiln::bench::Models().at(model)(), threads, smoke ? 1 : turns, rows);
+  kiln::bench::Profile(kiln::bench::Models().at(model)(), threads, smoke ? 1 : turns, rows, plain);
   return 0;
 }

@@ -102,7 +102,9 @@ class Suite {
     const auto message = graph.Build();
     KILN_CHECK(message.ok());
     testing::CpuEngine& engine = Engine(threads);
-    auto program = engine.Load(*message, {});
+    compiler::Options options;
+    options.constants = row.constants;
+    auto program = engine.Load(*message, options);
     KILN_CHECK(program.ok());
     const auto placed = engine.Place(*std::move(program), arguments);
     KILN_CHECK(placed.ok());

@@ -55,7 +55,8 @@ struct Row {
   std::vector<Input> inputs;
   client::Tensor (*program)(const std::vector<client::Tensor>& inputs);
   std::vector<Peer> peers;
-  double tolerance = 1e-4;  // of the result's largest magnitude
+  double tolerance = 1e-4;               // of the result's largest magnitude
+  std::vector<uint32_t> constants = {};  // inputs that stay the same over many calls: weights
 };
 
 // The bench's whole main(). `rows` makes the table: small enough for the interpreter

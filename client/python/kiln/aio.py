@@ -15,7 +15,7 @@ those that are left when it ends without close(), by the server when the lease r
 
 from __future__ import annotations
 
-from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple, Type, Union
+from typing import Any, Dict, Iterable, List, Mapping, Optional, Sequence, Tuple, Type, Union
 
 import numpy as np
 
@@ -143,8 +143,8 @@ class Client(blocking.ClientLike):
 
     _connection: Connection
 
-    async def compile(self, graph: Any, **options: bool) -> Program:
-        request = blocking.compile_request(self.device, graph, options)
+    async def compile(self, graph: Any, *, constants: Iterable[Any] = (), **options: bool) -> Program:
+        request = blocking.compile_request(self.device, graph, options, constants)
         response = await self._connection.call("KernelService.Compile", request)
         return Program(self._connection, request.graph.SerializeToString(), request.options, response)
 

@@ -13,7 +13,7 @@ at once; calls block (kiln.aio has the same without; ClientLike is what they sha
 
 from __future__ import annotations
 
-from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple, Type
+from typing import Any, Dict, Iterable, List, NamedTuple, Optional, Sequence, Tuple, Type
 
 import numpy as np
 
@@ -22,7 +22,7 @@ from kiln.buffers import Buffer
 from kiln.collectives import Collectives
 from kiln.connection import TLS, Connection, Traffic
 from kiln.dtypes import dtype as dtype_of
-from kiln.errors import NotFound, Unavailable, WrongVersion
+from kiln.errors import GraphError, NotFound, Unavailable, WrongVersion
 from kiln.made import Making
 from kiln.program import Program
 from kiln.recording import Recording, Steps
@@ -53,8 +53,25 @@ def options_of(options: Any) -> kernel_service_pb2.CompileOptions:
     return kernel_service_pb2.CompileOptions(**(options or {}))
 
 
-def compile_request(device: str, graph: Any, options: Any) -> kernel_service_pb2.CompileRequest:
-    return kernel_service_pb2.CompileRequest(graph=message_of(graph), device=device, options=options_of(options))
+def parameter_slots(graph: graph_pb2.Graph, items: Iterable[Any]) -> List[int]:
+    """Slots of a graph's parameters, from slots, names, and Tensors that are parameters."""
+    named = {node.buffer.name: node.buffer.slot for node in graph.nodes if node.op == graph_pb2.PARAM and node.buffer.name}
+    slots = []
+    for item in items:
+        if isinstance(item, str):
+            if item not in named:
+                raise GraphError("compile: no parameter is called %s; there are %s" % (item, ", ".join(named) or "none"),
+                                 code="UNKNOWN_ARGUMENT")  # fmt: skip
+            item = named[item]
+        slots.append(getattr(item, "slot", item))
+    return slots
+
+
+def compile_request(device: str, graph: Any, options: Any,
+                    constants: Iterable[Any] = ()) -> kernel_service_pb2.CompileRequest:
+    request = kernel_service_pb2.CompileRequest(graph=message_of(graph), device=device, options=options_of(options))
+    request.options.constant_slots.extend(parameter_slots(request.graph, constants))
+    return request
 
 
 def gradient_request(graph: Any, wrt: Sequence[Any], result: int, cotangent: Optional[int],
@@ -213,14 +230,17 @@ class Client(ClientLike):
 
     # -- programs
 
-    def compile(self, graph: Any, **options: bool) -> Program:
+    def compile(self, graph: Any, *, constants: Iterable[Any] = (), **options: bool) -> Program:
         """Compiles a Graph or a kiln.v1.Graph, or finds it compiled.
 
+        `constants` are parameters that stay the same over many calls, such as weights: slots,
+        names, or Tensors. Copies of them in the order in which kernels read them are kept on
+        the device with the buffers, for as long as nothing writes to these.
         Options: no_contraction, deterministic, fast_math, strict (kiln.v1.CompileOptions).
         Raises InvalidArgument or Unimplemented with the node at fault: `error.node`,
         `error.op`, `error.tag`.
         """
-        request = compile_request(self.device, graph, options)
+        request = compile_request(self.device, graph, options, constants)
         response = self._connection.call("KernelService.Compile", request)
         return Program(self._connection, request.graph.SerializeToString(), request.options, response)
 

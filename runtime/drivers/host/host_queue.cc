@@ -122,6 +122,7 @@ void HostQueue::Copy(BufferSlice from, BufferSlice to, DoneCallback done) {
   const uint64_t estimate_ns = TransferNs(from.bytes);
   Submit(
       [from = std::move(from), to = std::move(to), done = std::move(done)]() mutable {
+        to.buffer->Changed();
         CopyBytes(to.host_data(), from.host_data(), from.bytes);
         done(absl::OkStatus());
       },
@@ -133,6 +134,7 @@ void HostQueue::Write(const void* from, BufferSlice to, DoneCallback done) {
   const uint64_t estimate_ns = TransferNs(to.bytes);
   Submit(
       [from, to = std::move(to), done = std::move(done)]() mutable {
+        to.buffer->Changed();
         CopyBytes(to.host_data(), from, to.bytes);
         done(absl::OkStatus());
       },
@@ -150,6 +152,7 @@ void HostQueue::WritePieces(std::vector<absl::string_view> pieces, BufferSlice t
   const uint64_t estimate_ns = TransferNs(bytes);
   Submit(
       [pieces = std::move(pieces), to = std::move(to), done = std::move(done)]() mutable {
+        to.buffer->Changed();
         auto* end = static_cast<char*>(to.host_data());
         for (const absl::string_view piece : pieces) {
           CopyBytes(end, piece.data(), piece.size());
@@ -176,6 +179,7 @@ void HostQueue::Fill(BufferSlice to, absl::string_view pattern, DoneCallback don
   const uint64_t estimate_ns = TransferNs(to.bytes);
   Submit(
       [to = std::move(to), pattern = std::string(pattern), done = std::move(done)]() mutable {
+        to.buffer->Changed();
         FillBytes(static_cast<char*>(to.host_data()), to.bytes, pattern);
         done(absl::OkStatus());
       },

@@ -1,0 +1,133 @@
+// Programs whose weights are said to be constant: kernels read copies of these that were
+// made beforehand, and values are what the interpreter says all the same.
+#include <gtest/gtest.h>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "client/cpp/graph.h"
+#include "client/cpp/ops.h"
+#include "compiler/compile.h"
+#include "runtime/hal/device.h"
+#include "tests/support/cpu_engine.h"
+#include "tests/support/interp_engine.h"
+
+namespace kiln::testing {
+namespace {
+
+using client::Shape;
+using client::Tensor;
+
+// Integers from -8 to 7, whose sums of products are exact in any order.
+compiler::HostTensor Numbers(const Shape& shape, uint32_t seed) {
+  compiler::HostTensor tensor;
+  tensor.dtype = compiler::DType::kFloat32;
+  tensor.shape.assign(shape.begin(), shape.end());
+  std::vector<float> values(static_cast<size_t>(compiler::NumElements(tensor.shape)));
+  for (float& value : values) {
+    seed = seed * 1664525 + 1013904223;
+    value = static_cast<float>(static_cast<int>(seed >> 28) - 8);
+  }
+  tensor.bytes.assign(reinterpret_cast<const char*>(values.data()), values.size() * sizeof(float));
+  return tensor;
+}
+
+class Constants : public ::testing::Test {
+ protected:
+  // With the parameters of `slots` constant, on each of the engines, twice; returns how many preparations there are.
+  template <typename Program>
+  int Check(const std::vector<Shape>& shapes, const std::vector<uint32_t>& slots, Program program) {
+    SCOPED_TRACE(absl::StrCat("constants ", absl::StrJoin(slots, ", ")));
+    client::Graph graph;
+    std::vector<Tensor> inputs;
+    compiler::HostTensors arguments;
+    for (const Shape& shape : shapes) {
+      const auto slot = static_cast<uint32_t>(inputs.size());
+      inputs.push_back(graph.Param(slot, v1::FLOAT32, shape));
+      arguments[slot] = Numbers(shape, slot + 1);
+    }
+    graph.Output(program(inputs));
+    const auto built = graph.Build();
+    EXPECT_TRUE(built.ok()) << built.status();
+    const auto want = RunInterpreted(*built, arguments);
+    EXPECT_TRUE(want.ok()) << want.status();
+    compiler::Options options;
+    options.constants = slots;
+    int preparations = 0;
+    for (CpuEngine* engine : {&one_, &several_}) {
+      const auto executable = compiler::Compile(*built, engine->device().target(), options);
+      EXPECT_TRUE(executable.ok()) << executable.status();
+      preparations = executable->preparations_size();
+      const auto loaded = engine->Load(*executable);
+      EXPECT_TRUE(loaded.ok()) << loaded.status();
+      const auto placed = engine->Place(*loaded, arguments);
+      EXPECT_TRUE(placed.ok()) << placed.status();
+      for (int turn = 0; turn < 2; ++turn) {
+        EXPECT_TRUE(engine->RunPlaced(*placed).ok());
+        const auto& result = placed->results[0];
+        EXPECT_EQ(std::string(static_cast<const char*>(result.host_data()), result.bytes), want->results[0].bytes);
+      }
+    }
+    return preparations;
+  }
+
+  CpuEngine one_{1}, several_{3};
+};
+
+TEST_F(Constants, InProductsOfManySizes) {
+  int prepared = 0;
+  for (const int64_t m : {1, 7, 64}) {
+    for (const int64_t n : {5, 48, 100}) {
+      for (const int64_t k : {3, 64, 200}) {
+        for (const bool turned : {false, true}) {
+          for (const std::vector<uint32_t>& slots : {std::vector<uint32_t>{1}, {0}, {0, 1}}) {
+            SCOPED_TRACE(absl::StrCat(m, " x ", n, " over ", k, turned ? ", turned" : ""));
+            prepared += Check({{m, k}, turned ? Shape{n, k} : Shape{k, n}}, slots, [turned](const auto& in) {
+              return client::Matmul(in[0], turned ? client::Transpose(in[1]) : in[1]);
+            });
+          }
+        }
+      }
+    }
+  }
+  EXPECT_GT(prepared, 20);
+}
+
+TEST_F(Constants, InConvolutions) {
+  int prepared = 0;
+  for (const int64_t kernel : {1, 3}) {
+    for (const int64_t stride : {1, 2}) {
+      for (const int64_t channels : {5, 32, 64}) {
+        prepared += Check({{1, 16, 14, 14}, {channels, 16, kernel, kernel}, {channels}}, {1, 2}, [&](const auto& in) {
+          return client::Relu(
+              client::Conv2d(in[0], in[1], in[2], {.stride = {stride, stride}, .padding = {kernel / 2, kernel / 2}}));
+        });
+      }
+    }
+  }
+  EXPECT_GT(prepared, 6);
+}
+
+TEST_F(Constants, UsedTwiceArePreparedOnce) {
+  const auto twice = [](const auto& in) { return client::Matmul(client::Matmul(in[0], in[1]), in[1]); };
+  EXPECT_EQ(Check({{8, 512}, {512, 512}}, {1}, twice), 1);
+  EXPECT_EQ(Check({{8, 64}, {64, 64}}, {}, twice), 0);
+  EXPECT_EQ(Check({{8, 64}, {64, 64}}, {7}, twice), 0);  // there is none
+}
+
+TEST_F(Constants, ThatAProgramWritesAreNone) {
+  client::Graph graph;
+  const Tensor x = graph.Param(0, v1::FLOAT32, {128, 128});
+  const Tensor w = graph.Param(1, v1::FLOAT32, {128, 128});
+  graph.Output(client::Matmul(x, w));
+  graph.Update(w, w + 1.0);
+  const auto built = graph.Build();
+  ASSERT_TRUE(built.ok()) << built.status();
+  compiler::Options options;
+  options.constants = {1};
+  const auto executable = compiler::Compile(*built, one_.device().target(), options);
+  ASSERT_TRUE(executable.ok()) << executable.status();
+  EXPECT_EQ(executable->preparations_size(), 0);
+}
+
+}  // namespace
+}  // namespace kiln::testing
