@@ -12,6 +12,8 @@ namespace {
 
 constexpr int64_t kNearRows = 64;   // bytes; rows of scalars that lie no farther apart share lines of the cache
 constexpr int64_t kLeastTurns = 4;  // of each core
+// A cycle, of pixels from beyond the L2 cache. They are few beside the multiply-adds, behind which most of this hides.
+constexpr double kFarPixelBytes = 40;
 
 std::vector<int64_t> DivisorsOf(int64_t n) {
   std::vector<int64_t> divisors;
@@ -96,7 +98,7 @@ class Chooser {
     double turn = std::max({r * v / kFmasPerCycle, (r + v) / kLoadsPerCycle, kFmaLatency}) + kLoadWeight * (r + v);
     // A few pixels of each line, and those of the next channel far from them.
     const bool far = !tile.box && pixels.bytes > static_cast<double>(machine_.l2_bytes);
-    if (far) turn += (r * static_cast<double>(product_.item) + 32) / kFarBytesPerCycle;
+    if (far) turn += (r * static_cast<double>(product_.item) + 32) / kFarPixelBytes;
     const double work = tiles * (k * turn + r * v * (kTurnCycles + 2));
     const double copied = weights.constant ? kPackedCycles : contiguous ? kCopyCycles : kTurnCycles;
     const double fill = static_cast<double>(panels) * k * v * copied;

@@ -56,7 +56,11 @@ bool Product::Walks(size_t operand, size_t axis, size_t other) const {
 
 bool Product::FoldsNeighbours(size_t operand) const {
   const auto& strides = operands[operand].strides;
-  return std::find(strides.begin() + static_cast<int64_t>(outputs), strides.end(), 1) != strides.end();
+  int64_t run = 1;  // neighbours that are folded one after the other
+  for (size_t axis = sizes.size(); axis-- > outputs;) {
+    if (strides[axis] == run) run *= sizes[axis];
+  }
+  return run >= kLeastTurned;
 }
 
 std::optional<Product> ProductIn(UOp* sink) {

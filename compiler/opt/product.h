@@ -19,10 +19,11 @@ inline constexpr double kCopyCycles = 4;         // of one vector into a local b
 inline constexpr double kTurnCycles = 6;         // of one vector of a square tile that is turned on its way
 inline constexpr double kPackedCycles = 3;       // of one vector of a copy that was made beforehand: it lies far away
 inline constexpr double kGatedCycles = 8;        // of one vector into a local buffer, under a gate
-inline constexpr double kApartCycles = 2;        // of one element that is copied by itself
+inline constexpr double kApartCycles = 3;        // of one element that is copied by itself
 inline constexpr double kFarBytesPerCycle = 16;  // of an operand that each panel reads anew from beyond the L2 cache
-inline constexpr double kGatherCycles = 2.5;     // of one element that lies apart
+inline constexpr double kGatherCycles = 5;       // of one element that lies apart
 inline constexpr double kFoldCycles = 6;         // of the lanes of one accumulator onto each other
+inline constexpr int64_t kLeastTurned = 4;       // neighbours that are worth a vector that is turned
 inline constexpr int64_t kRowsApart = 8;         // rows that one set of the L1 cache can hold at once
 inline constexpr int64_t kLeastBlock = 96;       // rows that are worth a copy of the other operand
 inline constexpr int64_t kTurnsPerCore = 8;      // enough for an even share
@@ -59,7 +60,7 @@ struct Product {
   int64_t Folded() const;
   // Whether an operand moves along `axis` and not along `other`.
   bool Walks(size_t operand, size_t axis, size_t other) const;
-  // Whether the elements of an operand that are folded one after the other are neighbours.
+  // Whether the elements of an operand that are folded one after the other are neighbours, in runs that fill vectors.
   bool FoldsNeighbours(size_t operand) const;
 };
 
