@@ -9,6 +9,7 @@
 #include "compiler/kernel/expand.h"
 #include "compiler/kernel/ranges.h"
 #include "compiler/opt/local_buffer.h"
+#include "compiler/opt/outer_reduce.h"
 #include "compiler/rewrite/rewrite.h"
 #include "compiler/rules/linear.h"
 #include "compiler/rules/symbolic.h"
@@ -87,6 +88,10 @@ UOp* Split(Graph& graph, UOp* sink, UOp* range, const OptOp& opt) {
 }
 
 UOp* Swap(Graph& graph, UOp* sink, UOp* a, UOp* b) {
+  const std::vector<UOp*> output = OutputRanges(sink);
+  const auto is_output = [&](UOp* range) { return std::find(output.begin(), output.end(), range) != output.end(); };
+  if (is_output(a) != is_output(b))
+    return is_output(a) ? OuterReduce(graph, sink, a, b) : OuterReduce(graph, sink, b, a);
   absl::flat_hash_map<UOp*, UOp*> swapped;
   for (UOp* uop : Toposort(sink)) {
     if (!Closes(uop, a) || !Closes(uop, b)) continue;

@@ -32,7 +32,8 @@ struct OptOp {
 // Applies `opts`, which are legal (legal.h), from left to right.
 //   kSplit   axis n -> (n / amount, amount), or (amount, n / amount) with `top`;
 //            amount divides n. If the new axis is a loop, the numbers behind it grow.
-//   kSwap    exchanges two loops of one END or REDUCE
+//   kSwap    exchanges two loops of one END or REDUCE; or brings a loop of a REDUCE outside of
+//            one of the output (outer_reduce.h): it has no number any more
 //   kPadTo   rounds the axis up to a multiple; what is beyond is gated, or, with `clamp`,
 //            only its writes are: reads are of the last element again, and cost nothing
 //   kFuse    the output loop and the one inside it become one

@@ -9,6 +9,7 @@
 #include "compiler/kernel/kernel_form.h"
 #include "compiler/kernel/ranges.h"
 #include "compiler/opt/local_buffer.h"
+#include "compiler/opt/outer_reduce.h"
 
 namespace kiln::compiler {
 namespace {
@@ -217,12 +218,16 @@ absl::Status CheckedSchedule::CheckPadTo(const OptOp& opt) const {
 absl::Status CheckedSchedule::CheckSwap(const OptOp& opt) const {
   const auto count = static_cast<int64_t>(axes_.size());
   if (opt.amount < 0 || opt.amount >= count) return Bad("it wants (axis), from 0 to ", count - 1);
-  const UOp* a = axes_[static_cast<size_t>(opt.axis)];
-  const UOp* b = axes_[static_cast<size_t>(opt.amount)];
+  UOp* a = axes_[static_cast<size_t>(opt.axis)];
+  UOp* b = axes_[static_cast<size_t>(opt.amount)];
+  if (opt.axis < outputs_ && opt.amount >= outputs_) return CheckOuterReduce(sink_, a, b);
+  if (opt.amount < outputs_ && opt.axis >= outputs_) return CheckOuterReduce(sink_, b, a);
   const std::vector<UOp*> order = Toposort(sink_);
   const bool together = std::any_of(order.begin(), order.end(),
                                     [&](const UOp* uop) { return Has(ClosedBy(uop), a) && Has(ClosedBy(uop), b); });
-  if (!together) return Bad("axis ", opt.amount, " is of another nest; two axes of the output or of one REDUCE swap");
+  if (!together)
+    return Bad("axis ", opt.amount,
+               " is of another nest; two axes of one REDUCE swap, two of the output, or one of each");
   return opt.axis < outputs_ ? NotWhileTurnsCollide() : absl::OkStatus();
 }
 
@@ -255,6 +260,8 @@ absl::Status CheckedSchedule::CheckLocal(const OptOp& opt) const {
 absl::Status CheckedSchedule::CheckThread(const OptOp& opt) const {
   if (opt.axis != 0 || outputs_ == 0)
     return Bad("threads share the outermost loop of the output, axis 0: SWAP brings another one there");
+  if (FoldsOutside(sink_, axes_[0]))
+    return Bad("the accumulators of a REDUCE are folded outside of this loop: each thread would fold all of them");
   return NotWhileTurnsCollide();
 }
 

@@ -39,7 +39,7 @@ class CheckedSchedule {
   int64_t FreeDimension(int axis) const;
   // Whether the threads have been given a loop, or may be.
   bool threads() const { return threads_; }
-  bool may_thread() const { return !threads_ && outputs_ > 0 && stores_apart_; }
+  bool may_thread() const { return !threads_ && outputs_ > 0 && CheckThread({OptOp::kThread, 0}).ok(); }
 
  private:
   absl::Status CheckSplit(const OptOp& opt) const;

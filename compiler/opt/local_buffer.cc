@@ -182,7 +182,8 @@ std::vector<UOp*> OperandsOf(UOp* sink) {
   const absl::flat_hash_map<UOp*, RangeSet> open = OpenRanges(sink);
   RangeSet all;
   for (UOp* range : open.at(reduce)) {
-    if (Has(outputs, range)) all.push_back(range);
+    if (!Has(outputs, range)) return {};  // in a nest of its own (outer_reduce.h)
+    all.push_back(range);
   }
   std::vector<UOp*> operands, stack = {reduce->src(0)};
   absl::flat_hash_set<UOp*> seen;

@@ -6,6 +6,7 @@
 #include "absl/container/flat_hash_set.h"
 #include "compiler/kernel/ranges.h"
 #include "compiler/kernel/work.h"
+#include "compiler/opt/local_buffer.h"
 
 namespace kiln::compiler {
 namespace {
@@ -100,6 +101,10 @@ class ReductionChooser {
     const auto& tuning = target.tuning();
     vector_bytes_ = tuning.vector_bytes() ? tuning.vector_bytes() : 16;
     registers_ = tuning.vector_registers() ? tuning.vector_registers() : 16;
+    cores_ = std::max<int64_t>(1, tuning.cores());
+    // Of what stays while rows pass by.
+    cache_bytes_ = std::min<int64_t>((tuning.l2_bytes() ? static_cast<int64_t>(tuning.l2_bytes()) : 1 << 20) / 4,
+                                     kMostLocalBytes / 2);
     const absl::flat_hash_map<UOp*, RangeSet> open = OpenRanges(sink);
     for (UOp* uop : Toposort(sink)) {
       if (uop->op() == Op::REDUCE) reduces_.push_back(BodyOf(uop, open.at(uop)));
@@ -135,7 +140,7 @@ class ReductionChooser {
     for (UOp* range : output_.ranges) {
       if (!StrideOf(store, range).has_value()) return opts_;
     }
-    if (!output_.ranges.empty()) opts_.push_back({OptOp::kThread, 0});
+    if (!output_.ranges.empty() && threads_) opts_.push_back({OptOp::kThread, 0});
     return opts_;
   }
 
@@ -183,8 +188,61 @@ class ReductionChooser {
     for (const Body& reduce : reduces_) {
       if (!Contains(reduce.open, lane) || BestLane(reduce, {lane}) == nullptr) return false;
     }
-    Split(reduces_[0], lane, AxisType::kUpcast, (registers_ / 2) / static_cast<int64_t>(reduces_.size()));
+    if (!RowsFirst(lane))
+      Split(reduces_[0], lane, AxisType::kUpcast, (registers_ / 2) / static_cast<int64_t>(reduces_.size()));
     return true;
+  }
+
+  // The rows outside of the columns, a few of them at a time from end to end (outer_reduce.h).
+  bool RowsFirst(UOp* lane) {
+    if (lane != output_.ranges.back()) return false;
+    const int64_t columns = Turns(lane);
+    int64_t widest = output_.widest;
+    for (const Body& reduce : reduces_) widest = std::max<int64_t>(widest, reduce.widest);
+    const int64_t lanes = std::max<int64_t>(1, vector_bytes_ / widest);
+    const bool whole = columns % (4 * lanes) == 0;
+    int64_t accumulators = 0;  // bytes of a column's
+    for (const Body& reduce : reduces_) {
+      if (reduce.ranges.size() != 1 || Turns(reduce.ranges[0]) < (whole ? 2 : 1) * kLeastRows) return false;
+      for (UOp* range : reduce.open) {
+        if (Turns(range) == 0) return false;
+      }
+      accumulators += reduce.widest;
+      // Where rows are short, the next one is at hand, and registers are enough for whole vectors.
+      if (whole && RowBytes(reduce, lane) < kPage) return false;
+    }
+    if (columns < 4 * lanes) return false;
+    // Pieces of a row for all cores, and as many columns as the cache holds accumulators for.
+    const int64_t vectors = (columns + lanes - 1) / lanes;
+    int64_t others = 1;
+    for (UOp* range : output_.ranges) others *= range == lane ? 1 : Turns(range);
+    const int64_t held = std::max<int64_t>(1, cache_bytes_ / (accumulators * lanes));
+    const int64_t shared = std::min((cores_ + others - 1) / others, std::max<int64_t>(1, vectors / kLeastPiece));
+    const int64_t pieces = std::max((vectors + held - 1) / held, shared);
+    const int axis = AxisOf(lane);
+    if (columns % (pieces * lanes) != 0) opts_.push_back({OptOp::kPadTo, axis, pieces * lanes});
+    opts_.push_back({OptOp::kSplit, axis, lanes, AxisType::kUpcast, 1});
+    for (const Body& reduce : reduces_) {
+      const int row = AxisOf(reduce.ranges[0]);
+      if (Turns(reduce.ranges[0]) % kRowsAtOnce != 0) opts_.push_back({OptOp::kPadTo, row, kRowsAtOnce});
+      opts_.push_back({OptOp::kSplit, row, kRowsAtOnce, AxisType::kUnroll, 0});
+    }
+    const int inner = pieces > 1 ? axis + 1 : axis;
+    if (pieces > 1) opts_.push_back({OptOp::kSplit, axis, (vectors + pieces - 1) / pieces, AxisType::kLoop, 0});
+    threads_ = pieces * others > 1;
+    for (size_t i = reduces_.size(); i-- > 0;)
+      opts_.push_back({OptOp::kSwap, inner, AxisOf(reduces_[i].ranges[0]) + (inner - axis)});
+    return true;
+  }
+
+  // From one row to the next, in bytes; 0 if nothing is read by rows.
+  static int64_t RowBytes(const Body& reduce, UOp* lane) {
+    int64_t bytes = 0;
+    for (const UOp* access : reduce.accesses) {
+      if (StrideOf(access, lane) != 1) continue;
+      bytes = std::max(bytes, StrideOf(access, reduce.ranges[0]).value_or(0) * ItemSize(access->dtype()));
+    }
+    return bytes;
   }
 
   // Lanes of what is elementwise.
@@ -193,9 +251,13 @@ class ReductionChooser {
     if (lane != nullptr && StrideOf(StoreOf(), lane) != 0) Split(body, lane, AxisType::kUpcast, vectors_);
   }
 
+  int AxisOf(UOp* range) const {
+    return static_cast<int>(std::find(axes_.begin(), axes_.end(), range) - axes_.begin());
+  }
+
   // As many vectors as there is a use for.
   void Split(const Body& body, UOp* range, AxisType type, int64_t most) {
-    const int axis = static_cast<int>(std::find(axes_.begin(), axes_.end(), range) - axes_.begin());
+    const int axis = AxisOf(range);
     const int64_t size = Turns(range);
     const int64_t lanes = std::max<int64_t>(1, vector_bytes_ / body.widest);
     int64_t amount = 0;
@@ -215,12 +277,21 @@ class ReductionChooser {
 
   // Nodes of one turn of a loop, beyond which several vectors hide nothing more.
   static constexpr int64_t kMostWork = 96;
+  // Each is a stream that the processor fetches ahead by itself; more of them it loses.
+  static constexpr int64_t kRowsAtOnce = 4;
+  // Accumulators in memory are set, and read, once for so many.
+  static constexpr int64_t kLeastRows = 64;
+  // Nothing is fetched ahead beyond it.
+  static constexpr int64_t kPage = 4096;
+  // Vectors of a row, below which another thread does not pay.
+  static constexpr int64_t kLeastPiece = 16;
 
   const std::vector<UOp*> axes_;
   Body output_;
   std::vector<Body> reduces_;
-  int64_t vector_bytes_, registers_;
+  int64_t vector_bytes_, registers_, cores_, cache_bytes_;
   int64_t vectors_ = 8;  // at once along a row
+  bool threads_ = true;  // if there is a loop that they may share
   std::vector<OptOp> opts_;
 };
 

@@ -6,7 +6,8 @@
 // many vectors at once as hide the latency of the fold:
 //   along a row     lanes of the reduction, folded at its end
 //   along columns   lanes of the output, one accumulator each: rows are walked one
-//                   after the other, as wide a piece of each as registers hold
+//                   after the other, as wide a piece of each as registers hold; or, where
+//                   rows are long, from end to end, a few at a time (outer_reduce.h)
 #ifndef KILN_COMPILER_OPT_REDUCTION_H_
 #define KILN_COMPILER_OPT_REDUCTION_H_
 

@@ -8,7 +8,7 @@
 //           and GROUP_REDUCE a reduced one: on this target their parts are loops.
 //           A factor of 0 into THREAD: threads share the whole axis; it comes last.
 //   PADTO   axis, (multiple, clamp?)
-//   SWAP    axis, (axis): two axes of the output, or two of one REDUCE
+//   SWAP    axis, (axis): two axes of the output, or two of one REDUCE, or one of each
 //   FUSE    axis, (): it and the output axis inside it
 //   LOCAL   axis, (operand): of the kernel's only REDUCE, copied in each turn of the axis
 //   NOLOCALS

@@ -19,7 +19,7 @@ Peaks MeasurePeaks(int threads);
 // (m, n) times (n), row by row.
 Peer HandGemv(int64_t m, int64_t n);
 
-// Counts are multiples of 16 from here on, columns of 32.
+// Counts are multiples of 16 from here on.
 enum class Fold { kSum, kMax };
 Peer HandFoldAll(Fold fold, int64_t count);
 Peer HandFoldRows(Fold fold, int64_t rows, int64_t columns);

@@ -34,11 +34,17 @@ template <typename Op>
 }
 
 // The columns [begin, end) of `rows` rows that are `width` apart, the results in the
-// first-level cache meanwhile. Whole vectors.
+// first-level cache meanwhile.
 template <typename Op>
 [[gnu::always_inline]] inline void FoldColumns(const float* x, float* y, int64_t rows, int64_t width, int64_t begin,
                                                int64_t end) {
   constexpr int64_t kPanel = 4096;
+  const int64_t whole = begin + (end - begin) / kLanes * kLanes;
+  for (int64_t i = whole; i < end; ++i) {
+    y[i] = x[i];
+    for (int64_t row = 1; row < rows; ++row) y[i] = Op::Join(y[i], x[row * width + i]);
+  }
+  end = whole;
   for (int64_t panel = begin; panel < end; panel += kPanel) {
     const int64_t stop = std::min(end, panel + kPanel);
     for (int64_t i = panel; i < stop; ++i) y[i] = x[i];

@@ -91,6 +91,8 @@ std::vector<Row> Rows(bool smoke) {
       }
     }
   }
+  // No whole number of vectors.
+  rows.push_back(FoldRow(Fold::kSum, Along::kColumns, smoke ? 50 : 1000, smoke ? 77 : 777));
   const std::vector<Row> others = smoke
                                       ? std::vector<Row>{Softmax(10, 96), LayerNorm(10, 96), Attention(2, 32, 16)}
                                       : std::vector<Row>{Softmax(512, 1024), Softmax(4096, 4096), LayerNorm(512, 1024),

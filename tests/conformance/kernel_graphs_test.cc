@@ -237,6 +237,8 @@ TEST_F(KernelGraphs, OptOpsChangeNoValue) {
            " opts=(FUSE 0 (), SPLIT 0 (16, 7, 0))",                 // lanes across rows
            " opts=(SPLIT 1 (3, 7), SWAP 0 (1), LOCAL 0 (1))",       // a panel of the second operand, copied
            " opts=(PADTO 0 (3, 1), SPLIT 0 (3, 7, 0, 1), SPLIT 1 (6, 7, 0, 2), SPLIT 0 (0, 9))",
+           " opts=(SPLIT 2 (3, 8), SPLIT 1 (3, 7), SWAP 1 (2))",  // all rows of what is reduced for one of the output
+           " opts=(SPLIT 2 (4, 5), SPLIT 0 (2, 7), SWAP 3 (0))",  // accumulators of the whole output in memory
        }) {
     SCOPED_TRACE(opts);
     Expect(MatMul(opts), arguments, want);
@@ -254,7 +256,7 @@ TEST_F(KernelGraphs, ABadOptOpIsNamed) {
            Row{" opts=(SPLIT 0 (3, 7, 0))", "divisor of the axis's 8"},
            Row{" opts=(SPLIT 0 (2, 8, 0))", "an output axis takes UPCAST"},
            Row{" opts=(SPLIT 2 (2, 7, 0))", "a reduced axis takes UNROLL"},
-           Row{" opts=(SWAP 0 (2))", "of another nest"},
+           Row{" opts=(SWAP 0 (2), SWAP 0 (2))", "OptOp 1"},
            Row{" opts=(PADTO 0 (0))", "a multiple of 0"},
            Row{" opts=(TC 0 (0, 0, 1))", "no tensor cores"},
        }) {

@@ -59,7 +59,7 @@ TEST_F(BadInputTest, Schedules) {
           "OptOp 2 (LOCAL of axis 1): too much local memory: 1052672 bytes together; a kernel may have 1048576"),
       row("lanes around a copy", "SWAP 0 (1), LOCAL 0 (1), SPLIT 0 (2, 7)", "OptOp 2 (SPLIT of axis 0): a LOCAL copy"),
       row("no such operand", "LOCAL 0 (2)", "it wants (operand), from 0 to 1"),
-      row("loops of two nests", "SWAP 0 (2)", "axis 2 is of another nest"),
+      row("accumulators beyond local memory", "PADTO 1 (1024), SWAP 0 (2)", "OptOp 1 (SWAP of axis 0): too much local"),
       row("nothing to fuse with", "FUSE 1 ()", "no loop of the output inside it"),
       row("threads inside", "SPLIT 1 (0, 9)", "threads share the outermost loop"),
       row("threads first", "SPLIT 0 (0, 9), SWAP 0 (1)", "OptOp 1 (SWAP of axis 0): it stands behind THREAD"),

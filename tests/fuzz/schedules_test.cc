@@ -25,6 +25,7 @@
 #include "compiler/kernel/reduce_to_acc.h"
 #include "compiler/opt/apply.h"
 #include "compiler/opt/local_buffer.h"
+#include "compiler/opt/outer_reduce.h"
 #include "compiler/opt/requested.h"
 #include "compiler/opt/schedule_text.h"
 #include "compiler/rules/decompose.h"
@@ -123,7 +124,8 @@ class Scheduler {
         opt.amount = random_.Pick(factors);
         opt.top = random_.OneIn(3);
         opt.target = output ? AxisType::kLoop : AxisType::kReduce;
-        if (random_.OneIn(2) || (output && Has(OptOp::kLocal)) || lanes_ * opt.amount > kMostLanes || dimension_ == 4)
+        if (random_.OneIn(2) || (output && (Has(OptOp::kLocal) || Has(OptOp::kSwap))) ||
+            lanes_ * opt.amount > kMostLanes || dimension_ == 4)
           return true;
         lanes_ *= opt.amount;
         opt.dimension = dimension_++;
@@ -138,6 +140,11 @@ class Scheduler {
       case 3:
         opt.kind = OptOp::kSwap;
         opt.amount = output ? random_.In(0, outputs - 1) : random_.In(outputs, count - 1);
+        if (output && random_.OneIn(3) && outputs < count) {
+          opt.amount = random_.In(outputs, count - 1);
+          return CheckOuterReduce(sink, axes[static_cast<size_t>(opt.axis)], axes[static_cast<size_t>(opt.amount)])
+              .ok();
+        }
         return opt.amount != opt.axis;
       case 4: opt.kind = OptOp::kFuse; return opt.axis + 1 < outputs;
       default: {
