@@ -5,6 +5,7 @@
 #include "compiler/target/llvm/custom_code.h"
 #include "compiler/target/llvm/kernel_emitter.h"
 #include "compiler/target/llvm/program_emitter.h"
+#include "compiler/target/llvm/streamed_stores.h"
 #include "compiler/target/llvm/vector_math.h"
 #include "compiler/target/target.h"
 #include "llvm/IR/DiagnosticInfo.h"
@@ -19,7 +20,8 @@ namespace {
 class CpuCodeGenerator : public CodeGenerator {
  public:
   CpuCodeGenerator(std::unique_ptr<llvm::TargetMachine> machine, const v1::Target& target, const Options& options)
-      : machine_(std::move(machine)),
+      : target_(target),
+        machine_(std::move(machine)),
         module_("kiln", context_),
         math_(VectorMathOps(target)),
         vector_bits_(std::to_string(8 * std::max(16u, target.tuning().vector_bytes()))) {
@@ -41,7 +43,13 @@ class CpuCodeGenerator : public CodeGenerator {
   NativeOps native_ops() const override { return math_; }
 
   absl::Status AddKernel(UOp* linear, const std::string& symbol) override {
-    return Added(EmitKernel(module_, linear, symbol, emit_));
+    EmitOptions streaming = emit_;
+    streaming.streamed = StreamedParameters(linear, target_);
+    if (streaming.streamed.empty()) return Added(EmitKernel(module_, linear, symbol, emit_));
+    llvm::Function* past = EmitKernel(module_, linear, symbol + ".past", streaming);
+    llvm::Function* plain = EmitKernel(module_, linear, symbol + ".plain", emit_);
+    for (llvm::Function* version : {past, plain}) KILN_RETURN_IF_ERROR(Added(version));
+    return Added(EmitChoice(module_, symbol, streaming.streamed, past, plain));
   }
 
   absl::StatusOr<UOp*> SelectListed(Graph& graph, UOp* linear, UOp* program) override {
@@ -92,6 +100,7 @@ class CpuCodeGenerator : public CodeGenerator {
     optimized_ = true;
   }
 
+  const v1::Target target_;
   std::string faults_;  // LLVM's own words
   llvm::LLVMContext context_;
   std::unique_ptr<llvm::TargetMachine> machine_;

@@ -22,6 +22,7 @@ class KernelEmitter {
       : function_(function),
         builder_(llvm::BasicBlock::Create(function->getContext(), "entry", function)),
         memory_(builder_, function) {
+    memory_.Stream(options.streamed);
     llvm::FastMathFlags flags;
     flags.setAllowContract(options.contraction);
     builder_.setFastMathFlags(flags);
@@ -30,6 +31,7 @@ class KernelEmitter {
   void Run(const UOp* linear) {
     ahead_ = FindLoadsAhead(linear);
     for (UOp* uop : ahead_.list) Emit(uop);
+    memory_.Finish();
     builder_.CreateRetVoid();
   }
 

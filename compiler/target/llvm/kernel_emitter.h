@@ -4,6 +4,7 @@
 
 #include <string>
 
+#include "absl/container/flat_hash_set.h"
 #include "compiler/ir/uop.h"
 #include "llvm/IR/Module.h"
 
@@ -12,6 +13,8 @@ namespace kiln::compiler {
 struct EmitOptions {
   bool contraction = true;
   bool guard_arrays = false;  // of programs: array_guard.h
+  // Of kernels: parameters that begin at a line and whose whole lines go past the caches (streamed_stores.h).
+  absl::flat_hash_set<const UOp*> streamed;
 };
 
 // Adds to `module` the function

@@ -1,10 +1,16 @@
 #include "compiler/target/llvm/memory_emitter.h"
 
+#include <algorithm>
+
 #include "base/check.h"
 #include "compiler/target/llvm/emit_alu.h"
+#include "compiler/target/llvm/streamed_stores.h"
 #include "compiler/target/llvm/strided_load.h"
+#include "llvm/Analysis/ValueTracking.h"
 #include "llvm/IR/Constants.h"
 #include "llvm/IR/DerivedTypes.h"
+#include "llvm/IR/IntrinsicsX86.h"
+#include "llvm/Support/KnownBits.h"
 
 namespace kiln::compiler {
 
@@ -37,6 +43,14 @@ void MemoryEmitter::AddRegisters(const UOp* buffer) {
 
 void MemoryEmitter::Finish() {
   if (guard_) guard_->CheckZones();
+  // Such stores keep no order with others, as that by which a thread says that it is done.
+  if (streams_) builder_.CreateIntrinsic(builder_.getVoidTy(), llvm::Intrinsic::x86_sse_sfence, {});
+}
+
+bool MemoryEmitter::Streams(const UOp* param, llvm::Value* index, int64_t bytes) const {
+  if (bytes % kLineBytes != 0 || !streamed_.contains(param)) return false;
+  const llvm::KnownBits known = llvm::computeKnownBits(index, function_->getParent()->getDataLayout());
+  return (ItemSize(param->dtype()) << std::min(known.countMinTrailingZeros(), 6u)) % kLineBytes == 0;
 }
 
 void MemoryEmitter::AddArray(const UOp* buffer) {
@@ -141,7 +155,13 @@ void MemoryEmitter::Store(const UOp* param, const Element& place, int64_t lanes,
   }
   if (place.affine && place.step == 1) {
     llvm::Value* address = Address(param, place.value);
-    if (gate == nullptr) {
+    if (gate == nullptr && Streams(param, place.value, lanes * ItemSize(dtype))) {
+      llvm::MDNode* once =
+          llvm::MDNode::get(builder_.getContext(), llvm::ConstantAsMetadata::get(builder_.getInt32(1)));
+      builder_.CreateAlignedStore(value, address, llvm::Align(kLineBytes))
+          ->setMetadata(llvm::LLVMContext::MD_nontemporal, once);
+      streams_ = true;
+    } else if (gate == nullptr) {
       builder_.CreateAlignedStore(value, address, align);
     } else {
       builder_.CreateMaskedStore(value, address, align, gate);

@@ -4,9 +4,11 @@
 #define KILN_COMPILER_TARGET_LLVM_MEMORY_EMITTER_H_
 
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
 #include "compiler/target/llvm/array_guard.h"
 #include "compiler/target/llvm/values.h"
 
@@ -21,7 +23,9 @@ class MemoryEmitter {
 
   // Arrays are watched (array_guard.h); to be said before the first.
   void GuardArrays() { guard_.emplace(builder_, function_); }
-  // What stands at the end of the program.
+  // Parameters that begin at a line: whole lines of them go past the caches (streamed_stores.h).
+  void Stream(absl::flat_hash_set<const UOp*> parameters) { streamed_ = std::move(parameters); }
+  // What stands at the end.
   void Finish();
 
   // PARAM k: the k-th pointer of the kernel's first argument.
@@ -57,11 +61,15 @@ class MemoryEmitter {
   // A place that may always be read and written, for gates that are false.
   llvm::Value* Nowhere();
   llvm::AllocaInst* Slot(llvm::Type* type);
+  // Whether lanes of `bytes` from element `index` of `param` on are whole lines to be streamed.
+  bool Streams(const UOp* param, llvm::Value* index, int64_t bytes) const;
 
   llvm::IRBuilder<>& builder_;
   llvm::Function* function_;
   const bool lane_by_lane_;
   std::optional<ArrayGuard> guard_;
+  absl::flat_hash_set<const UOp*> streamed_;
+  bool streams_ = false;  // whether anything was
   absl::flat_hash_map<const UOp*, llvm::Value*> pointers_;
   absl::flat_hash_map<const UOp*, std::vector<llvm::AllocaInst*>> registers_;
   llvm::AllocaInst* nowhere_ = nullptr;
