@@ -49,6 +49,25 @@ class Programs(support.ServerTest):
         self.assertIn("for", self.client.explain(graph, source="c", stages=["source"]).stages[0].text)
         self.assertIn(program.hash, [row.graph_hash for row in self.client.programs().programs])
 
+    def test_constants_may_change_all_the_same(self):
+        graph = kiln.Graph()
+        x, w = graph.param("x", (8, 512)), graph.param("w", (512, 256))
+        graph.output(x @ w)
+        a = np.arange(8 * 512, dtype=np.float32).reshape(8, 512) % 7
+        first, second = (np.arange(512 * 256, dtype=np.float32).reshape(512, 256) % n for n in (5, 11))
+        weights = self.client.buffer(first)
+        for constants in (["w"], [w], [1], ["w", 0]):
+            product = self.client.compile(graph, constants=constants)
+            weights.write(first)
+            for _ in range(2):
+                self.assertTrue((product(a, weights) == a @ first).all())
+            weights.write(second)
+            self.assertTrue((product(a, weights) == a @ second).all())
+        self.assertTrue(self.client.compile(graph, constants=["w"]).from_cache)
+        with self.assertRaises(kiln.GraphError) as caught:
+            self.client.compile(graph, constants=["weights"])
+        self.assertIn("there are x, w", str(caught.exception))
+
     def test_the_server(self):
         self.client.health()
         name = self.client.devices()[0].name
