@@ -58,8 +58,8 @@ std::vector<uint32_t> ConstantSlots(const UOp* call, const absl::flat_hash_set<c
 
 // Lowers one body of so many arguments, hands it to the generator, and says what it costs.
 absl::Status CompileBody(Graph& graph, Pipeline& pipeline, UOp* body, uint32_t slots, const v1::Target& target,
-                         const Options& options, CodeGenerator& generator, v1::Kernel& made,
-                         std::vector<Hoisted>& hoisted) {
+                         const Options& options, CodeGenerator& generator, const std::string* schedule,
+                         v1::Kernel& made, std::vector<Hoisted>& hoisted) {
   const bool text = generator.abilities().text;
   if (body->op() == Op::LINEAR) {
     KILN_ASSIGN_OR_RETURN(const LoweredProgram lowered, LowerProgram(graph, pipeline, body, generator, options));
@@ -70,8 +70,8 @@ absl::Status CompileBody(Graph& graph, Pipeline& pipeline, UOp* body, uint32_t s
     KILN_RETURN_IF_ERROR(CheckLimit("operations", options.limits.max_work, lowered.cost.flops()));
     return generator.AddProgram(lowered.linear, made.symbol());
   }
-  KILN_ASSIGN_OR_RETURN(LoweredKernel lowered, LowerKernel(graph, pipeline, body, slots, target, generator, options,
-                                                           ScheduleFor(made.symbol(), options)));
+  KILN_ASSIGN_OR_RETURN(LoweredKernel lowered,
+                        LowerKernel(graph, pipeline, body, slots, target, generator, options, schedule));
   hoisted = std::move(lowered.hoisted);
   UOp* linear = lowered.linear;
   made.set_gates(lowered.gates);
@@ -94,11 +94,11 @@ class Preparers {
       : graph_(graph), pipeline_(pipeline), options_(options), generator_(generator), executable_(executable) {}
 
   absl::StatusOr<KernelPreparation> Compile(const Hoisted& hoisted) {
-    const auto [found, is_new] = numbers_.emplace(hoisted.sink, executable_.kernels_size());
+    const auto [found, is_new] = numbers_.emplace(hoisted.sink, static_cast<uint32_t>(executable_.kernels_size()));
     if (is_new) {
       v1::Kernel* made = executable_.add_kernels();
       made->set_name(NameOf(hoisted.sink));
-      made->set_symbol(absl::StrCat("k", found->second, "_", made->name()));
+      made->set_symbol(absl::StrCat("p", numbers_.size() - 1, "_", made->name()));
       pipeline_.set_kernel(made->symbol());
       KILN_ASSIGN_OR_RETURN(const LoweredKernel lowered,
                             LowerScheduled(graph_, pipeline_, hoisted.sink, generator_, options_));
@@ -140,6 +140,8 @@ absl::StatusOr<std::vector<CompiledCall>> CompileKernels(Graph& graph, Pipeline&
                                                          const v1::Target& target, const Options& options,
                                                          CodeGenerator& generator, v1::Executable& executable) {
   absl::flat_hash_map<UOp*, CompiledCall> done;
+  // What a search knows kernels by (Options::schedules) does not depend on which parameters are constant.
+  absl::flat_hash_map<UOp*, uint32_t> numbers;
   std::vector<CompiledCall> compiled;
   Preparers preparers(graph, pipeline, options, generator, executable);
   KILN_RETURN_IF_ERROR(CheckLimit("kernels", options.limits.max_kernels, calls->src().size()));
@@ -151,22 +153,24 @@ absl::StatusOr<std::vector<CompiledCall>> CompileKernels(Graph& graph, Pipeline&
   KILN_RETURN_IF_ERROR(CheckLimit("operations", options.limits.max_work, total.flops()));
   for (const UOp* call : calls->src()) {
     UOp* body = call->src(0);
+    const auto [numbered, is_first] = numbers.emplace(body, numbers.size());
     if (const std::vector<uint32_t> slots = ConstantSlots(call, constants); body->op() == Op::SINK && !slots.empty())
       body = MarkConstants(graph, body, slots);
     const auto [found, is_new] = done.try_emplace(body);
-    const auto number = is_new ? static_cast<uint32_t>(executable.kernels_size()) : found->second.kernel;
     if (is_new) {
-      found->second.kernel = number;
+      found->second.kernel = static_cast<uint32_t>(executable.kernels_size());
       v1::Kernel* made = executable.add_kernels();
       made->set_name(NameOf(body));
       // In a text for people, a program written by hand that stands alone has the name it was given.
       const bool own_name =
           generator.abilities().text && body->op() == Op::LINEAR && !made->name().empty() && calls->src().size() == 1;
-      made->set_symbol(SymbolFor(own_name ? made->name() : absl::StrCat("k", number, "_", made->name())));
+      const std::string known =
+          SymbolFor(own_name ? made->name() : absl::StrCat("k", numbered->second, "_", made->name()));
+      made->set_symbol(is_first ? known : absl::StrCat(known, "_", found->second.kernel));
       pipeline.set_kernel(made->symbol());
       std::vector<Hoisted> hoisted;
       KILN_RETURN_IF_ERROR(CompileBody(graph, pipeline, body, static_cast<uint32_t>(call->src().size() - 1), target,
-                                       options, generator, *made, hoisted));
+                                       options, generator, ScheduleFor(known, options), *made, hoisted));
       const uint64_t turns = std::max<uint64_t>(1, made->iterations());
       // A bound that a program reads counts as the most that it could be; mostly it is far less.
       const uint64_t most = options.limits.max_turn_work * (body->op() == Op::LINEAR ? kReadBounds : 1);
@@ -178,7 +182,7 @@ absl::StatusOr<std::vector<CompiledCall>> CompileKernels(Graph& graph, Pipeline&
       }
     }
     compiled.push_back(found->second);
-    if (body->op() == Op::LINEAR) AddCost(executable.kernels(static_cast<int>(number)).cost(), total);
+    if (body->op() == Op::LINEAR) AddCost(executable.kernels(static_cast<int>(found->second.kernel)).cost(), total);
   }
   KILN_RETURN_IF_ERROR(CheckLimit("operations", options.limits.max_work, total.flops()));
   *executable.mutable_cost() = total;

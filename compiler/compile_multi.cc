@@ -92,7 +92,9 @@ bool IsMultiDevice(const v1::Graph& graph) {
 
 absl::StatusOr<v1::MultiProgram> CompileMulti(const v1::Graph& graph, const v1::Target& target, const Options& options,
                                               CompileObserver* observer) {
-  absl::StatusOr<v1::MultiProgram> program = CompileSegments(graph, target, options, observer);
+  Options plain = options;
+  plain.constants.clear();  // a segment's parameters have slots of their own
+  absl::StatusOr<v1::MultiProgram> program = CompileSegments(graph, target, plain, observer);
   if (!program.ok()) return WithTag(program.status(), graph);
   return program;
 }

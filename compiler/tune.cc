@@ -84,7 +84,12 @@ class Tuner {
  public:
   Tuner(const v1::Graph& graph, const v1::Target& target, const Options& options, const TuneOptions& tuning,
         KernelTimer& timer)
-      : graph_(graph), target_(target), options_(CandidateOptions(options)), tuning_(tuning), timer_(timer) {}
+      : graph_(graph),
+        target_(target),
+        constants_(options.constants),
+        options_(CandidateOptions(options)),
+        tuning_(tuning),
+        timer_(timer) {}
 
   absl::StatusOr<Tuned> Run() {
     PlainKernels plain;
@@ -112,8 +117,9 @@ class Tuner {
       rest = std::max(rest - share, share * 1e-9);
     }
     KILN_RETURN_IF_ERROR(timer_.Wanted());
-    if (found_->empty()) return std::move(tuned_);
+    if (found_->empty() && constants_.empty()) return std::move(tuned_);
     Options with = options_;
+    with.constants = constants_;
     with.schedules = std::move(found_);
     KILN_ASSIGN_OR_RETURN(tuned_.executable, Compile(graph_, target_, with));
     return std::move(tuned_);
@@ -252,6 +258,7 @@ class Tuner {
 
   const v1::Graph& graph_;
   const v1::Target& target_;
+  const std::vector<uint32_t> constants_;
   const Options options_;
   const TuneOptions& tuning_;
   KernelTimer& timer_;

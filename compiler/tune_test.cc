@@ -97,7 +97,7 @@ TEST(Tune, TheProgramHasWhatWasFound) {
 
 TEST(Tune, WhatIsBestStays) {
   const v1::Graph graph = Sums("5 TUPLE [4]");
-  FakeTimer timer("THREAD");
+  FakeTimer timer("SWAP");
   const auto tuned = Tune(graph, NullTarget(), Options(), {}, timer);
   ASSERT_TRUE(tuned.ok()) << tuned.status();
   EXPECT_EQ(tuned->executable.SerializeAsString(), Compile(graph, NullTarget(), Options())->SerializeAsString());

@@ -53,7 +53,7 @@ void RunAcross(Request request, Meetings& meetings, absl::Duration patience, con
     script.dtype = asked.dtype;
     script.op = asked.op;
   }
-  MeetWithScripts(meetings, asked.devices, std::move(scripts), patience, asked.keeps_place, control,
+  MeetWithScripts(meetings, asked.devices, std::move(scripts), asked.outputs, patience, asked.keeps_place, control,
                   [running, way, bytes, done = std::move(done)](absl::Status status, double seconds) mutable {
                     if (!status.ok()) return done(std::move(status));
                     const Request& asked = running->request;

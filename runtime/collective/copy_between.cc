@@ -30,7 +30,7 @@ void CopyAcross(Meetings& meetings, hal::Device* from_device, hal::BufferSlice f
     scripts[1].steps.push_back(
         {.kind = ScriptStep::Kind::kReceive, .peer = 0, .to = AddressOf(to), .bytes = from.bytes});
   }
-  MeetWithScripts(meetings, {from_device, to_device}, std::move(scripts), patience, keeps_place, control,
+  MeetWithScripts(meetings, {from_device, to_device}, std::move(scripts), {to}, patience, keeps_place, control,
                   [from, to, done = std::move(done)](absl::Status status, double) mutable { done(std::move(status)); });
 }
 

@@ -47,6 +47,7 @@ Numbers& TheNumbers() {
 struct Met {
   std::vector<hal::Device*> devices;
   std::vector<Script> scripts;
+  std::vector<hal::BufferSlice> written;
   std::vector<absl::Status> outcomes;
   cluster::Post* post = nullptr;
   std::atomic<int64_t> begin{0};  // in nanoseconds since the epoch; the first to begin sets it
@@ -70,7 +71,8 @@ bool AnyRemote(const std::vector<hal::Device*>& devices) {
 }
 
 void MeetWithScripts(Meetings& meetings, std::vector<hal::Device*> devices, std::vector<Script> scripts,
-                     absl::Duration patience, bool keeps_place, const hal::LaunchControl& control, ScriptsDone done) {
+                     std::vector<hal::BufferSlice> written, absl::Duration patience, bool keeps_place,
+                     const hal::LaunchControl& control, ScriptsDone done) {
   // Else a failure would cost a number each time.
   for (const hal::Device* device : devices) {
     if (absl::Status health = device->health(); !health.ok()) return done(std::move(health), 0);
@@ -78,6 +80,7 @@ void MeetWithScripts(Meetings& meetings, std::vector<hal::Device*> devices, std:
   const auto met = std::make_shared<Met>();
   met->devices = std::move(devices);
   met->scripts = std::move(scripts);
+  met->written = std::move(written);
   met->outcomes.resize(met->devices.size());
   std::vector<uint32_t> places;
   for (hal::Device* device : met->devices) {
@@ -98,6 +101,8 @@ void MeetWithScripts(Meetings& meetings, std::vector<hal::Device*> devices, std:
   meeting.work = [met](uint32_t rank) {
     int64_t none = 0;
     met->begin.compare_exchange_strong(none, absl::GetCurrentTimeNanos(), std::memory_order_relaxed);
+    // Any rank may be the first to write to any of them.
+    for (const hal::BufferSlice& slice : met->written) slice.buffer->Changed();
     hal::Remote* const remote = met->devices[rank]->remote();
     const Script& script = met->scripts[rank];
     met->outcomes[rank] = remote != nullptr ? remote->Do(Pack(script)) : Run(script, *met->post);

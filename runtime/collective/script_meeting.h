@@ -20,11 +20,12 @@ bool AnyRemote(const std::vector<hal::Device*>& devices);
 using ScriptsDone = absl::AnyInvocable<void(absl::Status, double seconds)>;
 
 // One script for each device, at least one of which is remote, run where they meet
-// (Meetings::Submit). The scripts' numbers and places are filled in here. Beside the
+// (Meetings::Submit). The scripts' numbers and places are filled in here. They write to
+// `written` alone, as far as clients can have something there. Beside the
 // errors of meetings: PARTICIPANT_MISSING naming the device of a process that died
 // meanwhile; then what was to be written is anything.
 void MeetWithScripts(Meetings& meetings, std::vector<hal::Device*> devices, std::vector<Script> scripts,
-                     absl::Duration patience, bool keeps_place, const hal::LaunchControl& control, ScriptsDone done);
+                     std::vector<hal::BufferSlice> written, absl::Duration patience, bool keeps_place, const hal::LaunchControl& control, ScriptsDone done);
 
 }  // namespace kiln::runtime::collective
 

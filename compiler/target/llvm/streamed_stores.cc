@@ -1,5 +1,7 @@
 #include "compiler/target/llvm/streamed_stores.h"
 
+#include <set>
+
 #include "compiler/target/llvm/kernel_emitter.h"
 #include "compiler/target/llvm/values.h"
 #include "llvm/IR/IRBuilder.h"
@@ -40,8 +42,9 @@ llvm::Function* EmitChoice(llvm::Module& module, const std::string& symbol,
   llvm::LLVMContext& context = module.getContext();
   llvm::IRBuilder<> builder(llvm::BasicBlock::Create(context, "entry", function));
   llvm::Value* places = builder.getInt64(0);
-  for (const UOp* param : streamed) {
-    const uint32_t slot = param->arg_as<BufferArg>().slot;
+  std::set<uint32_t> slots;  // in order: the same kernel is the same code
+  for (const UOp* param : streamed) slots.insert(param->arg_as<BufferArg>().slot);
+  for (const uint32_t slot : slots) {
     llvm::Value* address = builder.CreateConstInBoundsGEP1_64(builder.getPtrTy(), function->getArg(0), slot);
     places = builder.CreateOr(places, builder.CreateLoad(builder.getInt64Ty(), address));
   }

@@ -88,6 +88,7 @@ void RemoteQueue::Copy(hal::BufferSlice from, hal::BufferSlice to, hal::DoneCall
   if (!status.ok()) return done(std::move(status));
   Submit(
       [this, from = std::move(from), to = std::move(to), done = std::move(done)]() mutable {
+        to.buffer->Changed();
         cluster::Packer rest;
         rest.Number(AddressOf(from)).Number(AddressOf(to)).Number(from.bytes);
         done(line_.Ask(Command::kCopy, rest.Take()));
@@ -108,9 +109,12 @@ void RemoteQueue::WritePieces(std::vector<absl::string_view> pieces, hal::Buffer
     return done(
         MakeError(v1::BUFFER_SIZE_MISMATCH, absl::StrCat("pieces of ", bytes, " bytes for ", to.bytes, " bytes")));
   }
-  Submit([this, pieces = std::move(pieces), to = std::move(to),
-          done = std::move(done)]() mutable { done(line_.Write(line_.lane, pieces, AddressOf(to), to.bytes)); },
-         kEstimateNs);
+  Submit(
+      [this, pieces = std::move(pieces), to = std::move(to), done = std::move(done)]() mutable {
+        to.buffer->Changed();
+        done(line_.Write(line_.lane, pieces, AddressOf(to), to.bytes));
+      },
+      kEstimateNs);
 }
 
 void RemoteQueue::Read(hal::BufferSlice from, void* to, hal::DoneCallback done) {
@@ -122,9 +126,12 @@ void RemoteQueue::Read(hal::BufferSlice from, void* to, hal::DoneCallback done) 
 
 void RemoteQueue::Fill(hal::BufferSlice to, absl::string_view pattern, hal::DoneCallback done) {
   if (absl::Status status = Check(to); !status.ok()) return done(std::move(status));
-  Submit([this, rest = Place(to).Bytes(pattern).Take(), to = std::move(to),
-          done = std::move(done)]() mutable { done(line_.Ask(Command::kFill, std::move(rest))); },
-         kEstimateNs);
+  Submit(
+      [this, rest = Place(to).Bytes(pattern).Take(), to = std::move(to), done = std::move(done)]() mutable {
+        to.buffer->Changed();
+        done(line_.Ask(Command::kFill, std::move(rest)));
+      },
+      kEstimateNs);
 }
 
 void RemoteQueue::Clear(uint64_t address, uint64_t bytes, std::function<void()> done) {
