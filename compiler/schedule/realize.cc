@@ -42,6 +42,11 @@ class Realization {
       for (UOp* source : DataSources(uop)) ++users_[source];
       if (uop->op() == Op::STORE && uop->src(0)->shape() == uop->src(1)->shape()) stored_as_is_.insert(uop->src(1));
       operands_[uop] = LargestOperand(uop);
+      if (IsRowReduce(uop)) {
+        UOp* source = uop->src(0);
+        while (source->op() == Op::RESHAPE) source = source->src(0);
+        folded_.insert(source);
+      }
     }
     for (UOp* uop : order_) FollowProduct(uop);
   }
@@ -67,6 +72,33 @@ class Realization {
   bool IsProduct(const UOp* uop) const {
     return uop->op() == Op::REDUCE && !fusion_.collapsed.contains(uop) &&
            operands_.at(uop->src(0)) < SizeOf(uop->src(0));
+  }
+
+  bool IsRowReduce(const UOp* uop) const {
+    return uop->op() == Op::REDUCE && !fusion_.collapsed.contains(uop) && !IsProduct(uop);
+  }
+
+  // Whether it is the last that is made of several reductions of rows, an element of each, before it is itself
+  // reduced: a row's loss, of which a mean is taken. None of these reductions can be computed inside of that one;
+  // in one kernel with it they read their rows once.
+  bool FinishesRows(const UOp* uop, const std::vector<Access>& mine) const {
+    const double size = SizeOf(uop);
+    if (!folded_.contains(uop) || size < kEnoughTurns || mine.size() != 1 || !mine[0].inside_reduce ||
+        mine[0].evaluations > size)
+      return false;
+    int rows = 0;
+    absl::flat_hash_set<const UOp*> seen;
+    std::vector<const UOp*> stack = {uop};
+    while (!stack.empty()) {
+      const UOp* below = stack.back();
+      stack.pop_back();
+      if (!seen.insert(below).second) continue;
+      if (IsRowReduce(below)) rows += SizeOf(below) == size && SizeOf(below->src(0)) > size;
+      const bool ends = EndsFusion(below->op()) && !fusion_.collapsed.contains(below);
+      if (ends && !(IsRowReduce(below) && SizeOf(below) == size)) continue;
+      for (const UOp* source : DataSources(below)) stack.push_back(source);
+    }
+    return rows > 1;
   }
 
   // Finds what is made of a product's every element at once, and there alone.
@@ -147,6 +179,8 @@ class Realization {
     // A LOAD that is only stored needs no buffer in between.
     if (uop->op() == Op::LOAD) return users_[uop] > 1 || !stored_as_is_.contains(uop);
     if (uop->op() == Op::REDUCE && !fusion_.collapsed.contains(uop)) return chosen || !FuseReduce(uop, mine);
+    if (!fusion_.pinned.contains(uop) && (CanBeRealized(uop) || uop->op() == Op::REDUCE) && FinishesRows(uop, mine))
+      return true;
     // A product that its user cannot compute is stored as late as it can be: finished.
     if (finished_.contains(uop) && !continued_.contains(uop) && CanBeRealized(uop) && !fusion_.pinned.contains(uop) &&
         !(InOneKernel(SizeOf(uop), mine) && fused_[mine[0].kernel].reduces == 0))
@@ -226,6 +260,7 @@ class Realization {
   absl::flat_hash_set<UOp*> realized_;
   absl::flat_hash_map<const UOp*, std::vector<Access>> accesses_;
   absl::flat_hash_map<const UOp*, Fused> fused_;
+  absl::flat_hash_set<const UOp*> folded_;  // what a reduction of rows folds
   absl::flat_hash_set<const UOp*> mixed_;   // kernels of REDUCEs in different loops
   absl::flat_hash_set<const UOp*> wanted_;  // kernels that could compute a product, were they not to compute others
   // Products, and what is elementwise made of one that nobody else needs; and of these, what is the source

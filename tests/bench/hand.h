@@ -26,6 +26,8 @@ Peer HandFoldRows(Fold fold, int64_t rows, int64_t columns);
 Peer HandFoldColumns(Fold fold, int64_t rows, int64_t columns);
 // Along the rows.
 Peer HandSoftmax(int64_t rows, int64_t columns);
+// Of each row, and its label.
+Peer HandCrossEntropy(int64_t rows, int64_t columns);
 // Of x, weight and bias.
 Peer HandLayerNorm(int64_t rows, int64_t columns);
 // Of queries, keys and values (heads, length, width): two products by a library, and

@@ -90,6 +90,18 @@ KILN_BENCH_CLONES void SoftmaxRow(const float* x, float* y, int64_t count) {
   for (int64_t i = 0; i < count; i += kLanes) At(y + i) *= scale;
 }
 
+// log(sum(e^x)) less the element `label`.
+KILN_BENCH_CLONES float CrossEntropyRow(const float* x, int32_t label, int64_t count) {
+  const float most = FoldRun<MaxWith>(x, count);
+  Vector sums = {};
+  for (int64_t i = 0; i < count; i += kLanes) {
+    Vector v = At(x + i) - most;
+    ExpOf(v);
+    sums += v;
+  }
+  return std::log(Total(sums)) + most - x[label];
+}
+
 KILN_BENCH_CLONES void LayerNormRow(const float* x, const float* weight, const float* bias, float* y, int64_t count) {
   const float mean = FoldRun<AddTo>(x, count) / static_cast<float>(count);
   Vector a = {}, b = {};
@@ -159,6 +171,13 @@ Peer HandFoldColumns(Fold fold, int64_t rows, int64_t columns) {
 Peer HandSoftmax(int64_t rows, int64_t columns) {
   return EachRow(rows, [=](const Operands& of, int64_t row) {
     SoftmaxRow(of.in[0] + row * columns, of.out + row * columns, columns);
+  });
+}
+
+Peer HandCrossEntropy(int64_t rows, int64_t columns) {
+  return EachRow(rows, [=](const Operands& of, int64_t row) {
+    const auto* labels = reinterpret_cast<const int32_t*>(of.in[1]);
+    of.out[row] = CrossEntropyRow(of.in[0] + row * columns, labels[row], columns);
   });
 }
 

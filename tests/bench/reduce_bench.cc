@@ -57,6 +57,19 @@ Row Softmax(int64_t rows, int64_t columns) {
           .peers = {OneDnnSoftmax(rows, columns), HandSoftmax(rows, columns)}};
 }
 
+// Of each row, as a sum over what a label picks.
+Row CrossEntropy(int64_t rows, int64_t columns) {
+  return {.name = "cross-entropy " + SizeText(rows, columns),
+          .bytes = 4.0 * static_cast<double>(rows * columns),
+          .inputs = {{{rows, columns}, -8, 8}, {{rows}, 0, 0, static_cast<int32_t>(columns)}},
+          .program =
+              [](const Inputs& in) {
+                const Tensor truth = client::OneHot(in[1], in[0].dim(1), v1::FLOAT32);
+                return -client::Sum(client::LogSoftmax(in[0], 1) * truth, 1);
+              },
+          .peers = {HandCrossEntropy(rows, columns)}};
+}
+
 Row LayerNorm(int64_t rows, int64_t columns) {
   return {.name = "layernorm " + SizeText(rows, columns),
           .bytes = 8.0 * static_cast<double>(rows * columns),
@@ -93,10 +106,11 @@ std::vector<Row> Rows(bool smoke) {
   }
   // No whole number of vectors.
   rows.push_back(FoldRow(Fold::kSum, Along::kColumns, smoke ? 50 : 1000, smoke ? 77 : 777));
-  const std::vector<Row> others = smoke
-                                      ? std::vector<Row>{Softmax(10, 96), LayerNorm(10, 96), Attention(2, 32, 16)}
-                                      : std::vector<Row>{Softmax(512, 1024), Softmax(4096, 4096), LayerNorm(512, 1024),
-                                                         LayerNorm(4096, 4096), Attention(12, 512, 64)};
+  const std::vector<Row> others =
+      smoke ? std::vector<Row>{Softmax(10, 96), LayerNorm(10, 96), CrossEntropy(10, 96), Attention(2, 32, 16)}
+            : std::vector<Row>{Softmax(512, 1024),    Softmax(4096, 4096),     LayerNorm(512, 1024),
+                               LayerNorm(4096, 4096), CrossEntropy(512, 1024), CrossEntropy(4096, 4096),
+                               Attention(12, 512, 64)};
   rows.insert(rows.end(), others.begin(), others.end());
   return rows;
 }

@@ -142,6 +142,54 @@ size_t StepsOf(const v1::Graph& graph, const compiler::HostTensors& arguments) {
   return (*program)->plan().steps.size();
 }
 
+// A row's loss is a kernel, however it is spelled; their mean is one more.
+TEST(Fusion, CrossEntropyIsOneKernelOfRows) {
+  const auto labels_of = [](int64_t rows, int64_t classes) {
+    compiler::HostTensor labels;
+    labels.dtype = compiler::DType::kInt32;
+    labels.shape = {rows};
+    for (int64_t row = 0; row < rows; ++row) {
+      const auto label = static_cast<int32_t>(row * 31 % classes);
+      labels.bytes.append(reinterpret_cast<const char*>(&label), sizeof(label));
+    }
+    return labels;
+  };
+  using Program = Tensor (*)(Tensor x, Tensor labels);
+  struct Loss {
+    const char* name;
+    Program program;
+    size_t steps;
+  };
+  const Program row = [](Tensor x, Tensor labels) {
+    return -client::Sum(client::LogSoftmax(x, 1) * client::OneHot(labels, x.dim(1), v1::FLOAT32), 1);
+  };
+  const Program picked = [](Tensor x, Tensor labels) {
+    const Tensor most = client::Max(x, 1, true);
+    const Tensor sum = client::Log(client::Sum(client::Exp(x - most), 1, true)) + most;
+    return client::Sum(sum - client::Gather(x, 1, client::Reshape(labels, {labels.dim(0), 1})), 1);
+  };
+  // With smoothing by a share of the mean, which may be 0.
+  const Program smoothed = [](Tensor x, Tensor labels) {
+    const Tensor logs = client::LogSoftmax(x, 1);
+    const Tensor truth = client::OneHot(labels, x.dim(1), v1::FLOAT32);
+    return -client::Sum(client::Sum(logs * truth, 1) * 0.9 + client::Mean(logs, 1) * 0.1, 0);
+  };
+  for (const Loss& loss : {
+           Loss{"of each row", row, 1},
+           Loss{"picked", picked, 1},
+           Loss{"the mean", client::CrossEntropy, 2},
+           Loss{"smoothed", smoothed, 2},
+       }) {
+    for (const Shape& shape : {Shape{64, 128}, Shape{33, 1000}, Shape{200, 10}}) {
+      SCOPED_TRACE(absl::StrCat(loss.name, " ", shape[0], " x ", shape[1]));
+      client::Graph graph;
+      const Tensor x = graph.Param(0, v1::FLOAT32, shape);
+      graph.Output(loss.program(x, graph.Param(1, v1::INT32, {shape[0]})));
+      EXPECT_EQ(StepsOf(*graph.Build(), {{0, Random(shape)}, {1, labels_of(shape[0], shape[1])}}), loss.steps);
+    }
+  }
+}
+
 // Each product has its registers to itself; what is added to the one is done where the other is finished.
 TEST(Fusion, TwoProductsAddedAreTwoKernels) {
   client::Graph graph;
