@@ -24,6 +24,7 @@
 #include "compiler/kernel/ranges.h"
 #include "compiler/kernel/reduce_to_acc.h"
 #include "compiler/opt/apply.h"
+#include "compiler/opt/hoist.h"
 #include "compiler/opt/local_buffer.h"
 #include "compiler/opt/outer_reduce.h"
 #include "compiler/opt/requested.h"
@@ -230,6 +231,9 @@ class Schedules {
     }
     KernelMemory want = memory;
     ASSERT_TRUE(EvalKernel(kernel, want, kMostSteps).ok());
+    std::vector<uint32_t> inputs;
+    for (uint32_t slot = 1; slot < memory.size(); ++slot) inputs.push_back(slot);
+    kernel = MarkConstants(graph, kernel, inputs);
 
     std::string what = absl::StrCat("seed ", seed, ": ");
     UOp* scheduled = nullptr;
@@ -256,6 +260,7 @@ class Schedules {
       copies_ += scheduler.Has(OptOp::kLocal);
       absl::StrAppend(&what, scheduler.text());
     }
+    CheckHoisted(graph, scheduled, memory, want, what);
     UOp* proved = *ProveBounds(graph, scheduled, false);
     UOp* linear = Linearize(graph, ReduceToAcc(graph, Expand(graph, proved)));
     for (const auto& [name, stage] : std::vector<std::pair<const char*, UOp*>>{
@@ -289,19 +294,43 @@ class Schedules {
     }
   }
 
+  // With the copies of its inputs made beforehand.
+  void CheckHoisted(Graph& graph, UOp* scheduled, const KernelMemory& memory, const KernelMemory& want,
+                    const std::string& what) {
+    std::vector<Hoisted> hoisted;
+    const auto slots = static_cast<uint32_t>(memory.size());
+    UOp* reading = HoistCopies(graph, scheduled, slots, hoisted);
+    KernelMemory made = memory;
+    for (uint32_t i = 0; i < hoisted.size(); ++i) {
+      KernelMemory own;
+      own[0] = memory.at(hoisted[i].slot);
+      own[1].assign(static_cast<size_t>(hoisted[i].bytes) / sizeof(float), 0);
+      if (absl::IsResourceExhausted(EvalKernel(*ProveBounds(graph, hoisted[i].sink, false), own, kMostSteps))) return;
+      made[slots + i] = own[1];
+    }
+    const absl::Status status = EvalKernel(*ProveBounds(graph, reading, false), made, 4 * kMostSteps);
+    if (absl::IsResourceExhausted(status)) return;
+    ASSERT_TRUE(status.ok()) << status << " hoisted, " << what;
+    for (const auto& [slot, cells] : want)
+      ASSERT_TRUE(made.at(slot) == cells) << "hoisted, " << what << "\n" << ToText(reading);
+    hoisted_ += static_cast<int>(hoisted.size());
+  }
+
   int copies() const { return copies_; }
+  int hoisted() const { return hoisted_; }
   int taken() const { return taken_; }
   int refused() const { return refused_; }
 
  private:
   CpuEngine engine_{2};
-  int copies_ = 0, taken_ = 0, refused_ = 0;
+  int copies_ = 0, hoisted_ = 0, taken_ = 0, refused_ = 0;
 };
 
 TEST(Schedules, ChangeNoValue) {
   Schedules schedules;
   for (uint64_t seed = 0; seed < 60 && !HasFatalFailure(); ++seed) schedules.Check(seed);
   EXPECT_GT(schedules.copies(), 5);
+  EXPECT_GT(schedules.hoisted(), 5);
 }
 
 // A client's OptOps are refused, or change no value.
