@@ -100,8 +100,8 @@ class Preparers {
       made->set_name(NameOf(hoisted.sink));
       made->set_symbol(absl::StrCat("p", numbers_.size() - 1, "_", made->name()));
       pipeline_.set_kernel(made->symbol());
-      KILN_ASSIGN_OR_RETURN(const LoweredKernel lowered,
-                            LowerScheduled(graph_, pipeline_, hoisted.sink, generator_, options_));
+      KILN_ASSIGN_OR_RETURN(const LoweredKernel lowered, LowerScheduled(graph_, pipeline_, hoisted.sink,
+                                                                        executable_.target(), generator_, options_));
       made->set_gates(lowered.gates);
       *made->mutable_cost() = CostOf(graph_, hoisted.sink);
       made->set_iterations(IterationsOf(lowered.linear));

@@ -7,6 +7,8 @@
 
 #include "base/error.h"
 #include "compiler/kernel/bounds.h"
+#include "compiler/kernel/contract_products.h"
+#include "compiler/kernel/dots.h"
 #include "compiler/kernel/expand.h"
 #include "compiler/kernel/gpu_dims.h"
 #include "compiler/kernel/keep_row.h"
@@ -47,6 +49,10 @@ absl::StatusOr<LoweredKernel> LowerKernel(Graph& graph, Pipeline& pipeline, UOp*
     return Decompose(graph, sink, generator.native_ops());
   }));
   // Beyond this point, only ops that every target has, in dtypes it computes in.
+  if (options.contraction) {
+    KILN_ASSIGN_OR_RETURN(kernel, pipeline.RunOptional("contract products", kernel, kKernelSpec,
+                                                       [&](UOp* sink) { return ContractProducts(graph, sink); }));
+  }
 
   bool scan = false;
   if (!requested && abilities.lanes && !abilities.text) {
@@ -86,13 +92,13 @@ absl::StatusOr<LoweredKernel> LowerKernel(Graph& graph, Pipeline& pipeline, UOp*
   }
   // Beyond this point, the loop nest is fixed.
 
-  KILN_ASSIGN_OR_RETURN(LoweredKernel lowered, LowerScheduled(graph, pipeline, kernel, generator, options));
+  KILN_ASSIGN_OR_RETURN(LoweredKernel lowered, LowerScheduled(graph, pipeline, kernel, target, generator, options));
   lowered.schedule = std::move(schedule);
   lowered.hoisted = std::move(hoisted);
   return lowered;
 }
 
-absl::StatusOr<LoweredKernel> LowerScheduled(Graph& graph, Pipeline& pipeline, UOp* kernel,
+absl::StatusOr<LoweredKernel> LowerScheduled(Graph& graph, Pipeline& pipeline, UOp* kernel, const v1::Target& target,
                                              const CodeGenerator& generator, const Options& options) {
   const Abilities abilities = generator.abilities();
   LoweredKernel lowered;
@@ -103,6 +109,11 @@ absl::StatusOr<LoweredKernel> LowerScheduled(Graph& graph, Pipeline& pipeline, U
 
   KILN_ASSIGN_OR_RETURN(kernel,
                         pipeline.Run("expand", kernel, kExpandedSpec, [&](UOp* sink) { return Expand(graph, sink); }));
+  if (abilities.lanes && !abilities.text && DotLanes(target) > 0) {
+    KILN_ASSIGN_OR_RETURN(kernel, pipeline.RunOptional("dots", kernel, kExpandedSpec, [&](UOp* sink) {
+      return SelectDots(graph, sink, DotLanes(target));
+    }));
+  }
   if (abilities.work_items) {
     KILN_ASSIGN_OR_RETURN(kernel, pipeline.Run("work items", kernel, kExpandedSpec, [&](UOp* sink) {
       return GraphRewrite(GpuDims(graph, sink), SymbolicRules(), graph);

@@ -30,7 +30,7 @@ absl::StatusOr<LoweredKernel> LowerKernel(Graph& graph, Pipeline& pipeline, UOp*
                                           const Options& options, const std::string* schedule);
 
 // The second half of it, for a kernel whose loop nest is fixed: one that was hoisted.
-absl::StatusOr<LoweredKernel> LowerScheduled(Graph& graph, Pipeline& pipeline, UOp* kernel,
+absl::StatusOr<LoweredKernel> LowerScheduled(Graph& graph, Pipeline& pipeline, UOp* kernel, const v1::Target& target,
                                              const CodeGenerator& generator, const Options& options);
 
 }  // namespace kiln::compiler

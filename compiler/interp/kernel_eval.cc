@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <string>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
@@ -10,6 +11,7 @@
 #include "base/error.h"
 #include "compiler/interp/eval.h"
 #include "compiler/interp/scalar.h"
+#include "compiler/interp/tensor.h"
 #include "compiler/ir/build.h"
 
 namespace kiln::compiler {
@@ -119,7 +121,10 @@ class Evaluator {
         if (in_order_) return absl::OkStatus();
         return Loop(uop, uop->src().subspan(1), uop->src(0), [] { return absl::OkStatus(); });
       case Op::BUFFER: registers_[uop].assign(NumElements(uop->shape()), 0); return absl::OkStatus();
-      case Op::BITCAST: return EvalElementwise(uop);
+      case Op::BITCAST:
+        if (ItemSize(uop->dtype()) == ItemSize(uop->src(0)->dtype())) return EvalElementwise(uop);
+        return EvalWords(uop);
+      case Op::WMMA: return EvalDots(uop);
       case Op::STACK: {
         Lanes lanes;
         for (UOp* source : uop->src()) {
@@ -183,6 +188,38 @@ class Evaluator {
       for (size_t k = 0; k < count; ++k)
         operands[k] = values_[uop->src(k)][spread[k].empty() ? 0 : static_cast<size_t>(spread[k][lane])];
       lanes[lane] = EvalScalar(uop->op(), from, uop->dtype(), absl::MakeConstSpan(operands, count));
+    }
+    values_[uop] = std::move(lanes);
+    return absl::OkStatus();
+  }
+
+  // Lanes beside each other read as one (kernel/dots.h).
+  absl::Status EvalWords(UOp* uop) {
+    const DType from = uop->src(0)->dtype(), to = uop->dtype();
+    std::string bytes(values_[uop->src(0)].size() * static_cast<size_t>(ItemSize(from)), '\0');
+    char* into = bytes.data();
+    for (uint64_t lane : values_[uop->src(0)]) {
+      StoreElement(from, lane, into);
+      into += ItemSize(from);
+    }
+    Lanes lanes;
+    for (size_t at = 0; at < bytes.size(); at += static_cast<size_t>(ItemSize(to)))
+      lanes.push_back(LoadElement(to, bytes.data() + at));
+    values_[uop] = std::move(lanes);
+    return absl::OkStatus();
+  }
+
+  // uint8 by int8, four in a word of each lane (kernel/dots.h).
+  absl::Status EvalDots(UOp* uop) {
+    Lanes lanes;
+    std::vector<int64_t> spread[3];
+    for (size_t k = 0; k < 3; ++k) spread[k] = Spread(uop->src(k)->shape(), uop->shape());
+    for (int64_t lane = 0; lane < NumElements(uop->shape()); ++lane) {
+      const auto at = [&](size_t k) { return values_[uop->src(k)][static_cast<size_t>(spread[k][lane])]; };
+      uint64_t sum = at(2);
+      for (int bits = 0; bits < 32; bits += 8)
+        sum += static_cast<uint64_t>(int64_t{static_cast<uint8_t>(at(0) >> bits)} * static_cast<int8_t>(at(1) >> bits));
+      lanes.push_back(WrapInt(uop->dtype(), sum));
     }
     values_[uop] = std::move(lanes);
     return absl::OkStatus();

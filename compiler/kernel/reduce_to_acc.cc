@@ -27,7 +27,11 @@ UOp* MakeAccumulator(Graph& graph, UOp* value, absl::Span<UOp* const> loops, con
   std::vector<UOp*> started = {acc, start};
   started.insert(started.end(), loops.begin(), loops.end());
   UOp* turn = graph.Make(Op::AFTER, started);
-  UOp* next = graph.Make(reduce.op, {graph.Make(Op::LOAD, {turn}), value});
+  UOp* next = graph.Make(Op::LOAD, {turn});
+  // A dot product adds what it is given.
+  const bool adds = value->op() == Op::WMMA && reduce.op == Op::ADD;
+  next = adds ? graph.Make(Op::WMMA, {value->src(0), value->src(1), next}, value->arg())
+              : graph.Make(reduce.op, {next, value});
   std::vector<UOp*> closed = {graph.Make(Op::STORE, {turn, next})};
   closed.insert(closed.end(), loops.begin(), loops.end());
   UOp* end = graph.Make(Op::END, closed);

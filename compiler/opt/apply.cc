@@ -154,6 +154,14 @@ UOp* Fuse(Graph& graph, UOp* sink, UOp* outer, UOp* inner) {
   return ReplaceRange(graph, sink, outer, graph.Make(Op::FLOORDIV, {fused, Idx(graph, n)}), {fused});
 }
 
+UOp* Copy(Graph& graph, UOp* sink, size_t number, UOp* level) {
+  const std::vector<UOp*> operands = OperandsOf(sink);
+  if (number < operands.size()) return CopyToLocal(graph, sink, operands[number], level);
+  const std::optional<Packed> packed = PackInWords(graph, sink, operands.at(number - operands.size()));
+  KILN_CHECK(packed.has_value());
+  return CopyToLocal(graph, packed->sink, packed->operand, level);
+}
+
 UOp* Retype(Graph& graph, UOp* sink, UOp* range, AxisType type) {
   UOp* typed = graph.Make(Op::RANGE, range->src(), RangeArg{range->arg_as<RangeArg>().id, type});
   return Substitute(sink, {{range, typed}}, graph);
@@ -198,7 +206,7 @@ UOp* ApplyOpt(Graph& graph, UOp* sink, const OptOp& opt) {
     case OptOp::kSplit: return Split(graph, sink, range, opt);
     case OptOp::kPadTo: return PadTo(graph, sink, range, opt.amount, opt.clamp);
     case OptOp::kFuse: return Fuse(graph, sink, range, axes.at(static_cast<size_t>(opt.axis) + 1));
-    case OptOp::kLocal: return CopyToLocal(graph, sink, OperandsOf(sink).at(static_cast<size_t>(opt.amount)), range);
+    case OptOp::kLocal: return Copy(graph, sink, static_cast<size_t>(opt.amount), range);
     case OptOp::kSwap: return Swap(graph, sink, range, axes.at(static_cast<size_t>(opt.amount)));
     case OptOp::kThread: return Retype(graph, sink, range, AxisType::kThread);
   }

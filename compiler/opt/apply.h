@@ -19,7 +19,8 @@ struct OptOp {
   Kind kind;
   int axis;
   // kSplit: the factor of the new axis. kPadTo: the multiple. kSwap: the other axis.
-  // kLocal: the operand, by its number in OperandsOf.
+  // kLocal: the operand, by its number in OperandsOf; of n operands, numbers from n on are
+  // those same, copied in words for dot products (local_buffer.h).
   int64_t amount = 0;
   // kSplit: what the new axis is; of kUpcast and kUnroll also which lane dimension.
   AxisType target = AxisType::kUpcast;

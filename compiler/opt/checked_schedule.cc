@@ -5,6 +5,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
+#include "compiler/kernel/dots.h"
 #include "compiler/kernel/expand.h"
 #include "compiler/kernel/kernel_form.h"
 #include "compiler/kernel/ranges.h"
@@ -75,6 +76,7 @@ CheckedSchedule::CheckedSchedule(Graph& graph, UOp* plain, const v1::Target& tar
     : graph_(&graph),
       vector_bytes_(target.tuning().vector_bytes() ? target.tuning().vector_bytes() : 16),
       registers_(target.tuning().vector_registers() ? target.tuning().vector_registers() : 16),
+      dots_(DotLanes(target) > 0),
       stores_apart_(TurnsStoreApart(plain)) {
   Set(plain);
   for (const UOp* axis : axes_) turns_ *= axis->src(0)->IsConst() ? static_cast<double>(axis->src(0)->const_int()) : 1;
@@ -176,11 +178,18 @@ absl::Status CheckedSchedule::CheckLanes(const OptOp& opt) const {
 
 // Both of all values, which may spill, and of accumulators, which must not.
 absl::Status CheckedSchedule::CheckRegisters(UOp* sink) const {
-  const absl::flat_hash_map<UOp*, RangeSet> open = OpenRanges(sink);
+  absl::flat_hash_map<UOp*, RangeSet> open = OpenRanges(sink);
   int64_t last = 0;
   const std::vector<UOp*> order = Toposort(sink);
   for (const UOp* uop : order) {
     if (uop->op() == Op::RANGE && IsLane(uop)) last = std::max(last, LaneDimension(uop));
+  }
+  for (UOp* uop : order) {
+    // Dot products take words of four lanes, and fold them at once.
+    const bool dots = dots_ && uop->op() == Op::REDUCE && DotFactorsOf(uop->src(0)).has_value();
+    UOp* folded = dots ? DotLanesIn(DotFactorsOf(uop->src(0))->a) : nullptr;
+    if (folded == nullptr) continue;
+    for (auto& [node, ranges] : open) ranges.erase(std::remove(ranges.begin(), ranges.end(), folded), ranges.end());
   }
   for (UOp* uop : order) {
     // Of indices, only quotients are computed lane by lane.
@@ -193,8 +202,9 @@ absl::Status CheckedSchedule::CheckRegisters(UOp* sink) const {
     }
     if (uop->op() != Op::REDUCE) continue;
     RangeSet lanes = open.at(uop->src(0));
+    const bool dots = dots_ && DotFactorsOf(uop->src(0)).has_value();
     for (UOp* closed : ClosedBy(uop)) {
-      if (!Has(lanes, closed)) lanes.push_back(closed);
+      if (!Has(lanes, closed) && !(dots && closed->src(0)->IsConstInt(kDotTerms))) lanes.push_back(closed);
     }
     const int64_t accumulators = VectorsOf(lanes, last, ItemSize(uop->dtype()), vector_bytes_);
     if (accumulators > registers_)
@@ -244,11 +254,22 @@ absl::Status CheckedSchedule::CheckLocal(const OptOp& opt) const {
   const std::vector<UOp*> operands = OperandsOf(sink_);
   const auto count = static_cast<int64_t>(operands.size());
   if (count == 0) return Bad("the kernel reads nothing again in several turns of the output: a copy is for that");
-  if (opt.amount < 0 || opt.amount >= count) return Bad("it wants (operand), from 0 to ", count - 1);
-  UOp* operand = operands[static_cast<size_t>(opt.amount)];
-  if (ReadsLocal(operand)) return Bad("operand ", opt.amount, " is a copy already");
-  const int64_t bytes = LocalBytes(sink_, operand, axes_[static_cast<size_t>(opt.axis)]);
-  if (bytes == 0) return Bad("operand ", opt.amount, " cannot be copied: the kernel writes what it reads");
+  if (opt.amount < 0 || opt.amount >= 2 * count)
+    return Bad("it wants (operand), from 0 to ", count - 1, ", or ", count, " more to copy it in words");
+  UOp* operand = operands[static_cast<size_t>(opt.amount % count)];
+  if (ReadsLocal(operand)) return Bad("operand ", opt.amount % count, " is a copy already");
+  UOp* sink = sink_;
+  if (opt.amount >= count) {
+    const std::optional<Packed> packed = PackInWords(*graph_, sink_, operand);
+    if (!packed.has_value())
+      return Bad("operand ", opt.amount % count,
+                 " cannot be copied in words: a word is of four UNROLL lanes of an "
+                 "8-bit integer that is widened");
+    sink = packed->sink;
+    operand = packed->operand;
+  }
+  const int64_t bytes = LocalBytes(sink, operand, axes_[static_cast<size_t>(opt.axis)]);
+  if (bytes == 0) return Bad("operand ", opt.amount % count, " cannot be copied: the kernel writes what it reads");
   const int64_t all = bytes + LocalBytes(sink_);
   if (bytes > kMostLocalBytes)
     return Bad("too much local memory: more than ", kMostLocalBytes, " bytes; a kernel may have ", kMostLocalBytes);

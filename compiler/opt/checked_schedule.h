@@ -62,6 +62,7 @@ class CheckedSchedule {
   int64_t outputs_ = 0;
   std::vector<OptOp> opts_;
   int64_t vector_bytes_, registers_;
+  bool dots_;
   bool stores_apart_;
   bool threads_ = false;
   double turns_ = 1, padding_ = 1;

@@ -8,6 +8,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
 #include "compiler/ir/build.h"
+#include "compiler/kernel/dots.h"
 #include "compiler/kernel/expand.h"
 #include "compiler/kernel/ranges.h"
 #include "compiler/opt/walked_axes.h"
@@ -199,6 +200,16 @@ std::vector<UOp*> OperandsOf(UOp* sink) {
     }
   }
   return operands;
+}
+
+std::optional<Packed> PackInWords(Graph& graph, UOp* sink, UOp* operand) {
+  if (operand->op() != Op::CAST) return std::nullopt;
+  UOp* bytes = operand->src(0);
+  UOp* lanes = DotLanesIn(bytes);
+  if (lanes == nullptr) return std::nullopt;
+  UOp* word = ToWord(graph, bytes, lanes);
+  UOp* unpacked = Cast(graph, FromWord(graph, word, lanes, bytes->dtype()), operand->dtype());
+  return Packed{Substitute(sink, {{operand, unpacked}}, graph), word};
 }
 
 int64_t LocalBytes(UOp* sink, UOp* operand, UOp* level) {

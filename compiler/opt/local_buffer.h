@@ -9,6 +9,7 @@
 #ifndef KILN_COMPILER_OPT_LOCAL_BUFFER_H_
 #define KILN_COMPILER_OPT_LOCAL_BUFFER_H_
 
+#include <optional>
 #include <vector>
 
 #include "compiler/ir/graph.h"
@@ -22,6 +23,14 @@ inline constexpr int64_t kMostLocalBytes = 1 << 20;
 // memory in it that do not depend on all output loops it depends on. Those are read
 // again in several turns, so that a copy may pay. None unless there is one REDUCE.
 std::vector<UOp*> OperandsOf(UOp* sink);
+
+// What an operand is when it is copied in words for dot products (kernel/dots.h), and the kernel that reads it so.
+// None if the operand is no 8-bit integer, widened, of which the kernel folds four lanes.
+struct Packed {
+  UOp* sink;
+  UOp* operand;
+};
+std::optional<Packed> PackInWords(Graph& graph, UOp* sink, UOp* operand);
 
 // Bytes that CopyToLocal would take; 0 if it cannot: a size that is no number, or an
 // operand in memory that the kernel writes.

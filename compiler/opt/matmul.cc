@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "compiler/kernel/dots.h"
 #include "compiler/opt/lanes_apart.h"
 #include "compiler/opt/local_buffer.h"
 #include "compiler/opt/product.h"
@@ -18,6 +19,8 @@ struct Tile {
   int64_t rows = 1, columns = 1;  // columns: elements of the output
   bool copy = false;
   bool turned = false;  // the copy is: its memory lies across the lanes
+  bool dots = false;    // four turns of `fold` at once; the copy is of words
+  size_t fold = 0;
 };
 
 class Chooser {
@@ -27,7 +30,8 @@ class Chooser {
         lanes_(machine.lanes),
         registers_(machine.registers),
         cores_(machine.cores),
-        l2_bytes_(machine.l2_bytes) {}
+        l2_bytes_(machine.l2_bytes),
+        dots_(machine.dots && product_.dots) {}
 
   // What the best tile costs; nothing if there is none.
   std::optional<double> Run() {
@@ -36,6 +40,7 @@ class Chooser {
         for (size_t column = 0; column < product_.outputs; ++column) {
           if (row == column || !product_.Walks(a, row, column) || !product_.Walks(1 - a, column, row)) continue;
           TryLanesOfOutput(a, row, column);
+          if (dots_) TryDots(a, row, column);
           TryLanesOfFold(a, row, column);
         }
       }
@@ -123,6 +128,41 @@ class Chooser {
     }
   }
 
+  // The same, of words of four elements each, which operand `a` has in memory.
+  void TryDots(size_t a, size_t row, size_t column) {
+    Tile tile;
+    tile.dots = tile.copy = true;
+    tile.a = a;
+    tile.b = 1 - a;
+    tile.row = row;
+    tile.column = tile.lane = column;
+    const auto& strides = product_.operands[a].strides;
+    const auto along = std::find(strides.begin() + static_cast<int64_t>(product_.outputs), strides.end(), 1);
+    if (along == strides.end() || product_.store[column] != 1 || !product_.operands[a].bytes_as_they_are) return;
+    tile.fold = static_cast<size_t>(along - strides.begin());
+    if (product_.Size(tile.fold) % kDotTerms != 0) return;
+    const bool contiguous = product_.operands[tile.b].strides[column] == 1;
+    const int64_t m = product_.Size(row), n = product_.Size(column), k = product_.Folded() / kDotTerms;
+    for (int64_t vectors = 1; vectors <= 4; ++vectors) {
+      if (vectors > 1 && (vectors - 1) * lanes_ >= n) break;
+      tile.columns = vectors * lanes_;
+      const double panels = Batches(row, column) * static_cast<double>(CeilDiv(n, tile.columns));
+      if (PanelBytes(tile) / kDotTerms > std::min(kMostLocalBytes, l2_bytes_ * 3 / 4)) break;
+      for (tile.rows = 1; tile.rows <= std::min(kRowsApart, m); ++tile.rows) {
+        if (tile.rows * vectors + vectors + 1 > registers_) break;
+        const auto r = static_cast<double>(tile.rows), v = static_cast<double>(vectors);
+        const double turn =
+            std::max({r * v / kFmasPerCycle, (r + v) / kLoadsPerCycle, kFmaLatency}) + kLoadWeight * (r + v);
+        const double fill = v * (product_.operands[tile.b].constant ? kPackedCycles
+                                 : contiguous ? kPackCycles
+                                              : kDotTerms * kGatherCycles * static_cast<double>(lanes_));
+        tile.cost = panels * (static_cast<double>(CeilDiv(m, tile.rows)) * (static_cast<double>(k) * turn + 2 * r * v) +
+                              static_cast<double>(k) * fill);
+        Consider(tile);
+      }
+    }
+  }
+
   // Vectors along a folded axis in which both are contiguous: a tile of dot products.
   void TryLanesOfFold(size_t a, size_t row, size_t column) {
     if (row > column) return;  // the two are alike
@@ -176,13 +216,15 @@ class Chooser {
     const int64_t blocks = CeilDiv(product_.Size(tile.row), tile.rows);
     const int64_t panels = CeilDiv(product_.Size(tile.column), tile.columns);
     PadTo(tile.row, tile.rows, true);
-    PadTo(tile.column, tile.columns, tile.folded || tile.turned);
+    const bool across = tile.dots && product_.operands[tile.b].strides[tile.column] != 1;
+    PadTo(tile.column, tile.columns, tile.folded || tile.turned || across);
     if (tile.folded) PadTo(tile.lane, lanes_, false);
     Lanes(tile.row, tile.rows, AxisType::kUpcast, 0);
     // Whole vectors are a dimension of their own: LLVM is better at many of the machine's than at a few wide ones.
     const int64_t vectors = tile.folded ? tile.columns : tile.columns / lanes_;
-    Lanes(tile.lane, lanes_, tile.folded ? AxisType::kUnroll : AxisType::kUpcast, 2);
+    Lanes(tile.lane, lanes_, tile.folded ? AxisType::kUnroll : AxisType::kUpcast, tile.dots ? 3 : 2);
     Lanes(tile.column, vectors, AxisType::kUpcast, 1);
+    if (tile.dots) Lanes(tile.fold, kDotTerms, AxisType::kUnroll, 2);
 
     // The loops over columns outside, those over rows inside: what belongs to the columns is read again.
     const auto inner = static_cast<int64_t>(product_.outputs) - 1;
@@ -196,7 +238,8 @@ class Chooser {
       opts_.push_back(split);
     }
     const int64_t level = parts > 1 ? inner : inner - 1;
-    if (tile.copy) opts_.push_back({OptOp::kLocal, static_cast<int>(level), static_cast<int64_t>(tile.b)});
+    const size_t number = tile.b + (tile.dots ? product_.operands.size() : 0);
+    if (tile.copy) opts_.push_back({OptOp::kLocal, static_cast<int>(level), static_cast<int64_t>(number)});
     // One loop of all that is shared out.
     for (int64_t axis = level; axis > 0; --axis) opts_.push_back({OptOp::kFuse, static_cast<int>(axis - 1)});
     opts_.push_back({OptOp::kThread, 0});
@@ -220,6 +263,7 @@ class Chooser {
 
   Product product_;
   int64_t lanes_, registers_, cores_, l2_bytes_;
+  bool dots_;
   std::optional<Tile> best_;
   std::vector<OptOp> opts_;
 };

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "compiler/kernel/dots.h"
 #include "compiler/kernel/ranges.h"
 #include "compiler/opt/apply.h"
 #include "compiler/opt/hoist.h"
@@ -39,6 +40,7 @@ Machine::Machine(const v1::Target& target, int64_t item) {
   const auto& tuning = target.tuning();
   lanes = std::max<int64_t>(1, (tuning.vector_bytes() ? tuning.vector_bytes() : 16) / item);
   registers = tuning.vector_registers() ? tuning.vector_registers() : 16;
+  dots = DotLanes(target) > 0 && item == 4;
   cores = std::max<int64_t>(1, tuning.cores());
   l2_bytes = tuning.l2_bytes() ? static_cast<int64_t>(tuning.l2_bytes()) : 1 << 20;
 }
@@ -92,6 +94,8 @@ std::optional<Product> ProductIn(UOp* sink) {
     }
     operand.gated = loads.size() != 1 || loads[0] != root || loads[0]->src().size() > 1;
     operand.constant = OfConstants(root);
+    operand.bytes_as_they_are = loads.size() == 1 && loads[0]->src().size() == 1 && root->op() == Op::CAST &&
+                                root->src(0) == loads[0] && ItemSize(loads[0]->dtype()) == 1;
     std::vector<UOp*> walked;
     for (size_t i = 0; i < axes.size(); ++i) {
       if (operand.depends[i]) walked.push_back(axes[i]);
@@ -109,7 +113,14 @@ std::optional<Product> ProductIn(UOp* sink) {
     product.operands.push_back(std::move(operand));
   }
   for (UOp* uop : Toposort(sink)) {
-    if (uop->op() == Op::REDUCE) product.item = ItemSize(uop->dtype());
+    if (uop->op() != Op::REDUCE) continue;
+    product.item = ItemSize(uop->dtype());
+    const std::optional<DotFactors> factors = DotFactorsOf(uop->src(0));
+    product.dots =
+        uop->arg_as<ReduceArg>().op == Op::ADD && factors.has_value() &&
+        std::all_of(operands.begin(), operands.end(), [&](const UOp* operand) {
+          return operand->op() == Op::CAST && (operand->src(0) == factors->a || operand->src(0) == factors->b);
+        });
   }
   return product;
 }

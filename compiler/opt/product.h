@@ -21,6 +21,7 @@ inline constexpr double kPackedCycles = 3;       // of one vector of a copy that
 inline constexpr double kGatedCycles = 8;        // of one vector into a local buffer, under a gate
 inline constexpr double kApartCycles = 3;        // of one element that is copied by itself
 inline constexpr double kFarBytesPerCycle = 16;  // of an operand that each panel reads anew from beyond the L2 cache
+inline constexpr double kPackCycles = 12;        // of one vector of words, for dot products
 inline constexpr double kGatherCycles = 5;       // of one element that lies apart
 inline constexpr double kFoldCycles = 6;         // of the lanes of one accumulator onto each other
 inline constexpr int64_t kLeastTurned = 4;       // neighbours that are worth a vector that is turned
@@ -31,6 +32,7 @@ inline constexpr int64_t kTurnsPerCore = 8;      // enough for an even share
 struct Machine {
   explicit Machine(const v1::Target& target, int64_t item);
   int64_t lanes, registers, cores, l2_bytes;
+  bool dots;  // of 8-bit integers, four terms a lane (kernel/dots.h)
 };
 
 inline int64_t CeilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
@@ -44,6 +46,7 @@ struct Operand {
   std::vector<std::optional<int64_t>> strides;  // of its LOAD along each axis; none if there are several
   bool gated = false;                           // more is to be done for an element than to load it
   bool constant = false;                        // from run to run: a copy of it is made once (hoist.h)
+  bool bytes_as_they_are = false;               // an 8-bit integer, loaded and widened
   std::vector<Walk> walks;                      // outermost first
   int64_t last_stride = 0;                      // in memory, along the last of these
   double bytes = 0;                             // of the storage that it is loaded from
@@ -54,7 +57,8 @@ struct Product {
   size_t outputs = 0;
   std::vector<Operand> operands;
   std::vector<std::optional<int64_t>> store;
-  int64_t item = 4;  // bytes of an accumulator
+  int64_t item = 4;   // bytes of an accumulator
+  bool dots = false;  // what is folded are exact products of 8-bit integers
 
   int64_t Size(size_t axis) const { return sizes[axis]; }
   int64_t Folded() const;

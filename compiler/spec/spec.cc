@@ -45,15 +45,16 @@ constexpr Op kKernelOps[] = {Op::SINK, Op::PARAM, Op::CONST, Op::STACK, Op::BITC
                              Op::LOAD, Op::STORE, Op::INDEX, Op::RANGE, Op::END};
 constexpr Op kScheduledOps[] = {Op::SINK, Op::PARAM, Op::BUFFER, Op::CONST, Op::STACK, Op::BITCAST, Op::REDUCE,
                                 Op::LOAD, Op::STORE, Op::INDEX,  Op::RANGE, Op::END,   Op::AFTER};
-constexpr Op kExpandedOps[] = {Op::SINK,   Op::PARAM, Op::BUFFER,  Op::CONST, Op::STACK, Op::BITCAST, Op::REDUCE,
-                               Op::LOAD,   Op::STORE, Op::INDEX,   Op::RANGE, Op::END,   Op::PERMUTE, Op::RESHAPE,
-                               Op::EXPAND, Op::AFTER, Op::SPECIAL, Op::PAD,   Op::SHRINK};
-constexpr Op kAccumulatingOps[] = {Op::SINK,    Op::PARAM,  Op::BUFFER,  Op::CONST, Op::STACK, Op::BITCAST, Op::REDUCE,
-                                   Op::LOAD,    Op::STORE,  Op::INDEX,   Op::RANGE, Op::END,   Op::AFTER,   Op::PERMUTE,
-                                   Op::RESHAPE, Op::EXPAND, Op::SPECIAL, Op::PAD,   Op::SHRINK};
-constexpr Op kLinearOps[] = {Op::LINEAR,  Op::PARAM,  Op::BUFFER,  Op::CONST, Op::STACK, Op::BITCAST, Op::REDUCE,
-                             Op::LOAD,    Op::STORE,  Op::INDEX,   Op::RANGE, Op::END,   Op::AFTER,   Op::PERMUTE,
-                             Op::RESHAPE, Op::EXPAND, Op::SPECIAL, Op::PAD,   Op::SHRINK};
+constexpr Op kExpandedOps[] = {Op::SINK,   Op::PARAM, Op::BUFFER,  Op::CONST, Op::STACK,  Op::BITCAST, Op::REDUCE,
+                               Op::LOAD,   Op::STORE, Op::INDEX,   Op::RANGE, Op::END,    Op::PERMUTE, Op::RESHAPE,
+                               Op::EXPAND, Op::AFTER, Op::SPECIAL, Op::PAD,   Op::SHRINK, Op::WMMA};
+constexpr Op kAccumulatingOps[] = {Op::SINK,    Op::PARAM,   Op::BUFFER, Op::CONST,   Op::STACK,
+                                   Op::BITCAST, Op::REDUCE,  Op::LOAD,   Op::STORE,   Op::INDEX,
+                                   Op::RANGE,   Op::END,     Op::AFTER,  Op::PERMUTE, Op::RESHAPE,
+                                   Op::EXPAND,  Op::SPECIAL, Op::PAD,    Op::SHRINK,  Op::WMMA};
+constexpr Op kLinearOps[] = {Op::LINEAR,  Op::PARAM,  Op::BUFFER,  Op::CONST, Op::STACK,  Op::BITCAST, Op::REDUCE,
+                             Op::LOAD,    Op::STORE,  Op::INDEX,   Op::RANGE, Op::END,    Op::AFTER,   Op::PERMUTE,
+                             Op::RESHAPE, Op::EXPAND, Op::SPECIAL, Op::PAD,   Op::SHRINK, Op::WMMA};
 constexpr Op kProgramOps[] = {Op::LINEAR, Op::PARAM,   Op::BUFFER,    Op::CONST,  Op::STACK,  Op::BITCAST,
                               Op::LOAD,   Op::STORE,   Op::INDEX,     Op::SHRINK, Op::RANGE,  Op::END,
                               Op::AFTER,  Op::SPECIAL, Op::IF,        Op::ENDIF,  Op::GROUP,  Op::BARRIER,

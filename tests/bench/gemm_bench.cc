@@ -1,4 +1,5 @@
-// Products of float32 matrices: square ones, transposed ones, many small ones, and with a vector.
+// Products of matrices: square ones, transposed ones, many small ones, and with a vector; and of
+// narrow dtypes, summed up in 32 bits.
 #include "tests/bench/hand.h"
 #include "tests/bench/peers.h"
 #include "tests/bench/suite.h"
@@ -33,6 +34,40 @@ Row TransposedB(int64_t m, int64_t n, int64_t k) {
           .peers = {OneDnnSgemm(m, n, k, true), OpenBlasSgemm(m, n, k, true)}};
 }
 
+Tensor ProductInInt32(const std::vector<Tensor>& inputs) {
+  return client::Cast(client::Matmul(client::Cast(inputs[0], v1::INT32), client::Cast(inputs[1], v1::INT32)),
+                      v1::FLOAT32);
+}
+
+// Of 8-bit integers, summed up in int32.
+Row Integers(int64_t m, int64_t n, int64_t k, v1::DType a) {
+  const float low = a == v1::INT8 ? -128 : 0, high = a == v1::INT8 ? 128 : 256;
+  return {.name = std::string(a == v1::INT8 ? "s8" : "u8") + " x s8 " + std::to_string(m) + " x " + std::to_string(n) +
+                  " over " + std::to_string(k),
+          .flops = 2.0 * static_cast<double>(m * n * k),
+          .bytes = static_cast<double>(m * k + k * n + 4 * m * n),
+          .inputs = {{{m, k}, low, high, 0, a}, {{k, n}, -128, 128, 0, v1::INT8}},
+          .program = ProductInInt32,
+          .peers = {OneDnnMatmul(m, n, k, a, v1::INT8)}};
+}
+
+Tensor ProductInFloat32(const std::vector<Tensor>& inputs) {
+  return client::Matmul(client::Cast(inputs[0], v1::FLOAT32), client::Cast(inputs[1], v1::FLOAT32));
+}
+
+// Of 16-bit floats, summed up in float32. The peer multiplies as the processor's dot products do, which
+// take denormals as zeros and round twice.
+Row HalfFloats(int64_t n, v1::DType dtype) {
+  Row row = {.name = std::string(dtype == v1::BFLOAT16 ? "bf16 " : "f16 ") + std::to_string(n),
+             .flops = 2.0 * static_cast<double>(n * n * n),
+             .bytes = 8.0 * static_cast<double>(n * n),
+             .inputs = {{{n, n}, -1, 1, 0, dtype}, {{n, n}, -1, 1, 0, dtype}},
+             .program = ProductInFloat32,
+             .peers = {}};
+  if (dtype == v1::BFLOAT16) row.peers = {OneDnnMatmul(n, n, n, dtype, dtype)};
+  return row;
+}
+
 Row Batched(int64_t count, int64_t n) {
   return {.name = "batched " + std::to_string(count) + " x " + std::to_string(n) + "^3",
           .flops = 2.0 * static_cast<double>(count * n * n * n),
@@ -52,7 +87,10 @@ Row Gemv(int64_t m, int64_t n) {
 }
 
 std::vector<Row> Rows(bool smoke) {
-  if (smoke) return {Sgemm(24), Sgemm(37), TransposedB(9, 50, 33), Batched(3, 16), Gemv(40, 72)};
+  if (smoke) {
+    return {Sgemm(24),      Sgemm(37),    TransposedB(9, 50, 33),          Integers(9, 50, 32, v1::INT8),
+            Batched(3, 16), Gemv(40, 72), Integers(20, 33, 36, v1::UINT8), HalfFloats(24, v1::BFLOAT16)};
+  }
   // 50257: the words of GPT-2.
   return {Sgemm(128),
           Sgemm(256),
@@ -62,6 +100,14 @@ std::vector<Row> Rows(bool smoke) {
           Sgemm(2048),
           TransposedB(1024, 1024, 1024),
           TransposedB(64, 50257, 768),
+          Integers(512, 512, 512, v1::UINT8),
+          Integers(512, 512, 512, v1::INT8),
+          Integers(1024, 1024, 1024, v1::UINT8),
+          Integers(1024, 1024, 1024, v1::INT8),
+          HalfFloats(512, v1::BFLOAT16),
+          HalfFloats(1024, v1::BFLOAT16),
+          HalfFloats(512, v1::FLOAT16),
+          HalfFloats(1024, v1::FLOAT16),
           Batched(256, 16),
           Batched(64, 32),
           Batched(16, 64),

@@ -20,7 +20,8 @@ namespace {
 using Dims = std::vector<int64_t>;
 
 // Values of its enumerations.
-enum { kCpu = 1, kInOrder = 1, kFloat32 = 3, kInference = 96 };
+enum { kCpu = 1, kInOrder = 1, kInference = 96 };
+enum { kBfloat16 = 2, kFloat32 = 3, kInt8 = 5, kUint8 = 6 };
 enum { kSource = 1, kResult = 17, kWeights = 33, kScale = 51, kShift = 52 };
 enum { kUseScale = 8, kUseShift = 16 };
 enum { kAnyTag = 1, kDirect = 1 };
@@ -103,12 +104,23 @@ const OneDnn* FindOneDnn() {
 // The dense layout of this rank, the last axis innermost.
 constexpr int kPlainTags[] = {0, 2, 3, 4, 5};
 
-Structure Tagged(const OneDnn& dnn, const Dims& dims, int tag) {
+Structure Tagged(const OneDnn& dnn, const Dims& dims, int tag, int dtype = kFloat32) {
   Structure desc;
-  KILN_CHECK(dnn.memory_desc_init_by_tag(&desc, static_cast<int>(dims.size()), dims.data(), kFloat32, tag) == 0);
+  KILN_CHECK(dnn.memory_desc_init_by_tag(&desc, static_cast<int>(dims.size()), dims.data(), dtype, tag) == 0);
   return desc;
 }
-Structure Plain(const OneDnn& dnn, const Dims& dims) { return Tagged(dnn, dims, kPlainTags[dims.size()]); }
+Structure Plain(const OneDnn& dnn, const Dims& dims, int dtype = kFloat32) {
+  return Tagged(dnn, dims, kPlainTags[dims.size()], dtype);
+}
+
+int DTypeOf(v1::DType dtype) {
+  switch (dtype) {
+    case v1::BFLOAT16: return kBfloat16;
+    case v1::INT8: return kInt8;
+    case v1::UINT8: return kUint8;
+    default: KILN_CHECK(dtype == v1::FLOAT32); return kFloat32;
+  }
+}
 
 void* Memory(const OneDnn& dnn, const void* desc, const float* data) {
   void* memory = nullptr;
@@ -182,6 +194,19 @@ Peer OneDnnBatched(int64_t count, int64_t n) {
                      {{kSource, Memory(dnn, &matrices, of.in[0])},
                       {kWeights, Memory(dnn, &matrices, of.in[1])},
                       {kResult, Memory(dnn, &matrices, of.out)}});
+  });
+}
+
+Peer OneDnnMatmul(int64_t m, int64_t n, int64_t k, v1::DType a, v1::DType b) {
+  return OneDnnPeer([=](const OneDnn& dnn, const Operands& of) -> Call {
+    const Structure source = Plain(dnn, {m, k}, DTypeOf(a)), weights = Plain(dnn, {k, n}, DTypeOf(b));
+    const Structure result = Plain(dnn, {m, n});
+    Structure desc;
+    KILN_CHECK(dnn.matmul_desc_init(&desc, &source, &weights, nullptr, &result) == 0);
+    return Execution(dnn, Describe(dnn, desc),
+                     {{kSource, Memory(dnn, &source, of.in[0])},
+                      {kWeights, Memory(dnn, &weights, of.in[1])},
+                      {kResult, Memory(dnn, &result, of.out)}});
   });
 }
 

@@ -27,6 +27,8 @@ Peer OneDnnSgemm(int64_t m, int64_t n, int64_t k, bool transpose_b = false);
 // `count` products of (n, n) and (n, n).
 Peer OpenBlasBatched(int64_t count, int64_t n);
 Peer OneDnnBatched(int64_t count, int64_t n);
+// (m, k) times (k, n) of other dtypes, into float32.
+Peer OneDnnMatmul(int64_t m, int64_t n, int64_t k, v1::DType a, v1::DType b);
 Peer XsmmBatched(int64_t count, int64_t n);
 // (m, n) times (n).
 Peer OpenBlasSgemv(int64_t m, int64_t n);

@@ -2,6 +2,7 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <bit>
 #include <chrono>
 #include <cmath>
 #include <cstdio>
@@ -12,6 +13,7 @@
 #include <random>
 
 #include "base/check.h"
+#include "compiler/interp/scalar.h"
 #include "tests/bench/report.h"
 #include "tests/support/cpu_engine.h"
 #include "tests/support/interp_engine.h"
@@ -51,26 +53,31 @@ void TakeTurn(Contender& contender, double burst) {
   contender.party.samples.insert(contender.party.samples.end(), samples.begin(), samples.end());
 }
 
+compiler::DType DTypeOf(const Input& input) {
+  return input.below > 0 ? compiler::DType::kInt32 : compiler::FromWire(input.dtype);
+}
+
 compiler::HostTensor Filled(const Input& input) {
   // A million random values, again and again.
   constexpr size_t kPeriod = 1 << 20;
   compiler::HostTensor tensor;
-  tensor.dtype = input.below > 0 ? compiler::DType::kInt32 : compiler::DType::kFloat32;
+  tensor.dtype = DTypeOf(input);
   tensor.shape.assign(input.shape.begin(), input.shape.end());
   const size_t count = static_cast<size_t>(*client::ElementCount(input.shape)), period = std::min(count, kPeriod);
-  tensor.bytes.resize(count * sizeof(float));
+  const auto size = static_cast<size_t>(compiler::ItemSize(tensor.dtype));
+  tensor.bytes.resize(count * size);
   std::mt19937 random(static_cast<uint32_t>(count));
   for (size_t i = 0; i < period; ++i) {
     const float unit = static_cast<float>(random() >> 8) / static_cast<float>(1 << 24);
-    const float real = input.low + (input.high - input.low) * unit;
-    const int32_t integer = static_cast<int32_t>(unit * static_cast<float>(input.below));
-    std::memcpy(&tensor.bytes[i * sizeof(float)], input.below > 0 ? static_cast<const void*>(&integer) : &real,
-                sizeof(float));
+    const float value = input.below > 0 ? std::trunc(unit * static_cast<float>(input.below))
+                                        : input.low + (input.high - input.low) * unit;
+    const auto bits = std::bit_cast<uint32_t>(value);
+    compiler::StoreElement(tensor.dtype,
+                           compiler::EvalScalar(compiler::Op::CAST, compiler::DType::kFloat32, tensor.dtype, {bits}),
+                           &tensor.bytes[i * size]);
   }
-  for (size_t done = period; done < count; done += std::min(period, count - done)) {
-    std::memcpy(&tensor.bytes[done * sizeof(float)], tensor.bytes.data(),
-                std::min(period, count - done) * sizeof(float));
-  }
+  for (size_t done = period; done < count; done += std::min(period, count - done))
+    std::memcpy(&tensor.bytes[done * size], tensor.bytes.data(), std::min(period, count - done) * size);
   return tensor;
 }
 
@@ -95,7 +102,7 @@ class Suite {
     compiler::HostTensors arguments;
     for (const Input& input : row.inputs) {
       const uint32_t slot = static_cast<uint32_t>(inputs.size());
-      inputs.push_back(graph.Param(slot, input.below > 0 ? v1::INT32 : v1::FLOAT32, input.shape));
+      inputs.push_back(graph.Param(slot, input.below > 0 ? v1::INT32 : input.dtype, input.shape));
       arguments[slot] = Filled(input);
     }
     graph.Output(row.program(inputs));

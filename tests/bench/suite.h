@@ -21,16 +21,18 @@
 
 namespace kiln::bench {
 
-// An argument: float32, uniform in [low, high), or with `below` int32 in [0, below).
+// An argument: uniform in [low, high), rounded toward zero where the dtype is one of integers, or with `below`
+// int32 in [0, below).
 struct Input {
   client::Shape shape;
   float low = -1, high = 1;
   int32_t below = 0;
+  v1::DType dtype = v1::FLOAT32;
 };
 
 // Where a row's arguments and its result lie, for whoever computes it.
 struct Operands {
-  std::vector<const float*> in;  // int32 arguments as what they are not
+  std::vector<const float*> in;  // arguments of other dtypes as what they are not
   float* out;
   Team& team;  // as many threads as the row may use
 };

@@ -95,6 +95,11 @@ TEST_F(ReplayedSchedules, ProductsConvolutionsAndReductions) {
          return client::Linear(g.Param(0, v1::FLOAT32, {64, 256}), g.Param(1, v1::FLOAT32, {96, 256}),
                                g.Param(2, v1::FLOAT32, {96}));
        }},
+      {"matmul of 8-bit integers",
+       [](client::Graph& g) {
+         return client::Matmul(client::Cast(g.Param(0, v1::UINT8, {200, 320}), v1::INT32),
+                               client::Cast(g.Param(1, v1::INT8, {320, 500}), v1::INT32));
+       }},
       {"large matmul",
        [](client::Graph& g) {
          return client::Matmul(g.Param(0, v1::FLOAT32, {1024, 1024}), g.Param(1, v1::FLOAT32, {1024, 1024}));

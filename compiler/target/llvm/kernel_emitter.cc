@@ -7,6 +7,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "base/check.h"
 #include "compiler/target/llvm/emit_alu.h"
+#include "compiler/target/llvm/emit_dot.h"
 #include "compiler/target/llvm/load_ahead.h"
 #include "compiler/target/llvm/memory_emitter.h"
 #include "compiler/target/llvm/move_lanes.h"
@@ -72,6 +73,7 @@ class KernelEmitter {
       case Op::SHRINK:
       case Op::PAD: return EmitMove(uop);
       case Op::BITCAST: return EmitBitcasts(uop);
+      case Op::WMMA: return EmitDots(uop);
       case Op::RANGE:
         if (const auto loads = ahead_.before.find(uop); loads != ahead_.before.end()) {
           for (const UOp* load : loads->second) EmitAhead(load);
@@ -241,9 +243,23 @@ class KernelEmitter {
 
   void EmitBitcasts(UOp* uop) {
     Value result{uop->shape(), {}};
+    // Of another size: words of lanes that lie beside each other.
+    const bool words = ItemSize(uop->dtype()) != ItemSize(uop->src(0)->dtype());
+    const Shape& from = words ? uop->src(0)->shape() : uop->shape();
     for (int64_t row = 0; row < RowsOf(uop->shape()); ++row) {
-      llvm::Value* operand = Operand(uop->src(0), uop->shape(), static_cast<size_t>(row));
-      result.elements.push_back({EmitBitcast(builder_, operand, uop->src(0)->dtype(), uop->dtype())});
+      llvm::Value* operand = Operand(uop->src(0), from, static_cast<size_t>(row));
+      llvm::Type* type = LaneType(builder_.getContext(), uop->dtype(), LanesOf(uop->shape()));
+      result.elements.push_back({words ? builder_.CreateBitCast(operand, type)
+                                       : EmitBitcast(builder_, operand, uop->src(0)->dtype(), uop->dtype())});
+    }
+    values_[uop] = std::move(result);
+  }
+
+  void EmitDots(UOp* uop) {
+    Value result{uop->shape(), {}};
+    for (int64_t row = 0; row < RowsOf(uop->shape()); ++row) {
+      const auto at = [&](size_t source) { return Operand(uop->src(source), uop->shape(), static_cast<size_t>(row)); };
+      result.elements.push_back({EmitDot(builder_, at(0), at(1), at(2))});
     }
     values_[uop] = std::move(result);
   }

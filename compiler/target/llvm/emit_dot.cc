@@ -1,0 +1,14 @@
+#include "compiler/target/llvm/emit_dot.h"
+
+#include "llvm/IR/DerivedTypes.h"
+#include "llvm/IR/IntrinsicsX86.h"
+
+namespace kiln::compiler {
+
+llvm::Value* EmitDot(llvm::IRBuilder<>& builder, llvm::Value* u, llvm::Value* s, llvm::Value* acc) {
+  auto* bytes = llvm::FixedVectorType::get(builder.getInt8Ty(), 64);
+  return builder.CreateIntrinsic(llvm::Intrinsic::x86_avx512_vpdpbusd_512, {},
+                                 {acc, builder.CreateBitCast(u, bytes), builder.CreateBitCast(s, bytes)});
+}
+
+}  // namespace kiln::compiler

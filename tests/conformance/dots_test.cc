@@ -1,0 +1,134 @@
+// Products of matrices of 8-bit integers, summed up in 32 bits: as machine code beside the
+// interpreter, bit for bit, for the greatest and the least values too. Where the machine has
+// dot products of 8-bit integers they are used.
+#include "compiler/kernel/dots.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "client/cpp/graph.h"
+#include "client/cpp/ops.h"
+#include "compiler/compile.h"
+#include "runtime/hal/device.h"
+#include "tests/support/cpu_engine.h"
+#include "tests/support/interp_engine.h"
+
+namespace kiln::testing {
+namespace {
+
+using client::Shape;
+using client::Tensor;
+
+enum class Values { kAny, kLeast, kGreatest, kExtreme };
+
+compiler::HostTensor Bytes(v1::DType dtype, const Shape& shape, Values values, uint32_t seed) {
+  compiler::HostTensor tensor;
+  tensor.dtype = compiler::FromWire(dtype);
+  tensor.shape.assign(shape.begin(), shape.end());
+  const uint8_t least = dtype == v1::INT8 ? 0x80 : 0, greatest = dtype == v1::INT8 ? 0x7F : 0xFF;
+  for (int64_t i = 0; i < compiler::NumElements(tensor.shape); ++i) {
+    seed = seed * 1664525 + 1013904223;
+    uint8_t byte = static_cast<uint8_t>(seed >> 24);
+    if (values == Values::kLeast || (values == Values::kExtreme && byte % 2 == 0)) byte = least;
+    if (values == Values::kGreatest || (values == Values::kExtreme && byte != least)) byte = greatest;
+    tensor.bytes.push_back(static_cast<char>(byte));
+  }
+  return tensor;
+}
+
+struct Case {
+  v1::DType a, b;
+  v1::DType wide = v1::INT32;  // in which the factors are multiplied
+};
+
+class Dots : public ::testing::Test {
+ protected:
+  static Tensor Product(Tensor a, Tensor b, const Case& of, bool transpose) {
+    if (transpose) b = client::Transpose(b);
+    a = client::Cast(a, of.wide);
+    b = client::Cast(b, of.wide);
+    const auto rank = static_cast<int64_t>(a.shape().size());
+    a = client::Unsqueeze(a, rank);
+    b = client::Unsqueeze(b, rank - 2);
+    return client::Sum(client::Cast(a * b, v1::INT32), {rank - 1});
+  }
+
+  // The schedule that the kernel got.
+  std::string Check(const Case& of, const Shape& a, const Shape& b, Values values, bool transpose = false) {
+    client::Graph graph;
+    Tensor x = graph.Param(0, of.a, a), y = graph.Param(1, of.b, b);
+    graph.Output(Product(x, y, of, transpose));
+    const v1::Graph wire = graph.Build().value();
+    const compiler::HostTensors arguments = {{0, Bytes(of.a, a, values, 1)}, {1, Bytes(of.b, b, values, 2)}};
+    const auto want = RunInterpreted(wire, arguments);
+    EXPECT_TRUE(want.ok()) << want.status();
+    for (CpuEngine* engine : {&one_, &several_}) {
+      const auto got = engine->Run(wire, arguments, {});
+      EXPECT_TRUE(got.ok()) << got.status();
+      if (!got.ok() || !want.ok()) return "";
+      EXPECT_EQ(got->results[0].bytes, want->results[0].bytes);
+    }
+    return compiler::Compile(wire, one_.device().target(), {}).value().kernels(0).schedule();
+  }
+
+  CpuEngine one_{1}, several_{3};
+};
+
+constexpr Case kCases[] = {{v1::UINT8, v1::INT8},
+                           {v1::INT8, v1::UINT8},
+                           {v1::INT8, v1::INT8},
+                           {v1::UINT8, v1::UINT8},
+                           {v1::UINT8, v1::INT8, v1::INT16},
+                           {v1::INT8, v1::INT8, v1::INT16}};
+
+TEST_F(Dots, AreExactForAllValues) {
+  const bool here = compiler::DotLanes(one_.device().target()) > 0;
+  for (const Case& of : kCases) {
+    for (const Values values : {Values::kAny, Values::kLeast, Values::kGreatest, Values::kExtreme}) {
+      SCOPED_TRACE(absl::StrCat(v1::DType_Name(of.a), " by ", v1::DType_Name(of.b), " in ", v1::DType_Name(of.wide),
+                                ", values ", static_cast<int>(values)));
+      const std::string schedule = Check(of, {40, 64}, {64, 96}, values);
+      EXPECT_EQ(absl::StrContains(schedule, "UNROLL"), here) << schedule;
+    }
+  }
+}
+
+// -128 * 255 * 70000 leaves 32 bits.
+TEST_F(Dots, WrapAsIntegersDo) {
+  for (const Case& of : kCases) {
+    if (of.wide != v1::INT16) Check(of, {2, 140000}, {140000, 16}, Values::kLeast);
+  }
+}
+
+TEST_F(Dots, OfOddSizesInEveryForm) {
+  for (const auto& [m, n, k] : {std::tuple{50, 61, 36},
+                                {33, 100, 64},
+                                {7, 130, 48},
+                                {97, 31, 19},
+                                {16, 16, 300},
+                                {1, 64, 64},
+                                {64, 1, 64},
+                                {3, 17, 4},
+                                {100, 200, 128}}) {
+    for (const bool transpose : {false, true}) {
+      for (const Case& of : kCases) {
+        SCOPED_TRACE(absl::StrCat(m, " x ", n, " over ", k, transpose ? ", b^T" : ""));
+        Check(of, {m, k}, transpose ? Shape{n, k} : Shape{k, n}, Values::kExtreme, transpose);
+        if (HasFailure()) return;
+      }
+    }
+  }
+}
+
+// int8 times int8 in int8 wraps: such a sum is no dot product.
+TEST_F(Dots, NoneWhereProductsWrap) {
+  EXPECT_FALSE(absl::StrContains(Check({v1::INT8, v1::INT8, v1::INT8}, {40, 64}, {64, 96}, Values::kAny), "UNROLL"));
+  EXPECT_FALSE(absl::StrContains(Check({v1::UINT8, v1::UINT8, v1::INT16}, {40, 64}, {64, 96}, Values::kAny), "UNROLL"));
+}
+
+}  // namespace
+}  // namespace kiln::testing
