@@ -10,6 +10,8 @@
 namespace kiln::compiler {
 namespace {
 
+constexpr double kGatedTurn = 2;  // cycles: one scalar or one vector that is read in place, under a gate
+
 // Which axes the tile has, and how much of each.
 struct Tile {
   double cost = 0;                       // cycles of the whole kernel
@@ -93,6 +95,9 @@ class Chooser {
     const int64_t m = product_.Size(row), n = product_.Size(column), k = product_.Folded();
     const double batches = Batches(row, column);
     const double a_bytes = static_cast<double>(m) * static_cast<double>(k) * static_cast<double>(product_.item);
+    // What is gated and read in place is gated in each turn.
+    const double gated_row = product_.operands[tile.a].gated ? kGatedTurn : 0;
+    const double gated_vector = product_.operands[tile.b].gated ? kGatedTurn : 0;
     const double far =
         a_bytes > 4 * static_cast<double>(l2_bytes_) ? static_cast<double>(product_.item) / kFarBytesPerCycle : 0;
     for (int64_t vectors = 1; vectors <= 4; ++vectors) {
@@ -105,17 +110,18 @@ class Chooser {
         const int64_t accumulators = tile.rows * vectors;
         if (accumulators + vectors + 1 > registers_) break;
         const auto r = static_cast<double>(tile.rows), v = static_cast<double>(vectors);
-        double turn =
-            std::max({r * v / kFmasPerCycle, (r + v) / kLoadsPerCycle, kFmaLatency}) + kLoadWeight * (r + v) + far * r;
+        double turn = std::max({r * v / kFmasPerCycle, (r + v) / kLoadsPerCycle, kFmaLatency}) + kLoadWeight * (r + v) +
+                      (far + gated_row) * r;
         const double blocks = static_cast<double>(CeilDiv(m, tile.rows));
         const double tiles = batches * static_cast<double>(panels) * blocks;
         const double fill = batches * static_cast<double>(panels * k) *
                             (product_.operands[tile.b].constant ? v * kPackedCycles
-                             : contiguous                       ? v * kCopyCycles
-                             : tile.turned                      ? v * kTurnCycles
-                                                                : kGatherCycles * static_cast<double>(tile.columns));
-        const double plain_turn = contiguous ? turn * (n * k * product_.item > l2_bytes_ / 2 ? 1.5 : 1.0)
-                                             : turn + kGatherCycles * static_cast<double>(tile.columns);
+                             : contiguous  ? v * (product_.operands[tile.b].gated ? kGatedCycles : kCopyCycles)
+                             : tile.turned ? v * kTurnCycles
+                                           : kGatherCycles * static_cast<double>(tile.columns));
+        const double plain_turn = contiguous
+                                      ? turn * (n * k * product_.item > l2_bytes_ / 4 ? 1.5 : 1.0) + gated_vector * v
+                                      : turn + kGatherCycles * static_cast<double>(tile.columns);
         const double start = 2 * r * v;
         tile.copy = false;
         tile.cost = tiles * (static_cast<double>(k) * plain_turn + start);

@@ -133,6 +133,8 @@ std::optional<Product> Fused(Product product, size_t axis) {
   const auto at = static_cast<int64_t>(inner);
   for (Operand& operand : product.operands) {
     if (operand.depends[axis] != operand.depends[inner]) return std::nullopt;
+    // A gate compares rows and columns: in lanes of both together that takes a quotient for each.
+    if (operand.gated && operand.depends[axis]) return std::nullopt;
     operand.strides[axis] = FusedStride(operand.strides[axis], operand.strides[inner], n);
     operand.depends.erase(operand.depends.begin() + at);
     operand.strides.erase(operand.strides.begin() + at);

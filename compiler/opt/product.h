@@ -72,7 +72,8 @@ struct Product {
 std::optional<Product> ProductIn(UOp* sink);
 
 // `product` with output loop `axis` and the one inside it fused: the rows of an image end where they end, and
-// vectors need not. Nothing if what is stored would not be contiguous, or only one of the two were read.
+// vectors need not. Nothing if what is stored would not be contiguous, if only one of the two were read, or under a
+// gate.
 std::optional<Product> Fused(Product product, size_t axis);
 
 }  // namespace kiln::compiler

@@ -24,6 +24,9 @@ double MemoryFactor(const UOp* value) { return SizeOf(value) * ItemSize(value->d
 // A value that is evaluated at most so often is no operand of a product.
 constexpr double kFewTimes = 3;
 
+// One that is evaluated so often is an operand of which a product makes a copy.
+constexpr double kOften = 64;
+
 // Fewer turns of the outer loops than this leave threads without work, unless there
 // is little of it.
 constexpr double kEnoughTurns = 8;
@@ -185,6 +188,7 @@ class Realization {
     if (finished_.contains(uop) && !continued_.contains(uop) && CanBeRealized(uop) && !fusion_.pinned.contains(uop) &&
         !(InOneKernel(SizeOf(uop), mine) && fused_[mine[0].kernel].reduces == 0))
       return true;
+    if (!chosen && uop->op() == Op::PAD && IsOperandOfProducts(uop, mine)) return false;
     if (chosen || fusion_.pinned.contains(uop) || (!CanBeRealized(uop) && uop->op() != Op::REDUCE)) return chosen;
     const double size = SizeOf(uop);
     const bool outer = std::all_of(mine.begin(), mine.end(), [&](const Access& access) {
@@ -202,6 +206,14 @@ class Realization {
     return (evaluations > size && recompute > store) || (mine.size() > kMaxAccesses && once > kLoadCost) ||
            // It is stored anyway: others may as well read it.
            (stored_as_is_.contains(uop) && mine.size() > 1 && once > kLoadCost);
+  }
+
+  // Whether products read it, and so often that they copy it first to where it is near: then they may as well copy
+  // what is inside the padding, and leave out turns that meet nothing but padding.
+  bool IsOperandOfProducts(const UOp* uop, const std::vector<Access>& mine) {
+    return std::all_of(mine.begin(), mine.end(), [&](const Access& access) {
+      return access.inside_reduce && fused_[access.kernel].product && access.evaluations >= kOften * SizeOf(uop);
+    });
   }
 
   // Of all loops of its output.

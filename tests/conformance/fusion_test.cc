@@ -190,6 +190,18 @@ TEST(Fusion, CrossEntropyIsOneKernelOfRows) {
   }
 }
 
+// A product reads its image often enough to copy it, with zeros around it; what reads it seldom has them in memory.
+TEST(Fusion, APaddedImageHasNoKernelOfItsOwn) {
+  for (const int64_t groups : {1, 16}) {
+    client::Graph graph;
+    const Tensor x = graph.Param(0, v1::FLOAT32, {1, 16, 9, 9});
+    const Tensor weight = graph.Param(1, v1::FLOAT32, {32, 16 / groups, 3, 3});
+    graph.Output(client::Conv2d(x, weight, Tensor(), {.padding = {1, 1}, .groups = groups}));
+    const compiler::HostTensors arguments = {{0, Random({1, 16, 9, 9})}, {1, Random({32, 16 / groups, 3, 3})}};
+    EXPECT_EQ(StepsOf(*graph.Build(), arguments), groups == 1 ? 1u : 2u);
+  }
+}
+
 // Each product has its registers to itself; what is added to the one is done where the other is finished.
 TEST(Fusion, TwoProductsAddedAreTwoKernels) {
   client::Graph graph;
