@@ -13,7 +13,6 @@
 #include "compiler/kernel/gpu_dims.h"
 #include "compiler/kernel/keep_row.h"
 #include "compiler/kernel/linearize.h"
-#include "compiler/kernel/narrow_reductions.h"
 #include "compiler/kernel/reduce_to_acc.h"
 #include "compiler/kernel/simplify_ranges.h"
 #include "compiler/opt/heuristic.h"
@@ -108,10 +107,6 @@ absl::StatusOr<LoweredKernel> LowerScheduled(Graph& graph, Pipeline& pipeline, U
   }));
   // Beyond this point, every access is inside its buffer wherever its gate holds.
 
-  if (abilities.lanes && !abilities.text) {
-    KILN_ASSIGN_OR_RETURN(kernel, pipeline.RunOptional("narrow reductions", kernel, kScheduledSpec,
-                                                       [&](UOp* sink) { return NarrowReductions(graph, sink); }));
-  }
   KILN_ASSIGN_OR_RETURN(kernel,
                         pipeline.Run("expand", kernel, kExpandedSpec, [&](UOp* sink) { return Expand(graph, sink); }));
   if (abilities.lanes && !abilities.text && DotLanes(target) > 0) {

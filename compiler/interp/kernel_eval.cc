@@ -47,30 +47,18 @@ class Evaluator {
     const auto list = linear->src();
     absl::flat_hash_map<UOp*, size_t> at;
     for (size_t i = 0; i < list.size(); ++i) at[list[i]] = i;
-    // To the next turn of the first `k` ranges that `end` closes, or behind it.
-    const auto advance = [&](UOp* end, size_t k, size_t& i) {
-      const auto ranges = end->src().subspan(1);
-      i = at.at(end);
-      while (k-- > 0) {
-        if (static_cast<int64_t>(++values_[ranges[k]][0]) >= Turns(ranges[k])) continue;
-        i = at.at(ranges[k]);
-        return;
-      }
-    };
     for (size_t i = 0; i < list.size(); ++i) {
       UOp* uop = list[i];
       if (uop->op() == Op::RANGE) {
         values_[uop] = {0};
-        if (Turns(uop) > 0) continue;
-        const auto closes = [uop](UOp* end) {
-          return end->op() == Op::END && std::find(end->src().begin() + 1, end->src().end(), uop) != end->src().end();
-        };
-        UOp* end = *std::find_if(list.begin() + static_cast<int64_t>(i), list.end(), closes);
-        advance(end,
-                static_cast<size_t>(std::find(end->src().begin() + 1, end->src().end(), uop) - end->src().begin()) - 1,
-                i);
       } else if (uop->op() == Op::END) {
-        advance(uop, uop->src().size() - 1, i);
+        const auto ranges = uop->src().subspan(1);
+        for (size_t k = ranges.size(); k-- > 0;) {
+          if (++values_[ranges[k]][0] < static_cast<uint64_t>(ranges[k]->src(0)->const_int())) {
+            i = at.at(ranges[k]);
+            break;
+          }
+        }
       } else {
         KILN_RETURN_IF_ERROR(Eval(uop));
       }
@@ -83,12 +71,6 @@ class Evaluator {
   struct Body {
     std::vector<UOp*> outside, inside;
   };
-
-  // A bound that is no constant has been evaluated: it depends on loops around alone.
-  int64_t Turns(const UOp* range) {
-    UOp* bound = range->src(0);
-    return bound->IsConst() ? bound->const_int() : static_cast<int64_t>(values_.at(bound)[0]);
-  }
 
   // The nodes under `root` in order, without what inner REDUCEs do for themselves.
   static void Collect(UOp* root, absl::Span<UOp* const> ranges, Body& body) {
@@ -116,19 +98,12 @@ class Evaluator {
     if (is_new) Collect(root, ranges, found->second);
     const Body body = found->second;  // the map may move while inner loops run
     for (UOp* range : ranges) values_[range] = {0};
-    for (UOp* range : ranges) {
-      if (range->src(0)->IsConst()) continue;
-      for (UOp* uop : Toposort(range->src(0))) {
-        if (uop->op() != Op::RANGE) KILN_RETURN_IF_ERROR(Eval(uop));
-      }
-      if (Turns(range) <= 0) return absl::OkStatus();
-    }
     for (UOp* uop : body.outside) KILN_RETURN_IF_ERROR(Eval(uop));
     while (true) {
       for (UOp* uop : body.inside) KILN_RETURN_IF_ERROR(Eval(uop));
       KILN_RETURN_IF_ERROR(turn());
       size_t k = ranges.size();
-      while (k > 0 && static_cast<int64_t>(++values_[ranges[k - 1]][0]) == Turns(ranges[k - 1]))
+      while (k > 0 && ++values_[ranges[k - 1]][0] == static_cast<uint64_t>(ranges[k - 1]->src(0)->const_int()))
         values_[ranges[--k]] = {0};
       if (k == 0) return absl::OkStatus();
     }

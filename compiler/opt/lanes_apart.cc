@@ -100,7 +100,8 @@ class Chooser {
     // Of lines that it walks with a stride it uses a part, and the panel lies beside all of them.
     const double beside = pixels.strides[tile.row] == 1 ? 0 : static_cast<double>(panel_bytes);
     const bool far = !tile.box && pixels.bytes + beside > static_cast<double>(machine_.l2_bytes);
-    if (far) turn += (r * static_cast<double>(product_.item) + 32) / kFarPixelBytes;
+    const bool farther = pixels.bytes > 4 * static_cast<double>(machine_.l2_bytes);
+    if (far) turn += (r * static_cast<double>(product_.item) + 32) / (farther ? kFarBytesPerCycle : kFarPixelBytes);
     const double work = tiles * (k * turn + r * v * (kTurnCycles + 2));
     const double copied = weights.constant ? kPackedCycles : contiguous ? kCopyCycles : kTurnCycles;
     const double fill = static_cast<double>(panels) * k * v * copied;

@@ -13,7 +13,6 @@
 #include "compiler/kernel/ranges.h"
 #include "compiler/opt/walked_axes.h"
 #include "compiler/rewrite/rewrite.h"
-#include "compiler/rules/facts.h"
 #include "compiler/rules/linear.h"
 
 namespace kiln::compiler {
@@ -175,22 +174,6 @@ class Filler {
   std::vector<UOp*> closed_;
 };
 
-// Of an operand's gate, what says in which turns of a reduced loop all lanes read the alternative, a constant: the copy
-// holds that, too, but who knows may leave out these turns (kernel/narrow_reductions.h). Null if there is none.
-UOp* GateOfTurns(Graph& graph, UOp* sink, UOp* operand) {
-  if (operand->op() != Op::LOAD || operand->src().size() < 3 || !operand->src(1)->IsConst()) return nullptr;
-  const absl::Span<UOp* const> reduced = OnlyReduce(sink)->src().subspan(1);
-  const absl::flat_hash_map<UOp*, RangeSet> open = OpenRanges(operand);
-  UOp* gate = nullptr;
-  for (UOp* part : ConjunctsOf(operand->src(2)).parts) {
-    const RangeSet& ranges = open.at(part);
-    if (std::any_of(ranges.begin(), ranges.end(), IsLane)) continue;
-    if (std::none_of(ranges.begin(), ranges.end(), [&](UOp* range) { return Has(reduced, range); })) continue;
-    gate = gate == nullptr ? part : And(graph, gate, part);
-  }
-  return gate;
-}
-
 }  // namespace
 
 std::vector<UOp*> OperandsOf(UOp* sink) {
@@ -270,12 +253,7 @@ UOp* CopyToLocal(Graph& graph, UOp* sink, UOp* operand, UOp* level) {
     fill = graph.Make(Op::END, src);
   }
   UOp* filled = graph.Make(Op::AFTER, {buffer, fill});
-  std::vector<UOp*> read = {graph.Make(Op::INDEX, {filled, place})};
-  if (UOp* gate = GateOfTurns(graph, sink, operand); gate != nullptr) {
-    read.push_back(operand->src(1));
-    read.push_back(gate);
-  }
-  UOp* copy = graph.Make(Op::LOAD, read);
+  UOp* copy = graph.Make(Op::LOAD, {graph.Make(Op::INDEX, {filled, place})});
   return Substitute(sink, {{operand, copy}}, graph);
 }
 

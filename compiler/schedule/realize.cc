@@ -209,7 +209,7 @@ class Realization {
   }
 
   // Whether products read it, and so often that they copy it first to where it is near: then they may as well copy
-  // what is inside the padding, and leave out turns that meet nothing but padding.
+  // what is inside the padding.
   bool IsOperandOfProducts(const UOp* uop, const std::vector<Access>& mine) {
     return std::all_of(mine.begin(), mine.end(), [&](const Access& access) {
       return access.inside_reduce && fused_[access.kernel].product && access.evaluations >= kOften * SizeOf(uop);

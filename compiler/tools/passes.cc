@@ -8,7 +8,6 @@
 #include "compiler/kernel/bounds.h"
 #include "compiler/kernel/expand.h"
 #include "compiler/kernel/linearize.h"
-#include "compiler/kernel/narrow_reductions.h"
 #include "compiler/kernel/reduce_to_acc.h"
 #include "compiler/kernel/simplify_ranges.h"
 #include "compiler/opt/heuristic.h"
@@ -58,10 +57,6 @@ const std::vector<NamedPass>& NamedPasses() {
       {"bounds", "a kernel -> the same with unproved accesses gated",
        [](Graph& graph, UOp* root, const v1::Target&) -> absl::StatusOr<UOp*> {
          return ProveBounds(graph, root, false);
-       }},
-      {"narrow_reductions", "a kernel whose accesses are proved -> the same without turns that a gate makes nothing of",
-       [](Graph& graph, UOp* root, const v1::Target&) -> absl::StatusOr<UOp*> {
-         return NarrowReductions(graph, root);
        }},
       {"expand", "a kernel -> the same with lanes for UPCAST and UNROLL loops",
        [](Graph& graph, UOp* root, const v1::Target&) -> absl::StatusOr<UOp*> { return Expand(graph, root); }},

@@ -21,7 +21,6 @@
 #include "compiler/kernel/bounds.h"
 #include "compiler/kernel/expand.h"
 #include "compiler/kernel/linearize.h"
-#include "compiler/kernel/narrow_reductions.h"
 #include "compiler/kernel/ranges.h"
 #include "compiler/kernel/reduce_to_acc.h"
 #include "compiler/opt/apply.h"
@@ -263,10 +262,9 @@ class Schedules {
     }
     CheckHoisted(graph, scheduled, memory, want, what);
     UOp* proved = *ProveBounds(graph, scheduled, false);
-    UOp* narrowed = NarrowReductions(graph, proved);
-    UOp* linear = Linearize(graph, ReduceToAcc(graph, Expand(graph, narrowed)));
+    UOp* linear = Linearize(graph, ReduceToAcc(graph, Expand(graph, proved)));
     for (const auto& [name, stage] : std::vector<std::pair<const char*, UOp*>>{
-             {"scheduled", scheduled}, {"with bounds", proved}, {"narrowed", narrowed}, {"listed", linear}}) {
+             {"scheduled", scheduled}, {"with bounds", proved}, {"listed", linear}}) {
       KernelMemory made = memory;
       const absl::Status status = EvalKernel(stage, made, 4 * kMostSteps);
       if (absl::IsResourceExhausted(status)) continue;  // padding, and copies made again, take steps
