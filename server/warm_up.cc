@@ -3,9 +3,12 @@
 #include <fstream>
 #include <iterator>
 #include <set>
+#include <tuple>
 #include <utility>
 
 #include "absl/strings/escaping.h"
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/synchronization/notification.h"
@@ -55,6 +58,9 @@ absl::StatusOr<compiler::Options> ParseOptions(absl::string_view text) {
                                                        {"fast_math", &options.fast_math},
                                                        {"strict", &options.strict},
                                                        {"guard_arrays", &options.guard_arrays}};
+  const std::pair<absl::string_view, uint32_t*> numbers[] = {{"beam=", &options.beam},
+                                                             {"budget=", &options.beam_budget_ms}};
+  constexpr absl::string_view kConstants = "constants=";
   constexpr absl::string_view kDisabled = "disabled=";
   const size_t disabled = text.find(kDisabled);
   if (disabled != absl::string_view::npos && disabled + kDisabled.size() < text.size()) {
@@ -65,6 +71,13 @@ absl::StatusOr<compiler::Options> ParseOptions(absl::string_view text) {
       if (word == absl::StrCat(name, "=0")) *flag = false;
       if (word == absl::StrCat(name, "=1")) *flag = true;
     }
+    // What is no number shows in the end: the text is then another.
+    for (const auto& [name, number] : numbers) {
+      if (absl::StartsWith(word, name)) std::ignore = absl::SimpleAtoi(word.substr(name.size()), number);
+    }
+    if (!absl::StartsWith(word, kConstants) || word.size() == kConstants.size()) continue;
+    for (const absl::string_view slot : absl::StrSplit(word.substr(kConstants.size()), ','))
+      std::ignore = absl::SimpleAtoi(slot, &options.constants.emplace_back());
   }
   if (options.Fingerprint() == text) return options;
   return MakeError(v1::BAD_ARGUMENT,
