@@ -1,6 +1,6 @@
 // Parallel loops with no allocation and no lock.
 //
-// N-1 workers, each pinned to a core, wait for loops; the thread that submits
+// N-1 workers wait for loops; the thread that submits
 // one works on it too, so a pool of one thread has no worker at all. Iterations
 // are handed out in chunks by one atomic counter. A worker that wakes late does
 // no harm: the loop ends when its iterations are done and the workers that
@@ -30,8 +30,10 @@ class WorkerPool {
     uint32_t threads = 0;
     // How often a worker looks for a new loop before it sleeps.
     uint32_t spins = 2000;
-    // Pins worker i to the (i+1)th of the cores this process may use.
-    bool pin = true;
+    // Pins worker i to the (i+1)th of the cores this process may use. Not by itself: a
+    // submitter that stands on such a core keeps its helper from running, for as long as
+    // the system sees no reason to move it; a worker that is free goes to an idle core.
+    bool pin = false;
     // Most loops that workers help with at once; at least 1.
     uint32_t loops = 1;
   };
