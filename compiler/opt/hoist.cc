@@ -14,6 +14,11 @@
 namespace kiln::compiler {
 namespace {
 
+// What all copies together may take: so many bytes, or so many times what they are made of. A copy
+// for every place of a window over an image holds each of its elements as often as the window does.
+constexpr int64_t kLittle = 64 << 10;
+constexpr int64_t kMostTimes = 4;
+
 bool IsStorage(const UOp* uop) { return uop->op() == Op::PARAM && !uop->IsVariable(); }
 
 // The one constant that `root` reads; null if it reads none, or anything else.
@@ -73,7 +78,7 @@ class Copy {
       if (type == AxisType::kUpcast || type == AxisType::kUnroll || !range->src(0)->IsConst()) return std::nullopt;
       copy.around_.push_back(range);
     }
-    if (copy.around_.size() != open.at(copy.fill_).size()) return std::nullopt;
+    if (copy.around_.size() != open.at(copy.fill_).size() || !copy.IsSmall()) return std::nullopt;
     return copy;
   }
 
@@ -113,6 +118,19 @@ class Copy {
   }
 
  private:
+  // Counts no farther than it must: the sizes of loops are a client's.
+  bool IsSmall() const {
+    const int64_t source = MaxElements(constant_->shape()) * ItemSize(constant_->dtype());
+    const int64_t most = std::max(kLittle, kMostTimes * source);
+    int64_t bytes = NumElements(buffer_->shape()) * ItemSize(buffer_->dtype());
+    for (const UOp* range : around_) {
+      const int64_t turns = range->src(0)->const_int();
+      if (turns > 0 && bytes > most / turns) return false;
+      bytes *= turns;
+    }
+    return bytes <= most;
+  }
+
   UOp* buffer_ = nullptr;
   UOp* fill_ = nullptr;
   UOp* store_ = nullptr;

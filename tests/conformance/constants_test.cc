@@ -2,12 +2,15 @@
 // made beforehand, and values are what the interpreter says all the same.
 #include <gtest/gtest.h>
 
+#include <memory>
+
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "client/cpp/graph.h"
 #include "client/cpp/ops.h"
 #include "compiler/compile.h"
 #include "runtime/hal/device.h"
+#include "tests/support/arguments.h"
 #include "tests/support/cpu_engine.h"
 #include "tests/support/interp_engine.h"
 
@@ -16,20 +19,6 @@ namespace {
 
 using client::Shape;
 using client::Tensor;
-
-// Integers from -8 to 7, whose sums of products are exact in any order.
-compiler::HostTensor Numbers(const Shape& shape, uint32_t seed) {
-  compiler::HostTensor tensor;
-  tensor.dtype = compiler::DType::kFloat32;
-  tensor.shape.assign(shape.begin(), shape.end());
-  std::vector<float> values(static_cast<size_t>(compiler::NumElements(tensor.shape)));
-  for (float& value : values) {
-    seed = seed * 1664525 + 1013904223;
-    value = static_cast<float>(static_cast<int>(seed >> 28) - 8);
-  }
-  tensor.bytes.assign(reinterpret_cast<const char*>(values.data()), values.size() * sizeof(float));
-  return tensor;
-}
 
 class Constants : public ::testing::Test {
  protected:
@@ -40,15 +29,14 @@ class Constants : public ::testing::Test {
     SCOPED_TRACE(absl::StrCat("constants ", absl::StrJoin(slots, ", ")));
     client::Graph graph;
     std::vector<Tensor> inputs;
-    compiler::HostTensors arguments;
     for (const Shape& shape : shapes) {
       const auto slot = static_cast<uint32_t>(inputs.size());
       inputs.push_back(graph.Param(slot, v1::FLOAT32, shape));
-      arguments[slot] = Numbers(shape, slot + 1);
     }
     graph.Output(program(inputs));
     const auto built = graph.Build();
     EXPECT_TRUE(built.ok()) << built.status();
+    const auto arguments = *RandomArguments(*built, /*seed=*/1);
     const auto want = RunInterpreted(*built, arguments);
     EXPECT_TRUE(want.ok()) << want.status();
     compiler::Options options;
@@ -116,6 +104,28 @@ TEST_F(Constants, UsedTwiceArePreparedOnce) {
   EXPECT_EQ(Check({{64, 100}, {100, 100}}, {1}, twice), 1);
   EXPECT_EQ(Check({{8, 64}, {64, 64}}, {}, twice), 0);
   EXPECT_EQ(Check({{8, 64}, {64, 64}}, {7}, twice), 0);  // there is none
+}
+
+// A copy of its window for each of 8100 places would take as many times the image as the window has elements.
+TEST_F(Constants, AreNotMultiplied) {
+  client::Graph graph;
+  const Tensor image = graph.Param(0, v1::FLOAT32, {1, 1, 96, 96});
+  const Tensor window = graph.Param(1, v1::FLOAT32, {4, 1, 7, 7});
+  graph.Output(client::Conv2d(image, window, Tensor(), {}));
+  const auto built = graph.Build();
+  ASSERT_TRUE(built.ok()) << built.status();
+  compiler::Options options;
+  options.constants = {0, 1};
+  auto schedules = std::make_shared<compiler::ScheduleMap>();
+  const auto plain = compiler::Compile(*built, one_.device().target(), compiler::Options());
+  ASSERT_TRUE(plain.ok()) << plain.status();
+  // Its loops: channels, rows, columns; operand 0 is the image.
+  (*schedules)[plain->kernels(0).symbol()] = "LOCAL(2, 0)";
+  options.schedules = schedules;
+  const auto executable = compiler::Compile(*built, one_.device().target(), options);
+  ASSERT_TRUE(executable.ok()) << executable.status();
+  EXPECT_EQ(executable->kernels(0).schedule(), "LOCAL(2, 0)");
+  EXPECT_EQ(executable->preparations_size(), 0);
 }
 
 TEST_F(Constants, ThatAProgramWritesAreNone) {

@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "client/cpp/graph.h"
 #include "client/cpp/ops.h"
+#include "tests/support/arguments.h"
 #include "tests/support/cpu_engine.h"
 #include "tests/support/interp_engine.h"
 
@@ -15,20 +16,6 @@ namespace {
 
 using client::Shape;
 using client::Tensor;
-
-// Integers from -8 to 7, whose sums of products are exact in any order.
-compiler::HostTensor Numbers(const Shape& shape, uint32_t seed) {
-  compiler::HostTensor tensor;
-  tensor.dtype = compiler::DType::kFloat32;
-  tensor.shape.assign(shape.begin(), shape.end());
-  std::vector<float> values(static_cast<size_t>(compiler::NumElements(tensor.shape)));
-  for (float& value : values) {
-    seed = seed * 1664525 + 1013904223;
-    value = static_cast<float>(static_cast<int>(seed >> 28) - 8);
-  }
-  tensor.bytes.assign(reinterpret_cast<const char*>(values.data()), values.size() * sizeof(float));
-  return tensor;
-}
 
 std::vector<float> FloatsOf(const compiler::HostTensor& tensor) {
   std::vector<float> values(tensor.bytes.size() / sizeof(float));
@@ -43,15 +30,14 @@ class Products : public ::testing::Test {
   void Check(const std::vector<Shape>& shapes, Program program) {
     client::Graph graph;
     std::vector<Tensor> inputs;
-    compiler::HostTensors arguments;
     for (const Shape& shape : shapes) {
       const auto slot = static_cast<uint32_t>(inputs.size());
       inputs.push_back(graph.Param(slot, v1::FLOAT32, shape));
-      arguments[slot] = Numbers(shape, slot + 1);
     }
     graph.Output(program(inputs));
     const auto built = graph.Build();
     ASSERT_TRUE(built.ok()) << built.status();
+    const auto arguments = *RandomArguments(*built, /*seed=*/1);
     const auto want = RunInterpreted(*built, arguments);
     ASSERT_TRUE(want.ok()) << want.status();
     for (CpuEngine* engine : engines_) {
