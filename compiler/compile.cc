@@ -14,6 +14,7 @@
 #include "compiler/executable_builder.h"
 #include "compiler/ir/entry.h"
 #include "compiler/ir/wire.h"
+#include "compiler/kernel/dots.h"
 #include "compiler/pass/pipeline.h"
 #include "compiler/rewrite/rewrite.h"
 #include "compiler/rules/stable.h"
@@ -83,8 +84,9 @@ absl::StatusOr<v1::Executable> CompileGraph(const v1::Graph& wire, const v1::Tar
 }  // namespace
 
 absl::StatusOr<v1::Executable> CompileNormalised(Graph& graph, Pipeline& pipeline, UOp* root, Function function,
-                                                 const v1::Target& target, const Options& options,
+                                                 const v1::Target& device, const Options& options,
                                                  CompileObserver* observer) {
+  const v1::Target target = AllowedTarget(device, options.fast_math);
   v1::Executable executable;
   *executable.mutable_target() = target;
   KILN_ASSIGN_OR_RETURN(std::unique_ptr<CodeGenerator> generator, MakeCodeGenerator(target, options));

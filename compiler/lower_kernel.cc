@@ -109,9 +109,9 @@ absl::StatusOr<LoweredKernel> LowerScheduled(Graph& graph, Pipeline& pipeline, U
 
   KILN_ASSIGN_OR_RETURN(kernel,
                         pipeline.Run("expand", kernel, kExpandedSpec, [&](UOp* sink) { return Expand(graph, sink); }));
-  if (abilities.lanes && !abilities.text && DotLanes(target) > 0) {
+  if (abilities.lanes && !abilities.text && DotUnitsOf(target).lanes > 0) {
     KILN_ASSIGN_OR_RETURN(kernel, pipeline.RunOptional("dots", kernel, kExpandedSpec, [&](UOp* sink) {
-      return SelectDots(graph, sink, DotLanes(target));
+      return SelectDots(graph, sink, DotUnitsOf(target));
     }));
   }
   if (abilities.work_items) {

@@ -13,6 +13,7 @@
 #include "base/graph_text.h"
 #include "compiler/compile.h"
 #include "compiler/ir/wire.h"
+#include "compiler/kernel/dots.h"
 #include "compiler/kernel/kernel_form.h"
 #include "compiler/opt/neighbours.h"
 #include "compiler/opt/requested.h"
@@ -85,7 +86,7 @@ class Tuner {
   Tuner(const v1::Graph& graph, const v1::Target& target, const Options& options, const TuneOptions& tuning,
         KernelTimer& timer)
       : graph_(graph),
-        target_(target),
+        target_(AllowedTarget(target, options.fast_math)),
         constants_(options.constants),
         options_(CandidateOptions(options)),
         tuning_(tuning),
@@ -257,7 +258,7 @@ class Tuner {
   }
 
   const v1::Graph& graph_;
-  const v1::Target& target_;
+  const v1::Target target_;
   const std::vector<uint32_t> constants_;
   const Options options_;
   const TuneOptions& tuning_;

@@ -210,16 +210,29 @@ class Evaluator {
   }
 
   // uint8 by int8, four in a word of each lane (kernel/dots.h).
+  static uint64_t DotOfBytes(uint64_t u, uint64_t s, uint64_t sum) {
+    for (int bits = 0; bits < 32; bits += 8)
+      sum += static_cast<uint64_t>(int64_t{static_cast<uint8_t>(u >> bits)} * static_cast<int8_t>(s >> bits));
+    return sum;
+  }
+  static uint64_t DotOfBfloats(uint64_t u, uint64_t s, uint64_t sum) {
+    const DType wide = DType::kFloat32;
+    const auto at = [&](uint64_t word, int bits) {
+      return EvalScalar(Op::CAST, DType::kBfloat16, wide, {word >> bits & 0xFFFF});
+    };
+    for (int bits = 0; bits < 32; bits += 16)
+      sum = EvalScalar(Op::ADD, wide, wide, {sum, EvalScalar(Op::MUL, wide, wide, {at(u, bits), at(s, bits)})});
+    return sum;
+  }
+
   absl::Status EvalDots(UOp* uop) {
     Lanes lanes;
     std::vector<int64_t> spread[3];
     for (size_t k = 0; k < 3; ++k) spread[k] = Spread(uop->src(k)->shape(), uop->shape());
     for (int64_t lane = 0; lane < NumElements(uop->shape()); ++lane) {
       const auto at = [&](size_t k) { return values_[uop->src(k)][static_cast<size_t>(spread[k][lane])]; };
-      uint64_t sum = at(2);
-      for (int bits = 0; bits < 32; bits += 8)
-        sum += static_cast<uint64_t>(int64_t{static_cast<uint8_t>(at(0) >> bits)} * static_cast<int8_t>(at(1) >> bits));
-      lanes.push_back(WrapInt(uop->dtype(), sum));
+      lanes.push_back(IsFloat(uop->dtype()) ? DotOfBfloats(at(0), at(1), at(2))
+                                            : WrapInt(uop->dtype(), DotOfBytes(at(0), at(1), at(2))));
     }
     values_[uop] = std::move(lanes);
     return absl::OkStatus();

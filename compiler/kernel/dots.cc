@@ -13,11 +13,17 @@
 namespace kiln::compiler {
 namespace {
 
+// What LLVM calls it.
+constexpr char kBfloatFeature[] = "+avx512bf16";
+
 bool IsByte(DType dtype) { return dtype == DType::kInt8 || dtype == DType::kUint8; }
 bool IsWord(DType dtype) { return dtype == DType::kInt32 || dtype == DType::kUint32; }
 
-// Whether a product of bytes of these dtypes fits `dtype`, or wraps as a fold into 32 bits does.
+bool IsTerm(DType dtype) { return IsByte(dtype) || dtype == DType::kBfloat16; }
+
+// Whether a product of numbers of these dtypes fits `dtype`, or wraps as a fold into 32 bits does.
 bool HoldsProduct(DType dtype, DType a, DType b) {
+  if (a == DType::kBfloat16) return dtype == DType::kFloat32;
   if (IsWord(dtype)) return true;
   const bool some_signed = a == DType::kInt8 || b == DType::kInt8;
   return dtype == (some_signed ? DType::kInt16 : DType::kUint16);
@@ -43,7 +49,7 @@ UOp* Spread(Graph& graph, UOp* x, const Shape& shape) {
 
 class Selector {
  public:
-  Selector(Graph& graph, int64_t lanes) : graph_(graph), lanes_(lanes) {}
+  Selector(Graph& graph, const DotUnits& units) : graph_(graph), units_(units) {}
 
   // The fold as dot products, or null.
   UOp* Select(UOp* reduce) const {
@@ -52,20 +58,21 @@ class Selector {
     UOp* value = reduce->src(0);
     const Shape& shape = value->shape();
     const auto axis = static_cast<size_t>(arg.axes[0]);
-    if (axis + 1 >= shape.size() || shape[axis] != kDotTerms || shape.back() != lanes_) return nullptr;
-    const std::optional<DotFactors> factors = DotFactorsOf(value);
-    if (!factors.has_value()) return nullptr;
+    if (axis + 1 >= shape.size() || shape.back() != units_.lanes) return nullptr;
+    const std::optional<DotFactors> factors = DotFactorsOf(value, units_);
+    if (!factors.has_value() || shape[axis] != factors->terms()) return nullptr;
     UOp* a = WordsOf(factors->a, axis);
     UOp* b = WordsOf(factors->b, axis);
     if (a == nullptr || b == nullptr) return nullptr;
     DType a_type = factors->a->dtype();
     const DType b_type = factors->b->dtype();
+    if (a_type == DType::kBfloat16) return Fold(reduce, a, b, a_type);
     if (a_type != b_type) return a_type == DType::kUint8 ? Fold(reduce, a, b) : Fold(reduce, b, a);
 
     // (x + 128) * y - 128 * y, or with - and +: the bit that changes is the same.
     if (LanesOf(b) < LanesOf(a)) std::swap(a, b);
     Shape spread = a->shape();
-    spread.back() = lanes_;
+    spread.back() = units_.lanes;
     UOp* offset = Spread(graph_, ConstInt(graph_, DType::kUint32, 0x80808080), spread);
     UOp* moved = graph_.Make(Op::XOR, {Spread(graph_, a, spread), offset});
     const bool becomes_unsigned = a_type == DType::kInt8;
@@ -80,7 +87,7 @@ class Selector {
     UOp* alone = graph_.Make(Op::REDUCE, src, reduce->arg());
     b = Substitute(b, own, graph_);
     Shape few(spread.size(), 1);
-    few.back() = lanes_;
+    few.back() = units_.lanes;
     offset = Spread(graph_, ConstInt(graph_, DType::kUint32, 0x80808080), few);
     UOp* excess = becomes_unsigned ? Fold(alone, offset, b) : Fold(alone, b, offset);
     return Add(graph_, sum, Mul(graph_, excess, ConstInt(graph_, reduce->dtype(), -1)));
@@ -89,16 +96,16 @@ class Selector {
  private:
   static int64_t LanesOf(const UOp* x) { return int64_t{x->shape().back()}; }
 
-  // The loops of `reduce` over dot products of these words.
-  UOp* Fold(UOp* reduce, UOp* u, UOp* s) const {
+  // The loops of `reduce` over dot products of these words, of numbers that are `in`, or bytes.
+  UOp* Fold(UOp* reduce, UOp* u, UOp* s, DType in = DType::kUint8) const {
     Shape shape = u->shape();
     for (size_t d = 0; d < shape.size(); ++d) shape[d] = std::max(shape[d], s->shape()[d]);
     WmmaArg arg;
     arg.n = arg.m = 1;
-    arg.k = kDotTerms;
-    arg.in = DType::kUint8;
+    arg.k = static_cast<uint32_t>(DotTerms(in));
+    arg.in = in;
     arg.out = reduce->dtype();
-    UOp* zero = Spread(graph_, ConstInt(graph_, reduce->dtype(), 0), shape);
+    UOp* zero = Spread(graph_, ConstNumber(graph_, arg.out, 0), shape);
     std::vector<UOp*> src = {graph_.Make(Op::WMMA, {u, s, zero}, arg)};
     src.insert(src.end(), reduce->src().begin() + 1, reduce->src().end());
     ReduceArg fold = reduce->arg_as<ReduceArg>();
@@ -106,35 +113,37 @@ class Selector {
     return graph_.Make(Op::REDUCE, src, fold);
   }
 
-  // Words of the four bytes along `axis`, or null.
+  // Words of the numbers along `axis`, or null.
   UOp* WordsOf(UOp* x, size_t axis) const {
-    if (x->op() == Op::CAST && x->src(0)->op() == Op::SHR) {
-      UOp* word = x->src(0)->src(0);  // FromWord
+    const UOp* bits = x->op() == Op::BITCAST ? x->src(0) : x;
+    if (bits->op() == Op::CAST && bits->src(0)->op() == Op::SHR) {
+      UOp* word = bits->src(0)->src(0);  // FromWord
       const bool whole = word->dtype() == DType::kUint32 && !word->shape().empty() && word->shape()[axis] == 1;
-      return whole && Counts(x->src(0)->src(1), axis) ? word : nullptr;
+      return whole && Counts(bits->src(0)->src(1), axis, x->dtype()) ? word : nullptr;
     }
     return WordsInMemory(x, axis);
   }
 
-  // Whether the counts of bits are 0, 8, 16 and 24 along `axis`.
-  bool Counts(UOp* bits, size_t axis) const {
+  // Whether the counts of bits are where the numbers of a word begin, along `axis`.
+  bool Counts(UOp* bits, size_t axis, DType dtype) const {
     if (bits->op() == Op::CAST) bits = bits->src(0);
-    return bits->op() == Op::MUL && bits->src(0) == Count(graph_, kDotTerms, axis, bits->shape().size()) &&
-           bits->src(1)->IsConstInt(8);
+    return bits->op() == Op::MUL && bits->src(0) == Count(graph_, DotTerms(dtype), axis, bits->shape().size()) &&
+           bits->src(1)->IsConstInt(8 * ItemSize(dtype));
   }
 
-  // Of a LOAD of four neighbours, the same in all lanes.
+  // Of a LOAD of neighbours, the same in all lanes.
   UOp* WordsInMemory(UOp* x, size_t axis) const {
     if (x->op() != Op::LOAD || x->src().size() != 1 || x->src(0)->op() != Op::INDEX) return nullptr;
     const Shape& shape = x->shape();
-    if (shape.back() != 1 || shape[axis] != kDotTerms) return nullptr;
+    const int64_t terms = DotTerms(x->dtype());
+    if (shape.back() != 1 || shape[axis] != terms) return nullptr;
     UOp* place = x->src(0);
-    UOp* along = Count(graph_, kDotTerms, axis, shape.size());
+    UOp* along = Count(graph_, terms, axis, shape.size());
     if (Stride(place->src(1), along) != 1) return nullptr;
-    UOp* across = Count(graph_, kDotTerms, shape.size() - 1, shape.size());
+    UOp* across = Count(graph_, terms, shape.size() - 1, shape.size());
     UOp* index = Substitute(place->src(1), {{along, across}}, graph_);
-    UOp* bytes = graph_.Make(Op::LOAD, {graph_.Make(Op::INDEX, {place->src(0), index})});
-    return Bitcast(graph_, bytes, DType::kUint32);
+    UOp* numbers = graph_.Make(Op::LOAD, {graph_.Make(Op::INDEX, {place->src(0), index})});
+    return Bitcast(graph_, numbers, DType::kUint32);
   }
 
   // By how much `index` grows where `count` does; none if it is no sum of them.
@@ -153,37 +162,52 @@ class Selector {
   }
 
   Graph& graph_;
-  const int64_t lanes_;
+  const DotUnits units_;
 };
 
 }  // namespace
 
-int64_t DotLanes(const v1::Target& target) {
+DotUnits DotUnitsOf(const v1::Target& target) {
   const auto has = [&target](const char* feature) {
     return std::find(target.features().begin(), target.features().end(), feature) != target.features().end();
   };
-  return has("+avx512vnni") && target.tuning().vector_bytes() >= 64 ? 16 : 0;
+  DotUnits units;
+  if (target.tuning().vector_bytes() < 64) return units;
+  units.bytes = has("+avx512vnni");
+  units.bfloats = has(kBfloatFeature);
+  units.lanes = units.bytes || units.bfloats ? 16 : 0;
+  return units;
 }
 
-std::optional<DotFactors> DotFactorsOf(UOp* value) {
-  if (!IsWord(value->dtype())) return std::nullopt;
-  UOp* product = value->op() == Op::CAST ? value->src(0) : value;
+v1::Target AllowedTarget(v1::Target target, bool fast_math) {
+  if (fast_math) return target;
+  auto* features = target.mutable_features();
+  features->erase(std::remove(features->begin(), features->end(), kBfloatFeature), features->end());
+  return target;
+}
+
+std::optional<DotFactors> DotFactorsOf(UOp* value, const DotUnits& units) {
+  if (!IsWord(value->dtype()) && value->dtype() != DType::kFloat32) return std::nullopt;
+  UOp* product = value->op() == Op::CAST && IsWord(value->dtype()) ? value->src(0) : value;
   if (product->op() != Op::MUL) return std::nullopt;
   UOp* a = product->src(0);
   UOp* b = product->src(1);
-  if (a->op() != Op::CAST || b->op() != Op::CAST || !IsByte(a->src(0)->dtype()) || !IsByte(b->src(0)->dtype()))
-    return std::nullopt;
-  if (!HoldsProduct(product->dtype(), a->src(0)->dtype(), b->src(0)->dtype())) return std::nullopt;
-  return DotFactors{a->src(0), b->src(0)};
+  if (a->op() != Op::CAST || b->op() != Op::CAST) return std::nullopt;
+  a = a->src(0);
+  b = b->src(0);
+  const bool integers = units.bytes && IsByte(a->dtype()) && IsByte(b->dtype());
+  const bool bfloats = units.bfloats && a->dtype() == DType::kBfloat16 && b->dtype() == DType::kBfloat16;
+  if ((!integers && !bfloats) || !HoldsProduct(product->dtype(), a->dtype(), b->dtype())) return std::nullopt;
+  return DotFactors{a, b};
 }
 
 UOp* DotLanesIn(UOp* x) {
-  if (!IsByte(x->dtype())) return nullptr;
+  if (!IsTerm(x->dtype())) return nullptr;
   const RangeSet open = OpenRanges(x).at(x);
   UOp* found = nullptr;
   for (UOp* range : open) {
     if (range->arg_as<RangeArg>().type != AxisType::kUnroll) continue;
-    if (found != nullptr || !range->src(0)->IsConstInt(kDotTerms)) return nullptr;
+    if (found != nullptr || !range->src(0)->IsConstInt(DotTerms(x->dtype()))) return nullptr;
     found = range;
   }
   return found;
@@ -191,22 +215,25 @@ UOp* DotLanesIn(UOp* x) {
 
 UOp* ToWord(Graph& graph, UOp* x, UOp* range) {
   UOp* word = nullptr;
-  for (int64_t i = 0; i < kDotTerms; ++i) {
-    UOp* byte = Cast(graph, Substitute(x, {{range, Idx(graph, i)}}, graph), DType::kUint8);
-    byte = Cast(graph, byte, DType::kUint32);
-    if (i > 0) byte = graph.Make(Op::SHL, {byte, ConstInt(graph, DType::kUint32, 8 * i)});
-    word = word == nullptr ? byte : graph.Make(Op::OR, {word, byte});
+  for (int64_t i = 0; i < DotTerms(x->dtype()); ++i) {
+    UOp* number = Substitute(x, {{range, Idx(graph, i)}}, graph);
+    number = Bitcast(graph, number, IsByte(x->dtype()) ? DType::kUint8 : DType::kUint16);
+    UOp* part = Cast(graph, number, DType::kUint32);
+    if (i > 0) part = graph.Make(Op::SHL, {part, ConstInt(graph, DType::kUint32, 8 * ItemSize(x->dtype()) * i)});
+    word = word == nullptr ? part : graph.Make(Op::OR, {word, part});
   }
   return word;
 }
 
 UOp* FromWord(Graph& graph, UOp* word, UOp* range, DType dtype) {
-  UOp* bits = Cast(graph, Mul(graph, range, Idx(graph, 8)), DType::kUint32);
-  return Cast(graph, graph.Make(Op::SHR, {word, bits}), dtype);
+  UOp* bits = Cast(graph, Mul(graph, range, Idx(graph, 8 * ItemSize(dtype))), DType::kUint32);
+  UOp* shifted = graph.Make(Op::SHR, {word, bits});
+  if (IsByte(dtype)) return Cast(graph, shifted, dtype);
+  return Bitcast(graph, Cast(graph, shifted, DType::kUint16), dtype);
 }
 
-UOp* SelectDots(Graph& graph, UOp* sink, int64_t lanes) {
-  const Selector selector(graph, lanes);
+UOp* SelectDots(Graph& graph, UOp* sink, const DotUnits& units) {
+  const Selector selector(graph, units);
   absl::flat_hash_map<UOp*, UOp*> selected;
   for (UOp* uop : Toposort(sink)) {
     if (uop->op() != Op::REDUCE) continue;

@@ -1,11 +1,14 @@
-// Sums of products of 8-bit integers, four at a time: what vector units have dot
-// product instructions for (x86's VNNI).
+// Sums of products of narrow numbers, as many at a time as fill 32 bits: what vector units
+// have dot product instructions for (x86's VNNI and BF16).
 //
-// Such an instruction takes words of four neighbouring integers in each lane, unsigned
-// ones from one operand and signed ones from the other, and adds their four products to
-// an accumulator of 32 bits. So a schedule makes four turns of the fold UNROLL lanes and
-// copies one operand in words, in which those four lie together (opt/local_buffer.h);
-// the pass here finds what has got that form.
+// Such an instruction takes words of neighbouring numbers in each lane and adds their
+// products to an accumulator of 32 bits: of four 8-bit integers, unsigned ones from one
+// operand and signed ones from the other, or of two bfloat16. So a schedule makes that many
+// turns of the fold UNROLL lanes and copies one operand in words, in which those lie
+// together (opt/local_buffer.h); the pass here finds what has got that form.
+//
+// Those of integers are exact. Those of bfloat16 take subnormal numbers for zeros, in all
+// they read and write, and round as no two operations of ir.md do: fast_math allows them.
 #ifndef KILN_COMPILER_KERNEL_DOTS_H_
 #define KILN_COMPILER_KERNEL_DOTS_H_
 
@@ -17,34 +20,45 @@
 
 namespace kiln::compiler {
 
-inline constexpr int64_t kDotTerms = 4;
+// A target's dot product instructions.
+struct DotUnits {
+  int64_t lanes = 0;  // of 32 bits, of the widest of them; 0 if there are none
+  bool bytes = false;
+  bool bfloats = false;
+};
+DotUnits DotUnitsOf(const v1::Target& target);
 
-// 32-bit lanes of the target's widest dot product instruction; 0 if it has none.
-int64_t DotLanes(const v1::Target& target);
+// What code for `target` may use of it: without `fast_math` no dot products of bfloat16.
+v1::Target AllowedTarget(v1::Target target, bool fast_math);
 
-// The factors, int8 or uint8, of what a fold into 32 bits adds up, if its products are exact:
-// both are widened before they are multiplied, to where no product wraps.
+// Numbers of this dtype in a word: the terms that one lane adds up.
+inline int64_t DotTerms(DType dtype) { return 4 / ItemSize(dtype); }
+
+// The factors, int8, uint8 or bfloat16, of what a fold into 32 bits adds up, if `units` do that: both are
+// widened before they are multiplied, to where no product wraps.
 struct DotFactors {
   UOp* a;
   UOp* b;
+  int64_t terms() const { return DotTerms(a->dtype()); }
 };
-std::optional<DotFactors> DotFactorsOf(UOp* value);
+std::optional<DotFactors> DotFactorsOf(UOp* value, const DotUnits& units);
 
-// Of a kernel of loops. The lanes of four over which a kernel folds an 8-bit integer `x`;
+// Of a kernel of loops. The lanes over which a kernel folds such a number `x`, as many as a word has;
 // null if it has none, or other lanes that are folded.
 UOp* DotLanesIn(UOp* x);
 // What `x` is along these, in one uint32, the first in the low bits; and `x` taken from such a word.
 UOp* ToWord(Graph& graph, UOp* x, UOp* range);
 UOp* FromWord(Graph& graph, UOp* word, UOp* range, DType dtype);
 
-// Of a kernel whose lanes are shapes. A fold by ADD of four lanes of such products, vectors of
-// `lanes`, becomes
+// Of a kernel whose lanes are shapes. A fold by ADD of lanes of such products, vectors of
+// `units.lanes`, becomes
 //   REDUCE(WMMA(u, s, 0), loops)
 // where in each lane WMMA(u, s, acc) of (1, 1, 4) is acc and the four products of the uint8 in
-// the word `u` and the int8 in the word `s`. If both factors are of one sign, the one that is
-// the same in all lanes is moved by 128, and what that adds, a fold over the other alone, is
-// taken off. A fold whose operands do not lie in words stays as it is.
-UOp* SelectDots(Graph& graph, UOp* sink, int64_t lanes);
+// the word `u` and the int8 in the word `s`, and of (1, 1, 2) the two of bfloat16. If both
+// factors are integers of one sign, the one that is the same in all lanes is moved by 128, and
+// what that adds, a fold over the other alone, is taken off. A fold whose operands do not lie
+// in words stays as it is.
+UOp* SelectDots(Graph& graph, UOp* sink, const DotUnits& units);
 
 }  // namespace kiln::compiler
 

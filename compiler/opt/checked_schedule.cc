@@ -76,7 +76,7 @@ CheckedSchedule::CheckedSchedule(Graph& graph, UOp* plain, const v1::Target& tar
     : graph_(&graph),
       vector_bytes_(target.tuning().vector_bytes() ? target.tuning().vector_bytes() : 16),
       registers_(target.tuning().vector_registers() ? target.tuning().vector_registers() : 16),
-      dots_(DotLanes(target) > 0),
+      dots_(DotUnitsOf(target)),
       stores_apart_(TurnsStoreApart(plain)) {
   Set(plain);
   for (const UOp* axis : axes_) turns_ *= axis->src(0)->IsConst() ? static_cast<double>(axis->src(0)->const_int()) : 1;
@@ -185,9 +185,10 @@ absl::Status CheckedSchedule::CheckRegisters(UOp* sink) const {
     if (uop->op() == Op::RANGE && IsLane(uop)) last = std::max(last, LaneDimension(uop));
   }
   for (UOp* uop : order) {
-    // Dot products take words of four lanes, and fold them at once.
-    const bool dots = dots_ && uop->op() == Op::REDUCE && DotFactorsOf(uop->src(0)).has_value();
-    UOp* folded = dots ? DotLanesIn(DotFactorsOf(uop->src(0))->a) : nullptr;
+    // Dot products take words of several lanes, and fold them at once.
+    if (uop->op() != Op::REDUCE) continue;
+    const std::optional<DotFactors> factors = DotFactorsOf(uop->src(0), dots_);
+    UOp* folded = factors.has_value() ? DotLanesIn(factors->a) : nullptr;
     if (folded == nullptr) continue;
     for (auto& [node, ranges] : open) ranges.erase(std::remove(ranges.begin(), ranges.end(), folded), ranges.end());
   }
@@ -202,9 +203,10 @@ absl::Status CheckedSchedule::CheckRegisters(UOp* sink) const {
     }
     if (uop->op() != Op::REDUCE) continue;
     RangeSet lanes = open.at(uop->src(0));
-    const bool dots = dots_ && DotFactorsOf(uop->src(0)).has_value();
+    const std::optional<DotFactors> dots = DotFactorsOf(uop->src(0), dots_);
     for (UOp* closed : ClosedBy(uop)) {
-      if (!Has(lanes, closed) && !(dots && closed->src(0)->IsConstInt(kDotTerms))) lanes.push_back(closed);
+      if (!Has(lanes, closed) && !(dots.has_value() && closed->src(0)->IsConstInt(dots->terms())))
+        lanes.push_back(closed);
     }
     const int64_t accumulators = VectorsOf(lanes, last, ItemSize(uop->dtype()), vector_bytes_);
     if (accumulators > registers_)
@@ -263,8 +265,8 @@ absl::Status CheckedSchedule::CheckLocal(const OptOp& opt) const {
     const std::optional<Packed> packed = PackInWords(*graph_, sink_, operand);
     if (!packed.has_value())
       return Bad("operand ", opt.amount % count,
-                 " cannot be copied in words: a word is of four UNROLL lanes of an "
-                 "8-bit integer that is widened");
+                 " cannot be copied in words: a word is of four UNROLL lanes of an 8-bit integer "
+                 "that is widened, or of two of a bfloat16");
     sink = packed->sink;
     operand = packed->operand;
   }

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "compiler/kernel/dots.h"
 #include "compiler/opt/apply.h"
 #include "kiln/v1/target.pb.h"
 
@@ -62,7 +63,7 @@ class CheckedSchedule {
   int64_t outputs_ = 0;
   std::vector<OptOp> opts_;
   int64_t vector_bytes_, registers_;
-  bool dots_;
+  DotUnits dots_;
   bool stores_apart_;
   bool threads_ = false;
   double turns_ = 1, padding_ = 1;

@@ -204,11 +204,11 @@ std::vector<UOp*> OperandsOf(UOp* sink) {
 
 std::optional<Packed> PackInWords(Graph& graph, UOp* sink, UOp* operand) {
   if (operand->op() != Op::CAST) return std::nullopt;
-  UOp* bytes = operand->src(0);
-  UOp* lanes = DotLanesIn(bytes);
+  UOp* numbers = operand->src(0);
+  UOp* lanes = DotLanesIn(numbers);
   if (lanes == nullptr) return std::nullopt;
-  UOp* word = ToWord(graph, bytes, lanes);
-  UOp* unpacked = Cast(graph, FromWord(graph, word, lanes, bytes->dtype()), operand->dtype());
+  UOp* word = ToWord(graph, numbers, lanes);
+  UOp* unpacked = Cast(graph, FromWord(graph, word, lanes, numbers->dtype()), operand->dtype());
   return Packed{Substitute(sink, {{operand, unpacked}}, graph), word};
 }
 

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "compiler/kernel/dots.h"
 #include "compiler/opt/lanes_apart.h"
 #include "compiler/opt/local_buffer.h"
 #include "compiler/opt/product.h"
@@ -21,7 +20,7 @@ struct Tile {
   int64_t rows = 1, columns = 1;  // columns: elements of the output
   bool copy = false;
   bool turned = false;  // the copy is: its memory lies across the lanes
-  bool dots = false;    // four turns of `fold` at once; the copy is of words
+  bool dots = false;    // several turns of `fold` at once; the copy is of words
   size_t fold = 0;
 };
 
@@ -32,8 +31,7 @@ class Chooser {
         lanes_(machine.lanes),
         registers_(machine.registers),
         cores_(machine.cores),
-        l2_bytes_(machine.l2_bytes),
-        dots_(machine.dots && product_.dots) {}
+        l2_bytes_(machine.l2_bytes) {}
 
   // What the best tile costs; nothing if there is none.
   std::optional<double> Run() {
@@ -42,7 +40,7 @@ class Chooser {
         for (size_t column = 0; column < product_.outputs; ++column) {
           if (row == column || !product_.Walks(a, row, column) || !product_.Walks(1 - a, column, row)) continue;
           TryLanesOfOutput(a, row, column);
-          if (dots_) TryDots(a, row, column);
+          if (product_.terms > 1) TryDots(a, row, column);
           TryLanesOfFold(a, row, column);
         }
       }
@@ -134,7 +132,7 @@ class Chooser {
     }
   }
 
-  // The same, of words of four elements each, which operand `a` has in memory.
+  // The same, of words of several elements each, which operand `a` has in memory.
   void TryDots(size_t a, size_t row, size_t column) {
     Tile tile;
     tile.dots = tile.copy = true;
@@ -144,16 +142,17 @@ class Chooser {
     tile.column = tile.lane = column;
     const auto& strides = product_.operands[a].strides;
     const auto along = std::find(strides.begin() + static_cast<int64_t>(product_.outputs), strides.end(), 1);
-    if (along == strides.end() || product_.store[column] != 1 || !product_.operands[a].bytes_as_they_are) return;
+    if (along == strides.end() || product_.store[column] != 1 || !product_.operands[a].terms_as_they_are) return;
     tile.fold = static_cast<size_t>(along - strides.begin());
-    if (product_.Size(tile.fold) % kDotTerms != 0) return;
+    const int64_t terms = product_.terms;
+    if (product_.Size(tile.fold) % terms != 0) return;
     const bool contiguous = product_.operands[tile.b].strides[column] == 1;
-    const int64_t m = product_.Size(row), n = product_.Size(column), k = product_.Folded() / kDotTerms;
+    const int64_t m = product_.Size(row), n = product_.Size(column), k = product_.Folded() / terms;
     for (int64_t vectors = 1; vectors <= 4; ++vectors) {
       if (vectors > 1 && (vectors - 1) * lanes_ >= n) break;
       tile.columns = vectors * lanes_;
       const double panels = Batches(row, column) * static_cast<double>(CeilDiv(n, tile.columns));
-      if (PanelBytes(tile) / kDotTerms > std::min(kMostLocalBytes, l2_bytes_ * 3 / 4)) break;
+      if (PanelBytes(tile) / terms > std::min(kMostLocalBytes, l2_bytes_ * 3 / 4)) break;
       for (tile.rows = 1; tile.rows <= std::min(kRowsApart, m); ++tile.rows) {
         if (tile.rows * vectors + vectors + 1 > registers_) break;
         const auto r = static_cast<double>(tile.rows), v = static_cast<double>(vectors);
@@ -161,7 +160,7 @@ class Chooser {
             std::max({r * v / kFmasPerCycle, (r + v) / kLoadsPerCycle, kFmaLatency}) + kLoadWeight * (r + v);
         const double fill = v * (product_.operands[tile.b].constant ? kPackedCycles
                                  : contiguous ? kPackCycles
-                                              : kDotTerms * kGatherCycles * static_cast<double>(lanes_));
+                                              : kGatherCycles * static_cast<double>(terms * lanes_));
         tile.cost = panels * (static_cast<double>(CeilDiv(m, tile.rows)) * (static_cast<double>(k) * turn + 2 * r * v) +
                               static_cast<double>(k) * fill);
         Consider(tile);
@@ -230,7 +229,7 @@ class Chooser {
     const int64_t vectors = tile.folded ? tile.columns : tile.columns / lanes_;
     Lanes(tile.lane, lanes_, tile.folded ? AxisType::kUnroll : AxisType::kUpcast, tile.dots ? 3 : 2);
     Lanes(tile.column, vectors, AxisType::kUpcast, 1);
-    if (tile.dots) Lanes(tile.fold, kDotTerms, AxisType::kUnroll, 2);
+    if (tile.dots) Lanes(tile.fold, product_.terms, AxisType::kUnroll, 2);
 
     // The loops over columns outside, those over rows inside: what belongs to the columns is read again.
     const auto inner = static_cast<int64_t>(product_.outputs) - 1;
@@ -269,7 +268,6 @@ class Chooser {
 
   Product product_;
   int64_t lanes_, registers_, cores_, l2_bytes_;
-  bool dots_;
   std::optional<Tile> best_;
   std::vector<OptOp> opts_;
 };
@@ -277,7 +275,7 @@ class Chooser {
 }  // namespace
 
 std::optional<std::vector<OptOp>> ChooseMatmulOpts(UOp* sink, const v1::Target& target) {
-  const std::optional<Product> product = ProductIn(sink);
+  const std::optional<Product> product = ProductIn(sink, target);
   if (!product.has_value()) return std::nullopt;
   const Machine machine(target, product->item);
   std::optional<double> cost;

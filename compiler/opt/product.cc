@@ -40,7 +40,6 @@ Machine::Machine(const v1::Target& target, int64_t item) {
   const auto& tuning = target.tuning();
   lanes = std::max<int64_t>(1, (tuning.vector_bytes() ? tuning.vector_bytes() : 16) / item);
   registers = tuning.vector_registers() ? tuning.vector_registers() : 16;
-  dots = DotLanes(target) > 0 && item == 4;
   cores = std::max<int64_t>(1, tuning.cores());
   l2_bytes = tuning.l2_bytes() ? static_cast<int64_t>(tuning.l2_bytes()) : 1 << 20;
 }
@@ -65,7 +64,7 @@ bool Product::FoldsNeighbours(size_t operand) const {
   return run >= kLeastTurned;
 }
 
-std::optional<Product> ProductIn(UOp* sink) {
+std::optional<Product> ProductIn(UOp* sink, const v1::Target& target) {
   const std::vector<UOp*> operands = OperandsOf(sink);
   if (operands.size() != 2 || sink->src(0)->op() != Op::END) return std::nullopt;
   UOp* store = sink->src(0)->src(0);
@@ -94,8 +93,8 @@ std::optional<Product> ProductIn(UOp* sink) {
     }
     operand.gated = loads.size() != 1 || loads[0] != root || loads[0]->src().size() > 1;
     operand.constant = OfConstants(root);
-    operand.bytes_as_they_are = loads.size() == 1 && loads[0]->src().size() == 1 && root->op() == Op::CAST &&
-                                root->src(0) == loads[0] && ItemSize(loads[0]->dtype()) == 1;
+    operand.terms_as_they_are =
+        loads.size() == 1 && loads[0]->src().size() == 1 && root->op() == Op::CAST && root->src(0) == loads[0];
     std::vector<UOp*> walked;
     for (size_t i = 0; i < axes.size(); ++i) {
       if (operand.depends[i]) walked.push_back(axes[i]);
@@ -115,12 +114,13 @@ std::optional<Product> ProductIn(UOp* sink) {
   for (UOp* uop : Toposort(sink)) {
     if (uop->op() != Op::REDUCE) continue;
     product.item = ItemSize(uop->dtype());
-    const std::optional<DotFactors> factors = DotFactorsOf(uop->src(0));
-    product.dots =
+    const std::optional<DotFactors> factors = DotFactorsOf(uop->src(0), DotUnitsOf(target));
+    const bool dots =
         uop->arg_as<ReduceArg>().op == Op::ADD && factors.has_value() &&
         std::all_of(operands.begin(), operands.end(), [&](const UOp* operand) {
           return operand->op() == Op::CAST && (operand->src(0) == factors->a || operand->src(0) == factors->b);
         });
+    product.terms = dots ? factors->terms() : 1;
   }
   return product;
 }

@@ -32,7 +32,6 @@ inline constexpr int64_t kTurnsPerCore = 8;      // enough for an even share
 struct Machine {
   explicit Machine(const v1::Target& target, int64_t item);
   int64_t lanes, registers, cores, l2_bytes;
-  bool dots;  // of 8-bit integers, four terms a lane (kernel/dots.h)
 };
 
 inline int64_t CeilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
@@ -46,7 +45,7 @@ struct Operand {
   std::vector<std::optional<int64_t>> strides;  // of its LOAD along each axis; none if there are several
   bool gated = false;                           // more is to be done for an element than to load it
   bool constant = false;                        // from run to run: a copy of it is made once (hoist.h)
-  bool bytes_as_they_are = false;               // an 8-bit integer, loaded and widened
+  bool terms_as_they_are = false;               // of a dot product, loaded and widened
   std::vector<Walk> walks;                      // outermost first
   int64_t last_stride = 0;                      // in memory, along the last of these
   double bytes = 0;                             // of the storage that it is loaded from
@@ -58,7 +57,7 @@ struct Product {
   std::vector<Operand> operands;
   std::vector<std::optional<int64_t>> store;
   int64_t item = 4;   // bytes of an accumulator
-  bool dots = false;  // what is folded are exact products of 8-bit integers
+  int64_t terms = 1;  // that one lane of the machine's dot products folds; 1 if it has none for this
 
   int64_t Size(size_t axis) const { return sizes[axis]; }
   int64_t Folded() const;
@@ -69,7 +68,7 @@ struct Product {
 };
 
 // None if the kernel is none.
-std::optional<Product> ProductIn(UOp* sink);
+std::optional<Product> ProductIn(UOp* sink, const v1::Target& target);
 
 // `product` with output loop `axis` and the one inside it fused: the rows of an image end where they end, and
 // vectors need not. Nothing if what is stored would not be contiguous, if only one of the two were read, or under a

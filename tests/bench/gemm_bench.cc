@@ -55,16 +55,23 @@ Tensor ProductInFloat32(const std::vector<Tensor>& inputs) {
   return client::Matmul(client::Cast(inputs[0], v1::FLOAT32), client::Cast(inputs[1], v1::FLOAT32));
 }
 
-// Of 16-bit floats, summed up in float32. The peer multiplies as the processor's dot products do, which
-// take denormals as zeros and round twice.
+// Of 16-bit floats, summed up in float32.
 Row HalfFloats(int64_t n, v1::DType dtype) {
-  Row row = {.name = std::string(dtype == v1::BFLOAT16 ? "bf16 " : "f16 ") + std::to_string(n),
-             .flops = 2.0 * static_cast<double>(n * n * n),
-             .bytes = 8.0 * static_cast<double>(n * n),
-             .inputs = {{{n, n}, -1, 1, 0, dtype}, {{n, n}, -1, 1, 0, dtype}},
-             .program = ProductInFloat32,
-             .peers = {}};
-  if (dtype == v1::BFLOAT16) row.peers = {OneDnnMatmul(n, n, n, dtype, dtype)};
+  return {.name = std::string(dtype == v1::BFLOAT16 ? "bf16 " : "f16 ") + std::to_string(n),
+          .flops = 2.0 * static_cast<double>(n * n * n),
+          .bytes = 8.0 * static_cast<double>(n * n),
+          .inputs = {{{n, n}, -1, 1, 0, dtype}, {{n, n}, -1, 1, 0, dtype}},
+          .program = ProductInFloat32,
+          .peers = {}};
+}
+
+// The peer multiplies as the processor's dot products do, which take subnormal numbers for zeros: what
+// fast_math allows.
+Row FastBfloats(int64_t n) {
+  Row row = HalfFloats(n, v1::BFLOAT16);
+  row.name += ", fast_math";
+  row.peers = {OneDnnMatmul(n, n, n, v1::BFLOAT16, v1::BFLOAT16)};
+  row.fast_math = true;
   return row;
 }
 
@@ -89,7 +96,8 @@ Row Gemv(int64_t m, int64_t n) {
 std::vector<Row> Rows(bool smoke) {
   if (smoke) {
     return {Sgemm(24),      Sgemm(37),    TransposedB(9, 50, 33),          Integers(9, 50, 32, v1::INT8),
-            Batched(3, 16), Gemv(40, 72), Integers(20, 33, 36, v1::UINT8), HalfFloats(24, v1::BFLOAT16)};
+            Batched(3, 16), Gemv(40, 72), Integers(20, 33, 36, v1::UINT8), HalfFloats(24, v1::BFLOAT16),
+            FastBfloats(32)};
   }
   // 50257: the words of GPT-2.
   return {Sgemm(128),
@@ -104,6 +112,8 @@ std::vector<Row> Rows(bool smoke) {
           Integers(512, 512, 512, v1::INT8),
           Integers(1024, 1024, 1024, v1::UINT8),
           Integers(1024, 1024, 1024, v1::INT8),
+          FastBfloats(512),
+          FastBfloats(1024),
           HalfFloats(512, v1::BFLOAT16),
           HalfFloats(1024, v1::BFLOAT16),
           HalfFloats(512, v1::FLOAT16),

@@ -111,6 +111,7 @@ class Suite {
     testing::CpuEngine& engine = Engine(threads);
     compiler::Options options;
     options.constants = row.constants;
+    options.fast_math = row.fast_math;
     auto program = engine.Load(*message, options);
     KILN_CHECK(program.ok());
     const auto placed = engine.Place(*std::move(program), arguments);

@@ -59,6 +59,7 @@ struct Row {
   std::vector<Peer> peers;
   double tolerance = 1e-4;               // of the result's largest magnitude
   std::vector<uint32_t> constants = {};  // inputs that stay the same over many calls: weights
+  bool fast_math = false;
 };
 
 // The bench's whole main(). `rows` makes the table: small enough for the interpreter

@@ -1,6 +1,6 @@
-// Products of matrices of 8-bit integers, summed up in 32 bits: as machine code beside the
-// interpreter, bit for bit, for the greatest and the least values too. Where the machine has
-// dot products of 8-bit integers they are used.
+// Products of matrices of 8-bit integers, summed up in 32 bits, and of bfloat16 under fast_math:
+// as machine code beside the interpreter, bit for bit; of integers for the greatest and the least
+// values too, of floats for such as are exact. Where the machine has dot products they are used.
 #include "compiler/kernel/dots.h"
 
 #include <gtest/gtest.h>
@@ -14,6 +14,7 @@
 #include "client/cpp/ops.h"
 #include "compiler/compile.h"
 #include "runtime/hal/device.h"
+#include "tests/support/arguments.h"
 #include "tests/support/cpu_engine.h"
 #include "tests/support/interp_engine.h"
 
@@ -86,7 +87,7 @@ constexpr Case kCases[] = {{v1::UINT8, v1::INT8},
                            {v1::INT8, v1::INT8, v1::INT16}};
 
 TEST_F(Dots, AreExactForAllValues) {
-  const bool here = compiler::DotLanes(one_.device().target()) > 0;
+  const bool here = compiler::DotUnitsOf(one_.device().target()).bytes;
   for (const Case& of : kCases) {
     for (const Values values : {Values::kAny, Values::kLeast, Values::kGreatest, Values::kExtreme}) {
       SCOPED_TRACE(absl::StrCat(v1::DType_Name(of.a), " by ", v1::DType_Name(of.b), " in ", v1::DType_Name(of.wide),
@@ -128,6 +129,65 @@ TEST_F(Dots, OfOddSizesInEveryForm) {
 TEST_F(Dots, NoneWhereProductsWrap) {
   EXPECT_FALSE(absl::StrContains(Check({v1::INT8, v1::INT8, v1::INT8}, {40, 64}, {64, 96}, Values::kAny), "UNROLL"));
   EXPECT_FALSE(absl::StrContains(Check({v1::UINT8, v1::UINT8, v1::INT16}, {40, 64}, {64, 96}, Values::kAny), "UNROLL"));
+}
+
+// Random bfloat16 that are small integers, whose sums are exact in any order.
+TEST_F(Dots, OfBfloatsUnderFastMath) {
+  const bool here = compiler::DotUnitsOf(one_.device().target()).bfloats;
+  for (const auto& [m, n, k, transpose] : {std::tuple{40, 96, 64, false},
+                                           {33, 100, 62, false},
+                                           {7, 50, 34, true},
+                                           {40, 64, 128, true},
+                                           {64, 30, 17, false},
+                                           {1, 64, 64, false},
+                                           {64, 1, 64, false}}) {
+    SCOPED_TRACE(absl::StrCat(m, " x ", n, " over ", k, transpose ? ", b^T" : ""));
+    client::Graph graph;
+    const Tensor a = graph.Param(0, v1::BFLOAT16, {m, k});
+    const Tensor b = graph.Param(1, v1::BFLOAT16, transpose ? Shape{n, k} : Shape{k, n});
+    graph.Output(
+        client::Matmul(client::Cast(a, v1::FLOAT32), client::Cast(transpose ? client::Transpose(b) : b, v1::FLOAT32)));
+    const v1::Graph wire = graph.Build().value();
+    const compiler::HostTensors arguments = RandomArguments(wire, 1).value();
+    const auto want = RunInterpreted(wire, arguments);
+    ASSERT_TRUE(want.ok()) << want.status();
+    for (const bool fast_math : {false, true}) {
+      compiler::Options options;
+      options.fast_math = fast_math;
+      for (CpuEngine* engine : {&one_, &several_}) {
+        const auto got = engine->Run(wire, arguments, options);
+        ASSERT_TRUE(got.ok()) << got.status();
+        EXPECT_EQ(got->results[0].bytes, want->results[0].bytes);
+      }
+      const auto made = compiler::Compile(wire, one_.device().target(), options);
+      ASSERT_TRUE(made.ok()) << made.status();
+      const std::string& schedule = made->kernels(0).schedule();
+      if (m == 40 && n == 96) {
+        EXPECT_EQ(absl::StrContains(schedule, "UNROLL"), here && fast_math) << schedule;
+      }
+    }
+  }
+}
+
+// A subnormal number counts, but where fast_math lets it go.
+TEST_F(Dots, OfBfloatsAreOtherwiseExact) {
+  constexpr int64_t kSize = 64;
+  client::Graph graph;
+  const Tensor a = graph.Param(0, v1::BFLOAT16, {kSize, kSize}), b = graph.Param(1, v1::BFLOAT16, {kSize, kSize});
+  graph.Output(client::Matmul(client::Cast(a, v1::FLOAT32), client::Cast(b, v1::FLOAT32)));
+  const v1::Graph wire = graph.Build().value();
+  compiler::HostTensors arguments = RandomArguments(wire, 1).value();
+  for (auto& [slot, tensor] : arguments) {
+    const uint16_t bits = slot == 0 ? 0x0001 : 0x7E80;  // 2^-133 and 2^126
+    for (size_t i = 0; i < tensor.bytes.size(); i += 2) std::memcpy(tensor.bytes.data() + i, &bits, 2);
+  }
+  const auto got = one_.Run(wire, arguments, {});
+  ASSERT_TRUE(got.ok()) << got.status();
+  for (int64_t i = 0; i < kSize * kSize; ++i) {
+    float value;
+    std::memcpy(&value, got->results[0].bytes.data() + 4 * i, 4);
+    ASSERT_EQ(value, 0.5F);
+  }
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Dot products of 8-bit integers, where the target has them (compiler/kernel/dots.h).
+// Dot products of narrow numbers, where the target has them (compiler/kernel/dots.h).
 #ifndef KILN_COMPILER_TARGET_LLVM_EMIT_DOT_H_
 #define KILN_COMPILER_TARGET_LLVM_EMIT_DOT_H_
 
@@ -6,8 +6,8 @@
 
 namespace kiln::compiler {
 
-// `acc` and, in each lane, the four products of the uint8 in the word `u` and the int8 in the word `s`.
-// Vectors of as many lanes as DotLanes says.
+// `acc` and, in each lane, the products of what is in the words `u` and `s`: of four uint8 and int8, or,
+// where `acc` is float32, of two bfloat16. Vectors of as many lanes as DotUnitsOf says.
 llvm::Value* EmitDot(llvm::IRBuilder<>& builder, llvm::Value* u, llvm::Value* s, llvm::Value* acc);
 
 }  // namespace kiln::compiler
