@@ -25,6 +25,10 @@ std::optional<int64_t> StrideIn(UOp* index, UOp* range);
 // The kernel's output loops, outermost first: those of the END under `sink`.
 std::vector<UOp*> OutputRanges(const UOp* sink);
 
+// The ENDs of nests that fold into memory, in topological order: their outermost loop is a reduced one, outside of
+// loops of the output (opt/outer_reduce.h).
+std::vector<UOp*> OuterFolds(UOp* sink);
+
 }  // namespace kiln::compiler
 
 #endif  // KILN_COMPILER_KERNEL_RANGES_H_

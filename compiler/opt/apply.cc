@@ -200,7 +200,10 @@ std::vector<UOp*> AxesOf(UOp* sink) {
 }
 
 UOp* ApplyOpt(Graph& graph, UOp* sink, const OptOp& opt) {
-  const std::vector<UOp*> axes = AxesOf(sink);
+  std::vector<UOp*> axes = AxesOf(sink);
+  if (opt.kind == OptOp::kLocal) {
+    for (UOp* fold : OuterFolds(sink)) axes.push_back(fold->src(1));
+  }
   UOp* range = axes.at(static_cast<size_t>(opt.axis));
   switch (opt.kind) {
     case OptOp::kSplit: return Split(graph, sink, range, opt);

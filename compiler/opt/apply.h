@@ -19,8 +19,8 @@ struct OptOp {
   Kind kind;
   int axis;
   // kSplit: the factor of the new axis. kPadTo: the multiple. kSwap: the other axis.
-  // kLocal: the operand, by its number in OperandsOf; of n operands, numbers from n on are
-  // those same, copied in words for dot products (local_buffer.h).
+  // kLocal, whose axes count on behind all others with the outermost loops of OuterFolds: the operand, by its number in
+  // OperandsOf; of n operands, numbers from n on are those same, copied in words for dot products (local_buffer.h).
   int64_t amount = 0;
   // kSplit: what the new axis is; of kUpcast and kUnroll also which lane dimension.
   AxisType target = AxisType::kUpcast;
@@ -38,7 +38,7 @@ struct OptOp {
 //   kPadTo   rounds the axis up to a multiple; what is beyond is gated, or, with `clamp`,
 //            only its writes are: reads are of the last element again, and cost nothing
 //   kFuse    the output loop and the one inside it become one
-//   kLocal   what the loops inside output loop `axis` read of an operand is copied once
+//   kLocal   what the loops inside loop `axis` read of an operand is copied once
 //            a turn, in the order in which they walk it, to memory of the thread's own;
 //            from then on no loop that is outside of a copy may become lanes
 //   kThread  the turns of the axis, an output loop, may be shared out among threads

@@ -85,6 +85,8 @@ CheckedSchedule::CheckedSchedule(Graph& graph, UOp* plain, const v1::Target& tar
 void CheckedSchedule::Set(UOp* sink) {
   sink_ = sink;
   axes_ = AxesOf(sink);
+  folds_.clear();
+  for (const UOp* fold : OuterFolds(sink)) folds_.push_back(fold->src(1));
   const std::vector<UOp*> output = OutputRanges(sink);
   outputs_ = std::count_if(axes_.begin(), axes_.end(), [&](const UOp* axis) { return Has(output, axis); });
 }
@@ -105,8 +107,9 @@ absl::Status CheckedSchedule::Apply(const OptOp& opt) {
 absl::Status CheckedSchedule::Check(const OptOp& opt) const {
   const auto count = static_cast<int64_t>(axes_.size());
   if (count == 0) return Bad("the kernel has no loops");
-  if (opt.axis < 0 || opt.axis >= count) return Bad("the kernel has axes 0 to ", count - 1);
-  if (!axes_[static_cast<size_t>(opt.axis)]->src(0)->IsConst())
+  const auto folds = opt.kind == OptOp::kLocal ? static_cast<int64_t>(folds_.size()) : 0;
+  if (opt.axis < 0 || opt.axis >= count + folds) return Bad("the kernel has axes 0 to ", count + folds - 1);
+  if (opt.axis < count && !axes_[static_cast<size_t>(opt.axis)]->src(0)->IsConst())
     return Bad("the size of the axis is not a number, but known when the kernel runs");
   if (threads_) return Bad("it stands behind THREAD, which is the last");
   switch (opt.kind) {
@@ -252,7 +255,12 @@ absl::Status CheckedSchedule::CheckFuse(const OptOp& opt) const {
 }
 
 absl::Status CheckedSchedule::CheckLocal(const OptOp& opt) const {
-  if (opt.axis >= outputs_) return Bad("a copy is made in each turn of a loop of the output; this one is reduced");
+  const auto axis = static_cast<size_t>(opt.axis);
+  if (opt.axis >= outputs_ && axis < axes_.size())
+    return Bad(
+        "a copy is made in each turn of a loop of the output, or of a reduced one that a SWAP brought outside; this "
+        "one is reduced");
+  UOp* level = axis < axes_.size() ? axes_[axis] : folds_[axis - axes_.size()];
   const std::vector<UOp*> operands = OperandsOf(sink_);
   const auto count = static_cast<int64_t>(operands.size());
   if (count == 0) return Bad("the kernel reads nothing again in several turns of the output: a copy is for that");
@@ -270,7 +278,7 @@ absl::Status CheckedSchedule::CheckLocal(const OptOp& opt) const {
     sink = packed->sink;
     operand = packed->operand;
   }
-  const int64_t bytes = LocalBytes(sink, operand, axes_[static_cast<size_t>(opt.axis)]);
+  const int64_t bytes = LocalBytes(sink, operand, level);
   if (bytes == 0) return Bad("operand ", opt.amount % count, " cannot be copied: the kernel writes what it reads");
   const int64_t all = bytes + LocalBytes(sink_);
   if (bytes > kMostLocalBytes)

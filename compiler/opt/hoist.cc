@@ -71,7 +71,9 @@ class Copy {
       return std::nullopt;
     copy.constant_ = OnlyConstant(copy.store_->src(1));
     if (copy.constant_ == nullptr) return std::nullopt;
-    for (UOp* range : OutputRanges(sink)) {
+    std::vector<UOp*> loops = OutputRanges(sink);
+    for (const UOp* fold : OuterFolds(sink)) loops.push_back(fold->src(1));
+    for (UOp* range : loops) {
       const RangeSet& around = open.at(copy.fill_);
       if (std::find(around.begin(), around.end(), range) == around.end()) continue;
       const AxisType type = range->arg_as<RangeArg>().type;
@@ -135,7 +137,7 @@ class Copy {
   UOp* fill_ = nullptr;
   UOp* store_ = nullptr;
   UOp* constant_ = nullptr;
-  std::vector<UOp*> around_;  // the loops of the output that say which copy it is, outermost first
+  std::vector<UOp*> around_;  // the loops that say which copy it is, outermost first
 };
 
 }  // namespace

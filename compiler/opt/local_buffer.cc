@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <iterator>
 #include <optional>
 #include <utility>
 
@@ -36,6 +37,23 @@ UOp* OnlyReduce(UOp* sink) {
     only = uop;
   }
   return only;
+}
+
+// The ranges around the REDUCE, loops from the outside: those of the output, or of the nest in which it is folded
+// into memory.
+std::vector<UOp*> RangesAround(UOp* sink, const UOp* reduce) {
+  const std::vector<UOp*> outputs = OutputRanges(sink);
+  for (UOp* fold : OuterFolds(sink)) {
+    const std::vector<UOp*> below = Toposort(fold);
+    if (!Has(below, reduce)) continue;
+    std::vector<UOp*> around;
+    const RangeSet open = OpenRanges(fold).at(fold);
+    std::copy_if(outputs.begin(), outputs.end(), std::back_inserter(around),
+                 [&](const UOp* range) { return Has(open, range); });
+    around.insert(around.end(), fold->src().begin() + 1, fold->src().end());
+    return around;
+  }
+  return outputs;
 }
 
 bool ReadsMemory(UOp* root) {
@@ -78,11 +96,12 @@ Layout LayoutOf(UOp* sink, UOp* operand, UOp* level) {
     (IsLane(range) ? layout.lanes : walked).push_back(range);
   };
   bool inside = false;
-  for (UOp* range : OutputRanges(sink)) {
+  UOp* reduce = OnlyReduce(sink);
+  for (UOp* range : RangesAround(sink, reduce)) {
     if (inside || IsLane(range)) add(range);
     inside = inside || range == level;
   }
-  for (UOp* range : OnlyReduce(sink)->src().subspan(1)) add(range);
+  for (UOp* range : reduce->src().subspan(1)) add(range);
   if (!layout.constant) return layout;
   std::sort(layout.lanes.begin(), layout.lanes.end(),
             [](const UOp* a, const UOp* b) { return LaneDimension(a) < LaneDimension(b); });
@@ -179,13 +198,10 @@ class Filler {
 std::vector<UOp*> OperandsOf(UOp* sink) {
   UOp* reduce = OnlyReduce(sink);
   if (reduce == nullptr || sink->src().size() != 1) return {};
-  const std::vector<UOp*> outputs = OutputRanges(sink);
   const absl::flat_hash_map<UOp*, RangeSet> open = OpenRanges(sink);
-  RangeSet all;
-  for (UOp* range : open.at(reduce)) {
-    if (!Has(outputs, range)) return {};  // in a nest of its own (outer_reduce.h)
-    all.push_back(range);
-  }
+  const RangeSet& all = open.at(reduce);
+  const std::vector<UOp*> around = RangesAround(sink, reduce);
+  if (!std::all_of(all.begin(), all.end(), [&](const UOp* range) { return Has(around, range); })) return {};
   std::vector<UOp*> operands, stack = {reduce->src(0)};
   absl::flat_hash_set<UOp*> seen;
   while (!stack.empty()) {

@@ -40,8 +40,8 @@ int64_t LocalBytes(UOp* sink, UOp* operand, UOp* level);
 int64_t LocalBytes(UOp* sink);
 
 // `sink` with `operand` read from a buffer that is filled in each turn of `level`, a
-// loop of the output: its places along the axes that the loops inside that one walk, those
-// that are farthest apart in memory first, and then, if vectors of it are read, what each
+// loop of the output or a reduced one outside of those (outer_reduce.h): its places along the axes that the loops
+// inside that one walk, those that are farthest apart in memory first, and then, if vectors of it are read, what each
 // lane reads. The fill walks memory in its own order: lanes that lie across it are turned.
 UOp* CopyToLocal(Graph& graph, UOp* sink, UOp* operand, UOp* level);
 

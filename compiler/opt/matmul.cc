@@ -9,7 +9,8 @@
 namespace kiln::compiler {
 namespace {
 
-constexpr double kGatedTurn = 2;  // cycles: one scalar or one vector that is read in place, under a gate
+constexpr int64_t kLeastDepth = 128;  // turns of a fold that are worth taking accumulators from memory and back
+constexpr double kGatedTurn = 2;      // cycles: one scalar or one vector that is read in place, under a gate
 
 // Which axes the tile has, and how much of each.
 struct Tile {
@@ -22,6 +23,7 @@ struct Tile {
   bool turned = false;  // the copy is: its memory lies across the lanes
   bool dots = false;    // several turns of `fold` at once; the copy is of words
   size_t fold = 0;
+  int64_t depth = 0;  // if not 0: of `fold`, as much at a time; accumulators wait in memory for the next
 };
 
 class Chooser {
@@ -124,12 +126,49 @@ class Chooser {
         tile.copy = false;
         tile.cost = tiles * (static_cast<double>(k) * plain_turn + start);
         Consider(tile);
-        if (!fits) continue;
         tile.copy = true;
-        tile.cost = tiles * (static_cast<double>(k) * turn + start) + fill;
+        if (!fits && !CutFold(tile, blocks)) continue;
+        const double folds =
+            tile.depth > 0 ? kFoldsOfMemory * static_cast<double>(product_.Size(tile.fold) / tile.depth) : 1;
+        tile.cost = tiles * (static_cast<double>(k) * turn + start * folds) + fill;
         Consider(tile);
+        tile.depth = 0;
       }
     }
+  }
+
+  // For a panel that is too large: cuts the longest fold in pieces, for each of which a smaller one is copied.
+  // False, and nothing has changed, if the fold or the rows cannot be cut so.
+  bool CutFold(Tile& tile, int64_t blocks) const {
+    size_t fold = product_.outputs;
+    for (size_t axis = fold; axis < product_.sizes.size(); ++axis) {
+      if (product_.Size(axis) > product_.Size(fold)) fold = axis;
+    }
+    if (!product_.operands[tile.b].depends[fold] || !product_.operands[tile.a].depends[fold]) return false;
+    int64_t turn_bytes = tile.columns * product_.item;  // of the panel, of one turn of the fold
+    for (size_t axis = product_.outputs; axis < product_.sizes.size(); ++axis) {
+      if (axis != fold && product_.operands[tile.b].depends[axis]) turn_bytes *= product_.Size(axis);
+      if (turn_bytes > MostCut()) return false;
+    }
+    int64_t depth = std::min(product_.Size(fold) / 2, MostCut() / turn_bytes);
+    while (depth >= kLeastDepth && product_.Size(fold) % depth != 0) --depth;
+    if (depth < kLeastDepth || LeastParts(tile, blocks) == 0) return false;
+    tile.fold = fold;
+    tile.depth = depth;
+    return true;
+  }
+
+  // Bytes of a panel of a part of the fold, and of the accumulators that wait for the next.
+  int64_t MostCut() const { return l2_bytes_ / 4; }
+
+  // The fewest parts of equally many of the `blocks` of rows whose accumulators fit where they wait; 0: none.
+  int64_t LeastParts(const Tile& tile, int64_t blocks) const {
+    const int64_t block_bytes = tile.rows * tile.columns * product_.item;
+    const int64_t most = std::max<int64_t>(1, blocks * tile.rows / kLeastBlock);
+    for (int64_t parts = CeilDiv(blocks * block_bytes, MostCut()); parts <= most; ++parts) {
+      if (blocks % parts == 0) return parts;
+    }
+    return 0;
   }
 
   // The same, of words of several elements each, which operand `a` has in memory.
@@ -183,12 +222,17 @@ class Chooser {
       const int64_t m = product_.Size(row), n = product_.Size(column);
       const double steps = static_cast<double>(CeilDiv(product_.Size(axis), lanes_)) *
                            static_cast<double>(product_.Folded() / product_.Size(axis));
+      // All rows are read again for each few columns.
+      const double a_bytes = static_cast<double>(m * product_.item) * static_cast<double>(product_.Folded());
+      const double far = a_bytes > static_cast<double>(l2_bytes_)
+                             ? static_cast<double>(lanes_ * product_.item) / kFarBytesPerCycle
+                             : 0;
       for (tile.rows = 1; tile.rows <= std::min<int64_t>(8, m); ++tile.rows) {
         for (tile.columns = 1; tile.columns <= std::min<int64_t>(8, n); ++tile.columns) {
           if (tile.rows * tile.columns + std::min(tile.rows, tile.columns) + 1 > registers_) break;
           const auto r = static_cast<double>(tile.rows), c = static_cast<double>(tile.columns);
-          const double turn =
-              std::max({r * c / kFmasPerCycle, (r + c) / kLoadsPerCycle, kFmaLatency}) + 3 * kLoadWeight * (r + c);
+          const double turn = std::max({r * c / kFmasPerCycle, (r + c) / kLoadsPerCycle, kFmaLatency}) +
+                              3 * kLoadWeight * (r + c) + far * r;
           tile.cost = Batches(row, column) * static_cast<double>(CeilDiv(m, tile.rows) * CeilDiv(n, tile.columns)) *
                       (steps * turn + kFoldCycles * r * c);
           Consider(tile);
@@ -244,7 +288,14 @@ class Chooser {
     }
     const int64_t level = parts > 1 ? inner : inner - 1;
     const size_t number = tile.b + (tile.dots ? product_.operands.size() : 0);
-    if (tile.copy) opts_.push_back({OptOp::kLocal, static_cast<int>(level), static_cast<int64_t>(number)});
+    int64_t copied = level;
+    if (tile.depth > 0) {
+      const auto fold = static_cast<int>(tile.fold) + (parts > 1);
+      opts_.push_back({OptOp::kSplit, fold, tile.depth, AxisType::kReduce});
+      opts_.push_back({OptOp::kSwap, static_cast<int>(level) + 1, fold});
+      copied = static_cast<int64_t>(product_.sizes.size()) + (parts > 1);  // behind all axes
+    }
+    if (tile.copy) opts_.push_back({OptOp::kLocal, static_cast<int>(copied), static_cast<int64_t>(number)});
     // One loop of all that is shared out.
     for (int64_t axis = level; axis > 0; --axis) opts_.push_back({OptOp::kFuse, static_cast<int>(axis - 1)});
     opts_.push_back({OptOp::kThread, 0});
@@ -252,14 +303,17 @@ class Chooser {
 
   // Into how many blocks the rows are cut, so that each thread gets its share.
   int64_t Parts(const Tile& tile, int64_t blocks, int64_t turns) const {
-    if (cores_ == 1) return 1;
+    const int64_t least = tile.depth > 0 ? LeastParts(tile, blocks) : 1;
+    if (cores_ == 1) return least;
     const auto uneven = [&](int64_t parts) {
       const int64_t all = turns * parts;
       return static_cast<double>(CeilDiv(all, cores_) * cores_) / static_cast<double>(all);
     };
-    int64_t best = 1;
-    for (int64_t parts = 1; parts <= blocks; ++parts) {
-      if (blocks % parts != 0 || (tile.copy && blocks / parts * tile.rows < kLeastBlock)) continue;
+    int64_t best = least;
+    for (int64_t parts = least; parts <= blocks; ++parts) {
+      // Rather a copy that few rows share than a core without work.
+      const int64_t least_rows = turns * best < cores_ ? kLeastShare : kLeastBlock;
+      if (blocks % parts != 0 || (tile.copy && blocks / parts * tile.rows < least_rows)) continue;
       if (turns * best >= kTurnsPerCore * cores_ && uneven(best) < 1.03) break;
       if (uneven(parts) < uneven(best) - 0.01) best = parts;
     }

@@ -160,12 +160,8 @@ UOp* OuterReduce(Graph& graph, UOp* sink, UOp* output, UOp* reduced) {
 
 bool FoldsOutside(UOp* sink, UOp* range) {
   const absl::flat_hash_map<UOp*, RangeSet> open = OpenRanges(sink);
-  for (const auto& [uop, ranges] : open) {
-    if (uop->op() != Op::END || Has(OutputRanges(sink), uop->src(1)) || Has(ranges, range)) continue;
-    const UOp* outer = uop->src(1);
-    if (outer->arg_as<RangeArg>().type == AxisType::kReduce) return true;
-  }
-  return false;
+  const std::vector<UOp*> folds = OuterFolds(sink);
+  return std::any_of(folds.begin(), folds.end(), [&](UOp* fold) { return !Has(open.at(fold), range); });
 }
 
 }  // namespace kiln::compiler

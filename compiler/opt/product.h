@@ -23,11 +23,13 @@ inline constexpr double kApartCycles = 3;        // of one element that is copie
 inline constexpr double kFarBytesPerCycle = 16;  // of an operand that each panel reads anew from beyond the L2 cache
 inline constexpr double kPackCycles = 12;        // of one vector of words, for dot products
 inline constexpr double kGatherCycles = 5;       // of one element that lies apart
-inline constexpr double kFoldCycles = 6;         // of the lanes of one accumulator onto each other
-inline constexpr int64_t kLeastTurned = 4;       // neighbours that are worth a vector that is turned
-inline constexpr int64_t kRowsApart = 8;         // rows that one set of the L1 cache can hold at once
-inline constexpr int64_t kLeastBlock = 96;       // rows that are worth a copy of the other operand
-inline constexpr int64_t kTurnsPerCore = 8;      // enough for an even share
+inline constexpr double kFoldsOfMemory = 2;  // times what it takes to begin a tile whose accumulators come from memory
+inline constexpr double kFoldCycles = 6;     // of the lanes of one accumulator onto each other
+inline constexpr int64_t kLeastTurned = 4;   // neighbours that are worth a vector that is turned
+inline constexpr int64_t kRowsApart = 8;     // rows that one set of the L1 cache can hold at once
+inline constexpr int64_t kLeastBlock = 96;   // rows that are worth a copy of the other operand
+inline constexpr int64_t kLeastShare = 16;   // of which one of a core's own is better than none
+inline constexpr int64_t kTurnsPerCore = 8;  // enough for an even share
 
 struct Machine {
   explicit Machine(const v1::Target& target, int64_t item);

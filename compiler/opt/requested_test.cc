@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
 #include "compiler/ir/build.h"
+#include "compiler/opt/local_buffer.h"
 #include "compiler/opt/schedule_text.h"
 
 namespace kiln::compiler {
@@ -103,6 +104,15 @@ TEST_F(RequestedTest, LanesApartShareADimension) {
       ApplyRequested(graph_, Centred(8, 64), Requests("SPLIT(2, 16, UNROLL); SPLIT(1, 16, UPCAST)"), target_).ok());
 }
 
+// LOCAL alone takes such a loop, by a number behind all others.
+TEST_F(RequestedTest, CopiesInALoopThatASwapBroughtOutside) {
+  const char* text = "SPLIT(2, 64, REDUCE); SWAP(1, 2); LOCAL(3, 1); THREAD(0)";
+  const auto made = ApplyRequested(graph_, Product(64, 256, 256), Requests(text), target_);
+  ASSERT_TRUE(made.ok()) << made.status();
+  EXPECT_EQ(ToString(made->opts), text);
+  EXPECT_EQ(LocalBytes(made->sink), 4 * (256 + 64 * 256));  // a row of accumulators, and 64 rows of the operand
+}
+
 TEST_F(RequestedTest, IllegalSchedulesOfAProduct) {
   struct Case {
     const char* opts;
@@ -139,6 +149,9 @@ TEST_F(RequestedTest, IllegalSchedulesOfAProduct) {
            Case{"FUSE(1)", "no loop of the output inside it"},
            Case{"FUSE(2)", "no loop of the output inside it"},
            Case{"LOCAL(2, 0)", "this one is reduced"},
+           Case{"SPLIT(2, 64, REDUCE); SWAP(1, 2); SPLIT(3, 2, REDUCE)", "the kernel has axes 0 to 2"},
+           Case{"SPLIT(2, 64, REDUCE); SWAP(1, 2); LOCAL(4, 1)", "the kernel has axes 0 to 3"},
+           Case{"SPLIT(2, 64, REDUCE); SWAP(1, 2); SWAP(3, 0)", "the kernel has axes 0 to 2"},
            Case{"LOCAL(0, 4)", "it wants (operand), from 0 to 1"},
            Case{"LOCAL(0, 2)", "operand 0 cannot be copied in words"},
            Case{"LOCAL(0, 1)", "too much local memory: more than 1048576 bytes; a kernel may have 1048576"},

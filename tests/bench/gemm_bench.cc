@@ -20,6 +20,17 @@ Row Sgemm(int64_t n) {
           .peers = {OneDnnSgemm(n, n, n), OpenBlasSgemm(n, n, n)}};
 }
 
+// Few results, each of a long sum.
+Row DeepSgemm(int64_t n, int64_t k) {
+  return {.name = "sgemm " + std::to_string(n) + " x " + std::to_string(n) + " over " + std::to_string(k),
+          .flops = 2.0 * static_cast<double>(n * n * k),
+          .bytes = 4.0 * static_cast<double>(2 * n * k + n * n),
+          .inputs = {{{n, k}}, {{k, n}}},
+          .program = Product,
+          .peers = {OneDnnSgemm(n, n, k), OpenBlasSgemm(n, n, k)},
+          .tolerance = 1e-3};
+}
+
 Tensor ProductOfRows(const std::vector<Tensor>& inputs) {
   return client::Matmul(inputs[0], client::Transpose(inputs[1]));
 }
@@ -108,6 +119,9 @@ std::vector<Row> Rows(bool smoke) {
           Sgemm(2048),
           TransposedB(1024, 1024, 1024),
           TransposedB(64, 50257, 768),
+          TransposedB(512, 512, 8192),
+          DeepSgemm(256, 65536),
+          DeepSgemm(64, 100000),
           Integers(512, 512, 512, v1::UINT8),
           Integers(512, 512, 512, v1::INT8),
           Integers(1024, 1024, 1024, v1::UINT8),

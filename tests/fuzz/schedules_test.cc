@@ -150,11 +150,15 @@ class Scheduler {
       case 4: opt.kind = OptOp::kFuse; return opt.axis + 1 < outputs;
       default: {
         opt.kind = OptOp::kLocal;
-        const std::vector<UOp*> operands = OperandsOf(sink);
-        if (operands.empty() || !output) return false;
+        const std::vector<UOp*> operands = OperandsOf(sink), folds = OuterFolds(sink);
+        const bool outside = !folds.empty() && random_.OneIn(2);  // in each turn of a reduced loop
+        if (operands.empty() || (!output && !outside)) return false;
+        const size_t fold = outside ? random_.Below(folds.size()) : 0;
+        if (outside) opt.axis = static_cast<int>(axes.size() + fold);
         opt.amount = static_cast<int64_t>(random_.Below(operands.size()));
         UOp* operand = operands[static_cast<size_t>(opt.amount)];
-        const int64_t bytes = LocalBytes(sink, operand, axes[static_cast<size_t>(opt.axis)]);
+        UOp* level = outside ? folds[fold]->src(1) : axes[static_cast<size_t>(opt.axis)];
+        const int64_t bytes = LocalBytes(sink, operand, level);
         return bytes > 0 && bytes + LocalBytes(sink) <= kMostLocalBytes;
       }
     }

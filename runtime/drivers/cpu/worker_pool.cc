@@ -27,29 +27,21 @@ inline void Pause() {
 #endif
 }
 
-// May fail, in a container that forbids it; the pool then works unpinned.
-void PinThisThread(uint32_t core) {
-  if (core >= CPU_SETSIZE) return;
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  CPU_SET(core, &set);
-  static_cast<void>(pthread_setaffinity_np(pthread_self(), sizeof(set), &set));
-}
-
 // How many helpers all loops may have together, so that no submitter is without
 // a core.
 inline uint32_t MostHelpers(uint32_t threads, uint32_t active) { return threads > active ? threads - active : 0; }
 
 }  // namespace
 
-WorkerPool::WorkerPool(const Options& options) : options_(options), loops_(new Loop[options.loops]) {
+WorkerPool::WorkerPool(const Options& options)
+    : options_(options), loops_(new Loop[options.loops]), cores_(UsableCores()) {
   KILN_CHECK(options.loops > 0);
-  const uint32_t threads = options.threads != 0 ? options.threads : static_cast<uint32_t>(UsableCores().size());
+  const uint32_t threads = options.threads != 0 ? options.threads : static_cast<uint32_t>(cores_.size());
   // All of them first: they read its size.
   workers_.resize(threads - 1);
-  for (uint32_t i = 0; i + 1 < threads; ++i) {
-    workers_[i] = std::thread([this, i] { WorkerMain(i); });
-    pthread_setname_np(workers_[i].native_handle(), "kiln-worker");
+  for (std::thread& worker : workers_) {
+    worker = std::thread([this] { WorkerMain(); });
+    pthread_setname_np(worker.native_handle(), "kiln-worker");
   }
 }
 
@@ -65,6 +57,21 @@ void WorkerPool::WakeWorkers() {
   wake_.notify_all();
 }
 
+void WorkerPool::KeepOff() {
+  const int core = sched_getcpu();
+  if (core < 0 || core >= CPU_SETSIZE || core == kept_off_.load(std::memory_order_relaxed)) return;
+  kept_off_.store(core, std::memory_order_relaxed);
+  if (cores_.size() <= workers_.size()) return;
+  cpu_set_t others;
+  CPU_ZERO(&others);
+  for (const uint32_t other : cores_) {
+    if (other < CPU_SETSIZE && other != static_cast<uint32_t>(core)) CPU_SET(other, &others);
+  }
+  // May fail, in a container that forbids it; the system then places the workers.
+  for (std::thread& worker : workers_)
+    static_cast<void>(pthread_setaffinity_np(worker.native_handle(), sizeof(others), &others));
+}
+
 void WorkerPool::RunShared(Loop& loop, int64_t iterations, int64_t grain, Body body, const void* fn) {
   loop.body = body;
   loop.fn = fn;
@@ -76,6 +83,7 @@ void WorkerPool::RunShared(Loop& loop, int64_t iterations, int64_t grain, Body b
   const uint64_t number = (loop.state.load(std::memory_order_relaxed) >> kLoopShift) + 1;
   loop.state.store(number << kLoopShift | kOpen, std::memory_order_release);
   const uint32_t active = active_.fetch_add(1, std::memory_order_acq_rel) + 1;
+  if (active == 1) KeepOff();
   if (MostHelpers(threads(), active) > 0) WakeWorkers();
 
   while (RunChunk(loop)) {
@@ -130,11 +138,7 @@ WorkerPool::Loop* WorkerPool::Join(const std::vector<uint64_t>& finished) {
   return nullptr;
 }
 
-void WorkerPool::WorkerMain(uint32_t index) {
-  if (options_.pin) {
-    const std::vector<uint32_t> cores = UsableCores();
-    PinThisThread(cores[(index + 1) % cores.size()]);
-  }
+void WorkerPool::WorkerMain() {
   // The number of the last loop in each place of which this worker saw the end.
   std::vector<uint64_t> finished(options_.loops, 0);
   uint32_t spins = 0;

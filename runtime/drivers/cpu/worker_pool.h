@@ -11,6 +11,11 @@
 // are only as many helpers as leave a core to each submitter, so two devices on
 // two cores have one each, and one of them alone has both. A worker that is one
 // too many for its loop leaves it after the chunk it has.
+//
+// Systems like to wake a thread on the core of the one that wakes it. There a worker
+// would not run before its submitter has done all the work, or a balancer has come by,
+// milliseconds later. So, where there is a core for each, workers are kept off the
+// submitter's.
 #ifndef KILN_RUNTIME_DRIVERS_CPU_WORKER_POOL_H_
 #define KILN_RUNTIME_DRIVERS_CPU_WORKER_POOL_H_
 
@@ -30,10 +35,6 @@ class WorkerPool {
     uint32_t threads = 0;
     // How often a worker looks for a new loop before it sleeps.
     uint32_t spins = 2000;
-    // Pins worker i to the (i+1)th of the cores this process may use. Not by itself: a
-    // submitter that stands on such a core keeps its helper from running, for as long as
-    // the system sees no reason to move it; a worker that is free goes to an idle core.
-    bool pin = false;
     // Most loops that workers help with at once; at least 1.
     uint32_t loops = 1;
   };
@@ -98,6 +99,8 @@ class WorkerPool {
   // Takes a chunk and runs it; false if none is left.
   static bool RunChunk(Loop& loop);
   void WakeWorkers();
+  // Keeps the workers off the core on which this thread runs, if there is one for each elsewhere.
+  void KeepOff();
 
   // -- A worker's
   // Joins a loop that can use one more helper, other than those it has seen the
@@ -105,7 +108,7 @@ class WorkerPool {
   Loop* Join(const std::vector<uint64_t>& finished);
   // Whether `loop` has more helpers than its share, or all loops together.
   bool TooMany(const Loop& loop) const;
-  void WorkerMain(uint32_t index);
+  void WorkerMain();
 
   const Options options_;
   const std::unique_ptr<Loop[]> loops_;
@@ -118,6 +121,8 @@ class WorkerPool {
   std::atomic<bool> stopping_{false};
 
   std::vector<std::thread> workers_;
+  const std::vector<uint32_t> cores_;  // that this process may use
+  std::atomic<int> kept_off_{-1};      // the core, or -1
 };
 
 }  // namespace kiln::runtime::cpu

@@ -1,5 +1,7 @@
 #include "runtime/drivers/cpu/worker_pool.h"
 
+#include <sched.h>
+
 #include <atomic>
 #include <memory>
 #include <numeric>
@@ -7,6 +9,7 @@
 #include <vector>
 
 #include "gtest/gtest.h"
+#include "runtime/drivers/cpu/machine.h"
 
 namespace kiln::runtime::cpu {
 namespace {
@@ -112,6 +115,33 @@ TEST(WorkerPool, WorkersTakePart) {
     while (arrived < 2) std::this_thread::yield();
   });
   EXPECT_EQ(arrived, 2);
+}
+
+// Wherever the submitter goes: systems wake a thread on the core of the one that wakes it.
+TEST(WorkerPool, WorkersAreKeptOffTheSubmittersCore) {
+  const std::vector<uint32_t> cores = UsableCores();
+  if (cores.size() < 2) GTEST_SKIP() << "there is one core";
+  cpu_set_t all;
+  ASSERT_EQ(sched_getaffinity(0, sizeof(all), &all), 0);
+  WorkerPool pool({.threads = 2});
+  for (int turn = 0; turn < 4; ++turn) {
+    const uint32_t core = cores[turn % 2];
+    cpu_set_t one;
+    CPU_ZERO(&one);
+    CPU_SET(core, &one);
+    ASSERT_EQ(sched_setaffinity(0, sizeof(one), &one), 0);
+    const std::thread::id self = std::this_thread::get_id();
+    std::atomic<int> arrived{0};
+    int of_worker = -1;
+    pool.ParallelFor(2, 1, [&](int64_t begin, int64_t end) {
+      if (std::this_thread::get_id() != self) of_worker = sched_getcpu();
+      ++arrived;
+      while (arrived < 2) std::this_thread::yield();
+    });
+    EXPECT_NE(of_worker, static_cast<int>(core));
+    EXPECT_GE(of_worker, 0);
+  }
+  sched_setaffinity(0, sizeof(all), &all);
 }
 
 // Two iterations that can only end together, as above, on each of two threads.
