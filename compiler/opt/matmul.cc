@@ -81,6 +81,14 @@ class Chooser {
     return elements * product_.item;
   }
 
+  // Whether the panel of operand `b` is all of it, and lies in memory as it is walked: a copy wins nothing, unless
+  // it is so large that pieces of it do (CutFold).
+  bool LiesInOrder(const Tile& tile) const {
+    const size_t fold = product_.outputs;
+    return fold + 1 == product_.sizes.size() && tile.columns == product_.Size(tile.column) &&
+           product_.operands[tile.b].strides[fold] == tile.columns && PanelBytes(tile) <= kMostLocalBytes;
+  }
+
   // Vectors of the output, rows of scalars of operand `a`.
   void TryLanesOfOutput(size_t a, size_t row, size_t column) {
     Tile tile;
@@ -105,6 +113,7 @@ class Chooser {
       tile.columns = vectors * lanes_;
       const int64_t panels = CeilDiv(n, tile.columns);
       const int64_t panel_bytes = PanelBytes(tile);
+      const bool far_apart = n * k * product_.item > l2_bytes_ / 4 && !LiesInOrder(tile);
       const bool fits = panel_bytes <= std::min(kMostLocalBytes, l2_bytes_ * 3 / 4);
       for (tile.rows = 1; tile.rows <= std::min(kRowsApart, m); ++tile.rows) {
         const int64_t accumulators = tile.rows * vectors;
@@ -119,9 +128,8 @@ class Chooser {
                              : contiguous  ? v * (product_.operands[tile.b].gated ? kGatedCycles : kCopyCycles)
                              : tile.turned ? v * kTurnCycles
                                            : kGatherCycles * static_cast<double>(tile.columns));
-        const double plain_turn = contiguous
-                                      ? turn * (n * k * product_.item > l2_bytes_ / 4 ? 1.5 : 1.0) + gated_vector * v
-                                      : turn + kGatherCycles * static_cast<double>(tile.columns);
+        const double plain_turn = contiguous ? turn * (far_apart ? 1.5 : 1.0) + gated_vector * v
+                                             : turn + kGatherCycles * static_cast<double>(tile.columns);
         const double start = 2 * r * v;
         tile.copy = false;
         tile.cost = tiles * (static_cast<double>(k) * plain_turn + start);
