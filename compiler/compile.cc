@@ -19,6 +19,7 @@
 #include "compiler/rewrite/rewrite.h"
 #include "compiler/rules/stable.h"
 #include "compiler/schedule/callify.h"
+#include "compiler/schedule/chain.h"
 #include "compiler/schedule/kernel_entry.h"
 #include "compiler/schedule/memory_plan.h"
 #include "compiler/schedule/opaque_calls.h"
@@ -97,6 +98,14 @@ absl::StatusOr<v1::Executable> CompileNormalised(Graph& graph, Pipeline& pipelin
     KILN_ASSIGN_OR_RETURN(root, pipeline.Run("enter kernel", root, kCoreSpec,
                                              [&](UOp* body) { return EnterKernel(graph, body, function); }));
   }
+  absl::flat_hash_set<UOp*> results;
+  for (const Function::Result& result : function.results) results.insert(result.buffer);
+  if (generator->abilities().lanes && !generator->abilities().text) {
+    // Needs the list alone; without it, the same kernels run one after the other.
+    KILN_ASSIGN_OR_RETURN(root, pipeline.RunOptional("chain kernels", root, kCoreSpec, [&](UOp* calls) {
+      return ChainKernels(graph, calls, results, target);
+    }));
+  }
   *executable.mutable_signature() = SignatureOf(function);
   // Beyond this point, there is a list of calls of kernels, each a SINK of loops or a LINEAR of instructions.
 
@@ -104,8 +113,6 @@ absl::StatusOr<v1::Executable> CompileNormalised(Graph& graph, Pipeline& pipelin
   KILN_RETURN_IF_ERROR(pipeline.RunStep(
       "memory plan",
       [&] {
-        absl::flat_hash_set<UOp*> results;
-        for (const Function::Result& result : function.results) results.insert(result.buffer);
         plan = PlanMemory(root, results);
         return absl::OkStatus();
       },

@@ -101,11 +101,12 @@ TEST(Compile, EqualKernelsAreCompiledOnce) {
 TEST(Compile, PassesAreSeenInOrder) {
   Watcher watcher;
   ASSERT_TRUE(Compile(SumAndAdd(), NullTarget(), Options(), &watcher).ok());
-  ASSERT_GE(watcher.names.size(), 4u);
+  ASSERT_GE(watcher.names.size(), 5u);
   EXPECT_EQ(watcher.names[0], "normalise");
   EXPECT_EQ(watcher.names[1], "callify");
   EXPECT_EQ(watcher.names[2], "rangeify");
-  EXPECT_EQ(watcher.names[3], "memory plan");
+  EXPECT_EQ(watcher.names[3], "chain kernels");
+  EXPECT_EQ(watcher.names[4], "memory plan");
   EXPECT_EQ(watcher.names.back(), "object");
 }
 

@@ -35,6 +35,7 @@ v1::Cost CostOf(Graph& graph, UOp* kernel) {
     if (uop->op() == Op::LOAD || uop->op() == Op::STORE) {
       flops += Turns(open, none);  // an access is work, too
       const UOp* buffer = uop->src(0)->src(0);
+      if (buffer->op() != Op::PARAM) continue;  // a slice in local memory (schedule/chain.h)
       const double size = ItemSize(buffer->dtype());
       const double bytes = std::min(Turns(open, none) * size, static_cast<double>(buffer->shape()[0].max()) * size);
       (uop->op() == Op::LOAD ? read : written) += bytes;

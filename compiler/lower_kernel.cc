@@ -15,6 +15,7 @@
 #include "compiler/kernel/linearize.h"
 #include "compiler/kernel/reduce_to_acc.h"
 #include "compiler/kernel/simplify_ranges.h"
+#include "compiler/lower_chain.h"
 #include "compiler/opt/heuristic.h"
 #include "compiler/opt/requested.h"
 #include "compiler/opt/scan.h"
@@ -32,11 +33,50 @@ bool HasConstants(UOp* kernel) {
                      [](const UOp* uop) { return uop->op() == Op::PARAM && uop->arg_as<BufferArg>().constant; });
 }
 
+absl::StatusOr<UOp*> LinearizeKernel(Graph& graph, Pipeline& pipeline, UOp* kernel) {
+  return pipeline.Run("linearize", kernel, kLinearSpec, [&](UOp* sink) { return Linearize(graph, sink); });
+  // Beyond this point, the order of instructions is fixed.
+}
+
+// Of a kernel whose loop nest is fixed: down to accumulators.
+absl::StatusOr<LoweredKernel> Accumulate(Graph& graph, Pipeline& pipeline, UOp* kernel, const v1::Target& target,
+                                         const CodeGenerator& generator, const Options& options) {
+  const Abilities abilities = generator.abilities();
+  LoweredKernel lowered;
+  KILN_ASSIGN_OR_RETURN(kernel, pipeline.Run("bounds", kernel, kScheduledSpec, [&](UOp* sink) {
+    return ProveBounds(graph, sink, options.strict, &lowered.gates);
+  }));
+  // Beyond this point, every access is inside its buffer wherever its gate holds.
+
+  KILN_ASSIGN_OR_RETURN(kernel,
+                        pipeline.Run("expand", kernel, kExpandedSpec, [&](UOp* sink) { return Expand(graph, sink); }));
+  if (abilities.lanes && !abilities.text && DotUnitsOf(target).lanes > 0) {
+    KILN_ASSIGN_OR_RETURN(kernel, pipeline.RunOptional("dots", kernel, kExpandedSpec, [&](UOp* sink) {
+      return SelectDots(graph, sink, DotUnitsOf(target));
+    }));
+  }
+  if (abilities.work_items) {
+    KILN_ASSIGN_OR_RETURN(kernel, pipeline.Run("work items", kernel, kExpandedSpec, [&](UOp* sink) {
+      return GraphRewrite(GpuDims(graph, sink), SymbolicRules(), graph);
+    }));
+  }
+  // Beyond this point, parallel ranges are shapes, or coordinates of work items.
+
+  KILN_ASSIGN_OR_RETURN(kernel, pipeline.Run("reduce to acc", kernel, kAccumulatingSpec,
+                                             [&](UOp* sink) { return ReduceToAcc(graph, sink); }));
+  if (abilities.lanes && !abilities.text) {
+    KILN_ASSIGN_OR_RETURN(kernel, pipeline.RunOptional("keep row", kernel, kAccumulatingSpec,
+                                                       [&](UOp* sink) { return KeepRow(graph, sink); }));
+  }
+  lowered.linear = kernel;
+  return lowered;
+}
+
 }  // namespace
 
-absl::StatusOr<LoweredKernel> LowerKernel(Graph& graph, Pipeline& pipeline, UOp* kernel, uint32_t slots,
-                                          const v1::Target& target, const CodeGenerator& generator,
-                                          const Options& options, const std::string* given) {
+absl::StatusOr<LoweredKernel> LowerToAccumulators(Graph& graph, Pipeline& pipeline, UOp* kernel, uint32_t slots,
+                                                  const v1::Target& target, const CodeGenerator& generator,
+                                                  const Options& options, const std::string* given) {
   const Abilities abilities = generator.abilities();
   const auto* arg = std::get_if<KernelArg>(&kernel->arg());
   const bool requested = arg != nullptr && !arg->opts.empty();  // of the axes as they are
@@ -92,45 +132,26 @@ absl::StatusOr<LoweredKernel> LowerKernel(Graph& graph, Pipeline& pipeline, UOp*
   }
   // Beyond this point, the loop nest is fixed.
 
-  KILN_ASSIGN_OR_RETURN(LoweredKernel lowered, LowerScheduled(graph, pipeline, kernel, target, generator, options));
+  KILN_ASSIGN_OR_RETURN(LoweredKernel lowered, Accumulate(graph, pipeline, kernel, target, generator, options));
   lowered.schedule = std::move(schedule);
   lowered.hoisted = std::move(hoisted);
   return lowered;
 }
 
+absl::StatusOr<LoweredKernel> LowerKernel(Graph& graph, Pipeline& pipeline, UOp* kernel, uint32_t slots,
+                                          const v1::Target& target, const CodeGenerator& generator,
+                                          const Options& options, const std::string* schedule) {
+  const auto lower = IsChain(kernel) ? LowerChain : LowerToAccumulators;
+  KILN_ASSIGN_OR_RETURN(LoweredKernel lowered,
+                        lower(graph, pipeline, kernel, slots, target, generator, options, schedule));
+  KILN_ASSIGN_OR_RETURN(lowered.linear, LinearizeKernel(graph, pipeline, lowered.linear));
+  return lowered;
+}
+
 absl::StatusOr<LoweredKernel> LowerScheduled(Graph& graph, Pipeline& pipeline, UOp* kernel, const v1::Target& target,
                                              const CodeGenerator& generator, const Options& options) {
-  const Abilities abilities = generator.abilities();
-  LoweredKernel lowered;
-  KILN_ASSIGN_OR_RETURN(kernel, pipeline.Run("bounds", kernel, kScheduledSpec, [&](UOp* sink) {
-    return ProveBounds(graph, sink, options.strict, &lowered.gates);
-  }));
-  // Beyond this point, every access is inside its buffer wherever its gate holds.
-
-  KILN_ASSIGN_OR_RETURN(kernel,
-                        pipeline.Run("expand", kernel, kExpandedSpec, [&](UOp* sink) { return Expand(graph, sink); }));
-  if (abilities.lanes && !abilities.text && DotUnitsOf(target).lanes > 0) {
-    KILN_ASSIGN_OR_RETURN(kernel, pipeline.RunOptional("dots", kernel, kExpandedSpec, [&](UOp* sink) {
-      return SelectDots(graph, sink, DotUnitsOf(target));
-    }));
-  }
-  if (abilities.work_items) {
-    KILN_ASSIGN_OR_RETURN(kernel, pipeline.Run("work items", kernel, kExpandedSpec, [&](UOp* sink) {
-      return GraphRewrite(GpuDims(graph, sink), SymbolicRules(), graph);
-    }));
-  }
-  // Beyond this point, parallel ranges are shapes, or coordinates of work items.
-
-  KILN_ASSIGN_OR_RETURN(kernel, pipeline.Run("reduce to acc", kernel, kAccumulatingSpec,
-                                             [&](UOp* sink) { return ReduceToAcc(graph, sink); }));
-  if (abilities.lanes && !abilities.text) {
-    KILN_ASSIGN_OR_RETURN(kernel, pipeline.RunOptional("keep row", kernel, kAccumulatingSpec,
-                                                       [&](UOp* sink) { return KeepRow(graph, sink); }));
-  }
-  KILN_ASSIGN_OR_RETURN(
-      kernel, pipeline.Run("linearize", kernel, kLinearSpec, [&](UOp* sink) { return Linearize(graph, sink); }));
-  // Beyond this point, the order of instructions is fixed.
-  lowered.linear = kernel;
+  KILN_ASSIGN_OR_RETURN(LoweredKernel lowered, Accumulate(graph, pipeline, kernel, target, generator, options));
+  KILN_ASSIGN_OR_RETURN(lowered.linear, LinearizeKernel(graph, pipeline, lowered.linear));
   return lowered;
 }
 

@@ -23,11 +23,16 @@ struct LoweredKernel {
   std::vector<Hoisted> hoisted;
 };
 
-// `kernel` is a SINK that satisfies kKernelSpec, with `slots` arguments. `schedule`: in
+// `kernel` is a SINK that satisfies kKernelSpec, or a chain (lower_chain.h), with `slots` arguments. `schedule`: in
 // place of what the rules choose; may be null.
 absl::StatusOr<LoweredKernel> LowerKernel(Graph& graph, Pipeline& pipeline, UOp* kernel, uint32_t slots,
                                           const v1::Target& target, const CodeGenerator& generator,
                                           const Options& options, const std::string* schedule);
+
+// The same but for the last pass: `linear` is still a SINK, of kAccumulatingSpec.
+absl::StatusOr<LoweredKernel> LowerToAccumulators(Graph& graph, Pipeline& pipeline, UOp* kernel, uint32_t slots,
+                                                  const v1::Target& target, const CodeGenerator& generator,
+                                                  const Options& options, const std::string* schedule);
 
 // The second half of it, for a kernel whose loop nest is fixed: one that was hoisted.
 absl::StatusOr<LoweredKernel> LowerScheduled(Graph& graph, Pipeline& pipeline, UOp* kernel, const v1::Target& target,

@@ -22,6 +22,7 @@ class Pipeline {
 
   // Which kernel the following passes run on; empty for the whole program.
   void set_kernel(std::string kernel) { kernel_ = std::move(kernel); }
+  const std::string& kernel() const { return kernel_; }
 
   using Pass = std::function<absl::StatusOr<UOp*>(UOp* root)>;
 

@@ -108,9 +108,9 @@ std::vector<Row> Rows(bool smoke) {
   rows.push_back(FoldRow(Fold::kSum, Along::kColumns, smoke ? 50 : 1000, smoke ? 77 : 777));
   const std::vector<Row> others =
       smoke ? std::vector<Row>{Softmax(10, 96), LayerNorm(10, 96), CrossEntropy(10, 96), Attention(2, 32, 16)}
-            : std::vector<Row>{Softmax(512, 1024),    Softmax(4096, 4096),     LayerNorm(512, 1024),
-                               LayerNorm(4096, 4096), CrossEntropy(512, 1024), CrossEntropy(4096, 4096),
-                               Attention(12, 512, 64)};
+            : std::vector<Row>{Softmax(512, 1024),     Softmax(4096, 4096),     LayerNorm(512, 1024),
+                               LayerNorm(4096, 4096),  CrossEntropy(512, 1024), CrossEntropy(4096, 4096),
+                               Attention(12, 512, 64), Attention(8, 2048, 64)};
   rows.insert(rows.end(), others.begin(), others.end());
   return rows;
 }
