@@ -51,7 +51,7 @@ absl::StatusOr<LoweredProgram> LowerProgram(Graph& graph, Pipeline& pipeline, UO
   }
   // Beyond this point, groups and items are the target's own, or loops in which nothing waits for anything.
 
-  const Spec& spec = abilities.text ? kCoreSpec : kGroupedSpec;
+  const Spec& spec = abilities.text ? kCoreSpec : abilities.work_items ? kNamedSpec : kGroupedSpec;
   KILN_ASSIGN_OR_RETURN(linear, pipeline.Run("select values", linear, spec,
                                              [&](UOp* root) { return generator.SelectValues(graph, root); }));
   // Beyond this point, only values that the target has.

@@ -56,6 +56,7 @@ absl::StatusOr<std::unique_ptr<CodeGenerator>> MakeCodeGenerator(const v1::Targe
 // One for each target; see targets.cc.
 absl::StatusOr<std::unique_ptr<CodeGenerator>> MakeNullCodeGenerator(const v1::Target& target, const Options& options);
 absl::StatusOr<std::unique_ptr<CodeGenerator>> MakeCpuCodeGenerator(const v1::Target& target, const Options& options);
+absl::StatusOr<std::unique_ptr<CodeGenerator>> MakeGpuCodeGenerator(const v1::Target& target, const Options& options);
 absl::StatusOr<std::unique_ptr<CodeGenerator>> MakeSourceCodeGenerator(const v1::Target& target,
                                                                        const Options& options);
 

@@ -64,7 +64,7 @@ TEST(ArrayGuardDeathTest, OutsideTraps) {
 // check of a place stands before it.
 void Overrun(int64_t byte) {
   RunModule([&](llvm::Module& module) {
-    llvm::Function* function = DeclareKernel(module, "f");
+    llvm::Function* function = CpuAbi().Declare(module, nullptr, "f");
     llvm::IRBuilder<> builder(llvm::BasicBlock::Create(module.getContext(), "entry", function));
     Graph graph;
     UOp* array = graph.Make(Op::BUFFER, {ShapeSource(graph, {5})}, BufferArg{0, DType::kInt8, AddrSpace::kReg});

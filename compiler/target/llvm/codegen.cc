@@ -22,6 +22,14 @@ void InitializeTargetsOnce() {
   std::call_once(once, [] {
     llvm::InitializeNativeTarget();
     llvm::InitializeNativeTargetAsmPrinter();
+    LLVMInitializeNVPTXTargetInfo();
+    LLVMInitializeNVPTXTarget();
+    LLVMInitializeNVPTXTargetMC();
+    LLVMInitializeNVPTXAsmPrinter();
+    LLVMInitializeAMDGPUTargetInfo();
+    LLVMInitializeAMDGPUTarget();
+    LLVMInitializeAMDGPUTargetMC();
+    LLVMInitializeAMDGPUAsmPrinter();
     // The tile of a product holds nearly all registers: in an order made for latency it would not fit in them,
     // and the processor finds an order of its own anyway.
     const char* const arguments[] = {"kiln", "-pre-RA-sched=list-burr"};

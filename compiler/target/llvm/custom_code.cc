@@ -110,7 +110,7 @@ absl::StatusOr<llvm::Function*> AddSource(llvm::Module& module, const std::strin
   called->addFnAttr(llvm::Attribute::AlwaysInline);
 
   // One of the launch's threads, that with the first turn, does it all.
-  llvm::Function* kernel = DeclareKernel(module, symbol);
+  llvm::Function* kernel = CpuAbi().Declare(module, nullptr, symbol);
   llvm::LLVMContext& context = module.getContext();
   llvm::BasicBlock* entry = llvm::BasicBlock::Create(context, "entry", kernel);
   llvm::BasicBlock* run = llvm::BasicBlock::Create(context, "run", kernel);

@@ -22,7 +22,8 @@ class KernelEmitter {
   KernelEmitter(llvm::Function* function, const EmitOptions& options)
       : function_(function),
         builder_(llvm::BasicBlock::Create(function->getContext(), "entry", function)),
-        memory_(builder_, function) {
+        abi_(*options.abi),
+        memory_(builder_, function, abi_) {
     memory_.Stream(options.streamed);
     llvm::FastMathFlags flags;
     flags.setAllowContract(options.contraction);
@@ -66,6 +67,9 @@ class KernelEmitter {
           memory_.AddRegisters(uop);
         }
         return;
+      case Op::SPECIAL:
+        values_[uop] = {{}, {{abi_.Coordinate(builder_, uop->arg_as<TextArg>().text), true, 0}}};
+        return;
       case Op::STACK: return EmitStack(uop);
       case Op::EXPAND:
       case Op::RESHAPE: return EmitReshape(uop);
@@ -98,13 +102,13 @@ class KernelEmitter {
     llvm::LLVMContext& context = builder_.getContext();
     const bool thread = range->arg_as<RangeArg>().type == AxisType::kThread;
     const UOp* bound = range->src(0);
-    llvm::Value* begin = thread ? static_cast<llvm::Value*>(function_->getArg(1)) : builder_.getInt64(0);
+    const auto [first, share] = thread ? abi_.Share(function_) : std::pair<llvm::Value*, llvm::Value*>();
+    llvm::Value* begin = thread ? first : builder_.getInt64(0);
     llvm::Value* end = Operand(bound, {}, 0);
     if (bound->dtype() != kIndexType)
       end = builder_.CreateIntCast(end, builder_.getInt64Ty(), IsSigned(bound->dtype()));
     if (thread) {
       // Shares are of the greatest bound: the last of them may end early.
-      llvm::Value* share = function_->getArg(2);
       end = bound->IsConst() ? share : builder_.CreateBinaryIntrinsic(llvm::Intrinsic::smin, share, end);
     }
     auto* body = llvm::BasicBlock::Create(context, "loop", function_);
@@ -370,6 +374,7 @@ class KernelEmitter {
 
   llvm::Function* function_;
   llvm::IRBuilder<> builder_;
+  const KernelAbi& abi_;
   MemoryEmitter memory_;
   LoadsAhead ahead_;
   absl::flat_hash_map<const UOp*, Value> values_;
@@ -378,19 +383,9 @@ class KernelEmitter {
 
 }  // namespace
 
-llvm::Function* DeclareKernel(llvm::Module& module, const std::string& symbol) {
-  llvm::LLVMContext& context = module.getContext();
-  llvm::Type* i64 = llvm::Type::getInt64Ty(context);
-  auto* type =
-      llvm::FunctionType::get(llvm::Type::getVoidTy(context), {llvm::PointerType::get(context, 0), i64, i64}, false);
-  auto* function = llvm::Function::Create(type, llvm::Function::ExternalLinkage, symbol, module);
-  function->addFnAttr(llvm::Attribute::NoUnwind);
-  return function;
-}
-
 llvm::Function* EmitKernel(llvm::Module& module, const UOp* linear, const std::string& symbol,
                            const EmitOptions& options) {
-  llvm::Function* function = DeclareKernel(module, symbol);
+  llvm::Function* function = options.abi->Declare(module, linear, symbol);
   KernelEmitter(function, options).Run(linear);
   return function;
 }

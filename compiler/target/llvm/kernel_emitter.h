@@ -6,26 +6,24 @@
 
 #include "absl/container/flat_hash_set.h"
 #include "compiler/ir/uop.h"
+#include "compiler/target/llvm/kernel_abi.h"
 #include "llvm/IR/Module.h"
 
 namespace kiln::compiler {
 
 struct EmitOptions {
+  const KernelAbi* abi = &CpuAbi();
   bool contraction = true;
   bool guard_arrays = false;  // of programs: array_guard.h
   // Of kernels: parameters that begin at a line and whose whole lines go past the caches (streamed_stores.h).
   absl::flat_hash_set<const UOp*> streamed;
 };
 
-// Adds to `module` the function
-//   void symbol(ptr buffers, i64 begin, i64 end)
-// that runs turns [begin, end) of the kernel's THREAD range (all of the kernel
-// if it has none). `linear` is the LINEAR of a kernel (kernel/linearize.h).
+// Adds to `module` a function, as the ABI declares it, that runs a share of the turns of
+// the kernel's THREAD range (all of the kernel if it has none). `linear` is the LINEAR of
+// a kernel (kernel/linearize.h).
 llvm::Function* EmitKernel(llvm::Module& module, const UOp* linear, const std::string& symbol,
                            const EmitOptions& options);
-
-// An empty function of that type.
-llvm::Function* DeclareKernel(llvm::Module& module, const std::string& symbol);
 
 }  // namespace kiln::compiler
 

@@ -21,16 +21,11 @@ llvm::AllocaInst* MemoryEmitter::Slot(llvm::Type* type) {
 }
 
 void MemoryEmitter::AddParameter(const UOp* param) {
-  const uint32_t slot = param->arg_as<BufferArg>().slot;
-  llvm::Type* pointer = builder_.getPtrTy();
-  llvm::Value* address = builder_.CreateConstInBoundsGEP1_64(pointer, function_->getArg(0), slot);
-  pointers_[param] = builder_.CreateLoad(pointer, address);
+  pointers_[param] = abi_.Pointer(builder_, function_, param->arg_as<BufferArg>().slot);
 }
 
 llvm::Value* MemoryEmitter::Variable(const UOp* param) {
-  const uint32_t slot = param->arg_as<BufferArg>().slot;
-  llvm::Value* address = builder_.CreateConstInBoundsGEP1_64(builder_.getInt64Ty(), function_->getArg(0), slot);
-  llvm::Value* value = builder_.CreateLoad(builder_.getInt64Ty(), address);
+  llvm::Value* value = abi_.Integer(builder_, function_, param->arg_as<BufferArg>().slot);
   return builder_.CreateTrunc(value, MemoryType(builder_.getContext(), param->dtype()));
 }
 
@@ -59,7 +54,15 @@ void MemoryEmitter::AddArray(const UOp* buffer) {
     return;
   }
   llvm::Type* element = MemoryType(builder_.getContext(), buffer->dtype());
-  llvm::AllocaInst* array = Slot(llvm::ArrayType::get(element, static_cast<uint64_t>(NumElements(buffer->shape()))));
+  auto* type = llvm::ArrayType::get(element, static_cast<uint64_t>(NumElements(buffer->shape())));
+  if (buffer->addrspace() == AddrSpace::kLocal) {
+    llvm::Value* shared = abi_.SharedArray(function_, type);
+    if (shared != nullptr) {
+      pointers_[buffer] = shared;
+      return;
+    }
+  }
+  llvm::AllocaInst* array = Slot(type);
   array->setAlignment(llvm::Align(64));
   pointers_[buffer] = array;
 }
@@ -80,6 +83,37 @@ llvm::Value* MemoryEmitter::Address(const UOp* param, llvm::Value* index) {
 llvm::Value* MemoryEmitter::Nowhere() {
   if (nowhere_ == nullptr) nowhere_ = Slot(builder_.getInt64Ty());
   return nowhere_;
+}
+
+llvm::Value* MemoryEmitter::LoadIf(llvm::Type* type, llvm::Value* address, llvm::Align align, llvm::Value* gate) {
+  if (!abi_.JumpsOverGates())
+    return builder_.CreateAlignedLoad(type, builder_.CreateSelect(gate, address, Nowhere()), align);
+  llvm::BasicBlock* before = builder_.GetInsertBlock();
+  auto* inside = llvm::BasicBlock::Create(builder_.getContext(), "gated", function_);
+  auto* behind = llvm::BasicBlock::Create(builder_.getContext(), "behind", function_);
+  builder_.CreateCondBr(gate, inside, behind);
+  builder_.SetInsertPoint(inside);
+  llvm::Value* loaded = builder_.CreateAlignedLoad(type, address, align);
+  builder_.CreateBr(behind);
+  builder_.SetInsertPoint(behind);
+  llvm::PHINode* value = builder_.CreatePHI(type, 2);
+  value->addIncoming(loaded, inside);
+  value->addIncoming(llvm::Constant::getNullValue(type), before);
+  return value;
+}
+
+void MemoryEmitter::StoreIf(llvm::Value* value, llvm::Value* address, llvm::Align align, llvm::Value* gate) {
+  if (!abi_.JumpsOverGates()) {
+    builder_.CreateAlignedStore(value, builder_.CreateSelect(gate, address, Nowhere()), align);
+    return;
+  }
+  auto* inside = llvm::BasicBlock::Create(builder_.getContext(), "gated", function_);
+  auto* behind = llvm::BasicBlock::Create(builder_.getContext(), "behind", function_);
+  builder_.CreateCondBr(gate, inside, behind);
+  builder_.SetInsertPoint(inside);
+  builder_.CreateAlignedStore(value, address, align);
+  builder_.CreateBr(behind);
+  builder_.SetInsertPoint(behind);
 }
 
 llvm::Value* MemoryEmitter::FromMemory(llvm::Value* value, DType dtype) {
@@ -104,8 +138,9 @@ llvm::Value* MemoryEmitter::Load(const UOp* param, const Element& place, int64_t
   const bool one_place = lanes == 1 || (place.affine && place.step == 0);
   if (one_place && (gate == nullptr || lanes == 1)) {
     llvm::Value* address = Address(param, place.value);
-    if (gate != nullptr) address = builder_.CreateSelect(gate, address, Nowhere());
-    llvm::Value* value = FromMemory(builder_.CreateAlignedLoad(scalar, address, align), dtype);
+    llvm::Value* value =
+        gate == nullptr ? builder_.CreateAlignedLoad(scalar, address, align) : LoadIf(scalar, address, align, gate);
+    value = FromMemory(value, dtype);
     if (gate != nullptr) value = builder_.CreateSelect(gate, value, alt);
     return lanes == 1 ? value : builder_.CreateVectorSplat(static_cast<unsigned>(lanes), value);
   }
@@ -137,8 +172,11 @@ void MemoryEmitter::Store(const UOp* param, const Element& place, int64_t lanes,
   value = ToMemory(value, dtype);
   if (lanes == 1) {
     llvm::Value* address = Address(param, place.value);
-    if (gate != nullptr) address = builder_.CreateSelect(gate, address, Nowhere());
-    builder_.CreateAlignedStore(value, address, align);
+    if (gate != nullptr) {
+      StoreIf(value, address, align, gate);
+    } else {
+      builder_.CreateAlignedStore(value, address, align);
+    }
     return;
   }
   // LLVM 22 makes one scalar store of a masked store whose mask turns out to have one
@@ -148,8 +186,7 @@ void MemoryEmitter::Store(const UOp* param, const Element& place, int64_t lanes,
     llvm::Value* places = Materialize(builder_, place, lanes);
     for (uint64_t lane = 0; lane < static_cast<uint64_t>(lanes); ++lane) {
       llvm::Value* address = Address(param, builder_.CreateExtractElement(places, lane));
-      address = builder_.CreateSelect(builder_.CreateExtractElement(gate, lane), address, Nowhere());
-      builder_.CreateAlignedStore(builder_.CreateExtractElement(value, lane), address, align);
+      StoreIf(builder_.CreateExtractElement(value, lane), address, align, builder_.CreateExtractElement(gate, lane));
     }
     return;
   }

@@ -10,16 +10,17 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
 #include "compiler/target/llvm/array_guard.h"
+#include "compiler/target/llvm/kernel_abi.h"
 #include "compiler/target/llvm/values.h"
 
 namespace kiln::compiler {
 
 class MemoryEmitter {
  public:
-  // Both must outlive the object; the builder stands in the entry block. With
+  // All must outlive the object; the builder stands in the entry block. With
   // `lane_by_lane`, gated integers are stored one lane at a time.
-  MemoryEmitter(llvm::IRBuilder<>& builder, llvm::Function* function, bool lane_by_lane = false)
-      : builder_(builder), function_(function), lane_by_lane_(lane_by_lane) {}
+  MemoryEmitter(llvm::IRBuilder<>& builder, llvm::Function* function, const KernelAbi& abi, bool lane_by_lane = false)
+      : builder_(builder), function_(function), abi_(abi), lane_by_lane_(lane_by_lane) {}
 
   // Arrays are watched (array_guard.h); to be said before the first.
   void GuardArrays() { guard_.emplace(builder_, function_); }
@@ -28,14 +29,14 @@ class MemoryEmitter {
   // What stands at the end.
   void Finish();
 
-  // PARAM k: the k-th pointer of the kernel's first argument.
+  // PARAM k: the pointer in the k-th place.
   void AddParameter(const UOp* param);
   // PARAM k of address space ALU: the value in the k-th place.
   llvm::Value* Variable(const UOp* param);
   // A REG buffer: one stack slot a row, which LLVM turns into registers.
   void AddRegisters(const UOp* buffer);
 
-  // A BUFFER that is indexed: an array on the stack.
+  // A BUFFER that is indexed: an array, the group's if it is LOCAL, else on the stack.
   void AddArray(const UOp* buffer);
 
   llvm::Value* ReadRegister(const UOp* buffer, int64_t row);
@@ -58,6 +59,9 @@ class MemoryEmitter {
 
  private:
   llvm::Value* Address(const UOp* param, llvm::Value* index);
+  // One element, unless `gate` is false.
+  llvm::Value* LoadIf(llvm::Type* type, llvm::Value* address, llvm::Align align, llvm::Value* gate);
+  void StoreIf(llvm::Value* value, llvm::Value* address, llvm::Align align, llvm::Value* gate);
   // A place that may always be read and written, for gates that are false.
   llvm::Value* Nowhere();
   llvm::AllocaInst* Slot(llvm::Type* type);
@@ -66,6 +70,7 @@ class MemoryEmitter {
 
   llvm::IRBuilder<>& builder_;
   llvm::Function* function_;
+  const KernelAbi& abi_;
   const bool lane_by_lane_;
   std::optional<ArrayGuard> guard_;
   absl::flat_hash_set<const UOp*> streamed_;

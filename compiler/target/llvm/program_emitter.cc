@@ -19,7 +19,8 @@ class ProgramEmitter {
   ProgramEmitter(llvm::Function* function, const EmitOptions& options)
       : function_(function),
         builder_(llvm::BasicBlock::Create(function->getContext(), "entry", function)),
-        memory_(builder_, function, /*lane_by_lane=*/true) {
+        abi_(*options.abi),
+        memory_(builder_, function, abi_, /*lane_by_lane=*/true) {
     llvm::FastMathFlags flags;
     flags.setAllowContract(options.contraction);
     builder_.setFastMathFlags(flags);
@@ -63,6 +64,8 @@ class ProgramEmitter {
         }
         return;
       case Op::BUFFER: memory_.AddArray(uop); return;
+      case Op::SPECIAL: values_[uop] = {abi_.Coordinate(builder_, uop->arg_as<TextArg>().text), true, 0}; return;
+      case Op::BARRIER: abi_.Barrier(builder_); return;
       case Op::STACK: return EmitStack(uop);
       case Op::BITCAST: return EmitBits(uop);
       case Op::INDEX: return EmitLane(uop);
@@ -86,11 +89,11 @@ class ProgramEmitter {
 
   void OpenLoop(UOp* range) {
     const bool thread = range->arg_as<RangeArg>().type == AxisType::kThread;
-    llvm::Value* begin = thread ? static_cast<llvm::Value*>(function_->getArg(1)) : builder_.getInt64(0);
+    const auto [first, share] = thread ? abi_.Share(function_) : std::pair<llvm::Value*, llvm::Value*>();
+    llvm::Value* begin = thread ? first : builder_.getInt64(0);
     llvm::Value* end = Vector(range->src(0), 1);
     if (thread) {
       // Shares are of the greatest bound: the last of them may end early.
-      llvm::Value* share = function_->getArg(2);
       end = range->src(0)->IsConst() ? share : builder_.CreateBinaryIntrinsic(llvm::Intrinsic::smin, share, end);
     }
     Scope scope{NewBlock("loop"), NewBlock("done")};
@@ -264,6 +267,7 @@ class ProgramEmitter {
 
   llvm::Function* function_;
   llvm::IRBuilder<> builder_;
+  const KernelAbi& abi_;
   MemoryEmitter memory_;
   absl::flat_hash_map<const UOp*, Element> values_;
   absl::flat_hash_map<const UOp*, llvm::Function*> code_;
@@ -274,7 +278,7 @@ class ProgramEmitter {
 
 absl::StatusOr<llvm::Function*> EmitProgram(llvm::Module& module, const UOp* linear, const std::string& symbol,
                                             const EmitOptions& options) {
-  llvm::Function* function = DeclareKernel(module, symbol);
+  llvm::Function* function = options.abi->Declare(module, linear, symbol);
   KILN_RETURN_IF_ERROR(ProgramEmitter(function, options).Run(linear));
   return function;
 }

@@ -38,7 +38,7 @@ absl::flat_hash_set<const UOp*> StreamedParameters(const UOp* linear, const v1::
 llvm::Function* EmitChoice(llvm::Module& module, const std::string& symbol,
                            const absl::flat_hash_set<const UOp*>& streamed, llvm::Function* streaming,
                            llvm::Function* plain) {
-  llvm::Function* function = DeclareKernel(module, symbol);
+  llvm::Function* function = CpuAbi().Declare(module, nullptr, symbol);
   llvm::LLVMContext& context = module.getContext();
   llvm::IRBuilder<> builder(llvm::BasicBlock::Create(context, "entry", function));
   llvm::Value* places = builder.getInt64(0);

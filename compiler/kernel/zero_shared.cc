@@ -1,0 +1,46 @@
+#include "compiler/kernel/zero_shared.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "compiler/ir/build.h"
+#include "compiler/kernel/program_tree.h"
+#include "compiler/rewrite/rewrite.h"
+
+namespace kiln::compiler {
+
+UOp* ZeroShared(Graph& graph, UOp* linear) {
+  std::vector<UOp*> shared, items, list;
+  for (UOp* uop : Toposort(linear)) {
+    if (uop->op() == Op::BUFFER && uop->addrspace() == AddrSpace::kLocal) shared.push_back(uop);
+    if (uop->op() == Op::SPECIAL && absl::StartsWith(uop->arg_as<TextArg>().text, "l")) items.push_back(uop);
+  }
+  if (shared.empty()) return linear;
+  std::sort(items.begin(), items.end(),
+            [](const UOp* a, const UOp* b) { return a->arg_as<TextArg>().text < b->arg_as<TextArg>().text; });
+  UOp* item = Idx(graph, 0);
+  int64_t count = 1;
+  for (UOp* special : items) {
+    const int64_t bound = special->src(0)->const_int();  // program_spec.h: a CONST, and few
+    item = item->IsConst() ? special : Add(graph, Mul(graph, item, Idx(graph, bound)), special);
+    count *= bound;
+  }
+  for (UOp* buffer : shared) {
+    const int64_t size = NumElements(buffer->shape());
+    const int64_t turns = (size + count - 1) / count;
+    UOp* turn = turns == 1 ? nullptr : graph.Make(Op::RANGE, {Idx(graph, turns)}, RangeArg{graph.NextId()});
+    UOp* place = turn == nullptr ? item : Add(graph, Mul(graph, turn, Idx(graph, count)), item);
+    UOp* pointer = graph.Make(Op::INDEX, {buffer, place});
+    UOp* inside = Lt(graph, place, Idx(graph, size));
+    UOp* store = graph.Make(Op::STORE, {pointer, ConstNumber(graph, buffer->dtype(), 0), inside});
+    if (turn != nullptr) list.push_back(turn);
+    list.push_back(store);
+    if (turn != nullptr) list.push_back(Closing(graph, turn));
+  }
+  list.push_back(graph.Make(Op::BARRIER, {}));
+  list.insert(list.end(), linear->src().begin(), linear->src().end());
+  return graph.Make(Op::LINEAR, list, linear->arg());
+}
+
+}  // namespace kiln::compiler

@@ -1,0 +1,16 @@
+// LOCAL storage of a work group begins as zeros, which no GPU does by itself: what another
+// group left there is nobody's to read.
+#ifndef KILN_COMPILER_KERNEL_ZERO_SHARED_H_
+#define KILN_COMPILER_KERNEL_ZERO_SHARED_H_
+
+#include "compiler/ir/graph.h"
+
+namespace kiln::compiler {
+
+// `linear`, a program with work items, behind STOREs of zeros to its LOCAL BUFFERs, a place for each
+// item in turn, and a BARRIER. The same if it has none.
+UOp* ZeroShared(Graph& graph, UOp* linear);
+
+}  // namespace kiln::compiler
+
+#endif  // KILN_COMPILER_KERNEL_ZERO_SHARED_H_

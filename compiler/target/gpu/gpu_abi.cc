@@ -1,0 +1,158 @@
+#include "compiler/target/gpu/gpu_abi.h"
+
+#include <array>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "base/check.h"
+#include "compiler/rewrite/rewrite.h"
+#include "compiler/spec/program_spec.h"
+#include "llvm/IR/DerivedTypes.h"
+#include "llvm/IR/GlobalVariable.h"
+#include "llvm/IR/IntrinsicsAMDGPU.h"
+#include "llvm/IR/IntrinsicsNVPTX.h"
+
+namespace kiln::compiler {
+namespace {
+
+constexpr unsigned kGlobalSpace = 1, kSharedSpace = 3;  // of both
+
+// Items of a group along each axis.
+std::array<int64_t, 3> ItemsOf(const UOp* linear) {
+  std::array<int64_t, 3> items = {1, 1, 1};
+  for (const UOp* uop : linear->src()) {
+    char kind = 0;
+    int axis = 0;
+    if (uop->op() == Op::SPECIAL && ParseCoordinate(uop->arg_as<TextArg>().text, kind, axis) && kind == 'l')
+      items[static_cast<size_t>(axis)] = static_cast<int64_t>(uop->src(0)->bounds().max);
+  }
+  return items;
+}
+
+class GpuAbi : public KernelAbi {
+ public:
+  llvm::Function* Declare(llvm::Module& module, const UOp* linear, const std::string& symbol) const override {
+    llvm::LLVMContext& context = module.getContext();
+    std::vector<llvm::Type*> types;
+    for (const UOp* uop : linear->src()) {
+      if (uop->op() != Op::PARAM) continue;
+      const size_t slot = uop->arg_as<BufferArg>().slot;
+      if (types.size() <= slot) types.resize(slot + 1, llvm::Type::getInt64Ty(context));
+      if (!uop->IsVariable()) types[slot] = llvm::PointerType::get(context, kGlobalSpace);
+    }
+    auto* type = llvm::FunctionType::get(llvm::Type::getVoidTy(context), types, false);
+    auto* function = llvm::Function::Create(type, llvm::Function::ExternalLinkage, symbol, module);
+    function->addFnAttr(llvm::Attribute::NoUnwind);
+    SayGroup(*function, ItemsOf(linear));
+    return function;
+  }
+
+  llvm::Value* Pointer(llvm::IRBuilder<>&, llvm::Function* function, uint32_t slot) const override {
+    return function->getArg(slot);
+  }
+  llvm::Value* Integer(llvm::IRBuilder<>&, llvm::Function* function, uint32_t slot) const override {
+    return function->getArg(slot);
+  }
+
+  // Threads of the host's are no part of it.
+  std::pair<llvm::Value*, llvm::Value*> Share(llvm::Function*) const override { KILN_CHECK(false); }
+
+  // Coordinates with no item of their own, "idx", are those of groups.
+  llvm::Value* Coordinate(llvm::IRBuilder<>& builder, absl::string_view name) const override {
+    char kind = 0;
+    int axis = 0;
+    KILN_CHECK(ParseCoordinate(std::string(name), kind, axis));
+    llvm::Value* coordinate = builder.CreateIntrinsic(Register(kind == 'l', axis), {});
+    return builder.CreateZExt(coordinate, builder.getInt64Ty());
+  }
+
+  llvm::Value* SharedArray(llvm::Function* function, llvm::Type* type) const override {
+    auto* array = new llvm::GlobalVariable(  // the module's
+        *function->getParent(), type, /*isConstant=*/false, llvm::GlobalValue::InternalLinkage,
+        llvm::PoisonValue::get(type), absl::StrCat(function->getName().str(), ".shared"), nullptr,
+        llvm::GlobalValue::NotThreadLocal, kSharedSpace);
+    array->setAlignment(llvm::Align(16));
+    return array;
+  }
+
+  bool JumpsOverGates() const override { return true; }
+
+ protected:
+  virtual llvm::Intrinsic::ID Register(bool item, int axis) const = 0;
+  // That `function` is a kernel, and of which groups.
+  virtual void SayGroup(llvm::Function& function, const std::array<int64_t, 3>& items) const = 0;
+};
+
+class Nvptx : public GpuAbi {
+ public:
+  void Barrier(llvm::IRBuilder<>& builder) const override {
+    builder.CreateIntrinsic(llvm::Intrinsic::nvvm_barrier_cta_sync_aligned_all, {}, {builder.getInt32(0)});
+  }
+
+ protected:
+  llvm::Intrinsic::ID Register(bool item, int axis) const override {
+    static constexpr llvm::Intrinsic::ID kItems[] = {llvm::Intrinsic::nvvm_read_ptx_sreg_tid_x,
+                                                     llvm::Intrinsic::nvvm_read_ptx_sreg_tid_y,
+                                                     llvm::Intrinsic::nvvm_read_ptx_sreg_tid_z};
+    static constexpr llvm::Intrinsic::ID kGroups[] = {llvm::Intrinsic::nvvm_read_ptx_sreg_ctaid_x,
+                                                      llvm::Intrinsic::nvvm_read_ptx_sreg_ctaid_y,
+                                                      llvm::Intrinsic::nvvm_read_ptx_sreg_ctaid_z};
+    return (item ? kItems : kGroups)[axis];
+  }
+
+  void SayGroup(llvm::Function& function, const std::array<int64_t, 3>& items) const override {
+    function.setCallingConv(llvm::CallingConv::PTX_Kernel);
+    function.addFnAttr("nvvm.maxntid", absl::StrCat(items[0], ",", items[1], ",", items[2]));
+  }
+};
+
+class Amdgpu : public GpuAbi {
+ public:
+  void Barrier(llvm::IRBuilder<>& builder) const override {
+    const llvm::SyncScope::ID group = builder.getContext().getOrInsertSyncScopeID("workgroup");
+    builder.CreateFence(llvm::AtomicOrdering::Release, group);
+    builder.CreateIntrinsic(llvm::Intrinsic::amdgcn_s_barrier, {});
+    builder.CreateFence(llvm::AtomicOrdering::Acquire, group);
+  }
+
+ protected:
+  llvm::Intrinsic::ID Register(bool item, int axis) const override {
+    static constexpr llvm::Intrinsic::ID kItems[] = {llvm::Intrinsic::amdgcn_workitem_id_x,
+                                                     llvm::Intrinsic::amdgcn_workitem_id_y,
+                                                     llvm::Intrinsic::amdgcn_workitem_id_z};
+    static constexpr llvm::Intrinsic::ID kGroups[] = {llvm::Intrinsic::amdgcn_workgroup_id_x,
+                                                      llvm::Intrinsic::amdgcn_workgroup_id_y,
+                                                      llvm::Intrinsic::amdgcn_workgroup_id_z};
+    return (item ? kItems : kGroups)[axis];
+  }
+
+  void SayGroup(llvm::Function& function, const std::array<int64_t, 3>& items) const override {
+    function.setCallingConv(llvm::CallingConv::AMDGPU_KERNEL);
+    const int64_t all = items[0] * items[1] * items[2];
+    function.addFnAttr("amdgpu-flat-work-group-size", absl::StrCat(all, ",", all));
+    function.addFnAttr("uniform-work-group-size", "true");
+    // Else a tile of matrix instructions is copied to accumulation registers and back.
+    function.addFnAttr("amdgpu-agpr-alloc", "0");
+    // What a runtime would have to pass besides, and nothing here reads.
+    for (const char* unused :
+         {"amdgpu-no-default-queue", "amdgpu-no-completion-action", "amdgpu-no-heap-ptr", "amdgpu-no-hostcall-ptr",
+          "amdgpu-no-implicitarg-ptr", "amdgpu-no-multigrid-sync-arg", "amdgpu-no-queue-ptr", "amdgpu-no-dispatch-ptr",
+          "amdgpu-no-dispatch-id", "amdgpu-no-lds-kernel-id"})
+      function.addFnAttr(unused);
+  }
+};
+
+}  // namespace
+
+const KernelAbi& NvptxAbi() {
+  static const Nvptx abi;
+  return abi;
+}
+
+const KernelAbi& AmdgpuAbi() {
+  static const Amdgpu abi;
+  return abi;
+}
+
+}  // namespace kiln::compiler

@@ -1,0 +1,16 @@
+// What kernels of GPUs are called with, and where their work items stand.
+#ifndef KILN_COMPILER_TARGET_GPU_GPU_ABI_H_
+#define KILN_COMPILER_TARGET_GPU_GPU_ABI_H_
+
+#include "compiler/target/llvm/kernel_abi.h"
+
+namespace kiln::compiler {
+
+// Kernels have a parameter for each place: an address in global memory, or an int64. Of places that they do not use,
+// an int64, too. Items of a group are laid out as its SPECIALs say.
+const KernelAbi& NvptxAbi();
+const KernelAbi& AmdgpuAbi();
+
+}  // namespace kiln::compiler
+
+#endif  // KILN_COMPILER_TARGET_GPU_GPU_ABI_H_

@@ -1,0 +1,49 @@
+#include "compiler/target/llvm/kernel_abi.h"
+
+#include "base/check.h"
+#include "llvm/IR/DerivedTypes.h"
+
+namespace kiln::compiler {
+namespace {
+
+class Cpu : public KernelAbi {
+ public:
+  llvm::Function* Declare(llvm::Module& module, const UOp*, const std::string& symbol) const override {
+    llvm::LLVMContext& context = module.getContext();
+    llvm::Type* i64 = llvm::Type::getInt64Ty(context);
+    auto* type =
+        llvm::FunctionType::get(llvm::Type::getVoidTy(context), {llvm::PointerType::get(context, 0), i64, i64}, false);
+    auto* function = llvm::Function::Create(type, llvm::Function::ExternalLinkage, symbol, module);
+    function->addFnAttr(llvm::Attribute::NoUnwind);
+    return function;
+  }
+
+  llvm::Value* Pointer(llvm::IRBuilder<>& builder, llvm::Function* function, uint32_t slot) const override {
+    llvm::Type* pointer = builder.getPtrTy();
+    return builder.CreateLoad(pointer, builder.CreateConstInBoundsGEP1_64(pointer, function->getArg(0), slot));
+  }
+
+  llvm::Value* Integer(llvm::IRBuilder<>& builder, llvm::Function* function, uint32_t slot) const override {
+    llvm::Type* i64 = builder.getInt64Ty();
+    return builder.CreateLoad(i64, builder.CreateConstInBoundsGEP1_64(i64, function->getArg(0), slot));
+  }
+
+  std::pair<llvm::Value*, llvm::Value*> Share(llvm::Function* function) const override {
+    return {function->getArg(1), function->getArg(2)};
+  }
+
+  // Work groups are loops here (kernel/work_groups.h).
+  llvm::Value* Coordinate(llvm::IRBuilder<>&, absl::string_view) const override { KILN_CHECK(false); }
+  void Barrier(llvm::IRBuilder<>&) const override { KILN_CHECK(false); }
+  llvm::Value* SharedArray(llvm::Function*, llvm::Type*) const override { return nullptr; }
+  bool JumpsOverGates() const override { return false; }
+};
+
+}  // namespace
+
+const KernelAbi& CpuAbi() {
+  static const Cpu abi;
+  return abi;
+}
+
+}  // namespace kiln::compiler

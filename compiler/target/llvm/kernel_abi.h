@@ -1,0 +1,48 @@
+// How a target calls its kernels, and what its work items have: the part of emitted code
+// that differs from target to target.
+#ifndef KILN_COMPILER_TARGET_LLVM_KERNEL_ABI_H_
+#define KILN_COMPILER_TARGET_LLVM_KERNEL_ABI_H_
+
+#include <string>
+#include <utility>
+
+#include "absl/strings/string_view.h"
+#include "compiler/ir/uop.h"
+#include "llvm/IR/IRBuilder.h"
+#include "llvm/IR/Module.h"
+
+namespace kiln::compiler {
+
+class KernelAbi {
+ public:
+  virtual ~KernelAbi() = default;
+
+  // An empty function in `module` for `linear`, a LINEAR of instructions.
+  virtual llvm::Function* Declare(llvm::Module& module, const UOp* linear, const std::string& symbol) const = 0;
+
+  // What a kernel is called with in place `slot`: the address of a buffer, or an int64.
+  virtual llvm::Value* Pointer(llvm::IRBuilder<>& builder, llvm::Function* function, uint32_t slot) const = 0;
+  virtual llvm::Value* Integer(llvm::IRBuilder<>& builder, llvm::Function* function, uint32_t slot) const = 0;
+
+  // The turns [first, second) of the THREAD range that a call runs.
+  virtual std::pair<llvm::Value*, llvm::Value*> Share(llvm::Function* function) const = 0;
+
+  // -- Of targets with work items
+  // SPECIAL `name`, an int64.
+  virtual llvm::Value* Coordinate(llvm::IRBuilder<>& builder, absl::string_view name) const = 0;
+  virtual void Barrier(llvm::IRBuilder<>& builder) const = 0;
+  // Memory of a group's; null where a work item is all there is, and its stack will do.
+  virtual llvm::Value* SharedArray(llvm::Function* function, llvm::Type* type) const = 0;
+  // Whether an access whose gate is false is jumped over. Else it goes to a place on the stack: there are no
+  // pointers that reach both.
+  virtual bool JumpsOverGates() const = 0;
+};
+
+// A function
+//   void symbol(ptr operands, i64 begin, i64 end)
+// with a pointer, or an int64, in each place of `operands`.
+const KernelAbi& CpuAbi();
+
+}  // namespace kiln::compiler
+
+#endif  // KILN_COMPILER_TARGET_LLVM_KERNEL_ABI_H_

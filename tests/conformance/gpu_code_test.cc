@@ -1,0 +1,104 @@
+// Every conformance graph and program as code for GPUs, on a machine without one: LLVM has
+// instructions for all of it, for each architecture, and NVIDIA's assembler takes what came
+// out, if there is one: KILN_PTXAS names it.
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "compiler/compile.h"
+#include "tests/conformance/cases.h"
+#include "tests/conformance/program_cases.h"
+#include "tests/support/cpu_engine.h"
+
+namespace kiln::testing {
+namespace {
+
+struct Arch {
+  v1::Target::Kind kind;
+  const char* triple;
+  const char* name;
+};
+
+constexpr Arch kArchs[] = {
+    {v1::Target::NVPTX, "nvptx64-nvidia-cuda", "sm_80"},   {v1::Target::NVPTX, "nvptx64-nvidia-cuda", "sm_90a"},
+    {v1::Target::NVPTX, "nvptx64-nvidia-cuda", "sm_100a"}, {v1::Target::NVPTX, "nvptx64-nvidia-cuda", "sm_120a"},
+    {v1::Target::AMDGPU, "amdgcn-amd-amdhsa", "gfx90a"},   {v1::Target::AMDGPU, "amdgcn-amd-amdhsa", "gfx942"},
+    {v1::Target::AMDGPU, "amdgcn-amd-amdhsa", "gfx1100"},  {v1::Target::AMDGPU, "amdgcn-amd-amdhsa", "gfx1200"},
+};
+
+v1::Target TargetOf(const Arch& arch) {
+  v1::Target target;
+  target.set_kind(arch.kind);
+  target.set_triple(arch.triple);
+  target.set_arch(arch.name);
+  return target;
+}
+
+struct Named {
+  std::string name;
+  v1::Graph graph;
+};
+
+std::vector<Named> AllGraphs() {
+  std::vector<Named> graphs;
+  for (const auto& cases : {ScalarCases(), TensorCases(), BroadcastCases()}) {
+    for (const Case& test : cases) graphs.push_back({test.name, test.graph});
+  }
+  for (const auto& cases : {ProgramCases(), KernelCases()}) {
+    for (const ProgramCase& test : cases) graphs.push_back({test.name, test.graph});
+  }
+  return graphs;
+}
+
+// What NVIDIA's assembler has to say; nothing if it takes it.
+std::string Assembled(const std::string& ptxas, const std::string& arch, const std::string& ptx) {
+  const std::string path = absl::StrCat(::testing::TempDir(), "/", getpid(), ".ptx");
+  std::ofstream(path) << ptx;
+  FILE* pipe = popen(absl::StrCat(ptxas, " -arch=", arch, " -o /dev/null ", path, " 2>&1").c_str(), "r");
+  std::string said;
+  char line[512];
+  while (fgets(line, sizeof(line), pipe) != nullptr) said += line;
+  const bool ended_well = pclose(pipe) == 0;
+  std::remove(path.c_str());
+  return ended_well ? "" : said + ptx;
+}
+
+class GpuCode : public ::testing::TestWithParam<Arch> {};
+
+TEST_P(GpuCode, OfEveryGraph) {
+  const v1::Target target = TargetOf(GetParam());
+  const char* ptxas = std::getenv("KILN_PTXAS");
+  const std::vector<Named> graphs = AllGraphs();
+  ASSERT_GT(graphs.size(), 100);
+  int assembled = 0;
+  for (size_t i = 0; i < graphs.size(); ++i) {
+    SCOPED_TRACE(graphs[i].name);
+    const auto made = compiler::Compile(graphs[i].graph, target, ExactOptions());
+    EXPECT_TRUE(made.ok()) << made.status();
+    if (!made.ok() || made->kernels().empty()) continue;
+    if (GetParam().kind == v1::Target::NVPTX) {
+      EXPECT_TRUE(absl::StrContains(made->object(), absl::StrCat(".visible .entry ", made->kernels(0).symbol())));
+      if (ptxas != nullptr && i % 7 == 0) {
+        EXPECT_EQ(Assembled(ptxas, GetParam().name, made->object()), "");
+        ++assembled;
+      }
+    } else {
+      EXPECT_TRUE(absl::StartsWith(made->object(),
+                                   "\x7f"
+                                   "ELF"));
+      EXPECT_TRUE(absl::StrContains(made->object(), absl::StrCat(made->kernels(0).symbol(), ".kd")));
+    }
+  }
+  RecordProperty("assembled", assembled);
+}
+
+INSTANTIATE_TEST_SUITE_P(Architectures, GpuCode, ::testing::ValuesIn(kArchs),
+                         [](const auto& info) { return std::string(info.param.name); });
+
+}  // namespace
+}  // namespace kiln::testing
