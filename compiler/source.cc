@@ -1,11 +1,13 @@
 #include "compiler/source.h"
 
+#include <optional>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "base/error.h"
 #include "compiler/compile.h"
+#include "compiler/target/gpu/architectures.h"
 
 namespace kiln::compiler {
 namespace {
@@ -59,6 +61,7 @@ std::string EntryPoint(const v1::Executable& executable) {
 }  // namespace
 
 v1::Target SourceTarget(absl::string_view dialect) {
+  if (std::optional<v1::Target> gpu = GpuTarget(dialect); gpu.has_value()) return *std::move(gpu);
   v1::Target target;
   target.set_kind(v1::Target::C_SOURCE);
   target.set_arch(std::string(dialect));

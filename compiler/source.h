@@ -13,8 +13,8 @@
 
 namespace kiln::compiler {
 
-// The target whose object is text in `dialect`: c, cuda, hip, opencl or metal.
-// Compile refuses any other name.
+// The target whose source is text in `dialect`: c, cuda, hip, opencl or metal; or the assembly of
+// the GPU of that name (target/gpu/architectures.h). Compile refuses any other name.
 v1::Target SourceTarget(absl::string_view dialect);
 
 // Every kernel of `graph`, in the order of first use, as Compile makes them.

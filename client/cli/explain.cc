@@ -149,7 +149,8 @@ void AddExplain(CLI::App& app, Cli& cli) {
   command->add_option("graph", flags->graph, "A graph's file, or the 64 hex digits of its hash")->required();
   auto* stage = command->add_option("--stage", flags->stages, "Print this stage's text, or pass's, or PASS/KERNEL's")
                     ->allow_extra_args(false);
-  command->add_option("--source", flags->source, "Compile to c, cuda, hip, opencl or metal, and print the text");
+  command->add_option("--source", flags->source,
+                      "Compile to c, cuda, hip, opencl or metal, or for a GPU (sm_90a, gfx942), and print the text");
   command->add_option("--pictures", flags->pictures, "Write the program's life as five pictures into this folder");
   command->add_flag("--all", flags->all, "Print every stage's text")->excludes(stage);
   command->callback([flags, &cli] { cli.action = [flags](Cli& cli) { return Explain(cli, *flags); }; });

@@ -100,7 +100,8 @@ void AddGraph(CLI::App& app, Cli& cli) {
   CLI::App* svg = group->get_subcommand("svg");
   svg->footer(StageList());
   svg->add_option("--stage", flags->stage, "Draw it as it is at this stage of a compilation");
-  svg->add_option("--source", flags->source, "That of a compilation to c, cuda, hip, opencl or metal");
+  svg->add_option("--source", flags->source,
+                  "That of a compilation to c, cuda, hip, opencl or metal, or for a GPU (sm_90a, gfx942)");
 }
 
 }  // namespace kiln::cli

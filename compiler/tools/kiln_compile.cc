@@ -13,7 +13,7 @@ int main(int argc, char** argv) {
   std::string file = "-", language = "c", output;
   bool kernels_only = false;
   app.add_option("file", file, "A .uop file, or - for standard input");
-  app.add_option("--target", language, "c, cuda, hip, opencl or metal");
+  app.add_option("--target", language, "c, cuda, hip, opencl or metal, or a GPU: sm_90a, gfx942");
   app.add_option("--output,-o", output, "A file, instead of standard output");
   app.add_flag("--kernels", kernels_only, "C: the kernels alone, without kiln_run, which calls them");
   app.footer(

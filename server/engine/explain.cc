@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "base/error.h"
+#include "compiler/target/gpu/architectures.h"
 #include "server/engine/engine.h"
 
 namespace kiln::server {
@@ -47,6 +48,7 @@ absl::StatusOr<Explanation> Watch(const CompileFn& compile, const MultiCompiler&
     target = v1::Target();
     target.set_kind(v1::Target::C_SOURCE);
     target.set_arch(request.source);
+    if (std::optional<v1::Target> gpu = compiler::GpuTarget(request.source); gpu.has_value()) target = *std::move(gpu);
   }
   if (multi.Takes(graph)) {
     KILN_ASSIGN_OR_RETURN(const v1::MultiProgram program, multi.compile(graph, target, request.options, &collector));

@@ -11,33 +11,13 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "compiler/compile.h"
+#include "compiler/target/gpu/architectures.h"
 #include "tests/conformance/cases.h"
 #include "tests/conformance/program_cases.h"
 #include "tests/support/cpu_engine.h"
 
 namespace kiln::testing {
 namespace {
-
-struct Arch {
-  v1::Target::Kind kind;
-  const char* triple;
-  const char* name;
-};
-
-constexpr Arch kArchs[] = {
-    {v1::Target::NVPTX, "nvptx64-nvidia-cuda", "sm_80"},   {v1::Target::NVPTX, "nvptx64-nvidia-cuda", "sm_90a"},
-    {v1::Target::NVPTX, "nvptx64-nvidia-cuda", "sm_100a"}, {v1::Target::NVPTX, "nvptx64-nvidia-cuda", "sm_120a"},
-    {v1::Target::AMDGPU, "amdgcn-amd-amdhsa", "gfx90a"},   {v1::Target::AMDGPU, "amdgcn-amd-amdhsa", "gfx942"},
-    {v1::Target::AMDGPU, "amdgcn-amd-amdhsa", "gfx1100"},  {v1::Target::AMDGPU, "amdgcn-amd-amdhsa", "gfx1200"},
-};
-
-v1::Target TargetOf(const Arch& arch) {
-  v1::Target target;
-  target.set_kind(arch.kind);
-  target.set_triple(arch.triple);
-  target.set_arch(arch.name);
-  return target;
-}
 
 struct Named {
   std::string name;
@@ -68,10 +48,10 @@ std::string Assembled(const std::string& ptxas, const std::string& arch, const s
   return ended_well ? "" : said + ptx;
 }
 
-class GpuCode : public ::testing::TestWithParam<Arch> {};
+class GpuCode : public ::testing::TestWithParam<compiler::GpuArchitecture> {};
 
 TEST_P(GpuCode, OfEveryGraph) {
-  const v1::Target target = TargetOf(GetParam());
+  const v1::Target target = *compiler::GpuTarget(GetParam().name);
   const char* ptxas = std::getenv("KILN_PTXAS");
   const std::vector<Named> graphs = AllGraphs();
   ASSERT_GT(graphs.size(), 100);
@@ -97,8 +77,18 @@ TEST_P(GpuCode, OfEveryGraph) {
   RecordProperty("assembled", assembled);
 }
 
-INSTANTIATE_TEST_SUITE_P(Architectures, GpuCode, ::testing::ValuesIn(kArchs),
+INSTANTIATE_TEST_SUITE_P(Architectures, GpuCode, ::testing::ValuesIn(compiler::GpuArchitectures()),
                          [](const auto& info) { return std::string(info.param.name); });
+
+TEST(GpuTargets, AreThoseOfTheTable) {
+  v1::Target target = *compiler::GpuTarget("sm_80");
+  target.set_arch("sm_70");
+  const auto made = compiler::Compile(AllGraphs()[0].graph, target, {});
+  EXPECT_EQ(made.status().code(), absl::StatusCode::kUnimplemented);
+  EXPECT_TRUE(
+      absl::StrContains(made.status().message(), "no code generator for sm_70; there are those for sm_80, sm_90a"))
+      << made.status();
+}
 
 }  // namespace
 }  // namespace kiln::testing

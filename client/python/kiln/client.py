@@ -271,7 +271,8 @@ class Client(ClientLike):
                 options: Any = None) -> debug_service_pb2.ExplainResponse:
         """Every stage of a compilation as text, of a Graph, a Program or a hash in the cache.
 
-        `source` compiles to source in a language instead: c, cuda, hip, opencl or metal.
+        `source` compiles to source in a language instead, c, cuda, hip, opencl or metal, or to a
+        GPU's assembly: sm_90a, gfx942.
         """
         request = explain_request(self.device, program, stages, source, options)
         return self._connection.call("DebugService.Explain", request)

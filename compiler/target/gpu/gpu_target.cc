@@ -1,10 +1,12 @@
 // The GPU targets: LLVM, to PTX for NVIDIA's drivers and to relocatable objects for AMD's.
-#include <optional>
+#include <memory>
+#include <string>
 
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
 #include "compiler/ir/code_text.h"
 #include "compiler/kernel/zero_shared.h"
+#include "compiler/target/gpu/architectures.h"
 #include "compiler/target/gpu/gpu_abi.h"
 #include "compiler/target/llvm/codegen.h"
 #include "compiler/target/llvm/kernel_emitter.h"
@@ -12,7 +14,6 @@
 #include "compiler/target/target.h"
 #include "llvm/IR/Verifier.h"
 #include "llvm/Support/CrashRecoveryContext.h"
-#include "llvm/Support/raw_ostream.h"
 #include "llvm/Transforms/Utils/Cloning.h"
 
 namespace kiln::compiler {
@@ -52,34 +53,40 @@ class GpuCodeGenerator : public CodeGenerator {
     return absl::OkStatus();
   }
 
-  std::string Source() override {
-    OptimizeOnce();
-    std::string text;
-    llvm::raw_string_ostream stream(text);
-    module_.print(stream, nullptr);
-    return text;
-  }
+  absl::string_view language() const override { return "source"; }
+
+  std::string Source() override { return Assembly(); }
 
   std::string Assembly() override {
-    OptimizeOnce();
-    return EmitAssembly(*llvm::CloneModule(module_), *machine_);
+    std::string text;
+    const std::unique_ptr<llvm::Module> copy = Optimized();
+    return Recovered([&] { text = EmitAssembly(*copy, *machine_); }).ok() ? text : "";
   }
 
-  // What these back ends have no instruction for ends the process, unless it is caught.
   absl::StatusOr<std::string> Object() override {
-    OptimizeOnce();
     std::string object;
-    llvm::CrashRecoveryContext::Enable();
-    llvm::CrashRecoveryContext recovery;
-    const bool made = recovery.RunSafely(
-        [&] { object = nvidia_ ? EmitAssembly(module_, *machine_) : EmitObject(module_, *machine_); });
-    if (!made)
-      return MakeError(v1::UNSUPPORTED_OP,
-                       absl::StrCat("LLVM has no code for an operation on ", machine_->getTargetCPU().str()));
+    OptimizeOnce();
+    KILN_RETURN_IF_ERROR(
+        Recovered([&] { object = nvidia_ ? EmitAssembly(module_, *machine_) : EmitObject(module_, *machine_); }));
     return object;
   }
 
  private:
+  std::unique_ptr<llvm::Module> Optimized() {
+    OptimizeOnce();
+    return llvm::CloneModule(module_);
+  }
+
+  // What these back ends have no instruction for ends the process, unless it is caught.
+  absl::Status Recovered(llvm::function_ref<void()> emit) {
+    llvm::CrashRecoveryContext::Enable();
+    llvm::CrashRecoveryContext recovery;
+    if (!recovery.RunSafely(emit))
+      return MakeError(v1::UNSUPPORTED_OP,
+                       absl::StrCat("LLVM has no code for an operation on ", machine_->getTargetCPU().str()));
+    return absl::OkStatus();
+  }
+
   void OptimizeOnce() {
     if (!optimized_) Optimize(module_, *machine_);
     optimized_ = true;
@@ -96,6 +103,9 @@ class GpuCodeGenerator : public CodeGenerator {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<CodeGenerator>> MakeGpuCodeGenerator(const v1::Target& target, const Options& options) {
+  if (!GpuTarget(target.arch()).has_value())
+    return MakeError(v1::UNSUPPORTED_OP, absl::StrCat("no code generator for ", target.arch(), "; there are those for ",
+                                                      GpuArchitectureNames()));
   KILN_ASSIGN_OR_RETURN(std::unique_ptr<llvm::TargetMachine> machine, MakeTargetMachine(target));
   return std::make_unique<GpuCodeGenerator>(std::move(machine), target.kind() == v1::Target::NVPTX, options);
 }
