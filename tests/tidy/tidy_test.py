@@ -25,8 +25,8 @@ MAY_SEE = {
 # Headers that only some places may include: pattern -> (places, remedy).
 ONLY_IN = {
     r"llvm(-c)?/": (
-        ("base/blake3.cc", "compiler/target/llvm", "compiler/target/cpu", "runtime/drivers/cpu", "runtime/testing",
-         "tests/"),
+        ("base/blake3.cc", "compiler/target/llvm", "compiler/target/cpu", "compiler/target/gpu", "runtime/drivers/cpu",
+         "runtime/testing", "tests/"),
         "LLVM stays behind compiler/target and runtime/drivers/cpu; take an interface of theirs"),
     r"(grpcpp|grpc|prometheus)/|kiln/v1/\w+\.grpc\.pb\.h": (
         ("server/", "client/", "tests/"),
