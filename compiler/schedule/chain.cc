@@ -1,160 +1,17 @@
 #include "compiler/schedule/chain.h"
 
 #include <algorithm>
-#include <cmath>
 #include <optional>
 #include <utility>
 
 #include "absl/container/flat_hash_map.h"
 #include "compiler/ir/kernel_call.h"
-#include "compiler/kernel/ranges.h"
-#include "compiler/kernel/work.h"
-#include "compiler/opt/local_buffer.h"
+#include "compiler/schedule/chain_model.h"
 
 namespace kiln::compiler {
 namespace {
 
-// -- The machine, in cycles.
-constexpr double kNearBytesPerCycle = 16;  // of the last-level cache, for one core
-constexpr double kFarBytesPerCycle = 5;    // of memory
-constexpr double kCopyCycles = 5;          // of one vector that is copied for each slice anew
-constexpr double kVectorsPerCycle = 2;
-constexpr int64_t kTileRows = 8;     // fewer are no tile
-constexpr int64_t kMostSlices = 64;  // of one cut, beyond those that it must have
-constexpr double kCores = 16;  // what slices are shared among: a number, so that no value depends on the machine's
-constexpr double kLeastShare = 0.02;  // of the work, to be won
-
 using Members = std::vector<ChainMember>;
-
-// What is won by a chain, in cycles, and how it is cut for that.
-struct Plan {
-  double won = 0;
-  Cut cut;
-};
-
-int64_t SizeOf(const UOp* range) { return range->src(0)->const_int(); }
-
-double TurnsOf(const RangeSet& ranges) {
-  double turns = 1;
-  for (const UOp* range : ranges) turns *= static_cast<double>(SizeOf(range));
-  return turns;
-}
-
-class Model {
- public:
-  explicit Model(const v1::Target& target) {
-    const auto& tuning = target.tuning();
-    vector_bytes_ = tuning.vector_bytes() ? tuning.vector_bytes() : 16;
-    l2_bytes_ = static_cast<double>(tuning.l2_bytes() ? tuning.l2_bytes() : 1 << 20);
-    l3_bytes_ = std::max(l2_bytes_, static_cast<double>(tuning.l3_bytes()));
-  }
-
-  // Whether it is worth a look.
-  bool IsFar(double bytes) const { return bytes > l2_bytes_; }
-
-  // None if it cannot be cut.
-  std::optional<Plan> PlanOf(const Members& members) const {
-    const std::vector<UOp*>& shared = members[0].shared;
-    double turns = 1;
-    for (size_t i = 0; i + 1 < shared.size(); ++i) turns *= static_cast<double>(SizeOf(shared[i]));
-    const int64_t all = SizeOf(shared.back());
-    double won = 0, row_bytes = 0, work = 0, around = 0;
-    for (const ChainMember& member : members) {
-      work += WorkOfKernel(member.kernel);
-      around += BytesAround(member, members);
-      if (member.buffer == nullptr) continue;
-      const auto bytes = static_cast<double>(NumElements(member.buffer->shape()) * ItemSize(member.buffer->dtype()));
-      won += bytes * static_cast<double>(1 + member.reads.loads) * CyclesPerByte(bytes);
-      row_bytes += bytes / turns / static_cast<double>(all);
-    }
-    const double most = std::min(l2_bytes_, static_cast<double>(kMostLocalBytes)) / 2;
-    const auto least = static_cast<int64_t>(std::min(row_bytes * static_cast<double>(all) / most, 1e9));
-    const bool may_repeat = StoresOnce(members[0].kernel);
-    std::optional<Plan> best;
-    for (int64_t blocks = std::max<int64_t>(1, least); blocks <= 2 * least + kMostSlices; ++blocks) {
-      const int64_t share = (all + blocks - 1) / blocks;
-      const Cut cut{std::min(all, (share + kTileRows - 1) / kTileRows * kTileRows), blocks};
-      if (share < std::min(kTileRows, all)) break;
-      const double slices = turns * static_cast<double>(blocks);
-      const double local = row_bytes * static_cast<double>(cut.rows);
-      if (local > most || slices < 2 || (blocks - 1) * cut.rows >= all) continue;
-      if (all % cut.rows != 0 && !may_repeat) continue;
-      double lost = slices * around * kCopyCycles / vector_bytes_;
-      if (local + around > l2_bytes_) lost += slices * around * CyclesPerByte(turns * around);
-      const double again = static_cast<double>(blocks * cut.rows) / static_cast<double>(all) - 1;
-      const double uneven = std::ceil(slices / kCores) * kCores / slices - 1;
-      lost += work * (again + uneven);
-      if (!best.has_value() || won - lost > best->won) best = Plan{won - lost, cut};
-    }
-    if (best.has_value() && best->won < kLeastShare * work) best.reset();
-    return best;
-  }
-
- private:
-  // Of what goes through the caches that all cores share, or through memory.
-  double CyclesPerByte(double bytes) const {
-    return bytes <= l2_bytes_ ? 0 : bytes <= l3_bytes_ ? 1 / kNearBytesPerCycle : 1 / kFarBytesPerCycle;
-  }
-
-  // Whether each element is stored once, from registers: two threads may then both store it, the same value. What
-  // is folded over a row alone may be kept in the row until it is known (kernel/keep_row.h).
-  static bool StoresOnce(const PlainKernel& kernel) {
-    const absl::flat_hash_map<UOp*, RangeSet> open = OpenRanges(kernel.sink);
-    for (const auto& [uop, ranges] : open) {
-      if (uop->op() != Op::REDUCE) continue;
-      for (const PlainKernel::Axis& axis : kernel.axes) {
-        if (std::find(ranges.begin(), ranges.end(), axis.range) == ranges.end()) return false;
-      }
-    }
-    return true;
-  }
-
-  double WorkOfKernel(const PlainKernel& kernel) const {
-    double work = 0;
-    for (const auto& [uop, open] : OpenRanges(kernel.sink)) {
-      double turns = 0;
-      if (uop->op() == Op::REDUCE) {
-        turns = TurnsOf(open);
-        for (const UOp* range : uop->src().subspan(1)) turns *= static_cast<double>(SizeOf(range));
-      } else if (IsElementwise(uop->op()) && uop->dtype() != kIndexType) {
-        turns = TurnsOf(open) * WorkOf(uop);
-      }
-      const double lanes =
-          std::max(1.0, vector_bytes_ / ItemSize(uop->dtype() == DType::kVoid ? DType::kInt8 : uop->dtype()));
-      work += turns / lanes / kVectorsPerCycle;
-    }
-    return work;
-  }
-
-  // What a slice reads of storage that is no slice's: the same for all rows.
-  static double BytesAround(const ChainMember& member, const Members& members) {
-    absl::flat_hash_map<const UOp*, double> bytes;
-    for (UOp* uop : Toposort(member.kernel.sink)) {
-      if (uop->op() != Op::LOAD) continue;
-      const UOp* param = uop->src(0)->src(0);
-      const bool made = std::any_of(members.begin() + 1, members.end(), [&](const ChainMember& maker) {
-        return &members[maker.reader] == &member && maker.read_slot == param->arg_as<BufferArg>().slot;
-      });
-      if (made) continue;
-      double elements = 1;
-      bool rows = false;
-      for (const UOp* part : Toposort(uop->src(0)->src(1))) {
-        if (part->op() != Op::RANGE) continue;
-        rows = rows || part == member.shared.back();
-        if (std::find(member.shared.begin(), member.shared.end(), part) == member.shared.end())
-          elements *= static_cast<double>(SizeOf(part));
-      }
-      if (rows) continue;
-      elements = std::min(elements, static_cast<double>(param->shape()[0].max()));
-      bytes[param] = std::max(bytes[param], elements * ItemSize(uop->dtype()));
-    }
-    double sum = 0;
-    for (const auto& [param, each] : bytes) sum += each;
-    return sum;
-  }
-
-  double vector_bytes_, l2_bytes_, l3_bytes_;
-};
 
 class Finder {
  public:
@@ -174,7 +31,7 @@ class Finder {
     std::vector<UOp*> calls(linear_->src().begin(), linear_->src().end());
     for (size_t last = calls.size(); last-- > 0;) {
       if (taken_[last] || MakersOf(last).empty()) continue;
-      const std::optional<std::pair<Members, Plan>> chain = ChainTo(last);
+      const std::optional<std::pair<Members, ChainPlan>> chain = ChainTo(last);
       if (!chain.has_value()) continue;
       for (const ChainMember& member : chain->first) taken_[member.call] = true;
       calls[last] = MakeChainCall(graph_, linear_, chain->first, chain->second.cut);
@@ -207,19 +64,19 @@ class Finder {
   }
 
   // The chain that ends in this call, if there is one.
-  std::optional<std::pair<Members, Plan>> ChainTo(size_t last) {
+  std::optional<std::pair<Members, ChainPlan>> ChainTo(size_t last) {
     std::optional<PlainKernel> kernel = PlainKernelOf(graph_, linear_->src(last));
     if (!kernel.has_value()) return std::nullopt;
     Members members(1);
     members[0].call = last;
     members[0].shared.assign(kernel->sink->src(0)->src().begin() + 1, kernel->sink->src(0)->src().end());
     members[0].kernel = *std::move(kernel);
-    std::optional<Plan> plan;
+    std::optional<ChainPlan> plan;
     for (size_t i = 0; i < members.size(); ++i) {
       for (uint32_t slot : MakersOf(members[i].call)) {
         std::optional<Members> longer = With(members, i, slot);
         if (!longer.has_value()) continue;
-        const std::optional<Plan> better = model_.PlanOf(*longer);
+        const std::optional<ChainPlan> better = CutBest(*longer);
         if (!better.has_value() || (plan.has_value() && better->won <= plan->won)) continue;
         members = *std::move(longer);
         plan = better;
@@ -227,6 +84,25 @@ class Finder {
     }
     if (!plan.has_value()) return std::nullopt;
     return std::make_pair(std::move(members), *plan);
+  }
+
+  // Which of the shared axes is best cut into rows: it comes last.
+  std::optional<ChainPlan> CutBest(Members& members) const {
+    std::optional<ChainPlan> best;
+    Members cut;
+    for (size_t d = 0; d < members[0].shared.size(); ++d) {
+      Members tried = members;
+      for (ChainMember& member : tried) {
+        const auto axis = member.shared.begin() + static_cast<int64_t>(d);
+        std::rotate(axis, axis + 1, member.shared.end());
+      }
+      const std::optional<ChainPlan> plan = model_.PlanOf(tried);
+      if (!plan.has_value() || (best.has_value() && plan->won < best->won)) continue;
+      best = plan;
+      cut = std::move(tried);
+    }
+    if (best.has_value()) members = std::move(cut);
+    return best;
   }
 
   // `members` with who makes what `reader` has in `slot`; none if its slices are not theirs.
@@ -246,7 +122,8 @@ class Finder {
     for (size_t d = 0; d < members[0].shared.size();) {
       const std::vector<UOp*>& walker = maker.reads.walker;
       const auto found = std::find(walker.begin(), walker.end(), members[reader].shared[d]);
-      if (found != walker.end()) {
+      const auto last = walker.end() - 1;  // along which it is contiguous: slices are of whole rows
+      if (found < last) {
         maker.shared.push_back(maker.kernel.axes[static_cast<size_t>(found - walker.begin())].range);
         ++d;
         continue;
@@ -272,7 +149,7 @@ class Finder {
   Graph& graph_;
   const UOp* linear_;
   const absl::flat_hash_set<UOp*>& external_;
-  const Model model_;
+  const ChainModel model_;
   absl::flat_hash_map<UOp*, Uses> uses_;
   std::vector<bool> taken_;
 };
