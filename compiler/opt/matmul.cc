@@ -9,6 +9,7 @@
 namespace kiln::compiler {
 namespace {
 
+constexpr double kMostTurn = 4e9;     // operations between which a kernel cannot be stopped, if rows can be cut
 constexpr int64_t kLeastDepth = 128;  // turns of a fold that are worth taking accumulators from memory and back
 constexpr double kGatedTurn = 2;      // cycles: one scalar or one vector that is read in place, under a gate
 
@@ -311,7 +312,12 @@ class Chooser {
 
   // Into how many blocks the rows are cut, so that each thread gets its share.
   int64_t Parts(const Tile& tile, int64_t blocks, int64_t turns) const {
-    const int64_t least = tile.depth > 0 ? LeastParts(tile, blocks) : 1;
+    int64_t least = tile.depth > 0 ? LeastParts(tile, blocks) : 1;
+    const double block = 2.0 * static_cast<double>(tile.rows * tile.columns) * static_cast<double>(product_.Folded());
+    const auto too_long = [&](int64_t parts) { return static_cast<double>(blocks / parts) * block > kMostTurn; };
+    for (int64_t parts = least + 1; too_long(least) && blocks / parts * tile.rows >= kLeastBlock; ++parts) {
+      if (blocks % parts == 0) least = parts;
+    }
     if (cores_ == 1) return least;
     const auto uneven = [&](int64_t parts) {
       const int64_t all = turns * parts;

@@ -72,8 +72,11 @@ for stage in optimize expand select linearize; do
 done
 refuse "no stage nothing; there are callify, rangeify" $kiln graph svg "$dir/scale.uop" --stage nothing
 expect "kernel void k0_" $kiln explain "$dir/scale.uop" --source metal
+expect ".visible .entry k0_" $kiln explain "$dir/scale.uop" --source sm_90a
+expect "amdhsa_kernel k0_" $kiln explain "$dir/scale.uop" --source gfx942
 expect "__kernel void k0_" $kiln explain "$dir/scale.uop" --source opencl
-refuse "there are c, cuda, hip, opencl, metal" $kiln explain "$dir/scale.uop" --source pascal
+refuse "there are c, cuda, hip, opencl, metal, and the assembly of the GPUs sm_80, sm_90a" \
+  $kiln explain "$dir/scale.uop" --source pascal
 
 # The five pictures of a program's life.
 $kiln explain "$dir/scale.uop" --pictures "$dir/life" > "$dir/out"

@@ -3,7 +3,9 @@
 // those of the definition.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstring>
+#include <tuple>
 #include <vector>
 
 #include "absl/strings/match.h"
@@ -79,6 +81,18 @@ TEST_P(DeepProducts, AreThoseOfTheDefinition) {
         ASSERT_EQ(FloatsOf(got->results[0].bytes), want);
       }
     }
+  }
+}
+
+// A turn of the outermost loop is short enough to be let in: of all rows at once it would not be.
+TEST(LargeProducts, Compile) {
+  v1::Target target = CpuEngine(1).device().target();
+  target.mutable_tuning()->set_cores(1);
+  for (const auto& [m, n, k] : {std::tuple{200'000, 64, 3000}, {16384, 16384, 16384}}) {
+    client::Graph graph;
+    graph.Output(client::Matmul(graph.Param(0, v1::FLOAT32, {m, k}), graph.Param(1, v1::FLOAT32, {k, n})));
+    const auto made = compiler::Compile(graph.Build().value(), target, {});
+    EXPECT_TRUE(made.ok()) << made.status();
   }
 }
 

@@ -7,6 +7,7 @@
 #include "compiler/target/cstyle/kernel_text.h"
 #include "compiler/target/cstyle/lower.h"
 #include "compiler/target/cstyle/program.h"
+#include "compiler/target/gpu/architectures.h"
 #include "compiler/target/target.h"
 
 namespace kiln::compiler {
@@ -59,7 +60,8 @@ absl::StatusOr<const Dialect*> Find(absl::string_view name) {
   if (dialect != nullptr) return dialect;
   std::string names;
   for (const Dialect* known : Dialects()) absl::StrAppend(&names, names.empty() ? "" : ", ", known->name);
-  return MakeError(v1::BAD_ARGUMENT, absl::StrCat("no source language \"", name, "\"; there are ", names));
+  return MakeError(v1::BAD_ARGUMENT, absl::StrCat("no source language \"", name, "\"; there are ", names,
+                                                  ", and the assembly of the GPUs ", GpuArchitectureNames()));
 }
 
 }  // namespace
