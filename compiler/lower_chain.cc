@@ -21,15 +21,6 @@ bool IsMade(const UOp* uop) {
   return uop->op() == Op::AFTER && uop->src(0)->op() == Op::BUFFER && uop->src(0)->addrspace() == AddrSpace::kLocal;
 }
 
-int64_t LocalArrays(UOp* kernel) {
-  int64_t bytes = 0;
-  for (const UOp* uop : Toposort(kernel)) {
-    if (uop->op() == Op::BUFFER && uop->addrspace() == AddrSpace::kLocal)
-      bytes += NumElements(uop->shape()) * ItemSize(uop->dtype());
-  }
-  return bytes;
-}
-
 // What one core has to itself, beside the slices.
 v1::Target OneCore(const v1::Target& target, int64_t local_bytes) {
   v1::Target core = target;
@@ -44,7 +35,7 @@ v1::Target OneCore(const v1::Target& target, int64_t local_bytes) {
 
 class Chain {
  public:
-  Chain(Graph& graph, UOp* kernel) : graph_(graph), kernel_(kernel), local_bytes_(LocalArrays(kernel)) {
+  Chain(Graph& graph, UOp* kernel) : graph_(graph), kernel_(kernel), local_bytes_(LocalBytes(kernel)) {
     for (UOp* uop : Toposort(kernel)) {
       if (!IsMade(uop)) continue;
       nests_.push_back({uop->src(1), uop->src(0), uop, Storage(uop->src(0)), nullptr});
@@ -73,7 +64,7 @@ class Chain {
 
   void SetLowered(size_t number, UOp* sink) {
     nests_[number].lowered = sink->src(0);
-    local_bytes_ += LocalArrays(sink);
+    local_bytes_ += LocalBytes(sink);
   }
 
   // All of them, in one loop over the slices.
@@ -158,7 +149,7 @@ absl::StatusOr<LoweredKernel> LowerChain(Graph& graph, Pipeline& pipeline, UOp* 
                                  OneCore(target, chain.local_bytes()), generator, options, mine);
     };
     KILN_ASSIGN_OR_RETURN(LoweredKernel nest, lower(given.size() == chain.size() ? &given[i] : nullptr));
-    if (chain.local_bytes() + LocalArrays(nest.linear) > kMostLocalBytes) {
+    if (chain.local_bytes() + LocalBytes(nest.linear) > kMostLocalBytes) {
       const std::string plain;  // copies nothing
       KILN_ASSIGN_OR_RETURN(nest, lower(&plain));
     }

@@ -241,7 +241,8 @@ int64_t LocalBytes(UOp* sink, UOp* operand, UOp* level) {
 int64_t LocalBytes(UOp* sink) {
   int64_t bytes = 0;
   for (const UOp* uop : Toposort(sink)) {
-    if (uop->op() == Op::BUFFER) bytes += NumElements(uop->shape()) * ItemSize(uop->dtype());
+    if (uop->op() == Op::BUFFER && uop->addrspace() == AddrSpace::kLocal)
+      bytes += NumElements(uop->shape()) * ItemSize(uop->dtype());
   }
   return bytes;
 }

@@ -9,9 +9,10 @@
 namespace kiln::compiler {
 namespace {
 
-constexpr double kMostTurn = 4e9;     // operations between which a kernel cannot be stopped, if rows can be cut
-constexpr int64_t kLeastDepth = 128;  // turns of a fold that are worth taking accumulators from memory and back
-constexpr double kGatedTurn = 2;      // cycles: one scalar or one vector that is read in place, under a gate
+constexpr int64_t kMostParts = 1 << 16;  // of the rows; sizes are a client's, and nothing is to be searched for ever
+constexpr double kMostTurn = 4e9;        // operations between which a kernel cannot be stopped, if rows can be cut
+constexpr int64_t kLeastDepth = 128;     // turns of a fold that are worth taking accumulators from memory and back
+constexpr double kGatedTurn = 2;         // cycles: one scalar or one vector that is read in place, under a gate
 
 // Which axes the tile has, and how much of each.
 struct Tile {
@@ -172,9 +173,10 @@ class Chooser {
 
   // The fewest parts of equally many of the `blocks` of rows whose accumulators fit where they wait; 0: none.
   int64_t LeastParts(const Tile& tile, int64_t blocks) const {
-    const int64_t block_bytes = tile.rows * tile.columns * product_.item;
-    const int64_t most = std::max<int64_t>(1, blocks * tile.rows / kLeastBlock);
-    for (int64_t parts = CeilDiv(blocks * block_bytes, MostCut()); parts <= most; ++parts) {
+    const int64_t most_blocks = MostCut() / (tile.rows * tile.columns * product_.item);
+    if (most_blocks == 0) return 0;
+    const int64_t most = std::clamp<int64_t>(blocks / CeilDiv(kLeastBlock, tile.rows), 1, kMostParts);
+    for (int64_t parts = CeilDiv(blocks, most_blocks); parts <= most; ++parts) {
       if (blocks % parts == 0) return parts;
     }
     return 0;
@@ -315,7 +317,8 @@ class Chooser {
     int64_t least = tile.depth > 0 ? LeastParts(tile, blocks) : 1;
     const double block = 2.0 * static_cast<double>(tile.rows * tile.columns) * static_cast<double>(product_.Folded());
     const auto too_long = [&](int64_t parts) { return static_cast<double>(blocks / parts) * block > kMostTurn; };
-    for (int64_t parts = least + 1; too_long(least) && blocks / parts * tile.rows >= kLeastBlock; ++parts) {
+    for (int64_t parts = least + 1; too_long(least) && parts <= std::min(blocks, kMostParts); ++parts) {
+      if (blocks / parts * tile.rows < kLeastBlock) break;
       if (blocks % parts == 0) least = parts;
     }
     if (cores_ == 1) return least;
@@ -324,7 +327,7 @@ class Chooser {
       return static_cast<double>(CeilDiv(all, cores_) * cores_) / static_cast<double>(all);
     };
     int64_t best = least;
-    for (int64_t parts = least; parts <= blocks; ++parts) {
+    for (int64_t parts = least; parts <= std::min(blocks, kMostParts); ++parts) {
       // Rather a copy that few rows share than a core without work.
       const int64_t least_rows = turns * best < cores_ ? kLeastShare : kLeastBlock;
       if (blocks % parts != 0 || (tile.copy && blocks / parts * tile.rows < least_rows)) continue;

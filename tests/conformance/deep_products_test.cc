@@ -96,6 +96,19 @@ TEST(LargeProducts, Compile) {
   }
 }
 
+// More rows than anybody has, so that no search over their divisors may take its time: refused, or not, but answered.
+TEST(LargeProducts, AreAnswered) {
+  const v1::Target target = CpuEngine(2).device().target();
+  for (const int64_t k : {64, 20000}) {
+    client::Graph graph;
+    const int64_t m = (int64_t{1} << 40) - 87;  // a prime
+    graph.Output(client::Matmul(graph.Param(0, v1::FLOAT32, {m, k}), graph.Param(1, v1::FLOAT32, {k, 64})));
+    const auto wire = graph.Build();
+    ASSERT_TRUE(wire.ok()) << wire.status();
+    EXPECT_FALSE(compiler::Compile(*wire, target, {}).ok());
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Sizes, DeepProducts,
                          ::testing::Values(Case{64, 64, 20000}, Case{64, 64, 20000, true}, Case{33, 70, 16000},
                                            Case{50, 61, 9000, true}, Case{16, 32, 16384, false, 3},

@@ -55,8 +55,8 @@ class GpuAbi : public KernelAbi {
     return function->getArg(slot);
   }
 
-  // Threads of the host's are no part of it.
-  std::pair<llvm::Value*, llvm::Value*> Share(llvm::Function*) const override { KILN_CHECK(false); }
+  // Threads of the host's have no part in it.
+  std::pair<llvm::Value*, llvm::Value*> Share(llvm::Function*) const override { return {nullptr, nullptr}; }
 
   // Coordinates with no item of their own, "idx", are those of groups.
   llvm::Value* Coordinate(llvm::IRBuilder<>& builder, absl::string_view name) const override {

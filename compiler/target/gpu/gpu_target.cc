@@ -43,6 +43,11 @@ class GpuCodeGenerator : public CodeGenerator {
     if (!SourceOf(program).empty())
       return graph.Locate(MakeError(v1::UNSUPPORTED_OP, "a client's own SOURCE is for devices of its language"),
                           program);
+    for (UOp* uop : linear->src()) {
+      if (uop->op() == Op::CUSTOM || uop->op() == Op::CUSTOMI)
+        return graph.Locate(
+            MakeError(v1::UNSUPPORTED_OP, "a client's own code is for the CPU and for source languages"), program);
+    }
     return linear;
   }
 

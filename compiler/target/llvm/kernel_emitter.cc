@@ -100,9 +100,10 @@ class KernelEmitter {
 
   void OpenLoop(UOp* range) {
     llvm::LLVMContext& context = builder_.getContext();
-    const bool thread = range->arg_as<RangeArg>().type == AxisType::kThread;
     const UOp* bound = range->src(0);
-    const auto [first, share] = thread ? abi_.Share(function_) : std::pair<llvm::Value*, llvm::Value*>();
+    const bool shared = range->arg_as<RangeArg>().type == AxisType::kThread;
+    const auto [first, share] = shared ? abi_.Share(function_) : std::pair<llvm::Value*, llvm::Value*>();
+    const bool thread = first != nullptr;
     llvm::Value* begin = thread ? first : builder_.getInt64(0);
     llvm::Value* end = Operand(bound, {}, 0);
     if (bound->dtype() != kIndexType)

@@ -88,8 +88,9 @@ class ProgramEmitter {
   }
 
   void OpenLoop(UOp* range) {
-    const bool thread = range->arg_as<RangeArg>().type == AxisType::kThread;
-    const auto [first, share] = thread ? abi_.Share(function_) : std::pair<llvm::Value*, llvm::Value*>();
+    const bool shared = range->arg_as<RangeArg>().type == AxisType::kThread;
+    const auto [first, share] = shared ? abi_.Share(function_) : std::pair<llvm::Value*, llvm::Value*>();
+    const bool thread = first != nullptr;
     llvm::Value* begin = thread ? first : builder_.getInt64(0);
     llvm::Value* end = Vector(range->src(0), 1);
     if (thread) {
