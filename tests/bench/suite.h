@@ -5,7 +5,8 @@
 // Absolute times of a shared machine drift by half and more; ratios of parties that
 // take turns hold. A turn is a burst of a few milliseconds, after calls that are not
 // counted, so that each finds its caches and threads as its own last call left them.
-// Of all calls the 5th percentile is the "best", and the median stands beside it.
+// Of all calls the 5th percentile is the "best", and the median stands beside it. Turns go on until
+// each party's quickest call has come in three turns, or there were four times as many as asked for.
 //
 // Before anything is timed each party's values are compared: with those of the
 // first peer that is there, or, in a smoke test, with the interpreter's.
