@@ -56,6 +56,20 @@ std::vector<uint32_t> ConstantSlots(const UOp* call, const absl::flat_hash_set<c
   return slots;
 }
 
+absl::Status SetLaunch(CodeGenerator& generator, const UOp* linear, v1::Kernel& made) {
+  KILN_ASSIGN_OR_RETURN(v1::Launch launch, generator.LaunchOf(linear));
+  if (launch.groups_size() > 0) *made.mutable_launch() = std::move(launch);
+  return absl::OkStatus();
+}
+
+// How many parts of a kernel are on their way by themselves: turns of its outermost loop, or work items.
+uint64_t PartsOf(const v1::Kernel& kernel) {
+  uint64_t parts = std::max<uint64_t>(1, kernel.iterations());
+  for (uint64_t groups : kernel.launch().groups()) parts *= groups;  // no overflow: 2^31 * 2^16 * 2^16 at the most
+  for (uint64_t items : kernel.launch().items()) parts = parts > (uint64_t{1} << 53) ? parts : parts * items;
+  return parts;
+}
+
 // Lowers one body of so many arguments, hands it to the generator, and says what it costs.
 absl::Status CompileBody(Graph& graph, Pipeline& pipeline, UOp* body, uint32_t slots, const v1::Target& target,
                          const Options& options, CodeGenerator& generator, const std::string* schedule,
@@ -68,6 +82,7 @@ absl::Status CompileBody(Graph& graph, Pipeline& pipeline, UOp* body, uint32_t s
     made.set_gates(lowered.gates);
     // Before any code is made of it.
     KILN_RETURN_IF_ERROR(CheckLimit("operations", options.limits.max_work, lowered.cost.flops()));
+    KILN_RETURN_IF_ERROR(SetLaunch(generator, lowered.linear, made));
     return generator.AddProgram(lowered.linear, made.symbol());
   }
   KILN_ASSIGN_OR_RETURN(LoweredKernel lowered,
@@ -83,6 +98,7 @@ absl::Status CompileBody(Graph& graph, Pipeline& pipeline, UOp* body, uint32_t s
   // Beyond this point, only what the target has words for.
   *made.mutable_cost() = CostOf(graph, body);
   made.set_iterations(IterationsOf(linear));
+  KILN_RETURN_IF_ERROR(SetLaunch(generator, linear, made));
   return generator.AddKernel(linear, made.symbol());
 }
 
@@ -171,7 +187,7 @@ absl::StatusOr<std::vector<CompiledCall>> CompileKernels(Graph& graph, Pipeline&
       std::vector<Hoisted> hoisted;
       KILN_RETURN_IF_ERROR(CompileBody(graph, pipeline, body, static_cast<uint32_t>(call->src().size() - 1), target,
                                        options, generator, ScheduleFor(known, options), *made, hoisted));
-      const uint64_t turns = std::max<uint64_t>(1, made->iterations());
+      const uint64_t turns = PartsOf(*made);
       // A bound that a program reads counts as the most that it could be; mostly it is far less.
       const uint64_t most = options.limits.max_turn_work * (body->op() == Op::LINEAR ? kReadBounds : 1);
       KILN_RETURN_IF_ERROR(

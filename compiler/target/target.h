@@ -9,6 +9,7 @@
 #include "compiler/ir/graph.h"
 #include "compiler/options.h"
 #include "compiler/rules/native_ops.h"
+#include "kiln/v1/executable.pb.h"
 #include "kiln/v1/target.pb.h"
 
 namespace kiln::compiler {
@@ -32,6 +33,9 @@ class CodeGenerator {
   virtual absl::StatusOr<UOp*> Select(Graph&, UOp* linear) { return linear; }
   // `linear`: a kernel as Select leaves it. `symbol`: the function's name, an identifier.
   virtual absl::Status AddKernel(UOp* linear, const std::string& symbol) = 0;
+  // Over how many work items a device runs `linear`, which AddKernel or AddProgram takes; of targets
+  // that have none of them, nothing. GRAPH_TOO_LARGE if they are more than the device takes.
+  virtual absl::StatusOr<v1::Launch> LaunchOf(const UOp*) { return v1::Launch(); }
   // -- Programs written by hand
   // `linear`, whose accesses are inside their storage, and whose arithmetic stands
   // in no list (kernel/program_values.h), over values that the target has.

@@ -228,7 +228,9 @@ int RunSuite(int argc, char** argv, const char* name, std::vector<Row> (*rows)(b
   CLI::App app{"Measures Kiln's kernels beside their peers; a ratio above 1 says that Kiln is faster."};
   Settings settings;
   app.add_flag("--smoke", settings.smoke, "Small sizes, compared with the interpreter, one turn: as a test");
-  app.add_option("--turns", settings.turns, "Turns of each party; up to four times as many until the best of each has come three times")->check(CLI::PositiveNumber);
+  app.add_option("--turns", settings.turns,
+                 "Turns of each party; up to four times as many until the best of each has come three times")
+      ->check(CLI::PositiveNumber);
   app.add_option("--burst", settings.burst, "Seconds of one turn")->check(CLI::PositiveNumber);
   app.add_option("--threads", settings.threads, "How many threads, one after the other")->delimiter(',');
   app.add_option("--only", settings.only, "Only rows whose names contain this");

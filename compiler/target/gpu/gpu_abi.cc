@@ -8,6 +8,7 @@
 #include "base/check.h"
 #include "compiler/rewrite/rewrite.h"
 #include "compiler/spec/program_spec.h"
+#include "compiler/target/gpu/launch.h"
 #include "llvm/IR/DerivedTypes.h"
 #include "llvm/IR/GlobalVariable.h"
 #include "llvm/IR/IntrinsicsAMDGPU.h"
@@ -16,19 +17,7 @@
 namespace kiln::compiler {
 namespace {
 
-constexpr unsigned kGlobalSpace = 1, kSharedSpace = 3;  // of both
-
-// Items of a group along each axis.
-std::array<int64_t, 3> ItemsOf(const UOp* linear) {
-  std::array<int64_t, 3> items = {1, 1, 1};
-  for (const UOp* uop : linear->src()) {
-    char kind = 0;
-    int axis = 0;
-    if (uop->op() == Op::SPECIAL && ParseCoordinate(uop->arg_as<TextArg>().text, kind, axis) && kind == 'l')
-      items[static_cast<size_t>(axis)] = static_cast<int64_t>(uop->src(0)->bounds().max);
-  }
-  return items;
-}
+constexpr unsigned kGlobalSpace = 1;
 
 class GpuAbi : public KernelAbi {
  public:
@@ -70,9 +59,9 @@ class GpuAbi : public KernelAbi {
   llvm::Value* SharedArray(llvm::Function* function, llvm::Type* type) const override {
     auto* array = new llvm::GlobalVariable(  // the module's
         *function->getParent(), type, /*isConstant=*/false, llvm::GlobalValue::InternalLinkage,
-        llvm::PoisonValue::get(type), absl::StrCat(function->getName().str(), ".shared"), nullptr,
-        llvm::GlobalValue::NotThreadLocal, kSharedSpace);
-    array->setAlignment(llvm::Align(16));
+        llvm::PoisonValue::get(type), SharedArrayName(*function), nullptr, llvm::GlobalValue::NotThreadLocal,
+        kSharedSpace);
+    array->setAlignment(llvm::Align(kSharedAlignment));
     return array;
   }
 
@@ -144,6 +133,10 @@ class Amdgpu : public GpuAbi {
 };
 
 }  // namespace
+
+std::string SharedArrayName(const llvm::Function& function) {
+  return absl::StrCat(function.getName().str(), ".shared");
+}
 
 const KernelAbi& NvptxAbi() {
   static const Nvptx abi;

@@ -2,6 +2,8 @@
 #ifndef KILN_COMPILER_TARGET_GPU_GPU_ABI_H_
 #define KILN_COMPILER_TARGET_GPU_GPU_ABI_H_
 
+#include <string>
+
 #include "compiler/target/llvm/kernel_abi.h"
 
 namespace kiln::compiler {
@@ -10,6 +12,10 @@ namespace kiln::compiler {
 // an int64, too. Items of a group are laid out as its SPECIALs say.
 const KernelAbi& NvptxAbi();
 const KernelAbi& AmdgpuAbi();
+
+// LLVM's number for memory that a group's items share, and how names of arrays there begin.
+inline constexpr unsigned kSharedSpace = 3;
+std::string SharedArrayName(const llvm::Function& function);
 
 }  // namespace kiln::compiler
 

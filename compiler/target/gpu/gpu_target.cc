@@ -1,4 +1,4 @@
-// The GPU targets: LLVM, to PTX for NVIDIA's drivers and to relocatable objects for AMD's.
+// The GPU targets: LLVM, to PTX for NVIDIA's drivers and to code objects for AMD's.
 #include <memory>
 #include <string>
 
@@ -7,7 +7,10 @@
 #include "compiler/ir/code_text.h"
 #include "compiler/kernel/zero_shared.h"
 #include "compiler/target/gpu/architectures.h"
+#include "compiler/target/gpu/dynamic_shared.h"
 #include "compiler/target/gpu/gpu_abi.h"
+#include "compiler/target/gpu/launch.h"
+#include "compiler/target/gpu/link_code_object.h"
 #include "compiler/target/llvm/codegen.h"
 #include "compiler/target/llvm/kernel_emitter.h"
 #include "compiler/target/llvm/program_emitter.h"
@@ -21,9 +24,12 @@ namespace {
 
 class GpuCodeGenerator : public CodeGenerator {
  public:
-  GpuCodeGenerator(std::unique_ptr<llvm::TargetMachine> machine, bool nvidia, const Options& options)
-      : nvidia_(nvidia), machine_(std::move(machine)), module_("kiln", context_) {
-    emit_.abi = nvidia ? &NvptxAbi() : &AmdgpuAbi();
+  GpuCodeGenerator(std::unique_ptr<llvm::TargetMachine> machine, const v1::Target& target, const Options& options)
+      : nvidia_(target.kind() == v1::Target::NVPTX),
+        target_(target),
+        machine_(std::move(machine)),
+        module_("kiln", context_) {
+    emit_.abi = nvidia_ ? &NvptxAbi() : &AmdgpuAbi();
     emit_.contraction = options.contraction;
     module_.setDataLayout(machine_->createDataLayout());
     module_.setTargetTriple(machine_->getTargetTriple());
@@ -32,10 +38,10 @@ class GpuCodeGenerator : public CodeGenerator {
   Abilities abilities() const override { return {.lanes = false, .work_items = true}; }
 
   absl::Status AddKernel(UOp* linear, const std::string& symbol) override {
-    EmitKernel(module_, linear, symbol, emit_);
-    optimized_ = false;
-    return absl::OkStatus();
+    return Added(linear, EmitKernel(module_, linear, symbol, emit_));
   }
+
+  absl::StatusOr<v1::Launch> LaunchOf(const UOp* linear) override { return GpuLaunch(linear, target_); }
 
   absl::StatusOr<UOp*> SelectValues(Graph& graph, UOp* linear) override { return ZeroShared(graph, linear); }
 
@@ -54,8 +60,7 @@ class GpuCodeGenerator : public CodeGenerator {
   absl::Status AddProgram(UOp* linear, const std::string& symbol) override {
     KILN_ASSIGN_OR_RETURN(llvm::Function * function, EmitProgram(module_, linear, symbol, emit_));
     if (llvm::verifyFunction(*function)) return MakeError(v1::INTERNAL_FAULT, "a program became malformed LLVM IR");
-    optimized_ = false;
-    return absl::OkStatus();
+    return Added(linear, function);
   }
 
   absl::string_view language() const override { return "source"; }
@@ -73,10 +78,17 @@ class GpuCodeGenerator : public CodeGenerator {
     OptimizeOnce();
     KILN_RETURN_IF_ERROR(
         Recovered([&] { object = nvidia_ ? EmitAssembly(module_, *machine_) : EmitObject(module_, *machine_); }));
-    return object;
+    return nvidia_ ? object : LinkCodeObject(object);
   }
 
  private:
+  absl::Status Added(const UOp* linear, llvm::Function* function) {
+    optimized_ = false;
+    KILN_ASSIGN_OR_RETURN(const v1::Launch launch, GpuLaunch(linear, target_));
+    if (launch.dynamic_shared_bytes() > 0) MakeSharedDynamic(*function);
+    return absl::OkStatus();
+  }
+
   std::unique_ptr<llvm::Module> Optimized() {
     OptimizeOnce();
     return llvm::CloneModule(module_);
@@ -98,6 +110,7 @@ class GpuCodeGenerator : public CodeGenerator {
   }
 
   const bool nvidia_;
+  const v1::Target target_;
   llvm::LLVMContext context_;
   std::unique_ptr<llvm::TargetMachine> machine_;
   llvm::Module module_;
@@ -108,11 +121,11 @@ class GpuCodeGenerator : public CodeGenerator {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<CodeGenerator>> MakeGpuCodeGenerator(const v1::Target& target, const Options& options) {
-  if (!GpuTarget(target.arch()).has_value())
+  if (FindGpuArchitecture(target.arch()) == nullptr)
     return MakeError(v1::UNSUPPORTED_OP, absl::StrCat("no code generator for ", target.arch(), "; there are those for ",
                                                       GpuArchitectureNames()));
   KILN_ASSIGN_OR_RETURN(std::unique_ptr<llvm::TargetMachine> machine, MakeTargetMachine(target));
-  return std::make_unique<GpuCodeGenerator>(std::move(machine), target.kind() == v1::Target::NVPTX, options);
+  return std::make_unique<GpuCodeGenerator>(std::move(machine), target, options);
 }
 
 }  // namespace kiln::compiler

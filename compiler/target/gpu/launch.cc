@@ -1,0 +1,75 @@
+#include "compiler/target/gpu/launch.h"
+
+#include "absl/strings/str_cat.h"
+#include "base/check.h"
+#include "base/error.h"
+#include "compiler/spec/program_spec.h"
+#include "compiler/target/gpu/architectures.h"
+
+namespace kiln::compiler {
+namespace {
+
+// Of both vendors: groups along x, y and z; items along x, y and z, and of all together.
+constexpr std::array<uint64_t, 3> kMostGroups = {0x7FFFFFFF, 0xFFFF, 0xFFFF};
+constexpr std::array<uint64_t, 3> kMostItems = {1024, 1024, 64};
+constexpr uint64_t kMostItemsTogether = 1024;
+
+struct WorkShape {
+  std::array<int64_t, 3> groups = {1, 1, 1}, items = {1, 1, 1};
+  uint64_t shared_bytes = 0;
+};
+
+// Coordinates with no item of their own, "idx", are those of groups.
+WorkShape ShapeOf(const UOp* linear) {
+  WorkShape shape;
+  for (const UOp* uop : linear->src()) {
+    char kind = 0;
+    int axis = 0;
+    if (uop->op() == Op::SPECIAL && ParseCoordinate(uop->arg_as<TextArg>().text, kind, axis)) {
+      auto& sizes = kind == 'l' ? shape.items : shape.groups;
+      sizes[static_cast<size_t>(axis)] = static_cast<int64_t>(uop->src(0)->bounds().max);
+    }
+    if (uop->op() == Op::BUFFER && uop->addrspace() == AddrSpace::kLocal) {
+      const auto bytes = static_cast<uint64_t>(NumElements(uop->shape()) * ItemSize(uop->dtype()));
+      shape.shared_bytes += (bytes + kSharedAlignment - 1) / kSharedAlignment * kSharedAlignment;
+    }
+  }
+  return shape;
+}
+
+absl::Status CheckAtMost(uint64_t most, uint64_t used, const std::string& what, absl::string_view who) {
+  if (used <= most) return absl::OkStatus();
+  return TooLarge(what, most, used, absl::StrCat("a kernel has ", used, " ", what, "; ", who, " takes at most ", most));
+}
+
+}  // namespace
+
+std::array<int64_t, 3> ItemsOf(const UOp* linear) { return ShapeOf(linear).items; }
+
+absl::StatusOr<v1::Launch> GpuLaunch(const UOp* linear, const v1::Target& target) {
+  const WorkShape shape = ShapeOf(linear);
+  v1::Launch launch;
+  uint64_t items = 1;
+  for (size_t axis = 0; axis < 3; ++axis) {
+    const char name = "xyz"[axis];
+    const auto groups = static_cast<uint64_t>(shape.groups[axis]), along = static_cast<uint64_t>(shape.items[axis]);
+    KILN_RETURN_IF_ERROR(
+        CheckAtMost(kMostGroups[axis], groups, absl::StrCat("groups along ", std::string(1, name)), target.arch()));
+    KILN_RETURN_IF_ERROR(CheckAtMost(kMostItems[axis], along,
+                                     absl::StrCat("items of a group along ", std::string(1, name)), target.arch()));
+    launch.add_groups(static_cast<uint32_t>(groups));
+    launch.add_items(static_cast<uint32_t>(along));
+    items *= along;
+  }
+  KILN_RETURN_IF_ERROR(CheckAtMost(kMostItemsTogether, items, "items of a group", target.arch()));
+  const GpuArchitecture* architecture = FindGpuArchitecture(target.arch());
+  KILN_CHECK(architecture != nullptr);
+  KILN_RETURN_IF_ERROR(
+      CheckAtMost(architecture->shared_bytes, shape.shared_bytes, "bytes of shared memory of a group", target.arch()));
+  const bool dynamic = target.kind() == v1::Target::NVPTX && shape.shared_bytes > kMostStaticSharedBytes;
+  const auto shared = static_cast<uint32_t>(shape.shared_bytes);
+  dynamic ? launch.set_dynamic_shared_bytes(shared) : launch.set_static_shared_bytes(shared);
+  return launch;
+}
+
+}  // namespace kiln::compiler
