@@ -1,0 +1,85 @@
+// The threads of one group while they run.
+#ifndef KILN_TESTS_SUPPORT_PTX_GROUP_H_
+#define KILN_TESTS_SUPPORT_PTX_GROUP_H_
+
+#include <array>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/strings/string_view.h"
+#include "absl/types/span.h"
+#include "tests/support/ptx/program.h"
+#include "tests/support/ptx/races.h"
+
+namespace kiln::testing::ptx {
+
+// What may be accessed of the host's memory.
+class Memory {
+ public:
+  explicit Memory(std::vector<Range> ranges);
+  // Null if any of the bytes is outside, or may not be written.
+  char* Find(uint64_t address, uint64_t bytes, bool write);
+
+ private:
+  std::vector<Range> ranges_;
+  size_t last_ = 0;  // the one that served last
+};
+
+// An asynchronous copy whose bytes have not come yet.
+struct Copy {
+  uint64_t to = 0, from = 0;
+  uint32_t bytes = 0, source_bytes = 0;  // zeros follow
+};
+
+struct Thread {
+  enum class State { kRuns, kYields, kAtCollective, kAtBarrier, kDone };
+  State state = State::kRuns;
+  uint32_t number = 0;  // in the group
+  uint32_t pc = 0;
+  uint64_t* slots = nullptr;
+  char* local = nullptr;
+  std::vector<std::vector<Copy>> copies = {{}};  // groups in order; the last is open
+  uint32_t barrier = 0, barrier_count = 0;       // what it waits at
+};
+
+enum class Use { kRead, kWrite, kAtomic };
+
+struct Group {
+  const Function* function = nullptr;
+  const LaunchShape* shape = nullptr;
+  std::array<uint32_t, 3> number = {};
+  const char* parameters = nullptr;
+  Memory* memory = nullptr;
+  uint64_t budget = 0;  // instructions that are left, of the whole launch
+  std::vector<char> shared;
+  std::vector<Thread> threads;
+  std::vector<uint64_t> slots;
+  std::vector<char> local;
+  std::array<uint32_t, 16> arrived = {};  // at each barrier
+  Races races;
+  absl::Status failure;
+
+  // Where `bytes` at `address` are, or null after a failure.
+  char* Locate(Thread& thread, Space space, uint64_t address, uint32_t bytes, Use use);
+  // Always false.
+  bool Fail(const Thread& thread, absl::string_view what);
+  bool Fail(const Thread& thread, absl::StatusCode code, absl::string_view what);
+};
+
+// Until the thread ends, waits or fails.
+void RunThread(Group& group, Thread& thread);
+// All threads of the group to their ends.
+absl::Status RunGroup(Group& group);
+// A new group `number`: fresh memory, all threads at their beginning.
+void BeginGroup(Group& group, const std::array<uint32_t, 3>& number);
+
+// cp.async, and its waiting.
+bool BeginCopy(Group& group, Thread& thread, const Instruction& instruction);
+bool FinishCopies(Group& group, Thread& thread, size_t most_open);
+
+}  // namespace kiln::testing::ptx
+
+#endif  // KILN_TESTS_SUPPORT_PTX_GROUP_H_
