@@ -120,6 +120,23 @@ TEST_P(GpuCode, IsWhatPtxasTakes) {
 INSTANTIATE_TEST_SUITE_P(Architectures, GpuCode, ::testing::ValuesIn(compiler::GpuArchitectures()),
                          [](const auto& info) { return std::string(info.param.name); });
 
+TEST(GpuLaunch, AsksForLargeSharedMemoryWhereCodeMayNotDeclareIt) {
+  const auto graphs = AllGraphs();
+  const auto found =
+      std::find_if(graphs.begin(), graphs.end(), [](const Named& g) { return g.name == "56 KiB of shared memory"; });
+  ASSERT_NE(found, graphs.end());
+  const auto nvidia = compiler::Compile(found->graph, *compiler::GpuTarget("sm_80"), {});
+  ASSERT_TRUE(nvidia.ok()) << nvidia.status();
+  EXPECT_EQ(nvidia->kernels(0).launch().static_shared_bytes(), 0u);
+  EXPECT_EQ(nvidia->kernels(0).launch().dynamic_shared_bytes(), 56u << 10);
+  EXPECT_EQ(nvidia->kernels(0).launch().items(0), 256u);
+  EXPECT_TRUE(absl::StrContains(nvidia->object(), ".extern .shared"));
+  const auto amd = compiler::Compile(found->graph, *compiler::GpuTarget("gfx942"), {});
+  ASSERT_TRUE(amd.ok()) << amd.status();
+  EXPECT_EQ(amd->kernels(0).launch().static_shared_bytes(), 56u << 10);
+  EXPECT_EQ(amd->kernels(0).launch().dynamic_shared_bytes(), 0u);
+}
+
 TEST(GpuTargets, AreThoseOfTheTable) {
   v1::Target target = *compiler::GpuTarget("sm_80");
   target.set_arch("sm_70");

@@ -95,6 +95,27 @@ ProgramCase TreeReduction() {
           {{0, Int32s(sums)}}};
 }
 
+// More than NVIDIA's code may declare by itself (compiler/target/gpu/launch.h).
+ProgramCase LargeSharedMemory() {
+  constexpr int kItems = 256, kRows = 56;
+  ProgramBuilder p;
+  const Node out = p.Global(0, DType::kInt32, {kItems}), in = p.Global(1, DType::kInt32, {kItems});
+  const Node l = p.Special("lidx0", kItems);
+  const Node temp = p.Local(0, DType::kInt32, {kItems * kRows});
+  const Node row = p.Loop(kRows, 0);
+  p.Store(p.At(temp, {p.Add(p.Mul(row, p.Int(kItems)), l)}), p.Add(p.Load(p.At(in, {l})), row));
+  p.End(row);
+  p.Barrier();
+  p.Store(p.At(out, {l}), p.Load(p.At(temp, {p.Add(p.Int(kItems * kRows - 1), p.Mul(l, p.Int(-1)))})));
+  std::vector<int32_t> values, want;
+  for (int i = 0; i < kItems; ++i) values.push_back(i * i % 101);
+  for (int i = 0; i < kItems; ++i) want.push_back(values[static_cast<size_t>(kItems - 1 - i)] + kRows - 1);
+  return {"56 KiB of shared memory",
+          p.Finish("large"),
+          {{0, Int32s(std::vector<int32_t>(kItems, 0))}, {1, Int32s(values)}},
+          {{0, Int32s(want)}}};
+}
+
 ProgramCase VectorAdd() {
   ProgramBuilder p;
   const Node out = p.Global(0, DType::kFloat32, {32}), a = p.Global(1, DType::kFloat32, {32}),
@@ -367,10 +388,23 @@ ProgramCase EmptyLoops() {
 }  // namespace
 
 std::vector<ProgramCase> LinearCases() {
-  return {TiledMatmul(),      TreeReduction(), VectorAdd(),   VectorOverTheEnd(),
-          Transposition(),    Histogram(),     WmmaByOne(),   WmmaByThirtyTwo(16),
-          WmmaByThirtyTwo(8), Scan(),          RaggedRows(),  WildIndices(),
-          Recast(),           Padding(),       ListedTwice(), EmptyLoops()};
+  return {TiledMatmul(),
+          TreeReduction(),
+          LargeSharedMemory(),
+          VectorAdd(),
+          VectorOverTheEnd(),
+          Transposition(),
+          Histogram(),
+          WmmaByOne(),
+          WmmaByThirtyTwo(16),
+          WmmaByThirtyTwo(8),
+          Scan(),
+          RaggedRows(),
+          WildIndices(),
+          Recast(),
+          Padding(),
+          ListedTwice(),
+          EmptyLoops()};
 }
 
 }  // namespace kiln::testing
