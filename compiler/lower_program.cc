@@ -30,8 +30,9 @@ absl::StatusOr<LoweredProgram> LowerProgram(Graph& graph, Pipeline& pipeline, UO
   // Beyond this point, it is harmless in shape; whether it stays inside its buffers is not known yet.
 
   UOp* linear = nullptr;
-  KILN_ASSIGN_OR_RETURN(
-      linear, pipeline.Run("name values", program, kNamedSpec, [&](UOp* root) { return NameValues(graph, root); }));
+  KILN_ASSIGN_OR_RETURN(linear, pipeline.Run("name values", program, kNamedSpec, [&](UOp* root) {
+    return NameValues(graph, root, [&](const WmmaArg& arg) { return generator.HasWmma(arg); });
+  }));
   // Beyond this point, every value has one place where it is made; only effects and reads are listed.
 
   KILN_ASSIGN_OR_RETURN(

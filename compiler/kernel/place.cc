@@ -65,13 +65,15 @@ class Placer {
       return;
     }
     if (uop->op() == Op::BUFFER) return List(uop, here_);
-    UOp* load = uop->op() == Op::AFTER && uop->src(0)->op() == Op::LOAD ? uop->src(0) : nullptr;
-    if (uop->op() == Op::AFTER && load == nullptr) {
+    // What happens at this place: a read, and what the items of a warp do together.
+    UOp* done = uop->op() == Op::AFTER && (uop->src(0)->op() == Op::LOAD || uop->src(0)->op() == Op::WMMA) ? uop->src(0)
+                                                                                                           : nullptr;
+    if (uop->op() == Op::AFTER && done == nullptr) {
       Place(uop->src(0));
     } else {
-      for (UOp* source : (load != nullptr ? load : uop)->src()) Place(source);
+      for (UOp* source : (done != nullptr ? done : uop)->src()) Place(source);
     }
-    if (load != nullptr) List(load, here_);
+    if (done != nullptr) List(done, here_);
     if (uop->op() == Op::RANGE || uop->op() == Op::IF) {
       Scope& inner = scopes_.emplace_back();
       inner.parent = here_;

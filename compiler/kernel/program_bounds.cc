@@ -70,6 +70,11 @@ class Prover {
 
   absl::Status TakeRead(UOp* uop) {
     UOp* load = uop->src(0);
+    if (load->op() == Op::WMMA) {
+      done_[uop] = graph_.Make(Op::AFTER, {Updated(load), uop->src(1)});
+      list_.push_back(done_[uop]);
+      return absl::OkStatus();
+    }
     if (load->op() != Op::LOAD) return absl::OkStatus();
     graph_.InheritOrigin(load, uop);
     UOp* gate = load->src().size() > 2 ? Updated(load->src(2)) : nullptr;

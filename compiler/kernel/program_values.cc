@@ -24,7 +24,8 @@ bool Points(const UOp* uop) { return uop->op() == Op::INDEX || uop->op() == Op::
 
 class Namer {
  public:
-  Namer(Graph& graph, UOp* linear) : graph_(graph), linear_(linear), wmma_(graph, linear) {
+  Namer(Graph& graph, UOp* linear, const HasWmma& has_wmma)
+      : graph_(graph), linear_(linear), wmma_(graph, linear, has_wmma) {
     for (UOp* uop : Toposort(linear)) {
       if (IsStorage(uop)) storage_[uop] = uop;
       if (!Points(uop)) continue;
@@ -287,6 +288,8 @@ class Namer {
 
 }  // namespace
 
-absl::StatusOr<UOp*> NameValues(Graph& graph, UOp* linear) { return Namer(graph, linear).Run(); }
+absl::StatusOr<UOp*> NameValues(Graph& graph, UOp* linear, const HasWmma& has_wmma) {
+  return Namer(graph, linear, has_wmma).Run();
+}
 
 }  // namespace kiln::compiler

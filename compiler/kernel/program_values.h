@@ -7,12 +7,14 @@
 //   AFTER(LOAD(...), n): the n-th read; users have the AFTER as their source
 // Every loop has a RANGE of its own. Arithmetic is not listed: it may happen
 // wherever its sources are known. Pointers are INDEX(storage, i...) with an int64
-// index for every axis; WMMA is loops over memory.
+// index for every axis; WMMA is loops over memory, or where the target has it
+//   AFTER(WMMA(...), n)
 #ifndef KILN_COMPILER_KERNEL_PROGRAM_VALUES_H_
 #define KILN_COMPILER_KERNEL_PROGRAM_VALUES_H_
 
 #include "absl/status/statusor.h"
 #include "compiler/ir/graph.h"
+#include "compiler/kernel/wmma.h"
 
 namespace kiln::compiler {
 
@@ -20,7 +22,7 @@ namespace kiln::compiler {
 inline constexpr int64_t kMostLanes = 1024;
 
 // `linear` satisfies VerifyProgram (spec/program_spec.h).
-absl::StatusOr<UOp*> NameValues(Graph& graph, UOp* linear);
+absl::StatusOr<UOp*> NameValues(Graph& graph, UOp* linear, const HasWmma& has_wmma);
 
 }  // namespace kiln::compiler
 

@@ -1,5 +1,7 @@
 #include "compiler/kernel/wmma.h"
 
+#include <utility>
+
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
 #include "compiler/ir/build.h"
@@ -38,7 +40,7 @@ UOp* Iota(Graph& graph, int64_t n) {
   return graph.Make(Op::STACK, lanes);
 }
 
-WmmaLowering::WmmaLowering(Graph& graph, UOp* program) : graph_(graph) {
+WmmaLowering::WmmaLowering(Graph& graph, UOp* program, HasWmma has) : graph_(graph), has_(std::move(has)) {
   std::map<std::string, UOp*> items;
   for (UOp* uop : Toposort(program)) {
     if (uop->op() == Op::SPECIAL && uop->arg_as<TextArg>().text[0] == 'l') items[uop->arg_as<TextArg>().text] = uop;
@@ -92,6 +94,10 @@ absl::StatusOr<UOp*> WmmaLowering::Lower(const UOp* wmma, absl::Span<UOp* const>
   if (warp && (items_ == 0 || items_ % kWarp != 0)) {
     return MakeError(v1::BAD_ARGUMENT,
                      absl::StrCat("a WMMA by 32 items in a work group of ", items_, "; it takes a multiple of 32"));
+  }
+  if (warp && has_(arg)) {
+    list.push_back(graph_.Make(Op::AFTER, {graph_.Make(Op::WMMA, operands, arg), Idx(graph_, graph_.NextId())}));
+    return list.back();
   }
   return warp ? OfAWarp(wmma, operands, list) : OneItem(wmma, operands, list);
 }

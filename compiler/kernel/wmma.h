@@ -1,4 +1,4 @@
-// WMMA as loops over memory, for targets without an instruction for it.
+// WMMA as loops over memory, for targets without an instruction for it; where there is one, it is listed as a read is.
 //
 // One item (threads = 1) holds whole matrices, row-major. A warp (threads = 32)
 // holds them in fragments, laid out as PTX says for mma.m16n8k16 and m16n8k8: of
@@ -11,6 +11,7 @@
 #ifndef KILN_COMPILER_KERNEL_WMMA_H_
 #define KILN_COMPILER_KERNEL_WMMA_H_
 
+#include <functional>
 #include <map>
 #include <tuple>
 #include <vector>
@@ -20,10 +21,13 @@
 
 namespace kiln::compiler {
 
+// Whether a target multiplies by its own instruction what a warp holds in the fragments above.
+using HasWmma = std::function<bool(const WmmaArg&)>;
+
 class WmmaLowering {
  public:
   // `program`: whose work group the items are of.
-  WmmaLowering(Graph& graph, UOp* program);
+  WmmaLowering(Graph& graph, UOp* program, HasWmma has);
 
   // Appends to `list` what computes `wmma` with `operands` (A, B, C) as its
   // sources, and returns the product. UNSUPPORTED_OP for sizes of no known layout.
@@ -38,6 +42,7 @@ class WmmaLowering {
   UOp* Read(UOp* pointer, std::vector<UOp*>& list);
 
   Graph& graph_;
+  const HasWmma has_;
   UOp* item_ = nullptr;  // the item's number in its group
   int64_t items_ = 1;    // of a group
   std::map<std::tuple<int, int64_t, DType, AddrSpace>, UOp*> buffers_;

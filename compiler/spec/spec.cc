@@ -62,7 +62,7 @@ constexpr Op kProgramOps[] = {Op::LINEAR, Op::PARAM,   Op::BUFFER,    Op::CONST,
 
 constexpr Op kNamedOps[] = {Op::LINEAR, Op::PARAM, Op::BUFFER,    Op::CONST,   Op::STACK,  Op::BITCAST, Op::LOAD,
                             Op::STORE,  Op::INDEX, Op::RANGE,     Op::END,     Op::AFTER,  Op::SPECIAL, Op::IF,
-                            Op::ENDIF,  Op::GROUP, Op::ATOMICADD, Op::BARRIER, Op::CUSTOM, Op::CUSTOMI};
+                            Op::ENDIF,  Op::GROUP, Op::ATOMICADD, Op::BARRIER, Op::CUSTOM, Op::CUSTOMI, Op::WMMA};
 constexpr Op kGroupedOps[] = {Op::LINEAR, Op::PARAM, Op::BUFFER, Op::CONST,     Op::STACK,  Op::BITCAST,
                               Op::LOAD,   Op::STORE, Op::INDEX,  Op::RANGE,     Op::END,    Op::AFTER,
                               Op::IF,     Op::ENDIF, Op::GROUP,  Op::ATOMICADD, Op::CUSTOM, Op::CUSTOMI};

@@ -37,6 +37,8 @@ class CodeGenerator {
   // that have none of them, nothing. GRAPH_TOO_LARGE if they are more than the device takes.
   virtual absl::StatusOr<v1::Launch> LaunchOf(const UOp*) { return v1::Launch(); }
   // -- Programs written by hand
+  // Whether AddProgram takes such a WMMA by a warp (kernel/wmma.h) as an instruction.
+  virtual bool HasWmma(const WmmaArg&) const { return false; }
   // `linear`, whose accesses are inside their storage, and whose arithmetic stands
   // in no list (kernel/program_values.h), over values that the target has.
   virtual absl::StatusOr<UOp*> SelectValues(Graph&, UOp* linear) { return linear; }

@@ -137,6 +137,19 @@ TEST(GpuLaunch, AsksForLargeSharedMemoryWhereCodeMayNotDeclareIt) {
   EXPECT_EQ(amd->kernels(0).launch().dynamic_shared_bytes(), 0u);
 }
 
+TEST(TensorCores, AreWhatAWmmaByAWarpIsOnNvidia) {
+  for (const Named& graph : AllGraphs()) {
+    if (!absl::StartsWith(graph.name, "WMMA by 32 items")) continue;
+    const auto made = compiler::Compile(graph.graph, *compiler::GpuTarget("sm_80"), {});
+    ASSERT_TRUE(made.ok()) << made.status();
+    const bool deep = absl::EndsWith(graph.name, "16");
+    EXPECT_TRUE(absl::StrContains(made->object(), deep ? "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32"
+                                                       : "mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32"))
+        << made->object();
+    EXPECT_EQ(made->kernels(0).launch().static_shared_bytes(), 0u);
+  }
+}
+
 TEST(GpuTargets, AreThoseOfTheTable) {
   v1::Target target = *compiler::GpuTarget("sm_80");
   target.set_arch("sm_70");

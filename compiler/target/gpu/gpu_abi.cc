@@ -9,6 +9,7 @@
 #include "compiler/rewrite/rewrite.h"
 #include "compiler/spec/program_spec.h"
 #include "compiler/target/gpu/launch.h"
+#include "compiler/target/gpu/tensor_cores.h"
 #include "llvm/IR/DerivedTypes.h"
 #include "llvm/IR/GlobalVariable.h"
 #include "llvm/IR/IntrinsicsAMDGPU.h"
@@ -79,6 +80,11 @@ class Nvptx : public GpuAbi {
     builder.CreateIntrinsic(llvm::Intrinsic::nvvm_barrier_cta_sync_aligned_all, {}, {builder.getInt32(0)});
   }
 
+  llvm::Value* Wmma(llvm::IRBuilder<>& builder, const WmmaArg& arg, llvm::Value* a, llvm::Value* b,
+                    llvm::Value* c) const override {
+    return EmitTensorCore(builder, arg, a, b, c);
+  }
+
  protected:
   llvm::Intrinsic::ID Register(bool item, int axis) const override {
     static constexpr llvm::Intrinsic::ID kItems[] = {llvm::Intrinsic::nvvm_read_ptx_sreg_tid_x,
@@ -103,6 +109,10 @@ class Amdgpu : public GpuAbi {
     builder.CreateFence(llvm::AtomicOrdering::Release, group);
     builder.CreateIntrinsic(llvm::Intrinsic::amdgcn_s_barrier, {});
     builder.CreateFence(llvm::AtomicOrdering::Acquire, group);
+  }
+
+  llvm::Value* Wmma(llvm::IRBuilder<>&, const WmmaArg&, llvm::Value*, llvm::Value*, llvm::Value*) const override {
+    KILN_CHECK(false);
   }
 
  protected:

@@ -11,6 +11,7 @@
 #include "compiler/target/gpu/gpu_abi.h"
 #include "compiler/target/gpu/launch.h"
 #include "compiler/target/gpu/link_code_object.h"
+#include "compiler/target/gpu/tensor_cores.h"
 #include "compiler/target/llvm/codegen.h"
 #include "compiler/target/llvm/kernel_emitter.h"
 #include "compiler/target/llvm/program_emitter.h"
@@ -42,6 +43,8 @@ class GpuCodeGenerator : public CodeGenerator {
   }
 
   absl::StatusOr<v1::Launch> LaunchOf(const UOp* linear) override { return GpuLaunch(linear, target_); }
+
+  bool HasWmma(const WmmaArg& arg) const override { return nvidia_ && HasTensorCore(arg); }
 
   absl::StatusOr<UOp*> SelectValues(Graph& graph, UOp* linear) override { return ZeroShared(graph, linear); }
 

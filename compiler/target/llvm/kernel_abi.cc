@@ -35,6 +35,9 @@ class Cpu : public KernelAbi {
   // Work groups are loops here (kernel/work_groups.h).
   llvm::Value* Coordinate(llvm::IRBuilder<>&, absl::string_view) const override { KILN_CHECK(false); }
   void Barrier(llvm::IRBuilder<>&) const override { KILN_CHECK(false); }
+  llvm::Value* Wmma(llvm::IRBuilder<>&, const WmmaArg&, llvm::Value*, llvm::Value*, llvm::Value*) const override {
+    KILN_CHECK(false);
+  }
   llvm::Value* SharedArray(llvm::Function*, llvm::Type*) const override { return nullptr; }
   bool JumpsOverGates() const override { return false; }
 };

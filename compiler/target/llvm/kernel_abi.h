@@ -31,6 +31,9 @@ class KernelAbi {
   // SPECIAL `name`, an int64.
   virtual llvm::Value* Coordinate(llvm::IRBuilder<>& builder, absl::string_view name) const = 0;
   virtual void Barrier(llvm::IRBuilder<>& builder) const = 0;
+  // Of a WMMA by a warp that HasWmma (target.h) knows: the fragment of the sum, of those of its operands, vectors.
+  virtual llvm::Value* Wmma(llvm::IRBuilder<>& builder, const WmmaArg& arg, llvm::Value* a, llvm::Value* b,
+                            llvm::Value* c) const = 0;
   // Memory of a group's; null where a work item is all there is, and its stack will do.
   virtual llvm::Value* SharedArray(llvm::Function* function, llvm::Type* type) const = 0;
   // Whether an access whose gate is false is jumped over. Else it goes to a place on the stack: there are no

@@ -76,6 +76,11 @@ class ProgramEmitter {
       case Op::LOAD: return EmitLoad(uop);
       case Op::STORE: return EmitStore(uop);
       case Op::ATOMICADD: return EmitAtomicAdd(uop);
+      case Op::WMMA: {
+        const auto operand = [&](size_t i) { return Vector(uop->src(i), LanesOf(uop->src(i)->shape())); };
+        values_[uop] = {abi_.Wmma(builder_, uop->arg_as<WmmaArg>(), operand(0), operand(1), operand(2))};
+        return;
+      }
       case Op::AFTER: values_[uop] = Element(values_.at(uop->src(0))); return;
       default: KILN_CHECK(false);
     }
