@@ -120,6 +120,11 @@ const std::vector<ConfigRow>& ConfigRows() {
       {"cpu_threads", "0",
        "worker threads of the CPU devices together; 0 is one for each core this process may use (taskset, cpuset)"},
       {"cpu_memory_bytes", "0", "most bytes the CPU devices hand out together; 0 is 80% of the machine's"},
+      {"gpus", "auto",
+       "GPUs to serve beside the CPU: auto, all that NVIDIA's and AMD's drivers list (CUDA_VISIBLE_DEVICES and "
+       "ROCR_VISIBLE_DEVICES hide some); none; or kinds without which the server does not start: cuda, hip, or "
+       "cuda,hip. `kiln devices` says why there is none"},
+      {"gpu_memory_percent", "90", "most of each GPU's memory that is handed out, in percent; 0 is 90"},
       {"program_cache_bytes", "1073741824",
        "most bytes of compiled programs kept in memory, and again of recordings with theirs"},
       {"program_cache_dir", "",
@@ -212,6 +217,13 @@ absl::Status CheckConfig(const v1::ServerConfig& config) {
   }
   if (config.cpu_devices() == 0 || config.cpu_devices() > 64) {
     return BadSetting("cpu_devices", absl::StrCat(config.cpu_devices(), " is not between 1 and 64"));
+  }
+  static const auto* gpus = new std::set<std::string>{"auto", "none", "cuda", "hip", "cuda,hip", "hip,cuda"};
+  if (gpus->count(config.gpus()) == 0) {
+    return BadSetting("gpus", absl::StrCat("\"", config.gpus(), "\" is not auto, none, cuda, hip or cuda,hip"));
+  }
+  if (config.gpu_memory_percent() > 100) {
+    return BadSetting("gpu_memory_percent", absl::StrCat(config.gpu_memory_percent(), " is more than 100"));
   }
   if (config.meeting_seconds() == 0 || config.meeting_seconds() > 86400) {
     return BadSetting("meeting_seconds", absl::StrCat(config.meeting_seconds(), " is not between 1 and a day's 86400"));

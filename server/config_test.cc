@@ -115,6 +115,8 @@ TEST(ConfigTest, FaultsNameTheField) {
       {"--log_level=loud", "log_level", "loud"},
       {"--session_limits_default_lease_seconds=0", "session_limits.default_lease_seconds", "between 1 and"},
       {"--session_limits_max_lease_seconds=9", "session_limits.default_lease_seconds", "longest lease, 9"},
+      {"--gpus=all", "gpus", "auto, none, cuda, hip or cuda,hip"},
+      {"--gpu_memory_percent=101", "gpu_memory_percent", "more than 100"},
       {"--mpi=perhaps", "mpi", "on, off or auto"},
       {"--rank_silence_seconds=0", "rank_silence_seconds", "between 1 and"},
       {"--rank_death=panic", "rank_death", "serve or stop"},

@@ -26,14 +26,16 @@
 #include "runtime/drivers/cpu/device.h"
 #include "server/build_id.h"
 #include "server/config.h"
+#include "server/gpus.h"
 #include "server/job.h"
 #include "server/warm_up.h"
 
 namespace kiln::server {
 namespace {
 
-absl::StatusOr<std::vector<std::unique_ptr<runtime::hal::Device>>> OpenDevices(const v1::ServerConfig& config,
-                                                                               std::shared_ptr<spdlog::logger> log) {
+using Devices = std::vector<std::unique_ptr<runtime::hal::Device>>;
+
+absl::StatusOr<Devices> OpenCpuDevices(const v1::ServerConfig& config, std::shared_ptr<spdlog::logger> log) {
   KILN_ASSIGN_OR_RETURN(auto devices, runtime::cpu::CreateDevices(config.cpu_devices(), CpuOptions(config)));
   if (!InJob(config)) return devices;
   // Once: a second signal would mean now.
@@ -166,12 +168,17 @@ EngineOptions ToEngineOptions(const v1::ServerConfig& config) {
 
 absl::StatusOr<std::unique_ptr<RpcServer>> StartServer(const v1::ServerConfig& config,
                                                        std::shared_ptr<spdlog::logger> log) {
-  KILN_ASSIGN_OR_RETURN(auto devices, OpenDevices(config, log));
+  EngineOptions options = ToEngineOptions(config);
+  // The CPU's come first: what names no device is for the first.
+  KILN_ASSIGN_OR_RETURN(Devices devices, OpenCpuDevices(config, log));
+  KILN_RETURN_IF_ERROR(OpenGpus(config, devices, options.absent));
   for (const auto& device : devices) {
     log->info("event=device name={} description=\"{}\" memory_bytes={}", std::string(device->name()),
               std::string(device->description()), device->stats().memory.limit_bytes);
   }
-  EngineOptions options = ToEngineOptions(config);
+  for (const v1::AbsentDevices& absent : options.absent) {
+    log->info("event=no_devices kind={} reason=\"{}\"", absent.kind(), absl::CEscape(absent.reason()));
+  }
   KILN_ASSIGN_OR_RETURN(options.disk, OpenDisk(config, log));
   RpcServer::Preparation prepare;
   if (!config.warm_up().empty()) {

@@ -41,6 +41,9 @@ absl::Status Devices(Cli& cli, bool watch) {
                     device.description()});
   }
   std::fputs(TableText(rows).c_str(), stdout);
+  for (const v1::AbsentDevices& absent : response.absent()) {
+    std::printf("no %s: %s\n", absent.kind().c_str(), absent.reason().c_str());
+  }
   std::printf("server %s at %s, protocol %u to %u, features: %s\n", response.server_version().c_str(),
               cli.server.c_str(), response.protocol_min(), response.protocol_max(),
               absl::StrJoin(response.features(), ", ").c_str());

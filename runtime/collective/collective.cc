@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "runtime/collective/across.h"
 #include "runtime/collective/measure.h"
+#include "runtime/collective/mirrors.h"
 
 namespace kiln::runtime::collective {
 namespace {
@@ -30,7 +31,10 @@ struct Running {
   Team team;
   Job job;
   const Algorithm* algorithm = nullptr;
+  Mirrors mirrors;
+  std::vector<absl::Status> outcomes;  // of what concerns the mirrors, by rank
   std::vector<std::shared_ptr<hal::Buffer>> work;
+  std::vector<std::unique_ptr<char[]>> host_work;  // instead, where there are mirrors
   // In nanoseconds since the epoch; the first to begin sets it.
   std::atomic<int64_t> begin{0};
 };
@@ -46,21 +50,29 @@ void FillJob(Running& running) {
   job.arithmetic = Reduces(request.kind) ? ArithmeticOf(request.dtype, request.op) : nullptr;
   job.inputs.resize(job.ranks);
   job.outputs.resize(job.ranks);
-  for (size_t i = 0; i < request.inputs.size(); ++i) {
-    job.inputs[OneInput(job.kind) ? job.root : i] = static_cast<const char*>(request.inputs[i].host_data());
+  for (uint32_t i = 0; i < request.inputs.size(); ++i) {
+    const uint32_t rank = OneInput(job.kind) ? job.root : i;
+    job.inputs[rank] = running.mirrors.Place(rank, request.inputs[i], /*input=*/true);
   }
-  for (size_t i = 0; i < request.outputs.size(); ++i) {
-    job.outputs[OneOutput(job.kind) ? job.root : i] = static_cast<char*>(request.outputs[i].host_data());
+  for (uint32_t i = 0; i < request.outputs.size(); ++i) {
+    const uint32_t rank = OneOutput(job.kind) ? job.root : i;
+    job.outputs[rank] = running.mirrors.Place(rank, request.outputs[i], /*input=*/false);
   }
   job.team = &running.team;
+  running.outcomes.resize(job.ranks);
 }
 
 // False if there is no memory for what the algorithm keeps beside the tensors.
 bool TakeWork(Running& running) {
   Job& job = running.job;
   if (!running.algorithm->wants_work(job.kind, job.arithmetic)) return true;
+  const uint64_t bytes = job.count * job.arithmetic->acc_bytes;
   for (hal::Device* device : running.request.devices) {
-    auto buffer = device->allocator().Allocate(job.count * job.arithmetic->acc_bytes, hal::MemoryUse::kProgram);
+    if (running.mirrors.any()) {
+      job.work.push_back(running.host_work.emplace_back(std::make_unique<char[]>(bytes)).get());
+      continue;
+    }
+    auto buffer = device->allocator().Allocate(bytes, hal::MemoryUse::kProgram);
     if (!buffer.ok()) return false;
     job.work.push_back(static_cast<char*>((*buffer)->host_data()));
     running.work.push_back(*std::move(buffer));
@@ -116,9 +128,17 @@ void Collectives::Run(Request request, const hal::LaunchControl& control, Report
     running->begin.compare_exchange_strong(none, absl::GetCurrentTimeNanos(), std::memory_order_relaxed);
     // Any rank may be the first to write to any of them.
     for (const hal::BufferSlice& output : running->request.outputs) output.buffer->Changed();
-    running->algorithm->run[static_cast<int>(running->job.kind)](running->job, rank);
+    const auto run = running->algorithm->run[static_cast<int>(running->job.kind)];
+    if (!running->mirrors.any()) return run(running->job, rank);
+    // Any rank may read or write what is another's.
+    running->outcomes[rank] = running->mirrors.Fetch(rank);
+    running->team.Barrier();
+    run(running->job, rank);
+    running->team.Barrier();
+    running->outcomes[rank].Update(running->mirrors.BringBack(rank));
   };
   meetings_->Submit(std::move(meeting), [running, bytes, done = std::move(done)](absl::Status status) mutable {
+    for (const absl::Status& outcome : running->outcomes) status.Update(outcome);
     if (!status.ok()) return done(std::move(status));
     Report report;
     report.algorithm = running->algorithm->name;

@@ -1,6 +1,9 @@
 #include "runtime/collective/copy_between.h"
 
+#include <algorithm>
 #include <cstring>
+#include <memory>
+#include <string>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -34,6 +37,30 @@ void CopyAcross(Meetings& meetings, hal::Device* from_device, hal::BufferSlice f
                   [from, to, done = std::move(done)](absl::Status status, double) mutable { done(std::move(status)); });
 }
 
+// The host does not see the memory of one or of both: it goes through the host's, piece by
+// piece, by the thread of the one that gets it.
+void CopyByHost(Meetings& meetings, hal::Device* from_device, hal::BufferSlice from, hal::Device* to_device,
+                hal::BufferSlice to, absl::Duration patience, bool keeps_place, const hal::LaunchControl& control,
+                hal::DoneCallback done) {
+  constexpr uint64_t kPiece = 16 << 20;
+  const auto outcome = std::make_shared<absl::Status>();  // of the work
+  auto work = [=, from = std::move(from), to = std::move(to)](uint32_t rank) {
+    if (rank == 0) return;
+    to.buffer->Changed();
+    std::string piece(std::min(from.bytes, kPiece), '\0');
+    for (uint64_t at = 0; at < from.bytes && outcome->ok(); at += kPiece) {
+      const uint64_t bytes = std::min(kPiece, from.bytes - at);
+      *outcome = from_device->Load(static_cast<const char*>(from.device_data()) + at, bytes, piece.data());
+      if (!outcome->ok()) return;
+      *outcome = to_device->Store(piece.data(), bytes, static_cast<char*>(to.device_data()) + at);
+    }
+  };
+  meetings.Submit({{from_device, to_device}, std::move(work), patience, control, keeps_place},
+                  [outcome, done = std::move(done)](absl::Status met) mutable {
+                    done(met.ok() ? std::move(*outcome) : std::move(met));
+                  });
+}
+
 }  // namespace
 
 void CopyBetween(Meetings& meetings, hal::Device* from_device, hal::BufferSlice from, hal::Device* to_device,
@@ -48,6 +75,10 @@ void CopyBetween(Meetings& meetings, hal::Device* from_device, hal::BufferSlice 
   if (!status.ok()) return done(std::move(status));
   if (AnyRemote({from_device, to_device})) {
     return CopyAcross(meetings, from_device, std::move(from), to_device, std::move(to), patience, keeps_place, control,
+                      std::move(done));
+  }
+  if (from.host_data() == nullptr || to.host_data() == nullptr) {
+    return CopyByHost(meetings, from_device, std::move(from), to_device, std::move(to), patience, keeps_place, control,
                       std::move(done));
   }
   // Each copies one half.

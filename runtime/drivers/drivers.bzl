@@ -4,6 +4,8 @@
 # (kiln.v1.Target.Kind).
 DRIVERS = {
     "cpu": "CPU",
+    "cuda": "NVPTX",
+    "hip": "AMDGPU",
     "null": "NULL_TARGET",
 }
 

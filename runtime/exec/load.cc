@@ -1,14 +1,11 @@
 #include "runtime/exec/load.h"
 
 #include <algorithm>
-#include <cstring>
 #include <utility>
 
-#include "absl/synchronization/notification.h"
 #include "base/check.h"
 #include "base/error.h"
 #include "runtime/exec/check_executable.h"
-#include "runtime/hal/remote.h"
 
 namespace kiln::runtime {
 namespace {
@@ -70,23 +67,8 @@ absl::StatusOr<std::shared_ptr<hal::Buffer>> LoadConstants(const std::string& co
   if (constants.empty()) return nullptr;
   KILN_ASSIGN_OR_RETURN(std::shared_ptr<hal::Buffer> buffer,
                         device.allocator().Allocate(constants.size(), hal::MemoryUse::kProgram));
-  if (buffer->host_data() != nullptr) {
-    std::memcpy(buffer->host_data(), constants.data(), constants.size());
-    return buffer;
-  }
-  if (auto* const remote = device.remote(); remote != nullptr) {
-    // Not by the queue, in which a long kernel may stand: nobody else knows the buffer.
-    KILN_RETURN_IF_ERROR(remote->Store(constants.data(), constants.size(), buffer->device_data()));
-    return buffer;
-  }
-  absl::Status outcome;
-  absl::Notification written;
-  device.queue().Write(constants.data(), hal::BufferSlice::Whole(buffer), [&](absl::Status status) {
-    outcome = std::move(status);
-    written.Notify();
-  });
-  written.WaitForNotification();
-  KILN_RETURN_IF_ERROR(outcome);
+  // Not by the queue, in which a long kernel may stand: nobody else knows the buffer.
+  KILN_RETURN_IF_ERROR(device.Store(constants.data(), constants.size(), buffer->device_data()));
   return buffer;
 }
 

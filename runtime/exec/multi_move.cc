@@ -5,7 +5,7 @@
 #include "absl/container/inlined_vector.h"
 #include "base/error.h"
 #include "runtime/exec/box_copy.h"
-#include "runtime/hal/remote.h"
+#include "runtime/hal/device.h"
 
 namespace kiln::runtime {
 namespace {
@@ -25,17 +25,14 @@ class Window {
       here_ = host + begin;
       return absl::OkStatus();
     }
-    remote_ = const_cast<hal::Device*>(slice.buffer->device())->remote();
-    if (remote_ == nullptr) {
-      return MakeError(v1::NOT_IMPLEMENTED, "a transfer between devices whose memory the host does not see");
-    }
+    owner_ = const_cast<hal::Device*>(slice.buffer->device());
     fetched_.resize(bytes_);
     here_ = fetched_.data();
-    return fetch ? remote_->Load(device_, bytes_, here_) : absl::OkStatus();
+    return fetch ? owner_->Load(device_, bytes_, here_) : absl::OkStatus();
   }
 
   // What was written here is there as well.
-  absl::Status Close() { return remote_ == nullptr ? absl::OkStatus() : remote_->Store(here_, bytes_, device_); }
+  absl::Status Close() { return owner_ == nullptr ? absl::OkStatus() : owner_->Store(here_, bytes_, device_); }
 
   // Where the slice would begin.
   char* base() const { return here_ - begin_; }
@@ -45,7 +42,7 @@ class Window {
   uint64_t bytes_ = 0;
   char* device_ = nullptr;
   char* here_ = nullptr;
-  hal::Remote* remote_ = nullptr;
+  hal::Device* owner_ = nullptr;  // null where the host sees the memory
   std::vector<char> fetched_;
 };
 

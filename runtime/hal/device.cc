@@ -1,6 +1,18 @@
 #include "runtime/hal/device.h"
 
+#include <cstring>
+
 namespace kiln::runtime::hal {
+
+absl::Status Device::Load(const void* address, uint64_t bytes, void* to) {
+  if (bytes != 0) std::memcpy(to, address, bytes);
+  return absl::OkStatus();
+}
+
+absl::Status Device::Store(const void* from, uint64_t bytes, void* address) {
+  if (bytes != 0) std::memcpy(address, from, bytes);
+  return absl::OkStatus();
+}
 
 void DrainAll(absl::Span<const std::unique_ptr<Device>> devices) {
   for (const std::unique_ptr<Device>& device : devices) device->queue().Drain(absl::InfiniteFuture()).IgnoreError();

@@ -55,6 +55,13 @@ class Device {
   // lacks a symbol. Checks nothing else: that is exec/load's work.
   virtual absl::StatusOr<std::unique_ptr<Module>> LoadModule(const v1::Executable& executable) = 0;
 
+  // Copies between the device's memory and the host's, at once and whatever stands in
+  // the queue; waits until that is done. For work that is ordered otherwise: nobody else
+  // knows the memory yet, or it happens within work of the queue. Unless a driver says
+  // otherwise, the host sees the device's memory.
+  virtual absl::Status Load(const void* address, uint64_t bytes, void* to);
+  virtual absl::Status Store(const void* from, uint64_t bytes, void* address);
+
   virtual DeviceStats stats() const = 0;
 
   // OK while the device can be used. Once it cannot, it never can again, and all that

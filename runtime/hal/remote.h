@@ -27,11 +27,6 @@ class Remote {
   // Has the other process do `task`, in a form that it and the caller agree on, and
   // waits until that is done. From within work of the device's queue only.
   virtual absl::Status Do(absl::string_view task) = 0;
-
-  // Copies between its memory and this process's, at once and whatever stands in its
-  // queue; waits until that is done. For work that is ordered otherwise.
-  virtual absl::Status Load(const void* address, uint64_t bytes, void* to) = 0;
-  virtual absl::Status Store(const void* from, uint64_t bytes, void* address) = 0;
 };
 
 }  // namespace kiln::runtime::hal

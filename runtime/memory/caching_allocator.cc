@@ -33,7 +33,7 @@ constexpr size_t kClasses = (62 - kSmallestBits) * 4 + 1;
 // What the allocator and its buffers share.
 class Cache {
  public:
-  Cache(std::unique_ptr<hal::Allocator> inner, uint64_t limit, std::function<void(void*, uint64_t)> clear)
+  Cache(std::unique_ptr<hal::Allocator> inner, uint64_t limit, std::function<absl::Status(void*, uint64_t)> clear)
       : inner_(std::move(inner)), limit_(limit), clear_(std::move(clear)) {}
 
   // Memory of at least `bytes` bytes.
@@ -41,8 +41,10 @@ class Cache {
     if (bytes <= kLargest) {
       const uint64_t class_bytes = SizeClass(bytes);
       if (std::shared_ptr<Buffer> idle = TakeIdle(class_bytes)) {
-        if (use == MemoryUse::kClient) clear_(idle->device_data(), bytes);
-        return idle;
+        absl::Status cleared = use == MemoryUse::kClient ? clear_(idle->device_data(), bytes) : absl::OkStatus();
+        if (cleared.ok()) return idle;
+        Return(std::move(idle));
+        return cleared;
       }
       absl::StatusOr<std::shared_ptr<Buffer>> fresh = inner_->Allocate(class_bytes, use);
       if (fresh.ok()) return Count(*std::move(fresh), /*reused=*/false);
@@ -125,7 +127,7 @@ class Cache {
 
   const std::unique_ptr<hal::Allocator> inner_;
   const uint64_t limit_;
-  const std::function<void(void*, uint64_t)> clear_;
+  const std::function<absl::Status(void*, uint64_t)> clear_;
 
   mutable absl::Mutex mutex_;
   std::array<std::deque<Idle>, kClasses> idle_ ABSL_GUARDED_BY(mutex_);
@@ -152,7 +154,8 @@ class CachedBuffer final : public Buffer {
 
 class CachingAllocator final : public hal::Allocator {
  public:
-  CachingAllocator(std::unique_ptr<hal::Allocator> inner, uint64_t limit, std::function<void(void*, uint64_t)> clear)
+  CachingAllocator(std::unique_ptr<hal::Allocator> inner, uint64_t limit,
+                   std::function<absl::Status(void*, uint64_t)> clear)
       : cache_(std::move(inner), limit, std::move(clear)) {}
 
   absl::StatusOr<std::shared_ptr<Buffer>> Allocate(uint64_t bytes, MemoryUse use) override {
@@ -175,7 +178,7 @@ uint64_t SizeClass(uint64_t bytes) {
 }
 
 std::unique_ptr<hal::Allocator> MakeCachingAllocator(std::unique_ptr<hal::Allocator> inner, uint64_t cache_limit_bytes,
-                                                     std::function<void(void* data, uint64_t bytes)> clear) {
+                                                     std::function<absl::Status(void* data, uint64_t bytes)> clear) {
   return std::make_unique<CachingAllocator>(std::move(inner), cache_limit_bytes, std::move(clear));
 }
 

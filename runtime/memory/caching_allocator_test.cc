@@ -22,10 +22,12 @@ class CachingAllocatorTest : public ::testing::Test {
   }
 
   uint64_t cleared_ = 0;
+  absl::Status clearing_;
   std::unique_ptr<hal::Allocator> allocator_ =
       MakeCachingAllocator(host::MakeHostAllocator(nullptr, 1 << 20), 512 << 10, [this](void* data, uint64_t bytes) {
         std::memset(data, 0, bytes);
         cleared_ += bytes;
+        return clearing_;
       });
 };
 

@@ -19,6 +19,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "absl/types/span.h"
+#include "kiln/v1/device_service.pb.h"
 #include "runtime/collective/collective.h"
 #include "runtime/collective/meeting.h"
 #include "runtime/collective/thresholds.h"
@@ -60,6 +61,8 @@ struct EngineOptions {
   std::shared_ptr<ProgramDisk> disk;
   StreamLimits streams;
   BeamLimits beam;
+  // Kinds of device of which there is none, and why. Told to clients.
+  std::vector<v1::AbsentDevices> absent;
 };
 
 // Safe from any thread. No call blocks for a device or for the compiler: those
@@ -123,6 +126,8 @@ class Engine {
   absl::StatusOr<runtime::hal::Device*> FindDevice(absl::string_view name) const;
   // In the order given.
   absl::Span<const std::unique_ptr<runtime::hal::Device>> devices() const { return devices_; }
+
+  absl::Span<const v1::AbsentDevices> absent() const { return options_.absent; }
 
   const compiler::Limits& limits() const { return options_.limits; }
   const StreamLimits& stream_limits() const { return options_.streams; }

@@ -5,6 +5,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
+#include "absl/synchronization/notification.h"
 #include "base/error.h"
 
 namespace kiln::server {
@@ -34,15 +35,25 @@ absl::StatusOr<std::vector<StoredTensor>> Pick(std::vector<StoredTensor> tensors
 }
 
 absl::Status Fill(const DataFile& file, const StoredTensor& tensor, const runtime::hal::BufferSlice& slice,
-                  const Control& control) {
+                  runtime::hal::Device& device, const Control& control) {
   auto* to = static_cast<char*>(slice.host_data());
-  if (to == nullptr && tensor.bytes != 0) {
-    return MakeError(v1::NOT_IMPLEMENTED, "files are loaded to devices whose memory the host sees");
-  }
-  // Nobody knows the buffer yet, so its device's queue need not be asked.
+  // Where the host does not see the memory, a piece is read here first. Else nobody knows the
+  // buffer yet, and its device's queue need not be asked.
+  std::string piece;
+  if (to == nullptr) piece.resize(std::min(kPiece, tensor.bytes));
   for (uint64_t done = 0; done < tensor.bytes; done += kPiece) {
     KILN_RETURN_IF_ERROR(control.Check());
-    KILN_RETURN_IF_ERROR(file.Read(tensor.offset + done, std::min(kPiece, tensor.bytes - done), to + done));
+    const uint64_t bytes = std::min(kPiece, tensor.bytes - done);
+    KILN_RETURN_IF_ERROR(file.Read(tensor.offset + done, bytes, to == nullptr ? piece.data() : to + done));
+    if (to != nullptr) continue;
+    absl::Status outcome;
+    absl::Notification written;
+    device.queue().Write(piece.data(), {slice.buffer, slice.offset + done, bytes}, [&](absl::Status status) {
+      outcome = std::move(status);
+      written.Notify();
+    });
+    written.WaitForNotification();
+    KILN_RETURN_IF_ERROR(outcome);
   }
   return absl::OkStatus();
 }
@@ -88,7 +99,7 @@ absl::Status Loader::LoadAll(const Found& found, const std::string& device, cons
   for (const StoredTensor& tensor : found.tensors) {
     KILN_ASSIGN_OR_RETURN(NamedBuffer buffer, buffers_->Allocate(device, tensor.dtype, tensor.shape, caller));
     loaded.push_back({tensor.name, buffer});
-    KILN_RETURN_IF_ERROR(Fill(*found.file, tensor, buffer.record->slice, control));
+    KILN_RETURN_IF_ERROR(Fill(*found.file, tensor, buffer.record->slice, *buffer.record->device, control));
   }
   return absl::OkStatus();
 }

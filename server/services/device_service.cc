@@ -12,6 +12,7 @@ grpc::ServerUnaryReactor* DeviceServiceImpl::List(grpc::CallbackServerContext* c
   return Serve<v1::ListDevicesRequest, v1::ListDevicesResponse>(env_, context, request, response, [this](auto& call) {
     v1::ListDevicesResponse& answer = call.response();
     for (const auto& device : env_.engine.devices()) FillDevice(*device, *answer.add_devices());
+    for (const v1::AbsentDevices& absent : env_.engine.absent()) *answer.add_absent() = absent;
     answer.set_protocol_min(kProtocolVersion);
     answer.set_protocol_max(kProtocolVersion);
     for (const char* feature : FeaturesOf(env_)) answer.add_features(feature);

@@ -1,8 +1,11 @@
 // DeviceService, health and reflection: what a client asks first.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstdlib>
 #include <set>
 #include <string>
+#include <vector>
 
 #include "tests/e2e/server_fixture.h"
 
@@ -10,6 +13,9 @@ namespace kiln::e2e {
 namespace {
 
 using grpc::health::v1::HealthCheckResponse;
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 
 class DeviceServiceTest : public ServerTest {};
 
@@ -30,6 +36,29 @@ TEST_F(DeviceServiceTest, ListsDevicesAndFeatures) {
   EXPECT_EQ(features.size(), static_cast<size_t>(response.features_size()));
   for (const char* feature : {"sessions", "variables", "gradient", "source"}) EXPECT_EQ(features.count(feature), 1u);
   EXPECT_FALSE(response.server_version().empty());
+}
+
+TEST_F(DeviceServiceTest, SaysWhatIsAbsentAndWhy) {
+  const auto absent = [&] {
+    v1::ListDevicesResponse response;
+    EXPECT_TRUE(Call(*stubs_->device, &v1::DeviceService::Stub::List, v1::ListDevicesRequest(), response).ok());
+    std::vector<std::string> rows;
+    for (const v1::AbsentDevices& row : response.absent()) rows.push_back(row.kind() + ": " + row.reason());
+    return rows;
+  };
+  EXPECT_THAT(absent(), ElementsAre("CUDA: the server was started with --gpus=none",
+                                    "HIP: the server was started with --gpus=none"));
+  setenv("KILN_LIBCUDA", "/no/libcuda.so", 1);
+  setenv("KILN_LIBAMDHIP64", "/no/libamdhip64.so", 1);
+  v1::ServerConfig config = server::DefaultConfig();
+  config.set_gpus("cuda");
+  const absl::Status status = StartStatus(config);
+  EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable);
+  EXPECT_THAT(std::string(status.message()),
+              AllOf(HasSubstr("--gpus=cuda wants CUDA devices"), HasSubstr("/no/libcuda.so: cannot open shared object"),
+                    HasSubstr("install NVIDIA's driver")));
+  config.set_gpus("hip");
+  EXPECT_THAT(std::string(StartStatus(config).message()), HasSubstr("install ROCm's HIP runtime"));
 }
 
 TEST_F(DeviceServiceTest, DescribeFollowsMemory) {

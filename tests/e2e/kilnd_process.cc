@@ -26,6 +26,7 @@ Kilnd::Kilnd(std::vector<std::string> flags, const std::string& output) {
     const int file = open(output.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600);
     dup2(file, STDOUT_FILENO);
     dup2(file, STDERR_FILENO);
+    setenv("KILN_GPUS", "none", 1);  // unless a flag says otherwise
     execv(argv[0], argv.data());
     _exit(127);
   }

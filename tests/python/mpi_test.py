@@ -7,6 +7,7 @@ import pathlib
 import shutil
 import signal
 import sys
+import tempfile
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
@@ -51,6 +52,21 @@ class Sharding(FourRanks, sharding_test.OnFourDevices):
 
 
 class Devices(FourRanks):
+    @classmethod
+    def setUpClass(cls):
+        folder = tempfile.TemporaryDirectory()
+        cls.addClassCleanup(folder.cleanup)
+        cls.folder = pathlib.Path(folder.name)
+        cls.FLAGS = ("--data_folder=%s" % cls.folder,)
+        super().setUpClass()
+
+    def test_files_go_to_any(self):
+        array = np.random.default_rng(2).random(5_000_001, np.float32)  # more than is read at a time
+        np.save(self.folder / "a.npy", array)
+        for rank in range(RANKS):
+            with self.client.load("a.npy", device="CPU:%d" % rank)[""] as buffer:
+                self.assertEqual(buffer.numpy().tobytes(), array.tobytes())
+
     def test_they_say_where_they_are(self):
         devices = self.client.devices()
         self.assertEqual([device.name for device in devices], ["CPU:%d" % i for i in range(RANKS)])

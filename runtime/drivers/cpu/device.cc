@@ -29,7 +29,10 @@ class CpuDevice final : public hal::Device {
         linker_(std::move(linker)),
         allocator_(MakeCachingAllocator(host::MakeHostAllocator(this, options.memory_limit_bytes),
                                         options.memory_cache_bytes,
-                                        [](void* data, uint64_t bytes) { std::memset(data, 0, bytes); })),
+                                        [](void* data, uint64_t bytes) {
+                                          std::memset(data, 0, bytes);
+                                          return absl::OkStatus();
+                                        })),
         scratch_(allocator_.get()),
         queue_(this, options.inline_limit_ns) {}
 

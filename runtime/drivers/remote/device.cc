@@ -75,15 +75,17 @@ class RemoteDevice final : public hal::Device, public hal::Remote {
       : line_(std::move(line)),
         description_(std::move(description)),
         target_(offer.target),
-        allocator_(MakeCachingAllocator(
-            MakeRangeAllocator(
-                this, {offer.base, offer.reach, offer.limit_bytes},
-                [this](uint64_t address, uint64_t bytes, std::function<void()> done) {
-                  Clear(address, bytes, std::move(done));
-                },
-                [this] { return line_.Health(); }),
-            offer.limit_bytes / 4,
-            [this](void* data, uint64_t bytes) { Clear(reinterpret_cast<uint64_t>(data), bytes, nullptr); })),
+        allocator_(MakeCachingAllocator(MakeRangeAllocator(
+                                            this, {offer.base, offer.reach, offer.limit_bytes},
+                                            [this](uint64_t address, uint64_t bytes, std::function<void()> done) {
+                                              Clear(address, bytes, std::move(done));
+                                            },
+                                            [this] { return line_.Health(); }),
+                                        offer.limit_bytes / 4,
+                                        [this](void* data, uint64_t bytes) {
+                                          Clear(reinterpret_cast<uint64_t>(data), bytes, nullptr);
+                                          return absl::OkStatus();
+                                        })),
         scratch_(allocator_.get()),
         queue_(std::make_unique<RemoteQueue>(this, &line_)) {}
   ~RemoteDevice() override {
@@ -129,6 +131,7 @@ class RemoteDevice final : public hal::Device, public hal::Remote {
   uint32_t rank() const override { return line_.rank; }
   cluster::Post& post() override { return line_.board->post(); }
   absl::Status Do(absl::string_view task) override { return line_.Ask(Command::kTask, std::string(task)); }
+
   absl::Status Load(const void* address, uint64_t bytes, void* to) override {
     return line_.Read(line_.shared_lane, reinterpret_cast<uint64_t>(address), bytes, to);
   }

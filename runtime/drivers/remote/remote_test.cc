@@ -207,7 +207,7 @@ TEST_F(RemoteTest, WorkIsNotGivenMemoryThatIsClearedBehindIt) {
         const auto buffer = device().allocator().Allocate(bytes, MemoryUse::kProgram);
         ASSERT_TRUE(buffer.ok()) << buffer.status();
         made = BufferSlice::Whole(*buffer);
-        EXPECT_EQ(device().remote()->Store(text.data(), bytes, made.device_data()), absl::OkStatus());
+        EXPECT_EQ(device().Store(text.data(), bytes, made.device_data()), absl::OkStatus());
         done.Notify();
       },
       1);

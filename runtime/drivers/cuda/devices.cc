@@ -1,0 +1,66 @@
+#include "runtime/drivers/cuda/devices.h"
+
+#include <cstdlib>
+#include <memory>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/error.h"
+#include "runtime/drivers/cuda/card.h"
+#include "runtime/drivers/cuda/library.h"
+
+namespace kiln::runtime::cuda {
+namespace {
+
+constexpr int kNoDevice = 100, kStubLibrary = 34;
+
+// What it says of itself where that is not enough.
+const char* AdviceFor(int code) {
+  switch (code) {
+    case kNoDevice: return "; is CUDA_VISIBLE_DEVICES set to hide the cards?";
+    case kStubLibrary: return "; this is the toolkit's stand-in: take the toolkit out of the library path";
+    default: return "; see what nvidia-smi says";
+  }
+}
+
+absl::StatusOr<std::shared_ptr<const Library>> OpenLibrary(const std::string& path) {
+  auto library = std::make_shared<Library>();
+  absl::Status status = library->Bind({path});
+  if (absl::IsNotFound(status)) return Annotate(absl::NotFoundError("install NVIDIA's driver"), status.message());
+  if (!status.ok()) return absl::FailedPreconditionError(absl::StrCat(status.message(), "; install a newer driver"));
+  const int code = library->Init.function()(0);
+  if (code == 0) return library;
+  return absl::UnavailableError(absl::StrCat("cuInit: ", ErrorText(*library, code), AdviceFor(code)));
+}
+
+}  // namespace
+
+gpu::Found FindDevices(const Options& options) {
+  std::string path = options.library;
+  if (const char* given = std::getenv("KILN_LIBCUDA"); path.empty() && given != nullptr) path = given;
+  if (path.empty()) path = "libcuda.so.1";
+  gpu::Found found;
+  const auto library = OpenLibrary(path);
+  if (!library.ok()) {
+    found.absent.emplace_back(library.status().message());
+    return found;
+  }
+  int count = 0;
+  if (const int code = (*library)->DeviceGetCount.function()(&count); code != 0) {
+    found.absent.push_back(absl::StrCat("cuDeviceGetCount: ", ErrorText(**library, code), AdviceFor(code)));
+    return found;
+  }
+  if (count == 0) found.absent.push_back(absl::StrCat("the driver lists no card", AdviceFor(kNoDevice)));
+  for (int i = 0; i < count; ++i) {
+    auto card = OpenCard(*library, i);
+    auto device = card.ok() ? gpu::MakeDevice(*std::move(card), options.device) : card.status();
+    if (device.ok()) {
+      found.devices.push_back(*std::move(device));
+    } else {
+      found.absent.emplace_back(device.status().message());
+    }
+  }
+  return found;
+}
+
+}  // namespace kiln::runtime::cuda

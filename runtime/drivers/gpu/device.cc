@@ -1,0 +1,105 @@
+#include "runtime/drivers/gpu/device.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/synchronization/mutex.h"
+#include "base/error.h"
+#include "runtime/drivers/gpu/allocator.h"
+#include "runtime/drivers/gpu/module.h"
+#include "runtime/drivers/gpu/owned.h"
+#include "runtime/drivers/gpu/queue.h"
+#include "runtime/drivers/gpu/transfers.h"
+#include "runtime/drivers/host/host_scratch.h"
+#include "runtime/memory/caching_allocator.h"
+
+namespace kiln::runtime::gpu {
+namespace {
+
+class GpuDevice final : public hal::Device {
+ public:
+  GpuDevice(std::unique_ptr<Card> card, OwnedStream stream, OwnedStream aside, OwnedEvent cleared, uint64_t limit_bytes)
+      : card_(std::move(card)),
+        stream_(std::move(stream)),
+        aside_(std::move(aside)),
+        cleared_(std::move(cleared)),
+        description_(absl::StrCat(card_->facts().product, ", ", card_->facts().driver)),
+        // All that is freed is kept until memory is short: the card takes long to give and to
+        // take.
+        allocator_(MakeCachingAllocator(
+            MakeCardAllocator(this, card_.get(), limit_bytes,
+                              [this](Address to, uint64_t bytes) { return Clear(to, bytes); }),
+            limit_bytes, [this](void* data, uint64_t bytes) { return Clear(reinterpret_cast<Address>(data), bytes); })),
+        scratch_(allocator_.get()),
+        transfers_(card_.get(), aside_.get()),
+        queue_(this, card_.get(), stream_.get()) {}
+
+  absl::string_view name() const override { return card_->facts().name; }
+  absl::string_view description() const override { return description_; }
+  const v1::Target& target() const override { return card_->facts().target; }
+  hal::Allocator& allocator() override { return *allocator_; }
+  hal::Queue& queue() override { return queue_; }
+  absl::StatusOr<void*> Scratch(uint64_t bytes) override { return scratch_.Get(bytes); }
+  absl::StatusOr<std::unique_ptr<hal::Module>> LoadModule(const v1::Executable& executable) override {
+    return gpu::LoadModule(executable, card_.get(), stream_.get(), &counters_);
+  }
+
+  absl::Status Load(const void* address, uint64_t bytes, void* to) override {
+    absl::MutexLock lock(&mutex_);
+    return transfers_.Out(reinterpret_cast<Address>(address), to, bytes);
+  }
+  absl::Status Store(const void* from, uint64_t bytes, void* address) override {
+    const absl::string_view piece(static_cast<const char*>(from), bytes);
+    absl::MutexLock lock(&mutex_);
+    return transfers_.In({&piece, 1}, reinterpret_cast<Address>(address));
+  }
+
+  hal::DeviceStats stats() const override {
+    hal::DeviceStats stats;
+    stats.memory = allocator_->stats();
+    stats.queue_depth = queue_.depth();
+    stats.launches = counters_.launches.load(std::memory_order_relaxed);
+    stats.modules = counters_.modules.load(std::memory_order_relaxed);
+    return stats;
+  }
+  absl::Status health() const override { return card_->health(); }
+
+ private:
+  // Nobody has the memory yet. Whoever gets it uses it by one of the two streams, and so after
+  // this, which waits for neither.
+  absl::Status Clear(Address to, uint64_t bytes) {
+    absl::MutexLock lock(&clear_mutex_);
+    KILN_RETURN_IF_ERROR(card_->Fill(aside_.get(), to, 0, 1, bytes));
+    KILN_RETURN_IF_ERROR(card_->Record(cleared_.get(), aside_.get()));
+    return card_->Follow(stream_.get(), cleared_.get());
+  }
+
+  const std::unique_ptr<Card> card_;
+  const OwnedStream stream_;  // the queue's
+  const OwnedStream aside_;   // for what does not wait for the queue
+  absl::Mutex clear_mutex_;   // held while these three are asked for one clearing
+  const OwnedEvent cleared_;
+  const std::string description_;
+  ModuleCounters counters_;
+  const std::unique_ptr<hal::Allocator> allocator_;
+  host::HostScratch scratch_;
+  absl::Mutex mutex_;
+  Transfers transfers_ ABSL_GUARDED_BY(mutex_);
+  GpuQueue queue_;  // last, hence the first to go: its work uses all of the above
+};
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<hal::Device>> MakeDevice(std::unique_ptr<Card> card, const DeviceOptions& options) {
+  const uint64_t limit_bytes = card->facts().memory_bytes / 100 * options.memory_percent;
+  KILN_ASSIGN_OR_RETURN(const Stream stream, card->MakeStream());
+  OwnedStream owned(card.get(), stream);
+  KILN_ASSIGN_OR_RETURN(const Stream aside, card->MakeStream());
+  OwnedStream owned_aside(card.get(), aside);
+  KILN_ASSIGN_OR_RETURN(const Event cleared, card->MakeEvent());
+  OwnedEvent owned_cleared(card.get(), cleared);
+  return std::make_unique<GpuDevice>(std::move(card), std::move(owned), std::move(owned_aside),
+                                     std::move(owned_cleared), limit_bytes);
+}
+
+}  // namespace kiln::runtime::gpu

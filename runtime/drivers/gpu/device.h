@@ -1,0 +1,33 @@
+// A GPU as a device, whoever made it.
+#ifndef KILN_RUNTIME_DRIVERS_GPU_DEVICE_H_
+#define KILN_RUNTIME_DRIVERS_GPU_DEVICE_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "runtime/drivers/gpu/card.h"
+#include "runtime/hal/device.h"
+
+namespace kiln::runtime::gpu {
+
+struct DeviceOptions {
+  // Most of the card's memory that is handed out and cached together, in percent.
+  uint32_t memory_percent = 90;
+};
+
+// Its name is the card's.
+absl::StatusOr<std::unique_ptr<hal::Device>> MakeDevice(std::unique_ptr<Card> card, const DeviceOptions& options);
+
+// What a driver found on this machine.
+struct Found {
+  std::vector<std::unique_ptr<hal::Device>> devices;
+  // Why there is none, or why not that one: what is missing, and what to do. For people.
+  std::vector<std::string> absent;
+};
+
+}  // namespace kiln::runtime::gpu
+
+#endif  // KILN_RUNTIME_DRIVERS_GPU_DEVICE_H_
