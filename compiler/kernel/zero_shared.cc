@@ -9,11 +9,47 @@
 #include "compiler/rewrite/rewrite.h"
 
 namespace kiln::compiler {
+namespace {
+
+// As many STOREs are listed one by one, with places that are known: LLVM keeps such storage in registers.
+constexpr int64_t kFewElements = 64;
+
+std::vector<UOp*> BuffersOf(UOp* linear, AddrSpace space) {
+  std::vector<UOp*> buffers;
+  for (UOp* uop : Toposort(linear)) {
+    if (uop->op() == Op::BUFFER && uop->addrspace() == space) buffers.push_back(uop);
+  }
+  return buffers;
+}
+
+}  // namespace
+
+UOp* ZeroRegisters(Graph& graph, UOp* linear) {
+  std::vector<UOp*> list;
+  for (UOp* buffer : BuffersOf(linear, AddrSpace::kReg)) {
+    const auto zero = [&](UOp* place) {
+      UOp* pointer = graph.Make(Op::INDEX, {buffer, place});
+      list.push_back(graph.Make(Op::STORE, {pointer, ConstNumber(graph, buffer->dtype(), 0)}));
+    };
+    const int64_t size = NumElements(buffer->shape());
+    if (size <= kFewElements) {
+      for (int64_t i = 0; i < size; ++i) zero(Idx(graph, i));
+    } else {
+      UOp* loop = graph.Make(Op::RANGE, {Idx(graph, size)}, RangeArg{graph.NextId()});
+      list.push_back(loop);
+      zero(loop);
+      list.push_back(Closing(graph, loop));
+    }
+  }
+  if (list.empty()) return linear;
+  list.insert(list.end(), linear->src().begin(), linear->src().end());
+  return graph.Make(Op::LINEAR, list, linear->arg());
+}
 
 UOp* ZeroShared(Graph& graph, UOp* linear) {
-  std::vector<UOp*> shared, items, list;
+  const std::vector<UOp*> shared = BuffersOf(linear, AddrSpace::kLocal);
+  std::vector<UOp*> items, list;
   for (UOp* uop : Toposort(linear)) {
-    if (uop->op() == Op::BUFFER && uop->addrspace() == AddrSpace::kLocal) shared.push_back(uop);
     if (uop->op() == Op::SPECIAL && absl::StartsWith(uop->arg_as<TextArg>().text, "l")) items.push_back(uop);
   }
   if (shared.empty()) return linear;

@@ -1,5 +1,5 @@
-// LOCAL storage of a work group begins as zeros, which no GPU does by itself: what another
-// group left there is nobody's to read.
+// LOCAL storage of a work group, and REG storage of an item, begin as zeros, which no GPU does by
+// itself: what another group left there is nobody's to read.
 #ifndef KILN_COMPILER_KERNEL_ZERO_SHARED_H_
 #define KILN_COMPILER_KERNEL_ZERO_SHARED_H_
 
@@ -10,6 +10,9 @@ namespace kiln::compiler {
 // `linear`, a program with work items, behind STOREs of zeros to its LOCAL BUFFERs, a place for each
 // item in turn, and a BARRIER. The same if it has none.
 UOp* ZeroShared(Graph& graph, UOp* linear);
+
+// The same for REG BUFFERs, each item all of its own: for targets whose declarations do not say it.
+UOp* ZeroRegisters(Graph& graph, UOp* linear);
 
 }  // namespace kiln::compiler
 

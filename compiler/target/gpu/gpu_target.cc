@@ -46,7 +46,9 @@ class GpuCodeGenerator : public CodeGenerator {
 
   bool HasWmma(const WmmaArg& arg) const override { return nvidia_ && HasTensorCore(arg); }
 
-  absl::StatusOr<UOp*> SelectValues(Graph& graph, UOp* linear) override { return ZeroShared(graph, linear); }
+  absl::StatusOr<UOp*> SelectValues(Graph& graph, UOp* linear) override {
+    return ZeroShared(graph, ZeroRegisters(graph, linear));
+  }
 
   absl::StatusOr<UOp*> SelectListed(Graph& graph, UOp* linear, UOp* program) override {
     if (!SourceOf(program).empty())

@@ -79,6 +79,20 @@ void Apply(uint64_t* r, const Instruction& i) {
   r[i.at[0]] = result;
 }
 
+// float32 whose first sources are of 16 bits.
+template <typename F, bool kSubtract>
+void MixedSum(uint64_t* r, const Instruction& i) {
+  const auto a = static_cast<float>(F::Value(Source<uint16_t>(r, i, 1)));
+  const float c = Source<float>(r, i, 2);
+  r[i.at[0]] = Bits(kSubtract ? a - c : a + c);
+}
+template <typename F>
+void MixedFma(uint64_t* r, const Instruction& i) {
+  const auto a = static_cast<float>(F::Value(Source<uint16_t>(r, i, 1)));
+  const auto b = static_cast<float>(F::Value(Source<uint16_t>(r, i, 2)));
+  r[i.at[0]] = Bits(std::fma(a, b, Source<float>(r, i, 3)));
+}
+
 template <int kLanes, bool kAbsolute>
 void Sign(uint64_t* r, const Instruction& i) {
   constexpr uint32_t kSigns = kLanes == 1 ? 0x8000 : 0x80008000;
@@ -102,6 +116,14 @@ void AddType(AluTable& table, const std::string& type) {
   table["tanh.approx." + type] = {Apply<F, HyperbolicTangent, kLanes, 1>, 2};
   table["neg." + type] = {Sign<kLanes, false>, 2};
   table["abs." + type] = {Sign<kLanes, true>, 2};
+}
+template <typename F>
+void AddMixed(AluTable& table, const std::string& type) {
+  for (const char* rounding : {"", ".rn"}) {
+    table[absl::StrCat("add", rounding, ".f32.", type)] = {MixedSum<F, false>, 3};
+    table[absl::StrCat("sub", rounding, ".f32.", type)] = {MixedSum<F, true>, 3};
+  }
+  table["fma.rn.f32." + type] = {MixedFma<F>, 4};
 }
 template <int kLanes>
 void AddHalfOnly(AluTable& table, const std::string& type) {
@@ -145,6 +167,8 @@ void AddHalves(AluTable& table) {
   AddType<Half, 2>(table, "f16x2");
   AddType<Brain, 1>(table, "bf16");
   AddType<Brain, 2>(table, "bf16x2");
+  AddMixed<Half>(table, "f16");
+  AddMixed<Brain>(table, "bf16");
   AddHalfOnly<1>(table, "f16");
   AddHalfOnly<2>(table, "f16x2");
   table["ex2.approx.ftz.bf16"] = {Apply<Brain, Exp2, 1, 1>, 2};

@@ -145,6 +145,9 @@ TEST(PtxAlu, HalvesAreRoundedOnce) {
       {"neg.bf16x2", {W(0x3f800000)}, W(0xbf808000)},
       {"abs.f16", {H(0xbc00)}, H(0x3c00)},
       {"add.f16", {H(0x7bff), H(0x7bff)}, H(0x7c00)},
+      {"add.rn.f32.f16", {H(0x3c00), F(0.25F)}, F(1.25F)},
+      {"sub.rn.f32.bf16", {H(0x3f80), F(0.25F)}, F(0.75F)},
+      {"fma.rn.f32.f16", {H(0x4000), H(0x4200), F(1)}, F(7)},
   });
 }
 

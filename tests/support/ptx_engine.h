@@ -1,0 +1,35 @@
+// Wire graphs as code for NVIDIA's GPUs, run by the machine of tests/support/ptx on this computer.
+#ifndef KILN_TESTS_SUPPORT_PTX_ENGINE_H_
+#define KILN_TESTS_SUPPORT_PTX_ENGINE_H_
+
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "compiler/interp/interp.h"
+#include "compiler/ir/variables.h"
+#include "compiler/options.h"
+#include "kiln/v1/executable.pb.h"
+#include "kiln/v1/graph.pb.h"
+
+namespace kiln::testing {
+
+// Compiles for `architecture` ("sm_80") and runs each step's kernel as its launch says. Results, written storage and
+// the arena begin as a pattern, so that what nobody writes shows; kernels may touch the operands of their step and
+// nothing else. Shapes of results are the greatest, over all values of the variables.
+class PtxEngine {
+ public:
+  explicit PtxEngine(std::string architecture = "sm_80") : architecture_(std::move(architecture)) {}
+
+  absl::StatusOr<compiler::InterpResult> Run(const v1::Graph& graph, const compiler::HostTensors& arguments,
+                                             const compiler::Options& options,
+                                             const compiler::VariableValues& variables = {});
+  absl::StatusOr<compiler::InterpResult> Run(const v1::Executable& executable, const compiler::HostTensors& arguments,
+                                             const compiler::VariableValues& variables = {});
+
+ private:
+  const std::string architecture_;
+};
+
+}  // namespace kiln::testing
+
+#endif  // KILN_TESTS_SUPPORT_PTX_ENGINE_H_
