@@ -1,0 +1,66 @@
+#!/usr/bin/env bash
+# bundle.sh FILE BINARY… -- DATA…: a relocatable archive of these programs, which runs on a machine
+# that has glibc 2.36 or later, libstdc++ and, for GPUs, their driver; nothing else.
+#
+#   kiln/bin   the programs, stripped; kiln/lib the libraries they load, found by RPATH
+#   kiln/DATA  files that tests read, from kiln/ as their working folder
+#
+# Debian's libLLVM has all of LLVM's targets and tools in it, 150 MB. The one in here is linked anew,
+# from the same package's static libraries, with what the programs ask for and nothing else.
+set -euo pipefail
+
+LLVM=/usr/lib/llvm-22
+LLVM_LIBRARY=libLLVM.so.22.1 LLVM_VERSION=LLVM_22.1  # its name, and that of its symbols' version
+# Of the host: what its libc, its compiler's runtime and its drivers bring.
+HOSTS='^(ld-linux.*|linux-vdso|libc|libm|libdl|librt|libpthread|libstdc\+\+|libgcc_s|libresolv)\.so'
+
+say() { printf '%s\n' "bundle: $*" >&2; }
+
+archive=$(realpath "$1")
+shift
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+root=$work/kiln
+mkdir -p "$root/bin" "$root/lib"
+
+while (($#)) && [[ $1 != -- ]]; do
+  install -m 755 "$1" "$root/bin/"
+  shift
+done
+for data in "${@:2}"; do
+  mkdir -p "$root/$data"
+  cp -r "$data/." "$root/$data/"
+done
+strip "$root"/bin/*
+
+# Libraries of all programs, and of those libraries.
+ldd "$root"/bin/* | sed -n 's/^\t\([^ ]*\) => \(\/[^ ]*\) .*/\1 \2/p' | sort -u | while read -r name path; do
+  [[ $name =~ $HOSTS ]] || install -m 644 "$path" "$root/lib/$name"
+done
+
+if [[ -e $root/lib/$LLVM_LIBRARY ]]; then
+  nm -D --undefined-only "$root"/bin/* | sed -n "s/.* \([^ ]*\)@$LLVM_VERSION\$/\1/p" | sort -u >"$work/symbols"
+  say "linking libLLVM with $(wc -l <"$work/symbols") symbols"
+  { echo "$LLVM_VERSION {" && echo 'global:' && sed 's/$/;/' "$work/symbols" && echo 'local: *; };'; } >"$work/versions"
+  sed 's/^/-Wl,-u,/' "$work/symbols" >"$work/wanted"
+  "$LLVM/bin/clang++" -shared -fuse-ld=lld -o "$root/lib/$LLVM_LIBRARY" -Wl,-soname,$LLVM_LIBRARY \
+    "-Wl,--version-script=$work/versions" -Wl,--gc-sections -Wl,-s -Wl,-z,defs "@$work/wanted" \
+    -Wl,--start-group "$LLVM"/lib/libLLVM*.a -Wl,--end-group -lz -lzstd -lpthread -ldl -lm
+  # What only the whole library needed.
+  rm -f "$root"/lib/{libz3,libxml2,libicu*,libedit,libtinfo,libbsd,libmd,libffi,liblzma}.so*
+fi
+strip --strip-unneeded "$root"/lib/*
+
+# DT_RPATH, which libraries of libraries are found by, too; DT_RUNPATH is not.
+for file in "$root"/bin/*; do patchelf --force-rpath --set-rpath '$ORIGIN/../lib' "$file"; done
+for file in "$root"/lib/*; do patchelf --remove-rpath "$file"; done
+
+# With nothing but the host's own: each must come up, and name what it is.
+for file in "$root"/bin/*; do
+  missing=$(env -i /bin/sh -c "ldd '$file'" | grep 'not found' || true)
+  [[ -z $missing ]] || { say "$(basename "$file") lacks $missing"; exit 1; }
+done
+
+mkdir -p "$(dirname "$archive")"
+tar -C "$work" --sort=name --owner=0 --group=0 --mtime=@0 -cf - kiln | xz -9 -T0 >"$archive"
+say "$archive: $(du -h "$archive" | cut -f1), $(du -sh "$root" | cut -f1) unpacked"
