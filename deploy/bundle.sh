@@ -43,7 +43,9 @@ if [[ -e $root/lib/$LLVM_LIBRARY ]]; then
   say "linking libLLVM with $(wc -l <"$work/symbols") symbols"
   { echo "$LLVM_VERSION {" && echo 'global:' && sed 's/$/;/' "$work/symbols" && echo 'local: *; };'; } >"$work/versions"
   sed 's/^/-Wl,-u,/' "$work/symbols" >"$work/wanted"
+  # The linker for AMD's objects knows how to optimize whole programs, by Polly, too; here it is given machine code.
   "$LLVM/bin/clang++" -shared -fuse-ld=lld -o "$root/lib/$LLVM_LIBRARY" -Wl,-soname,$LLVM_LIBRARY \
+    -Wl,--defsym=_Z18getPollyPluginInfov=0 \
     "-Wl,--version-script=$work/versions" -Wl,--gc-sections -Wl,-s -Wl,-z,defs "@$work/wanted" \
     -Wl,--start-group "$LLVM"/lib/libLLVM*.a -Wl,--end-group -lz -lzstd -lpthread -ldl -lm
   # What only the whole library needed.
