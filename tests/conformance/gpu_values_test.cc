@@ -36,7 +36,9 @@ std::vector<std::string> ArchitecturesOf(size_t i) {
 
 void CheckOn(const std::string& architecture, const Case& test, const compiler::InterpResult& want) {
   SCOPED_TRACE(absl::StrCat(test.name, " on ", architecture));
-  const auto got = PtxEngine(architecture).Run(test.graph, test.arguments, ExactOptions());
+  PtxEngine gpu(architecture);
+  gpu.DetectGlobalRaces();
+  const auto got = gpu.Run(test.graph, test.arguments, ExactOptions());
   ASSERT_TRUE(got.ok()) << got.status();
   ASSERT_EQ(got->results.size(), want.results.size());
   for (size_t n = 0; n < want.results.size(); ++n) {

@@ -54,6 +54,7 @@ struct Run {
   std::vector<Bytes> parameters, results, prepared;
   std::vector<int64_t> variables;
   Bytes arena, constants;
+  ptx::LaunchLimits limits;
 
   // Where an operand is, and how much of it a kernel may touch.
   ptx::Range Place(const v1::Operand& operand) const {
@@ -96,7 +97,7 @@ struct Run {
     }
     std::vector<const void*> places;
     for (const uint64_t& value : values) places.push_back(&value);
-    return module.Launch(*entry, shape, places, memory);
+    return module.Launch(*entry, shape, places, memory, limits);
   }
 };
 
@@ -124,6 +125,7 @@ absl::StatusOr<compiler::InterpResult> PtxEngine::Run(const v1::Executable& exec
                     {},
                     Bytes(executable.arena_bytes()),
                     Bytes(executable.constants().size(), executable.constants())};
+  run.limits.detect_global_races = detect_global_races_;
   for (const auto& parameter : signature.parameters()) {
     const std::string& bytes = arguments.at(parameter.slot()).bytes;
     run.parameters.emplace_back(bytes.size(), bytes);

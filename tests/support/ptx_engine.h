@@ -26,8 +26,13 @@ class PtxEngine {
   absl::StatusOr<compiler::InterpResult> Run(const v1::Executable& executable, const compiler::HostTensors& arguments,
                                              const compiler::VariableValues& variables = {});
 
+  // From now on it is a failure if two items use one byte of global memory, one of them writes, and nothing orders
+  // them. What the compiler makes of a tensor graph never does; a client's own program may.
+  void DetectGlobalRaces() { detect_global_races_ = true; }
+
  private:
   const std::string architecture_;
+  bool detect_global_races_ = false;
 };
 
 }  // namespace kiln::testing

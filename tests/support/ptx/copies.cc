@@ -78,7 +78,7 @@ bool ArriveAt(Group& group, Thread& thread, const Instruction& i, char* place) {
   if (barrier.pending == 0) {
     barrier.phase ^= 1;
     barrier.pending = barrier.count;
-    group.races.EndEpoch();
+    group.EndEpoch();
   }
   std::memcpy(place, &barrier, 8);
   return true;

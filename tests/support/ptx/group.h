@@ -59,7 +59,8 @@ struct Group {
   std::vector<uint64_t> slots;
   std::vector<char> local;
   std::array<uint32_t, 16> arrived = {};  // at each barrier
-  Races races;
+  Races races;                            // in shared memory
+  GlobalRaces global_races;
   absl::Status failure;
 
   // Where `bytes` at `address` are, or null after a failure.
@@ -67,6 +68,13 @@ struct Group {
   // Always false.
   bool Fail(const Thread& thread, absl::string_view what);
   bool Fail(const Thread& thread, absl::StatusCode code, absl::string_view what);
+  // A barrier, or what is like one, of the group or of a warp.
+  void EndEpoch();
+  void EndWarpEpoch(uint32_t warp);
+
+ private:
+  // Fails if a use of `bytes` from number `first` on, at `address`, races with one before.
+  bool Race(const Thread& thread, Races& watch, uint64_t first, uint64_t address, uint32_t bytes, Use use);
 };
 
 // Until the thread ends, waits or fails.

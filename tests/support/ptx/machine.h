@@ -3,7 +3,7 @@
 //
 // It is a judge, so it is strict. What it does not know, it refuses to parse. An access outside of
 // the given memory or across an alignment, a barrier that some threads never reach, two threads
-// that touch one byte of shared memory with no barrier in between: errors that name the place.
+// that touch one byte, one of them writing, with nothing that orders them: errors that name the place.
 // Shared memory, and memory that an asynchronous copy has yet to fill, hold a pattern that is NaN
 // as any float, so that a use too early shows in the values.
 #ifndef KILN_TESTS_SUPPORT_PTX_MACHINE_H_
@@ -36,6 +36,8 @@ struct LaunchShape {
 struct LaunchLimits {
   uint64_t instructions = uint64_t{1} << 36;  // of all threads together
   bool detect_races = true;                   // in shared memory
+  // In global memory, if no more than 4 MiB of it may be written. Off, as a client's own program may race.
+  bool detect_global_races = false;
 };
 
 struct Program;

@@ -348,6 +348,34 @@ TEST(PtxMachine, RacesInSharedMemoryAreNamed) {
         64, 1);
 }
 
+TEST(PtxMachine, RacesInGlobalMemoryAreNamed) {
+  // Every item writes its group's number to the first word.
+  const auto module = Module::Parse(KernelOf("	mov.u32 %r1, %ctaid.x;\n	st.global.b32 [%out], %r1;\n"));
+  ASSERT_TRUE(module.ok()) << module.status();
+  LaunchLimits limits;
+  const auto run = [&](uint32_t groups, uint32_t items) {
+    std::vector<uint32_t> out(4);
+    const auto address = reinterpret_cast<uint64_t>(out.data());
+    return (*module)->Launch(*(*module)->Find("k"), {{groups, 1, 1}, {items, 1, 1}, 0}, {&address, &address},
+                             {{address, 16, true}}, limits);
+  };
+  EXPECT_TRUE(run(2, 1).ok());
+  limits.detect_global_races = true;
+  EXPECT_TRUE(run(1, 1).ok());
+  EXPECT_TRUE(absl::StrContains(run(2, 1).message(), "group (1, 0, 0), item (0, 0, 0)"));
+  EXPECT_TRUE(absl::StrContains(run(1, 2).message(), "group (0, 0, 0), item (1, 0, 0)"));
+  // A barrier orders those of one group.
+  std::vector<uint32_t> out(1);
+  const absl::Status ordered = RunBody(R"(
+	setp.eq.b32 	%p1, %r0, 0;
+	@%p1 st.global.b32 	[%out], 5;
+	bar.sync 	0;
+	@!%p1 st.global.b32 	[%out], 6;)",
+                                       2, out, {}, limits);
+  EXPECT_TRUE(ordered.ok()) << ordered;
+  EXPECT_EQ(out[0], 6U);
+}
+
 TEST(PtxMachine, TextThatItDoesNotUnderstandIsRefusedWithItsLine) {
   const auto refusal = [](const std::string& text) { return std::string(Module::Parse(text).status().message()); };
   EXPECT_TRUE(absl::StrContains(refusal("\n.wrong"), "line 2: the directive '.wrong'"));

@@ -23,6 +23,16 @@ char* Memory::Find(uint64_t address, uint64_t bytes, bool write) {
   return reinterpret_cast<char*>(address);
 }
 
+bool Group::Race(const Thread& thread, Races& watch, uint64_t first, uint64_t address, uint32_t bytes, Use use) {
+  const std::optional<uint32_t> other =
+      use == Use::kWrite ? watch.Write(thread.number, first, bytes) : watch.Read(thread.number, first, bytes);
+  if (!other.has_value()) return false;
+  Fail(thread, absl::StrFormat("%s 0x%x of %s memory, which item number %d %s, and nothing orders them",
+                               use == Use::kWrite ? "writes" : "reads", address, &watch == &races ? "shared" : "global",
+                               *other, &watch == &races ? "uses" : "of this group or another uses"));
+  return true;
+}
+
 char* Group::Locate(Thread& thread, Space space, uint64_t address, uint32_t bytes, Use use) {
   if (address % bytes != 0) {
     Fail(thread, absl::StrFormat("address 0x%x is not aligned to %d", address, bytes));
@@ -41,17 +51,19 @@ char* Group::Locate(Thread& thread, Space space, uint64_t address, uint32_t byte
   switch (space) {
     case Space::kGeneric:
     case Space::kConst:
-    case Space::kGlobal: place = memory->Find(address, bytes, use != Use::kRead); break;
+    case Space::kGlobal: {
+      place = memory->Find(address, bytes, use != Use::kRead);
+      if (place == nullptr || use == Use::kAtomic) break;
+      const std::optional<uint64_t> first = global_races.Number(address);
+      if (first.has_value() && Race(thread, global_races.races(), *first, address, bytes, use)) return nullptr;
+      break;
+    }
     case Space::kShared: {
       if (!within(shared.size())) break;
       place = shared.data() + address;
       if (use == Use::kAtomic) break;
-      const auto other =
-          use == Use::kWrite ? races.Write(thread.number, address, bytes) : races.Read(thread.number, address, bytes);
-      if (!other.has_value()) break;
-      Fail(thread, absl::StrFormat("%s 0x%x of shared memory, which item number %d uses without a barrier in between",
-                                   use == Use::kWrite ? "writes" : "reads", address, *other));
-      return nullptr;
+      if (Race(thread, races, address, address, bytes, use)) return nullptr;
+      break;
     }
     case Space::kLocal:
       if (within(function->local_bytes)) place = thread.local + address;

@@ -76,12 +76,23 @@ bool Group::Fail(const Thread& thread, absl::StatusCode code, absl::string_view 
   return false;
 }
 
+void Group::EndEpoch() {
+  races.EndEpoch();
+  global_races.races().EndEpoch();
+}
+void Group::EndWarpEpoch(uint32_t warp) {
+  races.EndWarpEpoch(warp);
+  global_races.races().EndWarpEpoch(warp);
+}
+
 void BeginGroup(Group& group, const std::array<uint32_t, 3>& number) {
   const Function& function = *group.function;
   group.number = number;
   std::fill(group.shared.begin(), group.shared.end(), kUnwritten);
   std::fill(group.local.begin(), group.local.end(), kUnwritten);
   group.arrived.fill(0);
+  group.races.BeginGroup(static_cast<uint32_t>(group.threads.size()));
+  group.global_races.races().BeginGroup(static_cast<uint32_t>(group.threads.size()));
   const uint32_t warps = static_cast<uint32_t>(group.threads.size() + 31) / 32;
   for (size_t n = 0; n < group.threads.size(); ++n) {
     Thread& thread = group.threads[n];
@@ -201,7 +212,7 @@ bool Meet(Group& group, uint32_t first) {
       lanes[m - first] = &thread;
     }
     if (!all) continue;
-    group.races.EndWarpEpoch(first / 32);
+    group.EndWarpEpoch(first / 32);
     if (!i.collective(group, lanes, i)) return false;
     for (Thread* thread : lanes) {
       if (thread == nullptr) continue;
@@ -233,7 +244,7 @@ bool Release(Group& group) {
     if (group.arrived[barrier] > first->barrier_count)
       return group.Fail(*first, "more threads at a barrier than it waits for");
     group.arrived[barrier] = 0;
-    group.races.EndEpoch();
+    group.EndEpoch();
     for (Thread& thread : group.threads) {
       if (thread.state != Thread::State::kAtBarrier || thread.barrier != barrier) continue;
       ++thread.pc;
