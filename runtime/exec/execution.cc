@@ -49,6 +49,7 @@ void Execution::Run() {
   if (status.ok()) status = Prepare();
   if (status.ok()) status = FillPointers();
   if (status.ok()) status = Walk(launches);
+  status.Update(program_->device().FinishLaunches());
   const Clock::time_point ended = Clock::now();
 
   if (status.ok()) {
@@ -147,6 +148,7 @@ absl::Status Execution::Walk(uint32_t& launches) {
     if (launches != 0) KILN_RETURN_IF_ERROR(control_.Check());
     const Clock::time_point started = Clock::now();
     KILN_RETURN_IF_ERROR(program_->module_->Launch(step.kernel, pointers_.data() + step.first_operand, control_));
+    KILN_RETURN_IF_ERROR(program_->device().FinishLaunches());
     ++launches;
     observer_->OnLaunch(
         {program_->device().name(), program_->plan().kernel_names[step.kernel], Seconds(Clock::now() - started)});

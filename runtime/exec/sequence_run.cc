@@ -41,6 +41,7 @@ void SequenceRun::Run() {
   if (status.ok()) MarkChanged();
   if (status.ok()) status = FillPointers();
   if (status.ok()) status = Walk(launches);
+  status.Update(sequence_->device().FinishLaunches());
   const Clock::time_point ended = Clock::now();
 
   if (status.ok()) {
@@ -93,6 +94,7 @@ absl::Status SequenceRun::Walk(uint32_t& launches) {
     absl::Status status = launches == 0 ? absl::OkStatus() : control_.Check();
     if (status.ok()) {
       status = launch.module->Launch(launch.kernel, pointers_.data() + launch.first_operand, control_);
+      if (timed) status.Update(sequence_->device().FinishLaunches());
     }
     if (!status.ok()) return AtStep(status, launch.step);
     ++launches;

@@ -55,6 +55,11 @@ class Device {
   // lacks a symbol. Checks nothing else: that is exec/load's work.
   virtual absl::StatusOr<std::unique_ptr<Module>> LoadModule(const v1::Executable& executable) = 0;
 
+  // Waits until all that its modules have launched has ended; the first error of that, if it
+  // is not told yet. For work of queue() that launches, before it ends, however the launches
+  // went. Nothing to wait for unless a driver says otherwise.
+  virtual absl::Status FinishLaunches() { return absl::OkStatus(); }
+
   // Copies between the device's memory and the host's, at once and whatever stands in
   // the queue; waits until that is done. For work that is ordered otherwise: nobody else
   // knows the memory yet, or it happens within work of the queue. Unless a driver says

@@ -39,7 +39,8 @@ class Module {
   // Executable.kernels) over `operands`, the kernel's array:
   // a buffer's address or, in the place of one, a variable's int64. To be called
   // from within work of the device's queue only, and returns when the kernel has
-  // ended or, on a device with streams, is ordered behind all earlier launches.
+  // ended or, on a device with streams, is ordered behind all earlier launches
+  // (Device::FinishLaunches).
   // Allocates nothing. A stop asked for by `control` takes effect between
   // chunks of iterations, at the latest; what it writes is then partly written.
   virtual absl::Status Launch(uint32_t kernel, void* const* operands, const LaunchControl& control) = 0;

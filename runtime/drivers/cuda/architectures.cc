@@ -11,7 +11,7 @@ struct Row {
 
 // The compiler's table (compiler/target/gpu/architectures.cc); a test compares them.
 constexpr Row kRows[] = {
-    {8, 0, true, {"sm_80", 11000}},
+    {8, 0, true, {"sm_80", 11040}},
     {9, 0, false, {"sm_90a", 12000}},
     {10, 0, false, {"sm_100a", 12070}},
     {12, 0, false, {"sm_120a", 12080}},

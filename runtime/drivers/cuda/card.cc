@@ -35,6 +35,7 @@ enum FunctionAttribute : int {
 enum JitOption : int { kErrorLog = 5, kErrorLogBytes = 6 };
 constexpr unsigned kNonBlocking = 1;    // of streams: not in the order of the default stream
 constexpr unsigned kDisableTiming = 2;  // of events
+constexpr int kRelaxedCapture = 2;      // what other threads ask for meanwhile is their affair
 
 template <typename Handle>
 void* Raw(Handle handle) {
@@ -67,32 +68,32 @@ class CudaCard final : public gpu::Card {
     KILN_RETURN_IF_ERROR(Call(library_->MemAlloc, &address, bytes));
     return address;
   }
-  absl::Status Free(Address address) override { return Call(library_->MemFree, address); }
+  absl::Status Free(Address address) override { return GiveBack(library_->MemFree, address); }
   absl::StatusOr<void*> AllocatePinned(uint64_t bytes) override {
     void* memory = nullptr;
     KILN_RETURN_IF_ERROR(Call(library_->MemHostAlloc, &memory, bytes, 0u));
     return memory;
   }
-  absl::Status FreePinned(void* memory) override { return Call(library_->MemFreeHost, memory); }
+  absl::Status FreePinned(void* memory) override { return GiveBack(library_->MemFreeHost, memory); }
 
   absl::StatusOr<gpu::Stream> MakeStream() override {
     void* stream = nullptr;
     KILN_RETURN_IF_ERROR(Call(library_->StreamCreate, &stream, kNonBlocking));
     return static_cast<gpu::Stream>(stream);
   }
-  absl::Status DestroyStream(gpu::Stream stream) override { return Call(library_->StreamDestroy, Raw(stream)); }
-  absl::Status Finish(gpu::Stream stream) override { return Call(library_->StreamSynchronize, Raw(stream)); }
+  absl::Status DestroyStream(gpu::Stream stream) override { return GiveBack(library_->StreamDestroy, Raw(stream)); }
+  absl::Status Finish(gpu::Stream stream) override { return Waited(Call(library_->StreamSynchronize, Raw(stream))); }
 
   absl::StatusOr<gpu::Event> MakeEvent() override {
     void* event = nullptr;
     KILN_RETURN_IF_ERROR(Call(library_->EventCreate, &event, kDisableTiming));
     return static_cast<gpu::Event>(event);
   }
-  absl::Status DestroyEvent(gpu::Event event) override { return Call(library_->EventDestroy, Raw(event)); }
+  absl::Status DestroyEvent(gpu::Event event) override { return GiveBack(library_->EventDestroy, Raw(event)); }
   absl::Status Record(gpu::Event event, gpu::Stream stream) override {
     return Call(library_->EventRecord, Raw(event), Raw(stream));
   }
-  absl::Status Wait(gpu::Event event) override { return Call(library_->EventSynchronize, Raw(event)); }
+  absl::Status Wait(gpu::Event event) override { return Waited(Call(library_->EventSynchronize, Raw(event))); }
   absl::Status Follow(gpu::Stream stream, gpu::Event event) override {
     return Call(library_->StreamWaitEvent, Raw(stream), Raw(event), 0u);
   }
@@ -120,6 +121,22 @@ class CudaCard final : public gpu::Card {
                 nullptr);
   }
 
+  absl::StatusOr<gpu::Graph> Capture(gpu::Stream stream, absl::FunctionRef<absl::Status()> launches) override {
+    KILN_RETURN_IF_ERROR(Call(library_->StreamBeginCapture, Raw(stream), kRelaxedCapture));
+    absl::Status status = launches();
+    void* graph = nullptr;
+    status.Update(Call(library_->StreamEndCapture, Raw(stream), &graph));
+    void* made = nullptr;
+    if (status.ok()) status = Call(library_->GraphInstantiate, &made, graph, 0ull);
+    if (graph != nullptr) GiveBack(library_->GraphDestroy, graph).IgnoreError();
+    if (!status.ok()) return status;
+    return static_cast<gpu::Graph>(made);
+  }
+  absl::Status LaunchGraph(gpu::Stream stream, gpu::Graph graph) override {
+    return Call(library_->GraphLaunch, Raw(graph), Raw(stream));
+  }
+  absl::Status DestroyGraph(gpu::Graph graph) override { return GiveBack(library_->GraphExecDestroy, Raw(graph)); }
+
   absl::StatusOr<gpu::Image> Load(const std::string& code) override {
     char log[4096] = "";
     int options[] = {kErrorLog, kErrorLogBytes};
@@ -132,7 +149,7 @@ class CudaCard final : public gpu::Card {
     const absl::string_view text = absl::StripAsciiWhitespace(log);
     return text.empty() ? status : Annotate(status, text);
   }
-  absl::Status Unload(gpu::Image image) override { return Call(library_->ModuleUnload, Raw(image)); }
+  absl::Status Unload(gpu::Image image) override { return GiveBack(library_->ModuleUnload, Raw(image)); }
   absl::StatusOr<gpu::Function> Find(gpu::Image image, const std::string& symbol) override {
     void* function = nullptr;
     absl::Status status = Call(library_->ModuleGetFunction, &function, Raw(image), symbol.c_str());
@@ -171,6 +188,14 @@ class CudaCard final : public gpu::Card {
   absl::Status Call(const Library::Entry<int(Parameters...)>& entry, Arguments... arguments) {
     KILN_RETURN_IF_ERROR(health());
     KILN_RETURN_IF_ERROR(Ask(library_->CtxSetCurrent, context_));
+    return Ask(entry, arguments...);
+  }
+
+  // The same for what gives something back, as well as may be.
+  template <typename... Parameters, typename... Arguments>
+  absl::Status GiveBack(const Library::Entry<int(Parameters...)>& entry, Arguments... arguments) {
+    KILN_RETURN_IF_ERROR(health());
+    Ask(library_->CtxSetCurrent, context_).IgnoreError();
     return Ask(entry, arguments...);
   }
 

@@ -48,6 +48,13 @@ struct Library : gpu::EntryPoints {
   Entry<int(uint64_t, unsigned short, size_t, void*)> MemsetD16Async{this, "cuMemsetD16Async"};
   Entry<int(uint64_t, unsigned, size_t, void*)> MemsetD32Async{this, "cuMemsetD32Async"};
 
+  Entry<int(void*, int)> StreamBeginCapture{this, "cuStreamBeginCapture_v2"};
+  Entry<int(void*, void**)> StreamEndCapture{this, "cuStreamEndCapture"};
+  Entry<int(void**, void*, unsigned long long)> GraphInstantiate{this, "cuGraphInstantiateWithFlags"};
+  Entry<int(void*)> GraphDestroy{this, "cuGraphDestroy"};
+  Entry<int(void*, void*)> GraphLaunch{this, "cuGraphLaunch"};
+  Entry<int(void*)> GraphExecDestroy{this, "cuGraphExecDestroy"};
+
   Entry<int(void**, const void*, unsigned, int*, void**)> ModuleLoadDataEx{this, "cuModuleLoadDataEx"};
   Entry<int(void*)> ModuleUnload{this, "cuModuleUnload"};
   Entry<int(void**, void*, const char*)> ModuleGetFunction{this, "cuModuleGetFunction"};

@@ -52,7 +52,12 @@ absl::Status Card::Failure(absl::string_view call, int code, absl::string_view n
     detail.set_limit_value(facts_.memory_bytes);
     return MakeError(std::move(detail), message);
   }
-  if (!IsLoss(code)) return MakeError(v1::INTERNAL_FAULT, message);
+  return IsLoss(code) ? Lose(message) : MakeError(v1::INTERNAL_FAULT, message);
+}
+
+absl::Status Card::Waited(absl::Status status) { return status.ok() ? status : Lose(status.message()); }
+
+absl::Status Card::Lose(absl::string_view message) {
   absl::MutexLock lock(&mutex_);
   if (lost_.ok()) {
     v1::ErrorDetail detail;

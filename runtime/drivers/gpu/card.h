@@ -12,6 +12,7 @@
 #include <string>
 
 #include "absl/base/thread_annotations.h"
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
@@ -28,6 +29,7 @@ using Stream = struct StreamTag*;
 using Event = struct EventTag*;
 using Image = struct ImageTag*;  // loaded code
 using Function = struct FunctionTag*;
+using Graph = struct GraphTag*;  // launches that are asked for as one
 
 struct CardFacts {
   std::string name;     // "CUDA:0"
@@ -100,6 +102,12 @@ class Card {
   // `parameters`: where each of the kernel's parameters is; they are read during the call.
   virtual absl::Status Launch(Stream stream, Function function, const LaunchShape& shape, void** parameters) = 0;
 
+  // What `launches` asks `stream` for is not done but becomes a graph. Nobody else may use the
+  // stream meanwhile.
+  virtual absl::StatusOr<Graph> Capture(Stream stream, absl::FunctionRef<absl::Status()> launches) = 0;
+  virtual absl::Status LaunchGraph(Stream stream, Graph graph) = 0;
+  virtual absl::Status DestroyGraph(Graph graph) = 0;
+
   // `code` is what Executable.object has. A failure brings the vendor's log.
   virtual absl::StatusOr<Image> Load(const std::string& code) = 0;
   virtual absl::Status Unload(Image image) = 0;
@@ -112,9 +120,15 @@ class Card {
   // The error of a call that did not return success.
   absl::Status Failure(absl::string_view call, int code, absl::string_view name, absl::string_view text);
 
+  // What waiting for the card came to. If it failed, what was waited for may go on, in memory
+  // that others are given: the card is lost.
+  absl::Status Waited(absl::Status status);
+
   CardFacts facts_;  // filled in by who makes it
 
  private:
+  absl::Status Lose(absl::string_view message);
+
   std::atomic<bool> is_lost_ = false;
   mutable absl::Mutex mutex_;
   absl::Status lost_ ABSL_GUARDED_BY(mutex_);

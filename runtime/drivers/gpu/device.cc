@@ -44,6 +44,8 @@ class GpuDevice final : public hal::Device {
     return gpu::LoadModule(executable, card_.get(), stream_.get(), &counters_);
   }
 
+  absl::Status FinishLaunches() override { return card_->Finish(stream_.get()); }
+
   absl::Status Load(const void* address, uint64_t bytes, void* to) override {
     absl::MutexLock lock(&mutex_);
     return transfers_.Out(reinterpret_cast<Address>(address), to, bytes);

@@ -8,12 +8,13 @@
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
 #include "runtime/drivers/gpu/owned.h"
+#include "runtime/drivers/gpu/replay.h"
 
 namespace kiln::runtime::gpu {
 namespace {
 
 // So many launches are asked for ahead of one that may be the last.
-constexpr uint32_t kAhead = 16;
+constexpr size_t kAhead = 64;
 
 struct Kernel {
   std::string symbol;
@@ -25,7 +26,12 @@ struct Kernel {
 class GpuModule final : public hal::Module {
  public:
   GpuModule(Card* card, Stream stream, OwnedImage image, std::vector<Kernel> kernels, ModuleCounters* counters)
-      : card_(card), stream_(stream), image_(std::move(image)), kernels_(std::move(kernels)), counters_(counters) {
+      : card_(card),
+        stream_(stream),
+        image_(std::move(image)),
+        kernels_(std::move(kernels)),
+        counters_(counters),
+        replay_(card) {
     uint32_t most = 0;
     for (const Kernel& kernel : kernels_) most = std::max(most, kernel.operands);
     parameters_.resize(most);
@@ -44,27 +50,27 @@ class GpuModule final : public hal::Module {
     const bool may_stop = control.cancelled != nullptr || control.deadline != absl::InfiniteFuture();
     while (!steps.empty()) {
       const auto some = steps.subspan(0, may_stop ? kAhead : steps.size());
-      absl::Status status;
-      for (const hal::LaunchStep& step : some) {
-        status = Ask(kernels_[step.kernel], operands + step.first_operand);
-        if (!status.ok()) break;
-      }
-      // Also after a failure: what was asked for before it still uses the operands.
-      status.Update(card_->Finish(stream_));
-      KILN_RETURN_IF_ERROR(status);
+      KILN_RETURN_IF_ERROR(replay_.Launch(some, operands, stream_, [&](Stream stream) -> absl::Status {
+        for (const hal::LaunchStep& step : some) {
+          KILN_RETURN_IF_ERROR(Ask(stream, kernels_[step.kernel], operands + step.first_operand));
+        }
+        return absl::OkStatus();
+      }));
       launched += some.size();
       counters_->launches.fetch_add(some.size(), std::memory_order_relaxed);
       steps.remove_prefix(some.size());
-      if (!steps.empty()) KILN_RETURN_IF_ERROR(control.Check());
+      if (steps.empty()) break;
+      KILN_RETURN_IF_ERROR(card_->Finish(stream_));
+      KILN_RETURN_IF_ERROR(control.Check());
     }
     return absl::OkStatus();
   }
 
  private:
-  absl::Status Ask(const Kernel& kernel, void* const* operands) {
+  absl::Status Ask(Stream stream, const Kernel& kernel, void* const* operands) {
     // An operand is what the parameter holds: an address, or a variable's value.
     for (uint32_t i = 0; i < kernel.operands; ++i) parameters_[i] = const_cast<void**>(&operands[i]);
-    absl::Status status = card_->Launch(stream_, kernel.function, kernel.shape, parameters_.data());
+    absl::Status status = card_->Launch(stream, kernel.function, kernel.shape, parameters_.data());
     return status.ok() ? status : Annotate(status, absl::StrCat("kernel ", kernel.symbol));
   }
 
@@ -73,6 +79,7 @@ class GpuModule final : public hal::Module {
   const OwnedImage image_;
   const std::vector<Kernel> kernels_;
   ModuleCounters* const counters_;
+  Replay replay_;
   std::vector<void*> parameters_;  // of the launch that is being asked for
 };
 

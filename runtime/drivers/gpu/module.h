@@ -22,10 +22,10 @@ struct ModuleCounters {
 // See hal::Device::LoadModule; besides, GRAPH_TOO_LARGE naming the kernel where a launch asks for
 // more of something than the card has. All must outlive the module.
 //
-// A list of launches is asked of the stream without waiting in between; an error of one of them
-// is found at the end, and is the error of all. A kernel that runs cannot be stopped: a stop that
-// a LaunchControl asks for takes effect between kernels, and where one may come, no more than a
-// few are asked for ahead.
+// Launches are asked of the stream without waiting (hal::Device::FinishLaunches); an error of one
+// of them is found at the end, and is the error of all. A kernel that runs cannot be stopped: a
+// stop that a LaunchControl asks for takes effect between kernels, and where one may come, no more
+// than 64 are asked for ahead.
 absl::StatusOr<std::unique_ptr<hal::Module>> LoadModule(const v1::Executable& executable, Card* card, Stream stream,
                                                         ModuleCounters* counters);
 

@@ -36,6 +36,7 @@ using OwnedMemory = Owned<Address, &Card::Free>;
 using OwnedPinned = Owned<void*, &Card::FreePinned>;
 using OwnedStream = Owned<Stream, &Card::DestroyStream>;
 using OwnedEvent = Owned<Event, &Card::DestroyEvent>;
+using OwnedGraph = Owned<Graph, &Card::DestroyGraph>;
 using OwnedImage = Owned<Image, &Card::Unload>;
 
 }  // namespace kiln::runtime::gpu

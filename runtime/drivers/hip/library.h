@@ -43,6 +43,13 @@ struct Library : gpu::EntryPoints {
   Entry<int(void*, unsigned short, size_t, void*)> MemsetD16Async{this, "hipMemsetD16Async"};
   Entry<int(void*, int, size_t, void*)> MemsetD32Async{this, "hipMemsetD32Async"};
 
+  Entry<int(void*, int)> StreamBeginCapture{this, "hipStreamBeginCapture"};
+  Entry<int(void*, void**)> StreamEndCapture{this, "hipStreamEndCapture"};
+  Entry<int(void**, void*, void**, char*, size_t)> GraphInstantiate{this, "hipGraphInstantiate"};
+  Entry<int(void*)> GraphDestroy{this, "hipGraphDestroy"};
+  Entry<int(void*, void*)> GraphLaunch{this, "hipGraphLaunch"};
+  Entry<int(void*)> GraphExecDestroy{this, "hipGraphExecDestroy"};
+
   Entry<int(void**, const void*)> ModuleLoadData{this, "hipModuleLoadData"};
   Entry<int(void*)> ModuleUnload{this, "hipModuleUnload"};
   Entry<int(void**, void*, const char*)> ModuleGetFunction{this, "hipModuleGetFunction"};

@@ -1,0 +1,172 @@
+#include "tests/drivers/gpu_machine.h"
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/synchronization/notification.h"
+#include "runtime/drivers/cuda/devices.h"
+#include "runtime/drivers/hip/devices.h"
+#include "tests/drivers/fake_code_object.h"
+
+namespace kiln::testing {
+namespace {
+
+using runtime::hal::BufferSlice;
+using runtime::hal::Device;
+
+constexpr char kPtx[] = R"(
+.version 8.0
+.target sm_90a
+.address_size 64
+.visible .entry k(.param .u64 .ptr .global .align 4 k_param_0, .param .u64 .ptr .global .align 4 k_param_1)
+.maxntid 32, 1, 1
+{
+  .reg .b32 %r<3>;
+  .reg .b64 %rd<6>;
+  ld.param.b64 %rd1, [k_param_0];
+  ld.param.b64 %rd2, [k_param_1];
+  mov.u32 %r1, %tid.x;
+  mul.wide.u32 %rd3, %r1, 4;
+  add.s64 %rd4, %rd2, %rd3;
+  ld.global.b32 %r2, [%rd4];
+  add.s64 %rd5, %rd1, %rd3;
+  st.global.b32 [%rd5], %r2;
+  ret;
+}
+)";
+
+// result 0 of 32 floats is parameter 0.
+v1::Executable ProgramFor(v1::Target::Kind kind, const char* triple, const char* arch, std::string object) {
+  v1::Executable executable;
+  executable.mutable_target()->set_kind(kind);
+  executable.mutable_target()->set_triple(triple);
+  executable.mutable_target()->set_arch(arch);
+  executable.set_object(std::move(object));
+  v1::Kernel& kernel = *executable.add_kernels();
+  kernel.set_symbol("k");
+  kernel.set_name("copy 32");
+  kernel.set_iterations(1);
+  for (int axis = 0; axis < 3; ++axis) {
+    kernel.mutable_launch()->add_groups(1);
+    kernel.mutable_launch()->add_items(axis == 0 ? 32 : 1);
+  }
+  v1::Step& step = *executable.add_steps();
+  v1::Operand& result = *step.add_operands();
+  result.set_space(v1::Operand::RESULT);
+  result.set_written(true);
+  step.add_operands()->set_space(v1::Operand::PARAMETER);
+  v1::Signature::Parameter& parameter = *executable.mutable_signature()->add_parameters();
+  parameter.set_dtype(v1::FLOAT32);
+  parameter.add_shape(32);
+  parameter.set_bytes(128);
+  v1::Signature::Result& type = *executable.mutable_signature()->add_results();
+  type.set_dtype(v1::FLOAT32);
+  type.add_shape(32);
+  type.set_bytes(128);
+  return executable;
+}
+
+class CudaMachine final : public GpuMachine {
+ public:
+  const char* kind() const override { return "CUDA"; }
+  Fake& fake() override { return fake_; }
+  runtime::gpu::Found Find() override { return runtime::cuda::FindDevices({.library = fake_.path()}); }
+  std::string Entry(const std::string& meaning) const override {
+    if (meaning == "allocate") return "cuMemAlloc_v2";
+    if (meaning == "load") return "cuModuleLoadDataEx";
+    if (meaning == "launch") return "cuLaunchKernel";
+    if (meaning == "fill") return "cuMemsetD8Async";
+    if (meaning == "capture") return "cuStreamBeginCapture_v2";
+    if (meaning == "graph") return "cuGraphLaunch";
+    return "cuStreamSynchronize";
+  }
+  bool computes() const override { return true; }
+  v1::Executable Program() override { return ProgramFor(v1::Target::NVPTX, "nvptx64-nvidia-cuda", "sm_90a", kPtx); }
+
+ private:
+  Fake fake_{"fake_cuda/libfake_cuda.so"};
+};
+
+// What the kernel would list: a CPU, and two GPUs where the fake has them.
+std::string WriteNodes() {
+  const std::string nodes = absl::StrCat(std::getenv("TEST_TMPDIR"), "/nodes");
+  const char* properties[] = {
+      "cpu_cores_count 8\nsimd_count 0\ngfx_target_version 0\n",
+      "simd_count 1216\nsimd_per_cu 4\nwave_front_size 64\nlds_size_in_kb 64\ngfx_target_version 90402\n"
+      "location_id 256\ndomain 0\n",
+      "simd_count 1216\nsimd_per_cu 4\nwave_front_size 64\nlds_size_in_kb 64\ngfx_target_version 90402\n"
+      "location_id 512\ndomain 0\n",
+  };
+  for (int i = 0; i < 3; ++i) {
+    const std::string folder = absl::StrCat(nodes, "/", i);
+    std::filesystem::create_directories(folder + "/caches/0");
+    std::ofstream(folder + "/properties") << properties[i];
+    std::ofstream(folder + "/caches/0/properties") << "level 2\nsize 4096\n";
+  }
+  return nodes;
+}
+
+class HipMachine final : public GpuMachine {
+ public:
+  const char* kind() const override { return "HIP"; }
+  Fake& fake() override { return fake_; }
+  runtime::gpu::Found Find() override { return runtime::hip::FindDevices({.library = fake_.path(), .nodes = nodes_}); }
+  std::string Entry(const std::string& meaning) const override {
+    if (meaning == "allocate") return "hipMalloc";
+    if (meaning == "load") return "hipModuleLoadData";
+    if (meaning == "launch") return "hipModuleLaunchKernel";
+    if (meaning == "fill") return "hipMemsetD8Async";
+    if (meaning == "capture") return "hipStreamBeginCapture";
+    if (meaning == "graph") return "hipGraphLaunch";
+    return "hipStreamSynchronize";
+  }
+  bool computes() const override { return false; }
+  v1::Executable Program() override {
+    return ProgramFor(v1::Target::AMDGPU, "amdgcn-amd-amdhsa", "gfx942", CodeObjectWith("k"));
+  }
+
+ private:
+  Fake fake_{"fake_hip/libfake_hip.so"};
+  const std::string nodes_ = WriteNodes();
+};
+
+template <typename Begin>
+absl::Status Outcome(const Begin& begin) {
+  absl::Status outcome;
+  absl::Notification done;
+  begin([&](absl::Status status) {
+    outcome = std::move(status);
+    done.Notify();
+  });
+  done.WaitForNotification();
+  return outcome;
+}
+
+}  // namespace
+
+std::unique_ptr<GpuMachine> MakeCudaMachine() { return std::make_unique<CudaMachine>(); }
+std::unique_ptr<GpuMachine> MakeHipMachine() { return std::make_unique<HipMachine>(); }
+
+absl::Status Write(Device& device, const std::string& bytes, const BufferSlice& to) {
+  return Outcome([&](auto done) { device.queue().Write(bytes.data(), to, std::move(done)); });
+}
+
+absl::Status Copy(Device& device, const BufferSlice& from, const BufferSlice& to) {
+  return Outcome([&](auto done) { device.queue().Copy(from, to, std::move(done)); });
+}
+
+absl::Status Fill(Device& device, const BufferSlice& to, const std::string& pattern) {
+  return Outcome([&](auto done) { device.queue().Fill(to, pattern, std::move(done)); });
+}
+
+absl::StatusOr<std::string> Read(Device& device, const BufferSlice& from) {
+  std::string bytes(from.bytes, '?');
+  const absl::Status status = Outcome([&](auto done) { device.queue().Read(from, bytes.data(), std::move(done)); });
+  if (!status.ok()) return status;
+  return bytes;
+}
+
+}  // namespace kiln::testing

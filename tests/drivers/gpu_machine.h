@@ -1,0 +1,47 @@
+// A machine with GPUs of either vendor that are not there, for tests of the drivers.
+#ifndef KILN_TESTS_DRIVERS_GPU_MACHINE_H_
+#define KILN_TESTS_DRIVERS_GPU_MACHINE_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "kiln/v1/executable.pb.h"
+#include "runtime/drivers/gpu/device.h"
+#include "runtime/hal/device.h"
+#include "tests/support/fake_gpu/fake_control.h"
+
+namespace kiln::testing {
+
+class GpuMachine {
+ public:
+  virtual ~GpuMachine() = default;
+
+  // "CUDA" or "HIP".
+  virtual const char* kind() const = 0;
+  virtual Fake& fake() = 0;
+  virtual runtime::gpu::Found Find() = 0;
+  // The entry point of that meaning: "allocate", "load", "launch", "finish", "fill",
+  // "capture" and "graph", the launch of one.
+  virtual std::string Entry(const std::string& meaning) const = 0;
+  // Whether kernels do what they say.
+  virtual bool computes() const = 0;
+  // One for this machine's cards with a kernel "k" that copies 32 floats to its
+  // first operand from its second.
+  virtual v1::Executable Program() = 0;
+};
+
+std::unique_ptr<GpuMachine> MakeCudaMachine();
+std::unique_ptr<GpuMachine> MakeHipMachine();
+
+// The outcome of a transfer, once it is there.
+absl::Status Write(runtime::hal::Device& device, const std::string& bytes, const runtime::hal::BufferSlice& to);
+absl::Status Copy(runtime::hal::Device& device, const runtime::hal::BufferSlice& from,
+                  const runtime::hal::BufferSlice& to);
+absl::Status Fill(runtime::hal::Device& device, const runtime::hal::BufferSlice& to, const std::string& pattern);
+absl::StatusOr<std::string> Read(runtime::hal::Device& device, const runtime::hal::BufferSlice& from);
+
+}  // namespace kiln::testing
+
+#endif  // KILN_TESTS_DRIVERS_GPU_MACHINE_H_

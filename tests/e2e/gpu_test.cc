@@ -1,0 +1,116 @@
+// A server with GPUs that are not there: a client's programs and buffers on CUDA:0, and what it
+// hears when one is lost.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <string>
+#include <vector>
+
+#include "tests/e2e/server_fixture.h"
+#include "tests/support/fake_gpu/fake_control.h"
+
+namespace kiln::e2e {
+namespace {
+
+using ::testing::HasSubstr;
+
+class GpuTest : public ServerTest {
+ protected:
+  void SetUp() override {
+    fake_("set devices 2");
+    setenv("KILN_LIBCUDA", fake_.path().c_str(), 1);
+    v1::ServerConfig config = server::DefaultConfig();
+    config.set_gpus("cuda");
+    config.set_gpu_memory_percent(50);
+    Start(config);
+  }
+  void TearDown() override {
+    stubs_.reset();
+    server_.reset();
+    EXPECT_EQ(fake_("live"), "memory 0, pinned 0, streams 0, events 0, graphs 0, modules 0, contexts 0");
+  }
+
+  absl::StatusOr<std::vector<float>> AddOneOn(const std::string& device) {
+    v1::ExecuteRequest request;
+    *request.mutable_graph() = GraphOf(kAddOne);
+    request.set_device(device);
+    request.set_result_mode(v1::RESULT_INLINE);
+    AddFloats(request, 0, {1, 2, 3, 4, 5, 6, 7, 8});
+    KILN_ASSIGN_OR_RETURN(const v1::ExecuteResponse response, Execute(*stubs_, request));
+    return FloatsOf(response.results(0).tensor().data());
+  }
+  absl::StatusOr<uint64_t> AllocateOn(const std::string& device, uint64_t bytes) {
+    v1::AllocateRequest request;
+    request.set_device(device);
+    request.set_bytes(bytes);
+    KILN_ASSIGN_OR_RETURN(const v1::BufferDescription buffer, Allocate(*stubs_, request));
+    return buffer.handle();
+  }
+
+  testing::Fake fake_{"fake_cuda/libfake_cuda.so"};
+  const std::vector<float> kMore = {2, 3, 4, 5, 6, 7, 8, 9};
+};
+
+TEST_F(GpuTest, AreListedBehindTheCpu) {
+  v1::ListDevicesResponse response;
+  ASSERT_TRUE(Call(*stubs_->device, &v1::DeviceService::Stub::List, v1::ListDevicesRequest(), response).ok());
+  ASSERT_EQ(response.devices_size(), 3);
+  EXPECT_EQ(response.devices(0).name(), "CPU:0");
+  EXPECT_EQ(response.devices(1).name(), "CUDA:0");
+  EXPECT_EQ(response.devices(2).name(), "CUDA:1");
+  EXPECT_EQ(response.devices(1).target().arch(), "sm_90a");
+  EXPECT_EQ(response.devices(1).description(), "Fake card, CUDA 13.0");
+  EXPECT_EQ(response.devices(1).memory_total_bytes(), (64u << 20) / 100 * 50);
+  ASSERT_EQ(response.absent_size(), 1);
+  EXPECT_EQ(response.absent(0).kind(), "HIP");
+}
+
+TEST_F(GpuTest, KeepBuffersThatGoAnywhere) {
+  const auto there = AllocateOn("CUDA:0", 3 << 20), other = AllocateOn("CUDA:1", 3 << 20);
+  ASSERT_TRUE(there.ok() && other.ok()) << there.status() << other.status();
+  EXPECT_EQ(*Download(*stubs_, *there), std::string(3 << 20, '\0'));
+  std::string text(3 << 20, '\0');
+  for (size_t i = 0; i < text.size(); ++i) text[i] = static_cast<char>(i * 31);
+  ASSERT_TRUE(Upload(*stubs_, *there, text).ok());
+  EXPECT_TRUE(*Download(*stubs_, *there) == text);
+  v1::CopyRequest request;
+  request.mutable_from()->set_handle(*there);
+  request.mutable_to()->set_handle(*other);
+  request.set_bytes(text.size());
+  v1::CopyResponse response;
+  ASSERT_TRUE(Call(*stubs_->buffer, &v1::BufferService::Stub::Copy, request, response).ok());
+  EXPECT_TRUE(*Download(*stubs_, *other) == text);
+  const absl::Status full = AllocateOn("CUDA:0", 64 << 20).status();
+  EXPECT_EQ(DetailOf(full)->code(), v1::OUT_OF_MEMORY);
+  EXPECT_THAT(std::string(full.message()), HasSubstr("CUDA:0"));
+  ASSERT_TRUE(Free(*stubs_, {*there, *other}).ok());
+}
+
+TEST_F(GpuTest, RunPrograms) {
+  EXPECT_EQ(*AddOneOn("CUDA:0"), kMore);
+  EXPECT_EQ(*AddOneOn("CUDA:1"), kMore);
+  EXPECT_EQ(*AddOneOn("CPU:0"), kMore);
+  EXPECT_EQ(fake_.Calls("cuLaunchKernel").size(), 2u);
+}
+
+TEST_F(GpuTest, ALostOneIsNamedAndTheOthersGoOn) {
+  fake_("fail cuLaunchKernel 1 719");
+  for (int turn = 0; turn < 2; ++turn) {
+    const absl::Status status = AddOneOn("CUDA:0").status();
+    EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable) << status;
+    EXPECT_EQ(DetailOf(status)->code(), v1::PARTICIPANT_MISSING);
+    EXPECT_EQ(DetailOf(status)->field(), "CUDA:0");
+    EXPECT_THAT(std::string(status.message()), HasSubstr("CUDA_ERROR_LAUNCH_FAILED (unspecified launch failure)"));
+  }
+  EXPECT_EQ(*AddOneOn("CUDA:1"), kMore);
+  EXPECT_EQ(*AddOneOn("CPU:0"), kMore);
+  v1::ListDevicesResponse response;
+  ASSERT_TRUE(Call(*stubs_->device, &v1::DeviceService::Stub::List, v1::ListDevicesRequest(), response).ok());
+  EXPECT_EQ(response.devices(1).health(), v1::Device::UNHEALTHY);
+  EXPECT_EQ(response.devices(2).health(), v1::Device::HEALTHY);
+  fake_("forget 0");
+}
+
+}  // namespace
+}  // namespace kiln::e2e
