@@ -16,6 +16,7 @@
 #include "compiler/kernel/reduce_to_acc.h"
 #include "compiler/kernel/simplify_ranges.h"
 #include "compiler/lower_chain.h"
+#include "compiler/opt/gpu_heuristic.h"
 #include "compiler/opt/heuristic.h"
 #include "compiler/opt/requested.h"
 #include "compiler/opt/scan.h"
@@ -48,6 +49,13 @@ absl::StatusOr<LoweredKernel> Accumulate(Graph& graph, Pipeline& pipeline, UOp* 
   }));
   // Beyond this point, every access is inside its buffer wherever its gate holds.
 
+  if (abilities.work_items) {
+    KILN_ASSIGN_OR_RETURN(kernel, pipeline.Run("work items", kernel, kSharedOutSpec, [&](UOp* sink) {
+      return GraphRewrite(GpuDims(graph, sink, /*folds_items=*/!abilities.text), SymbolicRules(), graph);
+    }));
+  }
+  // Beyond this point, parallel loops are coordinates of work items.
+
   KILN_ASSIGN_OR_RETURN(kernel,
                         pipeline.Run("expand", kernel, kExpandedSpec, [&](UOp* sink) { return Expand(graph, sink); }));
   if (abilities.lanes && !abilities.text && DotUnitsOf(target).lanes > 0) {
@@ -55,12 +63,7 @@ absl::StatusOr<LoweredKernel> Accumulate(Graph& graph, Pipeline& pipeline, UOp* 
       return SelectDots(graph, sink, DotUnitsOf(target));
     }));
   }
-  if (abilities.work_items) {
-    KILN_ASSIGN_OR_RETURN(kernel, pipeline.Run("work items", kernel, kExpandedSpec, [&](UOp* sink) {
-      return GraphRewrite(GpuDims(graph, sink), SymbolicRules(), graph);
-    }));
-  }
-  // Beyond this point, parallel ranges are shapes, or coordinates of work items.
+  // Beyond this point, lanes are shapes.
 
   KILN_ASSIGN_OR_RETURN(kernel, pipeline.Run("reduce to acc", kernel, kAccumulatingSpec,
                                              [&](UOp* sink) { return ReduceToAcc(graph, sink); }));
@@ -81,6 +84,7 @@ absl::StatusOr<LoweredKernel> LowerToAccumulators(Graph& graph, Pipeline& pipeli
   const auto* arg = std::get_if<KernelArg>(&kernel->arg());
   const bool requested = arg != nullptr && !arg->opts.empty();  // of the axes as they are
   const UOp* client = kernel;
+  const bool items = abilities.work_items && !abilities.text;
   if (!requested) {
     KILN_ASSIGN_OR_RETURN(kernel, pipeline.RunOptional("simplify ranges", kernel, kKernelSpec,
                                                        [&](UOp* sink) { return SimplifyRanges(graph, sink); }));
@@ -103,7 +107,7 @@ absl::StatusOr<LoweredKernel> LowerToAccumulators(Graph& graph, Pipeline& pipeli
     }));
   }
   std::string schedule;
-  if (requested && abilities.lanes) {
+  if (requested && (abilities.lanes || items)) {
     KILN_ASSIGN_OR_RETURN(
         kernel, pipeline.Run("requested opts", kernel, kScheduledSpec, [&](UOp* sink) -> absl::StatusOr<UOp*> {
           const absl::StatusOr<Scheduled> made = ApplyRequested(graph, sink, arg->opts, target);
@@ -111,14 +115,14 @@ absl::StatusOr<LoweredKernel> LowerToAccumulators(Graph& graph, Pipeline& pipeli
           schedule = ToString(made->opts);
           return made->sink;
         }));
-  } else if (abilities.lanes && !scan) {
+  } else if ((abilities.lanes || items) && !scan) {
     KILN_ASSIGN_OR_RETURN(
         kernel, pipeline.RunOptional("optimize", kernel, kScheduledSpec, [&](UOp* sink) -> absl::StatusOr<UOp*> {
           std::vector<OptOp> opts;
           if (given != nullptr) {
             KILN_ASSIGN_OR_RETURN(opts, ParseSchedule(*given));
           } else {
-            opts = ChooseOpts(sink, target);
+            opts = items ? ChooseGpuOpts(sink, target) : ChooseOpts(sink, target);
           }
           schedule = ToString(opts);
           return ApplyOpts(graph, sink, opts);

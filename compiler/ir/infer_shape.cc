@@ -116,7 +116,8 @@ absl::StatusOr<Shape> InferReduce(const UOp& uop) {
     shape[axis] = 1;
   }
   for (UOp* range : uop.src().subspan(1)) {
-    if (range->op() != Op::RANGE) return MakeError(v1::BAD_ARGUMENT, "REDUCE's further sources must be RANGEs");
+    if (range->op() != Op::RANGE && range->op() != Op::SPECIAL)
+      return MakeError(v1::BAD_ARGUMENT, "REDUCE's further sources must be RANGEs, or SPECIALs");
   }
   return shape;
 }

@@ -51,10 +51,16 @@ UOp* ReduceToAcc(Graph& graph, UOp* sink) {
       continue;
     }
     const ReduceArg& reduce = uop->arg_as<ReduceArg>();
-    UOp* value = src[0];
-    if (src.size() > 1)
-      value = MakeAccumulator(graph, value, absl::MakeConstSpan(src).subspan(1), open.at(uop), reduce);
-    done[uop] = reduce.axes.empty() ? value : graph.Make(Op::REDUCE, {value}, reduce);
+    std::vector<UOp*> loops, items = {nullptr};
+    for (UOp* source : absl::MakeConstSpan(src).subspan(1))
+      (source->op() == Op::RANGE ? loops : items).push_back(source);
+    UOp* value = loops.empty() ? src[0] : MakeAccumulator(graph, src[0], loops, open.at(uop), reduce);
+    if (!reduce.axes.empty()) value = graph.Make(Op::REDUCE, {value}, reduce);
+    if (items.size() > 1) {
+      items[0] = value;
+      value = graph.Make(Op::REDUCE, items, ReduceArg{reduce.op, {}});
+    }
+    done[uop] = value;
   }
   return done[sink];
 }

@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "compiler/kernel/dots.h"
 #include "compiler/kernel/expand.h"
+#include "compiler/kernel/gpu_dims.h"
 #include "compiler/kernel/kernel_form.h"
 #include "compiler/kernel/ranges.h"
 #include "compiler/opt/local_buffer.h"
@@ -18,6 +19,8 @@ namespace {
 // A value of more vectors than this many times the target's registers spills most of
 // itself, and takes the code generator long.
 constexpr int64_t kMostSpilled = 2;
+// Of a work item: 255 words, some of which hold addresses.
+constexpr int64_t kItemRegisters = 56, kItemVectorBytes = 16;
 
 template <typename... Parts>
 absl::Status Bad(const Parts&... parts) {
@@ -76,8 +79,13 @@ CheckedSchedule::CheckedSchedule(Graph& graph, UOp* plain, const v1::Target& tar
     : graph_(&graph),
       vector_bytes_(target.tuning().vector_bytes() ? target.tuning().vector_bytes() : 16),
       registers_(target.tuning().vector_registers() ? target.tuning().vector_registers() : 16),
+      has_items_(target.kind() == v1::Target::NVPTX || target.kind() == v1::Target::AMDGPU),
       dots_(DotUnitsOf(target)),
       stores_apart_(TurnsStoreApart(plain)) {
+  if (has_items_) {
+    vector_bytes_ = kItemVectorBytes;
+    registers_ = kItemRegisters;
+  }
   Set(plain);
   for (const UOp* axis : axes_) turns_ *= axis->src(0)->IsConst() ? static_cast<double>(axis->src(0)->const_int()) : 1;
 }
@@ -95,6 +103,7 @@ absl::Status CheckedSchedule::Apply(const OptOp& opt) {
   KILN_RETURN_IF_ERROR(Check(opt));
   UOp* made = ApplyOpt(*graph_, sink_, opt);
   KILN_RETURN_IF_ERROR(CheckRegisters(made));
+  if (has_items_) KILN_RETURN_IF_ERROR(CheckItems(made));
   if (opt.kind == OptOp::kPadTo)
     padding_ *= static_cast<double>((Size(opt.axis) + opt.amount - 1) / opt.amount * opt.amount) /
                 static_cast<double>(Size(opt.axis));
@@ -135,10 +144,13 @@ absl::Status CheckedSchedule::CheckSplit(const OptOp& opt) const {
     return Bad("a factor of ", opt.amount, "; it must be a divisor of the axis's ", size);
   const bool reduced = opt.axis >= outputs_;
   const bool lanes = opt.target == (reduced ? AxisType::kUnroll : AxisType::kUpcast);
+  const bool item = reduced ? opt.target == AxisType::kGroupReduce
+                            : opt.target == AxisType::kLocal || opt.target == AxisType::kGlobal;
+  if (has_items_ && item) return reduced ? absl::OkStatus() : NotWhileTurnsCollide();
   if (!lanes && opt.target != (reduced ? AxisType::kReduce : AxisType::kLoop)) {
     return Bad("a target AxisType of ", static_cast<int>(opt.target), "; ",
                reduced ? "a reduced axis takes UNROLL, REDUCE or GROUP_REDUCE"
-                       : "an output axis takes UPCAST, LOOP, LOCAL or THREAD");
+                       : "an output axis takes UPCAST, LOOP, LOCAL, THREAD, or of a GPU GLOBAL");
   }
   return lanes ? CheckLanes(opt) : absl::OkStatus();
 }
@@ -175,6 +187,21 @@ absl::Status CheckedSchedule::CheckLanes(const OptOp& opt) const {
   for (UOp* fill : Fills(sink_)) {
     if (Has(open.at(fill), range))
       return Bad("a LOCAL copy is made inside this loop, in each of its turns; its lanes would share one copy");
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckedSchedule::CheckItems(UOp* sink) const {
+  const std::vector<int64_t> items = ItemsAskedFor(*graph_, sink);
+  if (items.size() > 3)
+    return Bad("LOCAL and GROUP_REDUCE axes of ", items.size(), " kinds; work items have 3 coordinates");
+  int64_t all = 1;
+  for (const int64_t along : items) {
+    if (along <= kMostItemsOfGroup / all) {
+      all *= along;
+      continue;
+    }
+    return Bad("too many work items in a group: ", all, " x ", along, "; it may have ", kMostItemsOfGroup);
   }
   return absl::OkStatus();
 }
@@ -235,6 +262,8 @@ absl::Status CheckedSchedule::CheckSwap(const OptOp& opt) const {
   if (opt.amount < 0 || opt.amount >= count) return Bad("it wants (axis), from 0 to ", count - 1);
   UOp* a = axes_[static_cast<size_t>(opt.axis)];
   UOp* b = axes_[static_cast<size_t>(opt.amount)];
+  if (has_items_ && (opt.axis < outputs_) != (opt.amount < outputs_))
+    return Bad("a reduced loop outside of one of the output needs memory of a thread's own; work items have none");
   if (opt.axis < outputs_ && opt.amount >= outputs_) return CheckOuterReduce(sink_, a, b);
   if (opt.amount < outputs_ && opt.axis >= outputs_) return CheckOuterReduce(sink_, b, a);
   const std::vector<UOp*> order = Toposort(sink_);
@@ -255,6 +284,7 @@ absl::Status CheckedSchedule::CheckFuse(const OptOp& opt) const {
 }
 
 absl::Status CheckedSchedule::CheckLocal(const OptOp& opt) const {
+  if (has_items_) return MakeError(v1::UNSUPPORTED_OP, "copies to shared memory are not made yet");
   const auto axis = static_cast<size_t>(opt.axis);
   if (opt.axis >= outputs_ && axis < axes_.size())
     return Bad(
@@ -289,6 +319,7 @@ absl::Status CheckedSchedule::CheckLocal(const OptOp& opt) const {
 }
 
 absl::Status CheckedSchedule::CheckThread(const OptOp& opt) const {
+  if (has_items_) return Bad("threads are a processor's; of a GPU it is GLOBAL and LOCAL");
   if (opt.axis != 0 || outputs_ == 0)
     return Bad("threads share the outermost loop of the output, axis 0: SWAP brings another one there");
   if (FoldsOutside(sink_, axes_[0]))

@@ -38,9 +38,11 @@ class CheckedSchedule {
   // The least lane dimension above those of lanes that a node would have together with
   // lanes of `axis`.
   int64_t FreeDimension(int axis) const;
+  // Whether parallel loops are work items.
+  bool has_items() const { return has_items_; }
   // Whether the threads have been given a loop, or may be.
   bool threads() const { return threads_; }
-  bool may_thread() const { return !threads_ && outputs_ > 0 && CheckThread({OptOp::kThread, 0}).ok(); }
+  bool may_thread() const { return !has_items_ && !threads_ && outputs_ > 0 && CheckThread({OptOp::kThread, 0}).ok(); }
 
  private:
   absl::Status CheckSplit(const OptOp& opt) const;
@@ -52,6 +54,7 @@ class CheckedSchedule {
   absl::Status CheckThread(const OptOp& opt) const;
   absl::Status Check(const OptOp& opt) const;
   absl::Status CheckRegisters(UOp* sink) const;
+  absl::Status CheckItems(UOp* sink) const;
   absl::Status NotWhileTurnsCollide() const;
 
   int64_t Size(int64_t axis) const { return axes_[static_cast<size_t>(axis)]->src(0)->const_int(); }
@@ -64,6 +67,7 @@ class CheckedSchedule {
   int64_t outputs_ = 0;
   std::vector<OptOp> opts_;
   int64_t vector_bytes_, registers_;
+  const bool has_items_;
   DotUnits dots_;
   bool stores_apart_;
   bool threads_ = false;

@@ -32,17 +32,17 @@ constexpr Form kForms[] = {
     {v1::OptOp::LOCAL, OptOp::kLocal, 1, 1, "(operand)"},
 };
 
-// What the parts of an axis are here: loops, but for lanes.
-AxisType TargetOf(int64_t type) {
+// What the parts of an axis are here: loops, but for lanes, and for what GPUs have items of.
+AxisType TargetOf(int64_t type, bool items) {
   switch (type) {
-    case v1::AXIS_LOCAL:
+    case v1::AXIS_LOCAL: return items ? AxisType::kLocal : AxisType::kLoop;
     case v1::AXIS_THREAD: return AxisType::kLoop;
-    case v1::AXIS_GROUP_REDUCE: return AxisType::kReduce;
+    case v1::AXIS_GROUP_REDUCE: return items ? AxisType::kGroupReduce : AxisType::kReduce;
     default: return v1::AxisType_IsValid(static_cast<int>(type)) ? static_cast<AxisType>(type) : AxisType::kNone;
   }
 }
 
-absl::StatusOr<OptOp> FromRequest(const OptArg& request) {
+absl::StatusOr<OptOp> FromRequest(const OptArg& request, bool items) {
   const auto fits = [&](const Form& form) { return form.wire == request.kind; };
   const auto* form = std::find_if(std::begin(kForms), std::end(kForms), fits);
   if (form == std::end(kForms))
@@ -55,7 +55,7 @@ absl::StatusOr<OptOp> FromRequest(const OptArg& request) {
   if (form->kind == OptOp::kPadTo) opt.clamp = arg.size() > 1 && arg[1] != 0;
   if (form->kind != OptOp::kSplit) return opt;
   if (arg[0] == 0 && arg[1] == v1::AXIS_THREAD) return OptOp{OptOp::kThread, opt.axis};
-  opt.target = TargetOf(arg[1]);
+  opt.target = TargetOf(arg[1], items);
   opt.top = arg.size() > 2 && arg[2] != 0;
   const bool lanes = opt.target == AxisType::kUpcast || opt.target == AxisType::kUnroll;
   opt.dimension = lanes && arg.size() > 3 ? arg[3] : 0;  // loops have none
@@ -65,7 +65,7 @@ absl::StatusOr<OptOp> FromRequest(const OptArg& request) {
 absl::Status Apply(const OptArg& request, CheckedSchedule& schedule) {
   if (request.kind == v1::OptOp::NOLOCALS) return absl::OkStatus();
   if (request.kind == v1::OptOp::TC) return MakeError(v1::UNSUPPORTED_OP, "this target has no tensor cores");
-  KILN_ASSIGN_OR_RETURN(OptOp opt, FromRequest(request));
+  KILN_ASSIGN_OR_RETURN(OptOp opt, FromRequest(request, schedule.has_items()));
   const bool lanes = opt.target == AxisType::kUpcast || opt.target == AxisType::kUnroll;
   const bool any = opt.kind == OptOp::kSplit && lanes && request.arg.size() < 4;
   if (any && opt.axis >= 0 && static_cast<size_t>(opt.axis) < AxesOf(schedule.sink()).size())

@@ -178,6 +178,34 @@ TEST_F(RequestedTest, IllegalSchedulesOfOthers) {
   ExpectRefused(one, Requests("THREAD(0)"), "the kernel has no loops");
 }
 
+// Of a GPU, LOCAL and GROUP_REDUCE are work items.
+TEST_F(RequestedTest, SchedulesOfGpus) {
+  target_.set_kind(v1::Target::NVPTX);
+  const char* text =
+      "SPLIT(0, 8, UPCAST); SPLIT(1, 4, UPCAST, dim 1); SPLIT(0, 16, LOCAL); SPLIT(2, 16, LOCAL); "
+      "SPLIT(4, 4, GROUP_REDUCE)";
+  const auto made = ApplyRequested(graph_, Product(2048, 2048, 512), Requests(text), target_);
+  ASSERT_TRUE(made.ok()) << made.status();
+  EXPECT_EQ(ToString(made->opts), text);  // and no THREAD
+  // As softmax has it: the loop that walks a row again is walked by the items that folded it.
+  EXPECT_TRUE(
+      ApplyRequested(graph_, Centred(8, 4096), Requests("SPLIT(2, 1024, GROUP_REDUCE); SPLIT(1, 1024, LOCAL)"), target_)
+          .ok());
+  ExpectRefused(Product(2048, 2048, 512), Requests("SPLIT(0, 64, LOCAL); SPLIT(2, 32, LOCAL)"),
+                "OptOp 1 (SPLIT of axis 2): too many work items in a group: 32 x 64; it may have 1024");
+  ExpectRefused(Product(2048, 2048, 512),
+                Requests("SPLIT(0, 2, LOCAL); SPLIT(0, 2, LOCAL); SPLIT(0, 2, LOCAL); SPLIT(0, 2, LOCAL)"),
+                "OptOp 3 (SPLIT of axis 0): LOCAL and GROUP_REDUCE axes of 4 kinds");
+  ExpectRefused(Product(2048, 2048, 512), Requests("SPLIT(0, 48, LOCAL)"), "a factor of 48; it must be a divisor");
+  ExpectRefused(Product(2048, 2048, 512), Requests("SPLIT(2, 4, LOCAL)"), "a reduced axis takes UNROLL");
+  ExpectRefused(Product(2048, 2048, 512), Requests("SPLIT(0, 4, GROUP_REDUCE)"), "an output axis takes UPCAST");
+  ExpectRefused(Product(2048, 2048, 512), Requests("SWAP(0, 2)"), "work items have none");
+  ExpectRefused(Product(2048, 2048, 512), Requests("THREAD(0)"), "threads are a processor's");
+  ExpectRefused(LastRow(8, 8), Requests("SPLIT(0, 4, LOCAL)"), "may store to the same place");
+  const auto copies = ApplyRequested(graph_, Product(8, 8, 8), Requests("LOCAL(0, 1)"), target_);
+  EXPECT_EQ(DetailOf(copies.status())->code(), v1::UNSUPPORTED_OP) << copies.status();
+}
+
 TEST_F(RequestedTest, IllegalForms) {
   UOp* kernel = Product(8, 8, 8);
   ExpectRefused(kernel, {{17, 0, {}}}, "OptOp 0 (? of axis 0): no such transform");

@@ -40,6 +40,9 @@ constexpr Target kTargets[] = {
     {AxisType::kReduce, "REDUCE"},
     {AxisType::kUpcast, "UPCAST"},
     {AxisType::kUnroll, "UNROLL"},
+    {AxisType::kGroupReduce, "GROUP_REDUCE"},
+    {AxisType::kGlobal, "GLOBAL"},
+    {AxisType::kLocal, "LOCAL"},
 };
 
 const Row& RowOf(OptOp::Kind kind) {

@@ -8,7 +8,8 @@
 //            | LOCAL "(" axis ", " operand ")"
 //            | THREAD "(" axis ")"
 // TARGET is what the new axis is: LOOP or UPCAST of an output axis, REDUCE or UNROLL of
-// a reduced one. opt/apply.h says what each does.
+// a reduced one; of GPUs also LOCAL (work items) or GLOBAL (groups), and GROUP_REDUCE
+// (work items that fold together). opt/apply.h says what each does.
 #ifndef KILN_COMPILER_OPT_SCHEDULE_TEXT_H_
 #define KILN_COMPILER_OPT_SCHEDULE_TEXT_H_
 

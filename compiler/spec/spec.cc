@@ -45,6 +45,8 @@ constexpr Op kKernelOps[] = {Op::SINK, Op::PARAM, Op::CONST, Op::STACK, Op::BITC
                              Op::LOAD, Op::STORE, Op::INDEX, Op::RANGE, Op::END};
 constexpr Op kScheduledOps[] = {Op::SINK, Op::PARAM, Op::BUFFER, Op::CONST, Op::STACK, Op::BITCAST, Op::REDUCE,
                                 Op::LOAD, Op::STORE, Op::INDEX,  Op::RANGE, Op::END,   Op::AFTER};
+constexpr Op kSharedOutOps[] = {Op::SINK, Op::PARAM, Op::BUFFER, Op::CONST, Op::STACK, Op::BITCAST, Op::REDUCE,
+                                Op::LOAD, Op::STORE, Op::INDEX,  Op::RANGE, Op::END,   Op::AFTER,   Op::SPECIAL};
 constexpr Op kExpandedOps[] = {Op::SINK,   Op::PARAM, Op::BUFFER,  Op::CONST, Op::STACK,  Op::BITCAST, Op::REDUCE,
                                Op::LOAD,   Op::STORE, Op::INDEX,   Op::RANGE, Op::END,    Op::PERMUTE, Op::RESHAPE,
                                Op::EXPAND, Op::AFTER, Op::SPECIAL, Op::PAD,   Op::SHRINK, Op::WMMA};
@@ -107,8 +109,21 @@ const char* ExpandedFault(const UOp* uop) {
   return type == AxisType::kUpcast || type == AxisType::kUnroll ? "a loop that should be lanes" : nullptr;
 }
 
+// A REDUCE over SPECIALs is made by all items of a group together: no loop around it may end earlier for some of them.
+bool DependsOnItem(UOp* bound) {
+  if (bound->IsConst()) return false;
+  const std::vector<UOp*> order = Toposort(bound);
+  return std::any_of(order.begin(), order.end(), [](const UOp* uop) { return uop->op() == Op::SPECIAL; });
+}
+
 const char* LinearFault(const UOp* uop) {
-  if (uop->op() == Op::REDUCE && uop->src().size() > 1) return "a REDUCE over a loop";
+  if (uop->op() == Op::REDUCE) {
+    for (const UOp* over : uop->src().subspan(1)) {
+      if (over->op() != Op::SPECIAL) return "a REDUCE over a loop";
+    }
+    if (uop->src().size() > 1 && !uop->arg_as<ReduceArg>().axes.empty()) return "a REDUCE over both lanes and items";
+  }
+  if (uop->op() == Op::RANGE && DependsOnItem(uop->src(0))) return "a loop that is longer for some work items";
   return ExpandedFault(uop);
 }
 
@@ -129,6 +144,7 @@ const Spec kProgramSpec = {"program", kProgramOps, NoFault};
 const Spec kCallSpec = {"call list", kCallOps, NoFault};
 const Spec kKernelSpec = {"kernel", kKernelOps, KernelFault};
 const Spec kScheduledSpec = {"scheduled kernel", kScheduledOps, KernelFault};
+const Spec kSharedOutSpec = {"kernel of work items", kSharedOutOps, KernelFault};
 const Spec kExpandedSpec = {"expanded kernel", kExpandedOps, ExpandedFault};
 const Spec kAccumulatingSpec = {"accumulating kernel", kAccumulatingOps, LinearFault};
 const Spec kLinearSpec = {"linear kernel", kLinearOps, LinearFault};

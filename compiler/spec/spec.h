@@ -23,8 +23,9 @@ extern const Spec kProgramSpec;       // a program by hand, as program_spec.h ch
 extern const Spec kCallSpec;          // LINEAR of CALLs of kernels
 extern const Spec kKernelSpec;        // one kernel: loops over scalars, no movement op
 extern const Spec kScheduledSpec;     // one kernel: the same, and local buffers
+extern const Spec kSharedOutSpec;     // one kernel: the same, and coordinates of work items
 extern const Spec kExpandedSpec;      // one kernel: lanes, no UPCAST or UNROLL loop
-extern const Spec kAccumulatingSpec;  // one kernel: accumulators, no REDUCE over a loop
+extern const Spec kAccumulatingSpec;  // one kernel: accumulators, no REDUCE over a loop; over items
 extern const Spec kLinearSpec;        // one kernel: instructions in order
 extern const Spec kNamedSpec;         // one program: effects and reads in order, arithmetic in between
 extern const Spec kGroupedSpec;       // one program: no SPECIAL and no BARRIER

@@ -20,6 +20,7 @@
 #include "compiler/ir/wire.h"
 #include "compiler/kernel/bounds.h"
 #include "compiler/kernel/expand.h"
+#include "compiler/kernel/gpu_dims.h"
 #include "compiler/kernel/linearize.h"
 #include "compiler/kernel/ranges.h"
 #include "compiler/kernel/reduce_to_acc.h"
@@ -29,10 +30,14 @@
 #include "compiler/opt/outer_reduce.h"
 #include "compiler/opt/requested.h"
 #include "compiler/opt/schedule_text.h"
+#include "compiler/rewrite/rewrite.h"
 #include "compiler/rules/decompose.h"
+#include "compiler/rules/symbolic.h"
 #include "compiler/schedule/callify.h"
 #include "compiler/schedule/rangeify.h"
+#include "compiler/target/gpu/architectures.h"
 #include "compiler/target/target.h"
+#include "compiler/testing/items_as_loops.h"
 #include "runtime/hal/device.h"
 #include "tests/support/cpu_engine.h"
 #include "tests/support/random.h"
@@ -170,7 +175,7 @@ class Scheduler {
 };
 
 // OptOps as a client may send them: often legal, often not.
-std::vector<OptArg> RandomRequests(Random& random) {
+std::vector<OptArg> RandomRequests(Random& random, bool gpu) {
   std::vector<OptArg> requests(random.Below(9));
   for (OptArg& request : requests) {
     request.kind = static_cast<int>(random.OneIn(12) ? random.In(-1, 9)
@@ -183,12 +188,22 @@ std::vector<OptArg> RandomRequests(Random& random) {
     for (uint64_t i = 0; i < count; ++i) request.arg.push_back(random.In(0, 3));
     if (request.kind == v1::OptOp::SPLIT && count >= 2) {
       request.arg[0] = random.Pick(std::vector<int64_t>{0, 1, 2, 2, 3, 4, 5, 8});
-      request.arg[1] =
-          random.Pick(std::vector<int64_t>{v1::AXIS_UPCAST, v1::AXIS_UPCAST, v1::AXIS_UNROLL, v1::AXIS_LOOP,
-                                           v1::AXIS_REDUCE, v1::AXIS_LOCAL, v1::AXIS_THREAD, 0});
+      std::vector<int64_t> targets = {v1::AXIS_UPCAST, v1::AXIS_UPCAST, v1::AXIS_UNROLL, v1::AXIS_LOOP,
+                                      v1::AXIS_REDUCE, v1::AXIS_LOCAL,  v1::AXIS_THREAD, 0};
+      if (gpu)
+        targets = {v1::AXIS_UPCAST, v1::AXIS_UNROLL,       v1::AXIS_LOCAL,  v1::AXIS_GROUP_REDUCE,
+                   v1::AXIS_LOCAL,  v1::AXIS_GROUP_REDUCE, v1::AXIS_GLOBAL, v1::AXIS_REDUCE};
+      request.arg[1] = random.Pick(targets);
     }
     if (request.kind == v1::OptOp::PADTO && count >= 1) request.arg[0] = random.In(1, 9);
     if (random.OneIn(40) && count > 0) request.arg.back() = random.OneIn(2) ? int64_t{1} << 62 : -1;
+  }
+  // Chance alone rarely finds a reduced axis, and a divisor of it.
+  for (int i = 0; gpu && i < 3; ++i) {
+    requests.insert(requests.begin(),
+                    {v1::OptOp::SPLIT,
+                     random.In(1, 4),
+                     {random.Pick(std::vector<int64_t>{2, 2, 3, 5, 7}), v1::AXIS_GROUP_REDUCE, random.In(0, 1)}});
   }
   return requests;
 }
@@ -206,8 +221,11 @@ HostTensor SmallNumbers(Random& random, const v1::Signature::Parameter& paramete
 
 class Schedules {
  public:
-  // `requested`: as a client sends them, legal or not; else such as we make.
-  void Check(uint64_t seed, bool requested = false) {
+  // As a client sends them, legal or not, for the CPU or a GPU; or such as we make.
+  enum Kind { kOurs, kRequested, kOfGpu };
+
+  void Check(uint64_t seed, Kind kind = kOurs) {
+    const bool requested = kind != kOurs, gpu = kind == kOfGpu;
     Random random(seed);
     const v1::Graph wire = MakeGraph(random);
     const v1::Target& target = engine_.device().target();
@@ -242,10 +260,11 @@ class Schedules {
     std::string what = absl::StrCat("seed ", seed, ": ");
     UOp* scheduled = nullptr;
     if (requested) {
-      std::vector<OptArg> requests = RandomRequests(random);
-      auto made = ApplyRequested(graph, kernel, requests, target);
+      const v1::Target scheduled_for = gpu ? *GpuTarget("sm_90a") : target;
+      std::vector<OptArg> requests = RandomRequests(random, gpu);
+      auto made = ApplyRequested(graph, kernel, requests, scheduled_for);
       // What is refused is named by its place; the rest may be legal without it.
-      for (; !made.ok(); made = ApplyRequested(graph, kernel, requests, target)) {
+      for (; !made.ok(); made = ApplyRequested(graph, kernel, requests, scheduled_for)) {
         ASSERT_TRUE(absl::IsInvalidArgument(made.status()) || absl::IsUnimplemented(made.status())) << made.status();
         size_t place = 0;
         ASSERT_EQ(std::sscanf(std::string(made.status().message()).c_str(), "OptOp %zu ", &place), 1) << made.status();
@@ -264,8 +283,17 @@ class Schedules {
       copies_ += scheduler.Has(OptOp::kLocal);
       absl::StrAppend(&what, scheduler.text());
     }
-    CheckHoisted(graph, scheduled, memory, want, what);
+    if (!gpu) CheckHoisted(graph, scheduled, memory, want, what);
     UOp* proved = *ProveBounds(graph, scheduled, false);
+    if (gpu) {
+      // Work items as loops.
+      proved = GraphRewrite(GpuDims(graph, proved, true), SymbolicRules(), graph);
+      const std::vector<UOp*> order = Toposort(proved);
+      folds_by_items_ += std::any_of(order.begin(), order.end(), [](const UOp* uop) {
+        return uop->op() == Op::REDUCE && uop->src().back()->op() == Op::SPECIAL;
+      });
+      proved = ItemsAsLoops(graph, proved);
+    }
     UOp* linear = Linearize(graph, ReduceToAcc(graph, Expand(graph, proved)));
     for (const auto& [name, stage] : std::vector<std::pair<const char*, UOp*>>{
              {"scheduled", scheduled}, {"with bounds", proved}, {"listed", linear}}) {
@@ -275,6 +303,8 @@ class Schedules {
       ASSERT_TRUE(status.ok()) << status << " " << name << ", " << what;
       ASSERT_TRUE(made == want) << name << ", " << what << "\n" << ToText(stage);
     }
+
+    if (gpu) return;
 
     // The same program with this schedule's machine code in place of the usual.
     auto generator = MakeCodeGenerator(target, {}).value();
@@ -324,10 +354,11 @@ class Schedules {
   int hoisted() const { return hoisted_; }
   int taken() const { return taken_; }
   int refused() const { return refused_; }
+  int folds_by_items() const { return folds_by_items_; }
 
  private:
   CpuEngine engine_{2};
-  int copies_ = 0, hoisted_ = 0, taken_ = 0, refused_ = 0;
+  int copies_ = 0, hoisted_ = 0, taken_ = 0, refused_ = 0, folds_by_items_ = 0;
 };
 
 TEST(Schedules, ChangeNoValue) {
@@ -340,9 +371,16 @@ TEST(Schedules, ChangeNoValue) {
 // A client's OptOps are refused, or change no value.
 TEST(Schedules, Requested) {
   Schedules schedules;
-  for (uint64_t seed = 0; seed < 120 && !HasFatalFailure(); ++seed) schedules.Check(seed, true);
+  for (uint64_t seed = 0; seed < 120 && !HasFatalFailure(); ++seed) schedules.Check(seed, Schedules::kRequested);
   EXPECT_GT(schedules.taken(), 80);
   EXPECT_GT(schedules.refused(), 80);
+}
+
+TEST(Schedules, OfGpus) {
+  Schedules schedules;
+  for (uint64_t seed = 0; seed < 150 && !HasFatalFailure(); ++seed) schedules.Check(seed, Schedules::kOfGpu);
+  EXPECT_GT(schedules.taken(), 80);
+  EXPECT_GT(schedules.folds_by_items(), 8);
 }
 
 // As many as KILN_SEEDS says.
@@ -351,7 +389,7 @@ TEST(Schedules, ManyMore) {
   if (seeds == nullptr) GTEST_SKIP() << "a long run: KILN_SEEDS=100000";
   Schedules schedules;
   for (uint64_t seed = 1000; seed < 1000 + std::strtoull(seeds, nullptr, 10) && !HasFatalFailure(); ++seed)
-    schedules.Check(seed, seed % 2 == 1);
+    schedules.Check(seed, static_cast<Schedules::Kind>(seed % 3));
 }
 
 }  // namespace

@@ -57,6 +57,10 @@ class GpuAbi : public KernelAbi {
     return builder.CreateZExt(coordinate, builder.getInt64Ty());
   }
 
+  std::array<int64_t, 3> Items(const UOp* linear) const override { return ItemsOf(linear); }
+  // Of both vendors' widest accesses; what is aligned to less is cut into smaller ones.
+  uint64_t VectorAlignment() const override { return 16; }
+
   llvm::Value* SharedArray(llvm::Function* function, llvm::Type* type) const override {
     auto* array = new llvm::GlobalVariable(  // the module's
         *function->getParent(), type, /*isConstant=*/false, llvm::GlobalValue::InternalLinkage,
@@ -83,6 +87,14 @@ class Nvptx : public GpuAbi {
   llvm::Value* Wmma(llvm::IRBuilder<>& builder, const WmmaArg& arg, llvm::Value* a, llvm::Value* b,
                     llvm::Value* c) const override {
     return EmitTensorCore(builder, arg, a, b, c);
+  }
+
+  llvm::Value* Exchange(llvm::IRBuilder<>& builder, llvm::Value* word, int64_t mask,
+                        llvm::Value* members) const override {
+    constexpr uint32_t kWholeWarp = 0x1f;
+    return builder.CreateIntrinsic(
+        llvm::Intrinsic::nvvm_shfl_sync_bfly_i32, {},
+        {members, word, builder.getInt32(static_cast<uint32_t>(mask)), builder.getInt32(kWholeWarp)});
   }
 
  protected:
@@ -113,6 +125,12 @@ class Amdgpu : public GpuAbi {
 
   llvm::Value* Wmma(llvm::IRBuilder<>&, const WmmaArg&, llvm::Value*, llvm::Value*, llvm::Value*) const override {
     KILN_CHECK(false);
+  }
+
+  llvm::Value* Exchange(llvm::IRBuilder<>& builder, llvm::Value* word, int64_t mask, llvm::Value*) const override {
+    // Of each half of a wavefront: bits that are kept, and bits that are turned.
+    const auto pattern = static_cast<uint32_t>(0x1f | mask << 10);
+    return builder.CreateIntrinsic(llvm::Intrinsic::amdgcn_ds_swizzle, {}, {word, builder.getInt32(pattern)});
   }
 
  protected:

@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "compiler/spec/program_spec.h"
 #include "compiler/target/gpu/architectures.h"
+#include "compiler/target/llvm/group_fold.h"
 
 namespace kiln::compiler {
 namespace {
@@ -22,6 +23,9 @@ struct WorkShape {
 // Coordinates with no item of their own, "idx", are those of groups.
 WorkShape ShapeOf(const UOp* linear) {
   WorkShape shape;
+  const auto share = [&](uint64_t bytes) {
+    shape.shared_bytes += (bytes + kSharedAlignment - 1) / kSharedAlignment * kSharedAlignment;
+  };
   for (const UOp* uop : linear->src()) {
     char kind = 0;
     int axis = 0;
@@ -29,11 +33,10 @@ WorkShape ShapeOf(const UOp* linear) {
       auto& sizes = kind == 'l' ? shape.items : shape.groups;
       sizes[static_cast<size_t>(axis)] = static_cast<int64_t>(uop->src(0)->bounds().max);
     }
-    if (uop->op() == Op::BUFFER && uop->addrspace() == AddrSpace::kLocal) {
-      const auto bytes = static_cast<uint64_t>(NumElements(uop->shape()) * ItemSize(uop->dtype()));
-      shape.shared_bytes += (bytes + kSharedAlignment - 1) / kSharedAlignment * kSharedAlignment;
-    }
+    if (uop->op() == Op::BUFFER && uop->addrspace() == AddrSpace::kLocal)
+      share(static_cast<uint64_t>(NumElements(uop->shape()) * ItemSize(uop->dtype())));
   }
+  share(static_cast<uint64_t>(FoldBytesOf(linear, shape.items)));
   return shape;
 }
 

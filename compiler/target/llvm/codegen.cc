@@ -80,7 +80,13 @@ void Optimize(llvm::Module& module, llvm::TargetMachine& machine) {
   // A client's own code goes into its places, accumulators into registers. Nothing else
   // is needed: invariants have left their loops, and expressions are shared, before they
   // get here.
-  const bool failed = static_cast<bool>(builder.parsePassPipeline(passes, "always-inline,function(sroa)"));
+  // But for GPUs, whose loops say how many turns they do at once: what these load from neighbouring places is one
+  // vector, if it is known to be aligned.
+  const llvm::Triple& triple = machine.getTargetTriple();
+  const bool gpu = triple.isNVPTX() || triple.isAMDGCN();
+  const char* pipeline =
+      gpu ? "always-inline,function(sroa,loop-unroll,early-cse,infer-alignment)" : "always-inline,function(sroa)";
+  const bool failed = static_cast<bool>(builder.parsePassPipeline(passes, pipeline));
   KILN_CHECK(!failed);
   passes.run(module, modules);
 }

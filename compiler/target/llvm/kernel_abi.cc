@@ -38,6 +38,9 @@ class Cpu : public KernelAbi {
   llvm::Value* Wmma(llvm::IRBuilder<>&, const WmmaArg&, llvm::Value*, llvm::Value*, llvm::Value*) const override {
     KILN_CHECK(false);
   }
+  std::array<int64_t, 3> Items(const UOp*) const override { KILN_CHECK(false); }
+  llvm::Value* Exchange(llvm::IRBuilder<>&, llvm::Value*, int64_t, llvm::Value*) const override { KILN_CHECK(false); }
+  uint64_t VectorAlignment() const override { return 1; }
   llvm::Value* SharedArray(llvm::Function*, llvm::Type*) const override { return nullptr; }
   bool JumpsOverGates() const override { return false; }
 };

@@ -3,6 +3,7 @@
 #ifndef KILN_COMPILER_TARGET_LLVM_KERNEL_ABI_H_
 #define KILN_COMPILER_TARGET_LLVM_KERNEL_ABI_H_
 
+#include <array>
 #include <string>
 #include <utility>
 
@@ -34,6 +35,14 @@ class KernelAbi {
   // Of a WMMA by a warp that HasWmma (target.h) knows: the fragment of the sum, of those of its operands, vectors.
   virtual llvm::Value* Wmma(llvm::IRBuilder<>& builder, const WmmaArg& arg, llvm::Value* a, llvm::Value* b,
                             llvm::Value* c) const = 0;
+  // Items of a group along each axis, of `linear`.
+  virtual std::array<int64_t, 3> Items(const UOp* linear) const = 0;
+  // `word`, an i32, of the item whose number in the group differs in the bit `mask`, which is below 32. `members`, an
+  // i32: those of 32 neighbouring items that are there; all of them get here.
+  virtual llvm::Value* Exchange(llvm::IRBuilder<>& builder, llvm::Value* word, int64_t mask,
+                                llvm::Value* members) const = 0;
+  // Bytes to which a vector of lanes in memory must be aligned, for one access to do; 1 if it needs not be.
+  virtual uint64_t VectorAlignment() const = 0;
   // Memory of a group's; null where a work item is all there is, and its stack will do.
   virtual llvm::Value* SharedArray(llvm::Function* function, llvm::Type* type) const = 0;
   // Whether an access whose gate is false is jumped over. Else it goes to a place on the stack: there are no

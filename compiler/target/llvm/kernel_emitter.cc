@@ -1,17 +1,22 @@
 #include "compiler/target/llvm/kernel_emitter.h"
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
 #include "base/check.h"
+#include "compiler/target/llvm/aligned_way.h"
 #include "compiler/target/llvm/emit_alu.h"
 #include "compiler/target/llvm/emit_dot.h"
+#include "compiler/target/llvm/fold_lanes.h"
+#include "compiler/target/llvm/group_fold.h"
 #include "compiler/target/llvm/load_ahead.h"
 #include "compiler/target/llvm/memory_emitter.h"
 #include "compiler/target/llvm/move_lanes.h"
 #include "compiler/target/llvm/turn_tile.h"
+#include "compiler/target/llvm/turns_at_once.h"
 #include "compiler/target/llvm/values.h"
 
 namespace kiln::compiler {
@@ -19,12 +24,16 @@ namespace {
 
 class KernelEmitter {
  public:
-  KernelEmitter(llvm::Function* function, const EmitOptions& options)
+  // Emits into `block`. Parameters begin at multiples of `alignment` bytes. `fold_memory`: group_fold.h.
+  KernelEmitter(llvm::Function* function, llvm::BasicBlock* block, const EmitOptions& options, uint64_t alignment,
+                llvm::Value* fold_memory)
       : function_(function),
-        builder_(llvm::BasicBlock::Create(function->getContext(), "entry", function)),
+        builder_(block),
         abi_(*options.abi),
-        memory_(builder_, function, abi_) {
+        memory_(builder_, function, abi_),
+        fold_memory_(fold_memory) {
     memory_.Stream(options.streamed);
+    memory_.AlignParameters(alignment);
     llvm::FastMathFlags flags;
     flags.setAllowContract(options.contraction);
     builder_.setFastMathFlags(flags);
@@ -32,6 +41,7 @@ class KernelEmitter {
 
   void Run(const UOp* linear) {
     ahead_ = FindLoadsAhead(linear);
+    linear_ = linear;
     for (UOp* uop : ahead_.list) Emit(uop);
     memory_.Finish();
     builder_.CreateRetVoid();
@@ -73,7 +83,7 @@ class KernelEmitter {
       case Op::STACK: return EmitStack(uop);
       case Op::EXPAND:
       case Op::RESHAPE: return EmitReshape(uop);
-      case Op::PERMUTE: return EmitTurn(uop);
+      case Op::PERMUTE: values_[uop] = Turned(builder_, At(uop->src(0)), uop->shape()); return;
       case Op::SHRINK:
       case Op::PAD: return EmitMove(uop);
       case Op::BITCAST: return EmitBitcasts(uop);
@@ -124,6 +134,7 @@ class KernelEmitter {
     llvm::PHINode* turn = builder_.CreatePHI(builder_.getInt64Ty(), 2, "i");
     turn->addIncoming(begin, before);
     loops_[range] = {body, turn, end, exit};
+    innermost_ = range;
     values_[range] = {{}, {{turn, true, 0}}};
   }
 
@@ -131,7 +142,10 @@ class KernelEmitter {
     const Loop& loop = loops_.at(range);
     llvm::Value* next = builder_.CreateAdd(loop.turn, builder_.getInt64(1), "", true, true);
     loop.turn->addIncoming(next, builder_.GetInsertBlock());
-    builder_.CreateCondBr(builder_.CreateICmpSLT(next, loop.end), loop.body, loop.exit);
+    llvm::BranchInst* again = builder_.CreateCondBr(builder_.CreateICmpSLT(next, loop.end), loop.body, loop.exit);
+    if (range == innermost_ && again->getParent() == loop.body && abi_.VectorAlignment() > 1)
+      SayTurnsAtOnce(range, again);
+    innermost_ = nullptr;
     builder_.SetInsertPoint(loop.exit);
   }
 
@@ -202,23 +216,6 @@ class KernelEmitter {
       if (LanesOf(source.shape) == 1 && LanesOf(uop->shape()) > 1)
         element = {Materialize(builder_, element, LanesOf(uop->shape()))};
       result.elements.push_back(element);
-    }
-    values_[uop] = std::move(result);
-  }
-
-  // The rows of a tile become its lanes.
-  void EmitTurn(UOp* uop) {
-    const Value& source = At(uop->src(0));
-    const int64_t rows = int64_t{source.shape.front()}, lanes = LanesOf(source.shape);
-    const int64_t between = RowsOf(source.shape) / rows;
-    Value result{uop->shape(), std::vector<Element>(static_cast<size_t>(lanes * between))};
-    for (int64_t middle = 0; middle < between; ++middle) {
-      std::vector<llvm::Value*> tile;
-      for (int64_t row = 0; row < rows; ++row)
-        tile.push_back(Materialize(builder_, source.elements[static_cast<size_t>(row * between + middle)], lanes));
-      tile = TurnTile(builder_, tile, lanes);
-      for (int64_t lane = 0; lane < lanes; ++lane)
-        result.elements[static_cast<size_t>(lane * between + middle)] = {tile[static_cast<size_t>(lane)]};
     }
     values_[uop] = std::move(result);
   }
@@ -333,6 +330,7 @@ class KernelEmitter {
   // -- Reductions of lanes
 
   void EmitReduce(UOp* uop) {
+    if (uop->src().size() > 1) return EmitReduceOverItems(uop);
     const ReduceArg& reduce = uop->arg_as<ReduceArg>();
     const Value& source = At(uop->src(0));
     const Shape& from = source.shape;
@@ -347,30 +345,21 @@ class KernelEmitter {
     Value result{to, {}};
     for (llvm::Value* value : folded) {
       result.elements.push_back(
-          {LanesOf(to) == LanesOf(from) ? value : FoldLanes(reduce.op, uop->dtype(), value, LanesOf(from))});
+          {LanesOf(to) == LanesOf(from) ? value : FoldLanes(builder_, reduce.op, uop->dtype(), value, LanesOf(from))});
     }
     values_[uop] = std::move(result);
   }
 
-  // Halves a vector onto itself until one lane is left.
-  llvm::Value* FoldLanes(Op fold, DType dtype, llvm::Value* value, int64_t lanes) {
-    std::vector<llvm::Value*> rest;
-    while (lanes > 1) {
-      const int64_t half = lanes / 2;
-      if (lanes % 2 == 1) rest.push_back(builder_.CreateExtractElement(value, static_cast<uint64_t>(lanes - 1)));
-      std::vector<int> low, high;
-      for (int64_t lane = 0; lane < half; ++lane) {
-        low.push_back(static_cast<int>(lane));
-        high.push_back(static_cast<int>(lane + half));
-      }
-      value = half == 1 ? EmitFold(builder_, fold, dtype, builder_.CreateExtractElement(value, uint64_t{0}),
-                                   builder_.CreateExtractElement(value, uint64_t{1}))
-                        : EmitFold(builder_, fold, dtype, builder_.CreateShuffleVector(value, low),
-                                   builder_.CreateShuffleVector(value, high));
-      lanes = half;
-    }
-    for (llvm::Value* odd : rest) value = EmitFold(builder_, fold, dtype, value, odd);
-    return value;
+  void EmitReduceOverItems(UOp* uop) {
+    if (!group_fold_.has_value()) group_fold_.emplace(builder_, abi_, abi_.Items(linear_), fold_memory_);
+    const int64_t lanes = LanesOf(uop->shape());
+    std::vector<llvm::Value*> rows;
+    for (int64_t row = 0; row < RowsOf(uop->shape()); ++row)
+      rows.push_back(memory_.ToMemory(Operand(uop->src(0), uop->shape(), static_cast<size_t>(row)), uop->dtype()));
+    Value result{uop->shape(), {}};
+    for (llvm::Value* row : group_fold_->FoldRows(uop, rows, lanes))
+      result.elements.push_back({memory_.FromMemory(row, uop->dtype())});
+    values_[uop] = std::move(result);
   }
 
   llvm::Function* function_;
@@ -378,6 +367,10 @@ class KernelEmitter {
   const KernelAbi& abi_;
   MemoryEmitter memory_;
   LoadsAhead ahead_;
+  llvm::Value* const fold_memory_;
+  const UOp* linear_ = nullptr;
+  const UOp* innermost_ = nullptr;  // the loop that was opened last, if nothing was closed since
+  std::optional<GroupFold> group_fold_;
   absl::flat_hash_map<const UOp*, Value> values_;
   absl::flat_hash_map<const UOp*, Loop> loops_;
 };
@@ -387,7 +380,11 @@ class KernelEmitter {
 llvm::Function* EmitKernel(llvm::Module& module, const UOp* linear, const std::string& symbol,
                            const EmitOptions& options) {
   llvm::Function* function = options.abi->Declare(module, linear, symbol);
-  KernelEmitter(function, options).Run(linear);
+  auto* entry = llvm::BasicBlock::Create(module.getContext(), "entry", function);
+  llvm::Value* fold_memory = FoldMemoryOf(linear, function, *options.abi);
+  const std::optional<AlignedWay> ways = ChooseAlignedWay(entry, linear, *options.abi);
+  if (ways.has_value()) KernelEmitter(function, ways->aligned, options, ways->alignment, fold_memory).Run(linear);
+  KernelEmitter(function, ways.has_value() ? ways->anywhere : entry, options, 1, fold_memory).Run(linear);
   return function;
 }
 

@@ -1,12 +1,14 @@
 #include "compiler/target/llvm/memory_emitter.h"
 
 #include <algorithm>
+#include <bit>
 
 #include "base/check.h"
 #include "compiler/target/llvm/emit_alu.h"
 #include "compiler/target/llvm/streamed_stores.h"
 #include "compiler/target/llvm/strided_load.h"
 #include "llvm/Analysis/ValueTracking.h"
+#include "llvm/Analysis/VectorUtils.h"
 #include "llvm/IR/Constants.h"
 #include "llvm/IR/DerivedTypes.h"
 #include "llvm/IR/IntrinsicsX86.h"
@@ -80,6 +82,15 @@ llvm::Value* MemoryEmitter::Address(const UOp* param, llvm::Value* index) {
   return builder_.CreateGEP(MemoryType(builder_.getContext(), param->dtype()), pointers_.at(param), index);
 }
 
+llvm::Align MemoryEmitter::AlignOf(const UOp* param, llvm::Value* index, int64_t bytes) const {
+  const auto item = static_cast<uint64_t>(ItemSize(param->dtype()));
+  if (param->op() != Op::PARAM || parameters_align_ <= item) return llvm::Align(item);
+  const llvm::KnownBits known = llvm::computeKnownBits(index, function_->getParent()->getDataLayout());
+  const uint64_t at_index = item << std::min(known.countMinTrailingZeros(), 6u);
+  const auto whole = std::bit_floor(static_cast<uint64_t>(bytes));
+  return llvm::Align(std::max(item, std::min({parameters_align_, at_index, whole})));
+}
+
 llvm::Value* MemoryEmitter::Nowhere() {
   if (nowhere_ == nullptr) nowhere_ = Slot(builder_.getInt64Ty());
   return nowhere_;
@@ -116,6 +127,10 @@ void MemoryEmitter::StoreIf(llvm::Value* value, llvm::Value* address, llvm::Alig
   builder_.SetInsertPoint(behind);
 }
 
+llvm::Value* MemoryEmitter::JumpsOverAll(llvm::Value* gate) const {
+  return abi_.JumpsOverGates() ? llvm::getSplatValue(gate) : nullptr;
+}
+
 llvm::Value* MemoryEmitter::FromMemory(llvm::Value* value, DType dtype) {
   if (dtype != DType::kBool) return value;
   return builder_.CreateICmpNE(value, llvm::Constant::getNullValue(value->getType()));
@@ -127,6 +142,25 @@ llvm::Value* MemoryEmitter::ToMemory(llvm::Value* value, DType dtype) {
   if (auto* vector = llvm::dyn_cast<llvm::FixedVectorType>(value->getType()))
     type = llvm::FixedVectorType::get(type, vector->getNumElements());
   return builder_.CreateZExt(value, type);
+}
+
+llvm::Value* MemoryEmitter::LoadEach(const UOp* param, const Element& place, int64_t lanes, llvm::Value* otherwise,
+                                     llvm::Value* gate) {
+  llvm::Type* scalar = MemoryType(builder_.getContext(), param->dtype());
+  const llvm::Align align(static_cast<uint64_t>(ItemSize(param->dtype())));
+  llvm::Value* places = Materialize(builder_, place, lanes);
+  llvm::Value* value = otherwise;
+  for (uint64_t lane = 0; lane < static_cast<uint64_t>(lanes); ++lane) {
+    llvm::Value* open = builder_.CreateExtractElement(gate, lane);
+    const auto* known = llvm::dyn_cast<llvm::ConstantInt>(open);
+    if (known != nullptr && known->isZero()) continue;
+    llvm::Value* address = Address(param, builder_.CreateExtractElement(places, lane));
+    llvm::Value* loaded =
+        known != nullptr ? builder_.CreateAlignedLoad(scalar, address, align) : LoadIf(scalar, address, align, open);
+    if (known == nullptr) loaded = builder_.CreateSelect(open, loaded, builder_.CreateExtractElement(otherwise, lane));
+    value = builder_.CreateInsertElement(value, loaded, lane);
+  }
+  return value;
 }
 
 llvm::Value* MemoryEmitter::Load(const UOp* param, const Element& place, int64_t lanes, llvm::Value* alt,
@@ -147,10 +181,19 @@ llvm::Value* MemoryEmitter::Load(const UOp* param, const Element& place, int64_t
   auto* type = llvm::FixedVectorType::get(scalar, static_cast<unsigned>(lanes));
   llvm::Value* otherwise = alt == nullptr ? nullptr : ToMemory(alt, dtype);
   llvm::Value* value = nullptr;
-  if (place.affine && place.step == 1) {
+  const bool contiguous = place.affine && place.step == 1;
+  if (gate != nullptr && abi_.JumpsOverGates() && (!contiguous || JumpsOverAll(gate) == nullptr)) {
+    value = LoadEach(param, place, lanes, otherwise, gate);
+  } else if (contiguous) {
     llvm::Value* address = Address(param, place.value);
-    value = gate == nullptr ? static_cast<llvm::Value*>(builder_.CreateAlignedLoad(type, address, align))
-                            : builder_.CreateMaskedLoad(type, address, align, gate, otherwise);
+    const llvm::Align whole = AlignOf(param, place.value, lanes * ItemSize(dtype));
+    if (gate == nullptr) {
+      value = builder_.CreateAlignedLoad(type, address, whole);
+    } else if (llvm::Value* one = JumpsOverAll(gate)) {
+      value = builder_.CreateSelect(one, LoadIf(type, address, whole, one), otherwise);
+    } else {
+      value = builder_.CreateMaskedLoad(type, address, whole, gate, otherwise);
+    }
   } else if (place.affine && IsShortStep(place.step)) {
     value = LoadStrided(builder_, scalar, Address(param, place.value), place.step, lanes, align, gate, otherwise);
   } else {
@@ -181,8 +224,11 @@ void MemoryEmitter::Store(const UOp* param, const Element& place, int64_t lanes,
   }
   // LLVM 22 makes one scalar store of a masked store whose mask turns out to have one
   // lane, and forgets then that it was truncating: it writes too many bytes.
+  // And a GPU's masked accesses may touch what lies beside.
+  const bool contiguous = place.affine && place.step == 1;
+  const bool jumps = gate != nullptr && abi_.JumpsOverGates() && (!contiguous || JumpsOverAll(gate) == nullptr);
   const bool may_truncate = gate != nullptr && value->getType()->isIntOrIntVectorTy() && ItemSize(dtype) < 8;
-  if (may_truncate && (lane_by_lane_ || llvm::isa<llvm::Constant>(gate))) {
+  if (jumps || (may_truncate && (lane_by_lane_ || llvm::isa<llvm::Constant>(gate)))) {
     llvm::Value* places = Materialize(builder_, place, lanes);
     for (uint64_t lane = 0; lane < static_cast<uint64_t>(lanes); ++lane) {
       llvm::Value* address = Address(param, builder_.CreateExtractElement(places, lane));
@@ -198,10 +244,12 @@ void MemoryEmitter::Store(const UOp* param, const Element& place, int64_t lanes,
       builder_.CreateAlignedStore(value, address, llvm::Align(kLineBytes))
           ->setMetadata(llvm::LLVMContext::MD_nontemporal, once);
       streams_ = true;
-    } else if (gate == nullptr) {
-      builder_.CreateAlignedStore(value, address, align);
+    } else if (const llvm::Align whole = AlignOf(param, place.value, lanes * ItemSize(dtype)); gate == nullptr) {
+      builder_.CreateAlignedStore(value, address, whole);
+    } else if (llvm::Value* one = JumpsOverAll(gate)) {
+      StoreIf(value, address, whole, one);
     } else {
-      builder_.CreateMaskedStore(value, address, align, gate);
+      builder_.CreateMaskedStore(value, address, whole, gate);
     }
     return;
   }

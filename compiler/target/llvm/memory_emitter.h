@@ -26,6 +26,8 @@ class MemoryEmitter {
   void GuardArrays() { guard_.emplace(builder_, function_); }
   // Parameters that begin at a line: whole lines of them go past the caches (streamed_stores.h).
   void Stream(absl::flat_hash_set<const UOp*> parameters) { streamed_ = std::move(parameters); }
+  // Parameters begin at multiples of so many bytes. Else nothing is known but that elements are aligned.
+  void AlignParameters(uint64_t bytes) { parameters_align_ = bytes; }
   // What stands at the end.
   void Finish();
 
@@ -59,9 +61,16 @@ class MemoryEmitter {
 
  private:
   llvm::Value* Address(const UOp* param, llvm::Value* index);
-  // One element, unless `gate` is false.
+  // How well `bytes` from element `index` of `param` on are aligned.
+  llvm::Align AlignOf(const UOp* param, llvm::Value* index, int64_t bytes) const;
+  // What is at one address, unless `gate` is false.
   llvm::Value* LoadIf(llvm::Type* type, llvm::Value* address, llvm::Align align, llvm::Value* gate);
   void StoreIf(llvm::Value* value, llvm::Value* address, llvm::Align align, llvm::Value* gate);
+  // Lanes whose gates differ, one by one.
+  llvm::Value* LoadEach(const UOp* param, const Element& place, int64_t lanes, llvm::Value* otherwise,
+                        llvm::Value* gate);
+  // The gate of all lanes, if they have one and it is jumped over; else null.
+  llvm::Value* JumpsOverAll(llvm::Value* gate) const;
   // A place that may always be read and written, for gates that are false.
   llvm::Value* Nowhere();
   llvm::AllocaInst* Slot(llvm::Type* type);
@@ -74,6 +83,7 @@ class MemoryEmitter {
   const bool lane_by_lane_;
   std::optional<ArrayGuard> guard_;
   absl::flat_hash_set<const UOp*> streamed_;
+  uint64_t parameters_align_ = 1;
   bool streams_ = false;  // whether anything was
   absl::flat_hash_map<const UOp*, llvm::Value*> pointers_;
   absl::flat_hash_map<const UOp*, std::vector<llvm::AllocaInst*>> registers_;

@@ -50,4 +50,19 @@ std::vector<llvm::Value*> TurnTile(llvm::IRBuilder<>& builder, const std::vector
   return tile;
 }
 
+Value Turned(llvm::IRBuilder<>& builder, const Value& source, const Shape& shape) {
+  const int64_t rows = int64_t{source.shape.front()}, lanes = LanesOf(source.shape);
+  const int64_t between = RowsOf(source.shape) / rows;
+  Value result{shape, std::vector<Element>(static_cast<size_t>(lanes * between))};
+  for (int64_t middle = 0; middle < between; ++middle) {
+    std::vector<llvm::Value*> tile;
+    for (int64_t row = 0; row < rows; ++row)
+      tile.push_back(Materialize(builder, source.elements[static_cast<size_t>(row * between + middle)], lanes));
+    tile = TurnTile(builder, tile, lanes);
+    for (int64_t lane = 0; lane < lanes; ++lane)
+      result.elements[static_cast<size_t>(lane * between + middle)] = {tile[static_cast<size_t>(lane)]};
+  }
+  return result;
+}
+
 }  // namespace kiln::compiler

@@ -4,6 +4,7 @@
 
 #include <vector>
 
+#include "compiler/target/llvm/values.h"
 #include "llvm/IR/IRBuilder.h"
 
 namespace kiln::compiler {
@@ -14,6 +15,9 @@ namespace kiln::compiler {
 // shuffles of a square of n. A tile that is no square of a power of two is turned as part of
 // one, of whose other places nothing is known.
 std::vector<llvm::Value*> TurnTile(llvm::IRBuilder<>& builder, const std::vector<llvm::Value*>& rows, int64_t lanes);
+
+// `source`, whose rows of the first dimension become its lanes: of `shape`.
+Value Turned(llvm::IRBuilder<>& builder, const Value& source, const Shape& shape);
 
 }  // namespace kiln::compiler
 

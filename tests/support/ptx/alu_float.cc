@@ -83,6 +83,18 @@ void Fma(uint64_t* r, const Instruction& i) {
           c = Flushed<kFlush>(Source<T>(r, i, 3));
   r[i.at[0]] = Bits(Saturated<kSaturate>(Flushed<kFlush>(std::fma(a, b, c))));
 }
+// Two at once, in the halves of 64 bits.
+float LaneOf(uint64_t pair, int lane) { return As<float>(pair >> (32 * lane) & 0xffffffff); }
+template <typename Op>
+void Pairs(uint64_t* r, const Instruction& i) {
+  const uint64_t a = Source<uint64_t>(r, i, 1), b = Source<uint64_t>(r, i, 2);
+  r[i.at[0]] = Bits(Op::Of(LaneOf(a, 0), LaneOf(b, 0))) | Bits(Op::Of(LaneOf(a, 1), LaneOf(b, 1))) << 32;
+}
+void FmaOfPairs(uint64_t* r, const Instruction& i) {
+  const uint64_t a = Source<uint64_t>(r, i, 1), b = Source<uint64_t>(r, i, 2), c = Source<uint64_t>(r, i, 3);
+  r[i.at[0]] = Bits(std::fma(LaneOf(a, 0), LaneOf(b, 0), LaneOf(c, 0))) |
+               Bits(std::fma(LaneOf(a, 1), LaneOf(b, 1), LaneOf(c, 1))) << 32;
+}
 template <typename T, T (*kFunction)(T), bool kFlush>
 void Unary(uint64_t* r, const Instruction& i) {
   r[i.at[0]] = Bits(Flushed<kFlush>(kFunction(Flushed<kFlush>(Source<T>(r, i, 1)))));
@@ -190,6 +202,10 @@ void AddFloats(AluTable& table) {
   AddSums<true, true>(table, ".ftz.sat.f32");
   AddSingles<false>(table, ".f32");
   AddSingles<true>(table, ".ftz.f32");
+  table["add.rn.f32x2"] = {Pairs<Add>, 3};
+  table["sub.rn.f32x2"] = {Pairs<Sub>, 3};
+  table["mul.rn.f32x2"] = {Pairs<Mul>, 3};
+  table["fma.rn.f32x2"] = {FmaOfPairs, 4};
   table["tanh.approx.f32"] = {Unary<float, HyperbolicTangent, false>, 2};
   for (const char* rounding : {"", ".rn"}) {
     table[absl::StrCat("add", rounding, ".f64")] = {Binary<double, Add, false, false>, 3};

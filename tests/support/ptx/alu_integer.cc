@@ -84,6 +84,15 @@ template <typename T, typename Op>
 void Binary(uint64_t* r, const Instruction& i) {
   r[i.at[0]] = Bits<T>(Op::Of(Source<T>(r, i, 1), Source<T>(r, i, 2)));
 }
+// Of both halves of 32 bits.
+template <typename T, typename Op>
+void Pairs(uint64_t* r, const Instruction& i) {
+  const uint32_t a = Source<uint32_t>(r, i, 1), b = Source<uint32_t>(r, i, 2);
+  const auto of = [](uint32_t x, uint32_t y) {
+    return static_cast<uint16_t>(Op::Of(static_cast<T>(x), static_cast<T>(y)));
+  };
+  r[i.at[0]] = of(a & 0xffff, b & 0xffff) | static_cast<uint32_t>(of(a >> 16, b >> 16)) << 16;
+}
 // a * b + c of the low or high half.
 template <typename T, typename Op>
 void Mad(uint64_t* r, const Instruction& i) {
@@ -186,6 +195,12 @@ void AddIntegers(AluTable& table) {
     AddCarries<uint32_t>(table, absl::StrCat(sign, 32));
     AddCarries<uint64_t>(table, absl::StrCat(sign, 64));
   }
+  table["add.u16x2"] = {Pairs<uint16_t, Add>, 3};
+  table["add.s16x2"] = {Pairs<int16_t, Add>, 3};
+  table["min.u16x2"] = {Pairs<uint16_t, Min>, 3};
+  table["min.s16x2"] = {Pairs<int16_t, Min>, 3};
+  table["max.u16x2"] = {Pairs<uint16_t, Max>, 3};
+  table["max.s16x2"] = {Pairs<int16_t, Max>, 3};
   table["add.sat.s32"] = {AddSaturated, 3};
   table["sub.sat.s32"] = {SubSaturated, 3};
   table["dp4a.u32.u32"] = {Dp4a<uint8_t, uint8_t>, 4};

@@ -38,6 +38,8 @@ TEST(PtxAlu, IntegersWrapAndSaturate) {
       {"sub.sat.s32", {W(0x80000000), W(1)}, W(0x80000000)},
       {"sub.s16", {H(0), H(1)}, H(0xffff)},
       {"add.s64", {L(kMinus), L(2)}, L(1)},
+      {"add.s16x2", {W(0x0001ffff), W(0x00020001)}, W(0x00030000)},
+      {"max.s16x2", {W(0x0001ffff), W(0x00020001)}, W(0x00020001)},
       {"mul.lo.s32", {W(kMinus - 2), W(7)}, W(kMinus - 20)},
       {"mul.hi.s32", {W(kMinus), W(7)}, W(kMinus)},
       {"mul.hi.u32", {W(kMinus), W(7)}, W(6)},
@@ -104,6 +106,9 @@ TEST(PtxAlu, FloatsAreRoundedOnceAndNanIsOne) {
   const Value nan = W(0x7fffffff), tiny = W(1);
   Check({
       {"add.rn.f32", {F(1), F(0x1p-24F)}, F(1)},
+      {"add.rn.f32x2", {L(0x3f80000040000000), L(0x3f8000003f800000)}, L(0x4000000040400000)},
+      {"fma.rn.f32x2", {L(0x3f80000040000000), L(0x4000000040000000), L(0)}, L(0x4000000040800000)},
+      {"add.rn.f32.f16", {H(0x3c00), F(0.5F)}, F(1.5F)},
       {"add.f32", {F(1), F(0x1.8p-24F)}, F(0x1.000002p0F)},
       {"mul.f32", {F(0x1p-100F), F(0x1p-49F)}, tiny},
       {"mul.ftz.f32", {F(0x1p-100F), F(0x1p-49F)}, F(0)},
