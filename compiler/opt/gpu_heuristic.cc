@@ -11,6 +11,7 @@
 #include "compiler/kernel/ranges.h"
 #include "compiler/opt/gpu_plan.h"
 #include "compiler/opt/gpu_tile.h"
+#include "compiler/opt/local_buffer.h"
 #include "compiler/opt/product.h"
 #include "compiler/rules/linear.h"
 
@@ -330,6 +331,12 @@ class GpuChooser {
 
   // -- Products: a tile of the output in registers, and a group of items over it
 
+  static bool IsGated(UOp* operand) {
+    const std::vector<UOp*> order = Toposort(operand);
+    return std::any_of(order.begin(), order.end(),
+                       [](const UOp* uop) { return uop->op() == Op::LOAD && uop->src().size() > 1; });
+  }
+
   bool Products() {
     const std::optional<Product> product = ProductIn(sink_, target_);
     if (!product.has_value() || apart_.size() != output_.ranges.size()) return false;
@@ -356,7 +363,7 @@ class GpuChooser {
       if (axis != *row && axis != *column) others *= product->Size(axis);
     }
     // Lanes whose places are gated one by one, or lie apart, are loaded one by one anyway.
-    const bool vectors = !product->operands[pixels].gated && product->operands[pixels].strides[*column] == 1;
+    const bool vectors = !IsGated(OperandsOf(sink_)[pixels]) && product->operands[pixels].strides[*column] == 1;
     const GpuTile tile = ChooseGpuTile(m, n, others, wanted_ / kItemsOfCore, vectors);
     // Rows are dimension 0, and lanes the last.
     plan_.Pad(axes[*row], tile.rows * tile.row_items);

@@ -8,14 +8,14 @@
 namespace kiln::compiler {
 namespace {
 
-// Parameters that lanes are loaded from, or stored to.
+// Parameters that lanes are loaded from, or stored to; or rows of them, that become vectors when turns are unrolled.
 std::vector<const UOp*> ParametersOfVectors(const UOp* linear) {
   std::vector<const UOp*> found;
   for (const UOp* uop : linear->src()) {
     if ((uop->op() != Op::LOAD && uop->op() != Op::STORE) || uop->src(0)->op() != Op::INDEX) continue;
     const UOp* param = uop->src(0)->src(0);
     while (param->op() == Op::AFTER) param = param->src(0);
-    const bool lanes = LanesOf(uop->src(0)->src(1)->shape()) > 1;
+    const bool lanes = NumElements(uop->src(0)->src(1)->shape()) > 1;
     if (lanes && param->op() == Op::PARAM && std::find(found.begin(), found.end(), param) == found.end())
       found.push_back(param);
   }
