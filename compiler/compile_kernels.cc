@@ -65,8 +65,9 @@ absl::Status SetLaunch(CodeGenerator& generator, const UOp* linear, v1::Kernel& 
 // How many parts of a kernel are on their way by themselves: turns of its outermost loop, or work items.
 uint64_t PartsOf(const v1::Kernel& kernel) {
   uint64_t parts = std::max<uint64_t>(1, kernel.iterations());
-  for (uint64_t groups : kernel.launch().groups()) parts *= groups;  // no overflow: 2^31 * 2^16 * 2^16 at the most
-  for (uint64_t items : kernel.launch().items()) parts = parts > (uint64_t{1} << 53) ? parts : parts * items;
+  for (const auto* sizes : {&kernel.launch().groups(), &kernel.launch().items()}) {
+    for (const uint64_t size : *sizes) parts = parts > ~uint64_t{0} / size ? ~uint64_t{0} : parts * size;
+  }
   return parts;
 }
 

@@ -14,8 +14,12 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "base/error.h"
+#include "base/graph_text.h"
 #include "compiler/compile.h"
 #include "compiler/target/gpu/architectures.h"
+#include "runtime/drivers/null/device.h"
+#include "runtime/hal/device.h"
 #include "tests/conformance/cases.h"
 #include "tests/conformance/program_cases.h"
 #include "tests/support/code_object.h"
@@ -147,6 +151,51 @@ TEST(TensorCores, AreWhatAWmmaByAWarpIsOnNvidia) {
                                                        : "mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32"))
         << made->object();
     EXPECT_EQ(made->kernels(0).launch().static_shared_bytes(), 0u);
+  }
+}
+
+// A card runs whole groups, as many as the launch says; the launch is made before variables have values.
+TEST(GpuLaunch, OfASizeThatIsAVariableIsRefused) {
+  const auto graph = ParseGraph(R"(0 STACK []
+1 PARAM [0] slot=8 dtype=int64 space=ALU name="n" min=1 max=6
+2 CONST [] weakint 24
+3 STACK [2]
+4 PARAM [3] slot=0 dtype=int32
+5 SPECIAL [1] special="gidx0"
+6 INDEX [4, 5]
+7 CONST [] int32 7
+8 STORE [6, 7]
+9 LINEAR [1, 4, 5, 6, 7, 8]
+)");
+  ASSERT_TRUE(graph.ok()) << graph.status();
+  for (const char* arch : {"sm_80", "gfx942"}) {
+    const auto made = compiler::Compile(*graph, *compiler::GpuTarget(arch), {});
+    EXPECT_EQ(made.status().code(), absl::StatusCode::kUnimplemented) << arch << ": " << made.status();
+    EXPECT_TRUE(absl::StrContains(made.status().message(), "gidx0")) << made.status();
+  }
+}
+
+// What GpuDims makes is no client's to send.
+TEST(GpuFolds, AreNothingThatAClientSends) {
+  for (const bool gpu : {false, true}) {
+    const auto graph = ParseGraph(R"(0 CONST [] weakint 8
+1 STACK [0]
+2 PARAM [1] slot=0 dtype=float32
+3 PARAM [1] slot=1 dtype=float32
+4 SPECIAL [0] special="lidx0"
+5 INDEX [3, 4]
+6 REDUCE [5, 4] ADD axes=()
+7 CONST [] weakint 0
+8 INDEX [2, 7]
+9 STORE [8, 6]
+10 SINK [9] kernel name="fold"
+)");
+    ASSERT_TRUE(graph.ok()) << graph.status();
+    DeviceEngine engine(*runtime::null::CreateDevice({}));
+    const auto made = compiler::Compile(*graph, gpu ? *compiler::GpuTarget("sm_80") : engine.device().target(), {});
+    EXPECT_FALSE(made.ok());
+    EXPECT_TRUE(DetailOf(made.status()).has_value()) << made.status();
+    EXPECT_NE(made.status().code(), absl::StatusCode::kInternal) << made.status();
   }
 }
 

@@ -40,6 +40,16 @@ WorkShape ShapeOf(const UOp* linear) {
   return shape;
 }
 
+// A launch is made before variables have values, and runs whole groups.
+absl::Status CheckSizesAreNumbers(const UOp* linear) {
+  for (const UOp* uop : linear->src()) {
+    if (uop->op() == Op::SPECIAL && !uop->src(0)->IsConst())
+      return MakeError(v1::UNSUPPORTED_OP, absl::StrCat(uop->arg_as<TextArg>().text,
+                                                        " counts up to a variable; a GPU's launch sizes are numbers"));
+  }
+  return absl::OkStatus();
+}
+
 absl::Status CheckAtMost(uint64_t most, uint64_t used, const std::string& what, absl::string_view who) {
   if (used <= most) return absl::OkStatus();
   return TooLarge(what, most, used, absl::StrCat("a kernel has ", used, " ", what, "; ", who, " takes at most ", most));
@@ -50,6 +60,7 @@ absl::Status CheckAtMost(uint64_t most, uint64_t used, const std::string& what, 
 std::array<int64_t, 3> ItemsOf(const UOp* linear) { return ShapeOf(linear).items; }
 
 absl::StatusOr<v1::Launch> GpuLaunch(const UOp* linear, const v1::Target& target) {
+  KILN_RETURN_IF_ERROR(CheckSizesAreNumbers(linear));
   const WorkShape shape = ShapeOf(linear);
   v1::Launch launch;
   uint64_t items = 1;

@@ -15,8 +15,8 @@ namespace kiln::compiler {
 // What a group of `linear`, a list of instructions, consists of, along x, y and z.
 std::array<int64_t, 3> ItemsOf(const UOp* linear);
 
-// GRAPH_TOO_LARGE, with the axis, where no GPU of that kind has so many groups or items, or this one
-// not so much shared memory.
+// UNSUPPORTED_OP, with the coordinate, for a size that is a variable. GRAPH_TOO_LARGE, with the axis, where no GPU of
+// that kind has so many groups or items, or this one not so much shared memory.
 absl::StatusOr<v1::Launch> GpuLaunch(const UOp* linear, const v1::Target& target);
 
 // Of NVIDIA's, code may declare so much itself; all of what a kernel needs beyond it is asked for at its launch.
