@@ -179,8 +179,8 @@ absl::StatusOr<std::vector<CompiledCall>> CompileKernels(Graph& graph, Pipeline&
       v1::Kernel* made = executable.add_kernels();
       made->set_name(NameOf(body));
       // In a text for people, a program written by hand that stands alone has the name it was given.
-      const bool own_name =
-          generator.abilities().text && body->op() == Op::LINEAR && !made->name().empty() && calls->src().size() == 1;
+      const bool own_name = generator.abilities().text && body->op() == Op::LINEAR && !made->name().empty() &&
+                            calls->src().size() == 1 && generator.MayDefine(SymbolFor(made->name()));
       const std::string known =
           SymbolFor(own_name ? made->name() : absl::StrCat("k", numbered->second, "_", made->name()));
       made->set_symbol(is_first ? known : absl::StrCat(known, "_", found->second.kernel));

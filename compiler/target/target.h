@@ -36,6 +36,8 @@ class CodeGenerator {
   // Over how many work items a device runs `linear`, which AddKernel or AddProgram takes; of targets
   // that have none of them, nothing. GRAPH_TOO_LARGE if they are more than the device takes.
   virtual absl::StatusOr<v1::Launch> LaunchOf(const UOp*) { return v1::Launch(); }
+  // Whether a function of a text may be called so.
+  virtual bool MayDefine(absl::string_view) const { return true; }
   // -- Programs written by hand
   // Whether AddProgram takes such a WMMA by a warp (kernel/wmma.h) as an instruction.
   virtual bool HasWmma(const WmmaArg&) const { return false; }

@@ -7,11 +7,7 @@
 #include <filesystem>
 #include <fstream>
 
-#include "absl/container/flat_hash_set.h"
-#include "absl/strings/ascii.h"
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_split.h"
 #include "base/check.h"
 #include "base/error.h"
 #include "compiler/compile.h"
@@ -44,22 +40,6 @@ HostTensor TensorOf(v1::DType dtype, const google::protobuf::RepeatedField<int64
   return tensor;
 }
 
-// `line` with `prefix` before each of `names` in it.
-std::string Renamed(absl::string_view line, const absl::flat_hash_set<std::string>& names, absl::string_view prefix) {
-  const auto is_letter = [&](size_t i) {
-    return i < line.size() && (absl::ascii_isalnum(static_cast<unsigned char>(line[i])) || line[i] == '_');
-  };
-  std::string renamed;
-  for (size_t i = 0; i < line.size();) {
-    size_t end = i + 1;
-    while (is_letter(i) && is_letter(end)) ++end;
-    const std::string word(line.substr(i, end - i));
-    absl::StrAppend(&renamed, names.contains(word) ? prefix : "", word);
-    i = end;
-  }
-  return renamed;
-}
-
 }  // namespace
 
 CEngine::~CEngine() {
@@ -68,23 +48,16 @@ CEngine::~CEngine() {
 
 absl::StatusOr<size_t> CEngine::Add(const v1::Graph& graph, const compiler::Options& options) {
   KILN_ASSIGN_OR_RETURN(v1::Executable executable, compiler::Compile(graph, compiler::SourceTarget("c"), options));
-  const std::string mine = absl::StrCat("p", programs_.size(), "_");
-  absl::flat_hash_set<std::string> names = {"kiln_run", "kiln_constants"};
-  for (const v1::Kernel& kernel : executable.kernels()) names.insert(kernel.symbol());
-  for (absl::string_view line : absl::StrSplit(compiler::ProgramText(executable), '\n')) {
-    const bool shared = absl::StartsWith(line, "#") || absl::StartsWith(line, "static inline");
-    if (shared && !shared_lines_.insert(std::string(line)).second) continue;
-    absl::StrAppend(&text_, Renamed(line, names, mine), "\n");
-  }
+  const size_t number = texts_.Add(executable, compiler::ProgramText(executable), {"kiln_run", "kiln_constants"});
   programs_.push_back(std::move(executable));
-  return programs_.size() - 1;
+  return number;
 }
 
 absl::Status CEngine::Build() {
   const char* given = std::getenv("TEST_TMPDIR");
   std::string folder = absl::StrCat(given == nullptr ? "/tmp" : given, "/kiln_c_XXXXXX");
   KILN_CHECK(mkdtemp(folder.data()) != nullptr);
-  std::ofstream(folder + "/programs.c") << text_;
+  std::ofstream(folder + "/programs.c") << texts_.text();
   const std::string command =
       absl::StrCat(kCompiler, " -std=gnu11 -O1 -w -fwrapv -fno-strict-aliasing -ffp-contract=off -shared -fPIC -o ",
                    folder, "/programs.so ", folder, "/programs.c -lm 2>&1 | head -20 1>&2");
@@ -100,7 +73,7 @@ absl::StatusOr<compiler::InterpResult> CEngine::Run(size_t program, const compil
   using Entry = void (*)(void* const*, void* const*, void*, const int64_t*);
   const v1::Executable& executable = programs_[program];
   const v1::Signature& signature = executable.signature();
-  const auto entry = reinterpret_cast<Entry>(dlsym(library_, absl::StrCat("p", program, "_kiln_run").c_str()));
+  const auto entry = reinterpret_cast<Entry>(dlsym(library_, SourceTexts::NameOf(program, "kiln_run").c_str()));
   KILN_CHECK(entry != nullptr);
 
   std::vector<std::vector<char>> parameters, results;  // on the heap, however short

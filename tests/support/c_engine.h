@@ -3,8 +3,6 @@
 #define KILN_TESTS_SUPPORT_C_ENGINE_H_
 
 #include <memory>
-#include <set>
-#include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -13,6 +11,7 @@
 #include "compiler/options.h"
 #include "kiln/v1/executable.pb.h"
 #include "kiln/v1/graph.pb.h"
+#include "tests/support/source_texts.h"
 
 namespace kiln::testing {
 
@@ -35,8 +34,7 @@ class CEngine {
                                              const compiler::VariableValues& variables = {});
 
  private:
-  std::string text_;
-  std::set<std::string> shared_lines_;  // includes and helper functions, once each
+  SourceTexts texts_;
   std::vector<v1::Executable> programs_;
   void* library_ = nullptr;
 };

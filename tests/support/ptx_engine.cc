@@ -9,7 +9,6 @@
 #include "base/error.h"
 #include "compiler/compile.h"
 #include "compiler/target/gpu/architectures.h"
-#include "tests/support/ptx/machine.h"
 
 namespace kiln::testing {
 namespace {
@@ -116,9 +115,15 @@ absl::StatusOr<compiler::InterpResult> PtxEngine::Run(const v1::Executable& exec
                                                       const compiler::HostTensors& arguments,
                                                       const compiler::VariableValues& variables) {
   KILN_ASSIGN_OR_RETURN(const std::unique_ptr<ptx::Module> module, ptx::Module::Parse(executable.object()));
+  return Run(executable, *module, arguments, variables);
+}
+
+absl::StatusOr<compiler::InterpResult> PtxEngine::Run(const v1::Executable& executable, const ptx::Module& module,
+                                                      const compiler::HostTensors& arguments,
+                                                      const compiler::VariableValues& variables) {
   const v1::Signature& signature = executable.signature();
   struct Run run = {executable,
-                    *module,
+                    module,
                     {},
                     {},
                     {},

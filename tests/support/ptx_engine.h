@@ -10,6 +10,7 @@
 #include "compiler/options.h"
 #include "kiln/v1/executable.pb.h"
 #include "kiln/v1/graph.pb.h"
+#include "tests/support/ptx/machine.h"
 
 namespace kiln::testing {
 
@@ -24,6 +25,10 @@ class PtxEngine {
                                              const compiler::Options& options,
                                              const compiler::VariableValues& variables = {});
   absl::StatusOr<compiler::InterpResult> Run(const v1::Executable& executable, const compiler::HostTensors& arguments,
+                                             const compiler::VariableValues& variables = {});
+  // The same with `module`, which has the executable's kernels, in the place of its object.
+  absl::StatusOr<compiler::InterpResult> Run(const v1::Executable& executable, const ptx::Module& module,
+                                             const compiler::HostTensors& arguments,
                                              const compiler::VariableValues& variables = {});
 
   // From now on it is a failure if two items use one byte of global memory, one of them writes, and nothing orders

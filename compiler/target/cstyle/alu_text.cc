@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "base/check.h"
+#include "compiler/ir/infer.h"
 
 namespace kiln::compiler {
 namespace {
@@ -95,8 +96,27 @@ std::string Inner(const Expression& operand, Op op, bool may_strip) {
   return operand.text.substr(1, operand.text.size() - 2);
 }
 
+// Whether an int may outgrow its type, which means nothing in C.
+bool MayOverflow(const UOp& uop) {
+  const DType dtype = uop.dtype();
+  if (!IsInt(dtype) || IsUnsigned(dtype) || ItemSize(dtype) < 4) return false;  // narrower ones are computed as ints
+  const Bounds &a = uop.src(0)->bounds(), &b = uop.src(1)->bounds(), of = BoundsOf(dtype);
+  if (uop.op() == Op::ADD) return a.min + b.min < of.min || a.max + b.max > of.max;
+  if (uop.op() != Op::MUL) return false;
+  for (const __int128 product : {a.min * b.min, a.min * b.max, a.max * b.min, a.max * b.max}) {
+    if (product < of.min || product > of.max) return true;
+  }
+  return false;
+}
+
 Expression OperatorText(Prelude& prelude, const UOp& uop, DType dtype, absl::Span<const Expression> operands) {
   const Op op = uop.op();
+  if (!prelude.dialect().ints_wrap && MayOverflow(uop)) {
+    const std::string as = absl::StrCat("(", prelude.Type(UnsignedOfSize(ItemSize(dtype))), ")");
+    return {
+        absl::StrCat("(", prelude.Type(dtype), ")", Infix(SignOf(op), as + operands[0].text, as + operands[1].text)),
+        dtype};
+  }
   std::string a = Inner(operands[0], op, Strips(op));
   const std::string b = Inner(operands[1], op, Strips(op) && !IsFloat(dtype));
   // An index that may outgrow int is made in its own type from the start.

@@ -1,23 +1,46 @@
 // The source target: text in a C-like language, for people and for builds.
+#include <array>
+#include <limits>
+
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
 #include "compiler/ir/code_text.h"
+#include "compiler/spec/program_spec.h"
 #include "compiler/target/cstyle/dialect.h"
 #include "compiler/target/cstyle/kernel_text.h"
 #include "compiler/target/cstyle/lower.h"
 #include "compiler/target/cstyle/program.h"
+#include "compiler/target/cstyle/reserved.h"
 #include "compiler/target/gpu/architectures.h"
 #include "compiler/target/target.h"
 
 namespace kiln::compiler {
 namespace {
 
+// How many groups of how many items, for a dialect that has them: nothing where that is a variable's to say.
+v1::Launch LaunchOfItems(const UOp* linear) {
+  std::array<uint32_t, 3> groups = {1, 1, 1}, items = {1, 1, 1};
+  for (const UOp* uop : linear->src()) {
+    char kind = 0;
+    int axis = 0;
+    if (uop->op() != Op::SPECIAL || !ParseCoordinate(uop->arg_as<TextArg>().text, kind, axis)) continue;
+    if (!uop->src(0)->IsConst() || uop->src(0)->bounds().max > std::numeric_limits<uint32_t>::max()) return {};
+    (kind == 'l' ? items : groups)[static_cast<size_t>(axis)] = static_cast<uint32_t>(uop->src(0)->bounds().max);
+  }
+  v1::Launch launch;
+  launch.mutable_groups()->Add(groups.begin(), groups.end());
+  launch.mutable_items()->Add(items.begin(), items.end());
+  return launch;
+}
+
 class SourceGenerator : public CodeGenerator {
  public:
   explicit SourceGenerator(const Dialect& dialect) : prelude_(dialect) {}
 
   Abilities abilities() const override { return {false, prelude_.dialect().HasWorkItems(), true}; }
+
+  bool MayDefine(absl::string_view name) const override { return !IsReserved(name); }
 
   NativeOps native_ops() const override { return prelude_.dialect().native; }
 
@@ -43,6 +66,10 @@ class SourceGenerator : public CodeGenerator {
     const std::string& source = SourceOf(linear);
     absl::StrAppend(&kernels_, source.empty() ? KernelText(prelude_, linear, symbol) : absl::StrCat(source, "\n"));
     return absl::OkStatus();
+  }
+
+  absl::StatusOr<v1::Launch> LaunchOf(const UOp* linear) override {
+    return prelude_.dialect().HasWorkItems() ? LaunchOfItems(linear) : v1::Launch();
   }
 
   absl::string_view language() const override { return "source"; }

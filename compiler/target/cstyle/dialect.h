@@ -72,6 +72,8 @@ struct Dialect {
   // their elements; empty if it has no such types.
   absl::string_view vector_type;
   absl::string_view vector_literal;
+  // Whether a compiler can be told that ints wrap around; else they do so as unsigned ones.
+  bool ints_wrap = false;
   // D = A * B + C by the items of a warp; empty if it has no such instruction.
   bool warp_matrix = false;
 

@@ -48,6 +48,7 @@ Dialect Make() {
   d.function_prefix = "static inline ";
   d.variable = "const $T $n";
   d.types = kTypes;
+  d.ints_wrap = true;
   d.functions = kFunctions;
   d.native = kNative;
   d.bitcast = "(*(($T*)&$x))";

@@ -139,6 +139,21 @@ void WithCarry(uint64_t* r, const Instruction& i) {
   r[i.at[0]] = Bits(static_cast<T>(all));
   if (kGives) r[kCarrySlot] = static_cast<uint64_t>(all >> (8 * sizeof(T))) & 1;
 }
+// The low or the high half of a product, and a third.
+template <typename T, typename Half, bool kTakes, bool kGives>
+void MadWithCarry(uint64_t* r, const Instruction& i) {
+  using W = Wide<T>;
+  const T product = Half::Of(Source<T>(r, i, 1), Source<T>(r, i, 2));
+  const W all = static_cast<W>(product) + Source<T>(r, i, 3) + (kTakes ? static_cast<W>(r[kCarrySlot]) : W{0});
+  r[i.at[0]] = Bits(static_cast<T>(all));
+  if (kGives) r[kCarrySlot] = static_cast<uint64_t>(all >> (8 * sizeof(T))) & 1;
+}
+template <typename T, typename Half>
+void AddMadCarries(AluTable& table, const std::string& half, const std::string& type) {
+  table["mad." + half + ".cc." + type] = {MadWithCarry<T, Half, false, true>, 4};
+  table["madc." + half + "." + type] = {MadWithCarry<T, Half, true, false>, 4};
+  table["madc." + half + ".cc." + type] = {MadWithCarry<T, Half, true, true>, 4};
+}
 template <typename T>
 void AddCarries(AluTable& table, const std::string& type) {
   table["add.cc." + type] = {WithCarry<T, false, false, true>, 3};
@@ -191,6 +206,10 @@ void AddIntegers(AluTable& table) {
   AddType<int16_t>(table, "s16");
   AddType<int32_t>(table, "s32");
   AddType<int64_t>(table, "s64");
+  AddMadCarries<uint32_t, MulLow>(table, "lo", "u32");
+  AddMadCarries<uint32_t, MulHigh>(table, "hi", "u32");
+  AddMadCarries<uint64_t, MulLow>(table, "lo", "u64");
+  AddMadCarries<uint64_t, MulHigh>(table, "hi", "u64");
   for (const char* sign : {"u", "s", "b"}) {
     AddCarries<uint32_t>(table, absl::StrCat(sign, 32));
     AddCarries<uint64_t>(table, absl::StrCat(sign, 64));

@@ -376,10 +376,6 @@ absl::StatusOr<std::unique_ptr<Program>> Decode(const ModuleText& text) {
     }
   }
   for (const FunctionText& function : text.functions) {
-    if (!function.is_entry) {
-      if (!function.has_body) continue;
-      return NotUnderstood(function.line, "a function that is no entry: calls are not known");
-    }
     KILN_ASSIGN_OR_RETURN(program->functions[function.name], FunctionDecoder(text, function, *program).Decode());
   }
   return program;

@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
 #include "tests/support/ptx/group.h"
+#include "tests/support/ptx/inline_calls.h"
 #include "tests/support/ptx/program.h"
 #include "tests/support/ptx/syntax.h"
 
@@ -15,7 +16,8 @@ Module::Module(std::unique_ptr<Program> program) : program_(std::move(program)) 
 Module::~Module() = default;
 
 absl::StatusOr<std::unique_ptr<Module>> Module::Parse(absl::string_view ptx) {
-  KILN_ASSIGN_OR_RETURN(const ModuleText text, ParseText(ptx));
+  KILN_ASSIGN_OR_RETURN(ModuleText text, ParseText(ptx));
+  KILN_RETURN_IF_ERROR(InlineCalls(text));
   KILN_ASSIGN_OR_RETURN(std::unique_ptr<Program> program, Decode(text));
   return std::unique_ptr<Module>(new Module(std::move(program)));
 }

@@ -192,6 +192,13 @@ TEST(PtxMachine, CarriesGoFromOneInstructionToTheNext) {
 )",
                   1, 4),
             (std::vector<uint32_t>{0, 6, ~0U, 4}));
+  EXPECT_EQ(After(R"(
+	mad.lo.cc.u32 	%r1, 3, 0x55555555, 1;
+	madc.hi.u32 	%r2, 0x10000, 0x30000, 4;
+	st.global.v2.b32 	[%out], {%r1, %r2};
+)",
+                  1, 2),
+            (std::vector<uint32_t>{0, 8}));
 }
 
 TEST(PtxMachine, GroupsParametersAndVariables) {
