@@ -1,5 +1,6 @@
 #include "runtime/collective/collective.h"
 
+#include <algorithm>
 #include <atomic>
 #include <memory>
 #include <utility>
@@ -8,8 +9,8 @@
 #include "base/check.h"
 #include "base/error.h"
 #include "runtime/collective/across.h"
+#include "runtime/collective/by_host.h"
 #include "runtime/collective/measure.h"
-#include "runtime/collective/mirrors.h"
 
 namespace kiln::runtime::collective {
 namespace {
@@ -30,14 +31,17 @@ struct Running {
   const Request request;
   Team team;
   Job job;
+  // Either of these. What the host does not see has outcomes, by rank.
   const Algorithm* algorithm = nullptr;
-  Mirrors mirrors;
-  std::vector<absl::Status> outcomes;  // of what concerns the mirrors, by rank
+  std::unique_ptr<ByHost> by_host;
+  std::vector<absl::Status> outcomes;
   std::vector<std::shared_ptr<hal::Buffer>> work;
-  std::vector<std::unique_ptr<char[]>> host_work;  // instead, where there are mirrors
   // In nanoseconds since the epoch; the first to begin sets it.
   std::atomic<int64_t> begin{0};
 };
+
+uint32_t InputRank(const Job& job, uint32_t i) { return OneInput(job.kind) ? job.root : i; }
+uint32_t OutputRank(const Job& job, uint32_t i) { return OneOutput(job.kind) ? job.root : i; }
 
 void FillJob(Running& running) {
   const Request& request = running.request;
@@ -48,18 +52,25 @@ void FillJob(Running& running) {
   job.count = request.count;
   job.item_bytes = ItemBytes(request.dtype);
   job.arithmetic = Reduces(request.kind) ? ArithmeticOf(request.dtype, request.op) : nullptr;
+  job.team = &running.team;
+}
+
+bool HostSeesAll(const Request& request) {
+  const auto seen = [](const hal::BufferSlice& slice) { return slice.host_data() != nullptr; };
+  return std::all_of(request.inputs.begin(), request.inputs.end(), seen) &&
+         std::all_of(request.outputs.begin(), request.outputs.end(), seen);
+}
+
+void FillAddresses(Running& running) {
+  Job& job = running.job;
   job.inputs.resize(job.ranks);
   job.outputs.resize(job.ranks);
-  for (uint32_t i = 0; i < request.inputs.size(); ++i) {
-    const uint32_t rank = OneInput(job.kind) ? job.root : i;
-    job.inputs[rank] = running.mirrors.Place(rank, request.inputs[i], /*input=*/true);
+  for (uint32_t i = 0; i < running.request.inputs.size(); ++i) {
+    job.inputs[InputRank(job, i)] = static_cast<const char*>(running.request.inputs[i].host_data());
   }
-  for (uint32_t i = 0; i < request.outputs.size(); ++i) {
-    const uint32_t rank = OneOutput(job.kind) ? job.root : i;
-    job.outputs[rank] = running.mirrors.Place(rank, request.outputs[i], /*input=*/false);
+  for (uint32_t i = 0; i < running.request.outputs.size(); ++i) {
+    job.outputs[OutputRank(job, i)] = static_cast<char*>(running.request.outputs[i].host_data());
   }
-  job.team = &running.team;
-  running.outcomes.resize(job.ranks);
 }
 
 // False if there is no memory for what the algorithm keeps beside the tensors.
@@ -68,16 +79,47 @@ bool TakeWork(Running& running) {
   if (!running.algorithm->wants_work(job.kind, job.arithmetic)) return true;
   const uint64_t bytes = job.count * job.arithmetic->acc_bytes;
   for (hal::Device* device : running.request.devices) {
-    if (running.mirrors.any()) {
-      job.work.push_back(running.host_work.emplace_back(std::make_unique<char[]>(bytes)).get());
-      continue;
-    }
     auto buffer = device->allocator().Allocate(bytes, hal::MemoryUse::kProgram);
     if (!buffer.ok()) return false;
     job.work.push_back(static_cast<char*>((*buffer)->host_data()));
     running.work.push_back(*std::move(buffer));
   }
   return true;
+}
+
+void ChooseAlgorithm(Running& running, const Thresholds& thresholds) {
+  const Request& asked = running.request;
+  Job& job = running.job;
+  FillAddresses(running);
+  const bool in_order = asked.deterministic_order && job.arithmetic != nullptr;
+  AlgorithmId id = asked.algorithm.has_value()
+                       ? *asked.algorithm
+                       : thresholds.Choose(job.kind, job.ranks, job.count * job.item_bytes, in_order);
+  if (AlgorithmOf(id).run[static_cast<int>(job.kind)] == nullptr) id = kAllToAll;
+  running.algorithm = &AlgorithmOf(id);
+  if (TakeWork(running)) return;
+  running.algorithm = &AlgorithmOf(kAllToAll);
+  job.work.clear();
+  running.work.clear();
+}
+
+absl::Status PrepareUnseen(Running& running) {
+  const Request& asked = running.request;
+  const Job& job = running.job;
+  std::vector<Place> inputs(job.ranks), outputs(job.ranks);
+  for (uint32_t i = 0; i < asked.inputs.size(); ++i) {
+    inputs[InputRank(job, i)] = {asked.devices[InputRank(job, i)], asked.inputs[i]};
+  }
+  for (uint32_t i = 0; i < asked.outputs.size(); ++i) {
+    outputs[OutputRank(job, i)] = {asked.devices[OutputRank(job, i)], asked.outputs[i]};
+  }
+  running.outcomes.resize(job.ranks);
+  KILN_ASSIGN_OR_RETURN(running.by_host, ByHost::Make(job, std::move(inputs), std::move(outputs)));
+  return absl::OkStatus();
+}
+
+const char* NameOf(const Running& running) {
+  return running.algorithm != nullptr ? running.algorithm->name : ByHost::kName;
 }
 
 }  // namespace
@@ -104,18 +146,13 @@ void Collectives::Run(Request request, const hal::LaunchControl& control, Report
   FillJob(*running);
   const Job& job = running->job;
   const uint64_t bytes = job.count * job.item_bytes;
-  const bool in_order = asked.deterministic_order && job.arithmetic != nullptr;
-  AlgorithmId id =
-      asked.algorithm.has_value() ? *asked.algorithm : thresholds_->Choose(job.kind, job.ranks, bytes, in_order);
-  if (AlgorithmOf(id).run[static_cast<int>(job.kind)] == nullptr) id = kAllToAll;
-  running->algorithm = &AlgorithmOf(id);
-  if (!TakeWork(*running)) {
-    running->algorithm = &AlgorithmOf(kAllToAll);
-    running->job.work.clear();
-    running->work.clear();
-  }
-  if (background_ != nullptr && !asked.algorithm.has_value() && thresholds_->ShouldMeasure(job.kind, job.ranks)) {
-    MeasureLater(asked);
+  if (HostSeesAll(asked)) {
+    ChooseAlgorithm(*running, *thresholds_);
+    if (background_ != nullptr && !asked.algorithm.has_value() && thresholds_->ShouldMeasure(job.kind, job.ranks)) {
+      MeasureLater(asked);
+    }
+  } else if (absl::Status status = PrepareUnseen(*running); !status.ok()) {
+    return done(std::move(status));
   }
 
   MeetingRequest meeting;
@@ -128,20 +165,16 @@ void Collectives::Run(Request request, const hal::LaunchControl& control, Report
     running->begin.compare_exchange_strong(none, absl::GetCurrentTimeNanos(), std::memory_order_relaxed);
     // Any rank may be the first to write to any of them.
     for (const hal::BufferSlice& output : running->request.outputs) output.buffer->Changed();
-    const auto run = running->algorithm->run[static_cast<int>(running->job.kind)];
-    if (!running->mirrors.any()) return run(running->job, rank);
-    // Any rank may read or write what is another's.
-    running->outcomes[rank] = running->mirrors.Fetch(rank);
-    running->team.Barrier();
-    run(running->job, rank);
-    running->team.Barrier();
-    running->outcomes[rank].Update(running->mirrors.BringBack(rank));
+    if (running->algorithm != nullptr) {
+      return running->algorithm->run[static_cast<int>(running->job.kind)](running->job, rank);
+    }
+    running->outcomes[rank] = running->by_host->Run(rank);
   };
   meetings_->Submit(std::move(meeting), [running, bytes, done = std::move(done)](absl::Status status) mutable {
     for (const absl::Status& outcome : running->outcomes) status.Update(outcome);
     if (!status.ok()) return done(std::move(status));
     Report report;
-    report.algorithm = running->algorithm->name;
+    report.algorithm = NameOf(*running);
     report.seconds = static_cast<double>(absl::GetCurrentTimeNanos() - running->begin.load()) * 1e-9;
     report.bus_gb_s = BusBandwidth(running->job.kind, running->job.ranks, bytes, report.seconds);
     done(report);

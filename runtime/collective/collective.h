@@ -52,7 +52,8 @@ struct Request {
   bool deterministic_order = false;
   // As in MeetingRequest.
   bool keeps_place = false;
-  // For tests and measurements; one that cannot do this gives way to all-to-all.
+  // For tests and measurements, where the host sees all memory; one that cannot do this
+  // gives way to all-to-all.
   std::optional<AlgorithmId> algorithm;
 };
 
@@ -100,8 +101,9 @@ class Collectives {
   // and this outlive what is measured.
   Collectives(Meetings* meetings, Thresholds* thresholds, absl::Duration patience, Background background = nullptr);
 
-  // Does not block. `done` gets the errors of Check and of Meetings::Submit; in either
-  // case nothing was written. Where devices are of several processes, also those of
+  // Does not block. `done` gets the errors of Check and of Meetings::Submit, and
+  // OUT_OF_MEMORY (by_host.h); in each case nothing was written. The error of a device that
+  // was lost meanwhile leaves the outputs with anything. Where devices are of several processes, also those of
   // RunAcross (across.h). It is called once, on this thread or a queue's, and must
   // not block. The slices are held until then.
   void Run(Request request, const hal::LaunchControl& control, ReportCallback done);

@@ -1,8 +1,8 @@
 // One collective, as its participants see it while they work.
 //
-// Whatever the devices are, the memory of all of them lies in this process, so a
-// participant may read what another gives and write where another receives. What an
-// algorithm decides is who touches what, and when.
+// The host sees the memory of all devices (else: by_host.h), so a participant may read
+// what another gives and write where another receives. What an algorithm decides is who
+// touches what, and when.
 #ifndef KILN_RUNTIME_COLLECTIVE_JOB_H_
 #define KILN_RUNTIME_COLLECTIVE_JOB_H_
 
