@@ -1,5 +1,5 @@
 // CUDA and HIP: one language, two spellings of half a dozen things. Build
-// without fast math: nvcc -fmad=false, hipcc -ffp-contract=off.
+// without fast math: nvcc -fmad=false, hipcc -ffp-contract=off -fwrapv.
 #include "compiler/target/cstyle/dialect.h"
 
 namespace kiln::compiler {
@@ -103,6 +103,7 @@ Dialect MakeHip() {
   Dialect d = Make("hip");
   d.header = "#include <hip/hip_runtime.h>\n";
   d.types = kHipTypes;
+  d.ints_wrap = true;
   return d;
 }
 

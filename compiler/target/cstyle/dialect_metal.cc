@@ -1,4 +1,4 @@
-// The Metal shading language. It has no double. Build with -fno-fast-math.
+// The Metal shading language. It has no double. Build with -fno-fast-math -fwrapv.
 #include "compiler/target/cstyle/dialect.h"
 
 namespace kiln::compiler {
@@ -29,6 +29,7 @@ constexpr AtomicRow kAtomics[] = {
 Dialect Make() {
   Dialect d;
   d.name = "metal";
+  d.ints_wrap = true;
   d.header = "#include <metal_stdlib>\nusing namespace metal;\n";
   d.kernel_prefix = "kernel void ";
   d.function_prefix = "static inline ";
