@@ -301,7 +301,8 @@ absl::StatusOr<std::optional<Instruction>> FunctionDecoder::Control() {
 
 absl::StatusOr<Instruction> FunctionDecoder::One() {
   const std::vector<std::string> words = absl::StrSplit(statement_->opcode, '.');
-  for (const auto decode : {DecodeMemory, DecodeWarp, DecodeMatrix, DecodeAsync}) {
+  for (const auto decode :
+       {DecodeMemory, DecodeWarp, DecodeMatrix, DecodeAsync, DecodeMbarrier, DecodeBulkCopy, DecodeWarpGroup}) {
     KILN_ASSIGN_OR_RETURN(std::optional<Instruction> found, decode(*this, words));
     if (found.has_value()) return *found;
   }

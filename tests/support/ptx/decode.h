@@ -37,9 +37,12 @@ class FunctionDecoder {
   // {a, b} or one alone: slots in a row.
   absl::StatusOr<uint32_t> ResultList(const Operand& operand, size_t count);
   absl::StatusOr<uint32_t> SourceList(const Operand& operand, size_t count);
+  // One more number behind the last list: what is known when it is decoded.
+  void AppendToList(uint32_t number) { function_->lists.push_back(number); }
   uint32_t Constant(uint64_t value);
   uint8_t BitsOf(const Operand& operand) const;
   void SayThatThreadsMeet() { function_->meets = true; }
+  void SayThatEnginesTakePart() { function_->has_engines = true; }
 
  private:
   struct Register {
@@ -78,6 +81,9 @@ Decoded DecodeMemory(FunctionDecoder& decoder, const std::vector<std::string>& w
 Decoded DecodeWarp(FunctionDecoder& decoder, const std::vector<std::string>& words);
 Decoded DecodeMatrix(FunctionDecoder& decoder, const std::vector<std::string>& words);
 Decoded DecodeAsync(FunctionDecoder& decoder, const std::vector<std::string>& words);
+Decoded DecodeMbarrier(FunctionDecoder& decoder, const std::vector<std::string>& words);
+Decoded DecodeBulkCopy(FunctionDecoder& decoder, const std::vector<std::string>& words);
+Decoded DecodeWarpGroup(FunctionDecoder& decoder, const std::vector<std::string>& words);
 
 // By what stands between "atom.…" and the type, and the type: "add.u32".
 Atomic FindAtomic(absl::string_view name);

@@ -228,11 +228,13 @@ Decoded DecodeMemory(FunctionDecoder& d, const std::vector<std::string>& words) 
   if (!IsOneOf(first, {"membar", "fence", "prefetch", "prefetchu", "nanosleep"})) return std::nullopt;
   for (size_t n = 1; n < words.size(); ++n) {
     if (!ChangesNothing(words[n]) && !SpaceNamed(words[n]).has_value() &&
-        !IsOneOf(words[n], {"sc", "gl", "L1", "L2", "u32", "proxy", "async", "alias", "mbarrier_init"}))
+        !IsOneOf(words[n], {"sc", "gl", "L1", "L2", "u32", "proxy", "async", "alias", "mbarrier_init", "tensormap"}))
       return d.Fail(absl::StrCat("'.", words[n], "' is not known"));
   }
   Instruction i;
   i.kind = Kind::kNothing;
+  if (words.size() > 2 && words[1] == "proxy" && words[2] == "async") i.kind = Kind::kProxyFence;
+  if (words.size() > 1 && words[1] == "mbarrier_init") i.kind = Kind::kFenceMbarriers;
   return i;
 }
 

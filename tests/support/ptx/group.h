@@ -4,6 +4,8 @@
 
 #include <array>
 #include <cstdint>
+#include <deque>
+#include <list>
 #include <map>
 #include <string>
 #include <vector>
@@ -12,7 +14,9 @@
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "tests/support/ptx/program.h"
+#include "tests/support/ptx/proxies.h"
 #include "tests/support/ptx/races.h"
+#include "tests/support/ptx/tensor_map.h"
 
 namespace kiln::testing::ptx {
 
@@ -34,8 +38,39 @@ struct Copy {
   uint32_t bytes = 0, source_bytes = 0;  // zeros follow
 };
 
+struct Thread;
+
+// A box that the copy engine has yet to bring.
+struct BulkCopy {
+  Thread* thread = nullptr;
+  uint64_t to = 0, mbarrier = 0;  // in shared memory
+  TensorMap map;
+  std::array<int32_t, 5> at = {};
+  uint32_t bytes = 0;
+};
+
+// Registers of four warps that the tensor cores sum up in. Threads find a pattern in them meanwhile.
+struct Accumulators {
+  std::vector<uint32_t> slots;  // of each thread
+  std::vector<float> values;    // of thread after thread
+  size_t products = 0;          // that are under way
+};
+
+// Four warps that multiply together.
+struct WarpGroup {
+  struct Product {
+    const Instruction* instruction;
+    uint64_t a, b;
+    bool adds;
+    Accumulators* to;
+  };
+  std::deque<std::vector<Product>> products = {{}};  // groups in order; the last is open
+  std::list<Accumulators> accumulators;              // those in use
+  bool fenced = false;                               // registers are the tensor cores' to use
+};
+
 struct Thread {
-  enum class State { kRuns, kYields, kAtCollective, kAtBarrier, kDone };
+  enum class State { kRuns, kYields, kAtCollective, kAtWarpGroup, kAtBarrier, kDone };
   State state = State::kRuns;
   uint32_t number = 0;  // in the group
   uint32_t pc = 0;
@@ -43,9 +78,11 @@ struct Thread {
   char* local = nullptr;
   std::vector<std::vector<Copy>> copies = {{}};  // groups in order; the last is open
   uint32_t barrier = 0, barrier_count = 0;       // what it waits at
+  std::vector<char*> mbarriers;                  // which it has initialized, and not fenced
 };
 
-enum class Use { kRead, kWrite, kAtomic };
+// The last two: by the copy engine or the tensor cores.
+enum class Use { kRead, kWrite, kAtomic, kEngineRead, kEngineWrite };
 
 struct Group {
   const Function* function = nullptr;
@@ -61,6 +98,9 @@ struct Group {
   std::array<uint32_t, 16> arrived = {};  // at each barrier
   Races races;                            // in shared memory
   GlobalRaces global_races;
+  Proxies proxies;  // of shared memory
+  std::deque<BulkCopy> bulk_copies;
+  std::vector<WarpGroup> warp_groups;
   absl::Status failure;
 
   // Where `bytes` at `address` are, or null after a failure.
@@ -87,6 +127,10 @@ void BeginGroup(Group& group, const std::array<uint32_t, 3>& number);
 // cp.async, and its waiting.
 bool BeginCopy(Group& group, Thread& thread, const Instruction& instruction);
 bool FinishCopies(Group& group, Thread& thread, size_t most_open);
+
+// cp.async.bulk.tensor. Boxes come as late as may be: when no thread can go on without.
+bool BeginBulkCopy(Group& group, Thread& thread, const Instruction& instruction);
+bool FinishOldestBulkCopy(Group& group);
 
 }  // namespace kiln::testing::ptx
 

@@ -24,12 +24,13 @@ char* Memory::Find(uint64_t address, uint64_t bytes, bool write) {
 }
 
 bool Group::Race(const Thread& thread, Races& watch, uint64_t first, uint64_t address, uint32_t bytes, Use use) {
+  const bool writes = use == Use::kWrite || use == Use::kEngineWrite;
   const std::optional<uint32_t> other =
-      use == Use::kWrite ? watch.Write(thread.number, first, bytes) : watch.Read(thread.number, first, bytes);
+      writes ? watch.Write(thread.number, first, bytes) : watch.Read(thread.number, first, bytes);
   if (!other.has_value()) return false;
   Fail(thread, absl::StrFormat("%s 0x%x of %s memory, which item number %d %s, and nothing orders them",
-                               use == Use::kWrite ? "writes" : "reads", address, &watch == &races ? "shared" : "global",
-                               *other, &watch == &races ? "uses" : "of this group or another uses"));
+                               writes ? "writes" : "reads", address, &watch == &races ? "shared" : "global", *other,
+                               &watch == &races ? "uses" : "of this group or another uses"));
   return true;
 }
 
@@ -61,6 +62,15 @@ char* Group::Locate(Thread& thread, Space space, uint64_t address, uint32_t byte
     case Space::kShared: {
       if (!within(shared.size())) break;
       place = shared.data() + address;
+      const bool by_engine = use == Use::kEngineRead || use == Use::kEngineWrite;
+      const std::optional<uint32_t> unfenced = by_engine ? proxies.Unfenced(address, bytes) : std::optional<uint32_t>();
+      if (unfenced.has_value()) {
+        Fail(thread, absl::StrFormat("uses 0x%x of shared memory, to which item number %d has stored with no "
+                                     "fence.proxy.async behind it",
+                                     address, *unfenced));
+        return nullptr;
+      }
+      if (use == Use::kWrite) proxies.Store(thread.number, address, bytes);
       if (use == Use::kAtomic) break;
       if (Race(thread, races, address, address, bytes, use)) return nullptr;
       break;
@@ -76,7 +86,8 @@ char* Group::Locate(Thread& thread, Space space, uint64_t address, uint32_t byte
   if (place == nullptr)
     Fail(thread, absl::StatusCode::kOutOfRange,
          absl::StrFormat("%s %d bytes at 0x%x of %s memory, which are not there",
-                         use == Use::kRead ? "reads" : "writes", bytes, address, kNames[static_cast<size_t>(space)]));
+                         use == Use::kRead || use == Use::kEngineRead ? "reads" : "writes", bytes, address,
+                         kNames[static_cast<size_t>(space)]));
   return place;
 }
 

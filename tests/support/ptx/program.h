@@ -41,6 +41,10 @@ enum class Kind : uint8_t {
   kCommitCopies,  // ends a group of them
   kWaitCopies,    // until at most `offset` groups are open
   kMbarrier,
+  kBulkCopy,    // cp.async.bulk.tensor
+  kProxyFence,  // fence.proxy.async
+  kFenceMbarriers,
+  kWarpGroup,  // computed when four warps are there
 };
 
 struct Group;  // threads that run, group.h
@@ -50,6 +54,8 @@ struct Thread;
 using Lanes = std::array<Thread*, 32>;
 // False if the group has failed.
 using Collective = bool (*)(Group& group, const Lanes& lanes, const Instruction& instruction);
+// Of four warps, of which `first` is the first thread; false if the group has failed.
+using WarpGroupUse = bool (*)(Group& group, Thread& first, const Instruction& instruction);
 // What memory held at `place`, which changes.
 using Atomic = uint64_t (*)(char* place, uint64_t b, uint64_t c);
 // Of one thread and an mbarrier in shared memory; false if the thread has to come again.
@@ -74,6 +80,7 @@ struct Instruction {
   Collective collective = nullptr;
   Atomic atomic = nullptr;
   BarrierUse barrier_use = nullptr;
+  WarpGroupUse warp_group_use = nullptr;
 };
 
 enum Slot : uint32_t { kTrueSlot, kCarrySlot, kSinkSlot, kFirstFreeSlot };
@@ -96,7 +103,8 @@ struct Function {
   std::vector<std::string> texts;             // of `code`
   std::vector<uint32_t> parameter_offsets;
   uint32_t parameter_bytes = 0, local_bytes = 0;
-  bool meets = false;  // threads wait for each other
+  bool meets = false;        // threads wait for each other
+  bool has_engines = false;  // the copy engine or the tensor cores use shared memory by themselves
 };
 
 struct Storage {

@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "tests/support/ptx/group.h"
+#include "tests/support/ptx/mbarrier.h"
 
 namespace kiln::testing::ptx {
 namespace {
@@ -91,6 +92,9 @@ void BeginGroup(Group& group, const std::array<uint32_t, 3>& number) {
   std::fill(group.shared.begin(), group.shared.end(), kUnwritten);
   std::fill(group.local.begin(), group.local.end(), kUnwritten);
   group.arrived.fill(0);
+  group.bulk_copies.clear();
+  group.warp_groups.assign(group.threads.size() / 128, {});
+  group.proxies.Begin(function.has_engines ? group.shared.size() : 0, group.threads.size());
   group.races.BeginGroup(static_cast<uint32_t>(group.threads.size()));
   group.global_races.races().BeginGroup(static_cast<uint32_t>(group.threads.size()));
   const uint32_t warps = static_cast<uint32_t>(group.threads.size() + 31) / 32;
@@ -102,6 +106,7 @@ void BeginGroup(Group& group, const std::array<uint32_t, 3>& number) {
     thread.slots = group.slots.data() + n * function.slots.size();
     thread.local = group.local.data() + n * function.local_bytes;
     thread.copies.assign(1, {});
+    thread.mbarriers.clear();
     std::copy(function.slots.begin(), function.slots.end(), thread.slots);
     const std::array<uint32_t, 3> item = ItemOf(group, thread.number);
     for (const SpecialSlot& special : function.specials) {
@@ -166,6 +171,15 @@ void RunThread(Group& group, Thread& thread) {
         thread.state = Thread::State::kRuns;
         break;
       case Kind::kWarp: thread.state = Thread::State::kAtCollective; return;
+      case Kind::kWarpGroup: thread.state = Thread::State::kAtWarpGroup; return;
+      case Kind::kProxyFence:
+        group.proxies.Fence(thread.number);
+        FenceMbarriers(group, thread);
+        break;
+      case Kind::kFenceMbarriers: FenceMbarriers(group, thread); break;
+      case Kind::kBulkCopy:
+        if (!BeginBulkCopy(group, thread, i)) return;
+        break;
       case Kind::kCopy:
         if (!BeginCopy(group, thread, i)) return;
         break;
@@ -224,6 +238,29 @@ bool Meet(Group& group, uint32_t first) {
   return false;
 }
 
+// Runs the instruction at which the four warps from `first` on wait, if all of their threads are there.
+bool MeetFour(Group& group, uint32_t first) {
+  const auto begin = group.threads.begin() + first, end = begin + std::min<ptrdiff_t>(128, group.threads.end() - begin);
+  const auto leader = std::find_if(begin, end, [](const Thread& t) { return t.state == Thread::State::kAtWarpGroup; });
+  if (leader == end) return false;
+  if (end - begin < 128) return group.Fail(*leader, "takes four whole warps");
+  for (auto thread = begin; thread != end; ++thread) {
+    if (thread->state == Thread::State::kDone)
+      return group.Fail(*leader, absl::StrCat("item number ", thread->number, ", which has to take part, has ended"));
+    if (thread->state != Thread::State::kAtWarpGroup) return false;
+    if (thread->pc != leader->pc)
+      return group.Fail(*leader, absl::StrCat("item number ", thread->number, ", which has to take part, is at `",
+                                              group.function->texts[thread->pc], "`"));
+  }
+  const Instruction& i = group.function->code[begin->pc];
+  if (i.warp_group_use != nullptr && !i.warp_group_use(group, *begin, i)) return false;
+  for (auto thread = begin; thread != end; ++thread) {
+    ++thread->pc;
+    thread->state = Thread::State::kRuns;
+  }
+  return true;
+}
+
 // Lets go of who waits at a barrier that is complete.
 bool Release(Group& group) {
   bool released = false;
@@ -255,17 +292,29 @@ bool Release(Group& group) {
   return released;
 }
 
+// What goes on when all threads have ended writes to memory that is no longer theirs.
+absl::Status Left(Group& group) {
+  if (!group.bulk_copies.empty()) group.Fail(*group.bulk_copies.front().thread, "ends, and a copy is still under way");
+  for (size_t n = 0; n < group.warp_groups.size(); ++n) {
+    if (!group.warp_groups[n].accumulators.empty())
+      group.Fail(group.threads[128 * n], "ends, and a wgmma.mma_async is still under way");
+  }
+  return group.failure;
+}
+
 absl::Status Stuck(Group& group) {
-  size_t ended = 0, at_barrier = 0;
+  size_t ended = 0, at_barrier = 0, at_mbarrier = 0;
   const Thread* one = nullptr;
   for (const Thread& thread : group.threads) {
     ended += thread.state == Thread::State::kDone ? 1 : 0;
     at_barrier += thread.state == Thread::State::kAtBarrier ? 1 : 0;
+    at_mbarrier += thread.state == Thread::State::kYields ? 1 : 0;
     if (thread.state != Thread::State::kDone && one == nullptr) one = &thread;
   }
-  group.Fail(*one, absl::StatusCode::kFailedPrecondition,
-             absl::StrCat("waits for ever: of ", group.threads.size(), " items ", ended, " have ended and ", at_barrier,
-                          " are at a barrier"));
+  group.Fail(
+      *one, absl::StatusCode::kFailedPrecondition,
+      absl::StrCat("waits for ever: of ", group.threads.size(), " items ", ended, " have ended and ", at_barrier,
+                   " are at a barrier", at_mbarrier == 0 ? "" : absl::StrCat(", ", at_mbarrier, " at an mbarrier")));
   return group.failure;
 }
 
@@ -288,9 +337,14 @@ absl::Status RunGroup(Group& group) {
       } while (Meet(group, first));
       if (!group.failure.ok()) return group.failure;
     }
+    for (uint32_t first = 0; first < count; first += 128) {
+      moved = MeetFour(group, first) || moved;
+      if (!group.failure.ok()) return group.failure;
+    }
     for (const Thread& thread : group.threads) all_done = all_done && thread.state == Thread::State::kDone;
-    if (all_done) return absl::OkStatus();
+    if (all_done) return Left(group);
     moved = Release(group) || moved;
+    if (!moved && !group.bulk_copies.empty()) moved = FinishOldestBulkCopy(group);
     if (!group.failure.ok()) return group.failure;
     const bool some_yield = std::any_of(group.threads.begin(), group.threads.end(),
                                         [](const Thread& t) { return t.state == Thread::State::kYields; });
