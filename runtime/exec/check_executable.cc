@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "base/error.h"
+#include "runtime/exec/check_tensor_maps.h"
 #include "runtime/exec/sizes.h"
 
 namespace kiln::runtime {
@@ -280,7 +281,8 @@ absl::Status CheckExecutable(const v1::Executable& executable, const v1::Target&
   }
   KILN_RETURN_IF_ERROR(CheckKernels(executable));
   KILN_RETURN_IF_ERROR(CheckSignature(executable.signature()));
-  return CheckSteps(executable);
+  KILN_RETURN_IF_ERROR(CheckSteps(executable));
+  return CheckTensorMaps(executable);
 }
 
 }  // namespace kiln::runtime

@@ -1,5 +1,6 @@
 #include "tests/support/ptx_engine.h"
 
+#include <algorithm>
 #include <cstring>
 #include <memory>
 #include <vector>
@@ -9,6 +10,7 @@
 #include "base/error.h"
 #include "compiler/compile.h"
 #include "compiler/target/gpu/architectures.h"
+#include "tests/support/ptx/tensor_map.h"
 
 namespace kiln::testing {
 namespace {
@@ -44,6 +46,26 @@ HostTensor TensorOf(v1::DType dtype, const google::protobuf::RepeatedField<int64
   tensor.shape.assign(shape.begin(), shape.end());
   tensor.bytes = bytes.Copy();
   return tensor;
+}
+
+struct alignas(64) EncodedMap {
+  char bytes[ptx::kTensorMapBytes] = {};
+};
+
+// As the driver of NVIDIA's cards does.
+absl::Status Encode(const v1::TensorMap& map, const std::vector<uint64_t>& operands, EncodedMap& encoded) {
+  const uint64_t address = operands.at(map.operand());
+  if (address % 16 != 0) return absl::OkStatus();
+  ptx::TensorMap tensor;
+  tensor.address = address + map.offset_bytes();
+  tensor.element_bytes = static_cast<uint32_t>(compiler::ItemSize(compiler::FromWire(map.dtype())));
+  tensor.rank = static_cast<uint32_t>(map.sizes_size());
+  tensor.swizzle_bytes = map.swizzle_bytes();
+  std::copy(map.sizes().begin(), map.sizes().end(), tensor.sizes.begin());
+  std::copy(map.strides_bytes().begin(), map.strides_bytes().end(), tensor.strides.begin());
+  std::copy(map.box().begin(), map.box().end(), tensor.box.begin());
+  return ptx::EncodeTensorMap(tensor, encoded.bytes) ? absl::OkStatus()
+                                                     : absl::InternalError("a tensor map that the driver refuses");
 }
 
 // One run of an executable.
@@ -96,6 +118,11 @@ struct Run {
     }
     std::vector<const void*> places;
     for (const uint64_t& value : values) places.push_back(&value);
+    std::vector<EncodedMap> maps(static_cast<size_t>(kernel.launch().tensor_maps_size()));
+    for (size_t n = 0; n < maps.size(); ++n) {
+      KILN_RETURN_IF_ERROR(Encode(kernel.launch().tensor_maps(static_cast<int>(n)), values, maps[n]));
+      places.push_back(maps[n].bytes);
+    }
     return module.Launch(*entry, shape, places, memory, limits);
   }
 };

@@ -32,6 +32,10 @@ enum FunctionAttribute : int {
   kFunctionRegisters = 4,
   kFunctionMaxDynamicShared = 8,
 };
+enum TensorMapType : int { kUint8 = 0, kUint16 = 1, kUint32 = 2, kUint64 = 4 };
+constexpr int kNoInterleave = 0;
+constexpr int kPromoteTo128 = 2;  // bytes that L2 fetches at once
+constexpr int kZerosOutside = 0;
 enum JitOption : int { kErrorLog = 5, kErrorLogBytes = 6 };
 constexpr unsigned kNonBlocking = 1;    // of streams: not in the order of the default stream
 constexpr unsigned kDisableTiming = 2;  // of events
@@ -167,6 +171,23 @@ class CudaCard final : public gpu::Card {
   absl::Status AllowShared(gpu::Function function, uint64_t dynamic_bytes) override {
     return Call(library_->FuncSetAttribute, Raw(function), int{kFunctionMaxDynamicShared},
                 static_cast<int>(dynamic_bytes));
+  }
+
+  std::string WhyNoTensorMaps() const override {
+    if (library_->TensorMapEncodeTiled.function() != nullptr) return "";
+    return absl::StrCat("the driver has no ", library_->TensorMapEncodeTiled.name(), "; install a newer driver");
+  }
+  absl::Status Encode(const gpu::TensorMap& map, gpu::EncodedTensorMap& encoded) override {
+    // Only how many bytes an element has matters to the engine, as long as zero is what is outside.
+    const int type = map.element_bytes == 1   ? kUint8
+                     : map.element_bytes == 2 ? kUint16
+                     : map.element_bytes == 4 ? kUint32
+                                              : kUint64;
+    const int swizzle = map.swizzle_bytes == 0 ? 0 : map.swizzle_bytes == 32 ? 1 : map.swizzle_bytes == 64 ? 2 : 3;
+    const uint32_t element_strides[5] = {1, 1, 1, 1, 1};
+    return Call(library_->TensorMapEncodeTiled, static_cast<void*>(encoded.bytes), type, map.axes,
+                reinterpret_cast<void*>(map.address), map.sizes.data(), map.strides_bytes.data(), map.box.data(),
+                &element_strides[0], kNoInterleave, swizzle, kPromoteTo128, kZerosOutside);
   }
 
  private:

@@ -62,6 +62,11 @@ struct Library : gpu::EntryPoints {
   Entry<int(void*, int, int)> FuncSetAttribute{this, "cuFuncSetAttribute"};
   Entry<int(void*, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, void*, void**, void**)>
       LaunchKernel{this, "cuLaunchKernel"};
+
+  // Drivers before CUDA 12.0 lack it.
+  Entry<int(void*, int, unsigned, void*, const uint64_t*, const uint64_t*, const uint32_t*, const uint32_t*, int, int,
+            int, int)>
+      TensorMapEncodeTiled{this, "cuTensorMapEncodeTiled", kOptional};
 };
 
 }  // namespace kiln::runtime::cuda

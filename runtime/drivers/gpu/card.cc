@@ -37,6 +37,10 @@ bool IsLoss(int code) {
 
 }  // namespace
 
+absl::Status Card::Encode(const TensorMap&, EncodedTensorMap&) {
+  return MakeError(v1::INTERNAL_FAULT, absl::StrCat(facts_.name, ": no tensor maps: ", WhyNoTensorMaps()));
+}
+
 absl::Status Card::health() const {
   if (!is_lost_.load(std::memory_order_acquire)) return absl::OkStatus();
   absl::MutexLock lock(&mutex_);

@@ -57,6 +57,21 @@ struct LaunchShape {
   uint32_t dynamic_shared_bytes = 0;
 };
 
+// A tensor in the card's memory, of which its copy engine takes boxes. Axes innermost first.
+struct TensorMap {
+  Address address = 0;  // a multiple of 16
+  uint32_t element_bytes = 0;
+  uint32_t axes = 0;
+  std::array<uint64_t, 5> sizes = {};
+  std::array<uint64_t, 4> strides_bytes = {};
+  std::array<uint32_t, 5> box = {};
+  uint32_t swizzle_bytes = 0;
+};
+// As kernels take it.
+struct alignas(128) EncodedTensorMap {
+  char bytes[128] = {};
+};
+
 // Safe from any thread. Every call that fails says which of the library's functions did, with
 // the library's own name and text for the error: OUT_OF_MEMORY where it is that; where the GPU
 // or all that the process has on it is gone, PARTICIPANT_MISSING naming the card, and so does
@@ -115,6 +130,10 @@ class Card {
   virtual absl::StatusOr<FunctionFacts> FactsOf(Function function) = 0;
   // Lets launches have so much shared memory beside what the code declares itself.
   virtual absl::Status AllowShared(Function function, uint64_t dynamic_bytes) = 0;
+
+  // Empty, or why the card, or its driver, has no tensor maps: who asks for one is refused.
+  virtual std::string WhyNoTensorMaps() const { return "there is no copy engine that uses them"; }
+  virtual absl::Status Encode(const TensorMap& map, EncodedTensorMap& encoded);
 
  protected:
   // The error of a call that did not return success.

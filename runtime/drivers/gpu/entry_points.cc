@@ -19,7 +19,7 @@ absl::Status EntryPoints::Bind(const std::vector<std::string>& libraries) {
   if (library == nullptr) return absl::NotFoundError(why);
   for (EntryPoint* entry : all_) {
     entry->address = dlsym(library, entry->symbol);
-    if (entry->address == nullptr) {
+    if (entry->address == nullptr && !entry->optional) {
       return absl::FailedPreconditionError(absl::StrCat(name, " has no ", entry->symbol));
     }
   }

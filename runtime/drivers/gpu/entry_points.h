@@ -11,12 +11,15 @@ namespace kiln::runtime::gpu {
 
 struct EntryPoint {
   const char* symbol;
+  bool optional;
   void* address;
 };
 
 // A table of them; its members are Entry.
 class EntryPoints {
  public:
+  enum Need { kNeeded, kOptional };
+
   EntryPoints() = default;
   EntryPoints(const EntryPoints&) = delete;
   EntryPoints& operator=(const EntryPoints&) = delete;
@@ -37,9 +40,12 @@ class EntryPoints {
 template <typename Signature>
 class EntryPoints::Entry : private EntryPoint {
  public:
-  Entry(EntryPoints* table, const char* symbol) : EntryPoint{symbol, nullptr} { table->all_.push_back(this); }
+  Entry(EntryPoints* table, const char* symbol, Need need = kNeeded) : EntryPoint{symbol, need == kOptional, nullptr} {
+    table->all_.push_back(this);
+  }
 
   const char* name() const { return symbol; }
+  // Null only if it is optional and the library lacks it.
   Signature* function() const { return reinterpret_cast<Signature*>(address); }
 };
 

@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "runtime/drivers/gpu/owned.h"
 #include "runtime/drivers/gpu/replay.h"
+#include "runtime/drivers/gpu/tensor_maps.h"
 
 namespace kiln::runtime::gpu {
 namespace {
@@ -21,6 +22,7 @@ struct Kernel {
   Function function = nullptr;
   LaunchShape shape;
   uint32_t operands = 0;
+  TensorMaps tensor_maps;
 };
 
 class GpuModule final : public hal::Module {
@@ -32,8 +34,8 @@ class GpuModule final : public hal::Module {
         kernels_(std::move(kernels)),
         counters_(counters),
         replay_(card) {
-    uint32_t most = 0;
-    for (const Kernel& kernel : kernels_) most = std::max(most, kernel.operands);
+    size_t most = 0;
+    for (const Kernel& kernel : kernels_) most = std::max(most, kernel.operands + kernel.tensor_maps.size());
     parameters_.resize(most);
     counters_->modules.fetch_add(1, std::memory_order_relaxed);
   }
@@ -67,17 +69,18 @@ class GpuModule final : public hal::Module {
   }
 
  private:
-  absl::Status Ask(Stream stream, const Kernel& kernel, void* const* operands) {
+  absl::Status Ask(Stream stream, Kernel& kernel, void* const* operands) {
     // An operand is what the parameter holds: an address, or a variable's value.
     for (uint32_t i = 0; i < kernel.operands; ++i) parameters_[i] = const_cast<void**>(&operands[i]);
-    absl::Status status = card_->Launch(stream, kernel.function, kernel.shape, parameters_.data());
+    absl::Status status = kernel.tensor_maps.Find(card_, operands, parameters_.data() + kernel.operands);
+    if (status.ok()) status = card_->Launch(stream, kernel.function, kernel.shape, parameters_.data());
     return status.ok() ? status : Annotate(status, absl::StrCat("kernel ", kernel.symbol));
   }
 
   Card* const card_;
   const Stream stream_;
   const OwnedImage image_;
-  const std::vector<Kernel> kernels_;
+  std::vector<Kernel> kernels_;
   ModuleCounters* const counters_;
   Replay replay_;
   std::vector<void*> parameters_;  // of the launch that is being asked for
@@ -142,7 +145,8 @@ absl::StatusOr<Kernel> FindKernel(const v1::Kernel& kernel, Image image, uint32_
   if (shape.dynamic_shared_bytes != 0) {
     KILN_RETURN_IF_ERROR(card->AllowShared(function, shape.dynamic_shared_bytes));
   }
-  return Kernel{kernel.symbol(), function, shape, operands};
+  KILN_ASSIGN_OR_RETURN(TensorMaps tensor_maps, TensorMaps::Of(kernel, operands, *card));
+  return Kernel{kernel.symbol(), function, shape, operands, std::move(tensor_maps)};
 }
 
 std::vector<uint32_t> OperandsOf(const v1::Executable& executable) {

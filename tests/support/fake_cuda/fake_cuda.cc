@@ -12,6 +12,7 @@
 
 #include "tests/support/fake_cuda/ptx_program.h"
 #include "tests/support/fake_gpu/world.h"
+#include "tests/support/ptx/tensor_map.h"
 
 namespace {
 
@@ -308,6 +309,30 @@ FAKE(cuFuncSetAttribute)(void* function, int attribute, int value) {
   ENTER("cuFuncSetAttribute", current, std::to_string(attribute) + " " + std::to_string(value));
   return TheWorld().FunctionAt(function) == nullptr ? kInvalidHandle : kSuccess;
 }
+#ifndef KILN_FAKE_OF_CUDA_11
+FAKE(cuTensorMapEncodeTiled)(void* map, int type, unsigned rank, void* address, const uint64_t* sizes,
+                             const uint64_t* strides, const uint32_t* box, const uint32_t* element_strides,
+                             int interleave, int swizzle, int, int fill) {
+  ENTER("cuTensorMapEncodeTiled", current, std::to_string(rank) + " axes");
+  static constexpr uint32_t kBytes[] = {1, 2, 4, 4, 8, 8, 2, 4, 8, 2};  // of types
+  static constexpr uint32_t kSwizzles[] = {0, 32, 64, 128};
+  if (reinterpret_cast<uintptr_t>(map) % 64 != 0 || type < 0 || type > 9 || rank < 1 || rank > 5 || interleave != 0 ||
+      swizzle < 0 || swizzle > 3 || fill != 0)
+    return kInvalidValue;
+  kiln::testing::ptx::TensorMap tensor;
+  tensor.address = reinterpret_cast<uint64_t>(address);
+  tensor.element_bytes = kBytes[type];
+  tensor.rank = rank;
+  tensor.swizzle_bytes = kSwizzles[swizzle];
+  for (unsigned axis = 0; axis < rank; ++axis) {
+    if (element_strides[axis] != 1) return kInvalidValue;
+    tensor.sizes[axis] = sizes[axis];
+    tensor.box[axis] = box[axis];
+    if (axis + 1 < rank) tensor.strides[axis] = strides[axis];
+  }
+  return kiln::testing::ptx::EncodeTensorMap(tensor, map) ? kSuccess : kInvalidValue;
+}
+#endif
 FAKE(cuLaunchKernel)(void* function, unsigned gx, unsigned gy, unsigned gz, unsigned x, unsigned y, unsigned z,
                      unsigned shared_bytes, void* stream, void** parameters, void**) {
   const Function* found = TheWorld().FunctionAt(function);
