@@ -1,5 +1,7 @@
 #include "server/config.h"
 
+#include <unistd.h>
+
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <climits>
@@ -125,6 +127,9 @@ const std::vector<ConfigRow>& ConfigRows() {
        "ROCR_VISIBLE_DEVICES hide some); none; or kinds without which the server does not start: cuda, hip, or "
        "cuda,hip. `kiln devices` says why there is none"},
       {"gpu_memory_percent", "90", "most of each GPU's memory that is handed out, in percent; 0 is 90"},
+      {"ptxas", "",
+       "path of NVIDIA's assembler: programs for sm_90a and later are stored as machine code, not as PTX that the "
+       "driver compiles whenever one is loaded; empty or none: PTX"},
       {"program_cache_bytes", "1073741824",
        "most bytes of compiled programs kept in memory, and again of recordings with theirs"},
       {"program_cache_dir", "",
@@ -224,6 +229,9 @@ absl::Status CheckConfig(const v1::ServerConfig& config) {
   }
   if (config.gpu_memory_percent() > 100) {
     return BadSetting("gpu_memory_percent", absl::StrCat(config.gpu_memory_percent(), " is more than 100"));
+  }
+  if (!config.ptxas().empty() && config.ptxas() != "none" && access(config.ptxas().c_str(), X_OK) != 0) {
+    return BadSetting("ptxas", absl::StrCat("\"", config.ptxas(), "\" is no program that can be run"));
   }
   if (config.meeting_seconds() == 0 || config.meeting_seconds() > 86400) {
     return BadSetting("meeting_seconds", absl::StrCat(config.meeting_seconds(), " is not between 1 and a day's 86400"));

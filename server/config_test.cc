@@ -117,6 +117,7 @@ TEST(ConfigTest, FaultsNameTheField) {
       {"--session_limits_max_lease_seconds=9", "session_limits.default_lease_seconds", "longest lease, 9"},
       {"--gpus=all", "gpus", "auto, none, cuda, hip or cuda,hip"},
       {"--gpu_memory_percent=101", "gpu_memory_percent", "more than 100"},
+      {"--ptxas=/no/such/ptxas", "ptxas", "no program that can be run"},
       {"--mpi=perhaps", "mpi", "on, off or auto"},
       {"--rank_silence_seconds=0", "rank_silence_seconds", "between 1 and"},
       {"--rank_death=panic", "rank_death", "serve or stop"},

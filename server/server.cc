@@ -17,6 +17,7 @@
 #include "base/error.h"
 #include "base/graph_hash.h"
 #include "base/store/disk_store.h"
+#include "compiler/assemble.h"
 #include "compiler/compile.h"
 #include "compiler/compile_multi.h"
 #include "compiler/gradient/gradient.h"
@@ -49,18 +50,30 @@ absl::StatusOr<Devices> OpenCpuDevices(const v1::ServerConfig& config, std::shar
   return devices;
 }
 
+// `made` with machine code in the place of PTX, where `ptxas` says how.
+template <typename Made>
+absl::StatusOr<Made> Assembled(const std::string& ptxas, absl::StatusOr<Made> made) {
+  if (!made.ok()) return made;
+  if constexpr (std::is_same_v<Made, v1::Executable>) {
+    KILN_RETURN_IF_ERROR(compiler::Assemble(ptxas, *made));
+  } else {
+    for (v1::Executable& each : *made->mutable_executables()) KILN_RETURN_IF_ERROR(compiler::Assemble(ptxas, each));
+  }
+  return made;
+}
+
 // The compiler, with a line in the log for each graph, and its stages in a folder
 // of `dump` if one is named. An observer that is there already is served first.
-CompileFn LoggedCompiler(std::shared_ptr<spdlog::logger> log, std::string dump) {
-  return [log, dump](const v1::Graph& graph, const v1::Target& target, const compiler::Options& options,
-                     compiler::CompileObserver* observer) {
+CompileFn LoggedCompiler(std::shared_ptr<spdlog::logger> log, std::string dump, std::string ptxas) {
+  return [log, dump, ptxas](const v1::Graph& graph, const v1::Target& target, const compiler::Options& options,
+                            compiler::CompileObserver* observer) {
     std::optional<compiler::DumpObserver> to_files;
     if (const auto hash = HashGraph(graph); observer == nullptr && !dump.empty() && hash.ok()) {
       to_files.emplace(absl::StrCat(dump, "/", hash->Hex().substr(0, 16)));
       observer = &*to_files;
     }
     const absl::Time begin = absl::Now();
-    auto executable = compiler::Compile(graph, target, options, observer);
+    auto executable = Assembled(ptxas, compiler::Compile(graph, target, options, observer));
     const int64_t micros = absl::ToInt64Microseconds(absl::Now() - begin);
     if (executable.ok()) {
       if (to_files.has_value()) to_files->WriteObject(executable->object());
@@ -74,11 +87,11 @@ CompileFn LoggedCompiler(std::shared_ptr<spdlog::logger> log, std::string dump) 
 }
 
 // The same for graphs on several devices.
-MultiCompiler LoggedMultiCompiler(std::shared_ptr<spdlog::logger> log) {
-  return {compiler::IsMultiDevice, [log](const v1::Graph& graph, const v1::Target& target,
-                                         const compiler::Options& options, compiler::CompileObserver* observer) {
+MultiCompiler LoggedMultiCompiler(std::shared_ptr<spdlog::logger> log, std::string ptxas) {
+  return {compiler::IsMultiDevice, [log, ptxas](const v1::Graph& graph, const v1::Target& target,
+                                                const compiler::Options& options, compiler::CompileObserver* observer) {
             const absl::Time begin = absl::Now();
-            auto program = compiler::CompileMulti(graph, target, options, observer);
+            auto program = Assembled(ptxas, compiler::CompileMulti(graph, target, options, observer));
             const int64_t micros = absl::ToInt64Microseconds(absl::Now() - begin);
             if (program.ok()) {
               log->info("event=compiled nodes={} devices={} steps={} micros={}", graph.nodes_size(),
@@ -118,11 +131,13 @@ absl::StatusOr<std::shared_ptr<ProgramDisk>> OpenDisk(const v1::ServerConfig& co
 }
 
 // The search for schedules, with a line in the log for each program.
-TuneFn LoggedSearch(std::shared_ptr<spdlog::logger> log) {
-  return [log](const v1::Graph& graph, const v1::Target& target, const compiler::Options& options,
-               const compiler::TuneOptions& tuning, compiler::KernelTimer& timer) {
+TuneFn LoggedSearch(std::shared_ptr<spdlog::logger> log, std::string ptxas) {
+  return [log, ptxas](const v1::Graph& graph, const v1::Target& target, const compiler::Options& options,
+                      const compiler::TuneOptions& tuning,
+                      compiler::KernelTimer& timer) -> absl::StatusOr<compiler::Tuned> {
     const absl::Time begin = absl::Now();
     auto tuned = compiler::Tune(graph, target, options, tuning, timer);
+    if (tuned.ok()) KILN_RETURN_IF_ERROR(compiler::Assemble(ptxas, tuned->executable));
     const int64_t micros = absl::ToInt64Microseconds(absl::Now() - begin);
     if (tuned.ok()) {
       log->info("event=tuned nodes={} kernels={} candidates={} micros={} kernels_micros_before={:.1f} after={:.1f}",
@@ -188,9 +203,10 @@ absl::StatusOr<std::unique_ptr<RpcServer>> StartServer(const v1::ServerConfig& c
       WarmUp(engine, programs, stop, *log);
     };
   }
-  auto engine =
-      std::make_unique<Engine>(options, std::move(devices), LoggedCompiler(log, config.dump()), compiler::Gradient,
-                               /*observer=*/nullptr, LoggedMultiCompiler(log), LoggedSearch(log));
+  const std::string ptxas = config.ptxas() == "none" ? "" : config.ptxas();
+  auto engine = std::make_unique<Engine>(options, std::move(devices), LoggedCompiler(log, config.dump(), ptxas),
+                                         compiler::Gradient, /*observer=*/nullptr, LoggedMultiCompiler(log, ptxas),
+                                         LoggedSearch(log, ptxas));
   return RpcServer::Start(config, std::move(engine), std::move(log), std::move(prepare));
 }
 

@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 
 #include <cstdlib>
+#include <filesystem>
+#include <fstream>
 #include <string>
 #include <vector>
 
@@ -18,11 +20,15 @@ using ::testing::HasSubstr;
 class GpuTest : public ServerTest {
  protected:
   void SetUp() override {
+    StartWith([](v1::ServerConfig&) {});
+  }
+  void StartWith(void (*change)(v1::ServerConfig& config)) {
     fake_("set devices 2");
     setenv("KILN_LIBCUDA", fake_.path().c_str(), 1);
     v1::ServerConfig config = server::DefaultConfig();
     config.set_gpus("cuda");
     config.set_gpu_memory_percent(50);
+    change(config);
     Start(config);
   }
   void TearDown() override {
@@ -92,6 +98,23 @@ TEST_F(GpuTest, RunPrograms) {
   EXPECT_EQ(*AddOneOn("CUDA:1"), kMore);
   EXPECT_EQ(*AddOneOn("CPU:0"), kMore);
   EXPECT_EQ(fake_.Calls("cuLaunchKernel").size(), 2u);
+}
+
+// In the place of NVIDIA's assembler, one whose machine code is PTX again: a constant is another one in it.
+class AssembledGpuTest : public GpuTest {
+ protected:
+  static std::string Assembler() { return ::testing::TempDir() + "/ptxas_of_this_test"; }
+  void SetUp() override {
+    std::ofstream(Assembler()) << "#!/bin/sh\nsed s/0f3F800000/0f40000000/ \"$2\" > \"$4\"\n";
+    std::filesystem::permissions(Assembler(), std::filesystem::perms::owner_all);
+    StartWith([](v1::ServerConfig& config) { config.set_ptxas(Assembler()); });
+  }
+};
+
+TEST_F(AssembledGpuTest, RunWhatTheAssemblerMade) {
+  const std::vector<float> two_more = {3, 4, 5, 6, 7, 8, 9, 10};
+  EXPECT_EQ(*AddOneOn("CUDA:0"), two_more);
+  EXPECT_EQ(*AddOneOn("CPU:0"), kMore);
 }
 
 TEST_F(GpuTest, ALostOneIsNamedAndTheOthersGoOn) {
