@@ -127,8 +127,10 @@ absl::StatusOr<v1::Executable> CompileNormalised(Graph& graph, Pipeline& pipelin
       CompileKernels(graph, pipeline, root, ConstantsOf(function, options), target, options, *generator, executable));
   AddSteps(function, root, plan, compiled, executable);
 
-  KILN_RETURN_IF_ERROR(
-      pipeline.RunStep(generator->language(), [] { return absl::OkStatus(); }, [&] { return generator->Source(); }));
+  for (const absl::string_view language : generator->languages()) {
+    KILN_RETURN_IF_ERROR(
+        pipeline.RunStep(language, [] { return absl::OkStatus(); }, [&] { return generator->Source(language); }));
+  }
   if (observer != nullptr && observer->WantsAssembly()) {
     KILN_RETURN_IF_ERROR(
         pipeline.RunStep("assembly", [] { return absl::OkStatus(); }, [&] { return generator->Assembly(); }));

@@ -4,6 +4,7 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "compiler/ir/graph.h"
@@ -49,10 +50,11 @@ class CodeGenerator {
   virtual absl::StatusOr<UOp*> SelectListed(Graph&, UOp* linear, UOp* program) { return linear; }
   // `linear`: a program as LowerProgram leaves it.
   virtual absl::Status AddProgram(UOp* linear, const std::string& symbol) { return AddKernel(linear, symbol); }
-  // What Source is written in, and its stage is called.
-  virtual absl::string_view language() const { return "llvm"; }
-  // The kernels so far as text, for people: LLVM IR, or nothing.
-  virtual std::string Source() = 0;
+  // What Source can show, in the order in which one is made of the other: stages are called so.
+  virtual std::vector<absl::string_view> languages() const { return {"llvm"}; }
+  // The kernels so far as text in one of its languages. "llvm" is LLVM's IR as instructions are selected from it, or
+  // nothing.
+  virtual std::string Source(absl::string_view language) = 0;
   virtual std::string Assembly() = 0;
   // The object with all kernels. Last call but for the destructor.
   virtual absl::StatusOr<std::string> Object() = 0;

@@ -1,8 +1,8 @@
-// Every conformance graph and program as PTX, run by a machine of our own on this computer: what NVIDIA's GPUs
-// would compute, against the interpreter or the values computed beside each program. For the code of AMD's GPUs
-// see gpu_code_test.
+// Every conformance graph and program as code for GPUs, run on this computer, against the interpreter or the values
+// computed beside each program: NVIDIA's as PTX, by a machine of our own; AMD's as the LLVM IR that instructions are
+// selected from, compiled for the host.
 //
-// Architectures take turns: each has its share of the graphs. KILN_EVERY=1: each has all of them.
+// Of each vendor's architectures each takes its share of the graphs. KILN_EVERY=1: each has all of them.
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -12,6 +12,7 @@
 #include "compiler/target/gpu/architectures.h"
 #include "tests/conformance/cases.h"
 #include "tests/conformance/program_cases.h"
+#include "tests/support/amd_engine.h"
 #include "tests/support/cpu_engine.h"
 #include "tests/support/interp_engine.h"
 #include "tests/support/ptx_engine.h"
@@ -19,70 +20,89 @@
 namespace kiln::testing {
 namespace {
 
-std::vector<std::string> Architectures() {
-  std::vector<std::string> names;
-  for (const compiler::GpuArchitecture& each : compiler::GpuArchitectures()) {
-    if (each.kind == v1::Target::NVPTX) names.emplace_back(each.name);
+using compiler::GpuArchitecture;
+using compiler::InterpResult;
+
+// Of NVIDIA's, tensor graphs have no races; programs may.
+enum class Level { kTensors, kProgram };
+
+class GpuValues : public ::testing::TestWithParam<v1::Target::Kind> {
+ protected:
+  // Those that case number `i` runs on.
+  static std::vector<GpuArchitecture> ArchitecturesOf(size_t i) {
+    std::vector<GpuArchitecture> all;
+    for (const GpuArchitecture& each : compiler::GpuArchitectures()) {
+      if (each.kind == GetParam()) all.push_back(each);
+    }
+    if (std::getenv("KILN_EVERY") != nullptr) return all;
+    return {all[i % all.size()]};
   }
-  return names;
-}
 
-// Those that case number `i` runs on.
-std::vector<std::string> ArchitecturesOf(size_t i) {
-  const std::vector<std::string> all = Architectures();
-  if (std::getenv("KILN_EVERY") != nullptr) return all;
-  return {all[i % all.size()]};
-}
-
-void CheckOn(const std::string& architecture, const Case& test, const compiler::InterpResult& want) {
-  SCOPED_TRACE(absl::StrCat(test.name, " on ", architecture));
-  PtxEngine gpu(architecture);
-  gpu.DetectGlobalRaces();
-  const auto got = gpu.Run(test.graph, test.arguments, ExactOptions());
-  ASSERT_TRUE(got.ok()) << got.status();
-  ASSERT_EQ(got->results.size(), want.results.size());
-  for (size_t n = 0; n < want.results.size(); ++n) {
-    EXPECT_EQ(CompareTensors(got->results[n], want.results[n], test.outputs[n].tolerance), "") << test.outputs[n].name;
+  static absl::StatusOr<InterpResult> RunOn(const GpuArchitecture& architecture, size_t i, Level level,
+                                            const v1::Graph& graph, const compiler::HostTensors& arguments) {
+    if (architecture.kind == v1::Target::NVPTX) {
+      PtxEngine gpu(architecture.name);
+      if (level == Level::kTensors) gpu.DetectGlobalRaces();
+      return gpu.Run(graph, arguments, ExactOptions());
+    }
+    // Either side of its memory is guarded, in turns; of architectures, too.
+    const auto side = i / 4 % 2 == 0 ? GuardedBuffer::Side::kEnd : GuardedBuffer::Side::kBegin;
+    return AmdEngine(architecture.name, side).Run(graph, arguments, ExactOptions());
   }
-}
 
-void CheckCases(const std::vector<Case>& cases) {
-  for (size_t i = 0; i < cases.size(); ++i) {
-    const auto want = RunInterpreted(cases[i].graph, cases[i].arguments);
-    ASSERT_TRUE(want.ok()) << cases[i].name << ": " << want.status();
-    for (const std::string& architecture : ArchitecturesOf(i)) CheckOn(architecture, cases[i], *want);
+  static void CheckCases(const std::vector<Case>& cases) {
+    for (size_t i = 0; i < cases.size(); ++i) {
+      const auto want = RunInterpreted(cases[i].graph, cases[i].arguments);
+      ASSERT_TRUE(want.ok()) << cases[i].name << ": " << want.status();
+      for (const GpuArchitecture& architecture : ArchitecturesOf(i)) CheckOn(architecture, i, cases[i], *want);
+    }
   }
-}
 
-void CheckOn(const std::string& architecture, const ProgramCase& test) {
-  SCOPED_TRACE(absl::StrCat(test.name, " on ", architecture));
-  auto got = PtxEngine(architecture).Run(test.graph, test.arguments, ExactOptions());
-  ASSERT_TRUE(got.ok()) << got.status() << "\n" << PrintGraph(test.graph);
-  compiler::InterpResult want;
-  want.written = test.expected;
-  // Storage of several axes is one row of elements to a compiled kernel.
-  for (auto& [slot, tensor] : got->written) {
-    const auto expected = want.written.find(slot);
-    if (expected != want.written.end()) tensor.shape = expected->second.shape;
+  static void CheckPrograms(const std::vector<ProgramCase>& cases) {
+    for (size_t i = 0; i < cases.size(); ++i) {
+      for (const GpuArchitecture& architecture : ArchitecturesOf(i)) CheckOn(architecture, i, cases[i]);
+    }
   }
-  EXPECT_EQ(CompareOutcomes(*got, want, test.tolerance), "") << PrintGraph(test.graph);
-}
 
-void CheckPrograms(const std::vector<ProgramCase>& cases) {
-  for (size_t i = 0; i < cases.size(); ++i) {
-    for (const std::string& architecture : ArchitecturesOf(i)) CheckOn(architecture, cases[i]);
+ private:
+  static void CheckOn(const GpuArchitecture& architecture, size_t i, const Case& test, const InterpResult& want) {
+    SCOPED_TRACE(absl::StrCat(test.name, " on ", architecture.name));
+    const auto got = RunOn(architecture, i, Level::kTensors, test.graph, test.arguments);
+    ASSERT_TRUE(got.ok()) << got.status();
+    ASSERT_EQ(got->results.size(), want.results.size());
+    for (size_t n = 0; n < want.results.size(); ++n) {
+      EXPECT_EQ(CompareTensors(got->results[n], want.results[n], test.outputs[n].tolerance), "")
+          << test.outputs[n].name;
+    }
   }
-}
 
-TEST(GpuValues, OfElementwiseOpsAndCasts) { CheckCases(ScalarCases()); }
+  static void CheckOn(const GpuArchitecture& architecture, size_t i, const ProgramCase& test) {
+    SCOPED_TRACE(absl::StrCat(test.name, " on ", architecture.name));
+    auto got = RunOn(architecture, i, Level::kProgram, test.graph, test.arguments);
+    ASSERT_TRUE(got.ok()) << got.status() << "\n" << PrintGraph(test.graph);
+    InterpResult want;
+    want.written = test.expected;
+    // Storage of several axes is one row of elements to a compiled kernel.
+    for (auto& [slot, tensor] : got->written) {
+      const auto expected = want.written.find(slot);
+      if (expected != want.written.end()) tensor.shape = expected->second.shape;
+    }
+    EXPECT_EQ(CompareOutcomes(*got, want, test.tolerance), "") << PrintGraph(test.graph);
+  }
+};
 
-TEST(GpuValues, OfShapesThatBroadcast) { CheckCases(BroadcastCases()); }
+TEST_P(GpuValues, OfElementwiseOpsAndCasts) { CheckCases(ScalarCases()); }
 
-TEST(GpuValues, OfMovementAndReduce) { CheckCases(TensorCases()); }
+TEST_P(GpuValues, OfShapesThatBroadcast) { CheckCases(BroadcastCases()); }
 
-TEST(GpuValues, OfPrograms) { CheckPrograms(ProgramCases()); }
+TEST_P(GpuValues, OfMovementAndReduce) { CheckCases(TensorCases()); }
 
-TEST(GpuValues, OfGraphsOfOneKernel) { CheckPrograms(KernelCases()); }
+TEST_P(GpuValues, OfPrograms) { CheckPrograms(ProgramCases()); }
+
+TEST_P(GpuValues, OfGraphsOfOneKernel) { CheckPrograms(KernelCases()); }
+
+INSTANTIATE_TEST_SUITE_P(Vendors, GpuValues, ::testing::Values(v1::Target::NVPTX, v1::Target::AMDGPU),
+                         [](const auto& info) { return info.param == v1::Target::NVPTX ? "Nvidia" : "Amd"; });
 
 }  // namespace
 }  // namespace kiln::testing

@@ -66,12 +66,9 @@ class CpuCodeGenerator : public CodeGenerator {
     return Added(function);
   }
 
-  std::string Source() override {
+  std::string Source(absl::string_view) override {
     OptimizeOnce();
-    std::string text;
-    llvm::raw_string_ostream stream(text);
-    module_.print(stream, nullptr);
-    return text;
+    return ModuleText(module_);
   }
 
   std::string Assembly() override {

@@ -72,10 +72,10 @@ class SourceGenerator : public CodeGenerator {
     return prelude_.dialect().HasWorkItems() ? LaunchOfItems(linear) : v1::Launch();
   }
 
-  absl::string_view language() const override { return "source"; }
-  std::string Source() override { return prelude_.Text() + kernels_; }
+  std::vector<absl::string_view> languages() const override { return {"source"}; }
+  std::string Source(absl::string_view) override { return prelude_.Text() + kernels_; }
   std::string Assembly() override { return ""; }
-  absl::StatusOr<std::string> Object() override { return Source(); }
+  absl::StatusOr<std::string> Object() override { return prelude_.Text() + kernels_; }
 
  private:
   Prelude prelude_;

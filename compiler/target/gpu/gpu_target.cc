@@ -68,9 +68,13 @@ class GpuCodeGenerator : public CodeGenerator {
     return Added(linear, function);
   }
 
-  absl::string_view language() const override { return "source"; }
+  std::vector<absl::string_view> languages() const override { return {"llvm", "source"}; }
 
-  std::string Source() override { return Assembly(); }
+  std::string Source(absl::string_view language) override {
+    if (language != "llvm") return Assembly();
+    OptimizeOnce();
+    return ModuleText(module_);
+  }
 
   std::string Assembly() override {
     std::string text;

@@ -91,6 +91,13 @@ void Optimize(llvm::Module& module, llvm::TargetMachine& machine) {
   passes.run(module, modules);
 }
 
+std::string ModuleText(const llvm::Module& module) {
+  std::string text;
+  llvm::raw_string_ostream stream(text);
+  module.print(stream, nullptr);
+  return text;
+}
+
 std::string EmitObject(llvm::Module& module, llvm::TargetMachine& machine) {
   return Emit(module, machine, llvm::CodeGenFileType::ObjectFile);
 }

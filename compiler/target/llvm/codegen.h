@@ -19,6 +19,9 @@ absl::StatusOr<std::unique_ptr<llvm::TargetMachine>> MakeTargetMachine(const v1:
 // The few passes that hand-made vector code needs.
 void Optimize(llvm::Module& module, llvm::TargetMachine& machine);
 
+// For people, and exact.
+std::string ModuleText(const llvm::Module& module);
+
 // A relocatable object, or its assembly text. Changes the module.
 std::string EmitObject(llvm::Module& module, llvm::TargetMachine& machine);
 std::string EmitAssembly(llvm::Module& module, llvm::TargetMachine& machine);

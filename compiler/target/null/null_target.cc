@@ -8,7 +8,7 @@ namespace {
 class NullCodeGenerator : public CodeGenerator {
  public:
   absl::Status AddKernel(UOp*, const std::string&) override { return absl::OkStatus(); }
-  std::string Source() override { return ""; }
+  std::string Source(absl::string_view) override { return ""; }
   std::string Assembly() override { return ""; }
   absl::StatusOr<std::string> Object() override { return std::string(); }
 };

@@ -1,0 +1,47 @@
+#include "tests/support/amd_engine.h"
+
+#include <memory>
+
+#include "absl/strings/str_cat.h"
+#include "base/check.h"
+#include "base/error.h"
+#include "compiler/compile.h"
+#include "compiler/target/gpu/architectures.h"
+#include "tests/support/amd/machine.h"
+#include "tests/support/executable_run.h"
+
+namespace kiln::testing {
+namespace {
+
+// What instructions are selected from.
+class IrCollector final : public compiler::CompileObserver {
+ public:
+  void OnPass(const compiler::PassRecord& record) override {
+    if (record.name == "llvm") ir = record.text();
+  }
+  std::string ir;
+};
+
+}  // namespace
+
+absl::StatusOr<compiler::InterpResult> AmdEngine::Run(const v1::Graph& graph, const compiler::HostTensors& arguments,
+                                                      const compiler::Options& options,
+                                                      const compiler::VariableValues& variables) {
+  const compiler::GpuArchitecture* architecture = compiler::FindGpuArchitecture(architecture_);
+  const auto target = compiler::GpuTarget(architecture_);
+  KILN_CHECK(architecture != nullptr && target.has_value());
+  IrCollector collector;
+  KILN_ASSIGN_OR_RETURN(const v1::Executable executable, compiler::Compile(graph, *target, options, &collector));
+  KILN_ASSIGN_OR_RETURN(const std::unique_ptr<amd::Module> module,
+                        amd::Module::Load(collector.ir, architecture->lanes));
+  const auto run = [&](const KernelRun& run) -> absl::Status {
+    const std::string& symbol = run.kernel.symbol();
+    KILN_ASSIGN_OR_RETURN(const uint64_t shared, module->SharedBytes(symbol));
+    if (run.kernel.launch().static_shared_bytes() < shared)
+      return absl::InternalError(absl::StrCat(symbol, " declares more shared memory than its launch says"));
+    return module->Launch(symbol, {run.groups, run.items}, run.arguments);
+  };
+  return RunExecutable(executable, arguments, variables, side_, run);
+}
+
+}  // namespace kiln::testing
