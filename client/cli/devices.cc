@@ -41,6 +41,11 @@ absl::Status Devices(Cli& cli, bool watch) {
                     device.description()});
   }
   std::fputs(TableText(rows).c_str(), stdout);
+  for (const v1::Device& device : response.devices()) {
+    if (device.peers().empty()) continue;
+    std::printf("%s copies without the host from %s\n", device.name().c_str(),
+                absl::StrJoin(device.peers(), ", ").c_str());
+  }
   for (const v1::AbsentDevices& absent : response.absent()) {
     std::printf("no %s: %s\n", absent.kind().c_str(), absent.reason().c_str());
   }

@@ -121,11 +121,11 @@ absl::Status ByHost::Reduce(const Window& window, uint64_t begin, uint64_t end) 
 }
 
 absl::Status ByHost::Fetch(const Place& place, uint64_t offset, uint64_t bytes, char* to) const {
-  return place.device->Load(static_cast<const char*>(place.slice.device_data()) + offset, bytes, to);
+  return place.device->Load(place.data(offset), bytes, to);
 }
 
 absl::Status ByHost::Put(const Place& place, uint64_t offset, uint64_t bytes, const char* from) const {
-  return place.device->Store(from, bytes, static_cast<char*>(place.slice.device_data()) + offset);
+  return place.device->Store(from, bytes, place.writable(offset));
 }
 
 }  // namespace kiln::runtime::collective

@@ -15,16 +15,9 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "runtime/collective/job.h"
-#include "runtime/hal/buffer.h"
-#include "runtime/hal/device.h"
+#include "runtime/collective/place.h"
 
 namespace kiln::runtime::collective {
-
-// A tensor or a part of one, and whose it is; no buffer where a rank has none.
-struct Place {
-  hal::Device* device = nullptr;
-  hal::BufferSlice slice;
-};
 
 class ByHost {
  public:

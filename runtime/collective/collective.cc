@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "runtime/collective/across.h"
 #include "runtime/collective/by_host.h"
+#include "runtime/collective/by_peers.h"
 #include "runtime/collective/measure.h"
 
 namespace kiln::runtime::collective {
@@ -31,8 +32,9 @@ struct Running {
   const Request request;
   Team team;
   Job job;
-  // Either of these. What the host does not see has outcomes, by rank.
+  // One of these. What the host does not see has outcomes, by rank.
   const Algorithm* algorithm = nullptr;
+  std::unique_ptr<ByPeers> by_peers;
   std::unique_ptr<ByHost> by_host;
   std::vector<absl::Status> outcomes;
   std::vector<std::shared_ptr<hal::Buffer>> work;
@@ -114,12 +116,17 @@ absl::Status PrepareUnseen(Running& running) {
     outputs[OutputRank(job, i)] = {asked.devices[OutputRank(job, i)], asked.outputs[i]};
   }
   running.outcomes.resize(job.ranks);
+  if (ByPeers::Can(job.kind, asked.devices)) {
+    running.by_peers = std::make_unique<ByPeers>(job, std::move(inputs), std::move(outputs));
+    return absl::OkStatus();
+  }
   KILN_ASSIGN_OR_RETURN(running.by_host, ByHost::Make(job, std::move(inputs), std::move(outputs)));
   return absl::OkStatus();
 }
 
 const char* NameOf(const Running& running) {
-  return running.algorithm != nullptr ? running.algorithm->name : ByHost::kName;
+  if (running.algorithm != nullptr) return running.algorithm->name;
+  return running.by_peers != nullptr ? ByPeers::kName : ByHost::kName;
 }
 
 }  // namespace
@@ -168,7 +175,7 @@ void Collectives::Run(Request request, const hal::LaunchControl& control, Report
     if (running->algorithm != nullptr) {
       return running->algorithm->run[static_cast<int>(running->job.kind)](running->job, rank);
     }
-    running->outcomes[rank] = running->by_host->Run(rank);
+    running->outcomes[rank] = running->by_peers != nullptr ? running->by_peers->Run(rank) : running->by_host->Run(rank);
   };
   meetings_->Submit(std::move(meeting), [running, bytes, done = std::move(done)](absl::Status status) mutable {
     for (const absl::Status& outcome : running->outcomes) status.Update(outcome);

@@ -61,6 +61,23 @@ void CopyByHost(Meetings& meetings, hal::Device* from_device, hal::BufferSlice f
                   });
 }
 
+// The one that gets it does it.
+void CopyDirectly(Meetings& meetings, hal::Device* from_device, hal::BufferSlice from, hal::Device* to_device,
+                  hal::BufferSlice to, absl::Duration patience, bool keeps_place, const hal::LaunchControl& control,
+                  hal::DoneCallback done) {
+  const auto outcome = std::make_shared<absl::Status>();  // of the work
+  auto work = [=, from = std::move(from), to = std::move(to)](uint32_t rank) {
+    if (rank == 0) return;
+    to.buffer->Changed();
+    const hal::Move move = {from.device_data(), to.device_data(), from.bytes};
+    *outcome = to_device->CopyFrom(*from_device, {&move, 1});
+  };
+  meetings.Submit({{from_device, to_device}, std::move(work), patience, control, keeps_place},
+                  [outcome, done = std::move(done)](absl::Status met) mutable {
+                    done(met.ok() ? std::move(*outcome) : std::move(met));
+                  });
+}
+
 }  // namespace
 
 void CopyBetween(Meetings& meetings, hal::Device* from_device, hal::BufferSlice from, hal::Device* to_device,
@@ -76,6 +93,10 @@ void CopyBetween(Meetings& meetings, hal::Device* from_device, hal::BufferSlice 
   if (AnyRemote({from_device, to_device})) {
     return CopyAcross(meetings, from_device, std::move(from), to_device, std::move(to), patience, keeps_place, control,
                       std::move(done));
+  }
+  if (to_device->CopiesFrom(*from_device)) {
+    return CopyDirectly(meetings, from_device, std::move(from), to_device, std::move(to), patience, keeps_place,
+                        control, std::move(done));
   }
   if (from.host_data() == nullptr || to.host_data() == nullptr) {
     return CopyByHost(meetings, from_device, std::move(from), to_device, std::move(to), patience, keeps_place, control,

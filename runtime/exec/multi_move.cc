@@ -10,8 +10,14 @@
 namespace kiln::runtime {
 namespace {
 
-// What is kept here of one slice at a time, at most.
-constexpr uint64_t kWindowBytes = 64 << 20;
+// What is kept here of a box's slices at a time, at most.
+constexpr uint64_t kWindowBytes = 128 << 20;
+
+// Devices are asked for runs one by one. Of so many that are shorter than this, it takes longer
+// than their whole extent does through the host.
+constexpr uint64_t kFewRuns = 64, kLongRun = 16 << 10;
+
+hal::Device& OwnerOf(const hal::BufferSlice& slice) { return const_cast<hal::Device&>(*slice.buffer->device()); }
 
 // Bytes [begin, end) of a slice where this process sees them.
 class Window {
@@ -25,7 +31,7 @@ class Window {
       here_ = host + begin;
       return absl::OkStatus();
     }
-    owner_ = const_cast<hal::Device*>(slice.buffer->device());
+    owner_ = &OwnerOf(slice);
     fetched_.resize(bytes_);
     here_ = fetched_.data();
     return fetch ? owner_->Load(device_, bytes_, here_) : absl::OkStatus();
@@ -45,6 +51,21 @@ class Window {
   hal::Device* owner_ = nullptr;  // null where the host sees the memory
   std::vector<char> fetched_;
 };
+
+// Whether the one that gets it copies it without the host.
+bool GoesDirectly(const BoxCopy& box, const std::vector<hal::BufferSlice>& slices) {
+  if (!OwnerOf(slices[box.to]).CopiesFrom(OwnerOf(slices[box.from]))) return false;
+  return box.run_bytes >= kLongRun || box.TotalBytes() <= kFewRuns * box.run_bytes;
+}
+
+absl::Status MoveDirectly(const BoxCopy& box, const std::vector<hal::BufferSlice>& slices) {
+  const hal::BufferSlice &from = slices[box.from], &to = slices[box.to];
+  to.buffer->Changed();
+  std::vector<hal::Move> moves;
+  ForEachRun(box, static_cast<const char*>(from.device_data()), static_cast<char*>(to.device_data()),
+             [&](const char* source, char* target, uint64_t bytes) { moves.push_back({source, target, bytes}); });
+  return OwnerOf(to).CopyFrom(OwnerOf(from), moves);
+}
 
 absl::Status MoveBox(const MultiTask& task, const BoxCopy& box, const std::vector<hal::BufferSlice>& slices) {
   Window from, to;
@@ -76,8 +97,12 @@ absl::Status MoveBoxes(const MultiTask& task, const std::vector<hal::BufferSlice
   const uint32_t item = task.fold == nullptr ? 1 : task.fold->item_bytes;
   std::vector<BoxCopy> parts;
   for (const BoxCopy& box : task.copies) {
+    if (task.fold == nullptr && GoesDirectly(box, slices)) {
+      KILN_RETURN_IF_ERROR(MoveDirectly(box, slices));
+      continue;
+    }
     parts.clear();
-    SplitBox(box, kWindowBytes, item, parts);
+    SplitBox(box, kWindowBytes / (2 + task.folded.size()), item, parts);
     for (const BoxCopy& part : parts) KILN_RETURN_IF_ERROR(MoveBox(task, part, slices));
   }
   return absl::OkStatus();

@@ -11,8 +11,9 @@
 namespace kiln::runtime {
 
 // Does what `task`, a kTransfer, says with the run's slices, on this thread; all that it
-// reads is there. Memory of other processes is fetched, and what was written is put back,
-// so that costs a journey for each box and its whole extent; what programs do with all
+// reads is there. A device that copies from the other does it, run by run; else memory that
+// the host does not see is fetched, and what was written is put back, so that costs a
+// journey for each box and its whole extent; what programs do with all
 // of a value is a collective (multi_collective.h) and goes from process to process.
 absl::Status MoveBoxes(const MultiTask& task, const std::vector<hal::BufferSlice>& slices);
 

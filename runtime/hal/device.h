@@ -4,6 +4,8 @@
 
 #include <cstdint>
 #include <memory>
+#include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
@@ -25,6 +27,13 @@ struct DeviceStats {
 };
 
 class Remote;
+
+// Bytes that go from one device's memory to another's.
+struct Move {
+  const void* from = nullptr;
+  void* to = nullptr;
+  uint64_t bytes = 0;
+};
 
 // Safe from any thread. The device owns its allocator and queue, and outlives
 // every buffer and module made by it; its destructor waits for the queue.
@@ -66,6 +75,17 @@ class Device {
   // otherwise, the host sees the device's memory.
   virtual absl::Status Load(const void* address, uint64_t bytes, void* to);
   virtual absl::Status Store(const void* from, uint64_t bytes, void* address);
+
+  // Other devices from whose memory this one copies to its own without the host; fixed once
+  // all are there.
+  virtual std::vector<std::string> peers() const { return {}; }
+
+  // Whether it does so from `other`; a device may also do it within its own memory.
+  virtual bool CopiesFrom(const Device& other) const { return false; }
+
+  // Does it, of such a one: all of `moves`, none of which touches what another writes. Ordered
+  // as Load is; waits until that is done. The error of the device at fault.
+  virtual absl::Status CopyFrom(Device& other, absl::Span<const Move> moves);
 
   virtual DeviceStats stats() const = 0;
 

@@ -185,6 +185,7 @@ void FillDevice(const runtime::hal::Device& device, v1::Device& message) {
   message.set_queue_depth(stats.queue_depth);
   message.set_launches(stats.launches);
   message.set_description(std::string(device.description()));
+  for (std::string& peer : device.peers()) message.add_peers(std::move(peer));
 }
 
 }  // namespace kiln::server

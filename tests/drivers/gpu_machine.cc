@@ -81,6 +81,8 @@ class CudaMachine final : public GpuMachine {
     if (meaning == "fill") return "cuMemsetD8Async";
     if (meaning == "capture") return "cuStreamBeginCapture_v2";
     if (meaning == "graph") return "cuGraphLaunch";
+    if (meaning == "peer copy") return "cuMemcpyPeerAsync";
+    if (meaning == "reach") return "cuCtxEnablePeerAccess";
     return "cuStreamSynchronize";
   }
   bool computes() const override { return true; }
@@ -90,7 +92,7 @@ class CudaMachine final : public GpuMachine {
   Fake fake_{"fake_cuda/libfake_cuda.so"};
 };
 
-// What the kernel would list: a CPU, and two GPUs where the fake has them.
+// What the kernel would list: a CPU, and three GPUs where the fake has them.
 std::string WriteNodes() {
   const std::string nodes = absl::StrCat(std::getenv("TEST_TMPDIR"), "/nodes");
   const char* properties[] = {
@@ -99,8 +101,10 @@ std::string WriteNodes() {
       "location_id 256\ndomain 0\n",
       "simd_count 1216\nsimd_per_cu 4\nwave_front_size 64\nlds_size_in_kb 64\ngfx_target_version 90402\n"
       "location_id 512\ndomain 0\n",
+      "simd_count 1216\nsimd_per_cu 4\nwave_front_size 64\nlds_size_in_kb 64\ngfx_target_version 90402\n"
+      "location_id 768\ndomain 0\n",
   };
-  for (int i = 0; i < 3; ++i) {
+  for (int i = 0; i < 4; ++i) {
     const std::string folder = absl::StrCat(nodes, "/", i);
     std::filesystem::create_directories(folder + "/caches/0");
     std::ofstream(folder + "/properties") << properties[i];
@@ -121,6 +125,8 @@ class HipMachine final : public GpuMachine {
     if (meaning == "fill") return "hipMemsetD8Async";
     if (meaning == "capture") return "hipStreamBeginCapture";
     if (meaning == "graph") return "hipGraphLaunch";
+    if (meaning == "peer copy") return "hipMemcpyPeerAsync";
+    if (meaning == "reach") return "hipDeviceEnablePeerAccess";
     return "hipStreamSynchronize";
   }
   bool computes() const override { return false; }

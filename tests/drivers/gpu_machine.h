@@ -23,7 +23,7 @@ class GpuMachine {
   virtual Fake& fake() = 0;
   virtual runtime::gpu::Found Find() = 0;
   // The entry point of that meaning: "allocate", "load", "launch", "finish", "fill",
-  // "capture" and "graph", the launch of one.
+  // "capture", "graph" (the launch of one), "reach" and "peer copy".
   virtual std::string Entry(const std::string& meaning) const = 0;
   // Whether kernels do what they say.
   virtual bool computes() const = 0;

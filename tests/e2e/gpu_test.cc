@@ -65,6 +65,9 @@ TEST_F(GpuTest, AreListedBehindTheCpu) {
   EXPECT_EQ(response.devices(0).name(), "CPU:0");
   EXPECT_EQ(response.devices(1).name(), "CUDA:0");
   EXPECT_EQ(response.devices(2).name(), "CUDA:1");
+  EXPECT_EQ(response.devices(0).peers_size(), 0);
+  ASSERT_EQ(response.devices(1).peers_size(), 1);
+  EXPECT_EQ(response.devices(1).peers(0), "CUDA:1");
   EXPECT_EQ(response.devices(1).target().arch(), "sm_90a");
   EXPECT_EQ(response.devices(1).description(), "Fake card, CUDA 13.0");
   EXPECT_EQ(response.devices(1).memory_total_bytes(), (64u << 20) / 100 * 50);

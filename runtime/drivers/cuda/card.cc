@@ -39,7 +39,8 @@ constexpr int kZerosOutside = 0;
 enum JitOption : int { kErrorLog = 5, kErrorLogBytes = 6 };
 constexpr unsigned kNonBlocking = 1;    // of streams: not in the order of the default stream
 constexpr unsigned kDisableTiming = 2;  // of events
-constexpr int kRelaxedCapture = 2;      // what other threads ask for meanwhile is their affair
+constexpr int kPeerAccessAlreadyEnabled = 704;
+constexpr int kRelaxedCapture = 2;  // what other threads ask for meanwhile is their affair
 
 template <typename Handle>
 void* Raw(Handle handle) {
@@ -65,6 +66,16 @@ class CudaCard final : public gpu::Card {
     KILN_RETURN_IF_ERROR(ChooseTarget());
     KILN_RETURN_IF_ERROR(FindLimits());
     return Ask(library_->DevicePrimaryCtxRetain, &context_, device_);
+  }
+
+  absl::StatusOr<bool> ReachPeer(const gpu::Card& peer) override {
+    const auto& other = static_cast<const CudaCard&>(peer);
+    int can = 0;
+    KILN_RETURN_IF_ERROR(Call(library_->DeviceCanAccessPeer, &can, device_, other.device_));
+    if (can == 0) return false;
+    const int code = library_->CtxEnablePeerAccess.function()(other.context_, 0u);
+    if (code == 0 || code == kPeerAccessAlreadyEnabled) return true;
+    return Failed(library_->CtxEnablePeerAccess, code);
   }
 
   absl::StatusOr<Address> Allocate(uint64_t bytes) override {
@@ -110,6 +121,11 @@ class CudaCard final : public gpu::Card {
   }
   absl::Status CopyInside(gpu::Stream stream, Address from, Address to, uint64_t bytes) override {
     return Call(library_->MemcpyDtoDAsync, to, from, bytes, Raw(stream));
+  }
+  absl::Status CopyFromPeer(gpu::Stream stream, const gpu::Card& peer, Address from, Address to,
+                            uint64_t bytes) override {
+    const auto& other = static_cast<const CudaCard&>(peer);
+    return Call(library_->MemcpyPeerAsync, to, context_, from, other.context_, bytes, Raw(stream));
   }
   absl::Status Fill(gpu::Stream stream, Address to, uint32_t value, uint32_t value_bytes, uint64_t count) override {
     switch (value_bytes) {
@@ -195,7 +211,11 @@ class CudaCard final : public gpu::Card {
   template <typename... Parameters, typename... Arguments>
   absl::Status Ask(const Library::Entry<int(Parameters...)>& entry, Arguments... arguments) {
     const int code = entry.function()(arguments...);
-    if (code == 0) return absl::OkStatus();
+    return code == 0 ? absl::OkStatus() : Failed(entry, code);
+  }
+
+  template <typename Entry>
+  absl::Status Failed(const Entry& entry, int code) {
     const char* name = nullptr;
     const char* text = nullptr;
     library_->GetErrorName.function()(code, &name);

@@ -3,6 +3,7 @@
 #include <cstdlib>
 #include <memory>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
@@ -51,15 +52,15 @@ gpu::Found FindDevices(const Options& options) {
     return found;
   }
   if (count == 0) found.absent.push_back(absl::StrCat("the driver lists no card", AdviceFor(kNoDevice)));
+  std::vector<std::unique_ptr<gpu::Card>> cards;
   for (int i = 0; i < count; ++i) {
-    auto card = OpenCard(*library, i);
-    auto device = card.ok() ? gpu::MakeDevice(*std::move(card), options.device) : card.status();
-    if (device.ok()) {
-      found.devices.push_back(*std::move(device));
+    if (auto card = OpenCard(*library, i); card.ok()) {
+      cards.push_back(*std::move(card));
     } else {
-      found.absent.emplace_back(device.status().message());
+      found.absent.emplace_back(card.status().message());
     }
   }
+  gpu::MakeDevices(std::move(cards), options.device, found);
   return found;
 }
 

@@ -26,6 +26,8 @@ struct Library : gpu::EntryPoints {
   Entry<int(void**, int)> DevicePrimaryCtxRetain{this, "cuDevicePrimaryCtxRetain"};
   Entry<int(int)> DevicePrimaryCtxRelease{this, "cuDevicePrimaryCtxRelease_v2"};
   Entry<int(void*)> CtxSetCurrent{this, "cuCtxSetCurrent"};
+  Entry<int(int*, int, int)> DeviceCanAccessPeer{this, "cuDeviceCanAccessPeer"};
+  Entry<int(void*, unsigned)> CtxEnablePeerAccess{this, "cuCtxEnablePeerAccess"};
 
   Entry<int(uint64_t*, size_t)> MemAlloc{this, "cuMemAlloc_v2"};
   Entry<int(uint64_t)> MemFree{this, "cuMemFree_v2"};
@@ -44,6 +46,7 @@ struct Library : gpu::EntryPoints {
   Entry<int(uint64_t, const void*, size_t, void*)> MemcpyHtoDAsync{this, "cuMemcpyHtoDAsync_v2"};
   Entry<int(void*, uint64_t, size_t, void*)> MemcpyDtoHAsync{this, "cuMemcpyDtoHAsync_v2"};
   Entry<int(uint64_t, uint64_t, size_t, void*)> MemcpyDtoDAsync{this, "cuMemcpyDtoDAsync_v2"};
+  Entry<int(uint64_t, void*, uint64_t, void*, size_t, void*)> MemcpyPeerAsync{this, "cuMemcpyPeerAsync"};
   Entry<int(uint64_t, unsigned char, size_t, void*)> MemsetD8Async{this, "cuMemsetD8Async"};
   Entry<int(uint64_t, unsigned short, size_t, void*)> MemsetD16Async{this, "cuMemsetD16Async"};
   Entry<int(uint64_t, unsigned, size_t, void*)> MemsetD32Async{this, "cuMemsetD32Async"};

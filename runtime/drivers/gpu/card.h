@@ -86,6 +86,10 @@ class Card {
   // OK, or what the card was lost by.
   absl::Status health() const;
 
+  // Lets this card read the memory of another, of the same library: then copies from there do not
+  // go by the host's. False if the hardware does not connect the two.
+  virtual absl::StatusOr<bool> ReachPeer(const Card& peer) = 0;
+
   virtual absl::StatusOr<Address> Allocate(uint64_t bytes) = 0;  // not none
   // Waits for all work that may use it.
   virtual absl::Status Free(Address address) = 0;
@@ -112,6 +116,8 @@ class Card {
   virtual absl::Status CopyIn(Stream stream, const void* from, Address to, uint64_t bytes) = 0;
   virtual absl::Status CopyOut(Stream stream, Address from, void* to, uint64_t bytes) = 0;
   virtual absl::Status CopyInside(Stream stream, Address from, Address to, uint64_t bytes) = 0;
+  // From another card's memory, to this one's; both are of one library.
+  virtual absl::Status CopyFromPeer(Stream stream, const Card& peer, Address from, Address to, uint64_t bytes) = 0;
   // `count` values of 1, 2 or 4 bytes, at an address that is a multiple of that.
   virtual absl::Status Fill(Stream stream, Address to, uint32_t value, uint32_t value_bytes, uint64_t count) = 0;
   // `parameters`: where each of the kernel's parameters is; they are read during the call.

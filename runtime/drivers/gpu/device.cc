@@ -1,5 +1,6 @@
 #include "runtime/drivers/gpu/device.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -56,6 +57,27 @@ class GpuDevice final : public hal::Device {
     return transfers_.In({&piece, 1}, reinterpret_cast<Address>(address));
   }
 
+  std::vector<std::string> peers() const override {
+    std::vector<std::string> names;
+    for (const GpuDevice* peer : peers_) names.emplace_back(peer->name());
+    return names;
+  }
+  bool CopiesFrom(const hal::Device& other) const override { return Find(other) != nullptr; }
+  absl::Status CopyFrom(hal::Device& other, absl::Span<const hal::Move> moves) override {
+    absl::MutexLock lock(&mutex_);
+    absl::Status status = StartCopies(*Find(other), moves);
+    // Also after a failure: nothing may go on in memory that is let go.
+    status.Update(card_->Finish(aside_.get()));
+    return status;
+  }
+
+  // Before anybody else has either.
+  void Connect(GpuDevice& other) {
+    const absl::StatusOr<bool> reached = card_->ReachPeer(*other.card_);
+    // What stands in the way is for the vendor's tools to say; copies go by the host then.
+    if (reached.ok() && *reached) peers_.push_back(&other);
+  }
+
   hal::DeviceStats stats() const override {
     hal::DeviceStats stats;
     stats.memory = allocator_->stats();
@@ -76,7 +98,33 @@ class GpuDevice final : public hal::Device {
     return card_->Follow(stream_.get(), cleared_.get());
   }
 
+  // Of this device and its peers; else null.
+  GpuDevice* Find(const hal::Device& other) const {
+    if (&other == this) return const_cast<GpuDevice*>(this);
+    const auto found = std::find(peers_.begin(), peers_.end(), &other);
+    return found == peers_.end() ? nullptr : *found;
+  }
+
+  absl::Status StartCopies(GpuDevice& from, absl::Span<const hal::Move> moves) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    if (&from != this) KILN_RETURN_IF_ERROR(from.LetFollow(*card_, aside_.get()));
+    for (const hal::Move& move : moves) {
+      if (move.bytes == 0) continue;
+      const auto source = reinterpret_cast<Address>(move.from), target = reinterpret_cast<Address>(move.to);
+      KILN_RETURN_IF_ERROR(&from == this ? card_->CopyInside(aside_.get(), source, target, move.bytes)
+                                         : card_->CopyFromPeer(aside_.get(), *from.card_, source, target, move.bytes));
+    }
+    return absl::OkStatus();
+  }
+
+  // Another card's stream goes on when all memory that was given out here is clear.
+  absl::Status LetFollow(Card& card, Stream stream) {
+    absl::MutexLock lock(&clear_mutex_);
+    KILN_RETURN_IF_ERROR(card_->Record(cleared_.get(), aside_.get()));
+    return card.Follow(stream, cleared_.get());
+  }
+
   const std::unique_ptr<Card> card_;
+  std::vector<GpuDevice*> peers_;
   const OwnedStream stream_;  // the queue's
   const OwnedStream aside_;   // for what does not wait for the queue
   absl::Mutex clear_mutex_;   // held while these three are asked for one clearing
@@ -90,9 +138,7 @@ class GpuDevice final : public hal::Device {
   GpuQueue queue_;  // last, hence the first to go: its work uses all of the above
 };
 
-}  // namespace
-
-absl::StatusOr<std::unique_ptr<hal::Device>> MakeDevice(std::unique_ptr<Card> card, const DeviceOptions& options) {
+absl::StatusOr<std::unique_ptr<GpuDevice>> MakeDevice(std::unique_ptr<Card> card, const DeviceOptions& options) {
   const uint64_t limit_bytes = card->facts().memory_bytes / 100 * options.memory_percent;
   KILN_ASSIGN_OR_RETURN(const Stream stream, card->MakeStream());
   OwnedStream owned(card.get(), stream);
@@ -102,6 +148,26 @@ absl::StatusOr<std::unique_ptr<hal::Device>> MakeDevice(std::unique_ptr<Card> ca
   OwnedEvent owned_cleared(card.get(), cleared);
   return std::make_unique<GpuDevice>(std::move(card), std::move(owned), std::move(owned_aside),
                                      std::move(owned_cleared), limit_bytes);
+}
+
+}  // namespace
+
+void MakeDevices(std::vector<std::unique_ptr<Card>> cards, const DeviceOptions& options, Found& found) {
+  std::vector<GpuDevice*> made;
+  for (std::unique_ptr<Card>& card : cards) {
+    auto device = MakeDevice(std::move(card), options);
+    if (!device.ok()) {
+      found.absent.emplace_back(device.status().message());
+      continue;
+    }
+    made.push_back(device->get());
+    found.devices.push_back(*std::move(device));
+  }
+  for (GpuDevice* one : made) {
+    for (GpuDevice* other : made) {
+      if (one != other) one->Connect(*other);
+    }
+  }
 }
 
 }  // namespace kiln::runtime::gpu

@@ -7,7 +7,6 @@
 #include <string>
 #include <vector>
 
-#include "absl/status/statusor.h"
 #include "runtime/drivers/gpu/card.h"
 #include "runtime/hal/device.h"
 
@@ -18,15 +17,16 @@ struct DeviceOptions {
   uint32_t memory_percent = 90;
 };
 
-// Its name is the card's.
-absl::StatusOr<std::unique_ptr<hal::Device>> MakeDevice(std::unique_ptr<Card> card, const DeviceOptions& options);
-
 // What a driver found on this machine.
 struct Found {
   std::vector<std::unique_ptr<hal::Device>> devices;
   // Why there is none, or why not that one: what is missing, and what to do. For people.
   std::vector<std::string> absent;
 };
+
+// Adds devices of these cards, which are all of one library, or why there is none of a card. Their
+// names are the cards'. Those whose hardware is connected copy from each other.
+void MakeDevices(std::vector<std::unique_ptr<Card>> cards, const DeviceOptions& options, Found& found);
 
 }  // namespace kiln::runtime::gpu
 

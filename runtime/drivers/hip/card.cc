@@ -28,7 +28,8 @@ constexpr uint64_t kMostItemsAlong = 0xffffffff;  // a dispatch counts them in 3
 enum FunctionAttribute : int { kFunctionMaxThreads = 0, kFunctionSharedBytes = 1, kFunctionRegisters = 4 };
 constexpr unsigned kNonBlocking = 1;    // of streams: not in the order of the default stream
 constexpr unsigned kDisableTiming = 2;  // of events
-constexpr int kRelaxedCapture = 2;      // what other threads ask for meanwhile is their affair
+constexpr int kPeerAccessAlreadyEnabled = 704;
+constexpr int kRelaxedCapture = 2;  // what other threads ask for meanwhile is their affair
 
 template <typename Handle>
 void* Raw(Handle handle) {
@@ -58,6 +59,16 @@ class HipCard final : public gpu::Card {
           absl::StrCat(facts_.name, ", ", facts_.product, ", at ", text, ": the kernel lists no GPU there in ", nodes));
     }
     return Describe(*node);
+  }
+
+  absl::StatusOr<bool> ReachPeer(const gpu::Card& peer) override {
+    const auto& other = static_cast<const HipCard&>(peer);
+    int can = 0;
+    KILN_RETURN_IF_ERROR(Call(library_->DeviceCanAccessPeer, &can, index_, other.index_));
+    if (can == 0) return false;
+    const int code = library_->DeviceEnablePeerAccess.function()(other.index_, 0u);
+    if (code == 0 || code == kPeerAccessAlreadyEnabled) return true;
+    return Failed(library_->DeviceEnablePeerAccess, code);
   }
 
   absl::StatusOr<Address> Allocate(uint64_t bytes) override {
@@ -103,6 +114,11 @@ class HipCard final : public gpu::Card {
   }
   absl::Status CopyInside(gpu::Stream stream, Address from, Address to, uint64_t bytes) override {
     return Call(library_->MemcpyDtoDAsync, Raw(to), Raw(from), bytes, Raw(stream));
+  }
+  absl::Status CopyFromPeer(gpu::Stream stream, const gpu::Card& peer, Address from, Address to,
+                            uint64_t bytes) override {
+    const auto& other = static_cast<const HipCard&>(peer);
+    return Call(library_->MemcpyPeerAsync, Raw(to), index_, Raw(from), other.index_, bytes, Raw(stream));
   }
   absl::Status Fill(gpu::Stream stream, Address to, uint32_t value, uint32_t value_bytes, uint64_t count) override {
     switch (value_bytes) {
@@ -161,7 +177,11 @@ class HipCard final : public gpu::Card {
   template <typename... Parameters, typename... Arguments>
   absl::Status Ask(const Library::Entry<int(Parameters...)>& entry, Arguments... arguments) {
     const int code = entry.function()(arguments...);
-    if (code == 0) return absl::OkStatus();
+    return code == 0 ? absl::OkStatus() : Failed(entry, code);
+  }
+
+  template <typename Entry>
+  absl::Status Failed(const Entry& entry, int code) {
     return Failure(entry.name(), code, library_->GetErrorName.function()(code),
                    library_->GetErrorString.function()(code));
   }

@@ -58,15 +58,15 @@ gpu::Found FindDevices(const Options& options) {
     return found;
   }
   if (count == 0) found.absent.emplace_back("the runtime lists no GPU; is ROCR_VISIBLE_DEVICES set to hide them?");
+  std::vector<std::unique_ptr<gpu::Card>> cards;
   for (int i = 0; i < count; ++i) {
-    auto card = OpenCard(*library, i, nodes);
-    auto device = card.ok() ? gpu::MakeDevice(*std::move(card), options.device) : card.status();
-    if (device.ok()) {
-      found.devices.push_back(*std::move(device));
+    if (auto card = OpenCard(*library, i, nodes); card.ok()) {
+      cards.push_back(*std::move(card));
     } else {
-      found.absent.emplace_back(device.status().message());
+      found.absent.emplace_back(card.status().message());
     }
   }
+  gpu::MakeDevices(std::move(cards), options.device, found);
   return found;
 }
 

@@ -21,6 +21,8 @@ struct Library : gpu::EntryPoints {
   Entry<int(char*, int, int)> DeviceGetName{this, "hipDeviceGetName"};
   Entry<int(char*, int, int)> DeviceGetPCIBusId{this, "hipDeviceGetPCIBusId"};
   Entry<int(size_t*, int)> DeviceTotalMem{this, "hipDeviceTotalMem"};
+  Entry<int(int*, int, int)> DeviceCanAccessPeer{this, "hipDeviceCanAccessPeer"};
+  Entry<int(int, unsigned)> DeviceEnablePeerAccess{this, "hipDeviceEnablePeerAccess"};
 
   Entry<int(void**, size_t)> Malloc{this, "hipMalloc"};
   Entry<int(void*)> Free{this, "hipFree"};
@@ -39,6 +41,7 @@ struct Library : gpu::EntryPoints {
   Entry<int(void*, const void*, size_t, void*)> MemcpyHtoDAsync{this, "hipMemcpyHtoDAsync"};
   Entry<int(void*, void*, size_t, void*)> MemcpyDtoHAsync{this, "hipMemcpyDtoHAsync"};
   Entry<int(void*, void*, size_t, void*)> MemcpyDtoDAsync{this, "hipMemcpyDtoDAsync"};
+  Entry<int(void*, int, const void*, int, size_t, void*)> MemcpyPeerAsync{this, "hipMemcpyPeerAsync"};
   Entry<int(void*, unsigned char, size_t, void*)> MemsetD8Async{this, "hipMemsetD8Async"};
   Entry<int(void*, unsigned short, size_t, void*)> MemsetD16Async{this, "hipMemsetD16Async"};
   Entry<int(void*, int, size_t, void*)> MemsetD32Async{this, "hipMemsetD32Async"};

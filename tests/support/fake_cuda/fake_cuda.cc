@@ -49,6 +49,7 @@ class Call {
 
 // A context is the number of its card, from 1 on.
 void* ContextOf(int device) { return reinterpret_cast<void*>(static_cast<uintptr_t>(device) + 1); }
+int DeviceOf(void* context) { return static_cast<int>(reinterpret_cast<uintptr_t>(context)) - 1; }
 
 struct ErrorRow {
   int code;
@@ -67,6 +68,7 @@ constexpr ErrorRow kErrors[] = {
     {400, "CUDA_ERROR_INVALID_HANDLE", "invalid resource handle"},
     {500, "CUDA_ERROR_NOT_FOUND", "named symbol not found"},
     {700, "CUDA_ERROR_ILLEGAL_ADDRESS", "an illegal memory access was encountered"},
+    {704, "CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED", "peer access is already enabled"},
     {719, "CUDA_ERROR_LAUNCH_FAILED", "unspecified launch failure"},
 };
 constexpr int kInvalidPtx = 218;
@@ -160,10 +162,20 @@ FAKE(cuDevicePrimaryCtxRelease_v2)(int device) {
   return call.code();
 }
 FAKE(cuCtxSetCurrent)(void* context) {
-  const int device = static_cast<int>(reinterpret_cast<uintptr_t>(context)) - 1;
+  const int device = DeviceOf(context);
   ENTER("cuCtxSetCurrent", device);
   current = device;
   return kSuccess;
+}
+
+FAKE(cuDeviceCanAccessPeer)(int* can, int device, int peer) {
+  ENTER("cuDeviceCanAccessPeer", device);
+  *can = TheWorld().Connects(device, peer) ? 1 : 0;
+  return kSuccess;
+}
+FAKE(cuCtxEnablePeerAccess)(void* context, unsigned) {
+  ENTER("cuCtxEnablePeerAccess");
+  return TheWorld().EnablePeer(current, DeviceOf(context));
 }
 
 FAKE(cuMemAlloc_v2)(uint64_t* address, size_t bytes) {
@@ -227,6 +239,11 @@ FAKE(cuMemcpyDtoHAsync_v2)(void* to, uint64_t from, size_t bytes, void* stream) 
 FAKE(cuMemcpyDtoDAsync_v2)(uint64_t to, uint64_t from, size_t bytes, void* stream) {
   ENTER("cuMemcpyDtoDAsync_v2", current, std::to_string(bytes));
   return TheWorld().CopyInside(stream, from, to, bytes);
+}
+FAKE(cuMemcpyPeerAsync)(uint64_t to, void* to_context, uint64_t from, void* from_context, size_t bytes, void* stream) {
+  ENTER("cuMemcpyPeerAsync", current, std::to_string(bytes));
+  if (DeviceOf(to_context) != current) return kInvalidContext;
+  return TheWorld().CopyFromPeer(stream, DeviceOf(from_context), from, to, bytes);
 }
 FAKE(cuMemsetD8Async)(uint64_t to, unsigned char value, size_t count, void* stream) {
   ENTER("cuMemsetD8Async", current, std::to_string(count));

@@ -18,7 +18,10 @@ char* At(uint64_t address) { return reinterpret_cast<char*>(address); }
 
 }  // namespace
 
-bool IsLoss(int code) { return code == 46 || code == 214 || (code >= 700 && code < 720) || code == 999; }
+bool IsLoss(int code) {
+  const bool about_peers = (code >= 704 && code <= 705) || (code >= 711 && code <= 713);
+  return code == 46 || code == 214 || (code >= 700 && code < 720 && !about_peers) || code == 999;
+}
 
 class World::Open {
  public:
@@ -215,6 +218,29 @@ int World::CopyInside(void* stream, uint64_t from, uint64_t to, uint64_t bytes) 
     std::memcpy(At(to), At(from), bytes);
     return kSuccess;
   });
+}
+
+int World::CopyFromPeer(void* stream, int peer, uint64_t from, uint64_t to, uint64_t bytes) {
+  const auto of = StreamAt(stream);
+  if (of == nullptr) return kInvalidHandle;
+  if (!Owns(peer, from, bytes) || !Owns(of->device, to, bytes)) return kInvalidValue;
+  return Ask(stream, [this, device = of->device, peer, from, to, bytes] {
+    const Open target(*this, device), source(*this, peer);
+    std::memcpy(At(to), At(from), bytes);
+    return kSuccess;
+  });
+}
+
+int World::EnablePeer(int device, int peer) {
+  if (!Connects(device, peer)) return kInvalidDevice;
+  return enabled_peers_.insert({device, peer}).second ? kSuccess : kPeerAccessAlreadyEnabled;
+}
+
+void World::Release(int device) {
+  if (--contexts_[device] != 0) return;
+  for (auto it = enabled_peers_.begin(); it != enabled_peers_.end();) {
+    it = it->first == device || it->second == device ? enabled_peers_.erase(it) : std::next(it);
+  }
 }
 
 int World::Fill(void* stream, uint64_t to, uint32_t value, uint32_t value_bytes, uint64_t count) {

@@ -17,6 +17,7 @@
 #include <mutex>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace kiln::testing::fake_gpu {
@@ -33,6 +34,7 @@ enum Code : int {
   kInvalidContext = 201,
   kInvalidHandle = 400,
   kNotFound = 500,
+  kPeerAccessAlreadyEnabled = 704,
   kIllegalAddress = 700,
   kLaunchFailed = 719,
 };
@@ -144,6 +146,7 @@ class World {
   int CopyIn(void* stream, const void* from, uint64_t to, uint64_t bytes);
   int CopyOut(void* stream, uint64_t from, void* to, uint64_t bytes);
   int CopyInside(void* stream, uint64_t from, uint64_t to, uint64_t bytes);
+  int CopyFromPeer(void* stream, int peer, uint64_t from, uint64_t to, uint64_t bytes);
   int Fill(void* stream, uint64_t to, uint32_t value, uint32_t value_bytes, uint64_t count);
 
   int Load(int device, std::unique_ptr<Program> program, void** module);
@@ -152,9 +155,13 @@ class World {
   const Function* FunctionAt(void* function) const;
   int Start(void* stream, void* function, const Launch& launch, void** parameters);
 
+  // Whether the hardware connects two devices: "set no_peers 1" says no.
+  bool Connects(int device, int peer) const { return device != peer && setting("no_peers") == 0; }
+  int EnablePeer(int device, int peer);
+
   // The card's primary context, taken and given back.
   void Retain(int device) { ++contexts_[device]; }
-  void Release(int device) { --contexts_[device]; }
+  void Release(int device);
 
  private:
   struct Block {
@@ -186,6 +193,7 @@ class World {
   std::string answer_;
   std::map<uint64_t, Block> blocks_;
   std::map<int, int> contexts_;
+  std::set<std::pair<int, int>> enabled_peers_;
   std::map<void*, Pinned> pinned_;
   std::map<void*, std::shared_ptr<Stream>> streams_;
   std::map<void*, std::shared_ptr<Event>> events_;

@@ -89,6 +89,7 @@ constexpr ErrorRow kErrors[] = {
     {400, "hipErrorInvalidHandle", "invalid resource handle"},
     {500, "hipErrorNotFound", "named symbol not found"},
     {700, "hipErrorIllegalAddress", "an illegal memory access was encountered"},
+    {704, "hipErrorPeerAccessAlreadyEnabled", "peer access is already enabled"},
     {719, "hipErrorLaunchFailure", "unspecified launch failure"},
 };
 const ErrorRow& RowOf(int code) {
@@ -146,6 +147,16 @@ FAKE(hipDeviceTotalMem)(size_t* bytes, int device) {
   ENTER("hipDeviceTotalMem", device);
   *bytes = TheWorld().setting("memory");
   return kSuccess;
+}
+
+FAKE(hipDeviceCanAccessPeer)(int* can, int device, int peer) {
+  ENTER("hipDeviceCanAccessPeer", device);
+  *can = TheWorld().Connects(device, peer) ? 1 : 0;
+  return kSuccess;
+}
+FAKE(hipDeviceEnablePeerAccess)(int peer, unsigned) {
+  ENTER("hipDeviceEnablePeerAccess");
+  return TheWorld().EnablePeer(current, peer);
 }
 
 FAKE(hipMalloc)(void** memory, size_t bytes) {
@@ -212,6 +223,11 @@ FAKE(hipMemcpyDtoHAsync)(void* to, void* from, size_t bytes, void* stream) {
 FAKE(hipMemcpyDtoDAsync)(void* to, void* from, size_t bytes, void* stream) {
   ENTER("hipMemcpyDtoDAsync", current, std::to_string(bytes));
   return TheWorld().CopyInside(stream, At(from), At(to), bytes);
+}
+FAKE(hipMemcpyPeerAsync)(void* to, int to_device, const void* from, int from_device, size_t bytes, void* stream) {
+  ENTER("hipMemcpyPeerAsync", current, std::to_string(bytes));
+  if (to_device != current) return kInvalidDevice;
+  return TheWorld().CopyFromPeer(stream, from_device, At(from), At(to), bytes);
 }
 FAKE(hipMemsetD8Async)(void* to, unsigned char value, size_t count, void* stream) {
   ENTER("hipMemsetD8Async", current, std::to_string(count));
