@@ -13,6 +13,7 @@
 #include "compiler/interp/scalar.h"
 #include "compiler/interp/tensor.h"
 #include "compiler/ir/build.h"
+#include "compiler/ir/group_product.h"
 
 namespace kiln::compiler {
 namespace {
@@ -124,7 +125,9 @@ class Evaluator {
       case Op::BITCAST:
         if (ItemSize(uop->dtype()) == ItemSize(uop->src(0)->dtype())) return EvalElementwise(uop);
         return EvalWords(uop);
-      case Op::WMMA: return EvalDots(uop);
+      case Op::WMMA:
+        if (const auto product = GroupProductOf(uop)) return EvalGroupProduct(uop, *product);
+        return EvalDots(uop);
       case Op::STACK: {
         Lanes lanes;
         for (UOp* source : uop->src()) {
@@ -233,6 +236,35 @@ class Evaluator {
       const auto at = [&](size_t k) { return values_[uop->src(k)][static_cast<size_t>(spread[k][lane])]; };
       lanes.push_back(IsFloat(uop->dtype()) ? DotOfBfloats(at(0), at(1), at(2))
                                             : WrapInt(uop->dtype(), DotOfBytes(at(0), at(1), at(2))));
+    }
+    values_[uop] = std::move(lanes);
+    return absl::OkStatus();
+  }
+
+  // The elements of a tile (ir/group_product.h), each by itself.
+  absl::Status EvalGroupProduct(UOp* uop, const GroupProduct& product) {
+    const DType sum_type = uop->dtype();
+    KILN_ASSIGN_OR_RETURN(const Place a, PlaceOf(uop->src(0)));
+    KILN_ASSIGN_OR_RETURN(const Place b, PlaceOf(uop->src(1)));
+    const auto factor = [&](const GroupProduct::Side& side, const Place& place, int64_t at,
+                            int64_t k) -> absl::StatusOr<uint64_t> {
+      if (static_cast<int64_t>(values_[side.first][0]) + at >= side.size) return 0;
+      const int64_t cell = static_cast<int64_t>(values_[side.offset][0]) + at * side.step + k * side.step_k;
+      if (cell < 0 || cell >= static_cast<int64_t>(place.cells->size()))
+        return absl::OutOfRangeError(absl::StrCat("a factor, element ", cell, " of ", place.cells->size()));
+      return EvalScalar(Op::CAST, product.in, sum_type, {(*place.cells)[cell]});
+    };
+    Lanes lanes;
+    for (const uint64_t number : Lanes(values_[uop->src(2)])) {
+      const auto element = static_cast<int64_t>(EvalScalar(Op::CAST, sum_type, kIndexType, {number}));
+      uint64_t sum = IdentityBits(Op::ADD, sum_type);
+      for (int64_t k = 0; k < product.folded; ++k) {
+        if (--steps_left_ < 0) return absl::ResourceExhaustedError("this kernel takes too many steps to evaluate");
+        KILN_ASSIGN_OR_RETURN(const uint64_t x, factor(product.a, a, element / product.tile->n, k));
+        KILN_ASSIGN_OR_RETURN(const uint64_t y, factor(product.b, b, element % product.tile->n, k));
+        sum = EvalScalar(Op::ADD, sum_type, sum_type, {sum, EvalScalar(Op::MUL, sum_type, sum_type, {x, y})});
+      }
+      lanes.push_back(sum);
     }
     values_[uop] = std::move(lanes);
     return absl::OkStatus();

@@ -9,6 +9,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
 #include "compiler/ir/build.h"
+#include "compiler/ir/group_product.h"
 #include "compiler/kernel/loops_apart.h"
 #include "compiler/kernel/ranges.h"
 #include "compiler/rewrite/rewrite.h"
@@ -103,7 +104,8 @@ class Distribution {
     for (UOp* loop : OutputRanges(sink)) {
       if (!IsLane(loop)) outputs_.push_back(loop);
     }
-    outputs_ = LoopsApart(sink, outputs_);
+    // Tiles are of loops whose turns were apart (opt/tensor_tile.h): their digits do not show it any more.
+    if (!HasGroupProduct(sink)) outputs_ = LoopsApart(sink, outputs_);
     std::reverse(outputs_.begin(), outputs_.end());  // innermost first
     for (UOp* uop : order_) {
       if (uop->op() != Op::REDUCE) continue;

@@ -10,6 +10,7 @@
 #include "compiler/kernel/ranges.h"
 #include "compiler/opt/local_buffer.h"
 #include "compiler/opt/outer_reduce.h"
+#include "compiler/opt/tensor_tile.h"
 #include "compiler/rewrite/rewrite.h"
 #include "compiler/rules/linear.h"
 #include "compiler/rules/symbolic.h"
@@ -162,6 +163,17 @@ UOp* Copy(Graph& graph, UOp* sink, size_t number, UOp* level) {
   return CopyToLocal(graph, packed->sink, packed->operand, level);
 }
 
+UOp* Tile(Graph& graph, UOp* sink, const OptOp& opt) {
+  const auto axis = [&](int64_t number) { return AxesOf(sink).at(static_cast<size_t>(number)); };
+  const MatrixTile& tile = MatrixTiles().at(static_cast<size_t>(opt.dimension));
+  const TiledProduct tiled = PutTile(graph, sink, axis(opt.axis), axis(opt.amount), tile);
+  sink = PadTo(graph, tiled.sink, axis(opt.axis), tile.m, /*clamp=*/true);
+  sink = PadTo(graph, sink, axis(opt.amount), tile.n, /*clamp=*/true);
+  UOp* column = axis(opt.amount);
+  sink = ReplaceRange(graph, sink, axis(opt.axis), tiled.row_value, tiled.row_loops);
+  return ReplaceRange(graph, sink, column, tiled.column_value, tiled.column_loops);
+}
+
 UOp* Retype(Graph& graph, UOp* sink, UOp* range, AxisType type) {
   UOp* typed = graph.Make(Op::RANGE, range->src(), RangeArg{range->arg_as<RangeArg>().id, type});
   return Substitute(sink, {{range, typed}}, graph);
@@ -211,6 +223,7 @@ UOp* ApplyOpt(Graph& graph, UOp* sink, const OptOp& opt) {
     case OptOp::kFuse: return Fuse(graph, sink, range, axes.at(static_cast<size_t>(opt.axis) + 1));
     case OptOp::kLocal: return Copy(graph, sink, static_cast<size_t>(opt.amount), range);
     case OptOp::kSwap: return Swap(graph, sink, range, axes.at(static_cast<size_t>(opt.amount)));
+    case OptOp::kTensor: return Tile(graph, sink, opt);
     case OptOp::kThread: return Retype(graph, sink, range, AxisType::kThread);
   }
   return sink;

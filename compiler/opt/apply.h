@@ -15,14 +15,15 @@ std::vector<UOp*> AxesOf(UOp* sink);
 
 // schedule_text.h has their text.
 struct OptOp {
-  enum Kind { kSplit, kPadTo, kSwap, kFuse, kLocal, kThread };
+  enum Kind { kSplit, kPadTo, kSwap, kFuse, kLocal, kThread, kTensor };
   Kind kind;
   int axis;
   // kSplit: the factor of the new axis. kPadTo: the multiple. kSwap: the other axis.
   // kLocal, whose axes count on behind all others with the outermost loops of OuterFolds: the operand, by its number in
   // OperandsOf; of n operands, numbers from n on are those same, copied in words for dot products (local_buffer.h).
+  // kTensor, whose axis is that of rows: the axis of columns.
   int64_t amount = 0;
-  // kSplit: what the new axis is; of kUpcast and kUnroll also which lane dimension.
+  // kSplit: what the new axis is; of kUpcast and kUnroll also which lane dimension. kTensor: the tile's number.
   AxisType target = AxisType::kUpcast;
   int64_t dimension = 0;
   bool top = false;    // kSplit: the new axis is the outer one
@@ -41,6 +42,7 @@ struct OptOp {
 //   kLocal   what the loops inside loop `axis` read of an operand is copied once
 //            a turn, in the order in which they walk it, to memory of the thread's own;
 //            from then on no loop that is outside of a copy may become lanes
+//   kTensor  a product of matrices, by tiles of work groups (tensor_tile.h); the last
 //   kThread  the turns of the axis, an output loop, may be shared out among threads
 UOp* ApplyOpts(Graph& graph, UOp* sink, const std::vector<OptOp>& opts);
 

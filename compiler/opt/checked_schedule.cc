@@ -12,6 +12,7 @@
 #include "compiler/kernel/ranges.h"
 #include "compiler/opt/local_buffer.h"
 #include "compiler/opt/outer_reduce.h"
+#include "compiler/opt/tensor_tile.h"
 
 namespace kiln::compiler {
 namespace {
@@ -79,6 +80,7 @@ CheckedSchedule::CheckedSchedule(Graph& graph, UOp* plain, const v1::Target& tar
     : graph_(&graph),
       vector_bytes_(target.tuning().vector_bytes() ? target.tuning().vector_bytes() : 16),
       registers_(target.tuning().vector_registers() ? target.tuning().vector_registers() : 16),
+      target_(target),
       has_items_(target.kind() == v1::Target::NVPTX || target.kind() == v1::Target::AMDGPU),
       dots_(DotUnitsOf(target)),
       stores_apart_(TurnsStoreApart(plain)) {
@@ -108,6 +110,7 @@ absl::Status CheckedSchedule::Apply(const OptOp& opt) {
     padding_ *= static_cast<double>((Size(opt.axis) + opt.amount - 1) / opt.amount * opt.amount) /
                 static_cast<double>(Size(opt.axis));
   threads_ |= opt.kind == OptOp::kThread;
+  tiled_ |= opt.kind == OptOp::kTensor;
   opts_.push_back(opt);
   Set(made);
   return absl::OkStatus();
@@ -121,6 +124,7 @@ absl::Status CheckedSchedule::Check(const OptOp& opt) const {
   if (opt.axis < count && !axes_[static_cast<size_t>(opt.axis)]->src(0)->IsConst())
     return Bad("the size of the axis is not a number, but known when the kernel runs");
   if (threads_) return Bad("it stands behind THREAD, which is the last");
+  if (tiled_) return Bad("it stands behind TC, which is the last");
   switch (opt.kind) {
     case OptOp::kSplit: return CheckSplit(opt);
     case OptOp::kPadTo: return CheckPadTo(opt);
@@ -128,6 +132,7 @@ absl::Status CheckedSchedule::Check(const OptOp& opt) const {
     case OptOp::kFuse: return CheckFuse(opt);
     case OptOp::kLocal: return CheckLocal(opt);
     case OptOp::kThread: return CheckThread(opt);
+    case OptOp::kTensor: return CheckTensor(opt);
   }
   return Bad("no such transform");
 }
@@ -316,6 +321,17 @@ absl::Status CheckedSchedule::CheckLocal(const OptOp& opt) const {
   if (all > kMostLocalBytes)
     return Bad("too much local memory: ", all, " bytes together; a kernel may have ", kMostLocalBytes);
   return absl::OkStatus();
+}
+
+absl::Status CheckedSchedule::CheckTensor(const OptOp& opt) const {
+  if (!has_items_) return MakeError(v1::UNSUPPORTED_OP, "this target has no tensor cores");
+  const auto count = static_cast<int64_t>(axes_.size()), tiles = static_cast<int64_t>(MatrixTiles().size());
+  if (opt.dimension < 0 || opt.dimension >= tiles)
+    return Bad("tile ", opt.dimension, "; there are tiles 0 to ", tiles - 1);
+  if (opt.amount < 0 || opt.amount >= count) return Bad("its columns are an axis from 0 to ", count - 1);
+  KILN_RETURN_IF_ERROR(NotWhileTurnsCollide());
+  return CheckTile(sink_, axes_[static_cast<size_t>(opt.axis)], axes_[static_cast<size_t>(opt.amount)],
+                   MatrixTiles()[static_cast<size_t>(opt.dimension)], target_);
 }
 
 absl::Status CheckedSchedule::CheckThread(const OptOp& opt) const {

@@ -52,6 +52,7 @@ class CheckedSchedule {
   absl::Status CheckFuse(const OptOp& opt) const;
   absl::Status CheckLocal(const OptOp& opt) const;
   absl::Status CheckThread(const OptOp& opt) const;
+  absl::Status CheckTensor(const OptOp& opt) const;
   absl::Status Check(const OptOp& opt) const;
   absl::Status CheckRegisters(UOp* sink) const;
   absl::Status CheckItems(UOp* sink) const;
@@ -67,10 +68,11 @@ class CheckedSchedule {
   int64_t outputs_ = 0;
   std::vector<OptOp> opts_;
   int64_t vector_bytes_, registers_;
+  const v1::Target target_;
   const bool has_items_;
   DotUnits dots_;
   bool stores_apart_;
-  bool threads_ = false;
+  bool threads_ = false, tiled_ = false;
   double turns_ = 1, padding_ = 1;
 };
 

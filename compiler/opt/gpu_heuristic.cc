@@ -99,7 +99,7 @@ class GpuChooser {
 
   std::vector<OptOp> Run() {
     if (sink_->src().size() != 1) return {};
-    if (Products() || Rows() || Columns()) return plan_.Take();
+    if (Tiles() || Products() || Rows() || Columns()) return plan_.Take();
     Elementwise();
     return plan_.Take();
   }
@@ -335,6 +335,11 @@ class GpuChooser {
     const std::vector<UOp*> order = Toposort(operand);
     return std::any_of(order.begin(), order.end(),
                        [](const UOp* uop) { return uop->op() == Op::LOAD && uop->src().size() > 1; });
+  }
+
+  bool Tiles() {
+    if (reduces_.size() != 1 || apart_.size() != output_.ranges.size()) return false;
+    return plan_.Tile(ChooseTile(sink_, target_));
   }
 
   bool Products() {

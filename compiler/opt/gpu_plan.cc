@@ -20,6 +20,11 @@ void GpuPlan::Vectors(UOp* axis, int64_t amount, AxisType type, int64_t dimensio
   left_[axis] /= amount;
 }
 
+bool GpuPlan::Tile(const std::optional<TileChoice>& choice) {
+  if (choice.has_value()) opts_ = {{OptOp::kTensor, choice->row, choice->column, AxisType::kUpcast, choice->tile}};
+  return choice.has_value();
+}
+
 void GpuPlan::Pad(UOp* axis, int64_t multiple) {
   if (left_[axis] % multiple == 0) return;
   OptOp pad{OptOp::kPadTo, Number(axis), multiple};

@@ -2,10 +2,12 @@
 #ifndef KILN_COMPILER_OPT_GPU_PLAN_H_
 #define KILN_COMPILER_OPT_GPU_PLAN_H_
 
+#include <optional>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
 #include "compiler/opt/apply.h"
+#include "compiler/opt/tensor_tile.h"
 
 namespace kiln::compiler {
 
@@ -22,6 +24,9 @@ class GpuPlan {
   void Pad(UOp* axis, int64_t multiple);
   // The inner part becomes `amount` work items; what does not come out even is padded.
   void Items(UOp* axis, int64_t amount, AxisType type);
+
+  // The only OptOp, if there is one: a product by tiles. Says whether there is.
+  bool Tile(const std::optional<TileChoice>& choice);
 
   std::vector<OptOp> Take() { return std::move(opts_); }
 

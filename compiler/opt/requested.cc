@@ -30,6 +30,7 @@ constexpr Form kForms[] = {
     {v1::OptOp::SWAP, OptOp::kSwap, 1, 1, "(axis)"},
     {v1::OptOp::FUSE, OptOp::kFuse, 0, 0, "()"},
     {v1::OptOp::LOCAL, OptOp::kLocal, 1, 1, "(operand)"},
+    {v1::OptOp::TC, OptOp::kTensor, 2, 3, "(tile, axis of columns)"},
 };
 
 // What the parts of an axis are here: loops, but for lanes, and for what GPUs have items of.
@@ -52,6 +53,10 @@ absl::StatusOr<OptOp> FromRequest(const OptArg& request, bool items) {
   constexpr int64_t kMostAxis = std::numeric_limits<int>::max();
   OptOp opt{form->kind, static_cast<int>(request.axis < 0 ? -1 : std::min(request.axis, kMostAxis))};
   if (!arg.empty()) opt.amount = arg[0];
+  if (form->kind == OptOp::kTensor) {
+    opt.dimension = arg[0];
+    opt.amount = arg[1];
+  }
   if (form->kind == OptOp::kPadTo) opt.clamp = arg.size() > 1 && arg[1] != 0;
   if (form->kind != OptOp::kSplit) return opt;
   if (arg[0] == 0 && arg[1] == v1::AXIS_THREAD) return OptOp{OptOp::kThread, opt.axis};
@@ -64,7 +69,8 @@ absl::StatusOr<OptOp> FromRequest(const OptArg& request, bool items) {
 
 absl::Status Apply(const OptArg& request, CheckedSchedule& schedule) {
   if (request.kind == v1::OptOp::NOLOCALS) return absl::OkStatus();
-  if (request.kind == v1::OptOp::TC) return MakeError(v1::UNSUPPORTED_OP, "this target has no tensor cores");
+  if (request.kind == v1::OptOp::TC && !schedule.has_items())
+    return MakeError(v1::UNSUPPORTED_OP, "this target has no tensor cores");
   KILN_ASSIGN_OR_RETURN(OptOp opt, FromRequest(request, schedule.has_items()));
   const bool lanes = opt.target == AxisType::kUpcast || opt.target == AxisType::kUnroll;
   const bool any = opt.kind == OptOp::kSplit && lanes && request.arg.size() < 4;

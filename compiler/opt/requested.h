@@ -11,6 +11,7 @@
 //   SWAP    axis, (axis): two axes of the output, or two of one REDUCE, or one of each
 //   FUSE    axis, (): it and the output axis inside it
 //   LOCAL   axis, (operand): of the kernel's only REDUCE, copied in each turn of the axis
+//   TC      axis, (tile, axis): of rows and of columns; the tile by its number in ir/group_product.h; the last OptOp
 //   NOLOCALS
 // opt/apply.h says what each does, and opt/checked_schedule.h which are legal. Axes
 // count from 0: those of the output, outermost first, then those of the REDUCEs; what
@@ -35,7 +36,8 @@ struct Scheduled {
 
 // Applies `opts` to the plain kernel `sink` from left to right, and lets threads
 // share its outermost loop if they do not say so. BAD_ARGUMENT names the OptOp by its
-// place, what is wrong with it and what is legal; UNSUPPORTED_OP for TC.
+// place, what is wrong with it and what is legal; UNSUPPORTED_OP for TC
+// where there are no tensor cores.
 absl::StatusOr<Scheduled> ApplyRequested(Graph& graph, UOp* sink, const std::vector<OptArg>& opts,
                                          const v1::Target& target);
 

@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
 #include "compiler/ir/build.h"
+#include "compiler/ir/group_product.h"
 #include "compiler/opt/local_buffer.h"
 #include "compiler/opt/schedule_text.h"
 
@@ -38,6 +39,16 @@ class RequestedTest : public testing::Test {
   UOp* Product(int64_t m, int64_t n, int64_t k) {
     UOp *i = Loop(m), *j = Loop(n), *r = Loop(k, AxisType::kReduce);
     UOp* product = Mul(graph_, Load(Param(1, m * k), Row(i, k, r)), Load(Param(2, k * n), Row(r, n, j)));
+    UOp* sum = graph_.Make(Op::REDUCE, {product, r}, ReduceArg{Op::ADD, {}});
+    return Kernel(At(Param(0, m * n), Row(i, n, j)), sum, {i, j});
+  }
+  // The same of float16, added up in float32.
+  UOp* Halves(int64_t m, int64_t n, int64_t k) {
+    UOp *i = Loop(m), *j = Loop(n), *r = Loop(k, AxisType::kReduce);
+    const auto wide = [&](uint32_t slot, int64_t size, UOp* index) {
+      return Cast(graph_, Load(Param(slot, size, DType::kFloat16), index), DType::kFloat32);
+    };
+    UOp* product = Mul(graph_, wide(1, m * k, Row(i, k, r)), wide(2, k * n, Row(r, n, j)));
     UOp* sum = graph_.Make(Op::REDUCE, {product, r}, ReduceArg{Op::ADD, {}});
     return Kernel(At(Param(0, m * n), Row(i, n, j)), sum, {i, j});
   }
@@ -204,6 +215,29 @@ TEST_F(RequestedTest, SchedulesOfGpus) {
   ExpectRefused(LastRow(8, 8), Requests("SPLIT(0, 4, LOCAL)"), "may store to the same place");
   const auto copies = ApplyRequested(graph_, Product(8, 8, 8), Requests("LOCAL(0, 1)"), target_);
   EXPECT_EQ(DetailOf(copies.status())->code(), v1::UNSUPPORTED_OP) << copies.status();
+}
+
+TEST_F(RequestedTest, Tiles) {
+  target_.set_kind(v1::Target::NVPTX);
+  target_.set_arch("sm_80");
+  UOp* kernel = Halves(70, 50, 30);
+  for (const char* text : {"TC(0, 1, MMA_64X64)", "TC(1, 0, MMA_32X32)"}) {
+    const auto made = ApplyRequested(graph_, kernel, Requests(text), target_);
+    ASSERT_TRUE(made.ok()) << made.status();
+    EXPECT_EQ(ToString(made->opts), text);
+    EXPECT_TRUE(HasGroupProduct(made->sink));
+  }
+  ExpectRefused(kernel, Requests("TC(0, 0, MMA_64X64)"), "rows and columns are two axes of the output");
+  ExpectRefused(kernel, Requests("TC(0, 2, MMA_64X64)"), "rows and columns are two axes of the output");
+  ExpectRefused(kernel, {{v1::OptOp::TC, 0, {99, 1}}}, "tile 99; there are tiles 0 to");
+  ExpectRefused(kernel, {{v1::OptOp::TC, 0, {1, 9}}}, "its columns are an axis from 0 to 2");
+  ExpectRefused(kernel, {{v1::OptOp::TC, 0, {}}}, "it wants (tile, axis of columns)");
+  ExpectRefused(kernel, Requests("TC(0, 1, MMA_64X64); SPLIT(0, 2, LOCAL)"), "behind TC, which is the last");
+  ExpectRefused(kernel, Requests("SPLIT(0, 2, LOCAL); TC(0, 1, MMA_64X64)"), "no other axis may be such");
+  ExpectRefused(Product(8, 8, 8), Requests("TC(0, 1, MMA_64X64)"), "the factors are CASTs to float32");
+  ExpectRefused(Centred(8, 8), Requests("TC(0, 1, MMA_64X64)"), "adds up products along one axis");
+  target_.set_kind(v1::Target::AMDGPU);
+  ExpectRefused(kernel, Requests("TC(0, 1, MMA_64X64)"), "has no MMA_64X64 of float16");
 }
 
 TEST_F(RequestedTest, IllegalForms) {

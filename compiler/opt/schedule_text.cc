@@ -8,12 +8,13 @@
 #include "base/check.h"
 #include "base/error.h"
 #include "base/text_scanner.h"
+#include "compiler/ir/group_product.h"
 
 namespace kiln::compiler {
 namespace {
 
 // What stands in the brackets behind the axis.
-enum Part { kAmount = 1, kTarget = 2, kTop = 4, kDimension = 8, kClamp = 16 };
+enum Part { kAmount = 1, kTarget = 2, kTop = 4, kDimension = 8, kClamp = 16, kTile = 32 };
 
 // A kind of OptOp is one row.
 struct Row {
@@ -29,6 +30,7 @@ constexpr Row kRows[] = {
     {OptOp::kFuse, "FUSE", 0, v1::OptOp::FUSE},
     {OptOp::kLocal, "LOCAL", kAmount, v1::OptOp::LOCAL},
     {OptOp::kThread, "THREAD", 0, v1::OptOp::SPLIT},
+    {OptOp::kTensor, "TC", kAmount | kTile, v1::OptOp::TC},
 };
 
 struct Target {
@@ -73,6 +75,15 @@ const auto* TakeName(TextScanner& in, const Rows& rows) {
   return std::begin(rows);
 }
 
+int64_t TakeTile(TextScanner& in) {
+  const auto& tiles = MatrixTiles();
+  for (size_t i = 0; i < tiles.size(); ++i) {
+    if (in.Take(tiles[i].name)) return static_cast<int64_t>(i);
+  }
+  in.Fail(absl::StrCat("one of ", Names(tiles)));
+  return 0;
+}
+
 OptOp ParseOpt(TextScanner& in) {
   const Row& row = *TakeName(in, kRows);
   in.Expect("(");
@@ -84,6 +95,10 @@ OptOp ParseOpt(TextScanner& in) {
   if (row.parts & kTarget) {
     in.Expect(",");
     opt.target = TakeName(in, kTargets)->type;
+  }
+  if (row.parts & kTile) {
+    in.Expect(",");
+    opt.dimension = TakeTile(in);
   }
   while (in.ok() && in.Take(",")) {
     if ((row.parts & kTop) && in.Take("top")) {
@@ -107,6 +122,7 @@ std::string ToString(const OptOp& opt) {
   std::string text = absl::StrCat(row.name, "(", opt.axis);
   if (row.parts & kAmount) absl::StrAppend(&text, ", ", opt.amount);
   if (row.parts & kTarget) absl::StrAppend(&text, ", ", NameOf(opt.target));
+  if (row.parts & kTile) absl::StrAppend(&text, ", ", MatrixTiles().at(static_cast<size_t>(opt.dimension)).name);
   if ((row.parts & kTop) && opt.top) absl::StrAppend(&text, ", top");
   if ((row.parts & kDimension) && opt.dimension != 0) absl::StrAppend(&text, ", dim ", opt.dimension);
   if ((row.parts & kClamp) && opt.clamp) absl::StrAppend(&text, ", clamp");
@@ -133,6 +149,10 @@ OptArg ToRequest(const OptOp& opt) {
   OptArg request{row.wire, opt.axis, {}};
   if (opt.kind == OptOp::kThread) {
     request.arg = {0, v1::AXIS_THREAD};
+    return request;
+  }
+  if (opt.kind == OptOp::kTensor) {
+    request.arg = {opt.dimension, opt.amount};
     return request;
   }
   if (row.parts & kAmount) request.arg.push_back(opt.amount);

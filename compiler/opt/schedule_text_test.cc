@@ -32,13 +32,14 @@ std::vector<OptOp> EveryKind() {
       {OptOp::kFuse, 1},
       {OptOp::kLocal, 2, 1},
       {OptOp::kThread, 0},
+      {OptOp::kTensor, 0, 1, AxisType::kUpcast, 1},
   };
 }
 
 TEST(ScheduleText, SaysWhatEachDoes) {
   EXPECT_EQ(ToString(EveryKind()),
             "SPLIT(0, 16, UPCAST); SPLIT(3, 4, UNROLL, top, dim 2); SPLIT(1, 2, LOOP, top); SPLIT(12, 2, REDUCE); "
-            "PADTO(1, 8); PADTO(0, 4096, clamp); SWAP(0, 2); FUSE(1); LOCAL(2, 1); THREAD(0)");
+            "PADTO(1, 8); PADTO(0, 4096, clamp); SWAP(0, 2); FUSE(1); LOCAL(2, 1); THREAD(0); TC(0, 1, MMA_64X64)");
   EXPECT_EQ(ToString(std::vector<OptOp>()), "");
 }
 
@@ -57,7 +58,7 @@ TEST(ScheduleText, AFaultNamesItsPlace) {
     const char* fault;
   };
   for (const Row& row : {
-           Row{"SPLIT(0, 16, UPCAST); JUMP(1)", "column 23: expected one of SPLIT, PADTO, SWAP, FUSE, LOCAL, THREAD"},
+           Row{"SPLIT(0, 16, UPCAST); JUMP(1)", "column 23: expected one of SPLIT, PADTO, SWAP, FUSE, LOCAL, THREAD, TC"},
            Row{"SPLIT(0, 16)", "column 12: expected ','"},
            Row{"SPLIT(0, 16, SIDEWAYS)", "column 14: expected one of LOOP, REDUCE, UPCAST, UNROLL"},
            Row{"SPLIT(0, 16, UPCAST, clamp)", "column 22: expected top or dim"},

@@ -44,9 +44,10 @@ constexpr Op kCallOps[] = {Op::LINEAR,  Op::CALL,   Op::SINK, Op::PARAM, Op::BUF
 constexpr Op kKernelOps[] = {Op::SINK, Op::PARAM, Op::CONST, Op::STACK, Op::BITCAST, Op::REDUCE,
                              Op::LOAD, Op::STORE, Op::INDEX, Op::RANGE, Op::END};
 constexpr Op kScheduledOps[] = {Op::SINK, Op::PARAM, Op::BUFFER, Op::CONST, Op::STACK, Op::BITCAST, Op::REDUCE,
-                                Op::LOAD, Op::STORE, Op::INDEX,  Op::RANGE, Op::END,   Op::AFTER};
-constexpr Op kSharedOutOps[] = {Op::SINK, Op::PARAM, Op::BUFFER, Op::CONST, Op::STACK, Op::BITCAST, Op::REDUCE,
-                                Op::LOAD, Op::STORE, Op::INDEX,  Op::RANGE, Op::END,   Op::AFTER,   Op::SPECIAL};
+                                Op::LOAD, Op::STORE, Op::INDEX,  Op::RANGE, Op::END,   Op::AFTER,   Op::WMMA};
+constexpr Op kSharedOutOps[] = {Op::SINK,    Op::PARAM,  Op::BUFFER, Op::CONST,   Op::STACK,
+                                Op::BITCAST, Op::REDUCE, Op::LOAD,   Op::STORE,   Op::INDEX,
+                                Op::RANGE,   Op::END,    Op::AFTER,  Op::SPECIAL, Op::WMMA};
 constexpr Op kExpandedOps[] = {Op::SINK,   Op::PARAM, Op::BUFFER,  Op::CONST, Op::STACK,  Op::BITCAST, Op::REDUCE,
                                Op::LOAD,   Op::STORE, Op::INDEX,   Op::RANGE, Op::END,    Op::PERMUTE, Op::RESHAPE,
                                Op::EXPAND, Op::AFTER, Op::SPECIAL, Op::PAD,   Op::SHRINK, Op::WMMA};

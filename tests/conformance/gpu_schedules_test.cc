@@ -182,6 +182,23 @@ TEST_F(GpuSchedules, OddProducts) {
             "LOCAL); SPLIT(3, 16, LOCAL)");
 }
 
+Tensor Wide(const Tensor& x) { return client::Cast(x, v1::FLOAT32); }
+
+TEST_F(GpuSchedules, ProductsOfHalves) {
+  EXPECT_EQ(SchedulesOf(client::Matmul(Wide(Param({64, 20}, v1::FLOAT16)), Wide(Param({20, 128}, v1::FLOAT16))), 2),
+            "TC(0, 1, MMA_64X64)");
+}
+
+TEST_F(GpuSchedules, OddProductsOfBfloats) {
+  Tensor product = client::Matmul(Wide(Param({2, 50, 19}, v1::BFLOAT16)), Wide(Param({2, 19, 61}, v1::BFLOAT16)));
+  EXPECT_EQ(SchedulesOf(product + Param({61})), "TC(1, 2, MMA_64X64)");
+}
+
+TEST_F(GpuSchedules, FewRowsOfHalves) {
+  EXPECT_EQ(SchedulesOf(client::Matmul(Wide(Param({4, 32}, v1::FLOAT16)), Wide(Param({32, 256}, v1::FLOAT16)))),
+            "SPLIT(1, 4, UPCAST, dim 1); SPLIT(0, 4, LOCAL); SPLIT(2, 32, LOCAL)");
+}
+
 TEST_F(GpuSchedules, AMatrixTimesAVector) {
   EXPECT_EQ(SchedulesOf(client::Matmul(Param({40, 128}), Param({128, 1}))),
             "SPLIT(1, 4, UNROLL); SPLIT(1, 32, GROUP_REDUCE); SPLIT(0, 4, LOCAL)");

@@ -17,18 +17,21 @@ using compiler::HostTensor;
 
 class Bytes {
  public:
-  Bytes(uint64_t bytes, GuardedBuffer::Side side) : buffer_(std::make_unique<GuardedBuffer>(nullptr, bytes, side)) {
+  Bytes(uint64_t bytes, GuardedBuffer::Side side, uint64_t beside = 0)
+      : beside_(beside), buffer_(std::make_unique<GuardedBuffer>(nullptr, bytes + beside, side)) {
     std::memset(data(), 0xA5, bytes);
   }
-  Bytes(const std::string& content, GuardedBuffer::Side side) : Bytes(content.size(), side) {
+  Bytes(const std::string& content, GuardedBuffer::Side side, uint64_t beside = 0)
+      : Bytes(content.size(), side, beside) {
     std::copy(content.begin(), content.end(), data());
   }
-  char* data() const { return static_cast<char*>(buffer_->host_data()); }
-  uint64_t size() const { return buffer_->bytes(); }
+  char* data() const { return static_cast<char*>(buffer_->host_data()) + beside_; }
+  uint64_t size() const { return buffer_->bytes() - beside_; }
   std::string Copy() const { return std::string(data(), size()); }
   bool Intact() const { return buffer_->Intact(); }
 
  private:
+  uint64_t beside_;
   std::unique_ptr<GuardedBuffer> buffer_;
 };
 
@@ -98,7 +101,8 @@ struct Run {
 absl::StatusOr<compiler::InterpResult> RunExecutable(const v1::Executable& executable,
                                                      const compiler::HostTensors& arguments,
                                                      const compiler::VariableValues& variables,
-                                                     GuardedBuffer::Side side, const RunKernel& run_kernel) {
+                                                     GuardedBuffer::Side side, const RunKernel& run_kernel,
+                                                     uint64_t beside) {
   const v1::Signature& signature = executable.signature();
   Run run = {executable,
              run_kernel,
@@ -109,8 +113,8 @@ absl::StatusOr<compiler::InterpResult> RunExecutable(const v1::Executable& execu
              Bytes(executable.arena_bytes(), side),
              Bytes(executable.constants(), side)};
   for (const auto& parameter : signature.parameters())
-    run.parameters.emplace_back(arguments.at(parameter.slot()).bytes, side);
-  for (const auto& result : signature.results()) run.results.emplace_back(result.bytes(), side);
+    run.parameters.emplace_back(arguments.at(parameter.slot()).bytes, side, beside);
+  for (const auto& result : signature.results()) run.results.emplace_back(result.bytes(), side, beside);
   for (const auto& preparation : executable.preparations()) run.prepared.emplace_back(preparation.bytes(), side);
   for (const auto& variable : signature.variables()) run.variables.push_back(variables.at(variable.slot()));
   for (const auto& preparation : executable.preparations()) KILN_RETURN_IF_ERROR(run.Launch(preparation.step()));

@@ -34,11 +34,13 @@ using RunKernel = std::function<absl::Status(const KernelRun&)>;
 // Runs preparations, then steps. Results, written storage and the arena begin as a pattern, so that what nobody
 // writes shows. Each buffer is a mapping with nothing around it: an access beyond it at its `side` ends the process,
 // unless who runs kernels catches it, and a write beyond its other end is an error. Shapes of results are the
-// greatest, over all values of the variables.
+// greatest, over all values of the variables. Arguments and results begin `beside` bytes behind where their mappings
+// do.
 absl::StatusOr<compiler::InterpResult> RunExecutable(const v1::Executable& executable,
                                                      const compiler::HostTensors& arguments,
                                                      const compiler::VariableValues& variables,
-                                                     GuardedBuffer::Side side, const RunKernel& run);
+                                                     GuardedBuffer::Side side, const RunKernel& run,
+                                                     uint64_t beside = 0);
 
 }  // namespace kiln::testing
 

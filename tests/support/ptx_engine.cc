@@ -77,7 +77,7 @@ absl::StatusOr<compiler::InterpResult> PtxEngine::Run(const v1::Executable& exec
     return module.Launch(*entry, {run.groups, run.items, shape.dynamic_shared_bytes()}, places, memory, limits);
   };
   // The machine checks itself what is accessed; there, all memory is as aligned as a device's.
-  return RunExecutable(executable, arguments, variables, GuardedBuffer::Side::kBegin, launch);
+  return RunExecutable(executable, arguments, variables, GuardedBuffer::Side::kBegin, launch, beside_);
 }
 
 }  // namespace kiln::testing

@@ -35,9 +35,14 @@ class PtxEngine {
   // them. What the compiler makes of a tensor graph never does; a client's own program may.
   void DetectGlobalRaces() { detect_global_races_ = true; }
 
+  // From now on arguments and results begin so many bytes, below 256, behind a place where any device's memory may
+  // begin: what a client's views do.
+  void BeginBeside(uint64_t bytes) { beside_ = bytes; }
+
  private:
   const std::string architecture_;
   bool detect_global_races_ = false;
+  uint64_t beside_ = 0;
 };
 
 }  // namespace kiln::testing

@@ -9,6 +9,7 @@
 #include "compiler/rewrite/rewrite.h"
 #include "compiler/spec/program_spec.h"
 #include "compiler/target/gpu/launch.h"
+#include "compiler/target/gpu/mma_product.h"
 #include "compiler/target/gpu/tensor_cores.h"
 #include "llvm/IR/DerivedTypes.h"
 #include "llvm/IR/GlobalVariable.h"
@@ -58,6 +59,7 @@ class GpuAbi : public KernelAbi {
   }
 
   std::array<int64_t, 3> Items(const UOp* linear) const override { return ItemsOf(linear); }
+  int64_t SharedBytesOf(const GroupProduct& product) const override { return ProductSharedBytes(product); }
   // Of both vendors' widest accesses; what is aligned to less is cut into smaller ones.
   uint64_t VectorAlignment() const override { return 16; }
 
@@ -87,6 +89,15 @@ class Nvptx : public GpuAbi {
   llvm::Value* Wmma(llvm::IRBuilder<>& builder, const WmmaArg& arg, llvm::Value* a, llvm::Value* b,
                     llvm::Value* c) const override {
     return EmitTensorCore(builder, arg, a, b, c);
+  }
+
+  std::vector<llvm::Value*> Multiply(llvm::IRBuilder<>& builder, const GroupProduct& product, const ProductSide& a,
+                                     const ProductSide& b, llvm::Value* shared, uint64_t alignment) const override {
+    llvm::Value* item = builder.CreateTrunc(Coordinate(builder, "lidx0"), builder.getInt32Ty());
+    switch (product.tile->unit) {
+      case MatrixTile::kMmaSync: return EmitMmaProduct(builder, product, a, b, item, shared, alignment);
+    }
+    KILN_CHECK(false);
   }
 
   llvm::Value* Exchange(llvm::IRBuilder<>& builder, llvm::Value* word, int64_t mask,
@@ -124,6 +135,11 @@ class Amdgpu : public GpuAbi {
   }
 
   llvm::Value* Wmma(llvm::IRBuilder<>&, const WmmaArg&, llvm::Value*, llvm::Value*, llvm::Value*) const override {
+    KILN_CHECK(false);
+  }
+
+  std::vector<llvm::Value*> Multiply(llvm::IRBuilder<>&, const GroupProduct&, const ProductSide&, const ProductSide&,
+                                     llvm::Value*, uint64_t) const override {
     KILN_CHECK(false);
   }
 

@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "compiler/spec/program_spec.h"
 #include "compiler/target/gpu/architectures.h"
+#include "compiler/target/gpu/mma_product.h"
 #include "compiler/target/llvm/group_fold.h"
 
 namespace kiln::compiler {
@@ -37,6 +38,9 @@ WorkShape ShapeOf(const UOp* linear) {
       share(static_cast<uint64_t>(NumElements(uop->shape()) * ItemSize(uop->dtype())));
   }
   share(static_cast<uint64_t>(FoldBytesOf(linear, shape.items)));
+  for (const UOp* uop : linear->src()) {
+    if (const auto product = GroupProductOf(uop)) share(static_cast<uint64_t>(ProductSharedBytes(*product)));
+  }
   return shape;
 }
 
@@ -58,6 +62,13 @@ absl::Status CheckAtMost(uint64_t most, uint64_t used, const std::string& what, 
 }  // namespace
 
 std::array<int64_t, 3> ItemsOf(const UOp* linear) { return ShapeOf(linear).items; }
+
+int64_t ProductSharedBytes(const GroupProduct& product) {
+  switch (product.tile->unit) {
+    case MatrixTile::kMmaSync: return MmaSharedBytes(*product.tile);
+  }
+  KILN_CHECK(false);
+}
 
 absl::StatusOr<v1::Launch> GpuLaunch(const UOp* linear, const v1::Target& target) {
   KILN_RETURN_IF_ERROR(CheckSizesAreNumbers(linear));

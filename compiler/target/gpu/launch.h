@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "absl/status/statusor.h"
+#include "compiler/ir/group_product.h"
 #include "compiler/ir/uop.h"
 #include "kiln/v1/executable.pb.h"
 #include "kiln/v1/target.pb.h"
@@ -18,6 +19,9 @@ std::array<int64_t, 3> ItemsOf(const UOp* linear);
 // UNSUPPORTED_OP, with the coordinate, for a size that is a variable. GRAPH_TOO_LARGE, with the axis, where no GPU of
 // that kind has so many groups or items, or this one not so much shared memory.
 absl::StatusOr<v1::Launch> GpuLaunch(const UOp* linear, const v1::Target& target);
+
+// Shared memory of a product by a group.
+int64_t ProductSharedBytes(const GroupProduct& product);
 
 // Of NVIDIA's, code may declare so much itself; all of what a kernel needs beyond it is asked for at its launch.
 inline constexpr uint32_t kMostStaticSharedBytes = 48 << 10;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "compiler/ir/group_product.h"
 #include "compiler/target/llvm/values.h"
 
 namespace kiln::compiler {
@@ -11,13 +12,19 @@ namespace {
 // Parameters that lanes are loaded from, or stored to; or rows of them, that become vectors when turns are unrolled.
 std::vector<const UOp*> ParametersOfVectors(const UOp* linear) {
   std::vector<const UOp*> found;
+  const auto add = [&](const UOp* param) {
+    if (param->op() == Op::PARAM && std::find(found.begin(), found.end(), param) == found.end()) found.push_back(param);
+  };
   for (const UOp* uop : linear->src()) {
+    if (const auto product = GroupProductOf(uop)) {
+      for (const GroupProduct::Side* side : {&product->a, &product->b}) {
+        if (NeighboursOf(*side) > 1) add(side->param);
+      }
+    }
     if ((uop->op() != Op::LOAD && uop->op() != Op::STORE) || uop->src(0)->op() != Op::INDEX) continue;
-    const UOp* param = uop->src(0)->src(0);
-    while (param->op() == Op::AFTER) param = param->src(0);
+    const UOp* param = WithoutOrder(uop->src(0)->src(0));
     const bool lanes = NumElements(uop->src(0)->src(1)->shape()) > 1;
-    if (lanes && param->op() == Op::PARAM && std::find(found.begin(), found.end(), param) == found.end())
-      found.push_back(param);
+    if (lanes) add(param);
   }
   return found;
 }

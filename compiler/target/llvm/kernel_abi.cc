@@ -38,6 +38,11 @@ class Cpu : public KernelAbi {
   llvm::Value* Wmma(llvm::IRBuilder<>&, const WmmaArg&, llvm::Value*, llvm::Value*, llvm::Value*) const override {
     KILN_CHECK(false);
   }
+  std::vector<llvm::Value*> Multiply(llvm::IRBuilder<>&, const GroupProduct&, const ProductSide&, const ProductSide&,
+                                     llvm::Value*, uint64_t) const override {
+    KILN_CHECK(false);
+  }
+  int64_t SharedBytesOf(const GroupProduct&) const override { KILN_CHECK(false); }
   std::array<int64_t, 3> Items(const UOp*) const override { KILN_CHECK(false); }
   llvm::Value* Exchange(llvm::IRBuilder<>&, llvm::Value*, int64_t, llvm::Value*) const override { KILN_CHECK(false); }
   uint64_t VectorAlignment() const override { return 1; }

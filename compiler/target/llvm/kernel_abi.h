@@ -6,13 +6,20 @@
 #include <array>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/string_view.h"
+#include "compiler/ir/group_product.h"
 #include "compiler/ir/uop.h"
 #include "llvm/IR/IRBuilder.h"
 #include "llvm/IR/Module.h"
 
 namespace kiln::compiler {
+
+// A side of a product by a work group as it is when the kernel runs: its storage, and i64s.
+struct ProductSide {
+  llvm::Value *pointer, *offset, *first;
+};
 
 class KernelAbi {
  public:
@@ -35,6 +42,13 @@ class KernelAbi {
   // Of a WMMA by a warp that HasWmma (target.h) knows: the fragment of the sum, of those of its operands, vectors.
   virtual llvm::Value* Wmma(llvm::IRBuilder<>& builder, const WmmaArg& arg, llvm::Value* a, llvm::Value* b,
                             llvm::Value* c) const = 0;
+  // The item's elements of a product by its work group (ir/group_product.h), floats, in the order of the lanes of the
+  // tile. `shared` is SharedBytesOf it; the storage of both sides begins at a multiple of `alignment` bytes. The
+  // builder may go to another block: all items of the group, but such as have no element, go on there.
+  virtual std::vector<llvm::Value*> Multiply(llvm::IRBuilder<>& builder, const GroupProduct& product,
+                                             const ProductSide& a, const ProductSide& b, llvm::Value* shared,
+                                             uint64_t alignment) const = 0;
+  virtual int64_t SharedBytesOf(const GroupProduct& product) const = 0;
   // Items of a group along each axis, of `linear`.
   virtual std::array<int64_t, 3> Items(const UOp* linear) const = 0;
   // `word`, an i32, of the item whose number in the group differs in the bit `mask`, which is below 32. `members`, an

@@ -12,6 +12,7 @@
 #include "compiler/target/llvm/emit_dot.h"
 #include "compiler/target/llvm/fold_lanes.h"
 #include "compiler/target/llvm/group_fold.h"
+#include "compiler/target/llvm/group_memory.h"
 #include "compiler/target/llvm/load_ahead.h"
 #include "compiler/target/llvm/memory_emitter.h"
 #include "compiler/target/llvm/move_lanes.h"
@@ -24,14 +25,15 @@ namespace {
 
 class KernelEmitter {
  public:
-  // Emits into `block`. Parameters begin at multiples of `alignment` bytes. `fold_memory`: group_fold.h.
+  // Emits into `block`. Parameters begin at multiples of `alignment` bytes.
   KernelEmitter(llvm::Function* function, llvm::BasicBlock* block, const EmitOptions& options, uint64_t alignment,
-                llvm::Value* fold_memory)
+                GroupMemory group)
       : function_(function),
         builder_(block),
         abi_(*options.abi),
         memory_(builder_, function, abi_),
-        fold_memory_(fold_memory) {
+        alignment_(alignment),
+        group_(group) {
     memory_.Stream(options.streamed);
     memory_.AlignParameters(alignment);
     llvm::FastMathFlags flags;
@@ -87,7 +89,9 @@ class KernelEmitter {
       case Op::SHRINK:
       case Op::PAD: return EmitMove(uop);
       case Op::BITCAST: return EmitBitcasts(uop);
-      case Op::WMMA: return EmitDots(uop);
+      case Op::WMMA:
+        if (const auto product = GroupProductOf(uop)) return EmitGroupProduct(uop, *product);
+        return EmitDots(uop);
       case Op::RANGE:
         if (const auto loads = ahead_.before.find(uop); loads != ahead_.before.end()) {
           for (const UOp* load : loads->second) EmitAhead(load);
@@ -266,12 +270,16 @@ class KernelEmitter {
     values_[uop] = std::move(result);
   }
 
-  // -- Memory
-
-  static UOp* WithoutOrder(UOp* uop) {
-    while (uop->op() == Op::AFTER) uop = uop->src(0);
-    return uop;
+  void EmitGroupProduct(UOp* uop, const GroupProduct& product) {
+    const auto side = [&](const GroupProduct::Side& of) {
+      return ProductSide{abi_.Pointer(builder_, function_, of.param->arg_as<BufferArg>().slot),
+                         Operand(of.offset, {}, 0), Operand(of.first, {}, 0)};
+    };
+    const auto made = abi_.Multiply(builder_, product, side(product.a), side(product.b), group_.product, alignment_);
+    values_[uop] = {uop->shape(), InLanes(builder_, made, LanesOf(uop->shape()))};
   }
+
+  // -- Memory
 
   void EmitLoad(UOp* uop) {
     UOp* source = WithoutOrder(uop->src(0));
@@ -351,7 +359,7 @@ class KernelEmitter {
   }
 
   void EmitReduceOverItems(UOp* uop) {
-    if (!group_fold_.has_value()) group_fold_.emplace(builder_, abi_, abi_.Items(linear_), fold_memory_);
+    if (!group_fold_.has_value()) group_fold_.emplace(builder_, abi_, abi_.Items(linear_), group_.folds);
     const int64_t lanes = LanesOf(uop->shape());
     std::vector<llvm::Value*> rows;
     for (int64_t row = 0; row < RowsOf(uop->shape()); ++row)
@@ -367,7 +375,8 @@ class KernelEmitter {
   const KernelAbi& abi_;
   MemoryEmitter memory_;
   LoadsAhead ahead_;
-  llvm::Value* const fold_memory_;
+  const uint64_t alignment_;
+  const GroupMemory group_;
   const UOp* linear_ = nullptr;
   const UOp* innermost_ = nullptr;  // the loop that was opened last, if nothing was closed since
   std::optional<GroupFold> group_fold_;
@@ -381,10 +390,10 @@ llvm::Function* EmitKernel(llvm::Module& module, const UOp* linear, const std::s
                            const EmitOptions& options) {
   llvm::Function* function = options.abi->Declare(module, linear, symbol);
   auto* entry = llvm::BasicBlock::Create(module.getContext(), "entry", function);
-  llvm::Value* fold_memory = FoldMemoryOf(linear, function, *options.abi);
+  const GroupMemory group = GroupMemoryOf(linear, function, *options.abi);
   const std::optional<AlignedWay> ways = ChooseAlignedWay(entry, linear, *options.abi);
-  if (ways.has_value()) KernelEmitter(function, ways->aligned, options, ways->alignment, fold_memory).Run(linear);
-  KernelEmitter(function, ways.has_value() ? ways->anywhere : entry, options, 1, fold_memory).Run(linear);
+  if (ways.has_value()) KernelEmitter(function, ways->aligned, options, ways->alignment, group).Run(linear);
+  KernelEmitter(function, ways.has_value() ? ways->anywhere : entry, options, 1, group).Run(linear);
   return function;
 }
 

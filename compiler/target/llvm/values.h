@@ -30,6 +30,12 @@ inline int64_t RowsOf(const Shape& shape) {
   return shape.empty() ? 1 : shape.back() == 0 ? 0 : NumElements(shape) / shape.back();
 }
 
+// What an AFTER is about.
+inline UOp* WithoutOrder(UOp* uop) {
+  while (uop->op() == Op::AFTER) uop = uop->src(0);
+  return uop;
+}
+
 // In registers: bool is i1, bfloat16 is its bits as i16.
 llvm::Type* RegisterType(llvm::LLVMContext& context, DType dtype);
 // In memory: bool is i8.

@@ -1,0 +1,89 @@
+// A product by a work group: a tile of A times a tile of B, by the units that GPUs have for it.
+//
+// In a kernel graph it is a WMMA of more than one item, whose sources are no fragments but places:
+//
+//   WMMA(INDEX(A, STACK(offset, first, size, step, step_k, folded)),
+//        INDEX(B, STACK(offset, first, size, step, step_k, folded)),
+//        element)                           WmmaArg{n, m, k, in, out, threads}
+//
+//   value = sum over i < folded of A[offset + row * step + i * step_k] * B[offset + column * step + i * step_k],
+//   row = element / n, column = element % n
+//
+// where A is 0 beyond its rows, first + row >= size, and B beyond its columns. `offset` and `first` depend on the
+// group alone; the others are numbers. `element`, a number in the sum's dtype, depends on the item and on lanes: it
+// says which elements of the tile an item holds, gives the node as many lanes, and lets anybody evaluate it. What is
+// done with the sum afterwards is the kernel's other nodes, over the same lanes.
+//
+// The items of the group are lidx0, `threads` of them, and all of them get to the node. Which hold what is a matter
+// of the unit: a row of the table of tiles says it. For another unit, a row of that
+// table and an emitter (Multiply in target/llvm/kernel_abi.h) are all that is new.
+#ifndef KILN_COMPILER_IR_GROUP_PRODUCT_H_
+#define KILN_COMPILER_IR_GROUP_PRODUCT_H_
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "absl/strings/string_view.h"
+#include "compiler/ir/graph.h"
+#include "kiln/v1/target.pb.h"
+
+namespace kiln::compiler {
+
+// d, from 0 to `size` - 1, is d * `step` rows, or columns, of a tile.
+struct TileDigit {
+  int64_t size;
+  bool column;
+  int64_t step;
+};
+
+struct MatrixTile {
+  enum Unit { kMmaSync };  // of NVIDIA's, from sm_80 on: PTX's mma.sync
+
+  const char* name;  // in schedules
+  Unit unit;
+  // Of a group, in one turn of its loop: m x k of A, k x n of B. Together they are of one row only.
+  int64_t m, n, k;
+  int64_t threads;  // items of a group
+  int64_t stages;   // turns whose operands are in shared memory at once
+  // Where an item's elements lie: what its number says, the lowest digit first, and what a lane adds to that, by
+  // dimension. The last dimension is of neighbours in a row.
+  std::vector<TileDigit> items, lanes;
+};
+
+// In the order in which they are tried. A schedule on the wire has the number of one: new ones come last.
+const std::vector<MatrixTile>& MatrixTiles();
+
+// Whether a device multiplies numbers of dtype `in` by the tile.
+bool TakesTile(const v1::Target& target, const MatrixTile& tile, DType in);
+
+// Its place in MatrixTiles(), of the one so called.
+std::optional<int64_t> TileNamed(absl::string_view name);
+
+struct GroupProduct {
+  struct Side {
+    const UOp* param;
+    UOp *offset, *first;
+    int64_t size, step, step_k;
+  };
+  const MatrixTile* tile;
+  DType in;
+  int64_t folded;
+  Side a, b;
+};
+
+// What `uop` says, if it is a product by a work group.
+std::optional<GroupProduct> GroupProductOf(const UOp* uop);
+bool HasGroupProduct(UOp* root);
+
+// `storage`: A and B. `element`: an int64.
+UOp* MakeGroupProduct(Graph& graph, const GroupProduct& product, std::array<UOp*, 2> storage, UOp* element);
+
+// How many elements of a side, neighbours in memory, begin at a multiple of themselves wherever a group and its loop
+// begin: a power of 2 up to 8, if the storage does; and 1 if no two elements that are read are neighbours.
+int64_t NeighboursOf(const GroupProduct::Side& side);
+
+}  // namespace kiln::compiler
+
+#endif  // KILN_COMPILER_IR_GROUP_PRODUCT_H_

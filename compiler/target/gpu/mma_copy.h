@@ -1,0 +1,65 @@
+// One operand of a product by mma.sync (mma_product.h): from global memory to a stage in shared memory, and from there
+// to fragments.
+#ifndef KILN_COMPILER_TARGET_GPU_MMA_COPY_H_
+#define KILN_COMPILER_TARGET_GPU_MMA_COPY_H_
+
+#include <array>
+#include <cstdint>
+#include <vector>
+
+#include "compiler/ir/group_product.h"
+#include "compiler/target/llvm/kernel_abi.h"
+#include "llvm/IR/IRBuilder.h"
+
+namespace kiln::compiler {
+
+class MmaOperand {
+ public:
+  // Of `side`, whose values are `given`: `is_b` or A. It lies in a stage from byte `begin` on. Emits what is the same
+  // in all turns; all but the numbers must outlive the object.
+  MmaOperand(llvm::IRBuilder<>& builder, const GroupProduct& product, const GroupProduct::Side& side,
+             const ProductSide& given, bool is_b, int64_t begin, llvm::Value* item, llvm::Value* shared,
+             uint64_t alignment);
+
+  // Begins to copy what turn `turn`, an i32, multiplies to the stage at byte `stage` of shared memory. Zeros, if there
+  // is no such turn.
+  void Copy(llvm::Value* turn, llvm::Value* stage);
+
+  // So far, the places of fragments: 16 rows from row `warp_row` + 16 * block on (columns, of B), 16 of k.
+  void PlaceFragments(llvm::Value* warp_row, int64_t blocks);
+  // Four registers of two elements each. Of A: rows 0 to 7 and 8 to 15 of the lower half of k, then of the upper half.
+  // Of B: both halves of k of columns 0 to 7, then of 8 to 15.
+  std::array<llvm::Value*, 4> Fragments(llvm::Value* stage, int64_t block, int64_t step);
+
+ private:
+  // 16 bytes of a row of the stage that this item copies.
+  struct Piece {
+    llvm::Value* source;        // at turn 0
+    llvm::Value* into;          // byte in a stage
+    llvm::Value *line, *begin;  // its row in the stage, and its first element in that, i32s
+    llvm::Value* inside;  // whether its row of the operand is there; of one that lies along the rows: how many are
+  };
+
+  llvm::Value* I32(int64_t number) { return builder_.getInt32(static_cast<uint32_t>(number)); }
+  // 0 to `most` of what is left.
+  llvm::Value* Clamp(llvm::Value* left, int64_t most);
+  llvm::Value* ByteOf(llvm::Value* line, llvm::Value* piece);
+  void CopyPiece(llvm::Value* source, llvm::Value* into, llvm::Value* count);
+  void LoadPiece(llvm::Value* source, llvm::Value* into, llvm::Value* count);
+  llvm::Value* Shared(llvm::Value* byte);
+
+  llvm::IRBuilder<>& builder_;
+  const GroupProduct& product_;
+  const GroupProduct::Side& side_;
+  const bool is_b_;
+  const bool along_k_;  // whether a row of the stage is of k
+  const int64_t begin_, rows_, lines_, length_;
+  int64_t width_;  // elements that are copied at once
+  llvm::Value *pointer_, *item_, *shared_;
+  std::vector<Piece> pieces_;
+  std::vector<llvm::Value*> fragments_;  // by block, then by step
+};
+
+}  // namespace kiln::compiler
+
+#endif  // KILN_COMPILER_TARGET_GPU_MMA_COPY_H_

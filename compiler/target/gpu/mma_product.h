@@ -1,0 +1,37 @@
+// Products by work groups (ir/group_product.h) on NVIDIA's tensor cores, by mma.sync.
+//
+// The operands of several turns lie in shared memory, in a ring of stages. Copies go there past the registers
+// (cp.async), and what is beyond the operand is filled with zeros; while one stage is multiplied, the next ones are
+// under way. A barrier a turn says both that a stage has come, for all items, and that all are done with the one that
+// is copied to next. From shared memory, ldmatrix brings each warp the fragments of its part of the tile.
+//
+//   turn t:  wait for this item's copies of turn t; barrier; begin the copies of turn t + stages - 1; multiply
+//
+// A stage holds an operand as it lies in memory: rows of k, or, where its rows (columns, of B) are neighbours, rows of
+// those, which ldmatrix turns on the way. The 16-byte pieces of a row are exchanged by its number (XOR), so that the
+// eight pieces which ldmatrix reads at once, one above the other, are in different banks.
+//
+// Pieces of 16, 8 or 4 bytes are copied as what is known of addresses allows. Elements that are neighbours in no such
+// piece are loaded one by one.
+#ifndef KILN_COMPILER_TARGET_GPU_MMA_PRODUCT_H_
+#define KILN_COMPILER_TARGET_GPU_MMA_PRODUCT_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "compiler/ir/group_product.h"
+#include "compiler/target/llvm/kernel_abi.h"
+#include "llvm/IR/IRBuilder.h"
+
+namespace kiln::compiler {
+
+int64_t MmaSharedBytes(const MatrixTile& tile);
+
+// What KernelAbi::Multiply gives. `item`: the item's number in the group, an i32.
+std::vector<llvm::Value*> EmitMmaProduct(llvm::IRBuilder<>& builder, const GroupProduct& product, const ProductSide& a,
+                                         const ProductSide& b, llvm::Value* item, llvm::Value* shared,
+                                         uint64_t alignment);
+
+}  // namespace kiln::compiler
+
+#endif  // KILN_COMPILER_TARGET_GPU_MMA_PRODUCT_H_

@@ -1,0 +1,138 @@
+// Products of matrices by the tensor cores of NVIDIA's GPUs, in tiles of work groups: values against the interpreter,
+// by the machine of tests/support/ptx, which also finds races and barriers that are missing. Numbers are small and
+// whole, so that every order of a sum gives the same.
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "client/cpp/graph.h"
+#include "client/cpp/movement.h"
+#include "client/cpp/nn.h"
+#include "client/cpp/ops.h"
+#include "compiler/compile.h"
+#include "compiler/interp/scalar.h"
+#include "compiler/target/gpu/architectures.h"
+#include "tests/support/compare.h"
+#include "tests/support/interp_engine.h"
+#include "tests/support/ptx_engine.h"
+
+namespace kiln::testing {
+namespace {
+
+using client::Shape;
+using client::Tensor;
+using compiler::DType;
+
+compiler::HostTensor Numbers(v1::DType dtype, const Shape& shape, int64_t seed) {
+  compiler::HostTensor tensor;
+  tensor.dtype = compiler::FromWire(dtype);
+  tensor.shape.assign(shape.begin(), shape.end());
+  for (int64_t i = 0; i < compiler::NumElements(tensor.shape); ++i) {
+    const auto number = static_cast<uint64_t>((i * 37 + i / 11 + seed * 5) % 9 - 4);
+    const uint64_t bits = compiler::EvalScalar(compiler::Op::CAST, DType::kInt32, tensor.dtype, {number});
+    std::string element(static_cast<size_t>(compiler::ItemSize(tensor.dtype)), '\0');
+    compiler::StoreElement(tensor.dtype, bits, element.data());
+    tensor.bytes += element;
+  }
+  return tensor;
+}
+
+struct Made {
+  client::Graph graph;
+  compiler::HostTensors arguments;
+
+  Tensor Param(v1::DType dtype, const Shape& shape) {
+    const auto slot = static_cast<uint32_t>(arguments.size());
+    arguments[slot] = Numbers(dtype, shape, slot);
+    return graph.Param(slot, dtype, shape);
+  }
+};
+
+Tensor Wide(const Tensor& a, const Tensor& b) {
+  return client::Matmul(client::Cast(a, v1::FLOAT32), client::Cast(b, v1::FLOAT32));
+}
+
+struct Case {
+  const char* name;
+  Tensor (*product)(Made& made);
+  const char* schedule;
+  int cores = 1;        // for which it is compiled: the more, the smaller the tiles
+  uint64_t beside = 0;  // bytes behind an aligned place where arguments begin
+};
+
+constexpr v1::DType kHalf = v1::FLOAT16, kBfloat = v1::BFLOAT16;
+
+const Case kCases[] = {
+    {"whole tiles", [](Made& m) { return Wide(m.Param(kHalf, {64, 96}), m.Param(kHalf, {96, 128})); },
+     "TC(0, 1, MMA_64X64)", 2},
+    {"whole large tiles", [](Made& m) { return Wide(m.Param(kBfloat, {128, 64}), m.Param(kBfloat, {64, 128})); },
+     "TC(0, 1, MMA_128X128)"},
+    {"small tiles", [](Made& m) { return Wide(m.Param(kHalf, {64, 40}), m.Param(kHalf, {40, 64})); },
+     "TC(0, 1, MMA_32X32)", 4},
+    {"odd sizes", [](Made& m) { return Wide(m.Param(kBfloat, {70, 37}), m.Param(kBfloat, {37, 51})); },
+     "TC(0, 1, MMA_64X64)", 2},
+    {"sizes that are multiples of 4", [](Made& m) { return Wide(m.Param(kHalf, {76, 36}), m.Param(kHalf, {36, 52})); },
+     "TC(0, 1, MMA_64X64)", 2},
+    {"B transposed",
+     [](Made& m) { return Wide(m.Param(kHalf, {64, 72}), client::Transpose(m.Param(kHalf, {80, 72}))); },
+     "TC(0, 1, MMA_64X64)", 2},
+    {"A transposed",
+     [](Made& m) { return Wide(client::Transpose(m.Param(kHalf, {40, 72})), m.Param(kHalf, {40, 64})); },
+     "TC(0, 1, MMA_64X64)", 2},
+    {"both transposed",
+     [](Made& m) {
+       return Wide(client::Transpose(m.Param(kBfloat, {40, 122})), client::Transpose(m.Param(kBfloat, {126, 40})));
+     },
+     "TC(0, 1, MMA_128X128)"},
+    {"batched", [](Made& m) { return Wide(m.Param(kHalf, {3, 40, 24}), m.Param(kHalf, {3, 24, 56})); },
+     "TC(1, 2, MMA_64X64)", 3},
+    {"halves, with what follows",
+     [](Made& m) {
+       Tensor product = client::Matmul(m.Param(kHalf, {72, 64}), m.Param(kHalf, {64, 88}));
+       return client::Relu(product + m.Param(kHalf, {88})) + m.Param(kHalf, {72, 88});
+     },
+     "TC(0, 1, MMA_32X32)", 2},
+    {"beginning in the middle",
+     [](Made& m) {
+       Tensor a = client::Slice(client::Slice(m.Param(kHalf, {65, 72}), 1, 3, 67), 0, 1, 65);
+       return Wide(a, m.Param(kHalf, {64, 64}));
+     },
+     "TC(0, 1, MMA_64X64)", 1},
+    {"beside an aligned place", [](Made& m) { return Wide(m.Param(kHalf, {64, 64}), m.Param(kHalf, {64, 64})); },
+     "TC(0, 1, MMA_32X32)", 4, 4},
+};
+
+v1::Target TargetOf(const std::string& architecture, int cores) {
+  v1::Target target = *compiler::GpuTarget(architecture);
+  target.mutable_tuning()->set_cores(static_cast<uint32_t>(cores));
+  return target;
+}
+
+TEST(GpuTiles, GiveTheValuesOfTheInterpreter) {
+  for (const Case& test : kCases) {
+    Made made;
+    made.graph.Output(test.product(made));
+    const v1::Graph graph = made.graph.Build().value();
+    const auto want = RunInterpreted(graph, made.arguments);
+    ASSERT_TRUE(want.ok()) << test.name << ": " << want.status();
+    for (const std::string architecture : {"sm_80", "sm_90a"}) {
+      SCOPED_TRACE(absl::StrCat(test.name, " on ", architecture));
+      const auto compiled = compiler::Compile(graph, TargetOf(architecture, test.cores), {});
+      ASSERT_TRUE(compiled.ok()) << compiled.status();
+      ASSERT_EQ(compiled->kernels_size(), 1);
+      EXPECT_EQ(compiled->kernels(0).schedule(), test.schedule);
+      EXPECT_TRUE(absl::StrContains(compiled->object(), "mma.sync"));
+      PtxEngine engine(architecture);
+      engine.DetectGlobalRaces();
+      engine.BeginBeside(test.beside);
+      const auto got = engine.Run(*compiled, made.arguments);
+      ASSERT_TRUE(got.ok()) << got.status() << "\n" << compiled->object();
+      EXPECT_EQ(CompareTensors(got->results[0], want->results[0], {}), "");
+    }
+  }
+}
+
+}  // namespace
+}  // namespace kiln::testing
