@@ -6,6 +6,7 @@
 #include "compiler/interp/tensor.h"
 #include "compiler/ir/program_scopes.h"
 #include "compiler/spec/program_spec.h"
+#include "compiler/spec/wmma_layout.h"
 
 namespace kiln::compiler {
 namespace {
@@ -151,22 +152,23 @@ class Step {
     }
   }
 
-  // Fragments in 32 items, gathered and spread again (program_spec.h: where each
+  // Fragments in a wave's items, gathered and spread again (wmma_layout.h: where each
   // element is).
   void MultiplyByWarps() {
     const WmmaArg& arg = uop_.arg_as<WmmaArg>();
-    for (int64_t first = 0; first < state_.items; first += 32) {
+    const WmmaLayout layout = *LayoutOf(arg);
+    for (int64_t first = 0; first < state_.items; first += arg.threads) {
       std::vector<uint64_t> a(arg.m * arg.k), b(arg.k * arg.n), c(arg.m * arg.n);
-      const auto visit = [&](size_t k, auto place_of, auto&& body) {
-        for (int64_t lane = 0; lane < 32; ++lane) {
-          for (int64_t i = 0; i < state_.LanesOf(step_, k); ++i) body(first + lane, i, place_of(lane, i));
+      const auto visit = [&](const Fragment& fragment, auto&& body) {
+        for (int64_t lane = 0; lane < arg.threads; ++lane) {
+          for (int64_t i = 0; i < fragment.elements; ++i) body(first + lane, i, fragment.At(lane, i));
         }
       };
-      visit(0, WmmaPlaceA,
+      visit(layout.a,
             [&](int64_t item, int64_t i, Place p) { a[p.row * arg.k + p.column] = Widen(0, In(0, item, i)); });
-      visit(1, WmmaPlaceB,
+      visit(layout.b,
             [&](int64_t item, int64_t i, Place p) { b[p.row * arg.n + p.column] = Widen(1, In(1, item, i)); });
-      visit(2, WmmaPlaceC,
+      visit(layout.c,
             [&](int64_t item, int64_t i, Place p) { c[p.row * arg.n + p.column] = Widen(2, In(2, item, i)); });
       for (int64_t i = 0; i < arg.m; ++i) {
         for (int64_t j = 0; j < arg.n; ++j) {
@@ -174,8 +176,7 @@ class Step {
             c[i * arg.n + j] = Fold(c[i * arg.n + j], a[i * arg.k + l], b[l * arg.n + j]);
         }
       }
-      visit(2, WmmaPlaceC,
-            [&](int64_t item, int64_t i, Place p) { Out(item, i) = Round(c[p.row * arg.n + p.column]); });
+      visit(layout.c, [&](int64_t item, int64_t i, Place p) { Out(item, i) = Round(c[p.row * arg.n + p.column]); });
     }
   }
 

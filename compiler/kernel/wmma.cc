@@ -6,11 +6,10 @@
 #include "base/error.h"
 #include "compiler/ir/build.h"
 #include "compiler/kernel/program_tree.h"
+#include "compiler/spec/wmma_layout.h"
 
 namespace kiln::compiler {
 namespace {
-
-constexpr int64_t kWarp = 32;
 
 UOp* Loop(Graph& graph, int64_t bound) {
   return graph.Make(Op::RANGE, {Idx(graph, bound)}, RangeArg{graph.NextId(), AxisType::kLoop});
@@ -23,6 +22,13 @@ UOp* Times(Graph& graph, UOp* a, int64_t b) { return Mul(graph, a, Idx(graph, b)
 
 // Sums of narrow floats are float32, rounded once at the end.
 DType SumDType(DType out) { return IsNarrowFloat(out) ? DType::kFloat32 : out; }
+
+// A digit of `item`, a number below `items`.
+UOp* DigitOf(Graph& graph, UOp* item, int64_t items, const Digit& digit) {
+  if (digit.divide > 1) item = graph.Make(Op::FLOORDIV, {item, Idx(graph, digit.divide)});
+  if (digit.modulo < items / digit.divide) item = graph.Make(Op::FLOORMOD, {item, Idx(graph, digit.modulo)});
+  return digit.times == 1 ? item : Times(graph, item, digit.times);
+}
 
 UOp* MulAdd(Graph& graph, UOp* a, UOp* b, UOp* c) {
   return Add(graph, c, Mul(graph, Cast(graph, a, c->dtype()), Cast(graph, b, c->dtype())));
@@ -73,14 +79,13 @@ UOp* WmmaLowering::Read(UOp* pointer, std::vector<UOp*>& list) {
 
 absl::StatusOr<UOp*> WmmaLowering::Lower(const UOp* wmma, absl::Span<UOp* const> operands, std::vector<UOp*>& list) {
   const WmmaArg& arg = wmma->arg_as<WmmaArg>();
-  const bool warp = arg.threads == kWarp && arg.m == 16 && arg.n == 8 && (arg.k == 16 || arg.k == 8);
+  const bool wave = LayoutOf(arg).has_value();
   const bool one =
       arg.threads == 1 && arg.m > 0 && arg.n > 0 && arg.k > 0 && arg.m <= 256 && arg.n <= 256 && arg.k <= 256;
-  if (!one && !warp) {
-    return MakeError(
-        v1::UNSUPPORTED_OP,
-        absl::StrCat("a WMMA of n, m, k = ", arg.n, ", ", arg.m, ", ", arg.k, " by ", arg.threads,
-                     " items; this version knows any sizes up to 256 by 1 item, and 8, 16, 16 and 8, 16, 8 by 32"));
+  if (!one && !wave) {
+    return MakeError(v1::UNSUPPORTED_OP,
+                     absl::StrCat("a WMMA of n, m, k = ", arg.n, ", ", arg.m, ", ", arg.k, " by ", arg.threads,
+                                  " items; this version knows any sizes up to 256 by 1 item, and ", WmmaShapes()));
   }
   const int64_t sizes[] = {arg.m * arg.k, arg.k * arg.n, arg.m * arg.n};
   for (size_t i = 0; i < 3; ++i) {
@@ -91,15 +96,15 @@ absl::StatusOr<UOp*> WmmaLowering::Lower(const UOp* wmma, absl::Span<UOp* const>
   }
   if (operands[0]->dtype() != operands[1]->dtype() || operands[0]->dtype() != arg.in || operands[2]->dtype() != arg.out)
     return MakeError(v1::DTYPE_MISMATCH, "WMMA's operands are not of the dtypes that its argument names");
-  if (warp && (items_ == 0 || items_ % kWarp != 0)) {
-    return MakeError(v1::BAD_ARGUMENT,
-                     absl::StrCat("a WMMA by 32 items in a work group of ", items_, "; it takes a multiple of 32"));
+  if (wave && (items_ == 0 || items_ % arg.threads != 0)) {
+    return MakeError(v1::BAD_ARGUMENT, absl::StrCat("a WMMA by ", arg.threads, " items in a work group of ", items_,
+                                                    "; it takes a multiple of them"));
   }
-  if (warp && has_(arg)) {
+  if (wave && has_(arg)) {
     list.push_back(graph_.Make(Op::AFTER, {graph_.Make(Op::WMMA, operands, arg), Idx(graph_, graph_.NextId())}));
     return list.back();
   }
-  return warp ? OfAWarp(wmma, operands, list) : OneItem(wmma, operands, list);
+  return wave ? OfAWave(wmma, operands, list) : OneItem(wmma, operands, list);
 }
 
 UOp* WmmaLowering::OneItem(const UOp* wmma, absl::Span<UOp* const> operands, std::vector<UOp*>& list) {
@@ -125,44 +130,47 @@ UOp* WmmaLowering::OneItem(const UOp* wmma, absl::Span<UOp* const> operands, std
   return Cast(graph_, Read(At(graph_, memory[2], Iota(graph_, arg.m * arg.n)), list), arg.out);
 }
 
-UOp* WmmaLowering::OfAWarp(const UOp* wmma, absl::Span<UOp* const> operands, std::vector<UOp*>& list) {
+UOp* WmmaLowering::OfAWave(const UOp* wmma, absl::Span<UOp* const> operands, std::vector<UOp*>& list) {
   const WmmaArg& arg = wmma->arg_as<WmmaArg>();
-  UOp* lane = graph_.Make(Op::FLOORMOD, {item_, Idx(graph_, kWarp)});
-  UOp* warp = graph_.Make(Op::FLOORDIV, {item_, Idx(graph_, kWarp)});
-  UOp* g = graph_.Make(Op::FLOORDIV, {lane, Idx(graph_, 4)});
-  UOp* t2 = Times(graph_, graph_.Make(Op::FLOORMOD, {lane, Idx(graph_, 4)}), 2);
-  UOp* a = Buffer(0, items_ / kWarp * arg.m * arg.k, arg.in, AddrSpace::kLocal);
-  UOp* b = Buffer(1, items_ / kWarp * arg.k * arg.n, arg.in, AddrSpace::kLocal);
-  UOp* c = Buffer(2, 4, SumDType(arg.out), AddrSpace::kReg);
-  UOp* a_base = Times(graph_, warp, arg.m * arg.k);
-  UOp* b_base = Times(graph_, warp, arg.k * arg.n);
-  auto write = [&](UOp* memory, UOp* base, UOp* row, UOp* column, int64_t columns, UOp* value, int64_t e) {
-    UOp* index = Add(graph_, base, Add(graph_, Times(graph_, row, columns), column));
-    UOp* element = graph_.Make(Op::INDEX, {value, Idx(graph_, e)});
-    list.push_back(graph_.Make(Op::STORE, {At(graph_, memory, index), element}));
+  const WmmaLayout layout = *LayoutOf(arg);
+  UOp* item = graph_.Make(Op::FLOORMOD, {item_, Idx(graph_, arg.threads)});
+  UOp* wave = graph_.Make(Op::FLOORDIV, {item_, Idx(graph_, arg.threads)});
+  const auto place = [&](const PlaceRule& rule, int64_t e) {
+    return Plus(graph_, DigitOf(graph_, item, arg.threads, rule.item), rule.OfElement(e));
   };
-  for (int64_t e = 0; e < arg.m * arg.k / kWarp; ++e)
-    write(a, a_base, Plus(graph_, g, 8 * (e / 2 % 2)), Plus(graph_, t2, e % 2 + 8 * (e / 4)), arg.k, operands[0], e);
-  for (int64_t e = 0; e < arg.k * arg.n / kWarp; ++e)
-    write(b, b_base, Plus(graph_, t2, e % 2 + 8 * (e / 2)), g, arg.n, operands[1], e);
+  const int64_t sums = layout.c.elements, waves = items_ / arg.threads;
+  UOp* a = Buffer(0, waves * arg.m * arg.k, arg.in, AddrSpace::kLocal);
+  UOp* b = Buffer(1, waves * arg.k * arg.n, arg.in, AddrSpace::kLocal);
+  UOp* c = Buffer(2, sums, SumDType(arg.out), AddrSpace::kReg);
+  UOp* a_base = Times(graph_, wave, arg.m * arg.k);
+  UOp* b_base = Times(graph_, wave, arg.k * arg.n);
+  const auto write = [&](UOp* memory, UOp* base, const Fragment& fragment, int64_t columns, UOp* value) {
+    for (int64_t e = 0; e < fragment.elements; ++e) {
+      UOp* inside = Add(graph_, Times(graph_, place(fragment.row, e), columns), place(fragment.column, e));
+      UOp* element = graph_.Make(Op::INDEX, {value, Idx(graph_, e)});
+      list.push_back(graph_.Make(Op::STORE, {At(graph_, memory, Add(graph_, base, inside)), element}));
+    }
+  };
+  write(a, a_base, layout.a, arg.k, operands[0]);
+  write(b, b_base, layout.b, arg.n, operands[1]);
   list.push_back(
-      graph_.Make(Op::STORE, {At(graph_, c, Iota(graph_, 4)), Cast(graph_, operands[2], SumDType(arg.out))}));
+      graph_.Make(Op::STORE, {At(graph_, c, Iota(graph_, sums)), Cast(graph_, operands[2], SumDType(arg.out))}));
   UOp* barrier = graph_.Make(Op::BARRIER, {});
   list.push_back(barrier);
   UOp* l = Loop(graph_, arg.k);
   list.push_back(l);
-  for (int64_t e = 0; e < 4; ++e) {
-    UOp* row = Add(graph_, Times(graph_, Plus(graph_, g, 8 * (e / 2)), arg.k), l);
-    UOp* column = Add(graph_, Times(graph_, l, arg.n), Plus(graph_, t2, e % 2));
+  for (int64_t e = 0; e < sums; ++e) {
+    UOp* row = Add(graph_, Times(graph_, place(layout.c.row, e), arg.k), l);
+    UOp* column = Add(graph_, Times(graph_, l, arg.n), place(layout.c.column, e));
     UOp* left = Read(At(graph_, a, Add(graph_, a_base, row)), list);
     UOp* right = Read(At(graph_, b, Add(graph_, b_base, column)), list);
-    UOp* place = At(graph_, c, Idx(graph_, e));
-    UOp* sum = Read(place, list);
-    list.push_back(graph_.Make(Op::STORE, {place, MulAdd(graph_, left, right, sum)}));
+    UOp* sum_place = At(graph_, c, Idx(graph_, e));
+    UOp* sum = Read(sum_place, list);
+    list.push_back(graph_.Make(Op::STORE, {sum_place, MulAdd(graph_, left, right, sum)}));
   }
   list.push_back(Closing(graph_, l));
   list.push_back(barrier);  // before the next WMMA writes there
-  return Cast(graph_, Read(At(graph_, c, Iota(graph_, 4)), list), arg.out);
+  return Cast(graph_, Read(At(graph_, c, Iota(graph_, sums)), list), arg.out);
 }
 
 }  // namespace kiln::compiler

@@ -1,13 +1,8 @@
 // WMMA as loops over memory, for targets without an instruction for it; where there is one, it is listed as a read is.
 //
-// One item (threads = 1) holds whole matrices, row-major. A warp (threads = 32)
-// holds them in fragments, laid out as PTX says for mma.m16n8k16 and m16n8k8: of
-// lane l, with g = l / 4 and t = l % 4,
-//   A, element e: row g + 8 * (e / 2 % 2), column 2 * t + e % 2 + 8 * (e / 4)
-//   B, element e: row 2 * t + e % 2 + 8 * (e / 2), column g
-//   C, element e: row g + 8 * (e / 2), column 2 * t + e % 2
-// The lanes of a warp write theirs to LOCAL memory, meet at a BARRIER, and each
-// computes its own elements of the product.
+// One item (threads = 1) holds whole matrices, row-major. A wave's items hold them in
+// fragments, which compiler/spec/wmma_layout.h describes. They write theirs to LOCAL
+// memory, meet at a BARRIER, and each computes its own elements of the product.
 #ifndef KILN_COMPILER_KERNEL_WMMA_H_
 #define KILN_COMPILER_KERNEL_WMMA_H_
 
@@ -21,7 +16,7 @@
 
 namespace kiln::compiler {
 
-// Whether a target multiplies by its own instruction what a warp holds in the fragments above.
+// Whether a target multiplies by an instruction of its own what a wave holds in fragments.
 using HasWmma = std::function<bool(const WmmaArg&)>;
 
 class WmmaLowering {
@@ -35,7 +30,7 @@ class WmmaLowering {
 
  private:
   UOp* OneItem(const UOp* wmma, absl::Span<UOp* const> operands, std::vector<UOp*>& list);
-  UOp* OfAWarp(const UOp* wmma, absl::Span<UOp* const> operands, std::vector<UOp*>& list);
+  UOp* OfAWave(const UOp* wmma, absl::Span<UOp* const> operands, std::vector<UOp*>& list);
 
   // Memory for one operand, used again by every WMMA that is alike.
   UOp* Buffer(int role, int64_t size, DType dtype, AddrSpace space);

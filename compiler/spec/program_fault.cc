@@ -6,6 +6,7 @@
 #include "compiler/ir/program_scopes.h"
 #include "compiler/ir/variables.h"
 #include "compiler/spec/program_spec.h"
+#include "compiler/spec/wmma_layout.h"
 
 namespace kiln::compiler {
 namespace {
@@ -87,13 +88,10 @@ ProgramFault WmmaFault(const UOp* uop) {
   const auto sized = [](int64_t n) { return n >= 1 && n <= 256; };
   if (!sized(arg.m) || !sized(arg.n) || !sized(arg.k)) return Bad("sizes of a WMMA are from 1 to 256");
   const bool by_one = arg.threads == 1;
-  const bool half = arg.in == DType::kFloat16 || arg.in == DType::kBfloat16;
-  const bool warp = arg.threads == 32 && arg.m == 16 && arg.n == 8 && (arg.k == 16 || arg.k == 8) && half &&
-                    (arg.out == DType::kFloat32 || arg.out == DType::kFloat16);
-  if (!by_one && !warp) {
-    return NotBuilt(absl::StrCat("WMMA (", arg.n, ", ", arg.m, ", ", arg.k, ") of ", Name(arg.in), " by ", arg.threads,
-                                 " items; one item may do any, 32 do (8, 16, 16) and (8, 16, 8) of float16 or "
-                                 "bfloat16 into float32 or float16"));
+  if (!by_one && !LayoutOf(arg).has_value()) {
+    return NotBuilt(absl::StrCat("WMMA (", arg.n, ", ", arg.m, ", ", arg.k, ") of ", Name(arg.in), " into ",
+                                 Name(arg.out), " by ", arg.threads,
+                                 " items; one item may do any (n, m, k); together do: ", WmmaShapes()));
   }
   const int64_t sizes[3] = {arg.m * arg.k / arg.threads, arg.k * arg.n / arg.threads, arg.m * arg.n / arg.threads};
   for (size_t i = 0; i < 3; ++i) {

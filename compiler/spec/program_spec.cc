@@ -38,8 +38,9 @@ class Checker {
                                                          open->op() == Op::IF ? "an ENDIF" : "an END", " closes it")});
     }
     for (UOp* uop : whole_group_) {
-      if (needs_.items_of_group() % 32 == 0 && !varying_items_) continue;
-      return Error(uop, {v1::BAD_ARGUMENT, absl::StrCat("32 items do it together, and a group here has ",
+      const int64_t threads = uop->arg_as<WmmaArg>().threads;
+      if (needs_.items_of_group() % threads == 0 && !varying_items_) continue;
+      return Error(uop, {v1::BAD_ARGUMENT, absl::StrCat(threads, " items do it together, and a group here has ",
                                                         varying_items_ ? "up to " : "", needs_.items_of_group())});
     }
     KILN_RETURN_IF_ERROR(CheckTotals(root));
@@ -165,7 +166,7 @@ class Checker {
     outer_divergent_.pop_back();
   }
 
-  // All items must come to a BARRIER, and to a WMMA that 32 of them do.
+  // All items must come to a BARRIER, and to a WMMA that several of them do.
   ProgramFault CheckTogether(UOp* uop) {
     const bool warp = uop->op() == Op::WMMA && uop->arg_as<WmmaArg>().threads > 1;
     if (warp) whole_group_.push_back(uop);
@@ -252,7 +253,7 @@ class Checker {
   std::map<std::pair<AddrSpace, uint32_t>, UOp*> slots_;
   std::map<std::pair<bool, int>, std::pair<std::string, const UOp*>> coordinates_;
   absl::flat_hash_map<UOp*, bool> uniform_;
-  std::vector<UOp*> whole_group_;  // instructions that 32 items do together
+  std::vector<UOp*> whole_group_;  // instructions that several items do together
   bool varying_items_ = false;     // a group has as many as variables say
   unsigned __int128 work_ = 0;     // of one item
   unsigned __int128 turns_ = 1;    // of the loops around, together
@@ -279,9 +280,5 @@ bool ParseCoordinate(const std::string& name, char& kind, int& axis) {
   axis = name.back() - '0';
   return true;
 }
-
-Place WmmaPlaceA(int64_t lane, int64_t i) { return {lane / 4 + (i / 2 % 2) * 8, lane % 4 * 2 + i % 2 + i / 4 * 8}; }
-Place WmmaPlaceB(int64_t lane, int64_t i) { return {lane % 4 * 2 + i % 2 + i / 2 * 8, lane / 4}; }
-Place WmmaPlaceC(int64_t lane, int64_t i) { return {lane / 4 + i / 2 * 8, lane % 4 * 2 + i % 2}; }
 
 }  // namespace kiln::compiler

@@ -40,15 +40,6 @@ absl::StatusOr<ProgramNeeds> VerifyProgram(UOp* root, const Limits& limits, cons
 // the axis. False for no such name.
 bool ParseCoordinate(const std::string& name, char& kind, int& axis);
 
-// The fragment layout of a WMMA by 32 items: m16n8k16 or m16n8k8, 16-bit floats into
-// float16 or float32. Which (row, column) of A, B and C element `i` of item `lane` is.
-struct Place {
-  int64_t row, column;
-};
-Place WmmaPlaceA(int64_t lane, int64_t i);
-Place WmmaPlaceB(int64_t lane, int64_t i);
-Place WmmaPlaceC(int64_t lane, int64_t i);
-
 }  // namespace kiln::compiler
 
 #endif  // KILN_COMPILER_SPEC_PROGRAM_SPEC_H_

@@ -5,12 +5,9 @@
 // A back end takes its time: of one vendor's architectures each takes its share of the graphs,
 // and all of them together all. KILN_EVERY=1: each takes all.
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <cstdio>
 #include <cstdlib>
-#include <fstream>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -24,6 +21,7 @@
 #include "tests/conformance/program_cases.h"
 #include "tests/support/code_object.h"
 #include "tests/support/device_engine.h"
+#include "tests/support/ptxas.h"
 
 namespace kiln::testing {
 namespace {
@@ -42,19 +40,6 @@ std::vector<Named> AllGraphs() {
     for (const ProgramCase& test : cases) graphs.push_back({test.name, test.graph});
   }
   return graphs;
-}
-
-// What NVIDIA's assembler has to say; nothing if it takes it.
-std::string Assembled(const std::string& ptxas, const std::string& arch, const std::string& ptx) {
-  const std::string path = absl::StrCat(::testing::TempDir(), "/", getpid(), ".ptx");
-  std::ofstream(path) << ptx;
-  FILE* pipe = popen(absl::StrCat(ptxas, " -arch=", arch, " -o /dev/null ", path, " 2>&1").c_str(), "r");
-  std::string said;
-  char line[512];
-  while (fgets(line, sizeof(line), pipe) != nullptr) said += line;
-  const bool ended_well = pclose(pipe) == 0;
-  std::remove(path.c_str());
-  return ended_well ? "" : said + ptx;
 }
 
 size_t NumberOf(const compiler::GpuArchitecture& architecture) {
@@ -109,16 +94,17 @@ TEST_P(GpuCode, IsWhatPtxasTakes) {
   const v1::Target target = *compiler::GpuTarget(GetParam().name);
   const std::vector<Named> graphs = AllGraphs();
   const size_t share = std::getenv("KILN_EVERY") != nullptr ? 1 : 24;
-  int assembled = 0;
+  int taken = 0;
   for (size_t i = NumberOf(GetParam()) % share; i < graphs.size(); i += share) {
     SCOPED_TRACE(graphs[i].name);
     const auto made = compiler::Compile(graphs[i].graph, target, ExactOptions());
     ASSERT_TRUE(made.ok()) << made.status();
     if (made->kernels().empty()) continue;
-    EXPECT_EQ(Assembled(ptxas, GetParam().name, made->object()), "");
-    ++assembled;
+    const Assembled assembled = Assemble(ptxas, GetParam().name, made->object());
+    EXPECT_TRUE(assembled.taken) << assembled.said << made->object();
+    ++taken;
   }
-  EXPECT_GT(assembled, 10);
+  EXPECT_GT(taken, 10);
 }
 
 INSTANTIATE_TEST_SUITE_P(Architectures, GpuCode, ::testing::ValuesIn(compiler::GpuArchitectures()),

@@ -28,12 +28,17 @@ enum class Level { kTensors, kProgram };
 
 class GpuValues : public ::testing::TestWithParam<v1::Target::Kind> {
  protected:
-  // Those that case number `i` runs on.
-  static std::vector<GpuArchitecture> ArchitecturesOf(size_t i) {
+  static std::vector<GpuArchitecture> Architectures() {
     std::vector<GpuArchitecture> all;
     for (const GpuArchitecture& each : compiler::GpuArchitectures()) {
       if (each.kind == GetParam()) all.push_back(each);
     }
+    return all;
+  }
+
+  // Those that case number `i` runs on.
+  static std::vector<GpuArchitecture> ArchitecturesOf(size_t i) {
+    const std::vector<GpuArchitecture> all = Architectures();
     if (std::getenv("KILN_EVERY") != nullptr) return all;
     return {all[i % all.size()]};
   }
@@ -61,6 +66,12 @@ class GpuValues : public ::testing::TestWithParam<v1::Target::Kind> {
   static void CheckPrograms(const std::vector<ProgramCase>& cases) {
     for (size_t i = 0; i < cases.size(); ++i) {
       for (const GpuArchitecture& architecture : ArchitecturesOf(i)) CheckOn(architecture, i, cases[i]);
+    }
+  }
+
+  static void CheckOnAll(const std::vector<ProgramCase>& cases) {
+    for (size_t i = 0; i < cases.size(); ++i) {
+      for (const GpuArchitecture& architecture : Architectures()) CheckOn(architecture, i, cases[i]);
     }
   }
 
@@ -98,6 +109,9 @@ TEST_P(GpuValues, OfShapesThatBroadcast) { CheckCases(BroadcastCases()); }
 TEST_P(GpuValues, OfMovementAndReduce) { CheckCases(TensorCases()); }
 
 TEST_P(GpuValues, OfPrograms) { CheckPrograms(ProgramCases()); }
+
+// On each GPU, as each has other instructions for them.
+TEST_P(GpuValues, OfProductsByWaves) { CheckOnAll(WaveCases()); }
 
 TEST_P(GpuValues, OfGraphsOfOneKernel) { CheckPrograms(KernelCases()); }
 

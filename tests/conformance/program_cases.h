@@ -27,6 +27,7 @@ struct ProgramCase {
 std::vector<ProgramCase> OldestCases();   // the first documents: LOOP, ALU, SPECIAL, accumulators (LEGACY_2025)
 std::vector<ProgramCase> LegacyCases();   // INDEX with masks, RANGE(start, end), IF, vectors (LEGACY_2025)
 std::vector<ProgramCase> LinearCases();   // what a frontend of today sends: tiles, trees, atomics, WMMA
+std::vector<ProgramCase> WaveCases();     // products that many items compute together, of each size and dtype
 std::vector<ProgramCase> EdgeCases();     // wild indices, loops that never run
 std::vector<ProgramCase> ProgramCases();  // all of them
 

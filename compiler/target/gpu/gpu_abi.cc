@@ -1,7 +1,9 @@
 #include "compiler/target/gpu/gpu_abi.h"
 
 #include <array>
+#include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -23,6 +25,8 @@ constexpr unsigned kGlobalSpace = 1;
 
 class GpuAbi : public KernelAbi {
  public:
+  explicit GpuAbi(std::string architecture) : architecture_(std::move(architecture)) {}
+
   llvm::Function* Declare(llvm::Module& module, const UOp* linear, const std::string& symbol) const override {
     llvm::LLVMContext& context = module.getContext();
     std::vector<llvm::Type*> types;
@@ -74,21 +78,26 @@ class GpuAbi : public KernelAbi {
 
   bool JumpsOverGates() const override { return true; }
 
+  llvm::Value* Wmma(llvm::IRBuilder<>& builder, const WmmaArg& arg, llvm::Value* a, llvm::Value* b,
+                    llvm::Value* c) const override {
+    return EmitTensorCore(builder, architecture_, arg, a, b, c);
+  }
+
  protected:
   virtual llvm::Intrinsic::ID Register(bool item, int axis) const = 0;
   // That `function` is a kernel, and of which groups.
   virtual void SayGroup(llvm::Function& function, const std::array<int64_t, 3>& items) const = 0;
+
+ private:
+  const std::string architecture_;
 };
 
 class Nvptx : public GpuAbi {
  public:
+  using GpuAbi::GpuAbi;
+
   void Barrier(llvm::IRBuilder<>& builder) const override {
     builder.CreateIntrinsic(llvm::Intrinsic::nvvm_barrier_cta_sync_aligned_all, {}, {builder.getInt32(0)});
-  }
-
-  llvm::Value* Wmma(llvm::IRBuilder<>& builder, const WmmaArg& arg, llvm::Value* a, llvm::Value* b,
-                    llvm::Value* c) const override {
-    return EmitTensorCore(builder, arg, a, b, c);
   }
 
   std::vector<llvm::Value*> Multiply(llvm::IRBuilder<>& builder, const GroupProduct& product, const ProductSide& a,
@@ -127,15 +136,13 @@ class Nvptx : public GpuAbi {
 
 class Amdgpu : public GpuAbi {
  public:
+  using GpuAbi::GpuAbi;
+
   void Barrier(llvm::IRBuilder<>& builder) const override {
     const llvm::SyncScope::ID group = builder.getContext().getOrInsertSyncScopeID("workgroup");
     builder.CreateFence(llvm::AtomicOrdering::Release, group);
     builder.CreateIntrinsic(llvm::Intrinsic::amdgcn_s_barrier, {});
     builder.CreateFence(llvm::AtomicOrdering::Acquire, group);
-  }
-
-  llvm::Value* Wmma(llvm::IRBuilder<>&, const WmmaArg&, llvm::Value*, llvm::Value*, llvm::Value*) const override {
-    KILN_CHECK(false);
   }
 
   std::vector<llvm::Value*> Multiply(llvm::IRBuilder<>&, const GroupProduct&, const ProductSide&, const ProductSide&,
@@ -182,14 +189,9 @@ std::string SharedArrayName(const llvm::Function& function) {
   return absl::StrCat(function.getName().str(), ".shared");
 }
 
-const KernelAbi& NvptxAbi() {
-  static const Nvptx abi;
-  return abi;
-}
-
-const KernelAbi& AmdgpuAbi() {
-  static const Amdgpu abi;
-  return abi;
+std::unique_ptr<KernelAbi> MakeGpuAbi(const v1::Target& target) {
+  if (target.kind() == v1::Target::NVPTX) return std::make_unique<Nvptx>(target.arch());
+  return std::make_unique<Amdgpu>(target.arch());
 }
 
 }  // namespace kiln::compiler

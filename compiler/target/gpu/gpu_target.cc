@@ -29,8 +29,9 @@ class GpuCodeGenerator : public CodeGenerator {
       : nvidia_(target.kind() == v1::Target::NVPTX),
         target_(target),
         machine_(std::move(machine)),
+        abi_(MakeGpuAbi(target)),
         module_("kiln", context_) {
-    emit_.abi = nvidia_ ? &NvptxAbi() : &AmdgpuAbi();
+    emit_.abi = abi_.get();
     emit_.contraction = options.contraction;
     module_.setDataLayout(machine_->createDataLayout());
     module_.setTargetTriple(machine_->getTargetTriple());
@@ -44,7 +45,7 @@ class GpuCodeGenerator : public CodeGenerator {
 
   absl::StatusOr<v1::Launch> LaunchOf(const UOp* linear) override { return GpuLaunch(linear, target_); }
 
-  bool HasWmma(const WmmaArg& arg) const override { return nvidia_ && HasTensorCore(arg); }
+  bool HasWmma(const WmmaArg& arg) const override { return HasTensorCore(target_.arch(), arg); }
 
   absl::StatusOr<UOp*> SelectValues(Graph& graph, UOp* linear) override {
     return ZeroShared(graph, ZeroRegisters(graph, linear));
@@ -122,6 +123,7 @@ class GpuCodeGenerator : public CodeGenerator {
   const v1::Target target_;
   llvm::LLVMContext context_;
   std::unique_ptr<llvm::TargetMachine> machine_;
+  const std::unique_ptr<KernelAbi> abi_;
   llvm::Module module_;
   EmitOptions emit_;
   bool optimized_ = false;

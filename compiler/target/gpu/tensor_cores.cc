@@ -1,71 +1,195 @@
 #include "compiler/target/gpu/tensor_cores.h"
 
+#include <algorithm>
 #include <vector>
 
+#include "absl/types/span.h"
 #include "base/check.h"
 #include "llvm/IR/DerivedTypes.h"
+#include "llvm/IR/Intrinsics.h"
+#include "llvm/IR/IntrinsicsAMDGPU.h"
 #include "llvm/IR/IntrinsicsNVPTX.h"
 
 namespace kiln::compiler {
 namespace {
 
-// PTX ISA, "mma". Elements of 16 bits lie in registers two by two.
+namespace in = llvm::Intrinsic;
+
+// How an instruction takes what an item holds.
+enum class Way {
+  kMma,        // register by register, and gives a struct of them
+  kMfma,       // each operand whole, and three numbers: nothing is broadcast
+  kWmma,       // each operand whole
+  kWmmaSigns,  // and before each factor whether it is signed, and at the end whether sums saturate
+  kTwice,      // as kWmma, but both halves of the wave hold all of a row or column: RDNA3
+  kTwiceSigns,
+};
+
 struct TensorCore {
-  int64_t m, n, k;
+  int64_t threads, m, n, k;
   DType in, out;
-  llvm::Intrinsic::ID instruction;
+  Way way;
+  in::ID instruction;
+  std::vector<absl::string_view> architectures;
 };
 
-constexpr TensorCore kTensorCores[] = {
-    {16, 8, 16, DType::kFloat16, DType::kFloat32, llvm::Intrinsic::nvvm_mma_m16n8k16_row_col_f32_f32},
-    {16, 8, 8, DType::kFloat16, DType::kFloat32, llvm::Intrinsic::nvvm_mma_m16n8k8_row_col_f32_f32},
-    {16, 8, 16, DType::kBfloat16, DType::kFloat32, llvm::Intrinsic::nvvm_mma_m16n8k16_row_col_bf16},
-    {16, 8, 8, DType::kBfloat16, DType::kFloat32, llvm::Intrinsic::nvvm_mma_m16n8k8_row_col_bf16},
-};
+const std::vector<TensorCore>& Table() {
+  using enum DType;
+  using Names = std::vector<absl::string_view>;
+  static const Names nvidia = {"sm_80", "sm_90a", "sm_100a", "sm_120a"}, cdna = {"gfx90a", "gfx942"};
+  static const Names rdna3 = {"gfx1100"}, rdna4 = {"gfx1200"};
+  static const auto& table = *new std::vector<TensorCore>{
+      {32, 16, 8, 16, kFloat16, kFloat32, Way::kMma, in::nvvm_mma_m16n8k16_row_col_f32_f32, nvidia},
+      {32, 16, 8, 8, kFloat16, kFloat32, Way::kMma, in::nvvm_mma_m16n8k8_row_col_f32_f32, nvidia},
+      {32, 16, 8, 16, kFloat16, kFloat16, Way::kMma, in::nvvm_mma_m16n8k16_row_col_f16_f16, nvidia},
+      {32, 16, 8, 8, kFloat16, kFloat16, Way::kMma, in::nvvm_mma_m16n8k8_row_col_f16_f16, nvidia},
+      {32, 16, 8, 16, kBfloat16, kFloat32, Way::kMma, in::nvvm_mma_m16n8k16_row_col_bf16, nvidia},
+      {32, 16, 8, 8, kBfloat16, kFloat32, Way::kMma, in::nvvm_mma_m16n8k8_row_col_bf16, nvidia},
+      {32, 16, 8, 32, kInt8, kInt32, Way::kMma, in::nvvm_mma_m16n8k32_row_col_s8, nvidia},
+      {32, 16, 8, 32, kUint8, kInt32, Way::kMma, in::nvvm_mma_m16n8k32_row_col_u8, nvidia},
+      {32, 8, 8, 4, kFloat64, kFloat64, Way::kMma, in::nvvm_mma_m8n8k4_row_col_f64, nvidia},
 
-const TensorCore* Find(const WmmaArg& arg) {
-  for (const TensorCore& core : kTensorCores) {
-    if (arg.threads == 32 && arg.m == core.m && arg.n == core.n && arg.k == core.k && arg.in == core.in &&
-        arg.out == core.out)
+      {64, 16, 16, 16, kFloat16, kFloat32, Way::kMfma, in::amdgcn_mfma_f32_16x16x16f16, cdna},
+      {64, 32, 32, 8, kFloat16, kFloat32, Way::kMfma, in::amdgcn_mfma_f32_32x32x8f16, cdna},
+      {64, 16, 16, 16, kBfloat16, kFloat32, Way::kMfma, in::amdgcn_mfma_f32_16x16x16bf16_1k, cdna},
+      {64, 32, 32, 8, kBfloat16, kFloat32, Way::kMfma, in::amdgcn_mfma_f32_32x32x8bf16_1k, cdna},
+      {64, 16, 16, 16, kInt8, kInt32, Way::kMfma, in::amdgcn_mfma_i32_16x16x16i8, {"gfx90a"}},
+      {64, 32, 32, 8, kInt8, kInt32, Way::kMfma, in::amdgcn_mfma_i32_32x32x8i8, {"gfx90a"}},
+      {64, 16, 16, 32, kInt8, kInt32, Way::kMfma, in::amdgcn_mfma_i32_16x16x32_i8, {"gfx942"}},
+      {64, 32, 32, 16, kInt8, kInt32, Way::kMfma, in::amdgcn_mfma_i32_32x32x16_i8, {"gfx942"}},
+      {64, 16, 16, 4, kFloat64, kFloat64, Way::kMfma, in::amdgcn_mfma_f64_16x16x4f64, cdna},
+
+      {32, 16, 16, 16, kFloat16, kFloat32, Way::kTwice, in::amdgcn_wmma_f32_16x16x16_f16, rdna3},
+      {32, 16, 16, 16, kBfloat16, kFloat32, Way::kTwice, in::amdgcn_wmma_f32_16x16x16_bf16, rdna3},
+      {32, 16, 16, 16, kInt8, kInt32, Way::kTwiceSigns, in::amdgcn_wmma_i32_16x16x16_iu8, rdna3},
+      {32, 16, 16, 16, kUint8, kInt32, Way::kTwiceSigns, in::amdgcn_wmma_i32_16x16x16_iu8, rdna3},
+      {32, 16, 16, 16, kFloat16, kFloat32, Way::kWmma, in::amdgcn_wmma_f32_16x16x16_f16, rdna4},
+      {32, 16, 16, 16, kBfloat16, kFloat32, Way::kWmma, in::amdgcn_wmma_f32_16x16x16_bf16, rdna4},
+      {32, 16, 16, 16, kInt8, kInt32, Way::kWmmaSigns, in::amdgcn_wmma_i32_16x16x16_iu8, rdna4},
+      {32, 16, 16, 16, kUint8, kInt32, Way::kWmmaSigns, in::amdgcn_wmma_i32_16x16x16_iu8, rdna4},
+  };
+  return table;
+}
+
+const TensorCore* Find(absl::string_view architecture, const WmmaArg& arg) {
+  for (const TensorCore& core : Table()) {
+    if (arg.threads == core.threads && arg.m == core.m && arg.n == core.n && arg.k == core.k && arg.in == core.in &&
+        arg.out == core.out &&
+        std::find(core.architectures.begin(), core.architectures.end(), architecture) != core.architectures.end())
       return &core;
   }
   return nullptr;
 }
 
-// Appends the registers of `fragment`: pairs of halves, bits of bfloats, or floats.
-void AppendRegisters(llvm::IRBuilder<>& builder, llvm::Value* fragment, DType dtype,
-                     std::vector<llvm::Value*>& registers) {
-  auto* type = llvm::cast<llvm::FixedVectorType>(fragment->getType());
-  const unsigned elements = type->getNumElements();
-  const unsigned each = dtype == DType::kFloat32 ? 1 : 2;
-  if (each == 2) {
-    auto* words = llvm::FixedVectorType::get(builder.getInt32Ty(), elements / each);
-    fragment = builder.CreateBitCast(fragment, words);
+class Emitter {
+ public:
+  Emitter(llvm::IRBuilder<>& builder, const TensorCore& core) : b_(builder), core_(core) {}
+
+  llvm::Value* Emit(llvm::Value* a, llvm::Value* b, llvm::Value* c) {
+    switch (core_.way) {
+      case Way::kMma: return Mma({a, b, c});
+      case Way::kMfma: return Mfma(a, b, c);
+      case Way::kWmma:
+      case Way::kWmmaSigns: return Wmma(InWords(a), InWords(b), c);
+      case Way::kTwice:
+      case Way::kTwiceSigns: return Wmma(Gathered(a, /*rows=*/true), Gathered(b, /*rows=*/false), c);
+    }
+    KILN_CHECK(false);
+    return nullptr;
   }
-  auto* pair = llvm::FixedVectorType::get(builder.getHalfTy(), 2);
-  for (unsigned i = 0; i < elements / each; ++i) {
-    llvm::Value* held = builder.CreateExtractElement(fragment, uint64_t{i});
-    registers.push_back(dtype == DType::kFloat16 ? builder.CreateBitCast(held, pair) : held);
+
+ private:
+  static unsigned BitsOf(llvm::Type* type) { return static_cast<unsigned>(type->getPrimitiveSizeInBits()); }
+
+  // `fragment` as integers of `bits`.
+  llvm::Value* InPieces(llvm::Value* fragment, unsigned bits) {
+    const unsigned pieces = BitsOf(fragment->getType()) / bits;
+    return b_.CreateBitCast(fragment, llvm::FixedVectorType::get(b_.getIntNTy(bits), pieces));
   }
-}
+  llvm::Value* InWords(llvm::Value* fragment) { return InPieces(fragment, 32); }
+
+  llvm::Value* Mma(const std::vector<llvm::Value*>& fragments) {
+    llvm::Module& module = *b_.GetInsertBlock()->getModule();
+    llvm::Function* instruction = in::getOrInsertDeclaration(&module, core_.instruction);
+    std::vector<llvm::Value*> registers;
+    for (llvm::Value* fragment : fragments) {
+      for (unsigned held = 0, all = BitsOf(fragment->getType()); held < all;) {
+        llvm::Type* type = instruction->getFunctionType()->getParamType(static_cast<unsigned>(registers.size()));
+        const unsigned bits = BitsOf(type);
+        llvm::Value* piece = b_.CreateExtractElement(InPieces(fragment, bits), uint64_t{held / bits});
+        registers.push_back(b_.CreateBitCast(piece, type));
+        held += bits;
+      }
+    }
+    llvm::Value* sums = b_.CreateCall(instruction, registers);
+    auto* given = llvm::cast<llvm::StructType>(sums->getType());
+    const unsigned bits = BitsOf(given->getElementType(0));
+    llvm::Value* fragment =
+        llvm::PoisonValue::get(llvm::FixedVectorType::get(b_.getIntNTy(bits), given->getNumElements()));
+    for (unsigned i = 0; i < given->getNumElements(); ++i) {
+      llvm::Value* piece = b_.CreateBitCast(b_.CreateExtractValue(sums, i), b_.getIntNTy(bits));
+      fragment = b_.CreateInsertElement(fragment, piece, uint64_t{i});
+    }
+    return b_.CreateBitCast(fragment, fragments[2]->getType());
+  }
+
+  llvm::Value* Mfma(llvm::Value* a, llvm::Value* b, llvm::Value* c) {
+    llvm::Module& module = *b_.GetInsertBlock()->getModule();
+    llvm::Function* instruction = in::getOrInsertDeclaration(&module, core_.instruction);
+    llvm::Type* type = instruction->getFunctionType()->getParamType(0);
+    llvm::Value* zero = b_.getInt32(0);
+    return b_.CreateCall(instruction, {b_.CreateBitCast(a, type), b_.CreateBitCast(b, type), c, zero, zero, zero});
+  }
+
+  // Factors as words.
+  llvm::Value* Wmma(llvm::Value* a, llvm::Value* b, llvm::Value* c) {
+    const bool bytes = core_.way == Way::kWmmaSigns || core_.way == Way::kTwiceSigns;
+    llvm::Type* type = a->getType();
+    if (!bytes) {
+      llvm::Type* element = core_.in == DType::kFloat16 ? b_.getHalfTy() : b_.getInt16Ty();
+      type = llvm::FixedVectorType::get(element, BitsOf(type) / 16);
+      a = b_.CreateBitCast(a, type);
+      b = b_.CreateBitCast(b, type);
+    }
+    std::vector<llvm::Value*> operands = {a, b, c};
+    llvm::Value* is_signed = b_.getInt1(core_.in == DType::kInt8);
+    if (bytes) operands = {is_signed, a, is_signed, b, c, b_.getFalse()};
+    return b_.CreateIntrinsic(core_.instruction, {c->getType(), type}, operands);
+  }
+
+  // RDNA3 wants all of row l % 16 of A, or of that column of B, in item l, of which fragments have the first half
+  // in item l % 16 and the other in the item 16 further. Its sums are of rows 2 i + l / 16, those of fragments of
+  // rows i + 8 (l / 16): so A's rows are taken in that order.
+  llvm::Value* Gathered(llvm::Value* fragment, bool rows) {
+    llvm::Value* words = InWords(fragment);
+    const unsigned held = llvm::cast<llvm::FixedVectorType>(words->getType())->getNumElements();
+    // Of AMD's instructions for it this gives an item's number below 32.
+    llvm::Value* lane = b_.CreateIntrinsic(in::amdgcn_mbcnt_lo, {}, {b_.getInt32(~0u), b_.getInt32(0)});
+    llvm::Value* from = b_.CreateAnd(lane, 15);
+    if (rows) from = b_.CreateOr(b_.CreateLShr(from, 1), b_.CreateShl(b_.CreateAnd(from, 1), 3));
+    llvm::Value* gathered = llvm::PoisonValue::get(llvm::FixedVectorType::get(b_.getInt32Ty(), 2 * held));
+    for (unsigned i = 0; i < 2 * held; ++i) {
+      llvm::Value* item = b_.CreateOr(from, i < held ? 0 : 16);
+      llvm::Value* word = b_.CreateExtractElement(words, uint64_t{i % held});
+      word = b_.CreateIntrinsic(in::amdgcn_ds_bpermute, {}, {b_.CreateShl(item, 2), word});
+      gathered = b_.CreateInsertElement(gathered, word, uint64_t{i});
+    }
+    return gathered;
+  }
+
+  llvm::IRBuilder<>& b_;
+  const TensorCore& core_;
+};
 
 }  // namespace
 
-bool HasTensorCore(const WmmaArg& arg) { return Find(arg) != nullptr; }
+bool HasTensorCore(absl::string_view architecture, const WmmaArg& arg) { return Find(architecture, arg) != nullptr; }
 
-llvm::Value* EmitTensorCore(llvm::IRBuilder<>& builder, const WmmaArg& arg, llvm::Value* a, llvm::Value* b,
-                            llvm::Value* c) {
-  const TensorCore* core = Find(arg);
+llvm::Value* EmitTensorCore(llvm::IRBuilder<>& builder, absl::string_view architecture, const WmmaArg& arg,
+                            llvm::Value* a, llvm::Value* b, llvm::Value* c) {
+  const TensorCore* core = Find(architecture, arg);
   KILN_CHECK(core != nullptr);
-  std::vector<llvm::Value*> registers;
-  AppendRegisters(builder, a, arg.in, registers);
-  AppendRegisters(builder, b, arg.in, registers);
-  AppendRegisters(builder, c, arg.out, registers);
-  llvm::Value* sums = builder.CreateIntrinsic(core->instruction, {}, registers);
-  llvm::Value* fragment = llvm::PoisonValue::get(c->getType());
-  for (unsigned i = 0; i < llvm::cast<llvm::FixedVectorType>(c->getType())->getNumElements(); ++i)
-    fragment = builder.CreateInsertElement(fragment, builder.CreateExtractValue(sums, i), uint64_t{i});
-  return fragment;
+  return Emitter(builder, *core).Emit(a, b, c);
 }
 
 }  // namespace kiln::compiler

@@ -1,19 +1,20 @@
-// Matrix instructions of NVIDIA's warps: one table.
+// Matrix instructions of NVIDIA's warps and AMD's wavefronts: one table.
 #ifndef KILN_COMPILER_TARGET_GPU_TENSOR_CORES_H_
 #define KILN_COMPILER_TARGET_GPU_TENSOR_CORES_H_
 
+#include "absl/strings/string_view.h"
 #include "compiler/ir/uop.h"
 #include "llvm/IR/IRBuilder.h"
 
 namespace kiln::compiler {
 
-// Whether there is an instruction for it, from sm_80 on: sizes, dtypes, 32 items. Where each element of its
-// fragments belongs is what kernel/wmma.h says.
-bool HasTensorCore(const WmmaArg& arg);
+// Whether `architecture` ("sm_90a") has an instruction for a WMMA by a wave: sizes, dtypes, items. Where each
+// element of its fragments belongs is what spec/wmma_layout.h says.
+bool HasTensorCore(absl::string_view architecture, const WmmaArg& arg);
 
-// The instruction, for one that HasTensorCore: the sum's fragment.
-llvm::Value* EmitTensorCore(llvm::IRBuilder<>& builder, const WmmaArg& arg, llvm::Value* a, llvm::Value* b,
-                            llvm::Value* c);
+// The instruction, for one that HasTensorCore: the sum's fragment. All items of the wave get here.
+llvm::Value* EmitTensorCore(llvm::IRBuilder<>& builder, absl::string_view architecture, const WmmaArg& arg,
+                            llvm::Value* a, llvm::Value* b, llvm::Value* c);
 
 }  // namespace kiln::compiler
 

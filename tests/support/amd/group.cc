@@ -108,16 +108,17 @@ absl::Status Group::Resume(size_t i) {
   return Failure(current_, absl::StrFormat("an access at %#x, where no memory of its is", fault_));
 }
 
+void Group::Begin(Item& item, char* stack) {
+  item.state = State::kReady;
+  KILN_CHECK(getcontext(&item.context) == 0);
+  item.context.uc_stack = {stack + kPage, 0, kStack - kPage};
+  item.context.uc_link = nullptr;
+  makecontext(&item.context, Main, 0);
+}
+
 absl::Status Group::Run(std::array<uint32_t, 3> at) {
   at_ = at;
-  for (size_t i = 0; i < items_.size(); ++i) {
-    Item& item = items_[i];
-    item.state = State::kReady;
-    KILN_CHECK(getcontext(&item.context) == 0);
-    item.context.uc_stack = {stacks_ + i * kStack + kPage, 0, kStack - kPage};
-    item.context.uc_link = nullptr;
-    makecontext(&item.context, Main, 0);
-  }
+  for (size_t i = 0; i < items_.size(); ++i) Begin(items_[i], stacks_ + i * kStack);
   while (true) {
     for (size_t turn = 0; turn < items_.size(); ++turn) {
       const size_t i = backwards_ ? items_.size() - 1 - turn : turn;

@@ -48,6 +48,7 @@ class Group {
 
   static void Main();
   static void OnFault(int signal, siginfo_t* info, void* context);
+  static void Begin(Item& item, char* stack);
   void RunAll();
   void WaitAs(State state, uint32_t site);
   absl::Status Resume(size_t i);

@@ -18,7 +18,9 @@ constexpr char kHead[] =
     "declare i32 @llvm.amdgcn.workgroup.id.x()\n"
     "declare void @llvm.amdgcn.s.barrier()\n"
     "declare i32 @llvm.amdgcn.ds.swizzle(i32, i32)\n"
+    "declare i32 @llvm.amdgcn.ds.bpermute(i32, i32)\n"
     "declare i32 @llvm.amdgcn.mbcnt.lo(i32, i32)\n"
+    "declare i32 @llvm.amdgcn.readfirstlane.i32(i32)\n"
     "define amdgpu_kernel void @k(ptr addrspace(1) %p, i64 %n) {\n"
     "%i = call i32 @llvm.amdgcn.workitem.id.x()\n";
 
@@ -85,6 +87,16 @@ TEST(AmdMachine, ItemsOfHalfAWaveSwizzle) {
   }
 }
 
+TEST(AmdMachine, ItemsAskForEachOthersValues) {
+  const auto memory = Result(absl::StrCat("%l = call i32 @llvm.amdgcn.mbcnt.lo(i32 -1, i32 0)\n"
+                                          "%r = xor i32 %l, 31\n%a = shl i32 %r, 2\n"
+                                          "%v = call i32 @llvm.amdgcn.ds.bpermute(i32 %a, i32 %i)\n",
+                                          kStore),
+                             {{1, 1, 1}, {64, 1, 1}}, 32);
+  ASSERT_TRUE(memory.ok()) << memory.status();
+  for (uint32_t i = 0; i < 64; ++i) EXPECT_EQ((*memory)[i], i ^ 31);
+}
+
 constexpr char kSome[] = "%some = icmp ult i32 %i, 40\nbr i1 %some, label %in, label %out\nin:\n";
 
 TEST(AmdMachine, SaysWhoMissesABarrier) {
@@ -119,8 +131,8 @@ TEST(AmdMachine, SaysWhoIsWhereNoMemoryIs) {
 }
 
 TEST(AmdMachine, RefusesWhatItDoesNotKnow) {
-  ExpectFailure(Result("%v = call i32 @llvm.amdgcn.mbcnt.lo(i32 -1, i32 0)\n", {}).status(),
-                "an instruction that this machine does not know: llvm.amdgcn.mbcnt.lo");
+  ExpectFailure(Result("%v = call i32 @llvm.amdgcn.readfirstlane.i32(i32 %i)\n", {}).status(),
+                "an instruction that this machine does not know: llvm.amdgcn.readfirstlane");
 }
 
 }  // namespace

@@ -71,7 +71,7 @@ class Retargeting {
 
   absl::Status Replace(llvm::CallInst& call, HostKernel& kernel) {
     builder_.SetInsertPoint(&call);
-    const std::string name = llvm::Intrinsic::getBaseName(call.getIntrinsicID()).str();
+    const std::string name = call.getCalledFunction()->getName().str();
     absl::string_view axis = name;
     const bool item = absl::ConsumePrefix(&axis, "llvm.amdgcn.workitem.id.");
     if (item || absl::ConsumePrefix(&axis, "llvm.amdgcn.workgroup.id.")) {

@@ -14,11 +14,13 @@ struct WaveLane {
 };
 
 struct WaveOp {
-  const char* name;  // LLVM's, without the types behind it
+  const char* name;  // LLVM's, with the types behind it
   void (*run)(absl::Span<const WaveLane> lanes);
 };
 
 absl::Span<const WaveOp> WaveOps();
+// Those of them that multiply matrices.
+absl::Span<const WaveOp> MatrixOps();
 // Null if it is not known.
 const WaveOp* FindWaveOp(absl::string_view name);
 
