@@ -81,6 +81,10 @@ absl::StatusOr<Factors> FactorsOf(UOp* sink, UOp* row, UOp* column) {
     UOp* load = WidenedLoad(factor);
     if (load == nullptr) return Bad("the factors are CASTs to float32 of LOADs without a gate");
     UOp* index = load->src(0)->src(1);
+    // Nobody proves or gates the tile's accesses later: all are the loops', and of these all must be inside.
+    const Bounds& places = index->bounds();
+    if (places.min < 0 || places.max >= NumElements(load->src(0)->src(0)->shape()))
+      return Bad("a factor's place may be outside of its storage");
     const auto along_row = StrideIn(index, row), along_column = StrideIn(index, column);
     const auto along_k = StrideIn(index, factors.k);
     if (!along_row.has_value() || !along_column.has_value() || !along_k.has_value())

@@ -7,6 +7,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "base/graph_text.h"
 #include "client/cpp/graph.h"
 #include "client/cpp/movement.h"
 #include "client/cpp/nn.h"
@@ -131,6 +132,55 @@ TEST(GpuTiles, GiveTheValuesOfTheInterpreter) {
       ASSERT_TRUE(got.ok()) << got.status() << "\n" << compiled->object();
       EXPECT_EQ(CompareTensors(got->results[0], want->results[0], {}), "");
     }
+  }
+}
+
+// A client's own kernel whose A begins 32 numbers too late: what is beyond its end is gated, hence no tile's.
+TEST(GpuTiles, AreOfNoPlacesThatMayBeOutside) {
+  const auto text = [](int late) {
+    return absl::StrCat(R"(0 CONST [] weakint 64
+1 CONST [] weakint 4096
+2 STACK [1]
+3 PARAM [2] slot=0 dtype=float32
+4 PARAM [2] slot=1 dtype=float16
+5 PARAM [2] slot=2 dtype=float16
+6 RANGE [0] range=(0) type=LOOP
+7 RANGE [0] range=(1) type=LOOP
+8 RANGE [0] range=(2) type=REDUCE
+9 MUL [6, 0]
+10 CONST [] weakint )",
+                        late, R"(
+11 ADD [9, 8]
+12 ADD [11, 10]
+13 INDEX [4, 12]
+14 MUL [8, 0]
+15 ADD [14, 7]
+16 INDEX [5, 15]
+17 CAST [13] dtype=float32
+18 CAST [16] dtype=float32
+19 MUL [17, 18]
+20 REDUCE [19, 8] ADD axes=()
+21 ADD [9, 7]
+22 INDEX [3, 21]
+23 STORE [22, 20]
+24 END [23, 6, 7]
+25 SINK [24] kernel name="product"
+)");
+  };
+  compiler::HostTensors arguments;
+  for (const uint32_t slot : {0u, 1u, 2u}) arguments[slot] = Numbers(slot == 0 ? v1::FLOAT32 : kHalf, {4096}, slot);
+  for (const int late : {0, 32}) {
+    const auto graph = ParseGraph(text(late));
+    ASSERT_TRUE(graph.ok()) << graph.status();
+    const auto compiled = compiler::Compile(*graph, TargetOf("sm_80", 1), {});
+    ASSERT_TRUE(compiled.ok()) << compiled.status();
+    EXPECT_EQ(absl::StrContains(compiled->kernels(0).schedule(), "TC("), late == 0) << compiled->kernels(0).schedule();
+    EXPECT_EQ(compiled->kernels(0).gates(), late == 0 ? 0u : 1u);
+    const auto got = PtxEngine().Run(*compiled, arguments);
+    ASSERT_TRUE(got.ok()) << got.status();
+    const auto want = RunInterpreted(*graph, arguments);
+    ASSERT_TRUE(want.ok()) << want.status();
+    EXPECT_EQ(CompareOutcomes(*got, *want, {}), "") << late;
   }
 }
 
