@@ -19,11 +19,12 @@ using runtime::gpu::Found;
 
 struct Driver {
   const char* kind;
+  const char* collectives;
   Found (*find)(const DeviceOptions& options);
 };
 constexpr Driver kDrivers[] = {
-    {"CUDA", [](const DeviceOptions& options) { return runtime::cuda::FindDevices({.device = options}); }},
-    {"HIP", [](const DeviceOptions& options) { return runtime::hip::FindDevices({.device = options}); }},
+    {"CUDA", "NCCL", [](const DeviceOptions& options) { return runtime::cuda::FindDevices({.device = options}); }},
+    {"HIP", "RCCL", [](const DeviceOptions& options) { return runtime::hip::FindDevices({.device = options}); }},
 };
 
 // Kinds that must be there. CheckConfig has passed the setting.
@@ -57,6 +58,11 @@ absl::Status OpenGpus(const v1::ServerConfig& config, std::vector<std::unique_pt
                                                  " devices, and there are none: ", absl::StrJoin(found.absent, "; ")));
     }
     for (auto& device : found.devices) devices.push_back(std::move(device));
+    if (!found.no_collectives.empty()) {
+      v1::AbsentDevices& row = absent.emplace_back();
+      row.set_kind(driver.collectives);
+      row.set_reason(absl::StrCat(found.no_collectives, ": collectives of several cards go without it"));
+    }
     for (std::string& reason : found.absent) {
       v1::AbsentDevices& row = absent.emplace_back();
       row.set_kind(driver.kind);

@@ -12,6 +12,7 @@
 #include "runtime/collective/by_host.h"
 #include "runtime/collective/by_peers.h"
 #include "runtime/collective/measure.h"
+#include "runtime/collective/vendor.h"
 
 namespace kiln::runtime::collective {
 namespace {
@@ -34,9 +35,12 @@ struct Running {
   Job job;
   // One of these. What the host does not see has outcomes, by rank.
   const Algorithm* algorithm = nullptr;
+  bool begins_with_vendor = false;
+  Vendor* vendor = nullptr;  // null again once it says that it cannot
   std::unique_ptr<ByPeers> by_peers;
   std::unique_ptr<ByHost> by_host;
   std::vector<absl::Status> outcomes;
+  std::vector<Place> inputs, outputs;
   std::vector<std::shared_ptr<hal::Buffer>> work;
   // In nanoseconds since the epoch; the first to begin sets it.
   std::atomic<int64_t> begin{0};
@@ -105,10 +109,31 @@ void ChooseAlgorithm(Running& running, const Thresholds& thresholds) {
   running.work.clear();
 }
 
+// What all devices have in common; null if that is nothing, or there is but one.
+Vendor* VendorOf(const std::vector<hal::Device*>& devices) {
+  Vendor* const vendor = devices[0]->vendor();
+  const bool all =
+      std::all_of(devices.begin(), devices.end(), [&](hal::Device* device) { return device->vendor() == vendor; });
+  return all && devices.size() > 1 ? vendor : nullptr;
+}
+
+// What the devices, or the host for them, do without the vendor.
+absl::Status PrepareOwn(Running& running) {
+  const Job& job = running.job;
+  if (ByPeers::Can(job.kind, running.request.devices)) {
+    running.by_peers = std::make_unique<ByPeers>(job, running.inputs, running.outputs);
+    return absl::OkStatus();
+  }
+  KILN_ASSIGN_OR_RETURN(running.by_host, ByHost::Make(job, running.inputs, running.outputs));
+  return absl::OkStatus();
+}
+
 absl::Status PrepareUnseen(Running& running) {
   const Request& asked = running.request;
   const Job& job = running.job;
-  std::vector<Place> inputs(job.ranks), outputs(job.ranks);
+  std::vector<Place>&inputs = running.inputs, &outputs = running.outputs;
+  inputs.resize(job.ranks);
+  outputs.resize(job.ranks);
   for (uint32_t i = 0; i < asked.inputs.size(); ++i) {
     inputs[InputRank(job, i)] = {asked.devices[InputRank(job, i)], asked.inputs[i]};
   }
@@ -116,16 +141,34 @@ absl::Status PrepareUnseen(Running& running) {
     outputs[OutputRank(job, i)] = {asked.devices[OutputRank(job, i)], asked.outputs[i]};
   }
   running.outcomes.resize(job.ranks);
-  if (ByPeers::Can(job.kind, asked.devices)) {
-    running.by_peers = std::make_unique<ByPeers>(job, std::move(inputs), std::move(outputs));
+  Vendor* const vendor = VendorOf(asked.devices);
+  if (vendor != nullptr && vendor->Does(job.kind, asked.op, asked.dtype, asked.deterministic_order)) {
+    running.vendor = vendor;
+    running.begins_with_vendor = true;
     return absl::OkStatus();
   }
-  KILN_ASSIGN_OR_RETURN(running.by_host, ByHost::Make(job, std::move(inputs), std::move(outputs)));
-  return absl::OkStatus();
+  return PrepareOwn(running);
+}
+
+// One participant's thread does it for all. Whether there is nothing left to do for this one.
+bool DoByVendor(Running& running, uint32_t rank, absl::Duration patience) {
+  if (rank == 0) {
+    const Request& asked = running.request;
+    if (absl::Status prepared = running.vendor->Prepare(asked.devices); prepared.ok()) {
+      running.outcomes[0] = running.vendor->Run(
+          {running.job, asked.op, asked.dtype, asked.devices, running.inputs, running.outputs}, patience);
+    } else {
+      running.vendor = nullptr;
+      running.outcomes[0] = PrepareOwn(running);
+    }
+  }
+  running.team.Barrier();
+  return running.vendor != nullptr || !running.outcomes[0].ok();
 }
 
 const char* NameOf(const Running& running) {
   if (running.algorithm != nullptr) return running.algorithm->name;
+  if (running.vendor != nullptr) return running.vendor->name();
   return running.by_peers != nullptr ? ByPeers::kName : ByHost::kName;
 }
 
@@ -167,7 +210,7 @@ void Collectives::Run(Request request, const hal::LaunchControl& control, Report
   meeting.patience = patience_;
   meeting.control = control;
   meeting.keeps_place = asked.keeps_place;
-  meeting.work = [running](uint32_t rank) {
+  meeting.work = [running, patience = patience_](uint32_t rank) {
     int64_t none = 0;
     running->begin.compare_exchange_strong(none, absl::GetCurrentTimeNanos(), std::memory_order_relaxed);
     // Any rank may be the first to write to any of them.
@@ -175,6 +218,7 @@ void Collectives::Run(Request request, const hal::LaunchControl& control, Report
     if (running->algorithm != nullptr) {
       return running->algorithm->run[static_cast<int>(running->job.kind)](running->job, rank);
     }
+    if (running->begins_with_vendor && DoByVendor(*running, rank, patience)) return;
     running->outcomes[rank] = running->by_peers != nullptr ? running->by_peers->Run(rank) : running->by_host->Run(rank);
   };
   meetings_->Submit(std::move(meeting), [running, bytes, done = std::move(done)](absl::Status status) mutable {

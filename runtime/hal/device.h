@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -15,6 +16,10 @@
 #include "runtime/hal/allocator.h"
 #include "runtime/hal/module.h"
 #include "runtime/hal/queue.h"
+
+namespace kiln::runtime::collective {
+class Vendor;
+}
 
 namespace kiln::runtime::hal {
 
@@ -86,6 +91,13 @@ class Device {
   // Does it, of such a one: all of `moves`, none of which touches what another writes. Ordered
   // as Load is; waits until that is done. The error of the device at fault.
   virtual absl::Status CopyFrom(Device& other, absl::Span<const Move> moves);
+
+  // What does collectives of this device and others that have the same; null where there is none.
+  virtual collective::Vendor* vendor() { return nullptr; }
+
+  // How long what has been launched, and waited for by FinishLaunches, since this was last asked
+  // took by the device's own clock; nothing where the host's says as much.
+  virtual std::optional<double> TakeLaunchSeconds() { return std::nullopt; }
 
   virtual DeviceStats stats() const = 0;
 

@@ -22,10 +22,6 @@ namespace kiln::testing {
 namespace {
 
 constexpr v1::DType kSomeDTypes[] = {v1::FLOAT32, v1::FLOAT16, v1::INT64, v1::UINT8, v1::BOOL};
-constexpr collective::Kind kAllKinds[] = {collective::Kind::kBroadcast, collective::Kind::kScatter,
-                                          collective::Kind::kGather,    collective::Kind::kReduce,
-                                          collective::Kind::kAllGather, collective::Kind::kReduceScatter,
-                                          collective::Kind::kAllReduce};
 
 // Memory is cleared by the device when it comes to it, and nobody waits for that.
 // What programs on several devices do between their steps.

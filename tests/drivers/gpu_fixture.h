@@ -21,7 +21,8 @@ using runtime::hal::BufferSlice;
 using runtime::hal::Device;
 using runtime::hal::MemoryUse;
 
-inline constexpr char kNothingLive[] = "memory 0, pinned 0, streams 0, events 0, graphs 0, modules 0, contexts 0";
+inline constexpr char kNothingLive[] =
+    "memory 0, pinned 0, streams 0, events 0, graphs 0, modules 0, contexts 0, communicators 0";
 
 inline std::string Pattern(uint64_t bytes, int seed = 0) {
   std::string pattern(bytes, '\0');

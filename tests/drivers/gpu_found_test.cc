@@ -68,7 +68,7 @@ TEST_F(CudaFoundTest, CardsThereIsNoCodeFor) {
   const Found old = Find();
   EXPECT_THAT(old.devices, IsEmpty());
   EXPECT_THAT(old.absent, ElementsAre(AllOf(HasSubstr("CUDA:0, Fake card"), HasSubstr("7.5"), HasSubstr("8.0"))));
-  EXPECT_EQ(fake_("live"), "memory 0, pinned 0, streams 0, events 0, graphs 0, modules 0, contexts 0");
+  EXPECT_EQ(fake_("live"), "memory 0, pinned 0, streams 0, events 0, graphs 0, modules 0, contexts 0, communicators 0");
 }
 
 TEST_F(CudaFoundTest, DriversThatAreTooOld) {

@@ -73,7 +73,10 @@ class CudaMachine final : public GpuMachine {
  public:
   const char* kind() const override { return "CUDA"; }
   Fake& fake() override { return fake_; }
-  runtime::gpu::Found Find() override { return runtime::cuda::FindDevices({.library = fake_.path()}); }
+  runtime::gpu::Found Find(bool collectives) override {
+    return runtime::cuda::FindDevices(
+        {.library = fake_.path(), .collectives = collectives ? fake_.path() : "/no/libnccl.so.2"});
+  }
   std::string Entry(const std::string& meaning) const override {
     if (meaning == "allocate") return "cuMemAlloc_v2";
     if (meaning == "load") return "cuModuleLoadDataEx";
@@ -117,7 +120,10 @@ class HipMachine final : public GpuMachine {
  public:
   const char* kind() const override { return "HIP"; }
   Fake& fake() override { return fake_; }
-  runtime::gpu::Found Find() override { return runtime::hip::FindDevices({.library = fake_.path(), .nodes = nodes_}); }
+  runtime::gpu::Found Find(bool collectives) override {
+    return runtime::hip::FindDevices(
+        {.library = fake_.path(), .nodes = nodes_, .collectives = collectives ? fake_.path() : "/no/librccl.so.1"});
+  }
   std::string Entry(const std::string& meaning) const override {
     if (meaning == "allocate") return "hipMalloc";
     if (meaning == "load") return "hipModuleLoadData";

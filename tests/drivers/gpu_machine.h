@@ -21,7 +21,8 @@ class GpuMachine {
   // "CUDA" or "HIP".
   virtual const char* kind() const = 0;
   virtual Fake& fake() = 0;
-  virtual runtime::gpu::Found Find() = 0;
+  // With the vendor's library for collectives, or without.
+  virtual runtime::gpu::Found Find(bool collectives = false) = 0;
   // The entry point of that meaning: "allocate", "load", "launch", "finish", "fill",
   // "capture", "graph" (the launch of one), "reach" and "peer copy".
   virtual std::string Entry(const std::string& meaning) const = 0;

@@ -20,6 +20,11 @@ namespace kiln::testing {
 
 namespace collective = runtime::collective;
 
+inline constexpr collective::Kind kAllKinds[] = {collective::Kind::kBroadcast, collective::Kind::kScatter,
+                                                 collective::Kind::kGather,    collective::Kind::kReduce,
+                                                 collective::Kind::kAllGather, collective::Kind::kReduceScatter,
+                                                 collective::Kind::kAllReduce};
+
 class GpuTogetherTest : public ::testing::TestWithParam<std::unique_ptr<GpuMachine> (*)()> {
  protected:
   GpuTogetherTest() {
@@ -32,8 +37,11 @@ class GpuTogetherTest : public ::testing::TestWithParam<std::unique_ptr<GpuMachi
     runtime::hal::DrainAll(hosts_);
   }
 
-  void Open() {
-    devices_ = machine_->Find().devices;
+  // With the vendor's library for collectives, or without.
+  void Open(bool collectives = false) {
+    runtime::gpu::Found found = machine_->Find(collectives);
+    EXPECT_EQ(found.no_collectives.empty(), collectives);
+    devices_ = std::move(found.devices);
     ASSERT_EQ(devices_.size(), 3u);
     devices_.push_back(*runtime::cpu::CreateDevice({.threads = 1}));
   }

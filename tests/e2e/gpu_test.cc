@@ -25,6 +25,7 @@ class GpuTest : public ServerTest {
   void StartWith(void (*change)(v1::ServerConfig& config)) {
     fake_("set devices 2");
     setenv("KILN_LIBCUDA", fake_.path().c_str(), 1);
+    setenv("KILN_LIBNCCL", fake_.path().c_str(), 1);
     v1::ServerConfig config = server::DefaultConfig();
     config.set_gpus("cuda");
     config.set_gpu_memory_percent(50);
@@ -69,7 +70,7 @@ TEST_F(GpuTest, AreListedBehindTheCpu) {
   ASSERT_EQ(response.devices(1).peers_size(), 1);
   EXPECT_EQ(response.devices(1).peers(0), "CUDA:1");
   EXPECT_EQ(response.devices(1).target().arch(), "sm_90a");
-  EXPECT_EQ(response.devices(1).description(), "Fake card, CUDA 13.0");
+  EXPECT_EQ(response.devices(1).description(), "Fake card, CUDA 13.0, NCCL 2.28.9");
   EXPECT_EQ(response.devices(1).memory_total_bytes(), (64u << 20) / 100 * 50);
   ASSERT_EQ(response.absent_size(), 1);
   EXPECT_EQ(response.absent(0).kind(), "HIP");

@@ -39,6 +39,7 @@ constexpr int kZerosOutside = 0;
 enum JitOption : int { kErrorLog = 5, kErrorLogBytes = 6 };
 constexpr unsigned kNonBlocking = 1;    // of streams: not in the order of the default stream
 constexpr unsigned kDisableTiming = 2;  // of events
+constexpr int kNotReady = 600;
 constexpr int kPeerAccessAlreadyEnabled = 704;
 constexpr int kRelaxedCapture = 2;  // what other threads ask for meanwhile is their affair
 
@@ -55,6 +56,7 @@ class CudaCard final : public gpu::Card {
   }
 
   absl::Status Open(int index) {
+    facts_.number = index;
     facts_.name = absl::StrCat("CUDA:", index);
     KILN_RETURN_IF_ERROR(Ask(library_->DeviceGet, &device_, index));
     char product[256] = "";
@@ -99,16 +101,25 @@ class CudaCard final : public gpu::Card {
   absl::Status DestroyStream(gpu::Stream stream) override { return GiveBack(library_->StreamDestroy, Raw(stream)); }
   absl::Status Finish(gpu::Stream stream) override { return Waited(Call(library_->StreamSynchronize, Raw(stream))); }
 
-  absl::StatusOr<gpu::Event> MakeEvent() override {
-    void* event = nullptr;
-    KILN_RETURN_IF_ERROR(Call(library_->EventCreate, &event, kDisableTiming));
-    return static_cast<gpu::Event>(event);
-  }
+  absl::StatusOr<gpu::Event> MakeEvent() override { return MakeEvent(kDisableTiming); }
+  absl::StatusOr<gpu::Event> MakeTimedEvent() override { return MakeEvent(0u); }
   absl::Status DestroyEvent(gpu::Event event) override { return GiveBack(library_->EventDestroy, Raw(event)); }
   absl::Status Record(gpu::Event event, gpu::Stream stream) override {
     return Call(library_->EventRecord, Raw(event), Raw(stream));
   }
   absl::Status Wait(gpu::Event event) override { return Waited(Call(library_->EventSynchronize, Raw(event))); }
+  absl::StatusOr<bool> Happened(gpu::Event event) override {
+    KILN_RETURN_IF_ERROR(health());
+    const int code = library_->EventQuery.function()(Raw(event));
+    if (code == 0) return true;
+    if (code == kNotReady) return false;
+    return Waited(Failed(library_->EventQuery, code));
+  }
+  absl::StatusOr<double> SecondsBetween(gpu::Event from, gpu::Event to) override {
+    float milliseconds = 0;
+    KILN_RETURN_IF_ERROR(Call(library_->EventElapsedTime, &milliseconds, Raw(from), Raw(to)));
+    return milliseconds * 1e-3;
+  }
   absl::Status Follow(gpu::Stream stream, gpu::Event event) override {
     return Call(library_->StreamWaitEvent, Raw(stream), Raw(event), 0u);
   }
@@ -207,6 +218,12 @@ class CudaCard final : public gpu::Card {
   }
 
  private:
+  absl::StatusOr<gpu::Event> MakeEvent(unsigned flags) {
+    void* event = nullptr;
+    KILN_RETURN_IF_ERROR(Call(library_->EventCreate, &event, flags));
+    return static_cast<gpu::Event>(event);
+  }
+
   // A call for which no context is needed.
   template <typename... Parameters, typename... Arguments>
   absl::Status Ask(const Library::Entry<int(Parameters...)>& entry, Arguments... arguments) {

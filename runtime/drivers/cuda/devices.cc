@@ -34,6 +34,11 @@ absl::StatusOr<std::shared_ptr<const Library>> OpenLibrary(const std::string& pa
   return absl::UnavailableError(absl::StrCat("cuInit: ", ErrorText(*library, code), AdviceFor(code)));
 }
 
+gpu::CollectiveLibrary Collectives(std::string path) {
+  if (const char* given = std::getenv("KILN_LIBNCCL"); path.empty() && given != nullptr) path = given;
+  return {path.empty() ? "libnccl.so.2" : path, "nccl"};
+}
+
 }  // namespace
 
 gpu::Found FindDevices(const Options& options) {
@@ -60,7 +65,7 @@ gpu::Found FindDevices(const Options& options) {
       found.absent.emplace_back(card.status().message());
     }
   }
-  gpu::MakeDevices(std::move(cards), options.device, found);
+  gpu::MakeDevices(std::move(cards), options.device, Collectives(options.collectives), found);
   return found;
 }
 

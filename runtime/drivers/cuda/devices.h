@@ -11,6 +11,8 @@ namespace kiln::runtime::cuda {
 struct Options {
   // The driver's library; empty: $KILN_LIBCUDA, or libcuda.so.1 where the system has it.
   std::string library;
+  // NCCL; empty: $KILN_LIBNCCL, or libnccl.so.2. Opened if there are several cards.
+  std::string collectives;
   gpu::DeviceOptions device;
 };
 

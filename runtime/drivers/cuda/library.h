@@ -42,6 +42,8 @@ struct Library : gpu::EntryPoints {
   Entry<int(void*)> EventDestroy{this, "cuEventDestroy_v2"};
   Entry<int(void*, void*)> EventRecord{this, "cuEventRecord"};
   Entry<int(void*)> EventSynchronize{this, "cuEventSynchronize"};
+  Entry<int(void*)> EventQuery{this, "cuEventQuery"};
+  Entry<int(float*, void*, void*)> EventElapsedTime{this, "cuEventElapsedTime"};
 
   Entry<int(uint64_t, const void*, size_t, void*)> MemcpyHtoDAsync{this, "cuMemcpyHtoDAsync_v2"};
   Entry<int(void*, uint64_t, size_t, void*)> MemcpyDtoHAsync{this, "cuMemcpyDtoHAsync_v2"};

@@ -33,6 +33,7 @@ using Graph = struct GraphTag*;  // launches that are asked for as one
 
 struct CardFacts {
   std::string name;     // "CUDA:0"
+  int number = 0;       // the library's
   std::string product;  // "NVIDIA H200"
   std::string driver;   // "CUDA 13.0"
   v1::Target target;
@@ -109,6 +110,12 @@ class Card {
   // The event happens when the stream has come so far.
   virtual absl::Status Record(Event event, Stream stream) = 0;
   virtual absl::Status Wait(Event event) = 0;
+  // Whether it has happened. An error of the work before it is one of this.
+  virtual absl::StatusOr<bool> Happened(Event event) = 0;
+  // The same, with the time at which it happens; how many seconds after the other that was, once
+  // both have happened.
+  virtual absl::StatusOr<Event> MakeTimedEvent() = 0;
+  virtual absl::StatusOr<double> SecondsBetween(Event from, Event to) = 0;
   // What the stream is asked for from now on begins after the event as it was last recorded.
   virtual absl::Status Follow(Stream stream, Event event) = 0;
 

@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "runtime/drivers/gpu/allocator.h"
 #include "runtime/drivers/gpu/module.h"
+#include "runtime/drivers/gpu/nccl.h"
 #include "runtime/drivers/gpu/owned.h"
 #include "runtime/drivers/gpu/queue.h"
 #include "runtime/drivers/gpu/transfers.h"
@@ -34,6 +35,12 @@ class GpuDevice final : public hal::Device {
         scratch_(allocator_.get()),
         transfers_(card_.get(), aside_.get()),
         queue_(this, card_.get(), stream_.get()) {}
+
+  ~GpuDevice() override {
+    // Collectives may still be on their way out of the queue.
+    queue_.Drain(absl::InfiniteFuture()).IgnoreError();
+    if (nccl_ != nullptr) nccl_->Forget(this);
+  }
 
   absl::string_view name() const override { return card_->facts().name; }
   absl::string_view description() const override { return description_; }
@@ -77,6 +84,14 @@ class GpuDevice final : public hal::Device {
     // What stands in the way is for the vendor's tools to say; copies go by the host then.
     if (reached.ok() && *reached) peers_.push_back(&other);
   }
+
+  // Before anybody else has it.
+  void Join(std::shared_ptr<Nccl> nccl) {
+    nccl_ = std::move(nccl);
+    nccl_->Add(this, card_.get(), stream_.get());
+    absl::StrAppend(&description_, ", ", nccl_->version());
+  }
+  collective::Vendor* vendor() override { return nccl_.get(); }
 
   hal::DeviceStats stats() const override {
     hal::DeviceStats stats;
@@ -129,7 +144,8 @@ class GpuDevice final : public hal::Device {
   const OwnedStream aside_;   // for what does not wait for the queue
   absl::Mutex clear_mutex_;   // held while these three are asked for one clearing
   const OwnedEvent cleared_;
-  const std::string description_;
+  std::string description_;
+  std::shared_ptr<Nccl> nccl_;
   ModuleCounters counters_;
   const std::unique_ptr<hal::Allocator> allocator_;
   host::HostScratch scratch_;
@@ -152,7 +168,8 @@ absl::StatusOr<std::unique_ptr<GpuDevice>> MakeDevice(std::unique_ptr<Card> card
 
 }  // namespace
 
-void MakeDevices(std::vector<std::unique_ptr<Card>> cards, const DeviceOptions& options, Found& found) {
+void MakeDevices(std::vector<std::unique_ptr<Card>> cards, const DeviceOptions& options,
+                 const CollectiveLibrary& collectives, Found& found) {
   std::vector<GpuDevice*> made;
   for (std::unique_ptr<Card>& card : cards) {
     auto device = MakeDevice(std::move(card), options);
@@ -168,6 +185,13 @@ void MakeDevices(std::vector<std::unique_ptr<Card>> cards, const DeviceOptions& 
       if (one != other) one->Connect(*other);
     }
   }
+  if (made.size() < 2) return;
+  const auto nccl = Nccl::Open(collectives.path, collectives.name);
+  if (!nccl.ok()) {
+    found.no_collectives = std::string(nccl.status().message());
+    return;
+  }
+  for (GpuDevice* device : made) device->Join(*nccl);
 }
 
 }  // namespace kiln::runtime::gpu

@@ -22,11 +22,22 @@ struct Found {
   std::vector<std::unique_ptr<hal::Device>> devices;
   // Why there is none, or why not that one: what is missing, and what to do. For people.
   std::vector<std::string> absent;
+  // Why the vendor's library does no collectives of several devices; empty if it does, or if there
+  // are not several.
+  std::string no_collectives;
+};
+
+// NCCL or RCCL: a file, and what replies call it.
+struct CollectiveLibrary {
+  std::string path;
+  const char* name;
 };
 
 // Adds devices of these cards, which are all of one library, or why there is none of a card. Their
-// names are the cards'. Those whose hardware is connected copy from each other.
-void MakeDevices(std::vector<std::unique_ptr<Card>> cards, const DeviceOptions& options, Found& found);
+// names are the cards'. Those whose hardware is connected copy from each other; if there are several,
+// they do collectives by that library where it can be opened.
+void MakeDevices(std::vector<std::unique_ptr<Card>> cards, const DeviceOptions& options,
+                 const CollectiveLibrary& collectives, Found& found);
 
 }  // namespace kiln::runtime::gpu
 

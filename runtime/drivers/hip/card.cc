@@ -28,6 +28,7 @@ constexpr uint64_t kMostItemsAlong = 0xffffffff;  // a dispatch counts them in 3
 enum FunctionAttribute : int { kFunctionMaxThreads = 0, kFunctionSharedBytes = 1, kFunctionRegisters = 4 };
 constexpr unsigned kNonBlocking = 1;    // of streams: not in the order of the default stream
 constexpr unsigned kDisableTiming = 2;  // of events
+constexpr int kNotReady = 600;
 constexpr int kPeerAccessAlreadyEnabled = 704;
 constexpr int kRelaxedCapture = 2;  // what other threads ask for meanwhile is their affair
 
@@ -42,6 +43,7 @@ class HipCard final : public gpu::Card {
   HipCard(std::shared_ptr<const Library> library, int index) : library_(std::move(library)), index_(index) {}
 
   absl::Status Open(const std::string& nodes) {
+    facts_.number = index_;
     facts_.name = absl::StrCat("HIP:", index_);
     char text[256] = "";
     KILN_RETURN_IF_ERROR(Ask(library_->DeviceGetName, text, static_cast<int>(sizeof(text) - 1), index_));
@@ -92,16 +94,25 @@ class HipCard final : public gpu::Card {
   absl::Status DestroyStream(gpu::Stream stream) override { return GiveBack(library_->StreamDestroy, Raw(stream)); }
   absl::Status Finish(gpu::Stream stream) override { return Waited(Call(library_->StreamSynchronize, Raw(stream))); }
 
-  absl::StatusOr<gpu::Event> MakeEvent() override {
-    void* event = nullptr;
-    KILN_RETURN_IF_ERROR(Call(library_->EventCreateWithFlags, &event, kDisableTiming));
-    return static_cast<gpu::Event>(event);
-  }
+  absl::StatusOr<gpu::Event> MakeEvent() override { return MakeEvent(kDisableTiming); }
+  absl::StatusOr<gpu::Event> MakeTimedEvent() override { return MakeEvent(0u); }
   absl::Status DestroyEvent(gpu::Event event) override { return GiveBack(library_->EventDestroy, Raw(event)); }
   absl::Status Record(gpu::Event event, gpu::Stream stream) override {
     return Call(library_->EventRecord, Raw(event), Raw(stream));
   }
   absl::Status Wait(gpu::Event event) override { return Waited(Call(library_->EventSynchronize, Raw(event))); }
+  absl::StatusOr<bool> Happened(gpu::Event event) override {
+    KILN_RETURN_IF_ERROR(health());
+    const int code = library_->EventQuery.function()(Raw(event));
+    if (code == 0) return true;
+    if (code == kNotReady) return false;
+    return Waited(Failed(library_->EventQuery, code));
+  }
+  absl::StatusOr<double> SecondsBetween(gpu::Event from, gpu::Event to) override {
+    float milliseconds = 0;
+    KILN_RETURN_IF_ERROR(Call(library_->EventElapsedTime, &milliseconds, Raw(from), Raw(to)));
+    return milliseconds * 1e-3;
+  }
   absl::Status Follow(gpu::Stream stream, gpu::Event event) override {
     return Call(library_->StreamWaitEvent, Raw(stream), Raw(event), 0u);
   }
@@ -174,6 +185,12 @@ class HipCard final : public gpu::Card {
   absl::Status AllowShared(gpu::Function function, uint64_t dynamic_bytes) override { return absl::OkStatus(); }
 
  private:
+  absl::StatusOr<gpu::Event> MakeEvent(unsigned flags) {
+    void* event = nullptr;
+    KILN_RETURN_IF_ERROR(Call(library_->EventCreateWithFlags, &event, flags));
+    return static_cast<gpu::Event>(event);
+  }
+
   template <typename... Parameters, typename... Arguments>
   absl::Status Ask(const Library::Entry<int(Parameters...)>& entry, Arguments... arguments) {
     const int code = entry.function()(arguments...);

@@ -41,6 +41,11 @@ absl::StatusOr<std::shared_ptr<const Library>> OpenLibrary(const std::string& pa
   return absl::UnavailableError(absl::StrCat("hipInit: ", ErrorText(*library, code), "; see what rocminfo says"));
 }
 
+gpu::CollectiveLibrary Collectives(std::string path) {
+  if (const char* given = std::getenv("KILN_LIBRCCL"); path.empty() && given != nullptr) path = given;
+  return {path.empty() ? "librccl.so.1" : path, "rccl"};
+}
+
 }  // namespace
 
 gpu::Found FindDevices(const Options& options) {
@@ -66,7 +71,7 @@ gpu::Found FindDevices(const Options& options) {
       found.absent.emplace_back(card.status().message());
     }
   }
-  gpu::MakeDevices(std::move(cards), options.device, found);
+  gpu::MakeDevices(std::move(cards), options.device, Collectives(options.collectives), found);
   return found;
 }
 

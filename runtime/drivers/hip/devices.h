@@ -13,6 +13,8 @@ struct Options {
   std::string library;
   // What the kernel says of GPUs (topology.h); empty: $KILN_KFD_NODES, or where Linux has it.
   std::string nodes;
+  // RCCL; empty: $KILN_LIBRCCL, or librccl.so.1. Opened if there are several GPUs.
+  std::string collectives;
   gpu::DeviceOptions device;
 };
 

@@ -37,6 +37,8 @@ struct Library : gpu::EntryPoints {
   Entry<int(void*)> EventDestroy{this, "hipEventDestroy"};
   Entry<int(void*, void*)> EventRecord{this, "hipEventRecord"};
   Entry<int(void*)> EventSynchronize{this, "hipEventSynchronize"};
+  Entry<int(void*)> EventQuery{this, "hipEventQuery"};
+  Entry<int(float*, void*, void*)> EventElapsedTime{this, "hipEventElapsedTime"};
 
   Entry<int(void*, const void*, size_t, void*)> MemcpyHtoDAsync{this, "hipMemcpyHtoDAsync"};
   Entry<int(void*, void*, size_t, void*)> MemcpyDtoHAsync{this, "hipMemcpyDtoHAsync"};

@@ -14,14 +14,18 @@
 #include "tests/support/fake_gpu/world.h"
 #include "tests/support/ptx/tensor_map.h"
 
-namespace {
-
-using namespace kiln::testing::fake_gpu;
+namespace kiln::testing::fake_gpu {
 
 World& TheWorld() {
   static auto* const world = new World();  // the library is never closed
   return *world;
 }
+
+}  // namespace kiln::testing::fake_gpu
+
+namespace {
+
+using namespace kiln::testing::fake_gpu;
 
 uint64_t Or(const char* setting, uint64_t otherwise) {
   const uint64_t value = TheWorld().setting(setting);
@@ -211,9 +215,9 @@ FAKE(cuStreamWaitEvent)(void* stream, void* event, unsigned) {
   ENTER("cuStreamWaitEvent");
   return TheWorld().Follow(stream, event);
 }
-FAKE(cuEventCreate)(void** event, unsigned) {
+FAKE(cuEventCreate)(void** event, unsigned flags) {
   ENTER("cuEventCreate");
-  return TheWorld().MakeEvent(current, event);
+  return TheWorld().MakeEvent(current, event, (flags & 2) == 0);
 }
 FAKE(cuEventDestroy_v2)(void* event) {
   const Call call("cuEventDestroy_v2");
@@ -226,6 +230,15 @@ FAKE(cuEventRecord)(void* event, void* stream) {
 FAKE(cuEventSynchronize)(void* event) {
   ENTER("cuEventSynchronize");
   return TheWorld().Wait(event);
+}
+
+FAKE(cuEventQuery)(void* event) {
+  ENTER("cuEventQuery");
+  return TheWorld().Query(event);
+}
+FAKE(cuEventElapsedTime)(float* milliseconds, void* from, void* to) {
+  ENTER("cuEventElapsedTime");
+  return TheWorld().Elapsed(milliseconds, from, to);
 }
 
 FAKE(cuMemcpyHtoDAsync_v2)(uint64_t to, const void* from, size_t bytes, void* stream) {

@@ -101,7 +101,7 @@ std::string World::Live() const {
   std::stringstream text;
   text << "memory " << blocks_.size() << ", pinned " << pinned_.size() << ", streams " << streams_.size() << ", events "
        << events_.size() << ", graphs " << graphs_.size() << ", modules " << modules_.size() << ", contexts "
-       << contexts;
+       << contexts << ", communicators " << communicators_;
   return text.str();
 }
 
@@ -229,6 +229,31 @@ int World::CopyFromPeer(void* stream, int peer, uint64_t from, uint64_t to, uint
     std::memcpy(At(to), At(from), bytes);
     return kSuccess;
   });
+}
+
+void World::Together(const std::vector<void*>& streams, std::shared_ptr<bool> aborted, std::function<int()> work) {
+  struct Meeting {
+    std::vector<std::pair<std::shared_ptr<Stream>, uint64_t>> all;
+    bool done = false;
+  };
+  const auto meeting = std::make_shared<Meeting>();
+  for (void* stream : streams) {
+    const auto of = StreamAt(stream);
+    if (of != nullptr) meeting->all.emplace_back(of, of->asked);
+  }
+  for (void* stream : streams) {
+    Ask(stream, [this, meeting, aborted, work] {
+      if (*aborted || meeting->done) return kSuccess;
+      if (setting("hang") != 0) return kNotReady;
+      std::vector<std::unique_ptr<Open>> open;
+      for (const auto& [other, asked] : meeting->all) {
+        if (const int code = RunUntil(*other, asked); code != kSuccess) return static_cast<Code>(code);
+      }
+      for (const auto& [other, asked] : meeting->all) open.push_back(std::make_unique<Open>(*this, other->device));
+      meeting->done = true;
+      return static_cast<Code>(work());
+    });
+  }
 }
 
 int World::EnablePeer(int device, int peer) {

@@ -13,9 +13,10 @@ int World::MakeStream(int device, void** stream) {
   return kSuccess;
 }
 
-int World::MakeEvent(int device, void** event) {
+int World::MakeEvent(int device, void** event, bool timed) {
   auto made = std::make_shared<Event>();
   made->device = device;
+  made->timed = timed;
   *event = made.get();
   events_[made.get()] = std::move(made);
   return kSuccess;
@@ -54,7 +55,13 @@ int World::RunUntil(Stream& stream, uint64_t count) {
     stream.waiting.pop_front();
     ++stream.done;
     // Of a lost device nothing happens any more.
-    if (lost_.count(stream.device) == 0) Lose(stream.device, operation());
+    const int code = lost_.count(stream.device) == 0 ? operation() : kSuccess;
+    if (code == kNotReady) {
+      stream.waiting.push_front(operation);
+      --stream.done;
+      return kNotReady;
+    }
+    Lose(stream.device, code);
   }
   const auto lost = lost_.find(stream.device);
   return lost == lost_.end() ? kSuccess : lost->second;
@@ -64,7 +71,8 @@ int World::Record(void* event, void* stream) {
   const auto found = events_.find(event);
   const auto of = StreamAt(stream);
   if (found == events_.end() || of == nullptr) return kInvalidHandle;
-  *found->second = {of->device, of, of->asked};
+  found->second->stream = of;
+  found->second->after = of->asked;
   return kSuccess;
 }
 
@@ -84,6 +92,19 @@ int World::Wait(void* event) {
   if (found == events_.end()) return kInvalidHandle;
   const Event at = *found->second;
   return at.stream == nullptr ? kSuccess : RunUntil(*at.stream, at.after);
+}
+
+int World::Query(void* event) { return Wait(event); }
+
+int World::Elapsed(float* milliseconds, void* from, void* to) {
+  const auto begin = events_.find(from), end = events_.find(to);
+  if (begin == events_.end() || end == events_.end()) return kInvalidHandle;
+  if (!begin->second->timed || !end->second->timed) return kInvalidHandle;
+  const auto& stream = end->second->stream;
+  if (stream == nullptr || stream != begin->second->stream) return kInvalidHandle;
+  if (stream->done < end->second->after) return kNotReady;
+  *milliseconds = static_cast<float>(end->second->after - begin->second->after);
+  return kSuccess;
 }
 
 int World::BeginCapture(void* stream) {

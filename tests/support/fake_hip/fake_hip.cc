@@ -17,14 +17,18 @@
 
 #include "tests/support/fake_gpu/world.h"
 
-namespace {
-
-using namespace kiln::testing::fake_gpu;
+namespace kiln::testing::fake_gpu {
 
 World& TheWorld() {
   static auto* const world = new World();  // the library is never closed
   return *world;
 }
+
+}  // namespace kiln::testing::fake_gpu
+
+namespace {
+
+using namespace kiln::testing::fake_gpu;
 
 thread_local int current = 0;
 
@@ -195,9 +199,9 @@ FAKE(hipStreamWaitEvent)(void* stream, void* event, unsigned) {
   ENTER("hipStreamWaitEvent");
   return TheWorld().Follow(stream, event);
 }
-FAKE(hipEventCreateWithFlags)(void** event, unsigned) {
+FAKE(hipEventCreateWithFlags)(void** event, unsigned flags) {
   ENTER("hipEventCreateWithFlags");
-  return TheWorld().MakeEvent(current, event);
+  return TheWorld().MakeEvent(current, event, (flags & 2) == 0);
 }
 FAKE(hipEventDestroy)(void* event) {
   const Call call("hipEventDestroy");
@@ -210,6 +214,15 @@ FAKE(hipEventRecord)(void* event, void* stream) {
 FAKE(hipEventSynchronize)(void* event) {
   ENTER("hipEventSynchronize");
   return TheWorld().Wait(event);
+}
+
+FAKE(hipEventQuery)(void* event) {
+  ENTER("hipEventQuery");
+  return TheWorld().Query(event);
+}
+FAKE(hipEventElapsedTime)(float* milliseconds, void* from, void* to) {
+  ENTER("hipEventElapsedTime");
+  return TheWorld().Elapsed(milliseconds, from, to);
 }
 
 FAKE(hipMemcpyHtoDAsync)(void* to, const void* from, size_t bytes, void* stream) {
