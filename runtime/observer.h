@@ -11,10 +11,11 @@ namespace kiln::runtime {
 
 // One run of a program, after it ended. The views live for the call alone.
 struct RunRecord {
-  absl::string_view device;   // "CPU:0"
-  double queue_seconds = 0;   // from Executor::Run until the first step began
-  double device_seconds = 0;  // from the first step until the last one ended
-  uint32_t launches = 0;      // steps that ran
+  absl::string_view device;  // "CPU:0"
+  double queue_seconds = 0;  // from Executor::Run until the first step began
+  // From the first step until the last one ended; a GPU's own, without what the host did.
+  double device_seconds = 0;
+  uint32_t launches = 0;  // steps that ran
   absl::StatusCode outcome = absl::StatusCode::kOk;
 };
 

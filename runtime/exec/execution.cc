@@ -56,7 +56,7 @@ void Execution::Run() {
     program_->estimate_.Record(static_cast<uint64_t>(std::chrono::nanoseconds(ended - started).count()));
   }
   const double queue_seconds = Seconds(started - submitted_);
-  const double device_seconds = Seconds(ended - started);
+  const double device_seconds = times_.All(program_->device(), Seconds(ended - started));
   if (observer_ != nullptr) {
     observer_->OnRun({program_->device().name(), queue_seconds, device_seconds, launches, status.code()});
   }
@@ -150,8 +150,8 @@ absl::Status Execution::Walk(uint32_t& launches) {
     KILN_RETURN_IF_ERROR(program_->module_->Launch(step.kernel, pointers_.data() + step.first_operand, control_));
     KILN_RETURN_IF_ERROR(program_->device().FinishLaunches());
     ++launches;
-    observer_->OnLaunch(
-        {program_->device().name(), program_->plan().kernel_names[step.kernel], Seconds(Clock::now() - started)});
+    const double seconds = times_.One(program_->device(), Seconds(Clock::now() - started));
+    observer_->OnLaunch({program_->device().name(), program_->plan().kernel_names[step.kernel], seconds});
   }
   return absl::OkStatus();
 }

@@ -10,6 +10,7 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
 #include "runtime/exec/executor.h"
+#include "runtime/exec/launch_times.h"
 #include "runtime/exec/program.h"
 #include "runtime/hal/queue.h"
 #include "runtime/observer.h"
@@ -55,6 +56,7 @@ class Execution final : public hal::Work {
   RuntimeObserver* observer_ = nullptr;
   RunCallback callback_;
   Clock::time_point submitted_;
+  LaunchTimes times_;
 };
 
 // Safe from any thread.

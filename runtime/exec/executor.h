@@ -40,7 +40,8 @@ struct RunResult {
   // is the parameter's own slice. The array lives for the callback alone; its
   // elements may be moved out.
   absl::Span<hal::BufferSlice> results;
-  // From Run() until the first step began, and from there to the last's end.
+  // From Run() until the first step began, and from there to the last's end; the latter by
+  // the device's clock where it has one (hal::Device::TakeLaunchSeconds).
   double queue_seconds = 0;
   double device_seconds = 0;
 };

@@ -48,7 +48,7 @@ void SequenceRun::Run() {
     sequence_->estimate().Record(static_cast<uint64_t>(std::chrono::nanoseconds(ended - started).count()));
   }
   const double queue_seconds = Seconds(started - submitted_);
-  const double device_seconds = Seconds(ended - started);
+  const double device_seconds = times_.All(sequence_->device(), Seconds(ended - started));
   if (observer_ != nullptr) {
     observer_->OnRun({sequence_->device().name(), queue_seconds, device_seconds, launches, status.code()});
   }
@@ -100,8 +100,8 @@ absl::Status SequenceRun::Walk(uint32_t& launches) {
     ++launches;
     if (timed) {
       const Plan& plan = sequence_->steps()[launch.step].program->plan();
-      observer_->OnLaunch(
-          {sequence_->device().name(), plan.kernel_names[launch.kernel], Seconds(Clock::now() - started)});
+      const double seconds = times_.One(sequence_->device(), Seconds(Clock::now() - started));
+      observer_->OnLaunch({sequence_->device().name(), plan.kernel_names[launch.kernel], seconds});
     }
   }
   return absl::OkStatus();

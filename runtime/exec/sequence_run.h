@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "runtime/exec/executor.h"
+#include "runtime/exec/launch_times.h"
 #include "runtime/exec/sequence.h"
 #include "runtime/hal/queue.h"
 #include "runtime/observer.h"
@@ -43,6 +44,7 @@ class SequenceRun final : public hal::Work {
   RunCallback callback_;
   std::vector<void*> pointers_;  // one for each operand of the sequence
   Clock::time_point submitted_;
+  LaunchTimes times_;
 };
 
 }  // namespace kiln::runtime

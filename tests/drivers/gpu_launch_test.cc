@@ -1,9 +1,11 @@
 // Launches on a GPU: none waits for another, and what comes again becomes a graph.
 #include <atomic>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "runtime/observer.h"
 #include "tests/drivers/gpu_fixture.h"
 
 namespace kiln::testing {
@@ -47,6 +49,47 @@ TEST_P(GpuLaunchTest, NoneWaitsForAnother) {
   EXPECT_EQ(finishes_, before);
   EXPECT_EQ(Count("finish"), before + 1);
   EXPECT_EQ(device().stats().launches, 1000u);
+}
+
+// The fake's cards take a millisecond for whatever they are asked for.
+TEST_P(GpuLaunchTest, TheCardsClockSaysHowLongLaunchesTook) {
+  EXPECT_EQ(device().TakeLaunchSeconds(), std::nullopt);
+  for (int turn = 0; turn < 3; ++turn) {
+    EXPECT_EQ(Launch(5), absl::OkStatus());
+    ASSERT_EQ(Write(device(), Pattern(128), input_), absl::OkStatus());  // is no launch
+    EXPECT_NEAR(device().TakeLaunchSeconds().value_or(0), 5e-3, 1e-6) << turn;
+    EXPECT_EQ(device().TakeLaunchSeconds(), std::nullopt);
+  }
+  EXPECT_EQ(Launch(2), absl::OkStatus());
+  EXPECT_EQ(Launch(1), absl::OkStatus());
+  EXPECT_NEAR(device().TakeLaunchSeconds().value_or(0), 3e-3, 1e-6);
+}
+
+TEST_P(GpuLaunchTest, RunsAndTheirLaunchesAreTimedByIt) {
+  struct Observer final : runtime::RuntimeObserver {
+    void OnRun(const runtime::RunRecord& record) override { runs.push_back(record.device_seconds); }
+    bool WantsLaunches() const override { return wants; }
+    void OnLaunch(const runtime::LaunchRecord& record) override { launches.push_back(record.seconds); }
+    bool wants = false;
+    std::vector<double> runs, launches;
+  } observer;
+  auto program = runtime::Load(machine_->Program(), device());
+  ASSERT_TRUE(program.ok()) << program.status();
+  for (int turn = 0; turn < 2; ++turn) {
+    observer.wants = turn == 1;
+    double seconds = 0;
+    absl::Notification done;
+    runtime::Executor(&observer).Run(*program, {&input_, 1}, {}, [&](absl::StatusOr<runtime::RunResult> run) {
+      if (run.ok()) seconds = run->device_seconds;
+      done.Notify();
+    });
+    done.WaitForNotification();
+    EXPECT_NEAR(seconds, 1e-3, 1e-6);
+  }
+  EXPECT_TRUE(device().queue().Drain(absl::InfiniteFuture()).ok());
+  EXPECT_THAT(observer.runs,
+              ::testing::ElementsAre(::testing::DoubleNear(1e-3, 1e-6), ::testing::DoubleNear(1e-3, 1e-6)));
+  EXPECT_THAT(observer.launches, ::testing::ElementsAre(::testing::DoubleNear(1e-3, 1e-6)));
 }
 
 TEST_P(GpuLaunchTest, WhoMayWantToStopIsAskedNowAndThen) {

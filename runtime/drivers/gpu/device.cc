@@ -26,6 +26,7 @@ class GpuDevice final : public hal::Device {
         aside_(std::move(aside)),
         cleared_(std::move(cleared)),
         description_(absl::StrCat(card_->facts().product, ", ", card_->facts().driver)),
+        clock_(card_.get(), stream_.get()),
         // All that is freed is kept until memory is short: the card takes long to give and to
         // take.
         allocator_(MakeCachingAllocator(
@@ -49,10 +50,11 @@ class GpuDevice final : public hal::Device {
   hal::Queue& queue() override { return queue_; }
   absl::StatusOr<void*> Scratch(uint64_t bytes) override { return scratch_.Get(bytes); }
   absl::StatusOr<std::unique_ptr<hal::Module>> LoadModule(const v1::Executable& executable) override {
-    return gpu::LoadModule(executable, card_.get(), stream_.get(), &counters_);
+    return gpu::LoadModule(executable, card_.get(), stream_.get(), &clock_, &counters_);
   }
 
-  absl::Status FinishLaunches() override { return card_->Finish(stream_.get()); }
+  absl::Status FinishLaunches() override { return clock_.Finish(); }
+  std::optional<double> TakeLaunchSeconds() override { return clock_.Take(); }
 
   absl::Status Load(const void* address, uint64_t bytes, void* to) override {
     absl::MutexLock lock(&mutex_);
@@ -146,6 +148,7 @@ class GpuDevice final : public hal::Device {
   const OwnedEvent cleared_;
   std::string description_;
   std::shared_ptr<Nccl> nccl_;
+  LaunchClock clock_;
   ModuleCounters counters_;
   const std::unique_ptr<hal::Allocator> allocator_;
   host::HostScratch scratch_;

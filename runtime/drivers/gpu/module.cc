@@ -27,9 +27,11 @@ struct Kernel {
 
 class GpuModule final : public hal::Module {
  public:
-  GpuModule(Card* card, Stream stream, OwnedImage image, std::vector<Kernel> kernels, ModuleCounters* counters)
+  GpuModule(Card* card, Stream stream, LaunchClock* clock, OwnedImage image, std::vector<Kernel> kernels,
+            ModuleCounters* counters)
       : card_(card),
         stream_(stream),
+        clock_(clock),
         image_(std::move(image)),
         kernels_(std::move(kernels)),
         counters_(counters),
@@ -52,6 +54,7 @@ class GpuModule final : public hal::Module {
     const bool may_stop = control.cancelled != nullptr || control.deadline != absl::InfiniteFuture();
     while (!steps.empty()) {
       const auto some = steps.subspan(0, may_stop ? kAhead : steps.size());
+      KILN_RETURN_IF_ERROR(clock_->Begin());
       KILN_RETURN_IF_ERROR(replay_.Launch(some, operands, stream_, [&](Stream stream) -> absl::Status {
         for (const hal::LaunchStep& step : some) {
           KILN_RETURN_IF_ERROR(Ask(stream, kernels_[step.kernel], operands + step.first_operand));
@@ -79,6 +82,7 @@ class GpuModule final : public hal::Module {
 
   Card* const card_;
   const Stream stream_;
+  LaunchClock* const clock_;
   const OwnedImage image_;
   std::vector<Kernel> kernels_;
   ModuleCounters* const counters_;
@@ -162,7 +166,7 @@ std::vector<uint32_t> OperandsOf(const v1::Executable& executable) {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<hal::Module>> LoadModule(const v1::Executable& executable, Card* card, Stream stream,
-                                                        ModuleCounters* counters) {
+                                                        LaunchClock* clock, ModuleCounters* counters) {
   const std::string& arch = card->facts().target.arch();
   if (executable.target().arch() != arch) {
     v1::ErrorDetail detail;
@@ -183,7 +187,7 @@ absl::StatusOr<std::unique_ptr<hal::Module>> LoadModule(const v1::Executable& ex
       kernels.push_back(std::move(kernel));
     }
   }
-  return std::make_unique<GpuModule>(card, stream, std::move(image), std::move(kernels), counters);
+  return std::make_unique<GpuModule>(card, stream, clock, std::move(image), std::move(kernels), counters);
 }
 
 }  // namespace kiln::runtime::gpu

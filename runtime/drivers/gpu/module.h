@@ -9,6 +9,7 @@
 #include "absl/status/statusor.h"
 #include "kiln/v1/executable.pb.h"
 #include "runtime/drivers/gpu/card.h"
+#include "runtime/drivers/gpu/launch_clock.h"
 #include "runtime/hal/module.h"
 
 namespace kiln::runtime::gpu {
@@ -27,7 +28,7 @@ struct ModuleCounters {
 // stop that a LaunchControl asks for takes effect between kernels, and where one may come, no more
 // than 64 are asked for ahead.
 absl::StatusOr<std::unique_ptr<hal::Module>> LoadModule(const v1::Executable& executable, Card* card, Stream stream,
-                                                        ModuleCounters* counters);
+                                                        LaunchClock* clock, ModuleCounters* counters);
 
 }  // namespace kiln::runtime::gpu
 
