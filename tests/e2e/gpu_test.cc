@@ -35,7 +35,8 @@ class GpuTest : public ServerTest {
   void TearDown() override {
     stubs_.reset();
     server_.reset();
-    EXPECT_EQ(fake_("live"), "memory 0, pinned 0, streams 0, events 0, graphs 0, modules 0, contexts 0");
+    EXPECT_EQ(fake_("live"),
+              "memory 0, pinned 0, streams 0, events 0, graphs 0, modules 0, contexts 0, communicators 0");
   }
 
   absl::StatusOr<std::vector<float>> AddOneOn(const std::string& device) {
