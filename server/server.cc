@@ -17,10 +17,10 @@
 #include "base/error.h"
 #include "base/graph_hash.h"
 #include "base/store/disk_store.h"
-#include "compiler/assemble.h"
 #include "compiler/compile.h"
 #include "compiler/compile_multi.h"
 #include "compiler/gradient/gradient.h"
+#include "compiler/target/gpu/assemble_ptx.h"
 #include "compiler/tools/dump_observer.h"
 #include "compiler/tune.h"
 #include "compiler/version.h"
@@ -55,9 +55,9 @@ template <typename Made>
 absl::StatusOr<Made> Assembled(const std::string& ptxas, absl::StatusOr<Made> made) {
   if (!made.ok()) return made;
   if constexpr (std::is_same_v<Made, v1::Executable>) {
-    KILN_RETURN_IF_ERROR(compiler::Assemble(ptxas, *made));
+    KILN_RETURN_IF_ERROR(compiler::AssemblePtx(ptxas, *made));
   } else {
-    for (v1::Executable& each : *made->mutable_executables()) KILN_RETURN_IF_ERROR(compiler::Assemble(ptxas, each));
+    for (v1::Executable& each : *made->mutable_executables()) KILN_RETURN_IF_ERROR(compiler::AssemblePtx(ptxas, each));
   }
   return made;
 }
@@ -137,7 +137,7 @@ TuneFn LoggedSearch(std::shared_ptr<spdlog::logger> log, std::string ptxas) {
                       compiler::KernelTimer& timer) -> absl::StatusOr<compiler::Tuned> {
     const absl::Time begin = absl::Now();
     auto tuned = compiler::Tune(graph, target, options, tuning, timer);
-    if (tuned.ok()) KILN_RETURN_IF_ERROR(compiler::Assemble(ptxas, tuned->executable));
+    if (tuned.ok()) KILN_RETURN_IF_ERROR(compiler::AssemblePtx(ptxas, tuned->executable));
     const int64_t micros = absl::ToInt64Microseconds(absl::Now() - begin);
     if (tuned.ok()) {
       log->info("event=tuned nodes={} kernels={} candidates={} micros={} kernels_micros_before={:.1f} after={:.1f}",

@@ -1,4 +1,4 @@
-#include "compiler/assemble.h"
+#include "compiler/target/gpu/assemble_ptx.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -32,7 +32,7 @@ v1::Executable AddOneFor(const char* architecture) {
 }
 
 // In the place of the assembler: a script of the shell.
-class AssembleTest : public ::testing::Test {
+class AssemblePtxTest : public ::testing::Test {
  protected:
   std::string Script(const std::string& text) {
     const std::string path = ::testing::TempDir() + "/ptxas_of_this_test";
@@ -42,44 +42,44 @@ class AssembleTest : public ::testing::Test {
   }
 };
 
-TEST_F(AssembleTest, WhatTheAssemblerWritesIsTheCode) {
+TEST_F(AssemblePtxTest, WhatTheAssemblerWritesIsTheCode) {
   v1::Executable made = AddOneFor("sm_90a");
   const std::string ptx = made.object();
   // ptxas -arch=sm_90a FROM -o TO
-  const absl::Status done = Assemble(Script("{ echo \"$1\"; cat \"$2\"; } > \"$4\""), made);
+  const absl::Status done = AssemblePtx(Script("{ echo \"$1\"; cat \"$2\"; } > \"$4\""), made);
   ASSERT_TRUE(done.ok()) << done;
   EXPECT_EQ(made.object(), "-arch=sm_90a\n" + ptx);
 }
 
-TEST_F(AssembleTest, CodeThatIsForMoreStaysAsItIs) {
+TEST_F(AssemblePtxTest, CodeThatIsForMoreStaysAsItIs) {
   const std::string fails = Script("exit 1");
   for (const char* architecture : {"sm_80", "gfx942"}) {
     v1::Executable made = AddOneFor(architecture);
     const std::string before = made.object();
-    EXPECT_TRUE(Assemble(fails, made).ok());
+    EXPECT_TRUE(AssemblePtx(fails, made).ok());
     EXPECT_EQ(made.object(), before) << architecture;
   }
   v1::Executable made = AddOneFor("sm_90a");
-  EXPECT_TRUE(Assemble("", made).ok());
+  EXPECT_TRUE(AssemblePtx("", made).ok());
   EXPECT_THAT(made.object(), HasSubstr(".target sm_90a"));
 }
 
-TEST_F(AssembleTest, AFailureHasItsWords) {
+TEST_F(AssemblePtxTest, AFailureHasItsWords) {
   v1::Executable made = AddOneFor("sm_90a");
-  EXPECT_THAT(Assemble(Script("echo 'ptxas fatal: too old' >&2; exit 255"), made).ToString(),
+  EXPECT_THAT(AssemblePtx(Script("echo 'ptxas fatal: too old' >&2; exit 255"), made).ToString(),
               HasSubstr("ptxas fatal: too old"));
-  EXPECT_THAT(Assemble(Script("exit 0"), made).ToString(), HasSubstr("it wrote nothing"));
-  EXPECT_THAT(Assemble("/no/such/ptxas", made).ToString(), HasSubstr("/no/such/ptxas did not assemble"));
+  EXPECT_THAT(AssemblePtx(Script("exit 0"), made).ToString(), HasSubstr("it wrote nothing"));
+  EXPECT_THAT(AssemblePtx("/no/such/ptxas", made).ToString(), HasSubstr("/no/such/ptxas did not assemble"));
   EXPECT_THAT(made.object(), HasSubstr(".target sm_90a"));  // as it was
 }
 
-TEST(Assemble, ByNvidiasAssembler) {
+TEST(AssemblePtx, ByNvidiasAssembler) {
   const char* ptxas = std::getenv("KILN_PTXAS");
   if (ptxas == nullptr || *ptxas == 0)
     GTEST_SKIP() << "there is no ptxas: ./dev setup --cuda installs one, KILN_PTXAS names one";
   for (const char* architecture : {"sm_90a", "sm_100a", "sm_120a"}) {
     v1::Executable made = AddOneFor(architecture);
-    const absl::Status done = Assemble(ptxas, made);
+    const absl::Status done = AssemblePtx(ptxas, made);
     ASSERT_TRUE(done.ok()) << done;
     EXPECT_THAT(made.object(), StartsWith("\177ELF"));
     EXPECT_THAT(made.object(), HasSubstr(".text." + made.kernels(0).symbol()));

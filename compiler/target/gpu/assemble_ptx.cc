@@ -1,4 +1,4 @@
-#include "compiler/assemble.h"
+#include "compiler/target/gpu/assemble_ptx.h"
 
 #include <optional>
 #include <system_error>
@@ -60,7 +60,7 @@ bool IsForOneAlone(absl::string_view architecture) { return absl::EndsWith(archi
 
 }  // namespace
 
-absl::Status Assemble(const std::string& ptxas, v1::Executable& executable) {
+absl::Status AssemblePtx(const std::string& ptxas, v1::Executable& executable) {
   const v1::Target& target = executable.target();
   if (ptxas.empty() || target.kind() != v1::Target::NVPTX || !IsForOneAlone(target.arch()) ||
       executable.object().empty())

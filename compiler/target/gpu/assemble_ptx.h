@@ -1,6 +1,6 @@
 // PTX into machine code, by NVIDIA's assembler, where there is one.
-#ifndef KILN_COMPILER_ASSEMBLE_H_
-#define KILN_COMPILER_ASSEMBLE_H_
+#ifndef KILN_COMPILER_TARGET_GPU_ASSEMBLE_PTX_H_
+#define KILN_COMPILER_TARGET_GPU_ASSEMBLE_PTX_H_
 
 #include <string>
 
@@ -12,8 +12,8 @@ namespace kiln::compiler {
 // Makes a cubin of the executable's PTX, so that no driver has to whenever the program is loaded. Leaves any other
 // code as it is, and PTX for an architecture whose later cards take it too: a cubin is for one alone.
 // `ptxas`: the assembler's path, which is run as a process; empty: nothing is done. INTERNAL_FAULT with what it said.
-absl::Status Assemble(const std::string& ptxas, v1::Executable& executable);
+absl::Status AssemblePtx(const std::string& ptxas, v1::Executable& executable);
 
 }  // namespace kiln::compiler
 
-#endif  // KILN_COMPILER_ASSEMBLE_H_
+#endif  // KILN_COMPILER_TARGET_GPU_ASSEMBLE_PTX_H_
