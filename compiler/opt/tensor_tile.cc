@@ -21,6 +21,7 @@ namespace {
 constexpr int64_t kLeastSide = 16, kLeastFolded = 16, kLeastOutputs = 1024;
 constexpr int64_t kMostSize = int64_t{1} << 30;
 constexpr int64_t kMostGroups = std::numeric_limits<int32_t>::max();
+constexpr int64_t kTilesTogether = 8;
 constexpr int64_t kCores = 128;  // of a target that does not say
 
 template <typename... Parts>
@@ -149,12 +150,19 @@ TiledProduct PutTile(Graph& graph, UOp* sink, UOp* row, UOp* column, const Matri
   const auto loop = [&](int64_t size, AxisType type) {
     return graph.Make(Op::RANGE, {Idx(graph, size)}, RangeArg{graph.NextId(), type});
   };
-  UOp* rows = loop(CeilDiv(SizeOf(row), tile.m), AxisType::kGlobal);
+  // Groups that run at the same time read few panels of both operands, which the cache then has: so many tiles one
+  // below the other, then those beside them.
+  const int64_t down_all = CeilDiv(SizeOf(row), tile.m);
+  int64_t together = std::min(down_all, kTilesTogether);
+  while (down_all % together != 0) --together;
+  UOp* bands = loop(down_all / together, AxisType::kGlobal);
+  UOp* band_rows = loop(together, AxisType::kGlobal);
+  UOp* rows = Add(graph, Mul(graph, bands, Idx(graph, together)), band_rows);
   UOp* columns = loop(CeilDiv(SizeOf(column), tile.n), AxisType::kGlobal);
   UOp* item = loop(tile.threads, AxisType::kLocal);
   TiledProduct tiled;
-  tiled.row_loops = {rows, item};
-  tiled.column_loops = {columns};
+  tiled.row_loops = {bands, item};
+  tiled.column_loops = {columns, band_rows};
   std::vector<UOp*> lanes;
   for (size_t i = 0; i < tile.lanes.size(); ++i) {
     const int64_t id = kLaneIds + static_cast<int64_t>(i);

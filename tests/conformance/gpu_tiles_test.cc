@@ -18,6 +18,7 @@
 #include "tests/support/compare.h"
 #include "tests/support/interp_engine.h"
 #include "tests/support/ptx_engine.h"
+#include "tests/support/ptxas.h"
 
 namespace kiln::testing {
 namespace {
@@ -181,6 +182,32 @@ TEST(GpuTiles, AreOfNoPlacesThatMayBeOutside) {
     const auto want = RunInterpreted(*graph, arguments);
     ASSERT_TRUE(want.ok()) << want.status();
     EXPECT_EQ(CompareOutcomes(*got, *want, {}), "") << late;
+  }
+}
+
+// The tiles that are chosen for large products and for fewer cores' worth, with an epilogue, fit in registers.
+TEST(GpuTiles, AreKeptInRegisters) {
+  const char* ptxas = std::getenv("KILN_PTXAS");
+  if (ptxas == nullptr) GTEST_SKIP() << "there is no ptxas: ./dev setup --cuda installs one, KILN_PTXAS names one";
+  for (const bool turned : {false, true}) {
+    Made made;
+    Tensor b = made.Param(kBfloat, turned ? Shape{512, 256} : Shape{256, 512});
+    Tensor product = client::Matmul(made.Param(kBfloat, {512, 256}), turned ? client::Transpose(b) : b);
+    made.graph.Output(client::Relu(product + made.Param(kBfloat, {512})));
+    const v1::Graph graph = made.graph.Build().value();
+    for (const compiler::GpuArchitecture& each : compiler::GpuArchitectures()) {
+      for (const int cores : {16, 64}) {
+        if (each.kind != v1::Target::NVPTX) continue;
+        SCOPED_TRACE(absl::StrCat(each.name, " of ", cores, " cores", turned ? ", B transposed" : ""));
+        const auto compiled = compiler::Compile(graph, TargetOf(each.name, cores), {});
+        ASSERT_TRUE(compiled.ok()) << compiled.status();
+        EXPECT_EQ(compiled->kernels(0).schedule(), cores == 16 ? "TC(0, 1, MMA_128X128)" : "TC(0, 1, MMA_64X64)");
+        const Assembled assembled = Assemble(ptxas, each.name, compiled->object());
+        EXPECT_TRUE(assembled.taken) << assembled.said;
+        EXPECT_TRUE(absl::StrContains(assembled.said, " 0 bytes spill stores, 0 bytes spill loads")) << assembled.said;
+        RecordProperty(absl::StrCat(each.name, "_", cores, turned), assembled.said);
+      }
+    }
   }
 }
 
