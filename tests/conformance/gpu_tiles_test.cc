@@ -157,8 +157,8 @@ TEST(GpuTiles, AreOfNoPlacesThatMayBeOutside) {
 14 MUL [8, 0]
 15 ADD [14, 7]
 16 INDEX [5, 15]
-17 CAST [13] dtype=float32
-18 CAST [16] dtype=float32
+17 CAST : float32 [13]
+18 CAST : float32 [16]
 19 MUL [17, 18]
 20 REDUCE [19, 8] ADD axes=()
 21 ADD [9, 7]

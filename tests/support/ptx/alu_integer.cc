@@ -174,6 +174,23 @@ void Dp4a(uint64_t* r, const Instruction& i) {
   r[i.at[0]] = sum;
 }
 
+// Two products of halves, and of the lower or the upper two bytes.
+template <typename A, typename B, int kFirst>
+void Dp2a(uint64_t* r, const Instruction& i) {
+  const uint32_t a = Source<uint32_t>(r, i, 1), b = Source<uint32_t>(r, i, 2);
+  uint32_t sum = Source<uint32_t>(r, i, 3);
+  for (int lane = 0; lane < 2; ++lane) {
+    const int64_t half = static_cast<A>(a >> 16 * lane), byte = static_cast<B>(b >> 8 * (kFirst + lane));
+    sum += static_cast<uint32_t>(half * byte);
+  }
+  r[i.at[0]] = sum;
+}
+template <typename A, typename B>
+void AddDp2a(AluTable& table, const std::string& types) {
+  table["dp2a.lo." + types] = {Dp2a<A, B, 0>, 4};
+  table["dp2a.hi." + types] = {Dp2a<A, B, 2>, 4};
+}
+
 template <typename T>
 void AddType(AluTable& table, const std::string& type) {
   table["add." + type] = {Binary<T, Add>, 3};
@@ -222,6 +239,10 @@ void AddIntegers(AluTable& table) {
   table["max.s16x2"] = {Pairs<int16_t, Max>, 3};
   table["add.sat.s32"] = {AddSaturated, 3};
   table["sub.sat.s32"] = {SubSaturated, 3};
+  AddDp2a<uint16_t, uint8_t>(table, "u32.u32");
+  AddDp2a<uint16_t, int8_t>(table, "u32.s32");
+  AddDp2a<int16_t, uint8_t>(table, "s32.u32");
+  AddDp2a<int16_t, int8_t>(table, "s32.s32");
   table["dp4a.u32.u32"] = {Dp4a<uint8_t, uint8_t>, 4};
   table["dp4a.u32.s32"] = {Dp4a<uint8_t, int8_t>, 4};
   table["dp4a.s32.u32"] = {Dp4a<int8_t, uint8_t>, 4};

@@ -63,6 +63,9 @@ TEST(PtxAlu, IntegersWrapAndSaturate) {
       {"neg.s64", {L(5)}, L(kMinus - 4)},
       {"sad.u32", {W(3), W(10), W(1)}, W(8)},
       {"dp4a.s32.s32", {W(0xff02ff02), W(0x01030204), W(10)}, W(10 - 1 + 6 - 2 + 8)},
+      {"dp2a.lo.s32.s32", {W(0xfffe0003), W(0x01fd0204), W(10)}, W(18)},
+      {"dp2a.hi.s32.s32", {W(0xfffe0003), W(0x01fd0204), W(10)}, W(0xffffffff)},
+      {"dp2a.lo.u32.u32", {W(0xfffe0003), W(0x01fd0204), W(10)}, W(10 + 12 + 2 * 0xfffe)},
   });
 }
 
