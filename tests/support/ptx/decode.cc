@@ -280,7 +280,8 @@ absl::StatusOr<std::optional<Instruction>> FunctionDecoder::Control() {
     if (words.size() != (to ? 4 : 3) || words.back() != "u64") return Fail("an opcode that is not known");
     const std::string& space = words[to ? 2 : 1];
     uint64_t window = 0;
-    if (space == "shared" || space == "shared::cta") {
+    // A cluster is of one group here.
+    if (space == "shared" || space == "shared::cta" || space == "shared::cluster") {
       window = kSharedWindow;
     } else if (space == "local") {
       window = kLocalWindow;
