@@ -28,6 +28,22 @@ MatrixTile MmaTile(const char* name, int64_t k, int64_t warp_rows, int64_t warp_
   return tile;
 }
 
+// PTX ISA, "wgmma.m64nNk16", the accumulators: a warp has 16 of the 64 rows, a lane of it what it has of mma.sync's.
+// Two warp groups multiply; a third brings the operands.
+MatrixTile WgmmaTile(const char* name, int64_t columns) {
+  MatrixTile tile;
+  tile.name = name;
+  tile.unit = MatrixTile::kWgmma;
+  tile.m = 128;
+  tile.n = columns;
+  tile.k = 64;
+  tile.threads = 384;
+  tile.stages = 4;
+  tile.items = {{4, kColumn, 2}, {8, kRow, 1}, {4, kRow, 16}, {2, kRow, 64}};
+  tile.lanes = {{2, kRow, 8}, {columns / 8, kColumn, 8}, {2, kColumn, 1}};
+  return tile;
+}
+
 // The number that `uop` is a constant multiple of, as far as its form says.
 int64_t DivisorOf(const UOp* uop) {
   if (uop->IsConst()) return uop->const_int();
@@ -57,8 +73,8 @@ UOp* PlaceOf(Graph& graph, UOp* storage, const GroupProduct::Side& side, int64_t
 
 const std::vector<MatrixTile>& MatrixTiles() {
   static const std::vector<MatrixTile> tiles = {
-      MmaTile("MMA_128X128", 32, 2, 4, 4, 4, 3),
-      MmaTile("MMA_64X64", 32, 2, 2, 2, 4, 4),
+      WgmmaTile("WGMMA_128X256", 256),           WgmmaTile("WGMMA_128X128", 128),
+      MmaTile("MMA_128X128", 32, 2, 4, 4, 4, 3), MmaTile("MMA_64X64", 32, 2, 2, 2, 4, 4),
       MmaTile("MMA_32X32", 32, 2, 1, 1, 4, 4),
   };
   return tiles;
@@ -68,6 +84,7 @@ bool TakesTile(const v1::Target& target, const MatrixTile& tile, DType in) {
   switch (tile.unit) {
     case MatrixTile::kMmaSync:
       return target.kind() == v1::Target::NVPTX && (in == DType::kFloat16 || in == DType::kBfloat16);
+    case MatrixTile::kWgmma: return target.arch() == "sm_90a" && (in == DType::kFloat16 || in == DType::kBfloat16);
   }
   return false;
 }

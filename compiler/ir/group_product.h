@@ -39,7 +39,10 @@ struct TileDigit {
 };
 
 struct MatrixTile {
-  enum Unit { kMmaSync };  // of NVIDIA's, from sm_80 on: PTX's mma.sync
+  enum Unit {
+    kMmaSync,  // of NVIDIA's, from sm_80 on: PTX's mma.sync
+    kWgmma,    // of Hopper's: wgmma, whose operands the copy engine brings. The last 128 items have none of the sum.
+  };
 
   const char* name;  // in schedules
   Unit unit;

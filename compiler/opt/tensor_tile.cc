@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "compiler/ir/build.h"
 #include "compiler/ir/dtype.h"
+#include "compiler/ir/product_box.h"
 #include "compiler/kernel/expand.h"
 #include "compiler/kernel/ranges.h"
 #include "compiler/opt/apply.h"
@@ -20,6 +21,8 @@ namespace {
 // Smaller products are as quick in registers.
 constexpr int64_t kLeastSide = 16, kLeastFolded = 16, kLeastOutputs = 1024;
 constexpr int64_t kMostSize = int64_t{1} << 30;
+// Of an item, more leave no registers for what is read besides the factors.
+constexpr int64_t kMostElements = 64;
 constexpr int64_t kMostGroups = std::numeric_limits<int32_t>::max();
 constexpr int64_t kTilesTogether = 8;
 constexpr int64_t kCores = 128;  // of a target that does not say
@@ -105,6 +108,25 @@ absl::StatusOr<Factors> FactorsOf(UOp* sink, UOp* row, UOp* column) {
   return factors;
 }
 
+// Whether the copy engine brings a factor, which moves along `axis`.
+bool TakesBoxes(const Factors& factors, size_t side, UOp* axis) {
+  const int64_t step = factors.step[side], step_k = factors.step_k[side];
+  LinearForm place = LinearFormOf(factors.Index(side));
+  place.Add(axis, -step);
+  place.Add(factors.k, -step_k);
+  return BoxOf(place, SizeOf(axis), step, step_k, SizeOf(factors.k)).has_value();
+}
+
+int64_t ElementsOfItem(const MatrixTile& tile) {
+  int64_t elements = 1;
+  for (const TileDigit& digit : tile.lanes) elements *= digit.size;
+  return elements;
+}
+int64_t CountLoads(UOp* sink) {
+  const std::vector<UOp*> order = Toposort(sink);
+  return std::count_if(order.begin(), order.end(), [](const UOp* uop) { return uop->op() == Op::LOAD; });
+}
+
 // What the digits add up to: of the item's number, and of lanes.
 UOp* Along(Graph& graph, const MatrixTile& tile, bool column, UOp* item, absl::Span<UOp* const> lanes) {
   UOp* sum = Idx(graph, 0);
@@ -132,6 +154,10 @@ absl::Status CheckTile(UOp* sink, UOp* row, UOp* column, const MatrixTile& tile,
     return Bad(target.arch(), " has no ", tile.name, " of ", Name(factors->load[0]->dtype()));
   if (SizeOf(factors->k) > kMostSize)
     return Bad("an axis of ", SizeOf(factors->k), "; tiles are of axes up to ", kMostSize);
+  for (size_t side : {size_t{0}, size_t{1}}) {
+    if (tile.unit == MatrixTile::kWgmma && !TakesBoxes(*factors, side, side == 0 ? row : column))
+      return Bad(tile.name, " is of factors whose rows begin at multiples of 16 bytes, in one matrix or a row of them");
+  }
   __int128 groups = 1;
   for (const UOp* loop : OutputRanges(sink)) {
     const int64_t size = loop == row      ? CeilDiv(SizeOf(loop), tile.m)
@@ -227,10 +253,12 @@ std::optional<TileChoice> ChooseTile(UOp* sink, const v1::Target& target) {
   const auto& tiles = MatrixTiles();
   UOp* const row = outputs[static_cast<size_t>(best->row)];
   UOp* const column = outputs[static_cast<size_t>(best->column)];
+  const bool reads_more = CountLoads(sink) > 2;
   std::vector<int64_t> computed;  // elements by each tile, with padding
   int64_t least = 0;
   for (const MatrixTile& tile : tiles) {
-    const bool fits = TakesTile(target, tile, in) && CheckTile(sink, row, column, tile, target).ok();
+    const bool fits = TakesTile(target, tile, in) && CheckTile(sink, row, column, tile, target).ok() &&
+                      (ElementsOfItem(tile) <= kMostElements || !reads_more);
     computed.push_back(fits ? CeilDiv(m, tile.m) * tile.m * CeilDiv(n, tile.n) * tile.n : 0);
     if (fits && (least == 0 || computed.back() < least)) least = computed.back();
   }

@@ -124,6 +124,8 @@ TEST(GpuTiles, GiveTheValuesOfTheInterpreter) {
       const auto compiled = compiler::Compile(graph, TargetOf(architecture, test.cores), {});
       ASSERT_TRUE(compiled.ok()) << compiled.status();
       ASSERT_EQ(compiled->kernels_size(), 1);
+      // What Hopper does otherwise, gpu_wgmma_test has.
+      if (absl::StrContains(compiled->kernels(0).schedule(), "WGMMA")) continue;
       EXPECT_EQ(compiled->kernels(0).schedule(), test.schedule);
       EXPECT_TRUE(absl::StrContains(compiled->object(), "mma.sync"));
       PtxEngine engine(architecture);

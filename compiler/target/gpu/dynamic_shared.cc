@@ -20,9 +20,10 @@ void MakeSharedDynamic(llvm::Function& function) {
   for (llvm::GlobalVariable& global : module.globals()) {
     if (absl::StartsWith(std::string(global.getName()), prefix)) arrays.push_back(&global);
   }
+  // PTX's names have no dots; LLVM gives other names only to what no other module sees.
   auto* all = new llvm::GlobalVariable(  // the module's
       module, llvm::ArrayType::get(byte, 0), /*isConstant=*/false, llvm::GlobalValue::ExternalLinkage, nullptr,
-      absl::StrCat(function.getName().str(), ".dynamic"), nullptr, llvm::GlobalValue::NotThreadLocal, kSharedSpace);
+      absl::StrCat(function.getName().str(), "_dynamic"), nullptr, llvm::GlobalValue::NotThreadLocal, kSharedSpace);
   all->setAlignment(llvm::Align(kSharedAlignment));
   uint64_t offset = 0;
   for (llvm::GlobalVariable* array : arrays) {

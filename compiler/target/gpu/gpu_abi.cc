@@ -13,6 +13,7 @@
 #include "compiler/target/gpu/launch.h"
 #include "compiler/target/gpu/mma_product.h"
 #include "compiler/target/gpu/tensor_cores.h"
+#include "compiler/target/gpu/wgmma_kernel.h"
 #include "llvm/IR/DerivedTypes.h"
 #include "llvm/IR/GlobalVariable.h"
 #include "llvm/IR/IntrinsicsAMDGPU.h"
@@ -36,9 +37,12 @@ class GpuAbi : public KernelAbi {
       if (types.size() <= slot) types.resize(slot + 1, llvm::Type::getInt64Ty(context));
       if (!uop->IsVariable()) types[slot] = llvm::PointerType::get(context, kGlobalSpace);
     }
+    const size_t operands = types.size(), maps = TensorMapsOf(linear).size();
+    types.resize(operands + maps, llvm::PointerType::get(context, 0));
     auto* type = llvm::FunctionType::get(llvm::Type::getVoidTy(context), types, false);
     auto* function = llvm::Function::Create(type, llvm::Function::ExternalLinkage, symbol, module);
     function->addFnAttr(llvm::Attribute::NoUnwind);
+    SayTensorMaps(*function, static_cast<unsigned>(operands), maps);
     SayGroup(*function, ItemsOf(linear));
     return function;
   }
@@ -105,6 +109,7 @@ class Nvptx : public GpuAbi {
     llvm::Value* item = builder.CreateTrunc(Coordinate(builder, "lidx0"), builder.getInt32Ty());
     switch (product.tile->unit) {
       case MatrixTile::kMmaSync: return EmitMmaProduct(builder, product, a, b, item, shared, alignment);
+      case MatrixTile::kWgmma: return EmitWgmmaProduct(builder, product, a, b, shared, alignment);
     }
     KILN_CHECK(false);
   }

@@ -11,7 +11,7 @@
 namespace kiln::compiler {
 
 // Kernels have a parameter for each place: an address in global memory, or an int64. Of places that they do not use,
-// an int64, too. Items of a group are laid out as its SPECIALs say.
+// an int64, too. Behind them, one for each tensor map of the launch. Items of a group are laid out as its SPECIALs say.
 std::unique_ptr<KernelAbi> MakeGpuAbi(const v1::Target& target);
 
 // LLVM's number for memory that a group's items share, and how names of arrays there begin.

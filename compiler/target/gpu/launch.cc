@@ -6,6 +6,7 @@
 #include "compiler/spec/program_spec.h"
 #include "compiler/target/gpu/architectures.h"
 #include "compiler/target/gpu/mma_product.h"
+#include "compiler/target/gpu/wgmma_kernel.h"
 #include "compiler/target/llvm/group_fold.h"
 
 namespace kiln::compiler {
@@ -66,6 +67,7 @@ std::array<int64_t, 3> ItemsOf(const UOp* linear) { return ShapeOf(linear).items
 int64_t ProductSharedBytes(const GroupProduct& product) {
   switch (product.tile->unit) {
     case MatrixTile::kMmaSync: return MmaSharedBytes(*product.tile);
+    case MatrixTile::kWgmma: return WgmmaKernelSharedBytes(product);
   }
   KILN_CHECK(false);
 }
@@ -94,6 +96,7 @@ absl::StatusOr<v1::Launch> GpuLaunch(const UOp* linear, const v1::Target& target
   const bool dynamic = target.kind() == v1::Target::NVPTX && shape.shared_bytes > kMostStaticSharedBytes;
   const auto shared = static_cast<uint32_t>(shape.shared_bytes);
   dynamic ? launch.set_dynamic_shared_bytes(shared) : launch.set_static_shared_bytes(shared);
+  for (v1::TensorMap& map : TensorMapsOf(linear)) *launch.add_tensor_maps() = std::move(map);
   return launch;
 }
 

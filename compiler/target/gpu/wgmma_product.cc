@@ -25,9 +25,9 @@ constexpr int64_t kMostStages = 4;
 constexpr int64_t kMostShared = 227 << 10;
 constexpr unsigned kSharedSpace = 3, kClusterSpace = 7;
 
-// A register file of 65536, 168 for each of 384 items, when a sum takes 128: what the producer does without goes to
-// those who multiply.
-constexpr int64_t kManyColumns = 256;
+// Of 65536 registers each of 384 items has 168. What the producer does without goes to those who multiply: the sums
+// take up to 128, and what follows the product is theirs, too.
+constexpr int64_t kMultipliers = 2;
 constexpr uint32_t kProducerRegisters = 40, kMultiplierRegisters = 232;
 
 int64_t StageBytes(const WgmmaTile& tile) { return (tile.rows + tile.columns) * kRow; }
@@ -155,7 +155,7 @@ class Emitter {
   void GiveRegisters() { SetRegisters(Intrinsic::nvvm_setmaxnreg_dec_sync_aligned_u32, kProducerRegisters); }
   void TakeRegisters() { SetRegisters(Intrinsic::nvvm_setmaxnreg_inc_sync_aligned_u32, kMultiplierRegisters); }
   void SetRegisters(Intrinsic::ID how, uint32_t count) {
-    if (tile_.columns < kManyColumns) return;
+    if (tile_.warp_groups() != kMultipliers) return;
     function_->addFnAttr("nvvm.minctasm", "1");  // without it the assembler does not heed it
     builder_.CreateIntrinsic(how, {}, {builder_.getInt32(count)});
   }
@@ -343,7 +343,8 @@ class Emitter {
     Value* own_rows = builder_.CreateMul(warp_group_, Int(kGroupRows * kRow));
     Value* a = Descriptor(builder_.CreateAdd(stage, own_rows), a_beside);
     Value* b = Descriptor(builder_.CreateAdd(stage, Int(a_bytes_)), b_beside);
-    builder_.CreateIntrinsic(Intrinsic::nvvm_wgmma_fence_sync_aligned, {});
+    // In registers before the fence: what is written to them behind it, the fence does not know.
+    sums = WithSums("wgmma.fence.sync.aligned;", "", {}, sums);
     for (int64_t k = 0; k < kDepth; k += kStep) {
       // 16 bytes each: along a line, or so many lines on.
       const auto advance = [&](bool beside) {
