@@ -1,12 +1,10 @@
 #include "compiler/target/gpu/wgmma_product.h"
 
 #include <algorithm>
-#include <string>
 
-#include "absl/strings/str_cat.h"
 #include "base/check.h"
+#include "compiler/target/gpu/wgmma.h"
 #include "llvm/IR/Function.h"
-#include "llvm/IR/InlineAsm.h"
 #include "llvm/IR/IntrinsicsNVPTX.h"
 
 namespace kiln::compiler {
@@ -15,9 +13,8 @@ namespace {
 using llvm::Value;
 namespace Intrinsic = llvm::Intrinsic;
 
-constexpr int64_t kDepth = 64;  // of a turn: 128 bytes of a row, which is what a swizzle spans
-constexpr int64_t kStep = 16;   // of one instruction
-constexpr int64_t kRow = 128;   // bytes
+constexpr int64_t kDepth = Wgmma::kLine / 2;  // of a turn: 128 bytes of a row, which is what a swizzle spans
+constexpr int64_t kRow = Wgmma::kLine;        // bytes
 constexpr int64_t kGroupRows = 64;
 constexpr int64_t kWarpGroup = 128, kWarps = 4;
 constexpr int64_t kMostBox = 256;
@@ -48,8 +45,8 @@ class Emitter {
         stages_(StagesOf(tile)),
         turns_((tile.folded + kDepth - 1) / kDepth),
         a_bytes_(tile.rows * kRow),
-        floats_(static_cast<size_t>(tile.columns / 2)) {
-    sum_type_ = llvm::StructType::get(builder.getContext(), std::vector<llvm::Type*>(floats_, builder.getFloatTy()));
+        wgmma_(builder, tile.in, tile.columns),
+        floats_(wgmma_.count()) {
     item_ = builder.CreateIntrinsic(Intrinsic::nvvm_read_ptx_sreg_tid_x, {});
     // The same in all lanes, and said to be so: roles are a warp's.
     Value* warp = builder.CreateIntrinsic(
@@ -235,7 +232,7 @@ class Emitter {
     llvm::BasicBlock* end = EndTurn(turn);
     last_stage->addIncoming(turn.stage, end);
     for (size_t i = 0; i < floats_; ++i) sums[i]->addIncoming(next[i], end);
-    return WaitForSums(next);
+    return wgmma_.Wait(next);
   }
 
   std::vector<Value*> MultiplyTurnByTurn() {
@@ -247,7 +244,7 @@ class Emitter {
     Bring(b_, tile_.columns, depth, Int(a_bytes_));
     builder_.CreateIntrinsic(Intrinsic::nvvm_fence_proxy_async_shared_cta, {});
     Meet();
-    const std::vector<Value*> next = WaitForSums(Multiply(Int(0), Values(sums)));
+    const std::vector<Value*> next = wgmma_.Wait(Multiply(Int(0), Values(sums)));
     Meet();
     llvm::BasicBlock* end = EndTurn(turn);
     for (size_t i = 0; i < floats_; ++i) sums[i]->addIncoming(next[i], end);
@@ -325,73 +322,25 @@ class Emitter {
   }
   static std::vector<Value*> Values(const std::vector<llvm::PHINode*>& sums) { return {sums.begin(), sums.end()}; }
 
-  // The low half of a matrix descriptor changes with the place; the rest is how lines lie: `stride` bytes between cores
-  // of 8 lines, `leading` between boxes where lines go along the depth.
-  Value* Descriptor(Value* place, bool beside) {
-    constexpr uint64_t kLines = 8 * kRow, kBoxBytes = kDepth * kRow, kSwizzle128 = 1;
-    const uint64_t leading = beside ? kBoxBytes >> 4 : 1;
-    Value* address = builder_.CreatePtrToInt(At(place), builder_.getInt32Ty());
-    Value* low = builder_.CreateAnd(builder_.CreateLShr(address, 4), Int(0x3fff));
-    return builder_.CreateOr(builder_.CreateZExt(low, builder_.getInt64Ty()),
-                             builder_.getInt64(leading << 16 | (kLines >> 4) << 32 | kSwizzle128 << 62));
-  }
-
   // One turn's products, of the stage that begins at `stage`: asked for, and committed as one group. Until they are
   // waited for the sums are names of registers only.
   std::vector<Value*> Multiply(Value* stage, std::vector<Value*> sums) {
     const bool a_beside = IsBeside(a_), b_beside = IsBeside(b_);
     Value* own_rows = builder_.CreateMul(warp_group_, Int(kGroupRows * kRow));
-    Value* a = Descriptor(builder_.CreateAdd(stage, own_rows), a_beside);
-    Value* b = Descriptor(builder_.CreateAdd(stage, Int(a_bytes_)), b_beside);
+    Value* a = wgmma_.Descriptor(At(builder_.CreateAdd(stage, own_rows)), a_beside);
+    Value* b = wgmma_.Descriptor(At(builder_.CreateAdd(stage, Int(a_bytes_))), b_beside);
     // In registers before the fence: what is written to them behind it, the fence does not know.
-    sums = WithSums("wgmma.fence.sync.aligned;", "", {}, sums);
-    for (int64_t k = 0; k < kDepth; k += kStep) {
+    sums = wgmma_.Fence(sums);
+    for (int64_t k = 0; k < kDepth; k += Wgmma::kDepth) {
       // 16 bytes each: along a line, or so many lines on.
       const auto advance = [&](bool beside) {
         return builder_.getInt64(static_cast<uint64_t>(beside ? k * kRow : 2 * k) >> 4);
       };
-      sums = MultiplyOnce(builder_.CreateAdd(a, advance(a_beside)), builder_.CreateAdd(b, advance(b_beside)), sums,
-                          a_beside, b_beside);
+      sums = wgmma_.Multiply(builder_.CreateAdd(a, advance(a_beside)), builder_.CreateAdd(b, advance(b_beside)), sums,
+                             a_beside, b_beside);
     }
     builder_.CreateIntrinsic(Intrinsic::nvvm_wgmma_commit_group_sync_aligned, {});
     return sums;
-  }
-
-  std::vector<Value*> MultiplyOnce(Value* a, Value* b, const std::vector<Value*>& sums, bool a_beside, bool b_beside) {
-    const char* type = tile_.in == DType::kBfloat16 ? "bf16" : "f16";
-    std::string list;
-    for (size_t i = 0; i < floats_; ++i) absl::StrAppend(&list, i == 0 ? "" : ",", "$", i);
-    const std::string text =
-        absl::StrCat("{ .reg .pred adds; setp.eq.b32 adds, 0, 0; wgmma.mma_async.sync.aligned.m64n", tile_.columns, "k",
-                     kStep, ".f32.", type, ".", type, " {", list, "}, $", floats_, ", $", floats_ + 1, ", adds, 1, 1, ",
-                     a_beside ? 1 : 0, ", ", b_beside ? 1 : 0, "; }");
-    return WithSums(text, "l,l,", {a, b}, sums);
-  }
-
-  // The bare instruction would not say that it is the sums that are waited for.
-  std::vector<Value*> WaitForSums(const std::vector<Value*>& sums) {
-    return WithSums("wgmma.wait_group.sync.aligned 0;", "", {}, sums);
-  }
-
-  // Assembly that changes the sums in place.
-  std::vector<Value*> WithSums(const std::string& text, const std::string& inputs, std::vector<Value*> operands,
-                               const std::vector<Value*>& sums) {
-    std::string constraints, ties;
-    for (size_t i = 0; i < floats_; ++i) {
-      absl::StrAppend(&constraints, "=f,");
-      absl::StrAppend(&ties, i == 0 ? "" : ",", i);
-    }
-    std::vector<llvm::Type*> types;
-    operands.insert(operands.end(), sums.begin(), sums.end());
-    for (const Value* operand : operands) types.push_back(operand->getType());
-    auto* assembly = llvm::InlineAsm::get(llvm::FunctionType::get(sum_type_, types, false), text,
-                                          absl::StrCat(constraints, inputs, ties), /*hasSideEffects=*/true);
-    llvm::CallInst* call = builder_.CreateCall(assembly, operands);
-    call->addFnAttr(llvm::Attribute::Convergent);
-    call->addFnAttr(llvm::Attribute::NoUnwind);
-    std::vector<Value*> changed;
-    for (unsigned i = 0; i < floats_; ++i) changed.push_back(builder_.CreateExtractValue(call, i));
-    return changed;
   }
 
   llvm::IRBuilder<>& builder_;
@@ -400,8 +349,8 @@ class Emitter {
   const WgmmaSide a_, b_;
   Value* const shared_;
   const int64_t stages_, turns_, a_bytes_;
+  const Wgmma wgmma_;
   const size_t floats_;  // of an item
-  llvm::StructType* sum_type_ = nullptr;
   Value* item_ = nullptr;
   Value* warp_group_ = nullptr;
 };
