@@ -189,6 +189,9 @@ Collectives::Collectives(Meetings* meetings, Thresholds* thresholds, absl::Durat
 void Collectives::Run(Request request, const hal::LaunchControl& control, ReportCallback done) {
   if (absl::Status status = Check(request); !status.ok()) return done(std::move(status));
   if (AnyRemote(request.devices)) {
+    absl::Status seen = CheckSeen(request.inputs);
+    seen.Update(CheckSeen(request.outputs));
+    if (!seen.ok()) return done(std::move(seen));
     return RunAcross(std::move(request), *meetings_, patience_, control, std::move(done));
   }
   const auto running = std::make_shared<Running>(std::move(request));

@@ -89,8 +89,10 @@ void CopyBetween(Meetings& meetings, hal::Device* from_device, hal::BufferSlice 
     status =
         MakeError(v1::BUFFER_SIZE_MISMATCH, absl::StrCat("a copy of ", from.bytes, " bytes to ", to.bytes, " bytes"));
   }
+  const bool across = AnyRemote({from_device, to_device});
+  if (status.ok() && across) status = CheckSeen({from, to});
   if (!status.ok()) return done(std::move(status));
-  if (AnyRemote({from_device, to_device})) {
+  if (across) {
     return CopyAcross(meetings, from_device, std::move(from), to_device, std::move(to), patience, keeps_place, control,
                       std::move(done));
   }

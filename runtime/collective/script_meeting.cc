@@ -4,11 +4,14 @@
 #include <atomic>
 #include <memory>
 #include <set>
+#include <string>
 #include <utility>
 
 #include "absl/base/thread_annotations.h"
+#include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/clock.h"
+#include "base/error.h"
 #include "runtime/hal/remote.h"
 
 namespace kiln::runtime::collective {
@@ -68,6 +71,18 @@ struct Met {
 
 bool AnyRemote(const std::vector<hal::Device*>& devices) {
   return std::any_of(devices.begin(), devices.end(), [](hal::Device* device) { return device->remote() != nullptr; });
+}
+
+absl::Status CheckSeen(const std::vector<hal::BufferSlice>& slices) {
+  for (const hal::BufferSlice& slice : slices) {
+    auto* const device = const_cast<hal::Device*>(slice.buffer->device());
+    if (device->remote() != nullptr || slice.host_data() != nullptr) continue;
+    v1::ErrorDetail detail;
+    detail.set_code(v1::NOT_IMPLEMENTED);
+    detail.set_field(std::string(device->name()));
+    return MakeError(std::move(detail), absl::StrCat(device->name(), " works with devices of its own process alone"));
+  }
+  return absl::OkStatus();
 }
 
 void MeetWithScripts(Meetings& meetings, std::vector<hal::Device*> devices, std::vector<Script> scripts,

@@ -16,6 +16,10 @@ namespace kiln::runtime::collective {
 // Whether any of them is of another process.
 bool AnyRemote(const std::vector<hal::Device*>& devices);
 
+// Scripts work on memory that their process sees: NOT_IMPLEMENTED naming the device of a slice that
+// is of this process and not seen by it.
+absl::Status CheckSeen(const std::vector<hal::BufferSlice>& slices);
+
 // Gets the outcome, and the seconds from when all were there until the last had ended.
 using ScriptsDone = absl::AnyInvocable<void(absl::Status, double seconds)>;
 

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "runtime/exec/multi_move.h"
+#include "runtime/testing/loopback_job.h"
 #include "tests/drivers/gpu_together.h"
 
 namespace kiln::testing {
@@ -112,6 +113,25 @@ TEST_P(GpuTogetherTest, ACopyFromALostDeviceSaysWhich) {
   EXPECT_EQ(DetailOf(status)->field(), devices_[0]->name());
   EXPECT_EQ(devices_[1]->health(), absl::OkStatus());
   fake_("forget 0");
+}
+
+// Processes send what they see; a card's memory is not among that.
+TEST_P(GpuTogetherTest, ADeviceOfAnotherProcessIsRefused) {
+  runtime::testing::LoopbackJob job(
+      2, 1, [](runtime::cluster::Post&, absl::string_view) { return absl::OkStatus(); }, absl::Seconds(60));
+  for (auto& device : job.TakeDevices()) devices_.push_back(std::move(device));
+  const BufferSlice here = New(0, 64), there = New(4, 64);
+  EXPECT_EQ(DetailOf(CopyBetween(0, here, 4, there))->code(), v1::NOT_IMPLEMENTED);
+  EXPECT_EQ(DetailOf(CopyBetween(4, there, 0, here))->field(), devices_[0]->name());
+  collective::Request request;
+  request.kind = collective::Kind::kAllReduce;
+  request.dtype = v1::UINT8;
+  request.count = 64;
+  request.devices = {devices_[0].get(), devices_[4].get()};
+  request.inputs = request.outputs = {here, there};
+  EXPECT_EQ(DetailOf(Run(request).status())->code(), v1::NOT_IMPLEMENTED);
+  runtime::hal::DrainAll(devices_);
+  devices_.pop_back();
 }
 
 INSTANTIATE_TEST_SUITE_P(Cuda, GpuTogetherTest, ::testing::Values(&MakeCudaMachine));
