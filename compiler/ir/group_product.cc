@@ -44,6 +44,23 @@ MatrixTile WgmmaTile(const char* name, int64_t columns) {
   return tile;
 }
 
+// AMD's instructions of 16x16x16, given both factors in each other's place: of lane l of a wave, element e is in row
+// l % 16 and column l / 16 * neighbours + e. A wave holds `down` times `across` of them, and a group is 2 x 2 waves.
+MatrixTile WaveTile(const char* name, MatrixTile::Unit unit, int64_t k, int64_t down, int64_t across) {
+  const int64_t wave = unit == MatrixTile::kMfma ? 64 : 32, neighbours = 16 * 16 / wave;
+  MatrixTile tile;
+  tile.name = name;
+  tile.unit = unit;
+  tile.m = 2 * 16 * down;
+  tile.n = 2 * 16 * across;
+  tile.k = k;
+  tile.threads = 4 * wave;
+  tile.stages = 2;
+  tile.items = {{16, kRow, 1}, {wave / 16, kColumn, neighbours}, {2, kRow, 16 * down}, {2, kColumn, 16 * across}};
+  tile.lanes = {{down, kRow, 16}, {across, kColumn, 16}, {neighbours, kColumn, 1}};
+  return tile;
+}
+
 // The number that `uop` is a constant multiple of, as far as its form says.
 int64_t DivisorOf(const UOp* uop) {
   if (uop->IsConst()) return uop->const_int();
@@ -73,18 +90,26 @@ UOp* PlaceOf(Graph& graph, UOp* storage, const GroupProduct::Side& side, int64_t
 
 const std::vector<MatrixTile>& MatrixTiles() {
   static const std::vector<MatrixTile> tiles = {
-      WgmmaTile("WGMMA_128X256", 256),           WgmmaTile("WGMMA_128X128", 128),
-      MmaTile("MMA_128X128", 32, 2, 4, 4, 4, 3), MmaTile("MMA_64X64", 32, 2, 2, 2, 4, 4),
+      WgmmaTile("WGMMA_128X256", 256),
+      WgmmaTile("WGMMA_128X128", 128),
+      MmaTile("MMA_128X128", 32, 2, 4, 4, 4, 3),
+      MmaTile("MMA_64X64", 32, 2, 2, 2, 4, 4),
       MmaTile("MMA_32X32", 32, 2, 1, 1, 4, 4),
+      WaveTile("MFMA_128X128", MatrixTile::kMfma, 16, 4, 4),
+      WaveTile("MFMA_64X64", MatrixTile::kMfma, 32, 2, 2),
+      WaveTile("WMMA_64X64", MatrixTile::kWmma, 16, 2, 2),
   };
   return tiles;
 }
 
 bool TakesTile(const v1::Target& target, const MatrixTile& tile, DType in) {
+  if (in != DType::kFloat16 && in != DType::kBfloat16) return false;
+  const uint32_t lanes = target.tuning().lanes();
   switch (tile.unit) {
-    case MatrixTile::kMmaSync:
-      return target.kind() == v1::Target::NVPTX && (in == DType::kFloat16 || in == DType::kBfloat16);
-    case MatrixTile::kWgmma: return target.arch() == "sm_90a" && (in == DType::kFloat16 || in == DType::kBfloat16);
+    case MatrixTile::kMmaSync: return target.kind() == v1::Target::NVPTX;
+    case MatrixTile::kWgmma: return target.arch() == "sm_90a";
+    case MatrixTile::kMfma: return target.kind() == v1::Target::AMDGPU && lanes == 64;
+    case MatrixTile::kWmma: return target.kind() == v1::Target::AMDGPU && lanes == 32;
   }
   return false;
 }

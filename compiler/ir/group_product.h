@@ -42,6 +42,8 @@ struct MatrixTile {
   enum Unit {
     kMmaSync,  // of NVIDIA's, from sm_80 on: PTX's mma.sync
     kWgmma,    // of Hopper's: wgmma, whose operands the copy engine brings. The last 128 items have none of the sum.
+    kMfma,     // of AMD's CDNA, by waves of 64
+    kWmma,     // of AMD's RDNA, by waves of 32
   };
 
   const char* name;  // in schedules

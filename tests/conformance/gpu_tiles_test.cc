@@ -1,6 +1,6 @@
-// Products of matrices by the tensor cores of NVIDIA's GPUs, in tiles of work groups: values against the interpreter,
-// by the machine of tests/support/ptx, which also finds races and barriers that are missing. Numbers are small and
-// whole, so that every order of a sum gives the same.
+// Products of matrices by the matrix units of GPUs, in tiles of work groups: values against the interpreter, by the
+// machines of tests/support/ptx, which also finds races and barriers that are missing, and of tests/support/amd.
+// Numbers are small and whole, so that every order of a sum gives the same.
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -15,6 +15,7 @@
 #include "compiler/compile.h"
 #include "compiler/interp/scalar.h"
 #include "compiler/target/gpu/architectures.h"
+#include "tests/support/amd_engine.h"
 #include "tests/support/compare.h"
 #include "tests/support/interp_engine.h"
 #include "tests/support/ptx_engine.h"
@@ -184,6 +185,30 @@ TEST(GpuTiles, AreOfNoPlacesThatMayBeOutside) {
     const auto want = RunInterpreted(*graph, arguments);
     ASSERT_TRUE(want.ok()) << want.status();
     EXPECT_EQ(CompareOutcomes(*got, *want, {}), "") << late;
+  }
+}
+
+// The same products by AMD's matrix units, on memory that begins at a page or ends with one.
+TEST(GpuTiles, OfWavesGiveTheValuesOfTheInterpreter) {
+  for (const Case& test : kCases) {
+    Made made;
+    made.graph.Output(test.product(made));
+    const v1::Graph graph = made.graph.Build().value();
+    const auto want = RunInterpreted(graph, made.arguments);
+    ASSERT_TRUE(want.ok()) << test.name << ": " << want.status();
+    for (const std::string architecture : {"gfx90a", "gfx942", "gfx1100", "gfx1200"}) {
+      SCOPED_TRACE(absl::StrCat(test.name, " on ", architecture));
+      const auto compiled = compiler::Compile(graph, TargetOf(architecture, test.cores), {});
+      ASSERT_TRUE(compiled.ok()) << compiled.status();
+      EXPECT_TRUE(absl::StrContains(compiled->kernels(0).schedule(), "TC(")) << compiled->kernels(0).schedule();
+      for (const GuardedBuffer::Side side : {GuardedBuffer::Side::kBegin, GuardedBuffer::Side::kEnd}) {
+        AmdEngine engine(architecture, side);
+        engine.set_cores(static_cast<uint32_t>(test.cores));
+        const auto got = engine.Run(graph, made.arguments, {});
+        ASSERT_TRUE(got.ok()) << got.status();
+        EXPECT_EQ(CompareTensors(got->results[0], want->results[0], {}), "");
+      }
+    }
   }
 }
 

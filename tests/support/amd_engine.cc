@@ -28,8 +28,9 @@ absl::StatusOr<compiler::InterpResult> AmdEngine::Run(const v1::Graph& graph, co
                                                       const compiler::Options& options,
                                                       const compiler::VariableValues& variables) {
   const compiler::GpuArchitecture* architecture = compiler::FindGpuArchitecture(architecture_);
-  const auto target = compiler::GpuTarget(architecture_);
+  auto target = compiler::GpuTarget(architecture_);
   KILN_CHECK(architecture != nullptr && target.has_value());
+  if (cores_ != 0) target->mutable_tuning()->set_cores(cores_);
   IrCollector collector;
   KILN_ASSIGN_OR_RETURN(const v1::Executable executable, compiler::Compile(graph, *target, options, &collector));
   KILN_ASSIGN_OR_RETURN(const std::unique_ptr<amd::Module> module,

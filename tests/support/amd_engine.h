@@ -20,6 +20,9 @@ class AmdEngine {
   explicit AmdEngine(std::string architecture, GuardedBuffer::Side side = GuardedBuffer::Side::kBegin)
       : architecture_(std::move(architecture)), side_(side) {}
 
+  // From now on it is compiled for a device with so many cores.
+  void set_cores(uint32_t cores) { cores_ = cores; }
+
   absl::StatusOr<compiler::InterpResult> Run(const v1::Graph& graph, const compiler::HostTensors& arguments,
                                              const compiler::Options& options,
                                              const compiler::VariableValues& variables = {});
@@ -27,6 +30,7 @@ class AmdEngine {
  private:
   const std::string architecture_;
   const GuardedBuffer::Side side_;
+  uint32_t cores_ = 0;  // 0: not said
 };
 
 }  // namespace kiln::testing

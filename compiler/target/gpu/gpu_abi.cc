@@ -13,6 +13,7 @@
 #include "compiler/target/gpu/launch.h"
 #include "compiler/target/gpu/mma_product.h"
 #include "compiler/target/gpu/tensor_cores.h"
+#include "compiler/target/gpu/wave_product.h"
 #include "compiler/target/gpu/wgmma_kernel.h"
 #include "llvm/IR/DerivedTypes.h"
 #include "llvm/IR/GlobalVariable.h"
@@ -92,6 +93,8 @@ class GpuAbi : public KernelAbi {
   // That `function` is a kernel, and of which groups.
   virtual void SayGroup(llvm::Function& function, const std::array<int64_t, 3>& items) const = 0;
 
+  const std::string& architecture() const { return architecture_; }
+
  private:
   const std::string architecture_;
 };
@@ -110,6 +113,8 @@ class Nvptx : public GpuAbi {
     switch (product.tile->unit) {
       case MatrixTile::kMmaSync: return EmitMmaProduct(builder, product, a, b, item, shared, alignment);
       case MatrixTile::kWgmma: return EmitWgmmaProduct(builder, product, a, b, shared, alignment);
+      case MatrixTile::kMfma:
+      case MatrixTile::kWmma: break;
     }
     KILN_CHECK(false);
   }
@@ -150,9 +155,10 @@ class Amdgpu : public GpuAbi {
     builder.CreateFence(llvm::AtomicOrdering::Acquire, group);
   }
 
-  std::vector<llvm::Value*> Multiply(llvm::IRBuilder<>&, const GroupProduct&, const ProductSide&, const ProductSide&,
-                                     llvm::Value*, uint64_t) const override {
-    KILN_CHECK(false);
+  std::vector<llvm::Value*> Multiply(llvm::IRBuilder<>& builder, const GroupProduct& product, const ProductSide& a,
+                                     const ProductSide& b, llvm::Value* shared, uint64_t alignment) const override {
+    llvm::Value* item = builder.CreateTrunc(Coordinate(builder, "lidx0"), builder.getInt32Ty());
+    return EmitWaveProduct(builder, *this, architecture(), product, a, b, item, shared, alignment);
   }
 
   llvm::Value* Exchange(llvm::IRBuilder<>& builder, llvm::Value* word, int64_t mask, llvm::Value*) const override {

@@ -6,6 +6,7 @@
 #include "compiler/spec/program_spec.h"
 #include "compiler/target/gpu/architectures.h"
 #include "compiler/target/gpu/mma_product.h"
+#include "compiler/target/gpu/wave_product.h"
 #include "compiler/target/gpu/wgmma_kernel.h"
 #include "compiler/target/llvm/group_fold.h"
 
@@ -68,6 +69,8 @@ int64_t ProductSharedBytes(const GroupProduct& product) {
   switch (product.tile->unit) {
     case MatrixTile::kMmaSync: return MmaSharedBytes(*product.tile);
     case MatrixTile::kWgmma: return WgmmaKernelSharedBytes(product);
+    case MatrixTile::kMfma:
+    case MatrixTile::kWmma: return WaveSharedBytes(*product.tile);
   }
   KILN_CHECK(false);
 }

@@ -81,18 +81,25 @@ const TensorCore* Find(absl::string_view architecture, const WmmaArg& arg) {
   return nullptr;
 }
 
+bool TakesTwice(const TensorCore& core) { return core.way == Way::kTwice || core.way == Way::kTwiceSigns; }
+
 class Emitter {
  public:
   Emitter(llvm::IRBuilder<>& builder, const TensorCore& core) : b_(builder), core_(core) {}
 
   llvm::Value* Emit(llvm::Value* a, llvm::Value* b, llvm::Value* c) {
+    if (!TakesTwice(core_)) return Instruction(a, b, c);
+    return Instruction(Gathered(a, /*rows=*/true), Gathered(b, /*rows=*/false), c);
+  }
+
+  llvm::Value* Instruction(llvm::Value* a, llvm::Value* b, llvm::Value* c) {
     switch (core_.way) {
       case Way::kMma: return Mma({a, b, c});
       case Way::kMfma: return Mfma(a, b, c);
       case Way::kWmma:
-      case Way::kWmmaSigns: return Wmma(InWords(a), InWords(b), c);
+      case Way::kWmmaSigns:
       case Way::kTwice:
-      case Way::kTwiceSigns: return Wmma(Gathered(a, /*rows=*/true), Gathered(b, /*rows=*/false), c);
+      case Way::kTwiceSigns: return Wmma(InWords(a), InWords(b), c);
     }
     KILN_CHECK(false);
     return nullptr;
@@ -184,6 +191,18 @@ class Emitter {
 }  // namespace
 
 bool HasTensorCore(absl::string_view architecture, const WmmaArg& arg) { return Find(architecture, arg) != nullptr; }
+
+bool TakesFactorsTwice(absl::string_view architecture, const WmmaArg& arg) {
+  const TensorCore* core = Find(architecture, arg);
+  return core != nullptr && TakesTwice(*core);
+}
+
+llvm::Value* EmitMatrixInstruction(llvm::IRBuilder<>& builder, absl::string_view architecture, const WmmaArg& arg,
+                                   llvm::Value* a, llvm::Value* b, llvm::Value* c) {
+  const TensorCore* core = Find(architecture, arg);
+  KILN_CHECK(core != nullptr);
+  return Emitter(builder, *core).Instruction(a, b, c);
+}
 
 llvm::Value* EmitTensorCore(llvm::IRBuilder<>& builder, absl::string_view architecture, const WmmaArg& arg,
                             llvm::Value* a, llvm::Value* b, llvm::Value* c) {

@@ -16,6 +16,13 @@ bool HasTensorCore(absl::string_view architecture, const WmmaArg& arg);
 llvm::Value* EmitTensorCore(llvm::IRBuilder<>& builder, absl::string_view architecture, const WmmaArg& arg,
                             llvm::Value* a, llvm::Value* b, llvm::Value* c);
 
+// The same as the instruction itself takes and gives it: what differs from fragments is the caller's affair. That is
+// where a GPU TakesFactorsTwice: each half of the wave has all 16 elements along k of its row of A or column of B, and
+// of sums, element i of item l is of row 2 i + l / 16.
+bool TakesFactorsTwice(absl::string_view architecture, const WmmaArg& arg);
+llvm::Value* EmitMatrixInstruction(llvm::IRBuilder<>& builder, absl::string_view architecture, const WmmaArg& arg,
+                                   llvm::Value* a, llvm::Value* b, llvm::Value* c);
+
 }  // namespace kiln::compiler
 
 #endif  // KILN_COMPILER_TARGET_GPU_TENSOR_CORES_H_

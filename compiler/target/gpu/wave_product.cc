@@ -1,0 +1,267 @@
+#include "compiler/target/gpu/wave_product.h"
+
+#include <algorithm>
+#include <array>
+
+#include "base/check.h"
+#include "compiler/target/gpu/tensor_cores.h"
+#include "llvm/IR/DerivedTypes.h"
+
+namespace kiln::compiler {
+namespace {
+
+constexpr int64_t kItemBytes = 2, kPiece = 8, kBlock = 16;  // of an instruction: 16 x 16 x 16
+constexpr int64_t kStages = 2;
+
+int64_t Pitch(const MatrixTile& tile) { return tile.k + kPiece; }
+int64_t StageItems(const MatrixTile& tile) { return (tile.m + tile.n) * Pitch(tile); }
+
+using Builder = llvm::IRBuilder<>;
+
+llvm::Value* I32(Builder& b, int64_t number) { return b.getInt32(static_cast<uint32_t>(number)); }
+llvm::Value* I64(Builder& b, int64_t number) { return b.getInt64(static_cast<uint64_t>(number)); }
+
+// One operand's way from global to shared memory. Rows are rows of A, columns of B.
+class Copies {
+ public:
+  // In a stage its rows begin at element `begin`.
+  Copies(Builder& builder, const GroupProduct& product, const GroupProduct::Side& side, const ProductSide& given,
+         int64_t rows, int64_t begin, llvm::Value* item, llvm::Value* shared, uint64_t alignment)
+      : b_(builder),
+        product_(product),
+        side_(side),
+        given_(given),
+        along_k_(side.step != 1 || side.step_k == 1),
+        shared_(shared),
+        begin_(begin),
+        width_(alignment >= kPiece * kItemBytes ? NeighboursOf(side) : 1) {
+    // All that are loaded at once are there, or none is.
+    while (width_ > 1 && (along_k_ ? product.folded : side.size) % width_ != 0) width_ /= 2;
+    const MatrixTile& tile = *product.tile;
+    const int64_t length = along_k_ ? tile.k : rows, across = length / kPiece, all = rows * tile.k / kPiece;
+    KILN_CHECK(all % tile.threads == 0);
+    llvm::Value* first = b_.CreateTrunc(given.first, b_.getInt32Ty());
+    for (int64_t i = 0; i < all / tile.threads; ++i) {
+      llvm::Value* number = b_.CreateAdd(item, I32(b_, i * tile.threads));
+      llvm::Value* line = b_.CreateUDiv(number, I32(b_, across));
+      llvm::Value* place = b_.CreateMul(b_.CreateURem(number, I32(b_, across)), I32(b_, kPiece));
+      Piece piece;
+      piece.row = along_k_ ? line : place;
+      piece.k = along_k_ ? place : line;
+      piece.left = b_.CreateSub(I32(b_, side.size), b_.CreateAdd(first, piece.row));
+      pieces_.push_back(piece);
+    }
+  }
+
+  // Eight elements a piece of what turn `turn` multiplies; zeros where there are none.
+  std::vector<llvm::Value*> Load(llvm::Value* turn) {
+    std::vector<llvm::Value*> loaded;
+    llvm::Value* base = b_.CreateMul(turn, I32(b_, product_.tile->k));
+    for (const Piece& piece : pieces_) {
+      llvm::Value* k = b_.CreateAdd(base, piece.k);
+      llvm::Value* offset =
+          b_.CreateAdd(given_.offset, b_.CreateAdd(Times(piece.row, side_.step), Times(k, side_.step_k)));
+      llvm::Value* left_k = b_.CreateSub(I32(b_, product_.folded), k);
+      const int64_t apart = along_k_ ? side_.step_k : side_.step;
+      llvm::Value* eight = llvm::ConstantAggregateZero::get(llvm::FixedVectorType::get(b_.getInt16Ty(), kPiece));
+      for (int64_t at = 0; at < kPiece; at += width_) {
+        llvm::Value* rows_left = along_k_ ? piece.left : b_.CreateSub(piece.left, I32(b_, at));
+        llvm::Value* k_left = along_k_ ? b_.CreateSub(left_k, I32(b_, at)) : left_k;
+        llvm::Value* there =
+            b_.CreateAnd(b_.CreateICmpSGT(rows_left, I32(b_, 0)), b_.CreateICmpSGT(k_left, I32(b_, 0)));
+        llvm::Value* place = b_.CreateSelect(there, b_.CreateAdd(offset, I64(b_, at * apart)), I64(b_, 0));
+        llvm::Type* type = llvm::FixedVectorType::get(b_.getInt16Ty(), static_cast<unsigned>(width_));
+        llvm::Value* some = b_.CreateAlignedLoad(type, b_.CreateGEP(b_.getInt16Ty(), given_.pointer, place),
+                                                 llvm::Align(static_cast<uint64_t>(width_ * kItemBytes)));
+        some = b_.CreateSelect(there, some, llvm::Constant::getNullValue(type));
+        for (int64_t e = 0; e < width_; ++e)
+          eight = b_.CreateInsertElement(eight, b_.CreateExtractElement(some, static_cast<uint64_t>(e)),
+                                         static_cast<uint64_t>(at + e));
+      }
+      loaded.push_back(eight);
+    }
+    return loaded;
+  }
+
+  // To the stage whose first element `stage` is.
+  void Store(const std::vector<llvm::Value*>& loaded, llvm::Value* stage) {
+    for (size_t i = 0; i < pieces_.size(); ++i) {
+      const Piece& piece = pieces_[i];
+      llvm::Value* place = b_.CreateMul(piece.row, I32(b_, Pitch(*product_.tile)));
+      place = b_.CreateAdd(b_.CreateAdd(place, piece.k), b_.CreateAdd(stage, I32(b_, begin_)));
+      if (along_k_) {
+        b_.CreateAlignedStore(loaded[i], Shared(place), llvm::Align(kPiece * kItemBytes));
+        continue;
+      }
+      for (int64_t e = 0; e < kPiece; ++e) {
+        llvm::Value* element = b_.CreateExtractElement(loaded[i], static_cast<uint64_t>(e));
+        b_.CreateAlignedStore(element, Shared(b_.CreateAdd(place, I32(b_, e * Pitch(*product_.tile)))),
+                              llvm::Align(kItemBytes));
+      }
+    }
+  }
+
+  // `count` neighbours along k, from `k` on, of row `row`: what an instruction's fragment is read from.
+  llvm::Value* Fragment(llvm::Value* stage, llvm::Value* row, llvm::Value* k, int64_t count) {
+    llvm::Value* place = b_.CreateAdd(b_.CreateMul(row, I32(b_, Pitch(*product_.tile))), k);
+    place = b_.CreateAdd(place, b_.CreateAdd(stage, I32(b_, begin_)));
+    llvm::Type* type = llvm::FixedVectorType::get(b_.getInt16Ty(), static_cast<unsigned>(count));
+    const int64_t aligned = std::min(count, kPiece) * kItemBytes;
+    return b_.CreateAlignedLoad(type, Shared(place), llvm::Align(static_cast<uint64_t>(aligned)));
+  }
+
+ private:
+  // Eight neighbours that this item copies: where they begin in the tile, and how many rows there are from there on.
+  struct Piece {
+    llvm::Value *row, *k, *left;
+  };
+
+  llvm::Value* Times(llvm::Value* number, int64_t step) {
+    return b_.CreateMul(b_.CreateSExt(number, b_.getInt64Ty()), I64(b_, step));
+  }
+  llvm::Value* Shared(llvm::Value* element) {
+    return b_.CreateGEP(b_.getInt16Ty(), shared_, b_.CreateZExt(element, b_.getInt64Ty()));
+  }
+
+  Builder& b_;
+  const GroupProduct& product_;
+  const GroupProduct::Side& side_;
+  const ProductSide given_;
+  const bool along_k_;  // whether neighbours in memory are along k
+  llvm::Value* const shared_;
+  const int64_t begin_;
+  int64_t width_;  // elements that are loaded at once
+  std::vector<Piece> pieces_;
+};
+
+class WaveProduct {
+ public:
+  WaveProduct(Builder& builder, const KernelAbi& abi, absl::string_view architecture, const GroupProduct& product,
+              const ProductSide& a, const ProductSide& b, llvm::Value* item, llvm::Value* shared, uint64_t alignment)
+      : b_(builder),
+        abi_(abi),
+        architecture_(architecture),
+        product_(product),
+        tile_(*product.tile),
+        wave_(tile_.unit == MatrixTile::kMfma ? 64 : 32),
+        down_(tile_.lanes[0].size),
+        across_(tile_.lanes[1].size),
+        sums_of_one_(tile_.lanes[2].size),
+        a_(builder, product, product.a, a, tile_.m, 0, item, shared, alignment),
+        b_side_(builder, product, product.b, b, tile_.n, tile_.m * Pitch(tile_), item, shared, alignment) {
+    int64_t below = 1;
+    std::array<llvm::Value*, 2> corner = {I32(b_, 0), I32(b_, 0)};
+    for (const TileDigit& digit : tile_.items) {
+      llvm::Value* value = b_.CreateURem(b_.CreateUDiv(item, I32(b_, below)), I32(b_, digit.size));
+      if (below >= wave_)
+        corner[digit.column] = b_.CreateAdd(corner[digit.column], b_.CreateMul(value, I32(b_, digit.step)));
+      below *= digit.size;
+    }
+    llvm::Value* lane = b_.CreateAnd(item, I32(b_, wave_ - 1));
+    llvm::Value* line = b_.CreateAnd(lane, I32(b_, kBlock - 1));
+    row_ = b_.CreateAdd(corner[0], line);
+    // Where each item has all of k, so has its neighbour half a wave further, and of sums every other row each: rows
+    // are read in such an order that neighbours come of it.
+    twice_ = TakesFactorsTwice(architecture_, Arg());
+    llvm::Value* turned = b_.CreateOr(b_.CreateLShr(line, 1), b_.CreateShl(b_.CreateAnd(line, 1), 3));
+    column_ = b_.CreateAdd(corner[1], twice_ ? turned : line);
+    held_ = twice_ ? kBlock : kBlock * kBlock / wave_;
+    k_ = twice_ ? I32(b_, 0) : b_.CreateMul(b_.CreateLShr(lane, 4), I32(b_, held_));
+  }
+
+  std::vector<llvm::Value*> Run() {
+    const int64_t turns = (product_.folded + tile_.k - 1) / tile_.k;
+    Store(Load(I32(b_, 0)), I32(b_, 0));
+    abi_.Barrier(b_);
+    llvm::BasicBlock* before = b_.GetInsertBlock();
+    auto* loop = llvm::BasicBlock::Create(b_.getContext(), "turn", before->getParent());
+    auto* done = llvm::BasicBlock::Create(b_.getContext(), "multiplied", before->getParent());
+    b_.CreateBr(loop);
+    b_.SetInsertPoint(loop);
+    llvm::PHINode* turn = b_.CreatePHI(b_.getInt32Ty(), 2, "turn");
+    llvm::PHINode* now = b_.CreatePHI(b_.getInt32Ty(), 2, "now");  // the stage that is multiplied
+    auto* type = llvm::FixedVectorType::get(b_.getFloatTy(), static_cast<unsigned>(sums_of_one_));
+    std::vector<llvm::PHINode*> sums;
+    for (int64_t i = 0; i < down_ * across_; ++i) {
+      sums.push_back(b_.CreatePHI(type, 2));
+      sums.back()->addIncoming(llvm::Constant::getNullValue(type), before);
+    }
+    sums_.assign(sums.begin(), sums.end());
+    llvm::Value* another = b_.CreateAdd(turn, I32(b_, 1));
+    const auto loaded = Load(another);
+    for (int64_t k = 0; k < tile_.k; k += kBlock) Multiply(now, k);
+    llvm::Value* next = b_.CreateSub(I32(b_, StageItems(tile_)), now);
+    Store(loaded, next);
+    abi_.Barrier(b_);
+    turn->addIncoming(I32(b_, 0), before);
+    turn->addIncoming(another, loop);
+    now->addIncoming(I32(b_, 0), before);
+    now->addIncoming(next, loop);
+    for (size_t i = 0; i < sums.size(); ++i) sums[i]->addIncoming(sums_[i], loop);
+    KeepRolled(b_.CreateCondBr(b_.CreateICmpSLT(another, I32(b_, turns)), loop, done));
+    b_.SetInsertPoint(done);
+    std::vector<llvm::Value*> elements;
+    for (llvm::Value* sum : sums_) {
+      for (int64_t e = 0; e < sums_of_one_; ++e)
+        elements.push_back(b_.CreateExtractElement(sum, static_cast<uint64_t>(e)));
+    }
+    return elements;
+  }
+
+ private:
+  using Loaded = std::array<std::vector<llvm::Value*>, 2>;
+  WmmaArg Arg() const { return {kBlock, kBlock, kBlock, product_.in, DType::kFloat32, wave_}; }
+  Loaded Load(llvm::Value* turn) { return {a_.Load(turn), b_side_.Load(turn)}; }
+  void Store(const Loaded& loaded, llvm::Value* stage) {
+    a_.Store(loaded[0], stage);
+    b_side_.Store(loaded[1], stage);
+  }
+
+  void Multiply(llvm::Value* stage, int64_t k) {
+    llvm::Value* at = b_.CreateAdd(k_, I32(b_, k));
+    std::vector<llvm::Value*> a, b;
+    for (int64_t i = 0; i < down_; ++i)
+      a.push_back(a_.Fragment(stage, b_.CreateAdd(row_, I32(b_, kBlock * i)), at, held_));
+    for (int64_t j = 0; j < across_; ++j)
+      b.push_back(b_side_.Fragment(stage, b_.CreateAdd(column_, I32(b_, kBlock * j)), at, held_));
+    for (size_t i = 0; i < a.size(); ++i) {
+      for (size_t j = 0; j < b.size(); ++j) {
+        llvm::Value*& sum = sums_[i * b.size() + j];
+        sum = EmitMatrixInstruction(b_, architecture_, Arg(), b[j], a[i], sum);
+      }
+    }
+  }
+
+  void KeepRolled(llvm::BranchInst* again) {
+    llvm::LLVMContext& context = b_.getContext();
+    llvm::MDNode* disable = llvm::MDNode::get(context, llvm::MDString::get(context, "llvm.loop.unroll.disable"));
+    llvm::MDNode* id = llvm::MDNode::getDistinct(context, {nullptr, disable});
+    id->replaceOperandWith(0, id);
+    again->setMetadata(llvm::LLVMContext::MD_loop, id);
+  }
+
+  Builder& b_;
+  const KernelAbi& abi_;
+  const absl::string_view architecture_;
+  const GroupProduct& product_;
+  const MatrixTile& tile_;
+  const int64_t wave_, down_, across_, sums_of_one_;
+  Copies a_, b_side_;
+  bool twice_ = false;
+  int64_t held_ = 0;                                               // elements along k that an item has of a factor
+  llvm::Value *row_ = nullptr, *column_ = nullptr, *k_ = nullptr;  // where its fragments begin
+  std::vector<llvm::Value*> sums_;
+};
+
+}  // namespace
+
+int64_t WaveSharedBytes(const MatrixTile& tile) { return kStages * StageItems(tile) * kItemBytes; }
+
+std::vector<llvm::Value*> EmitWaveProduct(llvm::IRBuilder<>& builder, const KernelAbi& abi,
+                                          absl::string_view architecture, const GroupProduct& product,
+                                          const ProductSide& a, const ProductSide& b, llvm::Value* item,
+                                          llvm::Value* shared, uint64_t alignment) {
+  return WaveProduct(builder, abi, architecture, product, a, b, item, shared, alignment).Run();
+}
+
+}  // namespace kiln::compiler
