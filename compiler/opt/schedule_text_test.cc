@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "base/error.h"
+#include "compiler/ir/group_product.h"
 
 namespace kiln::compiler {
 namespace {
@@ -32,7 +33,7 @@ std::vector<OptOp> EveryKind() {
       {OptOp::kFuse, 1},
       {OptOp::kLocal, 2, 1},
       {OptOp::kThread, 0},
-      {OptOp::kTensor, 0, 1, AxisType::kUpcast, 1},
+      {OptOp::kTensor, 0, 1, AxisType::kUpcast, TileNamed("MMA_64X64").value()},
   };
 }
 
@@ -58,7 +59,8 @@ TEST(ScheduleText, AFaultNamesItsPlace) {
     const char* fault;
   };
   for (const Row& row : {
-           Row{"SPLIT(0, 16, UPCAST); JUMP(1)", "column 23: expected one of SPLIT, PADTO, SWAP, FUSE, LOCAL, THREAD, TC"},
+           Row{"SPLIT(0, 16, UPCAST); JUMP(1)",
+               "column 23: expected one of SPLIT, PADTO, SWAP, FUSE, LOCAL, THREAD, TC"},
            Row{"SPLIT(0, 16)", "column 12: expected ','"},
            Row{"SPLIT(0, 16, SIDEWAYS)", "column 14: expected one of LOOP, REDUCE, UPCAST, UNROLL"},
            Row{"SPLIT(0, 16, UPCAST, clamp)", "column 22: expected top or dim"},

@@ -160,8 +160,8 @@ TEST(GpuTiles, AreOfNoPlacesThatMayBeOutside) {
 14 MUL [8, 0]
 15 ADD [14, 7]
 16 INDEX [5, 15]
-17 CAST : float32 [13]
-18 CAST : float32 [16]
+17 CAST [13] to=float32
+18 CAST [16] to=float32
 19 MUL [17, 18]
 20 REDUCE [19, 8] ADD axes=()
 21 ADD [9, 7]
@@ -225,6 +225,7 @@ TEST(GpuTiles, AreKeptInRegisters) {
     for (const compiler::GpuArchitecture& each : compiler::GpuArchitectures()) {
       for (const int cores : {16, 64}) {
         if (each.kind != v1::Target::NVPTX) continue;
+        if (cores == 16 && absl::string_view(each.name) == "sm_90a") continue;  // gpu_wgmma_test's
         SCOPED_TRACE(absl::StrCat(each.name, " of ", cores, " cores", turned ? ", B transposed" : ""));
         const auto compiled = compiler::Compile(graph, TargetOf(each.name, cores), {});
         ASSERT_TRUE(compiled.ok()) << compiled.status();
