@@ -120,16 +120,18 @@ TEST_P(GpuTogetherTest, ADeviceOfAnotherProcessIsRefused) {
   runtime::testing::LoopbackJob job(
       2, 1, [](runtime::cluster::Post&, absl::string_view) { return absl::OkStatus(); }, absl::Seconds(60));
   for (auto& device : job.TakeDevices()) devices_.push_back(std::move(device));
-  const BufferSlice here = New(0, 64), there = New(4, 64);
-  EXPECT_EQ(DetailOf(CopyBetween(0, here, 4, there))->code(), v1::NOT_IMPLEMENTED);
-  EXPECT_EQ(DetailOf(CopyBetween(4, there, 0, here))->field(), devices_[0]->name());
-  collective::Request request;
-  request.kind = collective::Kind::kAllReduce;
-  request.dtype = v1::UINT8;
-  request.count = 64;
-  request.devices = {devices_[0].get(), devices_[4].get()};
-  request.inputs = request.outputs = {here, there};
-  EXPECT_EQ(DetailOf(Run(request).status())->code(), v1::NOT_IMPLEMENTED);
+  {
+    const BufferSlice here = New(0, 64), there = New(4, 64);
+    EXPECT_EQ(DetailOf(CopyBetween(0, here, 4, there))->code(), v1::NOT_IMPLEMENTED);
+    EXPECT_EQ(DetailOf(CopyBetween(4, there, 0, here))->field(), devices_[0]->name());
+    collective::Request request;
+    request.kind = collective::Kind::kAllReduce;
+    request.dtype = v1::UINT8;
+    request.count = 64;
+    request.devices = {devices_[0].get(), devices_[4].get()};
+    request.inputs = request.outputs = {here, there};
+    EXPECT_EQ(DetailOf(Run(request).status())->code(), v1::NOT_IMPLEMENTED);
+  }
   runtime::hal::DrainAll(devices_);
   devices_.pop_back();
 }

@@ -170,7 +170,7 @@ int World::Free(uint64_t address) {
 }
 
 int World::AllocatePinned(int device, void** memory, uint64_t bytes) {
-  auto made = std::make_unique<char[]>(bytes);
+  auto made = std::make_unique_for_overwrite<char[]>(bytes);
   *memory = made.get();
   pinned_[*memory] = {device, std::move(made)};
   return kSuccess;
