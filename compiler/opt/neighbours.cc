@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "absl/container/flat_hash_set.h"
+#include "compiler/ir/group_product.h"
 #include "compiler/kernel/expand.h"
 #include "compiler/kernel/ranges.h"
 #include "compiler/opt/local_buffer.h"
@@ -17,6 +18,7 @@ namespace {
 constexpr int64_t kRows[] = {2, 3, 4, 5, 6, 7, 8, 12, 16};      // of a register tile
 constexpr int64_t kBlocks[] = {2, 4, 8, 16, 32, 64, 128, 256};  // turns of a loop cut off another
 constexpr int64_t kVectors[] = {1, 2, 4, 8};                    // at once
+constexpr int64_t kItems[] = {32, 64, 128, 256, 16, 8, 4, 2};   // of a work group along an axis
 constexpr size_t kMostOps = 24;                                 // of one schedule
 
 bool IsLanes(const OptOp& opt) {
@@ -51,15 +53,18 @@ class Explorer {
         widest = std::max<int64_t>(widest, ItemSize(uop->dtype()));
     }
     lanes_ = std::max<int64_t>(1, (tuning.vector_bytes() ? tuning.vector_bytes() : 16) / widest);
+    has_items_ = target.kind() == v1::Target::NVPTX || target.kind() == v1::Target::AMDGPU;
     seen_.insert(ToString(from));
   }
 
   std::vector<Schedule> Run() {
     if (!legal_) return {};
     for (size_t i = 0; i < from_.size(); ++i) Resize(i);
+    if (has_items_) MatrixUnits();
+    if (has_items_) Items();
     Vectors();
     Tiles();
-    Copies();
+    if (!has_items_) Copies();
     for (size_t i = 0; i < from_.size(); ++i) LeaveOut(i);
     Orders();
     Blocks();
@@ -92,6 +97,7 @@ class Explorer {
   void Resize(size_t i) {
     const OptOp& opt = from_[i];
     if (opt.kind == OptOp::kLocal) return Relocate(i);
+    if (opt.kind == OptOp::kTensor) return OtherTiles(i);
     if (opt.kind != OptOp::kSplit) return;
     std::vector<int64_t> sizes = {opt.amount * 2, opt.amount / 2};
     if (IsLanes(opt) && opt.amount <= 16) sizes.insert(sizes.end(), {opt.amount + 1, opt.amount - 1});
@@ -126,6 +132,14 @@ class Explorer {
     for (int axis = 0; axis < now_.outputs(); ++axis) {
       Schedule opts = from_;
       opts[i].axis = axis;
+      Try(std::move(opts));
+    }
+  }
+
+  void OtherTiles(size_t i) {
+    for (size_t tile = 0; tile < MatrixTiles().size(); ++tile) {
+      Schedule opts = from_;
+      opts[i].dimension = static_cast<int64_t>(tile);
       Try(std::move(opts));
     }
   }
@@ -183,6 +197,31 @@ class Explorer {
     }
   }
 
+  // Of GPUs: a product by their matrix units, whichever axes are its rows and columns.
+  void MatrixUnits() {
+    for (size_t tile = 0; tile < MatrixTiles().size(); ++tile) {
+      for (int row = 0; row < now_.outputs(); ++row) {
+        for (int column = 0; column < now_.outputs(); ++column) {
+          if (row != column) TryMore({{OptOp::kTensor, row, column, AxisType::kUpcast, static_cast<int64_t>(tile)}});
+        }
+      }
+    }
+  }
+
+  // Of GPUs: items of a group beside each other, padded where they must be, and such that fold together.
+  void Items() {
+    for (int axis = 0; axis < static_cast<int>(axes_.size()); ++axis) {
+      const bool output = axis < now_.outputs();
+      for (int64_t items : kItems) {
+        if (items > RoundUp(Size(axis), 32) || (!output && Size(axis) % items != 0)) continue;
+        OptOp pad{OptOp::kPadTo, axis, items};
+        pad.clamp = true;
+        const OptOp split{OptOp::kSplit, axis, items, output ? AxisType::kLocal : AxisType::kGroupReduce};
+        Size(axis) % items == 0 ? TryMore({split}) : TryMore({pad, split});
+      }
+    }
+  }
+
   void Copies() {
     const auto operands = static_cast<int64_t>(OperandsOf(now_.sink()).size());
     for (int axis = 0; axis < now_.outputs(); ++axis) {
@@ -212,7 +251,7 @@ class Explorer {
   const Schedule& from_;
   const v1::Target& target_;
   CheckedSchedule now_;
-  bool legal_ = true;
+  bool legal_ = true, has_items_ = false;
   std::vector<UOp*> axes_;
   int64_t lanes_ = 1;  // of a whole vector
   absl::flat_hash_set<std::string> seen_;

@@ -24,15 +24,26 @@ class NeighboursTest : public testing::Test {
     kernel_ = graph_.Make(Op::SINK, {graph_.Make(Op::END, {store, i, j})});
   }
 
+  // The same of 16-bit numbers.
+  UOp* Halves() {
+    UOp *i = Loop(96, AxisType::kLoop), *j = Loop(80, AxisType::kLoop), *r = Loop(64, AxisType::kReduce);
+    const auto wide = [&](UOp* load) { return Cast(graph_, load, DType::kFloat32); };
+    UOp* product = Mul(graph_, wide(Load(1, 96 * 64, i, 64, r, DType::kFloat16)),
+                       wide(Load(2, 64 * 80, r, 80, j, DType::kFloat16)));
+    UOp* sum = graph_.Make(Op::REDUCE, {product, r}, ReduceArg{Op::ADD, {}});
+    UOp* store = graph_.Make(Op::STORE, {At(0, 96 * 80, i, 80, j), sum});
+    return graph_.Make(Op::SINK, {graph_.Make(Op::END, {store, i, j})});
+  }
+
   UOp* Loop(int64_t size, AxisType type) {
     return graph_.Make(Op::RANGE, {Idx(graph_, size)}, RangeArg{graph_.NextId(), type});
   }
-  UOp* At(uint32_t slot, int64_t size, UOp* row, int64_t n, UOp* column) {
-    UOp* storage = graph_.Make(Op::PARAM, {ShapeSource(graph_, {size})}, BufferArg{slot, DType::kFloat32});
+  UOp* At(uint32_t slot, int64_t size, UOp* row, int64_t n, UOp* column, DType dtype = DType::kFloat32) {
+    UOp* storage = graph_.Make(Op::PARAM, {ShapeSource(graph_, {size})}, BufferArg{slot, dtype});
     return graph_.Make(Op::INDEX, {storage, Add(graph_, Mul(graph_, row, Idx(graph_, n)), column)});
   }
-  UOp* Load(uint32_t slot, int64_t size, UOp* row, int64_t n, UOp* column) {
-    return graph_.Make(Op::LOAD, {At(slot, size, row, n, column)});
+  UOp* Load(uint32_t slot, int64_t size, UOp* row, int64_t n, UOp* column, DType dtype = DType::kFloat32) {
+    return graph_.Make(Op::LOAD, {At(slot, size, row, n, column, dtype)});
   }
 
   std::set<std::string> Texts(const std::string& from) {
@@ -65,6 +76,30 @@ TEST_F(NeighboursTest, OfASchedule) {
            "PADTO(0, 5); SPLIT(1, 16, UPCAST); LOCAL(0, 1)",                              // no dimension is left out
            "PADTO(0, 5); SPLIT(0, 5, UPCAST); SPLIT(1, 16, UPCAST, dim 1); LOCAL(0, 1); SWAP(0, 1)",
        })
+    EXPECT_TRUE(texts.contains(wanted)) << wanted;
+}
+
+TEST_F(NeighboursTest, OnAGpu) {
+  target_ = v1::Target();
+  target_.set_kind(v1::Target::NVPTX);
+  target_.set_arch("sm_80");
+  std::set<std::string> texts = Texts("");
+  for (const char* wanted : {"SPLIT(1, 16, LOCAL)", "PADTO(1, 32, clamp); SPLIT(1, 32, LOCAL)", "SPLIT(0, 32, LOCAL)",
+                             "SPLIT(2, 64, GROUP_REDUCE)", "SPLIT(2, 8, GROUP_REDUCE)", "SPLIT(1, 4, UPCAST)"})
+    EXPECT_TRUE(texts.contains(wanted)) << wanted;
+  EXPECT_FALSE(texts.contains("TC(0, 1, MMA_64X64)"));  // of float32
+  texts = Texts("SPLIT(1, 16, LOCAL)");
+  for (const char* wanted : {"", "SPLIT(1, 8, LOCAL)", "PADTO(1, 32, clamp); SPLIT(1, 32, LOCAL)",
+                             "SPLIT(1, 16, LOCAL); SPLIT(0, 32, LOCAL)"})
+    EXPECT_TRUE(texts.contains(wanted)) << wanted;
+
+  kernel_ = Halves();
+  texts = Texts("");
+  for (const char* wanted : {"TC(0, 1, MMA_64X64)", "TC(1, 0, MMA_32X32)", "SPLIT(0, 32, LOCAL)"})
+    EXPECT_TRUE(texts.contains(wanted)) << wanted;
+  EXPECT_FALSE(texts.contains("TC(0, 1, WGMMA_128X128)"));  // Hopper's
+  texts = Texts("TC(0, 1, MMA_64X64)");
+  for (const char* wanted : {"", "TC(0, 1, MMA_32X32)", "TC(0, 1, MMA_128X128)"})
     EXPECT_TRUE(texts.contains(wanted)) << wanted;
 }
 

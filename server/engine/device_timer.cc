@@ -23,6 +23,9 @@ constexpr double kMostTurnWork = 4e9, kRunWork = 4e8;
 constexpr double kLeastTurns = 16;  // that is, a share for each of a few threads
 constexpr absl::Duration kMostRun = absl::Seconds(5);
 
+// A card runs a kernel whole. What bounds it is how long one of its items may take, and all of them together.
+constexpr double kMostItemWork = 2e8, kMostCardWork = 1e13;
+
 // The best of so many runs, or of as many as this takes.
 constexpr int kLeastRuns = 3, kMostRuns = 30;
 constexpr double kEnoughMicros = 20'000;
@@ -60,6 +63,22 @@ std::string PatternOf(v1::DType dtype) {
     case v1::BOOL: return Repeated<uint8_t>([](size_t i) { return static_cast<uint8_t>(i % 3 == 0); });
     default: return std::string(1, 0x38);  // of float8, about 1
   }
+}
+
+// What is wrong with a kernel that may run for seconds and cannot be stopped, or nothing.
+std::string FaultOf(const v1::Kernel& kernel) {
+  const auto all = static_cast<double>(kernel.cost().flops());
+  if (kernel.launch().groups_size() == 0) {
+    const double turn = all / static_cast<double>(std::max<uint64_t>(1, kernel.iterations()));
+    if (turn <= kMostTurnWork) return "";
+    return absl::StrCat("a turn of its outermost loop has ", turn, " operations, in which it could not be stopped");
+  }
+  double items = 1;
+  for (const auto* sizes : {&kernel.launch().groups(), &kernel.launch().items()}) {
+    for (const uint32_t size : *sizes) items *= size;
+  }
+  if (all / items <= kMostItemWork && all <= kMostCardWork) return "";
+  return absl::StrCat("an item has ", all / items, " operations, all have ", all, ", and it could not be stopped");
 }
 
 }  // namespace
@@ -129,11 +148,9 @@ absl::StatusOr<double> DeviceTimer::Run(const std::shared_ptr<runtime::Program>&
 compiler::Timing DeviceTimer::Time(const v1::Executable& executable, double limit_micros) {
   if (executable.signature().variables_size() > 0) return {0, "it has variables, whose values are not known"};
   const v1::Kernel& kernel = executable.kernels(0);
-  const auto turns = static_cast<double>(std::max<uint64_t>(1, kernel.iterations()));
+  if (std::string fault = FaultOf(kernel); !fault.empty()) return {0, std::move(fault)};
+  const auto turns = static_cast<double>(std::max<uint64_t>(1, kernel.iterations()));  // of a card's kernel, one
   const double work = std::max(1.0, static_cast<double>(kernel.cost().flops()) / turns);
-  if (work > kMostTurnWork)
-    return {0,
-            absl::StrCat("a turn of its outermost loop has ", work, " operations, in which it could not be stopped")};
   const double part = std::min(turns, std::max(kLeastTurns, kRunWork / work));
   v1::Executable shortened;
   const v1::Executable* run = &executable;

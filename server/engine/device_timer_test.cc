@@ -100,6 +100,22 @@ TEST_F(DeviceTimerTest, WhatCouldNotBeStoppedIsNotRun) {
   EXPECT_EQ(device_->stats().launches, launches);
 }
 
+// A card's kernel has one turn, and as many items as its launch says.
+TEST_F(DeviceTimerTest, OfACardsKernelItemsAreBounded) {
+  v1::Executable executable = Compiled(kKernel);
+  v1::Kernel& kernel = *executable.mutable_kernels(0);
+  for (const uint32_t groups : {1000, 1, 1}) kernel.mutable_launch()->add_groups(groups);
+  for (const uint32_t items : {100, 1, 1}) kernel.mutable_launch()->add_items(items);
+  DeviceTimer timer = Timer();
+  kernel.mutable_cost()->set_flops(5'000'000'000'000);  // 5e7 an item
+  EXPECT_EQ(timer.Time(executable, kNoLimit).fault.find("could not be stopped"), std::string::npos);
+  kernel.mutable_cost()->set_flops(20'000'000'000'000);  // too many in all
+  EXPECT_NE(timer.Time(executable, kNoLimit).fault.find("could not be stopped"), std::string::npos);
+  kernel.mutable_launch()->set_groups(0, 1);
+  kernel.mutable_cost()->set_flops(50'000'000'000);  // 5e8 an item
+  EXPECT_NE(timer.Time(executable, kNoLimit).fault.find("an item has 5e+08 operations"), std::string::npos);
+}
+
 TEST_F(DeviceTimerTest, SaysWhatFails) {
   DeviceTimer timer = Timer();
   v1::Executable broken = Compiled(kKernel);

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "tests/e2e/server_fixture.h"
 #include "tests/support/fake_gpu/fake_control.h"
 
@@ -103,6 +104,29 @@ TEST_F(GpuTest, RunPrograms) {
   EXPECT_EQ(*AddOneOn("CUDA:1"), kMore);
   EXPECT_EQ(*AddOneOn("CPU:0"), kMore);
   EXPECT_EQ(fake_.Calls("cuLaunchKernel").size(), 2u);
+}
+
+TEST_F(GpuTest, AreSearchedForSchedules) {
+  v1::TuneRequest request;
+  *request.mutable_graph() = GraphOf(kAddOne);
+  request.set_device("CUDA:0");
+  request.mutable_options()->set_beam(2);
+  request.mutable_options()->set_beam_budget_ms(20000);
+  const auto context = NewContext();
+  const auto stream = stubs_->debug->Tune(context.get(), request);
+  v1::TuneResponse response;
+  int with_items = 0;
+  while (stream->Read(&response)) {
+    if (response.has_done()) break;
+    const v1::TuneResponse::Candidate& candidate = response.candidate();
+    EXPECT_EQ(candidate.fault(), "") << candidate.schedule();
+    EXPECT_GT(candidate.micros(), 0) << candidate.schedule();
+    with_items += absl::StrContains(candidate.schedule(), "LOCAL") ? 1 : 0;
+  }
+  ASSERT_TRUE(response.has_done());
+  EXPECT_TRUE(stream->Finish().ok());
+  EXPECT_GT(with_items, 1);
+  EXPECT_EQ(*AddOneOn("CUDA:0"), kMore);
 }
 
 // In the place of NVIDIA's assembler, one whose machine code is PTX again: a constant is another one in it.
