@@ -87,7 +87,7 @@ absl::StatusOr<Factors> FactorsOf(UOp* sink, UOp* row, UOp* column) {
     UOp* index = load->src(0)->src(1);
     // Nobody proves or gates the tile's accesses later: all are the loops', and of these all must be inside.
     const Bounds& places = index->bounds();
-    if (places.min < 0 || places.max >= NumElements(load->src(0)->src(0)->shape()))
+    if (places.min < 0 || places.max >= load->src(0)->src(0)->shape()[0].min())
       return Bad("a factor's place may be outside of its storage");
     const auto along_row = StrideIn(index, row), along_column = StrideIn(index, column);
     const auto along_k = StrideIn(index, factors.k);
@@ -108,8 +108,10 @@ absl::StatusOr<Factors> FactorsOf(UOp* sink, UOp* row, UOp* column) {
   return factors;
 }
 
-// Whether the copy engine brings a factor, which moves along `axis`.
+// Whether the copy engine brings a factor, which moves along `axis`: of storage whose size is a number, as whoever
+// loads a program checks what the engine is told against it.
 bool TakesBoxes(const Factors& factors, size_t side, UOp* axis) {
+  if (!IsConst(factors.Storage(side)->shape())) return false;
   const int64_t step = factors.step[side], step_k = factors.step_k[side];
   LinearForm place = LinearFormOf(factors.Index(side));
   place.Add(axis, -step);

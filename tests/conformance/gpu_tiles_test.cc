@@ -188,6 +188,57 @@ TEST(GpuTiles, AreOfNoPlacesThatMayBeOutside) {
   }
 }
 
+// The first 64 rows of n, which there are for every n of 64 or more, and n rows, which are no tiles'.
+TEST(GpuTiles, AreOfPartsOfWhatHasAVariableSize) {
+  const auto text = [](absl::string_view rows) {
+    return absl::StrCat(R"(0 STACK []
+1 PARAM [0] slot=8 dtype=int32 space=ALU name="n" min=64 max=128
+2 CONST [] weakint 64
+3 STACK [1, 2]
+4 PARAM [3] slot=0 dtype=float16
+5 STACK [2, 2]
+6 PARAM [5] slot=1 dtype=float16
+7 CONST [] weakint 0
+8 STACK [7, 7]
+9 STACK [)",
+                        rows, R"(, 2]
+10 SHRINK [4, 8, 9]
+11 CONST [] weakint 1
+12 STACK [)",
+                        rows, R"(, 2, 11]
+13 CAST [10] to=float32
+14 RESHAPE [13, 12]
+15 STACK [11, 2, 2]
+16 CAST [6] to=float32
+17 RESHAPE [16, 15]
+18 MUL [14, 17]
+19 REDUCE [18] ADD axes=(1)
+20 TUPLE [19]
+)");
+  };
+  compiler::HostTensors arguments;
+  arguments[0] = Numbers(kHalf, {100, 64}, 1);
+  arguments[1] = Numbers(kHalf, {64, 64}, 2);
+  for (const std::string architecture : {"sm_80", "sm_90a"}) {
+    for (const char* rows : {"2", "1"}) {
+      const auto graph = ParseGraph(text(rows));
+      ASSERT_TRUE(graph.ok()) << graph.status();
+      const auto compiled = compiler::Compile(*graph, TargetOf(architecture, 1), {});
+      ASSERT_TRUE(compiled.ok()) << compiled.status();
+      EXPECT_EQ(absl::StrContains(compiled->kernels(0).schedule(), "TC(0, 1, MMA_64X64)"), *rows == '2')
+          << compiled->kernels(0).schedule();
+      EXPECT_EQ(compiled->kernels(0).launch().tensor_maps_size(), 0);
+      const auto got = PtxEngine(architecture).Run(*compiled, arguments, {{8, 100}});
+      ASSERT_TRUE(got.ok()) << got.status();
+      const auto want = RunInterpreted(*graph, arguments, {{8, 100}});
+      ASSERT_TRUE(want.ok()) << want.status();
+      compiler::HostTensor first = got->results[0];  // has room for the greatest n
+      first.bytes.resize(want->results[0].bytes.size());
+      EXPECT_EQ(first.bytes, want->results[0].bytes) << architecture << " " << rows;
+    }
+  }
+}
+
 // The same products by AMD's matrix units, on memory that begins at a page or ends with one.
 TEST(GpuTiles, OfWavesGiveTheValuesOfTheInterpreter) {
   for (const Case& test : kCases) {
