@@ -23,13 +23,6 @@ constexpr int64_t kMostGroupsAbove = 65535;                           // along g
 
 int64_t SizeOf(const UOp* range) { return range->src(0)->const_int(); }
 
-int64_t LargestDivisor(int64_t n, int64_t at_most) {
-  for (int64_t d = std::min(n, at_most); d > 1; --d) {
-    if (n % d == 0) return d;
-  }
-  return 1;
-}
-
 // Loops as groups: by size, innermost first.
 class Groups {
  public:

@@ -65,4 +65,11 @@ std::vector<UOp*> OuterFolds(UOp* sink) {
   return folds;
 }
 
+int64_t LargestDivisor(int64_t n, int64_t at_most) {
+  for (int64_t d = std::min(n, at_most); d > 1; --d) {
+    if (n % d == 0) return d;
+  }
+  return 1;
+}
+
 }  // namespace kiln::compiler

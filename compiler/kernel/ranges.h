@@ -29,6 +29,9 @@ std::vector<UOp*> OutputRanges(const UOp* sink);
 // loops of the output (opt/outer_reduce.h).
 std::vector<UOp*> OuterFolds(UOp* sink);
 
+// The largest divisor of `n`, which is positive, of at most `at_most`; 1 if that is less.
+int64_t LargestDivisor(int64_t n, int64_t at_most);
+
 }  // namespace kiln::compiler
 
 #endif  // KILN_COMPILER_KERNEL_RANGES_H_

@@ -37,13 +37,6 @@ int64_t Floor2(int64_t n) {
   return static_cast<int64_t>(std::bit_floor(static_cast<uint64_t>(std::max<int64_t>(n, 1))));
 }
 
-int64_t LargestDivisor(int64_t n, int64_t at_most) {
-  for (int64_t d = std::min(n, at_most); d > 1; --d) {
-    if (n % d == 0) return d;
-  }
-  return 1;
-}
-
 UOp* PlaceOf(const UOp* access) { return access->src(0)->src(1); }
 
 // What one closer (the END, or a REDUCE) evaluates in each of its turns, without the REDUCEs in it.

@@ -109,13 +109,6 @@ int ReuseAlong(const Survey& survey, size_t axis, size_t lane) {
   return reuse;
 }
 
-int64_t LargestDivisor(int64_t n, int64_t at_most) {
-  for (int64_t d = std::min(n, at_most); d > 1; --d) {
-    if (n % d == 0) return d;
-  }
-  return 1;
-}
-
 std::optional<size_t> BestLaneAxis(const Survey& survey) {
   std::optional<size_t> best;
   int best_cost = 0;

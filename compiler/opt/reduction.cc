@@ -27,13 +27,6 @@ bool Contains(absl::Span<UOp* const> ranges, const UOp* range) {
 
 int64_t Turns(const UOp* range) { return range->src(0)->IsConst() ? range->src(0)->const_int() : 0; }
 
-int64_t LargestDivisor(int64_t n, int64_t at_most) {
-  for (int64_t d = std::min(n, at_most); d > 1; --d) {
-    if (n % d == 0) return d;
-  }
-  return 1;
-}
-
 Body BodyOf(UOp* closer, const RangeSet& open) {
   Body body;
   body.ranges.assign(closer->src().begin() + 1, closer->src().end());

@@ -2,17 +2,11 @@
 #ifndef KILN_RUNTIME_EXEC_CHECK_EXECUTABLE_H_
 #define KILN_RUNTIME_EXEC_CHECK_EXECUTABLE_H_
 
-#include <cstdint>
-
 #include "absl/status/status.h"
-#include "kiln/v1/dtype.pb.h"
 #include "kiln/v1/executable.pb.h"
 #include "kiln/v1/target.pb.h"
 
 namespace kiln::runtime {
-
-// Bytes of one element as it is stored; 0 for what is never stored.
-uint32_t StoredBytes(v1::DType dtype);
 
 // Everything but the machine code itself. Afterwards every index is in range,
 // every arena and constants offset inside, the kinds and features fit `device`,

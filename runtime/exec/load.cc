@@ -6,6 +6,7 @@
 #include "base/check.h"
 #include "base/error.h"
 #include "runtime/exec/check_executable.h"
+#include "runtime/hal/stored_bytes.h"
 
 namespace kiln::runtime {
 namespace {

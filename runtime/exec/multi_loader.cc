@@ -10,6 +10,7 @@
 #include "runtime/exec/load.h"
 #include "runtime/exec/multi_collective.h"
 #include "runtime/exec/multi_program.h"
+#include "runtime/hal/stored_bytes.h"
 
 namespace kiln::runtime {
 namespace {

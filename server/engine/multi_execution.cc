@@ -7,7 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "base/error.h"
-#include "runtime/exec/check_executable.h"
+#include "runtime/hal/stored_bytes.h"
 
 namespace kiln::server {
 namespace {

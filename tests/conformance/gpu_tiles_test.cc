@@ -13,8 +13,8 @@
 #include "client/cpp/nn.h"
 #include "client/cpp/ops.h"
 #include "compiler/compile.h"
-#include "compiler/interp/scalar.h"
 #include "compiler/target/gpu/architectures.h"
+#include "tests/conformance/products.h"
 #include "tests/support/amd_engine.h"
 #include "tests/support/compare.h"
 #include "tests/support/interp_engine.h"
@@ -26,36 +26,6 @@ namespace {
 
 using client::Shape;
 using client::Tensor;
-using compiler::DType;
-
-compiler::HostTensor Numbers(v1::DType dtype, const Shape& shape, int64_t seed) {
-  compiler::HostTensor tensor;
-  tensor.dtype = compiler::FromWire(dtype);
-  tensor.shape.assign(shape.begin(), shape.end());
-  for (int64_t i = 0; i < compiler::NumElements(tensor.shape); ++i) {
-    const auto number = static_cast<uint64_t>((i * 37 + i / 11 + seed * 5) % 9 - 4);
-    const uint64_t bits = compiler::EvalScalar(compiler::Op::CAST, DType::kInt32, tensor.dtype, {number});
-    std::string element(static_cast<size_t>(compiler::ItemSize(tensor.dtype)), '\0');
-    compiler::StoreElement(tensor.dtype, bits, element.data());
-    tensor.bytes += element;
-  }
-  return tensor;
-}
-
-struct Made {
-  client::Graph graph;
-  compiler::HostTensors arguments;
-
-  Tensor Param(v1::DType dtype, const Shape& shape) {
-    const auto slot = static_cast<uint32_t>(arguments.size());
-    arguments[slot] = Numbers(dtype, shape, slot);
-    return graph.Param(slot, dtype, shape);
-  }
-};
-
-Tensor Wide(const Tensor& a, const Tensor& b) {
-  return client::Matmul(client::Cast(a, v1::FLOAT32), client::Cast(b, v1::FLOAT32));
-}
 
 struct Case {
   const char* name;

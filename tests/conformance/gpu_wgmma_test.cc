@@ -1,11 +1,8 @@
 // Products of matrices on Hopper: values against the interpreter, by the machine of tests/support/ptx, and what
 // NVIDIA's assembler makes of the code. Numbers are small and whole, so that every order of a sum gives the same.
 #include <gtest/gtest.h>
-#include <unistd.h>
 
-#include <cstdio>
 #include <cstdlib>
-#include <fstream>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -14,47 +11,19 @@
 #include "client/cpp/nn.h"
 #include "client/cpp/ops.h"
 #include "compiler/compile.h"
-#include "compiler/interp/scalar.h"
 #include "compiler/target/gpu/architectures.h"
+#include "tests/conformance/products.h"
 #include "tests/support/compare.h"
 #include "tests/support/interp_engine.h"
 #include "tests/support/ptx_engine.h"
+#include "tests/support/ptxas.h"
 
 namespace kiln::testing {
 namespace {
 
 using client::Shape;
 using client::Tensor;
-using compiler::DType;
 
-compiler::HostTensor Numbers(v1::DType dtype, const Shape& shape, int64_t seed) {
-  compiler::HostTensor tensor;
-  tensor.dtype = compiler::FromWire(dtype);
-  tensor.shape.assign(shape.begin(), shape.end());
-  for (int64_t i = 0; i < compiler::NumElements(tensor.shape); ++i) {
-    const auto number = static_cast<uint64_t>((i * 37 + i / 11 + seed * 5) % 9 - 4);
-    const uint64_t bits = compiler::EvalScalar(compiler::Op::CAST, DType::kInt32, tensor.dtype, {number});
-    std::string element(static_cast<size_t>(compiler::ItemSize(tensor.dtype)), '\0');
-    compiler::StoreElement(tensor.dtype, bits, element.data());
-    tensor.bytes += element;
-  }
-  return tensor;
-}
-
-struct Made {
-  client::Graph graph;
-  compiler::HostTensors arguments;
-
-  Tensor Param(v1::DType dtype, const Shape& shape) {
-    const auto slot = static_cast<uint32_t>(arguments.size());
-    arguments[slot] = Numbers(dtype, shape, slot);
-    return graph.Param(slot, dtype, shape);
-  }
-};
-
-Tensor Wide(const Tensor& a, const Tensor& b) {
-  return client::Matmul(client::Cast(a, v1::FLOAT32), client::Cast(b, v1::FLOAT32));
-}
 Tensor T(const Tensor& a) { return client::Transpose(a); }
 
 constexpr v1::DType kHalf = v1::FLOAT16, kBfloat = v1::BFLOAT16;
@@ -137,19 +106,6 @@ TEST(GpuWgmma, GivesTheValuesOfTheInterpreter) {
   }
 }
 
-// What the assembler says of its code.
-std::string Assembled(const std::string& ptxas, const std::string& text) {
-  const std::string path = absl::StrCat(::testing::TempDir(), "/", getpid(), ".ptx");
-  std::ofstream(path) << text;
-  FILE* pipe = popen(absl::StrCat(ptxas, " -v -arch=sm_90a -o /dev/null ", path, " 2>&1").c_str(), "r");
-  std::string said;
-  char line[512];
-  while (fgets(line, sizeof(line), pipe) != nullptr) said += line;
-  EXPECT_EQ(pclose(pipe), 0) << said;
-  std::remove(path.c_str());
-  return said;
-}
-
 TEST(GpuWgmma, PtxasKeepsSumsInRegistersAndProductsAsynchronous) {
   const char* ptxas = std::getenv("KILN_PTXAS");
   if (ptxas == nullptr) GTEST_SKIP() << "there is no ptxas: ./dev setup --cuda installs one, KILN_PTXAS names one";
@@ -159,7 +115,9 @@ TEST(GpuWgmma, PtxasKeepsSumsInRegistersAndProductsAsynchronous) {
     Made made;
     made.graph.Output(test.product(made));
     const v1::Executable compiled = Compiled(made.graph.Build().value(), test.cores);
-    const std::string said = Assembled(ptxas, compiled.object());
+    const Assembled assembled = Assemble(ptxas, "sm_90a", compiled.object());
+    EXPECT_TRUE(assembled.taken) << assembled.said;
+    const std::string& said = assembled.said;
     if (test.in_registers) {
       EXPECT_TRUE(absl::StrContains(said, "0 bytes spill stores, 0 bytes spill loads")) << said;
     }

@@ -1,13 +1,10 @@
 // Products by warp groups (compiler/target/gpu/wgmma_product.h), in a kernel that does nothing else: their values on
 // the machine for PTX against plain loops, and what NVIDIA's assembler makes of them.
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <bit>
-#include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <fstream>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -18,6 +15,7 @@
 #include "llvm/IR/Verifier.h"
 #include "tests/support/ptx/machine.h"
 #include "tests/support/ptx/tensor_map.h"
+#include "tests/support/ptxas.h"
 
 namespace kiln::compiler {
 namespace {
@@ -243,19 +241,6 @@ TEST(Wgmma, WithoutTheEngine) {
   Check({128, 256, 80}, kWide, false);
 }
 
-// What the assembler says of its code.
-std::string Assembled(const std::string& ptxas, const std::string& text) {
-  const std::string path = absl::StrCat(::testing::TempDir(), "/", getpid(), ".ptx");
-  std::ofstream(path) << text;
-  FILE* pipe = popen(absl::StrCat(ptxas, " -v -arch=sm_90a -o /dev/null ", path, " 2>&1").c_str(), "r");
-  std::string said;
-  char line[512];
-  while (fgets(line, sizeof(line), pipe) != nullptr) said += line;
-  EXPECT_EQ(pclose(pipe), 0) << said;
-  std::remove(path.c_str());
-  return said;
-}
-
 TEST(Wgmma, PtxasKeepsSumsInRegistersAndProductsAsynchronous) {
   const char* ptxas = std::getenv("KILN_PTXAS");
   if (ptxas == nullptr) GTEST_SKIP() << "there is no ptxas: ./dev setup --cuda installs one, KILN_PTXAS names one";
@@ -263,7 +248,9 @@ TEST(Wgmma, PtxasKeepsSumsInRegistersAndProductsAsynchronous) {
     for (const bool beside : {false, true}) {
       const Product product = {1024, 1024, 1024, 1, beside, beside};
       tile.folded = product.folded;
-      const std::string said = Assembled(ptxas, PtxOf(product, tile));
+      const testing::Assembled assembled = testing::Assemble(ptxas, "sm_90a", PtxOf(product, tile));
+      EXPECT_TRUE(assembled.taken) << assembled.said;
+      const std::string& said = assembled.said;
       EXPECT_TRUE(absl::StrContains(said, "0 bytes spill stores, 0 bytes spill loads")) << said;
       // C75..: products that are made one after the other, or setmaxnreg that is not heeded.
       EXPECT_FALSE(absl::StrContains(said, "C75")) << said;

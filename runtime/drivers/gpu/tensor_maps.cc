@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
+#include "runtime/hal/stored_bytes.h"
 
 namespace kiln::runtime::gpu {
 namespace {
@@ -13,22 +14,6 @@ namespace {
 // Callers take turns with a few sets of buffers at most.
 constexpr size_t kMostKnown = 8;
 constexpr uint64_t kAlign = 16;  // of what the copy engine reads
-
-uint32_t ElementBytes(v1::DType dtype) {
-  switch (dtype) {
-    case v1::INT16:
-    case v1::UINT16:
-    case v1::FLOAT16:
-    case v1::BFLOAT16: return 2;
-    case v1::INT32:
-    case v1::UINT32:
-    case v1::FLOAT32: return 4;
-    case v1::INT64:
-    case v1::UINT64:
-    case v1::FLOAT64: return 8;
-    default: return 1;
-  }
-}
 
 absl::Status Refused(const v1::Kernel& kernel, v1::ErrorCode code, absl::string_view why) {
   v1::ErrorDetail detail;
@@ -53,7 +38,7 @@ absl::StatusOr<TensorMaps> TensorMaps::Of(const v1::Kernel& kernel, uint32_t ope
     map.operand = each.operand();
     map.offset = each.offset_bytes();
     map.tensor.axes = static_cast<uint32_t>(axes);
-    map.tensor.element_bytes = ElementBytes(each.dtype());
+    map.tensor.element_bytes = StoredBytes(each.dtype());
     map.tensor.swizzle_bytes = each.swizzle_bytes();
     // Else CheckExecutable has checked all.
     if (each.operand() >= operands || axes < 1 || static_cast<size_t>(axes) > map.tensor.sizes.size() ||

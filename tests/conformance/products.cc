@@ -1,0 +1,35 @@
+#include "tests/conformance/products.h"
+
+#include <string>
+
+#include "client/cpp/nn.h"
+#include "client/cpp/ops.h"
+#include "compiler/interp/scalar.h"
+
+namespace kiln::testing {
+
+compiler::HostTensor Numbers(v1::DType dtype, const client::Shape& shape, int64_t seed) {
+  compiler::HostTensor tensor;
+  tensor.dtype = compiler::FromWire(dtype);
+  tensor.shape.assign(shape.begin(), shape.end());
+  for (int64_t i = 0; i < compiler::NumElements(tensor.shape); ++i) {
+    const auto number = static_cast<uint64_t>((i * 37 + i / 11 + seed * 5) % 9 - 4);
+    const uint64_t bits = compiler::EvalScalar(compiler::Op::CAST, compiler::DType::kInt32, tensor.dtype, {number});
+    std::string element(static_cast<size_t>(compiler::ItemSize(tensor.dtype)), '\0');
+    compiler::StoreElement(tensor.dtype, bits, element.data());
+    tensor.bytes += element;
+  }
+  return tensor;
+}
+
+client::Tensor Made::Param(v1::DType dtype, const client::Shape& shape) {
+  const auto slot = static_cast<uint32_t>(arguments.size());
+  arguments[slot] = Numbers(dtype, shape, slot);
+  return graph.Param(slot, dtype, shape);
+}
+
+client::Tensor Wide(const client::Tensor& a, const client::Tensor& b) {
+  return client::Matmul(client::Cast(a, v1::FLOAT32), client::Cast(b, v1::FLOAT32));
+}
+
+}  // namespace kiln::testing

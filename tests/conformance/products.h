@@ -1,0 +1,27 @@
+// Graphs of products beside numbers for them, small and whole, so that every order of a sum gives the same.
+#ifndef KILN_TESTS_CONFORMANCE_PRODUCTS_H_
+#define KILN_TESTS_CONFORMANCE_PRODUCTS_H_
+
+#include <cstdint>
+
+#include "client/cpp/graph.h"
+#include "compiler/interp/interp.h"
+
+namespace kiln::testing {
+
+// From -4 to 4.
+compiler::HostTensor Numbers(v1::DType dtype, const client::Shape& shape, int64_t seed);
+
+struct Made {
+  client::Graph graph;
+  compiler::HostTensors arguments;
+
+  client::Tensor Param(v1::DType dtype, const client::Shape& shape);
+};
+
+// The product in float32, whatever the factors are.
+client::Tensor Wide(const client::Tensor& a, const client::Tensor& b);
+
+}  // namespace kiln::testing
+
+#endif  // KILN_TESTS_CONFORMANCE_PRODUCTS_H_
