@@ -120,9 +120,8 @@ absl::StatusOr<std::unique_ptr<RpcServer>> RpcServer::Start(const v1::ServerConf
       self->server_->GetHealthCheckService()->SetServingStatus("", true);
     });
   }
-  for (const auto& device : self->engine_->devices()) {
-    self->server_->GetHealthCheckService()->SetServingStatus(std::string(device->name()), true);
-  }
+  self->device_health_ =
+      std::make_unique<DeviceHealth>(self->engine_->devices(), *self->server_->GetHealthCheckService());
   return self;
 }
 

@@ -15,6 +15,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "kiln/v1/config.pb.h"
+#include "server/device_health.h"
 #include "server/engine/engine.h"
 #include "server/files/loader.h"
 #include "server/services/gate.h"
@@ -65,6 +66,7 @@ class RpcServer {
   Gate gate_;
   std::vector<std::unique_ptr<grpc::Service>> services_;
   std::unique_ptr<grpc::Server> server_;
+  std::unique_ptr<DeviceHealth> device_health_;
   std::atomic<bool> stop_preparing_{false};
   std::thread preparing_;
   int port_ = 0;

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -16,6 +17,7 @@
 namespace kiln::e2e {
 namespace {
 
+using grpc::health::v1::HealthCheckResponse;
 using ::testing::HasSubstr;
 
 class GpuTest : public ServerTest {
@@ -55,6 +57,20 @@ class GpuTest : public ServerTest {
     request.set_bytes(bytes);
     KILN_ASSIGN_OR_RETURN(const v1::BufferDescription buffer, Allocate(*stubs_, request));
     return buffer.handle();
+  }
+
+  // Returns once health checks say so; they hear of what happens to a device a little later.
+  void AwaitHealth(const std::string& service, HealthCheckResponse::ServingStatus wanted) {
+    grpc::ClientContext context;
+    context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(60));
+    grpc::health::v1::HealthCheckRequest request;
+    request.set_service(service);
+    const auto stream = stubs_->health->Watch(&context, request);
+    HealthCheckResponse response;
+    while (stream->Read(&response)) {
+      if (response.status() == wanted) return context.TryCancel();
+    }
+    ADD_FAILURE() << service << " ended as " << HealthCheckResponse::ServingStatus_Name(response.status());
   }
 
   testing::Fake fake_{"fake_cuda/libfake_cuda.so"};
@@ -161,6 +177,9 @@ TEST_F(GpuTest, ALostOneIsNamedAndTheOthersGoOn) {
   ASSERT_TRUE(Call(*stubs_->device, &v1::DeviceService::Stub::List, v1::ListDevicesRequest(), response).ok());
   EXPECT_EQ(response.devices(1).health(), v1::Device::UNHEALTHY);
   EXPECT_EQ(response.devices(2).health(), v1::Device::HEALTHY);
+  AwaitHealth("CUDA:0", HealthCheckResponse::NOT_SERVING);
+  EXPECT_EQ(Health(*stubs_, "CUDA:1"), HealthCheckResponse::SERVING);
+  EXPECT_EQ(Health(*stubs_), HealthCheckResponse::SERVING);
   fake_("forget 0");
 }
 

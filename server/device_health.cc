@@ -1,0 +1,44 @@
+#include "server/device_health.h"
+
+#include <string>
+
+#include "absl/time/time.h"
+
+namespace kiln::server {
+namespace {
+
+constexpr absl::Duration kPeriod = absl::Milliseconds(250);
+
+}  // namespace
+
+DeviceHealth::DeviceHealth(absl::Span<const std::unique_ptr<runtime::hal::Device>> devices,
+                           grpc::HealthCheckServiceInterface& service)
+    : devices_(devices), service_(service) {
+  for (const auto& device : devices_) {
+    serving_.push_back(device->health().ok());
+    service_.SetServingStatus(std::string(device->name()), serving_.back());
+  }
+  thread_ = std::thread([this] { LookUntilStopped(); });
+}
+
+DeviceHealth::~DeviceHealth() {
+  {
+    absl::MutexLock lock(&mutex_);
+    stopping_ = true;
+  }
+  thread_.join();
+}
+
+void DeviceHealth::LookUntilStopped() {
+  absl::MutexLock lock(&mutex_);
+  while (!mutex_.AwaitWithTimeout(absl::Condition(&stopping_), kPeriod)) {
+    for (size_t i = 0; i < devices_.size(); ++i) {
+      const bool serving = devices_[i]->health().ok();
+      if (serving == serving_[i]) continue;
+      serving_[i] = serving;
+      service_.SetServingStatus(std::string(devices_[i]->name()), serving);
+    }
+  }
+}
+
+}  // namespace kiln::server

@@ -1,0 +1,43 @@
+// What grpc.health.v1 says of each device: SERVING by the device's name until it is lost.
+//
+// A thread of its own looks, a few times a second: devices say how they are, and nobody calls when
+// that changes.
+#ifndef KILN_SERVER_DEVICE_HEALTH_H_
+#define KILN_SERVER_DEVICE_HEALTH_H_
+
+#include <grpcpp/health_check_service_interface.h>
+
+#include <memory>
+#include <thread>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/synchronization/mutex.h"
+#include "absl/types/span.h"
+#include "runtime/hal/device.h"
+
+namespace kiln::server {
+
+class DeviceHealth {
+ public:
+  // All devices have their status once this returns. They and `service` outlive this.
+  DeviceHealth(absl::Span<const std::unique_ptr<runtime::hal::Device>> devices,
+               grpc::HealthCheckServiceInterface& service);
+  ~DeviceHealth();
+  DeviceHealth(const DeviceHealth&) = delete;
+  DeviceHealth& operator=(const DeviceHealth&) = delete;
+
+ private:
+  void LookUntilStopped();
+
+  const absl::Span<const std::unique_ptr<runtime::hal::Device>> devices_;
+  grpc::HealthCheckServiceInterface& service_;
+  std::vector<bool> serving_;  // as last told
+  absl::Mutex mutex_;
+  bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
+  std::thread thread_;
+};
+
+}  // namespace kiln::server
+
+#endif  // KILN_SERVER_DEVICE_HEALTH_H_
