@@ -61,6 +61,22 @@ MatrixTile WaveTile(const char* name, MatrixTile::Unit unit, int64_t k, int64_t 
   return tile;
 }
 
+// A warp covers 16 rows and 32 columns, of which an item has four neighbours each; the same below, half the tile's rows
+// further; and the same beside both, half its columns further.
+MatrixTile FmaTile(const char* name, int64_t k, int64_t warp_rows, int64_t warp_columns, int64_t stages) {
+  MatrixTile tile;
+  tile.name = name;
+  tile.unit = MatrixTile::kFma;
+  tile.m = 2 * 16 * warp_rows;
+  tile.n = 2 * 32 * warp_columns;
+  tile.k = k;
+  tile.threads = 32 * warp_rows * warp_columns;
+  tile.stages = stages;
+  tile.items = {{8, kColumn, 4}, {4, kRow, 4}, {warp_rows, kRow, 16}, {warp_columns, kColumn, 32}};
+  tile.lanes = {{2, kRow, tile.m / 2}, {4, kRow, 1}, {2, kColumn, tile.n / 2}, {4, kColumn, 1}};
+  return tile;
+}
+
 // The number that `uop` is a constant multiple of, as far as its form says.
 int64_t DivisorOf(const UOp* uop) {
   if (uop->IsConst()) return uop->const_int();
@@ -98,11 +114,14 @@ const std::vector<MatrixTile>& MatrixTiles() {
       WaveTile("MFMA_128X128", MatrixTile::kMfma, 16, 4, 4),
       WaveTile("MFMA_64X64", MatrixTile::kMfma, 32, 2, 2),
       WaveTile("WMMA_64X64", MatrixTile::kWmma, 16, 2, 2),
+      FmaTile("FMA_128X128", 8, 4, 2, 4),
+      FmaTile("FMA_64X64", 8, 2, 1, 4),
   };
   return tiles;
 }
 
 bool TakesTile(const v1::Target& target, const MatrixTile& tile, DType in) {
+  if (tile.unit == MatrixTile::kFma) return in == DType::kFloat32 && target.kind() == v1::Target::NVPTX;
   if (in != DType::kFloat16 && in != DType::kBfloat16) return false;
   const uint32_t lanes = target.tuning().lanes();
   switch (tile.unit) {
@@ -110,6 +129,7 @@ bool TakesTile(const v1::Target& target, const MatrixTile& tile, DType in) {
     case MatrixTile::kWgmma: return target.arch() == "sm_90a";
     case MatrixTile::kMfma: return target.kind() == v1::Target::AMDGPU && lanes == 64;
     case MatrixTile::kWmma: return target.kind() == v1::Target::AMDGPU && lanes == 32;
+    case MatrixTile::kFma: break;
   }
   return false;
 }

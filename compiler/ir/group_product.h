@@ -44,6 +44,7 @@ struct MatrixTile {
     kWgmma,    // of Hopper's: wgmma, whose operands the copy engine brings. The last 128 items have none of the sum.
     kMfma,     // of AMD's CDNA, by waves of 64
     kWmma,     // of AMD's RDNA, by waves of 32
+    kFma,      // of NVIDIA's, none: fused multiply-adds of float32
   };
 
   const char* name;  // in schedules

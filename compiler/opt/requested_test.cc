@@ -234,7 +234,9 @@ TEST_F(RequestedTest, Tiles) {
   ExpectRefused(kernel, {{v1::OptOp::TC, 0, {}}}, "it wants (tile, axis of columns)");
   ExpectRefused(kernel, Requests("TC(0, 1, MMA_64X64); SPLIT(0, 2, LOCAL)"), "behind TC, which is the last");
   ExpectRefused(kernel, Requests("SPLIT(0, 2, LOCAL); TC(0, 1, MMA_64X64)"), "no other axis may be such");
-  ExpectRefused(Product(8, 8, 8), Requests("TC(0, 1, MMA_64X64)"), "the factors are CASTs to float32");
+  ExpectRefused(Product(8, 8, 8), Requests("TC(0, 1, MMA_64X64)"), "sm_80 has no MMA_64X64 of float32");
+  EXPECT_TRUE(ApplyRequested(graph_, Product(8, 8, 8), Requests("TC(0, 1, FMA_64X64)"), target_).ok());
+  ExpectRefused(kernel, Requests("TC(0, 1, FMA_64X64)"), "sm_80 has no FMA_64X64 of float16");
   ExpectRefused(Centred(8, 8), Requests("TC(0, 1, MMA_64X64)"), "adds up products along one axis");
   target_.set_kind(v1::Target::AMDGPU);
   ExpectRefused(kernel, Requests("TC(0, 1, MMA_64X64)"), "has no MMA_64X64 of float16");

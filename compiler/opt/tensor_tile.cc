@@ -45,10 +45,10 @@ struct Factors {
   UOp* Storage(size_t side) const { return load[side]->src(0)->src(0); }
 };
 
-// A widened number that is read as it is; or null.
+// A number that is read as it is, and is a float32 or widened to one; or null.
 UOp* WidenedLoad(UOp* uop) {
-  if (uop->op() != Op::CAST || uop->dtype() != DType::kFloat32) return nullptr;
-  UOp* load = uop->src(0);
+  if (uop->dtype() != DType::kFloat32) return nullptr;
+  UOp* load = uop->op() == Op::CAST ? uop->src(0) : uop;
   const bool plain = load->op() == Op::LOAD && load->src().size() == 1 && load->src(0)->op() == Op::INDEX &&
                      load->src(0)->src(0)->op() == Op::PARAM;
   return plain ? load : nullptr;
@@ -83,7 +83,7 @@ absl::StatusOr<Factors> FactorsOf(UOp* sink, UOp* row, UOp* column) {
   }
   for (UOp* factor : reduce->src(0)->src()) {
     UOp* load = WidenedLoad(factor);
-    if (load == nullptr) return Bad("the factors are CASTs to float32 of LOADs without a gate");
+    if (load == nullptr) return Bad("the factors are LOADs without a gate, or CASTs of those to float32");
     UOp* index = load->src(0)->src(1);
     // Nobody proves or gates the tile's accesses later: all are the loops', and of these all must be inside.
     const Bounds& places = index->bounds();
@@ -271,6 +271,8 @@ std::optional<TileChoice> ChooseTile(UOp* sink, const v1::Target& target) {
     if (computed[i] == 0 || computed[i] * 3 > least * 4) continue;
     const int64_t groups = CeilDiv(m, tiles[i].m) * CeilDiv(n, tiles[i].n) * others;
     if (groups <= most) continue;
+    // Ordinary arithmetic is as quick without shared memory, and then more items take part in a small product.
+    if (tiles[i].unit == MatrixTile::kFma && groups * 2 < cores) continue;
     most = groups;
     best->tile = static_cast<int64_t>(i);
     if (groups >= cores) break;

@@ -10,6 +10,7 @@
 #include "base/check.h"
 #include "compiler/rewrite/rewrite.h"
 #include "compiler/spec/program_spec.h"
+#include "compiler/target/gpu/fma_product.h"
 #include "compiler/target/gpu/launch.h"
 #include "compiler/target/gpu/mma_product.h"
 #include "compiler/target/gpu/tensor_cores.h"
@@ -113,6 +114,7 @@ class Nvptx : public GpuAbi {
     switch (product.tile->unit) {
       case MatrixTile::kMmaSync: return EmitMmaProduct(builder, product, a, b, item, shared, alignment);
       case MatrixTile::kWgmma: return EmitWgmmaProduct(builder, product, a, b, shared, alignment);
+      case MatrixTile::kFma: return EmitFmaProduct(builder, product, a, b, item, shared, alignment);
       case MatrixTile::kMfma:
       case MatrixTile::kWmma: break;
     }

@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "compiler/spec/program_spec.h"
 #include "compiler/target/gpu/architectures.h"
+#include "compiler/target/gpu/fma_product.h"
 #include "compiler/target/gpu/mma_product.h"
 #include "compiler/target/gpu/wave_product.h"
 #include "compiler/target/gpu/wgmma_kernel.h"
@@ -69,6 +70,7 @@ int64_t ProductSharedBytes(const GroupProduct& product) {
   switch (product.tile->unit) {
     case MatrixTile::kMmaSync: return MmaSharedBytes(*product.tile);
     case MatrixTile::kWgmma: return WgmmaKernelSharedBytes(product);
+    case MatrixTile::kFma: return FmaSharedBytes(*product.tile);
     case MatrixTile::kMfma:
     case MatrixTile::kWmma: return WaveSharedBytes(*product.tile);
   }

@@ -1,5 +1,5 @@
-// One operand of a product by mma.sync (mma_product.h): from global memory to a stage in shared memory, and from there
-// to fragments.
+// One operand of a product by mma.sync (mma_product.h) or by ordinary arithmetic (fma_product.h): from global memory to
+// a stage in shared memory, and from there to mma.sync's fragments.
 #ifndef KILN_COMPILER_TARGET_GPU_MMA_COPY_H_
 #define KILN_COMPILER_TARGET_GPU_MMA_COPY_H_
 
@@ -25,6 +25,12 @@ class MmaOperand {
   // is no such turn.
   void Copy(llvm::Value* turn, llvm::Value* stage);
 
+  // Whether a row of the stage is of k; else it is of the operand's rows (columns, of B).
+  bool along_k() const { return along_k_; }
+  int64_t row_bytes() const { return length_ * item_bytes_; }
+  // Where piece `piece`, of 16 bytes, of row `line` of a stage lies: a byte.
+  llvm::Value* ByteOf(llvm::Value* line, llvm::Value* piece);
+
   // So far, the places of fragments: 16 rows from row `warp_row` + 16 * block on (columns, of B), 16 of k.
   void PlaceFragments(llvm::Value* warp_row, int64_t blocks);
   // Four registers of two elements each. Of A: rows 0 to 7 and 8 to 15 of the lower half of k, then of the upper half.
@@ -41,9 +47,9 @@ class MmaOperand {
   };
 
   llvm::Value* I32(int64_t number) { return builder_.getInt32(static_cast<uint32_t>(number)); }
+  llvm::Type* Item() { return builder_.getIntNTy(static_cast<unsigned>(8 * item_bytes_)); }
   // 0 to `most` of what is left.
   llvm::Value* Clamp(llvm::Value* left, int64_t most);
-  llvm::Value* ByteOf(llvm::Value* line, llvm::Value* piece);
   void CopyPiece(llvm::Value* source, llvm::Value* into, llvm::Value* count);
   void LoadPiece(llvm::Value* source, llvm::Value* into, llvm::Value* count);
   llvm::Value* Shared(llvm::Value* byte);
@@ -52,7 +58,8 @@ class MmaOperand {
   const GroupProduct& product_;
   const GroupProduct::Side& side_;
   const bool is_b_;
-  const bool along_k_;  // whether a row of the stage is of k
+  const bool along_k_;
+  const int64_t item_bytes_, piece_;  // of an element; and elements of 16 bytes
   const int64_t begin_, rows_, lines_, length_;
   int64_t width_;  // elements that are copied at once
   llvm::Value *pointer_, *item_, *shared_;

@@ -4,9 +4,9 @@
 
 #include "base/check.h"
 #include "compiler/target/gpu/mma_copy.h"
+#include "compiler/target/gpu/stage_ring.h"
 #include "llvm/IR/DerivedTypes.h"
 #include "llvm/IR/IntrinsicsNVPTX.h"
-#include "llvm/IR/MDBuilder.h"
 
 namespace kiln::compiler {
 namespace {
@@ -41,74 +41,30 @@ class MmaProduct {
   }
 
   std::vector<llvm::Value*> Run() {
-    const int64_t turns = (product_.folded + tile_.k - 1) / tile_.k;
-    for (int64_t stage = 0; stage + 1 < tile_.stages; ++stage) Copy(I32(stage), I32(stage * StageBytes(tile_)));
-    llvm::BasicBlock* before = builder_.GetInsertBlock();
-    llvm::Function* function = before->getParent();
-    auto* loop = llvm::BasicBlock::Create(builder_.getContext(), "turn", function);
-    auto* done = llvm::BasicBlock::Create(builder_.getContext(), "multiplied", function);
-    builder_.CreateBr(loop);
-    builder_.SetInsertPoint(loop);
-    llvm::PHINode* turn = builder_.CreatePHI(builder_.getInt32Ty(), 2, "turn");
-    llvm::PHINode* now = builder_.CreatePHI(builder_.getInt32Ty(), 2, "now");    // the stage that is multiplied
-    llvm::PHINode* next = builder_.CreatePHI(builder_.getInt32Ty(), 2, "next");  // the one that is copied to
-    std::vector<llvm::PHINode*> sums;
-    for (int64_t i = 0; i < down_ * across_ * 4; ++i) {
-      sums.push_back(builder_.CreatePHI(builder_.getFloatTy(), 2));
-      sums.back()->addIncoming(llvm::ConstantFP::get(builder_.getFloatTy(), 0), before);
-    }
-    sums_.assign(sums.begin(), sums.end());
-    builder_.CreateIntrinsic(llvm::Intrinsic::nvvm_cp_async_wait_group, {}, {I32(tile_.stages - 2)});
-    builder_.CreateIntrinsic(llvm::Intrinsic::nvvm_barrier_cta_sync_aligned_all, {}, {I32(0)});
-    Copy(builder_.CreateAdd(turn, I32(tile_.stages - 1)), next);
-    for (int64_t step = 0; step < tile_.k / 16; ++step) Multiply(now, step);
-    llvm::Value* another = builder_.CreateAdd(turn, I32(1));
-    turn->addIncoming(I32(0), before);
-    turn->addIncoming(another, loop);
-    now->addIncoming(I32(0), before);
-    now->addIncoming(After(now), loop);
-    next->addIncoming(I32((tile_.stages - 1) * StageBytes(tile_)), before);
-    next->addIncoming(After(next), loop);
-    for (size_t i = 0; i < sums.size(); ++i) sums[i]->addIncoming(sums_[i], loop);
-    llvm::BranchInst* again = builder_.CreateCondBr(builder_.CreateICmpSLT(another, I32(turns)), loop, done);
-    KeepRolled(again);
-    builder_.SetInsertPoint(done);
-    // Nothing is under way when the item ends.
-    builder_.CreateIntrinsic(llvm::Intrinsic::nvvm_cp_async_wait_group, {}, {I32(0)});
+    const StageRing ring = {(product_.folded + tile_.k - 1) / tile_.k, tile_.stages, StageBytes(tile_)};
+    const auto all = static_cast<size_t>(down_ * across_ * 4);
+    sums_ = EmitStageRing(
+        builder_, ring, std::vector<llvm::Value*>(all, llvm::ConstantFP::get(builder_.getFloatTy(), 0)),
+        [&](llvm::Value* turn, llvm::Value* stage) {
+          a_.Copy(turn, stage);
+          b_.Copy(turn, stage);
+        },
+        [&](llvm::Value* stage, std::vector<llvm::Value*>& sums) {
+          for (int64_t step = 0; step < tile_.k / 16; ++step) Multiply(stage, step, sums);
+        });
     return Elements();
   }
 
  private:
   llvm::Value* I32(int64_t number) { return builder_.getInt32(static_cast<uint32_t>(number)); }
 
-  void Copy(llvm::Value* turn, llvm::Value* stage) {
-    a_.Copy(turn, stage);
-    b_.Copy(turn, stage);
-    builder_.CreateIntrinsic(llvm::Intrinsic::nvvm_cp_async_commit_group, {});
-  }
-
-  // The stage behind `stage` in the ring.
-  llvm::Value* After(llvm::Value* stage) {
-    llvm::Value* after = builder_.CreateAdd(stage, I32(StageBytes(tile_)));
-    llvm::Value* end = builder_.CreateICmpEQ(after, I32(tile_.stages * StageBytes(tile_)));
-    return builder_.CreateSelect(end, I32(0), after);
-  }
-
-  void KeepRolled(llvm::BranchInst* again) {
-    llvm::LLVMContext& context = builder_.getContext();
-    llvm::MDNode* disable = llvm::MDNode::get(context, llvm::MDString::get(context, "llvm.loop.unroll.disable"));
-    llvm::MDNode* id = llvm::MDNode::getDistinct(context, {nullptr, disable});
-    id->replaceOperandWith(0, id);
-    again->setMetadata(llvm::LLVMContext::MD_loop, id);
-  }
-
-  void Multiply(llvm::Value* stage, int64_t step) {
+  void Multiply(llvm::Value* stage, int64_t step, std::vector<llvm::Value*>& sums) {
     std::vector<std::array<llvm::Value*, 4>> a, b;
     for (int64_t i = 0; i < down_; ++i) a.push_back(a_.Fragments(stage, i, step));
     for (int64_t j = 0; j < across_ / 2; ++j) b.push_back(b_.Fragments(stage, j, step));
     for (size_t i = 0; i < static_cast<size_t>(down_); ++i) {
       for (size_t j = 0; j < static_cast<size_t>(across_); ++j) {
-        llvm::Value** sum = &sums_[(i * static_cast<size_t>(across_) + j) * 4];
+        llvm::Value** sum = &sums[(i * static_cast<size_t>(across_) + j) * 4];
         std::vector<llvm::Value*> operands(a[i].begin(), a[i].end());
         operands.insert(operands.end(), {b[j / 2][j % 2 * 2], b[j / 2][j % 2 * 2 + 1]});
         const bool half = product_.in == DType::kFloat16;

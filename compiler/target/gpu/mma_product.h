@@ -1,11 +1,8 @@
 // Products by work groups (ir/group_product.h) on NVIDIA's tensor cores, by mma.sync.
 //
-// The operands of several turns lie in shared memory, in a ring of stages. Copies go there past the registers
-// (cp.async), and what is beyond the operand is filled with zeros; while one stage is multiplied, the next ones are
-// under way. A barrier a turn says both that a stage has come, for all items, and that all are done with the one that
-// is copied to next. From shared memory, ldmatrix brings each warp the fragments of its part of the tile.
-//
-//   turn t:  wait for this item's copies of turn t; barrier; begin the copies of turn t + stages - 1; multiply
+// The operands of several turns lie in a ring of stages in shared memory (stage_ring.h). Copies go there past the
+// registers, and what is beyond the operand is filled with zeros. From shared memory, ldmatrix brings each warp the
+// fragments of its part of the tile.
 //
 // A stage holds an operand as it lies in memory: rows of k, or, where its rows (columns, of B) are neighbours, rows of
 // those, which ldmatrix turns on the way. The 16-byte pieces of a row are exchanged by its number (XOR), so that the

@@ -1,0 +1,33 @@
+// The loop of a product by a work group whose operands come by asynchronous copies (cp.async), into a ring of stages in
+// shared memory: while one stage is multiplied, the next ones are under way. A barrier a turn says both that a stage
+// has come, for all items, and that all are done with the one that is copied to next.
+//
+//   turn t:  wait for this item's copies of turn t; barrier; begin the copies of turn t + stages - 1; multiply
+#ifndef KILN_COMPILER_TARGET_GPU_STAGE_RING_H_
+#define KILN_COMPILER_TARGET_GPU_STAGE_RING_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "absl/functional/function_ref.h"
+#include "llvm/IR/IRBuilder.h"
+
+namespace kiln::compiler {
+
+struct StageRing {
+  int64_t turns;   // at least 1
+  int64_t stages;  // at least 2
+  int64_t bytes;   // of a stage
+};
+
+// What `sums`, numbers before the first turn, are after the last. `copy` begins the copies of a turn to the stage at a
+// byte of shared memory; for turns beyond the last it is to copy zeros, or nothing. `multiply` is given the byte of the
+// stage that has come, and changes the sums. All values but the sums are i32s.
+std::vector<llvm::Value*> EmitStageRing(
+    llvm::IRBuilder<>& builder, const StageRing& ring, std::vector<llvm::Value*> sums,
+    absl::FunctionRef<void(llvm::Value* turn, llvm::Value* stage)> copy,
+    absl::FunctionRef<void(llvm::Value* stage, std::vector<llvm::Value*>& sums)> multiply);
+
+}  // namespace kiln::compiler
+
+#endif  // KILN_COMPILER_TARGET_GPU_STAGE_RING_H_
