@@ -35,7 +35,13 @@ class Meeting {
   void Attend(uint32_t rank) {
     if (!Gather(rank)) return;
     request_.work(rank);
-    if (working_.fetch_sub(1, std::memory_order_acq_rel) == 1) std::move(done_)(absl::OkStatus());
+    uint32_t left = working_.fetch_sub(1, std::memory_order_acq_rel) - 1;
+    if (left == 0) {
+      working_.notify_all();
+      return std::move(done_)(absl::OkStatus());
+    }
+    // Whoever still works may do so in this one's memory.
+    for (; left != 0; left = working_.load(std::memory_order_acquire)) working_.wait(left, std::memory_order_acquire);
   }
 
  private:

@@ -2,9 +2,9 @@
 //
 // Work that concerns several devices, such as a copy from one to another, has an
 // entry in the queue of each. An entry that is reached waits for the others; once
-// all are there, each does its part, on its queue's thread, at the same time. So
-// whatever was submitted to any of the devices before the meeting has ended when it
-// begins, and what comes after sees what it did.
+// all are there, each does its part, on its queue's thread, at the same time, and stays
+// until all have: some may work in the memory of others. So whatever was submitted to any of the devices before the
+// meeting has ended when it begins, and what comes after sees what it did.
 //
 // Two meetings over the same devices must stand in the same order in all their
 // queues, or each would wait for the other for ever. One lock, held while entries are

@@ -92,6 +92,28 @@ TEST_F(MeetingTest, WhatWasSubmittedBeforeHasEnded) {
   EXPECT_TRUE(seen);
 }
 
+TEST_F(MeetingTest, NobodyGoesOnBeforeAllWorkHasEnded) {
+  std::atomic<bool> written = false, too_early = false;
+  // The last of them writes to the memory of all.
+  const auto work = [&](uint32_t rank) {
+    if (rank != 3) return;
+    absl::SleepFor(absl::Milliseconds(20));
+    written = true;
+  };
+  absl::Notification met;
+  meetings_.Submit({devices_, work}, [&](const absl::Status&) { met.Notify(); });
+  for (hal::Device* device : devices_) {
+    device->queue().Submit(
+        [&] {
+          if (!written) too_early = true;
+        },
+        ~uint64_t{0});
+  }
+  DrainAll();
+  met.WaitForNotification();
+  EXPECT_FALSE(too_early);
+}
+
 TEST_F(MeetingTest, ManyAtOnceInAnyOrderAllEnd) {
   constexpr int kThreads = 4, kEach = 200;
   absl::BlockingCounter left(kThreads * kEach);
