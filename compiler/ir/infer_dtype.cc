@@ -111,8 +111,7 @@ absl::StatusOr<DType> InferDType(const UOp& uop) {
       if (IsFloat8(uop.src(0)->dtype())) return Mismatch(uop, "a dtype of at least 16 bits, or integers");
       return DType::kVoid;
     case Op::WMMA:
-      if (IsFloat8(uop.src(0)->dtype()) || IsFloat8(uop.src(2)->dtype()))
-        return Mismatch(uop, "floats of at least 16 bits, or integers");
+      if (IsFloat8(uop.src(2)->dtype())) return Mismatch(uop, "sums in floats of at least 16 bits, or integers");
       return uop.src(2)->dtype();
     case Op::GETTUPLE: {
       const int64_t index = uop.arg_as<int64_t>();

@@ -21,10 +21,12 @@ const std::vector<Row>& Rows() {
       {32, 16, 8, 16, {DType::kFloat16, DType::kBfloat16}, {DType::kFloat32, DType::kFloat16}},
       {32, 16, 8, 8, {DType::kFloat16, DType::kBfloat16}, {DType::kFloat32, DType::kFloat16}},
       {32, 16, 8, 32, {DType::kInt8, DType::kUint8}, {DType::kInt32}},
+      {32, 16, 8, 32, {DType::kFloat8E4m3, DType::kFloat8E5m2}, {DType::kFloat32}},
       {32, 8, 8, 4, {DType::kFloat64}, {DType::kFloat64}},
       // AMD's wavefronts of 32 items, and of 64.
       {32, 16, 16, 16, {DType::kFloat16, DType::kBfloat16}, {DType::kFloat32}},
       {32, 16, 16, 16, {DType::kInt8, DType::kUint8}, {DType::kInt32}},
+      {32, 16, 16, 16, {DType::kFloat8E4m3, DType::kFloat8E5m2}, {DType::kFloat32}},
       {64, 16, 16, 16, {DType::kFloat16, DType::kBfloat16}, {DType::kFloat32}},
       {64, 32, 32, 8, {DType::kFloat16, DType::kBfloat16}, {DType::kFloat32}},
       {64, 16, 16, 16, {DType::kInt8}, {DType::kInt32}},

@@ -23,10 +23,13 @@ void ExpectEachOnce(const Fragment& fragment, int64_t threads, int64_t rows, int
 TEST(WmmaLayout, FragmentsHoldEachElementOnce) {
   using enum DType;
   const WmmaArg args[] = {
-      {8, 16, 16, kFloat16, kFloat32, 32},   {8, 16, 8, kBfloat16, kFloat32, 32},  {8, 16, 32, kInt8, kInt32, 32},
-      {8, 8, 4, kFloat64, kFloat64, 32},     {16, 16, 16, kFloat16, kFloat32, 32}, {16, 16, 16, kUint8, kInt32, 32},
-      {16, 16, 16, kBfloat16, kFloat32, 64}, {32, 32, 8, kFloat16, kFloat32, 64},  {16, 16, 16, kInt8, kInt32, 64},
-      {32, 32, 8, kInt8, kInt32, 64},        {16, 16, 32, kInt8, kInt32, 64},      {32, 32, 16, kInt8, kInt32, 64},
+      {8, 16, 16, kFloat16, kFloat32, 32},     {8, 16, 8, kBfloat16, kFloat32, 32},
+      {8, 16, 32, kInt8, kInt32, 32},          {8, 16, 32, kFloat8E5m2, kFloat32, 32},
+      {16, 16, 16, kFloat8E4m3, kFloat32, 32}, {8, 8, 4, kFloat64, kFloat64, 32},
+      {16, 16, 16, kFloat16, kFloat32, 32},    {16, 16, 16, kUint8, kInt32, 32},
+      {16, 16, 16, kBfloat16, kFloat32, 64},   {32, 32, 8, kFloat16, kFloat32, 64},
+      {16, 16, 16, kInt8, kInt32, 64},         {32, 32, 8, kInt8, kInt32, 64},
+      {16, 16, 32, kInt8, kInt32, 64},         {32, 32, 16, kInt8, kInt32, 64},
       {16, 16, 4, kFloat64, kFloat64, 64},
   };
   for (const WmmaArg& arg : args) {

@@ -25,7 +25,8 @@ struct Row {
 
 const std::vector<Row>& Rows() {
   static const std::vector<std::string> nvidia = {"sm_80", "sm_90a", "sm_100a", "sm_120a"}, cdna = {"gfx90a", "gfx942"},
-                                        rdna = {"gfx1100", "gfx1200"};
+                                        ada = {"sm_90a", "sm_100a", "sm_120a"}, rdna = {"gfx1100", "gfx1200"},
+                                        rdna4 = {"gfx1200"};
   static const auto& rows = *new std::vector<Row>{
       {"32, 16x8x16 of float16 into float16", nvidia, "mma.sync.aligned.m16n8k16.row.col.f16.f16.f16.f16"},
       {"32, 16x8x8 of float16 into float16", nvidia, "mma.sync.aligned.m16n8k8.row.col.f16.f16.f16.f16"},
@@ -33,11 +34,15 @@ const std::vector<Row>& Rows() {
       {"32, 16x8x8 of bfloat16 into float32", nvidia, "mma.sync.aligned.m16n8k8.row.col.f32.bf16.bf16.f32"},
       {"32, 16x8x32 of int8 into int32", nvidia, "mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32"},
       {"32, 16x8x32 of uint8 into int32", nvidia, "mma.sync.aligned.m16n8k32.row.col.s32.u8.u8.s32"},
+      {"32, 16x8x32 of float8_e4m3 into float32", ada, "mma.sync.aligned.m16n8k32.row.col.f32.e4m3.e4m3.f32"},
+      {"32, 16x8x32 of float8_e5m2 into float32", ada, "mma.sync.aligned.m16n8k32.row.col.f32.e5m2.e5m2.f32"},
       {"32, 8x8x4 of float64 into float64", nvidia, "mma.sync.aligned.m8n8k4.row.col.f64.f64.f64.f64"},
       {"32, 16x16x16 of float16 into float32", rdna, "v_wmma_f32_16x16x16_f16"},
       {"32, 16x16x16 of bfloat16 into float32", rdna, "v_wmma_f32_16x16x16_bf16"},
       {"32, 16x16x16 of int8 into int32", rdna, "v_wmma_i32_16x16x16_iu8"},
       {"32, 16x16x16 of uint8 into int32", rdna, "v_wmma_i32_16x16x16_iu8"},
+      {"32, 16x16x16 of float8_e4m3 into float32", rdna4, "v_wmma_f32_16x16x16_fp8_fp8"},
+      {"32, 16x16x16 of float8_e5m2 into float32", rdna4, "v_wmma_f32_16x16x16_bf8_bf8"},
       {"64, 16x16x16 of float16 into float32", cdna, "v_mfma_f32_16x16x16"},
       {"64, 16x16x16 of bfloat16 into float32", cdna, "v_mfma_f32_16x16x16"},
       {"64, 32x32x8 of float16 into float32", cdna, "v_mfma_f32_32x32x8"},

@@ -2,6 +2,7 @@
 #include <memory>
 #include <string>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
 #include "compiler/ir/code_text.h"
@@ -94,8 +95,21 @@ class GpuCodeGenerator : public CodeGenerator {
  private:
   absl::Status Added(const UOp* linear, llvm::Function* function) {
     optimized_ = false;
+    for (const UOp* uop : linear->src()) {
+      if (uop->op() == Op::WMMA)
+        KILN_RETURN_IF_ERROR(TakeFeature(FeatureFor(target_.arch(), uop->arg_as<WmmaArg>().in)));
+    }
     KILN_ASSIGN_OR_RETURN(const v1::Launch launch, GpuLaunch(linear, target_));
     if (launch.dynamic_shared_bytes() > 0) MakeSharedDynamic(*function);
+    return absl::OkStatus();
+  }
+
+  absl::Status TakeFeature(absl::string_view feature) {
+    if (feature.empty() || absl::StrContains(machine_->getTargetFeatureString().str(), feature))
+      return absl::OkStatus();
+    v1::Target target = target_;
+    target.add_features(std::string(feature));
+    KILN_ASSIGN_OR_RETURN(machine_, MakeTargetMachine(target));
     return absl::OkStatus();
   }
 

@@ -37,6 +37,7 @@ const std::vector<TensorCore>& Table() {
   using enum DType;
   using Names = std::vector<absl::string_view>;
   static const Names nvidia = {"sm_80", "sm_90a", "sm_100a", "sm_120a"}, cdna = {"gfx90a", "gfx942"};
+  static const Names ada = {"sm_90a", "sm_100a", "sm_120a"};  // and later: 8-bit floats
   static const Names rdna3 = {"gfx1100"}, rdna4 = {"gfx1200"};
   static const auto& table = *new std::vector<TensorCore>{
       {32, 16, 8, 16, kFloat16, kFloat32, Way::kMma, in::nvvm_mma_m16n8k16_row_col_f32_f32, nvidia},
@@ -47,6 +48,8 @@ const std::vector<TensorCore>& Table() {
       {32, 16, 8, 8, kBfloat16, kFloat32, Way::kMma, in::nvvm_mma_m16n8k8_row_col_bf16, nvidia},
       {32, 16, 8, 32, kInt8, kInt32, Way::kMma, in::nvvm_mma_m16n8k32_row_col_s8, nvidia},
       {32, 16, 8, 32, kUint8, kInt32, Way::kMma, in::nvvm_mma_m16n8k32_row_col_u8, nvidia},
+      {32, 16, 8, 32, kFloat8E4m3, kFloat32, Way::kMma, in::nvvm_mma_m16n8k32_row_col_f32_e4m3_e4m3_f32, ada},
+      {32, 16, 8, 32, kFloat8E5m2, kFloat32, Way::kMma, in::nvvm_mma_m16n8k32_row_col_f32_e5m2_e5m2_f32, ada},
       {32, 8, 8, 4, kFloat64, kFloat64, Way::kMma, in::nvvm_mma_m8n8k4_row_col_f64, nvidia},
 
       {64, 16, 16, 16, kFloat16, kFloat32, Way::kMfma, in::amdgcn_mfma_f32_16x16x16f16, cdna},
@@ -67,6 +70,8 @@ const std::vector<TensorCore>& Table() {
       {32, 16, 16, 16, kBfloat16, kFloat32, Way::kWmma, in::amdgcn_wmma_f32_16x16x16_bf16, rdna4},
       {32, 16, 16, 16, kInt8, kInt32, Way::kWmmaSigns, in::amdgcn_wmma_i32_16x16x16_iu8, rdna4},
       {32, 16, 16, 16, kUint8, kInt32, Way::kWmmaSigns, in::amdgcn_wmma_i32_16x16x16_iu8, rdna4},
+      {32, 16, 16, 16, kFloat8E4m3, kFloat32, Way::kWmma, in::amdgcn_wmma_f32_16x16x16_fp8_fp8, rdna4},
+      {32, 16, 16, 16, kFloat8E5m2, kFloat32, Way::kWmma, in::amdgcn_wmma_f32_16x16x16_bf8_bf8, rdna4},
   };
   return table;
 }
@@ -150,9 +155,9 @@ class Emitter {
 
   // Factors as words.
   llvm::Value* Wmma(llvm::Value* a, llvm::Value* b, llvm::Value* c) {
-    const bool bytes = core_.way == Way::kWmmaSigns || core_.way == Way::kTwiceSigns;
+    const bool signs = core_.way == Way::kWmmaSigns || core_.way == Way::kTwiceSigns;
     llvm::Type* type = a->getType();
-    if (!bytes) {
+    if (Bits(core_.in) == 16) {
       llvm::Type* element = core_.in == DType::kFloat16 ? b_.getHalfTy() : b_.getInt16Ty();
       type = llvm::FixedVectorType::get(element, BitsOf(type) / 16);
       a = b_.CreateBitCast(a, type);
@@ -160,7 +165,7 @@ class Emitter {
     }
     std::vector<llvm::Value*> operands = {a, b, c};
     llvm::Value* is_signed = b_.getInt1(core_.in == DType::kInt8);
-    if (bytes) operands = {is_signed, a, is_signed, b, c, b_.getFalse()};
+    if (signs) operands = {is_signed, a, is_signed, b, c, b_.getFalse()};
     return b_.CreateIntrinsic(core_.instruction, {c->getType(), type}, operands);
   }
 
@@ -191,6 +196,10 @@ class Emitter {
 }  // namespace
 
 bool HasTensorCore(absl::string_view architecture, const WmmaArg& arg) { return Find(architecture, arg) != nullptr; }
+
+absl::string_view FeatureFor(absl::string_view architecture, DType in) {
+  return architecture == "sm_90a" && IsFloat(in) && Bits(in) == 8 ? "+ptx84" : "";
+}
 
 bool TakesFactorsTwice(absl::string_view architecture, const WmmaArg& arg) {
   const TensorCore* core = Find(architecture, arg);

@@ -12,6 +12,10 @@ namespace kiln::compiler {
 // element of its fragments belongs is what spec/wmma_layout.h says.
 bool HasTensorCore(absl::string_view architecture, const WmmaArg& arg);
 
+// A feature of LLVM's that its code asks for beyond what the architecture has by itself; or "". Products of 8-bit
+// floats came with PTX 8.4, and code for sm_90a is of 8.0, which older drivers take.
+absl::string_view FeatureFor(absl::string_view architecture, DType in);
+
 // The instruction, for one that HasTensorCore: the sum's fragment. All items of the wave get here.
 llvm::Value* EmitTensorCore(llvm::IRBuilder<>& builder, absl::string_view architecture, const WmmaArg& arg,
                             llvm::Value* a, llvm::Value* b, llvm::Value* c);

@@ -21,6 +21,11 @@ struct Brain {
   uint16_t bits;
   explicit operator double() const { return BitsToFloat(v1::BFLOAT16, bits); }
 };
+template <v1::DType kFormat>
+struct Byte {
+  uint8_t bits;
+  explicit operator double() const { return BitsToFloat(kFormat, bits); }
+};
 
 template <typename T>
 T ElementAt(const void* fragment, int i) {
@@ -147,6 +152,8 @@ constexpr WaveOp kOps[] = {
     {"llvm.amdgcn.wmma.f32.16x16x16.f16.v8f32.v8f16", Wmma<Half, false>},
     {"llvm.amdgcn.wmma.f32.16x16x16.bf16.v8f32.v8i16", Wmma<Brain, false>},
     {"llvm.amdgcn.wmma.i32.16x16x16.iu8.v8i32.v2i32", WmmaBytes<false>},
+    {"llvm.amdgcn.wmma.f32.16x16x16.fp8.fp8.v8f32.v2i32", Wmma<Byte<v1::FLOAT8_E4M3>, false>},
+    {"llvm.amdgcn.wmma.f32.16x16x16.bf8.bf8.v8f32.v2i32", Wmma<Byte<v1::FLOAT8_E5M2>, false>},
 };
 
 }  // namespace
