@@ -13,6 +13,7 @@
 #include "compiler/compile_stages.h"
 #include "compiler/executable_builder.h"
 #include "compiler/ir/entry.h"
+#include "compiler/ir/tf32.h"
 #include "compiler/ir/wire.h"
 #include "compiler/kernel/dots.h"
 #include "compiler/pass/pipeline.h"
@@ -89,7 +90,7 @@ absl::StatusOr<v1::Executable> CompileNormalised(Graph& graph, Pipeline& pipelin
                                                  CompileObserver* observer) {
   const v1::Target target = AllowedTarget(device, options.fast_math);
   v1::Executable executable;
-  *executable.mutable_target() = target;
+  *executable.mutable_target() = WithoutTf32(target);
   KILN_ASSIGN_OR_RETURN(std::unique_ptr<CodeGenerator> generator, MakeCodeGenerator(target, options));
 
   if (LevelOf(root) == EntryLevel::kTensor) {

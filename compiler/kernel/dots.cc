@@ -7,6 +7,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "compiler/ir/build.h"
+#include "compiler/ir/tf32.h"
 #include "compiler/kernel/ranges.h"
 #include "compiler/rewrite/rewrite.h"
 
@@ -180,7 +181,7 @@ DotUnits DotUnitsOf(const v1::Target& target) {
 }
 
 v1::Target AllowedTarget(v1::Target target, bool fast_math) {
-  if (fast_math) return target;
+  if (fast_math) return WithTf32(std::move(target));
   auto* features = target.mutable_features();
   features->erase(std::remove(features->begin(), features->end(), kBfloatFeature), features->end());
   return target;

@@ -20,6 +20,7 @@ const std::vector<Row>& Rows() {
       // NVIDIA's warps.
       {32, 16, 8, 16, {DType::kFloat16, DType::kBfloat16}, {DType::kFloat32, DType::kFloat16}},
       {32, 16, 8, 8, {DType::kFloat16, DType::kBfloat16}, {DType::kFloat32, DType::kFloat16}},
+      {32, 16, 8, 8, {DType::kFloat32}, {DType::kFloat32}},
       {32, 16, 8, 32, {DType::kInt8, DType::kUint8}, {DType::kInt32}},
       {32, 16, 8, 32, {DType::kFloat8E4m3, DType::kFloat8E5m2}, {DType::kFloat32}},
       {32, 8, 8, 4, {DType::kFloat64}, {DType::kFloat64}},

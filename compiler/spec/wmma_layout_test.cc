@@ -25,12 +25,12 @@ TEST(WmmaLayout, FragmentsHoldEachElementOnce) {
   const WmmaArg args[] = {
       {8, 16, 16, kFloat16, kFloat32, 32},     {8, 16, 8, kBfloat16, kFloat32, 32},
       {8, 16, 32, kInt8, kInt32, 32},          {8, 16, 32, kFloat8E5m2, kFloat32, 32},
-      {16, 16, 16, kFloat8E4m3, kFloat32, 32}, {8, 8, 4, kFloat64, kFloat64, 32},
-      {16, 16, 16, kFloat16, kFloat32, 32},    {16, 16, 16, kUint8, kInt32, 32},
-      {16, 16, 16, kBfloat16, kFloat32, 64},   {32, 32, 8, kFloat16, kFloat32, 64},
-      {16, 16, 16, kInt8, kInt32, 64},         {32, 32, 8, kInt8, kInt32, 64},
-      {16, 16, 32, kInt8, kInt32, 64},         {32, 32, 16, kInt8, kInt32, 64},
-      {16, 16, 4, kFloat64, kFloat64, 64},
+      {16, 16, 16, kFloat8E4m3, kFloat32, 32}, {8, 16, 8, kFloat32, kFloat32, 32},
+      {8, 8, 4, kFloat64, kFloat64, 32},       {16, 16, 16, kFloat16, kFloat32, 32},
+      {16, 16, 16, kUint8, kInt32, 32},        {16, 16, 16, kBfloat16, kFloat32, 64},
+      {32, 32, 8, kFloat16, kFloat32, 64},     {16, 16, 16, kInt8, kInt32, 64},
+      {32, 32, 8, kInt8, kInt32, 64},          {16, 16, 32, kInt8, kInt32, 64},
+      {32, 32, 16, kInt8, kInt32, 64},         {16, 16, 4, kFloat64, kFloat64, 64},
   };
   for (const WmmaArg& arg : args) {
     SCOPED_TRACE(testing::Message() << arg.threads << " " << arg.m << " " << arg.n << " " << arg.k);

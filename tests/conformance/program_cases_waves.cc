@@ -106,9 +106,9 @@ ProgramCase CaseOf(const Product& product) {
 }
 
 // PTX ISA, figures of the fragments of mma.m16n8k8, m16n8k16 and m16n8k32: of lane l, "groupID" l / 4 and
-// "threadID_in_group" l % 4.
+// "threadID_in_group" l % 4. A register is of 32 bits.
 Product Nvidia16(int k, DType in, DType out) {
-  const int each = k == 32 ? 4 : 2;
+  const int each = 4 / compiler::ItemSize(in);
   return {32,
           16,
           8,
@@ -164,29 +164,18 @@ Product Amd(int threads, int m, int k, DType in, DType out) {
 std::vector<ProgramCase> WaveCases() {
   using enum DType;
   std::vector<ProgramCase> cases;
-  for (const Product& product : {Nvidia16(16, kFloat16, kFloat16),
-                                 Nvidia16(8, kFloat16, kFloat16),
-                                 Nvidia16(16, kBfloat16, kFloat32),
-                                 Nvidia16(8, kBfloat16, kFloat32),
-                                 Nvidia16(32, kInt8, kInt32),
-                                 Nvidia16(32, kUint8, kInt32),
-                                 Nvidia16(32, kFloat8E4m3, kFloat32),
-                                 Nvidia16(32, kFloat8E5m2, kFloat32),
-                                 Nvidia8(),
-                                 Amd(32, 16, 16, kFloat16, kFloat32),
-                                 Amd(32, 16, 16, kBfloat16, kFloat32),
-                                 Amd(32, 16, 16, kInt8, kInt32),
-                                 Amd(32, 16, 16, kUint8, kInt32),
-                                 Amd(32, 16, 16, kFloat8E4m3, kFloat32),
-                                 Amd(32, 16, 16, kFloat8E5m2, kFloat32),
-                                 Amd(64, 16, 16, kFloat16, kFloat32),
-                                 Amd(64, 16, 16, kBfloat16, kFloat32),
-                                 Amd(64, 32, 8, kFloat16, kFloat32),
-                                 Amd(64, 32, 8, kBfloat16, kFloat32),
-                                 Amd(64, 16, 16, kInt8, kInt32),
-                                 Amd(64, 32, 8, kInt8, kInt32),
-                                 Amd(64, 16, 32, kInt8, kInt32),
-                                 Amd(64, 32, 16, kInt8, kInt32),
+  for (const Product& product : {Nvidia16(16, kFloat16, kFloat16),       Nvidia16(8, kFloat16, kFloat16),
+                                 Nvidia16(16, kBfloat16, kFloat32),      Nvidia16(8, kBfloat16, kFloat32),
+                                 Nvidia16(8, kFloat32, kFloat32),        Nvidia16(32, kInt8, kInt32),
+                                 Nvidia16(32, kUint8, kInt32),           Nvidia16(32, kFloat8E4m3, kFloat32),
+                                 Nvidia16(32, kFloat8E5m2, kFloat32),    Nvidia8(),
+                                 Amd(32, 16, 16, kFloat16, kFloat32),    Amd(32, 16, 16, kBfloat16, kFloat32),
+                                 Amd(32, 16, 16, kInt8, kInt32),         Amd(32, 16, 16, kUint8, kInt32),
+                                 Amd(32, 16, 16, kFloat8E4m3, kFloat32), Amd(32, 16, 16, kFloat8E5m2, kFloat32),
+                                 Amd(64, 16, 16, kFloat16, kFloat32),    Amd(64, 16, 16, kBfloat16, kFloat32),
+                                 Amd(64, 32, 8, kFloat16, kFloat32),     Amd(64, 32, 8, kBfloat16, kFloat32),
+                                 Amd(64, 16, 16, kInt8, kInt32),         Amd(64, 32, 8, kInt8, kInt32),
+                                 Amd(64, 16, 32, kInt8, kInt32),         Amd(64, 32, 16, kInt8, kInt32),
                                  Amd(64, 16, 4, kFloat64, kFloat64)})
     cases.push_back(CaseOf(product));
   return cases;

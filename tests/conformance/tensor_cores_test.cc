@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <cstring>
 #include <string>
 #include <vector>
 
@@ -12,6 +13,7 @@
 #include "compiler/compile.h"
 #include "compiler/target/gpu/architectures.h"
 #include "tests/conformance/program_cases.h"
+#include "tests/support/ptx_engine.h"
 #include "tests/support/ptxas.h"
 
 namespace kiln::testing {
@@ -21,6 +23,7 @@ struct Row {
   const char* product;  // ends the case's name
   std::vector<std::string> architectures;
   const char* instruction;
+  bool fast_math = false;  // without it there is none
 };
 
 const std::vector<Row>& Rows() {
@@ -32,6 +35,7 @@ const std::vector<Row>& Rows() {
       {"32, 16x8x8 of float16 into float16", nvidia, "mma.sync.aligned.m16n8k8.row.col.f16.f16.f16.f16"},
       {"32, 16x8x16 of bfloat16 into float32", nvidia, "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32"},
       {"32, 16x8x8 of bfloat16 into float32", nvidia, "mma.sync.aligned.m16n8k8.row.col.f32.bf16.bf16.f32"},
+      {"32, 16x8x8 of float32 into float32", nvidia, "mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32", true},
       {"32, 16x8x32 of int8 into int32", nvidia, "mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32"},
       {"32, 16x8x32 of uint8 into int32", nvidia, "mma.sync.aligned.m16n8k32.row.col.s32.u8.u8.s32"},
       {"32, 16x8x32 of float8_e4m3 into float32", ada, "mma.sync.aligned.m16n8k32.row.col.f32.e4m3.e4m3.f32"},
@@ -76,8 +80,11 @@ TEST_P(TensorCores, AreWhatProductsByWavesBecome) {
                                   [&](const Row& each) { return absl::EndsWith(test.name, each.product); });
     ASSERT_NE(row, Rows().end());
     AssemblyCollector assembly;
-    const auto made = compiler::Compile(test.graph, *compiler::GpuTarget(name), {}, &assembly);
+    compiler::Options options;
+    options.fast_math = row->fast_math;
+    const auto made = compiler::Compile(test.graph, *compiler::GpuTarget(name), options, &assembly);
     ASSERT_TRUE(made.ok()) << made.status();
+    EXPECT_TRUE(made->target().features().empty());  // of which a device would have to have each
     const auto& has = row->architectures;
     const bool wanted = std::find(has.begin(), has.end(), name) != has.end();
     EXPECT_EQ(absl::StrContains(assembly.text, row->instruction), wanted) << assembly.text;
@@ -93,6 +100,37 @@ TEST_P(TensorCores, AreWhatProductsByWavesBecome) {
 
 INSTANTIATE_TEST_SUITE_P(Architectures, TensorCores, ::testing::ValuesIn(compiler::GpuArchitectures()),
                          [](const auto& info) { return std::string(info.param.name); });
+
+// Factors of float32 are what they are but under fast_math, where they are rounded to 10 bits, ties away from zero.
+TEST(Tf32, IsForFastMathAlone) {
+  const auto cases = WaveCases();
+  const auto test = std::find_if(cases.begin(), cases.end(), [](const ProgramCase& each) {
+    return absl::EndsWith(each.name, "16x8x8 of float32 into float32");
+  });
+  ASSERT_NE(test, cases.end());
+  for (const bool fast_math : {false, true}) {
+    compiler::Options options;
+    options.fast_math = fast_math;
+    const auto whole = PtxEngine("sm_80").Run(test->graph, test->arguments, options);
+    ASSERT_TRUE(whole.ok()) << whole.status();
+    EXPECT_EQ(whole->written.at(0).bytes, test->expected.at(0).bytes);
+    auto arguments = test->arguments;
+    const auto fill = [&](uint32_t slot, float value) {
+      std::string& bytes = arguments.at(slot).bytes;
+      for (size_t at = 0; at < bytes.size(); at += sizeof(value)) std::memcpy(&bytes[at], &value, sizeof(value));
+    };
+    fill(0, 0.0F);
+    fill(1, 1 + 0x1p-11F);
+    fill(2, 1.0F);
+    const auto rounded = PtxEngine("sm_80").Run(test->graph, arguments, options);
+    ASSERT_TRUE(rounded.ok()) << rounded.status();
+    fill(0, fast_math ? 8 + 0x8p-10F : 8 + 0x8p-11F);
+    EXPECT_EQ(rounded->written.at(0).bytes, arguments.at(0).bytes) << fast_math;
+    const auto made = compiler::Compile(test->graph, *compiler::GpuTarget("sm_80"), options);
+    ASSERT_TRUE(made.ok()) << made.status();
+    EXPECT_EQ(absl::StrContains(made->object(), "tf32"), fast_math);
+  }
+}
 
 TEST(TensorCoreRows, AreAllCases) { EXPECT_EQ(WaveCases().size(), Rows().size()); }
 

@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
 #include "compiler/ir/code_text.h"
+#include "compiler/ir/tf32.h"
 #include "compiler/kernel/zero_shared.h"
 #include "compiler/target/gpu/architectures.h"
 #include "compiler/target/gpu/dynamic_shared.h"
@@ -46,7 +47,9 @@ class GpuCodeGenerator : public CodeGenerator {
 
   absl::StatusOr<v1::Launch> LaunchOf(const UOp* linear) override { return GpuLaunch(linear, target_); }
 
-  bool HasWmma(const WmmaArg& arg) const override { return HasTensorCore(target_.arch(), arg); }
+  bool HasWmma(const WmmaArg& arg) const override {
+    return HasTensorCore(target_.arch(), arg) && (arg.in != DType::kFloat32 || MayRoundToTf32(target_));
+  }
 
   absl::StatusOr<UOp*> SelectValues(Graph& graph, UOp* linear) override {
     return ZeroShared(graph, ZeroRegisters(graph, linear));
@@ -107,7 +110,7 @@ class GpuCodeGenerator : public CodeGenerator {
   absl::Status TakeFeature(absl::string_view feature) {
     if (feature.empty() || absl::StrContains(machine_->getTargetFeatureString().str(), feature))
       return absl::OkStatus();
-    v1::Target target = target_;
+    v1::Target target = WithoutTf32(target_);
     target.add_features(std::string(feature));
     KILN_ASSIGN_OR_RETURN(machine_, MakeTargetMachine(target));
     return absl::OkStatus();
@@ -149,7 +152,7 @@ absl::StatusOr<std::unique_ptr<CodeGenerator>> MakeGpuCodeGenerator(const v1::Ta
   if (FindGpuArchitecture(target.arch()) == nullptr)
     return MakeError(v1::UNSUPPORTED_OP, absl::StrCat("no code generator for ", target.arch(), "; there are those for ",
                                                       GpuArchitectureNames()));
-  KILN_ASSIGN_OR_RETURN(std::unique_ptr<llvm::TargetMachine> machine, MakeTargetMachine(target));
+  KILN_ASSIGN_OR_RETURN(std::unique_ptr<llvm::TargetMachine> machine, MakeTargetMachine(WithoutTf32(target)));
   return std::make_unique<GpuCodeGenerator>(std::move(machine), target, options);
 }
 

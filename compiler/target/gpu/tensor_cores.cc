@@ -46,6 +46,7 @@ const std::vector<TensorCore>& Table() {
       {32, 16, 8, 8, kFloat16, kFloat16, Way::kMma, in::nvvm_mma_m16n8k8_row_col_f16_f16, nvidia},
       {32, 16, 8, 16, kBfloat16, kFloat32, Way::kMma, in::nvvm_mma_m16n8k16_row_col_bf16, nvidia},
       {32, 16, 8, 8, kBfloat16, kFloat32, Way::kMma, in::nvvm_mma_m16n8k8_row_col_bf16, nvidia},
+      {32, 16, 8, 8, kFloat32, kFloat32, Way::kMma, in::nvvm_mma_m16n8k8_row_col_tf32, nvidia},
       {32, 16, 8, 32, kInt8, kInt32, Way::kMma, in::nvvm_mma_m16n8k32_row_col_s8, nvidia},
       {32, 16, 8, 32, kUint8, kInt32, Way::kMma, in::nvvm_mma_m16n8k32_row_col_u8, nvidia},
       {32, 16, 8, 32, kFloat8E4m3, kFloat32, Way::kMma, in::nvvm_mma_m16n8k32_row_col_f32_e4m3_e4m3_f32, ada},
@@ -110,8 +111,31 @@ class Emitter {
     return nullptr;
   }
 
+  // What an instruction of way kMma gives for its registers.
+  std::vector<llvm::Value*> Registers(absl::Span<llvm::Value* const> given) {
+    llvm::Function* instruction = Declared();
+    const llvm::FunctionType& type = *instruction->getFunctionType();
+    const unsigned sums = llvm::cast<llvm::StructType>(type.getReturnType())->getNumElements();
+    std::vector<llvm::Value*> registers(given.begin(), given.end());
+    for (unsigned i = 0; i < registers.size(); ++i) {
+      const bool tf32 = core_.in == DType::kFloat32 && i + sums < registers.size();
+      if (tf32) registers[i] = RoundedToTf32(registers[i]);
+      registers[i] = b_.CreateBitCast(registers[i], type.getParamType(i));
+    }
+    llvm::Value* made = b_.CreateCall(instruction, registers);
+    std::vector<llvm::Value*> elements;
+    for (unsigned i = 0; i < sums; ++i) elements.push_back(b_.CreateExtractValue(made, i));
+    return elements;
+  }
+
  private:
   static unsigned BitsOf(llvm::Type* type) { return static_cast<unsigned>(type->getPrimitiveSizeInBits()); }
+
+  llvm::Function* Declared() { return in::getOrInsertDeclaration(b_.GetInsertBlock()->getModule(), core_.instruction); }
+
+  llvm::Value* RoundedToTf32(llvm::Value* word) {
+    return b_.CreateIntrinsic(in::nvvm_f2tf32_rna, {}, {b_.CreateBitCast(word, b_.getFloatTy())});
+  }
 
   // `fragment` as integers of `bits`.
   llvm::Value* InPieces(llvm::Value* fragment, unsigned bits) {
@@ -121,33 +145,27 @@ class Emitter {
   llvm::Value* InWords(llvm::Value* fragment) { return InPieces(fragment, 32); }
 
   llvm::Value* Mma(const std::vector<llvm::Value*>& fragments) {
-    llvm::Module& module = *b_.GetInsertBlock()->getModule();
-    llvm::Function* instruction = in::getOrInsertDeclaration(&module, core_.instruction);
+    llvm::Function* instruction = Declared();
     std::vector<llvm::Value*> registers;
     for (llvm::Value* fragment : fragments) {
       for (unsigned held = 0, all = BitsOf(fragment->getType()); held < all;) {
-        llvm::Type* type = instruction->getFunctionType()->getParamType(static_cast<unsigned>(registers.size()));
-        const unsigned bits = BitsOf(type);
-        llvm::Value* piece = b_.CreateExtractElement(InPieces(fragment, bits), uint64_t{held / bits});
-        registers.push_back(b_.CreateBitCast(piece, type));
+        const unsigned bits =
+            BitsOf(instruction->getFunctionType()->getParamType(static_cast<unsigned>(registers.size())));
+        registers.push_back(b_.CreateExtractElement(InPieces(fragment, bits), uint64_t{held / bits}));
         held += bits;
       }
     }
-    llvm::Value* sums = b_.CreateCall(instruction, registers);
-    auto* given = llvm::cast<llvm::StructType>(sums->getType());
-    const unsigned bits = BitsOf(given->getElementType(0));
+    const std::vector<llvm::Value*> sums = Registers(registers);
+    const unsigned bits = BitsOf(sums[0]->getType());
     llvm::Value* fragment =
-        llvm::PoisonValue::get(llvm::FixedVectorType::get(b_.getIntNTy(bits), given->getNumElements()));
-    for (unsigned i = 0; i < given->getNumElements(); ++i) {
-      llvm::Value* piece = b_.CreateBitCast(b_.CreateExtractValue(sums, i), b_.getIntNTy(bits));
-      fragment = b_.CreateInsertElement(fragment, piece, uint64_t{i});
-    }
+        llvm::PoisonValue::get(llvm::FixedVectorType::get(b_.getIntNTy(bits), static_cast<unsigned>(sums.size())));
+    for (size_t i = 0; i < sums.size(); ++i)
+      fragment = b_.CreateInsertElement(fragment, b_.CreateBitCast(sums[i], b_.getIntNTy(bits)), uint64_t{i});
     return b_.CreateBitCast(fragment, fragments[2]->getType());
   }
 
   llvm::Value* Mfma(llvm::Value* a, llvm::Value* b, llvm::Value* c) {
-    llvm::Module& module = *b_.GetInsertBlock()->getModule();
-    llvm::Function* instruction = in::getOrInsertDeclaration(&module, core_.instruction);
+    llvm::Function* instruction = Declared();
     llvm::Type* type = instruction->getFunctionType()->getParamType(0);
     llvm::Value* zero = b_.getInt32(0);
     return b_.CreateCall(instruction, {b_.CreateBitCast(a, type), b_.CreateBitCast(b, type), c, zero, zero, zero});
@@ -218,6 +236,13 @@ llvm::Value* EmitTensorCore(llvm::IRBuilder<>& builder, absl::string_view archit
   const TensorCore* core = Find(architecture, arg);
   KILN_CHECK(core != nullptr);
   return Emitter(builder, *core).Emit(a, b, c);
+}
+
+std::vector<llvm::Value*> EmitMma(llvm::IRBuilder<>& builder, absl::string_view architecture, const WmmaArg& arg,
+                                  absl::Span<llvm::Value* const> registers) {
+  const TensorCore* core = Find(architecture, arg);
+  KILN_CHECK(core != nullptr && core->way == Way::kMma);
+  return Emitter(builder, *core).Registers(registers);
 }
 
 }  // namespace kiln::compiler

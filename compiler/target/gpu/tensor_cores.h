@@ -2,14 +2,18 @@
 #ifndef KILN_COMPILER_TARGET_GPU_TENSOR_CORES_H_
 #define KILN_COMPILER_TARGET_GPU_TENSOR_CORES_H_
 
+#include <vector>
+
 #include "absl/strings/string_view.h"
+#include "absl/types/span.h"
 #include "compiler/ir/uop.h"
 #include "llvm/IR/IRBuilder.h"
 
 namespace kiln::compiler {
 
 // Whether `architecture` ("sm_90a") has an instruction for a WMMA by a wave: sizes, dtypes, items. Where each
-// element of its fragments belongs is what spec/wmma_layout.h says.
+// element of its fragments belongs is what spec/wmma_layout.h says. Factors of float32 are rounded to tf32, to nearest
+// with ties away from zero: whether they may be is not asked here (ir/tf32.h).
 bool HasTensorCore(absl::string_view architecture, const WmmaArg& arg);
 
 // A feature of LLVM's that its code asks for beyond what the architecture has by itself; or "". Products of 8-bit
@@ -26,6 +30,11 @@ llvm::Value* EmitTensorCore(llvm::IRBuilder<>& builder, absl::string_view archit
 bool TakesFactorsTwice(absl::string_view architecture, const WmmaArg& arg);
 llvm::Value* EmitMatrixInstruction(llvm::IRBuilder<>& builder, absl::string_view architecture, const WmmaArg& arg,
                                    llvm::Value* a, llvm::Value* b, llvm::Value* c);
+
+// The same of an instruction of NVIDIA's, by its registers: those of A, of B and of the sum, in values of as many bits.
+// Gives the sum's.
+std::vector<llvm::Value*> EmitMma(llvm::IRBuilder<>& builder, absl::string_view architecture, const WmmaArg& arg,
+                                  absl::Span<llvm::Value* const> registers);
 
 }  // namespace kiln::compiler
 
