@@ -61,6 +61,10 @@ const std::vector<TensorCore>& Table() {
       {64, 32, 32, 8, kInt8, kInt32, Way::kMfma, in::amdgcn_mfma_i32_32x32x8i8, {"gfx90a"}},
       {64, 16, 16, 32, kInt8, kInt32, Way::kMfma, in::amdgcn_mfma_i32_16x16x32_i8, {"gfx942"}},
       {64, 32, 32, 16, kInt8, kInt32, Way::kMfma, in::amdgcn_mfma_i32_32x32x16_i8, {"gfx942"}},
+      {64, 16, 16, 32, kFloat8E4m3Fnuz, kFloat32, Way::kMfma, in::amdgcn_mfma_f32_16x16x32_fp8_fp8, {"gfx942"}},
+      {64, 16, 16, 32, kFloat8E5m2Fnuz, kFloat32, Way::kMfma, in::amdgcn_mfma_f32_16x16x32_bf8_bf8, {"gfx942"}},
+      {64, 32, 32, 16, kFloat8E4m3Fnuz, kFloat32, Way::kMfma, in::amdgcn_mfma_f32_32x32x16_fp8_fp8, {"gfx942"}},
+      {64, 32, 32, 16, kFloat8E5m2Fnuz, kFloat32, Way::kMfma, in::amdgcn_mfma_f32_32x32x16_bf8_bf8, {"gfx942"}},
       {64, 16, 16, 4, kFloat64, kFloat64, Way::kMfma, in::amdgcn_mfma_f64_16x16x4f64, cdna},
 
       {32, 16, 16, 16, kFloat16, kFloat32, Way::kTwice, in::amdgcn_wmma_f32_16x16x16_f16, rdna3},
