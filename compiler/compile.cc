@@ -136,6 +136,7 @@ absl::StatusOr<v1::Executable> CompileNormalised(Graph& graph, Pipeline& pipelin
     KILN_RETURN_IF_ERROR(
         pipeline.RunStep("assembly", [] { return absl::OkStatus(); }, [&] { return generator->Assembly(); }));
   }
+  if (observer != nullptr && !observer->WantsObject()) return executable;
   KILN_RETURN_IF_ERROR(pipeline.RunStep(
       "object",
       [&]() -> absl::Status {

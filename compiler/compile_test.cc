@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/graph_text.h"
+#include "compiler/target/gpu/architectures.h"
 
 namespace kiln::compiler {
 namespace {
@@ -115,6 +116,23 @@ TEST(Compile, StopsWhereTheObserverSays) {
   const auto stopped = Compile(SumAndAdd(), NullTarget(), Options(), &watcher);
   EXPECT_EQ(stopped.status().code(), absl::StatusCode::kCancelled);
   EXPECT_EQ(watcher.names.back(), "rangeify");
+}
+
+TEST(Compile, WhoWantsNoObjectHasAllElse) {
+  class Reader final : public Watcher {
+    bool WantsObject() const override { return false; }
+  };
+  const v1::Target target = *GpuTarget("gfx942");
+  Reader reader;
+  auto without = Compile(SumAndAdd(), target, Options(), &reader);
+  ASSERT_TRUE(without.ok()) << without.status();
+  EXPECT_TRUE(without->object().empty());
+  EXPECT_TRUE(reader.Saw("llvm"));
+  EXPECT_FALSE(reader.Saw("object"));
+  const auto with = Compile(SumAndAdd(), target, Options());
+  ASSERT_TRUE(with.ok()) << with.status();
+  without->set_object(with->object());
+  EXPECT_EQ(without->SerializeAsString(), with->SerializeAsString());
 }
 
 TEST(Compile, ADisabledPassDoesNotRun) {

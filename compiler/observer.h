@@ -29,6 +29,9 @@ class CompileObserver {
   // Whether to produce assembly text, which needs a second run of the code
   // generator.
   virtual bool WantsAssembly() const { return false; }
+  // Whether to produce the object, which takes most of the time. Without it the Executable is
+  // whole but for that, and what instructions would be selected from can be read as "llvm".
+  virtual bool WantsObject() const { return true; }
   // Whether to end the compilation here, with the status CANCELLED.
   virtual bool StopAfter(absl::string_view pass) const { return false; }
 };

@@ -99,6 +99,22 @@ absl::Status DrawPictures(client::Client& client, v1::ExplainRequest request, co
   return absl::OkStatus();
 }
 
+// With the stages that are asked for; with all of them if one of these is not among them, for who is told what there
+// is.
+absl::StatusOr<v1::ExplainResponse> Ask(client::Client& client, v1::ExplainRequest request, const Flags& flags) {
+  if (flags.all || flags.stages.empty()) return client.Explain(request);
+  for (const std::string& name : flags.stages) {
+    for (std::string& pass : PassesOf(name)) request.add_stages(std::move(pass));
+  }
+  KILN_ASSIGN_OR_RETURN(v1::ExplainResponse response, client.Explain(request));
+  for (const std::string& name : flags.stages) {
+    if (!Find(response, name).empty()) continue;
+    request.clear_stages();
+    return client.Explain(request);
+  }
+  return response;
+}
+
 absl::Status Explain(Cli& cli, const Flags& flags) {
   v1::ExplainRequest request;
   request.set_device(cli.device);
@@ -111,7 +127,7 @@ absl::Status Explain(Cli& cli, const Flags& flags) {
   request.set_source(flags.source);
   KILN_ASSIGN_OR_RETURN(const auto client, cli.Connect());
   if (!flags.pictures.empty()) return DrawPictures(*client, std::move(request), flags.pictures);
-  KILN_ASSIGN_OR_RETURN(const v1::ExplainResponse response, client->Explain(request));
+  KILN_ASSIGN_OR_RETURN(const v1::ExplainResponse response, Ask(*client, request, flags));
   if (!flags.source.empty() && !flags.all && flags.stages.empty()) {
     for (const v1::ExplainResponse::Stage& stage : response.stages()) {
       if (stage.name() == "source") std::fwrite(stage.text().data(), 1, stage.text().size(), stdout);

@@ -56,6 +56,15 @@ std::vector<const v1::ExplainResponse::Stage*> Find(const v1::ExplainResponse& r
   return found;
 }
 
+std::vector<std::string> PassesOf(absl::string_view name) {
+  std::vector<std::string> passes = {PassOf(name)};
+  for (const StageRow& row : Stages()) {
+    if (row.name != PassOf(name)) continue;
+    for (absl::string_view pass : row.passes) passes.emplace_back(pass);
+  }
+  return passes;
+}
+
 absl::StatusOr<const v1::ExplainResponse::Stage*> FindOne(const v1::ExplainResponse& response, absl::string_view name) {
   const auto found = Find(response, name);
   if (found.size() == 1) return found[0];

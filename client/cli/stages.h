@@ -32,6 +32,10 @@ std::string KernelOf(absl::string_view stage);
 // name, PASS/KERNEL, or the full name. Empty if there is none.
 std::vector<const v1::ExplainResponse::Stage*> Find(const v1::ExplainResponse& response, absl::string_view name);
 
+// Of all that a compilation may show, the passes that `name` may mean, for a request: with them alone a server has
+// less to do.
+std::vector<std::string> PassesOf(absl::string_view name);
+
 // The one that `name` means: NotFoundError, with the names there are, for none or
 // for several (kernels).
 absl::StatusOr<const v1::ExplainResponse::Stage*> FindOne(const v1::ExplainResponse& response, absl::string_view name);

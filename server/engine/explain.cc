@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "base/error.h"
@@ -27,6 +28,12 @@ class StageCollector final : public compiler::CompileObserver {
   }
 
   bool WantsAssembly() const override { return Wanted("assembly"); }
+
+  // Numbered or not.
+  bool WantsObject() const override {
+    return wanted_.empty() || std::any_of(wanted_.begin(), wanted_.end(),
+                                          [](absl::string_view name) { return absl::EndsWith(name, "object"); });
+  }
 
   std::vector<ExplainedStage> stages;
 

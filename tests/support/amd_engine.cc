@@ -19,6 +19,7 @@ class IrCollector final : public compiler::CompileObserver {
   void OnPass(const compiler::PassRecord& record) override {
     if (record.name == "llvm") ir = record.text();
   }
+  bool WantsObject() const override { return false; }
   std::string ir;
 };
 
