@@ -140,6 +140,31 @@ TEST(TensorCores, AreWhatAWmmaByAWarpIsOnNvidia) {
   }
 }
 
+// At a place that is known when the kernel runs.
+TEST(GpuPrograms, AccessNeighboursAtOnceWhereTheyAreAligned) {
+  const auto graph = ParseGraph(R"(0 CONST [] weakint 128
+1 STACK [0]
+2 PARAM [1] slot=0 dtype=float32
+3 PARAM [1] slot=1 dtype=float32
+4 CONST [] int64 32
+5 SPECIAL [4] special="lidx0"
+6 CONST [] int64 4
+7 MUL [5, 6]
+8 CONST [] weakint 4
+9 SHRINK [3, 7, 8]
+10 LOAD [9]
+11 SHRINK [2, 7, 8]
+12 STORE [11, 10]
+13 LINEAR [5, 7, 9, 10, 11, 12] kernel name="copy"
+)");
+  ASSERT_TRUE(graph.ok()) << graph.status();
+  const auto made = compiler::Compile(*graph, *compiler::GpuTarget("sm_80"), {});
+  ASSERT_TRUE(made.ok()) << made.status();
+  for (const char* access : {"ld.global.v4.b32", "st.global.v4.b32", "ld.global.b32", "st.global.b32"}) {
+    EXPECT_TRUE(absl::StrContains(made->object(), access)) << access << "\n" << made->object();
+  }
+}
+
 // A card runs whole groups, as many as the launch says; the launch is made before variables have values.
 TEST(GpuLaunch, OfASizeThatIsAVariableIsRefused) {
   const auto graph = ParseGraph(R"(0 STACK []

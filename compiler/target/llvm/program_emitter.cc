@@ -1,10 +1,13 @@
 #include "compiler/target/llvm/program_emitter.h"
 
+#include <algorithm>
+#include <optional>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
 #include "base/check.h"
 #include "base/error.h"
+#include "compiler/target/llvm/aligned_way.h"
 #include "compiler/target/llvm/custom_code.h"
 #include "compiler/target/llvm/emit_alu.h"
 #include "compiler/target/llvm/memory_emitter.h"
@@ -16,11 +19,13 @@ namespace {
 
 class ProgramEmitter {
  public:
-  ProgramEmitter(llvm::Function* function, const EmitOptions& options)
+  // Emits into `block`. Parameters begin at multiples of `alignment` bytes.
+  ProgramEmitter(llvm::Function* function, llvm::BasicBlock* block, const EmitOptions& options, uint64_t alignment)
       : function_(function),
-        builder_(llvm::BasicBlock::Create(function->getContext(), "entry", function)),
+        builder_(block),
         abi_(*options.abi),
         memory_(builder_, function, abi_, /*lane_by_lane=*/true) {
+    memory_.AlignParameters(alignment);
     llvm::FastMathFlags flags;
     flags.setAllowContract(options.contraction);
     builder_.setFastMathFlags(flags);
@@ -280,12 +285,26 @@ class ProgramEmitter {
   std::vector<Scope> scopes_;
 };
 
+// Whether it is the same said twice: arrays of a group are there once, and so are functions of a client's code.
+bool MayBeTwice(const UOp* linear) {
+  return std::none_of(linear->src().begin(), linear->src().end(), [](const UOp* uop) {
+    return uop->op() == Op::BUFFER || uop->op() == Op::CUSTOM || uop->op() == Op::CUSTOMI;
+  });
+}
+
 }  // namespace
 
 absl::StatusOr<llvm::Function*> EmitProgram(llvm::Module& module, const UOp* linear, const std::string& symbol,
                                             const EmitOptions& options) {
   llvm::Function* function = options.abi->Declare(module, linear, symbol);
-  KILN_RETURN_IF_ERROR(ProgramEmitter(function, options).Run(linear));
+  auto* entry = llvm::BasicBlock::Create(module.getContext(), "entry", function);
+  const std::optional<AlignedWay> ways =
+      MayBeTwice(linear) ? ChooseAlignedWay(entry, linear, *options.abi) : std::nullopt;
+  if (ways.has_value()) {
+    KILN_RETURN_IF_ERROR(ProgramEmitter(function, ways->aligned, options, ways->alignment).Run(linear));
+  }
+  llvm::BasicBlock* anywhere = ways.has_value() ? ways->anywhere : entry;
+  KILN_RETURN_IF_ERROR(ProgramEmitter(function, anywhere, options, 1).Run(linear));
   return function;
 }
 
