@@ -6,18 +6,37 @@
 #include "base/error.h"
 
 namespace kiln::runtime::collective {
+namespace {
 
-bool ByPeers::Can(Kind kind, const std::vector<hal::Device*>& devices) {
-  if (Reduces(kind)) return false;
+// Of a GPU's caches and of what its links carry at once.
+constexpr uint64_t kLineBytes = 128;
+
+}  // namespace
+
+bool ByPeers::Can(const std::vector<hal::Device*>& devices) {
   return std::all_of(devices.begin(), devices.end(), [&](hal::Device* to) {
     return std::all_of(devices.begin(), devices.end(), [&](hal::Device* from) { return to->CopiesFrom(*from); });
   });
 }
 
 ByPeers::ByPeers(const Job& job, std::vector<Place> inputs, std::vector<Place> outputs)
-    : job_(job), inputs_(std::move(inputs)), outputs_(std::move(outputs)) {}
+    : job_(job), inputs_(std::move(inputs)), outputs_(std::move(outputs)), kernels_(job.ranks) {}
+
+bool ByPeers::Prepare(uint32_t rank, Combiner& combiner, ReduceOp op, v1::DType dtype) {
+  const Combination combination = {op, dtype, job_.ranks, job_.kind == Kind::kAllReduce ? job_.ranks : 1};
+  const absl::StatusOr<CombineKernel*> kernel = combiner.For(*inputs_[rank].device, combination);
+  if (kernel.ok()) kernels_[rank] = *kernel;
+  return !AnyFailed(unprepared_, !kernel.ok());
+}
+
+bool ByPeers::AnyFailed(std::atomic<bool>& step, bool failed) {
+  if (failed) step.store(true, std::memory_order_relaxed);
+  job_.team->Barrier();
+  return step.load(std::memory_order_relaxed);
+}
 
 absl::Status ByPeers::Run(uint32_t rank) {
+  if (Reduces(job_.kind)) return Reduce(rank);
   switch (job_.kind) {
     case Kind::kBroadcast: return Broadcast(rank);
     case Kind::kScatter: return Fetch(inputs_[job_.root], At(rank), outputs_[rank], 0, Bytes(rank));
@@ -49,15 +68,51 @@ absl::Status ByPeers::Broadcast(uint32_t rank) {
   // The root keeps a copy of all; the others take their part.
   absl::Status status =
       is_root ? Fetch(root, 0, to, 0, job_.count * job_.item_bytes) : Fetch(root, At(rank), to, At(rank), Bytes(rank));
-  if (!status.ok()) failed_.store(true, std::memory_order_relaxed);
-  job_.team->Barrier();
-  if (is_root || failed_.load(std::memory_order_relaxed)) return status;
+  if (AnyFailed(failed_, !status.ok()) || is_root) return status;
   for (uint32_t i = 1; i < job_.ranks; ++i) {
     const uint32_t from = (rank + i) % job_.ranks;
     const Place& source = from == job_.root ? root : outputs_[from];
     KILN_RETURN_IF_ERROR(Fetch(source, At(from), to, At(from), Bytes(from)));
   }
   return absl::OkStatus();
+}
+
+absl::Status ByPeers::Reduce(uint32_t rank) {
+  hal::Device& device = *inputs_[rank].device;
+  // New memory is cleared when the device comes to it. Its own work is ordered behind that, and so is
+  // a copy, but not the others' kernels: so it waits for no moves.
+  absl::Status status = device.CopyFrom(device, {});
+  if (AnyFailed(failed_, !status.ok())) return status;
+  return Combine(rank);
+}
+
+Part ByPeers::ShareOf(uint32_t rank) const {
+  if (OutputsAreParts(job_.kind)) return job_.part(rank);
+  // Whole lines of memory, so that shares begin where vectors may, and few elements are one device's.
+  const uint64_t line = kLineBytes / job_.item_bytes;
+  const Part lines = PartOf((job_.count + line - 1) / line, job_.ranks, rank);
+  const uint64_t begin = std::min(job_.count, lines.begin * line), end = std::min(job_.count, lines.end() * line);
+  return {begin, end - begin};
+}
+
+absl::Status ByPeers::Combine(uint32_t rank) {
+  const Part share = ShareOf(rank);
+  if (share.elements == 0) return absl::OkStatus();
+  const uint64_t offset = share.begin * job_.item_bytes;
+  std::vector<const void*> inputs;
+  for (const Place& input : inputs_) inputs.push_back(input.data(offset));
+  std::vector<void*> outputs;
+  switch (job_.kind) {
+    case Kind::kReduceScatter: outputs.push_back(outputs_[rank].writable()); break;
+    case Kind::kReduce: outputs.push_back(outputs_[job_.root].writable(offset)); break;
+    default:
+      for (const Place& output : outputs_) outputs.push_back(output.writable(offset));
+  }
+  hal::Device& device = *inputs_[rank].device;
+  absl::Status status = kernels_[rank]->Launch(inputs, outputs, share.elements);
+  status.Update(device.FinishLaunches());
+  device.TakeLaunchSeconds();  // it is no program's time
+  return status;
 }
 
 }  // namespace kiln::runtime::collective

@@ -11,6 +11,7 @@
 #include "runtime/collective/across.h"
 #include "runtime/collective/by_host.h"
 #include "runtime/collective/by_peers.h"
+#include "runtime/collective/combiner.h"
 #include "runtime/collective/measure.h"
 #include "runtime/collective/vendor.h"
 
@@ -36,8 +37,9 @@ struct Running {
   // One of these. What the host does not see has outcomes, by rank.
   const Algorithm* algorithm = nullptr;
   bool begins_with_vendor = false;
-  Vendor* vendor = nullptr;  // null again once it says that it cannot
-  std::unique_ptr<ByPeers> by_peers;
+  Vendor* vendor = nullptr;           // null again once it says that it cannot
+  Combiner* combiner = nullptr;       // null where there is none
+  std::unique_ptr<ByPeers> by_peers;  // gives way to by_host
   std::unique_ptr<ByHost> by_host;
   std::vector<absl::Status> outcomes;
   std::vector<Place> inputs, outputs;
@@ -117,15 +119,31 @@ Vendor* VendorOf(const std::vector<hal::Device*>& devices) {
   return all && devices.size() > 1 ? vendor : nullptr;
 }
 
+absl::Status PrepareByHost(Running& running) {
+  KILN_ASSIGN_OR_RETURN(running.by_host, ByHost::Make(running.job, running.inputs, running.outputs));
+  return absl::OkStatus();
+}
+
 // What the devices, or the host for them, do without the vendor.
 absl::Status PrepareOwn(Running& running) {
-  const Job& job = running.job;
-  if (ByPeers::Can(job.kind, running.request.devices)) {
-    running.by_peers = std::make_unique<ByPeers>(job, running.inputs, running.outputs);
-    return absl::OkStatus();
-  }
-  KILN_ASSIGN_OR_RETURN(running.by_host, ByHost::Make(job, running.inputs, running.outputs));
+  const bool has_kernels = !Reduces(running.job.kind) || running.combiner != nullptr;
+  if (!has_kernels || !ByPeers::Can(running.request.devices)) return PrepareByHost(running);
+  running.by_peers = std::make_unique<ByPeers>(running.job, running.inputs, running.outputs);
   return absl::OkStatus();
+}
+
+absl::Status RunOwn(Running& running, uint32_t rank) {
+  const Request& asked = running.request;
+  if (running.by_peers != nullptr) {
+    if (!Reduces(asked.kind) || running.by_peers->Prepare(rank, *running.combiner, asked.op, asked.dtype)) {
+      return running.by_peers->Run(rank);
+    }
+    absl::Status status;
+    if (rank == 0) status = PrepareByHost(running);
+    running.team.Barrier();
+    if (running.by_host == nullptr) return status;
+  }
+  return running.by_host->Run(rank);
 }
 
 absl::Status PrepareUnseen(Running& running) {
@@ -169,7 +187,7 @@ bool DoByVendor(Running& running, uint32_t rank, absl::Duration patience) {
 const char* NameOf(const Running& running) {
   if (running.algorithm != nullptr) return running.algorithm->name;
   if (running.vendor != nullptr) return running.vendor->name();
-  return running.by_peers != nullptr ? ByPeers::kName : ByHost::kName;
+  return running.by_host != nullptr ? ByHost::kName : ByPeers::kName;
 }
 
 }  // namespace
@@ -183,8 +201,13 @@ double BusBandwidth(Kind kind, uint32_t ranks, uint64_t bytes, double seconds) {
   return static_cast<double>(bytes) / seconds * factor / 1e9;
 }
 
-Collectives::Collectives(Meetings* meetings, Thresholds* thresholds, absl::Duration patience, Background background)
-    : meetings_(meetings), thresholds_(thresholds), patience_(patience), background_(std::move(background)) {}
+Collectives::Collectives(Meetings* meetings, Thresholds* thresholds, absl::Duration patience, Background background,
+                         Combiner* combiner)
+    : meetings_(meetings),
+      thresholds_(thresholds),
+      patience_(patience),
+      background_(std::move(background)),
+      combiner_(combiner) {}
 
 void Collectives::Run(Request request, const hal::LaunchControl& control, ReportCallback done) {
   if (absl::Status status = Check(request); !status.ok()) return done(std::move(status));
@@ -198,6 +221,7 @@ void Collectives::Run(Request request, const hal::LaunchControl& control, Report
   const Request& asked = running->request;
   FillJob(*running);
   const Job& job = running->job;
+  running->combiner = combiner_;
   const uint64_t bytes = job.count * job.item_bytes;
   if (HostSeesAll(asked)) {
     ChooseAlgorithm(*running, *thresholds_);
@@ -222,7 +246,7 @@ void Collectives::Run(Request request, const hal::LaunchControl& control, Report
       return running->algorithm->run[static_cast<int>(running->job.kind)](running->job, rank);
     }
     if (running->begins_with_vendor && DoByVendor(*running, rank, patience)) return;
-    running->outcomes[rank] = running->by_peers != nullptr ? running->by_peers->Run(rank) : running->by_host->Run(rank);
+    running->outcomes[rank] = RunOwn(*running, rank);
   };
   meetings_->Submit(std::move(meeting), [running, bytes, done = std::move(done)](absl::Status status) mutable {
     for (const absl::Status& outcome : running->outcomes) status.Update(outcome);

@@ -18,6 +18,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "kiln/v1/dtype.pb.h"
+#include "runtime/collective/combiner.h"
 #include "runtime/collective/job.h"
 #include "runtime/collective/meeting.h"
 #include "runtime/collective/thresholds.h"
@@ -98,8 +99,10 @@ class Collectives {
 
   // `meetings` outlives all collectives. With `background`, what thresholds are not
   // known is measured there after the first collective that wants them. It, `thresholds`
-  // and this outlive what is measured.
-  Collectives(Meetings* meetings, Thresholds* thresholds, absl::Duration patience, Background background = nullptr);
+  // and this outlive what is measured. With `combiner`, which outlives all collectives, devices
+  // that reach each other's memory combine values themselves (by_peers.h).
+  Collectives(Meetings* meetings, Thresholds* thresholds, absl::Duration patience, Background background = nullptr,
+              Combiner* combiner = nullptr);
 
   // Does not block. `done` gets the errors of Check and of Meetings::Submit, and
   // OUT_OF_MEMORY (by_host.h); in each case nothing was written. The error of a device that
@@ -119,6 +122,7 @@ class Collectives {
   Thresholds* const thresholds_;
   const absl::Duration patience_;
   const Background background_;
+  Combiner* const combiner_;
 };
 
 }  // namespace kiln::runtime::collective

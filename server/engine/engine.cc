@@ -67,8 +67,10 @@ Engine::Engine(const EngineOptions& options, std::vector<std::unique_ptr<runtime
       executor_(observer),
       pool_(std::make_unique<CompilePool>(options.compile_threads)),
       thresholds_(runtime::collective::TopologyOf(PointersTo(devices_)), options.collectives_file),
-      collectives_(&meetings_, &thresholds_, options.meeting_patience,
-                   [this](absl::AnyInvocable<void()> job) { pool_->Schedule(std::move(job)); }),
+      combiner_(compile_),
+      collectives_(
+          &meetings_, &thresholds_, options.meeting_patience,
+          [this](absl::AnyInvocable<void()> job) { pool_->Schedule(std::move(job)); }, &combiner_),
       fingerprints_(FingerprintsOf(devices_)),
       // The searching thread compiles, too.
       searches_(std::move(tune), pool_.get(), options.compile_threads - 1),

@@ -30,6 +30,7 @@
 #include "server/engine/buffers.h"
 #include "server/engine/collective.h"
 #include "server/engine/compile_pool.h"
+#include "server/engine/compiled_combiner.h"
 #include "server/engine/program_store.h"
 #include "server/engine/recordings.h"
 #include "server/engine/requests.h"
@@ -160,6 +161,7 @@ class Engine {
   // Ended first, in ~Engine: what it still has to run uses the store.
   std::unique_ptr<CompilePool> pool_;
   runtime::collective::Thresholds thresholds_;
+  CompiledCombiner combiner_;
   runtime::collective::Collectives collectives_;
   const std::vector<Digest> fingerprints_;  // one a device: its target's
   Searches searches_;

@@ -31,6 +31,7 @@
 #include "runtime/exec/program.h"
 #include "runtime/hal/device.h"
 #include "runtime/hal/module.h"
+#include "server/engine/compile_fn.h"
 #include "server/engine/compile_pool.h"
 #include "server/engine/program_disk.h"
 #include "server/engine/searches.h"
@@ -42,10 +43,6 @@ using runtime::Digest;
 // Until when a request is wanted, and whether it still is. Its flag lives until
 // the request's callback has returned.
 using Control = runtime::hal::LaunchControl;
-
-// The compiler, as the composition root gives it (compiler/compile.h).
-using CompileFn = std::function<absl::StatusOr<v1::Executable>(const v1::Graph&, const v1::Target&,
-                                                               const compiler::Options&, compiler::CompileObserver*)>;
 
 // The compiler for graphs on tuples of devices, likewise (compiler/compile_multi.h), and
 // which graphs are for it. Without it there are none.

@@ -27,8 +27,10 @@ inline constexpr collective::Kind kAllKinds[] = {collective::Kind::kBroadcast, c
 
 class GpuTogetherTest : public ::testing::TestWithParam<std::unique_ptr<GpuMachine> (*)()> {
  protected:
-  GpuTogetherTest() {
-    fake_("set devices 3");
+  // `combiner`: what combines values on devices.
+  explicit GpuTogetherTest(size_t gpus = 3, collective::Combiner* combiner = nullptr)
+      : gpus_(gpus), collectives_(&meetings_, &thresholds_, absl::Seconds(30), nullptr, combiner) {
+    fake_("set devices " + std::to_string(gpus));
     Open();
     for (int i = 0; i < 4; ++i) hosts_.push_back(*runtime::cpu::CreateDevice({.threads = 1}));
   }
@@ -42,7 +44,7 @@ class GpuTogetherTest : public ::testing::TestWithParam<std::unique_ptr<GpuMachi
     runtime::gpu::Found found = machine_->Find(collectives);
     EXPECT_EQ(found.no_collectives.empty(), collectives);
     devices_ = std::move(found.devices);
-    ASSERT_EQ(devices_.size(), 3u);
+    ASSERT_EQ(devices_.size(), gpus_);
     devices_.push_back(*runtime::cpu::CreateDevice({.threads = 1}));
   }
   size_t PeerCopies() const { return fake_.Calls(machine_->Entry("peer copy")).size(); }
@@ -121,16 +123,18 @@ class GpuTogetherTest : public ::testing::TestWithParam<std::unique_ptr<GpuMachi
     for (size_t i = 0; i < count; ++i) first.push_back(devices_[i].get());
     return first;
   }
-  std::vector<Device*> Gpus() { return First(3); }
-  std::vector<Device*> All() { return First(4); }
+  std::vector<Device*> Gpus() { return First(gpus_); }
+  std::vector<Device*> All() { return First(gpus_ + 1); }
+
+  const size_t gpus_;
 
   std::unique_ptr<GpuMachine> machine_ = GetParam()();
   Fake& fake_ = machine_->fake();
-  std::vector<std::unique_ptr<Device>> devices_;  // three GPUs and a CPU
+  std::vector<std::unique_ptr<Device>> devices_;  // the GPUs and a CPU
   std::vector<std::unique_ptr<Device>> hosts_;    // to compare with
   collective::Meetings meetings_;
   collective::Thresholds thresholds_{"", ""};
-  collective::Collectives collectives_{&meetings_, &thresholds_, absl::Seconds(30)};
+  collective::Collectives collectives_;
 };
 
 }  // namespace kiln::testing

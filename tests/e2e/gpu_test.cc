@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "absl/strings/match.h"
+#include "kiln/v1/collective_service.grpc.pb.h"
 #include "tests/e2e/server_fixture.h"
 #include "tests/support/fake_gpu/fake_control.h"
 
@@ -120,6 +121,33 @@ TEST_F(GpuTest, RunPrograms) {
   EXPECT_EQ(*AddOneOn("CUDA:1"), kMore);
   EXPECT_EQ(*AddOneOn("CPU:0"), kMore);
   EXPECT_EQ(fake_.Calls("cuLaunchKernel").size(), 2u);
+}
+
+// In the order of the ranks, which the vendor's library does not promise.
+TEST_F(GpuTest, AddUpByKernelsOfTheirOwn) {
+  v1::CollectiveRequest request;
+  for (const char* device : {"CUDA:0", "CUDA:1"}) {
+    const auto buffer = AllocateOn(device, 4 * 1001);
+    ASSERT_TRUE(buffer.ok()) << buffer.status();
+    std::vector<float> values(1001);
+    for (size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(i) * (device[5] == '0' ? 1 : 0.5f);
+    ASSERT_TRUE(Upload(*stubs_, *buffer, BytesOf(values)).ok());
+    request.add_input()->set_handle(*buffer);
+    request.add_output()->set_handle(*buffer);
+  }
+  request.set_dtype(v1::FLOAT32);
+  request.set_count(1001);
+  request.set_op(v1::ADD);
+  request.set_deterministic_order(true);
+  const auto service = v1::CollectiveService::NewStub(stubs_->channel);
+  v1::CollectiveResponse response;
+  ASSERT_TRUE(Call(*service, &v1::CollectiveService::Stub::AllReduce, request, response).ok());
+  EXPECT_EQ(response.algorithm(), "by_peers");
+  for (const v1::BufferRef& output : request.output()) {
+    const std::vector<float> sums = FloatsOf(*Download(*stubs_, output.handle()));
+    ASSERT_EQ(sums.size(), 1001u);
+    for (size_t i = 0; i < sums.size(); ++i) EXPECT_EQ(sums[i], static_cast<float>(i) * 1.5f);
+  }
 }
 
 TEST_F(GpuTest, AreSearchedForSchedules) {

@@ -334,11 +334,14 @@ int World::Start(void* stream, void* function, const Launch& launch, void** para
   }
   const Program* program = found->module->program.get();
   return Ask(stream, [this, device = of->device, program, name = found->name, launch, values = std::move(values)] {
+    // Its own memory, and that of devices it was let at.
+    std::map<int, Open> open;
     std::vector<Range> memory;
     for (const auto& [begin, block] : blocks_) {
-      if (block.device == device) memory.push_back({begin, block.bytes});
+      if (block.device != device && enabled_peers_.count({device, block.device}) == 0) continue;
+      open.try_emplace(block.device, *this, block.device);
+      memory.push_back({begin, block.bytes});
     }
-    const Open open(*this, device);
     return program->Run(name, launch, values, memory);
   });
 }
