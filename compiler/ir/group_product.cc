@@ -5,6 +5,8 @@
 
 #include "base/check.h"
 #include "compiler/ir/build.h"
+#include "compiler/ir/dtype.h"
+#include "compiler/ir/tf32.h"
 
 namespace kiln::compiler {
 namespace {
@@ -77,6 +79,22 @@ MatrixTile FmaTile(const char* name, int64_t k, int64_t warp_rows, int64_t warp_
   return tile;
 }
 
+bool IsByte(DType in) { return in == DType::kInt8 || in == DType::kUint8; }
+bool IsSmallFloat(DType in) { return in == DType::kFloat8E4m3 || in == DType::kFloat8E5m2; }
+
+// What a unit multiplies in tiles, on some device. Tiles that are of one dtype differ in their numbers.
+bool Multiplies(MatrixTile::Unit unit, DType in) {
+  const bool half = in == DType::kFloat16 || in == DType::kBfloat16;
+  switch (unit) {
+    case MatrixTile::kMmaSync: return half || IsByte(in) || IsSmallFloat(in) || in == DType::kFloat32;
+    case MatrixTile::kWgmma:
+    case MatrixTile::kMfma:
+    case MatrixTile::kWmma: return half;
+    case MatrixTile::kFma: return in == DType::kFloat32;
+  }
+  return false;
+}
+
 // The number that `uop` is a constant multiple of, as far as its form says.
 int64_t DivisorOf(const UOp* uop) {
   if (uop->IsConst()) return uop->const_int();
@@ -121,17 +139,29 @@ const std::vector<MatrixTile>& MatrixTiles() {
 }
 
 bool TakesTile(const v1::Target& target, const MatrixTile& tile, DType in) {
-  if (tile.unit == MatrixTile::kFma) return in == DType::kFloat32 && target.kind() == v1::Target::NVPTX;
-  if (in != DType::kFloat16 && in != DType::kBfloat16) return false;
+  if (!Multiplies(tile.unit, in)) return false;
+  const bool nvidia = target.kind() == v1::Target::NVPTX;
   const uint32_t lanes = target.tuning().lanes();
   switch (tile.unit) {
-    case MatrixTile::kMmaSync: return target.kind() == v1::Target::NVPTX;
+    case MatrixTile::kMmaSync:
+      if (in == DType::kFloat32 && !MayRoundToTf32(target)) return false;
+      if (IsSmallFloat(in) && target.arch() == "sm_80") return false;  // which has no instruction for them
+      return nvidia;
     case MatrixTile::kWgmma: return target.arch() == "sm_90a";
     case MatrixTile::kMfma: return target.kind() == v1::Target::AMDGPU && lanes == 64;
     case MatrixTile::kWmma: return target.kind() == v1::Target::AMDGPU && lanes == 32;
-    case MatrixTile::kFma: break;
+    case MatrixTile::kFma: return nvidia;
   }
   return false;
+}
+
+int64_t DepthOf(const MatrixTile& tile, DType in) {
+  return tile.unit == MatrixTile::kFma ? tile.k : tile.k * 2 / ItemSize(in);
+}
+
+DType SumOf(DType in) {
+  if (in == DType::kFloat64) return DType::kFloat64;
+  return IsFloat(in) ? DType::kFloat32 : DType::kInt32;
 }
 
 std::optional<int64_t> TileNamed(absl::string_view name) {
@@ -154,7 +184,8 @@ std::optional<GroupProduct> GroupProductOf(const UOp* uop) {
   product.in = arg.in;
   const auto& tiles = MatrixTiles();
   const auto found = std::find_if(tiles.begin(), tiles.end(), [&](const MatrixTile& tile) {
-    return tile.m == arg.m && tile.n == arg.n && tile.k == arg.k && tile.threads == arg.threads;
+    return Multiplies(tile.unit, arg.in) && tile.m == arg.m && tile.n == arg.n && DepthOf(tile, arg.in) == arg.k &&
+           tile.threads == arg.threads;
   });
   KILN_CHECK(found != tiles.end());
   product.tile = &*found;
@@ -171,9 +202,9 @@ UOp* MakeGroupProduct(Graph& graph, const GroupProduct& product, std::array<UOp*
   WmmaArg arg;
   arg.m = tile.m;
   arg.n = tile.n;
-  arg.k = tile.k;
+  arg.k = DepthOf(tile, product.in);
   arg.in = product.in;
-  arg.out = DType::kFloat32;
+  arg.out = SumOf(product.in);
   arg.threads = tile.threads;
   return graph.Make(Op::WMMA,
                     {PlaceOf(graph, storage[0], product.a, product.folded),
@@ -181,13 +212,13 @@ UOp* MakeGroupProduct(Graph& graph, const GroupProduct& product, std::array<UOp*
                     arg);
 }
 
-int64_t NeighboursOf(const GroupProduct::Side& side) {
+int64_t NeighboursOf(const GroupProduct::Side& side, int64_t most) {
   if (side.step != 1 && side.step_k != 1) return 1;
   const bool along_k = side.step_k == 1;
   // Those beside each other are cut where a row of them ends, which need not be a multiple.
   const int64_t apart = along_k ? side.step : side.step_k;
   const int64_t divisor = std::gcd(DivisorOf(side.offset), apart);
-  int64_t neighbours = 8;
+  int64_t neighbours = most;
   while (neighbours > 1 && divisor % neighbours != 0) neighbours /= 2;
   return neighbours;
 }

@@ -49,7 +49,9 @@ struct MatrixTile {
 
   const char* name;  // in schedules
   Unit unit;
-  // Of a group, in one turn of its loop: m x k of A, k x n of B. Together they are of one row only.
+  // Of a group, in one turn of its loop: m x k of A, k x n of B, where k is of 16-bit numbers (DepthOf: of others),
+  // and for kFma of float32.
+  // Together they are of one row only.
   int64_t m, n, k;
   int64_t threads;  // items of a group
   int64_t stages;   // turns whose operands are in shared memory at once
@@ -63,6 +65,11 @@ const std::vector<MatrixTile>& MatrixTiles();
 
 // Whether a device multiplies numbers of dtype `in` by the tile.
 bool TakesTile(const v1::Target& target, const MatrixTile& tile, DType in);
+
+// How many numbers of dtype `in` a turn takes along k: as many bytes, whatever they are.
+int64_t DepthOf(const MatrixTile& tile, DType in);
+// What products of them are added up in.
+DType SumOf(DType in);
 
 // Its place in MatrixTiles(), of the one so called.
 std::optional<int64_t> TileNamed(absl::string_view name);
@@ -87,8 +94,8 @@ bool HasGroupProduct(UOp* root);
 UOp* MakeGroupProduct(Graph& graph, const GroupProduct& product, std::array<UOp*, 2> storage, UOp* element);
 
 // How many elements of a side, neighbours in memory, begin at a multiple of themselves wherever a group and its loop
-// begin: a power of 2 up to 8, if the storage does; and 1 if no two elements that are read are neighbours.
-int64_t NeighboursOf(const GroupProduct::Side& side);
+// begin: a power of 2 up to `most`, if the storage does; and 1 if no two elements that are read are neighbours.
+int64_t NeighboursOf(const GroupProduct::Side& side, int64_t most = 8);
 
 }  // namespace kiln::compiler
 

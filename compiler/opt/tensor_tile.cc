@@ -12,6 +12,7 @@
 #include "compiler/kernel/expand.h"
 #include "compiler/kernel/ranges.h"
 #include "compiler/opt/apply.h"
+#include "compiler/opt/float8_value.h"
 #include "compiler/opt/product.h"
 #include "compiler/rewrite/rewrite.h"
 
@@ -39,19 +40,32 @@ struct Factors {
   UOp* reduce = nullptr;
   UOp* k = nullptr;
   std::array<UOp*, 2> load = {};  // that moves along the row, and along the column
+  DType in = DType::kNone;        // of both
   std::array<int64_t, 2> step = {}, step_k = {};
 
   UOp* Index(size_t side) const { return load[side]->src(0)->src(1); }
   UOp* Storage(size_t side) const { return load[side]->src(0)->src(0); }
 };
 
-// A number that is read as it is, and is a float32 or widened to one; or null.
-UOp* WidenedLoad(UOp* uop) {
-  if (uop->dtype() != DType::kFloat32) return nullptr;
+struct Factor {
+  UOp* load;
+  DType dtype;  // the number's: storage of 8-bit floats is of bytes by now
+};
+
+// A number that is read as it is, and widened to the sum's dtype if it is of another.
+std::optional<Factor> FactorOf(UOp* uop) {
   UOp* load = uop->op() == Op::CAST ? uop->src(0) : uop;
-  const bool plain = load->op() == Op::LOAD && load->src().size() == 1 && load->src(0)->op() == Op::INDEX &&
-                     load->src(0)->src(0)->op() == Op::PARAM;
-  return plain ? load : nullptr;
+  Factor factor = {load, load->dtype()};
+  if (load->op() != Op::LOAD) {
+    const std::optional<Float8Value> value = Float8ValueOf(uop);
+    if (!value.has_value()) return std::nullopt;
+    factor = {value->load, value->format};
+  }
+  load = factor.load;
+  const bool plain =
+      load->src().size() == 1 && load->src(0)->op() == Op::INDEX && load->src(0)->src(0)->op() == Op::PARAM;
+  if (!plain || uop->dtype() != SumOf(factor.dtype)) return std::nullopt;
+  return factor;
 }
 
 absl::StatusOr<Factors> FactorsOf(UOp* sink, UOp* row, UOp* column) {
@@ -66,8 +80,8 @@ absl::StatusOr<Factors> FactorsOf(UOp* sink, UOp* row, UOp* column) {
   }
   UOp* reduce = factors.reduce;
   if (reduce == nullptr || reduce->arg_as<ReduceArg>().op != Op::ADD || reduce->src().size() != 2 ||
-      reduce->dtype() != DType::kFloat32 || reduce->src(0)->op() != Op::MUL)
-    return Bad("tiles are of a REDUCE that adds up products along one axis, in float32");
+      reduce->src(0)->op() != Op::MUL)
+    return Bad("tiles are of a REDUCE that adds up products along one axis");
   factors.k = reduce->src(1);
   std::vector<UOp*> loops = OutputRanges(sink);
   const bool outputs = row != column && std::count(loops.begin(), loops.end(), row) == 1 &&
@@ -81,9 +95,11 @@ absl::StatusOr<Factors> FactorsOf(UOp* sink, UOp* row, UOp* column) {
         type == AxisType::kGroupReduce)
       return Bad("items and lanes are what the tile says: no other axis may be such");
   }
-  for (UOp* factor : reduce->src(0)->src()) {
-    UOp* load = WidenedLoad(factor);
-    if (load == nullptr) return Bad("the factors are LOADs without a gate, or CASTs of those to float32");
+  for (UOp* source : reduce->src(0)->src()) {
+    const std::optional<Factor> factor = FactorOf(source);
+    if (!factor.has_value())
+      return Bad("the factors are LOADs without a gate, or CASTs of them to what they are added up in");
+    UOp* load = factor->load;
     UOp* index = load->src(0)->src(1);
     // Nobody proves or gates the tile's accesses later: all are the loops', and of these all must be inside.
     const Bounds& places = index->bounds();
@@ -97,11 +113,12 @@ absl::StatusOr<Factors> FactorsOf(UOp* sink, UOp* row, UOp* column) {
       return Bad("one factor moves along the rows, and one along the columns");
     const size_t side = *along_row != 0 ? 0 : 1;
     if (factors.load[side] != nullptr) return Bad("one factor moves along the rows, and one along the columns");
+    if (factors.in != DType::kNone && factors.in != factor->dtype) return Bad("the factors are of two dtypes");
+    factors.in = factor->dtype;
     factors.load[side] = load;
     factors.step[side] = side == 0 ? *along_row : *along_column;
     factors.step_k[side] = *along_k;
   }
-  if (factors.load[0]->dtype() != factors.load[1]->dtype()) return Bad("the factors are of two dtypes");
   for (const UOp* load : factors.load) {
     if (load->src(0)->src(0) == sink->src(0)->src(0)->src(0)->src(0)) return Bad("the kernel writes what it reads");
   }
@@ -152,8 +169,8 @@ UOp* Along(Graph& graph, const MatrixTile& tile, bool column, UOp* item, absl::S
 absl::Status CheckTile(UOp* sink, UOp* row, UOp* column, const MatrixTile& tile, const v1::Target& target) {
   const absl::StatusOr<Factors> factors = FactorsOf(sink, row, column);
   if (!factors.ok()) return factors.status();
-  if (!TakesTile(target, tile, factors->load[0]->dtype()))
-    return Bad(target.arch(), " has no ", tile.name, " of ", Name(factors->load[0]->dtype()));
+  if (!TakesTile(target, tile, factors->in))
+    return Bad(target.arch(), " has no ", tile.name, " of ", Name(factors->in));
   if (SizeOf(factors->k) > kMostSize)
     return Bad("an axis of ", SizeOf(factors->k), "; tiles are of axes up to ", kMostSize);
   for (size_t side : {size_t{0}, size_t{1}}) {
@@ -204,7 +221,7 @@ TiledProduct PutTile(Graph& graph, UOp* sink, UOp* row, UOp* column, const Matri
   const std::array<UOp*, 2> first = {Mul(graph, rows, Idx(graph, tile.m)), Mul(graph, columns, Idx(graph, tile.n))};
   GroupProduct product;
   product.tile = &tile;
-  product.in = factors.load[0]->dtype();
+  product.in = factors.in;
   product.folded = SizeOf(factors.k);
   for (size_t side : {size_t{0}, size_t{1}}) {
     UOp* axis = side == 0 ? row : column;
@@ -240,7 +257,7 @@ std::optional<TileChoice> ChooseTile(UOp* sink, const v1::Target& target) {
       const int64_t fitness = m * n * (StrideIn(place->src(1), outputs[j]) == 1 ? 2 : 1);
       if (fitness <= largest) continue;
       largest = fitness;
-      in = factors->load[0]->dtype();
+      in = factors->in;
       best = {static_cast<int>(i), static_cast<int>(j), -1};
     }
   }

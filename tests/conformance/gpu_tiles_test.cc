@@ -77,6 +77,54 @@ const Case kCases[] = {
      "TC(0, 1, MMA_32X32)", 4, 4},
 };
 
+// In what numbers of other than 16 bits are added up in.
+Tensor In(v1::DType sum, const Tensor& a, const Tensor& b) {
+  return client::Matmul(client::Cast(a, sum), client::Cast(b, sum));
+}
+
+constexpr v1::DType kFloat = v1::FLOAT32, kSmall = v1::FLOAT8_E4M3, kByte = v1::INT8, kUnsigned = v1::UINT8;
+constexpr v1::DType kWord = v1::INT32;
+
+// By mma.sync alone; of float32 with fast_math.
+const Case kOtherCases[] = {
+    {"float32", [](Made& m) { return In(kFloat, m.Param(kFloat, {64, 96}), m.Param(kFloat, {96, 128})); },
+     "TC(0, 1, MMA_64X64)", 2},
+    {"float32, large tiles, B transposed",
+     [](Made& m) { return In(kFloat, m.Param(kFloat, {128, 40}), client::Transpose(m.Param(kFloat, {128, 40}))); },
+     "TC(0, 1, MMA_128X128)"},
+    {"float32, large tiles, A transposed",
+     [](Made& m) { return In(kFloat, client::Transpose(m.Param(kFloat, {40, 122})), m.Param(kFloat, {40, 126})); },
+     "TC(0, 1, MMA_128X128)"},
+    {"float32, odd sizes, what follows, beside an aligned place",
+     [](Made& m) {
+       Tensor product = In(kFloat, m.Param(kFloat, {71, 37}), m.Param(kFloat, {37, 51}));
+       return client::Relu(product + m.Param(kFloat, {51}));
+     },
+     "TC(0, 1, MMA_32X32)", 4, 4},
+    {"int8", [](Made& m) { return In(kWord, m.Param(kByte, {64, 96}), m.Param(kByte, {96, 128})); },
+     "TC(0, 1, MMA_64X64)", 2},
+    {"uint8, large tiles, B transposed",
+     [](Made& m) { return In(kWord, m.Param(kUnsigned, {128, 72}), client::Transpose(m.Param(kUnsigned, {128, 72}))); },
+     "TC(0, 1, MMA_128X128)"},
+    {"int8, large tiles, A transposed",
+     [](Made& m) { return In(kWord, client::Transpose(m.Param(kByte, {72, 112})), m.Param(kByte, {72, 128})); },
+     "TC(0, 1, MMA_128X128)"},
+    {"int8, odd sizes, batched",
+     [](Made& m) { return In(kWord, m.Param(kByte, {2, 35, 77}), m.Param(kByte, {2, 77, 62})) + m.Param(kWord, {62}); },
+     "TC(1, 2, MMA_32X32)", 8},
+    {"int8, multiples of 4, beside an aligned place",
+     [](Made& m) { return In(kWord, m.Param(kByte, {36, 68}), client::Transpose(m.Param(kByte, {60, 68}))); },
+     "TC(0, 1, MMA_32X32)", 8, 4},
+    {"float8_e4m3", [](Made& m) { return In(kFloat, m.Param(kSmall, {64, 96}), m.Param(kSmall, {96, 64})); },
+     "TC(0, 1, MMA_64X64)", 1},
+    {"float8_e5m2, odd sizes, B transposed",
+     [](Made& m) {
+       Tensor b = m.Param(v1::FLOAT8_E5M2, {51, 45});
+       return client::Relu(In(kFloat, m.Param(v1::FLOAT8_E5M2, {37, 45}), client::Transpose(b)));
+     },
+     "TC(0, 1, MMA_64X64)", 1},
+};
+
 v1::Target TargetOf(const std::string& architecture, int cores) {
   v1::Target target = *compiler::GpuTarget(architecture);
   target.mutable_tuning()->set_cores(static_cast<uint32_t>(cores));
@@ -106,6 +154,40 @@ TEST(GpuTiles, GiveTheValuesOfTheInterpreter) {
       ASSERT_TRUE(got.ok()) << got.status() << "\n" << compiled->object();
       EXPECT_EQ(CompareTensors(got->results[0], want->results[0], {}), "");
     }
+  }
+}
+
+TEST(GpuTiles, OfOtherNumbersGiveTheValuesOfTheInterpreter) {
+  compiler::Options fast;
+  fast.fast_math = true;
+  for (const Case& test : kOtherCases) {
+    Made made;
+    made.graph.Output(test.product(made));
+    const v1::Graph graph = made.graph.Build().value();
+    const auto want = RunInterpreted(graph, made.arguments);
+    ASSERT_TRUE(want.ok()) << test.name << ": " << want.status();
+    const compiler::DType in = made.arguments.at(0).dtype;
+    const bool floats = compiler::IsFloat(in);
+    for (const std::string architecture : {"sm_80", "sm_90a"}) {
+      if (floats && compiler::ItemSize(in) == 1 && architecture == "sm_80") continue;  // has none of 8-bit floats
+      SCOPED_TRACE(absl::StrCat(test.name, " on ", architecture));
+      const auto compiled = compiler::Compile(graph, TargetOf(architecture, test.cores), fast);
+      ASSERT_TRUE(compiled.ok()) << compiled.status();
+      ASSERT_EQ(compiled->kernels_size(), 1);
+      EXPECT_EQ(compiled->kernels(0).schedule(), test.schedule);
+      EXPECT_TRUE(absl::StrContains(compiled->object(), "mma.sync"));
+      PtxEngine engine(architecture);
+      engine.DetectGlobalRaces();
+      engine.BeginBeside(test.beside);
+      const auto got = engine.Run(*compiled, made.arguments);
+      ASSERT_TRUE(got.ok()) << got.status() << "\n" << compiled->object();
+      EXPECT_EQ(CompareTensors(got->results[0], want->results[0], {}), "");
+    }
+    // Integers are exact in any order; of float32 nobody makes products of shorter numbers unasked.
+    const auto exact = compiler::Compile(graph, TargetOf("sm_80", test.cores), {});
+    ASSERT_TRUE(exact.ok()) << exact.status();
+    EXPECT_EQ(absl::StrContains(exact->object(), "mma.sync"), !floats) << test.name;
+    EXPECT_EQ(absl::StrContains(exact->kernels(0).schedule(), "MMA_"), !floats) << test.name;
   }
 }
 
@@ -237,24 +319,33 @@ TEST(GpuTiles, OfWavesGiveTheValuesOfTheInterpreter) {
 TEST(GpuTiles, AreKeptInRegisters) {
   const char* ptxas = std::getenv("KILN_PTXAS");
   if (ptxas == nullptr) GTEST_SKIP() << "there is no ptxas: ./dev setup --cuda installs one, KILN_PTXAS names one";
-  for (const bool turned : {false, true}) {
-    Made made;
-    Tensor b = made.Param(kBfloat, turned ? Shape{512, 256} : Shape{256, 512});
-    Tensor product = client::Matmul(made.Param(kBfloat, {512, 256}), turned ? client::Transpose(b) : b);
-    made.graph.Output(client::Relu(product + made.Param(kBfloat, {512})));
-    const v1::Graph graph = made.graph.Build().value();
-    for (const compiler::GpuArchitecture& each : compiler::GpuArchitectures()) {
-      for (const int cores : {16, 64}) {
-        if (each.kind != v1::Target::NVPTX) continue;
-        if (cores == 16 && absl::string_view(each.name) == "sm_90a") continue;  // gpu_wgmma_test's
-        SCOPED_TRACE(absl::StrCat(each.name, " of ", cores, " cores", turned ? ", B transposed" : ""));
-        const auto compiled = compiler::Compile(graph, TargetOf(each.name, cores), {});
-        ASSERT_TRUE(compiled.ok()) << compiled.status();
-        EXPECT_EQ(compiled->kernels(0).schedule(), cores == 16 ? "TC(0, 1, MMA_128X128)" : "TC(0, 1, MMA_64X64)");
-        const Assembled assembled = Assemble(ptxas, each.name, compiled->object());
-        EXPECT_TRUE(assembled.taken) << assembled.said;
-        EXPECT_TRUE(absl::StrContains(assembled.said, " 0 bytes spill stores, 0 bytes spill loads")) << assembled.said;
-        RecordProperty(absl::StrCat(each.name, "_", cores, turned), assembled.said);
+  compiler::Options fast;
+  fast.fast_math = true;
+  for (const v1::DType in : {kBfloat, kFloat, kByte}) {
+    for (const bool turned : {false, true}) {
+      Made made;
+      const v1::DType sum = in == kByte ? kWord : in;
+      Tensor b = made.Param(in, turned ? Shape{512, 256} : Shape{256, 512});
+      Tensor product = In(sum, made.Param(in, {512, 256}), turned ? client::Transpose(b) : b);
+      made.graph.Output(client::Relu(product + made.Param(sum, {512})));
+      const v1::Graph graph = made.graph.Build().value();
+      for (const compiler::GpuArchitecture& each : compiler::GpuArchitectures()) {
+        for (const int cores : {16, 64}) {
+          if (each.kind != v1::Target::NVPTX) continue;
+          const bool hopper = absl::string_view(each.name) == "sm_90a";
+          if (cores == 16 && hopper && in == kBfloat) continue;  // gpu_wgmma_test's
+          if (in != kBfloat && !hopper) continue;
+          SCOPED_TRACE(
+              absl::StrCat(each.name, " of ", cores, " cores, ", v1::DType_Name(in), turned ? ", B transposed" : ""));
+          const auto compiled = compiler::Compile(graph, TargetOf(each.name, cores), fast);
+          ASSERT_TRUE(compiled.ok()) << compiled.status();
+          EXPECT_EQ(compiled->kernels(0).schedule(), cores == 16 ? "TC(0, 1, MMA_128X128)" : "TC(0, 1, MMA_64X64)");
+          const Assembled assembled = Assemble(ptxas, each.name, compiled->object());
+          EXPECT_TRUE(assembled.taken) << assembled.said;
+          EXPECT_TRUE(absl::StrContains(assembled.said, " 0 bytes spill stores, 0 bytes spill loads"))
+              << assembled.said;
+          RecordProperty(absl::StrCat(each.name, "_", cores, v1::DType_Name(in), turned), assembled.said);
+        }
       }
     }
   }

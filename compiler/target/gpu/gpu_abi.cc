@@ -112,7 +112,7 @@ class Nvptx : public GpuAbi {
                                      const ProductSide& b, llvm::Value* shared, uint64_t alignment) const override {
     llvm::Value* item = builder.CreateTrunc(Coordinate(builder, "lidx0"), builder.getInt32Ty());
     switch (product.tile->unit) {
-      case MatrixTile::kMmaSync: return EmitMmaProduct(builder, product, a, b, item, shared, alignment);
+      case MatrixTile::kMmaSync: return EmitMmaProduct(builder, architecture(), product, a, b, item, shared, alignment);
       case MatrixTile::kWgmma: return EmitWgmmaProduct(builder, product, a, b, shared, alignment);
       case MatrixTile::kFma: return EmitFmaProduct(builder, product, a, b, item, shared, alignment);
       case MatrixTile::kMfma:

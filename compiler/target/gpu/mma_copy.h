@@ -1,10 +1,11 @@
-// One operand of a product by mma.sync (mma_product.h) or by ordinary arithmetic (fma_product.h): from global memory to
-// a stage in shared memory, and from there to mma.sync's fragments.
+// One operand of a product by mma.sync (mma_product.h): from global memory to a stage in shared memory, and from there
+// to fragments.
 #ifndef KILN_COMPILER_TARGET_GPU_MMA_COPY_H_
 #define KILN_COMPILER_TARGET_GPU_MMA_COPY_H_
 
-#include <array>
 #include <cstdint>
+#include <map>
+#include <utility>
 #include <vector>
 
 #include "compiler/ir/group_product.h"
@@ -31,11 +32,11 @@ class MmaOperand {
   // Where piece `piece`, of 16 bytes, of row `line` of a stage lies: a byte.
   llvm::Value* ByteOf(llvm::Value* line, llvm::Value* piece);
 
-  // So far, the places of fragments: 16 rows from row `warp_row` + 16 * block on (columns, of B), 16 of k.
+  // So far, the places of fragments: 16 rows from row `warp_row` + 16 * block on (columns, of B), 32 bytes along k.
   void PlaceFragments(llvm::Value* warp_row, int64_t blocks);
-  // Four registers of two elements each. Of A: rows 0 to 7 and 8 to 15 of the lower half of k, then of the upper half.
-  // Of B: both halves of k of columns 0 to 7, then of 8 to 15.
-  std::array<llvm::Value*, 4> Fragments(llvm::Value* stage, int64_t block, int64_t step);
+  // Four registers of 32 bits. Of A: rows 0 to 7 and 8 to 15 of the lower half of k, then of the upper half. Of B: both
+  // halves of k of columns 0 to 7, then of 8 to 15. Of float64 two of 64: of the first eight, then of the others.
+  std::vector<llvm::Value*> Fragments(llvm::Value* stage, int64_t block, int64_t step);
 
  private:
   // 16 bytes of a row of the stage that this item copies.
@@ -46,10 +47,28 @@ class MmaOperand {
     llvm::Value* inside;  // whether its row of the operand is there; of one that lies along the rows: how many are
   };
 
+  // By which number pieces are exchanged, so many `pieces` of a row, or of rows beside each other: `times` the number
+  // of the row among so many `lines`.
+  struct Exchange {
+    int64_t lines, times, pieces;
+  };
+  // Elements for a register that this item loads one by one: `base`, which is the same in all turns, and so many bytes
+  // further.
+  struct Place {
+    llvm::Value* base;
+    int64_t further;
+  };
+
   llvm::Value* I32(int64_t number) { return builder_.getInt32(static_cast<uint32_t>(number)); }
-  llvm::Type* Item() { return builder_.getIntNTy(static_cast<unsigned>(8 * item_bytes_)); }
   // 0 to `most` of what is left.
   llvm::Value* Clamp(llvm::Value* left, int64_t most);
+  llvm::Type* ItemType() { return builder_.getIntNTy(static_cast<unsigned>(8 * item_bytes_)); }
+  Exchange ExchangeOf() const;
+  bool TakesMatrices() const { return item_bytes_ == 2 || (along_k_ && item_bytes_ < 8); }
+  void PlaceMatrices(llvm::Value* warp_row, int64_t blocks);
+  void PlaceWords(llvm::Value* warp_row, int64_t blocks);
+  Place PlaceOf(llvm::Value* line, int64_t lines, llvm::Value* element, int64_t elements);
+  llvm::Value* LoadWord(llvm::Value* stage, size_t first);
   void CopyPiece(llvm::Value* source, llvm::Value* into, llvm::Value* count);
   void LoadPiece(llvm::Value* source, llvm::Value* into, llvm::Value* count);
   llvm::Value* Shared(llvm::Value* byte);
@@ -59,12 +78,15 @@ class MmaOperand {
   const GroupProduct::Side& side_;
   const bool is_b_;
   const bool along_k_;
-  const int64_t item_bytes_, piece_;  // of an element; and elements of 16 bytes
-  const int64_t begin_, rows_, lines_, length_;
+  const int64_t item_bytes_, piece_;  // of an element; elements of 16 bytes
+  const int64_t begin_, rows_, depth_, lines_, length_;
   int64_t width_;  // elements that are copied at once
   llvm::Value *pointer_, *item_, *shared_;
   std::vector<Piece> pieces_;
   std::vector<llvm::Value*> fragments_;  // by block, then by step
+  // Where there are no matrices: by block, step, register, and element of that; and their bases, by line and piece.
+  std::vector<Place> words_;
+  std::map<std::pair<int64_t, int64_t>, llvm::Value*> bases_;
 };
 
 }  // namespace kiln::compiler

@@ -1,25 +1,35 @@
 #include "compiler/target/gpu/mma_product.h"
 
+#include <algorithm>
 #include <array>
 
 #include "base/check.h"
+#include "compiler/ir/dtype.h"
 #include "compiler/target/gpu/mma_copy.h"
 #include "compiler/target/gpu/stage_ring.h"
+#include "compiler/target/gpu/tensor_cores.h"
 #include "llvm/IR/DerivedTypes.h"
-#include "llvm/IR/IntrinsicsNVPTX.h"
 
 namespace kiln::compiler {
 namespace {
 
-constexpr int64_t kItemBytes = 2;
+// Of any dtype: where numbers are longer, there are fewer of them along k.
+constexpr int64_t kItemBytes = 2, kStepBytes = 32;
 
 int64_t StageBytes(const MatrixTile& tile) { return (tile.m + tile.n) * tile.k * kItemBytes; }
 
+// The instruction for 32 bytes along k. That of float64 is of 8 rows, others of 16.
+WmmaArg InstructionFor(DType in) {
+  const int64_t k = kStepBytes / ItemSize(in);
+  return {8, in == DType::kFloat64 ? 8 : 16, k, in, SumOf(in), 32};
+}
+
 class MmaProduct {
  public:
-  MmaProduct(llvm::IRBuilder<>& builder, const GroupProduct& product, const ProductSide& a, const ProductSide& b,
-             llvm::Value* item, llvm::Value* shared, uint64_t alignment)
+  MmaProduct(llvm::IRBuilder<>& builder, absl::string_view architecture, const GroupProduct& product,
+             const ProductSide& a, const ProductSide& b, llvm::Value* item, llvm::Value* shared, uint64_t alignment)
       : builder_(builder),
+        architecture_(architecture),
         product_(product),
         tile_(*product.tile),
         down_(tile_.lanes[0].size),
@@ -41,43 +51,53 @@ class MmaProduct {
   }
 
   std::vector<llvm::Value*> Run() {
-    const StageRing ring = {(product_.folded + tile_.k - 1) / tile_.k, tile_.stages, StageBytes(tile_)};
+    const int64_t depth = DepthOf(tile_, product_.in);
+    const StageRing ring = {(product_.folded + depth - 1) / depth, tile_.stages, StageBytes(tile_)};
     const auto all = static_cast<size_t>(down_ * across_ * 4);
     sums_ = EmitStageRing(
-        builder_, ring, std::vector<llvm::Value*>(all, llvm::ConstantFP::get(builder_.getFloatTy(), 0)),
+        builder_, ring, std::vector<llvm::Value*>(all, llvm::Constant::getNullValue(SumType())),
         [&](llvm::Value* turn, llvm::Value* stage) {
           a_.Copy(turn, stage);
           b_.Copy(turn, stage);
         },
         [&](llvm::Value* stage, std::vector<llvm::Value*>& sums) {
-          for (int64_t step = 0; step < tile_.k / 16; ++step) Multiply(stage, step, sums);
+          for (int64_t step = 0; step < tile_.k * kItemBytes / kStepBytes; ++step) Multiply(stage, step, sums);
         });
     return Elements();
   }
 
  private:
+  llvm::Type* SumType() {
+    switch (SumOf(product_.in)) {
+      case DType::kInt32: return builder_.getInt32Ty();
+      case DType::kFloat64: return builder_.getDoubleTy();
+      default: return builder_.getFloatTy();
+    }
+  }
   llvm::Value* I32(int64_t number) { return builder_.getInt32(static_cast<uint32_t>(number)); }
 
   void Multiply(llvm::Value* stage, int64_t step, std::vector<llvm::Value*>& sums) {
-    std::vector<std::array<llvm::Value*, 4>> a, b;
+    std::vector<std::vector<llvm::Value*>> a, b;
     for (int64_t i = 0; i < down_; ++i) a.push_back(a_.Fragments(stage, i, step));
     for (int64_t j = 0; j < across_ / 2; ++j) b.push_back(b_.Fragments(stage, j, step));
     for (size_t i = 0; i < static_cast<size_t>(down_); ++i) {
       for (size_t j = 0; j < static_cast<size_t>(across_); ++j) {
         llvm::Value** sum = &sums[(i * static_cast<size_t>(across_) + j) * 4];
-        std::vector<llvm::Value*> operands(a[i].begin(), a[i].end());
-        operands.insert(operands.end(), {b[j / 2][j % 2 * 2], b[j / 2][j % 2 * 2 + 1]});
-        const bool half = product_.in == DType::kFloat16;
-        if (half) {
-          auto* pair = llvm::FixedVectorType::get(builder_.getHalfTy(), 2);
-          for (llvm::Value*& operand : operands) operand = builder_.CreateBitCast(operand, pair);
-        }
-        operands.insert(operands.end(), sum, sum + 4);
-        const auto id =
-            half ? llvm::Intrinsic::nvvm_mma_m16n8k16_row_col_f32_f32 : llvm::Intrinsic::nvvm_mma_m16n8k16_row_col_bf16;
-        llvm::Value* made = builder_.CreateIntrinsic(id, {}, operands);
-        for (unsigned e = 0; e < 4; ++e) sum[e] = builder_.CreateExtractValue(made, e);
+        MultiplyBlock(a[i], &b[j / 2][j % 2 * b[j / 2].size() / 2], sum);
       }
+    }
+  }
+
+  // 16 rows by 8 columns: registers of A, those of B, half of what 16 columns have, and four sums.
+  void MultiplyBlock(const std::vector<llvm::Value*>& a, llvm::Value** b, llvm::Value** sum) {
+    const WmmaArg arg = InstructionFor(product_.in);
+    const auto parts = static_cast<size_t>(16 / arg.m), held = a.size() / parts, given = 4 / parts;
+    for (size_t part = 0; part < parts; ++part) {
+      std::vector<llvm::Value*> registers(a.begin() + part * held, a.begin() + (part + 1) * held);
+      registers.insert(registers.end(), b, b + a.size() / 2);
+      registers.insert(registers.end(), sum + part * given, sum + (part + 1) * given);
+      const std::vector<llvm::Value*> made = EmitMma(builder_, architecture_, arg, registers);
+      std::copy(made.begin(), made.end(), sum + part * given);
     }
   }
 
@@ -96,6 +116,7 @@ class MmaProduct {
   }
 
   llvm::IRBuilder<>& builder_;
+  const absl::string_view architecture_;
   const GroupProduct& product_;
   const MatrixTile& tile_;
   const int64_t down_, across_;  // blocks of 16 rows, and of 8 columns, of a warp
@@ -107,10 +128,10 @@ class MmaProduct {
 
 int64_t MmaSharedBytes(const MatrixTile& tile) { return tile.stages * StageBytes(tile); }
 
-std::vector<llvm::Value*> EmitMmaProduct(llvm::IRBuilder<>& builder, const GroupProduct& product, const ProductSide& a,
-                                         const ProductSide& b, llvm::Value* item, llvm::Value* shared,
-                                         uint64_t alignment) {
-  return MmaProduct(builder, product, a, b, item, shared, alignment).Run();
+std::vector<llvm::Value*> EmitMmaProduct(llvm::IRBuilder<>& builder, absl::string_view architecture,
+                                         const GroupProduct& product, const ProductSide& a, const ProductSide& b,
+                                         llvm::Value* item, llvm::Value* shared, uint64_t alignment) {
+  return MmaProduct(builder, architecture, product, a, b, item, shared, alignment).Run();
 }
 
 }  // namespace kiln::compiler

@@ -25,9 +25,9 @@ namespace kiln::compiler {
 int64_t MmaSharedBytes(const MatrixTile& tile);
 
 // What KernelAbi::Multiply gives. `item`: the item's number in the group, an i32.
-std::vector<llvm::Value*> EmitMmaProduct(llvm::IRBuilder<>& builder, const GroupProduct& product, const ProductSide& a,
-                                         const ProductSide& b, llvm::Value* item, llvm::Value* shared,
-                                         uint64_t alignment);
+std::vector<llvm::Value*> EmitMmaProduct(llvm::IRBuilder<>& builder, absl::string_view architecture,
+                                         const GroupProduct& product, const ProductSide& a, const ProductSide& b,
+                                         llvm::Value* item, llvm::Value* shared, uint64_t alignment);
 
 }  // namespace kiln::compiler
 
