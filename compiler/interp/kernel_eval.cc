@@ -248,8 +248,15 @@ class Evaluator {
     KILN_ASSIGN_OR_RETURN(const Place b, PlaceOf(uop->src(1)));
     const auto factor = [&](const GroupProduct::Side& side, const Place& place, int64_t at,
                             int64_t k) -> absl::StatusOr<uint64_t> {
-      if (static_cast<int64_t>(values_[side.first][0]) + at >= side.size) return 0;
-      const int64_t cell = static_cast<int64_t>(values_[side.offset][0]) + at * side.step + k * side.step_k;
+      const auto value = [&](const UOp* node) { return static_cast<int64_t>(values_.at(node)[0]); };
+      const int64_t row = value(side.first) + at;
+      if (row >= side.size) return 0;
+      for (const GroupProduct::Window& window : side.windows) {
+        const int64_t number =
+            value(window.offset) + at * window.step + k * window.step_k + JumpsTo(window.jumps, row, k);
+        if (number < 0 || number >= window.size) return 0;
+      }
+      const int64_t cell = value(side.offset) + at * side.step + k * side.step_k + JumpsTo(side.jumps, row, k);
       if (cell < 0 || cell >= static_cast<int64_t>(place.cells->size()))
         return absl::OutOfRangeError(absl::StrCat("a factor, element ", cell, " of ", place.cells->size()));
       return EvalScalar(Op::CAST, product.in, sum_type, {(*place.cells)[cell]});

@@ -1,6 +1,8 @@
 #include "compiler/ir/group_product.h"
 
 #include <algorithm>
+#include <cstdlib>
+#include <limits>
 #include <numeric>
 
 #include "base/check.h"
@@ -103,21 +105,81 @@ int64_t DivisorOf(const UOp* uop) {
   return 1;
 }
 
-constexpr size_t kNumbers = 6;  // of a side
+constexpr size_t kLeastNumbers = 8;  // of a side
+
+// Reads the numbers of a side one behind the other.
+class Reader {
+ public:
+  explicit Reader(absl::Span<UOp* const> numbers) : numbers_(numbers) {}
+
+  UOp* Node() { return numbers_.at(next_++); }
+  int64_t Number() { return Node()->const_int(); }
+  std::vector<Jump> Jumps() {
+    std::vector<Jump> jumps(static_cast<size_t>(Number()));
+    for (Jump& jump : jumps) {
+      jump.folded = Number() != 0;
+      jump.every = Number();
+      jump.by = Number();
+    }
+    return jumps;
+  }
+
+ private:
+  const absl::Span<UOp* const> numbers_;
+  size_t next_ = 0;
+};
 
 std::optional<GroupProduct::Side> SideOf(const UOp* place, int64_t& folded) {
   if (place->op() != Op::INDEX || place->src().size() != 2 || place->src(1)->op() != Op::STACK) return std::nullopt;
-  const auto numbers = place->src(1)->src();
-  if (numbers.size() != kNumbers) return std::nullopt;
-  folded = numbers[5]->const_int();
-  return GroupProduct::Side{
-      place->src(0), numbers[0], numbers[1], numbers[2]->const_int(), numbers[3]->const_int(), numbers[4]->const_int()};
+  if (place->src(1)->src().size() < kLeastNumbers) return std::nullopt;
+  Reader reader(place->src(1)->src());
+  GroupProduct::Side side;
+  side.param = place->src(0);
+  side.offset = reader.Node();
+  side.first = reader.Node();
+  side.size = reader.Number();
+  side.step = reader.Number();
+  side.step_k = reader.Number();
+  folded = reader.Number();
+  side.jumps = reader.Jumps();
+  side.windows.resize(static_cast<size_t>(reader.Number()));
+  for (GroupProduct::Window& window : side.windows) {
+    window.offset = reader.Node();
+    window.step = reader.Number();
+    window.step_k = reader.Number();
+    window.size = reader.Number();
+    window.jumps = reader.Jumps();
+  }
+  return side;
 }
 
 UOp* PlaceOf(Graph& graph, UOp* storage, const GroupProduct::Side& side, int64_t folded) {
-  UOp* numbers = graph.Make(Op::STACK, {side.offset, side.first, Idx(graph, side.size), Idx(graph, side.step),
-                                        Idx(graph, side.step_k), Idx(graph, folded)});
-  return graph.Make(Op::INDEX, {storage, numbers});
+  std::vector<UOp*> numbers = {side.offset, side.first};
+  const auto add = [&](std::initializer_list<int64_t> more) {
+    for (const int64_t number : more) numbers.push_back(Idx(graph, number));
+  };
+  const auto add_jumps = [&](const std::vector<Jump>& jumps) {
+    add({static_cast<int64_t>(jumps.size())});
+    for (const Jump& jump : jumps) add({jump.folded, jump.every, jump.by});
+  };
+  add({side.size, side.step, side.step_k, folded});
+  add_jumps(side.jumps);
+  add({static_cast<int64_t>(side.windows.size())});
+  for (const GroupProduct::Window& window : side.windows) {
+    numbers.push_back(window.offset);
+    add({window.step, window.step_k, window.size});
+    add_jumps(window.jumps);
+  }
+  return graph.Make(Op::INDEX, {storage, graph.Make(Op::STACK, numbers)});
+}
+
+// How many of a side follow each other before one jumps.
+int64_t RunOf(const GroupProduct::Side& side, bool folded) {
+  int64_t run = std::numeric_limits<int64_t>::max();
+  for (const Jump& jump : side.jumps) {
+    if (jump.folded == folded) run = std::min(run, jump.every);
+  }
+  return run;
 }
 
 }  // namespace
@@ -212,12 +274,36 @@ UOp* MakeGroupProduct(Graph& graph, const GroupProduct& product, std::array<UOp*
                     arg);
 }
 
+int64_t JumpsTo(const std::vector<Jump>& jumps, int64_t row, int64_t i) {
+  int64_t sum = 0;
+  for (const Jump& jump : jumps) sum += (jump.folded ? i : row) / jump.every * jump.by;
+  return sum;
+}
+
+bool LiesAlongK(const GroupProduct::Side& side) {
+  if (side.step_k != 1 && side.step != 1) return std::abs(side.step_k) <= std::abs(side.step);
+  if (side.step_k != 1 || side.step != 1) return side.step_k == 1;
+  return RunOf(side, true) >= RunOf(side, false);
+}
+
 int64_t NeighboursOf(const GroupProduct::Side& side, int64_t most) {
-  if (side.step != 1 && side.step_k != 1) return 1;
-  const bool along_k = side.step_k == 1;
+  const bool along_k = LiesAlongK(side);
+  if ((along_k ? side.step_k : side.step) != 1) return 1;
   // Those beside each other are cut where a row of them ends, which need not be a multiple.
-  const int64_t apart = along_k ? side.step : side.step_k;
-  const int64_t divisor = std::gcd(DivisorOf(side.offset), apart);
+  int64_t divisor = std::gcd(DivisorOf(side.offset), along_k ? side.step : side.step_k);
+  const auto also = [&](const std::vector<Jump>& jumps, bool moves) {
+    for (const Jump& jump : jumps) {
+      if (jump.folded == along_k) divisor = std::gcd(divisor, jump.every);
+      if (moves) divisor = std::gcd(divisor, jump.by);
+    }
+  };
+  also(side.jumps, true);
+  for (const GroupProduct::Window& window : side.windows) {
+    const int64_t step = along_k ? window.step_k : window.step, apart = along_k ? window.step : window.step_k;
+    if (step != 0 && step != 1) return 1;
+    also(window.jumps, step == 1);
+    if (step == 1) divisor = std::gcd(std::gcd(divisor, window.size), std::gcd(DivisorOf(window.offset), apart));
+  }
   int64_t neighbours = most;
   while (neighbours > 1 && divisor % neighbours != 0) neighbours /= 2;
   return neighbours;

@@ -2,8 +2,8 @@
 //
 // In a kernel graph it is a WMMA of more than one item, whose sources are no fragments but places:
 //
-//   WMMA(INDEX(A, STACK(offset, first, size, step, step_k, folded)),
-//        INDEX(B, STACK(offset, first, size, step, step_k, folded)),
+//   WMMA(INDEX(A, STACK(offset, first, size, step, step_k, folded, ...)),
+//        INDEX(B, STACK(offset, first, size, step, step_k, folded, ...)),
 //        element)                           WmmaArg{n, m, k, in, out, threads}
 //
 //   value = sum over i < folded of A[offset + row * step + i * step_k] * B[offset + column * step + i * step_k],
@@ -13,6 +13,12 @@
 // group alone; the others are numbers. `element`, a number in the sum's dtype, depends on the item and on lanes: it
 // says which elements of the tile an item holds, gives the node as many lanes, and lets anybody evaluate it. What is
 // done with the sum afterwards is the kernel's other nodes, over the same lanes.
+//
+// A convolution is such a product: its rows are filters, its columns the places of an image, one line behind the
+// other, and i counts channels and the places of a filter. Then a place moves by more than steps: it jumps where a line
+// ends, or a filter's. An image's padding is what lies outside of its windows. Both follow the six numbers:
+//
+//   jumps, (of i or of rows, every, by)...,  windows, (offset, step, step_k, size, jumps, (...)...)...
 //
 // The items of the group are lidx0, `threads` of them, and all of them get to the node. Which hold what is a matter
 // of the unit: a row of the table of tiles says it. For another unit, a row of that
@@ -74,11 +80,29 @@ DType SumOf(DType in);
 // Its place in MatrixTiles(), of the one so called.
 std::optional<int64_t> TileNamed(absl::string_view name);
 
+// A place is n / every * by farther, where n is i; or else the row of all rows, first + row.
+struct Jump {
+  bool folded;
+  int64_t every, by;
+  bool operator==(const Jump&) const = default;
+};
+
 struct GroupProduct {
+  // Of a side, the elements are 0 for which this number, made as its places are, is not from 0 to size - 1.
+  struct Window {
+    UOp* offset;  // as a side's
+    int64_t step, step_k, size;
+    std::vector<Jump> jumps;
+  };
   struct Side {
     const UOp* param;
     UOp *offset, *first;
     int64_t size, step, step_k;
+    std::vector<Jump> jumps = {};
+    std::vector<Window> windows = {};
+
+    // Whether places move by steps alone, and none of them is outside of a window.
+    bool IsPlain() const { return jumps.empty() && windows.empty(); }
   };
   const MatrixTile* tile;
   DType in;
@@ -93,8 +117,15 @@ bool HasGroupProduct(UOp* root);
 // `storage`: A and B. `element`: an int64.
 UOp* MakeGroupProduct(Graph& graph, const GroupProduct& product, std::array<UOp*, 2> storage, UOp* element);
 
+// How far the jumps lead, up to row `row` of all rows and to i.
+int64_t JumpsTo(const std::vector<Jump>& jumps, int64_t row, int64_t i);
+
+// Whether elements that follow each other along i are nearer in memory than those of neighbouring rows.
+bool LiesAlongK(const GroupProduct::Side& side);
+
 // How many elements of a side, neighbours in memory, begin at a multiple of themselves wherever a group and its loop
-// begin: a power of 2 up to `most`, if the storage does; and 1 if no two elements that are read are neighbours.
+// begin: a power of 2 up to `most`, if the storage does; and 1 if no two elements that are read are neighbours. All of
+// them are in the windows, or none is.
 int64_t NeighboursOf(const GroupProduct::Side& side, int64_t most = 8);
 
 }  // namespace kiln::compiler

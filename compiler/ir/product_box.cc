@@ -13,7 +13,7 @@ constexpr int64_t kMostIndices = int64_t{1} << 32, kStepEnd = int64_t{1} << 39;
 bool IsStep(int64_t step) { return step > 0 && step % kPiece == 0 && step < kStepEnd; }
 bool IsSize(int64_t size) { return size > 0 && size <= kMostIndices; }
 
-void AddTo(LinearForm& form, const UOp* uop, int64_t factor) {
+void AddTo(PlaceForm& form, const UOp* uop, int64_t factor) {
   if (uop->IsConst()) {
     form.constant += factor * uop->const_int();
   } else if (uop->op() == Op::ADD) {
@@ -30,7 +30,7 @@ void AddTo(LinearForm& form, const UOp* uop, int64_t factor) {
 
 }  // namespace
 
-void LinearForm::Add(const UOp* uop, int64_t factor) {
+void PlaceForm::Add(const UOp* uop, int64_t factor) {
   const auto found = std::find_if(terms.begin(), terms.end(), [&](const auto& term) { return term.first == uop; });
   if (found == terms.end()) {
     if (factor != 0) terms.emplace_back(uop, factor);
@@ -39,18 +39,18 @@ void LinearForm::Add(const UOp* uop, int64_t factor) {
   }
 }
 
-void LinearForm::Add(const LinearForm& other, int64_t factor) {
+void PlaceForm::Add(const PlaceForm& other, int64_t factor) {
   constant += factor * other.constant;
   for (const auto& [uop, each] : other.terms) Add(uop, factor * each);
 }
 
-LinearForm LinearFormOf(const UOp* uop) {
-  LinearForm form;
+PlaceForm PlaceFormOf(const UOp* uop) {
+  PlaceForm form;
   AddTo(form, uop, 1);
   return form;
 }
 
-std::optional<ProductBox> BoxOf(const LinearForm& place, int64_t size, int64_t step, int64_t step_k, int64_t folded) {
+std::optional<ProductBox> BoxOf(const PlaceForm& place, int64_t size, int64_t step, int64_t step_k, int64_t folded) {
   if ((step == 1) == (step_k == 1) || place.constant < 0 || place.constant % kPiece != 0) return std::nullopt;
   ProductBox box;
   box.begin = place.constant;
@@ -68,8 +68,9 @@ std::optional<ProductBox> BoxOf(const LinearForm& place, int64_t size, int64_t s
 }
 
 std::optional<ProductBox> BoxOf(const GroupProduct::Side& side, int64_t folded) {
-  LinearForm place = LinearFormOf(side.offset);
-  place.Add(LinearFormOf(side.first), -side.step);
+  if (!side.IsPlain()) return std::nullopt;
+  PlaceForm place = PlaceFormOf(side.offset);
+  place.Add(PlaceFormOf(side.first), -side.step);
   return BoxOf(place, side.size, side.step, side.step_k, folded);
 }
 

@@ -16,14 +16,14 @@
 namespace kiln::compiler {
 
 // A number that is a constant and multiples of other nodes.
-struct LinearForm {
+struct PlaceForm {
   int64_t constant = 0;
   std::vector<std::pair<const UOp*, int64_t>> terms;  // no node twice, no factor 0
 
   void Add(const UOp* uop, int64_t factor);
-  void Add(const LinearForm& other, int64_t factor);
+  void Add(const PlaceForm& other, int64_t factor);
 };
-LinearForm LinearFormOf(const UOp* uop);
+PlaceForm PlaceFormOf(const UOp* uop);
 
 // All in elements of 16 bits.
 struct ProductBox {
@@ -35,7 +35,7 @@ struct ProductBox {
 
 // `place`: of the element in row 0 at depth 0 of the group's matrix. None if the engine cannot take it, or if more than
 // one node says which matrix it is.
-std::optional<ProductBox> BoxOf(const LinearForm& place, int64_t size, int64_t step, int64_t step_k, int64_t folded);
+std::optional<ProductBox> BoxOf(const PlaceForm& place, int64_t size, int64_t step, int64_t step_k, int64_t folded);
 std::optional<ProductBox> BoxOf(const GroupProduct::Side& side, int64_t folded);
 
 }  // namespace kiln::compiler

@@ -7,11 +7,11 @@
 namespace kiln::compiler {
 namespace {
 
-TEST(LinearForm, SumsOfMultiples) {
+TEST(PlaceForm, SumsOfMultiples) {
   Graph graph;
-  const auto form = [&](const char* text) { return LinearFormOf(testing::ParseExpression(graph, text)); };
+  const auto form = [&](const char* text) { return PlaceFormOf(testing::ParseExpression(graph, text)); };
   UOp* const a = testing::ParseExpression(graph, "a:int64");
-  LinearForm sum = form("(add (mul (add a:int64 3) 8) (add b:int64 (mul (mul b:int64 2) 5)))");
+  PlaceForm sum = form("(add (mul (add a:int64 3) 8) (add b:int64 (mul (mul b:int64 2) 5)))");
   EXPECT_EQ(sum.constant, 24);
   ASSERT_EQ(sum.terms.size(), 2u);
   EXPECT_EQ(sum.terms[0], (std::pair<const UOp*, int64_t>{a, 8}));
@@ -27,7 +27,7 @@ TEST(LinearForm, SumsOfMultiples) {
 // Of a matrix of 100 rows, 64 deep, whose group begins at `place`.
 std::optional<ProductBox> Box(const char* place, int64_t step = 72, int64_t step_k = 1) {
   Graph graph;
-  return BoxOf(LinearFormOf(testing::ParseExpression(graph, place)), 100, step, step_k, 64);
+  return BoxOf(PlaceFormOf(testing::ParseExpression(graph, place)), 100, step, step_k, 64);
 }
 
 TEST(ProductBox, OfWhatTheEngineTakes) {

@@ -21,8 +21,20 @@ void GpuPlan::Vectors(UOp* axis, int64_t amount, AxisType type, int64_t dimensio
 }
 
 bool GpuPlan::Tile(const std::optional<TileChoice>& choice) {
-  if (choice.has_value()) opts_ = {{OptOp::kTensor, choice->row, choice->column, AxisType::kUpcast, choice->tile}};
-  return choice.has_value();
+  if (!choice.has_value()) return false;
+  opts_.clear();
+  const auto fuse = [&](int axis, int axes) {
+    opts_.insert(opts_.end(), static_cast<size_t>(axes - 1), {OptOp::kFuse, axis});
+  };
+  // Inner ones first: the others keep their numbers.
+  const bool rows_first = choice->row < choice->column;
+  if (rows_first) fuse(choice->column, choice->columns);
+  fuse(choice->row, choice->rows);
+  if (!rows_first) fuse(choice->column, choice->columns);
+  const int row = choice->row - (rows_first ? 0 : choice->columns - 1);
+  const int column = choice->column - (rows_first ? choice->rows - 1 : 0);
+  opts_.push_back({OptOp::kTensor, row, column, AxisType::kUpcast, choice->tile});
+  return true;
 }
 
 void GpuPlan::Pad(UOp* axis, int64_t multiple) {

@@ -25,7 +25,7 @@ class GpuPlan {
   // The inner part becomes `amount` work items; what does not come out even is padded.
   void Items(UOp* axis, int64_t amount, AxisType type);
 
-  // The only OptOp, if there is one: a product by tiles. Says whether there is.
+  // The only OptOps, if there is a choice: a product by tiles, of loops that are fused for it. Says whether there is.
   bool Tile(const std::optional<TileChoice>& choice);
 
   std::vector<OptOp> Take() { return std::move(opts_); }

@@ -237,7 +237,7 @@ TEST_F(RequestedTest, Tiles) {
   ExpectRefused(Product(8, 8, 8), Requests("TC(0, 1, MMA_64X64)"), "sm_80 has no MMA_64X64 of float32");
   EXPECT_TRUE(ApplyRequested(graph_, Product(8, 8, 8), Requests("TC(0, 1, FMA_64X64)"), target_).ok());
   ExpectRefused(kernel, Requests("TC(0, 1, FMA_64X64)"), "sm_80 has no FMA_64X64 of float16");
-  ExpectRefused(Centred(8, 8), Requests("TC(0, 1, MMA_64X64)"), "adds up products along one axis");
+  ExpectRefused(Centred(8, 8), Requests("TC(0, 1, MMA_64X64)"), "adds up products along axes");
   target_.set_kind(v1::Target::AMDGPU);
   ExpectRefused(kernel, Requests("TC(0, 1, MMA_64X64)"), "has no MMA_64X64 of float16");
 }

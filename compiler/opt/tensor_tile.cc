@@ -12,16 +12,16 @@
 #include "compiler/kernel/expand.h"
 #include "compiler/kernel/ranges.h"
 #include "compiler/opt/apply.h"
-#include "compiler/opt/float8_value.h"
 #include "compiler/opt/product.h"
+#include "compiler/opt/tile_factors.h"
 #include "compiler/rewrite/rewrite.h"
 
 namespace kiln::compiler {
 namespace {
 
+constexpr int64_t kFewRows = 64;  // fewer, and loops beside them are fused with them
 // Smaller products are as quick in registers.
 constexpr int64_t kLeastSide = 16, kLeastFolded = 16, kLeastOutputs = 1024;
-constexpr int64_t kMostSize = int64_t{1} << 30;
 // Of an item, more leave no registers for what is read besides the factors.
 constexpr int64_t kMostElements = 64;
 constexpr int64_t kMostGroups = std::numeric_limits<int32_t>::max();
@@ -35,105 +35,32 @@ absl::Status Bad(const Parts&... parts) {
 
 int64_t SizeOf(const UOp* range) { return range->src(0)->const_int(); }
 
-// The two numbers in memory whose product is folded, and how they move.
-struct Factors {
-  UOp* reduce = nullptr;
-  UOp* k = nullptr;
-  std::array<UOp*, 2> load = {};  // that moves along the row, and along the column
-  DType in = DType::kNone;        // of both
-  std::array<int64_t, 2> step = {}, step_k = {};
-
-  UOp* Index(size_t side) const { return load[side]->src(0)->src(1); }
-  UOp* Storage(size_t side) const { return load[side]->src(0)->src(0); }
-};
-
-struct Factor {
-  UOp* load;
-  DType dtype;  // the number's: storage of 8-bit floats is of bytes by now
-};
-
-// A number that is read as it is, and widened to the sum's dtype if it is of another.
-std::optional<Factor> FactorOf(UOp* uop) {
-  UOp* load = uop->op() == Op::CAST ? uop->src(0) : uop;
-  Factor factor = {load, load->dtype()};
-  if (load->op() != Op::LOAD) {
-    const std::optional<Float8Value> value = Float8ValueOf(uop);
-    if (!value.has_value()) return std::nullopt;
-    factor = {value->load, value->format};
+// Of PutTile: `side` from row `first` on, of `size` rows.
+GroupProduct::Side MadeSide(Graph& graph, const Side& side, UOp* first, int64_t size) {
+  const auto offset = [&](const FactorMoves& moves, int64_t least) {
+    LinearForm rest = moves.rest;
+    rest.constant -= least;
+    return Add(graph, FromLinear(graph, rest), Mul(graph, first, Idx(graph, moves.step)));
+  };
+  GroupProduct::Side made{side.factor->Storage(), offset(side.place, 0), first,           size,
+                          side.place.step,        side.place.step_k,     side.place.jumps};
+  for (size_t i = 0; i < side.conditions.size(); ++i) {
+    const Condition& condition = side.factor->conditions[i];
+    const FactorMoves& moves = side.conditions[i];
+    made.windows.push_back({offset(moves, condition.least), moves.step, moves.step_k,
+                            condition.greatest - condition.least + 1, moves.jumps});
   }
-  load = factor.load;
-  const bool plain =
-      load->src().size() == 1 && load->src(0)->op() == Op::INDEX && load->src(0)->src(0)->op() == Op::PARAM;
-  if (!plain || uop->dtype() != SumOf(factor.dtype)) return std::nullopt;
-  return factor;
+  return made;
 }
 
-absl::StatusOr<Factors> FactorsOf(UOp* sink, UOp* row, UOp* column) {
-  if (sink->src().size() != 1 || sink->src(0)->op() != Op::END || sink->src(0)->src(0)->op() != Op::STORE)
-    return Bad("a tile is stored by one STORE in loops");
-  Factors factors;
-  for (UOp* uop : Toposort(sink)) {
-    if (uop->op() == Op::BUFFER || uop->op() == Op::WMMA) return Bad("a kernel with memory of its own takes no tiles");
-    if (uop->op() != Op::REDUCE) continue;
-    if (factors.reduce != nullptr) return Bad("a kernel of several REDUCEs takes no tiles");
-    factors.reduce = uop;
-  }
-  UOp* reduce = factors.reduce;
-  if (reduce == nullptr || reduce->arg_as<ReduceArg>().op != Op::ADD || reduce->src().size() != 2 ||
-      reduce->src(0)->op() != Op::MUL)
-    return Bad("tiles are of a REDUCE that adds up products along one axis");
-  factors.k = reduce->src(1);
-  std::vector<UOp*> loops = OutputRanges(sink);
-  const bool outputs = row != column && std::count(loops.begin(), loops.end(), row) == 1 &&
-                       std::count(loops.begin(), loops.end(), column) == 1;
-  if (!outputs) return Bad("rows and columns are two axes of the output");
-  loops.push_back(factors.k);
-  for (const UOp* loop : loops) {
-    const AxisType type = loop->arg_as<RangeArg>().type;
-    if (!loop->src(0)->IsConst()) return Bad("an axis whose size is not a number, but known when the kernel runs");
-    if (type == AxisType::kLocal || type == AxisType::kUpcast || type == AxisType::kUnroll ||
-        type == AxisType::kGroupReduce)
-      return Bad("items and lanes are what the tile says: no other axis may be such");
-  }
-  for (UOp* source : reduce->src(0)->src()) {
-    const std::optional<Factor> factor = FactorOf(source);
-    if (!factor.has_value())
-      return Bad("the factors are LOADs without a gate, or CASTs of them to what they are added up in");
-    UOp* load = factor->load;
-    UOp* index = load->src(0)->src(1);
-    // Nobody proves or gates the tile's accesses later: all are the loops', and of these all must be inside.
-    const Bounds& places = index->bounds();
-    if (places.min < 0 || places.max >= load->src(0)->src(0)->shape()[0].min())
-      return Bad("a factor's place may be outside of its storage");
-    const auto along_row = StrideIn(index, row), along_column = StrideIn(index, column);
-    const auto along_k = StrideIn(index, factors.k);
-    if (!along_row.has_value() || !along_column.has_value() || !along_k.has_value())
-      return Bad("a factor's place is no sum of multiples of row, column and k");
-    if ((*along_row == 0) == (*along_column == 0))
-      return Bad("one factor moves along the rows, and one along the columns");
-    const size_t side = *along_row != 0 ? 0 : 1;
-    if (factors.load[side] != nullptr) return Bad("one factor moves along the rows, and one along the columns");
-    if (factors.in != DType::kNone && factors.in != factor->dtype) return Bad("the factors are of two dtypes");
-    factors.in = factor->dtype;
-    factors.load[side] = load;
-    factors.step[side] = side == 0 ? *along_row : *along_column;
-    factors.step_k[side] = *along_k;
-  }
-  for (const UOp* load : factors.load) {
-    if (load->src(0)->src(0) == sink->src(0)->src(0)->src(0)->src(0)) return Bad("the kernel writes what it reads");
-  }
-  return factors;
-}
-
-// Whether the copy engine brings a factor, which moves along `axis`: of storage whose size is a number, as whoever
-// loads a program checks what the engine is told against it.
-bool TakesBoxes(const Factors& factors, size_t side, UOp* axis) {
-  if (!IsConst(factors.Storage(side)->shape())) return false;
-  const int64_t step = factors.step[side], step_k = factors.step_k[side];
-  LinearForm place = LinearFormOf(factors.Index(side));
-  place.Add(axis, -step);
-  place.Add(factors.k, -step_k);
-  return BoxOf(place, SizeOf(axis), step, step_k, SizeOf(factors.k)).has_value();
+// Whether the copy engine brings a factor, of `size` rows: of storage whose size is a number, as whoever loads a
+// program checks what the engine is told against it.
+bool TakesBoxes(const Factors& factors, const Side& side, int64_t size) {
+  if (!side.IsPlain() || !IsConst(side.factor->Storage()->shape())) return false;
+  PlaceForm place;
+  place.constant = side.place.rest.constant;
+  for (const auto& term : side.place.rest.terms) place.Add(PlaceFormOf(term.node), term.coefficient);
+  return BoxOf(place, size, side.place.step, side.place.step_k, factors.folded).has_value();
 }
 
 int64_t ElementsOfItem(const MatrixTile& tile) {
@@ -164,34 +91,79 @@ UOp* Along(Graph& graph, const MatrixTile& tile, bool column, UOp* item, absl::S
   return sum;
 }
 
-}  // namespace
-
-absl::Status CheckTile(UOp* sink, UOp* row, UOp* column, const MatrixTile& tile, const v1::Target& target) {
-  const absl::StatusOr<Factors> factors = FactorsOf(sink, row, column);
-  if (!factors.ok()) return factors.status();
-  if (!TakesTile(target, tile, factors->in))
-    return Bad(target.arch(), " has no ", tile.name, " of ", Name(factors->in));
-  if (SizeOf(factors->k) > kMostSize)
-    return Bad("an axis of ", SizeOf(factors->k), "; tiles are of axes up to ", kMostSize);
-  for (size_t side : {size_t{0}, size_t{1}}) {
-    if (tile.unit == MatrixTile::kWgmma && !TakesBoxes(*factors, side, side == 0 ? row : column))
-      return Bad(tile.name, " is of factors whose rows begin at multiples of 16 bytes, in one matrix or a row of them");
-  }
-  __int128 groups = 1;
-  for (const UOp* loop : OutputRanges(sink)) {
-    const int64_t size = loop == row      ? CeilDiv(SizeOf(loop), tile.m)
-                         : loop == column ? CeilDiv(SizeOf(loop), tile.n)
-                                          : SizeOf(loop);
-    if ((loop == row || loop == column) && SizeOf(loop) > kMostSize)
-      return Bad("an axis of ", SizeOf(loop), "; tiles are of axes up to ", kMostSize);
-    groups = std::min<__int128>(groups * size, __int128{kMostGroups} + 1);
+absl::Status CheckTileOf(const Factors& factors, Loops outputs, Loops rows, Loops columns, const MatrixTile& tile,
+                         const v1::Target& target) {
+  const int64_t m = TurnsOf(rows), n = TurnsOf(columns);
+  if (std::max(m, n) > kMostTileAxis)
+    return Bad("an axis of ", std::max(m, n), "; tiles are of axes up to ", kMostTileAxis);
+  const absl::StatusOr<Sides> sides = SidesOf(factors, rows, columns);
+  if (!sides.ok()) return sides.status();
+  if (!TakesTile(target, tile, factors.in()))
+    return Bad(target.arch(), " has no ", tile.name, " of ", Name(factors.in()));
+  const bool boxes = TakesBoxes(factors, (*sides)[0], m) && TakesBoxes(factors, (*sides)[1], n);
+  if (tile.unit == MatrixTile::kWgmma && !boxes)
+    return Bad(tile.name, " is of factors whose rows begin at multiples of 16 bytes, in one matrix or a row of them");
+  __int128 groups = __int128{CeilDiv(m, tile.m)} * CeilDiv(n, tile.n);
+  for (UOp* loop : outputs) {
+    const bool tiled =
+        std::count(rows.begin(), rows.end(), loop) + std::count(columns.begin(), columns.end(), loop) > 0;
+    if (!tiled) groups = std::min<__int128>(groups * SizeOf(loop), __int128{kMostGroups} + 1);
   }
   if (groups > kMostGroups) return Bad("too many tiles: more than ", kMostGroups, " work groups");
   return absl::OkStatus();
 }
 
+// Loops of the output beside each other that one factor depends on, and the other does not.
+struct Run {
+  int begin;
+  Loops loops;
+  size_t factor;
+};
+std::vector<Run> RunsOf(const Factors& factors, Loops outputs) {
+  std::vector<Run> runs;
+  std::optional<Run> open;
+  const auto close = [&] {
+    if (open.has_value() && open->loops.size() > 1) runs.push_back(*open);
+    open.reset();
+  };
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    const Loops loop = outputs.subspan(i, 1);
+    const bool a = DependsOn(factors.of[0], loop), b = DependsOn(factors.of[1], loop);
+    const Run single{static_cast<int>(i), loop, b ? size_t{1} : size_t{0}};
+    if (a == b || (open.has_value() && open->factor != single.factor)) close();
+    if (a == b) continue;
+    runs.push_back(single);
+    if (!open.has_value()) open = single;
+    open->loops = outputs.subspan(static_cast<size_t>(open->begin), i + 1 - static_cast<size_t>(open->begin));
+  }
+  close();
+  std::stable_sort(runs.begin(), runs.end(),
+                   [](const Run& a, const Run& b) { return a.loops.size() < b.loops.size(); });
+  return runs;
+}
+
+struct Choice {
+  Run rows, columns;
+  int64_t m, n;
+  bool plain = false;
+  int64_t fitness = 0;
+};
+
+}  // namespace
+
+absl::Status CheckTile(UOp* sink, UOp* row, UOp* column, const MatrixTile& tile, const v1::Target& target) {
+  const std::vector<UOp*> outputs = OutputRanges(sink);
+  const bool are_outputs = row != column && std::count(outputs.begin(), outputs.end(), row) == 1 &&
+                           std::count(outputs.begin(), outputs.end(), column) == 1;
+  const absl::StatusOr<Factors> factors = FactorsOf(sink);
+  if (!factors.ok()) return factors.status();
+  if (!are_outputs) return Bad("rows and columns are two axes of the output");
+  return CheckTileOf(*factors, outputs, {&row, 1}, {&column, 1}, tile, target);
+}
+
 TiledProduct PutTile(Graph& graph, UOp* sink, UOp* row, UOp* column, const MatrixTile& tile) {
-  const Factors factors = *FactorsOf(sink, row, column);
+  const Factors factors = *FactorsOf(sink);
+  const Sides sides = *SidesOf(factors, {&row, 1}, {&column, 1});
   const auto loop = [&](int64_t size, AxisType type) {
     return graph.Make(Op::RANGE, {Idx(graph, size)}, RangeArg{graph.NextId(), type});
   };
@@ -221,16 +193,12 @@ TiledProduct PutTile(Graph& graph, UOp* sink, UOp* row, UOp* column, const Matri
   const std::array<UOp*, 2> first = {Mul(graph, rows, Idx(graph, tile.m)), Mul(graph, columns, Idx(graph, tile.n))};
   GroupProduct product;
   product.tile = &tile;
-  product.in = factors.in;
-  product.folded = SizeOf(factors.k);
-  for (size_t side : {size_t{0}, size_t{1}}) {
-    UOp* axis = side == 0 ? row : column;
-    UOp* offset = Substitute(factors.Index(side), {{axis, first[side]}, {factors.k, Idx(graph, 0)}}, graph);
-    (side == 0 ? product.a : product.b) = {factors.Storage(side), offset, first[side], SizeOf(axis), factors.step[side],
-                                           factors.step_k[side]};
-  }
+  product.in = factors.in();
+  product.folded = factors.folded;
+  product.a = MadeSide(graph, sides[0], first[0], SizeOf(row));
+  product.b = MadeSide(graph, sides[1], first[1], SizeOf(column));
   UOp* element = Add(graph, Mul(graph, down, Idx(graph, tile.n)), across);
-  UOp* made = MakeGroupProduct(graph, product, {factors.Storage(0), factors.Storage(1)}, element);
+  UOp* made = MakeGroupProduct(graph, product, {sides[0].factor->Storage(), sides[1].factor->Storage()}, element);
   tiled.sink = Substitute(sink, {{factors.reduce, made}}, graph);
   tiled.row_value = Add(graph, first[0], down);
   tiled.column_value = Add(graph, first[1], across);
@@ -238,64 +206,66 @@ TiledProduct PutTile(Graph& graph, UOp* sink, UOp* row, UOp* column, const Matri
 }
 
 std::optional<TileChoice> ChooseTile(UOp* sink, const v1::Target& target) {
-  const std::vector<UOp*> axes = AxesOf(sink);
   const std::vector<UOp*> outputs = OutputRanges(sink);
-  if (sink->src(0)->op() != Op::END || sink->src(0)->src(0)->op() != Op::STORE) return std::nullopt;
+  const absl::StatusOr<Factors> factors = FactorsOf(sink);
+  if (!factors.ok()) return std::nullopt;
   UOp* place = sink->src(0)->src(0)->src(0);
   if (place->op() != Op::INDEX) return std::nullopt;
-  std::optional<TileChoice> best;
-  int64_t largest = 0;
-  DType in = DType::kNone;
-  for (size_t i = 0; i < outputs.size(); ++i) {
-    for (size_t j = 0; j < outputs.size(); ++j) {
-      if (i == j) continue;
-      const absl::StatusOr<Factors> factors = FactorsOf(sink, outputs[i], outputs[j]);
-      if (!factors.ok()) continue;
-      const int64_t m = SizeOf(outputs[i]), n = SizeOf(outputs[j]);
-      if (std::min(m, n) < kLeastSide || m * n < kLeastOutputs || SizeOf(factors->k) < kLeastFolded) continue;
+  const std::vector<Run> runs = RunsOf(*factors, outputs);
+  std::optional<Choice> one, best;  // of single loops, of any
+  for (const Run& rows : runs) {
+    for (const Run& columns : runs) {
+      if (rows.factor == columns.factor) continue;
+      Choice choice{rows, columns, TurnsOf(rows.loops), TurnsOf(columns.loops)};
+      if (std::min(choice.m, choice.n) < kLeastSide || choice.m * choice.n < kLeastOutputs) continue;
+      const absl::StatusOr<Sides> sides = SidesOf(*factors, rows.loops, columns.loops);
+      if (!sides.ok()) continue;
+      choice.plain = (*sides)[0].IsPlain() && (*sides)[1].IsPlain();
       // Either may be the columns: neighbours in what is stored, so that lanes are.
-      const int64_t fitness = m * n * (StrideIn(place->src(1), outputs[j]) == 1 ? 2 : 1);
-      if (fitness <= largest) continue;
-      largest = fitness;
-      in = factors->in;
-      best = {static_cast<int>(i), static_cast<int>(j), -1};
+      const bool stored_so = StrideIn(place->src(1), columns.loops.back()) == 1;
+      choice.fitness = choice.m * choice.n * (stored_so ? 2 : 1);
+      const bool single = rows.loops.size() + columns.loops.size() == 2;
+      if (single && (!one.has_value() || choice.fitness > one->fitness)) one = choice;
+      if (!best.has_value() || choice.fitness > best->fitness) best = choice;
     }
   }
-  if (!best.has_value()) return std::nullopt;
-  const int64_t m = SizeOf(outputs[static_cast<size_t>(best->row)]);
-  const int64_t n = SizeOf(outputs[static_cast<size_t>(best->column)]);
+  if (!best.has_value() || factors->folded < kLeastFolded) return std::nullopt;
+  // Steps alone are what is copied best, by the engine if there is one.
+  if (one.has_value() && one->plain && std::min(one->m, one->n) >= kFewRows) best = one;
   int64_t others = 1;
-  for (size_t i = 0; i < outputs.size(); ++i) {
-    if (static_cast<int>(i) != best->row && static_cast<int>(i) != best->column) others *= SizeOf(outputs[i]);
-  }
+  for (const UOp* loop : outputs) others *= SizeOf(loop);
+  others /= best->m * best->n;
   const int64_t cores = target.tuning().cores() != 0 ? target.tuning().cores() : kCores;
   const auto& tiles = MatrixTiles();
-  UOp* const row = outputs[static_cast<size_t>(best->row)];
-  UOp* const column = outputs[static_cast<size_t>(best->column)];
   const bool reads_more = CountLoads(sink) > 2;
   std::vector<int64_t> computed;  // elements by each tile, with padding
   int64_t least = 0;
   for (const MatrixTile& tile : tiles) {
-    const bool fits = TakesTile(target, tile, in) && CheckTile(sink, row, column, tile, target).ok() &&
+    const bool fits = TakesTile(target, tile, factors->in()) &&
+                      CheckTileOf(*factors, outputs, best->rows.loops, best->columns.loops, tile, target).ok() &&
                       (ElementsOfItem(tile) <= kMostElements || !reads_more);
-    computed.push_back(fits ? CeilDiv(m, tile.m) * tile.m * CeilDiv(n, tile.n) * tile.n : 0);
+    computed.push_back(fits ? CeilDiv(best->m, tile.m) * tile.m * CeilDiv(best->n, tile.n) * tile.n : 0);
     if (fits && (least == 0 || computed.back() < least)) least = computed.back();
   }
   // The first that leaves a group for every core, or else that of which there are most; of those that compute hardly
   // more than any must.
   int64_t most = 0;
+  std::optional<int64_t> tile;
   for (size_t i = 0; i < tiles.size(); ++i) {
     if (computed[i] == 0 || computed[i] * 3 > least * 4) continue;
-    const int64_t groups = CeilDiv(m, tiles[i].m) * CeilDiv(n, tiles[i].n) * others;
+    const int64_t groups = CeilDiv(best->m, tiles[i].m) * CeilDiv(best->n, tiles[i].n) * others;
     if (groups <= most) continue;
-    // Ordinary arithmetic is as quick without shared memory, and then more items take part in a small product.
-    if (tiles[i].unit == MatrixTile::kFma && groups * 2 < cores) continue;
+    // Ordinary arithmetic is as quick without shared memory, and then more items take part in a small product; and no
+    // such tile is small.
+    const bool much_padding = !best->plain && computed[i] * 3 > best->m * best->n * 4;
+    if (tiles[i].unit == MatrixTile::kFma && (groups * 2 < cores || much_padding)) continue;
     most = groups;
-    best->tile = static_cast<int64_t>(i);
+    tile = static_cast<int64_t>(i);
     if (groups >= cores) break;
   }
-  if (best->tile < 0) return std::nullopt;
-  return best;
+  if (!tile.has_value()) return std::nullopt;
+  return TileChoice{best->rows.begin, static_cast<int>(best->rows.loops.size()), best->columns.begin,
+                    static_cast<int>(best->columns.loops.size()), *tile};
 }
 
 }  // namespace kiln::compiler

@@ -4,6 +4,9 @@
 // The loop over k goes: its REDUCE becomes one node. Loops over rows and columns become loops over tiles, which are
 // work groups; one loop of the items of a group; and lanes. The item's number and the lane say row and column, by the
 // digits of the tile, so that each item stores what the unit gave it.
+//
+// Rows and columns may be loops that were fused, k may be several, and places may be gated: what a convolution is as a
+// product (factor_moves.h).
 #ifndef KILN_COMPILER_OPT_TENSOR_TILE_H_
 #define KILN_COMPILER_OPT_TENSOR_TILE_H_
 
@@ -31,10 +34,13 @@ struct TiledProduct {
 };
 TiledProduct PutTile(Graph& graph, UOp* sink, UOp* row, UOp* column, const MatrixTile& tile);
 
-// The tile that is best for `sink`, by number; and which of AxesOf(sink) are its rows and columns. None if it is no
-// such product, or too small a one.
+// The tile that is best for `sink`, by number; and which of AxesOf(sink) are its rows and columns: so many beside each
+// other, which are to be fused. None if it is no such product, or too small a one.
+//
+// Each is one loop, where that will do; of convolutions, whose factors move by more than steps, and where it has few
+// turns, all that stand beside each other and that the same factor depends on.
 struct TileChoice {
-  int row, column;
+  int row, rows, column, columns;
   int64_t tile;
 };
 std::optional<TileChoice> ChooseTile(UOp* sink, const v1::Target& target);

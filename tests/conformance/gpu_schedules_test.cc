@@ -173,13 +173,11 @@ TEST_F(GpuSchedules, Pooled) {
 
 TEST_F(GpuSchedules, Products) {
   EXPECT_EQ(SchedulesOf(client::Matmul(Param({64, 20}), Param({20, 128}))),
-            "SPLIT(0, 4, UPCAST); SPLIT(1, 4, UPCAST, dim 1); SPLIT(0, 16, LOCAL); SPLIT(2, 16, LOCAL)");
+            "TC(0, 1, FMA_64X64)");
 }
 
 TEST_F(GpuSchedules, OddProducts) {
-  EXPECT_EQ(SchedulesOf(client::Matmul(Param({3, 50, 19}), Param({3, 19, 61}))),
-            "PADTO(1, 8, clamp); PADTO(2, 64, clamp); SPLIT(1, 2, UPCAST); SPLIT(2, 4, UPCAST, dim 1); SPLIT(1, 4, "
-            "LOCAL); SPLIT(3, 16, LOCAL)");
+  EXPECT_EQ(SchedulesOf(client::Matmul(Param({3, 50, 19}), Param({3, 19, 61}))), "TC(1, 2, FMA_64X64)");
 }
 
 Tensor Wide(const Tensor& x) { return client::Cast(x, v1::FLOAT32); }
@@ -192,6 +190,12 @@ TEST_F(GpuSchedules, ProductsOfHalves) {
 TEST_F(GpuSchedules, OddProductsOfBfloats) {
   Tensor product = client::Matmul(Wide(Param({2, 50, 19}, v1::BFLOAT16)), Wide(Param({2, 19, 61}, v1::BFLOAT16)));
   EXPECT_EQ(SchedulesOf(product + Param({61})), "TC(1, 2, MMA_64X64)");
+}
+
+TEST_F(GpuSchedules, ConvolutionsOfHalves) {
+  const Tensor image = Param({1, 8, 7, 8}, v1::FLOAT16), filters = Param({24, 8, 3, 3}, v1::FLOAT16);
+  EXPECT_EQ(SchedulesOf(client::Conv2d(Wide(image), Wide(filters), Tensor(), {.padding = {1, 1}})),
+            "FUSE(1); TC(0, 1, MMA_32X32)");
 }
 
 TEST_F(GpuSchedules, FewRowsOfHalves) {

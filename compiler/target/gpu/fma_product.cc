@@ -101,6 +101,10 @@ std::vector<llvm::Value*> EmitFmaProduct(llvm::IRBuilder<>& builder, const Group
         of_a.Copy(turn, stage);
         of_b.Copy(turn, stage);
       },
+      [&] {
+        of_a.Finish();
+        of_b.Finish();
+      },
       [&](llvm::Value* stage, std::vector<llvm::Value*>& sums) {
         for (int64_t k = 0; k < tile.k; k += kRun) {
           const Numbers::Block left = rows.Load(stage, k), right = columns.Load(stage, k);

@@ -22,7 +22,7 @@ MmaOperand::MmaOperand(llvm::IRBuilder<>& builder, const GroupProduct& product, 
       product_(product),
       side_(side),
       is_b_(is_b),
-      along_k_(side.step != 1 || side.step_k == 1),
+      along_k_(LiesAlongK(side)),
       item_bytes_(ItemSize(product.in)),
       piece_(kPieceBytes / item_bytes_),
       begin_(begin),
@@ -33,16 +33,23 @@ MmaOperand::MmaOperand(llvm::IRBuilder<>& builder, const GroupProduct& product, 
       width_(alignment >= kPieceBytes ? NeighboursOf(side, piece_) : 1),
       pointer_(given.pointer),
       item_(item),
-      shared_(shared) {
+      shared_(shared),
+      places_(builder, product, side, given) {
   const int64_t across = length_ / piece_, all = lines_ * across, threads = product.tile->threads;
   KILN_CHECK(all % threads == 0);
-  llvm::Value* first = builder_.CreateTrunc(given.first, builder_.getInt32Ty());
+  first_ = builder_.CreateTrunc(given.first, builder_.getInt32Ty());
   const bool whole = side.size % rows_ == 0;
   for (int64_t i = 0; i < all / threads; ++i) {
-    llvm::Value* number = builder_.CreateAdd(item, I32(i * threads));
     Piece piece;
-    piece.line = builder_.CreateUDiv(number, I32(across));
-    llvm::Value* place = builder_.CreateURem(number, I32(across));
+    llvm::Value* place;
+    if (threads % across == 0) {  // one place in all of its rows, so that what follows from it is computed once
+      piece.line = builder_.CreateAdd(builder_.CreateUDiv(item, I32(across)), I32(i * (threads / across)));
+      place = builder_.CreateURem(item, I32(across));
+    } else {
+      llvm::Value* number = builder_.CreateAdd(item, I32(i * threads));
+      piece.line = builder_.CreateUDiv(number, I32(across));
+      place = builder_.CreateURem(number, I32(across));
+    }
     piece.begin = builder_.CreateMul(place, I32(piece_));
     piece.into = ByteOf(piece.line, place);
     llvm::Value* row = along_k_ ? piece.line : piece.begin;
@@ -53,7 +60,7 @@ MmaOperand::MmaOperand(llvm::IRBuilder<>& builder, const GroupProduct& product, 
     };
     llvm::Value* offset = builder_.CreateAdd(times(row, side.step), times(k, side.step_k));
     piece.source = builder_.CreateAdd(given.offset, offset);
-    llvm::Value* left = builder_.CreateSub(I32(side.size), builder_.CreateAdd(first, row));
+    llvm::Value* left = builder_.CreateSub(I32(side.size), builder_.CreateAdd(first_, row));
     piece.inside = along_k_ ? (whole ? nullptr : builder_.CreateICmpSGT(left, I32(0)))
                             : (whole ? I32(piece_) : Clamp(left, piece_));
     pieces_.push_back(piece);
@@ -96,6 +103,7 @@ MmaOperand::Exchange MmaOperand::ExchangeOf() const {
 llvm::Value* MmaOperand::Shared(llvm::Value* byte) { return builder_.CreateGEP(builder_.getInt8Ty(), shared_, byte); }
 
 void MmaOperand::Copy(llvm::Value* turn, llvm::Value* stage) {
+  if (!side_.IsPlain()) return CopyJumping(turn, stage);
   const int64_t k = depth_;
   llvm::Value* left = builder_.CreateSub(I32(product_.folded), builder_.CreateMul(turn, I32(k)));
   llvm::Value* moved = builder_.CreateMul(builder_.CreateZExt(turn, builder_.getInt64Ty()),
@@ -117,41 +125,81 @@ void MmaOperand::Copy(llvm::Value* turn, llvm::Value* stage) {
     }
     llvm::Value* source = builder_.CreateAdd(piece.source, moved);
     llvm::Value* into = builder_.CreateAdd(piece.into, stage);
-    width_* item_bytes_ >= kWordBytes ? CopyPiece(source, into, count) : LoadPiece(source, into, count);
+    CopiesPastRegisters() ? CopyPiece(source, into, count) : LoadPiece(source, into, count);
+  }
+}
+
+void MmaOperand::CopyJumping(llvm::Value* turn, llvm::Value* stage) {
+  llvm::Value* base = builder_.CreateMul(turn, I32(depth_));
+  llvm::Value* end = along_k_ ? I32(product_.folded) : I32(side_.size);
+  for (const Piece& piece : pieces_) {
+    llvm::Value* into = builder_.CreateAdd(piece.into, stage);
+    llvm::Value* loaded = NoElements();
+    for (int64_t at = 0; at < piece_; at += width_) {
+      llvm::Value* begin = builder_.CreateAdd(piece.begin, I32(at));
+      llvm::Value* row = along_k_ ? piece.line : begin;
+      llvm::Value* k = builder_.CreateAdd(base, along_k_ ? begin : piece.line);
+      const ProductPlaces::Element element = places_.At(row, k);
+      if (CopiesPastRegisters()) {
+        llvm::Value* left = builder_.CreateSub(end, along_k_ ? k : builder_.CreateAdd(first_, row));
+        llvm::Value* some = builder_.CreateSelect(element.there, Clamp(left, width_), I32(0));
+        CopySome(element.place, builder_.CreateAdd(into, I32(at * item_bytes_)), some);
+      } else {
+        loaded = LoadOne(loaded, at, element.place, element.there);
+      }
+    }
+    if (!CopiesPastRegisters()) loaded_.emplace_back(loaded, into);
   }
 }
 
 // `count` elements, and zeros behind them. What has none is not looked at, but shall be a place that is there.
 void MmaOperand::CopyPiece(llvm::Value* source, llvm::Value* into, llvm::Value* count) {
-  const int64_t bytes = width_ * item_bytes_, apart = width_ > 1 ? 1 : along_k_ ? side_.step_k : side_.step;
-  const auto id = bytes == 16  ? llvm::Intrinsic::nvvm_cp_async_cg_shared_global_16_s
-                  : bytes == 8 ? llvm::Intrinsic::nvvm_cp_async_ca_shared_global_8_s
-                               : llvm::Intrinsic::nvvm_cp_async_ca_shared_global_4_s;
+  const int64_t apart = along_k_ ? side_.step_k : side_.step;
   for (int64_t at = 0; at < piece_; at += width_) {
     llvm::Value* some = at == 0 && width_ == piece_ ? count : Clamp(builder_.CreateSub(count, I32(at)), width_);
     llvm::Value* place = builder_.CreateAdd(source, builder_.getInt64(static_cast<uint64_t>(at * apart)));
     place = builder_.CreateSelect(builder_.CreateICmpSGT(some, I32(0)), place, builder_.getInt64(0));
-    llvm::Value* from = builder_.CreateGEP(ItemType(), pointer_, place);
-    llvm::Value* to = Shared(builder_.CreateAdd(into, I32(at * item_bytes_)));
-    builder_.CreateIntrinsic(id, {}, {to, from, builder_.CreateMul(some, I32(item_bytes_))});
+    CopySome(place, builder_.CreateAdd(into, I32(at * item_bytes_)), some);
   }
 }
 
+bool MmaOperand::CopiesPastRegisters() const { return width_ * item_bytes_ >= kWordBytes; }
+
+void MmaOperand::CopySome(llvm::Value* place, llvm::Value* into, llvm::Value* some) {
+  const int64_t bytes = width_ * item_bytes_;
+  const auto id = bytes == 16  ? llvm::Intrinsic::nvvm_cp_async_cg_shared_global_16_s
+                  : bytes == 8 ? llvm::Intrinsic::nvvm_cp_async_ca_shared_global_8_s
+                               : llvm::Intrinsic::nvvm_cp_async_ca_shared_global_4_s;
+  llvm::Value* from = builder_.CreateGEP(ItemType(), pointer_, place);
+  builder_.CreateIntrinsic(id, {}, {Shared(into), from, builder_.CreateMul(some, I32(item_bytes_))});
+}
+
 void MmaOperand::LoadPiece(llvm::Value* source, llvm::Value* into, llvm::Value* count) {
-  llvm::Type* item = ItemType();
   const int64_t apart = along_k_ ? side_.step_k : side_.step;
-  llvm::Value* piece =
-      llvm::ConstantAggregateZero::get(llvm::FixedVectorType::get(item, static_cast<unsigned>(piece_)));
+  llvm::Value* loaded = NoElements();
   for (int64_t at = 0; at < piece_; ++at) {
     llvm::Value* there = builder_.CreateICmpSGT(count, I32(at));
     llvm::Value* place = builder_.CreateAdd(source, builder_.getInt64(static_cast<uint64_t>(at * apart)));
-    place = builder_.CreateSelect(there, place, builder_.getInt64(0));
-    llvm::Value* from = builder_.CreateGEP(item, pointer_, place);
-    llvm::Value* loaded = builder_.CreateAlignedLoad(item, from, llvm::Align(static_cast<uint64_t>(item_bytes_)));
-    loaded = builder_.CreateSelect(there, loaded, llvm::ConstantInt::get(item, 0));
-    piece = builder_.CreateInsertElement(piece, loaded, static_cast<uint64_t>(at));
+    loaded = LoadOne(loaded, at, builder_.CreateSelect(there, place, builder_.getInt64(0)), there);
   }
-  builder_.CreateAlignedStore(piece, Shared(into), llvm::Align(kPieceBytes));
+  loaded_.emplace_back(loaded, into);
+}
+
+llvm::Value* MmaOperand::NoElements() {
+  return llvm::ConstantAggregateZero::get(llvm::FixedVectorType::get(ItemType(), static_cast<unsigned>(piece_)));
+}
+
+llvm::Value* MmaOperand::LoadOne(llvm::Value* piece, int64_t at, llvm::Value* place, llvm::Value* there) {
+  llvm::Value* from = builder_.CreateGEP(ItemType(), pointer_, place);
+  llvm::Value* loaded = builder_.CreateAlignedLoad(ItemType(), from, llvm::Align(static_cast<uint64_t>(item_bytes_)));
+  loaded = builder_.CreateSelect(there, loaded, llvm::ConstantInt::get(ItemType(), 0));
+  return builder_.CreateInsertElement(piece, loaded, static_cast<uint64_t>(at));
+}
+
+void MmaOperand::Finish() {
+  for (const auto& [loaded, into] : loaded_)
+    builder_.CreateAlignedStore(loaded, Shared(into), llvm::Align(kPieceBytes));
+  loaded_.clear();
 }
 
 void MmaOperand::PlaceFragments(llvm::Value* warp_row, int64_t blocks) {

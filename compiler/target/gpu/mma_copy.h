@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "compiler/ir/group_product.h"
+#include "compiler/target/gpu/product_places.h"
 #include "compiler/target/llvm/kernel_abi.h"
 #include "llvm/IR/IRBuilder.h"
 
@@ -23,8 +24,9 @@ class MmaOperand {
              uint64_t alignment);
 
   // Begins to copy what turn `turn`, an i32, multiplies to the stage at byte `stage` of shared memory. Zeros, if there
-  // is no such turn.
+  // is no such turn. What goes through registers is on its way to them until Finish(), which stores it.
   void Copy(llvm::Value* turn, llvm::Value* stage);
+  void Finish();
 
   // Whether a row of the stage is of k; else it is of the operand's rows (columns, of B).
   bool along_k() const { return along_k_; }
@@ -69,8 +71,16 @@ class MmaOperand {
   void PlaceWords(llvm::Value* warp_row, int64_t blocks);
   Place PlaceOf(llvm::Value* line, int64_t lines, llvm::Value* element, int64_t elements);
   llvm::Value* LoadWord(llvm::Value* stage, size_t first);
+  // Of a side that moves by steps alone, and of any other.
   void CopyPiece(llvm::Value* source, llvm::Value* into, llvm::Value* count);
   void LoadPiece(llvm::Value* source, llvm::Value* into, llvm::Value* count);
+  void CopyJumping(llvm::Value* turn, llvm::Value* stage);
+  bool CopiesPastRegisters() const;
+  // `some` elements from `place` on, of `width_`.
+  void CopySome(llvm::Value* place, llvm::Value* into, llvm::Value* some);
+  // `piece`, of 16 bytes, with the element at `place`, or 0 if it is not `there`, as its element `at`.
+  llvm::Value* LoadOne(llvm::Value* piece, int64_t at, llvm::Value* place, llvm::Value* there);
+  llvm::Value* NoElements();
   llvm::Value* Shared(llvm::Value* byte);
 
   llvm::IRBuilder<>& builder_;
@@ -81,9 +91,11 @@ class MmaOperand {
   const int64_t item_bytes_, piece_;  // of an element; elements of 16 bytes
   const int64_t begin_, rows_, depth_, lines_, length_;
   int64_t width_;  // elements that are copied at once
-  llvm::Value *pointer_, *item_, *shared_;
+  llvm::Value *pointer_, *item_, *shared_, *first_;
+  ProductPlaces places_;
   std::vector<Piece> pieces_;
-  std::vector<llvm::Value*> fragments_;  // by block, then by step
+  std::vector<std::pair<llvm::Value*, llvm::Value*>> loaded_;  // with the byte of shared memory where each belongs
+  std::vector<llvm::Value*> fragments_;                        // by block, then by step
   // Where there are no matrices: by block, step, register, and element of that; and their bases, by line and piece.
   std::vector<Place> words_;
   std::map<std::pair<int64_t, int64_t>, llvm::Value*> bases_;

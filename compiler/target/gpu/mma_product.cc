@@ -60,6 +60,10 @@ class MmaProduct {
           a_.Copy(turn, stage);
           b_.Copy(turn, stage);
         },
+        [&] {
+          a_.Finish();
+          b_.Finish();
+        },
         [&](llvm::Value* stage, std::vector<llvm::Value*>& sums) {
           for (int64_t step = 0; step < tile_.k * kItemBytes / kStepBytes; ++step) Multiply(stage, step, sums);
         });

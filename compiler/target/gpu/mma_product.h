@@ -9,7 +9,7 @@
 // eight pieces which ldmatrix reads at once, one above the other, are in different banks.
 //
 // Pieces of 16, 8 or 4 bytes are copied as what is known of addresses allows. Elements that are neighbours in no such
-// piece are loaded one by one.
+// piece are loaded one by one, and are on their way while the turn is multiplied.
 #ifndef KILN_COMPILER_TARGET_GPU_MMA_PRODUCT_H_
 #define KILN_COMPILER_TARGET_GPU_MMA_PRODUCT_H_
 

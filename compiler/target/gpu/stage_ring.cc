@@ -17,7 +17,7 @@ void KeepRolled(llvm::LLVMContext& context, llvm::BranchInst* again) {
 
 std::vector<llvm::Value*> EmitStageRing(
     llvm::IRBuilder<>& builder, const StageRing& ring, std::vector<llvm::Value*> sums,
-    absl::FunctionRef<void(llvm::Value* turn, llvm::Value* stage)> copy,
+    absl::FunctionRef<void(llvm::Value* turn, llvm::Value* stage)> copy, absl::FunctionRef<void()> finish,
     absl::FunctionRef<void(llvm::Value* stage, std::vector<llvm::Value*>& sums)> multiply) {
   const auto i32 = [&](int64_t number) { return builder.getInt32(static_cast<uint32_t>(number)); };
   const auto begin = [&](llvm::Value* turn, llvm::Value* stage) {
@@ -29,7 +29,10 @@ std::vector<llvm::Value*> EmitStageRing(
     llvm::Value* next = builder.CreateAdd(stage, i32(ring.bytes));
     return builder.CreateSelect(builder.CreateICmpEQ(next, i32(ring.stages * ring.bytes)), i32(0), next);
   };
-  for (int64_t stage = 0; stage + 1 < ring.stages; ++stage) begin(i32(stage), i32(stage * ring.bytes));
+  for (int64_t stage = 0; stage + 1 < ring.stages; ++stage) {
+    begin(i32(stage), i32(stage * ring.bytes));
+    finish();
+  }
   llvm::BasicBlock* before = builder.GetInsertBlock();
   llvm::Function* function = before->getParent();
   auto* loop = llvm::BasicBlock::Create(builder.getContext(), "turn", function);
@@ -49,6 +52,7 @@ std::vector<llvm::Value*> EmitStageRing(
   builder.CreateIntrinsic(llvm::Intrinsic::nvvm_barrier_cta_sync_aligned_all, {}, {i32(0)});
   begin(builder.CreateAdd(turn, i32(ring.stages - 1)), next);
   multiply(now, sums);
+  finish();
   llvm::BasicBlock* end = builder.GetInsertBlock();
   llvm::Value* another = builder.CreateAdd(turn, i32(1));
   turn->addIncoming(i32(0), before);

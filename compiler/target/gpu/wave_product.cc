@@ -4,6 +4,7 @@
 #include <array>
 
 #include "base/check.h"
+#include "compiler/target/gpu/product_places.h"
 #include "compiler/target/gpu/tensor_cores.h"
 #include "llvm/IR/DerivedTypes.h"
 
@@ -31,9 +32,10 @@ class Copies {
         product_(product),
         side_(side),
         given_(given),
-        along_k_(side.step != 1 || side.step_k == 1),
+        along_k_(LiesAlongK(side)),
         shared_(shared),
         begin_(begin),
+        places_(builder, product, side, given),
         width_(alignment >= kPiece * kItemBytes ? NeighboursOf(side) : 1) {
     // All that are loaded at once are there, or none is.
     while (width_ > 1 && (along_k_ ? product.folded : side.size) % width_ != 0) width_ /= 2;
@@ -58,18 +60,9 @@ class Copies {
     std::vector<llvm::Value*> loaded;
     llvm::Value* base = b_.CreateMul(turn, I32(b_, product_.tile->k));
     for (const Piece& piece : pieces_) {
-      llvm::Value* k = b_.CreateAdd(base, piece.k);
-      llvm::Value* offset =
-          b_.CreateAdd(given_.offset, b_.CreateAdd(Times(piece.row, side_.step), Times(k, side_.step_k)));
-      llvm::Value* left_k = b_.CreateSub(I32(b_, product_.folded), k);
-      const int64_t apart = along_k_ ? side_.step_k : side_.step;
       llvm::Value* eight = llvm::ConstantAggregateZero::get(llvm::FixedVectorType::get(b_.getInt16Ty(), kPiece));
       for (int64_t at = 0; at < kPiece; at += width_) {
-        llvm::Value* rows_left = along_k_ ? piece.left : b_.CreateSub(piece.left, I32(b_, at));
-        llvm::Value* k_left = along_k_ ? b_.CreateSub(left_k, I32(b_, at)) : left_k;
-        llvm::Value* there =
-            b_.CreateAnd(b_.CreateICmpSGT(rows_left, I32(b_, 0)), b_.CreateICmpSGT(k_left, I32(b_, 0)));
-        llvm::Value* place = b_.CreateSelect(there, b_.CreateAdd(offset, I64(b_, at * apart)), I64(b_, 0));
+        const auto [place, there] = side_.IsPlain() ? At(piece, base, at) : Jumping(piece, base, at);
         llvm::Type* type = llvm::FixedVectorType::get(b_.getInt16Ty(), static_cast<unsigned>(width_));
         llvm::Value* some = b_.CreateAlignedLoad(type, b_.CreateGEP(b_.getInt16Ty(), given_.pointer, place),
                                                  llvm::Align(static_cast<uint64_t>(width_ * kItemBytes)));
@@ -116,6 +109,24 @@ class Copies {
     llvm::Value *row, *k, *left;
   };
 
+  // Of element `at` of a piece, in the turn whose k begin at `base`.
+  ProductPlaces::Element At(const Piece& piece, llvm::Value* base, int64_t at) {
+    llvm::Value* k = b_.CreateAdd(base, piece.k);
+    llvm::Value* offset =
+        b_.CreateAdd(given_.offset, b_.CreateAdd(Times(piece.row, side_.step), Times(k, side_.step_k)));
+    llvm::Value* left_k = b_.CreateSub(I32(b_, product_.folded), k);
+    const int64_t apart = along_k_ ? side_.step_k : side_.step;
+    llvm::Value* rows_left = along_k_ ? piece.left : b_.CreateSub(piece.left, I32(b_, at));
+    llvm::Value* k_left = along_k_ ? b_.CreateSub(left_k, I32(b_, at)) : left_k;
+    llvm::Value* there = b_.CreateAnd(b_.CreateICmpSGT(rows_left, I32(b_, 0)), b_.CreateICmpSGT(k_left, I32(b_, 0)));
+    return {b_.CreateSelect(there, b_.CreateAdd(offset, I64(b_, at * apart)), I64(b_, 0)), there};
+  }
+  ProductPlaces::Element Jumping(const Piece& piece, llvm::Value* base, int64_t at) {
+    llvm::Value* k = b_.CreateAdd(base, piece.k);
+    return along_k_ ? places_.At(piece.row, b_.CreateAdd(k, I32(b_, at)))
+                    : places_.At(b_.CreateAdd(piece.row, I32(b_, at)), k);
+  }
+
   llvm::Value* Times(llvm::Value* number, int64_t step) {
     return b_.CreateMul(b_.CreateSExt(number, b_.getInt64Ty()), I64(b_, step));
   }
@@ -130,6 +141,7 @@ class Copies {
   const bool along_k_;  // whether neighbours in memory are along k
   llvm::Value* const shared_;
   const int64_t begin_;
+  ProductPlaces places_;
   int64_t width_;  // elements that are loaded at once
   std::vector<Piece> pieces_;
 };

@@ -19,6 +19,7 @@ namespace kiln::compiler {
 // A side of a product by a work group as it is when the kernel runs: its storage, and i64s.
 struct ProductSide {
   llvm::Value *pointer, *offset, *first;
+  std::vector<llvm::Value*> windows;  // their offsets
 };
 
 class KernelAbi {

@@ -272,8 +272,10 @@ class KernelEmitter {
 
   void EmitGroupProduct(UOp* uop, const GroupProduct& product) {
     const auto side = [&](const GroupProduct::Side& of) {
-      return ProductSide{abi_.Pointer(builder_, function_, of.param->arg_as<BufferArg>().slot),
-                         Operand(of.offset, {}, 0), Operand(of.first, {}, 0)};
+      std::vector<llvm::Value*> windows;
+      for (const auto& window : of.windows) windows.push_back(Operand(window.offset, {}, 0));
+      llvm::Value* pointer = abi_.Pointer(builder_, function_, of.param->arg_as<BufferArg>().slot);
+      return ProductSide{pointer, Operand(of.offset, {}, 0), Operand(of.first, {}, 0), windows};
     };
     const auto made = abi_.Multiply(builder_, product, side(product.a), side(product.b), group_.product, alignment_);
     values_[uop] = {uop->shape(), InLanes(builder_, made, LanesOf(uop->shape()))};
@@ -293,14 +295,12 @@ class KernelEmitter {
     KILN_CHECK(source->op() == Op::INDEX);
     const Value& index = At(source->src(1));
     const int64_t lanes = LanesOf(uop->shape());
-    for (int64_t row = 0; row < RowsOf(uop->shape()); ++row) {
-      const Element& at = index.elements[BroadcastRow(index.shape, uop->shape(), static_cast<size_t>(row))];
-      llvm::Value* alt = uop->src().size() > 1 ? Operand(uop->src(1), uop->shape(), static_cast<size_t>(row)) : nullptr;
-      llvm::Value* gate =
-          uop->src().size() > 2 ? Operand(uop->src(2), uop->shape(), static_cast<size_t>(row)) : nullptr;
+    for (size_t row = 0; row < static_cast<size_t>(RowsOf(uop->shape())); ++row) {
+      const Element& at = index.elements[BroadcastRow(index.shape, uop->shape(), row)];
+      llvm::Value* alt = uop->src().size() > 1 ? Operand(uop->src(1), uop->shape(), row) : nullptr;
+      llvm::Value* gate = uop->src().size() > 2 ? Operand(uop->src(2), uop->shape(), row) : nullptr;
       // One place for all lanes is one scalar load.
-      Element place = at;
-      if (LanesOf(index.shape) == 1) place = {at.value, true, 0};
+      const Element place = LanesOf(index.shape) == 1 ? Element{at.value, true, 0} : at;
       result.elements.push_back({memory_.Load(WithoutOrder(source->src(0)), place, lanes, alt, gate)});
     }
     values_[uop] = std::move(result);
