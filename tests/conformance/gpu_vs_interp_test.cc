@@ -1,7 +1,7 @@
-// Programs compiled for NVIDIA's cards and run by the driver for CUDA, on a card that is not there
-// (tests/support/fake_cuda), against the interpreter: cases of compiled_vs_interp_test. What is
-// looked at is the way through the runtime, so each architecture takes a sixteenth of them; with
-// KILN_EVERY=1, each takes all.
+// Programs compiled for either vendor's cards and run by its driver, on a card that is not there
+// (tests/support/fake_cuda, fake_hip), against the interpreter: cases of compiled_vs_interp_test.
+// What is looked at is the way through the runtime, so each architecture takes a sixteenth of
+// them; with KILN_EVERY=1, each takes all.
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -12,6 +12,8 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "compiler/compile.h"
+#include "compiler/tools/dump_observer.h"
 #include "tests/conformance/cases.h"
 #include "tests/drivers/gpu_machine.h"
 #include "tests/support/device_engine.h"
@@ -22,26 +24,60 @@ namespace {
 
 struct Card {
   const char* arch;
-  int major;
+  int major;  // of NVIDIA's compute capability; 0: AMD's
 };
-constexpr Card kCards[] = {{"sm_80", 8}, {"sm_90a", 9}, {"sm_100a", 10}, {"sm_120a", 12}};
+constexpr Card kCards[] = {{"sm_80", 8},  {"sm_90a", 9}, {"sm_100a", 10}, {"sm_120a", 12},
+                           {"gfx90a", 0}, {"gfx942", 0}, {"gfx1100", 0},  {"gfx1200", 0}};
+// Of the cases each card takes every sixteenth, and the four of a vendor different ones.
+constexpr size_t kShare = 16, kBetween = 4;
+
+std::unique_ptr<GpuMachine> MachineWith(const Card& card) {
+  if (card.major == 0) return MakeHipMachineOf(card.arch);
+  auto machine = MakeCudaMachine();
+  machine->fake()(absl::StrCat("set major ", card.major));
+  return machine;
+}
+
+// Leaves what the machine wants to know of code (GpuMachine::code_folder).
+class CodeObserver final : public compiler::DumpObserver {
+ public:
+  using DumpObserver::DumpObserver;
+  void OnPass(const compiler::PassRecord& record) override {
+    if (record.name == "llvm") DumpObserver::OnPass(record);
+  }
+  bool WantsAssembly() const override { return false; }
+};
+
+absl::StatusOr<v1::Executable> CompiledFor(const GpuMachine& machine, const v1::Target& target,
+                                           const v1::Graph& graph) {
+  const std::string folder = machine.code_folder();
+  if (folder.empty()) return compiler::Compile(graph, target, ExactOptions());
+  CodeObserver observer(folder + "/last");
+  auto executable = compiler::Compile(graph, target, ExactOptions(), &observer);
+  if (executable.ok()) observer.WriteObject(executable->object());
+  return executable;
+}
 
 class GpuVsInterp : public ::testing::TestWithParam<size_t> {
  protected:
   void CheckCases(const std::vector<Case>& cases) {
     const Card& card = kCards[GetParam()];
-    const std::unique_ptr<GpuMachine> machine = MakeCudaMachine();
-    machine->fake()(absl::StrCat("set major ", card.major));
+    const std::unique_ptr<GpuMachine> machine = MachineWith(card);
     runtime::gpu::Found found = machine->Find();
     ASSERT_EQ(found.devices.size(), 1u);
     DeviceEngine engine(std::move(found.devices[0]));
     ASSERT_EQ(engine.device().target().arch(), card.arch);
     const bool every = std::getenv("KILN_EVERY") != nullptr;
-    for (size_t i = every ? 0 : 4 * GetParam(); i < cases.size(); i += every ? 1 : 16) {
+    const size_t share = every ? 1 : kShare;
+    for (size_t i = kBetween * GetParam() % share; i < cases.size(); i += share) {
       const Case& test = cases[i];
       const auto want = RunInterpreted(test.graph, test.arguments);
       ASSERT_TRUE(want.ok()) << test.name << ": " << want.status();
-      const auto got = engine.Run(test.graph, test.arguments, ExactOptions());
+      const auto made = CompiledFor(*machine, engine.device().target(), test.graph);
+      ASSERT_TRUE(made.ok()) << test.name << ": " << made.status();
+      const auto program = engine.Load(*made);
+      ASSERT_TRUE(program.ok()) << test.name << ": " << program.status();
+      const auto got = engine.RunLoaded(*program, test.arguments);
       ASSERT_TRUE(got.ok()) << test.name << ": " << got.status();
       ASSERT_EQ(got->results.size(), want->results.size()) << test.name;
       for (size_t j = 0; j < want->results.size(); ++j) {

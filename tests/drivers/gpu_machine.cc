@@ -1,12 +1,15 @@
 #include "tests/drivers/gpu_machine.h"
 
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/notification.h"
+#include "base/check.h"
 #include "runtime/drivers/cuda/devices.h"
 #include "runtime/drivers/hip/devices.h"
 #include "tests/drivers/fake_code_object.h"
@@ -35,6 +38,19 @@ constexpr char kPtx[] = R"(
   add.s64 %rd5, %rd1, %rd3;
   st.global.b32 [%rd5], %r2;
   ret;
+}
+)";
+
+// The same for AMD's.
+constexpr char kIr[] = R"(
+declare i32 @llvm.amdgcn.workitem.id.x()
+define amdgpu_kernel void @k(ptr addrspace(1) %to, ptr addrspace(1) %from) {
+  %item = call i32 @llvm.amdgcn.workitem.id.x()
+  %source = getelementptr float, ptr addrspace(1) %from, i32 %item
+  %value = load float, ptr addrspace(1) %source
+  %target = getelementptr float, ptr addrspace(1) %to, i32 %item
+  store float %value, ptr addrspace(1) %target
+  ret void
 }
 )";
 
@@ -88,29 +104,36 @@ class CudaMachine final : public GpuMachine {
     if (meaning == "reach") return "cuCtxEnablePeerAccess";
     return "cuStreamSynchronize";
   }
-  bool computes() const override { return true; }
   v1::Executable Program() override { return ProgramFor(v1::Target::NVPTX, "nvptx64-nvidia-cuda", "sm_90a", kPtx); }
 
  private:
   Fake fake_{"fake_cuda/libfake_cuda.so"};
 };
 
+struct AmdArchitecture {
+  const char* name;
+  int gfx_target_version;
+  int lanes;
+};
+constexpr AmdArchitecture kAmdArchitectures[] = {
+    {"gfx90a", 90010, 64}, {"gfx942", 90402, 64}, {"gfx1100", 110000, 32}, {"gfx1200", 120000, 32}};
+
+std::string TestFolder(const char* name) { return absl::StrCat(std::getenv("TEST_TMPDIR"), "/", name); }
+
 // What the kernel would list: a CPU, and three GPUs where the fake has them.
-std::string WriteNodes() {
-  const std::string nodes = absl::StrCat(std::getenv("TEST_TMPDIR"), "/nodes");
-  const char* properties[] = {
-      "cpu_cores_count 8\nsimd_count 0\ngfx_target_version 0\n",
-      "simd_count 1216\nsimd_per_cu 4\nwave_front_size 64\nlds_size_in_kb 64\ngfx_target_version 90402\n"
-      "location_id 256\ndomain 0\n",
-      "simd_count 1216\nsimd_per_cu 4\nwave_front_size 64\nlds_size_in_kb 64\ngfx_target_version 90402\n"
-      "location_id 512\ndomain 0\n",
-      "simd_count 1216\nsimd_per_cu 4\nwave_front_size 64\nlds_size_in_kb 64\ngfx_target_version 90402\n"
-      "location_id 768\ndomain 0\n",
-  };
+std::string WriteNodes(const AmdArchitecture& architecture) {
+  const std::string nodes = TestFolder("nodes");
   for (int i = 0; i < 4; ++i) {
     const std::string folder = absl::StrCat(nodes, "/", i);
     std::filesystem::create_directories(folder + "/caches/0");
-    std::ofstream(folder + "/properties") << properties[i];
+    std::ofstream properties(folder + "/properties");
+    if (i == 0) {
+      properties << "cpu_cores_count 8\nsimd_count 0\ngfx_target_version 0\n";
+    } else {
+      properties << "simd_count 1216\nsimd_per_cu 4\nwave_front_size " << architecture.lanes
+                 << "\nlds_size_in_kb 64\ngfx_target_version " << architecture.gfx_target_version << "\nlocation_id "
+                 << 256 * i << "\ndomain 0\n";
+    }
     std::ofstream(folder + "/caches/0/properties") << "level 2\nsize 4096\n";
   }
   return nodes;
@@ -118,6 +141,14 @@ std::string WriteNodes() {
 
 class HipMachine final : public GpuMachine {
  public:
+  explicit HipMachine(const AmdArchitecture& architecture) : architecture_(architecture) {
+    const std::string copy = code_folder() + "/copy";
+    std::filesystem::create_directories(copy);
+    std::ofstream(copy + "/object.o") << CodeObjectWith("k");
+    std::ofstream(copy + "/llvm.ll") << kIr;
+    fake_("ir " + code_folder());
+  }
+
   const char* kind() const override { return "HIP"; }
   Fake& fake() override { return fake_; }
   runtime::gpu::Found Find(bool collectives) override {
@@ -135,14 +166,15 @@ class HipMachine final : public GpuMachine {
     if (meaning == "reach") return "hipDeviceEnablePeerAccess";
     return "hipStreamSynchronize";
   }
-  bool computes() const override { return false; }
+  std::string code_folder() const override { return TestFolder("code"); }
   v1::Executable Program() override {
-    return ProgramFor(v1::Target::AMDGPU, "amdgcn-amd-amdhsa", "gfx942", CodeObjectWith("k"));
+    return ProgramFor(v1::Target::AMDGPU, "amdgcn-amd-amdhsa", architecture_.name, CodeObjectWith("k"));
   }
 
  private:
+  const AmdArchitecture& architecture_;
   Fake fake_{"fake_hip/libfake_hip.so"};
-  const std::string nodes_ = WriteNodes();
+  const std::string nodes_ = WriteNodes(architecture_);
 };
 
 template <typename Begin>
@@ -160,7 +192,13 @@ absl::Status Outcome(const Begin& begin) {
 }  // namespace
 
 std::unique_ptr<GpuMachine> MakeCudaMachine() { return std::make_unique<CudaMachine>(); }
-std::unique_ptr<GpuMachine> MakeHipMachine() { return std::make_unique<HipMachine>(); }
+std::unique_ptr<GpuMachine> MakeHipMachine() { return MakeHipMachineOf("gfx942"); }
+std::unique_ptr<GpuMachine> MakeHipMachineOf(const std::string& architecture) {
+  const auto* found = std::find_if(std::begin(kAmdArchitectures), std::end(kAmdArchitectures),
+                                   [&](const AmdArchitecture& each) { return each.name == architecture; });
+  KILN_CHECK(found != std::end(kAmdArchitectures));
+  return std::make_unique<HipMachine>(*found);
+}
 
 absl::Status Write(Device& device, const std::string& bytes, const BufferSlice& to) {
   return Outcome([&](auto done) { device.queue().Write(bytes.data(), to, std::move(done)); });

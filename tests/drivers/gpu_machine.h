@@ -26,15 +26,18 @@ class GpuMachine {
   // The entry point of that meaning: "allocate", "load", "launch", "finish", "fill",
   // "capture", "graph" (the launch of one), "reach" and "peer copy".
   virtual std::string Entry(const std::string& meaning) const = 0;
-  // Whether kernels do what they say.
-  virtual bool computes() const = 0;
+  // Where code lies from which the library's fake cannot tell what it does, beside the IR that says it, as KILN_DUMP
+  // leaves both (fake_hip); empty if it can.
+  virtual std::string code_folder() const { return ""; }
   // One for this machine's cards with a kernel "k" that copies 32 floats to its
   // first operand from its second.
   virtual v1::Executable Program() = 0;
 };
 
 std::unique_ptr<GpuMachine> MakeCudaMachine();
-std::unique_ptr<GpuMachine> MakeHipMachine();
+std::unique_ptr<GpuMachine> MakeHipMachine();  // gfx942
+// With cards of that architecture, one of AMD's.
+std::unique_ptr<GpuMachine> MakeHipMachineOf(const std::string& architecture);
 
 // The outcome of a transfer, once it is there.
 absl::Status Write(runtime::hal::Device& device, const std::string& bytes, const runtime::hal::BufferSlice& to);

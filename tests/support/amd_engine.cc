@@ -36,10 +36,12 @@ absl::StatusOr<compiler::InterpResult> AmdEngine::Run(const v1::Graph& graph, co
   KILN_ASSIGN_OR_RETURN(const v1::Executable executable, compiler::Compile(graph, *target, options, &collector));
   KILN_ASSIGN_OR_RETURN(const std::unique_ptr<amd::Module> module,
                         amd::Module::Load(collector.ir, architecture->lanes));
+  const auto kernels = module->Kernels();
   const auto run = [&](const KernelRun& run) -> absl::Status {
     const std::string& symbol = run.kernel.symbol();
-    KILN_ASSIGN_OR_RETURN(const uint64_t shared, module->SharedBytes(symbol));
-    if (run.kernel.launch().static_shared_bytes() < shared)
+    const auto needs = kernels.find(symbol);
+    if (needs == kernels.end()) return absl::InternalError(absl::StrCat("no kernel ", symbol));
+    if (run.kernel.launch().static_shared_bytes() < needs->second.shared_bytes)
       return absl::InternalError(absl::StrCat(symbol, " declares more shared memory than its launch says"));
     return module->Launch(symbol, {run.groups, run.items}, run.arguments);
   };

@@ -66,12 +66,15 @@ class HostModule final : public Module {
 
   absl::Status Init(absl::string_view ir);
 
-  absl::StatusOr<uint64_t> SharedBytes(const std::string& kernel) const override {
-    const auto found = kernels_.find(kernel);
-    if (found == kernels_.end()) return absl::NotFoundError(absl::StrCat("no kernel ", kernel));
-    uint64_t bytes = 0;
-    for (const SharedArray& array : found->second.shared) bytes += array.bytes;
-    return bytes;
+  std::map<std::string, KernelNeeds> Kernels() const override {
+    std::map<std::string, KernelNeeds> all;
+    for (const auto& [name, kernel] : kernels_) {
+      KernelNeeds& needs = all[name];
+      needs.parameters = kernel.parameters;
+      needs.items = kernel.most_items;
+      for (const SharedArray& array : kernel.shared) needs.shared_bytes += array.bytes;
+    }
+    return all;
   }
 
   absl::Status Launch(const std::string& name, const LaunchShape& shape,
@@ -102,7 +105,7 @@ absl::Status HostModule::Init(absl::string_view ir) {
   llvm::SMDiagnostic diagnostic;
   std::unique_ptr<llvm::Module> module =
       llvm::parseAssemblyString(llvm::StringRef(ir.data(), ir.size()), diagnostic, *context);
-  if (module == nullptr) return MakeError(v1::BAD_ARGUMENT, diagnostic.getMessage().str());
+  if (module == nullptr) return absl::InvalidArgumentError(diagnostic.getMessage().str());
   KILN_ASSIGN_OR_RETURN(kernels_, RetargetToHost(*module, **machine));
 
   auto jit = orc::LLJITBuilder().setJITTargetMachineBuilder(std::move(*host)).create();

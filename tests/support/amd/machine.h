@@ -10,7 +10,9 @@
 #define KILN_TESTS_SUPPORT_AMD_MACHINE_H_
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <string>
 
@@ -25,6 +27,13 @@ struct LaunchShape {
   std::array<uint32_t, 3> groups = {1, 1, 1}, items = {1, 1, 1};
 };
 
+// What who launches a kernel has to know.
+struct KernelNeeds {
+  size_t parameters = 0;      // of eight bytes each
+  uint64_t shared_bytes = 0;  // that it declares
+  uint32_t items = 0;         // in a group, at most; 0: not said
+};
+
 // All kernels of one compilation. Launches of one module must not overlap.
 class Module {
  public:
@@ -33,8 +42,8 @@ class Module {
   static absl::StatusOr<std::unique_ptr<Module>> Load(absl::string_view ir, uint32_t lanes);
   virtual ~Module() = default;
 
-  // Shared memory that the kernel declares, in bytes. NOT_FOUND if there is no such kernel.
-  virtual absl::StatusOr<uint64_t> SharedBytes(const std::string& kernel) const = 0;
+  // Those that there are, by name.
+  virtual std::map<std::string, KernelNeeds> Kernels() const = 0;
 
   // Runs all groups, one after the other. `arguments`: an address or an integer for each parameter. A failure names
   // the kernel, the group and the item, and leaves what was written until then.

@@ -83,7 +83,7 @@ class Retargeting {
     } else {
       const WaveOp* op = FindWaveOp(name);
       if (op == nullptr)
-        return MakeError(v1::BAD_ARGUMENT, absl::StrCat("an instruction that this machine does not know: ", name));
+        return absl::InvalidArgumentError(absl::StrCat("an instruction that this machine does not know: ", name));
       call.replaceAllUsesWith(Together(call, static_cast<uint32_t>(op - WaveOps().data())));
       kernel.meets = true;
     }
@@ -147,6 +147,13 @@ void TakeSharedArrays(llvm::Module& module, std::map<std::string, HostKernel>& k
   }
 }
 
+// Of an attribute of AMD's, "LEAST,MOST".
+uint32_t MostItems(const llvm::Function& function) {
+  const llvm::StringRef range = function.getFnAttribute("amdgpu-flat-work-group-size").getValueAsString();
+  uint32_t most = 0;
+  return range.rsplit(',').second.getAsInteger(10, most) ? 0 : most;
+}
+
 }  // namespace
 
 absl::StatusOr<std::map<std::string, HostKernel>> RetargetToHost(llvm::Module& module,
@@ -162,13 +169,14 @@ absl::StatusOr<std::map<std::string, HostKernel>> RetargetToHost(llvm::Module& m
   }
   for (llvm::Function* function : functions) {
     HostKernel& kernel = kernels[function->getName().str()];
+    kernel.most_items = MostItems(*function);
     KILN_RETURN_IF_ERROR(retargeting.Rewrite(*function, kernel));
     kernel.parameters = function->arg_size();
     kernel.entry = retargeting.AddEntry(*function);
   }
   std::string faults;
   llvm::raw_string_ostream stream(faults);
-  if (llvm::verifyModule(module, &stream)) return MakeError(v1::BAD_ARGUMENT, faults);
+  if (llvm::verifyModule(module, &stream)) return absl::InvalidArgumentError(faults);
   return kernels;
 }
 

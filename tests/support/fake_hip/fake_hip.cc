@@ -1,21 +1,19 @@
 // A libamdhip64.so for computers without AMD's runtime: the entry points that
-// runtime/drivers/hip/library.h names, over tests/support/fake_gpu. Nothing here can run AMD's
-// code: a launch is written down, and its kernel must be in the code object.
+// runtime/drivers/hip/library.h names, over tests/support/fake_gpu. Code runs as the IR says that
+// it was made from; where that is not to be found, a launch is only written down, and its kernel
+// must be in the code object (code_object_program.h).
 //
-// Besides what every fake has, "set" knows init (what hipInit returns). The device of number N
-// stands at 0000:0N+1:00.0, where a folder of the kernel's has to list it.
-#include <elf.h>
-
+// Besides what every fake has, "set" knows init (what hipInit returns), and there is "ir FOLDER",
+// which "reset" does not undo. The device of number N stands at 0000:0N+1:00.0, where a folder of
+// the kernel's has to list it.
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
-#include <cstring>
-#include <map>
-#include <memory>
 #include <mutex>
 #include <string>
 
 #include "tests/support/fake_gpu/world.h"
+#include "tests/support/fake_hip/code_object_program.h"
 
 namespace kiln::testing::fake_gpu {
 
@@ -48,34 +46,10 @@ class Call {
   const int code_;
 };
 
-// A linked code object, of which only the names matter.
-class CodeObject final : public Program {
- public:
-  explicit CodeObject(std::string bytes) : bytes_(std::move(bytes)) {}
-  // A kernel is a descriptor that is called like it, with ".kd" behind.
-  const Kernel* Find(const std::string& name) const override {
-    const std::string descriptor = std::string(1, '\0') + name + ".kd" + std::string(1, '\0');
-    return bytes_.find(descriptor) == std::string::npos ? nullptr : &kernel_;
-  }
-  int Run(const std::string&, const Launch&, const std::vector<std::vector<char>>&,
-          const std::vector<Range>&) const override {
-    return kSuccess;
-  }
-
- private:
-  const std::string bytes_;
-  const Kernel kernel_;
-};
-
-// Nobody says how long it is: the table of sections ends it. Empty if it is no shared ELF of AMD's.
-std::string ReadCodeObject(const void* image) {
-  Elf64_Ehdr header;
-  std::memcpy(&header, image, sizeof(header));
-  constexpr uint16_t kAmdGpu = 224;
-  if (std::memcmp(header.e_ident, ELFMAG, SELFMAG) != 0 || header.e_machine != kAmdGpu || header.e_type != ET_DYN) {
-    return "";
-  }
-  return std::string(static_cast<const char*>(image), header.e_shoff + uint64_t{header.e_shentsize} * header.e_shnum);
+// Where code's IR is (LoadCodeObject).
+std::string& IrFolder() {
+  static auto* const folder = new std::string();
+  return *folder;
 }
 
 struct ErrorRow {
@@ -114,7 +88,13 @@ uint64_t At(const void* memory) { return reinterpret_cast<uint64_t>(memory); }
   const Call call(__VA_ARGS__); \
   if (call.code() != 0) return call.code()
 
-EXPORT const char* KilnFake(const char* command) { return TheWorld().Control(command); }
+EXPORT const char* KilnFake(const char* command) {
+  const std::lock_guard<std::recursive_mutex> lock(TheWorld().mutex());
+  const std::string text = command;
+  if (text.rfind("ir ", 0) != 0) return TheWorld().Control(text);
+  IrFolder() = text.substr(3);
+  return "";
+}
 
 FAKE(hipInit)(unsigned) {
   const Call call("hipInit", -1);
@@ -287,9 +267,11 @@ FAKE(hipGraphExecDestroy)(void* graph) {
 
 FAKE(hipModuleLoadData)(void** module, const void* image) {
   ENTER("hipModuleLoadData");
-  std::string bytes = ReadCodeObject(image);
-  if (bytes.empty()) return kInvalidImage;
-  return TheWorld().Load(current, std::make_unique<CodeObject>(std::move(bytes)), module);
+  std::string fault;
+  auto program = kiln::testing::LoadCodeObject(image, IrFolder(), fault);
+  if (program != nullptr) return TheWorld().Load(current, std::move(program), module);
+  std::fprintf(stderr, "fake card: %s\n", fault.c_str());
+  return kInvalidImage;
 }
 FAKE(hipModuleUnload)(void* module) {
   const Call call("hipModuleUnload");
