@@ -102,6 +102,7 @@ absl::Status DrawPictures(client::Client& client, v1::ExplainRequest request, co
 // With the stages that are asked for; with all of them if one of these is not among them, for who is told what there
 // is.
 absl::StatusOr<v1::ExplainResponse> Ask(client::Client& client, v1::ExplainRequest request, const Flags& flags) {
+  if (!flags.source.empty() && !flags.all && flags.stages.empty()) request.add_stages("source");
   if (flags.all || flags.stages.empty()) return client.Explain(request);
   for (const std::string& name : flags.stages) {
     for (std::string& pass : PassesOf(name)) request.add_stages(std::move(pass));

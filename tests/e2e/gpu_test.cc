@@ -190,6 +190,40 @@ TEST_F(AssembledGpuTest, RunWhatTheAssemblerMade) {
   EXPECT_EQ(*AddOneOn("CPU:0"), kMore);
 }
 
+// The same with AMD's, whose fake runs what the server's dumps say.
+class HipTest : public GpuTest {
+ protected:
+  void SetUp() override {
+    const std::string nodes = ::testing::TempDir() + "/nodes", dump = ::testing::TempDir() + "/dump";
+    std::filesystem::create_directories(nodes + "/0");
+    std::filesystem::create_directories(dump);
+    std::ofstream(nodes + "/0/properties") << "simd_count 1216\nsimd_per_cu 4\nwave_front_size 64\nlds_size_in_kb 64\n"
+                                              "gfx_target_version 90402\nlocation_id 256\ndomain 0\n";
+    hip_("ir " + dump);
+    setenv("KILN_LIBAMDHIP64", hip_.path().c_str(), 1);
+    setenv("KILN_LIBRCCL", hip_.path().c_str(), 1);
+    setenv("KILN_KFD_NODES", nodes.c_str(), 1);
+    v1::ServerConfig config = server::DefaultConfig();
+    config.set_gpus("hip");
+    config.set_dump(dump);
+    Start(config);
+  }
+  void TearDown() override {
+    for (const char* name : {"KILN_LIBAMDHIP64", "KILN_LIBRCCL", "KILN_KFD_NODES"}) unsetenv(name);
+    GpuTest::TearDown();
+    EXPECT_EQ(hip_("live"),
+              "memory 0, pinned 0, streams 0, events 0, graphs 0, modules 0, contexts 0, communicators 0");
+  }
+
+  testing::Fake hip_{"fake_hip/libfake_hip.so"};
+};
+
+TEST_F(HipTest, RunPrograms) {
+  EXPECT_EQ(*AddOneOn("HIP:0"), kMore);
+  EXPECT_EQ(hip_.Calls("hipModuleLaunchKernel").size(), 1u);
+  EXPECT_EQ(*AddOneOn("HIP:0"), kMore);
+}
+
 TEST_F(GpuTest, ALostOneIsNamedAndTheOthersGoOn) {
   fake_("fail cuLaunchKernel 1 719");
   for (int turn = 0; turn < 2; ++turn) {
