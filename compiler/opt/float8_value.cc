@@ -15,16 +15,18 @@ namespace {
 constexpr size_t kMostNodes = 64;
 constexpr uint64_t kPatterns = 256;
 
-// What `uop` is computed by, sources first, from numbers and one LOAD; false if from more.
-bool Collect(UOp* uop, std::vector<UOp*>& order, UOp*& load) {
+// What `uop` is computed by, sources first, from numbers and one LOAD; false if from more, or by more than so many
+// levels of nodes.
+bool Collect(UOp* uop, size_t levels, std::vector<UOp*>& order, UOp*& load) {
   if (uop->op() == Op::LOAD) {
     if (load == nullptr) load = uop;
     return load == uop;
   }
   if (std::find(order.begin(), order.end(), uop) != order.end()) return true;
+  if (levels == 0) return false;
   if (!IsElementwise(uop->op()) && uop->op() != Op::BITCAST && uop->op() != Op::CONST) return false;
   for (UOp* source : uop->src()) {
-    if (!Collect(source, order, load)) return false;
+    if (!Collect(source, levels - 1, order, load)) return false;
   }
   order.push_back(uop);
   return order.size() <= kMostNodes;
@@ -67,7 +69,7 @@ bool AreOf(DType format, const Values& values) {
 std::optional<Float8Value> Float8ValueOf(UOp* uop) {
   UOp* load = nullptr;
   std::vector<UOp*> order;
-  if (uop->dtype() != DType::kFloat32 || !Collect(uop, order, load) || load == nullptr || order.empty() ||
+  if (uop->dtype() != DType::kFloat32 || !Collect(uop, kMostNodes, order, load) || load == nullptr || order.empty() ||
       load->dtype() != DType::kUint8)
     return std::nullopt;
   const Values values = Evaluate(order, load);

@@ -41,6 +41,9 @@ TEST_F(Float8ValueTest, IsNothingElse) {
   EXPECT_TRUE(none(Mul(graph_, value, value)));
   EXPECT_TRUE(none(Add(graph_, value, Read(DType::kFloat32))));
   EXPECT_TRUE(none(Read(DType::kFloat32)));
+  UOp* deep = Cast(graph_, Read(DType::kUint8), DType::kFloat32);
+  for (int i = 0; i < 100'000; ++i) deep = graph_.Make(Op::SIN, {deep});
+  EXPECT_TRUE(none(deep));
 }
 
 }  // namespace

@@ -237,6 +237,12 @@ TEST_F(RequestedTest, Tiles) {
   ExpectRefused(Product(8, 8, 8), Requests("TC(0, 1, MMA_64X64)"), "sm_80 has no MMA_64X64 of float32");
   EXPECT_TRUE(ApplyRequested(graph_, Product(8, 8, 8), Requests("TC(0, 1, FMA_64X64)"), target_).ok());
   ExpectRefused(kernel, Requests("TC(0, 1, FMA_64X64)"), "sm_80 has no FMA_64X64 of float16");
+  UOp *i = Loop(64), *j = Loop(64), *r = Loop(64, AxisType::kReduce), *deep = r;
+  for (int k = 0; k < 100'000; ++k) deep = graph_.Make(Op::FLOORMOD, {deep, Idx(graph_, 200'000 - k)});
+  UOp* product = Mul(graph_, Load(Param(1, 4096), Row(i, 64, deep)), Load(Param(2, 4096), Row(r, 64, j)));
+  UOp* sum = graph_.Make(Op::REDUCE, {product, r}, ReduceArg{Op::ADD, {}});
+  ExpectRefused(Kernel(At(Param(0, 4096), Row(i, 64, j)), sum, {i, j}), Requests("TC(0, 1, FMA_64X64)"),
+                "of one of a tile there are at most 1024");
   ExpectRefused(Centred(8, 8), Requests("TC(0, 1, MMA_64X64)"), "adds up products along axes");
   target_.set_kind(v1::Target::AMDGPU);
   ExpectRefused(kernel, Requests("TC(0, 1, MMA_64X64)"), "has no MMA_64X64 of float16");

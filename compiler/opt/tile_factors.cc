@@ -12,6 +12,9 @@
 namespace kiln::compiler {
 namespace {
 
+// What makes a factor is walked by recursion, and again for each choice of rows and columns.
+constexpr size_t kMostNodes = 1024;
+
 template <typename... Parts>
 absl::Status Bad(const Parts&... parts) {
   return MakeError(v1::BAD_ARGUMENT, absl::StrCat(parts...));
@@ -29,8 +32,14 @@ UOp* BehindGates(UOp* uop, std::vector<UOp*>& gates) {
 }
 
 absl::StatusOr<Factor> FactorOf(UOp* uop) {
+  const std::vector<UOp*> nodes = Toposort(uop);
+  if (nodes.size() > kMostNodes)
+    return Bad("a factor is made of ", nodes.size(), " nodes; of one of a tile there are at most ", kMostNodes);
   Factor factor;
   factor.number = uop;
+  for (UOp* node : nodes) {
+    if (node->op() == Op::RANGE) factor.loops.push_back(node);
+  }
   std::vector<UOp*> gates;
   UOp* wide = BehindGates(uop, gates);
   UOp* load = wide->op() == Op::CAST ? BehindGates(wide->src(0), gates) : wide;
@@ -147,9 +156,9 @@ absl::StatusOr<Factors> FactorsOf(UOp* sink) {
 }
 
 bool DependsOn(const Factor& factor, Loops loops) {
-  const std::vector<UOp*> order = Toposort(factor.number);
-  return std::any_of(loops.begin(), loops.end(),
-                     [&](UOp* loop) { return std::find(order.begin(), order.end(), loop) != order.end(); });
+  return std::any_of(loops.begin(), loops.end(), [&](UOp* loop) {
+    return std::find(factor.loops.begin(), factor.loops.end(), loop) != factor.loops.end();
+  });
 }
 
 absl::StatusOr<Sides> SidesOf(const Factors& factors, Loops rows, Loops columns) {

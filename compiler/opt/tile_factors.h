@@ -21,6 +21,7 @@ using Loops = absl::Span<UOp* const>;
 // A number in memory, widened, and where there is one.
 struct Factor {
   UOp *number = nullptr, *load = nullptr;
+  std::vector<UOp*> loops;     // that the number depends on
   DType dtype = DType::kNone;  // storage of 8-bit floats is of bytes by now
   LinearForm place;
   std::vector<Condition> conditions;

@@ -13,7 +13,6 @@
 #include "client/cpp/nn.h"
 #include "client/cpp/ops.h"
 #include "compiler/compile.h"
-#include "compiler/target/gpu/architectures.h"
 #include "tests/conformance/products.h"
 #include "tests/support/compare.h"
 #include "tests/support/interp_engine.h"
@@ -67,12 +66,6 @@ const Case kCases[] = {
     {"beside an aligned place", [](Made& m) { return Matmul(m.Param(kFloat, {64, 64}), m.Param(kFloat, {64, 64})); },
      "TC(0, 1, FMA_64X64)", 1, 4},
 };
-
-v1::Target TargetOf(const std::string& architecture, int cores) {
-  v1::Target target = *compiler::GpuTarget(architecture);
-  target.mutable_tuning()->set_cores(static_cast<uint32_t>(cores));
-  return target;
-}
 
 TEST(FmaTiles, GiveTheValuesOfTheInterpreter) {
   for (const Case& test : kCases) {

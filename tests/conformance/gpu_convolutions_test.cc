@@ -12,7 +12,6 @@
 #include "client/cpp/nn.h"
 #include "client/cpp/ops.h"
 #include "compiler/compile.h"
-#include "compiler/target/gpu/architectures.h"
 #include "tests/conformance/products.h"
 #include "tests/support/amd_engine.h"
 #include "tests/support/compare.h"
@@ -83,12 +82,6 @@ const Case kCases[] = {
      },
      "FUSE(1); TC(0, 1, MMA_32X32)"},
 };
-
-v1::Target TargetOf(const std::string& architecture, int cores) {
-  v1::Target target = *compiler::GpuTarget(architecture);
-  target.mutable_tuning()->set_cores(static_cast<uint32_t>(cores));
-  return target;
-}
 
 TEST(GpuConvolutions, GiveTheValuesOfTheInterpreter) {
   for (const Case& test : kCases) {

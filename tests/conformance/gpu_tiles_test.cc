@@ -125,12 +125,6 @@ const Case kOtherCases[] = {
      "TC(0, 1, MMA_64X64)", 1},
 };
 
-v1::Target TargetOf(const std::string& architecture, int cores) {
-  v1::Target target = *compiler::GpuTarget(architecture);
-  target.mutable_tuning()->set_cores(static_cast<uint32_t>(cores));
-  return target;
-}
-
 TEST(GpuTiles, GiveTheValuesOfTheInterpreter) {
   for (const Case& test : kCases) {
     Made made;

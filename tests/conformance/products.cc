@@ -5,6 +5,7 @@
 #include "client/cpp/nn.h"
 #include "client/cpp/ops.h"
 #include "compiler/interp/scalar.h"
+#include "compiler/target/gpu/architectures.h"
 
 namespace kiln::testing {
 
@@ -26,6 +27,12 @@ client::Tensor Made::Param(v1::DType dtype, const client::Shape& shape) {
   const auto slot = static_cast<uint32_t>(arguments.size());
   arguments[slot] = Numbers(dtype, shape, slot);
   return graph.Param(slot, dtype, shape);
+}
+
+v1::Target TargetOf(const std::string& architecture, int cores) {
+  v1::Target target = *compiler::GpuTarget(architecture);
+  target.mutable_tuning()->set_cores(static_cast<uint32_t>(cores));
+  return target;
 }
 
 client::Tensor Wide(const client::Tensor& a, const client::Tensor& b) {

@@ -3,9 +3,11 @@
 #define KILN_TESTS_CONFORMANCE_PRODUCTS_H_
 
 #include <cstdint>
+#include <string>
 
 #include "client/cpp/graph.h"
 #include "compiler/interp/interp.h"
+#include "kiln/v1/target.pb.h"
 
 namespace kiln::testing {
 
@@ -18,6 +20,9 @@ struct Made {
 
   client::Tensor Param(v1::DType dtype, const client::Shape& shape);
 };
+
+// A GPU of so many cores: the more there are, the smaller the tiles.
+v1::Target TargetOf(const std::string& architecture, int cores);
 
 // The product in float32, whatever the factors are.
 client::Tensor Wide(const client::Tensor& a, const client::Tensor& b);
