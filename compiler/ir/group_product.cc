@@ -48,7 +48,7 @@ MatrixTile WgmmaTile(const char* name, int64_t columns) {
   return tile;
 }
 
-// AMD's instructions of 16x16x16, given both factors in each other's place: of lane l of a wave, element e is in row
+// AMD's instructions of 16x16, given both factors in each other's place: of lane l of a wave, element e is in row
 // l % 16 and column l / 16 * neighbours + e. A wave holds `down` times `across` of them, and a group is 2 x 2 waves.
 MatrixTile WaveTile(const char* name, MatrixTile::Unit unit, int64_t k, int64_t down, int64_t across) {
   const int64_t wave = unit == MatrixTile::kMfma ? 64 : 32, neighbours = 16 * 16 / wave;
@@ -81,21 +81,10 @@ MatrixTile FmaTile(const char* name, int64_t k, int64_t warp_rows, int64_t warp_
   return tile;
 }
 
+bool IsHalf(DType in) { return in == DType::kFloat16 || in == DType::kBfloat16; }
 bool IsByte(DType in) { return in == DType::kInt8 || in == DType::kUint8; }
 bool IsSmallFloat(DType in) { return in == DType::kFloat8E4m3 || in == DType::kFloat8E5m2; }
-
-// What a unit multiplies in tiles, on some device. Tiles that are of one dtype differ in their numbers.
-bool Multiplies(MatrixTile::Unit unit, DType in) {
-  const bool half = in == DType::kFloat16 || in == DType::kBfloat16;
-  switch (unit) {
-    case MatrixTile::kMmaSync: return half || IsByte(in) || IsSmallFloat(in) || in == DType::kFloat32;
-    case MatrixTile::kWgmma:
-    case MatrixTile::kMfma:
-    case MatrixTile::kWmma: return half;
-    case MatrixTile::kFma: return in == DType::kFloat32;
-  }
-  return false;
-}
+bool IsFnuz(DType in) { return in == DType::kFloat8E4m3Fnuz || in == DType::kFloat8E5m2Fnuz; }
 
 // The number that `uop` is a constant multiple of, as far as its form says.
 int64_t DivisorOf(const UOp* uop) {
@@ -105,7 +94,7 @@ int64_t DivisorOf(const UOp* uop) {
   return 1;
 }
 
-constexpr size_t kLeastNumbers = 8;  // of a side
+constexpr size_t kLeastNumbers = 9;  // of a side
 
 // Reads the numbers of a side one behind the other.
 class Reader {
@@ -129,10 +118,12 @@ class Reader {
   size_t next_ = 0;
 };
 
-std::optional<GroupProduct::Side> SideOf(const UOp* place, int64_t& folded) {
+// Of a product, whose tile and `folded` each of its sides says.
+std::optional<GroupProduct::Side> SideOf(const UOp* place, GroupProduct& product) {
   if (place->op() != Op::INDEX || place->src().size() != 2 || place->src(1)->op() != Op::STACK) return std::nullopt;
   if (place->src(1)->src().size() < kLeastNumbers) return std::nullopt;
   Reader reader(place->src(1)->src());
+  product.tile = &MatrixTiles().at(static_cast<size_t>(reader.Number()));
   GroupProduct::Side side;
   side.param = place->src(0);
   side.offset = reader.Node();
@@ -140,7 +131,7 @@ std::optional<GroupProduct::Side> SideOf(const UOp* place, int64_t& folded) {
   side.size = reader.Number();
   side.step = reader.Number();
   side.step_k = reader.Number();
-  folded = reader.Number();
+  product.folded = reader.Number();
   side.jumps = reader.Jumps();
   side.windows.resize(static_cast<size_t>(reader.Number()));
   for (GroupProduct::Window& window : side.windows) {
@@ -153,8 +144,8 @@ std::optional<GroupProduct::Side> SideOf(const UOp* place, int64_t& folded) {
   return side;
 }
 
-UOp* PlaceOf(Graph& graph, UOp* storage, const GroupProduct::Side& side, int64_t folded) {
-  std::vector<UOp*> numbers = {side.offset, side.first};
+UOp* PlaceOf(Graph& graph, UOp* storage, const GroupProduct::Side& side, const GroupProduct& product) {
+  std::vector<UOp*> numbers = {Idx(graph, product.tile - MatrixTiles().data()), side.offset, side.first};
   const auto add = [&](std::initializer_list<int64_t> more) {
     for (const int64_t number : more) numbers.push_back(Idx(graph, number));
   };
@@ -162,7 +153,7 @@ UOp* PlaceOf(Graph& graph, UOp* storage, const GroupProduct::Side& side, int64_t
     add({static_cast<int64_t>(jumps.size())});
     for (const Jump& jump : jumps) add({jump.folded, jump.every, jump.by});
   };
-  add({side.size, side.step, side.step_k, folded});
+  add({side.size, side.step, side.step_k, product.folded});
   add_jumps(side.jumps);
   add({static_cast<int64_t>(side.windows.size())});
   for (const GroupProduct::Window& window : side.windows) {
@@ -201,18 +192,21 @@ const std::vector<MatrixTile>& MatrixTiles() {
 }
 
 bool TakesTile(const v1::Target& target, const MatrixTile& tile, DType in) {
-  if (!Multiplies(tile.unit, in)) return false;
-  const bool nvidia = target.kind() == v1::Target::NVPTX;
+  const bool nvidia = target.kind() == v1::Target::NVPTX, amd = target.kind() == v1::Target::AMDGPU;
   const uint32_t lanes = target.tuning().lanes();
   switch (tile.unit) {
     case MatrixTile::kMmaSync:
-      if (in == DType::kFloat32 && !MayRoundToTf32(target)) return false;
-      if (IsSmallFloat(in) && target.arch() == "sm_80") return false;  // which has no instruction for them
-      return nvidia;
-    case MatrixTile::kWgmma: return target.arch() == "sm_90a";
-    case MatrixTile::kMfma: return target.kind() == v1::Target::AMDGPU && lanes == 64;
-    case MatrixTile::kWmma: return target.kind() == v1::Target::AMDGPU && lanes == 32;
-    case MatrixTile::kFma: return nvidia;
+      if (in == DType::kFloat32) return nvidia && MayRoundToTf32(target);
+      if (IsSmallFloat(in)) return nvidia && target.arch() != "sm_80";  // which has no instruction for them
+      return nvidia && (IsHalf(in) || IsByte(in) || in == DType::kFloat64);
+    case MatrixTile::kWgmma: return target.arch() == "sm_90a" && IsHalf(in);
+    case MatrixTile::kMfma:
+      if (IsFnuz(in)) return target.arch() == "gfx942";
+      return amd && lanes == 64 && (IsHalf(in) || in == DType::kInt8 || in == DType::kFloat32 || in == DType::kFloat64);
+    case MatrixTile::kWmma:
+      if (IsSmallFloat(in)) return target.arch() == "gfx1200";
+      return amd && lanes == 32 && (IsHalf(in) || IsByte(in));
+    case MatrixTile::kFma: return nvidia && in == DType::kFloat32;
   }
   return false;
 }
@@ -239,18 +233,11 @@ std::optional<GroupProduct> GroupProductOf(const UOp* uop) {
   const WmmaArg& arg = uop->arg_as<WmmaArg>();
   if (arg.threads == 1) return std::nullopt;
   GroupProduct product;
-  const auto a = SideOf(uop->src(0), product.folded), b = SideOf(uop->src(1), product.folded);
+  const auto a = SideOf(uop->src(0), product), b = SideOf(uop->src(1), product);
   if (!a.has_value() || !b.has_value()) return std::nullopt;
   product.a = *a;
   product.b = *b;
   product.in = arg.in;
-  const auto& tiles = MatrixTiles();
-  const auto found = std::find_if(tiles.begin(), tiles.end(), [&](const MatrixTile& tile) {
-    return Multiplies(tile.unit, arg.in) && tile.m == arg.m && tile.n == arg.n && DepthOf(tile, arg.in) == arg.k &&
-           tile.threads == arg.threads;
-  });
-  KILN_CHECK(found != tiles.end());
-  product.tile = &*found;
   return product;
 }
 
@@ -269,8 +256,8 @@ UOp* MakeGroupProduct(Graph& graph, const GroupProduct& product, std::array<UOp*
   arg.out = SumOf(product.in);
   arg.threads = tile.threads;
   return graph.Make(Op::WMMA,
-                    {PlaceOf(graph, storage[0], product.a, product.folded),
-                     PlaceOf(graph, storage[1], product.b, product.folded), Cast(graph, element, arg.out)},
+                    {PlaceOf(graph, storage[0], product.a, product), PlaceOf(graph, storage[1], product.b, product),
+                     Cast(graph, element, arg.out)},
                     arg);
 }
 

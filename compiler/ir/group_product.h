@@ -2,21 +2,22 @@
 //
 // In a kernel graph it is a WMMA of more than one item, whose sources are no fragments but places:
 //
-//   WMMA(INDEX(A, STACK(offset, first, size, step, step_k, folded, ...)),
-//        INDEX(B, STACK(offset, first, size, step, step_k, folded, ...)),
+//   WMMA(INDEX(A, STACK(tile, offset, first, size, step, step_k, folded, ...)),
+//        INDEX(B, STACK(tile, offset, first, size, step, step_k, folded, ...)),
 //        element)                           WmmaArg{n, m, k, in, out, threads}
 //
 //   value = sum over i < folded of A[offset + row * step + i * step_k] * B[offset + column * step + i * step_k],
 //   row = element / n, column = element % n
 //
 // where A is 0 beyond its rows, first + row >= size, and B beyond its columns. `offset` and `first` depend on the
-// group alone; the others are numbers. `element`, a number in the sum's dtype, depends on the item and on lanes: it
-// says which elements of the tile an item holds, gives the node as many lanes, and lets anybody evaluate it. What is
-// done with the sum afterwards is the kernel's other nodes, over the same lanes.
+// group alone; the others are numbers, `tile` that of a row of the table of tiles. `element`, a number in the sum's
+// dtype, depends on the item and on lanes: it says which elements of the tile an item holds, gives the node as many
+// lanes, and lets anybody evaluate it. What is done with the sum afterwards is the kernel's other nodes, over the same
+// lanes.
 //
 // A convolution is such a product: its rows are filters, its columns the places of an image, one line behind the
 // other, and i counts channels and the places of a filter. Then a place moves by more than steps: it jumps where a line
-// ends, or a filter's. An image's padding is what lies outside of its windows. Both follow the six numbers:
+// ends, or a filter's. An image's padding is what lies outside of its windows. Both follow these numbers:
 //
 //   jumps, (of i or of rows, every, by)...,  windows, (offset, step, step_k, size, jumps, (...)...)...
 //

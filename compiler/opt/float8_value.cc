@@ -73,7 +73,7 @@ std::optional<Float8Value> Float8ValueOf(UOp* uop) {
       load->dtype() != DType::kUint8)
     return std::nullopt;
   const Values values = Evaluate(order, load);
-  for (const DType format : {DType::kFloat8E4m3, DType::kFloat8E5m2}) {
+  for (const DType format : {DType::kFloat8E4m3, DType::kFloat8E5m2, DType::kFloat8E4m3Fnuz, DType::kFloat8E5m2Fnuz}) {
     if (AreOf(format, values)) return Float8Value{load, format};
   }
   return std::nullopt;

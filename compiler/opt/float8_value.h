@@ -11,7 +11,7 @@ namespace kiln::compiler {
 
 struct Float8Value {
   UOp* load;     // of the pattern, a uint8
-  DType format;  // kFloat8E4m3 or kFloat8E5m2
+  DType format;  // of OCP's two or the two of FNUZ
 };
 
 // The pattern whose value `uop`, a float32, is. That is seen from what it comes to for each of the 256 patterns, so no

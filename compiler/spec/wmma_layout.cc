@@ -36,6 +36,8 @@ const std::vector<Row>& Rows() {
       {64, 32, 32, 16, {DType::kInt8}, {DType::kInt32}},
       {64, 16, 16, 32, {DType::kFloat8E4m3Fnuz, DType::kFloat8E5m2Fnuz}, {DType::kFloat32}},
       {64, 32, 32, 16, {DType::kFloat8E4m3Fnuz, DType::kFloat8E5m2Fnuz}, {DType::kFloat32}},
+      {64, 16, 16, 4, {DType::kFloat32}, {DType::kFloat32}},
+      {64, 32, 32, 2, {DType::kFloat32}, {DType::kFloat32}},
       {64, 16, 16, 4, {DType::kFloat64}, {DType::kFloat64}},
   };
   return rows;

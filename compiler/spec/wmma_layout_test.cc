@@ -31,6 +31,7 @@ TEST(WmmaLayout, FragmentsHoldEachElementOnce) {
       {32, 32, 8, kFloat16, kFloat32, 64},     {16, 16, 16, kInt8, kInt32, 64},
       {32, 32, 8, kInt8, kInt32, 64},          {16, 16, 32, kInt8, kInt32, 64},
       {32, 32, 16, kInt8, kInt32, 64},         {16, 16, 4, kFloat64, kFloat64, 64},
+      {16, 16, 4, kFloat32, kFloat32, 64},     {32, 32, 2, kFloat32, kFloat32, 64},
   };
   for (const WmmaArg& arg : args) {
     SCOPED_TRACE(testing::Message() << arg.threads << " " << arg.m << " " << arg.n << " " << arg.k);

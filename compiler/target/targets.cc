@@ -12,10 +12,8 @@ struct Row {
 };
 
 constexpr Row kTargets[] = {
-    {v1::Target::NULL_TARGET, MakeNullCodeGenerator},
-    {v1::Target::CPU, MakeCpuCodeGenerator},
-    {v1::Target::NVPTX, MakeGpuCodeGenerator},
-    {v1::Target::AMDGPU, MakeGpuCodeGenerator},
+    {v1::Target::NULL_TARGET, MakeNullCodeGenerator}, {v1::Target::CPU, MakeCpuCodeGenerator},
+    {v1::Target::NVPTX, MakeGpuCodeGenerator},        {v1::Target::AMDGPU, MakeGpuCodeGenerator},
     {v1::Target::C_SOURCE, MakeSourceCodeGenerator},
 };
 

@@ -172,8 +172,7 @@ TEST_F(GpuSchedules, Pooled) {
 }
 
 TEST_F(GpuSchedules, Products) {
-  EXPECT_EQ(SchedulesOf(client::Matmul(Param({64, 20}), Param({20, 128}))),
-            "TC(0, 1, FMA_64X64)");
+  EXPECT_EQ(SchedulesOf(client::Matmul(Param({64, 20}), Param({20, 128}))), "TC(0, 1, FMA_64X64)");
 }
 
 TEST_F(GpuSchedules, OddProducts) {

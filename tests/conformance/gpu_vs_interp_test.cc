@@ -13,9 +13,8 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "compiler/compile.h"
-#include "compiler/tools/dump_observer.h"
 #include "tests/conformance/cases.h"
+#include "tests/drivers/compiled_for.h"
 #include "tests/drivers/gpu_machine.h"
 #include "tests/support/device_engine.h"
 #include "tests/support/interp_engine.h"
@@ -37,26 +36,6 @@ std::unique_ptr<GpuMachine> MachineWith(const Card& card) {
   return machine;
 }
 
-// Leaves what the machine wants to know of code (GpuMachine::code_folder).
-class CodeObserver final : public compiler::DumpObserver {
- public:
-  using DumpObserver::DumpObserver;
-  void OnPass(const compiler::PassRecord& record) override {
-    if (record.name == "llvm") DumpObserver::OnPass(record);
-  }
-  bool WantsAssembly() const override { return false; }
-};
-
-absl::StatusOr<v1::Executable> CompiledFor(const GpuMachine& machine, const v1::Target& target,
-                                           const v1::Graph& graph) {
-  const std::string folder = machine.code_folder();
-  if (folder.empty()) return compiler::Compile(graph, target, ExactOptions());
-  CodeObserver observer(folder + "/last");
-  auto executable = compiler::Compile(graph, target, ExactOptions(), &observer);
-  if (executable.ok()) observer.WriteObject(executable->object());
-  return executable;
-}
-
 class GpuVsInterp : public ::testing::TestWithParam<size_t> {
  protected:
   void CheckCases(const std::vector<Case>& cases) {
@@ -73,7 +52,7 @@ class GpuVsInterp : public ::testing::TestWithParam<size_t> {
       const Case& test = cases[i];
       const auto want = RunInterpreted(test.graph, test.arguments);
       ASSERT_TRUE(want.ok()) << test.name << ": " << want.status();
-      const auto made = CompiledFor(*machine, engine.device().target(), test.graph);
+      const auto made = CompiledFor(*machine, engine.device().target(), test.graph, ExactOptions());
       ASSERT_TRUE(made.ok()) << test.name << ": " << made.status();
       const auto program = engine.Load(*made);
       ASSERT_TRUE(program.ok()) << test.name << ": " << program.status();

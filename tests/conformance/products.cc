@@ -35,8 +35,10 @@ v1::Target TargetOf(const std::string& architecture, int cores) {
   return target;
 }
 
-client::Tensor Wide(const client::Tensor& a, const client::Tensor& b) {
-  return client::Matmul(client::Cast(a, v1::FLOAT32), client::Cast(b, v1::FLOAT32));
+client::Tensor In(v1::DType sum, const client::Tensor& a, const client::Tensor& b) {
+  return client::Matmul(client::Cast(a, sum), client::Cast(b, sum));
 }
+
+client::Tensor Wide(const client::Tensor& a, const client::Tensor& b) { return In(v1::FLOAT32, a, b); }
 
 }  // namespace kiln::testing

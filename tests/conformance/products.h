@@ -24,7 +24,9 @@ struct Made {
 // A GPU of so many cores: the more there are, the smaller the tiles.
 v1::Target TargetOf(const std::string& architecture, int cores);
 
-// The product in float32, whatever the factors are.
+// The product in that dtype, whatever the factors are.
+client::Tensor In(v1::DType sum, const client::Tensor& a, const client::Tensor& b);
+// In float32.
 client::Tensor Wide(const client::Tensor& a, const client::Tensor& b);
 
 }  // namespace kiln::testing

@@ -32,7 +32,8 @@ compiler::HostTensor Float32s(const std::vector<float>& values) { return Host(co
 
 std::vector<ProgramCase> ProgramCases() {
   std::vector<ProgramCase> all = OldestCases();
-  for (auto more : {LegacyCases(), LinearCases(), EdgeCases(), WaveCases()}) all.insert(all.end(), more.begin(), more.end());
+  for (auto more : {LegacyCases(), LinearCases(), EdgeCases(), WaveCases()})
+    all.insert(all.end(), more.begin(), more.end());
   return all;
 }
 

@@ -190,6 +190,8 @@ std::vector<ProgramCase> WaveCases() {
                                  Amd(64, 32, 16, kInt8, kInt32),
                                  Amd(64, 16, 32, kFloat8E4m3Fnuz, kFloat32),
                                  Amd(64, 32, 16, kFloat8E5m2Fnuz, kFloat32),
+                                 Amd(64, 16, 4, kFloat32, kFloat32),
+                                 Amd(64, 32, 2, kFloat32, kFloat32),
                                  Amd(64, 16, 4, kFloat64, kFloat64)})
     cases.push_back(CaseOf(product));
   return cases;

@@ -57,6 +57,8 @@ const std::vector<Row>& Rows() {
       {"64, 32x32x16 of int8 into int32", {"gfx942"}, "v_mfma_i32_32x32x16_i8"},
       {"64, 16x16x32 of float8_e4m3_fnuz into float32", {"gfx942"}, "v_mfma_f32_16x16x32_fp8_fp8"},
       {"64, 32x32x16 of float8_e5m2_fnuz into float32", {"gfx942"}, "v_mfma_f32_32x32x16_bf8_bf8"},
+      {"64, 16x16x4 of float32 into float32", cdna, "v_mfma_f32_16x16x4"},
+      {"64, 32x32x2 of float32 into float32", cdna, "v_mfma_f32_32x32x2"},
       {"64, 16x16x4 of float64 into float64", cdna, "v_mfma_f64_16x16x4"},
   };
   return rows;

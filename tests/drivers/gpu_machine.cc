@@ -123,7 +123,7 @@ std::string TestFolder(const char* name) { return absl::StrCat(std::getenv("TEST
 // What the kernel would list: a CPU, and three GPUs where the fake has them.
 std::string WriteNodes(const AmdArchitecture& architecture) {
   const std::string nodes = TestFolder("nodes");
-  for (int i = 0; i < 4; ++i) {
+  for (int i = 0; i < 5; ++i) {
     const std::string folder = absl::StrCat(nodes, "/", i);
     std::filesystem::create_directories(folder + "/caches/0");
     std::ofstream properties(folder + "/properties");

@@ -12,9 +12,11 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/synchronization/mutex.h"
 #include "compiler/compile.h"
 #include "runtime/collective/arithmetic.h"
 #include "server/engine/compiled_combiner.h"
+#include "tests/drivers/compiled_for.h"
 #include "tests/drivers/gpu_together.h"
 
 namespace kiln::testing {
@@ -46,13 +48,14 @@ constexpr Kind kReductions[] = {Kind::kReduce, Kind::kReduceScatter, Kind::kAllR
 constexpr uint32_t kGroups = 2;
 
 // One compilation for all tests.
-absl::StatusOr<v1::Executable> CompileOnce(const v1::Graph& graph, const v1::Target& target,
-                                           const compiler::Options& options, compiler::CompileObserver* observer) {
+absl::StatusOr<v1::Executable> CompileOnce(const GpuMachine& machine, const v1::Graph& graph, const v1::Target& target,
+                                           const compiler::Options& options) {
   static auto& made = *new std::map<std::string, absl::StatusOr<v1::Executable>>();
   static auto& mutex = *new absl::Mutex();
   absl::MutexLock lock(&mutex);
-  const auto [found, is_new] = made.try_emplace(graph.SerializeAsString(), v1::Executable());
-  if (is_new) found->second = compiler::Compile(graph, target, options, observer);
+  const std::string name = absl::StrCat("combine", made.size());
+  const auto [found, is_new] = made.try_emplace(target.arch() + graph.SerializeAsString(), v1::Executable());
+  if (is_new) found->second = CompiledFor(machine, target, graph, options, name);
   return found->second;
 }
 
@@ -63,10 +66,10 @@ class Indirect final : public collective::Combiner {
   void Renew() {
     made_ = std::make_unique<server::CompiledCombiner>(
         [this](const v1::Graph& graph, const v1::Target& target, const compiler::Options& options,
-               compiler::CompileObserver* observer) -> absl::StatusOr<v1::Executable> {
+               compiler::CompileObserver*) -> absl::StatusOr<v1::Executable> {
           ++compiled_;
           if (refuses_) return absl::UnimplementedError("no");
-          return CompileOnce(graph, target, options, observer);
+          return CompileOnce(*machine_, graph, target, options);
         },
         kGroups);
   }
@@ -74,6 +77,7 @@ class Indirect final : public collective::Combiner {
   absl::StatusOr<collective::CombineKernel*> For(Device& device, const collective::Combination& what) override {
     return made_->For(device, what);
   }
+  const GpuMachine* machine_ = nullptr;  // for whose cards
   int compiled_ = 0;
   bool refuses_ = false;
 
@@ -87,7 +91,7 @@ struct HasCombiner {
 
 class GpuReductionsTest : public HasCombiner, public GpuTogetherTest {
  protected:
-  GpuReductionsTest() : GpuTogetherTest(4, &combiner_) {}
+  GpuReductionsTest() : GpuTogetherTest(4, &combiner_) { combiner_.machine_ = machine_.get(); }
   ~GpuReductionsTest() override { Close(); }
 
   // What was lost is lost with all it held.
@@ -304,8 +308,8 @@ TEST_P(GpuReductionsTest, ALostDeviceIsNamed) {
   for (const size_t other : {0, 2, 3}) EXPECT_EQ(devices_[other]->health(), absl::OkStatus());
 }
 
-// The stand-in of AMD's library runs no kernels.
 INSTANTIATE_TEST_SUITE_P(Cuda, GpuReductionsTest, ::testing::Values(&MakeCudaMachine));
+INSTANTIATE_TEST_SUITE_P(Hip, GpuReductionsTest, ::testing::Values(&MakeHipMachine));
 
 }  // namespace
 }  // namespace kiln::testing

@@ -48,7 +48,8 @@ class GpuCodeGenerator : public CodeGenerator {
   absl::StatusOr<v1::Launch> LaunchOf(const UOp* linear) override { return GpuLaunch(linear, target_); }
 
   bool HasWmma(const WmmaArg& arg) const override {
-    return HasTensorCore(target_.arch(), arg) && (arg.in != DType::kFloat32 || MayRoundToTf32(target_));
+    const bool rounds = arg.in == DType::kFloat32 && target_.kind() == v1::Target::NVPTX;
+    return HasTensorCore(target_.arch(), arg) && (!rounds || MayRoundToTf32(target_));
   }
 
   absl::StatusOr<UOp*> SelectValues(Graph& graph, UOp* linear) override {

@@ -12,7 +12,6 @@ namespace {
 
 constexpr int64_t kPieceBytes = 16, kStepBytes = 2 * kPieceBytes, kWordBytes = 4;
 constexpr int64_t kBankBytes = 128;  // all banks of shared memory
-constexpr int64_t kRegisters = 4;    // of 16 rows, or of 16 columns, and 32 bytes along k
 
 }  // namespace
 
@@ -227,17 +226,18 @@ void MmaOperand::PlaceMatrices(llvm::Value* warp_row, int64_t blocks) {
   }
 }
 
-// PTX ISA, the fragments of mma.m16n8k8 and m16n8k32: of lane l, each register is of row (column, of B) l / 4
+// PTX ISA, the fragments of mma.m16n8k8, m16n8k32 and m8n8k4: of lane l, each register is of row (column, of B) l / 4
 // or the eighth further, and of k has what a register holds, from l % 4 times that on, or four times that further.
 void MmaOperand::PlaceWords(llvm::Value* warp_row, int64_t blocks) {
-  const int64_t held = kWordBytes / item_bytes_;
+  const int64_t held = std::max<int64_t>(1, kWordBytes / item_bytes_), registers = item_bytes_ == 8 ? 2 : 4;
   llvm::Value* lane = builder_.CreateAnd(item_, I32(31));
   llvm::Value* row = builder_.CreateAdd(warp_row, builder_.CreateUDiv(lane, I32(4)));
   llvm::Value* k = builder_.CreateMul(builder_.CreateAnd(lane, I32(3)), I32(held));
   for (int64_t block = 0; block < blocks; ++block) {
     for (int64_t step = 0; step < depth_; step += 2 * piece_) {
-      for (int64_t i = 0; i < kRegisters; ++i) {
-        const int64_t half = is_b_ ? i % 2 : i / 2, rows = 16 * block + 8 * (is_b_ ? i / 2 : i % 2);
+      for (int64_t i = 0; i < registers; ++i) {
+        const int64_t half = registers == 2 ? 0 : is_b_ ? i % 2 : i / 2;
+        const int64_t rows = 16 * block + 8 * (registers == 2 || !is_b_ ? i % 2 : i / 2);
         for (int64_t e = 0; e < held; ++e) {
           const int64_t along = step + 4 * held * half + e;
           words_.push_back(along_k_ ? PlaceOf(row, rows, k, along) : PlaceOf(k, along, row, rows));
@@ -268,15 +268,15 @@ std::vector<llvm::Value*> MmaOperand::Fragments(llvm::Value* stage, int64_t bloc
   const auto number = static_cast<size_t>(block * steps + step);
   std::vector<llvm::Value*> registers;
   if (!TakesMatrices()) {
-    const auto held = static_cast<size_t>(kWordBytes / item_bytes_);
-    for (size_t i = 0; i < kRegisters; ++i) registers.push_back(LoadWord(stage, (number * kRegisters + i) * held));
+    const size_t all = item_bytes_ == 8 ? 2 : 4, held = item_bytes_ == 1 ? 4 : 1;
+    for (size_t i = 0; i < all; ++i) registers.push_back(LoadWord(stage, (number * all + i) * held));
     return registers;
   }
   llvm::Value* place = Shared(builder_.CreateAdd(fragments_[number], stage));
   const auto id = along_k_ ? llvm::Intrinsic::nvvm_ldmatrix_sync_aligned_m8n8_x4_b16
                            : llvm::Intrinsic::nvvm_ldmatrix_sync_aligned_m8n8_x4_trans_b16;
   llvm::Value* four = builder_.CreateIntrinsic(id, {place->getType()}, {place});
-  for (unsigned i = 0; i < kRegisters; ++i) registers.push_back(builder_.CreateExtractValue(four, i));
+  for (unsigned i = 0; i < 4; ++i) registers.push_back(builder_.CreateExtractValue(four, i));
   return registers;
 }
 
@@ -287,7 +287,7 @@ llvm::Value* MmaOperand::LoadWord(llvm::Value* stage, size_t first) {
     at = builder_.CreateGEP(builder_.getInt8Ty(), at, I32(place.further));
     return builder_.CreateAlignedLoad(ItemType(), at, llvm::Align(static_cast<uint64_t>(item_bytes_)));
   };
-  if (item_bytes_ == kWordBytes) return load(words_[first]);
+  if (item_bytes_ >= kWordBytes) return load(words_[first]);
   llvm::Value* bytes = llvm::PoisonValue::get(llvm::FixedVectorType::get(ItemType(), kWordBytes));
   for (size_t e = 0; e < kWordBytes; ++e) bytes = builder_.CreateInsertElement(bytes, load(words_[first + e]), e);
   return builder_.CreateBitCast(bytes, builder_.getInt32Ty());

@@ -18,8 +18,11 @@ constexpr int64_t kItemBytes = 2, kStepBytes = 32;
 
 int64_t StageBytes(const MatrixTile& tile) { return (tile.m + tile.n) * tile.k * kItemBytes; }
 
-// The instruction for 32 bytes along k.
-WmmaArg InstructionFor(DType in) { return {8, 16, kStepBytes / ItemSize(in), in, SumOf(in), 32}; }
+// The instruction for 32 bytes along k. That of float64 is of 8 rows, others of 16.
+WmmaArg InstructionFor(DType in) {
+  const int64_t k = kStepBytes / ItemSize(in);
+  return {8, in == DType::kFloat64 ? 8 : 16, k, in, SumOf(in), 32};
+}
 
 class MmaProduct {
  public:
@@ -68,7 +71,13 @@ class MmaProduct {
   }
 
  private:
-  llvm::Type* SumType() { return SumOf(product_.in) == DType::kInt32 ? builder_.getInt32Ty() : builder_.getFloatTy(); }
+  llvm::Type* SumType() {
+    switch (SumOf(product_.in)) {
+      case DType::kInt32: return builder_.getInt32Ty();
+      case DType::kFloat64: return builder_.getDoubleTy();
+      default: return builder_.getFloatTy();
+    }
+  }
   llvm::Value* I32(int64_t number) { return builder_.getInt32(static_cast<uint32_t>(number)); }
 
   void Multiply(llvm::Value* stage, int64_t step, std::vector<llvm::Value*>& sums) {
@@ -85,11 +94,15 @@ class MmaProduct {
 
   // 16 rows by 8 columns: registers of A, those of B, half of what 16 columns have, and four sums.
   void MultiplyBlock(const std::vector<llvm::Value*>& a, llvm::Value** b, llvm::Value** sum) {
-    std::vector<llvm::Value*> registers(a);
-    registers.insert(registers.end(), b, b + a.size() / 2);
-    registers.insert(registers.end(), sum, sum + 4);
-    const std::vector<llvm::Value*> made = EmitMma(builder_, architecture_, InstructionFor(product_.in), registers);
-    std::copy(made.begin(), made.end(), sum);
+    const WmmaArg arg = InstructionFor(product_.in);
+    const auto parts = static_cast<size_t>(16 / arg.m), held = a.size() / parts, given = 4 / parts;
+    for (size_t part = 0; part < parts; ++part) {
+      std::vector<llvm::Value*> registers(a.begin() + part * held, a.begin() + (part + 1) * held);
+      registers.insert(registers.end(), b, b + a.size() / 2);
+      registers.insert(registers.end(), sum + part * given, sum + (part + 1) * given);
+      const std::vector<llvm::Value*> made = EmitMma(builder_, architecture_, arg, registers);
+      std::copy(made.begin(), made.end(), sum + part * given);
+    }
   }
 
   // By the tile's lanes: 16 rows, 8 rows, 8 columns, a column.

@@ -65,6 +65,8 @@ const std::vector<TensorCore>& Table() {
       {64, 16, 16, 32, kFloat8E5m2Fnuz, kFloat32, Way::kMfma, in::amdgcn_mfma_f32_16x16x32_bf8_bf8, {"gfx942"}},
       {64, 32, 32, 16, kFloat8E4m3Fnuz, kFloat32, Way::kMfma, in::amdgcn_mfma_f32_32x32x16_fp8_fp8, {"gfx942"}},
       {64, 32, 32, 16, kFloat8E5m2Fnuz, kFloat32, Way::kMfma, in::amdgcn_mfma_f32_32x32x16_bf8_bf8, {"gfx942"}},
+      {64, 16, 16, 4, kFloat32, kFloat32, Way::kMfma, in::amdgcn_mfma_f32_16x16x4f32, cdna},
+      {64, 32, 32, 2, kFloat32, kFloat32, Way::kMfma, in::amdgcn_mfma_f32_32x32x2f32, cdna},
       {64, 16, 16, 4, kFloat64, kFloat64, Way::kMfma, in::amdgcn_mfma_f64_16x16x4f64, cdna},
 
       {32, 16, 16, 16, kFloat16, kFloat32, Way::kTwice, in::amdgcn_wmma_f32_16x16x16_f16, rdna3},
@@ -226,6 +228,17 @@ absl::string_view FeatureFor(absl::string_view architecture, DType in) {
 bool TakesFactorsTwice(absl::string_view architecture, const WmmaArg& arg) {
   const TensorCore* core = Find(architecture, arg);
   return core != nullptr && TakesTwice(*core);
+}
+
+int64_t DepthOfMatrixInstruction(absl::string_view architecture, DType in, int64_t threads) {
+  constexpr int64_t kSide = 16;
+  int64_t depth = 0;
+  for (const TensorCore& core : Table()) {
+    const WmmaArg arg = {kSide, kSide, core.k, in, core.out, threads};
+    if (core.in == in && Find(architecture, arg) != nullptr) depth = std::max(depth, core.k);
+  }
+  KILN_CHECK(depth != 0);
+  return depth;
 }
 
 llvm::Value* EmitMatrixInstruction(llvm::IRBuilder<>& builder, absl::string_view architecture, const WmmaArg& arg,

@@ -12,8 +12,8 @@
 namespace kiln::compiler {
 
 // Whether `architecture` ("sm_90a") has an instruction for a WMMA by a wave: sizes, dtypes, items. Where each
-// element of its fragments belongs is what spec/wmma_layout.h says. Factors of float32 are rounded to tf32, to nearest
-// with ties away from zero: whether they may be is not asked here (ir/tf32.h).
+// element of its fragments belongs is what spec/wmma_layout.h says. NVIDIA's factors of float32 are rounded to tf32, to
+// nearest with ties away from zero: whether they may be is not asked here (ir/tf32.h). AMD's are not.
 bool HasTensorCore(absl::string_view architecture, const WmmaArg& arg);
 
 // A feature of LLVM's that its code asks for beyond what the architecture has by itself; or "". Products of 8-bit
@@ -30,6 +30,8 @@ llvm::Value* EmitTensorCore(llvm::IRBuilder<>& builder, absl::string_view archit
 bool TakesFactorsTwice(absl::string_view architecture, const WmmaArg& arg);
 llvm::Value* EmitMatrixInstruction(llvm::IRBuilder<>& builder, absl::string_view architecture, const WmmaArg& arg,
                                    llvm::Value* a, llvm::Value* b, llvm::Value* c);
+// How many products of `in` each sum of AMD's instruction of 16 x 16 has, of the deepest there is. There must be one.
+int64_t DepthOfMatrixInstruction(absl::string_view architecture, DType in, int64_t threads);
 
 // The same of an instruction of NVIDIA's, by its registers: those of A, of B and of the sum, in values of as many bits.
 // Gives the sum's.

@@ -7,6 +7,7 @@
 #include "base/check.h"
 #include "base/error.h"
 #include "llvm/ADT/SmallVector.h"
+#include "llvm/CodeGen/SchedulerRegistry.h"
 #include "llvm/IR/LegacyPassManager.h"
 #include "llvm/MC/TargetRegistry.h"
 #include "llvm/Passes/PassBuilder.h"
@@ -16,6 +17,18 @@
 
 namespace kiln::compiler {
 namespace {
+
+// The tile of a product holds nearly all registers: in an order made for latency it would not fit in them,
+// and the processor finds an order of its own anyway. That is an option of LLVM's command line, and of its process: lld
+// sets all of these back, in the middle of other threads' compilations. So ours is what they are set back to.
+void ChooseScheduler() {
+  using llvm::RegisterScheduler;
+  using Option = llvm::cl::opt<RegisterScheduler::FunctionPassCtor, false, llvm::RegisterPassParser<RegisterScheduler>>;
+  const auto& options = llvm::cl::getRegisteredOptions();
+  const auto found = options.find("pre-RA-sched");
+  KILN_CHECK(found != options.end());
+  static_cast<Option*>(found->second)->setInitialValue(&llvm::createBURRListDAGScheduler);
+}
 
 void InitializeTargetsOnce() {
   static std::once_flag once;
@@ -30,10 +43,7 @@ void InitializeTargetsOnce() {
     LLVMInitializeAMDGPUTarget();
     LLVMInitializeAMDGPUTargetMC();
     LLVMInitializeAMDGPUAsmPrinter();
-    // The tile of a product holds nearly all registers: in an order made for latency it would not fit in them,
-    // and the processor finds an order of its own anyway.
-    const char* const arguments[] = {"kiln", "-pre-RA-sched=list-burr"};
-    llvm::cl::ParseCommandLineOptions(2, arguments);
+    ChooseScheduler();
   });
 }
 

@@ -198,17 +198,17 @@ class KernelEmitter {
   // Constants counting up by a fixed step are affine; scalars stacked to one
   // lane keep their value. Nothing else is stacked in a kernel.
   void EmitStack(UOp* uop) {
-    if (!uop->src().empty() && uop->src(0)->shape().empty() && uop->src(0)->IsConst() && uop->dtype() == kIndexType) {
-      const int64_t first = uop->src(0)->const_int();
-      const int64_t step = uop->src().size() > 1 ? uop->src(1)->const_int() - first : 0;
+    const absl::Span<UOp* const> sources = uop->src();
+    const auto is_number = [](const UOp* source) { return source->shape().empty() && source->IsConst(); };
+    if (!sources.empty() && uop->dtype() == kIndexType && std::all_of(sources.begin(), sources.end(), is_number)) {
+      const int64_t first = sources.front()->const_int(),
+                    step = sources.size() > 1 ? sources[1]->const_int() - first : 0;
       values_[uop] = {uop->shape(), {{builder_.getInt64(static_cast<uint64_t>(first)), true, step}}};
       return;
     }
     Value result{uop->shape(), {}};
-    for (UOp* source : uop->src()) {
-      const Value& value = At(source);
-      result.elements.insert(result.elements.end(), value.elements.begin(), value.elements.end());
-    }
+    for (UOp* source : sources)
+      for (const Element& element : At(source).elements) result.elements.push_back(element);
     values_[uop] = std::move(result);
   }
 

@@ -149,6 +149,8 @@ constexpr WaveOp kOps[] = {
     {"llvm.amdgcn.mfma.f32.16x16x32.bf8.bf8", Mfma<Byte<v1::FLOAT8_E5M2_FNUZ>, float, 16, 32>},
     {"llvm.amdgcn.mfma.f32.32x32x16.fp8.fp8", Mfma<Byte<v1::FLOAT8_E4M3_FNUZ>, float, 32, 16>},
     {"llvm.amdgcn.mfma.f32.32x32x16.bf8.bf8", Mfma<Byte<v1::FLOAT8_E5M2_FNUZ>, float, 32, 16>},
+    {"llvm.amdgcn.mfma.f32.16x16x4f32", Mfma<float, float, 16, 4>},
+    {"llvm.amdgcn.mfma.f32.32x32x2f32", Mfma<float, float, 32, 2>},
     {"llvm.amdgcn.mfma.f64.16x16x4f64", Mfma<double, double, 16, 4>},
     {"llvm.amdgcn.wmma.f32.16x16x16.f16.v8f32.v16f16", Wmma<Half, true>},
     {"llvm.amdgcn.wmma.f32.16x16x16.bf16.v8f32.v16i16", Wmma<Brain, true>},
