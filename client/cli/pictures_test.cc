@@ -36,6 +36,8 @@ TEST(Stages, AreFoundByStagePassKernelAndFullName) {
   EXPECT_EQ((*FindOne(response, "render"))->name(), "llvm");
   EXPECT_EQ(Find(response, "linearize").size(), 2u);
   EXPECT_THAT(FindOne(response, "linearize").status().message(), HasSubstr("linearize/k0_a, linearize/k1_b"));
+  for (const char* name : {"050.linearize/k1.b", "linearize/k1.b", "linearize", "050.linearize"})
+    EXPECT_EQ(PassOf(name), "linearize") << name;
   EXPECT_THAT(FindOne(response, "nothing").status().message(), HasSubstr("there are callify, rangeify, optimize"));
 }
 

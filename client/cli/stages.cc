@@ -23,9 +23,8 @@ const std::vector<StageRow>& Stages() {
 }
 
 std::string PassOf(absl::string_view stage) {
-  const size_t dot = stage.find('.');
-  if (dot != absl::string_view::npos) stage.remove_prefix(dot + 1);
-  return std::string(stage.substr(0, stage.find('/')));
+  const absl::string_view pass = stage.substr(0, stage.find('/'));  // a kernel's name may have dots
+  return std::string(pass.substr(pass.find('.') + 1));
 }
 
 std::string KernelOf(absl::string_view stage) {
