@@ -189,10 +189,13 @@ absl::StatusOr<std::vector<CompiledCall>> CompileKernels(Graph& graph, Pipeline&
       KILN_RETURN_IF_ERROR(CompileBody(graph, pipeline, body, static_cast<uint32_t>(call->src().size() - 1), target,
                                        options, generator, ScheduleFor(known, options), *made, hoisted));
       const uint64_t turns = PartsOf(*made);
+      const bool whole = target.kind() == v1::Target::NVPTX || target.kind() == v1::Target::AMDGPU;
       // A bound that a program reads counts as the most that it could be; mostly it is far less.
-      const uint64_t most = options.limits.max_turn_work * (body->op() == Op::LINEAR ? kReadBounds : 1);
+      const uint64_t most = (whole ? options.limits.max_item_work : options.limits.max_turn_work) *
+                            (body->op() == Op::LINEAR ? kReadBounds : 1);
       KILN_RETURN_IF_ERROR(
-          CheckLimit("operations in one turn of a kernel's outermost loop", most, made->cost().flops() / turns));
+          CheckLimit(whole ? "operations of one work item" : "operations in one turn of a kernel's outermost loop",
+                     most, made->cost().flops() / turns));
       made->set_grain(GrainOf(made->cost(), turns));
       for (const Hoisted& copy : hoisted) {
         KILN_ASSIGN_OR_RETURN(found->second.preparations.emplace_back(), preparers.Compile(copy));

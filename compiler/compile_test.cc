@@ -171,6 +171,16 @@ TEST(Compile, WorkThatCannotBeStoppedIsRefused) {
   ASSERT_TRUE(detail.has_value());
   EXPECT_EQ(detail->code(), v1::GRAPH_TOO_LARGE);
   EXPECT_EQ(detail->limit_value(), 10u);
+  // A GPU's kernels are whole: of these it is each item's.
+  Options item;
+  item.limits.max_item_work = 10;
+  EXPECT_TRUE(Compile(SumAndAdd(), NullTarget(), item).ok());
+  for (const char* gpu : {"sm_90a", "gfx942"}) {
+    const auto whole = Compile(SumAndAdd(), *GpuTarget(gpu), item);
+    ASSERT_TRUE(DetailOf(whole.status()).has_value()) << whole.status();
+    EXPECT_EQ(DetailOf(whole.status())->code(), v1::GRAPH_TOO_LARGE);
+    EXPECT_EQ(DetailOf(whole.status())->limit(), "operations of one work item");
+  }
 }
 
 }  // namespace

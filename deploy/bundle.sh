@@ -16,6 +16,7 @@ HOSTS='^(ld-linux.*|linux-vdso|libc|libm|libdl|librt|libpthread|libstdc\+\+|libg
 
 say() { printf '%s\n' "bundle: $*" >&2; }
 
+mkdir -p "$(dirname "$1")"
 archive=$(realpath "$1")
 shift
 work=$(mktemp -d)
@@ -39,7 +40,8 @@ ldd "$root"/bin/* | sed -n 's/^\t\([^ ]*\) => \(\/[^ ]*\) .*/\1 \2/p' | sort -u 
 done
 
 if [[ -e $root/lib/$LLVM_LIBRARY ]]; then
-  nm -D --undefined-only "$root"/bin/* | sed -n "s/.* \([^ ]*\)@$LLVM_VERSION\$/\1/p" | sort -u >"$work/symbols"
+  # What is undefined, and variables, of which a program has a copy.
+  nm -D "$root"/bin/* | sed -n "s/.* \([^ ]*\)@$LLVM_VERSION\$/\1/p" | sort -u >"$work/symbols"
   say "linking libLLVM with $(wc -l <"$work/symbols") symbols"
   { echo "$LLVM_VERSION {" && echo 'global:' && sed 's/$/;/' "$work/symbols" && echo 'local: *; };'; } >"$work/versions"
   sed 's/^/-Wl,-u,/' "$work/symbols" >"$work/wanted"
@@ -57,12 +59,13 @@ strip --strip-unneeded "$root"/lib/*
 for file in "$root"/bin/*; do patchelf --force-rpath --set-rpath '$ORIGIN/../lib' "$file"; done
 for file in "$root"/lib/*; do patchelf --remove-rpath "$file"; done
 
-# With nothing but the host's own: each must come up, and name what it is.
+# Each finds its libraries in the archive or is of the host's own, and comes up.
 for file in "$root"/bin/*; do
-  missing=$(env -i /bin/sh -c "ldd '$file'" | grep 'not found' || true)
-  [[ -z $missing ]] || { say "$(basename "$file") lacks $missing"; exit 1; }
+  env -i ldd "$file" | sed -n 's/^\t\([^ ]*\) => \(.*\)/\1 \2/p' | while read -r name path; do
+    [[ $path == "$root"/* || ($name =~ $HOSTS && $path != 'not found') ]] || { say "$(basename "$file"): $name is $path"; exit 1; }
+  done
+  env -i "$file" --help >/dev/null || { say "$(basename "$file") does not come up"; exit 1; }
 done
 
-mkdir -p "$(dirname "$archive")"
 tar -C "$work" --sort=name --owner=0 --group=0 --mtime=@0 -cf - kiln | xz -9 -T0 >"$archive"
 say "$archive: $(du -h "$archive" | cut -f1), $(du -sh "$root" | cut -f1) unpacked"

@@ -6,6 +6,7 @@
 #define KILN_SERVER_DEVICE_HEALTH_H_
 
 #include <grpcpp/health_check_service_interface.h>
+#include <spdlog/logger.h>
 
 #include <memory>
 #include <thread>
@@ -20,9 +21,10 @@ namespace kiln::server {
 
 class DeviceHealth {
  public:
-  // All devices have their status once this returns. They and `service` outlive this.
+  // All devices have their status once this returns. They and `service` outlive this. `log` hears of each that
+  // is lost.
   DeviceHealth(absl::Span<const std::unique_ptr<runtime::hal::Device>> devices,
-               grpc::HealthCheckServiceInterface& service);
+               grpc::HealthCheckServiceInterface& service, std::shared_ptr<spdlog::logger> log);
   ~DeviceHealth();
   DeviceHealth(const DeviceHealth&) = delete;
   DeviceHealth& operator=(const DeviceHealth&) = delete;
@@ -32,6 +34,7 @@ class DeviceHealth {
 
   const absl::Span<const std::unique_ptr<runtime::hal::Device>> devices_;
   grpc::HealthCheckServiceInterface& service_;
+  const std::shared_ptr<spdlog::logger> log_;
   std::vector<bool> serving_;  // as last told
   absl::Mutex mutex_;
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;

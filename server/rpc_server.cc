@@ -121,7 +121,7 @@ absl::StatusOr<std::unique_ptr<RpcServer>> RpcServer::Start(const v1::ServerConf
     });
   }
   self->device_health_ =
-      std::make_unique<DeviceHealth>(self->engine_->devices(), *self->server_->GetHealthCheckService());
+      std::make_unique<DeviceHealth>(self->engine_->devices(), *self->server_->GetHealthCheckService(), self->log_);
   return self;
 }
 

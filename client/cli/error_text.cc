@@ -23,7 +23,7 @@ constexpr Remedy kRemedies[] = {
     {v1::DTYPE_MISMATCH, "put a CAST before the operand that differs"},
     {v1::SHAPE_MISMATCH, "put a RESHAPE or EXPAND before the operand that differs"},
     {v1::BAD_ROOT, "the last node must be a TUPLE of results or a SINK of stores"},
-    {v1::GRAPH_TOO_LARGE, "cut the graph in parts, or raise the server's limit"},
+    {v1::GRAPH_TOO_LARGE, "cut the graph in parts; or raise the limit if it is the server's, not a device's own"},
     {v1::MISSING_ARGUMENT, "give it with --input NAME=FILE.npy, or let --random or --zeros make it up"},
     {v1::UNKNOWN_ARGUMENT, "`kiln graph print` shows the PARAMs there are"},
     {v1::BUFFER_SIZE_MISMATCH, "`kiln graph print` shows the PARAM's shape"},
@@ -57,8 +57,11 @@ std::string ErrorText(const absl::Status& status, const v1::Graph& graph) {
   if (detail->has_slot()) absl::StrAppend(&text, "  slot    ", detail->slot(), "\n");
   if (!detail->field().empty()) absl::StrAppend(&text, "  field   ", detail->field(), "\n");
   if (!detail->limit().empty()) {
-    absl::StrAppend(&text, "  limit   ", detail->limit(), " is ", detail->limit_value(), "; asked for ", detail->used(),
-                    "\n");
+    absl::StrAppend(&text, "  limit   ", detail->limit(), " is ", detail->limit_value());
+    // Of memory the message says what is in use, and what was asked for.
+    if (detail->used() != 0 && detail->code() != v1::OUT_OF_MEMORY)
+      absl::StrAppend(&text, "; asked for ", detail->used());
+    absl::StrAppend(&text, "\n");
   }
   for (const Remedy& remedy : kRemedies) {
     if (remedy.code == detail->code()) absl::StrAppend(&text, "  remedy  ", remedy.text, "\n");

@@ -148,7 +148,8 @@ TEST(GpuDtypeTiles, OfWavesGiveTheValuesOfTheInterpreter) {
                    ""});
   cases.push_back({"float8_e5m2_fnuz, odd sizes",
                    [](Made& m) {
-                     return In(kFloat, m.Param(v1::FLOAT8_E5M2_FNUZ, {41, 35}), m.Param(v1::FLOAT8_E5M2_FNUZ, {35, 67}));
+                     return In(kFloat, m.Param(v1::FLOAT8_E5M2_FNUZ, {41, 35}),
+                               m.Param(v1::FLOAT8_E5M2_FNUZ, {35, 67}));
                    },
                    ""});
   for (const Case& test : cases) {

@@ -213,6 +213,13 @@ TEST_P(GpuDeviceTest, RefusesWhatTheCardHasNotEnoughOf) {
   const absl::Status bad = device().LoadModule(executable).status();
   EXPECT_EQ(DetailOf(bad)->code(), v1::INTERNAL_FAULT);
   EXPECT_THAT(std::string(bad.message()), HasSubstr(machine_->Entry("load")));
+  // Code of a newer driver's, or of another card's.
+  for (const char* code : {"222", "209"}) {
+    fake_("fail " + machine_->Entry("load") + " 1 " + code);
+    const absl::Status foreign = device().LoadModule(machine_->Program()).status();
+    EXPECT_EQ(DetailOf(foreign)->code(), v1::NOT_IMPLEMENTED) << foreign;
+    EXPECT_THAT(std::string(foreign.message()), AllOf(HasSubstr(machine_->Entry("load")), HasSubstr("update it")));
+  }
 }
 
 TEST_P(GpuDeviceTest, ALostDeviceFailsAndTheOtherGoesOn) {

@@ -8,8 +8,6 @@
 #include "compiler/target/llvm/streamed_stores.h"
 #include "compiler/target/llvm/vector_math.h"
 #include "compiler/target/target.h"
-#include "llvm/IR/DiagnosticInfo.h"
-#include "llvm/IR/DiagnosticPrinter.h"
 #include "llvm/IR/Verifier.h"
 #include "llvm/Support/raw_ostream.h"
 #include "llvm/Transforms/Utils/Cloning.h"
@@ -27,15 +25,7 @@ class CpuCodeGenerator : public CodeGenerator {
         vector_bits_(std::to_string(8 * std::max(16u, target.tuning().vector_bytes()))) {
     emit_.contraction = options.contraction;
     emit_.guard_arrays = options.guard_arrays;
-    // A client's own inline assembly is read when machine code is made of it; without a handler, LLVM exits.
-    context_.setDiagnosticHandlerCallBack(
-        [](const llvm::DiagnosticInfo* info, void* faults) {
-          if (info->getSeverity() != llvm::DS_Error) return;
-          llvm::raw_string_ostream stream(*static_cast<std::string*>(faults));
-          llvm::DiagnosticPrinterRawOStream printer(stream);
-          info->print(printer);
-        },
-        &faults_);
+    CollectFaults(context_, &faults_);  // a client's own inline assembly is read when machine code is made of it
     module_.setDataLayout(machine_->createDataLayout());
     module_.setTargetTriple(machine_->getTargetTriple());
   }

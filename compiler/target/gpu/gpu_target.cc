@@ -33,6 +33,7 @@ class GpuCodeGenerator : public CodeGenerator {
         machine_(std::move(machine)),
         abi_(MakeGpuAbi(target)),
         module_("kiln", context_) {
+    CollectFaults(context_, &faults_);
     emit_.abi = abi_.get();
     emit_.contraction = options.contraction;
     module_.setDataLayout(machine_->createDataLayout());
@@ -126,10 +127,11 @@ class GpuCodeGenerator : public CodeGenerator {
   absl::Status Recovered(llvm::function_ref<void()> emit) {
     llvm::CrashRecoveryContext::Enable();
     llvm::CrashRecoveryContext recovery;
-    if (!recovery.RunSafely(emit))
-      return MakeError(v1::UNSUPPORTED_OP,
-                       absl::StrCat("LLVM has no code for an operation on ", machine_->getTargetCPU().str()));
-    return absl::OkStatus();
+    faults_.clear();
+    if (recovery.RunSafely(emit) && faults_.empty()) return absl::OkStatus();
+    return MakeError(v1::UNSUPPORTED_OP,
+                     absl::StrCat("LLVM has no code for an operation on ", machine_->getTargetCPU().str(),
+                                  faults_.empty() ? "" : ": ", faults_));
   }
 
   void OptimizeOnce() {
@@ -139,6 +141,7 @@ class GpuCodeGenerator : public CodeGenerator {
 
   const bool nvidia_;
   const v1::Target target_;
+  std::string faults_;
   llvm::LLVMContext context_;
   std::unique_ptr<llvm::TargetMachine> machine_;
   const std::unique_ptr<KernelAbi> abi_;

@@ -8,6 +8,9 @@
 #include "base/error.h"
 #include "llvm/ADT/SmallVector.h"
 #include "llvm/CodeGen/SchedulerRegistry.h"
+#include "llvm/IR/DiagnosticInfo.h"
+#include "llvm/IR/DiagnosticPrinter.h"
+#include "llvm/IR/LLVMContext.h"
 #include "llvm/IR/LegacyPassManager.h"
 #include "llvm/MC/TargetRegistry.h"
 #include "llvm/Passes/PassBuilder.h"
@@ -58,6 +61,17 @@ std::string Emit(llvm::Module& module, llvm::TargetMachine& machine, llvm::CodeG
 }
 
 }  // namespace
+
+void CollectFaults(llvm::LLVMContext& context, std::string* faults) {
+  context.setDiagnosticHandlerCallBack(
+      [](const llvm::DiagnosticInfo* info, void* collected) {
+        if (info->getSeverity() != llvm::DS_Error) return;
+        llvm::raw_string_ostream stream(*static_cast<std::string*>(collected));
+        llvm::DiagnosticPrinterRawOStream printer(stream);
+        info->print(printer);
+      },
+      faults);
+}
 
 absl::StatusOr<std::unique_ptr<llvm::TargetMachine>> MakeTargetMachine(const v1::Target& target) {
   InitializeTargetsOnce();

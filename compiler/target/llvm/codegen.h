@@ -12,6 +12,10 @@
 
 namespace kiln::compiler {
 
+// What LLVM says of code that it cannot make is added to `faults`, which outlives the context's last use. Without it,
+// LLVM ends the process.
+void CollectFaults(llvm::LLVMContext& context, std::string* faults);
+
 // A TargetMachine for one compilation: they are not shared between threads.
 // UNSUPPORTED_OP if this LLVM cannot make code for the target.
 absl::StatusOr<std::unique_ptr<llvm::TargetMachine>> MakeTargetMachine(const v1::Target& target);

@@ -9,6 +9,9 @@ namespace {
 // HIP numbers these errors as CUDA does.
 constexpr int kOutOfMemory = 2;
 
+// Of code that another kind of card, or a newer driver, takes.
+bool IsForeignCode(int code) { return code == 209 || code == 222; }
+
 // After these, nothing works any more that the process has on the card: the card is gone, or
 // its memory cannot be trusted since a kernel went astray.
 bool IsLoss(int code) {
@@ -56,6 +59,11 @@ absl::Status Card::Failure(absl::string_view call, int code, absl::string_view n
     detail.set_limit_value(facts_.memory_bytes);
     return MakeError(std::move(detail), message);
   }
+  if (IsForeignCode(code))
+    return MakeError(v1::NOT_IMPLEMENTED,
+                     absl::StrCat(message,
+                                  "; the driver does not take this code: update it, or, if --ptxas made the "
+                                  "code, start the server without"));
   return IsLoss(code) ? Lose(message) : MakeError(v1::INTERNAL_FAULT, message);
 }
 

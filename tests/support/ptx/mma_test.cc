@@ -197,8 +197,9 @@ constexpr char kStore[] = R"(
 TEST(PtxMma, Ldmatrix) {
   std::vector<uint32_t> out(128);
   ASSERT_TRUE(
-      RunBody(absl::StrCat(kFill, "	ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%r20, %r21, %r22, %r23}, [%r3];", kStore),
-              32, out)
+      RunBody(
+          absl::StrCat(kFill, "	ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%r20, %r21, %r22, %r23}, [%r3];", kStore),
+          32, out)
           .ok());
   for (uint32_t lane = 0; lane < 32; ++lane) {
     for (uint32_t m = 0; m < 4; ++m) {
