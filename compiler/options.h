@@ -27,7 +27,7 @@ struct Limits {
   // Whether ops that carry a client's own code are let in.
   bool allow_native_code = false;
   uint64_t max_turn_work = 20'000'000'000;  // of one turn of a kernel's outermost loop: between turns it can be stopped
-  uint64_t max_item_work = 1'000'000'000;   // of one work item of a GPU's kernel, which cannot be stopped
+  uint64_t max_item_work = 2'000'000'000;   // of one work item of a GPU's kernel, which cannot be stopped
   uint64_t max_work = 1'000'000'000'000'000;  // simple operations of one run of a program
 };
 
