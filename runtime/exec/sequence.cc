@@ -160,6 +160,7 @@ absl::StatusOr<std::shared_ptr<Sequence>> Sequence::Make(hal::Device* device, st
     }
     if (sequence->checks_ > kMostChecks) return RecordingTooLarge("checks of integers", kMostChecks, sequence->checks_);
   }
+  sequence->launch_list_ = device->MakeLaunchList(sequence->launches_);
   return sequence;
 }
 
@@ -202,7 +203,8 @@ void Sequence::Link(const SequenceStep& step, uint32_t number) {
   };
   const auto first = static_cast<uint32_t>(operands_.size());
   const auto launch = [&](const PlanStep& launched) {
-    launches_.push_back({step.program->module_.get(), launched.kernel, number, first + launched.first_operand});
+    launches_.push_back({step.program->module_.get(), launched.kernel, first + launched.first_operand});
+    steps_of_.push_back(number);
   };
   // What is made of weights is made anew, behind the program's own scratch: an earlier step may have written them.
   std::vector<uint64_t> prepared;
@@ -309,7 +311,8 @@ absl::Status Sequence::CheckNumbered(absl::Span<const BufferSlice> buffers, absl
 
 uint64_t Sequence::memory_bytes() const {
   uint64_t bytes = sizeof(Sequence) + steps_.size() * sizeof(SequenceStep) + buffers_.size() * sizeof(SequenceBuffer) +
-                   launches_.size() * sizeof(SequenceLaunch) + operands_.size() * sizeof(SequenceOperand);
+                   launches_.size() * (sizeof(hal::Launch) + sizeof(uint32_t)) +
+                   operands_.size() * sizeof(SequenceOperand);
   absl::flat_hash_set<const Program*> programs;
   for (const SequenceStep& step : steps_) {
     bytes += step.parameters.size() * sizeof(step.parameters[0]) + step.variables.size() * sizeof(step.variables[0]);

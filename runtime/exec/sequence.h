@@ -22,6 +22,7 @@
 #include "runtime/exec/program.h"
 #include "runtime/hal/buffer.h"
 #include "runtime/hal/device.h"
+#include "runtime/hal/launch_list.h"
 
 namespace kiln::runtime {
 
@@ -50,14 +51,6 @@ struct SequenceBuffer {
   bool written = false;
   // Of `bytes`, what does not depend on integers of the run.
   uint64_t fixed_bytes = 0;
-};
-
-// One launch of the whole.
-struct SequenceLaunch {
-  hal::Module* module = nullptr;
-  uint32_t kernel = 0;
-  uint32_t step = 0;
-  uint32_t first_operand = 0;
 };
 
 // Where a pointer of the table comes from: kFixed has the value itself, kBuffer both
@@ -114,7 +107,11 @@ class Sequence {
   absl::Span<const SequenceStep> steps() const { return steps_; }
   absl::Span<const SequenceBuffer> buffers() const { return buffers_; }
   uint32_t integers() const { return integers_; }
-  absl::Span<const SequenceLaunch> launches() const { return launches_; }
+  absl::Span<const hal::Launch> launches() const { return launches_; }
+  // Which step that launch is of.
+  uint32_t StepOf(size_t launch) const { return steps_of_[launch]; }
+  // All of them; for work of the device's queue.
+  hal::LaunchList& launch_list() const { return *launch_list_; }
   absl::Span<const SequenceOperand> operands() const { return operands_; }
   uint64_t arena_bytes() const { return arena_bytes_; }
   Estimate& estimate() const { return estimate_; }
@@ -137,7 +134,9 @@ class Sequence {
   uint32_t integers_ = 0;
   std::vector<uint32_t> numbered_;  // steps with an integer of the run's
   size_t checks_ = 0;               // what there is to look at in these
-  std::vector<SequenceLaunch> launches_;
+  std::vector<hal::Launch> launches_;
+  std::vector<uint32_t> steps_of_;                // of the launches
+  std::unique_ptr<hal::LaunchList> launch_list_;  // before their programs go, this does
   std::vector<SequenceOperand> operands_;
   uint64_t arena_bytes_ = 0;
   mutable Estimate estimate_;

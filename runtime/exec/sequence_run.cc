@@ -89,20 +89,23 @@ absl::Status SequenceRun::FillPointers() {
 
 absl::Status SequenceRun::Walk(uint32_t& launches) {
   const bool timed = observer_ != nullptr && observer_->WantsLaunches();
-  for (const SequenceLaunch& launch : sequence_->launches()) {
-    const Clock::time_point started = timed ? Clock::now() : Clock::time_point();
-    absl::Status status = launches == 0 ? absl::OkStatus() : control_.Check();
-    if (status.ok()) {
-      status = launch.module->Launch(launch.kernel, pointers_.data() + launch.first_operand, control_);
-      if (timed) status.Update(sequence_->device().FinishLaunches());
-    }
-    if (!status.ok()) return AtStep(status, launch.step);
+  const absl::Status status =
+      timed ? WalkTimed(launches) : sequence_->launch_list().Run(pointers_.data(), control_, launches);
+  // That the device is lost is no step's affair.
+  if (status.ok() || !sequence_->device().health().ok()) return status;
+  return AtStep(status, sequence_->StepOf(launches));
+}
+
+absl::Status SequenceRun::WalkTimed(uint32_t& launches) {
+  for (const hal::Launch& launch : sequence_->launches()) {
+    if (launches != 0) KILN_RETURN_IF_ERROR(control_.Check());
+    const Clock::time_point started = Clock::now();
+    KILN_RETURN_IF_ERROR(launch.module->Launch(launch.kernel, pointers_.data() + launch.first_operand, control_));
+    KILN_RETURN_IF_ERROR(sequence_->device().FinishLaunches());
+    const Plan& plan = sequence_->steps()[sequence_->StepOf(launches)].program->plan();
     ++launches;
-    if (timed) {
-      const Plan& plan = sequence_->steps()[launch.step].program->plan();
-      const double seconds = times_.One(sequence_->device(), Seconds(Clock::now() - started));
-      observer_->OnLaunch({sequence_->device().name(), plan.kernel_names[launch.kernel], seconds});
-    }
+    const double seconds = times_.One(sequence_->device(), Seconds(Clock::now() - started));
+    observer_->OnLaunch({sequence_->device().name(), plan.kernel_names[launch.kernel], seconds});
   }
   return absl::OkStatus();
 }

@@ -35,6 +35,8 @@ class SequenceRun final : public hal::Work {
   absl::Status FillPointers();
   // Runs the launches; counts those that ran.
   absl::Status Walk(uint32_t& launches);
+  // For an observer who wants to know of each.
+  absl::Status WalkTimed(uint32_t& launches);
 
   const std::shared_ptr<const Sequence> sequence_;
   const std::vector<hal::BufferSlice> buffers_;

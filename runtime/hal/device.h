@@ -14,6 +14,7 @@
 #include "kiln/v1/executable.pb.h"
 #include "kiln/v1/target.pb.h"
 #include "runtime/hal/allocator.h"
+#include "runtime/hal/launch_list.h"
 #include "runtime/hal/module.h"
 #include "runtime/hal/queue.h"
 
@@ -68,6 +69,10 @@ class Device {
   // during the call only. INTERNAL_FAULT if the object cannot be linked here or
   // lacks a symbol. Checks nothing else: that is exec/load's work.
   virtual absl::StatusOr<std::unique_ptr<Module>> LoadModule(const v1::Executable& executable) = 0;
+
+  // `launches` stay where they are while the list lives. Unless a driver says otherwise, they are
+  // launched one by one.
+  virtual std::unique_ptr<LaunchList> MakeLaunchList(absl::Span<const Launch> launches);
 
   // Waits until all that its modules have launched has ended; the first error of that, if it
   // is not told yet. For work of queue() that launches, before it ends, however the launches

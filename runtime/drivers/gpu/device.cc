@@ -1,6 +1,7 @@
 #include "runtime/drivers/gpu/device.h"
 
 #include <algorithm>
+#include <atomic>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -27,6 +28,7 @@ class GpuDevice final : public hal::Device {
         cleared_(std::move(cleared)),
         description_(absl::StrCat(card_->facts().product, ", ", card_->facts().driver)),
         clock_(card_.get(), stream_.get()),
+        place_{card_.get(), stream_.get(), &clock_},
         // All that is freed is kept until memory is short: the card takes long to give and to
         // take.
         allocator_(MakeCachingAllocator(
@@ -50,7 +52,10 @@ class GpuDevice final : public hal::Device {
   hal::Queue& queue() override { return queue_; }
   absl::StatusOr<void*> Scratch(uint64_t bytes) override { return scratch_.Get(bytes); }
   absl::StatusOr<std::unique_ptr<hal::Module>> LoadModule(const v1::Executable& executable) override {
-    return gpu::LoadModule(executable, card_.get(), stream_.get(), &clock_, &counters_);
+    return gpu::LoadModule(executable, &place_, &modules_);
+  }
+  std::unique_ptr<hal::LaunchList> MakeLaunchList(absl::Span<const hal::Launch> launches) override {
+    return gpu::MakeLaunchList(launches, &place_);
   }
 
   absl::Status FinishLaunches() override { return clock_.Finish(); }
@@ -99,8 +104,8 @@ class GpuDevice final : public hal::Device {
     hal::DeviceStats stats;
     stats.memory = allocator_->stats();
     stats.queue_depth = queue_.depth();
-    stats.launches = counters_.launches.load(std::memory_order_relaxed);
-    stats.modules = counters_.modules.load(std::memory_order_relaxed);
+    stats.launches = place_.launches.load(std::memory_order_relaxed);
+    stats.modules = modules_.load(std::memory_order_relaxed);
     return stats;
   }
   absl::Status health() const override { return card_->health(); }
@@ -149,7 +154,8 @@ class GpuDevice final : public hal::Device {
   std::string description_;
   std::shared_ptr<Nccl> nccl_;
   LaunchClock clock_;
-  ModuleCounters counters_;
+  LaunchPlace place_;
+  std::atomic<uint64_t> modules_ = 0;
   const std::unique_ptr<hal::Allocator> allocator_;
   host::HostScratch scratch_;
   absl::Mutex mutex_;

@@ -1,47 +1,30 @@
 #include "runtime/drivers/gpu/module.h"
 
-#include <algorithm>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
 #include "runtime/drivers/gpu/owned.h"
-#include "runtime/drivers/gpu/replay.h"
 #include "runtime/drivers/gpu/tensor_maps.h"
 
 namespace kiln::runtime::gpu {
 namespace {
 
-// So many launches are asked for ahead of one that may be the last.
-constexpr size_t kAhead = 64;
-
-struct Kernel {
-  std::string symbol;
-  Function function = nullptr;
-  LaunchShape shape;
-  uint32_t operands = 0;
-  TensorMaps tensor_maps;
-};
-
 class GpuModule final : public hal::Module {
  public:
-  GpuModule(Card* card, Stream stream, LaunchClock* clock, OwnedImage image, std::vector<Kernel> kernels,
-            ModuleCounters* counters)
-      : card_(card),
-        stream_(stream),
-        clock_(clock),
-        image_(std::move(image)),
+  GpuModule(LaunchPlace* place, std::atomic<uint64_t>* modules, OwnedImage image, std::vector<Kernel> kernels)
+      : image_(std::move(image)),
         kernels_(std::move(kernels)),
-        counters_(counters),
-        replay_(card) {
-    size_t most = 0;
-    for (const Kernel& kernel : kernels_) most = std::max(most, kernel.operands + kernel.tensor_maps.size());
-    parameters_.resize(most);
-    counters_->modules.fetch_add(1, std::memory_order_relaxed);
+        launcher_(place, PointersTo(kernels_)),
+        modules_(modules) {
+    modules_->fetch_add(1, std::memory_order_relaxed);
   }
-  ~GpuModule() override { counters_->modules.fetch_sub(1, std::memory_order_relaxed); }
+  ~GpuModule() override { modules_->fetch_sub(1, std::memory_order_relaxed); }
+
+  Kernel* kernel(uint32_t number) { return &kernels_[number]; }
 
   absl::Status Launch(uint32_t kernel, void* const* operands, const hal::LaunchControl& control) override {
     const hal::LaunchStep step = {kernel, 0, kernels_[kernel].operands};
@@ -51,43 +34,34 @@ class GpuModule final : public hal::Module {
 
   absl::Status LaunchAll(absl::Span<const hal::LaunchStep> steps, void* const* operands,
                          const hal::LaunchControl& control, uint32_t& launched) override {
-    const bool may_stop = control.cancelled != nullptr || control.deadline != absl::InfiniteFuture();
-    while (!steps.empty()) {
-      const auto some = steps.subspan(0, may_stop ? kAhead : steps.size());
-      KILN_RETURN_IF_ERROR(clock_->Begin());
-      KILN_RETURN_IF_ERROR(replay_.Launch(some, operands, stream_, [&](Stream stream) -> absl::Status {
-        for (const hal::LaunchStep& step : some) {
-          KILN_RETURN_IF_ERROR(Ask(stream, kernels_[step.kernel], operands + step.first_operand));
-        }
-        return absl::OkStatus();
-      }));
-      launched += some.size();
-      counters_->launches.fetch_add(some.size(), std::memory_order_relaxed);
-      steps.remove_prefix(some.size());
-      if (steps.empty()) break;
-      KILN_RETURN_IF_ERROR(card_->Finish(stream_));
-      KILN_RETURN_IF_ERROR(control.Check());
-    }
-    return absl::OkStatus();
+    return launcher_.LaunchAll(steps, operands, control, launched);
   }
 
  private:
-  absl::Status Ask(Stream stream, Kernel& kernel, void* const* operands) {
-    // An operand is what the parameter holds: an address, or a variable's value.
-    for (uint32_t i = 0; i < kernel.operands; ++i) parameters_[i] = const_cast<void**>(&operands[i]);
-    absl::Status status = kernel.tensor_maps.Find(card_, operands, parameters_.data() + kernel.operands);
-    if (status.ok()) status = card_->Launch(stream, kernel.function, kernel.shape, parameters_.data());
-    return status.ok() ? status : Annotate(status, absl::StrCat("kernel ", kernel.symbol));
+  static std::vector<Kernel*> PointersTo(std::vector<Kernel>& kernels) {
+    std::vector<Kernel*> pointers;
+    for (Kernel& kernel : kernels) pointers.push_back(&kernel);
+    return pointers;
   }
 
-  Card* const card_;
-  const Stream stream_;
-  LaunchClock* const clock_;
   const OwnedImage image_;
   std::vector<Kernel> kernels_;
-  ModuleCounters* const counters_;
-  Replay replay_;
-  std::vector<void*> parameters_;  // of the launch that is being asked for
+  Launcher launcher_;
+  std::atomic<uint64_t>* const modules_;
+};
+
+class GpuLaunchList final : public hal::LaunchList {
+ public:
+  GpuLaunchList(LaunchPlace* place, std::vector<hal::LaunchStep> steps, std::vector<Kernel*> kernels)
+      : steps_(std::move(steps)), launcher_(place, std::move(kernels)) {}
+
+  absl::Status Run(void* const* operands, const hal::LaunchControl& control, uint32_t& launched) override {
+    return launcher_.LaunchAll(steps_, operands, control, launched);
+  }
+
+ private:
+  const std::vector<hal::LaunchStep> steps_;
+  Launcher launcher_;
 };
 
 absl::Status Bad(const v1::Kernel& kernel, absl::string_view why) {
@@ -165,8 +139,9 @@ std::vector<uint32_t> OperandsOf(const v1::Executable& executable) {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<hal::Module>> LoadModule(const v1::Executable& executable, Card* card, Stream stream,
-                                                        LaunchClock* clock, ModuleCounters* counters) {
+absl::StatusOr<std::unique_ptr<hal::Module>> LoadModule(const v1::Executable& executable, LaunchPlace* place,
+                                                        std::atomic<uint64_t>* modules) {
+  Card* const card = place->card;
   const std::string& arch = card->facts().target.arch();
   if (executable.target().arch() != arch) {
     v1::ErrorDetail detail;
@@ -187,7 +162,20 @@ absl::StatusOr<std::unique_ptr<hal::Module>> LoadModule(const v1::Executable& ex
       kernels.push_back(std::move(kernel));
     }
   }
-  return std::make_unique<GpuModule>(card, stream, clock, std::move(image), std::move(kernels), counters);
+  return std::make_unique<GpuModule>(place, modules, std::move(image), std::move(kernels));
+}
+
+std::unique_ptr<hal::LaunchList> MakeLaunchList(absl::Span<const hal::Launch> launches, LaunchPlace* place) {
+  std::vector<hal::LaunchStep> steps;
+  std::vector<Kernel*> kernels;  // each is there once
+  absl::flat_hash_map<Kernel*, uint32_t> numbers;
+  for (const hal::Launch& launch : launches) {
+    Kernel* const kernel = static_cast<GpuModule*>(launch.module)->kernel(launch.kernel);
+    const auto [number, is_new] = numbers.try_emplace(kernel, static_cast<uint32_t>(kernels.size()));
+    if (is_new) kernels.push_back(kernel);
+    steps.push_back({number->second, launch.first_operand, kernel->operands});
+  }
+  return std::make_unique<GpuLaunchList>(place, std::move(steps), std::move(kernels));
 }
 
 }  // namespace kiln::runtime::gpu

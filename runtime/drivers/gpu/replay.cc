@@ -12,6 +12,8 @@ namespace {
 constexpr size_t kWorthIt = 3;
 // Callers take turns with a few sets of buffers at most.
 constexpr size_t kMostKnown = 8;
+// Graphs take memory of the card's that no allocator accounts for.
+constexpr size_t kMostLaunches = size_t{1} << 16;
 
 bool Same(const hal::LaunchStep& a, const hal::LaunchStep& b) {
   return a.kernel == b.kernel && a.first_operand == b.first_operand && a.operand_count == b.operand_count;
@@ -26,46 +28,60 @@ absl::Span<void* const> OperandsOf(absl::Span<const hal::LaunchStep> steps, void
 
 }  // namespace
 
-Replay::Known* Replay::Find(absl::Span<const hal::LaunchStep> steps, absl::Span<void* const> operands) {
+Replay::Known* Replay::Find(absl::Span<const hal::LaunchStep> steps, void* const* operands, size_t piece,
+                            Stream stream) {
+  if (steps.size() < kWorthIt || steps.size() > kMostLaunches || broken_) return nullptr;
+  const absl::Span<void* const> all = OperandsOf(steps, operands);
   const auto found = std::find_if(known_.begin(), known_.end(), [&](const Known& known) {
-    return known.operands.size() == operands.size() &&
-           std::equal(operands.begin(), operands.end(), known.operands.begin()) && known.steps.size() == steps.size() &&
+    return known.piece == piece && known.operands.size() == all.size() &&
+           std::equal(all.begin(), all.end(), known.operands.begin()) && known.steps.size() == steps.size() &&
            std::equal(steps.begin(), steps.end(), known.steps.begin(), Same);
   });
-  if (found == known_.end()) return nullptr;
-  std::rotate(known_.begin(), found, found + 1);
+  if (found != known_.end()) {
+    std::rotate(known_.begin(), found, found + 1);
+    known_.front().again = true;
+    return &known_.front();
+  }
+  // What is wrong with the stream shows when it is asked for launches.
+  if (!MakeRoom(steps.size(), stream).ok()) return nullptr;
+  Known known;
+  known.steps.assign(steps.begin(), steps.end());
+  known.operands.assign(all.begin(), all.end());
+  known.piece = piece;
+  known.graphs.resize((steps.size() + piece - 1) / piece);
+  known_.push_front(std::move(known));
+  launches_ += steps.size();
   return &known_.front();
 }
 
-absl::Status Replay::Capture(Known& known, absl::FunctionRef<absl::Status(Stream)> ask) {
-  if (!stream_) {
-    KILN_ASSIGN_OR_RETURN(const Stream stream, card_->MakeStream());
-    stream_ = OwnedStream(card_, stream);
+absl::Status Replay::MakeRoom(size_t launches, Stream stream) {
+  while (known_.size() == kMostKnown || launches_ + launches > kMostLaunches) {
+    if (known_.back().again) KILN_RETURN_IF_ERROR(card_->Finish(stream));  // they may still run
+    launches_ -= known_.back().steps.size();
+    known_.pop_back();
   }
-  KILN_ASSIGN_OR_RETURN(const Graph graph, card_->Capture(stream_.get(), [&] { return ask(stream_.get()); }));
-  known.graph = OwnedGraph(card_, graph);
   return absl::OkStatus();
 }
 
-absl::Status Replay::Launch(absl::Span<const hal::LaunchStep> steps, void* const* operands, Stream stream,
+absl::Status Replay::Capture(OwnedGraph& graph, absl::FunctionRef<absl::Status(Stream)> ask) {
+  // One that nobody else uses.
+  KILN_ASSIGN_OR_RETURN(const Stream stream, card_->MakeStream());
+  const OwnedStream owned(card_, stream);
+  KILN_ASSIGN_OR_RETURN(const Graph made, card_->Capture(stream, [&] { return ask(stream); }));
+  graph = OwnedGraph(card_, made);
+  return absl::OkStatus();
+}
+
+absl::Status Replay::Launch(Known* known, size_t number, size_t count, Stream stream,
                             absl::FunctionRef<absl::Status(Stream)> ask) {
-  if (steps.size() < kWorthIt || broken_) return ask(stream);
-  const absl::Span<void* const> all = OperandsOf(steps, operands);
-  Known* const known = Find(steps, all);
-  if (known == nullptr) {
-    if (known_.size() == kMostKnown) {
-      if (known_.back().graph) KILN_RETURN_IF_ERROR(card_->Finish(stream));  // it may still run
-      known_.pop_back();
-    }
-    known_.push_front({{steps.begin(), steps.end()}, {all.begin(), all.end()}, {}});
-    return ask(stream);
-  }
-  if (!known->graph && !Capture(*known, ask).ok()) {
+  if (known == nullptr || !known->again || count < kWorthIt || broken_) return ask(stream);
+  OwnedGraph& graph = known->graphs[number];
+  if (!graph && !Capture(graph, ask).ok()) {
     // What is wrong with the launches themselves shows when they are asked for.
     broken_ = true;
     return ask(stream);
   }
-  return card_->LaunchGraph(stream, known->graph.get());
+  return card_->LaunchGraph(stream, graph.get());
 }
 
 }  // namespace kiln::runtime::gpu

@@ -1,11 +1,13 @@
 // Launches that come again and again, asked for as one.
 //
 // Asking a stream for a kernel takes a few microseconds, which is more than many kernels run. A
-// graph of them takes little more than one. So the second time that a program comes with the same
-// operands, its launches become a graph, and from then on that is launched.
+// graph of them takes little more than one. So the second time that a list of launches comes with
+// the same operands it becomes a graph, or one for each of the pieces that it is asked for in, and
+// from then on these are launched.
 #ifndef KILN_RUNTIME_DRIVERS_GPU_REPLAY_H_
 #define KILN_RUNTIME_DRIVERS_GPU_REPLAY_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <deque>
 #include <vector>
@@ -19,30 +21,37 @@
 
 namespace kiln::runtime::gpu {
 
-// The graphs of one module. For one thread at a time.
+// The graphs of one launcher. For one thread at a time.
 class Replay {
  public:
   explicit Replay(Card* card) : card_(card) {}
 
-  // Asks `stream` for the launches: by `ask`, which asks the stream it is given for them, or by a
-  // graph of what that asked for.
-  absl::Status Launch(absl::Span<const hal::LaunchStep> steps, void* const* operands, Stream stream,
-                      absl::FunctionRef<absl::Status(Stream)> ask);
-
- private:
-  // Steps with operands that have come.
+  // Launches with operands that have come, in pieces of so many launches.
   struct Known {
     std::vector<hal::LaunchStep> steps;
     std::vector<void*> operands;
-    OwnedGraph graph;  // none the first time
+    size_t piece = 0;
+    bool again = false;              // they have come more than once
+    std::vector<OwnedGraph> graphs;  // of the pieces; none where there is none yet
   };
-  Known* Find(absl::Span<const hal::LaunchStep> steps, absl::Span<void* const> operands);
-  absl::Status Capture(Known& known, absl::FunctionRef<absl::Status(Stream)> ask);
+
+  // What is known of launches that are to be asked for now; null if they are better asked for one
+  // by one. Good until the next call. `stream` is waited for where graphs have to go for it.
+  Known* Find(absl::Span<const hal::LaunchStep> steps, void* const* operands, size_t piece, Stream stream);
+
+  // Asks `stream` for piece `number` of them, which has `count` launches: by `ask`, which asks the
+  // stream that it is given, or by a graph of what that asked for.
+  absl::Status Launch(Known* known, size_t number, size_t count, Stream stream,
+                      absl::FunctionRef<absl::Status(Stream)> ask);
+
+ private:
+  absl::Status MakeRoom(size_t launches, Stream stream);
+  absl::Status Capture(OwnedGraph& graph, absl::FunctionRef<absl::Status(Stream)> ask);
 
   Card* const card_;
   bool broken_ = false;      // the library could not make one
-  OwnedStream stream_;       // that only graphs are made with
   std::deque<Known> known_;  // the last used first
+  size_t launches_ = 0;      // of them all
 };
 
 }  // namespace kiln::runtime::gpu
