@@ -3,7 +3,8 @@
 # that has glibc 2.36 or later, libstdc++ and, for GPUs, their driver; nothing else.
 #
 #   kiln/bin   the programs, stripped; kiln/lib the libraries they load, found by RPATH
-#   kiln/DATA  files that tests read, from kiln/ as their working folder
+#   kiln/DATA  files and folders that they read, from kiln/ as their working folder
+#   kiln/gpu.sh  runs the tests and benches among them (deploy/gpu.sh)
 #
 # Debian's libLLVM has all of LLVM's targets and tools in it, 150 MB. The one in here is linked anew,
 # from the same package's static libraries, with what the programs ask for and nothing else.
@@ -29,9 +30,10 @@ while (($#)) && [[ $1 != -- ]]; do
   shift
 done
 for data in "${@:2}"; do
-  mkdir -p "$root/$data"
-  cp -r "$data/." "$root/$data/"
+  mkdir -p "$root/$(dirname "$data")"
+  cp -r "$data" "$root/$data"
 done
+install -m 755 "$(dirname "$0")/gpu.sh" "$root/"
 strip "$root"/bin/*
 
 # Libraries of all programs, and of those libraries.

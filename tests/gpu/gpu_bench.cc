@@ -1,99 +1,35 @@
-// Kernels and whole models on the GPUs of this machine: seconds of their steps on the device, warm, the best of
-// several runs. A large copy within the card's memory is the measure of what moves memory.
+// Kernels, whole models and launches on the GPUs of this machine: seconds of a program's steps by the card's own clock,
+// warm, the best of several runs. Sampled elements of each result are compared with the host's. A large copy within the
+// card's memory is the measure of what moves memory.
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <bit>
 #include <cmath>
 #include <cstdio>
-#include <functional>
+#include <fstream>
+#include <nlohmann/json.hpp>
 #include <random>
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
 #include "base/check.h"
-#include "client/cpp/ops.h"
+#include "base/error.h"
 #include "compiler/interp/scalar.h"
 #include "runtime/exec/program.h"
 #include "runtime/hal/device.h"
-#include "tests/bench/models.h"
+#include "tests/gpu/bench_rows.h"
 #include "tests/gpu/cards.h"
 
 namespace kiln::testing {
 namespace {
 
-using client::Shape;
-using client::Tensor;
-using Inputs = std::vector<Tensor>;
+constexpr int kNoCard = 77;  // the status; gpu.sh knows it
 
-struct Row {
-  std::string name;
-  double flops = 0, bytes = 0;  // whichever there is: TFLOP/s or GB/s; with neither, ms
-  std::function<v1::Graph()> graph;
-  bool fast_math = false;
-};
-
-v1::Graph GraphOf(const std::vector<Shape>& shapes, v1::DType dtype, const std::function<Tensor(const Inputs&)>& made) {
-  client::Graph graph;
-  Inputs inputs;
-  for (const Shape& shape : shapes) inputs.push_back(graph.Param(static_cast<uint32_t>(inputs.size()), dtype, shape));
-  graph.Output(made(inputs));
-  auto message = graph.Build();
-  KILN_CHECK(message.ok());
-  return *std::move(message);
-}
-
-Tensor Attention(const Inputs& in) {
-  const Tensor scores = client::Matmul(in[0], client::Transpose(in[1]));
-  const double scale = 1 / std::sqrt(static_cast<double>(in[0].dim(-1)));
-  return client::Matmul(client::Softmax(scores * scale, -1), in[2]);
-}
-
-Row Product(v1::DType dtype, const char* type, int64_t n) {
-  const auto product = [](const Inputs& in) { return client::Matmul(in[0], in[1]); };
-  return {.name = std::string(type) + " product " + std::to_string(n),
-          .flops = 2.0 * static_cast<double>(n) * static_cast<double>(n) * static_cast<double>(n),
-          .graph = [=] { return GraphOf({{n, n}, {n, n}}, dtype, product); }};
-}
-
-// Of memory: `moved` times the elements of the first shape, in float32.
-Row Moving(const std::string& name, double moved, std::vector<Shape> shapes,
-           std::function<Tensor(const Inputs&)> made) {
-  double elements = 1;
-  for (const int64_t size : shapes[0]) elements *= static_cast<double>(size);
-  return {.name = name, .bytes = 4 * moved * elements, .graph = [=] { return GraphOf(shapes, v1::FLOAT32, made); }};
-}
-
-std::vector<Row> Rows() {
-  const Shape square = {4096, 4096}, large = {256 << 20};
-  return {
-      Moving("a*b+c, 256M", 4, {large, large, large}, [](const Inputs& in) { return in[0] * in[1] + in[2]; }),
-      Moving("sum of all, 256M", 1, {large}, [](const Inputs& in) { return client::Sum(in[0]); }),
-      Moving("sum of rows, 4096 x 4096", 1, {square}, [](const Inputs& in) { return client::Sum(in[0], 1); }),
-      Moving("sum of columns, 4096 x 4096", 1, {square}, [](const Inputs& in) { return client::Sum(in[0], 0); }),
-      Moving("softmax, 4096 x 4096", 2, {square}, [](const Inputs& in) { return client::Softmax(in[0], -1); }),
-      Moving("layer norm, 4096 x 4096", 2, {square, {4096}, {4096}},
-             [](const Inputs& in) { return client::LayerNorm(in[0], in[1], in[2]); }),
-      Moving("transpose, 4096 x 4096", 2, {square}, [](const Inputs& in) { return client::Transpose(in[0]); }),
-      Product(v1::FLOAT32, "float32", 1024),
-      Product(v1::FLOAT32, "float32", 4096),
-      Product(v1::FLOAT16, "float16", 4096),
-      Product(v1::BFLOAT16, "bfloat16", 4096),
-      Product(v1::BFLOAT16, "bfloat16", 8192),
-      {.name = "attention, 12 x 2048 x 64",
-       .flops = 4.0 * 12 * 2048 * 2048 * 64,
-       .graph =
-           [] {
-             const Shape heads = {12, 2048, 64};
-             return GraphOf({heads, heads, heads}, v1::FLOAT32, Attention);
-           }},
-      {.name = "ResNet-50, forward, batch 1", .graph = [] { return bench::ResNet50(); }},
-      {.name = "GPT-2 small, forward, 64 tokens", .graph = [] { return bench::Gpt2(64); }},
-  };
-}
-
-// A million numbers of a normal distribution, again and again; of integers, zeros.
+// A million numbers of a normal distribution, again and again, but not at any round distance; of integers, zeros.
 compiler::HostTensors ArgumentsOf(const v1::Signature& signature) {
-  constexpr size_t kPeriod = 1 << 20;
+  constexpr size_t kPeriod = 1'000'003;
   std::mt19937 random(1);
   std::normal_distribution<float> normal(0, 0.05f);
   std::vector<float> numbers(kPeriod);
@@ -107,8 +43,9 @@ compiler::HostTensors ArgumentsOf(const v1::Signature& signature) {
     if (!compiler::IsFloat(tensor.dtype)) continue;
     const auto size = static_cast<size_t>(compiler::ItemSize(tensor.dtype));
     std::string period(kPeriod * size, '\0');
+    // Each parameter begins elsewhere: two that hold the same would hide which is which.
     for (size_t i = 0; i < kPeriod; ++i) {
-      const auto bits = std::bit_cast<uint32_t>(numbers[i]);
+      const auto bits = std::bit_cast<uint32_t>(numbers[(i + 7919 * size_t{parameter.slot()}) % kPeriod]);
       compiler::StoreElement(tensor.dtype,
                              compiler::EvalScalar(compiler::Op::CAST, compiler::DType::kFloat32, tensor.dtype, {bits}),
                              &period[i * size]);
@@ -119,48 +56,130 @@ compiler::HostTensors ArgumentsOf(const v1::Signature& signature) {
   return arguments;
 }
 
-void Measure(DeviceEngine& engine, const Row& row, int turns) {
+// What a run on the card left, against the host's: the first and the last element, and some in between.
+absl::Status Check(DeviceEngine& engine, const Row& row, const DeviceEngine::Placed& placed,
+                   const compiler::HostTensors& arguments) {
+  constexpr int64_t kSamples = 64;
+  const auto& signature = placed.program->signature().results(0);
+  const runtime::hal::BufferSlice& slice = placed.results[0];
+  if (slice.buffer == nullptr) return absl::InternalError("the result is an argument: nothing was computed");
+  compiler::HostTensor result;
+  result.dtype = compiler::FromWire(signature.dtype());
+  result.bytes.resize(slice.bytes);
+  KILN_RETURN_IF_ERROR(engine.device().Load(slice.device_data(), slice.bytes, result.bytes.data()));
+  const auto elements = static_cast<int64_t>(slice.bytes) / compiler::ItemSize(result.dtype);
+  for (int64_t sample = 0; sample < std::min(kSamples, elements); ++sample) {
+    // A large odd number's multiples: rows and columns of every tile, in no order.
+    const int64_t index = sample == 1 ? elements - 1 : sample * 2654435761 % elements;
+    const double got = ElementAt(result, index);
+    if (!row.expected) {
+      if (!std::isfinite(got)) return absl::DataLossError(absl::StrCat("element ", index, " is ", got));
+      continue;
+    }
+    const Expected want = row.expected(arguments, index);
+    if (!(std::abs(got - want.value) <= want.tolerance)) {
+      return absl::DataLossError(absl::StrCat("wrong: element ", index, " is ", got, ", and by the host ", want.value,
+                                              " to within ", want.tolerance));
+    }
+  }
+  return absl::OkStatus();
+}
+
+// Seconds of a run by the host's clock, of runs that are queued so many at a time; the least.
+absl::StatusOr<double> SecondsOfReplays(DeviceEngine& engine, const DeviceEngine::Placed& placed, int queued,
+                                        int turns) {
+  absl::Duration best = absl::InfiniteDuration();
+  for (int turn = 0; turn < turns; ++turn) {
+    const absl::Time begun = absl::Now();
+    KILN_RETURN_IF_ERROR(engine.RunPlaced(placed, queued).status());
+    best = std::min(best, absl::Now() - begun);
+  }
+  return absl::ToDoubleSeconds(best) / queued;
+}
+
+absl::StatusOr<double> Seconds(DeviceEngine& engine, const Row& row, int turns) {
   compiler::Options options;
   options.fast_math = row.fast_math;
-  auto program = engine.Load(row.graph(), options);
-  if (!program.ok()) {
-    std::printf("| %s | %s |\n", row.name.c_str(), std::string(program.status().message()).c_str());
-    return;
+  KILN_ASSIGN_OR_RETURN(const auto program, engine.Load(row.graph(), options));
+  if (row.kernels > 0 && program->plan().steps.size() != static_cast<size_t>(row.kernels))
+    return absl::InternalError(absl::StrCat("a program of ", program->plan().steps.size(), " kernels"));
+  const compiler::HostTensors arguments = ArgumentsOf(program->signature());
+  KILN_ASSIGN_OR_RETURN(const DeviceEngine::Placed placed, engine.Place(program, arguments));
+  KILN_ASSIGN_OR_RETURN(const std::vector<double> seconds, engine.RunPlaced(placed, turns + 1));
+  double best = *std::min_element(seconds.begin(), seconds.end());
+  if (row.kernels > 0) {
+    KILN_ASSIGN_OR_RETURN(best, SecondsOfReplays(engine, placed, row.queued, row.queued == 1 ? 20 * turns : turns));
   }
-  const compiler::HostTensors arguments = ArgumentsOf((*program)->signature());
-  const auto seconds = engine.BestSeconds(*program, arguments, turns);
+  KILN_RETURN_IF_ERROR(Check(engine, row, placed, arguments));
+  return best;
+}
+
+// Whether the row was measured, and its result right.
+bool Measure(DeviceEngine& engine, const Row& row, int turns, const std::string& json_path) {
+  const absl::StatusOr<double> seconds = Seconds(engine, row, turns);
+  const std::string name(engine.device().name());
+  nlohmann::json line = {{"device", name}, {"card", std::string(engine.device().description())}, {"row", row.name}};
   if (!seconds.ok()) {
-    std::printf("| %s | %s |\n", row.name.c_str(), std::string(seconds.status().message()).c_str());
-  } else if (row.flops > 0) {
-    std::printf("| %s | %.3f ms | %.1f TFLOP/s |\n", row.name.c_str(), *seconds * 1e3, row.flops / *seconds * 1e-12);
-  } else if (row.bytes > 0) {
-    std::printf("| %s | %.3f ms | %.0f GB/s |\n", row.name.c_str(), *seconds * 1e3, row.bytes / *seconds * 1e-9);
+    line["error"] = std::string(seconds.status().message());
+    std::printf("| %s | %s | |\n", row.name.c_str(), std::string(seconds.status().message()).c_str());
   } else {
-    std::printf("| %s | %.3f ms | |\n", row.name.c_str(), *seconds * 1e3);
+    line["seconds"] = *seconds;
+    std::printf("| %s | %.4f ms |", row.name.c_str(), *seconds * 1e3);
+    if (row.flops > 0) {
+      line["flops"] = row.flops;
+      std::printf(" %.1f TFLOP/s |\n", row.flops / *seconds * 1e-12);
+    } else if (row.bytes > 0) {
+      line["bytes"] = row.bytes;
+      std::printf(" %.0f GB/s |\n", row.bytes / *seconds * 1e-9);
+    } else {
+      std::printf(" |\n");
+    }
   }
   std::fflush(stdout);
+  if (!json_path.empty()) std::ofstream(json_path, std::ios::app) << line.dump() << "\n";
+  return seconds.ok();
 }
 
 int Run(int argc, char** argv) {
-  CLI::App app{"Kernels and models on each GPU of this machine, as a table in Markdown."};
-  std::string only;
+  CLI::App app{"Kernels, models and launches on each GPU of this machine, as a table in Markdown."};
+  std::string only, exactly, json_path;
   int turns = 20;
+  bool small = false, list = false, list_cards = false;
   app.add_option("--only", only, "Only rows whose names contain this");
+  app.add_option("--row", exactly, "Only the row of this name");
   app.add_option("--turns", turns, "Runs of each row; the best counts")->check(CLI::PositiveNumber);
+  app.add_option("--json", json_path, "Add the figures to this file, an object a line");
+  app.add_flag("--small", small, "Of sizes that show only whether results are right; figures say nothing");
+  app.add_flag("--list", list, "Only say which rows there are");
+  app.add_flag("--cards", list_cards, "Only say which GPUs there are; the status is 77 if there is none");
   CLI11_PARSE(app, argc, argv);
+  std::vector<Row> rows = BenchRows(small);
+  std::erase_if(rows, [&](const Row& row) {
+    return row.name.find(only) == std::string::npos || (!exactly.empty() && row.name != exactly);
+  });
+  if (list) {
+    for (const Row& row : rows) std::printf("%s\n", row.name.c_str());
+    return 0;
+  }
+  if (rows.empty()) {
+    std::fprintf(stderr, "there is no such row\n");
+    return 1;
+  }
   const Cards cards = FindCards();
   if (cards.engines.empty()) {
     std::printf("there is no GPU:\n%s", cards.absent.c_str());
-    return 0;
+    return list_cards ? kNoCard : 0;
   }
+  bool all = true;
   for (const auto& engine : cards.engines) {
-    std::printf("\n%s: %s\n\n| work | best | |\n|---|---|---|\n", std::string(engine->device().name()).c_str(),
+    std::printf("%s: %s\n", std::string(engine->device().name()).c_str(),
                 std::string(engine->device().description()).c_str());
-    for (const Row& row : Rows()) {
-      if (row.name.find(only) != std::string::npos) Measure(*engine, row, turns);
-    }
+    if (list_cards) continue;
+    std::printf("\n| work | best | |\n|---|---|---|\n");
+    for (const Row& row : rows) all = Measure(*engine, row, turns, json_path) && all;
   }
-  return 0;
+  if (list_cards) std::printf("%s", cards.absent.c_str());
+  return all ? 0 : 1;
 }
 
 }  // namespace
