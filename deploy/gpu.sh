@@ -53,17 +53,17 @@ shortened() {
 }
 
 one_test() {
-  local name=$1 log=$logs/$1.log started=$SECONDS status=0 said
+  local name=$1 log=$logs/${1//\//_}.log started=$SECONDS status=0 said
   (cd "$here" && limited bin/gpu_conformance_test --gtest_filter="$name") >"$log" 2>&1 || status=$?
   said=$(ended $status)
   if ((status == 0)) && ! grep -q '^\[  PASSED  \] 1 test' "$log"; then
     grep -q '^\[  SKIPPED \]' "$log" && said=skipped || said="failed: it says of no test that it passed"
   fi
-  printf '%s\n%s\n' "$said" "$((SECONDS - started))" >"$logs/$name.said"
+  printf '%s\n%s\n' "$said" "$((SECONDS - started))" >"${log%.log}.said"
 }
 
 conformance() {
-  local list status=0 names name said seconds
+  local list status=0 names name log said seconds
   logs=$out/gpu-conformance
   rm -rf "$logs"
   mkdir -p "$logs"
@@ -84,15 +84,16 @@ conformance() {
   local unclear=()
   : >"$out/gpu-conformance.log"
   for name in "${names[@]}"; do
+    log=$logs/${name//\//_}.log
     said='failed: its end was not seen' seconds=
-    [[ ! -e $logs/$name.said ]] || { read -r said && read -r seconds; } <"$logs/$name.said"
+    [[ ! -e ${log%.log}.said ]] || { read -r said && read -r seconds; } <"${log%.log}.said"
     echo "| $name | $said | $seconds |" | tell
     [[ $said == passed || $said == skipped ]] || failed+=("$name: ${said#failed: }")
     [[ $said == passed ]] || unclear+=("$name")
-    { echo "=== $name: $said"; cat "$logs/$name.log"; } >>"$out/gpu-conformance.log"
+    { echo "=== $name: $said"; cat "$log"; } >>"$out/gpu-conformance.log"
   done
   for name in "${unclear[@]}"; do
-    { printf '\n%s:\n\n```\n' "$name"; shortened "$logs/$name.log"; printf '```\n'; } | tell
+    { printf '\n%s:\n\n```\n' "$name"; shortened "$logs/${name//\//_}.log"; printf '```\n'; } | tell
   done
 }
 

@@ -1,5 +1,7 @@
 #include "tests/conformance/products.h"
 
+#include <array>
+#include <cstdint>
 #include <string>
 
 #include "client/cpp/nn.h"
@@ -13,13 +15,15 @@ compiler::HostTensor Numbers(v1::DType dtype, const client::Shape& shape, int64_
   compiler::HostTensor tensor;
   tensor.dtype = compiler::FromWire(dtype);
   tensor.shape.assign(shape.begin(), shape.end());
-  for (int64_t i = 0; i < compiler::NumElements(tensor.shape); ++i) {
-    const auto number = static_cast<uint64_t>((i * 37 + i / 11 + seed * 5) % 9 - 4);
+  std::array<std::string, 9> elements;
+  for (int64_t i = 0; i < 9; ++i) {
+    const auto number = static_cast<uint64_t>(i - 4);
     const uint64_t bits = compiler::EvalScalar(compiler::Op::CAST, compiler::DType::kInt32, tensor.dtype, {number});
-    std::string element(static_cast<size_t>(compiler::ItemSize(tensor.dtype)), '\0');
-    compiler::StoreElement(tensor.dtype, bits, element.data());
-    tensor.bytes += element;
+    elements[static_cast<size_t>(i)].resize(static_cast<size_t>(compiler::ItemSize(tensor.dtype)));
+    compiler::StoreElement(tensor.dtype, bits, elements[static_cast<size_t>(i)].data());
   }
+  for (int64_t i = 0; i < compiler::NumElements(tensor.shape); ++i)
+    tensor.bytes += elements[static_cast<size_t>((i * 37 + i / 11 + seed * 5) % 9)];
   return tensor;
 }
 
