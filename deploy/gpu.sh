@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
-# gpu.sh [FOLDER [conformance | bench]]: on a machine with GPUs and their driver, the conformance suites of this archive,
-# then its benches, beside PyTorch where there is one; or one of the two. Nothing is installed, built or fetched.
+# gpu.sh [FOLDER [conformance | digits | bench]]: on a machine with GPUs and their driver, the conformance suites of this
+# archive, then a training through its server on each card, then its benches, beside PyTorch where there is one; or one
+# of the three. Nothing is installed, built or fetched.
 #
-# FOLDER (this one) gets gpu-report.md; the logs gpu-conformance.log, gpu-bench.log and gpu-torch.log; the figures,
+# FOLDER (this one) gets gpu-report.md; the logs gpu-conformance.log, gpu-digits.log, gpu-bench.log and gpu-torch.log; the figures,
 # gpu-bench.jsonl and gpu-torch.jsonl, an object a line; and gpu-conformance/, a log for each test.
 #
 # Each test and each row of the benches is a process of its own: after a kernel that goes astray, CUDA does nothing more
@@ -17,8 +18,9 @@
 set -uo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
-parts=${2-conformance bench}
-[[ " conformance bench " == *" $parts "* ]] || { echo "gpu.sh: no part '$parts': conformance or bench" >&2; exit 2; }
+parts=${2-conformance digits bench}
+[[ " conformance digits bench " == *" $parts "* ]] ||
+  { echo "gpu.sh: no part '$parts': conformance, digits or bench" >&2; exit 2; }
 mkdir -p "${1-.}" || exit 2
 out=$(cd "${1-.}" && pwd)
 limit=${KILN_GPU_LIMIT-900}
@@ -97,6 +99,21 @@ conformance() {
   done
 }
 
+# A small network, trained on handwritten digits through the server.
+digits() {
+  local card status
+  printf '\n## Digits\n' | tell
+  : >"$out/gpu-digits.log"
+  for card in "${cards[@]}"; do
+    status=0
+    (cd "$here" && limited bin/train_digits --kilnd=bin/kilnd --device="$card") >"$out/gpu-run.log" 2>&1 || status=$?
+    ((status == 0)) || failed+=("digits on $card: $(ended $status)")
+    { printf '\n%s: %s\n\n```\n' "$card" "$(ended $status)"; shortened "$out/gpu-run.log"; printf '```\n'; } | tell
+    cat "$out/gpu-run.log" >>"$out/gpu-digits.log"
+  done
+  rm -f "$out/gpu-run.log"
+}
+
 # PyTorch's figures, of the rows that gpu_bench has.
 torch() {
   local status=0
@@ -162,6 +179,7 @@ cat "$report"
 status=0
 limited "$here/bin/gpu_bench" --cards >"$out/gpu-cards.log" 2>&1 || status=$?
 tell <"$out/gpu-cards.log"
+mapfile -t cards < <(sed -n 's/^\([A-Z]*:[0-9]*\): .*/\1/p' "$out/gpu-cards.log")
 rm -f "$out/gpu-cards.log"
 if ((status == 77)); then
   printf '\nNo card was found, and nothing was run.\n' | tell

@@ -32,6 +32,7 @@ constexpr int64_t kShowEvery = 16;
 struct Flags {
   std::string kilnd;
   std::string server;
+  std::string device;
   std::string data = "client/demo/data";
   std::string model = "conv";
   TrainOptions train;
@@ -145,7 +146,7 @@ absl::Status Main(const Flags& flags) {
   }
   absl::Status result;
   {
-    KILN_ASSIGN_OR_RETURN(const auto client, client::Client::Connect(address));
+    KILN_ASSIGN_OR_RETURN(const auto client, client::Client::Connect(address, {.device = flags.device}));
     result = Run(*client, flags);
   }
   if (process != nullptr && result.ok()) {
@@ -164,10 +165,13 @@ int main(int argc, char** argv) {
   app.footer(
       "Examples:\n"
       "  train_digits --kilnd=bazel-bin/server/kilnd      start a server, train, stop it\n"
-      "  train_digits --server=localhost:7437 --epochs=2  use one that runs");
+      "  train_digits --server=localhost:7437 --epochs=2  use one that runs\n"
+      "  train_digits --kilnd=... --device=CUDA:0         on a GPU");
   auto* kilnd = app.add_option("--kilnd", flags.kilnd, "The server to start, by path");
   auto* server = app.add_option("--server", flags.server, "A running server, host:port");
   kilnd->excludes(server);
+  app.add_option("--device", flags.device,
+                 "Of the server's: CPU:0, CUDA:0, HIP:0 (the first; `kiln devices` lists them)");
   app.add_option("--data", flags.data, "Folder of digits_images.npy and digits_labels.npy")->capture_default_str();
   app.add_option("--model", flags.model, "conv (3x3 convolution, dense) or mlp (dense, dense)")
       ->check(CLI::IsMember({"conv", "mlp"}))

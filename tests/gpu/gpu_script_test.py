@@ -16,7 +16,7 @@ ROW = """echo '{"device": "CUDA:0", "row": "a row", "seconds": 0.002, "flops": 4
 
 
 class GpuScript(unittest.TestCase):
-    def run_script(self, tests, cards=CARDS, row=ROW, part=(), limit="60"):
+    def run_script(self, tests, cards=CARDS, row=ROW, part=(), limit="60", digits=""):
         """(status, report, folder), where `tests` is what each test does, by name, in the shell's words."""
         folder = pathlib.Path(tempfile.mkdtemp())
         self.addCleanup(shutil.rmtree, folder)
@@ -34,6 +34,7 @@ class GpuScript(unittest.TestCase):
         self.write(archive / "bin" / "gpu_bench",
                    "#!/bin/bash\ncase $1 in\n--cards) %s ;;\n--list) echo 'a row' ;;\n'--row=a row') %s ;;\nesac\n"
                    % (cards, row))
+        self.write(archive / "bin" / "train_digits", "#!/bin/bash\necho \"digits $*\"\n" + digits)
         ran = subprocess.run([archive / "gpu.sh", out, *part], stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                              text=True, timeout=100,
                              env={**os.environ, "KILN_GPU_LIMIT": limit,
@@ -53,6 +54,7 @@ class GpuScript(unittest.TestCase):
         self.assertIn("| S.Two | skipped |", report)
         self.assertIn("| a row | 2.000 ms | 2.0 TFLOP/s |", report)
         self.assertIn("python3 has no torch here", report)
+        self.assertIn("digits --kilnd=bin/kilnd --device=CUDA:0", report)
         self.assertIn("All passed that was run.", report)
         self.assertIn("why", (out / "gpu-conformance.log").read_text())
 
@@ -60,12 +62,13 @@ class GpuScript(unittest.TestCase):
         long = "for i in {1..9000}; do echo 'a line of a log'; done; echo '[  FAILED  ] S.Long'; exit 1"
         tests = {"Fails": "exit 1", "Crashes": "kill -SEGV $$", "Hangs": "sleep 60", "Long": long, "Says": "true",
                  "Passes": PASSES}
-        status, report, out = self.run_script(tests, row="echo bad; exit 1", limit="2")
+        status, report, out = self.run_script(tests, row="echo bad; exit 1", limit="2",
+                                             digits="exit 3")
         self.assertEqual(status, 1, report)
         for line in ("| S.Fails | failed: status 1 |", "| S.Crashes | failed: crashed by signal 11 |",
                      "| S.Hangs | failed: killed, by its limit of 2 s", "| S.Long | failed: status 1 |",
                      "| S.Says | failed: it says of no test that it passed |", "| S.Passes | passed |",
-                     "- a row: failed: status 1"):
+                     "- digits on CUDA:0: failed: status 3", "- a row: failed: status 1"):
             self.assertIn(line, report)
         self.assertLess(len(report), 20000)
         self.assertEqual((out / "gpu-conformance.log").read_text().count("a line of a log"), 9000)
