@@ -3,8 +3,8 @@
 # archive, then a training through its server on each card, then its benches, beside PyTorch where there is one; or one
 # of the three. Nothing is installed, built or fetched.
 #
-# FOLDER (this one) gets gpu-report.md; the logs gpu-conformance.log, gpu-digits.log, gpu-bench.log and gpu-torch.log; the figures,
-# gpu-bench.jsonl and gpu-torch.jsonl, an object a line; and gpu-conformance/, a log for each test.
+# FOLDER (this one) gets gpu-report.md; the logs gpu-conformance.log, gpu-digits.log, gpu-bench.log and gpu-torch.log;
+# the figures, gpu-bench.jsonl and gpu-torch.jsonl, an object a line; and gpu-conformance/, a log for each test.
 #
 # Each test and each row of the benches is a process of its own: after a kernel that goes astray, CUDA does nothing more
 # for the process that launched it.

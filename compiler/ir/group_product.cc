@@ -5,7 +5,7 @@
 #include <limits>
 #include <numeric>
 
-#include "base/check.h"
+#include "absl/algorithm/container.h"
 #include "compiler/ir/build.h"
 #include "compiler/ir/dtype.h"
 #include "compiler/ir/tf32.h"
@@ -231,7 +231,11 @@ std::optional<int64_t> TileNamed(absl::string_view name) {
 std::optional<GroupProduct> GroupProductOf(const UOp* uop) {
   if (uop->op() != Op::WMMA) return std::nullopt;
   const WmmaArg& arg = uop->arg_as<WmmaArg>();
-  if (arg.threads == 1) return std::nullopt;
+  // A wave's product has fragments for sources, which a client may have indexed by lists as long.
+  const bool by_group = absl::c_any_of(MatrixTiles(), [&](const MatrixTile& tile) {
+    return tile.m == arg.m && tile.n == arg.n && tile.threads == arg.threads && DepthOf(tile, arg.in) == arg.k;
+  });
+  if (!by_group) return std::nullopt;
   GroupProduct product;
   const auto a = SideOf(uop->src(0), product), b = SideOf(uop->src(1), product);
   if (!a.has_value() || !b.has_value()) return std::nullopt;

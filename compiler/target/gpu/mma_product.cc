@@ -8,6 +8,7 @@
 #include "compiler/target/gpu/mma_copy.h"
 #include "compiler/target/gpu/stage_ring.h"
 #include "compiler/target/gpu/tensor_cores.h"
+#include "compiler/target/llvm/values.h"
 #include "llvm/IR/DerivedTypes.h"
 
 namespace kiln::compiler {
@@ -55,7 +56,9 @@ class MmaProduct {
     const StageRing ring = {(product_.folded + depth - 1) / depth, tile_.stages, StageBytes(tile_)};
     const auto all = static_cast<size_t>(down_ * across_ * 4);
     sums_ = EmitStageRing(
-        builder_, ring, std::vector<llvm::Value*>(all, llvm::Constant::getNullValue(SumType())),
+        builder_, ring,
+        std::vector<llvm::Value*>(
+            all, llvm::Constant::getNullValue(RegisterType(builder_.getContext(), SumOf(product_.in)))),
         [&](llvm::Value* turn, llvm::Value* stage) {
           a_.Copy(turn, stage);
           b_.Copy(turn, stage);
@@ -71,13 +74,6 @@ class MmaProduct {
   }
 
  private:
-  llvm::Type* SumType() {
-    switch (SumOf(product_.in)) {
-      case DType::kInt32: return builder_.getInt32Ty();
-      case DType::kFloat64: return builder_.getDoubleTy();
-      default: return builder_.getFloatTy();
-    }
-  }
   llvm::Value* I32(int64_t number) { return builder_.getInt32(static_cast<uint32_t>(number)); }
 
   void Multiply(llvm::Value* stage, int64_t step, std::vector<llvm::Value*>& sums) {

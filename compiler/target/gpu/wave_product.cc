@@ -7,6 +7,7 @@
 #include "compiler/ir/dtype.h"
 #include "compiler/target/gpu/product_places.h"
 #include "compiler/target/gpu/tensor_cores.h"
+#include "compiler/target/llvm/values.h"
 #include "llvm/IR/DerivedTypes.h"
 
 namespace kiln::compiler {
@@ -208,7 +209,8 @@ class WaveProduct {
     b_.SetInsertPoint(loop);
     llvm::PHINode* turn = b_.CreatePHI(b_.getInt32Ty(), 2, "turn");
     llvm::PHINode* now = b_.CreatePHI(b_.getInt32Ty(), 2, "now");  // the stage that is multiplied
-    auto* type = llvm::FixedVectorType::get(SumType(), static_cast<unsigned>(sums_of_one_));
+    auto* type = llvm::FixedVectorType::get(RegisterType(b_.getContext(), SumOf(product_.in)),
+                                            static_cast<unsigned>(sums_of_one_));
     std::vector<llvm::PHINode*> sums;
     for (int64_t i = 0; i < down_ * across_; ++i) {
       sums.push_back(b_.CreatePHI(type, 2));
@@ -238,13 +240,6 @@ class WaveProduct {
 
  private:
   using Loaded = std::array<std::vector<llvm::Value*>, 2>;
-  llvm::Type* SumType() {
-    switch (arg_.out) {
-      case DType::kInt32: return b_.getInt32Ty();
-      case DType::kFloat64: return b_.getDoubleTy();
-      default: return b_.getFloatTy();
-    }
-  }
   Loaded Load(llvm::Value* turn) { return {a_.Load(turn), b_side_.Load(turn)}; }
   void Store(const Loaded& loaded, llvm::Value* stage) {
     a_.Store(loaded[0], stage);

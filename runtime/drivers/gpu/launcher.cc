@@ -41,8 +41,11 @@ absl::Status Launcher::LaunchAll(absl::Span<const hal::LaunchStep> steps, void* 
       }
       return absl::OkStatus();
     });
-    // None of a graph's, if that was all asked for but not taken.
-    if (status.ok() != (asked == some.size())) asked = status.ok() ? static_cast<uint32_t>(some.size()) : 0;
+    if (status.ok()) {
+      asked = static_cast<uint32_t>(some.size());
+    } else if (asked == some.size()) {
+      asked = 0;  // for a graph, which was not taken
+    }
     launched += asked;
     place_->launches.fetch_add(asked, std::memory_order_relaxed);
     KILN_RETURN_IF_ERROR(status);
