@@ -34,7 +34,7 @@ struct Compiled {
 };
 
 void Compile(const v1::Graph& graph, Compiled& compiled) {
-  auto executable = compiler::Compile(graph, runtime::cpu::ProbeTarget(2), compiler::Options(), &compiled.plan);
+  auto executable = compiler::Compile(graph, runtime::cpu::HostTarget(2).value(), compiler::Options(), &compiled.plan);
   ASSERT_TRUE(executable.ok()) << executable.status();
   compiled.executable = *std::move(executable);
 }

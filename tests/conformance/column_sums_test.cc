@@ -15,6 +15,7 @@
 #include "runtime/hal/device.h"
 #include "tests/support/c_engine.h"
 #include "tests/support/cpu_engine.h"
+#include "tests/support/cpu_targets.h"
 
 namespace kiln::testing {
 namespace {
@@ -102,13 +103,15 @@ TEST(ColumnSums, OfEverySize) {
         want.push_back(row.fold(column));
       }
     }
-    for (uint32_t threads : {1u, 2u}) {
-      CpuEngine engine(threads);
-      const auto made = compiler::Compile(graphs[i], engine.device().target(), {});
+    for (const CpuModel& cpu : CpuModels()) {
+      const auto made = compiler::Compile(graphs[i], TargetOf(cpu), {});
       ASSERT_TRUE(made.ok()) << made.status();
       bool outside = false;
       for (const auto& kernel : made->kernels()) outside |= absl::StrContains(kernel.schedule(), "SWAP");
-      EXPECT_EQ(outside, row.outside) << made->kernels(0).schedule();
+      EXPECT_EQ(outside, row.outside) << cpu.arch << ": " << made->kernels(0).schedule();
+    }
+    for (uint32_t threads : {1u, 2u}) {
+      CpuEngine engine(threads);
       const auto got = engine.Run(graphs[i], {{0, x}}, {});
       ASSERT_TRUE(got.ok()) << got.status();
       EXPECT_EQ(FloatsOf(got->results[0].bytes), want) << threads << " threads";

@@ -2,7 +2,9 @@
 // made beforehand, and values are what the interpreter says all the same.
 #include <gtest/gtest.h>
 
+#include <map>
 #include <memory>
+#include <string>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -12,6 +14,7 @@
 #include "runtime/hal/device.h"
 #include "tests/support/arguments.h"
 #include "tests/support/cpu_engine.h"
+#include "tests/support/cpu_targets.h"
 #include "tests/support/interp_engine.h"
 
 namespace kiln::testing {
@@ -22,10 +25,11 @@ using client::Tensor;
 
 class Constants : public ::testing::Test {
  protected:
-  // With the parameters of `slots` constant, on each of the engines, twice; returns how many preparations there are
-  // on one thread.
+  // With the parameters of `slots` constant, on each of the engines, twice; adds to `prepared` how many preparations
+  // there are for each CPU of CpuModels().
+  using Prepared = std::map<std::string, int>;
   template <typename Program>
-  int Check(const std::vector<Shape>& shapes, const std::vector<uint32_t>& slots, Program program) {
+  Prepared Check(const std::vector<Shape>& shapes, const std::vector<uint32_t>& slots, Program program) {
     SCOPED_TRACE(absl::StrCat("constants ", absl::StrJoin(slots, ", ")));
     client::Graph graph;
     std::vector<Tensor> inputs;
@@ -41,11 +45,15 @@ class Constants : public ::testing::Test {
     EXPECT_TRUE(want.ok()) << want.status();
     compiler::Options options;
     options.constants = slots;
-    int preparations = 0;
+    Prepared prepared;
+    for (const CpuModel& cpu : CpuModels()) {
+      const auto executable = compiler::Compile(*built, TargetOf(cpu), options);
+      EXPECT_TRUE(executable.ok()) << executable.status();
+      prepared[cpu.arch] = executable.ok() ? executable->preparations_size() : -1;
+    }
     for (CpuEngine* engine : {&one_, &several_}) {
       const auto executable = compiler::Compile(*built, engine->device().target(), options);
       EXPECT_TRUE(executable.ok()) << executable.status();
-      if (engine == &one_) preparations = executable->preparations_size();
       const auto loaded = engine->Load(*executable);
       EXPECT_TRUE(loaded.ok()) << loaded.status();
       const auto placed = engine->Place(*loaded, arguments);
@@ -56,44 +64,50 @@ class Constants : public ::testing::Test {
         EXPECT_EQ(std::string(static_cast<const char*>(result.host_data()), result.bytes), want->results[0].bytes);
       }
     }
-    return preparations;
+    return prepared;
   }
 
   CpuEngine one_{1}, several_{3};
 };
 
 TEST_F(Constants, InProductsOfManySizes) {
-  int prepared = 0;
+  Prepared prepared;
   for (const int64_t m : {1, 7, 64}) {
     for (const int64_t n : {5, 48, 100}) {
       for (const int64_t k : {3, 64, 200}) {
         for (const bool turned : {false, true}) {
           for (const std::vector<uint32_t>& slots : {std::vector<uint32_t>{1}, {0}, {0, 1}}) {
             SCOPED_TRACE(absl::StrCat(m, " x ", n, " over ", k, turned ? ", turned" : ""));
-            prepared += Check({{m, k}, turned ? Shape{n, k} : Shape{k, n}}, slots, [turned](const auto& in) {
-              return client::Matmul(in[0], turned ? client::Transpose(in[1]) : in[1]);
-            });
+            for (const auto& [cpu, count] :
+                 Check({{m, k}, turned ? Shape{n, k} : Shape{k, n}}, slots, [turned](const auto& in) {
+                   return client::Matmul(in[0], turned ? client::Transpose(in[1]) : in[1]);
+                 }))
+              prepared[cpu] += count;
           }
         }
       }
     }
   }
-  EXPECT_GT(prepared, 20);
+  for (const auto& [cpu, count] : prepared) EXPECT_GT(count, 20) << cpu;
 }
 
 TEST_F(Constants, InConvolutions) {
-  int prepared = 0;
+  Prepared prepared;
   for (const int64_t kernel : {1, 3}) {
     for (const int64_t stride : {1, 2}) {
       for (const int64_t channels : {5, 32, 64}) {
-        prepared += Check({{1, 16, 14, 14}, {channels, 16, kernel, kernel}, {channels}}, {1, 2}, [&](const auto& in) {
+        const auto program = [&](const auto& in) {
           return client::Relu(
               client::Conv2d(in[0], in[1], in[2], {.stride = {stride, stride}, .padding = {kernel / 2, kernel / 2}}));
-        });
+        };
+        for (const auto& [cpu, count] :
+             Check({{1, 16, 14, 14}, {channels, 16, kernel, kernel}, {channels}}, {1, 2}, program))
+          prepared[cpu] += count;
       }
     }
   }
-  EXPECT_GE(prepared, 5);
+  // With many cores, copies by each of them pay less often.
+  for (const auto& [cpu, count] : prepared) EXPECT_GE(count, cpu == "znver2" ? 2 : 5) << cpu;
 }
 
 TEST_F(Constants, UsedTwiceArePreparedOnce) {
@@ -101,9 +115,10 @@ TEST_F(Constants, UsedTwiceArePreparedOnce) {
     const Tensor w = client::Transpose(in[1]);
     return client::Matmul(client::Matmul(in[0], w), w);
   };
-  EXPECT_EQ(Check({{64, 100}, {100, 100}}, {1}, twice), 1);
-  EXPECT_EQ(Check({{8, 64}, {64, 64}}, {}, twice), 0);
-  EXPECT_EQ(Check({{8, 64}, {64, 64}}, {7}, twice), 0);  // there is none
+  for (const auto& [cpu, count] : Check({{64, 100}, {100, 100}}, {1}, twice)) EXPECT_EQ(count, 1) << cpu;
+  for (const auto& [cpu, count] : Check({{8, 64}, {64, 64}}, {}, twice)) EXPECT_EQ(count, 0) << cpu;
+  // There is none.
+  for (const auto& [cpu, count] : Check({{8, 64}, {64, 64}}, {7}, twice)) EXPECT_EQ(count, 0) << cpu;
 }
 
 // A copy of its window for each of 8100 places would take as many times the image as the window has elements.
@@ -116,16 +131,19 @@ TEST_F(Constants, AreNotMultiplied) {
   ASSERT_TRUE(built.ok()) << built.status();
   compiler::Options options;
   options.constants = {0, 1};
-  auto schedules = std::make_shared<compiler::ScheduleMap>();
-  const auto plain = compiler::Compile(*built, one_.device().target(), compiler::Options());
-  ASSERT_TRUE(plain.ok()) << plain.status();
-  // Its loops: channels, rows, columns; operand 0 is the image.
-  (*schedules)[plain->kernels(0).symbol()] = "LOCAL(2, 0)";
-  options.schedules = schedules;
-  const auto executable = compiler::Compile(*built, one_.device().target(), options);
-  ASSERT_TRUE(executable.ok()) << executable.status();
-  EXPECT_EQ(executable->kernels(0).schedule(), "LOCAL(2, 0)");
-  EXPECT_EQ(executable->preparations_size(), 0);
+  for (const CpuModel& cpu : CpuModels()) {
+    SCOPED_TRACE(cpu.arch);
+    auto schedules = std::make_shared<compiler::ScheduleMap>();
+    const auto plain = compiler::Compile(*built, TargetOf(cpu), compiler::Options());
+    ASSERT_TRUE(plain.ok()) << plain.status();
+    // Its loops: channels, rows, columns; operand 0 is the image.
+    (*schedules)[plain->kernels(0).symbol()] = "LOCAL(2, 0)";
+    options.schedules = schedules;
+    const auto executable = compiler::Compile(*built, TargetOf(cpu), options);
+    ASSERT_TRUE(executable.ok()) << executable.status();
+    EXPECT_EQ(executable->kernels(0).schedule(), "LOCAL(2, 0)");
+    EXPECT_EQ(executable->preparations_size(), 0);
+  }
 }
 
 TEST_F(Constants, ThatAProgramWritesAreNone) {

@@ -9,28 +9,17 @@
 #include "client/demo/model.h"
 #include "compiler/compile.h"
 #include "compiler/gradient/gradient.h"
+#include "tests/support/cpu_targets.h"
 #include "tests/support/program_builder.h"
 
 namespace kiln::testing {
 namespace {
 
-struct Machine {
-  const char* arch;
-  uint32_t vector_bytes;
-};
-
-class Gates : public ::testing::TestWithParam<Machine> {
+class Gates : public ::testing::TestWithParam<CpuModel> {
  protected:
   // The gates of each kernel that has some: "k3_map_8: 1".
   std::vector<std::string> Of(const v1::Graph& graph) {
-    v1::Target target;
-    target.set_kind(v1::Target::CPU);
-    target.set_triple("x86_64-unknown-linux-gnu");
-    target.set_arch(GetParam().arch);
-    target.mutable_tuning()->set_vector_bytes(GetParam().vector_bytes);
-    target.mutable_tuning()->set_vector_registers(GetParam().vector_bytes == 64 ? 32 : 16);
-    target.mutable_tuning()->set_cores(2);
-    const auto executable = compiler::Compile(graph, target, compiler::Options());
+    const auto executable = compiler::Compile(graph, TargetOf(GetParam()), compiler::Options());
     EXPECT_TRUE(executable.ok()) << executable.status();
     std::vector<std::string> gated;
     if (!executable.ok()) return gated;
@@ -96,8 +85,8 @@ TEST_P(Gates, OneForAnIndexFromMemory) {
   EXPECT_EQ(Of(p.Finish("scatter")).size(), 1u);
 }
 
-INSTANTIATE_TEST_SUITE_P(Machines, Gates, ::testing::Values(Machine{"x86-64-v3", 32}, Machine{"x86-64-v4", 64}),
-                         [](const auto& info) { return absl::StrCat("Vectors", info.param.vector_bytes); });
+INSTANTIATE_TEST_SUITE_P(Cpus, Gates, ::testing::ValuesIn(CpuModels()),
+                         [](const auto& info) { return info.param.arch; });
 
 }  // namespace
 }  // namespace kiln::testing

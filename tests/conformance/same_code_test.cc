@@ -21,7 +21,7 @@ std::string CodeOf(const v1::Target& target) {
 }
 
 TEST(SameCode, BeforeAndAfterACodeObjectWasLinked) {
-  const v1::Target targets[] = {runtime::cpu::ProbeTarget(1), TargetOf("sm_90a", 1), TargetOf("gfx942", 1)};
+  const v1::Target targets[] = {runtime::cpu::HostTarget(1).value(), TargetOf("sm_90a", 1), TargetOf("gfx942", 1)};
   std::string before[2];
   for (int i = 0; i < 2; ++i) before[i] = CodeOf(targets[i]);
   const std::string linked = CodeOf(targets[2]);

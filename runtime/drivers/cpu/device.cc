@@ -21,10 +21,10 @@ namespace {
 class CpuDevice final : public hal::Device {
  public:
   // `options` with every default filled in.
-  CpuDevice(const DeviceOptions& options, std::shared_ptr<Linker> linker)
+  CpuDevice(const DeviceOptions& options, v1::Target target, std::shared_ptr<Linker> linker)
       : name_(options.name),
         pool_(options.pool),
-        target_(ProbeTarget(pool_->threads())),
+        target_(std::move(target)),
         description_(absl::StrCat(DescribeCpu(pool_->threads()), options.place.empty() ? "" : ", ", options.place)),
         linker_(std::move(linker)),
         allocator_(MakeCachingAllocator(host::MakeHostAllocator(this, options.memory_limit_bytes),
@@ -80,7 +80,8 @@ absl::StatusOr<std::unique_ptr<hal::Device>> CreateDevice(DeviceOptions options)
   if (options.memory_limit_bytes == 0) options.memory_limit_bytes = DefaultMemoryLimit();
   if (options.memory_cache_bytes == 0) options.memory_cache_bytes = options.memory_limit_bytes / 4;
   KILN_ASSIGN_OR_RETURN(std::shared_ptr<Linker> linker, CreateLinker(options.profile_jit));
-  return std::make_unique<CpuDevice>(options, std::move(linker));
+  KILN_ASSIGN_OR_RETURN(v1::Target target, HostTarget(options.pool->threads()));
+  return std::make_unique<CpuDevice>(options, std::move(target), std::move(linker));
 }
 
 absl::StatusOr<std::vector<std::unique_ptr<hal::Device>>> CreateDevices(uint32_t count, DeviceOptions options) {

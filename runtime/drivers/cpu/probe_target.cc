@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <fstream>
 #include <map>
 #include <utility>
@@ -12,6 +13,8 @@
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "base/error.h"
+#include "google/protobuf/text_format.h"
 #include "llvm/ADT/StringMap.h"
 #include "llvm/TargetParser/Host.h"
 #include "llvm/TargetParser/Triple.h"
@@ -93,6 +96,25 @@ v1::Target ProbeTarget(uint32_t cores) {
   tuning.set_l2_bytes(Or(CacheBytes(2), 1 << 20));
   tuning.set_l3_bytes(Or(CacheBytes(3), 8 << 20));
   return target;
+}
+
+absl::StatusOr<v1::Target> HostTarget(uint32_t cores) {
+  v1::Target target = ProbeTarget(cores);
+  const char* text = std::getenv("KILN_CPU_TARGET");
+  if (text == nullptr) return target;
+  v1::Target told;
+  const bool read = google::protobuf::TextFormat::ParseFromString(text, &told);
+  if (!told.arch().empty()) target.set_arch(told.arch());
+  target.mutable_tuning()->MergeFrom(told.tuning());
+  told.clear_arch();
+  told.clear_tuning();
+  if (read && told.ByteSizeLong() == 0) return target;
+  v1::ErrorDetail detail;
+  detail.set_code(v1::BAD_ARGUMENT);
+  detail.set_field("KILN_CPU_TARGET");
+  return MakeError(detail, absl::StrCat("KILN_CPU_TARGET has \"", text,
+                                        "\"; it takes the fields arch and tuning of kiln.v1.Target as text, such as "
+                                        "\"tuning { l2_bytes: 2097152 cores: 8 }\""));
 }
 
 std::string DescribeCpu(uint32_t threads) {

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <string>
 
+#include "absl/status/statusor.h"
 #include "kiln/v1/target.pb.h"
 
 namespace kiln::runtime::cpu {
@@ -13,6 +14,12 @@ namespace kiln::runtime::cpu {
 // sorted order, and tuning numbers. `cores` is how many threads share a kernel.
 // A cache size the system does not tell has a common one's value.
 v1::Target ProbeTarget(uint32_t cores);
+
+// The same, but for what KILN_CPU_TARGET in the environment says in protobuf's text form:
+// "tuning { l2_bytes: 2097152 cores: 8 }". It is for containers that are told wrong sizes,
+// and for tests: schedules are then those of that CPU, values are the same. BAD_ARGUMENT
+// if it is no such text, or has more than `arch` and `tuning`: no text gives a CPU features.
+absl::StatusOr<v1::Target> HostTarget(uint32_t cores);
 
 // "AMD EPYC 9654, 2 threads".
 std::string DescribeCpu(uint32_t threads);

@@ -1,6 +1,7 @@
 #include "runtime/drivers/cpu/probe_target.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <string>
 #include <vector>
 
@@ -34,6 +35,24 @@ TEST(ProbeTarget, FeaturesAreSortedAndSigned) {
 
 TEST(ProbeTarget, IsTheSameEveryTime) {
   EXPECT_EQ(ProbeTarget(2).SerializeAsString(), ProbeTarget(2).SerializeAsString());
+}
+
+TEST(HostTarget, IsWhatWasFoundButForWhatItWasTold) {
+  v1::Target found = ProbeTarget(2);
+  unsetenv("KILN_CPU_TARGET");
+  EXPECT_EQ(HostTarget(2)->SerializeAsString(), found.SerializeAsString());
+  setenv("KILN_CPU_TARGET", "arch: 'znver2' tuning { vector_bytes: 32 l2_bytes: 524288 }", 1);
+  found.set_arch("znver2");
+  found.mutable_tuning()->set_vector_bytes(32);
+  found.mutable_tuning()->set_l2_bytes(524288);
+  EXPECT_EQ(HostTarget(2)->SerializeAsString(), found.SerializeAsString());
+  for (const char* bad : {"tuning { l9_bytes: 1 }", "features: '+avx512f'", "nonsense"}) {
+    setenv("KILN_CPU_TARGET", bad, 1);
+    const auto target = HostTarget(2);
+    EXPECT_EQ(target.status().code(), absl::StatusCode::kInvalidArgument) << bad;
+    EXPECT_TRUE(absl::StrContains(target.status().message(), bad));
+  }
+  unsetenv("KILN_CPU_TARGET");
 }
 
 TEST(DescribeCpu, CountsThreads) {
