@@ -21,6 +21,7 @@ absl::StatusCode StatusCodeOf(v1::ErrorCode code) {
     case v1::UNKNOWN_DEVICE: return absl::StatusCode::kNotFound;
     case v1::OUT_OF_BOUNDS: return absl::StatusCode::kOutOfRange;
     case v1::DEADLINE_PASSED: return absl::StatusCode::kDeadlineExceeded;
+    case v1::CALL_CANCELLED: return absl::StatusCode::kCancelled;
     case v1::SHUTTING_DOWN:
     case v1::PARTICIPANT_MISSING: return absl::StatusCode::kUnavailable;
     case v1::HANDLE_TAKEN: return absl::StatusCode::kAlreadyExists;
@@ -68,14 +69,20 @@ std::optional<v1::ErrorDetail> DetailOf(const absl::Status& status) {
   return detail;
 }
 
-absl::Status WithNode(const absl::Status& status, uint32_t node, absl::string_view op, absl::string_view tag) {
+absl::Status WithDetail(const absl::Status& status, absl::FunctionRef<void(v1::ErrorDetail&)> change) {
   v1::ErrorDetail detail = DetailOf(status).value_or(v1::ErrorDetail());
-  if (!detail.has_node()) detail.set_node(node);
-  if (detail.op().empty()) detail.set_op(std::string(op));
-  if (detail.tag().empty()) detail.set_tag(std::string(tag));
+  change(detail);
   absl::Status result = status;
   result.SetPayload(kErrorDetailUrl, absl::Cord(detail.SerializeAsString()));
   return result;
+}
+
+absl::Status WithNode(const absl::Status& status, uint32_t node, absl::string_view op, absl::string_view tag) {
+  return WithDetail(status, [&](v1::ErrorDetail& detail) {
+    if (!detail.has_node()) detail.set_node(node);
+    if (detail.op().empty()) detail.set_op(std::string(op));
+    if (detail.tag().empty()) detail.set_tag(std::string(tag));
+  });
 }
 
 absl::Status Annotate(const absl::Status& status, absl::string_view context) {

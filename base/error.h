@@ -2,12 +2,13 @@
 //
 // Every failure that a client can cause is an absl::Status that carries one
 // v1::ErrorDetail as a payload. Adding context (Annotate) changes neither the
-// code nor the detail.
+// code nor the detail; what adds to the detail (WithDetail) keeps the code.
 #ifndef KILN_BASE_ERROR_H_
 #define KILN_BASE_ERROR_H_
 
 #include <optional>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
@@ -33,6 +34,10 @@ absl::Status SlotError(v1::ErrorCode code, uint32_t slot, absl::string_view mess
 
 // The detail a status carries, or none.
 std::optional<v1::ErrorDetail> DetailOf(const absl::Status& status);
+
+// The same failure, of the same status code, with its detail changed; one that had none
+// has one then.
+absl::Status WithDetail(const absl::Status& status, absl::FunctionRef<void(v1::ErrorDetail&)> change);
 
 // Sets fields of the detail that are still empty, keeping all else.
 absl::Status WithNode(const absl::Status& status, uint32_t node, absl::string_view op, absl::string_view tag);

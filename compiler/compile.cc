@@ -24,6 +24,7 @@
 #include "compiler/schedule/kernel_entry.h"
 #include "compiler/schedule/memory_plan.h"
 #include "compiler/schedule/opaque_calls.h"
+#include "compiler/schedule/overwritten.h"
 #include "compiler/schedule/rangeify.h"
 #include "compiler/spec/program_spec.h"
 #include "compiler/target/target.h"
@@ -99,6 +100,7 @@ absl::StatusOr<v1::Executable> CompileNormalised(Graph& graph, Pipeline& pipelin
     KILN_ASSIGN_OR_RETURN(root, pipeline.Run("enter kernel", root, kCoreSpec,
                                              [&](UOp* body) { return EnterKernel(graph, body, function); }));
   }
+  function.overwritten = Overwritten(function.parameters, root);
   absl::flat_hash_set<UOp*> results;
   for (const Function::Result& result : function.results) results.insert(result.buffer);
   if (generator->abilities().lanes && !generator->abilities().text) {

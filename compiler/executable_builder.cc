@@ -108,6 +108,7 @@ v1::Signature SignatureOf(const Function& function) {
     parameter->set_dtype(ToWire(param->dtype()));
     SetShape(param, function.variables, parameter);
     parameter->set_written(function.written[i]);
+    parameter->set_overwritten(!function.overwritten.empty() && function.overwritten[i]);
     parameter->set_name(param->arg_as<BufferArg>().name);
   }
   for (const Function::Result& made : function.results) {

@@ -101,9 +101,12 @@ uint32_t MultiProgramBuilder::ShareAt(size_t memory, const UOp* share) {
   return ValueAt(memory, share, share->shape(), -1);
 }
 
-void MultiProgramBuilder::Use(size_t memory, int step) {
+void MultiProgramBuilder::Use(size_t memory, int step, bool overwrites) {
   Memory& used = memories_[memory];
-  if (used.first < 0) used.first = step;
+  if (used.first < 0) {
+    used.first = step;
+    used.overwritten = overwrites;
+  }
   used.last = step;
 }
 
@@ -132,7 +135,7 @@ void MultiProgramBuilder::AddSegment(const Segment& segment, int step, v1::Segme
   for (const v1::Signature::Parameter& parameter : signature.parameters()) {
     UOp* value = by_slot_.at(parameter.slot());
     const size_t memory = MemoryOf(value, segment.devices);
-    Use(memory, step);
+    Use(memory, step, parameter.overwritten() && DevicesOf(segment.devices) == memories_[memory].devices);
     message.add_parameters(ShareAt(memory, value));
   }
   KILN_CHECK(signature.results_size() == static_cast<int>(segment.outputs.size()));
@@ -214,6 +217,8 @@ v1::Signature MultiProgramBuilder::Signature() const {
   Function function;
   for (const Shares::Parameter& parameter : shares_.parameters) {
     function.parameters.push_back(parameter.whole);
+    // The interface's memories are the first, in its order.
+    function.overwritten.push_back(memories_[function.written.size()].overwritten);
     function.written.push_back(!parameter.stores.empty());
   }
   function.variables = shares_.variables;

@@ -35,6 +35,7 @@ class MultiProgramBuilder {
     uint64_t bytes = 0;
     int first = -1;  // the steps that use it
     int last = -1;
+    bool overwritten = false;  // the first step stores to all of it, and reads none
     std::vector<uint64_t> offsets = {};
   };
   static constexpr size_t kNone = ~size_t{0};
@@ -47,7 +48,7 @@ class MultiProgramBuilder {
   uint32_t ValueAt(size_t memory, const UOp* share, const Shape& whole, int axis);
   // Of one device's share alone.
   uint32_t ShareAt(size_t memory, const UOp* share);
-  void Use(size_t memory, int step);
+  void Use(size_t memory, int step, bool overwrites = false);
 
   void AddInterface();
   void AddSegment(const Segment& segment, int step, v1::SegmentStep& message);

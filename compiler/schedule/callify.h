@@ -29,6 +29,7 @@ struct Function {
   };
   std::vector<UOp*> parameters;                       // PARAMs in ascending order of slot
   std::vector<bool> written;                          // whether the function stores to the parameter
+  std::vector<bool> overwritten;                      // whether it needs nothing of it (overwritten.h); or empty
   std::vector<UOp*> variables;                        // in ascending order of slot
   absl::flat_hash_map<const UOp*, int64_t> bindings;  // the values they have where a call gives none
   std::vector<Condition> conditions;

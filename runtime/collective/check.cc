@@ -44,7 +44,7 @@ absl::Status CheckSlices(const Request& request, absl::string_view field, const 
     const std::string name = absl::StrCat(field, " ", i);
     const hal::BufferSlice& slice = slices[i];
     if (absl::Status status = hal::CheckSlice(slice); !status.ok()) {
-      return Bad(DetailOf(status)->code(), name, status.message());
+      return WithDetail(Annotate(status, name), [&](v1::ErrorDetail& detail) { detail.set_field(name); });
     }
     const uint32_t rank = one ? request.root : i;
     if (slice.buffer->device() != request.devices[rank]) {

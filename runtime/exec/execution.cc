@@ -29,6 +29,7 @@ void Execution::Submit(std::shared_ptr<Program> program, absl::Span<const hal::B
   }
   std::copy(options.variables.begin(), options.variables.end(), variables_.begin());
   control_ = options.control;
+  began_ = options.began;
   observer_ = observer;
   callback_ = std::move(callback);
   program_ = std::move(program);
@@ -86,6 +87,7 @@ absl::Status Execution::MakeResults() {
 }
 
 void Execution::MarkChanged() {
+  if (began_ != nullptr) began_->store(true, std::memory_order_relaxed);
   const Plan& plan = program_->plan();
   for (size_t i = 0; i < parameters_.size(); ++i) {
     if (plan.parameters[i].written) parameters_[i].buffer->Changed();

@@ -8,6 +8,7 @@
 #ifndef KILN_RUNTIME_EXEC_EXECUTOR_H_
 #define KILN_RUNTIME_EXEC_EXECUTOR_H_
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 
@@ -33,6 +34,9 @@ struct RunOptions {
   // The value of each of the signature's variables; CheckVariables (sizes.h) has
   // passed them. Read during Run only.
   VariableValues variables;
+  // Set before the run changes any memory that was there: one that fails without it has
+  // left all as it was. Null, or outlives the callback.
+  std::atomic<bool>* began = nullptr;
 };
 
 struct RunResult {

@@ -44,8 +44,8 @@ Plan MakePlan(const v1::Executable& executable) {
   }
   for (const v1::Signature::Parameter& parameter : executable.signature().parameters()) {
     const uint32_t item = StoredBytes(parameter.dtype());
-    plan.parameters.push_back(
-        {parameter.slot(), PlanShape(parameter, item), parameter.bytes(), item, parameter.written()});
+    plan.parameters.push_back({parameter.slot(), PlanShape(parameter, item), parameter.bytes(), item,
+                               parameter.written(), parameter.overwritten()});
   }
   for (const v1::Signature::Result& result : executable.signature().results()) {
     plan.results.push_back({PlanShape(result, StoredBytes(result.dtype())), result.bytes(),

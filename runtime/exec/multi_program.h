@@ -95,6 +95,8 @@ class MultiProgram {
   const std::vector<MultiValue>& parameters() const { return parameters_; }
   const std::vector<MultiValue>& results() const { return results_; }
   const std::vector<MultiSlice>& slices() const { return slices_; }
+  // Of one share of that parameter.
+  uint64_t share_bytes(size_t parameter) const { return slices_[parameters_[parameter].slices[0]].bytes; }
   const std::vector<MultiTask>& tasks() const { return tasks_; }
   const std::vector<PlanVariable>& variables() const { return variables_; }
   // Scratch of one run, on each device.

@@ -34,6 +34,7 @@ void MultiRun::Begin(const absl::Status& status) {
     first_error_ = status;
     const std::vector<MultiTask>& tasks = program_->tasks();
     left_ = status.ok() ? tasks.size() : 0;
+    if (left_ != 0 && began_ != nullptr) began_->store(true, std::memory_order_relaxed);
     for (uint32_t i = 0; i < left_; ++i) {
       waits_.push_back(tasks[i].waits_for);
       if (tasks[i].waits_for == 0) ready_.push(i);
@@ -47,6 +48,7 @@ MultiRun::MultiRun(std::shared_ptr<const MultiProgram> program, const RunOptions
                    collective::Collectives* collectives, MultiRunCallback callback)
     : program_(std::move(program)),
       control_(options.control),
+      began_(options.began),
       variables_(options.variables.begin(), options.variables.end()),
       executor_(executor),
       collectives_(collectives),

@@ -61,6 +61,7 @@ class MultiRun {
 
   const std::shared_ptr<const MultiProgram> program_;
   const hal::LaunchControl control_;
+  std::atomic<bool>* const began_;
   const std::vector<int64_t> variables_;
   Executor executor_;
   collective::Collectives* const collectives_;

@@ -48,6 +48,8 @@ struct PlanParameter {
   // What its address must be a multiple of: the size of its dtype.
   uint32_t alignment = 1;
   bool written = false;
+  // As in the signature.
+  bool overwritten = false;
 };
 
 struct PlanResult {

@@ -145,12 +145,14 @@ absl::StatusOr<std::shared_ptr<Sequence>> Sequence::Make(hal::Device* device, st
   for (const SequenceStep& step : steps) arguments += step.parameters.size() + step.variables.size();
   if (arguments > kMostArguments) return RecordingTooLarge("arguments", kMostArguments, arguments);
   std::shared_ptr<Sequence> sequence(new Sequence(device, std::move(steps)));
+  std::vector<SequenceUse> uses;
   for (uint32_t i = 0; i < sequence->steps_.size(); ++i) {
     const SequenceStep& step = sequence->steps_[i];
     absl::Status status = CheckProgram(step, *device);
     if (status.ok()) status = CheckPlaces(step);
     if (!status.ok()) return AtStep(status, i);
     sequence->Need(step, i);
+    sequence->Use(step, uses);
     sequence->Link(step, i);
     if (sequence->operands_.size() > kMostOperands) {
       return RecordingTooLarge("operands", kMostOperands, sequence->operands_.size());
@@ -159,6 +161,11 @@ absl::StatusOr<std::shared_ptr<Sequence>> Sequence::Make(hal::Device* device, st
       return RecordingTooLarge("launches", kMostLaunches, sequence->launches_.size());
     }
     if (sequence->checks_ > kMostChecks) return RecordingTooLarge("checks of integers", kMostChecks, sequence->checks_);
+  }
+  for (size_t i = 0; i < uses.size(); ++i) {
+    sequence->buffers_[i].read = uses[i].read();
+    sequence->buffers_[i].changed = uses[i].changed();
+    sequence->buffers_[i].overwritten = uses[i].overwritten();
   }
   sequence->launch_list_ = device->MakeLaunchList(sequence->launches_);
   return sequence;
@@ -192,6 +199,20 @@ void Sequence::Need(const SequenceStep& step, uint32_t number) {
     arena_bytes = Aligned(arena_bytes) + preparation.bytes;
   arena_bytes_ = std::max(arena_bytes_, arena_bytes);
   estimate_.Guess(estimate_.ns() + step.program->estimate_ns());
+}
+
+// What a step has by several names it never writes (CheckStepSharing), so the order of its
+// parameters does not matter.
+void Sequence::Use(const SequenceStep& step, std::vector<SequenceUse>& uses) const {
+  uses.resize(buffers_.size());
+  const std::vector<PlanParameter>& plan = step.program->plan().parameters;
+  for (size_t i = 0; i < plan.size(); ++i) {
+    const auto [buffer, offset] = step.parameters[i];
+    const SequenceBytes bytes = {offset, offset + plan[i].bytes};
+    const bool overwritten = plan[i].overwritten && !plan[i].shape.is_symbolic();
+    if (plan[i].written) uses[buffer].Changes(bytes);
+    overwritten ? uses[buffer].Overwrites(bytes) : uses[buffer].Reads(bytes);
+  }
 }
 
 void Sequence::Link(const SequenceStep& step, uint32_t number) {

@@ -20,6 +20,7 @@
 #include "absl/types/span.h"
 #include "runtime/exec/estimate.h"
 #include "runtime/exec/program.h"
+#include "runtime/exec/sequence_bytes.h"
 #include "runtime/hal/buffer.h"
 #include "runtime/hal/device.h"
 #include "runtime/hal/launch_list.h"
@@ -49,6 +50,9 @@ struct SequenceBuffer {
   uint64_t bytes = 0;  // at least; for the greatest values of the variables
   uint32_t alignment = 1;
   bool written = false;
+  // What it must hold before a run, what a run may change, and what it overwrites: no
+  // less, and no more, than it does with any integers.
+  SequenceBytes read, changed, overwritten;
   // Of `bytes`, what does not depend on integers of the run.
   uint64_t fixed_bytes = 0;
 };
@@ -123,6 +127,7 @@ class Sequence {
 
   // Adds what one step needs, and its launches.
   void Need(const SequenceStep& step, uint32_t number);
+  void Use(const SequenceStep& step, std::vector<SequenceUse>& uses) const;
   void Link(const SequenceStep& step, uint32_t number);
 
   // The steps for which it depends on the run's integers what is right.

@@ -18,6 +18,7 @@ SequenceRun::SequenceRun(std::shared_ptr<const Sequence> sequence, absl::Span<co
       buffers_(buffers.begin(), buffers.end()),
       integers_(options.variables.begin(), options.variables.end()),
       control_(options.control),
+      began_(options.began),
       observer_(observer),
       callback_(std::move(callback)) {}
 
@@ -60,6 +61,7 @@ void SequenceRun::Run() {
 }
 
 void SequenceRun::MarkChanged() {
+  if (began_ != nullptr) began_->store(true, std::memory_order_relaxed);
   for (size_t i = 0; i < buffers_.size(); ++i) {
     if (sequence_->buffers()[i].written) buffers_[i].buffer->Changed();
   }

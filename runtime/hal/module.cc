@@ -7,7 +7,7 @@ namespace kiln::runtime::hal {
 
 absl::Status LaunchControl::Check() const {
   if (cancelled != nullptr && cancelled->load(std::memory_order_relaxed)) {
-    return absl::CancelledError("the run was cancelled");
+    return MakeError(v1::CALL_CANCELLED, "the run was cancelled");
   }
   if (deadline != absl::InfiniteFuture() && absl::Now() >= deadline) {
     return MakeError(v1::DEADLINE_PASSED, "the deadline passed before the run ended");

@@ -26,9 +26,8 @@ absl::Status BindBuffer(const Wanted& parameter, const BufferAddress& address, c
                         const Session* caller, BoundParameter& bound, BufferSlice& slice) {
   auto record = buffers.Find(address.handle, caller);
   if (!record.ok()) {
-    v1::ErrorDetail detail = DetailOf(record.status()).value_or(v1::ErrorDetail());
-    detail.set_slot(parameter.slot);
-    return MakeError(detail, absl::StrCat("argument for slot ", parameter.slot, ": ", record.status().message()));
+    return WithDetail(Annotate(record.status(), absl::StrCat("argument for slot ", parameter.slot)),
+                      [&](v1::ErrorDetail& detail) { detail.set_slot(parameter.slot); });
   }
   const BufferRecord& buffer = **record;
   if (buffer.dtype != v1::DTYPE_UNSPECIFIED && buffer.dtype != parameter.dtype) {
@@ -164,6 +163,22 @@ absl::Status BindArguments(const runtime::Program& program, absl::Span<const Arg
     }
   }
   return absl::OkStatus();
+}
+
+void AddTouched(const runtime::Program& program, const BoundArguments& bound, Touched& touched) {
+  for (size_t i = 0; i < bound.parameters.size(); ++i) {
+    const BufferRecord* record = bound.parameters[i].record.get();
+    if (record == nullptr) continue;
+    const runtime::PlanParameter& parameter = program.plan().parameters[i];
+    Extent extent = ExtentIn(*record, bound.slices[i].offset - record->slice.offset, bound.slices[i].bytes);
+    if (parameter.overwritten) {
+      touched.Overwrites(std::move(extent));
+    } else if (parameter.written) {
+      touched.Writes(extent);
+    } else {
+      touched.Reads(std::move(extent));
+    }
+  }
 }
 
 }  // namespace kiln::server

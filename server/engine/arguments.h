@@ -68,6 +68,9 @@ absl::Status CheckTensor(const WantedTensor& parameter, const TensorView& tensor
 absl::Status BindArguments(const runtime::Program& program, absl::Span<const Argument> arguments,
                            const BufferTable& buffers, const Session* caller, BoundArguments& bound);
 
+// What a run with these reads and writes, of memory that is there before it.
+void AddTouched(const runtime::Program& program, const BoundArguments& bound, Touched& touched);
+
 }  // namespace kiln::server
 
 #endif  // KILN_SERVER_ENGINE_ARGUMENTS_H_

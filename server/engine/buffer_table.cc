@@ -33,6 +33,11 @@ bool Shows(const BufferRecord& record, const Session* caller) {
 
 }  // namespace
 
+Extent ExtentIn(const BufferRecord& record, uint64_t offset, uint64_t bytes) {
+  const uint64_t begin = record.slice.offset + offset;
+  return {record.poison, begin, begin + bytes};
+}
+
 // The owner hears of the handle once it is there: a session that ends in between
 // finds it, or refuses it.
 absl::StatusOr<uint64_t> BufferTable::Add(Record record) {
@@ -54,15 +59,15 @@ absl::StatusOr<uint64_t> BufferTable::Add(Record record) {
   return owned;
 }
 
-absl::StatusOr<FatePtr> BufferTable::Reserve(uint64_t handle, Session& owner) {
+absl::StatusOr<PoisonPtr> BufferTable::Reserve(uint64_t handle, Session& owner) {
   if (Show(handle, &owner) != nullptr) return HandleTaken(handle);
   if (size_.fetch_add(1, std::memory_order_relaxed) >= limits_.all) {
     size_.fetch_sub(1, std::memory_order_relaxed);
     return TooManyHandles(limits_.all, "");
   }
-  auto fate = std::make_shared<Fate>();
-  absl::Status added = owner.names().Add(handle, {nullptr, fate}, limits_.of_session);
-  if (added.ok()) return fate;
+  auto poison = std::make_shared<Poison>();
+  absl::Status added = owner.names().Add(handle, {nullptr, poison}, limits_.of_session);
+  if (added.ok()) return poison;
   size_.fetch_sub(1, std::memory_order_relaxed);
   return added;
 }
@@ -76,23 +81,24 @@ BufferTable::Record BufferTable::Show(uint64_t handle, const Session* caller) co
 
 absl::StatusOr<BufferTable::Record> BufferTable::Find(uint64_t handle, const Session* caller) const {
   NamedRecord named;
-  if (caller == nullptr || !caller->names().Find(handle, named)) {
-    named.record = Show(handle, caller);
-    if (named.record != nullptr) named.fate = named.record->fate;
-  }
-  if (named.fate != nullptr) {
-    if (const CausePtr cause = named.fate->cause(); cause != nullptr) return cause->status;
-  }
+  if (caller == nullptr || !caller->names().Find(handle, named)) named.record = Show(handle, caller);
   if (named.record != nullptr) return std::move(named.record);
+  if (named.poison != nullptr) {
+    if (const CausePtr cause = named.poison->In(0, Poison::kEnd); cause != nullptr) return cause->status;
+  }
   // It may be reserved, by the very command that asks.
   return caller != nullptr && caller->names().WasFreed(handle) ? HandleFreed(handle) : UnknownHandle(handle);
 }
 
-FatePtr BufferTable::FateOf(uint64_t handle, const Session* caller) const {
+BufferTable::Shown BufferTable::ExtentOf(uint64_t handle, uint64_t offset, absl::optional<uint64_t> bytes,
+                                         const Session* caller) const {
   NamedRecord named;
-  if (caller != nullptr && caller->names().Find(handle, named)) return std::move(named.fate);
-  const Record record = Show(handle, caller);
-  return record == nullptr ? nullptr : record->fate;
+  const bool is_name = caller != nullptr && caller->names().Find(handle, named);
+  const Record record = is_name ? std::move(named.record) : Show(handle, caller);
+  if (record == nullptr) return {{std::move(named.poison), 0, Poison::kEnd}, /*made=*/false};
+  const uint64_t all = record->slice.bytes;
+  if (offset > all || bytes.value_or(0) > all - offset) return {ExtentIn(*record, 0, all)};
+  return {ExtentIn(*record, offset, bytes.value_or(all - offset))};
 }
 
 void BufferTable::End(Session& session) {

@@ -19,10 +19,12 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
+#include "absl/types/optional.h"
 #include "absl/types/span.h"
 #include "kiln/v1/dtype.pb.h"
 #include "runtime/hal/buffer.h"
 #include "runtime/hal/device.h"
+#include "server/engine/poison.h"
 #include "server/engine/random_handles.h"
 #include "server/engine/session.h"
 
@@ -42,7 +44,7 @@ struct BufferRecord {
   // Ends with it; null if it has no owner, or a name among its owner's names().
   SessionPtr owner;
   // Shared by all handles of the memory; null: nothing ever befalls it.
-  FatePtr fate;
+  PoisonPtr poison;
 };
 
 // A record takes memory of the host's, whatever it stands for.
@@ -50,6 +52,9 @@ struct HandleLimits {
   uint64_t all = 1 << 20;
   uint64_t of_session = 1 << 18;
 };
+
+// The record's bytes from its slice's byte `offset` on, which it has.
+Extent ExtentIn(const BufferRecord& record, uint64_t offset, uint64_t bytes);
 
 // Safe from any thread. Cut into shards by handle, each with its own lock.
 class BufferTable {
@@ -64,19 +69,28 @@ class BufferTable {
 
   // Takes a name for what `owner` is about to make: HandleTaken(), TooManyHandles(),
   // UnknownSession(). Until its names() are told the record, it stands for nothing.
-  absl::StatusOr<FatePtr> Reserve(uint64_t handle, Session& owner);
+  absl::StatusOr<PoisonPtr> Reserve(uint64_t handle, Session& owner);
 
   // What `caller`, who may be null for nobody, is shown: what it owns, and what
   // nobody does. All else is UNKNOWN_HANDLE naming the handle, or HANDLE_FREED for a
-  // name of its own that it has freed. What is spoilt fails with the cause's status.
+  // name of its own that it has freed. A name for which a failed command has made no
+  // memory fails with the cause's status; whether bytes of memory that is there are
+  // poisoned is for who reads them to ask (poison.h).
   absl::StatusOr<Record> Find(uint64_t handle, const Session* caller = nullptr) const;
 
   // All of them or, if `caller` knows one of them not or names it twice, none:
   // UNKNOWN_HANDLE, or HANDLE_FREED for a name that it has freed.
   absl::Status Free(absl::Span<const uint64_t> handles, Session* caller = nullptr);
 
-  // What may have befallen the memory of a handle that `caller` is shown; else null.
-  FatePtr FateOf(uint64_t handle, const Session* caller) const;
+  // The bytes of a handle that `caller` is shown, as poison knows them: `bytes` from byte
+  // `offset` on, or all to the end for absl::nullopt; the whole handle if it has not got
+  // these; kEnd bytes of a name that stands for no memory yet, with `made` false.
+  // Without poison if there is no such handle.
+  struct Shown {
+    Extent extent;
+    bool made = true;
+  };
+  Shown ExtentOf(uint64_t handle, uint64_t offset, absl::optional<uint64_t> bytes, const Session* caller) const;
 
   // Frees all that a session owns, and owns from now on: nothing.
   void End(Session& session);

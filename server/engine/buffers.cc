@@ -47,7 +47,7 @@ absl::StatusOr<Buffers::NewRecord> Buffers::New(absl::string_view device, uint64
 absl::StatusOr<NamedBuffer> Buffers::File(absl::StatusOr<NewRecord> record, SessionPtr owner) {
   if (!record.ok()) return std::move(record).status();
   (*record)->owner = std::move(owner);
-  if ((*record)->fate == nullptr) (*record)->fate = std::make_shared<Fate>();
+  if ((*record)->poison == nullptr) (*record)->poison = std::make_shared<Poison>();
   KILN_ASSIGN_OR_RETURN(const uint64_t handle, table_->Add(*record));
   return NamedBuffer{handle, *std::move(record)};
 }
@@ -62,19 +62,19 @@ absl::StatusOr<NamedBuffer> Buffers::Allocate(absl::string_view device, v1::DTyp
   return File(New(device, bytes, dtype, shape), std::move(caller));
 }
 
-absl::Status Buffers::AllocateAs(uint64_t handle, FatePtr fate, absl::string_view device, uint64_t bytes,
+absl::Status Buffers::AllocateAs(uint64_t handle, PoisonPtr poison, absl::string_view device, uint64_t bytes,
                                  Session& owner) {
   KILN_ASSIGN_OR_RETURN(NewRecord record, New(device, bytes, v1::DTYPE_UNSPECIFIED, {}));
-  record->fate = std::move(fate);
+  record->poison = std::move(poison);
   owner.names().Make(handle, std::move(record));
   return absl::OkStatus();
 }
 
-absl::Status Buffers::AllocateAs(uint64_t handle, FatePtr fate, absl::string_view device, v1::DType dtype,
+absl::Status Buffers::AllocateAs(uint64_t handle, PoisonPtr poison, absl::string_view device, v1::DType dtype,
                                  absl::Span<const int64_t> shape, Session& owner) {
   KILN_ASSIGN_OR_RETURN(const uint64_t bytes, TensorBytes(dtype, shape));
   KILN_ASSIGN_OR_RETURN(NewRecord record, New(device, bytes, dtype, shape));
-  record->fate = std::move(fate);
+  record->poison = std::move(poison);
   owner.names().Make(handle, std::move(record));
   return absl::OkStatus();
 }
@@ -90,7 +90,7 @@ absl::StatusOr<Buffers::Range> Buffers::Resolve(const BufferAddress& address, ab
                       absl::StrCat(bytes.value_or(0), " bytes from offset ", address.offset,
                                    " on are not inside a buffer of ", whole.bytes, " bytes"));
   }
-  return Range{{whole.buffer, whole.offset + address.offset, bytes.value_or(left)}, record->device};
+  return Range{{whole.buffer, whole.offset + address.offset, bytes.value_or(left)}, record->device, record->poison};
 }
 
 absl::StatusOr<Buffers::NewRecord> Buffers::NewView(const BufferAddress& of, uint64_t bytes, v1::DType dtype,
@@ -114,7 +114,7 @@ absl::StatusOr<Buffers::NewRecord> Buffers::NewView(const BufferAddress& of, uin
   record->dtype = dtype;
   record->shape.assign(shape.begin(), shape.end());
   record->view_of = of.handle;
-  record->fate = table_->FateOf(of.handle, caller);
+  record->poison = std::move(range.poison);
   return record;
 }
 
@@ -133,6 +133,9 @@ absl::Status Buffers::ViewAs(uint64_t handle, const BufferAddress& of, uint64_t 
 
 absl::StatusOr<NamedBuffer> Buffers::Describe(uint64_t handle, const Session* caller) const {
   KILN_ASSIGN_OR_RETURN(BufferTable::Record record, table_->Find(handle, caller));
+  const Extent all = ExtentIn(*record, 0, record->slice.bytes);
+  const CausePtr cause = all.poison == nullptr ? nullptr : all.poison->In(all.begin, all.end);
+  if (cause != nullptr) return cause->status;
   return NamedBuffer{handle, std::move(record)};
 }
 

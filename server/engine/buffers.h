@@ -55,9 +55,9 @@ class Buffers {
                                    absl::Span<const int64_t> shape, SessionPtr caller = nullptr);
 
   // The same for memory that `owner` names itself: `handle` is reserved (buffer_table.h),
-  // and `fate` is what Reserve gave.
-  absl::Status AllocateAs(uint64_t handle, FatePtr fate, absl::string_view device, uint64_t bytes, Session& owner);
-  absl::Status AllocateAs(uint64_t handle, FatePtr fate, absl::string_view device, v1::DType dtype,
+  // and `poison` is what Reserve gave.
+  absl::Status AllocateAs(uint64_t handle, PoisonPtr poison, absl::string_view device, uint64_t bytes, Session& owner);
+  absl::Status AllocateAs(uint64_t handle, PoisonPtr poison, absl::string_view device, v1::DType dtype,
                           absl::Span<const int64_t> shape, Session& owner);
   absl::Status ViewAs(uint64_t handle, const BufferAddress& of, uint64_t bytes, v1::DType dtype,
                       absl::Span<const int64_t> shape, Session& owner);
@@ -72,10 +72,14 @@ class Buffers {
   uint64_t count() const { return table_->size(); }
 
   // A range of a buffer, checked; `bytes` of absl::nullopt means to the end.
-  // UNKNOWN_HANDLE, OUT_OF_BOUNDS. The slice keeps the memory.
+  // UNKNOWN_HANDLE, OUT_OF_BOUNDS. The slice keeps the memory. Whether it is poisoned is
+  // not asked.
   struct Range {
     runtime::hal::BufferSlice slice;
     runtime::hal::Device* device = nullptr;
+    PoisonPtr poison;
+
+    Extent extent() const { return {poison, slice.offset, slice.offset + slice.bytes}; }
   };
   absl::StatusOr<Range> Resolve(const BufferAddress& address, absl::optional<uint64_t> bytes,
                                 const Session* caller = nullptr) const;

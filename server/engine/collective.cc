@@ -27,7 +27,11 @@ absl::Status ResolveOne(const CollectiveRequest& request, const BufferTable& tab
                         bool is_participant) {
   const auto record = table.Find(address.handle, request.caller.get());
   if (!record.ok()) {
-    return At(DetailOf(record.status())->code(), list, index, address.handle, record.status().message());
+    const std::string place = absl::StrCat(list, " ", index);
+    return WithDetail(Annotate(record.status(), place), [&](v1::ErrorDetail& detail) {
+      detail.set_field(place);
+      detail.set_handle(address.handle);
+    });
   }
   const BufferRecord& buffer = **record;
   if (buffer.dtype != v1::DTYPE_UNSPECIFIED && buffer.dtype != request.dtype) {
@@ -74,6 +78,28 @@ absl::StatusOr<collective::Request> Resolve(const CollectiveRequest& request, co
                                     elements(collective::OutputsAreParts(request.kind), i), resolved, one_input));
   }
   return resolved;
+}
+
+Touched Engine::TouchedBy(const CollectiveRequest& request) const {
+  Touched touched;
+  const bool one_input = collective::OneInput(request.kind);
+  const auto ranks = static_cast<uint32_t>(one_input ? request.outputs.size() : request.inputs.size());
+  const uint64_t item = collective::ItemBytes(request.dtype);
+  const auto shown = [&](const BufferAddress& at, bool parts, size_t rank) {
+    const uint64_t elements = parts && ranks > 0
+                                  ? collective::PartOf(request.count, ranks, static_cast<uint32_t>(rank)).elements
+                                  : request.count;
+    // More than any buffer has: an error of its own, which concerns the whole of it.
+    const uint64_t bytes = elements > kLargestBuffer ? elements : elements * item;
+    return table_.ExtentOf(at.handle, at.offset, bytes, request.caller.get());
+  };
+  for (size_t i = 0; i < request.inputs.size(); ++i)
+    touched.Reads(shown(request.inputs[i], collective::InputsAreParts(request.kind), i).extent);
+  for (size_t i = 0; i < request.outputs.size(); ++i) {
+    BufferTable::Shown output = shown(request.outputs[i], collective::OutputsAreParts(request.kind), i);
+    output.made ? touched.Overwrites(std::move(output.extent)) : touched.Writes(output.extent);
+  }
+  return touched;
 }
 
 void Engine::Collective(const CollectiveRequest& request, const Control& control, CollectiveCallback done) {

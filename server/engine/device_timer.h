@@ -12,6 +12,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
+#include "base/error.h"
 #include "compiler/tuning.h"
 #include "runtime/exec/executor.h"
 #include "runtime/hal/device.h"
@@ -37,7 +38,7 @@ class DeviceTimer final : public compiler::KernelTimer {
   compiler::Timing Time(const v1::Executable& executable, double limit_micros) override;
   double LeftMicros() override { return absl::ToDoubleMicroseconds(end_ - absl::Now()); }
   absl::Status Wanted() override {
-    return stopping_.load(std::memory_order_relaxed) ? absl::CancelledError("the server is stopping")
+    return stopping_.load(std::memory_order_relaxed) ? MakeError(v1::CALL_CANCELLED, "the server is stopping")
                                                      : control_.Check();
   }
 

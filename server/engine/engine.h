@@ -114,6 +114,10 @@ class Engine {
   // first if need be, or by the hash of a program that is there.
   void Tune(TuneRequest request, const Control& control, TuneCallback done);
 
+  // What these would read, change and overwrite.
+  Touched TouchedBy(const ReplayRequest& request);
+  Touched TouchedBy(const CollectiveRequest& request) const;
+
   // What Execute and Replay would run, if it is there; else null.
   ProgramStore::Program FindProgram(const ExecuteRequest& request);
   Recordings::Handle FindRecording(absl::string_view recording);

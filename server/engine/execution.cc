@@ -45,6 +45,10 @@ void Execution::Start(ProgramStore::Program program, bool from_cache) {
   if (status.ok()) status = CheckInlineResults(inline_bytes);
   if (status.ok() && request_.results_named) status = MakeNamedResults();
   if (!status.ok()) return Fail(std::move(status));
+  if (!request_.settled_by_caller) {
+    AddTouched(*result_.program->program, bound_, touched_);
+    if (absl::Status healthy = touched_.Check(); !healthy.ok()) return Fail(std::move(healthy));
+  }
   if (request_.started) request_.started(*result_.program->program, bound_, inline_bytes);
   // It outlives this, which ends when the run does.
   const std::function<void()> submitted = std::move(request_.submitted);
@@ -60,7 +64,7 @@ void Execution::Start(ProgramStore::Program program, bool from_cache) {
   }
   result_.timing.h2d = MicrosSince(begin);
   executor_->Run(result_.program->program, bound_.slices,
-                 {.control = control_, .results = named_, .variables = bound_.variables},
+                 {.control = control_, .results = named_, .variables = bound_.variables, .began = &began_},
                  [this](absl::StatusOr<runtime::RunResult> run) { OnRun(std::move(run)); });
   if (submitted) submitted();
 }
@@ -100,6 +104,7 @@ absl::Status Execution::MakeNamedResults() {
     records[i]->dtype = type.dtype();
     const std::vector<int64_t> shape = ShapeOf(i);
     records[i]->shape.assign(shape.begin(), shape.end());
+    records[i]->poison = buffers_->ExtentOf(request_.result_names[i], 0, 0, request_.caller.get()).extent.poison;
   }
   result_.results.resize(results.size());
   for (size_t i = 0; i < results.size(); ++i) {
@@ -130,6 +135,7 @@ void Execution::Arrive(const absl::Status& status) {
     absl::MutexLock lock(&mutex_);
     error = first_error_;
   }
+  if (!downloading_ && (error.ok() || began_.load(std::memory_order_relaxed))) touched_.Settle(error);
   if (!error.ok()) return Fail(std::move(error));
   if (downloading_) return Finish();
   Download();
@@ -208,7 +214,7 @@ void Execution::Finish() {
     const std::vector<int64_t> shape = ShapeOf(i);
     record->shape.assign(shape.begin(), shape.end());
     record->owner = request_.caller;
-    record->fate = std::make_shared<Fate>();
+    record->poison = std::make_shared<Poison>();
     const auto handle = buffers_->Add(record);
     if (!handle.ok()) {
       // The session has freed them, or may not be shown them any more.

@@ -60,6 +60,8 @@ class Execution {
   const uint64_t max_inline_bytes_;
 
   BoundArguments bound_;
+  Touched touched_;  // if this settles it
+  std::atomic<bool> began_{false};
   absl::InlinedVector<runtime::hal::BufferSlice, 4> outputs_;  // one a result
   absl::InlinedVector<runtime::hal::BufferSlice, 4> named_;    // the same, made before the run
   ExecuteResult result_;

@@ -46,7 +46,7 @@ void HandleNames::Make(uint64_t handle, std::shared_ptr<const BufferRecord> reco
   absl::MutexLock lock(&mutex_);
   const auto found = named_.find(handle);
   if (found == named_.end() || found->second.record != nullptr) return;
-  if (record->fate != nullptr) found->second.fate = record->fate;  // a view's is that of its memory
+  if (record->poison != nullptr) found->second.poison = record->poison;  // a view's is that of its memory
   found->second.record = std::move(record);
 }
 

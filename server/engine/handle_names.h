@@ -17,7 +17,7 @@
 #include "absl/status/status.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/types/span.h"
-#include "server/engine/fate.h"
+#include "server/engine/poison.h"
 
 namespace kiln::server {
 
@@ -35,7 +35,7 @@ absl::Status HandleTaken(uint64_t handle);
 // would have made it.
 struct NamedRecord {
   std::shared_ptr<const BufferRecord> record;
-  FatePtr fate;
+  PoisonPtr poison;
 };
 
 // Safe from any thread.

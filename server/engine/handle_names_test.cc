@@ -18,8 +18,7 @@ class HandleNamesTest : public ::testing::Test {
 
 TEST_F(HandleNamesTest, ANameIsTakenThenMadeThenFreed) {
   EXPECT_EQ(CodeOf(table_.Find(7, &session_).status()), v1::UNKNOWN_HANDLE);
-  const auto fate = table_.Reserve(7, session_);
-  ASSERT_TRUE(fate.ok());
+  ASSERT_TRUE(table_.Reserve(7, session_).ok());
   EXPECT_EQ(CodeOf(table_.Reserve(7, session_).status()), v1::HANDLE_TAKEN);
   EXPECT_EQ(CodeOf(table_.Reserve(0, session_).status()), v1::BAD_ARGUMENT);
   EXPECT_EQ(CodeOf(table_.Find(7, &session_).status()), v1::UNKNOWN_HANDLE);  // not made yet
@@ -35,14 +34,19 @@ TEST_F(HandleNamesTest, ANameIsTakenThenMadeThenFreed) {
   EXPECT_TRUE(table_.Reserve(7, session_).ok());
 }
 
-TEST_F(HandleNamesTest, WhatIsSpoiltSaysWhy) {
-  const auto fate = table_.Reserve(1, session_);
-  session_.names().Make(1, std::make_shared<BufferRecord>());
-  (*fate)->Spoil(std::make_shared<Cause>(Cause{5, "a", MakeError(v1::OUT_OF_BOUNDS, "first")}));
-  (*fate)->Spoil(std::make_shared<Cause>(Cause{6, "b", MakeError(v1::NEED_GRAPH, "second")}));
+TEST_F(HandleNamesTest, AnUnmadeNameSaysWhyAndAMadeOneIsFoundPoisonedOrNot) {
+  for (const uint64_t name : {1, 2}) {
+    const auto poison = table_.Reserve(name, session_);
+    (*poison)->Spoil(0, Poison::kEnd, std::make_shared<Cause>(Cause{5, "a", MakeError(v1::OUT_OF_BOUNDS, "first")}));
+    (*poison)->Spoil(0, Poison::kEnd, std::make_shared<Cause>(Cause{6, "b", MakeError(v1::NEED_GRAPH, "second")}));
+  }
+  session_.names().Make(2, std::make_shared<BufferRecord>());
   EXPECT_EQ(CodeOf(table_.Find(1, &session_).status()), v1::OUT_OF_BOUNDS);
-  EXPECT_EQ(table_.FateOf(1, &session_)->cause()->command_id, 5u);
-  EXPECT_TRUE(table_.Free({1}, &session_).ok());
+  EXPECT_TRUE(table_.Find(2, &session_).ok());
+  const BufferTable::Shown unmade = table_.ExtentOf(1, 3, 4, &session_);
+  EXPECT_FALSE(unmade.made);
+  EXPECT_EQ(unmade.extent.poison->In(unmade.extent.begin, unmade.extent.end)->command_id, 5u);
+  EXPECT_TRUE(table_.Free({1, 2}, &session_).ok());
 }
 
 TEST_F(HandleNamesTest, NotMoreFreedNamesAreKeptThanPromised) {

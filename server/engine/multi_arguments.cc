@@ -109,4 +109,24 @@ absl::Status BindMultiArguments(const MultiProgram& program, absl::Span<const Ar
   return absl::OkStatus();
 }
 
+void AddTouched(const MultiProgram& program, const MultiArguments& bound, Touched& touched) {
+  size_t next = 0;
+  for (int i = 0; i < program.signature().parameters_size(); ++i) {
+    const v1::Signature::Parameter& parameter = program.signature().parameters(i);
+    for (size_t share = 0; share < program.parameters()[static_cast<size_t>(i)].slices.size(); ++share, ++next) {
+      const BufferRecord* record = bound.records[next].get();
+      if (record == nullptr) continue;
+      const BufferSlice& slice = bound.slices[next];
+      Extent extent = ExtentIn(*record, slice.offset - record->slice.offset, slice.bytes);
+      if (parameter.overwritten()) {
+        touched.Overwrites(std::move(extent));
+      } else if (parameter.written()) {
+        touched.Writes(extent);
+      } else {
+        touched.Reads(std::move(extent));
+      }
+    }
+  }
+}
+
 }  // namespace kiln::server

@@ -31,6 +31,9 @@ struct MultiArguments {
 absl::Status BindMultiArguments(const runtime::MultiProgram& program, absl::Span<const Argument> arguments,
                                 const BufferTable& buffers, const Session* caller, MultiArguments& bound);
 
+// As AddTouched of arguments.h.
+void AddTouched(const runtime::MultiProgram& program, const MultiArguments& bound, Touched& touched);
+
 }  // namespace kiln::server
 
 #endif  // KILN_SERVER_ENGINE_MULTI_ARGUMENTS_H_

@@ -33,6 +33,10 @@ void MultiExecution::Start(const ExecuteRequest& request, const Control& control
   if (status.ok()) status = execution->CheckInlineResults(max_inline_bytes);
   if (status.ok() && execution->request_.results_named) status = execution->CheckNames();
   if (status.ok()) status = execution->program().Check(execution->bound_.slices, execution->bound_.variables);
+  if (status.ok() && !request.settled_by_caller) {
+    AddTouched(execution->program(), execution->bound_, execution->touched_);
+    status = execution->touched_.Check();
+  }
   if (!status.ok()) return execution->End(std::move(status));
   execution->Upload();
 }
@@ -116,11 +120,13 @@ void MultiExecution::Upload() {
   }
   result_.timing.h2d = MicrosSince(begin);
   runtime::MultiRun::Start(result_.program->multi, bound_.slices,
-                           {.control = control_, .results = {}, .variables = bound_.variables}, executor_, collectives_,
+                           {.control = control_, .results = {}, .variables = bound_.variables, .began = &began_},
+                           executor_, collectives_,
                            [this](absl::StatusOr<runtime::MultiRunResult> run) { OnRun(std::move(run)); });
 }
 
 void MultiExecution::OnRun(absl::StatusOr<runtime::MultiRunResult> run) {
+  if (run.ok() || began_.load(std::memory_order_relaxed)) touched_.Settle(run.status());
   if (run.ok()) {
     result_.timing.device = run->device_seconds * 1e6;
     result_.collectives = std::move(run->collectives);
@@ -229,12 +235,13 @@ absl::Status MultiExecution::FileResults() {
         if (request_.results_named) {
           shard.handle = request_.result_names[first_name + share];
           shard.buffer = record;
+          record->poison = buffers_->ExtentOf(shard.handle, 0, 0, request_.caller.get()).extent.poison;
           if (shard.handle != 0) request_.caller->names().Make(shard.handle, std::move(record));
           result.shards.push_back(std::move(shard));
           continue;
         }
         record->owner = request_.caller;
-        record->fate = std::make_shared<Fate>();
+        record->poison = std::make_shared<Poison>();
         const auto handle = buffers_->Add(record);
         if (!handle.ok()) {
           buffers_->Free(made, request_.caller.get()).IgnoreError();

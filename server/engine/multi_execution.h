@@ -60,6 +60,8 @@ class MultiExecution {
   ExecuteResult result_;
 
   MultiArguments bound_;
+  Touched touched_;  // if this settles it
+  std::atomic<bool> began_{false};
   std::vector<std::vector<runtime::hal::BufferSlice>> outputs_;  // of a result, share by share
   std::vector<std::vector<std::string>> downloads_;              // likewise
   absl::Time download_begin_;

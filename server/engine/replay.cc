@@ -1,4 +1,5 @@
 // Engine::Record and Engine::Replay: which programs, which memory.
+#include <algorithm>
 #include <atomic>
 #include <functional>
 #include <memory>
@@ -18,9 +19,8 @@ namespace {
 
 // `status` about the buffer of this number.
 absl::Status AtBuffer(const absl::Status& status, size_t number) {
-  v1::ErrorDetail detail = DetailOf(status).value_or(v1::ErrorDetail());
-  detail.set_field(absl::StrCat("buffers[", number, "]"));
-  return MakeError(detail, absl::StrCat("buffer ", number, ": ", status.message()));
+  return WithDetail(Annotate(status, absl::StrCat("buffer ", number)),
+                    [&](v1::ErrorDetail& detail) { detail.set_field(absl::StrCat("buffers[", number, "]")); });
 }
 
 }  // namespace
@@ -107,6 +107,29 @@ absl::Status Engine::FindRecorded(const Control& control, const std::shared_ptr<
   return absl::OkStatus();
 }
 
+Touched Engine::TouchedBy(const ReplayRequest& request) {
+  Touched touched;
+  const Recordings::Handle recording = FindRecording(request.recording);
+  for (size_t i = 0; i < request.buffers.size(); ++i) {
+    const BufferTable::Shown shown =
+        table_.ExtentOf(request.buffers[i].handle, request.buffers[i].offset, absl::nullopt, request.caller.get());
+    if (recording == nullptr || i >= recording->sequence->buffers().size()) {
+      touched.Reads(shown.extent);
+      continue;
+    }
+    const auto part = [&extent = shown.extent](const runtime::SequenceBytes& bytes) {
+      return Extent{extent.poison, std::min(extent.begin + bytes.begin, extent.end),
+                    std::min(extent.begin + bytes.end, extent.end)};
+    };
+    const runtime::SequenceBuffer& buffer = recording->sequence->buffers()[i];
+    if (!shown.made) touched.Reads(shown.extent);
+    if (!buffer.read.empty()) touched.Reads(part(buffer.read));
+    if (!buffer.overwritten.empty()) touched.Overwrites(part(buffer.overwritten));
+    if (buffer.written) touched.Makes(part(buffer.changed));
+  }
+  return touched;
+}
+
 void Engine::Replay(const ReplayRequest& request, const Control& control, ReplayCallback done) {
   ExecuteTiming timing;
   const absl::Time begin = absl::Now();
@@ -123,9 +146,17 @@ void Engine::Replay(const ReplayRequest& request, const Control& control, Replay
     if (!range.ok()) return done(AtBuffer(range.status(), i));
     slices.push_back(std::move(range->slice));
   }
+  Touched touched;
+  if (!request.settled_by_caller) touched = TouchedBy(request);
+  if (absl::Status healthy = touched.Check(); !healthy.ok()) return done(std::move(healthy));
   timing.h2d = absl::ToDoubleMicroseconds(absl::Now() - found);
-  executor_.Run((*recording)->sequence, slices, {.control = control, .results = {}, .variables = request.integers},
-                [timing, done = std::move(done)](absl::StatusOr<runtime::RunResult> run) mutable {
+  auto began = std::make_unique<std::atomic<bool>>(false);
+  const runtime::RunOptions options = {
+      .control = control, .results = {}, .variables = request.integers, .began = began.get()};
+  executor_.Run((*recording)->sequence, slices, options,
+                [timing, touched = std::move(touched), began = std::move(began),
+                 done = std::move(done)](absl::StatusOr<runtime::RunResult> run) mutable {
+                  if (run.ok() || began->load(std::memory_order_relaxed)) touched.Settle(run.status());
                   if (!run.ok()) return done(std::move(run).status());
                   timing.queue = run->queue_seconds * 1e6;
                   timing.device = run->device_seconds * 1e6;

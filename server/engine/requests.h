@@ -83,6 +83,9 @@ struct ExecuteRequest {
   // each share has one, and is there when the answer is.
   bool results_named = false;
   absl::Span<const uint64_t> result_names;
+  // Poison (poison.h) is the caller's affair: what is read is not asked about, and what
+  // comes of what is written is not noted.
+  bool settled_by_caller = false;
   // Called once the arguments are bound and the results made, before the answer; not if
   // that failed, nor on several devices. The results by value will have so many bytes.
   std::function<void(const runtime::Program&, const BoundArguments&, uint64_t inline_bytes)> started;
@@ -138,6 +141,8 @@ struct ReplayRequest {
   absl::Span<const int64_t> integers;
   // Who asks. May be null.
   SessionPtr caller;
+  // As in ExecuteRequest.
+  bool settled_by_caller = false;
 };
 
 struct ExplainRequest {

@@ -63,9 +63,17 @@ grpc::ServerUnaryReactor* BufferServiceImpl::Copy(grpc::CallbackServerContext* c
       return CopyShared(env_, message, call.session().get(), call.control(),
                         [&call](absl::Status status) { call.Reply(std::move(status)); });
     }
-    env_.engine.buffers().Copy(ToAddress(message.from()), ToAddress(message.to()), message.bytes(),
-                               call.session().get(), call.control(), /*keeps_place=*/false,
-                               [&call](absl::Status status) { call.Reply(std::move(status)); });
+    const BufferAddress from = ToAddress(message.from()), to = ToAddress(message.to());
+    const BufferTable& table = env_.engine.buffers().table();
+    Touched touched;
+    touched.Reads(table.ExtentOf(from.handle, from.offset, message.bytes(), call.session().get()).extent);
+    touched.Overwrites(table.ExtentOf(to.handle, to.offset, message.bytes(), call.session().get()).extent);
+    if (absl::Status healthy = touched.Check(); !healthy.ok()) return call.Reply(std::move(healthy));
+    env_.engine.buffers().Copy(from, to, message.bytes(), call.session().get(), call.control(),
+                               /*keeps_place=*/false, [&call, touched](absl::Status status) {
+                                 if (status.ok()) touched.Heal();
+                                 call.Reply(std::move(status));
+                               });
   });
 }
 
@@ -73,8 +81,16 @@ grpc::ServerUnaryReactor* BufferServiceImpl::Fill(grpc::CallbackServerContext* c
                                                   grpc::ByteBuffer* response) {
   return Serve<v1::FillRequest, v1::FillResponse>(env_, context, request, response, [this](auto& call) {
     const v1::FillRequest& message = call.request();
-    env_.engine.buffers().Fill(ToAddress(message.buffer()), message.bytes(), message.pattern(), call.session().get(),
-                               [&call](absl::Status status) { call.Reply(std::move(status)); });
+    const BufferAddress to = ToAddress(message.buffer());
+    const auto bytes = message.bytes() == 0 ? absl::optional<uint64_t>() : message.bytes();
+    Touched touched;
+    touched.Overwrites(
+        env_.engine.buffers().table().ExtentOf(to.handle, to.offset, bytes, call.session().get()).extent);
+    env_.engine.buffers().Fill(to, message.bytes(), message.pattern(), call.session().get(),
+                               [&call, touched](absl::Status status) {
+                                 if (status.ok()) touched.Heal();
+                                 call.Reply(std::move(status));
+                               });
   });
 }
 

@@ -17,8 +17,11 @@ grpc::ServerUnaryReactor* Run(Kind kind, const ServiceEnv& env, grpc::CallbackSe
         auto asked = ToCollectiveRequest(kind, call.request());
         if (!asked.ok()) return call.Reply(asked.status());
         asked->caller = call.session();
-        engine.Collective(*asked, call.control(), [&call](absl::StatusOr<runtime::collective::Report> report) {
+        Touched touched = engine.TouchedBy(*asked);
+        if (absl::Status healthy = touched.Check(); !healthy.ok()) return call.Reply(std::move(healthy));
+        engine.Collective(*asked, call.control(), [&call, touched](absl::StatusOr<runtime::collective::Report> report) {
           if (!report.ok()) return call.Reply(std::move(report).status());
+          touched.Heal();
           FillReport(*report, call.response());
           call.Reply(absl::OkStatus());
         });

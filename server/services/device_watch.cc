@@ -87,11 +87,11 @@ class DeviceWatch::Watcher final : public grpc::ServerWriteReactor<grpc::ByteBuf
       ended = ending_.has_value();
     }
     if (ended) return Finish();
-    if (!ok) return End(absl::CancelledError("the client went away"));
+    if (!ok) return End(MakeError(v1::CALL_CANCELLED, "the client went away"));
     WriteNext();
   }
 
-  void OnCancel() override { End(absl::CancelledError("the client went away")); }
+  void OnCancel() override { End(MakeError(v1::CALL_CANCELLED, "the client went away")); }
 
   void OnDone() override {
     watch_.Remove(this);

@@ -60,7 +60,9 @@ class Download final : public grpc::ServerWriteReactor<grpc::ByteBuffer> {
     KILN_RETURN_IF_ERROR(Decode(bytes, LimitsOf(env_), request));
     const auto size = request.bytes() == 0 ? absl::optional<uint64_t>() : request.bytes();
     KILN_ASSIGN_OR_RETURN(source_, env_.engine.buffers().Resolve(ToAddress(request.buffer()), size, caller.get()));
-    return absl::OkStatus();
+    Touched touched;
+    touched.Reads(source_.extent());
+    return touched.Check();
   }
 
   // Does what can be done now. One thread at a time; whoever comes meanwhile has left its
@@ -129,7 +131,7 @@ class Download final : public grpc::ServerWriteReactor<grpc::ByteBuffer> {
   void OnWriteDone(bool ok) override {
     mutex_.Lock();
     sending_ = false;
-    if (!ok && !ending_.has_value()) ending_ = absl::CancelledError("the client does not read on");
+    if (!ok && !ending_.has_value()) ending_ = MakeError(v1::CALL_CANCELLED, "the client does not read on");
     PumpAndUnlock();
   }
 

@@ -58,6 +58,9 @@ class Copier {
 
   void End(absl::Status status) {
     const std::unique_ptr<Copier> self(this);
+    Touched touched;
+    if (upload_) touched.Overwrites(range_.extent());
+    if (status.ok() || copied_ != 0) touched.Settle(status);
     done_(std::move(status));
   }
 
@@ -88,6 +91,9 @@ void CopyShared(const ServiceEnv& env, const v1::CopyRequest& request, const Ses
   const uint64_t bytes = request.bytes();
   auto range = env.engine.buffers().Resolve(ToAddress(upload ? request.to() : request.from()), bytes, caller);
   if (!range.ok()) return done(range.status());
+  Touched touched;
+  if (!upload) touched.Reads(range->extent());
+  if (absl::Status healthy = touched.Check(); !healthy.ok()) return done(std::move(healthy));
   const v1::SharedMemory& at = upload ? request.from_shared() : request.to_shared();
   auto shared = env.shared_memory->regions().Find(at.handle(), at.offset(), bytes, caller);
   if (!shared.ok()) return done(shared.status());

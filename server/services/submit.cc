@@ -149,7 +149,7 @@ class SubmitCall final : public Base, public Outlet, public Gate::Watcher {
       absl::MutexLock lock(&mutex_);
       writing_ = false;
       if (ended_) return;
-      if (!ok || cancelled_) return End(absl::CancelledError("the connection is gone"));
+      if (!ok || cancelled_) return End(MakeError(v1::CALL_CANCELLED, "the connection is gone"));
       taken = WriteNext();
       ReadMore();
     }
@@ -161,7 +161,7 @@ class SubmitCall final : public Base, public Outlet, public Gate::Watcher {
     {
       absl::MutexLock lock(&mutex_);
       cancelled_ = true;
-      if (!ended_ && !writing_) End(absl::CancelledError("the connection is gone"));
+      if (!ended_ && !writing_) End(MakeError(v1::CALL_CANCELLED, "the connection is gone"));
       stream = stream_;
     }
     if (stream != nullptr) stream->Disconnect(this);

@@ -42,31 +42,24 @@ void CommandStream::Begin(Command& command) {
   Complete(command, NotImplemented("SubmitRequest.command"));
 }
 
-void CommandStream::Uses(Command& command, uint64_t handle) {
-  FatePtr fate = engine_.buffers().table().FateOf(handle, session_.get());
-  if (fate != nullptr) command.inputs.push_back(std::move(fate));
+void CommandStream::Reads(Command& command, const BufferAddress& at, Bytes bytes) {
+  command.touched.Reads(engine_.buffers().table().ExtentOf(at.handle, at.offset, bytes, session_.get()).extent);
 }
 
-void CommandStream::Writes(Command& command, uint64_t handle) {
-  FatePtr fate = engine_.buffers().table().FateOf(handle, session_.get());
-  if (fate == nullptr) return;
-  command.inputs.push_back(fate);
-  command.outputs.push_back(std::move(fate));
+void CommandStream::Writes(Command& command, const BufferAddress& at, Bytes bytes) {
+  command.touched.Writes(engine_.buffers().table().ExtentOf(at.handle, at.offset, bytes, session_.get()).extent);
+}
+
+void CommandStream::Overwrites(Command& command, const BufferAddress& at, Bytes bytes) {
+  BufferTable::Shown shown = engine_.buffers().table().ExtentOf(at.handle, at.offset, bytes, session_.get());
+  // What was never made cannot be overwritten: then the cause is why not.
+  shown.made ? command.touched.Overwrites(std::move(shown.extent)) : command.touched.Writes(shown.extent);
 }
 
 absl::Status CommandStream::Reserve(Command& command, uint64_t handle) {
-  KILN_ASSIGN_OR_RETURN(FatePtr fate, engine_.buffers().table().Reserve(handle, *session_));
-  command.outputs.push_back(std::move(fate));
+  KILN_ASSIGN_OR_RETURN(PoisonPtr poison, engine_.buffers().table().Reserve(handle, *session_));
+  command.touched.Makes({std::move(poison), 0, Poison::kEnd});
   return absl::OkStatus();
-}
-
-CausePtr CommandStream::CauseOf(const Command& command) {
-  CausePtr first;
-  for (const FatePtr& fate : command.inputs) {
-    CausePtr cause = fate->cause();
-    if (cause != nullptr && (first == nullptr || cause->command_id < first->command_id)) first = std::move(cause);
-  }
-  return first;
 }
 
 void CommandStream::Allocate(Command& command) {
@@ -75,11 +68,11 @@ void CommandStream::Allocate(Command& command) {
     if (absl::Status status = Reserve(command, asked.handle()); !status.ok()) return Complete(command, status);
   }
   Buffers& buffers = engine_.buffers();
-  const FatePtr& fate = command.outputs.front();
+  const PoisonPtr& poison = command.touched.output(0).poison;
   absl::Status status = asked.has_type()
-                            ? buffers.AllocateAs(asked.handle(), fate, asked.device(), asked.type().dtype(),
+                            ? buffers.AllocateAs(asked.handle(), poison, asked.device(), asked.type().dtype(),
                                                  ShapeOf(asked.type().shape()), *session_)
-                            : buffers.AllocateAs(asked.handle(), fate, asked.device(), asked.bytes(), *session_);
+                            : buffers.AllocateAs(asked.handle(), poison, asked.device(), asked.bytes(), *session_);
   // Memory that was freed may still be in use by what is under way.
   if (absl::IsResourceExhausted(status) && WaitForOthers(command)) return;
   Complete(command, std::move(status));
@@ -87,18 +80,19 @@ void CommandStream::Allocate(Command& command) {
 
 void CommandStream::View(Command& command) {
   const v1::ViewCommand& asked = command.request.view();
-  Uses(command, asked.of().handle());
   absl::Status status = Reserve(command, asked.handle());
   if (status.ok()) {
     status = engine_.buffers().ViewAs(asked.handle(), ToAddress(asked.of()), asked.bytes(), asked.dtype(),
                                       ShapeOf(asked.shape()), *session_);
   }
+  // Of poisoned bytes it is made, and says so.
+  Reads(command, status.ok() ? BufferAddress{asked.handle(), 0} : ToAddress(asked.of()));
   Complete(command, std::move(status));
 }
 
 void CommandStream::Write(Command& command) {
   const v1::WriteCommand& asked = command.request.write();
-  Writes(command, asked.buffer().handle());
+  Overwrites(command, ToAddress(asked.buffer()), asked.data().size());
   auto range = engine_.buffers().Resolve(ToAddress(asked.buffer()), asked.data().size(), session_.get());
   if (!range.ok()) return Complete(command, std::move(range).status());
   range->device->queue().Write(asked.data().data(), std::move(range->slice), [&command](absl::Status status) {
@@ -108,15 +102,15 @@ void CommandStream::Write(Command& command) {
 
 void CommandStream::Fill(Command& command) {
   const v1::FillCommand& asked = command.request.fill();
-  Writes(command, asked.buffer().handle());
+  Overwrites(command, ToAddress(asked.buffer()), asked.bytes() == 0 ? Bytes() : asked.bytes());
   engine_.buffers().Fill(ToAddress(asked.buffer()), asked.bytes(), asked.pattern(), session_.get(),
                          [&command](absl::Status status) { command.stream->Complete(command, std::move(status)); });
 }
 
 void CommandStream::Copy(Command& command) {
   const v1::CopyCommand& asked = command.request.copy();
-  Uses(command, asked.from().handle());
-  Writes(command, asked.to().handle());
+  Reads(command, ToAddress(asked.from()), asked.bytes());
+  Overwrites(command, ToAddress(asked.to()), asked.bytes());
   engine_.buffers().Copy(ToAddress(asked.from()), ToAddress(asked.to()), asked.bytes(), session_.get(), control_,
                          /*keeps_place=*/true,
                          [&command](absl::Status status) { command.stream->Complete(command, std::move(status)); });
@@ -139,14 +133,10 @@ void CommandStream::Compile(Command& command) {
 
 void CommandStream::Replay(Command& command) {
   const v1::ReplaySequenceRequest& asked = command.request.replay();
-  const Recordings::Handle recording = engine_.FindRecording(asked.recording());
   ReplayRequest request = ToReplayRequest(asked);
-  for (size_t i = 0; i < request.buffers.size(); ++i) {
-    const bool written =
-        recording != nullptr && i < recording->sequence->buffers().size() && recording->sequence->buffers()[i].written;
-    written ? Writes(command, request.buffers[i].handle) : Uses(command, request.buffers[i].handle);
-  }
   request.caller = session_;
+  request.settled_by_caller = true;
+  command.touched = engine_.TouchedBy(request);
   engine_.Replay(request, control_, [&command](absl::StatusOr<ExecuteTiming> timing) {
     const v1::ReplaySequenceRequest& asked = command.request.replay();
     if (timing.ok() && asked.want_timing()) {
@@ -159,11 +149,14 @@ void CommandStream::Replay(Command& command) {
 
 void CommandStream::Collective(Command& command) {
   const v1::CollectiveCommand& asked = command.request.collective();
-  for (const v1::BufferRef& input : asked.request().input()) Uses(command, input.handle());
-  for (const v1::BufferRef& output : asked.request().output()) Writes(command, output.handle());
   auto request = ToCollectiveRequest(asked);
-  if (!request.ok()) return Complete(command, std::move(request).status());
+  if (!request.ok()) {
+    for (const v1::BufferRef& input : asked.request().input()) Reads(command, ToAddress(input));
+    for (const v1::BufferRef& output : asked.request().output()) Writes(command, ToAddress(output));
+    return Complete(command, std::move(request).status());
+  }
   request->caller = session_;
+  command.touched = engine_.TouchedBy(*request);
   request->keeps_place = true;
   engine_.Collective(*request, control_, [&command](absl::StatusOr<runtime::collective::Report> report) {
     if (report.ok() && command.request.collective().want_report()) {

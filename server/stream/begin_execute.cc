@@ -14,11 +14,11 @@ namespace {
 
 // One, or one a device.
 template <typename Fn>
-void ForHandles(const Argument& argument, const Fn& fn) {
-  if (const auto* at = std::get_if<BufferAddress>(&argument.value)) fn(at->handle);
+void ForBuffers(const Argument& argument, const Fn& fn) {
+  if (const auto* at = std::get_if<BufferAddress>(&argument.value)) fn(*at);
   const auto* shards = std::get_if<ShardAddresses>(&argument.value);
   if (shards == nullptr) return;
-  for (const BufferAddress& at : shards->shards) fn(at.handle);
+  for (const BufferAddress& at : shards->shards) fn(at);
 }
 
 }  // namespace
@@ -29,7 +29,7 @@ void CommandStream::Execute(Command& command) {
   absl::Status status = request.status();
   if (!command.reserved) {
     for (size_t i = 0; status.ok() && i < request->arguments.size(); ++i) {
-      ForHandles(request->arguments[i], [&](uint64_t handle) { Uses(command, handle); });
+      ForBuffers(request->arguments[i], [&](const BufferAddress& at) { Reads(command, at); });
     }
     for (const uint64_t handle : asked.result_handle()) {
       if (handle == 0) continue;
@@ -44,10 +44,11 @@ void CommandStream::Execute(Command& command) {
     status = MakeError(detail, "results by value have no handles");
   }
   if (!status.ok()) {
-    NoteWritten(command);
+    NoteTouched(command);
     return Complete(command, std::move(status));
   }
   request->caller = session_;
+  request->settled_by_caller = true;
   request->results_named = !request->results_inline;
   request->result_names = {asked.result_handle().data(), static_cast<size_t>(asked.result_handle_size())};
   request->started = [&command](const runtime::Program& program, const BoundArguments& bound, uint64_t inline_bytes) {
@@ -62,30 +63,30 @@ void CommandStream::Execute(Command& command) {
 
 void CommandStream::OnStarted(Command& command, const runtime::Program& program, const BoundArguments& bound,
                               uint64_t inline_bytes) {
-  for (size_t i = 0; i < bound.parameters.size(); ++i) {
-    const BoundParameter& parameter = bound.parameters[i];
-    if (parameter.by_value() || !program.plan().parameters[i].written) continue;
-    FatePtr fate =
-        engine_.buffers().table().FateOf(std::get<BufferAddress>(parameter.argument->value).handle, session_.get());
-    if (fate != nullptr) command.outputs.push_back(std::move(fate));
-  }
+  command.touched.ForgetReads();  // of these, some are overwritten
+  AddTouched(program, bound, command.touched);
   command.started = true;
   if (inline_bytes > 0) Expect(command, inline_bytes);
 }
 
-// A failure before the start: what the program would have written is known if the
-// program is.
-void CommandStream::NoteWritten(Command& command) {
+// What the program would have read and written, which is known if the program is: of a
+// failure before the start, and of programs on several devices.
+void CommandStream::NoteTouched(Command& command) {
   const v1::ExecuteRequest& asked = command.request.execute().request();
   const auto request = ToExecuteRequest(asked);
   if (!request.ok()) return;
   const ProgramStore::Program program = engine_.FindProgram(*request);
   if (program == nullptr) return;
-  for (const v1::Signature::Parameter& parameter : program->signature().parameters()) {
-    if (!parameter.written()) continue;
+  command.touched.ForgetReads();
+  for (int i = 0; i < program->signature().parameters_size(); ++i) {
+    const v1::Signature::Parameter& parameter = program->signature().parameters(i);
+    const uint64_t bytes = program->multi == nullptr ? parameter.bytes() : program->multi->share_bytes(i);
     for (const Argument& argument : request->arguments) {
       if (argument.slot != parameter.slot()) continue;
-      ForHandles(argument, [&](uint64_t handle) { Writes(command, handle); });
+      ForBuffers(argument, [&](const BufferAddress& at) {
+        if (parameter.overwritten()) return Overwrites(command, at, bytes);
+        parameter.written() ? Writes(command, at, bytes) : Reads(command, at, bytes);
+      });
     }
   }
 }
@@ -95,11 +96,11 @@ void CommandStream::OnExecuted(Command& command, absl::StatusOr<ExecuteResult> r
     if (!command.started) {
       // Memory that was freed may still be in use by what is under way.
       if (absl::IsResourceExhausted(result.status()) && WaitForOthers(command)) return Pump();
-      NoteWritten(command);
+      NoteTouched(command);
     }
     return Complete(command, std::move(result).status());
   }
-  if (!command.started) NoteWritten(command);  // on several devices
+  if (!command.started) NoteTouched(command);  // on several devices
   const v1::ExecuteCommand& asked = command.request.execute();
   // What was sent by value and written comes back by value.
   bool values = false;

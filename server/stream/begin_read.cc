@@ -20,9 +20,9 @@ constexpr uint64_t kPieceBytes = 1 << 20;
 
 void CommandStream::Read(Command& command) {
   const v1::ReadCommand& asked = command.request.read();
-  Uses(command, asked.buffer().handle());
-  const auto range = engine_.buffers().Resolve(
-      ToAddress(asked.buffer()), asked.bytes() == 0 ? absl::optional<uint64_t>() : asked.bytes(), session_.get());
+  const Bytes bytes = asked.bytes() == 0 ? Bytes() : asked.bytes();
+  Reads(command, ToAddress(asked.buffer()), bytes);
+  const auto range = engine_.buffers().Resolve(ToAddress(asked.buffer()), bytes, session_.get());
   if (!range.ok()) return Complete(command, range.status());
   command.read = *range;
   command.pieces_under_way = 1;
@@ -33,8 +33,14 @@ void CommandStream::ReadOn(Command& command) {
   const runtime::hal::BufferSlice& whole = command.read.slice;
   runtime::hal::Queue& queue = command.read.device->queue();
   for (;;) {
-    if (Ended()) return OnPiece(command, absl::CancelledError("the stream has ended"), /*data=*/false);
-    if (CauseOf(command) != nullptr) return OnPiece(command, absl::OkStatus(), /*data=*/false);
+    if (Ended()) return OnPiece(command, MakeError(v1::CALL_CANCELLED, "the stream has ended"), /*data=*/false);
+    {
+      absl::ReleasableMutexLock lock(&mutex_);
+      if (IsStopped(command)) {
+        lock.Release();
+        return OnPiece(command, absl::OkStatus(), /*data=*/false);
+      }
+    }
     const uint64_t size = std::min(whole.bytes - command.next_byte, kPieceBytes);
     const bool more = command.next_byte + size < whole.bytes;
     const runtime::hal::BufferSlice from{whole.buffer, whole.offset + command.next_byte, size};
@@ -79,7 +85,7 @@ void CommandStream::OnPiece(Command& command, const absl::Status& status, bool d
     if (data && command.status.ok()) ++command.ready;
     last = command.pieces_under_way.fetch_sub(1, std::memory_order_relaxed) == 1;
     outcome = command.status;
-    if (!last && under_way_.front().get() == &command && command.ready > 0 && CauseOf(command) == nullptr) {
+    if (!last && under_way_.front().get() == &command && command.ready > 0 && !IsStopped(command)) {
       Release(command);
       wake = outlet_;
     }

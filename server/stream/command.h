@@ -12,7 +12,7 @@
 #include "absl/time/time.h"
 #include "kiln/v1/kernel_service.pb.h"
 #include "server/engine/buffers.h"
-#include "server/engine/fate.h"
+#include "server/engine/poison.h"
 
 namespace kiln::server {
 
@@ -38,10 +38,7 @@ struct Command {
   std::shared_ptr<void> guard;
   std::shared_ptr<CommandStream> stream;
 
-  // The memory that it uses, and what it would have made or written: of which the one
-  // decides whether it fails, and the other fails with it.
-  absl::InlinedVector<FatePtr, 4> inputs;
-  absl::InlinedVector<FatePtr, 4> outputs;
+  Touched touched;
   // Whether its names are reserved, if it is begun a second time, and whether it may not
   // be begun another.
   bool reserved = false;

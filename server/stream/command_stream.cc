@@ -151,8 +151,7 @@ bool CommandStream::CanGoOn() const {
     case Stall::kNone: return !pending_.empty();
     case Stall::kProgram: return false;
     case Stall::kIdle: return idle_;
-    case Stall::kAnswers:
-      return AnswersHaveRoom() || Ended() || (under_way_.front().get() == stalled_ && CauseOf(*stalled_) != nullptr);
+    case Stall::kAnswers: return AnswersHaveRoom() || Ended() || IsStopped(*stalled_);
   }
   return false;
 }
@@ -262,7 +261,7 @@ void CommandStream::Retire(Retired& retired) {
     under_way_.pop_front();
   }
   // Of a long read, what is there already.
-  if (!under_way_.empty() && under_way_.front()->ready > 0 && CauseOf(*under_way_.front()) == nullptr) {
+  if (!under_way_.empty() && under_way_.front()->ready > 0 && !IsStopped(*under_way_.front())) {
     Release(*under_way_.front());
   }
 }
@@ -287,20 +286,21 @@ void CommandStream::Expect(Command& command, uint64_t bytes) {
 
 void CommandStream::RetireOne(Command& command) {
   const v1::SubmitRequest& request = command.request;
-  CausePtr cause = CauseOf(command);
+  CausePtr cause = command.touched.Cause();
   const bool from_before = cause != nullptr;
   if (cause == nullptr && !command.status.ok()) {
     cause = std::make_shared<Cause>(Cause{request.command_id(), request.tag(), command.status});
   }
   if (cause != nullptr) {
-    for (const FatePtr& fate : command.outputs) fate->Spoil(cause);
+    command.touched.Spoil(cause);
     command.answers.clear();
     Answer& answer = command.AddAnswer();
     answer.failure = cause->status;
     answer.message.mutable_failed()->set_tag(cause->tag);
     if (from_before) answer.message.mutable_failed()->set_cause_command_id(cause->command_id);
-  } else if (command.answers.empty() && request.answer() && !command.answered) {
-    command.AddAnswer().message.mutable_done();
+  } else {
+    command.touched.Heal();
+    if (command.answers.empty() && request.answer() && !command.answered) command.AddAnswer().message.mutable_done();
   }
   command.ready = static_cast<int>(command.answers.size());
   Release(command);

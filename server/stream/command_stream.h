@@ -99,7 +99,7 @@ class CommandStream final : public SessionStream, public std::enable_shared_from
   // (begin_execute.cc)
   void Execute(Command& command);
   void OnStarted(Command& command, const runtime::Program& program, const BoundArguments& bound, uint64_t inline_bytes);
-  void NoteWritten(Command& command);
+  void NoteTouched(Command& command);
   void OnExecuted(Command& command, absl::StatusOr<ExecuteResult> result);
   // (begin_read.cc)
   void Read(Command& command);
@@ -109,13 +109,17 @@ class CommandStream final : public SessionStream, public std::enable_shared_from
   // A piece has come, or no further one will be asked for.
   void OnPiece(Command& command, const absl::Status& status, bool data);
 
-  // Notes the memory of a handle as used, or written.
-  void Uses(Command& command, uint64_t handle);
-  void Writes(Command& command, uint64_t handle);
+  // Notes memory as read, written, or overwritten: `bytes`, or all that are left.
+  using Bytes = absl::optional<uint64_t>;
+  void Reads(Command& command, const BufferAddress& at, Bytes bytes = absl::nullopt);
+  void Writes(Command& command, const BufferAddress& at, Bytes bytes = absl::nullopt);
+  void Overwrites(Command& command, const BufferAddress& at, Bytes bytes);
   // Takes a name for what the command makes.
   absl::Status Reserve(Command& command, uint64_t handle);
-  // Whether it met poison already, and need not run.
-  static CausePtr CauseOf(const Command& command);
+  // Whether poison is known to stop a command: nothing before it can heal anything more.
+  bool IsStopped(const Command& command) const ABSL_SHARED_LOCKS_REQUIRED(mutex_) {
+    return under_way_.front().get() == &command && command.touched.Cause() != nullptr;
+  }
 
   // -- Order
   // Nothing of the command may be touched after it.

@@ -1,13 +1,13 @@
-// Random commands on a stream, against a model that does one after the other: which
-// handles there are, what memory holds, what is poisoned and by whom.
+// Random commands on a stream, on one device and on four, against a model that does one after
+// the other (submit_model.h). KILN_FUZZ_FIRST and KILN_FUZZ_SEQUENCES choose other seeds.
+#include "tests/e2e/submit_model.h"
+
 #include <gtest/gtest.h>
 
-#include <algorithm>
-#include <cstring>
+#include <cstdlib>
 #include <map>
 #include <memory>
 #include <random>
-#include <set>
 #include <string>
 #include <thread>
 #include <vector>
@@ -25,174 +25,90 @@ constexpr char kUint8[] = R"(
   3 ADD [1, 2]
 )";
 
-struct Memory {
-  std::string bytes;
-  uint64_t cause = 0;
-  v1::ErrorCode code = v1::ERROR_CODE_UNSPECIFIED;
-};
-
-// A handle's part of a memory; `made` is false for what a failed command left.
-struct Named {
-  std::shared_ptr<Memory> memory;
-  size_t offset = 0, bytes = 0;
-  bool made = true;
-};
-
-// What one command is answered, if it is.
-struct Expected {
-  v1::ErrorCode code = v1::ERROR_CODE_UNSPECIFIED;
-  uint64_t cause = 0;
-  bool has_data = false;
-  std::string data;
-};
-
-// The model: each function is a command, and says how it ends.
-class Model {
- public:
-  Expected Allocate(uint64_t id, uint64_t handle, size_t bytes) {
-    if (names_.count(handle) != 0) return {v1::HANDLE_TAKEN};
-    names_[handle] = {std::make_shared<Memory>(Memory{std::string(bytes, '\0')}), 0, bytes};
-    return {};
-  }
-  Expected View(uint64_t id, uint64_t handle, uint64_t of, size_t offset, size_t bytes) {
-    const bool taken = names_.count(handle) != 0;
-    Expected end = Check(of, offset, bytes);
-    if (taken && end.cause == 0) return {v1::HANDLE_TAKEN};
-    if (taken) return end;
-    if (end.code != v1::ERROR_CODE_UNSPECIFIED) return Stillborn(id, handle, end);
-    names_[handle] = {names_[of].memory, names_[of].offset + offset, bytes};
-    return {};
-  }
-  Expected Write(uint64_t id, uint64_t handle, size_t offset, const std::string& data) {
-    const Expected end = Check(handle, offset, data.size());
-    if (end.code != v1::ERROR_CODE_UNSPECIFIED) return Spoil(id, handle, end);
-    std::memcpy(At(handle) + offset, data.data(), data.size());
-    return {};
-  }
-  Expected Fill(uint64_t id, uint64_t handle, const std::string& pattern) {
-    Expected end = Check(handle, 0, 0);
-    if (end.code == v1::ERROR_CODE_UNSPECIFIED && names_[handle].bytes % pattern.size() != 0) end = {v1::BAD_ARGUMENT};
-    if (end.code != v1::ERROR_CODE_UNSPECIFIED) return Spoil(id, handle, end);
-    for (size_t i = 0; i < names_[handle].bytes; ++i) At(handle)[i] = pattern[i % pattern.size()];
-    return {};
-  }
-  Expected Copy(uint64_t id, uint64_t from, uint64_t to, size_t bytes) {
-    const Expected first = Check(from, 0, bytes), second = Check(to, 0, bytes);
-    Expected end = first;
-    if (second.cause != 0 && (first.cause == 0 || second.cause < first.cause)) end = second;
-    if (end.code == v1::ERROR_CODE_UNSPECIFIED) end = second;
-    if (end.code != v1::ERROR_CODE_UNSPECIFIED) return Spoil(id, to, end);
-    std::memmove(At(to), At(from), bytes);
-    return {};
-  }
-  Expected Execute(uint64_t id, uint64_t handle, uint64_t result) {
-    const bool taken = names_.count(result) != 0;
-    Expected end = Check(handle, 0, 0);
-    if (end.code == v1::ERROR_CODE_UNSPECIFIED && names_[handle].bytes < 8) end = {v1::BUFFER_SIZE_MISMATCH};
-    if (taken && end.cause == 0) return {v1::HANDLE_TAKEN};
-    if (taken) return end;
-    if (end.code != v1::ERROR_CODE_UNSPECIFIED) return Stillborn(id, result, end);
-    names_[result] = {std::make_shared<Memory>(Memory{std::string(At(handle), 8)}), 0, 8};
-    for (char& byte : names_[result].memory->bytes) ++byte;
-    return {};
-  }
-  Expected Update(uint64_t id, uint64_t handle) {
-    Expected end = Check(handle, 0, 0);
-    if (end.code == v1::ERROR_CODE_UNSPECIFIED && names_[handle].bytes < 8) end = {v1::BUFFER_SIZE_MISMATCH};
-    if (end.code != v1::ERROR_CODE_UNSPECIFIED) return Spoil(id, handle, end);
-    for (int i = 0; i < 8; ++i) ++At(handle)[i];
-    return {};
-  }
-  Expected Read(uint64_t handle) {
-    Expected end = Check(handle, 0, 0);
-    if (end.code != v1::ERROR_CODE_UNSPECIFIED) return end;
-    end.has_data = true;
-    end.data.assign(At(handle), names_[handle].bytes);
-    return end;
-  }
-  Expected Free(const std::vector<uint64_t>& handles) {
-    std::set<uint64_t> distinct;
-    bool unknown = false;
-    for (const uint64_t handle : handles) {
-      if (!distinct.insert(handle).second) return {v1::UNKNOWN_HANDLE};
-      if (names_.count(handle) != 0) continue;
-      if (freed_.count(handle) != 0) return {v1::HANDLE_FREED};
-      unknown = true;
-    }
-    if (unknown) return {v1::UNKNOWN_HANDLE};
-    for (const uint64_t handle : handles) {
-      names_.erase(handle);
-      freed_.insert(handle);
-    }
-    return {};
-  }
-
- private:
-  char* At(uint64_t handle) { return names_[handle].memory->bytes.data() + names_[handle].offset; }
-
-  Expected Check(uint64_t handle, size_t offset, size_t bytes) {
-    const auto named = names_.find(handle);
-    if (named == names_.end()) return {freed_.count(handle) != 0 ? v1::HANDLE_FREED : v1::UNKNOWN_HANDLE};
-    const Memory& memory = *named->second.memory;
-    if (memory.cause != 0) return {memory.code, memory.cause};
-    return {offset + bytes <= named->second.bytes ? v1::ERROR_CODE_UNSPECIFIED : v1::OUT_OF_BOUNDS};
-  }
-  Expected Stillborn(uint64_t id, uint64_t handle, const Expected& end) {
-    names_[handle] = {std::make_shared<Memory>(), 0, 0, false};
-    return Spoil(id, handle, end);
-  }
-  Expected Spoil(uint64_t id, uint64_t handle, const Expected& end) {
-    const auto named = names_.find(handle);
-    if (named != names_.end() && named->second.memory->cause == 0) {
-      named->second.memory->cause = end.cause == 0 ? id : end.cause;
-      named->second.memory->code = end.code;
-    }
-    return end;
-  }
-
-  std::map<uint64_t, Named> names_;
-  std::set<uint64_t> freed_;
-};
+uint64_t FromEnvironment(const char* name, uint64_t otherwise) {
+  const char* text = std::getenv(name);
+  return text == nullptr ? otherwise : std::strtoull(text, nullptr, 10);
+}
 
 class SubmitModelTest : public ServerTest, public ::testing::WithParamInterface<int> {
  protected:
+  void SetUp() override {
+    v1::ServerConfig config = server::DefaultConfig();
+    config.set_cpu_devices(static_cast<uint32_t>(GetParam()));
+    Start(config);
+    add_one_ = Compiled("4 TUPLE [3]");
+    update_ = Compiled("4 STORE [1, 3]\n5 AFTER [1, 4]\n6 TUPLE [5]");
+    replace_ = Compiled("4 PARAM : uint8 [0] slot=1\n5 STORE [4, 3]\n6 AFTER [4, 5]\n7 TUPLE [6]");
+    v1::RecordSequenceRequest request;
+    request.add_programs()->set_graph_hash(update_.graph_hash());
+    request.add_programs()->set_graph_hash(replace_.graph_hash());
+    for (uint32_t program : {0u, 1u}) {
+      v1::RecordedStep& step = *request.add_steps();
+      step.set_program(program);
+      for (uint32_t slot = 0; slot <= program; ++slot) {
+        v1::RecordedArgument& argument = *step.add_arguments();
+        argument.set_slot(slot);
+        argument.mutable_memory()->set_buffer(slot);
+      }
+    }
+    v1::RecordSequenceResponse response;
+    ASSERT_TRUE(Call(*stubs_->kernel, &v1::KernelService::Stub::RecordSequence, request, response).ok());
+    recording_ = response.recording();
+  }
+
   v1::ExecuteRequest Compiled(const char* rest) {
     v1::ExecuteRequest request;
     request.set_graph_hash(Compile(*stubs_, GraphOf(absl::StrCat(kUint8, rest)))->graph_hash());
     return request;
   }
-  static v1::ExecuteRequest With(v1::ExecuteRequest request, uint64_t handle) {
-    AddBuffer(request, 0, handle);
+  static std::string DeviceName(int device) { return absl::StrCat("CPU:", device); }
+  static v1::ExecuteRequest With(v1::ExecuteRequest request, const std::vector<uint64_t>& handles, int device) {
+    for (uint32_t slot = 0; slot < handles.size(); ++slot) AddBuffer(request, slot, handles[slot]);
+    request.set_device(DeviceName(device));
     return request;
   }
+
+  void Check(uint64_t seed);
+
+  v1::ExecuteRequest add_one_, update_, replace_;
+  std::string recording_;
+  int spoilt_ = 0, healed_ = 0;
 };
 
-TEST_P(SubmitModelTest, TheStreamDoesWhatTheModelDoes) {
-  const v1::ExecuteRequest add_one = Compiled("4 TUPLE [3]");
-  const v1::ExecuteRequest update = Compiled("4 STORE [1, 3]\n5 AFTER [1, 4]\n6 TUPLE [5]");
+void SubmitModelTest::Check(uint64_t seed) {
   const uint64_t before = FirstDevice(*stubs_).memory_in_use_bytes();
-  std::mt19937 random(GetParam());
+  std::mt19937 random(static_cast<uint32_t>(seed));
   const auto below = [&random](uint32_t n) { return static_cast<uint32_t>(random() % n); };
   // Large ones make the device's own thread work, small ones run where they arrive.
   const auto size = [&] { return below(4) == 0 ? 200'000 + below(200'000) : 1 + below(40); };
   const auto handle = [&] { return uint64_t{1} + below(24); };
+  // Mostly the first, or most of what is asked of two buffers would fail.
+  const auto where = [&] { return below(4) == 0 ? static_cast<int>(below(static_cast<uint32_t>(GetParam()))) : 0; };
 
   Model model;
   SubmitClient client(*stubs_);
   std::map<uint64_t, Expected> expected;
+  std::map<uint64_t, std::string> said;
   std::map<uint64_t, v1::SubmitResponse> answers;
   std::thread reader([&] {
     while (const auto answer = client.Next()) answers[answer->command_id()] = *answer;
   });
-  constexpr int kCommands = 600;
+  constexpr int kCommands = 400;
   for (int i = 0; i < kCommands; ++i) {
     const uint64_t id = client.next_id, a = handle(), b = handle();
-    switch (below(12)) {
+    const uint32_t kind = below(14);
+    said[id] = absl::StrCat("command ", id, " of kind ", kind, " with ", a, " and ", b);
+    switch (kind) {
       case 0:
       case 1: {
+        v1::SubmitRequest request;
         const size_t bytes = size();
-        expected[id] = model.Allocate(id, a, bytes);
-        client.Allocate(a, bytes);
+        const int device = where();
+        expected[id] = model.Allocate(id, a, bytes, device);
+        request.mutable_allocate()->set_handle(a);
+        request.mutable_allocate()->set_bytes(bytes);
+        request.mutable_allocate()->set_device(DeviceName(device));
+        client.Send(request);
         break;
       }
       case 2: {
@@ -221,17 +137,34 @@ TEST_P(SubmitModelTest, TheStreamDoesWhatTheModelDoes) {
         break;
       }
       case 6: {
-        expected[id] = model.Execute(id, a, b);
-        client.Execute(With(add_one, a), {b});
+        const int device = where();
+        expected[id] = model.Execute(id, a, b, device);
+        client.Execute(With(add_one_, {a}, device), {b});
         break;
       }
       case 7: {
-        expected[id] = model.Update(id, a);
-        client.Execute(With(update, a), {0});
+        const int device = where();
+        expected[id] = model.Update(id, a, device);
+        client.Execute(With(update_, {a}, device), {0});
         break;
       }
-      case 8:
-      case 9: {
+      case 8: {
+        const int device = where();
+        expected[id] = model.Replace(id, a, b, device);
+        client.Execute(With(replace_, {a, b}, device), {0});
+        break;
+      }
+      case 11: {
+        expected[id] = model.Replay(id, a, b);
+        v1::SubmitRequest request;
+        request.mutable_replay()->set_recording(recording_);
+        request.mutable_replay()->add_handles(a);
+        request.mutable_replay()->add_handles(b);
+        client.Send(request);
+        break;
+      }
+      case 9:
+      case 10: {
         expected[id] = model.Read(a);
         client.Read(a);
         break;
@@ -252,28 +185,38 @@ TEST_P(SubmitModelTest, TheStreamDoesWhatTheModelDoes) {
   for (const auto& [id, want] : expected) {
     const auto found = answers.find(id);
     const bool fails = want.code != v1::ERROR_CODE_UNSPECIFIED;
-    ASSERT_EQ(found != answers.end(), fails || want.has_data)
-        << "command " << id << " " << v1::ErrorCode_Name(want.code);
+    ASSERT_EQ(found != answers.end(), fails || want.has_data) << said[id] << " " << v1::ErrorCode_Name(want.code);
     if (found == answers.end()) continue;
     const v1::SubmitResponse& answer = found->second;
     ASSERT_EQ(answer.has_failed(), fails) << answer.ShortDebugString().substr(0, 300);
     if (!fails) {
-      ASSERT_TRUE(answer.data() == want.data) << "command " << id;
+      ASSERT_TRUE(answer.data() == want.data) << said[id];
       continue;
     }
     google::rpc::Status status;
     ASSERT_TRUE(status.ParseFromString(answer.failed().status()));
     v1::ErrorDetail detail;
     ASSERT_TRUE(detail.ParseFromString(status.details(0).value()));
-    ASSERT_EQ(v1::ErrorCode_Name(detail.code()), v1::ErrorCode_Name(want.code))
-        << "command " << id << ": " << status.message();
-    ASSERT_EQ(answer.failed().cause_command_id(), want.cause) << "command " << id << ": " << status.message();
+    ASSERT_EQ(v1::ErrorCode_Name(detail.code()), v1::ErrorCode_Name(want.code)) << said[id] << ": " << status.message();
+    ASSERT_EQ(answer.failed().cause_command_id(), want.cause) << said[id] << ": " << status.message();
   }
+  spoilt_ += model.spoilt;
+  healed_ += model.healed;
   EXPECT_TRUE(MemoryReturnsTo(*stubs_, before));
   EXPECT_TRUE(Eventually([&] { return server_->engine().buffers().count() == 0; }));
 }
 
-INSTANTIATE_TEST_SUITE_P(Seeds, SubmitModelTest, ::testing::Range(0, 12));
+TEST_P(SubmitModelTest, TheStreamDoesWhatTheModelDoes) {
+  const uint64_t first = FromEnvironment("KILN_FUZZ_FIRST", 0), count = FromEnvironment("KILN_FUZZ_SEQUENCES", 12);
+  for (uint64_t seed = first; seed < first + count && !HasFailure(); ++seed) {
+    SCOPED_TRACE(absl::StrCat("seed ", seed));
+    Check(seed);
+  }
+  EXPECT_GT(spoilt_, 10);
+  EXPECT_GT(healed_, 10);
+}
+
+INSTANTIATE_TEST_SUITE_P(Devices, SubmitModelTest, ::testing::Values(1, 4));
 
 }  // namespace
 }  // namespace kiln::e2e

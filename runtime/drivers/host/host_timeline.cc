@@ -8,7 +8,7 @@
 
 namespace kiln::runtime::host {
 
-HostTimeline::~HostTimeline() { Fail(absl::CancelledError("the timeline was destroyed")); }
+HostTimeline::~HostTimeline() { Fail(MakeError(v1::CALL_CANCELLED, "the timeline was destroyed")); }
 
 uint64_t HostTimeline::value() const {
   absl::MutexLock lock(&mutex_);
