@@ -20,6 +20,10 @@ absl::StatusOr<UOp*> CopyTo(Graph& graph, UOp* x, std::string device) {
 }
 
 absl::StatusOr<UOp*> One(const v1::UOp& node, const std::vector<UOp*>& src) {
+  if (!node.has_index() && node.op() != v1::ALLREDUCE) {
+    return BadArgument(absl::StrCat(v1::Op_Name(node.op()), " wants an index as its argument: ",
+                                    node.op() == v1::MSELECT ? "which of the devices" : "along which axis"));
+  }
   if (src.size() == 1) return src[0];
   return MakeError(v1::WRONG_SOURCE_COUNT, absl::StrCat(v1::Op_Name(node.op()), " takes one source, not ", src.size()));
 }

@@ -157,6 +157,7 @@ absl::StatusOr<UOp*> ReadBuffer(const Node& node) {
     const v1::UOp& source = node.source(k);
     if (source.op() == v1::DEVICE) *names.Add() = source.text();
     if (source.op() != v1::UNIQUE) continue;
+    if (!source.has_index()) return BadArgument("UNIQUE wants an index as its argument, the slot");
     if (source.index() < 0 || source.index() >= 1 << 16) {
       return BadArgument(absl::StrCat("UNIQUE ", source.index(), " as a slot; slots are below 65536"));
     }

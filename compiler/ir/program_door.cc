@@ -9,6 +9,7 @@
 #include "compiler/ir/code_text.h"
 #include "compiler/ir/infer.h"
 #include "compiler/ir/program_list.h"
+#include "compiler/ir/program_nodes.h"
 #include "compiler/ir/program_scopes.h"
 #include "compiler/ir/settle.h"
 #include "compiler/ir/weak.h"
@@ -19,10 +20,13 @@ namespace {
 
 // Accumulators number their slots apart from the storage that a client numbers.
 constexpr uint32_t kFirstAccumulator = 1u << 24;
+constexpr uint32_t kSlots = 1u << 16;
 
 absl::Status WrongSources(absl::string_view what, size_t have) {
   return MakeError(v1::WRONG_SOURCE_COUNT, absl::StrCat(what, ", not ", have));
 }
+
+bool IsOldStorage(v1::Op op) { return op == v1::DEFINE_GLOBAL || op == v1::DEFINE_LOCAL || op == v1::DEFINE_REG; }
 
 bool IsLoopOp(v1::Op op) { return op == v1::RANGE || op == v1::LOOP || op == v1::SPECIAL; }
 
@@ -52,7 +56,19 @@ bool NamesLoop(v1::Op op, int k) {
 
 ProgramDoor::ProgramDoor(const v1::Graph& wire, const Limits& limits, const StorageSizes* sizes, Graph& graph)
     : wire_(wire), limits_(limits), sizes_(sizes), graph_(graph), notes_(wire.nodes_size()) {
-  for (const v1::UOp& node : wire.nodes()) has_list_ |= node.op() == v1::LINEAR;
+  const std::vector<bool> reached = Reached(wire);
+  bool old_storage = false;
+  for (uint32_t i = 0; i < reached.size(); ++i) {
+    const v1::UOp& node = this->wire(i);
+    old_storage |= IsOldStorage(node.op());
+    takes_accumulators_slots_ |= node.has_buffer() && node.buffer().slot() >= kFirstAccumulator;
+    if (node.op() != v1::LINEAR || !reached[i]) continue;
+    has_list_ = true;
+    for (uint32_t source : node.src()) {
+      if (source < i) in_lists_.insert(&this->wire(source));
+    }
+  }
+  if (old_storage) in_programs_ = NodesOfPrograms(wire);
 }
 
 absl::StatusOr<UOp*> ProgramDoor::Read(uint32_t index, std::vector<UOp*>& src) {
@@ -159,65 +175,17 @@ absl::StatusOr<UOp*> ProgramDoor::Storage(uint32_t index, const std::vector<UOp*
   return storage;
 }
 
-absl::StatusOr<UOp*> ProgramDoor::Loop(uint32_t index, std::vector<UOp*> src) {
-  const v1::UOp& node = wire(index);
-  if (src.empty() || src.size() > 2) return WrongSources("a loop takes (end) or (start, end)", src.size());
-  for (UOp*& bound : src) {
-    if (!IsInt(bound->dtype()) || !bound->shape().empty())
-      return MakeError(v1::SHAPE_MISMATCH, absl::StrCat(v1::Op_Name(node.op()), " wants integers as its bounds"));
-  }
-  RangeArg arg;
-  if (node.has_range()) {
-    const auto& range = node.range();
-    if (range.axis_id().empty() || range.axis_id_size() > 32 || range.type() < 0 || range.type() > v1::AXIS_OUTER)
-      return MakeError(v1::BAD_ARGUMENT, "RANGE wants its axis ids, one or a few, and a type");
-    const std::vector<int64_t> ids(range.axis_id().begin(), range.axis_id().end());
-    if (ids.size() == 1) {
-      arg.id = ids[0];
-    } else {
-      const auto [known, is_new] = loop_ids_.try_emplace(ids, 0);
-      if (is_new) known->second = graph_.NextId();
-      arg.id = known->second;
-    }
-    arg.type = static_cast<AxisType>(range.type());
-  } else if (node.arg_case() != v1::UOp::ARG_NOT_SET) {
-    return MakeError(v1::BAD_ARGUMENT, "a loop's argument is a range: its axis ids and type");
-  } else if (node.op() == v1::RANGE && !legacy()) {
-    return MakeError(v1::BAD_ARGUMENT, "RANGE wants one axis id and a type");
-  } else {
-    arg.id = graph_.NextId();  // loops of equal bounds are not the same loop
-  }
-  const bool from_zero = src.size() == 1 || src[0]->IsConstInt(0);
-  UOp* bound = src.back();
-  UOp* start = nullptr;
-  if (!from_zero) {
-    for (UOp*& end : src) {
-      KILN_ASSIGN_OR_RETURN(end, Strengthen(graph_, end, kIndexType));
-    }
-    start = src[0];
-    bound = Add(graph_, src[1], Mul(graph_, start, Idx(graph_, -1)));
-  } else if (bound->op() != Op::CONST) {
-    KILN_ASSIGN_OR_RETURN(bound, StrengthenByDefault(graph_, bound));
-  }
-  KILN_ASSIGN_OR_RETURN(UOp * loop, graph_.TryMake(Op::RANGE, {{bound}}, arg));
-  notes_[index].loop = loop;
-  return start == nullptr ? loop : Add(graph_, loop, start);
-}
-
-absl::StatusOr<UOp*> ProgramDoor::EndLoop(uint32_t index, const std::vector<UOp*>& src) {
-  if (src.size() != 1) return WrongSources("it closes one loop, its source", src.size());
-  UOp* loop = SourceNote(index, 0).loop;
-  if (loop == nullptr || loop->op() != Op::RANGE)
-    return MakeError(v1::BAD_ARGUMENT,
-                     absl::StrCat(v1::Op_Name(wire(index).op()), " closes a RANGE or LOOP, not ", Name(src[0]->op())));
-  return graph_.TryMake(Op::END, {{graph_.Make(Op::GROUP, {}), loop}});
-}
-
 absl::StatusOr<UOp*> ProgramDoor::Accumulator(uint32_t index, const std::vector<UOp*>& src) {
   const v1::UOp& node = wire(index);
   if (src.empty()) return WrongSources("DEFINE_ACC takes (start value, range...)", 0);
   if (!node.has_buffer()) return MakeError(v1::BAD_ARGUMENT, "DEFINE_ACC wants a buffer argument: its slot and dtype");
   v1::BufferArg buffer = node.buffer();
+  if (buffer.slot() >= kSlots)
+    return MakeError(v1::BAD_ARGUMENT, absl::StrCat("slot ", buffer.slot(), "; slots are below ", kSlots));
+  if (takes_accumulators_slots_) {
+    return MakeError(v1::BAD_ARGUMENT, absl::StrCat("a DEFINE_ACC beside storage in a slot from ", kFirstAccumulator,
+                                                    " on, which are the accumulators'; slots are below ", kSlots));
+  }
   if (buffer.dtype() == v1::DTYPE_UNSPECIFIED) buffer.set_dtype(node.dtype());
   buffer.set_addrspace(v1::REG);
   KILN_ASSIGN_OR_RETURN(Arg arg, ReadBuffer(buffer));
@@ -313,8 +281,12 @@ absl::StatusOr<UOp*> ProgramDoor::List(uint32_t index) {
     if (place != k) std::rotate(at[place].begin(), at[place].end() - 1, at[place].end());
   }
   ProgramList list(graph_, reread_);
+  absl::flat_hash_set<const UOp*> listed;
   for (const std::vector<uint32_t>& group : at) {
     for (uint32_t source : group) {
+      if (absl::Status waits = CheckWaits(source, listed); !waits.ok())
+        return WithNode(waits, source, v1::Op_Name(wire(source).op()), wire(source).tag());
+      listed.insert(made_[source]);
       for (UOp* uop : *notes_[source].lists) {
         if (absl::Status added = list.Add(uop); !added.ok())
           return WithNode(added, source, v1::Op_Name(wire(source).op()), wire(source).tag());

@@ -1,5 +1,5 @@
 // Programs written by hand, as any age of the frontends spells them, read as core
-// ops (ir.md, "Older spellings").
+// ops (docs/ir.md, "Older spellings").
 //
 // What this adds to the ordinary reading of a node (wire.cc):
 //   DEFINE_GLOBAL, DEFINE_LOCAL, DEFINE_REG   PARAM, BUFFER; a shape source that is
@@ -7,8 +7,9 @@
 //   DEFINE_ACC(init, range...), ASSIGN        a BUFFER in REG: its first STORE stands
 //            before the loops, every use is a LOAD, ASSIGN is a STORE whose value
 //            is what the accumulator then holds
-//   LOOP, RANGE(start, end), ENDLOOP, ENDRANGE   RANGE from 0, plus start; END. A dtype
-//            on a RANGE, LOOP or SPECIAL asks for a CAST
+//   LOOP(start, end), ENDLOOP, ENDRANGE   RANGE from 0, plus start; END. In dialect
+//            LEGACY_2025 RANGE is LOOP. A dtype on a RANGE, LOOP or SPECIAL asks for a CAST
+//   RANGE(bound, dep...)                      in today's LINEAR: RANGE, the deps listed before it
 //   LOAD(buf, idx[, gate, alt, barrier]), LOAD(INDEX[, alt, gate, barrier]),
 //   STORE(buf, idx, val[, gate]), INDEX(buf, idx, valid), STORE of lanes to one place
 //            INDEX or SHRINK with LOAD and STORE, whose gates are joined
@@ -16,8 +17,9 @@
 //   LINEAR                                    its list in core ops (program_list.h)
 //   PROGRAM(SINK, LINEAR, SOURCE, ...)        its LINEAR, with the SOURCE as its text; without
 //            a LINEAR, its SINK
-// The order of sources differs between ages, so kinds decide: what has no value is
-// waited for; a bool among the extras of a LOAD is its gate, unless the memory is
+// What two ages mean differently, the dialect decides, and the graph's hash knows it
+// (proto/README.md, "Op name"). What can mean one thing only is read as that in both: what has no
+// value is waited for; a bool among the extras of a LOAD is its gate, unless the memory is
 // bool itself: then the position decides.
 #ifndef KILN_COMPILER_IR_PROGRAM_DOOR_H_
 #define KILN_COMPILER_IR_PROGRAM_DOOR_H_
@@ -71,8 +73,6 @@ class ProgramDoor {
 
   // -- program_door.cc
   absl::StatusOr<UOp*> Storage(uint32_t index, const std::vector<UOp*>& src);
-  absl::StatusOr<UOp*> Loop(uint32_t index, std::vector<UOp*> src);
-  absl::StatusOr<UOp*> EndLoop(uint32_t index, const std::vector<UOp*>& src);
   absl::StatusOr<UOp*> Accumulator(uint32_t index, const std::vector<UOp*>& src);
   absl::StatusOr<UOp*> Assign(uint32_t index, const std::vector<UOp*>& src);
   absl::StatusOr<UOp*> Nothing(uint32_t index, const std::vector<UOp*>& src);
@@ -82,6 +82,12 @@ class ProgramDoor {
   absl::Status RefuseCode(uint32_t index) const;
   absl::Status KeepGates(uint32_t index);
   absl::Status KeepUnrolled(uint32_t index);
+
+  // -- program_loops.cc
+  absl::StatusOr<UOp*> Loop(uint32_t index, std::vector<UOp*> src);
+  absl::StatusOr<RangeArg> LoopArg(uint32_t index);
+  absl::StatusOr<UOp*> EndLoop(uint32_t index, const std::vector<UOp*>& src);
+  absl::Status CheckWaits(uint32_t range, const absl::flat_hash_set<const UOp*>& listed) const;
 
   // -- program_memory.cc
   absl::Status PrepareIndex(uint32_t index, std::vector<UOp*>& src);
@@ -101,6 +107,9 @@ class ProgramDoor {
   const StorageSizes* sizes_;
   Graph& graph_;
   bool has_list_ = false;  // the graph is a program, or holds one
+  bool takes_accumulators_slots_ = false;
+  absl::flat_hash_set<const v1::UOp*> in_lists_;     // listed by a LINEAR
+  absl::flat_hash_set<const v1::UOp*> in_programs_;  // looked for if there is storage in an older spelling
   std::vector<Note> notes_;
   std::vector<UOp*> made_;
   absl::flat_hash_set<UOp*> reread_;  // LOADs of accumulators

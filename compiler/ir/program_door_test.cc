@@ -51,6 +51,36 @@ TEST(ProgramDoor, CountersAreCastToWhatTheySayTheyAre) {
             "CAST CAST MUL ADD RANGE ADD CAST INDEX STORE END");
 }
 
+std::string Today(const std::string& rest) {
+  return absl::StrCat(
+      "0 CONST [] weakint 8\n1 PARAM [0] slot=0 dtype=int32\n2 CONST [] weakint 3\n3 CONST [] weakint 4\n", rest);
+}
+
+TEST(ProgramDoor, ARangeOfTodayWaitsForItsFurtherSources) {
+  // tinygrad's lowering says so which loop stands inside which, and which one behind.
+  EXPECT_EQ(
+      *Listed(Today("4 RANGE [2] range=(0)\n5 RANGE [3, 4] range=(1)\n6 CONST [] int32 1\n7 INDEX [1, 5]\n8 STORE "
+                    "[7, 6]\n9 END [8, 5]\n10 END [9, 4]\n11 RANGE [2, 10] range=(2)\n12 INDEX [1, 11]\n13 STORE "
+                    "[12, 6]\n14 END [13, 11]\n15 LINEAR [4, 5, 7, 8, 9, 10, 11, 12, 13, 14]\n")),
+      "RANGE RANGE INDEX STORE END END RANGE INDEX STORE END");
+}
+
+TEST(ProgramDoor, WhatARangeWaitsForIsListedBeforeIt) {
+  const auto late =
+      Listed(Today("4 GROUP []\n5 RANGE [2] range=(0)\n6 END [4, 5]\n7 RANGE [3, 6] range=(1)\n8 END [4, 7]\n9 "
+                   "LINEAR [7, 8, 5, 6]\n"));
+  ASSERT_FALSE(late.ok());
+  EXPECT_EQ(DetailOf(late.status())->code(), v1::BAD_ARGUMENT) << late.status();
+  EXPECT_EQ(DetailOf(late.status())->node(), 7u) << late.status();
+  EXPECT_NE(late.status().message().find("source 1 (END) is not listed before it"), absl::string_view::npos)
+      << late.status();
+  // In a graph of a kernel, nothing lists it.
+  const auto kernel = Listed(Today("4 RANGE [2] range=(0)\n5 RANGE [3, 4] range=(1)\n6 SINK [5]\n"));
+  ASSERT_FALSE(kernel.ok());
+  EXPECT_EQ(DetailOf(kernel.status())->code(), v1::UNSUPPORTED_OP) << kernel.status();
+  EXPECT_EQ(DetailOf(kernel.status())->node(), 5u) << kernel.status();
+}
+
 TEST(ProgramDoor, AccumulatorsAreReadAnewByEveryUser) {
   EXPECT_EQ(*Listed(Legacy("3 LOOP [1, 2]\n4 DEFINE_ACC : int32 [1, 3] slot=0\n5 ADD [4, 2]\n6 ASSIGN [4, 5]\n7 MUL "
                            "[4, 6]\n8 ASSIGN [6, 7]\n9 ENDLOOP [3]\n10 STORE [0, 1, 8]\n11 LINEAR [3, 4, 5, 6, 7, 8, "
@@ -136,6 +166,10 @@ TEST(ProgramDoor, RefusesWithNodeAndReason) {
       {"3 ENDLOOP [1]\n", v1::BAD_ARGUMENT, 3, "closes a RANGE or LOOP, not CONST"},
       {"3 LOOP [1, 2, 2]\n", v1::WRONG_SOURCE_COUNT, 3, "(start, end)"},
       {"3 DEFINE_ACC : int32 [1, 2] slot=0\n", v1::BAD_ARGUMENT, 3, "must be RANGEs"},
+      {"3 LOOP [1, 2]\n4 DEFINE_ACC : int32 [1, 3] slot=65536\n", v1::BAD_ARGUMENT, 4, "slots are below 65536"},
+      {"3 CONST [] weakint 1\n4 BUFFER : int32 [3] slot=16777216 space=REG\n5 LOOP [1, 2]\n6 DEFINE_ACC : int32 [1, 5] "
+       "slot=0\n7 LINEAR [4, 6]\n",
+       v1::BAD_ARGUMENT, 6, "which are the accumulators'"},
       {"3 VECTORIZE [1, 2]\n4 GEP [3] axes=(2)\n", v1::BAD_ARGUMENT, 4, "lane 2 of 2"},
       {"3 VECTORIZE [1, 2]\n4 VECTORIZE [3, 3]\n", v1::SHAPE_MISMATCH, 4, "CAT joins vectors"},
       {"3 VECTORIZE [1, 2]\n4 UNROLL [3] axes=(0, 2)\n5 UNROLL [3] axes=(1, 2)\n6 ADD [4, 5]\n", v1::UNSUPPORTED_OP, 6,

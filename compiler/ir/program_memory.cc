@@ -41,8 +41,12 @@ bool IsRecastPointer(const UOp* uop) {
 
 bool ProgramDoor::IsOldAccess(uint32_t index, const std::vector<UOp*>& src) const {
   if (src.size() < 2 || !IsBareStorage(src[0]) || !IsInt(src[1]->dtype())) return false;
+  if (legacy()) return true;
+  // In today's dialect such an op may still stand in a program, where no LOAD or STORE takes
+  // a storage whole; among tensors, the second source is an alternative or a value.
   const v1::Op base = wire(wire(index).src(0)).op();
-  return legacy() || base == v1::DEFINE_GLOBAL || base == v1::DEFINE_LOCAL || base == v1::DEFINE_REG;
+  const bool old_storage = base == v1::DEFINE_GLOBAL || base == v1::DEFINE_LOCAL || base == v1::DEFINE_REG;
+  return old_storage && in_programs_.contains(&wire(index));
 }
 
 absl::StatusOr<UOp*> ProgramDoor::Pointer(UOp* storage, UOp* place) {

@@ -16,6 +16,19 @@ bool HasBody(const v1::UOp& node) {
 
 }  // namespace
 
+std::vector<bool> Reached(const v1::Graph& wire) {
+  const auto size = static_cast<uint32_t>(wire.nodes_size());
+  std::vector<bool> reached(size, false);
+  if (size > 0) reached[size - 1] = true;
+  for (uint32_t i = size; i-- > 0;) {
+    if (!reached[i]) continue;
+    for (uint32_t source : wire.nodes(static_cast<int>(i)).src()) {
+      if (source < i) reached[source] = true;
+    }
+  }
+  return reached;
+}
+
 absl::flat_hash_set<const v1::UOp*> NodesOfPrograms(const v1::Graph& wire) {
   const auto size = static_cast<uint32_t>(wire.nodes_size());
   std::vector<bool> loops(size, false);  // has a loop below it, outside the bodies of calls

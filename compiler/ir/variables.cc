@@ -10,6 +10,7 @@
 #include "compiler/ir/build.h"
 #include "compiler/ir/functions.h"
 #include "compiler/ir/infer.h"
+#include "compiler/ir/program_nodes.h"
 
 namespace kiln::compiler {
 namespace {
@@ -49,14 +50,19 @@ bool IsVariable(const v1::UOp& node) {
 VariableReader::VariableReader(const v1::Graph& wire) {
   std::set<uint32_t> taken;
   uint32_t free = 0, arguments = 0;
-  for (const v1::UOp& node : wire.nodes()) {
+  const std::vector<bool> reached = Reached(wire);
+  for (int i = 0; i < wire.nodes_size(); ++i) {
+    const v1::UOp& node = wire.nodes(i);
+    if (!reached[i]) continue;
     if (node.op() == v1::FUNCTION || node.op() == v1::CALL)
       arguments = std::max(arguments, static_cast<uint32_t>(node.src_size()));
     if (!TakesSlot(node) && node.op() != v1::DEFINE_VAR && node.op() != v1::DEFINE_GLOBAL) continue;
     any_ |= IsVariable(node);
     free = std::max(free, std::min(node.buffer().slot(), 1u << 16) + 1);
     if (IsVariable(node) && ByName(node)) {
-      slot_of_.emplace(node.buffer().name(), node.buffer().slot());
+      // Of two, the lower: the order of nodes says nothing.
+      const auto [known, is_new] = slot_of_.emplace(node.buffer().name(), node.buffer().slot());
+      if (!is_new) known->second = std::min(known->second, node.buffer().slot());
     } else if (node.op() != v1::DEFINE_VAR) {
       taken.insert(node.buffer().slot());
     }
@@ -65,6 +71,9 @@ VariableReader::VariableReader(const v1::Graph& wire) {
   for (auto& [name, slot] : slot_of_) {
     if (slot >= arguments && taken.insert(slot).second) continue;
     slot = free++;
+  }
+  for (const v1::UOp& node : wire.nodes()) {
+    if (IsVariable(node) && ByName(node) && slot_of_.try_emplace(node.buffer().name(), free).second) ++free;
   }
 }
 

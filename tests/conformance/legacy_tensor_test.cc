@@ -210,6 +210,7 @@ TEST(LegacyTensor, RefusesWhatIsNone) {
       {"3 SHRINK [2] axes=(5, 13)\n", v1::SHAPE_MISMATCH, 3, "inside"},
       {"3 REDUCE_AXIS [2]\n", v1::BAD_ARGUMENT, 3, "REDUCE_AXIS"},
       {"3 REDUCE_AXIS [2] ADD axes=(1)\n", v1::BAD_ARGUMENT, 3, "axis 1"},
+      {"3 UNIQUE []\n4 BUFFER [1, 3] slot=0 dtype=int32\n", v1::BAD_ARGUMENT, 4, "UNIQUE wants an index"},
       {"3 UNIQUE [] index=65536\n4 BUFFER [1, 3] slot=0 dtype=int32\n", v1::BAD_ARGUMENT, 4, "65536"},
       {"3 UNIQUE [] index=1\n4 BUFFER [3] slot=0 dtype=int32\n", v1::WRONG_SOURCE_COUNT, 4, "shape"},
       {"3 BUFFER_VIEW [2] axes=(3, 10)\n", v1::SHAPE_MISMATCH, 3, "inside"},

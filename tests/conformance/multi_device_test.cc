@@ -174,6 +174,9 @@ TEST(MultiDevice, RefusesWhatWouldMoveElementsUnasked) {
       {"6 MSELECT [3] index=2\n", 6, "device 2 of 2"},
       {"6 MSTACK [3, 3]\n", 6, "one device each"},
       {"6 MULTI [3] index=0\n", 6, "stack of shards"},
+      {"6 MULTI [3]\n", 6, "MULTI wants an index as its argument: along which axis"},
+      {"6 UNSHARD [3] axes=(0)\n", 6, "UNSHARD wants an index"},
+      {"6 MSELECT [3]\n", 6, "which of the devices"},
       {"6 ALLREDUCE [3]\n", 6, "ALLREDUCE"},
   };
   for (const Fault& fault : faults) {

@@ -297,12 +297,45 @@ ProgramCase RaggedRows() {
           {{0, Int32s({3, 0, 12, 30})}}};
 }
 
+// As tinygrad's lowering orders loops: the inner waits for the outer, the last for the one that has ended.
+ProgramCase RangesThatWait() {
+  return {"RANGEs that wait for others",
+          FlatList("0 CONST [] weakint 3\n"
+                   "1 PARAM [0] slot=0 dtype=int32\n"
+                   "2 CONST [] int32 1\n"
+                   "3 CONST [] weakint 4\n"
+                   "4 RANGE [0] range=(0)\n"
+                   "5 CONST [] weakint 0\n"
+                   "6 INDEX [1, 5]\n"
+                   "7 LOAD [6]\n"
+                   "8 ADD [7, 2]\n"
+                   "9 STORE [6, 8]\n"
+                   "10 RANGE [3, 4] range=(1)\n"
+                   "11 CONST [] weakint 1\n"
+                   "12 INDEX [1, 11]\n"
+                   "13 LOAD [12]\n"
+                   "14 ADD [13, 2]\n"
+                   "15 STORE [12, 14]\n"
+                   "16 END [15, 10]\n"
+                   "17 END [16, 4]\n"
+                   "18 CONST [] weakint 2\n"
+                   "19 RANGE [3, 17] range=(2)\n"
+                   "20 INDEX [1, 18]\n"
+                   "21 LOAD [20]\n"
+                   "22 LOAD [12]\n"
+                   "23 ADD [21, 22]\n"
+                   "24 STORE [20, 23]\n"
+                   "25 END [24, 19]\n"),
+          {{0, Int32s({0, 0, 0})}},
+          {{0, Int32s({3, 12, 48})}}};
+}
+
 }  // namespace
 
 std::vector<ProgramCase> LinearCases() {
   return {TiledMatmul(),   TreeReduction(), LargeSharedMemory(), VectorAdd(),         VectorOverTheEnd(),
           Transposition(), Histogram(),     WmmaByOne(),         WmmaByThirtyTwo(16), WmmaByThirtyTwo(8),
-          Scan(),          RaggedRows()};
+          Scan(),          RaggedRows(),    RangesThatWait()};
 }
 
 }  // namespace kiln::testing
