@@ -12,6 +12,7 @@
 #include "compiler/compile_kernels.h"
 #include "compiler/compile_stages.h"
 #include "compiler/executable_builder.h"
+#include "compiler/ir/as_sent.h"
 #include "compiler/ir/entry.h"
 #include "compiler/ir/tf32.h"
 #include "compiler/ir/wire.h"
@@ -152,16 +153,8 @@ absl::StatusOr<v1::Executable> CompileNormalised(Graph& graph, Pipeline& pipelin
 absl::StatusOr<v1::Executable> Compile(const v1::Graph& graph, const v1::Target& target, const Options& options,
                                        CompileObserver* observer) {
   absl::StatusOr<v1::Executable> executable = CompileGraph(graph, target, options, observer);
-  if (!executable.ok()) return WithTag(executable.status(), graph);
+  if (!executable.ok()) return AsSent(executable.status(), graph);
   return executable;
-}
-
-absl::Status WithTag(const absl::Status& status, const v1::Graph& graph) {
-  const std::optional<v1::ErrorDetail> detail = DetailOf(status);
-  if (!detail.has_value() || !detail->has_node() || detail->node() >= static_cast<uint32_t>(graph.nodes_size()))
-    return status;
-  const v1::UOp& node = graph.nodes(static_cast<int>(detail->node()));
-  return WithNode(status, detail->node(), detail->op(), node.tag());
 }
 
 }  // namespace kiln::compiler

@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "compiler/compile_kernels.h"
 #include "compiler/compile_stages.h"
+#include "compiler/ir/as_sent.h"
 #include "compiler/ir/entry.h"
 #include "compiler/ir/wire.h"
 #include "compiler/multi_program_builder.h"
@@ -95,7 +96,7 @@ absl::StatusOr<v1::MultiProgram> CompileMulti(const v1::Graph& graph, const v1::
   Options plain = options;
   plain.constants.clear();  // a segment's parameters have slots of their own
   absl::StatusOr<v1::MultiProgram> program = CompileSegments(graph, target, plain, observer);
-  if (!program.ok()) return WithTag(program.status(), graph);
+  if (!program.ok()) return AsSent(program.status(), graph);
   return program;
 }
 

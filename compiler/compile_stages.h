@@ -19,9 +19,6 @@ absl::StatusOr<v1::Executable> CompileNormalised(Graph& graph, Pipeline& pipelin
                                                  const v1::Target& target, const Options& options,
                                                  CompileObserver* observer);
 
-// Passes know the node at fault; its tag stands in the message alone.
-absl::Status WithTag(const absl::Status& status, const v1::Graph& graph);
-
 }  // namespace kiln::compiler
 
 #endif  // KILN_COMPILER_COMPILE_STAGES_H_

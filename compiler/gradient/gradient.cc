@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
 #include "compiler/gradient/rules.h"
+#include "compiler/ir/as_sent.h"
 #include "compiler/ir/build.h"
 #include "compiler/ir/movement.h"
 #include "compiler/ir/wire.h"
@@ -212,7 +213,9 @@ absl::StatusOr<UOp*> GradientProgram(Graph& graph, UOp* root, const GradientSpec
   return graph.Make(Op::TUPLE, values);
 }
 
-absl::StatusOr<v1::GradientResponse> Gradient(const v1::GradientRequest& request, const Limits& limits) {
+namespace {
+
+absl::StatusOr<v1::GradientResponse> GradientOf(const v1::GradientRequest& request, const Limits& limits) {
   Graph graph;
   KILN_ASSIGN_OR_RETURN(UOp * root, FromWire(request.graph(), limits, graph));
   for (const UOp* uop : Toposort(root)) {
@@ -237,6 +240,14 @@ absl::StatusOr<v1::GradientResponse> Gradient(const v1::GradientRequest& request
   const uint64_t nodes = static_cast<uint64_t>(answer.graph().nodes_size()), bytes = answer.graph().ByteSizeLong();
   if (nodes > limits.max_nodes) return TooLarge("nodes", limits.max_nodes, nodes);
   if (bytes > limits.max_bytes) return TooLarge("bytes", limits.max_bytes, bytes);
+  return answer;
+}
+
+}  // namespace
+
+absl::StatusOr<v1::GradientResponse> Gradient(const v1::GradientRequest& request, const Limits& limits) {
+  absl::StatusOr<v1::GradientResponse> answer = GradientOf(request, limits);
+  if (!answer.ok()) return AsSent(answer.status(), request.graph());
   return answer;
 }
 

@@ -189,6 +189,17 @@ TEST(Gradient, ThatNoServerWouldTakeIsRefused) {
   EXPECT_EQ(DetailOf(response.status())->code(), v1::GRAPH_TOO_LARGE) << response.status();
 }
 
+TEST(Gradient, RefusalsNameTheOpThatWasSent) {
+  const auto request = Request(
+      "0 CONST [] weakint 4\n1 STACK [0]\n2 PARAM [1] slot=0 dtype=float32\n3 ASSIGN [2, 2] @\"update\"\n"
+      "4 REDUCE [3] ADD axes=(0)\n5 TUPLE [4]\n");
+  const auto response = Gradient(request, Limits());
+  ASSERT_FALSE(response.ok());
+  EXPECT_EQ(DetailOf(response.status())->node(), 3u) << response.status();
+  EXPECT_EQ(DetailOf(response.status())->op(), "ASSIGN") << response.status();
+  EXPECT_EQ(DetailOf(response.status())->tag(), "update") << response.status();
+}
+
 TEST(Gradient, OfPicksFromALongAxisBeyondAnySizeIsRefused) {
   const auto request = Request(
       "0 CONST [] weakint 268435456\n1 STACK [0]\n2 PARAM [1] slot=0 dtype=float32\n3 PARAM [1] slot=1 dtype=int32\n"

@@ -31,14 +31,33 @@ const Spelling* Find(v1::Op op) {
 }
 
 absl::StatusOr<UOp*> TryNegate(Graph& graph, UOp* x) {
-  if (x->dtype() == DType::kVoid) return MakeError(v1::DTYPE_MISMATCH, "NEG wants a value, not void");
   if (x->dtype() == DType::kBool) return Not(graph, x);
   return graph.TryMake(Op::MUL, {{x, ConstNumber(graph, x->dtype(), -1)}});
 }
 
 absl::StatusOr<UOp*> TryNot(Graph& graph, UOp* x) {
-  if (x->dtype() == DType::kVoid) return MakeError(v1::DTYPE_MISMATCH, "NOT wants a value, not void");
   return graph.TryMake(Op::CMPNE, {{x, ConstNumber(graph, x->dtype(), 1)}});
+}
+
+// What the core ops below would refuse, said of the operands as they were sent: some are
+// made in another order.
+absl::Status CheckOperands(v1::Op op, const std::vector<UOp*>& src) {
+  Shape shape = src[0]->shape();
+  std::string have;
+  bool alike = src[0]->dtype() != DType::kVoid;
+  for (const UOp* operand : src) {
+    absl::StrAppend(&have, have.empty() ? "" : ", ", Name(operand->dtype()));
+    alike &= operand->dtype() == src[0]->dtype();
+  }
+  if (!alike) {
+    return MakeError(v1::DTYPE_MISMATCH,
+                     absl::StrCat(v1::Op_Name(op), src.size() == 1 ? " wants a value" : " wants operands of one dtype",
+                                  ", not (", have, ")"));
+  }
+  for (const UOp* operand : src) {
+    KILN_ASSIGN_OR_RETURN(shape, Broadcast(shape, operand->shape()));
+  }
+  return absl::OkStatus();
 }
 
 // SHRINKs of SHRINKs compose as offsets do: where it is not sure that the second
@@ -96,6 +115,8 @@ absl::StatusOr<UOp*> MakeSpelled(Graph& graph, v1::Op op, v1::Dialect dialect, s
     return MakeError(v1::WRONG_SOURCE_COUNT,
                      absl::StrCat(v1::Op_Name(op), " takes ", spelling->sources, " sources, not ", src.size()));
   }
+  const bool moves = op == v1::CONTIGUOUS || op == v1::COPY || op == v1::ASSIGN;
+  if (!moves) KILN_RETURN_IF_ERROR(CheckOperands(op, src));
   switch (op) {
     case v1::NEG: return TryNegate(graph, src[0]);
     case v1::NOT: return TryNot(graph, src[0]);

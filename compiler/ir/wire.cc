@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "base/error.h"
+#include "compiler/ir/as_sent.h"
 #include "compiler/ir/functions.h"
 #include "compiler/ir/legacy_devices.h"
 #include "compiler/ir/legacy_tensor.h"
@@ -45,6 +46,7 @@ struct Reading {
         inliner(graph, limits.max_nodes),
         door(wire, limits, sizes, graph),
         variables(wire) {
+    reached = Reached(wire);
     if (variables.any()) in_programs = NodesOfPrograms(wire);
     for (const v1::UOp& node : wire.nodes()) {
       if (node.op() == v1::FUNCTION && node.src_size() > 0) ++uses_of_body[node.src(0)];
@@ -57,6 +59,7 @@ struct Reading {
   FunctionInliner inliner;
   ProgramDoor door;
   const VariableReader variables;
+  std::vector<bool> reached;                        // by node
   absl::flat_hash_set<const v1::UOp*> in_programs;  // looked for if there are variables
   absl::flat_hash_map<uint32_t, int> uses_of_body;  // by FUNCTIONs
   std::vector<UOp*> made;                           // by node
@@ -64,9 +67,13 @@ struct Reading {
 
 // What is resolved where it is read: functions and bound variables. nullptr for
 // any other op.
-absl::StatusOr<UOp*> Resolve(Reading& reading, const v1::UOp& node, absl::Span<UOp* const> src, const Arg& arg) {
-  if (node.op() == v1::BIND && src.size() == 2) return Bind(reading.graph, src[0], src[1]);
-  if (node.op() == v1::AFTER && !src.empty() && src[0]->IsVariable()) return BindByStore(reading.graph, src);
+absl::StatusOr<UOp*> Resolve(Reading& reading, uint32_t index, absl::Span<UOp* const> src, const Arg& arg) {
+  const v1::UOp& node = reading.wire.nodes(static_cast<int>(index));
+  const bool binds = node.op() == v1::BIND && src.size() == 2;
+  const bool stores = node.op() == v1::AFTER && !src.empty() && src[0]->IsVariable();
+  if ((binds || stores) && !reading.reached[index]) return src[0];
+  if (binds) return Bind(reading.graph, src[0], src[1]);
+  if (stores) return BindByStore(reading.graph, src);
   if (node.op() == v1::FUNCTION && !src.empty())
     return reading.inliner.Function(src[0], src.subspan(1), reading.uses_of_body[node.src(0)] > 1);
   if ((node.op() == v1::CALL || node.op() == v1::KERNEL) && !src.empty())
@@ -76,7 +83,8 @@ absl::StatusOr<UOp*> Resolve(Reading& reading, const v1::UOp& node, absl::Span<U
   return element->src(0)->src(static_cast<size_t>(std::get<int64_t>(arg)));
 }
 
-absl::StatusOr<UOp*> MakeOrdinary(Reading& reading, const v1::UOp& node, std::vector<UOp*> src, Arg arg) {
+absl::StatusOr<UOp*> MakeOrdinary(Reading& reading, uint32_t index, std::vector<UOp*> src, Arg arg) {
+  const v1::UOp& node = reading.wire.nodes(static_cast<int>(index));
   const Limits& limits = reading.limits;
   Graph& graph = reading.graph;
   if (IsElementwiseSpelling(node.op())) KILN_RETURN_IF_ERROR(MeetSources(graph, src, node.op() == v1::WHERE ? 1 : 0));
@@ -86,7 +94,7 @@ absl::StatusOr<UOp*> MakeOrdinary(Reading& reading, const v1::UOp& node, std::ve
     KILN_RETURN_IF_ERROR(MeetSources(graph, src, 0));
   }
   KILN_RETURN_IF_ERROR(SettleWeak(graph, node.op(), src));
-  KILN_ASSIGN_OR_RETURN(UOp * uop, Resolve(reading, node, src, arg));
+  KILN_ASSIGN_OR_RETURN(UOp * uop, Resolve(reading, index, src, arg));
   if (uop != nullptr) return uop;
   // In a program, SHRINK is a pointer: its place is an integer like any other.
   const bool points = node.op() == v1::SHRINK && reading.in_programs.contains(&node);
@@ -139,7 +147,7 @@ absl::StatusOr<UOp*> ReadNode(Reading& reading, uint32_t index) {
     KILN_ASSIGN_OR_RETURN(uop, reading.door.Read(index, src));
   }
   if (uop == nullptr) {
-    KILN_ASSIGN_OR_RETURN(uop, MakeOrdinary(reading, node, std::move(src), std::move(arg)));
+    KILN_ASSIGN_OR_RETURN(uop, MakeOrdinary(reading, index, std::move(src), std::move(arg)));
   }
   KILN_ASSIGN_OR_RETURN(uop, reading.door.Finish(index, uop));
   const bool counts = node.op() == v1::RANGE || node.op() == v1::LOOP || node.op() == v1::SPECIAL;
@@ -157,9 +165,9 @@ absl::StatusOr<UOp*> ReadAll(Reading& reading) {
     absl::StatusOr<UOp*> uop = ReadNode(reading, i);
     if (!uop.ok()) {
       const v1::UOp& node = wire.nodes(i);
-      const std::string name =
-          v1::Op_IsValid(node.op()) ? v1::Op_Name(node.op()) : absl::StrCat(static_cast<int>(node.op()));
-      return Annotate(WithNode(uop.status(), i, name, node.tag()), absl::StrCat("node ", i, " (", name, ")"));
+      const std::string name = SentName(node);
+      const absl::Status located = WithNode(uop.status(), i, name, node.tag());
+      return Annotate(AsSent(located, wire), absl::StrCat("node ", i, " (", name, ")"));
     }
     reading.made.push_back(*uop);
     // Vectors of many lanes, views of views: one node of a spelling may be many of the core.

@@ -4,6 +4,7 @@
 
 #include <functional>
 
+#include "absl/strings/str_cat.h"
 #include "base/error.h"
 #include "base/graph_text.h"
 
@@ -143,6 +144,86 @@ TEST(Wire, FaultsNameTheNode) {
     EXPECT_EQ(v1::ErrorCode_Name(detail->code()), v1::ErrorCode_Name(row.code)) << row.name;
     EXPECT_EQ(detail->node(), row.node) << row.name;
     if (row.node == 2) EXPECT_EQ(detail->tag(), "sum") << row.name;
+  }
+}
+
+TEST(Wire, FaultsNameTheOpThatWasSent) {
+  struct Row {
+    const char* node;
+    const char* op;
+    const char* says;
+  };
+  const Row rows[] = {
+      {"SUB [1, 2]", "SUB", "SUB wants operands of one dtype, not (int32, float32)"},
+      {"CMPGT [1, 2]", "CMPGT", "CMPGT wants operands of one dtype, not (int32, float32)"},
+      {"MULACC [1, 1, 2]", "MULACC", "MULACC wants operands of one dtype"},
+      {"CMPLE [1, 3]", "CMPLE", "shapes (2,) and (3,) do not broadcast"},
+      {"NEG [4]", "NEG", "NEG wants a value, not (void)"},
+      {"IDIV [2, 2]", "IDIV", "IDIV, read as FLOORDIV, wants integers"},
+      {"COPY [4]", "COPY", "COPY, read as LOAD, wants values"},
+      {"ASSIGN [1, 2]", "ASSIGN", "ASSIGN, read as STORE, wants a value of the buffer's dtype"},
+      {"REDUCE_AXIS [1] ADD axes=(1)", "REDUCE_AXIS", "REDUCE_AXIS, read as REDUCE, over axis 1"},
+      {"ADD [1, 2]", "ADD", "ADD wants operands of one dtype"},
+  };
+  for (const Row& row : rows) {
+    const v1::Graph wire = Parse(
+        absl::StrCat("0 CONST [] weakint 2\n1 PARAM [0] slot=0 dtype=int32\n2 PARAM [0] slot=1 dtype=float32\n3 STACK "
+                     "[0, 0, 0]\n4 STORE [1, 1]\n5 ",
+                     row.node, " @\"mine\"\n"));
+    Graph graph;
+    const auto root = FromWire(wire, Limits(), graph);
+    ASSERT_FALSE(root.ok()) << row.node;
+    const auto detail = DetailOf(root.status());
+    EXPECT_EQ(detail->op(), row.op) << root.status();
+    EXPECT_EQ(detail->node(), 5u) << root.status();
+    EXPECT_EQ(detail->tag(), "mine") << root.status();
+    EXPECT_NE(root.status().message().find(row.says), absl::string_view::npos) << root.status();
+  }
+}
+
+TEST(Wire, AnUnknownOpIsNamedByItsNumber) {
+  v1::Graph wire = Parse("0 CONST [] int32 1\n");
+  wire.mutable_nodes(0)->set_op(static_cast<v1::Op>(9999));
+  Graph graph;
+  EXPECT_EQ(DetailOf(FromWire(wire, Limits(), graph).status())->op(), "9999");
+}
+
+// What the root does not reach has no part in the graph's hash, so none in its meaning.
+TEST(Wire, WhatTheRootDoesNotReachChangesNothing) {
+  static constexpr char kVariable[] = "0 PARAM [] slot=1 dtype=int32 space=ALU name=\"n\" min=1 max=8\n";
+  Graph graph;
+  auto root =
+      FromWire(Parse(absl::StrCat(kVariable, "1 CONST [] int32 3\n2 BIND [0, 1]\n3 TUPLE [0]\n")), Limits(), graph);
+  ASSERT_TRUE(root.ok()) << root.status();
+  EXPECT_TRUE(graph.bindings().empty());
+  root = FromWire(Parse(absl::StrCat(kVariable, "1 CONST [] int32 3\n2 BIND [0, 1]\n3 TUPLE [2]\n")), Limits(), graph);
+  ASSERT_TRUE(root.ok()) << root.status();
+  EXPECT_EQ(graph.bindings().size(), 1u);
+
+  static constexpr char kByName[] = "0 DEFINE_VAR [] slot=0 dtype=int32 name=\"n\" min=1 max=8\n";
+  const auto slot_of = [](const std::string& rest) {
+    Graph nodes;
+    const auto read = FromWire(Parse(absl::StrCat(kByName, rest)), Limits(), nodes);
+    EXPECT_TRUE(read.ok()) << read.status();
+    return read.ok() ? (*read)->src(0)->arg_as<BufferArg>().slot : 99;
+  };
+  EXPECT_EQ(slot_of("1 TUPLE [0]\n"), 0u);
+  EXPECT_EQ(slot_of("1 CONST [] weakint 4\n2 PARAM [1] slot=0 dtype=int32\n3 TUPLE [0]\n"), 0u);
+  EXPECT_EQ(slot_of("1 DEFINE_VAR [] slot=0 dtype=int32 name=\"a\" min=1 max=8\n2 TUPLE [0]\n"), 0u);
+  EXPECT_EQ(slot_of("1 CONST [] weakint 4\n2 PARAM [1] slot=0 dtype=int32\n3 TUPLE [0, 2]\n"), 1u);
+}
+
+// Among tensors, the second source of a LOAD is an alternative, whoever made the storage.
+TEST(Wire, OldStorageAmongTensorsIsReadAsTheDialectSays) {
+  const std::string nodes =
+      "0 CONST [] weakint 4\n1 DEFINE_GLOBAL [0] slot=0 dtype=int32\n2 CONST [] int32 2\n3 LOAD [1, 2]\n4 TUPLE [3]\n";
+  for (const auto& [dialect, shape] : {std::pair(v1::TINYSPEC_2026, Shape({4})), std::pair(v1::LEGACY_2025, Shape())}) {
+    v1::Graph wire = Parse(nodes);
+    wire.set_dialect(dialect);
+    Graph graph;
+    const auto root = FromWire(wire, Limits(), graph);
+    ASSERT_TRUE(root.ok()) << root.status();
+    EXPECT_EQ((*root)->src(0)->shape(), shape);
   }
 }
 

@@ -97,10 +97,18 @@ class Checker {
       return {v1::BAD_ARGUMENT,
               absl::StrCat("source ", i, " (", Name(source->op()), ") ",
                            scopes_.WasListed(source) ? "stands in a loop or an IF that has closed; list it again"
-                                                     : "is not listed before it")};
+                                                     : "is not listed before it",
+                           AsSent(source))};
     }
     if (uop->op() == Op::PARAM || uop->op() == Op::BUFFER) return AddStorage(uop);
     return {};
+  }
+
+  // "; it is node 5 as sent": behind the door its op may be another than the client's.
+  std::string AsSent(const UOp* uop) const {
+    if (graph_ == nullptr) return "";
+    const auto detail = DetailOf(graph_->Locate(MakeError(v1::BAD_ARGUMENT, ""), uop));
+    return detail->has_node() ? absl::StrCat("; it is node ", detail->node(), " as sent") : "";
   }
 
   ProgramFault AddStorage(UOp* storage) {
