@@ -22,6 +22,40 @@ absl::string_view MeaningOf(v1::Op op, v1::Dialect dialect) {
   return OpName(op);
 }
 
+// Whose sources the older documents order otherwise.
+bool IsReadByDialect(v1::Op op) { return op == v1::LOAD || op == v1::STORE || op == v1::RANGE; }
+
+// Whether the node's dtype says what it is, and does not only check it.
+bool DTypeSaysWhat(const v1::UOp& uop) {
+  switch (uop.op()) {
+    case v1::BUFFER_VIEW:
+    case v1::CUSTOM:
+    case v1::CUSTOMI:
+    case v1::EMPTY:
+    case v1::INS:
+    case v1::VCONST: return uop.dtype() != v1::DTYPE_UNSPECIFIED;
+    case v1::DEFINE_GLOBAL:
+    case v1::DEFINE_LOCAL:
+    case v1::DEFINE_REG:
+    case v1::DEFINE_ACC: return uop.dtype() != v1::DTYPE_UNSPECIFIED && uop.buffer().dtype() == v1::DTYPE_UNSPECIFIED;
+    case v1::RANGE:
+    case v1::LOOP:
+    case v1::SPECIAL:
+      return uop.dtype() != v1::DTYPE_UNSPECIFIED && uop.dtype() != v1::INT64 && uop.dtype() != v1::WEAKINT;
+    default: return false;
+  }
+}
+
+// "LOAD", "LOAD:LEGACY_2025", "EMPTY:12".
+void AppendName(absl::string_view meaning, const v1::UOp& uop, v1::Dialect dialect, std::string& out) {
+  const bool old = dialect == v1::LEGACY_2025 && IsReadByDialect(uop.op());
+  if (!old && !DTypeSaysWhat(uop)) return AppendString(meaning, out);
+  std::string name(meaning);
+  if (old) absl::StrAppend(&name, ":LEGACY_2025");
+  if (DTypeSaysWhat(uop)) absl::StrAppend(&name, ":", static_cast<int>(uop.dtype()));
+  AppendString(name, out);
+}
+
 // `buffer` is scratch: one allocation serves all nodes.
 absl::StatusOr<Digest> HashNode(const v1::UOp& uop, v1::Dialect dialect, const std::vector<Digest>& earlier,
                                 uint64_t node_count, Blake3& hasher, std::string& buffer) {
@@ -30,7 +64,7 @@ absl::StatusOr<Digest> HashNode(const v1::UOp& uop, v1::Dialect dialect, const s
   if (name.empty()) {
     return MakeError(v1::UNKNOWN_OP, absl::StrCat("op ", uop.op(), " is not known to this version of the protocol"));
   }
-  AppendString(name, buffer);
+  AppendName(name, uop, dialect, buffer);
   KILN_RETURN_IF_ERROR(AppendCanonicalArg(uop, buffer));
   AppendU32(uop.src_size(), buffer);
   for (uint32_t source : uop.src()) {
@@ -78,9 +112,10 @@ absl::StatusOr<std::vector<Digest>> HashNodes(const v1::Graph& graph) {
     absl::StatusOr<Digest> digest = HashNode(uop, graph.dialect(), digests, graph.nodes_size(), hasher, buffer);
     if (!digest.ok()) {
       const size_t node = digests.size();
-      const absl::string_view op = OpName(uop.op());
+      const absl::string_view known = OpName(uop.op());
+      const std::string op = known.empty() ? absl::StrCat(static_cast<int>(uop.op())) : std::string(known);
       const absl::Status named = WithNode(digest.status(), node, op, uop.tag());
-      return Annotate(named, absl::StrCat("node ", node, op.empty() ? "" : " ", op));
+      return Annotate(named, absl::StrCat("node ", node, known.empty() ? "" : " ", known));
     }
     digests.push_back(*digest);
   }

@@ -70,6 +70,8 @@ TEST(HashGraph, ErrorsNameTheNode) {
   const auto tagged = HashGraph(Parse("0 ADD [0] @\"sum\""));
   EXPECT_EQ(DetailOf(tagged.status())->tag(), "sum");
   EXPECT_EQ(DetailOf(tagged.status())->op(), "ADD");
+  // An op without a name is named by its number.
+  EXPECT_EQ(DetailOf(HashGraph(Parse("0 NOOP []\n1 999 [0]")).status())->op(), "999");
 }
 
 TEST(HashGraph, UnknownDialect) {

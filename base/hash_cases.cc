@@ -1,5 +1,6 @@
 #include "base/hash_cases.h"
 
+#include <optional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -27,8 +28,10 @@ absl::StatusOr<std::vector<HashCase>> ParseHashCases(absl::string_view text) {
   std::vector<std::string> bodies;
   for (absl::string_view line : absl::StrSplit(text, '\n')) {
     if (absl::ConsumePrefix(&line, "== ")) {
-      const std::pair<absl::string_view, absl::string_view> names = absl::StrSplit(line, absl::MaxSplits(" = ", 1));
-      cases.push_back({std::string(names.first), std::string(names.second), {}});
+      const std::pair<absl::string_view, absl::string_view> refused = absl::StrSplit(line, absl::MaxSplits(" ! ", 1));
+      const std::pair<absl::string_view, absl::string_view> names =
+          absl::StrSplit(refused.first, absl::MaxSplits(" = ", 1));
+      cases.push_back({std::string(names.first), std::string(names.second), std::string(refused.second), {}});
       bodies.emplace_back();
     } else if (!bodies.empty()) {
       absl::StrAppend(&bodies.back(), line, "\n");
@@ -46,9 +49,20 @@ absl::StatusOr<std::string> HashVectorsJson(const std::vector<HashCase>& cases) 
   std::string json = "[\n";
   for (size_t i = 0; i < cases.size(); ++i) {
     const absl::StatusOr<GraphHash> hash = HashGraph(cases[i].graph);
-    if (!hash.ok()) return Annotate(hash.status(), cases[i].name);
+    if (hash.ok() != cases[i].error.empty()) {
+      return Annotate(hash.ok() ? absl::InternalError("it has a hash") : hash.status(), cases[i].name);
+    }
     KILN_ASSIGN_OR_RETURN(const std::string graph, ToJson(cases[i].graph));
-    absl::StrAppend(&json, "{\"name\": \"", cases[i].name, "\",\n \"hash\": \"", hash->Hex(), "\",\n");
+    absl::StrAppend(&json, "{\"name\": \"", cases[i].name, "\",\n");
+    if (hash.ok()) {
+      absl::StrAppend(&json, " \"hash\": \"", hash->Hex(), "\",\n");
+    } else {
+      const std::optional<v1::ErrorDetail> detail = DetailOf(hash.status());
+      if (!detail.has_value() || v1::ErrorCode_Name(detail->code()) != cases[i].error)
+        return Annotate(hash.status(), absl::StrCat(cases[i].name, ", which should be ", cases[i].error));
+      absl::StrAppend(&json, " \"error\": \"", cases[i].error, "\",\n");
+      if (detail->has_node()) absl::StrAppend(&json, " \"node\": ", detail->node(), ",\n");
+    }
     if (!cases[i].same_as.empty()) absl::StrAppend(&json, " \"same_as\": \"", cases[i].same_as, "\",\n");
     absl::StrAppend(&json, " \"graph\": ", graph, "}", i + 1 < cases.size() ? ",\n" : "\n");
   }

@@ -166,6 +166,36 @@ TEST_F(KernelServiceTest, NeedGraphThenBoth) {
   EXPECT_TRUE(Execute(*stubs_, request).ok());
 }
 
+// Were they one hash, the second would get the first one's program.
+TEST_F(KernelServiceTest, GraphsThatTheDialectTellsApartAreTwoPrograms) {
+  v1::Graph graph =
+      GraphOf("0 CONST [] weakint 4\n1 PARAM [0] slot=0 dtype=int32\n2 CONST [] int32 2\n3 LOAD [1, 2]\n4 TUPLE [3]\n");
+  const auto whole = Compile(*stubs_, graph);
+  ASSERT_TRUE(whole.ok()) << whole.status();
+  graph.set_dialect(v1::LEGACY_2025);
+  const auto element = Compile(*stubs_, graph);
+  ASSERT_TRUE(element.ok()) << element.status();
+  EXPECT_FALSE(element->from_cache());
+  EXPECT_NE(whole->graph_hash(), element->graph_hash());
+  EXPECT_EQ(whole->signature().results(0).bytes(), 16u);
+  EXPECT_EQ(element->signature().results(0).bytes(), 4u);
+}
+
+TEST_F(KernelServiceTest, GraphsThatOnlyADTypeTellsApartAreTwoPrograms) {
+  v1::Graph graph = GraphOf(
+      "dialect LEGACY_2025\n0 DEFINE_GLOBAL : int32 [] slot=0 dtype=untyped\n1 CONST [] weakint 3\n2 CONST [] weakint "
+      "1\n"
+      "3 STORE [0, 1, 2]\n4 LINEAR [3]\n");
+  const auto ints = Compile(*stubs_, graph);
+  ASSERT_TRUE(ints.ok()) << ints.status();
+  graph.mutable_nodes(0)->set_dtype(v1::FLOAT64);
+  const auto floats = Compile(*stubs_, graph);
+  ASSERT_TRUE(floats.ok()) << floats.status();
+  EXPECT_NE(ints->graph_hash(), floats->graph_hash());
+  EXPECT_EQ(ints->signature().parameters(0).bytes(), 16u);
+  EXPECT_EQ(floats->signature().parameters(0).bytes(), 32u);
+}
+
 TEST_F(KernelServiceTest, TimingAddsUp) {
   v1::ExecuteRequest request;
   request.set_graph_hash(CompiledHash(kAddOne));

@@ -110,13 +110,13 @@ def constant(arg: graph_pb2.ConstArg) -> bytes:
     head = struct.pack("<I", arg.dtype)
     if form is None or (form == "invalid" and not arg.invalid):
         raise _bad("a constant without a value")
+    floats = FLOATS.get(arg.dtype)
+    if floats is None and arg.dtype not in _INTEGER_BITS:
+        raise _bad("a constant of dtype %d" % arg.dtype)
     if form == "invalid":
         return head + b"\1"
-    floats = FLOATS.get(arg.dtype)
     if floats is not None:
         return head + b"\0" + struct.pack("<Q", _float(arg, form, floats))
-    if arg.dtype not in _INTEGER_BITS:
-        raise _bad("a constant of dtype %d" % arg.dtype)
     value = _integer(arg, form)
     if arg.dtype == _WEAKINT:
         if not -(1 << 63) <= value < 1 << 63:
