@@ -28,6 +28,7 @@ constexpr Remedy kRemedies[] = {
     {v1::UNKNOWN_ARGUMENT, "`kiln graph print` shows the PARAMs there are"},
     {v1::BUFFER_SIZE_MISMATCH, "`kiln graph print` shows the PARAM's shape"},
     {v1::BUFFER_DTYPE_MISMATCH, "save the file with the PARAM's dtype: a.astype(...)"},
+    {v1::BUFFER_DEVICE_MISMATCH, "copy it to the device where it is used"},
     {v1::DEADLINE_PASSED, "allow more time with --timeout"},
     {v1::NEED_GRAPH, "the server does not know this hash; give the graph's file instead"},
     {v1::UNKNOWN_DEVICE, "`kiln devices` lists those there are"},

@@ -48,7 +48,7 @@ absl::Status CheckSlices(const Request& request, absl::string_view field, const 
     }
     const uint32_t rank = one ? request.root : i;
     if (slice.buffer->device() != request.devices[rank]) {
-      return Bad(v1::UNKNOWN_DEVICE, name,
+      return Bad(v1::BUFFER_DEVICE_MISMATCH, name,
                  absl::StrCat("the buffer is on ", slice.buffer->device()->name(), ", and rank ", rank, " on ",
                               request.devices[rank]->name()));
     }

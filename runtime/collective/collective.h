@@ -83,7 +83,7 @@ absl::Status CheckSizes(Kind kind, v1::DType dtype, uint64_t count, uint32_t roo
 //   what CheckSizes says
 //   BAD_ARGUMENT           shared bytes
 //   DUPLICATE_DEVICE       a device in two places
-//   UNKNOWN_DEVICE         a buffer that is not on its rank's device
+//   BUFFER_DEVICE_MISMATCH         a buffer that is not on its rank's device
 //   BUFFER_SIZE_MISMATCH, OUT_OF_BOUNDS
 //   BUFFER_DTYPE_MISMATCH  a slice that does not begin at a multiple of its items
 // There are as many devices as inputs or, where the root alone gives, outputs.

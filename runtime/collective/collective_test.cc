@@ -320,7 +320,7 @@ TEST_F(CollectiveTest, BadRequests) {
   bad.root = 3;
   EXPECT_EQ(CodeOf(bad), v1::BAD_ARGUMENT);
   bad.root = 1;  // whose device the one output is not on
-  EXPECT_EQ(CodeOf(bad), v1::UNKNOWN_DEVICE);
+  EXPECT_EQ(CodeOf(bad), v1::BUFFER_DEVICE_MISMATCH);
   EXPECT_EQ(field_, "output 0");
   bad = good;
   bad.dtype = v1::WEAKINT;
@@ -335,7 +335,7 @@ TEST_F(CollectiveTest, BadRequests) {
   EXPECT_EQ(field_, "output");
   bad = good;
   std::swap(bad.inputs[0], bad.inputs[1]);
-  EXPECT_EQ(CodeOf(bad), v1::UNKNOWN_DEVICE);
+  EXPECT_EQ(CodeOf(bad), v1::BUFFER_DEVICE_MISMATCH);
   bad = good;
   bad.outputs[1].bytes = 36;
   EXPECT_EQ(CodeOf(bad), v1::BUFFER_SIZE_MISMATCH);

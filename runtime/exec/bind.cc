@@ -33,7 +33,7 @@ absl::Status CheckOne(const BufferSlice& slice, uint64_t bytes, uint64_t alignme
   }
   if (slice.buffer->device() != &device) {
     return Bad(
-        v1::UNKNOWN_DEVICE, what, number,
+        v1::BUFFER_DEVICE_MISMATCH, what, number,
         absl::StrCat("the buffer is on ", slice.buffer->device()->name(), ", and the program on ", device.name()));
   }
   if (slice.bytes != bytes) {

@@ -16,7 +16,7 @@ namespace kiln::runtime {
 //   OUT_OF_BOUNDS            a slice outside its buffer
 //   BUFFER_SIZE_MISMATCH     a slice of another size than the parameter's
 //   BUFFER_DTYPE_MISMATCH    an address that is no multiple of the dtype's size
-//   UNKNOWN_DEVICE           a buffer of another device
+//   BUFFER_DEVICE_MISMATCH           a buffer of another device
 //   BAD_ARGUMENT             a written parameter that shares bytes with another
 // Each names the slot. Allocates nothing if all is well and the parameters are 16 at
 // most. Takes n log n steps for n parameters.

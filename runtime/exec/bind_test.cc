@@ -48,7 +48,7 @@ TEST_F(BindTest, NamesWhatIsWrongAndTheSlot) {
       {{large.buffer, ~uint64_t{0}, 16}, v1::OUT_OF_BOUNDS},
       {large, v1::BUFFER_SIZE_MISMATCH},
       {{large.buffer, 2, 16}, v1::BUFFER_DTYPE_MISMATCH},
-      {foreign, v1::UNKNOWN_DEVICE},
+      {foreign, v1::BUFFER_DEVICE_MISMATCH},
   };
   for (const auto& test : kCases) {
     const v1::ErrorDetail detail = Detail(CheckParameters(*add_, {a, test.second}));

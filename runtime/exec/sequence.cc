@@ -78,8 +78,8 @@ absl::Status CheckStepSharing(const SequenceStep& step, const Values& values, ab
 absl::Status CheckProgram(const SequenceStep& step, const hal::Device& device) {
   const Plan& plan = step.program->plan();
   if (&step.program->device() != &device) {
-    return MakeError(v1::UNKNOWN_DEVICE, absl::StrCat("the program is for ", step.program->device().name(),
-                                                      ", and the sequence for ", device.name()));
+    return MakeError(v1::BUFFER_DEVICE_MISMATCH, absl::StrCat("the program is for ", step.program->device().name(),
+                                                              ", and the sequence for ", device.name()));
   }
   for (size_t i = 0; i < plan.results.size(); ++i) {
     if (plan.results[i].alias != PlanResult::kFresh) continue;
@@ -275,7 +275,7 @@ absl::Status Sequence::Check(absl::Span<const BufferSlice> buffers, absl::Span<c
     }
     if (slice.buffer->device() != device_) {
       return BadBuffer(
-          v1::UNKNOWN_DEVICE, i,
+          v1::BUFFER_DEVICE_MISMATCH, i,
           absl::StrCat("it is on ", slice.buffer->device()->name(), ", and the recording for ", device_->name()));
     }
     if (slice.bytes < needed.fixed_bytes) {

@@ -89,7 +89,7 @@ class Sequence {
   //   OUT_OF_BOUNDS            a condition of the program is not met; an offset that
   //                            no memory has
   //   BUFFER_DTYPE_MISMATCH    an offset that is no multiple of the dtype's size
-  //   UNKNOWN_DEVICE           a program of another device
+  //   BUFFER_DEVICE_MISMATCH           a program of another device
   //   GRAPH_TOO_LARGE          over a limit on steps, their arguments, numbers of buffers
   //                            or integers, launches, operands, or what is to be
   //                            checked again with each replay

@@ -167,7 +167,7 @@ TEST_F(SequenceTest, WhatCannotBeIsRefusedWhenItIsMade) {
   const SequenceStep good = {add, {{0, 0}, {1, 0}, {2, 0}}, {}};
   EXPECT_EQ(DetailOf(make({}))->code(), v1::BAD_ARGUMENT);
   Refused(make({good, {fresh, {{0, 0}, {1, 0}}, {}}}), v1::BAD_ARGUMENT, "steps[1]");
-  Refused(make({good, {elsewhere, {{0, 0}, {1, 0}, {2, 0}}, {}}}), v1::UNKNOWN_DEVICE, "steps[1]");
+  Refused(make({good, {elsewhere, {{0, 0}, {1, 0}, {2, 0}}, {}}}), v1::BUFFER_DEVICE_MISMATCH, "steps[1]");
   Refused(make({{add, {{0, 0}, {0, 4}, {1, 0}}, {}}}), v1::BAD_ARGUMENT, "steps[0]");
   Refused(make({{add, {{0, 0}, {0, 8}, {0, 4}}, {}}}), v1::BAD_ARGUMENT, "steps[0]");
   EXPECT_TRUE(make({{add, {{0, 0}, {0, 8}, {0, 12}}, {}}}).ok()) << "what is only read may be shared";
@@ -190,7 +190,7 @@ TEST_F(SequenceTest, BuffersAreCheckedBeforeAnythingRuns) {
   Refused(Run(sequence, {out, out}), v1::BUFFER_SIZE_MISMATCH, "buffers[1]");
   Refused(Run(sequence, {out, {in.buffer, 8, 16}}), v1::OUT_OF_BOUNDS, "buffers[1]");
   Refused(Run(sequence, {{in.buffer, 2, 8}, in}), v1::BUFFER_DTYPE_MISMATCH, "buffers[0]");
-  Refused(Run(sequence, {out, foreign}), v1::UNKNOWN_DEVICE, "buffers[1]");
+  Refused(Run(sequence, {out, foreign}), v1::BUFFER_DEVICE_MISMATCH, "buffers[1]");
   Refused(Run(sequence, {in, in}), v1::BAD_ARGUMENT, "steps[0]");
   EXPECT_EQ(ReadFloats(out), std::vector<float>({0, 0}));
   ASSERT_TRUE(Run(sequence, {out, in}).ok());

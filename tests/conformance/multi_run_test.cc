@@ -142,7 +142,7 @@ TEST_F(MultiRunTest, WrongArgumentsAreTold) {
   auto shares = Shares();
   EXPECT_EQ(DetailOf(Run({shares.data(), 1}, {}))->code(), v1::MISSING_ARGUMENT);
   std::swap(shares[0], shares[1]);
-  EXPECT_EQ(DetailOf(Run(shares, {}))->code(), v1::UNKNOWN_DEVICE);
+  EXPECT_EQ(DetailOf(Run(shares, {}))->code(), v1::BUFFER_DEVICE_MISMATCH);
   std::swap(shares[0], shares[1]);
   shares[1].bytes -= 4;
   EXPECT_EQ(DetailOf(Run(shares, {}))->code(), v1::BUFFER_SIZE_MISMATCH);

@@ -114,7 +114,7 @@ TEST_P(GpuDeviceTest, RefusesBadSlices) {
   Open();
   const BufferSlice slice = New(8), other = New(8, MemoryUse::kProgram, 1);
   EXPECT_EQ(DetailOf(Read(device(), {slice.buffer, 4, 5}).status())->code(), v1::OUT_OF_BOUNDS);
-  EXPECT_EQ(DetailOf(Read(device(), other).status())->code(), v1::UNKNOWN_DEVICE);
+  EXPECT_EQ(DetailOf(Read(device(), other).status())->code(), v1::BUFFER_DEVICE_MISMATCH);
   EXPECT_EQ(DetailOf(Copy(device(), slice, {slice.buffer, 0, 4}))->code(), v1::BUFFER_SIZE_MISMATCH);
   EXPECT_EQ(DetailOf(Fill(device(), {nullptr, 0, 1}, "a"))->code(), v1::OUT_OF_BOUNDS);
 }

@@ -321,8 +321,8 @@ TEST_F(MultiDeviceServer, WrongShardsAreNamed) {
   ExpectError(Step({a}), v1::BAD_ARGUMENT, "1 buffers; the parameter is on 2 devices");
   ExpectError(Step({a, b, b}), v1::BAD_ARGUMENT, "3 buffers");
   ExpectError(Step({}), v1::BAD_ARGUMENT, "0 buffers");
-  ExpectError(Step({b, a}), v1::UNKNOWN_DEVICE, "slot 0");
-  ExpectError(Step({a, a}), v1::UNKNOWN_DEVICE, "slot 0");
+  ExpectError(Step({b, a}), v1::BUFFER_DEVICE_MISMATCH, "slot 0");
+  ExpectError(Step({a, a}), v1::BUFFER_DEVICE_MISMATCH, "slot 0");
   ExpectError(Step({a, large}), v1::BUFFER_SIZE_MISMATCH, "slot 0");
   ExpectError(Step({a, 12345}), v1::UNKNOWN_HANDLE, "slot 0");
   v1::ExecuteRequest one = Step({a, b});

@@ -78,7 +78,9 @@ TEST_F(SeveralDevicesTest, AnArgumentOnAnotherDeviceIsRefused) {
   request.set_graph_hash(compiled->graph_hash());
   request.set_device("CPU:1");
   AddBuffer(request, 0, *AllocateOn("CPU:0", 32));
-  EXPECT_EQ(DetailOf(Execute(*stubs_, request).status())->code(), v1::UNKNOWN_DEVICE);
+  const absl::Status status = Execute(*stubs_, request).status();
+  EXPECT_EQ(DetailOf(status)->code(), v1::BUFFER_DEVICE_MISMATCH);
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << status;
 }
 
 TEST_F(SeveralDevicesTest, CopiesBetweenDevices) {

@@ -149,7 +149,7 @@ TEST_F(SubmitCollectiveTest, BadInputIsEachItsOwnErrorAndSpoilsTheOutputs) {
       {AllReduce({1, 2, 2}, 2), v1::DUPLICATE_DEVICE},
       {AllReduce({1, 2, 3}, 3), v1::OUT_OF_BOUNDS},
       {AllReduce({1, 2, 99}, 2), v1::UNKNOWN_HANDLE},
-      {Collective(Kind::ALL_REDUCE, {1, 2, 3}, {2, 1, 3}, 2, v1::ADD), v1::UNKNOWN_DEVICE},
+      {Collective(Kind::ALL_REDUCE, {1, 2, 3}, {2, 1, 3}, 2, v1::ADD), v1::BUFFER_DEVICE_MISMATCH},
       {Collective(Kind::ALL_REDUCE, {1, 2}, {1, 2, 3}, 2, v1::ADD), v1::BAD_ARGUMENT},
   };
   for (const Case& bad : cases) {

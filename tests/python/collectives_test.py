@@ -192,9 +192,9 @@ class BadInput(OnEightDevices):
         ints = client.buffer(np.zeros(6, np.int32), device="CPU:2")
         self.fails(kiln.InvalidArgument, "BUFFER_DTYPE_MISMATCH", "input 2", client.all_reduce, [a, b, ints])
         self.fails(kiln.InvalidArgument, "BAD_ARGUMENT", "output", client.all_reduce, [a, b, c], [a, b])
-        self.fails(kiln.NotFound, "UNKNOWN_DEVICE", "output 1", client.all_reduce, [a, b, c], [a, c, b])
+        self.fails(kiln.InvalidArgument, "BUFFER_DEVICE_MISMATCH", "output 1", client.all_reduce, [a, b, c], [a, c, b])
         self.fails(kiln.InvalidArgument, "BAD_ARGUMENT", "root", client.broadcast, a, [a, b], root=2)
-        self.fails(kiln.NotFound, "UNKNOWN_DEVICE", "input 0", client.broadcast, a, [a, b], root=1)
+        self.fails(kiln.InvalidArgument, "BUFFER_DEVICE_MISMATCH", "input 0", client.broadcast, a, [a, b], root=1)
         both = client.buffer(np.zeros(9, np.float32), device="CPU:1")
         self.fails(kiln.InvalidArgument, "BAD_ARGUMENT", "output 1", client.all_reduce, [a, both[0:6], c],
                    [a, both[3:9], c])  # fmt: skip

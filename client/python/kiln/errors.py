@@ -184,6 +184,7 @@ REMEDIES: Dict[str, str] = {
     "UNKNOWN_ARGUMENT": "program.signature lists the arguments",
     "BUFFER_SIZE_MISMATCH": "program.signature says which shape each argument has",
     "BUFFER_DTYPE_MISMATCH": "program.signature says which dtype each argument has",
+    "BUFFER_DEVICE_MISMATCH": "copy it to the device where it is used",
     "UNKNOWN_HANDLE": "it was freed, its session ended, or it is of another server",
     "UNKNOWN_DEVICE": "client.devices() lists them",
     "OUT_OF_MEMORY": "free buffers that are no longer needed",

@@ -22,8 +22,8 @@ Address AddressOf(const hal::BufferSlice& slice) { return reinterpret_cast<Addre
 absl::Status GpuQueue::Check(const hal::BufferSlice& slice) const {
   KILN_RETURN_IF_ERROR(hal::CheckSlice(slice));
   if (slice.buffer->device() == device_) return absl::OkStatus();
-  return MakeError(v1::UNKNOWN_DEVICE, absl::StrCat("the buffer is on ", slice.buffer->device()->name(),
-                                                    ", and the transfer on ", device_->name()));
+  return MakeError(v1::BUFFER_DEVICE_MISMATCH, absl::StrCat("the buffer is on ", slice.buffer->device()->name(),
+                                                            ", and the transfer on ", device_->name()));
 }
 
 void GpuQueue::Copy(hal::BufferSlice from, hal::BufferSlice to, hal::DoneCallback done) {

@@ -105,8 +105,8 @@ void HostQueue::ThreadMain() {
 absl::Status HostQueue::Check(const BufferSlice& slice) const {
   KILN_RETURN_IF_ERROR(hal::CheckSlice(slice));
   if (slice.buffer->device() != device_) {
-    return MakeError(v1::UNKNOWN_DEVICE, absl::StrCat("the buffer is on ", slice.buffer->device()->name(),
-                                                      ", and the transfer on ", device_->name()));
+    return MakeError(v1::BUFFER_DEVICE_MISMATCH, absl::StrCat("the buffer is on ", slice.buffer->device()->name(),
+                                                              ", and the transfer on ", device_->name()));
   }
   return absl::OkStatus();
 }

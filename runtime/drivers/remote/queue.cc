@@ -74,8 +74,8 @@ absl::Status Line::Blame(const absl::Status& status) const {
 absl::Status RemoteQueue::Check(const hal::BufferSlice& slice) const {
   KILN_RETURN_IF_ERROR(hal::CheckSlice(slice));
   if (slice.buffer->device() == device_) return absl::OkStatus();
-  return MakeError(v1::UNKNOWN_DEVICE, absl::StrCat("the buffer is on ", slice.buffer->device()->name(),
-                                                    ", and the transfer on ", device_->name()));
+  return MakeError(v1::BUFFER_DEVICE_MISMATCH, absl::StrCat("the buffer is on ", slice.buffer->device()->name(),
+                                                            ", and the transfer on ", device_->name()));
 }
 
 void RemoteQueue::Copy(hal::BufferSlice from, hal::BufferSlice to, hal::DoneCallback done) {

@@ -160,7 +160,7 @@ TEST_F(RemoteTest, MistakesAreToldAsByAnyQueue) {
   const auto code = [](const absl::Status& status) { return DetailOf(status)->code(); };
   EXPECT_EQ(code(Read({here.buffer, 4, 8}, bytes)), v1::OUT_OF_BOUNDS);
   EXPECT_EQ(code(Wait([&](auto done) { devices_[0]->queue().Read(there, bytes, std::move(done)); })),
-            v1::UNKNOWN_DEVICE);
+            v1::BUFFER_DEVICE_MISMATCH);
   EXPECT_EQ(code(Wait([&](auto done) { devices_[0]->queue().Copy(here, {here.buffer, 0, 4}, std::move(done)); })),
             v1::BUFFER_SIZE_MISMATCH);
 }
