@@ -1,6 +1,6 @@
 // The canonical encoding of an op's argument, from which its hash is made.
 //
-// proto/README.md, "Canonical encoding", is the specification; this writes it.
+// proto/README.md, "The graph hash", is the specification; this writes it.
 #ifndef KILN_BASE_CANONICAL_ARG_H_
 #define KILN_BASE_CANONICAL_ARG_H_
 

@@ -40,7 +40,7 @@ using ScheduleMap = std::map<std::string, std::string>;
 struct Options {
   bool contraction = true;     // a*b+c may become one fused multiply-add
   bool deterministic = false;  // reduction order independent of thread count
-  bool fast_math = false;      // rewrites beyond ir.md's bounds
+  bool fast_math = false;      // rewrites beyond docs/ir.md's bounds
   bool strict = false;         // refuse what cannot be proved in bounds
   bool guard_arrays = false;   // for tests: a program that leaves a LOCAL or REG array ends the process
   // The width of a search for schedules, and the time it may take; 0: rules choose them.

@@ -1,4 +1,4 @@
-// One elementwise op on scalars: ir.md's tables of integers and floats, as
+// One elementwise op on scalars: docs/ir.md's tables of integers and floats, as
 // plainly as they can be written. Every other engine is compared with this one.
 #ifndef KILN_COMPILER_INTERP_SCALAR_H_
 #define KILN_COMPILER_INTERP_SCALAR_H_

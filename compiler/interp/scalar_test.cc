@@ -1,4 +1,4 @@
-// Spot checks of the tables in ir.md. tests/conformance has every op of each
+// Spot checks of the tables in docs/ir.md. tests/conformance has every op of each
 // dtype on edges and random values.
 #include "compiler/interp/scalar.h"
 

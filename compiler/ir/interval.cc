@@ -148,7 +148,7 @@ Bounds OfShift(Op op, const Bounds& a, const Bounds& b, DType dtype) {
   return all;
 }
 
-// Of bool, as ir.md defines arithmetic on it.
+// Of bool, as docs/ir.md defines arithmetic on it.
 Bounds OfBool(Op op, const Bounds& a, const Bounds& b) {
   switch (op) {
     case Op::ADD:

@@ -1,5 +1,5 @@
 // Arithmetic of intervals: from what holds for the operands of an integer op to
-// what holds for its result, as ir.md's table of integers defines the ops.
+// what holds for its result, as docs/ir.md's table of integers defines the ops.
 //
 // Every function takes known bounds and gives bounds that hold for every pair of
 // values. Results are exact integers; Wrapped() says what is left of them in a

@@ -1,4 +1,4 @@
-// Older tensor graphs, read as core ops (ir.md, "Older spellings").
+// Older tensor graphs, read as core ops (docs/ir.md, "Older spellings").
 //
 //   VIEW(T) views                       movement ops (views.h)
 //   VALID(VIEW), VALID views            the views' mask, as bool

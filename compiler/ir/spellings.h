@@ -1,4 +1,4 @@
-// Derived and older spellings of the wire, each as core ops (ir.md, "Older
+// Derived and older spellings of the wire, each as core ops (docs/ir.md, "Older
 // spellings").
 #ifndef KILN_COMPILER_IR_SPELLINGS_H_
 #define KILN_COMPILER_IR_SPELLINGS_H_

@@ -1,5 +1,5 @@
 // Weak scalars: a frontend's own numbers, which take the dtype of whatever
-// strong operand they meet (ir.md, "Scalars").
+// strong operand they meet (docs/ir.md, "Scalars").
 #ifndef KILN_COMPILER_IR_WEAK_H_
 #define KILN_COMPILER_IR_WEAK_H_
 

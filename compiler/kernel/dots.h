@@ -8,7 +8,7 @@
 // together (opt/local_buffer.h); the pass here finds what has got that form.
 //
 // Those of integers are exact. Those of bfloat16 take subnormal numbers for zeros, in all
-// they read and write, and round as no two operations of ir.md do: fast_math allows them.
+// they read and write, and round as no two operations of docs/ir.md do: fast_math allows them.
 #ifndef KILN_COMPILER_KERNEL_DOTS_H_
 #define KILN_COMPILER_KERNEL_DOTS_H_
 

@@ -59,7 +59,7 @@ UOp* InFloat32(const Match& m, Graph& graph) {
   return Cast(graph, graph.Make(uop->op(), src, uop->arg()), uop->dtype());
 }
 
-// -- bool: + is or, * is and, max is or (ir.md, "Integers")
+// -- bool: + is or, * is and, max is or (docs/ir.md, "Integers")
 
 bool IsBoolNode(const UOp* uop) { return uop->dtype() == DType::kBool; }
 

@@ -12,7 +12,7 @@ namespace kiln::compiler {
 bool IsFloat8(DType dtype);
 
 // CASTs from and to float8 as integer arithmetic on their patterns. Each rounds
-// once, to nearest even; ir.md: a finite value past the greatest becomes the
+// once, to nearest even; docs/ir.md: a finite value past the greatest becomes the
 // greatest, infinity stays or, where the format has none, is NaN.
 std::vector<Rule> Float8CastRules();
 

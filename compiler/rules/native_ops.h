@@ -2,7 +2,7 @@
 //
 // EXP2, LOG2, SIN and POW of float32 and float64 are decomposed into ops that
 // every target has, unless the target lists them here: it may, if its own
-// instruction stays within ir.md's bounds over the whole range, denormals,
+// instruction stays within docs/ir.md's bounds over the whole range, denormals,
 // infinities and NaN included. SQRT, RECIPROCAL and FDIV have no decomposition:
 // they are rounded correctly, which no composition of the other ops is, so
 // every target must have them.

@@ -6,7 +6,7 @@
 
 namespace kiln::compiler {
 
-// ir.md, "Floats": x * (1 / (1 + x)) is 1 - 1 / (1 + x), so that sigmoid, tanh,
+// docs/ir.md, "Floats": x * (1 / (1 + x)) is 1 - 1 / (1 + x), so that sigmoid, tanh,
 // gelu and their gradients, in which x is an exponential, are finite where it
 // overflows. In every spelling: the two factors anywhere in a product, the
 // denominator squared or cubed, quotients. For graphs of tensors and kernels.

@@ -2,7 +2,7 @@
 // comparisons and integer operations: the same on every target, straight-line
 // code without calls or branches, so a vector of lanes costs what one lane does.
 //
-// ir.md's bounds hold over the whole range, with FMA contraction and without:
+// docs/ir.md's bounds hold over the whole range, with FMA contraction and without:
 // EXP2, LOG2 and SIN 2 ulp in float32 and 4 in float64, POW 4 and 16.
 // docs/accuracy.md has what was measured. The coefficients come from
 // compiler/rules/minimax.py.

@@ -7,7 +7,7 @@
 
 namespace kiln::compiler {
 
-// Rewrites a Callify'd SINK. Where ir.md lets Invalid show, its meaning is
+// Rewrites a Callify'd SINK. Where docs/ir.md lets Invalid show, its meaning is
 // written out: a STORE to a parameter gets a gate, a result and a LOAD get 0, a
 // REDUCE gets its identity, an INDEX by Invalid reads out of range. Beyond this
 // point no CONST is Invalid and every PAD has a fill, so any value may be

@@ -1,5 +1,5 @@
 // Z3 as the judge of integer arithmetic: whether two expressions are equal for
-// every value of their variables, as ir.md defines the ops, wrapping included.
+// every value of their variables, as docs/ir.md defines the ops, wrapping included.
 #ifndef KILN_COMPILER_TESTING_Z3_ORACLE_H_
 #define KILN_COMPILER_TESTING_Z3_ORACLE_H_
 

@@ -18,10 +18,10 @@ struct Function {
   int arguments;                      // 1 or 2
   v1::Graph (*graph)(int64_t count);  // of `count` elements in each argument
   long double (*truth)(long double, long double);
-  double bound;  // ulp that ir.md allows; 0: none is stated
+  double bound;  // ulp that docs/ir.md allows; 0: none is stated
 };
 
-// ir.md's functions, and those that the C++ client composes of them.
+// docs/ir.md's functions, and those that the C++ client composes of them.
 const std::vector<Function>& Functions();
 
 // Between the value and the truth. Infinite where one is NaN, infinite or a zero

@@ -4,7 +4,7 @@
 //
 //   ./dev bench accuracy [--write docs/accuracy.md --machine "2 cores of …"]
 //
-// Ends with status 1 if a bound of ir.md does not hold.
+// Ends with status 1 if a bound of docs/ir.md does not hold.
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <fstream>

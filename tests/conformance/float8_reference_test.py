@@ -32,7 +32,7 @@ class Float8(unittest.TestCase):
                     self.assertEqual(ours.hex(), float(theirs[bits]).hex(), (dtype, bits))
 
     # Beyond the greatest value the two differ on purpose: ml_dtypes gives NaN or
-    # infinity where ir.md saturates.
+    # infinity where docs/ir.md saturates.
     def test_rounding(self):
         rng = np.random.default_rng(1)
         values = np.concatenate([

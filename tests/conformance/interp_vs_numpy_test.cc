@@ -1,5 +1,5 @@
 // The interpreter against the reference data: integers bit for bit; floats bit
-// for bit where ir.md says correctly rounded, else within its bounds.
+// for bit where docs/ir.md says correctly rounded, else within its bounds.
 #include <gtest/gtest.h>
 
 #include <cmath>

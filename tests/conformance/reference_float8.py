@@ -3,7 +3,7 @@
   pairs OP DTYPE DIGEST     FNV-1a over OP(a, b) for a, b in 0…255, b the faster
 
 NaN is the format's one pattern of encode's comment in base/float_bits.h, -0 of a
-MAX counts as 0 (ir.md leaves its sign open).
+MAX counts as 0 (docs/ir.md leaves its sign open).
 """
 
 from reference_scalars import FLOAT8, evaluate, fnuz

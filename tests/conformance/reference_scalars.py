@@ -1,6 +1,6 @@
 """Every elementwise op on scalars, by exact arithmetic.
 
-An independent reading of ir.md's tables: integers are Python's, floats are
+An independent reading of docs/ir.md's tables: integers are Python's, floats are
 rationals that are rounded once, by the one function `encode`. Only the
 transcendental functions come from libm, in float64.
 """

@@ -4,7 +4,7 @@
 //
 // They are made so that two correct engines must agree exactly: where the order
 // of a float reduction could show, the values are small integers, and a result
-// that ir.md leaves open (the sign of a zero, the last place of sin) is never
+// that docs/ir.md leaves open (the sign of a zero, the last place of sin) is never
 // looked at by another op.
 #ifndef KILN_TESTS_FUZZ_RANDOM_GRAPH_H_
 #define KILN_TESTS_FUZZ_RANDOM_GRAPH_H_

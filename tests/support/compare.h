@@ -1,4 +1,4 @@
-// Whether two tensors are the same, within what ir.md allows.
+// Whether two tensors are the same, within what docs/ir.md allows.
 #ifndef KILN_TESTS_SUPPORT_COMPARE_H_
 #define KILN_TESTS_SUPPORT_COMPARE_H_
 
@@ -15,7 +15,7 @@ struct Tolerance {
   bool zero_signs = true;  // -0 is not 0
 };
 
-// How far apart two engines, each within ir.md's bounds, may be on `op`.
+// How far apart two engines, each within docs/ir.md's bounds, may be on `op`.
 Tolerance ToleranceOf(compiler::Op op, compiler::DType dtype);
 
 // Empty if the element is the same, else what differs. Bits in ConstArg's form.

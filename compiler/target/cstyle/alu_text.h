@@ -1,5 +1,5 @@
 // Elementwise ops, casts and bitcasts as expressions: an operator where it means
-// what ir.md says, a helper function where it does not.
+// what docs/ir.md says, a helper function where it does not.
 #ifndef KILN_COMPILER_TARGET_CSTYLE_ALU_TEXT_H_
 #define KILN_COMPILER_TARGET_CSTYLE_ALU_TEXT_H_
 

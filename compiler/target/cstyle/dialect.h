@@ -60,7 +60,7 @@ struct Dialect {
   // -- Values
   absl::Span<const TypeRow> types;
   absl::Span<const FunctionRow> functions;
-  // Those of the functions that have a decomposition, and stay within ir.md's
+  // Those of the functions that have a decomposition, and stay within docs/ir.md's
   // bounds themselves.
   absl::Span<const NativeOp> native;
   absl::Span<const AtomicRow> atomics;

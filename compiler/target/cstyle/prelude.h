@@ -1,5 +1,5 @@
 // What a text needs before its kernels: the lines its types ask for, and the
-// small functions in which ir.md's meaning takes more than an operator. Only what
+// small functions in which docs/ir.md's meaning takes more than an operator. Only what
 // is used is there, each once, in an order in which each finds what it calls.
 #ifndef KILN_COMPILER_TARGET_CSTYLE_PRELUDE_H_
 #define KILN_COMPILER_TARGET_CSTYLE_PRELUDE_H_

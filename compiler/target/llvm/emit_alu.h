@@ -1,4 +1,4 @@
-// Elementwise ops as LLVM instructions: ir.md's meaning of each, on scalars and
+// Elementwise ops as LLVM instructions: docs/ir.md's meaning of each, on scalars and
 // vectors alike, with no trap and no undefined behaviour for any operand.
 #ifndef KILN_COMPILER_TARGET_LLVM_EMIT_ALU_H_
 #define KILN_COMPILER_TARGET_LLVM_EMIT_ALU_H_

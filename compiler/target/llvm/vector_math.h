@@ -17,7 +17,7 @@
 
 namespace kiln::compiler {
 
-// What EmitVectorMath has code for on this target; all within ir.md's bounds over the
+// What EmitVectorMath has code for on this target; all within docs/ir.md's bounds over the
 // whole range (docs/accuracy.md).
 std::vector<NativeOp> VectorMathOps(const v1::Target& target);
 

@@ -47,7 +47,7 @@ class LinearCompiler(Compiler):
 
 
 class KilnRenderer(Renderer):
-    """What tinygrad's lowering may assume of Kiln: everything ir.md defines, one work item at a time."""
+    """What tinygrad's lowering may assume of Kiln: everything docs/ir.md defines, one work item at a time."""
 
     has_local = False
     has_shared = False
