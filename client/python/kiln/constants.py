@@ -22,7 +22,7 @@ _WEAKINT = BY_NAME["weakint"].number
 _INTEGER_BITS[_WEAKINT] = 64
 _SIGNED = {row.number for row in BY_NUMBER.values() if row.kind == "i"} | {_WEAKINT}
 _BOOL = BY_NAME["bool"].number
-_DECIMAL = re.compile(r"-?[0-9]{1,1000}")
+_DECIMAL = re.compile(r"(?=.{1,1000}\Z)-?[0-9]+")
 
 
 class FloatFormat(NamedTuple):
@@ -107,6 +107,8 @@ def _integer(arg: graph_pb2.ConstArg, form: str) -> int:
 def constant(arg: graph_pb2.ConstArg) -> bytes:
     """The canonical bytes; GraphError (BAD_ARGUMENT) if the value has none."""
     form = arg.WhichOneof("value")
+    if arg.dtype not in FLOATS and arg.dtype not in _INTEGER_BITS:
+        raise _bad("a constant of dtype %d" % arg.dtype)
     head = struct.pack("<I", arg.dtype)
     if form is None or (form == "invalid" and not arg.invalid):
         raise _bad("a constant without a value")

@@ -16,7 +16,7 @@ from kiln.constants import constant
 from kiln.errors import GraphError
 from kiln.v1 import dtype_pb2, error_pb2, graph_pb2
 
-_U32 = struct.Struct("<I").pack
+_PACK_U32 = struct.Struct("<I").pack
 _I64 = struct.Struct("<q").pack
 _NO_ARGUMENT = b"\0"
 
@@ -40,6 +40,11 @@ _COUNTERS = frozenset((graph_pb2.RANGE, graph_pb2.LOOP, graph_pb2.SPECIAL))
 _COUNTS = frozenset((dtype_pb2.INT64, dtype_pb2.WEAKINT))
 _OPS = frozenset(graph_pb2.Op.values()) - {graph_pb2.OP_UNSPECIFIED}
 _NAMED_BY_NODE = _SAID_BY_DTYPE | _DEFINES | _COUNTERS
+
+
+def _U32(value: int) -> bytes:
+    """Of a size, or of an enum's number, which may be any int32."""
+    return _PACK_U32(value & 0xFFFFFFFF)
 
 
 def _string(value: Any) -> bytes:
@@ -153,6 +158,8 @@ def graph_hash(graph: graph_pb2.Graph) -> bytes:
     has no hash: constants without a canonical form, sources that are not earlier nodes,
     ops that are unknown.
     """
+    if not graph.nodes:
+        raise GraphError("a graph without nodes has no hash", code="GRAPH_EMPTY")
     if graph.dialect not in graph_pb2.Dialect.values():
         raise GraphError("dialect %d is unknown" % graph.dialect, code="BAD_ARGUMENT")
     legacy = graph.dialect == graph_pb2.LEGACY_2025
@@ -181,6 +188,4 @@ def graph_hash(graph: graph_pb2.Graph) -> bytes:
         parts = [name, argument, _U32(len(sources))]
         parts += [digests[source] for source in sources]
         digests.append(blake3(b"".join(parts)).digest())
-    if not digests:
-        raise GraphError("a graph without nodes has no hash", code="GRAPH_EMPTY")
     return blake3(b"kiln.graph\x01" + digests[-1]).digest()
