@@ -50,6 +50,12 @@ absl::Status BindBuffer(const Wanted& parameter, const BufferAddress& address, c
                                       " bytes; the buffer has ", rest),
                          address.handle);
   }
+  if (exact && !std::equal(buffer.shape.begin(), buffer.shape.end(), parameter.shape.begin(), parameter.shape.end())) {
+    return ArgumentError(v1::BUFFER_SIZE_MISMATCH, parameter.slot,
+                         absl::StrCat("the parameter is ", TypeName(parameter), ", the buffer holds ",
+                                      TensorTypeName(buffer.dtype, buffer.shape), "; a view of it may say otherwise"),
+                         address.handle);
+  }
   slice = BufferSlice{buffer.slice.buffer, buffer.slice.offset + address.offset, parameter.bytes};
   bound.record = *std::move(record);
   return absl::OkStatus();

@@ -60,7 +60,7 @@ absl::Status CheckTensor(const WantedTensor& parameter, const TensorView& tensor
 //   BUFFER_DTYPE_MISMATCH                a dtype other than the parameter's,
 //                                        where one is known
 //   BUFFER_SIZE_MISMATCH                 a tensor of another shape or length; a
-//                                        typed buffer of another size; fewer
+//                                        typed buffer of another shape; fewer
 //                                        bytes than the parameter has
 //   OUT_OF_MEMORY                        no room for a tensor by value
 // An untyped buffer, or one taken from an offset on, may have bytes to spare.

@@ -337,6 +337,7 @@ TEST_F(EngineTest, BadArgumentsAreNamedAndCostNothing) {
   const uint64_t large = engine_->buffers().Allocate("", 64)->handle;
   const uint64_t floats = engine_->buffers().Allocate("", v1::FLOAT32, {8})->handle;
   const uint64_t ints = engine_->buffers().Allocate("", v1::INT32, {4})->handle;
+  const uint64_t square = engine_->buffers().Allocate("", v1::FLOAT32, {2, 2})->handle;
   const uint64_t in_use = MemoryInUse();
   const TensorView good{v1::FLOAT32, four_, sixteen_};
   struct Row {
@@ -356,6 +357,7 @@ TEST_F(EngineTest, BadArgumentsAreNamedAndCostNothing) {
       {"rest too small", {{3, BufferAddress{large, 52}}}, v1::BUFFER_SIZE_MISMATCH, 3},
       {"offset past the end", {{3, BufferAddress{large, 65}}}, v1::OUT_OF_BOUNDS, 3},
       {"typed and too large", {{3, BufferAddress{floats, 0}}}, v1::BUFFER_SIZE_MISMATCH, 3},
+      {"typed and of another shape", {{3, BufferAddress{square, 0}}}, v1::BUFFER_SIZE_MISMATCH, 3},
       {"other dtype", {{3, BufferAddress{ints, 0}}}, v1::BUFFER_DTYPE_MISMATCH, 3},
       {"unaligned", {{3, BufferAddress{large, 2}}}, v1::BUFFER_DTYPE_MISMATCH, 3},
       {"tensor of other dtype", {{3, TensorView{v1::INT32, four_, sixteen_}}}, v1::BUFFER_DTYPE_MISMATCH, 3},

@@ -46,6 +46,35 @@ class MadeTest(support.ServerTest):
         with self.assertRaises(kiln.InvalidArgument):
             self.client.arange(0, 5, 0)
 
+    def test_arange_has_numpys_dtype_and_values_to_the_last_bit(self):
+        f32, i8 = np.float32, np.int8
+        for bounds in ((0, 1, 0.25), (0.5,), (5.0,), (0, 1, 0.1), (1, 0, -0.1), (-3, 3, 0.7), (f32(0), f32(1), f32(0.1)),
+                       (i8(3), i8(9)), (True, 5), (2**53, 2**53 + 5), (-(2**62), -(2**62) + 3), (0.1, 2.5, 1), (7, 7.5),
+                       (1e300, 3e300, 1e300), (0, -1, 0.25), (np.uint8(3), 6), (0, 300, 0.3)):  # fmt: skip
+            with self.subTest(bounds), self.client.arange(*bounds) as buffer:
+                np.testing.assert_array_equal(buffer.numpy(), np.arange(*bounds), strict=True)
+        for bounds, dtypes in (((0, 1, 0.1), ("float32", "float16", "bfloat16", "float64", "float8_e5m2")),
+                               ((10, -3, -4), ("int16", "bfloat16")), ((10, 3, -2), ("uint8", "uint64", "uint16")),
+                               ((2**24 - 2, 2**24 + 6), ("float32", "int32")), ((0, 2**24 + 4099, 4097), ("float32",)),
+                               ((2**63, 2**63 + 4), ("uint64",)), ((-128, 128, 5), ("int8",)), ((2, 7.5), ("int64",)),
+                               ((0.25, 40, 0.3), ("float32", "float16", "bfloat16"))):  # fmt: skip
+            for dtype in dtypes:
+                with self.subTest((bounds, dtype)), self.client.arange(*bounds, dtype=dtype) as buffer:
+                    wanted = np.arange(*bounds, dtype=kiln.dtype(dtype).numpy)
+                    self.assertEqual((buffer.dtype, buffer.shape), (wanted.dtype, wanted.shape))
+                    self.assertEqual(buffer.numpy().tobytes(), wanted.tobytes(), (buffer.numpy(), wanted))
+
+    def test_what_numpy_would_cut_off_or_wrap_is_refused(self):
+        for attempt in (lambda: self.client.arange(0, 1, 0.25, "int64"), lambda: self.client.arange(0.5, 3, dtype="int32"),
+                        lambda: self.client.arange(300, dtype="uint8"), lambda: self.client.arange(-1, 3, dtype="uint8"),
+                        lambda: self.client.arange(3, dtype="bool"), lambda: self.client.arange("3"),
+                        lambda: self.client.arange(1j), lambda: self.client.arange(0, float("inf")),
+                        lambda: self.client.arange(float("nan")), lambda: self.client.arange(0, 9, 1, 5),
+                        lambda: self.client.random(3, seed=-1), lambda: self.client.random(3, seed=1 << 64),
+                        lambda: self.client.random(3, seed=1.5), lambda: self.client.random(2, 3, seed=1)):  # fmt: skip
+            with self.assertRaises(kiln.InvalidArgument):
+                attempt()
+
     def test_published_vectors(self):
         self.assertEqual(int(bits(1, 0)[0]), 0x99BA4EFE6B200159)
         with self.client.random(1, "uint64", seed=0) as buffer:

@@ -22,13 +22,14 @@ import numpy as np
 from kiln import arrays, buffers, client as blocking, program as programs, recording as recordings, sharding
 from kiln.aio_connection import Connection
 from kiln.connection import TLS
+from kiln.handles import Awaited
 from kiln.session import LEASE
 from kiln.transfer import Progress
 from kiln.v1 import buffer_service_pb2, debug_service_pb2, device_service_pb2, kernel_service_pb2
 from kiln.waiting import awaited
 
 
-class Buffer(buffers.BufferLike):
+class Buffer(Awaited, buffers.BufferLike):
     """kiln.Buffer, awaited. `async with` frees it; the collector does so without blocking."""
 
     _connection: Connection
@@ -72,7 +73,7 @@ class Buffer(buffers.BufferLike):
         return self
 
     async def copy(self) -> "Buffer":
-        answer = await self._connection.allocate(buffers.type_request(self.device, self.shape, self.dtype))
+        answer = await self._connection.allocate(self._like_request())
         return await Buffer(self._connection, answer).copy_from(self)
 
     async def view(self, shape: Any = None, dtype: Any = None, start: int = 0) -> "Buffer":
@@ -91,11 +92,14 @@ class Buffer(buffers.BufferLike):
         await self.free()
 
 
-class Shards(sharding.ShardsLike):
+class Shards(Awaited, sharding.ShardsLike):
     """kiln.Shards, awaited."""
 
     async def numpy(self) -> np.ndarray:
         return await awaited(self._read())
+
+    async def copy(self) -> "Shards":
+        return Shards([await shard.copy() for shard in self.shards], self.axis)
 
     async def free(self) -> None:
         for shard in self.shards:
@@ -180,7 +184,7 @@ class Client(blocking.ClientLike):
 
     zeros = empty
 
-    async def arange(self, start: Any, stop: Any = None, step: Any = 1, dtype: Any = "int64") -> Buffer:
+    async def arange(self, start: Any, stop: Any = None, step: Any = 1, dtype: Any = None) -> Buffer:
         return await awaited(self._arange(start, stop, step, dtype))
 
     async def random(self, shape: Any, dtype: Any = "float32", *, seed: int) -> Buffer:

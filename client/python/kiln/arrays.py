@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import sys
-from typing import Any, Optional, Sequence, Tuple
+from typing import Any, Callable, Optional, Sequence, Tuple
 
 import numpy as np
 
@@ -66,6 +66,14 @@ def byte_view(array: np.ndarray) -> memoryview:
 def from_bytes(data: bytes, dtype: DType, shape: Sequence[int]) -> np.ndarray:
     """A read-only array over `data`, uncopied."""
     return np.frombuffer(data, dtype=dtype.numpy).reshape(tuple(shape))
+
+
+def of_device(read: Callable[[], np.ndarray], dtype: Any, copy: Optional[bool]) -> np.ndarray:
+    """What numpy's `__array__` gives of memory on a device."""
+    if copy is False:
+        raise ValueError("it is on a device: an array of it is a copy")
+    array = read()
+    return array if dtype is None else array.astype(dtype)
 
 
 def shape_of(shape: Any) -> Shape:

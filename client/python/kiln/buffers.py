@@ -10,15 +10,16 @@ collector soon, without blocking. BufferLike is what kiln.aio's buffers share.
 
 from __future__ import annotations
 
-from typing import Any, Optional, Tuple, Type, TypeVar
+from typing import Any, Iterator, Optional, Tuple, Type, TypeVar
 
 import grpc
 import numpy as np
 
 from kiln import arrays
 from kiln.connection import Connection
-from kiln.dtypes import DType, dtype as dtype_of, integer, uint8, void
+from kiln.dtypes import DType, chosen, dtype as dtype_of, integer, position, uint8, void
 from kiln.errors import BufferFreed, DTypeError, InvalidArgument, KilnError, OutOfRange, ShapeError
+from kiln.handles import OnDevice
 from kiln.transfer import Download, Progress, Upload
 from kiln.v1 import buffer_service_pb2, tensor_pb2
 from kiln.waiting import blocking
@@ -26,8 +27,11 @@ from kiln.waiting import blocking
 Self = TypeVar("Self", bound="BufferLike")
 
 
-class BufferLike:
-    """What is known of a buffer without asking the server."""
+class BufferLike(OnDevice):
+    """What is known of a buffer without asking the server.
+
+    `typed` says whether it is known what it holds; without that (Client.allocate) it goes for uint8.
+    """
 
     def __init__(self, connection: Any, description: buffer_service_pb2.BufferDescription):
         """Takes ownership of the described handle."""
@@ -36,9 +40,9 @@ class BufferLike:
         connection.live.add(description.handle)
         self.device: str = description.device
         self.nbytes: int = description.bytes
-        typed = description.dtype not in (0, void.number)
-        self.dtype: DType = dtype_of(description.dtype) if typed else uint8
-        self.shape: arrays.Shape = tuple(description.shape) if typed else (description.bytes,)
+        self.typed = description.dtype not in (0, void.number)
+        self.dtype: DType = dtype_of(description.dtype) if self.typed else uint8
+        self.shape: arrays.Shape = tuple(description.shape) if self.typed else (description.bytes,)
         self.is_view = bool(description.view_of)
 
     @property
@@ -100,6 +104,12 @@ class BufferLike:
             raise OutOfRange("bytes %d to %d of a buffer of %d" % (offset, offset + len(data), self.nbytes))
         return offset
 
+    def _like_request(self) -> buffer_service_pb2.AllocateRequest:
+        """For a buffer of the same kind."""
+        if not self.typed:
+            return bytes_request(self.device, self.nbytes)
+        return type_request(self.device, self.shape, self.dtype)
+
     def _data(self, value: Any, start: Optional[int]) -> Tuple[int, memoryview]:
         """(byte offset, bytes) of a write, checked."""
         array = arrays.host_array(value, self.dtype)
@@ -155,7 +165,7 @@ class BufferLike:
             if step != 1:
                 raise InvalidArgument("a view has step 1, not %d" % step, remedy="slice the array, or in a graph")
             return begin * row, (max(end - begin, 0),) + self.shape[1:]
-        at = integer(key, "a row")
+        at = position(key, "a row")
         if not -self.shape[0] <= at < self.shape[0]:
             raise OutOfRange("row %d of %d" % (at, self.shape[0]))
         return at % self.shape[0] * row, self.shape[1:]
@@ -163,7 +173,7 @@ class BufferLike:
 
 def type_request(device: str, shape: Any, dtype: Any) -> buffer_service_pb2.AllocateRequest:
     """For zeros of a dtype and shape; UnsupportedDType for what is not stored."""
-    kind, sizes = dtype_of(dtype), arrays.shape_of(shape)
+    kind, sizes = chosen("a buffer", dtype), arrays.shape_of(shape)
     if kind.itemsize == 0:
         raise DTypeError("no buffer holds %s" % kind.name, code="BAD_ARGUMENT")
     if arrays.count_of(sizes) * kind.itemsize >= 1 << 63:
@@ -260,10 +270,7 @@ class Buffer(BufferLike):
         read_from(self._connection, self.handle, self._offset(offset, data), data, progress)
 
     def __array__(self, dtype: Any = None, copy: Optional[bool] = None) -> np.ndarray:
-        if copy is False:
-            raise ValueError("a buffer is on a device: an array of it is a copy")
-        array = self.numpy()
-        return array if dtype is None else array.astype(dtype)
+        return arrays.of_device(self.numpy, dtype, copy)
 
     # -- to the device
 
@@ -299,9 +306,8 @@ class Buffer(BufferLike):
         return self
 
     def copy(self) -> "Buffer":
-        """A new buffer with the same content."""
-        answer = self._connection.allocate(type_request(self.device, self.shape, self.dtype))
-        return Buffer(self._connection, answer).copy_from(self)
+        """A new buffer with the same content; copy.copy and copy.deepcopy make one, too."""
+        return Buffer(self._connection, self._connection.allocate(self._like_request())).copy_from(self)
 
     # -- parts
 
@@ -312,6 +318,11 @@ class Buffer(BufferLike):
         """
         request = self._view_request(shape, dtype, start)
         return type(self)(self._connection, self._connection.view(request, self.device))
+
+    def __iter__(self) -> "Iterator[Buffer]":
+        if not self.shape:
+            raise TypeError("a buffer of shape () has no rows")
+        return (self[row] for row in range(len(self)))
 
     def __getitem__(self, key: Any) -> "Buffer":
         """A view of a row, or of rows begin:end."""

@@ -18,11 +18,13 @@ from typing import Any, Dict, Iterable, List, NamedTuple, Optional, Sequence, Tu
 import numpy as np
 
 from kiln import arrays, buffers, recording, wire
+from kiln.arguments import names_of
 from kiln.buffers import Buffer
 from kiln.collectives import Collectives
 from kiln.connection import TLS, Connection, Traffic
 from kiln.dtypes import dtype as dtype_of
 from kiln.errors import GraphError, NotFound, Unavailable, WrongVersion
+from kiln.handles import Single
 from kiln.made import Making
 from kiln.program import Program
 from kiln.recording import Recording, Steps
@@ -55,14 +57,16 @@ def options_of(options: Any) -> kernel_service_pb2.CompileOptions:
 
 def parameter_slots(graph: graph_pb2.Graph, items: Iterable[Any]) -> List[int]:
     """Slots of a graph's parameters, from slots, names, and Tensors that are parameters."""
-    named = {node.buffer.name: node.buffer.slot for node in graph.nodes if node.op == graph_pb2.PARAM and node.buffer.name}
+    named = names_of(graph)
     slots = []
     for item in items:
         if isinstance(item, str):
-            if item not in named:
-                raise GraphError("compile: no parameter is called %s; there are %s" % (item, ", ".join(named) or "none"),
-                                 code="UNKNOWN_ARGUMENT")  # fmt: skip
-            item = named[item]
+            called = [slot for slot, name in named.items() if name == item]
+            if len(called) != 1:
+                what = "parameters of slots %s are all" % " and ".join(map(str, called)) if called else "no parameter is"
+                raise GraphError("compile: %s called %s; there are %s" % (what, item, ", ".join(named.values()) or "none"),
+                                 code="BAD_ARGUMENT" if called else "UNKNOWN_ARGUMENT")  # fmt: skip
+            item = called[0]
         slots.append(getattr(item, "slot", item))
     return slots
 
@@ -173,7 +177,7 @@ def open_client(connection: Any, lease: int, timeout: float, stream: bool) -> Wa
     return server
 
 
-class ClientLike(Collectives, Making):
+class ClientLike(Single, Collectives, Making):
     """`features` and `server_version` are what the server says of itself."""
 
     def __init__(self, connection: Any, server: device_service_pb2.ListDevicesResponse):
@@ -308,8 +312,11 @@ class Client(ClientLike):
         """
         return Shards([self.buffer(part, device=name) for name, part in shares(value, devices, axis)], 0)
 
-    def arange(self, start: Any, stop: Any = None, step: Any = 1, dtype: Any = "int64") -> Buffer:
-        """numpy.arange in a Buffer, made on the device. Raises InvalidArgument, DTypeError."""
+    def arange(self, start: Any, stop: Any = None, step: Any = 1, dtype: Any = None) -> Buffer:
+        """numpy.arange in a Buffer, made on the device, with numpy's dtype unless one is given.
+
+        Raises InvalidArgument; DTypeError for fractions in a dtype of integers, and what the dtype does not hold.
+        """
         return blocking(self._arange(start, stop, step, dtype))
 
     def random(self, shape: Any, dtype: Any = "float32", *, seed: int) -> Buffer:

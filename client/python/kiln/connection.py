@@ -17,6 +17,7 @@ import grpc
 
 from kiln import commands, wire
 from kiln.errors import DeadlineExceeded, FailedPrecondition, KilnError, NoServer, from_rpc
+from kiln.handles import OfItsProcess
 from kiln.pipeline import Pipeline, Pipelined
 from kiln.reaper import TIMEOUT, Reaper, give_back
 from kiln.session import Session
@@ -77,7 +78,7 @@ def channel_to(target: str, tls: TLS, kind: Any = grpc) -> Any:
     return kind.secure_channel(target, secure, wire.CHANNEL_OPTIONS)
 
 
-class ConnectionLike(Pipelined):
+class ConnectionLike(OfItsProcess, Pipelined):
     """What does not depend on how calls are waited for."""
 
     channel: Any

@@ -29,6 +29,11 @@ class Dim:
     """A sum of products of variables; with ints and other Dims it adds, subtracts and multiplies."""
 
     __slots__ = ("terms",)
+    # numpy then leaves number * size to us.
+    __array_ufunc__ = None
+
+    def __array__(self, *args: Any, **named: Any) -> Any:
+        raise TypeError("a size has no value before its program runs: graph.dim makes a tensor of it")
 
     def __init__(self, terms: Dict[Monomial, int]):
         self.terms = tuple(sorted((monomial, factor) for monomial, factor in terms.items() if factor))

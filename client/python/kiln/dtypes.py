@@ -1,6 +1,7 @@
 """Scalar types: what the protocol, numpy and Python call the same thing.
 
     kiln.dtype("float32"), kiln.dtype(np.float32), kiln.dtype(float)
+    buffer.dtype == np.float32, np.zeros(3, buffer.dtype)
 
 One row of the table below is one dtype. numpy has no bfloat16 and no 8-bit float of
 its own; the package ml_dtypes gives it some, and without it such arrays cannot be
@@ -19,9 +20,13 @@ from kiln.errors import DTypeError, InvalidArgument, UnsupportedDType
 
 
 class DType:
-    """One scalar type; there is one object of each, so `is` and `==` agree."""
+    """One scalar type; there is one object of each, so among them `is` and `==` agree.
 
-    __slots__ = ("name", "number", "itemsize", "kind", "_numpy_name", "_numpy")
+    It equals what numpy's dtype of the kind equals: that dtype, its scalar type, Python's, and
+    their names; and its own name. Its hash is numpy's dtype's.
+    """
+
+    __slots__ = ("name", "number", "itemsize", "kind", "_numpy_name", "_numpy", "_hash")
 
     def __init__(self, name: str, number: int, itemsize: int, kind: str, numpy_name: str):
         self.name = name
@@ -30,6 +35,7 @@ class DType:
         self.kind = kind  # numpy's letter: b, i, u, f; V for void, w for the weak types
         self._numpy_name = numpy_name
         self._numpy: Optional[np.dtype] = None
+        self._hash: Optional[int] = None
 
     @property
     def numpy(self) -> np.dtype:
@@ -42,6 +48,31 @@ class DType:
             except TypeError:
                 self._numpy = _from_ml_dtypes(self)
         return self._numpy
+
+    @property
+    def dtype(self) -> np.dtype:
+        """As `numpy`: by this name numpy asks what is passed for a dtype."""
+        return self.numpy
+
+    def __eq__(self, other: Any) -> bool:
+        if isinstance(other, DType):
+            return self is other
+        if not isinstance(other, (np.dtype, type, str)):
+            return NotImplemented
+        if isinstance(other, np.dtype) and not other.isnative:
+            return False
+        try:
+            return dtype(other) is self
+        except (TypeError, ValueError, SyntaxError):  # what names no dtype
+            return False
+
+    def __hash__(self) -> int:
+        if self._hash is None:
+            try:
+                self._hash = hash(self.numpy)
+            except UnsupportedDType:
+                self._hash = hash(self.name)
+        return self._hash
 
     @property
     def is_float(self) -> bool:
@@ -119,18 +150,27 @@ def dtype(like: Any) -> DType:
                 raise UnsupportedDType("Kiln has no dtype like numpy's %s" % like, remedy=_REMEDIES.get(like.kind, ""))
             _BY_NUMPY[like] = found
         return found
-    if isinstance(like, str) and like in BY_NAME:
-        return BY_NAME[like]
-    if isinstance(like, int) and like in BY_NUMBER:
+    if isinstance(like, str) and (like in BY_NAME or like in _BY_NUMPY_NAME):
+        return BY_NAME.get(like) or _BY_NUMPY_NAME[like]
+    if isinstance(like, int) and not isinstance(like, bool) and like in BY_NUMBER:
         return BY_NUMBER[like]
     if isinstance(like, type) and like in _BY_PYTHON:
         return _BY_PYTHON[like]
     try:
+        if like is None or like is type(None):  # float64, to numpy
+            raise TypeError
         return dtype(np.dtype(like))
     except TypeError as error:
         if isinstance(error, UnsupportedDType):
             raise
         raise UnsupportedDType("%r names no dtype" % (like,), remedy="one of " + ", ".join(BY_NAME)) from None
+
+
+def chosen(function: str, like: Any) -> DType:
+    """As dtype(), where a number is no dtype of the protocol's but a size that should stand within the shape."""
+    if isinstance(like, (int, np.integer)):
+        raise DTypeError("%s: %r is no dtype" % (function, like), remedy="sizes are one argument: (2, 3)")
+    return dtype(like)
 
 
 def integer(value: Any, what: str) -> int:
@@ -139,6 +179,13 @@ def integer(value: Any, what: str) -> int:
         return operator.index(value)
     except TypeError:
         raise DTypeError("%s is an integer, not %r" % (what, value)) from None
+
+
+def position(value: Any, what: str) -> int:
+    """The same, and no bool: where numpy takes a number for a place, it takes a bool for a mask."""
+    if isinstance(value, (bool, np.bool_)):
+        raise DTypeError("%s is an integer, not %r" % (what, value))
+    return integer(value, what)
 
 
 def integer64(value: Any, what: str) -> int:

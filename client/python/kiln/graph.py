@@ -19,7 +19,7 @@ from typing import Any, Dict, Iterable, List, Optional, Sequence, Tuple, Union
 
 from kiln import arrays, promotion, sharding
 from kiln.dims import Dim, Size, Variable
-from kiln.dtypes import BY_NUMBER, DType, dtype as dtype_of, int32, int64, uint8, weakint
+from kiln.dtypes import BY_NUMBER, DType, chosen, dtype as dtype_of, int32, int64, integer, uint8, weakint
 from kiln.elementwise import astype, bitcast
 from kiln.errors import DTypeError, GraphError, ShapeError
 from kiln.movement import broadcast_to, reshape, shrink
@@ -66,6 +66,8 @@ class Graph:
         self._nodes: List[graph_pb2.UOp] = []
         self._interned: Dict[bytes, int] = {}
         self._slots: Dict[int, Tuple[DType, Shape]] = {}
+        # A call gives arguments by name, so a name is of one slot, and a slot has one.
+        self._named: Dict[str, int] = {}
         self._outputs: List[int] = []
 
     # -- leaves
@@ -76,9 +78,9 @@ class Graph:
 
         On several `devices` each has an equal share of the first axis or, with axis=None,
         the whole (kiln.sharding). Raises DTypeError for a dtype that is not stored,
-        ShapeError if the slot is another parameter already.
+        ShapeError if the slot is another parameter already, GraphError if the name is.
         """
-        kind, sizes = dtype_of(dtype), shape_of(shape)
+        kind, sizes = chosen("param", dtype), shape_of(shape)
         if kind.itemsize == 0:
             raise DTypeError("param: %s is no dtype a parameter can have" % kind.name, code="BAD_ARGUMENT")
         if any(isinstance(size, int) and size < 0 for size in sizes):
@@ -91,7 +93,7 @@ class Graph:
                                  remedy="move the axis")  # fmt: skip
             sharding.equal_shares("param", sizes[0], len(names))
         held = (len(names), *sizes) if rows else sizes
-        slot = self._take_slot(slot, kind, held)
+        slot = self._take_slot(slot, kind, held, name)
         arg = graph_pb2.BufferArg(slot=slot, dtype=kind.number, name=name, device=names)
         made = self.tensor(self.node("PARAM", [self.shape_node(held)], buffer=arg), kind, held)
         return sharding.replicated(made) if rows else made
@@ -100,15 +102,24 @@ class Graph:
         """An integer that comes with each call, for sizes: program(x, n=3)."""
         if not 0 <= least <= greatest:
             raise GraphError("variable: %s from %d to %d" % (name, least, greatest), code="BAD_ARGUMENT")
-        slot = self._take_slot(slot, int64, (("variable", name, least, greatest),))
+        slot = self._take_slot(slot, int64, (("variable", name, least, greatest),), name)
         return Dim({(Variable(slot, name, least, greatest),): 1})
 
-    def _take_slot(self, slot: Optional[int], kind: DType, shape: Any) -> int:
+    def _take_slot(self, slot: Optional[int], kind: DType, shape: Any, name: str) -> int:
         if slot is None:
             slot = max(self._slots, default=-1) + 1
-        held = self._slots.setdefault(slot, (kind, shape))
+        held = self._slots.get(slot, (kind, shape))
         if held != (kind, shape):
             raise ShapeError("slot %d is %s %s already, not %s %s" % (slot, held[0].name, held[1], kind.name, shape))
+        other = next((known for known, at in self._named.items() if at == slot and known != name), None)
+        if name and self._named.get(name, slot) != slot:
+            raise GraphError("slot %d is named %r already" % (self._named[name], name), code="BAD_ARGUMENT",
+                             remedy="a name is of one parameter or variable")  # fmt: skip
+        if name and other is not None:
+            raise GraphError("slot %d is named %r already, not %r" % (slot, other, name), code="BAD_ARGUMENT")
+        self._slots[slot] = held
+        if name:
+            self._named[name] = slot
         return slot
 
     def scalar(self, value: Any, dtype: Any) -> Tensor:
@@ -129,7 +140,7 @@ class Graph:
         return reshape(flat, array.shape)
 
     def full(self, shape: Any, value: Any, dtype: Any = "float32") -> Tensor:
-        return broadcast_to(self.scalar(value, dtype), shape)
+        return broadcast_to(self.scalar(value, chosen("full", dtype)), shape)
 
     def zeros(self, shape: Any, dtype: Any = "float32") -> Tensor:
         return self.full(shape, 0, dtype)
@@ -139,7 +150,7 @@ class Graph:
 
     def arange(self, stop: int, dtype: Any = "int64") -> Tensor:
         """0, 1, …, stop - 1."""
-        kind = dtype_of(dtype)
+        kind, stop = chosen("arange", dtype), integer(stop, "arange: stop")
         if stop < 0 or not (kind.is_integer or kind.is_float):
             raise GraphError("arange: %d numbers of %s" % (stop, kind.name), code="BAD_ARGUMENT")
         # A number is the sum of its binary digits, and each digit is an axis of two: log2(stop)
@@ -290,7 +301,7 @@ class Graph:
         sizes = [nodes[axis] for axis in nodes[param.src[0]].src]
         if all(size.op == graph_pb2.CONST for size in sizes):
             shape = tuple(size.constant.i for size in sizes)
-            self._take_slot(param.buffer.slot, BY_NUMBER[param.buffer.dtype], shape)
+            self._take_slot(param.buffer.slot, BY_NUMBER[param.buffer.dtype], shape, param.buffer.name)
 
     def slot_of(self, tensor: Value) -> int:
         """The slot of a tensor that is a parameter."""

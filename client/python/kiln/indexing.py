@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, List, Tuple
 
 from kiln.dims import Dim, Size
-from kiln.dtypes import int64, integer
+from kiln.dtypes import int64, position
 from kiln.elementwise import add, astype, lift, multiply, where
 from kiln.errors import DTypeError, ShapeError
 from kiln.movement import broadcast_to, flip, moveaxis, pad, reshape, shrink
@@ -65,7 +65,7 @@ def _without_ellipsis(keys: List[Any], rank: int) -> List[Any]:
 
 
 def _row(x: "Tensor", axis: int, key: Any) -> "Tensor":
-    at, size = integer(key, "an index"), x.shape[axis]
+    at, size = position(key, "an index"), x.shape[axis]
     if isinstance(size, int) and not -size <= at < size:
         raise ShapeError("index %d is outside an axis of %d" % (at, size), code="OUT_OF_BOUNDS")
     begin = at + size if at < 0 else at

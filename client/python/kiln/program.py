@@ -17,10 +17,12 @@ from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Sequence, Set
 import numpy as np
 
 from kiln import arrays, buffers, commands, encode
+from kiln.arguments import At, Takes
 from kiln.buffers import Buffer, BufferLike
 from kiln.connection import Connection
-from kiln.dtypes import BY_NUMBER, integer64
-from kiln.errors import DTypeError, InvalidArgument, KilnError, ShapeError
+from kiln.dtypes import BY_NUMBER
+from kiln.errors import InvalidArgument, KilnError
+from kiln.handles import Single
 from kiln.sharding import Shards, ShardsLike, shares
 from kiln.v1 import buffer_service_pb2, executable_pb2, graph_pb2, kernel_service_pb2
 from kiln.waiting import Waits, blocking
@@ -33,13 +35,6 @@ _EXECUTE, _FREE = "KernelService.Execute", "BufferService.Free"
 _KNOWN = 10.0
 
 
-class At(NamedTuple):
-    """An argument that begins at byte `offset` of a buffer: a view that costs nothing."""
-
-    buffer: BufferLike
-    offset: int
-
-
 class Run(NamedTuple):
     """What one call gave: results in the root's order, and what the server says of it."""
 
@@ -48,7 +43,7 @@ class Run(NamedTuple):
     timing: kernel_service_pb2.Timing
 
 
-class ProgramLike:
+class ProgramLike(Single, Takes):
     """`hash` (32 bytes), `signature`, `cost`, `kernels`, `from_cache`, `compile_us`, `graph`."""
 
     _buffer: Type[Any]  # of results, and of arrays on their way
@@ -65,10 +60,7 @@ class ProgramLike:
         self.from_cache: bool = compiled.from_cache
         self.compile_us: int = compiled.compile_us
         self.kernels: int = compiled.kernels
-        self._parameters = {row.slot: row for row in self.signature.parameters}
-        self._order = [row.slot for row in self.signature.parameters]
-        self._names = {row.name: row.slot for row in [*self.signature.parameters, *self.signature.variables] if row.name}
-        self._variables = {row.slot: row for row in self.signature.variables}
+        self._read_signature(self.graph, compiled, connection.device or connection.devices[0])
         self._aliases = [row.aliases if row.HasField("aliases") else None for row in self.signature.results]
         self._small = sum(row.bytes for row in self.signature.results) <= INLINE
         self._prefix: Dict[Tuple[bool, bool], bytes] = {}
@@ -89,38 +81,6 @@ class ProgramLike:
         return "<Program %s: (%s) -> (%s)>" % (self.hash.hex()[:8], ", ".join(takes), ", ".join(gives))
 
     # -- what a call sends
-
-    def _slots(self, args: Sequence[Any], named: Mapping[str, Any]) -> Dict[int, Any]:
-        """By slot: positional arguments in ascending order of slot, others by name."""
-        if len(args) > len(self._order):
-            raise InvalidArgument("%d arguments for %d parameters" % (len(args), len(self._order)),
-                                  code="UNKNOWN_ARGUMENT")  # fmt: skip
-        values = dict(zip(self._order, args))
-        for name, value in named.items():
-            slot = self._names.get(name)
-            if slot is None:
-                raise InvalidArgument("no parameter or variable is named %r" % name, code="UNKNOWN_ARGUMENT",
-                                      remedy="there are: " + (", ".join(sorted(self._names)) or "none with a name"))  # fmt: skip
-            if slot in values:
-                raise InvalidArgument("%s (slot %d) is given twice" % (name, slot), code="BAD_ARGUMENT")
-            values[slot] = value
-        return values
-
-    def _prepare(self, values: Mapping[int, Any]) -> Tuple[Dict[int, Any], List[int]]:
-        """The values, checked, with arrays made contiguous; and the slots of arrays too large for a message."""
-        ready: Dict[int, Any] = {}
-        large = []
-        for slot, value in values.items():
-            if isinstance(value, (BufferLike, At, ShardsLike)):
-                pass
-            elif slot in self._variables:
-                value = integer64(value, _name(self._variables[slot]))  # within its range? that the server says
-            else:
-                value = self._array(slot, value)
-                if value.nbytes > INLINE:
-                    large.append(slot)
-            ready[slot] = value
-        return ready, large
 
     def _request(self, values: Mapping[int, Any], inline: bool, timing: bool) -> List[encode.Bytes]:
         """ExecuteRequest in pieces, of prepared values."""
@@ -150,25 +110,11 @@ class ProgramLike:
             elif slot in self._variables:
                 pieces.append(encode.integer_argument(slot, value))
             else:
-                dtype = self._parameters[slot].dtype
+                dtype = self._parameters[slot].dtype.number
                 pieces += encode.tensor_argument(slot, dtype, value.shape, arrays.byte_view(value))
         if run:
             pieces.append(encode.handle_arguments(last + 1 - len(run), run))
         return pieces
-
-    def _array(self, slot: int, value: Any) -> np.ndarray:
-        """An array checked against the signature."""
-        row = self._parameters.get(slot)
-        if row is None:
-            raise InvalidArgument("the program has no slot %d" % slot, code="UNKNOWN_ARGUMENT")
-        kind = BY_NUMBER[row.dtype]
-        array = arrays.host_array(value, kind)
-        if array.dtype != kind.numpy:
-            raise DTypeError("%s is %s, the array %s" % (_name(row), kind.name, array.dtype), code="BUFFER_DTYPE_MISMATCH",
-                             remedy="convert it with astype")  # fmt: skip
-        if not row.symbolic and array.shape != tuple(row.shape):
-            raise ShapeError("%s is %s, the array %s" % (_name(row), tuple(row.shape), array.shape))
-        return array
 
     # -- a call
 
@@ -304,11 +250,6 @@ class ProgramLike:
             else:
                 results.append(self._buffer(self._connection, result.buffer))
         return tuple(results)
-
-
-def _name(row: Any) -> str:
-    """A parameter or variable of the signature, to people."""
-    return "argument %d%s" % (row.slot, " (%s)" % row.name if row.name else "")
 
 
 def wants_arrays(out: str) -> bool:

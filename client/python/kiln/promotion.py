@@ -10,18 +10,18 @@ from typing import Any, Tuple
 
 import numpy as np
 
-from kiln.dtypes import BY_NAME, DType, bool_, dtype as dtype_of, float16, float32, float64, int64, uint64
+from kiln.dtypes import DType, bool_, dtype as dtype_of, float16, float32, float64, int64, uint64
 from kiln.errors import InvalidArgument, UnsupportedDType
 from kiln.v1 import graph_pb2
 
-_NARROW = {BY_NAME[name] for name in ("bfloat16", "float8_e4m3", "float8_e5m2", "float8_e4m3_fnuz", "float8_e5m2_fnuz")}
+_NARROW = {"bfloat16", "float8_e4m3", "float8_e5m2", "float8_e4m3_fnuz", "float8_e5m2_fnuz"}
 
 
 def promote(a: DType, b: DType) -> DType:
     """The dtype of an operation between tensors of a and b."""
     if a is b:
         return a
-    if a in _NARROW or b in _NARROW:
+    if a.name in _NARROW or b.name in _NARROW:
         if a.is_float and b.is_float:
             return max(a, b, key=lambda kind: kind.itemsize) if max(a.itemsize, b.itemsize) >= 4 else float32
         return a if a.is_float else b
@@ -55,8 +55,17 @@ def sum_of(a: DType) -> DType:
 
 def constant(value: Any, kind: DType) -> graph_pb2.ConstArg:
     """A number in `kind`; InvalidArgument if it does not hold it. Floats round to nearest."""
+    if isinstance(value, np.ndarray) and value.ndim == 0:
+        value = value[()]
+    if isinstance(value, np.generic):
+        dtype_of(value.dtype)
+    elif not isinstance(value, (bool, int, float)):
+        raise _misfit(value, kind)
     if kind.is_float:
-        return graph_pb2.ConstArg(dtype=kind.number, f=float(value))
+        try:
+            return graph_pb2.ConstArg(dtype=kind.number, f=float(value))
+        except OverflowError:
+            raise _misfit("an integer of %d bits" % value.bit_length(), kind) from None
     if not isinstance(value, int) and not float(value).is_integer() or kind is bool_ and value not in (0, 1):
         raise _misfit(value, kind)
     whole = int(value)

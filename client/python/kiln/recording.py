@@ -22,6 +22,7 @@ from kiln.buffers import BufferLike
 from kiln.connection import Connection
 from kiln.dtypes import integer64
 from kiln.errors import InvalidArgument, KilnError
+from kiln.handles import Single
 from kiln.program import At, ProgramLike
 from kiln.v1 import kernel_service_pb2 as pb
 from kiln.waiting import Waits, blocking
@@ -77,7 +78,7 @@ def _by_slot(program: ProgramLike, arguments: Arguments) -> List[Tuple[int, Any]
     return numbered + list(program._slots((), named).items())
 
 
-class RecordingLike:
+class RecordingLike(Single):
     """`hash` (32 bytes), `buffers` (kiln.v1.RecordedBuffer: what each must be), `integers` (how many), `launches`."""
 
     def __init__(self, connection: Any, request: pb.RecordSequenceRequest, programs: Sequence[ProgramLike],

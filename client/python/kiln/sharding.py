@@ -24,6 +24,7 @@ import numpy as np
 from kiln import arrays
 from kiln.dtypes import weakint
 from kiln.errors import GraphError, ShapeError
+from kiln.handles import OnDevice
 from kiln.movement import broadcast_to, moveaxis
 from kiln.v1 import graph_pb2
 from kiln.value import Value, axis_of, emit
@@ -119,7 +120,7 @@ def spread(graph: Any, devices: Devices, split: Sequence[Any] = ()) -> graph_pb2
     return made
 
 
-class ShardsLike:
+class ShardsLike(OnDevice):
     """An array on several devices: `shards`, one a device, split along `axis`; with None, whole on each.
 
     `shape`, `dtype` and `nbytes` are the whole's. What kiln.aio's shards share.
@@ -127,8 +128,13 @@ class ShardsLike:
 
     def __init__(self, shards: Sequence[Any], axis: Optional[int]):
         self.shards, self.axis = list(shards), axis
+        if len({(shard.dtype, shard.shape) for shard in self.shards}) != 1:
+            raise ShapeError("shards are of one dtype and shape, not %s" %
+                             (", ".join("%s %s" % (shard.dtype.name, shard.shape) for shard in self.shards) or "none"))  # fmt: skip
         self.dtype = self.shards[0].dtype
         shape = list(self.shards[0].shape)
+        if axis is not None:
+            axis = self.axis = axis_of("shards", axis, len(shape))
         if axis is not None:
             shape[axis] *= len(self.shards)
         self.shape: arrays.Shape = tuple(shape)
@@ -154,6 +160,13 @@ class Shards(ShardsLike):
     def numpy(self) -> np.ndarray:
         """A new array of the whole."""
         return blocking(self._read())
+
+    def copy(self) -> "Shards":
+        """A new array of the same content, on the same devices."""
+        return Shards([shard.copy() for shard in self.shards], self.axis)
+
+    def __array__(self, dtype: Any = None, copy: Optional[bool] = None) -> np.ndarray:
+        return arrays.of_device(self.numpy, dtype, copy)
 
     def free(self) -> None:
         for shard in self.shards:

@@ -7,6 +7,7 @@ nothing. `==` compares elements, as in numpy; tensors are told apart by `is`.
 
 from __future__ import annotations
 
+import builtins
 from typing import Any, Iterator
 
 from kiln import elementwise, functions, indexing, movement, reduce
@@ -36,6 +37,20 @@ class Tensor(Value):
 
     def __bool__(self) -> bool:
         raise TypeError("a tensor has no value before its program has run; use kiln.where")
+
+    def __contains__(self, value: Any) -> bool:
+        raise TypeError("a tensor has no value before its program has run; use kiln.any(x == value)")
+
+    def __array__(self, *args: Any, **named: Any) -> Any:
+        raise TypeError("a tensor has no value before its program has run: make it an output, and read that")
+
+    def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
+        name = function.__name__
+        if name in ("shape", "ndim"):
+            return getattr(args[0], name)
+        ours = builtins.any(hasattr(module, name) for module in (elementwise, functions, movement, reduce, indexing))
+        raise TypeError("numpy.%s is of arrays, and a tensor is none: %s" %
+                        (name, "there is kiln.%s" % name if ours else "kiln has none of that name"))  # fmt: skip
 
     def __len__(self) -> int:
         if not self.shape or not isinstance(self.shape[0], int):
