@@ -136,10 +136,13 @@ class Recording(recordings.RecordingLike):
 
 async def connect(target: str, *, token: Optional[str] = None, tls: TLS = False, device: str = "",
                   connect_timeout: float = 10.0, timeout: Optional[float] = None,
-                  metadata: Sequence[Tuple[str, str]] = (), lease: int = LEASE, stream: bool = True) -> "Client":
+                  metadata: Sequence[Tuple[str, str]] = (), lease: int = LEASE, stream: bool = True,
+                  **options: Any) -> "Client":
     """As kiln.connect."""
+    defaults = blocking.options_with(kernel_service_pb2.CompileOptions(), options)
     connection = Connection(target, token, tls, timeout, device, metadata)
-    return Client(connection, await awaited(blocking.open_client(connection, lease, connect_timeout, stream)))
+    server = await awaited(blocking.open_client(connection, lease, connect_timeout, stream))
+    return Client(connection, server, defaults)
 
 
 class Client(blocking.ClientLike):
@@ -147,8 +150,8 @@ class Client(blocking.ClientLike):
 
     _connection: Connection
 
-    async def compile(self, graph: Any, *, constants: Iterable[Any] = (), **options: bool) -> Program:
-        request = blocking.compile_request(self.device, graph, options, constants)
+    async def compile(self, graph: Any, *, constants: Iterable[Any] = (), **options: Any) -> Program:
+        request = blocking.compile_request(self, graph, options, constants)
         response = await self._connection.call("KernelService.Compile", request)
         return Program(self._connection, request.graph.SerializeToString(), request.options, response)
 
@@ -168,7 +171,7 @@ class Client(blocking.ClientLike):
 
     async def explain(self, program: Any, *, stages: Sequence[str] = (), source: str = "",
                       options: Any = None) -> debug_service_pb2.ExplainResponse:
-        request = blocking.explain_request(self.device, program, stages, source, options)
+        request = blocking.explain_request(self, program, stages, source, options)
         return await self._connection.call("DebugService.Explain", request)
 
     async def programs(self) -> debug_service_pb2.ListProgramsResponse:
@@ -221,6 +224,8 @@ class Client(blocking.ClientLike):
 
     async def health(self) -> None:
         """Returns if the server serves; Unavailable if it says it does not."""
+        if self._connection.closed:
+            raise self._connection.closed_error()
         check = self._connection.channel.unary_unary(blocking.HEALTH)
         blocking.check_health(await self._connection.finish(check(b"")), self.target)
 

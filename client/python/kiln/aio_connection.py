@@ -13,7 +13,7 @@ from typing import Any, Collection, Deque, Optional, Sequence, Tuple
 import grpc
 from grpc import aio
 
-from kiln import commands
+from kiln import commands, forks
 from kiln.connection import TLS, ConnectionLike, call_metadata, channel_to
 from kiln.errors import DeadlineExceeded, Internal, KilnError
 from kiln.pipeline import Pipeline
@@ -34,7 +34,7 @@ class Connection(ConnectionLike):
         # Renewed by a thread, over a channel of its own: a loop may be busy for longer than a lease.
         self._session_channel = channel_to(target, tls)
         self.session = Session(self._session_channel, call_metadata(token, metadata), lost=self.live.clear)
-        weakref.finalize(self, self.session.stop)
+        weakref.finalize(self, self.session.stop).atexit = False
         # Its thread reads the stream, too.
         self.pipeline = Pipeline(self._session_channel, self.session, target)
         self.channel = channel_to(target, tls, aio)
@@ -42,6 +42,7 @@ class Connection(ConnectionLike):
         # Always the same one: a destructor may just have it in hand.
         self._dropped: Deque[int] = collections.deque()
         self._freeing: Optional["asyncio.Task[None]"] = None
+        forks.opened(self)
 
     def open(self, name: str, request: Any = None, timeout: Optional[float] = None, **raw: bool) -> Any:
         """Begins a call; it is awaited by finish()."""
@@ -162,6 +163,7 @@ class Connection(ConnectionLike):
         if self.closed:
             return
         self.closed = True
+        forks.closed(self)
         try:
             await self._loop.run_in_executor(None, self.pipeline.close)
             await awaited(give_back(list(self.live), self.live, self._free))

@@ -13,7 +13,7 @@ at once; calls block (kiln.aio has the same without; ClientLike is what they sha
 
 from __future__ import annotations
 
-from typing import Any, Dict, Iterable, List, NamedTuple, Optional, Sequence, Tuple, Type
+from typing import Any, Dict, Iterable, List, Mapping, NamedTuple, Optional, Sequence, Tuple, Type
 
 import numpy as np
 
@@ -71,9 +71,24 @@ def parameter_slots(graph: graph_pb2.Graph, items: Iterable[Any]) -> List[int]:
     return slots
 
 
-def compile_request(device: str, graph: Any, options: Any,
+OPTIONS = tuple(field.name for field in kernel_service_pb2.CompileOptions.DESCRIPTOR.fields if field.name != "constant_slots")
+
+
+def options_with(defaults: kernel_service_pb2.CompileOptions, options: Mapping[str, Any]) -> kernel_service_pb2.CompileOptions:
+    """The defaults, with what `options` says otherwise; TypeError for a name that is none."""
+    merged = kernel_service_pb2.CompileOptions()
+    merged.CopyFrom(defaults)
+    for name, value in options.items():
+        if name not in OPTIONS:
+            raise TypeError("there is no option %r; there are %s" % (name, ", ".join(OPTIONS)))
+        setattr(merged, name, value)
+    return merged
+
+
+def compile_request(client: "ClientLike", graph: Any, options: Mapping[str, Any],
                     constants: Iterable[Any] = ()) -> kernel_service_pb2.CompileRequest:
-    request = kernel_service_pb2.CompileRequest(graph=message_of(graph), device=device, options=options_of(options))
+    request = kernel_service_pb2.CompileRequest(graph=message_of(graph), device=client.device,
+                                                options=options_with(client.options, options))  # fmt: skip
     request.options.constant_slots.extend(parameter_slots(request.graph, constants))
     return request
 
@@ -85,10 +100,12 @@ def gradient_request(graph: Any, wrt: Sequence[Any], result: int, cotangent: Opt
                                               cotangent_slot=cotangent, include_results=include_results)  # fmt: skip
 
 
-def explain_request(device: str, program: Any, stages: Sequence[str], source: str,
+def explain_request(client: "ClientLike", program: Any, stages: Sequence[str], source: str,
                     options: Any) -> debug_service_pb2.ExplainRequest:
-    request = debug_service_pb2.ExplainRequest(device=device, stages=stages, source=source)
-    request.options.CopyFrom(options_of(options if options is not None else getattr(program, "options", None)))
+    request = debug_service_pb2.ExplainRequest(device=client.device, stages=stages, source=source)
+    if options is None:
+        options = getattr(program, "options", client.options)
+    request.options.CopyFrom(options_of(options))
     if isinstance(program, bytes):
         request.graph_hash = program
     else:
@@ -135,7 +152,7 @@ def upload_array(value: Any, dtype: Any) -> np.ndarray:
 def connect(target: str, *, token: Optional[str] = None, tls: TLS = False, device: str = "",
             connect_timeout: float = 10.0, timeout: Optional[float] = None,
             metadata: Sequence[Tuple[str, str]] = (), lease: int = LEASE,
-            shared_memory: bool = True, stream: bool = True) -> "Client":
+            shared_memory: bool = True, stream: bool = True, **options: Any) -> "Client":
     """Connects to a kilnd at "host:port".
 
     token            sent with every call, as a bearer token
@@ -150,15 +167,17 @@ def connect(target: str, *, token: Optional[str] = None, tls: TLS = False, devic
     stream           whether what need not be waited for is not: buffers are made and written, and
                      programs run with out="buffers", in one flight. What fails is then raised
                      where its result is first used. It needs a lease, and a server that has it
+    options          of all that this client compiles, as Client.compile takes them: no_contraction, …
 
     Raises NoServer if nothing answers in time, WrongVersion if it speaks another
     protocol, Unauthenticated for a wrong token, NotFound for an unknown device.
     """
+    defaults = options_with(kernel_service_pb2.CompileOptions(), options)
     connection = Connection(target, token=token, tls=tls, timeout=timeout, device=device, metadata=metadata)
     server = blocking(open_client(connection, lease, connect_timeout, stream))
     if shared_memory:
         connection.shared_memory = offered(connection.call, connection.begin, server.features)
-    return Client(connection, server)
+    return Client(connection, server, defaults)
 
 
 def open_client(connection: Any, lease: int, timeout: float, stream: bool) -> Waits[device_service_pb2.ListDevicesResponse]:
@@ -178,10 +197,13 @@ def open_client(connection: Any, lease: int, timeout: float, stream: bool) -> Wa
 
 
 class ClientLike(Single, Collectives, Making):
-    """`features` and `server_version` are what the server says of itself."""
+    """`features` and `server_version` are what the server says of itself; `options` (kiln.v1.CompileOptions)
+    are those of what is compiled where nothing else is said."""
 
-    def __init__(self, connection: Any, server: device_service_pb2.ListDevicesResponse):
+    def __init__(self, connection: Any, server: device_service_pb2.ListDevicesResponse,
+                 options: kernel_service_pb2.CompileOptions):
         self._connection = connection
+        self.options = options
         self.features = frozenset(server.features)
         self.server_version: str = server.server_version
         self._makers = {}
@@ -234,17 +256,18 @@ class Client(ClientLike):
 
     # -- programs
 
-    def compile(self, graph: Any, *, constants: Iterable[Any] = (), **options: bool) -> Program:
+    def compile(self, graph: Any, *, constants: Iterable[Any] = (), **options: Any) -> Program:
         """Compiles a Graph or a kiln.v1.Graph, or finds it compiled.
 
         `constants` are parameters that stay the same over many calls, such as weights: slots,
         names, or Tensors. Copies of them in the order in which kernels read them are kept on
         the device with the buffers, for as long as nothing writes to these.
-        Options: no_contraction, deterministic, fast_math, strict (kiln.v1.CompileOptions).
+        Options: no_contraction, deterministic, fast_math, strict, beam, beam_budget_ms
+        (kiln.v1.CompileOptions); those that are not given are the client's.
         Raises InvalidArgument or Unimplemented with the node at fault: `error.node`,
         `error.op`, `error.tag`.
         """
-        request = compile_request(self.device, graph, options, constants)
+        request = compile_request(self, graph, options, constants)
         response = self._connection.call("KernelService.Compile", request)
         return Program(self._connection, request.graph.SerializeToString(), request.options, response)
 
@@ -278,7 +301,7 @@ class Client(ClientLike):
         `source` compiles to source in a language instead, c, cuda, hip, opencl or metal, or to a
         GPU's assembly: sm_90a, gfx942.
         """
-        request = explain_request(self.device, program, stages, source, options)
+        request = explain_request(self, program, stages, source, options)
         return self._connection.call("DebugService.Explain", request)
 
     def programs(self) -> debug_service_pb2.ListProgramsResponse:

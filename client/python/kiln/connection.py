@@ -15,7 +15,7 @@ from typing import Any, Callable, Collection, Dict, List, NamedTuple, Optional, 
 
 import grpc
 
-from kiln import commands, wire
+from kiln import commands, forks, wire
 from kiln.errors import DeadlineExceeded, FailedPrecondition, KilnError, NoServer, from_rpc
 from kiln.handles import OfItsProcess
 from kiln.pipeline import Pipeline, Pipelined
@@ -86,8 +86,10 @@ class ConnectionLike(OfItsProcess, Pipelined):
     free_later: Callable[[int], None]
 
     def __init__(self, target: str, timeout: Optional[float], device: str):
+        forks.check()
         self.target, self.timeout, self.device = target, timeout, device
         self.closed = False
+        self._abandoned = False
         self.devices: List[str] = []
         self._stubs: Dict[Any, Callable[..., Any]] = {}
         self._traffic = Counter()
@@ -107,7 +109,16 @@ class ConnectionLike(OfItsProcess, Pipelined):
         """What to raise for a call that failed with `error`."""
         return self.session.heed(from_rpc(error, self.target))
 
+    def abandon(self) -> None:
+        """In a forked child: it is the parent's, with all that was made through it, and is not touched."""
+        self.closed = self._abandoned = True
+        self.live.clear()
+        # The pieces that data goes through are the parent's, too.
+        self.shared_memory = None
+
     def closed_error(self) -> KilnError:
+        if self._abandoned:
+            return forks.error(self.target)
         return FailedPrecondition("the client of %s is closed" % self.target, remedy="connect again")
 
     def count(self, name: str, sent: int, received: int) -> None:
@@ -143,6 +154,7 @@ class Connection(ConnectionLike):
         self.reaper = Reaper(*_enders(self.channel, target, self.live, self.session, self.pipeline))
         weakref.finalize(self, self.reaper.stop).atexit = False
         _open.add(self)
+        forks.opened(self)
 
     # -- calls
 
@@ -170,6 +182,8 @@ class Connection(ConnectionLike):
 
     def start(self, stub: Callable[..., Any], request: Any, timeout: Optional[float] = None) -> Any:
         """Calls `stub` with this connection's deadline and metadata."""
+        if self.closed:
+            raise self.closed_error()
         try:
             return stub(request, timeout=self.timeout if timeout is None else timeout, metadata=self.session.metadata)
         except grpc.RpcError as error:
@@ -256,6 +270,7 @@ class Connection(ConnectionLike):
             return
         self.closed = True
         _open.discard(self)
+        forks.closed(self)
         if self.shared_memory is not None:
             self.shared_memory.close()
         self.reaper.stop()
