@@ -128,7 +128,7 @@ from kiln.movement import (
     transpose,
 )
 from kiln.nn import gelu, layer_norm, log_softmax, logsumexp, relu, sigmoid, silu, softmax
-from kiln.program import At, Program, Run
+from kiln.program import At, AtShards, Program, Run
 from kiln.recording import Integer, Memory, Recording
 from kiln.reduce import all, any, argmax, argmin, cumsum, dot, matmul, max, mean, min, prod, std, sum, var
 from kiln.sharding import Shards, all_reduce, copy, replicate, shard, spread

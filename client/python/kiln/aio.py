@@ -150,10 +150,11 @@ class Client(blocking.ClientLike):
 
     _connection: Connection
 
-    async def compile(self, graph: Any, *, constants: Iterable[Any] = (), **options: Any) -> Program:
-        request = blocking.compile_request(self, graph, options, constants)
+    async def compile(self, graph: Any, *, constants: Iterable[Any] = (), device: Optional[str] = None,
+                      **options: Any) -> Program:
+        request = blocking.compile_request(self, graph, options, constants, device)
         response = await self._connection.call("KernelService.Compile", request)
-        return Program(self._connection, request.graph.SerializeToString(), request.options, response)
+        return Program(self._connection, request.graph.SerializeToString(), request.options, response, request.device)
 
     async def record(self, steps: recordings.Steps) -> Recording:
         request, recorded = recordings.request_of(self.device, steps)

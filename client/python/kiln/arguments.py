@@ -27,6 +27,12 @@ class At(NamedTuple):
     offset: int
 
 
+class AtShards(NamedTuple):
+    """An argument on several devices: where each one's share begins."""
+
+    places: Tuple[At, ...]
+
+
 class Parameter:
     """A row of the signature, ready to be compared with."""
 
@@ -126,6 +132,8 @@ class Takes:
                 check_buffer(parameter, value)
             elif isinstance(value, ShardsLike):
                 check_shards(parameter, value)
+            elif isinstance(value, AtShards):
+                parameter.check_devices(tuple(place.buffer.device for place in value.places))
             else:
                 value = as_array(parameter, value)
                 if value.nbytes > INLINE:

@@ -86,8 +86,8 @@ def options_with(defaults: kernel_service_pb2.CompileOptions, options: Mapping[s
 
 
 def compile_request(client: "ClientLike", graph: Any, options: Mapping[str, Any],
-                    constants: Iterable[Any] = ()) -> kernel_service_pb2.CompileRequest:
-    request = kernel_service_pb2.CompileRequest(graph=message_of(graph), device=client.device,
+                    constants: Iterable[Any] = (), device: Optional[str] = None) -> kernel_service_pb2.CompileRequest:
+    request = kernel_service_pb2.CompileRequest(graph=message_of(graph), device=client.device if device is None else device,
                                                 options=options_with(client.options, options))  # fmt: skip
     request.options.constant_slots.extend(parameter_slots(request.graph, constants))
     return request
@@ -256,8 +256,11 @@ class Client(ClientLike):
 
     # -- programs
 
-    def compile(self, graph: Any, *, constants: Iterable[Any] = (), **options: Any) -> Program:
+    def compile(self, graph: Any, *, constants: Iterable[Any] = (), device: Optional[str] = None,
+                **options: Any) -> Program:
         """Compiles a Graph or a kiln.v1.Graph, or finds it compiled.
+
+        The program runs on `device`, or on the client's; what is on several says so itself.
 
         `constants` are parameters that stay the same over many calls, such as weights: slots,
         names, or Tensors. Copies of them in the order in which kernels read them are kept on
@@ -267,9 +270,9 @@ class Client(ClientLike):
         Raises InvalidArgument or Unimplemented with the node at fault: `error.node`,
         `error.op`, `error.tag`.
         """
-        request = compile_request(self, graph, options, constants)
+        request = compile_request(self, graph, options, constants, device)
         response = self._connection.call("KernelService.Compile", request)
-        return Program(self._connection, request.graph.SerializeToString(), request.options, response)
+        return Program(self._connection, request.graph.SerializeToString(), request.options, response, request.device)
 
     def record(self, steps: Steps) -> Recording:
         """Calls of programs in a row, to be replayed in one round trip: [(program, arguments), …] (kiln.recording).

@@ -53,9 +53,9 @@ def handle_arguments(slot: int, handles: Sequence[int]) -> bytes:
     return field(0x2A, b"\x08", varint(slot), field(0x32, field(0x0A, packed)))
 
 
-def shards_argument(slot: int, handles: Sequence[int]) -> bytes:
-    """One handle a device, for a parameter on several. BufferRefs: buffer 1."""
-    refs = [field(0x0A, buffer_ref(handle)) for handle in handles]
+def shards_argument(slot: int, places: Sequence[Tuple[int, int]]) -> bytes:
+    """One handle and offset a device, for a parameter on several. BufferRefs: buffer 1."""
+    refs = [field(0x0A, buffer_ref(*place)) for place in places]
     return field(0x2A, b"\x08", varint(slot), field(0x2A, *refs))
 
 

@@ -17,7 +17,7 @@ from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Sequence, Set
 import numpy as np
 
 from kiln import arrays, buffers, commands, encode
-from kiln.arguments import At, Takes
+from kiln.arguments import At, AtShards, Takes
 from kiln.buffers import Buffer, BufferLike
 from kiln.connection import Connection
 from kiln.dtypes import BY_NUMBER
@@ -44,14 +44,15 @@ class Run(NamedTuple):
 
 
 class ProgramLike(Single, Takes):
-    """`hash` (32 bytes), `signature`, `cost`, `kernels`, `from_cache`, `compile_us`, `graph`."""
+    """`device` (where it runs), `hash` (32 bytes), `signature`, `cost`, `kernels`, `from_cache`, `compile_us`, `graph`."""
 
     _buffer: Type[Any]  # of results, and of arrays on their way
     _shards: Type[Any]  # the same on several devices
 
     def __init__(self, connection: Any, graph: bytes, options: kernel_service_pb2.CompileOptions,
-                 compiled: kernel_service_pb2.CompileResponse):
+                 compiled: kernel_service_pb2.CompileResponse, device: str):
         self._connection = connection
+        self.device = device
         self._graph = graph
         self.options = options
         self.hash: bytes = compiled.graph_hash
@@ -86,7 +87,7 @@ class ProgramLike(Single, Takes):
         """ExecuteRequest in pieces, of prepared values."""
         prefix = self._prefix.get((inline, timing))
         if prefix is None:
-            message = kernel_service_pb2.ExecuteRequest(graph_hash=self.hash, device=self._connection.device)
+            message = kernel_service_pb2.ExecuteRequest(graph_hash=self.hash, device=self.device)
             message.options.CopyFrom(self.options)
             message.result_mode = kernel_service_pb2.RESULT_INLINE if inline else kernel_service_pb2.RESULT_HANDLES
             message.want_timing = timing
@@ -106,7 +107,9 @@ class ProgramLike(Single, Takes):
             elif isinstance(value, At):
                 pieces.append(encode.handle_argument(slot, value.buffer.handle, value.offset))
             elif isinstance(value, ShardsLike):
-                pieces.append(encode.shards_argument(slot, [shard.handle for shard in value.shards]))
+                pieces.append(encode.shards_argument(slot, [(shard.handle, 0) for shard in value.shards]))
+            elif isinstance(value, AtShards):
+                pieces.append(encode.shards_argument(slot, [(at.buffer.handle, at.offset) for at in value.places]))
             elif slot in self._variables:
                 pieces.append(encode.integer_argument(slot, value))
             else:
@@ -146,7 +149,7 @@ class ProgramLike(Single, Takes):
         """An array too large for a message, on its way: in a buffer or, on several devices, in shards."""
         layout = None if self._single else self._layouts[self._order.index(slot)]
         several = layout is not None and len(layout.device) > 1
-        parts = [(self._connection.device if layout is None else layout.device[0], array)]
+        parts = [(self.device if layout is None else layout.device[0], array)]
         if several:
             split = layout.HasField("axis")
             parts = shares(array, layout.device, 0) if split else [(name, array) for name in layout.device]
@@ -224,7 +227,7 @@ class ProgramLike(Single, Takes):
         names = []
         for at, row in enumerate(self.signature.results):
             if results[at] is None:
-                made = connection.described(row.bytes, connection.device, row.dtype, row.shape)
+                made = connection.described(row.bytes, self.device, row.dtype, row.shape)
                 results[at] = self._buffer(connection, made)
                 names.append(made.handle)
             else:

@@ -54,6 +54,11 @@ def request_of(device: str, steps: Steps) -> Tuple[pb.RecordSequenceRequest, Lis
     numbers: Dict[int, int] = {}
     programs: List[ProgramLike] = []
     for program, arguments in steps:
+        if not programs:
+            request.device = program.device
+        if program.device != request.device:
+            raise InvalidArgument("a recording of programs on %s and on %s" % (request.device, program.device),
+                                  code="BAD_ARGUMENT", remedy="record each device's calls apart")  # fmt: skip
         number = numbers.setdefault(id(program), len(programs))
         if number == len(programs):
             programs.append(program)

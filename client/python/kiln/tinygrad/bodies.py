@@ -2,26 +2,34 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, FrozenSet, Iterator, List, NamedTuple, Optional, Sequence
+from typing import Any, Dict, FrozenSet, Iterator, List, NamedTuple, Optional, Sequence, Tuple
 
 import numpy as np
+from tinygrad.device import MultiBuffer
 from tinygrad.uop.ops import Ops, UOp
 
 import kiln
 from kiln.tinygrad import estimates, server
 from kiln.tinygrad.aliases import storage_of, without_aliases
 from kiln.tinygrad.calls import is_kernel_call, kernel_outputs
-from kiln.tinygrad.devices import is_kiln
+from kiln.tinygrad.devices import all_kiln, devices_of, is_kiln
 from kiln.tinygrad.graphs import Writer
 from kiln.tinygrad.shards import Piece, gather
+from kiln.tinygrad.spread import SpreadWriter, spread
 from kiln.tinygrad.stats import counters
 from kiln.tinygrad.views import beneath
 from kiln.tinygrad.words import NotExpressible
 
 
 def has_many(body: UOp) -> bool:
-    """Whether a body is over several devices."""
+    """Whether a body is over a tuple of devices."""
     return any(isinstance(u.device, tuple) for u in body.toposort() if u.op in (Ops.PARAM, Ops.COPY, Ops.MSTACK))
+
+
+def server_devices(body: UOp) -> Tuple[str, ...]:
+    """The server's devices that a body is on."""
+    placed = (Ops.PARAM, Ops.COPY, Ops.MSTACK, Ops.ALLREDUCE)
+    return server.device_names(device for u in body.toposort() if u.op in placed for device in devices_of(u))
 
 
 def stores_of(state: UOp) -> List[UOp]:
@@ -33,7 +41,9 @@ def stores_of(state: UOp) -> List[UOp]:
         if u in seen:
             continue
         seen.add(u)
-        if u.op is Ops.STORE or is_kernel_call(u):
+        if u.op is Ops.UNSHARD:
+            stack.append(u.src[0])
+        elif u.op is Ops.STORE or is_kernel_call(u):
             found[u] = None
         elif u.op is Ops.AFTER:
             state, *dependencies = map(beneath, u.src)
@@ -52,7 +62,7 @@ def effects_of(body: UOp) -> UOp:
     """
     roots: List[UOp] = []
     for root in body.src:
-        roots += stores_of(root) if is_kiln(root.device) else [root.reshape(root.buf_uop.shape)]
+        roots += stores_of(root) if all_kiln(devices_of(root)) else [root.reshape(root.buf_uop.shape)]
     return UOp(Ops.SINK, src=tuple(dict.fromkeys(roots)))
 
 
@@ -105,22 +115,28 @@ class Body:
         # Buffers of which only views are arguments, each by one of them.
         self._whole = [next(i for i, a in enumerate(arguments) if not a.is_bound_var and storage_of(a) is storage)
                        for storage in all_arguments[len(arguments) :]]  # fmt: skip
-        if has_many(sink):
+        devices = server_devices(sink)
+        self.device = devices[0]
+        self.pieces = [Piece(i, None) for i in range(len(all_arguments))]
+        writer = Writer()
+        # Whether it is a program for several devices.
+        self.spread = len(devices) > 1
+        if self.spread:
+            if not has_many(sink):
+                raise NotExpressible("copies between devices")
+            sink, writer = spread(sink), SpreadWriter(self.device)
+        elif has_many(sink):
             sink, self.pieces = gather(sink)
-        else:
-            self.pieces = [Piece(i, None) for i in range(len(all_arguments))]
         effects = effects_of(sink)
         if not effects.src:
             raise NotExpressible("an empty graph")
-        writer = Writer()
         writer.write(effects)
         self.graph = writer.graph
         self._program: Optional[kiln.Program] = None
 
     def compile(self) -> kiln.Program:
         if self._program is None:
-            counters.compiles += 1
-            self._program = program = server.client().compile(self.graph)
+            self._program = program = server.compile(self.graph, self.device)
             self._rows = {row.slot: row for row in program.signature.parameters}
             self._variables = {row.slot for row in program.signature.variables}
         return self._program
@@ -147,6 +163,9 @@ class Body:
                 continue
             if row.bytes == 0:  # tinygrad allocates no such thing
                 values[slot] = np.empty(tuple(row.shape), kiln.dtype(row.dtype).numpy)
+                continue
+            if isinstance(value, MultiBuffer):
+                values[slot] = kiln.AtShards(tuple(kiln.At(*part.ensure_allocated()._buf) for part in value.bufs))
                 continue
             value.ensure_allocated()
             if is_kiln(value.device):

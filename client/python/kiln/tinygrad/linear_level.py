@@ -78,8 +78,7 @@ class KilnProgram(Program):
     def __init__(self, dev: Any, obj: Any):
         super().__init__(dev, obj)
         graph = pb.Graph.FromString(obj.lib)
-        counters.compiles += 1
-        self.program = server.client().compile(graph)
+        self.program = server.compile(graph, dev.server_device)
         self.slots = [row.slot for row in self.program.signature.parameters]
         self.variables = {row.name: row.slot for row in self.program.signature.variables}
         # Variables come last, in an order of tinygrad's.

@@ -34,7 +34,7 @@ class KilnAllocator(LRUAllocator):
 
     def __init__(self, dev: Any):
         super().__init__(dev, supports_copy_from_disk=False, supports_transfer=True)
-        self._name = server.device_name()
+        self._name = dev.server_device
 
     def alloc(self, size: int, options: Optional[BufferSpec] = None) -> Memory:
         """As tinygrad's, of memory that is there: what is kept may have gone with a session."""

@@ -47,7 +47,8 @@ def merged(calls: List[UOp]) -> Tuple[UOp, List[UOp]]:
     everything = [argument for call in calls for argument in call.src[1:]]
     if shared_storages(everything, written_in(calls)):
         raise NotExpressible("jit: views of a buffer that is written")
-    if any(has_many(body_of(call).sink) for call in calls):
+    # On one device of the server's, shards are gathered by each body, for itself.
+    if any(has_many(body_of(call).sink) and not body_of(call).spread for call in calls):
         raise NotExpressible("jit: several devices")
     arguments: List[UOp] = []
     slots: Dict[Any, int] = {}

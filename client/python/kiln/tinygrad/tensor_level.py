@@ -21,6 +21,7 @@ from kiln.tinygrad.aliases import shared_storages
 from kiln.tinygrad.bodies import Body, written_slots
 from kiln.tinygrad.calls import with_memory_of_its_own, without_precompiled
 from kiln.tinygrad.devices import devices_of, is_kiln
+from kiln.tinygrad.refusals import refusal
 from kiln.tinygrad.stats import count_fallback
 from kiln.tinygrad.words import NotExpressible
 
@@ -98,10 +99,7 @@ def make_create_linear(original: Callable[..., Any]) -> Callable[[UOp], Tuple[UO
             count_fallback(str(reason))
             return original(big_sink)
         except kiln.KilnError as error:
-            # Of sizes with variables, some become too long for the server.
-            if not isinstance(error, kiln.Unimplemented) and error.code != "SIZE_OVERFLOW":
-                raise
-            count_fallback("server: %s %s" % (error.code, error.op or ""))
+            count_fallback(refusal(error))
             return original(big_sink)
         linear = UOp(Ops.LINEAR, src=(UOp.custom_function(key).call(*call.src[1:]),))
         values = bound_values(big_sink)
