@@ -50,9 +50,9 @@ class ProgramLike(Single, Takes):
     _shards: Type[Any]  # the same on several devices
 
     def __init__(self, connection: Any, graph: bytes, options: kernel_service_pb2.CompileOptions,
-                 compiled: kernel_service_pb2.CompileResponse, device: str):
+                 compiled: kernel_service_pb2.CompileResponse, device: Optional[str] = None):
         self._connection = connection
-        self.device = device
+        self.device: str = connection.device if device is None else device
         self._graph = graph
         self.options = options
         self.hash: bytes = compiled.graph_hash

@@ -29,6 +29,11 @@ def copied(memory: Memory, count: int) -> Memory:
     return Memory(copy.copy_from(memory.buffer, from_start=memory.offset, count=count), 0)
 
 
+def transfer(target: Memory, source: Memory, count: int) -> None:
+    """Copies bytes, on the server: from device to device, too."""
+    target.buffer.copy_from(source.buffer, start=target.offset, from_start=source.offset, count=count)
+
+
 class KilnAllocator(LRUAllocator):
     """tinygrad's allocator for KILN; freed sizes are kept for the next tensor of that size."""
 
@@ -65,4 +70,4 @@ class KilnAllocator(LRUAllocator):
         return Memory(buf.buffer, buf.offset + offset)
 
     def _transfer(self, dest: Memory, src: Memory, sz: int, src_dev: Any, dest_dev: Any) -> None:
-        dest.buffer.copy_from(src.buffer, start=dest.offset, from_start=src.offset, count=sz)
+        transfer(dest, src, sz)

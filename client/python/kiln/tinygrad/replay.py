@@ -21,7 +21,8 @@ from kiln.tinygrad.aliases import shared_storages
 from kiln.tinygrad.bodies import Body, effects_of, has_many
 from kiln.tinygrad.devices import devices_of, is_kiln
 from kiln.tinygrad.kernel_replay import KernelGraph
-from kiln.tinygrad.recorder import Recorder
+from kiln.tinygrad.recorder import Recorders
+from kiln.tinygrad.refusals import refusal
 from kiln.tinygrad.tensor_level import body_of, is_prepared
 from kiln.tinygrad.words import NotExpressible
 
@@ -81,10 +82,12 @@ def merged(calls: List[UOp]) -> Tuple[UOp, List[UOp]]:
     return UOp(Ops.SINK, src=tuple(roots)), arguments
 
 
-def add_body(recorder: Recorder, call: UOp, input_uops: Tuple[UOp, ...]) -> None:
+def add_body(recorders: Recorders, call: UOp, input_uops: Tuple[UOp, ...]) -> None:
     """Adds a call's own program; NotExpressible for what lies on the host."""
     body, uops = body_of(call), call.src[1:]
-    program = body.compile()
+    if body.spread:
+        raise NotExpressible("jit: a program for several devices among others")
+    program, recorder = body.compile(), recorders.on(body.device)
     buffers = iter(resolve_params(call, input_uops))
     values: Dict[int, Any] = {}
     for taken in body.each([name_of(u) if u.is_bound_var else next(buffers).buffer for u in uops]):
@@ -110,13 +113,16 @@ class KilnGraph(KernelGraph):
             body.compile()
             self._merged = self.linear.src[0].replace(src=(self.linear.src[0].src[0], *self._arguments))
             self._body = body
-        except (NotExpressible, kiln.Unimplemented):
+        except NotExpressible:
+            super()._prepare(input_uops)
+        except kiln.KilnError as error:
+            refusal(error)
             super()._prepare(input_uops)
 
-    def _add(self, recorder: Recorder, call: UOp, input_uops: Tuple[UOp, ...]) -> None:
+    def _add(self, recorders: Recorders, call: UOp, input_uops: Tuple[UOp, ...]) -> None:
         if not is_prepared(call):
-            return super()._add(recorder, call, input_uops)
-        add_body(recorder, call, input_uops)
+            return super()._add(recorders, call, input_uops)
+        add_body(recorders, call, input_uops)
         self._graphs += 1
 
     def __call__(self, input_uops: Tuple[UOp, ...], var_vals: Dict[str, int], wait: bool = False) -> Optional[float]:

@@ -96,11 +96,9 @@ def make_create_linear(original: Callable[..., Any]) -> Callable[[UOp], Tuple[UO
             call = without_calls(big_sink)
             key = prepare(call)
         except NotExpressible as reason:
-            count_fallback(str(reason))
-            return original(big_sink)
+            return one_level_down(original, big_sink, str(reason))
         except kiln.KilnError as error:
-            count_fallback(refusal(error))
-            return original(big_sink)
+            return one_level_down(original, big_sink, refusal(error))
         linear = UOp(Ops.LINEAR, src=(UOp.custom_function(key).call(*call.src[1:]),))
         values = bound_values(big_sink)
         if len(realize.capturing) and CAPTURING:
@@ -109,6 +107,16 @@ def make_create_linear(original: Callable[..., Any]) -> Callable[[UOp], Tuple[UO
         return linear, values
 
     return create_linear
+
+
+def one_level_down(original: Callable[..., Any], big_sink: UOp, reason: str) -> Tuple[UOp, Dict[str, int]]:
+    """tinygrad's own schedule: counted, unless it is nothing but copies from device to device."""
+    captured = realize.capturing[0] if len(realize.capturing) and CAPTURING else None
+    linear, values = original(big_sink)
+    calls = linear.src if captured is None else captured._linears[-1].src
+    if any(call.src[0].op is not Ops.COPY for call in calls):
+        count_fallback(reason)
+    return linear, values
 
 
 def bound_values(call: UOp) -> Dict[str, int]:
