@@ -15,7 +15,7 @@ import tinygrad.runtime
 import tinygrad.tensor as tensor
 from tinygrad.uop.ops import Ops, PatternMatcher, UOp, UPat
 
-from kiln.tinygrad import kernel_level, levels, tensor_level
+from kiln.tinygrad import kernel_level, levels, sorting, tensor_level
 from kiln.tinygrad.devices import devices_of, is_kiln
 
 
@@ -57,6 +57,7 @@ def install() -> None:
     if where in tinygrad.runtime.__path__:
         return
     tinygrad.runtime.__path__.append(where)
+    tensor.Tensor.sort = sorting.make_sort(tensor.Tensor.sort)
     jit.graph_split_rewrite = _unbatched(jit.graph_split_rewrite)
     if levels.wanted() == "K":
         realize.to_program = kernel_level.make_to_program(realize.to_program)
