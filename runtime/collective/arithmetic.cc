@@ -5,6 +5,7 @@
 #include <type_traits>
 
 #include "runtime/collective/narrow_floats.h"
+#include "runtime/collective/narrow_vectors.h"
 
 namespace kiln::runtime::collective {
 namespace {
@@ -20,15 +21,17 @@ struct Plain {
 };
 struct Bool {
   static constexpr bool kPlain = false;
+  static VectorReduce InVectors(ReduceOp) { return nullptr; }
   using Item = uint8_t;
   using Acc = uint8_t;
   // Any byte but 0 is true.
   static uint8_t Load(uint8_t item) { return item != 0 ? 1 : 0; }
   static uint8_t Store(uint8_t acc) { return acc; }
 };
-template <typename Format>
+template <v1::DType kDType, typename Format>
 struct Narrow {
   static constexpr bool kPlain = false;
+  static VectorReduce InVectors(ReduceOp op) { return VectorReduceOf(kDType, op); }
   using Item = typename Format::Bits;
   using Acc = float;
   static float Load(Item item) { return Format::Widen(item); }
@@ -40,6 +43,7 @@ template <typename T>
 using Wrapping = std::conditional_t<sizeof(T) == 8, uint64_t, uint32_t>;
 
 struct Sum {
+  static constexpr ReduceOp kOp = ReduceOp::kSum;
   template <typename T>
   static T Of(T a, T b) {
     if constexpr (std::is_integral_v<T>) {
@@ -50,6 +54,7 @@ struct Sum {
   }
 };
 struct Prod {
+  static constexpr ReduceOp kOp = ReduceOp::kProd;
   template <typename T>
   static T Of(T a, T b) {
     if constexpr (std::is_integral_v<T>) {
@@ -60,6 +65,7 @@ struct Prod {
   }
 };
 struct Max {
+  static constexpr ReduceOp kOp = ReduceOp::kMax;
   template <typename T>
   static T Of(T a, T b) {
     if constexpr (std::is_integral_v<T>) {
@@ -71,9 +77,11 @@ struct Max {
   }
 };
 struct Or {
+  static constexpr ReduceOp kOp = ReduceOp::kSum;
   static uint8_t Of(uint8_t a, uint8_t b) { return a | b; }
 };
 struct And {
+  static constexpr ReduceOp kOp = ReduceOp::kProd;
   static uint8_t Of(uint8_t a, uint8_t b) { return a & b; }
 };
 
@@ -207,27 +215,62 @@ struct Loops {
     }
   }
 
-  // By way of accumulators that are not the items.
+  // By way of accumulators that are not the items: those of some inputs are made and
+  // combined in one pass, which with the last inputs makes items of them again.
   static void Converted(const void* const* inputs, uint32_t input_count, void* const* outputs, uint32_t output_count,
                         uint64_t elements) {
     if (output_count == 0) return;
-    constexpr uint64_t kSmall = kBlock / 4;  // read and written once an input
+    static const VectorReduce in_vectors = S::InVectors(Op::kOp);
+    const uint64_t done =
+        in_vectors == nullptr ? 0 : in_vectors(inputs, input_count, outputs, output_count, elements);
+    constexpr uint64_t kSmall = kBlock / 4;  // read and written once a pass
     alignas(64) Acc acc[kSmall];
-    for (uint64_t begin = 0; begin < elements; begin += kSmall) {
+    for (uint64_t begin = done; begin < elements; begin += kSmall) {
       const uint64_t size = std::min(kSmall, elements - begin);
-      Widen(static_cast<const Item*>(inputs[0]) + begin, acc, size);
-      for (uint32_t k = 1; k < input_count; ++k) Accumulate(static_cast<const Item*>(inputs[k]) + begin, acc, size);
       auto* output = static_cast<Item*>(outputs[0]) + begin;
-      Narrowed(acc, output, size);
+      for (uint32_t next = 0; next < input_count; next += kAtOnce) {
+        const Item* in[kAtOnce];
+        const uint32_t taken = std::min(kAtOnce, input_count - next);
+        for (uint32_t i = 0; i < taken; ++i) in[i] = static_cast<const Item*>(inputs[next + i]) + begin;
+        const bool last = next + taken == input_count;
+        const auto pass = next == 0 ? PassOf<true>(taken, last) : PassOf<false>(taken, last);
+        pass(in, acc, output, size);
+      }
       for (uint32_t j = 1; j < output_count; ++j) {
         std::memcpy(static_cast<Item*>(outputs[j]) + begin, output, size * sizeof(Item));
       }
     }
   }
 
-  KILN_FOR_WIDER_VECTORS static void Accumulate(const Item* from, Acc* to, uint64_t elements) {
+  static constexpr uint32_t kAtOnce = 4;
+  using Pass = void (*)(const Item* const* in, Acc* acc, Item* output, uint64_t elements);
+
+  template <bool kFirst>
+  static Pass PassOf(uint32_t inputs, bool last) {
+    if (!last) return Run<kAtOnce, kFirst, false>;
+    return inputs == 1   ? Run<1, kFirst, true>
+           : inputs == 2 ? Run<2, kFirst, true>
+           : inputs == 3 ? Run<3, kFirst, true>
+                         : Run<kAtOnce, kFirst, true>;
+  }
+
+  template <int kIn, bool kFirst, bool kLast>
+  KILN_FOR_WIDER_VECTORS static void Run(const Item* const* inputs, Acc* acc, Item* output, uint64_t elements) {
+    const Item* in[kIn];
+    for (int i = 0; i < kIn; ++i) in[i] = inputs[i];
     KILN_ELEMENTWISE
-    for (uint64_t i = 0; i < elements; ++i) to[i] = Op::Of(to[i], S::Load(from[i]));
+    for (uint64_t at = 0; at < elements; ++at) {
+      Acc value = S::Load(in[0][at]);
+      if constexpr (!kFirst) value = Op::Of(acc[at], value);
+      if constexpr (kIn > 1) value = Op::Of(value, S::Load(in[1][at]));
+      if constexpr (kIn > 2) value = Op::Of(value, S::Load(in[2][at]));
+      if constexpr (kIn > 3) value = Op::Of(value, S::Load(in[3][at]));
+      if constexpr (kLast) {
+        output[at] = S::Store(value);
+      } else {
+        acc[at] = value;
+      }
+    }
   }
   KILN_FOR_WIDER_VECTORS static void Widen(const void* items, void* accumulators, uint64_t elements) {
     const auto* from = static_cast<const Item*>(items);
@@ -274,12 +317,12 @@ constexpr Row kRows[] = {
     RowOf<Plain<uint64_t>>(v1::UINT64),
     RowOf<Plain<float>>(v1::FLOAT32),
     RowOf<Plain<double>>(v1::FLOAT64),
-    RowOf<Narrow<Half>>(v1::FLOAT16),
-    RowOf<Narrow<Brain>>(v1::BFLOAT16),
-    RowOf<Narrow<Eight<v1::FLOAT8_E4M3>>>(v1::FLOAT8_E4M3),
-    RowOf<Narrow<Eight<v1::FLOAT8_E5M2>>>(v1::FLOAT8_E5M2),
-    RowOf<Narrow<Eight<v1::FLOAT8_E4M3_FNUZ>>>(v1::FLOAT8_E4M3_FNUZ),
-    RowOf<Narrow<Eight<v1::FLOAT8_E5M2_FNUZ>>>(v1::FLOAT8_E5M2_FNUZ),
+    RowOf<Narrow<v1::FLOAT16, Half>>(v1::FLOAT16),
+    RowOf<Narrow<v1::BFLOAT16, Brain>>(v1::BFLOAT16),
+    RowOf<Narrow<v1::FLOAT8_E4M3, Eight<v1::FLOAT8_E4M3>>>(v1::FLOAT8_E4M3),
+    RowOf<Narrow<v1::FLOAT8_E5M2, Eight<v1::FLOAT8_E5M2>>>(v1::FLOAT8_E5M2),
+    RowOf<Narrow<v1::FLOAT8_E4M3_FNUZ, Eight<v1::FLOAT8_E4M3_FNUZ>>>(v1::FLOAT8_E4M3_FNUZ),
+    RowOf<Narrow<v1::FLOAT8_E5M2_FNUZ, Eight<v1::FLOAT8_E5M2_FNUZ>>>(v1::FLOAT8_E5M2_FNUZ),
 };
 
 }  // namespace

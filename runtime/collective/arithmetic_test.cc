@@ -62,6 +62,70 @@ TEST(NarrowFloats, AreThoseOfFloatBits) {
   WidensAsFloatBits<Eight<v1::FLOAT8_E5M2_FNUZ>>(v1::FLOAT8_E5M2_FNUZ);
 }
 
+// One element, as plainly as it can be said.
+template <typename Format>
+typename Format::Bits Dull(ReduceOp op, const std::vector<typename Format::Bits>& items) {
+  float acc = Format::Widen(items[0]);
+  for (size_t k = 1; k < items.size(); ++k) {
+    const float next = Format::Widen(items[k]);
+    switch (op) {
+      case ReduceOp::kSum: acc = acc + next; break;
+      case ReduceOp::kProd: acc = acc * next; break;
+      case ReduceOp::kMax: acc = std::isnan(acc) || acc > next ? acc : next; break;
+    }
+  }
+  return Format::Narrow(acc);
+}
+
+// Tensors in which every pattern meets partners that differ from place to place. (Of 8
+// bits and two tensors: every pair.)
+template <typename Format>
+void ReducesAsScalars(v1::DType dtype) {
+  using Bits = typename Format::Bits;
+  constexpr uint32_t kPatterns = 1u << (8 * sizeof(Bits));
+  for (const uint32_t inputs : {1u, 2u, 3u, 4u, 5u, 9u}) {
+    std::vector<std::vector<Bits>> tensors(inputs, std::vector<Bits>(65536 + 13));  // no whole number of vectors
+    for (uint32_t k = 0; k < inputs; ++k) {
+      for (uint32_t i = 0; i < tensors[k].size(); ++i) {
+        const uint32_t other = (i / kPatterns + i * 2654435761u * k) >> (k == 1 ? 0 : 7);
+        tensors[k][i] = static_cast<Bits>(k == 0 ? i : sizeof(Bits) == 1 && k == 1 ? i >> 8 : other);
+      }
+    }
+    for (const ReduceOp op : {ReduceOp::kSum, ReduceOp::kProd, ReduceOp::kMax}) {
+      const std::vector<Bits> actual = Reduced(dtype, op, tensors);
+      std::vector<Bits> items(inputs);
+      for (uint32_t i = 0; i < actual.size(); ++i) {
+        for (uint32_t k = 0; k < inputs; ++k) items[k] = tensors[k][i];
+        ASSERT_EQ(actual[i], Dull<Format>(op, items))
+            << v1::DType_Name(dtype) << " op " << static_cast<int>(op) << " of " << inputs << " at " << i;
+      }
+    }
+  }
+}
+
+TEST(Arithmetic, OfNarrowFloatsIsThatOfScalarsBitForBit) {
+  ReducesAsScalars<Half>(v1::FLOAT16);
+  ReducesAsScalars<Brain>(v1::BFLOAT16);
+  ReducesAsScalars<Eight<v1::FLOAT8_E4M3>>(v1::FLOAT8_E4M3);
+  ReducesAsScalars<Eight<v1::FLOAT8_E5M2>>(v1::FLOAT8_E5M2);
+  ReducesAsScalars<Eight<v1::FLOAT8_E4M3_FNUZ>>(v1::FLOAT8_E4M3_FNUZ);
+  ReducesAsScalars<Eight<v1::FLOAT8_E5M2_FNUZ>>(v1::FLOAT8_E5M2_FNUZ);
+}
+
+TEST(Arithmetic, OfNarrowFloatsTouchesWhatItIsGivenAlone) {
+  for (uint64_t elements = 0; elements < 80; ++elements) {
+    std::vector<uint8_t> a(100, 0x38), b(100, 0x38), c(100, 7), d(100, 9);  // 1 + 1 in e4m3
+    const void* inputs[] = {a.data(), b.data()};
+    void* outputs[] = {c.data(), b.data(), d.data()};  // one is an input
+    ArithmeticOf(v1::FLOAT8_E4M3, ReduceOp::kSum)->reduce(inputs, 2, outputs, 3, elements);
+    for (uint64_t i = 0; i < 100; ++i) {
+      ASSERT_EQ(c[i], i < elements ? 0x40 : 7);
+      ASSERT_EQ(b[i], i < elements ? 0x40 : 0x38);
+      ASSERT_EQ(d[i], i < elements ? 0x40 : 9);
+    }
+  }
+}
+
 TEST(Arithmetic, IntegersWrap) {
   EXPECT_EQ(Reduced<int8_t>(v1::INT8, ReduceOp::kSum, {{100, -100}, {100, -100}}), (std::vector<int8_t>{-56, 56}));
   EXPECT_EQ(Reduced<uint16_t>(v1::UINT16, ReduceOp::kProd, {{65535}, {65535}}), std::vector<uint16_t>{1});
