@@ -93,7 +93,7 @@ class Model {
     if (taken) return end.cause == 0 ? Expected{v1::HANDLE_TAKEN} : end;
     // What is found out once the program is there, and the result's memory with it.
     const bool made = Reaches(handle);
-    if (end.ok() && !IsOn(handle, device)) end = {v1::UNKNOWN_DEVICE};
+    if (end.ok() && !IsOn(handle, device)) end = {v1::BUFFER_DEVICE_MISMATCH};
     if (!made) {
       names_[result] = Stillborn(id, end);
       return end;
@@ -105,7 +105,7 @@ class Model {
   // On `device`, 8 bytes of `handle` become one more.
   Expected Update(uint64_t id, uint64_t handle, int device) {
     Expected end = Check8(handle);
-    if (end.ok() && !IsOn(handle, device)) end = {v1::UNKNOWN_DEVICE};
+    if (end.ok() && !IsOn(handle, device)) end = {v1::BUFFER_DEVICE_MISMATCH};
     if (!end.ok()) return Spoil(id, handle, 0, 8, end);
     for (int i = 0; i < 8; ++i) ++At(handle)[i];
     return {};
@@ -113,7 +113,7 @@ class Model {
   // On `device`, 8 bytes of `to` become those of `from`, each one more, whatever they were.
   Expected Replace(uint64_t id, uint64_t from, uint64_t to, int device) {
     Expected end = Earliest(Check8(from), Find8(to));
-    if (end.ok() && !(IsOn(from, device) && IsOn(to, device))) end = {v1::UNKNOWN_DEVICE};
+    if (end.ok() && !(IsOn(from, device) && IsOn(to, device))) end = {v1::BUFFER_DEVICE_MISMATCH};
     if (end.ok() && Share8(from, to)) end = {v1::BAD_ARGUMENT};
     if (!end.ok()) return Spoil(id, to, 0, 8, end);
     for (int i = 0; i < 8; ++i) At(to)[i] = static_cast<char>(At(from)[i] + 1);
@@ -127,7 +127,7 @@ class Model {
       end = Find(a, 0, 0);
       if (end.ok()) end = Find(b, 0, 0);
       for (const uint64_t handle : {a, b}) {
-        if (end.ok() && !IsOn(handle, 0)) end = {v1::UNKNOWN_DEVICE};
+        if (end.ok() && !IsOn(handle, 0)) end = {v1::BUFFER_DEVICE_MISMATCH};
         if (end.ok()) end = Find8(handle);
       }
       if (end.ok() && Share8(a, b)) end = {v1::BAD_ARGUMENT};
