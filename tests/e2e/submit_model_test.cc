@@ -207,7 +207,7 @@ void SubmitModelTest::Check(uint64_t seed) {
 }
 
 TEST_P(SubmitModelTest, TheStreamDoesWhatTheModelDoes) {
-  const uint64_t first = FromEnvironment("KILN_FUZZ_FIRST", 0), count = FromEnvironment("KILN_FUZZ_SEQUENCES", 12);
+  const uint64_t first = FromEnvironment("KILN_FUZZ_FIRST", 0), count = FromEnvironment("KILN_FUZZ_SEQUENCES", 200);
   for (uint64_t seed = first; seed < first + count && !HasFailure(); ++seed) {
     SCOPED_TRACE(absl::StrCat("seed ", seed));
     Check(seed);
