@@ -6,15 +6,16 @@
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
 #include "base/op_names.h"
+#include "compiler/ir/op.h"
 
 namespace kiln::compiler {
 namespace {
 
-// The text, its first word explained if that is another op than the one sent.
+// The text, its first word explained if that is a core op, and another than the one sent.
 std::string InSentWords(absl::string_view text, const v1::UOp& node) {
   const absl::string_view first = text.substr(0, text.find(' '));
   const std::optional<v1::Op> named = ParseOp(first);
-  if (!named.has_value() || *named == node.op()) return std::string(text);
+  if (!named.has_value() || *named == node.op() || !IsCoreOp(*named)) return std::string(text);
   return absl::StrCat(SentName(node), ", read as ", first, ",", text.substr(first.size()));
 }
 

@@ -16,7 +16,7 @@ namespace kiln::compiler {
 std::string SentName(const v1::UOp& node);
 
 // `status`, if its detail names a node of `wire`, with that node's op and tag; and where its
-// text begins with another op, that text behind the op as sent: "SUB, read as ADD, wants ...".
+// text begins with another core op, that text behind the op as sent: "SUB, read as ADD, wants ...".
 absl::Status AsSent(const absl::Status& status, const v1::Graph& wire);
 
 }  // namespace kiln::compiler
