@@ -87,7 +87,7 @@ class Contraction(support.ServerTest):
         for attempt in (lambda: kiln.connect(self.server.address, no_contractions=True),
                         lambda: self.client.compile(fused(), contraction=False),
                         lambda: self.client.compile(fused(), constant_slots=[0])):  # fmt: skip
-            with self.assertRaisesRegex(TypeError, "no_contraction, deterministic"):
+            with self.assertRaisesRegex(kiln.InvalidArgument, "no_contraction, deterministic"):
                 attempt()
         with kiln.connect(self.server.address, deterministic=True, beam=0) as client:
             self.assertTrue(client.compile(fused(), no_contraction=True).options.deterministic)

@@ -23,6 +23,7 @@ from kiln import arrays, buffers, client as blocking, program as programs, recor
 from kiln.aio_connection import Connection
 from kiln.connection import TLS
 from kiln.handles import Awaited
+from kiln.requests import compile_request, explain_request, gradient_request, options_with
 from kiln.session import LEASE
 from kiln.transfer import Progress
 from kiln.v1 import buffer_service_pb2, debug_service_pb2, device_service_pb2, kernel_service_pb2
@@ -139,7 +140,7 @@ async def connect(target: str, *, token: Optional[str] = None, tls: TLS = False,
                   metadata: Sequence[Tuple[str, str]] = (), lease: int = LEASE, stream: bool = True,
                   **options: Any) -> "Client":
     """As kiln.connect."""
-    defaults = blocking.options_with(kernel_service_pb2.CompileOptions(), options)
+    defaults = options_with(kernel_service_pb2.CompileOptions(), options)
     connection = Connection(target, token, tls, timeout, device, metadata)
     server = await awaited(blocking.open_client(connection, lease, connect_timeout, stream))
     return Client(connection, server, defaults)
@@ -152,7 +153,7 @@ class Client(blocking.ClientLike):
 
     async def compile(self, graph: Any, *, constants: Iterable[Any] = (), device: Optional[str] = None,
                       **options: Any) -> Program:
-        request = blocking.compile_request(self, graph, options, constants, device)
+        request = compile_request(self, graph, options, constants, device)
         response = await self._connection.call("KernelService.Compile", request)
         return Program(self._connection, request.graph.SerializeToString(), request.options, response, request.device)
 
@@ -166,13 +167,13 @@ class Client(blocking.ClientLike):
 
     async def gradient(self, graph: Any, wrt: Sequence[Any], *, result: int = 0, cotangent: Optional[int] = None,
                        include_results: bool = False) -> blocking.Gradient:
-        request = blocking.gradient_request(graph, wrt, result, cotangent, include_results)
+        request = gradient_request(graph, wrt, result, cotangent, include_results)
         response = await self._connection.call("KernelService.Gradient", request)
         return blocking.Gradient(response.graph, list(response.results))
 
     async def explain(self, program: Any, *, stages: Sequence[str] = (), source: str = "",
                       options: Any = None) -> debug_service_pb2.ExplainResponse:
-        request = blocking.explain_request(self, program, stages, source, options)
+        request = explain_request(self, program, stages, source, options)
         return await self._connection.call("DebugService.Explain", request)
 
     async def programs(self) -> debug_service_pb2.ListProgramsResponse:
