@@ -8,7 +8,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 
 import sequences
 
-COUNT = 60
+COUNT = 40
 
 
 class Sequences(unittest.TestCase):
