@@ -29,6 +29,21 @@ def kernel_outputs(kernel: UOp) -> List[int]:
     return sorted(target.arg.slot for target in targets if target.op is Ops.PARAM)
 
 
+def over_effects(kernel: UOp) -> UOp:
+    """A kernel whose SINK stands over effects alone: in place of a state of memory, what made it so."""
+    if all(source.op is not Ops.AFTER for source in kernel.src):
+        return kernel
+    effects: List[UOp] = []
+    for source in kernel.src:
+        last: List[UOp] = []
+        while source.op is Ops.AFTER:
+            last = [*source.src[1:], *last]
+            source = source.src[0]
+        effects += last or [source]
+    needed = {u for effect in effects for source in effect.src for u in source.toposort()}
+    return kernel.replace(src=tuple(dict.fromkeys(effect for effect in effects if effect not in needed)))
+
+
 def is_precompiled(u: UOp) -> bool:
     """Whether `u` calls a tensor graph that stores its results."""
     return u.op is Ops.CALL and u.src[0].op is Ops.SINK and u.src[0].arg is None

@@ -19,7 +19,7 @@ from typing import Any, Callable, Dict, List, Optional, Sequence, Set, Tuple
 from tinygrad.dtype import DType, Invalid, dtypes
 from tinygrad.uop.ops import GroupOp, Ops, UOp
 
-from kiln.tinygrad.calls import is_kernel_call, kernel_outputs
+from kiln.tinygrad.calls import is_kernel_call, kernel_outputs, over_effects
 from kiln.tinygrad.integers import integer_power, width_of, wrapped
 from kiln.tinygrad.words import ADDRSPACES, AXIS_TYPES, PLAIN, NotExpressible, dtype_number
 from kiln.v1 import graph_pb2 as pb
@@ -322,7 +322,7 @@ class Writer:
         kernel = Writer(lambda param: param.arg.slot, self.graph) if is_kernel_call(u) else None
         if kernel and not all(is_whole(arguments[slot]) for slot in kernel_outputs(body)):
             raise NotExpressible("a kernel that writes to a view")
-        return self.node(pb.CALL, [kernel.write(body) if kernel else self.at(body), *map(self.at, arguments)])
+        return self.node(pb.CALL, [kernel.write(over_effects(body)) if kernel else self.at(body), *map(self.at, arguments)])
 
     def _range(self, u: UOp) -> int:
         *axis_id, kind = u.arg

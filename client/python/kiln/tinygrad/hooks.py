@@ -1,5 +1,7 @@
 """Where tinygrad is taken hold of: a device module, and a few names, most of them for level T.
 
+What level T does not take goes to K, and what K does not take to L.
+
 tinygrad has no entry point for devices out of its tree, and none for whole graphs, so
 names are replaced at import; each replacement serves what is not KILN's as before.
 """
@@ -15,7 +17,7 @@ import tinygrad.runtime
 import tinygrad.tensor as tensor
 from tinygrad.uop.ops import Ops, PatternMatcher, UOp, UPat
 
-from kiln.tinygrad import kernel_level, levels, sorting, tensor_level
+from kiln.tinygrad import hashing, kernel_level, levels, sorting, tensor_level
 from kiln.tinygrad.devices import devices_of, is_kiln
 
 
@@ -58,8 +60,9 @@ def install() -> None:
         return
     tinygrad.runtime.__path__.append(where)
     tensor.Tensor.sort = sorting.make_sort(tensor.Tensor.sort)
+    tensor.Tensor.keccak = hashing.make_keccak(tensor.Tensor.keccak)
     jit.graph_split_rewrite = _unbatched(jit.graph_split_rewrite)
-    if levels.wanted() == "K":
+    if levels.wanted() != "L":
         realize.to_program = kernel_level.make_to_program(realize.to_program)
         # Kernels are written in this process: there is nothing to do in parallel.
         realize.get_worker_pool = lambda: None

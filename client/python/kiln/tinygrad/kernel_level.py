@@ -1,5 +1,7 @@
 """Level K: tinygrad splits a graph into kernels, Kiln optimizes and lowers each.
 
+What the server does not take is optimized and linearized by tinygrad, as on level L, and counted.
+
 to_program() stands where tinygrad would optimize, lower and render: it writes the
 kernel's own graph (SINK of STOREs over RANGEs) and returns a PROGRAM whose binary is
 that graph. From there on a kernel runs as on level L.
@@ -13,10 +15,13 @@ from tinygrad.codegen.gpudims import pm_device_to_var
 from tinygrad.dtype import AddrSpace
 from tinygrad.uop.ops import KernelInfo, Ops, ProgramInfo, UOp, graph_rewrite
 
-from kiln.tinygrad import estimates
+import kiln
+from kiln.tinygrad import estimates, server
 from kiln.tinygrad.aliases import storage_of
+from kiln.tinygrad.calls import over_effects
 from kiln.tinygrad.graphs import Writer
-from kiln.tinygrad.linear_level import KilnRenderer, slot_of_variables
+from kiln.tinygrad.linear_level import KilnRenderer, program_of, slot_of_variables
+from kiln.tinygrad.refusals import refusal
 from kiln.tinygrad.stats import count_fallback
 from kiln.tinygrad.words import NotExpressible
 
@@ -26,7 +31,7 @@ _written: Dict[bytes, UOp] = {}
 def kernel_program(ast: UOp, renderer: KilnRenderer) -> UOp:
     """A PROGRAM as tinygrad's own lowering makes them, of a kernel that was not lowered."""
     # Which of several devices a kernel runs on comes with each launch.
-    kernel = graph_rewrite(ast, pm_device_to_var)
+    kernel = over_effects(graph_rewrite(ast, pm_device_to_var))
     uops = list(kernel.toposort())
     params = sorted({u for u in uops if u.op is Ops.PARAM and u.addrspace is not AddrSpace.ALU}, key=lambda u: u.arg.slot)
     slot_of, variables = slot_of_variables(uops)
@@ -63,8 +68,13 @@ def make_to_program(original: Callable[..., UOp]) -> Callable[..., UOp]:
         if found is None:
             try:
                 found = kernel_program(ast, renderer)
+                # What the server refuses is known before it is asked to run it.
+                program_of(found.src[-1].arg, server.device_name("KILN"))
             except NotExpressible as reason:
                 count_fallback("kernel: %s" % reason)
+                found = original(ast, renderer)
+            except kiln.KilnError as error:
+                count_fallback("kernel: %s" % refusal(error))
                 found = original(ast, renderer)
             _written[ast.key] = found
         return found

@@ -7,6 +7,7 @@ bytes: compiled by the server at first call, and from then on called by hash.
 from __future__ import annotations
 
 import base64
+import functools
 from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 
 from tinygrad.device import Compiler, Program
@@ -74,11 +75,16 @@ class KilnRenderer(Renderer):
         return base64.b64encode(writer.graph.SerializeToString()).decode()
 
 
+@functools.cache
+def program_of(graph: bytes, device: str) -> kiln.Program:
+    """A kernel's program on one of the server's devices."""
+    return server.compile(pb.Graph.FromString(graph), device)
+
+
 class KilnProgram(Program):
     def __init__(self, dev: Any, obj: Any):
         super().__init__(dev, obj)
-        graph = pb.Graph.FromString(obj.lib)
-        self.program = server.compile(graph, dev.server_device)
+        self.program = program_of(obj.lib, dev.server_device)
         self.slots = [row.slot for row in self.program.signature.parameters]
         self.variables = {row.name: row.slot for row in self.program.signature.variables}
         # Variables come last, in an order of tinygrad's.
