@@ -6,7 +6,7 @@ from tinygrad.device import Compiled
 
 from kiln.tinygrad import levels, server
 from kiln.tinygrad.linear_level import KilnProgram, KilnRenderer
-from kiln.tinygrad.memory import KilnAllocator
+from kiln.tinygrad.memory import KilnAllocator, failures
 
 
 class KilnDevice(Compiled):
@@ -24,4 +24,5 @@ class KilnDevice(Compiled):
 
         That is so of all KILN devices at once: their work goes by one stream.
         """
-        server.client().fence()
+        with failures:
+            server.client().fence()

@@ -325,6 +325,8 @@ class Writer:
         return self.node(pb.CALL, [kernel.write(over_effects(body)) if kernel else self.at(body), *map(self.at, arguments)])
 
     def _range(self, u: UOp) -> int:
+        if not u.src or u.dtype is dtypes.void:
+            raise NotExpressible("a loop that ends by a condition")
         *axis_id, kind = u.arg
         if kind not in AXIS_TYPES:
             raise NotExpressible("axis type %s" % kind.name)

@@ -20,7 +20,7 @@ from kiln.tinygrad import server
 from kiln.tinygrad.graphs import Writer
 from kiln.tinygrad.memory import Memory, copied, share_bytes
 from kiln.tinygrad.stats import counters
-from kiln.tinygrad.words import DTYPES, PLAIN
+from kiln.tinygrad.words import DTYPES, PLAIN, NotExpressible
 from kiln.v1 import graph_pb2 as pb
 
 # What one UOp may take besides its own node, and a list must name.
@@ -63,6 +63,14 @@ class KilnRenderer(Renderer):
         return set(DTYPES)
 
     def render(self, uops: List[UOp]) -> str:
+        """Unimplemented for what Kiln has no words for: there is no level below this one."""
+        try:
+            return self._written(uops)
+        except NotExpressible as reason:
+            raise kiln.Unimplemented("a kernel of tinygrad's: %s" % reason, code="UNSUPPORTED_OP",
+                                     remedy="write it without") from None  # fmt: skip
+
+    def _written(self, uops: List[UOp]) -> str:
         writer = Writer(slot_of_variables(uops)[0])
         listed: List[int] = []
         for u in uops:

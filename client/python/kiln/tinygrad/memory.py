@@ -7,11 +7,27 @@ view is the same handle with another offset and costs nothing.
 from __future__ import annotations
 
 from typing import Any, NamedTuple, Optional
+from weakref import WeakKeyDictionary
 
 from tinygrad.device import BufferSpec, LRUAllocator
 
 import kiln
 from kiln.tinygrad import server
+
+
+class Failures:
+    """How many this process has seen: what was there when one came is not handed out again."""
+
+    seen = 0
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
+        self.seen += isinstance(error, kiln.KilnError)
+
+
+failures = Failures()
 
 
 class Memory(NamedTuple):
@@ -40,13 +56,20 @@ class KilnAllocator(LRUAllocator):
     def __init__(self, dev: Any):
         super().__init__(dev, supports_copy_from_disk=False, supports_transfer=True)
         self._name = dev.server_device
+        # How many failures had been seen when memory was handed out.
+        self._failures_before: WeakKeyDictionary[kiln.Buffer, int] = WeakKeyDictionary()
 
     def alloc(self, size: int, options: Optional[BufferSpec] = None) -> Memory:
-        """As tinygrad's, of memory that is there: what is kept may have gone with a session."""
+        """As tinygrad's, of memory that is there, and clean.
+
+        What is kept may have gone with a session, or hold what a program left that failed.
+        """
         kept = self.cache[(size, options)]
-        while kept and kept[-1].buffer.lost:
+        while kept and (kept[-1].buffer.lost or self._failures_before.get(kept[-1].buffer) != failures.seen):
             kept.pop()
-        return super().alloc(size, options)
+        memory = super().alloc(size, options)
+        self._failures_before[memory.buffer] = failures.seen
+        return memory
 
     def _alloc(self, size: int, options: BufferSpec) -> Memory:
         if options.external_ptr is not None:
@@ -64,7 +87,8 @@ class KilnAllocator(LRUAllocator):
         dest.buffer.write_bytes(src, dest.offset)
 
     def _copyout(self, dest: memoryview, src: Memory) -> None:
-        src.buffer.read_into(dest, src.offset)
+        with failures:
+            src.buffer.read_into(dest, src.offset)
 
     def _offset(self, buf: Memory, size: int, offset: int) -> Memory:
         return Memory(buf.buffer, buf.offset + offset)

@@ -1,0 +1,22 @@
+"""What is refused, level K."""
+
+import pathlib
+import sys
+import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+
+import device
+import refused_cases
+
+
+def setUpModule():
+    RefusedTest.plugin = device.start("K")
+
+
+class RefusedTest(refused_cases.RefusedCases, unittest.TestCase):
+    level = "K"
+
+
+if __name__ == "__main__":
+    unittest.main()
