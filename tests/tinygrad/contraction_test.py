@@ -1,4 +1,4 @@
-"""no_contraction: a jitted step and the same step run eagerly are equal to the last bit."""
+"""no_contraction: a jitted step and the same operations run one by one are equal to the last bit."""
 
 import os
 import pathlib
@@ -23,13 +23,13 @@ rng = np.random.default_rng(4)
 w, m, x = (Tensor(rng.standard_normal((64, 64)).astype(np.float32)).realize() for _ in range(3))
 
 def step(w, m, x):
-    product = (m * x).realize()
-    return (product + w * 0.99).realize()
+    return (m * x + w * 0.99).realize()
 
 captured = TinyJit(step)
 for _ in range(4):
     jitted = captured(w, m, x)
-eager = step(w, m, x)
+product, rest = (m * x).realize(), (w * 0.99).realize()
+eager = (product + rest).realize()
 print(int((jitted.numpy() != eager.numpy()).sum()), float(np.abs(jitted.numpy() - eager.numpy()).max()))
 """
 
@@ -61,7 +61,7 @@ class Contraction(unittest.TestCase):
     def test_without_it_they_differ_by_a_rounding(self):
         count, most = self.different("T")
         self.assertGreater(count, 0)
-        self.assertLess(most, 5e-7)
+        self.assertLess(most, 1e-6)
 
 
 if __name__ == "__main__":
