@@ -15,7 +15,8 @@ from kiln.tinygrad.calls import is_kernel_call, kernel_outputs
 from kiln.tinygrad.devices import all_kiln, devices_of, is_kiln
 from kiln.tinygrad.graphs import Writer
 from kiln.tinygrad.shards import Piece, gather
-from kiln.tinygrad.spread import SpreadWriter, spread
+from kiln.tinygrad.spread import spread
+from kiln.tinygrad.spread_writer import SpreadWriter
 from kiln.tinygrad.stats import counters
 from kiln.tinygrad.views import beneath
 from kiln.tinygrad.words import NotExpressible

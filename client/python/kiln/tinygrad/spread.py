@@ -3,8 +3,7 @@
 tinygrad says what each device of a tuple does with what it has; Kiln says what becomes
 of whole tensors, each device having an equal share of one axis. So what the devices of
 a tuple have of a value is said to be rows of one tensor, one row a device, split along
-that first axis. tinygrad's own rules (schedule/multi.py) resolve UNSHARDs first, all
-but those that are copied as a whole. Then a value is
+that first axis. UNSHARDs are resolved first (own_shares.py). Then a value is
 
     Rows     (n, …): row k is what device k has
     Whole    (…): the same on each device
@@ -26,62 +25,14 @@ from __future__ import annotations
 import dataclasses
 from typing import Any, Callable, Dict, List, Optional, Tuple
 
-import tinygrad.schedule.multi as rules
-from tinygrad.uop.ops import AxisType, GroupOp, Ops, PatternMatcher, UOp, graph_rewrite
+from tinygrad.uop.ops import AxisType, GroupOp, Ops, UOp
 
 from kiln.tinygrad import server
-from kiln.tinygrad.aliases import each_store
 from kiln.tinygrad.calls import without_functions
-from kiln.tinygrad.devices import all_kiln, devices_of, is_kiln
-from kiln.tinygrad.graphs import Writer
-from kiln.tinygrad.views import placed, views_down_to_storage
+from kiln.tinygrad.devices import all_kiln, devices_of
+from kiln.tinygrad.own_shares import as_shares
+from kiln.tinygrad.spread_writer import EACH, ONE, OWN, WHOLE
 from kiln.tinygrad.words import NotExpressible
-from kiln.v1 import graph_pb2 as pb
-
-
-_VIEWS = {
-    Ops.RESHAPE: rules.reshape_multi, Ops.EXPAND: rules.expand_multi, Ops.PAD: rules.pad_multi,
-    Ops.SHRINK: rules.shrink_multi, Ops.PERMUTE: rules.permute_multi, Ops.FLIP: rules.flip_multi,
-}  # fmt: skip
-
-
-def _view(root: UOp, multi: UOp) -> Any:
-    """tinygrad's rule for a view of shards; of what would cross their borders, a view of the whole on each device."""
-    try:
-        return _VIEWS[root.op](root, multi)
-    except (RuntimeError, AssertionError):
-        return root.replace(src=(multi.copy_to_device(multi.device), *root.src[1:]))
-
-
-# Copies of what is sharded stay as they are: they are collectives.
-_TO_SHARES = PatternMatcher([
-    (pattern, _view if rule in _VIEWS.values() else rule)
-    for pattern, rule in rules.multi_pm.patterns
-    if Ops.COPY not in pattern.op
-])  # fmt: skip
-
-
-def _inside_shares(store: UOp) -> UOp:
-    """A STORE to a view of shards that crosses their borders, as one of all that was there, with the new in its place."""
-    views, storage = views_down_to_storage(store.src[0])
-    if storage.op is not Ops.UNSHARD or not views:
-        return store
-    try:
-        if graph_rewrite(store.src[0], rules.multi_pm).op in (Ops.UNSHARD, Ops.AFTER):
-            return store
-    except (RuntimeError, AssertionError):
-        pass
-    value, old = store.src[1], store.src[0]
-    for view in views:
-        old = view.src[0]
-    if value.shape != store.src[0].shape:
-        value = value.expand(store.src[0].shape)
-    return old.store(placed(value, old, views))
-
-
-# Tags of UOps that say what tinygrad has no op for: whole on each device; of rows, each its own;
-# rows of values on one device each; the row that one device has.
-WHOLE, OWN, EACH, ONE = "kiln: whole", "kiln: own", "kiln: each", "kiln: one"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -144,8 +95,7 @@ class Spreader:
         self._value = Values()
 
     def body(self, sink: UOp) -> UOp:
-        sink = each_store(without_functions(sink), _inside_shares)
-        sink = graph_rewrite(sink, _TO_SHARES, name="kiln: shares")
+        sink = as_shares(without_functions(sink))
         self._tuples = {len(devices): devices for u in sink.toposort() if len(devices := devices_of(u)) > 1}
         for u in sink.toposort(enter_calls=False):
             value = None if u.op is Ops.SINK else _MAKERS.get(u.op, Spreader._plain)(self, u)
@@ -397,40 +347,6 @@ _MAKERS: Dict[Ops, Callable[[Spreader, UOp], Any]] = {
     Ops.STORE: Spreader._store,
     Ops.AFTER: Spreader._after,
 }
-
-
-class SpreadWriter(Writer):
-    """Writes what a Spreader made; what lies on the host is sent to `home`."""
-
-    def __init__(self, home: str):
-        super().__init__()
-        self._home = home
-
-    def _names(self, u: UOp) -> List[str]:
-        return [server.device_name(device) if is_kiln(device) else self._home for device in devices_of(u)]
-
-    def _write_one(self, u: UOp) -> int:
-        if u.op is Ops.COPY:
-            names = self._names(u)
-            source, shape = self.at(u.src[0]), u.src[0].shape
-            if u.tag != WHOLE:
-                return self.node(pb.COPY, [source], load=pb.LoadArg(device=names))
-            row = self.node(pb.RESHAPE, [source, self.shape((1, *shape))])
-            rows = self.node(pb.EXPAND, [row, self.shape((len(names), *shape))])
-            return self._own(self.node(pb.COPY, [rows], load=pb.LoadArg(device=names)))
-        if u.tag == OWN:
-            return self._own(self.at(u.src[0]))
-        if u.tag == EACH:
-            return self.node(pb.MSTACK, [self.at(s) for s in u.src])
-        if u.tag == ONE:
-            return self.node(pb.MSELECT, [self.at(u.src[0])], index=u.marg[0][0])
-        number = super()._write_one(u)
-        if u.op is Ops.PARAM and not u.is_variable:
-            self.graph.nodes[number].buffer.device.extend(self._names(u))
-        return number
-
-    def _own(self, rows: int) -> int:
-        return self.node(pb.REPLICATED, [rows], index=0)
 
 
 def spread(body: UOp) -> UOp:
