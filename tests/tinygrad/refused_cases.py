@@ -72,3 +72,17 @@ class RefusedCases:
                                        rtol=1e-5)  # fmt: skip
             counted, least = sum(self.fallbacks().values()), {"T": (1, 2), "K": (0, 1), "L": (0, 0)}[self.level][number]
             self.assertEqual(counted, 0) if least == 0 else self.assertGreaterEqual(counted, least)
+
+    def test_a_chain_of_stencils(self):
+        """As one kernel, eight of them are hundreds of thousands of operations."""
+        from tinygrad import Tensor
+
+        array = np.random.default_rng(8).random((64, 64)).astype(np.float32)
+        x, expected = Tensor(array).realize(), array.astype(np.float64)
+        for _ in range(8):
+            p, q = x.pad(((1, 1), (1, 1))), np.pad(expected, 1)
+            x = (p[:-2, 1:-1] + p[2:, 1:-1] + p[1:-1, :-2] + p[1:-1, 2:] + p[1:-1, 1:-1]) * 0.2
+            expected = (q[:-2, 1:-1] + q[2:, 1:-1] + q[1:-1, :-2] + q[1:-1, 2:] + q[1:-1, 1:-1]) * 0.2
+        np.testing.assert_allclose(x.numpy(), expected, rtol=1e-4)
+        self.assertEqual(self.fallbacks(), {})
+        self.assertLessEqual(self.plugin.stats().kernels, 4)

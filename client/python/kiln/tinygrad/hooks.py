@@ -17,7 +17,7 @@ import tinygrad.runtime
 import tinygrad.tensor as tensor
 from tinygrad.uop.ops import Ops, PatternMatcher, UOp, UPat
 
-from kiln.tinygrad import hashing, kernel_level, levels, sorting, tensor_level
+from kiln.tinygrad import hashing, kernel_level, levels, sorting, tensor_level, windows
 from kiln.tinygrad.devices import devices_of, is_kiln
 
 
@@ -54,7 +54,7 @@ def _unbatched(original: Any) -> Any:
 
 
 def install() -> None:
-    """Registers the devices; with KILN_LEVEL=T, the hooks. A second time it does nothing."""
+    """Registers the devices, and the hooks of the level. A second time it does nothing."""
     where = str(pathlib.Path(__file__).parent / "runtime")
     if where in tinygrad.runtime.__path__:
         return
@@ -62,6 +62,7 @@ def install() -> None:
     tensor.Tensor.sort = sorting.make_sort(tensor.Tensor.sort)
     tensor.Tensor.keccak = hashing.make_keccak(tensor.Tensor.keccak)
     jit.graph_split_rewrite = _unbatched(jit.graph_split_rewrite)
+    tensor.create_linear_with_vars = windows.make_create_linear(tensor.create_linear_with_vars)
     if levels.wanted() != "L":
         realize.to_program = kernel_level.make_to_program(realize.to_program)
         # Kernels are written in this process: there is nothing to do in parallel.
