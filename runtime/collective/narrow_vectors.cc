@@ -70,6 +70,7 @@ struct EightVector {
   // that sums and maxima leave where it is.
   static constexpr bool kIsHalf = kDType == v1::FLOAT8_E5M2;
   static constexpr bool kMarksNan = !kIsHalf;
+  static constexpr bool kIsSmallHalf = kDType == v1::FLOAT8_E4M3 || kDType == v1::FLOAT8_E4M3_FNUZ;
 
   // e5m2_fnuz has finite numbers where float16 has its infinity: it goes the longer way,
   // as the upper half of a float32 that is too small.
@@ -99,10 +100,44 @@ struct EightVector {
     return _mm256_cmpeq_epi8(magnitude, _mm256_set1_epi8(static_cast<char>(Format::kNan)));
   }
 
-  // Eight::Narrow, of 8 at once.
-  static Words Narrow(Floats value) {
+  // e4m3 from what is as much less: rounded to its last place, which adding and taking away
+  // something of the right size does, it is a half exactly. Numbers alone, none infinite.
+  static Words NarrowSmall(Floats low, Floats high) {
+    const __m128i first = _mm256_cvtps_ph(Rounded(low), _MM_FROUND_TO_NEAREST_INT);
+    const __m128i second = _mm256_cvtps_ph(Rounded(high), _MM_FROUND_TO_NEAREST_INT);
+    const Words halves = _mm256_set_m128i(second, first);
+    const Words magnitude = _mm256_and_si256(halves, _mm256_set1_epi16(0x7fff));
+    const Words kept = _mm256_min_epu16(magnitude, _mm256_set1_epi16(Format::kMaxFinite << 7));
+    const Words sign = _mm256_and_si256(halves, _mm256_set1_epi16(static_cast<int16_t>(0x8000)));
+    return _mm256_or_si256(sign, _mm256_slli_epi16(kept, 1));  // in the upper byte
+  }
+  // e5m2_fnuz, of numbers that are not infinite: as Widen, backwards.
+  static Words NarrowLonger(Floats value) {
+    const Words bits = _mm256_castps_si256(_mm256_mul_ps(Rounded(value), _mm256_set1_ps(0x1p-111f)));
+    const Words magnitude = _mm256_srli_epi32(_mm256_and_si256(bits, All(0x7fffffff)), Scalar::kShift);
+    const Words sign = _mm256_and_si256(_mm256_srli_epi32(bits, 24), All(0x80));
+    return _mm256_or_si256(_mm256_min_epu32(magnitude, All(Format::kMaxFinite)), sign);
+  }
+  static Floats Rounded(Floats value) {
+    // Denormals have the least normal number's last place. (e4m3's is float16's, as they
+    // are so much less.)
+    constexpr float kLeast = kIsLonger ? 0x1p-15f : 0x1p-14f;
+    // One and a half, so that what is negative finds the same last place.
+    constexpr auto kToLastPlace = static_cast<float>(3 << (22 - Format::kMantissa));
+    const Floats sign = _mm256_and_ps(value, _mm256_set1_ps(-0.0f));
+    const Floats exponent = _mm256_and_ps(value, _mm256_castsi256_ps(All(0x7f800000)));
+    const Floats size = _mm256_max_ps(exponent, _mm256_set1_ps(kLeast));
+    const Floats added = _mm256_mul_ps(size, _mm256_set1_ps(kToLastPlace));
+    return _mm256_or_ps(_mm256_sub_ps(_mm256_add_ps(value, added), added), sign);
+  }
+  // Where there is no -0.
+  static Words WithoutMinusZero(Words items) {
+    return _mm256_andnot_si256(_mm256_cmpeq_epi8(items, _mm256_set1_epi8(static_cast<char>(0x80))), items);
+  }
+
+  // e5m2: Eight::Narrow, of 8 at once.
+  static Words NarrowHalf(Floats value) {
     constexpr int kShift = Scalar::kShift;
-    if constexpr (!kIsHalf && !kIsLonger) value = _mm256_mul_ps(value, _mm256_set1_ps(static_cast<float>(1 << (15 - Format::kBias))));
     const Words bits = _mm256_castps_si256(value);
     const Words magnitude = _mm256_and_si256(bits, All(0x7fffffff));
     const Words sign = _mm256_and_si256(_mm256_srli_epi32(bits, 24), All(0x80));
@@ -118,38 +153,44 @@ struct EightVector {
     Words narrow = _mm256_blendv_epi8(denormal, normal, is_normal);
     // Unsigned: what is far too large has wrapped.
     narrow = _mm256_min_epu32(narrow, All(Format::kMaxFinite));
-    if constexpr (Format::kInfinity != 0) {
-      const Words infinite = _mm256_cmpeq_epi32(magnitude, All(0x7f800000));
-      narrow = _mm256_blendv_epi8(narrow, All(Format::kInfinity), infinite);
-    }
-    Words kept = sign;
-    if constexpr (Format::kFnuz) kept = _mm256_and_si256(sign, _mm256_add_epi32(narrow, All(0x7f)));
-    narrow = _mm256_or_si256(narrow, kept);
-    const Words is_nan = _mm256_cmpgt_epi32(magnitude, All(Format::kInfinity != 0 ? 0x7f800000 : 0x7f7fffff));
+    const Words infinite = _mm256_cmpeq_epi32(magnitude, All(0x7f800000));
+    narrow = _mm256_or_si256(_mm256_blendv_epi8(narrow, All(Format::kInfinity), infinite), sign);
+    const Words is_nan = _mm256_cmpgt_epi32(magnitude, All(0x7f800000));
     return _mm256_blendv_epi8(narrow, All(Format::kNan), is_nan);
   }
   static Words Narrow(const Floats* from) {
+    if constexpr (kIsSmallHalf) {
+      const Words even = _mm256_srli_epi16(NarrowSmall(from[0], from[1]), 8);
+      const Words items = _mm256_or_si256(even, NarrowSmall(from[2], from[3]));
+      return Format::kFnuz ? WithoutMinusZero(items) : items;
+    }
     if constexpr (kIsLonger) {
-      const Words even = _mm256_or_si256(Narrow(from[0]), _mm256_slli_epi32(Narrow(from[1]), 16));
-      const Words odd = _mm256_or_si256(Narrow(from[2]), _mm256_slli_epi32(Narrow(from[3]), 16));
-      return _mm256_or_si256(even, _mm256_slli_epi16(odd, 8));
+      const Words even = _mm256_or_si256(NarrowLonger(from[0]), _mm256_slli_epi32(NarrowLonger(from[1]), 16));
+      const Words odd = _mm256_or_si256(NarrowLonger(from[2]), _mm256_slli_epi32(NarrowLonger(from[3]), 16));
+      return WithoutMinusZero(_mm256_or_si256(even, _mm256_slli_epi16(odd, 8)));
     }
     // Two vectors of 32 bits to one of 16: their order is that of Low- and HighHalves
     // once the middle quarters have changed places.
-    const Words even = _mm256_permute4x64_epi64(_mm256_packus_epi32(Narrow(from[0]), Narrow(from[1])), 0xd8);
-    const Words odd = _mm256_permute4x64_epi64(_mm256_packus_epi32(Narrow(from[2]), Narrow(from[3])), 0xd8);
+    const Words even = _mm256_permute4x64_epi64(_mm256_packus_epi32(NarrowHalf(from[0]), NarrowHalf(from[1])), 0xd8);
+    const Words odd = _mm256_permute4x64_epi64(_mm256_packus_epi32(NarrowHalf(from[2]), NarrowHalf(from[3])), 0xd8);
     return _mm256_or_si256(even, _mm256_slli_epi16(odd, 8));
   }
 };
 
+// OfNumbers: where neither is NaN.
 struct AddVectors {
   static Floats Of(Floats a, Floats b) { return _mm256_add_ps(a, b); }
+  static Floats OfNumbers(Floats a, Floats b) { return _mm256_add_ps(a, b); }
+};
+struct MultiplyVectors {
+  static Floats Of(Floats a, Floats b) { return _mm256_mul_ps(a, b); }
 };
 struct MaxVectors {
   // b where that is NaN or they are equal, as Max in arithmetic.cc; and a where that is NaN.
   static Floats Of(Floats a, Floats b) {
     return _mm256_blendv_ps(_mm256_max_ps(a, b), a, _mm256_cmp_ps(a, a, _CMP_UNORD_Q));
   }
+  static Floats OfNumbers(Floats a, Floats b) { return _mm256_max_ps(a, b); }
 };
 
 template <typename Format, typename Op>
@@ -167,7 +208,13 @@ uint64_t Reduce(const void* const* inputs, uint32_t input_count, void* const* ou
       Floats wide[Format::kVectors];
       items = Load(static_cast<const char*>(inputs[k]) + at);
       Format::Widen(items, wide);
-      for (int i = 0; i < Format::kVectors; ++i) acc[i] = Op::Of(acc[i], wide[i]);
+      for (int i = 0; i < Format::kVectors; ++i) {
+        if constexpr (Format::kMarksNan) {
+          acc[i] = Op::OfNumbers(acc[i], wide[i]);
+        } else {
+          acc[i] = Op::Of(acc[i], wide[i]);
+        }
+      }
       if constexpr (Format::kMarksNan) is_nan = _mm256_or_si256(is_nan, Format::NanOf(items));
     }
     Words result = Format::Narrow(acc);
@@ -184,7 +231,10 @@ VectorReduce ReduceOf(ReduceOp op) {
   switch (op) {
     case ReduceOp::kSum: return Reduce<Format, AddVectors>;
     case ReduceOp::kMax: return Reduce<Format, MaxVectors>;
-    case ReduceOp::kProd: return nullptr;
+    case ReduceOp::kProd:
+      // Products of the others would be as much less as often, or infinite.
+      if constexpr (!Format::kMarksNan) return Reduce<Format, MultiplyVectors>;
+      return nullptr;
   }
   return nullptr;
 }

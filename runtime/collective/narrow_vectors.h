@@ -15,8 +15,8 @@ namespace kiln::runtime::collective {
 using VectorReduce = uint64_t (*)(const void* const* inputs, uint32_t input_count, void* const* outputs,
                                   uint32_t output_count, uint64_t elements);
 
-// Null where there is none: for other dtypes, for products, and on machines without F16C
-// and AVX2.
+// Null where there is none: for other dtypes, for products of some, and on machines without
+// F16C and AVX2.
 VectorReduce VectorReduceOf(v1::DType dtype, ReduceOp op);
 
 }  // namespace kiln::runtime::collective
