@@ -86,8 +86,12 @@ absl::StatusOr<DeviceBuffer> Client::Allocate(uint64_t bytes) {
 }
 
 absl::StatusOr<DeviceBuffer> Client::Allocate(v1::DType dtype, const Shape& shape) {
+  return Allocate(dtype, shape, connection_->options().device);
+}
+
+absl::StatusOr<DeviceBuffer> Client::Allocate(v1::DType dtype, const Shape& shape, const std::string& device) {
   v1::AllocateRequest request;
-  request.set_device(connection_->options().device);
+  request.set_device(device);
   request.mutable_type()->set_dtype(dtype);
   request.mutable_type()->mutable_shape()->Assign(shape.begin(), shape.end());
   return Allocate(request);
@@ -130,7 +134,11 @@ absl::StatusOr<std::string> Client::Read(const DeviceBuffer& buffer, uint64_t of
 }
 
 absl::StatusOr<DeviceBuffer> Client::Upload(const HostTensor& tensor) {
-  KILN_ASSIGN_OR_RETURN(DeviceBuffer buffer, Allocate(tensor.dtype, tensor.shape));
+  return Upload(tensor, connection_->options().device);
+}
+
+absl::StatusOr<DeviceBuffer> Client::Upload(const HostTensor& tensor, const std::string& device) {
+  KILN_ASSIGN_OR_RETURN(DeviceBuffer buffer, Allocate(tensor.dtype, tensor.shape, device));
   KILN_RETURN_IF_ERROR(Write(buffer, tensor.bytes));
   return buffer;
 }

@@ -75,6 +75,7 @@ class Client {
   const char* transport() const;
   // A typed buffer with a tensor's value, and back.
   absl::StatusOr<DeviceBuffer> Upload(const HostTensor& tensor);
+  absl::StatusOr<DeviceBuffer> Upload(const HostTensor& tensor, const std::string& device);
   absl::StatusOr<HostTensor> Download(const DeviceBuffer& buffer);
   absl::Status Copy(const v1::BufferRef& from, const v1::BufferRef& to, uint64_t bytes);
   // Repeats a pattern of 1, 2, 4 or 8 bytes; 0 bytes means: to the end.
@@ -87,7 +88,14 @@ class Client {
   // UNIMPLEMENTED from a server that has none. It may outlive the client.
   absl::StatusOr<std::unique_ptr<Stream>> OpenStream(const StreamOptions& options = {});
 
-  // -- Several devices
+  // -- Several devices (sharding.h)
+  // An equal share of the rows on each, for a parameter that is split; UNSUPPORTED_SHARD if
+  // there is none.
+  absl::StatusOr<DeviceShards> UploadShards(const HostTensor& tensor, const std::vector<std::string>& devices);
+  // The whole on each, for a WholeParam: of shape (1, ...), as the rows of one tensor.
+  absl::StatusOr<DeviceShards> UploadWhole(const HostTensor& tensor, const std::vector<std::string>& devices);
+  // The whole tensor.
+  absl::StatusOr<HostTensor> Download(const DeviceShards& shards);
   // As kiln/v1/collective_service.proto says; by handles.
   using CollectiveRpc = grpc::Status (v1::CollectiveService::Stub::*)(grpc::ClientContext*,
                                                                       const v1::CollectiveRequest&,
@@ -117,6 +125,7 @@ class Client {
  private:
   explicit Client(std::shared_ptr<Connection> connection) : connection_(std::move(connection)) {}
   absl::StatusOr<DeviceBuffer> Allocate(const v1::AllocateRequest& request);
+  absl::StatusOr<DeviceBuffer> Allocate(v1::DType dtype, const Shape& shape, const std::string& device);
 
   bool SharesMemory() const { return shared_memory_ != nullptr && !shared_memory_->lost(); }
 

@@ -4,7 +4,9 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <utility>
+#include <vector>
 
 #include "client/cpp/connection.h"
 #include "client/cpp/dtype.h"
@@ -48,6 +50,26 @@ class DeviceBuffer {
  private:
   std::shared_ptr<Connection> connection_;
   v1::BufferDescription description_;
+};
+
+// A tensor on several devices: a buffer each, split along `axis`; without one, whole on
+// each.
+struct DeviceShards {
+  std::vector<DeviceBuffer> shards;
+  std::optional<uint32_t> axis;
+
+  // The whole's.
+  Shape shape() const {
+    Shape whole = shards.empty() ? Shape() : shards[0].shape();
+    if (axis && *axis < whole.size()) whole[*axis] *= static_cast<int64_t>(shards.size());
+    return whole;
+  }
+  v1::DType dtype() const { return shards.empty() ? v1::DTYPE_UNSPECIFIED : shards[0].dtype(); }
+  std::vector<v1::BufferRef> Refs() const {
+    std::vector<v1::BufferRef> refs;
+    for (const DeviceBuffer& shard : shards) refs.push_back(shard.Ref());
+    return refs;
+  }
 };
 
 }  // namespace kiln::client

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "base/error.h"
 #include "client/cpp/elementwise.h"
 #include "client/cpp/movement.h"
@@ -51,15 +52,39 @@ absl::StatusOr<v1::ConstArg> Scalar::In(v1::DType dtype) const {
   return arg;
 }
 
-Tensor Graph::Param(uint32_t slot, v1::DType dtype, const Shape& shape, absl::string_view name) {
+absl::Status CheckDevices(absl::string_view function, const Devices& devices, const Shape& shape) {
+  for (size_t i = 0; i < devices.size(); ++i) {
+    if (std::find(devices.begin(), devices.begin() + static_cast<std::ptrdiff_t>(i), devices[i]) ==
+        devices.begin() + static_cast<std::ptrdiff_t>(i))
+      continue;
+    return MakeError(v1::BAD_ARGUMENT, absl::StrCat(function, ": ", devices[i], " is there twice"));
+  }
+  if (devices.size() < 2) return absl::OkStatus();
+  if (shape.empty()) {
+    return MakeError(v1::UNSUPPORTED_SHARD, absl::StrCat(function, ": a tensor of shape () has no axis to split"));
+  }
+  const auto parts = static_cast<int64_t>(devices.size());
+  if (shape[0] % parts == 0) return absl::OkStatus();
+  return MakeError(v1::UNSUPPORTED_SHARD,
+                   absl::StrCat(function, ": ", shape[0], " rows are not ", parts, " equal shares; Pad the axis"));
+}
+
+Tensor Graph::Param(uint32_t slot, v1::DType dtype, const Shape& shape, absl::string_view name,
+                    const Devices& devices) {
   if (DTypeSize(dtype) == 0) {
     return Fail(v1::BAD_ARGUMENT, "Param", absl::StrCat(DTypeName(dtype), " is no dtype a parameter can have"));
   }
-  const auto [it, inserted] = slots_.try_emplace(slot, Slot{dtype, shape});
+  if (absl::Status status = CheckDevices("Param", devices, shape); !status.ok()) return Fail(status);
+  const auto [it, inserted] = slots_.try_emplace(slot, Slot{dtype, shape, devices});
   if (!inserted && (it->second.dtype != dtype || it->second.shape != shape)) {
     return Fail(v1::SHAPE_MISMATCH, "Param",
                 absl::StrCat("slot ", slot, " is ", TypeText(it->second.dtype, it->second.shape), " already, not ",
                              TypeText(dtype, shape)));
+  }
+  if (it->second.devices != devices) {
+    return Fail(v1::BAD_ARGUMENT, "Param",
+                absl::StrCat("slot ", slot, " is on (", absl::StrJoin(it->second.devices, ", "), ") already, not on (",
+                             absl::StrJoin(devices, ", "), ")"));
   }
   v1::UOp uop;
   uop.set_op(v1::PARAM);
@@ -67,6 +92,7 @@ Tensor Graph::Param(uint32_t slot, v1::DType dtype, const Shape& shape, absl::st
   uop.mutable_buffer()->set_slot(slot);
   uop.mutable_buffer()->set_dtype(dtype);
   uop.mutable_buffer()->set_name(std::string(name));
+  uop.mutable_buffer()->mutable_device()->Assign(devices.begin(), devices.end());
   return Node(std::move(uop), dtype, shape);
 }
 
@@ -121,7 +147,9 @@ Tensor Graph::Arange(int64_t count, v1::DType dtype) {
 
 bool Graph::CheckAssign(absl::string_view function, Tensor param, Tensor value) {
   if (!param.valid() || !value.valid()) return false;
-  if (nodes_[param.node()].uop.op() != v1::PARAM) {
+  const v1::UOp& uop = nodes_[param.node()].uop;
+  const v1::UOp& base = uop.op() == v1::REPLICATED ? nodes_[uop.src(0)].uop : uop;
+  if (base.op() != v1::PARAM) {
     Fail(v1::BAD_ARGUMENT, function, "only a parameter can be updated; this is a computed value");
     return false;
   }

@@ -6,8 +6,13 @@
 //   graph.Output(Softmax(Matmul(x, w), -1));
 //   absl::StatusOr<v1::Graph> message = graph.Build();
 //
+// On several devices, x by shares of its rows, w whole on each (sharding.h):
+//
+//   Tensor x = graph.Param(0, v1::FLOAT32, {32, 64}, "x", {"CPU:0", "CPU:1"});
+//   Tensor w = WholeParam(graph, 1, v1::FLOAT32, {64, 10}, {"CPU:0", "CPU:1"}, "w");
+//
 // The functions that make tensors from tensors are in elementwise.h, movement.h,
-// reduce.h, nn.h and conv.h (ops.h has them all). Each is a composition of
+// reduce.h, nn.h, conv.h and sharding.h (ops.h has them all). Each is a composition of
 // tinyspec's core ops; nothing is computed here.
 //
 // Errors: a function never fails where it is called. The first mistake (shapes
@@ -27,6 +32,7 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "client/cpp/dtype.h"
@@ -37,6 +43,13 @@
 namespace kiln::client {
 
 class Graph;
+
+// Names of the server's devices, in order. None: whatever the program is compiled for.
+using Devices = std::vector<std::string>;
+
+// OK if a tensor of that shape can be there: the devices differ, and its first axis has
+// an equal share for each. BAD_ARGUMENT or UNSUPPORTED_SHARD naming `function`.
+absl::Status CheckDevices(absl::string_view function, const Devices& devices, const Shape& shape);
 
 // One value of a graph: a small handle, copied freely. It must not outlive its
 // Graph.
@@ -99,8 +112,10 @@ class Graph {
   Graph& operator=(const Graph&) = delete;
 
   // -- Leaves
-  // An argument of the program. One slot has one dtype and shape.
-  Tensor Param(uint32_t slot, v1::DType dtype, const Shape& shape, absl::string_view name = "");
+  // An argument of the program. One slot has one dtype and shape. On several devices each
+  // has an equal share of the first axis; sharding.h has more of these.
+  Tensor Param(uint32_t slot, v1::DType dtype, const Shape& shape, absl::string_view name = "",
+               const Devices& devices = {});
   Tensor Constant(Scalar value, v1::DType dtype);
   // One element after the other, as a rank-1 tensor; for short lists.
   Tensor Constants(const std::vector<double>& values, v1::DType dtype);
@@ -151,9 +166,11 @@ class Graph {
   struct Slot {
     v1::DType dtype;
     Shape shape;
+    Devices devices;
   };
 
-  // True, or false with an error kept: `param` must be a PARAM, the types equal.
+  // True, or false with an error kept: `param` must be a PARAM, or one that is whole on
+  // each of several devices; the types equal.
   bool CheckAssign(absl::string_view function, Tensor param, Tensor value);
 
   // A deque, for shape() hands out references that must outlive later nodes.

@@ -44,7 +44,7 @@ std::vector<Tensor> Graph::Append(const v1::GradientResponse& gradient) {
     if (uop.op() == v1::PARAM) {
       dtype = uop.buffer().dtype();
       shape = ShapeOf(graph, graph.nodes(i));
-      const auto [it, inserted] = slots_.try_emplace(uop.buffer().slot(), Slot{dtype, shape});
+      const auto [it, inserted] = slots_.try_emplace(uop.buffer().slot(), Slot{dtype, shape, {}});
       if (!inserted && (it->second.dtype != dtype || it->second.shape != shape)) {
         Fail(v1::SHAPE_MISMATCH, "Append",
              absl::StrCat("slot ", uop.buffer().slot(), " is ", TypeText(it->second.dtype, it->second.shape),

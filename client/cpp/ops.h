@@ -9,6 +9,7 @@
 #include "client/cpp/movement.h"     // IWYU pragma: export
 #include "client/cpp/nn.h"           // IWYU pragma: export
 #include "client/cpp/reduce.h"       // IWYU pragma: export
+#include "client/cpp/sharding.h"     // IWYU pragma: export
 #include "client/cpp/window.h"       // IWYU pragma: export
 
 #endif  // KILN_CLIENT_CPP_OPS_H_

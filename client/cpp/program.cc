@@ -33,6 +33,13 @@ Arguments& Arguments::Set(uint32_t slot, const HostTensor& tensor) {
   return *this;
 }
 
+Arguments& Arguments::Set(uint32_t slot, const std::vector<v1::BufferRef>& shards) {
+  v1::BufferRefs& refs = *At(slot).mutable_shards();
+  refs.Clear();
+  for (const v1::BufferRef& shard : shards) *refs.add_buffer() = shard;
+  return *this;
+}
+
 Arguments& Arguments::Set(uint32_t slot, int64_t value) {
   At(slot).set_integer(value);
   return *this;
@@ -78,6 +85,11 @@ absl::StatusOr<RunResults> Program::Run(const Arguments& arguments, const RunOpt
       result.tensor = HostTensor::From(std::move(*value.mutable_tensor()));
     } else if (value.has_buffer() && !alias) {
       result.buffer = DeviceBuffer(state_->connection, std::move(*value.mutable_buffer()));
+    } else if (value.has_shards() && !alias) {
+      for (v1::BufferDescription& shard : *value.mutable_shards()->mutable_buffer()) {
+        result.shards.shards.emplace_back(state_->connection, std::move(shard));
+      }
+      if (value.shards().has_axis()) result.shards.axis = value.shards().axis();
     }
   }
   return run;

@@ -25,6 +25,9 @@ class Arguments {
   // One that a stream made, or will make.
   Arguments& Set(uint32_t slot, const v1::BufferRef& buffer);
   Arguments& Set(uint32_t slot, const HostTensor& tensor);
+  // One buffer a device, in the order of the parameter's.
+  Arguments& Set(uint32_t slot, const DeviceShards& shards) { return Set(slot, shards.Refs()); }
+  Arguments& Set(uint32_t slot, const std::vector<v1::BufferRef>& shards);
   // A variable's value.
   Arguments& Set(uint32_t slot, int64_t value);
 
@@ -41,10 +44,11 @@ struct RunOptions {
   bool want_timing = false;
 };
 
-// One result: in `buffer`, in `tensor`, or in neither where it is a parameter that
-// was updated in place, which the caller has already.
+// One result: in `buffer`, in `shards` if it is on several devices, in `tensor`, or in none
+// where it is a parameter that was updated in place, which the caller has already.
 struct RunResult {
   DeviceBuffer buffer;
+  DeviceShards shards;
   HostTensor tensor;
 };
 

@@ -183,9 +183,13 @@ std::vector<v1::BufferRef> Stream::Execute(const Program& program, const Argumen
     }
   }
   std::vector<v1::BufferRef> results;
-  for (const v1::Signature::Result& result : program.signature().results()) {
-    results.push_back(result.has_aliases() ? v1::BufferRef() : Name());
-    request.mutable_execute()->add_result_handle(results.back().handle());
+  const v1::CompileResponse& compiled = program.compiled();
+  for (int i = 0; i < program.signature().results_size(); ++i) {
+    const bool several = i < compiled.result_layouts_size() && compiled.result_layouts(i).device_size() > 1;
+    for (int shares = several ? compiled.result_layouts(i).device_size() : 1; shares > 0; --shares) {
+      results.push_back(program.signature().results(i).has_aliases() ? v1::BufferRef() : Name());
+      request.mutable_execute()->add_result_handle(results.back().handle());
+    }
   }
   link_->Send(std::move(request));
   return results;

@@ -75,8 +75,8 @@ class Stream {
 
   // -- Programs
   std::future<absl::StatusOr<v1::CompileResponse>> Compile(v1::Graph graph, const v1::CompileOptions& options = {});
-  // Its results, in the signature's order; one that is a parameter's own memory has no
-  // handle (0). `tag` comes back with a failure.
+  // Its results, in the signature's order, one on several devices with one a share; one
+  // that is a parameter's own memory has no handle (0). `tag` comes back with a failure.
   std::vector<v1::BufferRef> Execute(const Program& program, const Arguments& arguments, const std::string& tag = "");
   void Collective(v1::CollectiveCommand::Kind kind, const v1::CollectiveRequest& request);
 

@@ -108,7 +108,8 @@ def spread(graph: Any, devices: Devices, split: Sequence[Any] = ()) -> graph_pb2
         if whole:
             rows = graph_pb2.ConstArg(dtype=weakint.number, i=len(names))
             made.nodes.add(op=graph_pb2.CONST, constant=rows)
-            sizes = made.nodes[number[uop.src[0]]].src
+            shape = made.nodes[number[uop.src[0]]]
+            sizes = shape.src if shape.op == graph_pb2.STACK else [number[uop.src[0]]]
             made.nodes.add(op=graph_pb2.STACK, src=[len(made.nodes) - 1, *sizes])
             node.src[:] = [len(made.nodes) - 1]
         made.nodes.append(node)
