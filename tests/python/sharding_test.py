@@ -91,6 +91,43 @@ class OnFourDevices(unittest.TestCase):
         np.testing.assert_allclose(total, a.sum(0), rtol=1e-5)
         np.testing.assert_array_equal(doubled, np.concatenate([a * 2, np.zeros((2, 2), np.float32)]))
 
+    def test_a_program_on_a_device_of_ones_choice(self):
+        graph = kiln.Graph()
+        x = graph.param("x", (4,))
+        graph.update(x, x + 1.0)
+        graph.output(x * 2.0)
+        there = self.client.compile(graph, device="CPU:2")
+        buffer = self.client.buffer(np.zeros(4, np.float32), device="CPU:2")
+        result = there(buffer, out="buffers")
+        made = result[-1] if isinstance(result, tuple) else result
+        self.assertEqual((there.device, made.device), ("CPU:2", "CPU:2"))
+        np.testing.assert_array_equal(buffer.numpy(), np.ones(4))
+        with self.assertRaises(kiln.KilnError):
+            there(self.client.buffer(np.zeros(4, np.float32)), out="buffers").numpy()
+        with self.assertRaises(kiln.NotFound):
+            self.client.compile(graph, device="CPU:9")
+
+    def test_a_recording_is_of_one_device(self):
+        graph = kiln.Graph()
+        graph.update(graph.param("x", (4,)), graph.param("y", (4,)) + 1.0)
+        here, there = self.client.compile(graph), self.client.compile(graph, device="CPU:1")
+        x, y = (self.client.buffer(np.full(4, i, np.float32), device="CPU:1") for i in range(2))
+        self.client.record([(there, [kiln.Memory(0), kiln.Memory(1)])] * 2)(x, y)
+        np.testing.assert_array_equal(x.numpy(), np.full(4, 2))
+        with self.assertRaises(kiln.InvalidArgument):
+            self.client.record([(there, [kiln.Memory(0), kiln.Memory(1)]), (here, [kiln.Memory(0), kiln.Memory(1)])])
+        named = self.client.compile(graph, device="CPU:0")  # which is the client's, too
+        self.client.record([(here, [kiln.Memory(0), kiln.Memory(1)]), (named, [kiln.Memory(0), kiln.Memory(1)])])
+
+    def test_shares_that_begin_within_buffers(self):
+        graph = kiln.Graph()
+        x = graph.param("x", (8,), devices=DEVICES)
+        graph.output(x * 2.0)
+        wide = [self.client.buffer(np.arange(6, dtype=np.float32) + 10 * k, device=name) for k, name in enumerate(DEVICES)]
+        places = kiln.AtShards(tuple(kiln.At(buffer, 16) for buffer in wide))
+        doubled = self.client.compile(graph).run({0: places}).results[0]
+        np.testing.assert_array_equal(doubled, np.float32([4, 5, 14, 15, 24, 25, 34, 35]) * 2)
+
     def test_arrays_that_are_too_large_for_a_message(self):
         graph = kiln.Graph()
         x = graph.param("x", (1 << 12, 512), devices=DEVICES[:2])

@@ -54,10 +54,11 @@ def request_of(device: str, steps: Steps) -> Tuple[pb.RecordSequenceRequest, Lis
     numbers: Dict[int, int] = {}
     programs: List[ProgramLike] = []
     for program, arguments in steps:
+        name = program.device or program._connection.devices[0]
         if not programs:
-            request.device = program.device
-        if program.device != request.device:
-            raise InvalidArgument("a recording of programs on %s and on %s" % (request.device, program.device),
+            request.device = name
+        if name != request.device:
+            raise InvalidArgument("a recording of programs on %s and on %s" % (request.device, name),
                                   code="BAD_ARGUMENT", remedy="record each device's calls apart")  # fmt: skip
         number = numbers.setdefault(id(program), len(programs))
         if number == len(programs):
