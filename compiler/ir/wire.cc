@@ -63,7 +63,21 @@ struct Reading {
   absl::flat_hash_set<const v1::UOp*> in_programs;  // looked for if there are variables
   absl::flat_hash_map<uint32_t, int> uses_of_body;  // by FUNCTIONs
   std::vector<UOp*> made;                           // by node
+  absl::flat_hash_set<const UOp*> located;          // whose origin is known
 };
+
+// `made`, and all that was made on the way to it, come from node `index`: a spelling
+// is several core nodes, any of which may fail later.
+void SetOrigins(Reading& reading, UOp* made, uint32_t index) {
+  std::vector<UOp*> stack = {made};
+  while (!stack.empty()) {
+    UOp* uop = stack.back();
+    stack.pop_back();
+    if (!reading.located.insert(uop).second) continue;
+    reading.graph.SetOrigin(uop, index);
+    stack.insert(stack.end(), uop->src().begin(), uop->src().end());
+  }
+}
 
 // What is resolved where it is read: functions and bound variables. nullptr for
 // any other op.
@@ -174,7 +188,7 @@ absl::StatusOr<UOp*> ReadAll(Reading& reading) {
     const uint64_t most = uint64_t{kMostPerNode} * limits.max_nodes;
     const uint64_t parts = reading.graph.size() + reading.graph.sources();
     if (parts > most) return GraphHas(parts, "core nodes and sources", most);
-    reading.graph.SetOrigin(*uop, static_cast<uint32_t>(i));
+    SetOrigins(reading, *uop, static_cast<uint32_t>(i));
     const v1::UOp& node = wire.nodes(i);
     // The arguments of a function come to stand below its body.
     const bool call = node.op() == v1::FUNCTION || node.op() == v1::CALL || node.op() == v1::KERNEL;
