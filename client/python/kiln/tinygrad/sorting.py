@@ -21,8 +21,8 @@ from tinygrad.uop.ops import UOp
 
 from kiln.tinygrad.devices import all_kiln, devices_of
 
-# Steps of the network in one kernel.
-TOGETHER = 2
+# From so many elements on, two steps of the network are one kernel: for fewer, compiling it costs more than it saves.
+LARGE = 1 << 14
 
 
 def exchanged(x: UOp, index: UOp, second: UOp, half: int, turned: bool, descending: bool) -> Tuple[UOp, UOp]:
@@ -60,7 +60,7 @@ def network(x: UOp, descending: bool) -> Tuple[UOp, UOp]:
     steps = [(2**step, step == stage) for stage in range(stages) for step in range(stage, -1, -1)]
     for number, (half, turned) in enumerate(steps, 1):
         x, index = exchanged(x, index, second, half, turned and half > 1, descending)
-        if number % TOGETHER == 0 or number == len(steps):
+        if number % (2 if count >= LARGE else 1) == 0 or number == len(steps):
             x, index = x.contiguous(), index.contiguous()
     return x.shrink_to(rows, count, columns), index.shrink_to(rows, count, columns)
 
