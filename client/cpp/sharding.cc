@@ -99,7 +99,8 @@ absl::StatusOr<v1::Graph> Spread(const v1::Graph& graph, const Devices& devices,
   const auto last = [&made] { return static_cast<uint32_t>(made.nodes_size() - 1); };
   for (const v1::UOp& old : graph.nodes()) {
     if (old.op() == v1::FUNCTION || old.op() == v1::CALL) {
-      return MakeError(v1::UNSUPPORTED_OP, "Spread: a graph with calls in it; their bodies have parameters of their own");
+      return MakeError(v1::UNSUPPORTED_OP,
+                       "Spread: a graph with calls in it; their bodies have parameters of their own");
     }
     v1::UOp uop = old;
     for (uint32_t& source : *uop.mutable_src()) {

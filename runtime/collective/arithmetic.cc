@@ -221,8 +221,7 @@ struct Loops {
                         uint64_t elements) {
     if (output_count == 0) return;
     static const VectorReduce in_vectors = S::InVectors(Op::kOp);
-    const uint64_t done =
-        in_vectors == nullptr ? 0 : in_vectors(inputs, input_count, outputs, output_count, elements);
+    const uint64_t done = in_vectors == nullptr ? 0 : in_vectors(inputs, input_count, outputs, output_count, elements);
     constexpr uint64_t kSmall = kBlock / 4;  // read and written once a pass
     alignas(64) Acc acc[kSmall];
     for (uint64_t begin = done; begin < elements; begin += kSmall) {
