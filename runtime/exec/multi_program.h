@@ -5,7 +5,7 @@
 // collectives is one task of all its devices; any other is one for each device that
 // receives, which copies there what it needs of the shares of others. Tasks wait for
 // tasks, never for all of a step: so a device that has what it needs goes on, and copies
-// run beside what does not depend on them.
+// run beside what other devices do that does not depend on them.
 #ifndef KILN_RUNTIME_EXEC_MULTI_PROGRAM_H_
 #define KILN_RUNTIME_EXEC_MULTI_PROGRAM_H_
 
