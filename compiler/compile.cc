@@ -18,7 +18,6 @@
 #include "compiler/ir/wire.h"
 #include "compiler/kernel/dots.h"
 #include "compiler/pass/pipeline.h"
-#include "compiler/rewrite/rewrite.h"
 #include "compiler/rules/stable.h"
 #include "compiler/schedule/callify.h"
 #include "compiler/schedule/chain.h"
@@ -78,7 +77,7 @@ absl::StatusOr<v1::Executable> CompileGraph(const v1::Graph& wire, const v1::Tar
     if (LevelOf(read) != EntryLevel::kTensor) return read;
     KILN_ASSIGN_OR_RETURN(read, HideBodies(graph, read, options.limits, function.bodies));
     KILN_RETURN_IF_ERROR(Verify(kTensorSpec, graph, read));
-    return GraphRewrite(read, StableRules(), graph);  // before fusion can part the factors
+    return MakeStable(graph, read);  // before fusion can part the factors
   }));
   // Beyond this point, only core ops, and every node has its derived properties.
 

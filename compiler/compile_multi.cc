@@ -14,7 +14,6 @@
 #include "compiler/ir/wire.h"
 #include "compiler/multi_program_builder.h"
 #include "compiler/pass/pipeline.h"
-#include "compiler/rewrite/rewrite.h"
 #include "compiler/rules/stable.h"
 #include "compiler/shard/levels.h"
 #include "compiler/shard/segments.h"
@@ -64,7 +63,7 @@ absl::StatusOr<v1::MultiProgram> CompileSegments(const v1::Graph& wire, const v1
     if (segment == nullptr) continue;
     KILN_RETURN_IF_ERROR(Verify(kTensorSpec, graph, segment->root));
     KILN_ASSIGN_OR_RETURN(v1::Executable executable,
-                          CompileNormalised(graph, pipeline, GraphRewrite(segment->root, StableRules(), graph),
+                          CompileNormalised(graph, pipeline, MakeStable(graph, segment->root),
                                             Function(), target, options, observer));
     kernels += static_cast<uint32_t>(executable.steps_size());
     KILN_RETURN_IF_ERROR(CheckLimit("STOREs and results", options.limits.max_kernels, kernels));

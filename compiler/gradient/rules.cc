@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
+#include "compiler/interp/scalar.h"
 #include "compiler/ir/build.h"
 #include "compiler/ir/devices.h"
 #include "compiler/ir/infer.h"
@@ -196,6 +197,10 @@ absl::Status PowRule(Vjp& v) {
   }
   if (v.Wants(1)) {
     UOp* log = Times(v, v.graph.Make(Op::LOG2, {a}), std::numbers::ln2);
+    if (a->IsConst() && FloatValue(a->dtype(), a->arg_as<ConstArg>().bits) != 0) {
+      v.Give(1, Times(v, v.dy, Times(v, v.uop, log)));  // an exponential, as EXP2 is
+      return absl::OkStatus();
+    }
     UOp* limit = Choose(v, Lt(v.graph, b, zero), Number(v, -std::numeric_limits<double>::infinity()), zero);
     v.Give(1, Times(v, v.dy, Choose(v, Differ(v, a, zero), Times(v, v.uop, log), limit)));
   }

@@ -92,7 +92,7 @@ RuleSet DecomposeRules(NativeOps native) {
 }
 
 UOp* Decompose(Graph& graph, UOp* sink, NativeOps native) {
-  sink = GraphRewrite(sink, StableRules(), graph);
+  sink = MakeStable(graph, sink);
   sink = StoreFloat8AsBytes(graph, GraphRewrite(sink, DecomposeRules(native), graph));
   return GraphRewrite(sink, SymbolicRules(), graph);
 }

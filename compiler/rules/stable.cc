@@ -1,156 +1,183 @@
 #include "compiler/rules/stable.h"
 
 #include <algorithm>
+#include <cmath>
 #include <vector>
 
+#include "compiler/interp/scalar.h"
+#include "compiler/rewrite/rewrite.h"
 #include "compiler/rules/formula.h"
+#include "compiler/rules/product_factors.h"
 
 namespace kiln::compiler {
 namespace {
 
-// Of a longer product only so many factors are looked at.
-constexpr size_t kMostFactors = 16;
-
-bool IsOne(UOp* uop) {
-  while (uop->op() == Op::EXPAND || uop->op() == Op::RESHAPE) uop = uop->src(0);
-  Match match;
-  return Number(1).Matches(uop, match);
-}
-
-// x of x + 1, or null.
-UOp* LessOne(UOp* sum) {
-  if (sum->op() != Op::ADD) return nullptr;
-  if (IsOne(sum->src(1))) return sum->src(0);
-  return IsOne(sum->src(0)) ? sum->src(1) : nullptr;
-}
-
-// The factor 1 / (x + 1)^power, power up to 3; `x` is null if it is none.
-struct Inverse {
-  UOp* x = nullptr;
-  UOp* sum = nullptr;  // x + 1
-  int power = 0;
-};
-
-Inverse InverseOf(UOp* factor) {
-  UOp* below = factor->op() == Op::RECIPROCAL                      ? factor->src(0)
-               : factor->op() == Op::FDIV && IsOne(factor->src(0)) ? factor->src(1)
-                                                                   : nullptr;
-  if (below == nullptr) return {};
-  int power = 1;
-  // (s * s) * s or s * (s * s)
-  if (below->op() == Op::MUL) {
-    UOp* a = below->src(0);
-    UOp* b = below->src(1);
-    if (a->op() == Op::MUL) std::swap(a, b);
-    if (b->op() == Op::MUL) {
-      if (b->src(0) != a || b->src(1) != a) return {};
-      power = 3;
-    } else {
-      if (a != b) return {};
-      power = 2;
-    }
-    below = a;
-  }
-  return {LessOne(below), below, power};
-}
-
-// The two factors as ones that stay finite: for x beyond 1, x * t is 1 - t, as a
-// product with 1; below, it is precise as it stands.
-struct Pair {
-  UOp* instead_of_x;
-  UOp* instead_of_inverse;
-};
-
-Pair Stable(Graph& graph, const Inverse& inverse) {
-  const Formula x(graph, inverse.x);
-  const Formula t(graph, graph.Make(Op::RECIPROCAL, {inverse.sum}));
-  const Formula beyond = x.Like(1) < x;
-  Formula rest = Where(beyond, t.Like(1), t);
-  for (int power = 1; power < inverse.power; ++power) rest = rest * t;
-  return {Where(beyond, 1 - t, x).uop(), rest.uop()};
-}
+// Of a longer sum only so many terms are looked at.
+constexpr size_t kMostTerms = 8;
 
 bool IsFloatNode(const UOp* uop) { return IsFloat(uop->dtype()); }
 
-// A product as a tree: its MULs, and the factors that are none.
-class Product {
- public:
-  explicit Product(UOp* root) : root_(root) {
-    std::vector<UOp*> stack = {root};
-    while (!stack.empty() && factors_.size() + stack.size() < kMostFactors) {
-      UOp* uop = stack.back();
-      stack.pop_back();
-      if (uop->op() == Op::MUL) {
-        muls_.push_back(uop);
-        stack.insert(stack.end(), uop->src().begin(), uop->src().end());
-      } else {
-        factors_.push_back(uop);
-      }
-    }
-    factors_.insert(factors_.end(), stack.begin(), stack.end());
-  }
+// -- Products
 
-  const std::vector<UOp*>& factors() const { return factors_; }
-  bool Has(UOp* factor) const { return std::find(factors_.begin(), factors_.end(), factor) != factors_.end(); }
-
-  // The same product with one occurrence of each of two factors replaced.
-  UOp* With(Graph& graph, UOp* a, UOp* instead_of_a, UOp* b, UOp* instead_of_b) const {
-    return Rebuild(graph, root_, a, instead_of_a, b, instead_of_b);
-  }
-
- private:
-  // As deep as there are MULs: fewer than kMostFactors. A factor that has been
-  // replaced is null from then on.
-  UOp* Rebuild(Graph& graph, UOp* uop, UOp*& a, UOp* instead_of_a, UOp*& b, UOp* instead_of_b) const {
-    if (uop == a) {
-      a = nullptr;
-      return instead_of_a;
-    }
-    if (uop == b) {
-      b = nullptr;
-      return instead_of_b;
-    }
-    if (std::find(muls_.begin(), muls_.end(), uop) == muls_.end()) return uop;
-    UOp* left = Rebuild(graph, uop->src(0), a, instead_of_a, b, instead_of_b);
-    UOp* right = Rebuild(graph, uop->src(1), a, instead_of_a, b, instead_of_b);
-    return graph.Make(Op::MUL, {left, right});
-  }
-
-  UOp* root_;
-  std::vector<UOp*> muls_, factors_;
+// A factor that becomes infinite with x, and what it is of x: x + more. `x` is null if
+// it is none.
+struct Numerator {
+  UOp* x = nullptr;  // in the factor's dtype
+  int more = 0;
 };
 
+Numerator NumeratorOf(const ProductFactor& factor, UOp* x) {
+  if (factor.place == ProductFactor::kBelow) {  // divided by 1 / (x + 1)
+    const Inverse inverse = InverseOf(factor.uop);
+    return inverse.power == 1 && inverse.x == x ? Numerator{x, 1} : Numerator{};
+  }
+  if (factor.place != ProductFactor::kAbove) return {};
+  if (SameBeforeCasts(factor.uop, x)) return {factor.uop, 0};
+  UOp* less = PlusOne(factor.uop);
+  return less != nullptr && SameBeforeCasts(less, x) ? Numerator{less, -1} : Numerator{};
+}
+
+Inverse InverseAt(const ProductFactor& factor) {
+  switch (factor.place) {
+    case ProductFactor::kAbove: return InverseOf(factor.uop);
+    case ProductFactor::kDivisor: return InverseBy(factor.uop);
+    case ProductFactor::kBelow: return {LessOne(factor.uop), factor.uop, 1};
+  }
+  return {};
+}
+
+// The two factors as ones that stay finite: for x well beyond 1, (x + more) * t is
+// 1 - (1 - more) * t, as a product with 1; below, it is precise as it stands.
+UOp* StablePair(Graph& graph, const ProductTree& product, const ProductFactor& factor, const Inverse& inverse,
+                const ProductFactor& numerator, const Numerator& of) {
+  const Formula x(graph, inverse.x), sum(graph, inverse.sum), before(graph, numerator.uop);
+  const Formula t(graph, graph.Make(Op::RECIPROCAL, {inverse.sum}));
+  const Formula beyond = x.Like(of.more < 0 ? 3 : 1) < x;
+  Formula rest = factor.place == ProductFactor::kBelow ? Where(beyond, sum.Like(1), sum) : Where(beyond, t.Like(1), t);
+  for (int power = 1; power < inverse.power; ++power) rest = rest * t;
+  const auto finite = [&] {
+    if (of.more == 1) return before.Like(1);
+    // In the numerator's own dtype.
+    const Formula own = of.x == inverse.x ? t : 1 / (Formula(graph, of.x) + 1);
+    return of.more == 0 ? 1 - own : 1 - own * 2;
+  };
+  return product.With(graph, {numerator, Where(beyond, finite(), before).uop()}, {factor, rest.uop()});
+}
+
 UOp* StableProduct(const Match& m, Graph& graph) {
-  const Product product(m.root());
-  for (UOp* factor : product.factors()) {
-    const Inverse inverse = InverseOf(factor);
-    if (inverse.x == nullptr || inverse.x->shape() != factor->shape() || !product.Has(inverse.x)) continue;
-    const Pair pair = Stable(graph, inverse);
-    return product.With(graph, inverse.x, pair.instead_of_x, factor, pair.instead_of_inverse);
+  const ProductTree product(m.root());
+  for (const ProductFactor& factor : product.factors()) {
+    const Inverse inverse = InverseAt(factor);
+    if (inverse.x == nullptr || inverse.x->shape() != factor.uop->shape()) continue;
+    for (const ProductFactor& numerator : product.factors()) {
+      const Numerator of = NumeratorOf(numerator, inverse.x);
+      if (of.x == nullptr || numerator.uop->shape() != factor.uop->shape()) continue;
+      return StablePair(graph, product, factor, inverse, numerator, of);
+    }
   }
   return nullptr;
 }
 
-// (… * x * …) / (x + 1): only for an x of its own is the quotient itself kept
-// where it is finite; a longer product becomes one with the inverse.
-UOp* StableQuotient(const Match& m, Graph& graph) {
-  UOp* above = m.root()->src(0);
-  UOp* inverse = graph.Make(Op::RECIPROCAL, {m.root()->src(1)});
-  const Inverse parts = InverseOf(inverse);
-  if (parts.x == nullptr || parts.x->shape() != m.root()->shape()) return nullptr;
-  if (!Product(above).Has(parts.x)) return nullptr;
-  return graph.Make(Op::MUL, {above, inverse});
+// -- Sums
+
+// An exponential: never below 0, as x + 1 is then never 0.
+bool IsExponential(const UOp* x) {
+  while (x->op() == Op::CAST) x = x->src(0);
+  if (x->op() == Op::EXP2) return true;
+  if (x->op() != Op::POW) return false;
+  const UOp* base = x->src(0);
+  while (base->op() == Op::EXPAND || base->op() == Op::RESHAPE) base = base->src(0);
+  return base->IsConst() && FloatValue(base->dtype(), base->arg_as<ConstArg>().bits) > 0;
+}
+
+// `all` without one `part`, or a list that no product has.
+std::vector<UOp*> Without(std::vector<UOp*> all, UOp* part) {
+  const auto found = std::find(all.begin(), all.end(), part);
+  if (found == all.end()) return {nullptr};
+  all.erase(found);
+  return all;
+}
+
+// What 1 + ratio is, where q = p * ratio and the ratio is -x / (1 + x) or
+// -(x - 1) / (x + 1): 1 or 2 times 1 / (1 + x). `sum` is null if it is neither.
+struct Remainder {
+  UOp* sum = nullptr;
+  int times = 0;
+};
+
+Remainder RemainderOf(const FactorLists& p, const FactorLists& q) {
+  if (std::fabs(p.number + q.number) > std::fabs(p.number) * 0x1p-50 || p.number == 0) return {};
+  for (UOp* sum : p.below) {
+    UOp* x = LessOne(sum);
+    if (x == nullptr || !IsExponential(x) || Without(q.below, sum) != p.below) continue;
+    for (UOp* above : q.above) {
+      const bool less = above != x && PlusOne(above) == x;
+      if ((above == x || less) && Without(q.above, above) == p.above) return {sum, less ? 2 : 1};
+    }
+  }
+  return {};
+}
+
+void Terms(UOp* uop, std::vector<UOp*>& terms) {
+  std::vector<UOp*> stack = {uop};
+  while (!stack.empty()) {
+    UOp* top = stack.back();
+    stack.pop_back();
+    if (top->op() == Op::ADD && stack.size() + terms.size() + 2 <= kMostTerms) {
+      stack.insert(stack.end(), top->src().rbegin(), top->src().rend());
+    } else {
+      terms.push_back(top);
+    }
+  }
+}
+
+// p - p * x / (1 + x), which is what a quotient's rule gives x: infinite where it is not
+// one product with x.
+UOp* StableSum(const Match& m, Graph& graph) {
+  std::vector<UOp*> terms;
+  Terms(m.root(), terms);
+  std::vector<std::optional<FactorLists>> factors;
+  for (UOp* term : terms) factors.push_back(FactorListsOf(term));
+  for (size_t p = 0; p < terms.size(); ++p) {
+    if (!factors[p].has_value() || factors[p]->below.empty()) continue;
+    for (size_t q = 0; q < terms.size(); ++q) {
+      if (q == p || !factors[q].has_value()) continue;
+      const Remainder remainder = RemainderOf(*factors[p], *factors[q]);
+      if (remainder.sum == nullptr) continue;
+      const Formula t(graph, graph.Make(Op::RECIPROCAL, {remainder.sum}));
+      terms[p] = (Formula(graph, terms[p]) * (remainder.times == 1 ? t : t * remainder.times)).uop();
+      terms.erase(terms.begin() + static_cast<std::ptrdiff_t>(q));
+      UOp* sum = terms[0];
+      for (size_t i = 1; i < terms.size(); ++i) sum = graph.Make(Op::ADD, {sum, terms[i]});
+      return sum;
+    }
+  }
+  return nullptr;
+}
+
+const RuleSet& ProductRules() {
+  static const RuleSet& rules = *new RuleSet({
+      RULE("x * (1 / (1 + x)) -> where(1 < x, 1 - 1 / (1 + x), x) * where(1 < x, 1, 1 / (1 + x))",
+           Pattern::Any(Op::MUL).If(IsFloatNode), StableProduct),
+      RULE("x / (1 + x) -> where(1 < x, 1 - 1 / (1 + x), x) * where(1 < x, 1, 1 / (1 + x))",
+           Pattern::Any(Op::FDIV).If(IsFloatNode), StableProduct),
+  });
+  return rules;
+}
+
+const RuleSet& SumRules() {
+  static const RuleSet& rules = *new RuleSet({
+      RULE("p / (1 + x) - p / (1 + x) * x / (1 + x) -> p / (1 + x) * (1 / (1 + x))",
+           Pattern::Any(Op::ADD).If(IsFloatNode), StableSum),
+  });
+  return rules;
 }
 
 }  // namespace
 
-const RuleSet& StableRules() {
-  static const RuleSet& rules = *new RuleSet({
-      RULE("x * (1 / (1 + x)) -> where(1 < x, 1 - 1 / (1 + x), x) * where(1 < x, 1, 1 / (1 + x))",
-           Pattern::Any(Op::MUL).If(IsFloatNode), StableProduct),
-      RULE("x / (1 + x) -> x * (1 / (1 + x))", Pattern::Any(Op::FDIV).If(IsFloatNode), StableQuotient),
-  });
-  return rules;
+UOp* MakeStable(Graph& graph, UOp* root) {
+  // Of the terms of a sum, products leave only what is finite; so sums come first.
+  return GraphRewrite(GraphRewrite(root, SumRules(), graph), ProductRules(), graph);
 }
 
 }  // namespace kiln::compiler

@@ -2,15 +2,19 @@
 #ifndef KILN_COMPILER_RULES_STABLE_H_
 #define KILN_COMPILER_RULES_STABLE_H_
 
-#include "compiler/rewrite/pattern.h"
+#include "compiler/ir/graph.h"
 
 namespace kiln::compiler {
 
 // docs/ir.md, "Floats": x * (1 / (1 + x)) is 1 - 1 / (1 + x), so that sigmoid, tanh,
 // gelu and their gradients, in which x is an exponential, are finite where it
 // overflows. In every spelling: the two factors anywhere in a product, the
-// denominator squared or cubed, quotients. For graphs of tensors and kernels.
-const RuleSet& StableRules();
+// denominator squared or cubed, quotients, casts between floats on the way. So is
+// (x - 1) / (1 + x), tanh's quotient: 1 - 2 / (1 + x). And what a quotient's gradient
+// gives x, p - p * x / (1 + x), is p / (1 + x), where x is an exponential: the
+// difference loses all digits, and is no product that the above could find.
+// For graphs of tensors, before fusion can part the factors, and kernels.
+UOp* MakeStable(Graph& graph, UOp* root);
 
 }  // namespace kiln::compiler
 
