@@ -62,9 +62,9 @@ absl::StatusOr<v1::MultiProgram> CompileSegments(const v1::Graph& wire, const v1
     const Segment* segment = std::get_if<Segment>(&step);
     if (segment == nullptr) continue;
     KILN_RETURN_IF_ERROR(Verify(kTensorSpec, graph, segment->root));
-    KILN_ASSIGN_OR_RETURN(v1::Executable executable,
-                          CompileNormalised(graph, pipeline, MakeStable(graph, segment->root),
-                                            Function(), target, options, observer));
+    KILN_ASSIGN_OR_RETURN(
+        v1::Executable executable,
+        CompileNormalised(graph, pipeline, MakeStable(graph, segment->root), Function(), target, options, observer));
     kernels += static_cast<uint32_t>(executable.steps_size());
     KILN_RETURN_IF_ERROR(CheckLimit("STOREs and results", options.limits.max_kernels, kernels));
     builder.AddExecutable(std::move(executable));
