@@ -2,10 +2,10 @@
 
     .venv/bin/python tests/python/sequences.py --seconds=600 --seed=1
 
-The model knows what memory holds, and what is spoilt, by which call. Its rule: what a command
-that fails would have made or written is spoilt with the first cause, and so is what is made from
-what is spoilt; a buffer that is wholly overwritten by what succeeds, by a write, a fill or a copy,
-is healthy again. A use that is waited for raises the cause; fence() raises the first that nobody
+The model knows what each element of memory holds, and by which call it is spoilt. Its rule: what a
+command that fails would have made or written is spoilt with the first cause, and so is what is made
+from what is spoilt; elements that are overwritten by what succeeds, by a write, a fill or a copy, are
+healthy again. Where nothing was made, nothing can be overwritten. A use that is waited for raises the cause; fence() raises the first that nobody
 has been told. A call that is no command (it has a deadline) fails alone and spoils nothing.
 
 Each sequence has a client of its own and is the same for the same seed, which a failure names.
@@ -28,10 +28,10 @@ SIZE = 8  # elements, int32: sums and products wrap alike here and there
 
 
 class Memory:
-    """What a buffer's bytes are, or the tag of the call that spoilt them."""
+    """What a buffer's elements are, and the tags of the calls that spoilt them; or, not made, why not."""
 
-    def __init__(self, values, cause=None):
-        self.values, self.cause = values, cause
+    def __init__(self, values, cause=None, made=True):
+        self.values, self.causes, self.made = values, [cause] * len(values), made
 
 
 class Slot:
@@ -40,6 +40,18 @@ class Slot:
     def __init__(self, buffer, memory, device, start=0, count=SIZE):
         self.buffer, self.memory, self.device = buffer, memory, device
         self.part = slice(start, start + count)
+
+    @property
+    def cause(self):
+        """The first of what spoils an element of it."""
+        return earliest(self.memory.causes[self.part])
+
+    def spoil(self, cause):
+        self.memory.causes[self.part] = [there or cause for there in self.memory.causes[self.part]]
+
+
+def earliest(causes):
+    return min((cause for cause in causes if cause), key=lambda tag: int(tag.split()[1]), default=None)
 
 
 def programs():
@@ -101,7 +113,7 @@ class Sequence:
     def pick(self, device=None, whole=True):
         """A slot, whole, or any that shows nothing spoilt; a new one where there is none."""
         there = [slot for slot in self.slots if device in (None, slot.device)
-                 and (slot.buffer.size == SIZE or not whole and not slot.memory.cause)]  # fmt: skip
+                 and (slot.buffer.size == SIZE or not whole and not slot.cause)]  # fmt: skip
         return self.random.choice(there) if there else self.make(device)
 
     def tag(self):
@@ -109,11 +121,11 @@ class Sequence:
 
     # -- what is expected
 
-    def spoils(self, cause, *memories):
+    def spoils(self, cause, *slots):
         """A command that nobody waits for ends with `cause`."""
         self.untold.append(cause)
-        for memory in memories:
-            memory.cause = memory.cause or cause
+        for slot in slots:
+            slot.spoil(cause)
 
     def raises(self, cause, use, told=True):
         try:
@@ -128,8 +140,7 @@ class Sequence:
 
     def first(self, *slots):
         """The first cause of what is spoilt among them."""
-        causes = [slot.memory.cause for slot in slots if slot.memory.cause]
-        return min(causes, key=lambda tag: int(tag.split()[1])) if causes else None
+        return earliest([slot.cause for slot in slots])
 
     # -- calls
 
@@ -159,24 +170,25 @@ class Sequence:
         self.overwritten(slot, 0, np.full(slot.buffer.size, value, np.int32))
 
     def overwritten(self, slot, start, values):
-        if slot.memory.cause and len(values) < len(slot.memory.values):
-            return self.spoils(slot.memory.cause)
-        slot.memory.cause = None
+        if not slot.memory.made:
+            return self.spoils(slot.cause)
         slot.memory.values[slot.part][start : start + len(values)] = values
+        begin = slot.part.start + start
+        slot.memory.causes[begin : begin + len(values)] = [None] * len(values)
 
     def copy(self):
         source, target = self.pick(), self.pick()
         if source.memory is target.memory:
             return
         target.buffer.copy_from(source.buffer)
-        if source.memory.cause:
-            self.spoils(self.first(source, target), target.memory)
+        if source.cause:
+            self.spoils(self.first(source, *(() if target.memory.made else (target,))), target)
         else:
             self.overwritten(target, 0, source.memory.values[source.part].copy())
 
     def view(self):
         slot = self.pick()
-        if slot.memory.cause:
+        if slot.cause:
             return
         start = self.random.randrange(slot.buffer.size)
         count = self.random.randrange(1, slot.buffer.size - start + 1)
@@ -199,7 +211,8 @@ class Sequence:
         (result,) = program.run(buffers, out="buffers", tag=self.tag()).results
         if cause:
             self.spoils(cause)
-        memory = Memory(GRAPHS[name][1](*values) if not cause else np.zeros(SIZE, np.int32), cause)
+        made = all(slot.memory.made for slot in slots)
+        memory = Memory(GRAPHS[name][1](*values) if not cause else np.zeros(SIZE, np.int32), cause, made)
         self.slots.append(Slot(result, memory, self.devices[0]))
 
     def update(self):
@@ -209,7 +222,7 @@ class Sequence:
         cause = self.first(x, y)
         self.programs["update"].run([x.buffer, y.buffer], out="buffers", tag=self.tag())
         if cause:
-            return self.spoils(cause, x.memory)
+            return self.spoils(cause, x)
         x.memory.values[x.part] += y.memory.values[y.part]
 
     def fail(self):
@@ -217,9 +230,9 @@ class Sequence:
         x, short, name = self.pick(self.devices[0]), self.client.allocate(4), self.random.choice(("update", "two"))
         cause = self.first(x) or self.tag()
         (*results,) = self.programs[name].run([x.buffer, short], out="buffers", tag=self.tag()).results
-        self.spoils(cause, *([x.memory] if name == "update" else []))
+        self.spoils(cause, *([x] if name == "update" else []))
         if name == "two":
-            self.slots.append(Slot(results[0], Memory(np.zeros(SIZE, np.int32), cause), self.devices[0]))
+            self.slots.append(Slot(results[0], Memory(np.zeros(SIZE, np.int32), cause, made=False), self.devices[0]))
             if self.random.random() < 0.5:
                 self.read(self.slots[-1])
 
@@ -230,16 +243,15 @@ class Sequence:
         cause = self.first(x, y)
         if cause:
             self.raises(cause, lambda: self.recording(x.buffer, y.buffer))
-            x.memory.cause = cause if x.memory.cause is None else x.memory.cause
-            return
+            return x.spoil(cause)
         self.recording(x.buffer, y.buffer)
         x.memory.values[x.part] += 2 * y.memory.values[y.part]
 
     def call(self):
         """With a deadline: it goes as a call, and either is in time or is not; it writes nothing."""
         slot = self.pick(self.devices[0])
-        if slot.memory.cause:
-            return self.raises(slot.memory.cause, lambda: self.programs["one"](slot.buffer, timeout=60), told=False)
+        if slot.cause:
+            return self.raises(slot.cause, lambda: self.programs["one"](slot.buffer, timeout=60), told=False)
         try:
             timeout = self.random.choice((60, 1e-5))
             self.same(self.programs["one"](slot.buffer, timeout=timeout), slot.memory.values[slot.part] * 3 + 1)
@@ -251,7 +263,7 @@ class Sequence:
         slot = self.pick()
         for use in (lambda: self.programs["one"](slot.buffer.view((2, 4))), lambda: slot.buffer.write(np.zeros(3, np.int32)),
                     lambda: slot.buffer.fill(0.5), lambda: slot.buffer.read(7, 2)):  # fmt: skip
-            if slot.memory.cause:
+            if slot.cause:
                 return
             try:
                 use()
@@ -267,7 +279,7 @@ class Sequence:
         cause = self.first(*slots)
         self.client.all_reduce([slot.buffer for slot in slots], wait=False)
         if cause:
-            self.spoils(cause, *(slot.memory for slot in slots))
+            self.spoils(cause, *slots)
             return
         total = sum(slot.memory.values[slot.part] for slot in slots)
         for slot in slots:
@@ -277,8 +289,8 @@ class Sequence:
         self.read(self.pick(whole=False))
 
     def read(self, slot):
-        if slot.memory.cause:
-            return self.raises(slot.memory.cause, slot.buffer.numpy)
+        if slot.cause:
+            return self.raises(slot.cause, slot.buffer.numpy)
         self.same(slot.buffer.numpy(), slot.memory.values[slot.part])
 
     def free(self):

@@ -111,7 +111,7 @@ def _argument(node: graph_pb2.UOp) -> bytes:
         return _NO_ARGUMENT
     arg = getattr(node, form)
     # Two forms that say nothing count as none.
-    if form == "pad" and (not arg.HasField("fill") or arg.fill.WhichOneof("value") == "invalid"):
+    if form == "pad" and (not arg.HasField("fill") or arg.fill.invalid):
         return _NO_ARGUMENT
     if form == "load" and not arg.device and not arg.addrspace:
         return _NO_ARGUMENT

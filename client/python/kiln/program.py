@@ -61,7 +61,7 @@ class ProgramLike(Single, Takes):
         self.from_cache: bool = compiled.from_cache
         self.compile_us: int = compiled.compile_us
         self.kernels: int = compiled.kernels
-        self._read_signature(self.graph, compiled, connection.device or connection.devices[0])
+        self._read_signature(self.graph, compiled, self.device or connection.devices[0])
         self._aliases = [row.aliases if row.HasField("aliases") else None for row in self.signature.results]
         self._small = sum(row.bytes for row in self.signature.results) <= INLINE
         self._prefix: Dict[Tuple[bool, bool], bytes] = {}
