@@ -19,9 +19,9 @@ TEST(GroupProduct, IsNoProductByAWave) {
     for (int64_t i = 0; i < elements; ++i) places.push_back(Add(graph, item, Idx(graph, i)));
     return graph.Make(Op::INDEX, {storage, graph.Make(Op::STACK, places)});
   };
-  UOp* wave = graph.Make(
-      Op::WMMA, {fragment(1, DType::kInt8, 16), fragment(2, DType::kInt8, 8), fragment(0, DType::kInt32, 4)},
-      WmmaArg{8, 16, 32, DType::kInt8, DType::kInt32, 32});
+  UOp* wave =
+      graph.Make(Op::WMMA, {fragment(1, DType::kInt8, 16), fragment(2, DType::kInt8, 8), fragment(0, DType::kInt32, 4)},
+                 WmmaArg{8, 16, 32, DType::kInt8, DType::kInt32, 32});
   EXPECT_FALSE(GroupProductOf(wave).has_value());
   EXPECT_FALSE(HasGroupProduct(wave));
 }
