@@ -1,5 +1,5 @@
 // Sigmoids and their kin far out, where an exponential overflows or is 0: values and
-// gradients are finite and near the true ones, in every spelling and dtype. What ir.md
+// gradients are finite and near the true ones, in every spelling and dtype. What docs/ir.md
 // allows beyond IEEE is for these; compiler/rules/stable.h has it.
 #include <gtest/gtest.h>
 

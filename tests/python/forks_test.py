@@ -183,11 +183,11 @@ class Forks(support.ServerTest):
         with context.Pool(2) as pool:
             self.assertEqual(pool.map(abs, [-1, 2]), [1, 2])
             with self.assertRaises(kiln.FailedPrecondition) as caught:
-                pool.apply(connect_anew, (self.server.address,))
+                pool.apply(support.connect_anew, (self.server.address,))
             self.assertIn("forked", str(caught.exception))
         self.assertEqual(buffer.numpy().tolist(), X.tolist())
         with multiprocessing.get_context("spawn").Pool(1) as pool:
-            self.assertEqual(pool.apply(connect_anew, (self.server.address,)), 3)
+            self.assertEqual(pool.apply(support.connect_anew, (self.server.address,)), 3)
 
     def test_a_process_that_is_not_connected_may_fork_and_its_children_connect(self):
         code = """
@@ -238,11 +238,6 @@ class Forks(support.ServerTest):
         done = subprocess.run([sys.executable, "-c", textwrap.dedent(code), *arguments], timeout=100,
                               stderr=subprocess.PIPE, text=True, env={**os.environ, **environment})  # fmt: skip
         self.assertEqual(done.returncode, 0, done.stderr)
-
-
-def connect_anew(address):
-    with kiln.connect(address) as client:
-        return int(client.arange(3).numpy().sum())
 
 
 if __name__ == "__main__":
