@@ -48,7 +48,6 @@ std::vector<ProductFactor> Parts(const ProductFactor& factor) {
 }  // namespace
 
 UOp* LessOne(const UOp* sum) { return BesideNumber(sum, 1); }
-UOp* PlusOne(const UOp* sum) { return BesideNumber(sum, -1); }
 bool IsOne(UOp* uop) { return IsNumber(uop, 1); }
 
 bool SameBeforeCasts(UOp* a, UOp* b) {

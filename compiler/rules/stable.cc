@@ -31,10 +31,8 @@ Numerator NumeratorOf(const ProductFactor& factor, UOp* x) {
     const Inverse inverse = InverseOf(factor.uop);
     return inverse.power == 1 && inverse.x == x ? Numerator{x, 1} : Numerator{};
   }
-  if (factor.place != ProductFactor::kAbove) return {};
-  if (SameBeforeCasts(factor.uop, x)) return {factor.uop, 0};
-  UOp* less = PlusOne(factor.uop);
-  return less != nullptr && SameBeforeCasts(less, x) ? Numerator{less, -1} : Numerator{};
+  return factor.place == ProductFactor::kAbove && SameBeforeCasts(factor.uop, x) ? Numerator{factor.uop, 0}
+                                                                                 : Numerator{};
 }
 
 Inverse InverseAt(const ProductFactor& factor) {
@@ -52,14 +50,14 @@ UOp* StablePair(Graph& graph, const ProductTree& product, const ProductFactor& f
                 const ProductFactor& numerator, const Numerator& of) {
   const Formula x(graph, inverse.x), sum(graph, inverse.sum), before(graph, numerator.uop);
   const Formula t(graph, graph.Make(Op::RECIPROCAL, {inverse.sum}));
-  const Formula beyond = x.Like(of.more < 0 ? 3 : 1) < x;
+  const Formula beyond = x.Like(1) < x;
   Formula rest = factor.place == ProductFactor::kBelow ? Where(beyond, sum.Like(1), sum) : Where(beyond, t.Like(1), t);
   for (int power = 1; power < inverse.power; ++power) rest = rest * t;
   const auto finite = [&] {
     if (of.more == 1) return before.Like(1);
     // In the numerator's own dtype.
     const Formula own = of.x == inverse.x ? t : 1 / (Formula(graph, of.x) + 1);
-    return of.more == 0 ? 1 - own : 1 - own * 2;
+    return 1 - own;
   };
   return product.With(graph, {numerator, Where(beyond, finite(), before).uop()}, {factor, rest.uop()});
 }
@@ -98,24 +96,15 @@ std::vector<UOp*> Without(std::vector<UOp*> all, UOp* part) {
   return all;
 }
 
-// What 1 + ratio is, where q = p * ratio and the ratio is -x / (1 + x) or
-// -(x - 1) / (x + 1): 1 or 2 times 1 / (1 + x). `sum` is null if it is neither.
-struct Remainder {
-  UOp* sum = nullptr;
-  int times = 0;
-};
-
-Remainder RemainderOf(const FactorLists& p, const FactorLists& q) {
-  if (std::fabs(p.number + q.number) > std::fabs(p.number) * 0x1p-50 || p.number == 0) return {};
+// 1 + x, where q = -p * x / (1 + x), so that p + q is p / (1 + x); else null.
+UOp* RemainderOf(const FactorLists& p, const FactorLists& q) {
+  if (std::fabs(p.number + q.number) > std::fabs(p.number) * 0x1p-50 || p.number == 0) return nullptr;
   for (UOp* sum : p.below) {
     UOp* x = LessOne(sum);
     if (x == nullptr || !IsExponential(x) || Without(q.below, sum) != p.below) continue;
-    for (UOp* above : q.above) {
-      const bool less = above != x && PlusOne(above) == x;
-      if ((above == x || less) && Without(q.above, above) == p.above) return {sum, less ? 2 : 1};
-    }
+    if (Without(q.above, x) == p.above) return sum;
   }
-  return {};
+  return nullptr;
 }
 
 void Terms(UOp* uop, std::vector<UOp*>& terms) {
@@ -142,10 +131,9 @@ UOp* StableSum(const Match& m, Graph& graph) {
     if (!factors[p].has_value() || factors[p]->below.empty()) continue;
     for (size_t q = 0; q < terms.size(); ++q) {
       if (q == p || !factors[q].has_value()) continue;
-      const Remainder remainder = RemainderOf(*factors[p], *factors[q]);
-      if (remainder.sum == nullptr) continue;
-      const Formula t(graph, graph.Make(Op::RECIPROCAL, {remainder.sum}));
-      terms[p] = (Formula(graph, terms[p]) * (remainder.times == 1 ? t : t * remainder.times)).uop();
+      UOp* divisor = RemainderOf(*factors[p], *factors[q]);
+      if (divisor == nullptr) continue;
+      terms[p] = (Formula(graph, terms[p]) * Formula(graph, graph.Make(Op::RECIPROCAL, {divisor}))).uop();
       terms.erase(terms.begin() + static_cast<std::ptrdiff_t>(q));
       UOp* sum = terms[0];
       for (size_t i = 1; i < terms.size(); ++i) sum = graph.Make(Op::ADD, {sum, terms[i]});

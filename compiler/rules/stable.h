@@ -9,10 +9,10 @@ namespace kiln::compiler {
 // docs/ir.md, "Floats": x * (1 / (1 + x)) is 1 - 1 / (1 + x), so that sigmoid, tanh,
 // gelu and their gradients, in which x is an exponential, are finite where it
 // overflows. In every spelling: the two factors anywhere in a product, the
-// denominator squared or cubed, quotients, casts between floats on the way. So is
-// (x - 1) / (1 + x), tanh's quotient: 1 - 2 / (1 + x). And what a quotient's gradient
-// gives x, p - p * x / (1 + x), is p / (1 + x), where x is an exponential: the
-// difference loses all digits, and is no product that the above could find.
+// denominator squared or cubed, quotients, casts between floats on the way. And what a
+// quotient's gradient gives x, p - p * x / (1 + x), is p / (1 + x), where x is an
+// exponential: the difference loses all digits, and is no product that the above could
+// find. Not (x - 1) / (1 + x): logarithms are made of it, of an x that is near 1.
 // For graphs of tensors, before fusion can part the factors, and kernels.
 UOp* MakeStable(Graph& graph, UOp* root);
 

@@ -60,7 +60,7 @@ class Copier {
     const std::unique_ptr<Copier> self(this);
     Touched touched;
     if (upload_) touched.Overwrites(range_.extent());
-    if (status.ok() || copied_ != 0) touched.Settle(status);
+    if (status.ok()) touched.Heal();
     done_(std::move(status));
   }
 

