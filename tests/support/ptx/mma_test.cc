@@ -196,11 +196,10 @@ constexpr char kStore[] = R"(
 
 TEST(PtxMma, Ldmatrix) {
   std::vector<uint32_t> out(128);
-  ASSERT_TRUE(
-      RunBody(
-          absl::StrCat(kFill, "	ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%r20, %r21, %r22, %r23}, [%r3];", kStore),
-          32, out)
-          .ok());
+  ASSERT_TRUE(RunBody(absl::StrCat(kFill, "\tldmatrix.sync.aligned.m8n8.x4.shared.b16 {%r20, %r21, %r22, %r23}, [%r3];",
+                                   kStore),
+                      32, out)
+                  .ok());
   for (uint32_t lane = 0; lane < 32; ++lane) {
     for (uint32_t m = 0; m < 4; ++m) {
       const uint32_t low = 64 * m + lane / 4 * 8 + lane % 4 * 2;
@@ -208,8 +207,8 @@ TEST(PtxMma, Ldmatrix) {
     }
   }
   ASSERT_TRUE(
-      RunBody(absl::StrCat(kFill, "	ldmatrix.sync.aligned.m8n8.x2.trans.shared.b16 {%r20, %r21}, [%r3];", kStore),
-              32, out)
+      RunBody(absl::StrCat(kFill, "\tldmatrix.sync.aligned.m8n8.x2.trans.shared.b16 {%r20, %r21}, [%r3];", kStore), 32,
+              out)
           .ok());
   for (uint32_t lane = 0; lane < 32; ++lane) {
     for (uint32_t m = 0; m < 2; ++m) {
