@@ -1,4 +1,5 @@
-// RANGE, LOOP and what closes them, in the spellings of every age.
+// RANGE, LOOP and what closes them, in the spellings of every age. Tested by
+// program_door_test.
 #include <vector>
 
 #include "absl/strings/str_cat.h"

@@ -1,5 +1,5 @@
 // Products as factors: through MULs, quotients, reciprocals and casts between floats,
-// and what the rules of stable.h look for among them.
+// and what the rules of stable.h look for among them. Tested by stable_test.
 #ifndef KILN_COMPILER_RULES_PRODUCT_FACTORS_H_
 #define KILN_COMPILER_RULES_PRODUCT_FACTORS_H_
 
