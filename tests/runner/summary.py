@@ -68,7 +68,8 @@ def bazel(results, name, bep):
 
 
 RUN_ONE = """
-import importlib.util, json, sys, unittest
+import importlib.util, json, os, sys, unittest
+sys.path[0] = os.path.dirname(os.path.abspath(sys.argv[1]))  # as if the file had been started by its name
 spec = importlib.util.spec_from_file_location("test_module", sys.argv[1])
 module = importlib.util.module_from_spec(spec)
 sys.modules["test_module"] = module
