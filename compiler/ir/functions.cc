@@ -67,23 +67,6 @@ bool IsWorthABoundary(UOp* body) {
 
 }  // namespace
 
-std::vector<UOp*> ToposortScope(UOp* root) {
-  std::vector<UOp*> order;
-  absl::flat_hash_set<UOp*> seen = {root};
-  std::vector<std::pair<UOp*, size_t>> stack = {{root, FirstInScope(root)}};
-  while (!stack.empty()) {
-    auto& [uop, next] = stack.back();
-    if (next < uop->src().size()) {
-      UOp* source = uop->src(next++);
-      if (seen.insert(source).second) stack.emplace_back(source, FirstInScope(source));
-    } else {
-      order.push_back(uop);
-      stack.pop_back();
-    }
-  }
-  return order;
-}
-
 bool FunctionInliner::IsKernel(UOp* body) {
   const auto [known, is_new] = is_kernel_.emplace(body, false);
   if (is_new) known->second = LevelOf(body) != EntryLevel::kTensor;

@@ -18,10 +18,6 @@
 
 namespace kiln::compiler {
 
-// Every node that `root` reaches without entering the body of a CALL (whose
-// PARAMs are the kernel's own), sources before users.
-std::vector<UOp*> ToposortScope(UOp* root);
-
 class FunctionInliner {
  public:
   // Bodies of more than `max_nodes` nodes in all, counted once for every time that

@@ -112,23 +112,35 @@ absl::Status Graph::Locate(const absl::Status& status, const UOp* uop) const {
   return origin == origins_.end() ? status : WithNode(status, origin->second, Name(uop->op()), "");
 }
 
-std::vector<UOp*> Toposort(UOp* root) {
+namespace {
+
+// `first` says which of a node's sources is the first to be looked at.
+template <typename First>
+std::vector<UOp*> ToposortFrom(UOp* root, First first) {
   std::vector<UOp*> order;
-  absl::flat_hash_set<UOp*> seen;
-  std::vector<std::pair<UOp*, size_t>> stack;  // a node, and which source is next
-  seen.insert(root);
-  stack.emplace_back(root, 0);
+  absl::flat_hash_set<UOp*> seen = {root};
+  std::vector<std::pair<UOp*, size_t>> stack = {{root, first(root)}};  // a node, and which source is next
   while (!stack.empty()) {
     auto& [uop, next] = stack.back();
     if (next < uop->src().size()) {
       UOp* source = uop->src(next++);
-      if (seen.insert(source).second) stack.emplace_back(source, 0);
+      if (seen.insert(source).second) stack.emplace_back(source, first(source));
     } else {
       order.push_back(uop);
       stack.pop_back();
     }
   }
   return order;
+}
+
+}  // namespace
+
+std::vector<UOp*> Toposort(UOp* root) {
+  return ToposortFrom(root, [](const UOp*) { return size_t{0}; });
+}
+
+std::vector<UOp*> ToposortScope(UOp* root) {
+  return ToposortFrom(root, [](const UOp* uop) { return size_t{uop->op() == Op::CALL}; });
 }
 
 size_t Depth(absl::Span<UOp* const> toposorted) {

@@ -93,6 +93,8 @@ class Graph {
 // Every node that `root` reaches, sources before users. Iterative: depth costs
 // no stack.
 std::vector<UOp*> Toposort(UOp* root);
+// The same without entering the body of a CALL, whose PARAMs are the kernel's own.
+std::vector<UOp*> ToposortScope(UOp* root);
 
 // Most nodes on one path from `root` down.
 size_t Depth(absl::Span<UOp* const> toposorted);

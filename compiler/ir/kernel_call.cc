@@ -4,7 +4,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
-#include "compiler/ir/functions.h"
 #include "compiler/ir/program_scopes.h"
 #include "compiler/ir/variables.h"
 

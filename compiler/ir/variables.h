@@ -10,36 +10,12 @@
 
 #include <cstdint>
 #include <map>
-#include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "compiler/ir/graph.h"
-#include "kiln/v1/graph.pb.h"
 
 namespace kiln::compiler {
-
-// Whether the node spells a variable.
-bool IsVariable(const v1::UOp& node);
-
-// Reads the variables of one graph.
-class VariableReader {
- public:
-  // A DEFINE_VAR or BUFFER is known by its name. It keeps its slot if nothing else
-  // has it, and no function as many arguments; otherwise it gets a free one, in
-  // the order of the names.
-  explicit VariableReader(const v1::Graph& wire);
-
-  // Whether the graph has any.
-  bool any() const { return any_; }
-
-  // The variable that `node` spells; its sources are `src`.
-  absl::StatusOr<UOp*> Read(Graph& graph, const v1::UOp& node, absl::Span<UOp* const> src) const;
-
- private:
-  std::map<std::string, uint32_t> slot_of_;  // by name
-  bool any_ = false;
-};
 
 // BIND(variable, value): the variable, with a value to have where a call gives none.
 absl::StatusOr<UOp*> Bind(Graph& graph, UOp* variable, const UOp* value);

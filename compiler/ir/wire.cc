@@ -16,6 +16,7 @@
 #include "compiler/ir/settle.h"
 #include "compiler/ir/spellings.h"
 #include "compiler/ir/storage_sizes.h"
+#include "compiler/ir/variable_reader.h"
 #include "compiler/ir/variables.h"
 #include "compiler/ir/wire_args.h"
 

@@ -6,7 +6,6 @@
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
 #include "compiler/ir/build.h"
-#include "compiler/ir/functions.h"
 #include "compiler/ir/kernel_call.h"
 #include "compiler/ir/polynomial.h"
 #include "compiler/ir/variables.h"
