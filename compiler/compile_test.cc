@@ -42,7 +42,9 @@ class Watcher : public CompileObserver {
   void OnPass(const PassRecord& record) override {
     names.emplace_back(record.name);
     // The null target has no source to show.
-    if (record.name != "llvm") EXPECT_FALSE(record.text().empty());
+    if (record.name != "llvm") {
+      EXPECT_FALSE(record.text().empty());
+    }
   }
   bool StopAfter(absl::string_view pass) const override { return pass == last_; }
   bool Saw(absl::string_view name) const { return std::find(names.begin(), names.end(), name) != names.end(); }

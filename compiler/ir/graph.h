@@ -31,6 +31,9 @@ class Graph {
   // cannot be: a wrong source count, argument, dtype or shape, or a size beyond
   // any memory. For graphs from outside.
   absl::StatusOr<UOp*> TryMake(Op op, absl::Span<UOp* const> src, Arg arg = {});
+  absl::StatusOr<UOp*> TryMake(Op op, std::initializer_list<UOp*> src, Arg arg = {}) {
+    return TryMake(op, absl::MakeConstSpan(src.begin(), src.size()), std::move(arg));
+  }
 
   // The same for a pass: a failure is a fault of ours, and aborts.
   UOp* Make(Op op, absl::Span<UOp* const> src, Arg arg = {});

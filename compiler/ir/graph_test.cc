@@ -30,7 +30,7 @@ TEST(Graph, AFailedNodeLeavesNothingBehind) {
   Graph graph;
   UOp* a = Idx(graph, 3);
   const size_t size = graph.size();
-  const auto made = graph.TryMake(Op::ADD, {{a}});
+  const auto made = graph.TryMake(Op::ADD, {a});
   ASSERT_FALSE(made.ok());
   EXPECT_EQ(DetailOf(made.status())->code(), v1::WRONG_SOURCE_COUNT);
   EXPECT_EQ(graph.size(), size);

@@ -16,7 +16,7 @@ namespace {
 absl::Status BadArgument(absl::string_view text) { return MakeError(v1::BAD_ARGUMENT, text); }
 
 absl::StatusOr<UOp*> CopyTo(Graph& graph, UOp* x, std::string device) {
-  return graph.TryMake(Op::LOAD, {{x}}, TextArg{std::move(device)});
+  return graph.TryMake(Op::LOAD, {x}, TextArg{std::move(device)});
 }
 
 absl::StatusOr<UOp*> One(const v1::UOp& node, const std::vector<UOp*>& src) {
@@ -61,7 +61,7 @@ absl::StatusOr<UOp*> Join(Graph& graph, UOp* stack, int64_t axis) {
     order.push_back(i);
     joined.push_back(i == axis + 1 ? Dim(shape[0] * shape[i]) : shape[i]);
   }
-  return graph.TryMake(Op::RESHAPE, {{PermuteTo(graph, stack, order), ShapeSource(graph, joined)}});
+  return graph.TryMake(Op::RESHAPE, {PermuteTo(graph, stack, order), ShapeSource(graph, joined)});
 }
 
 absl::StatusOr<UOp*> Select(Graph& graph, UOp* x, int64_t number) {
@@ -74,7 +74,7 @@ absl::StatusOr<UOp*> Select(Graph& graph, UOp* x, int64_t number) {
   Shape offset(x->shape().size(), 0), share = x->shape();
   share[axis] = share[axis] / static_cast<int64_t>(devices.size());
   offset[axis] = number * share[axis];
-  return graph.TryMake(Op::SHRINK, {{here, ShapeSource(graph, offset), ShapeSource(graph, share)}});
+  return graph.TryMake(Op::SHRINK, {here, ShapeSource(graph, offset), ShapeSource(graph, share)});
 }
 
 absl::StatusOr<UOp*> AllReduce(Graph& graph, UOp* x, const v1::UOp& node) {
@@ -91,10 +91,10 @@ absl::StatusOr<UOp*> AllReduce(Graph& graph, UOp* x, const v1::UOp& node) {
     apart.push_back(i == axis ? Dim(x->shape()[i] / devices) : x->shape()[i]);
   }
   share[axis] = share[axis] / devices;
-  KILN_ASSIGN_OR_RETURN(UOp * shares, graph.TryMake(Op::RESHAPE, {{x, ShapeSource(graph, apart)}}));
+  KILN_ASSIGN_OR_RETURN(UOp * shares, graph.TryMake(Op::RESHAPE, {x, ShapeSource(graph, apart)}));
   KILN_ASSIGN_OR_RETURN(
-      UOp * fold, graph.TryMake(Op::REDUCE, {{shares}}, ReduceArg{static_cast<Op>(node.all_reduce().op()), {axis}}));
-  return graph.TryMake(Op::RESHAPE, {{fold, ShapeSource(graph, share)}});
+      UOp * fold, graph.TryMake(Op::REDUCE, {shares}, ReduceArg{static_cast<Op>(node.all_reduce().op()), {axis}}));
+  return graph.TryMake(Op::RESHAPE, {fold, ShapeSource(graph, share)});
 }
 
 }  // namespace

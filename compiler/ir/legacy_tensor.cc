@@ -89,10 +89,10 @@ absl::StatusOr<UOp*> ReadAccess(const Node& node) {
   }
   UOp* buffer = node.src[0];
   if (!store && node.src.size() == 3) {
-    KILN_ASSIGN_OR_RETURN(buffer, node.graph.TryMake(Op::AFTER, {{buffer, node.src[2]}}));
+    KILN_ASSIGN_OR_RETURN(buffer, node.graph.TryMake(Op::AFTER, {buffer, node.src[2]}));
   }
   KILN_ASSIGN_OR_RETURN(UOp * seen, ApplyViews(node.graph, buffer, node.source(1).view()));
-  return store ? node.graph.TryMake(Op::STORE, {{seen, node.src[2]}}) : seen;
+  return store ? node.graph.TryMake(Op::STORE, {seen, node.src[2]}) : seen;
 }
 
 absl::StatusOr<Shape> Ints(const AxesArg& axes, std::optional<size_t> count) {
@@ -119,7 +119,7 @@ absl::StatusOr<UOp*> ReadMovement(const Node& node) {
   const auto op = static_cast<Op>(node.uop.op());
   if (op == Op::RESHAPE || op == Op::EXPAND) {
     KILN_ASSIGN_OR_RETURN(const Shape to, Ints(*axes, std::nullopt));
-    return node.graph.TryMake(op, {{x, ShapeSource(node.graph, to)}});
+    return node.graph.TryMake(op, {x, ShapeSource(node.graph, to)});
   }
   if (x->dtype() == DType::kVoid)
     return MakeError(v1::DTYPE_MISMATCH, absl::StrCat(v1::Op_Name(node.uop.op()), " of what is no value"));
@@ -134,7 +134,7 @@ absl::StatusOr<UOp*> ReadMovement(const Node& node) {
   }
   // Older frontends mean 0 around a tensor, not Invalid.
   Arg fill = op == Op::PAD ? ConstNumber(node.graph, x->dtype(), 0)->arg() : Arg();
-  return node.graph.TryMake(op, {{x, ShapeSource(node.graph, offset), ShapeSource(node.graph, to)}}, std::move(fill));
+  return node.graph.TryMake(op, {x, ShapeSource(node.graph, offset), ShapeSource(node.graph, to)}, std::move(fill));
 }
 
 absl::StatusOr<UOp*> ReadReduceAxis(const Node& node) {
@@ -181,10 +181,9 @@ absl::StatusOr<UOp*> ReadBufferView(const Node& node) {
   if (dtype != DType::kNone && dtype != flat->dtype()) {
     if (dtype == DType::kVoid || IsWeak(dtype) || !Info(dtype).supported)
       return MakeError(v1::DTYPE_MISMATCH, absl::StrCat("BUFFER_VIEW as ", Name(dtype)));
-    KILN_ASSIGN_OR_RETURN(flat, node.graph.TryMake(Op::BITCAST, {{flat}}, dtype));
+    KILN_ASSIGN_OR_RETURN(flat, node.graph.TryMake(Op::BITCAST, {flat}, dtype));
   }
-  return node.graph.TryMake(Op::SHRINK,
-                            {{flat, ShapeSource(node.graph, {ints[1]}), ShapeSource(node.graph, {ints[0]})}});
+  return node.graph.TryMake(Op::SHRINK, {flat, ShapeSource(node.graph, {ints[1]}), ShapeSource(node.graph, {ints[0]})});
 }
 
 absl::StatusOr<UOp*> ReadCopy(const Node& node) {

@@ -205,7 +205,7 @@ absl::StatusOr<UOp*> ProgramDoor::Accumulator(uint32_t index, const std::vector<
     return shape.empty() ? graph_.Make(Op::INDEX, {memory, Idx(graph_, 0)})
                          : graph_.Make(Op::SHRINK, {memory, Idx(graph_, 0), Idx(graph_, shape[0])});
   };
-  KILN_ASSIGN_OR_RETURN(UOp * first, graph_.TryMake(Op::STORE, {{place_in(storage), start}}));
+  KILN_ASSIGN_OR_RETURN(UOp * first, graph_.TryMake(Op::STORE, {place_in(storage), start}));
   Note& note = notes_[index];
   note.loops.assign(src.begin() + 1, src.end());
   for (UOp* loop : note.loops) {
@@ -232,7 +232,7 @@ absl::StatusOr<UOp*> ProgramDoor::Assign(uint32_t index, const std::vector<UOp*>
   if (IsWeak(value->dtype())) {
     KILN_ASSIGN_OR_RETURN(value, Strengthen(graph_, value, target.accumulator->dtype()));
   }
-  KILN_ASSIGN_OR_RETURN(UOp * store, graph_.TryMake(Op::STORE, {{target.accumulator, value}}));
+  KILN_ASSIGN_OR_RETURN(UOp * store, graph_.TryMake(Op::STORE, {target.accumulator, value}));
   Note& note = notes_[index];
   note.accumulator = target.accumulator;
   note.loops = target.loops;

@@ -74,7 +74,7 @@ absl::StatusOr<UOp*> ProgramDoor::Loop(uint32_t index, std::vector<UOp*> src) {
   } else if (bound->op() != Op::CONST) {
     KILN_ASSIGN_OR_RETURN(bound, StrengthenByDefault(graph_, bound));
   }
-  KILN_ASSIGN_OR_RETURN(UOp * loop, graph_.TryMake(Op::RANGE, {{bound}}, arg));
+  KILN_ASSIGN_OR_RETURN(UOp * loop, graph_.TryMake(Op::RANGE, {bound}, arg));
   notes_[index].loop = loop;
   return start == nullptr ? loop : Add(graph_, loop, start);
 }
@@ -85,7 +85,7 @@ absl::StatusOr<UOp*> ProgramDoor::EndLoop(uint32_t index, const std::vector<UOp*
   if (loop == nullptr || loop->op() != Op::RANGE)
     return MakeError(v1::BAD_ARGUMENT,
                      absl::StrCat(v1::Op_Name(wire(index).op()), " closes a RANGE or LOOP, not ", Name(src[0]->op())));
-  return graph_.TryMake(Op::END, {{graph_.Make(Op::GROUP, {}), loop}});
+  return graph_.TryMake(Op::END, {graph_.Make(Op::GROUP, {}), loop});
 }
 
 // As of an AFTER's: each is listed before, or needs no place in a list.

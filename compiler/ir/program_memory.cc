@@ -29,7 +29,7 @@ UOp* Behind(Graph& graph, UOp* pointer, const std::vector<UOp*>& deps) {
 absl::StatusOr<UOp*> Both(Graph& graph, UOp* a, UOp* b) {
   if (a == nullptr || a == b) return b;
   if (b == nullptr) return a;
-  return graph.TryMake(Op::AND, {{a, b}});
+  return graph.TryMake(Op::AND, {a, b});
 }
 
 }  // namespace
@@ -51,7 +51,7 @@ bool ProgramDoor::IsOldAccess(uint32_t index, const std::vector<UOp*>& src) cons
 
 absl::StatusOr<UOp*> ProgramDoor::Pointer(UOp* storage, UOp* place) {
   KILN_ASSIGN_OR_RETURN(place, StrengthenByDefault(graph_, place));
-  KILN_ASSIGN_OR_RETURN(UOp * pointer, graph_.TryMake(Op::INDEX, {{storage, place}}));
+  KILN_ASSIGN_OR_RETURN(UOp * pointer, graph_.TryMake(Op::INDEX, {storage, place}));
   return pointer;
 }
 
@@ -102,7 +102,7 @@ absl::StatusOr<UOp*> ProgramDoor::Load(uint32_t index, std::vector<UOp*>& src) {
   if (alt != nullptr) {
     KILN_ASSIGN_OR_RETURN(alt, Strengthen(graph_, alt, IsWeak(alt->dtype()) ? seen->dtype() : alt->dtype()));
     if (seen != pointer) {
-      KILN_ASSIGN_OR_RETURN(alt, graph_.TryMake(Op::BITCAST, {{alt}}, pointer->dtype()));
+      KILN_ASSIGN_OR_RETURN(alt, graph_.TryMake(Op::BITCAST, {alt}, pointer->dtype()));
     }
   } else if (gate != nullptr) {
     alt = ConstNumber(graph_, pointer->dtype(), 0);
@@ -130,12 +130,12 @@ absl::Status ProgramDoor::PrepareStore(uint32_t index, std::vector<UOp*>& src) {
   if ((has_list_ || legacy()) && pointer->op() == Op::INDEX && pointer->src().size() == 2 && pointer->shape().empty() &&
       src[1]->shape().size() == 1 && IsConst(src[1]->shape()) && IsBareStorage(pointer->src(0))) {
     KILN_ASSIGN_OR_RETURN(
-        src[0], graph_.TryMake(Op::SHRINK, {{pointer->src(0), pointer->src(1), Idx(graph_, src[1]->shape()[0])}}));
+        src[0], graph_.TryMake(Op::SHRINK, {pointer->src(0), pointer->src(1), Idx(graph_, src[1]->shape()[0])}));
   }
   if (has_list_ && IsRecastPointer(src[0])) {
     KILN_ASSIGN_OR_RETURN(src[1], Strengthen(graph_, src[1], src[0]->dtype()));
     src[0] = src[0]->src(0);
-    KILN_ASSIGN_OR_RETURN(src[1], graph_.TryMake(Op::BITCAST, {{src[1]}}, src[0]->dtype()));
+    KILN_ASSIGN_OR_RETURN(src[1], graph_.TryMake(Op::BITCAST, {src[1]}, src[0]->dtype()));
   }
   src[0] = Behind(graph_, src[0], deps);
   KILN_ASSIGN_OR_RETURN(UOp * gate, Both(graph_, SourceNote(index, 0).gate, src.size() > 2 ? src[2] : nullptr));

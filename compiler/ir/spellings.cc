@@ -32,11 +32,11 @@ const Spelling* Find(v1::Op op) {
 
 absl::StatusOr<UOp*> TryNegate(Graph& graph, UOp* x) {
   if (x->dtype() == DType::kBool) return Not(graph, x);
-  return graph.TryMake(Op::MUL, {{x, ConstNumber(graph, x->dtype(), -1)}});
+  return graph.TryMake(Op::MUL, {x, ConstNumber(graph, x->dtype(), -1)});
 }
 
 absl::StatusOr<UOp*> TryNot(Graph& graph, UOp* x) {
-  return graph.TryMake(Op::CMPNE, {{x, ConstNumber(graph, x->dtype(), 1)}});
+  return graph.TryMake(Op::CMPNE, {x, ConstNumber(graph, x->dtype(), 1)});
 }
 
 // What the core ops below would refuse, said of the operands as they were sent: some are
@@ -122,30 +122,30 @@ absl::StatusOr<UOp*> MakeSpelled(Graph& graph, v1::Op op, v1::Dialect dialect, s
     case v1::NOT: return TryNot(graph, src[0]);
     case v1::SUB: {
       KILN_ASSIGN_OR_RETURN(UOp * minus, TryNegate(graph, src[1]));
-      return graph.TryMake(Op::ADD, {{src[0], minus}});
+      return graph.TryMake(Op::ADD, {src[0], minus});
     }
-    case v1::CMPGT: return graph.TryMake(Op::CMPLT, {{src[1], src[0]}});
+    case v1::CMPGT: return graph.TryMake(Op::CMPLT, {src[1], src[0]});
     case v1::CMPGE: {
-      KILN_ASSIGN_OR_RETURN(UOp * less, graph.TryMake(Op::CMPLT, {{src[0], src[1]}}));
+      KILN_ASSIGN_OR_RETURN(UOp * less, graph.TryMake(Op::CMPLT, {src[0], src[1]}));
       return Not(graph, less);
     }
     case v1::CMPLE: {
-      KILN_ASSIGN_OR_RETURN(UOp * greater, graph.TryMake(Op::CMPLT, {{src[1], src[0]}}));
+      KILN_ASSIGN_OR_RETURN(UOp * greater, graph.TryMake(Op::CMPLT, {src[1], src[0]}));
       return Not(graph, greater);
     }
     case v1::CMPEQ: {
-      KILN_ASSIGN_OR_RETURN(UOp * differ, graph.TryMake(Op::CMPNE, {{src[0], src[1]}}));
+      KILN_ASSIGN_OR_RETURN(UOp * differ, graph.TryMake(Op::CMPNE, {src[0], src[1]}));
       return Not(graph, differ);
     }
     case v1::MULACC: {
-      KILN_ASSIGN_OR_RETURN(UOp * product, graph.TryMake(Op::MUL, {{src[0], src[1]}}));
-      return graph.TryMake(Op::ADD, {{product, src[2]}});
+      KILN_ASSIGN_OR_RETURN(UOp * product, graph.TryMake(Op::MUL, {src[0], src[1]}));
+      return graph.TryMake(Op::ADD, {product, src[2]});
     }
     case v1::IDIV: return graph.TryMake(dialect == v1::LEGACY_2025 ? Op::CDIV : Op::FLOORDIV, src);
     case v1::MOD: return graph.TryMake(dialect == v1::LEGACY_2025 ? Op::CMOD : Op::FLOORMOD, src);
     case v1::ASSIGN: {
       KILN_ASSIGN_OR_RETURN(UOp * store, graph.TryMake(Op::STORE, src));
-      return graph.TryMake(Op::AFTER, {{src[0], store}});
+      return graph.TryMake(Op::AFTER, {src[0], store});
     }
     default: return graph.TryMake(Op::LOAD, src, std::move(arg));  // CONTIGUOUS, COPY
   }

@@ -93,7 +93,7 @@ absl::StatusOr<UOp*> VariableReader::Read(Graph& graph, const v1::UOp& node, abs
   arg.name = wire.name();
   arg.min = wire.min_value();
   arg.max = wire.max_value();
-  return graph.TryMake(Op::PARAM, {{ShapeSource(graph, {})}}, arg);
+  return graph.TryMake(Op::PARAM, {ShapeSource(graph, {})}, arg);
 }
 
 }  // namespace kiln::compiler

@@ -143,7 +143,9 @@ TEST(Wire, FaultsNameTheNode) {
     ASSERT_TRUE(detail.has_value()) << row.name;
     EXPECT_EQ(v1::ErrorCode_Name(detail->code()), v1::ErrorCode_Name(row.code)) << row.name;
     EXPECT_EQ(detail->node(), row.node) << row.name;
-    if (row.node == 2) EXPECT_EQ(detail->tag(), "sum") << row.name;
+    if (row.node == 2) {
+      EXPECT_EQ(detail->tag(), "sum") << row.name;
+    }
   }
 }
 

@@ -65,7 +65,7 @@ class Normaliser {
 
   absl::StatusOr<UOp*> Counter(UOp* uop) {
     KILN_ASSIGN_OR_RETURN(UOp * bound, Value(uop->src(0)));
-    return graph_.TryMake(uop->op(), {{AsIndex(bound)}}, uop->arg());
+    return graph_.TryMake(uop->op(), {AsIndex(bound)}, uop->arg());
   }
 
   absl::StatusOr<UOp*> Value(UOp* uop) {
@@ -140,7 +140,7 @@ class Normaliser {
     }
     Inherit(uop, uop->src(0));
     if (gate != nullptr) gates_[uop] = Both(GateOf(uop), gate);
-    return graph_.TryMake(Op::INDEX, {{done_[uop->src(0)], flat}});
+    return graph_.TryMake(Op::INDEX, {done_[uop->src(0)], flat});
   }
 
   absl::StatusOr<UOp*> Access(UOp* uop) {

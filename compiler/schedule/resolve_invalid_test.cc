@@ -26,7 +26,9 @@ class ResolveInvalidTest : public ::testing::Test {
     after_ = ResolveInvalid(graph_, before_);
     for (UOp* uop : Toposort(after_)) {
       EXPECT_FALSE(uop->IsInvalid());
-      if (uop->op() == Op::PAD) EXPECT_TRUE(std::holds_alternative<ConstArg>(uop->arg()));
+      if (uop->op() == Op::PAD) {
+        EXPECT_TRUE(std::holds_alternative<ConstArg>(uop->arg()));
+      }
     }
   }
   Graph graph_;

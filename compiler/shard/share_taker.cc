@@ -159,7 +159,7 @@ absl::StatusOr<bool> ShareTaker::ReducesCopies(UOp* uop, Share& share) {
   UOp* before = copy->src(0);
   if (copy != uop->src(0)) {
     if (IsTuple(copy->device())) return false;
-    const auto reshaped = graph_.TryMake(Op::RESHAPE, {{before, ShapeSource(graph_, uop->src(0)->shape())}});
+    const auto reshaped = graph_.TryMake(Op::RESHAPE, {before, ShapeSource(graph_, uop->src(0)->shape())});
     if (!reshaped.ok()) return false;
     before = *reshaped;
     if (!shares_of_.contains(before)) KILN_RETURN_IF_ERROR(Take(before));

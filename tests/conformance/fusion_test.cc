@@ -81,7 +81,9 @@ TEST(Fusion, OneKernelWithTheInterpretersValues) {
       const compiler::HostTensors arguments = {{0, Random(shape)}, {1, Random({shape[1]})}};
       const auto program = one.Load(graph, {});
       ASSERT_TRUE(program.ok()) << program.status();
-      if (test.name != "Twice") EXPECT_EQ((*program)->plan().steps.size(), 1u);
+      if (test.name != "Twice") {
+        EXPECT_EQ((*program)->plan().steps.size(), 1u);
+      }
       const auto got = one.RunLoaded(*program, arguments);
       const auto same = several.Run(graph, arguments, {});
       const auto want = RunInterpreted(graph, arguments);

@@ -68,7 +68,9 @@ TEST(OpTable, EveryOpHasOneRow) {
   std::multiset<std::string> rows;
   for (const Row& row : ReadTable()) rows.insert(row.op);
   for (int number = 1; number < v1::Op_ARRAYSIZE; ++number) {
-    if (v1::Op_IsValid(number)) EXPECT_EQ(rows.count(v1::Op_Name(static_cast<v1::Op>(number))), 1u) << number;
+    if (v1::Op_IsValid(number)) {
+      EXPECT_EQ(rows.count(v1::Op_Name(static_cast<v1::Op>(number))), 1u) << number;
+    }
   }
 }
 

@@ -95,7 +95,9 @@ class RestartTest : public ::testing::Test {
 
 TEST_F(RestartTest, WhatHadBeenAnsweredIsThereAfterAKill) {
   int programs = 60;
-  if (const char* asked = std::getenv("KILN_RESTART_PROGRAMS")) ASSERT_TRUE(absl::SimpleAtoi(asked, &programs));
+  if (const char* asked = std::getenv("KILN_RESTART_PROGRAMS")) {
+    ASSERT_TRUE(absl::SimpleAtoi(asked, &programs));
+  }
   std::vector<std::string> hashes(programs);  // of those that were answered
   int answered_before = 0;
   for (const int kill_at : {1, programs / 5, programs / 2, programs - 5}) {
@@ -136,7 +138,9 @@ TEST_F(RestartTest, WhatHadBeenAnsweredIsThereAfterAKill) {
   for (int i = 0; i < programs; ++i) {
     const auto compiled = Compile(*server.stubs, GraphNumber(i));
     ASSERT_TRUE(compiled.ok()) << compiled.status();
-    if (!hashes[i].empty()) EXPECT_TRUE(compiled->from_cache()) << i;
+    if (!hashes[i].empty()) {
+      EXPECT_TRUE(compiled->from_cache()) << i;
+    }
     ExpectAdds(*server.stubs, compiled->graph_hash(), i);
   }
   const v1::ListProgramsResponse stats = Stats(*server.stubs);

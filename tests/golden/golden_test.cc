@@ -51,7 +51,9 @@ Golden Parse(const std::string& text) {
   const std::vector<std::string> words = absl::StrSplit(first, ' ', absl::SkipEmpty());
   if (words.size() > 3 && words[0] == "#" && words[1] == "RUN:") golden.pass = words[3];
   for (absl::string_view word : words) {
-    if (absl::ConsumePrefix(&word, "--vector_bytes=")) EXPECT_TRUE(absl::SimpleAtoi(word, &golden.vector_bytes));
+    if (absl::ConsumePrefix(&word, "--vector_bytes=")) {
+      EXPECT_TRUE(absl::SimpleAtoi(word, &golden.vector_bytes));
+    }
   }
   return golden;
 }

@@ -20,7 +20,7 @@ constexpr int64_t kWarpGroup = 128, kWarps = 4;
 constexpr int64_t kMostBox = 256;
 constexpr int64_t kMostStages = 4;
 constexpr int64_t kMostShared = 227 << 10;
-constexpr unsigned kSharedSpace = 3, kClusterSpace = 7;
+constexpr unsigned kClusterSpace = 7;
 
 // Of 65536 registers each of 384 items has 168. What the producer does without goes to those who multiply: the sums
 // take up to 128, and what follows the product is theirs, too.
