@@ -11,7 +11,9 @@ namespace kiln::client {
 namespace {
 
 // Of what range variables are int32, as every client has them; beyond it, int64.
-bool FitsInt32(int64_t value) { return value <= std::numeric_limits<int32_t>::max(); }
+bool FitsInt32(int64_t value) {
+  return value >= std::numeric_limits<int32_t>::min() && value <= std::numeric_limits<int32_t>::max();
+}
 
 }  // namespace
 
@@ -73,7 +75,7 @@ Tensor Graph::Number(const Size& size, v1::DType dtype) {
   if (size.number()) return Constant(*size.number(), dtype);
   if (!size.valid()) return Fail(v1::SIZE_OVERFLOW, "Number", size.Text());
   // What does not fit in int32 is computed in int64.
-  const v1::DType wide = FitsInt32(size.greatest()) ? v1::INT32 : v1::INT64;
+  const v1::DType wide = FitsInt32(size.least()) && FitsInt32(size.greatest()) ? v1::INT32 : v1::INT64;
   return Cast(SizeNode(size, wide), dtype);
 }
 

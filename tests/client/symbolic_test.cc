@@ -192,6 +192,17 @@ TEST_F(Symbolic, AParameterOfSymbolicSizeIsUpdated) {
   EXPECT_THAT((HostTensor{v1::FLOAT32, {8}, *bytes}.Values<float>()), ElementsAre(3, 3, 1, 0, 0, 0, 0, 0));
 }
 
+TEST_F(Symbolic, AValueBeyondInt32IsComputedInInt64) {
+  Graph graph;
+  const Size n = graph.Variable(0, 1, 1 << 20, "n"), m = graph.Variable(1, 1, 1 << 20, "m");
+  graph.Output(graph.Number(n * m, v1::INT64));
+  graph.Output(graph.Number(1 - n * m, v1::INT64));
+  const std::vector<HostTensor> got =
+      Ran(Compiled(graph), Arguments().Set(0, int64_t{1} << 19).Set(1, int64_t{1} << 18));
+  EXPECT_THAT(got[0].Values<int64_t>(), ElementsAre(int64_t{1} << 37));
+  EXPECT_THAT(got[1].Values<int64_t>(), ElementsAre(1 - (int64_t{1} << 37)));
+}
+
 // 70,000 is infinite in float16.
 TEST_F(Symbolic, AMeanOfNarrowFloatsDividesByTheWholeCount) {
   Graph graph;
