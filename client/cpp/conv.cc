@@ -14,7 +14,7 @@ namespace {
 bool CheckImage(const char* function, Tensor x) {
   if (!x.valid() || x.rank() == 4) return x.valid();
   x.graph()->Fail(v1::SHAPE_MISMATCH, function,
-                  absl::StrCat("an image is (batch, channels, height, width), not ", ShapeText(x.shape())));
+                  absl::StrCat("an image is (batch, channels, height, width), not ", ShapeText(x.sizes())));
   return false;
 }
 
@@ -57,13 +57,13 @@ Tensor Conv2d(Tensor x, Tensor weight, Tensor bias, const ConvOptions& options) 
   if (weight.rank() != 4 || groups < 1 || in % groups != 0 || out % groups != 0 || weight.dim(1) != in / groups) {
     return x.graph()->Fail(
         v1::SHAPE_MISMATCH, "Conv2d",
-        absl::StrCat("an image of ", ShapeText(x.shape()), " and a weight of ", ShapeText(weight.shape()),
+        absl::StrCat("an image of ", ShapeText(x.sizes()), " and a weight of ", ShapeText(weight.sizes()),
                      " do not fit ", groups, " groups: a weight is (out, in / groups, height, width)"));
   }
   const int64_t kh = weight.dim(2), kw = weight.dim(3), each = in / groups;
   const Tensor patches = Patches(x, {kh, kw}, options);
   if (!patches.valid()) return patches;
-  const int64_t n = patches.dim(0), oh = patches.dim(2), ow = patches.dim(3);
+  const Size n = patches.size(0), oh = patches.size(2), ow = patches.size(3);
   const Tensor left = Reshape(Permute(Reshape(patches, {n, groups, each, oh, ow, kh, kw}), {0, 1, 3, 4, 2, 5, 6}),
                               {n, groups, 1, oh, ow, each, kh, kw});
   const Tensor right = Reshape(weight, {1, groups, out / groups, 1, 1, each, kh, kw});

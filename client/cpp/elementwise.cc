@@ -34,7 +34,7 @@ absl::string_view DomainText(Domain domain) {
 // The operands as nodes of one dtype and the shape they broadcast to.
 struct Pair {
   Tensor a, b;
-  Shape shape;
+  Sizes shape;
 };
 
 // A pair with an invalid `a` is what remains of an error.
@@ -61,10 +61,10 @@ Pair Meet(absl::string_view function, const Operand& x, const Operand& y, Domain
             {},
             {}};
   }
-  std::optional<Shape> shape = BroadcastShape(a.shape(), b.shape());
+  std::optional<Sizes> shape = BroadcastShape(a.sizes(), b.sizes());
   if (!shape.has_value()) {
     return {graph->Fail(v1::SHAPE_MISMATCH, function,
-                        absl::StrCat(ShapeText(a.shape()), " and ", ShapeText(b.shape()),
+                        absl::StrCat(ShapeText(a.sizes()), " and ", ShapeText(b.sizes()),
                                      " do not broadcast: axes, aligned at the last, must be equal or 1")),
             {},
             {}};
@@ -90,10 +90,10 @@ Tensor Unary(absl::string_view function, v1::Op op, Tensor x, Domain domain) {
     return x.graph()->Fail(v1::DTYPE_MISMATCH, function,
                            absl::StrCat("takes ", DomainText(domain), ", not ", DTypeName(x.dtype())));
   }
-  return x.graph()->Node(op, {x.node()}, x.dtype(), x.shape());
+  return x.graph()->Node(op, {x.node()}, x.dtype(), x.sizes());
 }
 
-Tensor Convert(absl::string_view function, v1::Op op, Tensor x, v1::DType dtype, Shape shape) {
+Tensor Convert(absl::string_view function, v1::Op op, Tensor x, v1::DType dtype, Sizes shape) {
   if (DTypeSize(dtype) == 0) {
     return x.graph()->Fail(v1::BAD_ARGUMENT, function, absl::StrCat(DTypeName(dtype), " is no dtype of values"));
   }
@@ -110,13 +110,13 @@ constexpr double kHalfPi = 1.5707963267948966;
 
 }  // namespace
 
-std::optional<Shape> BroadcastShape(const Shape& a, const Shape& b) {
-  const Shape& longer = a.size() >= b.size() ? a : b;
-  const Shape& shorter = a.size() >= b.size() ? b : a;
-  Shape result = longer;
+std::optional<Sizes> BroadcastShape(const Sizes& a, const Sizes& b) {
+  const Sizes& longer = a.size() >= b.size() ? a : b;
+  const Sizes& shorter = a.size() >= b.size() ? b : a;
+  Sizes result = longer;
   const size_t skip = longer.size() - shorter.size();
   for (size_t axis = 0; axis < shorter.size(); ++axis) {
-    int64_t& size = result[skip + axis];
+    Size& size = result[skip + axis];
     if (size == 1) {
       size = shorter[axis];
     } else if (shorter[axis] != 1 && shorter[axis] != size) {
@@ -185,10 +185,10 @@ Tensor Where(Tensor condition, const Operand& a, const Operand& b) {
   }
   const Pair pair = Meet("Where", a, b, Domain::kAll);
   if (!pair.a.valid()) return pair.a;
-  const std::optional<Shape> shape = BroadcastShape(condition.shape(), pair.shape);
+  const std::optional<Sizes> shape = BroadcastShape(condition.sizes(), pair.shape);
   if (!shape.has_value()) {
     return condition.graph()->Fail(v1::SHAPE_MISMATCH, "Where",
-                                   absl::StrCat("a condition of ", ShapeText(condition.shape()),
+                                   absl::StrCat("a condition of ", ShapeText(condition.sizes()),
                                                 " does not broadcast with values of ", ShapeText(pair.shape)));
   }
   return condition.graph()->Node(v1::WHERE, {condition.node(), pair.a.node(), pair.b.node()}, pair.a.dtype(), *shape);
@@ -196,20 +196,21 @@ Tensor Where(Tensor condition, const Operand& a, const Operand& b) {
 
 Tensor Cast(Tensor x, v1::DType dtype) {
   if (!x.valid() || x.dtype() == dtype) return x;
-  return Convert("Cast", v1::CAST, x, dtype, x.shape());
+  return Convert("Cast", v1::CAST, x, dtype, x.sizes());
 }
 
 Tensor Bitcast(Tensor x, v1::DType dtype) {
   if (!x.valid() || x.dtype() == dtype) return x;
-  Shape shape = x.shape();
+  Sizes shape = x.sizes();
   const int64_t from = DTypeSize(x.dtype()), to = DTypeSize(dtype);
   if (to != 0 && from != to) {
-    if (shape.empty() || shape.back() * from % to != 0) {
+    const std::optional<Size> last = shape.empty() ? std::nullopt : (shape.back() * from).DividedBy(to);
+    if (!last) {
       return x.graph()->Fail(
           v1::SHAPE_MISMATCH, "Bitcast",
           absl::StrCat("the last axis of ", TypeText(x.dtype(), shape), " is no whole number of ", DTypeName(dtype)));
     }
-    shape.back() = shape.back() * from / to;
+    shape.back() = *last;
   }
   return Convert("Bitcast", v1::BITCAST, x, dtype, std::move(shape));
 }

@@ -96,7 +96,7 @@ Tensor Floor(Tensor x);
 Tensor Ceil(Tensor x);
 
 // The shape that `a` and `b` broadcast to, or none.
-std::optional<Shape> BroadcastShape(const Shape& a, const Shape& b);
+std::optional<Sizes> BroadcastShape(const Sizes& a, const Sizes& b);
 
 }  // namespace kiln::client
 

@@ -14,14 +14,31 @@ namespace kiln::client {
 
 v1::DType Tensor::dtype() const { return valid() ? graph_->nodes_[node_].dtype : v1::DTYPE_UNSPECIFIED; }
 
+const Sizes& Tensor::sizes() const {
+  static const Sizes kScalar;
+  return valid() ? graph_->nodes_[node_].sizes : kScalar;
+}
+
+Size Tensor::size(int64_t axis) const {
+  if (axis < 0) axis += rank();
+  return axis >= 0 && axis < rank() ? sizes()[axis] : 0;
+}
+
 const Shape& Tensor::shape() const {
   static const Shape kScalar;
-  return valid() ? graph_->nodes_[node_].shape : kScalar;
+  if (!valid()) return kScalar;
+  if (!sizes().IsConst()) {
+    graph_->Fail(v1::BAD_ARGUMENT, "shape", absl::StrCat(ShapeText(sizes()), " depends on variables; sizes() has it"));
+  }
+  return graph_->nodes_[node_].shape;
 }
 
 int64_t Tensor::dim(int64_t axis) const {
-  if (axis < 0) axis += rank();
-  return axis >= 0 && axis < rank() ? shape()[axis] : 0;
+  const Size size = this->size(axis);
+  if (const std::optional<int64_t> number = size.number()) return *number;
+  graph_->Fail(v1::BAD_ARGUMENT, "dim",
+               absl::StrCat("axis ", axis, " of ", ShapeText(sizes()), " depends on variables; size() has it"));
+  return size.greatest();
 }
 
 Tensor Tensor::Tag(absl::string_view tag) const {
@@ -52,7 +69,7 @@ absl::StatusOr<v1::ConstArg> Scalar::In(v1::DType dtype) const {
   return arg;
 }
 
-absl::Status CheckDevices(absl::string_view function, const Devices& devices, const Shape& shape) {
+absl::Status CheckDevices(absl::string_view function, const Devices& devices, const Sizes& shape) {
   for (size_t i = 0; i < devices.size(); ++i) {
     if (std::find(devices.begin(), devices.begin() + static_cast<std::ptrdiff_t>(i), devices[i]) ==
         devices.begin() + static_cast<std::ptrdiff_t>(i))
@@ -64,28 +81,40 @@ absl::Status CheckDevices(absl::string_view function, const Devices& devices, co
     return MakeError(v1::UNSUPPORTED_SHARD, absl::StrCat(function, ": a tensor of shape () has no axis to split"));
   }
   const auto parts = static_cast<int64_t>(devices.size());
-  if (shape[0] % parts == 0) return absl::OkStatus();
-  return MakeError(v1::UNSUPPORTED_SHARD,
-                   absl::StrCat(function, ": ", shape[0], " rows are not ", parts, " equal shares; Pad the axis"));
+  if (shape[0].DividedBy(parts)) return absl::OkStatus();
+  return MakeError(v1::UNSUPPORTED_SHARD, absl::StrCat(function, ": ", shape[0].Text(), " rows are not ", parts,
+                                                       " equal shares; Pad the axis"));
 }
 
-Tensor Graph::Param(uint32_t slot, v1::DType dtype, const Shape& shape, absl::string_view name,
+bool Graph::TakeSlot(absl::string_view function, uint32_t slot, const Slot& wanted) {
+  const auto [it, inserted] = slots_.try_emplace(slot, wanted);
+  if (inserted) return true;
+  const Slot& held = it->second;
+  const auto text = [](const Slot& one) {
+    if (!one.variable) return TypeText(one.dtype, one.shape);
+    return absl::StrCat("the variable ", Size(*one.variable).Text(), " from ", one.variable->least, " to ",
+                        one.variable->greatest);
+  };
+  if (held.dtype != wanted.dtype || held.shape != wanted.shape || held.variable != wanted.variable) {
+    Fail(v1::SHAPE_MISMATCH, function, absl::StrCat("slot ", slot, " is ", text(held), " already, not ", text(wanted)));
+    return false;
+  }
+  if (held.devices != wanted.devices) {
+    Fail(v1::BAD_ARGUMENT, function,
+         absl::StrCat("slot ", slot, " is on (", absl::StrJoin(held.devices, ", "), ") already, not on (",
+                      absl::StrJoin(wanted.devices, ", "), ")"));
+    return false;
+  }
+  return true;
+}
+
+Tensor Graph::Param(uint32_t slot, v1::DType dtype, const Sizes& shape, absl::string_view name,
                     const Devices& devices) {
   if (DTypeSize(dtype) == 0) {
     return Fail(v1::BAD_ARGUMENT, "Param", absl::StrCat(DTypeName(dtype), " is no dtype a parameter can have"));
   }
   if (absl::Status status = CheckDevices("Param", devices, shape); !status.ok()) return Fail(status);
-  const auto [it, inserted] = slots_.try_emplace(slot, Slot{dtype, shape, devices});
-  if (!inserted && (it->second.dtype != dtype || it->second.shape != shape)) {
-    return Fail(v1::SHAPE_MISMATCH, "Param",
-                absl::StrCat("slot ", slot, " is ", TypeText(it->second.dtype, it->second.shape), " already, not ",
-                             TypeText(dtype, shape)));
-  }
-  if (it->second.devices != devices) {
-    return Fail(v1::BAD_ARGUMENT, "Param",
-                absl::StrCat("slot ", slot, " is on (", absl::StrJoin(it->second.devices, ", "), ") already, not on (",
-                             absl::StrJoin(devices, ", "), ")"));
-  }
+  if (!TakeSlot("Param", slot, {dtype, shape, devices})) return Tensor(this, Tensor::kNone);
   v1::UOp uop;
   uop.set_op(v1::PARAM);
   uop.add_src(ShapeSource(shape));
@@ -117,14 +146,20 @@ Tensor Graph::Constants(const std::vector<double>& values, v1::DType dtype) {
   return Node(std::move(stack), dtype, {static_cast<int64_t>(values.size())});
 }
 
-Tensor Graph::Full(const Shape& shape, Scalar value, v1::DType dtype) {
+Tensor Graph::Full(const Sizes& shape, Scalar value, v1::DType dtype) {
   return BroadcastTo(Constant(value, dtype), shape);
 }
 
 // A number is the sum of its binary digits, and each digit is a two-element axis
 // of its own: log2(count) additions that broadcast against each other, where
 // tinyspec's definition (a prefix sum over ones) would add count² elements.
-Tensor Graph::Arange(int64_t count, v1::DType dtype) {
+Tensor Graph::Arange(const Size& size, v1::DType dtype) {
+  if (!size.number()) {
+    const int64_t most = size.valid() ? size.greatest() : -1;
+    if (most < 0) return Fail(v1::SIZE_OVERFLOW, "Arange", absl::StrCat(size.Text(), " elements"));
+    return Shrink(Arange(most, dtype), {{0, size}});
+  }
+  const int64_t count = *size.number();
   if (count < 0) return Fail(v1::BAD_ARGUMENT, "Arange", absl::StrCat(count, " elements"));
   if (!IsInteger(dtype) && !IsFloat(dtype)) {
     return Fail(v1::DTYPE_MISMATCH, "Arange", absl::StrCat("of numbers, not of ", DTypeName(dtype)));
@@ -158,9 +193,9 @@ bool Graph::CheckAssign(absl::string_view function, Tensor param, Tensor value) 
          absl::StrCat("the parameter is ", DTypeName(param.dtype()), ", the value ", DTypeName(value.dtype())));
     return false;
   }
-  if (param.shape() != value.shape()) {
+  if (param.sizes() != value.sizes()) {
     Fail(v1::SHAPE_MISMATCH, function,
-         absl::StrCat("the parameter is ", ShapeText(param.shape()), ", the value ", ShapeText(value.shape())));
+         absl::StrCat("the parameter is ", ShapeText(param.sizes()), ", the value ", ShapeText(value.sizes())));
     return false;
   }
   return true;
@@ -169,7 +204,7 @@ bool Graph::CheckAssign(absl::string_view function, Tensor param, Tensor value) 
 Tensor Graph::Assign(Tensor param, Tensor value) {
   if (!CheckAssign("Assign", param, value)) return Tensor(this, Tensor::kNone);
   const Tensor store = Node(v1::STORE, {param.node(), value.node()}, v1::VOID, {});
-  return Node(v1::AFTER, {param.node(), store.node()}, param.dtype(), param.shape());
+  return Node(v1::AFTER, {param.node(), store.node()}, param.dtype(), param.sizes());
 }
 
 void Graph::Output(Tensor value) {
@@ -213,33 +248,22 @@ absl::StatusOr<v1::Graph> Graph::Build() const {
   return graph;
 }
 
-Tensor Graph::Node(v1::UOp uop, v1::DType dtype, Shape shape) {
+Tensor Graph::Node(v1::UOp uop, v1::DType dtype, Sizes sizes) {
+  Shape shape = sizes.greatest();
   if (!ByteCount(dtype, shape).has_value()) {
     return Fail(v1::SIZE_OVERFLOW, v1::Op_Name(uop.op()),
-                absl::StrCat("a tensor of ", TypeText(dtype, shape), " has no size any memory could hold"));
+                absl::StrCat("a tensor of ", TypeText(dtype, sizes), " has no size any memory could hold"));
   }
   const auto [it, inserted] = interned_.try_emplace(uop.SerializeAsString(), static_cast<uint32_t>(nodes_.size()));
-  if (inserted) nodes_.push_back({std::move(uop), dtype, std::move(shape)});
+  if (inserted) nodes_.push_back({std::move(uop), dtype, std::move(sizes), std::move(shape)});
   return Tensor(this, it->second);
 }
 
-Tensor Graph::Node(v1::Op op, const std::vector<uint32_t>& sources, v1::DType dtype, Shape shape) {
+Tensor Graph::Node(v1::Op op, const std::vector<uint32_t>& sources, v1::DType dtype, Sizes shape) {
   v1::UOp uop;
   uop.set_op(op);
   for (const uint32_t source : sources) uop.add_src(source);
   return Node(std::move(uop), dtype, std::move(shape));
-}
-
-uint32_t Graph::ShapeSource(const Shape& shape) {
-  std::vector<uint32_t> axes;
-  for (const int64_t size : shape) {
-    v1::UOp axis;
-    axis.set_op(v1::CONST);
-    axis.mutable_constant()->set_dtype(v1::WEAKINT);
-    axis.mutable_constant()->set_i(size);
-    axes.push_back(Node(std::move(axis), v1::WEAKINT, {}).node());
-  }
-  return Node(v1::STACK, axes, v1::WEAKINT, {static_cast<int64_t>(shape.size())}).node();
 }
 
 Tensor Graph::Fail(v1::ErrorCode code, absl::string_view function, absl::string_view message) {

@@ -11,6 +11,11 @@
 //   Tensor x = graph.Param(0, v1::FLOAT32, {32, 64}, "x", {"CPU:0", "CPU:1"});
 //   Tensor w = WholeParam(graph, 1, v1::FLOAT32, {64, 10}, {"CPU:0", "CPU:1"}, "w");
 //
+// Of a size that each call gives (size.h): one program serves all its values.
+//
+//   Size n = graph.Variable(2, 1, 1024, "n");
+//   Tensor x = graph.Param(0, v1::FLOAT32, {n, 64}, "x");
+//
 // The functions that make tensors from tensors are in elementwise.h, movement.h,
 // reduce.h, nn.h, conv.h and sharding.h (ops.h has them all). Each is a composition of
 // tinyspec's core ops; nothing is computed here.
@@ -27,6 +32,7 @@
 
 #include <cstdint>
 #include <deque>
+#include <optional>
 #include <string>
 #include <type_traits>
 #include <vector>
@@ -36,6 +42,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "client/cpp/dtype.h"
+#include "client/cpp/size.h"
 #include "kiln/v1/error.pb.h"
 #include "kiln/v1/graph.pb.h"
 #include "kiln/v1/kernel_service.pb.h"
@@ -49,7 +56,7 @@ using Devices = std::vector<std::string>;
 
 // OK if a tensor of that shape can be there: the devices differ, and its first axis has
 // an equal share for each. BAD_ARGUMENT or UNSUPPORTED_SHARD naming `function`.
-absl::Status CheckDevices(absl::string_view function, const Devices& devices, const Shape& shape);
+absl::Status CheckDevices(absl::string_view function, const Devices& devices, const Sizes& shape);
 
 // One value of a graph: a small handle, copied freely. It must not outlive its
 // Graph.
@@ -65,9 +72,13 @@ class Tensor {
 
   // UNSPECIFIED and () for an invalid tensor.
   v1::DType dtype() const;
-  const Shape& shape() const;
-  int64_t rank() const { return static_cast<int64_t>(shape().size()); }
+  const Sizes& sizes() const;
+  int64_t rank() const { return static_cast<int64_t>(sizes().size()); }
   // Size of an axis; negative counts from the last. 0 if there is no such axis.
+  Size size(int64_t axis) const;
+  // The same as numbers. A size that depends on variables is none: that it was asked for is
+  // then kept as an error in the graph, and the answer is the greatest.
+  const Shape& shape() const;
   int64_t dim(int64_t axis) const;
 
   // Names the node in the server's error messages.
@@ -114,16 +125,21 @@ class Graph {
   // -- Leaves
   // An argument of the program. One slot has one dtype and shape. On several devices each
   // has an equal share of the first axis; sharding.h has more of these.
-  Tensor Param(uint32_t slot, v1::DType dtype, const Shape& shape, absl::string_view name = "",
+  Tensor Param(uint32_t slot, v1::DType dtype, const Sizes& shape, absl::string_view name = "",
                const Devices& devices = {});
+  // An integer that each call gives (Arguments::Set), for sizes. BAD_ARGUMENT unless
+  // 0 <= least <= greatest; a slot is of one variable, or of a parameter.
+  Size Variable(uint32_t slot, int64_t least, int64_t greatest, absl::string_view name = "");
+  // A size as a tensor of shape ().
+  Tensor Number(const Size& size, v1::DType dtype = v1::INT32);
   Tensor Constant(Scalar value, v1::DType dtype);
   // One element after the other, as a rank-1 tensor; for short lists.
   Tensor Constants(const std::vector<double>& values, v1::DType dtype);
-  Tensor Full(const Shape& shape, Scalar value, v1::DType dtype);
-  Tensor Zeros(const Shape& shape, v1::DType dtype) { return Full(shape, 0, dtype); }
-  Tensor Ones(const Shape& shape, v1::DType dtype) { return Full(shape, 1, dtype); }
+  Tensor Full(const Sizes& shape, Scalar value, v1::DType dtype);
+  Tensor Zeros(const Sizes& shape, v1::DType dtype) { return Full(shape, 0, dtype); }
+  Tensor Ones(const Sizes& shape, v1::DType dtype) { return Full(shape, 1, dtype); }
   // 0, 1, ..., count - 1.
-  Tensor Arange(int64_t count, v1::DType dtype = v1::INT32);
+  Tensor Arange(const Size& count, v1::DType dtype = v1::INT32);
 
   // -- Effects and results
   // Updates `param` in place when the program has run. As a result (Output) it is
@@ -147,11 +163,11 @@ class Graph {
 
   // -- For functions that make ops
   // A node of this type; its sources must be nodes of this graph.
-  Tensor Node(v1::UOp uop, v1::DType dtype, Shape shape);
+  Tensor Node(v1::UOp uop, v1::DType dtype, Sizes shape);
   // The op alone: sources, no argument.
-  Tensor Node(v1::Op op, const std::vector<uint32_t>& sources, v1::DType dtype, Shape shape);
+  Tensor Node(v1::Op op, const std::vector<uint32_t>& sources, v1::DType dtype, Sizes shape);
   // A shape or offset as a source: a STACK of integers.
-  uint32_t ShapeSource(const Shape& shape);
+  uint32_t ShapeSource(const Sizes& shape);
   // Keeps the error if it is the first; returns an invalid tensor.
   Tensor Fail(v1::ErrorCode code, absl::string_view function, absl::string_view message);
   Tensor Fail(absl::Status status);
@@ -161,17 +177,23 @@ class Graph {
   struct Info {
     v1::UOp uop;
     v1::DType dtype;
-    Shape shape;
+    Sizes sizes;
+    Shape shape;  // the greatest
   };
   struct Slot {
     v1::DType dtype;
-    Shape shape;
+    Sizes shape;
     Devices devices;
+    std::optional<SizeVariable> variable = std::nullopt;  // and then nothing else
   };
 
   // True, or false with an error kept: `param` must be a PARAM, or one that is whole on
   // each of several devices; the types equal.
   bool CheckAssign(absl::string_view function, Tensor param, Tensor value);
+  // True, or false with an error kept: whatever has the slot already is like this.
+  bool TakeSlot(absl::string_view function, uint32_t slot, const Slot& wanted);
+  // A size as a scalar node, its variables as they are or CAST to a dtype.
+  Tensor SizeNode(const Size& size, std::optional<v1::DType> cast);
 
   // A deque, for shape() hands out references that must outlive later nodes.
   std::deque<Info> nodes_;

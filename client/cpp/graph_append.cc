@@ -44,8 +44,8 @@ std::vector<Tensor> Graph::Append(const v1::GradientResponse& gradient) {
     if (uop.op() == v1::PARAM) {
       dtype = uop.buffer().dtype();
       shape = ShapeOf(graph, graph.nodes(i));
-      const auto [it, inserted] = slots_.try_emplace(uop.buffer().slot(), Slot{dtype, shape, {}});
-      if (!inserted && (it->second.dtype != dtype || it->second.shape != shape)) {
+      const auto [it, inserted] = slots_.try_emplace(uop.buffer().slot(), Slot{dtype, shape, {}, {}});
+      if (!inserted && (it->second.dtype != dtype || it->second.shape != Sizes(shape))) {
         Fail(v1::SHAPE_MISMATCH, "Append",
              absl::StrCat("slot ", uop.buffer().slot(), " is ", TypeText(it->second.dtype, it->second.shape),
                           " here and ", TypeText(dtype, shape), " in the gradient"));
@@ -53,14 +53,16 @@ std::vector<Tensor> Graph::Append(const v1::GradientResponse& gradient) {
       }
     }
     number.push_back(static_cast<uint32_t>(nodes_.size()));
-    nodes_.push_back({std::move(uop), dtype, std::move(shape)});
+    nodes_.push_back({std::move(uop), dtype, shape, shape});
   }
   std::vector<Tensor> results;
   const v1::UOp& root = graph.nodes(graph.nodes_size() - 1);
   for (int i = 0; i < root.src_size(); ++i) {
     const Tensor result(this, number[root.src(i)]);
-    nodes_[result.node()].dtype = gradient.results(i).dtype();
-    nodes_[result.node()].shape.assign(gradient.results(i).shape().begin(), gradient.results(i).shape().end());
+    Info& info = nodes_[result.node()];
+    info.dtype = gradient.results(i).dtype();
+    info.shape.assign(gradient.results(i).shape().begin(), gradient.results(i).shape().end());
+    info.sizes = info.shape;
     results.push_back(result);
   }
   return results;

@@ -3,7 +3,7 @@
 namespace kiln::client {
 namespace {
 
-Tensor Mark(v1::Op op, Tensor x) { return x.valid() ? x.graph()->Node(op, {x.node()}, x.dtype(), x.shape()) : x; }
+Tensor Mark(v1::Op op, Tensor x) { return x.valid() ? x.graph()->Node(op, {x.node()}, x.dtype(), x.sizes()) : x; }
 
 }  // namespace
 

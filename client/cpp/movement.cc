@@ -44,31 +44,39 @@ int64_t CheckAxis(Graph& graph, const char* function, int64_t axis, int64_t rank
   return -1;
 }
 
-Tensor Reshape(Tensor x, Shape shape) {
+int64_t CheckNumber(const char* function, Tensor x, int64_t axis) {
+  if (const std::optional<int64_t> number = x.sizes()[axis].number()) return *number;
+  FailShape(x, function, absl::StrCat("axis ", axis, " of ", ShapeText(x.sizes()), " must be a number"));
+  return -1;
+}
+
+Tensor Reshape(Tensor x, Sizes shape) {
   if (!x.valid()) return x;
-  const int64_t count = *ElementCount(x.shape());
-  const auto open = std::find(shape.begin(), shape.end(), -1);
+  const Size count = x.sizes().Count();
+  const auto open = std::find(shape.begin(), shape.end(), Size(-1));
   if (open != shape.end()) {
     *open = 1;
-    const int64_t rest = ElementCount(shape).value_or(0);
-    if (rest == 0 || count % rest != 0) {
+    const std::optional<Size> rest = count.DividedBy(shape.Count());
+    if (!rest) {
       *open = -1;
-      return FailShape(x, "Reshape", absl::StrCat(ShapeText(x.shape()), " does not divide into ", ShapeText(shape)));
+      return FailShape(x, "Reshape", absl::StrCat(ShapeText(x.sizes()), " does not divide into ", ShapeText(shape)));
     }
-    *open = count / rest;
+    *open = *rest;
   }
-  if (ElementCount(shape) != count) {
-    return FailShape(x, "Reshape",
-                     absl::StrCat(ShapeText(x.shape()), " has ", count, " elements; ", ShapeText(shape), " has not"));
+  const bool negative = std::any_of(shape.begin(), shape.end(), [](const Size& size) { return size.greatest() < 0; });
+  if (negative || shape.Count() != count) {
+    return FailShape(
+        x, "Reshape",
+        absl::StrCat(ShapeText(x.sizes()), " has ", count.Text(), " elements; ", ShapeText(shape), " has not"));
   }
-  if (shape == x.shape()) return x;
+  if (shape == x.sizes()) return x;
   const uint32_t source = x.graph()->ShapeSource(shape);
   return x.graph()->Node(v1::RESHAPE, {x.node(), source}, x.dtype(), std::move(shape));
 }
 
 Tensor Permute(Tensor x, const std::vector<int64_t>& axes) {
   if (!x.valid()) return x;
-  Shape shape;
+  Sizes shape;
   std::vector<bool> seen(x.rank(), false);
   v1::UOp uop;
   uop.set_op(v1::PERMUTE);
@@ -80,49 +88,53 @@ Tensor Permute(Tensor x, const std::vector<int64_t>& axes) {
     if (seen[wrapped]) return FailShape(x, "Permute", absl::StrCat("axis ", axis, " is there twice"));
     seen[wrapped] = true;
     uop.mutable_axes()->add_axis(wrapped);
-    shape.push_back(x.shape()[wrapped]);
+    shape.push_back(x.sizes()[wrapped]);
   }
-  if (shape.size() != x.shape().size()) {
-    return FailShape(x, "Permute", absl::StrCat(axes.size(), " axes for a tensor of ", ShapeText(x.shape())));
+  if (shape.size() != x.sizes().size()) {
+    return FailShape(x, "Permute", absl::StrCat(axes.size(), " axes for a tensor of ", ShapeText(x.sizes())));
   }
   if (std::is_sorted(uop.axes().axis().begin(), uop.axes().axis().end())) return x;
   return x.graph()->Node(std::move(uop), x.dtype(), std::move(shape));
 }
 
-Tensor Expand(Tensor x, Shape shape) {
+Tensor Expand(Tensor x, Sizes shape) {
   if (!x.valid()) return x;
-  if (shape.size() != x.shape().size()) {
-    return FailShape(x, "Expand", absl::StrCat(ShapeText(x.shape()), " to ", ShapeText(shape), " changes the rank"));
+  const Sizes& from = x.sizes();
+  if (shape.size() != from.size()) {
+    return FailShape(x, "Expand", absl::StrCat(ShapeText(from), " to ", ShapeText(shape), " changes the rank"));
   }
   for (size_t axis = 0; axis < shape.size(); ++axis) {
-    if (shape[axis] == -1) shape[axis] = x.shape()[axis];
-    if (shape[axis] < 0 || (x.shape()[axis] != 1 && x.shape()[axis] != shape[axis])) {
+    if (shape[axis] == -1) shape[axis] = from[axis];
+    if (shape[axis].greatest() < 0 || (from[axis] != 1 && from[axis] != shape[axis])) {
       return FailShape(x, "Expand",
-                       absl::StrCat(ShapeText(x.shape()), " to ", ShapeText(shape), ": only axes of size 1 stretch"));
+                       absl::StrCat(ShapeText(from), " to ", ShapeText(shape), ": only axes of size 1 stretch"));
     }
   }
-  if (shape == x.shape()) return x;
+  if (shape == from) return x;
   const uint32_t source = x.graph()->ShapeSource(shape);
   return x.graph()->Node(v1::EXPAND, {x.node(), source}, x.dtype(), std::move(shape));
 }
 
 Tensor Pad(Tensor x, const AxisRanges& padding, Scalar fill) {
   if (!x.valid()) return x;
-  if (padding.size() != x.shape().size()) {
-    return FailShape(x, "Pad", absl::StrCat(padding.size(), " pairs for a tensor of ", ShapeText(x.shape())));
+  if (padding.size() != x.sizes().size()) {
+    return FailShape(x, "Pad", absl::StrCat(padding.size(), " pairs for a tensor of ", ShapeText(x.sizes())));
   }
-  Shape offset, shape;
+  Sizes offset, shape;
   for (size_t axis = 0; axis < padding.size(); ++axis) {
-    const auto [before, after] = padding[axis];
-    if (before < 0 || after < 0) return FailShape(x, "Pad", "no less than nothing can be added; Shrink takes away");
-    int64_t size = x.shape()[axis];
-    if (__builtin_add_overflow(size, before, &size) || __builtin_add_overflow(size, after, &size)) {
-      return x.graph()->Fail(v1::SIZE_OVERFLOW, "Pad", absl::StrCat("axis ", axis, " by ", before, " and ", after));
+    const auto& [before, after] = padding[axis];
+    if (before.greatest() < 0 || after.greatest() < 0) {
+      return FailShape(x, "Pad", "no less than nothing can be added; Shrink takes away");
+    }
+    const Size size = x.sizes()[axis] + before + after;
+    if (!size.valid()) {
+      return x.graph()->Fail(v1::SIZE_OVERFLOW, "Pad",
+                             absl::StrCat("axis ", axis, " by ", before.Text(), " and ", after.Text()));
     }
     offset.push_back(before);
     shape.push_back(size);
   }
-  if (shape == x.shape()) return x;
+  if (shape == x.sizes()) return x;
   absl::StatusOr<v1::ConstArg> constant = fill.In(x.dtype());
   if (!constant.ok()) return x.graph()->Fail(constant.status());
   v1::UOp uop;
@@ -136,21 +148,23 @@ Tensor Pad(Tensor x, const AxisRanges& padding, Scalar fill) {
 
 Tensor Shrink(Tensor x, const AxisRanges& ranges) {
   if (!x.valid()) return x;
-  if (ranges.size() != x.shape().size()) {
-    return FailShape(x, "Shrink", absl::StrCat(ranges.size(), " ranges for a tensor of ", ShapeText(x.shape())));
+  if (ranges.size() != x.sizes().size()) {
+    return FailShape(x, "Shrink", absl::StrCat(ranges.size(), " ranges for a tensor of ", ShapeText(x.sizes())));
   }
-  Shape offset, shape;
+  Sizes offset, shape;
   for (size_t axis = 0; axis < ranges.size(); ++axis) {
-    const auto [begin, end] = ranges[axis];
-    if (begin < 0 || begin > end || end > x.shape()[axis]) {
-      return FailShape(
-          x, "Shrink",
-          absl::StrCat("[", begin, ", ", end, ") is no part of axis ", axis, " of ", ShapeText(x.shape())));
+    const auto& [begin, end] = ranges[axis];
+    const Size size = end - begin, after = x.sizes()[axis] - end;
+    const bool known = size.valid() && after.valid();
+    if (!known || begin.greatest() < 0 || size.greatest() < 0 || after.greatest() < 0) {
+      return FailShape(x, "Shrink",
+                       absl::StrCat("[", begin.Text(), ", ", end.Text(), ") is no part of axis ", axis, " of ",
+                                    ShapeText(x.sizes())));
     }
     offset.push_back(begin);
-    shape.push_back(end - begin);
+    shape.push_back(size);
   }
-  if (shape == x.shape()) return x;
+  if (shape == x.sizes()) return x;
   const uint32_t offset_source = x.graph()->ShapeSource(offset);
   const uint32_t shape_source = x.graph()->ShapeSource(shape);
   return x.graph()->Node(v1::SHRINK, {x.node(), offset_source, shape_source}, x.dtype(), std::move(shape));
@@ -168,16 +182,16 @@ Tensor Flip(Tensor x, const std::vector<int64_t>& axes) {
   uop.set_op(v1::FLIP);
   uop.add_src(x.node());
   for (const bool flag : flags) uop.mutable_flip()->add_axis(flag);
-  return axes.empty() ? x : x.graph()->Node(std::move(uop), x.dtype(), x.shape());
+  return axes.empty() ? x : x.graph()->Node(std::move(uop), x.dtype(), x.sizes());
 }
 
 Tensor Index(Tensor x, const std::vector<Tensor>& indices) {
   if (!x.valid()) return x;
   if (static_cast<int64_t>(indices.size()) > x.rank()) {
-    return FailShape(x, "Index", absl::StrCat(indices.size(), " indices into ", ShapeText(x.shape())));
+    return FailShape(x, "Index", absl::StrCat(indices.size(), " indices into ", ShapeText(x.sizes())));
   }
   std::vector<uint32_t> sources = {x.node()};
-  Shape shape;
+  Sizes shape;
   for (const Tensor& index : indices) {
     if (!index.valid() || index.graph() != x.graph()) return x.graph()->Fail(absl::OkStatus());
     if (!IsInteger(index.dtype())) {
@@ -185,12 +199,12 @@ Tensor Index(Tensor x, const std::vector<Tensor>& indices) {
                              absl::StrCat("an index is an integer, not ", DTypeName(index.dtype())));
     }
     if (index.rank() > 1) {
-      return FailShape(x, "Index", absl::StrCat("an index is a scalar or a vector, not ", ShapeText(index.shape())));
+      return FailShape(x, "Index", absl::StrCat("an index is a scalar or a vector, not ", ShapeText(index.sizes())));
     }
-    shape.insert(shape.end(), index.shape().begin(), index.shape().end());
+    shape.insert(shape.end(), index.sizes().begin(), index.sizes().end());
     sources.push_back(index.node());
   }
-  shape.insert(shape.end(), x.shape().begin() + indices.size(), x.shape().end());
+  shape.insert(shape.end(), x.sizes().begin() + static_cast<std::ptrdiff_t>(indices.size()), x.sizes().end());
   return indices.empty() ? x : x.graph()->Node(v1::INDEX, sources, x.dtype(), std::move(shape));
 }
 
@@ -199,13 +213,13 @@ Tensor Stack(const std::vector<Tensor>& tensors, int64_t axis) {
   const Tensor& first = tensors[0];
   std::vector<uint32_t> sources;
   for (const Tensor& x : tensors) {
-    if (x.shape() != first.shape()) {
-      return FailShape(x, "Stack", absl::StrCat("shapes ", ShapeText(first.shape()), " and ", ShapeText(x.shape())));
+    if (x.sizes() != first.sizes()) {
+      return FailShape(x, "Stack", absl::StrCat("shapes ", ShapeText(first.sizes()), " and ", ShapeText(x.sizes())));
     }
     sources.push_back(x.node());
   }
-  Shape shape = first.shape();
-  shape.insert(shape.begin(), static_cast<int64_t>(tensors.size()));
+  Sizes shape = first.sizes();
+  shape.insert(shape.begin(), tensors.size());
   const int64_t rank = static_cast<int64_t>(shape.size());
   const int64_t place = CheckAxis(*first.graph(), "Stack", axis, rank);
   const Tensor stacked = first.graph()->Node(v1::STACK, sources, first.dtype(), std::move(shape));
@@ -221,25 +235,25 @@ Tensor Concat(const std::vector<Tensor>& tensors, int64_t axis) {
   const Tensor& first = tensors[0];
   const int64_t place = CheckAxis(*first.graph(), "Concat", axis, first.rank());
   if (place < 0) return first.graph()->Fail(absl::OkStatus());
-  int64_t total = 0;
+  Size total = 0;
   for (const Tensor& x : tensors) {
-    Shape rest = x.shape();
-    if (x.rank() == first.rank()) rest[place] = first.shape()[place];
-    if (rest != first.shape()) {
+    Sizes rest = x.sizes();
+    if (x.rank() == first.rank()) rest[place] = first.sizes()[place];
+    if (rest != first.sizes()) {
       return FailShape(
           x, "Concat",
-          absl::StrCat(ShapeText(first.shape()), " and ", ShapeText(x.shape()), " differ in more than axis ", place));
+          absl::StrCat(ShapeText(first.sizes()), " and ", ShapeText(x.sizes()), " differ in more than axis ", place));
     }
-    total += x.shape()[place];
+    total += x.sizes()[place];
   }
   Tensor sum;
-  int64_t before = 0;
+  Size before = 0;
   for (const Tensor& x : tensors) {
     AxisRanges padding(x.rank(), {0, 0});
-    padding[place] = {before, total - before - x.shape()[place]};
+    padding[place] = {before, total - before - x.sizes()[place]};
     const Tensor part = Pad(x, padding);
     sum = before == 0 && !sum.valid() ? part : sum + part;
-    before += x.shape()[place];
+    before += x.sizes()[place];
   }
   return sum;
 }

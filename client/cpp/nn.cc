@@ -22,10 +22,10 @@ Tensor Matmul(Tensor a, Tensor b) {
   if (!b.valid()) return b;
   if (a.rank() == 0 || b.rank() == 0) return FailShape(a, "Matmul", "of a scalar; use *");
   const bool row = a.rank() == 1, column = b.rank() == 1;
-  if (a.dim(-1) != b.dim(column ? -1 : -2)) {
+  if (a.size(-1) != b.size(column ? -1 : -2)) {
     return FailShape(a, "Matmul",
-                     absl::StrCat(ShapeText(a.shape()), " times ", ShapeText(b.shape()), ": the inner axes, ",
-                                  a.dim(-1), " and ", b.dim(column ? -1 : -2), ", must be equal"));
+                     absl::StrCat(ShapeText(a.sizes()), " times ", ShapeText(b.sizes()), ": the inner axes, ",
+                                  a.size(-1).Text(), " and ", b.size(column ? -1 : -2).Text(), ", must be equal"));
   }
   const Tensor left = Unsqueeze(row ? Unsqueeze(a, 0) : a, -1);
   const Tensor right = Unsqueeze(column ? Unsqueeze(b, 1) : b, -3);
@@ -37,7 +37,7 @@ Tensor Matmul(Tensor a, Tensor b) {
 
 Tensor Linear(Tensor x, Tensor weight, Tensor bias) {
   if (weight.valid() && weight.rank() != 2) {
-    return FailShape(weight, "Linear", absl::StrCat("a weight is (out, in), not ", ShapeText(weight.shape())));
+    return FailShape(weight, "Linear", absl::StrCat("a weight is (out, in), not ", ShapeText(weight.sizes())));
   }
   const Tensor product = Matmul(x, Transpose(weight));
   return bias.graph() != nullptr ? product + bias : product;
@@ -58,12 +58,12 @@ Tensor LogSoftmax(Tensor x, int64_t axis) {
 Tensor CrossEntropy(Tensor logits, Tensor labels) {
   if (!logits.valid()) return logits;
   if (!labels.valid()) return labels;
-  if (logits.rank() != 2 || labels.rank() != 1 || labels.dim(0) != logits.dim(0)) {
+  if (logits.rank() != 2 || labels.rank() != 1 || labels.size(0) != logits.size(0)) {
     return FailShape(logits, "CrossEntropy",
-                     absl::StrCat("takes (n, classes) and (n,), not ", ShapeText(logits.shape()), " and ",
-                                  ShapeText(labels.shape())));
+                     absl::StrCat("takes (n, classes) and (n,), not ", ShapeText(logits.sizes()), " and ",
+                                  ShapeText(labels.sizes())));
   }
-  const Tensor truth = OneHot(labels, logits.dim(1), logits.dtype());
+  const Tensor truth = OneHot(labels, logits.size(1), logits.dtype());
   return -Mean(Sum(LogSoftmax(logits, 1) * truth, 1));
 }
 
@@ -74,7 +74,7 @@ Tensor LayerNorm(Tensor x, Tensor weight, Tensor bias, double epsilon) {
   return bias.graph() != nullptr ? result + bias : result;
 }
 
-Tensor OneHot(Tensor ids, int64_t classes, v1::DType dtype) {
+Tensor OneHot(Tensor ids, const Size& classes, v1::DType dtype) {
   if (!ids.valid()) return ids;
   if (!IsInteger(ids.dtype())) {
     return ids.graph()->Fail(v1::DTYPE_MISMATCH, "OneHot",
@@ -87,8 +87,8 @@ Tensor Embedding(Tensor table, Tensor ids) {
   if (!table.valid()) return table;
   if (!ids.valid()) return ids;
   if (table.rank() == 0) return FailShape(table, "Embedding", "a table has rows; this is a scalar");
-  Shape shape = ids.shape();
-  shape.insert(shape.end(), table.shape().begin() + 1, table.shape().end());
+  Sizes shape = ids.sizes();
+  shape.insert(shape.end(), table.sizes().begin() + 1, table.sizes().end());
   return Reshape(Index(table, {Flatten(ids)}), std::move(shape));
 }
 
@@ -99,14 +99,14 @@ Tensor Gather(Tensor x, int64_t axis, Tensor index) {
   if (!index.valid()) return index;
   const int64_t place = CheckAxis(*x.graph(), "Gather", axis, x.rank());
   if (place < 0) return x.graph()->Fail(absl::OkStatus());
-  Shape expected = x.shape();
-  if (index.rank() == x.rank()) expected[place] = index.shape()[place];
-  if (index.shape() != expected) {
+  Sizes expected = x.sizes();
+  if (index.rank() == x.rank()) expected[place] = index.sizes()[place];
+  if (index.sizes() != expected) {
     return FailShape(
         x, "Gather",
-        absl::StrCat("an index of ", ShapeText(index.shape()), " for ", ShapeText(x.shape()), " along axis ", place));
+        absl::StrCat("an index of ", ShapeText(index.sizes()), " for ", ShapeText(x.sizes()), " along axis ", place));
   }
-  const Tensor chosen = OneHot(index, x.shape()[place], v1::BOOL);
+  const Tensor chosen = OneHot(index, x.sizes()[place], v1::BOOL);
   // x with the gathered axis last, where the mask has it.
   const Tensor values = Transpose(Unsqueeze(x, -1), place, -1);
   return Sum(Where(chosen, values, 0), -1);

@@ -22,7 +22,7 @@ Tensor CrossEntropy(Tensor logits, Tensor labels);
 Tensor LayerNorm(Tensor x, Tensor weight = Tensor(), Tensor bias = Tensor(), double epsilon = 1e-5);
 
 // A new last axis of `classes`: 1 where its place is the id, else 0.
-Tensor OneHot(Tensor ids, int64_t classes, v1::DType dtype);
+Tensor OneHot(Tensor ids, const Size& classes, v1::DType dtype);
 // Rows of table (count, ...), chosen by ids of any shape: ids.shape + (...).
 Tensor Embedding(Tensor table, Tensor ids);
 // x with one axis replaced: result[.., j, ..] = x[.., index[.., j, ..], ..]. `index` has

@@ -32,7 +32,7 @@ Tensor Reduce(const char* function, v1::Op op, Tensor x, const Axes& axes, bool 
   if (!x.valid()) return x;
   const auto resolved = Resolve(function, x, axes);
   if (!resolved.has_value()) return x.graph()->Fail(absl::OkStatus());
-  Shape kept = x.shape(), rest;
+  Sizes kept = x.sizes(), rest;
   v1::UOp uop;
   uop.set_op(v1::REDUCE);
   uop.add_src(x.node());
@@ -42,7 +42,7 @@ Tensor Reduce(const char* function, v1::Op op, Tensor x, const Axes& axes, bool 
     kept[axis] = 1;
   }
   for (int64_t axis = 0; axis < x.rank(); ++axis) {
-    if (!std::binary_search(resolved->begin(), resolved->end(), axis)) rest.push_back(x.shape()[axis]);
+    if (!std::binary_search(resolved->begin(), resolved->end(), axis)) rest.push_back(x.sizes()[axis]);
   }
   const Tensor reduced = resolved->empty() ? x : x.graph()->Node(std::move(uop), x.dtype(), std::move(kept));
   return keepdim ? reduced : Reshape(reduced, std::move(rest));
@@ -57,10 +57,22 @@ Tensor Mirror(Tensor x) {
 }
 
 // How many elements each result is made of.
-int64_t ReducedCount(Tensor x, const std::vector<int64_t>& axes) {
-  int64_t count = 1;
-  for (const int64_t axis : axes) count *= x.shape()[axis];
+Size ReducedCount(Tensor x, const std::vector<int64_t>& axes) {
+  Size count = 1;
+  for (const int64_t axis : axes) count = count * x.sizes()[axis];
   return count;
+}
+
+// The sum over a count. One that depends on variables is no constant to multiply with; in
+// float32 at least, for narrower floats hold few integers.
+Tensor Over(Tensor sum, const Size& count) {
+  if (!sum.valid()) return sum;
+  if (count.number()) return sum * (1.0 / static_cast<double>(*count.number()));
+  if (!IsFloat(sum.dtype())) {
+    return sum.graph()->Fail(v1::DTYPE_MISMATCH, "Mean", absl::StrCat("takes floats, not ", DTypeName(sum.dtype())));
+  }
+  const v1::DType wide = DTypeSize(sum.dtype()) < 4 ? v1::FLOAT32 : sum.dtype();
+  return Cast(Cast(sum, wide) / sum.graph()->Number(count, wide), sum.dtype());
 }
 
 bool RequireBool(const char* function, Tensor x) {
@@ -94,15 +106,14 @@ Tensor Mean(Tensor x, const Axes& axes, bool keepdim) {
   if (!x.valid()) return x;
   const auto resolved = Resolve("Mean", x, axes);
   if (!resolved.has_value()) return x.graph()->Fail(absl::OkStatus());
-  return Reduce("Mean", v1::ADD, x, axes, keepdim) * (1.0 / static_cast<double>(ReducedCount(x, *resolved)));
+  return Over(Reduce("Mean", v1::ADD, x, axes, keepdim), ReducedCount(x, *resolved));
 }
 
 Tensor Var(Tensor x, const Axes& axes, bool keepdim, int64_t correction) {
   if (!x.valid()) return x;
   const auto resolved = Resolve("Var", x, axes);
   if (!resolved.has_value()) return x.graph()->Fail(absl::OkStatus());
-  const double divisor = static_cast<double>(ReducedCount(x, *resolved) - correction);
-  return Sum(Square(x - Mean(x, axes, true)), axes, keepdim) * (1.0 / divisor);
+  return Over(Sum(Square(x - Mean(x, axes, true)), axes, keepdim), ReducedCount(x, *resolved) - correction);
 }
 
 // The greatest element's place, counted from the end, is the greatest of all such
@@ -111,13 +122,14 @@ Tensor ArgMax(Tensor x, int64_t axis, bool keepdim) {
   if (!x.valid()) return x;
   const int64_t place = CheckAxis(*x.graph(), "ArgMax", axis, x.rank());
   if (place < 0) return x.graph()->Fail(absl::OkStatus());
-  const int64_t size = x.shape()[place];
-  Shape along(x.rank(), 1);
+  const Size size = x.sizes()[place];
+  Sizes along(x.rank(), 1);
   along[place] = size;
-  const Tensor from_end = Reshape(size - x.graph()->Arange(size), along);
+  const Tensor count = x.graph()->Number(size);
+  const Tensor from_end = Reshape(count - x.graph()->Arange(size), along);
   Tensor greatest = x == Max(x, place, true);
   if (IsFloat(x.dtype())) greatest = greatest | (x != x);
-  return size - Max(Where(greatest, from_end, 0), place, keepdim);
+  return count - Max(Where(greatest, from_end, 0), place, keepdim);
 }
 
 Tensor ArgMin(Tensor x, int64_t axis, bool keepdim) { return ArgMax(Mirror(x), axis, keepdim); }
@@ -126,7 +138,8 @@ Tensor CumSum(Tensor x, int64_t axis) {
   if (!x.valid()) return x;
   const int64_t place = CheckAxis(*x.graph(), "CumSum", axis, x.rank());
   if (place < 0) return x.graph()->Fail(absl::OkStatus());
-  const int64_t size = x.shape()[place];
+  const int64_t size = CheckNumber("CumSum", x, place);
+  if (size < 0) return x.graph()->Fail(absl::OkStatus());
   if (size == 0) return x;
   AxisRanges padding(x.rank(), {0, 0});
   padding[place] = {size - 1, 0};

@@ -11,7 +11,7 @@ namespace kiln::client {
 namespace {
 
 // With n rows of its own before its axes.
-Shape Rows(const Devices& devices, Shape shape) {
+Sizes Rows(const Devices& devices, Sizes shape) {
   shape.insert(shape.begin(), static_cast<int64_t>(devices.size()));
   return shape;
 }
@@ -28,7 +28,7 @@ std::vector<int64_t> Moved(int64_t rank, int64_t from, int64_t to) {
 
 }  // namespace
 
-Tensor WholeParam(Graph& graph, uint32_t slot, v1::DType dtype, const Shape& shape, const Devices& devices,
+Tensor WholeParam(Graph& graph, uint32_t slot, v1::DType dtype, const Sizes& shape, const Devices& devices,
                   absl::string_view name) {
   if (devices.size() < 2) return graph.Param(slot, dtype, shape, name, devices);
   return Replicated(graph.Param(slot, dtype, Rows(devices, shape), name, devices));
@@ -37,12 +37,12 @@ Tensor WholeParam(Graph& graph, uint32_t slot, v1::DType dtype, const Shape& sha
 Tensor CopyTo(Tensor x, const Devices& devices) {
   if (!x.valid()) return x;
   Graph& graph = *x.graph();
-  if (absl::Status status = CheckDevices("CopyTo", devices, x.shape()); !status.ok()) return graph.Fail(status);
+  if (absl::Status status = CheckDevices("CopyTo", devices, x.sizes()); !status.ok()) return graph.Fail(status);
   v1::UOp uop;
   uop.set_op(v1::COPY);
   uop.add_src(x.node());
   uop.mutable_load()->mutable_device()->Assign(devices.begin(), devices.end());
-  return graph.Node(std::move(uop), x.dtype(), x.shape());
+  return graph.Node(std::move(uop), x.dtype(), x.sizes());
 }
 
 Tensor Shard(Tensor x, const Devices& devices, int64_t axis) {
@@ -56,7 +56,7 @@ Tensor Shard(Tensor x, const Devices& devices, int64_t axis) {
 Tensor Replicate(Tensor x, const Devices& devices) {
   if (!x.valid()) return x;
   if (devices.size() < 2) return CopyTo(x, devices);
-  return Replicated(CopyTo(BroadcastTo(x, Rows(devices, x.shape())), devices));
+  return Replicated(CopyTo(BroadcastTo(x, Rows(devices, x.sizes())), devices));
 }
 
 Tensor Replicated(Tensor rows) {
@@ -68,7 +68,7 @@ Tensor Replicated(Tensor rows) {
   uop.set_op(v1::REPLICATED);
   uop.add_src(rows.node());
   uop.set_index(0);
-  return rows.graph()->Node(std::move(uop), rows.dtype(), Shape(rows.shape().begin() + 1, rows.shape().end()));
+  return rows.graph()->Node(std::move(uop), rows.dtype(), Sizes(rows.sizes().begin() + 1, rows.sizes().end()));
 }
 
 Tensor AllReduce(Tensor x, int64_t parts, v1::Op op) {
@@ -77,12 +77,13 @@ Tensor AllReduce(Tensor x, int64_t parts, v1::Op op) {
   if (op != v1::ADD && op != v1::MUL && op != v1::MAX) {
     return graph.Fail(v1::BAD_ARGUMENT, "AllReduce", absl::StrCat("by ADD, MUL or MAX, not ", v1::Op_Name(op)));
   }
-  if (parts < 1 || x.rank() == 0 || x.dim(0) % parts != 0) {
+  const std::optional<Size> share = parts < 1 ? std::nullopt : x.size(0).DividedBy(parts);
+  if (x.rank() == 0 || !share) {
     return graph.Fail(v1::UNSUPPORTED_SHARD, "AllReduce",
-                      absl::StrCat(ShapeText(x.shape()), " has no first axis of ", parts, " equal shares"));
+                      absl::StrCat(ShapeText(x.sizes()), " has no first axis of ", parts, " equal shares"));
   }
-  Shape shape = x.shape();
-  shape[0] /= parts;
+  Sizes shape = x.sizes();
+  shape[0] = *share;
   v1::UOp uop;
   uop.set_op(v1::ALLREDUCE);
   uop.add_src(x.node());
@@ -91,7 +92,7 @@ Tensor AllReduce(Tensor x, int64_t parts, v1::Op op) {
 }
 
 absl::StatusOr<v1::Graph> Spread(const v1::Graph& graph, const Devices& devices, std::set<uint32_t> split) {
-  KILN_RETURN_IF_ERROR(CheckDevices("Spread", devices, {static_cast<int64_t>(devices.size())}));
+  KILN_RETURN_IF_ERROR(CheckDevices("Spread", devices, {devices.size()}));
   const std::set<uint32_t> wanted = split;
   v1::Graph made;
   made.set_dialect(graph.dialect());

@@ -31,7 +31,7 @@ namespace kiln::client {
 
 // A parameter that is whole on each of several devices. (One that is split is a
 // Graph::Param with devices.) Graph::Assign and Update take it as any other.
-Tensor WholeParam(Graph& graph, uint32_t slot, v1::DType dtype, const Shape& shape, const Devices& devices,
+Tensor WholeParam(Graph& graph, uint32_t slot, v1::DType dtype, const Sizes& shape, const Devices& devices,
                   absl::string_view name = "");
 
 // On one device, whole; on several, a share of the first axis each.

@@ -10,7 +10,7 @@ namespace kiln::client {
 namespace {
 
 // Replaces axis `place` of a shape by `axes`.
-Shape Replace(Shape shape, int64_t place, const Shape& axes) {
+Sizes Replace(Sizes shape, int64_t place, const Sizes& axes) {
   shape.erase(shape.begin() + place);
   shape.insert(shape.begin() + place, axes.begin(), axes.end());
   return shape;
@@ -20,7 +20,7 @@ Shape Replace(Shape shape, int64_t place, const Shape& axes) {
 Tensor Keep(Tensor x, int64_t place, int64_t count) {
   if (!x.valid()) return x;
   AxisRanges ranges;
-  for (const int64_t size : x.shape()) ranges.push_back({0, size});
+  for (const Size& size : x.sizes()) ranges.push_back({0, size});
   ranges[place].second = count;
   return Shrink(x, ranges);
 }
@@ -40,22 +40,24 @@ Tensor SlidingWindow(Tensor x, int64_t axis, const WindowOptions& options) {
   if (size < 1 || stride < 1 || dilation < 1) {
     return x.graph()->Fail(v1::BAD_ARGUMENT, "SlidingWindow", "size, stride and dilation are at least 1");
   }
-  int64_t reach = 0;
-  if (__builtin_mul_overflow(size - 1, dilation, &reach) || reach >= x.shape()[place]) {
+  int64_t reach = 0, length = CheckNumber("SlidingWindow", x, place);
+  if (length < 0) return x.graph()->Fail(absl::OkStatus());
+  if (__builtin_mul_overflow(size - 1, dilation, &reach) || reach >= length) {
     return x.graph()->Fail(v1::SHAPE_MISMATCH, "SlidingWindow",
                            absl::StrCat("a window of ", size, " elements, ", dilation, " apart, is longer than axis ",
-                                        place, " of ", ShapeText(x.shape())));
+                                        place, " of ", ShapeText(x.sizes())));
   }
-  const int64_t windows = (x.shape()[place] - reach - 1) / stride + 1;
+  const int64_t windows = (length - reach - 1) / stride + 1;
 
   // The every-stride-th-column step wants whole strides; the elements added here
   // are never part of a window.
   AxisRanges padding(x.rank(), {0, 0});
-  padding[place].second = std::max<int64_t>(0, windows * stride - x.shape()[place]);
+  const int64_t more = std::max<int64_t>(0, windows * stride - length);
+  padding[place].second = more;
   x = Pad(x, padding);
   if (!x.valid()) return x;
-  const Shape around = x.shape();
-  const int64_t length = around[place];
+  const Sizes around = x.sizes();
+  length += more;
 
   const int64_t row = length + dilation;
   if (!ElementCount({size + 1, row}).has_value()) {

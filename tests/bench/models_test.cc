@@ -1,4 +1,4 @@
-// What compiled models may take, whatever the machine.
+// What compiled models may take, on each CPU that tests name.
 #include "tests/bench/models.h"
 
 #include <gtest/gtest.h>
@@ -7,7 +7,7 @@
 #include <string>
 
 #include "compiler/compile.h"
-#include "runtime/drivers/cpu/probe_target.h"
+#include "tests/support/cpu_targets.h"
 
 namespace kiln::bench {
 namespace {
@@ -33,26 +33,31 @@ struct Compiled {
   v1::Executable executable;
 };
 
-void Compile(const v1::Graph& graph, Compiled& compiled) {
-  auto executable = compiler::Compile(graph, runtime::cpu::HostTarget(2).value(), compiler::Options(), &compiled.plan);
+void Compile(const v1::Graph& graph, const testing::CpuModel& cpu, Compiled& compiled) {
+  SCOPED_TRACE(cpu.arch);
+  auto executable = compiler::Compile(graph, testing::TargetOf(cpu), compiler::Options(), &compiled.plan);
   ASSERT_TRUE(executable.ok()) << executable.status();
   compiled.executable = *std::move(executable);
 }
 
 TEST(Models, ResNet50TakesLittleMoreMemoryThanIsAliveAtOnce) {
-  Compiled model;
-  Compile(ResNet50(), model);
-  EXPECT_GT(model.plan.alive(), 1e6);
-  EXPECT_LE(model.plan.arena(), 1.3 * model.plan.alive());
-  // 53 convolutions, 17 of which have a copy of the image with zeros around it; two pools; and the dense layer, in two
-  // steps. All else is done where one of these stores.
-  EXPECT_LE(model.executable.steps_size(), 53 + 17 + 2 + 2);
+  for (const testing::CpuModel& cpu : testing::CpuModels()) {
+    Compiled model;
+    Compile(ResNet50(), cpu, model);
+    EXPECT_GT(model.plan.alive(), 1e6);
+    EXPECT_LE(model.plan.arena(), 1.3 * model.plan.alive()) << cpu.arch;
+    // 53 convolutions, 17 of which have a copy of the image with zeros around it; two pools; and the dense layer, in
+    // two steps. All else is done where one of these stores.
+    EXPECT_LE(model.executable.steps_size(), 53 + 17 + 2 + 2) << cpu.arch;
+  }
 }
 
 TEST(Models, Gpt2TakesLittleMoreMemoryThanIsAliveAtOnce) {
-  Compiled model;
-  Compile(Gpt2(64), model);
-  EXPECT_LE(model.plan.arena(), 1.3 * model.plan.alive());
+  for (const testing::CpuModel& cpu : testing::CpuModels()) {
+    Compiled model;
+    Compile(Gpt2(64), cpu, model);
+    EXPECT_LE(model.plan.arena(), 1.3 * model.plan.alive()) << cpu.arch;
+  }
 }
 
 }  // namespace

@@ -14,6 +14,7 @@
 #include "runtime/hal/device.h"
 #include "tests/support/arguments.h"
 #include "tests/support/cpu_engine.h"
+#include "tests/support/cpu_programs.h"
 #include "tests/support/cpu_targets.h"
 #include "tests/support/interp_engine.h"
 
@@ -46,11 +47,7 @@ class Constants : public ::testing::Test {
     compiler::Options options;
     options.constants = slots;
     Prepared prepared;
-    for (const CpuModel& cpu : CpuModels()) {
-      const auto executable = compiler::Compile(*built, TargetOf(cpu), options);
-      EXPECT_TRUE(executable.ok()) << executable.status();
-      prepared[cpu.arch] = executable.ok() ? executable->preparations_size() : -1;
-    }
+    for (const auto& [cpu, made] : CompiledForEachCpu(*built, options)) prepared[cpu] = made.preparations_size();
     for (CpuEngine* engine : {&one_, &several_}) {
       const auto executable = compiler::Compile(*built, engine->device().target(), options);
       EXPECT_TRUE(executable.ok()) << executable.status();
@@ -156,9 +153,7 @@ TEST_F(Constants, ThatAProgramWritesAreNone) {
   ASSERT_TRUE(built.ok()) << built.status();
   compiler::Options options;
   options.constants = {1};
-  const auto executable = compiler::Compile(*built, one_.device().target(), options);
-  ASSERT_TRUE(executable.ok()) << executable.status();
-  EXPECT_EQ(executable->preparations_size(), 0);
+  for (const auto& [cpu, made] : CompiledForEachCpu(*built, options)) EXPECT_EQ(made.preparations_size(), 0) << cpu;
 }
 
 }  // namespace

@@ -14,6 +14,7 @@
 #include "tests/support/arguments.h"
 #include "tests/support/compare.h"
 #include "tests/support/cpu_engine.h"
+#include "tests/support/cpu_programs.h"
 #include "tests/support/interp_engine.h"
 
 namespace kiln::testing {
@@ -181,10 +182,10 @@ TEST(Functions, ABlockCalledFourTimesIsCompiledOnce) {
   ASSERT_TRUE(want.ok()) << want.status();
   EXPECT_EQ(CompareOutcomes(outcome, *want, {}), "");
 
-  const auto executable = compiler::Compile(graph, CpuEngine().device().target(), {});
-  ASSERT_TRUE(executable.ok()) << executable.status();
-  EXPECT_EQ(executable->steps_size(), 12);
-  EXPECT_EQ(executable->kernels_size(), 1);  // all layers are alike, too
+  for (const auto& [cpu, executable] : CompiledForEachCpu(graph)) {
+    EXPECT_EQ(executable.steps_size(), 12) << cpu;
+    EXPECT_EQ(executable.kernels_size(), 1) << cpu;  // all layers are alike, too
+  }
 }
 
 TEST(Functions, ASmallBodyIsFused) {
@@ -203,9 +204,7 @@ TEST(Functions, ASmallBodyIsFused) {
 11 GETTUPLE [10] index=0
 12 TUPLE [11]
 )");
-  const auto executable = compiler::Compile(graph, CpuEngine().device().target(), {});
-  ASSERT_TRUE(executable.ok()) << executable.status();
-  EXPECT_EQ(executable->steps_size(), 1);
+  for (const auto& [cpu, executable] : CompiledForEachCpu(graph)) EXPECT_EQ(executable.steps_size(), 1) << cpu;
 }
 
 TEST(Functions, AnInvalidArgumentStaysInvalid) {

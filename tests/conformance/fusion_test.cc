@@ -13,6 +13,7 @@
 #include "compiler/compile.h"
 #include "runtime/exec/load.h"
 #include "tests/support/cpu_engine.h"
+#include "tests/support/cpu_programs.h"
 #include "tests/support/interp_engine.h"
 
 namespace kiln::testing {
@@ -72,6 +73,11 @@ v1::Graph GraphOf(const Case& test, const Shape& shape) {
   return *built;
 }
 
+// On each CPU that tests name.
+void ExpectSteps(const v1::Graph& graph, int steps) {
+  for (const auto& [cpu, executable] : CompiledForEachCpu(graph)) EXPECT_EQ(executable.steps_size(), steps) << cpu;
+}
+
 TEST(Fusion, OneKernelWithTheInterpretersValues) {
   CpuEngine one(/*threads=*/1), several(/*threads=*/3);
   for (const Case& test : kCases) {
@@ -79,12 +85,8 @@ TEST(Fusion, OneKernelWithTheInterpretersValues) {
       SCOPED_TRACE(absl::StrCat(test.name, " of ", shape[0], "x", shape[1]));
       const v1::Graph graph = GraphOf(test, shape);
       const compiler::HostTensors arguments = {{0, Random(shape)}, {1, Random({shape[1]})}};
-      const auto program = one.Load(graph, {});
-      ASSERT_TRUE(program.ok()) << program.status();
-      if (test.name != "Twice") {
-        EXPECT_EQ((*program)->plan().steps.size(), 1u);
-      }
-      const auto got = one.RunLoaded(*program, arguments);
+      if (test.name != "Twice") ExpectSteps(graph, 1);
+      const auto got = one.Run(graph, arguments, {});
       const auto same = several.Run(graph, arguments, {});
       const auto want = RunInterpreted(graph, arguments);
       ASSERT_TRUE(got.ok() && same.ok() && want.ok()) << want.status();
@@ -118,30 +120,21 @@ TEST(Fusion, NormsDoNotGoIntoProducts) {
   const Tensor x = graph.Param(0, v1::FLOAT32, {64, 96});
   graph.Output(client::Matmul(x, graph.Param(1, v1::FLOAT32, {96, 32})) *
                client::Rsqrt(client::Mean(client::Square(x), -1, true) + 1e-5));
-  CpuEngine engine(/*threads=*/1);
-  const auto program = engine.Load(*graph.Build(), {});
-  ASSERT_TRUE(program.ok()) << program.status();
-  EXPECT_EQ((*program)->plan().steps.size(), 2u);
+  ExpectSteps(*graph.Build(), 2);
 }
 
-// How many steps `graph` takes; its values are the interpreter's.
-size_t StepsOf(const v1::Graph& graph, const compiler::HostTensors& arguments) {
-  CpuEngine engine(/*threads=*/1);
-  const auto program = engine.Load(graph, {});
+// That `graph` takes so many steps, and its values are the interpreter's.
+void ExpectStepsAndValues(const v1::Graph& graph, const compiler::HostTensors& arguments, int steps) {
+  ExpectSteps(graph, steps);
   const auto want = RunInterpreted(graph, arguments);
-  if (!program.ok() || !want.ok()) {
-    ADD_FAILURE() << program.status() << want.status();
-    return 0;
-  }
-  const auto got = engine.RunLoaded(*program, arguments);
-  EXPECT_TRUE(got.ok()) << got.status();
-  for (size_t result = 0; got.ok() && result < want->results.size(); ++result) {
+  const auto got = CpuEngine(/*threads=*/1).Run(graph, arguments, {});
+  ASSERT_TRUE(want.ok() && got.ok()) << want.status() << got.status();
+  for (size_t result = 0; result < want->results.size(); ++result) {
     const std::vector<float> ours = Floats(got->results[result]), theirs = Floats(want->results[result]);
     EXPECT_EQ(ours.size(), theirs.size());
     for (size_t i = 0; i < ours.size(); ++i)
       EXPECT_NEAR(ours[i], theirs[i], 1e-4 * std::max(1.0f, std::abs(theirs[i]))) << i;
   }
-  return (*program)->plan().steps.size();
 }
 
 // A row's loss is a kernel, however it is spelled; their mean is one more.
@@ -160,7 +153,7 @@ TEST(Fusion, CrossEntropyIsOneKernelOfRows) {
   struct Loss {
     const char* name;
     Program program;
-    size_t steps;
+    int steps;
   };
   const Program row = [](Tensor x, Tensor labels) {
     return -client::Sum(client::LogSoftmax(x, 1) * client::OneHot(labels, x.dim(1), v1::FLOAT32), 1);
@@ -187,7 +180,7 @@ TEST(Fusion, CrossEntropyIsOneKernelOfRows) {
       client::Graph graph;
       const Tensor x = graph.Param(0, v1::FLOAT32, shape);
       graph.Output(loss.program(x, graph.Param(1, v1::INT32, {shape[0]})));
-      EXPECT_EQ(StepsOf(*graph.Build(), {{0, Random(shape)}, {1, labels_of(shape[0], shape[1])}}), loss.steps);
+      ExpectStepsAndValues(*graph.Build(), {{0, Random(shape)}, {1, labels_of(shape[0], shape[1])}}, loss.steps);
     }
   }
 }
@@ -200,7 +193,7 @@ TEST(Fusion, APaddedImageHasNoKernelOfItsOwn) {
     const Tensor weight = graph.Param(1, v1::FLOAT32, {32, 16 / groups, 3, 3});
     graph.Output(client::Conv2d(x, weight, Tensor(), {.padding = {1, 1}, .groups = groups}));
     const compiler::HostTensors arguments = {{0, Random({1, 16, 9, 9})}, {1, Random({32, 16 / groups, 3, 3})}};
-    EXPECT_EQ(StepsOf(*graph.Build(), arguments), groups == 1 ? 1u : 2u);
+    ExpectStepsAndValues(*graph.Build(), arguments, groups == 1 ? 1 : 2);
   }
 }
 
@@ -211,12 +204,10 @@ TEST(Fusion, TwoProductsAddedAreTwoKernels) {
   const Tensor sum = client::Matmul(x, graph.Param(2, v1::FLOAT32, {40, 24})) +
                      client::Matmul(y, graph.Param(3, v1::FLOAT32, {48, 24}));
   graph.Output(client::Relu(sum + graph.Param(4, v1::FLOAT32, {24})));
-  EXPECT_EQ(StepsOf(*graph.Build(), {{0, Random({33, 40})},
-                                     {1, Random({33, 48})},
-                                     {2, Random({40, 24})},
-                                     {3, Random({48, 24})},
-                                     {4, Random({24})}}),
-            2u);
+  ExpectStepsAndValues(
+      *graph.Build(),
+      {{0, Random({33, 40})}, {1, Random({33, 48})}, {2, Random({40, 24})}, {3, Random({48, 24})}, {4, Random({24})}},
+      2);
 }
 
 // What follows a product is stored with it where the next kernel cannot compute it: here, bias and residual, of
@@ -229,12 +220,10 @@ TEST(Fusion, AProductIsFinishedWhereItIsStored) {
   graph.Output(client::LayerNorm(stream, bias, bias));
   graph.Output(stream * 2.0);
   const v1::Graph built = *graph.Build();
-  EXPECT_EQ(StepsOf(built, {{0, Random({40, 64})}, {1, Random({64, 64})}, {2, Random({64})}}), 3u);
-  CpuEngine engine(/*threads=*/1);
-  const auto program = engine.Load(built, {});
-  ASSERT_TRUE(program.ok());
+  ExpectStepsAndValues(built, {{0, Random({40, 64})}, {1, Random({64, 64})}, {2, Random({64})}}, 3);
   // Of the arena, only `stream` is in use: 40 x 64 floats.
-  EXPECT_EQ((*program)->plan().arena_bytes, 40u * 64 * 4);
+  for (const auto& [cpu, executable] : CompiledForEachCpu(built))
+    EXPECT_EQ(executable.arena_bytes(), 40u * 64 * 4) << cpu;
 }
 
 }  // namespace

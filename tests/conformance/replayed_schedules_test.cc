@@ -4,15 +4,15 @@
 
 #include <map>
 
+#include "absl/strings/str_cat.h"
 #include "base/error.h"
 #include "base/graph_text.h"
 #include "client/cpp/ops.h"
 #include "compiler/compile.h"
 #include "compiler/opt/requested.h"
 #include "compiler/opt/schedule_text.h"
-#include "runtime/hal/device.h"
 #include "tests/conformance/cases.h"
-#include "tests/support/cpu_engine.h"
+#include "tests/support/cpu_targets.h"
 
 namespace kiln::testing {
 namespace {
@@ -34,9 +34,9 @@ class PlainKernel : public compiler::CompileObserver {
 
 class ReplayedSchedules : public ::testing::Test {
  protected:
-  void Check(const std::string& name, const v1::Graph& graph) {
-    SCOPED_TRACE(name);
-    const v1::Target& target = cpu_.device().target();
+  void Check(const std::string& name, const v1::Graph& graph, const CpuModel& cpu) {
+    SCOPED_TRACE(absl::StrCat(name, " on ", cpu.arch));
+    const v1::Target target = TargetOf(cpu);
     PlainKernel plain;
     const auto made = compiler::Compile(graph, target, {}, &plain);
     ASSERT_TRUE(made.ok()) << made.status();
@@ -67,7 +67,6 @@ class ReplayedSchedules : public ::testing::Test {
     ++same_;
   }
 
-  CpuEngine cpu_;
   int same_ = 0, not_plain_ = 0;
 };
 
@@ -75,7 +74,8 @@ TEST_F(ReplayedSchedules, ConformanceCases) {
   int number = 0;
   for (const auto& [cases, step] : {std::pair(TensorCases(), 4), std::pair(ScalarCases(), 16)}) {
     for (const Case& test : cases) {
-      if (number++ % step == 0) Check(test.name, test.graph);
+      if (number++ % step != 0) continue;
+      Check(test.name, test.graph, CpuModels()[static_cast<size_t>(number / step) % CpuModels().size()]);
     }
   }
   EXPECT_GT(same_, 50);
@@ -117,9 +117,9 @@ TEST_F(ReplayedSchedules, ProductsConvolutionsAndReductions) {
   for (const auto& [name, make] : programs) {
     client::Graph graph;
     graph.Output(make(graph));
-    Check(name, graph.Build().value());
+    for (const CpuModel& cpu : CpuModels()) Check(name, graph.Build().value(), cpu);
   }
-  EXPECT_EQ(same_, static_cast<int>(programs.size()));
+  EXPECT_EQ(same_, static_cast<int>(programs.size() * CpuModels().size()));
 }
 
 }  // namespace

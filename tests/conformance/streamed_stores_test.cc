@@ -6,7 +6,6 @@
 #include <cstring>
 
 #include "absl/strings/match.h"
-#include "absl/strings/str_cat.h"
 #include "client/cpp/graph.h"
 #include "client/cpp/movement.h"
 #include "client/cpp/ops.h"
@@ -14,6 +13,7 @@
 #include "compiler/observer.h"
 #include "runtime/hal/device.h"
 #include "tests/support/cpu_engine.h"
+#include "tests/support/cpu_targets.h"
 #include "tests/support/guarded_buffer.h"
 #include "tests/support/interp_engine.h"
 
@@ -59,6 +59,9 @@ compiler::HostTensor Numbers(const Shape& shape) {
   return tensor;
 }
 
+// Last-level caches, in bytes.
+constexpr uint64_t kSmall = 1 << 14, kLarge = 1 << 30;
+
 struct Case {
   const char* name;
   Shape shape;
@@ -84,23 +87,32 @@ TEST(StreamedStores, PastASmallCacheWithTheSameValues) {
     const compiler::HostTensors arguments = {{0, Numbers(test.shape)}};
     const auto want = RunInterpreted(built, arguments);
     ASSERT_TRUE(want.ok()) << want.status();
+    for (const CpuModel& cpu : CpuModels()) {
+      for (const uint64_t cache : {kSmall, kLarge}) {
+        SCOPED_TRACE(cpu.arch);
+        v1::Target target = TargetOf(cpu);
+        target.mutable_tuning()->set_l3_bytes(cache);
+        Listing listing;
+        const auto made = compiler::Compile(built, target, {}, &listing);
+        ASSERT_TRUE(made.ok()) << made.status();
+        const bool stores_past = absl::StrContains(listing.text, "movnt");
+        EXPECT_EQ(absl::StrContains(listing.text, "sfence"), stores_past);
+        // Narrower vectors fill lines where several are stored together.
+        if (cpu.vector_bytes >= 64 || !test.streams || cache == kLarge) {
+          EXPECT_EQ(stores_past, test.streams && cache == kSmall) << listing.text;
+        }
+      }
+    }
     for (const uint64_t shift : {0u, 4u, 32u}) {
       CpuEngine engine(/*threads=*/2);
       engine.set_buffers([shift](runtime::hal::Device& device, uint64_t bytes) {
         return std::make_shared<Shifted>(&device, bytes, shift);
       });
-      v1::Target target = engine.device().target();
-      if (target.tuning().vector_bytes() < 64 || !absl::StartsWith(target.triple(), "x86_64"))
-        GTEST_SKIP() << "vectors here fill no lines";
-      for (const uint64_t cache : {uint64_t{1} << 14, uint64_t{1} << 30}) {
-        target.mutable_tuning()->set_l3_bytes(cache);
-        Listing listing;
-        const auto made = compiler::Compile(built, target, {}, &listing);
-        ASSERT_TRUE(made.ok()) << made.status();
-        const bool streams = test.streams && cache < (1 << 20);
-        EXPECT_EQ(absl::StrContains(listing.text, "vmovnt"), streams) << listing.text;
-        EXPECT_EQ(absl::StrContains(listing.text, "sfence"), streams);
-        auto program = engine.Load(*made);
+      // As each CPU would, with the instructions that this machine has.
+      for (const CpuModel& cpu : CpuModels()) {
+        v1::Target target = TunedFor(cpu, engine.device().target());
+        target.mutable_tuning()->set_l3_bytes(kSmall);
+        const auto program = engine.Load(compiler::Compile(built, target, {}).value());
         ASSERT_TRUE(program.ok()) << program.status();
         const auto got = engine.RunLoaded(*program, arguments);
         ASSERT_TRUE(got.ok()) << got.status();

@@ -1,15 +1,12 @@
 // How long poison lasts: until the bytes that it is of are overwritten, by a command of a
-// stream or by a call, and what a call that was stopped leaves behind.
+// stream or by a call. What a run leaves behind that was stopped: cancelled_run_test.cc.
 #include <gtest/gtest.h>
 
 #include <cstring>
 #include <functional>
 #include <string>
-#include <thread>
 #include <vector>
 
-#include "absl/strings/str_cat.h"
-#include "kiln/v1/collective_service.grpc.pb.h"
 #include "tests/e2e/submit_client.h"
 
 namespace kiln::e2e {
@@ -225,55 +222,6 @@ TEST_F(PoisonTest, ACallThatWasRefusedLeavesAllAsItWas) {
   EXPECT_EQ(CodeOf(Execute(*stubs_, With(in_place_, {mine, mine})).status()), v1::UNKNOWN_ARGUMENT);
   EXPECT_FALSE(Upload(*stubs_, mine, std::string(33, 'x')).ok());
   EXPECT_EQ(*Download(*stubs_, mine), ones_);
-}
-
-// What was stopped in the middle is poisoned, and says so by a code of the protocol in
-// whatever asks for it.
-TEST_F(PoisonTest, WhatACancelledRunLeavesBehindSaysSo) {
-  constexpr int64_t kElements = 16 << 20;
-  std::string text = absl::StrCat("0 CONST [] weakint ", kElements, "\n1 PARAM : float32 [0] slot=0\n");
-  int last = 1;
-  for (int i = 0; i < 100; ++i, ++last) absl::StrAppend(&text, last + 1, " SIN [", last, "]\n");
-  absl::StrAppend(&text, last + 1, " STORE [1, ", last, "]\n", last + 2, " AFTER [1, ", last + 1, "]\n", last + 3,
-                  " TUPLE [", last + 2, "]\n");
-  v1::ExecuteRequest request;
-  request.set_graph_hash(Compile(*stubs_, GraphOf(text))->graph_hash());
-  const uint64_t mine = *AllocateFloats(*stubs_, kElements);
-  AddBuffer(request, 0, mine);
-  v1::FillRequest ones;
-  v1::FillResponse filled;
-  ones.mutable_buffer()->set_handle(mine);
-  ones.set_pattern(ones_.substr(0, 4));
-  ASSERT_TRUE(Call(*stubs_->buffer, &v1::BufferService::Stub::Fill, ones, filled).ok());
-  grpc::ClientContext context;
-  grpc::Status status;
-  std::thread client([&] {
-    v1::ExecuteResponse response;
-    status = stubs_->kernel->Execute(&context, request, &response);
-  });
-  // Its memory, as this process sees it, shows that the run has begun to write.
-  const auto record = server_->engine().buffers().table().Find(mine).value();
-  const auto* floats = static_cast<const volatile float*>(record->slice.host_data());
-  EXPECT_TRUE(Eventually([&] { return floats[0] != 1.0f; }));
-  context.TryCancel();
-  client.join();
-  ASSERT_EQ(status.error_code(), grpc::StatusCode::CANCELLED);
-  ASSERT_TRUE(Eventually([&] { return !Download(*stubs_, mine, 0, 4).ok(); }));
-
-  EXPECT_EQ(CodeOf(Download(*stubs_, mine, 0, 4).status()), v1::CALL_CANCELLED);
-  const absl::Status executed = Execute(*stubs_, request).status();
-  EXPECT_EQ(executed.code(), absl::StatusCode::kCancelled) << executed;
-  EXPECT_EQ(CodeOf(executed), v1::CALL_CANCELLED);
-  const auto collectives = v1::CollectiveService::NewStub(stubs_->channel);
-  v1::CollectiveRequest broadcast;
-  v1::CollectiveResponse report;
-  broadcast.add_input()->set_handle(mine);
-  broadcast.add_output()->set_handle(*AllocateBytes(*stubs_, 4));
-  broadcast.set_dtype(v1::FLOAT32);
-  broadcast.set_count(1);
-  EXPECT_EQ(CodeOf(Call(*collectives, &v1::CollectiveService::Stub::Broadcast, broadcast, report)), v1::CALL_CANCELLED);
-  ASSERT_TRUE(Call(*stubs_->buffer, &v1::BufferService::Stub::Fill, ones, filled).ok());
-  EXPECT_EQ(FloatsOf(*Download(*stubs_, mine, 0, 8)), (std::vector<float>{1.0f, 1.0f}));
 }
 
 }  // namespace

@@ -72,6 +72,28 @@ class Graphs(support.ServerTest):
         with self.assertRaises(kiln.ShapeError):
             x.reshape(3, -1)
 
+    def test_symbolic_tensors_are_padded_and_joined(self):
+        graph = kiln.Graph()
+        n = graph.variable("n", 1, 8)
+        x = graph.param("x", (n,), "float32")
+        graph.output(kiln.concatenate([x, graph.ones((2,)), x]), kiln.pad(x, ((n, 1),), 7))
+        program = self.client.compile(graph)
+        for size in (1, 3, 8):
+            a = np.arange(size, dtype=np.float32)
+            joined, padded = program(a, n=size)
+            self.assertEqual(joined.tolist(), [*a, 1, 1, *a])
+            self.assertEqual(padded.tolist(), [*[7] * size, *a, 7])
+        with self.assertRaises(kiln.ShapeError):
+            kiln.pad(x, ((-n, 0),))
+
+    def test_a_size_beyond_int32_is_computed_in_int64(self):
+        graph = kiln.Graph()
+        n, m = graph.variable("n", 1, 1 << 20), graph.variable("m", 1, 1 << 20)
+        graph.output(graph.dim(n * m), graph.dim(n + m))
+        product, total = self.client.compile(graph)(n=1 << 19, m=1 << 18)
+        self.assertEqual((product.tolist(), total.tolist()), (1 << 37, (1 << 19) + (1 << 18)))
+        self.assertEqual((product.dtype, total.dtype), (np.int64, np.int32))
+
     def test_gradients_of_a_least_squares_fit(self):
         graph = kiln.Graph()
         a, w, y = graph.param("a", (5, 3), "float64"), graph.param("w", (3,), "float64"), graph.param("y", (5,), "float64")

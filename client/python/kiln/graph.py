@@ -235,7 +235,8 @@ class Graph:
         """A shape as a source of movement ops."""
         return self.node("STACK", [self._size_node(size) for size in shape])
 
-    def _size_node(self, size: Size) -> int:
+    def _size_node(self, size: Size, kind: DType = int32) -> int:
+        """A size as a scalar of `kind`: int32, or int64 for a value."""
         if not isinstance(size, Dim):
             return self.node("CONST", constant=graph_pb2.ConstArg(dtype=weakint.number, i=size))
         total: Optional[int] = None
@@ -243,6 +244,8 @@ class Graph:
             product = self._size_node(factor) if factor != 1 or not monomial else None
             for variable in monomial:
                 node = self._variable_node(variable)
+                if kind is not int32:
+                    node = self.node("CAST", [node], cast_to=kind.number)
                 product = node if product is None else self.node("MUL", [product, node])
             assert product is not None
             total = product if total is None else self.node("ADD", [total, product])
@@ -255,8 +258,11 @@ class Graph:
         return self.node("PARAM", [self.shape_node(())], buffer=arg)
 
     def dim(self, size: Size) -> Tensor:
-        """A size as an int32 tensor of shape ()."""
-        return self.tensor(self._size_node(size), int32, ()) if isinstance(size, Dim) else self.scalar(size, int32)
+        """A size as a tensor of shape (): int32, or int64 where it may be beyond that."""
+        if not isinstance(size, Dim):
+            return self.scalar(size, int32)
+        kind = int32 if -(2**31) <= size.least and size.greatest < 2**31 else int64
+        return self.tensor(self._size_node(size, kind), kind, ())
 
     # -- the message
 

@@ -1,6 +1,6 @@
 """Functions that move elements and compute none: reshape, transpose, pad, …
 
-Sizes may be symbolic (dims.py) wherever shapes are given; ranges are numbers.
+Sizes may be symbolic (dims.py): in shapes, in ranges and in what is padded.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ def pad(x: "Tensor", widths: Any, value: Any = 0) -> "Tensor":
         widths = ((widths, widths),) * x.ndim
     elif widths and not isinstance(widths[0], (tuple, list)):
         widths = (tuple(widths),) * x.ndim
-    if len(widths) != x.ndim or any(len(pair) != 2 or min(pair) < 0 for pair in widths):
+    if len(widths) != x.ndim or any(len(pair) != 2 or min(map(dims.greatest, pair)) < 0 for pair in widths):
         raise ShapeError("pad: %s for a tensor of %s" % (widths, x.shape), remedy="one pair of 0 or more an axis")
     if not any(before or after for before, after in widths):
         return x
