@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <limits>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/hash/hash.h"
@@ -114,9 +115,12 @@ absl::Status Graph::Locate(const absl::Status& status, const UOp* uop) const {
 
 namespace {
 
-// `first` says which of a node's sources is the first to be looked at.
+constexpr size_t kAllNodes = std::numeric_limits<size_t>::max();
+
+// `first` says which of a node's sources is the first to be looked at. Nothing if there
+// are more than `most` nodes.
 template <typename First>
-std::vector<UOp*> ToposortFrom(UOp* root, First first) {
+std::vector<UOp*> ToposortFrom(UOp* root, size_t most, First first) {
   std::vector<UOp*> order;
   absl::flat_hash_set<UOp*> seen = {root};
   std::vector<std::pair<UOp*, size_t>> stack = {{root, first(root)}};  // a node, and which source is next
@@ -125,6 +129,7 @@ std::vector<UOp*> ToposortFrom(UOp* root, First first) {
     if (next < uop->src().size()) {
       UOp* source = uop->src(next++);
       if (seen.insert(source).second) stack.emplace_back(source, first(source));
+      if (seen.size() > most) return {};
     } else {
       order.push_back(uop);
       stack.pop_back();
@@ -135,12 +140,14 @@ std::vector<UOp*> ToposortFrom(UOp* root, First first) {
 
 }  // namespace
 
-std::vector<UOp*> Toposort(UOp* root) {
-  return ToposortFrom(root, [](const UOp*) { return size_t{0}; });
+std::vector<UOp*> Toposort(UOp* root) { return ToposortUpTo(root, kAllNodes); }
+
+std::vector<UOp*> ToposortUpTo(UOp* root, size_t most) {
+  return ToposortFrom(root, most, [](const UOp*) { return size_t{0}; });
 }
 
 std::vector<UOp*> ToposortScope(UOp* root) {
-  return ToposortFrom(root, [](const UOp* uop) { return size_t{uop->op() == Op::CALL}; });
+  return ToposortFrom(root, kAllNodes, [](const UOp* uop) { return size_t{uop->op() == Op::CALL}; });
 }
 
 size_t Depth(absl::Span<UOp* const> toposorted) {
