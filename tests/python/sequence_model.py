@@ -23,8 +23,8 @@ SIZE = 8  # elements of most buffers, and of every parameter and result but a fe
 
 
 class Cause(NamedTuple):
-    """Of failures: the number of the call, the tag that comes back with it, and its code; one of several, where
-    that is a race's to decide."""
+    """Of failures: the number of the call, the tag that comes back with it, and its code; one of several, where a
+    call has several faults, or a race decides."""
 
     order: int
     tag: Optional[str]
@@ -84,6 +84,11 @@ def first(*slots: Slot) -> Optional[Cause]:
     return earliest(slot.cause for slot in slots)
 
 
+def first_of_call(*slots: Slot) -> Optional[Cause]:
+    """The same of a call that is no command: it stumbles over the first, in the order given, that was not made."""
+    return next((slot.cause for slot in slots if not slot.memory.made), None) or first(*slots)
+
+
 class Expectations:
     """Of one client: what its calls raise, and what they leave.
 
@@ -98,9 +103,9 @@ class Expectations:
     def tag(self) -> str:
         return "call %d" % self.calls
 
-    def failure(self, code: str, tagged: bool = False) -> Cause:
-        """That this call fails by itself."""
-        return Cause(self.calls, self.tag if tagged else None, (code,))
+    def failure(self, *codes: str, tagged: bool = False) -> Optional[Cause]:
+        """That this call fails by itself, for one of these faults; None if it has none."""
+        return Cause(self.calls, self.tag if tagged else None, codes) if codes else None
 
     def raises(self, cause: Cause, use: Callable[[], Any], told: bool = True) -> None:
         """`use` is waited for and meets `cause`. As a call of its own (not `told`) it knows nothing of commands."""

@@ -6,7 +6,7 @@ All are of int32, which wraps alike here and there.
 from __future__ import annotations
 
 import random
-from typing import Any, Callable, List, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, Callable, List, NamedTuple, Optional, Sequence, Set, Tuple
 
 import support  # noqa: F401: finds the package
 import numpy as np
@@ -19,12 +19,12 @@ MOST = 16  # of a variable
 
 
 class Kind(NamedTuple):
-    """A program of parameters x and, if it is of two, y: results, each of x and y, and what x becomes."""
+    """A program of parameters `names`, of x and y: its results, and what x becomes, each of values by name."""
 
     graph: Any
-    count: int  # of parameters
-    results: Tuple[Callable[..., np.ndarray], ...] = ()
-    update: Optional[Callable[..., np.ndarray]] = None
+    names: str
+    results: Tuple[Callable[[Any], np.ndarray], ...] = ()
+    update: Optional[Callable[[Any], np.ndarray]] = None
 
 
 # -- expressions: nested tuples of an op's name and operands; "x", "y" and integers are leaves
@@ -62,40 +62,47 @@ def value(tree: Any, of: int, leaves: Any) -> Any:
     return _OPS[tree[0]][of](*(value(operand, of, leaves) for operand in tree[1:]))
 
 
-def parameters(graph: Any, count: int) -> Any:
-    return {name: graph.param(name, (SIZE,), "int32") for name in "xy"[:count]}
+def parameters(graph: Any) -> Any:
+    return {name: graph.param(name, (SIZE,), "int32") for name in "xy"}
 
 
-def in_numpy(tree: Any) -> Callable[..., np.ndarray]:
-    return lambda *arrays: value(tree, 2, dict(zip("xy", arrays)))
+def leaves_of(tree: Any) -> Set[str]:
+    if isinstance(tree, tuple):
+        return set().union(*(leaves_of(operand) for operand in tree[1:]))
+    return {tree if isinstance(tree, str) else "x"}
 
 
-def kind_of(count: int, results: Sequence[Any], update: Any = None) -> Kind:
+def in_numpy(tree: Any) -> Callable[[Any], np.ndarray]:
+    return lambda leaves: value(tree, 2, leaves)
+
+
+def kind_of(results: Sequence[Any], update: Any = None) -> Kind:
     graph = kiln.Graph()
-    leaves = parameters(graph, count)
+    leaves = parameters(graph)
+    used = set().union(*map(leaves_of, results), () if update is None else leaves_of(update) | {"x"})
     if update is not None:
         graph.update(leaves["x"], value(update, 1, leaves))
     if results:
         graph.output(*(value(tree, 1, leaves) for tree in results))
-    return Kind(graph, count, tuple(map(in_numpy, results)), None if update is None else in_numpy(update))
+    return Kind(graph, "".join(name for name in "xy" if name in used), tuple(map(in_numpy, results)),
+                None if update is None else in_numpy(update))  # fmt: skip
 
 
 def any_kind(rng: random.Random) -> Kind:
     """A program that most likely nobody has compiled."""
-    count = rng.randrange(1, 3)
-    names = "xy"[:count]
+    names = rng.choice(("x", "xy", "xy"))
     updates = rng.random() < 0.4
     results = [expression(rng, names) for _ in range(rng.randrange(0 if updates else 1, 3))]
     # Without x it overwrites, and so heals.
-    of = "y" if count == 2 and rng.random() < 0.5 else names
-    return kind_of(count, results, expression(rng, of) if updates else None)
+    of = "y" if rng.random() < 0.4 else names
+    return kind_of(results, expression(rng, of) if updates else None)
 
 
 KINDS = {
-    "one": kind_of(1, [("add", ("mul", "x", 3), 1)]),
-    "two": kind_of(2, [("add", ("mul", "x", "y"), "x"), ("flip", "y")]),
-    "update": kind_of(2, [], ("add", "x", "y")),
-    "replace": kind_of(2, [], ("sub", "y", 7)),
+    "one": kind_of([("add", ("mul", "x", 3), 1)]),
+    "two": kind_of([("add", ("mul", "x", "y"), "x"), ("flip", "y")]),
+    "update": kind_of([], ("add", "x", "y")),
+    "replace": kind_of([], ("sub", "y", 7)),
 }
 
 
@@ -158,7 +165,7 @@ def split(devices: Sequence[str], updates: bool) -> Any:
 
 def _message(*outputs: Any) -> graph_pb2.Graph:
     graph = kiln.Graph()
-    x, y = parameters(graph, 2).values()
+    x, y = parameters(graph).values()
     graph.output(x + y, *outputs)
     return graph.build()
 
