@@ -29,7 +29,7 @@ void Execution::Submit(std::shared_ptr<Program> program, absl::Span<const hal::B
   }
   std::copy(options.variables.begin(), options.variables.end(), variables_.begin());
   control_ = options.control;
-  began_ = options.began;
+  start_ = options.start;
   observer_ = observer;
   callback_ = std::move(callback);
   program_ = std::move(program);
@@ -46,6 +46,7 @@ void Execution::Run() {
   // A run that waited too long in the queue ends here.
   absl::Status status = control_.Check();
   if (status.ok()) status = MakeResults();
+  if (status.ok() && start_ != nullptr) status = start_->Begin();
   if (status.ok()) MarkChanged();
   if (status.ok()) status = Prepare();
   if (status.ok()) status = FillPointers();
@@ -87,7 +88,6 @@ absl::Status Execution::MakeResults() {
 }
 
 void Execution::MarkChanged() {
-  if (began_ != nullptr) began_->store(true, std::memory_order_relaxed);
   const Plan& plan = program_->plan();
   for (size_t i = 0; i < parameters_.size(); ++i) {
     if (plan.parameters[i].written) parameters_[i].buffer->Changed();

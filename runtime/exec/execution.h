@@ -53,7 +53,7 @@ class Execution final : public hal::Work {
 
   std::shared_ptr<Program> program_;
   hal::LaunchControl control_;
-  std::atomic<bool>* began_ = nullptr;
+  RunStart* start_ = nullptr;
   RuntimeObserver* observer_ = nullptr;
   RunCallback callback_;
   Clock::time_point submitted_;

@@ -23,6 +23,15 @@
 
 namespace kiln::runtime {
 
+// Asked once all that was submitted before has ended, and before the run changes any memory
+// that was there: on the queue's thread, or where the run begins. Must not block.
+class RunStart {
+ public:
+  virtual ~RunStart() = default;
+  // An error ends the run, which has left all as it was.
+  virtual absl::Status Begin() = 0;
+};
+
 struct RunOptions {
   // Looked at before the first step, between steps, and between chunks of a
   // long kernel. After a stop in the middle, written parameters are partly
@@ -34,9 +43,8 @@ struct RunOptions {
   // The value of each of the signature's variables; CheckVariables (sizes.h) has
   // passed them. Read during Run only.
   VariableValues variables;
-  // Set before the run changes any memory that was there: one that fails without it has
-  // left all as it was. Null, or outlives the callback.
-  std::atomic<bool>* began = nullptr;
+  // Null, or outlives the callback. A run that fails without having asked has left all as it was.
+  RunStart* start = nullptr;
 };
 
 struct RunResult {

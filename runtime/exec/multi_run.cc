@@ -28,13 +28,13 @@ void MultiRun::Start(std::shared_ptr<const MultiProgram> program, absl::Span<con
                          [started](const absl::Status& status) { started->Begin(status); });
 }
 
-void MultiRun::Begin(const absl::Status& status) {
+void MultiRun::Begin(absl::Status status) {
+  if (status.ok() && start_ != nullptr) status = start_->Begin();
   {
     absl::MutexLock lock(&mutex_);
     first_error_ = status;
     const std::vector<MultiTask>& tasks = program_->tasks();
     left_ = status.ok() ? tasks.size() : 0;
-    if (left_ != 0 && began_ != nullptr) began_->store(true, std::memory_order_relaxed);
     for (uint32_t i = 0; i < left_; ++i) {
       waits_.push_back(tasks[i].waits_for);
       if (tasks[i].waits_for == 0) ready_.push(i);
@@ -48,7 +48,7 @@ MultiRun::MultiRun(std::shared_ptr<const MultiProgram> program, const RunOptions
                    collective::Collectives* collectives, MultiRunCallback callback)
     : program_(std::move(program)),
       control_(options.control),
-      began_(options.began),
+      start_(options.start),
       variables_(options.variables.begin(), options.variables.end()),
       executor_(executor),
       collectives_(collectives),

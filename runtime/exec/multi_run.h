@@ -49,7 +49,7 @@ class MultiRun {
 
   absl::Status MakeSlices(absl::Span<const hal::BufferSlice> shares);
   // All devices are ready, or why not.
-  void Begin(const absl::Status& status);
+  void Begin(absl::Status status);
   // Submits what is ready, and what becomes ready meanwhile. One thread at a time.
   void Drain();
   void Launch(uint32_t task);
@@ -61,7 +61,7 @@ class MultiRun {
 
   const std::shared_ptr<const MultiProgram> program_;
   const hal::LaunchControl control_;
-  std::atomic<bool>* const began_;
+  RunStart* const start_;
   const std::vector<int64_t> variables_;
   Executor executor_;
   collective::Collectives* const collectives_;

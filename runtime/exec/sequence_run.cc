@@ -18,7 +18,7 @@ SequenceRun::SequenceRun(std::shared_ptr<const Sequence> sequence, absl::Span<co
       buffers_(buffers.begin(), buffers.end()),
       integers_(options.variables.begin(), options.variables.end()),
       control_(options.control),
-      began_(options.began),
+      start_(options.start),
       observer_(observer),
       callback_(std::move(callback)) {}
 
@@ -39,6 +39,7 @@ void SequenceRun::Run() {
   // A run that waited too long in the queue ends here.
   absl::Status status = control_.Check();
   if (status.ok()) status = sequence_->CheckSharing(buffers_, integers_);
+  if (status.ok() && start_ != nullptr) status = start_->Begin();
   if (status.ok()) MarkChanged();
   if (status.ok()) status = FillPointers();
   if (status.ok()) status = Walk(launches);
@@ -61,7 +62,6 @@ void SequenceRun::Run() {
 }
 
 void SequenceRun::MarkChanged() {
-  if (began_ != nullptr) began_->store(true, std::memory_order_relaxed);
   for (size_t i = 0; i < buffers_.size(); ++i) {
     if (sequence_->buffers()[i].written) buffers_[i].buffer->Changed();
   }

@@ -42,7 +42,7 @@ class SequenceRun final : public hal::Work {
   const std::vector<hal::BufferSlice> buffers_;
   const std::vector<int64_t> integers_;
   const hal::LaunchControl control_;
-  std::atomic<bool>* const began_;
+  RunStart* const start_;
   RuntimeObserver* const observer_;
   RunCallback callback_;
   std::vector<void*> pointers_;  // one for each operand of the sequence

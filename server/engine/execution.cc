@@ -64,7 +64,7 @@ void Execution::Start(ProgramStore::Program program, bool from_cache) {
   }
   result_.timing.h2d = MicrosSince(begin);
   executor_->Run(result_.program->program, bound_.slices,
-                 {.control = control_, .results = named_, .variables = bound_.variables, .began = &began_},
+                 {.control = control_, .results = named_, .variables = bound_.variables, .start = this},
                  [this](absl::StatusOr<runtime::RunResult> run) { OnRun(std::move(run)); });
   if (submitted) submitted();
 }
@@ -113,6 +113,12 @@ absl::Status Execution::MakeNamedResults() {
     result_.results[i].buffer = records[i];
     request_.caller->names().Make(request_.result_names[i], std::move(records[i]));
   }
+  return absl::OkStatus();
+}
+
+absl::Status Execution::Begin() {
+  KILN_RETURN_IF_ERROR(touched_.Check());
+  began_.store(true, std::memory_order_relaxed);
   return absl::OkStatus();
 }
 

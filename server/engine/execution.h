@@ -20,7 +20,7 @@ namespace kiln::server {
 // Lives from its program's arrival until its callback has returned, and owns
 // itself in between. Uploads, the run and downloads are entries of the device's
 // queue, which keeps their order; no thread waits for any of them.
-class Execution {
+class Execution final : private runtime::RunStart {
  public:
   // `executor`, `collectives` and `buffers` outlive the execution.
   Execution(ExecuteRequest request, const Control& control, ExecuteCallback done, runtime::Executor* executor,
@@ -45,6 +45,8 @@ class Execution {
   absl::Status CheckInlineResults(uint64_t& bytes) const;
   // Memory for results that have names already.
   absl::Status MakeNamedResults();
+  // Whether what the run reads is healthy still, now that all before it has ended.
+  absl::Status Begin() override;
   // Counts one queue entry as ended; the last one goes on.
   void Arrive(const absl::Status& status);
   void OnRun(absl::StatusOr<runtime::RunResult> run);

@@ -120,9 +120,15 @@ void MultiExecution::Upload() {
   }
   result_.timing.h2d = MicrosSince(begin);
   runtime::MultiRun::Start(result_.program->multi, bound_.slices,
-                           {.control = control_, .results = {}, .variables = bound_.variables, .began = &began_},
+                           {.control = control_, .results = {}, .variables = bound_.variables, .start = this},
                            executor_, collectives_,
                            [this](absl::StatusOr<runtime::MultiRunResult> run) { OnRun(std::move(run)); });
+}
+
+absl::Status MultiExecution::Begin() {
+  KILN_RETURN_IF_ERROR(touched_.Check());
+  began_.store(true, std::memory_order_relaxed);
+  return absl::OkStatus();
 }
 
 void MultiExecution::OnRun(absl::StatusOr<runtime::MultiRunResult> run) {

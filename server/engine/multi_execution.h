@@ -23,7 +23,7 @@ namespace kiln::server {
 // Owns itself from Start until its callback has returned. Stage by stage: uploads, the
 // run, downloads; a stage begins when the one before has ended, on the thread that ended
 // it. Uploads go into queues before the run does, so the run sees them.
-class MultiExecution {
+class MultiExecution final : private runtime::RunStart {
  public:
   // `result` has the program and what is known of the timing. `executor`, `collectives` and `buffers`
   // outlive the execution. The errors of multi_arguments.h and of runtime/exec, and
@@ -42,6 +42,8 @@ class MultiExecution {
   bool IsInline(size_t result) const;
   absl::Status CheckInlineResults(uint64_t max_inline_bytes) const;
   absl::Status CheckNames() const;
+  // Whether what the run reads is healthy still, now that its devices have come so far.
+  absl::Status Begin() override;
   void Upload();
   void OnRun(absl::StatusOr<runtime::MultiRunResult> run);
   void Download();

@@ -93,6 +93,17 @@ void Touched::Heal() const {
   }
 }
 
+absl::Status Touched::Finish(const absl::Status& status) const {
+  if (!status.ok()) return status;
+  const CausePtr cause = Cause();
+  if (cause == nullptr) {
+    Heal();
+    return absl::OkStatus();
+  }
+  Spoil(cause);
+  return cause->status;
+}
+
 void Touched::Settle(const absl::Status& status) const {
   if (status.ok()) return Heal();
   Spoil(std::make_shared<const server::Cause>(server::Cause{0, "", status}));

@@ -103,6 +103,11 @@ class Touched {
   // One or the other, for a call that is no command of a stream's.
   void Settle(const absl::Status& status) const;
 
+  // Of such a call that has done its work: its own failure, which left all as it was; or
+  // that of what it read, if what was before it in its device's queue has poisoned that
+  // after the call was accepted. Outputs are healed, or spoilt.
+  absl::Status Finish(const absl::Status& status) const;
+
   // What the call makes or writes, in the order in which it was said.
   const Extent& output(size_t index) const { return outputs_[index].extent; }
 

@@ -23,6 +23,18 @@ absl::Status AtBuffer(const absl::Status& status, size_t number) {
                     [&](v1::ErrorDetail& detail) { detail.set_field(absl::StrCat("buffers[", number, "]")); });
 }
 
+// What a replay that settles its own poison keeps until it has ended.
+struct Replaying final : runtime::RunStart {
+  // Whether what it reads is healthy still, now that all before it has ended.
+  absl::Status Begin() override {
+    KILN_RETURN_IF_ERROR(touched.Check());
+    began = true;
+    return absl::OkStatus();
+  }
+  Touched touched;
+  bool began = false;
+};
+
 }  // namespace
 
 // The programs of a recording, while some of them come from the disk.
@@ -146,17 +158,16 @@ void Engine::Replay(const ReplayRequest& request, const Control& control, Replay
     if (!range.ok()) return done(AtBuffer(range.status(), i));
     slices.push_back(std::move(range->slice));
   }
-  Touched touched;
-  if (!request.settled_by_caller) touched = TouchedBy(request);
-  if (absl::Status healthy = touched.Check(); !healthy.ok()) return done(std::move(healthy));
+  auto replaying = std::make_unique<Replaying>();
+  if (!request.settled_by_caller) replaying->touched = TouchedBy(request);
+  if (absl::Status healthy = replaying->touched.Check(); !healthy.ok()) return done(std::move(healthy));
   timing.h2d = absl::ToDoubleMicroseconds(absl::Now() - found);
-  auto began = std::make_unique<std::atomic<bool>>(false);
   const runtime::RunOptions options = {
-      .control = control, .results = {}, .variables = request.integers, .began = began.get()};
+      .control = control, .results = {}, .variables = request.integers, .start = replaying.get()};
   executor_.Run((*recording)->sequence, slices, options,
-                [timing, touched = std::move(touched), began = std::move(began),
+                [timing, replaying = std::move(replaying),
                  done = std::move(done)](absl::StatusOr<runtime::RunResult> run) mutable {
-                  if (run.ok() || began->load(std::memory_order_relaxed)) touched.Settle(run.status());
+                  if (run.ok() || replaying->began) replaying->touched.Settle(run.status());
                   if (!run.ok()) return done(std::move(run).status());
                   timing.queue = run->queue_seconds * 1e6;
                   timing.device = run->device_seconds * 1e6;

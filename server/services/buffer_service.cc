@@ -70,10 +70,8 @@ grpc::ServerUnaryReactor* BufferServiceImpl::Copy(grpc::CallbackServerContext* c
     touched.Overwrites(table.ExtentOf(to.handle, to.offset, message.bytes(), call.session().get()).extent);
     if (absl::Status healthy = touched.Check(); !healthy.ok()) return call.Reply(std::move(healthy));
     env_.engine.buffers().Copy(from, to, message.bytes(), call.session().get(), call.control(),
-                               /*keeps_place=*/false, [&call, touched](absl::Status status) {
-                                 if (status.ok()) touched.Heal();
-                                 call.Reply(std::move(status));
-                               });
+                               /*keeps_place=*/false,
+                               [&call, touched](const absl::Status& status) { call.Reply(touched.Finish(status)); });
   });
 }
 
@@ -87,10 +85,7 @@ grpc::ServerUnaryReactor* BufferServiceImpl::Fill(grpc::CallbackServerContext* c
     touched.Overwrites(
         env_.engine.buffers().table().ExtentOf(to.handle, to.offset, bytes, call.session().get()).extent);
     env_.engine.buffers().Fill(to, message.bytes(), message.pattern(), call.session().get(),
-                               [&call, touched](absl::Status status) {
-                                 if (status.ok()) touched.Heal();
-                                 call.Reply(std::move(status));
-                               });
+                               [&call, touched](const absl::Status& status) { call.Reply(touched.Finish(status)); });
   });
 }
 

@@ -20,8 +20,7 @@ grpc::ServerUnaryReactor* Run(Kind kind, const ServiceEnv& env, grpc::CallbackSe
         Touched touched = engine.TouchedBy(*asked);
         if (absl::Status healthy = touched.Check(); !healthy.ok()) return call.Reply(std::move(healthy));
         engine.Collective(*asked, call.control(), [&call, touched](absl::StatusOr<runtime::collective::Report> report) {
-          if (!report.ok()) return call.Reply(std::move(report).status());
-          touched.Heal();
+          if (absl::Status status = touched.Finish(report.status()); !status.ok()) return call.Reply(std::move(status));
           FillReport(*report, call.response());
           call.Reply(absl::OkStatus());
         });

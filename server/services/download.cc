@@ -60,6 +60,10 @@ class Download final : public grpc::ServerWriteReactor<grpc::ByteBuffer> {
     KILN_RETURN_IF_ERROR(Decode(bytes, LimitsOf(env_), request));
     const auto size = request.bytes() == 0 ? absl::optional<uint64_t>() : request.bytes();
     KILN_ASSIGN_OR_RETURN(source_, env_.engine.buffers().Resolve(ToAddress(request.buffer()), size, caller.get()));
+    return Healthy();
+  }
+
+  absl::Status Healthy() const {
     Touched touched;
     touched.Reads(source_.extent());
     return touched.Check();
@@ -118,8 +122,10 @@ class Download final : public grpc::ServerWriteReactor<grpc::ByteBuffer> {
         new Owner(memory.buffer));
   }
 
-  // A chunk has been read.
+  // A chunk has been read, after all that was before it in the queue: that may have been
+  // stopped meanwhile, and have poisoned it.
   void Take(absl::Status status) {
+    if (status.ok()) status = Healthy();
     mutex_.Lock();
     reading_ = false;
     waiting_.emplace(chunk_.data(), chunk_.size());

@@ -33,11 +33,11 @@ class Copier {
   void Next() {
     const uint64_t size = std::min(range_.slice.bytes - copied_, piece_);
     if (size == 0) return End(absl::OkStatus());
-    if (absl::Status wanted = control_.Check(); !wanted.ok()) return End(std::move(wanted));
+    if (absl::Status wanted = control_.Check(); !wanted.ok()) return End(wanted);
     const runtime::hal::BufferSlice piece{range_.slice.buffer, range_.slice.offset + copied_, size};
     char* const at = shared_.data + copied_;
     copied_ += size;
-    const auto next = [this](absl::Status status) { status.ok() ? Next() : End(std::move(status)); };
+    const auto next = [this](absl::Status status) { status.ok() ? Next() : End(status); };
     Pace();
     if (upload_) {
       range_.device->queue().Write(at, piece, next);
@@ -56,12 +56,11 @@ class Copier {
     begun_ = now;
   }
 
-  void End(absl::Status status) {
+  void End(const absl::Status& status) {
     const std::unique_ptr<Copier> self(this);
     Touched touched;
-    if (upload_) touched.Overwrites(range_.extent());
-    if (status.ok()) touched.Heal();
-    done_(std::move(status));
+    upload_ ? touched.Overwrites(range_.extent()) : touched.Reads(range_.extent());
+    done_(touched.Finish(status));
   }
 
   const Buffers::Range range_;

@@ -1,5 +1,6 @@
 """What the thread that reads a stream does with what comes, and that it never leaves anyone waiting."""
 
+import asyncio
 import pathlib
 import queue
 import sys
@@ -14,7 +15,7 @@ import support
 import grpc
 
 import kiln
-from kiln import commands, errors, session, stream as streams
+from kiln import aio_connection, commands, connection, errors, session, stream as streams
 from kiln.pipeline import Pipeline, Pipelined
 from kiln.v1 import error_pb2, kernel_service_pb2
 from kiln.waiting import blocking
@@ -170,6 +171,24 @@ class Reader(unittest.TestCase):
             waiting = self.ask()
             self.answer(done(self.pipeline._stream.last))
             waiting.result(60)
+
+    def test_a_deadline_that_an_answer_tells_of_is_the_servers(self):
+        async def awaited(timeout, answer):
+            return await aio_connection.Connection.answered(types.SimpleNamespace(timeout=timeout), answer)
+
+        def waited(timeout, answer):
+            return connection.Connection.answered(types.SimpleNamespace(timeout=timeout), answer)
+
+        for wait in (waited, lambda *arguments: asyncio.run(awaited(*arguments))):
+            for timeout in (None, 60):
+                answer, error = streams.Answer(), kiln.DeadlineExceeded("in the middle", code="DEADLINE_PASSED")
+                answer.set_exception(error)
+                with self.assertRaises(kiln.DeadlineExceeded) as caught:
+                    wait(timeout, answer)
+                self.assertIs(caught.exception, error)
+            with self.assertRaises(kiln.DeadlineExceeded) as caught:
+                wait(0.001, streams.Answer())
+            self.assertEqual(caught.exception.code, None)
 
     def test_a_read_of_another_length(self):
         class Short(Pipelined):

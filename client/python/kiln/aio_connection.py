@@ -79,6 +79,8 @@ class Connection(ConnectionLike):
     async def answered(self, answer: Answer) -> Any:
         try:
             return await asyncio.wait_for(asyncio.wrap_future(answer), self.timeout)
+        except KilnError:  # it may be a TimeoutError, and is what the server says
+            raise
         except asyncio.TimeoutError:
             raise DeadlineExceeded("no answer within %g s" % (self.timeout or 0)) from None
 

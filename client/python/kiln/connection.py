@@ -211,6 +211,8 @@ class Connection(ConnectionLike):
     def answered(self, answer: Answer) -> Any:
         try:
             return answer.result(self.timeout)
+        except KilnError:  # it may be a TimeoutError, and is what the server says
+            raise
         except futures.TimeoutError:
             raise DeadlineExceeded("no answer within %g s" % self.timeout) from None
 
