@@ -103,6 +103,12 @@ class Expectations:
     def tag(self) -> str:
         return "call %d" % self.calls
 
+    def either(self, met: Optional[Cause], own: Optional[Cause]) -> Optional[Cause]:
+        """What a call is told that meets a cause and has faults of its own: the cause, if it is a command."""
+        if met and own and not self.stream:
+            return met._replace(codes=met.codes + own.codes)
+        return met or own
+
     def failure(self, *codes: str, tagged: bool = False) -> Optional[Cause]:
         """That this call fails by itself, for one of these faults; None if it has none."""
         return Cause(self.calls, self.tag if tagged else None, codes) if codes else None

@@ -26,7 +26,7 @@ import support
 import numpy as np
 
 import kiln
-from sequence_model import SIZE, Expectations, Memory, Slot, first, first_of_call
+from sequence_model import SIZE, Expectations, Memory, Slot, first
 from sequence_programs import LONG
 from sequence_runs import Runs
 
@@ -125,15 +125,14 @@ class Sequence(Runs):
             target.overwrite(source.values.copy())
 
     def view(self) -> None:
-        """Of poisoned elements it is made by a command, which says so; a call refuses it."""
+        """Of poisoned elements it is made; a command then says so."""
         slot = self.pick(whole=False)
         count = SIZE if slot.size > SIZE else self.random.randrange(1, slot.size + 1)
         start = self.random.randrange(slot.size - count + 1)
         shown = Slot(None, slot.memory, slot.device, slot.part.start + start, count)
-        view = self.model.sent(shown.cause, lambda: slot.buffer.view((count,), start=start))
-        if view is not None:
-            shown.buffer = view
-            self.slots.append(shown)
+        cause = shown.cause if self.model.stream else None
+        shown.buffer = self.model.sent(cause, lambda: slot.buffer.view((count,), start=start))
+        self.slots.append(shown)
 
     def large(self) -> None:
         """What is too large for commands goes in calls, between them."""
@@ -195,7 +194,7 @@ class Sequence(Runs):
             buffers[at] = self.client.allocate(4, device=devices[at])
             others = [*slots[:at], *slots[at + 1 :]]
             read = others if reduces else [slot for slot in others if slot is slots[0] or not slot.memory.made]
-            cause = first(*read) or self.model.failure("OUT_OF_BOUNDS")
+            cause = self.model.either(first(*read), self.model.failure("OUT_OF_BOUNDS"))
         if len(buffers[0].shape) == 1 and buffers[0].nbytes == 4:
             return  # what the first is, the tensor is
 
@@ -205,7 +204,6 @@ class Sequence(Runs):
             return self.client.broadcast(buffers[0], buffers, wait=wait)
 
         if wait and cause:
-            unmade = first_of_call(*slots)
             return self.model.raises(cause, use, told=False)
         self.model.sent(cause, use, *(slot for slot, buffer in zip(slots, buffers) if buffer is slot.buffer))
         if cause is None:
