@@ -1,10 +1,15 @@
 """What a level does not take goes down one, gives the same, and is counted; never an exception."""
 
+import time
 import unittest.mock
 
 import numpy as np
 
 A = np.arange(12, dtype=np.float32)
+# A stencil's five windows into what is padded by one.
+CROSS = ((0, 1), (2, 1), (1, 0), (1, 2), (1, 1))
+# Seconds. An uncut chain takes minutes, a cut one about two of a server that is not optimized.
+SOON = 20
 
 
 def total(out, x):
@@ -73,16 +78,42 @@ class RefusedCases:
             counted, least = sum(self.fallbacks().values()), {"T": (1, 2), "K": (0, 1), "L": (0, 0)}[self.level][number]
             self.assertEqual(counted, 0) if least == 0 else self.assertGreaterEqual(counted, least)
 
-    def test_a_chain_of_stencils(self):
-        """As one kernel, eight of them are hundreds of thousands of operations."""
+    def stencils(self, size, step, wrapped=lambda f: f):
+        """Eight of them, one behind the other: values are numpy's, soon, in few kernels."""
         from tinygrad import Tensor
 
-        array = np.random.default_rng(8).random((64, 64)).astype(np.float32)
-        x, expected = Tensor(array).realize(), array.astype(np.float64)
+        def eight(x):
+            for _ in range(8):
+                x = step(x, lambda p: p.pad(((1, 1), (1, 1))))
+            return x
+
+        array = np.random.default_rng(8).random((size, size)).astype(np.float32)
+        expected = array.astype(np.float64)
         for _ in range(8):
-            p, q = x.pad(((1, 1), (1, 1))), np.pad(expected, 1)
-            x = (p[:-2, 1:-1] + p[2:, 1:-1] + p[1:-1, :-2] + p[1:-1, 2:] + p[1:-1, 1:-1]) * 0.2
-            expected = (q[:-2, 1:-1] + q[2:, 1:-1] + q[1:-1, :-2] + q[1:-1, 2:] + q[1:-1, 1:-1]) * 0.2
-        np.testing.assert_allclose(x.numpy(), expected, rtol=1e-4)
+            expected = step(expected, lambda p: np.pad(p, 1))
+        self.plugin.reset_stats()
+        begin = time.monotonic()
+        got = wrapped(eight)(Tensor(array).realize()).numpy()
+        self.assertLess(time.monotonic() - begin, SOON)
+        np.testing.assert_allclose(got, expected, rtol=1e-4)
         self.assertEqual(self.fallbacks(), {})
         self.assertLessEqual(self.plugin.stats().kernels, 4)
+
+    def test_chains_of_stencils(self):
+        """As one kernel, eight of them are hundreds of thousands of operations, however small the tensor."""
+        for size in (5, 20, 31, 33, 64):
+            with self.subTest(size=size):
+                self.stencils(size, lambda x, pad: sum(pad(x)[i : i + size, j : j + size] for i, j in CROSS) * 0.2)
+
+    def test_chains_of_stencils_that_weigh_first(self):
+        """Each neighbour is a value of its own, read through one window: together they are as many."""
+        weighed = [(0.1 * (k + 1), i, j) for k, (i, j) in enumerate(CROSS)]
+        self.stencils(31, lambda x, pad: sum(pad(x * w)[i : i + 31, j : j + 31] for w, i, j in weighed))
+
+    def test_chains_of_stencils_in_functions(self):
+        from tinygrad import function
+
+        step = lambda x, pad: sum(pad(x)[i : i + 31, j : j + 31] for i, j in CROSS) * 0.2  # noqa: E731
+        for precompile in (False, True):
+            with self.subTest(precompile=precompile):
+                self.stencils(31, step, lambda f: function(f, precompile=precompile))
