@@ -23,6 +23,23 @@ def total(out, x):
     return out.sink(arg=KernelInfo(name="total", opts_to_apply=()))
 
 
+def doubled(out, view):
+    from tinygrad.uop.ops import KernelInfo, UOp
+
+    i = UOp.range(view.shape[0], 0)
+    return out[i].store(view[i] * 2).end(i).sink(arg=KernelInfo(name="doubled", opts_to_apply=()))
+
+
+def variable():
+    """n, from 1 to 12, as kernels have it."""
+    from tinygrad import dtypes
+    from tinygrad.dtype import AddrSpace
+    from tinygrad.uop.ops import Ops, ParamArg, UOp
+
+    argument = ParamArg(-1, dtypes.weakint, vmin_vmax=(1, 12), name="n", addrspace=AddrSpace.ALU)
+    return UOp(Ops.PARAM, src=(UOp(Ops.STACK, src=()),), arg=argument)
+
+
 class RefusedCases:
     plugin = None  # set by the module
 
@@ -47,6 +64,50 @@ class RefusedCases:
             self.assertEqual((x[: Variable("n", 1, 12).bind(n)].contiguous() * 2).sum().item(), A[:n].sum() * 2)
             self.assertEqual(run(x, Variable("m", 1, 12).bind(n)).item(), (A[:n] + 1).sum())
         self.assertEqual(self.fallbacks(), {})
+
+    def test_kernels_that_read_through_views(self):
+        """Of a size that is a number, and of one that is a variable, which level T has not."""
+        from tinygrad import Tensor, Variable
+
+        def run(view):
+            out, x = Tensor.zeros(12).contiguous().realize(), Tensor(A).realize()
+            return out.custom_kernel(x, fxn=lambda out, x: doubled(out, view(x)))[0]
+
+        def padded(values):
+            return [*values, *[0.0] * (12 - len(values))]
+
+        self.assertEqual(run(lambda x: x.shrink(((2, 7),))).tolist(), padded(A[2:7] * 2))
+        self.assertEqual(run(lambda x: x.reshape(3, 4).permute(1, 0).reshape(12)).tolist(),
+                         list(A.reshape(3, 4).T.ravel() * 2))  # fmt: skip
+        self.assertEqual(self.fallbacks(), {})
+        for n in (3, 5):
+            # What is added says what n is.
+            bound = Tensor(Variable("n", 1, 12).bind(n))
+            for start in (0, 1):
+                found = run(lambda x: x.shrink(((start, variable()),))) + bound
+                self.assertEqual(found.tolist(), [v + n for v in padded(A[start:n] * 2)])
+        counted = self.fallbacks()
+        self.assertEqual(set(counted), {"a kernel that reads a variable"} if self.level == "T" else set())
+
+    def test_copies_and_shards_of_variable_size(self):
+        """A copy is no kernel of any level; shards of a variable's size are tinygrad's at level T."""
+        from tinygrad import Tensor, TinyJit, Variable
+
+        x = Tensor(A).realize()
+        step = TinyJit(lambda x: (x.to("KILN:1") + 1).sum().realize())
+        for n in range(1, 7):
+            part = x[: Variable("n", 1, 12).bind(n)]
+            moved = part.to("KILN:1")
+            self.assertEqual(moved.sum().item(), A[:n].sum())
+            self.assertEqual(moved.contiguous().realize()[:n].tolist(), A[:n].tolist())
+            self.assertEqual(x[1 : Variable("n", 1, 12).bind(n) + 1].to("KILN:1").sum().item(), A[1 : n + 1].sum())
+            self.assertEqual(step(part).item(), (A[:n] + 1).sum())
+        self.assertLessEqual(set(self.fallbacks()), {"copies between devices"} if self.level == "T" else set())
+        self.plugin.reset_stats()
+        for n in range(1, 7):
+            part = x[: Variable("n", 1, 12).bind(n)]
+            self.assertEqual(part.shard(("KILN", "KILN:1")).sum().item(), A[:n].sum())
+        self.assertEqual(bool(self.fallbacks()), self.level == "T")
 
     def refusing(self, level):
         """A server that refuses what is asked of it at a level, by the graph's root."""
