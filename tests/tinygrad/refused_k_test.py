@@ -11,7 +11,7 @@ import refused_cases
 
 
 def setUpModule():
-    RefusedTest.plugin = device.start("K")
+    RefusedTest.plugin = device.start("K", "--cpu_devices=2")
 
 
 class RefusedTest(refused_cases.RefusedCases, unittest.TestCase):

@@ -11,7 +11,7 @@ import refused_cases
 
 
 def setUpModule():
-    RefusedTest.plugin = device.start("L")
+    RefusedTest.plugin = device.start("L", "--cpu_devices=2")
 
 
 class RefusedTest(refused_cases.RefusedCases, unittest.TestCase):

@@ -11,7 +11,7 @@ import refused_cases
 
 
 def setUpModule():
-    RefusedTest.plugin = device.start("T")
+    RefusedTest.plugin = device.start("T", "--cpu_devices=2")
 
 
 class RefusedTest(refused_cases.RefusedCases, unittest.TestCase):

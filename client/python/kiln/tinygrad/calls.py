@@ -9,7 +9,8 @@ from __future__ import annotations
 from typing import Dict, List, Tuple
 
 from tinygrad.dtype import AddrSpace
-from tinygrad.uop.ops import Ops, UOp
+from tinygrad.schedule.rangeify import pm_mops
+from tinygrad.uop.ops import Ops, UOp, graph_rewrite
 
 
 def is_kernel_call(u: UOp) -> bool:
@@ -42,6 +43,11 @@ def over_effects(kernel: UOp) -> UOp:
         effects += last or [source]
     needed = {u for effect in effects for source in effect.src for u in source.toposort()}
     return kernel.replace(src=tuple(dict.fromkeys(effect for effect in effects if effect not in needed)))
+
+
+def as_kernel(kernel: UOp) -> UOp:
+    """A kernel as the server takes them: of effects alone, and indices are into storage, not into its views."""
+    return over_effects(graph_rewrite(kernel, pm_mops, bottom_up=True))
 
 
 def is_precompiled(u: UOp) -> bool:

@@ -19,7 +19,7 @@ from typing import Any, Callable, Dict, List, Optional, Sequence, Set, Tuple
 from tinygrad.dtype import DType, Invalid, dtypes
 from tinygrad.uop.ops import GroupOp, Ops, UOp
 
-from kiln.tinygrad.calls import is_kernel_call, kernel_outputs, over_effects
+from kiln.tinygrad.calls import as_kernel, is_kernel_call, kernel_outputs
 from kiln.tinygrad.integers import integer_power, width_of, wrapped
 from kiln.tinygrad.words import ADDRSPACES, AXIS_TYPES, PLAIN, NotExpressible, dtype_number
 from kiln.v1 import graph_pb2 as pb
@@ -319,10 +319,10 @@ class Writer:
         body, *arguments = u.src
         if body.op is not Ops.SINK:
             raise NotExpressible("CALL of %s" % body.op.name)
-        kernel = Writer(lambda param: param.arg.slot, self.graph) if is_kernel_call(u) else None
+        kernel = Writer(_slot_of_a_kernel, self.graph) if is_kernel_call(u) else None
         if kernel and not all(is_whole(arguments[slot]) for slot in kernel_outputs(body)):
             raise NotExpressible("a kernel that writes to a view")
-        return self.node(pb.CALL, [kernel.write(over_effects(body)) if kernel else self.at(body), *map(self.at, arguments)])
+        return self.node(pb.CALL, [kernel.write(as_kernel(body)) if kernel else self.at(body), *map(self.at, arguments)])
 
     def _range(self, u: UOp) -> int:
         if not u.src or u.dtype is dtypes.void:
@@ -345,6 +345,12 @@ class Writer:
 
     def _noop(self, u: UOp) -> int:
         return self.node(pb.NOOP, [self.at(s) for s in u.src])
+
+
+def _slot_of_a_kernel(param: UOp) -> int:
+    if param.arg.slot < 0:
+        raise NotExpressible("a kernel that reads a variable")
+    return param.arg.slot
 
 
 _WRITERS: Dict[Ops, Callable[[Writer, UOp], int]] = {

@@ -18,7 +18,7 @@ from tinygrad.uop.ops import KernelInfo, Ops, ProgramInfo, UOp, graph_rewrite
 import kiln
 from kiln.tinygrad import estimates, server
 from kiln.tinygrad.aliases import storage_of
-from kiln.tinygrad.calls import over_effects
+from kiln.tinygrad.calls import as_kernel
 from kiln.tinygrad.graphs import Writer
 from kiln.tinygrad.linear_level import KilnRenderer, program_of, slot_of_variables
 from kiln.tinygrad.refusals import refusal
@@ -31,7 +31,7 @@ _written: Dict[bytes, UOp] = {}
 def kernel_program(ast: UOp, renderer: KilnRenderer) -> UOp:
     """A PROGRAM as tinygrad's own lowering makes them, of a kernel that was not lowered."""
     # Which of several devices a kernel runs on comes with each launch.
-    kernel = over_effects(graph_rewrite(ast, pm_device_to_var))
+    kernel = as_kernel(graph_rewrite(ast, pm_device_to_var))
     uops = list(kernel.toposort())
     params = sorted({u for u in uops if u.op is Ops.PARAM and u.addrspace is not AddrSpace.ALU}, key=lambda u: u.arg.slot)
     slot_of, variables = slot_of_variables(uops)

@@ -2,54 +2,65 @@
 
 A stencil reads five neighbours of each element; of eight stencils, one behind the other,
 each element is read through some hundred windows, and as one kernel it is an expression
-of hundreds of thousands of operations: minutes to write and to compile. At level T Kiln
-counts such reads and keeps values in buffers (compiler/schedule/realize.cc). This is that
-rule for levels K and L: a value read through more than MOST windows is kept.
+of hundreds of thousands of operations: minutes to write and to compile, whatever the
+size of the tensor. At level T Kiln counts such reads and keeps values in buffers
+(compiler/schedule/realize.cc). This is that rule for levels K and L: a value read through
+more than MOST windows is kept.
+
+Two reads are through the same window if the same movements lead to them. What is read
+with each weight of its own and then moved is read as often as what is moved first.
 """
 
 from __future__ import annotations
 
-from typing import Any, Callable, Dict, List
+from typing import Any, Callable, Dict, List, Set, Tuple
 
 from tinygrad.uop.ops import GroupOp, Ops, UOp
 
+from kiln.tinygrad.calls import is_precompiled, without_functions
 from kiln.tinygrad.devices import devices_of, is_kiln
 
-# Windows through which one kernel may read a computed value, and elements below which it does not matter.
+# Windows through which one kernel may read a computed value.
 MOST = 64
-SMALL = 1024
 
 _cut: Dict[bytes, UOp] = {}
 
 
 def read_too_often(body: UOp) -> List[UOp]:
     """Computed values that are read through more than MOST windows, those nearest to the results first."""
-    order = list(body.toposort(enter_calls=False))
-    # For each value: in how many windows the kernels evaluate it; through movement they add up.
-    direct: Dict[UOp, int] = {}
-    moved: Dict[UOp, int] = {}
+    # By number, in how many ways a value is looked at. 0: as it is.
+    numbers: Dict[Tuple[Any, ...], int] = {}
+    windows: Dict[UOp, Set[int]] = {}
     found = []
-    for u in reversed(order):
-        windows = max(direct.get(u, 1), moved.get(u, 0))
-        if u.op in GroupOp.ALU and windows > MOST and u.device is not None and u.max_numel() >= SMALL:
+    for u in reversed(list(body.toposort(enter_calls=False))):
+        seen = windows.pop(u, {0})
+        if u.op in GroupOp.ALU and len(seen) > MOST and u.device is not None:
             found.append(u)
-            windows = 1
+            seen = {0}
         if u.op in GroupOp.Movement:
-            moved[u.src[0]] = moved.get(u.src[0], 0) + windows
+            movement = (u.op, u.arg, u.src[0].shape, *u.src[1:])
+            moved = {numbers.setdefault((window, *movement), len(numbers) + 1) for window in seen}
+            windows.setdefault(u.src[0], set()).update(moved)
         elif u.op in GroupOp.ALU or u.op in (Ops.CAST, Ops.BITCAST):
             for source in u.src:
-                direct[source] = max(direct.get(source, 1), windows)
+                windows.setdefault(source, set()).update(seen)
+        else:
+            for source in u.src:
+                windows.setdefault(source, set()).add(0)
     return found
 
 
 def with_values_kept(body: UOp) -> UOp:
-    """The body with those values CONTIGUOUS."""
-    kept = set(read_too_often(body))
-    if not kept:
-        return body
+    """The body with those values CONTIGUOUS, also in bodies of precompiled functions."""
+    # tinygrad schedules functions' values where they are read: so they are counted there.
+    inlined = without_functions(body)
+    kept = set(read_too_often(inlined))
+    body = inlined if kept else body
     made: Dict[UOp, UOp] = {}
     for u in body.toposort(enter_calls=False):
         new = u.replace(src=tuple(made.get(s, s) for s in u.src))
+        if is_precompiled(u):
+            new = new.replace(src=(with_values_kept(u.src[0]), *new.src[1:]))
         made[u] = UOp(Ops.CONTIGUOUS, src=(new,)) if u in kept else new
     return made[body]
 
