@@ -61,7 +61,7 @@ TEST(StatusTest, LongTagsAreShortened) {
 }
 
 TEST(StatusTest, NoCharacterIsCut) {
-  for (const char* before : {"", "x", "xx"}) {
+  for (const std::string before : {"", "x", "xx"}) {
     v1::ErrorDetail detail;
     detail.set_code(v1::DTYPE_MISMATCH);
     std::string tag = before;
