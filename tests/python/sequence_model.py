@@ -12,6 +12,7 @@ then spoilt by a cause that comes before those of all commands.
 
 from __future__ import annotations
 
+import collections
 from typing import Any, Callable, List, NamedTuple, Optional, Tuple
 
 import support  # noqa: F401: finds the package
@@ -97,6 +98,7 @@ class Expectations:
 
     def __init__(self, client: Any, stream: bool):
         self.client, self.stream, self.calls = client, stream, 0
+        self.counts: "collections.Counter[str]" = collections.Counter()
         self._untold: List[Tuple[int, Cause]] = []
 
     @property
@@ -116,6 +118,7 @@ class Expectations:
     def raises(self, cause: Cause, use: Callable[[], Any], told: bool = True) -> None:
         """`use` is waited for and meets `cause`. As a call of its own (not `told`) it knows nothing of commands."""
         told = told and self.stream
+        self.counts["failed"] += 1
         try:
             use()
         except kiln.KilnError as error:
@@ -143,6 +146,7 @@ class Expectations:
         if not self.stream:
             return self.raises(cause, use)
         result = use()
+        self.counts["failed"] += 1
         # Of what a stopped call has spoilt each command fails for itself.
         self._untold.append((cause.order or self.calls, cause))
         for slot in outputs:

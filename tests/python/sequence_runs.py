@@ -145,7 +145,8 @@ class Runs:
         devices = self.on_several() if way == "split" else [self.random.choice(self.devices)]
         if not devices:
             return
-        xs, ys = ([self.pick(device) for device in devices] for _ in "xy")
+        pick = self.pick if self.random.random() < 0.5 else self.make_whole
+        xs, ys = ([pick(device) for device in devices] for _ in "xy")
         if any(x.meets(other) for at, x in enumerate(xs) for other in [*ys, *xs[:at]]):
             return
         cause, timeout = first_of_call(*xs, *ys), self.random.choice(SHORT)
@@ -200,6 +201,7 @@ class Runs:
             except kiln.KilnError as error:
                 assert error.code in STOPPED.codes and error.tag is None, (error, error.tag)
                 x.spoil(STOPPED)
+                self.model.counts["stopped"] += 1
                 continue
             new = found == x.values + np.int32(adds)
             if len(xs) == 1 and new.all():

@@ -14,6 +14,7 @@ is asked for after it may depend on that.) At its end the server has no buffer l
 from __future__ import annotations
 
 import argparse
+import collections
 import pathlib
 import random
 import sys
@@ -61,8 +62,8 @@ class Sequence(Runs):
         if len(self.slots) < 3:
             return self.make
         several = 2 if len(self.devices) > 1 else 0
-        kinds = [(self.make, 4), (self.write, 3), (self.fill, 3), (self.copy, 3), (self.view, 2), (self.large, 1),
-                 (self.read_any, 3), (self.free, 5), (self.fence, 2), (self.refused, 1), (self.collective, 1 + several),
+        kinds = [(self.make, 4), (self.write, 4), (self.fill, 5), (self.copy, 3), (self.view, 2), (self.large, 1),
+                 (self.read_any, 3), (self.free, 6), (self.fence, 2), (self.refused, 1), (self.collective, 1 + several),
                  (self.compile, 2), (self.compile_broken, 1), (self.execute, 8), (self.fail, 2), (self.partial, 3),
                  (self.call, 1), (self.stop, 3), (self.record, 1), (self.record_broken, 1), (self.replay, 3),
                  (self.several, 2 * several)]  # fmt: skip
@@ -79,6 +80,9 @@ class Sequence(Runs):
         return self.random.choice(there) if there else self.make(device, SIZE)
 
     # -- memory
+
+    def make_whole(self, device: str) -> Slot:
+        return self.make(device, SIZE)
 
     def make(self, device: Optional[str] = None, size: Optional[int] = None) -> Slot:
         device, size = device or self.random.choice(self.devices), size or self.random.choice((SIZE, SIZE, SIZE, 20))
@@ -214,9 +218,10 @@ class Sequence(Runs):
                 slot.overwrite(values)
 
 
-def run(address: str, devices: List[str], seeds: Iterable[int], steps: int = STEPS) -> int:
-    """Runs the sequences of these seeds; AssertionError with that of one that went wrong. How many there were."""
-    done = 0
+def run(address: str, devices: List[str], seeds: Iterable[int], steps: int = STEPS) -> "collections.Counter[str]":
+    """Runs the sequences of these seeds; AssertionError with that of one that went wrong. How many "sequences" there
+    were, and calls by their names; how often one "failed", and was "stopped" so that poison is left."""
+    done: "collections.Counter[str]" = collections.Counter()
     with kiln.connect(address, stream=False) as watcher:
         # Of each device's buffers one is its own: room for what programs keep between their kernels.
         for device in devices:
@@ -232,7 +237,8 @@ def run(address: str, devices: List[str], seeds: Iterable[int], steps: int = STE
                 text = "--seed=%d on %d devices: %s: %s\n%s" % (
                     seed, len(devices), type(error).__name__, error, ", ".join(sequence.said))  # fmt: skip
                 raise AssertionError(text) from error
-            done += 1
+            done.update(sequence.model.counts, sequences=1)
+            done.update(said.split()[1] for said in sequence.said[1:])
     return done
 
 
@@ -244,7 +250,7 @@ def seeds(first: int, least: int, seconds: float) -> Iterator[int]:
         seed += 1
 
 
-def on_devices(count: int, first: int, least: int, seconds: float) -> int:
+def on_devices(count: int, first: int, least: int, seconds: float) -> "collections.Counter[str]":
     with support.running("--cpu_devices=%d" % count) as server:
         return run(server.address, ["CPU:%d" % number for number in range(count)], seeds(first, least, seconds))
 
@@ -257,7 +263,8 @@ def main() -> None:
     arguments = parser.parse_args()
     for count in (1, 4):
         done = on_devices(count, arguments.seed, arguments.least, arguments.seconds / 2)
-        print("%d sequences on %d devices, from seed %d on" % (done, count, arguments.seed), flush=True)
+        print("%d sequences on %d devices, from seed %d on" % (done.pop("sequences"), count, arguments.seed))
+        print("  " + ", ".join("%s %d" % row for row in sorted(done.items())), flush=True)
 
 
 if __name__ == "__main__":
