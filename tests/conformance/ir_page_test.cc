@@ -24,11 +24,15 @@
 #include "compiler/ir/dtype.h"
 #include "tests/support/cpu_engine.h"
 #include "tests/support/interp_engine.h"
+#include "tests/support/multi_engine.h"
 
 namespace kiln::testing {
 namespace {
 
 using compiler::HostTensor;
+
+// Compiled for as many devices as it names.
+constexpr char kSeveralDevices[] = R"(("D0", "D1"))";
 
 struct Example {
   std::string graph;
@@ -137,7 +141,9 @@ TEST(IrPage, EveryExampleGivesWhatThePageSays) {
     compiler::HostTensors arguments;
     for (const auto& [slot, text] : example.slots) arguments[slot] = ZerosLike(text);
     Expect(example, RunInterpreted(*graph, arguments));
-    Expect(example, cpu.Run(*graph, arguments, ExactOptions()));
+    Expect(example, absl::StrContains(example.graph, kSeveralDevices)
+                        ? MultiEngine(2).Run(*graph, arguments, ExactOptions())
+                        : cpu.Run(*graph, arguments, ExactOptions()));
   }
 }
 
