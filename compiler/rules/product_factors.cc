@@ -16,9 +16,12 @@ UOp* BeforeMoves(UOp* uop) {
   return uop;
 }
 
+// `uop` may be spelled as the other one times -1, as a difference from it is.
 bool IsNumber(UOp* uop, int number) {
   Match match;
-  return Number(number).Matches(BeforeMoves(uop), match);
+  uop = BeforeMoves(uop);
+  const int turned = uop->op() == Op::MUL && Number(-1).Matches(BeforeMoves(uop->src(1)), match) ? -number : number;
+  return Number(turned).Matches(turned == number ? uop : BeforeMoves(uop->src(0)), match);
 }
 
 UOp* BesideNumber(const UOp* sum, int number) {
@@ -48,6 +51,7 @@ std::vector<ProductFactor> Parts(const ProductFactor& factor) {
 }  // namespace
 
 UOp* LessOne(const UOp* sum) { return BesideNumber(sum, 1); }
+UOp* PlusOne(const UOp* sum) { return BesideNumber(sum, -1); }
 bool IsOne(UOp* uop) { return IsNumber(uop, 1); }
 
 bool SameBeforeCasts(UOp* a, UOp* b) {

@@ -10,8 +10,9 @@
 
 namespace kiln::compiler {
 
-// x of x + 1; null if `sum` is none.
+// x of x + 1, or of x - 1; null if `sum` is none.
 UOp* LessOne(const UOp* sum);
+UOp* PlusOne(const UOp* sum);
 bool IsOne(UOp* uop);
 
 // One value in two float dtypes, or the same node.

@@ -138,7 +138,7 @@ nlohmann::json Measure(Bench& bench, Kind kind, v1::DType dtype, uint32_t ranks,
                         {"bus_gb_s_of_copies", collective::BusBandwidth(kind, ranks, bytes, best_copied)},
                         {"ratio_best", best_copied / best},
                         {"ratio_median", Quantile(ratios, 0.5)}};
-  std::printf("%-15s %-9s %2u %9llu KiB  %-11s %10.1f us  %7.2f GB/s  %7.2f by copies  %5.2f  %5.2f\n",
+  std::printf("%-15s %-16s %2u %9llu KiB  %-11s %10.1f us  %7.2f GB/s  %7.2f by copies  %5.2f  %5.2f\n",
               row["collective"].get<std::string>().c_str(), row["dtype"].get<std::string>().c_str(), ranks,
               static_cast<unsigned long long>(bytes >> 10), algorithm, best * 1e6, row["bus_gb_s"].get<double>(),
               row["bus_gb_s_of_copies"].get<double>(), row["ratio_best"].get<double>(),
@@ -161,7 +161,7 @@ int Main(int argc, char** argv) {
   std::vector<uint64_t> sizes = {4 << 10, 64 << 10, 1 << 20, 16 << 20};
   std::vector<uint32_t> numbers = {2, 4, 8};
   if (smoke) turns = 1, sizes = {4 << 10}, numbers = {2};
-  std::printf("%-15s %-9s %2s %13s  %-11s %13s  %12s  %18s  best  median\n", "collective", "dtype", "n", "bytes",
+  std::printf("%-15s %-16s %2s %13s  %-11s %13s  %12s  %18s  best  median\n", "collective", "dtype", "n", "bytes",
               "algorithm", "best", "bus", "bus");
   nlohmann::json rows = nlohmann::json::array();
   for (int k = 0; k < collective::kKinds; ++k) {
@@ -172,7 +172,8 @@ int Main(int argc, char** argv) {
       for (const uint64_t bytes : sizes) rows.push_back(Measure(bench, kind, v1::FLOAT32, ranks, bytes, turns));
     }
   }
-  for (const v1::DType dtype : {v1::FLOAT64, v1::INT32, v1::INT8, v1::FLOAT16, v1::BFLOAT16, v1::FLOAT8_E4M3}) {
+  for (const v1::DType dtype : {v1::FLOAT64, v1::INT32, v1::INT8, v1::FLOAT16, v1::BFLOAT16, v1::FLOAT8_E4M3,
+                                v1::FLOAT8_E5M2, v1::FLOAT8_E4M3_FNUZ, v1::FLOAT8_E5M2_FNUZ}) {
     rows.push_back(Measure(bench, Kind::kAllReduce, dtype, 4, sizes.back(), turns));
   }
   if (!json_path.empty()) std::ofstream(json_path) << rows.dump(2) << "\n";

@@ -65,6 +65,10 @@ const Form kForms[] = {
      [](double x) { return 2 * Slope(x); }},
     {"tanh of half, times 2", [](const Tensor& x) { return 2 * Sigmoid(x) - 1; }, nullptr,
      [](double x) { return 2 * Slope(x); }},
+    {"tanh of half, a quotient", [](const Tensor& x) { return (Exp(x) - 1) / (Exp(x) + 1); },
+     [](double x) { return std::tanh(x / 2); }, [](double x) { return 2 * Slope(x); }},
+    {"tanh of half, times the reciprocal", [](const Tensor& x) { return (Exp(x) - 1) * Reciprocal(Exp(x) + 1); },
+     [](double x) { return std::tanh(x / 2); }, [](double x) { return 2 * Slope(x); }},
     {"silu", [](const Tensor& x) { return x * Sigmoid(x); }, Silu, SiluSlope},
     {"silu, a quotient", [](const Tensor& x) { return x * Exp(x) / (1 + Exp(x)); }, Silu, SiluSlope},
     {"silu, times a quotient", [](const Tensor& x) { return x * (Exp(x) / (1 + Exp(x))); }, Silu, SiluSlope},
@@ -75,6 +79,8 @@ const Form kForms[] = {
     {"the sigmoid's logarithm, a quotient", [](const Tensor& x) { return Log(1 / (1 + Exp(-x))); }, nullptr, Minus},
     {"squared", [](const Tensor& x) { return Square(Exp(x) / (1 + Exp(x))); },
      [](double x) { return Logistic(x) * Logistic(x); }, [](double x) { return 2 * Logistic(x) * Slope(x); }},
+    {"both ways", [](const Tensor& x) { return Exp(x) / (1 + Exp(x)) + Reciprocal(1 + Exp(x)) * Exp(x); },
+     [](double x) { return 2 * Logistic(x); }, [](double x) { return 2 * Slope(x); }},
 };
 
 struct Kind {
