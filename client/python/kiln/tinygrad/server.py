@@ -1,9 +1,9 @@
 """The one server of this process, opened at first use.
 
 Its address comes from connect() or KILN_ADDR. tinygrad's KILN:i is the server's device
-i, counted among those of its first one's kind. Where there are fewer, they are counted
-again from the first: on a server with one device all KILN devices are that one, each
-shard a buffer of its own.
+i, counted among those of its first one's kind, or the one that connect() or KILN_DEVICES
+says it is. Where there are fewer, they are counted again from the first: on a server with
+one device all KILN devices are that one, each shard a buffer of its own.
 """
 
 from __future__ import annotations
@@ -27,7 +27,8 @@ def connect(address: Optional[str] = None, *, device: str = "", devices: Sequenc
     """Makes `address` ("host:port"; default KILN_ADDR, then localhost:7437) the server of KILN devices.
 
     device          the server's device that all KILN devices are
-    devices         the server's devices that KILN, KILN:1, … are; counted again from the first
+    devices         the server's devices that KILN, KILN:1, … are; counted again from the first; default
+                    KILN_DEVICES, their names with commas between
     no_contraction  whether a * b + c is two roundings everywhere; default KILN_NO_CONTRACTION
 
     All else is as for kiln.connect: token, tls, timeout, …. Call it before the first
@@ -37,7 +38,7 @@ def connect(address: Optional[str] = None, *, device: str = "", devices: Sequenc
     if _client is not None:
         raise kiln.FailedPrecondition("KILN is connected to %s already" % _client.target,
                                       remedy="connect before the first tensor")  # fmt: skip
-    named = tuple(devices) or ((device,) if device else ())
+    named = tuple(devices) or ((device,) if device else ()) or devices_of_environment()
     found = kiln.connect(address or os.environ.get("KILN_ADDR", "localhost:7437"), device=named[0] if named else "", **options)
     try:
         _devices = named_devices(found, named)
@@ -49,6 +50,10 @@ def connect(address: Optional[str] = None, *, device: str = "", devices: Sequenc
     _options = {"no_contraction": True} if no_contraction else {}
     _client = found
     return _client
+
+
+def devices_of_environment() -> Tuple[str, ...]:
+    return tuple(name.strip() for name in os.environ.get("KILN_DEVICES", "").split(",") if name.strip())
 
 
 def named_devices(found: kiln.Client, wanted: Sequence[str]) -> Tuple[str, ...]:
