@@ -1,6 +1,6 @@
 """What the Python client's tests share: the package from this tree, and a kilnd.
 
-KILN_KILND names the server's binary; by default it is the one that Bazel built.
+KILN_KILND names the server's binary, KILN_CLI that of the command line; by default they are those that Bazel built.
 """
 
 import contextlib
@@ -26,6 +26,14 @@ generate.generate()
 import kiln  # noqa: E402
 
 KILND = pathlib.Path(os.environ.get("KILN_KILND", ROOT / "bazel-bin" / "server" / "kilnd"))
+CLI = pathlib.Path(os.environ.get("KILN_CLI", ROOT / "bazel-bin" / "client" / "cli" / "kiln"))
+
+
+def cli(*words):
+    """What `kiln` prints, which must succeed."""
+    if not CLI.exists():
+        raise unittest.TestCase.failureException("%s is not built: bazel build //client/cli:kiln" % CLI)
+    return subprocess.run([str(CLI), *words], check=True, capture_output=True, text=True).stdout
 
 
 class Server:

@@ -1,8 +1,11 @@
 """KILN, KILN:1, … on a server with four devices: each is its own, and results are one device's. At any level."""
 
 import gc
+import os
+import re
 
 import numpy as np
+import support
 
 RNG = np.random.default_rng(3)
 A = RNG.standard_normal((8, 16)).astype(np.float32)
@@ -27,6 +30,16 @@ class DevicesCases:
 
     def in_use(self):
         return {row.name: row.memory_in_use_bytes for row in self.plugin.client().devices()}
+
+    def in_use_by_the_command_line(self):
+        """Bytes by device, as `kiln devices` prints them; rounded to four digits."""
+        units = {"B": 1, "kB": 10**3, "MB": 10**6, "GB": 10**9}
+        rows = support.cli("devices", "--server", os.environ["KILN_ADDR"]).splitlines()
+        used = {}
+        for row in rows:
+            if found := re.match(r"(CPU:\d) +HEALTHY +\S+ +[\d.]+ [kMGT]?B +([\d.]+) ([kMG]?B) ", row):
+                used[found.group(1)] = float(found.group(2)) * units[found.group(3)]
+        return used
 
     def assert_no_fallback(self):
         self.assertEqual(dict(self.plugin.stats().fallbacks), {})
@@ -106,6 +119,29 @@ class DevicesCases:
         with Context(TRAINING=1):
             losses = [run(inputs.realize(), wanted.realize()).item() for _ in range(6)]
         return losses, [weight.numpy() for weight in weights]
+
+    def test_training_shows_on_the_command_line(self):
+        """While a step's weights and batch are spread over four devices, `kiln devices` has memory on each."""
+        from tinygrad import Tensor
+
+        gc.collect()
+        self.plugin.client().flush_frees()
+        before = self.in_use_by_the_command_line()
+        self.assertEqual(list(before), SERVERS)
+        inputs = Tensor(np.ones((1 << 10, 1 << 10), np.float32)).shard(FOUR, 0)
+        wanted = Tensor(np.ones((1 << 10, 4), np.float32)).shard(FOUR, 0)
+        weights = [Tensor(np.full((1 << 10, 8), 1e-3, np.float32)).shard(FOUR, None),
+                   Tensor(np.full((8, 4), 0.1, np.float32)).shard(FOUR, None)]  # fmt: skip
+        inputs.realize()
+        losses, _ = self.train(inputs, wanted, weights, jit=False)
+        self.assertLess(losses[-1], losses[0])
+        during = self.in_use_by_the_command_line()
+        self.assertEqual(list(during), SERVERS)
+        share, whole = (1 << 20) // 4 * 4, (1 << 13) * 4
+        for name, used in during.items():
+            # A quarter of the batch; the weights, and Adam's two sums of each. Figures have four digits.
+            self.assertGreaterEqual(used - before[name], (share + 3 * whole) * 0.999, name)
+        self.assert_no_fallback()
 
     def test_training_on_four_devices_is_training(self):
         """Data-parallel: shares of the batch; tensor-parallel: of the hidden units. Within 1e-5 of one device."""
