@@ -161,8 +161,12 @@ absl::Status Inference::Place(UOp& uop) {
   }
   const int64_t shares = DeviceCount(uop.device());
   if (shares == 1) return absl::OkStatus();
-  if (!IsConst(uop.shape_))
-    return MakeError(v1::UNSUPPORTED_OP, "a value of symbolic size on several devices is not supported yet");
+  if (!IsConst(uop.shape_)) {
+    return MakeError(v1::UNSUPPORTED_SHARD,
+                     absl::StrCat(Name(uop.op_), " of shape ", ToString(uop.shape_), " on ", shares,
+                                  " devices: sizes on several devices are numbers; a program "
+                                  "for each size has them"));
+  }
   KILN_ASSIGN_OR_RETURN(const int axis, AxisOf(uop));
   if (axis >= 0 && (static_cast<size_t>(axis) >= uop.shape_.size() || uop.shape_[axis] % shares != 0)) {
     return Refuse(absl::StrCat(Name(uop.op_), " of shape ", ToString(uop.shape_), " over ", shares, " devices: axis ",

@@ -38,7 +38,10 @@ UOp* UnderReshapes(UOp* uop) {
 }  // namespace
 
 absl::Status ShareTaker::Take(UOp* uop) {
-  if (!IsConst(uop->shape())) return Unsupported("a value of symbolic size in a program for several devices");
+  if (!IsConst(uop->shape())) {
+    return Unsupported(absl::StrCat(Name(uop->op()), " of shape ", ToString(uop->shape()),
+                                    ": in a program for several devices all sizes are numbers"));
+  }
   KILN_ASSIGN_OR_RETURN(const Share share, Taken(uop));
   if (share.node != uop) graph_.InheritOrigin(share.node, uop);
   shares_of_[uop] = share;

@@ -1,5 +1,5 @@
 // Several CPU devices on one machine: each with its own memory and queue, sharing
-// code, and copies between them.
+// code, copies between them, and what programs on several refuse.
 #include <gtest/gtest.h>
 
 #include <string>
@@ -94,6 +94,37 @@ TEST_F(SeveralDevicesTest, CopiesBetweenDevices) {
   EXPECT_EQ(*Download(*stubs_, to, 0, 8), std::string(8, '\0'));
   EXPECT_EQ(DetailOf(Copy(from, 1, to, 0, data.size()))->code(), v1::OUT_OF_BOUNDS);
   EXPECT_TRUE(Copy(from, 0, to, 0, 0).ok());
+}
+
+// Not yet in a program for several devices: on all of them, or on one. The node is named.
+TEST_F(SeveralDevicesTest, SizesOfVariablesAreRefused) {
+  const auto expect = [&](absl::string_view graph, uint32_t node, absl::string_view text) {
+    const auto compiled = Compile(*stubs_, GraphOf(std::string(graph)));
+    ASSERT_FALSE(compiled.ok()) << text;
+    const auto detail = DetailOf(compiled.status()).value_or(v1::ErrorDetail());
+    EXPECT_EQ(detail.code(), v1::UNSUPPORTED_SHARD) << compiled.status();
+    EXPECT_EQ(detail.node(), node) << compiled.status();
+    EXPECT_EQ(detail.op(), "PARAM") << compiled.status();
+    EXPECT_NE(compiled.status().message().find(text), absl::string_view::npos) << compiled.status();
+  };
+  expect(R"(
+    0 STACK []
+    1 PARAM [0] slot=1 dtype=int32 space=ALU name="n" min=2 max=8
+    2 STACK [1]
+    3 PARAM [2] slot=0 dtype=float32 device=("CPU:0", "CPU:1")
+    4 TUPLE [3]
+  )",
+         3, "PARAM of shape (n,) on 2 devices: sizes on several devices are numbers");
+  expect(R"(
+    0 STACK []
+    1 PARAM [0] slot=1 dtype=int32 space=ALU name="n" min=2 max=8
+    2 STACK [1]
+    3 PARAM [2] slot=0 dtype=float32 device=("CPU:0")
+    4 CONST [] weakint 4
+    5 PARAM [4] slot=2 dtype=float32 device=("CPU:0", "CPU:1")
+    6 TUPLE [3, 5]
+  )",
+         3, "PARAM of shape (n,): in a program for several devices all sizes are numbers");
 }
 
 }  // namespace
