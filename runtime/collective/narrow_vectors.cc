@@ -135,7 +135,22 @@ struct EightVector {
     return _mm256_andnot_si256(_mm256_cmpeq_epi8(items, _mm256_set1_epi8(static_cast<char>(0x80))), items);
   }
 
-  // e5m2: Eight::Narrow, of 8 at once.
+  // e5m2 of what does not round beyond its greatest number: rounded to its last place it is a
+  // half exactly, and this half's upper byte.
+  static bool AllFit(const Floats* from) {
+    constexpr float kTooLarge = 61440;  // halfway to what would follow 57344
+    Floats beyond = _mm256_setzero_ps();
+    for (int i = 0; i < kVectors; ++i) {
+      const Floats magnitude = _mm256_andnot_ps(_mm256_set1_ps(-0.0f), from[i]);
+      beyond = _mm256_or_ps(beyond, _mm256_cmp_ps(magnitude, _mm256_set1_ps(kTooLarge), _CMP_NLT_UQ));
+    }
+    return _mm256_movemask_ps(beyond) == 0;
+  }
+  static Words RoundedHalves(Floats low, Floats high) {
+    return _mm256_set_m128i(_mm256_cvtps_ph(Rounded(high), _MM_FROUND_TO_NEAREST_INT),
+                            _mm256_cvtps_ph(Rounded(low), _MM_FROUND_TO_NEAREST_INT));
+  }
+  // Any: Eight::Narrow, of 8 at once.
   static Words NarrowHalf(Floats value) {
     constexpr int kShift = Scalar::kShift;
     const Words bits = _mm256_castps_si256(value);
@@ -168,6 +183,11 @@ struct EightVector {
       const Words even = _mm256_or_si256(NarrowLonger(from[0]), _mm256_slli_epi32(NarrowLonger(from[1]), 16));
       const Words odd = _mm256_or_si256(NarrowLonger(from[2]), _mm256_slli_epi32(NarrowLonger(from[3]), 16));
       return WithoutMinusZero(_mm256_or_si256(even, _mm256_slli_epi16(odd, 8)));
+    }
+    if (AllFit(from)) {
+      const Words upper = _mm256_set1_epi16(static_cast<int16_t>(0xff00));
+      const Words even = _mm256_srli_epi16(RoundedHalves(from[0], from[1]), 8);
+      return _mm256_or_si256(even, _mm256_and_si256(RoundedHalves(from[2], from[3]), upper));
     }
     // Two vectors of 32 bits to one of 16: their order is that of Low- and HighHalves
     // once the middle quarters have changed places.
