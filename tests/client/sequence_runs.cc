@@ -148,8 +148,8 @@ void Sequence::Fail() {
   switch (Below(4)) {
     case 0:  // y is too short
       code = v1::BUFFER_SIZE_MISMATCH;
-      arguments.Set(1, short_[at].Ref());
-      read = {x};
+      arguments.Set(1, short_[at]->ref);
+      read = {x, short_[at]};
       break;
     case 1:  // there is no y
       code = v1::MISSING_ARGUMENT;
@@ -233,23 +233,22 @@ void Sequence::RunSplit() {
   const Program& program = site_.Compiled(name, Split(devices, updates), home_);
   Codes codes;
   Slots read = xs;
-  std::vector<v1::BufferRef> refs = RefsOf(ys);
   const size_t wrong = Chance(15) ? Below(static_cast<uint32_t>(ys.size())) : ys.size();
   for (size_t i = 0; i < ys.size(); ++i) {
     if (i == wrong) {
-      refs[i] = short_[site_.IndexOf(devices[i])].Ref();
+      ys[i] = short_[site_.IndexOf(devices[i])];
       codes.insert(v1::BUFFER_SIZE_MISMATCH);
-    } else {
-      read.push_back(ys[i]);
-      if (updates && xs[i]->Meets(*ys[i])) codes.insert(v1::BAD_ARGUMENT);
     }
+    read.push_back(ys[i]);
+    if (updates && xs[i]->Meets(*ys[i])) codes.insert(v1::BAD_ARGUMENT);
   }
   const MaybeCause met = First(read), own = model_.Fault(codes);
-  const Arguments arguments = Arguments().Set(0, RefsOf(xs)).Set(1, refs);
+  const Arguments arguments = Arguments().Set(0, RefsOf(xs)).Set(1, RefsOf(ys));
   std::vector<Values> products, sums;
   Values total(kSize);
   for (size_t i = 0; i < xs.size(); ++i) {
-    const Values x = xs[i]->values(), y = ys[i]->values();
+    Values x = xs[i]->values(), y = ys[i]->values();
+    y.resize(x.size());
     products.emplace_back(kSize);
     sums.emplace_back(kSize);
     for (size_t at = 0; at < x.size(); ++at) {
@@ -265,7 +264,7 @@ void Sequence::RunSplit() {
     model_.Sent(cause, updates ? xs : Slots());
     for (size_t i = 0; i < results.size() && !updates; ++i) {
       const size_t at = i % devices.size();
-      AddResults({results[i]}, {i < devices.size() ? products[at] : total}, cause, /*made=*/!cause.has_value(),
+      AddResults({results[i]}, {i < devices.size() ? products[at] : total}, cause, !own.has_value() && AllMade(read),
                  devices[at]);
     }
   } else {

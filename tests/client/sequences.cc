@@ -52,16 +52,20 @@ size_t Site::IndexOf(const std::string& device) const {
 
 Sequence::Sequence(Site& site, uint32_t seed) : site_(site), random_(seed), home_(random_() % site.devices.size()) {
   stream_ = site_.clients[home_]->OpenStream().value();
-  for (const auto& client : site_.clients) short_.push_back(client->Allocate(4).value());
+  for (const std::string& device : site_.devices) {
+    short_.push_back(NewSlot({}, Values(1), device));
+    short_.back()->owned = client(short_.back()).Allocate(sizeof(int32_t)).value();
+    short_.back()->ref = short_.back()->owned.Ref();
+  }
   kinds_ = {{"one", One()}, {"two", Two()}, {"update", kiln::client::Update()}, {"replace", Replace()}};
 }
 
 const std::vector<Sequence::Weighted>& Sequence::Steps() {
   static const auto* const steps = new std::vector<Weighted>{
       {"make", &Sequence::Make, 5, false},
-      {"free", &Sequence::Free, 6, false},
-      {"write", &Sequence::Write, 4, false},
-      {"fill", &Sequence::Fill, 5, false},
+      {"free", &Sequence::Free, 7, false},
+      {"write", &Sequence::Write, 6, false},
+      {"fill", &Sequence::Fill, 9, false},
       {"copy", &Sequence::Copy, 3, false},
       {"view", &Sequence::View, 2, false},
       {"read", &Sequence::Read, 4, false},
@@ -116,10 +120,13 @@ Values Sequence::Numbers(size_t count) {
 }
 
 SlotPtr Sequence::Pick(const std::string& device, bool stream, bool any) {
+  // What works on several would else hardly ever be well.
+  const bool healthy = Chance(50);
   Slots there;
   for (const SlotPtr& slot : slots_) {
-    const bool here = device.empty() ? true : slot->memory->device == device;
-    if (here && (stream || slot->everybodys()) && (any || slot->size() == kWhole)) there.push_back(slot);
+    const bool here = device.empty() || slot->memory->device == device;
+    const bool wanted = (any || slot->size() == kWhole) && (!healthy || !slot->cause().has_value());
+    if (here && wanted && (stream || slot->everybodys())) there.push_back(slot);
   }
   if (!there.empty()) return there[Below(static_cast<uint32_t>(there.size()))];
   return Make(device.empty() ? site_.devices[AnyDevice(stream)] : device, stream, kWhole);
@@ -150,7 +157,7 @@ void Sequence::Quiesce() {
 }
 
 void Sequence::Expect(const std::string& wrong) {
-  if (wrong_.empty()) wrong_ = wrong;
+  if (wrong_.empty() && !wrong.empty()) wrong_ = absl::StrCat("call ", calls_, ": ", wrong);
 }
 
 // -- Memory
@@ -231,7 +238,7 @@ void Sequence::Write() {
 
 void Sequence::Fill() {
   const bool stream = Chance(60);
-  const SlotPtr slot = Pick("", stream, /*any=*/true);
+  const SlotPtr slot = Chance(10) ? short_[AnyDevice(false)] : Pick("", stream, /*any=*/true);
   const Values one(1, Number());
   const MaybeCause cause = slot->memory->made ? MaybeCause() : slot->cause();
   if (stream) {
@@ -337,22 +344,17 @@ void Sequence::Collective() {
     if (reduces || request.input_size() == 0) *request.add_input() = slot->ref;
     *request.add_output() = slot->ref;
   }
-  MaybeCause cause = reduces ? First(slots) : slots[0]->cause();
-  for (const SlotPtr& slot : slots) {
-    if (!slot->memory->made) cause = Earliest(cause, slot->cause());
-  }
   const size_t wrong = Chance(15) ? Below(static_cast<uint32_t>(slots.size())) : slots.size();
   MaybeCause own;
   Slots outputs = slots;
   if (wrong < slots.size()) {
-    *request.mutable_output(static_cast<int>(wrong)) = short_[devices[wrong]].Ref();
+    outputs[wrong] = short_[devices[wrong]];
+    *request.mutable_output(static_cast<int>(wrong)) = outputs[wrong]->ref;
     own = model_.Fault({v1::OUT_OF_BOUNDS});
-    outputs.erase(outputs.begin() + static_cast<std::ptrdiff_t>(wrong));
-    // Of a broadcast, whether the others' names stand for something is asked of outputs alone.
-    cause = reduces ? First(slots) : slots[0]->cause();
-    for (const SlotPtr& slot : outputs) {
-      if (!slot->memory->made) cause = Earliest(cause, slot->cause());
-    }
+  }
+  MaybeCause cause = reduces ? First(slots) : slots[0]->cause();
+  for (const SlotPtr& slot : outputs) {
+    if (!slot->memory->made) cause = Earliest(cause, slot->cause());
   }
   if (stream) {
     busy_ = true;

@@ -115,7 +115,7 @@ class Sequence {
   Expectations model_;
   Slots slots_;
   std::vector<v1::BufferRef> freed_;             // names of the stream's
-  std::vector<DeviceBuffer> short_;              // one a device: 4 bytes
+  Slots short_;                                  // one a device, of one element: too short for anything
   std::vector<std::pair<std::string, Kind>> kinds_;
   std::string said_, wrong_;
   bool busy_ = false;
