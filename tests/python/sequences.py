@@ -76,7 +76,10 @@ class Sequence(Runs):
 
     def pick(self, device: Optional[str] = None, whole: bool = True) -> Slot:
         """A slot of SIZE elements, or of any number; a new one where there is none."""
-        there = [slot for slot in self.slots if device in (None, slot.device) and (slot.size == SIZE or not whole)]
+        # What works on several would else hardly ever be well.
+        healthy = self.random.random() < 0.5
+        there = [slot for slot in self.slots if device in (None, slot.device) and (slot.size == SIZE or not whole)
+                 and not (healthy and slot.cause)]  # fmt: skip
         return self.random.choice(there) if there else self.make(device, SIZE)
 
     # -- memory
