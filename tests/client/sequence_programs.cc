@@ -191,8 +191,8 @@ v1::Graph Split(const Devices& devices, bool updates) {
 std::vector<std::pair<v1::ErrorCode, v1::Graph>> Broken() {
   const auto sum = [](const char* size, const char* dtype, const char* sources) {
     return e2e::GraphOf(absl::StrCat("0 CONST [] weakint 8\n1 CONST [] weakint ", size,
-                                     "\n2 PARAM : int32 [0] slot=0\n3 PARAM : ", dtype, " [1] slot=1\n4 ADD [",
-                                     sources, "]\n5 TUPLE [4]"));
+                                     "\n2 PARAM : int32 [0] slot=0\n3 PARAM : ", dtype, " [1] slot=1\n4 ADD [", sources,
+                                     "]\n5 TUPLE [4]"));
   };
   v1::Graph unknown = sum("8", "int32", "2, 3");
   unknown.mutable_nodes(4)->set_op(static_cast<v1::Op>(9999));

@@ -62,22 +62,14 @@ Sequence::Sequence(Site& site, uint32_t seed) : site_(site), random_(seed), home
 
 const std::vector<Sequence::Weighted>& Sequence::Steps() {
   static const auto* const steps = new std::vector<Weighted>{
-      {"make", &Sequence::Make, 5, false},
-      {"free", &Sequence::Free, 7, false},
-      {"write", &Sequence::Write, 6, false},
-      {"fill", &Sequence::Fill, 9, false},
-      {"copy", &Sequence::Copy, 3, false},
-      {"view", &Sequence::View, 2, false},
-      {"read", &Sequence::Read, 4, false},
-      {"fence", &Sequence::Fence, 2, false},
-      {"use freed", &Sequence::UseFreed, 1, false},
-      {"collective", &Sequence::Collective, 3, false},
-      {"compile", &Sequence::Compile, 2, false},
-      {"compile broken", &Sequence::CompileBroken, 1, false},
-      {"execute", &Sequence::Execute, 9, false},
-      {"fail", &Sequence::Fail, 3, false},
-      {"partial", &Sequence::RunPartial, 4, false},
-      {"split", &Sequence::RunSplit, 5, true},
+      {"make", &Sequence::Make, 5, false},          {"free", &Sequence::Free, 7, false},
+      {"write", &Sequence::Write, 6, false},        {"fill", &Sequence::Fill, 9, false},
+      {"copy", &Sequence::Copy, 3, false},          {"view", &Sequence::View, 2, false},
+      {"read", &Sequence::Read, 4, false},          {"fence", &Sequence::Fence, 2, false},
+      {"use freed", &Sequence::UseFreed, 1, false}, {"collective", &Sequence::Collective, 3, false},
+      {"compile", &Sequence::Compile, 2, false},    {"compile broken", &Sequence::CompileBroken, 1, false},
+      {"execute", &Sequence::Execute, 9, false},    {"fail", &Sequence::Fail, 3, false},
+      {"partial", &Sequence::RunPartial, 4, false}, {"split", &Sequence::RunSplit, 5, true},
       {"stop", &Sequence::Stop, 3, false},
   };
   return *steps;

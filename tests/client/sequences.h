@@ -114,8 +114,8 @@ class Sequence {
   std::unique_ptr<Stream> stream_;
   Expectations model_;
   Slots slots_;
-  std::vector<v1::BufferRef> freed_;             // names of the stream's
-  Slots short_;                                  // one a device, of one element: too short for anything
+  std::vector<v1::BufferRef> freed_;  // names of the stream's
+  Slots short_;                       // one a device, of one element: too short for anything
   std::vector<std::pair<std::string, Kind>> kinds_;
   std::string said_, wrong_;
   bool busy_ = false;

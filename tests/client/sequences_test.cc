@@ -6,6 +6,8 @@
 // With tests/python/sequences_test.py, which is the same for Python, they are a minute. Those of
 // kLeast seeds are done in any case. A failure names its seed, and what was called; what a
 // stopped run leaves is a race's to decide, and what is asked for after it may depend on that.
+#include "tests/client/sequences.h"
+
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -15,7 +17,6 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "absl/time/clock.h"
-#include "tests/client/sequences.h"
 #include "tests/e2e/server_fixture.h"
 
 namespace kiln::client {
