@@ -58,6 +58,16 @@ class SortCases:
             for mine, theirs in zip(got, wanted):
                 np.testing.assert_array_equal(mine.numpy(), theirs.numpy())
 
+    def test_memory_is_not_of_all_with_all(self):
+        """The server has 32 MiB; a byte for each two of these elements would be 64."""
+        from tinygrad import Tensor
+
+        array = np.random.default_rng(2).integers(0, 1000, 1 << 13).astype(np.float32)
+        x, order = Tensor(array).realize(), np.argsort(array, kind="stable")
+        values, places = x.sort()
+        np.testing.assert_array_equal(values.numpy(), array[order])
+        np.testing.assert_array_equal(places.numpy(), order)
+
     def test_gradients(self):
         """Of ties, too: each has its share."""
         from tinygrad import Tensor
