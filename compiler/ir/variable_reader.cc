@@ -1,3 +1,4 @@
+// Tests: tests/conformance/symbolic_test.cc and tests/e2e/symbolic_test.cc.
 #include "compiler/ir/variable_reader.h"
 
 #include <algorithm>

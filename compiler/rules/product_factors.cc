@@ -20,8 +20,8 @@ UOp* BeforeMoves(UOp* uop) {
 bool IsNumber(UOp* uop, int number) {
   Match match;
   uop = BeforeMoves(uop);
-  const int turned = uop->op() == Op::MUL && Number(-1).Matches(BeforeMoves(uop->src(1)), match) ? -number : number;
-  return Number(turned).Matches(turned == number ? uop : BeforeMoves(uop->src(0)), match);
+  const int inner = uop->op() == Op::MUL && Number(-1).Matches(BeforeMoves(uop->src(1)), match) ? -number : number;
+  return Number(inner).Matches(inner == number ? uop : BeforeMoves(uop->src(0)), match);
 }
 
 UOp* BesideNumber(const UOp* sum, int number) {

@@ -5,13 +5,10 @@
 #include <chrono>
 #include <thread>
 
-#include "absl/strings/str_cat.h"
-#include "tests/e2e/server_fixture.h"
+#include "tests/e2e/long_run.h"
 
 namespace kiln::e2e {
 namespace {
-
-constexpr int64_t kElements = 16 << 20;
 
 class CancelTest : public ServerTest {
  protected:
@@ -19,14 +16,10 @@ class CancelTest : public ServerTest {
   // place of nothing.
   void SetUp() override {
     ServerTest::SetUp();
-    std::string text = absl::StrCat("0 CONST [] weakint ", kElements, "\n1 PARAM : float32 [0] slot=0\n");
-    int last = 1;
-    for (int i = 0; i < 100; ++i, ++last) absl::StrAppend(&text, last + 1, " SIN [", last, "]\n");
-    absl::StrAppend(&text, last + 1, " TUPLE [", last, "]\n");
-    const auto compiled = Compile(*stubs_, GraphOf(text));
+    const auto compiled = Compile(*stubs_, Sines());
     ASSERT_TRUE(compiled.ok()) << compiled.status();
     request_.set_graph_hash(compiled->graph_hash());
-    AddBuffer(request_, 0, *AllocateFloats(*stubs_, kElements));
+    AddBuffer(request_, 0, *AllocateFloats(*stubs_, kLongElements));
     in_use_ = FirstDevice(*stubs_).memory_in_use_bytes();
   }
 

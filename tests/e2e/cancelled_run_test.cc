@@ -10,18 +10,14 @@
 
 #include "absl/strings/str_cat.h"
 #include "kiln/v1/collective_service.grpc.pb.h"
-#include "tests/e2e/server_fixture.h"
+#include "tests/e2e/long_run.h"
 
 namespace kiln::e2e {
 namespace {
 
-v1::ErrorCode CodeOf(const absl::Status& status) { return DetailOf(status).value_or(v1::ErrorDetail()).code(); }
-
 // A run of seconds is cancelled when it has begun to write; with one device or two.
 class CancelledRunTest : public ServerTest {
  protected:
-  static constexpr int64_t kElements = 16 << 20;
-
   void SetUp() override {
     v1::ServerConfig config = server::DefaultConfig();
     config.set_cpu_devices(2);
@@ -30,10 +26,8 @@ class CancelledRunTest : public ServerTest {
 
   // A hundred sines of slot 0, in place. On devices: ("A", "B").
   static v1::Graph Sines(const std::string& devices, const char* root) {
-    std::string text =
-        absl::StrCat("0 CONST [] weakint ", kElements, "\n1 PARAM [0] slot=0 dtype=float32", devices, "\n");
-    int last = 1;
-    for (int i = 0; i < 100; ++i, ++last) absl::StrAppend(&text, last + 1, " SIN [", last, "]\n");
+    int last = 0;
+    std::string text = SinesText(last, devices);
     absl::StrAppend(&text, last + 1, " STORE [1, ", last, "]\n", last + 2, " ", root, " [", last + 1, "]\n");
     return GraphOf(text);
   }
@@ -82,7 +76,7 @@ class CancelledRunTest : public ServerTest {
 TEST_F(CancelledRunTest, OfOneProgramSaysSo) {
   v1::ExecuteRequest request;
   request.set_graph_hash(Compile(*stubs_, Sines("", "SINK"))->graph_hash());
-  const uint64_t mine = Ones("", kElements);
+  const uint64_t mine = Ones("", kLongElements);
   AddBuffer(request, 0, mine);
   Cancel(mine, [&](grpc::ClientContext& context) {
     v1::ExecuteResponse response;
@@ -108,7 +102,7 @@ TEST_F(CancelledRunTest, OfARecordingSaysSo) {
   ASSERT_TRUE(Call(*stubs_->kernel, &v1::KernelService::Stub::RecordSequence, recording, recorded).ok());
   v1::ReplaySequenceRequest replay;
   replay.set_recording(recorded.recording());
-  const uint64_t mine = Ones("", kElements);
+  const uint64_t mine = Ones("", kLongElements);
   replay.add_handles(mine);
   v1::ReplaySequenceResponse response;
   Cancel(mine,
@@ -122,7 +116,7 @@ TEST_F(CancelledRunTest, OfAProgramOnSeveralDevicesSaysSo) {
   const auto compiled = Compile(*stubs_, Sines(" device=(\"CPU:0\", \"CPU:1\")", "TUPLE"));
   ASSERT_TRUE(compiled.ok()) << compiled.status();
   request.set_graph_hash(compiled->graph_hash());
-  const uint64_t shares[] = {Ones("CPU:0", kElements / 2), Ones("CPU:1", kElements / 2)};
+  const uint64_t shares[] = {Ones("CPU:0", kLongElements / 2), Ones("CPU:1", kLongElements / 2)};
   for (const uint64_t share : shares) {
     if (request.arguments_size() == 0) request.add_arguments();
     request.mutable_arguments(0)->mutable_shards()->add_buffer()->set_handle(share);

@@ -7,24 +7,11 @@
 #include <string>
 #include <vector>
 
+#include "tests/e2e/long_run.h"
 #include "tests/e2e/submit_client.h"
 
 namespace kiln::e2e {
 namespace {
-
-// slot 1 = slot 0 + 1, whatever slot 1 held.
-constexpr char kReplace[] = R"(
-  0 CONST [] weakint 8
-  1 PARAM : float32 [0] slot=0
-  2 CONST [] float32 1.0
-  3 ADD [1, 2]
-  4 PARAM : float32 [0] slot=1
-  5 STORE [4, 3]
-  6 AFTER [4, 5]
-  7 TUPLE [6]
-)";
-
-v1::ErrorCode CodeOf(const absl::Status& status) { return DetailOf(status).value_or(v1::ErrorDetail()).code(); }
 
 class PoisonTest : public ServerTest {
  protected:

@@ -9,38 +9,23 @@
 
 #include "absl/strings/str_cat.h"
 #include "kiln/v1/collective_service.grpc.pb.h"
-#include "tests/e2e/server_fixture.h"
+#include "tests/e2e/long_run.h"
 
 namespace kiln::e2e {
 namespace {
-
-constexpr int64_t kElements = 16 << 20;
-
-v1::ErrorCode CodeOf(const absl::Status& status) { return DetailOf(status).value_or(v1::ErrorDetail()).code(); }
 
 class StoppedTest : public ServerTest {
  protected:
   // A run of seconds in place, on mine_; and of `first` of its elements, in the place of others.
   void SetUp() override {
     ServerTest::SetUp();
-    std::string text = absl::StrCat("0 CONST [] weakint ", kElements, "\n1 PARAM : float32 [0] slot=0\n");
-    int last = 1;
-    for (int i = 0; i < 100; ++i, ++last) absl::StrAppend(&text, last + 1, " SIN [", last, "]\n");
+    int last = 0;
+    std::string text = SinesText(last);
     absl::StrAppend(&text, last + 1, " STORE [1, ", last, "]\n", last + 2, " AFTER [1, ", last + 1, "]\n", last + 3,
                     " TUPLE [", last + 2, "]\n");
     long_.set_graph_hash(Compile(*stubs_, GraphOf(text))->graph_hash());
-    constexpr char kStore[] = R"(
-      0 CONST [] weakint 8
-      1 PARAM : float32 [0] slot=0
-      2 CONST [] float32 1.0
-      3 ADD [1, 2]
-      4 PARAM : float32 [0] slot=1
-      5 STORE [4, 3]
-      6 AFTER [4, 5]
-      7 TUPLE [6]
-    )";
-    store_.set_graph_hash(Compile(*stubs_, GraphOf(kStore))->graph_hash());
-    mine_ = *AllocateFloats(*stubs_, kElements);
+    store_.set_graph_hash(Compile(*stubs_, GraphOf(kReplace))->graph_hash());
+    mine_ = *AllocateFloats(*stubs_, kLongElements);
     AddBuffer(long_, 0, mine_);
     part_ = View(mine_);
     other_ = *AllocateFloats(*stubs_, 8);
