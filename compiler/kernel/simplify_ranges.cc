@@ -72,8 +72,8 @@ UOp* TryMerge(Graph& graph, UOp* sink, UOp* outer, UOp* inner, int divisions) {
 }
 
 UOp* MergeOnce(Graph& graph, UOp* sink, std::vector<std::pair<UOp*, UOp*>>& failed) {
-  const std::vector<UOp*> order = Toposort(sink);
-  if (order.size() > kMaxNodes) return nullptr;
+  const std::vector<UOp*> order = ToposortUpTo(sink, kMaxNodes);
+  if (order.empty()) return nullptr;
   const int divisions = Divisions(order);
   for (UOp* uop : order) {
     if (!Closes(uop)) continue;

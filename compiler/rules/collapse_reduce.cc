@@ -350,7 +350,7 @@ class Collapser {
 UOp* CollapseReduce(Graph& graph, Rewriter& simplify, Op fold, UOp* value, absl::Span<UOp* const> ranges) {
   std::vector<UOp*> left(ranges.begin(), ranges.end());
   for (size_t i = 0; i < left.size();) {
-    UOp* folded = Toposort(value).size() > kMaxNodes ? nullptr : Collapser(graph, fold, left[i]).Fold(value);
+    UOp* folded = ToposortUpTo(value, kMaxNodes).empty() ? nullptr : Collapser(graph, fold, left[i]).Fold(value);
     if (folded == nullptr) {
       ++i;
       continue;

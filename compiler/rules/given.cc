@@ -64,8 +64,8 @@ UOp* Given(Graph& graph, UOp* uop, const Fact& fact) {
   const auto unit = std::find_if(fact.sum.terms.begin(), fact.sum.terms.end(),
                                  [](const auto& term) { return term.coefficient == 1 || term.coefficient == -1; });
   if (unit == fact.sum.terms.end() || unit->node->IsConst()) return nullptr;
-  const std::vector<UOp*> order = Toposort(uop);
-  if (order.size() > kMaxNodes || std::find(order.begin(), order.end(), unit->node) == order.end()) return nullptr;
+  const std::vector<UOp*> order = ToposortUpTo(uop, kMaxNodes);
+  if (std::find(order.begin(), order.end(), unit->node) == order.end()) return nullptr;
   const Weight before = WeightOf(order);
   if (!before.decides) return nullptr;
 

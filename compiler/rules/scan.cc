@@ -184,8 +184,8 @@ std::optional<Scan> ScanOf(Graph& graph, Rewriter& simplify, UOp* reduce, UOp* o
     const int64_t turns = range->src(0)->const_int();
     if (turns < 2 || turns > kMaxTurns) return std::nullopt;
   }
-  const std::vector<UOp*> order = Toposort(reduce->src(0));
-  if (order.size() > kMaxNodes || std::none_of(order.begin(), order.end(), IsMask)) return std::nullopt;
+  const std::vector<UOp*> order = ToposortUpTo(reduce->src(0), kMaxNodes);
+  if (order.empty() || std::none_of(order.begin(), order.end(), IsMask)) return std::nullopt;
   return Recogniser(graph, simplify, reduce, output).Run();
 }
 

@@ -6,6 +6,7 @@
 #include "absl/strings/str_join.h"
 #include "base/check.h"
 #include "base/error.h"
+#include "compiler/target/llvm/large_code.h"
 #include "llvm/ADT/SmallVector.h"
 #include "llvm/CodeGen/SchedulerRegistry.h"
 #include "llvm/IR/DiagnosticInfo.h"
@@ -54,6 +55,9 @@ std::string Emit(llvm::Module& module, llvm::TargetMachine& machine, llvm::CodeG
   llvm::SmallVector<char, 0> bytes;
   llvm::raw_svector_ostream stream(bytes);
   llvm::legacy::PassManager passes;
+  CutIndexTrees(module);
+  const llvm::Triple& triple = machine.getTargetTriple();
+  if (!triple.isNVPTX() && !triple.isAMDGCN()) SplitLongBlocks(module);
   const bool failed = machine.addPassesToEmitFile(passes, stream, nullptr, type);
   KILN_CHECK(!failed);
   passes.run(module);
