@@ -32,7 +32,7 @@ size_t CutIndexTrees(llvm::Module& module) {
           const auto found = paths.find(operand);
           sum += found == paths.end() ? 1 : found->second;
         }
-        if (sum > kMostPaths) {
+        if (sum > kMaxPaths) {
           auto* frozen = new llvm::FreezeInst(&instruction, "", next);
           instruction.replaceUsesWithIf(frozen, [frozen](const llvm::Use& use) { return use.getUser() != frozen; });
           paths[frozen] = 1;
@@ -50,9 +50,9 @@ size_t SplitLongBlocks(llvm::Module& module) {
   for (llvm::Function& function : module) {
     bool split = false;
     for (auto block = function.begin(); block != function.end(); ++block) {
-      if (block->size() <= kMostInstructionsOfABlock) continue;
+      if (block->size() <= kMaxBlockInstructions) continue;
       // The rest is the next block, and looked at next. PHIs stay together.
-      auto at = std::next(block->begin(), kMostInstructionsOfABlock - 1);
+      auto at = std::next(block->begin(), kMaxBlockInstructions - 1);
       while (llvm::isa<llvm::PHINode>(*at)) ++at;
       block->splitBasicBlock(at);
       split = true;

@@ -15,9 +15,9 @@
 namespace kiln::compiler {
 
 // Integer expressions with more paths than this are cut.
-inline constexpr size_t kMostPaths = 250;
+inline constexpr size_t kMaxPaths = 250;
 // Longer blocks are translated in parts.
-inline constexpr size_t kMostInstructionsOfABlock = 4096;
+inline constexpr size_t kMaxBlockInstructions = 16384;
 
 // Puts FREEZEs into integer expressions, beneath which no pass looks and which emit nothing.
 // How many were put.

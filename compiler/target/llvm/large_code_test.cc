@@ -86,12 +86,12 @@ TEST_F(LargeCode, OrdinaryCodeIsLeftAsItIs) {
 
 TEST_F(LargeCode, ALongBlockBecomesParts) {
   MakeLoop([](llvm::IRBuilder<>& b, llvm::Value* i) {
-    for (size_t k = 0; k < 3 * kMostInstructionsOfABlock; ++k) i = b.CreateXor(i, b.getInt64(k + 1));
+    for (size_t k = 0; k < 3 * kMaxBlockInstructions; ++k) i = b.CreateXor(i, b.getInt64(k + 1));
     return i;
   });
   EXPECT_EQ(SplitLongBlocks(module_), 3u);
   EXPECT_EQ(function_->size(), 6u);
-  for (const llvm::BasicBlock& block : *function_) EXPECT_LE(block.size(), kMostInstructionsOfABlock);
+  for (const llvm::BasicBlock& block : *function_) EXPECT_LE(block.size(), kMaxBlockInstructions);
   EXPECT_TRUE(function_->hasFnAttribute(llvm::Attribute::OptimizeNone));
   EXPECT_FALSE(llvm::verifyModule(module_));
   EXPECT_EQ(SplitLongBlocks(module_), 0u);
