@@ -63,18 +63,18 @@ const char* AxisColourOf(const v1::UOp& uop) {
   return nullptr;
 }
 
-constexpr size_t kMostShown = 80;  // characters of one line of a label
+constexpr size_t kMaxShown = 80;  // characters of one line of a label
 
 // Safe inside a DOT string, and short; never cut inside a UTF-8 character.
 std::string Label(absl::string_view text) {
   std::string out;
-  size_t end = std::min(text.size(), kMostShown);
+  size_t end = std::min(text.size(), kMaxShown);
   while (end < text.size() && end > 0 && (static_cast<unsigned char>(text[end]) & 0xC0) == 0x80) --end;
   for (char c : text.substr(0, end)) {
     if (c == '"' || c == '\\') out.push_back('\\');
     out.push_back(c == '\n' ? ' ' : c);
   }
-  if (text.size() > kMostShown) out.append("...");
+  if (text.size() > kMaxShown) out.append("...");
   return out;
 }
 

@@ -9,7 +9,7 @@
 namespace kiln {
 namespace {
 
-constexpr size_t kMostShown = 24;  // of what was found, in an error
+constexpr size_t kMaxShown = 24;  // of what was found, in an error
 
 bool IsWordChar(char c) { return absl::ascii_isalnum(c) || c == '_' || c == '.' || c == '+' || c == '-'; }
 
@@ -156,7 +156,7 @@ void TextScanner::Fail(absl::string_view expected) {
   SkipBlanks();
   const absl::string_view rest = line_.substr(at_);
   const std::string found = rest.empty() ? std::string("the end of the line")
-                                         : absl::StrCat("\"", absl::CHexEscape(rest.substr(0, kMostShown)), "\"");
+                                         : absl::StrCat("\"", absl::CHexEscape(rest.substr(0, kMaxShown)), "\"");
   error_ = absl::StrCat("column ", at_ + 1, ": expected ", expected, ", found ", found);
 }
 

@@ -12,7 +12,7 @@
 namespace kiln::compiler {
 namespace {
 
-constexpr uint64_t kMostArenaBytes = uint64_t{1} << 60;
+constexpr uint64_t kMaxArenaBytes = uint64_t{1} << 60;
 
 uint64_t BytesOf(const UOp* share) {
   return static_cast<uint64_t>(NumElements(share->shape())) * static_cast<uint64_t>(ItemSize(share->dtype()));
@@ -194,7 +194,7 @@ absl::Status MultiProgramBuilder::PlaceArenas() {
         if (offset + bytes <= other.begin) break;
         offset = std::max(offset, other.end);
       }
-      if (offset + bytes > kMostArenaBytes)
+      if (offset + bytes > kMaxArenaBytes)
         return MakeError(v1::SIZE_OVERFLOW, "the values between the steps of the program fit in no device's memory");
       memory.offsets[share] = offset;
       const auto at = std::upper_bound(there.begin(), there.end(), offset,

@@ -59,11 +59,11 @@ class FakeTimer final : public KernelTimer {
     return {absl::StrContains(schedule, likes_) ? 50.0 : 100.0, ""};
   }
   double LeftMicros() override { return left; }
-  absl::Status Wanted() override { return runs < most_runs ? absl::OkStatus() : absl::CancelledError("gone"); }
+  absl::Status Wanted() override { return runs < max_runs ? absl::OkStatus() : absl::CancelledError("gone"); }
 
   std::string hates;
   double left = 1e9;
-  int runs = 0, most_runs = 1'000'000;
+  int runs = 0, max_runs = 1'000'000;
   std::set<std::string> timed;
 
  private:
@@ -176,7 +176,7 @@ TEST(Tune, KeepsToItsTime) {
 
 TEST(Tune, EndsWhenNobodyWantsIt) {
   FakeTimer timer("REDUCE");
-  timer.most_runs = 5;
+  timer.max_runs = 5;
   const auto tuned = Tune(Sums("5 TUPLE [4]"), NullTarget(), Options(), {}, timer);
   EXPECT_TRUE(absl::IsCancelled(tuned.status())) << tuned.status();
   EXPECT_LT(timer.runs, 40);

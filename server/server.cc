@@ -164,8 +164,8 @@ EngineOptions ToEngineOptions(const v1::ServerConfig& config) {
   const v1::ServerConfig::SessionLimits& sessions = config.session_limits();
   options.sessions.default_lease_seconds = sessions.default_lease_seconds();
   options.sessions.longest_lease_seconds = sessions.max_lease_seconds();
-  options.sessions.most_sessions = sessions.max_sessions();
-  options.sessions.most_sessions_of_peer = sessions.max_sessions_per_address();
+  options.sessions.max_sessions = sessions.max_sessions();
+  options.sessions.max_sessions_of_peer = sessions.max_sessions_per_address();
   options.collectives_file = config.collectives_file();
   options.meeting_patience = absl::Seconds(config.meeting_seconds());
   options.handles = {.all = config.max_handles(), .of_session = sessions.max_handles()};

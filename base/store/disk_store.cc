@@ -63,7 +63,7 @@ DiskStore::DiskStore(std::unique_ptr<Folder> folder, const DiskStoreOptions& opt
 std::string DiskStore::FileName(absl::string_view key) { return absl::StrCat(absl::BytesToHexString(key), kSuffix); }
 
 absl::StatusOr<Entry> DiskStore::Read(const std::string& name) {
-  KILN_ASSIGN_OR_RETURN(Folder::Contents contents, folder_->Read(name, kMostEntryBytes));
+  KILN_ASSIGN_OR_RETURN(Folder::Contents contents, folder_->Read(name, kMaxEntryBytes));
   return DecodeEntry(std::move(contents.bytes));
 }
 

@@ -9,8 +9,8 @@
 namespace kiln::client {
 namespace {
 
-constexpr size_t kMostFreedHandles = 64;
-constexpr uint64_t kMostFreedBytes = 16 << 20;
+constexpr size_t kMaxFreedHandles = 64;
+constexpr uint64_t kMaxFreedBytes = 16 << 20;
 
 std::shared_ptr<grpc::Channel> OpenChannel(const std::string& target) {
   grpc::ChannelArguments arguments;
@@ -78,7 +78,7 @@ void Connection::FreeLater(uint64_t handle, uint64_t bytes) {
     absl::MutexLock lock(&mutex_);
     freed_.push_back(handle);
     freed_bytes_ += bytes;
-    full = freed_.size() >= kMostFreedHandles || freed_bytes_ >= kMostFreedBytes;
+    full = freed_.size() >= kMaxFreedHandles || freed_bytes_ >= kMaxFreedBytes;
   }
   if (full) FlushFrees();
 }

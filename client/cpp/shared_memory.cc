@@ -25,7 +25,7 @@ namespace {
 // Of the two pieces: long against a call, short against a cache.
 constexpr uint64_t kPieceBytes = 4 << 20;
 // No answer of the server's socket is longer.
-constexpr size_t kMostAnswer = 64 << 10;
+constexpr size_t kMaxAnswer = 64 << 10;
 constexpr timeval kPatience = {10, 0};
 
 absl::Status SystemError(absl::string_view what) {
@@ -170,7 +170,7 @@ absl::Status SharedBytes::HandOver(const std::string& socket, int memfd) {
     return SystemError(socket);
   }
   if (!SendMemory(connection.get(), handle_, memfd)) return SystemError(socket);
-  std::string answer(kMostAnswer, '\0');
+  std::string answer(kMaxAnswer, '\0');
   const ssize_t size = recv(connection.get(), &answer[0], answer.size(), 0);
   if (size <= 0) return absl::UnavailableError(absl::StrCat("shared memory: ", socket, ": the server hung up"));
   answer.resize(static_cast<size_t>(size));

@@ -44,8 +44,8 @@ struct StreamOptions {
   // How long the session outlives a lost connection; the server may grant less.
   uint32_t lease_seconds = 30;
   // What may be under way, unconfirmed, before a command waits.
-  uint64_t most_commands = 1024;
-  uint64_t most_bytes = 16 << 20;
+  uint64_t max_commands = 1024;
+  uint64_t max_bytes = 16 << 20;
 };
 
 class Stream {

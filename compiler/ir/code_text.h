@@ -15,8 +15,8 @@
 namespace kiln::compiler {
 
 // Bytes of one node's code, and of a whole program's (SOURCE).
-inline constexpr size_t kMostCode = 4096;
-inline constexpr size_t kMostSource = size_t{1} << 20;
+inline constexpr size_t kMaxCode = 4096;
+inline constexpr size_t kMaxSource = size_t{1} << 20;
 
 // `text` with `sources` for its {n}; nothing if it names a source that is not there.
 std::optional<std::string> FillCode(absl::string_view text, absl::Span<const std::string> sources);

@@ -38,7 +38,7 @@ enum OpTraits : uint32_t {
 struct OpInfo {
   absl::string_view name;
   int least_sources;
-  int most_sources;  // -1: any number
+  int max_sources;  // -1: any number
   uint32_t traits;
   absl::string_view meaning;
 };

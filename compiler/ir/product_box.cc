@@ -8,10 +8,10 @@ namespace kiln::compiler {
 namespace {
 
 constexpr int64_t kPiece = 8;  // elements in 16 bytes
-constexpr int64_t kMostIndices = int64_t{1} << 32, kStepEnd = int64_t{1} << 39;
+constexpr int64_t kMaxIndices = int64_t{1} << 32, kStepEnd = int64_t{1} << 39;
 
 bool IsStep(int64_t step) { return step > 0 && step % kPiece == 0 && step < kStepEnd; }
-bool IsSize(int64_t size) { return size > 0 && size <= kMostIndices; }
+bool IsSize(int64_t size) { return size > 0 && size <= kMaxIndices; }
 
 void AddTo(PlaceForm& form, const UOp* uop, int64_t factor) {
   if (uop->IsConst()) {
@@ -61,7 +61,7 @@ std::optional<ProductBox> BoxOf(const PlaceForm& place, int64_t size, int64_t st
   if (!IsStep(box.step) || !IsSize(box.inner) || !IsSize(box.outer) || place.terms.size() > 1) return std::nullopt;
   if (place.terms.empty()) return box;
   const Bounds bounds = place.terms[0].first->bounds();
-  if (!bounds.known || bounds.min < 0 || bounds.max >= kMostIndices) return std::nullopt;
+  if (!bounds.known || bounds.min < 0 || bounds.max >= kMaxIndices) return std::nullopt;
   box.matrix_step = place.terms[0].second;
   box.matrices = static_cast<int64_t>(bounds.max) + 1;
   return IsStep(box.matrix_step) ? std::optional(box) : std::nullopt;

@@ -35,7 +35,7 @@ absl::StatusOr<UOp*> ProgramDoor::Code(uint32_t index, std::vector<UOp*> src) {
     return MakeError(v1::BAD_ARGUMENT, absl::StrCat(v1::Op_Name(node.op()), text));
   };
   if (node.arg_case() != v1::UOp::kText) return bad(" wants its code, a text");
-  if (node.text().size() > kMostCode) return bad(absl::StrCat(" has more than ", kMostCode, " bytes of code"));
+  if (node.text().size() > kMaxCode) return bad(absl::StrCat(" has more than ", kMaxCode, " bytes of code"));
   if (!FillCode(node.text(), std::vector<std::string>(src.size())).has_value())
     return bad(absl::StrCat(" names a source beyond the ", src.size(), " that it has"));
   DType dtype = node.dtype() == v1::DTYPE_UNSPECIFIED ? DType::kVoid : FromWire(node.dtype());
@@ -70,8 +70,8 @@ absl::StatusOr<UOp*> ProgramDoor::Program(uint32_t index, const std::vector<UOp*
     return bad("PROGRAM with a SOURCE wants a LINEAR, too: it says what the text takes and writes");
   if (index + 1 != static_cast<uint32_t>(wire_.nodes_size()))
     return bad("PROGRAM with a SOURCE is to be the graph's root");
-  if (source->arg_case() != v1::UOp::kText || source->text().empty() || source->text().size() > kMostSource)
-    return bad(absl::StrCat("SOURCE wants its text, of at most ", kMostSource, " bytes"));
+  if (source->arg_case() != v1::UOp::kText || source->text().empty() || source->text().size() > kMaxSource)
+    return bad(absl::StrCat("SOURCE wants its text, of at most ", kMaxSource, " bytes"));
   const auto* info = std::get_if<KernelArg>(&linear->arg());
   if (info == nullptr || info->name.empty()) return bad("the LINEAR of a PROGRAM with a SOURCE wants a name");
   KernelArg arg = *info;

@@ -12,7 +12,7 @@ namespace kiln::compiler {
 namespace {
 
 // An index that may be as large as any int32 is one that nothing bounds.
-constexpr int64_t kMostElements = std::numeric_limits<int32_t>::max();
+constexpr int64_t kMaxStorageElements = std::numeric_limits<int32_t>::max();
 
 struct Need {
   int64_t elements = 1;
@@ -49,7 +49,7 @@ absl::StatusOr<StorageSizes> LeastSizes(UOp* root, const std::vector<std::pair<u
       if (!indexes || source != uop->src(0)) continue;
       const Bounds& at = uop->src(1)->bounds();
       const int64_t lanes = uop->op() == Op::SHRINK ? MaxElements(uop->shape()) : 1;
-      if (!at.known || at.max + lanes > kMostElements) {
+      if (!at.known || at.max + lanes > kMaxStorageElements) {
         need->second.unbounded = true;
       } else {
         need->second.elements = std::max(need->second.elements, static_cast<int64_t>(at.max) + lanes);

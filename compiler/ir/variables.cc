@@ -90,12 +90,12 @@ absl::Status FoldSizes(Graph& graph, Op op, std::vector<UOp*>& src) {
 }
 
 bool IsKnownAtLaunch(const UOp* uop) {
-  constexpr int kMostNodes = 256;
+  constexpr int kMaxNodes = 256;
   std::vector<const UOp*> stack = {uop};
   for (int visited = 0; !stack.empty(); ++visited) {
     const UOp* top = stack.back();
     stack.pop_back();
-    if (visited == kMostNodes) return false;
+    if (visited == kMaxNodes) return false;
     if (top->IsConst() || top->IsVariable()) continue;
     if (!IsElementwise(top->op())) return false;
     stack.insert(stack.end(), top->src().begin(), top->src().end());

@@ -26,7 +26,7 @@ namespace {
 absl::Status BadArgument(absl::string_view text) { return MakeError(v1::BAD_ARGUMENT, text); }
 
 // Core nodes, and sources of them, for each node that a client may send.
-constexpr uint32_t kMostPerNode = 64;
+constexpr uint32_t kMaxPerNode = 64;
 
 absl::Status GraphHas(uint64_t used, absl::string_view limit, uint64_t most) {
   return TooLarge(limit, most, used,
@@ -186,7 +186,7 @@ absl::StatusOr<UOp*> ReadAll(Reading& reading) {
     }
     reading.made.push_back(*uop);
     // Vectors of many lanes, views of views: one node of a spelling may be many of the core.
-    const uint64_t most = uint64_t{kMostPerNode} * limits.max_nodes;
+    const uint64_t most = uint64_t{kMaxPerNode} * limits.max_nodes;
     const uint64_t parts = reading.graph.size() + reading.graph.sources();
     if (parts > most) return GraphHas(parts, "core nodes and sources", most);
     SetOrigins(reading, *uop, static_cast<uint32_t>(i));

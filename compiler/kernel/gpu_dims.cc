@@ -18,8 +18,8 @@ namespace kiln::compiler {
 namespace {
 
 constexpr size_t kDimensions = 3;
-constexpr int64_t kMostGroups = std::numeric_limits<int32_t>::max();  // along gidx0
-constexpr int64_t kMostGroupsAbove = 65535;                           // along gidx1 and gidx2
+constexpr int64_t kMaxGroups = std::numeric_limits<int32_t>::max();  // along gidx0
+constexpr int64_t kMaxGroupsAbove = 65535;                           // along gidx1 and gidx2
 
 int64_t SizeOf(const UOp* range) { return range->src(0)->const_int(); }
 
@@ -33,12 +33,12 @@ class Groups {
   // The coordinate of each loop, in the order of Add; empty if they are too many.
   std::vector<UOp*> Coordinates() {
     __int128 all = 1;
-    for (int64_t size : sizes_) all *= std::min<__int128>(size, kMostGroups + __int128{1});
-    if (all > kMostGroups) return {};
+    for (int64_t size : sizes_) all *= std::min<__int128>(size, kMaxGroups + __int128{1});
+    if (all > kMaxGroups) return {};
     std::vector<UOp*> coordinates;
     const bool apart =
         sizes_.size() <= kDimensions && std::all_of(sizes_.begin() + !sizes_.empty(), sizes_.end(),
-                                                    [](int64_t size) { return size <= kMostGroupsAbove; });
+                                                    [](int64_t size) { return size <= kMaxGroupsAbove; });
     if (apart) {
       for (size_t i = 0; i < sizes_.size(); ++i) coordinates.push_back(Special(absl::StrCat("gidx", i), sizes_[i]));
       return coordinates;
@@ -140,7 +140,7 @@ class Distribution {
 
   std::vector<int64_t> ItemsAskedFor() const {
     std::vector<int64_t> items;
-    for (const Dimension& dimension : Dimensions(outputs_.size() + folded_.size(), kMostGroups))
+    for (const Dimension& dimension : Dimensions(outputs_.size() + folded_.size(), kMaxGroups))
       items.push_back(dimension.size);
     return items;
   }
@@ -156,7 +156,7 @@ class Distribution {
   // -- A kernel with no schedule
 
   void ShareInnermost() {
-    const int64_t items = LargestDivisor(SizeOf(outputs_.front()), kMostItems);
+    const int64_t items = LargestDivisor(SizeOf(outputs_.front()), kMaxItems);
     if (items == SizeOf(outputs_.front())) {
       coordinates_[outputs_.front()] = groups_.Special("lidx0", items);
     } else {
@@ -182,7 +182,7 @@ class Distribution {
   }
 
   void TakeItems() {
-    std::vector<Dimension> dimensions = Dimensions(kDimensions, kMostItemsOfGroup);
+    std::vector<Dimension> dimensions = Dimensions(kDimensions, kMaxItemsOfGroup);
     std::stable_sort(dimensions.begin(), dimensions.end(),
                      [](const Dimension& a, const Dimension& b) { return a.step < b.step; });
     for (size_t i = 0; i < dimensions.size(); ++i) {
@@ -192,9 +192,9 @@ class Distribution {
     }
   }
 
-  // What is beyond `most` of them, or has more than `most_items` with the others, is not taken: it stays a loop, or is
+  // What is beyond `most` of them, or has more than `max_items` with the others, is not taken: it stays a loop, or is
   // a group.
-  std::vector<Dimension> Dimensions(size_t most, int64_t most_items) const {
+  std::vector<Dimension> Dimensions(size_t most, int64_t max_items) const {
     std::vector<UOp*> items = folded_;
     std::copy_if(outputs_.begin(), outputs_.end(), std::back_inserter(items), IsItem);
     std::vector<Dimension> dimensions;
@@ -209,7 +209,7 @@ class Distribution {
         found->step = std::min(found->step, SmallestStep(loop));
         continue;
       }
-      if (dimensions.size() == most || SizeOf(loop) > most_items / all) continue;
+      if (dimensions.size() == most || SizeOf(loop) > max_items / all) continue;
       all *= SizeOf(loop);
       dimensions.push_back({{loop}, SizeOf(loop), SmallestStep(loop)});
     }

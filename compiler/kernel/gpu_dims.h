@@ -9,7 +9,7 @@
 namespace kiln::compiler {
 
 // The most items that a work group gets by itself, and at all.
-inline constexpr int64_t kMostItems = 256, kMostItemsOfGroup = 1024;
+inline constexpr int64_t kMaxItems = 256, kMaxItemsOfGroup = 1024;
 
 // For a target that has work items: each output loop of the kernel whose turns are apart (loops_apart.h) becomes a
 // SPECIAL; the others keep their order in each item. What is not LOCAL is a group: gidx0 counts fastest, and what is
@@ -26,7 +26,7 @@ inline constexpr int64_t kMostItems = 256, kMostItemsOfGroup = 1024;
 UOp* GpuDims(Graph& graph, UOp* sink, bool folds_items);
 
 // The items of a group along each coordinate that the LOCAL and GROUP_REDUCE loops of `sink` ask for: of more than
-// three, or of more than kMostItemsOfGroup together, GpuDims takes some as loops.
+// three, or of more than kMaxItemsOfGroup together, GpuDims takes some as loops.
 std::vector<int64_t> ItemsAskedFor(Graph& graph, UOp* sink);
 
 }  // namespace kiln::compiler

@@ -176,9 +176,9 @@ class Normaliser {
 
 bool ClosesLoops(const UOp* uop) { return uop->op() == Op::END || uop->op() == Op::REDUCE; }
 
-constexpr int kMostCopies = 64;
-constexpr size_t kMostNodes = 50'000;
-constexpr int kMostLoops = 256;
+constexpr int kMaxCopies = 64;
+constexpr size_t kMaxNodes = 50'000;
+constexpr int kMaxLoops = 256;
 
 // `top` with `range` as `own`, down to where another END or REDUCE closes it.
 UOp* WithOwnLoop(Graph& graph, UOp* top, UOp* range, UOp* own) {
@@ -211,7 +211,7 @@ absl::StatusOr<UOp*> OwnLoops(Graph& graph, UOp* sink) {
     if (ClosesLoops(uop)) {
       for (UOp* range : made->src().subspan(1)) {
         if (closed.insert(range).second) continue;
-        if (++copies > kMostCopies)
+        if (++copies > kMaxCopies)
           return graph.Locate(
               MakeError(v1::UNSUPPORTED_OP, "a kernel whose loops are closed by very many ENDs and REDUCEs"), uop);
         UOp* own = graph.Make(Op::RANGE, range->src(), RangeArg{graph.NextId(), range->arg_as<RangeArg>().type});
@@ -240,10 +240,10 @@ UOp* CloseLoops(Graph& graph, UOp* sink) {
 absl::Status CheckEffects(const Graph& graph, UOp* sink) {
   const std::vector<UOp*> order = Toposort(sink);
   const auto loops = std::count_if(order.begin(), order.end(), [](const UOp* uop) { return uop->op() == Op::RANGE; });
-  if (order.size() > kMostNodes || loops > kMostLoops) {
-    const char* limit = loops > kMostLoops ? "loops of a kernel" : "nodes of a kernel";
-    const size_t most = loops > kMostLoops ? kMostLoops : kMostNodes;
-    return TooLarge(limit, most, loops > kMostLoops ? loops : order.size(),
+  if (order.size() > kMaxNodes || loops > kMaxLoops) {
+    const char* limit = loops > kMaxLoops ? "loops of a kernel" : "nodes of a kernel";
+    const size_t most = loops > kMaxLoops ? kMaxLoops : kMaxNodes;
+    return TooLarge(limit, most, loops > kMaxLoops ? loops : order.size(),
                     absl::StrCat("more than ", most, " ", limit));
   }
   for (UOp* uop : order) {

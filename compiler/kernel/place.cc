@@ -32,7 +32,7 @@ class Placer {
     here_ = &scopes_.emplace_back();
     for (UOp* uop : instructions) {
       Take(uop);
-      if (listed_ > kMostInstructions) return TooLong();
+      if (listed_ > kMaxInstructions) return TooLong();
     }
     KILN_CHECK(here_ == &scopes_.front());
     return Flatten();
@@ -40,8 +40,8 @@ class Placer {
 
  private:
   static absl::Status TooLong() {
-    return TooLarge("instructions of a kernel", kMostInstructions, kMostInstructions + 1,
-                    absl::StrCat("a kernel has more than ", kMostInstructions, " instructions"));
+    return TooLarge("instructions of a kernel", kMaxInstructions, kMaxInstructions + 1,
+                    absl::StrCat("a kernel has more than ", kMaxInstructions, " instructions"));
   }
 
   void List(UOp* uop, Scope* scope, bool pure = false) {

@@ -11,10 +11,10 @@
 namespace kiln::compiler {
 
 // Of one kernel, once its work groups are loops.
-inline constexpr size_t kMostInstructions = 100'000;
+inline constexpr size_t kMaxInstructions = 100'000;
 
 // `linear` lists effects, reads and BUFFERs alone (kernel/work_groups.h).
-// Arithmetic in an IF stays there. GRAPH_TOO_LARGE above kMostInstructions.
+// Arithmetic in an IF stays there. GRAPH_TOO_LARGE above kMaxInstructions.
 absl::StatusOr<UOp*> PlaceValues(Graph& graph, UOp* linear);
 
 }  // namespace kiln::compiler

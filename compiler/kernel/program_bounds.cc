@@ -14,7 +14,7 @@ namespace kiln::compiler {
 namespace {
 
 // More conditions than this around one access are not looked at.
-constexpr size_t kMostFacts = 64;
+constexpr size_t kMaxFacts = 64;
 
 class Prover {
  public:
@@ -119,7 +119,7 @@ class Prover {
   }
 
   static void Learn(const UOp* gate, std::vector<Fact>& facts) {
-    if (facts.size() >= kMostFacts) return;
+    if (facts.size() >= kMaxFacts) return;
     const std::vector<Fact> more = FactsFrom(gate);
     facts.insert(facts.end(), more.begin(), more.end());
   }

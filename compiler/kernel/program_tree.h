@@ -10,7 +10,7 @@
 namespace kiln::compiler {
 
 // Loops and IFs of a program may stand in each other this deep.
-inline constexpr size_t kMostNested = 64;
+inline constexpr size_t kMaxNested = 64;
 
 class ProgramTree {
  public:

@@ -140,9 +140,9 @@ class Namer {
     KILN_RETURN_IF_ERROR(Operands(uop, src));
     if (uop->op() == Op::INDEX) return TakeLane(uop, src);
     KILN_ASSIGN_OR_RETURN(UOp * made, graph_.TryMake(uop->op(), src, uop->arg()));
-    if (made->shape().size() > 1 || NumElements(made->shape()) > kMostLanes || NumElements(made->shape()) == 0) {
+    if (made->shape().size() > 1 || NumElements(made->shape()) > kMaxLanes || NumElements(made->shape()) == 0) {
       return MakeError(v1::UNSUPPORTED_OP, absl::StrCat("a value of shape ", ToString(made->shape()),
-                                                        " in a program; it may have up to ", kMostLanes, " lanes"));
+                                                        " in a program; it may have up to ", kMaxLanes, " lanes"));
     }
     return Know(uop, made);
   }
@@ -188,18 +188,17 @@ class Namer {
     }
     // What is not indexed is lanes.
     const Shape& shape = under->shape();
-    if (src.size() == shape.size() && shape.back() > 0 && shape.back() <= kMostLanes)
+    if (src.size() == shape.size() && shape.back() > 0 && shape.back() <= kMaxLanes)
       src.push_back(Iota(graph_, shape.back()));
     if (src.size() != shape.size() + 1) {
-      return MakeError(
-          v1::UNSUPPORTED_OP,
-          absl::StrCat("a pointer into storage of shape ", ToString(shape), " with ", src.size() - 1,
-                       " indices; it has one for each axis, or one less for up to ", kMostLanes, " lanes"));
+      return MakeError(v1::UNSUPPORTED_OP,
+                       absl::StrCat("a pointer into storage of shape ", ToString(shape), " with ", src.size() - 1,
+                                    " indices; it has one for each axis, or one less for up to ", kMaxLanes, " lanes"));
     }
     KILN_ASSIGN_OR_RETURN(UOp * made, graph_.TryMake(Op::INDEX, src));
-    if (made->shape().size() > 1 || NumElements(made->shape()) > kMostLanes || NumElements(made->shape()) == 0) {
+    if (made->shape().size() > 1 || NumElements(made->shape()) > kMaxLanes || NumElements(made->shape()) == 0) {
       return MakeError(v1::UNSUPPORTED_OP, absl::StrCat("a pointer to a tensor of shape ", ToString(made->shape()),
-                                                        "; at most one index has lanes, up to ", kMostLanes));
+                                                        "; at most one index has lanes, up to ", kMaxLanes));
     }
     return made;
   }
@@ -209,17 +208,17 @@ class Namer {
     auto only = [](UOp* uop) { return uop->op() == Op::STACK && uop->src().size() == 1 ? uop->src(0) : uop; };
     UOp* size = only(shrink->src(2));
     if (shrink->src(0)->shape().size() != 1 || !size->IsConst() || size->const_int() <= 0 ||
-        size->const_int() > kMostLanes) {
+        size->const_int() > kMaxLanes) {
       return MakeError(v1::UNSUPPORTED_OP,
                        absl::StrCat("SHRINK of storage in a program gives a CONST number of neighbours in "
                                     "one dimension, up to ",
-                                    kMostLanes));
+                                    kMaxLanes));
     }
     KILN_ASSIGN_OR_RETURN(UOp * offset, Value(only(shrink->src(1))));
     UOp* first = Cast(graph_, offset, kIndexType);
     // An offset that is no int64 would come back as -1 or so, and its neighbours be inside.
     if (offset->bounds().max > BoundsOf(kIndexType).max)
-      first = Where(graph_, Lt(graph_, first, Idx(graph_, 0)), Idx(graph_, -kMostLanes), first);
+      first = Where(graph_, Lt(graph_, first, Idx(graph_, 0)), Idx(graph_, -kMaxLanes), first);
     return Add(graph_, first, Iota(graph_, size->const_int()));
   }
 

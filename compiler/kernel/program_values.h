@@ -19,7 +19,7 @@
 namespace kiln::compiler {
 
 // A value has at most this many lanes.
-inline constexpr int64_t kMostLanes = 1024;
+inline constexpr int64_t kMaxLanes = 1024;
 
 // `linear` satisfies VerifyProgram (spec/program_spec.h).
 absl::StatusOr<UOp*> NameValues(Graph& graph, UOp* linear, const HasWmma& has_wmma);

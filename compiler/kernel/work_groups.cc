@@ -15,8 +15,8 @@
 namespace kiln::compiler {
 namespace {
 
-constexpr double kMostGroupBytes = 512 << 10;  // they stand on a thread's stack
-constexpr size_t kMostNodes = 400'000;
+constexpr double kMaxGroupBytes = 512 << 10;  // they stand on a thread's stack
+constexpr size_t kMaxNodes = 400'000;
 constexpr int64_t kZeroLanes = 16;
 
 absl::Status TooMuch(const char* limit, double limit_value, double used) {
@@ -138,21 +138,21 @@ class Lowering {
         }
       }
       nodes_ += seen.size();
-      if (nodes_ > kMostNodes) return;
+      if (nodes_ > kMaxNodes) return;
     }
   }
 
   absl::Status CheckMemory() {
-    if (nodes_ > kMostNodes) return TooMuch("instructions between BARRIERs", kMostNodes, static_cast<double>(nodes_));
+    if (nodes_ > kMaxNodes) return TooMuch("instructions between BARRIERs", kMaxNodes, static_cast<double>(nodes_));
     auto bytes = [](const UOp* uop, double elements) { return elements * ItemSize(uop->dtype()); };
     double total = 0;
     const double items = waits_ ? static_cast<double>(items_) : 1;
     for (UOp* buffer : local_) total += bytes(buffer, static_cast<double>(NumElements(buffer->shape())));
     for (UOp* buffer : registers_) total += bytes(buffer, static_cast<double>(NumElements(buffer->shape())) * items);
     for (UOp* read : crossing_) total += bytes(read, static_cast<double>(NumElements(read->shape())) * items);
-    if (total > kMostGroupBytes)
-      return TooMuch("bytes of LOCAL and REG memory, and of values kept over BARRIERs, in a work group",
-                     kMostGroupBytes, total);
+    if (total > kMaxGroupBytes)
+      return TooMuch("bytes of LOCAL and REG memory, and of values kept over BARRIERs, in a work group", kMaxGroupBytes,
+                     total);
     for (UOp* read : crossing_) {
       BufferArg arg;
       arg.slot = static_cast<uint32_t>(graph_.NextId());

@@ -15,7 +15,7 @@ constexpr double kNever = std::numeric_limits<double>::infinity();
 constexpr double kHopeless = 3;
 // A round that brings less has brought nothing; and what is gained by less may be chance.
 constexpr double kGain = 0.98;
-constexpr uint32_t kMostRounds = 32;
+constexpr uint32_t kMaxRounds = 32;
 // The fastest are run again beside what the rules chose, since the best of many times is a lucky one.
 constexpr size_t kFinalists = 3;
 constexpr int kFinals = 3;
@@ -42,7 +42,7 @@ class Search {
     seen_.insert(ToString(input_.usual_schedule));
     rules.all.push_back({input_.usual_schedule, input_.usual, usual.micros});
     Try({Schedule()}, plain);
-    for (uint32_t round = 0; round < kMostRounds && (rules.alive || plain.alive) && !result_.out_of_time; ++round) {
+    for (uint32_t round = 0; round < kMaxRounds && (rules.alive || plain.alive) && !result_.out_of_time; ++round) {
       Advance(rules);
       Advance(plain);
     }

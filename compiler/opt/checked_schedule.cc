@@ -19,7 +19,7 @@ namespace {
 
 // A value of more vectors than this many times the target's registers spills most of
 // itself, and takes the code generator long.
-constexpr int64_t kMostSpilled = 2;
+constexpr int64_t kMaxSpilled = 2;
 // Of a work item: 255 words, some of which hold addresses.
 constexpr int64_t kItemRegisters = 56, kItemVectorBytes = 16;
 
@@ -202,11 +202,11 @@ absl::Status CheckedSchedule::CheckItems(UOp* sink) const {
     return Bad("LOCAL and GROUP_REDUCE axes of ", items.size(), " kinds; work items have 3 coordinates");
   int64_t all = 1;
   for (const int64_t along : items) {
-    if (along <= kMostItemsOfGroup / all) {
+    if (along <= kMaxItemsOfGroup / all) {
       all *= along;
       continue;
     }
-    return Bad("too many work items in a group: ", all, " x ", along, "; it may have ", kMostItemsOfGroup);
+    return Bad("too many work items in a group: ", all, " x ", along, "; it may have ", kMaxItemsOfGroup);
   }
   return absl::OkStatus();
 }
@@ -232,9 +232,9 @@ absl::Status CheckedSchedule::CheckRegisters(UOp* sink) const {
     const bool computed = uop->dtype() != kIndexType || uop->op() == Op::FLOORDIV || uop->op() == Op::FLOORMOD;
     if (computed && (IsElementwise(uop->op()) || uop->op() == Op::LOAD)) {
       const int64_t vectors = VectorsOf(open.at(uop), last, ItemSize(uop->dtype()), vector_bytes_);
-      if (vectors > kMostSpilled * registers_)
+      if (vectors > kMaxSpilled * registers_)
         return Bad("lanes too wide: a value takes ", vectors, " vector registers; this target has ", registers_,
-                   ", and a value may take at most ", kMostSpilled * registers_);
+                   ", and a value may take at most ", kMaxSpilled * registers_);
     }
     if (uop->op() != Op::REDUCE) continue;
     RangeSet lanes = open.at(uop->src(0));
@@ -252,13 +252,13 @@ absl::Status CheckedSchedule::CheckRegisters(UOp* sink) const {
 }
 
 absl::Status CheckedSchedule::CheckPadTo(const OptOp& opt) const {
-  if (opt.amount < 1 || opt.amount > kMostMultiple)
-    return Bad("a multiple of ", opt.amount, "; it is from 1 to ", kMostMultiple);
+  if (opt.amount < 1 || opt.amount > kMaxMultiple)
+    return Bad("a multiple of ", opt.amount, "; it is from 1 to ", kMaxMultiple);
   const auto size = static_cast<double>(Size(opt.axis));
   const auto padded = static_cast<double>((Size(opt.axis) + opt.amount - 1) / opt.amount * opt.amount);
   const double padding = padding_ * padded / size;
-  if (padding > kMostPadding && padding * turns_ > kMostPaddedTurns)
-    return Bad("padding makes the kernel ", padding, " times as long; at most ", kMostPadding, " times");
+  if (padding > kMaxPadding && padding * turns_ > kMaxPaddedTurns)
+    return Bad("padding makes the kernel ", padding, " times as long; at most ", kMaxPadding, " times");
   return absl::OkStatus();
 }
 
@@ -316,10 +316,10 @@ absl::Status CheckedSchedule::CheckLocal(const OptOp& opt) const {
   const int64_t bytes = LocalBytes(sink, operand, level);
   if (bytes == 0) return Bad("operand ", opt.amount % count, " cannot be copied: the kernel writes what it reads");
   const int64_t all = bytes + LocalBytes(sink_);
-  if (bytes > kMostLocalBytes)
-    return Bad("too much local memory: more than ", kMostLocalBytes, " bytes; a kernel may have ", kMostLocalBytes);
-  if (all > kMostLocalBytes)
-    return Bad("too much local memory: ", all, " bytes together; a kernel may have ", kMostLocalBytes);
+  if (bytes > kMaxLocalBytes)
+    return Bad("too much local memory: more than ", kMaxLocalBytes, " bytes; a kernel may have ", kMaxLocalBytes);
+  if (all > kMaxLocalBytes)
+    return Bad("too much local memory: ", all, " bytes together; a kernel may have ", kMaxLocalBytes);
   return absl::OkStatus();
 }
 

@@ -17,8 +17,8 @@
 namespace kiln::compiler {
 
 // Padding may make a kernel this many times as long, or one of so few turns.
-inline constexpr double kMostPadding = 64, kMostPaddedTurns = 1 << 16;
-inline constexpr int64_t kMostMultiple = 4096;  // of a PADTO
+inline constexpr double kMaxPadding = 64, kMaxPaddedTurns = 1 << 16;
+inline constexpr int64_t kMaxMultiple = 4096;  // of a PADTO
 
 class CheckedSchedule {
  public:

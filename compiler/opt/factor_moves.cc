@@ -8,7 +8,7 @@
 namespace kiln::compiler {
 namespace {
 
-constexpr int64_t kMostOfWindow = int64_t{1} << 30;
+constexpr int64_t kMaxOfWindow = int64_t{1} << 30;
 
 using Quotients = std::map<int64_t, int64_t>;  // sum of n / first * second
 
@@ -49,7 +49,7 @@ std::optional<OfLoop> OfLoopIn(UOp* uop) {
   if (!divided.has_value() || divided->quotients.size() != 1 || divided->quotients.begin()->second != 1)
     return std::nullopt;
   const int64_t every = divided->quotients.begin()->first, by = uop->src(1)->const_int();
-  if (every > kMostOfWindow || by > kMostOfWindow) return std::nullopt;
+  if (every > kMaxOfWindow || by > kMaxOfWindow) return std::nullopt;
   if (uop->op() == Op::FLOORDIV) return OfLoop{divided->loop, {{every * by, 1}}};
   return OfLoop{divided->loop, {{every, 1}, {every * by, -by}}};
 }
@@ -100,7 +100,7 @@ bool AddCondition(std::vector<Condition>& conditions, UOp* uop) {
   Sort(number);
   if (number.terms.empty()) return false;
   const Bounds range = number.Range();
-  if (range.min < -kMostOfWindow || range.max > kMostOfWindow) return false;
+  if (range.min < -kMaxOfWindow || range.max > kMaxOfWindow) return false;
   auto least = static_cast<int64_t>(range.min), greatest = static_cast<int64_t>(range.max);
   holds ? greatest = std::min<int64_t>(greatest, -1) : least = std::max<int64_t>(least, 0);
   least -= number.constant;

@@ -190,7 +190,7 @@ class GpuChooser {
       if (StoreStride(axis) != 1) continue;
       plan_.Vectors(axis, VectorOf(axis, bodies, reduces_.empty() ? kVectorBytes : 4), AxisType::kUpcast, 0);
     }
-    FillGroup(axes, kMostItems, 3);
+    FillGroup(axes, kMaxItems, 3);
   }
 
   // -- Rows: what is folded lies beside each other
@@ -259,8 +259,8 @@ class GpuChooser {
     // Short folds of many outputs are for one item each.
     if (rows.empty() || longest < 2 || (longest < 16 && outputs >= wanted_)) return false;
     int64_t items = std::min(Floor2(longest), std::max(kWarp, Floor2(longest / kLeastVectors)));
-    items = std::min(items, kMostItems);
-    while (items * outputs < wanted_ && items * 2 <= longest && items < kMostItemsOfGroup) items *= 2;
+    items = std::min(items, kMaxItems);
+    while (items * outputs < wanted_ && items * 2 <= longest && items < kMaxItemsOfGroup) items *= 2;
     absl::flat_hash_set<UOp*> done;  // one loop may be of several REDUCEs
     for (const Row& row : rows) {
       // Of a fold that is much shorter than the longest, each item does all.
@@ -310,7 +310,7 @@ class GpuChooser {
     plan_.Vectors(shared[0], vector, AxisType::kUpcast, 0);
     const int64_t columns = std::min<int64_t>(kWarp, Floor2(plan_.Left(shared[0])));
     int64_t items = 1;
-    while (items < kMostItemsOfGroup / columns && items < kWarp && items * 8 <= Turns(folded) &&
+    while (items < kMaxItemsOfGroup / columns && items < kWarp && items * 8 <= Turns(folded) &&
            outputs / vector * items < wanted_)
       items *= 2;
     plan_.Items(shared[0], columns, AxisType::kLocal);

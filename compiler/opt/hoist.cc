@@ -17,7 +17,7 @@ namespace {
 // What all copies together may take: so many bytes, or so many times what they are made of. A copy
 // for every place of a window over an image holds each of its elements as often as the window does.
 constexpr int64_t kLittle = 64 << 10;
-constexpr int64_t kMostTimes = 4;
+constexpr int64_t kMaxTimes = 4;
 
 bool IsStorage(const UOp* uop) { return uop->op() == Op::PARAM && !uop->IsVariable(); }
 
@@ -123,7 +123,7 @@ class Copy {
   // Counts no farther than it must: the sizes of loops are a client's.
   bool IsSmall() const {
     const int64_t source = MaxElements(constant_->shape()) * ItemSize(constant_->dtype());
-    const int64_t most = std::max(kLittle, kMostTimes * source);
+    const int64_t most = std::max(kLittle, kMaxTimes * source);
     int64_t bytes = NumElements(buffer_->shape()) * ItemSize(buffer_->dtype());
     for (const UOp* range : around_) {
       const int64_t turns = range->src(0)->const_int();

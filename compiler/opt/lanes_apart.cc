@@ -86,7 +86,7 @@ class Chooser {
     const auto r = static_cast<double>(tile.rows), v = static_cast<double>(tile.vectors);
     const auto k = static_cast<double>(product_.Folded());
     const int64_t panel_bytes = product_.Folded() * tile.vectors * machine_.lanes * product_.item;
-    if (panel_bytes > kMostLocalBytes) return;
+    if (panel_bytes > kMaxLocalBytes) return;
 
     double outside = 1, tiles = static_cast<double>(panels * tiles_of_row);
     for (size_t axis = 0; axis < product_.outputs; ++axis) {
@@ -111,7 +111,7 @@ class Chooser {
       double box = 0;
       if (tile.box) {
         const double bytes = BoxElements(tile, first) * static_cast<double>(product_.item);
-        if (bytes + static_cast<double>(panel_bytes) > static_cast<double>(kMostLocalBytes)) continue;
+        if (bytes + static_cast<double>(panel_bytes) > static_cast<double>(kMaxLocalBytes)) continue;
         box = BoxCycles(tile, first);
       }
       const double turns = outside * static_cast<double>(tile.blocks);

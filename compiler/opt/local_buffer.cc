@@ -79,8 +79,8 @@ struct Layout {
 
   int64_t Elements() const {
     int64_t elements = 1;
-    for (const WalkedAxis& axis : axes) elements = std::min(elements, kMostLocalBytes) * axis.extent;
-    for (const UOp* lane : lanes) elements = std::min(elements, kMostLocalBytes) * lane->src(0)->const_int();
+    for (const WalkedAxis& axis : axes) elements = std::min(elements, kMaxLocalBytes) * axis.extent;
+    for (const UOp* lane : lanes) elements = std::min(elements, kMaxLocalBytes) * lane->src(0)->const_int();
     return elements;
   }
 };

@@ -17,7 +17,7 @@
 namespace kiln::compiler {
 
 // All local buffers of a kernel together: they lie on the stack of the thread.
-inline constexpr int64_t kMostLocalBytes = 1 << 20;
+inline constexpr int64_t kMaxLocalBytes = 1 << 20;
 
 // The operands of the kernel's REDUCE, left to right: the largest expressions of
 // memory in it that do not depend on all output loops it depends on. Those are read

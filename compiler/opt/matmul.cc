@@ -9,10 +9,10 @@
 namespace kiln::compiler {
 namespace {
 
-constexpr int64_t kMostParts = 1 << 16;  // of the rows; sizes are a client's, and nothing is to be searched for ever
-constexpr double kMostTurn = 4e9;        // operations between which a kernel cannot be stopped, if rows can be cut
-constexpr int64_t kLeastDepth = 128;     // turns of a fold that are worth taking accumulators from memory and back
-constexpr double kGatedTurn = 2;         // cycles: one scalar or one vector that is read in place, under a gate
+constexpr int64_t kMaxParts = 1 << 16;  // of the rows; sizes are a client's, and nothing is to be searched for ever
+constexpr double kMaxTurn = 4e9;        // operations between which a kernel cannot be stopped, if rows can be cut
+constexpr int64_t kLeastDepth = 128;    // turns of a fold that are worth taking accumulators from memory and back
+constexpr double kGatedTurn = 2;        // cycles: one scalar or one vector that is read in place, under a gate
 
 // Which axes the tile has, and how much of each.
 struct Tile {
@@ -78,7 +78,7 @@ class Chooser {
     int64_t elements = tile.columns;
     for (size_t axis = product_.outputs; axis < product_.sizes.size(); ++axis) {
       if (product_.operands[tile.b].depends[axis]) elements *= product_.Size(axis);
-      if (elements > kMostLocalBytes) break;
+      if (elements > kMaxLocalBytes) break;
     }
     return elements * product_.item;
   }
@@ -88,7 +88,7 @@ class Chooser {
   bool LiesInOrder(const Tile& tile) const {
     const size_t fold = product_.outputs;
     return fold + 1 == product_.sizes.size() && tile.columns == product_.Size(tile.column) &&
-           product_.operands[tile.b].strides[fold] == tile.columns && PanelBytes(tile) <= kMostLocalBytes;
+           product_.operands[tile.b].strides[fold] == tile.columns && PanelBytes(tile) <= kMaxLocalBytes;
   }
 
   // Vectors of the output, rows of scalars of operand `a`.
@@ -116,7 +116,7 @@ class Chooser {
       const int64_t panels = CeilDiv(n, tile.columns);
       const int64_t panel_bytes = PanelBytes(tile);
       const bool far_apart = n * k * product_.item > l2_bytes_ / 4 && !LiesInOrder(tile);
-      const bool fits = panel_bytes <= std::min(kMostLocalBytes, l2_bytes_ * 3 / 4);
+      const bool fits = panel_bytes <= std::min(kMaxLocalBytes, l2_bytes_ * 3 / 4);
       for (tile.rows = 1; tile.rows <= std::min(kRowsApart, m); ++tile.rows) {
         const int64_t accumulators = tile.rows * vectors;
         if (accumulators + vectors + 1 > registers_) break;
@@ -158,9 +158,9 @@ class Chooser {
     int64_t turn_bytes = tile.columns * product_.item;  // of the panel, of one turn of the fold
     for (size_t axis = product_.outputs; axis < product_.sizes.size(); ++axis) {
       if (axis != fold && product_.operands[tile.b].depends[axis]) turn_bytes *= product_.Size(axis);
-      if (turn_bytes > MostCut()) return false;
+      if (turn_bytes > MaxCut()) return false;
     }
-    int64_t depth = std::min(product_.Size(fold) / 2, MostCut() / turn_bytes);
+    int64_t depth = std::min(product_.Size(fold) / 2, MaxCut() / turn_bytes);
     while (depth >= kLeastDepth && product_.Size(fold) % depth != 0) --depth;
     if (depth < kLeastDepth || LeastParts(tile, blocks) == 0) return false;
     tile.fold = fold;
@@ -169,14 +169,14 @@ class Chooser {
   }
 
   // Bytes of a panel of a part of the fold, and of the accumulators that wait for the next.
-  int64_t MostCut() const { return l2_bytes_ / 4; }
+  int64_t MaxCut() const { return l2_bytes_ / 4; }
 
   // The fewest parts of equally many of the `blocks` of rows whose accumulators fit where they wait; 0: none.
   int64_t LeastParts(const Tile& tile, int64_t blocks) const {
-    const int64_t most_blocks = MostCut() / (tile.rows * tile.columns * product_.item);
-    if (most_blocks == 0) return 0;
-    const int64_t most = std::clamp<int64_t>(blocks / CeilDiv(kLeastBlock, tile.rows), 1, kMostParts);
-    for (int64_t parts = CeilDiv(blocks, most_blocks); parts <= most; ++parts) {
+    const int64_t max_blocks = MaxCut() / (tile.rows * tile.columns * product_.item);
+    if (max_blocks == 0) return 0;
+    const int64_t most = std::clamp<int64_t>(blocks / CeilDiv(kLeastBlock, tile.rows), 1, kMaxParts);
+    for (int64_t parts = CeilDiv(blocks, max_blocks); parts <= most; ++parts) {
       if (blocks % parts == 0) return parts;
     }
     return 0;
@@ -202,7 +202,7 @@ class Chooser {
       if (vectors > 1 && (vectors - 1) * lanes_ >= n) break;
       tile.columns = vectors * lanes_;
       const double panels = Batches(row, column) * static_cast<double>(CeilDiv(n, tile.columns));
-      if (PanelBytes(tile) / terms > std::min(kMostLocalBytes, l2_bytes_ * 3 / 4)) break;
+      if (PanelBytes(tile) / terms > std::min(kMaxLocalBytes, l2_bytes_ * 3 / 4)) break;
       for (tile.rows = 1; tile.rows <= std::min(kRowsApart, m); ++tile.rows) {
         if (tile.rows * vectors + vectors + 1 > registers_) break;
         const auto r = static_cast<double>(tile.rows), v = static_cast<double>(vectors);
@@ -316,8 +316,8 @@ class Chooser {
   int64_t Parts(const Tile& tile, int64_t blocks, int64_t turns) const {
     int64_t least = tile.depth > 0 ? LeastParts(tile, blocks) : 1;
     const double block = 2.0 * static_cast<double>(tile.rows * tile.columns) * static_cast<double>(product_.Folded());
-    const auto too_long = [&](int64_t parts) { return static_cast<double>(blocks / parts) * block > kMostTurn; };
-    for (int64_t parts = least + 1; too_long(least) && parts <= std::min(blocks, kMostParts); ++parts) {
+    const auto too_long = [&](int64_t parts) { return static_cast<double>(blocks / parts) * block > kMaxTurn; };
+    for (int64_t parts = least + 1; too_long(least) && parts <= std::min(blocks, kMaxParts); ++parts) {
       if (blocks / parts * tile.rows < kLeastBlock) break;
       if (blocks % parts == 0) least = parts;
     }
@@ -327,7 +327,7 @@ class Chooser {
       return static_cast<double>(CeilDiv(all, cores_) * cores_) / static_cast<double>(all);
     };
     int64_t best = least;
-    for (int64_t parts = least; parts <= std::min(blocks, kMostParts); ++parts) {
+    for (int64_t parts = least; parts <= std::min(blocks, kMaxParts); ++parts) {
       // Rather a copy that few rows share than a core without work.
       const int64_t least_rows = turns * best < cores_ ? kLeastShare : kLeastBlock;
       if (blocks % parts != 0 || (tile.copy && blocks / parts * tile.rows < least_rows)) continue;

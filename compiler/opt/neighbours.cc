@@ -19,7 +19,7 @@ constexpr int64_t kRows[] = {2, 3, 4, 5, 6, 7, 8, 12, 16};      // of a register
 constexpr int64_t kBlocks[] = {2, 4, 8, 16, 32, 64, 128, 256};  // turns of a loop cut off another
 constexpr int64_t kVectors[] = {1, 2, 4, 8};                    // at once
 constexpr int64_t kItems[] = {32, 64, 128, 256, 16, 8, 4, 2};   // of a work group along an axis
-constexpr size_t kMostOps = 24;                                 // of one schedule
+constexpr size_t kMaxOps = 24;                                  // of one schedule
 
 bool IsLanes(const OptOp& opt) {
   return opt.kind == OptOp::kSplit && (opt.target == AxisType::kUpcast || opt.target == AxisType::kUnroll);
@@ -76,7 +76,7 @@ class Explorer {
 
   // Keeps `opts` if it is legal and new.
   void Try(Schedule opts) {
-    if (found_.size() >= kMostNeighbours || opts.size() > kMostOps) return;
+    if (found_.size() >= kMaxNeighbours || opts.size() > kMaxOps) return;
     CountDimensions(opts);
     if (!seen_.insert(ToString(opts)).second) return;
     CheckedSchedule made(graph_, plain_, target_);

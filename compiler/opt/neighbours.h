@@ -12,10 +12,10 @@ namespace kiln::compiler {
 // Legal schedules of `plain` that differ from `from`, which is legal and has no THREAD,
 // in one thing: one part of it is larger, smaller or left out, or one more follows. The
 // most promising come first. None has a THREAD: whoever applies them gives the threads
-// the outermost loop (requested.h). Never more than kMostNeighbours.
+// the outermost loop (requested.h). Never more than kMaxNeighbours.
 std::vector<Schedule> Neighbours(Graph& graph, UOp* plain, const Schedule& from, const v1::Target& target);
 
-inline constexpr size_t kMostNeighbours = 96;
+inline constexpr size_t kMaxNeighbours = 96;
 
 }  // namespace kiln::compiler
 

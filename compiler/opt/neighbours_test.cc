@@ -108,7 +108,7 @@ TEST_F(NeighboursTest, AllAreLegalAndBounded) {
   Schedule at;
   for (size_t step = 0; step < 30; ++step) {
     const std::vector<Schedule> next = Neighbours(graph_, kernel_, at, target_);
-    ASSERT_LE(next.size(), kMostNeighbours);
+    ASSERT_LE(next.size(), kMaxNeighbours);
     if (next.empty()) break;
     for (const Schedule& schedule : next) {
       CheckedSchedule checked(graph_, kernel_, target_);

@@ -102,11 +102,11 @@ absl::Status CheckOuterReduce(UOp* sink, UOp* output, UOp* reduced) {
   }
   int64_t bytes = ItemSize(reduces[0]->dtype());
   for (const UOp* range : InsideOf(sink, around, output)) {
-    bytes *= std::min(range->src(0)->const_int(), kMostLocalBytes + 1);
-    bytes = std::min(bytes, kMostLocalBytes + 1);
+    bytes *= std::min(range->src(0)->const_int(), kMaxLocalBytes + 1);
+    bytes = std::min(bytes, kMaxLocalBytes + 1);
   }
-  if (bytes + LocalBytes(sink) > kMostLocalBytes)
-    return Bad("too much local memory for its accumulators: a kernel may have ", kMostLocalBytes, " bytes");
+  if (bytes + LocalBytes(sink) > kMaxLocalBytes)
+    return Bad("too much local memory for its accumulators: a kernel may have ", kMaxLocalBytes, " bytes");
   return absl::OkStatus();
 }
 

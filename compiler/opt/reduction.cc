@@ -97,7 +97,7 @@ class ReductionChooser {
     cores_ = std::max<int64_t>(1, tuning.cores());
     // Of what stays while rows pass by.
     cache_bytes_ = std::min<int64_t>((tuning.l2_bytes() ? static_cast<int64_t>(tuning.l2_bytes()) : 1 << 20) / 4,
-                                     kMostLocalBytes / 2);
+                                     kMaxLocalBytes / 2);
     const absl::flat_hash_map<UOp*, RangeSet> open = OpenRanges(sink);
     for (UOp* uop : Toposort(sink)) {
       if (uop->op() == Op::REDUCE) reduces_.push_back(BodyOf(uop, open.at(uop)));
@@ -255,7 +255,7 @@ class ReductionChooser {
     const int64_t lanes = std::max<int64_t>(1, vector_bytes_ / body.widest);
     int64_t amount = 0;
     for (int64_t vectors = most; vectors > 1 && amount == 0; vectors /= 2) {
-      if (static_cast<int64_t>(body.work) * vectors > kMostWork) continue;
+      if (static_cast<int64_t>(body.work) * vectors > kMaxWork) continue;
       if (size % (vectors * lanes) == 0) amount = vectors * lanes;
     }
     // Along columns, masks are made once for all rows.
@@ -269,7 +269,7 @@ class ReductionChooser {
   }
 
   // Nodes of one turn of a loop, beyond which several vectors hide nothing more.
-  static constexpr int64_t kMostWork = 96;
+  static constexpr int64_t kMaxWork = 96;
   // Each is a stream that the processor fetches ahead by itself; more of them it loses.
   static constexpr int64_t kRowsAtOnce = 4;
   // Accumulators in memory are set, and read, once for so many.

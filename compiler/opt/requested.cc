@@ -50,8 +50,8 @@ absl::StatusOr<OptOp> FromRequest(const OptArg& request, bool items) {
     return Bad("no such transform; there are SPLIT, PADTO, SWAP, FUSE, LOCAL, NOLOCALS and TC");
   const std::vector<int64_t>& arg = request.arg;
   if (arg.size() < form->least || arg.size() > form->most) return Bad("it wants ", form->wants);
-  constexpr int64_t kMostAxis = std::numeric_limits<int>::max();
-  OptOp opt{form->kind, static_cast<int>(request.axis < 0 ? -1 : std::min(request.axis, kMostAxis))};
+  constexpr int64_t kMaxAxis = std::numeric_limits<int>::max();
+  OptOp opt{form->kind, static_cast<int>(request.axis < 0 ? -1 : std::min(request.axis, kMaxAxis))};
   if (!arg.empty()) opt.amount = arg[0];
   if (form->kind == OptOp::kTensor) {
     opt.dimension = arg[0];
@@ -83,7 +83,7 @@ absl::Status Apply(const OptArg& request, CheckedSchedule& schedule) {
 
 absl::StatusOr<Scheduled> ApplyRequested(Graph& graph, UOp* sink, const std::vector<OptArg>& opts,
                                          const v1::Target& target) {
-  if (opts.size() > kMostOptOps) return Bad(opts.size(), " OptOps; a kernel takes at most ", kMostOptOps);
+  if (opts.size() > kMaxOptOps) return Bad(opts.size(), " OptOps; a kernel takes at most ", kMaxOptOps);
   CheckedSchedule schedule(graph, sink, target);
   for (size_t i = 0; i < opts.size(); ++i) {
     const absl::Status applied = Apply(opts[i], schedule);

@@ -27,7 +27,7 @@
 
 namespace kiln::compiler {
 
-inline constexpr size_t kMostOptOps = 128;  // of one kernel
+inline constexpr size_t kMaxOptOps = 128;  // of one kernel
 
 struct Scheduled {
   UOp* sink;

@@ -14,7 +14,7 @@
 namespace kiln::compiler {
 namespace {
 
-constexpr int64_t kMostVectors = 4;  // along another axis than the scan's
+constexpr int64_t kMaxVectors = 4;  // along another axis than the scan's
 
 class Scheduler {
  public:
@@ -78,7 +78,7 @@ class Scheduler {
   int64_t LanesAcross(const UOp* loop) const {
     if (!loop->src(0)->IsConst()) return 1;
     const int64_t size = loop->src(0)->const_int();
-    for (int64_t amount = kMostVectors * lanes_; amount > 1; amount /= 2) {
+    for (int64_t amount = kMaxVectors * lanes_; amount > 1; amount /= 2) {
       if (size % amount == 0) return amount;
     }
     return 1;

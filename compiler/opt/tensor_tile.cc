@@ -23,8 +23,8 @@ constexpr int64_t kFewRows = 64;  // fewer, and loops beside them are fused with
 // Smaller products are as quick in registers.
 constexpr int64_t kLeastSide = 16, kLeastFolded = 16, kLeastOutputs = 1024;
 // Of an item, more leave no registers for what is read besides the factors.
-constexpr int64_t kMostElements = 64;
-constexpr int64_t kMostGroups = std::numeric_limits<int32_t>::max();
+constexpr int64_t kMaxElementsOfItem = 64;
+constexpr int64_t kMaxGroups = std::numeric_limits<int32_t>::max();
 constexpr int64_t kTilesTogether = 8;
 constexpr int64_t kCores = 128;  // of a target that does not say
 
@@ -94,8 +94,8 @@ UOp* Along(Graph& graph, const MatrixTile& tile, bool column, UOp* item, absl::S
 absl::Status CheckTileOf(const Factors& factors, Loops outputs, Loops rows, Loops columns, const MatrixTile& tile,
                          const v1::Target& target) {
   const int64_t m = TurnsOf(rows), n = TurnsOf(columns);
-  if (std::max(m, n) > kMostTileAxis)
-    return Bad("an axis of ", std::max(m, n), "; tiles are of axes up to ", kMostTileAxis);
+  if (std::max(m, n) > kMaxTileAxis)
+    return Bad("an axis of ", std::max(m, n), "; tiles are of axes up to ", kMaxTileAxis);
   const absl::StatusOr<Sides> sides = SidesOf(factors, rows, columns);
   if (!sides.ok()) return sides.status();
   if (!TakesTile(target, tile, factors.in()))
@@ -107,9 +107,9 @@ absl::Status CheckTileOf(const Factors& factors, Loops outputs, Loops rows, Loop
   for (UOp* loop : outputs) {
     const bool tiled =
         std::count(rows.begin(), rows.end(), loop) + std::count(columns.begin(), columns.end(), loop) > 0;
-    if (!tiled) groups = std::min<__int128>(groups * SizeOf(loop), __int128{kMostGroups} + 1);
+    if (!tiled) groups = std::min<__int128>(groups * SizeOf(loop), __int128{kMaxGroups} + 1);
   }
-  if (groups > kMostGroups) return Bad("too many tiles: more than ", kMostGroups, " work groups");
+  if (groups > kMaxGroups) return Bad("too many tiles: more than ", kMaxGroups, " work groups");
   return absl::OkStatus();
 }
 
@@ -243,7 +243,7 @@ std::optional<TileChoice> ChooseTile(UOp* sink, const v1::Target& target) {
   for (const MatrixTile& tile : tiles) {
     const bool fits = TakesTile(target, tile, factors->in()) &&
                       CheckTileOf(*factors, outputs, best->rows.loops, best->columns.loops, tile, target).ok() &&
-                      (ElementsOfItem(tile) <= kMostElements || !reads_more);
+                      (ElementsOfItem(tile) <= kMaxElementsOfItem || !reads_more);
     computed.push_back(fits ? CeilDiv(best->m, tile.m) * tile.m * CeilDiv(best->n, tile.n) * tile.n : 0);
     if (fits && (least == 0 || computed.back() < least)) least = computed.back();
   }

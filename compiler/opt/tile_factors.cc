@@ -13,7 +13,7 @@ namespace kiln::compiler {
 namespace {
 
 // What makes a factor is walked by recursion, and again for each choice of rows and columns.
-constexpr size_t kMostNodes = 1024;
+constexpr size_t kMaxNodes = 1024;
 
 template <typename... Parts>
 absl::Status Bad(const Parts&... parts) {
@@ -33,8 +33,8 @@ UOp* BehindGates(UOp* uop, std::vector<UOp*>& gates) {
 
 absl::StatusOr<Factor> FactorOf(UOp* uop) {
   const std::vector<UOp*> nodes = Toposort(uop);
-  if (nodes.size() > kMostNodes)
-    return Bad("a factor is made of ", nodes.size(), " nodes; of one of a tile there are at most ", kMostNodes);
+  if (nodes.size() > kMaxNodes)
+    return Bad("a factor is made of ", nodes.size(), " nodes; of one of a tile there are at most ", kMaxNodes);
   Factor factor;
   factor.number = uop;
   for (UOp* node : nodes) {
@@ -117,7 +117,7 @@ int64_t TurnsOf(Loops loops) {
   int64_t turns = 1;
   for (const UOp* loop : loops) {
     const int64_t size = loop->src(0)->const_int();
-    turns = size > kMostTileAxis / turns ? kMostTileAxis + 1 : turns * size;
+    turns = size > kMaxTileAxis / turns ? kMaxTileAxis + 1 : turns * size;
   }
   return turns;
 }
@@ -146,7 +146,7 @@ absl::StatusOr<Factors> FactorsOf(UOp* sink) {
       return Bad("items and lanes are what the tile says: no other axis may be such");
   }
   factors.folded = TurnsOf(factors.Folded());
-  if (factors.folded > kMostTileAxis) return Bad("too much is folded: more than ", kMostTileAxis, " products");
+  if (factors.folded > kMaxTileAxis) return Bad("too much is folded: more than ", kMaxTileAxis, " products");
   for (size_t i : {size_t{0}, size_t{1}}) {
     KILN_ASSIGN_OR_RETURN(factors.of[i], FactorOf(reduce->src(0)->src(i)));
     if (factors.of[i].Storage() == sink->src(0)->src(0)->src(0)->src(0)) return Bad("the kernel writes what it reads");

@@ -13,7 +13,7 @@
 
 namespace kiln::compiler {
 
-inline constexpr int64_t kMostTileAxis = int64_t{1} << 30;
+inline constexpr int64_t kMaxTileAxis = int64_t{1} << 30;
 
 // Loops that are counted as one, outermost first.
 using Loops = absl::Span<UOp* const>;
@@ -48,7 +48,7 @@ struct Side {
   bool IsPlain() const { return place.jumps.empty() && conditions.empty(); }
 };
 
-// The turns of all of them; or one more than kMostTileAxis.
+// The turns of all of them; or one more than kMaxTileAxis.
 int64_t TurnsOf(Loops loops);
 
 // Of a kernel that is such a product, whichever loops are its rows and columns; else BAD_ARGUMENT.

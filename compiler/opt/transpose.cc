@@ -9,7 +9,7 @@ namespace kiln::compiler {
 namespace {
 
 // A tile holds so many registers for each value that more nodes than this spill.
-constexpr int kMostWork = 8;
+constexpr int kMaxWork = 8;
 constexpr int64_t kLeastTile = 4;
 
 std::optional<int64_t> StrideOf(const UOp* access, UOp* range) { return StrideIn(access->src(0)->src(1), range); }
@@ -32,7 +32,7 @@ std::optional<std::vector<OptOp>> ChooseTransposeOpts(UOp* sink, const v1::Targe
       work += WorkOf(uop);
     }
   }
-  if (store == nullptr || ranges.size() < 2 || work > kMostWork) return std::nullopt;
+  if (store == nullptr || ranges.size() < 2 || work > kMaxWork) return std::nullopt;
   size_t written = ranges.size(), read = ranges.size();
   for (size_t i = 0; i < ranges.size(); ++i) {
     const std::optional<int64_t> stride = StrideOf(store, ranges[i]);

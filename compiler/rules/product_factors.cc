@@ -9,7 +9,7 @@
 namespace kiln::compiler {
 namespace {
 
-constexpr size_t kMostFactors = 16;
+constexpr size_t kMaxFactors = 16;
 
 UOp* BeforeMoves(UOp* uop) {
   while (uop->op() == Op::EXPAND || uop->op() == Op::RESHAPE) uop = uop->src(0);
@@ -87,7 +87,7 @@ Inverse InverseOf(const UOp* factor) {
 
 ProductTree::ProductTree(UOp* root) : root_(root) {
   std::vector<ProductFactor> stack = {{root, ProductFactor::kAbove}};
-  while (!stack.empty() && factors_.size() + stack.size() < kMostFactors) {
+  while (!stack.empty() && factors_.size() + stack.size() < kMaxFactors) {
     const ProductFactor factor = stack.back();
     stack.pop_back();
     const std::vector<ProductFactor> parts = Parts(factor);
@@ -133,7 +133,7 @@ std::optional<FactorLists> FactorListsOf(UOp* root) {
     } else {
       (above ? found.above : found.below).push_back(uop);
     }
-    if (stack.size() + found.above.size() + found.below.size() > kMostFactors) return std::nullopt;
+    if (stack.size() + found.above.size() + found.below.size() > kMaxFactors) return std::nullopt;
   }
   const auto by_id = [](const UOp* a, const UOp* b) { return a->id() < b->id(); };
   std::sort(found.above.begin(), found.above.end(), by_id);

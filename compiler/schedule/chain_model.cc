@@ -16,9 +16,9 @@ constexpr double kNearBytesPerCycle = 16;  // of the last-level cache, for one c
 constexpr double kFarBytesPerCycle = 5;    // of memory
 constexpr double kCopyCycles = 5;          // of one vector that is copied for each slice anew
 constexpr double kVectorsPerCycle = 2;
-constexpr int64_t kTileRows = 8;     // fewer are no tile
-constexpr int64_t kMostSlices = 64;  // of one cut, beyond those that it must have
-constexpr double kCores = 16;  // what slices are shared among: a number, so that no value depends on the machine's
+constexpr int64_t kTileRows = 8;    // fewer are no tile
+constexpr int64_t kMaxSlices = 64;  // of one cut, beyond those that it must have
+constexpr double kCores = 16;       // what slices are shared among: a number, so that no value depends on the machine's
 constexpr double kLeastShare = 0.02;  // of the work, to be won
 
 using Members = std::vector<ChainMember>;
@@ -129,11 +129,11 @@ std::optional<ChainPlan> ChainModel::PlanOf(const Members& members) const {
     won += bytes * static_cast<double>(1 + member.reads.loads) * CyclesPerByte(bytes);
     row_bytes += bytes / turns / static_cast<double>(all);
   }
-  const double most = std::min(l2_bytes_, static_cast<double>(kMostLocalBytes)) / 2;
+  const double most = std::min(l2_bytes_, static_cast<double>(kMaxLocalBytes)) / 2;
   const auto least = static_cast<int64_t>(std::min(row_bytes * static_cast<double>(all) / most, 1e9));
   const bool may_repeat = StoresOnce(members[0].kernel);
   std::optional<ChainPlan> best;
-  for (int64_t blocks = std::max<int64_t>(1, least); blocks <= 2 * least + kMostSlices; ++blocks) {
+  for (int64_t blocks = std::max<int64_t>(1, least); blocks <= 2 * least + kMaxSlices; ++blocks) {
     const int64_t share = (all + blocks - 1) / blocks;
     const Cut cut{std::min(all, (share + kTileRows - 1) / kTileRows * kTileRows), blocks};
     if (share < std::min(kTileRows, all)) break;

@@ -13,7 +13,7 @@ namespace {
 constexpr int64_t kLargeSource = 1 << 18;
 // More turns than this keep all threads busy.
 constexpr int64_t kEnoughTurns = 8;
-constexpr int64_t kLeastParts = 4, kMostParts = 64;
+constexpr int64_t kLeastParts = 4, kMaxParts = 64;
 // What one turn of a loop over columns takes, about.
 constexpr int64_t kColumns = 256;
 // A part is worth a value in a buffer, and a loop.
@@ -38,7 +38,7 @@ Cut CutOf(const UOp* reduce) {
   for (size_t axis = 0; axis < from.size(); ++axis) {
     if (!reduced(axis) || from[axis] == 1) continue;
     const int64_t rest = NumElements(from) / kept / from[axis];
-    for (int64_t parts = kMostParts; parts >= kLeastParts; --parts) {
+    for (int64_t parts = kMaxParts; parts >= kLeastParts; --parts) {
       if (from[axis] % parts == 0 && from[axis] / parts * rest >= kLeastPart) return {axis, parts};
     }
     return {};

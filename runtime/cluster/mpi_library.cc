@@ -25,7 +25,7 @@ MPI_Comm parcels = MPI_COMM_NULL;
 MPI_Message found_message = MPI_MESSAGE_NULL;
 uint64_t found_count = 0;
 
-int Open(uint32_t* rank, uint32_t* size, uint32_t* most_tag) {
+int Open(uint32_t* rank, uint32_t* size, uint32_t* max_tag) {
   int given = 0;
   if (const int code = MPI_Init_thread(nullptr, nullptr, MPI_THREAD_SERIALIZED, &given)) return code;
   // A rank that dies is the caller's affair, not the end of this process.
@@ -43,7 +43,7 @@ int Open(uint32_t* rank, uint32_t* size, uint32_t* most_tag) {
   int* most = nullptr;
   int known = 0;
   MPI_Comm_get_attr(MPI_COMM_WORLD, MPI_TAG_UB, &most, &known);
-  *most_tag = known != 0 ? static_cast<uint32_t>(*most) : 32767;  // what every MPI has
+  *max_tag = known != 0 ? static_cast<uint32_t>(*most) : 32767;  // what every MPI has
   return 0;
 }
 

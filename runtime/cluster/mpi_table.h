@@ -18,8 +18,8 @@ struct KilnMpiRequest;
 
 struct KilnMpiTable {
   uint32_t version;
-  /* Joins the job that the launcher made. Tags are at most `most_tag`. */
-  int (*open)(uint32_t* rank, uint32_t* size, uint32_t* most_tag);
+  /* Joins the job that the launcher made. Tags are at most `max_tag`. */
+  int (*open)(uint32_t* rank, uint32_t* size, uint32_t* max_tag);
   /* "Open MPI v4.1.4", for people; lives for ever. */
   const char* (*library)();
   int (*send_letter)(uint32_t to, const void* bytes, uint64_t count, KilnMpiRequest** request);

@@ -155,14 +155,14 @@ absl::StatusOr<std::unique_ptr<Wire>> JoinMpi(const std::string& library) {
   if (table == nullptr || table->version != kKilnMpiVersion) {
     return absl::UnavailableError(absl::StrCat(library, " is of another build"));
   }
-  uint32_t rank = 0, size = 0, most_tag = 0;
-  if (const int code = table->open(&rank, &size, &most_tag)) {
+  uint32_t rank = 0, size = 0, max_tag = 0;
+  if (const int code = table->open(&rank, &size, &max_tag)) {
     char text[256];
     table->explain(code, text, sizeof(text));
     return absl::UnavailableError(absl::StrCat("MPI says: ", text));
   }
-  if (most_tag < kTagEnd) {
-    return absl::UnavailableError(absl::StrCat(table->library(), " has tags up to ", most_tag, " here, and Kiln wants ",
+  if (max_tag < kTagEnd) {
+    return absl::UnavailableError(absl::StrCat(table->library(), " has tags up to ", max_tag, " here, and Kiln wants ",
                                                kTagEnd, "; Open MPI has them with --mca pml ob1"));
   }
   return std::make_unique<MpiWire>(*table, rank, size);

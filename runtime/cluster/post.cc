@@ -140,8 +140,8 @@ void Post::Bury(uint32_t rank, const std::string& how) {
 
 void Post::Main(const std::function<absl::StatusOr<std::unique_ptr<Wire>>()>& make_wire, absl::Status* opened) {
   auto wire = make_wire();
-  if (wire.ok() && (*wire)->size() > kMostRanks) {
-    wire = MakeError(v1::BAD_ARGUMENT, absl::StrCat((*wire)->size(), " ranks; at most ", kMostRanks, " work together"));
+  if (wire.ok() && (*wire)->size() > kMaxRanks) {
+    wire = MakeError(v1::BAD_ARGUMENT, absl::StrCat((*wire)->size(), " ranks; at most ", kMaxRanks, " work together"));
   }
   {
     absl::MutexLock lock(&mutex_);

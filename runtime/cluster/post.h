@@ -35,7 +35,7 @@
 namespace kiln::runtime::cluster {
 
 // Most ranks of a job.
-inline constexpr uint32_t kMostRanks = 64;
+inline constexpr uint32_t kMaxRanks = 64;
 // Tags of parcels are below this.
 inline constexpr uint32_t kTagEnd = uint32_t{1} << 30;
 

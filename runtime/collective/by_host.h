@@ -24,7 +24,7 @@ class ByHost {
   static constexpr char kName[] = "by_host";
 
   // The most host memory of one collective.
-  static constexpr uint64_t kMostBytes = 96 << 20;
+  static constexpr uint64_t kMaxBytes = 96 << 20;
 
   // `job` has no addresses: `inputs` and `outputs`, by rank, stand for them. It outlives this.
   // OUT_OF_MEMORY if the host has no memory for the windows.

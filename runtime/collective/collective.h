@@ -32,7 +32,7 @@ namespace kiln::runtime::collective {
 absl::string_view KindName(Kind kind);
 
 // More than this take part in none.
-inline constexpr uint32_t kMostRanks = 64;
+inline constexpr uint32_t kMaxRanks = 64;
 
 struct Request {
   Kind kind = Kind::kAllReduce;

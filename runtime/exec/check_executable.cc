@@ -16,9 +16,9 @@ namespace kiln::runtime {
 namespace {
 
 // No size may come near where sums of a few of them would wrap.
-constexpr uint64_t kMostBytes = uint64_t{1} << 56;
+constexpr uint64_t kMaxBytes = uint64_t{1} << 56;
 constexpr size_t kKeyBytes = 32;
-constexpr uint64_t kMostIterations = std::numeric_limits<int64_t>::max() / 2;
+constexpr uint64_t kMaxIterations = std::numeric_limits<int64_t>::max() / 2;
 
 template <typename... Parts>
 absl::Status Bad(const std::string& field, const Parts&... parts) {
@@ -62,10 +62,10 @@ absl::Status CheckKernels(const v1::Executable& executable) {
     if (!symbols.insert(kernel.symbol()).second) {
       return Bad(Field("kernels", i, ".symbol"), "\"", kernel.symbol(), "\" stands there twice");
     }
-    if (kernel.iterations() > kMostIterations) {
+    if (kernel.iterations() > kMaxIterations) {
       return Bad(Field("kernels", i, ".iterations"), kernel.iterations(), " is too many");
     }
-    if (kernel.grain() > kMostIterations) return Bad(Field("kernels", i, ".grain"), kernel.grain(), " is too many");
+    if (kernel.grain() > kMaxIterations) return Bad(Field("kernels", i, ".grain"), kernel.grain(), " is too many");
   }
   return absl::OkStatus();
 }
@@ -81,7 +81,7 @@ absl::Status CheckTensor(const Tensor& tensor, absl::string_view list, int index
     if (extent < 0) return Bad(Field(list, index, ".shape"), extent, " is negative");
     if (extent == 0) {
       empty = true;
-    } else if (__builtin_mul_overflow(bytes, static_cast<uint64_t>(extent), &bytes) || bytes > kMostBytes) {
+    } else if (__builtin_mul_overflow(bytes, static_cast<uint64_t>(extent), &bytes) || bytes > kMaxBytes) {
       return Bad(Field(list, index, ".shape"), "it has too many elements");
     }
   }
@@ -212,7 +212,7 @@ absl::Status CheckPreparation(const v1::Executable& executable, int index, std::
   const std::string field = Field("preparations", index);
   if (preparation.key().size() != kKeyBytes)
     return Bad(field + ".key", preparation.key().size(), " bytes where ", kKeyBytes, " are wanted");
-  if (preparation.bytes() > kMostBytes) return Bad(field + ".bytes", preparation.bytes(), " is too many");
+  if (preparation.bytes() > kMaxBytes) return Bad(field + ".bytes", preparation.bytes(), " is too many");
   if (preparation.parameter() >= static_cast<uint32_t>(executable.signature().parameters_size()) ||
       executable.signature().parameters(static_cast<int>(preparation.parameter())).written()) {
     return Bad(field + ".parameter", "there is no parameter ", preparation.parameter(), ", or the program writes it");
@@ -253,7 +253,7 @@ absl::Status CheckSteps(const v1::Executable& executable) {
 
 absl::Status CheckExecutable(const v1::Executable& executable, const v1::Target& device) {
   KILN_RETURN_IF_ERROR(CheckTarget(executable.target(), device));
-  if (executable.arena_bytes() > kMostBytes) {
+  if (executable.arena_bytes() > kMaxBytes) {
     return Bad("arena_bytes", executable.arena_bytes(), " is more than any address space holds");
   }
   KILN_RETURN_IF_ERROR(CheckKernels(executable));

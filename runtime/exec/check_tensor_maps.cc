@@ -12,9 +12,9 @@ namespace kiln::runtime {
 namespace {
 
 // What the engine has room for, in bits of its own format.
-constexpr int kMostAxes = 5;
-constexpr uint64_t kMostIndices = uint64_t{1} << 32, kStrideEnd = uint64_t{1} << 40;
-constexpr uint32_t kMostBox = 256;
+constexpr int kMaxAxes = 5;
+constexpr uint64_t kMaxIndices = uint64_t{1} << 32, kStrideEnd = uint64_t{1} << 40;
+constexpr uint32_t kMaxBox = 256;
 constexpr uint64_t kPiece = 16;  // bytes: what it moves at least, and at a multiple of which
 
 template <typename... Parts>
@@ -29,18 +29,18 @@ absl::Status CheckNumbers(const v1::TensorMap& map, const std::string& field) {
   const uint64_t item = StoredBytes(map.dtype());
   if (item == 0) return Bad(field + ".dtype", "nothing of this type is stored");
   const int axes = map.sizes_size();
-  if (axes < 1 || axes > kMostAxes) return Bad(field + ".sizes", axes, " axes, where 1 to 5 can be");
+  if (axes < 1 || axes > kMaxAxes) return Bad(field + ".sizes", axes, " axes, where 1 to 5 can be");
   if (map.strides_bytes_size() != axes - 1 || map.box_size() != axes)
     return Bad(field, axes, " axes, ", map.strides_bytes_size(), " strides and ", map.box_size(), " sides of a box");
   for (const uint64_t size : map.sizes()) {
-    if (size == 0 || size > kMostIndices) return Bad(field + ".sizes", size, " is not 1 to 2^32");
+    if (size == 0 || size > kMaxIndices) return Bad(field + ".sizes", size, " is not 1 to 2^32");
   }
   for (const uint64_t stride : map.strides_bytes()) {
     if (stride % kPiece != 0 || stride >= kStrideEnd)
       return Bad(field + ".strides_bytes", stride, " is no multiple of 16 below 2^40");
   }
   for (const uint32_t side : map.box()) {
-    if (side == 0 || side > kMostBox) return Bad(field + ".box", side, " is not 1 to 256");
+    if (side == 0 || side > kMaxBox) return Bad(field + ".box", side, " is not 1 to 256");
   }
   const uint32_t swizzle = map.swizzle_bytes();
   if (swizzle != 0 && swizzle != 32 && swizzle != 64 && swizzle != 128)

@@ -16,8 +16,8 @@ namespace kiln::runtime {
 namespace {
 
 // More tasks than anyone runs, and few enough to keep.
-constexpr size_t kMostTasks = size_t{1} << 20;
-constexpr int64_t kMostBytes = int64_t{1} << 60;
+constexpr size_t kMaxTasks = size_t{1} << 20;
+constexpr int64_t kMaxBytes = int64_t{1} << 60;
 
 absl::Status Fault(absl::string_view field, absl::string_view why) {
   v1::ErrorDetail detail;
@@ -55,8 +55,8 @@ class MultiLoader {
     for (int i = 0; i < message_.steps_size(); ++i) {
       const v1::MultiStep& step = message_.steps(i);
       KILN_RETURN_IF_ERROR(step.has_segment() ? AddSegment(step.segment(), i) : AddTransfer(step.transfer(), i));
-      if (program_.tasks_.size() > kMostTasks)
-        return TooLarge("tasks", kMostTasks, program_.tasks_.size(), "a program of too many steps on too many devices");
+      if (program_.tasks_.size() > kMaxTasks)
+        return TooLarge("tasks", kMaxTasks, program_.tasks_.size(), "a program of too many steps on too many devices");
     }
     return absl::OkStatus();
   }
@@ -93,7 +93,7 @@ class MultiLoader {
     for (size_t axis = 0; axis < made.value.layout.shape.size(); ++axis) {
       if (made.value.layout.shape[axis] < 0) return Fault(field, "of a negative size");
       bytes = std::min<__int128>(bytes * made.value.layout.shape[axis], __int128{1} << 100);
-      if (bytes > __int128{kMostBytes} * made.value.layout.shares) return Fault(field, "too large");
+      if (bytes > __int128{kMaxBytes} * made.value.layout.shares) return Fault(field, "too large");
     }
     const uint64_t share_bytes = static_cast<uint64_t>(made.value.layout.Elements()) * item;
     for (int share = 0; share < message.placement().device_size(); ++share) {

@@ -68,8 +68,8 @@ struct SequenceOperand {
 
 // What a sequence may be made of: beyond what anyone runs, and below what would hurt
 // to keep. Arguments are those of all steps together.
-inline constexpr size_t kMostSteps = size_t{1} << 16;
-inline constexpr size_t kMostArguments = size_t{1} << 20;
+inline constexpr size_t kMaxSteps = size_t{1} << 16;
+inline constexpr size_t kMaxArguments = size_t{1} << 20;
 
 // GRAPH_TOO_LARGE: `used` of what `limit` names, of which a sequence may have `most`.
 absl::Status RecordingTooLarge(absl::string_view limit, uint64_t most, uint64_t used);

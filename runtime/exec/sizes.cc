@@ -10,7 +10,7 @@ namespace kiln::runtime {
 namespace {
 
 // Deeper expressions than any that the compiler makes.
-constexpr size_t kMostValues = 256;
+constexpr size_t kMaxValues = 256;
 
 int64_t FloorDivide(int64_t a, int64_t b) {
   if (b == 0) return 0;
@@ -51,7 +51,7 @@ SizeExpr::SizeExpr(const v1::SizeExpr& message) {
 }
 
 int64_t SizeExpr::At(VariableValues variables) const {
-  absl::InlinedVector<int64_t, kMostValues> stack;
+  absl::InlinedVector<int64_t, kMaxValues> stack;
   for (const Token& token : tokens_) {
     if (token.op == v1::SizeExpr::CONST) {
       stack.push_back(token.value);
@@ -86,7 +86,7 @@ std::string CheckSizeExpr(const v1::SizeExpr& message, int variables) {
         break;
       default: return "there is no such op";
     }
-    if (depth > kMostValues) return "it is too deep";
+    if (depth > kMaxValues) return "it is too deep";
   }
   return depth == 1 ? "" : absl::StrCat("it leaves ", depth, " values");
 }

@@ -58,8 +58,8 @@ class Buffer {
 
   // What is kept beside the buffer because it depends on the contents alone: weights in
   // another order. To be asked and given from within work of the device's queue. Of more
-  // than kMostDerived, the one goes that was given first.
-  static constexpr size_t kMostDerived = 4;
+  // than kMaxDerived, the one goes that was given first.
+  static constexpr size_t kMaxDerived = 4;
   std::shared_ptr<Buffer> FindDerived(const DerivedKey& key) const;
   void KeepDerived(const DerivedKey& key, std::shared_ptr<Buffer> made);
 

@@ -40,9 +40,9 @@ class Builder {
   v1::Graph Build() {
     const int64_t lanes = kVectorBytes / types_.bytes, items = groups_ * kItems;
     const int elements = Node(absl::StrCat("PARAM [", Node("STACK []"), "] slot=0 dtype=int64 space=ALU ",
-                                           "name=\"elements\" min=0 max=", kMostCombined));
+                                           "name=\"elements\" min=0 max=", kMaxCombined));
     // A turn of all items may begin with the last vector.
-    const int shape = Node(absl::StrCat("STACK [", Weak(kMostCombined + items * lanes), "]"));
+    const int shape = Node(absl::StrCat("STACK [", Weak(kMaxCombined + items * lanes), "]"));
     const auto storage = [&](uint32_t slot) {
       return Node(absl::StrCat("PARAM [", shape, "] slot=", slot, " dtype=", types_.item));
     };

@@ -10,7 +10,7 @@
 namespace kiln::server {
 
 // More elements than any device has.
-inline constexpr int64_t kMostCombined = int64_t{1} << 40;
+inline constexpr int64_t kMaxCombined = int64_t{1} << 40;
 
 // A program of one kernel, of `groups` work groups whatever the number of elements, which is the
 // variable of slot 0. Slots from 1 on are the outputs, and behind them the inputs. Each item takes

@@ -42,8 +42,8 @@ class LoadedKernel final : public CombineKernel {
 
   absl::Status Launch(absl::Span<const void* const> inputs, absl::Span<void* const> outputs,
                       uint64_t elements) override {
-    if (elements > static_cast<uint64_t>(kMostCombined)) {
-      return TooLarge("elements", kMostCombined, elements, absl::StrCat(elements, " elements to combine"));
+    if (elements > static_cast<uint64_t>(kMaxCombined)) {
+      return TooLarge("elements", kMaxCombined, elements, absl::StrCat(elements, " elements to combine"));
     }
     absl::InlinedVector<void*, 32> operands;
     for (const uint32_t slot : slots_) {

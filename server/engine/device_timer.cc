@@ -19,15 +19,15 @@ namespace {
 // A kernel on a CPU can be stopped between turns of its outermost loop alone. So what one
 // turn does is bounded by an estimate before anything runs, and of a long kernel so many
 // turns are run as about this much work has.
-constexpr double kMostTurnWork = 4e9, kRunWork = 4e8;
+constexpr double kMaxTurnWork = 4e9, kRunWork = 4e8;
 constexpr double kLeastTurns = 16;  // that is, a share for each of a few threads
-constexpr absl::Duration kMostRun = absl::Seconds(5);
+constexpr absl::Duration kMaxRun = absl::Seconds(5);
 
 // A card runs a kernel whole. What bounds it is how long one of its items may take, and all of them together.
-constexpr double kMostItemWork = 2e8, kMostCardWork = 1e13;
+constexpr double kMaxItemWork = 2e8, kMaxCardWork = 1e13;
 
 // The best of so many runs, or of as many as this takes.
-constexpr int kLeastRuns = 3, kMostRuns = 30;
+constexpr int kLeastRuns = 3, kMaxRuns = 30;
 constexpr double kEnoughMicros = 20'000;
 
 constexpr size_t kPattern = 251;  // numbers, and a prime: rows of memory differ
@@ -70,14 +70,14 @@ std::string FaultOf(const v1::Kernel& kernel) {
   const auto all = static_cast<double>(kernel.cost().flops());
   if (kernel.launch().groups_size() == 0) {
     const double turn = all / static_cast<double>(std::max<uint64_t>(1, kernel.iterations()));
-    if (turn <= kMostTurnWork) return "";
+    if (turn <= kMaxTurnWork) return "";
     return absl::StrCat("a turn of its outermost loop has ", turn, " operations, in which it could not be stopped");
   }
   double items = 1;
   for (const auto* sizes : {&kernel.launch().groups(), &kernel.launch().items()}) {
     for (const uint32_t size : *sizes) items *= size;
   }
-  if (all / items <= kMostItemWork && all <= kMostCardWork) return "";
+  if (all / items <= kMaxItemWork && all <= kMaxCardWork) return "";
   return absl::StrCat("an item has ", all / items, " operations, all have ", all, ", and it could not be stopped");
 }
 
@@ -134,7 +134,7 @@ absl::Status DeviceTimer::Fill(const v1::Signature& signature, size_t i) {
 absl::StatusOr<double> DeviceTimer::Run(const std::shared_ptr<runtime::Program>& program) {
   runtime::RunOptions options;
   options.control = control_;
-  options.control.deadline = std::min(control_.deadline, absl::Now() + kMostRun);
+  options.control.deadline = std::min(control_.deadline, absl::Now() + kMaxRun);
   absl::StatusOr<double> seconds = absl::UnknownError("not run");
   absl::Notification done;
   executor_.Run(program, scratch_, options, [&](absl::StatusOr<runtime::RunResult> outcome) {
@@ -170,7 +170,7 @@ compiler::Timing DeviceTimer::Time(const v1::Executable& executable, double limi
   }
   const double scale = 1e6 * turns / std::floor(part);
   double best = std::numeric_limits<double>::infinity(), spent = 0;
-  for (int i = 0; i <= kMostRuns && (i <= kLeastRuns || spent < kEnoughMicros); ++i) {
+  for (int i = 0; i <= kMaxRuns && (i <= kLeastRuns || spent < kEnoughMicros); ++i) {
     const absl::StatusOr<double> seconds = Run(*program);
     if (!seconds.ok()) return {0, std::string(seconds.status().message())};
     best = std::min(best, *seconds * scale);

@@ -50,7 +50,7 @@ void Poison::Heal(uint64_t begin, uint64_t end) {
 }
 
 void Poison::Keep(std::vector<Range> ranges) {
-  while (ranges.size() > kMostPoisonedRanges) {
+  while (ranges.size() > kMaxPoisonedRanges) {
     size_t closest = 1;
     const auto gap = [&](size_t i) { return ranges[i].begin - ranges[i - 1].end; };
     for (size_t i = 2; i < ranges.size(); ++i) {

@@ -38,7 +38,7 @@ using CausePtr = std::shared_ptr<const Cause>;
 // How many poisoned ranges one memory keeps apart. Where there would be more, the two
 // that lie closest become one, with what is between them: an error too many, and never
 // one too few.
-inline constexpr size_t kMostPoisonedRanges = 64;
+inline constexpr size_t kMaxPoisonedRanges = 64;
 
 // Of one memory. Bytes are counted as its hal::Buffer does. Safe from any thread; while
 // nothing is poisoned, which is nearly always, nothing here takes a lock.

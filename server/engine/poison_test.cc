@@ -57,8 +57,8 @@ TEST(Poison, NoBytesAreHealthy) {
 // other way round.
 TEST(Poison, ManyRangesGrowTogetherAndNeverApart) {
   Poison poison;
-  for (uint64_t i = 0; i < 4 * kMostPoisonedRanges; ++i) poison.Spoil(4 * i, 4 * i + 1, Make(i + 1));
-  for (uint64_t i = 0; i < 4 * kMostPoisonedRanges; ++i) {
+  for (uint64_t i = 0; i < 4 * kMaxPoisonedRanges; ++i) poison.Spoil(4 * i, 4 * i + 1, Make(i + 1));
+  for (uint64_t i = 0; i < 4 * kMaxPoisonedRanges; ++i) {
     EXPECT_NE(IdIn(poison, 4 * i, 4 * i + 1), 0u);
     EXPECT_LE(IdIn(poison, 4 * i, 4 * i + 1), i + 1);
   }

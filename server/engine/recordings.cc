@@ -76,7 +76,7 @@ absl::StatusOr<SequenceStep> ToStep(const v1::RecordedStep& message, std::shared
 absl::StatusOr<Recordings::Handle> Recordings::Record(const v1::RecordSequenceRequest& request,
                                                       const RecordedPrograms& programs) {
   const auto count = static_cast<size_t>(request.steps_size());
-  if (count > runtime::kMostSteps) return runtime::RecordingTooLarge("steps", runtime::kMostSteps, count);
+  if (count > runtime::kMaxSteps) return runtime::RecordingTooLarge("steps", runtime::kMaxSteps, count);
   size_t arguments = 0;
   std::vector<SequenceStep> steps;
   for (int i = 0; i < request.steps_size(); ++i) {
@@ -89,8 +89,8 @@ absl::StatusOr<Recordings::Handle> Recordings::Record(const v1::RecordSequenceRe
     auto step = ToStep(request.steps(i), programs.programs[number]);
     if (!step.ok()) return runtime::AtStep(step.status(), i);
     arguments += step->parameters.size() + step->variables.size();
-    if (arguments > runtime::kMostArguments)
-      return runtime::RecordingTooLarge("arguments", runtime::kMostArguments, arguments);
+    if (arguments > runtime::kMaxArguments)
+      return runtime::RecordingTooLarge("arguments", runtime::kMaxArguments, arguments);
     steps.push_back(*std::move(step));
   }
   const Digest id = RecordingKey(programs.keys, request);

@@ -63,10 +63,10 @@ absl::StatusOr<SessionTable::Opened> SessionTable::Open(absl::string_view resume
   opened.resumed = Live(resume_token) != nullptr;
   const std::string host(HostOf(peer));
   if (!opened.resumed) {
-    if (leases_.size() >= options_.most_sessions) return TooMany("sessions", options_.most_sessions);
+    if (leases_.size() >= options_.max_sessions) return TooMany("sessions", options_.max_sessions);
     const auto of_host = hosts_.find(host);
-    if (of_host != hosts_.end() && of_host->second >= options_.most_sessions_of_peer) {
-      return TooMany("sessions of one address", options_.most_sessions_of_peer);
+    if (of_host != hosts_.end() && of_host->second >= options_.max_sessions_of_peer) {
+      return TooMany("sessions of one address", options_.max_sessions_of_peer);
     }
   }
   opened.token =

@@ -33,9 +33,9 @@ struct SessionOptions {
   uint32_t default_lease_seconds = 10;
   // A client that asks for more gets this.
   uint32_t longest_lease_seconds = 3600;
-  size_t most_sessions = 1 << 16;
+  size_t max_sessions = 1 << 16;
   // Of one client's machine, so that none can take them all.
-  size_t most_sessions_of_peer = 1 << 10;
+  size_t max_sessions_of_peer = 1 << 10;
   std::function<LeaseClock::time_point()> now = LeaseClock::now;
 };
 

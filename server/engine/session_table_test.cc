@@ -29,7 +29,7 @@ class SessionTableTest : public ::testing::Test {
 
   SessionOptions Options() {
     SessionOptions options;
-    options.most_sessions = 3;
+    options.max_sessions = 3;
     options.now = [this] { return now_; };
     return options;
   }
@@ -165,8 +165,8 @@ TEST_F(SessionTableTest, SessionsAreCounted) {
 
 TEST_F(SessionTableTest, SessionsOfOneAddressAreCounted) {
   SessionOptions options = Options();
-  options.most_sessions = 6;
-  options.most_sessions_of_peer = 2;
+  options.max_sessions = 6;
+  options.max_sessions_of_peer = 2;
   SessionTable table(options, &buffers_);
   const char kMany[] = "ipv4:10.0.0.1:";
   std::string token;

@@ -20,15 +20,15 @@ absl::Status Bad(absl::string_view field, absl::string_view message) {
 absl::StatusOr<uint64_t> TensorBytes(v1::DType dtype, absl::Span<const int64_t> shape) {
   uint64_t bytes = RowOf(dtype).bits / 8;  // none for what is never stored
   if (bytes == 0) return Bad("dtype", absl::StrCat(TensorTypeName(dtype, {}), " is no dtype that memory holds"));
-  if (shape.size() > kMostDimensions) {
+  if (shape.size() > kMaxDimensions) {
     v1::ErrorDetail detail;
     detail.set_code(v1::BAD_ARGUMENT);
     detail.set_field("shape");
     detail.set_limit("dimensions");
-    detail.set_limit_value(kMostDimensions);
+    detail.set_limit_value(kMaxDimensions);
     detail.set_used(shape.size());
     return MakeError(
-        detail, absl::StrCat("a shape of ", shape.size(), " dimensions; at most ", kMostDimensions, " are allowed"));
+        detail, absl::StrCat("a shape of ", shape.size(), " dimensions; at most ", kMaxDimensions, " are allowed"));
   }
   bool empty = false;
   for (int64_t size : shape) {
@@ -52,8 +52,8 @@ absl::StatusOr<uint64_t> TensorBytes(v1::DType dtype, absl::Span<const int64_t> 
 std::string TensorTypeName(v1::DType dtype, absl::Span<const int64_t> shape) {
   const absl::string_view name = DTypeName(dtype);
   if (name.empty()) return absl::StrCat("dtype ", static_cast<int>(dtype));
-  const bool long_one = shape.size() > kMostDimensions;
-  return absl::StrCat(name, " [", absl::StrJoin(shape.subspan(0, kMostDimensions), ", "), long_one ? ", ..." : "", "]");
+  const bool long_one = shape.size() > kMaxDimensions;
+  return absl::StrCat(name, " [", absl::StrJoin(shape.subspan(0, kMaxDimensions), ", "), long_one ? ", ..." : "", "]");
 }
 
 }  // namespace kiln::server

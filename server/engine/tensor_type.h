@@ -16,13 +16,13 @@ namespace kiln::server {
 inline constexpr uint64_t kLargestBuffer = uint64_t{1} << 60;
 
 // As many as a graph's tensors have.
-inline constexpr size_t kMostDimensions = 32;
+inline constexpr size_t kMaxDimensions = 32;
 
 // BAD_ARGUMENT for a dtype that is never stored, a negative dimension, or more than
-// kMostDimensions; SIZE_OVERFLOW above kLargestBuffer.
+// kMaxDimensions; SIZE_OVERFLOW above kLargestBuffer.
 absl::StatusOr<uint64_t> TensorBytes(v1::DType dtype, absl::Span<const int64_t> shape);
 
-// "float32 [2, 3]"; of more than kMostDimensions, the first and "...".
+// "float32 [2, 3]"; of more than kMaxDimensions, the first and "...".
 std::string TensorTypeName(v1::DType dtype, absl::Span<const int64_t> shape);
 
 }  // namespace kiln::server

@@ -17,7 +17,7 @@ namespace {
 // takes about kPieceTime: into memory that the system has yet to find that is a tenth of what
 // it is otherwise.
 constexpr uint64_t kLeastPiece = 32 << 10;
-constexpr uint64_t kMostPiece = 512 << 10;
+constexpr uint64_t kMaxPiece = 512 << 10;
 constexpr absl::Duration kPieceTime = absl::Microseconds(30);
 
 // Owns itself until it has called back.
@@ -51,7 +51,7 @@ class Copier {
     const absl::Time now = absl::Now();
     if (copied_ > piece_) {
       if (now - begun_ > 2 * kPieceTime) piece_ = std::max(piece_ / 2, kLeastPiece);
-      if (now - begun_ < kPieceTime / 2) piece_ = std::min(piece_ * 2, kMostPiece);
+      if (now - begun_ < kPieceTime / 2) piece_ = std::min(piece_ * 2, kMaxPiece);
     }
     begun_ = now;
   }

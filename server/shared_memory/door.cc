@@ -21,10 +21,10 @@
 namespace kiln::server {
 namespace {
 
-constexpr size_t kMostConnections = 256;
+constexpr size_t kMaxConnections = 256;
 // How soon a full server looks again whether there is room.
 constexpr absl::Duration kPause = absl::Milliseconds(100);
-constexpr size_t kMostFiles = 4;  // that one message is looked at for; the system closes more
+constexpr size_t kMaxFiles = 4;  // that one message is looked at for; the system closes more
 
 absl::Status Unavailable(absl::string_view what, absl::string_view path) {
   return absl::UnavailableError(absl::StrCat("shared memory: cannot ", what, " ", path, ": ", std::strerror(errno)));
@@ -57,7 +57,7 @@ enum class Heard { kNothing, kMessage, kEnd };
 
 Heard Receive(int socket, Message& message) {
   unsigned char bytes[sizeof(uint64_t) + 1];
-  alignas(cmsghdr) char control[CMSG_SPACE(kMostFiles * sizeof(int))];
+  alignas(cmsghdr) char control[CMSG_SPACE(kMaxFiles * sizeof(int))];
   iovec part{bytes, sizeof(bytes)};
   msghdr header{};
   header.msg_iov = &part;
@@ -88,9 +88,9 @@ void Answer(int socket, const absl::Status& status) {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<SharedMemoryDoor>> SharedMemoryDoor::Open(const std::string& path, uint64_t most_bytes,
+absl::StatusOr<std::unique_ptr<SharedMemoryDoor>> SharedMemoryDoor::Open(const std::string& path, uint64_t max_bytes,
                                                                          absl::Duration patience) {
-  std::unique_ptr<SharedMemoryDoor> door(new SharedMemoryDoor(most_bytes, patience));
+  std::unique_ptr<SharedMemoryDoor> door(new SharedMemoryDoor(max_bytes, patience));
   KILN_RETURN_IF_ERROR(door->Listen(path));
   door->thread_ = std::thread([raw = door.get()] { raw->Serve(); });
   return door;
@@ -168,7 +168,7 @@ void SharedMemoryDoor::Serve() {
 
 void SharedMemoryDoor::Accept() {
   const int socket =
-      connections_.size() < kMostConnections ? accept4(listener_, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK) : -1;
+      connections_.size() < kMaxConnections ? accept4(listener_, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK) : -1;
   if (socket >= 0) {
     connections_.push_back({socket, 0, absl::Now() + regions_.patience()});
   } else {

@@ -29,7 +29,7 @@ class SharedMemoryDoor {
   // Listens at `path`, in whose place there must be nothing but what an earlier server
   // left; or, if it is empty, in a new folder. UNAVAILABLE if that cannot be. Of the
   // numbers, regions.h says more.
-  static absl::StatusOr<std::unique_ptr<SharedMemoryDoor>> Open(const std::string& path, uint64_t most_bytes,
+  static absl::StatusOr<std::unique_ptr<SharedMemoryDoor>> Open(const std::string& path, uint64_t max_bytes,
                                                                 absl::Duration patience = absl::Seconds(10));
   // Closes all connections and removes the socket, and the folder if it was new.
   ~SharedMemoryDoor();
@@ -46,7 +46,7 @@ class SharedMemoryDoor {
     absl::Time until;     // and by when it must
   };
 
-  SharedMemoryDoor(uint64_t most_bytes, absl::Duration patience) : regions_(most_bytes, patience) {}
+  SharedMemoryDoor(uint64_t max_bytes, absl::Duration patience) : regions_(max_bytes, patience) {}
 
   absl::Status Listen(const std::string& path);
   void Serve();

@@ -24,7 +24,7 @@ namespace kiln::server {
 namespace {
 
 constexpr uint64_t kBytes = 1 << 16;
-constexpr uint64_t kMost = 1 << 20;
+constexpr uint64_t kMaxBytes = 1 << 20;
 
 struct File {
   explicit File(int descriptor) : descriptor(descriptor) {}
@@ -91,7 +91,7 @@ class Door : public ::testing::Test {
 
   void Open(absl::Duration patience) {
     door_.reset();
-    auto door = SharedMemoryDoor::Open("", kMost, patience);
+    auto door = SharedMemoryDoor::Open("", kMaxBytes, patience);
     ASSERT_TRUE(door.ok()) << door.status();
     door_ = *std::move(door);
   }
@@ -194,7 +194,7 @@ TEST_F(Door, WhatIsNoHandOverEndsTheConnection) {
 }
 
 TEST_F(Door, RegionsHaveLimitsOwnersAndBounds) {
-  const auto more = door_->regions().Reserve(kMost + 1, nullptr);
+  const auto more = door_->regions().Reserve(kMaxBytes + 1, nullptr);
   EXPECT_EQ(DetailOf(more.status())->limit(), "shared memory bytes");
   EXPECT_EQ(DetailOf(door_->regions().Reserve(0, nullptr).status())->code(), v1::BAD_ARGUMENT);
   const auto session = std::make_shared<Session>(), other = std::make_shared<Session>();
@@ -220,10 +220,10 @@ TEST_F(Door, WhoDoesNotComeInTimeIsNotWaitedFor) {
   Client silent(door_->path());
   EXPECT_EQ(silent.Hear(), "");
   // Nobody brings it: its room is for others, as soon as it is late.
-  const uint64_t handle = Reserve(kMost);
-  while (!door_->regions().Reserve(kMost, nullptr).ok()) usleep(1000);
+  const uint64_t handle = Reserve(kMaxBytes);
+  while (!door_->regions().Reserve(kMaxBytes, nullptr).ok()) usleep(1000);
   Client late(door_->path());
-  const File file = Memory(kMost);
+  const File file = Memory(kMaxBytes);
   late.Bring(handle, file.descriptor);
   EXPECT_NE(late.Hear().find("no shared memory has the handle"), std::string::npos);
 }
@@ -234,9 +234,9 @@ TEST(DoorPath, IsFreedAndNeverTakenFromAnother) {
   ASSERT_NE(mkdtemp(folder), nullptr);
   const std::string path = std::string(folder) + "/s";
   {
-    auto first = SharedMemoryDoor::Open(path, kMost);
+    auto first = SharedMemoryDoor::Open(path, kMaxBytes);
     ASSERT_TRUE(first.ok()) << first.status();
-    EXPECT_FALSE(SharedMemoryDoor::Open(path, kMost).ok());
+    EXPECT_FALSE(SharedMemoryDoor::Open(path, kMaxBytes).ok());
     EXPECT_EQ(access(path.c_str(), F_OK), 0) << "who could not have it must not remove it";
   }
   EXPECT_NE(access(path.c_str(), F_OK), 0);
@@ -248,8 +248,8 @@ TEST(DoorPath, IsFreedAndNeverTakenFromAnother) {
     std::memcpy(address.sun_path, path.data(), path.size());
     ASSERT_EQ(bind(dead.descriptor, reinterpret_cast<sockaddr*>(&address), sizeof(address)), 0);
   }
-  EXPECT_TRUE(SharedMemoryDoor::Open(path, kMost).ok());
-  EXPECT_FALSE(SharedMemoryDoor::Open(std::string(200, 'x'), kMost).ok());
+  EXPECT_TRUE(SharedMemoryDoor::Open(path, kMaxBytes).ok());
+  EXPECT_FALSE(SharedMemoryDoor::Open(std::string(200, 'x'), kMaxBytes).ok());
   EXPECT_EQ(rmdir(folder), 0);
 }
 

@@ -30,9 +30,9 @@ struct SharedBytes {
 // Safe from any thread.
 class SharedRegions {
  public:
-  // `most_bytes`: of all regions together. `patience`: how long a reservation waits for
+  // `max_bytes`: of all regions together. `patience`: how long a reservation waits for
   // its memory.
-  explicit SharedRegions(uint64_t most_bytes, absl::Duration patience) : most_bytes_(most_bytes), patience_(patience) {}
+  explicit SharedRegions(uint64_t max_bytes, absl::Duration patience) : max_bytes_(max_bytes), patience_(patience) {}
 
   // A name for `bytes` bytes that will be brought. `caller`, who may be null for nobody,
   // alone can use them. BAD_ARGUMENT for 0 bytes; OUT_OF_MEMORY with the limit "shared
@@ -66,7 +66,7 @@ class SharedRegions {
   // Reservations that nobody came for.
   void Sweep() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
-  const uint64_t most_bytes_;
+  const uint64_t max_bytes_;
   const absl::Duration patience_;
   RandomHandles names_;
   mutable absl::Mutex mutex_;

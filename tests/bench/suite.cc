@@ -44,7 +44,7 @@ struct Contender {
 // A call that takes longer is not made again.
 constexpr double kSlow = 1.5;
 // So many times the turns that were asked for, if that is what it takes.
-constexpr int kMostRounds = 4;
+constexpr int kMaxRounds = 4;
 
 // Calls that count for nothing, then calls for some `burst` seconds.
 void TakeTurn(Contender& contender, double burst) {
@@ -174,7 +174,7 @@ class Suite {
     CheckValues(row, contenders[0], nullptr);
 
     const auto settled = [&] { return settings_.smoke || std::all_of(contenders.begin(), contenders.end(), Settled); };
-    for (int turn = 0; turn < settings_.turns || (turn < kMostRounds * settings_.turns && !settled()); ++turn) {
+    for (int turn = 0; turn < settings_.turns || (turn < kMaxRounds * settings_.turns && !settled()); ++turn) {
       for (Contender& contender : contenders) {
         if (contender.seconds <= kSlow) TakeTurn(contender, settings_.burst);
       }

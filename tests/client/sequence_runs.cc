@@ -188,9 +188,9 @@ void Sequence::RunPartial() {
   const Program& program = site_.Compiled(updates ? "partial update" : "partial", Partial(updates), at);
   const SlotPtr x = Pick(device, stream, /*any=*/true), y = Pick(device, stream);
   const auto m = static_cast<int64_t>(x->size());
-  const int64_t choices[] = {1, m, 1 + Below(kMost), kMost + 1}, n = choices[Below(4)];
+  const int64_t choices[] = {1, m, 1 + Below(kMaxSize), kMaxSize + 1}, n = choices[Below(4)];
   Codes codes;
-  if (m > kMost || n > kMost) codes.insert(v1::BAD_ARGUMENT);
+  if (m > kMaxSize || n > kMaxSize) codes.insert(v1::BAD_ARGUMENT);
   if (codes.empty() && n > m) codes.insert(v1::OUT_OF_BOUNDS);
   const bool fits = codes.empty();
   if (updates && x->Meets(*y)) codes.insert(v1::BAD_ARGUMENT);

@@ -33,7 +33,7 @@ using client::Shape;
 using client::Tensor;
 using compiler::Graph;
 
-constexpr int64_t kMostSteps = 40'000'000;
+constexpr int64_t kMaxSteps = 40'000'000;
 
 class GpuSchedules : public ::testing::Test {
  protected:
@@ -72,13 +72,13 @@ class GpuSchedules : public ::testing::Test {
       }
     }
     KernelMemory want = memory;
-    ASSERT_TRUE(EvalKernel(kernel, want, kMostSteps).ok());
+    ASSERT_TRUE(EvalKernel(kernel, want, kMaxSteps).ok());
     UOp* items = ItemsAsLoops(
         graph, GraphRewrite(GpuDims(graph, *ProveBounds(graph, scheduled, false), true), SymbolicRules(), graph));
     UOp* listed = Linearize(graph, ReduceToAcc(graph, Expand(graph, items)));
     for (const auto& [name, stage] : {std::pair{"work items", items}, std::pair{"listed", listed}}) {
       KernelMemory made = memory;
-      const absl::Status status = EvalKernel(stage, made, 4 * kMostSteps);
+      const absl::Status status = EvalKernel(stage, made, 4 * kMaxSteps);
       ASSERT_TRUE(status.ok()) << status << " " << name;
       ASSERT_TRUE(made == want) << name << "\n" << ToText(stage);
     }

@@ -29,7 +29,7 @@ using compiler::Shape;
 using compiler::TextArg;
 using compiler::UOp;
 
-constexpr int64_t kMostElements = 512;
+constexpr int64_t kMaxTensorElements = 512;
 
 class Maker {
  public:
@@ -72,7 +72,7 @@ class Maker {
   // What inference refuses is not there.
   UOp* Try(Op op, std::vector<UOp*> sources, compiler::Arg arg = {}) {
     const auto made = graph_.TryMake(op, sources, std::move(arg));
-    if (!made.ok() || compiler::NumElements((*made)->shape()) > kMostElements) return nullptr;
+    if (!made.ok() || compiler::NumElements((*made)->shape()) > kMaxTensorElements) return nullptr;
     return *made;
   }
   UOp* Sizes(const Shape& shape) { return compiler::ShapeSource(graph_, shape); }

@@ -50,8 +50,8 @@ using client::Shape;
 using client::Tensor;
 using compiler::Graph;
 
-constexpr int64_t kMostLanes = 64;
-constexpr int64_t kMostSteps = 1'500'000;
+constexpr int64_t kMaxLanes = 64;
+constexpr int64_t kMaxSteps = 1'500'000;
 
 // A matrix product in one of its forms, a convolution, or what has no operand to copy.
 v1::Graph MakeGraph(Random& random) {
@@ -131,7 +131,7 @@ class Scheduler {
         opt.top = random_.OneIn(3);
         opt.target = output ? AxisType::kLoop : AxisType::kReduce;
         if (random_.OneIn(2) || (output && (Has(OptOp::kLocal) || Has(OptOp::kSwap))) ||
-            lanes_ * opt.amount > kMostLanes || dimension_ == 4)
+            lanes_ * opt.amount > kMaxLanes || dimension_ == 4)
           return true;
         lanes_ *= opt.amount;
         opt.dimension = dimension_++;
@@ -164,7 +164,7 @@ class Scheduler {
         UOp* operand = operands[static_cast<size_t>(opt.amount)];
         UOp* level = outside ? folds[fold]->src(1) : axes[static_cast<size_t>(opt.axis)];
         const int64_t bytes = LocalBytes(sink, operand, level);
-        return bytes > 0 && bytes + LocalBytes(sink) <= kMostLocalBytes;
+        return bytes > 0 && bytes + LocalBytes(sink) <= kMaxLocalBytes;
       }
     }
   }
@@ -252,7 +252,7 @@ class Schedules {
       for (size_t i = 0; i < cells.size(); ++i) cells[i] = LoadElement(from.dtype, from.bytes.data() + 4 * i);
     }
     KernelMemory want = memory;
-    ASSERT_TRUE(EvalKernel(kernel, want, kMostSteps).ok());
+    ASSERT_TRUE(EvalKernel(kernel, want, kMaxSteps).ok());
     std::vector<uint32_t> inputs;
     for (uint32_t slot = 1; slot < memory.size(); ++slot) inputs.push_back(slot);
     kernel = MarkConstants(graph, kernel, inputs);
@@ -298,7 +298,7 @@ class Schedules {
     for (const auto& [name, stage] : std::vector<std::pair<const char*, UOp*>>{
              {"scheduled", scheduled}, {"with bounds", proved}, {"listed", linear}}) {
       KernelMemory made = memory;
-      const absl::Status status = EvalKernel(stage, made, 4 * kMostSteps);
+      const absl::Status status = EvalKernel(stage, made, 4 * kMaxSteps);
       if (absl::IsResourceExhausted(status)) continue;  // padding, and copies made again, take steps
       ASSERT_TRUE(status.ok()) << status << " " << name << ", " << what;
       ASSERT_TRUE(made == want) << name << ", " << what << "\n" << ToText(stage);
@@ -339,10 +339,10 @@ class Schedules {
       KernelMemory own;
       own[0] = memory.at(hoisted[i].slot);
       own[1].assign(static_cast<size_t>(hoisted[i].bytes) / sizeof(float), 0);
-      if (absl::IsResourceExhausted(EvalKernel(*ProveBounds(graph, hoisted[i].sink, false), own, kMostSteps))) return;
+      if (absl::IsResourceExhausted(EvalKernel(*ProveBounds(graph, hoisted[i].sink, false), own, kMaxSteps))) return;
       made[slots + i] = own[1];
     }
-    const absl::Status status = EvalKernel(*ProveBounds(graph, reading, false), made, 4 * kMostSteps);
+    const absl::Status status = EvalKernel(*ProveBounds(graph, reading, false), made, 4 * kMaxSteps);
     if (absl::IsResourceExhausted(status)) return;
     ASSERT_TRUE(status.ok()) << status << " hoisted, " << what;
     for (const auto& [slot, cells] : want)

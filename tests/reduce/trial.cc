@@ -27,7 +27,7 @@
 namespace kiln::testing {
 namespace {
 
-constexpr size_t kMostResults = 10'000;
+constexpr size_t kMaxResults = 10'000;
 
 std::string CodeOf(const absl::Status& status) {
   const auto detail = DetailOf(status);
@@ -81,7 +81,7 @@ std::string Try(const v1::Graph& graph, const Trial& trial) {
   if (!arguments.ok()) return "";
   Fit(trial.arguments, *arguments);
   if (trial.question == Question::kBreaksLaws) {
-    const std::string fault = LawFuzzer().CheckPassesOn(graph, *arguments, std::vector(kMostResults, trial.tolerance));
+    const std::string fault = LawFuzzer().CheckPassesOn(graph, *arguments, std::vector(kMaxResults, trial.tolerance));
     return KindOfFault(fault);
   }
   bool intact = true;

@@ -17,9 +17,9 @@ constexpr int64_t kDepth = Wgmma::kLine / 2;  // of a turn: 128 bytes of a row, 
 constexpr int64_t kRow = Wgmma::kLine;        // bytes
 constexpr int64_t kGroupRows = 64;
 constexpr int64_t kWarpGroup = 128, kWarps = 4;
-constexpr int64_t kMostBox = 256;
-constexpr int64_t kMostStages = 4;
-constexpr int64_t kMostShared = 227 << 10;
+constexpr int64_t kMaxBox = 256;
+constexpr int64_t kMaxStages = 4;
+constexpr int64_t kMaxShared = 227 << 10;
 constexpr unsigned kClusterSpace = 7;
 
 // Of 65536 registers each of 384 items has 168. What the producer does without goes to those who multiply: the sums
@@ -29,7 +29,7 @@ constexpr uint32_t kProducerRegisters = 40, kMultiplierRegisters = 232;
 
 int64_t StageBytes(const WgmmaTile& tile) { return (tile.rows + tile.columns) * kRow; }
 int64_t StagesOf(const WgmmaTile& tile) {
-  return std::min(kMostStages, (kMostShared - static_cast<int64_t>(kWgmmaAlignment)) / StageBytes(tile));
+  return std::min(kMaxStages, (kMaxShared - static_cast<int64_t>(kWgmmaAlignment)) / StageBytes(tile));
 }
 
 // Emits one product.
@@ -358,7 +358,7 @@ class Emitter {
 }  // namespace
 
 WgmmaBox WgmmaBoxOf(int64_t rows, bool rows_beside_each_other) {
-  return rows_beside_each_other ? WgmmaBox{kGroupRows, kDepth} : WgmmaBox{kDepth, std::min(rows, kMostBox)};
+  return rows_beside_each_other ? WgmmaBox{kGroupRows, kDepth} : WgmmaBox{kDepth, std::min(rows, kMaxBox)};
 }
 
 uint64_t WgmmaSharedBytes(const WgmmaTile& tile) {

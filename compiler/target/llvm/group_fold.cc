@@ -14,7 +14,7 @@ namespace {
 // That exchange values on all GPUs: AMD's wavefronts of 64 do so in halves.
 constexpr int64_t kWarp = 32;
 // Shared memory for one fold; what does not fit is folded later.
-constexpr int64_t kMostFoldBytes = 16 << 10;
+constexpr int64_t kMaxFoldBytes = 16 << 10;
 
 bool IsPowerOf2(int64_t n) { return std::has_single_bit(static_cast<uint64_t>(n)); }
 
@@ -39,7 +39,7 @@ Way WayOf(const Items& items, size_t axis) {
 
 // Values that are folded through memory at once.
 size_t AtOnce(const Items& items, int64_t item_size, size_t values) {
-  return std::clamp<size_t>(static_cast<size_t>(kMostFoldBytes / (All(items) * item_size)), 1, values);
+  return std::clamp<size_t>(static_cast<size_t>(kMaxFoldBytes / (All(items) * item_size)), 1, values);
 }
 
 size_t AxisOf(const UOp* special) { return static_cast<size_t>(special->arg_as<TextArg>().text.back() - '0'); }

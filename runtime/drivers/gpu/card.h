@@ -39,15 +39,15 @@ struct CardFacts {
   v1::Target target;
   uint64_t memory_bytes = 0;
   // Limits of a launch. Shared memory: of one group, as much as a kernel may ask for.
-  std::array<uint64_t, 3> most_groups = {};
-  std::array<uint64_t, 3> most_items = {};
-  uint64_t most_items_of_group = 0;
-  uint64_t most_items_along = ~uint64_t{0};  // an axis, of all groups
-  uint64_t most_shared_bytes = 0;
+  std::array<uint64_t, 3> max_groups = {};
+  std::array<uint64_t, 3> max_items = {};
+  uint64_t max_items_of_group = 0;
+  uint64_t max_items_along = ~uint64_t{0};  // an axis, of all groups
+  uint64_t max_shared_bytes = 0;
 };
 
 struct FunctionFacts {
-  uint64_t most_items = 0;  // of a group: its registers may leave room for fewer than the card takes
+  uint64_t max_items = 0;  // of a group: its registers may leave room for fewer than the card takes
   uint64_t static_shared_bytes = 0;
   uint64_t registers = 0;
 };

@@ -19,8 +19,8 @@ using collective::ReduceOp;
 using collective::VendorWork;
 
 // Communicators take memory of the cards; callers take turns with a few sets of devices at most.
-constexpr size_t kMostTeams = 8;
-constexpr size_t kMostHopeless = 64;
+constexpr size_t kMaxTeams = 8;
+constexpr size_t kMaxHopeless = 64;
 
 // What is sent at least, of a link that is slow: a collective may take so much longer than it
 // would wait for somebody.
@@ -128,11 +128,11 @@ absl::Status Nccl::Prepare(const std::vector<hal::Device*>& devices) {
                              static_cast<const int*>(numbers.data()));
   absl::MutexLock lock(&mutex_);
   if (!status.ok()) {
-    if (hopeless_.size() >= kMostHopeless) hopeless_.clear();
+    if (hopeless_.size() >= kMaxHopeless) hopeless_.clear();
     return hopeless_[wanted] = std::move(status);
   }
   teams_.push_front(std::move(team));
-  while (teams_.size() > kMostTeams) {
+  while (teams_.size() > kMaxTeams) {
     Destroy(teams_.back(), /*abort=*/false);
     teams_.pop_back();
   }
