@@ -16,7 +16,7 @@
 namespace kiln::compiler {
 namespace {
 
-// How much more a turn of a program may do, at most, than a turn of a kernel.
+// How much more an iteration of a program may do, at most, than an iteration of a kernel.
 constexpr uint64_t kReadBounds = 10;
 
 uint64_t SaturatingAdd(uint64_t a, uint64_t b) { return a > ~b ? ~uint64_t{0} : a + b; }
@@ -62,7 +62,7 @@ absl::Status SetLaunch(CodeGenerator& generator, const UOp* linear, v1::Kernel& 
   return absl::OkStatus();
 }
 
-// How many parts of a kernel are on their way by themselves: turns of its outermost loop, or work items.
+// How many parts of a kernel are on their way by themselves: iterations of its outermost loop, or work items.
 uint64_t PartsOf(const v1::Kernel& kernel) {
   uint64_t parts = std::max<uint64_t>(1, kernel.iterations());
   for (const auto* sizes : {&kernel.launch().groups(), &kernel.launch().items()}) {
@@ -188,15 +188,15 @@ absl::StatusOr<std::vector<CompiledCall>> CompileKernels(Graph& graph, Pipeline&
       std::vector<Hoisted> hoisted;
       KILN_RETURN_IF_ERROR(CompileBody(graph, pipeline, body, static_cast<uint32_t>(call->src().size() - 1), target,
                                        options, generator, ScheduleFor(known, options), *made, hoisted));
-      const uint64_t turns = PartsOf(*made);
+      const uint64_t iterations = PartsOf(*made);
       const bool whole = target.kind() == v1::Target::NVPTX || target.kind() == v1::Target::AMDGPU;
       // A bound that a program reads counts as the most that it could be; mostly it is far less.
-      const uint64_t most = (whole ? options.limits.max_item_work : options.limits.max_turn_work) *
+      const uint64_t most = (whole ? options.limits.max_item_work : options.limits.max_iteration_work) *
                             (body->op() == Op::LINEAR ? kReadBounds : 1);
       KILN_RETURN_IF_ERROR(
-          CheckLimit(whole ? "operations of one work item" : "operations in one turn of a kernel's outermost loop",
-                     most, made->cost().flops() / turns));
-      made->set_grain(GrainOf(made->cost(), turns));
+          CheckLimit(whole ? "operations of one work item" : "operations in one iteration of a kernel's outermost loop",
+                     most, made->cost().flops() / iterations));
+      made->set_grain(GrainOf(made->cost(), iterations));
       for (const Hoisted& copy : hoisted) {
         KILN_ASSIGN_OR_RETURN(found->second.preparations.emplace_back(), preparers.Compile(copy));
       }

@@ -166,7 +166,7 @@ TEST(Compile, LaterPassesNameTheClientsNodeAndTag) {
 
 TEST(Compile, WorkThatCannotBeStoppedIsRefused) {
   Options options;
-  options.limits.max_turn_work = 10;
+  options.limits.max_iteration_work = 10;
   const auto refused = Compile(SumAndAdd(), NullTarget(), options);
   EXPECT_EQ(refused.status().code(), absl::StatusCode::kResourceExhausted);
   const auto detail = DetailOf(refused.status());

@@ -12,32 +12,33 @@ namespace {
 // A thread should get at least this many simple operations, or bytes, at once.
 constexpr double kWorthAThread = 64 * 1024;
 
-double Turns(const RangeSet& ranges, const UOp* none) {
-  double turns = 1;
+double Iterations(const RangeSet& ranges, const UOp* none) {
+  double iterations = 1;
   for (const UOp* range : ranges) {
-    if (range != none) turns *= static_cast<double>(range->bounds().max + 1);
+    if (range != none) iterations *= static_cast<double>(range->bounds().max + 1);
   }
-  return turns;
+  return iterations;
 }
 
 }  // namespace
 
 v1::Cost CostOf(Graph& graph, UOp* kernel) {
-  const UOp* none = LoopWithoutTurns(graph, kernel);
+  const UOp* none = LoopWithoutIterations(graph, kernel);
   double flops = 0, read = 0, written = 0;
   for (const auto& [uop, open] : OpenRanges(kernel)) {
-    if (IsElementwise(uop->op()) && uop->dtype() != kIndexType) flops += Turns(open, none);
+    if (IsElementwise(uop->op()) && uop->dtype() != kIndexType) flops += Iterations(open, none);
     if (uop->op() == Op::REDUCE) {
       RangeSet inside = open;
       inside.insert(inside.end(), uop->src().begin() + 1, uop->src().end());
-      flops += Turns(inside, none);
+      flops += Iterations(inside, none);
     }
     if (uop->op() == Op::LOAD || uop->op() == Op::STORE) {
-      flops += Turns(open, none);  // an access is work, too
+      flops += Iterations(open, none);  // an access is work, too
       const UOp* buffer = uop->src(0)->src(0);
       if (buffer->op() != Op::PARAM) continue;  // a slice in local memory (schedule/chain.h)
       const double size = ItemSize(buffer->dtype());
-      const double bytes = std::min(Turns(open, none) * size, static_cast<double>(buffer->shape()[0].max()) * size);
+      const double bytes =
+          std::min(Iterations(open, none) * size, static_cast<double>(buffer->shape()[0].max()) * size);
       (uop->op() == Op::LOAD ? read : written) += bytes;
     }
   }
@@ -49,14 +50,14 @@ v1::Cost CostOf(Graph& graph, UOp* kernel) {
 }
 
 v1::Cost CostOfProgram(const UOp* linear) {
-  double work = 0, turns = 1;
+  double work = 0, iterations = 1;
   std::vector<double> around;
   for (const UOp* uop : linear->src()) {
     if (uop->op() == Op::RANGE || uop->op() == Op::IF) {
-      around.push_back(turns);
-      if (uop->op() == Op::RANGE) turns *= std::max(0.0, static_cast<double>(uop->src(0)->bounds().max));
+      around.push_back(iterations);
+      if (uop->op() == Op::RANGE) iterations *= std::max(0.0, static_cast<double>(uop->src(0)->bounds().max));
     } else if (uop->op() == Op::END || uop->op() == Op::ENDIF) {
-      turns = around.back();
+      iterations = around.back();
       around.pop_back();
     }
     // What costs no instruction of its own.
@@ -65,7 +66,7 @@ v1::Cost CostOfProgram(const UOp* linear) {
     if (free) continue;
     const Shape& shape = uop->op() == Op::STORE ? uop->src(0)->shape() : uop->shape();
     const bool storage = uop->op() == Op::BUFFER || uop->op() == Op::PARAM;
-    work += turns * (storage ? 1.0 : std::max(1.0, static_cast<double>(NumElements(shape))));
+    work += iterations * (storage ? 1.0 : std::max(1.0, static_cast<double>(NumElements(shape))));
   }
   v1::Cost cost;
   cost.set_flops(static_cast<uint64_t>(std::min(work, 1e18)));

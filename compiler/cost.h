@@ -15,11 +15,11 @@ v1::Cost CostOf(Graph& graph, UOp* kernel);
 // full. All of it is flops, and bytes are not counted.
 v1::Cost CostOfProgram(const UOp* linear);
 
-// Turns of the loop that threads share, in a kernel or program as it is emitted; 1
+// Iterations of the loop that threads share, in a kernel or program as it is emitted; 1
 // if there is none.
 uint64_t IterationsOf(const UOp* linear);
 
-// Turns of the outermost loop that are worth a thread's wake-up.
+// Iterations of the outermost loop that are worth a thread's wake-up.
 uint64_t GrainOf(const v1::Cost& cost, uint64_t iterations);
 
 }  // namespace kiln::compiler

@@ -69,29 +69,29 @@ class Chain {
 
   // All of them, in one loop over the slices.
   UOp* Whole() const {
-    int64_t turns = 1;
-    for (const UOp* range : slices_) turns *= range->src(0)->const_int();
-    UOp* turn = graph_.Make(Op::RANGE, {Idx(graph_, turns)}, RangeArg{graph_.NextId(), AxisType::kThread});
+    int64_t iterations = 1;
+    for (const UOp* range : slices_) iterations *= range->src(0)->const_int();
+    UOp* iteration = graph_.Make(Op::RANGE, {Idx(graph_, iterations)}, RangeArg{graph_.NextId(), AxisType::kThread});
     absl::flat_hash_map<UOp*, UOp*> replaced;
     for (size_t i = 0, n = slices_.size(); i < n; ++i) {
       UOp* size = slices_[i]->src(0);
-      turns /= size->const_int();
-      UOp* at = turns == 1 ? turn : graph_.Make(Op::FLOORDIV, {turn, Idx(graph_, turns)});
+      iterations /= size->const_int();
+      UOp* at = iterations == 1 ? iteration : graph_.Make(Op::FLOORDIV, {iteration, Idx(graph_, iterations)});
       replaced[variables_[i]] = i == 0 ? at : graph_.Make(Op::FLOORMOD, {at, size});
     }
     UOp* last = nullptr;
     for (const Nest& nest : nests_) {
       for (UOp* uop : Toposort(nest.lowered)) {
-        // Accumulators, too, are set anew in every turn; and one thread does all of it.
-        if (uop->op() == Op::BUFFER) replaced[uop] = graph_.Make(Op::AFTER, {uop, turn});
+        // Accumulators, too, are set anew in every iteration; and one thread does all of it.
+        if (uop->op() == Op::BUFFER) replaced[uop] = graph_.Make(Op::AFTER, {uop, iteration});
         if (uop->op() == Op::RANGE && uop->arg_as<RangeArg>().type == AxisType::kThread)
           replaced[uop] = graph_.Make(Op::RANGE, uop->src(), RangeArg{uop->arg_as<RangeArg>().id, AxisType::kLoop});
       }
-      if (nest.buffer != nullptr) replaced[nest.storage] = graph_.Make(Op::AFTER, {nest.buffer, turn});
+      if (nest.buffer != nullptr) replaced[nest.storage] = graph_.Make(Op::AFTER, {nest.buffer, iteration});
       last = Substitute(nest.lowered, replaced, graph_);
       if (nest.buffer != nullptr) replaced[nest.storage] = graph_.Make(Op::AFTER, {nest.buffer, last});
     }
-    return graph_.Make(Op::SINK, {graph_.Make(Op::END, {last, turn})}, kernel_->arg());
+    return graph_.Make(Op::SINK, {graph_.Make(Op::END, {last, iteration})}, kernel_->arg());
   }
 
  private:

@@ -26,8 +26,9 @@ struct Limits {
   uint32_t max_register_bytes = 16 << 10;  // of one work item
   // Whether ops that carry a client's own code are let in.
   bool allow_native_code = false;
-  uint64_t max_turn_work = 20'000'000'000;  // of one turn of a kernel's outermost loop: between turns it can be stopped
-  uint64_t max_item_work = 2'000'000'000;   // of one work item of a GPU's kernel, which cannot be stopped
+  uint64_t max_iteration_work =
+      20'000'000'000;  // of one iteration of a kernel's outermost loop: between iterations it can be stopped
+  uint64_t max_item_work = 2'000'000'000;     // of one work item of a GPU's kernel, which cannot be stopped
   uint64_t max_work = 1'000'000'000'000'000;  // simple operations of one run of a program
 };
 

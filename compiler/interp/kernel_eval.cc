@@ -92,9 +92,9 @@ class Evaluator {
     }
   }
 
-  // Evaluates `root` in every turn of `ranges`, and calls `turn` after each.
-  template <typename Turn>
-  absl::Status Loop(UOp* closer, absl::Span<UOp* const> ranges, UOp* root, Turn turn) {
+  // Evaluates `root` in every iteration of `ranges`, and calls `iteration` after each.
+  template <typename Iteration>
+  absl::Status Loop(UOp* closer, absl::Span<UOp* const> ranges, UOp* root, Iteration iteration) {
     const auto [found, is_new] = bodies_.try_emplace(closer);
     if (is_new) Collect(root, ranges, found->second);
     const Body body = found->second;  // the map may move while inner loops run
@@ -102,7 +102,7 @@ class Evaluator {
     for (UOp* uop : body.outside) KILN_RETURN_IF_ERROR(Eval(uop));
     while (true) {
       for (UOp* uop : body.inside) KILN_RETURN_IF_ERROR(Eval(uop));
-      KILN_RETURN_IF_ERROR(turn());
+      KILN_RETURN_IF_ERROR(iteration());
       size_t k = ranges.size();
       while (k > 0 && ++values_[ranges[k - 1]][0] == static_cast<uint64_t>(ranges[k - 1]->src(0)->const_int()))
         values_[ranges[--k]] = {0};
@@ -156,12 +156,12 @@ class Evaluator {
         const Lanes& x = values_[uop->src(0)];
         const int64_t rows = uop->shape().front(), lanes = uop->shape().back();
         const int64_t between = NumElements(uop->shape()) / (rows * lanes);
-        Lanes turned;
+        Lanes transposed;
         for (int64_t i = 0; i < rows * between * lanes; ++i) {
           const int64_t row = i / (between * lanes), middle = i / lanes % between, lane = i % lanes;
-          turned.push_back(x[(lane * between + middle) * rows + row]);
+          transposed.push_back(x[(lane * between + middle) * rows + row]);
         }
-        values_[uop] = std::move(turned);
+        values_[uop] = std::move(transposed);
         return absl::OkStatus();
       }
       case Op::EXPAND: {

@@ -56,12 +56,11 @@ struct MatrixTile {
 
   const char* name;  // in schedules
   Unit unit;
-  // Of a group, in one turn of its loop: m x k of A, k x n of B, where k is of 16-bit numbers (DepthOf: of others),
-  // and for kFma of float32.
-  // Together they are of one row only.
+  // Of a group, in one iteration of its loop: m x k of A, k x n of B, where k is of 16-bit numbers (DepthOf: of
+  // others), and for kFma of float32. Together they are of one row only.
   int64_t m, n, k;
   int64_t threads;  // items of a group
-  int64_t stages;   // turns whose operands are in shared memory at once
+  int64_t stages;   // iterations whose operands are in shared memory at once
   // Where an item's elements lie: what its number says, the lowest digit first, and what a lane adds to that, by
   // dimension. The last dimension is of neighbours in a row.
   std::vector<TileDigit> items, lanes;
@@ -73,7 +72,7 @@ const std::vector<MatrixTile>& MatrixTiles();
 // Whether a device multiplies numbers of dtype `in` by the tile.
 bool TakesTile(const v1::Target& target, const MatrixTile& tile, DType in);
 
-// How many numbers of dtype `in` a turn takes along k: as many bytes, whatever they are.
+// How many numbers of dtype `in` an iteration takes along k: as many bytes, whatever they are.
 int64_t DepthOf(const MatrixTile& tile, DType in);
 // What products of them are added up in.
 DType SumOf(DType in);

@@ -45,7 +45,7 @@ TEST(ProgramDoor, CountersAreCastToWhatTheySayTheyAre) {
       "RANGE CAST INDEX STORE END");
   EXPECT_EQ(*Listed(Legacy("3 RANGE [1, 2] range=(0)\n4 STORE [0, 3, 2]\n5 ENDRANGE [3]\n6 LINEAR [3, 4, 5]\n")),
             "RANGE INDEX STORE END");
-  // (2, 5): five less two turns, and two more than each.
+  // (2, 5): five less two iterations, and two more than each.
   EXPECT_EQ(*Listed(Legacy("3 CONST : int32 [] 2\n4 RANGE : int32 [3, 2] range=(0)\n5 STORE [0, 4, 4]\n6 ENDRANGE "
                            "[4]\n7 LINEAR [4, 5, 6]\n")),
             "CAST CAST MUL ADD RANGE ADD CAST INDEX STORE END");

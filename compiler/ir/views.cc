@@ -19,7 +19,7 @@ absl::Status BadView(absl::string_view text) { return MakeError(v1::BAD_ARGUMENT
 struct Step {
   size_t axis;
   int64_t size;
-  int64_t stride;  // above 0 once the axis is turned
+  int64_t stride;  // above 0 once the axis is flipped
 };
 
 // One view, checked. Inside of the mask it has shape `inner` and begins at `begin`.
@@ -127,12 +127,12 @@ UOp* PickSteps(Graph& graph, UOp* flat, int64_t offset, const std::vector<Step>&
 UOp* Inside(Graph& graph, UOp* base, const View& view) {
   int64_t offset = static_cast<int64_t>(view.offset);
   std::vector<Step> steps;
-  std::vector<int64_t> turned(view.inner.size(), 0);
+  std::vector<int64_t> flipped(view.inner.size(), 0);
   Shape sizes(view.inner.size(), 1);
   for (size_t i = 0; i < view.inner.size(); ++i) {
     if (view.inner[i] == 1 || view.stride[i] == 0) continue;
     if (view.stride[i] < 0) {
-      turned[i] = 1;
+      flipped[i] = 1;
       offset += (view.inner[i] - 1) * view.stride[i];
     }
     sizes[i] = view.inner[i];
@@ -149,7 +149,7 @@ UOp* Inside(Graph& graph, UOp* base, const View& view) {
   UOp* x = SliceSteps(graph, flat, offset, steps);
   if (x == nullptr) x = PickSteps(graph, flat, offset, steps);
   x = ReshapeTo(graph, PermuteTo(graph, x, order), sizes);
-  if (std::count(turned.begin(), turned.end(), 1) > 0) x = graph.Make(Op::FLIP, {x}, AxesArg{turned});
+  if (std::count(flipped.begin(), flipped.end(), 1) > 0) x = graph.Make(Op::FLIP, {x}, AxesArg{flipped});
   return x->shape() == view.inner ? x : Expand(graph, x, view.inner);
 }
 

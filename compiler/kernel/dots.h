@@ -4,7 +4,7 @@
 // Such an instruction takes words of neighbouring numbers in each lane and adds their
 // products to an accumulator of 32 bits: of four 8-bit integers, unsigned ones from one
 // operand and signed ones from the other, or of two bfloat16. So a schedule makes that many
-// turns of the fold UNROLL lanes and copies one operand in words, in which those lie
+// iterations of the fold UNROLL lanes and copies one operand in words, in which those lie
 // together (opt/local_buffer.h); the pass here finds what has got that form.
 //
 // Those of integers are exact. Those of bfloat16 take subnormal numbers for zeros, in all

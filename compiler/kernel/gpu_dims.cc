@@ -97,7 +97,7 @@ class Distribution {
     for (UOp* loop : OutputRanges(sink)) {
       if (!IsLane(loop)) outputs_.push_back(loop);
     }
-    // Tiles are of loops whose turns were apart (opt/tensor_tile.h): their digits do not show it any more.
+    // Tiles are of loops whose iterations were apart (opt/tensor_tile.h): their digits do not show it any more.
     if (!HasGroupProduct(sink)) outputs_ = LoopsApart(sink, outputs_);
     std::reverse(outputs_.begin(), outputs_.end());  // innermost first
     for (UOp* uop : order_) {
@@ -172,7 +172,7 @@ class Distribution {
                        [&](UOp* reduce) { return Has(open_.at(reduce), loop) || Inside(reduce); });
   }
 
-  // Whether it is folded within another REDUCE, and done again in its turns anyway.
+  // Whether it is folded within another REDUCE, and done again in its iterations anyway.
   bool Inside(const UOp* reduce) const {
     return std::any_of(reduces_.begin(), reduces_.end(), [&](const UOp* other) {
       const auto closed = other->src().subspan(1);
@@ -262,7 +262,7 @@ class Distribution {
   UOp* sink_;
   const absl::flat_hash_map<UOp*, RangeSet> open_;
   const std::vector<UOp*> order_;
-  std::vector<UOp*> outputs_;           // whose turns are apart, innermost first
+  std::vector<UOp*> outputs_;           // whose iterations are apart, innermost first
   std::vector<UOp*> folded_, reduces_;  // GROUP_REDUCE loops
   std::vector<UOp*> items_;             // coordinates
   int64_t shared_items_ = 1;            // of the innermost loop

@@ -11,7 +11,7 @@ namespace kiln::compiler {
 // The most items that a work group gets by itself, and at all.
 inline constexpr int64_t kMaxItems = 256, kMaxItemsOfGroup = 1024;
 
-// For a target that has work items: each output loop of the kernel whose turns are apart (loops_apart.h) becomes a
+// For a target that has work items: each output loop of the kernel whose iterations are apart (loops_apart.h) becomes a
 // SPECIAL; the others keep their order in each item. What is not LOCAL is a group: gidx0 counts fastest, and what is
 // beyond three goes into it.
 //

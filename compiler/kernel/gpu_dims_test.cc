@@ -76,7 +76,7 @@ TEST_F(GpuDimsTest, WithoutAScheduleTheInnermostLoopIsShared) {
   ExpectSame(kernel, made);
 }
 
-TEST_F(GpuDimsTest, TurnsThatMayCollideKeepTheirOrder) {
+TEST_F(GpuDimsTest, IterationsThatMayCollideKeepTheirOrder) {
   // The place of the row is read; the columns of it are apart.
   UOp *i = Loop(6), *j = Loop(64);
   UOp* row = Cast(graph_, Load(Param(1, 6), i), kIndexType);
@@ -129,12 +129,12 @@ TEST_F(GpuDimsTest, RowsAreFoldedByItems) {
 
 // What is folded, and what is walked with the result, by the same items; two rows a group.
 TEST_F(GpuDimsTest, AnOutputLoopSharesTheItemsOfAFold) {
-  UOp *rows = Loop(3), *two = Loop(2, AxisType::kLocal), *turn = Loop(2), *item = Loop(32, AxisType::kLocal);
+  UOp *rows = Loop(3), *two = Loop(2, AxisType::kLocal), *iteration = Loop(2), *item = Loop(32, AxisType::kLocal);
   UOp *outer = Loop(2, AxisType::kReduce), *inner = Loop(32, AxisType::kGroupReduce);
-  UOp *row = Row(rows, 2, two), *column = Row(turn, 32, item);
+  UOp *row = Row(rows, 2, two), *column = Row(iteration, 32, item);
   UOp* sum = Sum(Load(Param(1, 6 * 64), Row(row, 64, Row(outer, 32, inner))), {outer, inner});
   UOp* value = Add(graph_, Load(Param(1, 6 * 64), Row(row, 64, column)), sum);
-  UOp* kernel = Kernel(At(Param(0, 6 * 64), Row(row, 64, column)), value, {rows, two, turn, item});
+  UOp* kernel = Kernel(At(Param(0, 6 * 64), Row(row, 64, column)), value, {rows, two, iteration, item});
   UOp* made = GpuDims(graph_, kernel, true);
   EXPECT_EQ(Coordinates(made), "gidx0:3 lidx0:32 lidx1:2 loop:2 loop:2");
   ExpectSame(kernel, made);

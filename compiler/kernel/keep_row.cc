@@ -58,25 +58,26 @@ class Keeper {
  private:
   // The kernel, if what `accumulation` adds up is worth keeping for the loop `range`.
   UOp* Try(UOp* accumulation, UOp* range) {
-    UOp* turn = accumulation->src(1);
+    UOp* iteration = accumulation->src(1);
     UOp* fold = accumulation->src(0);
-    if (turn->src(0) != range->src(0) || fold->op() != Op::STORE || fold->src(0)->op() != Op::AFTER) return nullptr;
+    if (iteration->src(0) != range->src(0) || fold->op() != Op::STORE || fold->src(0)->op() != Op::AFTER)
+      return nullptr;
     // In all the other loops of the output.
     const RangeSet& around = open_.at(accumulation);
     if (around.size() + 2 != end_->src().size() || Contains(around, range)) return nullptr;
     for (UOp* outer : around) {
       if (!Contains(end_->src().subspan(1), outer)) return nullptr;
     }
-    const absl::flat_hash_map<UOp*, UOp*> images = Images(graph_, {store_->src(1), place_}, range, turn);
+    const absl::flat_hash_map<UOp*, UOp*> images = Images(graph_, {store_->src(1), place_}, range, iteration);
     const std::vector<UOp*> folded = Toposort(fold->src(1));
     UOp* kept = Costliest(range, images, {folded.begin(), folded.end()});
     if (kept == nullptr) return nullptr;
 
     UOp* keep = graph_.Make(Op::STORE, {images.at(place_), images.at(kept)});
-    std::vector<UOp*> turned(fold->src(0)->src().begin(), fold->src(0)->src().end());
-    turned.push_back(keep);  // in the same turn
-    UOp* folds = graph_.Make(Op::STORE, {graph_.Make(Op::AFTER, turned), fold->src(1)});
-    UOp* row = graph_.Make(Op::END, {folds, turn});
+    std::vector<UOp*> after(fold->src(0)->src().begin(), fold->src(0)->src().end());
+    after.push_back(keep);  // in the same iteration
+    UOp* folds = graph_.Make(Op::STORE, {graph_.Make(Op::AFTER, after), fold->src(1)});
+    UOp* row = graph_.Make(Op::END, {folds, iteration});
     UOp* whole = graph_.Make(Op::AFTER, {place_->src(0), row});
     UOp* again = graph_.Make(Op::LOAD, {graph_.Make(Op::INDEX, {whole, place_->src(1)})});
     return Substitute(sink_, {{accumulation, row}, {kept, again}}, graph_);

@@ -295,14 +295,14 @@ bool IsPlainKernel(UOp* sink) {
     const bool other = uop->op() == Op::LOAD && uop->src().size() > 1 &&
                        !(uop->src(1)->IsConst() && uop->src(1)->arg_as<ConstArg>().bits == 0);
     if (other) return false;
-    // Turns may be reordered only if none reads what another one writes.
+    // Iterations may be reordered only if none reads what another one writes.
     if (uop->op() == Op::LOAD && StorageUnder(uop->src(0)) == StorageUnder(body->src(0)) && uop->src(0) != body->src(0))
       return false;
   }
-  return TurnsStoreApart(sink);
+  return IterationsStoreApart(sink);
 }
 
-bool TurnsStoreApart(UOp* sink) {
+bool IterationsStoreApart(UOp* sink) {
   if (sink->src().size() != 1) return false;
   const UOp* store = sink->src(0)->op() == Op::END ? sink->src(0)->src(0) : sink->src(0);
   if (store->op() != Op::STORE || store->src(0)->op() != Op::INDEX) return false;

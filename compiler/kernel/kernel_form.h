@@ -23,9 +23,9 @@ absl::StatusOr<UOp*> NormaliseKernel(Graph& graph, UOp* sink);
 // LowerKernel takes it. Its LOADs have no alternative but 0. Else it goes as a program (list_kernel.h).
 bool IsPlainKernel(UOp* sink);
 
-// Whether `sink` has one STORE, and each turn of the loops around it stores to a place
+// Whether `sink` has one STORE, and each iteration of the loops around it stores to a place
 // of its own, so that their order is free: the strides of the index are those of a box.
-bool TurnsStoreApart(UOp* sink);
+bool IterationsStoreApart(UOp* sink);
 
 }  // namespace kiln::compiler
 

@@ -47,7 +47,7 @@ TEST_F(PlaceTest, WhatIsNeededInAnIfAndFartherOutStandsThereOnce) {
   UOp* twice = Mul(graph_, loop, Idx(graph_, 2));
   UOp* gate = graph_.Make(Op::IF, {Lt(graph_, loop, Idx(graph_, 3))});
   UOp* inner = Loop(1);
-  // A loop inside the same turn: what it needs is hoisted before it, and so behind the IF.
+  // A loop inside the same iteration: what it needs is hoisted before it, and so behind the IF.
   UOp* bound = graph_.Make(Op::RANGE, {twice}, RangeArg{2, AxisType::kLoop});
   const auto list = Place({loop, inner, gate, Store(twice), Closing(graph_, gate), Closing(graph_, inner), bound,
                            Store(bound), Closing(graph_, bound), Closing(graph_, loop)});

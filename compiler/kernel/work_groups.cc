@@ -204,14 +204,14 @@ class Lowering {
       list_.push_back(
           graph_.Make(Op::STORE, {graph_.Make(Op::INDEX, {buffer, index}), ConstNumber(graph_, buffer->dtype(), 0)}));
     };
-    const int64_t turns = size / kZeroLanes;
-    if (turns > 0) {
-      UOp* loop = graph_.Make(Op::RANGE, {Idx(graph_, turns)}, RangeArg{graph_.NextId(), AxisType::kLoop});
+    const int64_t iterations = size / kZeroLanes;
+    if (iterations > 0) {
+      UOp* loop = graph_.Make(Op::RANGE, {Idx(graph_, iterations)}, RangeArg{graph_.NextId(), AxisType::kLoop});
       list_.push_back(loop);
       zero(Add(graph_, Mul(graph_, loop, Idx(graph_, kZeroLanes)), Iota(graph_, kZeroLanes)));
       list_.push_back(Closing(graph_, loop));
     }
-    for (int64_t i = turns * kZeroLanes; i < size; ++i) zero(Idx(graph_, i));
+    for (int64_t i = iterations * kZeroLanes; i < size; ++i) zero(Idx(graph_, i));
   }
 
   absl::Status Take(const Step& step) {

@@ -64,15 +64,16 @@ UOp* ZeroShared(Graph& graph, UOp* linear) {
   }
   for (UOp* buffer : shared) {
     const int64_t size = NumElements(buffer->shape());
-    const int64_t turns = (size + count - 1) / count;
-    UOp* turn = turns == 1 ? nullptr : graph.Make(Op::RANGE, {Idx(graph, turns)}, RangeArg{graph.NextId()});
-    UOp* place = turn == nullptr ? item : Add(graph, Mul(graph, turn, Idx(graph, count)), item);
+    const int64_t iterations = (size + count - 1) / count;
+    UOp* iteration =
+        iterations == 1 ? nullptr : graph.Make(Op::RANGE, {Idx(graph, iterations)}, RangeArg{graph.NextId()});
+    UOp* place = iteration == nullptr ? item : Add(graph, Mul(graph, iteration, Idx(graph, count)), item);
     UOp* pointer = graph.Make(Op::INDEX, {buffer, place});
     UOp* inside = Lt(graph, place, Idx(graph, size));
     UOp* store = graph.Make(Op::STORE, {pointer, ConstNumber(graph, buffer->dtype(), 0), inside});
-    if (turn != nullptr) list.push_back(turn);
+    if (iteration != nullptr) list.push_back(iteration);
     list.push_back(store);
-    if (turn != nullptr) list.push_back(Closing(graph, turn));
+    if (iteration != nullptr) list.push_back(Closing(graph, iteration));
   }
   list.push_back(graph.Make(Op::BARRIER, {}));
   list.insert(list.end(), linear->src().begin(), linear->src().end());

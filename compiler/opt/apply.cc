@@ -179,7 +179,7 @@ UOp* Retype(Graph& graph, UOp* sink, UOp* range, AxisType type) {
   return Substitute(sink, {{range, typed}}, graph);
 }
 
-// Loops of one turn are no loops.
+// Loops of one iteration are no loops.
 UOp* DropUnitLoops(Graph& graph, UOp* sink) {
   for (UOp* axis : AxesOf(sink)) {
     if (axis->src(0)->IsConstInt(1)) sink = ReplaceRange(graph, sink, axis, Idx(graph, 0), {});

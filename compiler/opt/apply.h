@@ -40,10 +40,10 @@ struct OptOp {
 //            only its writes are: reads are of the last element again, and cost nothing
 //   kFuse    the output loop and the one inside it become one
 //   kLocal   what the loops inside loop `axis` read of an operand is copied once
-//            a turn, in the order in which they walk it, to memory of the thread's own;
+//            an iteration, in the order in which they walk it, to memory of the thread's own;
 //            from then on no loop that is outside of a copy may become lanes
 //   kTensor  a product of matrices, by tiles of work groups (tensor_tile.h); the last
-//   kThread  the turns of the axis, an output loop, may be shared out among threads
+//   kThread  the iterations of the axis, an output loop, may be shared out among threads
 UOp* ApplyOpts(Graph& graph, UOp* sink, const std::vector<OptOp>& opts);
 
 // One of them, without the clean-up that ApplyOpts does at the end.

@@ -104,7 +104,7 @@ class Search {
     line.alive = !from.empty() && !line.all.empty() && line.all[0].micros < before * kGain;
   }
 
-  // The fastest and what the rules chose, turn by turn.
+  // The fastest and what the rules chose, round by round.
   void Decide(const Line& rules, const Line& plain) {
     std::vector<Timed> finalists = rules.all;
     finalists.insert(finalists.end(), plain.all.begin(), plain.all.end());
@@ -114,7 +114,7 @@ class Search {
     const std::string usual_text = ToString(input_.usual_schedule);
     double usual = kNever;
     std::vector<double> times(finalists.size(), kNever);
-    for (int turn = 0; turn < kFinals; ++turn) {
+    for (int iteration = 0; iteration < kFinals; ++iteration) {
       const Timing again = input_.usual.time(kNever);
       if (again.fault.empty()) usual = std::min(usual, again.micros);
       for (size_t i = 0; i < finalists.size(); ++i) {

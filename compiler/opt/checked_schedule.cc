@@ -83,13 +83,14 @@ CheckedSchedule::CheckedSchedule(Graph& graph, UOp* plain, const v1::Target& tar
       target_(target),
       has_items_(target.kind() == v1::Target::NVPTX || target.kind() == v1::Target::AMDGPU),
       dots_(DotUnitsOf(target)),
-      stores_apart_(TurnsStoreApart(plain)) {
+      stores_apart_(IterationsStoreApart(plain)) {
   if (has_items_) {
     vector_bytes_ = kItemVectorBytes;
     registers_ = kItemRegisters;
   }
   Set(plain);
-  for (const UOp* axis : axes_) turns_ *= axis->src(0)->IsConst() ? static_cast<double>(axis->src(0)->const_int()) : 1;
+  for (const UOp* axis : axes_)
+    iterations_ *= axis->src(0)->IsConst() ? static_cast<double>(axis->src(0)->const_int()) : 1;
 }
 
 void CheckedSchedule::Set(UOp* sink) {
@@ -137,10 +138,10 @@ absl::Status CheckedSchedule::Check(const OptOp& opt) const {
   return Bad("no such transform");
 }
 
-// What changes the order of turns, or runs several at once, is legal if each stores to a place of its own.
-absl::Status CheckedSchedule::NotWhileTurnsCollide() const {
+// What changes the order of iterations, or runs several at once, is legal if each stores to a place of its own.
+absl::Status CheckedSchedule::NotWhileIterationsCollide() const {
   if (stores_apart_) return absl::OkStatus();
-  return Bad("two turns of the output's loops may store to the same place, and the later one must win");
+  return Bad("two iterations of the output's loops may store to the same place, and the later one must win");
 }
 
 absl::Status CheckedSchedule::CheckSplit(const OptOp& opt) const {
@@ -151,7 +152,7 @@ absl::Status CheckedSchedule::CheckSplit(const OptOp& opt) const {
   const bool lanes = opt.target == (reduced ? AxisType::kUnroll : AxisType::kUpcast);
   const bool item = reduced ? opt.target == AxisType::kGroupReduce
                             : opt.target == AxisType::kLocal || opt.target == AxisType::kGlobal;
-  if (has_items_ && item) return reduced ? absl::OkStatus() : NotWhileTurnsCollide();
+  if (has_items_ && item) return reduced ? absl::OkStatus() : NotWhileIterationsCollide();
   if (!lanes && opt.target != (reduced ? AxisType::kReduce : AxisType::kLoop)) {
     return Bad("a target AxisType of ", static_cast<int>(opt.target), "; ",
                reduced ? "a reduced axis takes UNROLL, REDUCE or GROUP_REDUCE"
@@ -176,7 +177,7 @@ int64_t CheckedSchedule::FreeDimension(int axis) const {
 
 absl::Status CheckedSchedule::CheckLanes(const OptOp& opt) const {
   UOp* range = axes_[static_cast<size_t>(opt.axis)];
-  if (opt.axis < outputs_) KILN_RETURN_IF_ERROR(NotWhileTurnsCollide());
+  if (opt.axis < outputs_) KILN_RETURN_IF_ERROR(NotWhileIterationsCollide());
   if (opt.dimension < 0 || opt.dimension >= kLaneDimensions)
     return Bad("lane dimension ", opt.dimension, "; there are 0 to ", kLaneDimensions - 1);
   const absl::flat_hash_map<UOp*, RangeSet> open = OpenRanges(sink_);
@@ -191,7 +192,7 @@ absl::Status CheckedSchedule::CheckLanes(const OptOp& opt) const {
   }
   for (UOp* fill : Fills(sink_)) {
     if (Has(open.at(fill), range))
-      return Bad("a LOCAL copy is made inside this loop, in each of its turns; its lanes would share one copy");
+      return Bad("a LOCAL copy is made inside this loop, in each of its iterations; its lanes would share one copy");
   }
   return absl::OkStatus();
 }
@@ -257,7 +258,7 @@ absl::Status CheckedSchedule::CheckPadTo(const OptOp& opt) const {
   const auto size = static_cast<double>(Size(opt.axis));
   const auto padded = static_cast<double>((Size(opt.axis) + opt.amount - 1) / opt.amount * opt.amount);
   const double padding = padding_ * padded / size;
-  if (padding > kMaxPadding && padding * turns_ > kMaxPaddedTurns)
+  if (padding > kMaxPadding && padding * iterations_ > kMaxPaddedIterations)
     return Bad("padding makes the kernel ", padding, " times as long; at most ", kMaxPadding, " times");
   return absl::OkStatus();
 }
@@ -277,7 +278,7 @@ absl::Status CheckedSchedule::CheckSwap(const OptOp& opt) const {
   if (!together)
     return Bad("axis ", opt.amount,
                " is of another nest; two axes of one REDUCE swap, two of the output, or one of each");
-  return opt.axis < outputs_ ? NotWhileTurnsCollide() : absl::OkStatus();
+  return opt.axis < outputs_ ? NotWhileIterationsCollide() : absl::OkStatus();
 }
 
 absl::Status CheckedSchedule::CheckFuse(const OptOp& opt) const {
@@ -293,12 +294,13 @@ absl::Status CheckedSchedule::CheckLocal(const OptOp& opt) const {
   const auto axis = static_cast<size_t>(opt.axis);
   if (opt.axis >= outputs_ && axis < axes_.size())
     return Bad(
-        "a copy is made in each turn of a loop of the output, or of a reduced one that a SWAP brought outside; this "
+        "a copy is made in each iteration of a loop of the output, or of a reduced one that a SWAP brought outside; "
+        "this "
         "one is reduced");
   UOp* level = axis < axes_.size() ? axes_[axis] : folds_[axis - axes_.size()];
   const std::vector<UOp*> operands = OperandsOf(sink_);
   const auto count = static_cast<int64_t>(operands.size());
-  if (count == 0) return Bad("the kernel reads nothing again in several turns of the output: a copy is for that");
+  if (count == 0) return Bad("the kernel reads nothing again in several iterations of the output: a copy is for that");
   if (opt.amount < 0 || opt.amount >= 2 * count)
     return Bad("it wants (operand), from 0 to ", count - 1, ", or ", count, " more to copy it in words");
   UOp* operand = operands[static_cast<size_t>(opt.amount % count)];
@@ -329,7 +331,7 @@ absl::Status CheckedSchedule::CheckTensor(const OptOp& opt) const {
   if (opt.dimension < 0 || opt.dimension >= tiles)
     return Bad("tile ", opt.dimension, "; there are tiles 0 to ", tiles - 1);
   if (opt.amount < 0 || opt.amount >= count) return Bad("its columns are an axis from 0 to ", count - 1);
-  KILN_RETURN_IF_ERROR(NotWhileTurnsCollide());
+  KILN_RETURN_IF_ERROR(NotWhileIterationsCollide());
   return CheckTile(sink_, axes_[static_cast<size_t>(opt.axis)], axes_[static_cast<size_t>(opt.amount)],
                    MatrixTiles()[static_cast<size_t>(opt.dimension)], target_);
 }
@@ -340,7 +342,7 @@ absl::Status CheckedSchedule::CheckThread(const OptOp& opt) const {
     return Bad("threads share the outermost loop of the output, axis 0: SWAP brings another one there");
   if (FoldsOutside(sink_, axes_[0]))
     return Bad("the accumulators of a REDUCE are folded outside of this loop: each thread would fold all of them");
-  return NotWhileTurnsCollide();
+  return NotWhileIterationsCollide();
 }
 
 }  // namespace kiln::compiler

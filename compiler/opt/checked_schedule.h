@@ -16,8 +16,8 @@
 
 namespace kiln::compiler {
 
-// Padding may make a kernel this many times as long, or one of so few turns.
-inline constexpr double kMaxPadding = 64, kMaxPaddedTurns = 1 << 16;
+// Padding may make a kernel this many times as long, or one of so few iterations.
+inline constexpr double kMaxPadding = 64, kMaxPaddedIterations = 1 << 16;
 inline constexpr int64_t kMaxMultiple = 4096;  // of a PADTO
 
 class CheckedSchedule {
@@ -56,7 +56,7 @@ class CheckedSchedule {
   absl::Status Check(const OptOp& opt) const;
   absl::Status CheckRegisters(UOp* sink) const;
   absl::Status CheckItems(UOp* sink) const;
-  absl::Status NotWhileTurnsCollide() const;
+  absl::Status NotWhileIterationsCollide() const;
 
   int64_t Size(int64_t axis) const { return axes_[static_cast<size_t>(axis)]->src(0)->const_int(); }
   void Set(UOp* sink);
@@ -73,7 +73,7 @@ class CheckedSchedule {
   DotUnits dots_;
   bool stores_apart_;
   bool threads_ = false, tiled_ = false;
-  double turns_ = 1, padding_ = 1;
+  double iterations_ = 1, padding_ = 1;
 };
 
 }  // namespace kiln::compiler

@@ -12,7 +12,7 @@ constexpr int64_t kMaxOfWindow = int64_t{1} << 30;
 
 using Quotients = std::map<int64_t, int64_t>;  // sum of n / first * second
 
-// A loop as a digit of what counts the turns of several.
+// A loop as a digit of what counts the iterations of several.
 struct Digit {
   int64_t inner, size;
   bool first;  // nothing is above it
@@ -36,7 +36,7 @@ bool DependsOn(UOp* uop, const Digits& digits) {
   });
 }
 
-// `uop` as quotients of a loop's own turns, and that loop.
+// `uop` as quotients of a loop's own iterations, and that loop.
 struct OfLoop {
   UOp* loop;
   Quotients quotients;

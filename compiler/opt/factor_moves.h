@@ -1,8 +1,8 @@
 // How the places of a factor move in a product by work groups (ir/group_product.h): by steps and jumps along its rows
 // and along what is folded; and from which to which place there is anything.
 //
-// Rows, or what is folded, may be several loops, whose turns are counted as one number, n, the last loop's the fastest.
-// A loop is then a digit of n, and any digit is a difference of n / every * by:
+// Rows, or what is folded, may be several loops, whose iterations are counted as one number, n, the last loop's the
+// fastest. A loop is then a digit of n, and any digit is a difference of n / every * by:
 //
 //   n / inner % size  =  n / inner - n / (inner * size) * size
 //

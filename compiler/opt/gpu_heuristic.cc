@@ -32,14 +32,14 @@ bool Has(absl::Span<UOp* const> ranges, const UOp* range) {
   return std::find(ranges.begin(), ranges.end(), range) != ranges.end();
 }
 
-int64_t Turns(const UOp* range) { return range->src(0)->IsConst() ? range->src(0)->const_int() : 0; }
+int64_t Iterations(const UOp* range) { return range->src(0)->IsConst() ? range->src(0)->const_int() : 0; }
 int64_t Floor2(int64_t n) {
   return static_cast<int64_t>(std::bit_floor(static_cast<uint64_t>(std::max<int64_t>(n, 1))));
 }
 
 UOp* PlaceOf(const UOp* access) { return access->src(0)->src(1); }
 
-// What one closer (the END, or a REDUCE) evaluates in each of its turns, without the REDUCEs in it.
+// What one closer (the END, or a REDUCE) evaluates in each of its iterations, without the REDUCEs in it.
 struct Body {
   std::vector<UOp*> ranges;    // that it closes
   RangeSet open;               // that it stands in
@@ -64,12 +64,12 @@ Body BodyOf(UOp* closer, const RangeSet& open) {
   return body;
 }
 
-// Turns of all `ranges` together; one that is no number counts once.
-int64_t TurnsOf(absl::Span<UOp* const> ranges) {
-  int64_t turns = 1;
+// Iterations of all `ranges` together; one that is no number counts once.
+int64_t IterationsOf(absl::Span<UOp* const> ranges) {
+  int64_t iterations = 1;
   for (const UOp* range : ranges)
-    turns = std::min<int64_t>(turns * std::max<int64_t>(1, Turns(range)), int64_t{1} << 40);
-  return turns;
+    iterations = std::min<int64_t>(iterations * std::max<int64_t>(1, Iterations(range)), int64_t{1} << 40);
+  return iterations;
 }
 
 class GpuChooser {
@@ -148,13 +148,13 @@ class GpuChooser {
 
   int64_t StoreStride(UOp* axis) const { return StrideIn(PlaceOf(Store()), axis).value_or(0); }
 
-  // Loops that may be shared out, by how far apart their turns store; none of `done`.
+  // Loops that may be shared out, by how far apart their iterations store; none of `done`.
   std::vector<UOp*> Shareable(absl::Span<UOp* const> done) const {
     std::vector<UOp*> axes;
     for (UOp* axis : apart_) {
       const bool everywhere =
           std::all_of(reduces_.begin(), reduces_.end(), [&](const Body& reduce) { return Has(reduce.open, axis); });
-      if (everywhere && !Has(done, axis) && Turns(axis) > 1) axes.push_back(axis);
+      if (everywhere && !Has(done, axis) && Iterations(axis) > 1) axes.push_back(axis);
     }
     std::stable_sort(axes.begin(), axes.end(),
                      [&](UOp* a, UOp* b) { return std::abs(StoreStride(a)) < std::abs(StoreStride(b)); });
@@ -209,7 +209,7 @@ class GpuChooser {
       int64_t moves = 1;
       for (const auto& ranges : {std::vector<UOp*>(body.open.begin(), body.open.end()), body.ranges}) {
         for (UOp* range : ranges) {
-          if (StrideIn(PlaceOf(access), range) != 0) moves *= std::max<int64_t>(Turns(range), 1);
+          if (StrideIn(PlaceOf(access), range) != 0) moves *= std::max<int64_t>(Iterations(range), 1);
         }
       }
       if (moves <= most) continue;
@@ -224,7 +224,7 @@ class GpuChooser {
     UOp* lane = nullptr;
     int64_t nearest = 0;
     for (UOp* range : body.ranges) {
-      if (Turns(range) == 0 || main == nullptr) continue;
+      if (Iterations(range) == 0 || main == nullptr) continue;
       const std::optional<int64_t> stride = StrideIn(PlaceOf(main), range);
       if (stride.value_or(0) == 0 || (lane != nullptr && std::abs(*stride) >= nearest)) continue;
       lane = range;
@@ -234,11 +234,11 @@ class GpuChooser {
     // Nearer still along an output's loop: columns.
     for (UOp* range : body.open) {
       if (Has(apart_, range) && std::abs(StrideIn(PlaceOf(main), range).value_or(0)) == 1 && nearest != 1 &&
-          Turns(range) >= kWarp / 4)
+          Iterations(range) >= kWarp / 4)
         return std::nullopt;
     }
     const int64_t vector = VectorOf(lane, {&body});
-    return Row{&body, lane, vector, Turns(lane) / vector};
+    return Row{&body, lane, vector, Iterations(lane) / vector};
   }
 
   bool Rows() {
@@ -247,7 +247,7 @@ class GpuChooser {
     int64_t longest = 0;
     for (const Body& reduce : reduces_) {
       const std::optional<Row> row = RowOf(reduce);
-      // One that stands in another's turns is done by each item for itself.
+      // One that stands in another's iterations is done by each item for itself.
       const bool inner =
           !std::all_of(reduce.open.begin(), reduce.open.end(), [&](UOp* range) { return Has(output_.ranges, range); });
       if (!row.has_value() || inner) continue;
@@ -255,7 +255,7 @@ class GpuChooser {
       longest = std::max(longest, row->vectors);
     }
     const std::vector<UOp*> shared = Shareable({});
-    const int64_t outputs = TurnsOf(shared);
+    const int64_t outputs = IterationsOf(shared);
     // Short folds of many outputs are for one item each.
     if (rows.empty() || longest < 2 || (longest < 16 && outputs >= wanted_)) return false;
     int64_t items = std::min(Floor2(longest), std::max(kWarp, Floor2(longest / kLeastVectors)));
@@ -271,7 +271,7 @@ class GpuChooser {
     // What is walked once more with the result.
     std::vector<UOp*> again;
     for (UOp* axis : apart_) {
-      if (!Has(shared, axis) && Turns(axis) > 1) again.push_back(axis);
+      if (!Has(shared, axis) && Iterations(axis) > 1) again.push_back(axis);
     }
     if (!again.empty()) {
       UOp* axis = *std::min_element(again.begin(), again.end(), [&](UOp* a, UOp* b) {
@@ -296,13 +296,13 @@ class GpuChooser {
     if (reduces_.empty()) return false;
     const std::vector<UOp*> shared = Shareable({});
     if (shared.empty() || StoreStride(shared[0]) != 1) return false;
-    int64_t outputs = TurnsOf(shared);
+    int64_t outputs = IterationsOf(shared);
     if (outputs >= wanted_) return false;
     UOp* folded = nullptr;  // by how many items one column is
     for (UOp* range : reduces_[0].ranges) {
-      if (folded == nullptr || Turns(range) > Turns(folded)) folded = range;
+      if (folded == nullptr || Iterations(range) > Iterations(folded)) folded = range;
     }
-    if (reduces_.size() != 1 || folded == nullptr || Turns(folded) < 8) return false;
+    if (reduces_.size() != 1 || folded == nullptr || Iterations(folded) < 8) return false;
     std::vector<const Body*> bodies = {&output_, &reduces_[0]};
     int64_t vector = VectorOf(shared[0], bodies, 4);
     // Narrower vectors, if there are too few columns for many groups.
@@ -310,7 +310,7 @@ class GpuChooser {
     plan_.Vectors(shared[0], vector, AxisType::kUpcast, 0);
     const int64_t columns = std::min<int64_t>(kWarp, Floor2(plan_.Left(shared[0])));
     int64_t items = 1;
-    while (items < kMaxItemsOfGroup / columns && items < kWarp && items * 8 <= Turns(folded) &&
+    while (items < kMaxItemsOfGroup / columns && items < kWarp && items * 8 <= Iterations(folded) &&
            outputs / vector * items < wanted_)
       items *= 2;
     plan_.Items(shared[0], columns, AxisType::kLocal);

@@ -15,7 +15,7 @@ class GpuPlan {
  public:
   explicit GpuPlan(UOp* sink);
 
-  // Turns of the outer part of `axis`, an axis of the kernel as it was; 0 if they are no number.
+  // Iterations of the outer part of `axis`, an axis of the kernel as it was; 0 if they are no number.
   int64_t Left(UOp* axis) const { return left_.at(axis); }
 
   // The inner part of the axis becomes lanes.

@@ -64,7 +64,7 @@ int64_t SizeOf(const Survey& survey, size_t axis) {
   return bound->IsConst() ? bound->const_int() : 0;
 }
 
-// Whether turns of an output axis store to one place: as lanes they would
+// Whether iterations of an output axis store to one place: as lanes they would
 // collide.
 bool StoresToOnePlace(const Survey& survey, size_t axis) {
   return axis < survey.outputs && std::any_of(
@@ -72,7 +72,7 @@ bool StoresToOnePlace(const Survey& survey, size_t axis) {
                                       [axis](const Access& a) { return a.store && a.strides[axis] == 0; });
 }
 
-// Whether where it stores is computed: then two turns may store to one place,
+// Whether where it stores is computed: then two iterations may store to one place,
 // and the later one must win, in every run.
 bool Scatters(const Survey& survey) {
   return std::any_of(survey.accesses.begin(), survey.accesses.end(), [&survey](const Access& a) {

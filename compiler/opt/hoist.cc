@@ -126,9 +126,9 @@ class Copy {
     const int64_t most = std::max(kLittle, kMaxTimes * source);
     int64_t bytes = NumElements(buffer_->shape()) * ItemSize(buffer_->dtype());
     for (const UOp* range : around_) {
-      const int64_t turns = range->src(0)->const_int();
-      if (turns > 0 && bytes > most / turns) return false;
-      bytes *= turns;
+      const int64_t iterations = range->src(0)->const_int();
+      if (iterations > 0 && bytes > most / iterations) return false;
+      bytes *= iterations;
     }
     return bytes <= most;
   }

@@ -10,8 +10,8 @@
 namespace kiln::compiler {
 namespace {
 
-constexpr int64_t kNearRows = 64;   // bytes; rows of scalars that lie no farther apart share lines of the cache
-constexpr int64_t kLeastTurns = 4;  // of each core
+constexpr int64_t kNearRows = 64;        // bytes; rows of scalars that lie no farther apart share lines of the cache
+constexpr int64_t kLeastIterations = 4;  // of each core
 // A cycle, of pixels from beyond the L2 cache. They are few beside the multiply-adds, behind which most of this hides.
 constexpr double kFarPixelBytes = 40;
 
@@ -95,15 +95,16 @@ class Chooser {
       if (std::find(tile.inside.begin(), tile.inside.end(), axis) == tile.inside.end())
         outside *= static_cast<double>(product_.Size(axis));
     }
-    double turn = std::max({r * v / kFmasPerCycle, (r + v) / kLoadsPerCycle, kFmaLatency}) + kLoadWeight * (r + v);
+    double iteration = std::max({r * v / kFmasPerCycle, (r + v) / kLoadsPerCycle, kFmaLatency}) + kLoadWeight * (r + v);
     // A few pixels of each line, and those of the next channel far from them.
     // Of lines that it walks with a stride it uses a part, and the panel lies beside all of them.
     const double beside = pixels.strides[tile.row] == 1 ? 0 : static_cast<double>(panel_bytes);
     const bool far = !tile.box && pixels.bytes + beside > static_cast<double>(machine_.l2_bytes);
     const bool farther = pixels.bytes > 4 * static_cast<double>(machine_.l2_bytes);
-    if (far) turn += (r * static_cast<double>(product_.item) + 32) / (farther ? kFarBytesPerCycle : kFarPixelBytes);
-    const double work = tiles * (k * turn + r * v * (kTurnCycles + 2));
-    const double copied = weights.constant ? kPackedCycles : contiguous ? kCopyCycles : kTurnCycles;
+    if (far)
+      iteration += (r * static_cast<double>(product_.item) + 32) / (farther ? kFarBytesPerCycle : kFarPixelBytes);
+    const double work = tiles * (k * iteration + r * v * (kTransposeCycles + 2));
+    const double copied = weights.constant ? kPackedCycles : contiguous ? kCopyCycles : kTransposeCycles;
     const double fill = static_cast<double>(panels) * k * v * copied;
 
     for (int64_t blocks : DivisorsOf(first)) {
@@ -114,21 +115,22 @@ class Chooser {
         if (bytes + static_cast<double>(panel_bytes) > static_cast<double>(kMaxLocalBytes)) continue;
         box = BoxCycles(tile, first);
       }
-      const double turns = outside * static_cast<double>(tile.blocks);
+      const double iterations = outside * static_cast<double>(tile.blocks);
       for (int64_t chunks : tile.box ? DivisorsOf(panels) : std::vector<int64_t>{panels}) {
         tile.chunks = chunks;
-        const double shared = turns * static_cast<double>(chunks);
-        tile.cost = work * Uneven(shared) + turns * fill + shared * box;
+        const double shared = iterations * static_cast<double>(chunks);
+        tile.cost = work * Uneven(shared) + iterations * fill + shared * box;
         if (!best_.has_value() || tile.cost < best_->cost) best_ = tile;
       }
     }
   }
 
   // How much longer the last of the cores has than an even share.
-  double Uneven(double turns) const {
+  double Uneven(double iterations) const {
     if (machine_.cores == 1) return 1;
     const auto cores = static_cast<double>(machine_.cores);
-    return std::ceil(turns / cores) * cores / turns * (turns < static_cast<double>(kLeastTurns) * cores ? 1.05 : 1);
+    return std::ceil(iterations / cores) * cores / iterations *
+           (iterations < static_cast<double>(kLeastIterations) * cores ? 1.05 : 1);
   }
 
   // Places along one axis of the box.

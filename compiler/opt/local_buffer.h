@@ -21,7 +21,7 @@ inline constexpr int64_t kMaxLocalBytes = 1 << 20;
 
 // The operands of the kernel's REDUCE, left to right: the largest expressions of
 // memory in it that do not depend on all output loops it depends on. Those are read
-// again in several turns, so that a copy may pay. None unless there is one REDUCE.
+// again in several iterations, so that a copy may pay. None unless there is one REDUCE.
 std::vector<UOp*> OperandsOf(UOp* sink);
 
 // What an operand is when it is copied in words for dot products (kernel/dots.h), and the kernel that reads it so.
@@ -39,10 +39,10 @@ int64_t LocalBytes(UOp* sink, UOp* operand, UOp* level);
 // Bytes of the local buffers that there are.
 int64_t LocalBytes(UOp* sink);
 
-// `sink` with `operand` read from a buffer that is filled in each turn of `level`, a
+// `sink` with `operand` read from a buffer that is filled in each iteration of `level`, a
 // loop of the output or a reduced one outside of those (outer_reduce.h): its places along the axes that the loops
 // inside that one walk, those that are farthest apart in memory first, and then, if vectors of it are read, what each
-// lane reads. The fill walks memory in its own order: lanes that lie across it are turned.
+// lane reads. The fill walks memory in its own order: lanes that lie across it are transposed.
 UOp* CopyToLocal(Graph& graph, UOp* sink, UOp* operand, UOp* level);
 
 }  // namespace kiln::compiler

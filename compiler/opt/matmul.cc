@@ -9,10 +9,10 @@
 namespace kiln::compiler {
 namespace {
 
-constexpr int64_t kMaxParts = 1 << 16;  // of the rows; sizes are a client's, and nothing is to be searched for ever
-constexpr double kMaxTurn = 4e9;        // operations between which a kernel cannot be stopped, if rows can be cut
-constexpr int64_t kLeastDepth = 128;    // turns of a fold that are worth taking accumulators from memory and back
-constexpr double kGatedTurn = 2;        // cycles: one scalar or one vector that is read in place, under a gate
+constexpr int64_t kMaxParts = 1 << 16;     // of the rows; sizes are a client's, and nothing is to be searched for ever
+constexpr double kMaxIterationWork = 4e9;  // operations between which a kernel cannot be stopped, if rows can be cut
+constexpr int64_t kLeastDepth = 128;   // iterations of a fold that are worth taking accumulators from memory and back
+constexpr double kGatedIteration = 2;  // cycles: one scalar or one vector that is read in place, under a gate
 
 // Which axes the tile has, and how much of each.
 struct Tile {
@@ -22,8 +22,8 @@ struct Tile {
   size_t a = 0, b = 1;
   int64_t rows = 1, columns = 1;  // columns: elements of the output
   bool copy = false;
-  bool turned = false;  // the copy is: its memory lies across the lanes
-  bool dots = false;    // several turns of `fold` at once; the copy is of words
+  bool transposed = false;  // the copy is: its memory lies across the lanes
+  bool dots = false;        // several iterations of `fold` at once; the copy is of words
   size_t fold = 0;
   int64_t depth = 0;  // if not 0: of `fold`, as much at a time; accumulators wait in memory for the next
 };
@@ -73,7 +73,7 @@ class Chooser {
     return batches;
   }
 
-  // Bytes of the panel of operand `b` that one turn over its columns reads.
+  // Bytes of the panel of operand `b` that one iteration over its columns reads.
   int64_t PanelBytes(const Tile& tile) const {
     int64_t elements = tile.columns;
     for (size_t axis = product_.outputs; axis < product_.sizes.size(); ++axis) {
@@ -100,14 +100,14 @@ class Chooser {
     tile.column = tile.lane = column;
     const auto& stride = product_.operands[tile.b].strides[column];
     const bool contiguous = stride == 1;
-    tile.turned = !contiguous && product_.FoldsNeighbours(tile.b);
+    tile.transposed = !contiguous && product_.FoldsNeighbours(tile.b);
     if (product_.store[column] != 1) return;
     const int64_t m = product_.Size(row), n = product_.Size(column), k = product_.Folded();
     const double batches = Batches(row, column);
     const double a_bytes = static_cast<double>(m) * static_cast<double>(k) * static_cast<double>(product_.item);
-    // What is gated and read in place is gated in each turn.
-    const double gated_row = product_.operands[tile.a].gated ? kGatedTurn : 0;
-    const double gated_vector = product_.operands[tile.b].gated ? kGatedTurn : 0;
+    // What is gated and read in place is gated in each iteration.
+    const double gated_row = product_.operands[tile.a].gated ? kGatedIteration : 0;
+    const double gated_vector = product_.operands[tile.b].gated ? kGatedIteration : 0;
     const double far =
         a_bytes > 4 * static_cast<double>(l2_bytes_) ? static_cast<double>(product_.item) / kFarBytesPerCycle : 0;
     for (int64_t vectors = 1; vectors <= 4; ++vectors) {
@@ -121,26 +121,26 @@ class Chooser {
         const int64_t accumulators = tile.rows * vectors;
         if (accumulators + vectors + 1 > registers_) break;
         const auto r = static_cast<double>(tile.rows), v = static_cast<double>(vectors);
-        double turn = std::max({r * v / kFmasPerCycle, (r + v) / kLoadsPerCycle, kFmaLatency}) + kLoadWeight * (r + v) +
-                      (far + gated_row) * r;
+        double iteration = std::max({r * v / kFmasPerCycle, (r + v) / kLoadsPerCycle, kFmaLatency}) +
+                           kLoadWeight * (r + v) + (far + gated_row) * r;
         const double blocks = static_cast<double>(CeilDiv(m, tile.rows));
         const double tiles = batches * static_cast<double>(panels) * blocks;
         const double fill = batches * static_cast<double>(panels * k) *
                             (product_.operands[tile.b].constant ? v * kPackedCycles
-                             : contiguous  ? v * (product_.operands[tile.b].gated ? kGatedCycles : kCopyCycles)
-                             : tile.turned ? v * kTurnCycles
-                                           : kGatherCycles * static_cast<double>(tile.columns));
-        const double plain_turn = contiguous ? turn * (far_apart ? 1.5 : 1.0) + gated_vector * v
-                                             : turn + kGatherCycles * static_cast<double>(tile.columns);
+                             : contiguous      ? v * (product_.operands[tile.b].gated ? kGatedCycles : kCopyCycles)
+                             : tile.transposed ? v * kTransposeCycles
+                                               : kGatherCycles * static_cast<double>(tile.columns));
+        const double plain_iteration = contiguous ? iteration * (far_apart ? 1.5 : 1.0) + gated_vector * v
+                                                  : iteration + kGatherCycles * static_cast<double>(tile.columns);
         const double start = 2 * r * v;
         tile.copy = false;
-        tile.cost = tiles * (static_cast<double>(k) * plain_turn + start);
+        tile.cost = tiles * (static_cast<double>(k) * plain_iteration + start);
         Consider(tile);
         tile.copy = true;
         if (!fits && !CutFold(tile, blocks)) continue;
         const double folds =
             tile.depth > 0 ? kFoldsOfMemory * static_cast<double>(product_.Size(tile.fold) / tile.depth) : 1;
-        tile.cost = tiles * (static_cast<double>(k) * turn + start * folds) + fill;
+        tile.cost = tiles * (static_cast<double>(k) * iteration + start * folds) + fill;
         Consider(tile);
         tile.depth = 0;
       }
@@ -155,12 +155,12 @@ class Chooser {
       if (product_.Size(axis) > product_.Size(fold)) fold = axis;
     }
     if (!product_.operands[tile.b].depends[fold] || !product_.operands[tile.a].depends[fold]) return false;
-    int64_t turn_bytes = tile.columns * product_.item;  // of the panel, of one turn of the fold
+    int64_t iteration_bytes = tile.columns * product_.item;  // of the panel, of one iteration of the fold
     for (size_t axis = product_.outputs; axis < product_.sizes.size(); ++axis) {
-      if (axis != fold && product_.operands[tile.b].depends[axis]) turn_bytes *= product_.Size(axis);
-      if (turn_bytes > MaxCut()) return false;
+      if (axis != fold && product_.operands[tile.b].depends[axis]) iteration_bytes *= product_.Size(axis);
+      if (iteration_bytes > MaxCut()) return false;
     }
-    int64_t depth = std::min(product_.Size(fold) / 2, MaxCut() / turn_bytes);
+    int64_t depth = std::min(product_.Size(fold) / 2, MaxCut() / iteration_bytes);
     while (depth >= kLeastDepth && product_.Size(fold) % depth != 0) --depth;
     if (depth < kLeastDepth || LeastParts(tile, blocks) == 0) return false;
     tile.fold = fold;
@@ -206,13 +206,14 @@ class Chooser {
       for (tile.rows = 1; tile.rows <= std::min(kRowsApart, m); ++tile.rows) {
         if (tile.rows * vectors + vectors + 1 > registers_) break;
         const auto r = static_cast<double>(tile.rows), v = static_cast<double>(vectors);
-        const double turn =
+        const double iteration =
             std::max({r * v / kFmasPerCycle, (r + v) / kLoadsPerCycle, kFmaLatency}) + kLoadWeight * (r + v);
         const double fill = v * (product_.operands[tile.b].constant ? kPackedCycles
                                  : contiguous ? kPackCycles
                                               : kGatherCycles * static_cast<double>(terms * lanes_));
-        tile.cost = panels * (static_cast<double>(CeilDiv(m, tile.rows)) * (static_cast<double>(k) * turn + 2 * r * v) +
-                              static_cast<double>(k) * fill);
+        tile.cost =
+            panels * (static_cast<double>(CeilDiv(m, tile.rows)) * (static_cast<double>(k) * iteration + 2 * r * v) +
+                      static_cast<double>(k) * fill);
         Consider(tile);
       }
     }
@@ -242,10 +243,10 @@ class Chooser {
         for (tile.columns = 1; tile.columns <= std::min<int64_t>(8, n); ++tile.columns) {
           if (tile.rows * tile.columns + std::min(tile.rows, tile.columns) + 1 > registers_) break;
           const auto r = static_cast<double>(tile.rows), c = static_cast<double>(tile.columns);
-          const double turn = std::max({r * c / kFmasPerCycle, (r + c) / kLoadsPerCycle, kFmaLatency}) +
-                              3 * kLoadWeight * (r + c) + far * r;
+          const double iteration = std::max({r * c / kFmasPerCycle, (r + c) / kLoadsPerCycle, kFmaLatency}) +
+                                   3 * kLoadWeight * (r + c) + far * r;
           tile.cost = Batches(row, column) * static_cast<double>(CeilDiv(m, tile.rows) * CeilDiv(n, tile.columns)) *
-                      (steps * turn + kFoldCycles * r * c);
+                      (steps * iteration + kFoldCycles * r * c);
           Consider(tile);
         }
       }
@@ -277,7 +278,7 @@ class Chooser {
     const int64_t panels = CeilDiv(product_.Size(tile.column), tile.columns);
     PadTo(tile.row, tile.rows, true);
     const bool across = tile.dots && product_.operands[tile.b].strides[tile.column] != 1;
-    PadTo(tile.column, tile.columns, tile.folded || tile.turned || across);
+    PadTo(tile.column, tile.columns, tile.folded || tile.transposed || across);
     if (tile.folded) PadTo(tile.lane, lanes_, false);
     Lanes(tile.row, tile.rows, AxisType::kUpcast, 0);
     // Whole vectors are a dimension of their own: LLVM is better at many of the machine's than at a few wide ones.
@@ -313,25 +314,27 @@ class Chooser {
   }
 
   // Into how many blocks the rows are cut, so that each thread gets its share.
-  int64_t Parts(const Tile& tile, int64_t blocks, int64_t turns) const {
+  int64_t Parts(const Tile& tile, int64_t blocks, int64_t iterations) const {
     int64_t least = tile.depth > 0 ? LeastParts(tile, blocks) : 1;
     const double block = 2.0 * static_cast<double>(tile.rows * tile.columns) * static_cast<double>(product_.Folded());
-    const auto too_long = [&](int64_t parts) { return static_cast<double>(blocks / parts) * block > kMaxTurn; };
+    const auto too_long = [&](int64_t parts) {
+      return static_cast<double>(blocks / parts) * block > kMaxIterationWork;
+    };
     for (int64_t parts = least + 1; too_long(least) && parts <= std::min(blocks, kMaxParts); ++parts) {
       if (blocks / parts * tile.rows < kLeastBlock) break;
       if (blocks % parts == 0) least = parts;
     }
     if (cores_ == 1) return least;
     const auto uneven = [&](int64_t parts) {
-      const int64_t all = turns * parts;
+      const int64_t all = iterations * parts;
       return static_cast<double>(CeilDiv(all, cores_) * cores_) / static_cast<double>(all);
     };
     int64_t best = least;
     for (int64_t parts = least; parts <= std::min(blocks, kMaxParts); ++parts) {
       // Rather a copy that few rows share than a core without work.
-      const int64_t least_rows = turns * best < cores_ ? kLeastShare : kLeastBlock;
+      const int64_t least_rows = iterations * best < cores_ ? kLeastShare : kLeastBlock;
       if (blocks % parts != 0 || (tile.copy && blocks / parts * tile.rows < least_rows)) continue;
-      if (turns * best >= kTurnsPerCore * cores_ && uneven(best) < 1.03) break;
+      if (iterations * best >= kIterationsPerCore * cores_ && uneven(best) < 1.03) break;
       if (uneven(parts) < uneven(best) - 0.01) best = parts;
     }
     return best;

@@ -4,7 +4,7 @@
 //
 // The inner loop holds a tile of the output in registers: rows, along which one
 // operand is the same, times vectors of lanes, along which the other one is. Its
-// shape is chosen by a model of what one turn costs: multiply-adds, loads, and what
+// shape is chosen by a model of what one iteration costs: multiply-adds, loads, and what
 // padding wastes. Then the loops are put in an order in which the operand of the
 // lanes stays in the cache, copied to a local buffer where it would not.
 #ifndef KILN_COMPILER_OPT_MATMUL_H_

@@ -16,7 +16,7 @@ namespace kiln::compiler {
 namespace {
 
 constexpr int64_t kRows[] = {2, 3, 4, 5, 6, 7, 8, 12, 16};      // of a register tile
-constexpr int64_t kBlocks[] = {2, 4, 8, 16, 32, 64, 128, 256};  // turns of a loop cut off another
+constexpr int64_t kBlocks[] = {2, 4, 8, 16, 32, 64, 128, 256};  // iterations of a loop cut off another
 constexpr int64_t kVectors[] = {1, 2, 4, 8};                    // at once
 constexpr int64_t kItems[] = {32, 64, 128, 256, 16, 8, 4, 2};   // of a work group along an axis
 constexpr size_t kMaxOps = 24;                                  // of one schedule

@@ -57,13 +57,13 @@ std::vector<UOp*> InsideOf(UOp* sink, const RangeSet& open, const UOp* output) {
   return inside;
 }
 
-int64_t Turns(absl::Span<UOp* const> ranges) {
-  int64_t turns = 1;
-  for (const UOp* range : ranges) turns *= range->src(0)->const_int();
-  return turns;
+int64_t Iterations(absl::Span<UOp* const> ranges) {
+  int64_t iterations = 1;
+  for (const UOp* range : ranges) iterations *= range->src(0)->const_int();
+  return iterations;
 }
 
-// Ranges of another nest in place of `ranges`; loops of one turn are none.
+// Ranges of another nest in place of `ranges`; loops of one iteration are none.
 absl::flat_hash_map<UOp*, UOp*> Renewed(Graph& graph, absl::Span<UOp* const> ranges) {
   absl::flat_hash_map<UOp*, UOp*> renewed;
   for (UOp* range : ranges) {
@@ -123,14 +123,14 @@ UOp* OuterReduce(Graph& graph, UOp* sink, UOp* output, UOp* reduced) {
   arg.slot = static_cast<uint32_t>(graph.NextId());
   arg.dtype = reduce->dtype();
   arg.addrspace = AddrSpace::kLocal;
-  UOp* buffer = graph.Make(Op::BUFFER, {ShapeSource(graph, {Turns(inside)})}, arg);
+  UOp* buffer = graph.Make(Op::BUFFER, {ShapeSource(graph, {Iterations(inside)})}, arg);
   UOp* place = Idx(graph, 0);
   for (UOp* range : inside) place = Add(graph, Mul(graph, place, range->src(0)), range);
   const auto after = [&](std::vector<UOp*> order) {
     order.insert(order.begin(), buffer);
     return order.size() == 1 ? buffer : graph.Make(Op::AFTER, order);
   };
-  // Stores `value` in all turns of `outer` and of what stands for `inside`.
+  // Stores `value` in all iterations of `outer` and of what stands for `inside`.
   const auto fill = [&](UOp* array, UOp* value, std::vector<UOp*> outer, const absl::flat_hash_map<UOp*, UOp*>& own) {
     UOp* at = graph.Make(Op::INDEX, {array, Substitute(place, own, graph)});
     outer.insert(outer.begin(), graph.Make(Op::STORE, {at, value}));
@@ -140,7 +140,7 @@ UOp* OuterReduce(Graph& graph, UOp* sink, UOp* output, UOp* reduced) {
     return outer.size() == 1 ? outer[0] : graph.Make(Op::END, outer);
   };
 
-  // Set anew in every turn of the loops around.
+  // Set anew in every iteration of the loops around.
   const Op fold = reduce->arg_as<ReduceArg>().op;
   absl::flat_hash_map<UOp*, UOp*> own = Renewed(graph, inside);
   UOp* set = fill(after(outside), Identity(graph, fold, reduce->dtype()), {}, own);
@@ -150,9 +150,9 @@ UOp* OuterReduce(Graph& graph, UOp* sink, UOp* output, UOp* reduced) {
   own = Renewed(graph, inside);
   UOp* value = rest.size() == 1 ? rest[0] : graph.Make(Op::REDUCE, rest, reduce->arg());
   value = Substitute(value, own, graph);
-  UOp* turn = after({set, reduced});
-  UOp* before = graph.Make(Op::LOAD, {graph.Make(Op::INDEX, {turn, Substitute(place, own, graph)})});
-  UOp* folded = fill(turn, graph.Make(fold, {before, value}), {reduced}, own);
+  UOp* iteration = after({set, reduced});
+  UOp* before = graph.Make(Op::LOAD, {graph.Make(Op::INDEX, {iteration, Substitute(place, own, graph)})});
+  UOp* folded = fill(iteration, graph.Make(fold, {before, value}), {reduced}, own);
 
   UOp* read = graph.Make(Op::LOAD, {graph.Make(Op::INDEX, {after({folded}), place})});
   return Substitute(sink, {{reduce, read}}, graph);

@@ -24,7 +24,7 @@ absl::Status CheckOuterReduce(UOp* sink, UOp* output, UOp* reduced);
 // where the REDUCE was.
 UOp* OuterReduce(Graph& graph, UOp* sink, UOp* output, UOp* reduced);
 
-// Whether accumulators in local memory are folded outside of `range`, a loop of the output: were its turns
+// Whether accumulators in local memory are folded outside of `range`, a loop of the output: were its iterations
 // shared out, each thread would fold all of them.
 bool FoldsOutside(UOp* sink, UOp* range);
 

@@ -16,7 +16,7 @@ namespace kiln::compiler {
 inline constexpr double kFmasPerCycle = 2, kLoadsPerCycle = 2, kFmaLatency = 4;
 inline constexpr double kLoadWeight = 0.04;      // of a load that the ports have room for: it may miss
 inline constexpr double kCopyCycles = 4;         // of one vector into a local buffer
-inline constexpr double kTurnCycles = 6;         // of one vector of a square tile that is turned on its way
+inline constexpr double kTransposeCycles = 6;    // of one vector of a square tile that is transposed on its way
 inline constexpr double kPackedCycles = 3;       // of one vector of a copy that was made beforehand: it lies far away
 inline constexpr double kGatedCycles = 8;        // of one vector into a local buffer, under a gate
 inline constexpr double kApartCycles = 3;        // of one element that is copied by itself
@@ -25,11 +25,11 @@ inline constexpr double kPackCycles = 12;        // of one vector of words, for 
 inline constexpr double kGatherCycles = 5;       // of one element that lies apart
 inline constexpr double kFoldsOfMemory = 2;  // times what it takes to begin a tile whose accumulators come from memory
 inline constexpr double kFoldCycles = 6;     // of the lanes of one accumulator onto each other
-inline constexpr int64_t kLeastTurned = 4;   // neighbours that are worth a vector that is turned
-inline constexpr int64_t kRowsApart = 8;     // rows that one set of the L1 cache can hold at once
-inline constexpr int64_t kLeastBlock = 96;   // rows that are worth a copy of the other operand
-inline constexpr int64_t kLeastShare = 16;   // of which one of a core's own is better than none
-inline constexpr int64_t kTurnsPerCore = 8;  // enough for an even share
+inline constexpr int64_t kLeastTransposed = 4;    // neighbours that are worth a vector that is transposed
+inline constexpr int64_t kRowsApart = 8;          // rows that one set of the L1 cache can hold at once
+inline constexpr int64_t kLeastBlock = 96;        // rows that are worth a copy of the other operand
+inline constexpr int64_t kLeastShare = 16;        // of which one of a core's own is better than none
+inline constexpr int64_t kIterationsPerCore = 8;  // enough for an even share
 
 struct Machine {
   explicit Machine(const v1::Target& target, int64_t item);

@@ -11,7 +11,7 @@
 namespace kiln::compiler {
 namespace {
 
-// The expression that one closer (the END, or a REDUCE) evaluates in each of its turns,
+// The expression that one closer (the END, or a REDUCE) evaluates in each of its iterations,
 // without those of REDUCEs in it.
 struct Body {
   std::vector<UOp*> ranges;    // that it closes
@@ -25,7 +25,7 @@ bool Contains(absl::Span<UOp* const> ranges, const UOp* range) {
   return std::find(ranges.begin(), ranges.end(), range) != ranges.end();
 }
 
-int64_t Turns(const UOp* range) { return range->src(0)->IsConst() ? range->src(0)->const_int() : 0; }
+int64_t Iterations(const UOp* range) { return range->src(0)->IsConst() ? range->src(0)->const_int() : 0; }
 
 Body BodyOf(UOp* closer, const RangeSet& open) {
   Body body;
@@ -50,7 +50,7 @@ Body BodyOf(UOp* closer, const RangeSet& open) {
 
 std::optional<int64_t> StrideOf(const UOp* access, UOp* range) { return StrideIn(access->src(0)->src(1), range); }
 
-// Whether every turn has an element of its own there: beside such a one, what is read again and again is nothing.
+// Whether every iteration has an element of its own there: beside such a one, what is read again and again is nothing.
 bool IsLarge(const Body& body, const UOp* access) {
   const auto moves = [access](UOp* range) { return StrideOf(access, range) != 0; };
   return std::all_of(body.ranges.begin(), body.ranges.end(), moves) &&
@@ -79,7 +79,7 @@ UOp* BestLane(const Body& body, absl::Span<UOp* const> ranges) {
   UOp* best = nullptr;
   int best_cost = 0;
   for (UOp* range : ranges) {
-    if (Turns(range) < 4) continue;
+    if (Iterations(range) < 4) continue;
     const std::optional<int> cost = LaneCost(body, range);
     if (!cost.has_value() || (best != nullptr && *cost >= best_cost)) continue;
     best = range;
@@ -128,7 +128,7 @@ class ReductionChooser {
     }
     if (!Rows() && !(free.empty() && Columns())) return std::nullopt;
     if (!free.empty()) Lanes(output_, free);
-    // A STORE to a computed place: the last turn must win.
+    // A STORE to a computed place: the last iteration must win.
     const UOp* store = StoreOf();
     for (UOp* range : output_.ranges) {
       if (!StrideOf(store, range).has_value()) return opts_;
@@ -189,16 +189,16 @@ class ReductionChooser {
   // The rows outside of the columns, a few of them at a time from end to end (outer_reduce.h).
   bool RowsFirst(UOp* lane) {
     if (lane != output_.ranges.back()) return false;
-    const int64_t columns = Turns(lane);
+    const int64_t columns = Iterations(lane);
     int64_t widest = output_.widest;
     for (const Body& reduce : reduces_) widest = std::max<int64_t>(widest, reduce.widest);
     const int64_t lanes = std::max<int64_t>(1, vector_bytes_ / widest);
     const bool whole = columns % (4 * lanes) == 0;
     int64_t accumulators = 0;  // bytes of a column's
     for (const Body& reduce : reduces_) {
-      if (reduce.ranges.size() != 1 || Turns(reduce.ranges[0]) < (whole ? 2 : 1) * kLeastRows) return false;
+      if (reduce.ranges.size() != 1 || Iterations(reduce.ranges[0]) < (whole ? 2 : 1) * kLeastRows) return false;
       for (UOp* range : reduce.open) {
-        if (Turns(range) == 0) return false;
+        if (Iterations(range) == 0) return false;
       }
       accumulators += reduce.widest;
       // Where rows are short, the next one is at hand, and registers are enough for whole vectors.
@@ -208,7 +208,7 @@ class ReductionChooser {
     // Pieces of a row for all cores, and as many columns as the cache holds accumulators for.
     const int64_t vectors = (columns + lanes - 1) / lanes;
     int64_t others = 1;
-    for (UOp* range : output_.ranges) others *= range == lane ? 1 : Turns(range);
+    for (UOp* range : output_.ranges) others *= range == lane ? 1 : Iterations(range);
     const int64_t held = std::max<int64_t>(1, cache_bytes_ / (accumulators * lanes));
     const int64_t shared = std::min((cores_ + others - 1) / others, std::max<int64_t>(1, vectors / kLeastPiece));
     const int64_t pieces = std::max((vectors + held - 1) / held, shared);
@@ -217,7 +217,7 @@ class ReductionChooser {
     opts_.push_back({OptOp::kSplit, axis, lanes, AxisType::kUpcast, 1});
     for (const Body& reduce : reduces_) {
       const int row = AxisOf(reduce.ranges[0]);
-      if (Turns(reduce.ranges[0]) % kRowsAtOnce != 0) opts_.push_back({OptOp::kPadTo, row, kRowsAtOnce});
+      if (Iterations(reduce.ranges[0]) % kRowsAtOnce != 0) opts_.push_back({OptOp::kPadTo, row, kRowsAtOnce});
       opts_.push_back({OptOp::kSplit, row, kRowsAtOnce, AxisType::kUnroll, 0});
     }
     const int inner = pieces > 1 ? axis + 1 : axis;
@@ -251,7 +251,7 @@ class ReductionChooser {
   // As many vectors as there is a use for.
   void Split(const Body& body, UOp* range, AxisType type, int64_t most) {
     const int axis = AxisOf(range);
-    const int64_t size = Turns(range);
+    const int64_t size = Iterations(range);
     const int64_t lanes = std::max<int64_t>(1, vector_bytes_ / body.widest);
     int64_t amount = 0;
     for (int64_t vectors = most; vectors > 1 && amount == 0; vectors /= 2) {
@@ -268,7 +268,7 @@ class ReductionChooser {
     opts_.push_back({OptOp::kSplit, axis, amount, type, 0});
   }
 
-  // Nodes of one turn of a loop, beyond which several vectors hide nothing more.
+  // Nodes of one iteration of a loop, beyond which several vectors hide nothing more.
   static constexpr int64_t kMaxWork = 96;
   // Each is a stream that the processor fetches ahead by itself; more of them it loses.
   static constexpr int64_t kRowsAtOnce = 4;

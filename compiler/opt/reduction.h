@@ -19,7 +19,7 @@
 
 namespace kiln::compiler {
 
-// None if `sink` reduces nothing, reads something again in several turns of its output
+// None if `sink` reduces nothing, reads something again in several iterations of its output
 // loops (a product), or has no loop whose lanes are contiguous.
 std::optional<std::vector<OptOp>> ChooseReductionOpts(UOp* sink, const v1::Target& target);
 

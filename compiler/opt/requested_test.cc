@@ -58,7 +58,7 @@ class RequestedTest : public testing::Test {
     UOp* sum = graph_.Make(Op::REDUCE, {Load(Param(1, m * n), Row(i, n, r)), r}, ReduceArg{Op::ADD, {}});
     return Kernel(At(Param(0, m * n), Row(i, n, j)), Add(graph_, Load(Param(1, m * n), Row(i, n, j)), sum), {i, j});
   }
-  // The last row of a matrix: the later turn wins.
+  // The last row of a matrix: the later iteration wins.
   UOp* LastRow(int64_t m, int64_t n) {
     UOp *i = Loop(m), *j = Loop(n);
     return Kernel(At(Param(0, n), j), Load(Param(1, m * n), Row(i, n, j)), {i, j});
@@ -183,7 +183,7 @@ TEST_F(RequestedTest, IllegalSchedulesOfOthers) {
   ExpectRefused(Centred(8, 64), Requests("SPLIT(2, 16, UNROLL); SPLIT(0, 4, UPCAST)"), "lane dimension 0 is taken");
   ExpectRefused(Product(3, 3, 2000), Requests("PADTO(0, 4096)"), "padding makes the kernel 1365.33 times as long");
   for (const char* opts : {"THREAD(0)", "SPLIT(0, 4, UPCAST)", "SPLIT(1, 4, UPCAST)", "SWAP(0, 1)"})
-    ExpectRefused(LastRow(8, 8), Requests(opts), "two turns of the output's loops may store to the same place");
+    ExpectRefused(LastRow(8, 8), Requests(opts), "two iterations of the output's loops may store to the same place");
   UOp* one = graph_.Make(
       Op::SINK, {graph_.Make(Op::STORE, {At(Param(0, 1), Idx(graph_, 0)), ConstNumber(graph_, DType::kFloat32, 1)})});
   ExpectRefused(one, Requests("THREAD(0)"), "the kernel has no loops");

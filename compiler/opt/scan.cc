@@ -23,7 +23,7 @@ class Scheduler {
     vector_bytes_ = target.tuning().vector_bytes() ? target.tuning().vector_bytes() : 16;
   }
 
-  const UOp* LoopWithoutTurns() {
+  const UOp* LoopWithoutIterations() {
     const auto* arg = std::get_if<KernelArg>(&sink_->arg());
     const bool requested = arg != nullptr && !arg->opts.empty();  // then its loops stay as they are
     return !requested && Find() ? reduce_->src(1) : nullptr;
@@ -59,7 +59,7 @@ class Scheduler {
     if (reduce_ == nullptr) return false;
     lanes_ = std::max<int64_t>(1, vector_bytes_ / widest);
     for (UOp* loop : loops_) {
-      // Each turn stores to a place of its own.
+      // Each iteration stores to a place of its own.
       const std::optional<int64_t> stride = StrideIn(place_, loop);
       if (!stride.has_value() || stride == 0) return false;
     }
@@ -92,12 +92,12 @@ class Scheduler {
     return graph_.Make(Op::RANGE, {Idx(graph_, size)}, RangeArg{id, type});
   }
   UOp* At(UOp* uop, UOp* loop, UOp* index) { return simplify_.Rewrite(Substitute(uop, {{loop, index}}, graph_)); }
-  // Turn `turn` of `turns`, from the end the scan begins at.
-  UOp* InOrder(UOp* turn, int64_t turns) {
-    return descending_ ? Add(graph_, Mul(graph_, turn, Idx(graph_, -1)), Idx(graph_, turns - 1)) : turn;
+  // Iteration `iteration` of `iterations`, from the end the scan begins at.
+  UOp* InOrder(UOp* iteration, int64_t iterations) {
+    return descending_ ? Add(graph_, Mul(graph_, iteration, Idx(graph_, -1)), Idx(graph_, iterations - 1)) : iteration;
   }
 
-  // The accumulator, its start, and its value in each turn of `loop`, which is inside `outer`.
+  // The accumulator, its start, and its value in each iteration of `loop`, which is inside `outer`.
   void Accumulate(UOp* loop, const std::vector<UOp*>& outer) {
     BufferArg arg;
     arg.slot = static_cast<uint32_t>(graph_.NextId());
@@ -108,19 +108,19 @@ class Scheduler {
     around.insert(around.end(), outer.begin(), outer.end());
     UOp* start = graph_.Make(
         Op::STORE, {outer.empty() ? acc : graph_.Make(Op::AFTER, around), Identity(graph_, fold(), reduce_->dtype())});
-    turn_ = graph_.Make(Op::AFTER, {acc, start, loop});
-    before_ = graph_.Make(Op::LOAD, {turn_});
+    iteration_ = graph_.Make(Op::AFTER, {acc, start, loop});
+    before_ = graph_.Make(Op::LOAD, {iteration_});
   }
 
   Op fold() const { return reduce_->arg_as<ReduceArg>().op; }
 
   // The kernel that stores what is made of `running` at `index` of the scanned loop, in the
-  // turn in which the accumulator becomes `next`.
+  // iteration in which the accumulator becomes `next`.
   UOp* Finish(UOp* running, UOp* next, UOp* index, UOp* gate, std::vector<UOp*> loops) {
-    UOp* update = graph_.Make(Op::STORE, {turn_, next});
+    UOp* update = graph_.Make(Op::STORE, {iteration_, next});
     UOp* value = At(Substitute(store_->src(1), {{reduce_, before_}}, graph_), along_, index);
     value = Substitute(value, {{before_, running}}, graph_);                 // which stays as it is written
-    UOp* target = graph_.Make(Op::AFTER, {store_->src(0)->src(0), update});  // in the same turn
+    UOp* target = graph_.Make(Op::AFTER, {store_->src(0)->src(0), update});  // in the same iteration
     std::vector<UOp*> store = {graph_.Make(Op::INDEX, {target, At(place_, along_, index)}), value};
     if (gate != nullptr) store.push_back(gate);
     loops.insert(loops.begin(), graph_.Make(Op::STORE, store));
@@ -135,7 +135,7 @@ class Scheduler {
     return others;
   }
 
-  // Turns of the outermost loop may be shared out.
+  // Iterations of the outermost loop may be shared out.
   UOp* Threaded(UOp* sink, UOp* outermost) {
     if (outermost == nullptr) return sink;
     UOp* shared = graph_.Make(Op::RANGE, outermost->src(), RangeArg{graph_.NextId(), AxisType::kThread});
@@ -219,13 +219,13 @@ class Scheduler {
   UOp *store_ = nullptr, *place_ = nullptr, *reduce_ = nullptr;
   UOp *along_ = nullptr, *element_ = nullptr;
   bool descending_ = false;
-  UOp *turn_ = nullptr, *before_ = nullptr;  // the accumulator in a turn, and its value before
+  UOp *iteration_ = nullptr, *before_ = nullptr;  // the accumulator in an iteration, and its value before
 };
 
 }  // namespace
 
 UOp* ScheduleScan(Graph& graph, UOp* sink, const v1::Target& target) { return Scheduler(graph, sink, target).Run(); }
 
-const UOp* LoopWithoutTurns(Graph& graph, UOp* sink) { return Scheduler(graph, sink, {}).LoopWithoutTurns(); }
+const UOp* LoopWithoutIterations(Graph& graph, UOp* sink) { return Scheduler(graph, sink, {}).LoopWithoutIterations(); }
 
 }  // namespace kiln::compiler

@@ -1,6 +1,6 @@
 // The loops of kernels that are a scan (rules/scan.h): a running sum, product or maximum.
 //
-// The accumulator lives from turn to turn of the scanned loop, so that loop is run by one
+// The accumulator lives from iteration to iteration of the scanned loop, so that loop is run by one
 // thread and in order. Lanes are
 //   along another axis   of the output, if that is contiguous: an accumulator each
 //   along the scan       otherwise: a vector is scanned in registers (lane_scan.h), and only
@@ -18,7 +18,7 @@ namespace kiln::compiler {
 UOp* ScheduleScan(Graph& graph, UOp* sink, const v1::Target& target);
 
 // The loop of the REDUCE that it does without; null if it is no scan, or if OptOps are asked for.
-const UOp* LoopWithoutTurns(Graph& graph, UOp* sink);
+const UOp* LoopWithoutIterations(Graph& graph, UOp* sink);
 
 }  // namespace kiln::compiler
 

@@ -93,7 +93,7 @@ UOp* Along(Graph& graph, const MatrixTile& tile, bool column, UOp* item, absl::S
 
 absl::Status CheckTileOf(const Factors& factors, Loops outputs, Loops rows, Loops columns, const MatrixTile& tile,
                          const v1::Target& target) {
-  const int64_t m = TurnsOf(rows), n = TurnsOf(columns);
+  const int64_t m = IterationsOf(rows), n = IterationsOf(columns);
   if (std::max(m, n) > kMaxTileAxis)
     return Bad("an axis of ", std::max(m, n), "; tiles are of axes up to ", kMaxTileAxis);
   const absl::StatusOr<Sides> sides = SidesOf(factors, rows, columns);
@@ -216,7 +216,7 @@ std::optional<TileChoice> ChooseTile(UOp* sink, const v1::Target& target) {
   for (const Run& rows : runs) {
     for (const Run& columns : runs) {
       if (rows.factor == columns.factor) continue;
-      Choice choice{rows, columns, TurnsOf(rows.loops), TurnsOf(columns.loops)};
+      Choice choice{rows, columns, IterationsOf(rows.loops), IterationsOf(columns.loops)};
       if (std::min(choice.m, choice.n) < kLeastSide || choice.m * choice.n < kLeastOutputs) continue;
       const absl::StatusOr<Sides> sides = SidesOf(*factors, rows.loops, columns.loops);
       if (!sides.ok()) continue;

@@ -21,7 +21,7 @@
 namespace kiln::compiler {
 
 // OK if `row` and `column`, loops of the output, can be cut into such tiles on `target`; else BAD_ARGUMENT says what a
-// product must be. That the turns of all loops store apart is for the caller to know.
+// product must be. That the iterations of all loops store apart is for the caller to know.
 absl::Status CheckTile(UOp* sink, UOp* row, UOp* column, const MatrixTile& tile, const v1::Target& target);
 
 // `sink`, of which CheckTile is OK, with its REDUCE by tiles. It still has the two loops, in which the product does
@@ -38,7 +38,7 @@ TiledProduct PutTile(Graph& graph, UOp* sink, UOp* row, UOp* column, const Matri
 // other, which are to be fused. None if it is no such product, or too small a one.
 //
 // Each is one loop, where that will do; of convolutions, whose factors move by more than steps, and where it has few
-// turns, all that stand beside each other and that the same factor depends on.
+// iterations, all that stand beside each other and that the same factor depends on.
 struct TileChoice {
   int row, rows, column, columns;
   int64_t tile;

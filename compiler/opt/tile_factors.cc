@@ -113,13 +113,13 @@ double CostOf(const Side& side) {
 
 }  // namespace
 
-int64_t TurnsOf(Loops loops) {
-  int64_t turns = 1;
+int64_t IterationsOf(Loops loops) {
+  int64_t iterations = 1;
   for (const UOp* loop : loops) {
     const int64_t size = loop->src(0)->const_int();
-    turns = size > kMaxTileAxis / turns ? kMaxTileAxis + 1 : turns * size;
+    iterations = size > kMaxTileAxis / iterations ? kMaxTileAxis + 1 : iterations * size;
   }
-  return turns;
+  return iterations;
 }
 
 absl::StatusOr<Factors> FactorsOf(UOp* sink) {
@@ -145,7 +145,7 @@ absl::StatusOr<Factors> FactorsOf(UOp* sink) {
         type == AxisType::kGroupReduce)
       return Bad("items and lanes are what the tile says: no other axis may be such");
   }
-  factors.folded = TurnsOf(factors.Folded());
+  factors.folded = IterationsOf(factors.Folded());
   if (factors.folded > kMaxTileAxis) return Bad("too much is folded: more than ", kMaxTileAxis, " products");
   for (size_t i : {size_t{0}, size_t{1}}) {
     KILN_ASSIGN_OR_RETURN(factors.of[i], FactorOf(reduce->src(0)->src(i)));

@@ -48,8 +48,8 @@ struct Side {
   bool IsPlain() const { return place.jumps.empty() && conditions.empty(); }
 };
 
-// The turns of all of them; or one more than kMaxTileAxis.
-int64_t TurnsOf(Loops loops);
+// The iterations of all of them; or one more than kMaxTileAxis.
+int64_t IterationsOf(Loops loops);
 
 // Of a kernel that is such a product, whichever loops are its rows and columns; else BAD_ARGUMENT.
 absl::StatusOr<Factors> FactorsOf(UOp* sink);

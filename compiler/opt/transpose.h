@@ -2,7 +2,7 @@
 // another axis than they write: a transpose, a change of layout.
 //
 // Square tiles of both axes become lanes, so that memory is read and written in whole
-// vectors and the turn happens in registers (expand.h).
+// vectors and the transpose happens in registers (expand.h).
 #ifndef KILN_COMPILER_OPT_TRANSPOSE_H_
 #define KILN_COMPILER_OPT_TRANSPOSE_H_
 

@@ -1,7 +1,7 @@
 // Range collapse: a fold over a loop as an expression without the loop.
 //
 // Frontends have no op for arange, one_hot or gather: they send sums over
-// comparisons of indices. Read literally, such a sum costs a turn for each index
+// comparisons of indices. Read literally, such a sum costs an iteration for each index
 // there is. But what a comparison of affine forms says about the loop's counter r
 // is an interval or one point, so the sum is known without counting:
 //

@@ -79,7 +79,7 @@ UOp* Given(Graph& graph, UOp* uop, const Fact& fact) {
   form.constant = static_cast<int64_t>(min) * unit->coefficient;
   absl::flat_hash_map<UOp*, UOp*> replacements = {{unit->node, FromLinear(graph, form)}};
   // A load happens whatever is chosen afterwards: its own gate must go on saying
-  // all that keeps it inside its buffer. And a loop has the turns it has, those of a
+  // all that keeps it inside its buffer. And a loop has the iterations it has, those of a
   // reduction too, which may close the very counters that the fact is about.
   const auto closes = [&fact](const UOp* uop) {
     if (uop->op() != Op::REDUCE) return false;

@@ -38,14 +38,14 @@ bool IsFloatCast(const UOp* uop) {
 std::vector<ProductFactor> Parts(const ProductFactor& factor) {
   UOp* uop = factor.uop;
   const bool above = factor.place == ProductFactor::kAbove;
-  const ProductFactor::Place turned = above ? ProductFactor::kBelow : ProductFactor::kAbove;
+  const ProductFactor::Place inverted = above ? ProductFactor::kBelow : ProductFactor::kAbove;
   if (factor.place == ProductFactor::kDivisor || InverseOf(uop).x != nullptr) return {};
   if (uop->op() == Op::MUL) return {{uop->src(0), factor.place}, {uop->src(1), factor.place}};
-  if (uop->op() == Op::RECIPROCAL) return {{uop->src(0), turned}};
+  if (uop->op() == Op::RECIPROCAL) return {{uop->src(0), inverted}};
   if (IsFloatCast(uop)) return {{uop->src(0), factor.place}};
   if (uop->op() != Op::FDIV) return {};
   const bool whole = above && InverseBy(uop->src(1)).x != nullptr;
-  return {{uop->src(0), factor.place}, {uop->src(1), whole ? ProductFactor::kDivisor : turned}};
+  return {{uop->src(0), factor.place}, {uop->src(1), whole ? ProductFactor::kDivisor : inverted}};
 }
 
 }  // namespace

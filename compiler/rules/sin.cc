@@ -62,10 +62,10 @@ Formula Low(Formula x) { return x & 0xFFFFFFFF; }
 Formula High(Formula x) { return x >> 32; }
 
 // The top two bits, rounded to nearest, and what is left, as 2^62ths of pi/2.
-struct Turned {
+struct Split {
   Formula quadrant, rest;
 };
-Turned SplitQuadrant(Formula product) {
+Split SplitQuadrant(Formula product) {
   const Formula quadrant = (product + (int64_t{1} << 61)) >> 62;
   return {quadrant, (product - (quadrant << 62)).BitsAs(DType::kInt64)};
 }
@@ -79,9 +79,9 @@ Reduced ReduceFloat32(Formula exponent, Formula significand) {
   const std::vector<Formula> w = Window(kTwoOverPiFloat32, offset - top, 3);
   const auto wide = [](Formula word) { return word.As(DType::kUint64); };
   const Formula product = (wide(m * w[0]) << 32) + wide(m) * wide(w[1]) + High(wide(m) * wide(w[2]));
-  const Turned turned = SplitQuadrant(product);
-  const Formula r = turned.rest.As(DType::kFloat64) * (kHalfPi * 0x1p-62);
-  return {turned.quadrant.As(DType::kUint32), r.As(DType::kFloat32)};
+  const Split split = SplitQuadrant(product);
+  const Formula r = split.rest.As(DType::kFloat64) * (kHalfPi * 0x1p-62);
+  return {split.quadrant.As(DType::kUint32), r.As(DType::kFloat32)};
 }
 
 // m * W modulo 2^192, of which the top 128 bits are kept: no float64 is closer to
@@ -104,10 +104,10 @@ Reduced ReduceFloat64(Formula exponent, Formula significand) {
     if (!columns.empty()) sum = sum + High(columns.back());
     columns.push_back(sum);
   }
-  const Turned turned = SplitQuadrant((columns[3] << 32) + Low(columns[2]));
+  const Split split = SplitQuadrant((columns[3] << 32) + Low(columns[2]));
   const Formula tail = (columns[1] << 32) + Low(columns[0]);
-  const Formula rest = turned.rest.As(DType::kFloat64) + tail.As(DType::kFloat64) * 0x1p-64;
-  return {turned.quadrant, rest * (kHalfPi * 0x1p-62)};
+  const Formula rest = split.rest.As(DType::kFloat64) + tail.As(DType::kFloat64) * 0x1p-64;
+  return {split.quadrant, rest * (kHalfPi * 0x1p-62)};
 }
 
 }  // namespace

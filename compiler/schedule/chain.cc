@@ -135,7 +135,7 @@ class Finder {
     return members;
   }
 
-  // Whether a call may run as late as the chain's last one, and in turns with it.
+  // Whether a call may run as late as the chain's last one, and alternately with it.
   bool MayMove(size_t call, const Members& members) const {
     const size_t last = members[0].call;
     const auto arguments = linear_->src(call)->src().subspan(1);

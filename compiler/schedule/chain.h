@@ -3,10 +3,10 @@
 // A kernel that fills a buffer far larger than the caches, and one that reads it back, wait for
 // memory: attention's scores are such a buffer. Where slice i of it is made of slice i of what comes
 // before, and is all that slice i of what follows needs, the two need not each run to their end. One
-// kernel goes through the slices: in each turn the makers fill local memory with theirs, which stays
+// kernel goes through the slices: in each iteration the makers fill local memory with theirs, which stays
 // in the cache of the core, and the last one stores what it makes of it. The buffer is gone.
 //
-// A slice is one turn of some of the last kernel's output loops, and of the innermost of these a block
+// A slice is one iteration of some of the last kernel's output loops, and of the innermost of these a block
 // of rows. Nothing here knows what the kernels compute: what counts is how they index what they
 // share (slices.h), and what is won by the caches against what each slice reads again.
 #ifndef KILN_COMPILER_SCHEDULE_CHAIN_H_

@@ -29,10 +29,10 @@ bool Contains(const std::vector<UOp*>& uops, const UOp* uop) {
   return std::find(uops.begin(), uops.end(), uop) != uops.end();
 }
 
-double TurnsOf(const RangeSet& ranges) {
-  double turns = 1;
-  for (const UOp* range : ranges) turns *= static_cast<double>(SizeOf(range));
-  return turns;
+double IterationsOf(const RangeSet& ranges) {
+  double iterations = 1;
+  for (const UOp* range : ranges) iterations *= static_cast<double>(SizeOf(range));
+  return iterations;
 }
 
 // Whether each element is stored once, from registers: two threads may then both store it, the same value. What
@@ -112,8 +112,8 @@ ChainModel::ChainModel(const v1::Target& target) {
 
 std::optional<ChainPlan> ChainModel::PlanOf(const Members& members) const {
   const std::vector<UOp*>& shared = members[0].shared;
-  double turns = 1;
-  for (size_t i = 0; i + 1 < shared.size(); ++i) turns *= static_cast<double>(SizeOf(shared[i]));
+  double iterations = 1;
+  for (size_t i = 0; i + 1 < shared.size(); ++i) iterations *= static_cast<double>(SizeOf(shared[i]));
   const int64_t all = SizeOf(shared.back());
   // Pieces of rows are what memory and vectors like least.
   const std::vector<PlainKernel::Axis>& result = members[0].kernel.axes;
@@ -127,7 +127,7 @@ std::optional<ChainPlan> ChainModel::PlanOf(const Members& members) const {
     if (member.buffer == nullptr) continue;
     const auto bytes = static_cast<double>(NumElements(member.buffer->shape()) * ItemSize(member.buffer->dtype()));
     won += bytes * static_cast<double>(1 + member.reads.loads) * CyclesPerByte(bytes);
-    row_bytes += bytes / turns / static_cast<double>(all);
+    row_bytes += bytes / iterations / static_cast<double>(all);
   }
   const double most = std::min(l2_bytes_, static_cast<double>(kMaxLocalBytes)) / 2;
   const auto least = static_cast<int64_t>(std::min(row_bytes * static_cast<double>(all) / most, 1e9));
@@ -137,12 +137,12 @@ std::optional<ChainPlan> ChainModel::PlanOf(const Members& members) const {
     const int64_t share = (all + blocks - 1) / blocks;
     const Cut cut{std::min(all, (share + kTileRows - 1) / kTileRows * kTileRows), blocks};
     if (share < std::min(kTileRows, all)) break;
-    const double slices = turns * static_cast<double>(blocks);
+    const double slices = iterations * static_cast<double>(blocks);
     const double local = row_bytes * static_cast<double>(cut.rows);
     if (local > most || slices < 2 || (blocks - 1) * cut.rows >= all) continue;
     if (all % cut.rows != 0 && !may_repeat) continue;
     double lost = slices * around * kCopyCycles / vector_bytes_;
-    if (local + around > l2_bytes_) lost += slices * around * CyclesPerByte(turns * around);
+    if (local + around > l2_bytes_) lost += slices * around * CyclesPerByte(iterations * around);
     const double again = static_cast<double>(blocks * cut.rows) / static_cast<double>(all) - 1;
     const double uneven = std::ceil(slices / kCores) * kCores / slices - 1;
     lost += work * (again + uneven);
@@ -159,16 +159,16 @@ double ChainModel::CyclesPerByte(double bytes) const {
 double ChainModel::WorkOf(const PlainKernel& kernel) const {
   double work = 0;
   for (const auto& [uop, open] : OpenRanges(kernel.sink)) {
-    double turns = 0;
+    double iterations = 0;
     if (uop->op() == Op::REDUCE) {
-      turns = TurnsOf(open);
-      for (const UOp* range : uop->src().subspan(1)) turns *= static_cast<double>(SizeOf(range));
+      iterations = IterationsOf(open);
+      for (const UOp* range : uop->src().subspan(1)) iterations *= static_cast<double>(SizeOf(range));
     } else if (IsElementwise(uop->op()) && uop->dtype() != kIndexType) {
-      turns = TurnsOf(open) * kiln::compiler::WorkOf(uop);
+      iterations = IterationsOf(open) * kiln::compiler::WorkOf(uop);
     }
     const double lanes =
         std::max(1.0, vector_bytes_ / ItemSize(uop->dtype() == DType::kVoid ? DType::kInt8 : uop->dtype()));
-    work += turns / lanes / kVectorsPerCycle;
+    work += iterations / lanes / kVectorsPerCycle;
   }
   return work;
 }

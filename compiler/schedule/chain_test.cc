@@ -53,12 +53,12 @@ class ChainTest : public testing::Test {
     return Kernel(At(0, rows, kKeys, h, m, n), sum, h, m, n);
   }
   // How it reads what was made: as it lies; made[h][n][m], of a square; with the last n first.
-  enum class Way { kStraight, kTurned, kBackwards };
+  enum class Way { kStraight, kTransposed, kBackwards };
   UOp* Second(int64_t rows, Way way = Way::kStraight) {
     UOp *h = Range(kHeads, 0), *m = Range(rows, 1), *d = Range(kWidth, 2), *n = Range(kKeys, 3, AxisType::kReduce);
     UOp* backwards = Add(graph_, Mul(graph_, n, Idx(graph_, -1)), Idx(graph_, kKeys - 1));
-    UOp* made = way == Way::kTurned ? At(1, kKeys, rows, h, n, m)
-                                    : At(1, rows, kKeys, h, m, way == Way::kBackwards ? backwards : n);
+    UOp* made = way == Way::kTransposed ? At(1, kKeys, rows, h, n, m)
+                                        : At(1, rows, kKeys, h, m, way == Way::kBackwards ? backwards : n);
     return Kernel(At(0, rows, kWidth, h, m, d), SumOf(made, At(2, kKeys, kWidth, h, n, d), n), h, m, d);
   }
 
@@ -144,7 +144,8 @@ TEST_F(ChainTest, NothingHappens) {
               {first, Call({Second(40), a_, Storage(Op::BUFFER, kHeads * 40 * kKeys), c_}), second});
   expect_same("what it is made of is what the second one writes", {first, Call({Second(40), a_, made_, c_})});
   expect_same("it is a result", {Call({First(40), result_, a_, b_}), Call({Second(40), other, result_, c_})});
-  expect_same("rows of one are columns of the other", {first, Call({Second(40, Way::kTurned), result_, made_, c_})});
+  expect_same("rows of one are columns of the other",
+              {first, Call({Second(40, Way::kTransposed), result_, made_, c_})});
   expect_same("its places are no plain sums", {first, Call({Second(40, Way::kBackwards), result_, made_, c_})});
   target_.mutable_tuning()->set_l2_bytes(1 << 20);
   expect_same("the cache holds it", {first, second});

@@ -51,7 +51,7 @@ void TakeReads(const IndexLowering& lowering, KernelDraft& draft) {
   draft.reads = lowering.reads();
 }
 
-// Two turns may store to one place only through an INDEX: then even a load of
+// Two iterations may store to one place only through an INDEX: then even a load of
 // that very place may come too late.
 bool Overlaps(const KernelDraft& draft, const UOp* store) {
   bool scatters = false;

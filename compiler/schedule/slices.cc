@@ -47,7 +47,7 @@ std::optional<PlainKernel> PlainKernelOf(Graph& graph, const UOp* call) {
     if (kernel.axes[i].stride != elements || kernel.axes[i].size < 2) return std::nullopt;
   }
   if (!IsConst(result->shape()) || NumElements(result->shape()) != elements) return std::nullopt;
-  if (LoopWithoutTurns(graph, kernel.sink) != nullptr) return std::nullopt;
+  if (LoopWithoutIterations(graph, kernel.sink) != nullptr) return std::nullopt;
   return kernel;
 }
 

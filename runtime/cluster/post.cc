@@ -65,9 +65,9 @@ Post::~Post() {
 void Post::Guard() {
   absl::MutexLock lock(&mutex_);
   for (int still = 0; still < 2;) {
-    const uint64_t before = turns_.load(std::memory_order_relaxed);
+    const uint64_t before = iterations_.load(std::memory_order_relaxed);
     if (mutex_.AwaitWithTimeout(absl::Condition(&closing_), options_.silence)) return;
-    still = turns_.load(std::memory_order_relaxed) == before ? still + 1 : 0;
+    still = iterations_.load(std::memory_order_relaxed) == before ? still + 1 : 0;
   }
   options_.lost("MPI has not come back from a call");
 }
@@ -164,7 +164,7 @@ void Post::Main(const std::function<absl::StatusOr<std::unique_ptr<Wire>>()>& ma
       options_.lost("this process was stopped for longer than rank 0 waits");
     }
     turn = now;
-    turns_.fetch_add(1, std::memory_order_relaxed);
+    iterations_.fetch_add(1, std::memory_order_relaxed);
     bool moved = TakeOrders();
     moved |= TestGoing();
     moved |= ReadLetters();

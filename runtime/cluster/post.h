@@ -157,7 +157,7 @@ class Post {
   Clock::time_point next_beat_;
   bool dismissed_ = false;  // by rank 0
   bool together_ = true;    // nobody is dead as the job ends
-  std::atomic<uint64_t> turns_ = 0;
+  std::atomic<uint64_t> iterations_ = 0;
   std::thread thread_;
   std::thread guard_;
 };

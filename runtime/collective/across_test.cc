@@ -244,7 +244,7 @@ TEST_F(AcrossTest, TheDeadAreNamed) {
   Start(absl::Seconds(2));
   const Request request = Make({.kind = Kind::kAllReduce, .count = 5000}, Pick(devices_, {0, 2, 4, 6}));
   job_->Silence(2);
-  for (int turn = 0; turn < 2; ++turn) {
+  for (int iteration = 0; iteration < 2; ++iteration) {
     const auto report = Run(request);
     ASSERT_FALSE(report.ok());
     EXPECT_EQ(DetailOf(report.status())->code(), v1::PARTICIPANT_MISSING) << report.status();

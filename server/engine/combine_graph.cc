@@ -41,7 +41,7 @@ class Builder {
     const int64_t lanes = kVectorBytes / types_.bytes, items = groups_ * kItems;
     const int elements = Node(absl::StrCat("PARAM [", Node("STACK []"), "] slot=0 dtype=int64 space=ALU ",
                                            "name=\"elements\" min=0 max=", kMaxCombined));
-    // A turn of all items may begin with the last vector.
+    // An iteration of all items may begin with the last vector.
     const int shape = Node(absl::StrCat("STACK [", Weak(kMaxCombined + items * lanes), "]"));
     const auto storage = [&](uint32_t slot) {
       return Node(absl::StrCat("PARAM [", shape, "] slot=", slot, " dtype=", types_.item));
@@ -52,14 +52,14 @@ class Builder {
     const int group = Do("SPECIAL", {Int(groups_)}, "special=\"gidx0\"");
     const int item = Do("ADD", {Do("MUL", {group, Int(kItems)}), Do("SPECIAL", {Int(kItems)}, "special=\"lidx0\"")});
     const int vectors = Do("FLOORDIV", {elements, Int(lanes)});
-    const int turns = Do("FLOORDIV", {Do("ADD", {vectors, Int(items - 1)}), Int(items)});
-    const int turn = Do("RANGE", {turns}, "range=(0) type=LOOP");
-    const int vector = Do("ADD", {Do("MUL", {turn, Int(items)}), item});
+    const int iterations = Do("FLOORDIV", {Do("ADD", {vectors, Int(items - 1)}), Int(items)});
+    const int iteration = Do("RANGE", {iterations}, "range=(0) type=LOOP");
+    const int vector = Do("ADD", {Do("MUL", {iteration, Int(items)}), item});
     const int whole = Do("IF", {Do("CMPLT", {vector, vectors})});
     const int first = Do("MUL", {vector, Int(lanes)}), count = Weak(lanes);
     Combine([&](int of) { return Node(absl::StrCat("SHRINK [", of, ", ", first, ", ", count, "]")); });
     Do("ENDIF", {whole});
-    Do("END", {whole, turn});
+    Do("END", {whole, iteration});
     const int last = Do("ADD", {Do("MUL", {vectors, Int(lanes)}), item});
     const int left = Do("IF", {Do("CMPLT", {last, elements})});
     Combine([&](int of) { return Node(absl::StrCat("INDEX [", of, ", ", last, "]")); });

@@ -93,7 +93,7 @@ absl::StatusOr<v1::Executable> CompiledCombiner::Compiled(const v1::Target& targ
   if (!code->made) {
     compiler::Options options;
     options.limits.max_work = std::numeric_limits<uint64_t>::max();  // of as many elements as there may be
-    options.limits.max_turn_work = options.limits.max_item_work = options.limits.max_work;
+    options.limits.max_iteration_work = options.limits.max_item_work = options.limits.max_work;
     code->executable = compile_(CombineGraph(what, groups_), target, options, nullptr);
     code->made = true;
   }

@@ -16,11 +16,11 @@
 namespace kiln::server {
 namespace {
 
-// A kernel on a CPU can be stopped between turns of its outermost loop alone. So what one
-// turn does is bounded by an estimate before anything runs, and of a long kernel so many
-// turns are run as about this much work has.
-constexpr double kMaxTurnWork = 4e9, kRunWork = 4e8;
-constexpr double kLeastTurns = 16;  // that is, a share for each of a few threads
+// A kernel on a CPU can be stopped between iterations of its outermost loop alone. So what one
+// iteration does is bounded by an estimate before anything runs, and of a long kernel so many
+// iterations are run as about this much work has.
+constexpr double kMaxIterationWork = 4e9, kRunWork = 4e8;
+constexpr double kLeastIterations = 16;  // that is, a share for each of a few threads
 constexpr absl::Duration kMaxRun = absl::Seconds(5);
 
 // A card runs a kernel whole. What bounds it is how long one of its items may take, and all of them together.
@@ -69,9 +69,10 @@ std::string PatternOf(v1::DType dtype) {
 std::string FaultOf(const v1::Kernel& kernel) {
   const auto all = static_cast<double>(kernel.cost().flops());
   if (kernel.launch().groups_size() == 0) {
-    const double turn = all / static_cast<double>(std::max<uint64_t>(1, kernel.iterations()));
-    if (turn <= kMaxTurnWork) return "";
-    return absl::StrCat("a turn of its outermost loop has ", turn, " operations, in which it could not be stopped");
+    const double iteration = all / static_cast<double>(std::max<uint64_t>(1, kernel.iterations()));
+    if (iteration <= kMaxIterationWork) return "";
+    return absl::StrCat("an iteration of its outermost loop has ", iteration,
+                        " operations, in which it could not be stopped");
   }
   double items = 1;
   for (const auto* sizes : {&kernel.launch().groups(), &kernel.launch().items()}) {
@@ -149,12 +150,12 @@ compiler::Timing DeviceTimer::Time(const v1::Executable& executable, double limi
   if (executable.signature().variables_size() > 0) return {0, "it has variables, whose values are not known"};
   const v1::Kernel& kernel = executable.kernels(0);
   if (std::string fault = FaultOf(kernel); !fault.empty()) return {0, std::move(fault)};
-  const auto turns = static_cast<double>(std::max<uint64_t>(1, kernel.iterations()));  // of a card's kernel, one
-  const double work = std::max(1.0, static_cast<double>(kernel.cost().flops()) / turns);
-  const double part = std::min(turns, std::max(kLeastTurns, kRunWork / work));
+  const auto iterations = static_cast<double>(std::max<uint64_t>(1, kernel.iterations()));  // of a card's kernel, one
+  const double work = std::max(1.0, static_cast<double>(kernel.cost().flops()) / iterations);
+  const double part = std::min(iterations, std::max(kLeastIterations, kRunWork / work));
   v1::Executable shortened;
   const v1::Executable* run = &executable;
-  if (part < turns) {
+  if (part < iterations) {
     shortened = executable;
     shortened.mutable_kernels(0)->set_iterations(static_cast<uint64_t>(part));
     run = &shortened;
@@ -168,7 +169,7 @@ compiler::Timing DeviceTimer::Time(const v1::Executable& executable, double limi
     if (absl::Status filled = Fill(executable.signature(), static_cast<size_t>(i)); !filled.ok())
       return {0, std::string(filled.message())};
   }
-  const double scale = 1e6 * turns / std::floor(part);
+  const double scale = 1e6 * iterations / std::floor(part);
   double best = std::numeric_limits<double>::infinity(), spent = 0;
   for (int i = 0; i <= kMaxRuns && (i <= kLeastRuns || spent < kEnoughMicros); ++i) {
     const absl::StatusOr<double> seconds = Run(*program);

@@ -75,14 +75,14 @@ TEST_F(DeviceTimerTest, TimesWhatRuns) {
   EXPECT_EQ(device_->stats().memory.buffers, 1u);  // of the last one alone
 }
 
-// A part of the turns of a long kernel stands for all of them.
+// A part of the iterations of a long kernel stands for all of them.
 TEST_F(DeviceTimerTest, RunsAPartOfALongKernel) {
   v1::Executable executable = Compiled(kKernel);
-  const uint64_t turns = executable.kernels(0).iterations();
-  ASSERT_GT(turns, 64u);
+  const uint64_t iterations = executable.kernels(0).iterations();
+  ASSERT_GT(iterations, 64u);
   DeviceTimer timer = Timer();
   const double whole = timer.Time(executable, kNoLimit).micros;
-  executable.mutable_kernels(0)->mutable_cost()->set_flops(turns * 1'000'000'000);  // so it is said
+  executable.mutable_kernels(0)->mutable_cost()->set_flops(iterations * 1'000'000'000);  // so it is said
   const uint64_t launches = device_->stats().launches;
   const compiler::Timing part = timer.Time(executable, kNoLimit);
   EXPECT_EQ(part.fault, "");
@@ -100,7 +100,7 @@ TEST_F(DeviceTimerTest, WhatCouldNotBeStoppedIsNotRun) {
   EXPECT_EQ(device_->stats().launches, launches);
 }
 
-// A card's kernel has one turn, and as many items as its launch says.
+// A card's kernel has one iteration, and as many items as its launch says.
 TEST_F(DeviceTimerTest, OfACardsKernelItemsAreBounded) {
   v1::Executable executable = Compiled(kKernel);
   v1::Kernel& kernel = *executable.mutable_kernels(0);

@@ -63,12 +63,12 @@ Digest StoredKey(const Digest& graph_hash, const Digest& target, const v1::Targe
 
 std::string LimitsText(const compiler::Limits& limits) {
   // One name for each field: a new one does not compile until it is here.
-  const auto& [nodes, bytes, depth, stack, kernels, instructions, lanes, items, groups, local, registers, native, turn,
-               item, work] = limits;
+  const auto& [nodes, bytes, depth, stack, kernels, instructions, lanes, items, groups, local, registers, native,
+               iteration, item, work] = limits;
   return absl::StrCat("nodes=", nodes, " bytes=", bytes, " depth=", depth, " stack=", stack, " kernels=", kernels,
                       " instructions=", instructions, " lanes=", lanes, " items=", items, " groups=", groups,
-                      " local=", local, " registers=", registers, " native=", native, " turn=", turn, " item=", item,
-                      " work=", work);
+                      " local=", local, " registers=", registers, " native=", native, " turn=", iteration,
+                      " item=", item, " work=", work);
 }
 
 Digest RecordingKey(absl::Span<const Digest> programs, const v1::RecordSequenceRequest& request) {

@@ -42,7 +42,7 @@ class Gate {
 
   bool closed() const { return closed_.load(std::memory_order_acquire); }
 
-  // Calls that were turned away since the start.
+  // Calls that were refused since the start.
   uint64_t refused() const { return refused_.load(std::memory_order_relaxed); }
   int64_t inside() const { return inside_.load(std::memory_order_relaxed); }
 

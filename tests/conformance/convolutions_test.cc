@@ -1,5 +1,5 @@
 // Convolutions and products of matrices of every small size and form, as machine code
-// beside the interpreter: what lanes, tiles, copies and turns do at their edges.
+// beside the interpreter: what lanes, tiles, copies and iterations do at their edges.
 #include <gtest/gtest.h>
 
 #include <cstring>

@@ -40,7 +40,7 @@ const Archs kAll = {"nehalem", "znver2", "cascadelake", "sapphirerapids"};
 
 struct Case {
   int64_t m, n, k;
-  bool turned = false;  // b is given by rows
+  bool transposed = false;  // b is given by rows
   int64_t batch = 1;
   Archs parts = kAll;             // where the fold is cut
   bool parts_of_constant = true;  // everywhere, if a copy of b costs nothing: that is made beforehand
@@ -49,12 +49,12 @@ struct Case {
 class DeepProducts : public ::testing::TestWithParam<Case> {};
 
 TEST_P(DeepProducts, AreThoseOfTheDefinition) {
-  const auto [m, n, k, turned, batch, parts, parts_of_constant] = GetParam();
+  const auto [m, n, k, transposed, batch, parts, parts_of_constant] = GetParam();
   client::Graph graph;
   const Tensor a = graph.Param(0, v1::FLOAT32, {batch, m, k});
-  const Tensor b = graph.Param(1, v1::FLOAT32, turned ? Shape{batch, n, k} : Shape{batch, k, n});
+  const Tensor b = graph.Param(1, v1::FLOAT32, transposed ? Shape{batch, n, k} : Shape{batch, k, n});
   const Tensor bias = graph.Param(2, v1::FLOAT32, {n});
-  graph.Output(client::Relu(client::Matmul(a, turned ? client::Transpose(b) : b) + bias));
+  graph.Output(client::Relu(client::Matmul(a, transposed ? client::Transpose(b) : b) + bias));
   const v1::Graph wire = graph.Build().value();
   const compiler::HostTensors arguments = RandomArguments(wire, 1).value();
 
@@ -65,7 +65,7 @@ TEST_P(DeepProducts, AreThoseOfTheDefinition) {
     const int64_t at = row / m * n * k;
     for (int64_t j = 0; j < n; ++j) {
       float sum = z[j];  // whole numbers: exact in any order
-      for (int64_t l = 0; l < k; ++l) sum += x[row * k + l] * y[at + (turned ? j * k + l : l * n + j)];
+      for (int64_t l = 0; l < k; ++l) sum += x[row * k + l] * y[at + (transposed ? j * k + l : l * n + j)];
       want[row * n + j] = std::max(sum, 0.0F);
     }
   }
@@ -98,7 +98,7 @@ TEST_P(DeepProducts, AreThoseOfTheDefinition) {
   }
 }
 
-// A turn of the outermost loop is short enough to be let in: of all rows at once it would not be.
+// An iteration of the outermost loop is short enough to be let in: of all rows at once it would not be.
 TEST(LargeProducts, Compile) {
   for (const auto& [m, n, k] : {std::tuple{200'000, 64, 3000}, {16384, 16384, 16384}}) {
     client::Graph graph;

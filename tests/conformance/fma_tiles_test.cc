@@ -123,22 +123,22 @@ TEST(FmaTiles, AreForEnoughOfThem) {
 TEST(FmaTiles, AreKeptInRegisters) {
   const char* ptxas = std::getenv("KILN_PTXAS");
   if (ptxas == nullptr) GTEST_SKIP() << "there is no ptxas: ./dev setup --cuda installs one, KILN_PTXAS names one";
-  for (const bool turned : {false, true}) {
+  for (const bool transposed : {false, true}) {
     Made made;
     Tensor b = made.Param(kFloat, {256, 256});
-    Tensor product = Matmul(made.Param(kFloat, {256, 256}), turned ? Transpose(b) : b);
+    Tensor product = Matmul(made.Param(kFloat, {256, 256}), transposed ? Transpose(b) : b);
     made.graph.Output(client::Relu(product + made.Param(kFloat, {256})));
     const v1::Graph graph = made.graph.Build().value();
     for (const char* architecture : {"sm_80", "sm_90a"}) {
       for (const int cores : {4, 16}) {
-        SCOPED_TRACE(absl::StrCat(architecture, " of ", cores, " cores", turned ? ", B transposed" : ""));
+        SCOPED_TRACE(absl::StrCat(architecture, " of ", cores, " cores", transposed ? ", B transposed" : ""));
         const auto compiled = compiler::Compile(graph, TargetOf(architecture, cores), {});
         ASSERT_TRUE(compiled.ok()) << compiled.status();
         EXPECT_EQ(compiled->kernels(0).schedule(), cores == 4 ? "TC(0, 1, FMA_128X128)" : "TC(0, 1, FMA_64X64)");
         const Assembled assembled = Assemble(ptxas, architecture, compiled->object());
         EXPECT_TRUE(assembled.taken) << assembled.said;
         EXPECT_TRUE(absl::StrContains(assembled.said, " 0 bytes spill stores, 0 bytes spill loads")) << assembled.said;
-        RecordProperty(absl::StrCat(architecture, "_", cores, turned), assembled.said);
+        RecordProperty(absl::StrCat(architecture, "_", cores, transposed), assembled.said);
       }
     }
   }

@@ -236,11 +236,11 @@ TEST(GpuTiles, AreKeptInRegisters) {
   compiler::Options fast;
   fast.fast_math = true;
   for (const v1::DType in : {kBfloat, kFloat, kByte, kDouble}) {
-    for (const bool turned : {false, true}) {
+    for (const bool transposed : {false, true}) {
       Made made;
       const v1::DType sum = in == kByte ? v1::INT32 : in;
-      Tensor b = made.Param(in, turned ? Shape{512, 256} : Shape{256, 512});
-      Tensor product = In(sum, made.Param(in, {512, 256}), turned ? client::Transpose(b) : b);
+      Tensor b = made.Param(in, transposed ? Shape{512, 256} : Shape{256, 512});
+      Tensor product = In(sum, made.Param(in, {512, 256}), transposed ? client::Transpose(b) : b);
       made.graph.Output(client::Relu(product + made.Param(sum, {512})));
       const v1::Graph graph = made.graph.Build().value();
       for (const compiler::GpuArchitecture& each : compiler::GpuArchitectures()) {
@@ -249,19 +249,19 @@ TEST(GpuTiles, AreKeptInRegisters) {
           const bool hopper = absl::string_view(each.name) == "sm_90a";
           if (cores == 16 && hopper && in == kBfloat) continue;  // gpu_wgmma_test's
           if (in != kBfloat && !hopper) continue;
-          SCOPED_TRACE(
-              absl::StrCat(each.name, " of ", cores, " cores, ", v1::DType_Name(in), turned ? ", B transposed" : ""));
+          SCOPED_TRACE(absl::StrCat(each.name, " of ", cores, " cores, ", v1::DType_Name(in),
+                                    transposed ? ", B transposed" : ""));
           const auto compiled = compiler::Compile(graph, TargetOf(each.name, cores), fast);
           ASSERT_TRUE(compiled.ok()) << compiled.status();
           EXPECT_EQ(compiled->kernels(0).schedule(), cores == 16 ? "TC(0, 1, MMA_128X128)" : "TC(0, 1, MMA_64X64)");
           const Assembled assembled = Assemble(ptxas, each.name, compiled->object());
           EXPECT_TRUE(assembled.taken) << assembled.said;
           // Bytes that do not lie along k are gathered one by one: there the assembler may lay two words aside.
-          const bool gathered = in == kByte && !turned;
+          const bool gathered = in == kByte && !transposed;
           EXPECT_TRUE(absl::StrContains(assembled.said, " 0 bytes spill stores, 0 bytes spill loads") ||
                       (gathered && absl::StrContains(assembled.said, " 8 bytes spill stores, 8 bytes spill loads")))
               << assembled.said;
-          RecordProperty(absl::StrCat(each.name, "_", cores, v1::DType_Name(in), turned), assembled.said);
+          RecordProperty(absl::StrCat(each.name, "_", cores, v1::DType_Name(in), transposed), assembled.said);
         }
       }
     }

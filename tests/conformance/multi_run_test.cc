@@ -154,7 +154,7 @@ TEST_F(MultiRunTest, ManyAtOnceGiveAllBack) {
     threads.emplace_back([this] {
       const auto shares = Shares();
       float wanted = 1;
-      for (int turn = 0; turn < 2; ++turn) {
+      for (int iteration = 0; iteration < 2; ++iteration) {
         ASSERT_TRUE(Run(shares, {}).ok());
         wanted += 1024 * wanted;  // exact: below 2^24
       }

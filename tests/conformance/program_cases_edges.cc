@@ -79,7 +79,7 @@ ProgramCase ListedTwice() {
   return {"an instruction listed twice", graph, {{0, Int32s({2, 5})}}, {{0, Int32s({18, 5})}}};
 }
 
-// No turn, no effect.
+// No iteration, no effect.
 ProgramCase EmptyLoops() {
   ProgramBuilder p;
   const Node data = p.Global(0, DType::kInt32, {1});

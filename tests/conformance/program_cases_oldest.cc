@@ -28,7 +28,7 @@ ProgramCase StoreAConstant() {
 ProgramCase Loop() {
   std::vector<int32_t> want;
   for (int i = 0; i < 10; ++i) want.push_back(i);
-  return {"a loop stores its turns",
+  return {"a loop stores its iterations",
           FlatList("dialect LEGACY_2025\n"
                    "0 DEFINE_GLOBAL : int32 [] slot=0 name=\"data0\"\n"
                    "1 CONST : int32 [] 0\n"
@@ -155,7 +155,7 @@ ProgramCase Accumulate(bool listed_first) {
           {{0, Float32s({21.5f})}}};
 }
 
-// Row sums: the accumulator starts anew in every turn of the outer loop.
+// Row sums: the accumulator starts anew in every iteration of the outer loop.
 ProgramCase RowSums() {
   return {"an accumulator starts anew for every row",
           FlatList("dialect LEGACY_2025\n"

@@ -227,7 +227,7 @@ TEST(ProgramVariables, StrictTakesTheDeclaredRange) {
   const std::vector<VariableCase> cases = Cases();
   EXPECT_TRUE(cpu.Load(cases[0].graph, strict).ok());
   EXPECT_TRUE(cpu.Load(cases[3].graph, strict).ok());
-  // Nine turns and more than 24 places: nothing proves it.
+  // Nine iterations and more than 24 places: nothing proves it.
   const auto leaves = cpu.Load(cases[6].graph, strict);
   ASSERT_FALSE(leaves.ok());
   EXPECT_EQ(DetailOf(leaves.status())->code(), v1::OUT_OF_BOUNDS) << leaves.status();

@@ -121,15 +121,15 @@ TEST_P(GpuDeviceTest, RefusesBadSlices) {
 
 TEST_P(GpuDeviceTest, WhatAClientGetsIsZeroFreshAndAgain) {
   Open();
-  for (int turn = 0; turn < 3; ++turn) {
+  for (int iteration = 0; iteration < 3; ++iteration) {
     const BufferSlice slice = New(5000, MemoryUse::kClient);
-    EXPECT_TRUE(*Read(device(), slice) == std::string(5000, '\0')) << turn;
+    EXPECT_TRUE(*Read(device(), slice) == std::string(5000, '\0')) << iteration;
     // Also by the way that does not wait for the queue.
     std::string text(5000, 'x');
     const BufferSlice beside = New(5000, MemoryUse::kClient);
     ASSERT_EQ(device().Store("abc", 3, beside.device_data()), absl::OkStatus());
     ASSERT_EQ(device().Load(beside.device_data(), 5000, text.data()), absl::OkStatus());
-    EXPECT_TRUE(text == "abc" + std::string(4997, '\0')) << turn;
+    EXPECT_TRUE(text == "abc" + std::string(4997, '\0')) << iteration;
     ASSERT_EQ(Fill(device(), slice, "x"), absl::OkStatus());
     ASSERT_EQ(Fill(device(), beside, "y"), absl::OkStatus());
   }
@@ -267,7 +267,7 @@ absl::Status DoEverything(GpuMachine& machine,
   KILN_ASSIGN_OR_RETURN(const auto module, device.LoadModule(machine.Program()));
   const std::vector<runtime::hal::LaunchStep> steps(5, {0, 0, 2});
   void* const operands[] = {result.device_data(), slice.device_data()};
-  for (int turn = 0; turn < 3; ++turn) {
+  for (int iteration = 0; iteration < 3; ++iteration) {
     uint32_t launched = 0;
     absl::Status status = module->LaunchAll(steps, operands, {}, launched);
     status.Update(device.FinishLaunches());

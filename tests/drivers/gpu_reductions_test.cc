@@ -179,7 +179,7 @@ TEST_P(GpuReductionsTest, EveryOpOfEveryDType) {
   }
 }
 
-// An element, a vector, a turn of all items, and what is left of each; none at all for some.
+// An element, a vector, an iteration of all items, and what is left of each; none at all for some.
 TEST_P(GpuReductionsTest, EverySizeAndNumber) {
   for (const size_t ranks : {1, 2, 3, 4}) {
     for (const Kind kind : kReductions) {

@@ -1,5 +1,5 @@
 // Random folds of loops: masked sums, look-ups, maxima and questions whether any
-// turn fits. Each is summed turn by turn, and compared with what collapsed.
+// iteration fits. Each is summed iteration by iteration, and compared with what collapsed.
 #include <map>
 #include <vector>
 
@@ -51,7 +51,7 @@ class FoldMaker {
     }
   }
 
-  // out[i, j] = value, for all turns of the outer loops.
+  // out[i, j] = value, for all iterations of the outer loops.
   UOp* Kernel(UOp* value) {
     UOp* out = graph_.Make(Op::PARAM, {ShapeSource(graph_, {kCells})}, BufferArg{0, value->dtype()});
     UOp* flat = Add(graph_, Mul(graph_, outer_[0], outer_[1]->src(0)), outer_[1]);

@@ -156,7 +156,7 @@ class Scheduler {
       default: {
         opt.kind = OptOp::kLocal;
         const std::vector<UOp*> operands = OperandsOf(sink), folds = OuterFolds(sink);
-        const bool outside = !folds.empty() && random_.OneIn(2);  // in each turn of a reduced loop
+        const bool outside = !folds.empty() && random_.OneIn(2);  // in each iteration of a reduced loop
         if (operands.empty() || (!output && !outside)) return false;
         const size_t fold = outside ? random_.Below(folds.size()) : 0;
         if (outside) opt.axis = static_cast<int>(axes.size() + fold);

@@ -97,9 +97,9 @@ std::vector<llvm::Value*> EmitFmaProduct(llvm::IRBuilder<>& builder, const Group
   const StageRing ring = {(product.folded + tile.k - 1) / tile.k, tile.stages, StageBytes(tile)};
   return EmitStageRing(
       builder, ring, std::vector<llvm::Value*>(kSide * kSide, llvm::ConstantFP::get(builder.getFloatTy(), 0)),
-      [&](llvm::Value* turn, llvm::Value* stage) {
-        of_a.Copy(turn, stage);
-        of_b.Copy(turn, stage);
+      [&](llvm::Value* iteration, llvm::Value* stage) {
+        of_a.Copy(iteration, stage);
+        of_b.Copy(iteration, stage);
       },
       [&] {
         of_a.Finish();

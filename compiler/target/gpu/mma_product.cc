@@ -59,9 +59,9 @@ class MmaProduct {
         builder_, ring,
         std::vector<llvm::Value*>(
             all, llvm::Constant::getNullValue(RegisterType(builder_.getContext(), SumOf(product_.in)))),
-        [&](llvm::Value* turn, llvm::Value* stage) {
-          a_.Copy(turn, stage);
-          b_.Copy(turn, stage);
+        [&](llvm::Value* iteration, llvm::Value* stage) {
+          a_.Copy(iteration, stage);
+          b_.Copy(iteration, stage);
         },
         [&] {
           a_.Finish();

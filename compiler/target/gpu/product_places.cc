@@ -27,7 +27,7 @@ ProductPlaces::Element ProductPlaces::At(llvm::Value* row, llvm::Value* k) {
   return {builder_.CreateZExt(place, builder_.getInt64Ty()), there};
 }
 
-// What rows add is the same in all turns, and k what differs: each is added up by itself.
+// What rows add is the same in all iterations, and k what differs: each is added up by itself.
 llvm::Value* ProductPlaces::Number(llvm::Value* offset, llvm::Value* row, int64_t step, llvm::Value* k, int64_t step_k,
                                    const std::vector<Jump>& jumps) {
   llvm::Type* type = offset->getType();

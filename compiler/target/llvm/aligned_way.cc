@@ -9,7 +9,8 @@
 namespace kiln::compiler {
 namespace {
 
-// Parameters that lanes are loaded from, or stored to; or rows of them, that become vectors when turns are unrolled.
+// Parameters that lanes are loaded from, or stored to; or rows of them, that become vectors when iterations are
+// unrolled.
 std::vector<const UOp*> ParametersOfVectors(const UOp* linear) {
   std::vector<const UOp*> found;
   const auto add = [&](const UOp* param) {

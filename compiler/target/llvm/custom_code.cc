@@ -109,7 +109,7 @@ absl::StatusOr<llvm::Function*> AddSource(llvm::Module& module, const std::strin
   KILN_ASSIGN_OR_RETURN(llvm::Function * called, LinkFunction(module, std::move(made), name));
   called->addFnAttr(llvm::Attribute::AlwaysInline);
 
-  // One of the launch's threads, that with the first turn, does it all.
+  // One of the launch's threads, that with the first iteration, does it all.
   llvm::Function* kernel = CpuAbi().Declare(module, nullptr, symbol);
   llvm::LLVMContext& context = module.getContext();
   llvm::BasicBlock* entry = llvm::BasicBlock::Create(context, "entry", kernel);

@@ -33,7 +33,7 @@ class KernelAbi {
   virtual llvm::Value* Pointer(llvm::IRBuilder<>& builder, llvm::Function* function, uint32_t slot) const = 0;
   virtual llvm::Value* Integer(llvm::IRBuilder<>& builder, llvm::Function* function, uint32_t slot) const = 0;
 
-  // The turns [first, second) of the THREAD range that a call runs; nulls if it runs all, as on GPUs.
+  // The iterations [first, second) of the THREAD range that a call runs; nulls if it runs all, as on GPUs.
   virtual std::pair<llvm::Value*, llvm::Value*> Share(llvm::Function* function) const = 0;
 
   // -- Of targets with work items

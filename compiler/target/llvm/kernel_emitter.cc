@@ -16,8 +16,8 @@
 #include "compiler/target/llvm/load_ahead.h"
 #include "compiler/target/llvm/memory_emitter.h"
 #include "compiler/target/llvm/move_lanes.h"
-#include "compiler/target/llvm/turn_tile.h"
-#include "compiler/target/llvm/turns_at_once.h"
+#include "compiler/target/llvm/transpose_tile.h"
+#include "compiler/target/llvm/unroll_hint.h"
 #include "compiler/target/llvm/values.h"
 
 namespace kiln::compiler {
@@ -52,7 +52,7 @@ class KernelEmitter {
  private:
   struct Loop {
     llvm::BasicBlock* body;
-    llvm::PHINode* turn;
+    llvm::PHINode* iteration;
     llvm::Value* end;
     llvm::BasicBlock* exit;
   };
@@ -85,7 +85,7 @@ class KernelEmitter {
       case Op::STACK: return EmitStack(uop);
       case Op::EXPAND:
       case Op::RESHAPE: return EmitReshape(uop);
-      case Op::PERMUTE: values_[uop] = Turned(builder_, At(uop->src(0)), uop->shape()); return;
+      case Op::PERMUTE: values_[uop] = Transposed(builder_, At(uop->src(0)), uop->shape()); return;
       case Op::SHRINK:
       case Op::PAD: return EmitMove(uop);
       case Op::BITCAST: return EmitBitcasts(uop);
@@ -110,7 +110,7 @@ class KernelEmitter {
   }
 
   // -- Loops. The test stands at the end, and at the beginning too where there may
-  // be no turn: for a thread's share, and for a bound that may be 0.
+  // be no iteration: for a thread's share, and for a bound that may be 0.
 
   void OpenLoop(UOp* range) {
     llvm::LLVMContext& context = builder_.getContext();
@@ -135,20 +135,20 @@ class KernelEmitter {
       builder_.CreateBr(body);
     }
     builder_.SetInsertPoint(body);
-    llvm::PHINode* turn = builder_.CreatePHI(builder_.getInt64Ty(), 2, "i");
-    turn->addIncoming(begin, before);
-    loops_[range] = {body, turn, end, exit};
+    llvm::PHINode* iteration = builder_.CreatePHI(builder_.getInt64Ty(), 2, "i");
+    iteration->addIncoming(begin, before);
+    loops_[range] = {body, iteration, end, exit};
     innermost_ = range;
-    values_[range] = {{}, {{turn, true, 0}}};
+    values_[range] = {{}, {{iteration, true, 0}}};
   }
 
   void CloseLoop(const UOp* range) {
     const Loop& loop = loops_.at(range);
-    llvm::Value* next = builder_.CreateAdd(loop.turn, builder_.getInt64(1), "", true, true);
-    loop.turn->addIncoming(next, builder_.GetInsertBlock());
+    llvm::Value* next = builder_.CreateAdd(loop.iteration, builder_.getInt64(1), "", true, true);
+    loop.iteration->addIncoming(next, builder_.GetInsertBlock());
     llvm::BranchInst* again = builder_.CreateCondBr(builder_.CreateICmpSLT(next, loop.end), loop.body, loop.exit);
     if (range == innermost_ && again->getParent() == loop.body && abi_.VectorAlignment() > 1)
-      SayTurnsAtOnce(range, again);
+      RequestUnroll(range, again);
     innermost_ = nullptr;
     builder_.SetInsertPoint(loop.exit);
   }

@@ -51,7 +51,7 @@ class ProgramEmitter {
   struct Scope {
     llvm::BasicBlock* body;
     llvm::BasicBlock* exit;
-    llvm::PHINode* turn = nullptr;  // null: an IF
+    llvm::PHINode* iteration = nullptr;  // null: an IF
     llvm::Value* end = nullptr;
   };
 
@@ -91,7 +91,7 @@ class ProgramEmitter {
     }
   }
 
-  // -- Control. A loop may have no turn at all.
+  // -- Control. A loop may have no iteration at all.
 
   llvm::BasicBlock* NewBlock(const char* name) {
     return llvm::BasicBlock::Create(builder_.getContext(), name, function_);
@@ -111,11 +111,11 @@ class ProgramEmitter {
     llvm::BasicBlock* before = builder_.GetInsertBlock();
     builder_.CreateCondBr(builder_.CreateICmpSLT(begin, end), scope.body, scope.exit);
     builder_.SetInsertPoint(scope.body);
-    scope.turn = builder_.CreatePHI(builder_.getInt64Ty(), 2, "i");
-    scope.turn->addIncoming(begin, before);
+    scope.iteration = builder_.CreatePHI(builder_.getInt64Ty(), 2, "i");
+    scope.iteration->addIncoming(begin, before);
     scope.end = end;
     scopes_.push_back(scope);
-    values_[range] = {scope.turn, true, 0};
+    values_[range] = {scope.iteration, true, 0};
   }
 
   void OpenIf(UOp* uop) {
@@ -128,11 +128,11 @@ class ProgramEmitter {
   void Close() {
     const Scope scope = scopes_.back();
     scopes_.pop_back();
-    if (scope.turn == nullptr) {
+    if (scope.iteration == nullptr) {
       builder_.CreateBr(scope.exit);
     } else {
-      llvm::Value* next = builder_.CreateAdd(scope.turn, builder_.getInt64(1), "", true, true);
-      scope.turn->addIncoming(next, builder_.GetInsertBlock());
+      llvm::Value* next = builder_.CreateAdd(scope.iteration, builder_.getInt64(1), "", true, true);
+      scope.iteration->addIncoming(next, builder_.GetInsertBlock());
       builder_.CreateCondBr(builder_.CreateICmpSLT(next, scope.end), scope.body, scope.exit);
     }
     builder_.SetInsertPoint(scope.exit);

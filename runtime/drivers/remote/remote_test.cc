@@ -171,7 +171,7 @@ TEST_F(RemoteTest, MemoryIsCleanAndCounted) {
   Start();
   const uint64_t limit = kMemory / kDevicesEach;
   for (const uint64_t bytes : {uint64_t{100}, uint64_t{1} << 20, limit / 2 + 1}) {
-    for (int turn = 0; turn < 3; ++turn) {
+    for (int iteration = 0; iteration < 3; ++iteration) {
       Settle();
       const BufferSlice slice = Take(device(), bytes);
       std::string got(bytes, '?');

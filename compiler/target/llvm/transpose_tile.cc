@@ -1,4 +1,4 @@
-#include "compiler/target/llvm/turn_tile.h"
+#include "compiler/target/llvm/transpose_tile.h"
 
 #include <algorithm>
 #include <bit>
@@ -8,7 +8,7 @@
 namespace kiln::compiler {
 namespace {
 
-void TurnSquare(llvm::IRBuilder<>& builder, std::vector<llvm::Value*>& tile) {
+void TransposeSquare(llvm::IRBuilder<>& builder, std::vector<llvm::Value*>& tile) {
   const auto size = static_cast<int>(tile.size());
   for (int step = 1; step < size; step *= 2) {
     std::vector<int> upper, lower;
@@ -38,19 +38,20 @@ llvm::Value* InLanes(llvm::IRBuilder<>& builder, llvm::Value* value, int64_t fro
 
 }  // namespace
 
-std::vector<llvm::Value*> TurnTile(llvm::IRBuilder<>& builder, const std::vector<llvm::Value*>& rows, int64_t lanes) {
+std::vector<llvm::Value*> TransposeTile(llvm::IRBuilder<>& builder, const std::vector<llvm::Value*>& rows,
+                                        int64_t lanes) {
   const auto count = static_cast<int64_t>(rows.size());
   const auto size = static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(std::max(count, lanes))));
   std::vector<llvm::Value*> tile;
   for (llvm::Value* row : rows) tile.push_back(InLanes(builder, row, lanes, size));
   tile.resize(static_cast<size_t>(size), llvm::PoisonValue::get(tile[0]->getType()));
-  TurnSquare(builder, tile);
+  TransposeSquare(builder, tile);
   tile.resize(static_cast<size_t>(lanes));
   for (llvm::Value*& row : tile) row = InLanes(builder, row, size, count);
   return tile;
 }
 
-Value Turned(llvm::IRBuilder<>& builder, const Value& source, const Shape& shape) {
+Value Transposed(llvm::IRBuilder<>& builder, const Value& source, const Shape& shape) {
   const int64_t rows = int64_t{source.shape.front()}, lanes = LanesOf(source.shape);
   const int64_t between = RowsOf(source.shape) / rows;
   Value result{shape, std::vector<Element>(static_cast<size_t>(lanes * between))};
@@ -58,7 +59,7 @@ Value Turned(llvm::IRBuilder<>& builder, const Value& source, const Shape& shape
     std::vector<llvm::Value*> tile;
     for (int64_t row = 0; row < rows; ++row)
       tile.push_back(Materialize(builder, source.elements[static_cast<size_t>(row * between + middle)], lanes));
-    tile = TurnTile(builder, tile, lanes);
+    tile = TransposeTile(builder, tile, lanes);
     for (int64_t lane = 0; lane < lanes; ++lane)
       result.elements[static_cast<size_t>(lane * between + middle)] = {tile[static_cast<size_t>(lane)]};
   }

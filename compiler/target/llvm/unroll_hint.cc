@@ -1,4 +1,4 @@
-#include "compiler/target/llvm/turns_at_once.h"
+#include "compiler/target/llvm/unroll_hint.h"
 
 #include <numeric>
 
@@ -9,17 +9,17 @@
 namespace kiln::compiler {
 namespace {
 
-constexpr int64_t kTurnsAtOnce = 4;
+constexpr int64_t kUnrollCount = 4;
 constexpr size_t kLongBody = 400;  // instructions
 
 }  // namespace
 
-void SayTurnsAtOnce(const UOp* range, llvm::BranchInst* again) {
+void RequestUnroll(const UOp* range, llvm::BranchInst* again) {
   if (!range->src(0)->IsConst() || again->getParent()->size() > kLongBody) return;
-  const int64_t turns = std::gcd(range->src(0)->const_int(), kTurnsAtOnce);
-  if (turns == 1) return;
+  const int64_t iterations = std::gcd(range->src(0)->const_int(), kUnrollCount);
+  if (iterations == 1) return;
   llvm::LLVMContext& context = again->getContext();
-  llvm::Constant* number = llvm::ConstantInt::get(llvm::Type::getInt32Ty(context), static_cast<uint64_t>(turns));
+  llvm::Constant* number = llvm::ConstantInt::get(llvm::Type::getInt32Ty(context), static_cast<uint64_t>(iterations));
   llvm::Metadata* count[] = {llvm::MDString::get(context, "llvm.loop.unroll.count"),
                              llvm::ConstantAsMetadata::get(number)};
   llvm::MDNode* loop = llvm::MDNode::getDistinct(context, {nullptr, llvm::MDNode::get(context, count)});
