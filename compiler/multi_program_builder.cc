@@ -165,7 +165,7 @@ void MultiProgramBuilder::AddTransfer(const Transfer& transfer, int step, v1::Tr
   Use(to, step);
   message.set_from(ValueAt(from, transfer.source, transfer.shape, transfer.from.axis));
   message.set_to(ValueAt(to, transfer.target, transfer.shape, transfer.to.axis));
-  if (transfer.fold.has_value()) message.set_fold(static_cast<v1::Op>(*transfer.fold));
+  if (transfer.reduce_op.has_value()) message.set_fold(static_cast<v1::Op>(*transfer.reduce_op));
 }
 
 // Largest first, each at the lowest offset that is free for all of its life.
@@ -232,7 +232,7 @@ v1::TransferStep::Kind KindOf(const Transfer& transfer) {
   const bool to_one = DeviceCount(transfer.to.devices) == 1, from_one = DeviceCount(transfer.from.devices) == 1;
   const bool same = transfer.from.devices == transfer.to.devices;
   const bool to_all = transfer.to.axis < 0;
-  if (transfer.fold.has_value()) {
+  if (transfer.reduce_op.has_value()) {
     if (to_one) return v1::TransferStep::REDUCE;
     if (!same) return v1::TransferStep::RESHARD;
     return to_all ? v1::TransferStep::ALL_REDUCE : v1::TransferStep::REDUCE_SCATTER;

@@ -265,7 +265,7 @@ class Evaluator {
     for (const uint64_t number : Lanes(values_[uop->src(2)])) {
       const auto element = static_cast<int64_t>(EvalScalar(Op::CAST, sum_type, kIndexType, {number}));
       uint64_t sum = IdentityBits(Op::ADD, sum_type);
-      for (int64_t k = 0; k < product.folded; ++k) {
+      for (int64_t k = 0; k < product.reduced; ++k) {
         if (--steps_left_ < 0) return absl::ResourceExhaustedError("this kernel takes too many steps to evaluate");
         KILN_ASSIGN_OR_RETURN(const uint64_t x, factor(product.a, a, element / product.tile->n, k));
         KILN_ASSIGN_OR_RETURN(const uint64_t y, factor(product.b, b, element % product.tile->n, k));
@@ -282,29 +282,31 @@ class Evaluator {
     const ReduceArg& reduce = uop->arg_as<ReduceArg>();
     UOp* x = uop->src(0);
     const uint64_t start = IdentityBits(reduce.op, uop->dtype());
-    auto fold = [&](uint64_t& into, uint64_t value) {
+    auto reduce_op = [&](uint64_t& into, uint64_t value) {
       into = EvalScalar(reduce.op, uop->dtype(), uop->dtype(), {into, value});
     };
     Lanes lanes(NumElements(x->shape()), start);
     if (uop->src().size() > 1) {
       KILN_RETURN_IF_ERROR(Loop(uop, uop->src().subspan(1), x, [&] {
-        for (size_t i = 0; i < lanes.size(); ++i) fold(lanes[i], values_[x][i]);
+        for (size_t i = 0; i < lanes.size(); ++i) reduce_op(lanes[i], values_[x][i]);
         return absl::OkStatus();
       }));
     } else {
       lanes = values_[x];
     }
     if (!reduce.axes.empty()) {
-      Lanes folded(NumElements(uop->shape()), start);
+      Lanes reduced(NumElements(uop->shape()), start);
       const std::vector<int64_t> target = Spread(uop->shape(), x->shape());
-      for (size_t i = 0; i < lanes.size(); ++i) fold(folded[target[i]], lanes[i]);
-      lanes = std::move(folded);
+      for (size_t i = 0; i < lanes.size(); ++i) reduce_op(reduced[target[i]], lanes[i]);
+      lanes = std::move(reduced);
     }
     values_[uop] = std::move(lanes);
     return absl::OkStatus();
   }
 
-  uint64_t IdentityBits(Op fold, DType dtype) { return Identity(scratch_, fold, dtype)->arg_as<ConstArg>().bits; }
+  uint64_t IdentityBits(Op reduce_op, DType dtype) {
+    return Identity(scratch_, reduce_op, dtype)->arg_as<ConstArg>().bits;
+  }
 
   // -- Memory
 

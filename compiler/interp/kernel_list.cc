@@ -105,7 +105,7 @@ class Lister {
       case kList: return List(uop);
       case kStart: return Start(uop);
       case kOpen: return Open(uop);
-      case kFold: return Fold(uop);
+      case kFold: return Reduce(uop);
       default: return Close(uop);
     }
   }
@@ -255,7 +255,7 @@ class Lister {
     return absl::OkStatus();
   }
 
-  absl::Status Fold(UOp* uop) {
+  absl::Status Reduce(UOp* uop) {
     if (uop->op() != Op::REDUCE) return absl::OkStatus();
     KILN_ASSIGN_OR_RETURN(UOp * value, ValueOf(uop->src(0)));
     if (!value->shape().empty()) return Unsupported("a REDUCE of lanes");

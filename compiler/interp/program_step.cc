@@ -134,7 +134,7 @@ class Step {
     return IsNarrowFloat(out) ? DType::kFloat32 : out;
   }
   uint64_t Widen(size_t k, uint64_t bits) const { return EvalScalar(Op::CAST, From(k), Inner(), {bits}); }
-  uint64_t Fold(uint64_t sum, uint64_t a, uint64_t b) const {
+  uint64_t Reduce(uint64_t sum, uint64_t a, uint64_t b) const {
     return EvalScalar(Op::ADD, Inner(), Inner(), {sum, EvalScalar(Op::MUL, Inner(), Inner(), {a, b})});
   }
   uint64_t Round(uint64_t sum) const { return EvalScalar(Op::CAST, Inner(), uop_.dtype(), {sum}); }
@@ -146,7 +146,7 @@ class Step {
       for (int64_t j = 0; j < arg.n; ++j) {
         uint64_t sum = Widen(2, In(2, item, i * arg.n + j));
         for (int64_t l = 0; l < arg.k; ++l)
-          sum = Fold(sum, Widen(0, In(0, item, i * arg.k + l)), Widen(1, In(1, item, l * arg.n + j)));
+          sum = Reduce(sum, Widen(0, In(0, item, i * arg.k + l)), Widen(1, In(1, item, l * arg.n + j)));
         Out(item, i * arg.n + j) = Round(sum);
       }
     }
@@ -173,7 +173,7 @@ class Step {
       for (int64_t i = 0; i < arg.m; ++i) {
         for (int64_t j = 0; j < arg.n; ++j) {
           for (int64_t l = 0; l < arg.k; ++l)
-            c[i * arg.n + j] = Fold(c[i * arg.n + j], a[i * arg.k + l], b[l * arg.n + j]);
+            c[i * arg.n + j] = Reduce(c[i * arg.n + j], a[i * arg.k + l], b[l * arg.n + j]);
         }
       }
       visit(layout.c, [&](int64_t item, int64_t i, Place p) { Out(item, i) = Round(c[p.row * arg.n + p.column]); });

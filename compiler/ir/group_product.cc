@@ -106,7 +106,7 @@ class Reader {
   std::vector<Jump> Jumps() {
     std::vector<Jump> jumps(static_cast<size_t>(Number()));
     for (Jump& jump : jumps) {
-      jump.folded = Number() != 0;
+      jump.reduced = Number() != 0;
       jump.every = Number();
       jump.by = Number();
     }
@@ -118,7 +118,7 @@ class Reader {
   size_t next_ = 0;
 };
 
-// Of a product, whose tile and `folded` each of its sides says.
+// Of a product, whose tile and `reduced` each of its sides says.
 std::optional<GroupProduct::Side> SideOf(const UOp* place, GroupProduct& product) {
   if (place->op() != Op::INDEX || place->src().size() != 2 || place->src(1)->op() != Op::STACK) return std::nullopt;
   if (place->src(1)->src().size() < kLeastNumbers) return std::nullopt;
@@ -131,7 +131,7 @@ std::optional<GroupProduct::Side> SideOf(const UOp* place, GroupProduct& product
   side.size = reader.Number();
   side.step = reader.Number();
   side.step_k = reader.Number();
-  product.folded = reader.Number();
+  product.reduced = reader.Number();
   side.jumps = reader.Jumps();
   side.windows.resize(static_cast<size_t>(reader.Number()));
   for (GroupProduct::Window& window : side.windows) {
@@ -151,9 +151,9 @@ UOp* PlaceOf(Graph& graph, UOp* storage, const GroupProduct::Side& side, const G
   };
   const auto add_jumps = [&](const std::vector<Jump>& jumps) {
     add({static_cast<int64_t>(jumps.size())});
-    for (const Jump& jump : jumps) add({jump.folded, jump.every, jump.by});
+    for (const Jump& jump : jumps) add({jump.reduced, jump.every, jump.by});
   };
-  add({side.size, side.step, side.step_k, product.folded});
+  add({side.size, side.step, side.step_k, product.reduced});
   add_jumps(side.jumps);
   add({static_cast<int64_t>(side.windows.size())});
   for (const GroupProduct::Window& window : side.windows) {
@@ -165,10 +165,10 @@ UOp* PlaceOf(Graph& graph, UOp* storage, const GroupProduct::Side& side, const G
 }
 
 // How many of a side follow each other before one jumps.
-int64_t RunOf(const GroupProduct::Side& side, bool folded) {
+int64_t RunOf(const GroupProduct::Side& side, bool reduced) {
   int64_t run = std::numeric_limits<int64_t>::max();
   for (const Jump& jump : side.jumps) {
-    if (jump.folded == folded) run = std::min(run, jump.every);
+    if (jump.reduced == reduced) run = std::min(run, jump.every);
   }
   return run;
 }
@@ -267,7 +267,7 @@ UOp* MakeGroupProduct(Graph& graph, const GroupProduct& product, std::array<UOp*
 
 int64_t JumpsTo(const std::vector<Jump>& jumps, int64_t row, int64_t i) {
   int64_t sum = 0;
-  for (const Jump& jump : jumps) sum += (jump.folded ? i : row) / jump.every * jump.by;
+  for (const Jump& jump : jumps) sum += (jump.reduced ? i : row) / jump.every * jump.by;
   return sum;
 }
 
@@ -284,7 +284,7 @@ int64_t NeighboursOf(const GroupProduct::Side& side, int64_t most) {
   int64_t divisor = std::gcd(DivisorOf(side.offset), along_k ? side.step : side.step_k);
   const auto also = [&](const std::vector<Jump>& jumps, bool moves) {
     for (const Jump& jump : jumps) {
-      if (jump.folded == along_k) divisor = std::gcd(divisor, jump.every);
+      if (jump.reduced == along_k) divisor = std::gcd(divisor, jump.every);
       if (moves) divisor = std::gcd(divisor, jump.by);
     }
   };

@@ -2,11 +2,11 @@
 //
 // In a kernel graph it is a WMMA of more than one item, whose sources are no fragments but places:
 //
-//   WMMA(INDEX(A, STACK(tile, offset, first, size, step, step_k, folded, ...)),
-//        INDEX(B, STACK(tile, offset, first, size, step, step_k, folded, ...)),
+//   WMMA(INDEX(A, STACK(tile, offset, first, size, step, step_k, reduced, ...)),
+//        INDEX(B, STACK(tile, offset, first, size, step, step_k, reduced, ...)),
 //        element)                           WmmaArg{n, m, k, in, out, threads}
 //
-//   value = sum over i < folded of A[offset + row * step + i * step_k] * B[offset + column * step + i * step_k],
+//   value = sum over i < reduced of A[offset + row * step + i * step_k] * B[offset + column * step + i * step_k],
 //   row = element / n, column = element % n
 //
 // where A is 0 beyond its rows, first + row >= size, and B beyond its columns. `offset` and `first` depend on the
@@ -82,7 +82,7 @@ std::optional<int64_t> TileNamed(absl::string_view name);
 
 // A place is n / every * by farther, where n is i; or else the row of all rows, first + row.
 struct Jump {
-  bool folded;
+  bool reduced;
   int64_t every, by;
   bool operator==(const Jump&) const = default;
 };
@@ -106,7 +106,7 @@ struct GroupProduct {
   };
   const MatrixTile* tile;
   DType in;
-  int64_t folded;
+  int64_t reduced;
   Side a, b;
 };
 

@@ -32,10 +32,10 @@ Bounds OfSame(Op op, const Bounds& x, DType dtype) {
 // A sum of at most so many elements: fewer where some are Invalid.
 Bounds OfReduce(const UOp& uop, DType dtype) {
   const Bounds& each = uop.src(0)->bounds();
-  const Op fold = uop.arg_as<ReduceArg>().op;
+  const Op reduce_op = uop.arg_as<ReduceArg>().op;
   if (dtype == DType::kBool) return BoundsOf(dtype);
-  if (fold == Op::MAX) return Interval(BoundsOf(dtype).min, each.max);
-  if (fold != Op::ADD) return BoundsOf(dtype);
+  if (reduce_op == Op::MAX) return Interval(BoundsOf(dtype).min, each.max);
+  if (reduce_op != Op::ADD) return BoundsOf(dtype);
   Int count = 1;
   for (const int64_t axis : uop.arg_as<ReduceArg>().axes) {
     if (__builtin_mul_overflow(count, Int{uop.src(0)->shape()[static_cast<size_t>(axis)].max()}, &count))

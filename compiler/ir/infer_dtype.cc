@@ -73,9 +73,9 @@ absl::StatusOr<DType> InferDType(const UOp& uop) {
       }
       return uop.src(0)->dtype();
     case Op::REDUCE: {
-      const Op fold = uop.arg_as<ReduceArg>().op;
-      if (fold != Op::ADD && fold != Op::MUL && fold != Op::MAX) {
-        return MakeError(v1::BAD_ARGUMENT, absl::StrCat("REDUCE folds with ADD, MUL or MAX, not ", Name(fold)));
+      const Op reduce_op = uop.arg_as<ReduceArg>().op;
+      if (reduce_op != Op::ADD && reduce_op != Op::MUL && reduce_op != Op::MAX) {
+        return MakeError(v1::BAD_ARGUMENT, absl::StrCat("REDUCE reduces with ADD, MUL or MAX, not ", Name(reduce_op)));
       }
       if (uop.src(0)->dtype() == DType::kVoid) return Mismatch(uop, "values");
       return uop.src(0)->dtype();

@@ -3,7 +3,7 @@
 //   MSTACK(s0, s1, ...)     one value for each device: stacked on a new axis 0, which is split
 //   MULTI(T), UNSHARD(T) index=axis   the shards of a stack T, joined along an axis
 //   MSELECT(T) index=i      what device i of T's holds, there
-//   ALLREDUCE(T) op         the fold of the shards of T, on every device
+//   ALLREDUCE(T) op         the reduction of the shards of T, on every device
 #ifndef KILN_COMPILER_IR_LEGACY_DEVICES_H_
 #define KILN_COMPILER_IR_LEGACY_DEVICES_H_
 

@@ -50,13 +50,13 @@ PlaceForm PlaceFormOf(const UOp* uop) {
   return form;
 }
 
-std::optional<ProductBox> BoxOf(const PlaceForm& place, int64_t size, int64_t step, int64_t step_k, int64_t folded) {
+std::optional<ProductBox> BoxOf(const PlaceForm& place, int64_t size, int64_t step, int64_t step_k, int64_t reduced) {
   if ((step == 1) == (step_k == 1) || place.constant < 0 || place.constant % kPiece != 0) return std::nullopt;
   ProductBox box;
   box.begin = place.constant;
   box.rows_beside_each_other = step == 1;
-  box.inner = box.rows_beside_each_other ? size : folded;
-  box.outer = box.rows_beside_each_other ? folded : size;
+  box.inner = box.rows_beside_each_other ? size : reduced;
+  box.outer = box.rows_beside_each_other ? reduced : size;
   box.step = box.rows_beside_each_other ? step_k : step;
   if (!IsStep(box.step) || !IsSize(box.inner) || !IsSize(box.outer) || place.terms.size() > 1) return std::nullopt;
   if (place.terms.empty()) return box;
@@ -67,11 +67,11 @@ std::optional<ProductBox> BoxOf(const PlaceForm& place, int64_t size, int64_t st
   return IsStep(box.matrix_step) ? std::optional(box) : std::nullopt;
 }
 
-std::optional<ProductBox> BoxOf(const GroupProduct::Side& side, int64_t folded) {
+std::optional<ProductBox> BoxOf(const GroupProduct::Side& side, int64_t reduced) {
   if (!side.IsPlain()) return std::nullopt;
   PlaceForm place = PlaceFormOf(side.offset);
   place.Add(PlaceFormOf(side.first), -side.step);
-  return BoxOf(place, side.size, side.step, side.step_k, folded);
+  return BoxOf(place, side.size, side.step, side.step_k, reduced);
 }
 
 }  // namespace kiln::compiler

@@ -35,8 +35,8 @@ struct ProductBox {
 
 // `place`: of the element in row 0 at depth 0 of the group's matrix. None if the engine cannot take it, or if more than
 // one node says which matrix it is.
-std::optional<ProductBox> BoxOf(const PlaceForm& place, int64_t size, int64_t step, int64_t step_k, int64_t folded);
-std::optional<ProductBox> BoxOf(const GroupProduct::Side& side, int64_t folded);
+std::optional<ProductBox> BoxOf(const PlaceForm& place, int64_t size, int64_t step, int64_t step_k, int64_t reduced);
+std::optional<ProductBox> BoxOf(const GroupProduct::Side& side, int64_t reduced);
 
 }  // namespace kiln::compiler
 

@@ -40,7 +40,7 @@ Shape Broadcast(Shape lanes, const Shape& other) {
 }
 
 // The place of a LOAD or a STORE, in as many lanes as its other operands have:
-// what lanes were folded into has their rank, too.
+// what lanes were reduced into has their rank, too.
 UOp* InEveryLane(Graph& graph, absl::Span<UOp* const> access, int64_t rank) {
   UOp* place = access[0];
   Shape lanes = place->shape();

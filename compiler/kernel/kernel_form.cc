@@ -112,11 +112,11 @@ class Normaliser {
     return x;
   }
 
-  // What a reduction by `fold` takes of `x`: it skips what is Invalid.
-  UOp* WithoutGaps(UOp* x, Op fold) {
+  // What a reduction by `reduce_op` takes of `x`: it skips what is Invalid.
+  UOp* WithoutGaps(UOp* x, Op reduce_op) {
     UOp* gate = nullptr;
     UOp* valid = WithoutInvalid(x, gate);
-    return gate == nullptr ? x : graph_.Make(Op::WHERE, {gate, valid, Identity(graph_, fold, valid->dtype())});
+    return gate == nullptr ? x : graph_.Make(Op::WHERE, {gate, valid, Identity(graph_, reduce_op, valid->dtype())});
   }
 
   absl::StatusOr<UOp*> Pointer(UOp* uop) {

@@ -84,7 +84,7 @@ absl::StatusOr<UOp*> ListKernel(Graph& graph, UOp* sink) {
     if (uop->op() != Op::IF && uop->op() != Op::ENDIF && !by_axes) continue;
     return graph.Locate(
         MakeError(v1::UNSUPPORTED_OP,
-                  by_axes ? "a REDUCE over axes in a kernel; it folds over RANGEs"
+                  by_axes ? "a REDUCE over axes in a kernel; it reduces over RANGEs"
                           : "an IF in a kernel graph: LOAD and STORE take gates, and a LINEAR program has IFs"),
         uop);
   }

@@ -214,7 +214,7 @@ std::vector<UOp*> AxesOf(UOp* sink) {
 UOp* ApplyOpt(Graph& graph, UOp* sink, const OptOp& opt) {
   std::vector<UOp*> axes = AxesOf(sink);
   if (opt.kind == OptOp::kLocal) {
-    for (UOp* fold : OuterFolds(sink)) axes.push_back(fold->src(1));
+    for (UOp* reduce_op : OuterReduces(sink)) axes.push_back(reduce_op->src(1));
   }
   UOp* range = axes.at(static_cast<size_t>(opt.axis));
   switch (opt.kind) {

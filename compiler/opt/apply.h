@@ -19,8 +19,8 @@ struct OptOp {
   Kind kind;
   int axis;
   // kSplit: the factor of the new axis. kPadTo: the multiple. kSwap: the other axis.
-  // kLocal, whose axes count on behind all others with the outermost loops of OuterFolds: the operand, by its number in
-  // OperandsOf; of n operands, numbers from n on are those same, copied in words for dot products (local_buffer.h).
+  // kLocal, whose axes count on behind all others with the outermost loops of OuterReduces: the operand, by its number
+  // in OperandsOf; of n operands, numbers from n on are those same, copied in words for dot products (local_buffer.h).
   // kTensor, whose axis is that of rows: the axis of columns.
   int64_t amount = 0;
   // kSplit: what the new axis is; of kUpcast and kUnroll also which lane dimension. kTensor: the tile's number.

@@ -96,8 +96,8 @@ CheckedSchedule::CheckedSchedule(Graph& graph, UOp* plain, const v1::Target& tar
 void CheckedSchedule::Set(UOp* sink) {
   sink_ = sink;
   axes_ = AxesOf(sink);
-  folds_.clear();
-  for (const UOp* fold : OuterFolds(sink)) folds_.push_back(fold->src(1));
+  reduces_.clear();
+  for (const UOp* reduce : OuterReduces(sink)) reduces_.push_back(reduce->src(1));
   const std::vector<UOp*> output = OutputRanges(sink);
   outputs_ = std::count_if(axes_.begin(), axes_.end(), [&](const UOp* axis) { return Has(output, axis); });
 }
@@ -120,8 +120,8 @@ absl::Status CheckedSchedule::Apply(const OptOp& opt) {
 absl::Status CheckedSchedule::Check(const OptOp& opt) const {
   const auto count = static_cast<int64_t>(axes_.size());
   if (count == 0) return Bad("the kernel has no loops");
-  const auto folds = opt.kind == OptOp::kLocal ? static_cast<int64_t>(folds_.size()) : 0;
-  if (opt.axis < 0 || opt.axis >= count + folds) return Bad("the kernel has axes 0 to ", count + folds - 1);
+  const auto outer = opt.kind == OptOp::kLocal ? static_cast<int64_t>(reduces_.size()) : 0;
+  if (opt.axis < 0 || opt.axis >= count + outer) return Bad("the kernel has axes 0 to ", count + outer - 1);
   if (opt.axis < count && !axes_[static_cast<size_t>(opt.axis)]->src(0)->IsConst())
     return Bad("the size of the axis is not a number, but known when the kernel runs");
   if (threads_) return Bad("it stands behind THREAD, which is the last");
@@ -221,12 +221,12 @@ absl::Status CheckedSchedule::CheckRegisters(UOp* sink) const {
     if (uop->op() == Op::RANGE && IsLane(uop)) last = std::max(last, LaneDimension(uop));
   }
   for (UOp* uop : order) {
-    // Dot products take words of several lanes, and fold them at once.
+    // Dot products take words of several lanes, and reduce them at once.
     if (uop->op() != Op::REDUCE) continue;
     const std::optional<DotFactors> factors = DotFactorsOf(uop->src(0), dots_);
-    UOp* folded = factors.has_value() ? DotLanesIn(factors->a) : nullptr;
-    if (folded == nullptr) continue;
-    for (auto& [node, ranges] : open) ranges.erase(std::remove(ranges.begin(), ranges.end(), folded), ranges.end());
+    UOp* dot_lanes = factors.has_value() ? DotLanesIn(factors->a) : nullptr;
+    if (dot_lanes == nullptr) continue;
+    for (auto& [node, ranges] : open) ranges.erase(std::remove(ranges.begin(), ranges.end(), dot_lanes), ranges.end());
   }
   for (UOp* uop : order) {
     // Of indices, only quotients are computed lane by lane.
@@ -297,7 +297,7 @@ absl::Status CheckedSchedule::CheckLocal(const OptOp& opt) const {
         "a copy is made in each iteration of a loop of the output, or of a reduced one that a SWAP brought outside; "
         "this "
         "one is reduced");
-  UOp* level = axis < axes_.size() ? axes_[axis] : folds_[axis - axes_.size()];
+  UOp* level = axis < axes_.size() ? axes_[axis] : reduces_[axis - axes_.size()];
   const std::vector<UOp*> operands = OperandsOf(sink_);
   const auto count = static_cast<int64_t>(operands.size());
   if (count == 0) return Bad("the kernel reads nothing again in several iterations of the output: a copy is for that");
@@ -340,8 +340,8 @@ absl::Status CheckedSchedule::CheckThread(const OptOp& opt) const {
   if (has_items_) return Bad("threads are a processor's; of a GPU it is GLOBAL and LOCAL");
   if (opt.axis != 0 || outputs_ == 0)
     return Bad("threads share the outermost loop of the output, axis 0: SWAP brings another one there");
-  if (FoldsOutside(sink_, axes_[0]))
-    return Bad("the accumulators of a REDUCE are folded outside of this loop: each thread would fold all of them");
+  if (ReducesOutside(sink_, axes_[0]))
+    return Bad("the accumulators of a REDUCE are reduced outside of this loop: each thread would reduce all of them");
   return NotWhileIterationsCollide();
 }
 

@@ -64,7 +64,7 @@ class CheckedSchedule {
   Graph* graph_;
   UOp* sink_ = nullptr;
   std::vector<UOp*> axes_;
-  std::vector<UOp*> folds_;  // the reduced loops outside of the output's: only LOCAL takes them, behind the axes
+  std::vector<UOp*> reduces_;  // the reduced loops outside of the output's: only LOCAL takes them, behind the axes
   int64_t outputs_ = 0;
   std::vector<OptOp> opts_;
   int64_t vector_bytes_, registers_;

@@ -16,15 +16,15 @@ using Quotients = std::map<int64_t, int64_t>;  // sum of n / first * second
 struct Digit {
   int64_t inner, size;
   bool first;  // nothing is above it
-  bool folded;
+  bool reduced;
 };
 using Digits = std::vector<std::pair<UOp*, Digit>>;
 
-void AddDigits(Digits& digits, absl::Span<UOp* const> loops, bool folded) {
+void AddDigits(Digits& digits, absl::Span<UOp* const> loops, bool reduced) {
   int64_t inner = 1;
   for (size_t k = loops.size(); k-- > 0;) {
     const int64_t size = loops[k]->src(0)->const_int();
-    digits.emplace_back(loops[k], Digit{inner, size, k == 0, folded});
+    digits.emplace_back(loops[k], Digit{inner, size, k == 0, reduced});
     inner *= size;
   }
 }
@@ -125,10 +125,10 @@ bool AddCondition(std::vector<Condition>& conditions, UOp* uop) {
 }  // namespace
 
 std::optional<FactorMoves> MovesOf(const LinearForm& number, absl::Span<UOp* const> rows,
-                                   absl::Span<UOp* const> folded) {
+                                   absl::Span<UOp* const> reduced) {
   Digits digits;
   AddDigits(digits, rows, false);
-  AddDigits(digits, folded, true);
+  AddDigits(digits, reduced, true);
   FactorMoves moves;
   moves.rest.constant = number.constant;
   std::array<Quotients, 2> quotients;
@@ -142,16 +142,16 @@ std::optional<FactorMoves> MovesOf(const LinearForm& number, absl::Span<UOp* con
       continue;
     }
     for (const auto& [every, by] : of->quotients) {
-      if (!AddQuotient(quotients[digit->second.folded], digit->second, every, by * term.coefficient))
+      if (!AddQuotient(quotients[digit->second.reduced], digit->second, every, by * term.coefficient))
         return std::nullopt;
     }
   }
-  for (const bool is_folded : {false, true}) {
-    for (const auto& [every, by] : quotients[is_folded]) {
+  for (const bool is_reduced : {false, true}) {
+    for (const auto& [every, by] : quotients[is_reduced]) {
       if (every == 1) {
-        (is_folded ? moves.step_k : moves.step) = by;
+        (is_reduced ? moves.step_k : moves.step) = by;
       } else if (by != 0) {
-        moves.jumps.push_back({is_folded, every, by});
+        moves.jumps.push_back({is_reduced, every, by});
       }
     }
   }

@@ -27,7 +27,7 @@ class FactorMovesTest : public ::testing::Test {
     if (!moves.has_value()) return "none";
     std::string text = absl::StrCat(moves->step, " ", moves->step_k);
     for (const Jump& jump : moves->jumps)
-      absl::StrAppend(&text, jump.folded ? " k/" : " row/", jump.every, "*", jump.by);
+      absl::StrAppend(&text, jump.reduced ? " k/" : " row/", jump.every, "*", jump.by);
     return text;
   }
 

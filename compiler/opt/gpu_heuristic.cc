@@ -193,7 +193,7 @@ class GpuChooser {
     FillGroup(axes, kMaxItems, 3);
   }
 
-  // -- Rows: what is folded lies beside each other
+  // -- Rows: what is reduced lies beside each other
 
   struct Row {
     const Body* body;
@@ -256,14 +256,14 @@ class GpuChooser {
     }
     const std::vector<UOp*> shared = Shareable({});
     const int64_t outputs = IterationsOf(shared);
-    // Short folds of many outputs are for one item each.
+    // Short reductions of many outputs are for one item each.
     if (rows.empty() || longest < 2 || (longest < 16 && outputs >= wanted_)) return false;
     int64_t items = std::min(Floor2(longest), std::max(kWarp, Floor2(longest / kLeastVectors)));
     items = std::min(items, kMaxItems);
     while (items * outputs < wanted_ && items * 2 <= longest && items < kMaxItemsOfGroup) items *= 2;
     absl::flat_hash_set<UOp*> done;  // one loop may be of several REDUCEs
     for (const Row& row : rows) {
-      // Of a fold that is much shorter than the longest, each item does all.
+      // Of a reduction that is much shorter than the longest, each item does all.
       if (row.vectors * 2 < items || !done.insert(row.lane).second) continue;
       plan_.Vectors(row.lane, row.vector, AxisType::kUnroll, 0);
       plan_.Items(row.lane, items, AxisType::kGroupReduce);
@@ -290,7 +290,7 @@ class GpuChooser {
     return true;
   }
 
-  // -- Columns: outputs lie beside each other, and what each folds lies apart
+  // -- Columns: outputs lie beside each other, and what each reduces lies apart
 
   bool Columns() {
     if (reduces_.empty()) return false;
@@ -298,11 +298,11 @@ class GpuChooser {
     if (shared.empty() || StoreStride(shared[0]) != 1) return false;
     int64_t outputs = IterationsOf(shared);
     if (outputs >= wanted_) return false;
-    UOp* folded = nullptr;  // by how many items one column is
+    UOp* reduced = nullptr;  // by how many items one column is
     for (UOp* range : reduces_[0].ranges) {
-      if (folded == nullptr || Iterations(range) > Iterations(folded)) folded = range;
+      if (reduced == nullptr || Iterations(range) > Iterations(reduced)) reduced = range;
     }
-    if (reduces_.size() != 1 || folded == nullptr || Iterations(folded) < 8) return false;
+    if (reduces_.size() != 1 || reduced == nullptr || Iterations(reduced) < 8) return false;
     std::vector<const Body*> bodies = {&output_, &reduces_[0]};
     int64_t vector = VectorOf(shared[0], bodies, 4);
     // Narrower vectors, if there are too few columns for many groups.
@@ -310,11 +310,11 @@ class GpuChooser {
     plan_.Vectors(shared[0], vector, AxisType::kUpcast, 0);
     const int64_t columns = std::min<int64_t>(kWarp, Floor2(plan_.Left(shared[0])));
     int64_t items = 1;
-    while (items < kMaxItemsOfGroup / columns && items < kWarp && items * 8 <= Iterations(folded) &&
+    while (items < kMaxItemsOfGroup / columns && items < kWarp && items * 8 <= Iterations(reduced) &&
            outputs / vector * items < wanted_)
       items *= 2;
     plan_.Items(shared[0], columns, AxisType::kLocal);
-    plan_.Items(folded, items, AxisType::kGroupReduce);
+    plan_.Items(reduced, items, AxisType::kGroupReduce);
     if (columns * items < kSmallGroup) {
       const std::vector<UOp*> rest(shared.begin() + 1, shared.end());
       FillGroup(rest, kSmallGroup / (columns * items), 1);

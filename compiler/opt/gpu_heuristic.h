@@ -1,6 +1,6 @@
 // Chooses a kernel's OptOps for a GPU by hand-written rules, in the same terms as those for the CPU: vectors of 16
-// bytes along the axis that memory is contiguous in, work items beside each other along it, rows folded by the items of
-// a group together, and register tiles for products.
+// bytes along the axis that memory is contiguous in, work items beside each other along it, rows reduced by the items
+// of a group together, and register tiles for products.
 #ifndef KILN_COMPILER_OPT_GPU_HEURISTIC_H_
 #define KILN_COMPILER_OPT_GPU_HEURISTIC_H_
 

@@ -7,8 +7,8 @@
 namespace kiln::compiler {
 namespace {
 
-// Largest first. What is loaded for an iteration of the fold grows with the sides of a tile, what is computed with its
-// area.
+// Largest first. What is loaded for an iteration of the reduction grows with the sides of a tile, what is computed with
+// its area.
 constexpr GpuTile kTiles[] = {{8, 8, 16, 16}, {8, 4, 16, 16}, {4, 4, 16, 16}, {4, 4, 8, 16},
                               {4, 4, 4, 16},  {8, 1, 8, 32},  {4, 1, 8, 32},  {2, 4, 4, 16},
                               {2, 2, 8, 16},  {1, 4, 4, 32},  {1, 1, 4, 32},  {1, 1, 8, 8}};

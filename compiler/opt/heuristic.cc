@@ -115,7 +115,7 @@ std::optional<size_t> BestLaneAxis(const Survey& survey) {
   for (size_t axis = 0; axis < survey.axes.size(); ++axis) {
     if (SizeOf(survey, axis) < 2 || !WalksContiguously(survey, axis) || StoresToOnePlace(survey, axis)) continue;
     int cost = 2 * LaneCost(survey, axis);
-    if (axis >= survey.outputs) cost += 1;  // lanes of a reduction must be folded at the end
+    if (axis >= survey.outputs) cost += 1;  // lanes of a reduction must be reduced at the end
     if (SizeOf(survey, axis) < 4) cost += 2;
     if (!best.has_value() || cost < best_cost || (cost == best_cost && axis < survey.outputs)) {
       best = axis;

@@ -72,7 +72,7 @@ class Copy {
     copy.constant_ = OnlyConstant(copy.store_->src(1));
     if (copy.constant_ == nullptr) return std::nullopt;
     std::vector<UOp*> loops = OutputRanges(sink);
-    for (const UOp* fold : OuterFolds(sink)) loops.push_back(fold->src(1));
+    for (const UOp* reduce : OuterReduces(sink)) loops.push_back(reduce->src(1));
     for (UOp* range : loops) {
       const RangeSet& around = open.at(copy.fill_);
       if (std::find(around.begin(), around.end(), range) == around.end()) continue;

@@ -47,7 +47,7 @@ class Chooser {
     const Operand& pixels = product_.operands[a];
     const Operand& weights = product_.operands[1 - a];
     const bool contiguous = weights.strides[column] == 1;
-    if (weights.gated || (!contiguous && !product_.FoldsNeighbours(1 - a))) return;
+    if (weights.gated || (!contiguous && !product_.ReducesNeighbours(1 - a))) return;
     const auto& apart = pixels.strides[row];
     const bool near = apart.has_value() && std::abs(*apart) * product_.item <= kNearRows;
     if (!near || (pixels.gated && pixels.walks.empty())) return;
@@ -84,8 +84,8 @@ class Chooser {
     const int64_t tiles_of_row = CeilDiv(product_.Size(tile.row), tile.rows);
     const int64_t first = tile.inside.size() == 1 ? tiles_of_row : product_.Size(tile.inside[0]);
     const auto r = static_cast<double>(tile.rows), v = static_cast<double>(tile.vectors);
-    const auto k = static_cast<double>(product_.Folded());
-    const int64_t panel_bytes = product_.Folded() * tile.vectors * machine_.lanes * product_.item;
+    const auto k = static_cast<double>(product_.Reduced());
+    const int64_t panel_bytes = product_.Reduced() * tile.vectors * machine_.lanes * product_.item;
     if (panel_bytes > kMaxLocalBytes) return;
 
     double outside = 1, tiles = static_cast<double>(panels * tiles_of_row);

@@ -4,12 +4,12 @@
 // An image of 7 x 7 fills no vectors, one of 56 x 56 whose rows a kernel of 3 x 3 walks
 // overlaps itself; but channels come in whole vectors, and of pixels a tile reads one
 // value at a time, wherever it lies. What that takes: the operand of the lanes, which
-// mostly lies along what is folded, is transposed while it is copied to a local panel; the
+// mostly lies along what is reduced, is transposed while it is copied to a local panel; the
 // other one is copied where it is gated, as the box of pixels that it is; and the tile
 // of the result is transposed before it is stored.
 //
 // The loops, from the outside: what both operands walk; blocks of pixels, for which the
-// box is copied; panels of channels, copied; the pixels of the block; what is folded.
+// box is copied; panels of channels, copied; the pixels of the block; what is reduced.
 #ifndef KILN_COMPILER_OPT_LANES_APART_H_
 #define KILN_COMPILER_OPT_LANES_APART_H_
 

@@ -39,18 +39,18 @@ UOp* OnlyReduce(UOp* sink) {
   return only;
 }
 
-// The ranges around the REDUCE, loops from the outside: those of the output, or of the nest in which it is folded
+// The ranges around the REDUCE, loops from the outside: those of the output, or of the nest in which it is reduced
 // into memory.
 std::vector<UOp*> RangesAround(UOp* sink, const UOp* reduce) {
   const std::vector<UOp*> outputs = OutputRanges(sink);
-  for (UOp* fold : OuterFolds(sink)) {
-    const std::vector<UOp*> below = Toposort(fold);
+  for (UOp* reduce : OuterReduces(sink)) {
+    const std::vector<UOp*> below = Toposort(reduce);
     if (!Has(below, reduce)) continue;
     std::vector<UOp*> around;
-    const RangeSet open = OpenRanges(fold).at(fold);
+    const RangeSet open = OpenRanges(reduce).at(reduce);
     std::copy_if(outputs.begin(), outputs.end(), std::back_inserter(around),
                  [&](const UOp* range) { return Has(open, range); });
-    around.insert(around.end(), fold->src().begin() + 1, fold->src().end());
+    around.insert(around.end(), reduce->src().begin() + 1, reduce->src().end());
     return around;
   }
   return outputs;

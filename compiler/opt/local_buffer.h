@@ -25,8 +25,8 @@ inline constexpr int64_t kMaxLocalBytes = 1 << 20;
 std::vector<UOp*> OperandsOf(UOp* sink);
 
 // What an operand is when it is copied in words for dot products (kernel/dots.h), and the kernel that reads it so.
-// None if the operand is no 8-bit integer, widened, of which the kernel folds four lanes, nor such a bfloat16 of
-// which it folds two.
+// None if the operand is no 8-bit integer, widened, of which the kernel reduces four lanes, nor such a bfloat16 of
+// which it reduces two.
 struct Packed {
   UOp* sink;
   UOp* operand;

@@ -11,21 +11,21 @@ namespace {
 
 constexpr int64_t kMaxParts = 1 << 16;     // of the rows; sizes are a client's, and nothing is to be searched for ever
 constexpr double kMaxIterationWork = 4e9;  // operations between which a kernel cannot be stopped, if rows can be cut
-constexpr int64_t kLeastDepth = 128;   // iterations of a fold that are worth taking accumulators from memory and back
-constexpr double kGatedIteration = 2;  // cycles: one scalar or one vector that is read in place, under a gate
+constexpr int64_t kLeastDepth = 128;       // iterations that are worth taking accumulators from memory and back
+constexpr double kGatedIteration = 2;      // cycles: one scalar or one vector that is read in place, under a gate
 
 // Which axes the tile has, and how much of each.
 struct Tile {
   double cost = 0;                       // cycles of the whole kernel
-  bool folded = false;                   // lanes along a folded axis
-  size_t row = 0, column = 0, lane = 0;  // row: of operand `a`. column: of operand `b`. lane: column, or a folded axis
+  bool reduced = false;                  // lanes along a reduced axis
+  size_t row = 0, column = 0, lane = 0;  // row: of operand `a`. column: of operand `b`. lane: column, or a reduced axis
   size_t a = 0, b = 1;
   int64_t rows = 1, columns = 1;  // columns: elements of the output
   bool copy = false;
   bool transposed = false;  // the copy is: its memory lies across the lanes
-  bool dots = false;        // several iterations of `fold` at once; the copy is of words
-  size_t fold = 0;
-  int64_t depth = 0;  // if not 0: of `fold`, as much at a time; accumulators wait in memory for the next
+  bool dots = false;        // several iterations of `reduced_axis` at once; the copy is of words
+  size_t reduced_axis = 0;
+  int64_t depth = 0;  // if not 0: of `reduced_axis`, as much at a time; accumulators wait in memory for the next
 };
 
 class Chooser {
@@ -45,7 +45,7 @@ class Chooser {
           if (row == column || !product_.Walks(a, row, column) || !product_.Walks(1 - a, column, row)) continue;
           TryLanesOfOutput(a, row, column);
           if (product_.terms > 1) TryDots(a, row, column);
-          TryLanesOfFold(a, row, column);
+          TryReducedLanes(a, row, column);
         }
       }
     }
@@ -84,11 +84,11 @@ class Chooser {
   }
 
   // Whether the panel of operand `b` is all of it, and lies in memory as it is walked: a copy wins nothing, unless
-  // it is so large that pieces of it do (CutFold).
+  // it is so large that pieces of it do (CutReduction).
   bool LiesInOrder(const Tile& tile) const {
-    const size_t fold = product_.outputs;
-    return fold + 1 == product_.sizes.size() && tile.columns == product_.Size(tile.column) &&
-           product_.operands[tile.b].strides[fold] == tile.columns && PanelBytes(tile) <= kMaxLocalBytes;
+    const size_t reduced_axis = product_.outputs;
+    return reduced_axis + 1 == product_.sizes.size() && tile.columns == product_.Size(tile.column) &&
+           product_.operands[tile.b].strides[reduced_axis] == tile.columns && PanelBytes(tile) <= kMaxLocalBytes;
   }
 
   // Vectors of the output, rows of scalars of operand `a`.
@@ -100,9 +100,9 @@ class Chooser {
     tile.column = tile.lane = column;
     const auto& stride = product_.operands[tile.b].strides[column];
     const bool contiguous = stride == 1;
-    tile.transposed = !contiguous && product_.FoldsNeighbours(tile.b);
+    tile.transposed = !contiguous && product_.ReducesNeighbours(tile.b);
     if (product_.store[column] != 1) return;
-    const int64_t m = product_.Size(row), n = product_.Size(column), k = product_.Folded();
+    const int64_t m = product_.Size(row), n = product_.Size(column), k = product_.Reduced();
     const double batches = Batches(row, column);
     const double a_bytes = static_cast<double>(m) * static_cast<double>(k) * static_cast<double>(product_.item);
     // What is gated and read in place is gated in each iteration.
@@ -137,38 +137,39 @@ class Chooser {
         tile.cost = tiles * (static_cast<double>(k) * plain_iteration + start);
         Consider(tile);
         tile.copy = true;
-        if (!fits && !CutFold(tile, blocks)) continue;
-        const double folds =
-            tile.depth > 0 ? kFoldsOfMemory * static_cast<double>(product_.Size(tile.fold) / tile.depth) : 1;
-        tile.cost = tiles * (static_cast<double>(k) * iteration + start * folds) + fill;
+        if (!fits && !CutReduction(tile, blocks)) continue;
+        const double reductions =
+            tile.depth > 0 ? kReducesOfMemory * static_cast<double>(product_.Size(tile.reduced_axis) / tile.depth) : 1;
+        tile.cost = tiles * (static_cast<double>(k) * iteration + start * reductions) + fill;
         Consider(tile);
         tile.depth = 0;
       }
     }
   }
 
-  // For a panel that is too large: cuts the longest fold in pieces, for each of which a smaller one is copied.
-  // False, and nothing has changed, if the fold or the rows cannot be cut so.
-  bool CutFold(Tile& tile, int64_t blocks) const {
-    size_t fold = product_.outputs;
-    for (size_t axis = fold; axis < product_.sizes.size(); ++axis) {
-      if (product_.Size(axis) > product_.Size(fold)) fold = axis;
+  // For a panel that is too large: cuts the longest reduction in pieces, for each of which a smaller one is copied.
+  // False, and nothing has changed, if the reduction or the rows cannot be cut so.
+  bool CutReduction(Tile& tile, int64_t blocks) const {
+    size_t reduced_axis = product_.outputs;
+    for (size_t axis = reduced_axis; axis < product_.sizes.size(); ++axis) {
+      if (product_.Size(axis) > product_.Size(reduced_axis)) reduced_axis = axis;
     }
-    if (!product_.operands[tile.b].depends[fold] || !product_.operands[tile.a].depends[fold]) return false;
-    int64_t iteration_bytes = tile.columns * product_.item;  // of the panel, of one iteration of the fold
+    if (!product_.operands[tile.b].depends[reduced_axis] || !product_.operands[tile.a].depends[reduced_axis])
+      return false;
+    int64_t iteration_bytes = tile.columns * product_.item;  // of the panel, of one iteration of the reduction
     for (size_t axis = product_.outputs; axis < product_.sizes.size(); ++axis) {
-      if (axis != fold && product_.operands[tile.b].depends[axis]) iteration_bytes *= product_.Size(axis);
+      if (axis != reduced_axis && product_.operands[tile.b].depends[axis]) iteration_bytes *= product_.Size(axis);
       if (iteration_bytes > MaxCut()) return false;
     }
-    int64_t depth = std::min(product_.Size(fold) / 2, MaxCut() / iteration_bytes);
-    while (depth >= kLeastDepth && product_.Size(fold) % depth != 0) --depth;
+    int64_t depth = std::min(product_.Size(reduced_axis) / 2, MaxCut() / iteration_bytes);
+    while (depth >= kLeastDepth && product_.Size(reduced_axis) % depth != 0) --depth;
     if (depth < kLeastDepth || LeastParts(tile, blocks) == 0) return false;
-    tile.fold = fold;
+    tile.reduced_axis = reduced_axis;
     tile.depth = depth;
     return true;
   }
 
-  // Bytes of a panel of a part of the fold, and of the accumulators that wait for the next.
+  // Bytes of a panel of a part of the reduction, and of the accumulators that wait for the next.
   int64_t MaxCut() const { return l2_bytes_ / 4; }
 
   // The fewest parts of equally many of the `blocks` of rows whose accumulators fit where they wait; 0: none.
@@ -193,11 +194,11 @@ class Chooser {
     const auto& strides = product_.operands[a].strides;
     const auto along = std::find(strides.begin() + static_cast<int64_t>(product_.outputs), strides.end(), 1);
     if (along == strides.end() || product_.store[column] != 1 || !product_.operands[a].terms_as_they_are) return;
-    tile.fold = static_cast<size_t>(along - strides.begin());
+    tile.reduced_axis = static_cast<size_t>(along - strides.begin());
     const int64_t terms = product_.terms;
-    if (product_.Size(tile.fold) % terms != 0) return;
+    if (product_.Size(tile.reduced_axis) % terms != 0) return;
     const bool contiguous = product_.operands[tile.b].strides[column] == 1;
-    const int64_t m = product_.Size(row), n = product_.Size(column), k = product_.Folded() / terms;
+    const int64_t m = product_.Size(row), n = product_.Size(column), k = product_.Reduced() / terms;
     for (int64_t vectors = 1; vectors <= 4; ++vectors) {
       if (vectors > 1 && (vectors - 1) * lanes_ >= n) break;
       tile.columns = vectors * lanes_;
@@ -219,13 +220,13 @@ class Chooser {
     }
   }
 
-  // Vectors along a folded axis in which both are contiguous: a tile of dot products.
-  void TryLanesOfFold(size_t a, size_t row, size_t column) {
+  // Vectors along a reduced axis in which both are contiguous: a tile of dot products.
+  void TryReducedLanes(size_t a, size_t row, size_t column) {
     if (row > column) return;  // the two are alike
     for (size_t axis = product_.outputs; axis < product_.sizes.size(); ++axis) {
       if (product_.operands[0].strides[axis] != 1 || product_.operands[1].strides[axis] != 1) continue;
       Tile tile;
-      tile.folded = true;
+      tile.reduced = true;
       tile.a = a;
       tile.b = 1 - a;
       tile.row = row;
@@ -233,9 +234,9 @@ class Chooser {
       tile.lane = axis;
       const int64_t m = product_.Size(row), n = product_.Size(column);
       const double steps = static_cast<double>(CeilDiv(product_.Size(axis), lanes_)) *
-                           static_cast<double>(product_.Folded() / product_.Size(axis));
+                           static_cast<double>(product_.Reduced() / product_.Size(axis));
       // All rows are read again for each few columns.
-      const double a_bytes = static_cast<double>(m * product_.item) * static_cast<double>(product_.Folded());
+      const double a_bytes = static_cast<double>(m * product_.item) * static_cast<double>(product_.Reduced());
       const double far = a_bytes > static_cast<double>(l2_bytes_)
                              ? static_cast<double>(lanes_ * product_.item) / kFarBytesPerCycle
                              : 0;
@@ -246,7 +247,7 @@ class Chooser {
           const double iteration = std::max({r * c / kFmasPerCycle, (r + c) / kLoadsPerCycle, kFmaLatency}) +
                                    3 * kLoadWeight * (r + c) + far * r;
           tile.cost = Batches(row, column) * static_cast<double>(CeilDiv(m, tile.rows) * CeilDiv(n, tile.columns)) *
-                      (steps * iteration + kFoldCycles * r * c);
+                      (steps * iteration + kReduceCycles * r * c);
           Consider(tile);
         }
       }
@@ -278,14 +279,14 @@ class Chooser {
     const int64_t panels = CeilDiv(product_.Size(tile.column), tile.columns);
     PadTo(tile.row, tile.rows, true);
     const bool across = tile.dots && product_.operands[tile.b].strides[tile.column] != 1;
-    PadTo(tile.column, tile.columns, tile.folded || tile.transposed || across);
-    if (tile.folded) PadTo(tile.lane, lanes_, false);
+    PadTo(tile.column, tile.columns, tile.reduced || tile.transposed || across);
+    if (tile.reduced) PadTo(tile.lane, lanes_, false);
     Lanes(tile.row, tile.rows, AxisType::kUpcast, 0);
     // Whole vectors are a dimension of their own: LLVM is better at many of the machine's than at a few wide ones.
-    const int64_t vectors = tile.folded ? tile.columns : tile.columns / lanes_;
-    Lanes(tile.lane, lanes_, tile.folded ? AxisType::kUnroll : AxisType::kUpcast, tile.dots ? 3 : 2);
+    const int64_t vectors = tile.reduced ? tile.columns : tile.columns / lanes_;
+    Lanes(tile.lane, lanes_, tile.reduced ? AxisType::kUnroll : AxisType::kUpcast, tile.dots ? 3 : 2);
     Lanes(tile.column, vectors, AxisType::kUpcast, 1);
-    if (tile.dots) Lanes(tile.fold, product_.terms, AxisType::kUnroll, 2);
+    if (tile.dots) Lanes(tile.reduced_axis, product_.terms, AxisType::kUnroll, 2);
 
     // The loops over columns outside, those over rows inside: what belongs to the columns is read again.
     const auto inner = static_cast<int64_t>(product_.outputs) - 1;
@@ -302,9 +303,9 @@ class Chooser {
     const size_t number = tile.b + (tile.dots ? product_.operands.size() : 0);
     int64_t copied = level;
     if (tile.depth > 0) {
-      const auto fold = static_cast<int>(tile.fold) + (parts > 1);
-      opts_.push_back({OptOp::kSplit, fold, tile.depth, AxisType::kReduce});
-      opts_.push_back({OptOp::kSwap, static_cast<int>(level) + 1, fold});
+      const auto reduced_axis = static_cast<int>(tile.reduced_axis) + (parts > 1);
+      opts_.push_back({OptOp::kSplit, reduced_axis, tile.depth, AxisType::kReduce});
+      opts_.push_back({OptOp::kSwap, static_cast<int>(level) + 1, reduced_axis});
       copied = static_cast<int64_t>(product_.sizes.size()) + (parts > 1);  // behind all axes
     }
     if (tile.copy) opts_.push_back({OptOp::kLocal, static_cast<int>(copied), static_cast<int64_t>(number)});
@@ -316,7 +317,7 @@ class Chooser {
   // Into how many blocks the rows are cut, so that each thread gets its share.
   int64_t Parts(const Tile& tile, int64_t blocks, int64_t iterations) const {
     int64_t least = tile.depth > 0 ? LeastParts(tile, blocks) : 1;
-    const double block = 2.0 * static_cast<double>(tile.rows * tile.columns) * static_cast<double>(product_.Folded());
+    const double block = 2.0 * static_cast<double>(tile.rows * tile.columns) * static_cast<double>(product_.Reduced());
     const auto too_long = [&](int64_t parts) {
       return static_cast<double>(blocks / parts) * block > kMaxIterationWork;
     };

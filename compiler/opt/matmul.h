@@ -1,4 +1,4 @@
-// Products of tensors: kernels that fold products of two operands, each of which is
+// Products of tensors: kernels that reduce products of two operands, each of which is
 // read again along an axis of the output that the other one walks. Matrix products
 // are such, batched ones, and convolutions.
 //

@@ -141,9 +141,9 @@ UOp* OuterReduce(Graph& graph, UOp* sink, UOp* output, UOp* reduced) {
   };
 
   // Set anew in every iteration of the loops around.
-  const Op fold = reduce->arg_as<ReduceArg>().op;
+  const Op reduce_op = reduce->arg_as<ReduceArg>().op;
   absl::flat_hash_map<UOp*, UOp*> own = Renewed(graph, inside);
-  UOp* set = fill(after(outside), Identity(graph, fold, reduce->dtype()), {}, own);
+  UOp* set = fill(after(outside), Identity(graph, reduce_op, reduce->dtype()), {}, own);
 
   std::vector<UOp*> rest(reduce->src().begin(), reduce->src().end());
   rest.erase(std::find(rest.begin(), rest.end(), reduced));
@@ -152,16 +152,16 @@ UOp* OuterReduce(Graph& graph, UOp* sink, UOp* output, UOp* reduced) {
   value = Substitute(value, own, graph);
   UOp* iteration = after({set, reduced});
   UOp* before = graph.Make(Op::LOAD, {graph.Make(Op::INDEX, {iteration, Substitute(place, own, graph)})});
-  UOp* folded = fill(iteration, graph.Make(fold, {before, value}), {reduced}, own);
+  UOp* updated = fill(iteration, graph.Make(reduce_op, {before, value}), {reduced}, own);
 
-  UOp* read = graph.Make(Op::LOAD, {graph.Make(Op::INDEX, {after({folded}), place})});
+  UOp* read = graph.Make(Op::LOAD, {graph.Make(Op::INDEX, {after({updated}), place})});
   return Substitute(sink, {{reduce, read}}, graph);
 }
 
-bool FoldsOutside(UOp* sink, UOp* range) {
+bool ReducesOutside(UOp* sink, UOp* range) {
   const absl::flat_hash_map<UOp*, RangeSet> open = OpenRanges(sink);
-  const std::vector<UOp*> folds = OuterFolds(sink);
-  return std::any_of(folds.begin(), folds.end(), [&](UOp* fold) { return !Has(open.at(fold), range); });
+  const std::vector<UOp*> outer = OuterReduces(sink);
+  return std::any_of(outer.begin(), outer.end(), [&](UOp* reduce) { return !Has(open.at(reduce), range); });
 }
 
 }  // namespace kiln::compiler

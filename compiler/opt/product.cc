@@ -44,7 +44,7 @@ Machine::Machine(const v1::Target& target, int64_t item) {
   l2_bytes = tuning.l2_bytes() ? static_cast<int64_t>(tuning.l2_bytes()) : 1 << 20;
 }
 
-int64_t Product::Folded() const {
+int64_t Product::Reduced() const {
   int64_t iterations = 1;
   for (size_t axis = outputs; axis < sizes.size(); ++axis) iterations *= Size(axis);
   return iterations;
@@ -55,9 +55,9 @@ bool Product::Walks(size_t operand, size_t axis, size_t other) const {
   return o.depends[axis] && !o.depends[other];
 }
 
-bool Product::FoldsNeighbours(size_t operand) const {
+bool Product::ReducesNeighbours(size_t operand) const {
   const auto& strides = operands[operand].strides;
-  int64_t run = 1;  // neighbours that are folded one after the other
+  int64_t run = 1;  // neighbours that are reduced one after the other
   for (size_t axis = sizes.size(); axis-- > outputs;) {
     if (strides[axis] == run) run *= sizes[axis];
   }

@@ -23,8 +23,9 @@ inline constexpr double kApartCycles = 3;        // of one element that is copie
 inline constexpr double kFarBytesPerCycle = 16;  // of an operand that each panel reads anew from beyond the L2 cache
 inline constexpr double kPackCycles = 12;        // of one vector of words, for dot products
 inline constexpr double kGatherCycles = 5;       // of one element that lies apart
-inline constexpr double kFoldsOfMemory = 2;  // times what it takes to begin a tile whose accumulators come from memory
-inline constexpr double kFoldCycles = 6;     // of the lanes of one accumulator onto each other
+inline constexpr double kReducesOfMemory =
+    2;                                      // times what it takes to begin a tile whose accumulators come from memory
+inline constexpr double kReduceCycles = 6;  // of the lanes of one accumulator onto each other
 inline constexpr int64_t kLeastTransposed = 4;    // neighbours that are worth a vector that is transposed
 inline constexpr int64_t kRowsApart = 8;          // rows that one set of the L1 cache can hold at once
 inline constexpr int64_t kLeastBlock = 96;        // rows that are worth a copy of the other operand
@@ -59,14 +60,14 @@ struct Product {
   std::vector<Operand> operands;
   std::vector<std::optional<int64_t>> store;
   int64_t item = 4;   // bytes of an accumulator
-  int64_t terms = 1;  // that one lane of the machine's dot products folds; 1 if it has none for this
+  int64_t terms = 1;  // that one lane of the machine's dot products reduces; 1 if it has none for this
 
   int64_t Size(size_t axis) const { return sizes[axis]; }
-  int64_t Folded() const;
+  int64_t Reduced() const;
   // Whether an operand moves along `axis` and not along `other`.
   bool Walks(size_t operand, size_t axis, size_t other) const;
-  // Whether the elements of an operand that are folded one after the other are neighbours, in runs that fill vectors.
-  bool FoldsNeighbours(size_t operand) const;
+  // Whether the elements of an operand that are reduced one after the other are neighbours, in runs that fill vectors.
+  bool ReducesNeighbours(size_t operand) const;
 };
 
 // None if the kernel is none.

@@ -3,8 +3,8 @@
 // expression of the same rows (softmax, layernorm).
 //
 // Memory is what they wait for, so each loop gets the lanes that memory likes, and as
-// many vectors at once as hide the latency of the fold:
-//   along a row     lanes of the reduction, folded at its end
+// many vectors at once as hide the latency of the reduction:
+//   along a row     lanes of the reduction, reduced at its end
 //   along columns   lanes of the output, one accumulator each: rows are walked one
 //                   after the other, as wide a piece of each as registers hold; or, where
 //                   rows are long, from end to end, a few at a time (outer_reduce.h)

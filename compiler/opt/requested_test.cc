@@ -198,7 +198,7 @@ TEST_F(RequestedTest, SchedulesOfGpus) {
   const auto made = ApplyRequested(graph_, Product(2048, 2048, 512), Requests(text), target_);
   ASSERT_TRUE(made.ok()) << made.status();
   EXPECT_EQ(ToString(made->opts), text);  // and no THREAD
-  // As softmax has it: the loop that walks a row again is walked by the items that folded it.
+  // As softmax has it: the loop that walks a row again is walked by the items that reduced it.
   EXPECT_TRUE(
       ApplyRequested(graph_, Centred(8, 4096), Requests("SPLIT(2, 1024, GROUP_REDUCE); SPLIT(1, 1024, LOCAL)"), target_)
           .ok());

@@ -106,13 +106,13 @@ class Scheduler {
     UOp* acc = graph_.Make(Op::BUFFER, {ShapeSource(graph_, {})}, arg);
     std::vector<UOp*> around = {acc};
     around.insert(around.end(), outer.begin(), outer.end());
-    UOp* start = graph_.Make(
-        Op::STORE, {outer.empty() ? acc : graph_.Make(Op::AFTER, around), Identity(graph_, fold(), reduce_->dtype())});
+    UOp* start = graph_.Make(Op::STORE, {outer.empty() ? acc : graph_.Make(Op::AFTER, around),
+                                         Identity(graph_, reduce_op(), reduce_->dtype())});
     iteration_ = graph_.Make(Op::AFTER, {acc, start, loop});
     before_ = graph_.Make(Op::LOAD, {iteration_});
   }
 
-  Op fold() const { return reduce_->arg_as<ReduceArg>().op; }
+  Op reduce_op() const { return reduce_->arg_as<ReduceArg>().op; }
 
   // The kernel that stores what is made of `running` at `index` of the scanned loop, in the
   // iteration in which the accumulator becomes `next`.
@@ -150,7 +150,7 @@ class Scheduler {
     outer.push_back(block);
     UOp* index = InOrder(loop, size_);
     Accumulate(loop, outer);
-    UOp* running = graph_.Make(fold(), {before_, At(element_, along_, index)});
+    UOp* running = graph_.Make(reduce_op(), {before_, At(element_, along_, index)});
     std::vector<UOp*> loops = outer;
     loops.insert(loops.end(), {loop, lane});
     UOp* sink = Finish(running, running, index, nullptr, loops);
@@ -170,23 +170,23 @@ class Scheduler {
     UOp* sink = nullptr;
     if (lanes == 1) {
       UOp* index = InOrder(loop, size_);
-      UOp* running = graph_.Make(fold(), {before_, At(element_, along_, index)});
+      UOp* running = graph_.Make(reduce_op(), {before_, At(element_, along_, index)});
       sink = Finish(running, running, index, nullptr, loops);
     } else {
       UOp* lane = Lane(lanes, AxisType::kUpcast);
       UOp* other = Lane(lanes, AxisType::kUnroll, true);
       UOp* index = Add(graph_, first, lane);
       UOp* inside = size_ % lanes == 0 ? nullptr : Lt(graph_, index, Idx(graph_, size_));
-      UOp* nothing = Identity(graph_, fold(), reduce_->dtype());
+      UOp* nothing = Identity(graph_, reduce_op(), reduce_->dtype());
       UOp* element = Gated(At(element_, along_, index), inside, nothing);
       UOp* value = Substitute(element, {{lane, other}}, graph_);
-      const ReduceArg arg{fold(), {}};
+      const ReduceArg arg{reduce_op(), {}};
       UOp* later = descending_ ? Lt(graph_, other, lane) : Lt(graph_, lane, other);
       UOp* so_far = graph_.Make(Op::REDUCE, {Where(graph_, later, nothing, value), other}, arg);
       UOp* total = graph_.Make(Op::REDUCE, {value, other}, arg);
       loops.push_back(lane);
-      sink =
-          Finish(graph_.Make(fold(), {before_, so_far}), graph_.Make(fold(), {before_, total}), index, inside, loops);
+      sink = Finish(graph_.Make(reduce_op(), {before_, so_far}), graph_.Make(reduce_op(), {before_, total}), index,
+                    inside, loops);
     }
     return Threaded(sink, outer.empty() ? nullptr : outer.front());
   }

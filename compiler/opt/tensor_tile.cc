@@ -21,7 +21,7 @@ namespace {
 
 constexpr int64_t kFewRows = 64;  // fewer, and loops beside them are fused with them
 // Smaller products are as quick in registers.
-constexpr int64_t kLeastSide = 16, kLeastFolded = 16, kLeastOutputs = 1024;
+constexpr int64_t kLeastSide = 16, kLeastReduced = 16, kLeastOutputs = 1024;
 // Of an item, more leave no registers for what is read besides the factors.
 constexpr int64_t kMaxElementsOfItem = 64;
 constexpr int64_t kMaxGroups = std::numeric_limits<int32_t>::max();
@@ -60,7 +60,7 @@ bool TakesBoxes(const Factors& factors, const Side& side, int64_t size) {
   PlaceForm place;
   place.constant = side.place.rest.constant;
   for (const auto& term : side.place.rest.terms) place.Add(PlaceFormOf(term.node), term.coefficient);
-  return BoxOf(place, size, side.place.step, side.place.step_k, factors.folded).has_value();
+  return BoxOf(place, size, side.place.step, side.place.step_k, factors.reduced).has_value();
 }
 
 int64_t ElementsOfItem(const MatrixTile& tile) {
@@ -194,7 +194,7 @@ TiledProduct PutTile(Graph& graph, UOp* sink, UOp* row, UOp* column, const Matri
   GroupProduct product;
   product.tile = &tile;
   product.in = factors.in();
-  product.folded = factors.folded;
+  product.reduced = factors.reduced;
   product.a = MadeSide(graph, sides[0], first[0], SizeOf(row));
   product.b = MadeSide(graph, sides[1], first[1], SizeOf(column));
   UOp* element = Add(graph, Mul(graph, down, Idx(graph, tile.n)), across);
@@ -229,7 +229,7 @@ std::optional<TileChoice> ChooseTile(UOp* sink, const v1::Target& target) {
       if (!best.has_value() || choice.fitness > best->fitness) best = choice;
     }
   }
-  if (!best.has_value() || factors->folded < kLeastFolded) return std::nullopt;
+  if (!best.has_value() || factors->reduced < kLeastReduced) return std::nullopt;
   // Steps alone are what is copied best, by the engine if there is one.
   if (one.has_value() && one->plain && std::min(one->m, one->n) >= kFewRows) best = one;
   int64_t others = 1;

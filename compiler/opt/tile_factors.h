@@ -29,13 +29,13 @@ struct Factor {
   UOp* Storage() const { return load->src(0)->src(0); }
 };
 
-// The two whose product is folded.
+// The two whose product is reduced.
 struct Factors {
   UOp* reduce = nullptr;
   std::array<Factor, 2> of;
-  int64_t folded = 1;
+  int64_t reduced = 1;
 
-  Loops Folded() const { return reduce->src().subspan(1); }
+  Loops Reduced() const { return reduce->src().subspan(1); }
   DType in() const { return of[0].dtype; }
 };
 
@@ -56,7 +56,7 @@ absl::StatusOr<Factors> FactorsOf(UOp* sink);
 
 bool DependsOn(const Factor& factor, Loops loops);
 
-// Of A and of B, if these are the rows and columns, loops of the output. What is folded may be in any order, as
+// Of A and of B, if these are the rows and columns, loops of the output. What is reduced may be in any order, as
 // matrix units' sums are of none: here it is in one in which much is copied at once. Of float32, it is as it is nested.
 using Sides = std::array<Side, 2>;
 absl::StatusOr<Sides> SidesOf(const Factors& factors, Loops rows, Loops columns);

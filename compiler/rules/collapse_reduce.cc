@@ -45,17 +45,18 @@ bool HasReduce(UOp* uop) {
   return std::any_of(order.begin(), order.end(), [](const UOp* node) { return node->op() == Op::REDUCE; });
 }
 
-// One fold over one loop.
+// One reduction over one loop.
 class Collapser {
  public:
-  Collapser(Graph& graph, Op fold, UOp* range)
-      : graph_(graph), fold_(fold), range_(range), size_(range->src(0)), depends_(range) {}
+  Collapser(Graph& graph, Op reduce_op, UOp* range)
+      : graph_(graph), reduce_op_(reduce_op), range_(range), size_(range->src(0)), depends_(range) {}
 
-  // The fold of `value`, or null.
-  UOp* Fold(UOp* value, int depth = 0) {
+  // The reduction of `value`, or null.
+  UOp* Reduce(UOp* value, int depth = 0) {
     if (depth > kMaxDepth || ++tries_ > kMaxTries || size_->bounds().min < 1) return nullptr;
-    if (fold_ == Op::MAX || (value->dtype() == DType::kBool && fold_ == Op::ADD)) return FoldMax(value, depth);
-    return fold_ == Op::ADD ? FoldAdd(value, depth) : nullptr;
+    if (reduce_op_ == Op::MAX || (value->dtype() == DType::kBool && reduce_op_ == Op::ADD))
+      return ReduceMax(value, depth);
+    return reduce_op_ == Op::ADD ? ReduceAdd(value, depth) : nullptr;
   }
 
  private:
@@ -127,36 +128,36 @@ class Collapser {
 
   // -- Sums
 
-  UOp* FoldAdd(UOp* value, int depth) {
+  UOp* ReduceAdd(UOp* value, int depth) {
     if (!depends_(value)) return Times(size_, value, value->dtype());
     switch (value->op()) {
       case Op::ADD:
         if (IsModular(value)) {
-          UOp* a = Fold(value->src(0), depth + 1);
-          UOp* b = a == nullptr ? nullptr : Fold(value->src(1), depth + 1);
+          UOp* a = Reduce(value->src(0), depth + 1);
+          UOp* b = a == nullptr ? nullptr : Reduce(value->src(1), depth + 1);
           if (b != nullptr) return Add(graph_, a, b);
         }
         return nullptr;
       case Op::MUL:
         for (const size_t side : {0, 1}) {
           if (!IsModular(value) || depends_(value->src(side))) continue;
-          UOp* sum = Fold(value->src(1 - side), depth + 1);
+          UOp* sum = Reduce(value->src(1 - side), depth + 1);
           return sum == nullptr ? nullptr : Mul(graph_, sum, value->src(side));
         }
         break;
       case Op::CAST:
         // Low bits of a sum are the sum of low bits.
         if (IsModular(value) && IsInt(value->src(0)->dtype()) && Bits(value->dtype()) <= Bits(value->src(0)->dtype())) {
-          UOp* sum = Fold(value->src(0), depth + 1);
+          UOp* sum = Reduce(value->src(0), depth + 1);
           if (sum != nullptr) return Cast(graph_, sum, value->dtype());
         }
         break;
       case Op::WHERE:
-        if (UOp* sum = FoldWhere(value, depth)) return sum;
+        if (UOp* sum = ReduceWhere(value, depth)) return sum;
         break;
       default: break;
     }
-    UOp* masked = FoldMasked(value);
+    UOp* masked = ReduceMasked(value);
     return masked != nullptr ? masked : SumOfAffine(value, {});
   }
 
@@ -194,22 +195,22 @@ class Collapser {
     return Cast(graph_, sum, value->dtype());
   }
 
-  UOp* FoldWhere(UOp* value, int depth) {
+  UOp* ReduceWhere(UOp* value, int depth) {
     UOp *condition = value->src(0), *a = value->src(1), *b = value->src(2);
     if (!depends_(condition)) {
-      a = Fold(a, depth + 1);
-      b = a == nullptr ? nullptr : Fold(b, depth + 1);
+      a = Reduce(a, depth + 1);
+      b = a == nullptr ? nullptr : Reduce(b, depth + 1);
       return b == nullptr ? nullptr : Where(graph_, condition, a, b);
     }
     if (IsZero(a) || IsZero(b)) return nullptr;  // a mask
     if (!IsModular(value) && !(a->IsConst() && b->IsConst() && IsFinite(a) && IsFinite(b))) return nullptr;
     UOp* zero = Zero(value);
-    UOp* where = Fold(Where(graph_, condition, a, zero), depth + 1);
-    UOp* other = where == nullptr ? nullptr : Fold(Where(graph_, Not(graph_, condition), b, zero), depth + 1);
+    UOp* where = Reduce(Where(graph_, condition, a, zero), depth + 1);
+    UOp* other = where == nullptr ? nullptr : Reduce(Where(graph_, Not(graph_, condition), b, zero), depth + 1);
     return other == nullptr ? nullptr : Add(graph_, where, other);
   }
 
-  UOp* FoldMasked(UOp* value) {
+  UOp* ReduceMasked(UOp* value) {
     Masked masked;
     masked.factor = Strip(value, masked, 0);
     if (masked.conditions.empty()) return nullptr;
@@ -282,34 +283,34 @@ class Collapser {
 
   // -- Maxima; of bool, whether any is true.
 
-  UOp* FoldMax(UOp* value, int depth) {
+  UOp* ReduceMax(UOp* value, int depth) {
     if (!depends_(value)) return value;
     UOp* least = Identity(graph_, Op::MAX, value->dtype());
     if (value->dtype() == DType::kBool) {
       if (value->op() == Op::OR || value->op() == Op::ADD || value->op() == Op::MAX) {
-        UOp* a = Fold(value->src(0), depth + 1);
-        UOp* b = a == nullptr ? nullptr : Fold(value->src(1), depth + 1);
+        UOp* a = Reduce(value->src(0), depth + 1);
+        UOp* b = a == nullptr ? nullptr : Reduce(value->src(1), depth + 1);
         if (b != nullptr) return graph_.Make(Op::OR, {a, b});
       }
       return Choose(value, ConstInt(graph_, DType::kBool, 1), least, least);
     }
     switch (value->op()) {
       case Op::MAX: {
-        UOp* a = Fold(value->src(0), depth + 1);
-        UOp* b = a == nullptr ? nullptr : Fold(value->src(1), depth + 1);
+        UOp* a = Reduce(value->src(0), depth + 1);
+        UOp* b = a == nullptr ? nullptr : Reduce(value->src(1), depth + 1);
         return b == nullptr ? nullptr : Max(a, b);
       }
       case Op::CAST: {
         // Order is kept from bool to any number.
         if (value->src(0)->dtype() != DType::kBool) return nullptr;
-        UOp* any = Fold(value->src(0), depth + 1);
+        UOp* any = Reduce(value->src(0), depth + 1);
         return any == nullptr ? nullptr : Cast(graph_, any, value->dtype());
       }
       case Op::WHERE: {
         UOp *condition = value->src(0), *a = value->src(1), *b = value->src(2);
         if (depends_(condition)) return Choose(condition, a, b, least);
-        a = Fold(a, depth + 1);
-        b = a == nullptr ? nullptr : Fold(b, depth + 1);
+        a = Reduce(a, depth + 1);
+        b = a == nullptr ? nullptr : Reduce(b, depth + 1);
         return b == nullptr ? nullptr : Where(graph_, condition, a, b);
       }
       default: return nullptr;
@@ -341,7 +342,7 @@ class Collapser {
   }
 
   Graph& graph_;
-  const Op fold_;
+  const Op reduce_op_;
   UOp* const range_;
   UOp* const size_;
   DependsOn depends_;
@@ -350,22 +351,23 @@ class Collapser {
 
 }  // namespace
 
-UOp* CollapseReduce(Graph& graph, Rewriter& simplify, Op fold, UOp* value, absl::Span<UOp* const> ranges) {
+UOp* CollapseReduce(Graph& graph, Rewriter& simplify, Op reduce_op, UOp* value, absl::Span<UOp* const> ranges) {
   std::vector<UOp*> left(ranges.begin(), ranges.end());
   for (size_t i = 0; i < left.size();) {
-    UOp* folded = ToposortUpTo(value, kMaxNodes).empty() ? nullptr : Collapser(graph, fold, left[i]).Fold(value);
-    if (folded == nullptr) {
+    UOp* reduced =
+        ToposortUpTo(value, kMaxNodes).empty() ? nullptr : Collapser(graph, reduce_op, left[i]).Reduce(value);
+    if (reduced == nullptr) {
       ++i;
       continue;
     }
-    value = simplify.Rewrite(folded);
+    value = simplify.Rewrite(reduced);
     left.erase(left.begin() + static_cast<int64_t>(i));
     i = 0;  // with one loop gone, others may go
   }
   if (left.empty()) return value;
   std::vector<UOp*> src = {value};
   src.insert(src.end(), left.begin(), left.end());
-  return graph.Make(Op::REDUCE, src, ReduceArg{fold, {}});
+  return graph.Make(Op::REDUCE, src, ReduceArg{reduce_op, {}});
 }
 
 }  // namespace kiln::compiler

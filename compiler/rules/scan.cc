@@ -28,7 +28,7 @@ class Recogniser {
   Recogniser(Graph& graph, Rewriter& simplify, UOp* reduce, UOp* output)
       : graph_(graph),
         simplify_(simplify),
-        fold_(reduce->arg_as<ReduceArg>().op),
+        reduce_op_(reduce->arg_as<ReduceArg>().op),
         value_(reduce->src(0)),
         iteration_(reduce->src(1)),
         output_(output),
@@ -45,7 +45,7 @@ class Recogniser {
 
  private:
   // With r = j - sign * i (+ size - 1 for the sign -1, so that no j is negative), only which j
-  // are folded may depend on i: those from `lows` to `highs`.
+  // are reduced may depend on i: those from `lows` to `highs`.
   std::optional<Scan> By(int64_t sign) {
     UOp* j = sign == 0 ? iteration_
                        : graph_.Make(Op::RANGE, {Idx(graph_, iterations_ + size_ - 1)},
@@ -82,7 +82,7 @@ class Recogniser {
   }
 
   // Takes the masks off `value`, and their limits to lows_ and highs_. False if more than
-  // which j are folded depends on i.
+  // which j are reduced depends on i.
   bool Window(UOp* value, UOp* j) {
     std::vector<UOp*> conditions;
     UOp* core = Strip(value, conditions);
@@ -110,14 +110,14 @@ class Recogniser {
     return !on_output(open.empty() ? core : Substitute(core, open, graph_));
   }
 
-  // What is folded where all `conditions` hold; where one does not, it is the identity.
+  // What is reduced where all `conditions` hold; where one does not, it is the identity.
   UOp* Strip(UOp* value, std::vector<UOp*>& conditions) {
     const auto require = [&](UOp* condition) {
       const Conjuncts parts = ConjunctsOf(simplify_.Rewrite(condition));
       conditions.insert(conditions.end(), parts.parts.begin(), parts.parts.end());
     };
     while (true) {
-      UOp* nothing = Identity(graph_, fold_, value->dtype());
+      UOp* nothing = Identity(graph_, reduce_op_, value->dtype());
       if (value->op() == Op::WHERE && value->src(2) == nothing) {
         require(value->src(0));
         value = value->src(1);
@@ -125,7 +125,7 @@ class Recogniser {
         require(Not(graph_, value->src(0)));
         value = value->src(2);
       } else if (value->op() == Op::CAST && value->dtype() != DType::kBool && value->src(0)->dtype() != DType::kBool &&
-                 (fold_ != Op::MAX || (IsFloat(value->dtype()) && IsFloat(value->src(0)->dtype())))) {
+                 (reduce_op_ != Op::MAX || (IsFloat(value->dtype()) && IsFloat(value->src(0)->dtype())))) {
         value = value->src(0);
       } else if (value->op() == Op::LOAD && value->src().size() > 2 && value->src(1) == nothing) {
         require(value->src(2));
@@ -168,7 +168,7 @@ class Recogniser {
 
   Graph& graph_;
   Rewriter& simplify_;
-  const Op fold_;
+  const Op reduce_op_;
   UOp *const value_, *const iteration_, *const output_;
   const int64_t iterations_, size_;
   std::vector<Line> lows_, highs_;

@@ -66,7 +66,7 @@ TEST_F(ScanTest, NoScan) {
   // Elements that depend on the iteration.
   UOp* product = Mul(graph_, Load(r_), Load(i_));
   EXPECT_FALSE(Of(Where(graph_, Lt(graph_, i_, r_), Zero(), product), r_).has_value());
-  // No identity of the fold outside.
+  // No identity of the reduction outside.
   UOp* one = ConstNumber(graph_, DType::kFloat32, 1);
   EXPECT_FALSE(Of(Where(graph_, Lt(graph_, i_, r_), one, Load(r_)), r_).has_value());
 }

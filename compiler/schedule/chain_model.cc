@@ -36,7 +36,7 @@ double IterationsOf(const RangeSet& ranges) {
 }
 
 // Whether each element is stored once, from registers: two threads may then both store it, the same value. What
-// is folded over a row alone may be kept in the row until it is known (kernel/keep_row.h).
+// is reduced over a row alone may be kept in the row until it is known (kernel/keep_row.h).
 bool StoresOnce(const PlainKernel& kernel) {
   const absl::flat_hash_map<UOp*, RangeSet> open = OpenRanges(kernel.sink);
   for (const auto& [uop, ranges] : open) {
@@ -78,7 +78,7 @@ double BytesAround(const ChainMember& member, const Members& members) {
   return sum;
 }
 
-// What all slices read of rows that others of them have read: operands of a fold that do not depend on all that
+// What all slices read of rows that others of them have read: operands of a reduction that do not depend on all that
 // says which slice it is.
 double BytesRepeated(const ChainMember& member, const Members& members) {
   double sum = 0;
@@ -87,16 +87,16 @@ double BytesRepeated(const ChainMember& member, const Members& members) {
     const std::vector<UOp*> place = Toposort(uop->src(0)->src(1));
     if (!Contains(place, member.shared.back())) continue;
     double bytes = ItemSize(uop->dtype()), times = 1;
-    bool folds = false;
+    bool reduces = false;
     for (const UOp* part : place) {
       if (part->op() != Op::RANGE) continue;
       bytes *= static_cast<double>(SizeOf(part));
-      folds = folds || part->arg_as<RangeArg>().type == AxisType::kReduce;
+      reduces = reduces || part->arg_as<RangeArg>().type == AxisType::kReduce;
     }
     for (const UOp* range : member.shared) {
       if (!Contains(place, range)) times *= static_cast<double>(SizeOf(range));
     }
-    if (folds) sum += bytes * (times - 1);
+    if (reduces) sum += bytes * (times - 1);
   }
   return sum;
 }

@@ -76,8 +76,8 @@ std::string KernelName(UOp* sink) {
       (uop->arg_as<RangeArg>().type == AxisType::kReduce ? reduced : loops)
           .push_back(uop->src(0)->IsConst() ? absl::StrCat(uop->src(0)->const_int()) : "n");
     } else if (uop->op() == Op::REDUCE) {
-      const Op fold = uop->arg_as<ReduceArg>().op;
-      verb = fold == Op::ADD ? "sum" : fold == Op::MAX ? "max" : "prod";
+      const Op reduce_op = uop->arg_as<ReduceArg>().op;
+      verb = reduce_op == Op::ADD ? "sum" : reduce_op == Op::MAX ? "max" : "prod";
     }
   }
   std::string name = absl::StrCat(verb, "_", loops.empty() ? "1" : absl::StrJoin(loops, "x"));

@@ -48,7 +48,7 @@ class Realization {
       if (IsRowReduce(uop)) {
         UOp* source = uop->src(0);
         while (source->op() == Op::RESHAPE) source = source->src(0);
-        folded_.insert(source);
+        reduced_.insert(source);
       }
     }
     for (UOp* uop : order_) FollowProduct(uop);
@@ -86,7 +86,7 @@ class Realization {
   // in one kernel with it they read their rows once.
   bool FinishesRows(const UOp* uop, const std::vector<Access>& mine) const {
     const double size = SizeOf(uop);
-    if (!folded_.contains(uop) || size < kEnoughIterations || mine.size() != 1 || !mine[0].inside_reduce ||
+    if (!reduced_.contains(uop) || size < kEnoughIterations || mine.size() != 1 || !mine[0].inside_reduce ||
         mine[0].evaluations > size)
       return false;
     int rows = 0;
@@ -273,9 +273,9 @@ class Realization {
   absl::flat_hash_set<UOp*> realized_;
   absl::flat_hash_map<const UOp*, std::vector<Access>> accesses_;
   absl::flat_hash_map<const UOp*, Fused> fused_;
-  absl::flat_hash_set<const UOp*> folded_;  // what a reduction of rows folds
-  absl::flat_hash_set<const UOp*> mixed_;   // kernels of REDUCEs in different loops
-  absl::flat_hash_set<const UOp*> wanted_;  // kernels that could compute a product, were they not to compute others
+  absl::flat_hash_set<const UOp*> reduced_;  // what a reduction of rows reduces
+  absl::flat_hash_set<const UOp*> mixed_;    // kernels of REDUCEs in different loops
+  absl::flat_hash_set<const UOp*> wanted_;   // kernels that could compute a product, were they not to compute others
   // Products, and what is elementwise made of one that nobody else needs; and of these, what is the source
   // of another.
   absl::flat_hash_set<const UOp*> finished_, continued_;

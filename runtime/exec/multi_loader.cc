@@ -199,10 +199,10 @@ class MultiLoader {
     if (step.from() >= values_.size() || step.to() >= values_.size()) return Fault(field, "no such value");
     const Value &from = values_[step.from()], &to = values_[step.to()];
     const std::optional<collective::ReduceOp> op = ToReduceOp(step.fold());
-    const bool folds = step.fold() != v1::OP_UNSPECIFIED;
+    const bool reduces = step.fold() != v1::OP_UNSPECIFIED;
     if (from.value.dtype != to.value.dtype || from.value.layout.shape != to.value.layout.shape)
       return Fault(field, "between different values");
-    if (folds && (from.value.layout.axis >= 0 || !op.has_value())) return Fault(field, "no such fold");
+    if (reduces && (from.value.layout.axis >= 0 || !op.has_value())) return Fault(field, "no such reduction");
     auto collective = CollectiveOf(step, to.value.dtype, EndOf(from), EndOf(to));
     if (collective.has_value()) {
       AddCollective(*std::move(collective), number);
@@ -213,7 +213,7 @@ class MultiLoader {
       task.kind = MultiTask::Kind::kTransfer;
       task.device = to.devices[share];
       task.step = static_cast<uint32_t>(number);
-      if (folds) task.fold = collective::ArithmeticOf(to.value.dtype, *op);
+      if (reduces) task.arithmetic = collective::ArithmeticOf(to.value.dtype, *op);
       const auto add = [&](size_t source) {
         auto box = MeetShares(from.value.layout, static_cast<int64_t>(source), to.value.layout,
                               static_cast<int64_t>(share), StoredBytes(to.value.dtype));
@@ -222,8 +222,8 @@ class MultiLoader {
         box->to = to.value.slices[share];
         task.copies.push_back(*std::move(box));
       };
-      if (folds) {  // all of them as the first
-        task.folded = from.value.slices;
+      if (reduces) {  // all of them as the first
+        task.reduced = from.value.slices;
         add(0);
       } else if (from.value.layout.axis >= 0) {
         for (size_t source = 0; source < from.devices.size(); ++source) add(source);
@@ -255,7 +255,7 @@ class MultiLoader {
 
   void AddTransferTask(MultiTask task) {
     for (const BoxCopy& box : task.copies) {
-      for (uint32_t source : task.fold != nullptr ? task.folded : std::vector<uint32_t>{box.from}) {
+      for (uint32_t source : task.arithmetic != nullptr ? task.reduced : std::vector<uint32_t>{box.from}) {
         task.bytes += box.TotalBytes();
         Touch(source, box.from_offset, box.FromEnd(), false);
       }

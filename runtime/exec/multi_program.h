@@ -58,9 +58,9 @@ struct MultiTask {
 
   // kTransfer.
   std::vector<BoxCopy> copies;
-  // Or, with this, what stands there in all of `folded`, in their order.
-  const collective::Arithmetic* fold = nullptr;
-  std::vector<uint32_t> folded;
+  // Or, with this, what stands there in all of `reduced`, in their order.
+  const collective::Arithmetic* arithmetic = nullptr;
+  std::vector<uint32_t> reduced;
   uint64_t bytes = 0;
 
   std::optional<MultiCollective> collective;
@@ -106,7 +106,7 @@ class MultiProgram {
   uint32_t result_shares() const { return result_shares_; }
   uint32_t kernels() const { return kernels_; }
   uint32_t collectives() const { return collectives_; }
-  // Of what is folded.
+  // Of what is reduced.
   bool deterministic_order() const { return deterministic_order_; }
   uint64_t memory_bytes() const;
 

@@ -20,10 +20,10 @@ Peaks MeasurePeaks(int threads);
 Peer HandGemv(int64_t m, int64_t n);
 
 // Counts are multiples of 16 from here on.
-enum class Fold { kSum, kMax };
-Peer HandFoldAll(Fold fold, int64_t count);
-Peer HandFoldRows(Fold fold, int64_t rows, int64_t columns);
-Peer HandFoldColumns(Fold fold, int64_t rows, int64_t columns);
+enum class Reduce { kSum, kMax };
+Peer HandReduceAll(Reduce reduce_op, int64_t count);
+Peer HandReduceRows(Reduce reduce_op, int64_t rows, int64_t columns);
+Peer HandReduceColumns(Reduce reduce_op, int64_t rows, int64_t columns);
 // Along the rows.
 Peer HandSoftmax(int64_t rows, int64_t columns);
 // Of each row, and its label.

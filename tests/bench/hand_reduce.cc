@@ -14,7 +14,7 @@ namespace {
 // Each kernel is written once as a template that is inlined, and compiled for every
 // generation where a function of its own calls it.
 template <typename Op>
-[[gnu::always_inline]] inline float FoldRun(const float* x, int64_t count) {
+[[gnu::always_inline]] inline float ReduceRun(const float* x, int64_t count) {
   Vector a = At(x), b = a, c = a, d = a;
   if (Op::Join(1, 1) != 1) a = b = c = d = Vector{};  // a sum begins with nothing
   int64_t i = 0;
@@ -28,16 +28,16 @@ template <typename Op>
   Op::Do(a, b);
   Op::Do(c, d);
   Op::Do(a, c);
-  float folded = Op::Fold(a);
-  for (; i < count; ++i) folded = Op::Join(folded, x[i]);
-  return folded;
+  float reduced = Op::Reduce(a);
+  for (; i < count; ++i) reduced = Op::Join(reduced, x[i]);
+  return reduced;
 }
 
 // The columns [begin, end) of `rows` rows that are `width` apart, the results in the
 // first-level cache meanwhile.
 template <typename Op>
-[[gnu::always_inline]] inline void FoldColumns(const float* x, float* y, int64_t rows, int64_t width, int64_t begin,
-                                               int64_t end) {
+[[gnu::always_inline]] inline void ReduceColumns(const float* x, float* y, int64_t rows, int64_t width, int64_t begin,
+                                                 int64_t end) {
   constexpr int64_t kPanel = 4096;
   const int64_t whole = begin + (end - begin) / kLanes * kLanes;
   for (int64_t i = whole; i < end; ++i) {
@@ -68,17 +68,17 @@ template <typename Op>
 
 #define KILN_BENCH_CLONES [[gnu::target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")]]
 
-KILN_BENCH_CLONES float SumRun(const float* x, int64_t count) { return FoldRun<AddTo>(x, count); }
-KILN_BENCH_CLONES float MaxRun(const float* x, int64_t count) { return FoldRun<MaxWith>(x, count); }
+KILN_BENCH_CLONES float SumRun(const float* x, int64_t count) { return ReduceRun<AddTo>(x, count); }
+KILN_BENCH_CLONES float MaxRun(const float* x, int64_t count) { return ReduceRun<MaxWith>(x, count); }
 KILN_BENCH_CLONES void SumColumns(const float* x, float* y, int64_t rows, int64_t width, int64_t begin, int64_t end) {
-  FoldColumns<AddTo>(x, y, rows, width, begin, end);
+  ReduceColumns<AddTo>(x, y, rows, width, begin, end);
 }
 KILN_BENCH_CLONES void MaxColumns(const float* x, float* y, int64_t rows, int64_t width, int64_t begin, int64_t end) {
-  FoldColumns<MaxWith>(x, y, rows, width, begin, end);
+  ReduceColumns<MaxWith>(x, y, rows, width, begin, end);
 }
 
 KILN_BENCH_CLONES void SoftmaxRow(const float* x, float* y, int64_t count) {
-  const float most = FoldRun<MaxWith>(x, count);
+  const float most = ReduceRun<MaxWith>(x, count);
   Vector sums = {};
   for (int64_t i = 0; i < count; i += kLanes) {
     Vector v = At(x + i) - most;
@@ -92,7 +92,7 @@ KILN_BENCH_CLONES void SoftmaxRow(const float* x, float* y, int64_t count) {
 
 // log(sum(e^x)) less the element `label`.
 KILN_BENCH_CLONES float CrossEntropyRow(const float* x, int32_t label, int64_t count) {
-  const float most = FoldRun<MaxWith>(x, count);
+  const float most = ReduceRun<MaxWith>(x, count);
   Vector sums = {};
   for (int64_t i = 0; i < count; i += kLanes) {
     Vector v = At(x + i) - most;
@@ -103,7 +103,7 @@ KILN_BENCH_CLONES float CrossEntropyRow(const float* x, int32_t label, int64_t c
 }
 
 KILN_BENCH_CLONES void LayerNormRow(const float* x, const float* weight, const float* bias, float* y, int64_t count) {
-  const float mean = FoldRun<AddTo>(x, count) / static_cast<float>(count);
+  const float mean = ReduceRun<AddTo>(x, count) / static_cast<float>(count);
   Vector a = {}, b = {};
   for (int64_t i = 0; i + kLanes < count; i += 2 * kLanes) {
     const Vector v = At(x + i) - mean, w = At(x + i + kLanes) - mean;
@@ -130,10 +130,10 @@ Peer EachRow(int64_t rows, RowFunction function) {
 
 }  // namespace
 
-Peer HandFoldAll(Fold fold, int64_t count) {
+Peer HandReduceAll(Reduce reduce_op, int64_t count) {
   return {"hand", [=](const Operands& of) -> Call {
             return {[=] {
-              const Run run = fold == Fold::kSum ? SumRun : MaxRun;
+              const Run run = reduce_op == Reduce::kSum ? SumRun : MaxRun;
               // Parts of 4 MiB, so that rounding does not grow with the whole.
               constexpr int64_t kPart = 1 << 20;
               std::vector<float> parts(static_cast<size_t>((count + kPart - 1) / kPart * of.team.threads()));
@@ -146,19 +146,19 @@ Peer HandFoldAll(Fold fold, int64_t count) {
               });
               of.out[0] = parts.size() < kLanes ? parts[0] : run(parts.data(), static_cast<int64_t>(parts.size()));
               for (size_t i = 1; i < parts.size() && parts.size() < kLanes; ++i) {
-                of.out[0] = fold == Fold::kSum ? of.out[0] + parts[i] : std::max(of.out[0], parts[i]);
+                of.out[0] = reduce_op == Reduce::kSum ? of.out[0] + parts[i] : std::max(of.out[0], parts[i]);
               }
             }};
           }};
 }
 
-Peer HandFoldRows(Fold fold, int64_t rows, int64_t columns) {
-  const Run run = fold == Fold::kSum ? SumRun : MaxRun;
+Peer HandReduceRows(Reduce reduce_op, int64_t rows, int64_t columns) {
+  const Run run = reduce_op == Reduce::kSum ? SumRun : MaxRun;
   return EachRow(rows, [=](const Operands& of, int64_t row) { of.out[row] = run(of.in[0] + row * columns, columns); });
 }
 
-Peer HandFoldColumns(Fold fold, int64_t rows, int64_t columns) {
-  const auto run = fold == Fold::kSum ? SumColumns : MaxColumns;
+Peer HandReduceColumns(Reduce reduce_op, int64_t rows, int64_t columns) {
+  const auto run = reduce_op == Reduce::kSum ? SumColumns : MaxColumns;
   return {"hand", [=](const Operands& of) -> Call {
             return {[=] {
               of.team.For(

@@ -31,13 +31,13 @@ inline Vector& At(float* p) { return *reinterpret_cast<Vector*>(p); }
 
 struct AddTo {
   [[gnu::always_inline]] static inline void Do(Vector& into, const Vector& v) { into += v; }
-  [[gnu::always_inline]] static inline float Fold(const Vector& v) { return Total(v); }
+  [[gnu::always_inline]] static inline float Reduce(const Vector& v) { return Total(v); }
   static float Join(float a, float b) { return a + b; }
 };
 
 struct MaxWith {
   [[gnu::always_inline]] static inline void Do(Vector& into, const Vector& v) { into = into > v ? into : v; }
-  [[gnu::always_inline]] static inline float Fold(const Vector& v) { return Greatest(v); }
+  [[gnu::always_inline]] static inline float Reduce(const Vector& v) { return Greatest(v); }
   static float Join(float a, float b) { return std::max(a, b); }
 };
 

@@ -19,13 +19,13 @@ using compiler::DType;
 using compiler::HostTensor;
 using compiler::HostTensors;
 
-// out[i] of `n` is the fold, by `fold`, of node 20 over r; `value` makes it from i (5),
+// out[i] of `n` is the reduction, by `reduce_op`, of node 20 over r; `value` makes it from i (5),
 // r (6), table[r] (8) and places[i] (10).
-v1::Graph Kernel(int64_t n, const std::string& dtype, const std::string& fold, const std::string& value) {
+v1::Graph Kernel(int64_t n, const std::string& dtype, const std::string& reduce_op, const std::string& value) {
   const auto graph = ParseGraph(absl::StrCat(
       "0 CONST [] weakint ", n, "\n1 STACK [0]\n2 PARAM [1] slot=0 dtype=", dtype, "\n3 PARAM [1] slot=1 dtype=", dtype,
       "\n4 PARAM [1] slot=2 dtype=int32\n5 RANGE [0] range=(0) type=GLOBAL\n6 RANGE [0] range=(1) type=REDUCE\n",
-      "7 INDEX [3, 6]\n8 LOAD [7]\n9 INDEX [4, 5]\n10 LOAD [9]\n", value, "21 REDUCE [20, 6] ", fold,
+      "7 INDEX [3, 6]\n8 LOAD [7]\n9 INDEX [4, 5]\n10 LOAD [9]\n", value, "21 REDUCE [20, 6] ", reduce_op,
       " axes=()\n22 INDEX [2, 5]\n23 STORE [22, 21]\n24 END [23, 5]\n25 SINK [24] kernel name=\"collapse\"\n"));
   EXPECT_TRUE(graph.ok()) << graph.status();
   return *graph;
@@ -34,7 +34,7 @@ v1::Graph Kernel(int64_t n, const std::string& dtype, const std::string& fold, c
 struct Case {
   const char* name;
   const char* dtype;
-  const char* fold;
+  const char* reduce_op;
   const char* value;
 };
 
@@ -85,7 +85,7 @@ TEST(CollapseKernels, SmallOnesEqualTheInterpreter) {
   for (const Case& test : kCases) {
     SCOPED_TRACE(test.name);
     for (const int64_t n : {1, 2, 13}) {
-      const v1::Graph graph = Kernel(n, test.dtype, test.fold, Text(test));
+      const v1::Graph graph = Kernel(n, test.dtype, test.reduce_op, Text(test));
       const auto want = RunInterpreted(graph, Arguments(test, n));
       const auto got = CpuEngine().Run(graph, Arguments(test, n), ExactOptions());
       ASSERT_TRUE(want.ok() && got.ok()) << want.status() << got.status();
@@ -98,7 +98,7 @@ TEST(CollapseKernels, LargeOnesTakeLinearWork) {
   constexpr int64_t kSize = 1 << 20;
   for (const Case& test : kCases) {
     SCOPED_TRACE(test.name);
-    const v1::Graph graph = Kernel(kSize, test.dtype, test.fold, Text(test));
+    const v1::Graph graph = Kernel(kSize, test.dtype, test.reduce_op, Text(test));
     v1::Target target;
     target.set_kind(v1::Target::NULL_TARGET);
     const auto executable = compiler::Compile(graph, target, compiler::Options());

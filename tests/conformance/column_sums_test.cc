@@ -1,4 +1,4 @@
-// What is folded along columns whose rows are long: rows are walked from end to end, the
+// What is reduced along columns whose rows are long: rows are walked from end to end, the
 // accumulators in local memory (compiler/opt/outer_reduce.h). Values are those of the definition.
 #include <gtest/gtest.h>
 
@@ -43,7 +43,7 @@ std::vector<float> FloatsOf(const std::string& bytes) {
 struct Case {
   Shape shape;  // (…, rows, columns)
   Tensor (*program)(const Tensor& x);
-  float (*fold)(const std::vector<float>& column);
+  float (*reduce_op)(const std::vector<float>& column);
   bool outside = true;  // whether the rows are
 };
 
@@ -100,7 +100,7 @@ TEST(ColumnSums, OfEverySize) {
     for (size_t begin = 0; begin < values.size(); begin += static_cast<size_t>(rows * columns)) {
       for (size_t at = 0; at < static_cast<size_t>(columns); ++at) {
         for (size_t r = 0; r < column.size(); ++r) column[r] = values[begin + r * static_cast<size_t>(columns) + at];
-        want.push_back(row.fold(column));
+        want.push_back(row.reduce_op(column));
       }
     }
     for (const CpuModel& cpu : CpuModels()) {

@@ -1,6 +1,6 @@
 // Data-parallel training: the demo's step, its weights whole on four devices and its
 // batch split over them, trains as on one device. Nothing in the step says how: the
-// gradients' sums over the batch are folded, since the batch is split.
+// gradients' sums over the batch are reduced, since the batch is split.
 #include <gtest/gtest.h>
 
 #include <algorithm>

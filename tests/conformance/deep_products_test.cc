@@ -1,5 +1,5 @@
 // Products of matrices over so many terms that a panel of all of them is too large to be copied:
-// the terms are folded a part at a time, the accumulators waiting in local memory. Values are
+// the terms are reduced a part at a time, the accumulators waiting in local memory. Values are
 // those of the definition.
 #include <gtest/gtest.h>
 
@@ -42,7 +42,7 @@ struct Case {
   int64_t m, n, k;
   bool transposed = false;  // b is given by rows
   int64_t batch = 1;
-  Archs parts = kAll;             // where the fold is cut
+  Archs parts = kAll;             // where the reduction is cut
   bool parts_of_constant = true;  // everywhere, if a copy of b costs nothing: that is made beforehand
 };
 

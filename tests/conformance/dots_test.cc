@@ -61,7 +61,7 @@ class Dots : public ::testing::Test {
     return client::Sum(client::Cast(a * b, v1::INT32), {rank - 1});
   }
 
-  // Which CPUs' schedules have lanes along the fold, of those that CpuModels() has.
+  // Which CPUs' schedules have lanes along the reduction, of those that CpuModels() has.
   static std::set<std::string> Unrolled(const v1::Graph& wire, const compiler::Options& options = {}) {
     std::set<std::string> archs;
     for (const CpuModel& cpu : CpuModels()) {

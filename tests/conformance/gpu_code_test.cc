@@ -187,7 +187,7 @@ TEST(GpuLaunch, OfASizeThatIsAVariableIsRefused) {
 }
 
 // What GpuDims makes is no client's to send.
-TEST(GpuFolds, AreNothingThatAClientSends) {
+TEST(GpuReduces, AreNothingThatAClientSends) {
   for (const bool gpu : {false, true}) {
     const auto graph = ParseGraph(R"(0 CONST [] weakint 8
 1 STACK [0]

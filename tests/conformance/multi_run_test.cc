@@ -127,7 +127,7 @@ TEST_F(MultiRunTest, AKnownTransferIsACollectiveAndReported) {
   EXPECT_EQ(collectives(**alone), 0);
 }
 
-TEST_F(MultiRunTest, AProgramSaysWhetherFoldsHaveAnOrder) {
+TEST_F(MultiRunTest, AProgramSaysWhetherReducesHaveAnOrder) {
   EXPECT_FALSE(program_->deterministic_order());
   compiler::Options options = ExactOptions();
   options.deterministic = true;

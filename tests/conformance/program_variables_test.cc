@@ -76,7 +76,7 @@ std::vector<VariableCase> Cases() {
        [](Values& out, const Values& in, int, int m) {
          for (int i = 0; i < 16; ++i) out[i] = in[i + m];
        }},
-      {"a fold over as many", Kernel(R"(10 RANGE [9] range=(0) type=GLOBAL
+      {"a reduction over as many", Kernel(R"(10 RANGE [9] range=(0) type=GLOBAL
 11 RANGE [1] range=(1) type=REDUCE
 12 MUL [10, 1]
 13 ADD [12, 11]

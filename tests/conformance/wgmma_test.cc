@@ -22,17 +22,17 @@ namespace {
 
 namespace ptx = kiln::testing::ptx;
 
-// `count` products of m x folded and folded x n. A matrix lies row by row along the depth, or the other way round.
+// `count` products of m x reduced and reduced x n. A matrix lies row by row along the depth, or the other way round.
 struct Product {
-  int64_t m, n, folded, count = 1;
+  int64_t m, n, reduced, count = 1;
   bool a_beside = false, b_beside = false;
   DType in = DType::kBfloat16;
 };
 
-WgmmaSide SideOf(int64_t size, int64_t folded, bool beside) {
+WgmmaSide SideOf(int64_t size, int64_t reduced, bool beside) {
   WgmmaSide side;
   side.size = size;
-  side.step = beside ? 1 : folded;
+  side.step = beside ? 1 : reduced;
   side.step_k = beside ? size : 1;
   return side;
 }
@@ -73,8 +73,8 @@ std::string PtxOf(const Product& product, const WgmmaTile& tile) {
   };
   llvm::Value* item = special(llvm::Intrinsic::nvvm_read_ptx_sreg_tid_x);
   llvm::Value* which = special(llvm::Intrinsic::nvvm_read_ptx_sreg_ctaid_z);
-  WgmmaSide a = SideOf(product.m, product.folded, product.a_beside);
-  WgmmaSide b = SideOf(product.n, product.folded, product.b_beside);
+  WgmmaSide a = SideOf(product.m, product.reduced, product.a_beside);
+  WgmmaSide b = SideOf(product.n, product.reduced, product.b_beside);
   a.first = builder.CreateMul(special(llvm::Intrinsic::nvvm_read_ptx_sreg_ctaid_x), number(tile.rows));
   b.first = builder.CreateMul(special(llvm::Intrinsic::nvvm_read_ptx_sreg_ctaid_y), number(tile.columns));
   unsigned argument = 0;
@@ -82,7 +82,7 @@ std::string PtxOf(const Product& product, const WgmmaTile& tile) {
     side->pointer = function->getArg(argument);
     side->map = function->getArg(3 + argument++);
     side->matrix = product.count > 1 ? which : nullptr;
-    side->offset = builder.CreateAdd(builder.CreateMul(which, number(side->size * product.folded)),
+    side->offset = builder.CreateAdd(builder.CreateMul(which, number(side->size * product.reduced)),
                                      builder.CreateMul(side->first, number(side->step)));
   }
   llvm::Value* address = builder.CreateOr(builder.CreatePtrToInt(a.pointer, builder.getInt64Ty()),
@@ -143,7 +143,7 @@ struct Buffer {
 void Check(const Product& product, const WgmmaTile& shape, bool aligned) {
   WgmmaTile tile = shape;
   tile.in = product.in;
-  tile.folded = product.folded;
+  tile.reduced = product.reduced;
   const auto a_value = [](int64_t z, int64_t row, int64_t k) {
     return static_cast<int>((row * 3 + k * 5 + z + row * k % 7) % 9) - 4;
   };
@@ -151,12 +151,12 @@ void Check(const Product& product, const WgmmaTile& shape, bool aligned) {
     return static_cast<int>((column * 7 + k * 2 + z + column * k % 5) % 9) - 4;
   };
   const auto place = [&](int64_t z, int64_t row, int64_t k, int64_t size, bool beside) {
-    return static_cast<size_t>(z * size * product.folded + (beside ? k * size + row : row * product.folded + k));
+    return static_cast<size_t>(z * size * product.reduced + (beside ? k * size + row : row * product.reduced + k));
   };
-  Buffer a(static_cast<size_t>(product.count * product.m * product.folded), aligned);
-  Buffer b(static_cast<size_t>(product.count * product.n * product.folded), aligned);
+  Buffer a(static_cast<size_t>(product.count * product.m * product.reduced), aligned);
+  Buffer b(static_cast<size_t>(product.count * product.n * product.reduced), aligned);
   for (int64_t z = 0; z < product.count; ++z) {
-    for (int64_t k = 0; k < product.folded; ++k) {
+    for (int64_t k = 0; k < product.reduced; ++k) {
       for (int64_t row = 0; row < product.m; ++row)
         a.data[place(z, row, k, product.m, product.a_beside)] = BitsOf(product.in, a_value(z, row, k));
       for (int64_t row = 0; row < product.n; ++row)
@@ -166,7 +166,7 @@ void Check(const Product& product, const WgmmaTile& shape, bool aligned) {
   const auto module = ptx::Module::Parse(PtxOf(product, tile));
   ASSERT_TRUE(module.ok()) << module.status();
   std::vector<float> sums(static_cast<size_t>(product.count * product.m * product.n), -1e9f);
-  const auto bytes = [&](int64_t size) { return static_cast<uint64_t>(2 * product.count * size * product.folded); };
+  const auto bytes = [&](int64_t size) { return static_cast<uint64_t>(2 * product.count * size * product.reduced); };
   struct alignas(64) Map {
     char bytes[ptx::kTensorMapBytes] = {};
   } maps[2];
@@ -178,8 +178,8 @@ void Check(const Product& product, const WgmmaTile& shape, bool aligned) {
     map.address = reinterpret_cast<uint64_t>(side == 0 ? a.data : b.data);
     map.element_bytes = 2;
     map.rank = product.count > 1 ? 3 : 2;
-    const auto inner = static_cast<uint64_t>(beside ? size : product.folded),
-               outer = static_cast<uint64_t>(beside ? product.folded : size);
+    const auto inner = static_cast<uint64_t>(beside ? size : product.reduced),
+               outer = static_cast<uint64_t>(beside ? product.reduced : size);
     map.sizes = {inner, outer, static_cast<uint64_t>(product.count)};
     map.strides = {2 * inner, 2 * inner * outer};
     map.box = {static_cast<uint32_t>(box.inner), static_cast<uint32_t>(box.outer), 1};
@@ -205,7 +205,7 @@ void Check(const Product& product, const WgmmaTile& shape, bool aligned) {
     for (int64_t row = 0; row < product.m; ++row) {
       for (int64_t column = 0; column < product.n; ++column) {
         int want = 0;
-        for (int64_t k = 0; k < product.folded; ++k) want += a_value(z, row, k) * b_value(z, column, k);
+        for (int64_t k = 0; k < product.reduced; ++k) want += a_value(z, row, k) * b_value(z, column, k);
         ASSERT_EQ(sums[static_cast<size_t>((z * product.m + row) * product.n + column)], want)
             << z << ": " << row << ", " << column;
       }
@@ -247,7 +247,7 @@ TEST(Wgmma, PtxasKeepsSumsInRegistersAndProductsAsynchronous) {
   for (WgmmaTile tile : {kSmall, kSquare, kWide}) {
     for (const bool beside : {false, true}) {
       const Product product = {1024, 1024, 1024, 1, beside, beside};
-      tile.folded = product.folded;
+      tile.reduced = product.reduced;
       const testing::Assembled assembled = testing::Assemble(ptxas, "sm_90a", PtxOf(product, tile));
       EXPECT_TRUE(assembled.taken) << assembled.said;
       const std::string& said = assembled.said;

@@ -8,7 +8,7 @@
 #include "tests/fuzz/laws.h"
 
 int main(int argc, char** argv) {
-  CLI::App app("Checks the laws of rules, folds and passes on random cases.");
+  CLI::App app("Checks the laws of rules, reductions and passes on random cases.");
   double seconds = 60;
   uint64_t seed = 0;
   uint64_t least = 1;
@@ -25,7 +25,7 @@ int main(int argc, char** argv) {
   const absl::Time end = absl::Now() + absl::Seconds(seconds);
   for (; absl::Now() < end && faults < max_faults; ++seed) {
     for (const auto& [law, check] : {std::pair{"rules", &kiln::testing::LawFuzzer::CheckExpression},
-                                     std::pair{"folds", &kiln::testing::LawFuzzer::CheckFold},
+                                     std::pair{"reductions", &kiln::testing::LawFuzzer::CheckReduce},
                                      std::pair{"passes", &kiln::testing::LawFuzzer::CheckPasses}}) {
       // A program takes as long as many expressions.
       if (law[0] == 'p' && seed % 16 != 0) continue;

@@ -142,8 +142,8 @@ class Maker {
       case 6:
       case 7: {
         ReduceArg reduce;
-        const Op folds[] = {Op::ADD, Op::MAX, Op::MUL};
-        reduce.op = folds[Below(3)];
+        const Op reduces[] = {Op::ADD, Op::MAX, Op::MUL};
+        reduce.op = reduces[Below(3)];
         for (int64_t i = 0; i < rank; ++i) {
           if (Below(2) == 0) reduce.axes.push_back(i);
         }

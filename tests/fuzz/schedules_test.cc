@@ -1,6 +1,6 @@
 // Random schedules: legal OptOps in any order change no value.
 //
-// Kernels that fold products of small whole numbers, so that every order of a sum
+// Kernels that reduce products of small whole numbers, so that every order of a sum
 // gives the same, are scheduled at random; the dull engine runs them after each
 // pass, and the machine code that is made of them runs too.
 //   KILN_SEEDS=100000 ./dev fuzz schedules_test
@@ -155,14 +155,14 @@ class Scheduler {
       case 4: opt.kind = OptOp::kFuse; return opt.axis + 1 < outputs;
       default: {
         opt.kind = OptOp::kLocal;
-        const std::vector<UOp*> operands = OperandsOf(sink), folds = OuterFolds(sink);
-        const bool outside = !folds.empty() && random_.OneIn(2);  // in each iteration of a reduced loop
+        const std::vector<UOp*> operands = OperandsOf(sink), outer = OuterReduces(sink);
+        const bool outside = !outer.empty() && random_.OneIn(2);  // in each iteration of a reduced loop
         if (operands.empty() || (!output && !outside)) return false;
-        const size_t fold = outside ? random_.Below(folds.size()) : 0;
-        if (outside) opt.axis = static_cast<int>(axes.size() + fold);
+        const size_t level_of_outer = outside ? random_.Below(outer.size()) : 0;
+        if (outside) opt.axis = static_cast<int>(axes.size() + level_of_outer);
         opt.amount = static_cast<int64_t>(random_.Below(operands.size()));
         UOp* operand = operands[static_cast<size_t>(opt.amount)];
-        UOp* level = outside ? folds[fold]->src(1) : axes[static_cast<size_t>(opt.axis)];
+        UOp* level = outside ? outer[level_of_outer]->src(1) : axes[static_cast<size_t>(opt.axis)];
         const int64_t bytes = LocalBytes(sink, operand, level);
         return bytes > 0 && bytes + LocalBytes(sink) <= kMaxLocalBytes;
       }
@@ -289,7 +289,7 @@ class Schedules {
       // Work items as loops.
       proved = GraphRewrite(GpuDims(graph, proved, true), SymbolicRules(), graph);
       const std::vector<UOp*> order = Toposort(proved);
-      folds_by_items_ += std::any_of(order.begin(), order.end(), [](const UOp* uop) {
+      reduces_by_items_ += std::any_of(order.begin(), order.end(), [](const UOp* uop) {
         return uop->op() == Op::REDUCE && uop->src().back()->op() == Op::SPECIAL;
       });
       proved = ItemsAsLoops(graph, proved);
@@ -354,11 +354,11 @@ class Schedules {
   int hoisted() const { return hoisted_; }
   int taken() const { return taken_; }
   int refused() const { return refused_; }
-  int folds_by_items() const { return folds_by_items_; }
+  int reduces_by_items() const { return reduces_by_items_; }
 
  private:
   CpuEngine engine_{2};
-  int copies_ = 0, hoisted_ = 0, taken_ = 0, refused_ = 0, folds_by_items_ = 0;
+  int copies_ = 0, hoisted_ = 0, taken_ = 0, refused_ = 0, reduces_by_items_ = 0;
 };
 
 TEST(Schedules, ChangeNoValue) {
@@ -380,7 +380,7 @@ TEST(Schedules, OfGpus) {
   Schedules schedules;
   for (uint64_t seed = 0; seed < 150 && !HasFatalFailure(); ++seed) schedules.Check(seed, Schedules::kOfGpu);
   EXPECT_GT(schedules.taken(), 80);
-  EXPECT_GT(schedules.folds_by_items(), 8);
+  EXPECT_GT(schedules.reduces_by_items(), 8);
 }
 
 // As many as KILN_SEEDS says.

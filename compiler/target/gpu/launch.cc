@@ -9,7 +9,7 @@
 #include "compiler/target/gpu/mma_product.h"
 #include "compiler/target/gpu/wave_product.h"
 #include "compiler/target/gpu/wgmma_kernel.h"
-#include "compiler/target/llvm/group_fold.h"
+#include "compiler/target/llvm/group_reduce.h"
 
 namespace kiln::compiler {
 namespace {
@@ -40,7 +40,7 @@ WorkShape ShapeOf(const UOp* linear) {
     if (uop->op() == Op::BUFFER && uop->addrspace() == AddrSpace::kLocal)
       share(static_cast<uint64_t>(NumElements(uop->shape()) * ItemSize(uop->dtype())));
   }
-  share(static_cast<uint64_t>(FoldBytesOf(linear, shape.items)));
+  share(static_cast<uint64_t>(ReduceBytesOf(linear, shape.items)));
   for (const UOp* uop : linear->src()) {
     if (const auto product = GroupProductOf(uop)) share(static_cast<uint64_t>(ProductSharedBytes(*product)));
   }

@@ -105,10 +105,10 @@ llvm::Value* MmaOperand::Shared(llvm::Value* byte) { return builder_.CreateGEP(b
 void MmaOperand::Copy(llvm::Value* iteration, llvm::Value* stage) {
   if (!side_.IsPlain()) return CopyJumping(iteration, stage);
   const int64_t k = depth_;
-  llvm::Value* left = builder_.CreateSub(I32(product_.folded), builder_.CreateMul(iteration, I32(k)));
+  llvm::Value* left = builder_.CreateSub(I32(product_.reduced), builder_.CreateMul(iteration, I32(k)));
   llvm::Value* moved = builder_.CreateMul(builder_.CreateZExt(iteration, builder_.getInt64Ty()),
                                           builder_.getInt64(static_cast<uint64_t>(k * side_.step_k)));
-  const bool whole = product_.folded % k == 0;  // then all of an iteration is there, or nothing
+  const bool whole = product_.reduced % k == 0;  // then all of an iteration is there, or nothing
   llvm::Value* there = builder_.CreateICmpSGT(left, I32(0));
   for (const Piece& piece : pieces_) {
     llvm::Value* count;
@@ -131,7 +131,7 @@ void MmaOperand::Copy(llvm::Value* iteration, llvm::Value* stage) {
 
 void MmaOperand::CopyJumping(llvm::Value* iteration, llvm::Value* stage) {
   llvm::Value* base = builder_.CreateMul(iteration, I32(depth_));
-  llvm::Value* end = along_k_ ? I32(product_.folded) : I32(side_.size);
+  llvm::Value* end = along_k_ ? I32(product_.reduced) : I32(side_.size);
   for (const Piece& piece : pieces_) {
     llvm::Value* into = builder_.CreateAdd(piece.into, stage);
     llvm::Value* loaded = NoElements();

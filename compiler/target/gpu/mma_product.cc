@@ -53,7 +53,7 @@ class MmaProduct {
 
   std::vector<llvm::Value*> Run() {
     const int64_t depth = DepthOf(tile_, product_.in);
-    const StageRing ring = {(product_.folded + depth - 1) / depth, tile_.stages, StageBytes(tile_)};
+    const StageRing ring = {(product_.reduced + depth - 1) / depth, tile_.stages, StageBytes(tile_)};
     const auto all = static_cast<size_t>(down_ * across_ * 4);
     sums_ = EmitStageRing(
         builder_, ring,

@@ -19,7 +19,7 @@ class ProductPlaces {
                 const ProductSide& given);
 
   // Of the element in row `row` of the tile at depth `k`, i32s that are not negative: its place, an i64, and whether it
-  // is there: one of the side's rows, of what is folded, and in all windows. Of one that is not, the place is 0.
+  // is there: one of the side's rows, of what is reduced, and in all windows. Of one that is not, the place is 0.
   struct Element {
     llvm::Value *place, *there;
   };

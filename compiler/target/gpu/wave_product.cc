@@ -45,7 +45,7 @@ class Copies {
         places_(builder, product, side, given),
         width_(alignment >= kPieceBytes ? NeighboursOf(side, piece_) : 1) {
     // All that are loaded at once are there, or none is.
-    while (width_ > 1 && (along_k_ ? product.folded : side.size) % width_ != 0) width_ /= 2;
+    while (width_ > 1 && (along_k_ ? product.reduced : side.size) % width_ != 0) width_ /= 2;
     const MatrixTile& tile = *product.tile;
     const int64_t across = (along_k_ ? depth_ : rows) / piece_, all = rows * depth_ / piece_;
     KILN_CHECK(all % tile.threads == 0);
@@ -118,7 +118,7 @@ class Copies {
     llvm::Value* k = b_.CreateAdd(base, piece.k);
     llvm::Value* offset =
         b_.CreateAdd(given_.offset, b_.CreateAdd(Times(piece.row, side_.step), Times(k, side_.step_k)));
-    llvm::Value* left_k = b_.CreateSub(I32(b_, product_.folded), k);
+    llvm::Value* left_k = b_.CreateSub(I32(b_, product_.reduced), k);
     const int64_t apart = along_k_ ? side_.step_k : side_.step;
     llvm::Value* rows_left = along_k_ ? piece.left : b_.CreateSub(piece.left, I32(b_, at));
     llvm::Value* k_left = along_k_ ? b_.CreateSub(left_k, I32(b_, at)) : left_k;
@@ -199,7 +199,7 @@ class WaveProduct {
   }
 
   std::vector<llvm::Value*> Run() {
-    const int64_t depth = DepthOf(tile_, product_.in), iterations = (product_.folded + depth - 1) / depth;
+    const int64_t depth = DepthOf(tile_, product_.in), iterations = (product_.reduced + depth - 1) / depth;
     Store(Load(I32(b_, 0)), I32(b_, 0));
     abi_.Barrier(b_);
     llvm::BasicBlock* before = b_.GetInsertBlock();

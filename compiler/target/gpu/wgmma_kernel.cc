@@ -17,7 +17,7 @@ WgmmaTile TileOf(const GroupProduct& product) {
   tile.rows = product.tile->m;
   tile.columns = product.tile->n;
   tile.in = product.in;
-  tile.folded = product.folded;
+  tile.reduced = product.reduced;
   return tile;
 }
 
@@ -25,7 +25,7 @@ struct Boxes {
   ProductBox a, b;
 };
 std::optional<Boxes> BoxesOf(const GroupProduct& product) {
-  const auto a = BoxOf(product.a, product.folded), b = BoxOf(product.b, product.folded);
+  const auto a = BoxOf(product.a, product.reduced), b = BoxOf(product.b, product.reduced);
   if (!a.has_value() || !b.has_value()) return std::nullopt;
   return Boxes{*a, *b};
 }

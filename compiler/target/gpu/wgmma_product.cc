@@ -43,7 +43,7 @@ class Emitter {
         b_(b),
         shared_(shared),
         stages_(StagesOf(tile)),
-        iterations_((tile.folded + kDepth - 1) / kDepth),
+        iterations_((tile.reduced + kDepth - 1) / kDepth),
         a_bytes_(tile.rows * kRow),
         wgmma_(builder, tile.in, tile.columns),
         floats_(wgmma_.count()) {
@@ -284,7 +284,7 @@ class Emitter {
     Value* of_depth = builder_.CreateAdd(depth, k);
     Value* is_there =
         builder_.CreateAnd(builder_.CreateICmpSLT(of_matrix, builder_.getInt64(static_cast<uint64_t>(side.size))),
-                           builder_.CreateICmpULT(of_depth, Int(tile_.folded)));
+                           builder_.CreateICmpULT(of_depth, Int(tile_.reduced)));
     builder_.CreateCondBr(is_there, load, store);
     builder_.SetInsertPoint(load);
     Value* index = builder_.CreateAdd(
@@ -370,7 +370,7 @@ uint64_t WgmmaSharedBytes(const WgmmaTile& tile) {
 
 std::vector<Value*> EmitWgmma(llvm::IRBuilder<>& builder, const WgmmaTile& tile, const WgmmaSide& a, const WgmmaSide& b,
                               Value* shared, bool by_engine) {
-  KILN_CHECK(tile.rows % kGroupRows == 0 && tile.columns % kGroupRows == 0 && tile.columns <= 256 && tile.folded > 0);
+  KILN_CHECK(tile.rows % kGroupRows == 0 && tile.columns % kGroupRows == 0 && tile.columns <= 256 && tile.reduced > 0);
   Emitter emitter(builder, tile, a, b, shared);
   const std::vector<Value*> registers = by_engine ? emitter.ByEngine() : emitter.ByItems();
   std::vector<Value*> sums;

@@ -19,7 +19,7 @@ struct WgmmaTile {
   int64_t rows = 0;             // 64 for each warp group
   int64_t columns = 0;          // 64, 128, 192 or 256
   DType in = DType::kBfloat16;  // or kFloat16; sums are float32
-  int64_t folded = 0;           // how deep the product is: any number from 1 on
+  int64_t reduced = 0;          // how deep the product is: any number from 1 on
 
   int64_t warp_groups() const { return rows / 64; }
   // Of a group, the producer's the last.

@@ -169,15 +169,15 @@ llvm::Value* EmitAlu(Builder& builder, const UOp& uop, llvm::ArrayRef<llvm::Valu
   return IntAlu(builder, uop, dtype, operands[0], operands[1]);
 }
 
-llvm::Value* EmitFold(Builder& b, Op fold, DType dtype, llvm::Value* x, llvm::Value* y) {
-  if (dtype == DType::kBool) return BoolAlu(b, fold, x, y);
+llvm::Value* EmitReduceOp(Builder& b, Op reduce_op, DType dtype, llvm::Value* x, llvm::Value* y) {
+  if (dtype == DType::kBool) return BoolAlu(b, reduce_op, x, y);
   if (IsFloat(dtype)) {
-    if (fold == Op::ADD) return b.CreateFAdd(x, y);
-    if (fold == Op::MUL) return b.CreateFMul(x, y);
+    if (reduce_op == Op::ADD) return b.CreateFAdd(x, y);
+    if (reduce_op == Op::MUL) return b.CreateFMul(x, y);
     return Greater(b, y, x);
   }
-  if (fold == Op::ADD) return b.CreateAdd(x, y);
-  if (fold == Op::MUL) return b.CreateMul(x, y);
+  if (reduce_op == Op::ADD) return b.CreateAdd(x, y);
+  if (reduce_op == Op::MUL) return b.CreateMul(x, y);
   return b.CreateBinaryIntrinsic(IsSigned(dtype) ? llvm::Intrinsic::smax : llvm::Intrinsic::umax, x, y);
 }
 

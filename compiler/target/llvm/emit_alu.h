@@ -17,8 +17,8 @@ llvm::Value* EmitAlu(llvm::IRBuilder<>& builder, const UOp& uop, llvm::ArrayRef<
 llvm::Value* EmitCast(llvm::IRBuilder<>& builder, llvm::Value* value, DType from, DType to);
 llvm::Value* EmitBitcast(llvm::IRBuilder<>& builder, llvm::Value* value, DType from, DType to);
 
-// The fold of a reduction: ADD, MUL or MAX of two values.
-llvm::Value* EmitFold(llvm::IRBuilder<>& builder, Op fold, DType dtype, llvm::Value* a, llvm::Value* b);
+// The op of a reduction: ADD, MUL or MAX of two values.
+llvm::Value* EmitReduceOp(llvm::IRBuilder<>& builder, Op reduce_op, DType dtype, llvm::Value* a, llvm::Value* b);
 
 }  // namespace kiln::compiler
 

@@ -12,7 +12,7 @@ namespace kiln::compiler {
 
 // Nulls for what `linear` does not need. All ways through a kernel have the same.
 struct GroupMemory {
-  llvm::Value* folds;    // group_fold.h
+  llvm::Value* reduces;  // group_reduce.h
   llvm::Value* product;  // KernelAbi::Multiply
 };
 GroupMemory GroupMemoryOf(const UOp* linear, llvm::Function* function, const KernelAbi& abi);

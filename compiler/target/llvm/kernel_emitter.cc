@@ -10,12 +10,12 @@
 #include "compiler/target/llvm/aligned_way.h"
 #include "compiler/target/llvm/emit_alu.h"
 #include "compiler/target/llvm/emit_dot.h"
-#include "compiler/target/llvm/fold_lanes.h"
-#include "compiler/target/llvm/group_fold.h"
 #include "compiler/target/llvm/group_memory.h"
+#include "compiler/target/llvm/group_reduce.h"
 #include "compiler/target/llvm/load_ahead.h"
 #include "compiler/target/llvm/memory_emitter.h"
 #include "compiler/target/llvm/move_lanes.h"
+#include "compiler/target/llvm/reduce_lanes.h"
 #include "compiler/target/llvm/transpose_tile.h"
 #include "compiler/target/llvm/unroll_hint.h"
 #include "compiler/target/llvm/values.h"
@@ -344,28 +344,30 @@ class KernelEmitter {
     const Shape& from = source.shape;
     const Shape& to = uop->shape();
     // First rows onto rows, whole vectors at a time; then within each vector.
-    std::vector<llvm::Value*> folded(static_cast<size_t>(RowsOf(to)), nullptr);
+    std::vector<llvm::Value*> reduced(static_cast<size_t>(RowsOf(to)), nullptr);
     for (int64_t row = 0; row < RowsOf(from); ++row) {
       const size_t into = BroadcastRow(to, from, static_cast<size_t>(row));
       llvm::Value* value = Materialize(builder_, source.elements[static_cast<size_t>(row)], LanesOf(from));
-      folded[into] = folded[into] == nullptr ? value : EmitFold(builder_, reduce.op, uop->dtype(), folded[into], value);
+      reduced[into] =
+          reduced[into] == nullptr ? value : EmitReduceOp(builder_, reduce.op, uop->dtype(), reduced[into], value);
     }
     Value result{to, {}};
-    for (llvm::Value* value : folded) {
-      result.elements.push_back(
-          {LanesOf(to) == LanesOf(from) ? value : FoldLanes(builder_, reduce.op, uop->dtype(), value, LanesOf(from))});
+    for (llvm::Value* value : reduced) {
+      result.elements.push_back({LanesOf(to) == LanesOf(from)
+                                     ? value
+                                     : ReduceLanes(builder_, reduce.op, uop->dtype(), value, LanesOf(from))});
     }
     values_[uop] = std::move(result);
   }
 
   void EmitReduceOverItems(UOp* uop) {
-    if (!group_fold_.has_value()) group_fold_.emplace(builder_, abi_, abi_.Items(linear_), group_.folds);
+    if (!group_reduce_.has_value()) group_reduce_.emplace(builder_, abi_, abi_.Items(linear_), group_.reduces);
     const int64_t lanes = LanesOf(uop->shape());
     std::vector<llvm::Value*> rows;
     for (int64_t row = 0; row < RowsOf(uop->shape()); ++row)
       rows.push_back(memory_.ToMemory(Operand(uop->src(0), uop->shape(), static_cast<size_t>(row)), uop->dtype()));
     Value result{uop->shape(), {}};
-    for (llvm::Value* row : group_fold_->FoldRows(uop, rows, lanes))
+    for (llvm::Value* row : group_reduce_->ReduceRows(uop, rows, lanes))
       result.elements.push_back({memory_.FromMemory(row, uop->dtype())});
     values_[uop] = std::move(result);
   }
@@ -379,7 +381,7 @@ class KernelEmitter {
   const GroupMemory group_;
   const UOp* linear_ = nullptr;
   const UOp* innermost_ = nullptr;  // the loop that was opened last, if nothing was closed since
-  std::optional<GroupFold> group_fold_;
+  std::optional<GroupReduce> group_reduce_;
   absl::flat_hash_map<const UOp*, Value> values_;
   absl::flat_hash_map<const UOp*, Loop> loops_;
 };

@@ -1,4 +1,4 @@
-// Random folds of loops: masked sums, look-ups, maxima and questions whether any
+// Random reductions of loops: masked sums, look-ups, maxima and questions whether any
 // iteration fits. Each is summed iteration by iteration, and compared with what collapsed.
 #include <map>
 #include <vector>
@@ -21,24 +21,24 @@ using namespace compiler;  // NOLINT: a test about the IR
 
 namespace {
 
-class FoldMaker {
+class ReduceMaker {
  public:
-  FoldMaker(Graph& graph, uint64_t seed) : graph_(graph), random_(seed) {
+  ReduceMaker(Graph& graph, uint64_t seed) : graph_(graph), random_(seed) {
     for (int i = 0; i < 2; ++i) outer_.push_back(Range(i));
     for (int i = 2; i < 3 + static_cast<int>(random_.Below(2)); ++i) inner_.push_back(Range(i));
     dtype_ = random_.Pick({DType::kInt32, DType::kInt64, DType::kUint8, DType::kFloat32});
     table_ = graph_.Make(Op::PARAM, {ShapeSource(graph_, {kCells})}, BufferArg{1, dtype_});
     places_ = graph_.Make(Op::PARAM, {ShapeSource(graph_, {kCells})}, BufferArg{2, DType::kInt32});
-    fold_ = random_.OneIn(3) ? Op::MAX : Op::ADD;
-    any_ = fold_ == Op::MAX && random_.OneIn(2);
+    reduce_op_ = random_.OneIn(3) ? Op::MAX : Op::ADD;
+    any_ = reduce_op_ == Op::MAX && random_.OneIn(2);
   }
 
-  Op fold() const { return fold_; }
+  Op reduce_op() const { return reduce_op_; }
   absl::Span<UOp* const> loops() const { return inner_; }
 
   UOp* Body() {
     if (any_) return Condition(2);
-    if (fold_ == Op::MAX) return Where(graph_, Condition(2), Value(), random_.OneIn(2) ? Least() : Value());
+    if (reduce_op_ == Op::MAX) return Where(graph_, Condition(2), Value(), random_.OneIn(2) ? Least() : Value());
     switch (random_.Below(6)) {
       case 0: return Where(graph_, Condition(2), Value(), Number(0));
       case 1: return Where(graph_, Condition(2), Number(0), Value());
@@ -128,25 +128,25 @@ class FoldMaker {
   DType dtype_;
   UOp* table_;
   UOp* places_;
-  Op fold_;
+  Op reduce_op_;
   bool any_;
 };
 
 }  // namespace
 
-std::string LawFuzzer::CheckFold(uint64_t seed) {
+std::string LawFuzzer::CheckReduce(uint64_t seed) {
   Graph graph;
-  FoldMaker maker(graph, seed);
+  ReduceMaker maker(graph, seed);
   UOp* body = maker.Body();
   std::vector<UOp*> src = {body};
   src.insert(src.end(), maker.loops().begin(), maker.loops().end());
-  UOp* before = graph.Make(Op::REDUCE, src, ReduceArg{maker.fold(), {}});
+  UOp* before = graph.Make(Op::REDUCE, src, ReduceArg{maker.reduce_op(), {}});
   Rewriter simplify(SymbolicRules(), graph);
-  UOp* after = CollapseReduce(graph, simplify, maker.fold(), simplify.Rewrite(body), maker.loops());
+  UOp* after = CollapseReduce(graph, simplify, maker.reduce_op(), simplify.Rewrite(body), maker.loops());
   const bool loops = after->op() == Op::REDUCE;
-  ++met_[loops && after->src().size() == src.size() ? "fold: keeps its loops"
-         : loops                                    ? "fold: loses a loop"
-                                                    : "fold: collapses"];
+  ++met_[loops && after->src().size() == src.size() ? "reduce: keeps its loops"
+         : loops                                    ? "reduce: loses a loop"
+                                                    : "reduce: collapses"];
   KernelMemory memory = maker.Memory(), expected = memory;
   const std::string both = absl::StrCat(ToText(before), "became\n", ToText(after));
   if (absl::Status status = EvalKernel(maker.Kernel(before), expected); !status.ok())

@@ -1,4 +1,4 @@
-#include "compiler/target/llvm/group_fold.h"
+#include "compiler/target/llvm/group_reduce.h"
 
 #include <algorithm>
 #include <bit>
@@ -13,8 +13,8 @@ namespace {
 
 // That exchange values on all GPUs: AMD's wavefronts of 64 do so in halves.
 constexpr int64_t kWarp = 32;
-// Shared memory for one fold; what does not fit is folded later.
-constexpr int64_t kMaxFoldBytes = 16 << 10;
+// Shared memory for one reduction; what does not fit is reduced later.
+constexpr int64_t kMaxReduceBytes = 16 << 10;
 
 bool IsPowerOf2(int64_t n) { return std::has_single_bit(static_cast<uint64_t>(n)); }
 
@@ -37,16 +37,16 @@ Way WayOf(const Items& items, size_t axis) {
   return step == 1 && IsPowerOf2(n) && All(items) % kWarp == 0 ? Way::kAcrossWarps : Way::kThroughMemory;
 }
 
-// Values that are folded through memory at once.
+// Values that are reduced through memory at once.
 size_t AtOnce(const Items& items, int64_t item_size, size_t values) {
-  return std::clamp<size_t>(static_cast<size_t>(kMaxFoldBytes / (All(items) * item_size)), 1, values);
+  return std::clamp<size_t>(static_cast<size_t>(kMaxReduceBytes / (All(items) * item_size)), 1, values);
 }
 
 size_t AxisOf(const UOp* special) { return static_cast<size_t>(special->arg_as<TextArg>().text.back() - '0'); }
 
 }  // namespace
 
-int64_t FoldBytesOf(const UOp* linear, const std::array<int64_t, 3>& items) {
+int64_t ReduceBytesOf(const UOp* linear, const std::array<int64_t, 3>& items) {
   int64_t most = 0;
   for (const UOp* uop : linear->src()) {
     if (uop->op() != Op::REDUCE) continue;
@@ -62,60 +62,62 @@ int64_t FoldBytesOf(const UOp* linear, const std::array<int64_t, 3>& items) {
   return most;
 }
 
-llvm::Value* FoldMemoryOf(const UOp* linear, llvm::Function* function, const KernelAbi& abi) {
+llvm::Value* ReduceMemoryOf(const UOp* linear, llvm::Function* function, const KernelAbi& abi) {
   const auto over_items = [](const UOp* uop) { return uop->op() == Op::REDUCE && uop->src().size() > 1; };
   if (std::none_of(linear->src().begin(), linear->src().end(), over_items)) return nullptr;
-  const auto bytes = static_cast<uint64_t>(FoldBytesOf(linear, abi.Items(linear)));
+  const auto bytes = static_cast<uint64_t>(ReduceBytesOf(linear, abi.Items(linear)));
   if (bytes == 0) return nullptr;
   return abi.SharedArray(function, llvm::ArrayType::get(llvm::Type::getInt8Ty(function->getContext()), bytes));
 }
 
-std::vector<llvm::Value*> GroupFold::FoldRows(const UOp* reduce, const std::vector<llvm::Value*>& rows, int64_t lanes) {
+std::vector<llvm::Value*> GroupReduce::ReduceRows(const UOp* reduce, const std::vector<llvm::Value*>& rows,
+                                                  int64_t lanes) {
   std::vector<llvm::Value*> values;
   for (llvm::Value* row : rows) {
     for (int64_t lane = 0; lane < lanes; ++lane)
       values.push_back(lanes == 1 ? row : builder_.CreateExtractElement(row, static_cast<uint64_t>(lane)));
   }
-  for (const UOp* item : reduce->src().subspan(1)) Fold(item, reduce->arg_as<ReduceArg>().op, reduce->dtype(), values);
+  for (const UOp* item : reduce->src().subspan(1))
+    Reduce(item, reduce->arg_as<ReduceArg>().op, reduce->dtype(), values);
   if (lanes == 1) return values;
-  std::vector<llvm::Value*> folded;
+  std::vector<llvm::Value*> reduced;
   for (size_t row = 0; row < rows.size(); ++row) {
     llvm::Value* vector = llvm::PoisonValue::get(rows[row]->getType());
     for (int64_t lane = 0; lane < lanes; ++lane) {
       const auto at = static_cast<uint64_t>(lane);
       vector = builder_.CreateInsertElement(vector, values[row * static_cast<size_t>(lanes) + at], at);
     }
-    folded.push_back(vector);
+    reduced.push_back(vector);
   }
-  return folded;
+  return reduced;
 }
 
-void GroupFold::Fold(const UOp* special, Op fold, DType dtype, std::vector<llvm::Value*>& values) {
+void GroupReduce::Reduce(const UOp* special, Op reduce_op, DType dtype, std::vector<llvm::Value*>& values) {
   const size_t axis = AxisOf(special);
   const int64_t step = StepOf(items_, axis), n = items_[axis];
   switch (WayOf(items_, axis)) {
-    case Way::kButterfly: return Butterfly(fold, dtype, step, step * n, values);
+    case Way::kButterfly: return Butterfly(reduce_op, dtype, step, step * n, values);
     case Way::kAcrossWarps:
-      Butterfly(fold, dtype, 1, kWarp, values);
-      return AcrossWarps(fold, dtype, n / kWarp, values);
-    case Way::kThroughMemory: return ThroughMemory(fold, dtype, axis, values);
+      Butterfly(reduce_op, dtype, 1, kWarp, values);
+      return AcrossWarps(reduce_op, dtype, n / kWarp, values);
+    case Way::kThroughMemory: return ThroughMemory(reduce_op, dtype, axis, values);
   }
 }
 
-llvm::Value* GroupFold::Combine(Op fold, DType dtype, llvm::Value* a, llvm::Value* b) {
-  if (dtype != DType::kBool) return EmitFold(builder_, fold, dtype, a, b);
+llvm::Value* GroupReduce::Combine(Op reduce_op, DType dtype, llvm::Value* a, llvm::Value* b) {
+  if (dtype != DType::kBool) return EmitReduceOp(builder_, reduce_op, dtype, a, b);
   // In memory a bool is a byte, 0 or 1.
-  return fold == Op::MUL ? builder_.CreateAnd(a, b) : builder_.CreateOr(a, b);
+  return reduce_op == Op::MUL ? builder_.CreateAnd(a, b) : builder_.CreateOr(a, b);
 }
 
-void GroupFold::Butterfly(Op fold, DType dtype, int64_t from, int64_t to, std::vector<llvm::Value*>& values) {
+void GroupReduce::Butterfly(Op reduce_op, DType dtype, int64_t from, int64_t to, std::vector<llvm::Value*>& values) {
   for (int64_t mask = to / 2; mask >= from; mask /= 2) {
-    for (llvm::Value*& value : values) value = Combine(fold, dtype, value, Partners(value, mask));
+    for (llvm::Value*& value : values) value = Combine(reduce_op, dtype, value, Partners(value, mask));
   }
 }
 
 // The value of the item whose number differs in the bit `mask`.
-llvm::Value* GroupFold::Partners(llvm::Value* value, int64_t mask) {
+llvm::Value* GroupReduce::Partners(llvm::Value* value, int64_t mask) {
   llvm::Type* type = value->getType();
   const unsigned bits = type->getScalarSizeInBits();
   llvm::Type* word = builder_.getInt32Ty();
@@ -141,7 +143,7 @@ llvm::Value* GroupFold::Partners(llvm::Value* value, int64_t mask) {
   return builder_.CreateBitCast(joined, type);
 }
 
-llvm::Value* GroupFold::Number() {
+llvm::Value* GroupReduce::Number() {
   llvm::Value* number = nullptr;
   for (size_t axis = 3; axis-- > 0;) {
     if (items_[axis] == 1) continue;
@@ -156,14 +158,14 @@ llvm::Value* GroupFold::Number() {
   return number == nullptr ? builder_.getInt32(0) : number;
 }
 
-llvm::Value* GroupFold::At(llvm::Type* element, llvm::Value* index, int64_t offset) {
+llvm::Value* GroupReduce::At(llvm::Type* element, llvm::Value* index, int64_t offset) {
   index = builder_.CreateAdd(index, builder_.getInt32(static_cast<uint32_t>(offset)));
   return builder_.CreateGEP(element, memory_, builder_.CreateZExt(index, builder_.getInt64Ty()));
 }
 
 // All items of a warp have the same. A row is of several neighbouring warps: the first item of each writes it down,
-// and each warp folds those of its row.
-void GroupFold::AcrossWarps(Op fold, DType dtype, int64_t warps, std::vector<llvm::Value*>& values) {
+// and each warp reduces those of its row.
+void GroupReduce::AcrossWarps(Op reduce_op, DType dtype, int64_t warps, std::vector<llvm::Value*>& values) {
   llvm::Type* element = values[0]->getType();
   const int64_t slots = all_ / kWarp;
   llvm::Value* number = Number();
@@ -184,10 +186,10 @@ void GroupFold::AcrossWarps(Op fold, DType dtype, int64_t warps, std::vector<llv
       builder_.CreateOr(builder_.CreateAnd(warp, builder_.CreateNot(low)), builder_.CreateAnd(number, low));
   for (size_t i = 0; i < values.size(); ++i) values[i] = builder_.CreateLoad(element, place(slot, i));
   abi_.Barrier(builder_);  // before anybody writes there again
-  Butterfly(fold, dtype, 1, warps, values);
+  Butterfly(reduce_op, dtype, 1, warps, values);
 }
 
-void GroupFold::ThroughMemory(Op fold, DType dtype, size_t axis, std::vector<llvm::Value*>& values) {
+void GroupReduce::ThroughMemory(Op reduce_op, DType dtype, size_t axis, std::vector<llvm::Value*>& values) {
   llvm::Type* element = values[0]->getType();
   const int64_t step = StepOf(items_, axis);
   const size_t at_once = AtOnce(items_, ItemSize(dtype), values.size());
@@ -206,7 +208,7 @@ void GroupFold::ThroughMemory(Op fold, DType dtype, size_t axis, std::vector<llv
     for (size_t i = begin; i < end; ++i) {
       for (int64_t k = 0; k < items_[axis]; ++k) {
         llvm::Value* part = builder_.CreateLoad(element, place(first, i, k * step));
-        values[i] = k == 0 ? part : Combine(fold, dtype, values[i], part);
+        values[i] = k == 0 ? part : Combine(reduce_op, dtype, values[i], part);
       }
     }
     abi_.Barrier(builder_);
