@@ -12,7 +12,7 @@
 #include "compiler/target/llvm/emit_dot.h"
 #include "compiler/target/llvm/group_memory.h"
 #include "compiler/target/llvm/group_reduce.h"
-#include "compiler/target/llvm/load_ahead.h"
+#include "compiler/target/llvm/prefetch.h"
 #include "compiler/target/llvm/memory_emitter.h"
 #include "compiler/target/llvm/move_lanes.h"
 #include "compiler/target/llvm/reduce_lanes.h"
@@ -42,9 +42,9 @@ class KernelEmitter {
   }
 
   void Run(const UOp* linear) {
-    ahead_ = FindLoadsAhead(linear);
+    prefetches_ = FindPrefetches(linear);
     linear_ = linear;
-    for (UOp* uop : ahead_.list) Emit(uop);
+    for (UOp* uop : prefetches_.list) Emit(uop);
     memory_.Finish();
     builder_.CreateRetVoid();
   }
@@ -93,8 +93,8 @@ class KernelEmitter {
         if (const auto product = GroupProductOf(uop)) return EmitGroupProduct(uop, *product);
         return EmitDots(uop);
       case Op::RANGE:
-        if (const auto loads = ahead_.before.find(uop); loads != ahead_.before.end()) {
-          for (const UOp* load : loads->second) EmitAhead(load);
+        if (const auto loads = prefetches_.before.find(uop); loads != prefetches_.before.end()) {
+          for (const UOp* load : loads->second) EmitPrefetch(load);
         }
         return OpenLoop(uop);
       case Op::END:
@@ -307,7 +307,7 @@ class KernelEmitter {
   }
 
   // Asks for what `load` will read.
-  void EmitAhead(const UOp* load) {
+  void EmitPrefetch(const UOp* load) {
     const UOp* source = load->src(0);
     const Value& index = At(source->src(1));
     const int64_t lanes = LanesOf(load->shape());
@@ -376,7 +376,7 @@ class KernelEmitter {
   llvm::IRBuilder<> builder_;
   const KernelAbi& abi_;
   MemoryEmitter memory_;
-  LoadsAhead ahead_;
+  Prefetches prefetches_;
   const uint64_t alignment_;
   const GroupMemory group_;
   const UOp* linear_ = nullptr;

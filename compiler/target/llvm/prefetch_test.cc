@@ -1,4 +1,4 @@
-#include "compiler/target/llvm/load_ahead.h"
+#include "compiler/target/llvm/prefetch.h"
 
 #include <gtest/gtest.h>
 
@@ -9,7 +9,7 @@
 namespace kiln::compiler {
 namespace {
 
-class LoadAheadTest : public testing::Test {
+class PrefetchTest : public testing::Test {
  protected:
   UOp* Range(int64_t size, AxisType type) {
     return graph_.Make(Op::RANGE, {Idx(graph_, size)}, RangeArg{graph_.NextId(), type});
@@ -32,24 +32,24 @@ class LoadAheadTest : public testing::Test {
   Graph graph_;
 };
 
-TEST_F(LoadAheadTest, ALoadBehindAReductionIsAskedForBeforeIt) {
+TEST_F(PrefetchTest, ALoadBehindAReductionIsAskedForBeforeIt) {
   UOp *place, *behind, *loop;
   const std::vector<UOp*> list = List(AxisType::kReduce, place, behind, loop);
-  const LoadsAhead ahead = FindLoadsAhead(graph_.Make(Op::LINEAR, list));
-  ASSERT_EQ(ahead.before.size(), 1u);
-  EXPECT_EQ(ahead.before.at(loop), std::vector<UOp*>{behind});
-  EXPECT_EQ(ahead.list, (std::vector<UOp*>{list[0], list[4], place, loop, list[2], list[3], behind, list[7]}));
+  const Prefetches prefetches = FindPrefetches(graph_.Make(Op::LINEAR, list));
+  ASSERT_EQ(prefetches.before.size(), 1u);
+  EXPECT_EQ(prefetches.before.at(loop), std::vector<UOp*>{behind});
+  EXPECT_EQ(prefetches.list, (std::vector<UOp*>{list[0], list[4], place, loop, list[2], list[3], behind, list[7]}));
 }
 
-TEST_F(LoadAheadTest, OtherLoopsAreNotWaitedFor) {
+TEST_F(PrefetchTest, OtherLoopsAreNotWaitedFor) {
   UOp *place, *behind, *loop;
   const std::vector<UOp*> list = List(AxisType::kLoop, place, behind, loop);
-  const LoadsAhead ahead = FindLoadsAhead(graph_.Make(Op::LINEAR, list));
-  EXPECT_TRUE(ahead.before.empty());
-  EXPECT_EQ(ahead.list, list);
+  const Prefetches prefetches = FindPrefetches(graph_.Make(Op::LINEAR, list));
+  EXPECT_TRUE(prefetches.before.empty());
+  EXPECT_EQ(prefetches.list, list);
 }
 
-TEST_F(LoadAheadTest, APlaceThatIsLoadedIsNotKnownYet) {
+TEST_F(PrefetchTest, APlaceThatIsLoadedIsNotKnownYet) {
   UOp* i = Range(4, AxisType::kLoop);
   UOp* k = Range(8, AxisType::kReduce);
   UOp* inside = Load(1, k);
@@ -57,9 +57,9 @@ TEST_F(LoadAheadTest, APlaceThatIsLoadedIsNotKnownYet) {
   UOp* behind = Load(2, place);
   UOp* end = graph_.Make(Op::END, {inside, k});
   const std::vector<UOp*> list = {i, k, inside, end, place->src(0), place, behind, graph_.Make(Op::END, {behind, i})};
-  const LoadsAhead ahead = FindLoadsAhead(graph_.Make(Op::LINEAR, list));
-  EXPECT_EQ(ahead.before.at(k), std::vector<UOp*>{place->src(0)});  // but what it is loaded from is
-  EXPECT_EQ(ahead.list, list);
+  const Prefetches prefetches = FindPrefetches(graph_.Make(Op::LINEAR, list));
+  EXPECT_EQ(prefetches.before.at(k), std::vector<UOp*>{place->src(0)});  // but what it is loaded from is
+  EXPECT_EQ(prefetches.list, list);
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-#include "compiler/target/llvm/load_ahead.h"
+#include "compiler/target/llvm/prefetch.h"
 
 #include <algorithm>
 
@@ -23,19 +23,19 @@ bool IsPure(const UOp* uop) {
   }
 }
 
-bool CanBeAhead(const UOp* load) {
+bool CanPrefetch(const UOp* load) {
   if (load->op() != Op::LOAD || load->src().size() > 1 || load->src(0)->op() != Op::INDEX) return false;
   return load->src(0)->src(0)->op() == Op::PARAM;
 }
 
 }  // namespace
 
-LoadsAhead FindLoadsAhead(const UOp* linear) {
+Prefetches FindPrefetches(const UOp* linear) {
   const absl::Span<UOp* const> all = linear->src();
   absl::flat_hash_map<const UOp*, size_t> position;
   for (size_t i = 0; i < all.size(); ++i) position[all[i]] = i;
 
-  LoadsAhead ahead;
+  Prefetches prefetches;
   absl::flat_hash_map<size_t, std::vector<size_t>> moved;  // before the instruction at a position
   absl::flat_hash_set<size_t> moves;
   std::vector<size_t> first_loops = {kNone};  // of each scope that is open
@@ -47,12 +47,12 @@ LoadsAhead FindLoadsAhead(const UOp* linear) {
       first_loops.push_back(kNone);
     } else if (uop->op() == Op::END) {
       first_loops.resize(first_loops.size() - (uop->src().size() - 1));
-    } else if (first_loops.back() != kNone && CanBeAhead(uop)) {
+    } else if (first_loops.back() != kNone && CanPrefetch(uop)) {
       const size_t loop = first_loops.back();
       std::vector<UOp*> place = Toposort(uop->src(0)->src(1));
       if (!std::all_of(place.begin(), place.end(), IsPure)) continue;
       place.push_back(uop->src(0)->src(0));
-      ahead.before[all[loop]].push_back(uop);
+      prefetches.before[all[loop]].push_back(uop);
       for (const UOp* part : place) {
         const auto at = position.find(part);
         if (at != position.end() && at->second > loop && moves.insert(at->second).second)
@@ -63,11 +63,11 @@ LoadsAhead FindLoadsAhead(const UOp* linear) {
   for (size_t i = 0; i < all.size(); ++i) {
     if (const auto found = moved.find(i); found != moved.end()) {
       std::sort(found->second.begin(), found->second.end());
-      for (size_t at : found->second) ahead.list.push_back(all[at]);
+      for (size_t at : found->second) prefetches.list.push_back(all[at]);
     }
-    if (!moves.contains(i)) ahead.list.push_back(all[i]);
+    if (!moves.contains(i)) prefetches.list.push_back(all[i]);
   }
-  return ahead;
+  return prefetches;
 }
 
 }  // namespace kiln::compiler
