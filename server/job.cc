@@ -19,7 +19,7 @@
 #include "runtime/drivers/remote/device.h"
 #include "runtime/drivers/remote/switchboard.h"
 #include "runtime/drivers/remote/worker.h"
-#include "server/last_resort.h"
+#include "server/watchdog.h"
 
 namespace kiln::server {
 namespace {
@@ -142,7 +142,7 @@ int ServeRank(const v1::ServerConfig& config, std::shared_ptr<spdlog::logger> lo
     std::_Exit(1);
   };
   const std::string library = LibraryPath(config);
-  std::optional<LastResort> last_resort;
+  std::optional<Watchdog> watchdog;
   const auto serve = [&]() -> absl::Status {
     KILN_ASSIGN_OR_RETURN(auto devices, runtime::cpu::CreateDevices(config.cpu_devices(), CpuOptions(config)));
     KILN_ASSIGN_OR_RETURN(worker, remote::Worker::Make(std::move(devices), Script));
@@ -152,7 +152,7 @@ int ServeRank(const v1::ServerConfig& config, std::shared_ptr<spdlog::logger> lo
     log->info("event=rank_serving rank={} ranks={} devices={}", post->rank(), post->size(), config.cpu_devices());
     goodbye.WaitForNotification();
     // MPI waits for all ranks to leave, and one may have been killed meanwhile.
-    last_resort.emplace(kLeave, [] { std::_Exit(0); });
+    watchdog.emplace(kLeave, [] { std::_Exit(0); });
     worker = nullptr;
     return absl::OkStatus();
   };

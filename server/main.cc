@@ -16,9 +16,9 @@
 #include "base/error.h"
 #include "server/config.h"
 #include "server/job.h"
-#include "server/last_resort.h"
 #include "server/process.h"
 #include "server/server.h"
+#include "server/watchdog.h"
 
 namespace {
 
@@ -82,7 +82,7 @@ int Serve(const Invocation& invocation) {
   const auto remove_port_file = [&invocation] {
     if (!invocation.port_file.empty()) std::remove(invocation.port_file.c_str());
   };
-  const kiln::server::LastResort last_resort(patience + kGrace, [&] {
+  const kiln::server::Watchdog watchdog(patience + kGrace, [&] {
     remove_port_file();
     log->warn("event=stopped all_finished=false abandoned=true");
     log->flush();

@@ -2,8 +2,8 @@
 //
 // A compilation that has begun runs to its end, and nobody can say when that is; a
 // server that was told to stop must stop all the same.
-#ifndef KILN_SERVER_LAST_RESORT_H_
-#define KILN_SERVER_LAST_RESORT_H_
+#ifndef KILN_SERVER_WATCHDOG_H_
+#define KILN_SERVER_WATCHDOG_H_
 
 #include <functional>
 #include <thread>
@@ -16,18 +16,18 @@ namespace kiln::server {
 
 // While one lives, time runs: after `patience` it calls `give_up`, on a thread of its
 // own. Destroyed before, it calls nothing.
-class LastResort {
+class Watchdog {
  public:
-  LastResort(absl::Duration patience, std::function<void()> give_up)
+  Watchdog(absl::Duration patience, std::function<void()> give_up)
       : thread_([this, patience, give_up = std::move(give_up)] {
           if (!in_time_.WaitForNotificationWithTimeout(patience)) give_up();
         }) {}
-  ~LastResort() {
+  ~Watchdog() {
     in_time_.Notify();
     thread_.join();
   }
-  LastResort(const LastResort&) = delete;
-  LastResort& operator=(const LastResort&) = delete;
+  Watchdog(const Watchdog&) = delete;
+  Watchdog& operator=(const Watchdog&) = delete;
 
  private:
   absl::Notification in_time_;
@@ -36,4 +36,4 @@ class LastResort {
 
 }  // namespace kiln::server
 
-#endif  // KILN_SERVER_LAST_RESORT_H_
+#endif  // KILN_SERVER_WATCHDOG_H_
