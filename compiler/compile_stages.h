@@ -14,7 +14,7 @@
 
 namespace kiln::compiler {
 
-// All behind the door: `root` is what "normalise" leaves, and `function` has its bodies.
+// All after import: `root` is what "normalise" leaves, and `function` has its bodies.
 absl::StatusOr<v1::Executable> CompileNormalised(Graph& graph, Pipeline& pipeline, UOp* root, Function function,
                                                  const v1::Target& target, const Options& options,
                                                  CompileObserver* observer);

@@ -66,7 +66,7 @@ void LingerUntilQuiet(const Gate& gate) {
 
 }  // namespace
 
-RpcServer::RpcServer(std::unique_ptr<Engine> engine, std::unique_ptr<SharedMemoryDoor> shared_memory,
+RpcServer::RpcServer(std::unique_ptr<Engine> engine, std::unique_ptr<SharedMemoryListener> shared_memory,
                      std::unique_ptr<DataFolder> data_folder, std::shared_ptr<spdlog::logger> log)
     : log_(std::move(log)),
       engine_(std::move(engine)),
@@ -85,9 +85,9 @@ RpcServer::RpcServer(std::unique_ptr<Engine> engine, std::unique_ptr<SharedMemor
 absl::StatusOr<std::unique_ptr<RpcServer>> RpcServer::Start(const v1::ServerConfig& config,
                                                             std::unique_ptr<Engine> engine,
                                                             std::shared_ptr<spdlog::logger> log, Preparation prepare) {
-  std::unique_ptr<SharedMemoryDoor> shared_memory;
+  std::unique_ptr<SharedMemoryListener> shared_memory;
   if (const v1::ServerConfig::SharedMemory& shared = config.shared_memory(); shared.max_bytes() != 0) {
-    KILN_ASSIGN_OR_RETURN(shared_memory, SharedMemoryDoor::Open(shared.socket(), shared.max_bytes()));
+    KILN_ASSIGN_OR_RETURN(shared_memory, SharedMemoryListener::Open(shared.socket(), shared.max_bytes()));
     log->info("event=shared_memory socket={} max_bytes={}", shared_memory->path(), shared.max_bytes());
   }
   std::unique_ptr<DataFolder> data_folder;

@@ -19,7 +19,7 @@
 #include "server/engine/engine.h"
 #include "server/files/loader.h"
 #include "server/services/gate.h"
-#include "server/shared_memory/door.h"
+#include "server/shared_memory/listener.h"
 
 namespace kiln::server {
 
@@ -53,7 +53,7 @@ class RpcServer {
   bool Drain(absl::Duration patience);
 
  private:
-  RpcServer(std::unique_ptr<Engine> engine, std::unique_ptr<SharedMemoryDoor> shared_memory,
+  RpcServer(std::unique_ptr<Engine> engine, std::unique_ptr<SharedMemoryListener> shared_memory,
             std::unique_ptr<DataFolder> data_folder, std::shared_ptr<spdlog::logger> log);
 
   // Has what comes by `builder`'s port recorded.
@@ -61,8 +61,8 @@ class RpcServer {
 
   const std::shared_ptr<spdlog::logger> log_;
   const std::unique_ptr<Engine> engine_;
-  const std::unique_ptr<SharedMemoryDoor> shared_memory_;  // null where it is off
-  const std::unique_ptr<Loader> loader_;                   // null without a data folder
+  const std::unique_ptr<SharedMemoryListener> shared_memory_;  // null where it is off
+  const std::unique_ptr<Loader> loader_;                       // null without a data folder
   Gate gate_;
   std::vector<std::unique_ptr<grpc::Service>> services_;
   std::unique_ptr<grpc::Server> server_;

@@ -1,6 +1,6 @@
 // Failures in the words of the client that caused them.
 //
-// Behind the door a graph is in core ops: what was sent as SUB fails as the ADD or the MUL
+// After import a graph is in core ops: what was sent as SUB fails as the ADD or the MUL
 // that it became. A client knows neither. Tested by wire_test.
 #ifndef KILN_COMPILER_IR_AS_SENT_H_
 #define KILN_COMPILER_IR_AS_SENT_H_

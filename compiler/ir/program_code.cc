@@ -1,9 +1,9 @@
-// Code of a client's own at the door: refused, or taken where the server's owner allows
+// Code of a client's own at import: refused, or taken where the server's owner allows
 // it.
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
 #include "compiler/ir/code_text.h"
-#include "compiler/ir/program_door.h"
+#include "compiler/ir/program_importer.h"
 #include "compiler/ir/weak.h"
 
 namespace kiln::compiler {
@@ -16,7 +16,7 @@ bool IsNativeCode(v1::Op op) {
 
 }  // namespace
 
-absl::Status ProgramDoor::RefuseCode(uint32_t index) const {
+absl::Status ProgramImporter::RefuseCode(uint32_t index) const {
   const v1::Op op = wire(index).op();
   if (!IsNativeCode(op)) return absl::OkStatus();
   if (!limits_.allow_native_code) {
@@ -29,7 +29,7 @@ absl::Status ProgramDoor::RefuseCode(uint32_t index) const {
   return MakeError(v1::UNSUPPORTED_OP, absl::StrCat(v1::Op_Name(op), " is an instruction of a LINEAR program alone"));
 }
 
-absl::StatusOr<UOp*> ProgramDoor::Code(uint32_t index, std::vector<UOp*> src) {
+absl::StatusOr<UOp*> ProgramImporter::Code(uint32_t index, std::vector<UOp*> src) {
   const v1::UOp& node = wire(index);
   const auto bad = [&](absl::string_view text) {
     return MakeError(v1::BAD_ARGUMENT, absl::StrCat(v1::Op_Name(node.op()), text));
@@ -48,7 +48,7 @@ absl::StatusOr<UOp*> ProgramDoor::Code(uint32_t index, std::vector<UOp*> src) {
   return graph_.TryMake(dtype == DType::kVoid ? Op::CUSTOM : Op::CUSTOMI, src, CodeArg{dtype, node.text()});
 }
 
-absl::StatusOr<UOp*> ProgramDoor::Program(uint32_t index, const std::vector<UOp*>& src) {
+absl::StatusOr<UOp*> ProgramImporter::Program(uint32_t index, const std::vector<UOp*>& src) {
   const v1::UOp& node = wire(index);
   UOp *linear = nullptr, *sink = nullptr;
   const v1::UOp* source = nullptr;

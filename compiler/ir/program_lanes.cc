@@ -6,7 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
 #include "compiler/ir/build.h"
-#include "compiler/ir/program_door.h"
+#include "compiler/ir/program_importer.h"
 #include "compiler/ir/settle.h"
 #include "compiler/ir/weak.h"
 
@@ -36,7 +36,7 @@ UOp* Lane(Graph& graph, UOp* x, int64_t lane) {
   return graph.Make(Op::INDEX, {x, Idx(graph, lane)});
 }
 
-absl::StatusOr<UOp*> ProgramDoor::Lanes(uint32_t index, std::vector<UOp*> src) {
+absl::StatusOr<UOp*> ProgramImporter::Lanes(uint32_t index, std::vector<UOp*> src) {
   const v1::UOp& node = wire(index);
   if (node.op() == v1::VCONST && src.empty()) return VectorConst(node);
   const bool one = node.op() == v1::GEP || node.op() == v1::CONTRACT || node.op() == v1::UNROLL;
@@ -81,7 +81,7 @@ absl::StatusOr<UOp*> ProgramDoor::Lanes(uint32_t index, std::vector<UOp*> src) {
 }
 
 // The lanes' bytes, little-endian, in the node's own dtype.
-absl::StatusOr<UOp*> ProgramDoor::VectorConst(const v1::UOp& node) {
+absl::StatusOr<UOp*> ProgramImporter::VectorConst(const v1::UOp& node) {
   const DType dtype = FromWire(node.dtype());
   const size_t item = static_cast<size_t>(ItemSize(dtype));
   if (node.arg_case() != v1::UOp::kData || item == 0 || IsWeak(dtype) || node.data().empty() ||
@@ -100,7 +100,7 @@ absl::StatusOr<UOp*> ProgramDoor::VectorConst(const v1::UOp& node) {
   return graph_.TryMake(Op::STACK, lanes);
 }
 
-absl::StatusOr<UOp*> ProgramDoor::PickLanes(const v1::UOp& node, UOp* x) {
+absl::StatusOr<UOp*> ProgramImporter::PickLanes(const v1::UOp& node, UOp* x) {
   const int64_t lanes = x->shape().empty() ? 1 : int64_t{x->shape()[0]};
   if (!node.has_axes() || node.axes().axis().empty()) return BadArgument("GEP wants the lanes that it takes as axes");
   if (static_cast<uint32_t>(node.axes().axis_size()) > limits_.max_stack_sources)
@@ -115,7 +115,7 @@ absl::StatusOr<UOp*> ProgramDoor::PickLanes(const v1::UOp& node, UOp* x) {
 
 // What UNROLL spread over axes, as one vector again. Other axes than those that
 // `x` runs over would be a matter of how a whole kernel is expanded.
-absl::StatusOr<UOp*> ProgramDoor::Contract(uint32_t index, UOp* x) {
+absl::StatusOr<UOp*> ProgramImporter::Contract(uint32_t index, UOp* x) {
   const v1::UOp& node = wire(index);
   KILN_ASSIGN_OR_RETURN(const int64_t lanes, LanesOfAxes(node));
   std::vector<int64_t>& unrolled = notes_[index].unrolled;

@@ -1,9 +1,9 @@
 // Writes the instructions of a program in order: the sources of a LINEAR.
 //
 // A client lists the nodes that it sent; one of them may have become several core
-// nodes at the door. And a node that only computes (arithmetic, a pointer) need
+// nodes at import. And a node that only computes (arithmetic, a pointer) need
 // not be listed by the client at all: then it is computed where it is used, from
-// what its sources are there. So behind the door every node stands in the list
+// what its sources are there. So after import every node stands in the list
 // before its users.
 #ifndef KILN_COMPILER_IR_PROGRAM_LIST_H_
 #define KILN_COMPILER_IR_PROGRAM_LIST_H_

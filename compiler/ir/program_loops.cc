@@ -1,11 +1,11 @@
 // RANGE, LOOP and what closes them, in the spellings of every age. Tested by
-// program_door_test.
+// program_importer_test.
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
 #include "compiler/ir/build.h"
-#include "compiler/ir/program_door.h"
+#include "compiler/ir/program_importer.h"
 #include "compiler/ir/program_scopes.h"
 #include "compiler/ir/weak.h"
 
@@ -18,7 +18,7 @@ absl::Status WrongSources(absl::string_view what, size_t have) {
 
 }  // namespace
 
-absl::StatusOr<RangeArg> ProgramDoor::LoopArg(uint32_t index) {
+absl::StatusOr<RangeArg> ProgramImporter::LoopArg(uint32_t index) {
   const v1::UOp& node = wire(index);
   RangeArg arg;
   if (node.has_range()) {
@@ -44,7 +44,7 @@ absl::StatusOr<RangeArg> ProgramDoor::LoopArg(uint32_t index) {
   return arg;
 }
 
-absl::StatusOr<UOp*> ProgramDoor::Loop(uint32_t index, std::vector<UOp*> src) {
+absl::StatusOr<UOp*> ProgramImporter::Loop(uint32_t index, std::vector<UOp*> src) {
   const v1::UOp& node = wire(index);
   if (src.empty()) return WrongSources("a loop takes its bound", 0);
   // The older ages count from a start; today's RANGE waits for what follows its bound.
@@ -79,7 +79,7 @@ absl::StatusOr<UOp*> ProgramDoor::Loop(uint32_t index, std::vector<UOp*> src) {
   return start == nullptr ? loop : Add(graph_, loop, start);
 }
 
-absl::StatusOr<UOp*> ProgramDoor::EndLoop(uint32_t index, const std::vector<UOp*>& src) {
+absl::StatusOr<UOp*> ProgramImporter::EndLoop(uint32_t index, const std::vector<UOp*>& src) {
   if (src.size() != 1) return WrongSources("it closes one loop, its source", src.size());
   UOp* loop = SourceNote(index, 0).loop;
   if (loop == nullptr || loop->op() != Op::RANGE)
@@ -89,7 +89,7 @@ absl::StatusOr<UOp*> ProgramDoor::EndLoop(uint32_t index, const std::vector<UOp*
 }
 
 // As of an AFTER's: each is listed before, or needs no place in a list.
-absl::Status ProgramDoor::CheckWaits(uint32_t range, const absl::flat_hash_set<const UOp*>& listed) const {
+absl::Status ProgramImporter::CheckWaits(uint32_t range, const absl::flat_hash_set<const UOp*>& listed) const {
   const v1::UOp& node = wire(range);
   if (node.op() != v1::RANGE || legacy()) return absl::OkStatus();
   for (int k = 1; k < node.src_size(); ++k) {

@@ -4,7 +4,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
 #include "compiler/ir/build.h"
-#include "compiler/ir/program_door.h"
+#include "compiler/ir/program_importer.h"
 #include "compiler/ir/program_scopes.h"
 #include "compiler/ir/weak.h"
 
@@ -39,7 +39,7 @@ bool IsRecastPointer(const UOp* uop) {
          ItemSize(uop->dtype()) == ItemSize(uop->src(0)->dtype());
 }
 
-bool ProgramDoor::IsOldAccess(uint32_t index, const std::vector<UOp*>& src) const {
+bool ProgramImporter::IsOldAccess(uint32_t index, const std::vector<UOp*>& src) const {
   if (src.size() < 2 || !IsBareStorage(src[0]) || !IsInt(src[1]->dtype())) return false;
   if (legacy()) return true;
   // In today's dialect such an op may still stand in a program, where no LOAD or STORE takes
@@ -49,13 +49,13 @@ bool ProgramDoor::IsOldAccess(uint32_t index, const std::vector<UOp*>& src) cons
   return old_storage && in_programs_.contains(&wire(index));
 }
 
-absl::StatusOr<UOp*> ProgramDoor::Pointer(UOp* storage, UOp* place) {
+absl::StatusOr<UOp*> ProgramImporter::Pointer(UOp* storage, UOp* place) {
   KILN_ASSIGN_OR_RETURN(place, StrengthenByDefault(graph_, place));
   KILN_ASSIGN_OR_RETURN(UOp * pointer, graph_.TryMake(Op::INDEX, {storage, place}));
   return pointer;
 }
 
-absl::Status ProgramDoor::PrepareIndex(uint32_t index, std::vector<UOp*>& src) {
+absl::Status ProgramImporter::PrepareIndex(uint32_t index, std::vector<UOp*>& src) {
   if (src.size() >= 3 && src.back()->dtype() == DType::kBool && IsMemory(src[0])) {
     notes_[index].gate = src.back();
     src.pop_back();
@@ -63,7 +63,7 @@ absl::Status ProgramDoor::PrepareIndex(uint32_t index, std::vector<UOp*>& src) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<UOp*> ProgramDoor::Load(uint32_t index, std::vector<UOp*>& src) {
+absl::StatusOr<UOp*> ProgramImporter::Load(uint32_t index, std::vector<UOp*>& src) {
   if (src.empty() || !IsMemory(src[0])) return nullptr;
   const std::vector<UOp*> deps = TakeDeps(src, 1);
   UOp* pointer = src[0];
@@ -117,7 +117,7 @@ absl::StatusOr<UOp*> ProgramDoor::Load(uint32_t index, std::vector<UOp*>& src) {
   return value;
 }
 
-absl::Status ProgramDoor::PrepareStore(uint32_t index, std::vector<UOp*>& src) {
+absl::Status ProgramImporter::PrepareStore(uint32_t index, std::vector<UOp*>& src) {
   if (src.size() < 2 || !IsMemory(src[0])) return absl::OkStatus();
   const std::vector<UOp*> deps = TakeDeps(src, 1);
   if (src.size() >= 3 && IsOldAccess(index, src)) {

@@ -8,14 +8,14 @@
 #define KILN_COMPILER_IR_STORAGE_SIZES_H_
 
 #include "absl/status/statusor.h"
-#include "compiler/ir/program_door.h"
+#include "compiler/ir/program_importer.h"
 
 namespace kiln::compiler {
 
 // Whether any storage of the graph lacks its shape.
 bool LacksShapes(const v1::Graph& wire);
 
-// For each of `unsized` (ProgramDoor::unsized), by its node, what the accesses
+// For each of `unsized` (ProgramImporter::unsized), by its node, what the accesses
 // under `root` need. BAD_ARGUMENT, the node named, where an index has no bound
 // worth the name, or the storage is used whole.
 absl::StatusOr<StorageSizes> LeastSizes(UOp* root, const std::vector<std::pair<uint32_t, UOp*>>& unsized,

@@ -2,7 +2,7 @@
 // offsets may depend.
 //
 // A graph may spell one as a PARAM or a BUFFER of address space ALU or as a
-// DEFINE_VAR; behind the door it is a PARAM of address space ALU, a scalar with a
+// DEFINE_VAR; after import it is a PARAM of address space ALU, a scalar with a
 // least and a greatest value. BIND(variable, CONST) is the variable, and gives the
 // value that it has where a call gives none.
 #ifndef KILN_COMPILER_IR_VARIABLES_H_

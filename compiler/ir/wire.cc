@@ -11,7 +11,7 @@
 #include "compiler/ir/functions.h"
 #include "compiler/ir/legacy_devices.h"
 #include "compiler/ir/legacy_tensor.h"
-#include "compiler/ir/program_door.h"
+#include "compiler/ir/program_importer.h"
 #include "compiler/ir/program_nodes.h"
 #include "compiler/ir/settle.h"
 #include "compiler/ir/spellings.h"
@@ -45,7 +45,7 @@ struct Reading {
         limits(limits),
         graph(graph),
         inliner(graph, limits.max_nodes),
-        door(wire, limits, sizes, graph),
+        importer(wire, limits, sizes, graph),
         variables(wire) {
     reached = Reached(wire);
     if (variables.any()) in_programs = NodesOfPrograms(wire);
@@ -58,7 +58,7 @@ struct Reading {
   const Limits& limits;
   Graph& graph;
   FunctionInliner inliner;
-  ProgramDoor door;
+  ProgramImporter importer;
   const VariableReader variables;
   std::vector<bool> reached;                        // by node
   absl::flat_hash_set<const v1::UOp*> in_programs;  // looked for if there are variables
@@ -147,7 +147,7 @@ absl::StatusOr<UOp*> ReadNode(Reading& reading, uint32_t index) {
   if (IsVariable(node)) {
     KILN_ASSIGN_OR_RETURN(UOp * variable, reading.variables.Read(reading.graph, node, src));
     if (node.dtype() != v1::WEAKINT) KILN_RETURN_IF_ERROR(CheckDType(node, variable));
-    return reading.door.Finish(index, variable);
+    return reading.importer.Finish(index, variable);
   }
   KILN_ASSIGN_OR_RETURN(Arg arg, ReadArg(node));
   UOp* uop = nullptr;
@@ -159,12 +159,12 @@ absl::StatusOr<UOp*> ReadNode(Reading& reading, uint32_t index) {
     }
   }
   if (uop == nullptr) {
-    KILN_ASSIGN_OR_RETURN(uop, reading.door.Read(index, src));
+    KILN_ASSIGN_OR_RETURN(uop, reading.importer.Read(index, src));
   }
   if (uop == nullptr) {
     KILN_ASSIGN_OR_RETURN(uop, MakeOrdinary(reading, index, std::move(src), std::move(arg)));
   }
-  KILN_ASSIGN_OR_RETURN(uop, reading.door.Finish(index, uop));
+  KILN_ASSIGN_OR_RETURN(uop, reading.importer.Finish(index, uop));
   const bool counts = node.op() == v1::RANGE || node.op() == v1::LOOP || node.op() == v1::SPECIAL;
   if (!counts || node.dtype() != v1::WEAKINT) KILN_RETURN_IF_ERROR(CheckDType(node, uop));
   return uop;
@@ -217,7 +217,7 @@ absl::StatusOr<UOp*> FromWire(const v1::Graph& wire, const Limits& limits, Graph
     Graph scratch;
     Reading trial(wire, limits, nullptr, scratch);
     KILN_ASSIGN_OR_RETURN(UOp * root, ReadAll(trial));
-    KILN_ASSIGN_OR_RETURN(sizes, LeastSizes(root, trial.door.unsized(), wire));
+    KILN_ASSIGN_OR_RETURN(sizes, LeastSizes(root, trial.importer.unsized(), wire));
   }
   Reading reading(wire, limits, &sizes, graph);
   return ReadAll(reading);

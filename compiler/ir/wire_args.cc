@@ -39,7 +39,7 @@ absl::StatusOr<ConstArg> ReadConst(const v1::ConstArg& wire) {
 absl::StatusOr<Arg> ReadBuffer(const v1::BufferArg& wire) {
   BufferArg arg;
   arg.slot = wire.slot();
-  // Storage inside a kernel may be the door's own (program_door.cc), numbered higher.
+  // Storage inside a kernel may be the importer's own (program_importer.cc), numbered higher.
   const uint32_t slots = wire.addrspace() == v1::LOCAL || wire.addrspace() == v1::REG ? 1u << 25 : 1u << 16;
   if (wire.slot() >= slots) return BadArgument(absl::StrCat("slot ", wire.slot(), "; slots are below ", slots));
   KILN_ASSIGN_OR_RETURN(arg.dtype, ReadDType(wire.dtype()));
@@ -99,7 +99,7 @@ bool TakesForm(v1::Op op, v1::UOp::ArgCase form) {
 
 absl::StatusOr<Arg> ReadArg(const v1::UOp& wire) {
   if (!IsCoreOp(wire.op()) && !IsSpelling(wire.op())) return Arg();       // not built yet, as MakeSpelled will say
-  if (wire.op() == v1::CUSTOM || wire.op() == v1::CUSTOMI) return Arg();  // program_door.cc reads it, where allowed
+  if (wire.op() == v1::CUSTOM || wire.op() == v1::CUSTOMI) return Arg();  // program_importer.cc reads it, where allowed
   if (!TakesForm(wire.op(), wire.arg_case())) {
     return BadArgument(absl::StrCat("this form of argument is not one that ", v1::Op_Name(wire.op()),
                                     " takes; graph.proto says which op takes which"));

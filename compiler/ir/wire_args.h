@@ -9,7 +9,7 @@
 namespace kiln::compiler {
 
 // Of a core op or one of its spellings; nothing for other ops and for RANGE,
-// which the program door reads. BAD_ARGUMENT for a form that is not the op's.
+// which the program importer reads. BAD_ARGUMENT for a form that is not the op's.
 absl::StatusOr<Arg> ReadArg(const v1::UOp& wire);
 
 // A BufferArg.

@@ -104,7 +104,7 @@ class Checker {
     return {};
   }
 
-  // "; it is node 5 as sent": behind the door its op may be another than the client's.
+  // "; it is node 5 as sent": after import its op may be another than the client's.
   std::string AsSent(const UOp* uop) const {
     if (graph_ == nullptr) return "";
     const auto detail = DetailOf(graph_->Locate(MakeError(v1::BAD_ARGUMENT, ""), uop));

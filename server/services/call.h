@@ -1,4 +1,4 @@
-// What every unary call has in common: the door, decoding, deadline and
+// What every unary call has in common: the gate, decoding, deadline and
 // cancellation, the answer.
 //
 // Services take calls as bytes and decode them here, so that a message that is

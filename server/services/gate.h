@@ -1,4 +1,4 @@
-// The door of the server: counts the calls inside and closes for good.
+// Lets calls into the server, counts those inside, and closes for good.
 #ifndef KILN_SERVER_SERVICES_GATE_H_
 #define KILN_SERVER_SERVICES_GATE_H_
 
@@ -17,7 +17,7 @@ namespace kiln::server {
 // Safe from any thread.
 class Gate {
  public:
-  // A call that lasts until its client ends it, and so must hear that the door closes.
+  // A call that lasts until its client ends it, and so must hear that the gate closes.
   class Watcher {
    public:
     virtual ~Watcher() = default;

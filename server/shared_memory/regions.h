@@ -1,7 +1,7 @@
 // The shared memory of all clients, by handle.
 //
 // A region is reserved by a call, which says who the client is, and brought by a
-// connection of a Unix socket (door.h), which is how a file changes hands. It lives as
+// connection of a Unix socket (listener.h), which is how a file changes hands. It lives as
 // long as that connection: a client that dies takes its memory along.
 #ifndef KILN_SERVER_SHARED_MEMORY_REGIONS_H_
 #define KILN_SERVER_SHARED_MEMORY_REGIONS_H_

@@ -32,7 +32,7 @@ TEST(Programs, KernelGraphsToo) {
   }
 }
 
-// Behind the door a program is in core ops, every node listed: read again, it
+// After import a program is in core ops, every node listed: read again, it
 // stays as it is.
 TEST(Programs, AreReadOnce) {
   for (const ProgramCase& test : ProgramCases()) {

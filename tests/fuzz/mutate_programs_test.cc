@@ -1,4 +1,4 @@
-// Damaged programs, of every age: each is refused with a reason, by the door or the
+// Damaged programs, of every age: each is refused with a reason, by the importer or the
 // spec, or runs in the interpreter, and none crashes anything.
 #include <gtest/gtest.h>
 

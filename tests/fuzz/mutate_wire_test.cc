@@ -1,4 +1,4 @@
-// Ten thousand damaged graphs through the door and, where they are let in, all
+// Ten thousand damaged graphs through import and, where they are let in, all
 // through the compiler: each gives a Status or a result, and none a crash.
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "compiler/ir/program_door.h"
+#include "compiler/ir/program_importer.h"
 
 #include <gtest/gtest.h>
 
@@ -34,12 +34,12 @@ std::string Legacy(const std::string& rest) {
       rest);
 }
 
-TEST(ProgramDoor, OldAccessesBecomePointers) {
+TEST(ProgramImporter, OldAccessesBecomePointers) {
   EXPECT_EQ(*Listed(Legacy("3 LOAD [0, 1]\n4 STORE [0, 2, 3]\n5 LINEAR [0, 1, 2, 3, 4]\n")),
             "PARAM INDEX LOAD INDEX STORE");
 }
 
-TEST(ProgramDoor, CountersAreCastToWhatTheySayTheyAre) {
+TEST(ProgramImporter, CountersAreCastToWhatTheySayTheyAre) {
   EXPECT_EQ(
       *Listed(Legacy("3 RANGE : int32 [1, 2] range=(0)\n4 STORE [0, 3, 3]\n5 ENDRANGE [3]\n6 LINEAR [3, 4, 5]\n")),
       "RANGE CAST INDEX STORE END");
@@ -56,7 +56,7 @@ std::string Today(const std::string& rest) {
       "0 CONST [] weakint 8\n1 PARAM [0] slot=0 dtype=int32\n2 CONST [] weakint 3\n3 CONST [] weakint 4\n", rest);
 }
 
-TEST(ProgramDoor, ARangeOfTodayWaitsForItsFurtherSources) {
+TEST(ProgramImporter, ARangeOfTodayWaitsForItsFurtherSources) {
   // tinygrad's lowering says so which loop stands inside which, and which one behind.
   EXPECT_EQ(
       *Listed(Today("4 RANGE [2] range=(0)\n5 RANGE [3, 4] range=(1)\n6 CONST [] int32 1\n7 INDEX [1, 5]\n8 STORE "
@@ -65,7 +65,7 @@ TEST(ProgramDoor, ARangeOfTodayWaitsForItsFurtherSources) {
       "RANGE RANGE INDEX STORE END END RANGE INDEX STORE END");
 }
 
-TEST(ProgramDoor, WhatARangeWaitsForIsListedBeforeIt) {
+TEST(ProgramImporter, WhatARangeWaitsForIsListedBeforeIt) {
   const auto late =
       Listed(Today("4 GROUP []\n5 RANGE [2] range=(0)\n6 END [4, 5]\n7 RANGE [3, 6] range=(1)\n8 END [4, 7]\n9 "
                    "LINEAR [7, 8, 5, 6]\n"));
@@ -81,33 +81,33 @@ TEST(ProgramDoor, WhatARangeWaitsForIsListedBeforeIt) {
   EXPECT_EQ(DetailOf(kernel.status())->node(), 5u) << kernel.status();
 }
 
-TEST(ProgramDoor, AccumulatorsAreReadAnewByEveryUser) {
+TEST(ProgramImporter, AccumulatorsAreReadAnewByEveryUser) {
   EXPECT_EQ(*Listed(Legacy("3 LOOP [1, 2]\n4 DEFINE_ACC : int32 [1, 3] slot=0\n5 ADD [4, 2]\n6 ASSIGN [4, 5]\n7 MUL "
                            "[4, 6]\n8 ASSIGN [6, 7]\n9 ENDLOOP [3]\n10 STORE [0, 1, 8]\n11 LINEAR [3, 4, 5, 6, 7, 8, "
                            "9, 10]\n")),
             "BUFFER INDEX STORE RANGE LOAD ADD STORE LOAD LOAD MUL STORE END INDEX LOAD STORE");
 }
 
-TEST(ProgramDoor, WhatOnlyComputesNeedNotBeListed) {
+TEST(ProgramImporter, WhatOnlyComputesNeedNotBeListed) {
   // Inside the loop it is computed there; behind the loop, again.
   EXPECT_EQ(*Listed(Legacy("3 LOAD [0, 1]\n4 SUB [2, 3]\n5 LOOP [1, 2]\n6 STORE [0, 5, 4]\n7 ENDLOOP [5]\n8 STORE [0, "
                            "1, 4]\n9 LINEAR [3, 5, 6, 7, 8]\n")),
             "INDEX LOAD RANGE INDEX MUL ADD STORE END MUL ADD STORE");
 }
 
-TEST(ProgramDoor, WhatIsComputedFollowsItsSources) {
+TEST(ProgramImporter, WhatIsComputedFollowsItsSources) {
   // The LOAD is listed twice: SUB, which is two core nodes, sees the newer value.
   EXPECT_EQ(*Listed(Legacy("3 LOAD [0, 1]\n4 SUB [2, 3]\n5 STORE [0, 1, 4]\n6 LINEAR [3, 4, 5, 3, 4, 5]\n")),
             "INDEX LOAD MUL ADD STORE LOAD MUL ADD STORE");
 }
 
-TEST(ProgramDoor, NamesRunNothingAgain) {
+TEST(ProgramImporter, NamesRunNothingAgain) {
   EXPECT_EQ(*Listed(Legacy("3 LOAD [0, 1]\n4 NOOP [3]\n5 NAME [] text=\"k\"\n6 STORE [0, 2, 4]\n7 LINEAR [5, 3, 4, "
                            "6]\n")),
             "INDEX LOAD INDEX STORE");
 }
 
-TEST(ProgramDoor, StorageHoldsEveryAccess) {
+TEST(ProgramImporter, StorageHoldsEveryAccess) {
   Graph graph;
   const auto wire = ParseGraph(Legacy(
       "3 SPECIAL : int32 [2] special=\"gidx0\"\n4 MUL [3, 3]\n5 STORE [0, 4, 1]\n6 STORE [0, 2, 1]\n7 LINEAR [3, "
@@ -118,7 +118,7 @@ TEST(ProgramDoor, StorageHoldsEveryAccess) {
   EXPECT_EQ((*root)->src(3)->src(0)->shape(), Shape({17}));
 }
 
-TEST(ProgramDoor, EndsNameTheInnermostLoopLast) {
+TEST(ProgramImporter, EndsNameTheInnermostLoopLast) {
   Graph graph;
   const auto wire = ParseGraph(
       "0 CONST [] weakint 4\n1 RANGE [0] range=(0)\n2 RANGE [0] range=(1)\n3 GROUP []\n4 END [3, 2, 1]\n5 LINEAR [1, "
@@ -130,7 +130,7 @@ TEST(ProgramDoor, EndsNameTheInnermostLoopLast) {
   EXPECT_EQ((*root)->src(2)->src(2), (*root)->src(1));
 }
 
-TEST(ProgramDoor, WithoutAListAccumulatorsAreOrderedByAfter) {
+TEST(ProgramImporter, WithoutAListAccumulatorsAreOrderedByAfter) {
   // The graph of a kernel as the older documents draw it: SINK(STORE(..., ASSIGN)).
   Graph graph;
   const auto wire = ParseGraph(Legacy(
@@ -153,7 +153,7 @@ struct Bad {
   const char* says;
 };
 
-TEST(ProgramDoor, RefusesWithNodeAndReason) {
+TEST(ProgramImporter, RefusesWithNodeAndReason) {
   const Bad rows[] = {
       {"3 CUSTOM [1] text=\"asm(0)\"\n", v1::NOT_ALLOWED, 3, "--allow_native_code"},
       {"3 SOURCE [] text=\"int main\"\n", v1::NOT_ALLOWED, 3, "code of the client's own"},
@@ -188,7 +188,7 @@ TEST(ProgramDoor, RefusesWithNodeAndReason) {
   }
 }
 
-TEST(ProgramDoor, CodeThatIsAllowedIsReadInALinearAlone) {
+TEST(ProgramImporter, CodeThatIsAllowedIsReadInALinearAlone) {
   Limits limits;
   limits.allow_native_code = true;
   const Bad rows[] = {
@@ -213,7 +213,7 @@ TEST(ProgramDoor, CodeThatIsAllowedIsReadInALinearAlone) {
   EXPECT_TRUE(listed.ok()) << listed.status();
 }
 
-TEST(ProgramDoor, LongListsAreRefused) {
+TEST(ProgramImporter, LongListsAreRefused) {
   Limits limits;
   limits.max_instructions = 2;
   const auto listed = Listed(Legacy("3 LOAD [0, 1]\n4 LINEAR [0, 1, 3]\n"), limits);

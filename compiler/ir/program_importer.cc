@@ -1,4 +1,4 @@
-#include "compiler/ir/program_door.h"
+#include "compiler/ir/program_importer.h"
 
 #include <algorithm>
 #include <utility>
@@ -54,7 +54,7 @@ bool NamesLoop(v1::Op op, int k) {
 
 }  // namespace
 
-ProgramDoor::ProgramDoor(const v1::Graph& wire, const Limits& limits, const StorageSizes* sizes, Graph& graph)
+ProgramImporter::ProgramImporter(const v1::Graph& wire, const Limits& limits, const StorageSizes* sizes, Graph& graph)
     : wire_(wire), limits_(limits), sizes_(sizes), graph_(graph), notes_(wire.nodes_size()) {
   const std::vector<bool> reached = Reached(wire);
   bool old_storage = false;
@@ -71,7 +71,7 @@ ProgramDoor::ProgramDoor(const v1::Graph& wire, const Limits& limits, const Stor
   if (old_storage) in_programs_ = NodesOfPrograms(wire);
 }
 
-absl::StatusOr<UOp*> ProgramDoor::Read(uint32_t index, std::vector<UOp*>& src) {
+absl::StatusOr<UOp*> ProgramImporter::Read(uint32_t index, std::vector<UOp*>& src) {
   const v1::Op op = wire(index).op();
   KILN_RETURN_IF_ERROR(RefuseCode(index));
   KILN_RETURN_IF_ERROR(KeepGates(index));
@@ -111,7 +111,7 @@ absl::StatusOr<UOp*> ProgramDoor::Read(uint32_t index, std::vector<UOp*>& src) {
   }
 }
 
-absl::StatusOr<UOp*> ProgramDoor::Finish(uint32_t index, UOp* made) {
+absl::StatusOr<UOp*> ProgramImporter::Finish(uint32_t index, UOp* made) {
   const v1::UOp& node = wire(index);
   Note& note = notes_[index];
   if (IsLoopOp(node.op())) {
@@ -134,7 +134,7 @@ absl::StatusOr<UOp*> ProgramDoor::Finish(uint32_t index, UOp* made) {
   return made;
 }
 
-absl::Status ProgramDoor::KeepGates(uint32_t index) {
+absl::Status ProgramImporter::KeepGates(uint32_t index) {
   const v1::UOp& node = wire(index);
   for (int k = 0; k < node.src_size(); ++k) {
     if (SourceNote(index, k).gate == nullptr || TakesGatedPointer(node.op(), k)) continue;
@@ -146,7 +146,7 @@ absl::Status ProgramDoor::KeepGates(uint32_t index) {
 }
 
 // Lanes over different axes would have to be multiplied out.
-absl::Status ProgramDoor::KeepUnrolled(uint32_t index) {
+absl::Status ProgramImporter::KeepUnrolled(uint32_t index) {
   const v1::UOp& node = wire(index);
   std::vector<int64_t>& unrolled = notes_[index].unrolled;
   for (int k = 0; k < node.src_size(); ++k) {
@@ -159,7 +159,7 @@ absl::Status ProgramDoor::KeepUnrolled(uint32_t index) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<UOp*> ProgramDoor::Storage(uint32_t index, const std::vector<UOp*>& src) {
+absl::StatusOr<UOp*> ProgramImporter::Storage(uint32_t index, const std::vector<UOp*>& src) {
   const v1::UOp& node = wire(index);
   if (!node.has_buffer()) return MakeError(v1::BAD_ARGUMENT, "storage wants a buffer argument: its slot and dtype");
   if (src.size() > 1) return WrongSources("storage takes one source, its shape, or none", src.size());
@@ -175,7 +175,7 @@ absl::StatusOr<UOp*> ProgramDoor::Storage(uint32_t index, const std::vector<UOp*
   return storage;
 }
 
-absl::StatusOr<UOp*> ProgramDoor::Accumulator(uint32_t index, const std::vector<UOp*>& src) {
+absl::StatusOr<UOp*> ProgramImporter::Accumulator(uint32_t index, const std::vector<UOp*>& src) {
   const v1::UOp& node = wire(index);
   if (src.empty()) return WrongSources("DEFINE_ACC takes (start value, range...)", 0);
   if (!node.has_buffer()) return MakeError(v1::BAD_ARGUMENT, "DEFINE_ACC wants a buffer argument: its slot and dtype");
@@ -225,7 +225,7 @@ absl::StatusOr<UOp*> ProgramDoor::Accumulator(uint32_t index, const std::vector<
   return value;
 }
 
-absl::StatusOr<UOp*> ProgramDoor::Assign(uint32_t index, const std::vector<UOp*>& src) {
+absl::StatusOr<UOp*> ProgramImporter::Assign(uint32_t index, const std::vector<UOp*>& src) {
   if (src.size() != 2 || SourceNote(index, 0).accumulator == nullptr) return nullptr;
   const Note target = SourceNote(index, 0);
   UOp* value = src[1];
@@ -250,13 +250,13 @@ absl::StatusOr<UOp*> ProgramDoor::Assign(uint32_t index, const std::vector<UOp*>
   return graph_.Make(Op::LOAD, {graph_.Make(place->op(), parts)});
 }
 
-absl::StatusOr<UOp*> ProgramDoor::Nothing(uint32_t index, const std::vector<UOp*>& src) {
+absl::StatusOr<UOp*> ProgramImporter::Nothing(uint32_t index, const std::vector<UOp*>& src) {
   if (src.size() > 1)
     return WrongSources(absl::StrCat(v1::Op_Name(wire(index).op()), " takes one source or none"), src.size());
   return src.empty() ? graph_.Make(Op::GROUP, {}) : src[0];
 }
 
-absl::StatusOr<UOp*> ProgramDoor::List(uint32_t index) {
+absl::StatusOr<UOp*> ProgramImporter::List(uint32_t index) {
   const v1::UOp& node = wire(index);
   if (static_cast<uint32_t>(node.src_size()) > limits_.max_instructions) {
     return TooLarge("instructions", limits_.max_instructions, static_cast<uint64_t>(node.src_size()),

@@ -1,4 +1,4 @@
-#include "server/shared_memory/door.h"
+#include "server/shared_memory/listener.h"
 
 #include <sys/eventfd.h>
 #include <sys/socket.h>
@@ -88,15 +88,16 @@ void Answer(int socket, const absl::Status& status) {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<SharedMemoryDoor>> SharedMemoryDoor::Open(const std::string& path, uint64_t max_bytes,
-                                                                         absl::Duration patience) {
-  std::unique_ptr<SharedMemoryDoor> door(new SharedMemoryDoor(max_bytes, patience));
-  KILN_RETURN_IF_ERROR(door->Listen(path));
-  door->thread_ = std::thread([raw = door.get()] { raw->Serve(); });
-  return door;
+absl::StatusOr<std::unique_ptr<SharedMemoryListener>> SharedMemoryListener::Open(const std::string& path,
+                                                                                 uint64_t max_bytes,
+                                                                                 absl::Duration patience) {
+  std::unique_ptr<SharedMemoryListener> listener(new SharedMemoryListener(max_bytes, patience));
+  KILN_RETURN_IF_ERROR(listener->Listen(path));
+  listener->thread_ = std::thread([raw = listener.get()] { raw->Serve(); });
+  return listener;
 }
 
-absl::Status SharedMemoryDoor::Listen(const std::string& path) {
+absl::Status SharedMemoryListener::Listen(const std::string& path) {
   path_ = path;
   if (path.empty()) {
     const char* temporary = std::getenv("TMPDIR");
@@ -120,7 +121,7 @@ absl::Status SharedMemoryDoor::Listen(const std::string& path) {
   return absl::OkStatus();
 }
 
-SharedMemoryDoor::~SharedMemoryDoor() {
+SharedMemoryListener::~SharedMemoryListener() {
   if (thread_.joinable()) {
     const uint64_t one = 1;
     KILN_CHECK(write(wake_, &one, sizeof(one)) == sizeof(one));
@@ -133,13 +134,13 @@ SharedMemoryDoor::~SharedMemoryDoor() {
   if (!folder_.empty()) rmdir(folder_.c_str());
 }
 
-std::vector<pollfd> SharedMemoryDoor::Awaited() const {
+std::vector<pollfd> SharedMemoryListener::Awaited() const {
   std::vector<pollfd> awaited = {{wake_, POLLIN, 0}, {full_ ? -1 : listener_, POLLIN, 0}};
   for (const Connection& connection : connections_) awaited.push_back({connection.socket, POLLIN, 0});
   return awaited;
 }
 
-void SharedMemoryDoor::Serve() {
+void SharedMemoryListener::Serve() {
   for (;;) {
     absl::Time until = full_ ? absl::Now() + kPause : absl::InfiniteFuture();
     for (const Connection& connection : connections_) until = std::min(until, connection.until);
@@ -166,7 +167,7 @@ void SharedMemoryDoor::Serve() {
   }
 }
 
-void SharedMemoryDoor::Accept() {
+void SharedMemoryListener::Accept() {
   const int socket =
       connections_.size() < kMaxConnections ? accept4(listener_, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK) : -1;
   if (socket >= 0) {
@@ -176,7 +177,7 @@ void SharedMemoryDoor::Accept() {
   }
 }
 
-bool SharedMemoryDoor::Hear(Connection& connection) {
+bool SharedMemoryListener::Hear(Connection& connection) {
   Message message;
   const Heard heard = Receive(connection.socket, message);
   if (heard == Heard::kNothing) return true;
@@ -196,7 +197,7 @@ bool SharedMemoryDoor::Hear(Connection& connection) {
   return status.ok();
 }
 
-void SharedMemoryDoor::Close(const Connection& connection) {
+void SharedMemoryListener::Close(const Connection& connection) {
   if (connection.handle != 0) regions_.Drop(connection.handle);
   close(connection.socket);
 }

@@ -6,9 +6,9 @@
 // as long as the connection is open.
 //
 // Who may reach the socket is the file system's to say: unless its owner names a path,
-// it lies in a folder that nobody else may enter.
-#ifndef KILN_SERVER_SHARED_MEMORY_DOOR_H_
-#define KILN_SERVER_SHARED_MEMORY_DOOR_H_
+// it lies in a folder that no other user may enter.
+#ifndef KILN_SERVER_SHARED_MEMORY_LISTENER_H_
+#define KILN_SERVER_SHARED_MEMORY_LISTENER_H_
 
 #include <poll.h>
 
@@ -24,17 +24,17 @@
 namespace kiln::server {
 
 // One thread serves all connections.
-class SharedMemoryDoor {
+class SharedMemoryListener {
  public:
   // Listens at `path`, in whose place there must be nothing but what an earlier server
   // left; or, if it is empty, in a new folder. UNAVAILABLE if that cannot be. Of the
   // numbers, regions.h says more.
-  static absl::StatusOr<std::unique_ptr<SharedMemoryDoor>> Open(const std::string& path, uint64_t max_bytes,
-                                                                absl::Duration patience = absl::Seconds(10));
+  static absl::StatusOr<std::unique_ptr<SharedMemoryListener>> Open(const std::string& path, uint64_t max_bytes,
+                                                                    absl::Duration patience = absl::Seconds(10));
   // Closes all connections and removes the socket, and the folder if it was new.
-  ~SharedMemoryDoor();
-  SharedMemoryDoor(const SharedMemoryDoor&) = delete;
-  SharedMemoryDoor& operator=(const SharedMemoryDoor&) = delete;
+  ~SharedMemoryListener();
+  SharedMemoryListener(const SharedMemoryListener&) = delete;
+  SharedMemoryListener& operator=(const SharedMemoryListener&) = delete;
 
   const std::string& path() const { return path_; }
   SharedRegions& regions() { return regions_; }
@@ -46,11 +46,11 @@ class SharedMemoryDoor {
     absl::Time until;     // and by when it must
   };
 
-  SharedMemoryDoor(uint64_t max_bytes, absl::Duration patience) : regions_(max_bytes, patience) {}
+  SharedMemoryListener(uint64_t max_bytes, absl::Duration patience) : regions_(max_bytes, patience) {}
 
   absl::Status Listen(const std::string& path);
   void Serve();
-  // What to wait for: the wake, the listener, the connections in their order.
+  // What to wait for: the wake, the listening socket, the connections in their order.
   std::vector<pollfd> Awaited() const;
   void Accept();
   // Whether the connection goes on.
@@ -70,4 +70,4 @@ class SharedMemoryDoor {
 
 }  // namespace kiln::server
 
-#endif  // KILN_SERVER_SHARED_MEMORY_DOOR_H_
+#endif  // KILN_SERVER_SHARED_MEMORY_LISTENER_H_

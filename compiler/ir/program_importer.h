@@ -21,8 +21,8 @@
 // (proto/README.md, "Op name"). What can mean one thing only is read as that in both: what has no
 // value is waited for; a bool among the extras of a LOAD is its gate, unless the memory is
 // bool itself: then the position decides.
-#ifndef KILN_COMPILER_IR_PROGRAM_DOOR_H_
-#define KILN_COMPILER_IR_PROGRAM_DOOR_H_
+#ifndef KILN_COMPILER_IR_PROGRAM_IMPORTER_H_
+#define KILN_COMPILER_IR_PROGRAM_IMPORTER_H_
 
 #include <map>
 #include <optional>
@@ -40,11 +40,11 @@ namespace kiln::compiler {
 // Elements of storage that came without a shape, by its node.
 using StorageSizes = std::map<uint32_t, int64_t>;
 
-class ProgramDoor {
+class ProgramImporter {
  public:
   // `sizes` may be null: then storage without a shape gets a size that no graph
   // could have, and sizes_wanted() says which do.
-  ProgramDoor(const v1::Graph& wire, const Limits& limits, const StorageSizes* sizes, Graph& graph);
+  ProgramImporter(const v1::Graph& wire, const Limits& limits, const StorageSizes* sizes, Graph& graph);
 
   // Node `index`, whose sources came out as `src`, if its op is one of the above;
   // otherwise nullptr, and `src` in core order for the ordinary reading.
@@ -71,7 +71,7 @@ class ProgramDoor {
   Note& SourceNote(uint32_t index, int k) { return notes_[wire(index).src(k)]; }
   bool legacy() const { return wire_.dialect() == v1::LEGACY_2025; }
 
-  // -- program_door.cc
+  // -- program_importer.cc
   absl::StatusOr<UOp*> Storage(uint32_t index, const std::vector<UOp*>& src);
   absl::StatusOr<UOp*> Accumulator(uint32_t index, const std::vector<UOp*>& src);
   absl::StatusOr<UOp*> Assign(uint32_t index, const std::vector<UOp*>& src);
@@ -125,4 +125,4 @@ UOp* Lane(Graph& graph, UOp* x, int64_t lane);
 
 }  // namespace kiln::compiler
 
-#endif  // KILN_COMPILER_IR_PROGRAM_DOOR_H_
+#endif  // KILN_COMPILER_IR_PROGRAM_IMPORTER_H_

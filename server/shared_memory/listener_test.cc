@@ -1,6 +1,6 @@
 // Memory changes hands, or is refused with a reason; nothing that a client does to it
 // afterwards can hurt who has it mapped.
-#include "server/shared_memory/door.h"
+#include "server/shared_memory/listener.h"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
@@ -85,54 +85,54 @@ class Client {
   File socket_;
 };
 
-class Door : public ::testing::Test {
+class Listener : public ::testing::Test {
  protected:
-  Door() { Open(absl::Seconds(60)); }
+  Listener() { Open(absl::Seconds(60)); }
 
   void Open(absl::Duration patience) {
-    door_.reset();
-    auto door = SharedMemoryDoor::Open("", kMaxBytes, patience);
-    ASSERT_TRUE(door.ok()) << door.status();
-    door_ = *std::move(door);
+    listener_.reset();
+    auto listener = SharedMemoryListener::Open("", kMaxBytes, patience);
+    ASSERT_TRUE(listener.ok()) << listener.status();
+    listener_ = *std::move(listener);
   }
 
   uint64_t Reserve(uint64_t bytes) {
-    const auto handle = door_->regions().Reserve(bytes, nullptr);
+    const auto handle = listener_->regions().Reserve(bytes, nullptr);
     EXPECT_TRUE(handle.ok()) << handle.status();
     return handle.value_or(0);
   }
 
-  // Whether the region comes to be forgotten; the door hears of an end in its own time.
+  // Whether the region comes to be forgotten; the listener hears of an end in its own time.
   bool IsForgotten(uint64_t bytes_left) {
-    for (int i = 0; i < 60000 && door_->regions().bytes() != bytes_left; ++i) usleep(1000);
-    return door_->regions().bytes() == bytes_left;
+    for (int i = 0; i < 60000 && listener_->regions().bytes() != bytes_left; ++i) usleep(1000);
+    return listener_->regions().bytes() == bytes_left;
   }
 
   void ExpectRefused(int file, const std::string& why) {
-    Client client(door_->path());
+    Client client(listener_->path());
     client.Bring(Reserve(kBytes), file);
     const std::string answer = client.Hear();
     ASSERT_FALSE(answer.empty());
     EXPECT_EQ(answer[0], 1);
     EXPECT_NE(answer.find(why), std::string::npos) << answer;
     EXPECT_EQ(client.Hear(), "");
-    EXPECT_EQ(door_->regions().bytes(), 0u);
+    EXPECT_EQ(listener_->regions().bytes(), 0u);
   }
 
-  std::unique_ptr<SharedMemoryDoor> door_;
+  std::unique_ptr<SharedMemoryListener> listener_;
 };
 
-TEST_F(Door, WhatIsBroughtIsSharedUntilTheConnectionEnds) {
+TEST_F(Listener, WhatIsBroughtIsSharedUntilTheConnectionEnds) {
   const uint64_t handle = Reserve(kBytes);
-  EXPECT_FALSE(door_->regions().Find(handle, 0, 1, nullptr).ok());
+  EXPECT_FALSE(listener_->regions().Find(handle, 0, 1, nullptr).ok());
   absl::StatusOr<SharedBytes> kept = absl::UnknownError("");
   {
     File file = Memory(kBytes);
     ASSERT_EQ(pwrite(file.descriptor, "hello", 5, 100), 5);
-    Client client(door_->path());
+    Client client(listener_->path());
     client.Bring(handle, file.descriptor);
     ASSERT_EQ(client.Hear(), std::string(1, '\0'));
-    kept = door_->regions().Find(handle, 100, 5, nullptr);
+    kept = listener_->regions().Find(handle, 100, 5, nullptr);
     ASSERT_TRUE(kept.ok()) << kept.status();
     EXPECT_EQ(std::string(kept->data, 5), "hello");
     std::memcpy(kept->data, "world", 5);
@@ -142,11 +142,11 @@ TEST_F(Door, WhatIsBroughtIsSharedUntilTheConnectionEnds) {
     EXPECT_NE(ftruncate(file.descriptor, 0), 0) << "a sealed file must not shrink";
   }
   EXPECT_TRUE(IsForgotten(0));
-  EXPECT_EQ(DetailOf(door_->regions().Find(handle, 0, 1, nullptr).status())->code(), v1::UNKNOWN_HANDLE);
+  EXPECT_EQ(DetailOf(listener_->regions().Find(handle, 0, 1, nullptr).status())->code(), v1::UNKNOWN_HANDLE);
   EXPECT_EQ(std::string(kept->data, 5), "world");  // a transfer that is under way
 }
 
-TEST_F(Door, MemoryThatMightFaultIsRefused) {
+TEST_F(Listener, MemoryThatMightFaultIsRefused) {
   ExpectRefused(Memory(kBytes - 1).descriptor, "said to have 65536");
   ExpectRefused(Memory(kBytes, 0).descriptor, "it may shrink");
   ExpectRefused(Memory(kBytes, 0, 0).descriptor, "it may shrink");
@@ -163,7 +163,7 @@ TEST_F(Door, MemoryThatMightFaultIsRefused) {
   }
 }
 
-TEST_F(Door, WhatIsNoHandOverEndsTheConnection) {
+TEST_F(Listener, WhatIsNoHandOverEndsTheConnection) {
   const File file = Memory(kBytes);
   for (const auto& [text, files] : std::vector<std::pair<std::string, std::vector<int>>>{
            {"1234567", {file.descriptor}},
@@ -172,39 +172,39 @@ TEST_F(Door, WhatIsNoHandOverEndsTheConnection) {
            {"12345678", {file.descriptor, file.descriptor}},
            {"12345678", std::vector<int>(8, file.descriptor)},
        }) {
-    Client client(door_->path());
+    Client client(listener_->path());
     client.Say(text, files);
     EXPECT_NE(client.Hear().find("8 bytes of its handle"), std::string::npos) << text;
     EXPECT_EQ(client.Hear(), "");
   }
-  Client stranger(door_->path());
+  Client stranger(listener_->path());
   stranger.Bring(12345, file.descriptor);
   EXPECT_NE(stranger.Hear().find("no shared memory has the handle"), std::string::npos);
   // What was brought once is not brought again.
   const uint64_t handle = Reserve(kBytes);
-  Client first(door_->path()), second(door_->path());
+  Client first(listener_->path()), second(listener_->path());
   first.Bring(handle, file.descriptor);
   ASSERT_EQ(first.Hear(), std::string(1, '\0'));
   second.Bring(handle, file.descriptor);
   EXPECT_NE(second.Hear().find("no shared memory has the handle"), std::string::npos);
-  EXPECT_TRUE(door_->regions().Find(handle, 0, kBytes, nullptr).ok());
+  EXPECT_TRUE(listener_->regions().Find(handle, 0, kBytes, nullptr).ok());
   first.Bring(handle, file.descriptor);
   EXPECT_EQ(first.Hear(), "");
   EXPECT_TRUE(IsForgotten(0));
 }
 
-TEST_F(Door, RegionsHaveLimitsOwnersAndBounds) {
-  const auto more = door_->regions().Reserve(kMaxBytes + 1, nullptr);
+TEST_F(Listener, RegionsHaveLimitsOwnersAndBounds) {
+  const auto more = listener_->regions().Reserve(kMaxBytes + 1, nullptr);
   EXPECT_EQ(DetailOf(more.status())->limit(), "shared memory bytes");
-  EXPECT_EQ(DetailOf(door_->regions().Reserve(0, nullptr).status())->code(), v1::BAD_ARGUMENT);
+  EXPECT_EQ(DetailOf(listener_->regions().Reserve(0, nullptr).status())->code(), v1::BAD_ARGUMENT);
   const auto session = std::make_shared<Session>(), other = std::make_shared<Session>();
-  const auto handle = door_->regions().Reserve(kBytes, session);
+  const auto handle = listener_->regions().Reserve(kBytes, session);
   ASSERT_TRUE(handle.ok());
   const File file = Memory(kBytes);
-  Client client(door_->path());
+  Client client(listener_->path());
   client.Bring(*handle, file.descriptor);
   ASSERT_EQ(client.Hear(), std::string(1, '\0'));
-  const SharedRegions& regions = door_->regions();
+  const SharedRegions& regions = listener_->regions();
   EXPECT_TRUE(regions.Find(*handle, kBytes, 0, session.get()).ok());
   for (const auto& [offset, bytes] :
        std::vector<std::pair<uint64_t, uint64_t>>{{0, kBytes + 1}, {kBytes, 1}, {~uint64_t{0}, 2}, {1, ~uint64_t{0}}}) {
@@ -215,14 +215,14 @@ TEST_F(Door, RegionsHaveLimitsOwnersAndBounds) {
   }
 }
 
-TEST_F(Door, WhoDoesNotComeInTimeIsNotWaitedFor) {
+TEST_F(Listener, WhoDoesNotComeInTimeIsNotWaitedFor) {
   Open(absl::Milliseconds(20));
-  Client silent(door_->path());
+  Client silent(listener_->path());
   EXPECT_EQ(silent.Hear(), "");
   // Nobody brings it: its room is for others, as soon as it is late.
   const uint64_t handle = Reserve(kMaxBytes);
-  while (!door_->regions().Reserve(kMaxBytes, nullptr).ok()) usleep(1000);
-  Client late(door_->path());
+  while (!listener_->regions().Reserve(kMaxBytes, nullptr).ok()) usleep(1000);
+  Client late(listener_->path());
   const File file = Memory(kMaxBytes);
   late.Bring(handle, file.descriptor);
   EXPECT_NE(late.Hear().find("no shared memory has the handle"), std::string::npos);
@@ -230,13 +230,13 @@ TEST_F(Door, WhoDoesNotComeInTimeIsNotWaitedFor) {
 
 TEST(DoorPath, IsFreedAndNeverTakenFromAnother) {
   // A socket's path has at most 107 characters, so it is not below the test's own folder.
-  char folder[] = "/tmp/kiln-door-XXXXXX";
+  char folder[] = "/tmp/kiln-listener-XXXXXX";
   ASSERT_NE(mkdtemp(folder), nullptr);
   const std::string path = std::string(folder) + "/s";
   {
-    auto first = SharedMemoryDoor::Open(path, kMaxBytes);
+    auto first = SharedMemoryListener::Open(path, kMaxBytes);
     ASSERT_TRUE(first.ok()) << first.status();
-    EXPECT_FALSE(SharedMemoryDoor::Open(path, kMaxBytes).ok());
+    EXPECT_FALSE(SharedMemoryListener::Open(path, kMaxBytes).ok());
     EXPECT_EQ(access(path.c_str(), F_OK), 0) << "who could not have it must not remove it";
   }
   EXPECT_NE(access(path.c_str(), F_OK), 0);
@@ -248,8 +248,8 @@ TEST(DoorPath, IsFreedAndNeverTakenFromAnother) {
     std::memcpy(address.sun_path, path.data(), path.size());
     ASSERT_EQ(bind(dead.descriptor, reinterpret_cast<sockaddr*>(&address), sizeof(address)), 0);
   }
-  EXPECT_TRUE(SharedMemoryDoor::Open(path, kMaxBytes).ok());
-  EXPECT_FALSE(SharedMemoryDoor::Open(std::string(200, 'x'), kMaxBytes).ok());
+  EXPECT_TRUE(SharedMemoryListener::Open(path, kMaxBytes).ok());
+  EXPECT_FALSE(SharedMemoryListener::Open(std::string(200, 'x'), kMaxBytes).ok());
   EXPECT_EQ(rmdir(folder), 0);
 }
 
