@@ -148,16 +148,16 @@ std::shared_ptr<grpc::Channel> RpcServer::InProcessChannel() {
   return server_->InProcessChannel(arguments);
 }
 
-bool RpcServer::Drain(absl::Duration patience) {
+bool RpcServer::Drain(absl::Duration timeout) {
   if (server_ == nullptr || drained_) return true;
   drained_ = true;
-  const absl::Time deadline = absl::Now() + patience;
+  const absl::Time deadline = absl::Now() + timeout;
   server_->GetHealthCheckService()->Shutdown();
   stop_preparing_.store(true);
   if (preparing_.joinable()) preparing_.join();
   gate_.Close();
   const bool finished = gate_.WaitEmpty(deadline);
-  if (patience > absl::ZeroDuration()) LingerUntilQuiet(gate_);
+  if (timeout > absl::ZeroDuration()) LingerUntilQuiet(gate_);
   if (!finished) log_->warn("event=drain_expired running={}", gate_.inside());
   // Everyone has been answered or is out of time. gRPC would wait for clients to
   // hang up, too; an idle one may never notice that it should.

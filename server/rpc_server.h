@@ -35,7 +35,7 @@ class RpcServer {
                                                           std::unique_ptr<Engine> engine,
                                                           std::shared_ptr<spdlog::logger> log,
                                                           Preparation prepare = nullptr);
-  // Drains without patience.
+  // Drains with a timeout of zero.
   ~RpcServer();
   RpcServer(const RpcServer&) = delete;
   RpcServer& operator=(const RpcServer&) = delete;
@@ -48,9 +48,9 @@ class RpcServer {
   std::shared_ptr<grpc::Channel> InProcessChannel();
 
   // Ends service: health says NOT_SERVING, new requests get SHUTTING_DOWN, those
-  // that run may finish within `patience` and are cancelled then. Returns when
+  // that run may finish within `timeout` and are cancelled then. Returns when
   // none is left; whether none had to be cancelled. Later calls do nothing.
-  bool Drain(absl::Duration patience);
+  bool Drain(absl::Duration timeout);
 
  private:
   RpcServer(std::unique_ptr<Engine> engine, std::unique_ptr<SharedMemoryListener> shared_memory,

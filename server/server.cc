@@ -167,7 +167,7 @@ EngineOptions ToEngineOptions(const v1::ServerConfig& config) {
   options.sessions.max_sessions = sessions.max_sessions();
   options.sessions.max_sessions_of_peer = sessions.max_sessions_per_address();
   options.collectives_file = config.collectives_file();
-  options.meeting_patience = absl::Seconds(config.meeting_seconds());
+  options.meeting_timeout = absl::Seconds(config.meeting_seconds());
   options.handles = {.all = config.max_handles(), .of_session = sessions.max_handles()};
   options.beam = {.max_width = config.beam_limits().max_width(),
                   .default_budget_ms = config.beam_limits().default_budget_ms(),

@@ -14,13 +14,13 @@
 
 namespace kiln::server {
 
-// While one lives, time runs: after `patience` it calls `give_up`, on a thread of its
+// While one lives, time runs: after `timeout` it calls `give_up`, on a thread of its
 // own. Destroyed before, it calls nothing.
 class Watchdog {
  public:
-  Watchdog(absl::Duration patience, std::function<void()> give_up)
-      : thread_([this, patience, give_up = std::move(give_up)] {
-          if (!in_time_.WaitForNotificationWithTimeout(patience)) give_up();
+  Watchdog(absl::Duration timeout, std::function<void()> give_up)
+      : thread_([this, timeout, give_up = std::move(give_up)] {
+          if (!in_time_.WaitForNotificationWithTimeout(timeout)) give_up();
         }) {}
   ~Watchdog() {
     in_time_.Notify();

@@ -153,7 +153,7 @@ absl::Status DiskStore::Publish(Entry& entry) {
 
 DiskStore::Lock DiskStore::LockKey(absl::string_view key, const std::function<bool()>& enough) {
   // The system has no such lock with a time-out, so it is asked again, ever less often.
-  const absl::Time end = absl::Now() + options_.patience;
+  const absl::Time end = absl::Now() + options_.timeout;
   absl::Duration pause = absl::Milliseconds(1);
   for (;;) {
     const int file = folder_->TryLock(LockNumber(key));

@@ -42,7 +42,7 @@ struct DiskStoreOptions {
   // for a while it may hold a sixteenth more for each of them.
   uint64_t limit_bytes = uint64_t{8} << 30;
   // How long LockKey waits at most.
-  absl::Duration patience = absl::Seconds(30);
+  absl::Duration timeout = absl::Seconds(30);
 };
 
 struct DiskStats {
@@ -105,7 +105,7 @@ class DiskStore {
     int file_ = -1;
   };
   // Waits until nobody else holds the key's lock. Gives up, with a lock that is not
-  // held, after `patience`, when `enough` says so, or where locks cannot be had at all.
+  // held, after `timeout`, when `enough` says so, or where locks cannot be had at all.
   Lock LockKey(absl::string_view key, const std::function<bool()>& enough = nullptr);
 
   // Removes the least recently used until the rest fits into `limit_bytes`, and what

@@ -46,8 +46,8 @@ absl::Status Connection::WaitUntilReady() {
                                              "; is kilnd running there?"));
 }
 
-bool Connection::IsReachable(absl::Duration patience) {
-  return channel_->WaitForConnected(absl::ToChronoTime(absl::Now() + patience));
+bool Connection::IsReachable(absl::Duration timeout) {
+  return channel_->WaitForConnected(absl::ToChronoTime(absl::Now() + timeout));
 }
 
 void Connection::Prepare(grpc::ClientContext& context) const {

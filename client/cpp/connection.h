@@ -58,8 +58,8 @@ class Connection {
   // UNAVAILABLE, saying what to do, unless the server answers in time.
   absl::Status WaitUntilReady();
 
-  // Whether a connection stands, or does within `patience`.
-  bool IsReachable(absl::Duration patience);
+  // Whether a connection stands, or does within `timeout`.
+  bool IsReachable(absl::Duration timeout);
 
   // One unary call: `method` is of the stub that `stub` names.
   template <typename Interface, typename Stub, typename Request, typename Response>

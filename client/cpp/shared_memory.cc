@@ -26,7 +26,7 @@ namespace {
 constexpr uint64_t kPieceBytes = 4 << 20;
 // No answer of the server's socket is longer.
 constexpr size_t kMaxAnswer = 64 << 10;
-constexpr timeval kPatience = {10, 0};
+constexpr timeval kTimeout = {10, 0};
 
 absl::Status SystemError(absl::string_view what) {
   return absl::UnavailableError(absl::StrCat("shared memory: ", what, ": ", std::strerror(errno)));
@@ -164,8 +164,8 @@ absl::Status SharedBytes::HandOver(const std::string& socket, int memfd) {
   std::memcpy(address.sun_path, socket.data(), socket.size());
   File connection(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
   if (connection.get() < 0) return SystemError("socket");
-  setsockopt(connection.get(), SOL_SOCKET, SO_RCVTIMEO, &kPatience, sizeof(kPatience));
-  setsockopt(connection.get(), SOL_SOCKET, SO_SNDTIMEO, &kPatience, sizeof(kPatience));
+  setsockopt(connection.get(), SOL_SOCKET, SO_RCVTIMEO, &kTimeout, sizeof(kTimeout));
+  setsockopt(connection.get(), SOL_SOCKET, SO_SNDTIMEO, &kTimeout, sizeof(kTimeout));
   if (connect(connection.get(), reinterpret_cast<sockaddr*>(&address), sizeof(address)) != 0) {
     return SystemError(socket);
   }

@@ -137,7 +137,7 @@ void StreamLink::ReadOn() {
     }
     absl::Status status = FromGrpc(call->stream->Finish());
     if (status.ok()) status = absl::UnavailableError("the stream has ended");
-    if (deadline == absl::InfiniteFuture()) deadline = absl::Now() + limits_.patience;
+    if (deadline == absl::InfiniteFuture()) deadline = absl::Now() + limits_.timeout;
     if (!MayPass(status) || !WaitForServer(deadline)) return End(status);
   }
 }

@@ -33,7 +33,7 @@ class StreamLink {
   struct Limits {
     uint64_t commands = 1024;
     uint64_t bytes = 16 << 20;
-    absl::Duration patience;  // how long it looks for a server that is gone
+    absl::Duration timeout;  // how long it looks for a server that is gone
   };
   // Called once, from a thread of the link's, with the last message of an answer, whose
   // data is that of all its messages; or with why there is none. Must not send.

@@ -37,7 +37,7 @@ absl::StatusOr<std::vector<Share>> SharesOf(Running& running, Way way) {
 
 }  // namespace
 
-void RunAcross(Request request, Meetings& meetings, absl::Duration patience, const hal::LaunchControl& control,
+void RunAcross(Request request, Meetings& meetings, absl::Duration timeout, const hal::LaunchControl& control,
                ReportCallback done) {
   const auto running = std::make_shared<Running>();
   running->request = std::move(request);
@@ -53,7 +53,7 @@ void RunAcross(Request request, Meetings& meetings, absl::Duration patience, con
     script.dtype = asked.dtype;
     script.op = asked.op;
   }
-  MeetWithScripts(meetings, asked.devices, std::move(scripts), asked.outputs, patience, asked.keeps_place, control,
+  MeetWithScripts(meetings, asked.devices, std::move(scripts), asked.outputs, timeout, asked.keeps_place, control,
                   [running, way, bytes, done = std::move(done)](absl::Status status, double seconds) mutable {
                     if (!status.ok()) return done(std::move(status));
                     const Request& asked = running->request;

@@ -45,7 +45,7 @@ std::vector<Script> PlanScripts(Kind kind, Way way, uint32_t root, uint64_t coun
 // As Collectives::Run, of a request that Check has passed and whose devices are not all
 // of this process. PARTICIPANT_MISSING naming the device of a process that died before
 // or meanwhile; after the latter, the outputs are anything. OUT_OF_MEMORY for scratch.
-void RunAcross(Request request, Meetings& meetings, absl::Duration patience, const hal::LaunchControl& control,
+void RunAcross(Request request, Meetings& meetings, absl::Duration timeout, const hal::LaunchControl& control,
                ReportCallback done);
 
 }  // namespace kiln::runtime::collective

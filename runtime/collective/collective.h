@@ -101,7 +101,7 @@ class Collectives {
   // known is measured there after the first collective that wants them. It, `thresholds`
   // and this outlive what is measured. With `combiner`, which outlives all collectives, devices
   // that reach each other's memory combine values themselves (by_peers.h).
-  Collectives(Meetings* meetings, Thresholds* thresholds, absl::Duration patience, Background background = nullptr,
+  Collectives(Meetings* meetings, Thresholds* thresholds, absl::Duration timeout, Background background = nullptr,
               Combiner* combiner = nullptr);
 
   // Does not block. `done` gets the errors of Check and of Meetings::Submit, and
@@ -120,7 +120,7 @@ class Collectives {
 
   Meetings* const meetings_;
   Thresholds* const thresholds_;
-  const absl::Duration patience_;
+  const absl::Duration timeout_;
   const Background background_;
   Combiner* const combiner_;
 };

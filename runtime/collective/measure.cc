@@ -15,7 +15,7 @@ namespace {
 // In turns, so that what else the machine does meets all alike.
 constexpr int kRounds = 9;
 // A device that keeps everyone waiting for longer is not measured now.
-constexpr absl::Duration kPatience = absl::Seconds(1);
+constexpr absl::Duration kTimeout = absl::Seconds(1);
 // By so much must another be faster to be taken instead: noise is no reason.
 constexpr double kClearly = 0.85;
 
@@ -56,7 +56,7 @@ bool Hopeless(const std::vector<double>& times, const std::vector<double>& other
 
 std::optional<Choice> MeasureChoice(Meetings& meetings, const std::vector<hal::Device*>& devices, Kind kind) {
   Thresholds unused("", "");
-  Collectives collectives(&meetings, &unused, kPatience);
+  Collectives collectives(&meetings, &unused, kTimeout);
   std::vector<std::shared_ptr<hal::Buffer>> inputs, outputs;
   for (hal::Device* device : devices) {
     for (auto* buffers : {&inputs, &outputs}) {

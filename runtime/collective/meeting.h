@@ -43,7 +43,7 @@ struct MeetingRequest {
   // without keeping a place, the devices are only asked whether they come.
   std::function<void(uint32_t rank)> work;
   // How long the first to come waits for the last.
-  absl::Duration patience = absl::Seconds(30);
+  absl::Duration timeout = absl::Seconds(30);
   // Looked at until all are there, a few times a second.
   hal::LaunchControl control;
   // What is submitted to one of the devices after Submit has returned begins after the
@@ -77,7 +77,7 @@ class Meetings {
 
 // PARTICIPANT_MISSING with the names of those devices that are not `here`.
 absl::Status MissingParticipants(const std::vector<hal::Device*>& devices, const std::vector<bool>& here,
-                                 absl::Duration patience);
+                                 absl::Duration timeout);
 
 }  // namespace kiln::runtime::collective
 

@@ -3,8 +3,8 @@
 // A probe has an entry in each queue that waits for nothing. A device that is stuck
 // behind something long does not reach its entry, and the others know nothing of it:
 // they go on with whatever they have. When all have been reached, the meeting takes
-// place, with a short patience, since all queues were just seen moving; if one is busy
-// again after all, they are asked anew, and the next patience is longer.
+// place, with a short timeout, since all queues were just seen moving; if one is busy
+// again after all, they are asked anew, and the next timeout is longer.
 //
 // No thread waits for a probe, so another looks after those that are under way.
 #ifndef KILN_RUNTIME_COLLECTIVE_PROBE_H_

@@ -86,7 +86,7 @@ absl::Status CheckSeen(const std::vector<hal::BufferSlice>& slices) {
 }
 
 void MeetWithScripts(Meetings& meetings, std::vector<hal::Device*> devices, std::vector<Script> scripts,
-                     std::vector<hal::BufferSlice> written, absl::Duration patience, bool keeps_place,
+                     std::vector<hal::BufferSlice> written, absl::Duration timeout, bool keeps_place,
                      const hal::LaunchControl& control, ScriptsDone done) {
   // Else a failure would cost a number each time.
   for (const hal::Device* device : devices) {
@@ -110,7 +110,7 @@ void MeetWithScripts(Meetings& meetings, std::vector<hal::Device*> devices, std:
   }
   MeetingRequest meeting;
   meeting.devices = met->devices;
-  meeting.patience = patience;
+  meeting.timeout = timeout;
   meeting.control = control;
   meeting.keeps_place = keeps_place;
   meeting.work = [met](uint32_t rank) {

@@ -44,9 +44,9 @@ class Vendor {
 
   // Does it all, of devices that are prepared, on the caller's thread, while the queues of all stand.
   // Once it returns, nothing goes on. PARTICIPANT_MISSING naming a device that was lost, or the
-  // first of those that were not done within `patience`; else INTERNAL_FAULT with the library's text.
+  // first of those that were not done within `timeout`; else INTERNAL_FAULT with the library's text.
   // After an error, the outputs are anything, and the devices are to be prepared anew.
-  virtual absl::Status Run(const VendorWork& work, absl::Duration patience) = 0;
+  virtual absl::Status Run(const VendorWork& work, absl::Duration timeout) = 0;
 };
 
 }  // namespace kiln::runtime::collective

@@ -39,7 +39,7 @@ class Buffers {
   using FindDevice = std::function<absl::StatusOr<runtime::hal::Device*>(absl::string_view)>;
 
   // `table` and `meetings` outlive this.
-  Buffers(BufferTable* table, runtime::collective::Meetings* meetings, absl::Duration patience, FindDevice find_device);
+  Buffers(BufferTable* table, runtime::collective::Meetings* meetings, absl::Duration timeout, FindDevice find_device);
 
   // `caller`, who may be null for nobody, owns what these make, and knows the
   // handles that it owns or nobody does. UnknownSession() if it has ended.
@@ -104,7 +104,7 @@ class Buffers {
 
   BufferTable* const table_;
   runtime::collective::Meetings* const meetings_;
-  const absl::Duration patience_;
+  const absl::Duration timeout_;
   const FindDevice find_device_;
 };
 

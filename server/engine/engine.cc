@@ -61,7 +61,7 @@ Engine::Engine(const EngineOptions& options, std::vector<std::unique_ptr<runtime
       multi_(std::move(multi)),
       gradient_(std::move(gradient)),
       table_(options.handles),
-      buffers_(&table_, &meetings_, options.meeting_patience,
+      buffers_(&table_, &meetings_, options.meeting_timeout,
                [this](absl::string_view name) { return FindDevice(name); }),
       sessions_(options.sessions, &table_),
       executor_(observer),
@@ -69,7 +69,7 @@ Engine::Engine(const EngineOptions& options, std::vector<std::unique_ptr<runtime
       thresholds_(runtime::collective::TopologyOf(PointersTo(devices_)), options.collectives_file),
       combiner_(compile_),
       collectives_(
-          &meetings_, &thresholds_, options.meeting_patience,
+          &meetings_, &thresholds_, options.meeting_timeout,
           [this](absl::AnyInvocable<void()> job) { pool_->Schedule(std::move(job)); }, &combiner_),
       fingerprints_(FingerprintsOf(devices_)),
       // The searching thread compiles, too.

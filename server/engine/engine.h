@@ -55,7 +55,7 @@ struct EngineOptions {
   SessionOptions sessions;
   HandleLimits handles;
   // How long what concerns several devices waits for all of them.
-  absl::Duration meeting_patience = absl::Seconds(30);
+  absl::Duration meeting_timeout = absl::Seconds(30);
   // Keeps which algorithm is fastest for which collective; empty: nobody does.
   std::string collectives_file;
   // Programs that outlive the server; null: none.

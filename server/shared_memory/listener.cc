@@ -90,8 +90,8 @@ void Answer(int socket, const absl::Status& status) {
 
 absl::StatusOr<std::unique_ptr<SharedMemoryListener>> SharedMemoryListener::Open(const std::string& path,
                                                                                  uint64_t max_bytes,
-                                                                                 absl::Duration patience) {
-  std::unique_ptr<SharedMemoryListener> listener(new SharedMemoryListener(max_bytes, patience));
+                                                                                 absl::Duration timeout) {
+  std::unique_ptr<SharedMemoryListener> listener(new SharedMemoryListener(max_bytes, timeout));
   KILN_RETURN_IF_ERROR(listener->Listen(path));
   listener->thread_ = std::thread([raw = listener.get()] { raw->Serve(); });
   return listener;
@@ -171,7 +171,7 @@ void SharedMemoryListener::Accept() {
   const int socket =
       connections_.size() < kMaxConnections ? accept4(listener_, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK) : -1;
   if (socket >= 0) {
-    connections_.push_back({socket, 0, absl::Now() + regions_.patience()});
+    connections_.push_back({socket, 0, absl::Now() + regions_.timeout()});
   } else {
     full_ = true;
   }

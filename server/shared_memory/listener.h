@@ -30,7 +30,7 @@ class SharedMemoryListener {
   // left; or, if it is empty, in a new folder. UNAVAILABLE if that cannot be. Of the
   // numbers, regions.h says more.
   static absl::StatusOr<std::unique_ptr<SharedMemoryListener>> Open(const std::string& path, uint64_t max_bytes,
-                                                                    absl::Duration patience = absl::Seconds(10));
+                                                                    absl::Duration timeout = absl::Seconds(10));
   // Closes all connections and removes the socket, and the folder if it was new.
   ~SharedMemoryListener();
   SharedMemoryListener(const SharedMemoryListener&) = delete;
@@ -46,7 +46,7 @@ class SharedMemoryListener {
     absl::Time until;     // and by when it must
   };
 
-  SharedMemoryListener(uint64_t max_bytes, absl::Duration patience) : regions_(max_bytes, patience) {}
+  SharedMemoryListener(uint64_t max_bytes, absl::Duration timeout) : regions_(max_bytes, timeout) {}
 
   absl::Status Listen(const std::string& path);
   void Serve();

@@ -89,9 +89,9 @@ class Listener : public ::testing::Test {
  protected:
   Listener() { Open(absl::Seconds(60)); }
 
-  void Open(absl::Duration patience) {
+  void Open(absl::Duration timeout) {
     listener_.reset();
-    auto listener = SharedMemoryListener::Open("", kMaxBytes, patience);
+    auto listener = SharedMemoryListener::Open("", kMaxBytes, timeout);
     ASSERT_TRUE(listener.ok()) << listener.status();
     listener_ = *std::move(listener);
   }

@@ -104,7 +104,7 @@ void SharedRegions::Erase(Rows::iterator row) {
 }
 
 void SharedRegions::Sweep() {
-  const absl::Time oldest = absl::Now() - patience_;
+  const absl::Time oldest = absl::Now() - timeout_;
   for (auto row = rows_.begin(); row != rows_.end();) {
     const auto next = std::next(row);
     if (row->second.awaited && row->second.reserved < oldest) Erase(row);

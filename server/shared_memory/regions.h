@@ -30,9 +30,9 @@ struct SharedBytes {
 // Safe from any thread.
 class SharedRegions {
  public:
-  // `max_bytes`: of all regions together. `patience`: how long a reservation waits for
+  // `max_bytes`: of all regions together. `timeout`: how long a reservation waits for
   // its memory.
-  explicit SharedRegions(uint64_t max_bytes, absl::Duration patience) : max_bytes_(max_bytes), patience_(patience) {}
+  explicit SharedRegions(uint64_t max_bytes, absl::Duration timeout) : max_bytes_(max_bytes), timeout_(timeout) {}
 
   // A name for `bytes` bytes that will be brought. `caller`, who may be null for nobody,
   // alone can use them. BAD_ARGUMENT for 0 bytes; OUT_OF_MEMORY with the limit "shared
@@ -49,7 +49,7 @@ class SharedRegions {
   // UNKNOWN_HANDLE, OUT_OF_BOUNDS.
   absl::StatusOr<SharedBytes> Find(uint64_t handle, uint64_t offset, uint64_t bytes, const Session* caller) const;
 
-  absl::Duration patience() const { return patience_; }
+  absl::Duration timeout() const { return timeout_; }
   // Mapped or reserved.
   uint64_t bytes() const;
 
@@ -67,7 +67,7 @@ class SharedRegions {
   void Sweep() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const uint64_t max_bytes_;
-  const absl::Duration patience_;
+  const absl::Duration timeout_;
   RandomHandles names_;
   mutable absl::Mutex mutex_;
   Rows rows_ ABSL_GUARDED_BY(mutex_);

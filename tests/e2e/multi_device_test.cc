@@ -40,7 +40,7 @@ class MultiDeviceServer : public ServerTest {
  protected:
   void SetUp() override { Begin(absl::Seconds(60)); }
 
-  void Begin(absl::Duration patience) {
+  void Begin(absl::Duration timeout) {
     server_ = nullptr;
     devices_.clear();
     auto pool = std::make_shared<runtime::cpu::WorkerPool>(runtime::cpu::WorkerPool::Options{.threads = 1});
@@ -56,7 +56,7 @@ class MultiDeviceServer : public ServerTest {
       devices.push_back(*std::move(device));
     }
     server::EngineOptions engine_options;
-    engine_options.meeting_patience = patience;
+    engine_options.meeting_timeout = timeout;
     auto engine = std::make_unique<server::Engine>(
         engine_options, std::move(devices), compiler::Compile, compiler::Gradient, nullptr,
         server::MultiCompiler{compiler::IsMultiDevice, compiler::CompileMulti});

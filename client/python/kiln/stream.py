@@ -35,7 +35,7 @@ MOST_COMMANDS = 1024
 MOST_BYTES = 16 << 20
 
 AGAIN = 0.1  # seconds between two attempts to reconnect
-PATIENCE = 0.5  # seconds for one
+TIMEOUT = 0.5  # seconds for one
 
 
 class Answer(Future):
@@ -168,7 +168,7 @@ class Stream:
         while not self._closing.wait(AGAIN) and time.monotonic() < deadline:
             ready = grpc.channel_ready_future(self._channel)
             try:
-                ready.result(PATIENCE)
+                ready.result(TIMEOUT)
                 return True
             except grpc.FutureTimeoutError:
                 pass

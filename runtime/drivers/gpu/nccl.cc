@@ -139,7 +139,7 @@ absl::Status Nccl::Prepare(const std::vector<hal::Device*>& devices) {
   return absl::OkStatus();
 }
 
-absl::Status Nccl::Run(const VendorWork& work, absl::Duration patience) {
+absl::Status Nccl::Run(const VendorWork& work, absl::Duration timeout) {
   if (work.job.count == 0) return absl::OkStatus();
   const Devices wanted(work.devices.begin(), work.devices.end());
   std::vector<Member*> members;
@@ -157,7 +157,7 @@ absl::Status Nccl::Run(const VendorWork& work, absl::Duration patience) {
   for (const Member* member : members) {
     if (status.ok()) status = member->card->Record(member->done.get(), member->stream);
   }
-  if (status.ok()) status = Await(work, team, members, patience);
+  if (status.ok()) status = Await(work, team, members, timeout);
   if (status.ok()) {
     absl::MutexLock lock(&mutex_);
     teams_.splice(teams_.begin(), mine);
@@ -260,10 +260,10 @@ absl::Status Nccl::AskOne(const VendorWork& work, uint32_t rank, void* communica
 }
 
 absl::Status Nccl::Await(const VendorWork& work, const Team& team, const std::vector<Member*>& members,
-                         absl::Duration patience) {
+                         absl::Duration timeout) {
   const absl::Time begin = absl::Now();
   const double bytes = static_cast<double>(work.job.count * work.job.item_bytes);
-  const absl::Duration most = patience + absl::Seconds(bytes / kLeastBytesPerSecond);
+  const absl::Duration most = timeout + absl::Seconds(bytes / kLeastBytesPerSecond);
   for (size_t rank = 0; rank < members.size();) {
     KILN_ASSIGN_OR_RETURN(const bool happened, members[rank]->card->Happened(members[rank]->done.get()));
     if (happened) {

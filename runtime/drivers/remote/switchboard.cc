@@ -29,7 +29,7 @@ absl::StatusOr<std::shared_ptr<Switchboard>> Switchboard::Open(
   return board;
 }
 
-absl::StatusOr<std::vector<Hello>> Switchboard::Gather(absl::Duration patience) {
+absl::StatusOr<std::vector<Hello>> Switchboard::Gather(absl::Duration timeout) {
   const uint32_t size = post_->size();
   const auto all = [&] {
     mutex_.AssertReaderHeld();
@@ -37,7 +37,7 @@ absl::StatusOr<std::vector<Hello>> Switchboard::Gather(absl::Duration patience) 
   };
   std::vector<Hello> hellos(size);
   absl::MutexLock lock(&mutex_);
-  mutex_.AwaitWithTimeout(absl::Condition(&all), patience);
+  mutex_.AwaitWithTimeout(absl::Condition(&all), timeout);
   for (uint32_t rank = 1; rank < size; ++rank) {
     const auto found = hellos_.find(rank);
     if (found == hellos_.end()) {

@@ -34,7 +34,7 @@ class Switchboard {
 
   // Waits for the other ranks to say what they offer; by rank, rank 0's is empty.
   // PARTICIPANT_MISSING if one does not in time.
-  absl::StatusOr<std::vector<Hello>> Gather(absl::Duration patience);
+  absl::StatusOr<std::vector<Hello>> Gather(absl::Duration timeout);
 
   // Puts a command; its number.
   uint64_t Begin(uint32_t rank, uint32_t lane, Command command, std::string rest);
