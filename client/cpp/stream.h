@@ -7,7 +7,7 @@
 //
 // Commands take effect in order. What they make has a name at once, of the stream's choice;
 // the memory is the stream's session's and ends with it, or with Free. A command that fails
-// spoils what it would have made or written: whoever uses that gets the first failure.
+// poisons what it would have made or written: whoever uses that gets the first failure.
 // Fence tells of failures that nobody has met.
 //
 // A connection that is lost is made again for as long as the lease lasts, and what may not

@@ -56,7 +56,7 @@ class Realization {
 
   absl::flat_hash_set<UOp*> Run() {
     Walk();
-    // What a product's kernel computes in its outer loops spoils its tiles.
+    // What a product's kernel computes in its outer loops ruins its tiles.
     if (!mixed_.empty() || !wanted_.empty()) Walk();
     return std::move(realized_);
   }

@@ -37,8 +37,10 @@ TEST_F(HandleNamesTest, ANameIsTakenThenMadeThenFreed) {
 TEST_F(HandleNamesTest, AnUnmadeNameSaysWhyAndAMadeOneIsFoundPoisonedOrNot) {
   for (const uint64_t name : {1, 2}) {
     const auto poison = table_.Reserve(name, session_);
-    (*poison)->Spoil(0, Poison::kEnd, std::make_shared<Cause>(Cause{5, "a", MakeError(v1::OUT_OF_BOUNDS, "first")}));
-    (*poison)->Spoil(0, Poison::kEnd, std::make_shared<Cause>(Cause{6, "b", MakeError(v1::NEED_GRAPH, "second")}));
+    (*poison)->MarkPoisoned(0, Poison::kEnd,
+                            std::make_shared<Cause>(Cause{5, "a", MakeError(v1::OUT_OF_BOUNDS, "first")}));
+    (*poison)->MarkPoisoned(0, Poison::kEnd,
+                            std::make_shared<Cause>(Cause{6, "b", MakeError(v1::NEED_GRAPH, "second")}));
   }
   session_.names().Make(2, std::make_shared<BufferRecord>());
   EXPECT_EQ(CodeOf(table_.Find(1, &session_).status()), v1::OUT_OF_BOUNDS);

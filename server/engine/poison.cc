@@ -20,7 +20,7 @@ CausePtr Poison::In(uint64_t begin, uint64_t end) const {
   return first;
 }
 
-void Poison::Spoil(uint64_t begin, uint64_t end, const CausePtr& cause) {
+void Poison::MarkPoisoned(uint64_t begin, uint64_t end, const CausePtr& cause) {
   absl::MutexLock lock(&mutex_);
   std::vector<Range> ranges;
   const auto add = [&](uint64_t to) {  // the gap that begins at `begin`
@@ -80,9 +80,10 @@ absl::Status Touched::Check() const {
   return cause == nullptr ? absl::OkStatus() : cause->status;
 }
 
-void Touched::Spoil(const CausePtr& cause) const {
+void Touched::MarkPoisoned(const CausePtr& cause) const {
   for (const Output& output : outputs_) {
-    if (output.extent.poison != nullptr) output.extent.poison->Spoil(output.extent.begin, output.extent.end, cause);
+    if (output.extent.poison != nullptr)
+      output.extent.poison->MarkPoisoned(output.extent.begin, output.extent.end, cause);
   }
 }
 
@@ -100,13 +101,13 @@ absl::Status Touched::Finish(const absl::Status& status) const {
     Heal();
     return absl::OkStatus();
   }
-  Spoil(cause);
+  MarkPoisoned(cause);
   return cause->status;
 }
 
 void Touched::Settle(const absl::Status& status) const {
   if (status.ok()) return Heal();
-  Spoil(std::make_shared<const server::Cause>(server::Cause{0, "", status}));
+  MarkPoisoned(std::make_shared<const server::Cause>(server::Cause{0, "", status}));
 }
 
 }  // namespace kiln::server

@@ -50,7 +50,7 @@ class Poison {
   // The earliest cause that poisons any of these bytes; null if they are healthy.
   CausePtr In(uint64_t begin, uint64_t end) const;
   // What is poisoned already keeps its cause.
-  void Spoil(uint64_t begin, uint64_t end, const CausePtr& cause);
+  void MarkPoisoned(uint64_t begin, uint64_t end, const CausePtr& cause);
   void Heal(uint64_t begin, uint64_t end);
 
  private:
@@ -97,7 +97,7 @@ class Touched {
   absl::Status Check() const;
 
   // The call has failed so, or met that cause.
-  void Spoil(const CausePtr& cause) const;
+  void MarkPoisoned(const CausePtr& cause) const;
   // It has succeeded.
   void Heal() const;
   // One or the other, for a call that is no command of a stream's.
@@ -105,7 +105,7 @@ class Touched {
 
   // Of such a call that has done its work: its own failure, which left all as it was; or
   // that of what it read, if what was before it in its device's queue has poisoned that
-  // after the call was accepted. Outputs are healed, or spoilt.
+  // after the call was accepted. Outputs are healed, or poisoned.
   absl::Status Finish(const absl::Status& status) const;
 
   // What the call makes or writes, in the order in which it was said.

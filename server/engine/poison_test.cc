@@ -22,8 +22,8 @@ uint64_t IdIn(const Poison& poison, uint64_t begin, uint64_t end) {
 
 TEST(Poison, BytesKeepTheirFirstCause) {
   Poison poison;
-  poison.Spoil(8, 16, Make(1));
-  poison.Spoil(4, 24, Make(2));
+  poison.MarkPoisoned(8, 16, Make(1));
+  poison.MarkPoisoned(4, 24, Make(2));
   EXPECT_EQ(IdIn(poison, 8, 16), 1u);
   EXPECT_EQ(IdIn(poison, 4, 8), 2u);
   EXPECT_EQ(IdIn(poison, 16, 24), 2u);
@@ -34,7 +34,7 @@ TEST(Poison, BytesKeepTheirFirstCause) {
 
 TEST(Poison, OnlyWhatIsOverwrittenHeals) {
   Poison poison;
-  poison.Spoil(0, 100, Make(3));
+  poison.MarkPoisoned(0, 100, Make(3));
   poison.Heal(20, 40);
   EXPECT_EQ(IdIn(poison, 20, 40), 0u);
   EXPECT_EQ(IdIn(poison, 19, 20), 3u);
@@ -46,9 +46,9 @@ TEST(Poison, OnlyWhatIsOverwrittenHeals) {
 
 TEST(Poison, NoBytesAreHealthy) {
   Poison poison;
-  poison.Spoil(0, Poison::kEnd, Make(4));
+  poison.MarkPoisoned(0, Poison::kEnd, Make(4));
   EXPECT_EQ(IdIn(poison, 8, 8), 0u);
-  poison.Spoil(4, 4, Make(5));
+  poison.MarkPoisoned(4, 4, Make(5));
   poison.Heal(6, 6);
   EXPECT_EQ(IdIn(poison, 0, 8), 4u);
 }
@@ -57,7 +57,7 @@ TEST(Poison, NoBytesAreHealthy) {
 // other way round.
 TEST(Poison, ManyRangesGrowTogetherAndNeverApart) {
   Poison poison;
-  for (uint64_t i = 0; i < 4 * kMaxPoisonedRanges; ++i) poison.Spoil(4 * i, 4 * i + 1, Make(i + 1));
+  for (uint64_t i = 0; i < 4 * kMaxPoisonedRanges; ++i) poison.MarkPoisoned(4 * i, 4 * i + 1, Make(i + 1));
   for (uint64_t i = 0; i < 4 * kMaxPoisonedRanges; ++i) {
     EXPECT_NE(IdIn(poison, 4 * i, 4 * i + 1), 0u);
     EXPECT_LE(IdIn(poison, 4 * i, 4 * i + 1), i + 1);
@@ -76,7 +76,7 @@ TEST(Poison, IsWhatAListOfBytesSays) {
       uint64_t begin = random() % 64, end = random() % 65;
       if (begin > end) std::swap(begin, end);
       if (random() % 2 == 0) {
-        poison.Spoil(begin, end, Make(id));
+        poison.MarkPoisoned(begin, end, Make(id));
         for (uint64_t i = begin; i < end; ++i) causes[i] = causes[i] == 0 ? id : causes[i];
       } else {
         poison.Heal(begin, end);
@@ -89,7 +89,7 @@ TEST(Poison, IsWhatAListOfBytesSays) {
 
 TEST(Touched, WhatIsOverwrittenDoesNotCountAndHeals) {
   const auto poison = std::make_shared<Poison>();
-  poison->Spoil(0, 64, Make(5));
+  poison->MarkPoisoned(0, 64, Make(5));
   Touched overwrites;
   overwrites.Overwrites({poison, 0, 32});
   EXPECT_EQ(overwrites.Cause(), nullptr);
@@ -102,7 +102,7 @@ TEST(Touched, WhatIsOverwrittenDoesNotCountAndHeals) {
   EXPECT_EQ(IdIn(*poison, 32, 64), 5u);
 }
 
-TEST(Touched, AFailureSpoilsAllThatWouldHaveBeenWritten) {
+TEST(Touched, AFailurePoisonsAllThatWouldHaveBeenWritten) {
   const auto a = std::make_shared<Poison>(), b = std::make_shared<Poison>(), read = std::make_shared<Poison>();
   Touched touched;
   touched.Overwrites({a, 0, 8});

@@ -313,7 +313,7 @@ void Sequence::Stop() {
   const auto found = site_.clients[at]->Read(x->owned);
   if (!found.ok()) {
     ++stopped_;
-    x->Spoil(Stopped());
+    x->MarkPoisoned(Stopped());
     return Expect(model_.Called(Stopped(), std::nullopt, found.status()));
   }
   Values values(kSize);

@@ -131,7 +131,7 @@ TEST_F(SubmitCollectiveTest, PoisonReachesEveryOutput) {
   ExpectGoodEnd(client);
 }
 
-TEST_F(SubmitCollectiveTest, BadInputIsEachItsOwnErrorAndSpoilsTheOutputs) {
+TEST_F(SubmitCollectiveTest, BadInputIsEachItsOwnErrorAndPoisonsTheOutputs) {
   struct Case {
     v1::SubmitRequest request;
     v1::ErrorCode code;

@@ -65,7 +65,7 @@ class Model {
   }
   Expected Write(uint64_t id, uint64_t handle, size_t offset, const std::string& data) {
     const Expected end = Find(handle, offset, data.size());
-    if (!end.ok()) return Spoil(id, handle, offset, data.size(), end);
+    if (!end.ok()) return MarkPoisoned(id, handle, offset, data.size(), end);
     std::memcpy(At(handle) + offset, data.data(), data.size());
     Heal(handle, offset, data.size());
     return {};
@@ -74,14 +74,14 @@ class Model {
     Expected end = Find(handle, 0, 0);
     const size_t bytes = end.ok() ? names_[handle].bytes : 0;
     if (end.ok() && bytes % pattern.size() != 0) end = {v1::BAD_ARGUMENT};
-    if (!end.ok()) return Spoil(id, handle, 0, bytes, end);
+    if (!end.ok()) return MarkPoisoned(id, handle, 0, bytes, end);
     for (size_t i = 0; i < bytes; ++i) At(handle)[i] = pattern[i % pattern.size()];
     Heal(handle, 0, bytes);
     return {};
   }
   Expected Copy(uint64_t id, uint64_t from, uint64_t to, size_t bytes) {
     Expected end = Earliest(Check(from, 0, bytes), Find(to, 0, bytes));
-    if (!end.ok()) return Spoil(id, to, 0, bytes, end);
+    if (!end.ok()) return MarkPoisoned(id, to, 0, bytes, end);
     std::memmove(At(to), At(from), bytes);
     Heal(to, 0, bytes);
     return {};
@@ -100,13 +100,13 @@ class Model {
     }
     names_[result] = {std::make_shared<Memory>(std::string(At(handle), 8), device), 0, 8};
     for (char& byte : names_[result].memory->bytes) ++byte;
-    return end.ok() ? end : Spoil(id, result, 0, 8, end);
+    return end.ok() ? end : MarkPoisoned(id, result, 0, 8, end);
   }
   // On `device`, 8 bytes of `handle` become one more.
   Expected Update(uint64_t id, uint64_t handle, int device) {
     Expected end = Check8(handle);
     if (end.ok() && !IsOn(handle, device)) end = {v1::BUFFER_DEVICE_MISMATCH};
-    if (!end.ok()) return Spoil(id, handle, 0, 8, end);
+    if (!end.ok()) return MarkPoisoned(id, handle, 0, 8, end);
     for (int i = 0; i < 8; ++i) ++At(handle)[i];
     return {};
   }
@@ -115,7 +115,7 @@ class Model {
     Expected end = Earliest(Check8(from), Find8(to));
     if (end.ok() && !(IsOn(from, device) && IsOn(to, device))) end = {v1::BUFFER_DEVICE_MISMATCH};
     if (end.ok() && Share8(from, to)) end = {v1::BAD_ARGUMENT};
-    if (!end.ok()) return Spoil(id, to, 0, 8, end);
+    if (!end.ok()) return MarkPoisoned(id, to, 0, 8, end);
     for (int i = 0; i < 8; ++i) At(to)[i] = static_cast<char>(At(from)[i] + 1);
     Heal(to, 0, 8);
     return {};
@@ -133,8 +133,8 @@ class Model {
       if (end.ok() && Share8(a, b)) end = {v1::BAD_ARGUMENT};
     }
     if (!end.ok()) {
-      Spoil(id, b, 0, 8, end);
-      return Spoil(id, a, 0, 8, end);
+      MarkPoisoned(id, b, 0, 8, end);
+      return MarkPoisoned(id, a, 0, 8, end);
     }
     for (int i = 0; i < 8; ++i) At(b)[i] = static_cast<char>(++At(a)[i] + 1);
     Heal(b, 0, 8);
@@ -164,7 +164,7 @@ class Model {
     return {};
   }
   // How often memory was poisoned, and healed.
-  int spoilt = 0, healed = 0;
+  int poisoned = 0, healed = 0;
 
  private:
   char* At(uint64_t handle) { return names_[handle].memory->bytes.data() + names_[handle].offset; }
@@ -228,7 +228,7 @@ class Model {
     codes_[id] = end.code;
     return id;
   }
-  Expected Spoil(uint64_t id, uint64_t handle, size_t offset, size_t bytes, const Expected& end) {
+  Expected MarkPoisoned(uint64_t id, uint64_t handle, size_t offset, size_t bytes, const Expected& end) {
     const uint64_t cause = CauseOf(id, end);
     const auto named = names_.find(handle);
     if (named == names_.end() || named->second.memory == nullptr) return end;
@@ -237,7 +237,7 @@ class Model {
       uint64_t& there = named->second.memory->causes[i];
       if (there == 0) there = cause;
     }
-    ++spoilt;
+    ++poisoned;
     return end;
   }
   void Heal(uint64_t handle, size_t offset, size_t bytes) {

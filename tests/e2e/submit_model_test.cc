@@ -72,7 +72,7 @@ class SubmitModelTest : public ServerTest, public ::testing::WithParamInterface<
 
   v1::ExecuteRequest add_one_, update_, replace_;
   std::string recording_;
-  int spoilt_ = 0, healed_ = 0;
+  int poisoned_ = 0, healed_ = 0;
 };
 
 void SubmitModelTest::Check(uint64_t seed) {
@@ -200,7 +200,7 @@ void SubmitModelTest::Check(uint64_t seed) {
     ASSERT_EQ(v1::ErrorCode_Name(detail.code()), v1::ErrorCode_Name(want.code)) << said[id] << ": " << status.message();
     ASSERT_EQ(answer.failed().cause_command_id(), want.cause) << said[id] << ": " << status.message();
   }
-  spoilt_ += model.spoilt;
+  poisoned_ += model.poisoned;
   healed_ += model.healed;
   EXPECT_TRUE(MemoryReturnsTo(*stubs_, before));
   EXPECT_TRUE(Eventually([&] { return server_->engine().buffers().count() == 0; }));
@@ -212,7 +212,7 @@ TEST_P(SubmitModelTest, TheStreamDoesWhatTheModelDoes) {
     SCOPED_TRACE(absl::StrCat("seed ", seed));
     Check(seed);
   }
-  EXPECT_GT(spoilt_, 10);
+  EXPECT_GT(poisoned_, 10);
   EXPECT_GT(healed_, 10);
 }
 

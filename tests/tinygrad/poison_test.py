@@ -1,4 +1,4 @@
-"""One failed program spoils nothing that comes after it: memory handed to a new tensor starts clean."""
+"""One failed program poisons nothing that comes after it: memory handed to a new tensor starts clean."""
 
 import pathlib
 import sys

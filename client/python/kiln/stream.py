@@ -1,7 +1,7 @@
 """The stream of commands: what a client asks for without waiting for it.
 
 Commands are numbered, take effect in order, and most are not answered. One that fails
-spoils what it would have made or written; whoever uses that is told the first cause.
+poisons what it would have made or written; whoever uses that is told the first cause.
 
 The stream outlives its connection: what no answer has confirmed is kept, and sent again on
 the next one. The server runs each number once (proto/kiln/v1/kernel_service.proto). So it
