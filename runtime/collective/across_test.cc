@@ -32,7 +32,10 @@ class AcrossTest : public ::testing::Test {
   // Eight devices: two here, and two in each of three other processes.
   void Start(absl::Duration silence = absl::Seconds(60)) {
     job_.emplace(
-        4, 2, [](cluster::Post& post, absl::string_view task) { return collective::Run(UnpackScript(task), post); },
+        4, 2,
+        [](cluster::Transport& transport, absl::string_view task) {
+          return collective::Run(UnpackScript(task), transport);
+        },
         silence);
     for (int i = 0; i < 2; ++i) devices_.push_back(*null::CreateDevice({.name = absl::StrCat("CPU:", i)}));
     for (auto& device : job_->TakeDevices()) devices_.push_back(std::move(device));

@@ -34,7 +34,7 @@ struct Line {
                      uint64_t bytes) const;
   absl::Status Read(uint32_t from_lane, uint64_t address, uint64_t bytes, void* to) const;
   absl::Status Blame(const absl::Status& status) const;
-  absl::Status Health() const { return Blame(board->post().Life(rank)); }
+  absl::Status Health() const { return Blame(board->transport().Life(rank)); }
 };
 
 class RemoteQueue final : public hal::Queue {

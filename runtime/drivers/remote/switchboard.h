@@ -16,7 +16,7 @@
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
-#include "runtime/cluster/post.h"
+#include "runtime/cluster/transport.h"
 #include "runtime/drivers/remote/protocol.h"
 #include "runtime/hal/module.h"
 
@@ -25,12 +25,12 @@ namespace kiln::runtime::remote {
 // Safe from any thread.
 class Switchboard {
  public:
-  // `died` as PostOptions::died; of rank 0, PostOptions::lost.
+  // `died` as TransportOptions::died; of rank 0, TransportOptions::lost.
   static absl::StatusOr<std::shared_ptr<Switchboard>> Open(
       const std::function<absl::StatusOr<std::unique_ptr<cluster::Wire>>()>& make_wire, absl::Duration silence,
       std::function<void(uint32_t rank, const absl::Status& why)> died);
 
-  cluster::Post& post() { return *post_; }
+  cluster::Transport& transport() { return *transport_; }
 
   // Waits for the other ranks to say what they offer; by rank, rank 0's is empty.
   // PARTICIPANT_MISSING if one does not in time.
@@ -55,7 +55,7 @@ class Switchboard {
   };
 
   Switchboard() = default;
-  void Read(cluster::Letter letter);
+  void Read(cluster::Message message);
   void Died(uint32_t rank, const absl::Status& why);
 
   std::function<void(uint32_t, const absl::Status&)> died_;
@@ -64,7 +64,7 @@ class Switchboard {
   std::map<uint64_t, Call> calls_ ABSL_GUARDED_BY(mutex_);
   std::map<uint32_t, Hello> hellos_ ABSL_GUARDED_BY(mutex_);
   std::set<uint32_t> dead_ ABSL_GUARDED_BY(mutex_);  // of whom `died` was told
-  std::unique_ptr<cluster::Post> post_;              // last, hence the first to go
+  std::unique_ptr<cluster::Transport> transport_;    // last, hence the first to go
 };
 
 }  // namespace kiln::runtime::remote

@@ -1,5 +1,5 @@
 // Ranks in threads of one process, joined by a loopback.
-#include "runtime/cluster/post.h"
+#include "runtime/cluster/transport.h"
 
 #include <gtest/gtest.h>
 
@@ -20,26 +20,26 @@ namespace {
 
 constexpr absl::Duration kLong = absl::Seconds(60);
 
-std::unique_ptr<Post> OpenPost(Loopback& loopback, uint32_t rank, PostOptions options) {
-  return *Post::Open([&loopback, rank] { return loopback.MakeWire(rank); }, std::move(options));
+std::unique_ptr<Transport> OpenTransport(Loopback& loopback, uint32_t rank, TransportOptions options) {
+  return *Transport::Open([&loopback, rank] { return loopback.MakeWire(rank); }, std::move(options));
 }
 
-TEST(PostTest, LettersComeInOrder) {
+TEST(TransportTest, MessagesComeInOrder) {
   Loopback loopback(2);
   absl::Mutex mutex;
   std::vector<std::string> read;
-  const auto zero = OpenPost(loopback, 0, {.silence = kLong});
-  const auto one = OpenPost(loopback, 1, {.silence = kLong, .reader = [&](Letter letter) {
-                                            absl::MutexLock lock(&mutex);
-                                            EXPECT_EQ(letter.from, 0u);
-                                            read.push_back(letter.bytes);
-                                          }});
+  const auto zero = OpenTransport(loopback, 0, {.silence = kLong});
+  const auto one = OpenTransport(loopback, 1, {.silence = kLong, .reader = [&](Message message) {
+                                                 absl::MutexLock lock(&mutex);
+                                                 EXPECT_EQ(message.from, 0u);
+                                                 read.push_back(message.bytes);
+                                               }});
   EXPECT_EQ(zero->rank(), 0u);
   EXPECT_EQ(one->rank(), 1u);
   EXPECT_EQ(one->size(), 2u);
   std::vector<std::string> told;
   for (int i = 0; i < 100; ++i) {
-    told.push_back(absl::StrCat("letter ", i));
+    told.push_back(absl::StrCat("message ", i));
     zero->Tell(1, told.back());
   }
   const auto all = [&] { return read.size() == told.size(); };
@@ -48,23 +48,23 @@ TEST(PostTest, LettersComeInOrder) {
   EXPECT_EQ(read, told);
 }
 
-TEST(PostTest, ParcelsGoToWhereTheyAreAwaited) {
+TEST(TransportTest, ParcelsGoToWhereTheyAreAwaited) {
   Loopback loopback(3);
-  std::vector<std::unique_ptr<Post>> posts;
-  for (uint32_t rank = 0; rank < 3; ++rank) posts.push_back(OpenPost(loopback, rank, {.silence = kLong}));
+  std::vector<std::unique_ptr<Transport>> transports;
+  for (uint32_t rank = 0; rank < 3; ++rank) transports.push_back(OpenTransport(loopback, rank, {.silence = kLong}));
   // More than one piece.
   std::vector<uint32_t> sent(20 << 20), got(20 << 20);
   std::iota(sent.begin(), sent.end(), 7u);
   const uint32_t small_sent[] = {1, 2, 3};
   uint32_t small_got[3] = {};
-  const auto receipt = posts[2]->Receive(1, 5, got.data(), 4 * got.size());
-  const auto small_receipt = posts[2]->Receive(1, 6, small_got, sizeof(small_got));
-  const auto nothing = posts[2]->Receive(2, 9, nullptr, 0);
-  const auto small_send = posts[1]->Send(2, 6, small_sent, sizeof(small_sent));
-  const auto send = posts[1]->Send(2, 5, sent.data(), 4 * sent.size());
-  const auto to_itself = posts[2]->Send(2, 9, nullptr, 0);
-  for (const auto& parcel : {small_send, send}) EXPECT_TRUE(posts[1]->Wait(parcel).ok());
-  for (const auto& parcel : {receipt, small_receipt, nothing, to_itself}) EXPECT_TRUE(posts[2]->Wait(parcel).ok());
+  const auto receipt = transports[2]->Receive(1, 5, got.data(), 4 * got.size());
+  const auto small_receipt = transports[2]->Receive(1, 6, small_got, sizeof(small_got));
+  const auto nothing = transports[2]->Receive(2, 9, nullptr, 0);
+  const auto small_send = transports[1]->Send(2, 6, small_sent, sizeof(small_sent));
+  const auto send = transports[1]->Send(2, 5, sent.data(), 4 * sent.size());
+  const auto to_itself = transports[2]->Send(2, 9, nullptr, 0);
+  for (const auto& parcel : {small_send, send}) EXPECT_TRUE(transports[1]->Wait(parcel).ok());
+  for (const auto& parcel : {receipt, small_receipt, nothing, to_itself}) EXPECT_TRUE(transports[2]->Wait(parcel).ok());
   EXPECT_EQ(got, sent);
   EXPECT_EQ(small_got[2], 3u);
 }
@@ -76,8 +76,8 @@ class StuckWire final : public Wire {
 
   uint32_t rank() const override { return wire_->rank(); }
   uint32_t size() const override { return wire_->size(); }
-  absl::StatusOr<Request> SendLetter(uint32_t to, absl::string_view bytes) override {
-    return wire_->SendLetter(to, bytes);
+  absl::StatusOr<Request> SendMessage(uint32_t to, absl::string_view bytes) override {
+    return wire_->SendMessage(to, bytes);
   }
   absl::StatusOr<Request> Send(uint32_t to, uint32_t tag, const void* from, uint64_t bytes) override {
     return wire_->Send(to, tag, from, bytes);
@@ -88,9 +88,9 @@ class StuckWire final : public Wire {
   absl::StatusOr<bool> Test(Request request) override { return wire_->Test(request); }
   void Cancel(Request request) override { wire_->Cancel(request); }
   void Abandon(Request request) override { wire_->Abandon(request); }
-  absl::StatusOr<bool> TakeLetter(Letter& letter) override {
+  absl::StatusOr<bool> TakeMessage(Message& message) override {
     released_.WaitForNotification();
-    return wire_->TakeLetter(letter);
+    return wire_->TakeMessage(message);
   }
   void Close(bool together) override { wire_->Close(together); }
 
@@ -99,12 +99,12 @@ class StuckWire final : public Wire {
   absl::Notification& released_;
 };
 
-TEST(PostTest, ARankWhoseWireIsStuckEnds) {
+TEST(TransportTest, ARankWhoseWireIsStuckEnds) {
   Loopback loopback(2);
   absl::Notification released, lost;
-  const auto zero = OpenPost(loopback, 0, {.silence = kLong});
+  const auto zero = OpenTransport(loopback, 0, {.silence = kLong});
   std::string why;
-  PostOptions options;
+  TransportOptions options;
   options.silence = absl::Milliseconds(20);
   options.lost = [&](const std::string& reason) {
     if (!lost.HasBeenNotified()) {
@@ -112,7 +112,7 @@ TEST(PostTest, ARankWhoseWireIsStuckEnds) {
       lost.Notify();
     }
   };
-  const auto one = *Post::Open(
+  const auto one = *Transport::Open(
       [&]() -> absl::StatusOr<std::unique_ptr<Wire>> {
         return std::make_unique<StuckWire>(loopback.MakeWire(1), released);
       },
@@ -123,19 +123,20 @@ TEST(PostTest, ARankWhoseWireIsStuckEnds) {
 }
 
 // Rank 1 falls silent while others wait for it, one of them for a third's sake.
-TEST(PostTest, NobodyWaitsForTheDead) {
+TEST(TransportTest, NobodyWaitsForTheDead) {
   Loopback loopback(3);
   absl::Notification buried;
   std::atomic<bool> rank_1_gave_up{false};
-  auto zero = OpenPost(loopback, 0, {.silence = absl::Seconds(2), .died = [&](uint32_t rank, const absl::Status& why) {
-                                       EXPECT_EQ(rank, 1u);
-                                       EXPECT_EQ(DetailOf(why)->code(), v1::PARTICIPANT_MISSING);
-                                       buried.Notify();
-                                     }});
+  auto zero =
+      OpenTransport(loopback, 0, {.silence = absl::Seconds(2), .died = [&](uint32_t rank, const absl::Status& why) {
+                                    EXPECT_EQ(rank, 1u);
+                                    EXPECT_EQ(DetailOf(why)->code(), v1::PARTICIPANT_MISSING);
+                                    buried.Notify();
+                                  }});
   zero->SetName(1, "rank 1 on somewhere");
-  const auto one = OpenPost(
+  const auto one = OpenTransport(
       loopback, 1, {.silence = absl::Seconds(2), .lost = [&](const std::string& why) { rank_1_gave_up = true; }});
-  const auto two = OpenPost(loopback, 2, {.silence = absl::Seconds(2)});
+  const auto two = OpenTransport(loopback, 2, {.silence = absl::Seconds(2)});
   char byte = 0;
   const auto from_1 = zero->Receive(1, 1, &byte, 1);
   const auto from_2 = zero->Receive(2, 1, &byte, 1);
@@ -159,28 +160,28 @@ TEST(PostTest, NobodyWaitsForTheDead) {
   zero.reset();  // or it would hear the others leave
 }
 
-TEST(PostTest, WhoLeavesIsKnownAtOnce) {
+TEST(TransportTest, WhoLeavesIsKnownAtOnce) {
   Loopback loopback(2);
   absl::Notification buried;
   const auto zero =
-      OpenPost(loopback, 0, {.silence = kLong, .died = [&](uint32_t, const absl::Status&) { buried.Notify(); }});
-  OpenPost(loopback, 1, {.silence = kLong}).reset();
+      OpenTransport(loopback, 0, {.silence = kLong, .died = [&](uint32_t, const absl::Status&) { buried.Notify(); }});
+  OpenTransport(loopback, 1, {.silence = kLong}).reset();
   buried.WaitForNotification();
   EXPECT_EQ(std::string(zero->Life(1).message()), "rank 1 is dead: it has left the job");
 }
 
-TEST(PostTest, RankZeroEndsTheJob) {
+TEST(TransportTest, RankZeroEndsTheJob) {
   Loopback loopback(2);
-  auto zero = OpenPost(loopback, 0, {.silence = kLong});
+  auto zero = OpenTransport(loopback, 0, {.silence = kLong});
   absl::Notification goodbye;
-  const auto one = OpenPost(loopback, 1, {.silence = kLong, .goodbye = [&] { goodbye.Notify(); }});
+  const auto one = OpenTransport(loopback, 1, {.silence = kLong, .goodbye = [&] { goodbye.Notify(); }});
   zero.reset();
   goodbye.WaitForNotification();
 }
 
-TEST(PostTest, AWireThatCannotBeMadeIsTheAnswer) {
-  const auto post = Post::Open([] { return absl::UnavailableError("no cable"); }, {});
-  EXPECT_EQ(post.status(), absl::UnavailableError("no cable"));
+TEST(TransportTest, AWireThatCannotBeMadeIsTheAnswer) {
+  const auto transport = Transport::Open([] { return absl::UnavailableError("no cable"); }, {});
+  EXPECT_EQ(transport.status(), absl::UnavailableError("no cable"));
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-#include "runtime/cluster/post.h"
+#include "runtime/cluster/transport.h"
 
 #include <pthread.h>
 #include <sched.h>
@@ -13,7 +13,7 @@
 namespace kiln::runtime::cluster {
 namespace {
 
-// The first byte of a letter.
+// The first byte of a message.
 constexpr char kMessage = 'm';  // for the reader
 constexpr char kBeat = 'b';     // from rank 0 with a byte for every rank: whether it is dead
 constexpr char kGoodbye = 'g';  // from rank 0, then whether all leave together
@@ -33,25 +33,25 @@ constexpr int kBeatsInSilence = 20;
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<Post>> Post::Open(
-    const std::function<absl::StatusOr<std::unique_ptr<Wire>>()>& make_wire, PostOptions options) {
-  std::unique_ptr<Post> post(new Post(std::move(options)));
+absl::StatusOr<std::unique_ptr<Transport>> Transport::Open(
+    const std::function<absl::StatusOr<std::unique_ptr<Wire>>()>& make_wire, TransportOptions options) {
+  std::unique_ptr<Transport> transport(new Transport(std::move(options)));
   absl::Status opened;
-  post->thread_ = std::thread([&, p = post.get()] { p->Main(make_wire, &opened); });
-  pthread_setname_np(post->thread_.native_handle(), "kiln-post");
+  transport->thread_ = std::thread([&, p = transport.get()] { p->Main(make_wire, &opened); });
+  pthread_setname_np(transport->thread_.native_handle(), "kiln-transport");
   {
-    absl::MutexLock lock(&post->mutex_);
-    post->mutex_.Await(absl::Condition(&post->open_));
+    absl::MutexLock lock(&transport->mutex_);
+    transport->mutex_.Await(absl::Condition(&transport->open_));
   }
   KILN_RETURN_IF_ERROR(opened);
-  if (post->options_.lost != nullptr) {
-    post->guard_ = std::thread([p = post.get()] { p->Guard(); });
-    pthread_setname_np(post->guard_.native_handle(), "kiln-guard");
+  if (transport->options_.lost != nullptr) {
+    transport->guard_ = std::thread([p = transport.get()] { p->Guard(); });
+    pthread_setname_np(transport->guard_.native_handle(), "kiln-guard");
   }
-  return post;
+  return transport;
 }
 
-Post::~Post() {
+Transport::~Transport() {
   {
     absl::MutexLock lock(&mutex_);
     closing_ = true;
@@ -62,7 +62,7 @@ Post::~Post() {
 
 // Open MPI has been seen to go round in its events for ever, and then nobody within notices
 // that rank 0 is dead. Twice, since a process that was stopped finds no turns either.
-void Post::Guard() {
+void Transport::Guard() {
   absl::MutexLock lock(&mutex_);
   for (int still = 0; still < 2;) {
     const uint64_t before = iterations_.load(std::memory_order_relaxed);
@@ -72,21 +72,21 @@ void Post::Guard() {
   options_.lost("MPI has not come back from a call");
 }
 
-void Post::Tell(uint32_t to, std::string bytes) {
+void Transport::Tell(uint32_t to, std::string bytes) {
   bytes.insert(bytes.begin(), kMessage);
   absl::MutexLock lock(&mutex_);
   orders_.push_back({to, std::move(bytes), nullptr});
 }
 
-Post::ParcelPtr Post::Send(uint32_t to, uint32_t tag, const void* from, uint64_t bytes) {
+Transport::ParcelPtr Transport::Send(uint32_t to, uint32_t tag, const void* from, uint64_t bytes) {
   return Begin(to, tag, static_cast<char*>(const_cast<void*>(from)), bytes, true);
 }
 
-Post::ParcelPtr Post::Receive(uint32_t from, uint32_t tag, void* to, uint64_t bytes) {
+Transport::ParcelPtr Transport::Receive(uint32_t from, uint32_t tag, void* to, uint64_t bytes) {
   return Begin(from, tag, static_cast<char*>(to), bytes, false);
 }
 
-Post::ParcelPtr Post::Begin(uint32_t peer, uint32_t tag, char* memory, uint64_t bytes, bool sends) {
+Transport::ParcelPtr Transport::Begin(uint32_t peer, uint32_t tag, char* memory, uint64_t bytes, bool sends) {
   KILN_CHECK(peer < size_ && tag < kTagEnd);
   auto parcel = std::make_shared<Parcel>();
   parcel->peer = peer;
@@ -100,7 +100,7 @@ Post::ParcelPtr Post::Begin(uint32_t peer, uint32_t tag, char* memory, uint64_t 
   return parcel;
 }
 
-absl::Status Post::Wait(const ParcelPtr& parcel, absl::Span<const uint32_t> watched) {
+absl::Status Transport::Wait(const ParcelPtr& parcel, absl::Span<const uint32_t> watched) {
   const auto dead = [&]() ABSL_SHARED_LOCKS_REQUIRED(mutex_) {
     return std::find_if(watched.begin(), watched.end(), [&](uint32_t rank) { return !life_[rank].ok(); });
   };
@@ -118,17 +118,17 @@ absl::Status Post::Wait(const ParcelPtr& parcel, absl::Span<const uint32_t> watc
   return failure;
 }
 
-absl::Status Post::Life(uint32_t rank) const {
+absl::Status Transport::Life(uint32_t rank) const {
   absl::MutexLock lock(&mutex_);
   return life_[rank];
 }
 
-void Post::SetName(uint32_t rank, std::string name) {
+void Transport::SetName(uint32_t rank, std::string name) {
   absl::MutexLock lock(&mutex_);
   names_[rank] = std::move(name);
 }
 
-void Post::Bury(uint32_t rank, const std::string& how) {
+void Transport::Bury(uint32_t rank, const std::string& how) {
   absl::MutexLock lock(&mutex_);
   if (rank == rank_ || !life_[rank].ok()) return;
   v1::ErrorDetail detail;
@@ -138,7 +138,7 @@ void Post::Bury(uint32_t rank, const std::string& how) {
   died_.push_back(rank);
 }
 
-void Post::Main(const std::function<absl::StatusOr<std::unique_ptr<Wire>>()>& make_wire, absl::Status* opened) {
+void Transport::Main(const std::function<absl::StatusOr<std::unique_ptr<Wire>>()>& make_wire, absl::Status* opened) {
   auto wire = make_wire();
   if (wire.ok() && (*wire)->size() > kMaxRanks) {
     wire = MakeError(v1::BAD_ARGUMENT, absl::StrCat((*wire)->size(), " ranks; at most ", kMaxRanks, " work together"));
@@ -167,7 +167,7 @@ void Post::Main(const std::function<absl::StatusOr<std::unique_ptr<Wire>>()>& ma
     iterations_.fetch_add(1, std::memory_order_relaxed);
     bool moved = TakeOrders();
     moved |= TestGoing();
-    moved |= ReadLetters();
+    moved |= ReadMessages();
     Beat(now);
     Listen(now);
     if (moved) busy = now;
@@ -180,7 +180,7 @@ void Post::Main(const std::function<absl::StatusOr<std::unique_ptr<Wire>>()>& ma
   Leave();
 }
 
-bool Post::TakeOrders() {
+bool Transport::TakeOrders() {
   std::vector<Order> orders;
   {
     absl::MutexLock lock(&mutex_);
@@ -190,8 +190,8 @@ bool Post::TakeOrders() {
   return !orders.empty();
 }
 
-void Post::Start(Order order) {
-  if (order.parcel == nullptr) return StartLetter(order.to, std::move(order.letter));
+void Transport::Start(Order order) {
+  if (order.parcel == nullptr) return StartMessage(order.to, std::move(order.message));
   const ParcelPtr parcel = std::move(order.parcel);
   const uint32_t pieces = parcel->left;  // nobody else counts until the first is begun
   for (uint32_t i = 0; i < pieces; ++i) {
@@ -211,18 +211,18 @@ void Post::Start(Order order) {
   }
 }
 
-void Post::StartLetter(uint32_t to, std::string letter) {
+void Transport::StartMessage(uint32_t to, std::string message) {
   if (!Life(to).ok()) return;
-  auto kept = std::make_unique<std::string>(std::move(letter));
-  const auto request = wire_->SendLetter(to, *kept);
+  auto kept = std::make_unique<std::string>(std::move(message));
+  const auto request = wire_->SendMessage(to, *kept);
   if (!request.ok()) return Bury(to, std::string(request.status().message()));
   going_.push_back({*request, to, std::move(kept), nullptr, false});
 }
 
-void Post::Finish(Going going, const absl::Status& status) {
+void Transport::Finish(Going going, const absl::Status& status) {
   if (!status.ok()) Bury(going.peer, std::string(status.message()));
   if (going.parcel == nullptr) {
-    if (!status.ok()) undelivered_.push_back(std::move(going.letter));
+    if (!status.ok()) undelivered_.push_back(std::move(going.message));
     return;
   }
   absl::MutexLock lock(&mutex_);
@@ -230,13 +230,13 @@ void Post::Finish(Going going, const absl::Status& status) {
   --going.parcel->left;
 }
 
-bool Post::Unwanted(const Going& going) const {
+bool Transport::Unwanted(const Going& going) const {
   if (going.parcel == nullptr) return false;
   absl::MutexLock lock(&mutex_);
   return going.parcel->unwanted;
 }
 
-bool Post::TestGoing() {
+bool Transport::TestGoing() {
   bool moved = false;
   for (size_t i = 0; i < going_.size();) {
     Going& going = going_[i];
@@ -262,7 +262,7 @@ bool Post::TestGoing() {
       ++i;
       continue;
     }
-    moved |= going.letter == nullptr || (*going.letter)[0] != kBeat;
+    moved |= going.message == nullptr || (*going.message)[0] != kBeat;
     Going done = std::move(going);
     if (i + 1 < going_.size()) going_[i] = std::move(going_.back());
     going_.pop_back();
@@ -271,38 +271,38 @@ bool Post::TestGoing() {
   return moved;
 }
 
-bool Post::ReadLetters() {
-  Letter letter;
+bool Transport::ReadMessages() {
+  Message message;
   bool moved = false;
   while (true) {
-    const auto taken = wire_->TakeLetter(letter);
+    const auto taken = wire_->TakeMessage(message);
     if (!taken.ok() || !*taken) return moved;
-    Heard(letter);
-    moved |= !letter.bytes.empty() && letter.bytes[0] != kBeat;
-    if (!letter.bytes.empty() && letter.bytes[0] == kMessage && options_.reader != nullptr) {
-      letter.bytes.erase(0, 1);
-      options_.reader(std::move(letter));
+    Heard(message);
+    moved |= !message.bytes.empty() && message.bytes[0] != kBeat;
+    if (!message.bytes.empty() && message.bytes[0] == kMessage && options_.reader != nullptr) {
+      message.bytes.erase(0, 1);
+      options_.reader(std::move(message));
     }
-    letter = Letter();
+    message = Message();
   }
 }
 
-void Post::Heard(const Letter& letter) {
-  heard_[letter.from] = Clock::now();
-  if (letter.bytes.empty()) return;
-  switch (letter.bytes[0]) {
-    case kBeat: return ReadBeat(letter.bytes);
-    case kLeave: return Bury(letter.from, "it has left the job");
+void Transport::Heard(const Message& message) {
+  heard_[message.from] = Clock::now();
+  if (message.bytes.empty()) return;
+  switch (message.bytes[0]) {
+    case kBeat: return ReadBeat(message.bytes);
+    case kLeave: return Bury(message.from, "it has left the job");
     case kGoodbye:
       dismissed_ = true;
-      together_ = letter.bytes.size() > 1 && letter.bytes[1] == 1;
+      together_ = message.bytes.size() > 1 && message.bytes[1] == 1;
       if (options_.goodbye != nullptr) options_.goodbye();
       return;
     default: return;
   }
 }
 
-void Post::ReadBeat(absl::string_view bytes) {
+void Transport::ReadBeat(absl::string_view bytes) {
   for (uint32_t rank = 1; rank < size_ && rank + 1 < bytes.size(); ++rank) {
     if (bytes[rank + 1] == 0) continue;
     if (rank == rank_ && options_.lost != nullptr) options_.lost("rank 0 takes this process for dead");
@@ -310,16 +310,16 @@ void Post::ReadBeat(absl::string_view bytes) {
   }
 }
 
-void Post::Beat(Clock::time_point now) {
+void Transport::Beat(Clock::time_point now) {
   if (now < next_beat_) return;
   next_beat_ = now + absl::ToChronoNanoseconds(options_.silence) / kBeatsInSilence;
   std::string beat(1, kBeat);
-  if (rank_ != 0) return StartLetter(0, std::move(beat));
+  if (rank_ != 0) return StartMessage(0, std::move(beat));
   for (uint32_t rank = 0; rank < size_; ++rank) beat.push_back(Life(rank).ok() ? 0 : 1);
-  for (uint32_t rank = 1; rank < size_; ++rank) StartLetter(rank, beat);
+  for (uint32_t rank = 1; rank < size_; ++rank) StartMessage(rank, beat);
 }
 
-void Post::Listen(Clock::time_point now) {
+void Transport::Listen(Clock::time_point now) {
   const auto silence = absl::ToChronoNanoseconds(options_.silence);
   const std::string said_nothing = absl::StrCat("it has said nothing for ", absl::FormatDuration(options_.silence));
   if (rank_ == 0) {
@@ -343,7 +343,7 @@ void Post::Listen(Clock::time_point now) {
   }
 }
 
-void Post::Pause(Clock::duration idle) {
+void Transport::Pause(Clock::duration idle) {
   if (idle < kEager) {
     sched_yield();
     return;
@@ -358,13 +358,13 @@ void Post::Pause(Clock::duration idle) {
   mutex_.AwaitWithTimeout(absl::Condition(&wanted), awaited || idle < kAwake ? kOften : kRarely);
 }
 
-void Post::Leave() {
+void Transport::Leave() {
   if (rank_ == 0) {
     for (uint32_t rank = 1; rank < size_; ++rank) together_ &= Life(rank).ok();
-    for (uint32_t rank = 1; rank < size_; ++rank) StartLetter(rank, {kGoodbye, static_cast<char>(together_)});
+    for (uint32_t rank = 1; rank < size_; ++rank) StartMessage(rank, {kGoodbye, static_cast<char>(together_)});
   } else if (!dismissed_) {
     together_ = false;
-    StartLetter(0, std::string(1, kLeave));
+    StartMessage(0, std::string(1, kLeave));
   }
   // What has been said goes out, unless those who should hear it are gone.
   const Clock::time_point until = Clock::now() + std::chrono::seconds(1);

@@ -1,5 +1,4 @@
-// The post office of one rank: sends and fetches for all its threads, and knows who
-// lives.
+// Sends and receives for all threads of one rank, and knows which ranks are alive.
 //
 // One thread does all that a Wire does, since MPI is best left to one. It looks often
 // while something is under way, and ever less often when nothing is: MPI cannot be slept
@@ -12,8 +11,8 @@
 // it was itself stopped for as long, must end at once (Options::lost), and rank 0 waits a
 // quarter longer than that: so whoever is taken for dead cannot come back and write where
 // others now have something else.
-#ifndef KILN_RUNTIME_CLUSTER_POST_H_
-#define KILN_RUNTIME_CLUSTER_POST_H_
+#ifndef KILN_RUNTIME_CLUSTER_TRANSPORT_H_
+#define KILN_RUNTIME_CLUSTER_TRANSPORT_H_
 
 #include <atomic>
 #include <chrono>
@@ -39,10 +38,10 @@ inline constexpr uint32_t kMaxRanks = 64;
 // Tags of parcels are below this.
 inline constexpr uint32_t kTagEnd = uint32_t{1} << 30;
 
-struct PostOptions {
+struct TransportOptions {
   absl::Duration silence = absl::Seconds(10);
-  // All on the post's own thread; must not wait for it. Null does nothing.
-  std::function<void(Letter)> reader;
+  // All on the transport's own thread; must not wait for it. Null does nothing.
+  std::function<void(Message)> reader;
   // Once for each rank that dies, with what Life says of it.
   std::function<void(uint32_t rank, const absl::Status& why)> died;
   // Rank 0 has ended the job.
@@ -53,12 +52,12 @@ struct PostOptions {
 };
 
 // Safe from any thread.
-class Post {
+class Transport {
  public:
   // A send or a receipt under way.
   class Parcel {
    private:
-    friend class Post;
+    friend class Transport;
     uint32_t peer = 0;
     uint32_t tag = 0;
     char* memory = nullptr;
@@ -71,18 +70,18 @@ class Post {
   };
   using ParcelPtr = std::shared_ptr<Parcel>;
 
-  // `make_wire` is called on the post's thread.
-  static absl::StatusOr<std::unique_ptr<Post>> Open(
-      const std::function<absl::StatusOr<std::unique_ptr<Wire>>()>& make_wire, PostOptions options);
+  // `make_wire` is called on the transport's thread.
+  static absl::StatusOr<std::unique_ptr<Transport>> Open(
+      const std::function<absl::StatusOr<std::unique_ptr<Wire>>()>& make_wire, TransportOptions options);
   // Leaves the job. On rank 0 that ends it for all.
-  ~Post();
-  Post(const Post&) = delete;
-  Post& operator=(const Post&) = delete;
+  ~Transport();
+  Transport(const Transport&) = delete;
+  Transport& operator=(const Transport&) = delete;
 
   uint32_t rank() const { return rank_; }
   uint32_t size() const { return size_; }
 
-  // Sends a letter. Never blocks; what goes to the dead is lost.
+  // Sends a message. Never blocks; what goes to the dead is lost.
   void Tell(uint32_t to, std::string bytes);
 
   // Begins. The memory must stay until Wait has returned.
@@ -101,22 +100,22 @@ class Post {
 
  private:
   using Clock = std::chrono::steady_clock;
-  // What the wire has begun: a letter, or a piece of a parcel.
+  // What the wire has begun: a message, or a piece of a parcel.
   struct Going {
     Wire::Request request = 0;
     uint32_t peer = 0;
-    std::unique_ptr<std::string> letter;  // stays where it is
+    std::unique_ptr<std::string> message;  // stays where it is
     ParcelPtr parcel;
     bool cancelled = false;
   };
   // What it shall begin.
   struct Order {
     uint32_t to;
-    std::string letter;
+    std::string message;
     ParcelPtr parcel;
   };
 
-  explicit Post(PostOptions options) : options_(std::move(options)) {}
+  explicit Transport(TransportOptions options) : options_(std::move(options)) {}
 
   ParcelPtr Begin(uint32_t peer, uint32_t tag, char* memory, uint64_t bytes, bool sends);
   void Guard();
@@ -126,18 +125,18 @@ class Post {
   bool TakeOrders();
   bool TestGoing();
   bool Unwanted(const Going& going) const;
-  bool ReadLetters();
+  bool ReadMessages();
   void Start(Order order);
-  void StartLetter(uint32_t to, std::string letter);
+  void StartMessage(uint32_t to, std::string message);
   void Beat(Clock::time_point now);
-  void Heard(const Letter& letter);
+  void Heard(const Message& message);
   void ReadBeat(absl::string_view bytes);
   void Listen(Clock::time_point now);
   void Finish(Going going, const absl::Status& status);
   void Pause(Clock::duration idle);
   void Leave();
 
-  const PostOptions options_;
+  const TransportOptions options_;
   uint32_t rank_ = 0;
   uint32_t size_ = 1;
 
@@ -164,4 +163,4 @@ class Post {
 
 }  // namespace kiln::runtime::cluster
 
-#endif  // KILN_RUNTIME_CLUSTER_POST_H_
+#endif  // KILN_RUNTIME_CLUSTER_TRANSPORT_H_
