@@ -73,9 +73,9 @@ Engine::Engine(const EngineOptions& options, std::vector<std::unique_ptr<runtime
           [this](absl::AnyInvocable<void()> job) { pool_->Schedule(std::move(job)); }, &combiner_),
       fingerprints_(FingerprintsOf(devices_)),
       // The searching thread compiles, too.
-      searches_(std::move(tune), pool_.get(), options.compile_threads - 1),
+      tuning_queue_(std::move(tune), pool_.get(), options.compile_threads - 1),
       store_(options.program_cache_bytes, compile_, pool_.get(), HasDuplicates(fingerprints_), options.disk.get(),
-             {multi_, [this](absl::string_view name) { return FindDevice(name); }}, &searches_),
+             {multi_, [this](absl::string_view name) { return FindDevice(name); }}, &tuning_queue_),
       recordings_(options.program_cache_bytes),
       lease_watch_([this] { sessions_.ExpireUntilStopped(); }) {
   KILN_CHECK(!devices_.empty());
@@ -86,7 +86,7 @@ Engine::~Engine() {
   lease_watch_.join();
   sessions_.EndAll();
   store_.Stop();  // what it has not found goes to the pool
-  searches_.Stop();
+  tuning_queue_.Stop();
   pool_.reset();
   runtime::hal::DrainAll(devices_);
 }

@@ -168,7 +168,7 @@ class Engine {
   CompiledCombiner combiner_;
   runtime::collective::Collectives collectives_;
   const std::vector<Digest> fingerprints_;  // one a device: its target's
-  Searches searches_;
+  TuningQueue tuning_queue_;
   ProgramStore store_;
   Recordings recordings_;
   // Ends sessions as their leases run out.

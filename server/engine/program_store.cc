@@ -44,13 +44,13 @@ bool FromCache(const StoredProgram& program, runtime::CacheOutcome how) {
 }
 
 ProgramStore::ProgramStore(uint64_t limit_bytes, CompileFn compile, CompilePool* pool, bool share_code,
-                           ProgramDisk* disk, MultiMaker multi, Searches* searches)
+                           ProgramDisk* disk, MultiMaker multi, TuningQueue* tuning_queue)
     : compile_(std::move(compile)),
       pool_(pool),
       share_code_(share_code),
       disk_(disk),
       multi_(std::move(multi)),
-      searches_(searches),
+      tuning_queue_(tuning_queue),
       loads_(disk == nullptr && !share_code ? nullptr : std::make_unique<CompilePool>(kLoadThreads)),
       cache_(limit_bytes),
       codes_(limit_bytes / 4) {
@@ -147,7 +147,7 @@ void ProgramStore::ScheduleCompile(const ProgramId& id, const v1::Graph& graph, 
     }
     finish(std::move(entry));
   };
-  if (options.beam > 0 && searches_ != nullptr) return searches_->Schedule(std::move(job));
+  if (options.beam > 0 && tuning_queue_ != nullptr) return tuning_queue_->Schedule(std::move(job));
   pool_->Schedule(std::move(job));
 }
 
@@ -196,8 +196,8 @@ absl::Status ProgramStore::Replace(const ProgramId& id, const compiler::Options&
 
 absl::StatusOr<v1::Executable> ProgramStore::Executable(const ProgramId& id, const v1::Graph& graph,
                                                         const compiler::Options& options, const Control& control) {
-  if (options.beam == 0 || searches_ == nullptr) return compile_(graph, id.device->target(), options, nullptr);
-  KILN_ASSIGN_OR_RETURN(compiler::Tuned tuned, searches_->Run(*id.device, graph, options, control, nullptr));
+  if (options.beam == 0 || tuning_queue_ == nullptr) return compile_(graph, id.device->target(), options, nullptr);
+  KILN_ASSIGN_OR_RETURN(compiler::Tuned tuned, tuning_queue_->Run(*id.device, graph, options, control, nullptr));
   return std::move(tuned.executable);
 }
 

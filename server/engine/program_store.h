@@ -34,7 +34,7 @@
 #include "server/engine/compile_fn.h"
 #include "server/engine/compile_pool.h"
 #include "server/engine/program_disk.h"
-#include "server/engine/searches.h"
+#include "server/engine/tuning_queue.h"
 
 namespace kiln::server {
 
@@ -114,10 +114,10 @@ class ProgramStore {
   using Callback = absl::AnyInvocable<void(absl::StatusOr<Program>, runtime::CacheOutcome)>;
 
   // `pool` outlives all requests. `share_code`: whether devices have a target in
-  // common; then a quarter of the limit again holds code to load. `disk` and `searches`
-  // may be null, and outlive the store; without `searches`, options.beam counts for nothing.
+  // common; then a quarter of the limit again holds code to load. `disk` and `tuning_queue`
+  // may be null, and outlive the store; without `tuning_queue`, options.beam counts for nothing.
   ProgramStore(uint64_t limit_bytes, CompileFn compile, CompilePool* pool, bool share_code, ProgramDisk* disk = nullptr,
-               MultiMaker multi = {}, Searches* searches = nullptr);
+               MultiMaker multi = {}, TuningQueue* tuning_queue = nullptr);
 
   // Ends the threads that load. No request may come any more; those under
   // way may still use the pool.
@@ -184,7 +184,7 @@ class ProgramStore {
   const bool share_code_;
   ProgramDisk* const disk_;
   const MultiMaker multi_;
-  Searches* const searches_;
+  TuningQueue* const tuning_queue_;
   std::unique_ptr<CompilePool> loads_;  // null where there is nothing to load from
   std::atomic<uint64_t> compiles_{0};
   Cache cache_;

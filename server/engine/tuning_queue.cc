@@ -1,4 +1,4 @@
-#include "server/engine/searches.h"
+#include "server/engine/tuning_queue.h"
 
 #include <algorithm>
 #include <utility>
@@ -25,10 +25,10 @@ absl::Status SettleBeam(const BeamLimits& limits, compiler::Options& options) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<compiler::Tuned> Searches::Run(runtime::hal::Device& device, const v1::Graph& graph,
-                                              const compiler::Options& options,
-                                              const runtime::hal::LaunchControl& control,
-                                              std::function<void(const compiler::TuneEvent&)> progress) {
+absl::StatusOr<compiler::Tuned> TuningQueue::Run(runtime::hal::Device& device, const v1::Graph& graph,
+                                                 const compiler::Options& options,
+                                                 const runtime::hal::LaunchControl& control,
+                                                 std::function<void(const compiler::TuneEvent&)> progress) {
   if (!tune_) return MakeError(v1::UNSUPPORTED_OP, "this server has no search for schedules");
   DeviceTimer timer(device, pool_, helpers_, absl::Milliseconds(options.beam_budget_ms), control, stopping_);
   compiler::TuneOptions tuning;

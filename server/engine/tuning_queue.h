@@ -1,7 +1,7 @@
 // Searches for schedules: one at a time, on a thread of their own, so that two do not
 // disturb each other's times and no compilation waits behind one.
-#ifndef KILN_SERVER_ENGINE_SEARCHES_H_
-#define KILN_SERVER_ENGINE_SEARCHES_H_
+#ifndef KILN_SERVER_ENGINE_TUNING_QUEUE_H_
+#define KILN_SERVER_ENGINE_TUNING_QUEUE_H_
 
 #include <atomic>
 #include <cstdint>
@@ -37,13 +37,13 @@ struct BeamLimits {
 absl::Status SettleBeam(const BeamLimits& limits, compiler::Options& options);
 
 // Safe from any thread.
-class Searches {
+class TuningQueue {
  public:
   // `helpers` threads of `pool`, which outlives it, compile candidates too. `tune` may be
   // null: then every search is UNSUPPORTED_OP.
-  Searches(TuneFn tune, CompilePool* pool, uint32_t helpers)
+  TuningQueue(TuneFn tune, CompilePool* pool, uint32_t helpers)
       : tune_(std::move(tune)), pool_(*pool), helpers_(helpers), thread_(std::make_unique<CompilePool>(1)) {}
-  ~Searches() { Stop(); }
+  ~TuningQueue() { Stop(); }
 
   // Calls `job` on the searching thread, in the order of scheduling.
   void Schedule(absl::AnyInvocable<void()> job) { thread_->Schedule(std::move(job)); }
@@ -69,4 +69,4 @@ class Searches {
 
 }  // namespace kiln::server
 
-#endif  // KILN_SERVER_ENGINE_SEARCHES_H_
+#endif  // KILN_SERVER_ENGINE_TUNING_QUEUE_H_
