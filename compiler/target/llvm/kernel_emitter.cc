@@ -12,9 +12,9 @@
 #include "compiler/target/llvm/emit_dot.h"
 #include "compiler/target/llvm/group_memory.h"
 #include "compiler/target/llvm/group_reduce.h"
-#include "compiler/target/llvm/prefetch.h"
 #include "compiler/target/llvm/memory_emitter.h"
 #include "compiler/target/llvm/move_lanes.h"
+#include "compiler/target/llvm/prefetch.h"
 #include "compiler/target/llvm/reduce_lanes.h"
 #include "compiler/target/llvm/transpose_tile.h"
 #include "compiler/target/llvm/unroll_hint.h"
@@ -344,18 +344,16 @@ class KernelEmitter {
     const Shape& from = source.shape;
     const Shape& to = uop->shape();
     // First rows onto rows, whole vectors at a time; then within each vector.
-    std::vector<llvm::Value*> reduced(static_cast<size_t>(RowsOf(to)), nullptr);
+    std::vector<llvm::Value*> rows(static_cast<size_t>(RowsOf(to)), nullptr);
     for (int64_t row = 0; row < RowsOf(from); ++row) {
       const size_t into = BroadcastRow(to, from, static_cast<size_t>(row));
       llvm::Value* value = Materialize(builder_, source.elements[static_cast<size_t>(row)], LanesOf(from));
-      reduced[into] =
-          reduced[into] == nullptr ? value : EmitReduceOp(builder_, reduce.op, uop->dtype(), reduced[into], value);
+      rows[into] = rows[into] == nullptr ? value : EmitReduceOp(builder_, reduce.op, uop->dtype(), rows[into], value);
     }
     Value result{to, {}};
-    for (llvm::Value* value : reduced) {
-      result.elements.push_back({LanesOf(to) == LanesOf(from)
-                                     ? value
-                                     : ReduceLanes(builder_, reduce.op, uop->dtype(), value, LanesOf(from))});
+    for (llvm::Value* row : rows) {
+      result.elements.push_back(
+          {LanesOf(to) == LanesOf(from) ? row : ReduceLanes(builder_, reduce.op, uop->dtype(), row, LanesOf(from))});
     }
     values_[uop] = std::move(result);
   }
