@@ -1,5 +1,5 @@
 // Puts a MultiProgram together from a cut and its segments' executables: which memory
-// each value has on each device, and who reads and writes it.
+// each value has on each device, and which steps read and write it.
 #ifndef KILN_COMPILER_MULTI_PROGRAM_BUILDER_H_
 #define KILN_COMPILER_MULTI_PROGRAM_BUILDER_H_
 

@@ -1,5 +1,5 @@
 // What a search for schedules needs from outside, and what it says: data alone, so that
-// who has a device need not know the search.
+// code that has a device need not know the search.
 #ifndef KILN_COMPILER_TUNING_H_
 #define KILN_COMPILER_TUNING_H_
 
@@ -20,7 +20,7 @@ struct Timing {
   std::string fault;
 };
 
-// Who has a device, and threads to compile on. Used by one thread.
+// Has a device, and threads to compile on. Used by one thread.
 class KernelTimer {
  public:
   virtual ~KernelTimer() = default;

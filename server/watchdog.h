@@ -1,7 +1,7 @@
-// Ends what does not end by itself.
+// Ends a process that does not end by itself in time.
 //
-// A compilation that has begun runs to its end, and nobody can say when that is; a
-// server that was told to stop must stop all the same.
+// A compilation that has begun runs to its end, which may be far away; a server that was
+// told to stop must stop all the same.
 #ifndef KILN_SERVER_WATCHDOG_H_
 #define KILN_SERVER_WATCHDOG_H_
 

@@ -41,7 +41,7 @@ class Folder {
   // Returns when the file's contents would outlive a loss of power.
   virtual int Sync(int file) = 0;
   virtual int Close(int file) = 0;
-  // Replaces `to` if there is one; nobody ever sees half of either.
+  // Replaces `to` if there is one, atomically.
   virtual int Rename(const std::string& from, const std::string& to) = 0;
   // Returns when renames would outlive a loss of power.
   virtual int SyncNames() = 0;

@@ -76,7 +76,7 @@ class SharedMemory {
 
   Connection& connection_;
   std::atomic<bool> lost_ = false;
-  absl::Mutex staging_mutex_;  // who holds it has the pieces
+  absl::Mutex staging_mutex_;  // its holder has the pieces
   std::unique_ptr<SharedBytes> staging_;
   absl::Mutex mutex_;
   std::vector<std::weak_ptr<SharedBytes>> regions_ ABSL_GUARDED_BY(mutex_);

@@ -7,8 +7,8 @@
 //
 // Commands take effect in order. What they make has a name at once, of the stream's choice;
 // the memory is the stream's session's and ends with it, or with Free. A command that fails
-// poisons what it would have made or written: whoever uses that gets the first failure.
-// Fence tells of failures that nobody has met.
+// poisons what it would have made or written: commands that use that get the first failure.
+// Fence tells of failures that no command has met.
 //
 // A connection that is lost is made again for as long as the lease lasts, and what may not
 // have arrived is sent again; each command runs once. When the session has expired, every
@@ -80,7 +80,7 @@ class Stream {
   std::vector<v1::BufferRef> Execute(const Program& program, const Arguments& arguments, const std::string& tag = "");
   void Collective(v1::CollectiveCommand::Kind kind, const v1::CollectiveRequest& request);
 
-  // Ready when all before it has ended: with the first failure that nobody has met.
+  // Ready when all before it has ended: with the first failure that was not reported yet.
   std::future<absl::Status> Fence();
 
   const std::string& token() const { return token_; }

@@ -46,12 +46,12 @@ class StreamLink {
   StreamLink(const StreamLink&) = delete;
   StreamLink& operator=(const StreamLink&) = delete;
 
-  // Waits only while as much is unconfirmed as the limits say. Without `answered`, nobody
+  // Waits only while as much is unconfirmed as the limits say. Without `answered`, no caller
   // waits for the answer: a failure is kept for TakeFailure. When the link has ended,
   // nothing is sent, and `answered` hears why.
   void Send(v1::SubmitRequest request, Answered answered = nullptr);
 
-  // The first failure of a command that nobody waits for, once; those after it are
+  // The first failure of a command that no caller waits for, once; those after it are
   // forgotten. Why the link has ended, if it has.
   absl::Status TakeFailure();
 

@@ -14,7 +14,7 @@ enum class EntryLevel {
 };
 
 // Of a root, or of a CALL's body. A RANGE over devices alone makes no kernel, and
-// what stands inside a CALL's body says nothing about who calls it.
+// what is inside a CALL's body says nothing about its caller.
 EntryLevel LevelOf(UOp* root);
 
 }  // namespace kiln::compiler

@@ -19,7 +19,7 @@ namespace kiln::compiler {
 
 class ProgramList {
  public:
-  // `reread` are LOADs of accumulators: whoever uses one reads it anew.
+  // `reread` are LOADs of accumulators: each user of one reads it anew.
   ProgramList(Graph& graph, const absl::flat_hash_set<UOp*>& reread) : graph_(graph), reread_(reread) {}
 
   // Lists `uop`, after whatever must be computed for it. GRAPH_TOO_LARGE if that

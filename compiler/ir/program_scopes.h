@@ -1,8 +1,8 @@
-// Who sees what in a list of instructions.
+// Which values an instruction of a list sees.
 //
 // The instructions of a LINEAR stand in order, and RANGE … END and IF … ENDIF
 // enclose some of them, as braces do. A node may be listed more than once: each
-// listing runs it again. Who uses it sees the newest listing that is not inside
+// listing runs it again. A user of it sees the newest listing that is not inside
 // an enclosure that has closed since.
 #ifndef KILN_COMPILER_IR_PROGRAM_SCOPES_H_
 #define KILN_COMPILER_IR_PROGRAM_SCOPES_H_

@@ -14,7 +14,7 @@ namespace kiln::compiler {
 //   WHERE(gate, index, Invalid)       the gate of the access
 //   STORE of WHERE(gate, v, Invalid)  the gate of the STORE
 //   a loop that several close         one for each
-//   a loop that nobody closes         closed under the SINK
+//   a loop that nothing closes        closed under the SINK
 // Storage has one dimension. What is no kernel is BAD_ARGUMENT or UNSUPPORTED_OP,
 // with the node named.
 absl::StatusOr<UOp*> NormaliseKernel(Graph& graph, UOp* sink);

@@ -1,4 +1,4 @@
-// What a value of a kernel costs, for those who weigh one thing against another.
+// What a value of a kernel costs, for code that compares costs.
 #ifndef KILN_COMPILER_KERNEL_WORK_H_
 #define KILN_COMPILER_KERNEL_WORK_H_
 

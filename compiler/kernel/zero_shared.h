@@ -1,5 +1,5 @@
 // LOCAL storage of a work group, and REG storage of an item, begin as zeros, which no GPU does by
-// itself: what another group left there is nobody's to read.
+// itself: no group may read what another one left there.
 #ifndef KILN_COMPILER_KERNEL_ZERO_SHARED_H_
 #define KILN_COMPILER_KERNEL_ZERO_SHARED_H_
 

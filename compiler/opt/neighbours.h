@@ -11,7 +11,7 @@ namespace kiln::compiler {
 
 // Legal schedules of `plain` that differ from `from`, which is legal and has no THREAD,
 // in one thing: one part of it is larger, smaller or left out, or one more follows. The
-// most promising come first. None has a THREAD: whoever applies them gives the threads
+// most promising come first. None has a THREAD: the caller that applies them gives the threads
 // the outermost loop (requested.h). Never more than kMaxNeighbours.
 std::vector<Schedule> Neighbours(Graph& graph, UOp* plain, const Schedule& from, const v1::Target& target);
 

@@ -1,4 +1,4 @@
-// What a product of tensors is to those who choose its OptOps: its loops, how its two
+// What a product of tensors is to code that chooses its OptOps: its loops, how its two
 // operands and its result move along each, and what the machine takes for that.
 #ifndef KILN_COMPILER_OPT_PRODUCT_H_
 #define KILN_COMPILER_OPT_PRODUCT_H_
@@ -14,18 +14,17 @@ namespace kiln::compiler {
 
 // -- The machine, in cycles: what cores of the last ten years have in common.
 inline constexpr double kFmasPerCycle = 2, kLoadsPerCycle = 2, kFmaLatency = 4;
-inline constexpr double kLoadWeight = 0.04;      // of a load that the ports have room for: it may miss
-inline constexpr double kCopyCycles = 4;         // of one vector into a local buffer
-inline constexpr double kTransposeCycles = 6;    // of one vector of a square tile that is transposed on its way
-inline constexpr double kPackedCycles = 3;       // of one vector of a copy that was made beforehand: it lies far away
-inline constexpr double kGatedCycles = 8;        // of one vector into a local buffer, under a gate
-inline constexpr double kApartCycles = 3;        // of one element that is copied by itself
-inline constexpr double kFarBytesPerCycle = 16;  // of an operand that each panel reads anew from beyond the L2 cache
-inline constexpr double kPackCycles = 12;        // of one vector of words, for dot products
-inline constexpr double kGatherCycles = 5;       // of one element that lies apart
-inline constexpr double kReducesOfMemory =
-    2;                                      // times what it takes to begin a tile whose accumulators come from memory
-inline constexpr double kReduceCycles = 6;  // of the lanes of one accumulator onto each other
+inline constexpr double kLoadWeight = 0.04;       // of a load that the ports have room for: it may miss
+inline constexpr double kCopyCycles = 4;          // of one vector into a local buffer
+inline constexpr double kTransposeCycles = 6;     // of one vector of a square tile that is transposed on its way
+inline constexpr double kPackedCycles = 3;        // of one vector of a copy that was made beforehand: it lies far away
+inline constexpr double kGatedCycles = 8;         // of one vector into a local buffer, under a gate
+inline constexpr double kApartCycles = 3;         // of one element that is copied by itself
+inline constexpr double kFarBytesPerCycle = 16;   // of an operand that each panel reads anew from beyond the L2 cache
+inline constexpr double kPackCycles = 12;         // of one vector of words, for dot products
+inline constexpr double kGatherCycles = 5;        // of one element that lies apart
+inline constexpr double kReducesOfMemory = 2;     // times the cost of a new tile, if accumulators come from memory
+inline constexpr double kReduceCycles = 6;        // of the lanes of one accumulator onto each other
 inline constexpr int64_t kLeastTransposed = 4;    // neighbours that are worth a vector that is transposed
 inline constexpr int64_t kRowsApart = 8;          // rows that one set of the L1 cache can hold at once
 inline constexpr int64_t kLeastBlock = 96;        // rows that are worth a copy of the other operand

@@ -21,7 +21,7 @@
 namespace kiln::compiler {
 
 // OK if `row` and `column`, loops of the output, can be cut into such tiles on `target`; else BAD_ARGUMENT says what a
-// product must be. That the iterations of all loops store apart is for the caller to know.
+// product must be. The caller must know that the iterations of all loops store apart.
 absl::Status CheckTile(UOp* sink, UOp* row, UOp* column, const MatrixTile& tile, const v1::Target& target);
 
 // `sink`, of which CheckTile is OK, with its REDUCE by tiles. It still has the two loops, in which the product does

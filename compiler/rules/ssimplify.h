@@ -1,4 +1,4 @@
-// Symbolic integers, for those who build on the compiler: simplify one, or work
+// Symbolic integers, for code that builds on the compiler: simplify one, or work
 // out its value.
 #ifndef KILN_COMPILER_RULES_SSIMPLIFY_H_
 #define KILN_COMPILER_RULES_SSIMPLIFY_H_

@@ -46,7 +46,7 @@ class CodeGenerator {
   // in no list (kernel/program_values.h), over values that the target has.
   virtual absl::StatusOr<UOp*> SelectValues(Graph&, UOp* linear) { return linear; }
   // `linear`, whose order is fixed, as AddProgram takes it. `program` is what it was
-  // made from. UNSUPPORTED_OP, with the node, for what the target has no words for.
+  // made from. UNSUPPORTED_OP, with the node, for what the target cannot express.
   virtual absl::StatusOr<UOp*> SelectListed(Graph&, UOp* linear, UOp* program) { return linear; }
   // `linear`: a program as LowerProgram leaves it.
   virtual absl::Status AddProgram(UOp* linear, const std::string& symbol) { return AddKernel(linear, symbol); }

@@ -4,13 +4,13 @@
 // while something is under way, and ever less often when nothing is: MPI cannot be slept
 // on, and ranks may have to share a core.
 //
-// Rank 0 is the one that others work for. It hears from every rank some times a second,
-// and every rank from it; who says nothing for too long is dead, for ever. Rank 0 tells
-// everyone who is. Nobody waits for the dead: what is under way with them ends with an
-// error that names them. A rank that has not heard of rank 0 for as long, or finds that
-// it was itself stopped for as long, must end at once (Options::lost), and rank 0 waits a
-// quarter longer than that: so whoever is taken for dead cannot come back and write where
-// others now have something else.
+// Rank 0 is the server's; the others work for it. Rank 0 and every other rank exchange
+// heartbeats some times a second. A rank that is silent for too long is dead, for ever, and
+// rank 0 reports that to all ranks. No transfer waits for a dead rank: it ends with an
+// error that names the rank. A rank that has not heard from rank 0 for as long, or finds that
+// it was itself stopped for as long, must end at once (Options::lost). Rank 0 waits a
+// quarter longer than that, so a rank that is declared dead cannot come back and write to
+// memory that has been reused.
 #ifndef KILN_RUNTIME_CLUSTER_TRANSPORT_H_
 #define KILN_RUNTIME_CLUSTER_TRANSPORT_H_
 
@@ -87,12 +87,12 @@ class Transport {
   // Begins. The memory must stay until Wait has returned.
   ParcelPtr Send(uint32_t to, uint32_t tag, const void* from, uint64_t bytes);
   ParcelPtr Receive(uint32_t from, uint32_t tag, void* to, uint64_t bytes);
-  // Blocks until it has ended; then nobody looks at its memory any more. An error says
-  // who is dead: the other rank, or one of `watched`, without whom the other may not
-  // come to it.
+  // Blocks until it has ended; then its memory is not accessed any more. An error names
+  // the dead rank: the other one, or one of `watched`, without which the other may never
+  // begin the transfer.
   absl::Status Wait(const ParcelPtr& parcel, absl::Span<const uint32_t> watched = {});
 
-  // OK, or PARTICIPANT_MISSING with who is dead and how that was noticed.
+  // OK, or PARTICIPANT_MISSING with which rank is dead and how that was noticed.
   absl::Status Life(uint32_t rank) const;
   // Takes a rank for dead. What people call it ("rank 2 on host b") is `SetName`'s.
   void Bury(uint32_t rank, const std::string& how);
@@ -144,7 +144,7 @@ class Transport {
   std::vector<Order> orders_ ABSL_GUARDED_BY(mutex_);
   std::vector<absl::Status> life_ ABSL_GUARDED_BY(mutex_);
   std::vector<std::string> names_ ABSL_GUARDED_BY(mutex_);
-  std::vector<uint32_t> died_ ABSL_GUARDED_BY(mutex_);  // whom to report
+  std::vector<uint32_t> died_ ABSL_GUARDED_BY(mutex_);  // ranks to report
   bool open_ ABSL_GUARDED_BY(mutex_) = false;
   bool closing_ ABSL_GUARDED_BY(mutex_) = false;
 
@@ -155,7 +155,7 @@ class Transport {
   std::vector<Clock::time_point> heard_;
   Clock::time_point next_beat_;
   bool dismissed_ = false;  // by rank 0
-  bool together_ = true;    // nobody is dead as the job ends
+  bool together_ = true;    // no rank is dead as the job ends
   std::atomic<uint64_t> iterations_ = 0;
   std::thread thread_;
   std::thread guard_;

@@ -44,7 +44,7 @@ class Wire {
   // unless the other rank is dead. Its memory must stay until Test says that it has.
   virtual void Cancel(Request request) = 0;
   // Gives a request up; it is no more. Its memory is not looked at again unless the
-  // other rank still acts: one that is dead does not, and a send that nobody will ever
+  // other rank still acts: one that is dead does not, and a send that no rank will ever
   // ask for is not looked at either.
   virtual void Abandon(Request request) = 0;
 

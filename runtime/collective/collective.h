@@ -1,8 +1,8 @@
 // Collectives: what several devices do with one tensor together.
 //
 // Each is a meeting of its devices' queues (meeting.h), so it is ordered with all else
-// that is submitted to any of them, and never reads what is half written. How it is
-// done is an algorithm's affair (job.h); which one, a matter of measured thresholds
+// that is submitted to any of them, and never reads what is half written. An
+// algorithm does it (job.h); measured thresholds choose the algorithm
 // (thresholds.h).
 #ifndef KILN_RUNTIME_COLLECTIVE_COLLECTIVE_H_
 #define KILN_RUNTIME_COLLECTIVE_COLLECTIVE_H_
@@ -43,7 +43,7 @@ struct Request {
   uint32_t root = 0;  // 0 where there is none
   // By rank; each outlives the collective.
   std::vector<hal::Device*> devices;
-  // By rank, or the root's alone where nobody else gives (OneInput) or receives
+  // By rank, or the root's alone where no other rank gives (OneInput) or receives
   // (OneOutput). Exactly as long as what it holds. The input of a rank may lie where
   // the same elements lie in its output, and else shares no byte with that.
   std::vector<hal::BufferSlice> inputs;

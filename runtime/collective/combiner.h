@@ -1,6 +1,6 @@
 // Combining tensors on a device, which takes a kernel there.
 //
-// The runtime brings no kernels along. Who knows a compiler has it make them
+// The runtime has no kernels of its own. The server has its compiler make them
 // (server/engine/compiled_combiner.h).
 #ifndef KILN_RUNTIME_COLLECTIVE_COMBINER_H_
 #define KILN_RUNTIME_COLLECTIVE_COMBINER_H_

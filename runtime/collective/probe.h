@@ -27,7 +27,7 @@ class Probe : public std::enable_shared_from_this<Probe> {
   // As Meetings::Submit.
   static void Start(Meetings& meetings, ProbeWatch& watch, MeetingRequest request, hal::DoneCallback done);
 
-  // Ends it if nobody wants it any more or a device has not come in time; whether it
+  // Ends it if it is not wanted any more or a device has not come in time; whether it
   // need not be looked at again.
   bool Look();
 

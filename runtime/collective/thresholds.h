@@ -44,7 +44,7 @@ class Thresholds {
   // `in_rank_order`: only one that combines in the order of the ranks.
   AlgorithmId Choose(Kind kind, uint32_t ranks, uint64_t bytes, bool in_rank_order) const;
 
-  // Whether the caller should measure: nobody has, nobody else was told to, and there
+  // Whether the caller should measure: none has, no other was told to, and there
   // is something to choose.
   bool ShouldMeasure(Kind kind, uint32_t ranks);
   void Learn(Kind kind, uint32_t ranks, const Choice& choice);

@@ -1,4 +1,4 @@
-// Who must wait for whom: of accesses to memory in program order, each waits for the
+// Which accesses wait for which: of accesses to memory in program order, each waits for the
 // last write of the bytes it touches and, if it writes, for all reads since.
 #ifndef KILN_RUNTIME_EXEC_ACCESS_ORDER_H_
 #define KILN_RUNTIME_EXEC_ACCESS_ORDER_H_

@@ -1,4 +1,4 @@
-// From layout to layout: which bytes of whose share a device needs.
+// From layout to layout: which bytes of which share a device needs.
 //
 // A share is a box of the whole value, stored row-major. What one share has of another
 // is the box in which they meet: some runs of bytes, at a stride on either side.

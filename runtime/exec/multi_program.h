@@ -1,5 +1,5 @@
 // A program for several devices, loaded: tasks, each one entry of one device's queue,
-// and who waits for whom.
+// and which waits for which.
 //
 // A segment is a task for each of its devices. A transfer that is one of the known
 // collectives is one task of all its devices; any other is one for each device that

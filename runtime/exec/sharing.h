@@ -1,6 +1,6 @@
 // Whether what one name writes another name sees.
 //
-// Kernels take it that what one parameter writes no other one sees. Where many
+// Kernels assume that no parameter sees what another one writes. Where many
 // parameters are parts of few buffers, comparing each with each is too dear: here they
 // are sorted, and met in one sweep.
 #ifndef KILN_RUNTIME_EXEC_SHARING_H_
@@ -20,7 +20,7 @@ struct Region {
   uint64_t begin = 0;
   uint64_t end = 0;
   bool written = false;
-  uint32_t name = 0;  // of whom it is
+  uint32_t name = 0;  // the name that it is of
 };
 using Regions = absl::InlinedVector<Region, 16>;
 

@@ -63,8 +63,8 @@ class Buffer {
   std::shared_ptr<Buffer> FindDerived(const DerivedKey& key) const;
   void KeepDerived(const DerivedKey& key, std::shared_ptr<Buffer> made);
 
-  // Forgets it. Whoever writes to a buffer in which a client may have put something says
-  // so here, from within the work of the queue that writes, before it does.
+  // Forgets it. Code that writes to a buffer in which a client may have put something calls
+  // this, from within the work of the queue that writes, before it does.
   void Changed() {
     if (has_derived_.load(std::memory_order_acquire)) ForgetDerived();
   }

@@ -1,4 +1,4 @@
-// A device of another process, for those who care that it is one.
+// A device of another process, for code that must know that it is one.
 //
 // Its memory is not this process's: device_data() is an address over there, and
 // host_data() null.

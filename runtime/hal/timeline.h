@@ -26,7 +26,7 @@ class Timeline {
   // become due run on this thread, in order of their values, before it returns.
   virtual void Signal(uint64_t value) = 0;
 
-  // Ends the timeline: whoever waits, now or later, for a value not yet reached
+  // Ends the timeline: each waiter, now or later, for a value not yet reached
   // gets `status`, which must not be OK. Only the first failure counts.
   virtual void Fail(absl::Status status) = 0;
 

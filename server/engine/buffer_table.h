@@ -36,7 +36,7 @@ struct BufferRecord {
   runtime::hal::BufferSlice slice;
   // Not owned; the engine's devices outlive its table.
   runtime::hal::Device* device = nullptr;
-  // DTYPE_UNSPECIFIED if nobody said what the bytes are.
+  // DTYPE_UNSPECIFIED if it is not known what the bytes are.
   v1::DType dtype = v1::DTYPE_UNSPECIFIED;
   Shape shape;
   // The handle this one was made from as a view; 0 if it was not.
@@ -71,11 +71,11 @@ class BufferTable {
   // UnknownSession(). Until its names() are told the record, it stands for nothing.
   absl::StatusOr<PoisonPtr> Reserve(uint64_t handle, Session& owner);
 
-  // What `caller`, who may be null for nobody, is shown: what it owns, and what
-  // nobody does. All else is UNKNOWN_HANDLE naming the handle, or HANDLE_FREED for a
+  // What `caller`, which may be null, is shown: what it owns, and what has no
+  // owner. All else is UNKNOWN_HANDLE naming the handle, or HANDLE_FREED for a
   // name of its own that it has freed. A name for which a failed command has made no
   // memory fails with the cause's status; whether bytes of memory that is there are
-  // poisoned is for who reads them to ask (poison.h).
+  // poisoned the reader must ask (poison.h).
   absl::StatusOr<Record> Find(uint64_t handle, const Session* caller = nullptr) const;
 
   // All of them or, if `caller` knows one of them not or names it twice, none:

@@ -34,7 +34,7 @@ class CompiledCombiner final : public runtime::collective::Combiner {
                                                           const runtime::collective::Combination& what) override;
 
  private:
-  // One compilation; whoever comes meanwhile waits for it.
+  // One compilation; callers that come meanwhile wait for it.
   struct Code {
     absl::Mutex mutex;
     bool made ABSL_GUARDED_BY(mutex) = false;

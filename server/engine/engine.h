@@ -54,9 +54,9 @@ struct EngineOptions {
   uint64_t max_inline_result_bytes = 192 << 20;
   SessionOptions sessions;
   HandleLimits handles;
-  // How long what concerns several devices waits for all of them.
+  // How long work on several devices waits for all of them.
   absl::Duration meeting_timeout = absl::Seconds(30);
-  // Keeps which algorithm is fastest for which collective; empty: nobody does.
+  // Keeps which algorithm is fastest for which collective; empty: it is not kept.
   std::string collectives_file;
   // Programs that outlive the server; null: none.
   std::shared_ptr<ProgramDisk> disk;
@@ -110,7 +110,7 @@ class Engine {
   void Explain(ExplainRequest request, const Control& control, ExplainCallback done);
 
   // Searches schedules for a program's kernels and keeps the program with them, in its
-  // own place: whoever asks for it from then on gets that. By graph, which is compiled
+  // own place: later requests get that. By graph, which is compiled
   // first if need be, or by the hash of a program that is there.
   void Tune(TuneRequest request, const Control& control, TuneCallback done);
 

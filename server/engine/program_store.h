@@ -1,7 +1,7 @@
 // Compiled programs: found by key, else made once.
 //
-// Whoever asks first for a key that is not there has the program compiled on the
-// compile pool; whoever asks meanwhile joins that one compilation. Nobody
+// The first request for a key that is not there has the program compiled on the
+// compile pool; requests meanwhile join that one compilation. No caller
 // blocks: the answer comes by callback.
 //
 // What is not there may be elsewhere: where several devices have one target, what was
@@ -127,8 +127,8 @@ class ProgramStore {
   Program Find(const ProgramId& id);
 
   // `graph` lives until the callback has returned. The compiler's errors go to
-  // all who joined; a compilation that ends because its first caller went away
-  // is taken over by those who stay.
+  // all callers that joined; a compilation that ends because its first caller went away
+  // is taken over by those that stay.
   void GetOrCompile(const ProgramId& id, const v1::Graph& graph, const compiler::Options& options,
                     const Control& control, Callback callback);
 
@@ -137,7 +137,7 @@ class ProgramStore {
   void GetOrLoad(const ProgramId& id, const compiler::Options& options, const Control& control, Callback callback);
 
   // Keeps `executable`, compiled from `graph`, as the program: in memory, for devices of
-  // the same target, and on disk. Who runs the old one ends that run with it.
+  // the same target, and on disk. A run of the old one ends with it.
   absl::Status Replace(const ProgramId& id, const compiler::Options& options, const v1::Executable& executable,
                        const v1::Graph& graph);
 
@@ -155,7 +155,7 @@ class ProgramStore {
   };
   using CodeCache = runtime::ProgramCache<Code>;
 
-  // On the pool, with whoever else shares the folder kept from compiling the same.
+  // On the pool; other servers that share the folder are kept from compiling the same.
   void ScheduleCompile(const ProgramId& id, const v1::Graph& graph, const compiler::Options& options,
                        const Control& control, Cache::Finish finish);
   absl::StatusOr<Cache::Entry> Compile(const ProgramId& id, const v1::Graph& graph, const compiler::Options& options,

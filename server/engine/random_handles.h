@@ -1,4 +1,4 @@
-// Names that nobody can guess.
+// Names that cannot be guessed.
 #ifndef KILN_SERVER_ENGINE_RANDOM_HANDLES_H_
 #define KILN_SERVER_ENGINE_RANDOM_HANDLES_H_
 

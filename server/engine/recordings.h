@@ -1,6 +1,6 @@
 // Recordings: sequences of executions, kept under their digests.
 //
-// A recording is content-addressed, as a program is, and anyone who knows its name may
+// A recording is content-addressed, as a program is, and any client that knows its name may
 // replay it; what it runs on is what the caller brings, and is checked each time. It
 // holds its programs: a step that is replayed for hours does not lose one of them
 // because the program store saw nothing but replays. The price is bounded by weighing

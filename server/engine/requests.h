@@ -83,8 +83,8 @@ struct ExecuteRequest {
   // each share has one, and is there when the answer is.
   bool results_named = false;
   absl::Span<const uint64_t> result_names;
-  // Poison (poison.h) is the caller's affair: what is read is not asked about, and what
-  // comes of what is written is not noted.
+  // The caller handles poison (poison.h): the call does not check what it reads, and does
+  // not mark what it writes.
   bool settled_by_caller = false;
   // Called once the arguments are bound and the results made, before the answer; not if
   // that failed, nor on several devices. The results by value will have so many bytes.
@@ -92,7 +92,7 @@ struct ExecuteRequest {
   // Called after that, once all is in the device's queue: what is submitted from now on
   // comes behind it. The answer may have been given.
   std::function<void()> submitted;
-  // Who asks: owns the results that are new buffers. May be null.
+  // The session that asks: owns the results that are new buffers. May be null.
   SessionPtr caller;
 };
 
@@ -139,7 +139,7 @@ struct ReplayRequest {
   absl::string_view recording;
   absl::InlinedVector<BufferAddress, 16> buffers;
   absl::Span<const int64_t> integers;
-  // Who asks. May be null.
+  // The session that asks. May be null.
   SessionPtr caller;
   // As in ExecuteRequest.
   bool settled_by_caller = false;

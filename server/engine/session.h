@@ -1,7 +1,7 @@
-// A session: who owns handles.
+// A session: the owner of handles.
 //
 // Its buffers' records point to it, and it knows their handles, so that whichever
-// ends first tells the other. How long it lives is its table's matter
+// ends first tells the other. Its table decides how long it lives
 // (session_table.h).
 #ifndef KILN_SERVER_ENGINE_SESSION_H_
 #define KILN_SERVER_ENGINE_SESSION_H_
@@ -72,7 +72,7 @@ class Session {
   std::shared_ptr<SessionStream> stream_ ABSL_GUARDED_BY(mutex_);
 };
 
-// Null: nobody in particular, which has no end.
+// Null: no session, which has no end.
 using SessionPtr = std::shared_ptr<Session>;
 
 }  // namespace kiln::server

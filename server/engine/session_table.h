@@ -25,7 +25,7 @@
 
 namespace kiln::server {
 
-// A lease is counted on the clock that nobody sets.
+// A lease is counted on a clock that is never set.
 using LeaseClock = std::chrono::steady_clock;
 
 struct SessionOptions {
@@ -46,7 +46,7 @@ class SessionTable {
   SessionTable(SessionOptions options, BufferTable* buffers);
 
   struct Opened {
-    std::string token;  // 16 bytes that nobody can guess
+    std::string token;  // 16 bytes that cannot be guessed
     uint32_t lease_seconds = 0;
     bool resumed = false;
   };

@@ -20,8 +20,8 @@ struct LoadedTensor {
   NamedBuffer buffer;
 };
 
-// Safe from any thread. One thread reads, file after file: a slow disk keeps nobody
-// waiting but those who load.
+// Safe from any thread. One thread reads, file after file: a slow disk delays
+// loads alone.
 class Loader {
  public:
   using ListCallback = absl::AnyInvocable<void(absl::StatusOr<std::vector<StoredTensor>>)>;

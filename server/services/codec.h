@@ -26,7 +26,7 @@ namespace kiln::server {
 struct RequestLimits {
   uint32_t nodes;
   uint32_t arguments = 1 << 16;  // slots are below it
-  // Messages of any kind, repeated strings, fields that nobody knows, and packed
+  // Messages of any kind, repeated strings, unknown fields, and packed
   // numbers by the dozen.
   uint64_t parts() const { return 4 * (uint64_t{nodes} + arguments); }
 };

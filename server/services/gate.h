@@ -30,13 +30,13 @@ class Gate {
     return std::shared_ptr<void>(this, [](void* gate) { static_cast<Gate*>(gate)->Leave(); });
   }
 
-  // Whether the call may come in; if so, Leave() is owed once.
+  // Whether the call may come in; if so, the caller must call Leave() once.
   bool Enter();
   void Leave();
 
-  // From now on nobody comes in.
+  // From now on no call comes in.
   void Close();
-  // After Close: waits until everyone has left, at most until `deadline`.
+  // After Close: waits until all calls have left, at most until `deadline`.
   // Whether they have.
   bool WaitEmpty(absl::Time deadline);
 
@@ -52,7 +52,7 @@ class Gate {
   std::atomic<int64_t> inside_{0};
   std::atomic<bool> closed_{false};
   std::atomic<uint64_t> refused_{0};
-  // Held by nobody for long: its release wakes WaitEmpty.
+  // Never held for long: its release wakes WaitEmpty.
   absl::Mutex mutex_;
   absl::Mutex watchers_mutex_;
   std::vector<std::weak_ptr<Watcher>> watchers_ ABSL_GUARDED_BY(watchers_mutex_);

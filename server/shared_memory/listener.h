@@ -5,7 +5,7 @@
 // or a byte 1, followed by a serialized google.rpc.Status. The region is then mapped for
 // as long as the connection is open.
 //
-// Who may reach the socket is the file system's to say: unless its owner names a path,
+// The file system decides which users may reach the socket: unless its owner names a path,
 // it lies in a folder that no other user may enter.
 #ifndef KILN_SERVER_SHARED_MEMORY_LISTENER_H_
 #define KILN_SERVER_SHARED_MEMORY_LISTENER_H_

@@ -130,7 +130,7 @@ class Card {
   // `parameters`: where each of the kernel's parameters is; they are read during the call.
   virtual absl::Status Launch(Stream stream, Function function, const LaunchShape& shape, void** parameters) = 0;
 
-  // What `launches` asks `stream` for is not done but becomes a graph. Nobody else may use the
+  // What `launches` asks `stream` for is not done but becomes a graph. No other thread may use the
   // stream meanwhile.
   virtual absl::StatusOr<Graph> Capture(Stream stream, absl::FunctionRef<absl::Status()> launches) = 0;
   virtual absl::Status LaunchGraph(Stream stream, Graph graph) = 0;
@@ -144,7 +144,7 @@ class Card {
   // Lets launches have so much shared memory beside what the code declares itself.
   virtual absl::Status AllowShared(Function function, uint64_t dynamic_bytes) = 0;
 
-  // Empty, or why the card, or its driver, has no tensor maps: who asks for one is refused.
+  // Empty, or why the card, or its driver, has no tensor maps: requests for one are refused.
   virtual std::string WhyNoTensorMaps() const { return "there is no copy engine that uses them"; }
   virtual absl::Status Encode(const TensorMap& map, EncodedTensorMap& encoded);
 
@@ -156,7 +156,7 @@ class Card {
   // that others are given: the card is lost.
   absl::Status Waited(absl::Status status);
 
-  CardFacts facts_;  // filled in by who makes it
+  CardFacts facts_;  // filled in by the maker
 
  private:
   absl::Status Lose(absl::string_view message);

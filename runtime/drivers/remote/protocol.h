@@ -36,7 +36,7 @@ enum class Command : uint8_t {
   kLoad,    // device, Executable; answered with the module's number
   kUnload,  // module
   kLaunch,  // module, nanoseconds left (0: no end), steps: kernel and operands; answered with how many ran
-  kTask,    // bytes, for those who know what they mean
+  kTask,    // bytes that the task handler interprets
 };
 
 // Transfers of up to so many bytes travel in the message.

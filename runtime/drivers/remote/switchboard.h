@@ -1,5 +1,5 @@
-// Rank 0's end of all lines: puts commands to the other ranks, and hands their answers
-// to whoever asked.
+// Rank 0's end of all lines: sends commands to the other ranks, and hands their answers
+// to the callers.
 #ifndef KILN_RUNTIME_DRIVERS_REMOTE_SWITCHBOARD_H_
 #define KILN_RUNTIME_DRIVERS_REMOTE_SWITCHBOARD_H_
 
@@ -63,7 +63,7 @@ class Switchboard {
   uint64_t last_ ABSL_GUARDED_BY(mutex_) = 0;
   std::map<uint64_t, Call> calls_ ABSL_GUARDED_BY(mutex_);
   std::map<uint32_t, Hello> hellos_ ABSL_GUARDED_BY(mutex_);
-  std::set<uint32_t> dead_ ABSL_GUARDED_BY(mutex_);  // of whom `died` was told
+  std::set<uint32_t> dead_ ABSL_GUARDED_BY(mutex_);  // of which `died` was told
   std::unique_ptr<cluster::Transport> transport_;    // last, hence the first to go
 };
 
