@@ -82,7 +82,7 @@ class RealFolder final : public Folder {
     return utimensat(folder_.get(), name.c_str(), nullptr, AT_SYMLINK_NOFOLLOW);
   }
 
-  absl::StatusOr<Contents> Read(const std::string& name, uint64_t most) override {
+  absl::StatusOr<Contents> Read(const std::string& name, uint64_t max_bytes) override {
     // O_NONBLOCK: a pipe of that name must not hold us.
     const Descriptor file(openat(folder_.get(), name.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
     struct stat info;
@@ -90,7 +90,7 @@ class RealFolder final : public Folder {
     if (!S_ISREG(info.st_mode)) return absl::FailedPreconditionError(absl::StrCat(name, " is not a regular file"));
     Contents contents;
     contents.size = static_cast<uint64_t>(info.st_size);
-    contents.bytes.resize(std::min<uint64_t>(most, contents.size));
+    contents.bytes.resize(std::min<uint64_t>(max_bytes, contents.size));
     size_t got = 0;
     while (got < contents.bytes.size()) {
       const ssize_t read = ::read(file.get(), &contents.bytes[got], contents.bytes.size() - got);

@@ -49,13 +49,13 @@ class Folder {
   // Says that it was used now.
   virtual int Touch(const std::string& name) = 0;
 
-  // The file's first `most` bytes and its size; NOT_FOUND, or why it cannot be read.
+  // The file's first `max_bytes` bytes and its size; NOT_FOUND, or why it cannot be read.
   // Only regular files are read.
   struct Contents {
     std::string bytes;
     uint64_t size = 0;
   };
-  virtual absl::StatusOr<Contents> Read(const std::string& name, uint64_t most) = 0;
+  virtual absl::StatusOr<Contents> Read(const std::string& name, uint64_t max_bytes) = 0;
   virtual absl::StatusOr<std::vector<FileInfo>> List() = 0;
 
   // Takes lock number `number` among all processes that use the folder, if it is

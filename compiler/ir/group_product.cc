@@ -277,7 +277,7 @@ bool LiesAlongK(const GroupProduct::Side& side) {
   return RunOf(side, true) >= RunOf(side, false);
 }
 
-int64_t NeighboursOf(const GroupProduct::Side& side, int64_t most) {
+int64_t NeighboursOf(const GroupProduct::Side& side, int64_t max_run) {
   const bool along_k = LiesAlongK(side);
   if ((along_k ? side.step_k : side.step) != 1) return 1;
   // Those beside each other are cut where a row of them ends, which need not be a multiple.
@@ -295,7 +295,7 @@ int64_t NeighboursOf(const GroupProduct::Side& side, int64_t most) {
     also(window.jumps, step == 1);
     if (step == 1) divisor = std::gcd(std::gcd(divisor, window.size), std::gcd(DivisorOf(window.offset), apart));
   }
-  int64_t neighbours = most;
+  int64_t neighbours = max_run;
   while (neighbours > 1 && divisor % neighbours != 0) neighbours /= 2;
   return neighbours;
 }

@@ -124,9 +124,9 @@ int64_t JumpsTo(const std::vector<Jump>& jumps, int64_t row, int64_t i);
 bool LiesAlongK(const GroupProduct::Side& side);
 
 // How many elements of a side, neighbours in memory, begin at a multiple of themselves wherever a group and its loop
-// begin: a power of 2 up to `most`, if the storage does; and 1 if no two elements that are read are neighbours. All of
-// them are in the windows, or none is.
-int64_t NeighboursOf(const GroupProduct::Side& side, int64_t most = 8);
+// begin: a power of 2 up to `max_run`, if the storage does; and 1 if no two elements that are read are neighbours. All
+// of them are in the windows, or none is.
+int64_t NeighboursOf(const GroupProduct::Side& side, int64_t max_run = 8);
 
 }  // namespace kiln::compiler
 

@@ -20,9 +20,9 @@ constexpr size_t kMaxNodes = 400'000;
 constexpr int64_t kZeroLanes = 16;
 
 absl::Status TooMuch(const char* limit, double limit_value, double used) {
-  const auto most = static_cast<uint64_t>(limit_value), total = static_cast<uint64_t>(std::min(used, 1e18));
-  return TooLarge(limit, most, total,
-                  absl::StrCat("the program has ", total, " ", limit, "; this server takes at most ", most));
+  const auto max_value = static_cast<uint64_t>(limit_value), total = static_cast<uint64_t>(std::min(used, 1e18));
+  return TooLarge(limit, max_value, total,
+                  absl::StrCat("the program has ", total, " ", limit, "; this server takes at most ", max_value));
 }
 
 // Instructions that each item runs without waiting for the others, or the opening

@@ -123,14 +123,14 @@ class Copy {
   // Counts no farther than it must: the sizes of loops are a client's.
   bool IsSmall() const {
     const int64_t source = MaxElements(constant_->shape()) * ItemSize(constant_->dtype());
-    const int64_t most = std::max(kLittle, kMaxTimes * source);
+    const int64_t max_bytes = std::max(kLittle, kMaxTimes * source);
     int64_t bytes = NumElements(buffer_->shape()) * ItemSize(buffer_->dtype());
     for (const UOp* range : around_) {
       const int64_t iterations = range->src(0)->const_int();
-      if (iterations > 0 && bytes > most / iterations) return false;
+      if (iterations > 0 && bytes > max_bytes / iterations) return false;
       bytes *= iterations;
     }
-    return bytes <= most;
+    return bytes <= max_bytes;
   }
 
   UOp* buffer_ = nullptr;

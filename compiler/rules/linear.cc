@@ -79,9 +79,9 @@ UOp* FromLinear(Graph& graph, const LinearForm& form) {
   return form.constant == 0 ? sum : Add(graph, sum, Idx(graph, form.constant));
 }
 
-UOp* AtMost(Graph& graph, UOp* index, int64_t most) {
+UOp* AtMost(Graph& graph, UOp* index, int64_t max) {
   UOp* minus = Idx(graph, -1);
-  return Mul(graph, graph.Make(Op::MAX, {Mul(graph, index, minus), Idx(graph, -most)}), minus);
+  return Mul(graph, graph.Make(Op::MAX, {Mul(graph, index, minus), Idx(graph, -max)}), minus);
 }
 
 }  // namespace kiln::compiler

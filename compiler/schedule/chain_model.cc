@@ -129,8 +129,8 @@ std::optional<ChainPlan> ChainModel::PlanOf(const Members& members) const {
     won += bytes * static_cast<double>(1 + member.reads.loads) * CyclesPerByte(bytes);
     row_bytes += bytes / iterations / static_cast<double>(all);
   }
-  const double most = std::min(l2_bytes_, static_cast<double>(kMaxLocalBytes)) / 2;
-  const auto least = static_cast<int64_t>(std::min(row_bytes * static_cast<double>(all) / most, 1e9));
+  const double max_local = std::min(l2_bytes_, static_cast<double>(kMaxLocalBytes)) / 2;
+  const auto least = static_cast<int64_t>(std::min(row_bytes * static_cast<double>(all) / max_local, 1e9));
   const bool may_repeat = StoresOnce(members[0].kernel);
   std::optional<ChainPlan> best;
   for (int64_t blocks = std::max<int64_t>(1, least); blocks <= 2 * least + kMaxSlices; ++blocks) {
@@ -139,7 +139,7 @@ std::optional<ChainPlan> ChainModel::PlanOf(const Members& members) const {
     if (share < std::min(kTileRows, all)) break;
     const double slices = iterations * static_cast<double>(blocks);
     const double local = row_bytes * static_cast<double>(cut.rows);
-    if (local > most || slices < 2 || (blocks - 1) * cut.rows >= all) continue;
+    if (local > max_local || slices < 2 || (blocks - 1) * cut.rows >= all) continue;
     if (all % cut.rows != 0 && !may_repeat) continue;
     double lost = slices * around * kCopyCycles / vector_bytes_;
     if (local + around > l2_bytes_) lost += slices * around * CyclesPerByte(iterations * around);

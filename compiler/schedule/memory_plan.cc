@@ -41,9 +41,9 @@ int64_t MaxAlive(const std::vector<Life>& lives) {
     change[life.last + 1] -= life.bytes;
     steps = std::max(steps, life.last + 1);
   }
-  int64_t alive = 0, most = 0;
-  for (size_t step = 0; step < steps; ++step) most = std::max(most, alive += change[step]);
-  return most;
+  int64_t alive = 0, max_alive = 0;
+  for (size_t step = 0; step < steps; ++step) max_alive = std::max(max_alive, alive += change[step]);
+  return max_alive;
 }
 
 bool Meet(const Life& a, const Life& b) { return a.first <= b.last && b.first <= a.last; }

@@ -15,10 +15,10 @@ constexpr uint64_t kMaxPieceBytes = 128 << 10;
 constexpr uint64_t kPiecesPerRank = 8;
 
 void Run(const Job& job, uint32_t rank) {
-  const uint64_t least = kLeastPieceBytes / job.item_bytes, most = kMaxPieceBytes / job.item_bytes;
+  const uint64_t least = kLeastPieceBytes / job.item_bytes, max_piece = kMaxPieceBytes / job.item_bytes;
   const uint64_t even = job.count / (job.ranks * kPiecesPerRank);
   // Whole cache lines, so that two pieces do not share one.
-  const uint64_t piece = std::clamp(even, least, most) / 64 * 64;
+  const uint64_t piece = std::clamp(even, least, max_piece) / 64 * 64;
   const uint64_t pieces = (job.count + piece - 1) / piece;
   for (uint64_t i = job.team->Claim(); i < pieces; i = job.team->Claim()) {
     DoRange(job, i * piece, std::min(job.count, (i + 1) * piece));

@@ -59,13 +59,13 @@ std::optional<BoxCopy> MeetShares(const ValueLayout& from, int64_t i, const Valu
   return box;
 }
 
-void SplitBox(const BoxCopy& box, uint64_t most, uint32_t item, std::vector<BoxCopy>& parts) {
-  if (box.FromEnd() - box.from_offset <= most && box.ToEnd() - box.to_offset <= most) {
+void SplitBox(const BoxCopy& box, uint64_t max_bytes, uint32_t item, std::vector<BoxCopy>& parts) {
+  if (box.FromEnd() - box.from_offset <= max_bytes && box.ToEnd() - box.to_offset <= max_bytes) {
     parts.push_back(box);
     return;
   }
   if (box.repeats.empty()) {
-    const uint64_t step = std::max<uint64_t>(item, most - most % item);
+    const uint64_t step = std::max<uint64_t>(item, max_bytes - max_bytes % item);
     for (uint64_t at = 0; at < box.run_bytes; at += step) {
       BoxCopy& part = parts.emplace_back(box);
       part.from_offset += at;
@@ -76,7 +76,7 @@ void SplitBox(const BoxCopy& box, uint64_t most, uint32_t item, std::vector<BoxC
   }
   // Some of the outermost repetitions at a time, fewer than there are.
   const BoxCopy::Repeat& outer = box.repeats.front();
-  const uint64_t fit = most / std::max(outer.from_stride, outer.to_stride);
+  const uint64_t fit = max_bytes / std::max(outer.from_stride, outer.to_stride);
   const uint64_t step = std::max<uint64_t>(1, std::min(fit, outer.count - 1));
   for (uint64_t at = 0; at < outer.count; at += step) {
     BoxCopy part = box;
@@ -84,7 +84,7 @@ void SplitBox(const BoxCopy& box, uint64_t most, uint32_t item, std::vector<BoxC
     part.to_offset += at * outer.to_stride;
     part.repeats.front().count = std::min(step, outer.count - at);
     if (part.repeats.front().count == 1) part.repeats.erase(part.repeats.begin());
-    SplitBox(part, most, item, parts);
+    SplitBox(part, max_bytes, item, parts);
   }
 }
 

@@ -47,9 +47,9 @@ struct BoxCopy {
 // left 0.
 std::optional<BoxCopy> MeetShares(const ValueLayout& from, int64_t i, const ValueLayout& to, int64_t j, uint32_t item);
 
-// Appends boxes that are `box` together, none of which spans more than `most` bytes on
-// either side, if `most` has room for one item; runs are cut between items.
-void SplitBox(const BoxCopy& box, uint64_t most, uint32_t item, std::vector<BoxCopy>& parts);
+// Appends boxes that are `box` together, none of which spans more than `max_bytes` on
+// either side, if `max_bytes` has room for one item; runs are cut between items.
+void SplitBox(const BoxCopy& box, uint64_t max_bytes, uint32_t item, std::vector<BoxCopy>& parts);
 
 // Calls `move(from, to, bytes)` for each run, with addresses.
 template <typename Move>

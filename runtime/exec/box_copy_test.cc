@@ -34,12 +34,12 @@ void ExpectRoundTrip(const ValueLayout& a, const ValueLayout& b) {
         ASSERT_LE(box->FromEnd(), from[i].size() * sizeof(int16_t));
         ASSERT_LE(box->ToEnd(), to[j].size() * sizeof(int16_t));
         // In parts of some length, the first of which is no limit.
-        const uint64_t most = std::vector<uint64_t>{1 << 20, 2, 6, 14}[(i + j) % 4];
+        const uint64_t max_bytes = std::vector<uint64_t>{1 << 20, 2, 6, 14}[(i + j) % 4];
         std::vector<BoxCopy> parts;
-        SplitBox(*box, most, sizeof(int16_t), parts);
+        SplitBox(*box, max_bytes, sizeof(int16_t), parts);
         for (const BoxCopy& part : parts) {
-          ASSERT_LE(part.FromEnd() - part.from_offset, most);
-          ASSERT_LE(part.ToEnd() - part.to_offset, most);
+          ASSERT_LE(part.FromEnd() - part.from_offset, max_bytes);
+          ASSERT_LE(part.ToEnd() - part.to_offset, max_bytes);
           ForEachRun(part, reinterpret_cast<const char*>(from[i].data()), reinterpret_cast<char*>(to[j].data()),
                      [](const char* source, char* target, uint64_t bytes) { std::memcpy(target, source, bytes); });
         }

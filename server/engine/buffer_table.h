@@ -74,8 +74,8 @@ class BufferTable {
   // What `caller`, which may be null, is shown: what it owns, and what has no
   // owner. All else is UNKNOWN_HANDLE naming the handle, or HANDLE_FREED for a
   // name of its own that it has freed. A name for which a failed command has made no
-  // memory fails with the cause's status; whether bytes of memory that is there are
-  // poisoned the reader must ask (poison.h).
+  // memory fails with the cause's status; the reader must ask whether bytes of memory
+  // that is there are poisoned (poison.h).
   absl::StatusOr<Record> Find(uint64_t handle, const Session* caller = nullptr) const;
 
   // All of them or, if `caller` knows one of them not or names it twice, none:

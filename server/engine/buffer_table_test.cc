@@ -87,12 +87,12 @@ TEST(BufferTableTest, FreeIsAllOrNothing) {
   EXPECT_TRUE(table.Free({}).ok());
 }
 
-void ExpectTooMany(const absl::Status& status, uint64_t most, const std::string& field) {
+void ExpectTooMany(const absl::Status& status, uint64_t max_value, const std::string& field) {
   EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted) << status;
   const v1::ErrorDetail detail = DetailOf(status).value_or(v1::ErrorDetail());
   EXPECT_EQ(detail.code(), v1::OUT_OF_MEMORY) << status;
   EXPECT_EQ(detail.limit(), "handles");
-  EXPECT_EQ(detail.limit_value(), most);
+  EXPECT_EQ(detail.limit_value(), max_value);
   EXPECT_EQ(detail.field(), field);
 }
 

@@ -20,11 +20,11 @@ absl::Status HandleTaken(uint64_t handle) {
                    absl::StrFormat("the handle %016x names something already; free it, or choose another", handle));
 }
 
-absl::Status HandleNames::Add(uint64_t handle, NamedRecord named, uint64_t most) {
+absl::Status HandleNames::Add(uint64_t handle, NamedRecord named, uint64_t max_handles) {
   if (handle == 0) return HandleTaken(handle);
   absl::MutexLock lock(&mutex_);
   if (ended_) return UnknownSession();
-  if (named_.size() >= most) return TooManyHandles(most, kSessionHeader);
+  if (named_.size() >= max_handles) return TooManyHandles(max_handles, kSessionHeader);
   if (!named_.try_emplace(handle, std::move(named)).second) return HandleTaken(handle);
   return absl::OkStatus();
 }

@@ -41,8 +41,8 @@ struct NamedRecord {
 // Safe from any thread.
 class HandleNames {
  public:
-  // HandleTaken(). TooManyHandles() if there are `most`.
-  absl::Status Add(uint64_t handle, NamedRecord named, uint64_t most);
+  // HandleTaken(). TooManyHandles() if there are `max_handles`.
+  absl::Status Add(uint64_t handle, NamedRecord named, uint64_t max_handles);
   // Whether `handle` is there; then `named` is set.
   bool Find(uint64_t handle, NamedRecord& named) const;
   bool WasFreed(uint64_t handle) const;

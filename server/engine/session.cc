@@ -22,17 +22,17 @@ absl::Status ExpiredSession() {
   return MakeError(detail, "no session has this token; it was closed, its lease ran out, or it was never given out");
 }
 
-absl::Status TooManyHandles(uint64_t most, absl::string_view field) {
-  return OverLimit("handles", most, most + 1,
-                   absl::StrCat("there are ", most, " handles, as many as ",
+absl::Status TooManyHandles(uint64_t max_handles, absl::string_view field) {
+  return OverLimit("handles", max_handles, max_handles + 1,
+                   absl::StrCat("there are ", max_handles, " handles, as many as ",
                                 field.empty() ? "this server" : "one session", " keeps; free some"),
                    field);
 }
 
-absl::Status Session::Own(uint64_t handle, uint64_t most) {
+absl::Status Session::Own(uint64_t handle, uint64_t max_handles) {
   absl::MutexLock lock(&mutex_);
   if (ended_) return UnknownSession();
-  if (handles_.size() >= most) return TooManyHandles(most, kSessionHeader);
+  if (handles_.size() >= max_handles) return TooManyHandles(max_handles, kSessionHeader);
   handles_.insert(handle);
   return absl::OkStatus();
 }

@@ -32,7 +32,7 @@ absl::Status ExpiredSession();
 
 // OUT_OF_MEMORY with the limit "handles". `field` says whose: kSessionHeader for a
 // session's, none for the server's.
-absl::Status TooManyHandles(uint64_t most, absl::string_view field);
+absl::Status TooManyHandles(uint64_t max_handles, absl::string_view field);
 
 // What a session keeps of its stream of commands, so that a client that has lost its
 // connection can go on where it was (server/stream/command_stream.h).
@@ -47,8 +47,8 @@ class SessionStream {
 class Session {
  public:
   // From now on it owns the handle. UnknownSession() if it has ended;
-  // TooManyHandles() if it owns `most` already.
-  absl::Status Own(uint64_t handle, uint64_t most);
+  // TooManyHandles() if it owns `max_handles` already.
+  absl::Status Own(uint64_t handle, uint64_t max_handles);
   // The handle has been freed.
   void Disown(uint64_t handle);
 

@@ -57,9 +57,10 @@ absl::Status CheckSizesAreNumbers(const UOp* linear) {
   return absl::OkStatus();
 }
 
-absl::Status CheckAtMost(uint64_t most, uint64_t used, const std::string& what, absl::string_view who) {
-  if (used <= most) return absl::OkStatus();
-  return TooLarge(what, most, used, absl::StrCat("a kernel has ", used, " ", what, "; ", who, " takes at most ", most));
+absl::Status CheckAtMost(uint64_t max_value, uint64_t used, const std::string& what, absl::string_view who) {
+  if (used <= max_value) return absl::OkStatus();
+  return TooLarge(what, max_value, used,
+                  absl::StrCat("a kernel has ", used, " ", what, "; ", who, " takes at most ", max_value));
 }
 
 }  // namespace

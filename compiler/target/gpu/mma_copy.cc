@@ -67,9 +67,9 @@ MmaOperand::MmaOperand(llvm::IRBuilder<>& builder, const GroupProduct& product, 
   }
 }
 
-llvm::Value* MmaOperand::Clamp(llvm::Value* left, int64_t most) {
+llvm::Value* MmaOperand::Clamp(llvm::Value* left, int64_t max) {
   left = builder_.CreateBinaryIntrinsic(llvm::Intrinsic::smax, left, I32(0));
-  return builder_.CreateBinaryIntrinsic(llvm::Intrinsic::smin, left, I32(most));
+  return builder_.CreateBinaryIntrinsic(llvm::Intrinsic::smin, left, I32(max));
 }
 
 llvm::Value* MmaOperand::ByteOf(llvm::Value* line, llvm::Value* piece) {

@@ -62,8 +62,8 @@ class MmaOperand {
   };
 
   llvm::Value* I32(int64_t number) { return builder_.getInt32(static_cast<uint32_t>(number)); }
-  // 0 to `most` of what is left.
-  llvm::Value* Clamp(llvm::Value* left, int64_t most);
+  // 0 to `max` of what is left.
+  llvm::Value* Clamp(llvm::Value* left, int64_t max);
   llvm::Type* ItemType() { return builder_.getIntNTy(static_cast<unsigned>(8 * item_bytes_)); }
   Exchange ExchangeOf() const;
   bool TakesMatrices() const { return item_bytes_ == 2 || (along_k_ && item_bytes_ < 8); }

@@ -115,9 +115,9 @@ bool WorkerPool::RunChunk(Loop& loop) {
 bool WorkerPool::TooMany(const Loop& loop) const {
   if (options_.loops == 1) return false;
   const uint32_t active = std::max(active_.load(std::memory_order_acquire), 1u);
-  const uint32_t most = MaxHelpers(threads(), active);
-  const uint32_t share = (most + active - 1) / active;
-  return helpers_.load(std::memory_order_relaxed) > most ||
+  const uint32_t max_helpers = MaxHelpers(threads(), active);
+  const uint32_t share = (max_helpers + active - 1) / active;
+  return helpers_.load(std::memory_order_relaxed) > max_helpers ||
          (loop.state.load(std::memory_order_relaxed) & kInside) > share;
 }
 
@@ -127,9 +127,9 @@ WorkerPool::Loop* WorkerPool::Join(const std::vector<uint64_t>& finished) {
     uint64_t state = loop.state.load(std::memory_order_acquire);
     while ((state & kOpen) != 0 && (state >> kLoopShift) != finished[i]) {
       const uint32_t active = std::max(active_.load(std::memory_order_acquire), 1u);
-      const uint32_t most = MaxHelpers(threads(), active);
-      if (helpers_.load(std::memory_order_relaxed) >= most) return nullptr;
-      if ((state & kInside) >= (most + active - 1) / active) break;
+      const uint32_t max_helpers = MaxHelpers(threads(), active);
+      if (helpers_.load(std::memory_order_relaxed) >= max_helpers) return nullptr;
+      if ((state & kInside) >= (max_helpers + active - 1) / active) break;
       if (!loop.state.compare_exchange_weak(state, state + 1, std::memory_order_acq_rel)) continue;
       helpers_.fetch_add(1, std::memory_order_relaxed);
       return &loop;

@@ -263,7 +263,7 @@ absl::Status Nccl::Await(const VendorWork& work, const Team& team, const std::ve
                          absl::Duration timeout) {
   const absl::Time begin = absl::Now();
   const double bytes = static_cast<double>(work.job.count * work.job.item_bytes);
-  const absl::Duration most = timeout + absl::Seconds(bytes / kLeastBytesPerSecond);
+  const absl::Duration max_wait = timeout + absl::Seconds(bytes / kLeastBytesPerSecond);
   for (size_t rank = 0; rank < members.size();) {
     KILN_ASSIGN_OR_RETURN(const bool happened, members[rank]->card->Happened(members[rank]->done.get()));
     if (happened) {
@@ -276,15 +276,15 @@ absl::Status Nccl::Await(const VendorWork& work, const Team& team, const std::ve
       if (code != 0) return Failed("a collective under way", code, communicator);
     }
     const absl::Duration waited = absl::Now() - begin;
-    if (waited > most) {
+    if (waited > max_wait) {
       v1::ErrorDetail detail;
       detail.set_code(v1::PARTICIPANT_MISSING);
       detail.set_field(members[rank]->card->facts().name);
       detail.set_limit("milliseconds to wait for a participant");
-      detail.set_limit_value(static_cast<uint64_t>(absl::ToInt64Milliseconds(most)));
+      detail.set_limit_value(static_cast<uint64_t>(absl::ToInt64Milliseconds(max_wait)));
       return MakeError(std::move(detail), absl::StrCat(name_, ": ", members[rank]->card->facts().name,
                                                        " was not done with a collective within ",
-                                                       absl::FormatDuration(most), "; the outputs are anything"));
+                                                       absl::FormatDuration(max_wait), "; the outputs are anything"));
     }
     // Short ones are not slept over, and for long ones nobody burns a core.
     if (waited > absl::Microseconds(100)) absl::SleepFor(std::min(waited / 8, absl::Milliseconds(2)));

@@ -24,13 +24,13 @@ std::map<std::string, uint64_t> ReadProperties(const std::string& path) {
 
 // The largest of the node's caches of that level.
 uint64_t CacheBytes(const std::string& node, uint64_t level) {
-  uint64_t most = 0;
+  uint64_t max_found = 0;
   for (int i = 0; i < kMaxCaches; ++i) {
     auto cache = ReadProperties(absl::StrCat(node, "/caches/", i, "/properties"));
     if (cache.empty()) break;
-    if (cache["level"] == level) most = std::max(most, cache["size"] << 10);  // the file has KiB
+    if (cache["level"] == level) max_found = std::max(max_found, cache["size"] << 10);  // the file has KiB
   }
-  return most;
+  return max_found;
 }
 
 }  // namespace
