@@ -120,7 +120,7 @@ TEST(Compile, StopsWhereTheObserverSays) {
   EXPECT_EQ(watcher.names.back(), "rangeify");
 }
 
-TEST(Compile, WhoWantsNoObjectHasAllElse) {
+TEST(Compile, WithoutAnObjectAllElseIsMade) {
   class Reader final : public Watcher {
     bool WantsObject() const override { return false; }
   };

@@ -174,7 +174,7 @@ TEST(Tune, KeepsToItsTime) {
   EXPECT_LT(timer.runs, 40);
 }
 
-TEST(Tune, EndsWhenNobodyWantsIt) {
+TEST(Tune, EndsWhenItIsNotWanted) {
   FakeTimer timer("REDUCE");
   timer.max_runs = 5;
   const auto tuned = Tune(Sums("5 TUPLE [4]"), NullTarget(), Options(), {}, timer);

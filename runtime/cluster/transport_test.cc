@@ -123,7 +123,7 @@ TEST(TransportTest, ARankWhoseWireIsStuckEnds) {
 }
 
 // Rank 1 falls silent while others wait for it, one of them for a third's sake.
-TEST(TransportTest, NobodyWaitsForTheDead) {
+TEST(TransportTest, TransfersWithADeadRankEnd) {
   Loopback loopback(3);
   absl::Notification buried;
   std::atomic<bool> rank_1_gave_up{false};
@@ -160,7 +160,7 @@ TEST(TransportTest, NobodyWaitsForTheDead) {
   zero.reset();  // or it would hear the others leave
 }
 
-TEST(TransportTest, WhoLeavesIsKnownAtOnce) {
+TEST(TransportTest, ARankThatLeavesIsKnownAtOnce) {
   Loopback loopback(2);
   absl::Notification buried;
   const auto zero =

@@ -33,7 +33,7 @@ TEST_F(Orders, ReadersWaitForTheWriterAndNotForEachOther) {
   EXPECT_EQ(Read(200, 300, 3), Tasks());
 }
 
-TEST_F(Orders, AWriterWaitsForAllWhoReadWhatItOverwrites) {
+TEST_F(Orders, AWriterWaitsForAllReadersOfWhatItOverwrites) {
   Write(0, 100, 0);
   Read(0, 30, 1);
   Read(20, 60, 2);

@@ -215,7 +215,7 @@ TEST_F(Listener, RegionsHaveLimitsOwnersAndBounds) {
   }
 }
 
-TEST_F(Listener, WhoDoesNotComeInTimeIsNotWaitedFor) {
+TEST_F(Listener, AClientThatDoesNotComeInTimeIsNotWaitedFor) {
   Open(absl::Milliseconds(20));
   Client silent(listener_->path());
   EXPECT_EQ(silent.Hear(), "");
@@ -228,7 +228,7 @@ TEST_F(Listener, WhoDoesNotComeInTimeIsNotWaitedFor) {
   EXPECT_NE(late.Hear().find("no shared memory has the handle"), std::string::npos);
 }
 
-TEST(DoorPath, IsFreedAndNeverTakenFromAnother) {
+TEST(ListenerPath, IsFreedAndNeverTakenFromAnother) {
   // A socket's path has at most 107 characters, so it is not below the test's own folder.
   char folder[] = "/tmp/kiln-listener-XXXXXX";
   ASSERT_NE(mkdtemp(folder), nullptr);

@@ -92,7 +92,7 @@ TEST_P(GpuLaunchTest, RunsAndTheirLaunchesAreTimedByIt) {
   EXPECT_THAT(observer.launches, ::testing::ElementsAre(::testing::DoubleNear(1e-3, 1e-6)));
 }
 
-TEST_P(GpuLaunchTest, WhoMayWantToStopIsAskedNowAndThen) {
+TEST_P(GpuLaunchTest, AControlThatMayStopIsAskedNowAndThen) {
   std::atomic<bool> cancelled = false;
   const size_t before = Count("finish");
   EXPECT_EQ(Launch(130, {&cancelled}), absl::OkStatus());

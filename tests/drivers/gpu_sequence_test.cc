@@ -118,7 +118,7 @@ TEST_P(GpuSequenceTest, WhatComesAgainIsOneGraph) {
   EXPECT_EQ(device().stats().launches, 700u);
 }
 
-TEST_P(GpuSequenceTest, WhoMayWantToStopHasAGraphOfEveryPiece) {
+TEST_P(GpuSequenceTest, ARunThatMayStopHasAGraphOfEveryPiece) {
   Record(200);
   std::atomic<bool> cancelled = false;
   const runtime::hal::LaunchControl cancel = {&cancelled}, late = {nullptr, absl::Now() + absl::Hours(1)};

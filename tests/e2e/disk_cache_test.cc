@@ -149,7 +149,7 @@ TEST_F(DiskCacheTest, AGraphIsNotCompiledAgainAfterARestart) {
   EXPECT_EQ(Stats().compiles(), 0u);
 }
 
-TEST_F(DiskCacheTest, WhoHasTheGraphIsNotFailedByWhoAskedWithoutIt) {
+TEST_F(DiskCacheTest, ACallWithTheGraphIsNotFailedByOneWithoutIt) {
   v1::ExecuteRequest with_graph = ByHash();
   with_graph.clear_graph_hash();
   *with_graph.mutable_graph() = GraphOf(kAddOne);

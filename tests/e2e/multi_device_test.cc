@@ -155,7 +155,7 @@ TEST_F(MultiDeviceServer, AStuckDeviceFailsTheRestInTimeAndIsNamed) {
   EXPECT_EQ(FloatsOf(*Download(*stubs_, a)), (std::vector<float>{6, 8, 10, 12}));
 }
 
-TEST_F(MultiDeviceServer, WhoWaitsForAStuckDeviceHoldsNobodyElse) {
+TEST_F(MultiDeviceServer, ACallThatWaitsForAStuckDeviceDelaysNoOther) {
   const uint64_t a = FloatsOn("CPU:0", {1, 2, 3, 4}), b = FloatsOn("CPU:1", {5, 6, 7, 8});
   const uint64_t c = FloatsOn("CPU:0", {0, 0, 0, 0}), d = FloatsOn("CPU:1", {9, 9, 9, 9});
   absl::Notification release;
