@@ -24,10 +24,10 @@ struct Limits {
   uint32_t max_groups = 0x7fff'ffff;       // along one axis
   uint32_t max_local_bytes = 64 << 10;     // of one work group
   uint32_t max_register_bytes = 16 << 10;  // of one work item
-  // Whether ops that carry a client's own code are let in.
+  // Whether ops that carry a client's own code are accepted.
   bool allow_native_code = false;
-  uint64_t max_iteration_work =
-      20'000'000'000;  // of one iteration of a kernel's outermost loop: between iterations it can be stopped
+  // Of one iteration of a kernel's outermost loop; between iterations it can be stopped.
+  uint64_t max_iteration_work = 20'000'000'000;
   uint64_t max_item_work = 2'000'000'000;     // of one work item of a GPU's kernel, which cannot be stopped
   uint64_t max_work = 1'000'000'000'000'000;  // simple operations of one run of a program
 };

@@ -32,7 +32,7 @@ class KernelTimer {
   virtual Timing Time(const v1::Executable& executable, double limit_micros) = 0;
   // Of the time that the search may take.
   virtual double LeftMicros() = 0;
-  // OK while somebody still wants the result.
+  // OK while a caller still wants the result.
   virtual absl::Status Wanted() = 0;
 };
 

@@ -83,7 +83,7 @@ void Connection::FreeLater(uint64_t handle, uint64_t bytes) {
   if (full) FlushFrees();
 }
 
-// A failure here is nobody's: the handles end with the session at the latest.
+// A failure here is not reported: the handles end with the session at the latest.
 void Connection::FlushFrees() {
   v1::FreeRequest request;
   {

@@ -1,4 +1,4 @@
-// The dull engine for kernels: runs one kernel at any stage of its lowering, iteration
+// The interpreter for kernels: runs one kernel at any stage of its lowering, iteration
 // by iteration and node by node, and refuses any access outside its buffers. Slow; it
 // is what passes over kernels are compared with.
 #ifndef KILN_COMPILER_INTERP_KERNEL_EVAL_H_

@@ -12,8 +12,8 @@
 // where A is 0 beyond its rows, first + row >= size, and B beyond its columns. `offset` and `first` depend on the
 // group alone; the others are numbers, `tile` that of a row of the table of tiles. `element`, a number in the sum's
 // dtype, depends on the item and on lanes: it says which elements of the tile an item holds, gives the node as many
-// lanes, and lets anybody evaluate it. What is done with the sum afterwards is the kernel's other nodes, over the same
-// lanes.
+// lanes, and makes the sum easy to evaluate. What is done with the sum afterwards is the kernel's other nodes, over the
+// same lanes.
 //
 // A convolution is such a product: its rows are filters, its columns the places of an image, one line behind the
 // other, and i counts channels and the places of a filter. Then a place moves by more than steps: it jumps where a line
@@ -21,9 +21,9 @@
 //
 //   jumps, (of i or of rows, every, by)...,  windows, (offset, step, step_k, size, jumps, (...)...)...
 //
-// The items of the group are lidx0, `threads` of them, and all of them get to the node. Which hold what is a matter
-// of the unit: a row of the table of tiles says it. For another unit, a row of that
-// table and an emitter (Multiply in target/llvm/kernel_abi.h) are all that is new.
+// The items of the group are lidx0, `threads` of them, and all of them get to the node. Which hold what depends on the
+// unit: a row of the table of tiles says it. Another unit needs a row of that
+// table and an emitter (Multiply in target/llvm/kernel_abi.h).
 #ifndef KILN_COMPILER_IR_GROUP_PRODUCT_H_
 #define KILN_COMPILER_IR_GROUP_PRODUCT_H_
 

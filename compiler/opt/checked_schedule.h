@@ -2,7 +2,7 @@
 // applied: for schedules that do not come from our own rules.
 //
 // What is refused would change a value, or is beyond what the target holds. What may
-// merely be slow is let in: a search finds that out, and a client may know better.
+// merely be slow is accepted: a search finds that out, and a client may know better.
 #ifndef KILN_COMPILER_OPT_CHECKED_SCHEDULE_H_
 #define KILN_COMPILER_OPT_CHECKED_SCHEDULE_H_
 

@@ -21,7 +21,7 @@ class Builder {
     OpenSlices();
     const PlainKernel& last = members_[0].kernel;
     ParamFor(last.store->src(0)->src(0), linear_->src(members_[0].call));  // slot 0, as everywhere
-    // Makers stand behind their readers.
+    // Makers come after their readers.
     for (size_t i = members_.size(); i-- > 0;) Build(i);
     std::vector<UOp*> src = {nests_[0].end};
     src.insert(src.end(), slices_.begin(), slices_.end());

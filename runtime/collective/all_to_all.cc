@@ -2,7 +2,7 @@
 // takes the next one, reads it from all who give and writes it to all who receive.
 //
 // Each input is read once and each output written once, which is as little memory
-// traffic as there can be, and nobody waits for anybody: a participant that wakes late
+// traffic as there can be, and no participant waits for another: one that wakes late
 // finds its work done. It needs every participant to see all memory.
 #include "runtime/collective/job.h"
 

@@ -1,7 +1,7 @@
 // Collectives by the library of the devices' vendor: NVIDIA's NCCL, AMD's RCCL.
 //
-// It knows the links between its cards better than anybody, and brings kernels that combine values
-// there. What it does otherwise than the rest of Kiln is not asked of it (Does).
+// It knows the links between its cards best, and has kernels that combine values
+// there. It is not used for what it does differently from the rest of Kiln (Does).
 #ifndef KILN_RUNTIME_COLLECTIVE_VENDOR_H_
 #define KILN_RUNTIME_COLLECTIVE_VENDOR_H_
 

@@ -65,7 +65,7 @@ class ProgramDisk {
   };
   // `again`: after a look that found nothing.
   std::optional<Loaded> Load(const v1::StoredHeader& wanted, bool again);
-  // To be told how it went on: that the program now runs, or that it cannot, which
+  // To be called with what became of it: the program now runs, or it cannot, which
   // removes the entry.
   void OnLoaded(const v1::StoredHeader& header, const Loaded& loaded, int64_t micros);
   void OnUnusable(const v1::StoredHeader& header, const absl::Status& why);

@@ -27,7 +27,7 @@ inline constexpr char kSessionHeader[] = "kiln-session-bin";
 // UNKNOWN_HANDLE whose detail's `field` is kSessionHeader.
 absl::Status UnknownSession();
 
-// SESSION_EXPIRED: what a stream of commands is told instead.
+// SESSION_EXPIRED: what a stream of commands gets instead.
 absl::Status ExpiredSession();
 
 // OUT_OF_MEMORY with the limit "handles". `field` says whose: kSessionHeader for a

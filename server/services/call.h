@@ -97,7 +97,7 @@ class UnaryCall final : public grpc::ServerUnaryReactor {
   Control control_;
 };
 
-// Begins a call and hands it to `body`, which sees to the Reply.
+// Begins a call and hands it to `body`, which makes the Reply.
 template <typename Request, typename Response, typename Body>
 grpc::ServerUnaryReactor* Serve(const ServiceEnv& env, grpc::CallbackServerContext* context,
                                 const grpc::ByteBuffer* request, grpc::ByteBuffer* response, Body body) {

@@ -34,8 +34,8 @@ class SharedRegions {
   // its memory.
   explicit SharedRegions(uint64_t max_bytes, absl::Duration timeout) : max_bytes_(max_bytes), timeout_(timeout) {}
 
-  // A name for `bytes` bytes that will be brought. `caller`, who may be null for nobody,
-  // alone can use them. BAD_ARGUMENT for 0 bytes; OUT_OF_MEMORY with the limit "shared
+  // A name for `bytes` bytes that will be brought. `caller`, which may be null, alone
+  // can use them. BAD_ARGUMENT for 0 bytes; OUT_OF_MEMORY with the limit "shared
   // memory bytes" or "shared memory regions".
   absl::StatusOr<uint64_t> Reserve(uint64_t bytes, SessionPtr caller);
 
@@ -63,7 +63,7 @@ class SharedRegions {
   };
   using Rows = absl::flat_hash_map<uint64_t, Row>;
   void Erase(Rows::iterator row) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Reservations that nobody came for.
+  // Frees reservations whose time is over.
   void Sweep() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const uint64_t max_bytes_;

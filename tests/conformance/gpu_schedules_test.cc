@@ -1,5 +1,5 @@
 // The schedules that are chosen for GPUs: which they are for the common kernels, and that they change no value. The
-// dull engine runs each kernel before and after, with its work items as loops; numbers are small and whole, so that
+// interpreter runs each kernel before and after, with its work items as loops; numbers are small and whole, so that
 // every order of a sum gives the same.
 #include <gtest/gtest.h>
 

@@ -1,7 +1,7 @@
 // Random schedules: legal OptOps in any order change no value.
 //
 // Kernels that reduce products of small whole numbers, so that every order of a sum
-// gives the same, are scheduled at random; the dull engine runs them after each
+// gives the same, are scheduled at random; the interpreter runs them after each
 // pass, and the machine code that is made of them runs too.
 //   KILN_SEEDS=100000 ./dev fuzz schedules_test
 #include <gtest/gtest.h>

@@ -24,7 +24,7 @@ absl::string_view FeatureFor(absl::string_view architecture, DType in);
 llvm::Value* EmitTensorCore(llvm::IRBuilder<>& builder, absl::string_view architecture, const WmmaArg& arg,
                             llvm::Value* a, llvm::Value* b, llvm::Value* c);
 
-// The same as the instruction itself takes and gives it: what differs from fragments is the caller's affair. That is
+// The same as the instruction itself takes and gives it: the caller handles what differs from fragments. That is
 // where a GPU TakesFactorsTwice: each half of the wave has all 16 elements along k of its row of A or column of B, and
 // of sums, element i of item l is of row 2 i + l / 16.
 bool TakesFactorsTwice(absl::string_view architecture, const WmmaArg& arg);

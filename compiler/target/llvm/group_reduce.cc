@@ -185,7 +185,7 @@ void GroupReduce::AcrossWarps(Op reduce_op, DType dtype, int64_t warps, std::vec
   llvm::Value* slot =
       builder_.CreateOr(builder_.CreateAnd(warp, builder_.CreateNot(low)), builder_.CreateAnd(number, low));
   for (size_t i = 0; i < values.size(); ++i) values[i] = builder_.CreateLoad(element, place(slot, i));
-  abi_.Barrier(builder_);  // before anybody writes there again
+  abi_.Barrier(builder_);  // before any item writes there again
   Butterfly(reduce_op, dtype, 1, warps, values);
 }
 

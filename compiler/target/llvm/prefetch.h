@@ -18,7 +18,7 @@ struct Prefetches {
   absl::flat_hash_map<const UOp*, std::vector<UOp*>> before;  // by the RANGE before which they are asked for
 };
 
-// Of the instructions of a LINEAR: LOADs of parameters, without gates, that stand behind a
+// Of the instructions of a LINEAR: LOADs of parameters, without gates, that come after a
 // reduction's loop and whose places are known before it.
 Prefetches FindPrefetches(const UOp* linear);
 

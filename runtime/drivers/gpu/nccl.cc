@@ -23,7 +23,7 @@ constexpr size_t kMaxTeams = 8;
 constexpr size_t kMaxHopeless = 64;
 
 // What is sent at least, of a link that is slow: a collective may take so much longer than it
-// would wait for somebody.
+// would wait for another.
 constexpr double kLeastBytesPerSecond = 100e6;
 
 // Of the library's enumerations.
