@@ -132,7 +132,7 @@ ProgramCase RangeFromAStart() {
 
 // A bound that is computed, and an empty loop inside a full one.
 ProgramCase Triangle() {
-  return {"a loop's bound is the iteration of another",
+  return {"a loop's bound is the counter of another",
           FlatList("dialect LEGACY_2025\n"
                    "0 DEFINE_GLOBAL : int32 [] slot=0\n"
                    "1 CONST : int32 [] 0\n"
