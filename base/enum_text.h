@@ -25,6 +25,18 @@ std::string PrintEnum(Enum value, absl::string_view prefix = "") {
   return std::string(name);
 }
 
+// "SPLIT, PADTO or SWAP": every value but the first, which says that none was given.
+template <typename Enum>
+std::string EnumNames() {
+  const auto* descriptor = google::protobuf::GetEnumDescriptor<Enum>();
+  std::string names;
+  for (int i = 1; i < descriptor->value_count(); ++i) {
+    const char* between = i == 1 ? "" : i + 1 == descriptor->value_count() ? " or " : ", ";
+    absl::StrAppend(&names, between, std::string(descriptor->value(i)->name()));
+  }
+  return names;
+}
+
 template <typename Enum>
 Enum ParseEnum(TextScanner& in, absl::string_view what, absl::string_view prefix = "") {
   const absl::string_view word = in.PeekWord();

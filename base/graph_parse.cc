@@ -54,7 +54,7 @@ void Range(TextScanner& in, v1::RangeArg* arg) {
 }
 
 void Opt(TextScanner& in, v1::OptOp* opt) {
-  opt->set_kind(ParseEnum<v1::OptOp::Kind>(in, "SPLIT, PADTO, SWAP, FUSE, LOCAL, NOLOCALS or TC"));
+  opt->set_kind(ParseEnum<v1::OptOp::Kind>(in, EnumNames<v1::OptOp::Kind>()));
   opt->set_axis(in.Signed("an axis"));
   Ints(in, opt->mutable_arg());
 }

@@ -113,22 +113,22 @@ class Evaluator {
   absl::Status Eval(UOp* uop) {
     if (--steps_left_ < 0) return absl::ResourceExhaustedError("this kernel takes too many steps to evaluate");
     if (IsElementwise(uop->op())) return EvalElementwise(uop);
-    switch (uop->op()) {
-      case Op::CONST: values_[uop] = {uop->arg_as<ConstArg>().bits}; return absl::OkStatus();
-      case Op::PARAM:
-      case Op::INDEX:
-      case Op::AFTER: return absl::OkStatus();  // places, and order: read by the accesses
-      case Op::END:                             // in a graph, of the loops that fill a local buffer
+    switch (As<KernelOp>(uop->op())) {
+      case KernelOp::CONST: values_[uop] = {uop->arg_as<ConstArg>().bits}; return absl::OkStatus();
+      case KernelOp::PARAM:
+      case KernelOp::INDEX:
+      case KernelOp::AFTER: return absl::OkStatus();  // places, and order: read by the accesses
+      case KernelOp::END:                             // in a graph, of the loops that fill a local buffer
         if (in_order_) return absl::OkStatus();
         return Loop(uop, uop->src().subspan(1), uop->src(0), [] { return absl::OkStatus(); });
-      case Op::BUFFER: registers_[uop].assign(NumElements(uop->shape()), 0); return absl::OkStatus();
-      case Op::BITCAST:
+      case KernelOp::BUFFER: registers_[uop].assign(NumElements(uop->shape()), 0); return absl::OkStatus();
+      case KernelOp::BITCAST:
         if (ItemSize(uop->dtype()) == ItemSize(uop->src(0)->dtype())) return EvalElementwise(uop);
         return EvalWords(uop);
-      case Op::WMMA:
+      case KernelOp::WMMA:
         if (const auto product = GroupProductOf(uop)) return EvalGroupProduct(uop, *product);
         return EvalDots(uop);
-      case Op::STACK: {
+      case KernelOp::STACK: {
         Lanes lanes;
         for (UOp* source : uop->src()) {
           const Lanes& part = values_[source];
@@ -137,9 +137,9 @@ class Evaluator {
         values_[uop] = std::move(lanes);
         return absl::OkStatus();
       }
-      case Op::RESHAPE: values_[uop] = Lanes(values_[uop->src(0)]); return absl::OkStatus();
-      case Op::SHRINK:
-      case Op::PAD: {  // of lanes (kernel/lane_scan.h)
+      case KernelOp::RESHAPE: values_[uop] = Lanes(values_[uop->src(0)]); return absl::OkStatus();
+      case KernelOp::SHRINK:
+      case KernelOp::PAD: {  // of lanes (kernel/lane_scan.h)
         const auto* fill = std::get_if<ConstArg>(&uop->arg());
         const Lanes& x = values_[uop->src(0)];
         const int64_t from = uop->src(0)->shape().back(), to = uop->shape().back();
@@ -152,7 +152,7 @@ class Evaluator {
         values_[uop] = std::move(lanes);
         return absl::OkStatus();
       }
-      case Op::PERMUTE: {  // of the first and the last dimension (kernel/expand.h)
+      case KernelOp::PERMUTE: {  // of the first and the last dimension (kernel/expand.h)
         const Lanes& x = values_[uop->src(0)];
         const int64_t rows = uop->shape().front(), lanes = uop->shape().back();
         const int64_t between = NumElements(uop->shape()) / (rows * lanes);
@@ -164,18 +164,26 @@ class Evaluator {
         values_[uop] = std::move(transposed);
         return absl::OkStatus();
       }
-      case Op::EXPAND: {
+      case KernelOp::EXPAND: {
         Lanes lanes;
         const Lanes& x = values_[uop->src(0)];
         for (int64_t i : Spread(uop->src(0)->shape(), uop->shape())) lanes.push_back(x[i]);
         values_[uop] = std::move(lanes);
         return absl::OkStatus();
       }
-      case Op::REDUCE: return EvalReduce(uop);
-      case Op::LOAD: return EvalLoad(uop);
-      case Op::STORE: return EvalStore(uop);
-      default: return absl::UnimplementedError(absl::StrCat(Name(uop->op()), " in a kernel"));
+      case KernelOp::REDUCE: return EvalReduce(uop);
+      case KernelOp::LOAD: return EvalLoad(uop);
+      case KernelOp::STORE: return EvalStore(uop);
+      // No kernel has them; RANGEs are opened by what closes them.
+      case KernelOp::FLIP:
+      case KernelOp::REPLICATED:
+      case KernelOp::RANGE:
+      case KernelOp::GROUP:
+      case KernelOp::SINK:
+      case KernelOp::LINEAR:
+      case KernelOp::SPECIAL: break;
     }
+    return absl::UnimplementedError(absl::StrCat(Name(uop->op()), " in a kernel"));
   }
 
   absl::Status EvalElementwise(UOp* uop) {

@@ -34,20 +34,40 @@ class Step {
 
   void RunItem(int64_t item) {
     if (IsElementwise(uop_.op())) return Compute(item);
-    switch (uop_.op()) {
-      case Op::SPECIAL: Out(item, 0) = Coordinate(item); break;
-      case Op::INDEX:
-      case Op::SHRINK: IsMemory(&uop_) ? Point(item) : void(Out(item, 0) = In(0, item, LaneTaken())); break;
-      case Op::AFTER: CopyValue(item); break;
-      case Op::STACK:
+    switch (As<ProgramOp>(uop_.op())) {
+      case ProgramOp::SPECIAL: Out(item, 0) = Coordinate(item); break;
+      case ProgramOp::INDEX:
+      case ProgramOp::SHRINK: IsMemory(&uop_) ? Point(item) : void(Out(item, 0) = In(0, item, LaneTaken())); break;
+      case ProgramOp::AFTER: CopyValue(item); break;
+      case ProgramOp::STACK:
         for (int64_t lane = 0; lane < step_.lanes; ++lane) Out(item, lane) = In(lane, item, 0);
         break;
-      case Op::BITCAST: Reinterpret(item); break;
-      case Op::LOAD: Load(item); break;
-      case Op::STORE: Store(item); break;
-      case Op::ATOMICADD: Store(item); break;
-      case Op::WMMA: Multiply(item); break;
-      default: break;  // PARAM, BUFFER, BARRIER, GROUP, SINK: nothing to be done
+      case ProgramOp::BITCAST: Reinterpret(item); break;
+      case ProgramOp::LOAD: Load(item); break;
+      case ProgramOp::STORE: Store(item); break;
+      case ProgramOp::ATOMICADD: Store(item); break;
+      case ProgramOp::WMMA: Multiply(item); break;
+      // Nothing to be done by one item (program.cc does what all do together), or in no program.
+      case ProgramOp::PARAM:
+      case ProgramOp::BUFFER:
+      case ProgramOp::CONST:
+      case ProgramOp::PERMUTE:
+      case ProgramOp::FLIP:
+      case ProgramOp::RESHAPE:
+      case ProgramOp::EXPAND:
+      case ProgramOp::PAD:
+      case ProgramOp::REPLICATED:
+      case ProgramOp::REDUCE:
+      case ProgramOp::RANGE:
+      case ProgramOp::END:
+      case ProgramOp::GROUP:
+      case ProgramOp::SINK:
+      case ProgramOp::LINEAR:
+      case ProgramOp::BARRIER:
+      case ProgramOp::IF:
+      case ProgramOp::ENDIF:
+      case ProgramOp::CUSTOM:
+      case ProgramOp::CUSTOMI: break;
     }
   }
 

@@ -284,9 +284,7 @@ bool IsPlainKernel(UOp* sink) {
   UOp* body = sink->src(0)->op() == Op::END ? sink->src(0)->src(0) : sink->src(0);
   if (body->op() != Op::STORE) return false;
   for (UOp* uop : Toposort(sink)) {
-    const bool known = IsElementwise(uop->op()) ||
-                       std::find(kKernelSpec.ops.begin(), kKernelSpec.ops.end(), uop->op()) != kKernelSpec.ops.end();
-    if (!known || kKernelSpec.fault(uop) != nullptr || uop->IsInvalid()) return false;
+    if (!kKernelSpec.Allows(uop->op()) || kKernelSpec.fault(uop) != nullptr || uop->IsInvalid()) return false;
     if ((uop->op() == Op::END && uop != sink->src(0)) || (uop->op() == Op::STORE && uop != body)) return false;
     if (uop->op() == Op::REDUCE && !uop->arg_as<ReduceArg>().axes.empty()) return false;
     if (uop->op() == Op::RANGE && (!uop->src(0)->IsConst() || uop->src(0)->const_int() < 1)) return false;

@@ -13,9 +13,13 @@ namespace kiln::compiler {
 // loops that fill local buffers have none.
 std::vector<UOp*> AxesOf(UOp* sink);
 
-// schedule_text.h has their text.
+// One row of opt_ops.def each; schedule_text.h has their text.
 struct OptOp {
-  enum Kind { kSplit, kPadTo, kSwap, kFuse, kLocal, kThread, kTensor };
+  enum Kind {
+#define OPT_OP(Name, ...) k##Name,
+#include "compiler/opt/opt_ops.def"
+#undef OPT_OP
+  };
   Kind kind;
   int axis;
   // kSplit: the factor of the new axis. kPadTo: the multiple. kSwap: the other axis.
@@ -28,6 +32,14 @@ struct OptOp {
   int64_t dimension = 0;
   bool top = false;    // kSplit: the new axis is the outer one
   bool clamp = false;  // kPadTo: reads beyond the end read the last element
+
+  // What a row of opt_ops.def calls its number.
+  int64_t factor() const { return amount; }    // kSplit
+  int64_t multiple() const { return amount; }  // kPadTo
+  int64_t other() const { return amount; }     // kSwap: the other axis
+  int64_t operand() const { return amount; }   // kLocal
+  int64_t columns() const { return amount; }   // kTensor: their axis
+  int64_t tile() const { return dimension; }   // kTensor
   bool operator==(const OptOp&) const = default;
 };
 

@@ -108,7 +108,7 @@ absl::Status CheckedSchedule::Apply(const OptOp& opt) {
   KILN_RETURN_IF_ERROR(CheckRegisters(made));
   if (has_items_) KILN_RETURN_IF_ERROR(CheckItems(made));
   if (opt.kind == OptOp::kPadTo)
-    padding_ *= static_cast<double>((Size(opt.axis) + opt.amount - 1) / opt.amount * opt.amount) /
+    padding_ *= static_cast<double>((Size(opt.axis) + opt.multiple() - 1) / opt.multiple() * opt.multiple()) /
                 static_cast<double>(Size(opt.axis));
   threads_ |= opt.kind == OptOp::kThread;
   tiled_ |= opt.kind == OptOp::kTensor;
@@ -127,13 +127,10 @@ absl::Status CheckedSchedule::Check(const OptOp& opt) const {
   if (threads_) return Bad("it stands behind THREAD, which is the last");
   if (tiled_) return Bad("it stands behind TC, which is the last");
   switch (opt.kind) {
-    case OptOp::kSplit: return CheckSplit(opt);
-    case OptOp::kPadTo: return CheckPadTo(opt);
-    case OptOp::kSwap: return CheckSwap(opt);
-    case OptOp::kFuse: return CheckFuse(opt);
-    case OptOp::kLocal: return CheckLocal(opt);
-    case OptOp::kThread: return CheckThread(opt);
-    case OptOp::kTensor: return CheckTensor(opt);
+#define OPT_OP(Name, ...) \
+  case OptOp::k##Name: return Check##Name(opt);
+#include "compiler/opt/opt_ops.def"
+#undef OPT_OP
   }
   return Bad("no such transform");
 }
@@ -146,8 +143,8 @@ absl::Status CheckedSchedule::NotWhileIterationsCollide() const {
 
 absl::Status CheckedSchedule::CheckSplit(const OptOp& opt) const {
   const int64_t size = Size(opt.axis);
-  if (opt.amount < 1 || size % opt.amount != 0)
-    return Bad("a factor of ", opt.amount, "; it must be a divisor of the axis's ", size);
+  if (opt.factor() < 1 || size % opt.factor() != 0)
+    return Bad("a factor of ", opt.factor(), "; it must be a divisor of the axis's ", size);
   const bool reduced = opt.axis >= outputs_;
   const bool lanes = opt.target == (reduced ? AxisType::kUnroll : AxisType::kUpcast);
   const bool item = reduced ? opt.target == AxisType::kGroupReduce
@@ -253,10 +250,10 @@ absl::Status CheckedSchedule::CheckRegisters(UOp* sink) const {
 }
 
 absl::Status CheckedSchedule::CheckPadTo(const OptOp& opt) const {
-  if (opt.amount < 1 || opt.amount > kMaxMultiple)
-    return Bad("a multiple of ", opt.amount, "; it is from 1 to ", kMaxMultiple);
+  if (opt.multiple() < 1 || opt.multiple() > kMaxMultiple)
+    return Bad("a multiple of ", opt.multiple(), "; it is from 1 to ", kMaxMultiple);
   const auto size = static_cast<double>(Size(opt.axis));
-  const auto padded = static_cast<double>((Size(opt.axis) + opt.amount - 1) / opt.amount * opt.amount);
+  const auto padded = static_cast<double>((Size(opt.axis) + opt.multiple() - 1) / opt.multiple() * opt.multiple());
   const double padding = padding_ * padded / size;
   if (padding > kMaxPadding && padding * iterations_ > kMaxPaddedIterations)
     return Bad("padding makes the kernel ", padding, " times as long; at most ", kMaxPadding, " times");
@@ -265,18 +262,18 @@ absl::Status CheckedSchedule::CheckPadTo(const OptOp& opt) const {
 
 absl::Status CheckedSchedule::CheckSwap(const OptOp& opt) const {
   const auto count = static_cast<int64_t>(axes_.size());
-  if (opt.amount < 0 || opt.amount >= count) return Bad("it wants (axis), from 0 to ", count - 1);
+  if (opt.other() < 0 || opt.other() >= count) return Bad("it wants (axis), from 0 to ", count - 1);
   UOp* a = axes_[static_cast<size_t>(opt.axis)];
-  UOp* b = axes_[static_cast<size_t>(opt.amount)];
-  if (has_items_ && (opt.axis < outputs_) != (opt.amount < outputs_))
+  UOp* b = axes_[static_cast<size_t>(opt.other())];
+  if (has_items_ && (opt.axis < outputs_) != (opt.other() < outputs_))
     return Bad("a reduced loop outside of one of the output needs memory of a thread's own; work items have none");
-  if (opt.axis < outputs_ && opt.amount >= outputs_) return CheckOuterReduce(sink_, a, b);
-  if (opt.amount < outputs_ && opt.axis >= outputs_) return CheckOuterReduce(sink_, b, a);
+  if (opt.axis < outputs_ && opt.other() >= outputs_) return CheckOuterReduce(sink_, a, b);
+  if (opt.other() < outputs_ && opt.axis >= outputs_) return CheckOuterReduce(sink_, b, a);
   const std::vector<UOp*> order = Toposort(sink_);
   const bool together = std::any_of(order.begin(), order.end(),
                                     [&](const UOp* uop) { return Has(ClosedBy(uop), a) && Has(ClosedBy(uop), b); });
   if (!together)
-    return Bad("axis ", opt.amount,
+    return Bad("axis ", opt.other(),
                " is of another nest; two axes of one REDUCE swap, two of the output, or one of each");
   return opt.axis < outputs_ ? NotWhileIterationsCollide() : absl::OkStatus();
 }
@@ -301,22 +298,22 @@ absl::Status CheckedSchedule::CheckLocal(const OptOp& opt) const {
   const std::vector<UOp*> operands = OperandsOf(sink_);
   const auto count = static_cast<int64_t>(operands.size());
   if (count == 0) return Bad("the kernel reads nothing again in several iterations of the output: a copy is for that");
-  if (opt.amount < 0 || opt.amount >= 2 * count)
+  if (opt.operand() < 0 || opt.operand() >= 2 * count)
     return Bad("it wants (operand), from 0 to ", count - 1, ", or ", count, " more to copy it in words");
-  UOp* operand = operands[static_cast<size_t>(opt.amount % count)];
-  if (ReadsLocal(operand)) return Bad("operand ", opt.amount % count, " is a copy already");
+  UOp* operand = operands[static_cast<size_t>(opt.operand() % count)];
+  if (ReadsLocal(operand)) return Bad("operand ", opt.operand() % count, " is a copy already");
   UOp* sink = sink_;
-  if (opt.amount >= count) {
+  if (opt.operand() >= count) {
     const std::optional<Packed> packed = PackInWords(*graph_, sink_, operand);
     if (!packed.has_value())
-      return Bad("operand ", opt.amount % count,
+      return Bad("operand ", opt.operand() % count,
                  " cannot be copied in words: a word is of four UNROLL lanes of an 8-bit integer "
                  "that is widened, or of two of a bfloat16");
     sink = packed->sink;
     operand = packed->operand;
   }
   const int64_t bytes = LocalBytes(sink, operand, level);
-  if (bytes == 0) return Bad("operand ", opt.amount % count, " cannot be copied: the kernel writes what it reads");
+  if (bytes == 0) return Bad("operand ", opt.operand() % count, " cannot be copied: the kernel writes what it reads");
   const int64_t all = bytes + LocalBytes(sink_);
   if (bytes > kMaxLocalBytes)
     return Bad("too much local memory: more than ", kMaxLocalBytes, " bytes; a kernel may have ", kMaxLocalBytes);
@@ -328,12 +325,11 @@ absl::Status CheckedSchedule::CheckLocal(const OptOp& opt) const {
 absl::Status CheckedSchedule::CheckTensor(const OptOp& opt) const {
   if (!has_items_) return MakeError(v1::UNSUPPORTED_OP, "this target has no tensor cores");
   const auto count = static_cast<int64_t>(axes_.size()), tiles = static_cast<int64_t>(MatrixTiles().size());
-  if (opt.dimension < 0 || opt.dimension >= tiles)
-    return Bad("tile ", opt.dimension, "; there are tiles 0 to ", tiles - 1);
-  if (opt.amount < 0 || opt.amount >= count) return Bad("its columns are an axis from 0 to ", count - 1);
+  if (opt.tile() < 0 || opt.tile() >= tiles) return Bad("tile ", opt.tile(), "; there are tiles 0 to ", tiles - 1);
+  if (opt.columns() < 0 || opt.columns() >= count) return Bad("its columns are an axis from 0 to ", count - 1);
   KILN_RETURN_IF_ERROR(NotWhileIterationsCollide());
-  return CheckTile(sink_, axes_[static_cast<size_t>(opt.axis)], axes_[static_cast<size_t>(opt.amount)],
-                   MatrixTiles()[static_cast<size_t>(opt.dimension)], target_);
+  return CheckTile(sink_, axes_[static_cast<size_t>(opt.axis)], axes_[static_cast<size_t>(opt.columns())],
+                   MatrixTiles()[static_cast<size_t>(opt.tile())], target_);
 }
 
 absl::Status CheckedSchedule::CheckThread(const OptOp& opt) const {

@@ -1,6 +1,7 @@
 #include "compiler/opt/neighbours.h"
 
 #include <algorithm>
+#include <iterator>
 #include <optional>
 #include <string>
 #include <utility>
@@ -10,6 +11,7 @@
 #include "compiler/kernel/expand.h"
 #include "compiler/kernel/ranges.h"
 #include "compiler/opt/local_buffer.h"
+#include "compiler/opt/opt_ops.h"
 #include "compiler/opt/schedule_text.h"
 
 namespace kiln::compiler {
@@ -20,6 +22,11 @@ constexpr int64_t kBlocks[] = {2, 4, 8, 16, 32, 64, 128, 256};  // iterations of
 constexpr int64_t kVectors[] = {1, 2, 4, 8};                    // at once
 constexpr int64_t kItems[] = {32, 64, 128, 256, 16, 8, 4, 2};   // of a work group along an axis
 constexpr size_t kMaxOps = 24;                                  // of one schedule
+
+// One more of which kind, the most promising first; `kLater` comes after those that leave one out.
+constexpr OptOp::Kind kFirst[] = {OptOp::kTensor, OptOp::kSplit, OptOp::kLocal};
+constexpr OptOp::Kind kLater[] = {OptOp::kSwap, OptOp::kFuse, OptOp::kPadTo, OptOp::kThread};
+static_assert(std::size(kFirst) + std::size(kLater) == std::size(kOptOps), "a row of opt_ops.def has no place here");
 
 bool IsLanes(const OptOp& opt) {
   return opt.kind == OptOp::kSplit && (opt.target == AxisType::kUpcast || opt.target == AxisType::kUnroll);
@@ -60,13 +67,9 @@ class Explorer {
   std::vector<Schedule> Run() {
     if (!legal_) return {};
     for (size_t i = 0; i < from_.size(); ++i) Resize(i);
-    if (has_items_) MatrixUnits();
-    if (has_items_) Items();
-    Vectors();
-    Tiles();
-    if (!has_items_) Copies();
+    for (OptOp::Kind kind : kFirst) More(kind);
     for (size_t i = 0; i < from_.size(); ++i) LeaveOut(i);
-    Orders();
+    for (OptOp::Kind kind : kLater) More(kind);
     Blocks();
     return std::move(found_);
   }
@@ -95,16 +98,27 @@ class Explorer {
   // -- What there is, larger or smaller
 
   void Resize(size_t i) {
+    switch (from_[i].kind) {
+#define OPT_OP(Name, ...) \
+  case OptOp::k##Name: return Resize##Name(i);
+#include "compiler/opt/opt_ops.def"
+#undef OPT_OP
+    }
+  }
+
+  void ResizeSplit(size_t i) {
     const OptOp& opt = from_[i];
-    if (opt.kind == OptOp::kLocal) return Relocate(i);
-    if (opt.kind == OptOp::kTensor) return OtherTiles(i);
-    if (opt.kind != OptOp::kSplit) return;
     std::vector<int64_t> sizes = {opt.amount * 2, opt.amount / 2};
     if (IsLanes(opt) && opt.amount <= 16) sizes.insert(sizes.end(), {opt.amount + 1, opt.amount - 1});
     for (int64_t size : sizes) {
       if (size > 1) Try(WithFactor(i, size));
     }
   }
+
+  void ResizePadTo(size_t) {}  // with its SPLIT
+  void ResizeSwap(size_t) {}
+  void ResizeFuse(size_t) {}
+  void ResizeThread(size_t) {}
 
   // A PADTO that makes room for a factor goes with it.
   Schedule WithFactor(size_t i, int64_t factor) const {
@@ -128,7 +142,7 @@ class Explorer {
     return opts;
   }
 
-  void Relocate(size_t i) {
+  void ResizeLocal(size_t i) {
     for (int axis = 0; axis < now_.outputs(); ++axis) {
       Schedule opts = from_;
       opts[i].axis = axis;
@@ -136,7 +150,7 @@ class Explorer {
     }
   }
 
-  void OtherTiles(size_t i) {
+  void ResizeTensor(size_t i) {
     for (size_t tile = 0; tile < MatrixTiles().size(); ++tile) {
       Schedule opts = from_;
       opts[i].dimension = static_cast<int64_t>(tile);
@@ -151,6 +165,24 @@ class Explorer {
   }
 
   // -- One more
+
+  void More(OptOp::Kind kind) {
+    switch (kind) {
+#define OPT_OP(Name, ...) \
+  case OptOp::k##Name: return More##Name();
+#include "compiler/opt/opt_ops.def"
+#undef OPT_OP
+    }
+  }
+
+  void MoreSplit() {
+    if (has_items_) Items();
+    Vectors();
+    Tiles();
+  }
+
+  void MorePadTo() {}   // with a SPLIT
+  void MoreThread() {}  // its applier's (neighbours.h)
 
   // `factor` lanes of `axis`, padded where it must be. `dimension`: -1 outside of all others.
   void Lanes(int axis, int64_t factor, bool innermost) {
@@ -198,7 +230,8 @@ class Explorer {
   }
 
   // Of GPUs: a product by their matrix units, whichever axes are its rows and columns.
-  void MatrixUnits() {
+  void MoreTensor() {
+    if (!has_items_) return;
     for (size_t tile = 0; tile < MatrixTiles().size(); ++tile) {
       for (int row = 0; row < now_.outputs(); ++row) {
         for (int column = 0; column < now_.outputs(); ++column) {
@@ -222,19 +255,24 @@ class Explorer {
     }
   }
 
-  void Copies() {
+  void MoreLocal() {
+    if (has_items_) return;
     const auto operands = static_cast<int64_t>(OperandsOf(now_.sink()).size());
     for (int axis = 0; axis < now_.outputs(); ++axis) {
       for (int64_t operand = 0; operand < operands; ++operand) TryMore({{OptOp::kLocal, axis, operand}});
     }
   }
 
-  void Orders() {
+  void MoreSwap() {
     const auto count = static_cast<int>(axes_.size());
     for (int axis = 0; axis + 1 < count; ++axis) TryMore({{OptOp::kSwap, axis, axis + 1}});
+  }
+
+  void MoreFuse() {
     for (int axis = 0; axis + 1 < now_.outputs(); ++axis) TryMore({{OptOp::kFuse, axis}});
   }
 
+  // Loops cut in two: the least promising.
   void Blocks() {
     for (int axis = 0; axis < static_cast<int>(axes_.size()); ++axis) {
       const bool output = axis < now_.outputs();

@@ -32,7 +32,7 @@ Weight WeightOf(absl::Span<UOp* const> order) {
     const Op op = uop->op();
     const bool division = op == Op::FLOORDIV || op == Op::FLOORMOD || op == Op::CDIV || op == Op::CMOD;
     weight.cost += division ? 4 : 1;
-    weight.decides |= division || op == Op::MAX || op == Op::WHERE || Is(op, kComparison);
+    weight.decides |= division || op == Op::MAX || op == Op::WHERE || IsComparison(op);
   }
   return weight;
 }
@@ -114,7 +114,7 @@ bool Contradict(absl::Span<const Fact> facts) {
 }
 
 bool IsComparison(const UOp* uop) {
-  return Is(uop->op(), kComparison) || (uop->op() == Op::AND && uop->dtype() == DType::kBool);
+  return IsComparison(uop->op()) || (uop->op() == Op::AND && uop->dtype() == DType::kBool);
 }
 
 UOp* Branches(const Match& m, Graph& graph) {

@@ -107,9 +107,7 @@ ProgramFault WmmaFault(const UOp* uop) {
 
 ProgramFault FaultOf(const UOp* uop, const Limits& limits) {
   const Op op = uop->op();
-  const auto ops = kProgramSpec.ops;
-  if (!IsElementwise(op) && std::find(ops.begin(), ops.end(), op) == ops.end())
-    return NotBuilt("an op that no program has");
+  if (!kProgramSpec.Allows(op)) return NotBuilt("an op that no program has");
   if (op == Op::PARAM || op == Op::BUFFER) return StorageFault(uop);
   if (NeedsNoListing(uop)) return {};
   if (IsWeak(uop->dtype())) return {v1::DTYPE_MISMATCH, "a weak value that nothing settles; CAST it"};

@@ -81,43 +81,70 @@ llvm::Value* Shift(Builder& b, const UOp& uop, DType dtype, llvm::Value* x, llvm
 
 // As integers of one bit: x / 1 is x, x / 0 is 0, and a count of 1 is the width.
 llvm::Value* BoolAlu(Builder& b, Op op, llvm::Value* x, llvm::Value* y) {
-  switch (op) {
-    case Op::ADD:
-    case Op::MAX:
-    case Op::OR: return b.CreateOr(x, y);
-    case Op::MUL:
-    case Op::AND:
-    case Op::FLOORDIV:
-    case Op::CDIV: return b.CreateAnd(x, y);
-    case Op::XOR:
-    case Op::CMPNE: return b.CreateXor(x, y);
-    case Op::FLOORMOD:
-    case Op::CMOD:
-    case Op::SHL:
-    case Op::SHR: return b.CreateAnd(x, b.CreateNot(y));
-    case Op::CMPLT: return b.CreateAnd(b.CreateNot(x), y);
-    default: KILN_CHECK(false); return nullptr;
+  switch (As<AluOp>(op)) {
+    case AluOp::ADD:
+    case AluOp::MAX:
+    case AluOp::OR: return b.CreateOr(x, y);
+    case AluOp::MUL:
+    case AluOp::AND:
+    case AluOp::FLOORDIV:
+    case AluOp::CDIV: return b.CreateAnd(x, y);
+    case AluOp::XOR:
+    case AluOp::CMPNE: return b.CreateXor(x, y);
+    case AluOp::FLOORMOD:
+    case AluOp::CMOD:
+    case AluOp::SHL:
+    case AluOp::SHR: return b.CreateAnd(x, b.CreateNot(y));
+    case AluOp::CMPLT: return b.CreateAnd(b.CreateNot(x), y);
+    // Of floats alone, of any dtype (EmitAlu), or decomposed: THREEFRY.
+    case AluOp::RECIPROCAL:
+    case AluOp::TRUNC:
+    case AluOp::CAST:
+    case AluOp::EXP2:
+    case AluOp::LOG2:
+    case AluOp::SIN:
+    case AluOp::SQRT:
+    case AluOp::FDIV:
+    case AluOp::POW:
+    case AluOp::THREEFRY:
+    case AluOp::WHERE: break;
   }
+  KILN_CHECK(false);
+  return nullptr;
 }
 
 llvm::Value* IntAlu(Builder& b, const UOp& uop, DType dtype, llvm::Value* x, llvm::Value* y) {
-  switch (uop.op()) {
-    case Op::ADD: return b.CreateAdd(x, y);
-    case Op::MUL: return b.CreateMul(x, y);
-    case Op::MAX: return b.CreateBinaryIntrinsic(IsSigned(dtype) ? llvm::Intrinsic::smax : llvm::Intrinsic::umax, x, y);
-    case Op::XOR: return b.CreateXor(x, y);
-    case Op::OR: return b.CreateOr(x, y);
-    case Op::AND: return b.CreateAnd(x, y);
-    case Op::SHL:
-    case Op::SHR: return Shift(b, uop, dtype, x, y);
-    case Op::CMPLT: return IsSigned(dtype) ? b.CreateICmpSLT(x, y) : b.CreateICmpULT(x, y);
-    case Op::CMPNE: return b.CreateICmpNE(x, y);
-    case Op::CDIV: return Divide(b, dtype, x, y).quotient;
-    case Op::CMOD: return Divide(b, dtype, x, y).remainder;
-    case Op::FLOORDIV:
-    case Op::FLOORMOD: return FloorDivide(b, uop, dtype, x, y);
-    default: KILN_CHECK(false); return nullptr;
+  switch (As<AluOp>(uop.op())) {
+    case AluOp::ADD: return b.CreateAdd(x, y);
+    case AluOp::MUL: return b.CreateMul(x, y);
+    case AluOp::MAX:
+      return b.CreateBinaryIntrinsic(IsSigned(dtype) ? llvm::Intrinsic::smax : llvm::Intrinsic::umax, x, y);
+    case AluOp::XOR: return b.CreateXor(x, y);
+    case AluOp::OR: return b.CreateOr(x, y);
+    case AluOp::AND: return b.CreateAnd(x, y);
+    case AluOp::SHL:
+    case AluOp::SHR: return Shift(b, uop, dtype, x, y);
+    case AluOp::CMPLT: return IsSigned(dtype) ? b.CreateICmpSLT(x, y) : b.CreateICmpULT(x, y);
+    case AluOp::CMPNE: return b.CreateICmpNE(x, y);
+    case AluOp::CDIV: return Divide(b, dtype, x, y).quotient;
+    case AluOp::CMOD: return Divide(b, dtype, x, y).remainder;
+    case AluOp::FLOORDIV:
+    case AluOp::FLOORMOD: return FloorDivide(b, uop, dtype, x, y);
+    // Of floats alone, of any dtype (EmitAlu), or decomposed: THREEFRY.
+    case AluOp::RECIPROCAL:
+    case AluOp::TRUNC:
+    case AluOp::CAST:
+    case AluOp::EXP2:
+    case AluOp::LOG2:
+    case AluOp::SIN:
+    case AluOp::SQRT:
+    case AluOp::FDIV:
+    case AluOp::POW:
+    case AluOp::THREEFRY:
+    case AluOp::WHERE: break;
   }
+  KILN_CHECK(false);
+  return nullptr;
 }
 
 // NaN wins; of two zeros either may, which costs two instructions less. It is `x` that
@@ -138,23 +165,38 @@ bool IsMinusOne(const UOp* uop) {
 llvm::Value* FloatAlu(Builder& b, const UOp& uop, llvm::ArrayRef<llvm::Value*> operands) {
   llvm::Value* x = operands[0];
   llvm::Value* y = operands.size() > 1 ? operands[1] : nullptr;
-  switch (uop.op()) {
-    case Op::ADD: return b.CreateFAdd(x, y);
-    case Op::MUL:
+  switch (As<AluOp>(uop.op())) {
+    case AluOp::ADD: return b.CreateFAdd(x, y);
+    case AluOp::MUL:
       if (IsMinusOne(uop.src(1))) return b.CreateFNeg(x);
       return b.CreateFMul(x, y);
-    case Op::MAX: return Greater(b, y, x);
-    case Op::FDIV: return b.CreateFDiv(x, y);
-    case Op::CMPLT: return b.CreateFCmpOLT(x, y);
-    case Op::CMPNE: return b.CreateFCmpUNE(x, y);
-    case Op::RECIPROCAL: return b.CreateFDiv(llvm::ConstantFP::get(x->getType(), 1.0), x);
-    case Op::TRUNC: return b.CreateUnaryIntrinsic(llvm::Intrinsic::trunc, x);
-    case Op::SQRT: return b.CreateUnaryIntrinsic(llvm::Intrinsic::sqrt, x);
-    case Op::EXP2:
-    case Op::LOG2:
-    case Op::SIN: return EmitVectorMath(b, uop.op(), x);
-    default: KILN_CHECK(false); return nullptr;
+    case AluOp::MAX: return Greater(b, y, x);
+    case AluOp::FDIV: return b.CreateFDiv(x, y);
+    case AluOp::CMPLT: return b.CreateFCmpOLT(x, y);
+    case AluOp::CMPNE: return b.CreateFCmpUNE(x, y);
+    case AluOp::RECIPROCAL: return b.CreateFDiv(llvm::ConstantFP::get(x->getType(), 1.0), x);
+    case AluOp::TRUNC: return b.CreateUnaryIntrinsic(llvm::Intrinsic::trunc, x);
+    case AluOp::SQRT: return b.CreateUnaryIntrinsic(llvm::Intrinsic::sqrt, x);
+    case AluOp::EXP2:
+    case AluOp::LOG2:
+    case AluOp::SIN: return EmitVectorMath(b, uop.op(), x);
+    // Of integers alone, of any dtype (EmitAlu), or decomposed: POW.
+    case AluOp::CAST:
+    case AluOp::FLOORDIV:
+    case AluOp::FLOORMOD:
+    case AluOp::CDIV:
+    case AluOp::CMOD:
+    case AluOp::XOR:
+    case AluOp::OR:
+    case AluOp::AND:
+    case AluOp::SHL:
+    case AluOp::SHR:
+    case AluOp::POW:
+    case AluOp::THREEFRY:
+    case AluOp::WHERE: break;
   }
+  KILN_CHECK(false);
+  return nullptr;
 }
 
 }  // namespace

@@ -61,52 +61,51 @@ class KernelEmitter {
 
   void Emit(UOp* uop) {
     if (IsElementwise(uop->op())) return EmitElementwise(uop);
-    switch (uop->op()) {
-      case Op::CONST:
+    switch (As<KernelOp>(uop->op())) {
+      case KernelOp::CONST:
         values_[uop] = {{}, {{ConstantOf(builder_.getContext(), uop->dtype(), uop->arg_as<ConstArg>().bits)}}};
         return;
-      case Op::PARAM:
-        if (uop->IsVariable()) {
-          values_[uop] = {{}, {{memory_.Variable(uop)}}};
-        } else {
-          memory_.AddParameter(uop);
-        }
+      case KernelOp::PARAM:
+        if (!uop->IsVariable()) return memory_.AddParameter(uop);
+        values_[uop] = {{}, {{memory_.Variable(uop)}}};
         return;
-      case Op::BUFFER:
-        if (uop->addrspace() == AddrSpace::kLocal) {
-          memory_.AddArray(uop);
-        } else {
-          memory_.AddRegisters(uop);
-        }
-        return;
-      case Op::SPECIAL:
+      case KernelOp::BUFFER:
+        return uop->addrspace() == AddrSpace::kLocal ? memory_.AddArray(uop) : memory_.AddRegisters(uop);
+      case KernelOp::SPECIAL:
         values_[uop] = {{}, {{abi_.Coordinate(builder_, uop->arg_as<TextArg>().text), true, 0}}};
         return;
-      case Op::STACK: return EmitStack(uop);
-      case Op::EXPAND:
-      case Op::RESHAPE: return EmitReshape(uop);
-      case Op::PERMUTE: values_[uop] = Transposed(builder_, At(uop->src(0)), uop->shape()); return;
-      case Op::SHRINK:
-      case Op::PAD: return EmitMove(uop);
-      case Op::BITCAST: return EmitBitcasts(uop);
-      case Op::WMMA:
+      case KernelOp::STACK: return EmitStack(uop);
+      case KernelOp::EXPAND:
+      case KernelOp::RESHAPE: return EmitReshape(uop);
+      case KernelOp::PERMUTE: values_[uop] = Transposed(builder_, At(uop->src(0)), uop->shape()); return;
+      case KernelOp::SHRINK:
+      case KernelOp::PAD: return EmitMove(uop);
+      case KernelOp::BITCAST: return EmitBitcasts(uop);
+      case KernelOp::WMMA:
         if (const auto product = GroupProductOf(uop)) return EmitGroupProduct(uop, *product);
         return EmitDots(uop);
-      case Op::RANGE:
-        if (const auto loads = prefetches_.before.find(uop); loads != prefetches_.before.end()) {
+      case KernelOp::RANGE:
+        if (const auto loads = prefetches_.before.find(uop); loads != ahead_.before.end()) {
           for (const UOp* load : loads->second) EmitPrefetch(load);
         }
         return OpenLoop(uop);
-      case Op::END:
+      case KernelOp::END:
         for (size_t k = uop->src().size(); k-- > 1;) CloseLoop(uop->src(k));
         return;
-      case Op::LOAD: return EmitLoad(uop);
-      case Op::STORE: return EmitStore(uop);
-      case Op::REDUCE: return EmitReduce(uop);
-      case Op::AFTER:
-      case Op::INDEX: return;  // read where they are used
-      default: KILN_CHECK(false);
+      case KernelOp::LOAD: return EmitLoad(uop);
+      case KernelOp::STORE: return EmitStore(uop);
+      case KernelOp::REDUCE: return EmitReduce(uop);
+      case KernelOp::AFTER:
+      case KernelOp::INDEX:
+        return;  // read where they are used
+      // In no linear kernel (kLinearSpec); LINEAR is the list itself.
+      case KernelOp::FLIP:
+      case KernelOp::REPLICATED:
+      case KernelOp::GROUP:
+      case KernelOp::SINK:
+      case KernelOp::LINEAR: break;
     }
+    KILN_CHECK(false);
   }
 
   // -- Loops. The test stands at the end, and at the beginning too where there may

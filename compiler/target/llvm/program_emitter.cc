@@ -57,38 +57,52 @@ class ProgramEmitter {
 
   void Emit(UOp* uop) {
     if (IsElementwise(uop->op())) return EmitElementwise(uop);
-    switch (uop->op()) {
-      case Op::CONST:
+    switch (As<ProgramOp>(uop->op())) {
+      case ProgramOp::CONST:
         values_[uop] = {ConstantOf(builder_.getContext(), uop->dtype(), uop->arg_as<ConstArg>().bits)};
         return;
-      case Op::PARAM:
+      case ProgramOp::PARAM:
         if (uop->IsVariable()) {
           values_[uop] = {memory_.Variable(uop)};
         } else {
           memory_.AddParameter(uop);
         }
         return;
-      case Op::BUFFER: memory_.AddArray(uop); return;
-      case Op::SPECIAL: values_[uop] = {abi_.Coordinate(builder_, uop->arg_as<TextArg>().text), true, 0}; return;
-      case Op::BARRIER: abi_.Barrier(builder_); return;
-      case Op::STACK: return EmitStack(uop);
-      case Op::BITCAST: return EmitBits(uop);
-      case Op::INDEX: return EmitLane(uop);
-      case Op::RANGE: return OpenLoop(uop);
-      case Op::IF: return OpenIf(uop);
-      case Op::END:
-      case Op::ENDIF: return Close();
-      case Op::LOAD: return EmitLoad(uop);
-      case Op::STORE: return EmitStore(uop);
-      case Op::ATOMICADD: return EmitAtomicAdd(uop);
-      case Op::WMMA: {
+      case ProgramOp::BUFFER: memory_.AddArray(uop); return;
+      case ProgramOp::SPECIAL: values_[uop] = {abi_.Coordinate(builder_, uop->arg_as<TextArg>().text), true, 0}; return;
+      case ProgramOp::BARRIER: abi_.Barrier(builder_); return;
+      case ProgramOp::STACK: return EmitStack(uop);
+      case ProgramOp::BITCAST: return EmitBits(uop);
+      case ProgramOp::INDEX: return EmitLane(uop);
+      case ProgramOp::RANGE: return OpenLoop(uop);
+      case ProgramOp::IF: return OpenIf(uop);
+      case ProgramOp::END:
+      case ProgramOp::ENDIF: return Close();
+      case ProgramOp::LOAD: return EmitLoad(uop);
+      case ProgramOp::STORE: return EmitStore(uop);
+      case ProgramOp::ATOMICADD: return EmitAtomicAdd(uop);
+      case ProgramOp::WMMA: {
         const auto operand = [&](size_t i) { return Vector(uop->src(i), LanesOf(uop->src(i)->shape())); };
         values_[uop] = {abi_.Wmma(builder_, uop->arg_as<WmmaArg>(), operand(0), operand(1), operand(2))};
         return;
       }
-      case Op::AFTER: values_[uop] = Element(values_.at(uop->src(0))); return;
-      default: KILN_CHECK(false);
+      case ProgramOp::AFTER: values_[uop] = Element(values_.at(uop->src(0))); return;
+      // In no program as it is listed for this emitter.
+      case ProgramOp::PERMUTE:
+      case ProgramOp::FLIP:
+      case ProgramOp::RESHAPE:
+      case ProgramOp::EXPAND:
+      case ProgramOp::PAD:
+      case ProgramOp::SHRINK:
+      case ProgramOp::REPLICATED:
+      case ProgramOp::REDUCE:
+      case ProgramOp::GROUP:
+      case ProgramOp::SINK:
+      case ProgramOp::LINEAR:
+      case ProgramOp::CUSTOM:
+      case ProgramOp::CUSTOMI: break;
     }
+    KILN_CHECK(false);
   }
 
   // -- Control. A loop may have no iteration at all.
