@@ -4,8 +4,8 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "compiler/observer.h"
-#include "compiler/options.h"
+#include "compiler/options/observer.h"
+#include "compiler/options/options.h"
 #include "compiler/pass/pipeline.h"
 #include "compiler/schedule/callify.h"
 #include "kiln/v1/executable.pb.h"

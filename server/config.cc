@@ -22,7 +22,7 @@
 #include "absl/strings/str_split.h"
 #include "base/check.h"
 #include "base/error.h"
-#include "compiler/version.h"
+#include "compiler/options/version.h"
 #include "google/protobuf/descriptor.h"
 #include "google/protobuf/io/tokenizer.h"
 #include "google/protobuf/text_format.h"

@@ -23,7 +23,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
-#include "base/graph_hash.h"
+#include "base/graph/graph_hash.h"
 #include "base/store/disk_store.h"
 #include "base/store/entry.h"
 

@@ -7,7 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/blake3.h"
 #include "base/error.h"
-#include "base/graph_hash.h"
+#include "base/graph/graph_hash.h"
 #include "kiln/v1/executable.pb.h"
 #include "kiln/v1/multi_program.pb.h"
 

@@ -5,8 +5,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
-#include "base/graph_hash.h"
-#include "base/graph_text.h"
+#include "base/graph/graph_hash.h"
+#include "base/graph/graph_text.h"
 #include "client/cli/command.h"
 #include "client/cli/graph_file.h"
 #include "client/cli/stages.h"

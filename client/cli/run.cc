@@ -11,7 +11,7 @@
 #include "client/cli/inputs.h"
 #include "client/cli/table.h"
 #include "client/cli/tensor_text.h"
-#include "client/cpp/npy.h"
+#include "client/cpp/arrays/npy.h"
 
 namespace kiln::cli {
 namespace {

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "client/cpp/host_tensor.h"
+#include "client/cpp/arrays/host_tensor.h"
 
 namespace kiln::cli {
 

@@ -32,10 +32,10 @@
 #include "absl/strings/string_view.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
-#include "client/cpp/connection.h"
-#include "client/cpp/host_tensor.h"
+#include "client/cpp/arrays/host_tensor.h"
 #include "client/cpp/program.h"
-#include "client/cpp/stream_link.h"
+#include "client/cpp/transport/connection.h"
+#include "client/cpp/transport/stream_link.h"
 #include "kiln/v1/kernel_service.pb.h"
 
 namespace kiln::client {

@@ -8,10 +8,10 @@
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
 #include "compiler/gradient/rules.h"
-#include "compiler/ir/as_sent.h"
+#include "compiler/import/as_sent.h"
+#include "compiler/import/wire.h"
 #include "compiler/ir/build.h"
 #include "compiler/ir/movement.h"
-#include "compiler/ir/wire.h"
 
 namespace kiln::compiler {
 namespace {

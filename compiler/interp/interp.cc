@@ -10,7 +10,7 @@
 #include "compiler/interp/kernel_list.h"
 #include "compiler/interp/plan.h"
 #include "compiler/interp/program.h"
-#include "compiler/ir/entry.h"
+#include "compiler/structure/entry.h"
 
 namespace kiln::compiler {
 namespace {

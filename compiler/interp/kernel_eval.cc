@@ -13,7 +13,7 @@
 #include "compiler/interp/scalar.h"
 #include "compiler/interp/tensor.h"
 #include "compiler/ir/build.h"
-#include "compiler/ir/group_product.h"
+#include "compiler/structure/group_product.h"
 
 namespace kiln::compiler {
 namespace {

@@ -9,9 +9,9 @@
 #include "base/error.h"
 #include "compiler/interp/arguments.h"
 #include "compiler/interp/program_state.h"
-#include "compiler/ir/code_text.h"
-#include "compiler/ir/program_scopes.h"
 #include "compiler/spec/program_spec.h"
+#include "compiler/structure/code_text.h"
+#include "compiler/structure/program_scopes.h"
 
 namespace kiln::compiler {
 namespace {

@@ -4,9 +4,9 @@
 #include "compiler/interp/program_state.h"
 #include "compiler/interp/scalar.h"
 #include "compiler/interp/tensor.h"
-#include "compiler/ir/program_scopes.h"
 #include "compiler/spec/program_spec.h"
 #include "compiler/spec/wmma_layout.h"
+#include "compiler/structure/program_scopes.h"
 
 namespace kiln::compiler {
 namespace {

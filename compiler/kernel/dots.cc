@@ -7,9 +7,9 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "compiler/ir/build.h"
-#include "compiler/ir/tf32.h"
 #include "compiler/kernel/ranges.h"
 #include "compiler/rewrite/rewrite.h"
+#include "compiler/structure/tf32.h"
 
 namespace kiln::compiler {
 namespace {

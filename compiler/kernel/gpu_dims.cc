@@ -9,10 +9,10 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
 #include "compiler/ir/build.h"
-#include "compiler/ir/group_product.h"
 #include "compiler/kernel/loops_apart.h"
 #include "compiler/kernel/ranges.h"
 #include "compiler/rewrite/rewrite.h"
+#include "compiler/structure/group_product.h"
 
 namespace kiln::compiler {
 namespace {

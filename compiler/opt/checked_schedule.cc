@@ -8,11 +8,11 @@
 #include "compiler/kernel/dots.h"
 #include "compiler/kernel/expand.h"
 #include "compiler/kernel/gpu_dims.h"
-#include "compiler/kernel/kernel_form.h"
 #include "compiler/kernel/ranges.h"
 #include "compiler/opt/local_buffer.h"
 #include "compiler/opt/outer_reduce.h"
 #include "compiler/opt/tensor_tile.h"
+#include "compiler/program/kernel_form.h"
 
 namespace kiln::compiler {
 namespace {

@@ -16,8 +16,8 @@
 
 #include "absl/types/span.h"
 #include "compiler/ir/graph.h"
-#include "compiler/ir/group_product.h"
 #include "compiler/rules/linear.h"
+#include "compiler/structure/group_product.h"
 
 namespace kiln::compiler {
 

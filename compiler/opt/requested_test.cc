@@ -7,9 +7,9 @@
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
 #include "compiler/ir/build.h"
-#include "compiler/ir/group_product.h"
 #include "compiler/opt/local_buffer.h"
 #include "compiler/opt/schedule_text.h"
+#include "compiler/structure/group_product.h"
 
 namespace kiln::compiler {
 namespace {

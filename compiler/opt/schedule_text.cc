@@ -5,9 +5,9 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "base/error.h"
-#include "base/text_scanner.h"
-#include "compiler/ir/group_product.h"
+#include "base/graph/text_scanner.h"
 #include "compiler/opt/opt_ops.h"
+#include "compiler/structure/group_product.h"
 
 namespace kiln::compiler {
 namespace {

@@ -8,13 +8,13 @@
 #include "base/error.h"
 #include "compiler/ir/build.h"
 #include "compiler/ir/dtype.h"
-#include "compiler/ir/product_box.h"
 #include "compiler/kernel/expand.h"
 #include "compiler/kernel/ranges.h"
 #include "compiler/opt/apply.h"
 #include "compiler/opt/product.h"
 #include "compiler/opt/tile_factors.h"
 #include "compiler/rewrite/rewrite.h"
+#include "compiler/structure/product_box.h"
 
 namespace kiln::compiler {
 namespace {

@@ -15,7 +15,7 @@
 
 #include "absl/status/status.h"
 #include "compiler/ir/graph.h"
-#include "compiler/ir/group_product.h"
+#include "compiler/structure/group_product.h"
 #include "kiln/v1/target.pb.h"
 
 namespace kiln::compiler {

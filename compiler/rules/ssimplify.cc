@@ -8,9 +8,9 @@
 #include "compiler/interp/scalar.h"
 #include "compiler/ir/build.h"
 #include "compiler/ir/polynomial.h"
-#include "compiler/ir/variables.h"
 #include "compiler/rewrite/rewrite.h"
 #include "compiler/rules/symbolic.h"
+#include "compiler/structure/variables.h"
 
 namespace kiln::compiler {
 

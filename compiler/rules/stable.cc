@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "compiler/interp/scalar.h"
+#include "compiler/rewrite/formula.h"
 #include "compiler/rewrite/rewrite.h"
-#include "compiler/rules/formula.h"
 #include "compiler/rules/product_factors.h"
 
 namespace kiln::compiler {

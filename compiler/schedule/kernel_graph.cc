@@ -6,10 +6,10 @@
 #include "absl/strings/str_join.h"
 #include "base/check.h"
 #include "compiler/ir/build.h"
-#include "compiler/ir/kernel_call.h"
 #include "compiler/ir/polynomial.h"
 #include "compiler/schedule/callify.h"
 #include "compiler/schedule/opaque_calls.h"
+#include "compiler/structure/kernel_call.h"
 
 namespace kiln::compiler {
 namespace {

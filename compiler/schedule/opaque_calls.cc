@@ -6,12 +6,12 @@
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
 #include "compiler/ir/build.h"
-#include "compiler/ir/kernel_call.h"
 #include "compiler/ir/polynomial.h"
-#include "compiler/ir/variables.h"
 #include "compiler/rewrite/rewrite.h"
 #include "compiler/schedule/kernel_entry.h"
 #include "compiler/spec/program_spec.h"
+#include "compiler/structure/kernel_call.h"
+#include "compiler/structure/variables.h"
 
 namespace kiln::compiler {
 namespace {

@@ -4,7 +4,7 @@
 
 #include "absl/container/flat_hash_set.h"
 #include "compiler/kernel/ranges.h"
-#include "compiler/opt/scan.h"
+#include "compiler/opt/cpu/scan.h"
 #include "compiler/rules/linear.h"
 
 namespace kiln::compiler {

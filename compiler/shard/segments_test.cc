@@ -8,8 +8,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
-#include "base/graph_text.h"
-#include "compiler/ir/wire.h"
+#include "base/graph/graph_text.h"
+#include "compiler/import/wire.h"
 #include "compiler/shard/levels.h"
 #include "compiler/shard/shard_text.h"
 #include "compiler/shard/shares.h"

@@ -1,7 +1,7 @@
 #include "compiler/shard/shard_text.h"
 
 #include "absl/strings/str_cat.h"
-#include "compiler/ir/wire.h"
+#include "compiler/import/wire.h"
 
 namespace kiln::compiler {
 namespace {

@@ -3,10 +3,10 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
-#include "compiler/ir/program_scopes.h"
-#include "compiler/ir/variables.h"
 #include "compiler/spec/program_spec.h"
 #include "compiler/spec/wmma_layout.h"
+#include "compiler/structure/program_scopes.h"
+#include "compiler/structure/variables.h"
 
 namespace kiln::compiler {
 namespace {

@@ -8,8 +8,8 @@
 
 #include "absl/status/statusor.h"
 #include "compiler/ir/graph.h"
-#include "compiler/options.h"
-#include "compiler/rules/native_ops.h"
+#include "compiler/options/options.h"
+#include "compiler/rules/transcendental/native_ops.h"
 #include "kiln/v1/executable.pb.h"
 #include "kiln/v1/target.pb.h"
 

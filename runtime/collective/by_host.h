@@ -14,7 +14,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "runtime/collective/job.h"
+#include "runtime/collective/algorithms/job.h"
 #include "runtime/collective/place.h"
 
 namespace kiln::runtime::collective {

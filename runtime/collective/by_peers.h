@@ -19,8 +19,8 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "runtime/collective/algorithms/job.h"
 #include "runtime/collective/combiner.h"
-#include "runtime/collective/job.h"
 #include "runtime/collective/place.h"
 
 namespace kiln::runtime::collective {

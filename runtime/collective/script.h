@@ -14,7 +14,7 @@
 #include "absl/strings/string_view.h"
 #include "kiln/v1/dtype.pb.h"
 #include "runtime/cluster/transport.h"
-#include "runtime/collective/arithmetic.h"
+#include "runtime/collective/algorithms/arithmetic.h"
 
 namespace kiln::runtime::collective {
 

@@ -17,7 +17,7 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/types/span.h"
-#include "runtime/collective/job.h"
+#include "runtime/collective/algorithms/job.h"
 #include "runtime/hal/device.h"
 
 namespace kiln::runtime::collective {

@@ -10,8 +10,8 @@
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "kiln/v1/dtype.pb.h"
-#include "runtime/collective/arithmetic.h"
-#include "runtime/collective/job.h"
+#include "runtime/collective/algorithms/arithmetic.h"
+#include "runtime/collective/algorithms/job.h"
 #include "runtime/collective/place.h"
 
 namespace kiln::runtime::collective {

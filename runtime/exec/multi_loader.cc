@@ -5,12 +5,12 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
-#include "runtime/exec/access_order.h"
-#include "runtime/exec/check_executable.h"
 #include "runtime/exec/load.h"
 #include "runtime/exec/multi_collective.h"
 #include "runtime/exec/multi_program.h"
 #include "runtime/hal/stored_bytes.h"
+#include "runtime/plan/access_order.h"
+#include "runtime/plan/check_executable.h"
 
 namespace kiln::runtime {
 namespace {

@@ -4,8 +4,8 @@
 
 #include "absl/container/inlined_vector.h"
 #include "base/error.h"
-#include "runtime/exec/box_copy.h"
 #include "runtime/hal/device.h"
+#include "runtime/plan/box_copy.h"
 
 namespace kiln::runtime {
 namespace {

@@ -18,12 +18,12 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "kiln/v1/multi_program.pb.h"
-#include "runtime/exec/box_copy.h"
 #include "runtime/exec/multi_collective.h"
 #include "runtime/exec/program.h"
-#include "runtime/exec/sizes.h"
 #include "runtime/hal/buffer.h"
 #include "runtime/hal/device.h"
+#include "runtime/plan/box_copy.h"
+#include "runtime/plan/sizes.h"
 
 namespace kiln::runtime {
 

@@ -6,7 +6,7 @@
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
-#include "runtime/exec/sharing.h"
+#include "runtime/plan/sharing.h"
 
 namespace kiln::runtime {
 namespace {

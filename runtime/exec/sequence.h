@@ -20,10 +20,10 @@
 #include "absl/types/span.h"
 #include "runtime/exec/estimate.h"
 #include "runtime/exec/program.h"
-#include "runtime/exec/sequence_bytes.h"
 #include "runtime/hal/buffer.h"
 #include "runtime/hal/device.h"
 #include "runtime/hal/launch_list.h"
+#include "runtime/plan/sequence_bytes.h"
 
 namespace kiln::runtime {
 

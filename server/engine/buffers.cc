@@ -5,7 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
 #include "runtime/collective/copy_between.h"
-#include "server/engine/tensor_type.h"
+#include "server/engine/memory/tensor_type.h"
 
 namespace kiln::server {
 namespace {

@@ -21,8 +21,8 @@
 #include "runtime/collective/meeting.h"
 #include "runtime/hal/device.h"
 #include "runtime/hal/queue.h"
-#include "server/engine/buffer_table.h"
-#include "server/engine/requests.h"
+#include "server/engine/executions/requests.h"
+#include "server/engine/memory/buffer_table.h"
 
 namespace kiln::server {
 

@@ -9,9 +9,9 @@
 #include "absl/time/clock.h"
 #include "base/check.h"
 #include "base/error.h"
-#include "base/graph_hash.h"
-#include "server/engine/execution.h"
-#include "server/engine/program_key.h"
+#include "base/graph/graph_hash.h"
+#include "server/engine/executions/execution.h"
+#include "server/engine/programs/program_key.h"
 
 namespace kiln::server {
 namespace {

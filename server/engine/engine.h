@@ -26,15 +26,15 @@
 #include "runtime/exec/executor.h"
 #include "runtime/hal/device.h"
 #include "runtime/observer.h"
-#include "server/engine/buffer_table.h"
 #include "server/engine/buffers.h"
 #include "server/engine/collective.h"
-#include "server/engine/compile_pool.h"
-#include "server/engine/compiled_combiner.h"
-#include "server/engine/program_store.h"
-#include "server/engine/recordings.h"
-#include "server/engine/requests.h"
-#include "server/engine/session_table.h"
+#include "server/engine/executions/recordings.h"
+#include "server/engine/executions/requests.h"
+#include "server/engine/memory/buffer_table.h"
+#include "server/engine/programs/compile_pool.h"
+#include "server/engine/programs/compiled_combiner.h"
+#include "server/engine/programs/program_store.h"
+#include "server/engine/sessions/session_table.h"
 
 namespace kiln::server {
 

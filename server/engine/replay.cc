@@ -11,8 +11,8 @@
 #include "absl/synchronization/mutex.h"
 #include "absl/time/clock.h"
 #include "base/error.h"
-#include "server/engine/compile_options.h"
 #include "server/engine/engine.h"
+#include "server/engine/programs/compile_options.h"
 
 namespace kiln::server {
 namespace {

@@ -9,7 +9,7 @@
 #include "absl/functional/any_invocable.h"
 #include "absl/status/statusor.h"
 #include "server/engine/buffers.h"
-#include "server/engine/compile_pool.h"
+#include "server/engine/programs/compile_pool.h"
 #include "server/files/data_folder.h"
 #include "server/files/tensor_file.h"
 

@@ -11,7 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
 #include "base/npy_header.h"
-#include "server/engine/tensor_type.h"
+#include "server/engine/memory/tensor_type.h"
 
 namespace kiln::server {
 namespace {

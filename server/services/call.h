@@ -16,11 +16,11 @@
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "base/error.h"
-#include "server/engine/program_store.h"
-#include "server/engine/session.h"
+#include "server/engine/memory/session.h"
+#include "server/engine/programs/program_store.h"
+#include "server/messages/status.h"
 #include "server/services/codec.h"
 #include "server/services/env.h"
-#include "server/status.h"
 
 namespace kiln::server {
 

@@ -8,7 +8,7 @@
 #include "google/protobuf/wire_format_lite.h"
 #include "kiln/v1/graph.pb.h"
 #include "kiln/v1/kernel_service.pb.h"
-#include "server/engine/over_limit.h"
+#include "server/engine/memory/over_limit.h"
 
 namespace kiln::server {
 namespace {

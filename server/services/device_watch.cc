@@ -7,9 +7,9 @@
 #include "absl/time/time.h"
 #include "base/error.h"
 #include "google/protobuf/util/message_differencer.h"
-#include "server/engine/over_limit.h"
+#include "server/engine/memory/over_limit.h"
+#include "server/messages/convert.h"
 #include "server/services/call.h"
-#include "server/services/convert.h"
 
 namespace kiln::server {
 namespace {

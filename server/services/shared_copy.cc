@@ -7,7 +7,7 @@
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "base/error.h"
-#include "server/services/convert.h"
+#include "server/messages/convert.h"
 #include "server/services/unimplemented.h"
 
 namespace kiln::server {

@@ -9,7 +9,7 @@
 #include "absl/synchronization/mutex.h"
 #include "base/error.h"
 #include "kiln/v1/debug_service.pb.h"
-#include "server/engine/compile_options.h"
+#include "server/engine/programs/compile_options.h"
 #include "server/services/call.h"
 
 namespace kiln::server {

@@ -16,7 +16,7 @@
 #include "absl/time/clock.h"
 #include "base/check.h"
 #include "base/error.h"
-#include "server/status.h"
+#include "server/messages/status.h"
 
 namespace kiln::server {
 namespace {

@@ -7,7 +7,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/time/clock.h"
 #include "base/error.h"
-#include "server/engine/over_limit.h"
+#include "server/engine/memory/over_limit.h"
 
 namespace kiln::server {
 namespace {

@@ -15,8 +15,8 @@
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
-#include "server/engine/random_handles.h"
-#include "server/engine/session.h"
+#include "server/engine/memory/random_handles.h"
+#include "server/engine/memory/session.h"
 #include "server/shared_memory/region.h"
 
 namespace kiln::server {

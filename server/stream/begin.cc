@@ -4,9 +4,9 @@
 #include <utility>
 
 #include "base/error.h"
-#include "server/engine/compile_options.h"
-#include "server/services/convert.h"
-#include "server/services/not_implemented.h"
+#include "server/engine/programs/compile_options.h"
+#include "server/messages/convert.h"
+#include "server/messages/not_implemented.h"
 #include "server/stream/command_stream.h"
 
 namespace kiln::server {

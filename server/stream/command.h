@@ -12,7 +12,7 @@
 #include "absl/time/time.h"
 #include "kiln/v1/kernel_service.pb.h"
 #include "server/engine/buffers.h"
-#include "server/engine/poison.h"
+#include "server/engine/memory/poison.h"
 
 namespace kiln::server {
 

@@ -23,7 +23,7 @@
 #include "absl/synchronization/mutex.h"
 #include "absl/types/optional.h"
 #include "server/engine/engine.h"
-#include "server/engine/session.h"
+#include "server/engine/memory/session.h"
 #include "server/stream/answers.h"
 #include "server/stream/command.h"
 

@@ -10,8 +10,8 @@
 #include <thread>
 
 #include "base/check.h"
-#include "compiler/options.h"
-#include "tests/support/cpu_engine.h"
+#include "compiler/options/options.h"
+#include "tests/support/engines/cpu_engine.h"
 
 namespace kiln::bench {
 namespace {

@@ -3,9 +3,9 @@
 // of memory.
 #include <cmath>
 
-#include "tests/bench/hand.h"
-#include "tests/bench/peers.h"
-#include "tests/bench/suite.h"
+#include "tests/bench/suite/hand.h"
+#include "tests/bench/suite/peers.h"
+#include "tests/bench/suite/suite.h"
 
 namespace kiln::bench {
 namespace {

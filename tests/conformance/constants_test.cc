@@ -13,10 +13,10 @@
 #include "compiler/compile.h"
 #include "runtime/hal/device.h"
 #include "tests/support/arguments.h"
-#include "tests/support/cpu_engine.h"
 #include "tests/support/cpu_programs.h"
 #include "tests/support/cpu_targets.h"
-#include "tests/support/interp_engine.h"
+#include "tests/support/engines/cpu_engine.h"
+#include "tests/support/engines/interp_engine.h"
 
 namespace kiln::testing {
 namespace {

@@ -12,8 +12,8 @@
 #include "base/float_bits.h"
 #include "base/op_names.h"
 #include "tests/conformance/cases.h"
-#include "tests/support/cpu_engine.h"
-#include "tests/support/interp_engine.h"
+#include "tests/support/engines/cpu_engine.h"
+#include "tests/support/engines/interp_engine.h"
 #include "tests/support/wire_builder.h"
 
 namespace kiln::testing {

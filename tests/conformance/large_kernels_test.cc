@@ -12,10 +12,10 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "base/error.h"
-#include "base/graph_text.h"
+#include "base/graph/graph_text.h"
 #include "compiler/compile.h"
-#include "tests/support/cpu_engine.h"
 #include "tests/support/cpu_targets.h"
+#include "tests/support/engines/cpu_engine.h"
 
 namespace kiln::testing {
 namespace {

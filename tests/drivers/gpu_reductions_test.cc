@@ -14,8 +14,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
 #include "compiler/compile.h"
-#include "runtime/collective/arithmetic.h"
-#include "server/engine/compiled_combiner.h"
+#include "runtime/collective/algorithms/arithmetic.h"
+#include "server/engine/programs/compiled_combiner.h"
 #include "tests/drivers/compiled_for.h"
 #include "tests/drivers/gpu_together.h"
 

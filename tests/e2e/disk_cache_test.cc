@@ -9,7 +9,7 @@
 #include <thread>
 
 #include "absl/strings/str_cat.h"
-#include "base/graph_hash.h"
+#include "base/graph/graph_hash.h"
 #include "base/store/disk_store.h"
 #include "base/store/faulty_folder.h"
 #include "kiln/v1/executable.pb.h"

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "server/engine/session.h"
+#include "server/engine/memory/session.h"
 #include "tests/e2e/server_fixture.h"
 
 namespace kiln::e2e {

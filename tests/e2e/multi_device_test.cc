@@ -17,7 +17,7 @@
 #include "kiln/v1/collective_service.grpc.pb.h"
 #include "runtime/drivers/cpu/device.h"
 #include "server/engine/engine.h"
-#include "tests/e2e/submit_client.h"
+#include "tests/e2e/submit/submit_client.h"
 
 namespace kiln::e2e {
 namespace {

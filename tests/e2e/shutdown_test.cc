@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "base/graph_hash.h"
+#include "base/graph/graph_hash.h"
 #include "tests/e2e/kilnd_process.h"
 #include "tests/e2e/server_fixture.h"
 

@@ -8,11 +8,11 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
+#include "compiler/import/wire.h"
 #include "compiler/ir/build.h"
-#include "compiler/ir/wire.h"
-#include "tests/support/cpu_engine.h"
-#include "tests/support/interp_engine.h"
-#include "tests/support/multi_engine.h"
+#include "tests/support/engines/cpu_engine.h"
+#include "tests/support/engines/interp_engine.h"
+#include "tests/support/engines/multi_engine.h"
 #include "tests/support/random.h"
 
 namespace kiln::testing {

@@ -6,13 +6,13 @@
 #include <map>
 
 #include "base/error.h"
-#include "base/graph_hash.h"
-#include "base/graph_text.h"
-#include "compiler/ir/entry.h"
+#include "base/graph/graph_hash.h"
+#include "base/graph/graph_text.h"
+#include "compiler/import/wire.h"
 #include "compiler/ir/graph.h"
-#include "compiler/ir/wire.h"
 #include "compiler/spec/program_spec.h"
-#include "tests/conformance/program_cases.h"
+#include "compiler/structure/entry.h"
+#include "tests/conformance/programs/program_cases.h"
 #include "tests/fuzz/mutate.h"
 #include "tests/fuzz/program_maker.h"
 

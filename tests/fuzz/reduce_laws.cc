@@ -4,10 +4,10 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "compiler/import/wire.h"
 #include "compiler/interp/kernel_eval.h"
 #include "compiler/interp/scalar.h"
 #include "compiler/ir/build.h"
-#include "compiler/ir/wire.h"
 #include "compiler/rewrite/rewrite.h"
 #include "compiler/rules/collapse_reduce.h"
 #include "compiler/rules/symbolic.h"

@@ -6,7 +6,7 @@
 #include <string>
 
 #include "absl/container/flat_hash_map.h"
-#include "base/graph_text.h"
+#include "base/graph/graph_text.h"
 
 namespace kiln::testing {
 namespace {

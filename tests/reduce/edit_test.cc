@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "base/graph_text.h"
+#include "base/graph/graph_text.h"
 
 namespace kiln::testing {
 namespace {

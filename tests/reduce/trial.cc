@@ -13,16 +13,16 @@
 #include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
 #include "base/error.h"
-#include "base/graph_text.h"
-#include "compiler/ir/entry.h"
-#include "compiler/ir/wire.h"
+#include "base/graph/graph_text.h"
+#include "compiler/import/wire.h"
 #include "compiler/spec/program_spec.h"
+#include "compiler/structure/entry.h"
 #include "tests/fuzz/laws.h"
 #include "tests/reduce/child.h"
 #include "tests/support/arguments.h"
-#include "tests/support/cpu_engine.h"
+#include "tests/support/engines/cpu_engine.h"
+#include "tests/support/engines/interp_engine.h"
 #include "tests/support/guarded_buffer.h"
-#include "tests/support/interp_engine.h"
 
 namespace kiln::testing {
 namespace {

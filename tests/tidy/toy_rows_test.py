@@ -28,7 +28,7 @@ ALU, MOVE, KERNEL, PROGRAM, TENSOR = TOYS = ["TOY_ALU", "TOY_MOVE", "TOY_KERNEL"
 LACKS_OPS = {
     "compiler/gradient/rules.cc": TOYS,
     "compiler/interp/scalar.cc": [ALU],
-    "compiler/target/llvm/emit_alu.cc": [ALU],
+    "compiler/target/llvm/values/emit_alu.cc": [ALU],
     "compiler/target/cstyle/alu_text.cc": [ALU],
     "compiler/ir/infer_shape.cc": [MOVE, KERNEL, PROGRAM, TENSOR],
     "compiler/ir/infer_bounds.cc": [MOVE, KERNEL, PROGRAM, TENSOR],
@@ -44,7 +44,7 @@ LACKS_OPS = {
 LACKS_OPT_OPS = {
     "compiler/opt/apply.cc": ["ApplyToy"],
     "compiler/opt/checked_schedule.cc": ["CheckToy"],
-    "compiler/opt/neighbours.cc": ["ResizeToy", "MoreToy", "a row of opt_ops.def has no place here"],
+    "compiler/search/neighbours.cc": ["ResizeToy", "MoreToy", "a row of opt_ops.def has no place here"],
 }
 LACKS_BACKENDS = {"server/backends.cc": ["OpenToy"]}
 

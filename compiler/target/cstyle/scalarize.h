@@ -4,7 +4,7 @@
 
 #include "absl/status/statusor.h"
 #include "compiler/ir/graph.h"
-#include "compiler/kernel/list_rewrite.h"
+#include "compiler/program/list_rewrite.h"
 #include "compiler/target/cstyle/dialect.h"
 
 namespace kiln::compiler {

@@ -6,8 +6,8 @@
 #include <cstdint>
 
 #include "absl/status/statusor.h"
-#include "compiler/ir/group_product.h"
 #include "compiler/ir/uop.h"
+#include "compiler/structure/group_product.h"
 #include "kiln/v1/executable.pb.h"
 #include "kiln/v1/target.pb.h"
 

@@ -8,7 +8,7 @@
 #include "compiler/target/gpu/mma_copy.h"
 #include "compiler/target/gpu/stage_ring.h"
 #include "compiler/target/gpu/tensor_cores.h"
-#include "compiler/target/llvm/values.h"
+#include "compiler/target/llvm/values/values.h"
 #include "llvm/IR/DerivedTypes.h"
 
 namespace kiln::compiler {

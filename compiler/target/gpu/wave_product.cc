@@ -7,7 +7,7 @@
 #include "compiler/ir/dtype.h"
 #include "compiler/target/gpu/product_places.h"
 #include "compiler/target/gpu/tensor_cores.h"
-#include "compiler/target/llvm/values.h"
+#include "compiler/target/llvm/values/values.h"
 #include "llvm/IR/DerivedTypes.h"
 
 namespace kiln::compiler {

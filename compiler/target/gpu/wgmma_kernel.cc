@@ -1,7 +1,7 @@
 #include "compiler/target/gpu/wgmma_kernel.h"
 
 #include "compiler/ir/dtype.h"
-#include "compiler/ir/product_box.h"
+#include "compiler/structure/product_box.h"
 #include "compiler/target/gpu/wgmma_product.h"
 #include "llvm/IR/DerivedTypes.h"
 #include "llvm/IR/Function.h"

@@ -5,7 +5,7 @@
 #include <optional>
 #include <vector>
 
-#include "compiler/ir/group_product.h"
+#include "compiler/structure/group_product.h"
 #include "compiler/target/llvm/kernel_abi.h"
 #include "kiln/v1/executable.pb.h"
 #include "llvm/IR/IRBuilder.h"

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <vector>
 
-#include "compiler/ir/group_product.h"
-#include "compiler/target/llvm/values.h"
+#include "compiler/structure/group_product.h"
+#include "compiler/target/llvm/values/values.h"
 
 namespace kiln::compiler {
 namespace {

@@ -8,9 +8,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
-#include "compiler/ir/code_text.h"
+#include "compiler/structure/code_text.h"
 #include "compiler/target/llvm/kernel_emitter.h"
-#include "compiler/target/llvm/values.h"
+#include "compiler/target/llvm/values/values.h"
 #include "llvm/AsmParser/Parser.h"
 #include "llvm/IR/IRBuilder.h"
 #include "llvm/IR/Verifier.h"

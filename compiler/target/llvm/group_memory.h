@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "compiler/target/llvm/kernel_abi.h"
-#include "compiler/target/llvm/values.h"
+#include "compiler/target/llvm/values/values.h"
 #include "llvm/IR/IRBuilder.h"
 
 namespace kiln::compiler {

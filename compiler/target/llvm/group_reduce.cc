@@ -4,8 +4,8 @@
 #include <bit>
 
 #include "absl/strings/str_cat.h"
-#include "compiler/target/llvm/emit_alu.h"
-#include "compiler/target/llvm/values.h"
+#include "compiler/target/llvm/values/emit_alu.h"
+#include "compiler/target/llvm/values/values.h"
 #include "llvm/IR/DerivedTypes.h"
 
 namespace kiln::compiler {

@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "absl/strings/string_view.h"
-#include "compiler/ir/group_product.h"
 #include "compiler/ir/uop.h"
+#include "compiler/structure/group_product.h"
 #include "llvm/IR/IRBuilder.h"
 #include "llvm/IR/Module.h"
 

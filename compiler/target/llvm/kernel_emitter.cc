@@ -8,17 +8,17 @@
 #include "absl/container/flat_hash_map.h"
 #include "base/check.h"
 #include "compiler/target/llvm/aligned_way.h"
-#include "compiler/target/llvm/emit_alu.h"
-#include "compiler/target/llvm/emit_dot.h"
 #include "compiler/target/llvm/group_memory.h"
 #include "compiler/target/llvm/group_reduce.h"
 #include "compiler/target/llvm/memory_emitter.h"
-#include "compiler/target/llvm/move_lanes.h"
 #include "compiler/target/llvm/prefetch.h"
-#include "compiler/target/llvm/reduce_lanes.h"
-#include "compiler/target/llvm/transpose_tile.h"
 #include "compiler/target/llvm/unroll_hint.h"
-#include "compiler/target/llvm/values.h"
+#include "compiler/target/llvm/values/emit_alu.h"
+#include "compiler/target/llvm/values/emit_dot.h"
+#include "compiler/target/llvm/values/move_lanes.h"
+#include "compiler/target/llvm/values/reduce_lanes.h"
+#include "compiler/target/llvm/values/transpose_tile.h"
+#include "compiler/target/llvm/values/values.h"
 
 namespace kiln::compiler {
 namespace {

@@ -9,9 +9,9 @@
 #include "base/error.h"
 #include "compiler/target/llvm/aligned_way.h"
 #include "compiler/target/llvm/custom_code.h"
-#include "compiler/target/llvm/emit_alu.h"
 #include "compiler/target/llvm/memory_emitter.h"
-#include "compiler/target/llvm/values.h"
+#include "compiler/target/llvm/values/emit_alu.h"
+#include "compiler/target/llvm/values/values.h"
 #include "llvm/IR/Intrinsics.h"
 
 namespace kiln::compiler {

@@ -6,9 +6,9 @@
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
 #include "tests/support/ptx/group.h"
-#include "tests/support/ptx/inline_calls.h"
 #include "tests/support/ptx/program.h"
-#include "tests/support/ptx/syntax.h"
+#include "tests/support/ptx/syntax/inline_calls.h"
+#include "tests/support/ptx/syntax/syntax.h"
 
 namespace kiln::testing::ptx {
 
