@@ -85,7 +85,7 @@ class KernelEmitter {
         if (const auto product = GroupProductOf(uop)) return EmitGroupProduct(uop, *product);
         return EmitDots(uop);
       case KernelOp::RANGE:
-        if (const auto loads = prefetches_.before.find(uop); loads != ahead_.before.end()) {
+        if (const auto loads = prefetches_.before.find(uop); loads != prefetches_.before.end()) {
           for (const UOp* load : loads->second) EmitPrefetch(load);
         }
         return OpenLoop(uop);
