@@ -43,14 +43,14 @@ UOp* OnlyReduce(UOp* sink) {
 // into memory.
 std::vector<UOp*> RangesAround(UOp* sink, const UOp* reduce) {
   const std::vector<UOp*> outputs = OutputRanges(sink);
-  for (UOp* reduce : OuterReduces(sink)) {
-    const std::vector<UOp*> below = Toposort(reduce);
+  for (UOp* nest : OuterReduces(sink)) {
+    const std::vector<UOp*> below = Toposort(nest);
     if (!Has(below, reduce)) continue;
     std::vector<UOp*> around;
-    const RangeSet open = OpenRanges(reduce).at(reduce);
+    const RangeSet open = OpenRanges(nest).at(nest);
     std::copy_if(outputs.begin(), outputs.end(), std::back_inserter(around),
                  [&](const UOp* range) { return Has(open, range); });
-    around.insert(around.end(), reduce->src().begin() + 1, reduce->src().end());
+    around.insert(around.end(), nest->src().begin() + 1, nest->src().end());
     return around;
   }
   return outputs;
