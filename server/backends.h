@@ -1,4 +1,5 @@
 // The devices of this process: those of every backend in backends.def, as the settings want them.
+// Tested by config_test and tests/e2e/device_service_test.
 #ifndef KILN_SERVER_BACKENDS_H_
 #define KILN_SERVER_BACKENDS_H_
 

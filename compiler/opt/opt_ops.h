@@ -1,4 +1,5 @@
 // The OptOps as a table, from opt_ops.def: their names, their arguments, and their forms in text and on the wire.
+// Tested by requested_test and schedule_text_test.
 #ifndef KILN_COMPILER_OPT_OPT_OPS_H_
 #define KILN_COMPILER_OPT_OPT_OPS_H_
 

@@ -1,4 +1,4 @@
-// REDUCEs of lanes.
+// REDUCEs of lanes. Tested by tests/conformance/compiled_vs_interp_test.
 #ifndef KILN_COMPILER_TARGET_LLVM_VALUES_REDUCE_LANES_H_
 #define KILN_COMPILER_TARGET_LLVM_VALUES_REDUCE_LANES_H_
 
