@@ -35,9 +35,9 @@ namespace {
 // A graph of tensors: which kernels there are, and who calls them with what.
 absl::StatusOr<UOp*> ScheduleTensors(Graph& graph, Pipeline& pipeline, UOp* root, const Limits& limits,
                                      Function& function) {
-  KILN_ASSIGN_OR_RETURN(root, pipeline.Run("callify", root, kTensorSpec, [&](UOp* root) -> absl::StatusOr<UOp*> {
+  KILN_ASSIGN_OR_RETURN(root, pipeline.Run("callify", root, kTensorSpec, [&](UOp* from) -> absl::StatusOr<UOp*> {
     KernelBodies bodies = std::move(function.bodies);
-    KILN_ASSIGN_OR_RETURN(function, Callify(graph, root));
+    KILN_ASSIGN_OR_RETURN(function, Callify(graph, from));
     function.bodies = std::move(bodies);
     return function.sink;
   }));

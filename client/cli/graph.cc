@@ -71,7 +71,8 @@ std::shared_ptr<Flags> AddOne(CLI::App& group, Cli& cli, const char* name, const
   CLI::App* command = group.add_subcommand(name, what);
   command->add_option("graph", flags->graph, "The graph: .uop, .txtpb or .pb; - reads .uop text")->required();
   command->add_option("--output,-o", flags->output, "A file, instead of standard output");
-  command->callback([flags, action, &cli] { cli.action = [flags, action](Cli& cli) { return action(cli, *flags); }; });
+  command->callback(
+      [flags, action, &cli] { cli.action = [flags, action](Cli& running) { return action(running, *flags); }; });
   return flags;
 }
 

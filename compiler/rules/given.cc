@@ -81,9 +81,9 @@ UOp* Given(Graph& graph, UOp* uop, const Fact& fact) {
   // A load happens whatever is chosen afterwards: its own gate must go on saying
   // all that keeps it inside its buffer. And a loop has the iterations it has, those of a
   // reduction too, which may close the very counters that the fact is about.
-  const auto closes = [&fact](const UOp* uop) {
-    if (uop->op() != Op::REDUCE) return false;
-    const auto ranges = uop->src().subspan(1);
+  const auto closes = [&fact](const UOp* node) {
+    if (node->op() != Op::REDUCE) return false;
+    const auto ranges = node->src().subspan(1);
     return std::any_of(fact.sum.terms.begin(), fact.sum.terms.end(), [&](const auto& term) {
       return std::find(ranges.begin(), ranges.end(), term.node) != ranges.end();
     });

@@ -54,14 +54,12 @@ void RunAcross(Request request, Meetings& meetings, absl::Duration timeout, cons
     script.op = asked.op;
   }
   MeetWithScripts(meetings, asked.devices, std::move(scripts), asked.outputs, timeout, asked.keeps_place, control,
-                  [running, way, bytes, done = std::move(done)](absl::Status status, double seconds) mutable {
+                  [running, way, ranks, bytes, done = std::move(done)](absl::Status status, double seconds) mutable {
                     if (!status.ok()) return done(std::move(status));
-                    const Request& asked = running->request;
                     Report report;
                     report.algorithm = NameOf(way);
                     report.seconds = seconds;
-                    report.bus_gb_s =
-                        BusBandwidth(asked.kind, static_cast<uint32_t>(asked.devices.size()), bytes, report.seconds);
+                    report.bus_gb_s = BusBandwidth(running->request.kind, ranks, bytes, report.seconds);
                     done(report);
                   });
 }

@@ -192,8 +192,8 @@ void Sequence::Need(const SequenceStep& step, uint32_t number) {
   }
   if (numbered) {
     numbered_.push_back(number);
-    const Plan& plan = step.program->plan();
-    checks_ += plan.variables.size() + plan.conditions.size() + plan.parameters.size();
+    const Plan& whole = step.program->plan();
+    checks_ += whole.variables.size() + whole.conditions.size() + whole.parameters.size();
   }
   uint64_t arena_bytes = step.program->plan().arena_bytes;
   for (const PlanPreparation& preparation : step.program->plan().preparations)
