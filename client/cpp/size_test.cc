@@ -17,7 +17,7 @@ namespace {
 using ::testing::HasSubstr;
 
 constexpr int64_t kMaxInt = std::numeric_limits<int64_t>::max();
-constexpr int64_t kLeast = std::numeric_limits<int64_t>::min();
+constexpr int64_t kMinInt = std::numeric_limits<int64_t>::min();
 
 const Size kN(SizeVariable{0, "n", 1, 8});
 const Size kM(SizeVariable{1, "m", 0, 5});
@@ -39,7 +39,7 @@ TEST(SizeTest, TextIsReadable) {
   EXPECT_EQ((0 - kN).Text(), "-1*n");
   EXPECT_EQ((3 * kM * kN).Text(), "3*n*m");
   EXPECT_EQ(Size(SizeVariable{7, "", 0, 1}).Text(), "v7");
-  EXPECT_EQ(Size(kLeast).Text(), "-9223372036854775808");
+  EXPECT_EQ(Size(kMinInt).Text(), "-9223372036854775808");
   EXPECT_EQ(ShapeText(Sizes{kN, 2}), "(n, 2)");
   EXPECT_EQ(ShapeText(Sizes{kN}), "(n,)");
   EXPECT_EQ(TypeText(v1::FLOAT32, Sizes{}), "float32 ()");
@@ -55,7 +55,7 @@ TEST(SizeTest, DivisionIsExactOrNone) {
   EXPECT_EQ((kN + 1).DividedBy(kN), std::nullopt);
   EXPECT_EQ(kN.DividedBy(kN * kN), std::nullopt);
   EXPECT_EQ(kN.DividedBy(0), std::nullopt);
-  EXPECT_EQ(Size(kLeast).DividedBy(-1), std::nullopt);
+  EXPECT_EQ(Size(kMinInt).DividedBy(-1), std::nullopt);
 }
 
 TEST(SizeTest, BoundsHoldForAllValues) {
@@ -70,7 +70,7 @@ TEST(SizeTest, BoundsHoldForAllValues) {
 }
 
 TEST(SizeTest, BeyondInt64IsNoSize) {
-  for (const Size& size : {Size(kMaxInt) + 1, Size(kMaxInt) * 2, kN * kMaxInt * 2, Size(kLeast) - 1}) {
+  for (const Size& size : {Size(kMaxInt) + 1, Size(kMaxInt) * 2, kN * kMaxInt * 2, Size(kMinInt) - 1}) {
     EXPECT_FALSE(size.valid());
     EXPECT_FALSE(size == size);
     EXPECT_FALSE((size * 0).valid());

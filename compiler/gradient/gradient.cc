@@ -33,9 +33,10 @@ absl::Status BadSlot(v1::ErrorCode code, absl::string_view field, uint32_t slot,
   return MakeError(std::move(detail), absl::StrCat("slot ", slot, ": ", text));
 }
 
-absl::Status TooLarge(absl::string_view limit, uint64_t max_value, uint64_t used) {
-  return kiln::TooLarge(limit, max_value, used,
-                        absl::StrCat("the gradient's graph has ", used, " ", limit, "; this server takes ", max_value));
+absl::Status TooLarge(absl::string_view limit, uint64_t limit_value, uint64_t used) {
+  return kiln::TooLarge(
+      limit, limit_value, used,
+      absl::StrCat("the gradient's graph has ", used, " ", limit, "; this server takes ", limit_value));
 }
 
 absl::Status CheckProgram(const Graph& graph, UOp* root) {

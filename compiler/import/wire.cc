@@ -28,9 +28,9 @@ absl::Status BadArgument(absl::string_view text) { return MakeError(v1::BAD_ARGU
 // Core nodes, and sources of them, for each node that a client may send.
 constexpr uint32_t kMaxPerNode = 64;
 
-absl::Status GraphHas(uint64_t used, absl::string_view limit, uint64_t max_value) {
-  return TooLarge(limit, max_value, used,
-                  absl::StrCat("the graph has ", used, " ", limit, "; this server takes at most ", max_value));
+absl::Status GraphHas(uint64_t used, absl::string_view limit, uint64_t limit_value) {
+  return TooLarge(limit, limit_value, used,
+                  absl::StrCat("the graph has ", used, " ", limit, "; this server takes at most ", limit_value));
 }
 
 bool IsElementwiseSpelling(v1::Op op) {
@@ -186,9 +186,9 @@ absl::StatusOr<UOp*> ReadAll(Reading& reading) {
     }
     reading.made.push_back(*uop);
     // Vectors of many lanes, views of views: one node of a spelling may be many of the core.
-    const uint64_t max_value = uint64_t{kMaxPerNode} * limits.max_nodes;
+    const uint64_t limit_value = uint64_t{kMaxPerNode} * limits.max_nodes;
     const uint64_t parts = reading.graph.size() + reading.graph.sources();
-    if (parts > max_value) return GraphHas(parts, "core nodes and sources", max_value);
+    if (parts > limit_value) return GraphHas(parts, "core nodes and sources", limit_value);
     SetOrigins(reading, *uop, static_cast<uint32_t>(i));
     const v1::UOp& node = wire.nodes(i);
     // The arguments of a function come to stand below its body.

@@ -114,7 +114,7 @@ absl::StatusOr<Arg> ReadArg(const v1::UOp& wire) {
     case v1::UOp::kAxes: return Arg(AxesArg{{wire.axes().axis().begin(), wire.axes().axis().end()}});
     case v1::UOp::kFlip: return Arg(AxesArg{{wire.flip().axis().begin(), wire.flip().axis().end()}});
     case v1::UOp::kReduce: {
-      if (!IsCoreOp(wire.reduce().op())) return BadArgument("REDUCE reduces with ADD, MUL or MAX");
+      if (!IsCoreOp(wire.reduce().op())) return BadArgument("REDUCE takes ADD, MUL or MAX");
       return Arg(
           ReduceArg{static_cast<Op>(wire.reduce().op()), {wire.reduce().axis().begin(), wire.reduce().axis().end()}});
     }

@@ -249,7 +249,7 @@ class Evaluator {
     return absl::OkStatus();
   }
 
-  // The elements of a tile (ir/group_product.h), each by itself.
+  // The elements of a tile (structure/group_product.h), each by itself.
   absl::Status EvalGroupProduct(UOp* uop, const GroupProduct& product) {
     const DType sum_type = uop->dtype();
     KILN_ASSIGN_OR_RETURN(const Place a, PlaceOf(uop->src(0)));
@@ -290,13 +290,13 @@ class Evaluator {
     const ReduceArg& reduce = uop->arg_as<ReduceArg>();
     UOp* x = uop->src(0);
     const uint64_t start = IdentityBits(reduce.op, uop->dtype());
-    auto reduce_op = [&](uint64_t& into, uint64_t value) {
+    auto reduce_into = [&](uint64_t& into, uint64_t value) {
       into = EvalScalar(reduce.op, uop->dtype(), uop->dtype(), {into, value});
     };
     Lanes lanes(NumElements(x->shape()), start);
     if (uop->src().size() > 1) {
       KILN_RETURN_IF_ERROR(Loop(uop, uop->src().subspan(1), x, [&] {
-        for (size_t i = 0; i < lanes.size(); ++i) reduce_op(lanes[i], values_[x][i]);
+        for (size_t i = 0; i < lanes.size(); ++i) reduce_into(lanes[i], values_[x][i]);
         return absl::OkStatus();
       }));
     } else {
@@ -305,7 +305,7 @@ class Evaluator {
     if (!reduce.axes.empty()) {
       Lanes reduced(NumElements(uop->shape()), start);
       const std::vector<int64_t> target = Spread(uop->shape(), x->shape());
-      for (size_t i = 0; i < lanes.size(); ++i) reduce_op(reduced[target[i]], lanes[i]);
+      for (size_t i = 0; i < lanes.size(); ++i) reduce_into(reduced[target[i]], lanes[i]);
       lanes = std::move(reduced);
     }
     values_[uop] = std::move(lanes);

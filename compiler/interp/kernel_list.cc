@@ -55,7 +55,7 @@ class Lister {
   }
 
  private:
-  enum What { kVisit, kList, kStart, kOpen, kFold, kClose };
+  enum What { kVisit, kList, kStart, kOpen, kReduce, kClose };
 
   // To be done in the order given.
   void PushAll(const std::vector<std::pair<What, UOp*>>& steps) {
@@ -105,7 +105,7 @@ class Lister {
       case kList: return List(uop);
       case kStart: return Start(uop);
       case kOpen: return Open(uop);
-      case kFold: return Reduce(uop);
+      case kReduce: return Reduce(uop);
       default: return Close(uop);
     }
   }
@@ -139,7 +139,7 @@ class Lister {
         steps.push_back({kOpen, loop});
       }
       steps.push_back({kVisit, uop->src(0)});
-      steps.push_back({kFold, uop});
+      steps.push_back({kReduce, uop});
       steps.push_back({kClose, uop});
     } else {
       for (size_t i = uop->src().size(); i-- > 0;) steps.push_back({kVisit, uop->src(i)});

@@ -16,13 +16,13 @@
 namespace kiln::compiler {
 namespace {
 
-absl::Status TooMuch(v1::ErrorCode code, absl::string_view limit, int64_t max_value, int64_t used) {
+absl::Status TooMuch(v1::ErrorCode code, absl::string_view limit, int64_t limit_value, int64_t used) {
   v1::ErrorDetail detail;
   detail.set_code(code);
   detail.set_limit(std::string(limit));
-  detail.set_limit_value(static_cast<uint64_t>(max_value));
+  detail.set_limit_value(static_cast<uint64_t>(limit_value));
   detail.set_used(static_cast<uint64_t>(used));
-  return MakeError(std::move(detail), absl::StrCat("the program takes more than ", max_value, " ", limit));
+  return MakeError(std::move(detail), absl::StrCat("the program takes more than ", limit_value, " ", limit));
 }
 
 class ProgramRun {

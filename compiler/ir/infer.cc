@@ -9,10 +9,10 @@ namespace {
 absl::Status CheckSourceCount(const UOp& uop) {
   const OpInfo& info = Info(uop.op());
   const int count = static_cast<int>(uop.src().size());
-  if (count >= info.least_sources && (info.max_sources < 0 || count <= info.max_sources)) return absl::OkStatus();
-  std::string expected = info.max_sources == info.least_sources ? absl::StrCat(info.least_sources)
-                         : info.max_sources < 0 ? absl::StrCat(info.least_sources, " or more")
-                                                : absl::StrCat(info.least_sources, " to ", info.max_sources);
+  if (count >= info.min_sources && (info.max_sources < 0 || count <= info.max_sources)) return absl::OkStatus();
+  std::string expected = info.max_sources == info.min_sources ? absl::StrCat(info.min_sources)
+                         : info.max_sources < 0 ? absl::StrCat(info.min_sources, " or more")
+                                                : absl::StrCat(info.min_sources, " to ", info.max_sources);
   return MakeError(v1::WRONG_SOURCE_COUNT, absl::StrCat(info.name, " takes ", expected, " sources, not ", count));
 }
 

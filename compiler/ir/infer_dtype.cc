@@ -102,7 +102,7 @@ absl::StatusOr<DType> InferDType(const UOp& uop) {
     case DTypeRule::kReduced: {
       const Op reduce_op = uop.arg_as<ReduceArg>().op;
       if (reduce_op != Op::ADD && reduce_op != Op::MUL && reduce_op != Op::MAX) {
-        return MakeError(v1::BAD_ARGUMENT, absl::StrCat("REDUCE reduces with ADD, MUL or MAX, not ", Name(reduce_op)));
+        return MakeError(v1::BAD_ARGUMENT, absl::StrCat("REDUCE takes ADD, MUL or MAX, not ", Name(reduce_op)));
       }
       if (first == DType::kVoid) return Mismatch(uop, "values");
       return first;

@@ -183,9 +183,9 @@ Bounds Wrapped(const Bounds& exact, DType dtype) {
   if (exact.min >= range.min && exact.max <= range.max) return exact;
   const Int size = range.max - range.min + 1;
   if (exact.min < -(Int{1} << 126) || exact.max > (Int{1} << 126)) return range;
-  const Int iterations = FloorDiv(exact.min - range.min, size);
-  if (FloorDiv(exact.max - range.min, size) != iterations) return range;
-  return Interval(exact.min - iterations * size, exact.max - iterations * size);
+  const Int wraps = FloorDiv(exact.min - range.min, size);
+  if (FloorDiv(exact.max - range.min, size) != wraps) return range;
+  return Interval(exact.min - wraps * size, exact.max - wraps * size);
 }
 
 Bounds OfBinary(Op op, const Bounds& a, const Bounds& b, DType dtype) {

@@ -149,7 +149,7 @@ enum Stages : uint32_t {
 
 struct OpInfo {
   absl::string_view name;
-  int least_sources;
+  int min_sources;
   int max_sources;  // -1: any number
   uint32_t traits;
   ArgForm arg;

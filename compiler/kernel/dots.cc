@@ -109,9 +109,9 @@ class Selector {
     UOp* zero = Spread(graph_, ConstNumber(graph_, arg.out, 0), shape);
     std::vector<UOp*> src = {graph_.Make(Op::WMMA, {u, s, zero}, arg)};
     src.insert(src.end(), reduce->src().begin() + 1, reduce->src().end());
-    ReduceArg reduce_op = reduce->arg_as<ReduceArg>();
-    reduce_op.axes.clear();
-    return graph_.Make(Op::REDUCE, src, reduce_op);
+    ReduceArg reduce_arg = reduce->arg_as<ReduceArg>();
+    reduce_arg.axes.clear();
+    return graph_.Make(Op::REDUCE, src, reduce_arg);
   }
 
   // Words of the numbers along `axis`, or null.

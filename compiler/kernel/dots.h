@@ -29,7 +29,7 @@ struct DotUnits {
 DotUnits DotUnitsOf(const v1::Target& target);
 
 // What code for `target` may use of it: without `fast_math` no dot products of bfloat16, and with it products
-// of float32 by tf32 (ir/tf32.h).
+// of float32 by tf32 (structure/tf32.h).
 v1::Target AllowedTarget(v1::Target target, bool fast_math);
 
 // Numbers of this dtype in a word: the terms that one lane adds up.

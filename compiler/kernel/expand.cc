@@ -55,7 +55,7 @@ UOp* InEveryLane(Graph& graph, absl::Span<UOp* const> access, int64_t rank) {
 }
 
 // Fewer rows or lanes than this are as quick one by one.
-constexpr int64_t kLeastTransposed = 4;
+constexpr int64_t kMinTransposed = 4;
 
 // The LOADs and STOREs whose memory runs along the rows of a tile (dimension 0) and not
 // along its lanes, each with the two exchanged: a value is transposed behind such a LOAD,
@@ -78,7 +78,7 @@ absl::flat_hash_map<UOp*, UOp*> TransposedAccesses(Graph& graph, absl::Span<UOp*
       if (LaneDimension(range) == rank - 1) lanes.push_back(range);
     }
     if (rows.size() != 1 || lanes.size() != 1 || StrideIn(index, rows[0]) != 1) continue;
-    if (std::min(rows[0]->src(0)->const_int(), lanes[0]->src(0)->const_int()) < kLeastTransposed) continue;
+    if (std::min(rows[0]->src(0)->const_int(), lanes[0]->src(0)->const_int()) < kMinTransposed) continue;
     const std::optional<int64_t> across = StrideIn(index, lanes[0]);
     if (across == 0 || across == 1 || (!load && !across.has_value())) continue;
     const absl::flat_hash_map<UOp*, UOp*> exchange = {{rows[0], exchanged(rows[0], rank - 1)},

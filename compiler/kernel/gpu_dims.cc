@@ -92,7 +92,7 @@ bool IsItem(const UOp* loop) { return TypeOf(loop) == AxisType::kLocal || TypeOf
 
 class Distribution {
  public:
-  Distribution(Graph& graph, UOp* sink, bool reduces_items)
+  Distribution(Graph& graph, UOp* sink, bool reduces_over_items)
       : graph_(graph), sink_(sink), open_(OpenRanges(sink)), order_(Toposort(sink)) {
     for (UOp* loop : OutputRanges(sink)) {
       if (!IsLane(loop)) outputs_.push_back(loop);
@@ -104,14 +104,14 @@ class Distribution {
       if (uop->op() != Op::REDUCE) continue;
       reduces_.push_back(uop);
       for (UOp* range : uop->src().subspan(1)) {
-        const bool item = reduces_items && TypeOf(range) == AxisType::kGroupReduce && range->src(0)->IsConst();
-        if (item && !Has(reduced_, range)) reduced_.push_back(range);
+        const bool item = reduces_over_items && TypeOf(range) == AxisType::kGroupReduce && range->src(0)->IsConst();
+        if (item && !Has(group_loops_, range)) group_loops_.push_back(range);
       }
     }
   }
 
   UOp* Run() {
-    const bool scheduled = !reduced_.empty() || std::any_of(outputs_.begin(), outputs_.end(), IsItem);
+    const bool scheduled = !group_loops_.empty() || std::any_of(outputs_.begin(), outputs_.end(), IsItem);
     if (!scheduled && outputs_.empty()) return sink_;
     if (scheduled) {
       TakeItems();
@@ -140,7 +140,7 @@ class Distribution {
 
   std::vector<int64_t> ItemsAskedFor() const {
     std::vector<int64_t> items;
-    for (const Dimension& dimension : Dimensions(outputs_.size() + reduced_.size(), kMaxGroups))
+    for (const Dimension& dimension : Dimensions(outputs_.size() + group_loops_.size(), kMaxGroups))
       items.push_back(dimension.size);
     return items;
   }
@@ -195,7 +195,7 @@ class Distribution {
   // What is beyond `most` of them, or has more than `max_items` with the others, is not taken: it stays a loop, or is
   // a group.
   std::vector<Dimension> Dimensions(size_t most, int64_t max_items) const {
-    std::vector<UOp*> items = reduced_;
+    std::vector<UOp*> items = group_loops_;
     std::copy_if(outputs_.begin(), outputs_.end(), std::back_inserter(items), IsItem);
     std::vector<Dimension> dimensions;
     int64_t all = 1;
@@ -262,19 +262,20 @@ class Distribution {
   UOp* sink_;
   const absl::flat_hash_map<UOp*, RangeSet> open_;
   const std::vector<UOp*> order_;
-  std::vector<UOp*> outputs_;            // whose iterations are apart, innermost first
-  std::vector<UOp*> reduced_, reduces_;  // GROUP_REDUCE loops
-  std::vector<UOp*> items_;              // coordinates
-  int64_t shared_items_ = 1;             // of the innermost loop
+  std::vector<UOp*> outputs_;      // whose iterations are apart, innermost first
+  std::vector<UOp*> group_loops_;  // GROUP_REDUCE
+  std::vector<UOp*> reduces_;      // all REDUCEs
+  std::vector<UOp*> items_;        // coordinates
+  int64_t shared_items_ = 1;       // of the innermost loop
   Groups groups_{graph_};
   absl::flat_hash_map<UOp*, UOp*> coordinates_;
 };
 
 }  // namespace
 
-UOp* GpuDims(Graph& graph, UOp* sink, bool reduces_items) {
+UOp* GpuDims(Graph& graph, UOp* sink, bool reduces_over_items) {
   if (sink->src().size() != 1) return sink;
-  return Distribution(graph, sink, reduces_items).Run();
+  return Distribution(graph, sink, reduces_over_items).Run();
 }
 
 std::vector<int64_t> ItemsAskedFor(Graph& graph, UOp* sink) { return Distribution(graph, sink, true).ItemsAskedFor(); }

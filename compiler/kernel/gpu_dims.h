@@ -22,8 +22,8 @@ inline constexpr int64_t kMaxItems = 256, kMaxItemsOfGroup = 1024;
 // in each other share a coordinate, if they are of one size: an output's loop walks what a REDUCE has reduced by the
 // same items. The coordinate along which memory is walked in the smallest steps is lidx0. What does not depend on an
 // item is stored by the first. Loops on which some REDUCE does not depend are loops of each item, unless they are
-// GLOBAL: in several groups, each would reduce the same. Without `reduces_items`, GROUP_REDUCE loops stay loops.
-UOp* GpuDims(Graph& graph, UOp* sink, bool reduces_items);
+// GLOBAL: in several groups, each would reduce the same. Without `reduces_over_items`, GROUP_REDUCE loops stay loops.
+UOp* GpuDims(Graph& graph, UOp* sink, bool reduces_over_items);
 
 // The items of a group along each coordinate that the LOCAL and GROUP_REDUCE loops of `sink` ask for: of more than
 // three, or of more than kMaxItemsOfGroup together, GpuDims takes some as loops.

@@ -58,9 +58,9 @@ class Keeper {
  private:
   // The kernel, if what `accumulation` adds up is worth keeping for the loop `range`.
   UOp* Try(UOp* accumulation, UOp* range) {
-    UOp* iteration = accumulation->src(1);
-    UOp* accumulate = accumulation->src(0);
-    if (iteration->src(0) != range->src(0) || accumulate->op() != Op::STORE || accumulate->src(0)->op() != Op::AFTER)
+    UOp* loop = accumulation->src(1);
+    UOp* store_sum = accumulation->src(0);
+    if (loop->src(0) != range->src(0) || store_sum->op() != Op::STORE || store_sum->src(0)->op() != Op::AFTER)
       return nullptr;
     // In all the other loops of the output.
     const RangeSet& around = open_.at(accumulation);
@@ -68,16 +68,16 @@ class Keeper {
     for (UOp* outer : around) {
       if (!Contains(end_->src().subspan(1), outer)) return nullptr;
     }
-    const absl::flat_hash_map<UOp*, UOp*> images = Images(graph_, {store_->src(1), place_}, range, iteration);
-    const std::vector<UOp*> reduced = Toposort(accumulate->src(1));
+    const absl::flat_hash_map<UOp*, UOp*> images = Images(graph_, {store_->src(1), place_}, range, loop);
+    const std::vector<UOp*> reduced = Toposort(store_sum->src(1));
     UOp* kept = Costliest(range, images, {reduced.begin(), reduced.end()});
     if (kept == nullptr) return nullptr;
 
     UOp* keep = graph_.Make(Op::STORE, {images.at(place_), images.at(kept)});
-    std::vector<UOp*> after(accumulate->src(0)->src().begin(), accumulate->src(0)->src().end());
+    std::vector<UOp*> after(store_sum->src(0)->src().begin(), store_sum->src(0)->src().end());
     after.push_back(keep);  // in the same iteration
-    UOp* accumulated = graph_.Make(Op::STORE, {graph_.Make(Op::AFTER, after), accumulate->src(1)});
-    UOp* row = graph_.Make(Op::END, {accumulated, iteration});
+    UOp* new_store = graph_.Make(Op::STORE, {graph_.Make(Op::AFTER, after), store_sum->src(1)});
+    UOp* row = graph_.Make(Op::END, {new_store, loop});
     UOp* whole = graph_.Make(Op::AFTER, {place_->src(0), row});
     UOp* again = graph_.Make(Op::LOAD, {graph_.Make(Op::INDEX, {whole, place_->src(1)})});
     return Substitute(sink_, {{accumulation, row}, {kept, again}}, graph_);

@@ -26,13 +26,13 @@ UOp* MakeAccumulator(Graph& graph, UOp* value, absl::Span<UOp* const> loops, con
   // In every iteration: the dependence on the loops keeps the read inside them.
   std::vector<UOp*> started = {acc, start};
   started.insert(started.end(), loops.begin(), loops.end());
-  UOp* iteration = graph.Make(Op::AFTER, started);
-  UOp* next = graph.Make(Op::LOAD, {iteration});
+  UOp* acc_in_loop = graph.Make(Op::AFTER, started);
+  UOp* next = graph.Make(Op::LOAD, {acc_in_loop});
   // A dot product adds what it is given.
   const bool adds = value->op() == Op::WMMA && reduce.op == Op::ADD;
   next = adds ? graph.Make(Op::WMMA, {value->src(0), value->src(1), next}, value->arg())
               : graph.Make(reduce.op, {next, value});
-  std::vector<UOp*> closed = {graph.Make(Op::STORE, {iteration, next})};
+  std::vector<UOp*> closed = {graph.Make(Op::STORE, {acc_in_loop, next})};
   closed.insert(closed.end(), loops.begin(), loops.end());
   UOp* end = graph.Make(Op::END, closed);
   return graph.Make(Op::LOAD, {graph.Make(Op::AFTER, {acc, end})});

@@ -7,7 +7,7 @@
 namespace kiln::compiler {
 
 // About how many instructions one vector of `uop` takes: 1, but for what a target
-// computes itself by a polynomial (rules/native_ops.h).
+// computes itself by a polynomial (rules/transcendental/native_ops.h).
 inline int WorkOf(const UOp* uop) {
   switch (uop->op()) {
     case Op::EXP2: return 10;

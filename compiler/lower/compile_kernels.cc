@@ -188,15 +188,15 @@ absl::StatusOr<std::vector<CompiledCall>> CompileKernels(Graph& graph, Pipeline&
       std::vector<Hoisted> hoisted;
       KILN_RETURN_IF_ERROR(CompileBody(graph, pipeline, body, static_cast<uint32_t>(call->src().size() - 1), target,
                                        options, generator, ScheduleFor(known, options), *made, hoisted));
-      const uint64_t iterations = PartsOf(*made);
+      const uint64_t parts = PartsOf(*made);
       const bool whole = target.kind() == v1::Target::NVPTX || target.kind() == v1::Target::AMDGPU;
       // A bound that a program reads counts as the most that it could be; mostly it is far less.
       const uint64_t max_work = (whole ? options.limits.max_item_work : options.limits.max_iteration_work) *
                                 (body->op() == Op::LINEAR ? kReadBounds : 1);
       KILN_RETURN_IF_ERROR(
           CheckLimit(whole ? "operations of one work item" : "operations in one iteration of a kernel's outermost loop",
-                     max_work, made->cost().flops() / iterations));
-      made->set_grain(GrainOf(made->cost(), iterations));
+                     max_work, made->cost().flops() / parts));
+      made->set_grain(GrainOf(made->cost(), parts));
       for (const Hoisted& copy : hoisted) {
         KILN_ASSIGN_OR_RETURN(found->second.preparations.emplace_back(), preparers.Compile(copy));
       }

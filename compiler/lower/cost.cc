@@ -35,7 +35,7 @@ v1::Cost CostOf(Graph& graph, UOp* kernel) {
     if (uop->op() == Op::LOAD || uop->op() == Op::STORE) {
       flops += Iterations(open, none);  // an access is work, too
       const UOp* buffer = uop->src(0)->src(0);
-      if (buffer->op() != Op::PARAM) continue;  // a slice in local memory (schedule/chain.h)
+      if (buffer->op() != Op::PARAM) continue;  // a slice in local memory (schedule/chain/chain.h)
       const double size = ItemSize(buffer->dtype());
       const double bytes =
           std::min(Iterations(open, none) * size, static_cast<double>(buffer->shape()[0].max()) * size);

@@ -26,7 +26,7 @@ v1::Target OneCore(const v1::Target& target, int64_t local_bytes) {
   v1::Target core = target;
   v1::Target::Tuning& tuning = *core.mutable_tuning();
   const int64_t l2 = tuning.l2_bytes() ? static_cast<int64_t>(tuning.l2_bytes()) : 1 << 20;
-  // Of the cache a copy takes three quarters at most (opt/matmul.cc).
+  // Of the cache a copy takes three quarters at most (opt/cpu/matmul.cc).
   const int64_t left = std::min(l2 - local_bytes, (kMaxLocalBytes - local_bytes) * 4 / 3);
   tuning.set_l2_bytes(static_cast<uint64_t>(std::max<int64_t>(left, 1)));
   tuning.set_cores(1);

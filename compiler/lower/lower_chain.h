@@ -1,4 +1,4 @@
-// A chain of kernels (schedule/chain.h) down to accumulators: each of its nests by itself, as if it
+// A chain of kernels (schedule/chain/chain.h) down to accumulators: each of its nests by itself, as if it
 // were a kernel of its own, and then all of them in the loop over slices.
 #ifndef KILN_COMPILER_LOWER_LOWER_CHAIN_H_
 #define KILN_COMPILER_LOWER_LOWER_CHAIN_H_

@@ -51,7 +51,7 @@ absl::StatusOr<LoweredKernel> Accumulate(Graph& graph, Pipeline& pipeline, UOp* 
 
   if (abilities.work_items) {
     KILN_ASSIGN_OR_RETURN(kernel, pipeline.Run("work items", kernel, kSharedOutSpec, [&](UOp* sink) {
-      return GraphRewrite(GpuDims(graph, sink, /*reduces_items=*/!abilities.text), SymbolicRules(), graph);
+      return GraphRewrite(GpuDims(graph, sink, /*reduces_over_items=*/!abilities.text), SymbolicRules(), graph);
     }));
   }
   // Beyond this point, parallel loops are coordinates of work items.

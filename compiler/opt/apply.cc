@@ -168,9 +168,9 @@ UOp* ApplyFuse(Graph& graph, UOp* sink, const Axes& axes, const OptOp& opt) {
   return ReplaceRange(graph, sink, outer, graph.Make(Op::FLOORDIV, {fused, Idx(graph, n)}), {fused});
 }
 
-// Its axes count on behind all others, with the outermost loops of OuterFolds.
+// Its axes count on behind all others, with the outermost loops of OuterReduces.
 UOp* ApplyLocal(Graph& graph, UOp* sink, Axes axes, const OptOp& opt) {
-  for (UOp* reduce_op : OuterReduces(sink)) axes.push_back(reduce_op->src(1));
+  for (UOp* nest : OuterReduces(sink)) axes.push_back(nest->src(1));
   UOp* level = AxisAt(axes, opt.axis);
   const auto number = static_cast<size_t>(opt.operand());
   const std::vector<UOp*> operands = OperandsOf(sink);

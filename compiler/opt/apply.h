@@ -43,7 +43,7 @@ struct OptOp {
   bool operator==(const OptOp&) const = default;
 };
 
-// Applies `opts`, which are legal (legal.h), from left to right.
+// Applies `opts`, which are legal (checked_schedule.h), from left to right.
 //   kSplit   axis n -> (n / amount, amount), or (amount, n / amount) with `top`;
 //            amount divides n. If the new axis is a loop, the numbers behind it grow.
 //   kSwap    exchanges two loops of one END or REDUCE; or brings a loop of a REDUCE outside of

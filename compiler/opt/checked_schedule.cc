@@ -292,8 +292,7 @@ absl::Status CheckedSchedule::CheckLocal(const OptOp& opt) const {
   if (opt.axis >= outputs_ && axis < axes_.size())
     return Bad(
         "a copy is made in each iteration of a loop of the output, or of a reduced one that a SWAP brought outside; "
-        "this "
-        "one is reduced");
+        "this one is reduced");
   UOp* level = axis < axes_.size() ? axes_[axis] : reduces_[axis - axes_.size()];
   const std::vector<UOp*> operands = OperandsOf(sink_);
   const auto count = static_cast<int64_t>(operands.size());
@@ -337,7 +336,7 @@ absl::Status CheckedSchedule::CheckThread(const OptOp& opt) const {
   if (opt.axis != 0 || outputs_ == 0)
     return Bad("threads share the outermost loop of the output, axis 0: SWAP brings another one there");
   if (ReducesOutside(sink_, axes_[0]))
-    return Bad("the accumulators of a REDUCE are reduced outside of this loop: each thread would reduce all of them");
+    return Bad("the accumulators of a REDUCE are updated outside of this loop: each thread would update all of them");
   return NotWhileIterationsCollide();
 }
 

@@ -1,5 +1,5 @@
-// How the places of a factor move in a product by work groups (ir/group_product.h): by steps and jumps along its rows
-// and along what is reduced; and from which to which place there is anything.
+// How the places of a factor move in a product by work groups (structure/group_product.h): by steps and jumps along its
+// rows and along what is reduced; and from which to which place there is anything.
 //
 // Rows, or what is reduced, may be several loops, whose iterations are counted as one number, n, the last loop's the
 // fastest. A loop is then a digit of n, and any digit is a difference of n / every * by:

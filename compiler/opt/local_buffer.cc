@@ -135,8 +135,8 @@ class Filler {
             ? 1
             : static_cast<int64_t>(std::bit_floor(static_cast<uint64_t>(std::clamp<int64_t>(last->extent, 1, lanes))));
     const bool transposed =
-        vector >= kLeastVector && !layout.lanes.empty() && dimension > 0 && Transposes(operand, layout.lanes);
-    const bool vectors = vector >= kLeastVector && (layout.lanes.empty() || transposed);
+        vector >= kMinVector && !layout.lanes.empty() && dimension > 0 && Transposes(operand, layout.lanes);
+    const bool vectors = vector >= kMinVector && (layout.lanes.empty() || transposed);
     // Along the vectors last: a processor fetches ahead what it is asked for in equal steps.
     for (UOp* lane : layout.lanes) {
       const bool loop = transposed && lane != layout.lanes.back();
@@ -158,7 +158,7 @@ class Filler {
   const std::vector<UOp*>& closed() const { return closed_; }
 
  private:
-  static constexpr int64_t kLeastVector = 4;
+  static constexpr int64_t kMinVector = 4;
 
   // Whether memory lies across the lanes: no two of them are neighbours.
   static bool Transposes(UOp* operand, absl::Span<UOp* const> lanes) {

@@ -150,9 +150,9 @@ UOp* OuterReduce(Graph& graph, UOp* sink, UOp* output, UOp* reduced) {
   own = Renewed(graph, inside);
   UOp* value = rest.size() == 1 ? rest[0] : graph.Make(Op::REDUCE, rest, reduce->arg());
   value = Substitute(value, own, graph);
-  UOp* iteration = after({set, reduced});
-  UOp* before = graph.Make(Op::LOAD, {graph.Make(Op::INDEX, {iteration, Substitute(place, own, graph)})});
-  UOp* updated = fill(iteration, graph.Make(reduce_op, {before, value}), {reduced}, own);
+  UOp* array_in_loop = after({set, reduced});
+  UOp* before = graph.Make(Op::LOAD, {graph.Make(Op::INDEX, {array_in_loop, Substitute(place, own, graph)})});
+  UOp* updated = fill(array_in_loop, graph.Make(reduce_op, {before, value}), {reduced}, own);
 
   UOp* read = graph.Make(Op::LOAD, {graph.Make(Op::INDEX, {after({updated}), place})});
   return Substitute(sink, {{reduce, read}}, graph);

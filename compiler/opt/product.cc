@@ -44,7 +44,7 @@ Machine::Machine(const v1::Target& target, int64_t item) {
   l2_bytes = tuning.l2_bytes() ? static_cast<int64_t>(tuning.l2_bytes()) : 1 << 20;
 }
 
-int64_t Product::Reduced() const {
+int64_t Product::ReducedSize() const {
   int64_t iterations = 1;
   for (size_t axis = outputs; axis < sizes.size(); ++axis) iterations *= Size(axis);
   return iterations;
@@ -61,7 +61,7 @@ bool Product::ReducesNeighbours(size_t operand) const {
   for (size_t axis = sizes.size(); axis-- > outputs;) {
     if (strides[axis] == run) run *= sizes[axis];
   }
-  return run >= kLeastTransposed;
+  return run >= kMinTransposed;
 }
 
 std::optional<Product> ProductIn(UOp* sink, const v1::Target& target) {

@@ -23,12 +23,12 @@ inline constexpr double kApartCycles = 3;         // of one element that is copi
 inline constexpr double kFarBytesPerCycle = 16;   // of an operand that each panel reads anew from beyond the L2 cache
 inline constexpr double kPackCycles = 12;         // of one vector of words, for dot products
 inline constexpr double kGatherCycles = 5;        // of one element that lies apart
-inline constexpr double kReducesOfMemory = 2;     // times the cost of a new tile, if accumulators come from memory
+inline constexpr double kMemoryStartFactor = 2;   // times the cost of a new tile, if accumulators come from memory
 inline constexpr double kReduceCycles = 6;        // of the lanes of one accumulator onto each other
-inline constexpr int64_t kLeastTransposed = 4;    // neighbours that are worth a vector that is transposed
+inline constexpr int64_t kMinTransposed = 4;      // neighbours that are worth a vector that is transposed
 inline constexpr int64_t kRowsApart = 8;          // rows that one set of the L1 cache can hold at once
-inline constexpr int64_t kLeastBlock = 96;        // rows that are worth a copy of the other operand
-inline constexpr int64_t kLeastShare = 16;        // of which one of a core's own is better than none
+inline constexpr int64_t kMinBlock = 96;          // rows that are worth a copy of the other operand
+inline constexpr int64_t kMinShare = 16;          // of which one of a core's own is better than none
 inline constexpr int64_t kIterationsPerCore = 8;  // enough for an even share
 
 struct Machine {
@@ -62,7 +62,7 @@ struct Product {
   int64_t terms = 1;  // that one lane of the machine's dot products reduces; 1 if it has none for this
 
   int64_t Size(size_t axis) const { return sizes[axis]; }
-  int64_t Reduced() const;
+  int64_t ReducedSize() const;
   // Whether an operand moves along `axis` and not along `other`.
   bool Walks(size_t operand, size_t axis, size_t other) const;
   // Whether the elements of an operand that are reduced one after the other are neighbours, in runs that fill vectors.

@@ -21,7 +21,7 @@ namespace {
 
 constexpr int64_t kFewRows = 64;  // fewer, and loops beside them are fused with them
 // Smaller products are as quick in registers.
-constexpr int64_t kLeastSide = 16, kLeastReduced = 16, kLeastOutputs = 1024;
+constexpr int64_t kMinSide = 16, kMinReduced = 16, kMinOutputs = 1024;
 // Of an item, more leave no registers for what is read besides the factors.
 constexpr int64_t kMaxElementsOfItem = 64;
 constexpr int64_t kMaxGroups = std::numeric_limits<int32_t>::max();
@@ -217,7 +217,7 @@ std::optional<TileChoice> ChooseTile(UOp* sink, const v1::Target& target) {
     for (const Run& columns : runs) {
       if (rows.factor == columns.factor) continue;
       Choice choice{rows, columns, IterationsOf(rows.loops), IterationsOf(columns.loops)};
-      if (std::min(choice.m, choice.n) < kLeastSide || choice.m * choice.n < kLeastOutputs) continue;
+      if (std::min(choice.m, choice.n) < kMinSide || choice.m * choice.n < kMinOutputs) continue;
       const absl::StatusOr<Sides> sides = SidesOf(*factors, rows.loops, columns.loops);
       if (!sides.ok()) continue;
       choice.plain = (*sides)[0].IsPlain() && (*sides)[1].IsPlain();
@@ -229,7 +229,7 @@ std::optional<TileChoice> ChooseTile(UOp* sink, const v1::Target& target) {
       if (!best.has_value() || choice.fitness > best->fitness) best = choice;
     }
   }
-  if (!best.has_value() || factors->reduced < kLeastReduced) return std::nullopt;
+  if (!best.has_value() || factors->reduced < kMinReduced) return std::nullopt;
   // Steps alone are what is copied best, by the engine if there is one.
   if (one.has_value() && one->plain && std::min(one->m, one->n) >= kFewRows) best = one;
   int64_t others = 1;

@@ -1,5 +1,5 @@
 // OptOp TC: a product of matrices by work groups, each of which makes a tile of it with the device's matrix unit
-// (ir/group_product.h).
+// (structure/group_product.h).
 //
 // The loop over k goes: its REDUCE becomes one node. Loops over rows and columns become loops over tiles, which are
 // work groups; one loop of the items of a group; and lanes. The item's number and the lane say row and column, by the

@@ -137,7 +137,7 @@ absl::StatusOr<Factors> FactorsOf(UOp* sink) {
       reduce->src(0)->op() != Op::MUL)
     return Bad("tiles are of a REDUCE that adds up products along axes");
   std::vector<UOp*> loops = OutputRanges(sink);
-  loops.insert(loops.end(), factors.Reduced().begin(), factors.Reduced().end());
+  loops.insert(loops.end(), factors.ReducedLoops().begin(), factors.ReducedLoops().end());
   for (const UOp* loop : loops) {
     const AxisType type = loop->arg_as<RangeArg>().type;
     if (!loop->src(0)->IsConst()) return Bad("an axis whose size is not a number, but known when the kernel runs");
@@ -145,7 +145,7 @@ absl::StatusOr<Factors> FactorsOf(UOp* sink) {
         type == AxisType::kGroupReduce)
       return Bad("items and lanes are what the tile says: no other axis may be such");
   }
-  factors.reduced = IterationsOf(factors.Reduced());
+  factors.reduced = IterationsOf(factors.ReducedLoops());
   if (factors.reduced > kMaxTileAxis) return Bad("too much is reduced: more than ", kMaxTileAxis, " products");
   for (size_t i : {size_t{0}, size_t{1}}) {
     KILN_ASSIGN_OR_RETURN(factors.of[i], FactorOf(reduce->src(0)->src(i)));
@@ -163,7 +163,7 @@ bool DependsOn(const Factor& factor, Loops loops) {
 
 absl::StatusOr<Sides> SidesOf(const Factors& factors, Loops rows, Loops columns) {
   // Ordinary arithmetic adds float32 numbers up as they are nested.
-  const Loops reduced = factors.Reduced();
+  const Loops reduced = factors.ReducedLoops();
   const size_t others = factors.in() == DType::kFloat32 ? 0 : reduced.size() - 1;
   absl::StatusOr<Sides> best = SidesInOrder(factors, rows, columns, reduced);
   const auto cost = [](const Sides& sides) { return CostOf(sides[0]) + CostOf(sides[1]); };

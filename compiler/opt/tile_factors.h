@@ -35,7 +35,7 @@ struct Factors {
   std::array<Factor, 2> of;
   int64_t reduced = 1;
 
-  Loops Reduced() const { return reduce->src().subspan(1); }
+  Loops ReducedLoops() const { return reduce->src().subspan(1); }
   DType in() const { return of[0].dtype; }
 };
 

@@ -242,9 +242,9 @@ absl::Status CheckEffects(const Graph& graph, UOp* sink) {
   const auto loops = std::count_if(order.begin(), order.end(), [](const UOp* uop) { return uop->op() == Op::RANGE; });
   if (order.size() > kMaxNodes || loops > kMaxLoops) {
     const char* limit = loops > kMaxLoops ? "loops of a kernel" : "nodes of a kernel";
-    const size_t max_value = loops > kMaxLoops ? kMaxLoops : kMaxNodes;
-    return TooLarge(limit, max_value, loops > kMaxLoops ? loops : order.size(),
-                    absl::StrCat("more than ", max_value, " ", limit));
+    const size_t limit_value = loops > kMaxLoops ? kMaxLoops : kMaxNodes;
+    return TooLarge(limit, limit_value, loops > kMaxLoops ? loops : order.size(),
+                    absl::StrCat("more than ", limit_value, " ", limit));
   }
   for (UOp* uop : order) {
     absl::Status fault;

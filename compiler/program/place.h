@@ -13,7 +13,7 @@ namespace kiln::compiler {
 // Of one kernel, once its work groups are loops.
 inline constexpr size_t kMaxInstructions = 100'000;
 
-// `linear` lists effects, reads and BUFFERs alone (kernel/work_groups.h).
+// `linear` lists effects, reads and BUFFERs alone (program/work_groups.h).
 // Arithmetic in an IF stays there. GRAPH_TOO_LARGE above kMaxInstructions.
 absl::StatusOr<UOp*> PlaceValues(Graph& graph, UOp* linear);
 

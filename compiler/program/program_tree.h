@@ -25,7 +25,7 @@ class ProgramTree {
     UOp* opener = nullptr;  // null at the root
   };
 
-  // `list`: properly nested, each END closing one loop (kernel/program_values.h).
+  // `list`: properly nested, each END closing one loop (program/program_values.h).
   explicit ProgramTree(absl::Span<UOp* const> list);
 
   const Block& root() const { return blocks_.front(); }

@@ -19,10 +19,10 @@ constexpr double kMaxGroupBytes = 512 << 10;  // they stand on a thread's stack
 constexpr size_t kMaxNodes = 400'000;
 constexpr int64_t kZeroLanes = 16;
 
-absl::Status TooMuch(const char* limit, double limit_value, double used) {
-  const auto max_value = static_cast<uint64_t>(limit_value), total = static_cast<uint64_t>(std::min(used, 1e18));
-  return TooLarge(limit, max_value, total,
-                  absl::StrCat("the program has ", total, " ", limit, "; this server takes at most ", max_value));
+absl::Status TooMuch(const char* limit, double most, double used) {
+  const auto limit_value = static_cast<uint64_t>(most), total = static_cast<uint64_t>(std::min(used, 1e18));
+  return TooLarge(limit, limit_value, total,
+                  absl::StrCat("the program has ", total, " ", limit, "; this server takes at most ", limit_value));
 }
 
 // Instructions that each item runs without waiting for the others, or the opening

@@ -73,18 +73,18 @@ class Collapser {
     return all;
   }
   UOp* IsIteration(UOp* r) { return And(graph_, Not(graph_, Lt(graph_, r, Idx(graph_, 0))), Lt(graph_, r, size_)); }
-  UOp* First(const Iterations& iterations) {
+  UOp* First(const IterationSet& iterations) {
     UOp* first = Idx(graph_, 0);
     for (UOp* low : iterations.lows) first = Max(first, low);
     return first;
   }
-  UOp* End(const Iterations& iterations) {
+  UOp* End(const IterationSet& iterations) {
     UOp* end = size_;
     for (UOp* high : iterations.highs) end = Min(end, high);
     return end;
   }
   // How many iterations there are, gates aside.
-  UOp* Count(const Iterations& iterations) {
+  UOp* Count(const IterationSet& iterations) {
     UOp* first = First(iterations);
     UOp* end = End(iterations);
     UOp* count = Max(Minus(end, first), Idx(graph_, 0));
@@ -162,7 +162,7 @@ class Collapser {
   }
 
   // 0 + 1 + … + (n - 1), or over the iterations alone, where no product wraps.
-  UOp* SumOfCounter(const Iterations& iterations) {
+  UOp* SumOfCounter(const IterationSet& iterations) {
     if (size_->bounds().max > int64_t{1} << 31 || iterations.unequal != nullptr) return nullptr;
     UOp* first = First(iterations);
     UOp* count = Max(Minus(End(iterations), first), Idx(graph_, 0));
@@ -173,7 +173,7 @@ class Collapser {
   }
 
   // Of k * r + rest over the iterations, low bits alone: k * (sum of r) + rest * count.
-  UOp* SumOfAffine(UOp* value, const Iterations& iterations) {
+  UOp* SumOfAffine(UOp* value, const IterationSet& iterations) {
     UOp* wide = value;
     while (wide->op() == Op::CAST && IsInt(wide->dtype()) && IsInt(wide->src(0)->dtype()) &&
            Bits(wide->dtype()) <= Bits(wide->src(0)->dtype())) {
@@ -214,7 +214,7 @@ class Collapser {
     Masked masked;
     masked.factor = Strip(value, masked, 0);
     if (masked.conditions.empty()) return nullptr;
-    const std::optional<Iterations> iterations = SolveFor(graph_, range_, depends_, masked.conditions);
+    const std::optional<IterationSet> iterations = SolveFor(graph_, range_, depends_, masked.conditions);
     if (!iterations.has_value()) return nullptr;
     UOp* one = ConstNumber(graph_, value->dtype(), 1);
     if (iterations->equal != nullptr) {
@@ -324,7 +324,7 @@ class Collapser {
       condition = Not(graph_, condition);
     }
     if (depends_(b)) return nullptr;
-    const std::optional<Iterations> iterations = SolveFor(graph_, range_, depends_, {condition});
+    const std::optional<IterationSet> iterations = SolveFor(graph_, range_, depends_, {condition});
     if (!iterations.has_value()) return nullptr;
     if (iterations->equal != nullptr) {
       UOp* is_iteration = And(graph_, IsIteration(iterations->equal),

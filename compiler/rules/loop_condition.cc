@@ -63,7 +63,7 @@ class Solver {
  public:
   Solver(Graph& graph, UOp* range, DependsOn& depends) : graph_(graph), range_(range), depends_(depends) {}
 
-  std::optional<Iterations> Run(absl::Span<UOp* const> conditions) {
+  std::optional<IterationSet> Run(absl::Span<UOp* const> conditions) {
     bool solved = true;
     for (UOp* condition : conditions) todo_.push_back({condition, true});
     for (size_t taken = 0; !todo_.empty(); ++taken) {
@@ -228,7 +228,7 @@ class Solver {
   UOp* range_;
   DependsOn& depends_;
   std::vector<Literal> todo_;
-  Iterations iterations_;
+  IterationSet iterations_;
 };
 
 }  // namespace
@@ -244,7 +244,7 @@ bool DependsOn::operator()(UOp* uop) {
   return known_[uop];
 }
 
-std::optional<Iterations> SolveFor(Graph& graph, UOp* range, DependsOn& depends, absl::Span<UOp* const> conditions) {
+std::optional<IterationSet> SolveFor(Graph& graph, UOp* range, DependsOn& depends, absl::Span<UOp* const> conditions) {
   return Solver(graph, range, depends).Run(conditions);
 }
 

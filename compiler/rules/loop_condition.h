@@ -26,7 +26,7 @@ class DependsOn {
 //   gates, which do not depend on r;  r >= each of `lows`;  r < each of `highs`;
 //   r == `equal`, if there is one;    r != `unequal`, if there is one.
 // `rest` are the conditions besides the one that `equal` came of.
-struct Iterations {
+struct IterationSet {
   std::vector<UOp*> gates, lows, highs;
   UOp* equal = nullptr;
   UOp* unequal = nullptr;
@@ -35,7 +35,7 @@ struct Iterations {
 
 // The iterations of `range` for which all of `conditions` hold; none if some condition
 // is not of such a form. Exact, whatever values the other variables have.
-std::optional<Iterations> SolveFor(Graph& graph, UOp* range, DependsOn& depends, absl::Span<UOp* const> conditions);
+std::optional<IterationSet> SolveFor(Graph& graph, UOp* range, DependsOn& depends, absl::Span<UOp* const> conditions);
 
 }  // namespace kiln::compiler
 

@@ -30,9 +30,9 @@ class Recogniser {
         simplify_(simplify),
         reduce_op_(reduce->arg_as<ReduceArg>().op),
         value_(reduce->src(0)),
-        iteration_(reduce->src(1)),
+        reduced_loop_(reduce->src(1)),
         output_(output),
-        iterations_(iteration_->src(0)->const_int()),
+        iterations_(reduced_loop_->src(0)->const_int()),
         size_(output->src(0)->const_int()) {}
 
   std::optional<Scan> Run() {
@@ -47,12 +47,12 @@ class Recogniser {
   // With r = j - sign * i (+ size - 1 for the sign -1, so that no j is negative), only which j
   // are reduced may depend on i: those from `lows` to `highs`.
   std::optional<Scan> By(int64_t sign) {
-    UOp* j = sign == 0 ? iteration_
+    UOp* j = sign == 0 ? reduced_loop_
                        : graph_.Make(Op::RANGE, {Idx(graph_, iterations_ + size_ - 1)},
                                      RangeArg{graph_.NextId(), AxisType::kLoop});
     const Line shift = {-sign, sign < 0 ? 1 - size_ : 0};  // r = j + shift
     UOp* value = value_;
-    if (sign != 0) value = simplify_.Rewrite(Substitute(value_, {{iteration_, Plus(j, shift)}}, graph_));
+    if (sign != 0) value = simplify_.Rewrite(Substitute(value_, {{reduced_loop_, Plus(j, shift)}}, graph_));
     lows_ = {{-shift.slope, -shift.constant}};
     highs_ = {{-shift.slope, iterations_ - shift.constant}};
     if (!Window(value, j)) return std::nullopt;
@@ -70,7 +70,7 @@ class Recogniser {
       for (const int64_t i : {int64_t{0}, size_ - 1}) {
         if (r.At(i) < 0 || r.At(i) >= iterations_) return std::nullopt;
       }
-      return Scan{simplify_.Rewrite(Substitute(value_, {{iteration_, Plus(nullptr, r)}}, graph_)), descending};
+      return Scan{simplify_.Rewrite(Substitute(value_, {{reduced_loop_, Plus(nullptr, r)}}, graph_)), descending};
     }
     return std::nullopt;
   }
@@ -89,8 +89,8 @@ class Recogniser {
     if (core == nullptr) return false;
     DependsOn on_output(output_), on_j(j);
     for (UOp* condition : conditions) {
-      const std::optional<Iterations> iterations =
-          on_j(condition) ? SolveFor(graph_, j, on_j, {condition}) : std::optional<Iterations>();
+      const std::optional<IterationSet> iterations =
+          on_j(condition) ? SolveFor(graph_, j, on_j, {condition}) : std::optional<IterationSet>();
       const bool solved = iterations.has_value() && iterations->gates.empty() && iterations->equal == nullptr &&
                           iterations->unequal == nullptr && AddAll(iterations->lows, lows_) &&
                           AddAll(iterations->highs, highs_);
@@ -169,7 +169,7 @@ class Recogniser {
   Graph& graph_;
   Rewriter& simplify_;
   const Op reduce_op_;
-  UOp *const value_, *const iteration_, *const output_;
+  UOp *const value_, *const reduced_loop_, *const output_;
   const int64_t iterations_, size_;
   std::vector<Line> lows_, highs_;
 };

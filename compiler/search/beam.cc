@@ -114,7 +114,7 @@ class Search {
     const std::string usual_text = ToString(input_.usual_schedule);
     double usual = kNever;
     std::vector<double> times(finalists.size(), kNever);
-    for (int iteration = 0; iteration < kFinals; ++iteration) {
+    for (int round = 0; round < kFinals; ++round) {
       const Timing again = input_.usual.time(kNever);
       if (again.fault.empty()) usual = std::min(usual, again.micros);
       for (size_t i = 0; i < finalists.size(); ++i) {

@@ -241,7 +241,7 @@ class Explorer {
     }
   }
 
-  // Of GPUs: items of a group beside each other, padded where they must be, and such that reduce together.
+  // Of GPUs: items of a group beside each other, padded where they must be, and items that reduce together.
   void Items() {
     for (int axis = 0; axis < static_cast<int>(axes_.size()); ++axis) {
       const bool output = axis < now_.outputs();

@@ -23,7 +23,7 @@ namespace kiln::compiler {
 namespace {
 
 // Kernels that take less of the program's time than this are not worth a search.
-constexpr double kLeastShare = 0.005;
+constexpr double kMinShare = 0.005;
 
 // The plain loops of each kernel, by its symbol, as text.
 class PlainKernels final : public CompileObserver {
@@ -109,7 +109,7 @@ class Tuner {
     for (Kernel& kernel : kernels) {
       KILN_RETURN_IF_ERROR(timer_.Wanted());
       const double share = kernel.calls * kernel.micros;
-      if (kernel.micros > 0 && share >= kLeastShare * all) {
+      if (kernel.micros > 0 && share >= kMinShare * all) {
         Search(kernel, timer_.LeftMicros() * (1 - share / rest));
       } else {
         tuned_.first_micros += share;

@@ -47,7 +47,7 @@ struct TuneEvent {
 };
 
 struct TuneOptions {
-  uint32_t width = 4;                              // of the beam (opt/beam.h)
+  uint32_t width = 4;                              // of the beam (search/beam.h)
   uint32_t batch = 8;                              // candidates compiled at once
   std::function<void(const TuneEvent&)> progress;  // may be null
 };

@@ -30,7 +30,7 @@ const char* TensorFault(const UOp* uop) {
 
 bool IsAccess(const UOp* uop) { return uop->op() == Op::LOAD || uop->op() == Op::STORE; }
 
-// Of a thread's own register, which outlives the iterations of a loop (opt/scan.h).
+// Of a thread's own register, which outlives the iterations of a loop (opt/cpu/scan.h).
 bool IsRegister(const UOp* place) {
   while (place->op() == Op::AFTER) place = place->src(0);
   return place->op() == Op::BUFFER && place->addrspace() == AddrSpace::kReg;

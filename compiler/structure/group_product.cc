@@ -94,7 +94,7 @@ int64_t DivisorOf(const UOp* uop) {
   return 1;
 }
 
-constexpr size_t kLeastNumbers = 9;  // of a side
+constexpr size_t kMinNumbers = 9;  // of a side
 
 // Reads the numbers of a side one behind the other.
 class Reader {
@@ -121,7 +121,7 @@ class Reader {
 // Of a product, whose tile and `reduced` each of its sides says.
 std::optional<GroupProduct::Side> SideOf(const UOp* place, GroupProduct& product) {
   if (place->op() != Op::INDEX || place->src().size() != 2 || place->src(1)->op() != Op::STACK) return std::nullopt;
-  if (place->src(1)->src().size() < kLeastNumbers) return std::nullopt;
+  if (place->src(1)->src().size() < kMinNumbers) return std::nullopt;
   Reader reader(place->src(1)->src());
   product.tile = &MatrixTiles().at(static_cast<size_t>(reader.Number()));
   GroupProduct::Side side;

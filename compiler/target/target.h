@@ -40,10 +40,10 @@ class CodeGenerator {
   // Whether a function of a text may be called so.
   virtual bool MayDefine(absl::string_view) const { return true; }
   // -- Programs written by hand
-  // Whether AddProgram takes such a WMMA by a warp (kernel/wmma.h) as an instruction.
+  // Whether AddProgram takes such a WMMA by a warp (program/wmma.h) as an instruction.
   virtual bool HasWmma(const WmmaArg&) const { return false; }
   // `linear`, whose accesses are inside their storage, and whose arithmetic stands
-  // in no list (kernel/program_values.h), over values that the target has.
+  // in no list (program/program_values.h), over values that the target has.
   virtual absl::StatusOr<UOp*> SelectValues(Graph&, UOp* linear) { return linear; }
   // `linear`, whose order is fixed, as AddProgram takes it. `program` is what it was
   // made from. UNSUPPORTED_OP, with the node, for what the target cannot express.

@@ -14,7 +14,7 @@ namespace kiln::runtime::cluster {
 namespace {
 
 // The first byte of a message.
-constexpr char kMessage = 'm';  // for the reader
+constexpr char kForReader = 'm';
 constexpr char kBeat = 'b';     // from rank 0 with a byte for every rank: whether it is dead
 constexpr char kGoodbye = 'g';  // from rank 0, then whether all leave together
 constexpr char kLeave = 'l';    // to rank 0: this rank ends
@@ -61,19 +61,19 @@ Transport::~Transport() {
 }
 
 // Open MPI has been seen to go round in its events for ever, and then nobody within notices
-// that rank 0 is dead. Twice, since a process that was stopped finds no turns either.
+// that rank 0 is dead. Twice, since a process that was stopped counts no loops either.
 void Transport::Guard() {
   absl::MutexLock lock(&mutex_);
   for (int still = 0; still < 2;) {
-    const uint64_t before = iterations_.load(std::memory_order_relaxed);
+    const uint64_t before = loops_.load(std::memory_order_relaxed);
     if (mutex_.AwaitWithTimeout(absl::Condition(&closing_), options_.silence)) return;
-    still = iterations_.load(std::memory_order_relaxed) == before ? still + 1 : 0;
+    still = loops_.load(std::memory_order_relaxed) == before ? still + 1 : 0;
   }
   options_.lost("MPI has not come back from a call");
 }
 
 void Transport::Tell(uint32_t to, std::string bytes) {
-  bytes.insert(bytes.begin(), kMessage);
+  bytes.insert(bytes.begin(), kForReader);
   absl::MutexLock lock(&mutex_);
   orders_.push_back({to, std::move(bytes), nullptr});
 }
@@ -154,17 +154,17 @@ void Transport::Main(const std::function<absl::StatusOr<std::unique_ptr<Wire>>()
     life_.resize(size_);
     for (uint32_t rank = 0; rank < size_; ++rank) names_.push_back(absl::StrCat("rank ", rank));
   }
-  Clock::time_point busy = Clock::now(), turn = busy;
+  Clock::time_point busy = Clock::now(), last_loop = busy;
   heard_.assign(size_, busy);
   next_beat_ = busy;
   const auto silence = absl::ToChronoNanoseconds(options_.silence);
   while (true) {
     const Clock::time_point now = Clock::now();
-    if (rank_ != 0 && now - turn > silence && options_.lost != nullptr) {
+    if (rank_ != 0 && now - last_loop > silence && options_.lost != nullptr) {
       options_.lost("this process was stopped for longer than rank 0 waits");
     }
-    turn = now;
-    iterations_.fetch_add(1, std::memory_order_relaxed);
+    last_loop = now;
+    loops_.fetch_add(1, std::memory_order_relaxed);
     bool moved = TakeOrders();
     moved |= TestGoing();
     moved |= ReadMessages();
@@ -279,7 +279,7 @@ bool Transport::ReadMessages() {
     if (!taken.ok() || !*taken) return moved;
     Heard(message);
     moved |= !message.bytes.empty() && message.bytes[0] != kBeat;
-    if (!message.bytes.empty() && message.bytes[0] == kMessage && options_.reader != nullptr) {
+    if (!message.bytes.empty() && message.bytes[0] == kForReader && options_.reader != nullptr) {
       message.bytes.erase(0, 1);
       options_.reader(std::move(message));
     }

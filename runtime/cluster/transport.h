@@ -8,7 +8,7 @@
 // heartbeats some times a second. A rank that is silent for too long is dead, for ever, and
 // rank 0 reports that to all ranks. No transfer waits for a dead rank: it ends with an
 // error that names the rank. A rank that has not heard from rank 0 for as long, or finds that
-// it was itself stopped for as long, must end at once (Options::lost). Rank 0 waits a
+// it was itself stopped for as long, must end at once (TransportOptions::lost). Rank 0 waits a
 // quarter longer than that, so a rank that is declared dead cannot come back and write to
 // memory that has been reused.
 #ifndef KILN_RUNTIME_CLUSTER_TRANSPORT_H_
@@ -156,7 +156,7 @@ class Transport {
   Clock::time_point next_beat_;
   bool dismissed_ = false;  // by rank 0
   bool together_ = true;    // no rank is dead as the job ends
-  std::atomic<uint64_t> iterations_ = 0;
+  std::atomic<uint64_t> loops_ = 0;
   std::thread thread_;
   std::thread guard_;
 };

@@ -106,7 +106,7 @@ class MultiProgram {
   uint32_t result_shares() const { return result_shares_; }
   uint32_t kernels() const { return kernels_; }
   uint32_t collectives() const { return collectives_; }
-  // Of what is reduced.
+  // Whether reductions go in the order of the devices.
   bool deterministic_order() const { return deterministic_order_; }
   uint64_t memory_bytes() const;
 

@@ -126,9 +126,9 @@ uint64_t Aligned(uint64_t offset) {
 
 }  // namespace
 
-absl::Status RecordingTooLarge(absl::string_view limit, uint64_t max_value, uint64_t used) {
-  return TooLarge(limit, max_value, used,
-                  absl::StrCat("a recording of ", used, " ", limit, "; the most is ", max_value));
+absl::Status RecordingTooLarge(absl::string_view limit, uint64_t limit_value, uint64_t used) {
+  return TooLarge(limit, limit_value, used,
+                  absl::StrCat("a recording of ", used, " ", limit, "; the most is ", limit_value));
 }
 
 absl::Status AtStep(const absl::Status& status, size_t step) {

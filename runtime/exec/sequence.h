@@ -71,8 +71,8 @@ struct SequenceOperand {
 inline constexpr size_t kMaxSteps = size_t{1} << 16;
 inline constexpr size_t kMaxArguments = size_t{1} << 20;
 
-// GRAPH_TOO_LARGE: `used` of what `limit` names, of which a sequence may have `max_value`.
-absl::Status RecordingTooLarge(absl::string_view limit, uint64_t max_value, uint64_t used);
+// GRAPH_TOO_LARGE: `used` of what `limit` names, of which a sequence may have `limit_value`.
+absl::Status RecordingTooLarge(absl::string_view limit, uint64_t limit_value, uint64_t used);
 
 // Adds which step of a sequence a failure is about: to the text, and to the detail's
 // `field`, before what that has, as "steps[3]" if it has a detail.

@@ -18,9 +18,9 @@ namespace {
 
 double MicrosSince(absl::Time begin) { return absl::ToDoubleMicroseconds(absl::Now() - begin); }
 
-absl::Status GraphHas(uint64_t used, const char* limit, uint64_t max_value) {
-  return TooLarge(limit, max_value, used,
-                  absl::StrCat("the graph has ", used, " ", limit, "; this server takes ", max_value));
+absl::Status GraphHas(uint64_t used, const char* limit, uint64_t limit_value) {
+  return TooLarge(limit, limit_value, used,
+                  absl::StrCat("the graph has ", used, " ", limit, "; this server takes ", limit_value));
 }
 
 absl::Status BadHash(v1::ErrorCode code, absl::string_view message) {

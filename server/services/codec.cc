@@ -40,9 +40,9 @@ Kind KindOf(const FieldDescriptor* field, uint32_t tag) {
   return Kind::kPlain;
 }
 
-absl::Status TooMany(const char* limit, uint64_t max_value) {
-  return TooLarge(limit, max_value, max_value + 1,  // as far as it was counted
-                  absl::StrCat("the request has more than ", max_value, " ", limit,
+absl::Status TooMany(const char* limit, uint64_t limit_value) {
+  return TooLarge(limit, limit_value, limit_value + 1,  // as far as it was counted
+                  absl::StrCat("the request has more than ", limit_value, " ", limit,
                                ", as many as this server takes; send several smaller ones"));
 }
 

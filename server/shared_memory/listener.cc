@@ -115,9 +115,10 @@ absl::Status SharedMemoryListener::Listen(const std::string& path) {
   std::memcpy(address.sun_path, path_.data(), path_.size());
   RemoveDeadSocket(address);
   wake_ = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-  listener_ = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-  bound_ = wake_ >= 0 && listener_ >= 0 && bind(listener_, reinterpret_cast<sockaddr*>(&address), sizeof(address)) == 0;
-  if (!bound_ || listen(listener_, SOMAXCONN) != 0) return Unavailable("listen at", path_);
+  listening_socket_ = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+  bound_ = wake_ >= 0 && listening_socket_ >= 0 &&
+           bind(listening_socket_, reinterpret_cast<sockaddr*>(&address), sizeof(address)) == 0;
+  if (!bound_ || listen(listening_socket_, SOMAXCONN) != 0) return Unavailable("listen at", path_);
   return absl::OkStatus();
 }
 
@@ -128,14 +129,14 @@ SharedMemoryListener::~SharedMemoryListener() {
     thread_.join();
   }
   for (const Connection& connection : connections_) Close(connection);
-  if (listener_ >= 0) close(listener_);
+  if (listening_socket_ >= 0) close(listening_socket_);
   if (bound_) unlink(path_.c_str());
   if (wake_ >= 0) close(wake_);
   if (!folder_.empty()) rmdir(folder_.c_str());
 }
 
 std::vector<pollfd> SharedMemoryListener::Awaited() const {
-  std::vector<pollfd> awaited = {{wake_, POLLIN, 0}, {full_ ? -1 : listener_, POLLIN, 0}};
+  std::vector<pollfd> awaited = {{wake_, POLLIN, 0}, {full_ ? -1 : listening_socket_, POLLIN, 0}};
   for (const Connection& connection : connections_) awaited.push_back({connection.socket, POLLIN, 0});
   return awaited;
 }
@@ -168,8 +169,9 @@ void SharedMemoryListener::Serve() {
 }
 
 void SharedMemoryListener::Accept() {
-  const int socket =
-      connections_.size() < kMaxConnections ? accept4(listener_, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK) : -1;
+  const int socket = connections_.size() < kMaxConnections
+                         ? accept4(listening_socket_, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK)
+                         : -1;
   if (socket >= 0) {
     connections_.push_back({socket, 0, absl::Now() + regions_.timeout()});
   } else {

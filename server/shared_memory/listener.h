@@ -60,7 +60,7 @@ class SharedMemoryListener {
   SharedRegions regions_;
   std::string path_;
   std::string folder_;  // to be removed; empty if it is not ours
-  int listener_ = -1;
+  int listening_socket_ = -1;
   int wake_ = -1;       // an eventfd: readable when it is time to stop
   bool bound_ = false;  // the socket's file is ours
   bool full_ = false;   // no further connection can be had now

@@ -51,12 +51,12 @@ class Sampler {
 
   T Special(uint64_t i) {
     constexpr T kInf = std::numeric_limits<T>::infinity(), kNan = std::numeric_limits<T>::quiet_NaN();
-    constexpr T kLeast = std::numeric_limits<T>::denorm_min(), kNormal = std::numeric_limits<T>::min();
+    constexpr T kMinPositive = std::numeric_limits<T>::denorm_min(), kNormal = std::numeric_limits<T>::min();
     constexpr T kMaxFinite = std::numeric_limits<T>::max(), kNext = 1 + std::numeric_limits<T>::epsilon();
     const T table[] = {0,         1,
                        2,         3,
                        0.5,       kInf,
-                       kNan,      kLeast,
+                       kNan,      kMinPositive,
                        kNormal,   kMaxFinite,
                        kNext,     1.5,
                        1e3,       1024.5,

@@ -240,9 +240,9 @@ class Maker {
     const bool shared = memory.use == Memory::Use::kShared;
     const int64_t stride = shared ? items_ : all_items_;
     const Node wild = As(Scalar(), random_.Pick({DType::kInt8, DType::kInt32, DType::kUint8})).node;
-    const Node iteration = random_.OneIn(3) ? p_.Cast(wild, DType::kInt64) : p_.Int(random_.In(0, 1), DType::kInt64);
+    const Node multiple = random_.OneIn(3) ? p_.Cast(wild, DType::kInt64) : p_.Int(random_.In(0, 1), DType::kInt64);
     const Node base = shared ? place_.node : own_.node;
-    return p_.At(memory.node, {p_.Add(base, p_.Mul(iteration, p_.Int(stride, DType::kInt64)))});
+    return p_.At(memory.node, {p_.Add(base, p_.Mul(multiple, p_.Int(stride, DType::kInt64)))});
   }
 
   Node Index(const Memory& memory) {

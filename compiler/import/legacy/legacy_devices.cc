@@ -93,8 +93,8 @@ absl::StatusOr<UOp*> AllReduce(Graph& graph, UOp* x, const v1::UOp& node) {
   share[axis] = share[axis] / devices;
   KILN_ASSIGN_OR_RETURN(UOp * shares, graph.TryMake(Op::RESHAPE, {x, ShapeSource(graph, apart)}));
   KILN_ASSIGN_OR_RETURN(
-      UOp * reduce_op, graph.TryMake(Op::REDUCE, {shares}, ReduceArg{static_cast<Op>(node.all_reduce().op()), {axis}}));
-  return graph.TryMake(Op::RESHAPE, {reduce_op, ShapeSource(graph, share)});
+      UOp * reduced, graph.TryMake(Op::REDUCE, {shares}, ReduceArg{static_cast<Op>(node.all_reduce().op()), {axis}}));
+  return graph.TryMake(Op::RESHAPE, {reduced, ShapeSource(graph, share)});
 }
 
 }  // namespace

@@ -10,8 +10,8 @@
 namespace kiln::compiler {
 namespace {
 
-constexpr int64_t kNearRows = 64;        // bytes; rows of scalars that lie no farther apart share lines of the cache
-constexpr int64_t kLeastIterations = 4;  // of each core
+constexpr int64_t kNearRows = 64;      // bytes; rows of scalars that lie no farther apart share lines of the cache
+constexpr int64_t kMinIterations = 4;  // of each core
 // A cycle, of pixels from beyond the L2 cache. They are few beside the multiply-adds, behind which most of this hides.
 constexpr double kFarPixelBytes = 40;
 
@@ -84,8 +84,8 @@ class Chooser {
     const int64_t tiles_of_row = CeilDiv(product_.Size(tile.row), tile.rows);
     const int64_t first = tile.inside.size() == 1 ? tiles_of_row : product_.Size(tile.inside[0]);
     const auto r = static_cast<double>(tile.rows), v = static_cast<double>(tile.vectors);
-    const auto k = static_cast<double>(product_.Reduced());
-    const int64_t panel_bytes = product_.Reduced() * tile.vectors * machine_.lanes * product_.item;
+    const auto k = static_cast<double>(product_.ReducedSize());
+    const int64_t panel_bytes = product_.ReducedSize() * tile.vectors * machine_.lanes * product_.item;
     if (panel_bytes > kMaxLocalBytes) return;
 
     double outside = 1, tiles = static_cast<double>(panels * tiles_of_row);
@@ -95,15 +95,17 @@ class Chooser {
       if (std::find(tile.inside.begin(), tile.inside.end(), axis) == tile.inside.end())
         outside *= static_cast<double>(product_.Size(axis));
     }
-    double iteration = std::max({r * v / kFmasPerCycle, (r + v) / kLoadsPerCycle, kFmaLatency}) + kLoadWeight * (r + v);
+    double iteration_cycles =
+        std::max({r * v / kFmasPerCycle, (r + v) / kLoadsPerCycle, kFmaLatency}) + kLoadWeight * (r + v);
     // A few pixels of each line, and those of the next channel far from them.
     // Of lines that it walks with a stride it uses a part, and the panel lies beside all of them.
     const double beside = pixels.strides[tile.row] == 1 ? 0 : static_cast<double>(panel_bytes);
     const bool far = !tile.box && pixels.bytes + beside > static_cast<double>(machine_.l2_bytes);
     const bool farther = pixels.bytes > 4 * static_cast<double>(machine_.l2_bytes);
     if (far)
-      iteration += (r * static_cast<double>(product_.item) + 32) / (farther ? kFarBytesPerCycle : kFarPixelBytes);
-    const double work = tiles * (k * iteration + r * v * (kTransposeCycles + 2));
+      iteration_cycles +=
+          (r * static_cast<double>(product_.item) + 32) / (farther ? kFarBytesPerCycle : kFarPixelBytes);
+    const double work = tiles * (k * iteration_cycles + r * v * (kTransposeCycles + 2));
     const double copied = weights.constant ? kPackedCycles : contiguous ? kCopyCycles : kTransposeCycles;
     const double fill = static_cast<double>(panels) * k * v * copied;
 
@@ -130,7 +132,7 @@ class Chooser {
     if (machine_.cores == 1) return 1;
     const auto cores = static_cast<double>(machine_.cores);
     return std::ceil(iterations / cores) * cores / iterations *
-           (iterations < static_cast<double>(kLeastIterations) * cores ? 1.05 : 1);
+           (iterations < static_cast<double>(kMinIterations) * cores ? 1.05 : 1);
   }
 
   // Places along one axis of the box.

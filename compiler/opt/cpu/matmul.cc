@@ -11,8 +11,8 @@ namespace {
 
 constexpr int64_t kMaxParts = 1 << 16;     // of the rows; sizes are a client's, and nothing is to be searched for ever
 constexpr double kMaxIterationWork = 4e9;  // operations between which a kernel cannot be stopped, if rows can be cut
-constexpr int64_t kLeastDepth = 128;       // iterations that are worth taking accumulators from memory and back
-constexpr double kGatedIteration = 2;      // cycles: one scalar or one vector that is read in place, under a gate
+constexpr int64_t kMinDepth = 128;  // terms of a reduction that are worth taking accumulators from memory and back
+constexpr double kGatedAccessCycles = 2;  // of one scalar or one vector that is read in place, under a gate
 
 // Which axes the tile has, and how much of each.
 struct Tile {
@@ -102,12 +102,12 @@ class Chooser {
     const bool contiguous = stride == 1;
     tile.transposed = !contiguous && product_.ReducesNeighbours(tile.b);
     if (product_.store[column] != 1) return;
-    const int64_t m = product_.Size(row), n = product_.Size(column), k = product_.Reduced();
+    const int64_t m = product_.Size(row), n = product_.Size(column), k = product_.ReducedSize();
     const double batches = Batches(row, column);
     const double a_bytes = static_cast<double>(m) * static_cast<double>(k) * static_cast<double>(product_.item);
     // What is gated and read in place is gated in each iteration.
-    const double gated_row = product_.operands[tile.a].gated ? kGatedIteration : 0;
-    const double gated_vector = product_.operands[tile.b].gated ? kGatedIteration : 0;
+    const double gated_row = product_.operands[tile.a].gated ? kGatedAccessCycles : 0;
+    const double gated_vector = product_.operands[tile.b].gated ? kGatedAccessCycles : 0;
     const double far =
         a_bytes > 4 * static_cast<double>(l2_bytes_) ? static_cast<double>(product_.item) / kFarBytesPerCycle : 0;
     for (int64_t vectors = 1; vectors <= 4; ++vectors) {
@@ -121,8 +121,8 @@ class Chooser {
         const int64_t accumulators = tile.rows * vectors;
         if (accumulators + vectors + 1 > registers_) break;
         const auto r = static_cast<double>(tile.rows), v = static_cast<double>(vectors);
-        double iteration = std::max({r * v / kFmasPerCycle, (r + v) / kLoadsPerCycle, kFmaLatency}) +
-                           kLoadWeight * (r + v) + (far + gated_row) * r;
+        double iteration_cycles = std::max({r * v / kFmasPerCycle, (r + v) / kLoadsPerCycle, kFmaLatency}) +
+                                  kLoadWeight * (r + v) + (far + gated_row) * r;
         const double blocks = static_cast<double>(CeilDiv(m, tile.rows));
         const double tiles = batches * static_cast<double>(panels) * blocks;
         const double fill = batches * static_cast<double>(panels * k) *
@@ -130,17 +130,19 @@ class Chooser {
                              : contiguous      ? v * (product_.operands[tile.b].gated ? kGatedCycles : kCopyCycles)
                              : tile.transposed ? v * kTransposeCycles
                                                : kGatherCycles * static_cast<double>(tile.columns));
-        const double plain_iteration = contiguous ? iteration * (far_apart ? 1.5 : 1.0) + gated_vector * v
-                                                  : iteration + kGatherCycles * static_cast<double>(tile.columns);
+        const double plain_iteration_cycles =
+            contiguous ? iteration_cycles * (far_apart ? 1.5 : 1.0) + gated_vector * v
+                       : iteration_cycles + kGatherCycles * static_cast<double>(tile.columns);
         const double start = 2 * r * v;
         tile.copy = false;
-        tile.cost = tiles * (static_cast<double>(k) * plain_iteration + start);
+        tile.cost = tiles * (static_cast<double>(k) * plain_iteration_cycles + start);
         Consider(tile);
         tile.copy = true;
         if (!fits && !CutReduction(tile, blocks)) continue;
         const double reductions =
-            tile.depth > 0 ? kReducesOfMemory * static_cast<double>(product_.Size(tile.reduced_axis) / tile.depth) : 1;
-        tile.cost = tiles * (static_cast<double>(k) * iteration + start * reductions) + fill;
+            tile.depth > 0 ? kMemoryStartFactor * static_cast<double>(product_.Size(tile.reduced_axis) / tile.depth)
+                           : 1;
+        tile.cost = tiles * (static_cast<double>(k) * iteration_cycles + start * reductions) + fill;
         Consider(tile);
         tile.depth = 0;
       }
@@ -162,8 +164,8 @@ class Chooser {
       if (iteration_bytes > MaxCut()) return false;
     }
     int64_t depth = std::min(product_.Size(reduced_axis) / 2, MaxCut() / iteration_bytes);
-    while (depth >= kLeastDepth && product_.Size(reduced_axis) % depth != 0) --depth;
-    if (depth < kLeastDepth || LeastParts(tile, blocks) == 0) return false;
+    while (depth >= kMinDepth && product_.Size(reduced_axis) % depth != 0) --depth;
+    if (depth < kMinDepth || LeastParts(tile, blocks) == 0) return false;
     tile.reduced_axis = reduced_axis;
     tile.depth = depth;
     return true;
@@ -176,7 +178,7 @@ class Chooser {
   int64_t LeastParts(const Tile& tile, int64_t blocks) const {
     const int64_t max_blocks = MaxCut() / (tile.rows * tile.columns * product_.item);
     if (max_blocks == 0) return 0;
-    const int64_t most = std::clamp<int64_t>(blocks / CeilDiv(kLeastBlock, tile.rows), 1, kMaxParts);
+    const int64_t most = std::clamp<int64_t>(blocks / CeilDiv(kMinBlock, tile.rows), 1, kMaxParts);
     for (int64_t parts = CeilDiv(blocks, max_blocks); parts <= most; ++parts) {
       if (blocks % parts == 0) return parts;
     }
@@ -198,7 +200,7 @@ class Chooser {
     const int64_t terms = product_.terms;
     if (product_.Size(tile.reduced_axis) % terms != 0) return;
     const bool contiguous = product_.operands[tile.b].strides[column] == 1;
-    const int64_t m = product_.Size(row), n = product_.Size(column), k = product_.Reduced() / terms;
+    const int64_t m = product_.Size(row), n = product_.Size(column), k = product_.ReducedSize() / terms;
     for (int64_t vectors = 1; vectors <= 4; ++vectors) {
       if (vectors > 1 && (vectors - 1) * lanes_ >= n) break;
       tile.columns = vectors * lanes_;
@@ -207,14 +209,14 @@ class Chooser {
       for (tile.rows = 1; tile.rows <= std::min(kRowsApart, m); ++tile.rows) {
         if (tile.rows * vectors + vectors + 1 > registers_) break;
         const auto r = static_cast<double>(tile.rows), v = static_cast<double>(vectors);
-        const double iteration =
+        const double iteration_cycles =
             std::max({r * v / kFmasPerCycle, (r + v) / kLoadsPerCycle, kFmaLatency}) + kLoadWeight * (r + v);
         const double fill = v * (product_.operands[tile.b].constant ? kPackedCycles
                                  : contiguous ? kPackCycles
                                               : kGatherCycles * static_cast<double>(terms * lanes_));
-        tile.cost =
-            panels * (static_cast<double>(CeilDiv(m, tile.rows)) * (static_cast<double>(k) * iteration + 2 * r * v) +
-                      static_cast<double>(k) * fill);
+        tile.cost = panels * (static_cast<double>(CeilDiv(m, tile.rows)) *
+                                  (static_cast<double>(k) * iteration_cycles + 2 * r * v) +
+                              static_cast<double>(k) * fill);
         Consider(tile);
       }
     }
@@ -234,9 +236,9 @@ class Chooser {
       tile.lane = axis;
       const int64_t m = product_.Size(row), n = product_.Size(column);
       const double steps = static_cast<double>(CeilDiv(product_.Size(axis), lanes_)) *
-                           static_cast<double>(product_.Reduced() / product_.Size(axis));
+                           static_cast<double>(product_.ReducedSize() / product_.Size(axis));
       // All rows are read again for each few columns.
-      const double a_bytes = static_cast<double>(m * product_.item) * static_cast<double>(product_.Reduced());
+      const double a_bytes = static_cast<double>(m * product_.item) * static_cast<double>(product_.ReducedSize());
       const double far = a_bytes > static_cast<double>(l2_bytes_)
                              ? static_cast<double>(lanes_ * product_.item) / kFarBytesPerCycle
                              : 0;
@@ -244,10 +246,10 @@ class Chooser {
         for (tile.columns = 1; tile.columns <= std::min<int64_t>(8, n); ++tile.columns) {
           if (tile.rows * tile.columns + std::min(tile.rows, tile.columns) + 1 > registers_) break;
           const auto r = static_cast<double>(tile.rows), c = static_cast<double>(tile.columns);
-          const double iteration = std::max({r * c / kFmasPerCycle, (r + c) / kLoadsPerCycle, kFmaLatency}) +
-                                   3 * kLoadWeight * (r + c) + far * r;
+          const double iteration_cycles = std::max({r * c / kFmasPerCycle, (r + c) / kLoadsPerCycle, kFmaLatency}) +
+                                          3 * kLoadWeight * (r + c) + far * r;
           tile.cost = Batches(row, column) * static_cast<double>(CeilDiv(m, tile.rows) * CeilDiv(n, tile.columns)) *
-                      (steps * iteration + kReduceCycles * r * c);
+                      (steps * iteration_cycles + kReduceCycles * r * c);
           Consider(tile);
         }
       }
@@ -317,12 +319,13 @@ class Chooser {
   // Into how many blocks the rows are cut, so that each thread gets its share.
   int64_t Parts(const Tile& tile, int64_t blocks, int64_t iterations) const {
     int64_t least = tile.depth > 0 ? LeastParts(tile, blocks) : 1;
-    const double block = 2.0 * static_cast<double>(tile.rows * tile.columns) * static_cast<double>(product_.Reduced());
+    const double block =
+        2.0 * static_cast<double>(tile.rows * tile.columns) * static_cast<double>(product_.ReducedSize());
     const auto too_long = [&](int64_t parts) {
       return static_cast<double>(blocks / parts) * block > kMaxIterationWork;
     };
     for (int64_t parts = least + 1; too_long(least) && parts <= std::min(blocks, kMaxParts); ++parts) {
-      if (blocks / parts * tile.rows < kLeastBlock) break;
+      if (blocks / parts * tile.rows < kMinBlock) break;
       if (blocks % parts == 0) least = parts;
     }
     if (cores_ == 1) return least;
@@ -333,8 +336,8 @@ class Chooser {
     int64_t best = least;
     for (int64_t parts = least; parts <= std::min(blocks, kMaxParts); ++parts) {
       // Rather a copy that few rows share than a core without work.
-      const int64_t least_rows = iterations * best < cores_ ? kLeastShare : kLeastBlock;
-      if (blocks % parts != 0 || (tile.copy && blocks / parts * tile.rows < least_rows)) continue;
+      const int64_t min_rows = iterations * best < cores_ ? kMinShare : kMinBlock;
+      if (blocks % parts != 0 || (tile.copy && blocks / parts * tile.rows < min_rows)) continue;
       if (iterations * best >= kIterationsPerCore * cores_ && uneven(best) < 1.03) break;
       if (uneven(parts) < uneven(best) - 0.01) best = parts;
     }

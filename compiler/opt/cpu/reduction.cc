@@ -196,7 +196,7 @@ class ReductionChooser {
     const bool whole = columns % (4 * lanes) == 0;
     int64_t accumulators = 0;  // bytes of a column's
     for (const Body& reduce : reduces_) {
-      if (reduce.ranges.size() != 1 || Iterations(reduce.ranges[0]) < (whole ? 2 : 1) * kLeastRows) return false;
+      if (reduce.ranges.size() != 1 || Iterations(reduce.ranges[0]) < (whole ? 2 : 1) * kMinRows) return false;
       for (UOp* range : reduce.open) {
         if (Iterations(range) == 0) return false;
       }
@@ -210,7 +210,7 @@ class ReductionChooser {
     int64_t others = 1;
     for (UOp* range : output_.ranges) others *= range == lane ? 1 : Iterations(range);
     const int64_t held = std::max<int64_t>(1, cache_bytes_ / (accumulators * lanes));
-    const int64_t shared = std::min((cores_ + others - 1) / others, std::max<int64_t>(1, vectors / kLeastPiece));
+    const int64_t shared = std::min((cores_ + others - 1) / others, std::max<int64_t>(1, vectors / kMinPiece));
     const int64_t pieces = std::max((vectors + held - 1) / held, shared);
     const int axis = AxisOf(lane);
     if (columns % (pieces * lanes) != 0) opts_.push_back({OptOp::kPadTo, axis, pieces * lanes});
@@ -273,11 +273,11 @@ class ReductionChooser {
   // Each is a stream that the processor fetches ahead by itself; more of them it loses.
   static constexpr int64_t kRowsAtOnce = 4;
   // Accumulators in memory are set, and read, once for so many.
-  static constexpr int64_t kLeastRows = 64;
+  static constexpr int64_t kMinRows = 64;
   // Nothing is fetched ahead beyond it.
   static constexpr int64_t kPage = 4096;
   // Vectors of a row, below which another thread does not pay.
-  static constexpr int64_t kLeastPiece = 16;
+  static constexpr int64_t kMinPiece = 16;
 
   const std::vector<UOp*> axes_;
   Body output_;

@@ -108,8 +108,8 @@ class Scheduler {
     around.insert(around.end(), outer.begin(), outer.end());
     UOp* start = graph_.Make(Op::STORE, {outer.empty() ? acc : graph_.Make(Op::AFTER, around),
                                          Identity(graph_, reduce_op(), reduce_->dtype())});
-    iteration_ = graph_.Make(Op::AFTER, {acc, start, loop});
-    before_ = graph_.Make(Op::LOAD, {iteration_});
+    acc_in_loop_ = graph_.Make(Op::AFTER, {acc, start, loop});
+    before_ = graph_.Make(Op::LOAD, {acc_in_loop_});
   }
 
   Op reduce_op() const { return reduce_->arg_as<ReduceArg>().op; }
@@ -117,7 +117,7 @@ class Scheduler {
   // The kernel that stores what is made of `running` at `index` of the scanned loop, in the
   // iteration in which the accumulator becomes `next`.
   UOp* Finish(UOp* running, UOp* next, UOp* index, UOp* gate, std::vector<UOp*> loops) {
-    UOp* update = graph_.Make(Op::STORE, {iteration_, next});
+    UOp* update = graph_.Make(Op::STORE, {acc_in_loop_, next});
     UOp* value = At(Substitute(store_->src(1), {{reduce_, before_}}, graph_), along_, index);
     value = Substitute(value, {{before_, running}}, graph_);                 // which stays as it is written
     UOp* target = graph_.Make(Op::AFTER, {store_->src(0)->src(0), update});  // in the same iteration
@@ -219,7 +219,7 @@ class Scheduler {
   UOp *store_ = nullptr, *place_ = nullptr, *reduce_ = nullptr;
   UOp *along_ = nullptr, *element_ = nullptr;
   bool descending_ = false;
-  UOp *iteration_ = nullptr, *before_ = nullptr;  // the accumulator in an iteration, and its value before
+  UOp *acc_in_loop_ = nullptr, *before_ = nullptr;  // the accumulator in the loop, and its value before
 };
 
 }  // namespace

@@ -10,7 +10,7 @@ namespace {
 
 // A tile holds so many registers for each value that more nodes than this spill.
 constexpr int kMaxWork = 8;
-constexpr int64_t kLeastTile = 4;
+constexpr int64_t kMinTile = 4;
 
 std::optional<int64_t> StrideOf(const UOp* access, UOp* range) { return StrideIn(access->src(0)->src(1), range); }
 
@@ -50,9 +50,9 @@ std::optional<std::vector<OptOp>> ChooseTransposeOpts(UOp* sink, const v1::Targe
   if (read == ranges.size()) return std::nullopt;
   const auto& tuning = target.tuning();
   int64_t tile = std::max<int64_t>(1, (tuning.vector_bytes() ? tuning.vector_bytes() : 16) / widest);
-  while (tile >= kLeastTile && (Iterations(ranges[read]) % tile != 0 || Iterations(ranges[written]) % tile != 0))
+  while (tile >= kMinTile && (Iterations(ranges[read]) % tile != 0 || Iterations(ranges[written]) % tile != 0))
     tile /= 2;
-  if (tile < kLeastTile || Iterations(ranges[read]) == 0 || Iterations(ranges[written]) == 0) return std::nullopt;
+  if (tile < kMinTile || Iterations(ranges[read]) == 0 || Iterations(ranges[written]) == 0) return std::nullopt;
   return std::vector<OptOp>{{OptOp::kSplit, static_cast<int>(read), tile, AxisType::kUpcast, 0},
                             {OptOp::kSplit, static_cast<int>(written), tile, AxisType::kUpcast, 1},
                             {OptOp::kThread, 0}};

@@ -26,7 +26,7 @@ constexpr int64_t kWarp = 32;
 // Items of a group whose rows are short.
 constexpr int64_t kSmallGroup = 128;
 // Vectors of a row for each of its items, below which fewer items do.
-constexpr int64_t kLeastVectors = 4;
+constexpr int64_t kMinVectors = 4;
 
 bool Has(absl::Span<UOp* const> ranges, const UOp* range) {
   return std::find(ranges.begin(), ranges.end(), range) != ranges.end();
@@ -258,7 +258,7 @@ class GpuChooser {
     const int64_t outputs = IterationsOf(shared);
     // Short reductions of many outputs are for one item each.
     if (rows.empty() || longest < 2 || (longest < 16 && outputs >= wanted_)) return false;
-    int64_t items = std::min(Floor2(longest), std::max(kWarp, Floor2(longest / kLeastVectors)));
+    int64_t items = std::min(Floor2(longest), std::max(kWarp, Floor2(longest / kMinVectors)));
     items = std::min(items, kMaxItems);
     while (items * outputs < wanted_ && items * 2 <= longest && items < kMaxItemsOfGroup) items *= 2;
     absl::flat_hash_set<UOp*> done;  // one loop may be of several REDUCEs
@@ -290,7 +290,7 @@ class GpuChooser {
     return true;
   }
 
-  // -- Columns: outputs lie beside each other, and what each reduces lies apart
+  // -- Columns: outputs lie beside each other, and what each of them reduces lies apart
 
   bool Columns() {
     if (reduces_.empty()) return false;

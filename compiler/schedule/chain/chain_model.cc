@@ -19,7 +19,7 @@ constexpr double kVectorsPerCycle = 2;
 constexpr int64_t kTileRows = 8;    // fewer are no tile
 constexpr int64_t kMaxSlices = 64;  // of one cut, beyond those that it must have
 constexpr double kCores = 16;       // what slices are shared among: a number, so that no value depends on the machine's
-constexpr double kLeastShare = 0.02;  // of the work, to be won
+constexpr double kMinShare = 0.02;  // of the work, to be won
 
 using Members = std::vector<ChainMember>;
 
@@ -148,7 +148,7 @@ std::optional<ChainPlan> ChainModel::PlanOf(const Members& members) const {
     lost += work * (again + uneven);
     if (!best.has_value() || won - lost > best->won) best = ChainPlan{won - lost, cut};
   }
-  if (best.has_value() && best->won < kLeastShare * work) best.reset();
+  if (best.has_value() && best->won < kMinShare * work) best.reset();
   return best;
 }
 

@@ -57,10 +57,10 @@ absl::Status CheckSizesAreNumbers(const UOp* linear) {
   return absl::OkStatus();
 }
 
-absl::Status CheckAtMost(uint64_t max_value, uint64_t used, const std::string& what, absl::string_view who) {
-  if (used <= max_value) return absl::OkStatus();
-  return TooLarge(what, max_value, used,
-                  absl::StrCat("a kernel has ", used, " ", what, "; ", who, " takes at most ", max_value));
+absl::Status CheckAtMost(uint64_t limit_value, uint64_t used, const std::string& what, absl::string_view who) {
+  if (used <= limit_value) return absl::OkStatus();
+  return TooLarge(what, limit_value, used,
+                  absl::StrCat("a kernel has ", used, " ", what, "; ", who, " takes at most ", limit_value));
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Products by work groups (ir/group_product.h) on NVIDIA's tensor cores, by mma.sync.
+// Products by work groups (structure/group_product.h) on NVIDIA's tensor cores, by mma.sync.
 //
 // The operands of several iterations lie in a ring of stages in shared memory (stage_ring.h). Copies go there past the
 // registers, and what is beyond the operand is filled with zeros. From shared memory, ldmatrix brings each warp the

@@ -1,5 +1,5 @@
-// Where the elements of a side of a product by a work group are (ir/group_product.h), as code: of one that jumps, or
-// has windows.
+// Where the elements of a side of a product by a work group are (structure/group_product.h), as code: of one that
+// jumps, or has windows.
 #ifndef KILN_COMPILER_TARGET_GPU_PRODUCT_PLACES_H_
 #define KILN_COMPILER_TARGET_GPU_PRODUCT_PLACES_H_
 

@@ -1,6 +1,6 @@
 // The loop of a product by a work group whose operands come by asynchronous copies (cp.async), into a ring of stages in
-// shared memory: while one stage is multiplied, the next ones are under way. A barrier an iteration says both that a
-// stage has come, for all items, and that all are done with the one that is copied to next.
+// shared memory: while one stage is multiplied, the next ones are under way. The barrier of an iteration says both that
+// a stage has come, for all items, and that all are done with the one that is copied to next.
 //
 //   iteration t:  wait for this item's copies of iteration t; barrier; begin the copies of iteration t + stages - 1;
 //   multiply; finish

@@ -13,7 +13,7 @@ namespace kiln::compiler {
 
 // Whether `architecture` ("sm_90a") has an instruction for a WMMA by a wave: sizes, dtypes, items. Where each
 // element of its fragments belongs is what spec/wmma_layout.h says. NVIDIA's factors of float32 are rounded to tf32, to
-// nearest with ties away from zero: whether they may be is not asked here (ir/tf32.h). AMD's are not.
+// nearest with ties away from zero: whether they may be is not asked here (structure/tf32.h). AMD's are not.
 bool HasTensorCore(absl::string_view architecture, const WmmaArg& arg);
 
 // A feature of LLVM's that its code asks for beyond what the architecture has by itself; or "". Products of 8-bit

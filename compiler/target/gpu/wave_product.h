@@ -1,4 +1,5 @@
-// Products by work groups (ir/group_product.h) on AMD's matrix units: MFMA by waves of 64 items, WMMA by waves of 32.
+// Products by work groups (structure/group_product.h) on AMD's matrix units: MFMA by waves of 64 items, WMMA by waves
+// of 32.
 //
 // The operands of two iterations lie in shared memory, both as rows of k: of A a row for each of its rows, of B for
 // each of its columns. Rows are padded by 16 bytes, so that those which a wave reads at once begin in different banks.

@@ -1,4 +1,4 @@
-// Products by work groups (ir/group_product.h) on Hopper's tensor cores: what their kernels take besides.
+// Products by work groups (structure/group_product.h) on Hopper's tensor cores: what their kernels take besides.
 #ifndef KILN_COMPILER_TARGET_GPU_WGMMA_KERNEL_H_
 #define KILN_COMPILER_TARGET_GPU_WGMMA_KERNEL_H_
 

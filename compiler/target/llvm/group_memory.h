@@ -12,8 +12,8 @@ namespace kiln::compiler {
 
 // Nulls for what `linear` does not need. All ways through a kernel have the same.
 struct GroupMemory {
-  llvm::Value* reduces;  // group_reduce.h
-  llvm::Value* product;  // KernelAbi::Multiply
+  llvm::Value* reduction;  // group_reduce.h
+  llvm::Value* product;    // KernelAbi::Multiply
 };
 GroupMemory GroupMemoryOf(const UOp* linear, llvm::Function* function, const KernelAbi& abi);
 

@@ -43,8 +43,8 @@ class KernelAbi {
   // Of a WMMA by a warp that HasWmma (target.h) knows: the fragment of the sum, of those of its operands, vectors.
   virtual llvm::Value* Wmma(llvm::IRBuilder<>& builder, const WmmaArg& arg, llvm::Value* a, llvm::Value* b,
                             llvm::Value* c) const = 0;
-  // The item's elements of a product by its work group (ir/group_product.h), floats, in the order of the lanes of the
-  // tile. `shared` is SharedBytesOf it; the storage of both sides begins at a multiple of `alignment` bytes. The
+  // The item's elements of a product by its work group (structure/group_product.h), floats, in the order of the lanes
+  // of the tile. `shared` is SharedBytesOf it; the storage of both sides begins at a multiple of `alignment` bytes. The
   // builder may go to another block: all items of the group, but such as have no element, go on there.
   virtual std::vector<llvm::Value*> Multiply(llvm::IRBuilder<>& builder, const GroupProduct& product,
                                              const ProductSide& a, const ProductSide& b, llvm::Value* shared,

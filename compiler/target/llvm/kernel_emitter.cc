@@ -358,7 +358,7 @@ class KernelEmitter {
   }
 
   void EmitReduceOverItems(UOp* uop) {
-    if (!group_reduce_.has_value()) group_reduce_.emplace(builder_, abi_, abi_.Items(linear_), group_.reduces);
+    if (!group_reduce_.has_value()) group_reduce_.emplace(builder_, abi_, abi_.Items(linear_), group_.reduction);
     const int64_t lanes = LanesOf(uop->shape());
     std::vector<llvm::Value*> rows;
     for (int64_t row = 0; row < RowsOf(uop->shape()); ++row)

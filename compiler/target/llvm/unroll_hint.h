@@ -7,9 +7,9 @@
 
 namespace kiln::compiler {
 
-// Says so of the loop of `range`, whose body is one block that ends in `again`, if its number of iterations allows it
-// and the body is short: LLVM's loop-unroll reads it. A work item waits for what it loads, in order: so it asks for
-// several iterations' at once.
+// Asks LLVM's loop-unroll for that, of the loop of `range`, whose body is one block that ends in `again`: if its
+// number of iterations allows it and the body is short. A work item waits for what it loads, in order: so it asks for
+// the loads of several iterations at once.
 void RequestUnroll(const UOp* range, llvm::BranchInst* again);
 
 }  // namespace kiln::compiler

@@ -10,12 +10,12 @@ namespace kiln::runtime::collective {
 namespace {
 
 // Of one tensor. A piece of each input and output is in use at once.
-constexpr uint64_t kLeastPieceBytes = 8 << 10;
+constexpr uint64_t kMinPieceBytes = 8 << 10;
 constexpr uint64_t kMaxPieceBytes = 128 << 10;
 constexpr uint64_t kPiecesPerRank = 8;
 
 void Run(const Job& job, uint32_t rank) {
-  const uint64_t least = kLeastPieceBytes / job.item_bytes, max_piece = kMaxPieceBytes / job.item_bytes;
+  const uint64_t least = kMinPieceBytes / job.item_bytes, max_piece = kMaxPieceBytes / job.item_bytes;
   const uint64_t even = job.count / (job.ranks * kPiecesPerRank);
   // Whole cache lines, so that two pieces do not share one.
   const uint64_t piece = std::clamp(even, least, max_piece) / 64 * 64;

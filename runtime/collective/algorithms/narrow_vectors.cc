@@ -121,12 +121,12 @@ struct EightVector {
   static Floats Rounded(Floats value) {
     // Denormals have the least normal number's last place. (e4m3's is float16's, as they
     // are so much less.)
-    constexpr float kLeast = kIsLonger ? 0x1p-15f : 0x1p-14f;
+    constexpr float kMinNormal = kIsLonger ? 0x1p-15f : 0x1p-14f;
     // One and a half, so that what is negative finds the same last place.
     constexpr auto kToLastPlace = static_cast<float>(3 << (22 - Format::kMantissa));
     const Floats sign = _mm256_and_ps(value, _mm256_set1_ps(-0.0f));
     const Floats exponent = _mm256_and_ps(value, _mm256_castsi256_ps(All(0x7f800000)));
-    const Floats size = _mm256_max_ps(exponent, _mm256_set1_ps(kLeast));
+    const Floats size = _mm256_max_ps(exponent, _mm256_set1_ps(kMinNormal));
     const Floats added = _mm256_mul_ps(size, _mm256_set1_ps(kToLastPlace));
     return _mm256_or_ps(_mm256_sub_ps(_mm256_add_ps(value, added), added), sign);
   }

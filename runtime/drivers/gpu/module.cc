@@ -84,12 +84,12 @@ absl::StatusOr<LaunchShape> ShapeOf(const v1::Kernel& kernel) {
   return shape;
 }
 
-absl::Status CheckLimit(const v1::Kernel& kernel, absl::string_view what, uint64_t wanted, uint64_t max_value,
+absl::Status CheckLimit(const v1::Kernel& kernel, absl::string_view what, uint64_t wanted, uint64_t limit_value,
                         const Card& card) {
-  if (wanted <= max_value) return absl::OkStatus();
-  return TooLarge(what, max_value, wanted,
+  if (wanted <= limit_value) return absl::OkStatus();
+  return TooLarge(what, limit_value, wanted,
                   absl::StrCat("kernel ", kernel.symbol(), " (", kernel.name(), ") needs ", wanted, " ", what, "; ",
-                               card.facts().name, ", ", card.facts().product, ", has ", max_value));
+                               card.facts().name, ", ", card.facts().product, ", has ", limit_value));
 }
 
 absl::Status CheckLaunch(const v1::Kernel& kernel, const LaunchShape& shape, const FunctionFacts& function,

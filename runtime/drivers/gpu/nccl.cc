@@ -23,8 +23,8 @@ constexpr size_t kMaxTeams = 8;
 constexpr size_t kMaxHopeless = 64;
 
 // What is sent at least, of a link that is slow: a collective may take so much longer than it
-// would wait for another.
-constexpr double kLeastBytesPerSecond = 100e6;
+// would wait for a participant.
+constexpr double kMinBytesPerSecond = 100e6;
 
 // Of the library's enumerations.
 constexpr int kNoType = -1, kBytes = 1;
@@ -263,7 +263,7 @@ absl::Status Nccl::Await(const VendorWork& work, const Team& team, const std::ve
                          absl::Duration timeout) {
   const absl::Time begin = absl::Now();
   const double bytes = static_cast<double>(work.job.count * work.job.item_bytes);
-  const absl::Duration max_wait = timeout + absl::Seconds(bytes / kLeastBytesPerSecond);
+  const absl::Duration max_wait = timeout + absl::Seconds(bytes / kMinBytesPerSecond);
   for (size_t rank = 0; rank < members.size();) {
     KILN_ASSIGN_OR_RETURN(const bool happened, members[rank]->card->Happened(members[rank]->done.get()));
     if (happened) {

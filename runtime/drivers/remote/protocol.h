@@ -40,7 +40,7 @@ enum class Command : uint8_t {
 };
 
 // Transfers of up to so many bytes travel in the message.
-inline constexpr uint64_t kInMessage = 16 << 10;
+inline constexpr uint64_t kMaxBytesInMessage = 16 << 10;
 
 // Of a command's parcels. Half of all tags are the commands'.
 inline uint32_t TagOf(uint64_t number) {

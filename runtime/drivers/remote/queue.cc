@@ -30,7 +30,7 @@ absl::Status Line::Write(uint32_t to_lane, const std::vector<absl::string_view>&
                          uint64_t bytes) const {
   cluster::Packer rest;
   rest.Number(address).Number(bytes);
-  if (bytes <= kInMessage) {
+  if (bytes <= kMaxBytesInMessage) {
     for (const absl::string_view piece : pieces) rest.Rest(piece);
     return Blame(board->End(board->Begin(rank, to_lane, Command::kWrite, rest.Take())));
   }
@@ -50,7 +50,7 @@ absl::Status Line::Write(uint32_t to_lane, const std::vector<absl::string_view>&
 absl::Status Line::Read(uint32_t from_lane, uint64_t address, uint64_t bytes, void* to) const {
   const uint64_t number =
       board->Begin(rank, from_lane, Command::kRead, cluster::Packer().Number(address).Number(bytes).Take());
-  if (bytes > kInMessage) {
+  if (bytes > kMaxBytesInMessage) {
     cluster::Transport& transport = board->transport();
     transport.Wait(transport.Receive(rank, TagOf(number), to, bytes)).IgnoreError();
     return Blame(board->End(number));

@@ -117,7 +117,8 @@ TEST_F(RemoteTest, DevicesSayWhatAndWhereTheyAre) {
 
 TEST_F(RemoteTest, Transfers) {
   Start();
-  for (const uint64_t count : {uint64_t{0}, uint64_t{1}, kInMessage / 4, kInMessage / 4 + 1, uint64_t{1} << 20}) {
+  for (const uint64_t count :
+       {uint64_t{0}, uint64_t{1}, kMaxBytesInMessage / 4, kMaxBytesInMessage / 4 + 1, uint64_t{1} << 20}) {
     std::vector<uint32_t> sent(count), got(count), copied(count);
     std::iota(sent.begin(), sent.end(), 5u);
     const BufferSlice slice = Take(device(), 4 * count), other = Take(device(), 4 * count);
@@ -133,7 +134,7 @@ TEST_F(RemoteTest, Transfers) {
 
 TEST_F(RemoteTest, PiecesAndPatterns) {
   Start();
-  const std::string small = "abc", large(3 * kInMessage, 'x');
+  const std::string small = "abc", large(3 * kMaxBytesInMessage, 'x');
   for (const std::string& last : {small, large}) {
     const BufferSlice slice = Take(device(), small.size() + last.size());
     EXPECT_EQ(Wait([&](auto done) { device().queue().WritePieces({small, "", last}, slice, std::move(done)); }),

@@ -211,10 +211,10 @@ char* Worker::Place(cluster::Unpacker& rest, uint64_t& bytes) const {
 absl::Status Worker::Write(const Lane& lane, cluster::Unpacker& rest) {
   uint64_t bytes;
   char* to = Place(rest, bytes);
-  if (bytes <= kInMessage) {
-    const absl::string_view message = rest.Rest();
-    KILN_CHECK(message.size() == bytes);
-    if (bytes != 0) std::memcpy(to, message.data(), bytes);
+  if (bytes <= kMaxBytesInMessage) {
+    const absl::string_view contents = rest.Rest();
+    KILN_CHECK(contents.size() == bytes);
+    if (bytes != 0) std::memcpy(to, contents.data(), bytes);
     return absl::OkStatus();
   }
   std::vector<cluster::Transport::ParcelPtr> parcels;
@@ -233,7 +233,7 @@ absl::Status Worker::Write(const Lane& lane, cluster::Unpacker& rest) {
 absl::Status Worker::Read(const Lane& lane, cluster::Unpacker& rest, cluster::Packer& answer) {
   uint64_t bytes;
   const char* const from = Place(rest, bytes);
-  if (bytes > kInMessage) return transport_->Wait(transport_->Send(0, TagOf(lane.at()), from, bytes));
+  if (bytes > kMaxBytesInMessage) return transport_->Wait(transport_->Send(0, TagOf(lane.at()), from, bytes));
   answer.Rest(absl::string_view(from, bytes));
   return absl::OkStatus();
 }

@@ -11,15 +11,15 @@
 
 namespace kiln::server {
 
-// `limit` names what there is too much of, of which at most `max_value` is kept, and `used`
+// `limit` names what there is too much of, of which at most `limit_value` is kept, and `used`
 // would be. `field` is what the client said that asks for it, if one thing does.
-inline absl::Status OverLimit(absl::string_view limit, uint64_t max_value, uint64_t used, absl::string_view message,
+inline absl::Status OverLimit(absl::string_view limit, uint64_t limit_value, uint64_t used, absl::string_view message,
                               absl::string_view field = "") {
   v1::ErrorDetail detail;
   detail.set_code(v1::OUT_OF_MEMORY);
   detail.set_field(std::string(field));
   detail.set_limit(std::string(limit));
-  detail.set_limit_value(max_value);
+  detail.set_limit_value(limit_value);
   detail.set_used(used);
   return MakeError(detail, message);
 }

@@ -7,7 +7,7 @@
 namespace kiln::server {
 
 uint64_t RandomHandles::Next() {
-  Pool& pool = pools_[iteration_.fetch_add(1, std::memory_order_relaxed) % kPools];
+  Pool& pool = pools_[next_pool_.fetch_add(1, std::memory_order_relaxed) % kPools];
   absl::MutexLock lock(&pool.mutex);
   for (;;) {
     if (pool.left == 0) {

@@ -26,7 +26,7 @@ class RandomHandles {
     size_t left ABSL_GUARDED_BY(mutex) = 0;
   };
   std::array<Pool, kPools> pools_;
-  std::atomic<uint32_t> iteration_{0};
+  std::atomic<uint32_t> next_pool_{0};
 };
 
 }  // namespace kiln::server

@@ -20,14 +20,14 @@ namespace {
 // iteration does is bounded by an estimate before anything runs, and of a long kernel so many
 // iterations are run as about this much work has.
 constexpr double kMaxIterationWork = 4e9, kRunWork = 4e8;
-constexpr double kLeastIterations = 16;  // that is, a share for each of a few threads
+constexpr double kMinIterations = 16;  // that is, a share for each of a few threads
 constexpr absl::Duration kMaxRun = absl::Seconds(5);
 
 // A card runs a kernel whole. What bounds it is how long one of its items may take, and all of them together.
 constexpr double kMaxItemWork = 2e8, kMaxCardWork = 1e13;
 
 // The best of so many runs, or of as many as this takes.
-constexpr int kLeastRuns = 3, kMaxRuns = 30;
+constexpr int kMinRuns = 3, kMaxRuns = 30;
 constexpr double kEnoughMicros = 20'000;
 
 constexpr size_t kPattern = 251;  // numbers, and a prime: rows of memory differ
@@ -69,10 +69,10 @@ std::string PatternOf(v1::DType dtype) {
 std::string FaultOf(const v1::Kernel& kernel) {
   const auto all = static_cast<double>(kernel.cost().flops());
   if (kernel.launch().groups_size() == 0) {
-    const double iteration = all / static_cast<double>(std::max<uint64_t>(1, kernel.iterations()));
-    if (iteration <= kMaxIterationWork) return "";
-    return absl::StrCat("an iteration of its outermost loop has ", iteration,
-                        " operations, in which it could not be stopped");
+    const double iteration_work = all / static_cast<double>(std::max<uint64_t>(1, kernel.iterations()));
+    if (iteration_work <= kMaxIterationWork) return "";
+    return absl::StrCat("one iteration of its outermost loop has ", iteration_work,
+                        " operations, and could not be stopped in between");
   }
   double items = 1;
   for (const auto* sizes : {&kernel.launch().groups(), &kernel.launch().items()}) {
@@ -152,7 +152,7 @@ compiler::Timing DeviceTimer::Time(const v1::Executable& executable, double limi
   if (std::string fault = FaultOf(kernel); !fault.empty()) return {0, std::move(fault)};
   const auto iterations = static_cast<double>(std::max<uint64_t>(1, kernel.iterations()));  // of a card's kernel, one
   const double work = std::max(1.0, static_cast<double>(kernel.cost().flops()) / iterations);
-  const double part = std::min(iterations, std::max(kLeastIterations, kRunWork / work));
+  const double part = std::min(iterations, std::max(kMinIterations, kRunWork / work));
   v1::Executable shortened;
   const v1::Executable* run = &executable;
   if (part < iterations) {
@@ -171,7 +171,7 @@ compiler::Timing DeviceTimer::Time(const v1::Executable& executable, double limi
   }
   const double scale = 1e6 * iterations / std::floor(part);
   double best = std::numeric_limits<double>::infinity(), spent = 0;
-  for (int i = 0; i <= kMaxRuns && (i <= kLeastRuns || spent < kEnoughMicros); ++i) {
+  for (int i = 0; i <= kMaxRuns && (i <= kMinRuns || spent < kEnoughMicros); ++i) {
     const absl::StatusOr<double> seconds = Run(*program);
     if (!seconds.ok()) return {0, std::string(seconds.status().message())};
     best = std::min(best, *seconds * scale);

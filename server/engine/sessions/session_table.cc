@@ -14,9 +14,9 @@
 namespace kiln::server {
 namespace {
 
-absl::Status TooMany(absl::string_view limit, size_t max_value) {
-  return OverLimit(limit, max_value, max_value + 1,
-                   absl::StrCat(max_value, " ", limit, " are open, as many as this server keeps; close one"));
+absl::Status TooMany(absl::string_view limit, size_t limit_value) {
+  return OverLimit(limit, limit_value, limit_value + 1,
+                   absl::StrCat(limit_value, " ", limit, " are open, as many as this server keeps; close one"));
 }
 
 // A peer as gRPC writes it, without the port: "ipv4:10.0.0.1:4711".

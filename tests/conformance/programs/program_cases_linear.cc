@@ -47,9 +47,9 @@ ProgramCase TiledMatmul() {
   const Node filled = p.Do(v1::BARRIER, {put_a, put_b});
   const Node ready_a = p.Do(v1::AFTER, {tile_a, filled}), ready_b = p.Do(v1::AFTER, {tile_b, filled});
   const Node k = p.Loop(4, 1);
-  const Node iteration = p.Do(v1::AFTER, {started, k});
+  const Node acc_in_loop = p.Do(v1::AFTER, {started, k});
   const Node product = p.Mul(p.Load(p.At(ready_a, {p.Add(p.Mul(ly, four), k)})), p.Load(p.At(ready_b, {k, lx})));
-  p.Store(p.At(iteration, {zero}), p.Add(p.Load(p.At(iteration, {zero})), product));
+  p.Store(p.At(acc_in_loop, {zero}), p.Add(p.Load(p.At(acc_in_loop, {zero})), product));
   p.End(k);
   p.Barrier();
   p.End(tile);

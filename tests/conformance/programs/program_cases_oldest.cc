@@ -28,7 +28,7 @@ ProgramCase StoreAConstant() {
 ProgramCase Loop() {
   std::vector<int32_t> want;
   for (int i = 0; i < 10; ++i) want.push_back(i);
-  return {"a loop stores its iterations",
+  return {"a loop stores its counter",
           FlatList("dialect LEGACY_2025\n"
                    "0 DEFINE_GLOBAL : int32 [] slot=0 name=\"data0\"\n"
                    "1 CONST : int32 [] 0\n"

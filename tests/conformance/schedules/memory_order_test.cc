@@ -1,5 +1,5 @@
 // Kernels that walk memory in another order than their loops are written: transposes,
-// whose tiles iteration in registers, and large sums, whose parts threads share.
+// whose tiles change rows and lanes in registers, and large sums, whose parts threads share.
 #include <gtest/gtest.h>
 
 #include <cstring>

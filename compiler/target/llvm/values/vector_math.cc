@@ -107,8 +107,8 @@ llvm::Value* Polynomial(Builder& b, llvm::Value* x, absl::Span<const double> c) 
 // 2^x = 2^(x - n) * 2^n. The scaling instruction rounds once, and knows that 2^inf is
 // inf and 2^-inf is 0 even where the rest is NaN, as inf - inf is.
 llvm::Value* EmitExp2(Builder& b, llvm::Value* x) {
-  constexpr double kSlope[] = {0x1.62e43p-1,  0x1.ebfb94p-3,  0x1.c6af9ep-5,
-                               0x1.3b67d4p-7, 0x1.5ef448p-10, 0x1.17c364p-13};  // (2^r - 1) / r: rules/exp2.cc
+  constexpr double kSlope[] = {0x1.62e43p-1,   0x1.ebfb94p-3, 0x1.c6af9ep-5, 0x1.3b67d4p-7,
+                               0x1.5ef448p-10, 0x1.17c364p-13};  // (2^r - 1) / r: rules/transcendental/exp2.cc
   llvm::Value* whole = b.CreateUnaryIntrinsic(llvm::Intrinsic::roundeven, x);
   llvm::Value* rest = b.CreateFSub(x, whole);
   return ScaleByPower(b, Fma(b, rest, Polynomial(b, rest, kSlope), Number(x, 1)), whole);
