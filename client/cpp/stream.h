@@ -8,7 +8,7 @@
 // Commands take effect in order. What they make has a name at once, of the stream's choice;
 // the memory is the stream's session's and ends with it, or with Free. A command that fails
 // poisons what it would have made or written: commands that use that get the first failure.
-// Fence tells of failures that no command has met.
+// Fence tells the first failure of a command whose answer nobody waits for, and forgets it.
 //
 // A connection that is lost is made again for as long as the lease lasts, and what may not
 // have arrived is sent again; each command runs once. When the session has expired, every

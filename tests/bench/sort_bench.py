@@ -1,4 +1,4 @@
-"""sort, argsort, topk and hash: on Kiln at each level, and on tinygrad's own CPU device, in one run.
+"""sort, argsort, topk, hash and eight stencils: on Kiln at each level, and on tinygrad's own CPU device, in one run.
 
     ./dev bench sort [--sizes=100000,1000000] [--runs=T,K,L,CPU] [--hash=T] [--rounds=5] [--small]
 
@@ -9,12 +9,15 @@ read, and compared with numpy's and hashlib's.
 
 tinygrad's CPU compares all with all, so it is left out above 1e5 elements, where it takes
 minutes a sort, and of hash, whose compiling takes minutes. Kiln's levels K and L compile
-each step of the networks; --hash says at which levels to hash 1 MiB.
+each step of the networks; --hash says at which levels to hash 1 MiB. A stencil's eight
+steps of five neighbours, on a square of as many elements, are cut into a few kernels; --stencil
+says where to run them: on tinygrad's own device they are one kernel of 5^8 terms.
 """
 
 import argparse
 import hashlib
 import json
+import math
 import os
 import pathlib
 import statistics
@@ -38,13 +41,28 @@ def hashed(data):
     return hashlib.shake_128(b"".join(parts)).digest(16)
 
 
+def stenciled(pad, x, side):
+    """Eight steps: each element is a fifth of the sum of itself and its four neighbours, beyond the edge 0."""
+    for _ in range(8):
+        wide = pad(x)
+        x = sum(wide[i : i + side, j : j + side] for i, j in ((0, 1), (2, 1), (1, 0), (1, 2), (1, 1))) * 0.2
+    return x
+
+
 def measure(operation, size, rounds):
     """One row, in this process: seconds of the first time, and of each later one."""
     import numpy as np
     from tinygrad import Tensor
 
     rng = np.random.default_rng(5)
-    if operation in ("hash", "keccak"):
+    equal = np.array_equal
+    if operation == "stencil":
+        side = math.isqrt(size)
+        array = rng.random((side, side)).astype(np.float32)
+        wanted = (stenciled(lambda x: np.pad(x, 1), array.astype(np.float64), side),)
+        run = lambda x: (stenciled(lambda x: x.pad(((1, 1), (1, 1))), x, side).numpy(),)  # noqa: E731
+        equal = lambda a, b: np.allclose(a, b, rtol=1e-5)  # noqa: E731
+    elif operation in ("hash", "keccak"):
         array = rng.integers(0, 256, size, dtype=np.uint8)
         wanted = hashed(array) if operation == "hash" else hashlib.sha3_256(array.tobytes()).digest()
         run = {"hash": lambda x: bytes(x.hash().numpy()), "keccak": lambda x: bytes(x.keccak().numpy())}[operation]
@@ -65,7 +83,7 @@ def measure(operation, size, rounds):
         begin = time.perf_counter()
         found = run(x)
         times.append(time.perf_counter() - begin)
-        same = found == wanted if isinstance(wanted, bytes) else all(map(np.array_equal, found, wanted))
+        same = found == wanted if isinstance(wanted, bytes) else all(map(equal, found, wanted))
         if not same:
             raise AssertionError("%s of %d is wrong" % (operation, size))
     return {"cold": times[0], "warm": statistics.median(times[1:])}
@@ -92,6 +110,8 @@ def rows_of(arguments):
         for operation in ("sort", "argsort", "topk"):
             for run in arguments.runs.split(","):
                 yield operation, size, run
+        for run in filter(None, arguments.stencil.split(",")):
+            yield "stencil", size, run
     for run in filter(None, arguments.hash.split(",")):
         yield ("keccak", 300, run) if arguments.small else ("hash", 1 << 20, run)
 
@@ -105,7 +125,7 @@ def table(arguments):
     print(ROW % ("", "elements", "run", "cold s", "warm ms"))
     try:
         for operation, size, run in rows_of(arguments):
-            if run == "CPU" and (size > MOST_ON_CPU or operation == "hash"):
+            if run == "CPU" and (size > MOST_ON_CPU or operation in ("hash", "stencil")):
                 print(ROW % (operation, size, run, "left out", "(minutes)"), flush=True)
                 continue
             row = rows[operation, size, run] = in_a_process(operation, size, run, arguments.rounds, server.address)
@@ -121,6 +141,7 @@ def main(words=None):
     parser.add_argument("--sizes", default="100000,1000000")
     parser.add_argument("--runs", default="T,K,L,CPU", help="T, K, L: Kiln at that level; CPU: tinygrad's own device")
     parser.add_argument("--hash", default="T", help="at which of these to hash 1 MiB")
+    parser.add_argument("--stencil", default="T,K,L", help="at which of these to run eight stencils")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--small", action="store_true", help="a hash of 300 bytes: a smoke, with --sizes")
     parser.add_argument("--measure", nargs=3, help=argparse.SUPPRESS)

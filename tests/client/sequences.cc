@@ -112,15 +112,15 @@ Values Sequence::Numbers(size_t count) {
 }
 
 SlotPtr Sequence::Pick(const std::string& device, bool stream, bool any) {
-  // What works on several would else hardly ever be well.
-  const bool healthy = Chance(50);
+  // What works on several would else hardly ever succeed: poison spreads, and little of it is overwritten.
+  const bool fresh = Chance(10), healthy = Chance(50);
   Slots there;
   for (const SlotPtr& slot : slots_) {
     const bool here = device.empty() || slot->memory->device == device;
     const bool wanted = (any || slot->size() == kWhole) && (!healthy || !slot->cause().has_value());
     if (here && wanted && (stream || slot->everybodys())) there.push_back(slot);
   }
-  if (!there.empty()) return there[Below(static_cast<uint32_t>(there.size()))];
+  if (!fresh && !there.empty()) return there[Below(static_cast<uint32_t>(there.size()))];
   return Make(device.empty() ? site_.devices[AnyDevice(stream)] : device, stream, kWhole);
 }
 

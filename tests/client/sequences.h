@@ -67,7 +67,8 @@ class Sequence {
   bool Chance(uint32_t percent) { return Below(100) < percent; }
   int32_t Number() { return static_cast<int32_t>(Below(2000)) - 1000; }
   Values Numbers(size_t count);
-  // A slot that the stream, or a call, can use; of kSize elements unless `any`. A new one where there is none.
+  // A slot that the stream, or a call, can use; of kSize elements unless `any`. A new one where
+  // there is none, and now and then.
   SlotPtr Pick(const std::string& device, bool stream, bool any = false);
   // The stream's device, or any.
   size_t AnyDevice(bool stream) { return stream ? home_ : Below(static_cast<uint32_t>(site_.devices.size())); }

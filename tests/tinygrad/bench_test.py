@@ -33,15 +33,15 @@ class Bench(unittest.TestCase):
         self.assertEqual(status, 0)
         heading, *rows = [row.split() for row in printed.getvalue().splitlines()]
         self.assertEqual(heading, ["elements", "run", "cold", "s", "warm", "ms"])
-        sorts = [[operation, "12", run] for operation in ("sort", "argsort", "topk") for run in "TKL"]
+        sorts = [[operation, "12", run] for operation in ("sort", "argsort", "topk", "stencil") for run in "TKL"]
         self.assertEqual([row[:3] for row in rows], [*sorts, ["keccak", "300", "T"]])
         self.assertTrue(all(float(row[3]) > 0 and float(row[4]) > 0 for row in rows))
 
     def test_what_takes_minutes_is_left_out_and_said(self):
         with contextlib.redirect_stdout(io.StringIO()) as printed:
-            self.assertEqual(sort_bench.main(["--sizes=1000000", "--runs=CPU", "--hash=CPU"]), 0)
+            self.assertEqual(sort_bench.main(["--sizes=1000000", "--runs=CPU", "--hash=CPU", "--stencil=CPU"]), 0)
         rows = [row.split() for row in printed.getvalue().splitlines()[1:]]
-        self.assertEqual([row[0] for row in rows], ["sort", "argsort", "topk", "hash"])
+        self.assertEqual([row[0] for row in rows], ["sort", "argsort", "topk", "stencil", "hash"])
         self.assertTrue(all(row[2:] == ["CPU", "left", "out", "(minutes)"] for row in rows))
 
 
