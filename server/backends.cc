@@ -1,5 +1,6 @@
 #include "server/backends.h"
 
+#include <spdlog/spdlog.h>
 #include <unistd.h>
 
 #include <algorithm>

@@ -3,7 +3,7 @@
 #ifndef KILN_SERVER_BACKENDS_H_
 #define KILN_SERVER_BACKENDS_H_
 
-#include <spdlog/spdlog.h>
+#include <spdlog/fwd.h>
 
 #include <memory>
 #include <vector>

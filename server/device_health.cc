@@ -1,5 +1,7 @@
 #include "server/device_health.h"
 
+#include <spdlog/spdlog.h>
+
 #include <string>
 #include <utility>
 

@@ -6,7 +6,7 @@
 #define KILN_SERVER_DEVICE_HEALTH_H_
 
 #include <grpcpp/health_check_service_interface.h>
-#include <spdlog/logger.h>
+#include <spdlog/fwd.h>
 
 #include <memory>
 #include <thread>

@@ -1,6 +1,7 @@
 #include "server/job.h"
 
 #include <sched.h>
+#include <spdlog/spdlog.h>
 #include <unistd.h>
 
 #include <algorithm>

@@ -5,7 +5,7 @@
 #ifndef KILN_SERVER_JOB_H_
 #define KILN_SERVER_JOB_H_
 
-#include <spdlog/logger.h>
+#include <spdlog/fwd.h>
 
 #include <cstdint>
 #include <functional>

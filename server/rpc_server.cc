@@ -2,6 +2,7 @@
 
 #include <grpcpp/ext/proto_server_reflection_plugin.h>
 #include <grpcpp/health_check_service_interface.h>
+#include <spdlog/spdlog.h>
 
 #include <algorithm>
 #include <climits>
@@ -12,6 +13,9 @@
 #include "base/error.h"
 #include "server/build_id.h"
 #include "server/config.h"
+#include "server/device_health.h"
+#include "server/engine/engine.h"
+#include "server/files/loader.h"
 #include "server/record/recorder.h"
 #include "server/services/buffer_service.h"
 #include "server/services/collective_service.h"
@@ -20,6 +24,7 @@
 #include "server/services/env.h"
 #include "server/services/kernel_service.h"
 #include "server/services/session_service.h"
+#include "server/shared_memory/listener.h"
 
 namespace kiln::server {
 namespace {

@@ -3,7 +3,7 @@
 #define KILN_SERVER_RPC_SERVER_H_
 
 #include <grpcpp/grpcpp.h>
-#include <spdlog/logger.h>
+#include <spdlog/fwd.h>
 
 #include <atomic>
 #include <functional>
@@ -15,13 +15,15 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "kiln/v1/config.pb.h"
-#include "server/device_health.h"
-#include "server/engine/engine.h"
-#include "server/files/loader.h"
 #include "server/services/gate.h"
-#include "server/shared_memory/listener.h"
 
 namespace kiln::server {
+
+class DataFolder;
+class DeviceHealth;
+class Engine;
+class Loader;
+class SharedMemoryListener;
 
 class RpcServer {
  public:

@@ -1,5 +1,7 @@
 #include "server/server.h"
 
+#include <spdlog/spdlog.h>
+
 #include <algorithm>
 #include <atomic>
 #include <optional>

@@ -3,7 +3,7 @@
 #ifndef KILN_SERVER_SERVER_H_
 #define KILN_SERVER_SERVER_H_
 
-#include <spdlog/logger.h>
+#include <spdlog/fwd.h>
 
 #include <memory>
 

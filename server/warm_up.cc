@@ -1,5 +1,7 @@
 #include "server/warm_up.h"
 
+#include <spdlog/spdlog.h>
+
 #include <fstream>
 #include <iterator>
 #include <set>

@@ -8,7 +8,7 @@
 #ifndef KILN_SERVER_WARM_UP_H_
 #define KILN_SERVER_WARM_UP_H_
 
-#include <spdlog/logger.h>
+#include <spdlog/fwd.h>
 
 #include <atomic>
 #include <string>

@@ -6,6 +6,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
+#include "client/cpp/transport/stubs.h"
 #include "client/cpp/transport/transfer.h"
 
 namespace kiln::client {
@@ -51,8 +52,8 @@ absl::StatusOr<Program> Client::Compile(v1::Graph graph, const v1::CompileOption
   request.set_device(connection_->options().device);
   *request.mutable_options() = options;
   v1::CompileResponse response;
-  KILN_RETURN_IF_ERROR(
-      connection_->Call(connection_->kernels, &v1::KernelService::Stub::Compile, "Compile", request, &response));
+  KILN_RETURN_IF_ERROR(Call(*connection_, connection_->stubs().kernels, &v1::KernelService::Stub::Compile, "Compile",
+                            request, &response));
   return Program(connection_, std::move(*request.mutable_graph()), options, std::move(response));
 }
 
@@ -64,8 +65,8 @@ absl::StatusOr<v1::GradientResponse> Client::Gradient(v1::Graph graph, const Gra
   if (options.cotangent_slot) request.set_cotangent_slot(*options.cotangent_slot);
   request.set_include_results(options.include_results);
   v1::GradientResponse response;
-  KILN_RETURN_IF_ERROR(
-      connection_->Call(connection_->kernels, &v1::KernelService::Stub::Gradient, "Gradient", request, &response));
+  KILN_RETURN_IF_ERROR(Call(*connection_, connection_->stubs().kernels, &v1::KernelService::Stub::Gradient, "Gradient",
+                            request, &response));
   return response;
 }
 
@@ -73,8 +74,8 @@ absl::StatusOr<DeviceBuffer> Client::Allocate(const v1::AllocateRequest& request
   // Memory that waits to be given back may be what this request needs.
   connection_->FlushFrees();
   v1::AllocateResponse response;
-  KILN_RETURN_IF_ERROR(
-      connection_->Call(connection_->buffers, &v1::BufferService::Stub::Allocate, "Allocate", request, &response));
+  KILN_RETURN_IF_ERROR(Call(*connection_, connection_->stubs().buffers, &v1::BufferService::Stub::Allocate, "Allocate",
+                            request, &response));
   return DeviceBuffer(connection_, std::move(*response.mutable_buffer()));
 }
 
@@ -155,7 +156,7 @@ absl::Status Client::Copy(const v1::BufferRef& from, const v1::BufferRef& to, ui
   *request.mutable_to() = to;
   request.set_bytes(bytes);
   v1::CopyResponse response;
-  return connection_->Call(connection_->buffers, &v1::BufferService::Stub::Copy, "Copy", request, &response);
+  return Call(*connection_, connection_->stubs().buffers, &v1::BufferService::Stub::Copy, "Copy", request, &response);
 }
 
 absl::Status Client::Fill(const v1::BufferRef& buffer, absl::string_view pattern, uint64_t bytes) {
@@ -164,7 +165,7 @@ absl::Status Client::Fill(const v1::BufferRef& buffer, absl::string_view pattern
   request.set_bytes(bytes);
   request.set_pattern(std::string(pattern));
   v1::FillResponse response;
-  return connection_->Call(connection_->buffers, &v1::BufferService::Stub::Fill, "Fill", request, &response);
+  return Call(*connection_, connection_->stubs().buffers, &v1::BufferService::Stub::Fill, "Fill", request, &response);
 }
 
 absl::StatusOr<DeviceBuffer> Client::View(const v1::BufferRef& of, v1::DType dtype, const Shape& shape) {
@@ -179,7 +180,7 @@ absl::StatusOr<DeviceBuffer> Client::View(const v1::BufferRef& of, v1::DType dty
   request.mutable_shape()->Assign(shape.begin(), shape.end());
   v1::ViewResponse response;
   KILN_RETURN_IF_ERROR(
-      connection_->Call(connection_->buffers, &v1::BufferService::Stub::View, "View", request, &response));
+      Call(*connection_, connection_->stubs().buffers, &v1::BufferService::Stub::View, "View", request, &response));
   return DeviceBuffer(connection_, std::move(*response.mutable_buffer()));
 }
 
@@ -187,15 +188,15 @@ absl::StatusOr<v1::BufferDescription> Client::Describe(const DeviceBuffer& buffe
   v1::DescribeBufferRequest request;
   request.set_handle(buffer.handle());
   v1::DescribeBufferResponse response;
-  KILN_RETURN_IF_ERROR(
-      connection_->Call(connection_->buffers, &v1::BufferService::Stub::Describe, "Describe", request, &response));
+  KILN_RETURN_IF_ERROR(Call(*connection_, connection_->stubs().buffers, &v1::BufferService::Stub::Describe, "Describe",
+                            request, &response));
   return response.buffer();
 }
 
 absl::StatusOr<v1::ListDevicesResponse> Client::Devices() {
   v1::ListDevicesResponse response;
-  KILN_RETURN_IF_ERROR(connection_->Call(connection_->devices, &v1::DeviceService::Stub::List, "List",
-                                         v1::ListDevicesRequest(), &response));
+  KILN_RETURN_IF_ERROR(Call(*connection_, connection_->stubs().devices, &v1::DeviceService::Stub::List, "List",
+                            v1::ListDevicesRequest(), &response));
   return response;
 }
 
@@ -203,7 +204,7 @@ absl::Status Client::WatchDevices(const std::function<bool(const v1::Device&)>& 
   grpc::ClientContext context;
   connection_->Prepare(context);
   const v1::WatchDevicesRequest request;
-  const auto stream = connection_->devices->Watch(&context, request);
+  const auto stream = connection_->stubs().devices->Watch(&context, request);
   v1::WatchDevicesResponse response;
   bool wanted = true;
   while (wanted && stream->Read(&response)) {
@@ -220,23 +221,40 @@ absl::StatusOr<std::unique_ptr<Stream>> Client::OpenStream(const StreamOptions& 
   return Stream::Open(connection_, options);
 }
 
-absl::StatusOr<v1::CollectiveResponse> Client::Collective(CollectiveRpc rpc, const v1::CollectiveRequest& request) {
+absl::StatusOr<v1::CollectiveResponse> Client::Collective(v1::CollectiveCommand::Kind kind,
+                                                          const v1::CollectiveRequest& request) {
+  using Stub = v1::CollectiveService::Stub;
+  using Command = v1::CollectiveCommand;
+  const auto rpc = [kind]() -> grpc::Status (Stub::*)(grpc::ClientContext*, const v1::CollectiveRequest&,
+                                                      v1::CollectiveResponse*) {
+    switch (kind) {
+      case Command::BROADCAST: return &Stub::Broadcast;
+      case Command::SCATTER: return &Stub::Scatter;
+      case Command::GATHER: return &Stub::Gather;
+      case Command::REDUCE: return &Stub::Reduce;
+      case Command::ALL_GATHER: return &Stub::AllGather;
+      case Command::REDUCE_SCATTER: return &Stub::ReduceScatter;
+      case Command::ALL_REDUCE: return &Stub::AllReduce;
+      default: return nullptr;
+    }
+  }();
+  if (rpc == nullptr) return MakeError(v1::BAD_ARGUMENT, absl::StrCat("there is no collective of kind ", kind));
   v1::CollectiveResponse response;
-  KILN_RETURN_IF_ERROR(connection_->Call(connection_->collectives, rpc, "Collective", request, &response));
+  KILN_RETURN_IF_ERROR(Call(*connection_, connection_->stubs().collectives, rpc, "Collective", request, &response));
   return response;
 }
 
 absl::StatusOr<v1::ListProgramsResponse> Client::ListPrograms() {
   v1::ListProgramsResponse response;
-  KILN_RETURN_IF_ERROR(connection_->Call(connection_->debug, &v1::DebugService::Stub::ListPrograms, "ListPrograms",
-                                         v1::ListProgramsRequest(), &response));
+  KILN_RETURN_IF_ERROR(Call(*connection_, connection_->stubs().debug, &v1::DebugService::Stub::ListPrograms,
+                            "ListPrograms", v1::ListProgramsRequest(), &response));
   return response;
 }
 
 absl::StatusOr<v1::ExplainResponse> Client::Explain(const v1::ExplainRequest& request) {
   v1::ExplainResponse response;
   KILN_RETURN_IF_ERROR(
-      connection_->Call(connection_->debug, &v1::DebugService::Stub::Explain, "Explain", request, &response));
+      Call(*connection_, connection_->stubs().debug, &v1::DebugService::Stub::Explain, "Explain", request, &response));
   return response;
 }
 
@@ -244,7 +262,7 @@ absl::StatusOr<v1::TuneResponse::Done> Client::Tune(
     const v1::TuneRequest& request, const std::function<bool(const v1::TuneResponse::Candidate&)>& seen) {
   grpc::ClientContext context;
   connection_->Prepare(context);
-  const auto stream = connection_->debug->Tune(&context, request);
+  const auto stream = connection_->stubs().debug->Tune(&context, request);
   v1::TuneResponse response;
   v1::TuneResponse::Done done;
   bool ended = false, wanted = true;
@@ -269,8 +287,8 @@ absl::Status Client::Health(const std::string& service) {
   grpc::health::v1::HealthCheckRequest request;
   request.set_service(service);
   grpc::health::v1::HealthCheckResponse response;
-  KILN_RETURN_IF_ERROR(
-      connection_->Call(connection_->health, &grpc::health::v1::Health::Stub::Check, "Check", request, &response));
+  KILN_RETURN_IF_ERROR(Call(*connection_, connection_->stubs().health, &grpc::health::v1::Health::Stub::Check, "Check",
+                            request, &response));
   if (response.status() == grpc::health::v1::HealthCheckResponse::SERVING) return absl::OkStatus();
   return absl::UnavailableError(
       absl::StrCat("the server says ", grpc::health::v1::HealthCheckResponse::ServingStatus_Name(response.status())));

@@ -30,9 +30,10 @@
 #include "client/cpp/stream.h"
 #include "client/cpp/transport/connection.h"
 #include "client/cpp/transport/shared_memory.h"
-#include "kiln/v1/collective_service.grpc.pb.h"
+#include "kiln/v1/collective_service.pb.h"
 #include "kiln/v1/debug_service.pb.h"
 #include "kiln/v1/device_service.pb.h"
+#include "kiln/v1/kernel_service.pb.h"
 
 namespace kiln::client {
 
@@ -96,12 +97,9 @@ class Client {
   absl::StatusOr<DeviceShards> UploadWhole(const HostTensor& tensor, const std::vector<std::string>& devices);
   // The whole tensor.
   absl::StatusOr<HostTensor> Download(const DeviceShards& shards);
-  // As kiln/v1/collective_service.proto says; by handles.
-  using CollectiveRpc = grpc::Status (v1::CollectiveService::Stub::*)(grpc::ClientContext*,
-                                                                      const v1::CollectiveRequest&,
-                                                                      v1::CollectiveResponse*);
-  // Collective(&v1::CollectiveService::Stub::AllReduce, request)
-  absl::StatusOr<v1::CollectiveResponse> Collective(CollectiveRpc rpc, const v1::CollectiveRequest& request);
+  // As kiln/v1/collective_service.proto says; by handles. Collective(v1::CollectiveCommand::ALL_REDUCE, request)
+  absl::StatusOr<v1::CollectiveResponse> Collective(v1::CollectiveCommand::Kind kind,
+                                                    const v1::CollectiveRequest& request);
 
   // -- The server
   absl::StatusOr<v1::ListDevicesResponse> Devices();

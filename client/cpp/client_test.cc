@@ -3,11 +3,13 @@
 #include "client/cpp/client.h"
 
 #include <gmock/gmock.h>
+#include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>
 
 #include "base/error.h"
 #include "client/cpp/ops.h"
 #include "google/rpc/status.pb.h"
+#include "kiln/v1/device_service.grpc.pb.h"
 
 namespace kiln::client {
 namespace {

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "client/cpp/transport/stubs.h"
 
 namespace kiln::client {
 
@@ -62,7 +63,8 @@ absl::StatusOr<RunResults> Program::Run(const Arguments& arguments, const RunOpt
 
   v1::ExecuteResponse response;
   const auto execute = [&] {
-    return connection.Call(connection.kernels, &v1::KernelService::Stub::Execute, "Execute", request, &response);
+    return Call(connection, connection.stubs().kernels, &v1::KernelService::Stub::Execute, "Execute", request,
+                &response);
   };
   absl::Status status = execute();
   const auto detail = DetailOf(status);

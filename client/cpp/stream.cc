@@ -6,6 +6,7 @@
 
 #include "absl/time/clock.h"
 #include "base/error.h"
+#include "client/cpp/transport/stubs.h"
 
 namespace kiln::client {
 namespace {
@@ -41,7 +42,7 @@ absl::StatusOr<std::unique_ptr<Stream>> Stream::Open(std::shared_ptr<Connection>
   request.set_lease_seconds(options.lease_seconds);
   v1::OpenSessionResponse session;
   KILN_RETURN_IF_ERROR(
-      connection->Call(connection->sessions, &v1::SessionService::Stub::Open, "Open", request, &session));
+      Call(*connection, connection->stubs().sessions, &v1::SessionService::Stub::Open, "Open", request, &session));
   const StreamLink::Limits limits = {options.max_commands, options.max_bytes, absl::Seconds(session.lease_seconds())};
   return std::unique_ptr<Stream>(new Stream(std::move(connection), session.token(), limits));
 }
@@ -58,7 +59,8 @@ Stream::~Stream() {
   request.set_token(token_);
   v1::CloseSessionResponse response;
   // If it fails, the lease ends the session.
-  connection_->Call(connection_->sessions, &v1::SessionService::Stub::Close, "Close", request, &response).IgnoreError();
+  Call(*connection_, connection_->stubs().sessions, &v1::SessionService::Stub::Close, "Close", request, &response)
+      .IgnoreError();
 }
 
 v1::BufferRef Stream::Name() {

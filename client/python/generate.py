@@ -1,7 +1,7 @@
 """Writes kiln/v1/*_pb2.py from proto/kiln/v1/*.proto.
 
 They are no part of the repository. Only messages are generated: the calls of a
-service are read from its descriptor (kiln/wire.py). Nothing is written while the
+service are read from its descriptor (kiln/transport/wire.py). Nothing is written while the
 files are newer than what they are made from.
 """
 

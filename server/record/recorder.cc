@@ -1,5 +1,7 @@
 #include "server/record/recorder.h"
 
+#include <spdlog/spdlog.h>
+
 #include <utility>
 
 namespace kiln::server {

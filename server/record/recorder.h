@@ -9,7 +9,7 @@
 
 #include <grpcpp/grpcpp.h>
 #include <grpcpp/support/server_interceptor.h>
-#include <spdlog/logger.h>
+#include <spdlog/fwd.h>
 
 #include <atomic>
 #include <cstdint>

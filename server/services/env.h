@@ -2,7 +2,7 @@
 #ifndef KILN_SERVER_SERVICES_ENV_H_
 #define KILN_SERVER_SERVICES_ENV_H_
 
-#include <spdlog/logger.h>
+#include <spdlog/fwd.h>
 
 #include "server/engine/engine.h"
 #include "server/files/loader.h"

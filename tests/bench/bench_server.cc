@@ -1,6 +1,7 @@
 #include "tests/bench/bench_server.h"
 
 #include <spdlog/sinks/null_sink.h>
+#include <spdlog/spdlog.h>
 
 #include <algorithm>
 #include <cstdio>

@@ -348,15 +348,15 @@ void Sequence::Collective() {
   for (const SlotPtr& slot : outputs) {
     if (!slot->memory->made) cause = Earliest(cause, slot->cause());
   }
+  const auto kind = reduces ? v1::CollectiveCommand::ALL_REDUCE : v1::CollectiveCommand::BROADCAST;
   if (stream) {
     busy_ = true;
     const MaybeCause ends = cause.has_value() ? cause : own;
-    stream_->Collective(reduces ? v1::CollectiveCommand::ALL_REDUCE : v1::CollectiveCommand::BROADCAST, request);
+    stream_->Collective(kind, request);
     model_.Sent(ends, outputs);
   } else {
     Quiesce();
-    const auto rpc = reduces ? &v1::CollectiveService::Stub::AllReduce : &v1::CollectiveService::Stub::Broadcast;
-    Expect(model_.Called(cause, own, site_.clients[devices[0]]->Collective(rpc, request).status()));
+    Expect(model_.Called(cause, own, site_.clients[devices[0]]->Collective(kind, request).status()));
   }
   if (cause.has_value() || own.has_value()) return;
   Values values = slots[0]->values();

@@ -3,7 +3,7 @@
 //
 //   bazel run //tests/client:sequences_test -- --seconds=600 --seed=1
 //
-// With tests/python/sequences_test.py, which is the same for Python, they are a minute. Those of
+// With tests/python/sequences/sequences_test.py, which is the same for Python, they are a minute. Those of
 // kMinSeeds seeds are done in any case. A failure names its seed, and what was called; what a
 // stopped run leaves is a race's to decide, and what is asked for after it may depend on that.
 #include "tests/client/sequences.h"
@@ -17,6 +17,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "absl/time/clock.h"
+#include "server/engine/engine.h"
 #include "tests/e2e/server_fixture.h"
 
 namespace kiln::client {

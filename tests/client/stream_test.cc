@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "client/cpp/client.h"
+#include "server/engine/engine.h"
 #include "tests/e2e/server_fixture.h"
 #include "tests/support/delaying_proxy.h"
 

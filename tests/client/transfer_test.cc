@@ -2,6 +2,7 @@
 // through memory that both have mapped.
 #include <gtest/gtest.h>
 #include <spdlog/sinks/null_sink.h>
+#include <spdlog/spdlog.h>
 
 #include <algorithm>
 #include <string>

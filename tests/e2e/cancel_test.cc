@@ -5,6 +5,7 @@
 #include <chrono>
 #include <thread>
 
+#include "server/engine/engine.h"
 #include "tests/e2e/long_run.h"
 
 namespace kiln::e2e {

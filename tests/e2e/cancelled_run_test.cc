@@ -10,6 +10,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "kiln/v1/collective_service.grpc.pb.h"
+#include "server/engine/engine.h"
 #include "tests/e2e/long_run.h"
 
 namespace kiln::e2e {

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "server/engine/engine.h"
 #include "server/engine/memory/session.h"
 #include "tests/e2e/server_fixture.h"
 

@@ -2,6 +2,7 @@
 
 #include <grpcpp/impl/codegen/client_unary_call.h>
 #include <spdlog/sinks/null_sink.h>
+#include <spdlog/spdlog.h>
 
 #include <algorithm>
 #include <chrono>

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "server/engine/engine.h"
 #include "server/engine/memory/session.h"
 #include "tests/e2e/server_fixture.h"
 

@@ -11,6 +11,7 @@
 #include "base/store/bundle.h"
 #include "base/store/faulty_folder.h"
 #include "runtime/drivers/null/device.h"
+#include "server/engine/engine.h"
 #include "tests/e2e/server_fixture.h"
 
 namespace kiln::e2e {

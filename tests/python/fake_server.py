@@ -6,7 +6,9 @@ import threading
 
 import grpc
 
-from kiln import errors, wire
+from kiln import errors
+
+from kiln.transport import wire
 from kiln.v1 import buffer_service_pb2, device_service_pb2, error_pb2
 
 

@@ -14,7 +14,7 @@ from fake_server import FakeBuffers, unavailable, without_session
 
 import kiln
 import kiln.aio
-from kiln import aio_connection, reaper
+from kiln.transport import aio_connection, reaper
 
 COUNT = 3
 FEW = set(range(1, COUNT + 1))

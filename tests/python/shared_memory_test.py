@@ -12,7 +12,7 @@ import support
 import numpy as np
 
 import kiln
-from kiln.shared_memory import PIECE
+from kiln.transport.shared_memory import PIECE
 
 MIB = 1 << 20
 

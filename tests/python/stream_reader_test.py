@@ -15,7 +15,8 @@ import support
 import grpc
 
 import kiln
-from kiln import aio_connection, commands, connection, errors, session, stream as streams
+from kiln import commands, errors, session, stream as streams
+from kiln.transport import aio_connection, connection
 from kiln.pipeline import Pipeline, Pipelined
 from kiln.v1 import error_pb2, kernel_service_pb2
 from kiln.waiting import blocking

@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
 #include "client/cpp/transport/status.h"
+#include "client/cpp/transport/stubs.h"
 
 namespace kiln::client {
 namespace {
@@ -24,17 +25,21 @@ std::shared_ptr<grpc::Channel> OpenChannel(const std::string& target) {
 
 }  // namespace
 
+Stubs::Stubs(const std::shared_ptr<grpc::Channel>& channel)
+    : kernels(v1::KernelService::NewStub(channel)),
+      buffers(v1::BufferService::NewStub(channel)),
+      devices(v1::DeviceService::NewStub(channel)),
+      debug(v1::DebugService::NewStub(channel)),
+      collectives(v1::CollectiveService::NewStub(channel)),
+      sessions(v1::SessionService::NewStub(channel)),
+      health(grpc::health::v1::Health::NewStub(channel)),
+      raw(std::make_unique<grpc::GenericStub>(channel)) {}
+
 Connection::Connection(std::string target, ClientOptions options)
-    : target_(std::move(target)), options_(std::move(options)), channel_(OpenChannel(target_)) {
-  kernels = v1::KernelService::NewStub(channel_);
-  buffers = v1::BufferService::NewStub(channel_);
-  devices = v1::DeviceService::NewStub(channel_);
-  collectives = v1::CollectiveService::NewStub(channel_);
-  sessions = v1::SessionService::NewStub(channel_);
-  debug = v1::DebugService::NewStub(channel_);
-  health = grpc::health::v1::Health::NewStub(channel_);
-  raw = std::make_unique<grpc::GenericStub>(channel_);
-}
+    : target_(std::move(target)),
+      options_(std::move(options)),
+      channel_(OpenChannel(target_)),
+      stubs_(std::make_unique<const Stubs>(channel_)) {}
 
 Connection::~Connection() { FlushFrees(); }
 
@@ -94,7 +99,7 @@ void Connection::FlushFrees() {
   }
   if (request.handle_size() == 0) return;
   v1::FreeResponse response;
-  Call(buffers, &v1::BufferService::Stub::Free, "Free", request, &response).IgnoreError();
+  Call(*this, stubs_->buffers, &v1::BufferService::Stub::Free, "Free", request, &response).IgnoreError();
 }
 
 std::map<std::string, Traffic> Connection::traffic() const {

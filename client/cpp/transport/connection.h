@@ -6,9 +6,6 @@
 #ifndef KILN_CLIENT_CPP_TRANSPORT_CONNECTION_H_
 #define KILN_CLIENT_CPP_TRANSPORT_CONNECTION_H_
 
-#include <grpcpp/generic/generic_stub.h>
-#include <grpcpp/grpcpp.h>
-
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -19,15 +16,16 @@
 #include "absl/status/status.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
-#include "grpc/health/v1/health.grpc.pb.h"
-#include "kiln/v1/buffer_service.grpc.pb.h"
-#include "kiln/v1/collective_service.grpc.pb.h"
-#include "kiln/v1/debug_service.grpc.pb.h"
-#include "kiln/v1/device_service.grpc.pb.h"
-#include "kiln/v1/kernel_service.grpc.pb.h"
-#include "kiln/v1/session_service.grpc.pb.h"
+
+namespace grpc {
+class Channel;
+class ClientContext;
+class Status;
+}  // namespace grpc
 
 namespace kiln::client {
+
+struct Stubs;  // stubs.h
 
 struct ClientOptions {
   // Where graphs are compiled and buffers allocated; empty: the server's first.
@@ -61,19 +59,7 @@ class Connection {
   // Whether a connection stands, or does within `timeout`.
   bool IsReachable(absl::Duration timeout);
 
-  // One unary call: `method` is of the stub that `stub` names.
-  template <typename Interface, typename Stub, typename Request, typename Response>
-  absl::Status Call(const std::unique_ptr<Interface>& stub,
-                    grpc::Status (Stub::*method)(grpc::ClientContext*, const Request&, Response*), const char* name,
-                    const Request& request, Response* response) {
-    grpc::ClientContext context;
-    Prepare(context);
-    const grpc::Status status = (stub.get()->*method)(&context, request, response);
-    Count(name, 1, request.ByteSizeLong(), status.ok() ? response->ByteSizeLong() : 0);
-    return Convert(status);
-  }
-
-  // For streaming calls, which do the above themselves.
+  // What every call does: unary ones by Call (stubs.h).
   void Prepare(grpc::ClientContext& context) const;
   void Count(const char* name, uint64_t calls, uint64_t sent, uint64_t received);
   absl::Status Convert(const grpc::Status& status) const;
@@ -89,20 +75,13 @@ class Connection {
   const ClientOptions& options() const { return options_; }
   const std::string& target() const { return target_; }
 
-  std::unique_ptr<v1::KernelService::Stub> kernels;
-  std::unique_ptr<v1::BufferService::Stub> buffers;
-  std::unique_ptr<v1::DeviceService::Stub> devices;
-  std::unique_ptr<v1::DebugService::Stub> debug;
-  std::unique_ptr<v1::CollectiveService::Stub> collectives;
-  std::unique_ptr<v1::SessionService::Stub> sessions;
-  std::unique_ptr<grpc::health::v1::Health::Stub> health;
-  // For messages that are bytes (raw_call.h).
-  std::unique_ptr<grpc::GenericStub> raw;
+  const Stubs& stubs() const { return *stubs_; }
 
  private:
   const std::string target_;
   const ClientOptions options_;
-  std::shared_ptr<grpc::Channel> channel_;
+  const std::shared_ptr<grpc::Channel> channel_;
+  const std::unique_ptr<const Stubs> stubs_;
 
   mutable absl::Mutex mutex_;
   std::map<std::string, Traffic> traffic_ ABSL_GUARDED_BY(mutex_);

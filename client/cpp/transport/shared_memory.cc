@@ -16,6 +16,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
+#include "client/cpp/transport/stubs.h"
 #include "google/rpc/status.pb.h"
 #include "kiln/v1/buffer_service.pb.h"
 
@@ -75,7 +76,7 @@ class Copy {
     sent_ = request.ByteSizeLong();
     context_.emplace();
     connection.Prepare(*context_);
-    call_ = connection.buffers->AsyncCopy(&*context_, request, &queue_);
+    call_ = connection.stubs().buffers->AsyncCopy(&*context_, request, &queue_);
     call_->Finish(&response_, &status_, this);
   }
   bool under_way() const { return call_ != nullptr; }
@@ -130,7 +131,7 @@ v1::CopyRequest CopyFrom(v1::BufferRef buffer, uint64_t at, uint64_t handle, uin
 
 absl::Status CopyAtOnce(Connection& connection, const v1::CopyRequest& request) {
   v1::CopyResponse response;
-  return connection.Call(connection.buffers, &v1::BufferService::Stub::Copy, "Copy", request, &response);
+  return Call(connection, connection.stubs().buffers, &v1::BufferService::Stub::Copy, "Copy", request, &response);
 }
 
 }  // namespace
@@ -139,8 +140,8 @@ absl::StatusOr<std::unique_ptr<SharedBytes>> SharedBytes::Make(Connection& conne
   v1::MapSharedMemoryRequest request;
   request.set_bytes(bytes);
   v1::MapSharedMemoryResponse response;
-  KILN_RETURN_IF_ERROR(connection.Call(connection.buffers, &v1::BufferService::Stub::MapSharedMemory, "MapSharedMemory",
-                                       request, &response));
+  KILN_RETURN_IF_ERROR(Call(connection, connection.stubs().buffers, &v1::BufferService::Stub::MapSharedMemory,
+                            "MapSharedMemory", request, &response));
   const File memfd(memfd_create("kiln", MFD_CLOEXEC | MFD_ALLOW_SEALING));
   if (memfd.get() < 0) return SystemError("memfd_create");
   if (ftruncate(memfd.get(), static_cast<off_t>(bytes)) != 0) return SystemError("ftruncate");

@@ -8,6 +8,7 @@
 #include "absl/time/clock.h"
 #include "base/error.h"
 #include "client/cpp/transport/status.h"
+#include "client/cpp/transport/stubs.h"
 
 namespace kiln::client {
 namespace {
@@ -30,6 +31,11 @@ absl::Status Lost(absl::string_view what) {
 }
 
 }  // namespace
+
+struct StreamLink::Call {
+  grpc::ClientContext context;
+  std::unique_ptr<grpc::ClientReaderWriter<v1::SubmitRequest, v1::SubmitResponse>> stream;
+};
 
 StreamLink::StreamLink(std::shared_ptr<Connection> connection, std::string token, Limits limits)
     : connection_(std::move(connection)),
@@ -107,7 +113,7 @@ void StreamLink::WriteOn() {
 std::shared_ptr<StreamLink::Call> StreamLink::Connect() {
   auto call = std::make_shared<Call>();
   call->context.AddMetadata("kiln-session-bin", token_);
-  call->stream = connection_->kernels->Submit(&call->context);
+  call->stream = connection_->stubs().kernels->Submit(&call->context);
   v1::SubmitRequest hello;
   hello.mutable_hello()->set_protocol_min(kProtocol);
   hello.mutable_hello()->set_protocol_max(kProtocol);

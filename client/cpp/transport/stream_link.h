@@ -7,8 +7,6 @@
 #ifndef KILN_CLIENT_CPP_TRANSPORT_STREAM_LINK_H_
 #define KILN_CLIENT_CPP_TRANSPORT_STREAM_LINK_H_
 
-#include <grpcpp/grpcpp.h>
-
 #include <cstdint>
 #include <deque>
 #include <functional>
@@ -56,10 +54,7 @@ class StreamLink {
   absl::Status TakeFailure();
 
  private:
-  struct Call {
-    grpc::ClientContext context;
-    std::unique_ptr<grpc::ClientReaderWriter<v1::SubmitRequest, v1::SubmitResponse>> stream;
-  };
+  struct Call;
   using Kept = std::shared_ptr<const v1::SubmitRequest>;
   struct Asked {
     Answered answered;

@@ -7,6 +7,7 @@
 #include "absl/types/span.h"
 #include "base/error.h"
 #include "client/cpp/transport/raw_call.h"
+#include "client/cpp/transport/stubs.h"
 #include "google/protobuf/io/coded_stream.h"
 #include "google/protobuf/wire_format_lite.h"
 #include "kiln/v1/buffer_service.pb.h"
@@ -92,7 +93,7 @@ absl::Status Upload(Connection& connection, const v1::BufferRef& to, absl::strin
   v1::WriteRequest header;
   *header.mutable_header()->mutable_buffer() = to;
   header.mutable_header()->set_bytes(bytes.size());
-  RawCall call(*connection.raw, context, "/kiln.v1.BufferService/Write");
+  RawCall call(*connection.stubs().raw, context, "/kiln.v1.BufferService/Write");
   grpc::ByteBuffer message = BytesOf(header);
   uint64_t sent = message.Length();
   // A write that fails has its reason in Finish.
@@ -119,7 +120,7 @@ absl::Status Download(Connection& connection, const v1::BufferRef& from, absl::S
   v1::ReadRequest request;
   *request.mutable_buffer() = from;
   request.set_bytes(to.size());
-  RawCall call(*connection.raw, context, "/kiln.v1.BufferService/Read");
+  RawCall call(*connection.stubs().raw, context, "/kiln.v1.BufferService/Read");
   const grpc::ByteBuffer message = BytesOf(request);
   if (call.Write(message)) call.WritesDone();
   absl::Span<char> target = to;

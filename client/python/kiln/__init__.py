@@ -10,7 +10,7 @@ client.py begins the tour; docs/python.md shows it all.
 
 from kiln.buffers import Buffer
 from kiln.client import Client, Gradient, connect
-from kiln.connection import Traffic
+from kiln.transport.connection import Traffic
 from kiln.dtypes import (
     BY_NAME as dtypes_by_name,
     DType,

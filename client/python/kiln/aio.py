@@ -20,12 +20,12 @@ from typing import Any, Dict, Iterable, List, Mapping, Optional, Sequence, Tuple
 import numpy as np
 
 from kiln import arrays, buffers, client as blocking, program as programs, recording as recordings, sharding
-from kiln.aio_connection import Connection
-from kiln.connection import TLS
+from kiln.transport.aio_connection import Connection
+from kiln.transport.connection import TLS
 from kiln.handles import Awaited
 from kiln.requests import compile_request, explain_request, gradient_request, options_with
 from kiln.session import LEASE
-from kiln.transfer import Progress
+from kiln.transport.transfer import Progress
 from kiln.v1 import buffer_service_pb2, debug_service_pb2, device_service_pb2, kernel_service_pb2
 from kiln.waiting import awaited
 

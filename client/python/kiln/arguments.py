@@ -17,7 +17,7 @@ from kiln.dtypes import BY_NUMBER, DType, integer, integer64
 from kiln.errors import DTypeError, InvalidArgument, OutOfRange, ShapeError
 from kiln.sharding import ShardsLike
 from kiln.v1 import graph_pb2, kernel_service_pb2
-from kiln.wire import INLINE
+from kiln.transport.wire import INLINE
 
 
 class At(NamedTuple):

@@ -16,11 +16,11 @@ import grpc
 import numpy as np
 
 from kiln import arrays
-from kiln.connection import Connection
+from kiln.transport.connection import Connection
 from kiln.dtypes import DType, chosen, dtype as dtype_of, integer, position, uint8, void
 from kiln.errors import BufferFreed, DTypeError, InvalidArgument, KilnError, OutOfRange, ShapeError
 from kiln.handles import OnDevice
-from kiln.transfer import Download, Progress, Upload
+from kiln.transport.transfer import Download, Progress, Upload
 from kiln.v1 import buffer_service_pb2, tensor_pb2
 from kiln.waiting import blocking
 

@@ -17,10 +17,12 @@ from typing import Any, Dict, Iterable, List, NamedTuple, Optional, Sequence, Tu
 
 import numpy as np
 
-from kiln import arrays, buffers, recording, wire
+from kiln import arrays, buffers, recording
+
+from kiln.transport import wire
 from kiln.buffers import Buffer
 from kiln.collectives import Collectives
-from kiln.connection import TLS, Connection, Traffic
+from kiln.transport.connection import TLS, Connection, Traffic
 from kiln.dtypes import dtype as dtype_of
 from kiln.errors import NotFound, Unavailable, WrongVersion
 from kiln.handles import Single
@@ -29,9 +31,9 @@ from kiln.program import Program
 from kiln.recording import Recording, Steps
 from kiln.requests import compile_request, explain_request, gradient_request, options_with
 from kiln.session import LEASE
-from kiln.shared_memory import offered
+from kiln.transport.shared_memory import offered
 from kiln.stream import FEATURE as STREAM
-from kiln.transfer import Progress
+from kiln.transport.transfer import Progress
 from kiln.sharding import Shards, shares
 from kiln.v1 import buffer_service_pb2, debug_service_pb2, device_service_pb2, graph_pb2, kernel_service_pb2
 from kiln.waiting import Waits, blocking

@@ -189,7 +189,7 @@ REMEDIES: Dict[str, str] = {
     "UNKNOWN_DEVICE": "client.devices() lists them",
     "OUT_OF_MEMORY": "free buffers that are no longer needed",
     "SHUTTING_DOWN": "try again, or at another server",
-    "BAD_SHARED_MEMORY": "kiln.shared_memory makes it as it must be",
+    "BAD_SHARED_MEMORY": "kiln.transport.shared_memory makes it as it must be",
     "INTERNAL_FAULT": "this is the server's fault: report it with the graph",
     "NOT_IMPLEMENTED": "client.features lists what the server can do",
 }

@@ -19,14 +19,14 @@ import numpy as np
 from kiln import arrays, buffers, commands, encode
 from kiln.arguments import At, AtShards, Takes
 from kiln.buffers import Buffer, BufferLike
-from kiln.connection import Connection
+from kiln.transport.connection import Connection
 from kiln.dtypes import BY_NUMBER
 from kiln.errors import InvalidArgument, KilnError
 from kiln.handles import Single
 from kiln.sharding import Shards, ShardsLike, shares
 from kiln.v1 import buffer_service_pb2, executable_pb2, graph_pb2, kernel_service_pb2
 from kiln.waiting import Waits, blocking
-from kiln.wire import INLINE
+from kiln.transport.wire import INLINE
 
 _EXECUTE, _FREE = "KernelService.Execute", "BufferService.Free"
 

@@ -19,7 +19,7 @@ import numpy as np
 
 from kiln import commands, encode
 from kiln.buffers import BufferLike
-from kiln.connection import Connection
+from kiln.transport.connection import Connection
 from kiln.dtypes import integer64
 from kiln.errors import InvalidArgument, KilnError
 from kiln.handles import Single

@@ -11,7 +11,7 @@ from typing import Any, Callable, Optional, Sequence, Tuple
 
 import grpc
 
-from kiln import wire
+from kiln.transport import wire
 from kiln.errors import KilnError
 from kiln.v1 import session_service_pb2
 

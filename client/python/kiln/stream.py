@@ -21,7 +21,9 @@ from typing import Any, Deque, Dict, List, Optional, Tuple
 
 import grpc
 
-from kiln import commands, wire
+from kiln import commands
+
+from kiln.transport import wire
 from kiln.errors import ConnectionLost, Internal, KilnError, Unavailable, from_rpc, from_status
 from kiln.session import Session, token_in
 from kiln.v1 import kernel_service_pb2

@@ -8,6 +8,7 @@
 #include <thread>
 #include <vector>
 
+#include "server/engine/engine.h"
 #include "tests/e2e/submit/submit_client.h"
 #include "tests/support/delaying_proxy.h"
 

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "server/engine/engine.h"
 #include "server/engine/memory/session.h"
 #include "tests/e2e/submit/submit_client.h"
 

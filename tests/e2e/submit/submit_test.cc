@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "server/engine/engine.h"
 #include "tests/e2e/submit/submit_client.h"
 
 namespace kiln::e2e {

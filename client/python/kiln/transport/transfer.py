@@ -11,7 +11,7 @@ from typing import Callable, Iterator, Optional
 from kiln.encode import buffer_ref, field, varint
 from kiln.errors import Internal
 from kiln.v1 import buffer_service_pb2
-from kiln.wire import CHUNK
+from kiln.transport.wire import CHUNK
 
 # Called as progress(bytes done, bytes in all), first with 0 done.
 Progress = Callable[[int, int], None]

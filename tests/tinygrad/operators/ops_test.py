@@ -10,7 +10,7 @@ if sys.version_info < (3, 11):
 
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
-sys.path.insert(0, str(HERE.parent.parent / "client" / "python"))
+sys.path.insert(0, str(HERE.parent.parent.parent / "client" / "python"))
 
 import numpy as np
 import tinygrad

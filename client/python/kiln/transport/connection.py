@@ -15,14 +15,16 @@ from typing import Any, Callable, Collection, Dict, List, NamedTuple, Optional, 
 
 import grpc
 
-from kiln import commands, forks, wire
+from kiln import commands
+
+from kiln.transport import forks, wire
 from kiln.errors import DeadlineExceeded, FailedPrecondition, KilnError, NoServer, from_rpc
 from kiln.handles import OfItsProcess
 from kiln.pipeline import Pipeline, Pipelined
-from kiln.reaper import TIMEOUT, Reaper, give_back
+from kiln.transport.reaper import TIMEOUT, Reaper, give_back
 from kiln.session import Session
 from kiln.stream import Answer
-from kiln.shared_memory import FEATURE as SHARED_MEMORY, SharedMemory
+from kiln.transport.shared_memory import FEATURE as SHARED_MEMORY, SharedMemory
 from kiln.waiting import Waits, blocking
 from kiln.v1 import buffer_service_pb2
 

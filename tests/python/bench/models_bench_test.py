@@ -6,7 +6,7 @@ import pathlib
 import sys
 import unittest
 
-TESTS = pathlib.Path(__file__).resolve().parent.parent
+TESTS = pathlib.Path(__file__).resolve().parent.parent.parent
 sys.path[:0] = [str(TESTS / "python"), str(TESTS / "bench")]
 
 import support

@@ -13,20 +13,22 @@ from typing import Any, Collection, Deque, Optional, Sequence, Tuple
 import grpc
 from grpc import aio
 
-from kiln import commands, forks
-from kiln.connection import TLS, ConnectionLike, call_metadata, channel_to
+from kiln import commands
+
+from kiln.transport import forks
+from kiln.transport.connection import TLS, ConnectionLike, call_metadata, channel_to
 from kiln.errors import DeadlineExceeded, Internal, KilnError
 from kiln.pipeline import Pipeline
-from kiln.reaper import AGAIN, MOST, TIMEOUT, give_back
+from kiln.transport.reaper import AGAIN, MOST, TIMEOUT, give_back
 from kiln.session import Session
 from kiln.stream import Answer
-from kiln.transfer import Download, Progress, Upload, write_header
+from kiln.transport.transfer import Download, Progress, Upload, write_header
 from kiln.v1 import buffer_service_pb2
 from kiln.waiting import awaited
 
 
 class Connection(ConnectionLike):
-    """As kiln.connection.Connection, of one event loop."""
+    """As kiln.transport.connection.Connection, of one event loop."""
 
     def __init__(self, target: str, token: Optional[str], tls: TLS, timeout: Optional[float], device: str,
                  metadata: Sequence[Tuple[str, str]]):

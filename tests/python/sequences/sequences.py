@@ -1,6 +1,6 @@
 """Random sequences of client calls, held against a model that does them one after the other in numpy.
 
-    .venv/bin/python tests/python/sequences.py --seconds=600 --seed=1
+    .venv/bin/python tests/python/sequences/sequences.py --seconds=600 --seed=1
 
 compile, execute, in place, failing, stopped, freed, made anew, recorded; on one device and on four; by
 a client with a stream and by one without. sequence_model.py says what is expected, sequence_runs.py
@@ -21,7 +21,7 @@ import sys
 import time
 from typing import Any, Iterable, Iterator, List, Optional
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+sys.path[:0] = [str(pathlib.Path(__file__).resolve().parent), str(pathlib.Path(__file__).resolve().parent.parent)]
 
 import support
 import numpy as np
