@@ -10,6 +10,7 @@
 #include "client/cpp/ops.h"
 #include "google/rpc/status.pb.h"
 #include "kiln/v1/device_service.grpc.pb.h"
+#include "kiln/v1/kernel_service.grpc.pb.h"
 
 namespace kiln::client {
 namespace {
