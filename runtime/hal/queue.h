@@ -14,7 +14,6 @@
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "runtime/hal/buffer.h"
-#include "runtime/hal/timeline.h"
 
 namespace kiln::runtime::hal {
 
@@ -64,10 +63,6 @@ class Queue {
   // Repeats `pattern` (copied) over the slice from its start; a last repetition
   // is cut short. An empty pattern means one zero byte.
   virtual void Fill(BufferSlice to, absl::string_view pattern, DoneCallback done) = 0;
-
-  // Signals `value` once everything submitted before has ended. The timeline
-  // must live until then.
-  virtual void Signal(Timeline* timeline, uint64_t value) = 0;
 
   // Blocks until everything submitted before has ended. DEADLINE_PASSED if it
   // has not by then. Never from within work of this queue.

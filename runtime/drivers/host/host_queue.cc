@@ -186,8 +186,4 @@ void HostQueue::Fill(BufferSlice to, absl::string_view pattern, DoneCallback don
       estimate_ns);
 }
 
-void HostQueue::Signal(hal::Timeline* timeline, uint64_t value) {
-  Submit([timeline, value] { timeline->Signal(value); }, 0);
-}
-
 }  // namespace kiln::runtime::host

@@ -48,7 +48,6 @@ class RemoteQueue final : public hal::Queue {
   void WritePieces(std::vector<absl::string_view> pieces, hal::BufferSlice to, hal::DoneCallback done) override;
   void Read(hal::BufferSlice from, void* to, hal::DoneCallback done) override;
   void Fill(hal::BufferSlice to, absl::string_view pattern, hal::DoneCallback done) override;
-  void Signal(hal::Timeline* timeline, uint64_t value) override { order_.Signal(timeline, value); }
   uint64_t depth() const override { return order_.depth(); }
 
   // Zeroes over memory that is in nobody's hands; then calls `done`, which may be null.
