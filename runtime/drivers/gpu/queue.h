@@ -32,7 +32,6 @@ class GpuQueue final : public hal::Queue {
   uint64_t depth() const override { return order_.depth(); }
 
  private:
-  absl::Status Check(const hal::BufferSlice& slice) const;
   absl::Status CopyNow(const hal::BufferSlice& from, const hal::BufferSlice& to);
 
   hal::Device* const device_;

@@ -41,7 +41,6 @@ class HostQueue final : public hal::Queue {
     void Run() override {}
   };
 
-  absl::Status Check(const hal::BufferSlice& slice) const;
   // Runs `list`, then the inbox, until the queue is idle or, unless this is the
   // queue's own thread, the limit is used up. The caller is the owner.
   void Own(hal::Work* list, bool own_thread);

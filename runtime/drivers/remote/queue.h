@@ -54,7 +54,6 @@ class RemoteQueue final : public hal::Queue {
   void Clear(uint64_t address, uint64_t bytes, std::function<void()> done);
 
  private:
-  absl::Status Check(const hal::BufferSlice& slice) const;
 
   const hal::Device* const device_;
   const Line& line_;
