@@ -1,0 +1,61 @@
+// The GPUs of this machine, for tests/gpu: of each vendor two, or one, or none.
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "runtime/drivers/cuda/devices.h"
+#include "runtime/drivers/hip/devices.h"
+#include "tests/hal/devices.h"
+
+namespace kiln::testing {
+namespace {
+
+class Cards final : public Machine {
+ public:
+  explicit Cards(runtime::gpu::Found found) : devices_found_(std::move(found.devices)) {
+    for (const std::string& why : found.absent) absl::StrAppend(&absent, why, "\n");
+    const size_t count = std::min<size_t>(devices_found_.size(), 2);
+    for (size_t i = 0; i < count; ++i) devices.push_back(std::move(devices_found_[i]));
+    if (count < 2) {
+      lacks[Feature::kPair] = lacks[Feature::kPeers] = "there is one card";
+    } else if (!devices[1]->CopiesFrom(*devices[0])) {
+      lacks[Feature::kPeers] = "the hardware does not connect the cards";
+    }
+  }
+  ~Cards() override { Close(); }
+
+ private:
+  // Behind the first two, which may have them as peers.
+  std::vector<std::unique_ptr<runtime::hal::Device>> devices_found_;
+};
+
+template <runtime::gpu::Found (*kFind)()>
+std::unique_ptr<Machine> Open(Losing) {
+  return std::make_unique<Cards>(kFind());
+}
+runtime::gpu::Found FindCuda() { return runtime::cuda::FindDevices({}); }
+runtime::gpu::Found FindHip() { return runtime::hip::FindDevices({}); }
+
+}  // namespace
+
+const std::vector<DeviceRow>& DeviceRows() {
+  static const auto& rows = *new std::vector<DeviceRow>([] {
+    std::vector<DeviceRow> all = {
+        {"cuda_card",
+         v1::Target::NVPTX,
+         &Open<&FindCuda>,
+         {{Feature::kHostMemory, "it is the card's"}, {Feature::kLoss, "nobody takes a real card away"}}},
+        {"hip_card",
+         v1::Target::AMDGPU,
+         &Open<&FindHip>,
+         {{Feature::kHostMemory, "it is the card's"}, {Feature::kLoss, "nobody takes a real card away"}}},
+    };
+    // Of a vendor that the kernel knows nothing of, not even that there is none.
+    if (access("/dev/kfd", F_OK) != 0) all.pop_back();
+    return all;
+  }());
+  return rows;
+}
+
+}  // namespace kiln::testing
