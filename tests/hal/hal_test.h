@@ -90,20 +90,23 @@ class Gate {
  public:
   explicit Gate(Device& device) {
     device.queue().Submit(
-        [this] {
-          begun_.Notify();
-          go_.WaitForNotification();
+        [state = state_] {
+          state->begun.Notify();
+          state->go.WaitForNotification();
         },
         kLongNs);
-    begun_.WaitForNotification();
+    state_->begun.WaitForNotification();
   }
   ~Gate() { Go(); }
   void Go() {
-    if (!go_.HasBeenNotified()) go_.Notify();
+    if (!state_->go.HasBeenNotified()) state_->go.Notify();
   }
 
  private:
-  absl::Notification begun_, go_;
+  struct State {
+    absl::Notification begun, go;
+  };
+  const std::shared_ptr<State> state_ = std::make_shared<State>();  // the work may end after the gate
 };
 
 // "cuda", of a test's parameter.
