@@ -34,8 +34,10 @@ template <runtime::gpu::Found (*kFind)()>
 std::unique_ptr<Machine> Open(Losing) {
   return std::make_unique<Cards>(kFind());
 }
-runtime::gpu::Found FindCuda() { return runtime::cuda::FindDevices({}); }
-runtime::gpu::Found FindHip() { return runtime::hip::FindDevices({}); }
+// Little memory, since others test on the same card (deploy/gpu.sh), and a test takes half of it.
+constexpr runtime::gpu::DeviceOptions kLittle = {.memory_percent = 2};
+runtime::gpu::Found FindCuda() { return runtime::cuda::FindDevices({.device = kLittle}); }
+runtime::gpu::Found FindHip() { return runtime::hip::FindDevices({.device = kLittle}); }
 
 }  // namespace
 

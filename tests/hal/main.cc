@@ -28,6 +28,7 @@ struct Count {
 
 class Counts final : public ::testing::EmptyTestEventListener {
  public:
+  void OnTestIterationStart(const ::testing::UnitTest&, int) override { lines_.clear(); }
   void OnTestEnd(const ::testing::TestInfo& test) override {
     const std::string name = test.name();
     // "Devices/Transfer" and "LargeFills/cuda".

@@ -40,8 +40,8 @@ class HipCard final : public gpu::LibraryCard {
     KILN_RETURN_IF_ERROR(Ask(library_->DeviceGetPCIBusId, place, static_cast<int>(sizeof(place) - 1), index_));
     const std::optional<Node> node = FindNode(nodes, place);
     if (!node.has_value()) {
-      return absl::FailedPreconditionError(
-          absl::StrCat(facts_.name, ", ", facts_.product, ", at ", place, ": the kernel lists no GPU there in ", nodes));
+      return absl::FailedPreconditionError(absl::StrCat(facts_.name, ", ", facts_.product, ", at ", place,
+                                                        ": the kernel lists no GPU there in ", nodes));
     }
     return ChooseTarget(*node);
   }

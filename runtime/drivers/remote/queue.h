@@ -54,7 +54,6 @@ class RemoteQueue final : public hal::Queue {
   void Clear(uint64_t address, uint64_t bytes, std::function<void()> done);
 
  private:
-
   const hal::Device* const device_;
   const Line& line_;
   host::HostQueue order_;
