@@ -45,11 +45,11 @@ absl::Status MakeError(v1::ErrorCode code, absl::string_view message) {
   return MakeError(std::move(detail), message);
 }
 
-absl::Status TooLarge(absl::string_view limit, uint64_t most, uint64_t used, absl::string_view message) {
+absl::Status TooLarge(absl::string_view limit, uint64_t limit_value, uint64_t used, absl::string_view message) {
   v1::ErrorDetail detail;
   detail.set_code(v1::GRAPH_TOO_LARGE);
   detail.set_limit(std::string(limit));
-  detail.set_limit_value(most);
+  detail.set_limit_value(limit_value);
   detail.set_used(used);
   return MakeError(std::move(detail), message);
 }

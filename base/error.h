@@ -26,9 +26,9 @@ absl::StatusCode StatusCodeOf(v1::ErrorCode code);
 absl::Status MakeError(v1::ErrorDetail detail, absl::string_view message);
 absl::Status MakeError(v1::ErrorCode code, absl::string_view message);
 
-// GRAPH_TOO_LARGE: `limit` names what there is too much of, of which at most `most`
+// GRAPH_TOO_LARGE: `limit` names what there is too much of, of which at most `limit_value`
 // is taken, and `used` is asked for.
-absl::Status TooLarge(absl::string_view limit, uint64_t most, uint64_t used, absl::string_view message);
+absl::Status TooLarge(absl::string_view limit, uint64_t limit_value, uint64_t used, absl::string_view message);
 // A failure that a slot, of the program or of a body, is named for.
 absl::Status SlotError(v1::ErrorCode code, uint32_t slot, absl::string_view message);
 

@@ -17,7 +17,7 @@
 namespace kiln {
 namespace {
 
-constexpr size_t kMostAxes = 64;
+constexpr size_t kMaxAxes = 64;
 
 struct Kind {
   v1::DType dtype;
@@ -62,7 +62,7 @@ class HeaderReader {
       SkipSpace();
       const size_t digits = std::min(text_.find_first_not_of("0123456789"), text_.size());
       int64_t size = 0;
-      if (!absl::SimpleAtoi(text_.substr(0, digits), &size) || shape.size() == kMostAxes) return std::nullopt;
+      if (!absl::SimpleAtoi(text_.substr(0, digits), &size) || shape.size() == kMaxAxes) return std::nullopt;
       text_.remove_prefix(digits);
       shape.push_back(size);
       if (!Take(",")) return Take(")") ? std::make_optional(shape) : std::nullopt;
@@ -145,7 +145,7 @@ absl::StatusOr<NpyHeader> ParseNpyHeader(absl::string_view front) {
   if (front.size() < width) return Bad("it ends in the header");
   const size_t length = LittleEndian(front.substr(0, width));
   front.remove_prefix(width);
-  if (length > kMostNpyHeader) return Bad(absl::StrCat("a header of ", length, " bytes"));
+  if (length > kMaxNpyHeader) return Bad(absl::StrCat("a header of ", length, " bytes"));
   if (front.size() < length) return Bad("it ends in the header");
   KILN_ASSIGN_OR_RETURN(NpyHeader header, ParseDictionary(front.substr(0, length)));
   header.data_begin = all - front.size() + length;

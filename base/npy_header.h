@@ -14,7 +14,7 @@ namespace kiln {
 
 inline constexpr absl::string_view kNpyMagic("\x93NUMPY", 6);
 // NumPy itself refuses longer ones by default.
-inline constexpr size_t kMostNpyHeader = 10000;
+inline constexpr size_t kMaxNpyHeader = 10000;
 
 struct NpyHeader {
   v1::DType dtype = v1::DTYPE_UNSPECIFIED;
@@ -22,7 +22,7 @@ struct NpyHeader {
   size_t data_begin = 0;       // where in the file the array's bytes are
 };
 
-// From a file's first bytes, of which kMostNpyHeader + 12 always suffice. Taken are
+// From a file's first bytes, of which kMaxNpyHeader + 12 always suffice. Taken are
 // little-endian arrays in C order of bool, int8 to int64, uint8 to uint64, float16,
 // float32 and float64; for others INVALID_ARGUMENT says how NumPy makes a file that is.
 absl::StatusOr<NpyHeader> ParseNpyHeader(absl::string_view front);

@@ -9,24 +9,24 @@
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
-#include "compiler/compile_kernels.h"
 #include "compiler/compile_stages.h"
-#include "compiler/executable_builder.h"
-#include "compiler/ir/as_sent.h"
-#include "compiler/ir/entry.h"
-#include "compiler/ir/tf32.h"
-#include "compiler/ir/wire.h"
+#include "compiler/import/as_sent.h"
+#include "compiler/import/wire.h"
 #include "compiler/kernel/dots.h"
+#include "compiler/lower/compile_kernels.h"
+#include "compiler/lower/executable_builder.h"
 #include "compiler/pass/pipeline.h"
 #include "compiler/rules/stable.h"
 #include "compiler/schedule/callify.h"
-#include "compiler/schedule/chain.h"
+#include "compiler/schedule/chain/chain.h"
 #include "compiler/schedule/kernel_entry.h"
 #include "compiler/schedule/memory_plan.h"
 #include "compiler/schedule/opaque_calls.h"
 #include "compiler/schedule/overwritten.h"
 #include "compiler/schedule/rangeify.h"
 #include "compiler/spec/program_spec.h"
+#include "compiler/structure/entry.h"
+#include "compiler/structure/tf32.h"
 #include "compiler/target/target.h"
 
 namespace kiln::compiler {
@@ -35,9 +35,9 @@ namespace {
 // A graph of tensors: which kernels there are, and who calls them with what.
 absl::StatusOr<UOp*> ScheduleTensors(Graph& graph, Pipeline& pipeline, UOp* root, const Limits& limits,
                                      Function& function) {
-  KILN_ASSIGN_OR_RETURN(root, pipeline.Run("callify", root, kTensorSpec, [&](UOp* root) -> absl::StatusOr<UOp*> {
+  KILN_ASSIGN_OR_RETURN(root, pipeline.Run("callify", root, kTensorSpec, [&](UOp* from) -> absl::StatusOr<UOp*> {
     KernelBodies bodies = std::move(function.bodies);
-    KILN_ASSIGN_OR_RETURN(function, Callify(graph, root));
+    KILN_ASSIGN_OR_RETURN(function, Callify(graph, from));
     function.bodies = std::move(bodies);
     return function.sink;
   }));

@@ -3,8 +3,8 @@
 #define KILN_COMPILER_COMPILE_H_
 
 #include "absl/status/statusor.h"
-#include "compiler/observer.h"
-#include "compiler/options.h"
+#include "compiler/options/observer.h"
+#include "compiler/options/options.h"
 #include "kiln/v1/executable.pb.h"
 #include "kiln/v1/graph.pb.h"
 #include "kiln/v1/target.pb.h"

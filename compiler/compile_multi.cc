@@ -7,18 +7,18 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
-#include "compiler/compile_kernels.h"
 #include "compiler/compile_stages.h"
-#include "compiler/ir/as_sent.h"
-#include "compiler/ir/entry.h"
-#include "compiler/ir/wire.h"
-#include "compiler/multi_program_builder.h"
+#include "compiler/import/as_sent.h"
+#include "compiler/import/wire.h"
+#include "compiler/lower/compile_kernels.h"
+#include "compiler/lower/multi_program_builder.h"
 #include "compiler/pass/pipeline.h"
 #include "compiler/rules/stable.h"
 #include "compiler/shard/levels.h"
 #include "compiler/shard/segments.h"
 #include "compiler/shard/shard_text.h"
 #include "compiler/shard/shares.h"
+#include "compiler/structure/entry.h"
 
 namespace kiln::compiler {
 namespace {

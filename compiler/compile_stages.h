@@ -4,8 +4,8 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "compiler/observer.h"
-#include "compiler/options.h"
+#include "compiler/options/observer.h"
+#include "compiler/options/options.h"
 #include "compiler/pass/pipeline.h"
 #include "compiler/schedule/callify.h"
 #include "kiln/v1/executable.pb.h"
@@ -14,7 +14,7 @@
 
 namespace kiln::compiler {
 
-// All behind the door: `root` is what "normalise" leaves, and `function` has its bodies.
+// All after import: `root` is what "normalise" leaves, and `function` has its bodies.
 absl::StatusOr<v1::Executable> CompileNormalised(Graph& graph, Pipeline& pipeline, UOp* root, Function function,
                                                  const v1::Target& target, const Options& options,
                                                  CompileObserver* observer);

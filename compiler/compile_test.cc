@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "base/error.h"
-#include "base/graph_text.h"
+#include "base/graph/graph_text.h"
 #include "compiler/target/gpu/architectures.h"
 
 namespace kiln::compiler {
@@ -120,7 +120,7 @@ TEST(Compile, StopsWhereTheObserverSays) {
   EXPECT_EQ(watcher.names.back(), "rangeify");
 }
 
-TEST(Compile, WhoWantsNoObjectHasAllElse) {
+TEST(Compile, WithoutAnObjectAllElseIsMade) {
   class Reader final : public Watcher {
     bool WantsObject() const override { return false; }
   };
@@ -166,7 +166,7 @@ TEST(Compile, LaterPassesNameTheClientsNodeAndTag) {
 
 TEST(Compile, WorkThatCannotBeStoppedIsRefused) {
   Options options;
-  options.limits.max_turn_work = 10;
+  options.limits.max_iteration_work = 10;
   const auto refused = Compile(SumAndAdd(), NullTarget(), options);
   EXPECT_EQ(refused.status().code(), absl::StatusCode::kResourceExhausted);
   const auto detail = DetailOf(refused.status());

@@ -6,7 +6,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
-#include "compiler/options.h"
+#include "compiler/options/options.h"
 #include "kiln/v1/executable.pb.h"
 #include "kiln/v1/graph.pb.h"
 #include "kiln/v1/target.pb.h"

@@ -12,9 +12,10 @@ from tinygrad.nn.onnx import OnnxRunner
 
 MODEL = pathlib.Path(importlib.util.find_spec("magika").origin).parent / "models" / "standard_v3_3"
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-FILES = {"README.md": "markdown", "dev": "shell", "LICENSE": "txt", "WORKSPACE": "bazel", "base/hash_cases.cc": "cpp",
-         "tests/client/cli_test.sh": "shell", "examples/file_types.py": "python", "proto/kiln/v1/graph.proto": "proto",
-         "tests/conformance/hash_vectors.json": "json", "client/python/pyproject.toml": "toml"}  # what a reader says
+FILES = {"README.md": "markdown", "dev": "shell", "LICENSE": "txt", "WORKSPACE": "bazel",
+         "base/graph/hash_cases.cc": "cpp", "tests/client/cli_test.sh": "shell", "examples/file_types.py": "python",
+         "tests/conformance/hash_vectors.json": "json", "client/python/pyproject.toml": "toml",
+         "proto/kiln/v1/graph.proto": "proto"}  # what a reader says
 PADDING = 256  # stands for no byte
 
 def features(path, config):

@@ -8,7 +8,7 @@ namespace kiln::server {
 
 // 16 hexadecimal digits that are others as soon as the program, or a library that it has
 // loaded, is another: what the linker calls their build ids, digested, and the bytes of
-// a file that has none. A version number is raised by people, who forget; code that was
+// a file that has none. People forget to raise a version number; code that was
 // stored by yesterday's compiler must not pass for today's.
 std::string BuildId();
 

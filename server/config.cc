@@ -17,11 +17,12 @@
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
 #include "base/check.h"
 #include "base/error.h"
-#include "compiler/version.h"
+#include "compiler/options/version.h"
 #include "google/protobuf/descriptor.h"
 #include "google/protobuf/io/tokenizer.h"
 #include "google/protobuf/text_format.h"
@@ -45,6 +46,27 @@ absl::Status BadSetting(absl::string_view path, absl::string_view message) {
   detail.set_code(v1::BAD_ARGUMENT);
   detail.set_field(std::string(path));
   return MakeError(detail, absl::StrCat(path, ": ", message));
+}
+
+// What --gpus may name.
+std::vector<std::string> GpuWords() {
+  std::vector<std::string> words;
+#define BACKEND(Name, kind, word, collectives) words.push_back(word);
+#include "server/backends.def"
+#undef BACKEND
+  words.erase(std::remove(words.begin(), words.end(), ""), words.end());
+  return words;
+}
+
+// Some of them, each once.
+bool AreGpus(absl::string_view setting) {
+  std::vector<std::string> left = GpuWords();
+  for (absl::string_view word : absl::StrSplit(setting, ',')) {
+    const auto it = std::find(left.begin(), left.end(), word);
+    if (it == left.end()) return false;
+    left.erase(it);
+  }
+  return true;
 }
 
 // Sets the scalar field at `path` from text.
@@ -223,9 +245,9 @@ absl::Status CheckConfig(const v1::ServerConfig& config) {
   if (config.cpu_devices() == 0 || config.cpu_devices() > 64) {
     return BadSetting("cpu_devices", absl::StrCat(config.cpu_devices(), " is not between 1 and 64"));
   }
-  static const auto* gpus = new std::set<std::string>{"auto", "none", "cuda", "hip", "cuda,hip", "hip,cuda"};
-  if (gpus->count(config.gpus()) == 0) {
-    return BadSetting("gpus", absl::StrCat("\"", config.gpus(), "\" is not auto, none, cuda, hip or cuda,hip"));
+  if (config.gpus() != "auto" && config.gpus() != "none" && !AreGpus(config.gpus())) {
+    return BadSetting("gpus", absl::StrCat("\"", config.gpus(), "\" is not auto, none, ",
+                                           absl::StrJoin(GpuWords(), ", "), " or ", absl::StrJoin(GpuWords(), ",")));
   }
   if (config.gpu_memory_percent() > 100) {
     return BadSetting("gpu_memory_percent", absl::StrCat(config.gpu_memory_percent(), " is more than 100"));

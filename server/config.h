@@ -21,7 +21,7 @@ namespace kiln::server {
 // One field of ServerConfig and what a person needs to know about it.
 struct ConfigRow {
   const char* path;      // "graph_limits.max_nodes"
-  const char* fallback;  // the value where nobody says another; may be empty
+  const char* fallback;  // the default value; may be empty
   const char* help;
 };
 const std::vector<ConfigRow>& ConfigRows();
@@ -46,7 +46,7 @@ absl::StatusOr<Invocation> ParseCommandLine(int argc, const char* const* argv);
 v1::ServerConfig DefaultConfig();
 
 // BAD_ARGUMENT naming the field. Refuses an address that is not loopback unless
-// `insecure` is set: whoever reaches the port may use the server.
+// `insecure` is set: any client that reaches the port may use the server.
 absl::Status CheckConfig(const v1::ServerConfig& config);
 
 // Most bytes of one request, and of the results by value in one answer. It lies

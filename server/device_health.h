@@ -1,6 +1,6 @@
 // What grpc.health.v1 says of each device: SERVING by the device's name until it is lost.
 //
-// A thread of its own looks, a few times a second: devices say how they are, and nobody calls when
+// A thread of its own looks, a few times a second: devices say how they are, but not when
 // that changes.
 #ifndef KILN_SERVER_DEVICE_HEALTH_H_
 #define KILN_SERVER_DEVICE_HEALTH_H_

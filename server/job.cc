@@ -13,13 +13,13 @@
 #include "absl/synchronization/notification.h"
 #include "base/error.h"
 #include "runtime/cluster/mpi_wire.h"
-#include "runtime/cluster/post.h"
+#include "runtime/cluster/transport.h"
 #include "runtime/collective/script.h"
 #include "runtime/drivers/cpu/machine.h"
 #include "runtime/drivers/remote/device.h"
 #include "runtime/drivers/remote/switchboard.h"
 #include "runtime/drivers/remote/worker.h"
-#include "server/last_resort.h"
+#include "server/watchdog.h"
 
 namespace kiln::server {
 namespace {
@@ -69,8 +69,8 @@ void StayOn(const std::vector<uint32_t>& cores) {
 }
 
 // What rank 0 has devices do together.
-absl::Status Script(cluster::Post& post, absl::string_view task) {
-  return runtime::collective::Run(runtime::collective::UnpackScript(task), post);
+absl::Status Script(cluster::Transport& transport, absl::string_view task) {
+  return runtime::collective::Run(runtime::collective::UnpackScript(task), transport);
 }
 
 }  // namespace
@@ -112,7 +112,7 @@ absl::Status OpenJob(const v1::ServerConfig& config, std::shared_ptr<spdlog::log
                               }
                               died(why);
                             }));
-  if (board->post().rank() != 0) {
+  if (board->transport().rank() != 0) {
     return MakeError(v1::BAD_ARGUMENT, "this process is not rank 0 of its job; --mpi=off keeps it out");
   }
   KILN_ASSIGN_OR_RETURN(const std::vector<remote::Hello> hellos, board->Gather(kComeUp));
@@ -132,9 +132,9 @@ int ServeRank(const v1::ServerConfig& config, std::shared_ptr<spdlog::logger> lo
   StayOn(ShareOfCores());
   absl::Notification goodbye;
   std::unique_ptr<remote::Worker> worker;
-  cluster::PostOptions options;
+  cluster::TransportOptions options;
   options.silence = absl::Seconds(config.rank_silence_seconds());
-  options.reader = [&](cluster::Letter letter) { worker->Read(std::move(letter)); };
+  options.reader = [&](cluster::Message message) { worker->Read(std::move(message)); };
   options.goodbye = [&] { goodbye.Notify(); };
   options.lost = [log](const std::string& why) {
     log->error("event=rank_ends reason=\"{}\"", absl::CEscape(why));
@@ -142,17 +142,18 @@ int ServeRank(const v1::ServerConfig& config, std::shared_ptr<spdlog::logger> lo
     std::_Exit(1);
   };
   const std::string library = LibraryPath(config);
-  std::optional<LastResort> last_resort;
+  std::optional<Watchdog> watchdog;
   const auto serve = [&]() -> absl::Status {
     KILN_ASSIGN_OR_RETURN(auto devices, runtime::cpu::CreateDevices(config.cpu_devices(), CpuOptions(config)));
     KILN_ASSIGN_OR_RETURN(worker, remote::Worker::Make(std::move(devices), Script));
-    KILN_ASSIGN_OR_RETURN(const auto post,
-                          cluster::Post::Open([&] { return cluster::JoinMpi(library); }, std::move(options)));
-    worker->Begin(post.get(), HostName());
-    log->info("event=rank_serving rank={} ranks={} devices={}", post->rank(), post->size(), config.cpu_devices());
+    KILN_ASSIGN_OR_RETURN(const auto transport,
+                          cluster::Transport::Open([&] { return cluster::JoinMpi(library); }, std::move(options)));
+    worker->Begin(transport.get(), HostName());
+    log->info("event=rank_serving rank={} ranks={} devices={}", transport->rank(), transport->size(),
+              config.cpu_devices());
     goodbye.WaitForNotification();
     // MPI waits for all ranks to leave, and one may have been killed meanwhile.
-    last_resort.emplace(kLeave, [] { std::_Exit(0); });
+    watchdog.emplace(kLeave, [] { std::_Exit(0); });
     worker = nullptr;
     return absl::OkStatus();
   };

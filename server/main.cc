@@ -16,9 +16,9 @@
 #include "base/error.h"
 #include "server/config.h"
 #include "server/job.h"
-#include "server/last_resort.h"
 #include "server/process.h"
 #include "server/server.h"
+#include "server/watchdog.h"
 
 namespace {
 
@@ -78,17 +78,17 @@ int Serve(const Invocation& invocation) {
   // A second signal means now.
   pthread_sigmask(SIG_UNBLOCK, &ends, nullptr);
   log->info("event=draining signal={} seconds={}", signal, invocation.config.drain_seconds());
-  const absl::Duration patience = absl::Seconds(invocation.config.drain_seconds());
+  const absl::Duration timeout = absl::Seconds(invocation.config.drain_seconds());
   const auto remove_port_file = [&invocation] {
     if (!invocation.port_file.empty()) std::remove(invocation.port_file.c_str());
   };
-  const kiln::server::LastResort last_resort(patience + kGrace, [&] {
+  const kiln::server::Watchdog watchdog(timeout + kGrace, [&] {
     remove_port_file();
     log->warn("event=stopped all_finished=false abandoned=true");
     log->flush();
     std::_Exit(0);
   });
-  const bool finished = (*server)->Drain(patience);
+  const bool finished = (*server)->Drain(timeout);
   server->reset();
   remove_port_file();
   log->info("event=stopped all_finished={}", finished);

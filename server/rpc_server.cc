@@ -66,7 +66,7 @@ void LingerUntilQuiet(const Gate& gate) {
 
 }  // namespace
 
-RpcServer::RpcServer(std::unique_ptr<Engine> engine, std::unique_ptr<SharedMemoryDoor> shared_memory,
+RpcServer::RpcServer(std::unique_ptr<Engine> engine, std::unique_ptr<SharedMemoryListener> shared_memory,
                      std::unique_ptr<DataFolder> data_folder, std::shared_ptr<spdlog::logger> log)
     : log_(std::move(log)),
       engine_(std::move(engine)),
@@ -85,9 +85,9 @@ RpcServer::RpcServer(std::unique_ptr<Engine> engine, std::unique_ptr<SharedMemor
 absl::StatusOr<std::unique_ptr<RpcServer>> RpcServer::Start(const v1::ServerConfig& config,
                                                             std::unique_ptr<Engine> engine,
                                                             std::shared_ptr<spdlog::logger> log, Preparation prepare) {
-  std::unique_ptr<SharedMemoryDoor> shared_memory;
+  std::unique_ptr<SharedMemoryListener> shared_memory;
   if (const v1::ServerConfig::SharedMemory& shared = config.shared_memory(); shared.max_bytes() != 0) {
-    KILN_ASSIGN_OR_RETURN(shared_memory, SharedMemoryDoor::Open(shared.socket(), shared.max_bytes()));
+    KILN_ASSIGN_OR_RETURN(shared_memory, SharedMemoryListener::Open(shared.socket(), shared.max_bytes()));
     log->info("event=shared_memory socket={} max_bytes={}", shared_memory->path(), shared.max_bytes());
   }
   std::unique_ptr<DataFolder> data_folder;
@@ -148,16 +148,16 @@ std::shared_ptr<grpc::Channel> RpcServer::InProcessChannel() {
   return server_->InProcessChannel(arguments);
 }
 
-bool RpcServer::Drain(absl::Duration patience) {
+bool RpcServer::Drain(absl::Duration timeout) {
   if (server_ == nullptr || drained_) return true;
   drained_ = true;
-  const absl::Time deadline = absl::Now() + patience;
+  const absl::Time deadline = absl::Now() + timeout;
   server_->GetHealthCheckService()->Shutdown();
   stop_preparing_.store(true);
   if (preparing_.joinable()) preparing_.join();
   gate_.Close();
   const bool finished = gate_.WaitEmpty(deadline);
-  if (patience > absl::ZeroDuration()) LingerUntilQuiet(gate_);
+  if (timeout > absl::ZeroDuration()) LingerUntilQuiet(gate_);
   if (!finished) log_->warn("event=drain_expired running={}", gate_.inside());
   // Everyone has been answered or is out of time. gRPC would wait for clients to
   // hang up, too; an idle one may never notice that it should.

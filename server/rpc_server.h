@@ -19,7 +19,7 @@
 #include "server/engine/engine.h"
 #include "server/files/loader.h"
 #include "server/services/gate.h"
-#include "server/shared_memory/door.h"
+#include "server/shared_memory/listener.h"
 
 namespace kiln::server {
 
@@ -35,7 +35,7 @@ class RpcServer {
                                                           std::unique_ptr<Engine> engine,
                                                           std::shared_ptr<spdlog::logger> log,
                                                           Preparation prepare = nullptr);
-  // Drains without patience.
+  // Drains with a timeout of zero.
   ~RpcServer();
   RpcServer(const RpcServer&) = delete;
   RpcServer& operator=(const RpcServer&) = delete;
@@ -48,12 +48,12 @@ class RpcServer {
   std::shared_ptr<grpc::Channel> InProcessChannel();
 
   // Ends service: health says NOT_SERVING, new requests get SHUTTING_DOWN, those
-  // that run may finish within `patience` and are cancelled then. Returns when
+  // that run may finish within `timeout` and are cancelled then. Returns when
   // none is left; whether none had to be cancelled. Later calls do nothing.
-  bool Drain(absl::Duration patience);
+  bool Drain(absl::Duration timeout);
 
  private:
-  RpcServer(std::unique_ptr<Engine> engine, std::unique_ptr<SharedMemoryDoor> shared_memory,
+  RpcServer(std::unique_ptr<Engine> engine, std::unique_ptr<SharedMemoryListener> shared_memory,
             std::unique_ptr<DataFolder> data_folder, std::shared_ptr<spdlog::logger> log);
 
   // Has what comes by `builder`'s port recorded.
@@ -61,8 +61,8 @@ class RpcServer {
 
   const std::shared_ptr<spdlog::logger> log_;
   const std::unique_ptr<Engine> engine_;
-  const std::unique_ptr<SharedMemoryDoor> shared_memory_;  // null where it is off
-  const std::unique_ptr<Loader> loader_;                   // null without a data folder
+  const std::unique_ptr<SharedMemoryListener> shared_memory_;  // null where it is off
+  const std::unique_ptr<Loader> loader_;                       // null without a data folder
   Gate gate_;
   std::vector<std::unique_ptr<grpc::Service>> services_;
   std::unique_ptr<grpc::Server> server_;

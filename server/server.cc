@@ -1,10 +1,7 @@
 #include "server/server.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <atomic>
-#include <csignal>
 #include <optional>
 #include <string>
 #include <thread>
@@ -15,40 +12,22 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "base/error.h"
-#include "base/graph_hash.h"
+#include "base/graph/graph_hash.h"
 #include "base/store/disk_store.h"
 #include "compiler/compile.h"
 #include "compiler/compile_multi.h"
 #include "compiler/gradient/gradient.h"
+#include "compiler/options/version.h"
+#include "compiler/search/tune.h"
 #include "compiler/target/gpu/assemble_ptx.h"
 #include "compiler/tools/dump_observer.h"
-#include "compiler/tune.h"
-#include "compiler/version.h"
-#include "runtime/drivers/cpu/device.h"
+#include "server/backends.h"
 #include "server/build_id.h"
 #include "server/config.h"
-#include "server/gpus.h"
-#include "server/job.h"
 #include "server/warm_up.h"
 
 namespace kiln::server {
 namespace {
-
-using Devices = std::vector<std::unique_ptr<runtime::hal::Device>>;
-
-absl::StatusOr<Devices> OpenCpuDevices(const v1::ServerConfig& config, std::shared_ptr<spdlog::logger> log) {
-  KILN_ASSIGN_OR_RETURN(auto devices, runtime::cpu::CreateDevices(config.cpu_devices(), CpuOptions(config)));
-  if (!InJob(config)) return devices;
-  // Once: a second signal would mean now.
-  const auto stopping = std::make_shared<std::atomic<bool>>(config.rank_death() != "stop");
-  const auto died = [log, stopping](const absl::Status& why) {
-    if (stopping->exchange(true)) return;
-    log->error("event=stopping reason=\"{}\"", absl::CEscape(why.message()));
-    kill(getpid(), SIGTERM);
-  };
-  KILN_RETURN_IF_ERROR(OpenJob(config, log, died, devices));
-  return devices;
-}
 
 // `made` with machine code in the place of PTX, where `ptxas` says how.
 template <typename Made>
@@ -164,10 +143,10 @@ EngineOptions ToEngineOptions(const v1::ServerConfig& config) {
   const v1::ServerConfig::SessionLimits& sessions = config.session_limits();
   options.sessions.default_lease_seconds = sessions.default_lease_seconds();
   options.sessions.longest_lease_seconds = sessions.max_lease_seconds();
-  options.sessions.most_sessions = sessions.max_sessions();
-  options.sessions.most_sessions_of_peer = sessions.max_sessions_per_address();
+  options.sessions.max_sessions = sessions.max_sessions();
+  options.sessions.max_sessions_of_peer = sessions.max_sessions_per_address();
   options.collectives_file = config.collectives_file();
-  options.meeting_patience = absl::Seconds(config.meeting_seconds());
+  options.meeting_timeout = absl::Seconds(config.meeting_seconds());
   options.handles = {.all = config.max_handles(), .of_session = sessions.max_handles()};
   options.beam = {.max_width = config.beam_limits().max_width(),
                   .default_budget_ms = config.beam_limits().default_budget_ms(),
@@ -184,9 +163,8 @@ EngineOptions ToEngineOptions(const v1::ServerConfig& config) {
 absl::StatusOr<std::unique_ptr<RpcServer>> StartServer(const v1::ServerConfig& config,
                                                        std::shared_ptr<spdlog::logger> log) {
   EngineOptions options = ToEngineOptions(config);
-  // The CPU's come first: what names no device is for the first.
-  KILN_ASSIGN_OR_RETURN(Devices devices, OpenCpuDevices(config, log));
-  KILN_RETURN_IF_ERROR(OpenGpus(config, devices, options.absent));
+  std::vector<std::unique_ptr<runtime::hal::Device>> devices;
+  KILN_RETURN_IF_ERROR(OpenBackends(config, log, devices, options.absent));
   for (const auto& device : devices) {
     log->info("event=device name={} description=\"{}\" memory_bytes={}", std::string(device->name()),
               std::string(device->description()), device->stats().memory.limit_bytes);

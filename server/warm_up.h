@@ -18,7 +18,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "base/store/bundle.h"
-#include "compiler/options.h"
+#include "compiler/options/options.h"
 #include "server/engine/engine.h"
 
 namespace kiln::server {

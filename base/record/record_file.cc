@@ -23,20 +23,20 @@ absl::Status NoRecord(const std::string& path, absl::string_view why) {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Writer>> Writer::Create(const std::string& path, const v1::RecordHeader& header,
-                                                       uint64_t most_bytes) {
+                                                       uint64_t max_bytes) {
   // What clients sent is nobody else's business.
   const int file = open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
   if (file < 0) {
     const std::string text = absl::StrCat("cannot make the record ", path, ": ", std::strerror(errno));
     return errno == EEXIST ? absl::AlreadyExistsError(text) : absl::UnavailableError(text);
   }
-  std::unique_ptr<Writer> writer(new Writer(file, most_bytes));
+  std::unique_ptr<Writer> writer(new Writer(file, max_bytes));
   v1::Record record;
   *record.mutable_header() = header;
   record.mutable_header()->set_version(kVersion);
   if (writer->Add(record)) return writer;
   if (!writer->error().ok()) return writer->error();
-  return MakeError(v1::BAD_ARGUMENT, absl::StrCat(most_bytes, " bytes are too few for a record"));
+  return MakeError(v1::BAD_ARGUMENT, absl::StrCat(max_bytes, " bytes are too few for a record"));
 }
 
 Writer::~Writer() {
@@ -47,7 +47,7 @@ Writer::~Writer() {
 bool Writer::Add(const v1::Record& record) {
   if (finished_) return false;
   const uint64_t size = record.ByteSizeLong();
-  if (size > kMostRecordBytes || bytes_ + size + 2 * kFinishBytes > most_bytes_) {
+  if (size > kMaxRecordBytes || bytes_ + size + 2 * kFinishBytes > max_bytes_) {
     Finish(/*full=*/true);
     return false;
   }
@@ -120,7 +120,7 @@ bool Reader::ReadOne(v1::Record& record) {
     if (shift > 28) break;
   }
   ending_ = Ending::kTorn;
-  if (size > kMostRecordBytes) return false;
+  if (size > kMaxRecordBytes) return false;
   // As it comes, so that a torn length takes no memory.
   buffer_.clear();
   while (buffer_.size() < size) {

@@ -16,7 +16,7 @@ namespace kiln::record {
 
 inline constexpr uint32_t kVersion = 1;
 // A record is a message of gRPC's and little more; what is longer is no record.
-inline constexpr uint64_t kMostRecordBytes = uint64_t{1} << 31;
+inline constexpr uint64_t kMaxRecordBytes = uint64_t{1} << 31;
 
 // The number of a session that the server has not, whose token a client gave all the same.
 constexpr uint64_t kNoSuchSession = ~uint64_t{0};
@@ -25,10 +25,10 @@ constexpr uint64_t kNoSuchSession = ~uint64_t{0};
 // whatever becomes of the process.
 class Writer {
  public:
-  // A new file; NOT_FOUND, ALREADY_EXISTS or UNAVAILABLE if there can be none. `most_bytes`
+  // A new file; NOT_FOUND, ALREADY_EXISTS or UNAVAILABLE if there can be none. `max_bytes`
   // bounds it.
   static absl::StatusOr<std::unique_ptr<Writer>> Create(const std::string& path, const v1::RecordHeader& header,
-                                                        uint64_t most_bytes);
+                                                        uint64_t max_bytes);
   ~Writer();
   Writer(const Writer&) = delete;
   Writer& operator=(const Writer&) = delete;
@@ -43,11 +43,11 @@ class Writer {
   const absl::Status& error() const { return error_; }
 
  private:
-  Writer(int file, uint64_t most_bytes) : file_(file), most_bytes_(most_bytes) {}
+  Writer(int file, uint64_t max_bytes) : file_(file), max_bytes_(max_bytes) {}
   bool Append(const v1::Record& record);
 
   const int file_;
-  const uint64_t most_bytes_;
+  const uint64_t max_bytes_;
   uint64_t bytes_ = 0;
   bool finished_ = false;
   absl::Status error_;

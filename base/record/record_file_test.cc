@@ -19,10 +19,10 @@ class RecordFileTest : public ::testing::Test {
 
   static std::string NameOfTest() { return ::testing::UnitTest::GetInstance()->current_test_info()->name(); }
 
-  std::unique_ptr<Writer> Create(uint64_t most_bytes = std::numeric_limits<uint64_t>::max()) {
+  std::unique_ptr<Writer> Create(uint64_t max_bytes = std::numeric_limits<uint64_t>::max()) {
     v1::RecordHeader header;
     header.set_server("test");
-    return Writer::Create(path_, header, most_bytes).value();
+    return Writer::Create(path_, header, max_bytes).value();
   }
   static v1::Record Message(uint64_t call, const std::string& bytes) {
     v1::Record record;

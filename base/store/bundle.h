@@ -23,7 +23,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
-#include "base/graph_hash.h"
+#include "base/graph/graph_hash.h"
 #include "base/store/disk_store.h"
 #include "base/store/entry.h"
 
@@ -69,7 +69,7 @@ struct ImportCounts {
   size_t refused = 0;
 };
 
-// Publishes every good entry of the bundle. `each` is told of every entry, taken or there
+// Publishes every good entry of the bundle. `each` is called for every entry, taken or there
 // already, and of every refusal, whose entry is empty. Fails if the bundle itself is
 // broken, or the folder cannot be written; what was taken until then stays.
 absl::StatusOr<ImportCounts> Import(BundleReader& bundle, DiskStore& store,

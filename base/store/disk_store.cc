@@ -63,7 +63,7 @@ DiskStore::DiskStore(std::unique_ptr<Folder> folder, const DiskStoreOptions& opt
 std::string DiskStore::FileName(absl::string_view key) { return absl::StrCat(absl::BytesToHexString(key), kSuffix); }
 
 absl::StatusOr<Entry> DiskStore::Read(const std::string& name) {
-  KILN_ASSIGN_OR_RETURN(Folder::Contents contents, folder_->Read(name, kMostEntryBytes));
+  KILN_ASSIGN_OR_RETURN(Folder::Contents contents, folder_->Read(name, kMaxEntryBytes));
   return DecodeEntry(std::move(contents.bytes));
 }
 
@@ -153,7 +153,7 @@ absl::Status DiskStore::Publish(Entry& entry) {
 
 DiskStore::Lock DiskStore::LockKey(absl::string_view key, const std::function<bool()>& enough) {
   // The system has no such lock with a time-out, so it is asked again, ever less often.
-  const absl::Time end = absl::Now() + options_.patience;
+  const absl::Time end = absl::Now() + options_.timeout;
   absl::Duration pause = absl::Milliseconds(1);
   for (;;) {
     const int file = folder_->TryLock(LockNumber(key));

@@ -13,8 +13,8 @@
 // server reads it stays whole for that one.
 //
 // That two servers do not compile the same program at once is what LockKey is for. The
-// lock is advice: who has waited for too long goes ahead without it, so a holder that
-// hangs costs time and nothing else; one that dies gives it back.
+// lock is advice: a caller that has waited too long continues without it, so a holder
+// that hangs costs time and nothing else; one that dies releases it.
 #ifndef KILN_BASE_STORE_DISK_STORE_H_
 #define KILN_BASE_STORE_DISK_STORE_H_
 
@@ -42,7 +42,7 @@ struct DiskStoreOptions {
   // for a while it may hold a sixteenth more for each of them.
   uint64_t limit_bytes = uint64_t{8} << 30;
   // How long LockKey waits at most.
-  absl::Duration patience = absl::Seconds(30);
+  absl::Duration timeout = absl::Seconds(30);
 };
 
 struct DiskStats {
@@ -70,8 +70,8 @@ class DiskStore {
 
   // The entry under `wanted.key` if it is what `wanted` says (CheckWanted). NOT_FOUND if
   // there is none. CORRUPT_ENTRY if it is not right, and is removed now; UNAVAILABLE and
-  // the like if the disk fails, which leaves it. Who looks `again` for what was not there
-  // a while ago has been counted as a miss already.
+  // the like if the disk fails, which leaves it. `again`: the caller's earlier look found
+  // nothing and was counted as a miss.
   absl::StatusOr<Entry> Load(const v1::StoredHeader& wanted, bool again = false);
 
   // Removes an entry that Load took for good, and that is not, and counts it so.
@@ -104,8 +104,8 @@ class DiskStore {
     Folder* folder_ = nullptr;
     int file_ = -1;
   };
-  // Waits until nobody else holds the key's lock. Gives up, with a lock that is not
-  // held, after `patience`, when `enough` says so, or where locks cannot be had at all.
+  // Waits until no other caller holds the key's lock. Gives up, with a lock that is not
+  // held, after `timeout`, when `enough` says so, or where locks cannot be had at all.
   Lock LockKey(absl::string_view key, const std::function<bool()>& enough = nullptr);
 
   // Removes the least recently used until the rest fits into `limit_bytes`, and what

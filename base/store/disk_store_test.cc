@@ -203,12 +203,12 @@ TEST_F(DiskStoreTest, AnEntryLargerThanTheBoundIsNotStored) {
 }
 
 TEST_F(DiskStoreTest, AKeysLockIsOfOneAtATime) {
-  const auto one = Open(), other = Open({.patience = absl::ZeroDuration()});
+  const auto one = Open(), other = Open({.timeout = absl::ZeroDuration()});
   const std::string a(32, 'a'), b(32, 'b');
   {
     const DiskStore::Lock lock = one->LockKey(a);
     EXPECT_TRUE(lock.held());
-    EXPECT_FALSE(other->LockKey(a).held()) << "patience is over";
+    EXPECT_FALSE(other->LockKey(a).held()) << "the timeout is over";
     EXPECT_FALSE(one->LockKey(a, [] { return true; }).held()) << "nobody wants it any more";
     EXPECT_TRUE(other->LockKey(b).held()) << "another key's lock is free";
   }
@@ -230,10 +230,10 @@ TEST_F(DiskStoreTest, ADeadHoldersLockIsFree) {
   char byte = 0;
   ASSERT_EQ(read(ready[0], &byte, 1), 1);
   ASSERT_EQ(byte, 'y');
-  EXPECT_FALSE(Open({.patience = absl::ZeroDuration()})->LockKey(key).held());
+  EXPECT_FALSE(Open({.timeout = absl::ZeroDuration()})->LockKey(key).held());
   kill(child, SIGKILL);
   waitpid(child, nullptr, 0);
-  EXPECT_TRUE(Open({.patience = absl::ZeroDuration()})->LockKey(key).held());
+  EXPECT_TRUE(Open({.timeout = absl::ZeroDuration()})->LockKey(key).held());
   close(ready[0]);
   close(ready[1]);
 }

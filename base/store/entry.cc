@@ -7,7 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/blake3.h"
 #include "base/error.h"
-#include "base/graph_hash.h"
+#include "base/graph/graph_hash.h"
 #include "kiln/v1/executable.pb.h"
 #include "kiln/v1/multi_program.pb.h"
 
@@ -49,8 +49,8 @@ absl::StatusOr<Head> ReadHead(absl::string_view bytes, uint64_t size) {
   const uint64_t version = NumberAt(bytes, 8, 4);
   if (version != kVersion) return Corrupt("version", "layout ", version, "; this program reads ", kVersion);
   const uint64_t header_bytes = NumberAt(bytes, 12, 4), payload_bytes = NumberAt(bytes, 16, 8);
-  if (header_bytes > kMostHeaderBytes) return Corrupt("header", header_bytes, " bytes are too many");
-  if (payload_bytes > kMostEntryBytes) return Corrupt("payload", payload_bytes, " bytes are too many");
+  if (header_bytes > kMaxHeaderBytes) return Corrupt("header", header_bytes, " bytes are too many");
+  if (payload_bytes > kMaxEntryBytes) return Corrupt("payload", payload_bytes, " bytes are too many");
   const uint64_t wanted = kFixedBytes + header_bytes + payload_bytes + kChecksumBytes;
   if (size != wanted) return Corrupt("length", "the file has ", size, " bytes where ", wanted, " were written");
   if (bytes.size() < kFixedBytes + header_bytes) return Corrupt("length", "the file ends within its header");
@@ -82,7 +82,7 @@ absl::StatusOr<std::string> EncodeEntry(Entry& entry) {
   entry.header.set_graph_bytes(entry.graph.size());
   const std::string header = entry.header.SerializeAsString();
   const uint64_t payload = entry.executable.size() + entry.graph.size();
-  if (header.size() > kMostHeaderBytes || payload > kMostEntryBytes) {
+  if (header.size() > kMaxHeaderBytes || payload > kMaxEntryBytes) {
     return absl::OutOfRangeError(
         absl::StrCat("a header of ", header.size(), " and a payload of ", payload, " bytes are too large to store"));
   }

@@ -26,11 +26,11 @@
 
 namespace kiln::store {
 
-inline constexpr uint64_t kMostHeaderBytes = 64 << 10;
+inline constexpr uint64_t kMaxHeaderBytes = 64 << 10;
 // An Executable, or a MultiProgram, is one message, and so has less than 2 GiB.
-inline constexpr uint64_t kMostEntryBytes = uint64_t{3} << 30;
+inline constexpr uint64_t kMaxEntryBytes = uint64_t{3} << 30;
 // So many first bytes of a file hold its whole header.
-inline constexpr uint64_t kHeadBytes = 24 + kMostHeaderBytes;
+inline constexpr uint64_t kHeadBytes = 24 + kMaxHeaderBytes;
 
 struct Entry {
   v1::StoredHeader header;

@@ -7,8 +7,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/blake3.h"
-#include "base/graph_hash.h"
-#include "base/graph_text.h"
+#include "base/graph/graph_hash.h"
+#include "base/graph/graph_text.h"
 #include "kiln/v1/executable.pb.h"
 
 namespace kiln::store::testing {

@@ -41,7 +41,9 @@ class FaultyFolder final : public Folder {
   int SyncNames() override { return Step("sync names") ? real_->SyncNames() : -1; }
   int Remove(const std::string& name) override { return Step("remove") ? real_->Remove(name) : -1; }
   int Touch(const std::string& name) override { return Step("touch") ? real_->Touch(name) : -1; }
-  absl::StatusOr<Contents> Read(const std::string& name, uint64_t most) override { return real_->Read(name, most); }
+  absl::StatusOr<Contents> Read(const std::string& name, uint64_t max_bytes) override {
+    return real_->Read(name, max_bytes);
+  }
   absl::StatusOr<std::vector<FileInfo>> List() override { return real_->List(); }
   int TryLock(uint64_t number) override { return real_->TryLock(number); }
   void RemoveAbandoned(const std::string& name) override {

@@ -20,7 +20,7 @@ namespace {
 constexpr char kLockFile[] = "lock";
 
 // Each is lost only to another process that happens to look at that moment.
-constexpr int kMostTries = 1000;
+constexpr int kMaxTries = 1000;
 
 int64_t Nanoseconds(const timespec& time) { return int64_t{time.tv_sec} * 1'000'000'000 + time.tv_nsec; }
 
@@ -52,7 +52,7 @@ class RealFolder final : public Folder {
   int Create(const std::string& name) override {
     // Between its birth and its lock a file looks abandoned, and another process may
     // take it away: then it has no name left, or is just losing it.
-    for (int tries = 0; tries < kMostTries; ++tries) {
+    for (int tries = 0; tries < kMaxTries; ++tries) {
       Descriptor file(openat(folder_.get(), name.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600));
       if (file.get() < 0 && errno == EEXIST && tries > 0) {
         sched_yield();
@@ -82,7 +82,7 @@ class RealFolder final : public Folder {
     return utimensat(folder_.get(), name.c_str(), nullptr, AT_SYMLINK_NOFOLLOW);
   }
 
-  absl::StatusOr<Contents> Read(const std::string& name, uint64_t most) override {
+  absl::StatusOr<Contents> Read(const std::string& name, uint64_t max_bytes) override {
     // O_NONBLOCK: a pipe of that name must not hold us.
     const Descriptor file(openat(folder_.get(), name.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
     struct stat info;
@@ -90,7 +90,7 @@ class RealFolder final : public Folder {
     if (!S_ISREG(info.st_mode)) return absl::FailedPreconditionError(absl::StrCat(name, " is not a regular file"));
     Contents contents;
     contents.size = static_cast<uint64_t>(info.st_size);
-    contents.bytes.resize(std::min<uint64_t>(most, contents.size));
+    contents.bytes.resize(std::min<uint64_t>(max_bytes, contents.size));
     size_t got = 0;
     while (got < contents.bytes.size()) {
       const ssize_t read = ::read(file.get(), &contents.bytes[got], contents.bytes.size() - got);

@@ -41,7 +41,7 @@ class Folder {
   // Returns when the file's contents would outlive a loss of power.
   virtual int Sync(int file) = 0;
   virtual int Close(int file) = 0;
-  // Replaces `to` if there is one; nobody ever sees half of either.
+  // Replaces `to` if there is one, atomically.
   virtual int Rename(const std::string& from, const std::string& to) = 0;
   // Returns when renames would outlive a loss of power.
   virtual int SyncNames() = 0;
@@ -49,13 +49,13 @@ class Folder {
   // Says that it was used now.
   virtual int Touch(const std::string& name) = 0;
 
-  // The file's first `most` bytes and its size; NOT_FOUND, or why it cannot be read.
+  // The file's first `max_bytes` bytes and its size; NOT_FOUND, or why it cannot be read.
   // Only regular files are read.
   struct Contents {
     std::string bytes;
     uint64_t size = 0;
   };
-  virtual absl::StatusOr<Contents> Read(const std::string& name, uint64_t most) = 0;
+  virtual absl::StatusOr<Contents> Read(const std::string& name, uint64_t max_bytes) = 0;
   virtual absl::StatusOr<std::vector<FileInfo>> List() = 0;
 
   // Takes lock number `number` among all processes that use the folder, if it is

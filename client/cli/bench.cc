@@ -87,7 +87,7 @@ void AddBench(CLI::App& app, Cli& cli) {
   command->add_option("--warm-up", flags->warm_up, "Calls before them")
       ->check(CLI::NonNegativeNumber)
       ->capture_default_str();
-  command->callback([flags, &cli] { cli.action = [flags](Cli& cli) { return Bench(cli, *flags); }; });
+  command->callback([flags, &cli] { cli.action = [flags](Cli& running) { return Bench(running, *flags); }; });
 }
 
 }  // namespace kiln::cli

@@ -7,7 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
-#include "base/graph_hash.h"
+#include "base/graph/graph_hash.h"
 #include "client/cli/command.h"
 #include "client/cli/graph_file.h"
 #include "client/cli/pictures.h"
@@ -170,7 +170,7 @@ void AddExplain(CLI::App& app, Cli& cli) {
                       "Compile to c, cuda, hip, opencl or metal, or for a GPU (sm_90a, gfx942), and print the text");
   command->add_option("--pictures", flags->pictures, "Write the program's life as five pictures into this folder");
   command->add_flag("--all", flags->all, "Print every stage's text")->excludes(stage);
-  command->callback([flags, &cli] { cli.action = [flags](Cli& cli) { return Explain(cli, *flags); }; });
+  command->callback([flags, &cli] { cli.action = [flags](Cli& running) { return Explain(running, *flags); }; });
 }
 
 }  // namespace kiln::cli

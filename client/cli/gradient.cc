@@ -8,7 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "base/error.h"
-#include "base/graph_text.h"
+#include "base/graph/graph_text.h"
 #include "client/cli/command.h"
 #include "client/cli/graph_file.h"
 
@@ -77,7 +77,7 @@ void AddGradient(CLI::App& app, Cli& cli) {
   command->add_option("--cotangent", flags->cotangent, "A free slot for the weights of the result's elements");
   command->add_flag("--include-results", flags->include_results, "The graph's own results come first");
   command->add_option("--output,-o", flags->output, "A file (.uop or .pb), instead of standard output");
-  command->callback([flags, &cli] { cli.action = [flags](Cli& cli) { return Gradient(cli, *flags); }; });
+  command->callback([flags, &cli] { cli.action = [flags](Cli& running) { return Gradient(running, *flags); }; });
 }
 
 }  // namespace kiln::cli

@@ -5,8 +5,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
-#include "base/graph_hash.h"
-#include "base/graph_text.h"
+#include "base/graph/graph_hash.h"
+#include "base/graph/graph_text.h"
 #include "client/cli/command.h"
 #include "client/cli/graph_file.h"
 #include "client/cli/stages.h"
@@ -71,7 +71,8 @@ std::shared_ptr<Flags> AddOne(CLI::App& group, Cli& cli, const char* name, const
   CLI::App* command = group.add_subcommand(name, what);
   command->add_option("graph", flags->graph, "The graph: .uop, .txtpb or .pb; - reads .uop text")->required();
   command->add_option("--output,-o", flags->output, "A file, instead of standard output");
-  command->callback([flags, action, &cli] { cli.action = [flags, action](Cli& cli) { return action(cli, *flags); }; });
+  command->callback(
+      [flags, action, &cli] { cli.action = [flags, action](Cli& running) { return action(running, *flags); }; });
   return flags;
 }
 

@@ -13,7 +13,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
-#include "base/graph_text.h"
+#include "base/graph/graph_text.h"
 
 namespace kiln::cli {
 namespace {

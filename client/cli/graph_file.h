@@ -11,7 +11,7 @@
 
 namespace kiln::cli {
 
-// By its name's ending: .uop (base/graph_text.h), .txtpb, .pb. Errors name the file,
+// By its name's ending: .uop (base/graph/graph_text.h), .txtpb, .pb. Errors name the file,
 // and the line where that makes sense. "-" reads .uop text from standard input.
 absl::StatusOr<v1::Graph> ReadGraph(const std::string& path);
 

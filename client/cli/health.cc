@@ -25,7 +25,7 @@ void AddHealth(CLI::App& app, Cli& cli) {
       "  kiln health && echo up\n"
       "  kiln health CPU:0      one device");
   command->add_option("service", *service, "A device or service; the whole server if not given");
-  command->callback([service, &cli] { cli.action = [service](Cli& cli) { return Health(cli, *service); }; });
+  command->callback([service, &cli] { cli.action = [service](Cli& running) { return Health(running, *service); }; });
 }
 
 }  // namespace kiln::cli

@@ -8,7 +8,7 @@
 #include "base/error.h"
 #include "client/cli/graph_file.h"
 #include "client/cli/tensor_text.h"
-#include "client/cpp/npy.h"
+#include "client/cpp/arrays/npy.h"
 
 namespace kiln::cli {
 namespace {

@@ -4,18 +4,18 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
-#include "base/graph_text.h"
+#include "base/graph/graph_text.h"
 #include "client/cli/stages.h"
 #include "client/cli/svg.h"
 
 namespace kiln::cli {
 namespace {
 
-constexpr size_t kMostLines = 400;  // of a text that is drawn
+constexpr size_t kMaxLines = 400;  // of a text that is drawn
 
 std::string FirstLines(const std::string& text) {
   size_t end = 0;
-  for (size_t lines = 0; lines < kMostLines && end != std::string::npos; ++lines) end = text.find('\n', end + 1);
+  for (size_t lines = 0; lines < kMaxLines && end != std::string::npos; ++lines) end = text.find('\n', end + 1);
   return end == std::string::npos ? text : absl::StrCat(text.substr(0, end), "\n...");
 }
 

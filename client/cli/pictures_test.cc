@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "base/graph_text.h"
+#include "base/graph/graph_text.h"
 #include "client/cli/stages.h"
 #include "client/cli/svg.h"
 

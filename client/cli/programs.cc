@@ -4,7 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
-#include "base/graph_hash.h"
+#include "base/graph/graph_hash.h"
 #include "client/cli/command.h"
 #include "client/cli/table.h"
 

@@ -11,7 +11,7 @@
 #include "client/cli/inputs.h"
 #include "client/cli/table.h"
 #include "client/cli/tensor_text.h"
-#include "client/cpp/npy.h"
+#include "client/cpp/arrays/npy.h"
 
 namespace kiln::cli {
 namespace {
@@ -109,7 +109,7 @@ void AddRun(CLI::App& app, Cli& cli) {
   command->add_option("--output,-o", flags->outputs, "FILE.npy in the order of the results, or INDEX=FILE.npy")
       ->allow_extra_args(false);
   command->add_option("--show", flags->show, "Elements to show of each result")->capture_default_str();
-  command->callback([flags, &cli] { cli.action = [flags](Cli& cli) { return Run(cli, *flags); }; });
+  command->callback([flags, &cli] { cli.action = [flags](Cli& running) { return Run(running, *flags); }; });
 }
 
 }  // namespace kiln::cli

@@ -8,7 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
-#include "base/graph_dot.h"
+#include "base/graph/graph_dot.h"
 
 namespace kiln::cli {
 namespace {

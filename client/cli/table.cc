@@ -7,7 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
-#include "client/cpp/dtype.h"
+#include "client/cpp/arrays/dtype.h"
 
 namespace kiln::cli {
 namespace {

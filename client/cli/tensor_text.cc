@@ -54,14 +54,14 @@ Summary Summarize(const HostTensor& tensor) {
   return summary;
 }
 
-std::string ElementsText(const HostTensor& tensor, size_t most) {
+std::string ElementsText(const HostTensor& tensor, size_t max_elements) {
   const std::vector<double> values = Elements(tensor);
-  const bool cut = values.size() > most;
+  const bool cut = values.size() > max_elements;
   std::string text;
   for (size_t i = 0; i < values.size(); ++i) {
-    if (cut && i == most / 2) {
+    if (cut && i == max_elements / 2) {
       absl::StrAppend(&text, " ...");
-      i = values.size() - most / 2;
+      i = values.size() - max_elements / 2;
     }
     absl::StrAppend(&text, i == 0 ? "" : " ", values[i]);
   }

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "client/cpp/host_tensor.h"
+#include "client/cpp/arrays/host_tensor.h"
 
 namespace kiln::cli {
 
@@ -22,7 +22,7 @@ struct Summary {
 Summary Summarize(const client::HostTensor& tensor);
 
 // "1 2 3 ... 98 99 100": all elements if there are few, else the first and last.
-std::string ElementsText(const client::HostTensor& tensor, size_t most);
+std::string ElementsText(const client::HostTensor& tensor, size_t max_elements);
 
 // Floats are normally distributed, integers 0 to 9, bools either; the same for the
 // same generator.

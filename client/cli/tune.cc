@@ -9,7 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "base/error.h"
-#include "base/graph_hash.h"
+#include "base/graph/graph_hash.h"
 #include "client/cli/command.h"
 #include "client/cli/graph_file.h"
 #include "client/cli/table.h"
@@ -140,7 +140,7 @@ void AddTune(CLI::App& app, Cli& cli) {
   command->add_option("--budget_ms", flags->budget_ms, "Time for the whole program; 0 is the server's default")
       ->capture_default_str();
   command->add_option("--plot", flags->plot, "Write time against candidates as SVG into this file");
-  command->callback([flags, &cli] { cli.action = [flags](Cli& cli) { return Tune(cli, *flags); }; });
+  command->callback([flags, &cli] { cli.action = [flags](Cli& running) { return Tune(running, *flags); }; });
 }
 
 }  // namespace kiln::cli

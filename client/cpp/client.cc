@@ -6,7 +6,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
-#include "client/cpp/transfer.h"
+#include "client/cpp/transport/transfer.h"
 
 namespace kiln::client {
 namespace {

@@ -237,7 +237,7 @@ TEST_F(ClientTest, RefusesAServerOfAnotherProtocol) {
   EXPECT_THAT(client.status().message(), HasSubstr("speaks protocol 2 to 9; this client speaks 1"));
 }
 
-TEST_F(ClientTest, SaysWhenNobodyIsThere) {
+TEST_F(ClientTest, SaysWhenNoServerIsThere) {
   const auto client = Connect();
   server_->Shutdown();
   EXPECT_THAT(client->Devices().status().message(), HasSubstr(target_ + " does not answer"));

@@ -8,8 +8,8 @@
 #include <utility>
 #include <vector>
 
-#include "client/cpp/connection.h"
-#include "client/cpp/dtype.h"
+#include "client/cpp/arrays/dtype.h"
+#include "client/cpp/transport/connection.h"
 #include "kiln/v1/buffer_service.pb.h"
 #include "kiln/v1/tensor.pb.h"
 

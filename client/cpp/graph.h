@@ -41,7 +41,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
-#include "client/cpp/dtype.h"
+#include "client/cpp/arrays/dtype.h"
 #include "client/cpp/size.h"
 #include "kiln/v1/error.pb.h"
 #include "kiln/v1/graph.pb.h"

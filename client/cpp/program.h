@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "client/cpp/connection.h"
+#include "client/cpp/arrays/host_tensor.h"
 #include "client/cpp/device_buffer.h"
-#include "client/cpp/host_tensor.h"
+#include "client/cpp/transport/connection.h"
 #include "kiln/v1/kernel_service.pb.h"
 
 namespace kiln::client {

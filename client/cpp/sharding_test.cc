@@ -58,7 +58,7 @@ TEST(Sharding, OnOneDeviceNothingIsSplit) {
   for (const v1::UOp& uop : message->nodes()) EXPECT_NE(uop.op(), v1::REPLICATED);
 }
 
-TEST(Sharding, MovesKeepTheShapeAndAllReduceFoldsTheFirstAxis) {
+TEST(Sharding, MovesKeepTheShapeAndAllReduceReducesTheFirstAxis) {
   Graph graph;
   const Tensor x = graph.Param(0, v1::FLOAT32, {8, 4});
   EXPECT_EQ(CopyTo(x, kTwo).shape(), (Shape{8, 4}));

@@ -22,7 +22,7 @@
 #include <type_traits>
 #include <vector>
 
-#include "client/cpp/dtype.h"
+#include "client/cpp/arrays/dtype.h"
 
 namespace kiln::client {
 

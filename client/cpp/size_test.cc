@@ -16,8 +16,8 @@ namespace {
 
 using ::testing::HasSubstr;
 
-constexpr int64_t kMost = std::numeric_limits<int64_t>::max();
-constexpr int64_t kLeast = std::numeric_limits<int64_t>::min();
+constexpr int64_t kMaxInt = std::numeric_limits<int64_t>::max();
+constexpr int64_t kMinInt = std::numeric_limits<int64_t>::min();
 
 const Size kN(SizeVariable{0, "n", 1, 8});
 const Size kM(SizeVariable{1, "m", 0, 5});
@@ -39,7 +39,7 @@ TEST(SizeTest, TextIsReadable) {
   EXPECT_EQ((0 - kN).Text(), "-1*n");
   EXPECT_EQ((3 * kM * kN).Text(), "3*n*m");
   EXPECT_EQ(Size(SizeVariable{7, "", 0, 1}).Text(), "v7");
-  EXPECT_EQ(Size(kLeast).Text(), "-9223372036854775808");
+  EXPECT_EQ(Size(kMinInt).Text(), "-9223372036854775808");
   EXPECT_EQ(ShapeText(Sizes{kN, 2}), "(n, 2)");
   EXPECT_EQ(ShapeText(Sizes{kN}), "(n,)");
   EXPECT_EQ(TypeText(v1::FLOAT32, Sizes{}), "float32 ()");
@@ -55,7 +55,7 @@ TEST(SizeTest, DivisionIsExactOrNone) {
   EXPECT_EQ((kN + 1).DividedBy(kN), std::nullopt);
   EXPECT_EQ(kN.DividedBy(kN * kN), std::nullopt);
   EXPECT_EQ(kN.DividedBy(0), std::nullopt);
-  EXPECT_EQ(Size(kLeast).DividedBy(-1), std::nullopt);
+  EXPECT_EQ(Size(kMinInt).DividedBy(-1), std::nullopt);
 }
 
 TEST(SizeTest, BoundsHoldForAllValues) {
@@ -64,19 +64,19 @@ TEST(SizeTest, BoundsHoldForAllValues) {
   EXPECT_EQ((kN - kM).least(), -4);
   EXPECT_EQ((kN - kM).greatest(), 8);
   EXPECT_EQ((kN * kM).greatest(), 40);
-  const Size huge(SizeVariable{2, "h", 0, kMost});
-  EXPECT_EQ((huge * huge).greatest(), kMost);
-  EXPECT_LE((0 - huge * huge).least(), -kMost);
+  const Size huge(SizeVariable{2, "h", 0, kMaxInt});
+  EXPECT_EQ((huge * huge).greatest(), kMaxInt);
+  EXPECT_LE((0 - huge * huge).least(), -kMaxInt);
 }
 
 TEST(SizeTest, BeyondInt64IsNoSize) {
-  for (const Size& size : {Size(kMost) + 1, Size(kMost) * 2, kN * kMost * 2, Size(kLeast) - 1}) {
+  for (const Size& size : {Size(kMaxInt) + 1, Size(kMaxInt) * 2, kN * kMaxInt * 2, Size(kMinInt) - 1}) {
     EXPECT_FALSE(size.valid());
     EXPECT_FALSE(size == size);
     EXPECT_FALSE((size * 0).valid());
     EXPECT_EQ(size.DividedBy(2), std::nullopt);
   }
-  EXPECT_EQ((Sizes{kMost, kMost, 0}).Count(), 0);
+  EXPECT_EQ((Sizes{kMaxInt, kMaxInt, 0}).Count(), 0);
 }
 
 TEST(SizesInGraphs, FollowFromTheOps) {
@@ -164,9 +164,9 @@ TEST(SizesInGraphs, MistakesAreKept) {
       {v1::SHAPE_MISMATCH, "slot 0 is float32 (n, 2) already, not float32 (8, 2)",
        [](Graph& graph, Tensor, Size) { graph.Param(0, v1::FLOAT32, {8, 2}); }},
       {v1::SIZE_OVERFLOW, "beyond int64",
-       [](Graph& graph, Tensor, Size n) { graph.Param(2, v1::INT8, {n * kMost * kMost}); }},
+       [](Graph& graph, Tensor, Size n) { graph.Param(2, v1::INT8, {n * kMaxInt * kMaxInt}); }},
       {v1::SIZE_OVERFLOW, "no size any memory could hold",
-       [](Graph& graph, Tensor, Size n) { graph.Param(2, v1::INT32, {n * kMost}); }},
+       [](Graph& graph, Tensor, Size n) { graph.Param(2, v1::INT32, {n * kMaxInt}); }},
       {v1::UNSUPPORTED_SHARD, "n rows are not 2 equal shares",
        [](Graph&, Tensor x, Size) { CopyTo(x, {"CPU:0", "CPU:1"}); }},
   };

@@ -11,7 +11,7 @@
 namespace kiln::client {
 namespace {
 
-// (tanh(x) / x - 1) / x^2 of x^2 up to 0.3025. compiler/rules/minimax.py derives
+// (tanh(x) / x - 1) / x^2 of x^2 up to 0.3025. compiler/rules/transcendental/minimax.py derives
 // these and those below; errors of tanh 2^-29 and 2^-60.
 constexpr double kTanhFloat32[] = {-0x1.55554abb25aa0p-2, 0x1.110d24f29578dp-3, -0x1.b92841fc16661p-5,
                                    0x1.593b1376e545bp-6, -0x1.9b248f6df240fp-8};

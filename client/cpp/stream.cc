@@ -42,7 +42,7 @@ absl::StatusOr<std::unique_ptr<Stream>> Stream::Open(std::shared_ptr<Connection>
   v1::OpenSessionResponse session;
   KILN_RETURN_IF_ERROR(
       connection->Call(connection->sessions, &v1::SessionService::Stub::Open, "Open", request, &session));
-  const StreamLink::Limits limits = {options.most_commands, options.most_bytes, absl::Seconds(session.lease_seconds())};
+  const StreamLink::Limits limits = {options.max_commands, options.max_bytes, absl::Seconds(session.lease_seconds())};
   return std::unique_ptr<Stream>(new Stream(std::move(connection), session.token(), limits));
 }
 

@@ -7,8 +7,8 @@
 //
 // Commands take effect in order. What they make has a name at once, of the stream's choice;
 // the memory is the stream's session's and ends with it, or with Free. A command that fails
-// spoils what it would have made or written: whoever uses that gets the first failure.
-// Fence tells of failures that nobody has met.
+// poisons what it would have made or written: commands that use that get the first failure.
+// Fence tells of failures that no command has met.
 //
 // A connection that is lost is made again for as long as the lease lasts, and what may not
 // have arrived is sent again; each command runs once. When the session has expired, every
@@ -32,10 +32,10 @@
 #include "absl/strings/string_view.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
-#include "client/cpp/connection.h"
-#include "client/cpp/host_tensor.h"
+#include "client/cpp/arrays/host_tensor.h"
 #include "client/cpp/program.h"
-#include "client/cpp/stream_link.h"
+#include "client/cpp/transport/connection.h"
+#include "client/cpp/transport/stream_link.h"
 #include "kiln/v1/kernel_service.pb.h"
 
 namespace kiln::client {
@@ -44,8 +44,8 @@ struct StreamOptions {
   // How long the session outlives a lost connection; the server may grant less.
   uint32_t lease_seconds = 30;
   // What may be under way, unconfirmed, before a command waits.
-  uint64_t most_commands = 1024;
-  uint64_t most_bytes = 16 << 20;
+  uint64_t max_commands = 1024;
+  uint64_t max_bytes = 16 << 20;
 };
 
 class Stream {
@@ -80,7 +80,7 @@ class Stream {
   std::vector<v1::BufferRef> Execute(const Program& program, const Arguments& arguments, const std::string& tag = "");
   void Collective(v1::CollectiveCommand::Kind kind, const v1::CollectiveRequest& request);
 
-  // Ready when all before it has ended: with the first failure that nobody has met.
+  // Ready when all before it has ended: with the first failure that was not reported yet.
   std::future<absl::Status> Fence();
 
   const std::string& token() const { return token_; }

@@ -5,7 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
-#include "client/cpp/npy.h"
+#include "client/cpp/arrays/npy.h"
 
 namespace kiln::demo {
 namespace {

@@ -15,8 +15,8 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
-#include "client/cpp/dtype.h"
-#include "client/cpp/host_tensor.h"
+#include "client/cpp/arrays/dtype.h"
+#include "client/cpp/arrays/host_tensor.h"
 #include "kiln/v1/graph.pb.h"
 #include "kiln/v1/kernel_service.pb.h"
 

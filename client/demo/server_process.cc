@@ -23,7 +23,7 @@
 namespace kiln::demo {
 namespace {
 
-constexpr absl::Duration kPatience = absl::Seconds(30);
+constexpr absl::Duration kTimeout = absl::Seconds(30);
 constexpr absl::Duration kPause = absl::Milliseconds(10);
 constexpr size_t kLogTail = 2000;
 
@@ -76,7 +76,7 @@ ServerProcess::~ServerProcess() {
 }
 
 absl::Status ServerProcess::WaitForPort() {
-  for (const absl::Time deadline = absl::Now() + kPatience; absl::Now() < deadline; absl::SleepFor(kPause)) {
+  for (const absl::Time deadline = absl::Now() + kTimeout; absl::Now() < deadline; absl::SleepFor(kPause)) {
     std::string port = ReadAll(folder_ + "/port");
     absl::StripAsciiWhitespace(&port);
     if (!port.empty()) {
@@ -90,12 +90,12 @@ absl::Status ServerProcess::WaitForPort() {
     }
   }
   return absl::DeadlineExceededError(
-      absl::StrCat("kilnd did not listen within ", absl::FormatDuration(kPatience), "\n", LogTail()));
+      absl::StrCat("kilnd did not listen within ", absl::FormatDuration(kTimeout), "\n", LogTail()));
 }
 
 absl::Status ServerProcess::Stop() {
   kill(process_, SIGTERM);
-  for (const absl::Time deadline = absl::Now() + kPatience; absl::Now() < deadline; absl::SleepFor(kPause)) {
+  for (const absl::Time deadline = absl::Now() + kTimeout; absl::Now() < deadline; absl::SleepFor(kPause)) {
     int status = 0;
     if (waitpid(process_, &status, WNOHANG) != process_) continue;
     process_ = -1;
@@ -103,7 +103,7 @@ absl::Status ServerProcess::Stop() {
     return absl::InternalError(absl::StrCat("kilnd ", HowItEnded(status), " when asked to stop\n", LogTail()));
   }
   return absl::DeadlineExceededError(
-      absl::StrCat("kilnd did not stop within ", absl::FormatDuration(kPatience), "\n", LogTail()));
+      absl::StrCat("kilnd did not stop within ", absl::FormatDuration(kTimeout), "\n", LogTail()));
 }
 
 std::string ServerProcess::LogTail() const {

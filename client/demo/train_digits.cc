@@ -24,8 +24,8 @@ namespace kiln::demo {
 namespace {
 
 constexpr int64_t kHeldOut = 360;
-constexpr double kLeastAccuracy = 0.97;
-constexpr double kLeastHitRate = 0.99;
+constexpr double kMinAccuracy = 0.97;
+constexpr double kMinHitRate = 0.99;
 // Steps between two looks at the statistics.
 constexpr int64_t kShowEvery = 16;
 
@@ -126,12 +126,12 @@ absl::Status Run(client::Client& client, const Flags& flags) {
                after.compiles() - before.compiles(), trainer->executes(), trainer->cached_executes(), 100 * hit_rate);
   PrintTraffic(client, *trainer);
 
-  if (accuracy < kLeastAccuracy) {
-    return absl::InternalError(absl::StrFormat("accuracy %.4f is below %.2f", accuracy, kLeastAccuracy));
+  if (accuracy < kMinAccuracy) {
+    return absl::InternalError(absl::StrFormat("accuracy %.4f is below %.2f", accuracy, kMinAccuracy));
   }
-  if (hit_rate < kLeastHitRate) {
+  if (hit_rate < kMinHitRate) {
     return absl::InternalError(
-        absl::StrFormat("%.4f of executes were cache hits, fewer than %.2f", hit_rate, kLeastHitRate));
+        absl::StrFormat("%.4f of executes were cache hits, fewer than %.2f", hit_rate, kMinHitRate));
   }
   return absl::OkStatus();
 }

@@ -7,7 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "base/float_bits.h"
-#include "client/cpp/dtype.h"
+#include "client/cpp/arrays/dtype.h"
 #include "kiln/v1/tensor.pb.h"
 
 namespace kiln::replay {

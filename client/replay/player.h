@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "client/cpp/raw_call.h"
+#include "client/cpp/transport/raw_call.h"
 #include "client/replay/handles.h"
 #include "client/replay/methods.h"
 #include "client/replay/replay.h"

@@ -4,7 +4,7 @@
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
-#include "base/graph_hash.h"
+#include "base/graph/graph_hash.h"
 #include "client/replay/player.h"
 #include "google/rpc/status.pb.h"
 #include "kiln/v1/buffer_service.pb.h"

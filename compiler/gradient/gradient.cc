@@ -8,10 +8,10 @@
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
 #include "compiler/gradient/rules.h"
-#include "compiler/ir/as_sent.h"
+#include "compiler/import/as_sent.h"
+#include "compiler/import/wire.h"
 #include "compiler/ir/build.h"
 #include "compiler/ir/movement.h"
-#include "compiler/ir/wire.h"
 
 namespace kiln::compiler {
 namespace {
@@ -33,9 +33,10 @@ absl::Status BadSlot(v1::ErrorCode code, absl::string_view field, uint32_t slot,
   return MakeError(std::move(detail), absl::StrCat("slot ", slot, ": ", text));
 }
 
-absl::Status TooLarge(absl::string_view limit, uint64_t most, uint64_t used) {
-  return kiln::TooLarge(limit, most, used,
-                        absl::StrCat("the gradient's graph has ", used, " ", limit, "; this server takes ", most));
+absl::Status TooLarge(absl::string_view limit, uint64_t limit_value, uint64_t used) {
+  return kiln::TooLarge(
+      limit, limit_value, used,
+      absl::StrCat("the gradient's graph has ", used, " ", limit, "; this server takes ", limit_value));
 }
 
 absl::Status CheckProgram(const Graph& graph, UOp* root) {

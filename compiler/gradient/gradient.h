@@ -23,7 +23,7 @@
 
 #include "absl/status/statusor.h"
 #include "compiler/ir/graph.h"
-#include "compiler/options.h"
+#include "compiler/options/options.h"
 #include "kiln/v1/kernel_service.pb.h"
 
 namespace kiln::compiler {

@@ -9,10 +9,10 @@
 #include <vector>
 
 #include "base/error.h"
-#include "base/graph_text.h"
+#include "base/graph/graph_text.h"
+#include "compiler/import/wire.h"
 #include "compiler/interp/interp.h"
 #include "compiler/ir/graph.h"
-#include "compiler/ir/wire.h"
 
 namespace kiln::compiler {
 namespace {

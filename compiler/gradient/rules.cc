@@ -26,14 +26,20 @@ Shape Sizes(UOp* source) { return *ConstInts(source); }
 // What happens to the cotangent in a move, which the opposite move undoes.
 UOp* Unmove(Vjp& v) {
   const Shape& shape = v.x(0)->shape();
-  switch (v.uop->op()) {
-    case Op::RESHAPE: return ReshapeTo(v.graph, v.dy, shape);
-    case Op::PERMUTE: return PermuteTo(v.graph, v.dy, InverseOrder(v.uop->arg_as<AxesArg>().axes));
-    case Op::FLIP: return v.graph.Make(Op::FLIP, {v.dy}, v.uop->arg());
-    case Op::PAD: return ShrinkTo(v.graph, v.dy, Sizes(v.x(1)), shape);
-    case Op::SHRINK: return PadWith(v.graph, v.dy, Sizes(v.x(1)), shape, 0);
-    default: return v.dy;  // EXPAND, by SumTo; and whatever moves nothing
+  switch (As<MovementOp>(v.uop->op())) {
+    case MovementOp::RESHAPE: return ReshapeTo(v.graph, v.dy, shape);
+    case MovementOp::PERMUTE: return PermuteTo(v.graph, v.dy, InverseOrder(v.uop->arg_as<AxesArg>().axes));
+    case MovementOp::FLIP: return v.graph.Make(Op::FLIP, {v.dy}, v.uop->arg());
+    case MovementOp::PAD: return ShrinkTo(v.graph, v.dy, Sizes(v.x(1)), shape);
+    case MovementOp::SHRINK: return PadWith(v.graph, v.dy, Sizes(v.x(1)), shape, 0);
+    // EXPAND is undone by SumTo. The others have rules of their own, or none.
+    case MovementOp::EXPAND:
+    case MovementOp::INDEX:
+    case MovementOp::STACK:
+    case MovementOp::BITCAST:
+    case MovementOp::REPLICATED: break;
   }
+  return v.dy;
 }
 
 absl::Status NoRule(const Vjp& v) {

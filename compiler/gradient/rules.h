@@ -9,7 +9,7 @@
 
 namespace kiln::compiler {
 
-// One node on the way back: what a rule is told, and where it puts what it finds.
+// One node on the way back: what a rule gets, and where it puts its gradients.
 class Vjp {
  public:
   // `wanted`: which operands depend on what is differentiated by.

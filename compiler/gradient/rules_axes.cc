@@ -1,4 +1,4 @@
-// The rules of ops that join, pick and fold elements: STACK, INDEX and REDUCE.
+// The rules of ops that join, pick and reduce elements: STACK, INDEX and REDUCE.
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"

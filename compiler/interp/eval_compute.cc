@@ -8,9 +8,9 @@
 namespace kiln::compiler {
 namespace {
 
-uint64_t IdentityBits(Op fold, DType dtype) {
+uint64_t IdentityBits(Op reduce_op, DType dtype) {
   Graph graph;
-  return Identity(graph, fold, dtype)->arg_as<ConstArg>().bits;
+  return Identity(graph, reduce_op, dtype)->arg_as<ConstArg>().bits;
 }
 
 // A position in each operand, moving together over the broadcast shape.

@@ -124,25 +124,29 @@ Tensor Iota(const Shape& shape) {
 Tensor EvalMovement(const UOp& uop, Operands sources, OutOfRange outside) {
   if (uop.op() == Op::STACK) return Stack(uop, sources);  // perhaps of nothing
   const Tensor& x = *sources[0];
-  switch (uop.op()) {
-    case Op::PERMUTE: return Permute(uop, x);
-    case Op::FLIP: return Flip(uop, x);
-    case Op::EXPAND: return View(uop, x, BroadcastStrides(x.shape, uop.shape()), 0);
-    case Op::SHRINK: return Shrink(uop, x);
-    case Op::PAD: return Pad(uop, x, outside);
-    case Op::INDEX: return Index(uop, sources, outside);
-    case Op::REPLICATED: {  // they are equal: the first
+  switch (As<MovementOp>(uop.op())) {
+    case MovementOp::PERMUTE: return Permute(uop, x);
+    case MovementOp::FLIP: return Flip(uop, x);
+    case MovementOp::EXPAND: return View(uop, x, BroadcastStrides(x.shape, uop.shape()), 0);
+    case MovementOp::SHRINK: return Shrink(uop, x);
+    case MovementOp::PAD: return Pad(uop, x, outside);
+    case MovementOp::INDEX: return Index(uop, sources, outside);
+    case MovementOp::REPLICATED: {  // they are equal: the first
       Shape strides = Strides(x.shape);
       strides.erase(strides.begin() + uop.arg_as<int64_t>());
       return View(uop, x, strides, 0);
     }
-    case Op::RESHAPE: {
+    case MovementOp::RESHAPE: {
       Tensor result = x;
       result.shape = uop.shape();
       return result;
     }
-    default: KILN_CHECK(false); return {};
+    // STACK above; BITCAST is EvalBitcast.
+    case MovementOp::STACK:
+    case MovementOp::BITCAST: break;
   }
+  KILN_CHECK(false);
+  return {};
 }
 
 Tensor EvalBitcast(const UOp& uop, const Tensor& x) {

@@ -3,13 +3,14 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "base/check.h"
 #include "base/error.h"
 #include "compiler/interp/arguments.h"
 #include "compiler/interp/eval.h"
 #include "compiler/interp/kernel_list.h"
 #include "compiler/interp/plan.h"
 #include "compiler/interp/program.h"
-#include "compiler/ir/entry.h"
+#include "compiler/structure/entry.h"
 
 namespace kiln::compiler {
 namespace {
@@ -94,28 +95,56 @@ class Run {
     }
     const bool address = task.kind == Task::Kind::kAddress;
     if (IsElementwise(uop.op())) return EvalElementwise(uop, sources);
-    switch (uop.op()) {
-      case Op::PARAM:
-      case Op::BUFFER: {
+    switch (As<NonAluOp>(uop.op())) {
+      case NonAluOp::PARAM:
+      case NonAluOp::BUFFER: {
         if (address) return Iota(uop.shape());
         const HostTensor& argument = arguments_.at(uop.arg_as<BufferArg>().slot);
         return FromHost({uop.dtype(), uop.shape(), argument.bytes});
       }
-      case Op::CONST: {
+      case NonAluOp::CONST: {
         Tensor scalar(uop.dtype(), {});
         if (uop.IsConst()) scalar.Set(0, uop.arg_as<ConstArg>().bits);
         return scalar;
       }
-      case Op::BINARY: return FromHost({uop.dtype(), uop.shape(), uop.arg_as<TextArg>().text});
-      case Op::DETACH:
-      case Op::CONTIGUOUS_BACKWARD:
-      case Op::AFTER:
-      case Op::GETTUPLE: return *sources[0];
-      case Op::BITCAST: return address ? *sources[0] : EvalBitcast(uop, *sources[0]);
-      case Op::REDUCE: return EvalReduce(uop, *sources[0]);
-      case Op::LOAD: return EvalLoad(uop, sources);
-      default: return EvalMovement(uop, sources, address ? OutOfRange::kInvalid : OutOfRange::kZero);
+      case NonAluOp::BINARY: return FromHost({uop.dtype(), uop.shape(), uop.arg_as<TextArg>().text});
+      case NonAluOp::DETACH:
+      case NonAluOp::CONTIGUOUS_BACKWARD:
+      case NonAluOp::AFTER:
+      case NonAluOp::GETTUPLE: return *sources[0];
+      case NonAluOp::BITCAST: return address ? *sources[0] : EvalBitcast(uop, *sources[0]);
+      case NonAluOp::REDUCE: return EvalReduce(uop, *sources[0]);
+      case NonAluOp::LOAD: return EvalLoad(uop, sources);
+      case NonAluOp::PERMUTE:
+      case NonAluOp::FLIP:
+      case NonAluOp::RESHAPE:
+      case NonAluOp::EXPAND:
+      case NonAluOp::PAD:
+      case NonAluOp::SHRINK:
+      case NonAluOp::INDEX:
+      case NonAluOp::STACK:
+      case NonAluOp::REPLICATED: return EvalMovement(uop, sources, address ? OutOfRange::kInvalid : OutOfRange::kZero);
+      // No task of a plan (plan.cc).
+      case NonAluOp::FUNCTION:
+      case NonAluOp::TUPLE:
+      case NonAluOp::STORE:
+      case NonAluOp::RANGE:
+      case NonAluOp::END:
+      case NonAluOp::GROUP:
+      case NonAluOp::SINK:
+      case NonAluOp::LINEAR:
+      case NonAluOp::CALL:
+      case NonAluOp::SPECIAL:
+      case NonAluOp::BARRIER:
+      case NonAluOp::IF:
+      case NonAluOp::ENDIF:
+      case NonAluOp::ATOMICADD:
+      case NonAluOp::CUSTOM:
+      case NonAluOp::CUSTOMI:
+      case NonAluOp::WMMA: break;
     }
+    KILN_CHECK(false);
+    return {};
   }
 
   const Plan& plan_;

@@ -1,5 +1,5 @@
-// The dull engine: evaluates a tensor graph on host memory, one whole tensor
-// after the other, in the plainest way there is. Every other engine is compared
+// The interpreter: evaluates a tensor graph on host memory, one whole tensor
+// after the other, in the simplest way. Every other engine is compared
 // with it.
 #ifndef KILN_COMPILER_INTERP_INTERP_H_
 #define KILN_COMPILER_INTERP_INTERP_H_

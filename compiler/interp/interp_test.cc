@@ -5,8 +5,8 @@
 #include <cstring>
 
 #include "base/error.h"
-#include "base/graph_text.h"
-#include "compiler/ir/wire.h"
+#include "base/graph/graph_text.h"
+#include "compiler/import/wire.h"
 
 namespace kiln::compiler {
 namespace {

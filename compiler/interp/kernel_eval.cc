@@ -13,7 +13,7 @@
 #include "compiler/interp/scalar.h"
 #include "compiler/interp/tensor.h"
 #include "compiler/ir/build.h"
-#include "compiler/ir/group_product.h"
+#include "compiler/structure/group_product.h"
 
 namespace kiln::compiler {
 namespace {
@@ -92,9 +92,9 @@ class Evaluator {
     }
   }
 
-  // Evaluates `root` in every turn of `ranges`, and calls `turn` after each.
-  template <typename Turn>
-  absl::Status Loop(UOp* closer, absl::Span<UOp* const> ranges, UOp* root, Turn turn) {
+  // Evaluates `root` in every iteration of `ranges`, and calls `iteration` after each.
+  template <typename Iteration>
+  absl::Status Loop(UOp* closer, absl::Span<UOp* const> ranges, UOp* root, Iteration iteration) {
     const auto [found, is_new] = bodies_.try_emplace(closer);
     if (is_new) Collect(root, ranges, found->second);
     const Body body = found->second;  // the map may move while inner loops run
@@ -102,7 +102,7 @@ class Evaluator {
     for (UOp* uop : body.outside) KILN_RETURN_IF_ERROR(Eval(uop));
     while (true) {
       for (UOp* uop : body.inside) KILN_RETURN_IF_ERROR(Eval(uop));
-      KILN_RETURN_IF_ERROR(turn());
+      KILN_RETURN_IF_ERROR(iteration());
       size_t k = ranges.size();
       while (k > 0 && ++values_[ranges[k - 1]][0] == static_cast<uint64_t>(ranges[k - 1]->src(0)->const_int()))
         values_[ranges[--k]] = {0};
@@ -113,22 +113,22 @@ class Evaluator {
   absl::Status Eval(UOp* uop) {
     if (--steps_left_ < 0) return absl::ResourceExhaustedError("this kernel takes too many steps to evaluate");
     if (IsElementwise(uop->op())) return EvalElementwise(uop);
-    switch (uop->op()) {
-      case Op::CONST: values_[uop] = {uop->arg_as<ConstArg>().bits}; return absl::OkStatus();
-      case Op::PARAM:
-      case Op::INDEX:
-      case Op::AFTER: return absl::OkStatus();  // places, and order: read by the accesses
-      case Op::END:                             // in a graph, of the loops that fill a local buffer
+    switch (As<KernelOp>(uop->op())) {
+      case KernelOp::CONST: values_[uop] = {uop->arg_as<ConstArg>().bits}; return absl::OkStatus();
+      case KernelOp::PARAM:
+      case KernelOp::INDEX:
+      case KernelOp::AFTER: return absl::OkStatus();  // places, and order: read by the accesses
+      case KernelOp::END:                             // in a graph, of the loops that fill a local buffer
         if (in_order_) return absl::OkStatus();
         return Loop(uop, uop->src().subspan(1), uop->src(0), [] { return absl::OkStatus(); });
-      case Op::BUFFER: registers_[uop].assign(NumElements(uop->shape()), 0); return absl::OkStatus();
-      case Op::BITCAST:
+      case KernelOp::BUFFER: registers_[uop].assign(NumElements(uop->shape()), 0); return absl::OkStatus();
+      case KernelOp::BITCAST:
         if (ItemSize(uop->dtype()) == ItemSize(uop->src(0)->dtype())) return EvalElementwise(uop);
         return EvalWords(uop);
-      case Op::WMMA:
+      case KernelOp::WMMA:
         if (const auto product = GroupProductOf(uop)) return EvalGroupProduct(uop, *product);
         return EvalDots(uop);
-      case Op::STACK: {
+      case KernelOp::STACK: {
         Lanes lanes;
         for (UOp* source : uop->src()) {
           const Lanes& part = values_[source];
@@ -137,9 +137,9 @@ class Evaluator {
         values_[uop] = std::move(lanes);
         return absl::OkStatus();
       }
-      case Op::RESHAPE: values_[uop] = Lanes(values_[uop->src(0)]); return absl::OkStatus();
-      case Op::SHRINK:
-      case Op::PAD: {  // of lanes (kernel/lane_scan.h)
+      case KernelOp::RESHAPE: values_[uop] = Lanes(values_[uop->src(0)]); return absl::OkStatus();
+      case KernelOp::SHRINK:
+      case KernelOp::PAD: {  // of lanes (kernel/lane_scan.h)
         const auto* fill = std::get_if<ConstArg>(&uop->arg());
         const Lanes& x = values_[uop->src(0)];
         const int64_t from = uop->src(0)->shape().back(), to = uop->shape().back();
@@ -152,30 +152,38 @@ class Evaluator {
         values_[uop] = std::move(lanes);
         return absl::OkStatus();
       }
-      case Op::PERMUTE: {  // of the first and the last dimension (kernel/expand.h)
+      case KernelOp::PERMUTE: {  // of the first and the last dimension (kernel/expand.h)
         const Lanes& x = values_[uop->src(0)];
         const int64_t rows = uop->shape().front(), lanes = uop->shape().back();
         const int64_t between = NumElements(uop->shape()) / (rows * lanes);
-        Lanes turned;
+        Lanes transposed;
         for (int64_t i = 0; i < rows * between * lanes; ++i) {
           const int64_t row = i / (between * lanes), middle = i / lanes % between, lane = i % lanes;
-          turned.push_back(x[(lane * between + middle) * rows + row]);
+          transposed.push_back(x[(lane * between + middle) * rows + row]);
         }
-        values_[uop] = std::move(turned);
+        values_[uop] = std::move(transposed);
         return absl::OkStatus();
       }
-      case Op::EXPAND: {
+      case KernelOp::EXPAND: {
         Lanes lanes;
         const Lanes& x = values_[uop->src(0)];
         for (int64_t i : Spread(uop->src(0)->shape(), uop->shape())) lanes.push_back(x[i]);
         values_[uop] = std::move(lanes);
         return absl::OkStatus();
       }
-      case Op::REDUCE: return EvalReduce(uop);
-      case Op::LOAD: return EvalLoad(uop);
-      case Op::STORE: return EvalStore(uop);
-      default: return absl::UnimplementedError(absl::StrCat(Name(uop->op()), " in a kernel"));
+      case KernelOp::REDUCE: return EvalReduce(uop);
+      case KernelOp::LOAD: return EvalLoad(uop);
+      case KernelOp::STORE: return EvalStore(uop);
+      // No kernel has them; RANGEs are opened by what closes them.
+      case KernelOp::FLIP:
+      case KernelOp::REPLICATED:
+      case KernelOp::RANGE:
+      case KernelOp::GROUP:
+      case KernelOp::SINK:
+      case KernelOp::LINEAR:
+      case KernelOp::SPECIAL: break;
     }
+    return absl::UnimplementedError(absl::StrCat(Name(uop->op()), " in a kernel"));
   }
 
   absl::Status EvalElementwise(UOp* uop) {
@@ -241,7 +249,7 @@ class Evaluator {
     return absl::OkStatus();
   }
 
-  // The elements of a tile (ir/group_product.h), each by itself.
+  // The elements of a tile (structure/group_product.h), each by itself.
   absl::Status EvalGroupProduct(UOp* uop, const GroupProduct& product) {
     const DType sum_type = uop->dtype();
     KILN_ASSIGN_OR_RETURN(const Place a, PlaceOf(uop->src(0)));
@@ -265,7 +273,7 @@ class Evaluator {
     for (const uint64_t number : Lanes(values_[uop->src(2)])) {
       const auto element = static_cast<int64_t>(EvalScalar(Op::CAST, sum_type, kIndexType, {number}));
       uint64_t sum = IdentityBits(Op::ADD, sum_type);
-      for (int64_t k = 0; k < product.folded; ++k) {
+      for (int64_t k = 0; k < product.reduced; ++k) {
         if (--steps_left_ < 0) return absl::ResourceExhaustedError("this kernel takes too many steps to evaluate");
         KILN_ASSIGN_OR_RETURN(const uint64_t x, factor(product.a, a, element / product.tile->n, k));
         KILN_ASSIGN_OR_RETURN(const uint64_t y, factor(product.b, b, element % product.tile->n, k));
@@ -282,29 +290,31 @@ class Evaluator {
     const ReduceArg& reduce = uop->arg_as<ReduceArg>();
     UOp* x = uop->src(0);
     const uint64_t start = IdentityBits(reduce.op, uop->dtype());
-    auto fold = [&](uint64_t& into, uint64_t value) {
+    auto reduce_into = [&](uint64_t& into, uint64_t value) {
       into = EvalScalar(reduce.op, uop->dtype(), uop->dtype(), {into, value});
     };
     Lanes lanes(NumElements(x->shape()), start);
     if (uop->src().size() > 1) {
       KILN_RETURN_IF_ERROR(Loop(uop, uop->src().subspan(1), x, [&] {
-        for (size_t i = 0; i < lanes.size(); ++i) fold(lanes[i], values_[x][i]);
+        for (size_t i = 0; i < lanes.size(); ++i) reduce_into(lanes[i], values_[x][i]);
         return absl::OkStatus();
       }));
     } else {
       lanes = values_[x];
     }
     if (!reduce.axes.empty()) {
-      Lanes folded(NumElements(uop->shape()), start);
+      Lanes reduced(NumElements(uop->shape()), start);
       const std::vector<int64_t> target = Spread(uop->shape(), x->shape());
-      for (size_t i = 0; i < lanes.size(); ++i) fold(folded[target[i]], lanes[i]);
-      lanes = std::move(folded);
+      for (size_t i = 0; i < lanes.size(); ++i) reduce_into(reduced[target[i]], lanes[i]);
+      lanes = std::move(reduced);
     }
     values_[uop] = std::move(lanes);
     return absl::OkStatus();
   }
 
-  uint64_t IdentityBits(Op fold, DType dtype) { return Identity(scratch_, fold, dtype)->arg_as<ConstArg>().bits; }
+  uint64_t IdentityBits(Op reduce_op, DType dtype) {
+    return Identity(scratch_, reduce_op, dtype)->arg_as<ConstArg>().bits;
+  }
 
   // -- Memory
 

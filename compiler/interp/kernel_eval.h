@@ -1,5 +1,5 @@
-// The dull engine for kernels: runs one kernel at any stage of its lowering, turn
-// by turn and node by node, and refuses any access outside its buffers. Slow; it
+// The interpreter for kernels: runs one kernel at any stage of its lowering, iteration
+// by iteration and node by node, and refuses any access outside its buffers. Slow; it
 // is what passes over kernels are compared with.
 #ifndef KILN_COMPILER_INTERP_KERNEL_EVAL_H_
 #define KILN_COMPILER_INTERP_KERNEL_EVAL_H_

@@ -10,7 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
 #include "compiler/ir/build.h"
-#include "compiler/ir/program_scopes.h"
+#include "compiler/structure/program_scopes.h"
 
 namespace kiln::compiler {
 namespace {
@@ -55,7 +55,7 @@ class Lister {
   }
 
  private:
-  enum What { kVisit, kList, kStart, kOpen, kFold, kClose };
+  enum What { kVisit, kList, kStart, kOpen, kReduce, kClose };
 
   // To be done in the order given.
   void PushAll(const std::vector<std::pair<What, UOp*>>& steps) {
@@ -105,7 +105,7 @@ class Lister {
       case kList: return List(uop);
       case kStart: return Start(uop);
       case kOpen: return Open(uop);
-      case kFold: return Fold(uop);
+      case kReduce: return Reduce(uop);
       default: return Close(uop);
     }
   }
@@ -139,7 +139,7 @@ class Lister {
         steps.push_back({kOpen, loop});
       }
       steps.push_back({kVisit, uop->src(0)});
-      steps.push_back({kFold, uop});
+      steps.push_back({kReduce, uop});
       steps.push_back({kClose, uop});
     } else {
       for (size_t i = uop->src().size(); i-- > 0;) steps.push_back({kVisit, uop->src(i)});
@@ -255,7 +255,7 @@ class Lister {
     return absl::OkStatus();
   }
 
-  absl::Status Fold(UOp* uop) {
+  absl::Status Reduce(UOp* uop) {
     if (uop->op() != Op::REDUCE) return absl::OkStatus();
     KILN_ASSIGN_OR_RETURN(UOp * value, ValueOf(uop->src(0)));
     if (!value->shape().empty()) return Unsupported("a REDUCE of lanes");

@@ -5,8 +5,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
-#include "compiler/ir/program_scopes.h"
-#include "compiler/ir/updates.h"
+#include "compiler/structure/program_scopes.h"
+#include "compiler/structure/updates.h"
 
 namespace kiln::compiler {
 namespace {

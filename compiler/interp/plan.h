@@ -17,7 +17,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/statusor.h"
 #include "compiler/ir/graph.h"
-#include "compiler/ir/kernel_call.h"
+#include "compiler/structure/kernel_call.h"
 
 namespace kiln::compiler {
 

@@ -9,20 +9,20 @@
 #include "base/error.h"
 #include "compiler/interp/arguments.h"
 #include "compiler/interp/program_state.h"
-#include "compiler/ir/code_text.h"
-#include "compiler/ir/program_scopes.h"
 #include "compiler/spec/program_spec.h"
+#include "compiler/structure/code_text.h"
+#include "compiler/structure/program_scopes.h"
 
 namespace kiln::compiler {
 namespace {
 
-absl::Status TooMuch(v1::ErrorCode code, absl::string_view limit, int64_t most, int64_t used) {
+absl::Status TooMuch(v1::ErrorCode code, absl::string_view limit, int64_t limit_value, int64_t used) {
   v1::ErrorDetail detail;
   detail.set_code(code);
   detail.set_limit(std::string(limit));
-  detail.set_limit_value(static_cast<uint64_t>(most));
+  detail.set_limit_value(static_cast<uint64_t>(limit_value));
   detail.set_used(static_cast<uint64_t>(used));
-  return MakeError(std::move(detail), absl::StrCat("the program takes more than ", most, " ", limit));
+  return MakeError(std::move(detail), absl::StrCat("the program takes more than ", limit_value, " ", limit));
 }
 
 class ProgramRun {
@@ -116,7 +116,7 @@ class ProgramRun {
     size_t step;
     std::vector<uint8_t> outer;   // who was active before it
     std::vector<int64_t> bounds;  // of a loop, by item
-    int64_t turn = -1;
+    int64_t iteration = -1;
   };
 
   int64_t Copies(const UOp* storage) const { return storage->addrspace() == AddrSpace::kReg ? state_.items : 1; }
@@ -133,7 +133,7 @@ class ProgramRun {
         return TooMuch(v1::GRAPH_TOO_LARGE, "interpreter steps", options_.max_steps, steps_run_);
       switch (step.uop->op()) {
         case Op::RANGE: EnterLoop(); break;
-        case Op::END: NextTurn(at_); break;
+        case Op::END: NextIteration(at_); break;
         case Op::IF: EnterIf(); break;
         case Op::ENDIF: LeaveIf(); break;
         default: RunStep(state_, at_++); break;
@@ -154,20 +154,20 @@ class ProgramRun {
       scope.bounds[item] = IsSigned(dtype) || bound <= INT64_MAX ? static_cast<int64_t>(bound) : INT64_MAX;
     }
     scopes_.push_back(std::move(scope));
-    NextTurn(step.closed_by);
+    NextIteration(step.closed_by);
   }
 
   // Of the innermost loop that END `end` closes; if none is left to anyone, of the
   // next one, and behind the last it goes on after `end`.
-  void NextTurn(size_t end) {
+  void NextIteration(size_t end) {
     while (!scopes_.empty() && state_.steps[scopes_.back().step].closed_by == end) {
       Scope& scope = scopes_.back();
-      ++scope.turn;
+      ++scope.iteration;
       for (int64_t item = 0; item < state_.items; ++item)
-        state_.active[item] = scope.outer[item] && scope.turn < scope.bounds[item];
+        state_.active[item] = scope.outer[item] && scope.iteration < scope.bounds[item];
       if (AnyActive()) {
         for (int64_t item = 0; item < state_.items; ++item) {
-          if (state_.active[item]) state_.values[scope.step][item] = static_cast<uint64_t>(scope.turn);
+          if (state_.active[item]) state_.values[scope.step][item] = static_cast<uint64_t>(scope.iteration);
         }
         at_ = scope.step + 1;
         return;

@@ -1,9 +1,9 @@
-// The dull engine for programs written by hand: a LINEAR of instructions that
+// The interpreter for programs written by hand: a LINEAR of instructions that
 // every work item of every work group runs.
 //
 // One group after the other; all items of a group go through the list together,
 // one instruction at a time, each of them only where it is active: a loop or an
-// IF takes those out whose turn it is not. So a BARRIER is nothing to be done, and
+// IF deactivates the items that do not run its body. So a BARRIER does nothing, and
 // a race between items gives what some order of them gives.
 #ifndef KILN_COMPILER_INTERP_PROGRAM_H_
 #define KILN_COMPILER_INTERP_PROGRAM_H_

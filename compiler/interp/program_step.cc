@@ -4,9 +4,9 @@
 #include "compiler/interp/program_state.h"
 #include "compiler/interp/scalar.h"
 #include "compiler/interp/tensor.h"
-#include "compiler/ir/program_scopes.h"
 #include "compiler/spec/program_spec.h"
 #include "compiler/spec/wmma_layout.h"
+#include "compiler/structure/program_scopes.h"
 
 namespace kiln::compiler {
 namespace {
@@ -34,20 +34,40 @@ class Step {
 
   void RunItem(int64_t item) {
     if (IsElementwise(uop_.op())) return Compute(item);
-    switch (uop_.op()) {
-      case Op::SPECIAL: Out(item, 0) = Coordinate(item); break;
-      case Op::INDEX:
-      case Op::SHRINK: IsMemory(&uop_) ? Point(item) : void(Out(item, 0) = In(0, item, LaneTaken())); break;
-      case Op::AFTER: CopyValue(item); break;
-      case Op::STACK:
+    switch (As<ProgramOp>(uop_.op())) {
+      case ProgramOp::SPECIAL: Out(item, 0) = Coordinate(item); break;
+      case ProgramOp::INDEX:
+      case ProgramOp::SHRINK: IsMemory(&uop_) ? Point(item) : void(Out(item, 0) = In(0, item, LaneTaken())); break;
+      case ProgramOp::AFTER: CopyValue(item); break;
+      case ProgramOp::STACK:
         for (int64_t lane = 0; lane < step_.lanes; ++lane) Out(item, lane) = In(lane, item, 0);
         break;
-      case Op::BITCAST: Reinterpret(item); break;
-      case Op::LOAD: Load(item); break;
-      case Op::STORE: Store(item); break;
-      case Op::ATOMICADD: Store(item); break;
-      case Op::WMMA: Multiply(item); break;
-      default: break;  // PARAM, BUFFER, BARRIER, GROUP, SINK: nothing to be done
+      case ProgramOp::BITCAST: Reinterpret(item); break;
+      case ProgramOp::LOAD: Load(item); break;
+      case ProgramOp::STORE: Store(item); break;
+      case ProgramOp::ATOMICADD: Store(item); break;
+      case ProgramOp::WMMA: Multiply(item); break;
+      // Nothing to be done by one item (program.cc does what all do together), or in no program.
+      case ProgramOp::PARAM:
+      case ProgramOp::BUFFER:
+      case ProgramOp::CONST:
+      case ProgramOp::PERMUTE:
+      case ProgramOp::FLIP:
+      case ProgramOp::RESHAPE:
+      case ProgramOp::EXPAND:
+      case ProgramOp::PAD:
+      case ProgramOp::REPLICATED:
+      case ProgramOp::REDUCE:
+      case ProgramOp::RANGE:
+      case ProgramOp::END:
+      case ProgramOp::GROUP:
+      case ProgramOp::SINK:
+      case ProgramOp::LINEAR:
+      case ProgramOp::BARRIER:
+      case ProgramOp::IF:
+      case ProgramOp::ENDIF:
+      case ProgramOp::CUSTOM:
+      case ProgramOp::CUSTOMI: break;
     }
   }
 
@@ -134,7 +154,7 @@ class Step {
     return IsNarrowFloat(out) ? DType::kFloat32 : out;
   }
   uint64_t Widen(size_t k, uint64_t bits) const { return EvalScalar(Op::CAST, From(k), Inner(), {bits}); }
-  uint64_t Fold(uint64_t sum, uint64_t a, uint64_t b) const {
+  uint64_t Reduce(uint64_t sum, uint64_t a, uint64_t b) const {
     return EvalScalar(Op::ADD, Inner(), Inner(), {sum, EvalScalar(Op::MUL, Inner(), Inner(), {a, b})});
   }
   uint64_t Round(uint64_t sum) const { return EvalScalar(Op::CAST, Inner(), uop_.dtype(), {sum}); }
@@ -146,7 +166,7 @@ class Step {
       for (int64_t j = 0; j < arg.n; ++j) {
         uint64_t sum = Widen(2, In(2, item, i * arg.n + j));
         for (int64_t l = 0; l < arg.k; ++l)
-          sum = Fold(sum, Widen(0, In(0, item, i * arg.k + l)), Widen(1, In(1, item, l * arg.n + j)));
+          sum = Reduce(sum, Widen(0, In(0, item, i * arg.k + l)), Widen(1, In(1, item, l * arg.n + j)));
         Out(item, i * arg.n + j) = Round(sum);
       }
     }
@@ -173,7 +193,7 @@ class Step {
       for (int64_t i = 0; i < arg.m; ++i) {
         for (int64_t j = 0; j < arg.n; ++j) {
           for (int64_t l = 0; l < arg.k; ++l)
-            c[i * arg.n + j] = Fold(c[i * arg.n + j], a[i * arg.k + l], b[l * arg.n + j]);
+            c[i * arg.n + j] = Reduce(c[i * arg.n + j], a[i * arg.k + l], b[l * arg.n + j]);
         }
       }
       visit(layout.c, [&](int64_t item, int64_t i, Place p) { Out(item, i) = Round(c[p.row * arg.n + p.column]); });

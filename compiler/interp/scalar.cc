@@ -55,69 +55,110 @@ uint64_t EvalInt(Op op, DType dtype, absl::Span<const uint64_t> operands) {
   const Int a = IntValue(dtype, operands[0]);
   if (op == Op::TRUNC) return operands[0];
   const Int b = IntValue(dtype, operands[1]);
-  switch (op) {
-    case Op::ADD: return WrapBits(dtype, a + b);
-    case Op::MUL: return WrapInt(dtype, operands[0] * operands[1]);
-    case Op::MAX: return WrapBits(dtype, a > b ? a : b);
-    case Op::FLOORDIV: return b == 0 ? 0 : WrapBits(dtype, FloorDiv(a, b));
-    case Op::FLOORMOD: return WrapBits(dtype, b == 0 ? a : a - FloorDiv(a, b) * b);
-    case Op::CDIV: return b == 0 ? 0 : WrapBits(dtype, a / b);
-    case Op::CMOD: return WrapBits(dtype, b == 0 ? a : a % b);
-    case Op::XOR: return WrapInt(dtype, operands[0] ^ operands[1]);
-    case Op::OR: return WrapInt(dtype, operands[0] | operands[1]);
-    case Op::AND: return WrapInt(dtype, operands[0] & operands[1]);
-    case Op::SHL:
-    case Op::SHR: return Shift(op, dtype, a, operands[1]);
-    case Op::CMPLT: return a < b;
-    case Op::CMPNE: return a != b;
-    case Op::THREEFRY: return Threefry(operands[0], operands[1]);
-    default: KILN_CHECK(false); return 0;
+  switch (As<AluOp>(op)) {
+    case AluOp::ADD: return WrapBits(dtype, a + b);
+    case AluOp::MUL: return WrapInt(dtype, operands[0] * operands[1]);
+    case AluOp::MAX: return WrapBits(dtype, a > b ? a : b);
+    case AluOp::FLOORDIV: return b == 0 ? 0 : WrapBits(dtype, FloorDiv(a, b));
+    case AluOp::FLOORMOD: return WrapBits(dtype, b == 0 ? a : a - FloorDiv(a, b) * b);
+    case AluOp::CDIV: return b == 0 ? 0 : WrapBits(dtype, a / b);
+    case AluOp::CMOD: return WrapBits(dtype, b == 0 ? a : a % b);
+    case AluOp::XOR: return WrapInt(dtype, operands[0] ^ operands[1]);
+    case AluOp::OR: return WrapInt(dtype, operands[0] | operands[1]);
+    case AluOp::AND: return WrapInt(dtype, operands[0] & operands[1]);
+    case AluOp::SHL:
+    case AluOp::SHR: return Shift(op, dtype, a, operands[1]);
+    case AluOp::CMPLT: return a < b;
+    case AluOp::CMPNE: return a != b;
+    case AluOp::THREEFRY: return Threefry(operands[0], operands[1]);
+    // Of floats alone (infer_dtype.cc), or of any dtype (EvalScalar).
+    case AluOp::RECIPROCAL:
+    case AluOp::TRUNC:
+    case AluOp::CAST:
+    case AluOp::EXP2:
+    case AluOp::LOG2:
+    case AluOp::SIN:
+    case AluOp::SQRT:
+    case AluOp::FDIV:
+    case AluOp::POW:
+    case AluOp::WHERE: break;
   }
+  KILN_CHECK(false);
+  return 0;
 }
 
 uint64_t EvalBool(Op op, absl::Span<const uint64_t> operands) {
   const uint64_t a = operands[0];
   if (op == Op::TRUNC) return a;
   const uint64_t b = operands[1];
-  switch (op) {
-    case Op::ADD:
-    case Op::MAX:
-    case Op::OR: return a | b;
-    case Op::MUL:
-    case Op::AND: return a & b;
-    case Op::XOR:
-    case Op::CMPNE: return a ^ b;
-    case Op::CMPLT: return ~a & b & 1;
+  switch (As<AluOp>(op)) {
+    case AluOp::ADD:
+    case AluOp::MAX:
+    case AluOp::OR: return a | b;
+    case AluOp::MUL:
+    case AluOp::AND: return a & b;
+    case AluOp::XOR:
+    case AluOp::CMPNE: return a ^ b;
+    case AluOp::CMPLT: return ~a & b & 1;
     // As integers of one bit: x / 1 is x, x / 0 is 0; the count 1 is the width.
-    case Op::FLOORDIV:
-    case Op::CDIV: return a & b;
-    case Op::FLOORMOD:
-    case Op::CMOD: return a & ~b & 1;
-    case Op::SHL:
-    case Op::SHR: return a & ~b & 1;
-    default: KILN_CHECK(false); return 0;
+    case AluOp::FLOORDIV:
+    case AluOp::CDIV: return a & b;
+    case AluOp::FLOORMOD:
+    case AluOp::CMOD: return a & ~b & 1;
+    case AluOp::SHL:
+    case AluOp::SHR: return a & ~b & 1;
+    // Of floats or uint64 alone (infer_dtype.cc), or of any dtype (EvalScalar).
+    case AluOp::RECIPROCAL:
+    case AluOp::TRUNC:
+    case AluOp::CAST:
+    case AluOp::EXP2:
+    case AluOp::LOG2:
+    case AluOp::SIN:
+    case AluOp::SQRT:
+    case AluOp::FDIV:
+    case AluOp::POW:
+    case AluOp::THREEFRY:
+    case AluOp::WHERE: break;
   }
+  KILN_CHECK(false);
+  return 0;
 }
 
 // -- Floats: T is what the op is computed in, float or double.
 
 template <typename T>
 T EvalFloat(Op op, T a, T b) {
-  switch (op) {
-    case Op::ADD: return a + b;
-    case Op::MUL: return a * b;
-    case Op::MAX: return a != a ? a : b != b ? b : a > b ? a : b;
-    case Op::FDIV: return a / b;
-    case Op::RECIPROCAL: return T{1} / a;
-    case Op::TRUNC: return std::trunc(a);
-    case Op::SQRT: return std::sqrt(a);
+  switch (As<AluOp>(op)) {
+    case AluOp::ADD: return a + b;
+    case AluOp::MUL: return a * b;
+    case AluOp::MAX: return a != a ? a : b != b ? b : a > b ? a : b;
+    case AluOp::FDIV: return a / b;
+    case AluOp::RECIPROCAL: return T{1} / a;
+    case AluOp::TRUNC: return std::trunc(a);
+    case AluOp::SQRT: return std::sqrt(a);
     // In double, so that float32 comes out rounded correctly almost always.
-    case Op::EXP2: return static_cast<T>(std::exp2(static_cast<double>(a)));
-    case Op::LOG2: return static_cast<T>(std::log2(static_cast<double>(a)));
-    case Op::SIN: return static_cast<T>(std::sin(static_cast<double>(a)));
-    case Op::POW: return static_cast<T>(std::pow(static_cast<double>(a), static_cast<double>(b)));
-    default: KILN_CHECK(false); return 0;
+    case AluOp::EXP2: return static_cast<T>(std::exp2(static_cast<double>(a)));
+    case AluOp::LOG2: return static_cast<T>(std::log2(static_cast<double>(a)));
+    case AluOp::SIN: return static_cast<T>(std::sin(static_cast<double>(a)));
+    case AluOp::POW: return static_cast<T>(std::pow(static_cast<double>(a), static_cast<double>(b)));
+    // Of integers alone (infer_dtype.cc), of any dtype (EvalScalar), or no float (EvalFloatBits).
+    case AluOp::CAST:
+    case AluOp::FLOORDIV:
+    case AluOp::FLOORMOD:
+    case AluOp::CDIV:
+    case AluOp::CMOD:
+    case AluOp::CMPLT:
+    case AluOp::CMPNE:
+    case AluOp::XOR:
+    case AluOp::OR:
+    case AluOp::AND:
+    case AluOp::SHL:
+    case AluOp::SHR:
+    case AluOp::THREEFRY:
+    case AluOp::WHERE: break;
   }
+  KILN_CHECK(false);
+  return 0;
 }
 
 uint64_t EvalFloatBits(Op op, DType dtype, absl::Span<const uint64_t> operands) {

@@ -28,10 +28,10 @@ UOp* ConstNumber(Graph& graph, DType dtype, double value) {
   return ConstBits(graph, dtype, FloatToBits(ToWire(dtype), value));
 }
 
-UOp* Identity(Graph& graph, Op fold, DType dtype) {
-  if (fold == Op::ADD) return ConstNumber(graph, dtype, 0);
-  if (fold == Op::MUL) return ConstNumber(graph, dtype, 1);
-  KILN_CHECK(fold == Op::MAX);
+UOp* Identity(Graph& graph, Op reduce_op, DType dtype) {
+  if (reduce_op == Op::ADD) return ConstNumber(graph, dtype, 0);
+  if (reduce_op == Op::MUL) return ConstNumber(graph, dtype, 1);
+  KILN_CHECK(reduce_op == Op::MAX);
   if (IsFloat(dtype)) {
     const uint64_t least = FloatToBits(ToWire(dtype), -std::numeric_limits<double>::infinity());
     const bool has_infinity = least != QuietNanBits(ToWire(dtype));

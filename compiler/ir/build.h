@@ -18,7 +18,7 @@ UOp* ConstInt(Graph& graph, DType dtype, int64_t value);
 UOp* ConstNumber(Graph& graph, DType dtype, double value);
 // 0, 1, or the least value of a dtype (-inf for floats): what ADD, MUL and MAX
 // start from.
-UOp* Identity(Graph& graph, Op fold, DType dtype);
+UOp* Identity(Graph& graph, Op reduce_op, DType dtype);
 
 // An integer of the index type.
 UOp* Idx(Graph& graph, int64_t value);

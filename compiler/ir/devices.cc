@@ -10,9 +10,9 @@
 namespace kiln::compiler {
 
 absl::StatusOr<std::string> JoinDevices(const google::protobuf::RepeatedPtrField<std::string>& names) {
-  constexpr int kMost = 1024;
-  if (names.size() > kMost) {
-    return MakeError(v1::BAD_ARGUMENT, absl::StrCat("a tuple of ", names.size(), " devices; at most ", kMost));
+  constexpr int kMaxDevices = 1024;
+  if (names.size() > kMaxDevices) {
+    return MakeError(v1::BAD_ARGUMENT, absl::StrCat("a tuple of ", names.size(), " devices; at most ", kMaxDevices));
   }
   std::vector<std::string> sorted(names.begin(), names.end());
   std::sort(sorted.begin(), sorted.end());

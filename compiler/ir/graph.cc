@@ -118,9 +118,9 @@ namespace {
 constexpr size_t kAllNodes = std::numeric_limits<size_t>::max();
 
 // `first` says which of a node's sources is the first to be looked at. Nothing if there
-// are more than `most` nodes.
+// are more than `max_nodes` nodes.
 template <typename First>
-std::vector<UOp*> ToposortFrom(UOp* root, size_t most, First first) {
+std::vector<UOp*> ToposortFrom(UOp* root, size_t max_nodes, First first) {
   std::vector<UOp*> order;
   absl::flat_hash_set<UOp*> seen = {root};
   std::vector<std::pair<UOp*, size_t>> stack = {{root, first(root)}};  // a node, and which source is next
@@ -129,7 +129,7 @@ std::vector<UOp*> ToposortFrom(UOp* root, size_t most, First first) {
     if (next < uop->src().size()) {
       UOp* source = uop->src(next++);
       if (seen.insert(source).second) stack.emplace_back(source, first(source));
-      if (seen.size() > most) return {};
+      if (seen.size() > max_nodes) return {};
     } else {
       order.push_back(uop);
       stack.pop_back();
@@ -142,8 +142,8 @@ std::vector<UOp*> ToposortFrom(UOp* root, size_t most, First first) {
 
 std::vector<UOp*> Toposort(UOp* root) { return ToposortUpTo(root, kAllNodes); }
 
-std::vector<UOp*> ToposortUpTo(UOp* root, size_t most) {
-  return ToposortFrom(root, most, [](const UOp*) { return size_t{0}; });
+std::vector<UOp*> ToposortUpTo(UOp* root, size_t max_nodes) {
+  return ToposortFrom(root, max_nodes, [](const UOp*) { return size_t{0}; });
 }
 
 std::vector<UOp*> ToposortScope(UOp* root) {

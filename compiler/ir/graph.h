@@ -96,8 +96,8 @@ class Graph {
 // Every node that `root` reaches, sources before users. Iterative: depth costs
 // no stack.
 std::vector<UOp*> Toposort(UOp* root);
-// The same, or nothing if `root` reaches more than `most` nodes; looks at no more than that.
-std::vector<UOp*> ToposortUpTo(UOp* root, size_t most);
+// The same, or nothing if `root` reaches more than `max_nodes` nodes; looks at no more than that.
+std::vector<UOp*> ToposortUpTo(UOp* root, size_t max_nodes);
 // Every node that is reached without entering the body of a CALL, whose PARAMs are the kernel's own.
 std::vector<UOp*> ToposortScope(UOp* root);
 

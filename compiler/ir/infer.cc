@@ -9,44 +9,36 @@ namespace {
 absl::Status CheckSourceCount(const UOp& uop) {
   const OpInfo& info = Info(uop.op());
   const int count = static_cast<int>(uop.src().size());
-  if (count >= info.least_sources && (info.most_sources < 0 || count <= info.most_sources)) return absl::OkStatus();
-  std::string expected = info.most_sources == info.least_sources ? absl::StrCat(info.least_sources)
-                         : info.most_sources < 0 ? absl::StrCat(info.least_sources, " or more")
-                                                 : absl::StrCat(info.least_sources, " to ", info.most_sources);
+  if (count >= info.min_sources && (info.max_sources < 0 || count <= info.max_sources)) return absl::OkStatus();
+  std::string expected = info.max_sources == info.min_sources ? absl::StrCat(info.min_sources)
+                         : info.max_sources < 0 ? absl::StrCat(info.min_sources, " or more")
+                                                : absl::StrCat(info.min_sources, " to ", info.max_sources);
   return MakeError(v1::WRONG_SOURCE_COUNT, absl::StrCat(info.name, " takes ", expected, " sources, not ", count));
 }
 
-// Which form of argument each op has; the rest have none.
-absl::Status CheckArg(const UOp& uop) {
-  bool fits = true;
-  const Arg& arg = uop.arg();
-  switch (uop.op()) {
-    case Op::PARAM:
-    case Op::BUFFER: fits = std::holds_alternative<BufferArg>(arg); break;
-    case Op::CONST: fits = std::holds_alternative<ConstArg>(arg); break;
-    case Op::SPECIAL:
-    case Op::BINARY: fits = std::holds_alternative<TextArg>(arg); break;
-    case Op::CUSTOM:
-    case Op::CUSTOMI: fits = std::holds_alternative<CodeArg>(arg); break;
-    case Op::WMMA: fits = std::holds_alternative<WmmaArg>(arg); break;
-    case Op::PERMUTE:
-    case Op::FLIP: fits = std::holds_alternative<AxesArg>(arg); break;
-    case Op::REDUCE: fits = std::holds_alternative<ReduceArg>(arg); break;
-    case Op::CAST:
-    case Op::BITCAST: fits = std::holds_alternative<DType>(arg); break;
-    case Op::REPLICATED:
-    case Op::GETTUPLE: fits = std::holds_alternative<int64_t>(arg); break;
-    case Op::RANGE: fits = std::holds_alternative<RangeArg>(arg); break;
-    case Op::PAD: fits = std::holds_alternative<std::monostate>(arg) || std::holds_alternative<ConstArg>(arg); break;
-    case Op::SINK:
-    case Op::LINEAR:
-      fits = std::holds_alternative<std::monostate>(arg) || std::holds_alternative<KernelArg>(arg);
-      break;
-    case Op::LOAD:
-    case Op::CALL: fits = std::holds_alternative<std::monostate>(arg) || std::holds_alternative<TextArg>(arg); break;
-    default: fits = std::holds_alternative<std::monostate>(arg); break;
+bool Fits(ArgForm form, const Arg& arg) {
+  const bool none = std::holds_alternative<std::monostate>(arg);
+  switch (form) {
+    case ArgForm::kNoArg: return none;
+    case ArgForm::kBuffer: return std::holds_alternative<BufferArg>(arg);
+    case ArgForm::kConst: return std::holds_alternative<ConstArg>(arg);
+    case ArgForm::kText: return std::holds_alternative<TextArg>(arg);
+    case ArgForm::kCode: return std::holds_alternative<CodeArg>(arg);
+    case ArgForm::kWmma: return std::holds_alternative<WmmaArg>(arg);
+    case ArgForm::kAxes: return std::holds_alternative<AxesArg>(arg);
+    case ArgForm::kReduce: return std::holds_alternative<ReduceArg>(arg);
+    case ArgForm::kDType: return std::holds_alternative<DType>(arg);
+    case ArgForm::kInteger: return std::holds_alternative<int64_t>(arg);
+    case ArgForm::kRange: return std::holds_alternative<RangeArg>(arg);
+    case ArgForm::kConstOrNone: return none || std::holds_alternative<ConstArg>(arg);
+    case ArgForm::kKernelOrNone: return none || std::holds_alternative<KernelArg>(arg);
+    case ArgForm::kTextOrNone: return none || std::holds_alternative<TextArg>(arg);
   }
-  if (fits) return absl::OkStatus();
+  return false;
+}
+
+absl::Status CheckArg(const UOp& uop) {
+  if (Fits(Info(uop.op()).arg, uop.arg())) return absl::OkStatus();
   return MakeError(v1::BAD_ARGUMENT, absl::StrCat(Name(uop.op()),
                                                   " has an argument of the wrong form, or lacks its own; "
                                                   "graph.proto says which form each op takes"));

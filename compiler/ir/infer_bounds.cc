@@ -32,10 +32,10 @@ Bounds OfSame(Op op, const Bounds& x, DType dtype) {
 // A sum of at most so many elements: fewer where some are Invalid.
 Bounds OfReduce(const UOp& uop, DType dtype) {
   const Bounds& each = uop.src(0)->bounds();
-  const Op fold = uop.arg_as<ReduceArg>().op;
+  const Op reduce_op = uop.arg_as<ReduceArg>().op;
   if (dtype == DType::kBool) return BoundsOf(dtype);
-  if (fold == Op::MAX) return Interval(BoundsOf(dtype).min, each.max);
-  if (fold != Op::ADD) return BoundsOf(dtype);
+  if (reduce_op == Op::MAX) return Interval(BoundsOf(dtype).min, each.max);
+  if (reduce_op != Op::ADD) return BoundsOf(dtype);
   Int count = 1;
   for (const int64_t axis : uop.arg_as<ReduceArg>().axes) {
     if (__builtin_mul_overflow(count, Int{uop.src(0)->shape()[static_cast<size_t>(axis)].max()}, &count))
@@ -67,6 +67,20 @@ Bounds OfConst(const UOp& uop) {
   return Interval(n, n);
 }
 
+Bounds OfAlu(const UOp& uop, DType dtype) {
+  const Op op = uop.op();
+  if (Is(op, kBinary)) {
+    const Bounds& a = uop.src(0)->bounds();
+    const Bounds& b = uop.src(1)->bounds();
+    if (uop.src(0) == uop.src(1) && a.known) return OfSame(op, a, dtype);  // NaN is not itself
+    return IsComparison(op) ? OfComparison(op, a, b) : OfBinary(op, a, b, dtype);
+  }
+  const Bounds& from = uop.src(0)->bounds();
+  if (op == Op::CAST) return from.known ? Wrapped(from, dtype) : BoundsOf(dtype);
+  if (op == Op::WHERE) return OfWhere(uop);
+  return op == Op::TRUNC ? from : BoundsOf(dtype);
+}
+
 }  // namespace
 
 Bounds BoundsOf(DType dtype) {
@@ -80,55 +94,63 @@ Bounds BoundsOf(DType dtype) {
 Bounds InferBounds(const UOp& uop) {
   const DType dtype = uop.dtype();
   if (!IsIntOrBool(dtype)) return {};
-  const Op op = uop.op();
-  if (Is(op, kBinary)) {
-    const Bounds& a = uop.src(0)->bounds();
-    const Bounds& b = uop.src(1)->bounds();
-    if (uop.src(0) == uop.src(1) && a.known) return OfSame(op, a, dtype);  // NaN is not itself
-    return Is(op, kComparison) ? OfComparison(op, a, b) : OfBinary(op, a, b, dtype);
-  }
-  switch (op) {
-    case Op::CONST: return OfConst(uop);
-    case Op::PARAM:
+  if (IsElementwise(uop.op())) return OfAlu(uop, dtype);
+  switch (As<NonAluOp>(uop.op())) {
+    case NonAluOp::CONST: return OfConst(uop);
+    case NonAluOp::PARAM:
       if (!uop.IsVariable()) return BoundsOf(dtype);
       return {uop.arg_as<BufferArg>().min, uop.arg_as<BufferArg>().max, true};
-    case Op::RANGE:
-    case Op::SPECIAL: return Interval(0, std::max<Int>(uop.src(0)->bounds().max - 1, 0));
-    case Op::CAST: {
-      const Bounds& from = uop.src(0)->bounds();
-      return from.known ? Wrapped(from, dtype) : BoundsOf(dtype);
-    }
-    case Op::BITCAST: {
+    case NonAluOp::RANGE:
+    case NonAluOp::SPECIAL: return Interval(0, std::max<Int>(uop.src(0)->bounds().max - 1, 0));
+    case NonAluOp::BITCAST: {
       const UOp* from = uop.src(0);
       const bool same_items = ItemSize(from->dtype()) == ItemSize(dtype) && IsInt(from->dtype()) && IsInt(dtype);
       return same_items ? Wrapped(from->bounds(), dtype) : BoundsOf(dtype);
     }
-    case Op::WHERE: return OfWhere(uop);
-    case Op::STACK: {
+    case NonAluOp::STACK: {
       if (uop.src().empty()) return BoundsOf(dtype);
       Bounds all = uop.src(0)->bounds();
       for (UOp* source : uop.src()) all = Hull(all, source->bounds());
       return all;
     }
-    case Op::REDUCE: return OfReduce(uop, dtype);
-    case Op::INDEX: return Hull(uop.src(0)->bounds(), Interval(0, 0));  // 0 outside
-    case Op::PAD: {
+    case NonAluOp::REDUCE: return OfReduce(uop, dtype);
+    case NonAluOp::INDEX: return Hull(uop.src(0)->bounds(), Interval(0, 0));  // 0 outside
+    case NonAluOp::PAD: {
       const ConstArg* fill = std::get_if<ConstArg>(&uop.arg());
       if (fill == nullptr || fill->invalid) return BoundsOf(dtype);
       return Hull(uop.src(0)->bounds(), OfConst(uop));
     }
-    case Op::PERMUTE:
-    case Op::FLIP:
-    case Op::RESHAPE:
-    case Op::EXPAND:
-    case Op::REPLICATED:
-    case Op::SHRINK:
-    case Op::TRUNC:
-    case Op::DETACH:
-    case Op::CONTIGUOUS_BACKWARD:
-    case Op::AFTER: return uop.src(0)->bounds();
-    default: return BoundsOf(dtype);
+    case NonAluOp::PERMUTE:
+    case NonAluOp::FLIP:
+    case NonAluOp::RESHAPE:
+    case NonAluOp::EXPAND:
+    case NonAluOp::REPLICATED:
+    case NonAluOp::SHRINK:
+    case NonAluOp::DETACH:
+    case NonAluOp::CONTIGUOUS_BACKWARD:
+    case NonAluOp::AFTER: return uop.src(0)->bounds();
+    // Read from memory, from other code, or no value.
+    case NonAluOp::BUFFER:
+    case NonAluOp::BINARY:
+    case NonAluOp::FUNCTION:
+    case NonAluOp::TUPLE:
+    case NonAluOp::GETTUPLE:
+    case NonAluOp::LOAD:
+    case NonAluOp::STORE:
+    case NonAluOp::END:
+    case NonAluOp::GROUP:
+    case NonAluOp::SINK:
+    case NonAluOp::LINEAR:
+    case NonAluOp::CALL:
+    case NonAluOp::BARRIER:
+    case NonAluOp::IF:
+    case NonAluOp::ENDIF:
+    case NonAluOp::ATOMICADD:
+    case NonAluOp::CUSTOM:
+    case NonAluOp::CUSTOMI:
+    case NonAluOp::WMMA: return BoundsOf(dtype);
   }
+  return BoundsOf(dtype);
 }
 
 }  // namespace kiln::compiler

@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
 #include "compiler/ir/infer.h"
@@ -14,108 +16,120 @@ absl::Status Mismatch(const UOp& uop, absl::string_view wanted) {
   return MakeError(v1::DTYPE_MISMATCH, absl::StrCat(Name(uop.op()), " wants ", wanted, ", not (", have, ")"));
 }
 
-absl::StatusOr<DType> Elementwise(const UOp& uop) {
-  const OpInfo& info = Info(uop.op());
-  const DType dtype = uop.src(0)->dtype();
-  if (dtype == DType::kVoid) return Mismatch(uop, "values");
-  if (uop.op() == Op::CAST) return uop.arg_as<DType>();
-  if (uop.op() == Op::WHERE) {
-    if (dtype != DType::kBool) return Mismatch(uop, "a bool condition");
-    if (uop.src(1)->dtype() == DType::kVoid) return Mismatch(uop, "values to choose from");
-    if (uop.src(1)->dtype() != uop.src(2)->dtype()) return Mismatch(uop, "two branches of one dtype");
-    return uop.src(1)->dtype();
-  }
-  for (UOp* source : uop.src()) {
-    if (source->dtype() != dtype) return Mismatch(uop, "operands of one dtype");
-  }
-  if ((info.traits & kIntOnly) && IsFloat(dtype)) return Mismatch(uop, "integers");
-  if ((info.traits & kFloatOnly) && !IsFloat(dtype)) return Mismatch(uop, "floats");
-  if (uop.op() == Op::THREEFRY && dtype != DType::kUint64) return Mismatch(uop, "two uint64");
-  if (info.traits & kComparison) return DType::kBool;
-  return dtype;
+DType OfArg(const Arg& arg) {
+  if (const auto* buffer = std::get_if<BufferArg>(&arg)) return buffer->dtype;
+  if (const auto* constant = std::get_if<ConstArg>(&arg)) return constant->dtype;
+  if (const auto* code = std::get_if<CodeArg>(&arg)) return code->dtype;
+  return std::get<DType>(arg);
+}
+
+bool Alike(const UOp& uop) {
+  return std::all_of(uop.src().begin(), uop.src().end(),
+                     [&uop](const UOp* source) { return source->dtype() == uop.src(0)->dtype(); });
+}
+
+// Of a LOAD or STORE.
+absl::Status CheckGate(const UOp& uop) {
+  if (uop.src().size() > 2 && uop.src(2)->dtype() != DType::kBool) return Mismatch(uop, "a bool gate");
+  return absl::OkStatus();
+}
+
+const UOp* TupleOf(const UOp& uop) { return uop.src(0)->op() == Op::FUNCTION ? uop.src(0)->src(0) : uop.src(0); }
+
+absl::Status BadBody(const char* wanted, const UOp& uop) {
+  return MakeError(v1::BAD_ARGUMENT, absl::StrCat(wanted, ", not ", Name(uop.src(0)->op())));
 }
 
 }  // namespace
 
 absl::StatusOr<DType> InferDType(const UOp& uop) {
   const Op op = uop.op();
-  if (IsElementwise(op)) return Elementwise(uop);
+  const DTypeRule rule = Info(op).dtype;
+  if (Is(op, kElementwise) && uop.src(0)->dtype() == DType::kVoid) return Mismatch(uop, "values");
   if (Is(op, kMovement | kMarker | kMemory)) {
     for (UOp* source : uop.src()) {
       if (source->dtype() == DType::kVoid) return Mismatch(uop, "values");
     }
   }
-  switch (op) {
-    case Op::PARAM:
-    case Op::BUFFER: return uop.arg_as<BufferArg>().dtype;
-    case Op::CONST: return uop.arg_as<ConstArg>().dtype;
-    case Op::BINARY: return DType::kUint8;
-    case Op::BITCAST: return uop.arg_as<DType>();
-    case Op::CUSTOM: return DType::kVoid;
-    case Op::CUSTOMI: return uop.arg_as<CodeArg>().dtype;
-    case Op::RANGE:
-    case Op::SPECIAL: return kIndexType;
-    case Op::STACK:
+  const DType first = uop.src().empty() ? DType::kVoid : uop.src(0)->dtype();
+  switch (rule) {
+    case DTypeRule::kVoid: return DType::kVoid;
+    case DTypeRule::kUint8: return DType::kUint8;
+    case DTypeRule::kIndex: return kIndexType;
+    case DTypeRule::kOfArg: return OfArg(uop.arg());
+    case DTypeRule::kOfFirst: return first;
+
+    case DTypeRule::kAlike:
+      if (!Alike(uop)) return Mismatch(uop, "operands of one dtype");
+      return first;
+    case DTypeRule::kAlikeInts:
+      if (!Alike(uop)) return Mismatch(uop, "operands of one dtype");
+      if (IsFloat(first)) return Mismatch(uop, "integers");
+      return first;
+    case DTypeRule::kAlikeFloats:
+      if (!Alike(uop)) return Mismatch(uop, "operands of one dtype");
+      if (!IsFloat(first)) return Mismatch(uop, "floats");
+      return first;
+    case DTypeRule::kTwoUint64:
+      if (!Alike(uop)) return Mismatch(uop, "operands of one dtype");
+      if (IsFloat(first)) return Mismatch(uop, "integers");
+      if (first != DType::kUint64) return Mismatch(uop, "two uint64");
+      return first;
+    case DTypeRule::kCompared:
+      if (!Alike(uop)) return Mismatch(uop, "operands of one dtype");
+      return DType::kBool;
+    case DTypeRule::kStacked:
       if (uop.src().empty()) return DType::kWeakint;  // the shape ()
-      for (UOp* source : uop.src()) {
-        if (source->dtype() != uop.src(0)->dtype()) return Mismatch(uop, "operands of one dtype");
-      }
-      return uop.src(0)->dtype();
-    case Op::INDEX:
+      if (!Alike(uop)) return Mismatch(uop, "operands of one dtype");
+      return first;
+
+    case DTypeRule::kChosen:
+      if (first != DType::kBool) return Mismatch(uop, "a bool condition");
+      if (uop.src(1)->dtype() == DType::kVoid) return Mismatch(uop, "values to choose from");
+      if (uop.src(1)->dtype() != uop.src(2)->dtype()) return Mismatch(uop, "two branches of one dtype");
+      return uop.src(1)->dtype();
+    case DTypeRule::kIndexed:
       for (UOp* index : uop.src().subspan(1)) {
         if (!IsInt(index->dtype())) return Mismatch(uop, "integer indices");
       }
-      return uop.src(0)->dtype();
-    case Op::PAD:
-      if (const auto* fill = std::get_if<ConstArg>(&uop.arg()); fill && fill->dtype != uop.src(0)->dtype()) {
+      return first;
+    case DTypeRule::kPadded:
+      if (const auto* fill = std::get_if<ConstArg>(&uop.arg()); fill && fill->dtype != first) {
         return MakeError(v1::DTYPE_MISMATCH,
-                         absl::StrCat("PAD of ", Name(uop.src(0)->dtype()), " with a fill of ", Name(fill->dtype)));
+                         absl::StrCat("PAD of ", Name(first), " with a fill of ", Name(fill->dtype)));
       }
-      return uop.src(0)->dtype();
-    case Op::REDUCE: {
-      const Op fold = uop.arg_as<ReduceArg>().op;
-      if (fold != Op::ADD && fold != Op::MUL && fold != Op::MAX) {
-        return MakeError(v1::BAD_ARGUMENT, absl::StrCat("REDUCE folds with ADD, MUL or MAX, not ", Name(fold)));
+      return first;
+    case DTypeRule::kReduced: {
+      const Op reduce_op = uop.arg_as<ReduceArg>().op;
+      if (reduce_op != Op::ADD && reduce_op != Op::MUL && reduce_op != Op::MAX) {
+        return MakeError(v1::BAD_ARGUMENT, absl::StrCat("REDUCE takes ADD, MUL or MAX, not ", Name(reduce_op)));
       }
-      if (uop.src(0)->dtype() == DType::kVoid) return Mismatch(uop, "values");
-      return uop.src(0)->dtype();
+      if (first == DType::kVoid) return Mismatch(uop, "values");
+      return first;
     }
-    case Op::LOAD:
-      if (uop.src().size() > 1 && uop.src(1)->dtype() != uop.src(0)->dtype())
+    case DTypeRule::kLoaded:
+      if (uop.src().size() > 1 && uop.src(1)->dtype() != first)
         return Mismatch(uop, "an alternative of the buffer's dtype");
-      if (uop.src().size() > 2 && uop.src(2)->dtype() != DType::kBool) return Mismatch(uop, "a bool gate");
-      return uop.src(0)->dtype();
-    case Op::STORE:
-      if (uop.src(0)->dtype() != uop.src(1)->dtype()) return Mismatch(uop, "a value of the buffer's dtype");
-      if (uop.src().size() > 2 && uop.src(2)->dtype() != DType::kBool) return Mismatch(uop, "a bool gate");
+      KILN_RETURN_IF_ERROR(CheckGate(uop));
+      return first;
+    case DTypeRule::kStored:
+      if (first != uop.src(1)->dtype()) return Mismatch(uop, "a value of the buffer's dtype");
+      KILN_RETURN_IF_ERROR(CheckGate(uop));
       return DType::kVoid;
-    case Op::FUNCTION:
-      if (uop.src(0)->op() != Op::TUPLE)
-        return MakeError(v1::BAD_ARGUMENT, absl::StrCat("FUNCTION's body is a TUPLE, not ", Name(uop.src(0)->op())));
+    case DTypeRule::kAdded:
+      if (first != uop.src(1)->dtype()) return Mismatch(uop, "a value of the buffer's dtype");
+      if (IsFloat8(first)) return Mismatch(uop, "a dtype of at least 16 bits, or integers");
       return DType::kVoid;
-    case Op::CALL:
-      if (uop.src(0)->op() != Op::SINK && uop.src(0)->op() != Op::LINEAR) {
-        return MakeError(v1::BAD_ARGUMENT,
-                         absl::StrCat("CALL's body is a SINK or a LINEAR, not ", Name(uop.src(0)->op())));
-      }
-      return DType::kVoid;
-    case Op::IF:
-      if (uop.src(0)->dtype() != DType::kBool) return Mismatch(uop, "a bool gate");
-      return DType::kVoid;
-    case Op::ENDIF:
-      if (uop.src(0)->op() != Op::IF)
-        return MakeError(v1::BAD_ARGUMENT, absl::StrCat("ENDIF closes an IF, not ", Name(uop.src(0)->op())));
-      return DType::kVoid;
-    case Op::ATOMICADD:
-      if (uop.src(0)->dtype() != uop.src(1)->dtype()) return Mismatch(uop, "a value of the buffer's dtype");
-      if (IsFloat8(uop.src(0)->dtype())) return Mismatch(uop, "a dtype of at least 16 bits, or integers");
-      return DType::kVoid;
-    case Op::WMMA:
+    case DTypeRule::kProduct:
       if (IsFloat8(uop.src(2)->dtype())) return Mismatch(uop, "sums in floats of at least 16 bits, or integers");
       return uop.src(2)->dtype();
-    case Op::GETTUPLE: {
+
+    case DTypeRule::kFunction:
+      if (uop.src(0)->op() != Op::TUPLE) return BadBody("FUNCTION's body is a TUPLE", uop);
+      return DType::kVoid;
+    case DTypeRule::kElement: {
       const int64_t index = uop.arg_as<int64_t>();
-      const UOp* tuple = uop.src(0)->op() == Op::FUNCTION ? uop.src(0)->src(0) : uop.src(0);
+      const UOp* tuple = TupleOf(uop);
       if (tuple->op() != Op::TUPLE)
         return MakeError(v1::BAD_ARGUMENT,
                          absl::StrCat("GETTUPLE takes a TUPLE or a FUNCTION, not ", Name(tuple->op())));
@@ -124,17 +138,18 @@ absl::StatusOr<DType> InferDType(const UOp& uop) {
       }
       return tuple->src(index)->dtype();
     }
-    case Op::PERMUTE:
-    case Op::FLIP:
-    case Op::RESHAPE:
-    case Op::EXPAND:
-    case Op::REPLICATED:
-    case Op::SHRINK:
-    case Op::DETACH:
-    case Op::CONTIGUOUS_BACKWARD:
-    case Op::AFTER: return uop.src(0)->dtype();
-    default: return DType::kVoid;
+    case DTypeRule::kCalled:
+      if (uop.src(0)->op() != Op::SINK && uop.src(0)->op() != Op::LINEAR)
+        return BadBody("CALL's body is a SINK or a LINEAR", uop);
+      return DType::kVoid;
+    case DTypeRule::kGate:
+      if (first != DType::kBool) return Mismatch(uop, "a bool gate");
+      return DType::kVoid;
+    case DTypeRule::kGateEnd:
+      if (uop.src(0)->op() != Op::IF) return BadBody("ENDIF closes an IF", uop);
+      return DType::kVoid;
   }
+  return DType::kVoid;
 }
 
 }  // namespace kiln::compiler

@@ -82,13 +82,13 @@ absl::StatusOr<int> AxisOf(const UOp& uop) {
   const UOp* x = uop.src().empty() ? nullptr : uop.src(0);
   const int axis = x == nullptr ? kWhole : x->axis();
   if (IsElementwise(uop.op())) return Meet(uop, uop.src());
-  switch (uop.op()) {
-    case Op::PARAM:
-    case Op::BUFFER: return 0;
-    case Op::LOAD: return std::holds_alternative<TextArg>(uop.arg()) ? 0 : axis;
-    case Op::STACK: return Meet(uop, uop.src());
-    case Op::INDEX: return Indexed(uop);
-    case Op::REPLICATED: {
+  switch (As<NonAluOp>(uop.op())) {
+    case NonAluOp::PARAM:
+    case NonAluOp::BUFFER: return 0;
+    case NonAluOp::LOAD: return std::holds_alternative<TextArg>(uop.arg()) ? 0 : axis;
+    case NonAluOp::STACK: return Meet(uop, uop.src());
+    case NonAluOp::INDEX: return Indexed(uop);
+    case NonAluOp::REPLICATED: {
       const int64_t dropped = uop.arg_as<int64_t>();
       if (axis != dropped || x->shape()[axis] != DeviceCount(uop.device())) {
         return Refuse(absl::StrCat("REPLICATED(", dropped, ") of ", ToString(x->shape()), ", split along axis ", axis,
@@ -97,42 +97,58 @@ absl::StatusOr<int> AxisOf(const UOp& uop) {
       }
       return kWhole;
     }
-    case Op::STORE: {
+    case NonAluOp::STORE: {
       const UOp* value = uop.src(1);
       const int lead = static_cast<int>(x->shape().size() - value->shape().size());
       if (value->axis() >= 0 && value->axis() + lead != axis)
         return Refuse("STORE of a value that is split over devices along another axis than its target");
       return kWhole;
     }
-    default: break;
-  }
-  if (axis < 0) return kWhole;
-  switch (uop.op()) {
-    case Op::RESHAPE: return Reshaped(uop);
-    case Op::PAD:
-    case Op::SHRINK: return Boxed(uop);
-    case Op::PERMUTE: {
+    case NonAluOp::RESHAPE: return axis < 0 ? kWhole : Reshaped(uop);
+    case NonAluOp::PAD:
+    case NonAluOp::SHRINK: return axis < 0 ? kWhole : Boxed(uop);
+    case NonAluOp::PERMUTE: {
       const auto& order = uop.arg_as<AxesArg>().axes;
       for (size_t i = 0; i < order.size(); ++i) {
         if (order[i] == axis) return static_cast<int>(i);
       }
       return axis;
     }
-    case Op::FLIP:
-      if (uop.arg_as<AxesArg>().axes[axis] != 0) return Crosses(uop, axis);
+    case NonAluOp::FLIP:
+      if (axis >= 0 && uop.arg_as<AxesArg>().axes[axis] != 0) return Crosses(uop, axis);
       return axis;
-    case Op::REDUCE:  // over the shares: every device has the result
+    case NonAluOp::REDUCE:  // over the shares: every device has the result
       for (int64_t reduced : uop.arg_as<ReduceArg>().axes) {
         if (reduced == axis) return kWhole;
       }
       return axis;
-    case Op::EXPAND:
-    case Op::BITCAST:
-    case Op::AFTER:
-    case Op::DETACH:
-    case Op::CONTIGUOUS_BACKWARD: return axis;
-    default: return kWhole;
+    case NonAluOp::EXPAND:
+    case NonAluOp::BITCAST:
+    case NonAluOp::AFTER:
+    case NonAluOp::DETACH:
+    case NonAluOp::CONTIGUOUS_BACKWARD: return axis;
+    // What every device has, or nobody: Gathers, loops, and programs of one device.
+    case NonAluOp::CONST:
+    case NonAluOp::BINARY:
+    case NonAluOp::FUNCTION:
+    case NonAluOp::TUPLE:
+    case NonAluOp::GETTUPLE:
+    case NonAluOp::RANGE:
+    case NonAluOp::END:
+    case NonAluOp::GROUP:
+    case NonAluOp::SINK:
+    case NonAluOp::LINEAR:
+    case NonAluOp::CALL:
+    case NonAluOp::SPECIAL:
+    case NonAluOp::BARRIER:
+    case NonAluOp::IF:
+    case NonAluOp::ENDIF:
+    case NonAluOp::ATOMICADD:
+    case NonAluOp::CUSTOM:
+    case NonAluOp::CUSTOMI:
+    case NonAluOp::WMMA: return kWhole;
   }
+  return kWhole;
 }
 
 // Ops that bring values together without computing with them.

@@ -242,38 +242,38 @@ absl::StatusOr<Shape> InferShape(Graph& graph, const UOp& uop) {
     }
     return shape;
   }
-  switch (op) {
-    case Op::PARAM:
-    case Op::BUFFER: return ReadSizes(graph, uop.src(0));
-    case Op::BINARY: return Shape{Dim(static_cast<int64_t>(uop.arg_as<TextArg>().text.size()))};
-    case Op::PERMUTE: return InferPermute(uop);
-    case Op::RESHAPE: return InferReshape(graph, uop);
-    case Op::EXPAND: return InferExpand(graph, uop);
-    case Op::PAD:
-    case Op::SHRINK: return InferBox(graph, uop);
-    case Op::BITCAST: return InferBitcast(graph, uop);
-    case Op::REDUCE: return InferReduce(uop);
-    case Op::INDEX: return InferIndex(uop);
-    case Op::STACK: return InferStack(uop);
-    case Op::FLIP:
+  switch (As<NonAluOp>(op)) {
+    case NonAluOp::PARAM:
+    case NonAluOp::BUFFER: return ReadSizes(graph, uop.src(0));
+    case NonAluOp::BINARY: return Shape{Dim(static_cast<int64_t>(uop.arg_as<TextArg>().text.size()))};
+    case NonAluOp::PERMUTE: return InferPermute(uop);
+    case NonAluOp::RESHAPE: return InferReshape(graph, uop);
+    case NonAluOp::EXPAND: return InferExpand(graph, uop);
+    case NonAluOp::PAD:
+    case NonAluOp::SHRINK: return InferBox(graph, uop);
+    case NonAluOp::BITCAST: return InferBitcast(graph, uop);
+    case NonAluOp::REDUCE: return InferReduce(uop);
+    case NonAluOp::INDEX: return InferIndex(uop);
+    case NonAluOp::STACK: return InferStack(uop);
+    case NonAluOp::FLIP:
       if (uop.arg_as<AxesArg>().axes.size() != uop.src(0)->shape().size()) {
         return MakeError(v1::BAD_ARGUMENT,
                          absl::StrCat("FLIP wants one flag for each of ", uop.src(0)->shape().size(), " axes"));
       }
       return uop.src(0)->shape();
-    case Op::RANGE:
-    case Op::SPECIAL:
+    case NonAluOp::RANGE:
+    case NonAluOp::SPECIAL:
       if (!uop.src(0)->shape().empty() || !IsInt(uop.src(0)->dtype()))
         return ShapeError(absl::StrCat(Name(op), " wants one integer as its bound"));
       return Shape{};
-    case Op::ATOMICADD:
-    case Op::STORE: KILN_RETURN_IF_ERROR(CheckFitsMemory(uop)); return Shape{};
-    case Op::WMMA: return uop.src(2)->shape();
-    case Op::GETTUPLE: {
+    case NonAluOp::ATOMICADD:
+    case NonAluOp::STORE: KILN_RETURN_IF_ERROR(CheckFitsMemory(uop)); return Shape{};
+    case NonAluOp::WMMA: return uop.src(2)->shape();
+    case NonAluOp::GETTUPLE: {
       const UOp* tuple = uop.src(0)->op() == Op::FUNCTION ? uop.src(0)->src(0) : uop.src(0);
       return tuple->src(uop.arg_as<int64_t>())->shape();
     }
-    case Op::REPLICATED: {
+    case NonAluOp::REPLICATED: {
       Shape shape = uop.src(0)->shape();
       const int64_t axis = uop.arg_as<int64_t>();
       if (axis < 0 || axis >= static_cast<int64_t>(shape.size())) {
@@ -282,12 +282,26 @@ absl::StatusOr<Shape> InferShape(Graph& graph, const UOp& uop) {
       shape.erase(shape.begin() + axis);
       return shape;
     }
-    case Op::LOAD: KILN_RETURN_IF_ERROR(CheckFitsMemory(uop)); return uop.src(0)->shape();
-    case Op::DETACH:
-    case Op::CONTIGUOUS_BACKWARD:
-    case Op::AFTER: return uop.src(0)->shape();
-    default: return Shape{};
+    case NonAluOp::LOAD: KILN_RETURN_IF_ERROR(CheckFitsMemory(uop)); return uop.src(0)->shape();
+    case NonAluOp::DETACH:
+    case NonAluOp::CONTIGUOUS_BACKWARD:
+    case NonAluOp::AFTER: return uop.src(0)->shape();
+    // Single values, and what has none.
+    case NonAluOp::CONST:
+    case NonAluOp::FUNCTION:
+    case NonAluOp::TUPLE:
+    case NonAluOp::END:
+    case NonAluOp::GROUP:
+    case NonAluOp::SINK:
+    case NonAluOp::LINEAR:
+    case NonAluOp::CALL:
+    case NonAluOp::BARRIER:
+    case NonAluOp::IF:
+    case NonAluOp::ENDIF:
+    case NonAluOp::CUSTOM:
+    case NonAluOp::CUSTOMI: return Shape{};
   }
+  return Shape{};
 }
 
 }  // namespace kiln::compiler

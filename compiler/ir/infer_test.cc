@@ -4,8 +4,8 @@
 #include <gtest/gtest.h>
 
 #include "base/error.h"
-#include "base/graph_text.h"
-#include "compiler/ir/wire.h"
+#include "base/graph/graph_text.h"
+#include "compiler/import/wire.h"
 
 namespace kiln::compiler {
 namespace {

@@ -86,10 +86,10 @@ Bounds OfCMod(const Bounds& a, const Bounds& b) {
     return Interval(a.min - whole, a.max - whole);
   }
   if (b.min <= 0 && b.max >= 0) return Interval(std::min<Int>(a.min, 0), std::max<Int>(a.max, 0));
-  const Int most = std::max(b.min < 0 ? -b.min : b.min, b.max < 0 ? -b.max : b.max) - 1;
+  const Int max_magnitude = std::max(b.min < 0 ? -b.min : b.min, b.max < 0 ? -b.max : b.max) - 1;
   const Int least = std::min(b.min < 0 ? -b.min : b.min, b.max < 0 ? -b.max : b.max) - 1;
   if (a.min >= -least && a.max <= least) return a;
-  return Interval(a.min >= 0 ? 0 : std::max(a.min, -most), a.max <= 0 ? 0 : std::min(a.max, most));
+  return Interval(a.min >= 0 ? 0 : std::max(a.min, -max_magnitude), a.max <= 0 ? 0 : std::min(a.max, max_magnitude));
 }
 
 // -- Bits, of integers in two's complement without an end on the left.
@@ -117,10 +117,10 @@ Bounds OfXor(const Bounds& a, const Bounds& b) {
   auto magnitude = [](const Bounds& x) {
     return std::max<Int>(x.min < 0 ? -1 - x.min : 0, x.max < 0 ? -1 - x.min : x.max);
   };
-  const Int most = Ones(std::max(magnitude(a), magnitude(b)));
+  const Int max_magnitude = Ones(std::max(magnitude(a), magnitude(b)));
   const bool a_signed = a.min < 0 && a.max >= 0, b_signed = b.min < 0 && b.max >= 0;
-  if (a_signed || b_signed) return Interval(-1 - most, most);
-  return (a.min < 0) == (b.min < 0) ? Interval(0, most) : Interval(-1 - most, -1);
+  if (a_signed || b_signed) return Interval(-1 - max_magnitude, max_magnitude);
+  return (a.min < 0) == (b.min < 0) ? Interval(0, max_magnitude) : Interval(-1 - max_magnitude, -1);
 }
 
 // Counts are read as unsigned, so a negative one is beyond any width.
@@ -183,9 +183,9 @@ Bounds Wrapped(const Bounds& exact, DType dtype) {
   if (exact.min >= range.min && exact.max <= range.max) return exact;
   const Int size = range.max - range.min + 1;
   if (exact.min < -(Int{1} << 126) || exact.max > (Int{1} << 126)) return range;
-  const Int turns = FloorDiv(exact.min - range.min, size);
-  if (FloorDiv(exact.max - range.min, size) != turns) return range;
-  return Interval(exact.min - turns * size, exact.max - turns * size);
+  const Int wraps = FloorDiv(exact.min - range.min, size);
+  if (FloorDiv(exact.max - range.min, size) != wraps) return range;
+  return Interval(exact.min - wraps * size, exact.max - wraps * size);
 }
 
 Bounds OfBinary(Op op, const Bounds& a, const Bounds& b, DType dtype) {

@@ -50,8 +50,8 @@ UOp* ShrinkTo(Graph& graph, UOp* x, const Shape& offset, const Shape& shape) {
   return graph.Make(Op::SHRINK, {x, ShapeSource(graph, offset), ShapeSource(graph, shape)});
 }
 
-UOp* ReduceOver(Graph& graph, UOp* x, Op fold, std::vector<int64_t> axes) {
-  return axes.empty() ? x : graph.Make(Op::REDUCE, {x}, ReduceArg{fold, std::move(axes)});
+UOp* ReduceOver(Graph& graph, UOp* x, Op reduce_op, std::vector<int64_t> axes) {
+  return axes.empty() ? x : graph.Make(Op::REDUCE, {x}, ReduceArg{reduce_op, std::move(axes)});
 }
 
 UOp* SumTo(Graph& graph, UOp* x, const Shape& shape) {

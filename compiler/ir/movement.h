@@ -24,8 +24,8 @@ std::vector<int64_t> InverseOrder(const std::vector<int64_t>& order);
 // x inside `shape` at `offset`, all round it `fill` (a number).
 UOp* PadWith(Graph& graph, UOp* x, const Shape& offset, const Shape& shape, double fill);
 UOp* ShrinkTo(Graph& graph, UOp* x, const Shape& offset, const Shape& shape);
-// Folds the axes, which stay with size 1; x itself if there are none.
-UOp* ReduceOver(Graph& graph, UOp* x, Op fold, std::vector<int64_t> axes);
+// Reduces the axes, which stay with size 1; x itself if there are none.
+UOp* ReduceOver(Graph& graph, UOp* x, Op reduce_op, std::vector<int64_t> axes);
 // The sum over all that broadcasting repeated: x's shape is `shape`, broadcast.
 UOp* SumTo(Graph& graph, UOp* x, const Shape& shape);
 // The number, everywhere.

@@ -104,9 +104,9 @@ void Polynomial::Divide(const Polynomial& divisor, Polynomial& quotient, Polynom
   }
   const Term& lead = divisor.terms_[0];
   Polynomial left = *this;
-  // Each turn either moves the leading term away or cancels it.
-  for (size_t turn = 0; !left.terms_.empty(); ++turn) {
-    if (turn > 4 * kMaxTerms) {
+  // Each iteration either moves the leading term away or cancels it.
+  for (size_t iteration = 0; !left.terms_.empty(); ++iteration) {
+    if (iteration > 4 * kMaxTerms) {
       quotient = Inexact();
       return;
     }

@@ -14,7 +14,7 @@
 namespace kiln::compiler {
 namespace {
 
-constexpr size_t kMostComparisons = 16;
+constexpr size_t kMaxComparisons = 16;
 
 // Where the size depends on variables, so may the index.
 // `gate` (or null) holds, and with it each of its comparisons.
@@ -24,7 +24,7 @@ bool IsInside(Graph& graph, UOp* index, const Dim& size, UOp* gate) {
   std::vector<UOp*> conjuncts;
   if (gate != nullptr) conjuncts = ConjunctsOf(gate).parts;
   for (UOp* uop : conjuncts) {
-    if (known.size() == kMostComparisons) break;
+    if (known.size() == kMaxComparisons) break;
     const bool negated = uop->op() == Op::CMPNE && uop->src(1)->IsConstInt(1) && uop->src(0)->dtype() == DType::kBool;
     const UOp* less = negated ? uop->src(0) : uop;
     if (less->op() != Op::CMPLT || !IsInt(less->src(0)->dtype())) continue;

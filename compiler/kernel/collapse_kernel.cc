@@ -23,10 +23,10 @@ UOp* CollapseKernel(Graph& graph, UOp* sink) {
     UOp* made = changed ? graph.Make(uop->op(), src, uop->arg()) : uop;
     if (uop->op() == Op::REDUCE && src.size() > 1) {
       UOp* value = simplify.Rewrite(src[0]);
-      UOp* folded =
+      UOp* reduced =
           CollapseReduce(graph, simplify, uop->arg_as<ReduceArg>().op, value, absl::MakeConstSpan(src).subspan(1));
-      const bool all_stay = folded->op() == Op::REDUCE && folded->src().size() == src.size();
-      if (!all_stay) made = folded;
+      const bool all_stay = reduced->op() == Op::REDUCE && reduced->src().size() == src.size();
+      if (!all_stay) made = reduced;
       collapsed |= !all_stay;
     }
     done[uop] = made;

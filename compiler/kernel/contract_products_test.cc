@@ -14,8 +14,8 @@ class ContractProductsTest : public testing::Test {
     return graph_.Make(Op::LOAD, {graph_.Make(Op::INDEX, {param, loop_})});
   }
   UOp* Wide(UOp* x) { return Cast(graph_, x, DType::kFloat32); }
-  UOp* Kernel(UOp* value, Op fold = Op::ADD) {
-    UOp* sum = graph_.Make(Op::REDUCE, {value, loop_}, ReduceArg{fold, {}});
+  UOp* Kernel(UOp* value, Op reduce_op = Op::ADD) {
+    UOp* sum = graph_.Make(Op::REDUCE, {value, loop_}, ReduceArg{reduce_op, {}});
     UOp* out = graph_.Make(Op::PARAM, {ShapeSource(graph_, {1})}, BufferArg{0, sum->dtype()});
     return graph_.Make(Op::SINK, {graph_.Make(Op::STORE, {graph_.Make(Op::INDEX, {out, Idx(graph_, 0)}), sum})});
   }

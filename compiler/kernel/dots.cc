@@ -7,9 +7,9 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "compiler/ir/build.h"
-#include "compiler/ir/tf32.h"
 #include "compiler/kernel/ranges.h"
 #include "compiler/rewrite/rewrite.h"
+#include "compiler/structure/tf32.h"
 
 namespace kiln::compiler {
 namespace {
@@ -22,7 +22,7 @@ bool IsWord(DType dtype) { return dtype == DType::kInt32 || dtype == DType::kUin
 
 bool IsTerm(DType dtype) { return IsByte(dtype) || dtype == DType::kBfloat16; }
 
-// Whether a product of numbers of these dtypes fits `dtype`, or wraps as a fold into 32 bits does.
+// Whether a product of numbers of these dtypes fits `dtype`, or wraps as a reduction into 32 bits does.
 bool HoldsProduct(DType dtype, DType a, DType b) {
   if (a == DType::kBfloat16) return dtype == DType::kFloat32;
   if (IsWord(dtype)) return true;
@@ -52,7 +52,7 @@ class Selector {
  public:
   Selector(Graph& graph, const DotUnits& units) : graph_(graph), units_(units) {}
 
-  // The fold as dot products, or null.
+  // The reduction as dot products, or null.
   UOp* Select(UOp* reduce) const {
     const ReduceArg& arg = reduce->arg_as<ReduceArg>();
     if (arg.op != Op::ADD || arg.axes.size() != 1 || reduce->src().size() < 2) return nullptr;
@@ -67,8 +67,8 @@ class Selector {
     if (a == nullptr || b == nullptr) return nullptr;
     DType a_type = factors->a->dtype();
     const DType b_type = factors->b->dtype();
-    if (a_type == DType::kBfloat16) return Fold(reduce, a, b, a_type);
-    if (a_type != b_type) return a_type == DType::kUint8 ? Fold(reduce, a, b) : Fold(reduce, b, a);
+    if (a_type == DType::kBfloat16) return Reduce(reduce, a, b, a_type);
+    if (a_type != b_type) return a_type == DType::kUint8 ? Reduce(reduce, a, b) : Reduce(reduce, b, a);
 
     // (x + 128) * y - 128 * y, or with - and +: the bit that changes is the same.
     if (LanesOf(b) < LanesOf(a)) std::swap(a, b);
@@ -77,7 +77,7 @@ class Selector {
     UOp* offset = Spread(graph_, ConstInt(graph_, DType::kUint32, 0x80808080), spread);
     UOp* moved = graph_.Make(Op::XOR, {Spread(graph_, a, spread), offset});
     const bool becomes_unsigned = a_type == DType::kInt8;
-    UOp* sum = becomes_unsigned ? Fold(reduce, moved, b) : Fold(reduce, b, moved);
+    UOp* sum = becomes_unsigned ? Reduce(reduce, moved, b) : Reduce(reduce, b, moved);
     // Loops of its own, so that it stands where the other factor is at hand, which may be farther out.
     std::vector<UOp*> src = {sum};
     absl::flat_hash_map<UOp*, UOp*> own;
@@ -90,7 +90,7 @@ class Selector {
     Shape few(spread.size(), 1);
     few.back() = units_.lanes;
     offset = Spread(graph_, ConstInt(graph_, DType::kUint32, 0x80808080), few);
-    UOp* excess = becomes_unsigned ? Fold(alone, offset, b) : Fold(alone, b, offset);
+    UOp* excess = becomes_unsigned ? Reduce(alone, offset, b) : Reduce(alone, b, offset);
     return Add(graph_, sum, Mul(graph_, excess, ConstInt(graph_, reduce->dtype(), -1)));
   }
 
@@ -98,7 +98,7 @@ class Selector {
   static int64_t LanesOf(const UOp* x) { return int64_t{x->shape().back()}; }
 
   // The loops of `reduce` over dot products of these words, of numbers that are `in`, or bytes.
-  UOp* Fold(UOp* reduce, UOp* u, UOp* s, DType in = DType::kUint8) const {
+  UOp* Reduce(UOp* reduce, UOp* u, UOp* s, DType in = DType::kUint8) const {
     Shape shape = u->shape();
     for (size_t d = 0; d < shape.size(); ++d) shape[d] = std::max(shape[d], s->shape()[d]);
     WmmaArg arg;
@@ -109,9 +109,9 @@ class Selector {
     UOp* zero = Spread(graph_, ConstNumber(graph_, arg.out, 0), shape);
     std::vector<UOp*> src = {graph_.Make(Op::WMMA, {u, s, zero}, arg)};
     src.insert(src.end(), reduce->src().begin() + 1, reduce->src().end());
-    ReduceArg fold = reduce->arg_as<ReduceArg>();
-    fold.axes.clear();
-    return graph_.Make(Op::REDUCE, src, fold);
+    ReduceArg reduce_arg = reduce->arg_as<ReduceArg>();
+    reduce_arg.axes.clear();
+    return graph_.Make(Op::REDUCE, src, reduce_arg);
   }
 
   // Words of the numbers along `axis`, or null.

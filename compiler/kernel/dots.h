@@ -4,7 +4,7 @@
 // Such an instruction takes words of neighbouring numbers in each lane and adds their
 // products to an accumulator of 32 bits: of four 8-bit integers, unsigned ones from one
 // operand and signed ones from the other, or of two bfloat16. So a schedule makes that many
-// turns of the fold UNROLL lanes and copies one operand in words, in which those lie
+// iterations of the reduction UNROLL lanes and copies one operand in words, in which those lie
 // together (opt/local_buffer.h); the pass here finds what has got that form.
 //
 // Those of integers are exact. Those of bfloat16 take subnormal numbers for zeros, in all
@@ -29,13 +29,13 @@ struct DotUnits {
 DotUnits DotUnitsOf(const v1::Target& target);
 
 // What code for `target` may use of it: without `fast_math` no dot products of bfloat16, and with it products
-// of float32 by tf32 (ir/tf32.h).
+// of float32 by tf32 (structure/tf32.h).
 v1::Target AllowedTarget(v1::Target target, bool fast_math);
 
 // Numbers of this dtype in a word: the terms that one lane adds up.
 inline int64_t DotTerms(DType dtype) { return 4 / ItemSize(dtype); }
 
-// The factors, int8, uint8 or bfloat16, of what a fold into 32 bits adds up, if `units` do that: both are
+// The factors, int8, uint8 or bfloat16, of what a reduction into 32 bits adds up, if `units` do that: both are
 // widened before they are multiplied, to where no product wraps.
 struct DotFactors {
   UOp* a;
@@ -44,20 +44,20 @@ struct DotFactors {
 };
 std::optional<DotFactors> DotFactorsOf(UOp* value, const DotUnits& units);
 
-// Of a kernel of loops. The lanes over which a kernel folds such a number `x`, as many as a word has;
-// null if it has none, or other lanes that are folded.
+// Of a kernel of loops. The lanes over which a kernel reduces such a number `x`, as many as a word has;
+// null if it has none, or other lanes that are reduced.
 UOp* DotLanesIn(UOp* x);
 // What `x` is along these, in one uint32, the first in the low bits; and `x` taken from such a word.
 UOp* ToWord(Graph& graph, UOp* x, UOp* range);
 UOp* FromWord(Graph& graph, UOp* word, UOp* range, DType dtype);
 
-// Of a kernel whose lanes are shapes. A fold by ADD of lanes of such products, vectors of
+// Of a kernel whose lanes are shapes. A reduction by ADD of lanes of such products, vectors of
 // `units.lanes`, becomes
 //   REDUCE(WMMA(u, s, 0), loops)
 // where in each lane WMMA(u, s, acc) of (1, 1, 4) is acc and the four products of the uint8 in
 // the word `u` and the int8 in the word `s`, and of (1, 1, 2) the two of bfloat16. If both
 // factors are integers of one sign, the one that is the same in all lanes is moved by 128, and
-// what that adds, a fold over the other alone, is taken off. A fold whose operands do not lie
+// what that adds, a reduction over the other alone, is taken off. A reduction whose operands do not lie
 // in words stays as it is.
 UOp* SelectDots(Graph& graph, UOp* sink, const DotUnits& units);
 

@@ -12,7 +12,7 @@
 namespace kiln::compiler {
 namespace {
 
-constexpr int64_t kLanes = 4, kFold = 8;
+constexpr int64_t kLanes = 4, kDepth = 8;
 constexpr DotUnits kUnits = {.lanes = kLanes, .bytes = true, .bfloats = true};
 
 bool HasDots(UOp* sink) {
@@ -31,17 +31,17 @@ class DotsTest : public testing::Test {
   UOp* Kernel(DType a_type, DType b_type, DType wide, bool words) {
     UOp* lanes = graph_.Make(Op::RANGE, {Idx(graph_, kLanes)}, RangeArg{kLaneIds + 2, AxisType::kUpcast});
     const int64_t terms = DotTerms(a_type);
-    UOp* loop = graph_.Make(Op::RANGE, {Idx(graph_, kFold / terms)}, RangeArg{graph_.NextId(), AxisType::kReduce});
+    UOp* loop = graph_.Make(Op::RANGE, {Idx(graph_, kDepth / terms)}, RangeArg{graph_.NextId(), AxisType::kReduce});
     UOp* four = graph_.Make(Op::RANGE, {Idx(graph_, terms)}, RangeArg{kLaneIds + 1, AxisType::kUnroll});
     UOp* k = Add(graph_, Mul(graph_, loop, Idx(graph_, terms)), four);
-    UOp* a = Load(Param(1, a_type, kFold), k);
-    UOp* b = Load(Param(2, b_type, kFold * kLanes), Add(graph_, Mul(graph_, k, Idx(graph_, kLanes)), lanes));
+    UOp* a = Load(Param(1, a_type, kDepth), k);
+    UOp* b = Load(Param(2, b_type, kDepth * kLanes), Add(graph_, Mul(graph_, k, Idx(graph_, kLanes)), lanes));
     EXPECT_EQ(DotLanesIn(b), four);
     if (words) b = FromWord(graph_, ToWord(graph_, b, four), four, b_type);
     UOp* product = Mul(graph_, Cast(graph_, a, wide), Cast(graph_, b, wide));
-    const DType folded = IsFloat(wide) ? wide : DType::kInt32;
-    UOp* sum = graph_.Make(Op::REDUCE, {Cast(graph_, product, folded), loop, four}, ReduceArg{Op::ADD, {}});
-    UOp* place = graph_.Make(Op::INDEX, {Param(0, folded, kLanes), lanes});
+    const DType reduced = IsFloat(wide) ? wide : DType::kInt32;
+    UOp* sum = graph_.Make(Op::REDUCE, {Cast(graph_, product, reduced), loop, four}, ReduceArg{Op::ADD, {}});
+    UOp* place = graph_.Make(Op::INDEX, {Param(0, reduced, kLanes), lanes});
     UOp* end = graph_.Make(Op::END, {graph_.Make(Op::STORE, {place, sum}), lanes});
     return Expand(graph_, graph_.Make(Op::SINK, {end}));
   }
@@ -55,8 +55,8 @@ class DotsTest : public testing::Test {
     };
     KernelMemory memory;
     memory[0].assign(kLanes, 0);
-    for (int64_t i = 0; i < kFold; ++i) memory[1].push_back(byte(a_type, i));
-    for (int64_t i = 0; i < kFold * kLanes; ++i) memory[2].push_back(byte(b_type, i + 1));
+    for (int64_t i = 0; i < kDepth; ++i) memory[1].push_back(byte(a_type, i));
+    for (int64_t i = 0; i < kDepth * kLanes; ++i) memory[2].push_back(byte(b_type, i + 1));
     const absl::Status status = EvalKernel(kernel, memory);
     EXPECT_TRUE(status.ok()) << status;
     return memory[0];

@@ -40,7 +40,7 @@ Shape Broadcast(Shape lanes, const Shape& other) {
 }
 
 // The place of a LOAD or a STORE, in as many lanes as its other operands have:
-// what lanes were folded into has their rank, too.
+// what lanes were reduced into has their rank, too.
 UOp* InEveryLane(Graph& graph, absl::Span<UOp* const> access, int64_t rank) {
   UOp* place = access[0];
   Shape lanes = place->shape();
@@ -55,13 +55,13 @@ UOp* InEveryLane(Graph& graph, absl::Span<UOp* const> access, int64_t rank) {
 }
 
 // Fewer rows or lanes than this are as quick one by one.
-constexpr int64_t kLeastTurned = 4;
+constexpr int64_t kMinTransposed = 4;
 
 // The LOADs and STOREs whose memory runs along the rows of a tile (dimension 0) and not
-// along its lanes, each with the two exchanged: a value is turned behind such a LOAD,
+// along its lanes, each with the two exchanged: a value is transposed behind such a LOAD,
 // and before such a STORE.
-absl::flat_hash_map<UOp*, UOp*> TurnedAccesses(Graph& graph, absl::Span<UOp* const> order, int64_t rank) {
-  absl::flat_hash_map<UOp*, UOp*> turned;
+absl::flat_hash_map<UOp*, UOp*> TransposedAccesses(Graph& graph, absl::Span<UOp* const> order, int64_t rank) {
+  absl::flat_hash_map<UOp*, UOp*> transposed;
   const auto exchanged = [&](const UOp* range, int64_t dimension) {
     const int64_t id = kLaneIds + dimension + graph.NextId() * kLaneDimensions;
     return graph.Make(Op::RANGE, range->src(), RangeArg{id, range->arg_as<RangeArg>().type});
@@ -78,7 +78,7 @@ absl::flat_hash_map<UOp*, UOp*> TurnedAccesses(Graph& graph, absl::Span<UOp* con
       if (LaneDimension(range) == rank - 1) lanes.push_back(range);
     }
     if (rows.size() != 1 || lanes.size() != 1 || StrideIn(index, rows[0]) != 1) continue;
-    if (std::min(rows[0]->src(0)->const_int(), lanes[0]->src(0)->const_int()) < kLeastTurned) continue;
+    if (std::min(rows[0]->src(0)->const_int(), lanes[0]->src(0)->const_int()) < kMinTransposed) continue;
     const std::optional<int64_t> across = StrideIn(index, lanes[0]);
     if (across == 0 || across == 1 || (!load && !across.has_value())) continue;
     const absl::flat_hash_map<UOp*, UOp*> exchange = {{rows[0], exchanged(rows[0], rank - 1)},
@@ -86,13 +86,13 @@ absl::flat_hash_map<UOp*, UOp*> TurnedAccesses(Graph& graph, absl::Span<UOp* con
     std::vector<UOp*> src = {Substitute(uop->src(0), exchange, graph)};
     if (uop->src().size() > 1) src.push_back(uop->src(1));
     if (uop->src().size() > 2) src.push_back(Substitute(uop->src(2), exchange, graph));
-    turned[uop] = graph.Make(uop->op(), src, uop->arg());
+    transposed[uop] = graph.Make(uop->op(), src, uop->arg());
   }
-  return turned;
+  return transposed;
 }
 
 // `value` with rows and lanes exchanged.
-UOp* Turn(Graph& graph, UOp* value, int64_t rank) {
+UOp* Transpose(Graph& graph, UOp* value, int64_t rank) {
   std::vector<int64_t> axes;
   for (int64_t d = 0; d < rank; ++d) axes.push_back(d);
   std::swap(axes.front(), axes.back());
@@ -142,11 +142,11 @@ UOp* Expand(Graph& graph, UOp* sink) {
     if (IsLane(uop)) rank = std::max(rank, LaneDimension(uop) + 1);
   }
   if (rank == 0) return sink;
-  absl::flat_hash_map<UOp*, UOp*> turned;
-  if (rank > 1) turned = TurnedAccesses(graph, order, rank);
-  if (!turned.empty()) {
+  absl::flat_hash_map<UOp*, UOp*> transposed;
+  if (rank > 1) transposed = TransposedAccesses(graph, order, rank);
+  if (!transposed.empty()) {
     std::vector<UOp*> roots;
-    for (const auto& [access, exchanged] : turned) {
+    for (const auto& [access, exchanged] : transposed) {
       roots.push_back(exchanged->src(0)->src(1));
       if (exchanged->src().size() > 2) roots.push_back(exchanged->src(2));
     }
@@ -194,7 +194,7 @@ UOp* Expand(Graph& graph, UOp* sink) {
         std::get<ReduceArg>(arg).axes.push_back(LaneDimension(source));
       }
     }
-    if (const auto found = turned.find(uop); found != turned.end()) {
+    if (const auto found = transposed.find(uop); found != transposed.end()) {
       // The other way round, its place and its gate are those of the exchanged access.
       UOp* exchanged = found->second;
       src[0] = graph.Make(Op::INDEX, {src[0]->src(0), done.at(exchanged->src(0)->src(1))});
@@ -203,11 +203,11 @@ UOp* Expand(Graph& graph, UOp* sink) {
         Shape lanes = src[0]->shape();
         std::swap(lanes.front(), lanes.back());
         src[1] = InLanes(graph, src[1], Broadcast(lanes, src[1]->shape()));
-        src[1] = Turn(graph, src[1], rank);
+        src[1] = Transpose(graph, src[1], rank);
       }
       src[0] = InEveryLane(graph, src, rank);
       UOp* access = graph.Make(uop->op(), src, std::move(arg));
-      done[uop] = uop->op() == Op::LOAD ? Turn(graph, access, rank) : access;
+      done[uop] = uop->op() == Op::LOAD ? Transpose(graph, access, rank) : access;
       continue;
     }
     if ((uop->op() == Op::LOAD || uop->op() == Op::STORE) && uop->src(0)->op() == Op::INDEX)

@@ -9,17 +9,17 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
 #include "compiler/ir/build.h"
-#include "compiler/ir/group_product.h"
 #include "compiler/kernel/loops_apart.h"
 #include "compiler/kernel/ranges.h"
 #include "compiler/rewrite/rewrite.h"
+#include "compiler/structure/group_product.h"
 
 namespace kiln::compiler {
 namespace {
 
 constexpr size_t kDimensions = 3;
-constexpr int64_t kMostGroups = std::numeric_limits<int32_t>::max();  // along gidx0
-constexpr int64_t kMostGroupsAbove = 65535;                           // along gidx1 and gidx2
+constexpr int64_t kMaxGroups = std::numeric_limits<int32_t>::max();  // along gidx0
+constexpr int64_t kMaxGroupsAbove = 65535;                           // along gidx1 and gidx2
 
 int64_t SizeOf(const UOp* range) { return range->src(0)->const_int(); }
 
@@ -33,12 +33,12 @@ class Groups {
   // The coordinate of each loop, in the order of Add; empty if they are too many.
   std::vector<UOp*> Coordinates() {
     __int128 all = 1;
-    for (int64_t size : sizes_) all *= std::min<__int128>(size, kMostGroups + __int128{1});
-    if (all > kMostGroups) return {};
+    for (int64_t size : sizes_) all *= std::min<__int128>(size, kMaxGroups + __int128{1});
+    if (all > kMaxGroups) return {};
     std::vector<UOp*> coordinates;
     const bool apart =
         sizes_.size() <= kDimensions && std::all_of(sizes_.begin() + !sizes_.empty(), sizes_.end(),
-                                                    [](int64_t size) { return size <= kMostGroupsAbove; });
+                                                    [](int64_t size) { return size <= kMaxGroupsAbove; });
     if (apart) {
       for (size_t i = 0; i < sizes_.size(); ++i) coordinates.push_back(Special(absl::StrCat("gidx", i), sizes_[i]));
       return coordinates;
@@ -61,7 +61,7 @@ class Groups {
   std::vector<int64_t> sizes_;
 };
 
-// `sink` with coordinates for loops, and no loop of theirs. A REDUCE folds over coordinates, but for such that are
+// `sink` with coordinates for loops, and no loop of theirs. A REDUCE reduces over coordinates, but for such that are
 // always 0.
 UOp* Replace(Graph& graph, UOp* sink, const absl::flat_hash_map<UOp*, UOp*>& coordinates) {
   absl::flat_hash_map<UOp*, UOp*> done = coordinates;
@@ -92,26 +92,26 @@ bool IsItem(const UOp* loop) { return TypeOf(loop) == AxisType::kLocal || TypeOf
 
 class Distribution {
  public:
-  Distribution(Graph& graph, UOp* sink, bool folds_items)
+  Distribution(Graph& graph, UOp* sink, bool reduces_over_items)
       : graph_(graph), sink_(sink), open_(OpenRanges(sink)), order_(Toposort(sink)) {
     for (UOp* loop : OutputRanges(sink)) {
       if (!IsLane(loop)) outputs_.push_back(loop);
     }
-    // Tiles are of loops whose turns were apart (opt/tensor_tile.h): their digits do not show it any more.
+    // Tiles are of loops whose iterations were apart (opt/tensor_tile.h): their digits do not show it any more.
     if (!HasGroupProduct(sink)) outputs_ = LoopsApart(sink, outputs_);
     std::reverse(outputs_.begin(), outputs_.end());  // innermost first
     for (UOp* uop : order_) {
       if (uop->op() != Op::REDUCE) continue;
       reduces_.push_back(uop);
       for (UOp* range : uop->src().subspan(1)) {
-        const bool item = folds_items && TypeOf(range) == AxisType::kGroupReduce && range->src(0)->IsConst();
-        if (item && !Has(folded_, range)) folded_.push_back(range);
+        const bool item = reduces_over_items && TypeOf(range) == AxisType::kGroupReduce && range->src(0)->IsConst();
+        if (item && !Has(group_loops_, range)) group_loops_.push_back(range);
       }
     }
   }
 
   UOp* Run() {
-    const bool scheduled = !folded_.empty() || std::any_of(outputs_.begin(), outputs_.end(), IsItem);
+    const bool scheduled = !group_loops_.empty() || std::any_of(outputs_.begin(), outputs_.end(), IsItem);
     if (!scheduled && outputs_.empty()) return sink_;
     if (scheduled) {
       TakeItems();
@@ -140,7 +140,7 @@ class Distribution {
 
   std::vector<int64_t> ItemsAskedFor() const {
     std::vector<int64_t> items;
-    for (const Dimension& dimension : Dimensions(outputs_.size() + folded_.size(), kMostGroups))
+    for (const Dimension& dimension : Dimensions(outputs_.size() + group_loops_.size(), kMaxGroups))
       items.push_back(dimension.size);
     return items;
   }
@@ -156,7 +156,7 @@ class Distribution {
   // -- A kernel with no schedule
 
   void ShareInnermost() {
-    const int64_t items = LargestDivisor(SizeOf(outputs_.front()), kMostItems);
+    const int64_t items = LargestDivisor(SizeOf(outputs_.front()), kMaxItems);
     if (items == SizeOf(outputs_.front())) {
       coordinates_[outputs_.front()] = groups_.Special("lidx0", items);
     } else {
@@ -172,7 +172,7 @@ class Distribution {
                        [&](UOp* reduce) { return Has(open_.at(reduce), loop) || Inside(reduce); });
   }
 
-  // Whether it is folded within another REDUCE, and done again in its turns anyway.
+  // Whether it is reduced within another REDUCE, and done again in its iterations anyway.
   bool Inside(const UOp* reduce) const {
     return std::any_of(reduces_.begin(), reduces_.end(), [&](const UOp* other) {
       const auto closed = other->src().subspan(1);
@@ -182,7 +182,7 @@ class Distribution {
   }
 
   void TakeItems() {
-    std::vector<Dimension> dimensions = Dimensions(kDimensions, kMostItemsOfGroup);
+    std::vector<Dimension> dimensions = Dimensions(kDimensions, kMaxItemsOfGroup);
     std::stable_sort(dimensions.begin(), dimensions.end(),
                      [](const Dimension& a, const Dimension& b) { return a.step < b.step; });
     for (size_t i = 0; i < dimensions.size(); ++i) {
@@ -192,10 +192,10 @@ class Distribution {
     }
   }
 
-  // What is beyond `most` of them, or has more than `most_items` with the others, is not taken: it stays a loop, or is
+  // What is beyond `most` of them, or has more than `max_items` with the others, is not taken: it stays a loop, or is
   // a group.
-  std::vector<Dimension> Dimensions(size_t most, int64_t most_items) const {
-    std::vector<UOp*> items = folded_;
+  std::vector<Dimension> Dimensions(size_t most, int64_t max_items) const {
+    std::vector<UOp*> items = group_loops_;
     std::copy_if(outputs_.begin(), outputs_.end(), std::back_inserter(items), IsItem);
     std::vector<Dimension> dimensions;
     int64_t all = 1;
@@ -209,7 +209,7 @@ class Distribution {
         found->step = std::min(found->step, SmallestStep(loop));
         continue;
       }
-      if (dimensions.size() == most || SizeOf(loop) > most_items / all) continue;
+      if (dimensions.size() == most || SizeOf(loop) > max_items / all) continue;
       all *= SizeOf(loop);
       dimensions.push_back({{loop}, SizeOf(loop), SmallestStep(loop)});
     }
@@ -262,19 +262,20 @@ class Distribution {
   UOp* sink_;
   const absl::flat_hash_map<UOp*, RangeSet> open_;
   const std::vector<UOp*> order_;
-  std::vector<UOp*> outputs_;           // whose turns are apart, innermost first
-  std::vector<UOp*> folded_, reduces_;  // GROUP_REDUCE loops
-  std::vector<UOp*> items_;             // coordinates
-  int64_t shared_items_ = 1;            // of the innermost loop
+  std::vector<UOp*> outputs_;      // whose iterations are apart, innermost first
+  std::vector<UOp*> group_loops_;  // GROUP_REDUCE
+  std::vector<UOp*> reduces_;      // all REDUCEs
+  std::vector<UOp*> items_;        // coordinates
+  int64_t shared_items_ = 1;       // of the innermost loop
   Groups groups_{graph_};
   absl::flat_hash_map<UOp*, UOp*> coordinates_;
 };
 
 }  // namespace
 
-UOp* GpuDims(Graph& graph, UOp* sink, bool folds_items) {
+UOp* GpuDims(Graph& graph, UOp* sink, bool reduces_over_items) {
   if (sink->src().size() != 1) return sink;
-  return Distribution(graph, sink, folds_items).Run();
+  return Distribution(graph, sink, reduces_over_items).Run();
 }
 
 std::vector<int64_t> ItemsAskedFor(Graph& graph, UOp* sink) { return Distribution(graph, sink, true).ItemsAskedFor(); }

@@ -1,4 +1,4 @@
-// Which loops become coordinates, and that what is folded by items is what loops would fold.
+// Which loops become coordinates, and that what is reduced by items is what loops would reduce.
 #include "compiler/kernel/gpu_dims.h"
 
 #include <gtest/gtest.h>
@@ -76,7 +76,7 @@ TEST_F(GpuDimsTest, WithoutAScheduleTheInnermostLoopIsShared) {
   ExpectSame(kernel, made);
 }
 
-TEST_F(GpuDimsTest, TurnsThatMayCollideKeepTheirOrder) {
+TEST_F(GpuDimsTest, IterationsThatMayCollideKeepTheirOrder) {
   // The place of the row is read; the columns of it are apart.
   UOp *i = Loop(6), *j = Loop(64);
   UOp* row = Cast(graph_, Load(Param(1, 6), i), kIndexType);
@@ -111,13 +111,13 @@ TEST_F(GpuDimsTest, LoopsApart) {
   EXPECT_EQ(apart(Row(varying, 8, j), {varying, j}), (Loops{j}));
 }
 
-TEST_F(GpuDimsTest, RowsAreFoldedByItems) {
+TEST_F(GpuDimsTest, RowsAreReducedByItems) {
   UOp* i = Loop(5);
   UOp *outer = Loop(3, AxisType::kReduce), *inner = Loop(32, AxisType::kGroupReduce);
   UOp* sum = Sum(Load(Param(1, 5 * 96), Row(i, 96, Row(outer, 32, inner))), {outer, inner});
   UOp* kernel = Kernel(At(Param(0, 5), i), sum, {i});
   EXPECT_EQ(Coordinates(GpuDims(graph_, kernel, false)), "lidx0:5 loop:3 loop:32");
-  // One item has no items to fold with; with a LOCAL loop it is a schedule either way.
+  // One item has no items to reduce with; with a LOCAL loop it is a schedule either way.
   UOp* made = GpuDims(graph_, kernel, true);
   EXPECT_EQ(Coordinates(made), "gidx0:5 lidx0:32 loop:3");
   const UOp* store = made->src(0);
@@ -127,14 +127,14 @@ TEST_F(GpuDimsTest, RowsAreFoldedByItems) {
   ExpectSame(kernel, made);
 }
 
-// What is folded, and what is walked with the result, by the same items; two rows a group.
-TEST_F(GpuDimsTest, AnOutputLoopSharesTheItemsOfAFold) {
-  UOp *rows = Loop(3), *two = Loop(2, AxisType::kLocal), *turn = Loop(2), *item = Loop(32, AxisType::kLocal);
+// What is reduced, and what is walked with the result, by the same items; two rows a group.
+TEST_F(GpuDimsTest, AnOutputLoopSharesTheItemsOfAReduce) {
+  UOp *rows = Loop(3), *two = Loop(2, AxisType::kLocal), *iteration = Loop(2), *item = Loop(32, AxisType::kLocal);
   UOp *outer = Loop(2, AxisType::kReduce), *inner = Loop(32, AxisType::kGroupReduce);
-  UOp *row = Row(rows, 2, two), *column = Row(turn, 32, item);
+  UOp *row = Row(rows, 2, two), *column = Row(iteration, 32, item);
   UOp* sum = Sum(Load(Param(1, 6 * 64), Row(row, 64, Row(outer, 32, inner))), {outer, inner});
   UOp* value = Add(graph_, Load(Param(1, 6 * 64), Row(row, 64, column)), sum);
-  UOp* kernel = Kernel(At(Param(0, 6 * 64), Row(row, 64, column)), value, {rows, two, turn, item});
+  UOp* kernel = Kernel(At(Param(0, 6 * 64), Row(row, 64, column)), value, {rows, two, iteration, item});
   UOp* made = GpuDims(graph_, kernel, true);
   EXPECT_EQ(Coordinates(made), "gidx0:3 lidx0:32 lidx1:2 loop:2 loop:2");
   ExpectSame(kernel, made);
@@ -152,7 +152,7 @@ TEST_F(GpuDimsTest, ColumnsAreTheFirstCoordinate) {
   ExpectSame(kernel, made);
 }
 
-// A fold on which no loop of the output has a part is done by one group alone.
+// A reduction on which no loop of the output has a part is done by one group alone.
 TEST_F(GpuDimsTest, AWholeSumBesideEachElement) {
   UOp *i = Loop(4), *item = Loop(16, AxisType::kLocal);
   UOp *outer = Loop(4, AxisType::kReduce), *inner = Loop(16, AxisType::kGroupReduce);

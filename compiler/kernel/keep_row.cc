@@ -58,38 +58,39 @@ class Keeper {
  private:
   // The kernel, if what `accumulation` adds up is worth keeping for the loop `range`.
   UOp* Try(UOp* accumulation, UOp* range) {
-    UOp* turn = accumulation->src(1);
-    UOp* fold = accumulation->src(0);
-    if (turn->src(0) != range->src(0) || fold->op() != Op::STORE || fold->src(0)->op() != Op::AFTER) return nullptr;
+    UOp* loop = accumulation->src(1);
+    UOp* store_sum = accumulation->src(0);
+    if (loop->src(0) != range->src(0) || store_sum->op() != Op::STORE || store_sum->src(0)->op() != Op::AFTER)
+      return nullptr;
     // In all the other loops of the output.
     const RangeSet& around = open_.at(accumulation);
     if (around.size() + 2 != end_->src().size() || Contains(around, range)) return nullptr;
     for (UOp* outer : around) {
       if (!Contains(end_->src().subspan(1), outer)) return nullptr;
     }
-    const absl::flat_hash_map<UOp*, UOp*> images = Images(graph_, {store_->src(1), place_}, range, turn);
-    const std::vector<UOp*> folded = Toposort(fold->src(1));
-    UOp* kept = Costliest(range, images, {folded.begin(), folded.end()});
+    const absl::flat_hash_map<UOp*, UOp*> images = Images(graph_, {store_->src(1), place_}, range, loop);
+    const std::vector<UOp*> reduced = Toposort(store_sum->src(1));
+    UOp* kept = Costliest(range, images, {reduced.begin(), reduced.end()});
     if (kept == nullptr) return nullptr;
 
     UOp* keep = graph_.Make(Op::STORE, {images.at(place_), images.at(kept)});
-    std::vector<UOp*> turned(fold->src(0)->src().begin(), fold->src(0)->src().end());
-    turned.push_back(keep);  // in the same turn
-    UOp* folds = graph_.Make(Op::STORE, {graph_.Make(Op::AFTER, turned), fold->src(1)});
-    UOp* row = graph_.Make(Op::END, {folds, turn});
+    std::vector<UOp*> after(store_sum->src(0)->src().begin(), store_sum->src(0)->src().end());
+    after.push_back(keep);  // in the same iteration
+    UOp* new_store = graph_.Make(Op::STORE, {graph_.Make(Op::AFTER, after), store_sum->src(1)});
+    UOp* row = graph_.Make(Op::END, {new_store, loop});
     UOp* whole = graph_.Make(Op::AFTER, {place_->src(0), row});
     UOp* again = graph_.Make(Op::LOAD, {graph_.Make(Op::INDEX, {whole, place_->src(1)})});
     return Substitute(sink_, {{accumulation, row}, {kept, again}}, graph_);
   }
 
   UOp* Costliest(UOp* range, const absl::flat_hash_map<UOp*, UOp*>& images,
-                 const absl::flat_hash_set<UOp*>& folded) const {
+                 const absl::flat_hash_set<UOp*>& reduced) const {
     const auto in_loop = [&](UOp* uop) { return Contains(open_.at(uop), range); };
     UOp* best = nullptr;
     int64_t best_work = kWorthKeeping - 1;
     for (UOp* uop : Toposort(store_->src(1))) {
       if (!IsElementwise(uop->op()) || uop->dtype() != place_->src(0)->dtype() || uop->shape() != place_->shape() ||
-          !in_loop(uop) || !folded.contains(images.at(uop)))
+          !in_loop(uop) || !reduced.contains(images.at(uop)))
         continue;
       const std::vector<UOp*> below = Toposort(uop);
       int64_t work = 0;

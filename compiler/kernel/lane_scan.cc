@@ -35,12 +35,13 @@ std::optional<LaneScan> LaneScanOf(Graph& graph, UOp* reduce) {
   return LaneScan{value->src(2), a == other};
 }
 
-UOp* ScanLanes(Graph& graph, Op fold, UOp* value, bool descending) {
+UOp* ScanLanes(Graph& graph, Op reduce_op, UOp* value, bool descending) {
   const DType dtype = value->dtype();
   // -0 + x is x for every x, and not all its bits are 0: LLVM has a slow way to move those in.
-  UOp* nothing = fold == Op::ADD && IsFloat(dtype) ? ConstNumber(graph, dtype, -0.0) : Identity(graph, fold, dtype);
+  UOp* nothing =
+      reduce_op == Op::ADD && IsFloat(dtype) ? ConstNumber(graph, dtype, -0.0) : Identity(graph, reduce_op, dtype);
   for (int64_t by = 1; by < value->shape().back(); by *= 2)
-    value = graph.Make(fold, {value, Moved(graph, value, descending ? -by : by, nothing->arg_as<ConstArg>())});
+    value = graph.Make(reduce_op, {value, Moved(graph, value, descending ? -by : by, nothing->arg_as<ConstArg>())});
   return value;
 }
 

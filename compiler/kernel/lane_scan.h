@@ -1,4 +1,4 @@
-// A vector that is scanned in registers: in log2(lanes) steps, each of which folds the
+// A vector that is scanned in registers: in log2(lanes) steps, each of which reduces the
 // vector with itself, moved by 1, 2, 4, … lanes.
 #ifndef KILN_COMPILER_KERNEL_LANE_SCAN_H_
 #define KILN_COMPILER_KERNEL_LANE_SCAN_H_
@@ -10,16 +10,16 @@
 namespace kiln::compiler {
 
 // How lanes l of a REDUCE(WHERE(later, identity, value of m), m) over lanes m of the same
-// dimension are folded; none for another REDUCE.
+// dimension are reduced; none for another REDUCE.
 struct LaneScan {
   UOp* value;       // of m
-  bool descending;  // folded are the m from l on; otherwise those up to l
+  bool descending;  // reduced are the m from l on; otherwise those up to l
 };
 std::optional<LaneScan> LaneScanOf(Graph& graph, UOp* reduce);
 
 // `value`, whose last dimension is lanes, scanned along them.
-UOp* ScanLanes(Graph& graph, Op fold, UOp* value, bool descending);
-// The lane of a scan that has folded all.
+UOp* ScanLanes(Graph& graph, Op reduce_op, UOp* value, bool descending);
+// The lane of a scan that has reduced all.
 UOp* LastLane(Graph& graph, UOp* scanned, bool descending);
 
 }  // namespace kiln::compiler

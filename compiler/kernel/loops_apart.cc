@@ -12,8 +12,8 @@ namespace kiln::compiler {
 namespace {
 
 // Places are counted like digits: a loop that strides over all that the smaller ones reach together is a digit of
-// its own. What is no loop, or is a loop whose turns collide, is one block: nothing is known of it but a divisor of
-// its values and how far they reach.
+// its own. What is no loop, or is a loop whose iterations collide, is one block: nothing is known of it but a divisor
+// of its values and how far they reach.
 struct Digit {
   UOp* loop;
   __int128 stride, reach;
@@ -93,7 +93,7 @@ std::vector<UOp*> LoopsApart(UOp* sink, const std::vector<UOp*>& loops) {
     if (uop->op() != Op::STORE || uop->src(0)->op() != Op::INDEX) continue;
     const UOp* storage = uop->src(0)->src(0);
     while (storage->op() == Op::AFTER) storage = storage->src(0);
-    // Two STOREs of one turn may meet those of another.
+    // Two STOREs of one iteration may meet those of another.
     if (!written.insert(storage).second) return {};
     stores.push_back(uop);
   }

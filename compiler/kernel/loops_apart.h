@@ -1,4 +1,4 @@
-// Which turns of a kernel can never store to one place.
+// Which iterations of a kernel can never store to one place.
 #ifndef KILN_COMPILER_KERNEL_LOOPS_APART_H_
 #define KILN_COMPILER_KERNEL_LOOPS_APART_H_
 
@@ -8,9 +8,9 @@
 
 namespace kiln::compiler {
 
-// Those of `loops`, loops of the kernel's output, of which any two turns store to different places, whatever the
-// turns of the others are: they may run in any order, or at once. A loop whose turns may collide, or whose bound is
-// no number, is not among them, and keeps its order.
+// Those of `loops`, loops of the kernel's output, of which any two iterations store to different places, whatever the
+// iterations of the others are: they may run in any order, or at once. A loop whose iterations may collide, or whose
+// bound is no number, is not among them, and keeps its order.
 std::vector<UOp*> LoopsApart(UOp* sink, const std::vector<UOp*>& loops);
 
 }  // namespace kiln::compiler

@@ -56,13 +56,13 @@ std::vector<UOp*> OutputRanges(const UOp* sink) {
   return {body->src().begin() + 1, body->src().end()};
 }
 
-std::vector<UOp*> OuterFolds(UOp* sink) {
-  std::vector<UOp*> folds;
+std::vector<UOp*> OuterReduces(UOp* sink) {
+  std::vector<UOp*> reduces;
   for (UOp* uop : Toposort(sink)) {
     if (uop->op() != Op::END || uop == sink->src(0)) continue;
-    if (uop->src(1)->arg_as<RangeArg>().type == AxisType::kReduce) folds.push_back(uop);
+    if (uop->src(1)->arg_as<RangeArg>().type == AxisType::kReduce) reduces.push_back(uop);
   }
-  return folds;
+  return reduces;
 }
 
 int64_t LargestDivisor(int64_t n, int64_t at_most) {

@@ -25,9 +25,9 @@ std::optional<int64_t> StrideIn(UOp* index, UOp* range);
 // The kernel's output loops, outermost first: those of the END under `sink`.
 std::vector<UOp*> OutputRanges(const UOp* sink);
 
-// The ENDs of nests that fold into memory, in topological order: their outermost loop is a reduced one, outside of
+// The ENDs of nests that reduce into memory, in topological order: their outermost loop is a reduced one, outside of
 // loops of the output (opt/outer_reduce.h).
-std::vector<UOp*> OuterFolds(UOp* sink);
+std::vector<UOp*> OuterReduces(UOp* sink);
 
 // The largest divisor of `n`, which is positive, of at most `at_most`; 1 if that is less.
 int64_t LargestDivisor(int64_t n, int64_t at_most);

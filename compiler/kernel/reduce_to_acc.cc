@@ -17,22 +17,22 @@ UOp* MakeAccumulator(Graph& graph, UOp* value, absl::Span<UOp* const> loops, con
   arg.addrspace = AddrSpace::kReg;
   UOp* acc = graph.Make(Op::BUFFER, {ShapeSource(graph, value->shape())}, arg);
 
-  // The start value is set anew in every turn of the loops around.
+  // The start value is set anew in every iteration of the loops around.
   std::vector<UOp*> in_loops = {acc};
   in_loops.insert(in_loops.end(), outer.begin(), outer.end());
   UOp* ready = outer.empty() ? acc : graph.Make(Op::AFTER, in_loops);
   UOp* start = graph.Make(Op::STORE, {ready, Identity(graph, reduce.op, value->dtype())});
 
-  // In every turn: the dependence on the loops keeps the read inside them.
+  // In every iteration: the dependence on the loops keeps the read inside them.
   std::vector<UOp*> started = {acc, start};
   started.insert(started.end(), loops.begin(), loops.end());
-  UOp* turn = graph.Make(Op::AFTER, started);
-  UOp* next = graph.Make(Op::LOAD, {turn});
+  UOp* acc_in_loop = graph.Make(Op::AFTER, started);
+  UOp* next = graph.Make(Op::LOAD, {acc_in_loop});
   // A dot product adds what it is given.
   const bool adds = value->op() == Op::WMMA && reduce.op == Op::ADD;
   next = adds ? graph.Make(Op::WMMA, {value->src(0), value->src(1), next}, value->arg())
               : graph.Make(reduce.op, {next, value});
-  std::vector<UOp*> closed = {graph.Make(Op::STORE, {turn, next})};
+  std::vector<UOp*> closed = {graph.Make(Op::STORE, {acc_in_loop, next})};
   closed.insert(closed.end(), loops.begin(), loops.end());
   UOp* end = graph.Make(Op::END, closed);
   return graph.Make(Op::LOAD, {graph.Make(Op::AFTER, {acc, end})});

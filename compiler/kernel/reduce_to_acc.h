@@ -8,7 +8,7 @@ namespace kiln::compiler {
 
 // REDUCE(v, loop...) becomes: a REG buffer of v's lanes, set to the identity,
 // then END(STORE(acc, acc op v), loop...), then a LOAD. Beyond this point a
-// REDUCE folds lanes alone; or the items of a work group, by their SPECIALs: what
+// REDUCE reduces lanes alone; or the items of a work group, by their SPECIALs: what
 // each of them has accumulated, and all get the result.
 UOp* ReduceToAcc(Graph& graph, UOp* sink);
 

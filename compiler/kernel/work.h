@@ -1,4 +1,4 @@
-// What a value of a kernel costs, for those who weigh one thing against another.
+// What a value of a kernel costs, for code that compares costs.
 #ifndef KILN_COMPILER_KERNEL_WORK_H_
 #define KILN_COMPILER_KERNEL_WORK_H_
 
@@ -7,7 +7,7 @@
 namespace kiln::compiler {
 
 // About how many instructions one vector of `uop` takes: 1, but for what a target
-// computes itself by a polynomial (rules/native_ops.h).
+// computes itself by a polynomial (rules/transcendental/native_ops.h).
 inline int WorkOf(const UOp* uop) {
   switch (uop->op()) {
     case Op::EXP2: return 10;

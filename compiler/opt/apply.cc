@@ -59,7 +59,7 @@ bool Below(UOp* root, const UOp* uop) {
 // Lanes of one dimension are one range, but for those of a REDUCE that stands inside
 // another, which both close theirs.
 UOp* LaneRange(Graph& graph, UOp* sink, const UOp* split, const OptOp& opt) {
-  UOp* lane = MakeRange(graph, opt.amount, kLaneIds + opt.dimension, opt.target);
+  UOp* lane = MakeRange(graph, opt.factor(), kLaneIds + opt.dimension, opt.target);
   if (opt.target != AxisType::kUnroll) return lane;
   std::vector<UOp*> mine, others;
   for (UOp* uop : Toposort(sink)) {
@@ -70,25 +70,33 @@ UOp* LaneRange(Graph& graph, UOp* sink, const UOp* split, const OptOp& opt) {
   for (UOp* reduce : mine) {
     for (UOp* other : others) {
       if (reduce != other && (Below(reduce, other) || Below(other, reduce)))
-        return MakeRange(graph, opt.amount, kLaneIds + opt.dimension + graph.NextId() * kLaneDimensions, opt.target);
+        return MakeRange(graph, opt.factor(), kLaneIds + opt.dimension + graph.NextId() * kLaneDimensions, opt.target);
     }
   }
   return lane;
 }
 
-UOp* Split(Graph& graph, UOp* sink, UOp* range, const OptOp& opt) {
+// -- The rows of opt_ops.def. `axes` are AxesOf(sink).
+
+using Axes = std::vector<UOp*>;
+
+UOp* AxisAt(const Axes& axes, int64_t number) { return axes.at(static_cast<size_t>(number)); }
+
+UOp* ApplySplit(Graph& graph, UOp* sink, const Axes& axes, const OptOp& opt) {
+  UOp* range = AxisAt(axes, opt.axis);
   const int64_t size = range->src(0)->const_int();
-  KILN_CHECK(size % opt.amount == 0);
+  KILN_CHECK(size % opt.factor() == 0);
   const bool lane = opt.target == AxisType::kUpcast || opt.target == AxisType::kUnroll;
-  UOp* rest = MakeRange(graph, size / opt.amount, graph.NextId(), range->arg_as<RangeArg>().type);
-  UOp* part = lane ? LaneRange(graph, sink, range, opt) : MakeRange(graph, opt.amount, graph.NextId(), opt.target);
+  UOp* rest = MakeRange(graph, size / opt.factor(), graph.NextId(), range->arg_as<RangeArg>().type);
+  UOp* part = lane ? LaneRange(graph, sink, range, opt) : MakeRange(graph, opt.factor(), graph.NextId(), opt.target);
   UOp* outer = opt.top ? part : rest;
   UOp* inner = opt.top ? rest : part;
   UOp* value = Add(graph, Mul(graph, outer, inner->src(0)), inner);
   return ReplaceRange(graph, sink, range, value, {outer, inner});
 }
 
-UOp* Swap(Graph& graph, UOp* sink, UOp* a, UOp* b) {
+UOp* ApplySwap(Graph& graph, UOp* sink, const Axes& axes, const OptOp& opt) {
+  UOp *a = AxisAt(axes, opt.axis), *b = AxisAt(axes, opt.other());
   const std::vector<UOp*> output = OutputRanges(sink);
   const auto is_output = [&](UOp* range) { return std::find(output.begin(), output.end(), range) != output.end(); };
   if (is_output(a) != is_output(b))
@@ -147,15 +155,24 @@ UOp* PadTo(Graph& graph, UOp* sink, UOp* range, int64_t multiple, bool clamp) {
   return done[sink];
 }
 
+UOp* ApplyPadTo(Graph& graph, UOp* sink, const Axes& axes, const OptOp& opt) {
+  return PadTo(graph, sink, AxisAt(axes, opt.axis), opt.multiple(), opt.clamp);
+}
+
 // Two neighbouring loops of the output as one: (outer, inner) = (fused / n, fused mod n).
-UOp* Fuse(Graph& graph, UOp* sink, UOp* outer, UOp* inner) {
+UOp* ApplyFuse(Graph& graph, UOp* sink, const Axes& axes, const OptOp& opt) {
+  UOp *outer = AxisAt(axes, opt.axis), *inner = AxisAt(axes, opt.axis + 1);
   const int64_t n = inner->src(0)->const_int();
   UOp* fused = MakeRange(graph, outer->src(0)->const_int() * n, graph.NextId(), outer->arg_as<RangeArg>().type);
   sink = ReplaceRange(graph, sink, inner, graph.Make(Op::FLOORMOD, {fused, Idx(graph, n)}), {});
   return ReplaceRange(graph, sink, outer, graph.Make(Op::FLOORDIV, {fused, Idx(graph, n)}), {fused});
 }
 
-UOp* Copy(Graph& graph, UOp* sink, size_t number, UOp* level) {
+// Its axes count on behind all others, with the outermost loops of OuterReduces.
+UOp* ApplyLocal(Graph& graph, UOp* sink, Axes axes, const OptOp& opt) {
+  for (UOp* nest : OuterReduces(sink)) axes.push_back(nest->src(1));
+  UOp* level = AxisAt(axes, opt.axis);
+  const auto number = static_cast<size_t>(opt.operand());
   const std::vector<UOp*> operands = OperandsOf(sink);
   if (number < operands.size()) return CopyToLocal(graph, sink, operands[number], level);
   const std::optional<Packed> packed = PackInWords(graph, sink, operands.at(number - operands.size()));
@@ -163,23 +180,24 @@ UOp* Copy(Graph& graph, UOp* sink, size_t number, UOp* level) {
   return CopyToLocal(graph, packed->sink, packed->operand, level);
 }
 
-UOp* Tile(Graph& graph, UOp* sink, const OptOp& opt) {
-  const auto axis = [&](int64_t number) { return AxesOf(sink).at(static_cast<size_t>(number)); };
-  const MatrixTile& tile = MatrixTiles().at(static_cast<size_t>(opt.dimension));
-  const TiledProduct tiled = PutTile(graph, sink, axis(opt.axis), axis(opt.amount), tile);
+UOp* ApplyTensor(Graph& graph, UOp* sink, const Axes& axes, const OptOp& opt) {
+  const auto axis = [&](int64_t number) { return AxisAt(AxesOf(sink), number); };
+  const MatrixTile& tile = MatrixTiles().at(static_cast<size_t>(opt.tile()));
+  const TiledProduct tiled = PutTile(graph, sink, AxisAt(axes, opt.axis), AxisAt(axes, opt.columns()), tile);
   sink = PadTo(graph, tiled.sink, axis(opt.axis), tile.m, /*clamp=*/true);
-  sink = PadTo(graph, sink, axis(opt.amount), tile.n, /*clamp=*/true);
-  UOp* column = axis(opt.amount);
+  sink = PadTo(graph, sink, axis(opt.columns()), tile.n, /*clamp=*/true);
+  UOp* column = axis(opt.columns());
   sink = ReplaceRange(graph, sink, axis(opt.axis), tiled.row_value, tiled.row_loops);
   return ReplaceRange(graph, sink, column, tiled.column_value, tiled.column_loops);
 }
 
-UOp* Retype(Graph& graph, UOp* sink, UOp* range, AxisType type) {
-  UOp* typed = graph.Make(Op::RANGE, range->src(), RangeArg{range->arg_as<RangeArg>().id, type});
+UOp* ApplyThread(Graph& graph, UOp* sink, const Axes& axes, const OptOp& opt) {
+  UOp* range = AxisAt(axes, opt.axis);
+  UOp* typed = graph.Make(Op::RANGE, range->src(), RangeArg{range->arg_as<RangeArg>().id, AxisType::kThread});
   return Substitute(sink, {{range, typed}}, graph);
 }
 
-// Loops of one turn are no loops.
+// Loops of one iteration are no loops.
 UOp* DropUnitLoops(Graph& graph, UOp* sink) {
   for (UOp* axis : AxesOf(sink)) {
     if (axis->src(0)->IsConstInt(1)) sink = ReplaceRange(graph, sink, axis, Idx(graph, 0), {});
@@ -212,19 +230,11 @@ std::vector<UOp*> AxesOf(UOp* sink) {
 }
 
 UOp* ApplyOpt(Graph& graph, UOp* sink, const OptOp& opt) {
-  std::vector<UOp*> axes = AxesOf(sink);
-  if (opt.kind == OptOp::kLocal) {
-    for (UOp* fold : OuterFolds(sink)) axes.push_back(fold->src(1));
-  }
-  UOp* range = axes.at(static_cast<size_t>(opt.axis));
   switch (opt.kind) {
-    case OptOp::kSplit: return Split(graph, sink, range, opt);
-    case OptOp::kPadTo: return PadTo(graph, sink, range, opt.amount, opt.clamp);
-    case OptOp::kFuse: return Fuse(graph, sink, range, axes.at(static_cast<size_t>(opt.axis) + 1));
-    case OptOp::kLocal: return Copy(graph, sink, static_cast<size_t>(opt.amount), range);
-    case OptOp::kSwap: return Swap(graph, sink, range, axes.at(static_cast<size_t>(opt.amount)));
-    case OptOp::kTensor: return Tile(graph, sink, opt);
-    case OptOp::kThread: return Retype(graph, sink, range, AxisType::kThread);
+#define OPT_OP(Name, ...) \
+  case OptOp::k##Name: return Apply##Name(graph, sink, AxesOf(sink), opt);
+#include "compiler/opt/opt_ops.def"
+#undef OPT_OP
   }
   return sink;
 }

@@ -8,18 +8,18 @@
 #include "compiler/kernel/dots.h"
 #include "compiler/kernel/expand.h"
 #include "compiler/kernel/gpu_dims.h"
-#include "compiler/kernel/kernel_form.h"
 #include "compiler/kernel/ranges.h"
 #include "compiler/opt/local_buffer.h"
 #include "compiler/opt/outer_reduce.h"
 #include "compiler/opt/tensor_tile.h"
+#include "compiler/program/kernel_form.h"
 
 namespace kiln::compiler {
 namespace {
 
 // A value of more vectors than this many times the target's registers spills most of
 // itself, and takes the code generator long.
-constexpr int64_t kMostSpilled = 2;
+constexpr int64_t kMaxSpilled = 2;
 // Of a work item: 255 words, some of which hold addresses.
 constexpr int64_t kItemRegisters = 56, kItemVectorBytes = 16;
 
@@ -83,20 +83,21 @@ CheckedSchedule::CheckedSchedule(Graph& graph, UOp* plain, const v1::Target& tar
       target_(target),
       has_items_(target.kind() == v1::Target::NVPTX || target.kind() == v1::Target::AMDGPU),
       dots_(DotUnitsOf(target)),
-      stores_apart_(TurnsStoreApart(plain)) {
+      stores_apart_(IterationsStoreApart(plain)) {
   if (has_items_) {
     vector_bytes_ = kItemVectorBytes;
     registers_ = kItemRegisters;
   }
   Set(plain);
-  for (const UOp* axis : axes_) turns_ *= axis->src(0)->IsConst() ? static_cast<double>(axis->src(0)->const_int()) : 1;
+  for (const UOp* axis : axes_)
+    iterations_ *= axis->src(0)->IsConst() ? static_cast<double>(axis->src(0)->const_int()) : 1;
 }
 
 void CheckedSchedule::Set(UOp* sink) {
   sink_ = sink;
   axes_ = AxesOf(sink);
-  folds_.clear();
-  for (const UOp* fold : OuterFolds(sink)) folds_.push_back(fold->src(1));
+  reduces_.clear();
+  for (const UOp* reduce : OuterReduces(sink)) reduces_.push_back(reduce->src(1));
   const std::vector<UOp*> output = OutputRanges(sink);
   outputs_ = std::count_if(axes_.begin(), axes_.end(), [&](const UOp* axis) { return Has(output, axis); });
 }
@@ -107,7 +108,7 @@ absl::Status CheckedSchedule::Apply(const OptOp& opt) {
   KILN_RETURN_IF_ERROR(CheckRegisters(made));
   if (has_items_) KILN_RETURN_IF_ERROR(CheckItems(made));
   if (opt.kind == OptOp::kPadTo)
-    padding_ *= static_cast<double>((Size(opt.axis) + opt.amount - 1) / opt.amount * opt.amount) /
+    padding_ *= static_cast<double>((Size(opt.axis) + opt.multiple() - 1) / opt.multiple() * opt.multiple()) /
                 static_cast<double>(Size(opt.axis));
   threads_ |= opt.kind == OptOp::kThread;
   tiled_ |= opt.kind == OptOp::kTensor;
@@ -119,39 +120,36 @@ absl::Status CheckedSchedule::Apply(const OptOp& opt) {
 absl::Status CheckedSchedule::Check(const OptOp& opt) const {
   const auto count = static_cast<int64_t>(axes_.size());
   if (count == 0) return Bad("the kernel has no loops");
-  const auto folds = opt.kind == OptOp::kLocal ? static_cast<int64_t>(folds_.size()) : 0;
-  if (opt.axis < 0 || opt.axis >= count + folds) return Bad("the kernel has axes 0 to ", count + folds - 1);
+  const auto outer = opt.kind == OptOp::kLocal ? static_cast<int64_t>(reduces_.size()) : 0;
+  if (opt.axis < 0 || opt.axis >= count + outer) return Bad("the kernel has axes 0 to ", count + outer - 1);
   if (opt.axis < count && !axes_[static_cast<size_t>(opt.axis)]->src(0)->IsConst())
     return Bad("the size of the axis is not a number, but known when the kernel runs");
   if (threads_) return Bad("it stands behind THREAD, which is the last");
   if (tiled_) return Bad("it stands behind TC, which is the last");
   switch (opt.kind) {
-    case OptOp::kSplit: return CheckSplit(opt);
-    case OptOp::kPadTo: return CheckPadTo(opt);
-    case OptOp::kSwap: return CheckSwap(opt);
-    case OptOp::kFuse: return CheckFuse(opt);
-    case OptOp::kLocal: return CheckLocal(opt);
-    case OptOp::kThread: return CheckThread(opt);
-    case OptOp::kTensor: return CheckTensor(opt);
+#define OPT_OP(Name, ...) \
+  case OptOp::k##Name: return Check##Name(opt);
+#include "compiler/opt/opt_ops.def"
+#undef OPT_OP
   }
   return Bad("no such transform");
 }
 
-// What changes the order of turns, or runs several at once, is legal if each stores to a place of its own.
-absl::Status CheckedSchedule::NotWhileTurnsCollide() const {
+// What changes the order of iterations, or runs several at once, is legal if each stores to a place of its own.
+absl::Status CheckedSchedule::NotWhileIterationsCollide() const {
   if (stores_apart_) return absl::OkStatus();
-  return Bad("two turns of the output's loops may store to the same place, and the later one must win");
+  return Bad("two iterations of the output's loops may store to the same place, and the later one must win");
 }
 
 absl::Status CheckedSchedule::CheckSplit(const OptOp& opt) const {
   const int64_t size = Size(opt.axis);
-  if (opt.amount < 1 || size % opt.amount != 0)
-    return Bad("a factor of ", opt.amount, "; it must be a divisor of the axis's ", size);
+  if (opt.factor() < 1 || size % opt.factor() != 0)
+    return Bad("a factor of ", opt.factor(), "; it must be a divisor of the axis's ", size);
   const bool reduced = opt.axis >= outputs_;
   const bool lanes = opt.target == (reduced ? AxisType::kUnroll : AxisType::kUpcast);
   const bool item = reduced ? opt.target == AxisType::kGroupReduce
                             : opt.target == AxisType::kLocal || opt.target == AxisType::kGlobal;
-  if (has_items_ && item) return reduced ? absl::OkStatus() : NotWhileTurnsCollide();
+  if (has_items_ && item) return reduced ? absl::OkStatus() : NotWhileIterationsCollide();
   if (!lanes && opt.target != (reduced ? AxisType::kReduce : AxisType::kLoop)) {
     return Bad("a target AxisType of ", static_cast<int>(opt.target), "; ",
                reduced ? "a reduced axis takes UNROLL, REDUCE or GROUP_REDUCE"
@@ -176,7 +174,7 @@ int64_t CheckedSchedule::FreeDimension(int axis) const {
 
 absl::Status CheckedSchedule::CheckLanes(const OptOp& opt) const {
   UOp* range = axes_[static_cast<size_t>(opt.axis)];
-  if (opt.axis < outputs_) KILN_RETURN_IF_ERROR(NotWhileTurnsCollide());
+  if (opt.axis < outputs_) KILN_RETURN_IF_ERROR(NotWhileIterationsCollide());
   if (opt.dimension < 0 || opt.dimension >= kLaneDimensions)
     return Bad("lane dimension ", opt.dimension, "; there are 0 to ", kLaneDimensions - 1);
   const absl::flat_hash_map<UOp*, RangeSet> open = OpenRanges(sink_);
@@ -191,7 +189,7 @@ absl::Status CheckedSchedule::CheckLanes(const OptOp& opt) const {
   }
   for (UOp* fill : Fills(sink_)) {
     if (Has(open.at(fill), range))
-      return Bad("a LOCAL copy is made inside this loop, in each of its turns; its lanes would share one copy");
+      return Bad("a LOCAL copy is made inside this loop, in each of its iterations; its lanes would share one copy");
   }
   return absl::OkStatus();
 }
@@ -202,11 +200,11 @@ absl::Status CheckedSchedule::CheckItems(UOp* sink) const {
     return Bad("LOCAL and GROUP_REDUCE axes of ", items.size(), " kinds; work items have 3 coordinates");
   int64_t all = 1;
   for (const int64_t along : items) {
-    if (along <= kMostItemsOfGroup / all) {
+    if (along <= kMaxItemsOfGroup / all) {
       all *= along;
       continue;
     }
-    return Bad("too many work items in a group: ", all, " x ", along, "; it may have ", kMostItemsOfGroup);
+    return Bad("too many work items in a group: ", all, " x ", along, "; it may have ", kMaxItemsOfGroup);
   }
   return absl::OkStatus();
 }
@@ -220,21 +218,21 @@ absl::Status CheckedSchedule::CheckRegisters(UOp* sink) const {
     if (uop->op() == Op::RANGE && IsLane(uop)) last = std::max(last, LaneDimension(uop));
   }
   for (UOp* uop : order) {
-    // Dot products take words of several lanes, and fold them at once.
+    // Dot products take words of several lanes, and reduce them at once.
     if (uop->op() != Op::REDUCE) continue;
     const std::optional<DotFactors> factors = DotFactorsOf(uop->src(0), dots_);
-    UOp* folded = factors.has_value() ? DotLanesIn(factors->a) : nullptr;
-    if (folded == nullptr) continue;
-    for (auto& [node, ranges] : open) ranges.erase(std::remove(ranges.begin(), ranges.end(), folded), ranges.end());
+    UOp* dot_lanes = factors.has_value() ? DotLanesIn(factors->a) : nullptr;
+    if (dot_lanes == nullptr) continue;
+    for (auto& [node, ranges] : open) ranges.erase(std::remove(ranges.begin(), ranges.end(), dot_lanes), ranges.end());
   }
   for (UOp* uop : order) {
     // Of indices, only quotients are computed lane by lane.
     const bool computed = uop->dtype() != kIndexType || uop->op() == Op::FLOORDIV || uop->op() == Op::FLOORMOD;
     if (computed && (IsElementwise(uop->op()) || uop->op() == Op::LOAD)) {
       const int64_t vectors = VectorsOf(open.at(uop), last, ItemSize(uop->dtype()), vector_bytes_);
-      if (vectors > kMostSpilled * registers_)
+      if (vectors > kMaxSpilled * registers_)
         return Bad("lanes too wide: a value takes ", vectors, " vector registers; this target has ", registers_,
-                   ", and a value may take at most ", kMostSpilled * registers_);
+                   ", and a value may take at most ", kMaxSpilled * registers_);
     }
     if (uop->op() != Op::REDUCE) continue;
     RangeSet lanes = open.at(uop->src(0));
@@ -252,32 +250,32 @@ absl::Status CheckedSchedule::CheckRegisters(UOp* sink) const {
 }
 
 absl::Status CheckedSchedule::CheckPadTo(const OptOp& opt) const {
-  if (opt.amount < 1 || opt.amount > kMostMultiple)
-    return Bad("a multiple of ", opt.amount, "; it is from 1 to ", kMostMultiple);
+  if (opt.multiple() < 1 || opt.multiple() > kMaxMultiple)
+    return Bad("a multiple of ", opt.multiple(), "; it is from 1 to ", kMaxMultiple);
   const auto size = static_cast<double>(Size(opt.axis));
-  const auto padded = static_cast<double>((Size(opt.axis) + opt.amount - 1) / opt.amount * opt.amount);
+  const auto padded = static_cast<double>((Size(opt.axis) + opt.multiple() - 1) / opt.multiple() * opt.multiple());
   const double padding = padding_ * padded / size;
-  if (padding > kMostPadding && padding * turns_ > kMostPaddedTurns)
-    return Bad("padding makes the kernel ", padding, " times as long; at most ", kMostPadding, " times");
+  if (padding > kMaxPadding && padding * iterations_ > kMaxPaddedIterations)
+    return Bad("padding makes the kernel ", padding, " times as long; at most ", kMaxPadding, " times");
   return absl::OkStatus();
 }
 
 absl::Status CheckedSchedule::CheckSwap(const OptOp& opt) const {
   const auto count = static_cast<int64_t>(axes_.size());
-  if (opt.amount < 0 || opt.amount >= count) return Bad("it wants (axis), from 0 to ", count - 1);
+  if (opt.other() < 0 || opt.other() >= count) return Bad("it wants (axis), from 0 to ", count - 1);
   UOp* a = axes_[static_cast<size_t>(opt.axis)];
-  UOp* b = axes_[static_cast<size_t>(opt.amount)];
-  if (has_items_ && (opt.axis < outputs_) != (opt.amount < outputs_))
+  UOp* b = axes_[static_cast<size_t>(opt.other())];
+  if (has_items_ && (opt.axis < outputs_) != (opt.other() < outputs_))
     return Bad("a reduced loop outside of one of the output needs memory of a thread's own; work items have none");
-  if (opt.axis < outputs_ && opt.amount >= outputs_) return CheckOuterReduce(sink_, a, b);
-  if (opt.amount < outputs_ && opt.axis >= outputs_) return CheckOuterReduce(sink_, b, a);
+  if (opt.axis < outputs_ && opt.other() >= outputs_) return CheckOuterReduce(sink_, a, b);
+  if (opt.other() < outputs_ && opt.axis >= outputs_) return CheckOuterReduce(sink_, b, a);
   const std::vector<UOp*> order = Toposort(sink_);
   const bool together = std::any_of(order.begin(), order.end(),
                                     [&](const UOp* uop) { return Has(ClosedBy(uop), a) && Has(ClosedBy(uop), b); });
   if (!together)
-    return Bad("axis ", opt.amount,
+    return Bad("axis ", opt.other(),
                " is of another nest; two axes of one REDUCE swap, two of the output, or one of each");
-  return opt.axis < outputs_ ? NotWhileTurnsCollide() : absl::OkStatus();
+  return opt.axis < outputs_ ? NotWhileIterationsCollide() : absl::OkStatus();
 }
 
 absl::Status CheckedSchedule::CheckFuse(const OptOp& opt) const {
@@ -293,54 +291,53 @@ absl::Status CheckedSchedule::CheckLocal(const OptOp& opt) const {
   const auto axis = static_cast<size_t>(opt.axis);
   if (opt.axis >= outputs_ && axis < axes_.size())
     return Bad(
-        "a copy is made in each turn of a loop of the output, or of a reduced one that a SWAP brought outside; this "
-        "one is reduced");
-  UOp* level = axis < axes_.size() ? axes_[axis] : folds_[axis - axes_.size()];
+        "a copy is made in each iteration of a loop of the output, or of a reduced one that a SWAP brought outside; "
+        "this one is reduced");
+  UOp* level = axis < axes_.size() ? axes_[axis] : reduces_[axis - axes_.size()];
   const std::vector<UOp*> operands = OperandsOf(sink_);
   const auto count = static_cast<int64_t>(operands.size());
-  if (count == 0) return Bad("the kernel reads nothing again in several turns of the output: a copy is for that");
-  if (opt.amount < 0 || opt.amount >= 2 * count)
+  if (count == 0) return Bad("the kernel reads nothing again in several iterations of the output: a copy is for that");
+  if (opt.operand() < 0 || opt.operand() >= 2 * count)
     return Bad("it wants (operand), from 0 to ", count - 1, ", or ", count, " more to copy it in words");
-  UOp* operand = operands[static_cast<size_t>(opt.amount % count)];
-  if (ReadsLocal(operand)) return Bad("operand ", opt.amount % count, " is a copy already");
+  UOp* operand = operands[static_cast<size_t>(opt.operand() % count)];
+  if (ReadsLocal(operand)) return Bad("operand ", opt.operand() % count, " is a copy already");
   UOp* sink = sink_;
-  if (opt.amount >= count) {
+  if (opt.operand() >= count) {
     const std::optional<Packed> packed = PackInWords(*graph_, sink_, operand);
     if (!packed.has_value())
-      return Bad("operand ", opt.amount % count,
+      return Bad("operand ", opt.operand() % count,
                  " cannot be copied in words: a word is of four UNROLL lanes of an 8-bit integer "
                  "that is widened, or of two of a bfloat16");
     sink = packed->sink;
     operand = packed->operand;
   }
   const int64_t bytes = LocalBytes(sink, operand, level);
-  if (bytes == 0) return Bad("operand ", opt.amount % count, " cannot be copied: the kernel writes what it reads");
+  if (bytes == 0) return Bad("operand ", opt.operand() % count, " cannot be copied: the kernel writes what it reads");
   const int64_t all = bytes + LocalBytes(sink_);
-  if (bytes > kMostLocalBytes)
-    return Bad("too much local memory: more than ", kMostLocalBytes, " bytes; a kernel may have ", kMostLocalBytes);
-  if (all > kMostLocalBytes)
-    return Bad("too much local memory: ", all, " bytes together; a kernel may have ", kMostLocalBytes);
+  if (bytes > kMaxLocalBytes)
+    return Bad("too much local memory: more than ", kMaxLocalBytes, " bytes; a kernel may have ", kMaxLocalBytes);
+  if (all > kMaxLocalBytes)
+    return Bad("too much local memory: ", all, " bytes together; a kernel may have ", kMaxLocalBytes);
   return absl::OkStatus();
 }
 
 absl::Status CheckedSchedule::CheckTensor(const OptOp& opt) const {
   if (!has_items_) return MakeError(v1::UNSUPPORTED_OP, "this target has no tensor cores");
   const auto count = static_cast<int64_t>(axes_.size()), tiles = static_cast<int64_t>(MatrixTiles().size());
-  if (opt.dimension < 0 || opt.dimension >= tiles)
-    return Bad("tile ", opt.dimension, "; there are tiles 0 to ", tiles - 1);
-  if (opt.amount < 0 || opt.amount >= count) return Bad("its columns are an axis from 0 to ", count - 1);
-  KILN_RETURN_IF_ERROR(NotWhileTurnsCollide());
-  return CheckTile(sink_, axes_[static_cast<size_t>(opt.axis)], axes_[static_cast<size_t>(opt.amount)],
-                   MatrixTiles()[static_cast<size_t>(opt.dimension)], target_);
+  if (opt.tile() < 0 || opt.tile() >= tiles) return Bad("tile ", opt.tile(), "; there are tiles 0 to ", tiles - 1);
+  if (opt.columns() < 0 || opt.columns() >= count) return Bad("its columns are an axis from 0 to ", count - 1);
+  KILN_RETURN_IF_ERROR(NotWhileIterationsCollide());
+  return CheckTile(sink_, axes_[static_cast<size_t>(opt.axis)], axes_[static_cast<size_t>(opt.columns())],
+                   MatrixTiles()[static_cast<size_t>(opt.tile())], target_);
 }
 
 absl::Status CheckedSchedule::CheckThread(const OptOp& opt) const {
   if (has_items_) return Bad("threads are a processor's; of a GPU it is GLOBAL and LOCAL");
   if (opt.axis != 0 || outputs_ == 0)
     return Bad("threads share the outermost loop of the output, axis 0: SWAP brings another one there");
-  if (FoldsOutside(sink_, axes_[0]))
-    return Bad("the accumulators of a REDUCE are folded outside of this loop: each thread would fold all of them");
-  return NotWhileTurnsCollide();
+  if (ReducesOutside(sink_, axes_[0]))
+    return Bad("the accumulators of a REDUCE are updated outside of this loop: each thread would update all of them");
+  return NotWhileIterationsCollide();
 }
 
 }  // namespace kiln::compiler

@@ -2,7 +2,7 @@
 // applied: for schedules that do not come from our own rules.
 //
 // What is refused would change a value, or is beyond what the target holds. What may
-// merely be slow is let in: a search finds that out, and a client may know better.
+// merely be slow is accepted: a search finds that out, and a client may know better.
 #ifndef KILN_COMPILER_OPT_CHECKED_SCHEDULE_H_
 #define KILN_COMPILER_OPT_CHECKED_SCHEDULE_H_
 
@@ -16,9 +16,9 @@
 
 namespace kiln::compiler {
 
-// Padding may make a kernel this many times as long, or one of so few turns.
-inline constexpr double kMostPadding = 64, kMostPaddedTurns = 1 << 16;
-inline constexpr int64_t kMostMultiple = 4096;  // of a PADTO
+// Padding may make a kernel this many times as long, or one of so few iterations.
+inline constexpr double kMaxPadding = 64, kMaxPaddedIterations = 1 << 16;
+inline constexpr int64_t kMaxMultiple = 4096;  // of a PADTO
 
 class CheckedSchedule {
  public:
@@ -56,7 +56,7 @@ class CheckedSchedule {
   absl::Status Check(const OptOp& opt) const;
   absl::Status CheckRegisters(UOp* sink) const;
   absl::Status CheckItems(UOp* sink) const;
-  absl::Status NotWhileTurnsCollide() const;
+  absl::Status NotWhileIterationsCollide() const;
 
   int64_t Size(int64_t axis) const { return axes_[static_cast<size_t>(axis)]->src(0)->const_int(); }
   void Set(UOp* sink);
@@ -64,7 +64,7 @@ class CheckedSchedule {
   Graph* graph_;
   UOp* sink_ = nullptr;
   std::vector<UOp*> axes_;
-  std::vector<UOp*> folds_;  // the reduced loops outside of the output's: only LOCAL takes them, behind the axes
+  std::vector<UOp*> reduces_;  // the reduced loops outside of the output's: only LOCAL takes them, behind the axes
   int64_t outputs_ = 0;
   std::vector<OptOp> opts_;
   int64_t vector_bytes_, registers_;
@@ -73,7 +73,7 @@ class CheckedSchedule {
   DotUnits dots_;
   bool stores_apart_;
   bool threads_ = false, tiled_ = false;
-  double turns_ = 1, padding_ = 1;
+  double iterations_ = 1, padding_ = 1;
 };
 
 }  // namespace kiln::compiler

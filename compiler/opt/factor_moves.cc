@@ -8,23 +8,23 @@
 namespace kiln::compiler {
 namespace {
 
-constexpr int64_t kMostOfWindow = int64_t{1} << 30;
+constexpr int64_t kMaxOfWindow = int64_t{1} << 30;
 
 using Quotients = std::map<int64_t, int64_t>;  // sum of n / first * second
 
-// A loop as a digit of what counts the turns of several.
+// A loop as a digit of what counts the iterations of several.
 struct Digit {
   int64_t inner, size;
   bool first;  // nothing is above it
-  bool folded;
+  bool reduced;
 };
 using Digits = std::vector<std::pair<UOp*, Digit>>;
 
-void AddDigits(Digits& digits, absl::Span<UOp* const> loops, bool folded) {
+void AddDigits(Digits& digits, absl::Span<UOp* const> loops, bool reduced) {
   int64_t inner = 1;
   for (size_t k = loops.size(); k-- > 0;) {
     const int64_t size = loops[k]->src(0)->const_int();
-    digits.emplace_back(loops[k], Digit{inner, size, k == 0, folded});
+    digits.emplace_back(loops[k], Digit{inner, size, k == 0, reduced});
     inner *= size;
   }
 }
@@ -36,7 +36,7 @@ bool DependsOn(UOp* uop, const Digits& digits) {
   });
 }
 
-// `uop` as quotients of a loop's own turns, and that loop.
+// `uop` as quotients of a loop's own iterations, and that loop.
 struct OfLoop {
   UOp* loop;
   Quotients quotients;
@@ -49,7 +49,7 @@ std::optional<OfLoop> OfLoopIn(UOp* uop) {
   if (!divided.has_value() || divided->quotients.size() != 1 || divided->quotients.begin()->second != 1)
     return std::nullopt;
   const int64_t every = divided->quotients.begin()->first, by = uop->src(1)->const_int();
-  if (every > kMostOfWindow || by > kMostOfWindow) return std::nullopt;
+  if (every > kMaxOfWindow || by > kMaxOfWindow) return std::nullopt;
   if (uop->op() == Op::FLOORDIV) return OfLoop{divided->loop, {{every * by, 1}}};
   return OfLoop{divided->loop, {{every, 1}, {every * by, -by}}};
 }
@@ -100,7 +100,7 @@ bool AddCondition(std::vector<Condition>& conditions, UOp* uop) {
   Sort(number);
   if (number.terms.empty()) return false;
   const Bounds range = number.Range();
-  if (range.min < -kMostOfWindow || range.max > kMostOfWindow) return false;
+  if (range.min < -kMaxOfWindow || range.max > kMaxOfWindow) return false;
   auto least = static_cast<int64_t>(range.min), greatest = static_cast<int64_t>(range.max);
   holds ? greatest = std::min<int64_t>(greatest, -1) : least = std::max<int64_t>(least, 0);
   least -= number.constant;
@@ -125,10 +125,10 @@ bool AddCondition(std::vector<Condition>& conditions, UOp* uop) {
 }  // namespace
 
 std::optional<FactorMoves> MovesOf(const LinearForm& number, absl::Span<UOp* const> rows,
-                                   absl::Span<UOp* const> folded) {
+                                   absl::Span<UOp* const> reduced) {
   Digits digits;
   AddDigits(digits, rows, false);
-  AddDigits(digits, folded, true);
+  AddDigits(digits, reduced, true);
   FactorMoves moves;
   moves.rest.constant = number.constant;
   std::array<Quotients, 2> quotients;
@@ -142,16 +142,16 @@ std::optional<FactorMoves> MovesOf(const LinearForm& number, absl::Span<UOp* con
       continue;
     }
     for (const auto& [every, by] : of->quotients) {
-      if (!AddQuotient(quotients[digit->second.folded], digit->second, every, by * term.coefficient))
+      if (!AddQuotient(quotients[digit->second.reduced], digit->second, every, by * term.coefficient))
         return std::nullopt;
     }
   }
-  for (const bool is_folded : {false, true}) {
-    for (const auto& [every, by] : quotients[is_folded]) {
+  for (const bool is_reduced : {false, true}) {
+    for (const auto& [every, by] : quotients[is_reduced]) {
       if (every == 1) {
-        (is_folded ? moves.step_k : moves.step) = by;
+        (is_reduced ? moves.step_k : moves.step) = by;
       } else if (by != 0) {
-        moves.jumps.push_back({is_folded, every, by});
+        moves.jumps.push_back({is_reduced, every, by});
       }
     }
   }

@@ -1,8 +1,8 @@
-// How the places of a factor move in a product by work groups (ir/group_product.h): by steps and jumps along its rows
-// and along what is folded; and from which to which place there is anything.
+// How the places of a factor move in a product by work groups (structure/group_product.h): by steps and jumps along its
+// rows and along what is reduced; and from which to which place there is anything.
 //
-// Rows, or what is folded, may be several loops, whose turns are counted as one number, n, the last loop's the fastest.
-// A loop is then a digit of n, and any digit is a difference of n / every * by:
+// Rows, or what is reduced, may be several loops, whose iterations are counted as one number, n, the last loop's the
+// fastest. A loop is then a digit of n, and any digit is a difference of n / every * by:
 //
 //   n / inner % size  =  n / inner - n / (inner * size) * size
 //
@@ -16,8 +16,8 @@
 
 #include "absl/types/span.h"
 #include "compiler/ir/graph.h"
-#include "compiler/ir/group_product.h"
 #include "compiler/rules/linear.h"
+#include "compiler/structure/group_product.h"
 
 namespace kiln::compiler {
 
@@ -31,7 +31,7 @@ struct FactorMoves {
 // Of `number`, in which loops, of constant sizes, stand by themselves or as digits: divided by a number, and of that
 // the remainder. None of any other.
 std::optional<FactorMoves> MovesOf(const LinearForm& number, absl::Span<UOp* const> rows,
-                                   absl::Span<UOp* const> folded);
+                                   absl::Span<UOp* const> reduced);
 
 // least <= number <= greatest; the number's constant is 0.
 struct Condition {

@@ -27,7 +27,7 @@ class FactorMovesTest : public ::testing::Test {
     if (!moves.has_value()) return "none";
     std::string text = absl::StrCat(moves->step, " ", moves->step_k);
     for (const Jump& jump : moves->jumps)
-      absl::StrAppend(&text, jump.folded ? " k/" : " row/", jump.every, "*", jump.by);
+      absl::StrAppend(&text, jump.reduced ? " k/" : " row/", jump.every, "*", jump.by);
     return text;
   }
 
@@ -59,9 +59,9 @@ TEST_F(FactorMovesTest, GiveThePlacesOfAConvolution) {
     const auto size = [&](size_t i) { return order[i]->src(0)->const_int(); };
     for (int64_t row = 0; row < 20; ++row) {
       for (int64_t i = 0; i < 12; ++i) {
-        const int64_t turns[] = {i / size(2) / size(1), i / size(2) % size(1), i % size(2)};
+        const int64_t iterations[] = {i / size(2) / size(1), i / size(2) % size(1), i % size(2)};
         int64_t want = row / 5 * 22 + row % 5 * 2;
-        for (size_t k = 0; k < 3; ++k) want += turns[k] * (order[k] == c ? 99 : order[k] == ky ? 11 : 1);
+        for (size_t k = 0; k < 3; ++k) want += iterations[k] * (order[k] == c ? 99 : order[k] == ky ? 11 : 1);
         EXPECT_EQ(row * moves->step + i * moves->step_k + JumpsTo(moves->jumps, row, i), want);
       }
     }

@@ -12,7 +12,7 @@ namespace kiln::compiler {
 namespace {
 
 // Larger expressions are not evaluated 256 times.
-constexpr size_t kMostNodes = 64;
+constexpr size_t kMaxNodes = 64;
 constexpr uint64_t kPatterns = 256;
 
 // What `uop` is computed by, sources first, from numbers and one LOAD; false if from more, or by more than so many
@@ -29,7 +29,7 @@ bool Collect(UOp* uop, size_t levels, std::vector<UOp*>& order, UOp*& load) {
     if (!Collect(source, levels - 1, order, load)) return false;
   }
   order.push_back(uop);
-  return order.size() <= kMostNodes;
+  return order.size() <= kMaxNodes;
 }
 
 using Values = std::array<uint64_t, kPatterns>;
@@ -69,7 +69,7 @@ bool AreOf(DType format, const Values& values) {
 std::optional<Float8Value> Float8ValueOf(UOp* uop) {
   UOp* load = nullptr;
   std::vector<UOp*> order;
-  if (uop->dtype() != DType::kFloat32 || !Collect(uop, kMostNodes, order, load) || load == nullptr || order.empty() ||
+  if (uop->dtype() != DType::kFloat32 || !Collect(uop, kMaxNodes, order, load) || load == nullptr || order.empty() ||
       load->dtype() != DType::kUint8)
     return std::nullopt;
   const Values values = Evaluate(order, load);

@@ -17,7 +17,7 @@ namespace {
 // What all copies together may take: so many bytes, or so many times what they are made of. A copy
 // for every place of a window over an image holds each of its elements as often as the window does.
 constexpr int64_t kLittle = 64 << 10;
-constexpr int64_t kMostTimes = 4;
+constexpr int64_t kMaxTimes = 4;
 
 bool IsStorage(const UOp* uop) { return uop->op() == Op::PARAM && !uop->IsVariable(); }
 
@@ -72,7 +72,7 @@ class Copy {
     copy.constant_ = OnlyConstant(copy.store_->src(1));
     if (copy.constant_ == nullptr) return std::nullopt;
     std::vector<UOp*> loops = OutputRanges(sink);
-    for (const UOp* fold : OuterFolds(sink)) loops.push_back(fold->src(1));
+    for (const UOp* reduce : OuterReduces(sink)) loops.push_back(reduce->src(1));
     for (UOp* range : loops) {
       const RangeSet& around = open.at(copy.fill_);
       if (std::find(around.begin(), around.end(), range) == around.end()) continue;
@@ -123,14 +123,14 @@ class Copy {
   // Counts no farther than it must: the sizes of loops are a client's.
   bool IsSmall() const {
     const int64_t source = MaxElements(constant_->shape()) * ItemSize(constant_->dtype());
-    const int64_t most = std::max(kLittle, kMostTimes * source);
+    const int64_t max_bytes = std::max(kLittle, kMaxTimes * source);
     int64_t bytes = NumElements(buffer_->shape()) * ItemSize(buffer_->dtype());
     for (const UOp* range : around_) {
-      const int64_t turns = range->src(0)->const_int();
-      if (turns > 0 && bytes > most / turns) return false;
-      bytes *= turns;
+      const int64_t iterations = range->src(0)->const_int();
+      if (iterations > 0 && bytes > max_bytes / iterations) return false;
+      bytes *= iterations;
     }
-    return bytes <= most;
+    return bytes <= max_bytes;
   }
 
   UOp* buffer_ = nullptr;

@@ -30,7 +30,7 @@ struct Hoisted {
 
 // `sink`, scheduled, without the copies of what is made of one constant each: in their
 // place it reads PARAMs whose slots follow `slots`, the number of those it has. Adds to
-// `hoisted` who fills these, in that order. Copies that would take several times the
+// `hoisted` the kernels that fill these, in that order. Copies that would take several times the
 // memory of the constant stay where they are.
 UOp* HoistCopies(Graph& graph, UOp* sink, uint32_t slots, std::vector<Hoisted>& hoisted);
 

@@ -39,18 +39,18 @@ UOp* OnlyReduce(UOp* sink) {
   return only;
 }
 
-// The ranges around the REDUCE, loops from the outside: those of the output, or of the nest in which it is folded
+// The ranges around the REDUCE, loops from the outside: those of the output, or of the nest in which it is reduced
 // into memory.
 std::vector<UOp*> RangesAround(UOp* sink, const UOp* reduce) {
   const std::vector<UOp*> outputs = OutputRanges(sink);
-  for (UOp* fold : OuterFolds(sink)) {
-    const std::vector<UOp*> below = Toposort(fold);
+  for (UOp* nest : OuterReduces(sink)) {
+    const std::vector<UOp*> below = Toposort(nest);
     if (!Has(below, reduce)) continue;
     std::vector<UOp*> around;
-    const RangeSet open = OpenRanges(fold).at(fold);
+    const RangeSet open = OpenRanges(nest).at(nest);
     std::copy_if(outputs.begin(), outputs.end(), std::back_inserter(around),
                  [&](const UOp* range) { return Has(open, range); });
-    around.insert(around.end(), fold->src().begin() + 1, fold->src().end());
+    around.insert(around.end(), nest->src().begin() + 1, nest->src().end());
     return around;
   }
   return outputs;
@@ -79,13 +79,13 @@ struct Layout {
 
   int64_t Elements() const {
     int64_t elements = 1;
-    for (const WalkedAxis& axis : axes) elements = std::min(elements, kMostLocalBytes) * axis.extent;
-    for (const UOp* lane : lanes) elements = std::min(elements, kMostLocalBytes) * lane->src(0)->const_int();
+    for (const WalkedAxis& axis : axes) elements = std::min(elements, kMaxLocalBytes) * axis.extent;
+    for (const UOp* lane : lanes) elements = std::min(elements, kMaxLocalBytes) * lane->src(0)->const_int();
     return elements;
   }
 };
 
-// Of what `operand` is in all turns of the loops inside `level`.
+// Of what `operand` is in all iterations of the loops inside `level`.
 Layout LayoutOf(UOp* sink, UOp* operand, UOp* level) {
   Layout layout;
   const RangeSet open = OpenRanges(operand).at(operand);
@@ -123,7 +123,7 @@ absl::flat_hash_set<const UOp*> Written(UOp* sink) {
 }
 
 // The loops and lanes that fill a copy. They walk the operand as memory has it: vectors along its last axis where
-// that is contiguous, whichever lanes will read them. If those are along another, each square of elements is turned
+// that is contiguous, whichever lanes will read them. If those are along another, each square of elements is transposed
 // on its way (kernel/expand.h).
 class Filler {
  public:
@@ -134,19 +134,19 @@ class Filler {
         last == nullptr || last->stride != 1
             ? 1
             : static_cast<int64_t>(std::bit_floor(static_cast<uint64_t>(std::clamp<int64_t>(last->extent, 1, lanes))));
-    const bool turned =
-        vector >= kLeastVector && !layout.lanes.empty() && dimension > 0 && Turns(operand, layout.lanes);
-    const bool vectors = vector >= kLeastVector && (layout.lanes.empty() || turned);
+    const bool transposed =
+        vector >= kMinVector && !layout.lanes.empty() && dimension > 0 && Transposes(operand, layout.lanes);
+    const bool vectors = vector >= kMinVector && (layout.lanes.empty() || transposed);
     // Along the vectors last: a processor fetches ahead what it is asked for in equal steps.
     for (UOp* lane : layout.lanes) {
-      const bool loop = turned && lane != layout.lanes.back();
+      const bool loop = transposed && lane != layout.lanes.back();
       const int64_t id = graph.NextId();
       own_[lane] = loop ? Loop(lane->src(0)->const_int(), AxisType::kLoop, id)
                         : Lane(lane->src(0)->const_int(), lane->arg_as<RangeArg>().type, LaneDimension(lane));
     }
     for (const WalkedAxis& axis : layout.axes) {
       for (const WalkedAxis::Part& part : axis.parts) own_[part.range] = Idx(graph, 0);
-      own_[axis.unit()] = vectors && &axis == last ? Along(axis.extent, vector, turned ? 0 : dimension)
+      own_[axis.unit()] = vectors && &axis == last ? Along(axis.extent, vector, transposed ? 0 : dimension)
                                                    : Loop(axis.extent, AxisType::kLoop, graph.NextId());
     }
     std::stable_partition(closed_.begin(), closed_.end(), [](const UOp* range) { return !IsLane(range); });
@@ -158,10 +158,10 @@ class Filler {
   const std::vector<UOp*>& closed() const { return closed_; }
 
  private:
-  static constexpr int64_t kLeastVector = 4;
+  static constexpr int64_t kMinVector = 4;
 
   // Whether memory lies across the lanes: no two of them are neighbours.
-  static bool Turns(UOp* operand, absl::Span<UOp* const> lanes) {
+  static bool Transposes(UOp* operand, absl::Span<UOp* const> lanes) {
     if (lanes.size() > 1 && LaneDimension(lanes[0]) == 0) return false;  // rows have that dimension
     for (UOp* uop : Toposort(operand)) {
       if (uop->op() != Op::LOAD) continue;
@@ -171,9 +171,9 @@ class Filler {
     return false;
   }
 
-  UOp* Loop(int64_t turns, AxisType type, int64_t id) {
-    if (turns == 1) return Idx(graph_, 0);
-    closed_.push_back(graph_.Make(Op::RANGE, {Idx(graph_, turns)}, RangeArg{id, type}));
+  UOp* Loop(int64_t iterations, AxisType type, int64_t id) {
+    if (iterations == 1) return Idx(graph_, 0);
+    closed_.push_back(graph_.Make(Op::RANGE, {Idx(graph_, iterations)}, RangeArg{id, type}));
     return closed_.back();
   }
   UOp* Lane(int64_t size, AxisType type, int64_t dimension) {

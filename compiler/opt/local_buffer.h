@@ -17,16 +17,16 @@
 namespace kiln::compiler {
 
 // All local buffers of a kernel together: they lie on the stack of the thread.
-inline constexpr int64_t kMostLocalBytes = 1 << 20;
+inline constexpr int64_t kMaxLocalBytes = 1 << 20;
 
 // The operands of the kernel's REDUCE, left to right: the largest expressions of
 // memory in it that do not depend on all output loops it depends on. Those are read
-// again in several turns, so that a copy may pay. None unless there is one REDUCE.
+// again in several iterations, so that a copy may pay. None unless there is one REDUCE.
 std::vector<UOp*> OperandsOf(UOp* sink);
 
 // What an operand is when it is copied in words for dot products (kernel/dots.h), and the kernel that reads it so.
-// None if the operand is no 8-bit integer, widened, of which the kernel folds four lanes, nor such a bfloat16 of
-// which it folds two.
+// None if the operand is no 8-bit integer, widened, of which the kernel reduces four lanes, nor such a bfloat16 of
+// which it reduces two.
 struct Packed {
   UOp* sink;
   UOp* operand;
@@ -39,10 +39,10 @@ int64_t LocalBytes(UOp* sink, UOp* operand, UOp* level);
 // Bytes of the local buffers that there are.
 int64_t LocalBytes(UOp* sink);
 
-// `sink` with `operand` read from a buffer that is filled in each turn of `level`, a
+// `sink` with `operand` read from a buffer that is filled in each iteration of `level`, a
 // loop of the output or a reduced one outside of those (outer_reduce.h): its places along the axes that the loops
 // inside that one walk, those that are farthest apart in memory first, and then, if vectors of it are read, what each
-// lane reads. The fill walks memory in its own order: lanes that lie across it are turned.
+// lane reads. The fill walks memory in its own order: lanes that lie across it are transposed.
 UOp* CopyToLocal(Graph& graph, UOp* sink, UOp* operand, UOp* level);
 
 }  // namespace kiln::compiler

@@ -57,13 +57,13 @@ std::vector<UOp*> InsideOf(UOp* sink, const RangeSet& open, const UOp* output) {
   return inside;
 }
 
-int64_t Turns(absl::Span<UOp* const> ranges) {
-  int64_t turns = 1;
-  for (const UOp* range : ranges) turns *= range->src(0)->const_int();
-  return turns;
+int64_t Iterations(absl::Span<UOp* const> ranges) {
+  int64_t iterations = 1;
+  for (const UOp* range : ranges) iterations *= range->src(0)->const_int();
+  return iterations;
 }
 
-// Ranges of another nest in place of `ranges`; loops of one turn are none.
+// Ranges of another nest in place of `ranges`; loops of one iteration are none.
 absl::flat_hash_map<UOp*, UOp*> Renewed(Graph& graph, absl::Span<UOp* const> ranges) {
   absl::flat_hash_map<UOp*, UOp*> renewed;
   for (UOp* range : ranges) {
@@ -102,11 +102,11 @@ absl::Status CheckOuterReduce(UOp* sink, UOp* output, UOp* reduced) {
   }
   int64_t bytes = ItemSize(reduces[0]->dtype());
   for (const UOp* range : InsideOf(sink, around, output)) {
-    bytes *= std::min(range->src(0)->const_int(), kMostLocalBytes + 1);
-    bytes = std::min(bytes, kMostLocalBytes + 1);
+    bytes *= std::min(range->src(0)->const_int(), kMaxLocalBytes + 1);
+    bytes = std::min(bytes, kMaxLocalBytes + 1);
   }
-  if (bytes + LocalBytes(sink) > kMostLocalBytes)
-    return Bad("too much local memory for its accumulators: a kernel may have ", kMostLocalBytes, " bytes");
+  if (bytes + LocalBytes(sink) > kMaxLocalBytes)
+    return Bad("too much local memory for its accumulators: a kernel may have ", kMaxLocalBytes, " bytes");
   return absl::OkStatus();
 }
 
@@ -123,14 +123,14 @@ UOp* OuterReduce(Graph& graph, UOp* sink, UOp* output, UOp* reduced) {
   arg.slot = static_cast<uint32_t>(graph.NextId());
   arg.dtype = reduce->dtype();
   arg.addrspace = AddrSpace::kLocal;
-  UOp* buffer = graph.Make(Op::BUFFER, {ShapeSource(graph, {Turns(inside)})}, arg);
+  UOp* buffer = graph.Make(Op::BUFFER, {ShapeSource(graph, {Iterations(inside)})}, arg);
   UOp* place = Idx(graph, 0);
   for (UOp* range : inside) place = Add(graph, Mul(graph, place, range->src(0)), range);
   const auto after = [&](std::vector<UOp*> order) {
     order.insert(order.begin(), buffer);
     return order.size() == 1 ? buffer : graph.Make(Op::AFTER, order);
   };
-  // Stores `value` in all turns of `outer` and of what stands for `inside`.
+  // Stores `value` in all iterations of `outer` and of what stands for `inside`.
   const auto fill = [&](UOp* array, UOp* value, std::vector<UOp*> outer, const absl::flat_hash_map<UOp*, UOp*>& own) {
     UOp* at = graph.Make(Op::INDEX, {array, Substitute(place, own, graph)});
     outer.insert(outer.begin(), graph.Make(Op::STORE, {at, value}));
@@ -140,28 +140,28 @@ UOp* OuterReduce(Graph& graph, UOp* sink, UOp* output, UOp* reduced) {
     return outer.size() == 1 ? outer[0] : graph.Make(Op::END, outer);
   };
 
-  // Set anew in every turn of the loops around.
-  const Op fold = reduce->arg_as<ReduceArg>().op;
+  // Set anew in every iteration of the loops around.
+  const Op reduce_op = reduce->arg_as<ReduceArg>().op;
   absl::flat_hash_map<UOp*, UOp*> own = Renewed(graph, inside);
-  UOp* set = fill(after(outside), Identity(graph, fold, reduce->dtype()), {}, own);
+  UOp* set = fill(after(outside), Identity(graph, reduce_op, reduce->dtype()), {}, own);
 
   std::vector<UOp*> rest(reduce->src().begin(), reduce->src().end());
   rest.erase(std::find(rest.begin(), rest.end(), reduced));
   own = Renewed(graph, inside);
   UOp* value = rest.size() == 1 ? rest[0] : graph.Make(Op::REDUCE, rest, reduce->arg());
   value = Substitute(value, own, graph);
-  UOp* turn = after({set, reduced});
-  UOp* before = graph.Make(Op::LOAD, {graph.Make(Op::INDEX, {turn, Substitute(place, own, graph)})});
-  UOp* folded = fill(turn, graph.Make(fold, {before, value}), {reduced}, own);
+  UOp* array_in_loop = after({set, reduced});
+  UOp* before = graph.Make(Op::LOAD, {graph.Make(Op::INDEX, {array_in_loop, Substitute(place, own, graph)})});
+  UOp* updated = fill(array_in_loop, graph.Make(reduce_op, {before, value}), {reduced}, own);
 
-  UOp* read = graph.Make(Op::LOAD, {graph.Make(Op::INDEX, {after({folded}), place})});
+  UOp* read = graph.Make(Op::LOAD, {graph.Make(Op::INDEX, {after({updated}), place})});
   return Substitute(sink, {{reduce, read}}, graph);
 }
 
-bool FoldsOutside(UOp* sink, UOp* range) {
+bool ReducesOutside(UOp* sink, UOp* range) {
   const absl::flat_hash_map<UOp*, RangeSet> open = OpenRanges(sink);
-  const std::vector<UOp*> folds = OuterFolds(sink);
-  return std::any_of(folds.begin(), folds.end(), [&](UOp* fold) { return !Has(open.at(fold), range); });
+  const std::vector<UOp*> outer = OuterReduces(sink);
+  return std::any_of(outer.begin(), outer.end(), [&](UOp* reduce) { return !Has(open.at(reduce), range); });
 }
 
 }  // namespace kiln::compiler

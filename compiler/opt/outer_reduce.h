@@ -20,13 +20,13 @@ namespace kiln::compiler {
 absl::Status CheckOuterReduce(UOp* sink, UOp* output, UOp* reduced);
 
 // `sink` with `reduced` outside of `output` and of the output's loops and lanes inside that.
-// Three nests in place of one: the accumulators are set; are folded with all elements; are read
+// Three nests in place of one: the accumulators are set; are updated with all elements; are read
 // where the REDUCE was.
 UOp* OuterReduce(Graph& graph, UOp* sink, UOp* output, UOp* reduced);
 
-// Whether accumulators in local memory are folded outside of `range`, a loop of the output: were its turns
-// shared out, each thread would fold all of them.
-bool FoldsOutside(UOp* sink, UOp* range);
+// Whether accumulators in local memory are updated outside of `range`, a loop of the output: were its iterations
+// shared out, each thread would update all of them.
+bool ReducesOutside(UOp* sink, UOp* range);
 
 }  // namespace kiln::compiler
 

@@ -12,7 +12,7 @@
 namespace kiln::compiler {
 namespace {
 
-// The stride along two loops as one, `inner` of n turns.
+// The stride along two loops as one, `inner` of n iterations.
 std::optional<int64_t> FusedStride(std::optional<int64_t> outer, std::optional<int64_t> inner, int64_t n) {
   if (!outer.has_value() || !inner.has_value() || *outer != n * *inner) return std::nullopt;
   return inner;
@@ -44,10 +44,10 @@ Machine::Machine(const v1::Target& target, int64_t item) {
   l2_bytes = tuning.l2_bytes() ? static_cast<int64_t>(tuning.l2_bytes()) : 1 << 20;
 }
 
-int64_t Product::Folded() const {
-  int64_t turns = 1;
-  for (size_t axis = outputs; axis < sizes.size(); ++axis) turns *= Size(axis);
-  return turns;
+int64_t Product::ReducedSize() const {
+  int64_t iterations = 1;
+  for (size_t axis = outputs; axis < sizes.size(); ++axis) iterations *= Size(axis);
+  return iterations;
 }
 
 bool Product::Walks(size_t operand, size_t axis, size_t other) const {
@@ -55,13 +55,13 @@ bool Product::Walks(size_t operand, size_t axis, size_t other) const {
   return o.depends[axis] && !o.depends[other];
 }
 
-bool Product::FoldsNeighbours(size_t operand) const {
+bool Product::ReducesNeighbours(size_t operand) const {
   const auto& strides = operands[operand].strides;
-  int64_t run = 1;  // neighbours that are folded one after the other
+  int64_t run = 1;  // neighbours that are reduced one after the other
   for (size_t axis = sizes.size(); axis-- > outputs;) {
     if (strides[axis] == run) run *= sizes[axis];
   }
-  return run >= kLeastTurned;
+  return run >= kMinTransposed;
 }
 
 std::optional<Product> ProductIn(UOp* sink, const v1::Target& target) {
@@ -76,7 +76,7 @@ std::optional<Product> ProductIn(UOp* sink, const v1::Target& target) {
     if (!axis->src(0)->IsConst()) return std::nullopt;
     product.sizes.push_back(axis->src(0)->const_int());
     product.store.push_back(StrideIn(store->src(0)->src(1), axis));
-    // Where it stores must be a matter of its loops alone: then no two turns store to one place.
+    // Where it stores must be a matter of its loops alone: then no two iterations store to one place.
     const bool output = product.store.size() <= product.outputs;
     if (output && (!product.store.back().has_value() || *product.store.back() == 0)) return std::nullopt;
   }

@@ -1,4 +1,4 @@
-// What a product of tensors is to those who choose its OptOps: its loops, how its two
+// What a product of tensors is to code that chooses its OptOps: its loops, how its two
 // operands and its result move along each, and what the machine takes for that.
 #ifndef KILN_COMPILER_OPT_PRODUCT_H_
 #define KILN_COMPILER_OPT_PRODUCT_H_
@@ -14,22 +14,22 @@ namespace kiln::compiler {
 
 // -- The machine, in cycles: what cores of the last ten years have in common.
 inline constexpr double kFmasPerCycle = 2, kLoadsPerCycle = 2, kFmaLatency = 4;
-inline constexpr double kLoadWeight = 0.04;      // of a load that the ports have room for: it may miss
-inline constexpr double kCopyCycles = 4;         // of one vector into a local buffer
-inline constexpr double kTurnCycles = 6;         // of one vector of a square tile that is turned on its way
-inline constexpr double kPackedCycles = 3;       // of one vector of a copy that was made beforehand: it lies far away
-inline constexpr double kGatedCycles = 8;        // of one vector into a local buffer, under a gate
-inline constexpr double kApartCycles = 3;        // of one element that is copied by itself
-inline constexpr double kFarBytesPerCycle = 16;  // of an operand that each panel reads anew from beyond the L2 cache
-inline constexpr double kPackCycles = 12;        // of one vector of words, for dot products
-inline constexpr double kGatherCycles = 5;       // of one element that lies apart
-inline constexpr double kFoldsOfMemory = 2;  // times what it takes to begin a tile whose accumulators come from memory
-inline constexpr double kFoldCycles = 6;     // of the lanes of one accumulator onto each other
-inline constexpr int64_t kLeastTurned = 4;   // neighbours that are worth a vector that is turned
-inline constexpr int64_t kRowsApart = 8;     // rows that one set of the L1 cache can hold at once
-inline constexpr int64_t kLeastBlock = 96;   // rows that are worth a copy of the other operand
-inline constexpr int64_t kLeastShare = 16;   // of which one of a core's own is better than none
-inline constexpr int64_t kTurnsPerCore = 8;  // enough for an even share
+inline constexpr double kLoadWeight = 0.04;       // of a load that the ports have room for: it may miss
+inline constexpr double kCopyCycles = 4;          // of one vector into a local buffer
+inline constexpr double kTransposeCycles = 6;     // of one vector of a square tile that is transposed on its way
+inline constexpr double kPackedCycles = 3;        // of one vector of a copy that was made beforehand: it lies far away
+inline constexpr double kGatedCycles = 8;         // of one vector into a local buffer, under a gate
+inline constexpr double kApartCycles = 3;         // of one element that is copied by itself
+inline constexpr double kFarBytesPerCycle = 16;   // of an operand that each panel reads anew from beyond the L2 cache
+inline constexpr double kPackCycles = 12;         // of one vector of words, for dot products
+inline constexpr double kGatherCycles = 5;        // of one element that lies apart
+inline constexpr double kMemoryStartFactor = 2;   // times the cost of a new tile, if accumulators come from memory
+inline constexpr double kReduceCycles = 6;        // of the lanes of one accumulator onto each other
+inline constexpr int64_t kMinTransposed = 4;      // neighbours that are worth a vector that is transposed
+inline constexpr int64_t kRowsApart = 8;          // rows that one set of the L1 cache can hold at once
+inline constexpr int64_t kMinBlock = 96;          // rows that are worth a copy of the other operand
+inline constexpr int64_t kMinShare = 16;          // of which one of a core's own is better than none
+inline constexpr int64_t kIterationsPerCore = 8;  // enough for an even share
 
 struct Machine {
   explicit Machine(const v1::Target& target, int64_t item);
@@ -59,14 +59,14 @@ struct Product {
   std::vector<Operand> operands;
   std::vector<std::optional<int64_t>> store;
   int64_t item = 4;   // bytes of an accumulator
-  int64_t terms = 1;  // that one lane of the machine's dot products folds; 1 if it has none for this
+  int64_t terms = 1;  // that one lane of the machine's dot products reduces; 1 if it has none for this
 
   int64_t Size(size_t axis) const { return sizes[axis]; }
-  int64_t Folded() const;
+  int64_t ReducedSize() const;
   // Whether an operand moves along `axis` and not along `other`.
   bool Walks(size_t operand, size_t axis, size_t other) const;
-  // Whether the elements of an operand that are folded one after the other are neighbours, in runs that fill vectors.
-  bool FoldsNeighbours(size_t operand) const;
+  // Whether the elements of an operand that are reduced one after the other are neighbours, in runs that fill vectors.
+  bool ReducesNeighbours(size_t operand) const;
 };
 
 // None if the kernel is none.

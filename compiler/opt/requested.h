@@ -10,9 +10,9 @@
 //   PADTO   axis, (multiple, clamp?)
 //   SWAP    axis, (axis): two axes of the output, or two of one REDUCE, or one of each
 //   FUSE    axis, (): it and the output axis inside it
-//   LOCAL   axis, (operand): of the kernel's only REDUCE, copied in each turn of the axis
-//   TC      axis, (tile, axis): of rows and of columns; the tile by its number in ir/group_product.h; the last OptOp
-//   NOLOCALS
+//   LOCAL   axis, (operand): of the kernel's only REDUCE, copied in each iteration of the axis
+//   TC      axis, (tile, axis): of rows and of columns; the tile by its number in structure/group_product.h; the last
+//   OptOp NOLOCALS
 // opt/apply.h says what each does, and opt/checked_schedule.h which are legal. Axes
 // count from 0: those of the output, outermost first, then those of the REDUCEs; what
 // became lanes has no number any more.
@@ -27,7 +27,7 @@
 
 namespace kiln::compiler {
 
-inline constexpr size_t kMostOptOps = 128;  // of one kernel
+inline constexpr size_t kMaxOptOps = 128;  // of one kernel
 
 struct Scheduled {
   UOp* sink;

@@ -7,9 +7,9 @@
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
 #include "compiler/ir/build.h"
-#include "compiler/ir/group_product.h"
 #include "compiler/opt/local_buffer.h"
 #include "compiler/opt/schedule_text.h"
+#include "compiler/structure/group_product.h"
 
 namespace kiln::compiler {
 namespace {
@@ -58,7 +58,16 @@ class RequestedTest : public testing::Test {
     UOp* sum = graph_.Make(Op::REDUCE, {Load(Param(1, m * n), Row(i, n, r)), r}, ReduceArg{Op::ADD, {}});
     return Kernel(At(Param(0, m * n), Row(i, n, j)), Add(graph_, Load(Param(1, m * n), Row(i, n, j)), sum), {i, j});
   }
-  // The last row of a matrix: the later turn wins.
+  // C[m, n] = A[m, k] * B[k, n] + the sums of D[m, l, n] along l: axes 0 to 3.
+  UOp* ProductAndSums(int64_t m, int64_t n, int64_t k, int64_t l) {
+    UOp *i = Loop(m), *j = Loop(n), *r = Loop(k, AxisType::kReduce), *s = Loop(l, AxisType::kReduce);
+    UOp* product = Mul(graph_, Load(Param(1, m * k), Row(i, k, r)), Load(Param(2, k * n), Row(r, n, j)));
+    UOp* sum = graph_.Make(Op::REDUCE, {product, r}, ReduceArg{Op::ADD, {}});
+    UOp* column = Load(Param(3, m * l * n), Row(Row(i, l, s), n, j));
+    UOp* sums = graph_.Make(Op::REDUCE, {column, s}, ReduceArg{Op::ADD, {}});
+    return Kernel(At(Param(0, m * n), Row(i, n, j)), Add(graph_, sum, sums), {i, j});
+  }
+  // The last row of a matrix: the later iteration wins.
   UOp* LastRow(int64_t m, int64_t n) {
     UOp *i = Loop(m), *j = Loop(n);
     return Kernel(At(Param(0, n), j), Load(Param(1, m * n), Row(i, n, j)), {i, j});
@@ -124,6 +133,15 @@ TEST_F(RequestedTest, CopiesInALoopThatASwapBroughtOutside) {
   EXPECT_EQ(LocalBytes(made->sink), 4 * (256 + 64 * 256));  // a row of accumulators, and 64 rows of the operand
 }
 
+// The loops around the copy are those of the REDUCE that is left, not of the one that was brought outside.
+TEST_F(RequestedTest, CopiesBesideALoopThatASwapBroughtOutside) {
+  const char* text = "SWAP(1, 3); LOCAL(0, 1); THREAD(0)";
+  const auto made = ApplyRequested(graph_, ProductAndSums(64, 32, 16, 8), Requests(text), target_);
+  ASSERT_TRUE(made.ok()) << made.status();
+  EXPECT_EQ(ToString(made->opts), text);
+  EXPECT_EQ(LocalBytes(made->sink), 4 * (32 + 16 * 32));  // a row of accumulators, and the whole operand
+}
+
 TEST_F(RequestedTest, IllegalSchedulesOfAProduct) {
   struct Case {
     const char* opts;
@@ -148,8 +166,7 @@ TEST_F(RequestedTest, IllegalSchedulesOfAProduct) {
                 "value may take at most 64"},
            Case{"SPLIT(0, 8, UPCAST); SPLIT(1, 128, UPCAST, dim 1)",
                 "OptOp 1 (SPLIT of axis 1): too many registers: the accumulators of a REDUCE take 64 vector registers "
-                "of "
-                "64 bytes; this target has 32"},
+                "of 64 bytes; this target has 32"},
            Case{"PADTO(0, 0)", "a multiple of 0; it is from 1 to 4096"},
            Case{"PADTO(0, 5000)", "a multiple of 5000"},
            Case{"SWAP(0, 2)", "too much local memory for its accumulators: a kernel may have 1048576 bytes"},
@@ -183,7 +200,7 @@ TEST_F(RequestedTest, IllegalSchedulesOfOthers) {
   ExpectRefused(Centred(8, 64), Requests("SPLIT(2, 16, UNROLL); SPLIT(0, 4, UPCAST)"), "lane dimension 0 is taken");
   ExpectRefused(Product(3, 3, 2000), Requests("PADTO(0, 4096)"), "padding makes the kernel 1365.33 times as long");
   for (const char* opts : {"THREAD(0)", "SPLIT(0, 4, UPCAST)", "SPLIT(1, 4, UPCAST)", "SWAP(0, 1)"})
-    ExpectRefused(LastRow(8, 8), Requests(opts), "two turns of the output's loops may store to the same place");
+    ExpectRefused(LastRow(8, 8), Requests(opts), "two iterations of the output's loops may store to the same place");
   UOp* one = graph_.Make(
       Op::SINK, {graph_.Make(Op::STORE, {At(Param(0, 1), Idx(graph_, 0)), ConstNumber(graph_, DType::kFloat32, 1)})});
   ExpectRefused(one, Requests("THREAD(0)"), "the kernel has no loops");
@@ -198,7 +215,7 @@ TEST_F(RequestedTest, SchedulesOfGpus) {
   const auto made = ApplyRequested(graph_, Product(2048, 2048, 512), Requests(text), target_);
   ASSERT_TRUE(made.ok()) << made.status();
   EXPECT_EQ(ToString(made->opts), text);  // and no THREAD
-  // As softmax has it: the loop that walks a row again is walked by the items that folded it.
+  // As softmax has it: the loop that walks a row again is walked by the items that reduced it.
   EXPECT_TRUE(
       ApplyRequested(graph_, Centred(8, 4096), Requests("SPLIT(2, 1024, GROUP_REDUCE); SPLIT(1, 1024, LOCAL)"), target_)
           .ok());

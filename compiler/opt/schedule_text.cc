@@ -1,37 +1,16 @@
 #include "compiler/opt/schedule_text.h"
 
-#include <algorithm>
 #include <iterator>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "base/check.h"
 #include "base/error.h"
-#include "base/text_scanner.h"
-#include "compiler/ir/group_product.h"
+#include "base/graph/text_scanner.h"
+#include "compiler/opt/opt_ops.h"
+#include "compiler/structure/group_product.h"
 
 namespace kiln::compiler {
 namespace {
-
-// What stands in the brackets behind the axis.
-enum Part { kAmount = 1, kTarget = 2, kTop = 4, kDimension = 8, kClamp = 16, kTile = 32 };
-
-// A kind of OptOp is one row.
-struct Row {
-  OptOp::Kind kind;
-  const char* name;
-  int parts;
-  v1::OptOp::Kind wire;
-};
-constexpr Row kRows[] = {
-    {OptOp::kSplit, "SPLIT", kAmount | kTarget | kTop | kDimension, v1::OptOp::SPLIT},
-    {OptOp::kPadTo, "PADTO", kAmount | kClamp, v1::OptOp::PADTO},
-    {OptOp::kSwap, "SWAP", kAmount, v1::OptOp::SWAP},
-    {OptOp::kFuse, "FUSE", 0, v1::OptOp::FUSE},
-    {OptOp::kLocal, "LOCAL", kAmount, v1::OptOp::LOCAL},
-    {OptOp::kThread, "THREAD", 0, v1::OptOp::SPLIT},
-    {OptOp::kTensor, "TC", kAmount | kTile, v1::OptOp::TC},
-};
 
 struct Target {
   AxisType type;
@@ -46,12 +25,6 @@ constexpr Target kTargets[] = {
     {AxisType::kGlobal, "GLOBAL"},
     {AxisType::kLocal, "LOCAL"},
 };
-
-const Row& RowOf(OptOp::Kind kind) {
-  const auto* row = std::find_if(std::begin(kRows), std::end(kRows), [kind](const Row& r) { return r.kind == kind; });
-  KILN_CHECK(row != std::end(kRows));
-  return *row;
-}
 
 const char* NameOf(AxisType type) {
   for (const Target& target : kTargets) {
@@ -84,48 +57,89 @@ int64_t TakeTile(TextScanner& in) {
   return 0;
 }
 
+// In text numbers come first, then names, and what may be left out is last.
+int PlaceOf(OptForm form) { return form == kNumber ? 0 : form < kTop ? 1 : 2; }
+
+// The word for what may be left out; null for what may not.
+const char* KeywordOf(OptForm form) {
+  switch (form) {
+    case kTop: return "top";
+    case kDimension: return "dim";
+    case kClamp: return "clamp";
+    case kNone:
+    case kNumber:
+    case kAxisType:
+    case kTile:
+    case kIgnored: return nullptr;
+  }
+  return nullptr;
+}
+
+void Parse(TextScanner& in, OptForm form, OptOp& opt) {
+  switch (form) {
+    case kNumber: opt.amount = in.Signed("a number"); return;
+    case kAxisType: opt.target = TakeName(in, kTargets)->type; return;
+    case kTile: opt.dimension = TakeTile(in); return;
+    case kTop: opt.top = true; return;
+    case kDimension: opt.dimension = in.Unsigned32("a lane dimension"); return;
+    case kClamp: opt.clamp = true; return;
+    case kNone:
+    case kIgnored: return;
+  }
+}
+
+void ParseOptional(TextScanner& in, const OptOpRow& row, OptOp& opt) {
+  std::string words;
+  for (const OptArgument& each : row.arguments()) {
+    const char* word = KeywordOf(each.form);
+    if (word == nullptr) continue;
+    if (in.Take(word)) return Parse(in, each.form, opt);
+    absl::StrAppend(&words, words.empty() ? "" : " or ", word);
+  }
+  in.Fail(words.empty() ? ")" : words);
+}
+
 OptOp ParseOpt(TextScanner& in) {
-  const Row& row = *TakeName(in, kRows);
+  const OptOpRow& row = *TakeName(in, kOptOps);
   in.Expect("(");
   OptOp opt{row.kind, static_cast<int>(in.Unsigned32("an axis") & 0x7fff'ffff)};
-  if (row.parts & kAmount) {
-    in.Expect(",");
-    opt.amount = in.Signed("a number");
-  }
-  if (row.parts & kTarget) {
-    in.Expect(",");
-    opt.target = TakeName(in, kTargets)->type;
-  }
-  if (row.parts & kTile) {
-    in.Expect(",");
-    opt.dimension = TakeTile(in);
-  }
-  while (in.ok() && in.Take(",")) {
-    if ((row.parts & kTop) && in.Take("top")) {
-      opt.top = true;
-    } else if ((row.parts & kDimension) && in.Take("dim")) {
-      opt.dimension = in.Unsigned32("a lane dimension");
-    } else if ((row.parts & kClamp) && in.Take("clamp")) {
-      opt.clamp = true;
-    } else {
-      in.Fail((row.parts & kTop) ? "top or dim" : (row.parts & kClamp) ? "clamp" : ")");
+  for (int place = 0; place < 2; ++place) {
+    for (const OptArgument& each : row.arguments()) {
+      if (PlaceOf(each.form) != place) continue;
+      in.Expect(",");
+      Parse(in, each.form, opt);
     }
   }
+  while (in.ok() && in.Take(",")) ParseOptional(in, row, opt);
   in.Expect(")");
   return opt;
+}
+
+void Print(std::string& text, OptForm form, const OptOp& opt) {
+  switch (form) {
+    case kNumber: return absl::StrAppend(&text, ", ", opt.amount);
+    case kAxisType: return absl::StrAppend(&text, ", ", NameOf(opt.target));
+    case kTile: return absl::StrAppend(&text, ", ", MatrixTiles().at(static_cast<size_t>(opt.tile())).name);
+    case kTop: text.append(opt.top ? ", top" : ""); return;
+    case kDimension:
+      if (opt.dimension != 0) absl::StrAppend(&text, ", dim ", opt.dimension);
+      return;
+    case kClamp: text.append(opt.clamp ? ", clamp" : ""); return;
+    case kNone:
+    case kIgnored: return;
+  }
 }
 
 }  // namespace
 
 std::string ToString(const OptOp& opt) {
-  const Row& row = RowOf(opt.kind);
+  const OptOpRow& row = RowOf(opt.kind);
   std::string text = absl::StrCat(row.name, "(", opt.axis);
-  if (row.parts & kAmount) absl::StrAppend(&text, ", ", opt.amount);
-  if (row.parts & kTarget) absl::StrAppend(&text, ", ", NameOf(opt.target));
-  if (row.parts & kTile) absl::StrAppend(&text, ", ", MatrixTiles().at(static_cast<size_t>(opt.dimension)).name);
-  if ((row.parts & kTop) && opt.top) absl::StrAppend(&text, ", top");
-  if ((row.parts & kDimension) && opt.dimension != 0) absl::StrAppend(&text, ", dim ", opt.dimension);
-  if ((row.parts & kClamp) && opt.clamp) absl::StrAppend(&text, ", clamp");
+  for (int place = 0; place < 3; ++place) {
+    for (const OptArgument& each : row.arguments()) {
+      if (PlaceOf(each.form) == place) Print(text, each.form, opt);
+    }
+  }
   return absl::StrCat(text, ")");
 }
 
@@ -145,21 +159,21 @@ absl::StatusOr<std::vector<OptOp>> ParseSchedule(absl::string_view text) {
 }
 
 OptArg ToRequest(const OptOp& opt) {
-  const Row& row = RowOf(opt.kind);
+  const OptOpRow& row = RowOf(opt.kind);
   OptArg request{row.wire, opt.axis, {}};
-  if (opt.kind == OptOp::kThread) {
-    request.arg = {0, v1::AXIS_THREAD};
-    return request;
+  if (opt.kind == OptOp::kThread) request.arg = {0, v1::AXIS_THREAD};
+  for (const OptArgument& each : row.arguments()) {
+    switch (each.form) {
+      case kNumber: request.arg.push_back(opt.amount); break;
+      case kAxisType: request.arg.push_back(static_cast<int64_t>(opt.target)); break;
+      case kTop: request.arg.push_back(opt.top); break;
+      case kClamp: request.arg.push_back(opt.clamp); break;
+      case kTile:
+      case kDimension: request.arg.push_back(opt.dimension); break;
+      case kIgnored:
+      case kNone: break;
+    }
   }
-  if (opt.kind == OptOp::kTensor) {
-    request.arg = {opt.dimension, opt.amount};
-    return request;
-  }
-  if (row.parts & kAmount) request.arg.push_back(opt.amount);
-  if (row.parts & kTarget) request.arg.push_back(static_cast<int64_t>(opt.target));
-  if (row.parts & kTop) request.arg.push_back(opt.top);
-  if (row.parts & kDimension) request.arg.push_back(opt.dimension);
-  if (row.parts & kClamp) request.arg.push_back(opt.clamp);
   return request;
 }
 

@@ -10,8 +10,8 @@
 //            | TC "(" axis ", " axis ", " TILE ")"
 // TARGET is what the new axis is: LOOP or UPCAST of an output axis, REDUCE or UNROLL of
 // a reduced one; of GPUs also LOCAL (work items) or GLOBAL (groups), and GROUP_REDUCE
-// (work items that fold together). opt/apply.h says what each does. TC has
-// the axes of rows and of columns, and TILE is a name of ir/group_product.h: "MMA_64X64".
+// (work items that reduce together). opt/apply.h says what each does. TC has
+// the axes of rows and of columns, and TILE is a name of structure/group_product.h: "MMA_64X64".
 #ifndef KILN_COMPILER_OPT_SCHEDULE_TEXT_H_
 #define KILN_COMPILER_OPT_SCHEDULE_TEXT_H_
 

@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "base/error.h"
-#include "compiler/ir/group_product.h"
+#include "compiler/structure/group_product.h"
 
 namespace kiln::compiler {
 namespace {

@@ -8,23 +8,23 @@
 #include "base/error.h"
 #include "compiler/ir/build.h"
 #include "compiler/ir/dtype.h"
-#include "compiler/ir/product_box.h"
 #include "compiler/kernel/expand.h"
 #include "compiler/kernel/ranges.h"
 #include "compiler/opt/apply.h"
 #include "compiler/opt/product.h"
 #include "compiler/opt/tile_factors.h"
 #include "compiler/rewrite/rewrite.h"
+#include "compiler/structure/product_box.h"
 
 namespace kiln::compiler {
 namespace {
 
 constexpr int64_t kFewRows = 64;  // fewer, and loops beside them are fused with them
 // Smaller products are as quick in registers.
-constexpr int64_t kLeastSide = 16, kLeastFolded = 16, kLeastOutputs = 1024;
+constexpr int64_t kMinSide = 16, kMinReduced = 16, kMinOutputs = 1024;
 // Of an item, more leave no registers for what is read besides the factors.
-constexpr int64_t kMostElements = 64;
-constexpr int64_t kMostGroups = std::numeric_limits<int32_t>::max();
+constexpr int64_t kMaxElementsOfItem = 64;
+constexpr int64_t kMaxGroups = std::numeric_limits<int32_t>::max();
 constexpr int64_t kTilesTogether = 8;
 constexpr int64_t kCores = 128;  // of a target that does not say
 
@@ -60,7 +60,7 @@ bool TakesBoxes(const Factors& factors, const Side& side, int64_t size) {
   PlaceForm place;
   place.constant = side.place.rest.constant;
   for (const auto& term : side.place.rest.terms) place.Add(PlaceFormOf(term.node), term.coefficient);
-  return BoxOf(place, size, side.place.step, side.place.step_k, factors.folded).has_value();
+  return BoxOf(place, size, side.place.step, side.place.step_k, factors.reduced).has_value();
 }
 
 int64_t ElementsOfItem(const MatrixTile& tile) {
@@ -93,9 +93,9 @@ UOp* Along(Graph& graph, const MatrixTile& tile, bool column, UOp* item, absl::S
 
 absl::Status CheckTileOf(const Factors& factors, Loops outputs, Loops rows, Loops columns, const MatrixTile& tile,
                          const v1::Target& target) {
-  const int64_t m = TurnsOf(rows), n = TurnsOf(columns);
-  if (std::max(m, n) > kMostTileAxis)
-    return Bad("an axis of ", std::max(m, n), "; tiles are of axes up to ", kMostTileAxis);
+  const int64_t m = IterationsOf(rows), n = IterationsOf(columns);
+  if (std::max(m, n) > kMaxTileAxis)
+    return Bad("an axis of ", std::max(m, n), "; tiles are of axes up to ", kMaxTileAxis);
   const absl::StatusOr<Sides> sides = SidesOf(factors, rows, columns);
   if (!sides.ok()) return sides.status();
   if (!TakesTile(target, tile, factors.in()))
@@ -107,9 +107,9 @@ absl::Status CheckTileOf(const Factors& factors, Loops outputs, Loops rows, Loop
   for (UOp* loop : outputs) {
     const bool tiled =
         std::count(rows.begin(), rows.end(), loop) + std::count(columns.begin(), columns.end(), loop) > 0;
-    if (!tiled) groups = std::min<__int128>(groups * SizeOf(loop), __int128{kMostGroups} + 1);
+    if (!tiled) groups = std::min<__int128>(groups * SizeOf(loop), __int128{kMaxGroups} + 1);
   }
-  if (groups > kMostGroups) return Bad("too many tiles: more than ", kMostGroups, " work groups");
+  if (groups > kMaxGroups) return Bad("too many tiles: more than ", kMaxGroups, " work groups");
   return absl::OkStatus();
 }
 
@@ -194,7 +194,7 @@ TiledProduct PutTile(Graph& graph, UOp* sink, UOp* row, UOp* column, const Matri
   GroupProduct product;
   product.tile = &tile;
   product.in = factors.in();
-  product.folded = factors.folded;
+  product.reduced = factors.reduced;
   product.a = MadeSide(graph, sides[0], first[0], SizeOf(row));
   product.b = MadeSide(graph, sides[1], first[1], SizeOf(column));
   UOp* element = Add(graph, Mul(graph, down, Idx(graph, tile.n)), across);
@@ -216,8 +216,8 @@ std::optional<TileChoice> ChooseTile(UOp* sink, const v1::Target& target) {
   for (const Run& rows : runs) {
     for (const Run& columns : runs) {
       if (rows.factor == columns.factor) continue;
-      Choice choice{rows, columns, TurnsOf(rows.loops), TurnsOf(columns.loops)};
-      if (std::min(choice.m, choice.n) < kLeastSide || choice.m * choice.n < kLeastOutputs) continue;
+      Choice choice{rows, columns, IterationsOf(rows.loops), IterationsOf(columns.loops)};
+      if (std::min(choice.m, choice.n) < kMinSide || choice.m * choice.n < kMinOutputs) continue;
       const absl::StatusOr<Sides> sides = SidesOf(*factors, rows.loops, columns.loops);
       if (!sides.ok()) continue;
       choice.plain = (*sides)[0].IsPlain() && (*sides)[1].IsPlain();
@@ -229,7 +229,7 @@ std::optional<TileChoice> ChooseTile(UOp* sink, const v1::Target& target) {
       if (!best.has_value() || choice.fitness > best->fitness) best = choice;
     }
   }
-  if (!best.has_value() || factors->folded < kLeastFolded) return std::nullopt;
+  if (!best.has_value() || factors->reduced < kMinReduced) return std::nullopt;
   // Steps alone are what is copied best, by the engine if there is one.
   if (one.has_value() && one->plain && std::min(one->m, one->n) >= kFewRows) best = one;
   int64_t others = 1;
@@ -243,7 +243,7 @@ std::optional<TileChoice> ChooseTile(UOp* sink, const v1::Target& target) {
   for (const MatrixTile& tile : tiles) {
     const bool fits = TakesTile(target, tile, factors->in()) &&
                       CheckTileOf(*factors, outputs, best->rows.loops, best->columns.loops, tile, target).ok() &&
-                      (ElementsOfItem(tile) <= kMostElements || !reads_more);
+                      (ElementsOfItem(tile) <= kMaxElementsOfItem || !reads_more);
     computed.push_back(fits ? CeilDiv(best->m, tile.m) * tile.m * CeilDiv(best->n, tile.n) * tile.n : 0);
     if (fits && (least == 0 || computed.back() < least)) least = computed.back();
   }

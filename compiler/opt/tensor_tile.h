@@ -1,5 +1,5 @@
 // OptOp TC: a product of matrices by work groups, each of which makes a tile of it with the device's matrix unit
-// (ir/group_product.h).
+// (structure/group_product.h).
 //
 // The loop over k goes: its REDUCE becomes one node. Loops over rows and columns become loops over tiles, which are
 // work groups; one loop of the items of a group; and lanes. The item's number and the lane say row and column, by the
@@ -15,13 +15,13 @@
 
 #include "absl/status/status.h"
 #include "compiler/ir/graph.h"
-#include "compiler/ir/group_product.h"
+#include "compiler/structure/group_product.h"
 #include "kiln/v1/target.pb.h"
 
 namespace kiln::compiler {
 
 // OK if `row` and `column`, loops of the output, can be cut into such tiles on `target`; else BAD_ARGUMENT says what a
-// product must be. That the turns of all loops store apart is for the caller to know.
+// product must be. The caller must know that the iterations of all loops store apart.
 absl::Status CheckTile(UOp* sink, UOp* row, UOp* column, const MatrixTile& tile, const v1::Target& target);
 
 // `sink`, of which CheckTile is OK, with its REDUCE by tiles. It still has the two loops, in which the product does
@@ -38,7 +38,7 @@ TiledProduct PutTile(Graph& graph, UOp* sink, UOp* row, UOp* column, const Matri
 // other, which are to be fused. None if it is no such product, or too small a one.
 //
 // Each is one loop, where that will do; of convolutions, whose factors move by more than steps, and where it has few
-// turns, all that stand beside each other and that the same factor depends on.
+// iterations, all that stand beside each other and that the same factor depends on.
 struct TileChoice {
   int row, rows, column, columns;
   int64_t tile;

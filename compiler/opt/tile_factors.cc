@@ -13,7 +13,7 @@ namespace kiln::compiler {
 namespace {
 
 // What makes a factor is walked by recursion, and again for each choice of rows and columns.
-constexpr size_t kMostNodes = 1024;
+constexpr size_t kMaxNodes = 1024;
 
 template <typename... Parts>
 absl::Status Bad(const Parts&... parts) {
@@ -33,8 +33,8 @@ UOp* BehindGates(UOp* uop, std::vector<UOp*>& gates) {
 
 absl::StatusOr<Factor> FactorOf(UOp* uop) {
   const std::vector<UOp*> nodes = Toposort(uop);
-  if (nodes.size() > kMostNodes)
-    return Bad("a factor is made of ", nodes.size(), " nodes; of one of a tile there are at most ", kMostNodes);
+  if (nodes.size() > kMaxNodes)
+    return Bad("a factor is made of ", nodes.size(), " nodes; of one of a tile there are at most ", kMaxNodes);
   Factor factor;
   factor.number = uop;
   for (UOp* node : nodes) {
@@ -72,8 +72,8 @@ absl::StatusOr<Factor> FactorOf(UOp* uop) {
   return factor;
 }
 
-// Of the product whose rows and columns are these, and what is folded in this order.
-absl::StatusOr<Sides> SidesInOrder(const Factors& factors, Loops rows, Loops columns, Loops folded) {
+// Of the product whose rows and columns are these, and what is reduced in this order.
+absl::StatusOr<Sides> SidesInOrder(const Factors& factors, Loops rows, Loops columns, Loops reduced) {
   Sides sides;
   for (const Factor& factor : factors.of) {
     const bool along_rows = DependsOn(factor, rows);
@@ -82,12 +82,12 @@ absl::StatusOr<Sides> SidesInOrder(const Factors& factors, Loops rows, Loops col
       return Bad("one factor moves along the rows, and one along the columns");
     side.factor = &factor;
     const Loops mine = along_rows ? rows : columns;
-    auto place = MovesOf(factor.place, mine, folded);
-    if (!place.has_value()) return Bad("a factor's place is no sum of multiples of row, column and what is folded");
+    auto place = MovesOf(factor.place, mine, reduced);
+    if (!place.has_value()) return Bad("a factor's place is no sum of multiples of row, column and what is reduced");
     side.place = *std::move(place);
     for (const Condition& condition : factor.conditions) {
-      auto moves = MovesOf(condition.number, mine, folded);
-      if (!moves.has_value()) return Bad("a factor's gate is of more than row, column and what is folded");
+      auto moves = MovesOf(condition.number, mine, reduced);
+      if (!moves.has_value()) return Bad("a factor's gate is of more than row, column and what is reduced");
       side.conditions.push_back(*std::move(moves));
     }
   }
@@ -101,7 +101,7 @@ double CostOf(const Side& side) {
     int64_t divisor = std::gcd(int64_t{8}, side.place.step);
     const auto also = [&](const FactorMoves& moves) {
       for (const Jump& jump : moves.jumps) {
-        if (jump.folded) divisor = std::gcd(divisor, jump.every);
+        if (jump.reduced) divisor = std::gcd(divisor, jump.every);
       }
     };
     also(side.place);
@@ -113,13 +113,13 @@ double CostOf(const Side& side) {
 
 }  // namespace
 
-int64_t TurnsOf(Loops loops) {
-  int64_t turns = 1;
+int64_t IterationsOf(Loops loops) {
+  int64_t iterations = 1;
   for (const UOp* loop : loops) {
     const int64_t size = loop->src(0)->const_int();
-    turns = size > kMostTileAxis / turns ? kMostTileAxis + 1 : turns * size;
+    iterations = size > kMaxTileAxis / iterations ? kMaxTileAxis + 1 : iterations * size;
   }
-  return turns;
+  return iterations;
 }
 
 absl::StatusOr<Factors> FactorsOf(UOp* sink) {
@@ -137,7 +137,7 @@ absl::StatusOr<Factors> FactorsOf(UOp* sink) {
       reduce->src(0)->op() != Op::MUL)
     return Bad("tiles are of a REDUCE that adds up products along axes");
   std::vector<UOp*> loops = OutputRanges(sink);
-  loops.insert(loops.end(), factors.Folded().begin(), factors.Folded().end());
+  loops.insert(loops.end(), factors.ReducedLoops().begin(), factors.ReducedLoops().end());
   for (const UOp* loop : loops) {
     const AxisType type = loop->arg_as<RangeArg>().type;
     if (!loop->src(0)->IsConst()) return Bad("an axis whose size is not a number, but known when the kernel runs");
@@ -145,8 +145,8 @@ absl::StatusOr<Factors> FactorsOf(UOp* sink) {
         type == AxisType::kGroupReduce)
       return Bad("items and lanes are what the tile says: no other axis may be such");
   }
-  factors.folded = TurnsOf(factors.Folded());
-  if (factors.folded > kMostTileAxis) return Bad("too much is folded: more than ", kMostTileAxis, " products");
+  factors.reduced = IterationsOf(factors.ReducedLoops());
+  if (factors.reduced > kMaxTileAxis) return Bad("too much is reduced: more than ", kMaxTileAxis, " products");
   for (size_t i : {size_t{0}, size_t{1}}) {
     KILN_ASSIGN_OR_RETURN(factors.of[i], FactorOf(reduce->src(0)->src(i)));
     if (factors.of[i].Storage() == sink->src(0)->src(0)->src(0)->src(0)) return Bad("the kernel writes what it reads");
@@ -163,12 +163,12 @@ bool DependsOn(const Factor& factor, Loops loops) {
 
 absl::StatusOr<Sides> SidesOf(const Factors& factors, Loops rows, Loops columns) {
   // Ordinary arithmetic adds float32 numbers up as they are nested.
-  const Loops folded = factors.Folded();
-  const size_t others = factors.in() == DType::kFloat32 ? 0 : folded.size() - 1;
-  absl::StatusOr<Sides> best = SidesInOrder(factors, rows, columns, folded);
+  const Loops reduced = factors.ReducedLoops();
+  const size_t others = factors.in() == DType::kFloat32 ? 0 : reduced.size() - 1;
+  absl::StatusOr<Sides> best = SidesInOrder(factors, rows, columns, reduced);
   const auto cost = [](const Sides& sides) { return CostOf(sides[0]) + CostOf(sides[1]); };
   for (size_t i = 0; i < others && best.ok(); ++i) {
-    std::vector<UOp*> order(folded.begin(), folded.end());
+    std::vector<UOp*> order(reduced.begin(), reduced.end());
     std::rotate(order.begin() + static_cast<int64_t>(i), order.begin() + static_cast<int64_t>(i) + 1, order.end());
     absl::StatusOr<Sides> sides = SidesInOrder(factors, rows, columns, order);
     if (sides.ok() && cost(*sides) < cost(*best)) best = std::move(sides);

@@ -13,7 +13,7 @@
 
 namespace kiln::compiler {
 
-inline constexpr int64_t kMostTileAxis = int64_t{1} << 30;
+inline constexpr int64_t kMaxTileAxis = int64_t{1} << 30;
 
 // Loops that are counted as one, outermost first.
 using Loops = absl::Span<UOp* const>;
@@ -29,13 +29,13 @@ struct Factor {
   UOp* Storage() const { return load->src(0)->src(0); }
 };
 
-// The two whose product is folded.
+// The two whose product is reduced.
 struct Factors {
   UOp* reduce = nullptr;
   std::array<Factor, 2> of;
-  int64_t folded = 1;
+  int64_t reduced = 1;
 
-  Loops Folded() const { return reduce->src().subspan(1); }
+  Loops ReducedLoops() const { return reduce->src().subspan(1); }
   DType in() const { return of[0].dtype; }
 };
 
@@ -48,15 +48,15 @@ struct Side {
   bool IsPlain() const { return place.jumps.empty() && conditions.empty(); }
 };
 
-// The turns of all of them; or one more than kMostTileAxis.
-int64_t TurnsOf(Loops loops);
+// The iterations of all of them; or one more than kMaxTileAxis.
+int64_t IterationsOf(Loops loops);
 
 // Of a kernel that is such a product, whichever loops are its rows and columns; else BAD_ARGUMENT.
 absl::StatusOr<Factors> FactorsOf(UOp* sink);
 
 bool DependsOn(const Factor& factor, Loops loops);
 
-// Of A and of B, if these are the rows and columns, loops of the output. What is folded may be in any order, as
+// Of A and of B, if these are the rows and columns, loops of the output. What is reduced may be in any order, as
 // matrix units' sums are of none: here it is in one in which much is copied at once. Of float32, it is as it is nested.
 using Sides = std::array<Side, 2>;
 absl::StatusOr<Sides> SidesOf(const Factors& factors, Loops rows, Loops columns);

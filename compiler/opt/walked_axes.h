@@ -3,7 +3,7 @@
 // A convolution reads its image at (row * stride + kernel row, column * stride + kernel
 // column): four loops, two axes. Of the places that a tile of loops reaches along an
 // axis most are reached by several of them, so what is copied is the box of places, not
-// one element for each turn.
+// one element for each iteration.
 #ifndef KILN_COMPILER_OPT_WALKED_AXES_H_
 #define KILN_COMPILER_OPT_WALKED_AXES_H_
 

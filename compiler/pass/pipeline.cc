@@ -5,7 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "base/error.h"
-#include "compiler/ir/wire.h"
+#include "compiler/import/wire.h"
 
 namespace kiln::compiler {
 namespace {

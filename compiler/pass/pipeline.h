@@ -8,8 +8,8 @@
 
 #include "absl/status/statusor.h"
 #include "compiler/ir/graph.h"
-#include "compiler/observer.h"
-#include "compiler/options.h"
+#include "compiler/options/observer.h"
+#include "compiler/options/options.h"
 #include "compiler/spec/spec.h"
 
 namespace kiln::compiler {

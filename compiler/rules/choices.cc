@@ -143,7 +143,7 @@ UOp* UnderCast(const Match& m, Graph& graph) {
   UOp *a = nullptr, *b = nullptr, *root = m.root();
   if (!IsNarrowIndex(graph, root->src(0), a) || !IsNarrowIndex(graph, root->src(1), b)) return nullptr;
   if (a->IsConst() && b->IsConst()) return nullptr;
-  if (Is(root->op(), kComparison)) return graph.Make(root->op(), {a, b});
+  if (IsComparison(root->op())) return graph.Make(root->op(), {a, b});
   return Cast(graph, graph.Make(root->op(), {a, b}), root->dtype());
 }
 

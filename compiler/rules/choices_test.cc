@@ -106,12 +106,12 @@ INSTANTIATE_TEST_SUITE_P(All, ChoicesNoChangeTest,
                                            "(where (cmplt (add x:int64 8) 4) (floormod x:int64 4) 9)",
                                            "(and (cmplt r8 4) (cmplt r4 2))"));
 
-// The number of a loop's turns is settled where the loop begins.
+// The number of a loop's iterations is settled where the loop begins.
 TEST(Given, LoopsKeepTheirBounds) {
   Graph graph;
   UOp* r8 = testing::ParseExpression(graph, "r8");
-  UOp* turns = testing::ParseExpression(graph, "(floormod r8 6)");
-  UOp* loop = graph.Make(Op::RANGE, {turns}, RangeArg{7, AxisType::kLoop});
+  UOp* iterations = testing::ParseExpression(graph, "(floormod r8 6)");
+  UOp* loop = graph.Make(Op::RANGE, {iterations}, RangeArg{7, AxisType::kLoop});
   UOp* root = And(graph, Lt(graph, loop, Idx(graph, 3)), Lt(graph, r8, Idx(graph, 5)));
   EXPECT_EQ(GraphRewrite(root, SymbolicRules(), graph), root);
 }

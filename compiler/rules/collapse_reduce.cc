@@ -45,23 +45,24 @@ bool HasReduce(UOp* uop) {
   return std::any_of(order.begin(), order.end(), [](const UOp* node) { return node->op() == Op::REDUCE; });
 }
 
-// One fold over one loop.
+// One reduction over one loop.
 class Collapser {
  public:
-  Collapser(Graph& graph, Op fold, UOp* range)
-      : graph_(graph), fold_(fold), range_(range), size_(range->src(0)), depends_(range) {}
+  Collapser(Graph& graph, Op reduce_op, UOp* range)
+      : graph_(graph), reduce_op_(reduce_op), range_(range), size_(range->src(0)), depends_(range) {}
 
-  // The fold of `value`, or null.
-  UOp* Fold(UOp* value, int depth = 0) {
+  // The reduction of `value`, or null.
+  UOp* Reduce(UOp* value, int depth = 0) {
     if (depth > kMaxDepth || ++tries_ > kMaxTries || size_->bounds().min < 1) return nullptr;
-    if (fold_ == Op::MAX || (value->dtype() == DType::kBool && fold_ == Op::ADD)) return FoldMax(value, depth);
-    return fold_ == Op::ADD ? FoldAdd(value, depth) : nullptr;
+    if (reduce_op_ == Op::MAX || (value->dtype() == DType::kBool && reduce_op_ == Op::ADD))
+      return ReduceMax(value, depth);
+    return reduce_op_ == Op::ADD ? ReduceAdd(value, depth) : nullptr;
   }
 
  private:
   bool IsModular(const UOp* value) const { return IsInt(value->dtype()); }
 
-  // -- Turns of the loop
+  // -- Iterations of the loop
 
   UOp* Min(UOp* a, UOp* b) { return Where(graph_, Lt(graph_, a, b), a, b); }
   UOp* Max(UOp* a, UOp* b) { return graph_.Make(Op::MAX, {a, b}); }
@@ -71,24 +72,24 @@ class Collapser {
     for (UOp* condition : conditions) all = And(graph_, all, condition);
     return all;
   }
-  UOp* IsTurn(UOp* r) { return And(graph_, Not(graph_, Lt(graph_, r, Idx(graph_, 0))), Lt(graph_, r, size_)); }
-  UOp* First(const Turns& turns) {
+  UOp* IsIteration(UOp* r) { return And(graph_, Not(graph_, Lt(graph_, r, Idx(graph_, 0))), Lt(graph_, r, size_)); }
+  UOp* First(const IterationSet& iterations) {
     UOp* first = Idx(graph_, 0);
-    for (UOp* low : turns.lows) first = Max(first, low);
+    for (UOp* low : iterations.lows) first = Max(first, low);
     return first;
   }
-  UOp* End(const Turns& turns) {
+  UOp* End(const IterationSet& iterations) {
     UOp* end = size_;
-    for (UOp* high : turns.highs) end = Min(end, high);
+    for (UOp* high : iterations.highs) end = Min(end, high);
     return end;
   }
-  // How many turns there are, gates aside.
-  UOp* Count(const Turns& turns) {
-    UOp* first = First(turns);
-    UOp* end = End(turns);
+  // How many iterations there are, gates aside.
+  UOp* Count(const IterationSet& iterations) {
+    UOp* first = First(iterations);
+    UOp* end = End(iterations);
     UOp* count = Max(Minus(end, first), Idx(graph_, 0));
-    if (turns.unequal == nullptr) return count;
-    UOp* inside = And(graph_, Not(graph_, Lt(graph_, turns.unequal, first)), Lt(graph_, turns.unequal, end));
+    if (iterations.unequal == nullptr) return count;
+    UOp* inside = And(graph_, Not(graph_, Lt(graph_, iterations.unequal, first)), Lt(graph_, iterations.unequal, end));
     return Minus(count, Cast(graph_, inside, kIndexType));
   }
 
@@ -101,8 +102,8 @@ class Collapser {
     return value == nullptr ? number : Mul(graph_, value, number);
   }
 
-  // `value` in turn `e` of the loop, where that is a turn: its loads are gated so.
-  UOp* At(UOp* value, UOp* e, UOp* is_turn) {
+  // `value` in iteration `e` of the loop, where that is an iteration: its loads are gated so.
+  UOp* At(UOp* value, UOp* e, UOp* is_iteration) {
     absl::flat_hash_map<UOp*, UOp*> done;
     for (UOp* uop : Toposort(value)) {
       if (!depends_(uop)) {
@@ -118,7 +119,7 @@ class Collapser {
       if (uop->op() == Op::LOAD) {
         if (src.size() < 2) src.push_back(Zero(uop));
         if (src.size() < 3) src.push_back(ConstInt(graph_, DType::kBool, 1));
-        src[2] = And(graph_, is_turn, src[2]);
+        src[2] = And(graph_, is_iteration, src[2]);
       }
       done[uop] = graph_.Make(uop->op(), src, uop->arg());
     }
@@ -127,52 +128,52 @@ class Collapser {
 
   // -- Sums
 
-  UOp* FoldAdd(UOp* value, int depth) {
+  UOp* ReduceAdd(UOp* value, int depth) {
     if (!depends_(value)) return Times(size_, value, value->dtype());
     switch (value->op()) {
       case Op::ADD:
         if (IsModular(value)) {
-          UOp* a = Fold(value->src(0), depth + 1);
-          UOp* b = a == nullptr ? nullptr : Fold(value->src(1), depth + 1);
+          UOp* a = Reduce(value->src(0), depth + 1);
+          UOp* b = a == nullptr ? nullptr : Reduce(value->src(1), depth + 1);
           if (b != nullptr) return Add(graph_, a, b);
         }
         return nullptr;
       case Op::MUL:
         for (const size_t side : {0, 1}) {
           if (!IsModular(value) || depends_(value->src(side))) continue;
-          UOp* sum = Fold(value->src(1 - side), depth + 1);
+          UOp* sum = Reduce(value->src(1 - side), depth + 1);
           return sum == nullptr ? nullptr : Mul(graph_, sum, value->src(side));
         }
         break;
       case Op::CAST:
         // Low bits of a sum are the sum of low bits.
         if (IsModular(value) && IsInt(value->src(0)->dtype()) && Bits(value->dtype()) <= Bits(value->src(0)->dtype())) {
-          UOp* sum = Fold(value->src(0), depth + 1);
+          UOp* sum = Reduce(value->src(0), depth + 1);
           if (sum != nullptr) return Cast(graph_, sum, value->dtype());
         }
         break;
       case Op::WHERE:
-        if (UOp* sum = FoldWhere(value, depth)) return sum;
+        if (UOp* sum = ReduceWhere(value, depth)) return sum;
         break;
       default: break;
     }
-    UOp* masked = FoldMasked(value);
+    UOp* masked = ReduceMasked(value);
     return masked != nullptr ? masked : SumOfAffine(value, {});
   }
 
-  // 0 + 1 + … + (n - 1), or over the turns alone, where no product wraps.
-  UOp* SumOfCounter(const Turns& turns) {
-    if (size_->bounds().max > int64_t{1} << 31 || turns.unequal != nullptr) return nullptr;
-    UOp* first = First(turns);
-    UOp* count = Max(Minus(End(turns), first), Idx(graph_, 0));
-    UOp* ends = Add(graph_, Add(graph_, first, End(turns)), Idx(graph_, -1));
+  // 0 + 1 + … + (n - 1), or over the iterations alone, where no product wraps.
+  UOp* SumOfCounter(const IterationSet& iterations) {
+    if (size_->bounds().max > int64_t{1} << 31 || iterations.unequal != nullptr) return nullptr;
+    UOp* first = First(iterations);
+    UOp* count = Max(Minus(End(iterations), first), Idx(graph_, 0));
+    UOp* ends = Add(graph_, Add(graph_, first, End(iterations)), Idx(graph_, -1));
     constexpr int64_t kFar = int64_t{1} << 32;  // times 2^31 is below 2^63
     if (ends->bounds().min < -kFar || ends->bounds().max > kFar || count->bounds().max >= kFar / 2) return nullptr;
     return graph_.Make(Op::FLOORDIV, {Mul(graph_, ends, count), Idx(graph_, 2)});
   }
 
-  // Of k * r + rest over the turns, low bits alone: k * (sum of r) + rest * count.
-  UOp* SumOfAffine(UOp* value, const Turns& turns) {
+  // Of k * r + rest over the iterations, low bits alone: k * (sum of r) + rest * count.
+  UOp* SumOfAffine(UOp* value, const IterationSet& iterations) {
     UOp* wide = value;
     while (wide->op() == Op::CAST && IsInt(wide->dtype()) && IsInt(wide->src(0)->dtype()) &&
            Bits(wide->dtype()) <= Bits(wide->src(0)->dtype())) {
@@ -187,50 +188,52 @@ class Collapser {
     });
     if (std::any_of(rest.terms.begin(), rest.terms.end(), [&](const auto& term) { return depends_(term.node); }))
       return nullptr;
-    UOp* counters = SumOfCounter(turns);
+    UOp* counters = SumOfCounter(iterations);
     if (counters == nullptr) return nullptr;
-    UOp* sum = Add(graph_, Mul(graph_, counters, Idx(graph_, k)), Mul(graph_, FromLinear(graph_, rest), Count(turns)));
+    UOp* sum =
+        Add(graph_, Mul(graph_, counters, Idx(graph_, k)), Mul(graph_, FromLinear(graph_, rest), Count(iterations)));
     return Cast(graph_, sum, value->dtype());
   }
 
-  UOp* FoldWhere(UOp* value, int depth) {
+  UOp* ReduceWhere(UOp* value, int depth) {
     UOp *condition = value->src(0), *a = value->src(1), *b = value->src(2);
     if (!depends_(condition)) {
-      a = Fold(a, depth + 1);
-      b = a == nullptr ? nullptr : Fold(b, depth + 1);
+      a = Reduce(a, depth + 1);
+      b = a == nullptr ? nullptr : Reduce(b, depth + 1);
       return b == nullptr ? nullptr : Where(graph_, condition, a, b);
     }
     if (IsZero(a) || IsZero(b)) return nullptr;  // a mask
     if (!IsModular(value) && !(a->IsConst() && b->IsConst() && IsFinite(a) && IsFinite(b))) return nullptr;
     UOp* zero = Zero(value);
-    UOp* where = Fold(Where(graph_, condition, a, zero), depth + 1);
-    UOp* other = where == nullptr ? nullptr : Fold(Where(graph_, Not(graph_, condition), b, zero), depth + 1);
+    UOp* where = Reduce(Where(graph_, condition, a, zero), depth + 1);
+    UOp* other = where == nullptr ? nullptr : Reduce(Where(graph_, Not(graph_, condition), b, zero), depth + 1);
     return other == nullptr ? nullptr : Add(graph_, where, other);
   }
 
-  UOp* FoldMasked(UOp* value) {
+  UOp* ReduceMasked(UOp* value) {
     Masked masked;
     masked.factor = Strip(value, masked, 0);
     if (masked.conditions.empty()) return nullptr;
-    const std::optional<Turns> turns = SolveFor(graph_, range_, depends_, masked.conditions);
-    if (!turns.has_value()) return nullptr;
+    const std::optional<IterationSet> iterations = SolveFor(graph_, range_, depends_, masked.conditions);
+    if (!iterations.has_value()) return nullptr;
     UOp* one = ConstNumber(graph_, value->dtype(), 1);
-    if (turns->equal != nullptr) {
+    if (iterations->equal != nullptr) {
       // What a reduction closes must not come into another one, which may close the same.
-      if (HasReduce(turns->equal)) return nullptr;
+      if (HasReduce(iterations->equal)) return nullptr;
       UOp* factor = masked.factor == nullptr ? one : masked.factor;
-      UOp* in_range = IsTurn(turns->equal);
-      UOp* is_turn = And(graph_, in_range, At(AllOf(turns->rest), turns->equal, in_range));
-      return Where(graph_, is_turn, At(factor, turns->equal, HasReduce(is_turn) ? in_range : is_turn), Zero(value));
+      UOp* in_range = IsIteration(iterations->equal);
+      UOp* is_iteration = And(graph_, in_range, At(AllOf(iterations->rest), iterations->equal, in_range));
+      return Where(graph_, is_iteration,
+                   At(factor, iterations->equal, HasReduce(is_iteration) ? in_range : is_iteration), Zero(value));
     }
-    UOp* gate = AllOf(turns->gates);
+    UOp* gate = AllOf(iterations->gates);
     if (masked.factor != nullptr && depends_(masked.factor)) {
-      UOp* sum = SumOfAffine(masked.factor, *turns);
+      UOp* sum = SumOfAffine(masked.factor, *iterations);
       return sum == nullptr ? nullptr : Where(graph_, gate, sum, Zero(value));
     }
     const bool finite = masked.factor == nullptr || IsFinite(masked.factor);
     if (masked.by_product && !finite) return nullptr;
-    UOp* count = Count(*turns);
+    UOp* count = Count(*iterations);
     UOp* sum = Times(count, masked.factor, value->dtype());
     if (!finite) gate = And(graph_, gate, Lt(graph_, Idx(graph_, 0), count));  // 0 * inf is no sum of nothing
     return Where(graph_, gate, sum, Zero(value));
@@ -280,65 +283,66 @@ class Collapser {
 
   // -- Maxima; of bool, whether any is true.
 
-  UOp* FoldMax(UOp* value, int depth) {
+  UOp* ReduceMax(UOp* value, int depth) {
     if (!depends_(value)) return value;
     UOp* least = Identity(graph_, Op::MAX, value->dtype());
     if (value->dtype() == DType::kBool) {
       if (value->op() == Op::OR || value->op() == Op::ADD || value->op() == Op::MAX) {
-        UOp* a = Fold(value->src(0), depth + 1);
-        UOp* b = a == nullptr ? nullptr : Fold(value->src(1), depth + 1);
+        UOp* a = Reduce(value->src(0), depth + 1);
+        UOp* b = a == nullptr ? nullptr : Reduce(value->src(1), depth + 1);
         if (b != nullptr) return graph_.Make(Op::OR, {a, b});
       }
       return Choose(value, ConstInt(graph_, DType::kBool, 1), least, least);
     }
     switch (value->op()) {
       case Op::MAX: {
-        UOp* a = Fold(value->src(0), depth + 1);
-        UOp* b = a == nullptr ? nullptr : Fold(value->src(1), depth + 1);
+        UOp* a = Reduce(value->src(0), depth + 1);
+        UOp* b = a == nullptr ? nullptr : Reduce(value->src(1), depth + 1);
         return b == nullptr ? nullptr : Max(a, b);
       }
       case Op::CAST: {
         // Order is kept from bool to any number.
         if (value->src(0)->dtype() != DType::kBool) return nullptr;
-        UOp* any = Fold(value->src(0), depth + 1);
+        UOp* any = Reduce(value->src(0), depth + 1);
         return any == nullptr ? nullptr : Cast(graph_, any, value->dtype());
       }
       case Op::WHERE: {
         UOp *condition = value->src(0), *a = value->src(1), *b = value->src(2);
         if (depends_(condition)) return Choose(condition, a, b, least);
-        a = Fold(a, depth + 1);
-        b = a == nullptr ? nullptr : Fold(b, depth + 1);
+        a = Reduce(a, depth + 1);
+        b = a == nullptr ? nullptr : Reduce(b, depth + 1);
         return b == nullptr ? nullptr : Where(graph_, condition, a, b);
       }
       default: return nullptr;
     }
   }
 
-  // The greatest of `a` in the turns where the condition holds and `b` in others.
+  // The greatest of `a` in the iterations where the condition holds and `b` in others.
   UOp* Choose(UOp* condition, UOp* a, UOp* b, UOp* least) {
     if (depends_(b)) {
       std::swap(a, b);
       condition = Not(graph_, condition);
     }
     if (depends_(b)) return nullptr;
-    const std::optional<Turns> turns = SolveFor(graph_, range_, depends_, {condition});
-    if (!turns.has_value()) return nullptr;
-    if (turns->equal != nullptr) {
-      UOp* is_turn = And(graph_, IsTurn(turns->equal), At(AllOf(turns->rest), turns->equal, IsTurn(turns->equal)));
-      UOp* there = Where(graph_, is_turn, At(a, turns->equal, is_turn), b);
+    const std::optional<IterationSet> iterations = SolveFor(graph_, range_, depends_, {condition});
+    if (!iterations.has_value()) return nullptr;
+    if (iterations->equal != nullptr) {
+      UOp* is_iteration = And(graph_, IsIteration(iterations->equal),
+                              At(AllOf(iterations->rest), iterations->equal, IsIteration(iterations->equal)));
+      UOp* there = Where(graph_, is_iteration, At(a, iterations->equal, is_iteration), b);
       if (b == least || size_->bounds().min < 2) return b == least ? there : nullptr;
-      return Max(b, there);  // other turns give b
+      return Max(b, there);  // other iterations give b
     }
     if (depends_(a)) return nullptr;
-    UOp* count = Count(*turns);
-    UOp* some = And(graph_, AllOf(turns->gates), Lt(graph_, Idx(graph_, 0), count));
+    UOp* count = Count(*iterations);
+    UOp* some = And(graph_, AllOf(iterations->gates), Lt(graph_, Idx(graph_, 0), count));
     if (b == least) return Where(graph_, some, a, b);
     UOp* all = Not(graph_, Lt(graph_, count, size_));
     return Where(graph_, some, Where(graph_, all, a, Max(a, b)), b);
   }
 
   Graph& graph_;
-  const Op fold_;
+  const Op reduce_op_;
   UOp* const range_;
   UOp* const size_;
   DependsOn depends_;
@@ -347,22 +351,23 @@ class Collapser {
 
 }  // namespace
 
-UOp* CollapseReduce(Graph& graph, Rewriter& simplify, Op fold, UOp* value, absl::Span<UOp* const> ranges) {
+UOp* CollapseReduce(Graph& graph, Rewriter& simplify, Op reduce_op, UOp* value, absl::Span<UOp* const> ranges) {
   std::vector<UOp*> left(ranges.begin(), ranges.end());
   for (size_t i = 0; i < left.size();) {
-    UOp* folded = ToposortUpTo(value, kMaxNodes).empty() ? nullptr : Collapser(graph, fold, left[i]).Fold(value);
-    if (folded == nullptr) {
+    UOp* reduced =
+        ToposortUpTo(value, kMaxNodes).empty() ? nullptr : Collapser(graph, reduce_op, left[i]).Reduce(value);
+    if (reduced == nullptr) {
       ++i;
       continue;
     }
-    value = simplify.Rewrite(folded);
+    value = simplify.Rewrite(reduced);
     left.erase(left.begin() + static_cast<int64_t>(i));
     i = 0;  // with one loop gone, others may go
   }
   if (left.empty()) return value;
   std::vector<UOp*> src = {value};
   src.insert(src.end(), left.begin(), left.end());
-  return graph.Make(Op::REDUCE, src, ReduceArg{fold, {}});
+  return graph.Make(Op::REDUCE, src, ReduceArg{reduce_op, {}});
 }
 
 }  // namespace kiln::compiler

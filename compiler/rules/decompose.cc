@@ -7,7 +7,7 @@
 #include "compiler/rules/emulate_dtype.h"
 #include "compiler/rules/stable.h"
 #include "compiler/rules/symbolic.h"
-#include "compiler/rules/transcendental.h"
+#include "compiler/rules/transcendental/transcendental.h"
 
 namespace kiln::compiler {
 namespace {

@@ -3,7 +3,7 @@
 #define KILN_COMPILER_RULES_DECOMPOSE_H_
 
 #include "compiler/rewrite/pattern.h"
-#include "compiler/rules/native_ops.h"
+#include "compiler/rules/transcendental/native_ops.h"
 
 namespace kiln::compiler {
 

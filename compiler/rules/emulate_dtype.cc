@@ -5,7 +5,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "base/check.h"
-#include "compiler/rules/float_parts.h"
+#include "compiler/rules/transcendental/float_parts.h"
 
 namespace kiln::compiler {
 namespace {

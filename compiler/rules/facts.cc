@@ -123,7 +123,7 @@ Bounds NarrowedBounds(UOp* index, std::vector<Fact> facts) {
     narrowed.max += factor >= 0 ? max * factor : min * factor;
     std::erase_if(form.terms, [&](const auto& term) {
       return std::any_of(fact.sum.terms.begin(), fact.sum.terms.end(),
-                         [&](const auto& known) { return known.node == term.node; });
+                         [&](const auto& of_fact) { return of_fact.node == term.node; });
     });
   }
   const Bounds rest = form.Range();

@@ -1,6 +1,6 @@
 // What a condition says about the indices that it compares: knowledge that holds
 // wherever the condition does, for proving accesses and for simplifying what
-// stands behind a gate (given.cc).
+// a gate guards (given.cc).
 #ifndef KILN_COMPILER_RULES_FACTS_H_
 #define KILN_COMPILER_RULES_FACTS_H_
 

@@ -32,7 +32,7 @@ Weight WeightOf(absl::Span<UOp* const> order) {
     const Op op = uop->op();
     const bool division = op == Op::FLOORDIV || op == Op::FLOORMOD || op == Op::CDIV || op == Op::CMOD;
     weight.cost += division ? 4 : 1;
-    weight.decides |= division || op == Op::MAX || op == Op::WHERE || Is(op, kComparison);
+    weight.decides |= division || op == Op::MAX || op == Op::WHERE || IsComparison(op);
   }
   return weight;
 }
@@ -79,11 +79,11 @@ UOp* Given(Graph& graph, UOp* uop, const Fact& fact) {
   form.constant = static_cast<int64_t>(min) * unit->coefficient;
   absl::flat_hash_map<UOp*, UOp*> replacements = {{unit->node, FromLinear(graph, form)}};
   // A load happens whatever is chosen afterwards: its own gate must go on saying
-  // all that keeps it inside its buffer. And a loop has the turns it has, those of a
+  // all that keeps it inside its buffer. And a loop has the iterations it has, those of a
   // reduction too, which may close the very counters that the fact is about.
-  const auto closes = [&fact](const UOp* uop) {
-    if (uop->op() != Op::REDUCE) return false;
-    const auto ranges = uop->src().subspan(1);
+  const auto closes = [&fact](const UOp* node) {
+    if (node->op() != Op::REDUCE) return false;
+    const auto ranges = node->src().subspan(1);
     return std::any_of(fact.sum.terms.begin(), fact.sum.terms.end(), [&](const auto& term) {
       return std::find(ranges.begin(), ranges.end(), term.node) != ranges.end();
     });
@@ -114,7 +114,7 @@ bool Contradict(absl::Span<const Fact> facts) {
 }
 
 bool IsComparison(const UOp* uop) {
-  return Is(uop->op(), kComparison) || (uop->op() == Op::AND && uop->dtype() == DType::kBool);
+  return IsComparison(uop->op()) || (uop->op() == Op::AND && uop->dtype() == DType::kBool);
 }
 
 UOp* Branches(const Match& m, Graph& graph) {

@@ -10,7 +10,7 @@ namespace {
 
 // A sum of more parts than this keeps some of them whole, as terms: a node that
 // doubles itself often has more parts than anyone could list.
-constexpr int kMostParts = 512;
+constexpr int kMaxParts = 512;
 
 constexpr __int128 kFar = __int128{1} << 100;
 
@@ -41,7 +41,7 @@ LinearForm ToLinear(UOp* uop) {
   LinearForm form;
   std::vector<LinearForm::Term> stack = {{uop, 1}};
   for (int parts = 0; !stack.empty(); ++parts) {
-    const bool whole = parts > kMostParts;
+    const bool whole = parts > kMaxParts;
     const LinearForm::Term top = stack.back();
     stack.pop_back();
     UOp* node = top.node;
@@ -79,9 +79,9 @@ UOp* FromLinear(Graph& graph, const LinearForm& form) {
   return form.constant == 0 ? sum : Add(graph, sum, Idx(graph, form.constant));
 }
 
-UOp* AtMost(Graph& graph, UOp* index, int64_t most) {
+UOp* AtMost(Graph& graph, UOp* index, int64_t max) {
   UOp* minus = Idx(graph, -1);
-  return Mul(graph, graph.Make(Op::MAX, {Mul(graph, index, minus), Idx(graph, -most)}), minus);
+  return Mul(graph, graph.Make(Op::MAX, {Mul(graph, index, minus), Idx(graph, -max)}), minus);
 }
 
 }  // namespace kiln::compiler

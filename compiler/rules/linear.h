@@ -29,7 +29,7 @@ LinearForm ToLinear(UOp* uop);
 UOp* FromLinear(Graph& graph, const LinearForm& form);
 
 // The smaller of an int64 node and a number, in a form whose bounds are seen.
-UOp* AtMost(Graph& graph, UOp* index, int64_t most);
+UOp* AtMost(Graph& graph, UOp* index, int64_t max);
 
 }  // namespace kiln::compiler
 

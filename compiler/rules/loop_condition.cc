@@ -63,7 +63,7 @@ class Solver {
  public:
   Solver(Graph& graph, UOp* range, DependsOn& depends) : graph_(graph), range_(range), depends_(depends) {}
 
-  std::optional<Turns> Run(absl::Span<UOp* const> conditions) {
+  std::optional<IterationSet> Run(absl::Span<UOp* const> conditions) {
     bool solved = true;
     for (UOp* condition : conditions) todo_.push_back({condition, true});
     for (size_t taken = 0; !todo_.empty(); ++taken) {
@@ -71,11 +71,11 @@ class Solver {
       const Literal literal = todo_.back();
       todo_.pop_back();
       if (Take(literal)) continue;
-      turns_.rest.push_back(NodeOf(literal));  // may be checked in the one turn there is
+      iterations_.rest.push_back(NodeOf(literal));  // may be checked in the one iteration there is
       solved = false;
     }
-    if (!solved && turns_.equal == nullptr) return std::nullopt;
-    return std::move(turns_);
+    if (!solved && iterations_.equal == nullptr) return std::nullopt;
+    return std::move(iterations_);
   }
 
  private:
@@ -86,12 +86,12 @@ class Solver {
 
   UOp* NodeOf(const Literal& literal) { return literal.holds ? literal.condition : Not(graph_, literal.condition); }
 
-  // False if the literal is of no form that says which turns it holds for.
+  // False if the literal is of no form that says which iterations it holds for.
   bool Take(const Literal& literal) {
     UOp* uop = literal.condition;
     if (!depends_(uop)) {
-      turns_.gates.push_back(NodeOf(literal));
-      turns_.rest.push_back(NodeOf(literal));
+      iterations_.gates.push_back(NodeOf(literal));
+      iterations_.rest.push_back(NodeOf(literal));
       return true;
     }
     switch (uop->op()) {
@@ -167,7 +167,7 @@ class Solver {
   bool TakeOrder(const Literal& literal) {
     const std::optional<Difference> difference = DifferenceOf(literal.condition);
     if (!difference.has_value() || !difference->exact || !Limit(difference->affine, literal.holds)) return false;
-    turns_.rest.push_back(NodeOf(literal));
+    iterations_.rest.push_back(NodeOf(literal));
     return true;
   }
 
@@ -182,7 +182,7 @@ class Solver {
       const bool is_high = (k > 0) == less;  // c < limit, else c >= limit
       UOp* counter = affine.counter;
       if (counter == range_) {
-        (is_high ? turns_.highs : turns_.lows).push_back(limit);
+        (is_high ? iterations_.highs : iterations_.lows).push_back(limit);
         return true;
       }
       // x // d < limit: x - d * limit < 0
@@ -213,14 +213,14 @@ class Solver {
       Affine minus_one = affine;
       --minus_one.rest.constant;
       if (!Limit(affine, false) || !Limit(minus_one, true)) return false;
-      turns_.rest.push_back(NodeOf(literal));
+      iterations_.rest.push_back(NodeOf(literal));
       return true;
     }
     UOp* value = k == 1 ? Negated(affine.rest, 0) : Sum(affine.rest);
-    UOp*& slot = equal ? turns_.equal : turns_.unequal;
+    UOp*& slot = equal ? iterations_.equal : iterations_.unequal;
     const bool is_first = slot == nullptr;
     if (is_first) slot = value;
-    if (!equal || !is_first) turns_.rest.push_back(NodeOf(literal));
+    if (!equal || !is_first) iterations_.rest.push_back(NodeOf(literal));
     return equal || slot == value;
   }
 
@@ -228,7 +228,7 @@ class Solver {
   UOp* range_;
   DependsOn& depends_;
   std::vector<Literal> todo_;
-  Turns turns_;
+  IterationSet iterations_;
 };
 
 }  // namespace
@@ -244,7 +244,7 @@ bool DependsOn::operator()(UOp* uop) {
   return known_[uop];
 }
 
-std::optional<Turns> SolveFor(Graph& graph, UOp* range, DependsOn& depends, absl::Span<UOp* const> conditions) {
+std::optional<IterationSet> SolveFor(Graph& graph, UOp* range, DependsOn& depends, absl::Span<UOp* const> conditions) {
   return Solver(graph, range, depends).Run(conditions);
 }
 

@@ -1,4 +1,4 @@
-// What a condition says about the counter of one loop: for which turns it holds.
+// What a condition says about the counter of one loop: for which iterations it holds.
 #ifndef KILN_COMPILER_RULES_LOOP_CONDITION_H_
 #define KILN_COMPILER_RULES_LOOP_CONDITION_H_
 
@@ -22,20 +22,20 @@ class DependsOn {
   absl::flat_hash_map<UOp*, bool> known_;
 };
 
-// The turns r of a loop for which all of this holds:
+// The iterations r of a loop for which all of this holds:
 //   gates, which do not depend on r;  r >= each of `lows`;  r < each of `highs`;
 //   r == `equal`, if there is one;    r != `unequal`, if there is one.
 // `rest` are the conditions besides the one that `equal` came of.
-struct Turns {
+struct IterationSet {
   std::vector<UOp*> gates, lows, highs;
   UOp* equal = nullptr;
   UOp* unequal = nullptr;
   std::vector<UOp*> rest;
 };
 
-// The turns of `range` for which all of `conditions` hold; none if some condition
+// The iterations of `range` for which all of `conditions` hold; none if some condition
 // is not of such a form. Exact, whatever values the other variables have.
-std::optional<Turns> SolveFor(Graph& graph, UOp* range, DependsOn& depends, absl::Span<UOp* const> conditions);
+std::optional<IterationSet> SolveFor(Graph& graph, UOp* range, DependsOn& depends, absl::Span<UOp* const> conditions);
 
 }  // namespace kiln::compiler
 

@@ -9,7 +9,7 @@
 namespace kiln::compiler {
 namespace {
 
-constexpr size_t kMostFactors = 16;
+constexpr size_t kMaxFactors = 16;
 
 UOp* BeforeMoves(UOp* uop) {
   while (uop->op() == Op::EXPAND || uop->op() == Op::RESHAPE) uop = uop->src(0);
@@ -38,14 +38,14 @@ bool IsFloatCast(const UOp* uop) {
 std::vector<ProductFactor> Parts(const ProductFactor& factor) {
   UOp* uop = factor.uop;
   const bool above = factor.place == ProductFactor::kAbove;
-  const ProductFactor::Place turned = above ? ProductFactor::kBelow : ProductFactor::kAbove;
+  const ProductFactor::Place inverted = above ? ProductFactor::kBelow : ProductFactor::kAbove;
   if (factor.place == ProductFactor::kDivisor || InverseOf(uop).x != nullptr) return {};
   if (uop->op() == Op::MUL) return {{uop->src(0), factor.place}, {uop->src(1), factor.place}};
-  if (uop->op() == Op::RECIPROCAL) return {{uop->src(0), turned}};
+  if (uop->op() == Op::RECIPROCAL) return {{uop->src(0), inverted}};
   if (IsFloatCast(uop)) return {{uop->src(0), factor.place}};
   if (uop->op() != Op::FDIV) return {};
   const bool whole = above && InverseBy(uop->src(1)).x != nullptr;
-  return {{uop->src(0), factor.place}, {uop->src(1), whole ? ProductFactor::kDivisor : turned}};
+  return {{uop->src(0), factor.place}, {uop->src(1), whole ? ProductFactor::kDivisor : inverted}};
 }
 
 }  // namespace
@@ -87,7 +87,7 @@ Inverse InverseOf(const UOp* factor) {
 
 ProductTree::ProductTree(UOp* root) : root_(root) {
   std::vector<ProductFactor> stack = {{root, ProductFactor::kAbove}};
-  while (!stack.empty() && factors_.size() + stack.size() < kMostFactors) {
+  while (!stack.empty() && factors_.size() + stack.size() < kMaxFactors) {
     const ProductFactor factor = stack.back();
     stack.pop_back();
     const std::vector<ProductFactor> parts = Parts(factor);
@@ -133,7 +133,7 @@ std::optional<FactorLists> FactorListsOf(UOp* root) {
     } else {
       (above ? found.above : found.below).push_back(uop);
     }
-    if (stack.size() + found.above.size() + found.below.size() > kMostFactors) return std::nullopt;
+    if (stack.size() + found.above.size() + found.below.size() > kMaxFactors) return std::nullopt;
   }
   const auto by_id = [](const UOp* a, const UOp* b) { return a->id() < b->id(); };
   std::sort(found.above.begin(), found.above.end(), by_id);

@@ -15,7 +15,7 @@ namespace {
 // Larger bodies are no masked elements.
 constexpr size_t kMaxNodes = 400;
 // Loops whose bounds' sums are far from any limit.
-constexpr int64_t kMaxTurns = int64_t{1} << 40;
+constexpr int64_t kMaxIterations = int64_t{1} << 40;
 
 // slope * i + constant
 struct Line {
@@ -28,11 +28,11 @@ class Recogniser {
   Recogniser(Graph& graph, Rewriter& simplify, UOp* reduce, UOp* output)
       : graph_(graph),
         simplify_(simplify),
-        fold_(reduce->arg_as<ReduceArg>().op),
+        reduce_op_(reduce->arg_as<ReduceArg>().op),
         value_(reduce->src(0)),
-        turn_(reduce->src(1)),
+        reduced_loop_(reduce->src(1)),
         output_(output),
-        turns_(turn_->src(0)->const_int()),
+        iterations_(reduced_loop_->src(0)->const_int()),
         size_(output->src(0)->const_int()) {}
 
   std::optional<Scan> Run() {
@@ -45,16 +45,16 @@ class Recogniser {
 
  private:
   // With r = j - sign * i (+ size - 1 for the sign -1, so that no j is negative), only which j
-  // are folded may depend on i: those from `lows` to `highs`.
+  // are reduced may depend on i: those from `lows` to `highs`.
   std::optional<Scan> By(int64_t sign) {
-    UOp* j = sign == 0 ? turn_
-                       : graph_.Make(Op::RANGE, {Idx(graph_, turns_ + size_ - 1)},
+    UOp* j = sign == 0 ? reduced_loop_
+                       : graph_.Make(Op::RANGE, {Idx(graph_, iterations_ + size_ - 1)},
                                      RangeArg{graph_.NextId(), AxisType::kLoop});
     const Line shift = {-sign, sign < 0 ? 1 - size_ : 0};  // r = j + shift
     UOp* value = value_;
-    if (sign != 0) value = simplify_.Rewrite(Substitute(value_, {{turn_, Plus(j, shift)}}, graph_));
+    if (sign != 0) value = simplify_.Rewrite(Substitute(value_, {{reduced_loop_, Plus(j, shift)}}, graph_));
     lows_ = {{-shift.slope, -shift.constant}};
-    highs_ = {{-shift.slope, turns_ - shift.constant}};
+    highs_ = {{-shift.slope, iterations_ - shift.constant}};
     if (!Window(value, j)) return std::nullopt;
     for (const bool upward : {true, false}) {
       const Line* moving = Tightest(upward ? highs_ : lows_, upward, true);
@@ -68,9 +68,9 @@ class Recogniser {
       if (upward) --newest.constant;
       const Line r = {newest.slope + shift.slope, newest.constant + shift.constant};
       for (const int64_t i : {int64_t{0}, size_ - 1}) {
-        if (r.At(i) < 0 || r.At(i) >= turns_) return std::nullopt;
+        if (r.At(i) < 0 || r.At(i) >= iterations_) return std::nullopt;
       }
-      return Scan{simplify_.Rewrite(Substitute(value_, {{turn_, Plus(nullptr, r)}}, graph_)), descending};
+      return Scan{simplify_.Rewrite(Substitute(value_, {{reduced_loop_, Plus(nullptr, r)}}, graph_)), descending};
     }
     return std::nullopt;
   }
@@ -82,17 +82,18 @@ class Recogniser {
   }
 
   // Takes the masks off `value`, and their limits to lows_ and highs_. False if more than
-  // which j are folded depends on i.
+  // which j are reduced depends on i.
   bool Window(UOp* value, UOp* j) {
     std::vector<UOp*> conditions;
     UOp* core = Strip(value, conditions);
     if (core == nullptr) return false;
     DependsOn on_output(output_), on_j(j);
     for (UOp* condition : conditions) {
-      const std::optional<Turns> turns =
-          on_j(condition) ? SolveFor(graph_, j, on_j, {condition}) : std::optional<Turns>();
-      const bool solved = turns.has_value() && turns->gates.empty() && turns->equal == nullptr &&
-                          turns->unequal == nullptr && AddAll(turns->lows, lows_) && AddAll(turns->highs, highs_);
+      const std::optional<IterationSet> iterations =
+          on_j(condition) ? SolveFor(graph_, j, on_j, {condition}) : std::optional<IterationSet>();
+      const bool solved = iterations.has_value() && iterations->gates.empty() && iterations->equal == nullptr &&
+                          iterations->unequal == nullptr && AddAll(iterations->lows, lows_) &&
+                          AddAll(iterations->highs, highs_);
       if (!solved && on_output(condition)) return false;
     }
     // Behind its masks, a load needs no gate that says the same.
@@ -109,14 +110,14 @@ class Recogniser {
     return !on_output(open.empty() ? core : Substitute(core, open, graph_));
   }
 
-  // What is folded where all `conditions` hold; where one does not, it is the identity.
+  // What is reduced where all `conditions` hold; where one does not, it is the identity.
   UOp* Strip(UOp* value, std::vector<UOp*>& conditions) {
     const auto require = [&](UOp* condition) {
       const Conjuncts parts = ConjunctsOf(simplify_.Rewrite(condition));
       conditions.insert(conditions.end(), parts.parts.begin(), parts.parts.end());
     };
     while (true) {
-      UOp* nothing = Identity(graph_, fold_, value->dtype());
+      UOp* nothing = Identity(graph_, reduce_op_, value->dtype());
       if (value->op() == Op::WHERE && value->src(2) == nothing) {
         require(value->src(0));
         value = value->src(1);
@@ -124,7 +125,7 @@ class Recogniser {
         require(Not(graph_, value->src(0)));
         value = value->src(2);
       } else if (value->op() == Op::CAST && value->dtype() != DType::kBool && value->src(0)->dtype() != DType::kBool &&
-                 (fold_ != Op::MAX || (IsFloat(value->dtype()) && IsFloat(value->src(0)->dtype())))) {
+                 (reduce_op_ != Op::MAX || (IsFloat(value->dtype()) && IsFloat(value->src(0)->dtype())))) {
         value = value->src(0);
       } else if (value->op() == Op::LOAD && value->src().size() > 2 && value->src(1) == nothing) {
         require(value->src(2));
@@ -143,7 +144,7 @@ class Recogniser {
         if (term.node != output_) return false;
         line.slope = term.coefficient;
       }
-      if (std::abs(line.slope) > 1 || std::abs(line.constant) > kMaxTurns) return false;
+      if (std::abs(line.slope) > 1 || std::abs(line.constant) > kMaxIterations) return false;
       lines.push_back(line);
     }
     return true;
@@ -167,9 +168,9 @@ class Recogniser {
 
   Graph& graph_;
   Rewriter& simplify_;
-  const Op fold_;
-  UOp *const value_, *const turn_, *const output_;
-  const int64_t turns_, size_;
+  const Op reduce_op_;
+  UOp *const value_, *const reduced_loop_, *const output_;
+  const int64_t iterations_, size_;
   std::vector<Line> lows_, highs_;
 };
 
@@ -181,8 +182,8 @@ std::optional<Scan> ScanOf(Graph& graph, Rewriter& simplify, UOp* reduce, UOp* o
   if (reduce->src().size() != 2 || !reduce->arg_as<ReduceArg>().axes.empty()) return std::nullopt;
   for (const UOp* range : {reduce->src(1), output}) {
     if (!range->src(0)->IsConst()) return std::nullopt;
-    const int64_t turns = range->src(0)->const_int();
-    if (turns < 2 || turns > kMaxTurns) return std::nullopt;
+    const int64_t iterations = range->src(0)->const_int();
+    if (iterations < 2 || iterations > kMaxIterations) return std::nullopt;
   }
   const std::vector<UOp*> order = ToposortUpTo(reduce->src(0), kMaxNodes);
   if (order.empty() || std::none_of(order.begin(), order.end(), IsMask)) return std::nullopt;

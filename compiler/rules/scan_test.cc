@@ -60,13 +60,13 @@ TEST_F(ScanTest, NoScan) {
   // A band.
   UOp* band = And(graph_, Lt(graph_, r_, Plus(i_, 1)), Lt(graph_, i_, Plus(r_, 5)));
   EXPECT_FALSE(Of(Where(graph_, band, Load(r_), Zero()), r_).has_value());
-  // Turns that differ by more than one element.
+  // Iterations that differ by more than one element.
   UOp* twice = Lt(graph_, r_, Mul(graph_, i_, Idx(graph_, 2)));
   EXPECT_FALSE(Of(Where(graph_, twice, Load(r_), Zero()), r_).has_value());
-  // Elements that depend on the turn.
+  // Elements that depend on the iteration.
   UOp* product = Mul(graph_, Load(r_), Load(i_));
   EXPECT_FALSE(Of(Where(graph_, Lt(graph_, i_, r_), Zero(), product), r_).has_value());
-  // No identity of the fold outside.
+  // No identity of the reduction outside.
   UOp* one = ConstNumber(graph_, DType::kFloat32, 1);
   EXPECT_FALSE(Of(Where(graph_, Lt(graph_, i_, r_), one, Load(r_)), r_).has_value());
 }

@@ -5,15 +5,15 @@
 #include <vector>
 
 #include "compiler/interp/scalar.h"
+#include "compiler/rewrite/formula.h"
 #include "compiler/rewrite/rewrite.h"
-#include "compiler/rules/formula.h"
 #include "compiler/rules/product_factors.h"
 
 namespace kiln::compiler {
 namespace {
 
 // Of a longer sum only so many terms are looked at.
-constexpr size_t kMostTerms = 8;
+constexpr size_t kMaxTerms = 8;
 
 bool IsFloatNode(const UOp* uop) { return IsFloat(uop->dtype()); }
 
@@ -133,7 +133,7 @@ void Terms(UOp* uop, std::vector<UOp*>& terms) {
   while (!stack.empty()) {
     UOp* top = stack.back();
     stack.pop_back();
-    if (top->op() == Op::ADD && stack.size() + terms.size() + 2 <= kMostTerms) {
+    if (top->op() == Op::ADD && stack.size() + terms.size() + 2 <= kMaxTerms) {
       stack.insert(stack.end(), top->src().rbegin(), top->src().rend());
     } else {
       terms.push_back(top);

@@ -35,7 +35,7 @@ UOp* FoldByBounds(const Match& m, Graph& graph) {
 std::vector<Rule> FoldingRules() {
   std::vector<Rule> rules;
   for (Op op : {
-#define UOP(name, least, most, traits, meaning) Op::name,
+#define UOP(name, ...) Op::name,
 #include "compiler/ir/ops.def"
 #undef UOP
        }) {

@@ -13,7 +13,7 @@ const RuleSet& IdentityRules();
 const RuleSet& ChoiceRules();
 // Sums, quotients and remainders of int64 index arithmetic.
 const RuleSet& DivModRules();
-// What stands behind a gate, by what the gate says.
+// Simplifies what a gate guards by what the gate says.
 const RuleSet& GivenRules();
 // All of them.
 const RuleSet& SymbolicRules();

@@ -13,32 +13,32 @@ const Shape& LoopsOf(const Access& access) {
   return access.kernel->op() == Op::STORE ? access.kernel->src(0)->shape() : access.kernel->shape();
 }
 
-// How many turns the leading axes have that stand in both shapes, up to `most`.
+// How many iterations the leading axes have that stand in both shapes, up to `most`.
 // `same(i)` says whether axis i is walked equally.
 template <typename Same>
 double CommonPrefix(const Shape& a, const Shape& b, double most, Same same) {
-  double turns = 1;
-  for (size_t i = 0; i < std::min(a.size(), b.size()) && turns < most && a[i] == b[i] && same(i); ++i)
-    turns *= static_cast<double>(a[i].max());
-  return std::min(turns, most);
+  double iterations = 1;
+  for (size_t i = 0; i < std::min(a.size(), b.size()) && iterations < most && a[i] == b[i] && same(i); ++i)
+    iterations *= static_cast<double>(a[i].max());
+  return std::min(iterations, most);
 }
 
 bool HasBoundary(const Shape& shape, double at) {
-  double turns = 1;
+  double iterations = 1;
   for (const Dim& size : shape) {
-    if (turns >= at) break;
-    turns *= static_cast<double>(size.max());
+    if (iterations >= at) break;
+    iterations *= static_cast<double>(size.max());
   }
-  return turns == at;
+  return iterations == at;
 }
 
 // The greatest number of leading elements, at most `most`, at which axes end in both.
 double CommonBoundary(const Shape& a, const Shape& b, double most) {
-  double best = 1, turns = 1;
+  double best = 1, iterations = 1;
   for (const Dim& size : a) {
-    turns *= static_cast<double>(size.max());
-    if (turns > most) break;
-    if (HasBoundary(b, turns)) best = turns;
+    iterations *= static_cast<double>(size.max());
+    if (iterations > most) break;
+    if (HasBoundary(b, iterations)) best = iterations;
   }
   return best;
 }

@@ -3,9 +3,9 @@
 //
 // A kernel has one loop for each axis of what it stores, outermost first. A value
 // whose indices are the outer loops' counters alone, such as a row's maximum in a
-// kernel over rows and columns, is needed once for each turn of these loops: the
+// kernel over rows and columns, is needed once for each iteration of these loops: the
 // code generator computes it there and not further in. `prefix` says how far that
-// goes: so many turns have the outer loops that the value's leading axes follow.
+// goes: so many iterations have the outer loops that the value's leading axes follow.
 #ifndef KILN_COMPILER_SCHEDULE_ACCESS_H_
 #define KILN_COMPILER_SCHEDULE_ACCESS_H_
 

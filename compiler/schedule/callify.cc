@@ -9,8 +9,8 @@
 #include "base/error.h"
 #include "compiler/ir/build.h"
 #include "compiler/ir/infer.h"
-#include "compiler/ir/updates.h"
 #include "compiler/rewrite/rewrite.h"
+#include "compiler/structure/updates.h"
 
 namespace kiln::compiler {
 namespace {

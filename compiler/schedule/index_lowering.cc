@@ -145,13 +145,13 @@ bool IndexLowering::NextReduce(Frame& frame, Request& next) {
 
 UOp* IndexLowering::FinishReduce(Frame& frame) {
   UOp* uop = frame.request.uop;
-  const Op fold = uop->arg_as<ReduceArg>().op;
-  if (frame.got.empty()) return Identity(graph_, fold, uop->dtype());
+  const Op reduce_op = uop->arg_as<ReduceArg>().op;
+  if (frame.got.empty()) return Identity(graph_, reduce_op, uop->dtype());
   // Narrow floats are accumulated in float32 and rounded once.
   const DType dtype = IsNarrowFloat(uop->dtype()) ? DType::kFloat32 : uop->dtype();
   UOp* value = S(Cast(graph_, frame.got[0], dtype));
   if (frame.ranges.empty()) return S(Cast(graph_, value, uop->dtype()));
-  return S(Cast(graph_, CollapseReduce(graph_, simplify_, fold, value, frame.ranges), uop->dtype()));
+  return S(Cast(graph_, CollapseReduce(graph_, simplify_, reduce_op, value, frame.ranges), uop->dtype()));
 }
 
 // -- Memory

@@ -4,11 +4,11 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "base/error.h"
-#include "compiler/ir/kernel_call.h"
 #include "compiler/kernel/collapse_kernel.h"
-#include "compiler/kernel/kernel_form.h"
-#include "compiler/kernel/list_kernel.h"
+#include "compiler/program/kernel_form.h"
+#include "compiler/program/list_kernel.h"
 #include "compiler/rewrite/rewrite.h"
+#include "compiler/structure/kernel_call.h"
 
 namespace kiln::compiler {
 namespace {

@@ -6,10 +6,10 @@
 #include "absl/strings/str_join.h"
 #include "base/check.h"
 #include "compiler/ir/build.h"
-#include "compiler/ir/kernel_call.h"
 #include "compiler/ir/polynomial.h"
 #include "compiler/schedule/callify.h"
 #include "compiler/schedule/opaque_calls.h"
+#include "compiler/structure/kernel_call.h"
 
 namespace kiln::compiler {
 namespace {
@@ -51,7 +51,7 @@ void TakeReads(const IndexLowering& lowering, KernelDraft& draft) {
   draft.reads = lowering.reads();
 }
 
-// Two turns may store to one place only through an INDEX: then even a load of
+// Two iterations may store to one place only through an INDEX: then even a load of
 // that very place may come too late.
 bool Overlaps(const KernelDraft& draft, const UOp* store) {
   bool scatters = false;
@@ -76,8 +76,8 @@ std::string KernelName(UOp* sink) {
       (uop->arg_as<RangeArg>().type == AxisType::kReduce ? reduced : loops)
           .push_back(uop->src(0)->IsConst() ? absl::StrCat(uop->src(0)->const_int()) : "n");
     } else if (uop->op() == Op::REDUCE) {
-      const Op fold = uop->arg_as<ReduceArg>().op;
-      verb = fold == Op::ADD ? "sum" : fold == Op::MAX ? "max" : "prod";
+      const Op reduce_op = uop->arg_as<ReduceArg>().op;
+      verb = reduce_op == Op::ADD ? "sum" : reduce_op == Op::MAX ? "max" : "prod";
     }
   }
   std::string name = absl::StrCat(verb, "_", loops.empty() ? "1" : absl::StrJoin(loops, "x"));

@@ -33,7 +33,7 @@ std::vector<Life> LivesOf(const UOp* linear, const absl::flat_hash_set<UOp*>& ex
 }
 
 // The most bytes that are alive at one step.
-int64_t MostAlive(const std::vector<Life>& lives) {
+int64_t MaxAlive(const std::vector<Life>& lives) {
   absl::flat_hash_map<size_t, int64_t> change;
   size_t steps = 0;
   for (const Life& life : lives) {
@@ -41,9 +41,9 @@ int64_t MostAlive(const std::vector<Life>& lives) {
     change[life.last + 1] -= life.bytes;
     steps = std::max(steps, life.last + 1);
   }
-  int64_t alive = 0, most = 0;
-  for (size_t step = 0; step < steps; ++step) most = std::max(most, alive += change[step]);
-  return most;
+  int64_t alive = 0, max_alive = 0;
+  for (size_t step = 0; step < steps; ++step) max_alive = std::max(max_alive, alive += change[step]);
+  return max_alive;
 }
 
 bool Meet(const Life& a, const Life& b) { return a.first <= b.last && b.first <= a.last; }
@@ -54,7 +54,7 @@ MemoryPlan PlanMemory(const UOp* linear, const absl::flat_hash_set<UOp*>& extern
   std::vector<Life> lives = LivesOf(linear, external);
   std::stable_sort(lives.begin(), lives.end(), [](const Life& a, const Life& b) { return a.bytes > b.bytes; });
   MemoryPlan plan;
-  plan.alive_bytes = MostAlive(lives);
+  plan.alive_bytes = MaxAlive(lives);
   std::vector<const Life*> placed;  // by offset
   for (Life& life : lives) {
     for (const Life* other : placed) {

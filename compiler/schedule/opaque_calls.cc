@@ -6,12 +6,12 @@
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
 #include "compiler/ir/build.h"
-#include "compiler/ir/kernel_call.h"
 #include "compiler/ir/polynomial.h"
-#include "compiler/ir/variables.h"
 #include "compiler/rewrite/rewrite.h"
 #include "compiler/schedule/kernel_entry.h"
 #include "compiler/spec/program_spec.h"
+#include "compiler/structure/kernel_call.h"
+#include "compiler/structure/variables.h"
 
 namespace kiln::compiler {
 namespace {
@@ -19,9 +19,9 @@ namespace {
 // The bodies of all calls together are at most so many times the nodes that a graph may have.
 constexpr uint64_t kBodiesPerGraph = 16;
 
-absl::Status GraphHas(uint64_t used, absl::string_view limit, uint64_t most) {
-  return TooLarge(limit, most, used,
-                  absl::StrCat("the graph has more than ", most, " ", limit, "; this server takes no more"));
+absl::Status GraphHas(uint64_t used, absl::string_view limit, uint64_t limit_value) {
+  return TooLarge(limit, limit_value, used,
+                  absl::StrCat("the graph has more than ", limit_value, " ", limit, "; this server takes no more"));
 }
 
 class Hider {
@@ -68,8 +68,9 @@ class Hider {
       if (body->op() == Op::LINEAR) KILN_RETURN_IF_ERROR(VerifyProgram(body, limits_, &graph_).status());
     }
     nodes_ += known->second;
-    const uint64_t most = uint64_t{limits_.max_nodes} * kBodiesPerGraph;
-    return nodes_ <= most ? absl::OkStatus() : GraphHas(nodes_, "nodes in the bodies of its CALLs of kernels", most);
+    const uint64_t limit_value = uint64_t{limits_.max_nodes} * kBodiesPerGraph;
+    return nodes_ <= limit_value ? absl::OkStatus()
+                                 : GraphHas(nodes_, "nodes in the bodies of its CALLs of kernels", limit_value);
   }
 
   absl::StatusOr<UOp*> Hide(UOp* call) {

@@ -13,7 +13,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/statusor.h"
 #include "compiler/ir/graph.h"
-#include "compiler/options.h"
+#include "compiler/options/options.h"
 
 namespace kiln::compiler {
 

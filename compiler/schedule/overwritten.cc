@@ -11,7 +11,7 @@ namespace {
 
 bool IsLoop(const UOp* uop) { return uop->op() == Op::RANGE || uop->op() == Op::SPECIAL; }
 
-// Whether the turns of all loops that `index` is a sum of go through 0 … elements - 1, as
+// Whether the iterations of all loops that `index` is a sum of go through 0 … elements - 1, as
 // the digits of a number do.
 bool CountsThrough(UOp* index, int64_t elements) {
   LinearForm form = ToLinear(index);
@@ -21,9 +21,9 @@ bool CountsThrough(UOp* index, int64_t elements) {
   int64_t reached = 1;
   for (const LinearForm::Term& term : form.terms) {
     if (!IsLoop(term.node) || term.coefficient != reached) return false;
-    const int64_t turns = term.node->src(0)->const_int();
-    if (turns > elements / reached) return false;
-    reached *= turns;
+    const int64_t iterations = term.node->src(0)->const_int();
+    if (iterations > elements / reached) return false;
+    reached *= iterations;
   }
   return reached == elements;
 }
@@ -39,7 +39,7 @@ bool OverwritesSlot(UOp* body, uint32_t slot) {
   bool stored = false;
   for (UOp* uop : order) {
     if (uop->IsInvalid() || uop->op() == Op::IF) return false;
-    // Each loop has turns, and a number of them.
+    // Each loop has iterations, and a number of them.
     if (IsLoop(uop) && !(uop->src(0)->IsConst() && uop->src(0)->const_int() > 0)) return false;
     const bool of_storage = !uop->src().empty() && is_storage(uop->src(0));
     const bool names_storage = std::any_of(uop->src().begin(), uop->src().end(), is_storage);

@@ -27,9 +27,9 @@ constexpr double kFewTimes = 3;
 // One that is evaluated so often is an operand of which a product makes a copy.
 constexpr double kOften = 64;
 
-// Fewer turns of the outer loops than this leave threads without work, unless there
+// Fewer iterations of the outer loops than this leave threads without work, unless there
 // is little of it.
-constexpr double kEnoughTurns = 8;
+constexpr double kEnoughIterations = 8;
 constexpr double kLittleWork = 1 << 16;
 // And what every thread does for itself is less.
 constexpr double kRepeatedWork = 1 << 12;
@@ -48,7 +48,7 @@ class Realization {
       if (IsRowReduce(uop)) {
         UOp* source = uop->src(0);
         while (source->op() == Op::RESHAPE) source = source->src(0);
-        folded_.insert(source);
+        reduced_.insert(source);
       }
     }
     for (UOp* uop : order_) FollowProduct(uop);
@@ -56,15 +56,15 @@ class Realization {
 
   absl::flat_hash_set<UOp*> Run() {
     Walk();
-    // What a product's kernel computes in its outer loops spoils its tiles.
+    // What a product's kernel computes in its outer loops ruins its tiles.
     if (!mixed_.empty() || !wanted_.empty()) Walk();
     return std::move(realized_);
   }
 
  private:
-  // REDUCEs that one kernel computes, and how many turns their loops have.
+  // REDUCEs that one kernel computes, and how many iterations their loops have.
   struct Fused {
-    double turns = 0;
+    double iterations = 0;
     int reduces = 0;
     double nodes = 0;
     bool product = false;
@@ -86,7 +86,7 @@ class Realization {
   // in one kernel with it they read their rows once.
   bool FinishesRows(const UOp* uop, const std::vector<Access>& mine) const {
     const double size = SizeOf(uop);
-    if (!folded_.contains(uop) || size < kEnoughTurns || mine.size() != 1 || !mine[0].inside_reduce ||
+    if (!reduced_.contains(uop) || size < kEnoughIterations || mine.size() != 1 || !mine[0].inside_reduce ||
         mine[0].evaluations > size)
       return false;
     int rows = 0;
@@ -135,7 +135,8 @@ class Realization {
 
   // Whether a REDUCE with these users can be computed by the one kernel that needs it, in that one's loops.
   bool InOneKernel(double size, const std::vector<Access>& mine) const {
-    return mine.size() == 1 && mine[0].evaluations <= size && !mine[0].inside_reduce && TurnsOf(mine[0].kernel) <= size;
+    return mine.size() == 1 && mine[0].evaluations <= size && !mine[0].inside_reduce &&
+           IterationsOf(mine[0].kernel) <= size;
   }
 
   void Walk() {
@@ -217,7 +218,7 @@ class Realization {
   }
 
   // Of all loops of its output.
-  static double TurnsOf(const UOp* kernel) { return SizeOf(kernel->op() == Op::STORE ? kernel->src(0) : kernel); }
+  static double IterationsOf(const UOp* kernel) { return SizeOf(kernel->op() == Op::STORE ? kernel->src(0) : kernel); }
 
   // Whether the kernel that needs the REDUCE computes it.
   bool FuseReduce(UOp* reduce, std::vector<Access>& mine) {
@@ -230,8 +231,8 @@ class Realization {
       if (product && fused.reduces > 0) wanted_.insert(kernel);
       if (product ? fused.reduces > 0 : wanted_.contains(kernel)) return false;
       fused.product = product;
-      if (fused.reduces > 0 && fused.turns != size) mixed_.insert(kernel);
-      fused.turns = size;
+      if (fused.reduces > 0 && fused.iterations != size) mixed_.insert(kernel);
+      fused.iterations = size;
       ++fused.reduces;
       return true;
     }
@@ -239,17 +240,17 @@ class Realization {
       if (access.kernel != kernel || !FollowsOuterLoops(reduce, access)) return false;
     }
     const double work = SizeOf(reduce->src(0));
-    const bool spread = size >= kEnoughTurns || work <= (size > 1 ? kLittleWork : kRepeatedWork);
+    const bool spread = size >= kEnoughIterations || work <= (size > 1 ? kLittleWork : kRepeatedWork);
     const double nodes = fusion_.costs.at(reduce).nodes;
     if (!spread || product || wanted_.contains(kernel) || fused.reduces >= kMaxReduces ||
         fused.nodes + nodes > kMaxReduceNodes)
       return false;
-    if (fused.reduces > 0 && fused.turns != size) {
+    if (fused.reduces > 0 && fused.iterations != size) {
       if (mixed_.contains(kernel)) return false;
       mixed_.insert(kernel);
     }
     if (mixed_.contains(kernel)) return false;
-    fused.turns = size;
+    fused.iterations = size;
     ++fused.reduces;
     fused.nodes += nodes;
     mine = {{absl::HashOf(kernel, reduce), size, false, kernel, size}};
@@ -272,9 +273,9 @@ class Realization {
   absl::flat_hash_set<UOp*> realized_;
   absl::flat_hash_map<const UOp*, std::vector<Access>> accesses_;
   absl::flat_hash_map<const UOp*, Fused> fused_;
-  absl::flat_hash_set<const UOp*> folded_;  // what a reduction of rows folds
-  absl::flat_hash_set<const UOp*> mixed_;   // kernels of REDUCEs in different loops
-  absl::flat_hash_set<const UOp*> wanted_;  // kernels that could compute a product, were they not to compute others
+  absl::flat_hash_set<const UOp*> reduced_;  // what a reduction of rows reduces
+  absl::flat_hash_set<const UOp*> mixed_;    // kernels of REDUCEs in different loops
+  absl::flat_hash_set<const UOp*> wanted_;   // kernels that could compute a product, were they not to compute others
   // Products, and what is elementwise made of one that nobody else needs; and of these, what is the source
   // of another.
   absl::flat_hash_set<const UOp*> finished_, continued_;

@@ -11,7 +11,7 @@
 namespace kiln::compiler {
 
 // `sink` without the marks that the bodies of reused functions end at (AFTERs with
-// no deps: ir/functions.h); adds to `marked` what they stood on.
+// no deps: import/functions.h); adds to `marked` what they stood on.
 UOp* TakeMarks(Graph& graph, UOp* sink, absl::flat_hash_set<UOp*>& marked);
 
 // The values of `sink` (a Callify'd SINK) to realise, besides its STOREs; all of

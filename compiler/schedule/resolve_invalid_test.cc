@@ -2,8 +2,8 @@
 
 #include <gtest/gtest.h>
 
-#include "base/graph_text.h"
-#include "compiler/ir/wire.h"
+#include "base/graph/graph_text.h"
+#include "compiler/import/wire.h"
 #include "compiler/schedule/callify.h"
 
 namespace kiln::compiler {

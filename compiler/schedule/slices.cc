@@ -4,7 +4,7 @@
 
 #include "absl/container/flat_hash_set.h"
 #include "compiler/kernel/ranges.h"
-#include "compiler/opt/scan.h"
+#include "compiler/opt/cpu/scan.h"
 #include "compiler/rules/linear.h"
 
 namespace kiln::compiler {
@@ -47,7 +47,7 @@ std::optional<PlainKernel> PlainKernelOf(Graph& graph, const UOp* call) {
     if (kernel.axes[i].stride != elements || kernel.axes[i].size < 2) return std::nullopt;
   }
   if (!IsConst(result->shape()) || NumElements(result->shape()) != elements) return std::nullopt;
-  if (LoopWithoutTurns(graph, kernel.sink) != nullptr) return std::nullopt;
+  if (LoopWithoutIterations(graph, kernel.sink) != nullptr) return std::nullopt;
   return kernel;
 }
 

@@ -11,13 +11,13 @@ namespace kiln::compiler {
 namespace {
 
 constexpr int64_t kLargeSource = 1 << 18;
-// More turns than this keep all threads busy.
-constexpr int64_t kEnoughTurns = 8;
-constexpr int64_t kLeastParts = 4, kMostParts = 64;
-// What one turn of a loop over columns takes, about.
+// More iterations than this keep all threads busy.
+constexpr int64_t kEnoughIterations = 8;
+constexpr int64_t kMinParts = 4, kMaxParts = 64;
+// What one iteration of a loop over columns takes, about.
 constexpr int64_t kColumns = 256;
 // A part is worth a value in a buffer, and a loop.
-constexpr int64_t kLeastPart = 64;
+constexpr int64_t kMinPart = 64;
 
 // The axis to cut into parts and their number, or 0 parts.
 struct Cut {
@@ -33,13 +33,13 @@ Cut CutOf(const UOp* reduce) {
   size_t last = from.size();
   while (last > 0 && from[last - 1] == 1) --last;
   const int64_t kept = NumElements(reduce->shape());
-  const int64_t turns = reduced(last - 1) ? kept : (kept + kColumns - 1) / kColumns;
-  if (turns >= kEnoughTurns) return {};
+  const int64_t iterations = reduced(last - 1) ? kept : (kept + kColumns - 1) / kColumns;
+  if (iterations >= kEnoughIterations) return {};
   for (size_t axis = 0; axis < from.size(); ++axis) {
     if (!reduced(axis) || from[axis] == 1) continue;
     const int64_t rest = NumElements(from) / kept / from[axis];
-    for (int64_t parts = kMostParts; parts >= kLeastParts; --parts) {
-      if (from[axis] % parts == 0 && from[axis] / parts * rest >= kLeastPart) return {axis, parts};
+    for (int64_t parts = kMaxParts; parts >= kMinParts; --parts) {
+      if (from[axis] % parts == 0 && from[axis] / parts * rest >= kMinPart) return {axis, parts};
     }
     return {};
   }

@@ -2,7 +2,7 @@
 //
 // The loops that threads share are those of a kernel's output; a sum of everything has
 // none. Its source is cut into parts, as many as its size says and no thread's count
-// does: so whoever adds them up, the sum is the same. Parts are summed into a buffer, and
+// does: so the sum is the same on any number of threads. Parts are summed into a buffer, and
 // that is summed.
 #ifndef KILN_COMPILER_SCHEDULE_SPLIT_REDUCE_H_
 #define KILN_COMPILER_SCHEDULE_SPLIT_REDUCE_H_

@@ -183,14 +183,14 @@ bool Levels::RaiseFloors() {
 absl::Status Levels::Settle(const Graph& graph) {
   // A STORE moves behind transfers: if it still moves when it has moved behind all of
   // them, it waits for itself.
-  const int most_levels = static_cast<int>(transfer_of_.size()) + 1;
-  constexpr int kMostRounds = 200;
+  const int max_levels = static_cast<int>(transfer_of_.size()) + 1;
+  constexpr int kMaxRounds = 200;
   for (int round = 0;; ++round) {
     FindLevels();
     FindReads();
     if (!RaiseFloors()) return absl::OkStatus();
     for (UOp* store : shares_.stores) {
-      if (infos_[store].floor <= most_levels && round < kMostRounds) continue;
+      if (infos_[store].floor <= max_levels && round < kMaxRounds) continue;
       return graph.Locate(MakeError(v1::UNSUPPORTED_SHARD,
                                     "STORE over a state that is read again behind a COPY of what is stored: read it "
                                     "through a CONTIGUOUS before"),

@@ -8,8 +8,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
-#include "base/graph_text.h"
-#include "compiler/ir/wire.h"
+#include "base/graph/graph_text.h"
+#include "compiler/import/wire.h"
 #include "compiler/shard/levels.h"
 #include "compiler/shard/shard_text.h"
 #include "compiler/shard/shares.h"
@@ -93,7 +93,7 @@ segment on A,B
 }
 
 // w, a row for each device, minus what the devices' parts of x come to.
-TEST(Segments, AStepOfTrainingFoldsOnce) {
+TEST(Segments, AStepOfTrainingReducesOnce) {
   ExpectText(
       "7 REPLICATED [6] index=0\n8 MUL [5, 7]\n9 REDUCE [8] ADD axes=(0)\n10 RESHAPE [9] axes=(1, 6)\n"
       "11 EXPAND [10] axes=(2, 6)\n12 ADD [6, 11]\n13 STORE [6, 12]\n14 AFTER [6, 13]\n15 TUPLE [14]\n",

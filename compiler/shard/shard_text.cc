@@ -1,7 +1,7 @@
 #include "compiler/shard/shard_text.h"
 
 #include "absl/strings/str_cat.h"
-#include "compiler/ir/wire.h"
+#include "compiler/import/wire.h"
 
 namespace kiln::compiler {
 namespace {
@@ -17,8 +17,8 @@ std::string Name(const UOp* param) { return absl::StrCat("slot ", param->arg_as<
 
 std::string TransferText(const Transfer& transfer) {
   std::string text = absl::StrCat(ToString(transfer.shape), " ");
-  if (transfer.fold.has_value()) {
-    absl::StrAppend(&text, Name(*transfer.fold), " of parts on ", transfer.from.devices);
+  if (transfer.reduce_op.has_value()) {
+    absl::StrAppend(&text, Name(*transfer.reduce_op), " of parts on ", transfer.from.devices);
   } else {
     absl::StrAppend(&text, LayoutText(transfer.from));
   }

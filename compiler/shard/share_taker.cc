@@ -101,12 +101,13 @@ absl::StatusOr<ShareTaker::Share> ShareTaker::Move(UOp* x, const std::string& de
     return Share{graph_.Make(Op::LOAD, {here}), &devices, axis};
   }
   if (const auto part = parts_.find(x); part != parts_.end())
-    return AddTransfer(part->second.node, x->shape(), {*part->second.devices, -1}, devices, axis, part->second.fold);
+    return AddTransfer(part->second.node, x->shape(), {*part->second.devices, -1}, devices, axis,
+                       part->second.reduce_op);
   return AddTransfer(from.node, x->shape(), {*from.devices, from.axis}, devices, axis, std::nullopt);
 }
 
 ShareTaker::Share ShareTaker::AddTransfer(UOp* source, const Shape& whole, Layout from, const std::string& devices,
-                                          int axis, std::optional<Op> fold) {
+                                          int axis, std::optional<Op> reduce_op) {
   Shape shape = whole;
   if (axis >= 0) shape[axis] = shape[axis] / DeviceCount(devices);
   BufferArg arg;
@@ -114,7 +115,7 @@ ShareTaker::Share ShareTaker::AddTransfer(UOp* source, const Shape& whole, Layou
   arg.dtype = source->dtype();
   UOp* target = graph_.Make(Op::PARAM, {ShapeSource(graph_, shape)}, std::move(arg));
   shares_.devices[target] = devices;
-  shares_.transfers.push_back({source, target, whole, std::move(from), {devices, axis}, fold});
+  shares_.transfers.push_back({source, target, whole, std::move(from), {devices, axis}, reduce_op});
   return {target, &devices, axis};
 }
 
@@ -129,12 +130,12 @@ absl::StatusOr<ShareTaker::Share> ShareTaker::TakeReplicated(UOp* uop) {
       NumElements(row->shape()) != NumElements(uop->shape())) {
     return drop_axis(Of(copy));
   }
-  // A fold of parts that went to the devices in shares only to be gathered again.
-  UOp* folded = UnderReshapes(row);
-  const auto part = parts_.find(folded);
+  // A reduction of parts that went to the devices in shares only to be gathered again.
+  UOp* reduced = UnderReshapes(row);
+  const auto part = parts_.find(reduced);
   if (part != parts_.end() && *part->second.devices == copy->device()) {
-    return drop_axis(AddTransfer(part->second.node, folded->shape(), {*part->second.devices, -1}, copy->device(), -1,
-                                 part->second.fold));
+    return drop_axis(AddTransfer(part->second.node, reduced->shape(), {*part->second.devices, -1}, copy->device(), -1,
+                                 part->second.reduce_op));
   }
   KILN_ASSIGN_OR_RETURN(const Share whole, Move(row, copy->device(), -1));
   return drop_axis(whole);

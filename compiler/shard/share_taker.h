@@ -28,11 +28,11 @@ class ShareTaker {
   const Share& Of(UOp* uop) const { return shares_of_.at(uop); }
 
  private:
-  // A value before it is folded: what each device gives to it.
+  // A value before it is reduced: what each device gives to it.
   struct Part {
     UOp* node;
     const std::string* devices;
-    Op fold;
+    Op reduce_op;
   };
 
   absl::StatusOr<Share> Taken(UOp* uop);
@@ -52,7 +52,7 @@ class ShareTaker {
   // `x` in another layout. On a tuple, split along axis 0 or whole.
   absl::StatusOr<Share> Move(UOp* x, const std::string& devices, int axis);
   Share AddTransfer(UOp* source, const Shape& whole, Layout from, const std::string& devices, int axis,
-                    std::optional<Op> fold);
+                    std::optional<Op> reduce_op);
   // `x` as an operand on `devices` whose axis `axis` is split (-1: none is).
   absl::StatusOr<Share> Fit(UOp* x, const std::string* devices, int axis);
   // One device's share of a value that it has whole.

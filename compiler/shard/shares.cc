@@ -5,10 +5,10 @@
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
 #include "compiler/ir/devices.h"
-#include "compiler/ir/updates.h"
 #include "compiler/rewrite/rewrite.h"
 #include "compiler/schedule/callify.h"
 #include "compiler/shard/share_taker.h"
+#include "compiler/structure/updates.h"
 
 namespace kiln::compiler {
 namespace {

@@ -8,9 +8,9 @@
 //
 // What no device can compute alone is a transfer: a value that changes its layout. A
 // COPY is one. A REDUCE along the split axis is another: each device reduces its own
-// share, and the value is the fold of these parts. That view finds the collectives of
+// share, and the value is the reduction of these parts. That view finds the collectives of
 // tinyspec however they are composed:
-//   REDUCE along the axis that was split before a COPY   a fold of parts, not of copies
+//   REDUCE along the axis that was split before a COPY   a reduction of parts, not of copies
 //   REPLICATED of a COPY of an EXPAND                    whole to all, not n rows split
 #ifndef KILN_COMPILER_SHARD_SHARES_H_
 #define KILN_COMPILER_SHARD_SHARES_H_
@@ -37,7 +37,7 @@ struct Transfer {
   Shape shape;  // of the whole
   Layout from;
   Layout to;
-  std::optional<Op> fold;  // of the parts of `from`, each as large as the whole
+  std::optional<Op> reduce_op;  // of the parts of `from`, each as large as the whole
 };
 
 struct Shares {

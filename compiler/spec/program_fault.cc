@@ -3,10 +3,10 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
-#include "compiler/ir/program_scopes.h"
-#include "compiler/ir/variables.h"
 #include "compiler/spec/program_spec.h"
 #include "compiler/spec/wmma_layout.h"
+#include "compiler/structure/program_scopes.h"
+#include "compiler/structure/variables.h"
 
 namespace kiln::compiler {
 namespace {
@@ -107,9 +107,7 @@ ProgramFault WmmaFault(const UOp* uop) {
 
 ProgramFault FaultOf(const UOp* uop, const Limits& limits) {
   const Op op = uop->op();
-  const auto ops = kProgramSpec.ops;
-  if (!IsElementwise(op) && std::find(ops.begin(), ops.end(), op) == ops.end())
-    return NotBuilt("an op that no program has");
+  if (!kProgramSpec.Allows(op)) return NotBuilt("an op that no program has");
   if (op == Op::PARAM || op == Op::BUFFER) return StorageFault(uop);
   if (NeedsNoListing(uop)) return {};
   if (IsWeak(uop->dtype())) return {v1::DTYPE_MISMATCH, "a weak value that nothing settles; CAST it"};

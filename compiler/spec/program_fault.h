@@ -5,7 +5,7 @@
 #include <string>
 
 #include "compiler/ir/uop.h"
-#include "compiler/options.h"
+#include "compiler/options/options.h"
 #include "kiln/v1/error.pb.h"
 
 namespace kiln::compiler {

@@ -9,8 +9,8 @@
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
-#include "compiler/ir/program_scopes.h"
 #include "compiler/spec/program_fault.h"
+#include "compiler/structure/program_scopes.h"
 
 namespace kiln::compiler {
 namespace {
@@ -80,8 +80,8 @@ class Checker {
     if (Is(uop->op(), kMemory) && !uop->src(0)->shape().empty())
       cost = std::max(cost, NumElements(uop->src(0)->shape()));
     needs_.instructions += cost;
-    turns_ = std::min(kMuch, turns_);
-    work_ = std::min(kMuch, work_ + turns_ * static_cast<uint64_t>(cost));
+    iterations_ = std::min(kMuch, iterations_);
+    work_ = std::min(kMuch, work_ + iterations_ * static_cast<uint64_t>(cost));
     return {};
   }
 
@@ -104,7 +104,7 @@ class Checker {
     return {};
   }
 
-  // "; it is node 5 as sent": behind the door its op may be another than the client's.
+  // "; it is node 5 as sent": after import its op may be another than the client's.
   std::string AsSent(const UOp* uop) const {
     if (graph_ == nullptr) return "";
     const auto detail = DetailOf(graph_->Locate(MakeError(v1::BAD_ARGUMENT, ""), uop));
@@ -137,13 +137,13 @@ class Checker {
       if (open.size() >= kMaxNesting)
         return {v1::BAD_ARGUMENT, absl::StrCat("more than ", kMaxNesting, " loops and IFs inside one another")};
       scopes_.Open(uop);
-      outer_turns_.push_back(turns_);
+      outer_iterations_.push_back(iterations_);
       outer_divergent_.push_back(divergent_);
       if (!uniform_of(uop->src(0)) && divergent_ == nullptr) divergent_ = uop;
       if (uop->op() == Op::RANGE) {
-        const __int128 turns = std::max<__int128>(uop->src(0)->bounds().max, 0);
-        turns_ = std::min(kMuch, std::min(kMuch, turns_) *
-                                     static_cast<unsigned __int128>(std::min<__int128>(turns, __int128{1} << 40)));
+        const __int128 iterations = std::max<__int128>(uop->src(0)->bounds().max, 0);
+        iterations_ = std::min(kMuch, std::min(kMuch, iterations_) * static_cast<unsigned __int128>(std::min<__int128>(
+                                                                         iterations, __int128{1} << 40)));
       }
       return {};
     }
@@ -168,9 +168,9 @@ class Checker {
 
   void Close() {
     scopes_.Close();
-    turns_ = outer_turns_.back();
+    iterations_ = outer_iterations_.back();
     divergent_ = outer_divergent_.back();
-    outer_turns_.pop_back();
+    outer_iterations_.pop_back();
     outer_divergent_.pop_back();
   }
 
@@ -261,12 +261,12 @@ class Checker {
   std::map<std::pair<AddrSpace, uint32_t>, UOp*> slots_;
   std::map<std::pair<bool, int>, std::pair<std::string, const UOp*>> coordinates_;
   absl::flat_hash_map<UOp*, bool> uniform_;
-  std::vector<UOp*> whole_group_;  // instructions that several items do together
-  bool varying_items_ = false;     // a group has as many as variables say
-  unsigned __int128 work_ = 0;     // of one item
-  unsigned __int128 turns_ = 1;    // of the loops around, together
-  UOp* divergent_ = nullptr;       // the outermost enclosure that items take differently
-  std::vector<unsigned __int128> outer_turns_;
+  std::vector<UOp*> whole_group_;     // instructions that several items do together
+  bool varying_items_ = false;        // a group has as many as variables say
+  unsigned __int128 work_ = 0;        // of one item
+  unsigned __int128 iterations_ = 1;  // of the loops around, together
+  UOp* divergent_ = nullptr;          // the outermost enclosure that items take differently
+  std::vector<unsigned __int128> outer_iterations_;
   std::vector<UOp*> outer_divergent_;
 };
 

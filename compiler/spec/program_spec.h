@@ -14,7 +14,7 @@
 
 #include "absl/status/statusor.h"
 #include "compiler/ir/graph.h"
-#include "compiler/options.h"
+#include "compiler/options/options.h"
 #include "compiler/spec/spec.h"
 
 namespace kiln::compiler {

@@ -6,8 +6,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
-#include "base/graph_text.h"
-#include "compiler/ir/wire.h"
+#include "base/graph/graph_text.h"
+#include "compiler/import/wire.h"
 
 namespace kiln::compiler {
 namespace {
@@ -17,7 +17,7 @@ absl::StatusOr<ProgramNeeds> Check(const std::string& text, const Limits& limits
   if (!wire.ok()) return wire.status();
   Graph graph;
   const auto root = FromWire(*wire, Limits(), graph);
-  if (!root.ok()) return absl::InternalError(absl::StrCat("the door: ", root.status().message()));
+  if (!root.ok()) return absl::InternalError(absl::StrCat("the importer: ", root.status().message()));
   return VerifyProgram(*root, limits, &graph);
 }
 

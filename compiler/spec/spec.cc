@@ -5,70 +5,10 @@
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
 #include "compiler/ir/devices.h"
-#include "compiler/ir/program_scopes.h"
+#include "compiler/structure/program_scopes.h"
 
 namespace kiln::compiler {
 namespace {
-
-constexpr Op kCoreOps[] = {
-#define UOP(name, least, most, traits, meaning) Op::name,
-#include "compiler/ir/ops.def"
-#undef UOP
-};
-constexpr Op kTensorOps[] = {Op::PARAM,
-                             Op::BUFFER,
-                             Op::CONST,
-                             Op::BINARY,
-                             Op::PERMUTE,
-                             Op::FLIP,
-                             Op::RESHAPE,
-                             Op::EXPAND,
-                             Op::PAD,
-                             Op::SHRINK,
-                             Op::INDEX,
-                             Op::STACK,
-                             Op::BITCAST,
-                             Op::REDUCE,
-                             Op::TUPLE,
-                             Op::GETTUPLE,
-                             Op::LOAD,
-                             Op::STORE,
-                             Op::AFTER,
-                             Op::GROUP,
-                             Op::SINK,
-                             Op::DETACH,
-                             Op::CONTIGUOUS_BACKWARD,
-                             Op::CALL};
-constexpr Op kCallOps[] = {Op::LINEAR,  Op::CALL,   Op::SINK, Op::PARAM, Op::BUFFER, Op::CONST, Op::BINARY, Op::STACK,
-                           Op::BITCAST, Op::REDUCE, Op::LOAD, Op::STORE, Op::INDEX,  Op::RANGE, Op::END,    Op::AFTER};
-constexpr Op kKernelOps[] = {Op::SINK, Op::PARAM, Op::CONST, Op::STACK, Op::BITCAST, Op::REDUCE,
-                             Op::LOAD, Op::STORE, Op::INDEX, Op::RANGE, Op::END};
-constexpr Op kScheduledOps[] = {Op::SINK, Op::PARAM, Op::BUFFER, Op::CONST, Op::STACK, Op::BITCAST, Op::REDUCE,
-                                Op::LOAD, Op::STORE, Op::INDEX,  Op::RANGE, Op::END,   Op::AFTER,   Op::WMMA};
-constexpr Op kSharedOutOps[] = {Op::SINK,    Op::PARAM,  Op::BUFFER, Op::CONST,   Op::STACK,
-                                Op::BITCAST, Op::REDUCE, Op::LOAD,   Op::STORE,   Op::INDEX,
-                                Op::RANGE,   Op::END,    Op::AFTER,  Op::SPECIAL, Op::WMMA};
-constexpr Op kExpandedOps[] = {Op::SINK,   Op::PARAM, Op::BUFFER,  Op::CONST, Op::STACK,  Op::BITCAST, Op::REDUCE,
-                               Op::LOAD,   Op::STORE, Op::INDEX,   Op::RANGE, Op::END,    Op::PERMUTE, Op::RESHAPE,
-                               Op::EXPAND, Op::AFTER, Op::SPECIAL, Op::PAD,   Op::SHRINK, Op::WMMA};
-constexpr Op kAccumulatingOps[] = {Op::SINK,    Op::PARAM,   Op::BUFFER, Op::CONST,   Op::STACK,
-                                   Op::BITCAST, Op::REDUCE,  Op::LOAD,   Op::STORE,   Op::INDEX,
-                                   Op::RANGE,   Op::END,     Op::AFTER,  Op::PERMUTE, Op::RESHAPE,
-                                   Op::EXPAND,  Op::SPECIAL, Op::PAD,    Op::SHRINK,  Op::WMMA};
-constexpr Op kLinearOps[] = {Op::LINEAR,  Op::PARAM,  Op::BUFFER,  Op::CONST, Op::STACK,  Op::BITCAST, Op::REDUCE,
-                             Op::LOAD,    Op::STORE,  Op::INDEX,   Op::RANGE, Op::END,    Op::AFTER,   Op::PERMUTE,
-                             Op::RESHAPE, Op::EXPAND, Op::SPECIAL, Op::PAD,   Op::SHRINK, Op::WMMA};
-constexpr Op kProgramOps[] = {Op::LINEAR, Op::PARAM,   Op::BUFFER,    Op::CONST,  Op::STACK,  Op::BITCAST,
-                              Op::LOAD,   Op::STORE,   Op::INDEX,     Op::SHRINK, Op::RANGE,  Op::END,
-                              Op::AFTER,  Op::SPECIAL, Op::IF,        Op::ENDIF,  Op::GROUP,  Op::BARRIER,
-                              Op::SINK,   Op::WMMA,    Op::ATOMICADD, Op::CUSTOM, Op::CUSTOMI};
-
-constexpr Op kNamedOps[] = {Op::LINEAR, Op::PARAM, Op::BUFFER,    Op::CONST,   Op::STACK,  Op::BITCAST, Op::LOAD,
-                            Op::STORE,  Op::INDEX, Op::RANGE,     Op::END,     Op::AFTER,  Op::SPECIAL, Op::IF,
-                            Op::ENDIF,  Op::GROUP, Op::ATOMICADD, Op::BARRIER, Op::CUSTOM, Op::CUSTOMI, Op::WMMA};
-constexpr Op kGroupedOps[] = {Op::LINEAR, Op::PARAM, Op::BUFFER, Op::CONST,     Op::STACK,  Op::BITCAST,
-                              Op::LOAD,   Op::STORE, Op::INDEX,  Op::RANGE,     Op::END,    Op::AFTER,
-                              Op::IF,     Op::ENDIF, Op::GROUP,  Op::ATOMICADD, Op::CUSTOM, Op::CUSTOMI};
 
 const char* NoFault(const UOp*) { return nullptr; }
 
@@ -90,7 +30,7 @@ const char* TensorFault(const UOp* uop) {
 
 bool IsAccess(const UOp* uop) { return uop->op() == Op::LOAD || uop->op() == Op::STORE; }
 
-// Of a thread's own register, which outlives the turns of a loop (opt/scan.h).
+// Of a thread's own register, which outlives the iterations of a loop (opt/cpu/scan.h).
 bool IsRegister(const UOp* place) {
   while (place->op() == Op::AFTER) place = place->src(0);
   return place->op() == Op::BUFFER && place->addrspace() == AddrSpace::kReg;
@@ -139,27 +79,25 @@ const char* NamedFault(const UOp* uop) {
 
 }  // namespace
 
-const Spec kCoreSpec = {"graph", kCoreOps, NoFault};
-const Spec kTensorSpec = {"tensor graph", kTensorOps, TensorFault};
-const Spec kProgramSpec = {"program", kProgramOps, NoFault};
-const Spec kCallSpec = {"call list", kCallOps, NoFault};
-const Spec kKernelSpec = {"kernel", kKernelOps, KernelFault};
-const Spec kScheduledSpec = {"scheduled kernel", kScheduledOps, KernelFault};
-const Spec kSharedOutSpec = {"kernel of work items", kSharedOutOps, KernelFault};
-const Spec kExpandedSpec = {"expanded kernel", kExpandedOps, ExpandedFault};
-const Spec kAccumulatingSpec = {"accumulating kernel", kAccumulatingOps, LinearFault};
-const Spec kLinearSpec = {"linear kernel", kLinearOps, LinearFault};
-const Spec kNamedSpec = {"program of named values", kNamedOps, NamedFault};
-const Spec kGroupedSpec = {"program of loops", kGroupedOps, NamedFault};
+const Spec kCoreSpec = {"graph", kInGraph, NoFault};
+const Spec kTensorSpec = {"tensor graph", kInTensor, TensorFault};
+const Spec kProgramSpec = {"program", kInProgram, NoFault};
+const Spec kCallSpec = {"call list", kInCalls, NoFault};
+const Spec kKernelSpec = {"kernel", kInKernel, KernelFault};
+const Spec kScheduledSpec = {"scheduled kernel", kInScheduled, KernelFault};
+const Spec kSharedOutSpec = {"kernel of work items", kInSharedOut, KernelFault};
+const Spec kExpandedSpec = {"expanded kernel", kInExpanded, ExpandedFault};
+const Spec kAccumulatingSpec = {"accumulating kernel", kInAccumulating, LinearFault};
+const Spec kLinearSpec = {"linear kernel", kInLinear, LinearFault};
+const Spec kNamedSpec = {"program of named values", kInNamed, NamedFault};
+const Spec kGroupedSpec = {"program of loops", kInGrouped, NamedFault};
 
 absl::Status Verify(const Spec& spec, const Graph& graph, UOp* root) {
   const bool from_client = &spec == &kTensorSpec;
   for (UOp* uop : Toposort(root)) {
-    const bool known =
-        IsElementwise(uop->op()) || std::find(spec.ops.begin(), spec.ops.end(), uop->op()) != spec.ops.end();
-    const char* fault = known         ? spec.fault(uop)
-                        : from_client ? "this op is not supported in a tensor graph yet"
-                                      : "an op that this stage has no more";
+    const char* fault = spec.Allows(uop->op()) ? spec.fault(uop)
+                        : from_client          ? "this op is not supported in a tensor graph yet"
+                                               : "an op that this stage has no more";
     if (fault == nullptr) continue;
     v1::ErrorDetail detail;
     detail.set_code(from_client ? v1::UNSUPPORTED_OP : v1::INTERNAL_FAULT);

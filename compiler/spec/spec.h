@@ -4,17 +4,18 @@
 #define KILN_COMPILER_SPEC_SPEC_H_
 
 #include "absl/status/status.h"
-#include "absl/types/span.h"
 #include "compiler/ir/graph.h"
 
 namespace kiln::compiler {
 
 struct Spec {
   absl::string_view name;
-  // The ops that may occur besides the elementwise ones.
-  absl::Span<const Op> ops;
+  // Of Stages (ir/op.h): the column of ops.def says which ops are legal.
+  uint32_t stage;
   // Further rules: what is wrong with a node, or nullptr.
   const char* (*fault)(const UOp* uop);
+
+  bool Allows(Op op) const { return (Info(op).stages & stage) != 0; }
 };
 
 extern const Spec kCoreSpec;          // anything that the core IR can say

@@ -7,7 +7,7 @@
 #include <filesystem>
 #include <fstream>
 
-#include "base/graph_text.h"
+#include "base/graph/graph_text.h"
 #include "compiler/compile.h"
 #include "compiler/target/gpu/architectures.h"
 

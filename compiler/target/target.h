@@ -8,8 +8,8 @@
 
 #include "absl/status/statusor.h"
 #include "compiler/ir/graph.h"
-#include "compiler/options.h"
-#include "compiler/rules/native_ops.h"
+#include "compiler/options/options.h"
+#include "compiler/rules/transcendental/native_ops.h"
 #include "kiln/v1/executable.pb.h"
 #include "kiln/v1/target.pb.h"
 
@@ -40,13 +40,13 @@ class CodeGenerator {
   // Whether a function of a text may be called so.
   virtual bool MayDefine(absl::string_view) const { return true; }
   // -- Programs written by hand
-  // Whether AddProgram takes such a WMMA by a warp (kernel/wmma.h) as an instruction.
+  // Whether AddProgram takes such a WMMA by a warp (program/wmma.h) as an instruction.
   virtual bool HasWmma(const WmmaArg&) const { return false; }
   // `linear`, whose accesses are inside their storage, and whose arithmetic stands
-  // in no list (kernel/program_values.h), over values that the target has.
+  // in no list (program/program_values.h), over values that the target has.
   virtual absl::StatusOr<UOp*> SelectValues(Graph&, UOp* linear) { return linear; }
   // `linear`, whose order is fixed, as AddProgram takes it. `program` is what it was
-  // made from. UNSUPPORTED_OP, with the node, for what the target has no words for.
+  // made from. UNSUPPORTED_OP, with the node, for what the target cannot express.
   virtual absl::StatusOr<UOp*> SelectListed(Graph&, UOp* linear, UOp* program) { return linear; }
   // `linear`: a program as LowerProgram leaves it.
   virtual absl::Status AddProgram(UOp* linear, const std::string& symbol) { return AddKernel(linear, symbol); }

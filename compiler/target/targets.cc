@@ -17,6 +17,16 @@ constexpr Row kTargets[] = {
     {v1::Target::C_SOURCE, MakeSourceCodeGenerator},
 };
 
+constexpr bool EveryKindHasARow() {
+  for (int kind = v1::Target::KIND_UNSPECIFIED + 1; kind <= v1::Target::Kind_MAX; ++kind) {
+    bool found = false;
+    for (const Row& row : kTargets) found |= row.kind == kind;
+    if (!found) return false;
+  }
+  return true;
+}
+static_assert(EveryKindHasARow(), "a kind of target.proto has no row in targets.cc");
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<CodeGenerator>> MakeCodeGenerator(const v1::Target& target, const Options& options) {

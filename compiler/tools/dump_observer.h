@@ -4,7 +4,7 @@
 
 #include <string>
 
-#include "compiler/observer.h"
+#include "compiler/options/observer.h"
 
 namespace kiln::compiler {
 

@@ -4,7 +4,7 @@
 #include <sstream>
 
 #include "CLI/CLI.hpp"
-#include "base/graph_text.h"
+#include "base/graph/graph_text.h"
 #include "compiler/compile.h"
 #include "compiler/source.h"
 

@@ -123,12 +123,12 @@ class ProgramCache {
         });
   }
 
-  // The blocking form: computes on this thread, or waits for who does.
+  // The blocking form: computes on this thread, or waits for the caller that does.
   // `outcome` may be null.
   Result GetOrCompute(const Digest& key, const std::function<absl::StatusOr<Entry>()>& compute,
                       CacheOutcome* outcome = nullptr);
 
-  // Keeps `entry` under `key`, in the place of what was there; who holds that, keeps it.
+  // Keeps `entry` under `key`, in place of the old entry; its holders keep that.
   // A computation that runs is not disturbed, and what it makes comes last.
   void Put(const Digest& key, Entry entry) {
     core_.Put(key, ProgramCacheCore::Entry{std::move(entry.value), entry.bytes});

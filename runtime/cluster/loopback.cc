@@ -15,9 +15,9 @@ class LoopbackWire final : public Wire {
   uint32_t rank() const override { return rank_; }
   uint32_t size() const override { return loopback_->size_; }
 
-  absl::StatusOr<Request> SendLetter(uint32_t to, absl::string_view bytes) override {
+  absl::StatusOr<Request> SendMessage(uint32_t to, absl::string_view bytes) override {
     absl::MutexLock lock(&loopback_->mutex_);
-    if (Joined(to)) loopback_->letters_[to].push_back({rank_, std::string(bytes)});
+    if (Joined(to)) loopback_->messages_[to].push_back({rank_, std::string(bytes)});
     return Add({});
   }
 
@@ -54,11 +54,11 @@ class LoopbackWire final : public Wire {
 
   void Abandon(Request request) override { receipts_.erase(request); }
 
-  absl::StatusOr<bool> TakeLetter(Letter& letter) override {
+  absl::StatusOr<bool> TakeMessage(Message& message) override {
     absl::MutexLock lock(&loopback_->mutex_);
-    auto& waiting = loopback_->letters_[rank_];
+    auto& waiting = loopback_->messages_[rank_];
     if (waiting.empty()) return false;
-    letter = std::move(waiting.front());
+    message = std::move(waiting.front());
     waiting.pop_front();
     return true;
   }
@@ -94,7 +94,7 @@ std::unique_ptr<Wire> Loopback::MakeWire(uint32_t rank) { return std::make_uniqu
 void Loopback::Silence(uint32_t rank) {
   absl::MutexLock lock(&mutex_);
   dead_[rank] = true;
-  letters_[rank].clear();
+  messages_[rank].clear();
   parcels_[rank].clear();
 }
 

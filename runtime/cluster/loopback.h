@@ -18,7 +18,7 @@ namespace kiln::runtime::cluster {
 // What joins the ranks. Safe from any thread; outlives the wires.
 class Loopback {
  public:
-  explicit Loopback(uint32_t size) : size_(size), dead_(size), parcels_(size), letters_(size) {}
+  explicit Loopback(uint32_t size) : size_(size), dead_(size), parcels_(size), messages_(size) {}
 
   // Once for each rank.
   std::unique_ptr<Wire> MakeWire(uint32_t rank);
@@ -35,7 +35,7 @@ class Loopback {
   std::vector<bool> dead_ ABSL_GUARDED_BY(mutex_);
   // By receiver; parcels then by sender and tag.
   std::vector<std::map<std::pair<uint32_t, uint32_t>, std::deque<std::string>>> parcels_ ABSL_GUARDED_BY(mutex_);
-  std::vector<std::deque<Letter>> letters_ ABSL_GUARDED_BY(mutex_);
+  std::vector<std::deque<Message>> messages_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace kiln::runtime::cluster

@@ -1,6 +1,6 @@
 // libkiln_mpi.so: what kilnd wants of MPI, and the only file that includes its header.
 //
-// Letters and parcels have a communicator each, so that looking for letters of unknown
+// Messages and parcels have a communicator each, so that looking for messages of unknown
 // length never finds a parcel. No thread of MPI's own is needed, and no more than one of
 // ours comes in.
 // The C++ bindings are of another time.
@@ -20,18 +20,18 @@ struct KilnMpiRequest {
 
 namespace {
 
-MPI_Comm letters = MPI_COMM_NULL;
+MPI_Comm messages = MPI_COMM_NULL;
 MPI_Comm parcels = MPI_COMM_NULL;
 MPI_Message found_message = MPI_MESSAGE_NULL;
 uint64_t found_count = 0;
 
-int Open(uint32_t* rank, uint32_t* size, uint32_t* most_tag) {
+int Open(uint32_t* rank, uint32_t* size, uint32_t* max_tag) {
   int given = 0;
   if (const int code = MPI_Init_thread(nullptr, nullptr, MPI_THREAD_SERIALIZED, &given)) return code;
   // A rank that dies is the caller's affair, not the end of this process.
   MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
   MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN);
-  for (MPI_Comm* made : {&letters, &parcels}) {
+  for (MPI_Comm* made : {&messages, &parcels}) {
     if (const int code = MPI_Comm_dup(MPI_COMM_WORLD, made)) return code;
     MPI_Comm_set_errhandler(*made, MPI_ERRORS_RETURN);
   }
@@ -43,7 +43,7 @@ int Open(uint32_t* rank, uint32_t* size, uint32_t* most_tag) {
   int* most = nullptr;
   int known = 0;
   MPI_Comm_get_attr(MPI_COMM_WORLD, MPI_TAG_UB, &most, &known);
-  *most_tag = known != 0 ? static_cast<uint32_t>(*most) : 32767;  // what every MPI has
+  *max_tag = known != 0 ? static_cast<uint32_t>(*most) : 32767;  // what every MPI has
   return 0;
 }
 
@@ -71,9 +71,9 @@ int Start(uint64_t count, KilnMpiRequest** request, const Begin& begin) {
   return 0;
 }
 
-int SendLetter(uint32_t to, const void* bytes, uint64_t count, KilnMpiRequest** request) {
+int SendMessage(uint32_t to, const void* bytes, uint64_t count, KilnMpiRequest** request) {
   return Start(count, request, [&](int length, MPI_Request* made) {
-    return MPI_Isend(bytes, length, MPI_BYTE, static_cast<int>(to), 0, letters, made);
+    return MPI_Isend(bytes, length, MPI_BYTE, static_cast<int>(to), 0, messages, made);
   });
 }
 
@@ -102,9 +102,9 @@ void Abandon(KilnMpiRequest* request) {
   delete request;
 }
 
-int FindLetter(int* found, uint32_t* from, uint64_t* count) {
+int FindMessage(int* found, uint32_t* from, uint64_t* count) {
   MPI_Status status;
-  const int code = MPI_Improbe(MPI_ANY_SOURCE, MPI_ANY_TAG, letters, found, &found_message, &status);
+  const int code = MPI_Improbe(MPI_ANY_SOURCE, MPI_ANY_TAG, messages, found, &found_message, &status);
   if (code != 0 || *found == 0) return code;
   int length = 0;
   MPI_Get_count(&status, MPI_BYTE, &length);
@@ -113,7 +113,7 @@ int FindLetter(int* found, uint32_t* from, uint64_t* count) {
   return 0;
 }
 
-int TakeLetter(void* to, KilnMpiRequest** request) {
+int TakeMessage(void* to, KilnMpiRequest** request) {
   // The rest of a long one may be on its way, and its sender dead.
   return Start(found_count, request,
                [&](int length, MPI_Request* made) { return MPI_Imrecv(to, length, MPI_BYTE, &found_message, made); });
@@ -135,5 +135,6 @@ void Explain(int code, char* text, uint64_t room) {
 
 }  // namespace
 
-extern "C" const KilnMpiTable kiln_mpi_table = {kKilnMpiVersion, Open,    Library,    SendLetter, Send,  Receive, Test,
-                                                Cancel,          Abandon, FindLetter, TakeLetter, Close, Explain};
+extern "C" const KilnMpiTable kiln_mpi_table = {kKilnMpiVersion, Open,  Library, SendMessage, Send,
+                                                Receive,         Test,  Cancel,  Abandon,     FindMessage,
+                                                TakeMessage,     Close, Explain};

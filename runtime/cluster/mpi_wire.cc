@@ -10,7 +10,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "runtime/cluster/mpi_table.h"
-#include "runtime/cluster/post.h"
+#include "runtime/cluster/transport.h"
 
 namespace kiln::runtime::cluster {
 namespace {
@@ -32,9 +32,9 @@ class MpiWire final : public Wire {
   uint32_t rank() const override { return rank_; }
   uint32_t size() const override { return size_; }
 
-  absl::StatusOr<Request> SendLetter(uint32_t to, absl::string_view bytes) override {
+  absl::StatusOr<Request> SendMessage(uint32_t to, absl::string_view bytes) override {
     KilnMpiRequest* request = nullptr;
-    const int code = table_.send_letter(to, bytes.data(), bytes.size(), &request);
+    const int code = table_.send_message(to, bytes.data(), bytes.size(), &request);
     return Begun(code, request);
   }
   absl::StatusOr<Request> Send(uint32_t to, uint32_t tag, const void* from, uint64_t bytes) override {
@@ -55,40 +55,40 @@ class MpiWire final : public Wire {
   void Cancel(Request request) override { table_.cancel(FromNumber(request)); }
   void Abandon(Request request) override { table_.abandon(FromNumber(request)); }
 
-  absl::StatusOr<bool> TakeLetter(Letter& letter) override {
+  absl::StatusOr<bool> TakeMessage(Message& message) override {
     int found = 0;
     uint32_t from = 0;
     uint64_t bytes = 0;
-    if (const int code = table_.find_letter(&found, &from, &bytes)) return Error(code);
+    if (const int code = table_.find_message(&found, &from, &bytes)) return Error(code);
     if (found != 0) {
       coming_.push_back(std::make_unique<Coming>());
       Coming& coming = *coming_.back();
-      coming.letter.from = from;
-      coming.letter.bytes.resize(bytes);
-      if (const int code = table_.take_letter(coming.letter.bytes.data(), &coming.request)) {
+      coming.message.from = from;
+      coming.message.bytes.resize(bytes);
+      if (const int code = table_.take_message(coming.message.bytes.data(), &coming.request)) {
         coming_.pop_back();
         return Error(code);
       }
     }
-    return NextThatIsHere(letter);
+    return NextThatIsHere(message);
   }
 
   void Close(bool together) override { table_.close(together ? 1 : 0); }
 
  private:
-  // A letter under way.
+  // A message under way.
   struct Coming {
-    Letter letter;
+    Message message;
     KilnMpiRequest* request = nullptr;
     bool here = false;
   };
 
   // The first that has come, but for those of a rank whose earlier ones have not.
-  absl::StatusOr<bool> NextThatIsHere(Letter& letter) {
+  absl::StatusOr<bool> NextThatIsHere(Message& message) {
     uint64_t behind = 0;  // a bit for each rank; there are at most 64
     for (size_t i = 0; i < coming_.size(); ++i) {
       Coming& coming = *coming_[i];
-      const uint64_t bit = uint64_t{1} << (coming.letter.from % 64);
+      const uint64_t bit = uint64_t{1} << (coming.message.from % 64);
       if (!coming.here) {
         int ended = 0;
         if (const int code = table_.test(coming.request, &ended)) {
@@ -100,7 +100,7 @@ class MpiWire final : public Wire {
         coming.here = ended != 0;
       }
       if (coming.here && (behind & bit) == 0) {
-        letter = std::move(coming.letter);
+        message = std::move(coming.message);
         coming_.erase(coming_.begin() + static_cast<std::ptrdiff_t>(i));
         return true;
       }
@@ -155,14 +155,14 @@ absl::StatusOr<std::unique_ptr<Wire>> JoinMpi(const std::string& library) {
   if (table == nullptr || table->version != kKilnMpiVersion) {
     return absl::UnavailableError(absl::StrCat(library, " is of another build"));
   }
-  uint32_t rank = 0, size = 0, most_tag = 0;
-  if (const int code = table->open(&rank, &size, &most_tag)) {
+  uint32_t rank = 0, size = 0, max_tag = 0;
+  if (const int code = table->open(&rank, &size, &max_tag)) {
     char text[256];
     table->explain(code, text, sizeof(text));
     return absl::UnavailableError(absl::StrCat("MPI says: ", text));
   }
-  if (most_tag < kTagEnd) {
-    return absl::UnavailableError(absl::StrCat(table->library(), " has tags up to ", most_tag, " here, and Kiln wants ",
+  if (max_tag < kTagEnd) {
+    return absl::UnavailableError(absl::StrCat(table->library(), " has tags up to ", max_tag, " here, and Kiln wants ",
                                                kTagEnd, "; Open MPI has them with --mca pml ob1"));
   }
   return std::make_unique<MpiWire>(*table, rank, size);

@@ -1,4 +1,4 @@
-// Numbers and bytes in a row, for letters between processes of one build.
+// Numbers and bytes in a row, for messages between processes of one build.
 #ifndef KILN_RUNTIME_CLUSTER_PACKING_H_
 #define KILN_RUNTIME_CLUSTER_PACKING_H_
 

@@ -1,10 +1,10 @@
 // How bytes go from one process of a job to another: what an MPI library does, and no
 // more of it than that.
 //
-// A job is `size` processes, its ranks. A message is a letter, which comes whether it is
+// A job is `size` processes, its ranks. A transfer is a message, which comes whether it is
 // awaited or not and says itself how long it is, or a parcel, which goes from memory to
 // memory that the receiver has named, of a length that both know. Between two ranks,
-// letters keep their order, and so do parcels of one tag.
+// messages keep their order, and so do parcels of one tag.
 #ifndef KILN_RUNTIME_CLUSTER_WIRE_H_
 #define KILN_RUNTIME_CLUSTER_WIRE_H_
 
@@ -17,7 +17,7 @@
 
 namespace kiln::runtime::cluster {
 
-struct Letter {
+struct Message {
   uint32_t from = 0;
   std::string bytes;
 };
@@ -35,7 +35,7 @@ class Wire {
   virtual uint32_t size() const = 0;
 
   // Begins. The memory must stay, and for Receive be left alone, until Test says true.
-  virtual absl::StatusOr<Request> SendLetter(uint32_t to, absl::string_view bytes) = 0;
+  virtual absl::StatusOr<Request> SendMessage(uint32_t to, absl::string_view bytes) = 0;
   virtual absl::StatusOr<Request> Send(uint32_t to, uint32_t tag, const void* from, uint64_t bytes) = 0;
   virtual absl::StatusOr<Request> Receive(uint32_t from, uint32_t tag, void* to, uint64_t bytes) = 0;
   // Whether it has ended. With true, or an error, the request is no more.
@@ -44,12 +44,12 @@ class Wire {
   // unless the other rank is dead. Its memory must stay until Test says that it has.
   virtual void Cancel(Request request) = 0;
   // Gives a request up; it is no more. Its memory is not looked at again unless the
-  // other rank still acts: one that is dead does not, and a send that nobody will ever
+  // other rank still acts: one that is dead does not, and a send that no rank will ever
   // ask for is not looked at either.
   virtual void Abandon(Request request) = 0;
 
-  // The next letter that has come, if there is one.
-  virtual absl::StatusOr<bool> TakeLetter(Letter& letter) = 0;
+  // The next message that has come, if there is one.
+  virtual absl::StatusOr<bool> TakeMessage(Message& message) = 0;
 
   // Leaves the job. `together`: all ranks do so now, and it may wait for them.
   virtual void Close(bool together) = 0;

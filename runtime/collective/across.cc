@@ -37,7 +37,7 @@ absl::StatusOr<std::vector<Share>> SharesOf(Running& running, Way way) {
 
 }  // namespace
 
-void RunAcross(Request request, Meetings& meetings, absl::Duration patience, const hal::LaunchControl& control,
+void RunAcross(Request request, Meetings& meetings, absl::Duration timeout, const hal::LaunchControl& control,
                ReportCallback done) {
   const auto running = std::make_shared<Running>();
   running->request = std::move(request);
@@ -53,15 +53,13 @@ void RunAcross(Request request, Meetings& meetings, absl::Duration patience, con
     script.dtype = asked.dtype;
     script.op = asked.op;
   }
-  MeetWithScripts(meetings, asked.devices, std::move(scripts), asked.outputs, patience, asked.keeps_place, control,
-                  [running, way, bytes, done = std::move(done)](absl::Status status, double seconds) mutable {
+  MeetWithScripts(meetings, asked.devices, std::move(scripts), asked.outputs, timeout, asked.keeps_place, control,
+                  [running, way, ranks, bytes, done = std::move(done)](absl::Status status, double seconds) mutable {
                     if (!status.ok()) return done(std::move(status));
-                    const Request& asked = running->request;
                     Report report;
                     report.algorithm = NameOf(way);
                     report.seconds = seconds;
-                    report.bus_gb_s =
-                        BusBandwidth(asked.kind, static_cast<uint32_t>(asked.devices.size()), bytes, report.seconds);
+                    report.bus_gb_s = BusBandwidth(running->request.kind, ranks, bytes, report.seconds);
                     done(report);
                   });
 }

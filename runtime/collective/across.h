@@ -1,8 +1,8 @@
 // Collectives of participants in several processes.
 //
-// Nobody sees all memory, so pieces of tensors travel. What each participant does is
-// planned here as a script (script.h); a part is combined by the one to whom it falls,
-// in the order of the ranks, so the result is bit for bit that of one process, whatever
+// No process sees all memory, so pieces of tensors travel. What each participant does is
+// planned here as a script (script.h). Each part is combined by one participant, in the
+// order of the ranks, so the result is bit for bit that of one process, whatever
 // the plan.
 #ifndef KILN_RUNTIME_COLLECTIVE_ACROSS_H_
 #define KILN_RUNTIME_COLLECTIVE_ACROSS_H_
@@ -28,9 +28,9 @@ struct Share {
 
 // How a collective goes about it.
 enum class Way : uint8_t {
-  kOneStep,  // everyone sends all it has to all who want it: for a few bytes
-  kParts,    // everyone works on its part: no link carries more than it must
-  kTree,     // whoever has it passes it on: a broadcast of few bytes
+  kOneStep,  // each participant sends all it has to all that want it: for a few bytes
+  kParts,    // each participant works on its part: no link carries more than it must
+  kTree,     // each participant that has it passes it on: a broadcast of few bytes
 };
 const char* NameOf(Way way);
 Way WayFor(Kind kind, uint32_t ranks, uint64_t bytes);
@@ -45,7 +45,7 @@ std::vector<Script> PlanScripts(Kind kind, Way way, uint32_t root, uint64_t coun
 // As Collectives::Run, of a request that Check has passed and whose devices are not all
 // of this process. PARTICIPANT_MISSING naming the device of a process that died before
 // or meanwhile; after the latter, the outputs are anything. OUT_OF_MEMORY for scratch.
-void RunAcross(Request request, Meetings& meetings, absl::Duration patience, const hal::LaunchControl& control,
+void RunAcross(Request request, Meetings& meetings, absl::Duration timeout, const hal::LaunchControl& control,
                ReportCallback done);
 
 }  // namespace kiln::runtime::collective

@@ -32,7 +32,10 @@ class AcrossTest : public ::testing::Test {
   // Eight devices: two here, and two in each of three other processes.
   void Start(absl::Duration silence = absl::Seconds(60)) {
     job_.emplace(
-        4, 2, [](cluster::Post& post, absl::string_view task) { return collective::Run(UnpackScript(task), post); },
+        4, 2,
+        [](cluster::Transport& transport, absl::string_view task) {
+          return collective::Run(UnpackScript(task), transport);
+        },
         silence);
     for (int i = 0; i < 2; ++i) devices_.push_back(*null::CreateDevice({.name = absl::StrCat("CPU:", i)}));
     for (auto& device : job_->TakeDevices()) devices_.push_back(std::move(device));
@@ -244,7 +247,7 @@ TEST_F(AcrossTest, TheDeadAreNamed) {
   Start(absl::Seconds(2));
   const Request request = Make({.kind = Kind::kAllReduce, .count = 5000}, Pick(devices_, {0, 2, 4, 6}));
   job_->Silence(2);
-  for (int turn = 0; turn < 2; ++turn) {
+  for (int iteration = 0; iteration < 2; ++iteration) {
     const auto report = Run(request);
     ASSERT_FALSE(report.ok());
     EXPECT_EQ(DetailOf(report.status())->code(), v1::PARTICIPANT_MISSING) << report.status();

@@ -12,7 +12,7 @@ namespace kiln::runtime::collective {
 namespace {
 
 // Of one window's widest part. Longer ones travel no faster.
-constexpr uint64_t kMostPieceBytes = 4 << 20;
+constexpr uint64_t kMaxPieceBytes = 4 << 20;
 constexpr uint64_t kPartsOfWindow = 3;
 
 // Not cleared: that would cost as much as the copy does. Null if there is none.
@@ -22,7 +22,7 @@ absl::Status NoMemory(uint64_t bytes) {
   v1::ErrorDetail detail;
   detail.set_code(v1::OUT_OF_MEMORY);
   detail.set_limit("host memory bytes of a collective");
-  detail.set_limit_value(ByHost::kMostBytes);
+  detail.set_limit_value(ByHost::kMaxBytes);
   return MakeError(std::move(detail), absl::StrCat("the host has no ", bytes,
                                                    " bytes for a collective of devices whose memory it does not see; "
                                                    "nothing was written"));
@@ -43,7 +43,7 @@ absl::StatusOr<std::unique_ptr<ByHost>> ByHost::Make(const Job& job, std::vector
 absl::Status ByHost::TakeWindows() {
   const Arithmetic* const arithmetic = job_.arithmetic;
   const uint64_t widest = arithmetic == nullptr ? job_.item_bytes : std::max(arithmetic->acc_bytes, job_.item_bytes);
-  const uint64_t piece_bytes = std::min(kMostPieceBytes, kMostBytes / kPartsOfWindow / job_.ranks);
+  const uint64_t piece_bytes = std::min(kMaxPieceBytes, kMaxBytes / kPartsOfWindow / job_.ranks);
   // Few elements are shared out as well.
   const uint64_t even = (job_.count + job_.ranks - 1) / job_.ranks;
   piece_ = std::clamp<uint64_t>(even, 1, piece_bytes / widest);

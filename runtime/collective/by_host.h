@@ -14,7 +14,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "runtime/collective/job.h"
+#include "runtime/collective/algorithms/job.h"
 #include "runtime/collective/place.h"
 
 namespace kiln::runtime::collective {
@@ -24,7 +24,7 @@ class ByHost {
   static constexpr char kName[] = "by_host";
 
   // The most host memory of one collective.
-  static constexpr uint64_t kMostBytes = 96 << 20;
+  static constexpr uint64_t kMaxBytes = 96 << 20;
 
   // `job` has no addresses: `inputs` and `outputs`, by rank, stand for them. It outlives this.
   // OUT_OF_MEMORY if the host has no memory for the windows.

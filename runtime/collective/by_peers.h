@@ -1,10 +1,10 @@
 // Collectives by devices that reach each other's memory, without the host's.
 //
-// Where data only moves, everyone fetches what it is to have. Where the root's tensor goes to all,
+// Where data only moves, each device fetches what it is to have. Where the root's tensor goes to all,
 // each fetches its part from there and the rest from the others, so that no link carries the whole
 // more often than once.
 //
-// Where it is combined, everyone does its share of the tensor in one kernel, which loads the share
+// Where it is combined, each device does its share of the tensor in one kernel, which loads the share
 // from all inputs, wherever they are, and stores the result to all outputs. A ring moves the same
 // bytes over each link, 2 (n - 1) / n of the tensor each way, but in n - 1 steps that each wait for the
 // one before, through memory that it needs beside the tensors; it combines each part in another order
@@ -19,8 +19,8 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "runtime/collective/algorithms/job.h"
 #include "runtime/collective/combiner.h"
-#include "runtime/collective/job.h"
 #include "runtime/collective/place.h"
 
 namespace kiln::runtime::collective {

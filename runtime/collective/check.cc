@@ -87,9 +87,9 @@ absl::Status CheckSharing(const Request& request, uint32_t item) {
 
 absl::Status CheckSizes(Kind kind, v1::DType dtype, uint64_t count, uint32_t root, size_t inputs, size_t outputs) {
   const size_t ranks = OneInput(kind) ? outputs : inputs;
-  if (ranks == 0 || ranks > kMostRanks) {
+  if (ranks == 0 || ranks > kMaxRanks) {
     return Bad(v1::BAD_ARGUMENT, "participants",
-               absl::StrCat(ranks, " of them; a collective has between 1 and ", kMostRanks));
+               absl::StrCat(ranks, " of them; a collective has between 1 and ", kMaxRanks));
   }
   KILN_RETURN_IF_ERROR(CheckLength(kind, "input", inputs, OneInput(kind), ranks));
   KILN_RETURN_IF_ERROR(CheckLength(kind, "output", outputs, OneOutput(kind), ranks));

@@ -169,12 +169,12 @@ absl::Status PrepareUnseen(Running& running) {
 }
 
 // One participant's thread does it for all. Whether there is nothing left to do for this one.
-bool DoByVendor(Running& running, uint32_t rank, absl::Duration patience) {
+bool DoByVendor(Running& running, uint32_t rank, absl::Duration timeout) {
   if (rank == 0) {
     const Request& asked = running.request;
     if (absl::Status prepared = running.vendor->Prepare(asked.devices); prepared.ok()) {
       running.outcomes[0] = running.vendor->Run(
-          {running.job, asked.op, asked.dtype, asked.devices, running.inputs, running.outputs}, patience);
+          {running.job, asked.op, asked.dtype, asked.devices, running.inputs, running.outputs}, timeout);
     } else {
       running.vendor = nullptr;
       running.outcomes[0] = PrepareOwn(running);
@@ -201,11 +201,11 @@ double BusBandwidth(Kind kind, uint32_t ranks, uint64_t bytes, double seconds) {
   return static_cast<double>(bytes) / seconds * factor / 1e9;
 }
 
-Collectives::Collectives(Meetings* meetings, Thresholds* thresholds, absl::Duration patience, Background background,
+Collectives::Collectives(Meetings* meetings, Thresholds* thresholds, absl::Duration timeout, Background background,
                          Combiner* combiner)
     : meetings_(meetings),
       thresholds_(thresholds),
-      patience_(patience),
+      timeout_(timeout),
       background_(std::move(background)),
       combiner_(combiner) {}
 
@@ -215,7 +215,7 @@ void Collectives::Run(Request request, const hal::LaunchControl& control, Report
     absl::Status seen = CheckSeen(request.inputs);
     seen.Update(CheckSeen(request.outputs));
     if (!seen.ok()) return done(std::move(seen));
-    return RunAcross(std::move(request), *meetings_, patience_, control, std::move(done));
+    return RunAcross(std::move(request), *meetings_, timeout_, control, std::move(done));
   }
   const auto running = std::make_shared<Running>(std::move(request));
   const Request& asked = running->request;
@@ -234,10 +234,10 @@ void Collectives::Run(Request request, const hal::LaunchControl& control, Report
 
   MeetingRequest meeting;
   meeting.devices = asked.devices;
-  meeting.patience = patience_;
+  meeting.timeout = timeout_;
   meeting.control = control;
   meeting.keeps_place = asked.keeps_place;
-  meeting.work = [running, patience = patience_](uint32_t rank) {
+  meeting.work = [running, timeout = timeout_](uint32_t rank) {
     int64_t none = 0;
     running->begin.compare_exchange_strong(none, absl::GetCurrentTimeNanos(), std::memory_order_relaxed);
     // Any rank may be the first to write to any of them.
@@ -245,7 +245,7 @@ void Collectives::Run(Request request, const hal::LaunchControl& control, Report
     if (running->algorithm != nullptr) {
       return running->algorithm->run[static_cast<int>(running->job.kind)](running->job, rank);
     }
-    if (running->begins_with_vendor && DoByVendor(*running, rank, patience)) return;
+    if (running->begins_with_vendor && DoByVendor(*running, rank, timeout)) return;
     running->outcomes[rank] = RunOwn(*running, rank);
   };
   meetings_->Submit(std::move(meeting), [running, bytes, done = std::move(done)](absl::Status status) mutable {
@@ -261,7 +261,7 @@ void Collectives::Run(Request request, const hal::LaunchControl& control, Report
 
 void Collectives::WhenReady(std::vector<hal::Device*> devices, const hal::LaunchControl& control,
                             hal::DoneCallback done) {
-  meetings_->Submit({std::move(devices), nullptr, patience_, control, /*keeps_place=*/false}, std::move(done));
+  meetings_->Submit({std::move(devices), nullptr, timeout_, control, /*keeps_place=*/false}, std::move(done));
 }
 
 void Collectives::MeasureLater(const Request& request) {

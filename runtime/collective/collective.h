@@ -1,8 +1,8 @@
 // Collectives: what several devices do with one tensor together.
 //
 // Each is a meeting of its devices' queues (meeting.h), so it is ordered with all else
-// that is submitted to any of them, and never reads what is half written. How it is
-// done is an algorithm's affair (job.h); which one, a matter of measured thresholds
+// that is submitted to any of them, and never reads what is half written. An
+// algorithm does it (job.h); measured thresholds choose the algorithm
 // (thresholds.h).
 #ifndef KILN_RUNTIME_COLLECTIVE_COLLECTIVE_H_
 #define KILN_RUNTIME_COLLECTIVE_COLLECTIVE_H_
@@ -18,8 +18,8 @@
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "kiln/v1/dtype.pb.h"
+#include "runtime/collective/algorithms/job.h"
 #include "runtime/collective/combiner.h"
-#include "runtime/collective/job.h"
 #include "runtime/collective/meeting.h"
 #include "runtime/collective/thresholds.h"
 #include "runtime/hal/buffer.h"
@@ -32,7 +32,7 @@ namespace kiln::runtime::collective {
 absl::string_view KindName(Kind kind);
 
 // More than this take part in none.
-inline constexpr uint32_t kMostRanks = 64;
+inline constexpr uint32_t kMaxRanks = 64;
 
 struct Request {
   Kind kind = Kind::kAllReduce;
@@ -43,7 +43,7 @@ struct Request {
   uint32_t root = 0;  // 0 where there is none
   // By rank; each outlives the collective.
   std::vector<hal::Device*> devices;
-  // By rank, or the root's alone where nobody else gives (OneInput) or receives
+  // By rank, or the root's alone where no other rank gives (OneInput) or receives
   // (OneOutput). Exactly as long as what it holds. The input of a rank may lie where
   // the same elements lie in its output, and else shares no byte with that.
   std::vector<hal::BufferSlice> inputs;
@@ -101,7 +101,7 @@ class Collectives {
   // known is measured there after the first collective that wants them. It, `thresholds`
   // and this outlive what is measured. With `combiner`, which outlives all collectives, devices
   // that reach each other's memory combine values themselves (by_peers.h).
-  Collectives(Meetings* meetings, Thresholds* thresholds, absl::Duration patience, Background background = nullptr,
+  Collectives(Meetings* meetings, Thresholds* thresholds, absl::Duration timeout, Background background = nullptr,
               Combiner* combiner = nullptr);
 
   // Does not block. `done` gets the errors of Check and of Meetings::Submit, and
@@ -120,7 +120,7 @@ class Collectives {
 
   Meetings* const meetings_;
   Thresholds* const thresholds_;
-  const absl::Duration patience_;
+  const absl::Duration timeout_;
   const Background background_;
   Combiner* const combiner_;
 };

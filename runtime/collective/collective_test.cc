@@ -90,8 +90,8 @@ class CollectiveTest : public ::testing::Test {
     return request;
   }
 
-  absl::StatusOr<Report> Run(Request request, absl::Duration patience = absl::Seconds(60)) {
-    Collectives collectives(&meetings_, &thresholds_, patience);
+  absl::StatusOr<Report> Run(Request request, absl::Duration timeout = absl::Seconds(60)) {
+    Collectives collectives(&meetings_, &thresholds_, timeout);
     absl::StatusOr<Report> outcome;
     absl::Notification done;
     collectives.Run(std::move(request), {}, [&](absl::StatusOr<Report> report) {

@@ -1,7 +1,7 @@
 // Combining tensors on a device, which takes a kernel there.
 //
-// The runtime brings no kernels along. Who knows a compiler has it make them
-// (server/engine/compiled_combiner.h).
+// The runtime has no kernels of its own. The server has its compiler make them
+// (server/engine/programs/compiled_combiner.h).
 #ifndef KILN_RUNTIME_COLLECTIVE_COMBINER_H_
 #define KILN_RUNTIME_COLLECTIVE_COMBINER_H_
 
@@ -12,7 +12,7 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "kiln/v1/dtype.pb.h"
-#include "runtime/collective/arithmetic.h"
+#include "runtime/collective/algorithms/arithmetic.h"
 #include "runtime/hal/device.h"
 
 namespace kiln::runtime::collective {

@@ -13,9 +13,9 @@ namespace kiln::runtime::collective {
 namespace {
 
 // In turns, so that what else the machine does meets all alike.
-constexpr int kTurns = 9;
+constexpr int kRounds = 9;
 // A device that keeps everyone waiting for longer is not measured now.
-constexpr absl::Duration kPatience = absl::Seconds(1);
+constexpr absl::Duration kTimeout = absl::Seconds(1);
 // By so much must another be faster to be taken instead: noise is no reason.
 constexpr double kClearly = 0.85;
 
@@ -44,7 +44,7 @@ std::optional<double> Time(Collectives& collectives, const Request& request) {
   return absl::ToDoubleSeconds(absl::Now() - begin);
 }
 
-// Whether two turns have shown that one need not go on: every time was far above all of
+// Whether two rounds have shown that one need not go on: every time was far above all of
 // another's.
 bool Hopeless(const std::vector<double>& times, const std::vector<double>& others) {
   constexpr double kFar = 3;
@@ -56,7 +56,7 @@ bool Hopeless(const std::vector<double>& times, const std::vector<double>& other
 
 std::optional<Choice> MeasureChoice(Meetings& meetings, const std::vector<hal::Device*>& devices, Kind kind) {
   Thresholds unused("", "");
-  Collectives collectives(&meetings, &unused, kPatience);
+  Collectives collectives(&meetings, &unused, kTimeout);
   std::vector<std::shared_ptr<hal::Buffer>> inputs, outputs;
   for (hal::Device* device : devices) {
     for (auto* buffers : {&inputs, &outputs}) {
@@ -75,7 +75,7 @@ std::optional<Choice> MeasureChoice(Meetings& meetings, const std::vector<hal::D
     request.inputs = Slices(inputs, request.count, OneInput(kind), InputsAreParts(kind));
     request.outputs = Slices(outputs, request.count, OneOutput(kind), OutputsAreParts(kind));
     std::array<std::vector<double>, kAlgorithmCount> times;
-    for (int turn = 0; turn < kTurns; ++turn) {
+    for (int round = 0; round < kRounds; ++round) {
       for (int id = 0; id < kAlgorithmCount; ++id) {
         if (AlgorithmOf(static_cast<AlgorithmId>(id)).run[static_cast<int>(kind)] == nullptr) continue;
         if (Hopeless(times[id], times[kAllToAll])) continue;

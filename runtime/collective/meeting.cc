@@ -66,12 +66,12 @@ class Meeting {
       state_ = State::kComplete;
       return absl::OkStatus();
     }
-    const absl::Time until = absl::Now() + request_.patience;
+    const absl::Time until = absl::Now() + request_.timeout;
     const auto settled = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return state_ != State::kGathering; };
     while (!mutex_.AwaitWithDeadline(absl::Condition(&settled), std::min(until, absl::Now() + kLook))) {
       absl::Status failure = request_.control.Check();
       if (failure.ok() && absl::Now() >= until)
-        failure = MissingParticipants(request_.devices, here_, request_.patience);
+        failure = MissingParticipants(request_.devices, here_, request_.timeout);
       if (failure.ok()) continue;
       state_ = State::kFailed;
       return failure;
@@ -91,7 +91,7 @@ class Meeting {
 }  // namespace
 
 absl::Status MissingParticipants(const std::vector<hal::Device*>& devices, const std::vector<bool>& here,
-                                 absl::Duration patience) {
+                                 absl::Duration timeout) {
   std::vector<std::string> names;
   for (size_t i = 0; i < here.size(); ++i) {
     if (!here[i]) names.emplace_back(devices[i]->name());
@@ -100,9 +100,9 @@ absl::Status MissingParticipants(const std::vector<hal::Device*>& devices, const
   detail.set_code(v1::PARTICIPANT_MISSING);
   detail.set_field(names.front());
   detail.set_limit("milliseconds to wait for a participant");
-  detail.set_limit_value(static_cast<uint64_t>(absl::ToInt64Milliseconds(patience)));
+  detail.set_limit_value(static_cast<uint64_t>(absl::ToInt64Milliseconds(timeout)));
   return MakeError(detail,
-                   absl::StrCat(absl::StrJoin(names, ", "), " did not come within ", absl::FormatDuration(patience),
+                   absl::StrCat(absl::StrJoin(names, ", "), " did not come within ", absl::FormatDuration(timeout),
                                 ": still busy with what was submitted before; nothing was written"));
 }
 

@@ -8,14 +8,14 @@
 //
 // Two meetings over the same devices must stand in the same order in all their
 // queues, or each would wait for the other for ever. One lock, held while entries are
-// submitted, sees to that; nobody waits for a device under it.
+// submitted, ensures that; no thread waits for a device while it holds the lock.
 //
 // A queue that does not come in time, because it is busy with something long, fails
-// the meeting. Nobody has done anything by then; the late entry finds the meeting
-// over and goes on. It holds what the meeting would have used until it has.
+// the meeting. No participant has done anything by then; the late entry finds the meeting
+// over and goes on. Until then it holds what the meeting would have used.
 //
-// While an entry waits, its queue does nothing for anybody. So whoever does not need the
-// meeting's place in the queues has them asked first (probe.h): an entry in each that
+// While an entry waits, its queue does nothing else. So a caller that does not need the
+// meeting's place in the queues has them probed first (probe.h): an entry in each that
 // waits for nothing. Only when all of these have been reached do the queues meet; and if
 // something long has slipped in between, they part after a while and are asked again.
 #ifndef KILN_RUNTIME_COLLECTIVE_MEETING_H_
@@ -43,7 +43,7 @@ struct MeetingRequest {
   // without keeping a place, the devices are only asked whether they come.
   std::function<void(uint32_t rank)> work;
   // How long the first to come waits for the last.
-  absl::Duration patience = absl::Seconds(30);
+  absl::Duration timeout = absl::Seconds(30);
   // Looked at until all are there, a few times a second.
   hal::LaunchControl control;
   // What is submitted to one of the devices after Submit has returned begins after the
@@ -77,7 +77,7 @@ class Meetings {
 
 // PARTICIPANT_MISSING with the names of those devices that are not `here`.
 absl::Status MissingParticipants(const std::vector<hal::Device*>& devices, const std::vector<bool>& here,
-                                 absl::Duration patience);
+                                 absl::Duration timeout);
 
 }  // namespace kiln::runtime::collective
 

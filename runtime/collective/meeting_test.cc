@@ -92,7 +92,7 @@ TEST_F(MeetingTest, WhatWasSubmittedBeforeHasEnded) {
   EXPECT_TRUE(seen);
 }
 
-TEST_F(MeetingTest, NobodyGoesOnBeforeAllWorkHasEnded) {
+TEST_F(MeetingTest, NoDeviceGoesOnBeforeAllWorkHasEnded) {
   std::atomic<bool> written = false, too_early = false;
   // The last of them writes to the memory of all.
   const auto work = [&](uint32_t rank) {
@@ -164,7 +164,7 @@ TEST_F(MeetingTest, AStuckParticipantIsNamedAndTheRestGoOn) {
   EXPECT_EQ(worked, 0);
 }
 
-TEST_F(MeetingTest, WithoutAPlaceNobodyStandsStill) {
+TEST_F(MeetingTest, WithoutAPlaceNoQueueWaits) {
   absl::Notification release;
   Block(1, release);
   std::atomic<int> worked{0};

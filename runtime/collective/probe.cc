@@ -13,7 +13,7 @@ constexpr absl::Duration kLook = absl::Milliseconds(20);
 
 // Of the first meeting; each further one has twice as much. Longer than what usually
 // slips in between a probe and its meeting.
-constexpr absl::Duration kFirstPatience = absl::Milliseconds(50);
+constexpr absl::Duration kFirstTimeout = absl::Milliseconds(50);
 
 bool IsMissing(const absl::Status& status) {
   const auto detail = DetailOf(status);
@@ -54,7 +54,7 @@ void Probe::Reached(uint32_t round, uint32_t rank) {
   {
     absl::MutexLock lock(&mutex_);
     if (state_ != State::kAsking || round_ != round) return;
-    if (until_ == absl::InfiniteFuture()) until_ = absl::Now() + request_.patience;
+    if (until_ == absl::InfiniteFuture()) until_ = absl::Now() + request_.timeout;
     here_[rank] = true;
     if (++arrived_ < here_.size()) return;
     state_ = request_.work == nullptr ? State::kEnded : State::kMeeting;
@@ -66,7 +66,7 @@ void Probe::Meet() {
   MeetingRequest meeting = request_;
   {
     absl::MutexLock lock(&mutex_);
-    meeting.patience = std::min(request_.patience, kFirstPatience * (int64_t{1} << std::min(round_ - 1, 20u)));
+    meeting.timeout = std::min(request_.timeout, kFirstTimeout * (int64_t{1} << std::min(round_ - 1, 20u)));
   }
   meetings_.Enter(std::move(meeting),
                   [self = shared_from_this()](absl::Status status) { self->OnMet(std::move(status)); });
@@ -88,8 +88,7 @@ bool Probe::Look() {
     absl::MutexLock lock(&mutex_);
     if (state_ != State::kAsking) return true;
     failure = request_.control.Check();  // whose flag lives until the probe has ended
-    if (failure.ok() && absl::Now() >= until_)
-      failure = MissingParticipants(request_.devices, here_, request_.patience);
+    if (failure.ok() && absl::Now() >= until_) failure = MissingParticipants(request_.devices, here_, request_.timeout);
     if (failure.ok()) return false;
     state_ = State::kEnded;
   }

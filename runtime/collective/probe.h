@@ -3,8 +3,8 @@
 // A probe has an entry in each queue that waits for nothing. A device that is stuck
 // behind something long does not reach its entry, and the others know nothing of it:
 // they go on with whatever they have. When all have been reached, the meeting takes
-// place, with a short patience, since all queues were just seen moving; if one is busy
-// again after all, they are asked anew, and the next patience is longer.
+// place, with a short timeout, since all queues were just seen moving; if one is busy
+// again after all, they are asked anew, and the next timeout is longer.
 //
 // No thread waits for a probe, so another looks after those that are under way.
 #ifndef KILN_RUNTIME_COLLECTIVE_PROBE_H_
@@ -27,7 +27,7 @@ class Probe : public std::enable_shared_from_this<Probe> {
   // As Meetings::Submit.
   static void Start(Meetings& meetings, ProbeWatch& watch, MeetingRequest request, hal::DoneCallback done);
 
-  // Ends it if nobody wants it any more or a device has not come in time; whether it
+  // Ends it if it is not wanted any more or a device has not come in time; whether it
   // need not be looked at again.
   bool Look();
 

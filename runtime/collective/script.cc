@@ -53,23 +53,23 @@ Script UnpackScript(absl::string_view bytes) {
   return script;
 }
 
-absl::Status Run(const Script& script, cluster::Post& post) {
-  std::vector<cluster::Post::ParcelPtr> parcels;
+absl::Status Run(const Script& script, cluster::Transport& transport) {
+  std::vector<cluster::Transport::ParcelPtr> parcels;
   absl::Status status;
   const auto wait = [&] {
     // All of them, whatever happens: afterwards nobody touches the memory.
-    for (const auto& parcel : parcels) status.Update(post.Wait(parcel, script.places));
+    for (const auto& parcel : parcels) status.Update(transport.Wait(parcel, script.places));
     parcels.clear();
   };
   for (const ScriptStep& step : script.steps) {
     switch (step.kind) {
       case ScriptStep::Kind::kSend:
-        parcels.push_back(
-            post.Send(script.places[step.peer], Tag(script, script.self, step.peer), Memory(step.from), step.bytes));
+        parcels.push_back(transport.Send(script.places[step.peer], Tag(script, script.self, step.peer),
+                                         Memory(step.from), step.bytes));
         break;
       case ScriptStep::Kind::kReceive:
-        parcels.push_back(
-            post.Receive(script.places[step.peer], Tag(script, step.peer, script.self), Memory(step.to), step.bytes));
+        parcels.push_back(transport.Receive(script.places[step.peer], Tag(script, step.peer, script.self),
+                                            Memory(step.to), step.bytes));
         break;
       case ScriptStep::Kind::kWait: wait(); break;
       case ScriptStep::Kind::kCopy:

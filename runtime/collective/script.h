@@ -13,8 +13,8 @@
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
 #include "kiln/v1/dtype.pb.h"
-#include "runtime/cluster/post.h"
-#include "runtime/collective/arithmetic.h"
+#include "runtime/cluster/transport.h"
+#include "runtime/collective/algorithms/arithmetic.h"
 
 namespace kiln::runtime::collective {
 
@@ -52,7 +52,7 @@ Script UnpackScript(absl::string_view bytes);
 
 // Does it, on the caller's thread. PARTICIPANT_MISSING if a process of any participant
 // dies before this one's share is done; then what it has written is anything.
-absl::Status Run(const Script& script, cluster::Post& post);
+absl::Status Run(const Script& script, cluster::Transport& transport);
 
 }  // namespace kiln::runtime::collective
 

@@ -52,7 +52,7 @@ struct Met {
   std::vector<Script> scripts;
   std::vector<hal::BufferSlice> written;
   std::vector<absl::Status> outcomes;
-  cluster::Post* post = nullptr;
+  cluster::Transport* transport = nullptr;
   std::atomic<int64_t> begin{0};  // in nanoseconds since the epoch; the first to begin sets it
 
   absl::Status Outcome() const {
@@ -86,7 +86,7 @@ absl::Status CheckSeen(const std::vector<hal::BufferSlice>& slices) {
 }
 
 void MeetWithScripts(Meetings& meetings, std::vector<hal::Device*> devices, std::vector<Script> scripts,
-                     std::vector<hal::BufferSlice> written, absl::Duration patience, bool keeps_place,
+                     std::vector<hal::BufferSlice> written, absl::Duration timeout, bool keeps_place,
                      const hal::LaunchControl& control, ScriptsDone done) {
   // Else a failure would cost a number each time.
   for (const hal::Device* device : devices) {
@@ -101,7 +101,7 @@ void MeetWithScripts(Meetings& meetings, std::vector<hal::Device*> devices, std:
   for (hal::Device* device : met->devices) {
     // Devices that are not remote are of rank 0, which is where this runs.
     places.push_back(device->remote() == nullptr ? 0 : device->remote()->rank());
-    if (device->remote() != nullptr) met->post = &device->remote()->post();
+    if (device->remote() != nullptr) met->transport = &device->remote()->transport();
   }
   const uint32_t number = TheNumbers().Take();
   for (Script& script : met->scripts) {
@@ -110,7 +110,7 @@ void MeetWithScripts(Meetings& meetings, std::vector<hal::Device*> devices, std:
   }
   MeetingRequest meeting;
   meeting.devices = met->devices;
-  meeting.patience = patience;
+  meeting.timeout = timeout;
   meeting.control = control;
   meeting.keeps_place = keeps_place;
   meeting.work = [met](uint32_t rank) {
@@ -120,7 +120,7 @@ void MeetWithScripts(Meetings& meetings, std::vector<hal::Device*> devices, std:
     for (const hal::BufferSlice& slice : met->written) slice.buffer->Changed();
     hal::Remote* const remote = met->devices[rank]->remote();
     const Script& script = met->scripts[rank];
-    met->outcomes[rank] = remote != nullptr ? remote->Do(Pack(script)) : Run(script, *met->post);
+    met->outcomes[rank] = remote != nullptr ? remote->Do(Pack(script)) : Run(script, *met->transport);
   };
   meetings.Submit(std::move(meeting), [met, number, done = std::move(done)](absl::Status status) mutable {
     if (!status.ok()) return done(std::move(status), 0);

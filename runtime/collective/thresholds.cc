@@ -81,7 +81,7 @@ void Thresholds::Read() {
     uint32_t ranks = 0;
     Kind kind;
     Choice choice;
-    bool good = (words >> kind_name >> ranks) && FindKind(kind_name, kind) && ranks <= kMostRanks;
+    bool good = (words >> kind_name >> ranks) && FindKind(kind_name, kind) && ranks <= kMaxRanks;
     for (AlgorithmId& id : choice) good = good && (words >> name) && FindAlgorithm(name, kind, id);
     if (good) known_[{kind, ranks}] = choice;
   }

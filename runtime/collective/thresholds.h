@@ -17,7 +17,7 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/types/span.h"
-#include "runtime/collective/job.h"
+#include "runtime/collective/algorithms/job.h"
 #include "runtime/hal/device.h"
 
 namespace kiln::runtime::collective {
@@ -44,7 +44,7 @@ class Thresholds {
   // `in_rank_order`: only one that combines in the order of the ranks.
   AlgorithmId Choose(Kind kind, uint32_t ranks, uint64_t bytes, bool in_rank_order) const;
 
-  // Whether the caller should measure: nobody has, nobody else was told to, and there
+  // Whether the caller should measure: none has, no other was told to, and there
   // is something to choose.
   bool ShouldMeasure(Kind kind, uint32_t ranks);
   void Learn(Kind kind, uint32_t ranks, const Choice& choice);

@@ -1,7 +1,7 @@
 // Collectives by the library of the devices' vendor: NVIDIA's NCCL, AMD's RCCL.
 //
-// It knows the links between its cards better than anybody, and brings kernels that combine values
-// there. What it does otherwise than the rest of Kiln is not asked of it (Does).
+// It knows the links between its cards best, and has kernels that combine values
+// there. It is not used for what it does differently from the rest of Kiln (Does).
 #ifndef KILN_RUNTIME_COLLECTIVE_VENDOR_H_
 #define KILN_RUNTIME_COLLECTIVE_VENDOR_H_
 
@@ -10,8 +10,8 @@
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "kiln/v1/dtype.pb.h"
-#include "runtime/collective/arithmetic.h"
-#include "runtime/collective/job.h"
+#include "runtime/collective/algorithms/arithmetic.h"
+#include "runtime/collective/algorithms/job.h"
 #include "runtime/collective/place.h"
 
 namespace kiln::runtime::collective {
@@ -44,9 +44,9 @@ class Vendor {
 
   // Does it all, of devices that are prepared, on the caller's thread, while the queues of all stand.
   // Once it returns, nothing goes on. PARTICIPANT_MISSING naming a device that was lost, or the
-  // first of those that were not done within `patience`; else INTERNAL_FAULT with the library's text.
+  // first of those that were not done within `timeout`; else INTERNAL_FAULT with the library's text.
   // After an error, the outputs are anything, and the devices are to be prepared anew.
-  virtual absl::Status Run(const VendorWork& work, absl::Duration patience) = 0;
+  virtual absl::Status Run(const VendorWork& work, absl::Duration timeout) = 0;
 };
 
 }  // namespace kiln::runtime::collective

@@ -5,7 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
-#include "runtime/exec/sharing.h"
+#include "runtime/plan/sharing.h"
 
 namespace kiln::runtime {
 namespace {

@@ -5,8 +5,8 @@
 
 #include "base/check.h"
 #include "base/error.h"
-#include "runtime/exec/check_executable.h"
 #include "runtime/hal/stored_bytes.h"
+#include "runtime/plan/check_executable.h"
 
 namespace kiln::runtime {
 namespace {

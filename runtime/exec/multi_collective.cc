@@ -55,7 +55,7 @@ std::optional<MultiCollective> CollectiveOf(const v1::TransferStep& step, v1::DT
   if (!(one_output && to.devices.size() == 1) && !IsLaidOut(*to.layout, collective::OutputsAreParts(*kind)))
     return std::nullopt;
   made.devices = one_input ? to.devices : from.devices;
-  if (made.devices.size() < 2 || made.devices.size() > collective::kMostRanks) return std::nullopt;
+  if (made.devices.size() < 2 || made.devices.size() > collective::kMaxRanks) return std::nullopt;
   if (std::set<hal::Device*>(made.devices.begin(), made.devices.end()).size() != made.devices.size())
     return std::nullopt;
   if (one_input || one_output) {

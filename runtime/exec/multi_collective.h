@@ -13,8 +13,8 @@
 #include "kiln/v1/graph.pb.h"
 #include "kiln/v1/multi_program.pb.h"
 #include "runtime/collective/collective.h"
-#include "runtime/exec/box_copy.h"
 #include "runtime/hal/device.h"
+#include "runtime/plan/box_copy.h"
 
 namespace kiln::runtime {
 

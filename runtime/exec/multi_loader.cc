@@ -5,19 +5,19 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
-#include "runtime/exec/access_order.h"
-#include "runtime/exec/check_executable.h"
 #include "runtime/exec/load.h"
 #include "runtime/exec/multi_collective.h"
 #include "runtime/exec/multi_program.h"
 #include "runtime/hal/stored_bytes.h"
+#include "runtime/plan/access_order.h"
+#include "runtime/plan/check_executable.h"
 
 namespace kiln::runtime {
 namespace {
 
 // More tasks than anyone runs, and few enough to keep.
-constexpr size_t kMostTasks = size_t{1} << 20;
-constexpr int64_t kMostBytes = int64_t{1} << 60;
+constexpr size_t kMaxTasks = size_t{1} << 20;
+constexpr int64_t kMaxBytes = int64_t{1} << 60;
 
 absl::Status Fault(absl::string_view field, absl::string_view why) {
   v1::ErrorDetail detail;
@@ -55,8 +55,8 @@ class MultiLoader {
     for (int i = 0; i < message_.steps_size(); ++i) {
       const v1::MultiStep& step = message_.steps(i);
       KILN_RETURN_IF_ERROR(step.has_segment() ? AddSegment(step.segment(), i) : AddTransfer(step.transfer(), i));
-      if (program_.tasks_.size() > kMostTasks)
-        return TooLarge("tasks", kMostTasks, program_.tasks_.size(), "a program of too many steps on too many devices");
+      if (program_.tasks_.size() > kMaxTasks)
+        return TooLarge("tasks", kMaxTasks, program_.tasks_.size(), "a program of too many steps on too many devices");
     }
     return absl::OkStatus();
   }
@@ -93,7 +93,7 @@ class MultiLoader {
     for (size_t axis = 0; axis < made.value.layout.shape.size(); ++axis) {
       if (made.value.layout.shape[axis] < 0) return Fault(field, "of a negative size");
       bytes = std::min<__int128>(bytes * made.value.layout.shape[axis], __int128{1} << 100);
-      if (bytes > __int128{kMostBytes} * made.value.layout.shares) return Fault(field, "too large");
+      if (bytes > __int128{kMaxBytes} * made.value.layout.shares) return Fault(field, "too large");
     }
     const uint64_t share_bytes = static_cast<uint64_t>(made.value.layout.Elements()) * item;
     for (int share = 0; share < message.placement().device_size(); ++share) {
@@ -199,10 +199,10 @@ class MultiLoader {
     if (step.from() >= values_.size() || step.to() >= values_.size()) return Fault(field, "no such value");
     const Value &from = values_[step.from()], &to = values_[step.to()];
     const std::optional<collective::ReduceOp> op = ToReduceOp(step.fold());
-    const bool folds = step.fold() != v1::OP_UNSPECIFIED;
+    const bool reduces = step.fold() != v1::OP_UNSPECIFIED;
     if (from.value.dtype != to.value.dtype || from.value.layout.shape != to.value.layout.shape)
       return Fault(field, "between different values");
-    if (folds && (from.value.layout.axis >= 0 || !op.has_value())) return Fault(field, "no such fold");
+    if (reduces && (from.value.layout.axis >= 0 || !op.has_value())) return Fault(field, "no such reduction");
     auto collective = CollectiveOf(step, to.value.dtype, EndOf(from), EndOf(to));
     if (collective.has_value()) {
       AddCollective(*std::move(collective), number);
@@ -213,7 +213,7 @@ class MultiLoader {
       task.kind = MultiTask::Kind::kTransfer;
       task.device = to.devices[share];
       task.step = static_cast<uint32_t>(number);
-      if (folds) task.fold = collective::ArithmeticOf(to.value.dtype, *op);
+      if (reduces) task.arithmetic = collective::ArithmeticOf(to.value.dtype, *op);
       const auto add = [&](size_t source) {
         auto box = MeetShares(from.value.layout, static_cast<int64_t>(source), to.value.layout,
                               static_cast<int64_t>(share), StoredBytes(to.value.dtype));
@@ -222,8 +222,8 @@ class MultiLoader {
         box->to = to.value.slices[share];
         task.copies.push_back(*std::move(box));
       };
-      if (folds) {  // all of them as the first
-        task.folded = from.value.slices;
+      if (reduces) {  // all of them as the first
+        task.reduced = from.value.slices;
         add(0);
       } else if (from.value.layout.axis >= 0) {
         for (size_t source = 0; source < from.devices.size(); ++source) add(source);
@@ -255,7 +255,7 @@ class MultiLoader {
 
   void AddTransferTask(MultiTask task) {
     for (const BoxCopy& box : task.copies) {
-      for (uint32_t source : task.fold != nullptr ? task.folded : std::vector<uint32_t>{box.from}) {
+      for (uint32_t source : task.arithmetic != nullptr ? task.reduced : std::vector<uint32_t>{box.from}) {
         task.bytes += box.TotalBytes();
         Touch(source, box.from_offset, box.FromEnd(), false);
       }

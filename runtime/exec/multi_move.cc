@@ -4,8 +4,8 @@
 
 #include "absl/container/inlined_vector.h"
 #include "base/error.h"
-#include "runtime/exec/box_copy.h"
 #include "runtime/hal/device.h"
+#include "runtime/plan/box_copy.h"
 
 namespace kiln::runtime {
 namespace {
@@ -69,24 +69,26 @@ absl::Status MoveDirectly(const BoxCopy& box, const std::vector<hal::BufferSlice
 
 absl::Status MoveBox(const MultiTask& task, const BoxCopy& box, const std::vector<hal::BufferSlice>& slices) {
   Window from, to;
-  KILN_RETURN_IF_ERROR(from.Open(slices[box.from], box.from_offset, box.FromEnd(), /*fetch=*/task.fold == nullptr));
+  KILN_RETURN_IF_ERROR(
+      from.Open(slices[box.from], box.from_offset, box.FromEnd(), /*fetch=*/task.arithmetic == nullptr));
   slices[box.to].buffer->Changed();
   KILN_RETURN_IF_ERROR(to.Open(slices[box.to], box.to_offset, box.ToEnd(), /*fetch=*/!box.repeats.empty()));
-  // All that are folded are laid out alike.
-  std::vector<Window> folded(task.folded.size());
-  for (size_t i = 0; i < folded.size(); ++i) {
-    KILN_RETURN_IF_ERROR(folded[i].Open(slices[task.folded[i]], box.from_offset, box.FromEnd(), /*fetch=*/true));
+  // All that are reduced are laid out alike.
+  std::vector<Window> reduced(task.reduced.size());
+  for (size_t i = 0; i < reduced.size(); ++i) {
+    KILN_RETURN_IF_ERROR(reduced[i].Open(slices[task.reduced[i]], box.from_offset, box.FromEnd(), /*fetch=*/true));
   }
-  absl::InlinedVector<const void*, 8> inputs(folded.size());
+  absl::InlinedVector<const void*, 8> inputs(reduced.size());
   const char* const begin = from.base();
   ForEachRun(box, begin, to.base(), [&](const char* source, char* target, uint64_t bytes) {
-    if (task.fold == nullptr) {
+    if (task.arithmetic == nullptr) {
       std::memcpy(target, source, bytes);
       return;
     }
-    for (size_t i = 0; i < folded.size(); ++i) inputs[i] = folded[i].base() + (source - begin);
+    for (size_t i = 0; i < reduced.size(); ++i) inputs[i] = reduced[i].base() + (source - begin);
     void* const output = target;
-    task.fold->reduce(inputs.data(), static_cast<uint32_t>(inputs.size()), &output, 1, bytes / task.fold->item_bytes);
+    task.arithmetic->reduce(inputs.data(), static_cast<uint32_t>(inputs.size()), &output, 1,
+                            bytes / task.arithmetic->item_bytes);
   });
   return to.Close();
 }
@@ -94,15 +96,15 @@ absl::Status MoveBox(const MultiTask& task, const BoxCopy& box, const std::vecto
 }  // namespace
 
 absl::Status MoveBoxes(const MultiTask& task, const std::vector<hal::BufferSlice>& slices) {
-  const uint32_t item = task.fold == nullptr ? 1 : task.fold->item_bytes;
+  const uint32_t item = task.arithmetic == nullptr ? 1 : task.arithmetic->item_bytes;
   std::vector<BoxCopy> parts;
   for (const BoxCopy& box : task.copies) {
-    if (task.fold == nullptr && GoesDirectly(box, slices)) {
+    if (task.arithmetic == nullptr && GoesDirectly(box, slices)) {
       KILN_RETURN_IF_ERROR(MoveDirectly(box, slices));
       continue;
     }
     parts.clear();
-    SplitBox(box, kWindowBytes / (2 + task.folded.size()), item, parts);
+    SplitBox(box, kWindowBytes / (2 + task.reduced.size()), item, parts);
     for (const BoxCopy& part : parts) KILN_RETURN_IF_ERROR(MoveBox(task, part, slices));
   }
   return absl::OkStatus();

@@ -10,9 +10,9 @@ namespace kiln::runtime {
 uint64_t MultiProgram::memory_bytes() const {
   uint64_t bytes = program_bytes_ + slices_.size() * sizeof(MultiSlice);
   for (const MultiTask& task : tasks_) {
-    bytes +=
-        sizeof(MultiTask) + task.copies.size() * sizeof(BoxCopy) +
-        (task.parameters.size() + task.results.size() + task.folded.size() + task.dependents.size()) * sizeof(uint32_t);
+    bytes += sizeof(MultiTask) + task.copies.size() * sizeof(BoxCopy) +
+             (task.parameters.size() + task.results.size() + task.reduced.size() + task.dependents.size()) *
+                 sizeof(uint32_t);
   }
   return bytes;
 }

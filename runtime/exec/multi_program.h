@@ -1,5 +1,5 @@
 // A program for several devices, loaded: tasks, each one entry of one device's queue,
-// and who waits for whom.
+// and which waits for which.
 //
 // A segment is a task for each of its devices. A transfer that is one of the known
 // collectives is one task of all its devices; any other is one for each device that
@@ -18,12 +18,12 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "kiln/v1/multi_program.pb.h"
-#include "runtime/exec/box_copy.h"
 #include "runtime/exec/multi_collective.h"
 #include "runtime/exec/program.h"
-#include "runtime/exec/sizes.h"
 #include "runtime/hal/buffer.h"
 #include "runtime/hal/device.h"
+#include "runtime/plan/box_copy.h"
+#include "runtime/plan/sizes.h"
 
 namespace kiln::runtime {
 
@@ -58,9 +58,9 @@ struct MultiTask {
 
   // kTransfer.
   std::vector<BoxCopy> copies;
-  // Or, with this, what stands there in all of `folded`, in their order.
-  const collective::Arithmetic* fold = nullptr;
-  std::vector<uint32_t> folded;
+  // Or, with this, what stands there in all of `reduced`, in their order.
+  const collective::Arithmetic* arithmetic = nullptr;
+  std::vector<uint32_t> reduced;
   uint64_t bytes = 0;
 
   std::optional<MultiCollective> collective;
@@ -106,7 +106,7 @@ class MultiProgram {
   uint32_t result_shares() const { return result_shares_; }
   uint32_t kernels() const { return kernels_; }
   uint32_t collectives() const { return collectives_; }
-  // Of what is folded.
+  // Whether reductions go in the order of the devices.
   bool deterministic_order() const { return deterministic_order_; }
   uint64_t memory_bytes() const;
 

@@ -140,10 +140,10 @@ TEST_F(PreparationTest, PartsOfOneBufferHaveTheirOwn) {
 }
 
 TEST_F(PreparationTest, OfManyTheOldestGoes) {
-  const Values zeros(4 * (hal::Buffer::kMostDerived + 1), 0);
+  const Values zeros(4 * (hal::Buffer::kMaxDerived + 1), 0);
   const BufferSlice all = Floats(*device_, zeros);
   const auto part = [&](size_t i) { return BufferSlice{all.buffer, i * kBytes, kBytes}; };
-  for (size_t i = 0; i <= hal::Buffer::kMostDerived; ++i) Run(program_, {a_, part(i)});
+  for (size_t i = 0; i <= hal::Buffer::kMaxDerived; ++i) Run(program_, {a_, part(i)});
   Sneak(all, Values(zeros.size(), 1));
   EXPECT_EQ(Run(program_, {a_, part(1)}), Values({1, 2, 3, 4}));
   EXPECT_EQ(Run(program_, {a_, part(0)}), Values({3, 4, 5, 6}));

@@ -11,10 +11,10 @@
 
 #include "kiln/v1/executable.pb.h"
 #include "runtime/exec/estimate.h"
-#include "runtime/exec/sizes.h"
 #include "runtime/hal/buffer.h"
 #include "runtime/hal/device.h"
 #include "runtime/hal/module.h"
+#include "runtime/plan/sizes.h"
 
 namespace kiln::runtime {
 

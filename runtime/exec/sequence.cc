@@ -6,7 +6,7 @@
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
-#include "runtime/exec/sharing.h"
+#include "runtime/plan/sharing.h"
 
 namespace kiln::runtime {
 namespace {
@@ -14,15 +14,15 @@ namespace {
 using hal::BufferSlice;
 using Values = absl::InlinedVector<int64_t, 4>;
 
-// As kMostSteps.
-constexpr uint32_t kMostBuffers = 1 << 14;
-constexpr uint32_t kMostIntegers = 1 << 12;
-constexpr size_t kMostOperands = size_t{1} << 20;
-constexpr size_t kMostLaunches = size_t{1} << 18;
-constexpr uint64_t kMostBytes = uint64_t{1} << 62;
+// As kMaxSteps.
+constexpr uint32_t kMaxBuffers = 1 << 14;
+constexpr uint32_t kMaxIntegers = 1 << 12;
+constexpr size_t kMaxOperands = size_t{1} << 20;
+constexpr size_t kMaxLaunches = size_t{1} << 18;
+constexpr uint64_t kMaxBytes = uint64_t{1} << 62;
 // Variables, sizes and conditions that depend on a replay's integers: each is looked at
 // before the replay is queued.
-constexpr size_t kMostChecks = size_t{1} << 17;
+constexpr size_t kMaxChecks = size_t{1} << 17;
 
 absl::Status BadSlot(v1::ErrorCode code, uint32_t slot, absl::string_view why) {
   return SlotError(code, slot, absl::StrCat("slot ", slot, ": ", why));
@@ -88,11 +88,11 @@ absl::Status CheckProgram(const SequenceStep& step, const hal::Device& device) {
                                                     "let the program store it to a parameter"));
   }
   for (const SequenceStep::Memory& memory : step.parameters) {
-    if (memory.buffer >= kMostBuffers) return RecordingTooLarge("buffers", kMostBuffers, uint64_t{memory.buffer} + 1);
+    if (memory.buffer >= kMaxBuffers) return RecordingTooLarge("buffers", kMaxBuffers, uint64_t{memory.buffer} + 1);
   }
   for (const SequenceStep::Number& number : step.variables) {
-    if (number.integer.value_or(0) >= kMostIntegers) {
-      return RecordingTooLarge("integers", kMostIntegers, uint64_t{*number.integer} + 1);
+    if (number.integer.value_or(0) >= kMaxIntegers) {
+      return RecordingTooLarge("integers", kMaxIntegers, uint64_t{*number.integer} + 1);
     }
   }
   return absl::OkStatus();
@@ -102,7 +102,7 @@ absl::Status CheckPlaces(const SequenceStep& step) {
   const std::vector<PlanParameter>& plan = step.program->plan().parameters;
   for (size_t i = 0; i < plan.size(); ++i) {
     const uint64_t offset = step.parameters[i].offset;
-    if (offset > kMostBytes || plan[i].bytes > kMostBytes - offset) {
+    if (offset > kMaxBytes || plan[i].bytes > kMaxBytes - offset) {
       return BadSlot(v1::OUT_OF_BOUNDS, plan[i].slot, absl::StrCat("no memory has ", offset, " bytes before it"));
     }
     if (plan[i].bytes != 0 && offset % plan[i].alignment != 0) {
@@ -126,8 +126,9 @@ uint64_t Aligned(uint64_t offset) {
 
 }  // namespace
 
-absl::Status RecordingTooLarge(absl::string_view limit, uint64_t most, uint64_t used) {
-  return TooLarge(limit, most, used, absl::StrCat("a recording of ", used, " ", limit, "; the most is ", most));
+absl::Status RecordingTooLarge(absl::string_view limit, uint64_t limit_value, uint64_t used) {
+  return TooLarge(limit, limit_value, used,
+                  absl::StrCat("a recording of ", used, " ", limit, "; the most is ", limit_value));
 }
 
 absl::Status AtStep(const absl::Status& status, size_t step) {
@@ -140,10 +141,10 @@ absl::Status AtStep(const absl::Status& status, size_t step) {
 
 absl::StatusOr<std::shared_ptr<Sequence>> Sequence::Make(hal::Device* device, std::vector<SequenceStep> steps) {
   if (steps.empty()) return MakeError(v1::BAD_ARGUMENT, "a recording without steps");
-  if (steps.size() > kMostSteps) return RecordingTooLarge("steps", kMostSteps, steps.size());
+  if (steps.size() > kMaxSteps) return RecordingTooLarge("steps", kMaxSteps, steps.size());
   size_t arguments = 0;
   for (const SequenceStep& step : steps) arguments += step.parameters.size() + step.variables.size();
-  if (arguments > kMostArguments) return RecordingTooLarge("arguments", kMostArguments, arguments);
+  if (arguments > kMaxArguments) return RecordingTooLarge("arguments", kMaxArguments, arguments);
   std::shared_ptr<Sequence> sequence(new Sequence(device, std::move(steps)));
   std::vector<SequenceUse> uses;
   for (uint32_t i = 0; i < sequence->steps_.size(); ++i) {
@@ -154,13 +155,13 @@ absl::StatusOr<std::shared_ptr<Sequence>> Sequence::Make(hal::Device* device, st
     sequence->Need(step, i);
     sequence->Use(step, uses);
     sequence->Link(step, i);
-    if (sequence->operands_.size() > kMostOperands) {
-      return RecordingTooLarge("operands", kMostOperands, sequence->operands_.size());
+    if (sequence->operands_.size() > kMaxOperands) {
+      return RecordingTooLarge("operands", kMaxOperands, sequence->operands_.size());
     }
-    if (sequence->launches_.size() > kMostLaunches) {
-      return RecordingTooLarge("launches", kMostLaunches, sequence->launches_.size());
+    if (sequence->launches_.size() > kMaxLaunches) {
+      return RecordingTooLarge("launches", kMaxLaunches, sequence->launches_.size());
     }
-    if (sequence->checks_ > kMostChecks) return RecordingTooLarge("checks of integers", kMostChecks, sequence->checks_);
+    if (sequence->checks_ > kMaxChecks) return RecordingTooLarge("checks of integers", kMaxChecks, sequence->checks_);
   }
   for (size_t i = 0; i < uses.size(); ++i) {
     sequence->buffers_[i].read = uses[i].read();
@@ -191,8 +192,8 @@ void Sequence::Need(const SequenceStep& step, uint32_t number) {
   }
   if (numbered) {
     numbered_.push_back(number);
-    const Plan& plan = step.program->plan();
-    checks_ += plan.variables.size() + plan.conditions.size() + plan.parameters.size();
+    const Plan& whole = step.program->plan();
+    checks_ += whole.variables.size() + whole.conditions.size() + whole.parameters.size();
   }
   uint64_t arena_bytes = step.program->plan().arena_bytes;
   for (const PlanPreparation& preparation : step.program->plan().preparations)

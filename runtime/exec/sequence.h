@@ -20,10 +20,10 @@
 #include "absl/types/span.h"
 #include "runtime/exec/estimate.h"
 #include "runtime/exec/program.h"
-#include "runtime/exec/sequence_bytes.h"
 #include "runtime/hal/buffer.h"
 #include "runtime/hal/device.h"
 #include "runtime/hal/launch_list.h"
+#include "runtime/plan/sequence_bytes.h"
 
 namespace kiln::runtime {
 
@@ -68,11 +68,11 @@ struct SequenceOperand {
 
 // What a sequence may be made of: beyond what anyone runs, and below what would hurt
 // to keep. Arguments are those of all steps together.
-inline constexpr size_t kMostSteps = size_t{1} << 16;
-inline constexpr size_t kMostArguments = size_t{1} << 20;
+inline constexpr size_t kMaxSteps = size_t{1} << 16;
+inline constexpr size_t kMaxArguments = size_t{1} << 20;
 
-// GRAPH_TOO_LARGE: `used` of what `limit` names, of which a sequence may have `most`.
-absl::Status RecordingTooLarge(absl::string_view limit, uint64_t most, uint64_t used);
+// GRAPH_TOO_LARGE: `used` of what `limit` names, of which a sequence may have `limit_value`.
+absl::Status RecordingTooLarge(absl::string_view limit, uint64_t limit_value, uint64_t used);
 
 // Adds which step of a sequence a failure is about: to the text, and to the detail's
 // `field`, before what that has, as "steps[3]" if it has a detail.

@@ -35,7 +35,7 @@ class SequenceRun final : public hal::Work {
   absl::Status FillPointers();
   // Runs the launches; counts those that ran.
   absl::Status Walk(uint32_t& launches);
-  // For an observer who wants to know of each.
+  // For an observer that wants to know of each.
   absl::Status WalkTimed(uint32_t& launches);
 
   const std::shared_ptr<const Sequence> sequence_;

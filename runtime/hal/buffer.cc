@@ -19,7 +19,7 @@ std::shared_ptr<Buffer> Buffer::FindDerived(const DerivedKey& key) const {
 void Buffer::KeepDerived(const DerivedKey& key, std::shared_ptr<Buffer> made) {
   std::vector<Derived> gone;  // freed without the lock
   absl::MutexLock lock(&derived_mutex_);
-  if (derived_.size() == kMostDerived) {
+  if (derived_.size() == kMaxDerived) {
     gone.push_back(std::move(derived_.front()));
     derived_.erase(derived_.begin());
   }

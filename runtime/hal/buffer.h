@@ -58,13 +58,13 @@ class Buffer {
 
   // What is kept beside the buffer because it depends on the contents alone: weights in
   // another order. To be asked and given from within work of the device's queue. Of more
-  // than kMostDerived, the one goes that was given first.
-  static constexpr size_t kMostDerived = 4;
+  // than kMaxDerived, the one goes that was given first.
+  static constexpr size_t kMaxDerived = 4;
   std::shared_ptr<Buffer> FindDerived(const DerivedKey& key) const;
   void KeepDerived(const DerivedKey& key, std::shared_ptr<Buffer> made);
 
-  // Forgets it. Whoever writes to a buffer in which a client may have put something says
-  // so here, from within the work of the queue that writes, before it does.
+  // Forgets it. Code that writes to a buffer in which a client may have put something calls
+  // this, from within the work of the queue that writes, before it does.
   void Changed() {
     if (has_derived_.load(std::memory_order_acquire)) ForgetDerived();
   }

@@ -79,8 +79,8 @@ class Device {
   // went. Nothing to wait for unless a driver says otherwise.
   virtual absl::Status FinishLaunches() { return absl::OkStatus(); }
 
-  // Copies between the device's memory and the host's, at once and whatever stands in
-  // the queue; waits until that is done. For work that is ordered otherwise: nobody else
+  // Copies between the device's memory and the host's, at once and whatever is in
+  // the queue; waits until that is done. For work that is ordered otherwise: no other work
   // knows the memory yet, or it happens within work of the queue. Unless a driver says
   // otherwise, the host sees the device's memory.
   virtual absl::Status Load(const void* address, uint64_t bytes, void* to);

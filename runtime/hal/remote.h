@@ -1,4 +1,4 @@
-// A device of another process, for those who care that it is one.
+// A device of another process, for code that must know that it is one.
 //
 // Its memory is not this process's: device_data() is an address over there, and
 // host_data() null.
@@ -11,7 +11,7 @@
 #include "absl/strings/string_view.h"
 
 namespace kiln::runtime::cluster {
-class Post;
+class Transport;
 }
 
 namespace kiln::runtime::hal {
@@ -20,9 +20,9 @@ class Remote {
  public:
   virtual ~Remote() = default;
 
-  // The process, and what carries bytes to and from it. The post outlives the device.
+  // The process, and what carries bytes to and from it. The transport outlives the device.
   virtual uint32_t rank() const = 0;
-  virtual cluster::Post& post() = 0;
+  virtual cluster::Transport& transport() = 0;
 
   // Has the other process do `task`, in a form that it and the caller agree on, and
   // waits until that is done. From within work of the device's queue only.

@@ -23,7 +23,7 @@ uint64_t SizeClass(uint64_t bytes);
 // A decorator of `inner`, which it owns. `cache_limit_bytes` bounds what lies
 // idle; the limit on the whole is the inner allocator's. `clear` zeroes recycled
 // memory for a client: it gets a slice's device address and size. What could not be
-// cleared stays idle, and who asked for it gets the error.
+// cleared stays idle, and the caller that asked for it gets the error.
 std::unique_ptr<hal::Allocator> MakeCachingAllocator(std::unique_ptr<hal::Allocator> inner, uint64_t cache_limit_bytes,
                                                      std::function<absl::Status(void* data, uint64_t bytes)> clear);
 

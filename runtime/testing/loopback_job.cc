@@ -16,11 +16,12 @@ LoopbackJob::LoopbackJob(uint32_t ranks, uint32_t devices_each, remote::TaskHand
     options.threads = 1;
     options.memory_limit_bytes = kMemoryOfRank;
     other.worker = *remote::Worker::Make(*cpu::CreateDevices(devices_each, options), handler);
-    cluster::PostOptions post;
-    post.silence = silence;
-    post.reader = [&other](cluster::Letter letter) { other.worker->Read(std::move(letter)); };
-    other.post = *cluster::Post::Open([this, rank] { return loopback_.MakeWire(rank); }, std::move(post));
-    other.worker->Begin(other.post.get(), absl::StrCat("host", rank));
+    cluster::TransportOptions transport;
+    transport.silence = silence;
+    transport.reader = [&other](cluster::Message message) { other.worker->Read(std::move(message)); };
+    other.transport =
+        *cluster::Transport::Open([this, rank] { return loopback_.MakeWire(rank); }, std::move(transport));
+    other.worker->Begin(other.transport.get(), absl::StrCat("host", rank));
   }
   board_ = *remote::Switchboard::Open([this] { return loopback_.MakeWire(0); }, silence, nullptr);
   const auto hellos = *board_->Gather(absl::Seconds(60));
@@ -36,7 +37,7 @@ LoopbackJob::~LoopbackJob() {
   board_ = nullptr;
   for (Rank& rank : ranks_) {
     rank.worker = nullptr;
-    rank.post = nullptr;
+    rank.transport = nullptr;
   }
 }
 

@@ -33,7 +33,7 @@ class LoopbackJob {
  private:
   struct Rank {
     std::unique_ptr<remote::Worker> worker;
-    std::unique_ptr<cluster::Post> post;
+    std::unique_ptr<cluster::Transport> transport;
   };
 
   cluster::Loopback loopback_;

@@ -5,7 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
 #include "runtime/collective/copy_between.h"
-#include "server/engine/tensor_type.h"
+#include "server/engine/memory/tensor_type.h"
 
 namespace kiln::server {
 namespace {
@@ -20,9 +20,9 @@ absl::Status FieldError(v1::ErrorCode code, absl::string_view field, uint64_t ha
 
 }  // namespace
 
-Buffers::Buffers(BufferTable* table, runtime::collective::Meetings* meetings, absl::Duration patience,
+Buffers::Buffers(BufferTable* table, runtime::collective::Meetings* meetings, absl::Duration timeout,
                  FindDevice find_device)
-    : table_(table), meetings_(meetings), patience_(patience), find_device_(std::move(find_device)) {}
+    : table_(table), meetings_(meetings), timeout_(timeout), find_device_(std::move(find_device)) {}
 
 absl::StatusOr<Buffers::NewRecord> Buffers::New(absl::string_view device, uint64_t bytes, v1::DType dtype,
                                                 absl::Span<const int64_t> shape) const {
@@ -147,7 +147,7 @@ void Buffers::Copy(const BufferAddress& from, const BufferAddress& to, uint64_t 
   if (!target.ok()) return done(target.status());
   if (source->device != target->device) {
     return runtime::collective::CopyBetween(*meetings_, source->device, std::move(source->slice), target->device,
-                                            std::move(target->slice), patience_, keeps_place, control, std::move(done));
+                                            std::move(target->slice), timeout_, keeps_place, control, std::move(done));
   }
   source->device->queue().Copy(std::move(source->slice), std::move(target->slice), std::move(done));
 }

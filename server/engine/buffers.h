@@ -21,8 +21,8 @@
 #include "runtime/collective/meeting.h"
 #include "runtime/hal/device.h"
 #include "runtime/hal/queue.h"
-#include "server/engine/buffer_table.h"
-#include "server/engine/requests.h"
+#include "server/engine/executions/requests.h"
+#include "server/engine/memory/buffer_table.h"
 
 namespace kiln::server {
 
@@ -39,10 +39,10 @@ class Buffers {
   using FindDevice = std::function<absl::StatusOr<runtime::hal::Device*>(absl::string_view)>;
 
   // `table` and `meetings` outlive this.
-  Buffers(BufferTable* table, runtime::collective::Meetings* meetings, absl::Duration patience, FindDevice find_device);
+  Buffers(BufferTable* table, runtime::collective::Meetings* meetings, absl::Duration timeout, FindDevice find_device);
 
-  // `caller`, who may be null for nobody, owns what these make, and knows the
-  // handles that it owns or nobody does. UnknownSession() if it has ended.
+  // `caller`, which may be null, owns what these make, and knows the handles
+  // that it owns and those without an owner. UnknownSession() if it has ended.
   //
   // Zeroed memory. SIZE_OVERFLOW, OUT_OF_MEMORY, UNKNOWN_DEVICE.
   absl::StatusOr<NamedBuffer> Allocate(absl::string_view device, uint64_t bytes, SessionPtr caller = nullptr);
@@ -95,7 +95,7 @@ class Buffers {
 
  private:
   using NewRecord = std::shared_ptr<BufferRecord>;
-  // Records of nobody's, not filed yet.
+  // Records without an owner, not filed yet.
   absl::StatusOr<NewRecord> New(absl::string_view device, uint64_t bytes, v1::DType dtype,
                                 absl::Span<const int64_t> shape) const;
   absl::StatusOr<NewRecord> NewView(const BufferAddress& of, uint64_t bytes, v1::DType dtype,
@@ -104,7 +104,7 @@ class Buffers {
 
   BufferTable* const table_;
   runtime::collective::Meetings* const meetings_;
-  const absl::Duration patience_;
+  const absl::Duration timeout_;
   const FindDevice find_device_;
 };
 

@@ -6,7 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
 #include "server/engine/engine.h"
-#include "server/engine/tensor_type.h"
+#include "server/engine/memory/tensor_type.h"
 
 namespace kiln::server {
 namespace {

@@ -7,9 +7,9 @@
 
 #include "absl/status/statusor.h"
 #include "runtime/collective/collective.h"
-#include "server/engine/buffer_table.h"
-#include "server/engine/requests.h"
-#include "server/engine/session.h"
+#include "server/engine/executions/requests.h"
+#include "server/engine/memory/buffer_table.h"
+#include "server/engine/memory/session.h"
 
 namespace kiln::server {
 

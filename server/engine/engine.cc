@@ -9,17 +9,18 @@
 #include "absl/time/clock.h"
 #include "base/check.h"
 #include "base/error.h"
-#include "base/graph_hash.h"
-#include "server/engine/execution.h"
-#include "server/engine/program_key.h"
+#include "base/graph/graph_hash.h"
+#include "server/engine/executions/execution.h"
+#include "server/engine/programs/program_key.h"
 
 namespace kiln::server {
 namespace {
 
 double MicrosSince(absl::Time begin) { return absl::ToDoubleMicroseconds(absl::Now() - begin); }
 
-absl::Status GraphHas(uint64_t used, const char* limit, uint64_t most) {
-  return TooLarge(limit, most, used, absl::StrCat("the graph has ", used, " ", limit, "; this server takes ", most));
+absl::Status GraphHas(uint64_t used, const char* limit, uint64_t limit_value) {
+  return TooLarge(limit, limit_value, used,
+                  absl::StrCat("the graph has ", used, " ", limit, "; this server takes ", limit_value));
 }
 
 absl::Status BadHash(v1::ErrorCode code, absl::string_view message) {
@@ -61,7 +62,7 @@ Engine::Engine(const EngineOptions& options, std::vector<std::unique_ptr<runtime
       multi_(std::move(multi)),
       gradient_(std::move(gradient)),
       table_(options.handles),
-      buffers_(&table_, &meetings_, options.meeting_patience,
+      buffers_(&table_, &meetings_, options.meeting_timeout,
                [this](absl::string_view name) { return FindDevice(name); }),
       sessions_(options.sessions, &table_),
       executor_(observer),
@@ -69,13 +70,13 @@ Engine::Engine(const EngineOptions& options, std::vector<std::unique_ptr<runtime
       thresholds_(runtime::collective::TopologyOf(PointersTo(devices_)), options.collectives_file),
       combiner_(compile_),
       collectives_(
-          &meetings_, &thresholds_, options.meeting_patience,
+          &meetings_, &thresholds_, options.meeting_timeout,
           [this](absl::AnyInvocable<void()> job) { pool_->Schedule(std::move(job)); }, &combiner_),
       fingerprints_(FingerprintsOf(devices_)),
       // The searching thread compiles, too.
-      searches_(std::move(tune), pool_.get(), options.compile_threads - 1),
+      tuning_queue_(std::move(tune), pool_.get(), options.compile_threads - 1),
       store_(options.program_cache_bytes, compile_, pool_.get(), HasDuplicates(fingerprints_), options.disk.get(),
-             {multi_, [this](absl::string_view name) { return FindDevice(name); }}, &searches_),
+             {multi_, [this](absl::string_view name) { return FindDevice(name); }}, &tuning_queue_),
       recordings_(options.program_cache_bytes),
       lease_watch_([this] { sessions_.ExpireUntilStopped(); }) {
   KILN_CHECK(!devices_.empty());
@@ -86,7 +87,7 @@ Engine::~Engine() {
   lease_watch_.join();
   sessions_.EndAll();
   store_.Stop();  // what it has not found goes to the pool
-  searches_.Stop();
+  tuning_queue_.Stop();
   pool_.reset();
   runtime::hal::DrainAll(devices_);
 }

@@ -26,15 +26,15 @@
 #include "runtime/exec/executor.h"
 #include "runtime/hal/device.h"
 #include "runtime/observer.h"
-#include "server/engine/buffer_table.h"
 #include "server/engine/buffers.h"
 #include "server/engine/collective.h"
-#include "server/engine/compile_pool.h"
-#include "server/engine/compiled_combiner.h"
-#include "server/engine/program_store.h"
-#include "server/engine/recordings.h"
-#include "server/engine/requests.h"
-#include "server/engine/session_table.h"
+#include "server/engine/executions/recordings.h"
+#include "server/engine/executions/requests.h"
+#include "server/engine/memory/buffer_table.h"
+#include "server/engine/programs/compile_pool.h"
+#include "server/engine/programs/compiled_combiner.h"
+#include "server/engine/programs/program_store.h"
+#include "server/engine/sessions/session_table.h"
 
 namespace kiln::server {
 
@@ -54,9 +54,9 @@ struct EngineOptions {
   uint64_t max_inline_result_bytes = 192 << 20;
   SessionOptions sessions;
   HandleLimits handles;
-  // How long what concerns several devices waits for all of them.
-  absl::Duration meeting_patience = absl::Seconds(30);
-  // Keeps which algorithm is fastest for which collective; empty: nobody does.
+  // How long work on several devices waits for all of them.
+  absl::Duration meeting_timeout = absl::Seconds(30);
+  // Keeps which algorithm is fastest for which collective; empty: it is not kept.
   std::string collectives_file;
   // Programs that outlive the server; null: none.
   std::shared_ptr<ProgramDisk> disk;
@@ -110,7 +110,7 @@ class Engine {
   void Explain(ExplainRequest request, const Control& control, ExplainCallback done);
 
   // Searches schedules for a program's kernels and keeps the program with them, in its
-  // own place: whoever asks for it from then on gets that. By graph, which is compiled
+  // own place: later requests get that. By graph, which is compiled
   // first if need be, or by the hash of a program that is there.
   void Tune(TuneRequest request, const Control& control, TuneCallback done);
 
@@ -168,7 +168,7 @@ class Engine {
   CompiledCombiner combiner_;
   runtime::collective::Collectives collectives_;
   const std::vector<Digest> fingerprints_;  // one a device: its target's
-  Searches searches_;
+  TuningQueue tuning_queue_;
   ProgramStore store_;
   Recordings recordings_;
   // Ends sessions as their leases run out.

@@ -15,7 +15,7 @@
 #include "absl/synchronization/notification.h"
 #include "absl/time/clock.h"
 #include "base/error.h"
-#include "base/graph_text.h"
+#include "base/graph/graph_text.h"
 #include "runtime/drivers/null/device.h"
 
 namespace kiln::server {
@@ -281,7 +281,7 @@ TEST_F(EngineTest, ManyFirstRequestsCompileOnce) {
   EXPECT_EQ(compiler_.compiles, 1);
 }
 
-TEST_F(EngineTest, ThoseWhoStayTakeOverFromOneWhoLeft) {
+TEST_F(EngineTest, CallersThatStayTakeOverFromOneThatLeft) {
   absl::Notification pool_is_free;
   compiler_.gate = &pool_is_free;
   const v1::Graph other = GraphOf("0 CONST [] weakint 4\n1 PARAM [0] slot=1 dtype=int32\n2 SINK [1]\n");
@@ -378,7 +378,7 @@ TEST_F(EngineTest, BadArgumentsAreNamedAndCostNothing) {
   EXPECT_EQ(MemoryInUse(), in_use);
 }
 
-TEST_F(EngineTest, SpareBytesAreFineWhereNobodySaidWhatTheyAre) {
+TEST_F(EngineTest, SpareBytesAreFineWhereTheirTypeIsUnknown) {
   ASSERT_TRUE(Compile(graph_).ok());
   const uint64_t large = engine_->buffers().Allocate("", 64)->handle;
   for (uint64_t offset : {0, 16, 48}) {

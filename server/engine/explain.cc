@@ -78,16 +78,16 @@ void Engine::Explain(ExplainRequest request, const Control& control, ExplainCall
   request.options = *std::move(options);
   const auto id = Identify(request.graph, request.graph_hash, request.device, request.options);
   if (!id.ok()) return done(id.status());
-  const auto schedule = [this, id = *id](ExplainRequest request, ProgramStore::Program stored, const Control& control,
-                                         ExplainCallback done) {
-    pool_->Schedule([this, request = std::move(request), id, stored = std::move(stored), control,
-                     done = std::move(done)]() mutable {
-      if (absl::Status wanted = control.Check(); !wanted.ok()) return done(std::move(wanted));
+  const auto schedule = [this, id = *id](ExplainRequest asked, ProgramStore::Program stored, const Control& until,
+                                         ExplainCallback explained) {
+    pool_->Schedule([this, asked = std::move(asked), id, stored = std::move(stored), until,
+                     explained = std::move(explained)]() mutable {
+      if (absl::Status wanted = until.Check(); !wanted.ok()) return explained(std::move(wanted));
       v1::Graph kept;
       if (stored != nullptr && !kept.ParseFromString(stored->graph)) {
-        return done(MakeError(v1::INTERNAL_FAULT, "a stored graph cannot be read back"));
+        return explained(MakeError(v1::INTERNAL_FAULT, "a stored graph cannot be read back"));
       }
-      done(Watch(compile_, multi_, id, stored != nullptr ? kept : *request.graph, request));
+      explained(Watch(compile_, multi_, id, stored != nullptr ? kept : *asked.graph, asked));
     });
   };
   // As it is kept, if it is: with the schedules that a search has found.

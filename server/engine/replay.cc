@@ -11,8 +11,8 @@
 #include "absl/synchronization/mutex.h"
 #include "absl/time/clock.h"
 #include "base/error.h"
-#include "server/engine/compile_options.h"
 #include "server/engine/engine.h"
+#include "server/engine/programs/compile_options.h"
 
 namespace kiln::server {
 namespace {
@@ -89,8 +89,8 @@ absl::Status Engine::FindRecorded(const Control& control, const std::shared_ptr<
   KILN_RETURN_IF_ERROR(control.Check());
   KILN_ASSIGN_OR_RETURN(finding->found.device, FindDevice(request.device()));
   const auto count = static_cast<size_t>(request.programs_size());
-  if (count > runtime::kMostSteps) {
-    return runtime::RecordingTooLarge("programs", runtime::kMostSteps, count);
+  if (count > runtime::kMaxSteps) {
+    return runtime::RecordingTooLarge("programs", runtime::kMaxSteps, count);
   }
   std::vector<ProgramId> ids;
   std::vector<compiler::Options> options;

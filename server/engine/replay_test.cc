@@ -10,7 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/notification.h"
 #include "base/error.h"
-#include "base/graph_text.h"
+#include "base/graph/graph_text.h"
 #include "runtime/drivers/null/device.h"
 #include "server/engine/engine.h"
 

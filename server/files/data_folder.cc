@@ -17,7 +17,7 @@ namespace kiln::server {
 namespace {
 
 // One pread reads at most this many.
-constexpr uint64_t kMostAtOnce = uint64_t{1} << 30;
+constexpr uint64_t kMaxAtOnce = uint64_t{1} << 30;
 
 absl::Status FileError(v1::ErrorCode code, absl::string_view message) {
   v1::ErrorDetail detail;
@@ -33,7 +33,7 @@ DataFile::~DataFile() { close(descriptor_); }
 absl::Status DataFile::Read(uint64_t offset, uint64_t bytes, void* to) const {
   char* end = static_cast<char*>(to);
   while (bytes > 0) {
-    const ssize_t read = pread(descriptor_, end, std::min(bytes, kMostAtOnce), static_cast<off_t>(offset));
+    const ssize_t read = pread(descriptor_, end, std::min(bytes, kMaxAtOnce), static_cast<off_t>(offset));
     if (read < 0 && errno == EINTR) continue;
     if (read < 0) return FileError(v1::BAD_ARGUMENT, absl::StrCat("the file cannot be read: ", std::strerror(errno)));
     if (read == 0) return FileError(v1::BAD_ARGUMENT, absl::StrCat("the file ends at byte ", offset));

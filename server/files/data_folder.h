@@ -12,8 +12,8 @@
 
 namespace kiln::server {
 
-// A regular file, open to be read. Read with pread, not mapped: a file that somebody cuts
-// short is then an error, and no fault. Safe from any thread.
+// A regular file, open to be read. Read with pread, not mapped: a file that is cut
+// short meanwhile is then an error, and no fault. Safe from any thread.
 class DataFile {
  public:
   DataFile(int descriptor, uint64_t bytes) : descriptor_(descriptor), bytes_(bytes) {}

@@ -9,7 +9,7 @@
 #include "absl/functional/any_invocable.h"
 #include "absl/status/statusor.h"
 #include "server/engine/buffers.h"
-#include "server/engine/compile_pool.h"
+#include "server/engine/programs/compile_pool.h"
 #include "server/files/data_folder.h"
 #include "server/files/tensor_file.h"
 
@@ -20,8 +20,8 @@ struct LoadedTensor {
   NamedBuffer buffer;
 };
 
-// Safe from any thread. One thread reads, file after file: a slow disk keeps nobody
-// waiting but those who load.
+// Safe from any thread. One thread reads, file after file: a slow disk delays
+// loads alone.
 class Loader {
  public:
   using ListCallback = absl::AnyInvocable<void(absl::StatusOr<std::vector<StoredTensor>>)>;

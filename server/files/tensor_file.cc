@@ -11,7 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
 #include "base/npy_header.h"
-#include "server/engine/tensor_type.h"
+#include "server/engine/memory/tensor_type.h"
 
 namespace kiln::server {
 namespace {
@@ -19,8 +19,8 @@ namespace {
 using nlohmann::json;
 
 constexpr uint64_t kLengthBytes = 8;
-constexpr uint64_t kMostHeader = 8 << 20;
-constexpr size_t kMostTensors = 1 << 16;
+constexpr uint64_t kMaxHeader = 8 << 20;
+constexpr size_t kMaxTensors = 1 << 16;
 
 struct Kind {
   absl::string_view name;
@@ -116,14 +116,14 @@ absl::StatusOr<std::vector<StoredTensor>> ListSafetensors(const DataFile& file) 
   KILN_RETURN_IF_ERROR(file.Read(0, kLengthBytes, digits));
   uint64_t length = 0;
   for (size_t i = kLengthBytes; i-- > 0;) length = length << 8 | digits[i];
-  if (length > file.bytes() - kLengthBytes || length > kMostHeader) {
+  if (length > file.bytes() - kLengthBytes || length > kMaxHeader) {
     return Bad(absl::StrCat("it is neither .npy nor .safetensors: a header of ", length, " bytes"));
   }
   std::string text(length, '\0');
   KILN_RETURN_IF_ERROR(file.Read(kLengthBytes, length, text.data()));
   const json header = json::parse(text, nullptr, /*allow_exceptions=*/false);
   if (!header.is_object()) return Bad("it is neither .npy nor .safetensors: its header is no JSON object");
-  if (header.size() > kMostTensors) return Bad(absl::StrCat(header.size(), " tensors; the most is ", kMostTensors));
+  if (header.size() > kMaxTensors) return Bad(absl::StrCat(header.size(), " tensors; the most is ", kMaxTensors));
   std::vector<StoredTensor> tensors;
   for (const auto& [name, row] : header.items()) {
     if (name == "__metadata__") continue;
@@ -140,7 +140,7 @@ absl::StatusOr<std::vector<StoredTensor>> ListSafetensors(const DataFile& file) 
 }  // namespace
 
 absl::StatusOr<std::vector<StoredTensor>> ListTensors(const DataFile& file) {
-  std::string front(std::min<uint64_t>(file.bytes(), kMostNpyHeader + 12), '\0');
+  std::string front(std::min<uint64_t>(file.bytes(), kMaxNpyHeader + 12), '\0');
   KILN_RETURN_IF_ERROR(file.Read(0, front.size(), front.data()));
   return absl::StartsWith(front, kNpyMagic) ? ListNpy(file, front) : ListSafetensors(file);
 }

@@ -12,7 +12,7 @@
 #include "google/protobuf/wire_format_lite.h"
 #include "kiln/v1/kernel_service.pb.h"
 #include "kiln/v1/session_service.pb.h"
-#include "server/engine/session.h"
+#include "server/engine/memory/session.h"
 #include "server/record/recorder.h"
 
 namespace kiln::server {

@@ -4,12 +4,12 @@
 
 namespace kiln::server {
 
-absl::StatusOr<std::shared_ptr<Recorder>> Recorder::Create(const std::string& path, uint64_t most_bytes,
+absl::StatusOr<std::shared_ptr<Recorder>> Recorder::Create(const std::string& path, uint64_t max_bytes,
                                                            const v1::RecordHeader& header,
                                                            std::shared_ptr<spdlog::logger> log) {
-  auto writer = record::Writer::Create(path, header, most_bytes);
+  auto writer = record::Writer::Create(path, header, max_bytes);
   if (!writer.ok()) return writer.status();
-  log->info("event=recording file={} max_bytes={}", path, most_bytes);
+  log->info("event=recording file={} max_bytes={}", path, max_bytes);
   return std::shared_ptr<Recorder>(new Recorder(*std::move(writer), std::move(log)));
 }
 

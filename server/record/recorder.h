@@ -29,7 +29,7 @@ namespace kiln::server {
 class Recorder {
  public:
   // A new file of at most so many bytes; the errors of record::Writer.
-  static absl::StatusOr<std::shared_ptr<Recorder>> Create(const std::string& path, uint64_t most_bytes,
+  static absl::StatusOr<std::shared_ptr<Recorder>> Create(const std::string& path, uint64_t max_bytes,
                                                           const v1::RecordHeader& header,
                                                           std::shared_ptr<spdlog::logger> log);
 

@@ -14,9 +14,9 @@ class RecorderTest : public ::testing::Test {
   RecorderTest() : path_(::testing::TempDir() + "/recorder_test.kilnrec") { std::filesystem::remove(path_); }
   ~RecorderTest() override { std::filesystem::remove(path_); }
 
-  std::shared_ptr<Recorder> Create(uint64_t most_bytes) {
+  std::shared_ptr<Recorder> Create(uint64_t max_bytes) {
     auto log = std::make_shared<spdlog::logger>("test", std::make_shared<spdlog::sinks::null_sink_mt>());
-    return Recorder::Create(path_, most_bytes, v1::RecordHeader(), std::move(log)).value();
+    return Recorder::Create(path_, max_bytes, v1::RecordHeader(), std::move(log)).value();
   }
 
   const std::string path_;

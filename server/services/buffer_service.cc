@@ -3,8 +3,8 @@
 #include <utility>
 
 #include "base/error.h"
+#include "server/messages/convert.h"
 #include "server/services/call.h"
-#include "server/services/convert.h"
 #include "server/services/shared_copy.h"
 #include "server/services/transfer.h"
 #include "server/services/unimplemented.h"

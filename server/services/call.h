@@ -1,4 +1,4 @@
-// What every unary call has in common: the door, decoding, deadline and
+// What every unary call has in common: the gate, decoding, deadline and
 // cancellation, the answer.
 //
 // Services take calls as bytes and decode them here, so that a message that is
@@ -16,11 +16,11 @@
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "base/error.h"
-#include "server/engine/program_store.h"
-#include "server/engine/session.h"
+#include "server/engine/memory/session.h"
+#include "server/engine/programs/program_store.h"
+#include "server/messages/status.h"
 #include "server/services/codec.h"
 #include "server/services/env.h"
-#include "server/status.h"
 
 namespace kiln::server {
 
@@ -97,7 +97,7 @@ class UnaryCall final : public grpc::ServerUnaryReactor {
   Control control_;
 };
 
-// Begins a call and hands it to `body`, which sees to the Reply.
+// Begins a call and hands it to `body`, which makes the Reply.
 template <typename Request, typename Response, typename Body>
 grpc::ServerUnaryReactor* Serve(const ServiceEnv& env, grpc::CallbackServerContext* context,
                                 const grpc::ByteBuffer* request, grpc::ByteBuffer* response, Body body) {

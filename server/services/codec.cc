@@ -8,7 +8,7 @@
 #include "google/protobuf/wire_format_lite.h"
 #include "kiln/v1/graph.pb.h"
 #include "kiln/v1/kernel_service.pb.h"
-#include "server/engine/over_limit.h"
+#include "server/engine/memory/over_limit.h"
 
 namespace kiln::server {
 namespace {
@@ -40,9 +40,9 @@ Kind KindOf(const FieldDescriptor* field, uint32_t tag) {
   return Kind::kPlain;
 }
 
-absl::Status TooMany(const char* limit, uint64_t most) {
-  return TooLarge(limit, most, most + 1,  // as far as it was counted
-                  absl::StrCat("the request has more than ", most, " ", limit,
+absl::Status TooMany(const char* limit, uint64_t limit_value) {
+  return TooLarge(limit, limit_value, limit_value + 1,  // as far as it was counted
+                  absl::StrCat("the request has more than ", limit_value, " ", limit,
                                ", as many as this server takes; send several smaller ones"));
 }
 
@@ -119,10 +119,10 @@ absl::Status CheckParts(const grpc::ByteBuffer& bytes, const Descriptor& type, c
   }
 }
 
-absl::Status AnswerTooLarge(uint64_t used, uint64_t most) {
+absl::Status AnswerTooLarge(uint64_t used, uint64_t max_bytes) {
   return OverLimit(
-      "answer bytes", most, used,
-      absl::StrCat("the answer has ", used, " bytes, and one message holds at most ", most, "; ask for less"));
+      "answer bytes", max_bytes, used,
+      absl::StrCat("the answer has ", used, " bytes, and one message holds at most ", max_bytes, "; ask for less"));
 }
 
 }  // namespace kiln::server

@@ -26,7 +26,7 @@ namespace kiln::server {
 struct RequestLimits {
   uint32_t nodes;
   uint32_t arguments = 1 << 16;  // slots are below it
-  // Messages of any kind, repeated strings, fields that nobody knows, and packed
+  // Messages of any kind, repeated strings, unknown fields, and packed
   // numbers by the dozen.
   uint64_t parts() const { return 4 * (uint64_t{nodes} + arguments); }
 };
@@ -38,7 +38,7 @@ absl::Status CheckParts(const grpc::ByteBuffer& bytes, const google::protobuf::D
                         const RequestLimits& limits);
 
 // An answer of `used` bytes: OUT_OF_MEMORY, limit "answer bytes".
-absl::Status AnswerTooLarge(uint64_t used, uint64_t most);
+absl::Status AnswerTooLarge(uint64_t used, uint64_t max_bytes);
 
 // MALFORMED_MESSAGE, or the errors of CheckParts.
 template <typename Message>
@@ -50,10 +50,10 @@ absl::Status Decode(const grpc::ByteBuffer& bytes, const RequestLimits& limits, 
   return MakeError(v1::MALFORMED_MESSAGE, absl::StrCat("the request is no ", message.GetTypeName()));
 }
 
-// AnswerTooLarge() above `most` bytes.
+// AnswerTooLarge() above `max_bytes`.
 template <typename Message>
-absl::Status Encode(const Message& message, grpc::ByteBuffer& bytes, uint64_t most = INT_MAX) {
-  if (const uint64_t size = message.ByteSizeLong(); size > most) return AnswerTooLarge(size, most);
+absl::Status Encode(const Message& message, grpc::ByteBuffer& bytes, uint64_t max_bytes = INT_MAX) {
+  if (const uint64_t size = message.ByteSizeLong(); size > max_bytes) return AnswerTooLarge(size, max_bytes);
   bool own = false;
   const grpc::Status status = grpc::SerializationTraits<Message>::Serialize(message, &bytes, &own);
   return status.ok() ? absl::OkStatus() : MakeError(v1::INTERNAL_FAULT, "the answer cannot be encoded");

@@ -41,11 +41,11 @@ v1::ErrorDetail Refusal(const std::string& wire) {
   return DetailOf(status).value_or(v1::ErrorDetail());
 }
 
-void ExpectLimit(const v1::ErrorDetail& detail, const std::string& limit, uint64_t most) {
+void ExpectLimit(const v1::ErrorDetail& detail, const std::string& limit, uint64_t max_value) {
   EXPECT_EQ(detail.code(), v1::GRAPH_TOO_LARGE);
   EXPECT_EQ(detail.limit(), limit);
-  EXPECT_EQ(detail.limit_value(), most);
-  EXPECT_EQ(detail.used(), most + 1);
+  EXPECT_EQ(detail.limit_value(), max_value);
+  EXPECT_EQ(detail.used(), max_value + 1);
 }
 
 // Every request ends in a field cut short: one that is decoded first is refused as
@@ -64,25 +64,26 @@ TEST(CodecTest, PartsAreCountedBeforeTheyAreMade) {
 }
 
 TEST(CodecTest, WhateverElseTakesMemoryIsCountedTogether) {
-  const uint64_t most = kLimits.parts();
-  ASSERT_EQ(most, 600'000u);
+  const uint64_t max_value = kLimits.parts();
+  ASSERT_EQ(max_value, 600'000u);
   const std::string cut("\x0a\x7f", 2);
   // One argument's shards; stages to explain; unknown fields of each wire type,
   // alone and in a group.
-  ExpectLimit(Refusal<v1::ExecuteRequest>(Field(5, Field(5, Times(most, Field(1, "")))) + cut), "message parts", most);
-  ExpectLimit(Refusal<v1::ExplainRequest>(Times(most + 1, Field(5, "")) + cut), "message parts", most);
+  ExpectLimit(Refusal<v1::ExecuteRequest>(Field(5, Field(5, Times(max_value, Field(1, "")))) + cut), "message parts",
+              max_value);
+  ExpectLimit(Refusal<v1::ExplainRequest>(Times(max_value + 1, Field(5, "")) + cut), "message parts", max_value);
   for (const char* unknown :
        {"\x78\x01", "\x7a\x01x", "\x7d\x01\x01\x01\x01", "\x79\x01\x01\x01\x01\x01\x01\x01\x01"}) {
-    ExpectLimit(Refusal<v1::ExecuteRequest>(Times(most + 1, unknown) + cut), "message parts", most);
+    ExpectLimit(Refusal<v1::ExecuteRequest>(Times(max_value + 1, unknown) + cut), "message parts", max_value);
   }
 }
 
 // A number in the form of a text, or of nothing; numbers by the million.
 TEST(CodecTest, WhatIsNotInItsOwnFormIsCounted) {
-  const uint64_t most = kLimits.parts();
-  ExpectLimit(Refusal<v1::ExecuteRequest>(Times(most + 1, Field(6, ""))), "message parts", most);
-  ExpectLimit(Refusal<v1::ReplaySequenceRequest>(Field(3, std::string(16 * (most + 1), '\x01'))), "message parts",
-              most);
+  const uint64_t max_value = kLimits.parts();
+  ExpectLimit(Refusal<v1::ExecuteRequest>(Times(max_value + 1, Field(6, ""))), "message parts", max_value);
+  ExpectLimit(Refusal<v1::ReplaySequenceRequest>(Field(3, std::string(16 * (max_value + 1), '\x01'))), "message parts",
+              max_value);
 }
 
 TEST(CodecTest, AGroupHidesNothing) {

@@ -2,8 +2,8 @@
 
 #include <utility>
 
+#include "server/messages/convert.h"
 #include "server/services/call.h"
-#include "server/services/convert.h"
 
 namespace kiln::server {
 namespace {

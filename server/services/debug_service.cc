@@ -3,8 +3,8 @@
 #include <string>
 #include <utility>
 
+#include "server/messages/convert.h"
 #include "server/services/call.h"
-#include "server/services/convert.h"
 #include "server/services/tune_stream.h"
 
 namespace kiln::server {

@@ -1,4 +1,4 @@
-// DebugService: for people who look inside.
+// DebugService: for people that look inside.
 #ifndef KILN_SERVER_SERVICES_DEBUG_SERVICE_H_
 #define KILN_SERVER_SERVICES_DEBUG_SERVICE_H_
 

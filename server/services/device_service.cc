@@ -1,8 +1,8 @@
 #include "server/services/device_service.h"
 
-#include "compiler/version.h"
+#include "compiler/options/version.h"
+#include "server/messages/convert.h"
 #include "server/services/call.h"
-#include "server/services/convert.h"
 #include "server/services/features.h"
 
 namespace kiln::server {

@@ -7,15 +7,15 @@
 #include "absl/time/time.h"
 #include "base/error.h"
 #include "google/protobuf/util/message_differencer.h"
-#include "server/engine/over_limit.h"
+#include "server/engine/memory/over_limit.h"
+#include "server/messages/convert.h"
 #include "server/services/call.h"
-#include "server/services/convert.h"
 
 namespace kiln::server {
 namespace {
 
 constexpr absl::Duration kPeriod = absl::Milliseconds(200);
-constexpr size_t kMostWatchers = 256;
+constexpr size_t kMaxWatchers = 256;
 
 }  // namespace
 
@@ -28,8 +28,8 @@ class DeviceWatch::Watcher final : public grpc::ServerWriteReactor<grpc::ByteBuf
   void Begin(const grpc::CallbackServerContext& context, const grpc::ByteBuffer& bytes) {
     absl::Status status = Accept(context, bytes);
     if (status.ok() && !watch_.Add(this)) {
-      status = OverLimit("watchers", kMostWatchers, kMostWatchers + 1,
-                         absl::StrCat("there are ", kMostWatchers, " watchers already"));
+      status = OverLimit("watchers", kMaxWatchers, kMaxWatchers + 1,
+                         absl::StrCat("there are ", kMaxWatchers, " watchers already"));
     }
     if (!status.ok()) End(std::move(status));
   }
@@ -138,7 +138,7 @@ grpc::ServerWriteReactor<grpc::ByteBuffer>* DeviceWatch::Start(const grpc::Callb
 
 bool DeviceWatch::Add(Watcher* watcher) {
   absl::MutexLock lock(&mutex_);
-  if (watchers_.size() >= kMostWatchers) return false;
+  if (watchers_.size() >= kMaxWatchers) return false;
   if (watchers_.empty()) told_ = Look();
   watchers_.insert(watcher);
   for (size_t i = 0; i < told_.size(); ++i) watcher->Tell(i, told_[i]);

@@ -1,7 +1,7 @@
 // DeviceService.Watch: the state of the devices, as it changes.
 //
 // One thread looks at all devices for all watchers, a few times a second and only
-// while there are any. A watcher that reads slowly is owed the latest state of each
+// while there are any. A watcher that reads slowly gets the latest state of each
 // device and no history, so what it costs is bounded.
 #ifndef KILN_SERVER_SERVICES_DEVICE_WATCH_H_
 #define KILN_SERVER_SERVICES_DEVICE_WATCH_H_

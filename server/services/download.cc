@@ -12,8 +12,8 @@
 #include "base/error.h"
 #include "google/protobuf/io/coded_stream.h"
 #include "google/protobuf/wire_format_lite.h"
+#include "server/messages/convert.h"
 #include "server/services/call.h"
-#include "server/services/convert.h"
 #include "server/services/transfer.h"
 
 namespace kiln::server {

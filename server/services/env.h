@@ -7,7 +7,7 @@
 #include "server/engine/engine.h"
 #include "server/files/loader.h"
 #include "server/services/gate.h"
-#include "server/shared_memory/door.h"
+#include "server/shared_memory/listener.h"
 
 namespace kiln::server {
 
@@ -16,8 +16,8 @@ struct ServiceEnv {
   Engine& engine;
   Gate& gate;
   spdlog::logger& log;
-  SharedMemoryDoor* shared_memory;  // null where it is off
-  Loader* loader;                   // null where there is no data folder
+  SharedMemoryListener* shared_memory;  // null where it is off
+  Loader* loader;                       // null where there is no data folder
 };
 
 }  // namespace kiln::server

@@ -1,4 +1,4 @@
-// The door of the server: counts the calls inside and closes for good.
+// Lets calls into the server, counts those inside, and closes for good.
 #ifndef KILN_SERVER_SERVICES_GATE_H_
 #define KILN_SERVER_SERVICES_GATE_H_
 
@@ -17,7 +17,7 @@ namespace kiln::server {
 // Safe from any thread.
 class Gate {
  public:
-  // A call that lasts until its client ends it, and so must hear that the door closes.
+  // A call that lasts until its client ends it, and so must hear that the gate closes.
   class Watcher {
    public:
     virtual ~Watcher() = default;
@@ -30,19 +30,19 @@ class Gate {
     return std::shared_ptr<void>(this, [](void* gate) { static_cast<Gate*>(gate)->Leave(); });
   }
 
-  // Whether the call may come in; if so, Leave() is owed once.
+  // Whether the call may come in; if so, the caller must call Leave() once.
   bool Enter();
   void Leave();
 
-  // From now on nobody comes in.
+  // From now on no call comes in.
   void Close();
-  // After Close: waits until everyone has left, at most until `deadline`.
+  // After Close: waits until all calls have left, at most until `deadline`.
   // Whether they have.
   bool WaitEmpty(absl::Time deadline);
 
   bool closed() const { return closed_.load(std::memory_order_acquire); }
 
-  // Calls that were turned away since the start.
+  // Calls that were refused since the start.
   uint64_t refused() const { return refused_.load(std::memory_order_relaxed); }
   int64_t inside() const { return inside_.load(std::memory_order_relaxed); }
 
@@ -52,7 +52,7 @@ class Gate {
   std::atomic<int64_t> inside_{0};
   std::atomic<bool> closed_{false};
   std::atomic<uint64_t> refused_{0};
-  // Held by nobody for long: its release wakes WaitEmpty.
+  // Never held for long: its release wakes WaitEmpty.
   absl::Mutex mutex_;
   absl::Mutex watchers_mutex_;
   std::vector<std::weak_ptr<Watcher>> watchers_ ABSL_GUARDED_BY(watchers_mutex_);

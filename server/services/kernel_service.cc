@@ -4,8 +4,8 @@
 #include <utility>
 
 #include "absl/time/clock.h"
+#include "server/messages/convert.h"
 #include "server/services/call.h"
-#include "server/services/convert.h"
 #include "server/services/submit.h"
 
 namespace kiln::server {

@@ -1,8 +1,8 @@
-// SessionService: who owns handles, and for how long.
+// SessionService: which sessions own handles, and for how long.
 //
 // A call whose metadata has kSessionHeader, with the token that Open gave, is made
 // under that session: the buffers it makes are known to the session alone, and end
-// with it. Without the header they belong to nobody and stay until they are freed.
+// with it. Without the header they have no owner and stay until they are freed.
 #ifndef KILN_SERVER_SERVICES_SESSION_SERVICE_H_
 #define KILN_SERVER_SERVICES_SESSION_SERVICE_H_
 

@@ -7,7 +7,7 @@
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "base/error.h"
-#include "server/services/convert.h"
+#include "server/messages/convert.h"
 #include "server/services/unimplemented.h"
 
 namespace kiln::server {
@@ -16,8 +16,8 @@ namespace {
 // Others' work comes between the pieces, and so waits for no more than one. A piece is what
 // takes about kPieceTime: into memory that the system has yet to find that is a tenth of what
 // it is otherwise.
-constexpr uint64_t kLeastPiece = 32 << 10;
-constexpr uint64_t kMostPiece = 512 << 10;
+constexpr uint64_t kMinPiece = 32 << 10;
+constexpr uint64_t kMaxPiece = 512 << 10;
 constexpr absl::Duration kPieceTime = absl::Microseconds(30);
 
 // Owns itself until it has called back.
@@ -50,8 +50,8 @@ class Copier {
   void Pace() {
     const absl::Time now = absl::Now();
     if (copied_ > piece_) {
-      if (now - begun_ > 2 * kPieceTime) piece_ = std::max(piece_ / 2, kLeastPiece);
-      if (now - begun_ < kPieceTime / 2) piece_ = std::min(piece_ * 2, kMostPiece);
+      if (now - begun_ > 2 * kPieceTime) piece_ = std::max(piece_ / 2, kMinPiece);
+      if (now - begun_ < kPieceTime / 2) piece_ = std::min(piece_ * 2, kMaxPiece);
     }
     begun_ = now;
   }

@@ -5,8 +5,8 @@
 
 #include "kiln/v1/buffer_service.pb.h"
 #include "runtime/hal/queue.h"
-#include "server/engine/program_store.h"
-#include "server/engine/session.h"
+#include "server/engine/memory/session.h"
+#include "server/engine/programs/program_store.h"
 #include "server/services/env.h"
 
 namespace kiln::server {

@@ -9,14 +9,14 @@
 #include "absl/synchronization/mutex.h"
 #include "base/error.h"
 #include "kiln/v1/debug_service.pb.h"
-#include "server/engine/compile_options.h"
+#include "server/engine/programs/compile_options.h"
 #include "server/services/call.h"
 
 namespace kiln::server {
 namespace {
 
 // Messages that wait for a client that reads slowly: beyond it, candidates are left out.
-constexpr size_t kMostWaiting = 1024;
+constexpr size_t kMaxWaiting = 1024;
 
 class TuneStream final : public grpc::ServerWriteReactor<grpc::ByteBuffer> {
  public:
@@ -79,7 +79,7 @@ class TuneStream final : public grpc::ServerWriteReactor<grpc::ByteBuffer> {
     grpc::ByteBuffer message;
     if (!Encode(response, message).ok()) return;
     mutex_.Lock();
-    if (needed || waiting_.size() < kMostWaiting) waiting_.push_back(std::move(message));
+    if (needed || waiting_.size() < kMaxWaiting) waiting_.push_back(std::move(message));
     NextAndUnlock();
   }
 

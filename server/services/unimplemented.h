@@ -8,8 +8,8 @@
 #include <grpcpp/grpcpp.h>
 
 #include "absl/strings/string_view.h"
-#include "server/services/not_implemented.h"
-#include "server/status.h"
+#include "server/messages/not_implemented.h"
+#include "server/messages/status.h"
 
 namespace kiln::server {
 

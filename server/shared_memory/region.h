@@ -15,8 +15,8 @@
 
 namespace kiln::server {
 
-// Unmapped with its last reference. What its bytes hold is the client's affair, also
-// while they are copied: nothing may be read from them twice and believed.
+// Unmapped with its last reference. The client may change its bytes at any time, also
+// while they are copied: two reads of one byte may differ.
 class SharedRegion {
  public:
   // Maps the first `bytes` bytes of the memfd, which stays the caller's to close.

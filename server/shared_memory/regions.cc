@@ -7,12 +7,12 @@
 #include "absl/strings/str_format.h"
 #include "absl/time/clock.h"
 #include "base/error.h"
-#include "server/engine/over_limit.h"
+#include "server/engine/memory/over_limit.h"
 
 namespace kiln::server {
 namespace {
 
-constexpr size_t kMostRegions = 256;
+constexpr size_t kMaxRegions = 256;
 
 absl::Status Unknown(uint64_t handle) {
   v1::ErrorDetail detail;
@@ -30,14 +30,13 @@ absl::StatusOr<uint64_t> SharedRegions::Reserve(uint64_t bytes, SessionPtr calle
   if (bytes == 0) return MakeError(v1::BAD_ARGUMENT, "shared memory of no bytes");
   absl::MutexLock lock(&mutex_);
   Sweep();
-  if (rows_.size() >= kMostRegions) {
-    return OverLimit(
-        "shared memory regions", kMostRegions, kMostRegions + 1,
-        absl::StrCat("there are ", kMostRegions, " regions of shared memory, as many as this server maps"));
+  if (rows_.size() >= kMaxRegions) {
+    return OverLimit("shared memory regions", kMaxRegions, kMaxRegions + 1,
+                     absl::StrCat("there are ", kMaxRegions, " regions of shared memory, as many as this server maps"));
   }
-  if (bytes > most_bytes_ - bytes_) {
-    return OverLimit("shared memory bytes", most_bytes_, bytes,
-                     absl::StrCat(bytes, " bytes of shared memory; this server maps ", most_bytes_, ", of which ",
+  if (bytes > max_bytes_ - bytes_) {
+    return OverLimit("shared memory bytes", max_bytes_, bytes,
+                     absl::StrCat(bytes, " bytes of shared memory; this server maps ", max_bytes_, ", of which ",
                                   bytes_, " are taken"));
   }
   const uint64_t handle = names_.Next();
@@ -105,7 +104,7 @@ void SharedRegions::Erase(Rows::iterator row) {
 }
 
 void SharedRegions::Sweep() {
-  const absl::Time oldest = absl::Now() - patience_;
+  const absl::Time oldest = absl::Now() - timeout_;
   for (auto row = rows_.begin(); row != rows_.end();) {
     const auto next = std::next(row);
     if (row->second.awaited && row->second.reserved < oldest) Erase(row);

@@ -1,7 +1,7 @@
 // The shared memory of all clients, by handle.
 //
 // A region is reserved by a call, which says who the client is, and brought by a
-// connection of a Unix socket (door.h), which is how a file changes hands. It lives as
+// connection of a Unix socket (listener.h), which is how a file changes hands. It lives as
 // long as that connection: a client that dies takes its memory along.
 #ifndef KILN_SERVER_SHARED_MEMORY_REGIONS_H_
 #define KILN_SERVER_SHARED_MEMORY_REGIONS_H_
@@ -15,8 +15,8 @@
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
-#include "server/engine/random_handles.h"
-#include "server/engine/session.h"
+#include "server/engine/memory/random_handles.h"
+#include "server/engine/memory/session.h"
 #include "server/shared_memory/region.h"
 
 namespace kiln::server {
@@ -30,12 +30,12 @@ struct SharedBytes {
 // Safe from any thread.
 class SharedRegions {
  public:
-  // `most_bytes`: of all regions together. `patience`: how long a reservation waits for
+  // `max_bytes`: of all regions together. `timeout`: how long a reservation waits for
   // its memory.
-  explicit SharedRegions(uint64_t most_bytes, absl::Duration patience) : most_bytes_(most_bytes), patience_(patience) {}
+  explicit SharedRegions(uint64_t max_bytes, absl::Duration timeout) : max_bytes_(max_bytes), timeout_(timeout) {}
 
-  // A name for `bytes` bytes that will be brought. `caller`, who may be null for nobody,
-  // alone can use them. BAD_ARGUMENT for 0 bytes; OUT_OF_MEMORY with the limit "shared
+  // A name for `bytes` bytes that will be brought. `caller`, which may be null, alone
+  // can use them. BAD_ARGUMENT for 0 bytes; OUT_OF_MEMORY with the limit "shared
   // memory bytes" or "shared memory regions".
   absl::StatusOr<uint64_t> Reserve(uint64_t bytes, SessionPtr caller);
 
@@ -49,7 +49,7 @@ class SharedRegions {
   // UNKNOWN_HANDLE, OUT_OF_BOUNDS.
   absl::StatusOr<SharedBytes> Find(uint64_t handle, uint64_t offset, uint64_t bytes, const Session* caller) const;
 
-  absl::Duration patience() const { return patience_; }
+  absl::Duration timeout() const { return timeout_; }
   // Mapped or reserved.
   uint64_t bytes() const;
 
@@ -63,11 +63,11 @@ class SharedRegions {
   };
   using Rows = absl::flat_hash_map<uint64_t, Row>;
   void Erase(Rows::iterator row) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Reservations that nobody came for.
+  // Frees reservations whose time is over.
   void Sweep() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
-  const uint64_t most_bytes_;
-  const absl::Duration patience_;
+  const uint64_t max_bytes_;
+  const absl::Duration timeout_;
   RandomHandles names_;
   mutable absl::Mutex mutex_;
   Rows rows_ ABSL_GUARDED_BY(mutex_);

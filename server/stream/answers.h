@@ -16,8 +16,8 @@ namespace kiln::server {
 class Answers {
  public:
   // `keep`: taken answers are kept until they are acknowledged, or are more than
-  // `most_bytes`.
-  Answers(bool keep, uint64_t most_bytes) : keep_(keep), most_bytes_(most_bytes) {}
+  // `max_bytes`.
+  Answers(bool keep, uint64_t max_bytes) : keep_(keep), max_bytes_(max_bytes) {}
 
   void Add(AnswerPtr answer) {
     untaken_bytes_ += answer->bytes();
@@ -35,7 +35,7 @@ class Answers {
     }
     ++taken_;
     taken_bytes_ += answer->bytes();
-    while (taken_bytes_ > most_bytes_) {
+    while (taken_bytes_ > max_bytes_) {
       lost_ = answers_.front()->message.command_id();
       Drop();
     }
@@ -68,7 +68,7 @@ class Answers {
   }
 
   const bool keep_;
-  const uint64_t most_bytes_;
+  const uint64_t max_bytes_;
   std::deque<AnswerPtr> answers_;
   size_t taken_ = 0;
   uint64_t taken_bytes_ = 0;

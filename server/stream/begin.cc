@@ -4,9 +4,9 @@
 #include <utility>
 
 #include "base/error.h"
-#include "server/engine/compile_options.h"
-#include "server/services/convert.h"
-#include "server/services/not_implemented.h"
+#include "server/engine/programs/compile_options.h"
+#include "server/messages/convert.h"
+#include "server/messages/not_implemented.h"
 #include "server/stream/command_stream.h"
 
 namespace kiln::server {
@@ -138,8 +138,7 @@ void CommandStream::Replay(Command& command) {
   request.settled_by_caller = true;
   command.touched = engine_.TouchedBy(request);
   engine_.Replay(request, control_, [&command](absl::StatusOr<ExecuteTiming> timing) {
-    const v1::ReplaySequenceRequest& asked = command.request.replay();
-    if (timing.ok() && asked.want_timing()) {
+    if (timing.ok() && command.request.replay().want_timing()) {
       v1::ReplaySequenceResponse& answer = *command.AddAnswer().message.mutable_replayed();
       FillTiming(*timing, {command.arrived, command.arrived, absl::Now()}, *answer.mutable_timing());
     }

@@ -5,8 +5,8 @@
 
 #include "base/error.h"
 #include "runtime/exec/program.h"
-#include "server/engine/arguments.h"
-#include "server/services/convert.h"
+#include "server/engine/executions/arguments.h"
+#include "server/messages/convert.h"
 #include "server/stream/command_stream.h"
 
 namespace kiln::server {

@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "base/error.h"
-#include "server/services/convert.h"
+#include "server/messages/convert.h"
 #include "server/stream/command_stream.h"
 
 namespace kiln::server {

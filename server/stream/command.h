@@ -12,14 +12,14 @@
 #include "absl/time/time.h"
 #include "kiln/v1/kernel_service.pb.h"
 #include "server/engine/buffers.h"
-#include "server/engine/poison.h"
+#include "server/engine/memory/poison.h"
 
 namespace kiln::server {
 
 class CommandStream;
 
-// What the client is told, once. A failure is a status here: how it is written is the
-// connection's matter.
+// What the client is told, once. A failure is a status here: the connection decides
+// how it is written.
 struct Answer {
   v1::SubmitResponse message;
   // Not OK: the message's event is `failed`, and lacks its status.

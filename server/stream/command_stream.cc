@@ -292,7 +292,7 @@ void CommandStream::RetireOne(Command& command) {
     cause = std::make_shared<Cause>(Cause{request.command_id(), request.tag(), command.status});
   }
   if (cause != nullptr) {
-    command.touched.Spoil(cause);
+    command.touched.MarkPoisoned(cause);
     command.answers.clear();
     Answer& answer = command.AddAnswer();
     answer.failure = cause->status;

@@ -23,7 +23,7 @@
 #include "absl/synchronization/mutex.h"
 #include "absl/types/optional.h"
 #include "server/engine/engine.h"
-#include "server/engine/session.h"
+#include "server/engine/memory/session.h"
 #include "server/stream/answers.h"
 #include "server/stream/command.h"
 
@@ -132,7 +132,7 @@ class CommandStream final : public SessionStream, public std::enable_shared_from
   bool WaitForOthers(Command& command);
   // Goes through each device's queue, so that what ran there has let its memory go.
   void PassQueues(size_t first);
-  // Answers of so many bytes will come of it.
+  // Its answers will have so many bytes.
   void Expect(Command& command, uint64_t bytes);
   // The command is in its device's queue, and no longer holds up others.
   void Submitted(uint64_t command_id);

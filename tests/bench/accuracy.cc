@@ -10,8 +10,8 @@
 #include <thread>
 
 #include "base/check.h"
-#include "compiler/options.h"
-#include "tests/support/cpu_engine.h"
+#include "compiler/options/options.h"
+#include "tests/support/engines/cpu_engine.h"
 
 namespace kiln::bench {
 namespace {
@@ -51,13 +51,24 @@ class Sampler {
 
   T Special(uint64_t i) {
     constexpr T kInf = std::numeric_limits<T>::infinity(), kNan = std::numeric_limits<T>::quiet_NaN();
-    constexpr T kLeast = std::numeric_limits<T>::denorm_min(), kNormal = std::numeric_limits<T>::min();
-    constexpr T kMost = std::numeric_limits<T>::max(), kNext = 1 + std::numeric_limits<T>::epsilon();
-    const T table[] = {0,         1,         2,      3,     0.5,      kInf, kNan,
-                       kLeast,    kNormal,   kMost,  kNext, 1.5,      1e3,  1024.5,
-                       1e9,       1 / kNext, 0.25,   127,   128,      149,  150,
-                       1023,      1024,      1074.5, 1e7,   16777215, 1e15, T(9007199254740991.0),
-                       T(0.3333), kMost / 2, 100,    10};
+    constexpr T kMinPositive = std::numeric_limits<T>::denorm_min(), kNormal = std::numeric_limits<T>::min();
+    constexpr T kMaxFinite = std::numeric_limits<T>::max(), kNext = 1 + std::numeric_limits<T>::epsilon();
+    const T table[] = {0,         1,
+                       2,         3,
+                       0.5,       kInf,
+                       kNan,      kMinPositive,
+                       kNormal,   kMaxFinite,
+                       kNext,     1.5,
+                       1e3,       1024.5,
+                       1e9,       1 / kNext,
+                       0.25,      127,
+                       128,       149,
+                       150,       1023,
+                       1024,      1074.5,
+                       1e7,       16777215,
+                       1e15,      T(9007199254740991.0),
+                       T(0.3333), kMaxFinite / 2,
+                       100,       10};
     const T value = table[i / 2 % std::size(table)];
     return i % 2 == 0 ? value : -value;
   }
@@ -82,8 +93,8 @@ class Sampler {
       return;
     }
     x = i % 3 == 0 ? static_cast<T>(std::exp2(std::ldexp(static_cast<double>(random_()), -63) - 1)) : Stratum(i);
-    constexpr double kMost = sizeof(T) == 8 ? 1100 : 155;
-    const double wanted = (std::ldexp(static_cast<double>(random_()), -63) - 1) * kMost;
+    constexpr double kMaxExponent = sizeof(T) == 8 ? 1100 : 155;
+    const double wanted = (std::ldexp(static_cast<double>(random_()), -63) - 1) * kMaxExponent;
     y = static_cast<T>(wanted / std::log2(std::fabs(static_cast<double>(x))));
     if (i % 5 < 2) y = std::nearbyint(y);
   }

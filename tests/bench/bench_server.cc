@@ -9,7 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
-#include "base/graph_text.h"
+#include "base/graph/graph_text.h"
 #include "kiln/v1/kernel_service.grpc.pb.h"
 #include "server/config.h"
 #include "server/process.h"

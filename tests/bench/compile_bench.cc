@@ -12,7 +12,7 @@
 
 #include "absl/time/clock.h"
 #include "base/check.h"
-#include "base/graph_text.h"
+#include "base/graph/graph_text.h"
 #include "client/demo/model.h"
 #include "compiler/compile.h"
 #include "compiler/gradient/gradient.h"

@@ -2,8 +2,8 @@
 // of plain (batch, channels, height, width) arguments, of which the weights are said to be
 // constant; oneDNN's in the blocked layouts of its choice, with weights that were packed
 // beforehand.
-#include "tests/bench/peers.h"
-#include "tests/bench/suite.h"
+#include "tests/bench/suite/peers.h"
+#include "tests/bench/suite/suite.h"
 
 namespace kiln::bench {
 namespace {

@@ -18,7 +18,7 @@
 
 #include "base/check.h"
 #include "client/cpp/client.h"
-#include "client/cpp/raw_call.h"
+#include "client/cpp/transport/raw_call.h"
 #include "kiln/v1/kernel_service.grpc.pb.h"
 #include "tests/bench/bench_server.h"
 #include "tests/bench/echo_service.h"

@@ -1,8 +1,8 @@
 // Work of one element at a time, and of moving elements: what memory allows is the
 // measure of nearly all of it. Sizes of the last-level cache and of memory.
-#include "tests/bench/hand.h"
-#include "tests/bench/peers.h"
-#include "tests/bench/suite.h"
+#include "tests/bench/suite/hand.h"
+#include "tests/bench/suite/peers.h"
+#include "tests/bench/suite/suite.h"
 
 namespace kiln::bench {
 namespace {

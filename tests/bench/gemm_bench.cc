@@ -1,8 +1,8 @@
 // Products of matrices: square ones, transposed ones, many small ones, and with a vector; and of
 // narrow dtypes, summed up in 32 bits.
-#include "tests/bench/hand.h"
-#include "tests/bench/peers.h"
-#include "tests/bench/suite.h"
+#include "tests/bench/suite/hand.h"
+#include "tests/bench/suite/peers.h"
+#include "tests/bench/suite/suite.h"
 
 namespace kiln::bench {
 namespace {

@@ -14,7 +14,7 @@
 
 #include "base/check.h"
 #include "client/cpp/ops.h"
-#include "tests/support/cpu_engine.h"
+#include "tests/support/engines/cpu_engine.h"
 
 namespace kiln::bench {
 namespace {

@@ -26,7 +26,7 @@ sys.path[:0] = [str(HERE.parent.parent / "client" / "python"), str(HERE)]
 
 NEEDS = {"Kiln": "grpc", "onnxruntime": "onnxruntime", "XLA": "jax", "tinygrad": "tinygrad"}
 TOLERANCE = 2e-3  # of the largest magnitude: fifty layers, each rounded in its own order
-PATIENCE = 900
+TIMEOUT = 900
 
 
 def serve(backend, name, small):

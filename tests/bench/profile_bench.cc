@@ -16,7 +16,7 @@
 #include "runtime/exec/load.h"
 #include "runtime/observer.h"
 #include "tests/bench/models.h"
-#include "tests/support/cpu_engine.h"
+#include "tests/support/engines/cpu_engine.h"
 
 namespace kiln::bench {
 namespace {

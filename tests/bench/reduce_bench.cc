@@ -3,9 +3,9 @@
 // of memory.
 #include <cmath>
 
-#include "tests/bench/hand.h"
-#include "tests/bench/peers.h"
-#include "tests/bench/suite.h"
+#include "tests/bench/suite/hand.h"
+#include "tests/bench/suite/peers.h"
+#include "tests/bench/suite/suite.h"
 
 namespace kiln::bench {
 namespace {
@@ -19,8 +19,8 @@ std::string SizeText(int64_t rows, int64_t columns) { return std::to_string(rows
 // Which elements are taken together.
 enum class Along { kAll, kRows, kColumns };
 
-Row FoldRow(Fold fold, Along along, int64_t rows, int64_t columns) {
-  const bool sum = fold == Fold::kSum;
+Row ReduceRow(Reduce reduce_op, Along along, int64_t rows, int64_t columns) {
+  const bool sum = reduce_op == Reduce::kSum;
   Row row;
   row.name = std::string(sum ? "sum" : "max") + " of ";
   row.bytes = 4.0 * static_cast<double>(rows * columns);
@@ -30,19 +30,19 @@ Row FoldRow(Fold fold, Along along, int64_t rows, int64_t columns) {
       row.name += "all";
       row.program = sum ? [](const Inputs& in) { return client::Sum(in[0]); }
                         : [](const Inputs& in) { return client::Max(in[0]); };
-      row.peers = {HandFoldAll(fold, rows * columns)};
+      row.peers = {HandReduceAll(reduce_op, rows * columns)};
       break;
     case Along::kRows:
       row.name += "rows";
       row.program = sum ? [](const Inputs& in) { return client::Sum(in[0], 1); }
                         : [](const Inputs& in) { return client::Max(in[0], 1); };
-      row.peers = {HandFoldRows(fold, rows, columns)};
+      row.peers = {HandReduceRows(reduce_op, rows, columns)};
       break;
     case Along::kColumns:
       row.name += "columns";
       row.program = sum ? [](const Inputs& in) { return client::Sum(in[0], 0); }
                         : [](const Inputs& in) { return client::Max(in[0], 0); };
-      row.peers = {HandFoldColumns(fold, rows, columns)};
+      row.peers = {HandReduceColumns(reduce_op, rows, columns)};
       break;
   }
   row.name += ", " + SizeText(rows, columns);
@@ -98,14 +98,14 @@ Row Attention(int64_t heads, int64_t length, int64_t width) {
 std::vector<Row> Rows(bool smoke) {
   std::vector<Row> rows;
   for (const Shape& size : smoke ? std::vector<Shape>{{40, 96}} : std::vector<Shape>{{1024, 1024}, {8192, 8192}}) {
-    for (Fold fold : {Fold::kSum, Fold::kMax}) {
+    for (Reduce reduce_op : {Reduce::kSum, Reduce::kMax}) {
       for (Along along : {Along::kAll, Along::kRows, Along::kColumns}) {
-        rows.push_back(FoldRow(fold, along, size[0], size[1]));
+        rows.push_back(ReduceRow(reduce_op, along, size[0], size[1]));
       }
     }
   }
   // No whole number of vectors.
-  rows.push_back(FoldRow(Fold::kSum, Along::kColumns, smoke ? 50 : 1000, smoke ? 77 : 777));
+  rows.push_back(ReduceRow(Reduce::kSum, Along::kColumns, smoke ? 50 : 1000, smoke ? 77 : 777));
   const std::vector<Row> others =
       smoke ? std::vector<Row>{Softmax(10, 96), LayerNorm(10, 96), CrossEntropy(10, 96), Attention(2, 32, 16)}
             : std::vector<Row>{Softmax(512, 1024),     Softmax(4096, 4096),     LayerNorm(512, 1024),

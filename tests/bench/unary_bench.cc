@@ -14,7 +14,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
-#include "base/graph_text.h"
+#include "base/graph/graph_text.h"
 #include "kiln/v1/buffer_service.grpc.pb.h"
 #include "kiln/v1/kernel_service.grpc.pb.h"
 #include "tests/bench/bench_server.h"

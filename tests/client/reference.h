@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "client/cpp/dtype.h"
+#include "client/cpp/arrays/dtype.h"
 
 namespace kiln::e2e {
 

@@ -1,11 +1,11 @@
 // What random sequences of calls by the C++ client (sequences.h) expect: memory, and which
-// call has spoilt which of it.
+// call has poisoned which of it.
 //
 // The rule is docs/protocol.md's. What a command of a stream that fails would have made or
-// written is spoilt with the first cause, and so is what is made from what is spoilt; elements
+// written is poisoned with the first cause, and so is what is made from what is poisoned; elements
 // that are overwritten by what succeeds are healthy again. Where nothing was made, nothing can
-// be overwritten. A call is answered itself, and spoils nothing, unless it was stopped in the
-// middle: what it was writing is then spoilt, by a cause that comes before those of all commands.
+// be overwritten. A call is answered itself, and poisons nothing, unless it was stopped in the
+// middle: what it was writing is then poisoned, by a cause that comes before those of all commands.
 #ifndef KILN_TESTS_CLIENT_SEQUENCE_MODEL_H_
 #define KILN_TESTS_CLIENT_SEQUENCE_MODEL_H_
 
@@ -47,7 +47,7 @@ inline MaybeCause Earliest(MaybeCause a, MaybeCause b) {
   return b->order < a->order ? b : a;
 }
 
-// What a memory's elements are, and what spoilt each; or that it was not made.
+// What a memory's elements are, and what poisoned each; or that it was not made.
 struct Memory {
   Values values;
   std::vector<MaybeCause> causes;
@@ -66,13 +66,13 @@ struct Slot {
   size_t size() const { return end - begin; }
   bool everybodys() const { return owned.valid(); }
   Values values() const { return Values(memory->values.begin() + at(begin), memory->values.begin() + at(end)); }
-  // The first of what spoils an element of it.
+  // The first of what poisons an element of it.
   MaybeCause cause() const {
     MaybeCause first;
     for (size_t i = begin; i < end; ++i) first = Earliest(first, memory->causes[i]);
     return first;
   }
-  void Spoil(const Cause& cause) {
+  void MarkPoisoned(const Cause& cause) {
     for (size_t i = begin; i < end; ++i) {
       if (!memory->causes[i].has_value()) memory->causes[i] = cause;
     }
@@ -126,7 +126,7 @@ class Expectations {
     if (!cause.has_value()) return;
     ++failed;
     if (!untold_.has_value()) untold_ = cause;
-    for (const SlotPtr& slot : outputs) slot->Spoil(*cause);
+    for (const SlotPtr& slot : outputs) slot->MarkPoisoned(*cause);
   }
   // One that is waited for.
   std::string Asked(const MaybeCause& cause, const absl::Status& status) {

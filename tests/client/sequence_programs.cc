@@ -164,13 +164,13 @@ v1::Graph Partial(bool updates) {
 }
 
 v1::Graph Long() {
-  constexpr int64_t kTurns = 1 << 21;
+  constexpr int64_t kIterations = 1 << 21;
   Graph graph;
   const Tensor x = graph.Param(0, v1::INT32, {kSize}, "x"), y = graph.Param(1, v1::INT32, {kSize}, "y");
-  const Tensor turn = BroadcastTo(Reshape(graph.Arange(kTurns), {kTurns, 1}), {kTurns, kSize});
-  const Tensor rows = BroadcastTo(Reshape(y, {1, kSize}), {kTurns, kSize});
+  const Tensor iteration = BroadcastTo(Reshape(graph.Arange(kIterations), {kIterations, 1}), {kIterations, kSize});
+  const Tensor rows = BroadcastTo(Reshape(y, {1, kSize}), {kIterations, kSize});
   // The greatest of very many remainders.
-  graph.Update(x, x + Max(Mod((turn * rows) ^ (turn >> 3), 1021), 0));
+  graph.Update(x, x + Max(Mod((iteration * rows) ^ (iteration >> 3), 1021), 0));
   return graph.Build().value();
 }
 

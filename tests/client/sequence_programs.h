@@ -16,7 +16,7 @@
 namespace kiln::client {
 
 // The greatest value of a variable.
-inline constexpr int64_t kMost = 16;
+inline constexpr int64_t kMaxSize = 16;
 
 // A program of parameters x (slot 0) and y (slot 1), whichever it has: results, each of their
 // values, and what x becomes.
@@ -37,7 +37,7 @@ Kind Replace();
 Kind AnyKind(std::mt19937& random);
 
 // y + the sum of x[:n], as a result or in the place of y: x (slot 2) has m elements (slot 0 is m,
-// 1 is n, 3 is y). n > m is OUT_OF_BOUNDS, more than kMost BAD_ARGUMENT.
+// 1 is n, 3 is y). n > m is OUT_OF_BOUNDS, more than kMaxSize BAD_ARGUMENT.
 v1::Graph Partial(bool updates);
 
 // x += 1020, which takes some 40 ms.

@@ -188,9 +188,9 @@ void Sequence::RunPartial() {
   const Program& program = site_.Compiled(updates ? "partial update" : "partial", Partial(updates), at);
   const SlotPtr x = Pick(device, stream, /*any=*/true), y = Pick(device, stream);
   const auto m = static_cast<int64_t>(x->size());
-  const int64_t choices[] = {1, m, 1 + Below(kMost), kMost + 1}, n = choices[Below(4)];
+  const int64_t choices[] = {1, m, 1 + Below(kMaxSize), kMaxSize + 1}, n = choices[Below(4)];
   Codes codes;
-  if (m > kMost || n > kMost) codes.insert(v1::BAD_ARGUMENT);
+  if (m > kMaxSize || n > kMaxSize) codes.insert(v1::BAD_ARGUMENT);
   if (codes.empty() && n > m) codes.insert(v1::OUT_OF_BOUNDS);
   const bool fits = codes.empty();
   if (updates && x->Meets(*y)) codes.insert(v1::BAD_ARGUMENT);
@@ -288,7 +288,7 @@ void Sequence::RunSplit() {
 
 // -- Stopped
 
-// A run in place by a client with little patience: what it leaves is nothing, all, or poison. In
+// A run in place by a client with a short timeout: what it leaves is nothing, all, or poison. In
 // the first case it may still come, so the memory is given up.
 void Sequence::Stop() {
   const size_t at = AnyDevice(false);
@@ -298,14 +298,14 @@ void Sequence::Stop() {
   const SlotPtr y = fresh ? Make(device, false, kSize) : Pick(device, false);
   if (x->Meets(*y)) return;
   Quiesce();
-  const Program& patient = site_.Compiled("long", Long(), at);
+  const Program& untimed = site_.Compiled("long", Long(), at);
   const Arguments arguments = Arguments().Set(0, x->ref).Set(1, y->ref);
   if (const MaybeCause met = First({x, y}); met.has_value()) {
-    return Expect(model_.Called(met, std::nullopt, patient.Run(arguments).status()));
+    return Expect(model_.Called(met, std::nullopt, untimed.Run(arguments).status()));
   }
   const auto& hasty = site_.hasty[at];
-  const Program program(hasty[Below(static_cast<uint32_t>(hasty.size()))], patient.graph(), patient.options(),
-                        patient.compiled());
+  const Program program(hasty[Below(static_cast<uint32_t>(hasty.size()))], untimed.graph(), untimed.options(),
+                        untimed.compiled());
   const Values before = x->values(), after = Added(before, kLongAdds);
   const absl::Status status = program.Run(arguments).status();
   if (status.ok()) return x->Overwrite(after);
@@ -313,7 +313,7 @@ void Sequence::Stop() {
   const auto found = site_.clients[at]->Read(x->owned);
   if (!found.ok()) {
     ++stopped_;
-    x->Spoil(Stopped());
+    x->MarkPoisoned(Stopped());
     return Expect(model_.Called(Stopped(), std::nullopt, found.status()));
   }
   Values values(kSize);

@@ -33,7 +33,7 @@ class Site {
 
   Devices devices;
   std::vector<std::unique_ptr<Client>> clients;
-  // With little patience, of several lengths: [device][length].
+  // With a short timeout, of several lengths: [device][length].
   std::vector<std::vector<std::shared_ptr<Connection>>> hasty;
 
  private:

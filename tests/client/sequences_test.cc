@@ -4,7 +4,7 @@
 //   bazel run //tests/client:sequences_test -- --seconds=600 --seed=1
 //
 // With tests/python/sequences_test.py, which is the same for Python, they are a minute. Those of
-// kLeast seeds are done in any case. A failure names its seed, and what was called; what a
+// kMinSeeds seeds are done in any case. A failure names its seed, and what was called; what a
 // stopped run leaves is a race's to decide, and what is asked for after it may depend on that.
 #include "tests/client/sequences.h"
 
@@ -22,7 +22,7 @@
 namespace kiln::client {
 namespace {
 
-constexpr uint32_t kLeast = 60;
+constexpr uint32_t kMinSeeds = 60;
 constexpr int kSteps = 60;
 
 // Of both numbers of devices together; the first.
@@ -43,7 +43,7 @@ TEST_P(Sequences, DoWhatTheModelDoes) {
   const absl::Time end = absl::Now() + absl::Seconds(seconds / 2);
   int calls = 0, failed = 0, stopped = 0;
   uint32_t done = 0;
-  for (; done < kLeast || absl::Now() < end; ++done) {
+  for (; done < kMinSeeds || absl::Now() < end; ++done) {
     Sequence sequence(site, seed + done);
     const std::string wrong = sequence.Run(kSteps);
     ASSERT_EQ(wrong, "") << "--seed=" << seed + done << " on " << GetParam() << " devices";
@@ -54,7 +54,7 @@ TEST_P(Sequences, DoWhatTheModelDoes) {
   }
   std::printf("%u sequences on %d devices from seed %u on: %d calls, %d failed, %d stopped in the middle\n", done,
               GetParam(), seed, calls, failed, stopped);
-  EXPECT_GT(failed, static_cast<int>(kLeast));
+  EXPECT_GT(failed, static_cast<int>(kMinSeeds));
 }
 
 INSTANTIATE_TEST_SUITE_P(Devices, Sequences, ::testing::Values(1, 4));

@@ -98,7 +98,7 @@ TEST_F(Sharded, ParametersAreUpdatedWhereTheyAre) {
   const auto xs = client_->UploadShards(HostTensor::Of({4}, Counting(4)), kDevices);
   const auto ws = client_->UploadWhole(HostTensor::Of({4}, std::vector<float>(4)), kDevices);
   ASSERT_TRUE(xs.ok() && ws.ok()) << xs.status() << ws.status();
-  for (int turn = 0; turn < 2; ++turn) {
+  for (int iteration = 0; iteration < 2; ++iteration) {
     const RunResults run = Ran(program, Arguments().Set(0, *xs).Set(1, *ws));
     EXPECT_TRUE(run.results[0].shards.shards.empty()) << "the caller has it already";
   }

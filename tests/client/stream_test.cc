@@ -78,8 +78,8 @@ TEST_F(StreamTest, CommandsTakeEffectInOrder) {
 
 TEST_F(StreamTest, LargeDataAndMoreThanIsKept) {
   StreamOptions few;
-  few.most_commands = 8;
-  few.most_bytes = 1 << 20;
+  few.max_commands = 8;
+  few.max_bytes = 1 << 20;
   Connect(absl::ZeroDuration(), few);
   std::string bytes(5'000'001, '\0');
   for (size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<char>(i * 31 + i / 977);

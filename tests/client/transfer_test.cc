@@ -14,7 +14,7 @@
 namespace kiln::client {
 namespace {
 
-constexpr uint64_t kPiece = 4 << 20;  // of shared memory (client/cpp/shared_memory.cc)
+constexpr uint64_t kPiece = 4 << 20;  // of shared memory (client/cpp/transport/shared_memory.cc)
 
 std::string Noise(uint64_t bytes) {
   std::string text(bytes, '\0');

@@ -4,14 +4,14 @@
 #include <gtest/gtest.h>
 
 #include "absl/strings/str_cat.h"
-#include "base/graph_text.h"
+#include "base/graph/graph_text.h"
 #include "tests/conformance/cases.h"
-#include "tests/conformance/program_cases.h"
+#include "tests/conformance/programs/program_cases.h"
 #include "tests/support/arguments.h"
-#include "tests/support/c_engine.h"
 #include "tests/support/compare.h"
-#include "tests/support/cpu_engine.h"
-#include "tests/support/interp_engine.h"
+#include "tests/support/engines/c_engine.h"
+#include "tests/support/engines/cpu_engine.h"
+#include "tests/support/engines/interp_engine.h"
 
 namespace kiln::testing {
 namespace {

@@ -3,10 +3,10 @@
 // elementwise op over shapes that broadcast.
 #include <gtest/gtest.h>
 
-#include "base/graph_text.h"
+#include "base/graph/graph_text.h"
 #include "tests/conformance/cases.h"
-#include "tests/support/cpu_engine.h"
-#include "tests/support/interp_engine.h"
+#include "tests/support/engines/cpu_engine.h"
+#include "tests/support/engines/interp_engine.h"
 
 namespace kiln::testing {
 namespace {

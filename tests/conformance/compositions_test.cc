@@ -11,10 +11,10 @@
 #include "absl/strings/strip.h"
 #include "base/check.h"
 #include "base/dtype_names.h"
-#include "base/graph_text.h"
+#include "base/graph/graph_text.h"
 #include "compiler/interp/scalar.h"
-#include "tests/support/cpu_engine.h"
-#include "tests/support/interp_engine.h"
+#include "tests/support/engines/cpu_engine.h"
+#include "tests/support/engines/interp_engine.h"
 
 namespace kiln::testing {
 namespace {

@@ -13,10 +13,10 @@
 #include "compiler/compile.h"
 #include "runtime/hal/device.h"
 #include "tests/support/arguments.h"
-#include "tests/support/cpu_engine.h"
 #include "tests/support/cpu_programs.h"
 #include "tests/support/cpu_targets.h"
-#include "tests/support/interp_engine.h"
+#include "tests/support/engines/cpu_engine.h"
+#include "tests/support/engines/interp_engine.h"
 
 namespace kiln::testing {
 namespace {
@@ -55,7 +55,7 @@ class Constants : public ::testing::Test {
       EXPECT_TRUE(loaded.ok()) << loaded.status();
       const auto placed = engine->Place(*loaded, arguments);
       EXPECT_TRUE(placed.ok()) << placed.status();
-      for (int turn = 0; turn < 2; ++turn) {
+      for (int iteration = 0; iteration < 2; ++iteration) {
         EXPECT_TRUE(engine->RunPlaced(*placed).ok());
         const auto& result = placed->results[0];
         EXPECT_EQ(std::string(static_cast<const char*>(result.host_data()), result.bytes), want->results[0].bytes);
@@ -72,12 +72,12 @@ TEST_F(Constants, InProductsOfManySizes) {
   for (const int64_t m : {1, 7, 64}) {
     for (const int64_t n : {5, 48, 100}) {
       for (const int64_t k : {3, 64, 200}) {
-        for (const bool turned : {false, true}) {
+        for (const bool transposed : {false, true}) {
           for (const std::vector<uint32_t>& slots : {std::vector<uint32_t>{1}, {0}, {0, 1}}) {
-            SCOPED_TRACE(absl::StrCat(m, " x ", n, " over ", k, turned ? ", turned" : ""));
+            SCOPED_TRACE(absl::StrCat(m, " x ", n, " over ", k, transposed ? ", transposed" : ""));
             for (const auto& [cpu, count] :
-                 Check({{m, k}, turned ? Shape{n, k} : Shape{k, n}}, slots, [turned](const auto& in) {
-                   return client::Matmul(in[0], turned ? client::Transpose(in[1]) : in[1]);
+                 Check({{m, k}, transposed ? Shape{n, k} : Shape{k, n}}, slots, [transposed](const auto& in) {
+                   return client::Matmul(in[0], transposed ? client::Transpose(in[1]) : in[1]);
                  }))
               prepared[cpu] += count;
           }

@@ -12,8 +12,8 @@
 #include "base/float_bits.h"
 #include "base/op_names.h"
 #include "tests/conformance/cases.h"
-#include "tests/support/cpu_engine.h"
-#include "tests/support/interp_engine.h"
+#include "tests/support/engines/cpu_engine.h"
+#include "tests/support/engines/interp_engine.h"
 #include "tests/support/wire_builder.h"
 
 namespace kiln::testing {
@@ -140,14 +140,14 @@ TEST(Float8, ReductionsAccumulateInFloat32) {
   std::string bytes;
   const DType dtype = DType::kFloat8E4m3;
   for (double value : {2.0, -1.0}) bytes.append(300, static_cast<char>(FloatToBits(compiler::ToWire(dtype), value)));
-  for (v1::Op fold : {v1::ADD, v1::MAX}) {
+  for (v1::Op reduce_op : {v1::ADD, v1::MAX}) {
     WireBuilder builder;
-    builder.Add(v1::TUPLE, {builder.Reduce(builder.Param(0, dtype, {600}), fold, {0})});
+    builder.Add(v1::TUPLE, {builder.Reduce(builder.Param(0, dtype, {600}), reduce_op, {0})});
     const HostTensors arguments = {{0, TensorOf(dtype, bytes)}};
     for (const auto& got : {RunInterpreted(builder.graph(), arguments), cpu.Run(builder.graph(), arguments, {})}) {
       ASSERT_TRUE(got.ok()) << got.status();
       EXPECT_EQ(BitsToFloat(compiler::ToWire(dtype), static_cast<uint8_t>(got->results[0].bytes[0])),
-                fold == v1::ADD ? 288 : 2);  // 300 rounds to 288
+                reduce_op == v1::ADD ? 288 : 2);  // 300 rounds to 288
     }
   }
 }

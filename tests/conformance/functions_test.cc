@@ -6,16 +6,16 @@
 #include <cstring>
 
 #include "absl/strings/str_cat.h"
-#include "base/graph_text.h"
+#include "base/graph/graph_text.h"
 #include "client/cpp/graph.h"
 #include "client/cpp/ops.h"
 #include "compiler/compile.h"
 #include "runtime/hal/device.h"
 #include "tests/support/arguments.h"
 #include "tests/support/compare.h"
-#include "tests/support/cpu_engine.h"
 #include "tests/support/cpu_programs.h"
-#include "tests/support/interp_engine.h"
+#include "tests/support/engines/cpu_engine.h"
+#include "tests/support/engines/interp_engine.h"
 
 namespace kiln::testing {
 namespace {

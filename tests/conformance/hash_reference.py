@@ -191,7 +191,7 @@ def view(arg):
     return out + i64s(arg.get("maskBegin", [])) + i64s(arg.get("maskEnd", []))
 
 
-def fold(arg):
+def reduce_op(arg):
     refuse_unless(arg.get("op", "OP_UNSPECIFIED") in OP and OP[arg.get("op", "OP_UNSPECIFIED")])
     return arg["op"]
 
@@ -201,7 +201,7 @@ FORMS = {  # JSON name -> (field number, encoding)
     "buffer": (11, buffer),
     "axes": (12, lambda arg, op: i64s(arg.get("axis", []))),
     "flip": (13, lambda arg, op: many(arg.get("axis", []), u8)),
-    "reduce": (14, lambda arg, op: string(fold(arg)) + i64s(arg.get("axis", []))),
+    "reduce": (14, lambda arg, op: string(reduce_op(arg)) + i64s(arg.get("axis", []))),
     "pad": (15, lambda arg, op: constant(arg["fill"])),
     "castTo": (16, lambda arg, op: u32(DTYPE[arg])),
     "index": (17, lambda arg, op: i64(arg)),
@@ -215,7 +215,7 @@ FORMS = {  # JSON name -> (field number, encoding)
     "text": (23, lambda arg, op: string(arg)),
     "data": (24, lambda arg, op: string(base64.b64decode(arg))),
     "view": (25, lambda arg, op: many(arg.get("view", []), view)),
-    "allReduce": (26, lambda arg, op: string(fold(arg)) + many(arg.get("device", []), string)),
+    "allReduce": (26, lambda arg, op: string(reduce_op(arg)) + many(arg.get("device", []), string)),
     "opt": (27, lambda arg, op: opt(arg)),
 }
 

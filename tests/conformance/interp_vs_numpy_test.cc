@@ -5,10 +5,10 @@
 #include <cmath>
 
 #include "absl/strings/str_cat.h"
-#include "base/graph_text.h"
+#include "base/graph/graph_text.h"
 #include "compiler/interp/scalar.h"
 #include "tests/conformance/cases.h"
-#include "tests/support/interp_engine.h"
+#include "tests/support/engines/interp_engine.h"
 
 namespace kiln::testing {
 namespace {

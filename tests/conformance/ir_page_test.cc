@@ -18,13 +18,13 @@
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "base/error.h"
-#include "base/graph_text.h"
+#include "base/graph/graph_text.h"
 #include "compiler/interp/scalar.h"
 #include "compiler/interp/tensor.h"
 #include "compiler/ir/dtype.h"
-#include "tests/support/cpu_engine.h"
-#include "tests/support/interp_engine.h"
-#include "tests/support/multi_engine.h"
+#include "tests/support/engines/cpu_engine.h"
+#include "tests/support/engines/interp_engine.h"
+#include "tests/support/engines/multi_engine.h"
 
 namespace kiln::testing {
 namespace {

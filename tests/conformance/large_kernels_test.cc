@@ -9,51 +9,44 @@
 #include <string>
 #include <vector>
 
-#include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
+#include "absl/base/casts.h"
 #include "base/error.h"
-#include "base/graph_text.h"
 #include "compiler/compile.h"
-#include "tests/support/cpu_engine.h"
 #include "tests/support/cpu_targets.h"
+#include "tests/support/engines/cpu_engine.h"
+#include "tests/support/wire_builder.h"
 
 namespace kiln::testing {
 namespace {
 
-constexpr int kSize = 256;
+using compiler::DType;
 
-// y[i] = value(x, i) for i of kSize, as one kernel, in the text form.
-class KernelText {
+constexpr int64_t kSize = 256;
+
+// y[i] = value(x, i) for i of kSize, as one kernel.
+class KernelBuilder : public WireBuilder {
  public:
-  KernelText() {
-    const int shape = Node("STACK", {Int(kSize)});
-    y_ = Node("PARAM", {shape}, "float32", "slot=0");
-    x_ = Node("PARAM", {shape}, "float32", "slot=1");
-    i_ = Node("RANGE", {Int(kSize)}, "", "range=(0) type=LOOP");
+  KernelBuilder() {
+    y_ = Param(0, DType::kFloat32, {kSize});
+    x_ = Param(1, DType::kFloat32, {kSize});
+    i_ = Add(v1::RANGE, {Int(kSize)});
+    last()->mutable_range()->add_axis_id(0);
+    last()->mutable_range()->set_type(v1::AXIS_LOOP);
   }
 
-  int Node(absl::string_view op, const std::vector<int>& sources, absl::string_view dtype = "",
-           absl::string_view argument = "") {
-    absl::StrAppend(&text_, count_, " ", op, dtype.empty() ? "" : " : ", dtype, " [", absl::StrJoin(sources, ","), "] ",
-                    argument, "\n");
-    return count_++;
-  }
-  int Int(int value) { return Node("CONST", {}, "", absl::StrCat("weakint ", value)); }
-  int Float(double value) { return Node("CONST", {}, "", absl::StrCat("float32 ", value)); }
-  int Load(int index) { return Node("INDEX", {x_, index}); }
-  int i() const { return i_; }
+  Node Int(int64_t value) { return ConstBits(DType::kWeakint, static_cast<uint64_t>(value)); }
+  Node Float(float value) { return ConstBits(DType::kFloat32, absl::bit_cast<uint32_t>(value)); }
+  Node Load(Node index) { return Add(v1::INDEX, {x_, index}); }
+  Node i() const { return i_; }
 
-  v1::Graph Storing(int value) {
-    const int store = Node("STORE", {Node("INDEX", {y_, i_}), value});
-    Node("SINK", {Node("END", {store, i_})});
-    auto graph = ParseGraph(text_);
-    EXPECT_TRUE(graph.ok()) << graph.status();
-    return *std::move(graph);
+  const v1::Graph& Storing(Node value) {
+    const Node store = Add(v1::STORE, {Add(v1::INDEX, {y_, i_}), value});
+    Add(v1::SINK, {Add(v1::END, {store, i_})});
+    return graph();
   }
 
  private:
-  std::string text_;
-  int count_ = 0, y_, x_, i_;
+  Node y_, x_, i_;
 };
 
 std::vector<float> X() {
@@ -63,7 +56,7 @@ std::vector<float> X() {
 }
 
 compiler::HostTensor TensorOf(const std::vector<float>& values) {
-  compiler::HostTensor tensor{compiler::DType::kFloat32, {kSize}, std::string(kSize * sizeof(float), '\0')};
+  compiler::HostTensor tensor{DType::kFloat32, {kSize}, std::string(kSize * sizeof(float), '\0')};
   std::memcpy(tensor.bytes.data(), values.data(), tensor.bytes.size());
   return tensor;
 }
@@ -86,18 +79,18 @@ class Passes : public compiler::CompileObserver {
 
 // As a frontend writes a chain of stencils: each reads five places of the one before it, and each
 // path to the memory is an expression of its own.
-int Stencils(KernelText& kernel, int number, int& path) {
+Node Stencils(KernelBuilder& kernel, int number, int& path) {
   if (number == 0) {
-    const int place = kernel.Node("ADD", {kernel.i(), kernel.Int(++path)});
-    return kernel.Load(kernel.Node("FLOORMOD", {place, kernel.Int(kSize)}));
+    const Node place = kernel.Add(v1::ADD, {kernel.i(), kernel.Int(++path)});
+    return kernel.Load(kernel.Add(v1::FLOORMOD, {place, kernel.Int(kSize)}));
   }
-  int sum = Stencils(kernel, number - 1, path);
-  for (int k = 1; k < 5; ++k) sum = kernel.Node("ADD", {sum, Stencils(kernel, number - 1, path)});
-  return kernel.Node("MUL", {sum, kernel.Float(0.2)});
+  Node sum = Stencils(kernel, number - 1, path);
+  for (int k = 1; k < 5; ++k) sum = kernel.Add(v1::ADD, {sum, Stencils(kernel, number - 1, path)});
+  return kernel.Add(v1::MUL, {sum, kernel.Float(0.2f)});
 }
 
 TEST(LargeKernels, FusedStencilsAreRefusedBeforeAnyPass) {
-  KernelText kernel;
+  KernelBuilder kernel;
   int path = 0;
   const v1::Graph graph = kernel.Storing(Stencils(kernel, 6, path));
   ASSERT_GT(graph.nodes_size(), 50'000);
@@ -112,7 +105,7 @@ TEST(LargeKernels, FusedStencilsAreRefusedBeforeAnyPass) {
 }
 
 TEST(LargeKernels, FewerStencilsAreCompiled) {
-  KernelText kernel;
+  KernelBuilder kernel;
   int path = 0;
   const std::vector<float> got = ValuesOf(kernel.Storing(Stencils(kernel, 4, path)));
   ASSERT_EQ(path, 625);
@@ -127,10 +120,10 @@ TEST(LargeKernels, FewerStencilsAreCompiled) {
 // Some 25 instructions each, which are one block.
 TEST(LargeKernels, AChainOfExponentials) {
   constexpr int kMany = 5000;
-  KernelText kernel;
-  int value = kernel.Load(kernel.i());
+  KernelBuilder kernel;
+  Node value = kernel.Load(kernel.i());
   for (int k = 0; k < kMany; ++k)
-    value = kernel.Node("EXP2", {kernel.Node("MUL", {value, kernel.Float(-0.5 - k % 3)})});
+    value = kernel.Add(v1::EXP2, {kernel.Add(v1::MUL, {value, kernel.Float(-0.5f - static_cast<float>(k % 3))})});
   const std::vector<float> got = ValuesOf(kernel.Storing(value));
   for (int i = 0; i < kSize; ++i) {
     double want = X()[i];
@@ -140,10 +133,10 @@ TEST(LargeKernels, AChainOfExponentials) {
 }
 
 TEST(LargeKernels, AnIndexOfSumsOfTheTwoBefore) {
-  KernelText kernel;
-  int last = kernel.Int(1), sum = kernel.i();
+  KernelBuilder kernel;
+  Node last = kernel.Int(1), sum = kernel.i();
   for (int k = 0; k < 300; ++k) {
-    const int next = kernel.Node("FLOORMOD", {kernel.Node("ADD", {sum, last}), kernel.Int(251 - k % 7)});
+    const Node next = kernel.Add(v1::FLOORMOD, {kernel.Add(v1::ADD, {sum, last}), kernel.Int(251 - k % 7)});
     last = sum;
     sum = next;
   }

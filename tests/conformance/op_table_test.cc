@@ -13,7 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "base/error.h"
-#include "compiler/ir/wire.h"
+#include "compiler/import/wire.h"
 
 namespace kiln::compiler {
 namespace {

@@ -158,12 +158,12 @@ class Case:
                 low = -np.inf if d in FLOATS else np.iinfo(numpy_dtype(d)).min
                 return np.max(array, tuple(axes), keepdims=True, initial=low)
             if d == "bool":
-                fold = np.any if op == "ADD" else np.all
-                return fold(array, tuple(axes), keepdims=True)
+                reduce_op = np.any if op == "ADD" else np.all
+                return reduce_op(array, tuple(axes), keepdims=True)
             inner = np.float32 if d in ("float16", "bfloat16") else array.dtype
-            fold = np.sum if op == "ADD" else np.prod
+            reduce_op = np.sum if op == "ADD" else np.prod
             with np.errstate(all="ignore"):
-                return fold(array.astype(inner), tuple(axes), keepdims=True, dtype=inner).astype(array.dtype)
+                return reduce_op(array.astype(inner), tuple(axes), keepdims=True, dtype=inner).astype(array.dtype)
         return self.value(f"REDUCE [{x}] {op} axes=({', '.join(map(str, axes))})", compute)
 
     def lines(self, result):

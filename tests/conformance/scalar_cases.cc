@@ -134,11 +134,11 @@ Case CaseOf(DType dtype, const std::string& name, const std::vector<const OpRow*
   return made;
 }
 
-std::vector<const OpRow*> RowsOf(DType dtype, int least_operands, int most_operands) {
+std::vector<const OpRow*> RowsOf(DType dtype, int least_operands, int max_operands) {
   std::vector<const OpRow*> rows;
   for (const OpRow& row : Reference().rows) {
     const int count = OperandCount(row.op);
-    if (row.dtype == dtype && least_operands <= count && count <= most_operands) rows.push_back(&row);
+    if (row.dtype == dtype && least_operands <= count && count <= max_operands) rows.push_back(&row);
   }
   return rows;
 }

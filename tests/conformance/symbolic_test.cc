@@ -6,12 +6,12 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
-#include "base/graph_text.h"
+#include "base/graph/graph_text.h"
 #include "runtime/exec/program.h"
 #include "tests/support/arguments.h"
 #include "tests/support/compare.h"
-#include "tests/support/cpu_engine.h"
-#include "tests/support/interp_engine.h"
+#include "tests/support/engines/cpu_engine.h"
+#include "tests/support/engines/interp_engine.h"
 
 namespace kiln::testing {
 namespace {

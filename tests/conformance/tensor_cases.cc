@@ -9,7 +9,7 @@
 #include "absl/strings/str_replace.h"
 #include "base/check.h"
 #include "base/dtype_names.h"
-#include "base/graph_text.h"
+#include "base/graph/graph_text.h"
 #include "compiler/interp/scalar.h"
 #include "compiler/ir/build.h"
 #include "tests/conformance/cases.h"

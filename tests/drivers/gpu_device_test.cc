@@ -142,7 +142,7 @@ absl::Status DoEverything(GpuMachine& machine,
   KILN_ASSIGN_OR_RETURN(const auto module, device.LoadModule(machine.Program()));
   const std::vector<runtime::hal::LaunchStep> steps(5, {0, 0, 2});
   void* const operands[] = {result.device_data(), slice.device_data()};
-  for (int turn = 0; turn < 3; ++turn) {
+  for (int iteration = 0; iteration < 3; ++iteration) {
     uint32_t launched = 0;
     absl::Status status = module->LaunchAll(steps, operands, {}, launched);
     status.Update(device.FinishLaunches());

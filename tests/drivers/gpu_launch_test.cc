@@ -54,10 +54,10 @@ TEST_P(GpuLaunchTest, NoneWaitsForAnother) {
 // The fake's cards take a millisecond for whatever they are asked for.
 TEST_P(GpuLaunchTest, TheCardsClockSaysHowLongLaunchesTook) {
   EXPECT_EQ(device().TakeLaunchSeconds(), std::nullopt);
-  for (int turn = 0; turn < 3; ++turn) {
+  for (int iteration = 0; iteration < 3; ++iteration) {
     EXPECT_EQ(Launch(5), absl::OkStatus());
     ASSERT_EQ(Write(device(), Pattern(128), input_), absl::OkStatus());  // is no launch
-    EXPECT_NEAR(device().TakeLaunchSeconds().value_or(0), 5e-3, 1e-6) << turn;
+    EXPECT_NEAR(device().TakeLaunchSeconds().value_or(0), 5e-3, 1e-6) << iteration;
     EXPECT_EQ(device().TakeLaunchSeconds(), std::nullopt);
   }
   EXPECT_EQ(Launch(2), absl::OkStatus());
@@ -75,8 +75,8 @@ TEST_P(GpuLaunchTest, RunsAndTheirLaunchesAreTimedByIt) {
   } observer;
   auto program = runtime::Load(machine_->Program(), device());
   ASSERT_TRUE(program.ok()) << program.status();
-  for (int turn = 0; turn < 2; ++turn) {
-    observer.wants = turn == 1;
+  for (int iteration = 0; iteration < 2; ++iteration) {
+    observer.wants = iteration == 1;
     double seconds = 0;
     absl::Notification done;
     runtime::Executor(&observer).Run(*program, {&input_, 1}, {}, [&](absl::StatusOr<runtime::RunResult> run) {
@@ -92,7 +92,7 @@ TEST_P(GpuLaunchTest, RunsAndTheirLaunchesAreTimedByIt) {
   EXPECT_THAT(observer.launches, ::testing::ElementsAre(::testing::DoubleNear(1e-3, 1e-6)));
 }
 
-TEST_P(GpuLaunchTest, WhoMayWantToStopIsAskedNowAndThen) {
+TEST_P(GpuLaunchTest, AControlThatMayStopIsAskedNowAndThen) {
   std::atomic<bool> cancelled = false;
   const size_t before = Count("finish");
   EXPECT_EQ(Launch(130, {&cancelled}), absl::OkStatus());
@@ -106,13 +106,13 @@ TEST_P(GpuLaunchTest, WhoMayWantToStopIsAskedNowAndThen) {
 TEST_P(GpuLaunchTest, WhatComesAgainIsLaunchedAsOne) {
   EXPECT_EQ(Launch(5), absl::OkStatus());
   EXPECT_EQ(Count("graph"), 0u);
-  for (size_t turn = 1; turn < 4; ++turn) {
-    ASSERT_EQ(Write(device(), Pattern(128, static_cast<int>(turn)), input_), absl::OkStatus());
+  for (size_t iteration = 1; iteration < 4; ++iteration) {
+    ASSERT_EQ(Write(device(), Pattern(128, static_cast<int>(iteration)), input_), absl::OkStatus());
     EXPECT_EQ(Launch(5), absl::OkStatus());
     EXPECT_EQ(launched_, 5u);
-    EXPECT_EQ(Count("graph"), turn);
+    EXPECT_EQ(Count("graph"), iteration);
     EXPECT_EQ(Count("launch"), 10u);  // one by one, and for the graph
-    EXPECT_TRUE(*Read(device(), output_) == Pattern(128, static_cast<int>(turn)));
+    EXPECT_TRUE(*Read(device(), output_) == Pattern(128, static_cast<int>(iteration)));
   }
   // Other operands, and other steps, are others.
   std::swap(operands_[0], operands_[1]);
@@ -132,7 +132,7 @@ TEST_P(GpuLaunchTest, OfManySetsOfOperandsTheOldestGoes) {
   for (int i = 0; i < 20; ++i) {
     outputs.push_back(New(128));
     operands_[0] = outputs.back().device_data();
-    for (int turn = 0; turn < 2; ++turn) EXPECT_EQ(Launch(5), absl::OkStatus());
+    for (int iteration = 0; iteration < 2; ++iteration) EXPECT_EQ(Launch(5), absl::OkStatus());
   }
   EXPECT_EQ(Count("graph"), 20u);
   operands_[0] = outputs.front().device_data();
@@ -143,7 +143,7 @@ TEST_P(GpuLaunchTest, OfManySetsOfOperandsTheOldestGoes) {
 TEST_P(GpuLaunchTest, ALibraryThatMakesNoGraphsIsDoneWithout) {
   EXPECT_EQ(Launch(5), absl::OkStatus());
   fake_("fail " + machine_->Entry("capture") + " 1 1");
-  for (int turn = 0; turn < 3; ++turn) EXPECT_EQ(Launch(5), absl::OkStatus());
+  for (int iteration = 0; iteration < 3; ++iteration) EXPECT_EQ(Launch(5), absl::OkStatus());
   EXPECT_EQ(Count("graph"), 0u);
   EXPECT_EQ(Count("launch"), 20u);
 }

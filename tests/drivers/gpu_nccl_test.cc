@@ -99,7 +99,7 @@ TEST_P(GpuNcclTest, CommunicatorsAreKeptAndBounded) {
     for (const size_t number : numbers) devices.push_back(devices_[number].get());
     ExpectDone(Make(Kind::kAllReduce, v1::INT32, 10, std::move(devices)));
   };
-  for (int turn = 0; turn < 3; ++turn) run({0, 1});
+  for (int iteration = 0; iteration < 3; ++iteration) run({0, 1});
   EXPECT_EQ(Calls("ncclCommInitAll"), 1u);
   const std::vector<std::vector<size_t>> others = {{1, 0},    {0, 2},    {2, 0},    {1, 2},    {2, 1},   {0, 1, 2},
                                                    {0, 2, 1}, {1, 0, 2}, {1, 2, 0}, {2, 0, 1}, {2, 1, 0}};
@@ -116,7 +116,7 @@ TEST_P(GpuNcclTest, WithoutCommunicatorsTheDevicesDoItThemselves) {
   fake_("fail ncclCommInitAll 1 2");
   const collective::Request reduce = Make(Kind::kAllReduce, v1::INT32, 1001, Gpus());
   const collective::Request gather = Make(Kind::kAllGather, v1::INT32, 1001, Gpus());
-  for (int turn = 0; turn < 2; ++turn) {
+  for (int iteration = 0; iteration < 2; ++iteration) {
     const auto reduced = Run(reduce), gathered = Run(gather);
     ASSERT_EQ(reduced.status(), absl::OkStatus());
     ASSERT_EQ(gathered.status(), absl::OkStatus());
@@ -182,7 +182,7 @@ TEST_P(GpuNcclTest, ALostDeviceDoesNotTakeOthersDown) {
   const collective::Request request = Make(Kind::kAllReduce, v1::INT32, 1001, Gpus());
   ExpectDone(request);
   fake_("lose 1 719");
-  for (int turn = 0; turn < 2; ++turn) {
+  for (int iteration = 0; iteration < 2; ++iteration) {
     const absl::Status status = Run(request).status();
     ASSERT_EQ(DetailOf(status)->code(), v1::PARTICIPANT_MISSING) << status;
     EXPECT_EQ(DetailOf(status)->field(), devices_[1]->name());

@@ -14,8 +14,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
 #include "compiler/compile.h"
-#include "runtime/collective/arithmetic.h"
-#include "server/engine/compiled_combiner.h"
+#include "runtime/collective/algorithms/arithmetic.h"
+#include "server/engine/programs/compiled_combiner.h"
 #include "tests/drivers/compiled_for.h"
 #include "tests/drivers/gpu_together.h"
 
@@ -179,7 +179,7 @@ TEST_P(GpuReductionsTest, EveryOpOfEveryDType) {
   }
 }
 
-// An element, a vector, a turn of all items, and what is left of each; none at all for some.
+// An element, a vector, an iteration of all items, and what is left of each; none at all for some.
 TEST_P(GpuReductionsTest, EverySizeAndNumber) {
   for (const size_t ranks : {1, 2, 3, 4}) {
     for (const Kind kind : kReductions) {

@@ -102,9 +102,9 @@ TEST_P(GpuSequenceTest, WhatComesAgainIsOneGraph) {
   ReplayOnce(0, 1);
   EXPECT_EQ(Count("graph"), 0u);
   EXPECT_EQ(Count("launch"), 100u);
-  for (size_t turn = 1; turn < 4; ++turn) {
-    ReplayOnce(0, 10 + static_cast<int>(turn));
-    EXPECT_EQ(Count("graph"), turn);
+  for (size_t iteration = 1; iteration < 4; ++iteration) {
+    ReplayOnce(0, 10 + static_cast<int>(iteration));
+    EXPECT_EQ(Count("graph"), iteration);
     EXPECT_EQ(Count("launch"), 200u);  // one by one, and for the graph
   }
   // Other buffers have another, and the first keep theirs.
@@ -118,17 +118,17 @@ TEST_P(GpuSequenceTest, WhatComesAgainIsOneGraph) {
   EXPECT_EQ(device().stats().launches, 700u);
 }
 
-TEST_P(GpuSequenceTest, WhoMayWantToStopHasAGraphOfEveryPiece) {
+TEST_P(GpuSequenceTest, ARunThatMayStopHasAGraphOfEveryPiece) {
   Record(200);
   std::atomic<bool> cancelled = false;
   const runtime::hal::LaunchControl cancel = {&cancelled}, late = {nullptr, absl::Now() + absl::Hours(1)};
-  for (int turn = 0; turn < 4; ++turn) {
+  for (int iteration = 0; iteration < 4; ++iteration) {
     const size_t finishes = Count("finish");
-    ReplayOnce(0, turn, turn % 2 == 0 ? cancel : late);
+    ReplayOnce(0, iteration, iteration % 2 == 0 ? cancel : late);
     // Three between the pieces, and one each at the ends of the write, the replay and the read.
     EXPECT_EQ(Count("finish") - finishes, 6u);
-    EXPECT_EQ(Count("graph"), 4u * turn);
-    EXPECT_EQ(Count("launch"), turn == 0 ? 200u : 400u);
+    EXPECT_EQ(Count("graph"), 4u * iteration);
+    EXPECT_EQ(Count("launch"), iteration == 0 ? 200u : 400u);
   }
 }
 
@@ -144,7 +144,7 @@ TEST_P(GpuSequenceTest, AStopTakesEffectWithin64Launches) {
     mutable std::atomic<bool> cancelled = false;
     uint32_t launches = 0;
   } stopper;
-  for (int turn = 0; turn < 3; ++turn) {  // also as a graph
+  for (int iteration = 0; iteration < 3; ++iteration) {  // also as a graph
     stopper.cancelled = false;
     const absl::Status status = Replay(sequence_, sets_[0], {&stopper.cancelled}, &stopper);
     EXPECT_EQ(status.code(), absl::StatusCode::kCancelled);
@@ -181,7 +181,7 @@ TEST_P(GpuSequenceTest, ALostDeviceIsTold) {
   Record(5);
   for (int seed = 0; seed < 2; ++seed) ReplayOnce(0, seed);
   fake_("fail " + machine_->Entry("graph") + " 1 719");
-  for (int turn = 0; turn < 2; ++turn) {
+  for (int iteration = 0; iteration < 2; ++iteration) {
     const absl::Status lost = Replay(sequence_, sets_[0]);
     EXPECT_EQ(DetailOf(lost)->code(), v1::PARTICIPANT_MISSING) << lost;
     EXPECT_EQ(DetailOf(lost)->field(), device().name());
@@ -200,11 +200,11 @@ absl::Status RecordAndReplay(GpuMachine& machine, uint32_t steps) {
   KILN_ASSIGN_OR_RETURN(auto from, device.allocator().Allocate(128 * steps, MemoryUse::kClient));
   const std::vector<BufferSlice> buffers = {BufferSlice::Whole(to), BufferSlice::Whole(from)};
   std::atomic<bool> cancelled = false;
-  for (int turn = 0; turn < 3; ++turn) {
-    KILN_RETURN_IF_ERROR(Write(device, Pattern(128, turn), {from, 0, 128}));
+  for (int iteration = 0; iteration < 3; ++iteration) {
+    KILN_RETURN_IF_ERROR(Write(device, Pattern(128, iteration), {from, 0, 128}));
     KILN_RETURN_IF_ERROR(Replay(sequence, buffers, {&cancelled}));
     KILN_ASSIGN_OR_RETURN(const std::string read, Read(device, buffers[0]));
-    EXPECT_TRUE(read == Pattern(128, turn)) << turn;
+    EXPECT_TRUE(read == Pattern(128, iteration)) << iteration;
   }
   return absl::OkStatus();
 }

@@ -139,10 +139,10 @@ TEST_P(GpuTensorMapsTest, ThereIsNoneOfWhatTheEngineCannotRead) {
 
 TEST_P(GpuTensorMapsTest, GraphsKeepThem) {
   Load();
-  for (int turn = 0; turn < 3; ++turn) {
-    ASSERT_EQ(Write(device(), Pattern(4096, turn), input_), absl::OkStatus());
+  for (int iteration = 0; iteration < 3; ++iteration) {
+    ASSERT_EQ(Write(device(), Pattern(4096, iteration), input_), absl::OkStatus());
     ASSERT_EQ(Launch(32, 5), absl::OkStatus());
-    EXPECT_EQ(Output(), Pattern(4096, turn).substr(32, 128));
+    EXPECT_EQ(Output(), Pattern(4096, iteration).substr(32, 128));
   }
   EXPECT_THAT(fake_.Calls(machine_->Entry("graph")), SizeIs(2));
   EXPECT_THAT(fake_.Calls(kEncode), SizeIs(1));

@@ -104,11 +104,11 @@ TEST_F(DeviceServiceTest, AStoppingServerEndsItsWatchers) {
 }
 
 TEST_F(DeviceServiceTest, WatchersAreCounted) {
-  constexpr int kMost = 256;
+  constexpr int kMaxWatches = 256;
   std::vector<std::unique_ptr<grpc::ClientContext>> contexts;
   std::vector<std::unique_ptr<grpc::ClientReader<v1::WatchDevicesResponse>>> streams;
   v1::WatchDevicesResponse response;
-  for (int i = 0; i < kMost; ++i) {
+  for (int i = 0; i < kMaxWatches; ++i) {
     contexts.push_back(NewContext());
     streams.push_back(stubs_->device->Watch(contexts.back().get(), v1::WatchDevicesRequest()));
     ASSERT_TRUE(streams.back()->Read(&response)) << i;

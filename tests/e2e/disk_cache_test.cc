@@ -9,7 +9,7 @@
 #include <thread>
 
 #include "absl/strings/str_cat.h"
-#include "base/graph_hash.h"
+#include "base/graph/graph_hash.h"
 #include "base/store/disk_store.h"
 #include "base/store/faulty_folder.h"
 #include "kiln/v1/executable.pb.h"
@@ -149,7 +149,7 @@ TEST_F(DiskCacheTest, AGraphIsNotCompiledAgainAfterARestart) {
   EXPECT_EQ(Stats().compiles(), 0u);
 }
 
-TEST_F(DiskCacheTest, WhoHasTheGraphIsNotFailedByWhoAskedWithoutIt) {
+TEST_F(DiskCacheTest, ACallWithTheGraphIsNotFailedByOneWithoutIt) {
   v1::ExecuteRequest with_graph = ByHash();
   with_graph.clear_graph_hash();
   *with_graph.mutable_graph() = GraphOf(kAddOne);

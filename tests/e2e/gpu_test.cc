@@ -235,7 +235,7 @@ TEST_F(HipTest, AreSearchedForSchedules) {
 
 TEST_F(GpuTest, ALostOneIsNamedAndTheOthersGoOn) {
   fake_("fail cuLaunchKernel 1 719");
-  for (int turn = 0; turn < 2; ++turn) {
+  for (int iteration = 0; iteration < 2; ++iteration) {
     const absl::Status status = AddOneOn("CUDA:0").status();
     EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable) << status;
     EXPECT_EQ(DetailOf(status)->code(), v1::PARTICIPANT_MISSING);

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "server/engine/session.h"
+#include "server/engine/memory/session.h"
 #include "tests/e2e/server_fixture.h"
 
 namespace kiln::e2e {
@@ -66,13 +66,14 @@ class LimitsTest : public ServerTest {
     return context;
   }
 
-  void ExpectLimit(const absl::Status& status, const std::string& limit, uint64_t most, const std::string& field = "") {
+  void ExpectLimit(const absl::Status& status, const std::string& limit, uint64_t max_value,
+                   const std::string& field = "") {
     EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted) << status;
     const v1::ErrorDetail detail = DetailOf(status).value_or(v1::ErrorDetail());
     EXPECT_EQ(detail.code(), v1::OUT_OF_MEMORY) << status;
     EXPECT_EQ(detail.limit(), limit) << status;
-    EXPECT_EQ(detail.limit_value(), most) << status;
-    EXPECT_EQ(detail.used(), most + 1) << status;
+    EXPECT_EQ(detail.limit_value(), max_value) << status;
+    EXPECT_EQ(detail.used(), max_value + 1) << status;
     EXPECT_EQ(detail.field(), field) << status;
   }
 

@@ -17,7 +17,7 @@
 #include "kiln/v1/collective_service.grpc.pb.h"
 #include "runtime/drivers/cpu/device.h"
 #include "server/engine/engine.h"
-#include "tests/e2e/submit_client.h"
+#include "tests/e2e/submit/submit_client.h"
 
 namespace kiln::e2e {
 namespace {
@@ -40,7 +40,7 @@ class MultiDeviceServer : public ServerTest {
  protected:
   void SetUp() override { Begin(absl::Seconds(60)); }
 
-  void Begin(absl::Duration patience) {
+  void Begin(absl::Duration timeout) {
     server_ = nullptr;
     devices_.clear();
     auto pool = std::make_shared<runtime::cpu::WorkerPool>(runtime::cpu::WorkerPool::Options{.threads = 1});
@@ -56,7 +56,7 @@ class MultiDeviceServer : public ServerTest {
       devices.push_back(*std::move(device));
     }
     server::EngineOptions engine_options;
-    engine_options.meeting_patience = patience;
+    engine_options.meeting_timeout = timeout;
     auto engine = std::make_unique<server::Engine>(
         engine_options, std::move(devices), compiler::Compile, compiler::Gradient, nullptr,
         server::MultiCompiler{compiler::IsMultiDevice, compiler::CompileMulti});
@@ -132,7 +132,7 @@ class MultiDeviceServer : public ServerTest {
 TEST_F(MultiDeviceServer, AStuckDeviceFailsTheRestInTimeAndIsNamed) {
   Begin(absl::Milliseconds(50));
   const uint64_t a = FloatsOn("CPU:0", {1, 2, 3, 4}), b = FloatsOn("CPU:1", {5, 6, 7, 8});
-  const uint64_t spoilt[] = {FloatsOn("CPU:0", {0, 0, 0, 0}), FloatsOn("CPU:1", {0, 0, 0, 0})};
+  const uint64_t poisoned[] = {FloatsOn("CPU:0", {0, 0, 0, 0}), FloatsOn("CPU:1", {0, 0, 0, 0})};
   absl::Notification release;
   Block(1, release);
   ExpectMissing(Execute(*stubs_, Step({a, b})).status(), "CPU:1");
@@ -141,8 +141,8 @@ TEST_F(MultiDeviceServer, AStuckDeviceFailsTheRestInTimeAndIsNamed) {
   v1::SubmitRequest command;
   command.mutable_collective()->set_kind(v1::CollectiveCommand::BROADCAST);
   v1::CollectiveRequest& broadcast = *command.mutable_collective()->mutable_request();
-  broadcast.add_input()->set_handle(spoilt[0]);
-  for (uint64_t handle : spoilt) broadcast.add_output()->set_handle(handle);
+  broadcast.add_input()->set_handle(poisoned[0]);
+  for (uint64_t handle : poisoned) broadcast.add_output()->set_handle(handle);
   broadcast.set_dtype(v1::FLOAT32);
   broadcast.set_count(4);
   stream.Send(command);
@@ -155,7 +155,7 @@ TEST_F(MultiDeviceServer, AStuckDeviceFailsTheRestInTimeAndIsNamed) {
   EXPECT_EQ(FloatsOf(*Download(*stubs_, a)), (std::vector<float>{6, 8, 10, 12}));
 }
 
-TEST_F(MultiDeviceServer, WhoWaitsForAStuckDeviceHoldsNobodyElse) {
+TEST_F(MultiDeviceServer, ACallThatWaitsForAStuckDeviceDelaysNoOther) {
   const uint64_t a = FloatsOn("CPU:0", {1, 2, 3, 4}), b = FloatsOn("CPU:1", {5, 6, 7, 8});
   const uint64_t c = FloatsOn("CPU:0", {0, 0, 0, 0}), d = FloatsOn("CPU:1", {9, 9, 9, 9});
   absl::Notification release;
@@ -202,7 +202,7 @@ TEST_F(MultiDeviceServer, InAStreamAProgramStandsInOrderAndSharesHaveNames) {
   EXPECT_TRUE(client.Finish().ok());
 }
 
-TEST_F(MultiDeviceServer, InAStreamAFailureSpoilsEveryShare) {
+TEST_F(MultiDeviceServer, InAStreamAFailurePoisonsEveryShare) {
   const uint64_t a = FloatsOn("CPU:0", {1, 2, 3, 4}), b = FloatsOn("CPU:1", {5, 6, 7, 8});
   ASSERT_TRUE(Execute(*stubs_, Step({a, b})).ok());
   {
@@ -219,7 +219,7 @@ TEST_F(MultiDeviceServer, InAStreamAFailureSpoilsEveryShare) {
   SubmitClient client(*stubs_);
   client.Execute(Step({c, d}), {0, 9, 0, 0, 0, 0});
   EXPECT_EQ(client.FailureCode(), v1::BAD_ARGUMENT);
-  client.Execute(Step({b, d}), {0, 0, 0, 0, 10, 0});  // b is spoilt
+  client.Execute(Step({b, d}), {0, 0, 0, 0, 10, 0});  // b is poisoned
   EXPECT_EQ(client.FailureCode(), v1::BAD_ARGUMENT);
   client.Read(10);
   EXPECT_EQ(client.FailureCode(), v1::BAD_ARGUMENT);

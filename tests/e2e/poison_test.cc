@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "tests/e2e/long_run.h"
-#include "tests/e2e/submit_client.h"
+#include "tests/e2e/submit/submit_client.h"
 
 namespace kiln::e2e {
 namespace {

@@ -169,7 +169,7 @@ TEST_F(RestartTest, TwoServersOnOneFolderCompileNothingTwice) {
   EXPECT_EQ(other.programs_size(), kPrograms);
 }
 
-TEST_F(RestartTest, AStuckServerHoldsNobodyUp) {
+TEST_F(RestartTest, AStuckServerDelaysNoOther) {
   const Server stuck = Start();
   // It answers once, so that it is all there; then it stops in the middle of anything.
   ASSERT_TRUE(Compile(*stuck.stubs, GraphNumber(0)).ok());

@@ -3,7 +3,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "tests/e2e/bad_input.h"
-#include "tests/e2e/submit_client.h"
+#include "tests/e2e/submit/submit_client.h"
 
 namespace kiln::e2e {
 namespace {

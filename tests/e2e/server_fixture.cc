@@ -12,7 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
-#include "base/graph_text.h"
+#include "base/graph/graph_text.h"
 #include "server/server.h"
 
 namespace kiln::e2e {

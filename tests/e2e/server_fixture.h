@@ -22,8 +22,8 @@
 #include "kiln/v1/kernel_service.grpc.pb.h"
 #include "kiln/v1/session_service.grpc.pb.h"
 #include "server/config.h"
+#include "server/messages/status.h"
 #include "server/rpc_server.h"
-#include "server/status.h"
 
 namespace kiln::e2e {
 
@@ -73,7 +73,7 @@ bool MemoryReturnsTo(Stubs& stubs, uint64_t bytes);
 // Polls what other threads or processes do; a minute is far more than it takes.
 bool Eventually(const std::function<bool()>& condition);
 
-// The graph that `text` describes (base/graph_text.h); it must be well formed.
+// The graph that `text` describes (base/graph/graph_text.h); it must be well formed.
 v1::Graph GraphOf(absl::string_view text);
 
 // An argument by handle, or float32s by value.

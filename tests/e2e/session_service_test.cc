@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "server/engine/session.h"
+#include "server/engine/memory/session.h"
 #include "tests/e2e/server_fixture.h"
 
 namespace kiln::e2e {

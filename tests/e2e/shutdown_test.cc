@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "base/graph_hash.h"
+#include "base/graph/graph_hash.h"
 #include "tests/e2e/kilnd_process.h"
 #include "tests/e2e/server_fixture.h"
 
@@ -91,7 +91,7 @@ TEST_F(ShutdownTest, AnUploadUnderWayFinishes) {
   EXPECT_EQ(kilnd->Wait(), 0);
 }
 
-TEST_F(ShutdownTest, PatienceEnds) {
+TEST_F(ShutdownTest, DrainTimeoutEnds) {
   const auto kilnd = Serve({"--drain_seconds=0"});
   const uint64_t handle = *AllocateBytes(*stubs_, 100);
   const auto context = NewContext();

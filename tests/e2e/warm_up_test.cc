@@ -7,7 +7,7 @@
 #include <fstream>
 
 #include "absl/synchronization/notification.h"
-#include "base/graph_hash.h"
+#include "base/graph/graph_hash.h"
 #include "base/store/bundle.h"
 #include "base/store/faulty_folder.h"
 #include "runtime/drivers/null/device.h"

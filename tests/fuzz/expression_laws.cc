@@ -1,6 +1,6 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "compiler/ir/wire.h"
+#include "compiler/import/wire.h"
 #include "compiler/rewrite/rewrite.h"
 #include "compiler/rules/symbolic.h"
 #include "tests/fuzz/laws.h"

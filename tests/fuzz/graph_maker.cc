@@ -13,7 +13,7 @@ using compiler::DType;
 
 namespace {
 
-constexpr int64_t kMostElements = 3000;
+constexpr int64_t kMaxTensorElements = 3000;
 
 const std::vector<DType>& DTypes() {
   // Those that real graphs use most come more often.
@@ -105,7 +105,7 @@ Value GraphMaker::PartnerOf(const Value& x, DType dtype) {
   if (random_.OneIn(4)) return Const(dtype);
   Value partner = CastTo(Exact(), dtype);
   const auto both = Broadcast(x.shape, partner.shape);
-  if (both.ok() && NumElements(*both) <= kMostElements) return partner;
+  if (both.ok() && NumElements(*both) <= kMaxTensorElements) return partner;
   return ToScalar(partner);
 }
 

@@ -12,8 +12,8 @@ using compiler::DType;
 
 namespace {
 
-constexpr int64_t kMostElements = 3000;
-constexpr size_t kMostAxes = 5;
+constexpr int64_t kMaxTensorElements = 3000;
+constexpr size_t kMaxAxes = 5;
 
 // Any way to write `elements` as a product.
 Sizes RandomFactors(int64_t elements, Random& random) {
@@ -89,7 +89,7 @@ void GraphMaker::PadStep(const Value& x) {
     offset.push_back(before);
     size += before + after;
   }
-  if (NumElements(y.shape) > kMostElements) return;
+  if (NumElements(y.shape) > kMaxTensorElements) return;
   Node fill = 0;
   const bool filled = random_.OneIn(2);
   if (filled) fill = builder_.ConstBits(x.dtype, 0);  // where its message is copied from
@@ -101,14 +101,14 @@ void GraphMaker::PadStep(const Value& x) {
 
 void GraphMaker::ExpandStep(const Value& x) {
   Value y = x;
-  if (random_.OneIn(2) && x.shape.size() < kMostAxes) {
+  if (random_.OneIn(2) && x.shape.size() < kMaxAxes) {
     y.shape.insert(y.shape.begin() + static_cast<int64_t>(random_.Below(x.shape.size() + 1)), 1);
     y.node = builder_.Reshape(x.node, y.shape);
   }
   for (int64_t& size : y.shape) {
     if (size == 1 && random_.OneIn(2)) size = random_.Pick({0, 2, 3, 5, 8});
   }
-  if (NumElements(y.shape) > kMostElements) return;
+  if (NumElements(y.shape) > kMaxTensorElements) return;
   y.node = builder_.Expand(y.node, y.shape);
   Push(y);
 }
@@ -162,7 +162,7 @@ void GraphMaker::WhereStep() {
   y.shape = *Broadcast(a.shape, b.shape);
   const Value condition = random_.OneIn(2) ? ConditionFor(a) : PartnerOf(y, DType::kBool);
   const auto shape = Broadcast(y.shape, condition.shape);
-  if (!shape.ok() || NumElements(*shape) > kMostElements) return;
+  if (!shape.ok() || NumElements(*shape) > kMaxTensorElements) return;
   y.shape = *shape;
   y.node = builder_.Add(v1::WHERE, {condition.node, a.node, b.node});
   y.bound = std::max(a.bound, b.bound);
@@ -232,7 +232,7 @@ void GraphMaker::IndexStep() {
     y.shape.insert(y.shape.end(), index.shape.begin(), index.shape.end());
   }
   y.shape.insert(y.shape.end(), x.shape.begin() + static_cast<int64_t>(indices), x.shape.end());
-  if (NumElements(y.shape) > kMostElements || y.shape.size() > kMostAxes) return;
+  if (NumElements(y.shape) > kMaxTensorElements || y.shape.size() > kMaxAxes) return;
   y.node = builder_.Add(v1::INDEX, src);
   Push(y);
 }
@@ -242,7 +242,7 @@ void GraphMaker::StackStep() {
   std::vector<Node> src;
   Value y = x;
   const int64_t count = random_.In(1, 3);
-  if (NumElements(x.shape) * count > kMostElements || x.shape.size() >= kMostAxes) return;
+  if (NumElements(x.shape) * count > kMaxTensorElements || x.shape.size() >= kMaxAxes) return;
   for (int64_t i = 0; i < count; ++i) {
     Value part = random_.OneIn(2) ? x : CastTo(Exact(), x.dtype);
     if (part.shape != x.shape) part = x;

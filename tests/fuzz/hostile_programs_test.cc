@@ -22,13 +22,13 @@
 #include "absl/strings/strip.h"
 #include "absl/time/clock.h"
 #include "base/error.h"
-#include "base/graph_text.h"
+#include "base/graph/graph_text.h"
 #include "runtime/exec/program.h"
 #include "tests/fuzz/hostile_program.h"
 #include "tests/support/compare.h"
-#include "tests/support/cpu_engine.h"
+#include "tests/support/engines/cpu_engine.h"
+#include "tests/support/engines/interp_engine.h"
 #include "tests/support/guarded_buffer.h"
-#include "tests/support/interp_engine.h"
 
 namespace kiln::testing {
 namespace {

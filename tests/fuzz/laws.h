@@ -2,7 +2,7 @@
 //
 //   every rule, and all rules together: the same value for every assignment,
 //     nothing left to do the second time, bounds that hold, no costlier result;
-//   folds of loops: the same sums and maxima when a loop collapses;
+//   reductions of loops: the same sums and maxima when a loop collapses;
 //   every pass, of tensors and of kernels: the same memory afterwards.
 #ifndef KILN_TESTS_FUZZ_LAWS_H_
 #define KILN_TESTS_FUZZ_LAWS_H_
@@ -23,7 +23,7 @@ class LawFuzzer {
  public:
   // Each returns what was broken, with all that it takes to see why; or nothing.
   std::string CheckExpression(uint64_t seed);
-  std::string CheckFold(uint64_t seed);
+  std::string CheckReduce(uint64_t seed);
   std::string CheckPasses(uint64_t seed);
   // The same of any tensor graph; `results` says how far its results may be apart.
   std::string CheckPassesOn(const v1::Graph& wire, const compiler::HostTensors& arguments,

@@ -8,24 +8,24 @@
 #include "tests/fuzz/laws.h"
 
 int main(int argc, char** argv) {
-  CLI::App app("Checks the laws of rules, folds and passes on random cases.");
+  CLI::App app("Checks the laws of rules, reductions and passes on random cases.");
   double seconds = 60;
   uint64_t seed = 0;
   uint64_t least = 1;
-  int most_faults = 10;
+  int max_faults = 10;
   app.add_option("--seconds", seconds, "How long to run");
   app.add_option("--seed", seed, "The first seed; each case takes the next one");
   app.add_option("--least", least, "Fail if fewer seeds are done by then");
-  app.add_option("--faults", most_faults, "Stop after so many");
+  app.add_option("--faults", max_faults, "Stop after so many");
   CLI11_PARSE(app, argc, argv);
 
   kiln::testing::LawFuzzer fuzzer;
   const uint64_t first = seed;
   int faults = 0;
   const absl::Time end = absl::Now() + absl::Seconds(seconds);
-  for (; absl::Now() < end && faults < most_faults; ++seed) {
+  for (; absl::Now() < end && faults < max_faults; ++seed) {
     for (const auto& [law, check] : {std::pair{"rules", &kiln::testing::LawFuzzer::CheckExpression},
-                                     std::pair{"folds", &kiln::testing::LawFuzzer::CheckFold},
+                                     std::pair{"reductions", &kiln::testing::LawFuzzer::CheckReduce},
                                      std::pair{"passes", &kiln::testing::LawFuzzer::CheckPasses}}) {
       // A program takes as long as many expressions.
       if (law[0] == 'p' && seed % 16 != 0) continue;

@@ -22,7 +22,7 @@ TEST(Laws, OfRules) {
   for (const auto& [rule, count] : fuzzer.met()) EXPECT_TRUE(count > 0 || IsOutsideTheFuzz(rule)) << rule;
 }
 
-TEST(Laws, OfFolds) { Check(&LawFuzzer::CheckFold, 1500); }
+TEST(Laws, OfReductions) { Check(&LawFuzzer::CheckReduce, 1500); }
 
 TEST(Laws, OfPasses) { Check(&LawFuzzer::CheckPasses, 120); }
 

@@ -8,11 +8,11 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
+#include "compiler/import/wire.h"
 #include "compiler/ir/build.h"
-#include "compiler/ir/wire.h"
-#include "tests/support/cpu_engine.h"
-#include "tests/support/interp_engine.h"
-#include "tests/support/multi_engine.h"
+#include "tests/support/engines/cpu_engine.h"
+#include "tests/support/engines/interp_engine.h"
+#include "tests/support/engines/multi_engine.h"
 #include "tests/support/random.h"
 
 namespace kiln::testing {
@@ -29,7 +29,7 @@ using compiler::Shape;
 using compiler::TextArg;
 using compiler::UOp;
 
-constexpr int64_t kMostElements = 512;
+constexpr int64_t kMaxTensorElements = 512;
 
 class Maker {
  public:
@@ -72,7 +72,7 @@ class Maker {
   // What inference refuses is not there.
   UOp* Try(Op op, std::vector<UOp*> sources, compiler::Arg arg = {}) {
     const auto made = graph_.TryMake(op, sources, std::move(arg));
-    if (!made.ok() || compiler::NumElements((*made)->shape()) > kMostElements) return nullptr;
+    if (!made.ok() || compiler::NumElements((*made)->shape()) > kMaxTensorElements) return nullptr;
     return *made;
   }
   UOp* Sizes(const Shape& shape) { return compiler::ShapeSource(graph_, shape); }
@@ -142,8 +142,8 @@ class Maker {
       case 6:
       case 7: {
         ReduceArg reduce;
-        const Op folds[] = {Op::ADD, Op::MAX, Op::MUL};
-        reduce.op = folds[Below(3)];
+        const Op reduces[] = {Op::ADD, Op::MAX, Op::MUL};
+        reduce.op = reduces[Below(3)];
         for (int64_t i = 0; i < rank; ++i) {
           if (Below(2) == 0) reduce.axes.push_back(i);
         }

@@ -1,4 +1,4 @@
-// Damaged programs, of every age: each is refused with a reason, by the door or the
+// Damaged programs, of every age: each is refused with a reason, by the importer or the
 // spec, or runs in the interpreter, and none crashes anything.
 #include <gtest/gtest.h>
 
@@ -6,13 +6,13 @@
 #include <map>
 
 #include "base/error.h"
-#include "base/graph_hash.h"
-#include "base/graph_text.h"
-#include "compiler/ir/entry.h"
+#include "base/graph/graph_hash.h"
+#include "base/graph/graph_text.h"
+#include "compiler/import/wire.h"
 #include "compiler/ir/graph.h"
-#include "compiler/ir/wire.h"
 #include "compiler/spec/program_spec.h"
-#include "tests/conformance/program_cases.h"
+#include "compiler/structure/entry.h"
+#include "tests/conformance/programs/program_cases.h"
 #include "tests/fuzz/mutate.h"
 #include "tests/fuzz/program_maker.h"
 

@@ -1,4 +1,4 @@
-// Ten thousand damaged graphs through the door and, where they are let in, all
+// Ten thousand damaged graphs through import and, where they are let in, all
 // through the compiler: each gives a Status or a result, and none a crash.
 #include <gtest/gtest.h>
 
@@ -6,11 +6,11 @@
 #include <map>
 
 #include "base/error.h"
-#include "base/graph_hash.h"
-#include "base/graph_text.h"
+#include "base/graph/graph_hash.h"
+#include "base/graph/graph_text.h"
 #include "compiler/compile.h"
+#include "compiler/import/wire.h"
 #include "compiler/ir/graph.h"
-#include "compiler/ir/wire.h"
 #include "kiln/v1/target.pb.h"
 #include "tests/fuzz/mutate.h"
 #include "tests/fuzz/random_graph.h"

@@ -5,16 +5,16 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
-#include "base/graph_text.h"
+#include "base/graph/graph_text.h"
+#include "compiler/import/wire.h"
 #include "compiler/interp/kernel_eval.h"
 #include "compiler/interp/tensor.h"
-#include "compiler/ir/wire.h"
 #include "compiler/kernel/bounds.h"
 #include "compiler/kernel/expand.h"
 #include "compiler/kernel/linearize.h"
 #include "compiler/kernel/reduce_to_acc.h"
 #include "compiler/kernel/simplify_ranges.h"
-#include "compiler/opt/heuristic.h"
+#include "compiler/opt/cpu/heuristic.h"
 #include "compiler/rewrite/rewrite.h"
 #include "compiler/rules/decompose.h"
 #include "compiler/rules/symbolic.h"
@@ -25,7 +25,7 @@
 #include "tests/fuzz/random_graph.h"
 #include "tests/support/arguments.h"
 #include "tests/support/compare.h"
-#include "tests/support/interp_engine.h"
+#include "tests/support/engines/interp_engine.h"
 
 namespace kiln::testing {
 

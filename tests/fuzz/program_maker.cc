@@ -32,11 +32,11 @@ struct Memory {
   enum class Use {
     kInput,   // only read
     kOwn,     // an item touches only places of its own
-    kShared,  // LOCAL: in turns of own places and of reads anywhere, BARRIERs between
+    kShared,  // LOCAL: places of its own and reads anywhere alternate, with BARRIERs between
     kSums,    // only added to
     kAny,     // an item's own memory, or a program that may race
   } use;
-  bool reads_anywhere = false;  // kShared: whose turn it is
+  bool reads_anywhere = false;  // kShared: which of the two is next
   int64_t size() const {
     int64_t n = 1;
     for (int64_t axis : shape) n *= axis;
@@ -142,7 +142,7 @@ class Maker {
   }
 
   void Loop(int statements, bool together) {
-    if (depth_ >= 3 || turns_ > 40) return Push(Compute());
+    if (depth_ >= 3 || iterations_ > 40) return Push(Compute());
     const int64_t most = random_.In(0, 4);
     // The same for all items: a literal. Otherwise any number, brought down.
     const bool even = together && random_.OneIn(2);
@@ -155,8 +155,8 @@ class Maker {
                                : p_.Do(v1::CMOD, {any.node, p_.Int(4, any.dtype)});
     }
     const size_t outer = values_.size();
-    const int64_t outer_turns = turns_;
-    turns_ *= std::max<int64_t>(even ? most : 4, 1);
+    const int64_t outer_iterations = iterations_;
+    iterations_ *= std::max<int64_t>(even ? most : 4, 1);
     ++depth_;
     const Node range = p_.Range(bound, loops_++);
     values_.push_back({range, DType::kInt32});
@@ -164,9 +164,9 @@ class Maker {
     Block(std::max(statements, 1), even);
     if (even) Barrier();
     p_.End(range);
-    if (even) Barrier();  // those inside did nothing if there was no turn
+    if (even) Barrier();  // those inside did nothing if there was no iteration
     --depth_;
-    turns_ = outer_turns;
+    iterations_ = outer_iterations;
     values_.resize(outer);
   }
 
@@ -240,9 +240,9 @@ class Maker {
     const bool shared = memory.use == Memory::Use::kShared;
     const int64_t stride = shared ? items_ : all_items_;
     const Node wild = As(Scalar(), random_.Pick({DType::kInt8, DType::kInt32, DType::kUint8})).node;
-    const Node turn = random_.OneIn(3) ? p_.Cast(wild, DType::kInt64) : p_.Int(random_.In(0, 1), DType::kInt64);
+    const Node multiple = random_.OneIn(3) ? p_.Cast(wild, DType::kInt64) : p_.Int(random_.In(0, 1), DType::kInt64);
     const Node base = shared ? place_.node : own_.node;
-    return p_.At(memory.node, {p_.Add(base, p_.Mul(turn, p_.Int(stride, DType::kInt64)))});
+    return p_.At(memory.node, {p_.Add(base, p_.Mul(multiple, p_.Int(stride, DType::kInt64)))});
   }
 
   Node Index(const Memory& memory) {
@@ -373,7 +373,7 @@ class Maker {
   std::vector<Memory> memory_;
   Value own_, place_;  // this item's number among all, and in its group; int64
   int64_t items_ = 1, all_items_ = 1;
-  int64_t loops_ = 0, turns_ = 1;
+  int64_t loops_ = 0, iterations_ = 1;
   int depth_ = 0;
 };
 

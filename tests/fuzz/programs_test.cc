@@ -2,11 +2,11 @@
 #include <gtest/gtest.h>
 
 #include "base/error.h"
-#include "base/graph_text.h"
-#include "compiler/ir/wire.h"
+#include "base/graph/graph_text.h"
+#include "compiler/import/wire.h"
 #include "tests/fuzz/program_maker.h"
 #include "tests/support/compare.h"
-#include "tests/support/interp_engine.h"
+#include "tests/support/engines/interp_engine.h"
 
 namespace kiln::testing {
 namespace {

@@ -2,11 +2,11 @@
 #include <gtest/gtest.h>
 
 #include "absl/strings/str_cat.h"
-#include "base/graph_text.h"
+#include "base/graph/graph_text.h"
 #include "tests/fuzz/random_graph.h"
 #include "tests/support/arguments.h"
-#include "tests/support/cpu_engine.h"
-#include "tests/support/interp_engine.h"
+#include "tests/support/engines/cpu_engine.h"
+#include "tests/support/engines/interp_engine.h"
 
 namespace kiln::testing {
 namespace {

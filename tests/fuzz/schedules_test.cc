@@ -1,7 +1,7 @@
 // Random schedules: legal OptOps in any order change no value.
 //
-// Kernels that fold products of small whole numbers, so that every order of a sum
-// gives the same, are scheduled at random; the dull engine runs them after each
+// Kernels that reduce products of small whole numbers, so that every order of a sum
+// gives the same, are scheduled at random; the interpreter runs them after each
 // pass, and the machine code that is made of them runs too.
 //   KILN_SEEDS=100000 ./dev fuzz schedules_test
 #include <gtest/gtest.h>
@@ -15,15 +15,15 @@
 #include "absl/strings/str_cat.h"
 #include "client/cpp/ops.h"
 #include "compiler/compile.h"
-#include "compiler/cost.h"
+#include "compiler/import/wire.h"
 #include "compiler/interp/kernel_eval.h"
-#include "compiler/ir/wire.h"
 #include "compiler/kernel/bounds.h"
 #include "compiler/kernel/expand.h"
 #include "compiler/kernel/gpu_dims.h"
 #include "compiler/kernel/linearize.h"
 #include "compiler/kernel/ranges.h"
 #include "compiler/kernel/reduce_to_acc.h"
+#include "compiler/lower/cost.h"
 #include "compiler/opt/apply.h"
 #include "compiler/opt/hoist.h"
 #include "compiler/opt/local_buffer.h"
@@ -39,7 +39,7 @@
 #include "compiler/target/target.h"
 #include "compiler/testing/items_as_loops.h"
 #include "runtime/hal/device.h"
-#include "tests/support/cpu_engine.h"
+#include "tests/support/engines/cpu_engine.h"
 #include "tests/support/random.h"
 
 namespace kiln::testing {
@@ -50,8 +50,8 @@ using client::Shape;
 using client::Tensor;
 using compiler::Graph;
 
-constexpr int64_t kMostLanes = 64;
-constexpr int64_t kMostSteps = 1'500'000;
+constexpr int64_t kMaxLanes = 64;
+constexpr int64_t kMaxSteps = 1'500'000;
 
 // A matrix product in one of its forms, a convolution, or what has no operand to copy.
 v1::Graph MakeGraph(Random& random) {
@@ -131,7 +131,7 @@ class Scheduler {
         opt.top = random_.OneIn(3);
         opt.target = output ? AxisType::kLoop : AxisType::kReduce;
         if (random_.OneIn(2) || (output && (Has(OptOp::kLocal) || Has(OptOp::kSwap))) ||
-            lanes_ * opt.amount > kMostLanes || dimension_ == 4)
+            lanes_ * opt.amount > kMaxLanes || dimension_ == 4)
           return true;
         lanes_ *= opt.amount;
         opt.dimension = dimension_++;
@@ -155,16 +155,16 @@ class Scheduler {
       case 4: opt.kind = OptOp::kFuse; return opt.axis + 1 < outputs;
       default: {
         opt.kind = OptOp::kLocal;
-        const std::vector<UOp*> operands = OperandsOf(sink), folds = OuterFolds(sink);
-        const bool outside = !folds.empty() && random_.OneIn(2);  // in each turn of a reduced loop
+        const std::vector<UOp*> operands = OperandsOf(sink), outer = OuterReduces(sink);
+        const bool outside = !outer.empty() && random_.OneIn(2);  // in each iteration of a reduced loop
         if (operands.empty() || (!output && !outside)) return false;
-        const size_t fold = outside ? random_.Below(folds.size()) : 0;
-        if (outside) opt.axis = static_cast<int>(axes.size() + fold);
+        const size_t level_of_outer = outside ? random_.Below(outer.size()) : 0;
+        if (outside) opt.axis = static_cast<int>(axes.size() + level_of_outer);
         opt.amount = static_cast<int64_t>(random_.Below(operands.size()));
         UOp* operand = operands[static_cast<size_t>(opt.amount)];
-        UOp* level = outside ? folds[fold]->src(1) : axes[static_cast<size_t>(opt.axis)];
+        UOp* level = outside ? outer[level_of_outer]->src(1) : axes[static_cast<size_t>(opt.axis)];
         const int64_t bytes = LocalBytes(sink, operand, level);
-        return bytes > 0 && bytes + LocalBytes(sink) <= kMostLocalBytes;
+        return bytes > 0 && bytes + LocalBytes(sink) <= kMaxLocalBytes;
       }
     }
   }
@@ -252,7 +252,7 @@ class Schedules {
       for (size_t i = 0; i < cells.size(); ++i) cells[i] = LoadElement(from.dtype, from.bytes.data() + 4 * i);
     }
     KernelMemory want = memory;
-    ASSERT_TRUE(EvalKernel(kernel, want, kMostSteps).ok());
+    ASSERT_TRUE(EvalKernel(kernel, want, kMaxSteps).ok());
     std::vector<uint32_t> inputs;
     for (uint32_t slot = 1; slot < memory.size(); ++slot) inputs.push_back(slot);
     kernel = MarkConstants(graph, kernel, inputs);
@@ -289,7 +289,7 @@ class Schedules {
       // Work items as loops.
       proved = GraphRewrite(GpuDims(graph, proved, true), SymbolicRules(), graph);
       const std::vector<UOp*> order = Toposort(proved);
-      folds_by_items_ += std::any_of(order.begin(), order.end(), [](const UOp* uop) {
+      reduces_by_items_ += std::any_of(order.begin(), order.end(), [](const UOp* uop) {
         return uop->op() == Op::REDUCE && uop->src().back()->op() == Op::SPECIAL;
       });
       proved = ItemsAsLoops(graph, proved);
@@ -298,7 +298,7 @@ class Schedules {
     for (const auto& [name, stage] : std::vector<std::pair<const char*, UOp*>>{
              {"scheduled", scheduled}, {"with bounds", proved}, {"listed", linear}}) {
       KernelMemory made = memory;
-      const absl::Status status = EvalKernel(stage, made, 4 * kMostSteps);
+      const absl::Status status = EvalKernel(stage, made, 4 * kMaxSteps);
       if (absl::IsResourceExhausted(status)) continue;  // padding, and copies made again, take steps
       ASSERT_TRUE(status.ok()) << status << " " << name << ", " << what;
       ASSERT_TRUE(made == want) << name << ", " << what << "\n" << ToText(stage);
@@ -339,10 +339,10 @@ class Schedules {
       KernelMemory own;
       own[0] = memory.at(hoisted[i].slot);
       own[1].assign(static_cast<size_t>(hoisted[i].bytes) / sizeof(float), 0);
-      if (absl::IsResourceExhausted(EvalKernel(*ProveBounds(graph, hoisted[i].sink, false), own, kMostSteps))) return;
+      if (absl::IsResourceExhausted(EvalKernel(*ProveBounds(graph, hoisted[i].sink, false), own, kMaxSteps))) return;
       made[slots + i] = own[1];
     }
-    const absl::Status status = EvalKernel(*ProveBounds(graph, reading, false), made, 4 * kMostSteps);
+    const absl::Status status = EvalKernel(*ProveBounds(graph, reading, false), made, 4 * kMaxSteps);
     if (absl::IsResourceExhausted(status)) return;
     ASSERT_TRUE(status.ok()) << status << " hoisted, " << what;
     for (const auto& [slot, cells] : want)
@@ -354,11 +354,11 @@ class Schedules {
   int hoisted() const { return hoisted_; }
   int taken() const { return taken_; }
   int refused() const { return refused_; }
-  int folds_by_items() const { return folds_by_items_; }
+  int reduces_by_items() const { return reduces_by_items_; }
 
  private:
   CpuEngine engine_{2};
-  int copies_ = 0, hoisted_ = 0, taken_ = 0, refused_ = 0, folds_by_items_ = 0;
+  int copies_ = 0, hoisted_ = 0, taken_ = 0, refused_ = 0, reduces_by_items_ = 0;
 };
 
 TEST(Schedules, ChangeNoValue) {
@@ -380,7 +380,7 @@ TEST(Schedules, OfGpus) {
   Schedules schedules;
   for (uint64_t seed = 0; seed < 150 && !HasFatalFailure(); ++seed) schedules.Check(seed, Schedules::kOfGpu);
   EXPECT_GT(schedules.taken(), 80);
-  EXPECT_GT(schedules.folds_by_items(), 8);
+  EXPECT_GT(schedules.reduces_by_items(), 8);
 }
 
 // As many as KILN_SEEDS says.

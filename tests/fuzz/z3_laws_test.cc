@@ -2,8 +2,8 @@
 // hold every value, and what the bounds pass proves, Z3 proves.
 #include <gtest/gtest.h>
 
+#include "compiler/import/wire.h"
 #include "compiler/ir/build.h"
-#include "compiler/ir/wire.h"
 #include "compiler/kernel/bounds.h"
 #include "compiler/rewrite/rewrite.h"
 #include "compiler/rules/symbolic.h"

@@ -35,18 +35,18 @@ v1::Graph GraphOf(const std::vector<Shape>& shapes, v1::DType dtype, const std::
 }
 
 // The sum of so many terms, and of their magnitudes.
-struct Folded {
+struct Reduced {
   double sum = 0, magnitude = 0;
 };
 template <typename Term>
-Folded Fold(int64_t count, Term term) {
-  Folded folded;
+Reduced Reduce(int64_t count, Term term) {
+  Reduced reduced;
   for (int64_t i = 0; i < count; ++i) {
     const double value = term(i);
-    folded.sum += value;
-    folded.magnitude += std::abs(value);
+    reduced.sum += value;
+    reduced.magnitude += std::abs(value);
   }
-  return folded;
+  return reduced;
 }
 
 // A product rounds its result to `dtype`, and its sums to float32 at each step; with tf32 also its factors.
@@ -59,10 +59,10 @@ Row Product(v1::DType dtype, const char* type, const char* size, int64_t n, bool
           .graph = [=] { return GraphOf({{n, n}, {n, n}}, dtype, product); },
           .expected =
               [=](const HostTensors& in, int64_t index) {
-                const Folded folded = Fold(n, [&](int64_t i) {
+                const Reduced reduced = Reduce(n, [&](int64_t i) {
                   return ElementAt(in.at(0), index / n * n + i) * ElementAt(in.at(1), i * n + index % n);
                 });
-                return Expected{folded.sum, rounding * std::abs(folded.sum) + step * folded.magnitude};
+                return Expected{reduced.sum, rounding * std::abs(reduced.sum) + step * reduced.magnitude};
               },
           .fast_math = fast_math};
 }
@@ -83,26 +83,26 @@ int64_t WidthOf(const HostTensors& in) { return in.at(0).shape[1]; }
 
 Expected SumOfRow(const HostTensors& in, int64_t row) {
   const int64_t width = WidthOf(in);
-  const Folded folded = Fold(width, [&](int64_t i) { return ElementAt(in.at(0), row * width + i); });
-  return {folded.sum, 1e-5 * folded.magnitude};
+  const Reduced reduced = Reduce(width, [&](int64_t i) { return ElementAt(in.at(0), row * width + i); });
+  return {reduced.sum, 1e-5 * reduced.magnitude};
 }
 
 Expected SumOfColumn(const HostTensors& in, int64_t column) {
   const int64_t width = WidthOf(in);
-  const Folded folded = Fold(in.at(0).shape[0], [&](int64_t i) { return ElementAt(in.at(0), i * width + column); });
-  return {folded.sum, 1e-5 * folded.magnitude};
+  const Reduced reduced = Reduce(in.at(0).shape[0], [&](int64_t i) { return ElementAt(in.at(0), i * width + column); });
+  return {reduced.sum, 1e-5 * reduced.magnitude};
 }
 
 Expected SumOfAll(const HostTensors& in, int64_t) {
   const auto* numbers = reinterpret_cast<const float*>(in.at(0).bytes.data());
   const auto count = static_cast<int64_t>(in.at(0).bytes.size() / sizeof(float));
-  const Folded folded = Fold(count, [&](int64_t i) { return static_cast<double>(numbers[i]); });
-  return {folded.sum, 1e-5 * folded.magnitude};
+  const Reduced reduced = Reduce(count, [&](int64_t i) { return static_cast<double>(numbers[i]); });
+  return {reduced.sum, 1e-5 * reduced.magnitude};
 }
 
 Expected SoftmaxOfRow(const HostTensors& in, int64_t index) {
   const int64_t width = WidthOf(in), row = index / width * width;
-  const double sum = Fold(width, [&](int64_t i) { return std::exp(ElementAt(in.at(0), row + i)); }).sum;
+  const double sum = Reduce(width, [&](int64_t i) { return std::exp(ElementAt(in.at(0), row + i)); }).sum;
   const double value = std::exp(ElementAt(in.at(0), index)) / sum;
   return {value, 1e-5 * value};
 }
@@ -110,9 +110,9 @@ Expected SoftmaxOfRow(const HostTensors& in, int64_t index) {
 Expected NormOfRow(const HostTensors& in, int64_t index) {
   const int64_t width = WidthOf(in), row = index / width * width, column = index % width;
   const double mean =
-      Fold(width, [&](int64_t i) { return ElementAt(in.at(0), row + i); }).sum / static_cast<double>(width);
+      Reduce(width, [&](int64_t i) { return ElementAt(in.at(0), row + i); }).sum / static_cast<double>(width);
   const auto square = [&](int64_t i) { return std::pow(ElementAt(in.at(0), row + i) - mean, 2); };
-  const double scale = 1 / std::sqrt(Fold(width, square).sum / static_cast<double>(width) + 1e-5);
+  const double scale = 1 / std::sqrt(Reduce(width, square).sum / static_cast<double>(width) + 1e-5);
   const double value = (ElementAt(in.at(0), index) - mean) * scale * ElementAt(in.at(1), column);
   return {value + ElementAt(in.at(2), column), 1e-4 * (std::abs(value) + 0.05)};
 }
@@ -127,15 +127,15 @@ Expected AttentionOfToken(const HostTensors& in, int64_t index) {
   const int64_t tokens = in.at(0).shape[1], width = in.at(0).shape[2];
   const int64_t token = index / width * width, head = index / (tokens * width) * tokens * width;
   double sum = 0;
-  const Folded folded = Fold(tokens, [&](int64_t other) {
+  const Reduced reduced = Reduce(tokens, [&](int64_t other) {
     const auto term = [&](int64_t i) {
       return ElementAt(in.at(0), token + i) * ElementAt(in.at(1), head + other * width + i);
     };
-    const double weight = std::exp(Fold(width, term).sum / std::sqrt(static_cast<double>(width)));
+    const double weight = std::exp(Reduce(width, term).sum / std::sqrt(static_cast<double>(width)));
     sum += weight;
     return weight * ElementAt(in.at(2), head + other * width + index % width);
   });
-  return {folded.sum / sum, 1e-4 * folded.magnitude / sum};
+  return {reduced.sum / sum, 1e-4 * reduced.magnitude / sum};
 }
 
 // So many tiny kernels one after the other: 1,024 numbers, and 1 more in each.

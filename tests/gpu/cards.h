@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "tests/support/device_engine.h"
+#include "tests/support/engines/device_engine.h"
 
 namespace kiln::testing {
 

@@ -15,7 +15,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/notification.h"
-#include "base/graph_text.h"
+#include "base/graph/graph_text.h"
 #include "client/cpp/ops.h"
 #include "compiler/compile.h"
 #include "compiler/interp/scalar.h"
@@ -26,11 +26,11 @@
 #include "runtime/exec/program.h"
 #include "runtime/hal/device.h"
 #include "tests/conformance/cases.h"
-#include "tests/conformance/program_cases.h"
+#include "tests/conformance/programs/program_cases.h"
 #include "tests/gpu/cards.h"
 #include "tests/gpu/tile_cases.h"
-#include "tests/support/cpu_engine.h"
-#include "tests/support/interp_engine.h"
+#include "tests/support/engines/cpu_engine.h"
+#include "tests/support/engines/interp_engine.h"
 
 namespace kiln::testing {
 namespace {

@@ -29,17 +29,17 @@ Tensor Plain(Made& m, v1::DType t) {
   return Product(a, m.Param(t, {kDepth, kColumns}), t);
 }
 template <int64_t kRows, int64_t kColumns, int64_t kDepth>
-Tensor OfTurnedB(Made& m, v1::DType t) {
+Tensor OfTransposedB(Made& m, v1::DType t) {
   const Tensor a = m.Param(t, {kRows, kDepth});
   return Product(a, Transpose(m.Param(t, {kColumns, kDepth})), t);
 }
 template <int64_t kRows, int64_t kColumns, int64_t kDepth>
-Tensor OfTurnedA(Made& m, v1::DType t) {
+Tensor OfTransposedA(Made& m, v1::DType t) {
   const Tensor a = Transpose(m.Param(t, {kDepth, kRows}));
   return Product(a, m.Param(t, {kDepth, kColumns}), t);
 }
 template <int64_t kRows, int64_t kColumns, int64_t kDepth>
-Tensor OfBothTurned(Made& m, v1::DType t) {
+Tensor OfBothTransposed(Made& m, v1::DType t) {
   const Tensor a = Transpose(m.Param(t, {kDepth, kRows}));
   return Product(a, Transpose(m.Param(t, {kColumns, kDepth})), t);
 }
@@ -83,13 +83,13 @@ Tensor FollowedConvolution(Made& m, v1::DType t) {
 const std::vector<TileCase>& TileCases() {
   static const std::vector<TileCase> cases = {
       {"float16, wide tiles", kHalf, Plain<2304, 2048, 256>},
-      {"bfloat16, wide tiles, B transposed", kBfloat, OfTurnedB<2304, 2048, 264>},
-      {"float16, odd rows and columns", kHalf, OfTurnedB<2301, 2043, 200>},
-      {"bfloat16, an odd depth, A transposed", kBfloat, OfTurnedA<2304, 2048, 333>},
+      {"bfloat16, wide tiles, B transposed", kBfloat, OfTransposedB<2304, 2048, 264>},
+      {"float16, odd rows and columns", kHalf, OfTransposedB<2301, 2043, 200>},
+      {"bfloat16, an odd depth, A transposed", kBfloat, OfTransposedA<2304, 2048, 333>},
       {"float16, fewer cores' worth", kHalf, Plain<1536, 1536, 512>},
-      {"bfloat16, a deep product", kBfloat, OfTurnedB<1024, 2304, 4096>},
+      {"bfloat16, a deep product", kBfloat, OfTransposedB<1024, 2304, 4096>},
       {"float16, all odd", kHalf, Plain<2027, 2531, 333>},
-      {"bfloat16, all odd, both transposed", kBfloat, OfBothTurned<1027, 1531, 77>},
+      {"bfloat16, all odd, both transposed", kBfloat, OfBothTransposed<1027, 1531, 77>},
       {"float16, small", kHalf, Plain<300, 200, 500>},
       {"float16, batched", kHalf, Batched<5, 1000, 1024, 104>},
       {"bfloat16, batched, odd", kBfloat, Batched<7, 515, 509, 75>},
@@ -98,16 +98,16 @@ const std::vector<TileCase>& TileCases() {
       {"float16, beginning in the middle", kHalf, InTheMiddle<8>},
       {"float16, beginning beside 16 bytes", kHalf, InTheMiddle<3>},
       {"float8_e4m3", v1::FLOAT8_E4M3, Plain<2048, 2304, 256>},
-      {"float8_e5m2, odd, B transposed", v1::FLOAT8_E5M2, OfTurnedB<2027, 2301, 205>},
-      {"int8, B transposed", v1::INT8, OfTurnedB<2048, 2304, 256>},
+      {"float8_e5m2, odd, B transposed", v1::FLOAT8_E5M2, OfTransposedB<2027, 2301, 205>},
+      {"int8, B transposed", v1::INT8, OfTransposedB<2048, 2304, 256>},
       {"int8, odd", v1::INT8, Plain<2027, 2301, 205>},
       {"int8, batched, small", v1::INT8, Batched<6, 130, 250, 90>},
       {"float64", kDouble, Plain<2048, 2304, 128>},
-      {"float64, odd, both transposed", kDouble, OfBothTurned<1027, 1531, 77>},
+      {"float64, odd, both transposed", kDouble, OfBothTransposed<1027, 1531, 77>},
       {"float32 by tf32", kFloat, Plain<2048, 2304, 256>, true},
-      {"float32 by tf32, odd, A transposed", kFloat, OfTurnedA<2027, 2301, 205>, true},
+      {"float32 by tf32, odd, A transposed", kFloat, OfTransposedA<2027, 2301, 205>, true},
       {"float32", kFloat, Plain<2304, 4096, 256>},
-      {"float32, odd, B transposed", kFloat, OfTurnedB<2027, 2301, 205>},
+      {"float32, odd, B transposed", kFloat, OfTransposedB<2027, 2301, 205>},
       {"float32, with what follows", kFloat, Followed<2304, 4097, 64>},
       {"1x1 convolution", kHalf, [](Made& m, v1::DType t) { return Conv(m, t, {8, 64, 56, 56}, {128, 64, 1, 1}); }},
       {"1x1 convolution, every other pixel", kHalf,

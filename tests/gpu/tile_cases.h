@@ -8,7 +8,7 @@
 
 #include "client/cpp/graph.h"
 #include "kiln/v1/graph.pb.h"
-#include "tests/conformance/products.h"
+#include "tests/conformance/gpu/products.h"
 
 namespace kiln::testing {
 

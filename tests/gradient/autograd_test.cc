@@ -11,8 +11,8 @@
 #include "client/cpp/ops.h"
 #include "compiler/gradient/gradient.h"
 #include "tests/client/reference.h"
-#include "tests/support/cpu_engine.h"
-#include "tests/support/interp_engine.h"
+#include "tests/support/engines/cpu_engine.h"
+#include "tests/support/engines/interp_engine.h"
 
 namespace kiln::testing {
 namespace {

@@ -12,7 +12,7 @@
 #include "base/float_bits.h"
 #include "client/cpp/ops.h"
 #include "compiler/gradient/gradient.h"
-#include "tests/support/cpu_engine.h"
+#include "tests/support/engines/cpu_engine.h"
 
 namespace kiln::testing {
 namespace {

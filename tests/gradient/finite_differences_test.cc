@@ -8,8 +8,8 @@
 #include "base/error.h"
 #include "compiler/gradient/gradient.h"
 #include "tests/gradient/gradient_cases.h"
-#include "tests/support/cpu_engine.h"
-#include "tests/support/interp_engine.h"
+#include "tests/support/engines/cpu_engine.h"
+#include "tests/support/engines/interp_engine.h"
 #include "tests/support/random.h"
 
 namespace kiln::testing {

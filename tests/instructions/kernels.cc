@@ -13,7 +13,7 @@
 #include "base/check.h"
 #include "client/cpp/ops.h"
 #include "runtime/hal/device.h"
-#include "tests/support/cpu_engine.h"
+#include "tests/support/engines/cpu_engine.h"
 
 namespace kiln::testing {
 namespace {

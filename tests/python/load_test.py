@@ -16,7 +16,7 @@ import numpy as np
 import kiln
 
 
-def safetensors(tensors, metadata=None, **spoilt):
+def safetensors(tensors, metadata=None, **wrong):
     """A file's bytes, by the format's own text: {name: (dtype's name, array)}."""
     header, data = {}, b""
     if metadata:
@@ -25,7 +25,7 @@ def safetensors(tensors, metadata=None, **spoilt):
         begin = len(data)
         data += array.tobytes()
         header[name] = {"dtype": dtype, "shape": list(array.shape), "data_offsets": [begin, len(data)]}
-    header.update(spoilt)
+    header.update(wrong)
     text = json.dumps(header).encode()
     return struct.pack("<Q", len(text)) + text + data
 

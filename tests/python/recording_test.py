@@ -78,7 +78,7 @@ class Recordings(support.ServerTest):
             recording(t, first, out, np.int64(second))
             self.assertEqual(out.numpy().tolist(), [table[:n].sum(0).tolist() for n in (first, second, 3)])
         self.refused("BAD_ARGUMENT", lambda: recording(t, out, 1, 11), "steps[1]")
-        # What a refused replay would have written is spoiled.
+        # What a refused replay would have written is poisoned.
         self.refused("BAD_ARGUMENT", lambda: out.numpy(), "steps[1]")
         self.refused("MISSING_ARGUMENT", lambda: recording(t, self.client.empty((3, 4)), 1))
         bad = [(program, {"table": Memory(0), "out": Memory(1), "n": 11})]
@@ -111,7 +111,7 @@ class Recordings(support.ServerTest):
         recording = record([good])
         small, ints = self.client.empty((3,)), self.client.empty((4,), "int32")
 
-        def fresh():  # for what a refused replay would have written is spoiled
+        def fresh():  # for what a refused replay would have written is poisoned
             return self.client.empty((4,))
 
         self.refused("MISSING_ARGUMENT", lambda: recording(fresh()))

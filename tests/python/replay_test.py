@@ -117,9 +117,9 @@ class Replay(unittest.TestCase):
             for _ in range(20):
                 update(state, program(weights, state, out="buffers"))
             state.copy().view((4,), start=4).numpy()
-            spoilt = program(weights, client.allocate(12).write_bytes(np.ones(3, np.float32)), out="buffers")
+            poisoned = program(weights, client.allocate(12).write_bytes(np.ones(3, np.float32)), out="buffers")
             with self.assertRaises(kiln.InvalidArgument):
-                spoilt.numpy()
+                poisoned.numpy()
             client.fence()
             state.numpy()
 

@@ -1,13 +1,13 @@
-"""What random sequences of calls (sequences.py) expect: memory in numpy, and which call has spoilt which of it.
+"""What random sequences of calls (sequences.py) expect: memory in numpy, and which call has poisoned which of it.
 
-The rule is docs/protocol.md's. What a command that fails would have made or written is spoilt with
-the first cause, and so is what is made from what is spoilt; elements that are overwritten by what
+The rule is docs/protocol.md's. What a command that fails would have made or written is poisoned with
+the first cause, and so is what is made from what is poisoned; elements that are overwritten by what
 succeeds are healthy again. Where nothing was made, nothing can be overwritten. A use that is waited
 for raises the cause; fence() raises the first that nobody has been told.
 
 A call that is no command (it has a deadline, runs on several devices, or its client has no stream)
-is answered itself, and spoils nothing, unless it was stopped in the middle: what it was writing is
-then spoilt by a cause that comes before those of all commands.
+is answered itself, and poisons nothing, unless it was stopped in the middle: what it was writing is
+then poisoned by a cause that comes before those of all commands.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def earliest(causes: Any) -> Optional[Cause]:
 
 
 class Memory:
-    """What a memory's elements are, and what spoilt each; or that it was not made."""
+    """What a memory's elements are, and what poisoned each; or that it was not made."""
 
     def __init__(self, values: np.ndarray, cause: Optional[Cause] = None, made: bool = True):
         self.values, self.causes, self.made = values, [cause] * len(values), made
@@ -64,10 +64,10 @@ class Slot:
 
     @property
     def cause(self) -> Optional[Cause]:
-        """The first of what spoils an element of it."""
+        """The first of what poisons an element of it."""
         return earliest(self.memory.causes[self.part])
 
-    def spoil(self, cause: Cause) -> None:
+    def mark_poisoned(self, cause: Cause) -> None:
         self.memory.causes[self.part] = [there or cause for there in self.memory.causes[self.part]]
 
     def overwrite(self, values: np.ndarray, start: int = 0) -> None:
@@ -81,7 +81,7 @@ class Slot:
 
 
 def first(*slots: Slot) -> Optional[Cause]:
-    """The first cause of what is spoilt among them."""
+    """The first cause of what is poisoned among them."""
     return earliest(slot.cause for slot in slots)
 
 
@@ -136,7 +136,7 @@ class Expectations:
         self.raises(cause, use)
         if self.stream:
             for slot in outputs:
-                slot.spoil(cause)
+                slot.mark_poisoned(cause)
         return None
 
     def sent(self, cause: Optional[Cause], use: Callable[[], Any], *outputs: Slot) -> Any:
@@ -147,10 +147,10 @@ class Expectations:
             return self.raises(cause, use)
         result = use()
         self.counts["failed"] += 1
-        # Of what a stopped call has spoilt each command fails for itself.
+        # Of what a stopped call has poisoned each command fails for itself.
         self._untold.append((cause.order or self.calls, cause))
         for slot in outputs:
-            slot.spoil(cause)
+            slot.mark_poisoned(cause)
         return result
 
     def fence(self) -> None:

@@ -132,10 +132,10 @@ def long(count: int = SIZE, loops: int = LOOPS, devices: Sequence[str] = ()) -> 
     graph = kiln.Graph()
     on = {"devices": tuple(devices)} if devices else {}
     x, y = (graph.param(name, (count,), "int32", **on) for name in "xy")
-    turn = graph.arange(loops, dtype="int32").reshape((loops, 1))
+    iteration = graph.arange(loops, dtype="int32").reshape((loops, 1))
     if devices:
-        turn = kiln.replicate(turn, devices)
-    greatest = kiln.max(((turn * y.reshape((1, count))) ^ (turn >> 3)) % 1021, 0)
+        iteration = kiln.replicate(iteration, devices)
+    greatest = kiln.max(((iteration * y.reshape((1, count))) ^ (iteration >> 3)) % 1021, 0)
     graph.update(x, x + greatest)
     return graph
 

@@ -200,7 +200,7 @@ class Runs:
                 found = x.buffer.numpy()
             except kiln.KilnError as error:
                 assert error.code in STOPPED.codes and error.tag is None, (error, error.tag)
-                x.spoil(STOPPED)
+                x.mark_poisoned(STOPPED)
                 self.model.counts["stopped"] += 1
                 continue
             new = found == x.values + np.int32(adds)

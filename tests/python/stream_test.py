@@ -164,9 +164,9 @@ class Streams(support.ServerTest):
                 wrong = await client.allocate(16)
                 many = await asyncio.gather(*(program(w, x, np.full(8, n, np.float32)) for n in range(20)))
                 self.assertEqual([one[0] for one in many], [3 + n for n in range(20)])
-                spoilt = await program(w, wrong, x, out="buffers")
+                poisoned = await program(w, wrong, x, out="buffers")
                 with self.assertRaises(kiln.InvalidArgument):
-                    await spoilt.numpy()
+                    await poisoned.numpy()
                 await client.fence()  # it was told
                 await program(w, wrong, x, out="buffers")
                 with self.assertRaises(kiln.InvalidArgument):

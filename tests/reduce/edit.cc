@@ -6,7 +6,7 @@
 #include <string>
 
 #include "absl/container/flat_hash_map.h"
-#include "base/graph_text.h"
+#include "base/graph/graph_text.h"
 
 namespace kiln::testing {
 namespace {
@@ -175,17 +175,17 @@ std::optional<v1::Graph> WithoutLoop(const v1::Graph& graph, uint32_t at, v1::DT
       node.mutable_constant()->set_dtype(dtype);
       node.mutable_constant()->set_i(0);
     }
-    const bool folds = Closes(node.op()) || node.op() == v1::REDUCE || node.op() == v1::LINEAR;
+    const bool reduces = Closes(node.op()) || node.op() == v1::REDUCE || node.op() == v1::LINEAR;
     google::protobuf::RepeatedField<uint32_t> src;
     bool closed = false;
     for (uint32_t source : node.src()) {
       closed |= source == at;
-      if (new_of[source] == kNothing || (source == at && folds)) continue;
+      if (new_of[source] == kNothing || (source == at && reduces)) continue;
       src.Add(new_of[source]);
     }
     node.mutable_src()->Swap(&src);
-    const bool folded_all = closed && folds && node.op() != v1::LINEAR && node.src_size() <= 1;
-    if (folded_all) {
+    const bool reduced_all = closed && reduces && node.op() != v1::LINEAR && node.src_size() <= 1;
+    if (reduced_all) {
       new_of.push_back(node.src_size() == 1 ? node.src(0) : kNothing);
       continue;
     }

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "base/graph_text.h"
+#include "base/graph/graph_text.h"
 
 namespace kiln::testing {
 namespace {
@@ -55,7 +55,7 @@ TEST(WithoutEntries, TakesTheirUsersAlong) {
   EXPECT_EQ(PrintGraph(WithoutEntries(Read(kLoop), 5, 1, 2)), "0 CONST [] int32 4\n1 LINEAR [0]\n");
 }
 
-TEST(WithoutLoop, LeavesOneTurn) {
+TEST(WithoutLoop, LeavesOneIteration) {
   EXPECT_EQ(PrintGraph(*WithoutLoop(Read(kLoop), 1, v1::INT32)),
             "0 CONST [] int32 4\n1 CONST [] int32 0\n2 NEG [1]\n3 NOT [1]\n4 LINEAR [0, 2, 3, 3]\n");
   const v1::Graph kernel = Read(

@@ -1,6 +1,6 @@
 #include "tests/reduce/node_type.h"
 
-#include "compiler/ir/wire.h"
+#include "compiler/import/wire.h"
 #include "tests/reduce/edit.h"
 
 namespace kiln::testing {

@@ -1,4 +1,4 @@
-// What the nodes of a graph derive as, as far as the door lets them in.
+// What the nodes of a graph derive as, as far as the importer lets them in.
 #ifndef KILN_TESTS_REDUCE_NODE_TYPE_H_
 #define KILN_TESTS_REDUCE_NODE_TYPE_H_
 

@@ -5,8 +5,8 @@
 #include <algorithm>
 
 #include "absl/strings/match.h"
-#include "base/graph_text.h"
-#include "compiler/ir/wire.h"
+#include "base/graph/graph_text.h"
+#include "compiler/import/wire.h"
 #include "tests/fuzz/random_graph.h"
 
 namespace kiln::testing {

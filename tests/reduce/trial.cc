@@ -13,21 +13,21 @@
 #include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
 #include "base/error.h"
-#include "base/graph_text.h"
-#include "compiler/ir/entry.h"
-#include "compiler/ir/wire.h"
+#include "base/graph/graph_text.h"
+#include "compiler/import/wire.h"
 #include "compiler/spec/program_spec.h"
+#include "compiler/structure/entry.h"
 #include "tests/fuzz/laws.h"
 #include "tests/reduce/child.h"
 #include "tests/support/arguments.h"
-#include "tests/support/cpu_engine.h"
+#include "tests/support/engines/cpu_engine.h"
+#include "tests/support/engines/interp_engine.h"
 #include "tests/support/guarded_buffer.h"
-#include "tests/support/interp_engine.h"
 
 namespace kiln::testing {
 namespace {
 
-constexpr size_t kMostResults = 10'000;
+constexpr size_t kMaxResults = 10'000;
 
 std::string CodeOf(const absl::Status& status) {
   const auto detail = DetailOf(status);
@@ -81,7 +81,7 @@ std::string Try(const v1::Graph& graph, const Trial& trial) {
   if (!arguments.ok()) return "";
   Fit(trial.arguments, *arguments);
   if (trial.question == Question::kBreaksLaws) {
-    const std::string fault = LawFuzzer().CheckPassesOn(graph, *arguments, std::vector(kMostResults, trial.tolerance));
+    const std::string fault = LawFuzzer().CheckPassesOn(graph, *arguments, std::vector(kMaxResults, trial.tolerance));
     return KindOfFault(fault);
   }
   bool intact = true;

@@ -46,7 +46,7 @@ Property PropertyOf(const v1::Graph& whole, const Trial& trial);
 // candidate's file. Exit status 0: the property holds. `file` is overwritten.
 Property PropertyOfCommand(const std::string& command, const std::string& file, double seconds);
 
-// Only asks `property` about candidates that the door lets in, if it let the whole
+// Only asks `property` about candidates that the importer lets in, if it let the whole
 // graph in.
 Property AmongLegal(const v1::Graph& whole, Property property, double seconds);
 

@@ -5,7 +5,7 @@
 #include <csignal>
 #include <cstdlib>
 
-#include "base/graph_text.h"
+#include "base/graph/graph_text.h"
 #include "tests/reduce/child.h"
 
 namespace kiln::testing {

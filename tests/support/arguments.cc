@@ -1,9 +1,9 @@
 #include "tests/support/arguments.h"
 
 #include "base/error.h"
+#include "compiler/import/wire.h"
 #include "compiler/interp/scalar.h"
 #include "compiler/ir/build.h"
-#include "compiler/ir/wire.h"
 #include "tests/support/random.h"
 
 namespace kiln::testing {

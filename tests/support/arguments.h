@@ -7,7 +7,7 @@
 
 #include "absl/status/statusor.h"
 #include "compiler/interp/interp.h"
-#include "compiler/ir/variables.h"
+#include "compiler/structure/variables.h"
 #include "kiln/v1/graph.pb.h"
 
 namespace kiln::testing {

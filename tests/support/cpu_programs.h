@@ -6,7 +6,7 @@
 #include <map>
 #include <string>
 
-#include "compiler/options.h"
+#include "compiler/options/options.h"
 #include "kiln/v1/executable.pb.h"
 #include "kiln/v1/graph.pb.h"
 

@@ -10,7 +10,7 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "compiler/interp/interp.h"
-#include "compiler/ir/variables.h"
+#include "compiler/structure/variables.h"
 #include "kiln/v1/executable.pb.h"
 #include "tests/support/guarded_buffer.h"
 

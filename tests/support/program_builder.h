@@ -28,7 +28,7 @@ class ProgramBuilder {
   Node Special(const std::string& name, int64_t bound);
   // Opens a loop; End closes it.
   Node Range(Node bound, int64_t id);
-  Node Loop(int64_t turns, int64_t id) { return Range(Int(turns), id); }
+  Node Loop(int64_t iterations, int64_t id) { return Range(Int(iterations), id); }
   void End(Node range);
   Node If(Node gate) { return Do(v1::IF, {gate}); }
   void EndIf(Node opened) { Do(v1::ENDIF, {opened}); }

@@ -43,7 +43,7 @@ class Names(dict):
     """Of a BUILD file. Whatever it does not define itself is a rule."""
 
     def __init__(self, folder, rules):
-        super().__init__(glob=self.glob, load=lambda *_: None)
+        super().__init__(glob=self.glob, load=lambda *_: None, select=lambda choices: sum(choices.values(), []))
         self.folder, self.rules = folder, rules
 
     def __missing__(self, kind):

@@ -27,6 +27,7 @@ class Unused(unittest.TestCase):
 
     def test_every_header_is_included(self):
         included = {path for name in tidy.sources(".cc", ".h", ".def") for _, path in tidy.includes(name)}
+        included |= {"%s/%s" % (rule.folder, rule.named["header"]) for rule in RULES if rule.kind == "precompiled_header"}
         self.check("%s is included by no file; delete it, and its source with it" % name
                    for name in tidy.sources(".h") if name not in included)  # fmt: skip
 

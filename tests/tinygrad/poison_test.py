@@ -1,4 +1,4 @@
-"""One failed program spoils nothing that comes after it: memory handed to a new tensor starts clean."""
+"""One failed program poisons nothing that comes after it: memory handed to a new tensor starts clean."""
 
 import pathlib
 import sys
@@ -37,13 +37,13 @@ class Poison(unittest.TestCase):
 
         rng = np.random.default_rng(6)
         self.fail()
-        for turn in range(40):
-            size = SIZES[turn % len(SIZES)]
+        for iteration in range(40):
+            size = SIZES[iteration % len(SIZES)]
             a, b = (rng.standard_normal(size).astype(np.float32) for _ in range(2))
             results = {}
             for name in ("KILN", "CPU"):
                 x, y = Tensor(a, device=name), Tensor(b, device=name)
-                z = (x * y + turn).realize()
+                z = (x * y + iteration).realize()
                 results[name] = [(z.exp2() - x).realize().numpy(), z.numpy(), (z.sum() + y).realize().numpy()]
             for mine, theirs in zip(results["KILN"], results["CPU"]):
                 np.testing.assert_allclose(mine, theirs, rtol=1e-4, atol=1e-4)

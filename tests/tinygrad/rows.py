@@ -58,7 +58,7 @@ class Outcome:
 
 
 def dtypes_of(row, number):
-    """All for a row's first shapes and for chosen values; other shapes: the first dtype, and turns in the rest."""
+    """All for a row's first shapes and for chosen values; other shapes: the first dtype, and one of the rest in turn."""
     if number == 0 or ":" in row.on[number]:
         return row.dtypes
     rest = row.dtypes[1:]

@@ -88,7 +88,7 @@ _FORMS: Dict[str, Any] = {
     "buffer": (11, _buffer),
     "axes": (12, lambda arg, op: _i64s(arg.axis)),
     "flip": (13, lambda arg, op: _U32(len(arg.axis)) + bytes(arg.axis)),
-    "reduce": (14, lambda arg, op: _fold(arg.op) + _i64s(arg.axis)),
+    "reduce": (14, lambda arg, op: _reduce_op(arg.op) + _i64s(arg.axis)),
     "pad": (15, lambda arg, op: constant(arg.fill)),
     "cast_to": (16, lambda arg, op: _U32(arg)),
     "index": (17, lambda arg, op: _I64(arg)),
@@ -100,7 +100,7 @@ _FORMS: Dict[str, Any] = {
     "text": (23, lambda arg, op: _string(arg)),
     "data": (24, lambda arg, op: _string(arg)),
     "view": (25, lambda arg, op: _list(arg.view, _view)),
-    "all_reduce": (26, lambda arg, op: _fold(arg.op) + _list(arg.device, _string)),
+    "all_reduce": (26, lambda arg, op: _reduce_op(arg.op) + _list(arg.device, _string)),
     "opt": (27, lambda arg, op: _opt(arg)),
 }
 
@@ -123,7 +123,7 @@ def _is_op(op: int) -> bool:
     return op in _OPS
 
 
-def _fold(op: int) -> bytes:
+def _reduce_op(op: int) -> bytes:
     """The op of a reduction."""
     if not _is_op(op):
         raise GraphError("op %d of the reduction is unknown" % op, code="BAD_ARGUMENT")

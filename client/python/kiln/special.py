@@ -2,7 +2,7 @@
 
 Near 0 each is x times a polynomial of x², as precise relative to the result as x is;
 farther out each is 1 less something small. Narrow floats are computed in float32.
-compiler/rules/minimax.py derives the coefficients; client/cpp/special.cc has the same.
+compiler/rules/transcendental/minimax.py derives the coefficients; client/cpp/special.cc has the same.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The stream of commands: what a client asks for without waiting for it.
 
 Commands are numbered, take effect in order, and most are not answered. One that fails
-spoils what it would have made or written; whoever uses that is told the first cause.
+poisons what it would have made or written; whoever uses that is told the first cause.
 
 The stream outlives its connection: what no answer has confirmed is kept, and sent again on
 the next one. The server runs each number once (proto/kiln/v1/kernel_service.proto). So it
@@ -35,7 +35,7 @@ MOST_COMMANDS = 1024
 MOST_BYTES = 16 << 20
 
 AGAIN = 0.1  # seconds between two attempts to reconnect
-PATIENCE = 0.5  # seconds for one
+TIMEOUT = 0.5  # seconds for one
 
 
 class Answer(Future):
@@ -168,7 +168,7 @@ class Stream:
         while not self._closing.wait(AGAIN) and time.monotonic() < deadline:
             ready = grpc.channel_ready_future(self._channel)
             try:
-                ready.result(PATIENCE)
+                ready.result(TIMEOUT)
                 return True
             except grpc.FutureTimeoutError:
                 pass

@@ -23,23 +23,35 @@ std::string Infix(const char* sign, const std::string& a, const std::string& b) 
 // -- Which operator an op is, where it is one.
 
 const char* SignOf(Op op) {
-  switch (op) {
-    case Op::ADD: return "+";
-    case Op::MUL: return "*";
-    case Op::XOR: return "^";
-    case Op::OR: return "|";
-    case Op::AND: return "&";
-    case Op::CMPLT: return "<";
-    case Op::CMPNE: return "!=";
-    case Op::FDIV:
-    case Op::CDIV:
-    case Op::FLOORDIV: return "/";
-    case Op::CMOD:
-    case Op::FLOORMOD: return "%";
-    case Op::SHL: return "<<";
-    case Op::SHR: return ">>";
-    default: return nullptr;
+  switch (As<AluOp>(op)) {
+    case AluOp::ADD: return "+";
+    case AluOp::MUL: return "*";
+    case AluOp::XOR: return "^";
+    case AluOp::OR: return "|";
+    case AluOp::AND: return "&";
+    case AluOp::CMPLT: return "<";
+    case AluOp::CMPNE: return "!=";
+    case AluOp::FDIV:
+    case AluOp::CDIV:
+    case AluOp::FLOORDIV: return "/";
+    case AluOp::CMOD:
+    case AluOp::FLOORMOD: return "%";
+    case AluOp::SHL: return "<<";
+    case AluOp::SHR: return ">>";
+    // Functions, choices and casts.
+    case AluOp::RECIPROCAL:
+    case AluOp::TRUNC:
+    case AluOp::CAST:
+    case AluOp::EXP2:
+    case AluOp::LOG2:
+    case AluOp::SIN:
+    case AluOp::SQRT:
+    case AluOp::MAX:
+    case AluOp::POW:
+    case AluOp::THREEFRY:
+    case AluOp::WHERE: break;
   }
+  return nullptr;
 }
 
 // Whether C's operator gives what the op means for every value the operands can have.
@@ -71,20 +83,36 @@ Helper HelperOf(Op op, bool is_signed) {
 
 // As integers of one bit: x / 1 is x, x / 0 is 0, and a count of 1 is the width.
 std::string BoolText(Op op, const std::string& a, const std::string& b) {
-  switch (op) {
-    case Op::ADD:
-    case Op::MAX:
-    case Op::OR: return Infix("|", a, b);
-    case Op::MUL:
-    case Op::AND:
-    case Op::FLOORDIV:
-    case Op::CDIV: return Infix("&", a, b);
-    case Op::FLOORMOD:
-    case Op::CMOD:
-    case Op::SHL:
-    case Op::SHR: return absl::StrCat("(", a, "&(!", b, "))");
-    default: return Infix(SignOf(op), a, b);
+  switch (As<AluOp>(op)) {
+    case AluOp::ADD:
+    case AluOp::MAX:
+    case AluOp::OR: return Infix("|", a, b);
+    case AluOp::MUL:
+    case AluOp::AND:
+    case AluOp::FLOORDIV:
+    case AluOp::CDIV: return Infix("&", a, b);
+    case AluOp::FLOORMOD:
+    case AluOp::CMOD:
+    case AluOp::SHL:
+    case AluOp::SHR: return absl::StrCat("(", a, "&(!", b, "))");
+    case AluOp::XOR:
+    case AluOp::CMPLT:
+    case AluOp::CMPNE: return Infix(SignOf(op), a, b);
+    // Of floats or uint64 alone, or of any dtype (AluText).
+    case AluOp::RECIPROCAL:
+    case AluOp::TRUNC:
+    case AluOp::CAST:
+    case AluOp::EXP2:
+    case AluOp::LOG2:
+    case AluOp::SIN:
+    case AluOp::SQRT:
+    case AluOp::FDIV:
+    case AluOp::POW:
+    case AluOp::THREEFRY:
+    case AluOp::WHERE: break;
   }
+  KILN_CHECK(false);
+  return {};
 }
 
 bool Strips(Op op) { return op == Op::ADD || op == Op::MUL || op == Op::XOR; }

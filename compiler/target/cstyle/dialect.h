@@ -13,7 +13,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "compiler/ir/uop.h"
-#include "compiler/rules/native_ops.h"
+#include "compiler/rules/transcendental/native_ops.h"
 
 namespace kiln::compiler {
 

@@ -41,7 +41,7 @@ absl::flat_hash_set<const UOp*> NarrowIndices(UOp* linear) {
     if (uop->op() == Op::CONST || uop->op() == Op::SPECIAL) {
       fits = true;
     } else if (uop->op() == Op::RANGE) {
-      // The bound itself is compared with, and may be one more than any turn.
+      // The bound itself is compared with, and may be one more than the last iteration's number.
       fits = uop->src(0)->dtype() != kIndexType || narrow.contains(uop->src(0));
     } else if (uop->op() == Op::CAST) {
       fits = uop->src(0)->dtype() == DType::kInt32;

@@ -2,7 +2,7 @@
 
 #include <vector>
 
-#include "compiler/kernel/list_rewrite.h"
+#include "compiler/program/list_rewrite.h"
 
 namespace kiln::compiler {
 namespace {

@@ -9,9 +9,9 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
 #include "base/check.h"
-#include "compiler/ir/code_text.h"
 #include "compiler/ir/graph.h"
-#include "compiler/kernel/list_rewrite.h"
+#include "compiler/program/list_rewrite.h"
+#include "compiler/structure/code_text.h"
 #include "compiler/target/cstyle/alu_text.h"
 #include "compiler/target/cstyle/index_width.h"
 #include "compiler/target/cstyle/inlining.h"
@@ -224,42 +224,52 @@ class KernelWriter {
 
   void Write(UOp* uop) {
     if (IsElementwise(uop->op())) return WriteAlu(uop);
-    switch (uop->op()) {
-      case Op::BUFFER: return DeclareBuffer(uop);
-      case Op::INDEX:
-      case Op::SHRINK:
+    switch (As<ProgramOp>(uop->op())) {
+      case ProgramOp::BUFFER: return DeclareBuffer(uop);
+      case ProgramOp::INDEX:
+      case ProgramOp::SHRINK:
         if (inlining_.Uses(uop) == 0) return;
         return PointedStorage(uop) != nullptr ? WritePointer(uop) : WriteLane(uop);
-      case Op::STACK: return WriteStack(uop);
-      case Op::BITCAST: return WriteBitcast(uop);
-      case Op::LOAD: return WriteLoad(uop);
-      case Op::STORE:
-      case Op::ATOMICADD: return WriteEffect(uop);
-      case Op::RANGE: {
+      case ProgramOp::STACK: return WriteStack(uop);
+      case ProgramOp::BITCAST: return WriteBitcast(uop);
+      case ProgramOp::LOAD: return WriteLoad(uop);
+      case ProgramOp::STORE:
+      case ProgramOp::ATOMICADD: return WriteEffect(uop);
+      case ProgramOp::RANGE: {
         const std::string name = Fresh("ridx");
         Open(absl::StrCat("for (", TypeOf(uop), " ", name, " = 0; ", name, " < ", Value(uop->src(0)).text, "; ", name,
                           "++)"));
         Remember(uop, {name, Printed(uop)});
         return;
       }
-      case Op::END:
+      case ProgramOp::END:
         for (size_t k = 1; k < uop->src().size(); ++k) Close();
         return;
-      case Op::IF: return Open(absl::StrCat("if (", Value(uop->src(0)).text, ")"));
-      case Op::ENDIF: return Close();
-      case Op::BARRIER:
+      case ProgramOp::IF: return Open(absl::StrCat("if (", Value(uop->src(0)).text, ")"));
+      case ProgramOp::ENDIF: return Close();
+      case ProgramOp::BARRIER:
         if (!dialect_.barrier.empty()) Line(std::string(dialect_.barrier));
         return;
-      case Op::CUSTOM:
-      case Op::CUSTOMI: return WriteCode(uop);
-      case Op::AFTER:  // what follows it in the list comes after it
-      case Op::CONST:
-      case Op::PARAM:
-      case Op::SPECIAL:
-      case Op::GROUP:
-      case Op::SINK: return;
-      default: KILN_CHECK(false);
+      case ProgramOp::CUSTOM:
+      case ProgramOp::CUSTOMI: return WriteCode(uop);
+      case ProgramOp::AFTER:  // what follows it in the list comes after it
+      case ProgramOp::CONST:
+      case ProgramOp::PARAM:
+      case ProgramOp::SPECIAL:
+      case ProgramOp::GROUP:
+      case ProgramOp::SINK: return;
+      // In no program as it is listed for this writer.
+      case ProgramOp::PERMUTE:
+      case ProgramOp::FLIP:
+      case ProgramOp::RESHAPE:
+      case ProgramOp::EXPAND:
+      case ProgramOp::PAD:
+      case ProgramOp::REPLICATED:
+      case ProgramOp::REDUCE:
+      case ProgramOp::LINEAR:
+      case ProgramOp::WMMA: break;
     }
+    KILN_CHECK(false);
   }
 
   void WriteAlu(const UOp* uop) {

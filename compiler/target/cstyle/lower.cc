@@ -6,7 +6,7 @@
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
-#include "compiler/kernel/list_rewrite.h"
+#include "compiler/program/list_rewrite.h"
 #include "compiler/rewrite/rewrite.h"
 #include "compiler/rules/decompose.h"
 #include "compiler/target/cstyle/inlining.h"

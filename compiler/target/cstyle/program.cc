@@ -7,9 +7,9 @@
 #include "absl/container/flat_hash_set.h"
 #include "base/error.h"
 #include "compiler/ir/build.h"
-#include "compiler/kernel/program_tree.h"
-#include "compiler/kernel/wmma.h"
-#include "compiler/kernel/zero_shared.h"
+#include "compiler/program/program_tree.h"
+#include "compiler/program/wmma.h"
+#include "compiler/program/zero_shared.h"
 #include "compiler/target/cstyle/literal.h"
 #include "compiler/target/cstyle/scalarize.h"
 

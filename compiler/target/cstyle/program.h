@@ -10,13 +10,13 @@
 
 namespace kiln::compiler {
 
-// `linear`, of effects and reads (kernel/program_values.h), in scalars (scalarize.h).
+// `linear`, of effects and reads (program/program_values.h), in scalars (scalarize.h).
 // For a dialect with work items, LOCAL storage is filled with zeros by a group's
 // items together before the program begins; for one without, an ATOMICADD is a
 // read, an addition and a write. UNSUPPORTED_OP as Scalarize.
 absl::StatusOr<UOp*> SelectProgramValues(Graph& graph, UOp* linear, const Dialect& dialect);
 
-// `linear`, as PlaceValues (kernel/place.h) leaves it, for KernelText: a read is a
+// `linear`, as PlaceValues (program/place.h) leaves it, for KernelText: a read is a
 // LOAD of a pointer of its own, and every parameter of `program`, which it was made
 // from, is there, be it read or not.
 UOp* NumberReads(Graph& graph, UOp* linear, UOp* program);

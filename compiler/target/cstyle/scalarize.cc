@@ -7,13 +7,13 @@
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
 #include "compiler/ir/build.h"
-#include "compiler/kernel/list_rewrite.h"
+#include "compiler/program/list_rewrite.h"
 #include "compiler/rules/linear.h"
 
 namespace kiln::compiler {
 namespace {
 
-constexpr int64_t kMostProducts = 4096;  // of one WMMA written out
+constexpr int64_t kMaxProducts = 4096;  // of one WMMA written out
 
 absl::Status Unsupported(absl::string_view text) { return MakeError(v1::UNSUPPORTED_OP, text); }
 
@@ -199,8 +199,8 @@ class Scalarizer {
     const WmmaArg& wmma = uop->arg_as<WmmaArg>();
     if (wmma.threads != 1) return Unsupported(absl::StrCat("a WMMA by ", wmma.threads, " items in ", dialect_.name));
     const auto holds = [](const UOp* x, int64_t n) { return x->shape().size() == 1 && x->shape()[0] == n; };
-    if (wmma.m <= 0 || wmma.n <= 0 || wmma.k <= 0 || wmma.m > kMostProducts || wmma.n > kMostProducts ||
-        wmma.k > kMostProducts || wmma.m * wmma.n > kMostProducts || wmma.m * wmma.n * wmma.k > kMostProducts)
+    if (wmma.m <= 0 || wmma.n <= 0 || wmma.k <= 0 || wmma.m > kMaxProducts || wmma.n > kMaxProducts ||
+        wmma.k > kMaxProducts || wmma.m * wmma.n > kMaxProducts || wmma.m * wmma.n * wmma.k > kMaxProducts)
       return Unsupported("a WMMA as large as this");
     if (!holds(uop->src(0), wmma.m * wmma.k) || !holds(uop->src(1), wmma.k * wmma.n) ||
         !holds(uop->src(2), wmma.m * wmma.n))

@@ -4,7 +4,7 @@
 
 #include "absl/status/statusor.h"
 #include "compiler/ir/graph.h"
-#include "compiler/kernel/list_rewrite.h"
+#include "compiler/program/list_rewrite.h"
 #include "compiler/target/cstyle/dialect.h"
 
 namespace kiln::compiler {
@@ -12,7 +12,7 @@ namespace kiln::compiler {
 // How the reads of one place are told apart.
 enum class Reads {
   kInOrder,  // by their pointers: each lane's is marked with that of all
-  kNamed,    // by what the caller puts around them (kernel/program_values.h)
+  kNamed,    // by what the caller puts around them (program/program_values.h)
 };
 
 // For a node whose sources have been through it: in scalars, as below. A STORE or

@@ -94,12 +94,12 @@ std::vector<llvm::Value*> EmitFmaProduct(llvm::IRBuilder<>& builder, const Group
   constexpr int64_t kItemsTogether = 384;
   builder.GetInsertBlock()->getParent()->addFnAttr("nvvm.minctasm", std::to_string(kItemsTogether / tile.threads));
   constexpr size_t kSide = kRuns * kRun;
-  const StageRing ring = {(product.folded + tile.k - 1) / tile.k, tile.stages, StageBytes(tile)};
+  const StageRing ring = {(product.reduced + tile.k - 1) / tile.k, tile.stages, StageBytes(tile)};
   return EmitStageRing(
       builder, ring, std::vector<llvm::Value*>(kSide * kSide, llvm::ConstantFP::get(builder.getFloatTy(), 0)),
-      [&](llvm::Value* turn, llvm::Value* stage) {
-        of_a.Copy(turn, stage);
-        of_b.Copy(turn, stage);
+      [&](llvm::Value* iteration, llvm::Value* stage) {
+        of_a.Copy(iteration, stage);
+        of_b.Copy(iteration, stage);
       },
       [&] {
         of_a.Finish();

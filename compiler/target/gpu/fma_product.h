@@ -1,5 +1,5 @@
-// Products by work groups (ir/group_product.h) of float32 numbers on NVIDIA's cards, exactly as they are: by fused
-// multiply-adds, or what the compilation allows in their place. No matrix unit takes float32.
+// Products by work groups (structure/group_product.h) of float32 numbers on NVIDIA's cards, exactly as they are: by
+// fused multiply-adds, or what the compilation allows in their place. No matrix unit takes float32.
 //
 // Operands come to shared memory as for mma.sync (mma_copy.h, stage_ring.h). An item has 8 rows and 8 columns of the
 // tile, in two runs of four each. It reads 16 bytes of shared memory at once: four neighbours of a row of the stage, be
@@ -11,7 +11,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "compiler/ir/group_product.h"
+#include "compiler/structure/group_product.h"
 #include "compiler/target/llvm/kernel_abi.h"
 #include "llvm/IR/IRBuilder.h"
 

@@ -9,15 +9,15 @@
 #include "compiler/target/gpu/mma_product.h"
 #include "compiler/target/gpu/wave_product.h"
 #include "compiler/target/gpu/wgmma_kernel.h"
-#include "compiler/target/llvm/group_fold.h"
+#include "compiler/target/llvm/group_reduce.h"
 
 namespace kiln::compiler {
 namespace {
 
 // Of both vendors: groups along x, y and z; items along x, y and z, and of all together.
-constexpr std::array<uint64_t, 3> kMostGroups = {0x7FFFFFFF, 0xFFFF, 0xFFFF};
-constexpr std::array<uint64_t, 3> kMostItems = {1024, 1024, 64};
-constexpr uint64_t kMostItemsTogether = 1024;
+constexpr std::array<uint64_t, 3> kMaxGroups = {0x7FFFFFFF, 0xFFFF, 0xFFFF};
+constexpr std::array<uint64_t, 3> kMaxItems = {1024, 1024, 64};
+constexpr uint64_t kMaxItemsTogether = 1024;
 
 struct WorkShape {
   std::array<int64_t, 3> groups = {1, 1, 1}, items = {1, 1, 1};
@@ -40,7 +40,7 @@ WorkShape ShapeOf(const UOp* linear) {
     if (uop->op() == Op::BUFFER && uop->addrspace() == AddrSpace::kLocal)
       share(static_cast<uint64_t>(NumElements(uop->shape()) * ItemSize(uop->dtype())));
   }
-  share(static_cast<uint64_t>(FoldBytesOf(linear, shape.items)));
+  share(static_cast<uint64_t>(ReduceBytesOf(linear, shape.items)));
   for (const UOp* uop : linear->src()) {
     if (const auto product = GroupProductOf(uop)) share(static_cast<uint64_t>(ProductSharedBytes(*product)));
   }
@@ -57,9 +57,10 @@ absl::Status CheckSizesAreNumbers(const UOp* linear) {
   return absl::OkStatus();
 }
 
-absl::Status CheckAtMost(uint64_t most, uint64_t used, const std::string& what, absl::string_view who) {
-  if (used <= most) return absl::OkStatus();
-  return TooLarge(what, most, used, absl::StrCat("a kernel has ", used, " ", what, "; ", who, " takes at most ", most));
+absl::Status CheckAtMost(uint64_t limit_value, uint64_t used, const std::string& what, absl::string_view who) {
+  if (used <= limit_value) return absl::OkStatus();
+  return TooLarge(what, limit_value, used,
+                  absl::StrCat("a kernel has ", used, " ", what, "; ", who, " takes at most ", limit_value));
 }
 
 }  // namespace
@@ -86,19 +87,19 @@ absl::StatusOr<v1::Launch> GpuLaunch(const UOp* linear, const v1::Target& target
     const char name = "xyz"[axis];
     const auto groups = static_cast<uint64_t>(shape.groups[axis]), along = static_cast<uint64_t>(shape.items[axis]);
     KILN_RETURN_IF_ERROR(
-        CheckAtMost(kMostGroups[axis], groups, absl::StrCat("groups along ", std::string(1, name)), target.arch()));
-    KILN_RETURN_IF_ERROR(CheckAtMost(kMostItems[axis], along,
+        CheckAtMost(kMaxGroups[axis], groups, absl::StrCat("groups along ", std::string(1, name)), target.arch()));
+    KILN_RETURN_IF_ERROR(CheckAtMost(kMaxItems[axis], along,
                                      absl::StrCat("items of a group along ", std::string(1, name)), target.arch()));
     launch.add_groups(static_cast<uint32_t>(groups));
     launch.add_items(static_cast<uint32_t>(along));
     items *= along;
   }
-  KILN_RETURN_IF_ERROR(CheckAtMost(kMostItemsTogether, items, "items of a group", target.arch()));
+  KILN_RETURN_IF_ERROR(CheckAtMost(kMaxItemsTogether, items, "items of a group", target.arch()));
   const GpuArchitecture* architecture = FindGpuArchitecture(target.arch());
   KILN_CHECK(architecture != nullptr);
   KILN_RETURN_IF_ERROR(
       CheckAtMost(architecture->shared_bytes, shape.shared_bytes, "bytes of shared memory of a group", target.arch()));
-  const bool dynamic = target.kind() == v1::Target::NVPTX && shape.shared_bytes > kMostStaticSharedBytes;
+  const bool dynamic = target.kind() == v1::Target::NVPTX && shape.shared_bytes > kMaxStaticSharedBytes;
   const auto shared = static_cast<uint32_t>(shape.shared_bytes);
   dynamic ? launch.set_dynamic_shared_bytes(shared) : launch.set_static_shared_bytes(shared);
   for (v1::TensorMap& map : TensorMapsOf(linear)) *launch.add_tensor_maps() = std::move(map);

@@ -6,8 +6,8 @@
 #include <cstdint>
 
 #include "absl/status/statusor.h"
-#include "compiler/ir/group_product.h"
 #include "compiler/ir/uop.h"
+#include "compiler/structure/group_product.h"
 #include "kiln/v1/executable.pb.h"
 #include "kiln/v1/target.pb.h"
 
@@ -24,7 +24,7 @@ absl::StatusOr<v1::Launch> GpuLaunch(const UOp* linear, const v1::Target& target
 int64_t ProductSharedBytes(const GroupProduct& product);
 
 // Of NVIDIA's, code may declare so much itself; all of what a kernel needs beyond it is asked for at its launch.
-inline constexpr uint32_t kMostStaticSharedBytes = 48 << 10;
+inline constexpr uint32_t kMaxStaticSharedBytes = 48 << 10;
 
 // Each shared array begins at a multiple of this.
 inline constexpr uint32_t kSharedAlignment = 16;

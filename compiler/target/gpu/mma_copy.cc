@@ -67,9 +67,9 @@ MmaOperand::MmaOperand(llvm::IRBuilder<>& builder, const GroupProduct& product, 
   }
 }
 
-llvm::Value* MmaOperand::Clamp(llvm::Value* left, int64_t most) {
+llvm::Value* MmaOperand::Clamp(llvm::Value* left, int64_t max) {
   left = builder_.CreateBinaryIntrinsic(llvm::Intrinsic::smax, left, I32(0));
-  return builder_.CreateBinaryIntrinsic(llvm::Intrinsic::smin, left, I32(most));
+  return builder_.CreateBinaryIntrinsic(llvm::Intrinsic::smin, left, I32(max));
 }
 
 llvm::Value* MmaOperand::ByteOf(llvm::Value* line, llvm::Value* piece) {
@@ -102,13 +102,13 @@ MmaOperand::Exchange MmaOperand::ExchangeOf() const {
 
 llvm::Value* MmaOperand::Shared(llvm::Value* byte) { return builder_.CreateGEP(builder_.getInt8Ty(), shared_, byte); }
 
-void MmaOperand::Copy(llvm::Value* turn, llvm::Value* stage) {
-  if (!side_.IsPlain()) return CopyJumping(turn, stage);
+void MmaOperand::Copy(llvm::Value* iteration, llvm::Value* stage) {
+  if (!side_.IsPlain()) return CopyJumping(iteration, stage);
   const int64_t k = depth_;
-  llvm::Value* left = builder_.CreateSub(I32(product_.folded), builder_.CreateMul(turn, I32(k)));
-  llvm::Value* moved = builder_.CreateMul(builder_.CreateZExt(turn, builder_.getInt64Ty()),
+  llvm::Value* left = builder_.CreateSub(I32(product_.reduced), builder_.CreateMul(iteration, I32(k)));
+  llvm::Value* moved = builder_.CreateMul(builder_.CreateZExt(iteration, builder_.getInt64Ty()),
                                           builder_.getInt64(static_cast<uint64_t>(k * side_.step_k)));
-  const bool whole = product_.folded % k == 0;  // then all of a turn is there, or nothing
+  const bool whole = product_.reduced % k == 0;  // then all of an iteration is there, or nothing
   llvm::Value* there = builder_.CreateICmpSGT(left, I32(0));
   for (const Piece& piece : pieces_) {
     llvm::Value* count;
@@ -129,9 +129,9 @@ void MmaOperand::Copy(llvm::Value* turn, llvm::Value* stage) {
   }
 }
 
-void MmaOperand::CopyJumping(llvm::Value* turn, llvm::Value* stage) {
-  llvm::Value* base = builder_.CreateMul(turn, I32(depth_));
-  llvm::Value* end = along_k_ ? I32(product_.folded) : I32(side_.size);
+void MmaOperand::CopyJumping(llvm::Value* iteration, llvm::Value* stage) {
+  llvm::Value* base = builder_.CreateMul(iteration, I32(depth_));
+  llvm::Value* end = along_k_ ? I32(product_.reduced) : I32(side_.size);
   for (const Piece& piece : pieces_) {
     llvm::Value* into = builder_.CreateAdd(piece.into, stage);
     llvm::Value* loaded = NoElements();
@@ -208,7 +208,7 @@ void MmaOperand::PlaceFragments(llvm::Value* warp_row, int64_t blocks) {
 
 // ldmatrix takes four matrices of eight rows of 16 bytes: lane l says where row l % 8 of matrix l / 8 lies, and gets
 // word l % 4 of row l / 4 of each. That is what mma.sync wants of numbers of 32, 16 and 8 bits alike, where rows are of
-// k; where they are not, it also turns matrices of 16-bit numbers.
+// k; where they are not, it also transposes matrices of 16-bit numbers.
 void MmaOperand::PlaceMatrices(llvm::Value* warp_row, int64_t blocks) {
   llvm::Value* in_matrix = builder_.CreateAnd(item_, I32(7));
   llvm::Value* odd = builder_.CreateAnd(builder_.CreateLShr(item_, I32(3)), I32(1));

@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "compiler/ir/group_product.h"
+#include "compiler/structure/group_product.h"
 #include "compiler/target/gpu/product_places.h"
 #include "compiler/target/llvm/kernel_abi.h"
 #include "llvm/IR/IRBuilder.h"
@@ -18,14 +18,14 @@ namespace kiln::compiler {
 class MmaOperand {
  public:
   // Of `side`, whose values are `given`: `is_b` or A. It lies in a stage from byte `begin` on. Emits what is the same
-  // in all turns; all but the numbers must outlive the object.
+  // in all iterations; all but the numbers must outlive the object.
   MmaOperand(llvm::IRBuilder<>& builder, const GroupProduct& product, const GroupProduct::Side& side,
              const ProductSide& given, bool is_b, int64_t begin, llvm::Value* item, llvm::Value* shared,
              uint64_t alignment);
 
-  // Begins to copy what turn `turn`, an i32, multiplies to the stage at byte `stage` of shared memory. Zeros, if there
-  // is no such turn. What goes through registers is on its way to them until Finish(), which stores it.
-  void Copy(llvm::Value* turn, llvm::Value* stage);
+  // Begins to copy what iteration `iteration`, an i32, multiplies to the stage at byte `stage` of shared memory. Zeros,
+  // if there is no such iteration. What goes through registers is on its way to them until Finish(), which stores it.
+  void Copy(llvm::Value* iteration, llvm::Value* stage);
   void Finish();
 
   // Whether a row of the stage is of k; else it is of the operand's rows (columns, of B).
@@ -43,7 +43,7 @@ class MmaOperand {
  private:
   // 16 bytes of a row of the stage that this item copies.
   struct Piece {
-    llvm::Value* source;        // at turn 0
+    llvm::Value* source;        // at iteration 0
     llvm::Value* into;          // byte in a stage
     llvm::Value *line, *begin;  // its row in the stage, and its first element in that, i32s
     llvm::Value* inside;  // whether its row of the operand is there; of one that lies along the rows: how many are
@@ -54,16 +54,16 @@ class MmaOperand {
   struct Exchange {
     int64_t lines, times, pieces;
   };
-  // Elements for a register that this item loads one by one: `base`, which is the same in all turns, and so many bytes
-  // further.
+  // Elements for a register that this item loads one by one: `base`, which is the same in all iterations, and so many
+  // bytes further.
   struct Place {
     llvm::Value* base;
     int64_t further;
   };
 
   llvm::Value* I32(int64_t number) { return builder_.getInt32(static_cast<uint32_t>(number)); }
-  // 0 to `most` of what is left.
-  llvm::Value* Clamp(llvm::Value* left, int64_t most);
+  // 0 to `max` of what is left.
+  llvm::Value* Clamp(llvm::Value* left, int64_t max);
   llvm::Type* ItemType() { return builder_.getIntNTy(static_cast<unsigned>(8 * item_bytes_)); }
   Exchange ExchangeOf() const;
   bool TakesMatrices() const { return item_bytes_ == 2 || (along_k_ && item_bytes_ < 8); }
@@ -74,7 +74,7 @@ class MmaOperand {
   // Of a side that moves by steps alone, and of any other.
   void CopyPiece(llvm::Value* source, llvm::Value* into, llvm::Value* count);
   void LoadPiece(llvm::Value* source, llvm::Value* into, llvm::Value* count);
-  void CopyJumping(llvm::Value* turn, llvm::Value* stage);
+  void CopyJumping(llvm::Value* iteration, llvm::Value* stage);
   bool CopiesPastRegisters() const;
   // `some` elements from `place` on, of `width_`.
   void CopySome(llvm::Value* place, llvm::Value* into, llvm::Value* some);

@@ -8,7 +8,7 @@
 #include "compiler/target/gpu/mma_copy.h"
 #include "compiler/target/gpu/stage_ring.h"
 #include "compiler/target/gpu/tensor_cores.h"
-#include "compiler/target/llvm/values.h"
+#include "compiler/target/llvm/values/values.h"
 #include "llvm/IR/DerivedTypes.h"
 
 namespace kiln::compiler {
@@ -53,15 +53,15 @@ class MmaProduct {
 
   std::vector<llvm::Value*> Run() {
     const int64_t depth = DepthOf(tile_, product_.in);
-    const StageRing ring = {(product_.folded + depth - 1) / depth, tile_.stages, StageBytes(tile_)};
+    const StageRing ring = {(product_.reduced + depth - 1) / depth, tile_.stages, StageBytes(tile_)};
     const auto all = static_cast<size_t>(down_ * across_ * 4);
     sums_ = EmitStageRing(
         builder_, ring,
         std::vector<llvm::Value*>(
             all, llvm::Constant::getNullValue(RegisterType(builder_.getContext(), SumOf(product_.in)))),
-        [&](llvm::Value* turn, llvm::Value* stage) {
-          a_.Copy(turn, stage);
-          b_.Copy(turn, stage);
+        [&](llvm::Value* iteration, llvm::Value* stage) {
+          a_.Copy(iteration, stage);
+          b_.Copy(iteration, stage);
         },
         [&] {
           a_.Finish();

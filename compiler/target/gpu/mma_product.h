@@ -1,22 +1,22 @@
-// Products by work groups (ir/group_product.h) on NVIDIA's tensor cores, by mma.sync.
+// Products by work groups (structure/group_product.h) on NVIDIA's tensor cores, by mma.sync.
 //
-// The operands of several turns lie in a ring of stages in shared memory (stage_ring.h). Copies go there past the
+// The operands of several iterations lie in a ring of stages in shared memory (stage_ring.h). Copies go there past the
 // registers, and what is beyond the operand is filled with zeros. From shared memory, ldmatrix brings each warp the
 // fragments of its part of the tile.
 //
 // A stage holds an operand as it lies in memory: rows of k, or, where its rows (columns, of B) are neighbours, rows of
-// those, which ldmatrix turns on the way. The 16-byte pieces of a row are exchanged by its number (XOR), so that the
-// eight pieces which ldmatrix reads at once, one above the other, are in different banks.
+// those, which ldmatrix transposes on the way. The 16-byte pieces of a row are exchanged by its number (XOR), so that
+// the eight pieces which ldmatrix reads at once, one above the other, are in different banks.
 //
 // Pieces of 16, 8 or 4 bytes are copied as what is known of addresses allows. Elements that are neighbours in no such
-// piece are loaded one by one, and are on their way while the turn is multiplied.
+// piece are loaded one by one, and are on their way while the iteration is multiplied.
 #ifndef KILN_COMPILER_TARGET_GPU_MMA_PRODUCT_H_
 #define KILN_COMPILER_TARGET_GPU_MMA_PRODUCT_H_
 
 #include <cstdint>
 #include <vector>
 
-#include "compiler/ir/group_product.h"
+#include "compiler/structure/group_product.h"
 #include "compiler/target/llvm/kernel_abi.h"
 #include "llvm/IR/IRBuilder.h"
 

@@ -15,7 +15,7 @@ ProductPlaces::ProductPlaces(llvm::IRBuilder<>& builder, const GroupProduct& pro
 }
 
 ProductPlaces::Element ProductPlaces::At(llvm::Value* row, llvm::Value* k) {
-  llvm::Value* there = builder_.CreateICmpSLT(k, I32(product_.folded));
+  llvm::Value* there = builder_.CreateICmpSLT(k, I32(product_.reduced));
   there = builder_.CreateAnd(there, builder_.CreateICmpSLT(builder_.CreateAdd(first_, row), I32(side_.size)));
   for (size_t i = 0; i < windows_.size(); ++i) {
     const GroupProduct::Window& window = side_.windows[i];
@@ -27,7 +27,7 @@ ProductPlaces::Element ProductPlaces::At(llvm::Value* row, llvm::Value* k) {
   return {builder_.CreateZExt(place, builder_.getInt64Ty()), there};
 }
 
-// What rows add is the same in all turns, and k what differs: each is added up by itself.
+// What rows add is the same in all iterations, and k what differs: each is added up by itself.
 llvm::Value* ProductPlaces::Number(llvm::Value* offset, llvm::Value* row, int64_t step, llvm::Value* k, int64_t step_k,
                                    const std::vector<Jump>& jumps) {
   llvm::Type* type = offset->getType();
@@ -38,8 +38,8 @@ llvm::Value* ProductPlaces::Number(llvm::Value* offset, llvm::Value* row, int64_
   llvm::Value* of_rows = builder_.CreateAdd(offset, times(row, step));
   llvm::Value* of_k = times(k, step_k);
   for (const Jump& jump : jumps) {
-    llvm::Value* from = jump.folded ? k : builder_.CreateAdd(first_, row);
-    llvm::Value*& sum = jump.folded ? of_k : of_rows;
+    llvm::Value* from = jump.reduced ? k : builder_.CreateAdd(first_, row);
+    llvm::Value*& sum = jump.reduced ? of_k : of_rows;
     sum = builder_.CreateAdd(sum, times(builder_.CreateUDiv(from, I32(jump.every)), jump.by));
   }
   return builder_.CreateAdd(of_rows, of_k);

@@ -1,12 +1,12 @@
-// Where the elements of a side of a product by a work group are (ir/group_product.h), as code: of one that jumps, or
-// has windows.
+// Where the elements of a side of a product by a work group are (structure/group_product.h), as code: of one that
+// jumps, or has windows.
 #ifndef KILN_COMPILER_TARGET_GPU_PRODUCT_PLACES_H_
 #define KILN_COMPILER_TARGET_GPU_PRODUCT_PLACES_H_
 
 #include <cstdint>
 #include <vector>
 
-#include "compiler/ir/group_product.h"
+#include "compiler/structure/group_product.h"
 #include "compiler/target/llvm/kernel_abi.h"
 #include "llvm/IR/IRBuilder.h"
 
@@ -19,7 +19,7 @@ class ProductPlaces {
                 const ProductSide& given);
 
   // Of the element in row `row` of the tile at depth `k`, i32s that are not negative: its place, an i64, and whether it
-  // is there: one of the side's rows, of what is folded, and in all windows. Of one that is not, the place is 0.
+  // is there: one of the side's rows, of what is reduced, and in all windows. Of one that is not, the place is 0.
   struct Element {
     llvm::Value *place, *there;
   };

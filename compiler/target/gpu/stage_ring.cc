@@ -17,11 +17,11 @@ void KeepRolled(llvm::LLVMContext& context, llvm::BranchInst* again) {
 
 std::vector<llvm::Value*> EmitStageRing(
     llvm::IRBuilder<>& builder, const StageRing& ring, std::vector<llvm::Value*> sums,
-    absl::FunctionRef<void(llvm::Value* turn, llvm::Value* stage)> copy, absl::FunctionRef<void()> finish,
+    absl::FunctionRef<void(llvm::Value* iteration, llvm::Value* stage)> copy, absl::FunctionRef<void()> finish,
     absl::FunctionRef<void(llvm::Value* stage, std::vector<llvm::Value*>& sums)> multiply) {
   const auto i32 = [&](int64_t number) { return builder.getInt32(static_cast<uint32_t>(number)); };
-  const auto begin = [&](llvm::Value* turn, llvm::Value* stage) {
-    copy(turn, stage);
+  const auto begin = [&](llvm::Value* iteration, llvm::Value* stage) {
+    copy(iteration, stage);
     builder.CreateIntrinsic(llvm::Intrinsic::nvvm_cp_async_commit_group, {});
   };
   // The stage behind `stage` in the ring.
@@ -35,11 +35,11 @@ std::vector<llvm::Value*> EmitStageRing(
   }
   llvm::BasicBlock* before = builder.GetInsertBlock();
   llvm::Function* function = before->getParent();
-  auto* loop = llvm::BasicBlock::Create(builder.getContext(), "turn", function);
+  auto* loop = llvm::BasicBlock::Create(builder.getContext(), "iteration", function);
   auto* done = llvm::BasicBlock::Create(builder.getContext(), "multiplied", function);
   builder.CreateBr(loop);
   builder.SetInsertPoint(loop);
-  llvm::PHINode* turn = builder.CreatePHI(builder.getInt32Ty(), 2, "turn");
+  llvm::PHINode* iteration = builder.CreatePHI(builder.getInt32Ty(), 2, "iteration");
   llvm::PHINode* now = builder.CreatePHI(builder.getInt32Ty(), 2, "now");    // the stage that is multiplied
   llvm::PHINode* next = builder.CreatePHI(builder.getInt32Ty(), 2, "next");  // the one that is copied to
   std::vector<llvm::PHINode*> carried;
@@ -50,19 +50,20 @@ std::vector<llvm::Value*> EmitStageRing(
   }
   builder.CreateIntrinsic(llvm::Intrinsic::nvvm_cp_async_wait_group, {}, {i32(ring.stages - 2)});
   builder.CreateIntrinsic(llvm::Intrinsic::nvvm_barrier_cta_sync_aligned_all, {}, {i32(0)});
-  begin(builder.CreateAdd(turn, i32(ring.stages - 1)), next);
+  begin(builder.CreateAdd(iteration, i32(ring.stages - 1)), next);
   multiply(now, sums);
   finish();
   llvm::BasicBlock* end = builder.GetInsertBlock();
-  llvm::Value* another = builder.CreateAdd(turn, i32(1));
-  turn->addIncoming(i32(0), before);
-  turn->addIncoming(another, end);
+  llvm::Value* another = builder.CreateAdd(iteration, i32(1));
+  iteration->addIncoming(i32(0), before);
+  iteration->addIncoming(another, end);
   now->addIncoming(i32(0), before);
   now->addIncoming(after(now), end);
   next->addIncoming(i32((ring.stages - 1) * ring.bytes), before);
   next->addIncoming(after(next), end);
   for (size_t i = 0; i < sums.size(); ++i) carried[i]->addIncoming(sums[i], end);
-  KeepRolled(builder.getContext(), builder.CreateCondBr(builder.CreateICmpSLT(another, i32(ring.turns)), loop, done));
+  KeepRolled(builder.getContext(),
+             builder.CreateCondBr(builder.CreateICmpSLT(another, i32(ring.iterations)), loop, done));
   builder.SetInsertPoint(done);
   // Nothing is under way when the item ends.
   builder.CreateIntrinsic(llvm::Intrinsic::nvvm_cp_async_wait_group, {}, {i32(0)});

@@ -13,7 +13,7 @@ namespace kiln::compiler {
 
 // Whether `architecture` ("sm_90a") has an instruction for a WMMA by a wave: sizes, dtypes, items. Where each
 // element of its fragments belongs is what spec/wmma_layout.h says. NVIDIA's factors of float32 are rounded to tf32, to
-// nearest with ties away from zero: whether they may be is not asked here (ir/tf32.h). AMD's are not.
+// nearest with ties away from zero: whether they may be is not asked here (structure/tf32.h). AMD's are not.
 bool HasTensorCore(absl::string_view architecture, const WmmaArg& arg);
 
 // A feature of LLVM's that its code asks for beyond what the architecture has by itself; or "". Products of 8-bit
@@ -24,7 +24,7 @@ absl::string_view FeatureFor(absl::string_view architecture, DType in);
 llvm::Value* EmitTensorCore(llvm::IRBuilder<>& builder, absl::string_view architecture, const WmmaArg& arg,
                             llvm::Value* a, llvm::Value* b, llvm::Value* c);
 
-// The same as the instruction itself takes and gives it: what differs from fragments is the caller's affair. That is
+// The same as the instruction itself takes and gives it: the caller handles what differs from fragments. That is
 // where a GPU TakesFactorsTwice: each half of the wave has all 16 elements along k of its row of A or column of B, and
 // of sums, element i of item l is of row 2 i + l / 16.
 bool TakesFactorsTwice(absl::string_view architecture, const WmmaArg& arg);

@@ -7,7 +7,7 @@
 #include "compiler/ir/dtype.h"
 #include "compiler/target/gpu/product_places.h"
 #include "compiler/target/gpu/tensor_cores.h"
-#include "compiler/target/llvm/values.h"
+#include "compiler/target/llvm/values/values.h"
 #include "llvm/IR/DerivedTypes.h"
 
 namespace kiln::compiler {
@@ -45,7 +45,7 @@ class Copies {
         places_(builder, product, side, given),
         width_(alignment >= kPieceBytes ? NeighboursOf(side, piece_) : 1) {
     // All that are loaded at once are there, or none is.
-    while (width_ > 1 && (along_k_ ? product.folded : side.size) % width_ != 0) width_ /= 2;
+    while (width_ > 1 && (along_k_ ? product.reduced : side.size) % width_ != 0) width_ /= 2;
     const MatrixTile& tile = *product.tile;
     const int64_t across = (along_k_ ? depth_ : rows) / piece_, all = rows * depth_ / piece_;
     KILN_CHECK(all % tile.threads == 0);
@@ -62,10 +62,10 @@ class Copies {
     }
   }
 
-  // The pieces that turn `turn` multiplies; zeros where there are no elements.
-  std::vector<llvm::Value*> Load(llvm::Value* turn) {
+  // The pieces that iteration `iteration` multiplies; zeros where there are no elements.
+  std::vector<llvm::Value*> Load(llvm::Value* iteration) {
     std::vector<llvm::Value*> loaded;
-    llvm::Value* base = b_.CreateMul(turn, I32(b_, depth_));
+    llvm::Value* base = b_.CreateMul(iteration, I32(b_, depth_));
     llvm::Type* type = Vector(width_);
     for (const Piece& piece : pieces_) {
       llvm::Value* whole = llvm::Constant::getNullValue(Vector(piece_));
@@ -113,12 +113,12 @@ class Copies {
     llvm::Value *row, *k, *left;
   };
 
-  // Of element `at` of a piece, in the turn whose k begin at `base`.
+  // Of element `at` of a piece, in the iteration whose k begin at `base`.
   ProductPlaces::Element At(const Piece& piece, llvm::Value* base, int64_t at) {
     llvm::Value* k = b_.CreateAdd(base, piece.k);
     llvm::Value* offset =
         b_.CreateAdd(given_.offset, b_.CreateAdd(Times(piece.row, side_.step), Times(k, side_.step_k)));
-    llvm::Value* left_k = b_.CreateSub(I32(b_, product_.folded), k);
+    llvm::Value* left_k = b_.CreateSub(I32(b_, product_.reduced), k);
     const int64_t apart = along_k_ ? side_.step_k : side_.step;
     llvm::Value* rows_left = along_k_ ? piece.left : b_.CreateSub(piece.left, I32(b_, at));
     llvm::Value* k_left = along_k_ ? b_.CreateSub(left_k, I32(b_, at)) : left_k;
@@ -149,7 +149,7 @@ class Copies {
   const GroupProduct::Side& side_;
   const ProductSide given_;
   const bool along_k_;                        // whether neighbours in memory are along k
-  const int64_t item_bytes_, piece_, depth_;  // of an element; elements of 16 bytes, and of a turn along k
+  const int64_t item_bytes_, piece_, depth_;  // of an element; elements of 16 bytes, and of an iteration along k
   llvm::Type* const type_;                    // an element's bits
   llvm::Value* const shared_;
   const int64_t begin_;
@@ -199,15 +199,15 @@ class WaveProduct {
   }
 
   std::vector<llvm::Value*> Run() {
-    const int64_t depth = DepthOf(tile_, product_.in), turns = (product_.folded + depth - 1) / depth;
+    const int64_t depth = DepthOf(tile_, product_.in), iterations = (product_.reduced + depth - 1) / depth;
     Store(Load(I32(b_, 0)), I32(b_, 0));
     abi_.Barrier(b_);
     llvm::BasicBlock* before = b_.GetInsertBlock();
-    auto* loop = llvm::BasicBlock::Create(b_.getContext(), "turn", before->getParent());
+    auto* loop = llvm::BasicBlock::Create(b_.getContext(), "iteration", before->getParent());
     auto* done = llvm::BasicBlock::Create(b_.getContext(), "multiplied", before->getParent());
     b_.CreateBr(loop);
     b_.SetInsertPoint(loop);
-    llvm::PHINode* turn = b_.CreatePHI(b_.getInt32Ty(), 2, "turn");
+    llvm::PHINode* iteration = b_.CreatePHI(b_.getInt32Ty(), 2, "iteration");
     llvm::PHINode* now = b_.CreatePHI(b_.getInt32Ty(), 2, "now");  // the stage that is multiplied
     auto* type = llvm::FixedVectorType::get(RegisterType(b_.getContext(), SumOf(product_.in)),
                                             static_cast<unsigned>(sums_of_one_));
@@ -217,18 +217,18 @@ class WaveProduct {
       sums.back()->addIncoming(llvm::Constant::getNullValue(type), before);
     }
     sums_.assign(sums.begin(), sums.end());
-    llvm::Value* another = b_.CreateAdd(turn, I32(b_, 1));
+    llvm::Value* another = b_.CreateAdd(iteration, I32(b_, 1));
     const auto loaded = Load(another);
     Multiply(now);
     llvm::Value* next = b_.CreateSub(I32(b_, StageBytes(tile_)), now);
     Store(loaded, next);
     abi_.Barrier(b_);
-    turn->addIncoming(I32(b_, 0), before);
-    turn->addIncoming(another, loop);
+    iteration->addIncoming(I32(b_, 0), before);
+    iteration->addIncoming(another, loop);
     now->addIncoming(I32(b_, 0), before);
     now->addIncoming(next, loop);
     for (size_t i = 0; i < sums.size(); ++i) sums[i]->addIncoming(sums_[i], loop);
-    KeepRolled(b_.CreateCondBr(b_.CreateICmpSLT(another, I32(b_, turns)), loop, done));
+    KeepRolled(b_.CreateCondBr(b_.CreateICmpSLT(another, I32(b_, iterations)), loop, done));
     b_.SetInsertPoint(done);
     std::vector<llvm::Value*> elements;
     for (llvm::Value* sum : sums_) {
@@ -240,13 +240,13 @@ class WaveProduct {
 
  private:
   using Loaded = std::array<std::vector<llvm::Value*>, 2>;
-  Loaded Load(llvm::Value* turn) { return {a_.Load(turn), b_side_.Load(turn)}; }
+  Loaded Load(llvm::Value* iteration) { return {a_.Load(iteration), b_side_.Load(iteration)}; }
   void Store(const Loaded& loaded, llvm::Value* stage) {
     a_.Store(loaded[0], stage);
     b_side_.Store(loaded[1], stage);
   }
 
-  // An item reads its share of the turn's k at once; each instruction takes the next of it. So what an instruction
+  // An item reads its share of the iteration's k at once; each instruction takes the next of it. So what an instruction
   // multiplies is not of neighbours along k, but the same of both factors.
   void Multiply(llvm::Value* stage) {
     std::vector<llvm::Value*> a, b;
@@ -285,7 +285,8 @@ class WaveProduct {
   const int64_t wave_, down_, across_, sums_of_one_;
   const WmmaArg arg_;  // the instruction
   Copies a_, b_side_;
-  int64_t held_ = 0, read_ = 0;  // elements along k that an item has of a factor: for an instruction, and in a turn
+  int64_t held_ = 0,
+          read_ = 0;  // elements along k that an item has of a factor: for an instruction, and in an iteration
   llvm::Value *row_ = nullptr, *column_ = nullptr, *k_ = nullptr;  // where its fragments begin
   std::vector<llvm::Value*> sums_;
 };

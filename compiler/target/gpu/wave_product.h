@@ -1,15 +1,16 @@
-// Products by work groups (ir/group_product.h) on AMD's matrix units: MFMA by waves of 64 items, WMMA by waves of 32.
+// Products by work groups (structure/group_product.h) on AMD's matrix units: MFMA by waves of 64 items, WMMA by waves
+// of 32.
 //
-// The operands of two turns lie in shared memory, both as rows of k: of A a row for each of its rows, of B for each
-// of its columns. Rows are padded by 16 bytes, so that those which a wave reads at once begin in different banks.
-// Copies go through registers: what the next turn multiplies is loaded before this turn is multiplied, and stored
-// behind it.
+// The operands of two iterations lie in shared memory, both as rows of k: of A a row for each of its rows, of B for
+// each of its columns. Rows are padded by 16 bytes, so that those which a wave reads at once begin in different banks.
+// Copies go through registers: what the next iteration multiplies is loaded before this iteration is multiplied, and
+// stored behind it.
 //
-//   turn t:  load what turn t + 1 multiplies; multiply stage t % 2; store into the other stage; barrier
+//   iteration t:  load what iteration t + 1 multiplies; multiply stage t % 2; store into the other stage; barrier
 //
-// One barrier a turn is enough: what is stored to was read in the turn before, and a barrier lies between.
+// One barrier an iteration is enough: what is stored to was read in the iteration before, and a barrier lies between.
 //
-// The instructions get B as their first factor and A as the second, so of what they give, the turned product, an
+// The instructions get B as their first factor and A as the second, so of what they give, the transposed product, an
 // item has neighbours in a row.
 #ifndef KILN_COMPILER_TARGET_GPU_WAVE_PRODUCT_H_
 #define KILN_COMPILER_TARGET_GPU_WAVE_PRODUCT_H_
@@ -18,7 +19,7 @@
 #include <vector>
 
 #include "absl/strings/string_view.h"
-#include "compiler/ir/group_product.h"
+#include "compiler/structure/group_product.h"
 #include "compiler/target/llvm/kernel_abi.h"
 #include "llvm/IR/IRBuilder.h"
 

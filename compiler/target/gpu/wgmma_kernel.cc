@@ -1,7 +1,7 @@
 #include "compiler/target/gpu/wgmma_kernel.h"
 
 #include "compiler/ir/dtype.h"
-#include "compiler/ir/product_box.h"
+#include "compiler/structure/product_box.h"
 #include "compiler/target/gpu/wgmma_product.h"
 #include "llvm/IR/DerivedTypes.h"
 #include "llvm/IR/Function.h"
@@ -17,7 +17,7 @@ WgmmaTile TileOf(const GroupProduct& product) {
   tile.rows = product.tile->m;
   tile.columns = product.tile->n;
   tile.in = product.in;
-  tile.folded = product.folded;
+  tile.reduced = product.reduced;
   return tile;
 }
 
@@ -25,7 +25,7 @@ struct Boxes {
   ProductBox a, b;
 };
 std::optional<Boxes> BoxesOf(const GroupProduct& product) {
-  const auto a = BoxOf(product.a, product.folded), b = BoxOf(product.b, product.folded);
+  const auto a = BoxOf(product.a, product.reduced), b = BoxOf(product.b, product.reduced);
   if (!a.has_value() || !b.has_value()) return std::nullopt;
   return Boxes{*a, *b};
 }

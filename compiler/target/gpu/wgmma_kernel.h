@@ -1,11 +1,11 @@
-// Products by work groups (ir/group_product.h) on Hopper's tensor cores: what their kernels take besides.
+// Products by work groups (structure/group_product.h) on Hopper's tensor cores: what their kernels take besides.
 #ifndef KILN_COMPILER_TARGET_GPU_WGMMA_KERNEL_H_
 #define KILN_COMPILER_TARGET_GPU_WGMMA_KERNEL_H_
 
 #include <optional>
 #include <vector>
 
-#include "compiler/ir/group_product.h"
+#include "compiler/structure/group_product.h"
 #include "compiler/target/llvm/kernel_abi.h"
 #include "kiln/v1/executable.pb.h"
 #include "llvm/IR/IRBuilder.h"

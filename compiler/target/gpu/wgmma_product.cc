@@ -13,13 +13,13 @@ namespace {
 using llvm::Value;
 namespace Intrinsic = llvm::Intrinsic;
 
-constexpr int64_t kDepth = Wgmma::kLine / 2;  // of a turn: 128 bytes of a row, which is what a swizzle spans
+constexpr int64_t kDepth = Wgmma::kLine / 2;  // of an iteration: 128 bytes of a row, which is what a swizzle spans
 constexpr int64_t kRow = Wgmma::kLine;        // bytes
 constexpr int64_t kGroupRows = 64;
 constexpr int64_t kWarpGroup = 128, kWarps = 4;
-constexpr int64_t kMostBox = 256;
-constexpr int64_t kMostStages = 4;
-constexpr int64_t kMostShared = 227 << 10;
+constexpr int64_t kMaxBox = 256;
+constexpr int64_t kMaxStages = 4;
+constexpr int64_t kMaxShared = 227 << 10;
 constexpr unsigned kClusterSpace = 7;
 
 // Of 65536 registers each of 384 items has 168. What the producer does without goes to those who multiply: the sums
@@ -29,7 +29,7 @@ constexpr uint32_t kProducerRegisters = 40, kMultiplierRegisters = 232;
 
 int64_t StageBytes(const WgmmaTile& tile) { return (tile.rows + tile.columns) * kRow; }
 int64_t StagesOf(const WgmmaTile& tile) {
-  return std::min(kMostStages, (kMostShared - static_cast<int64_t>(kWgmmaAlignment)) / StageBytes(tile));
+  return std::min(kMaxStages, (kMaxShared - static_cast<int64_t>(kWgmmaAlignment)) / StageBytes(tile));
 }
 
 // Emits one product.
@@ -43,7 +43,7 @@ class Emitter {
         b_(b),
         shared_(shared),
         stages_(StagesOf(tile)),
-        turns_((tile.folded + kDepth - 1) / kDepth),
+        iterations_((tile.reduced + kDepth - 1) / kDepth),
         a_bytes_(tile.rows * kRow),
         wgmma_(builder, tile.in, tile.columns),
         floats_(wgmma_.count()) {
@@ -75,7 +75,7 @@ class Emitter {
     builder_.CreateRetVoid();
     builder_.SetInsertPoint(multiplier);
     TakeRegisters();
-    return MultiplyTurnByTurn();
+    return MultiplyEachIteration();
   }
 
  private:
@@ -118,33 +118,35 @@ class Emitter {
     builder_.SetInsertPoint(over);
   }
 
-  // What a turn of the ring begins with: its number, its stage, and how often the ring has gone round, as a parity.
-  struct Turn {
+  // What an iteration of the ring begins with: its number, its stage, and how often the ring has gone round, as a
+  // parity.
+  struct Iteration {
     llvm::BasicBlock* begin;
     llvm::PHINode *number, *stage, *parity;
   };
-  Turn BeginTurn(llvm::BasicBlock* before) {
-    Turn turn;
-    turn.begin = Block("turn");
-    builder_.CreateBr(turn.begin);
-    builder_.SetInsertPoint(turn.begin);
-    for (llvm::PHINode** phi : {&turn.number, &turn.stage, &turn.parity}) {
+  Iteration BeginIteration(llvm::BasicBlock* before) {
+    Iteration iteration;
+    iteration.begin = Block("iteration");
+    builder_.CreateBr(iteration.begin);
+    builder_.SetInsertPoint(iteration.begin);
+    for (llvm::PHINode** phi : {&iteration.number, &iteration.stage, &iteration.parity}) {
       *phi = builder_.CreatePHI(builder_.getInt32Ty(), 2);
       (*phi)->addIncoming(Int(0), before);
     }
-    return turn;
+    return iteration;
   }
-  // To the next turn, or to the block that it returns; from the block where the builder is.
-  llvm::BasicBlock* EndTurn(const Turn& turn) {
+  // To the next iteration, or to the block that it returns; from the block where the builder is.
+  llvm::BasicBlock* EndIteration(const Iteration& iteration) {
     llvm::BasicBlock* after = Block("after");
     llvm::BasicBlock* end = builder_.GetInsertBlock();
-    Value* next = builder_.CreateAdd(turn.number, Int(1));
-    Value* stage = builder_.CreateAdd(turn.stage, Int(1));
+    Value* next = builder_.CreateAdd(iteration.number, Int(1));
+    Value* stage = builder_.CreateAdd(iteration.stage, Int(1));
     Value* round = builder_.CreateICmpEQ(stage, Int(stages_));
-    turn.number->addIncoming(next, end);
-    turn.stage->addIncoming(builder_.CreateSelect(round, Int(0), stage), end);
-    turn.parity->addIncoming(builder_.CreateSelect(round, builder_.CreateXor(turn.parity, Int(1)), turn.parity), end);
-    builder_.CreateCondBr(builder_.CreateICmpULT(next, Int(turns_)), turn.begin, after);
+    iteration.number->addIncoming(next, end);
+    iteration.stage->addIncoming(builder_.CreateSelect(round, Int(0), stage), end);
+    iteration.parity->addIncoming(
+        builder_.CreateSelect(round, builder_.CreateXor(iteration.parity, Int(1)), iteration.parity), end);
+    builder_.CreateCondBr(builder_.CreateICmpULT(next, Int(iterations_)), iteration.begin, after);
     builder_.SetInsertPoint(after);
     return end;
   }
@@ -165,23 +167,23 @@ class Emitter {
     llvm::BasicBlock* rest = Block("produced");
     builder_.CreateCondBr(builder_.CreateICmpEQ(item_, Int(kWarpGroup * tile_.warp_groups())), one, rest);
     builder_.SetInsertPoint(one);
-    const Turn turn = BeginTurn(one);
+    const Iteration iteration = BeginIteration(one);
     // Before a barrier's first phase is over, the one before it counts as over: stages begin empty.
-    Wait(Empty(turn.stage), builder_.CreateXor(turn.parity, Int(1)));
-    Value* full = Full(turn.stage);
+    Wait(Empty(iteration.stage), builder_.CreateXor(iteration.parity, Int(1)));
+    Value* full = Full(iteration.stage);
     builder_.CreateIntrinsic(Intrinsic::nvvm_mbarrier_arrive_expect_tx_scope_cta_space_cta, {},
                              {full, Int(StageBytes(tile_))});
-    Value* stage = builder_.CreateMul(turn.stage, Int(StageBytes(tile_)));
-    Value* depth = builder_.CreateMul(turn.number, Int(kDepth));
+    Value* stage = builder_.CreateMul(iteration.stage, Int(StageBytes(tile_)));
+    Value* depth = builder_.CreateMul(iteration.number, Int(kDepth));
     Ask(a_, tile_.rows, depth, stage, full);
     Ask(b_, tile_.columns, depth, builder_.CreateAdd(stage, Int(a_bytes_)), full);
-    EndTurn(turn);
+    EndIteration(iteration);
     builder_.CreateBr(rest);
     builder_.SetInsertPoint(rest);
     builder_.CreateRetVoid();
   }
 
-  // The engine for a side's boxes of one turn.
+  // The engine for a side's boxes of one iteration.
   void Ask(const WgmmaSide& side, int64_t rows, Value* depth, Value* to, Value* full) {
     const bool beside = IsBeside(side);
     const WgmmaBox box = WgmmaBoxOf(rows, beside);
@@ -214,39 +216,40 @@ class Emitter {
     TakeRegisters();
     Value* is_lane_0 = builder_.CreateICmpEQ(builder_.CreateAnd(item_, Int(31)), Int(0));
     llvm::BasicBlock* before = builder_.GetInsertBlock();
-    const Turn turn = BeginTurn(before);
+    const Iteration iteration = BeginIteration(before);
     llvm::PHINode* last_stage = builder_.CreatePHI(builder_.getInt32Ty(), 2);
     last_stage->addIncoming(Int(0), before);
     const std::vector<llvm::PHINode*> sums = BeginSums(before);
-    Wait(Full(turn.stage), turn.parity);
-    const std::vector<Value*> next = Multiply(builder_.CreateMul(turn.stage, Int(StageBytes(tile_))), Values(sums));
-    // The turn before this one is through: this one goes on, and its stage is free.
+    Wait(Full(iteration.stage), iteration.parity);
+    const std::vector<Value*> next =
+        Multiply(builder_.CreateMul(iteration.stage, Int(StageBytes(tile_))), Values(sums));
+    // The iteration before this one is through: this one goes on, and its stage is free.
     builder_.CreateIntrinsic(Intrinsic::nvvm_wgmma_wait_group_sync_aligned, {}, {builder_.getInt64(1)});
     llvm::BasicBlock* free = Block("free");
     llvm::BasicBlock* freed = Block("freed");
-    builder_.CreateCondBr(builder_.CreateAnd(is_lane_0, builder_.CreateICmpNE(turn.number, Int(0))), free, freed);
+    builder_.CreateCondBr(builder_.CreateAnd(is_lane_0, builder_.CreateICmpNE(iteration.number, Int(0))), free, freed);
     builder_.SetInsertPoint(free);
     builder_.CreateIntrinsic(Intrinsic::nvvm_mbarrier_arrive_scope_cta_space_cta, {}, {Empty(last_stage), Int(1)});
     builder_.CreateBr(freed);
     builder_.SetInsertPoint(freed);
-    llvm::BasicBlock* end = EndTurn(turn);
-    last_stage->addIncoming(turn.stage, end);
+    llvm::BasicBlock* end = EndIteration(iteration);
+    last_stage->addIncoming(iteration.stage, end);
     for (size_t i = 0; i < floats_; ++i) sums[i]->addIncoming(next[i], end);
     return wgmma_.Wait(next);
   }
 
-  std::vector<Value*> MultiplyTurnByTurn() {
+  std::vector<Value*> MultiplyEachIteration() {
     llvm::BasicBlock* before = builder_.GetInsertBlock();
-    const Turn turn = BeginTurn(before);
+    const Iteration iteration = BeginIteration(before);
     const std::vector<llvm::PHINode*> sums = BeginSums(before);
-    Value* depth = builder_.CreateMul(turn.number, Int(kDepth));
+    Value* depth = builder_.CreateMul(iteration.number, Int(kDepth));
     Bring(a_, tile_.rows, depth, Int(0));
     Bring(b_, tile_.columns, depth, Int(a_bytes_));
     builder_.CreateIntrinsic(Intrinsic::nvvm_fence_proxy_async_shared_cta, {});
     Meet();
     const std::vector<Value*> next = wgmma_.Wait(Multiply(Int(0), Values(sums)));
     Meet();
-    llvm::BasicBlock* end = EndTurn(turn);
+    llvm::BasicBlock* end = EndIteration(iteration);
     for (size_t i = 0; i < floats_; ++i) sums[i]->addIncoming(next[i], end);
     return next;
   }
@@ -281,7 +284,7 @@ class Emitter {
     Value* of_depth = builder_.CreateAdd(depth, k);
     Value* is_there =
         builder_.CreateAnd(builder_.CreateICmpSLT(of_matrix, builder_.getInt64(static_cast<uint64_t>(side.size))),
-                           builder_.CreateICmpULT(of_depth, Int(tile_.folded)));
+                           builder_.CreateICmpULT(of_depth, Int(tile_.reduced)));
     builder_.CreateCondBr(is_there, load, store);
     builder_.SetInsertPoint(load);
     Value* index = builder_.CreateAdd(
@@ -322,8 +325,8 @@ class Emitter {
   }
   static std::vector<Value*> Values(const std::vector<llvm::PHINode*>& sums) { return {sums.begin(), sums.end()}; }
 
-  // One turn's products, of the stage that begins at `stage`: asked for, and committed as one group. Until they are
-  // waited for the sums are names of registers only.
+  // One iteration's products, of the stage that begins at `stage`: asked for, and committed as one group. Until they
+  // are waited for the sums are names of registers only.
   std::vector<Value*> Multiply(Value* stage, std::vector<Value*> sums) {
     const bool a_beside = IsBeside(a_), b_beside = IsBeside(b_);
     Value* own_rows = builder_.CreateMul(warp_group_, Int(kGroupRows * kRow));
@@ -348,7 +351,7 @@ class Emitter {
   const WgmmaTile tile_;
   const WgmmaSide a_, b_;
   Value* const shared_;
-  const int64_t stages_, turns_, a_bytes_;
+  const int64_t stages_, iterations_, a_bytes_;
   const Wgmma wgmma_;
   const size_t floats_;  // of an item
   Value* item_ = nullptr;
@@ -358,7 +361,7 @@ class Emitter {
 }  // namespace
 
 WgmmaBox WgmmaBoxOf(int64_t rows, bool rows_beside_each_other) {
-  return rows_beside_each_other ? WgmmaBox{kGroupRows, kDepth} : WgmmaBox{kDepth, std::min(rows, kMostBox)};
+  return rows_beside_each_other ? WgmmaBox{kGroupRows, kDepth} : WgmmaBox{kDepth, std::min(rows, kMaxBox)};
 }
 
 uint64_t WgmmaSharedBytes(const WgmmaTile& tile) {
@@ -367,7 +370,7 @@ uint64_t WgmmaSharedBytes(const WgmmaTile& tile) {
 
 std::vector<Value*> EmitWgmma(llvm::IRBuilder<>& builder, const WgmmaTile& tile, const WgmmaSide& a, const WgmmaSide& b,
                               Value* shared, bool by_engine) {
-  KILN_CHECK(tile.rows % kGroupRows == 0 && tile.columns % kGroupRows == 0 && tile.columns <= 256 && tile.folded > 0);
+  KILN_CHECK(tile.rows % kGroupRows == 0 && tile.columns % kGroupRows == 0 && tile.columns <= 256 && tile.reduced > 0);
   Emitter emitter(builder, tile, a, b, shared);
   const std::vector<Value*> registers = by_engine ? emitter.ByEngine() : emitter.ByItems();
   std::vector<Value*> sums;

@@ -2,7 +2,7 @@
 //
 // Warps in fours, warp groups, multiply matrices that lie in shared memory (wgmma): 64 rows each, the sum in the
 // registers of their 128 items. Behind them is one more, the producer, of which one item asks the copy engine for the
-// next turns' boxes of both matrices (tensor maps). They meet at two barriers a stage of a ring: `full`, when the
+// next iterations' boxes of both matrices (tensor maps). They meet at two barriers a stage of a ring: `full`, when the
 // engine has brought a stage's bytes, and `empty`, when all warps have multiplied what was in it.
 #ifndef KILN_COMPILER_TARGET_GPU_WGMMA_PRODUCT_H_
 #define KILN_COMPILER_TARGET_GPU_WGMMA_PRODUCT_H_
@@ -19,7 +19,7 @@ struct WgmmaTile {
   int64_t rows = 0;             // 64 for each warp group
   int64_t columns = 0;          // 64, 128, 192 or 256
   DType in = DType::kBfloat16;  // or kFloat16; sums are float32
-  int64_t folded = 0;           // how deep the product is: any number from 1 on
+  int64_t reduced = 0;          // how deep the product is: any number from 1 on
 
   int64_t warp_groups() const { return rows / 64; }
   // Of a group, the producer's the last.

@@ -3,13 +3,14 @@
 #include <algorithm>
 #include <vector>
 
-#include "compiler/ir/group_product.h"
-#include "compiler/target/llvm/values.h"
+#include "compiler/structure/group_product.h"
+#include "compiler/target/llvm/values/values.h"
 
 namespace kiln::compiler {
 namespace {
 
-// Parameters that lanes are loaded from, or stored to; or rows of them, that become vectors when turns are unrolled.
+// Parameters that lanes are loaded from, or stored to; or rows of them, that become vectors when iterations are
+// unrolled.
 std::vector<const UOp*> ParametersOfVectors(const UOp* linear) {
   std::vector<const UOp*> found;
   const auto add = [&](const UOp* param) {

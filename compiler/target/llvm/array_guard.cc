@@ -17,7 +17,7 @@ llvm::Value* ArrayGuard::AddArray(const UOp* buffer) {
   sizes_[buffer] = size;
   const uint64_t array_bytes = static_cast<uint64_t>(size) * static_cast<uint64_t>(ItemSize(buffer->dtype()));
   const uint64_t bytes = array_bytes + 2 * kZoneBytes;
-  // Where the function begins, so that the zones are filled even if no loop has a turn.
+  // Where the function begins, so that the zones are filled even if no loop has an iteration.
   llvm::BasicBlock& entry = function_->getEntryBlock();
   llvm::IRBuilder<> at_entry(&entry, entry.begin());
   llvm::Type* byte = at_entry.getInt8Ty();

@@ -108,7 +108,7 @@ void Optimize(llvm::Module& module, llvm::TargetMachine& machine) {
   // A client's own code goes into its places, accumulators into registers. Nothing else
   // is needed: invariants have left their loops, and expressions are shared, before they
   // get here.
-  // But for GPUs, whose loops say how many turns they do at once: what these load from neighbouring places is one
+  // But for GPUs, whose loops say how many iterations they do at once: what these load from neighbouring places is one
   // vector, if it is known to be aligned.
   const llvm::Triple& triple = machine.getTargetTriple();
   const bool gpu = triple.isNVPTX() || triple.isAMDGCN();

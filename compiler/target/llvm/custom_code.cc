@@ -8,9 +8,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
-#include "compiler/ir/code_text.h"
+#include "compiler/structure/code_text.h"
 #include "compiler/target/llvm/kernel_emitter.h"
-#include "compiler/target/llvm/values.h"
+#include "compiler/target/llvm/values/values.h"
 #include "llvm/AsmParser/Parser.h"
 #include "llvm/IR/IRBuilder.h"
 #include "llvm/IR/Verifier.h"
@@ -109,7 +109,7 @@ absl::StatusOr<llvm::Function*> AddSource(llvm::Module& module, const std::strin
   KILN_ASSIGN_OR_RETURN(llvm::Function * called, LinkFunction(module, std::move(made), name));
   called->addFnAttr(llvm::Attribute::AlwaysInline);
 
-  // One of the launch's threads, that with the first turn, does it all.
+  // One of the launch's threads, that with the first iteration, does it all.
   llvm::Function* kernel = CpuAbi().Declare(module, nullptr, symbol);
   llvm::LLVMContext& context = module.getContext();
   llvm::BasicBlock* entry = llvm::BasicBlock::Create(context, "entry", kernel);

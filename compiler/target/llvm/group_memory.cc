@@ -1,13 +1,13 @@
 #include "compiler/target/llvm/group_memory.h"
 
 #include "base/check.h"
-#include "compiler/target/llvm/group_fold.h"
+#include "compiler/target/llvm/group_reduce.h"
 #include "llvm/IR/DerivedTypes.h"
 
 namespace kiln::compiler {
 
 GroupMemory GroupMemoryOf(const UOp* linear, llvm::Function* function, const KernelAbi& abi) {
-  GroupMemory memory = {FoldMemoryOf(linear, function, abi), nullptr};
+  GroupMemory memory = {ReduceMemoryOf(linear, function, abi), nullptr};
   for (const UOp* uop : linear->src()) {
     const auto product = GroupProductOf(uop);
     if (!product.has_value()) continue;

@@ -5,15 +5,15 @@
 #include <vector>
 
 #include "compiler/target/llvm/kernel_abi.h"
-#include "compiler/target/llvm/values.h"
+#include "compiler/target/llvm/values/values.h"
 #include "llvm/IR/IRBuilder.h"
 
 namespace kiln::compiler {
 
 // Nulls for what `linear` does not need. All ways through a kernel have the same.
 struct GroupMemory {
-  llvm::Value* folds;    // group_fold.h
-  llvm::Value* product;  // KernelAbi::Multiply
+  llvm::Value* reduction;  // group_reduce.h
+  llvm::Value* product;    // KernelAbi::Multiply
 };
 GroupMemory GroupMemoryOf(const UOp* linear, llvm::Function* function, const KernelAbi& abi);
 

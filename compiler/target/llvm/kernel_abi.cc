@@ -32,7 +32,7 @@ class Cpu : public KernelAbi {
     return {function->getArg(1), function->getArg(2)};
   }
 
-  // Work groups are loops here (kernel/work_groups.h).
+  // Work groups are loops here (program/work_groups.h).
   llvm::Value* Coordinate(llvm::IRBuilder<>&, absl::string_view) const override { KILN_CHECK(false); }
   void Barrier(llvm::IRBuilder<>&) const override { KILN_CHECK(false); }
   llvm::Value* Wmma(llvm::IRBuilder<>&, const WmmaArg&, llvm::Value*, llvm::Value*, llvm::Value*) const override {

@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "absl/strings/string_view.h"
-#include "compiler/ir/group_product.h"
 #include "compiler/ir/uop.h"
+#include "compiler/structure/group_product.h"
 #include "llvm/IR/IRBuilder.h"
 #include "llvm/IR/Module.h"
 
@@ -33,7 +33,7 @@ class KernelAbi {
   virtual llvm::Value* Pointer(llvm::IRBuilder<>& builder, llvm::Function* function, uint32_t slot) const = 0;
   virtual llvm::Value* Integer(llvm::IRBuilder<>& builder, llvm::Function* function, uint32_t slot) const = 0;
 
-  // The turns [first, second) of the THREAD range that a call runs; nulls if it runs all, as on GPUs.
+  // The iterations [first, second) of the THREAD range that a call runs; nulls if it runs all, as on GPUs.
   virtual std::pair<llvm::Value*, llvm::Value*> Share(llvm::Function* function) const = 0;
 
   // -- Of targets with work items
@@ -43,8 +43,8 @@ class KernelAbi {
   // Of a WMMA by a warp that HasWmma (target.h) knows: the fragment of the sum, of those of its operands, vectors.
   virtual llvm::Value* Wmma(llvm::IRBuilder<>& builder, const WmmaArg& arg, llvm::Value* a, llvm::Value* b,
                             llvm::Value* c) const = 0;
-  // The item's elements of a product by its work group (ir/group_product.h), floats, in the order of the lanes of the
-  // tile. `shared` is SharedBytesOf it; the storage of both sides begins at a multiple of `alignment` bytes. The
+  // The item's elements of a product by its work group (structure/group_product.h), floats, in the order of the lanes
+  // of the tile. `shared` is SharedBytesOf it; the storage of both sides begins at a multiple of `alignment` bytes. The
   // builder may go to another block: all items of the group, but such as have no element, go on there.
   virtual std::vector<llvm::Value*> Multiply(llvm::IRBuilder<>& builder, const GroupProduct& product,
                                              const ProductSide& a, const ProductSide& b, llvm::Value* shared,

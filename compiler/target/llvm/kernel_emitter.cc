@@ -8,17 +8,17 @@
 #include "absl/container/flat_hash_map.h"
 #include "base/check.h"
 #include "compiler/target/llvm/aligned_way.h"
-#include "compiler/target/llvm/emit_alu.h"
-#include "compiler/target/llvm/emit_dot.h"
-#include "compiler/target/llvm/fold_lanes.h"
-#include "compiler/target/llvm/group_fold.h"
 #include "compiler/target/llvm/group_memory.h"
-#include "compiler/target/llvm/load_ahead.h"
+#include "compiler/target/llvm/group_reduce.h"
 #include "compiler/target/llvm/memory_emitter.h"
-#include "compiler/target/llvm/move_lanes.h"
-#include "compiler/target/llvm/turn_tile.h"
-#include "compiler/target/llvm/turns_at_once.h"
-#include "compiler/target/llvm/values.h"
+#include "compiler/target/llvm/prefetch.h"
+#include "compiler/target/llvm/unroll_hint.h"
+#include "compiler/target/llvm/values/emit_alu.h"
+#include "compiler/target/llvm/values/emit_dot.h"
+#include "compiler/target/llvm/values/move_lanes.h"
+#include "compiler/target/llvm/values/reduce_lanes.h"
+#include "compiler/target/llvm/values/transpose_tile.h"
+#include "compiler/target/llvm/values/values.h"
 
 namespace kiln::compiler {
 namespace {
@@ -42,9 +42,9 @@ class KernelEmitter {
   }
 
   void Run(const UOp* linear) {
-    ahead_ = FindLoadsAhead(linear);
+    prefetches_ = FindPrefetches(linear);
     linear_ = linear;
-    for (UOp* uop : ahead_.list) Emit(uop);
+    for (UOp* uop : prefetches_.list) Emit(uop);
     memory_.Finish();
     builder_.CreateRetVoid();
   }
@@ -52,7 +52,7 @@ class KernelEmitter {
  private:
   struct Loop {
     llvm::BasicBlock* body;
-    llvm::PHINode* turn;
+    llvm::PHINode* iteration;
     llvm::Value* end;
     llvm::BasicBlock* exit;
   };
@@ -61,56 +61,55 @@ class KernelEmitter {
 
   void Emit(UOp* uop) {
     if (IsElementwise(uop->op())) return EmitElementwise(uop);
-    switch (uop->op()) {
-      case Op::CONST:
+    switch (As<KernelOp>(uop->op())) {
+      case KernelOp::CONST:
         values_[uop] = {{}, {{ConstantOf(builder_.getContext(), uop->dtype(), uop->arg_as<ConstArg>().bits)}}};
         return;
-      case Op::PARAM:
-        if (uop->IsVariable()) {
-          values_[uop] = {{}, {{memory_.Variable(uop)}}};
-        } else {
-          memory_.AddParameter(uop);
-        }
+      case KernelOp::PARAM:
+        if (!uop->IsVariable()) return memory_.AddParameter(uop);
+        values_[uop] = {{}, {{memory_.Variable(uop)}}};
         return;
-      case Op::BUFFER:
-        if (uop->addrspace() == AddrSpace::kLocal) {
-          memory_.AddArray(uop);
-        } else {
-          memory_.AddRegisters(uop);
-        }
-        return;
-      case Op::SPECIAL:
+      case KernelOp::BUFFER:
+        return uop->addrspace() == AddrSpace::kLocal ? memory_.AddArray(uop) : memory_.AddRegisters(uop);
+      case KernelOp::SPECIAL:
         values_[uop] = {{}, {{abi_.Coordinate(builder_, uop->arg_as<TextArg>().text), true, 0}}};
         return;
-      case Op::STACK: return EmitStack(uop);
-      case Op::EXPAND:
-      case Op::RESHAPE: return EmitReshape(uop);
-      case Op::PERMUTE: values_[uop] = Turned(builder_, At(uop->src(0)), uop->shape()); return;
-      case Op::SHRINK:
-      case Op::PAD: return EmitMove(uop);
-      case Op::BITCAST: return EmitBitcasts(uop);
-      case Op::WMMA:
+      case KernelOp::STACK: return EmitStack(uop);
+      case KernelOp::EXPAND:
+      case KernelOp::RESHAPE: return EmitReshape(uop);
+      case KernelOp::PERMUTE: values_[uop] = Transposed(builder_, At(uop->src(0)), uop->shape()); return;
+      case KernelOp::SHRINK:
+      case KernelOp::PAD: return EmitMove(uop);
+      case KernelOp::BITCAST: return EmitBitcasts(uop);
+      case KernelOp::WMMA:
         if (const auto product = GroupProductOf(uop)) return EmitGroupProduct(uop, *product);
         return EmitDots(uop);
-      case Op::RANGE:
-        if (const auto loads = ahead_.before.find(uop); loads != ahead_.before.end()) {
-          for (const UOp* load : loads->second) EmitAhead(load);
+      case KernelOp::RANGE:
+        if (const auto loads = prefetches_.before.find(uop); loads != prefetches_.before.end()) {
+          for (const UOp* load : loads->second) EmitPrefetch(load);
         }
         return OpenLoop(uop);
-      case Op::END:
+      case KernelOp::END:
         for (size_t k = uop->src().size(); k-- > 1;) CloseLoop(uop->src(k));
         return;
-      case Op::LOAD: return EmitLoad(uop);
-      case Op::STORE: return EmitStore(uop);
-      case Op::REDUCE: return EmitReduce(uop);
-      case Op::AFTER:
-      case Op::INDEX: return;  // read where they are used
-      default: KILN_CHECK(false);
+      case KernelOp::LOAD: return EmitLoad(uop);
+      case KernelOp::STORE: return EmitStore(uop);
+      case KernelOp::REDUCE: return EmitReduce(uop);
+      case KernelOp::AFTER:
+      case KernelOp::INDEX:
+        return;  // read where they are used
+      // In no linear kernel (kLinearSpec); LINEAR is the list itself.
+      case KernelOp::FLIP:
+      case KernelOp::REPLICATED:
+      case KernelOp::GROUP:
+      case KernelOp::SINK:
+      case KernelOp::LINEAR: break;
     }
+    KILN_CHECK(false);
   }
 
   // -- Loops. The test stands at the end, and at the beginning too where there may
-  // be no turn: for a thread's share, and for a bound that may be 0.
+  // be no iteration: for a thread's share, and for a bound that may be 0.
 
   void OpenLoop(UOp* range) {
     llvm::LLVMContext& context = builder_.getContext();
@@ -135,20 +134,20 @@ class KernelEmitter {
       builder_.CreateBr(body);
     }
     builder_.SetInsertPoint(body);
-    llvm::PHINode* turn = builder_.CreatePHI(builder_.getInt64Ty(), 2, "i");
-    turn->addIncoming(begin, before);
-    loops_[range] = {body, turn, end, exit};
+    llvm::PHINode* iteration = builder_.CreatePHI(builder_.getInt64Ty(), 2, "i");
+    iteration->addIncoming(begin, before);
+    loops_[range] = {body, iteration, end, exit};
     innermost_ = range;
-    values_[range] = {{}, {{turn, true, 0}}};
+    values_[range] = {{}, {{iteration, true, 0}}};
   }
 
   void CloseLoop(const UOp* range) {
     const Loop& loop = loops_.at(range);
-    llvm::Value* next = builder_.CreateAdd(loop.turn, builder_.getInt64(1), "", true, true);
-    loop.turn->addIncoming(next, builder_.GetInsertBlock());
+    llvm::Value* next = builder_.CreateAdd(loop.iteration, builder_.getInt64(1), "", true, true);
+    loop.iteration->addIncoming(next, builder_.GetInsertBlock());
     llvm::BranchInst* again = builder_.CreateCondBr(builder_.CreateICmpSLT(next, loop.end), loop.body, loop.exit);
     if (range == innermost_ && again->getParent() == loop.body && abi_.VectorAlignment() > 1)
-      SayTurnsAtOnce(range, again);
+      RequestUnroll(range, again);
     innermost_ = nullptr;
     builder_.SetInsertPoint(loop.exit);
   }
@@ -307,7 +306,7 @@ class KernelEmitter {
   }
 
   // Asks for what `load` will read.
-  void EmitAhead(const UOp* load) {
+  void EmitPrefetch(const UOp* load) {
     const UOp* source = load->src(0);
     const Value& index = At(source->src(1));
     const int64_t lanes = LanesOf(load->shape());
@@ -344,28 +343,28 @@ class KernelEmitter {
     const Shape& from = source.shape;
     const Shape& to = uop->shape();
     // First rows onto rows, whole vectors at a time; then within each vector.
-    std::vector<llvm::Value*> folded(static_cast<size_t>(RowsOf(to)), nullptr);
+    std::vector<llvm::Value*> rows(static_cast<size_t>(RowsOf(to)), nullptr);
     for (int64_t row = 0; row < RowsOf(from); ++row) {
       const size_t into = BroadcastRow(to, from, static_cast<size_t>(row));
       llvm::Value* value = Materialize(builder_, source.elements[static_cast<size_t>(row)], LanesOf(from));
-      folded[into] = folded[into] == nullptr ? value : EmitFold(builder_, reduce.op, uop->dtype(), folded[into], value);
+      rows[into] = rows[into] == nullptr ? value : EmitReduceOp(builder_, reduce.op, uop->dtype(), rows[into], value);
     }
     Value result{to, {}};
-    for (llvm::Value* value : folded) {
+    for (llvm::Value* row : rows) {
       result.elements.push_back(
-          {LanesOf(to) == LanesOf(from) ? value : FoldLanes(builder_, reduce.op, uop->dtype(), value, LanesOf(from))});
+          {LanesOf(to) == LanesOf(from) ? row : ReduceLanes(builder_, reduce.op, uop->dtype(), row, LanesOf(from))});
     }
     values_[uop] = std::move(result);
   }
 
   void EmitReduceOverItems(UOp* uop) {
-    if (!group_fold_.has_value()) group_fold_.emplace(builder_, abi_, abi_.Items(linear_), group_.folds);
+    if (!group_reduce_.has_value()) group_reduce_.emplace(builder_, abi_, abi_.Items(linear_), group_.reduction);
     const int64_t lanes = LanesOf(uop->shape());
     std::vector<llvm::Value*> rows;
     for (int64_t row = 0; row < RowsOf(uop->shape()); ++row)
       rows.push_back(memory_.ToMemory(Operand(uop->src(0), uop->shape(), static_cast<size_t>(row)), uop->dtype()));
     Value result{uop->shape(), {}};
-    for (llvm::Value* row : group_fold_->FoldRows(uop, rows, lanes))
+    for (llvm::Value* row : group_reduce_->ReduceRows(uop, rows, lanes))
       result.elements.push_back({memory_.FromMemory(row, uop->dtype())});
     values_[uop] = std::move(result);
   }
@@ -374,12 +373,12 @@ class KernelEmitter {
   llvm::IRBuilder<> builder_;
   const KernelAbi& abi_;
   MemoryEmitter memory_;
-  LoadsAhead ahead_;
+  Prefetches prefetches_;
   const uint64_t alignment_;
   const GroupMemory group_;
   const UOp* linear_ = nullptr;
   const UOp* innermost_ = nullptr;  // the loop that was opened last, if nothing was closed since
-  std::optional<GroupFold> group_fold_;
+  std::optional<GroupReduce> group_reduce_;
   absl::flat_hash_map<const UOp*, Value> values_;
   absl::flat_hash_map<const UOp*, Loop> loops_;
 };

@@ -19,7 +19,7 @@ struct EmitOptions {
   absl::flat_hash_set<const UOp*> streamed;
 };
 
-// Adds to `module` a function, as the ABI declares it, that runs a share of the turns of
+// Adds to `module` a function, as the ABI declares it, that runs a share of the iterations of
 // the kernel's THREAD range (all of the kernel if it has none). `linear` is the LINEAR of
 // a kernel (kernel/linearize.h).
 llvm::Function* EmitKernel(llvm::Module& module, const UOp* linear, const std::string& symbol,

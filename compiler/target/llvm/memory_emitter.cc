@@ -4,9 +4,9 @@
 #include <bit>
 
 #include "base/check.h"
-#include "compiler/target/llvm/emit_alu.h"
 #include "compiler/target/llvm/streamed_stores.h"
-#include "compiler/target/llvm/strided_load.h"
+#include "compiler/target/llvm/values/emit_alu.h"
+#include "compiler/target/llvm/values/strided_load.h"
 #include "llvm/Analysis/ValueTracking.h"
 #include "llvm/Analysis/VectorUtils.h"
 #include "llvm/IR/Constants.h"

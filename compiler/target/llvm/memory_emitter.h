@@ -11,7 +11,7 @@
 #include "absl/container/flat_hash_set.h"
 #include "compiler/target/llvm/array_guard.h"
 #include "compiler/target/llvm/kernel_abi.h"
-#include "compiler/target/llvm/values.h"
+#include "compiler/target/llvm/values/values.h"
 
 namespace kiln::compiler {
 

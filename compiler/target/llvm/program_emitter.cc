@@ -9,9 +9,9 @@
 #include "base/error.h"
 #include "compiler/target/llvm/aligned_way.h"
 #include "compiler/target/llvm/custom_code.h"
-#include "compiler/target/llvm/emit_alu.h"
 #include "compiler/target/llvm/memory_emitter.h"
-#include "compiler/target/llvm/values.h"
+#include "compiler/target/llvm/values/emit_alu.h"
+#include "compiler/target/llvm/values/values.h"
 #include "llvm/IR/Intrinsics.h"
 
 namespace kiln::compiler {
@@ -51,47 +51,61 @@ class ProgramEmitter {
   struct Scope {
     llvm::BasicBlock* body;
     llvm::BasicBlock* exit;
-    llvm::PHINode* turn = nullptr;  // null: an IF
+    llvm::PHINode* iteration = nullptr;  // null: an IF
     llvm::Value* end = nullptr;
   };
 
   void Emit(UOp* uop) {
     if (IsElementwise(uop->op())) return EmitElementwise(uop);
-    switch (uop->op()) {
-      case Op::CONST:
+    switch (As<ProgramOp>(uop->op())) {
+      case ProgramOp::CONST:
         values_[uop] = {ConstantOf(builder_.getContext(), uop->dtype(), uop->arg_as<ConstArg>().bits)};
         return;
-      case Op::PARAM:
+      case ProgramOp::PARAM:
         if (uop->IsVariable()) {
           values_[uop] = {memory_.Variable(uop)};
         } else {
           memory_.AddParameter(uop);
         }
         return;
-      case Op::BUFFER: memory_.AddArray(uop); return;
-      case Op::SPECIAL: values_[uop] = {abi_.Coordinate(builder_, uop->arg_as<TextArg>().text), true, 0}; return;
-      case Op::BARRIER: abi_.Barrier(builder_); return;
-      case Op::STACK: return EmitStack(uop);
-      case Op::BITCAST: return EmitBits(uop);
-      case Op::INDEX: return EmitLane(uop);
-      case Op::RANGE: return OpenLoop(uop);
-      case Op::IF: return OpenIf(uop);
-      case Op::END:
-      case Op::ENDIF: return Close();
-      case Op::LOAD: return EmitLoad(uop);
-      case Op::STORE: return EmitStore(uop);
-      case Op::ATOMICADD: return EmitAtomicAdd(uop);
-      case Op::WMMA: {
+      case ProgramOp::BUFFER: memory_.AddArray(uop); return;
+      case ProgramOp::SPECIAL: values_[uop] = {abi_.Coordinate(builder_, uop->arg_as<TextArg>().text), true, 0}; return;
+      case ProgramOp::BARRIER: abi_.Barrier(builder_); return;
+      case ProgramOp::STACK: return EmitStack(uop);
+      case ProgramOp::BITCAST: return EmitBits(uop);
+      case ProgramOp::INDEX: return EmitLane(uop);
+      case ProgramOp::RANGE: return OpenLoop(uop);
+      case ProgramOp::IF: return OpenIf(uop);
+      case ProgramOp::END:
+      case ProgramOp::ENDIF: return Close();
+      case ProgramOp::LOAD: return EmitLoad(uop);
+      case ProgramOp::STORE: return EmitStore(uop);
+      case ProgramOp::ATOMICADD: return EmitAtomicAdd(uop);
+      case ProgramOp::WMMA: {
         const auto operand = [&](size_t i) { return Vector(uop->src(i), LanesOf(uop->src(i)->shape())); };
         values_[uop] = {abi_.Wmma(builder_, uop->arg_as<WmmaArg>(), operand(0), operand(1), operand(2))};
         return;
       }
-      case Op::AFTER: values_[uop] = Element(values_.at(uop->src(0))); return;
-      default: KILN_CHECK(false);
+      case ProgramOp::AFTER: values_[uop] = Element(values_.at(uop->src(0))); return;
+      // In no program as it is listed for this emitter.
+      case ProgramOp::PERMUTE:
+      case ProgramOp::FLIP:
+      case ProgramOp::RESHAPE:
+      case ProgramOp::EXPAND:
+      case ProgramOp::PAD:
+      case ProgramOp::SHRINK:
+      case ProgramOp::REPLICATED:
+      case ProgramOp::REDUCE:
+      case ProgramOp::GROUP:
+      case ProgramOp::SINK:
+      case ProgramOp::LINEAR:
+      case ProgramOp::CUSTOM:
+      case ProgramOp::CUSTOMI: break;
     }
+    KILN_CHECK(false);
   }
 
-  // -- Control. A loop may have no turn at all.
+  // -- Control. A loop may have no iteration at all.
 
   llvm::BasicBlock* NewBlock(const char* name) {
     return llvm::BasicBlock::Create(builder_.getContext(), name, function_);
@@ -111,11 +125,11 @@ class ProgramEmitter {
     llvm::BasicBlock* before = builder_.GetInsertBlock();
     builder_.CreateCondBr(builder_.CreateICmpSLT(begin, end), scope.body, scope.exit);
     builder_.SetInsertPoint(scope.body);
-    scope.turn = builder_.CreatePHI(builder_.getInt64Ty(), 2, "i");
-    scope.turn->addIncoming(begin, before);
+    scope.iteration = builder_.CreatePHI(builder_.getInt64Ty(), 2, "i");
+    scope.iteration->addIncoming(begin, before);
     scope.end = end;
     scopes_.push_back(scope);
-    values_[range] = {scope.turn, true, 0};
+    values_[range] = {scope.iteration, true, 0};
   }
 
   void OpenIf(UOp* uop) {
@@ -128,11 +142,11 @@ class ProgramEmitter {
   void Close() {
     const Scope scope = scopes_.back();
     scopes_.pop_back();
-    if (scope.turn == nullptr) {
+    if (scope.iteration == nullptr) {
       builder_.CreateBr(scope.exit);
     } else {
-      llvm::Value* next = builder_.CreateAdd(scope.turn, builder_.getInt64(1), "", true, true);
-      scope.turn->addIncoming(next, builder_.GetInsertBlock());
+      llvm::Value* next = builder_.CreateAdd(scope.iteration, builder_.getInt64(1), "", true, true);
+      scope.iteration->addIncoming(next, builder_.GetInsertBlock());
       builder_.CreateCondBr(builder_.CreateICmpSLT(next, scope.end), scope.body, scope.exit);
     }
     builder_.SetInsertPoint(scope.exit);

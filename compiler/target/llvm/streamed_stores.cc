@@ -3,7 +3,7 @@
 #include <set>
 
 #include "compiler/target/llvm/kernel_emitter.h"
-#include "compiler/target/llvm/values.h"
+#include "compiler/target/llvm/values/values.h"
 #include "llvm/IR/IRBuilder.h"
 #include "llvm/TargetParser/Triple.h"
 

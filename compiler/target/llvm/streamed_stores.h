@@ -2,7 +2,7 @@
 //
 // A store to a line that is in no cache reads the line first, and what is written pushes out
 // what others would have found. Of a result far beyond the last-level cache neither is of use:
-// whoever reads it next finds nothing of it there anyway. Whole lines that a processor is told
+// its next reader finds nothing of it there anyway. Whole lines that a processor is told
 // not to keep (non-temporal stores) go to memory once.
 #ifndef KILN_COMPILER_TARGET_LLVM_STREAMED_STORES_H_
 #define KILN_COMPILER_TARGET_LLVM_STREAMED_STORES_H_

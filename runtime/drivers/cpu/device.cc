@@ -87,10 +87,10 @@ absl::StatusOr<std::unique_ptr<hal::Device>> CreateDevice(DeviceOptions options)
 absl::StatusOr<std::vector<std::unique_ptr<hal::Device>>> CreateDevices(uint32_t count, DeviceOptions options) {
   // More loops at once than this have their submitter alone; a worker that looks
   // for work walks over all of them.
-  constexpr uint32_t kMostLoops = 16;
+  constexpr uint32_t kMaxLoops = 16;
   WorkerPool::Options pool;
   pool.threads = options.threads;
-  pool.loops = std::clamp(count, 1u, kMostLoops);
+  pool.loops = std::clamp(count, 1u, kMaxLoops);
   options.pool = std::make_shared<WorkerPool>(pool);
   if (options.memory_limit_bytes == 0) options.memory_limit_bytes = DefaultMemoryLimit();
   options.memory_limit_bytes = std::max<uint64_t>(options.memory_limit_bytes / count, 1);

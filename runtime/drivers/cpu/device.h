@@ -42,7 +42,7 @@ absl::StatusOr<std::unique_ptr<hal::Device>> CreateDevice(DeviceOptions options)
 // `count` devices "CPU:0", "CPU:1", … that share this machine's cores by one pool
 // of `options.threads`, and its memory in equal parts: the limits of `options`, or
 // their defaults, are those of all together. `options.name` and `.pool` are not
-// looked at. Which cores there are is the affinity mask's affair (taskset, cpuset,
+// looked at. The affinity mask says which cores there are (taskset, cpuset,
 // Slurm).
 absl::StatusOr<std::vector<std::unique_ptr<hal::Device>>> CreateDevices(uint32_t count, DeviceOptions options);
 

@@ -29,7 +29,7 @@ inline void Pause() {
 
 // How many helpers all loops may have together, so that no submitter is without
 // a core.
-inline uint32_t MostHelpers(uint32_t threads, uint32_t active) { return threads > active ? threads - active : 0; }
+inline uint32_t MaxHelpers(uint32_t threads, uint32_t active) { return threads > active ? threads - active : 0; }
 
 }  // namespace
 
@@ -84,7 +84,7 @@ void WorkerPool::RunShared(Loop& loop, int64_t iterations, int64_t grain, Body b
   loop.state.store(number << kLoopShift | kOpen, std::memory_order_release);
   const uint32_t active = active_.fetch_add(1, std::memory_order_acq_rel) + 1;
   if (active == 1) KeepOff();
-  if (MostHelpers(threads(), active) > 0) WakeWorkers();
+  if (MaxHelpers(threads(), active) > 0) WakeWorkers();
 
   while (RunChunk(loop)) {
   }
@@ -115,9 +115,9 @@ bool WorkerPool::RunChunk(Loop& loop) {
 bool WorkerPool::TooMany(const Loop& loop) const {
   if (options_.loops == 1) return false;
   const uint32_t active = std::max(active_.load(std::memory_order_acquire), 1u);
-  const uint32_t most = MostHelpers(threads(), active);
-  const uint32_t share = (most + active - 1) / active;
-  return helpers_.load(std::memory_order_relaxed) > most ||
+  const uint32_t max_helpers = MaxHelpers(threads(), active);
+  const uint32_t share = (max_helpers + active - 1) / active;
+  return helpers_.load(std::memory_order_relaxed) > max_helpers ||
          (loop.state.load(std::memory_order_relaxed) & kInside) > share;
 }
 
@@ -127,9 +127,9 @@ WorkerPool::Loop* WorkerPool::Join(const std::vector<uint64_t>& finished) {
     uint64_t state = loop.state.load(std::memory_order_acquire);
     while ((state & kOpen) != 0 && (state >> kLoopShift) != finished[i]) {
       const uint32_t active = std::max(active_.load(std::memory_order_acquire), 1u);
-      const uint32_t most = MostHelpers(threads(), active);
-      if (helpers_.load(std::memory_order_relaxed) >= most) return nullptr;
-      if ((state & kInside) >= (most + active - 1) / active) break;
+      const uint32_t max_helpers = MaxHelpers(threads(), active);
+      if (helpers_.load(std::memory_order_relaxed) >= max_helpers) return nullptr;
+      if ((state & kInside) >= (max_helpers + active - 1) / active) break;
       if (!loop.state.compare_exchange_weak(state, state + 1, std::memory_order_acq_rel)) continue;
       helpers_.fetch_add(1, std::memory_order_relaxed);
       return &loop;

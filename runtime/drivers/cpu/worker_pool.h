@@ -4,7 +4,7 @@
 // one works on it too, so a pool of one thread has no worker at all. Iterations
 // are handed out in chunks by one atomic counter. A worker that wakes late does
 // no harm: the loop ends when its iterations are done and the workers that
-// joined have left, and nobody can join after that.
+// joined have left, and none can join after that.
 //
 // Several devices may share a pool, and then their loops run at once: each has
 // its submitting thread, and the workers are shared out evenly among them. There
@@ -70,7 +70,7 @@ class WorkerPool {
   using Body = void (*)(const void* fn, int64_t begin, int64_t end);
 
   // A place for a loop. The plain fields are written while `state` is closed and
-  // nobody is inside.
+  // no worker is inside.
   struct Loop {
     Body body = nullptr;
     const void* fn = nullptr;

@@ -124,8 +124,8 @@ TEST(WorkerPool, WorkersAreKeptOffTheSubmittersCore) {
   cpu_set_t all;
   ASSERT_EQ(sched_getaffinity(0, sizeof(all), &all), 0);
   WorkerPool pool({.threads = 2});
-  for (int turn = 0; turn < 4; ++turn) {
-    const uint32_t core = cores[turn % 2];
+  for (int iteration = 0; iteration < 4; ++iteration) {
+    const uint32_t core = cores[iteration % 2];
     cpu_set_t one;
     CPU_ZERO(&one);
     CPU_SET(core, &one);

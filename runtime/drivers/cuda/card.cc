@@ -135,11 +135,11 @@ class CudaCard final : public gpu::LibraryCard {
 
   absl::Status FindLimits() {
     for (int axis = 0; axis < 3; ++axis) {
-      KILN_ASSIGN_OR_RETURN(facts_.most_items[axis], Attribute(kMaxBlockDimX + axis));
-      KILN_ASSIGN_OR_RETURN(facts_.most_groups[axis], Attribute(kMaxGridDimX + axis));
+      KILN_ASSIGN_OR_RETURN(facts_.max_items[axis], Attribute(kMaxBlockDimX + axis));
+      KILN_ASSIGN_OR_RETURN(facts_.max_groups[axis], Attribute(kMaxGridDimX + axis));
     }
-    KILN_ASSIGN_OR_RETURN(facts_.most_items_of_group, Attribute(kMaxThreadsPerBlock));
-    KILN_ASSIGN_OR_RETURN(facts_.most_shared_bytes, Attribute(kMaxSharedOptIn));
+    KILN_ASSIGN_OR_RETURN(facts_.max_items_of_group, Attribute(kMaxThreadsPerBlock));
+    KILN_ASSIGN_OR_RETURN(facts_.max_shared_bytes, Attribute(kMaxSharedOptIn));
     KILN_ASSIGN_OR_RETURN(const int cores, Attribute(kMultiprocessors));
     KILN_ASSIGN_OR_RETURN(const int lanes, Attribute(kWarpSize));
     KILN_ASSIGN_OR_RETURN(const int l1_bytes, Attribute(kMaxSharedPerMultiprocessor));
@@ -148,7 +148,7 @@ class CudaCard final : public gpu::LibraryCard {
     tuning.set_vector_bytes(16);  // of one item's load
     tuning.set_cores(static_cast<uint32_t>(cores));
     tuning.set_lanes(static_cast<uint32_t>(lanes));
-    tuning.set_shared_bytes(facts_.most_shared_bytes);
+    tuning.set_shared_bytes(facts_.max_shared_bytes);
     tuning.set_l1_bytes(static_cast<uint64_t>(l1_bytes));
     tuning.set_l2_bytes(static_cast<uint64_t>(l2_bytes));
     return absl::OkStatus();

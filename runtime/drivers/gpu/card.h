@@ -39,15 +39,15 @@ struct CardFacts {
   v1::Target target;
   uint64_t memory_bytes = 0;
   // Limits of a launch. Shared memory: of one group, as much as a kernel may ask for.
-  std::array<uint64_t, 3> most_groups = {};
-  std::array<uint64_t, 3> most_items = {};
-  uint64_t most_items_of_group = 0;
-  uint64_t most_items_along = ~uint64_t{0};  // an axis, of all groups
-  uint64_t most_shared_bytes = 0;
+  std::array<uint64_t, 3> max_groups = {};
+  std::array<uint64_t, 3> max_items = {};
+  uint64_t max_items_of_group = 0;
+  uint64_t max_items_along = ~uint64_t{0};  // an axis, of all groups
+  uint64_t max_shared_bytes = 0;
 };
 
 struct FunctionFacts {
-  uint64_t most_items = 0;  // of a group: its registers may leave room for fewer than the card takes
+  uint64_t max_items = 0;  // of a group: its registers may leave room for fewer than the card takes
   uint64_t static_shared_bytes = 0;
   uint64_t registers = 0;
 };
@@ -130,7 +130,7 @@ class Card {
   // `parameters`: where each of the kernel's parameters is; they are read during the call.
   virtual absl::Status Launch(Stream stream, Function function, const LaunchShape& shape, void** parameters) = 0;
 
-  // What `launches` asks `stream` for is not done but becomes a graph. Nobody else may use the
+  // What `launches` asks `stream` for is not done but becomes a graph. No other thread may use the
   // stream meanwhile.
   virtual absl::StatusOr<Graph> Capture(Stream stream, absl::FunctionRef<absl::Status()> launches) = 0;
   virtual absl::Status LaunchGraph(Stream stream, Graph graph) = 0;
@@ -144,7 +144,7 @@ class Card {
   // Lets launches have so much shared memory beside what the code declares itself.
   virtual absl::Status AllowShared(Function function, uint64_t dynamic_bytes) = 0;
 
-  // Empty, or why the card, or its driver, has no tensor maps: who asks for one is refused.
+  // Empty, or why the card, or its driver, has no tensor maps: requests for one are refused.
   virtual std::string WhyNoTensorMaps() const { return "there is no copy engine that uses them"; }
   virtual absl::Status Encode(const TensorMap& map, EncodedTensorMap& encoded);
 
@@ -156,7 +156,7 @@ class Card {
   // that others are given: the card is lost.
   absl::Status Waited(absl::Status status);
 
-  CardFacts facts_;  // filled in by who makes it
+  CardFacts facts_;  // filled in by the maker
 
  private:
   absl::Status Lose(absl::string_view message);

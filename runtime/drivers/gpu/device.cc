@@ -85,14 +85,14 @@ class GpuDevice final : public hal::Device {
     return status;
   }
 
-  // Before anybody else has either.
+  // Before other code has either.
   void Connect(GpuDevice& other) {
     const absl::StatusOr<bool> reached = card_->ReachPeer(*other.card_);
     // What stands in the way is for the vendor's tools to say; copies go by the host then.
     if (reached.ok() && *reached) peers_.push_back(&other);
   }
 
-  // Before anybody else has it.
+  // Before other code has it.
   void Join(std::shared_ptr<Nccl> nccl) {
     nccl_ = std::move(nccl);
     nccl_->Add(this, card_.get(), stream_.get());

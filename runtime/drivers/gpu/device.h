@@ -1,4 +1,4 @@
-// A GPU as a device, whoever made it.
+// A GPU as a device, of any vendor.
 #ifndef KILN_RUNTIME_DRIVERS_GPU_DEVICE_H_
 #define KILN_RUNTIME_DRIVERS_GPU_DEVICE_H_
 

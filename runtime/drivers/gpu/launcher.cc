@@ -16,9 +16,10 @@ constexpr size_t kAhead = 64;
 
 Launcher::Launcher(LaunchPlace* place, std::vector<Kernel*> kernels)
     : place_(place), kernels_(std::move(kernels)), replay_(place->card) {
-  size_t most = 0;
-  for (const Kernel* kernel : kernels_) most = std::max(most, kernel->operands + kernel->tensor_maps.size());
-  parameters_.resize(most);
+  size_t max_parameters = 0;
+  for (const Kernel* kernel : kernels_)
+    max_parameters = std::max(max_parameters, kernel->operands + kernel->tensor_maps.size());
+  parameters_.resize(max_parameters);
 }
 
 absl::Status Launcher::LaunchAll(absl::Span<const hal::LaunchStep> steps, void* const* operands,

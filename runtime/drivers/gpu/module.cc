@@ -84,12 +84,12 @@ absl::StatusOr<LaunchShape> ShapeOf(const v1::Kernel& kernel) {
   return shape;
 }
 
-absl::Status CheckLimit(const v1::Kernel& kernel, absl::string_view what, uint64_t wanted, uint64_t most,
+absl::Status CheckLimit(const v1::Kernel& kernel, absl::string_view what, uint64_t wanted, uint64_t limit_value,
                         const Card& card) {
-  if (wanted <= most) return absl::OkStatus();
-  return TooLarge(what, most, wanted,
+  if (wanted <= limit_value) return absl::OkStatus();
+  return TooLarge(what, limit_value, wanted,
                   absl::StrCat("kernel ", kernel.symbol(), " (", kernel.name(), ") needs ", wanted, " ", what, "; ",
-                               card.facts().name, ", ", card.facts().product, ", has ", most));
+                               card.facts().name, ", ", card.facts().product, ", has ", limit_value));
 }
 
 absl::Status CheckLaunch(const v1::Kernel& kernel, const LaunchShape& shape, const FunctionFacts& function,
@@ -98,21 +98,21 @@ absl::Status CheckLaunch(const v1::Kernel& kernel, const LaunchShape& shape, con
   uint64_t items = 1;
   for (int axis = 0; axis < 3; ++axis) {
     const std::string along = absl::StrCat(" along ", std::string(1, static_cast<char>('x' + axis)));
-    KILN_RETURN_IF_ERROR(CheckLimit(kernel, "groups" + along, shape.groups[axis], facts.most_groups[axis], card));
-    KILN_RETURN_IF_ERROR(CheckLimit(kernel, "items" + along, shape.items[axis], facts.most_items[axis], card));
+    KILN_RETURN_IF_ERROR(CheckLimit(kernel, "groups" + along, shape.groups[axis], facts.max_groups[axis], card));
+    KILN_RETURN_IF_ERROR(CheckLimit(kernel, "items" + along, shape.items[axis], facts.max_items[axis], card));
     KILN_RETURN_IF_ERROR(CheckLimit(kernel, "items of all groups" + along,
-                                    uint64_t{shape.groups[axis]} * shape.items[axis], facts.most_items_along, card));
+                                    uint64_t{shape.groups[axis]} * shape.items[axis], facts.max_items_along, card));
     items *= shape.items[axis];
   }
-  KILN_RETURN_IF_ERROR(CheckLimit(kernel, "items of a group", items, facts.most_items_of_group, card));
+  KILN_RETURN_IF_ERROR(CheckLimit(kernel, "items of a group", items, facts.max_items_of_group, card));
   KILN_RETURN_IF_ERROR(CheckLimit(kernel, "shared bytes of a group",
-                                  function.static_shared_bytes + shape.dynamic_shared_bytes, facts.most_shared_bytes,
+                                  function.static_shared_bytes + shape.dynamic_shared_bytes, facts.max_shared_bytes,
                                   card));
-  if (items <= function.most_items) return absl::OkStatus();
+  if (items <= function.max_items) return absl::OkStatus();
   return TooLarge(
-      "items of a group", function.most_items, items,
+      "items of a group", function.max_items, items,
       absl::StrCat("kernel ", kernel.symbol(), " (", kernel.name(), ") runs in groups of ", items, " items; with its ",
-                   function.registers, " registers an item, ", facts.name, " has room for ", function.most_items));
+                   function.registers, " registers an item, ", facts.name, " has room for ", function.max_items));
 }
 
 absl::StatusOr<Kernel> FindKernel(const v1::Kernel& kernel, Image image, uint32_t operands, Card* card) {

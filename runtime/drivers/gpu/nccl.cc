@@ -19,12 +19,12 @@ using collective::ReduceOp;
 using collective::VendorWork;
 
 // Communicators take memory of the cards; callers take turns with a few sets of devices at most.
-constexpr size_t kMostTeams = 8;
-constexpr size_t kMostHopeless = 64;
+constexpr size_t kMaxTeams = 8;
+constexpr size_t kMaxHopeless = 64;
 
 // What is sent at least, of a link that is slow: a collective may take so much longer than it
-// would wait for somebody.
-constexpr double kLeastBytesPerSecond = 100e6;
+// would wait for a participant.
+constexpr double kMinBytesPerSecond = 100e6;
 
 // Of the library's enumerations.
 constexpr int kNoType = -1, kBytes = 1;
@@ -128,18 +128,18 @@ absl::Status Nccl::Prepare(const std::vector<hal::Device*>& devices) {
                              static_cast<const int*>(numbers.data()));
   absl::MutexLock lock(&mutex_);
   if (!status.ok()) {
-    if (hopeless_.size() >= kMostHopeless) hopeless_.clear();
+    if (hopeless_.size() >= kMaxHopeless) hopeless_.clear();
     return hopeless_[wanted] = std::move(status);
   }
   teams_.push_front(std::move(team));
-  while (teams_.size() > kMostTeams) {
+  while (teams_.size() > kMaxTeams) {
     Destroy(teams_.back(), /*abort=*/false);
     teams_.pop_back();
   }
   return absl::OkStatus();
 }
 
-absl::Status Nccl::Run(const VendorWork& work, absl::Duration patience) {
+absl::Status Nccl::Run(const VendorWork& work, absl::Duration timeout) {
   if (work.job.count == 0) return absl::OkStatus();
   const Devices wanted(work.devices.begin(), work.devices.end());
   std::vector<Member*> members;
@@ -157,7 +157,7 @@ absl::Status Nccl::Run(const VendorWork& work, absl::Duration patience) {
   for (const Member* member : members) {
     if (status.ok()) status = member->card->Record(member->done.get(), member->stream);
   }
-  if (status.ok()) status = Await(work, team, members, patience);
+  if (status.ok()) status = Await(work, team, members, timeout);
   if (status.ok()) {
     absl::MutexLock lock(&mutex_);
     teams_.splice(teams_.begin(), mine);
@@ -260,10 +260,10 @@ absl::Status Nccl::AskOne(const VendorWork& work, uint32_t rank, void* communica
 }
 
 absl::Status Nccl::Await(const VendorWork& work, const Team& team, const std::vector<Member*>& members,
-                         absl::Duration patience) {
+                         absl::Duration timeout) {
   const absl::Time begin = absl::Now();
   const double bytes = static_cast<double>(work.job.count * work.job.item_bytes);
-  const absl::Duration most = patience + absl::Seconds(bytes / kLeastBytesPerSecond);
+  const absl::Duration max_wait = timeout + absl::Seconds(bytes / kMinBytesPerSecond);
   for (size_t rank = 0; rank < members.size();) {
     KILN_ASSIGN_OR_RETURN(const bool happened, members[rank]->card->Happened(members[rank]->done.get()));
     if (happened) {
@@ -276,15 +276,15 @@ absl::Status Nccl::Await(const VendorWork& work, const Team& team, const std::ve
       if (code != 0) return Failed("a collective under way", code, communicator);
     }
     const absl::Duration waited = absl::Now() - begin;
-    if (waited > most) {
+    if (waited > max_wait) {
       v1::ErrorDetail detail;
       detail.set_code(v1::PARTICIPANT_MISSING);
       detail.set_field(members[rank]->card->facts().name);
       detail.set_limit("milliseconds to wait for a participant");
-      detail.set_limit_value(static_cast<uint64_t>(absl::ToInt64Milliseconds(most)));
+      detail.set_limit_value(static_cast<uint64_t>(absl::ToInt64Milliseconds(max_wait)));
       return MakeError(std::move(detail), absl::StrCat(name_, ": ", members[rank]->card->facts().name,
                                                        " was not done with a collective within ",
-                                                       absl::FormatDuration(most), "; the outputs are anything"));
+                                                       absl::FormatDuration(max_wait), "; the outputs are anything"));
     }
     // Short ones are not slept over, and for long ones nobody burns a core.
     if (waited > absl::Microseconds(100)) absl::SleepFor(std::min(waited / 8, absl::Milliseconds(2)));

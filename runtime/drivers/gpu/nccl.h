@@ -56,7 +56,7 @@ class Nccl final : public collective::Vendor {
   const char* name() const override { return name_; }
   bool Does(collective::Kind kind, collective::ReduceOp op, v1::DType dtype, bool in_rank_order) const override;
   absl::Status Prepare(const std::vector<hal::Device*>& devices) override;
-  absl::Status Run(const collective::VendorWork& work, absl::Duration patience) override;
+  absl::Status Run(const collective::VendorWork& work, absl::Duration timeout) override;
 
  private:
   using Devices = std::vector<const hal::Device*>;
@@ -78,7 +78,7 @@ class Nccl final : public collective::Vendor {
   absl::Status CopyOwn(const collective::VendorWork& work, const Member& root);
   // Until all are done.
   absl::Status Await(const collective::VendorWork& work, const Team& team, const std::vector<Member*>& members,
-                     absl::Duration patience);
+                     absl::Duration timeout);
   void Destroy(Team& team, bool abort);
 
   template <typename... Parameters, typename... Arguments>

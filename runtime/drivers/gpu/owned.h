@@ -1,4 +1,4 @@
-// What a card has made, given back when nobody needs it any more.
+// What a card has made, given back when it is not needed any more.
 #ifndef KILN_RUNTIME_DRIVERS_GPU_OWNED_H_
 #define KILN_RUNTIME_DRIVERS_GPU_OWNED_H_
 

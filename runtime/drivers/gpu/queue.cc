@@ -12,7 +12,7 @@ namespace {
 // Any: the queue has a thread of its own for all.
 constexpr uint64_t kEstimateNs = 1000;
 
-constexpr uint64_t kMostBounce = 16 << 20;
+constexpr uint64_t kMaxBounce = 16 << 20;
 
 Address AddressOf(const hal::BufferSlice& slice) { return reinterpret_cast<Address>(slice.device_data()); }
 
@@ -30,7 +30,7 @@ void GpuQueue::Copy(hal::BufferSlice from, hal::BufferSlice to, hal::DoneCallbac
 
 absl::Status GpuQueue::CopyNow(const hal::BufferSlice& from, const hal::BufferSlice& to) {
   Address bounce = 0;
-  const uint64_t bounce_bytes = std::min(from.bytes, kMostBounce);
+  const uint64_t bounce_bytes = std::min(from.bytes, kMaxBounce);
   if (Transfers::NeedsBounce(AddressOf(from), AddressOf(to), from.bytes)) {
     KILN_ASSIGN_OR_RETURN(void* const scratch, device_->Scratch(bounce_bytes));
     bounce = reinterpret_cast<Address>(scratch);

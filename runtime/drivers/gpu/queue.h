@@ -18,7 +18,7 @@ namespace kiln::runtime::gpu {
 
 class GpuQueue final : public hal::Queue {
  public:
-  // `device` is whose buffers transfers accept, and whose scratch memory they use.
+  // Transfers accept the buffers of `device` and use its scratch memory.
   GpuQueue(hal::Device* device, Card* card, Stream stream)
       : device_(device), transfers_(card, stream), order_(device, /*inline_limit_ns=*/0) {}
 

@@ -11,9 +11,9 @@ namespace {
 // Fewer launches are asked for one by one as fast.
 constexpr size_t kWorthIt = 3;
 // Callers take turns with a few sets of buffers at most.
-constexpr size_t kMostKnown = 8;
+constexpr size_t kMaxKnown = 8;
 // Graphs take memory of the card's that no allocator accounts for.
-constexpr size_t kMostLaunches = size_t{1} << 16;
+constexpr size_t kMaxLaunches = size_t{1} << 16;
 
 bool Same(const hal::LaunchStep& a, const hal::LaunchStep& b) {
   return a.kernel == b.kernel && a.first_operand == b.first_operand && a.operand_count == b.operand_count;
@@ -30,7 +30,7 @@ absl::Span<void* const> OperandsOf(absl::Span<const hal::LaunchStep> steps, void
 
 Replay::Known* Replay::Find(absl::Span<const hal::LaunchStep> steps, void* const* operands, size_t piece,
                             Stream stream) {
-  if (steps.size() < kWorthIt || steps.size() > kMostLaunches || broken_) return nullptr;
+  if (steps.size() < kWorthIt || steps.size() > kMaxLaunches || broken_) return nullptr;
   const absl::Span<void* const> all = OperandsOf(steps, operands);
   const auto found = std::find_if(known_.begin(), known_.end(), [&](const Known& known) {
     return known.piece == piece && known.operands.size() == all.size() &&
@@ -55,7 +55,7 @@ Replay::Known* Replay::Find(absl::Span<const hal::LaunchStep> steps, void* const
 }
 
 absl::Status Replay::MakeRoom(size_t launches, Stream stream) {
-  while (known_.size() == kMostKnown || launches_ + launches > kMostLaunches) {
+  while (known_.size() == kMaxKnown || launches_ + launches > kMaxLaunches) {
     if (known_.back().again) KILN_RETURN_IF_ERROR(card_->Finish(stream));  // they may still run
     launches_ -= known_.back().steps.size();
     known_.pop_back();

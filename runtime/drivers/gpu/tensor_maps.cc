@@ -12,7 +12,7 @@ namespace kiln::runtime::gpu {
 namespace {
 
 // Callers take turns with a few sets of buffers at most.
-constexpr size_t kMostKnown = 8;
+constexpr size_t kMaxKnown = 8;
 constexpr uint64_t kAlign = 16;  // of what the copy engine reads
 
 absl::Status Refused(const v1::Kernel& kernel, v1::ErrorCode code, absl::string_view why) {
@@ -47,7 +47,7 @@ absl::StatusOr<TensorMaps> TensorMaps::Of(const v1::Kernel& kernel, uint32_t ope
     std::copy(each.sizes().begin(), each.sizes().end(), map.tensor.sizes.begin());
     std::copy(each.strides_bytes().begin(), each.strides_bytes().end(), map.tensor.strides_bytes.begin());
     std::copy(each.box().begin(), each.box().end(), map.tensor.box.begin());
-    map.known.reserve(kMostKnown);
+    map.known.reserve(kMaxKnown);
     maps.maps_.push_back(std::move(map));
   }
   return maps;
@@ -70,11 +70,11 @@ absl::Status TensorMaps::Find(Card* card, void* const* operands, void** paramete
     known.address = map.tensor.address = operand + map.offset;
     KILN_RETURN_IF_ERROR(card->Encode(map.tensor, known.encoded));
     Known* place = nullptr;
-    if (map.known.size() < kMostKnown) {
+    if (map.known.size() < kMaxKnown) {
       place = &map.known.emplace_back();
     } else {
       place = &map.known[map.next];
-      map.next = (map.next + 1) % kMostKnown;
+      map.next = (map.next + 1) % kMaxKnown;
     }
     *place = known;
     parameter = place->encoded.bytes;

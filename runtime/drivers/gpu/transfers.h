@@ -54,7 +54,7 @@ class Transfers {
   absl::Status OutByPieces(Address from, char* to, uint64_t bytes);
   absl::Status StartInside(Address from, Address to, uint64_t bytes, Address bounce, uint64_t bounce_bytes);
   absl::Status StartFill(Address to, uint64_t bytes, absl::string_view pattern);
-  // Waits for the stream, whatever has happened: nobody may still use the pieces.
+  // Waits for the stream, whatever has happened, so that the pieces are not in use any more.
   absl::Status End(absl::Status status);
 
   Card* const card_;

@@ -22,9 +22,9 @@ using gpu::Address;
 constexpr const char* kArchitectures[] = {"gfx90a", "gfx942", "gfx1100", "gfx1200"};
 
 // Of all that there is code for.
-constexpr uint64_t kMostItems = 1024;
-constexpr std::array<uint64_t, 3> kMostGroups = {0x7fffffff, 65535, 65535};
-constexpr uint64_t kMostItemsAlong = 0xffffffff;  // a dispatch counts them in 32 bits
+constexpr uint64_t kMaxItems = 1024;
+constexpr std::array<uint64_t, 3> kMaxGroups = {0x7fffffff, 65535, 65535};
+constexpr uint64_t kMaxItemsAlong = 0xffffffff;  // a dispatch counts them in 32 bits
 
 class HipCard final : public gpu::LibraryCard {
  public:
@@ -82,11 +82,11 @@ class HipCard final : public gpu::LibraryCard {
                                                         ", for which Kiln makes no code: it does for ",
                                                         absl::StrJoin(kArchitectures, ", ")));
     }
-    facts_.most_items = {kMostItems, kMostItems, kMostItems};
-    facts_.most_groups = kMostGroups;
-    facts_.most_items_along = kMostItemsAlong;
-    facts_.most_items_of_group = kMostItems;
-    facts_.most_shared_bytes = node.shared_bytes;
+    facts_.max_items = {kMaxItems, kMaxItems, kMaxItems};
+    facts_.max_groups = kMaxGroups;
+    facts_.max_items_along = kMaxItemsAlong;
+    facts_.max_items_of_group = kMaxItems;
+    facts_.max_shared_bytes = node.shared_bytes;
     facts_.target.set_kind(v1::Target::AMDGPU);
     facts_.target.set_triple("amdgcn-amd-amdhsa");
     facts_.target.set_arch(node.arch);

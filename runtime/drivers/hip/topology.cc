@@ -11,7 +11,7 @@
 namespace kiln::runtime::hip {
 namespace {
 
-constexpr int kMostNodes = 1024, kMostCaches = 4096;
+constexpr int kMaxNodes = 1024, kMaxCaches = 4096;
 
 // Lines of a name and a number; nothing if there is no such file.
 std::map<std::string, uint64_t> ReadProperties(const std::string& path) {
@@ -24,13 +24,13 @@ std::map<std::string, uint64_t> ReadProperties(const std::string& path) {
 
 // The largest of the node's caches of that level.
 uint64_t CacheBytes(const std::string& node, uint64_t level) {
-  uint64_t most = 0;
-  for (int i = 0; i < kMostCaches; ++i) {
+  uint64_t max_found = 0;
+  for (int i = 0; i < kMaxCaches; ++i) {
     auto cache = ReadProperties(absl::StrCat(node, "/caches/", i, "/properties"));
     if (cache.empty()) break;
-    if (cache["level"] == level) most = std::max(most, cache["size"] << 10);  // the file has KiB
+    if (cache["level"] == level) max_found = std::max(max_found, cache["size"] << 10);  // the file has KiB
   }
-  return most;
+  return max_found;
 }
 
 }  // namespace
@@ -44,7 +44,7 @@ std::optional<Node> FindNode(const std::string& nodes, const std::string& place)
   unsigned domain = 0, bus = 0, slot = 0, function = 0;
   if (std::sscanf(place.c_str(), "%x:%x:%x.%x", &domain, &bus, &slot, &function) != 4) return std::nullopt;
   const uint64_t location = bus << 8 | slot << 3 | function;
-  for (int i = 0; i < kMostNodes; ++i) {
+  for (int i = 0; i < kMaxNodes; ++i) {
     const std::string folder = absl::StrCat(nodes, "/", i);
     auto properties = ReadProperties(folder + "/properties");
     if (properties.empty()) break;

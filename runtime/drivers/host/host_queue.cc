@@ -20,7 +20,7 @@ using hal::Work;
 
 // What even empty work is taken to cost, so that an endless stream of it cannot
 // keep a submitting thread.
-constexpr uint64_t kLeastNs = 500;
+constexpr uint64_t kMinNs = 500;
 
 // After work of this length the queue's own thread offers its core to whoever waits for
 // one: on few cores they would wait for the kernel's next tick, which is milliseconds.
@@ -48,7 +48,7 @@ HostQueue::~HostQueue() {
 }
 
 void HostQueue::Submit(Work* work, uint64_t estimate_ns) {
-  work->link.estimate_ns = std::max(estimate_ns, kLeastNs);
+  work->link.estimate_ns = std::max(estimate_ns, kMinNs);
   depth_.fetch_add(1, std::memory_order_relaxed);
   Work* head = inbox_.load(std::memory_order_relaxed);
   for (;;) {

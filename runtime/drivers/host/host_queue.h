@@ -3,8 +3,8 @@
 // At any time the queue has at most one owner: a thread that runs its work. A
 // submitter that finds it idle becomes the owner and, if the work is small, runs
 // it there and then, which saves the two thread switches that would cost more
-// than the work itself. Whoever submits meanwhile leaves the work in the inbox.
-// An owner that is not the queue's own thread does so much and no more: what is
+// than the work itself. Other submitters meanwhile leave their work in the inbox.
+// An owner that is not the queue's own thread does a bounded amount: what is
 // left over goes to that thread, ownership with it.
 #ifndef KILN_RUNTIME_DRIVERS_HOST_HOST_QUEUE_H_
 #define KILN_RUNTIME_DRIVERS_HOST_HOST_QUEUE_H_
@@ -22,7 +22,7 @@ namespace kiln::runtime::host {
 class HostQueue final : public hal::Queue {
  public:
   // Work of up to `inline_limit_ns`, alone or together, runs on a submitting
-  // thread. `device` is whose buffers transfers accept.
+  // thread. Transfers accept the buffers of `device`.
   HostQueue(const hal::Device* device, uint64_t inline_limit_ns);
   ~HostQueue() override;
 

@@ -19,8 +19,8 @@ TEST(MapPages, MemoryIsZeroAndMayBeWritten) {
 }
 
 TEST(MapPages, LargeMappingsBeginOnALargePage) {
-  for (int turn = 0; turn < 8; ++turn) {
-    const uint64_t bytes = kWorthLargePages + 4096 * static_cast<uint64_t>(turn);
+  for (int iteration = 0; iteration < 8; ++iteration) {
+    const uint64_t bytes = kWorthLargePages + 4096 * static_cast<uint64_t>(iteration);
     void* data = MapPages(bytes);
     ASSERT_NE(data, nullptr);
     EXPECT_EQ(reinterpret_cast<uintptr_t>(data) % kLargePage, 0u);

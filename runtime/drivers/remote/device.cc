@@ -130,7 +130,7 @@ class RemoteDevice final : public hal::Device, public hal::Remote {
   hal::Remote* remote() override { return this; }
 
   uint32_t rank() const override { return line_.rank; }
-  cluster::Post& post() override { return line_.board->post(); }
+  cluster::Transport& transport() override { return line_.board->transport(); }
   absl::Status Do(absl::string_view task) override { return line_.Ask(Command::kTask, std::string(task)); }
 
   absl::Status Load(const void* address, uint64_t bytes, void* to) override {
@@ -163,7 +163,7 @@ std::string PlaceName(uint32_t rank, const std::string& host) { return absl::Str
 std::vector<std::unique_ptr<hal::Device>> MakeDevices(const std::shared_ptr<Switchboard>& board, uint32_t rank,
                                                       const Hello& hello, uint32_t first) {
   std::vector<std::unique_ptr<hal::Device>> devices;
-  board->post().SetName(rank, PlaceName(rank, hello.host));
+  board->transport().SetName(rank, PlaceName(rank, hello.host));
   for (uint32_t i = 0; i < hello.devices.size(); ++i) {
     Line line;
     line.board = board;

@@ -2,7 +2,7 @@
 //
 // A command goes to a lane: each device has one, which does its commands in the order
 // in which they come, and one more does what need not wait for any device. Every command
-// is answered, by its number. What is too long for a letter goes as a parcel of the
+// is answered, by its number. What is too long for a message goes as a parcel of the
 // command's own tag, between the command and its answer.
 #ifndef KILN_RUNTIME_DRIVERS_REMOTE_PROTOCOL_H_
 #define KILN_RUNTIME_DRIVERS_REMOTE_PROTOCOL_H_
@@ -15,11 +15,11 @@
 #include "absl/strings/string_view.h"
 #include "kiln/v1/target.pb.h"
 #include "runtime/cluster/packing.h"
-#include "runtime/cluster/post.h"
+#include "runtime/cluster/transport.h"
 
 namespace kiln::runtime::remote {
 
-enum class LetterKind : uint8_t {
+enum class MessageKind : uint8_t {
   kHello,    // to rank 0, once: Hello
   kCommand,  // lane, number, Command, and what belongs to it
   kStop,     // lane, number: the launches of that command are not wanted any more
@@ -36,11 +36,11 @@ enum class Command : uint8_t {
   kLoad,    // device, Executable; answered with the module's number
   kUnload,  // module
   kLaunch,  // module, nanoseconds left (0: no end), steps: kernel and operands; answered with how many ran
-  kTask,    // bytes, for those who know what they mean
+  kTask,    // bytes that the task handler interprets
 };
 
-// Transfers of up to so many bytes travel in the letter.
-inline constexpr uint64_t kInLetter = 16 << 10;
+// Transfers of up to so many bytes travel in the message.
+inline constexpr uint64_t kMaxBytesInMessage = 16 << 10;
 
 // Of a command's parcels. Half of all tags are the commands'.
 inline uint32_t TagOf(uint64_t number) {
@@ -62,14 +62,14 @@ struct Hello {
   std::vector<Device> devices;
 };
 
-inline cluster::Packer NewLetter(LetterKind kind) { return cluster::Packer().Number(kind); }
+inline cluster::Packer NewMessage(MessageKind kind) { return cluster::Packer().Number(kind); }
 
 std::string Pack(const Hello& hello);
-Hello UnpackHello(cluster::Unpacker& letter);
+Hello UnpackHello(cluster::Unpacker& message);
 
 // A status with its detail.
-void PackStatus(const absl::Status& status, cluster::Packer& letter);
-absl::Status UnpackStatus(cluster::Unpacker& letter);
+void PackStatus(const absl::Status& status, cluster::Packer& message);
+absl::Status UnpackStatus(cluster::Unpacker& message);
 
 }  // namespace kiln::runtime::remote
 

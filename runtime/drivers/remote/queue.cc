@@ -30,29 +30,29 @@ absl::Status Line::Write(uint32_t to_lane, const std::vector<absl::string_view>&
                          uint64_t bytes) const {
   cluster::Packer rest;
   rest.Number(address).Number(bytes);
-  if (bytes <= kInLetter) {
+  if (bytes <= kMaxBytesInMessage) {
     for (const absl::string_view piece : pieces) rest.Rest(piece);
     return Blame(board->End(board->Begin(rank, to_lane, Command::kWrite, rest.Take())));
   }
   rest.Number<uint64_t>(pieces.size());
   for (const absl::string_view piece : pieces) rest.Number<uint64_t>(piece.size());
   const uint64_t number = board->Begin(rank, to_lane, Command::kWrite, rest.Take());
-  cluster::Post& post = board->post();
-  std::vector<cluster::Post::ParcelPtr> parcels;
+  cluster::Transport& transport = board->transport();
+  std::vector<cluster::Transport::ParcelPtr> parcels;
   for (const absl::string_view piece : pieces) {
-    parcels.push_back(post.Send(rank, TagOf(number), piece.data(), piece.size()));
+    parcels.push_back(transport.Send(rank, TagOf(number), piece.data(), piece.size()));
   }
   // All of them, since the memory is the caller's; the answer tells of a failure too.
-  for (const auto& parcel : parcels) post.Wait(parcel).IgnoreError();
+  for (const auto& parcel : parcels) transport.Wait(parcel).IgnoreError();
   return Blame(board->End(number));
 }
 
 absl::Status Line::Read(uint32_t from_lane, uint64_t address, uint64_t bytes, void* to) const {
   const uint64_t number =
       board->Begin(rank, from_lane, Command::kRead, cluster::Packer().Number(address).Number(bytes).Take());
-  if (bytes > kInLetter) {
-    cluster::Post& post = board->post();
-    post.Wait(post.Receive(rank, TagOf(number), to, bytes)).IgnoreError();
+  if (bytes > kMaxBytesInMessage) {
+    cluster::Transport& transport = board->transport();
+    transport.Wait(transport.Receive(rank, TagOf(number), to, bytes)).IgnoreError();
     return Blame(board->End(number));
   }
   std::string answer;
@@ -66,7 +66,8 @@ absl::Status Line::Blame(const absl::Status& status) const {
   if (status.ok()) return status;
   auto detail = DetailOf(status);
   // It may also be another rank's death that a task tells of.
-  if (!detail.has_value() || detail->code() != v1::PARTICIPANT_MISSING || board->post().Life(rank).ok()) return status;
+  if (!detail.has_value() || detail->code() != v1::PARTICIPANT_MISSING || board->transport().Life(rank).ok())
+    return status;
   detail->set_field(name);
   return MakeError(*std::move(detail), absl::StrCat(name, " cannot be used: ", status.message()));
 }

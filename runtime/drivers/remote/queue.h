@@ -25,8 +25,8 @@ struct Line {
   uint32_t shared_lane = 0;  // the one that waits for no device
   std::string name;          // the device's
 
-  // Puts a command to the device's lane, and waits. An error that says who is dead says
-  // as well for which device that matters.
+  // Puts a command to the device's lane, and waits. An error that names a dead rank also
+  // names the device.
   absl::Status Ask(Command command, std::string rest, std::string* answer = nullptr,
                    const hal::LaunchControl& control = {}) const;
   // To and from the memory at `address`, by one of the lanes.
@@ -34,7 +34,7 @@ struct Line {
                      uint64_t bytes) const;
   absl::Status Read(uint32_t from_lane, uint64_t address, uint64_t bytes, void* to) const;
   absl::Status Blame(const absl::Status& status) const;
-  absl::Status Health() const { return Blame(board->post().Life(rank)); }
+  absl::Status Health() const { return Blame(board->transport().Life(rank)); }
 };
 
 class RemoteQueue final : public hal::Queue {
@@ -50,7 +50,7 @@ class RemoteQueue final : public hal::Queue {
   void Fill(hal::BufferSlice to, absl::string_view pattern, hal::DoneCallback done) override;
   uint64_t depth() const override { return order_.depth(); }
 
-  // Zeroes over memory that is in nobody's hands; then calls `done`, which may be null.
+  // Zeroes memory that is not in use; then calls `done`, which may be null.
   void Clear(uint64_t address, uint64_t bytes, std::function<void()> done);
 
  private:

@@ -1,7 +1,7 @@
 // Memory of another process, handed out from here.
 //
-// The process has set a range of addresses aside; which of them are in use is this
-// side's affair alone, so that nobody waits for an answer to have memory.
+// The process has set a range of addresses aside; which of them are in use is
+// known on this side alone, so that allocating waits for no answer.
 #ifndef KILN_RUNTIME_DRIVERS_REMOTE_RANGE_ALLOCATOR_H_
 #define KILN_RUNTIME_DRIVERS_REMOTE_RANGE_ALLOCATOR_H_
 
@@ -26,8 +26,8 @@ struct Range {
 
 // `clear` has [address, address + bytes) read as zeroes for all that the device is asked
 // after the call, and lets go of whole pages. It calls `done`, if there is one, when that
-// has happened: only then is freed memory anyone's again, since whoever asks for it may
-// be work that stands before the clearing. `health` must be OK for new memory. The range
+// has happened: only then may freed memory be allocated again, since its next user may
+// be work that comes before the clearing. `health` must be OK for new memory. The range
 // is all zero at first. The allocator outlives what `clear` has begun.
 std::unique_ptr<hal::Allocator> MakeRangeAllocator(const hal::Device* device, const Range& range, ClearFunction clear,
                                                    std::function<absl::Status()> health);

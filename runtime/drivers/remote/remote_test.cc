@@ -33,8 +33,8 @@ constexpr uint64_t kMemory = testing::LoopbackJob::kMemoryOfRank;
 class RemoteTest : public ::testing::Test {
  protected:
   void Start(absl::Duration silence = absl::Seconds(60)) {
-    const auto handler = [](cluster::Post& post, absl::string_view task) {
-      return absl::AlreadyExistsError(absl::StrCat(task, " of rank ", post.rank()));
+    const auto handler = [](cluster::Transport& transport, absl::string_view task) {
+      return absl::AlreadyExistsError(absl::StrCat(task, " of rank ", transport.rank()));
     };
     job_.emplace(kRanks, kDevicesEach, handler, silence);
     devices_ = job_->TakeDevices();
@@ -119,7 +119,7 @@ TEST_F(RemoteTest, DevicesSayWhatAndWhereTheyAre) {
 TEST_F(RemoteTest, MemoryThatIsTooLargeForTheCacheIsClean) {
   Start();
   const uint64_t bytes = kMemory / kDevicesEach / 2 + 1;
-  for (int turn = 0; turn < 3; ++turn) {
+  for (int iteration = 0; iteration < 3; ++iteration) {
     Settle();
     const BufferSlice slice = Take(device(), bytes);
     std::string got(bytes, '?');

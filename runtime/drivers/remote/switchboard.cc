@@ -18,26 +18,26 @@ absl::StatusOr<std::shared_ptr<Switchboard>> Switchboard::Open(
     std::function<void(uint32_t rank, const absl::Status& why)> died) {
   std::shared_ptr<Switchboard> board(new Switchboard());
   board->died_ = std::move(died);
-  cluster::PostOptions options;
+  cluster::TransportOptions options;
   options.silence = silence;
-  options.reader = [b = board.get()](cluster::Letter letter) { b->Read(std::move(letter)); };
+  options.reader = [b = board.get()](cluster::Message message) { b->Read(std::move(message)); };
   options.died = [b = board.get()](uint32_t rank, const absl::Status& why) { b->Died(rank, why); };
   options.lost = [b = board.get()](const std::string& why) {
     if (b->died_ != nullptr) b->died_(0, absl::UnavailableError(why));
   };
-  KILN_ASSIGN_OR_RETURN(board->post_, cluster::Post::Open(make_wire, std::move(options)));
+  KILN_ASSIGN_OR_RETURN(board->transport_, cluster::Transport::Open(make_wire, std::move(options)));
   return board;
 }
 
-absl::StatusOr<std::vector<Hello>> Switchboard::Gather(absl::Duration patience) {
-  const uint32_t size = post_->size();
+absl::StatusOr<std::vector<Hello>> Switchboard::Gather(absl::Duration timeout) {
+  const uint32_t size = transport_->size();
   const auto all = [&] {
     mutex_.AssertReaderHeld();
     return hellos_.size() + 1 == size || !dead_.empty();
   };
   std::vector<Hello> hellos(size);
   absl::MutexLock lock(&mutex_);
-  mutex_.AwaitWithTimeout(absl::Condition(&all), patience);
+  mutex_.AwaitWithTimeout(absl::Condition(&all), timeout);
   for (uint32_t rank = 1; rank < size; ++rank) {
     const auto found = hellos_.find(rank);
     if (found == hellos_.end()) {
@@ -62,10 +62,11 @@ uint64_t Switchboard::Begin(uint32_t rank, uint32_t lane, Command command, std::
     call.lane = lane;
   }
   // Whoever dies from now on is told of the call.
-  if (absl::Status life = post_->Life(rank); !life.ok()) {
+  if (absl::Status life = transport_->Life(rank); !life.ok()) {
     Died(rank, life);
   } else {
-    post_->Tell(rank, NewLetter(LetterKind::kCommand).Number(lane).Number(number).Number(command).Rest(rest).Take());
+    transport_->Tell(rank,
+                     NewMessage(MessageKind::kCommand).Number(lane).Number(number).Number(command).Rest(rest).Take());
   }
   return number;
 }
@@ -79,7 +80,7 @@ absl::Status Switchboard::End(uint64_t number, std::string* answer, const hal::L
   while (!mutex_.AwaitWithTimeout(absl::Condition(&ended), may_stop ? kLook : absl::InfiniteDuration())) {
     if (stopped || control.Check().ok()) continue;
     stopped = true;
-    post_->Tell(call.rank, NewLetter(LetterKind::kStop).Number(call.lane).Number(number).Take());
+    transport_->Tell(call.rank, NewMessage(MessageKind::kStop).Number(call.lane).Number(number).Take());
   }
   absl::Status status = std::move(call.status);
   if (answer != nullptr) *answer = std::move(call.answer);
@@ -97,12 +98,12 @@ void Switchboard::Forget(uint64_t number) {
   }
 }
 
-void Switchboard::Read(cluster::Letter letter) {
-  cluster::Unpacker unpacker(letter.bytes);
-  const auto kind = unpacker.Number<LetterKind>();
+void Switchboard::Read(cluster::Message message) {
+  cluster::Unpacker unpacker(message.bytes);
+  const auto kind = unpacker.Number<MessageKind>();
   absl::MutexLock lock(&mutex_);
-  if (kind == LetterKind::kHello) {
-    hellos_[letter.from] = UnpackHello(unpacker);
+  if (kind == MessageKind::kHello) {
+    hellos_[message.from] = UnpackHello(unpacker);
     return;
   }
   const auto found = calls_.find(unpacker.Number<uint64_t>());

@@ -1,5 +1,5 @@
-// Rank 0's end of all lines: puts commands to the other ranks, and hands their answers
-// to whoever asked.
+// Rank 0's end of all lines: sends commands to the other ranks, and hands their answers
+// to the callers.
 #ifndef KILN_RUNTIME_DRIVERS_REMOTE_SWITCHBOARD_H_
 #define KILN_RUNTIME_DRIVERS_REMOTE_SWITCHBOARD_H_
 
@@ -16,7 +16,7 @@
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
-#include "runtime/cluster/post.h"
+#include "runtime/cluster/transport.h"
 #include "runtime/drivers/remote/protocol.h"
 #include "runtime/hal/module.h"
 
@@ -25,16 +25,16 @@ namespace kiln::runtime::remote {
 // Safe from any thread.
 class Switchboard {
  public:
-  // `died` as PostOptions::died; of rank 0, PostOptions::lost.
+  // `died` as TransportOptions::died; of rank 0, TransportOptions::lost.
   static absl::StatusOr<std::shared_ptr<Switchboard>> Open(
       const std::function<absl::StatusOr<std::unique_ptr<cluster::Wire>>()>& make_wire, absl::Duration silence,
       std::function<void(uint32_t rank, const absl::Status& why)> died);
 
-  cluster::Post& post() { return *post_; }
+  cluster::Transport& transport() { return *transport_; }
 
   // Waits for the other ranks to say what they offer; by rank, rank 0's is empty.
   // PARTICIPANT_MISSING if one does not in time.
-  absl::StatusOr<std::vector<Hello>> Gather(absl::Duration patience);
+  absl::StatusOr<std::vector<Hello>> Gather(absl::Duration timeout);
 
   // Puts a command; its number.
   uint64_t Begin(uint32_t rank, uint32_t lane, Command command, std::string rest);
@@ -55,7 +55,7 @@ class Switchboard {
   };
 
   Switchboard() = default;
-  void Read(cluster::Letter letter);
+  void Read(cluster::Message message);
   void Died(uint32_t rank, const absl::Status& why);
 
   std::function<void(uint32_t, const absl::Status&)> died_;
@@ -63,8 +63,8 @@ class Switchboard {
   uint64_t last_ ABSL_GUARDED_BY(mutex_) = 0;
   std::map<uint64_t, Call> calls_ ABSL_GUARDED_BY(mutex_);
   std::map<uint32_t, Hello> hellos_ ABSL_GUARDED_BY(mutex_);
-  std::set<uint32_t> dead_ ABSL_GUARDED_BY(mutex_);  // of whom `died` was told
-  std::unique_ptr<cluster::Post> post_;              // last, hence the first to go
+  std::set<uint32_t> dead_ ABSL_GUARDED_BY(mutex_);  // of which `died` was told
+  std::unique_ptr<cluster::Transport> transport_;    // last, hence the first to go
 };
 
 }  // namespace kiln::runtime::remote

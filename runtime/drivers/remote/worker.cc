@@ -79,10 +79,10 @@ class Worker::Lane {
       Take(number);
       cluster::Packer answer;
       const absl::Status status = worker_->Do(*this, rest.Number<Command>(), rest, answer);
-      cluster::Packer letter = NewLetter(LetterKind::kAnswer);
-      letter.Number(number);
-      PackStatus(status, letter);
-      worker_->post_->Tell(0, letter.Rest(answer.Take()).Take());
+      cluster::Packer message = NewMessage(MessageKind::kAnswer);
+      message.Number(number);
+      PackStatus(status, message);
+      worker_->transport_->Tell(0, message.Rest(answer.Take()).Take());
     }
   }
 
@@ -142,8 +142,8 @@ Worker::~Worker() {
   for (const Memory& memory : memory_) munmap(reinterpret_cast<void*>(memory.base), memory.bytes);
 }
 
-void Worker::Begin(cluster::Post* post, const std::string& host) {
-  post_ = post;
+void Worker::Begin(cluster::Transport* transport, const std::string& host) {
+  transport_ = transport;
   for (uint32_t i = 0; i < devices_.size() + 1; ++i) lanes_.push_back(std::make_unique<Lane>(this, i));
   Hello hello;
   hello.host = host;
@@ -153,14 +153,14 @@ void Worker::Begin(cluster::Post* post, const std::string& host) {
     hello.devices.push_back({std::string(device.description()), device.target(), memory_[i].base, memory_[i].bytes,
                              device.stats().memory.limit_bytes});
   }
-  post->Tell(0, Pack(hello));
+  transport->Tell(0, Pack(hello));
 }
 
-void Worker::Read(cluster::Letter letter) {
-  cluster::Unpacker unpacker(letter.bytes);
-  const auto kind = unpacker.Number<LetterKind>();
+void Worker::Read(cluster::Message message) {
+  cluster::Unpacker unpacker(message.bytes);
+  const auto kind = unpacker.Number<MessageKind>();
   Lane& lane = *lanes_.at(unpacker.Number<uint32_t>());
-  if (kind == LetterKind::kStop) return lane.Stop(unpacker.Number<uint64_t>());
+  if (kind == MessageKind::kStop) return lane.Stop(unpacker.Number<uint64_t>());
   lane.Put(std::string(unpacker.Rest()));
 }
 
@@ -193,7 +193,7 @@ absl::Status Worker::Do(Lane& lane, Command command, cluster::Unpacker& rest, cl
       return absl::OkStatus();
     }
     case Command::kLaunch: return Launch(lane, rest, answer);
-    case Command::kTask: return handler_(*post_, rest.Rest());
+    case Command::kTask: return handler_(*transport_, rest.Rest());
   }
   return absl::InternalError("a command of another build");
 }
@@ -211,29 +211,29 @@ char* Worker::Place(cluster::Unpacker& rest, uint64_t& bytes) const {
 absl::Status Worker::Write(const Lane& lane, cluster::Unpacker& rest) {
   uint64_t bytes;
   char* to = Place(rest, bytes);
-  if (bytes <= kInLetter) {
-    const absl::string_view letter = rest.Rest();
-    KILN_CHECK(letter.size() == bytes);
-    if (bytes != 0) std::memcpy(to, letter.data(), bytes);
+  if (bytes <= kMaxBytesInMessage) {
+    const absl::string_view contents = rest.Rest();
+    KILN_CHECK(contents.size() == bytes);
+    if (bytes != 0) std::memcpy(to, contents.data(), bytes);
     return absl::OkStatus();
   }
-  std::vector<cluster::Post::ParcelPtr> parcels;
+  std::vector<cluster::Transport::ParcelPtr> parcels;
   for (auto pieces = rest.Number<uint64_t>(); pieces > 0; --pieces) {
     const auto length = rest.Number<uint64_t>();
     KILN_CHECK(length <= bytes);
-    parcels.push_back(post_->Receive(0, TagOf(lane.at()), to, length));
+    parcels.push_back(transport_->Receive(0, TagOf(lane.at()), to, length));
     to += length;
     bytes -= length;
   }
   absl::Status status;
-  for (const auto& parcel : parcels) status.Update(post_->Wait(parcel));
+  for (const auto& parcel : parcels) status.Update(transport_->Wait(parcel));
   return status;
 }
 
 absl::Status Worker::Read(const Lane& lane, cluster::Unpacker& rest, cluster::Packer& answer) {
   uint64_t bytes;
   const char* const from = Place(rest, bytes);
-  if (bytes > kInLetter) return post_->Wait(post_->Send(0, TagOf(lane.at()), from, bytes));
+  if (bytes > kMaxBytesInMessage) return transport_->Wait(transport_->Send(0, TagOf(lane.at()), from, bytes));
   answer.Rest(absl::string_view(from, bytes));
   return absl::OkStatus();
 }

@@ -13,28 +13,28 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
-#include "runtime/cluster/post.h"
+#include "runtime/cluster/transport.h"
 #include "runtime/drivers/remote/protocol.h"
 #include "runtime/hal/device.h"
 
 namespace kiln::runtime::remote {
 
 // What hal::Remote::Do asks for.
-using TaskHandler = std::function<absl::Status(cluster::Post& post, absl::string_view task)>;
+using TaskHandler = std::function<absl::Status(cluster::Transport& transport, absl::string_view task)>;
 
 class Worker {
  public:
   // Sets memory aside for each device. OUT_OF_MEMORY if there are no addresses.
   static absl::StatusOr<std::unique_ptr<Worker>> Make(std::vector<std::unique_ptr<hal::Device>> devices,
                                                       TaskHandler handler);
-  // Ends what it is at; with the post that Begin was given still open.
+  // Ends what it is at; with the transport that Begin was given still open.
   ~Worker();
 
-  // For PostOptions::reader.
-  void Read(cluster::Letter letter);
+  // For TransportOptions::reader.
+  void Read(cluster::Message message);
 
   // Says hello to rank 0, and works from now on.
-  void Begin(cluster::Post* post, const std::string& host);
+  void Begin(cluster::Transport* transport, const std::string& host);
 
  private:
   class Lane;
@@ -57,7 +57,7 @@ class Worker {
   const std::vector<std::unique_ptr<hal::Device>> devices_;
   const TaskHandler handler_;
   std::vector<Memory> memory_;  // by device
-  cluster::Post* post_ = nullptr;
+  cluster::Transport* transport_ = nullptr;
   absl::Mutex mutex_;
   std::map<uint64_t, std::shared_ptr<hal::Module>> modules_ ABSL_GUARDED_BY(mutex_);
   uint64_t last_module_ ABSL_GUARDED_BY(mutex_) = 0;

@@ -120,8 +120,8 @@ absl::Status Group::Run(std::array<uint32_t, 3> at) {
   at_ = at;
   for (size_t i = 0; i < items_.size(); ++i) Begin(items_[i], stacks_ + i * kStack);
   while (true) {
-    for (size_t turn = 0; turn < items_.size(); ++turn) {
-      const size_t i = backwards_ ? items_.size() - 1 - turn : turn;
+    for (size_t iteration = 0; iteration < items_.size(); ++iteration) {
+      const size_t i = backwards_ ? items_.size() - 1 - iteration : iteration;
       if (items_[i].state == State::kReady) KILN_RETURN_IF_ERROR(Resume(i));
     }
     backwards_ = !backwards_;

@@ -71,7 +71,7 @@ class HostModule final : public Module {
     for (const auto& [name, kernel] : kernels_) {
       KernelNeeds& needs = all[name];
       needs.parameters = kernel.parameters;
-      needs.items = kernel.most_items;
+      needs.items = kernel.max_items;
       for (const SharedArray& array : kernel.shared) needs.shared_bytes += array.bytes;
     }
     return all;

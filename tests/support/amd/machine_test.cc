@@ -99,14 +99,14 @@ TEST(AmdMachine, ItemsAskForEachOthersValues) {
 
 constexpr char kSome[] = "%some = icmp ult i32 %i, 40\nbr i1 %some, label %in, label %out\nin:\n";
 
-TEST(AmdMachine, SaysWhoMissesABarrier) {
+TEST(AmdMachine, NamesTheItemThatMissesABarrier) {
   const auto memory =
       Result(absl::StrCat(kSome, "call void @llvm.amdgcn.s.barrier()\nbr label %out\nout:\n"), {{1, 1, 1}, {64, 1, 1}});
   ExpectFailure(memory.status(),
                 "kernel k, group (0, 0, 0), item (40, 0, 0): does not come to the barrier where item (0, 0, 0) is");
 }
 
-TEST(AmdMachine, SaysWhoMissesAnExchange) {
+TEST(AmdMachine, NamesTheItemThatMissesAnExchange) {
   const std::string body =
       absl::StrCat(kSome, "%v = call i32 @llvm.amdgcn.ds.swizzle(i32 %i, i32 31)\nbr label %out\nout:\n");
   ExpectFailure(Result(body, {{1, 1, 1}, {64, 1, 1}}).status(),
@@ -114,7 +114,7 @@ TEST(AmdMachine, SaysWhoMissesAnExchange) {
   EXPECT_TRUE(Result(body, {{1, 1, 1}, {40, 1, 1}}).ok());
 }
 
-TEST(AmdMachine, SaysWhoIsWhereNoMemoryIs) {
+TEST(AmdMachine, NamesTheItemThatReachesNoMemory) {
   ExpectFailure(
       Result("%at = inttoptr i64 %n to ptr addrspace(1)\n%one = icmp eq i32 %i, 3\nbr i1 %one, label %in, label "
              "%out\nin:\nstore i32 1, ptr addrspace(1) %at\nbr label %out\nout:\n",

@@ -148,7 +148,7 @@ void TakeSharedArrays(llvm::Module& module, std::map<std::string, HostKernel>& k
 }
 
 // Of an attribute of AMD's, "LEAST,MOST".
-uint32_t MostItems(const llvm::Function& function) {
+uint32_t MaxItems(const llvm::Function& function) {
   const llvm::StringRef range = function.getFnAttribute("amdgpu-flat-work-group-size").getValueAsString();
   uint32_t most = 0;
   return range.rsplit(',').second.getAsInteger(10, most) ? 0 : most;
@@ -169,7 +169,7 @@ absl::StatusOr<std::map<std::string, HostKernel>> RetargetToHost(llvm::Module& m
   }
   for (llvm::Function* function : functions) {
     HostKernel& kernel = kernels[function->getName().str()];
-    kernel.most_items = MostItems(*function);
+    kernel.max_items = MaxItems(*function);
     KILN_RETURN_IF_ERROR(retargeting.Rewrite(*function, kernel));
     kernel.parameters = function->arg_size();
     kernel.entry = retargeting.AddEntry(*function);

@@ -21,8 +21,8 @@ struct SharedArray {
 struct HostKernel {
   std::string entry;  // void entry(const uint64_t* arguments)
   size_t parameters = 0;
-  uint32_t most_items = 0;  // in a group; 0: not said
-  bool meets = false;       // whether its items wait for each other
+  uint32_t max_items = 0;  // in a group; 0: not said
+  bool meets = false;      // whether its items wait for each other
   std::vector<SharedArray> shared;
 };
 

@@ -18,7 +18,7 @@ class PtxProgram final : public fake_gpu::Program {
       kernel.parameter_bytes = entry->parameter_bytes;
       kernel.static_shared_bytes = entry->static_shared_bytes;
       const uint32_t items = entry->max_items[0] * entry->max_items[1] * entry->max_items[2];
-      if (items != 0) kernel.most_items = items;
+      if (items != 0) kernel.max_items = items;
     }
   }
 

@@ -173,7 +173,7 @@ int FunctionAttribute(const char* name, int* value, int attribute, void* functio
   const Function* found = TheWorld().FunctionAt(function);
   if (found == nullptr) return kInvalidHandle;
   switch (attribute) {
-    case 0: *value = static_cast<int>(found->kernel->most_items); return kSuccess;
+    case 0: *value = static_cast<int>(found->kernel->max_items); return kSuccess;
     case 1: *value = static_cast<int>(found->kernel->static_shared_bytes); return kSuccess;
     case 4: *value = 32; return kSuccess;  // registers
     default: return kInvalidValue;

@@ -325,7 +325,7 @@ int World::Start(void* stream, void* function, const Launch& launch, void** para
     if (launch.groups[axis] == 0 || launch.items[axis] == 0) return kInvalidValue;
     items *= launch.items[axis];
   }
-  if (items > found->kernel->most_items) return kInvalidValue;
+  if (items > found->kernel->max_items) return kInvalidValue;
   // Parameters are read during the call.
   std::vector<std::vector<char>> values;
   for (size_t i = 0; i < found->kernel->parameter_bytes.size(); ++i) {

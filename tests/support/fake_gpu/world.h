@@ -59,7 +59,7 @@ class Program {
   virtual ~Program() = default;
   struct Kernel {
     std::vector<uint32_t> parameter_bytes;  // empty where the code does not say
-    uint32_t most_items = 1024;
+    uint32_t max_items = 1024;
     uint32_t static_shared_bytes = 0;
   };
   // Null if there is none of that name. It stays where it is.

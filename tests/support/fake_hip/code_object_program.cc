@@ -95,7 +95,7 @@ absl::StatusOr<Kernels> Agreed(const std::map<std::string, amd::KernelNeeds>& wr
     fake_gpu::Program::Kernel& kernel = kernels[name];
     kernel.parameter_bytes.assign(needs.parameters, sizeof(uint64_t));
     kernel.static_shared_bytes = static_cast<uint32_t>(needs.shared_bytes);
-    if (needs.items != 0) kernel.most_items = needs.items;
+    if (needs.items != 0) kernel.max_items = needs.items;
     const auto found = described.find(name);
     if (found == described.end()) continue;
     if (found->second.arguments != needs.parameters * sizeof(uint64_t))

@@ -58,28 +58,28 @@ size_t BytesOf(int type) {
 }
 
 template <typename T>
-void Fold(int op, char* into, const char* from, size_t count) {
+void Reduce(int op, char* into, const char* from, size_t count) {
   for (size_t i = 0; i < count; ++i) {
     T a, b;
     std::memcpy(&a, into + i * sizeof(T), sizeof(T));
     std::memcpy(&b, from + i * sizeof(T), sizeof(T));
-    const T folded = static_cast<T>(op == 0 ? a + b : op == 1 ? a * b : a > b ? a : b);
-    std::memcpy(into + i * sizeof(T), &folded, sizeof(T));
+    const T reduced = static_cast<T>(op == 0 ? a + b : op == 1 ? a * b : a > b ? a : b);
+    std::memcpy(into + i * sizeof(T), &reduced, sizeof(T));
   }
 }
 
 // False for half floats, which the fake does not compute.
-bool FoldAny(int type, int op, char* into, const char* from, size_t count) {
+bool ReduceAny(int type, int op, char* into, const char* from, size_t count) {
   const bool max = op == 2;  // elsewhere, integers wrap
   switch (type) {
-    case 0: Fold<int8_t>(op, into, from, count); return true;
-    case 1: Fold<uint8_t>(op, into, from, count); return true;
-    case 2: max ? Fold<int32_t>(op, into, from, count) : Fold<uint32_t>(op, into, from, count); return true;
-    case 3: Fold<uint32_t>(op, into, from, count); return true;
-    case 4: max ? Fold<int64_t>(op, into, from, count) : Fold<uint64_t>(op, into, from, count); return true;
-    case 5: Fold<uint64_t>(op, into, from, count); return true;
-    case 7: Fold<float>(op, into, from, count); return true;
-    case 8: Fold<double>(op, into, from, count); return true;
+    case 0: Reduce<int8_t>(op, into, from, count); return true;
+    case 1: Reduce<uint8_t>(op, into, from, count); return true;
+    case 2: max ? Reduce<int32_t>(op, into, from, count) : Reduce<uint32_t>(op, into, from, count); return true;
+    case 3: Reduce<uint32_t>(op, into, from, count); return true;
+    case 4: max ? Reduce<int64_t>(op, into, from, count) : Reduce<uint64_t>(op, into, from, count); return true;
+    case 5: Reduce<uint64_t>(op, into, from, count); return true;
+    case 7: Reduce<float>(op, into, from, count); return true;
+    case 8: Reduce<double>(op, into, from, count); return true;
     default: return false;
   }
 }
@@ -98,7 +98,7 @@ int Compute(const std::vector<Asked>& all) {
   }
   std::string total(static_cast<const char*>(first.from), bytes);
   for (size_t i = 1; i < all.size(); ++i) {
-    if (!FoldAny(first.type, first.op, total.data(), static_cast<const char*>(all[i].from), first.count)) {
+    if (!ReduceAny(first.type, first.op, total.data(), static_cast<const char*>(all[i].from), first.count)) {
       return kLaunchFailed;
     }
   }

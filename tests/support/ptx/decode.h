@@ -12,7 +12,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "tests/support/ptx/program.h"
-#include "tests/support/ptx/syntax.h"
+#include "tests/support/ptx/syntax/syntax.h"
 
 namespace kiln::testing::ptx {
 

@@ -126,7 +126,7 @@ void BeginGroup(Group& group, const std::array<uint32_t, 3>& number);
 
 // cp.async, and its waiting.
 bool BeginCopy(Group& group, Thread& thread, const Instruction& instruction);
-bool FinishCopies(Group& group, Thread& thread, size_t most_open);
+bool FinishCopies(Group& group, Thread& thread, size_t max_open);
 
 // cp.async.bulk.tensor. Boxes come as late as may be: when no thread can go on without.
 bool BeginBulkCopy(Group& group, Thread& thread, const Instruction& instruction);

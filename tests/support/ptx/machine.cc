@@ -6,9 +6,9 @@
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
 #include "tests/support/ptx/group.h"
-#include "tests/support/ptx/inline_calls.h"
 #include "tests/support/ptx/program.h"
-#include "tests/support/ptx/syntax.h"
+#include "tests/support/ptx/syntax/inline_calls.h"
+#include "tests/support/ptx/syntax/syntax.h"
 
 namespace kiln::testing::ptx {
 
@@ -76,9 +76,9 @@ absl::Status Module::Launch(const Entry& entry, const LaunchShape& shape, absl::
   group.threads.resize(items);
   group.slots.resize(items * function.slots.size());
   group.local.resize(items * function.local_bytes);
-  constexpr uint64_t kMostWatched = uint64_t{4} << 20;  // bytes of global memory
+  constexpr uint64_t kMaxWatched = uint64_t{4} << 20;  // bytes of global memory
   group.races.Watch(limits.detect_races ? group.shared.size() : 0, false);
-  if (limits.detect_global_races) group.global_races.Watch(memory, kMostWatched);
+  if (limits.detect_global_races) group.global_races.Watch(memory, kMaxWatched);
   std::array<uint32_t, 3> number = {};
   for (number[2] = 0; number[2] < shape.groups[2]; ++number[2]) {
     for (number[1] = 0; number[1] < shape.groups[1]; ++number[1]) {

@@ -138,7 +138,7 @@ TEST(PtxMachine, DynamicSharedMemoryFollowsTheStatic) {
             (std::vector<uint32_t>{0, 1024, 7, 7}));
 }
 
-TEST(PtxMachine, WhatNobodyWroteIsNan) {
+TEST(PtxMachine, WhatWasNotWrittenIsNan) {
   EXPECT_EQ(After(R"(
 	ld.shared.b32 	%r1, [memory];
 	st.global.v2.b32 	[%out], {%r1, %r20};
@@ -311,7 +311,7 @@ TEST(PtxMachine, WrongAccessesAreNamed) {
   ExpectFailure("	st.param.b32 	[k_param_0], %r1;", 1, {"of param memory"});
 }
 
-TEST(PtxMachine, WhoNeverComesIsNamed) {
+TEST(PtxMachine, AThreadThatNeverComesIsNamed) {
   ExpectFailure(R"(
 	setp.eq.b32 	%p1, %r0, 3;
 	@%p1 bra 	$end;

@@ -12,7 +12,7 @@ namespace kiln::testing::ptx {
 namespace {
 
 constexpr uint8_t kInitialized = 0x5a;
-constexpr int64_t kMostBytes = (int64_t{1} << 20) - 1;
+constexpr int64_t kMaxBytes = (int64_t{1} << 20) - 1;
 
 Mbarrier Read(const char* place) {
   Mbarrier barrier;
@@ -54,7 +54,7 @@ bool ArriveAt(Group& group, Thread& thread, const Instruction& i, char* place) {
   const uint64_t operand = i.at[2] == kTrueSlot ? 1 : thread.slots[i.at[2]];
   if (kWhat != What::kArrive) {
     const int64_t bytes = barrier.bytes + static_cast<int64_t>(operand);
-    if (bytes > kMostBytes) return group.Fail(thread, "more bytes than an mbarrier counts");
+    if (bytes > kMaxBytes) return group.Fail(thread, "more bytes than an mbarrier counts");
     barrier.bytes = bytes;
   }
   const uint64_t arrivals = kWhat == What::kArrive ? operand : kWhat == What::kExpect ? 0 : 1;
@@ -110,7 +110,7 @@ bool BringBytes(Group& group, Thread& thread, uint64_t address, int64_t bytes) {
   Mbarrier barrier = Read(place);
   if (barrier.mark != kInitialized) return group.Fail(thread, "an mbarrier that is not initialized");
   const int64_t left = barrier.bytes - bytes;
-  if (left < -kMostBytes) return group.Fail(thread, "more bytes than an mbarrier counts");
+  if (left < -kMaxBytes) return group.Fail(thread, "more bytes than an mbarrier counts");
   barrier.bytes = left;
   Settle(group, barrier, place);
   return true;

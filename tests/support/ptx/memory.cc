@@ -108,8 +108,8 @@ bool BeginCopy(Group& group, Thread& thread, const Instruction& i) {
   return true;
 }
 
-bool FinishCopies(Group& group, Thread& thread, size_t most_open) {
-  while (thread.copies.size() > most_open + 1) {
+bool FinishCopies(Group& group, Thread& thread, size_t max_open) {
+  while (thread.copies.size() > max_open + 1) {
     for (const Copy& copy : thread.copies.front()) {
       char* to = group.Locate(thread, Space::kShared, copy.to, copy.bytes, Use::kWrite);
       if (to == nullptr) return false;

@@ -231,7 +231,7 @@ TEST(PtxMma, StmatrixIsItsInverse) {
   for (uint32_t n = 0; n < 128; ++n) EXPECT_EQ(out[n], (2 * n + 1) << 16 | 2 * n);
 }
 
-TEST(PtxMma, ShapesThatNobodyHasAreRefused) {
+TEST(PtxMma, UnknownShapesAreRefused) {
   for (const char* opcode :
        {"mma.sync.aligned.m16n8k64.row.col.f32.bf16.bf16.f32", "mma.sync.aligned.m16n8k16.col.row.f32.bf16.bf16.f32",
         "mma.sync.aligned.m16n8k16.row.col.f16.bf16.bf16.f16", "mma.sync.aligned.m16n8k16.row.col.f32.q8.q8.f32"}) {

@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "tests/support/ptx/machine.h"
-#include "tests/support/ptx/syntax.h"
+#include "tests/support/ptx/syntax/syntax.h"
 
 namespace kiln::testing::ptx {
 

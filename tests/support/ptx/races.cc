@@ -59,7 +59,7 @@ std::optional<uint32_t> Races::Write(uint32_t thread, uint64_t begin, uint32_t b
   return std::nullopt;
 }
 
-void GlobalRaces::Watch(absl::Span<const Range> memory, uint64_t most) {
+void GlobalRaces::Watch(absl::Span<const Range> memory, uint64_t max_bytes) {
   std::vector<Segment> writable;
   for (const Range& range : memory) {
     if (range.writable && range.bytes > 0) writable.push_back({range.begin, range.begin + range.bytes, 0});
@@ -75,7 +75,7 @@ void GlobalRaces::Watch(absl::Span<const Range> memory, uint64_t most) {
       bytes += next.end - next.begin;
     }
   }
-  if (bytes > most) segments_.clear(), bytes = 0;
+  if (bytes > max_bytes) segments_.clear(), bytes = 0;
   races_.Watch(bytes, true);
 }
 

@@ -56,8 +56,8 @@ class Races {
 // The same at addresses of the host, in those ranges that may be written.
 class GlobalRaces {
  public:
-  // Nothing is watched if that is more than `most` bytes.
-  void Watch(absl::Span<const Range> memory, uint64_t most);
+  // Nothing is watched if that is more than `max_bytes`.
+  void Watch(absl::Span<const Range> memory, uint64_t max_bytes);
   // The number of the byte at `address`, or none if it is not watched.
   std::optional<uint64_t> Number(uint64_t address) const;
   Races& races() { return races_; }

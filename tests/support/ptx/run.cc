@@ -321,9 +321,9 @@ absl::Status Stuck(Group& group) {
 }  // namespace
 
 absl::Status RunGroup(Group& group) {
-  constexpr int kMostIdleTurns = 64;
+  constexpr int kMaxIdleRounds = 64;
   const auto count = static_cast<uint32_t>(group.threads.size());
-  for (int idle = 0; idle < kMostIdleTurns;) {
+  for (int idle = 0; idle < kMaxIdleRounds;) {
     bool moved = false, all_done = true;
     for (uint32_t first = 0; first < count; first += 32) {
       do {
@@ -348,7 +348,7 @@ absl::Status RunGroup(Group& group) {
     if (!group.failure.ok()) return group.failure;
     const bool some_yield = std::any_of(group.threads.begin(), group.threads.end(),
                                         [](const Thread& t) { return t.state == Thread::State::kYields; });
-    idle = moved ? 0 : some_yield ? idle + 1 : kMostIdleTurns;
+    idle = moved ? 0 : some_yield ? idle + 1 : kMaxIdleRounds;
   }
   return Stuck(group);
 }

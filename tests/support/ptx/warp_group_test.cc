@@ -266,7 +266,7 @@ TEST(PtxWarpGroup, WhatIsWrongIsNamed) {
   EXPECT_NE(out[0], out[0]);
 }
 
-TEST(PtxWarpGroup, WhatNobodyHasIsRefused) {
+TEST(PtxWarpGroup, UnknownFormsAreRefused) {
   for (const char* text :
        {"wgmma.mma_async.sync.aligned.m64n12k16.f32.bf16.bf16 {%f0, %f1, %f2, %f3, %f4, %f5}, %d3, %d4, %p2, 1, 1, 0, "
         "0;",

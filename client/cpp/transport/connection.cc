@@ -1,0 +1,105 @@
+#include "client/cpp/transport/connection.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/error.h"
+#include "client/cpp/transport/status.h"
+
+namespace kiln::client {
+namespace {
+
+constexpr size_t kMaxFreedHandles = 64;
+constexpr uint64_t kMaxFreedBytes = 16 << 20;
+
+std::shared_ptr<grpc::Channel> OpenChannel(const std::string& target) {
+  grpc::ChannelArguments arguments;
+  // Inline tensors may be larger than gRPC's 4 MiB; the server has limits of its own.
+  arguments.SetMaxReceiveMessageSize(-1);
+  arguments.SetMaxSendMessageSize(-1);
+  // A proxy for web pages is no way to a compute server, least of all on loopback.
+  arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
+  return grpc::CreateCustomChannel(target, grpc::InsecureChannelCredentials(), arguments);
+}
+
+}  // namespace
+
+Connection::Connection(std::string target, ClientOptions options)
+    : target_(std::move(target)), options_(std::move(options)), channel_(OpenChannel(target_)) {
+  kernels = v1::KernelService::NewStub(channel_);
+  buffers = v1::BufferService::NewStub(channel_);
+  devices = v1::DeviceService::NewStub(channel_);
+  collectives = v1::CollectiveService::NewStub(channel_);
+  sessions = v1::SessionService::NewStub(channel_);
+  debug = v1::DebugService::NewStub(channel_);
+  health = grpc::health::v1::Health::NewStub(channel_);
+  raw = std::make_unique<grpc::GenericStub>(channel_);
+}
+
+Connection::~Connection() { FlushFrees(); }
+
+absl::Status Connection::WaitUntilReady() {
+  const auto deadline = absl::ToChronoTime(absl::Now() + options_.connect_timeout);
+  if (channel_->WaitForConnected(deadline)) return absl::OkStatus();
+  return absl::UnavailableError(absl::StrCat("no server answers at ", target_, " within ",
+                                             absl::FormatDuration(options_.connect_timeout),
+                                             "; is kilnd running there?"));
+}
+
+bool Connection::IsReachable(absl::Duration timeout) {
+  return channel_->WaitForConnected(absl::ToChronoTime(absl::Now() + timeout));
+}
+
+void Connection::Prepare(grpc::ClientContext& context) const {
+  if (options_.call_timeout == absl::InfiniteDuration()) return;
+  context.set_deadline(absl::ToChronoTime(absl::Now() + options_.call_timeout));
+}
+
+void Connection::Count(const char* name, uint64_t calls, uint64_t sent, uint64_t received) {
+  absl::MutexLock lock(&mutex_);
+  Traffic& traffic = traffic_[name];
+  traffic.calls += calls;
+  traffic.sent_bytes += sent;
+  traffic.received_bytes += received;
+}
+
+absl::Status Connection::Convert(const grpc::Status& status) const {
+  absl::Status result = FromGrpc(status);
+  // A server that is stopping says so itself; without a detail, nobody answered.
+  if (absl::IsUnavailable(result) && !DetailOf(result).has_value()) {
+    result = Annotate(result, absl::StrCat("the server at ", target_, " does not answer"));
+  }
+  return result;
+}
+
+void Connection::FreeLater(uint64_t handle, uint64_t bytes) {
+  bool full = false;
+  {
+    absl::MutexLock lock(&mutex_);
+    freed_.push_back(handle);
+    freed_bytes_ += bytes;
+    full = freed_.size() >= kMaxFreedHandles || freed_bytes_ >= kMaxFreedBytes;
+  }
+  if (full) FlushFrees();
+}
+
+// A failure here is not reported: the handles end with the session at the latest.
+void Connection::FlushFrees() {
+  v1::FreeRequest request;
+  {
+    absl::MutexLock lock(&mutex_);
+    request.mutable_handle()->Add(freed_.begin(), freed_.end());
+    freed_.clear();
+    freed_bytes_ = 0;
+  }
+  if (request.handle_size() == 0) return;
+  v1::FreeResponse response;
+  Call(buffers, &v1::BufferService::Stub::Free, "Free", request, &response).IgnoreError();
+}
+
+std::map<std::string, Traffic> Connection::traffic() const {
+  absl::MutexLock lock(&mutex_);
+  return traffic_;
+}
+
+}  // namespace kiln::client

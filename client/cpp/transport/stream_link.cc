@@ -1,0 +1,209 @@
+#include "client/cpp/transport/stream_link.h"
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "base/error.h"
+#include "client/cpp/transport/status.h"
+
+namespace kiln::client {
+namespace {
+
+constexpr uint32_t kProtocol = 1;
+// What an answer is asked for after, as a part of what may be unconfirmed.
+constexpr uint64_t kAsks = 4;
+constexpr absl::Duration kAgain = absl::Milliseconds(100);
+constexpr absl::Duration kFarewell = absl::Seconds(5);
+
+// A stream that ended so may be taken up again: nobody has said why, so it is the
+// connection that was lost.
+bool MayPass(const absl::Status& status) {
+  return !DetailOf(status).has_value() && (absl::IsUnavailable(status) || absl::IsInternal(status) ||
+                                           absl::IsUnknown(status) || absl::IsCancelled(status));
+}
+
+absl::Status Lost(absl::string_view what) {
+  return absl::UnavailableError(absl::StrCat("the connection was lost", what));
+}
+
+}  // namespace
+
+StreamLink::StreamLink(std::shared_ptr<Connection> connection, std::string token, Limits limits)
+    : connection_(std::move(connection)),
+      token_(std::move(token)),
+      limits_(limits),
+      reader_([this] { ReadOn(); }),
+      writer_([this] { WriteOn(); }) {}
+
+StreamLink::~StreamLink() {
+  {
+    absl::MutexLock lock(&mutex_);
+    closing_ = true;
+    mutex_.AwaitWithTimeout(absl::Condition(&done_), kFarewell);
+    if (!done_ && call_ != nullptr) call_->context.TryCancel();
+  }
+  reader_.join();
+  writer_.join();
+}
+
+void StreamLink::Send(v1::SubmitRequest request, Answered answered) {
+  absl::Status ended;
+  {
+    absl::MutexLock lock(&mutex_);
+    mutex_.Await(absl::Condition(this, &StreamLink::HasRoom));
+    ended = ended_;
+    if (ended.ok()) {
+      ++unasked_;
+      unasked_bytes_ += request.ByteSizeLong();
+      if (answered != nullptr || kAsks * unasked_ > limits_.commands || kAsks * unasked_bytes_ > limits_.bytes) {
+        request.set_answer(true);
+        unasked_ = unasked_bytes_ = 0;
+      }
+      request.set_command_id(++last_);
+      request.set_acknowledged(seen_);
+      if (answered != nullptr) asked_[last_] = {std::move(answered), ""};
+      kept_bytes_ += request.ByteSizeLong();
+      kept_.push_back(std::make_shared<const v1::SubmitRequest>(std::move(request)));
+    }
+  }
+  if (!ended.ok() && answered != nullptr) answered(ended);
+}
+
+absl::Status StreamLink::TakeFailure() {
+  absl::MutexLock lock(&mutex_);
+  if (!failure_.ok()) return std::exchange(failure_, absl::OkStatus());
+  return ended_;
+}
+
+// -- What goes out
+
+void StreamLink::WriteOn() {
+  for (;;) {
+    std::shared_ptr<Call> call;
+    Kept next;
+    {
+      absl::MutexLock lock(&mutex_);
+      mutex_.Await(absl::Condition(this, &StreamLink::HasWork));
+      if (done_) return;
+      call = call_;
+      if (unsent_ < kept_.size()) {
+        next = kept_[unsent_++];
+      } else {
+        broken_ = true;  // nothing comes after the last
+      }
+    }
+    if (next == nullptr) {
+      call->stream->WritesDone();
+    } else if (!call->stream->Write(*next)) {
+      absl::MutexLock lock(&mutex_);
+      broken_ |= call == call_;
+    }
+  }
+}
+
+std::shared_ptr<StreamLink::Call> StreamLink::Connect() {
+  auto call = std::make_shared<Call>();
+  call->context.AddMetadata("kiln-session-bin", token_);
+  call->stream = connection_->kernels->Submit(&call->context);
+  v1::SubmitRequest hello;
+  hello.mutable_hello()->set_protocol_min(kProtocol);
+  hello.mutable_hello()->set_protocol_max(kProtocol);
+  {
+    absl::MutexLock lock(&mutex_);
+    hello.set_acknowledged(seen_);
+    for (auto& [command, asked] : asked_) asked.data.clear();  // it comes again, from its beginning
+  }
+  call->stream->Write(hello);
+  absl::MutexLock lock(&mutex_);
+  call_ = call;
+  broken_ = false;
+  unsent_ = 0;
+  return call;
+}
+
+// -- What comes in
+
+void StreamLink::ReadOn() {
+  absl::Time deadline = absl::InfiniteFuture();
+  for (;;) {
+    const std::shared_ptr<Call> call = Connect();
+    v1::SubmitResponse response;
+    while (call->stream->Read(&response)) {
+      deadline = absl::InfiniteFuture();
+      Take(std::move(response));
+    }
+    absl::Status status = FromGrpc(call->stream->Finish());
+    if (status.ok()) status = absl::UnavailableError("the stream has ended");
+    if (deadline == absl::InfiniteFuture()) deadline = absl::Now() + limits_.timeout;
+    if (!MayPass(status) || !WaitForServer(deadline)) return End(status);
+  }
+}
+
+bool StreamLink::WaitForServer(absl::Time deadline) {
+  for (;;) {
+    {
+      absl::MutexLock lock(&mutex_);
+      if (mutex_.AwaitWithTimeout(absl::Condition(&closing_), kAgain)) return false;
+    }
+    if (absl::Now() > deadline) return false;
+    if (connection_->IsReachable(kAgain)) return true;
+  }
+}
+
+void StreamLink::Take(v1::SubmitResponse response) {
+  if (response.has_welcome()) return GiveUp(response.welcome().answers_lost());
+  const uint64_t command = response.command_id();
+  Answered answered;
+  absl::Status failure;
+  if (response.has_failed()) failure = FromDetails(response.failed().status());
+  {
+    absl::MutexLock lock(&mutex_);
+    if (command <= seen_) return;  // it comes a second time
+    const auto found = asked_.find(command);
+    if (found != asked_.end()) found->second.data += response.data();
+    if (response.more()) return;
+    seen_ = command;
+    while (!kept_.empty() && kept_.front()->command_id() <= command) {
+      kept_bytes_ -= kept_.front()->ByteSizeLong();
+      kept_.pop_front();
+      if (unsent_ > 0) --unsent_;
+    }
+    if (found != asked_.end()) {
+      answered = std::move(found->second.answered);
+      if (!response.data().empty()) response.set_data(std::move(found->second.data));
+      asked_.erase(found);
+    } else if (!failure.ok() && failure_.ok()) {
+      failure_ = failure;
+    }
+  }
+  if (answered == nullptr) return;
+  failure.ok() ? answered(std::move(response)) : answered(failure);
+}
+
+void StreamLink::GiveUp(uint64_t lost) {
+  std::vector<Answered> given_up;
+  {
+    absl::MutexLock lock(&mutex_);
+    while (!asked_.empty() && asked_.begin()->first <= lost) {
+      given_up.push_back(std::move(asked_.begin()->second.answered));
+      asked_.erase(asked_.begin());
+    }
+  }
+  for (const Answered& answered : given_up) answered(Lost(" with an answer; ask again"));
+}
+
+void StreamLink::End(const absl::Status& why) {
+  std::map<uint64_t, Asked> asked;
+  {
+    absl::MutexLock lock(&mutex_);
+    ended_ = why;
+    done_ = true;
+    asked.swap(asked_);
+  }
+  for (auto& [command, waiting] : asked) waiting.answered(why);
+}
+
+}  // namespace kiln::client

@@ -1,0 +1,213 @@
+#include "compiler/lower/compile_kernels.h"
+
+#include <algorithm>
+#include <string>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "base/blake3.h"
+#include "base/error.h"
+#include "compiler/import/wire.h"
+#include "compiler/lower/cost.h"
+#include "compiler/lower/lower_kernel.h"
+#include "compiler/lower/lower_program.h"
+
+namespace kiln::compiler {
+namespace {
+
+// How much more an iteration of a program may do, at most, than an iteration of a kernel.
+constexpr uint64_t kReadBounds = 10;
+
+uint64_t SaturatingAdd(uint64_t a, uint64_t b) { return a > ~b ? ~uint64_t{0} : a + b; }
+
+// What no identifier may hold becomes _.
+std::string SymbolFor(absl::string_view name) {
+  std::string symbol;
+  for (char c : name.substr(0, 64)) symbol.push_back(absl::ascii_isalnum(static_cast<unsigned char>(c)) ? c : '_');
+  return absl::ascii_isdigit(static_cast<unsigned char>(symbol[0])) ? absl::StrCat("_", symbol) : symbol;
+}
+
+void AddCost(const v1::Cost& cost, v1::Cost& total) {
+  total.set_flops(SaturatingAdd(total.flops(), cost.flops()));
+  total.set_bytes_read(SaturatingAdd(total.bytes_read(), cost.bytes_read()));
+  total.set_bytes_written(SaturatingAdd(total.bytes_written(), cost.bytes_written()));
+}
+
+std::string NameOf(const UOp* body) {
+  const auto* arg = std::get_if<KernelArg>(&body->arg());
+  return arg == nullptr ? "" : arg->name;
+}
+
+// What a search found for the kernel, or null.
+const std::string* ScheduleFor(const std::string& symbol, const Options& options) {
+  if (options.schedules == nullptr) return nullptr;
+  const auto found = options.schedules->find(symbol);
+  return found == options.schedules->end() ? nullptr : &found->second;
+}
+
+// The places of a call's arguments that are constants.
+std::vector<uint32_t> ConstantSlots(const UOp* call, const absl::flat_hash_set<const UOp*>& constants) {
+  std::vector<uint32_t> slots;
+  const absl::Span<UOp* const> arguments = call->src().subspan(1);
+  for (uint32_t i = 0; i < arguments.size(); ++i) {
+    if (constants.contains(arguments[i])) slots.push_back(i);
+  }
+  return slots;
+}
+
+absl::Status SetLaunch(CodeGenerator& generator, const UOp* linear, v1::Kernel& made) {
+  KILN_ASSIGN_OR_RETURN(v1::Launch launch, generator.LaunchOf(linear));
+  if (launch.groups_size() > 0) *made.mutable_launch() = std::move(launch);
+  return absl::OkStatus();
+}
+
+// How many parts of a kernel are on their way by themselves: iterations of its outermost loop, or work items.
+uint64_t PartsOf(const v1::Kernel& kernel) {
+  uint64_t parts = std::max<uint64_t>(1, kernel.iterations());
+  for (const auto* sizes : {&kernel.launch().groups(), &kernel.launch().items()}) {
+    for (const uint64_t size : *sizes) parts = parts > ~uint64_t{0} / size ? ~uint64_t{0} : parts * size;
+  }
+  return parts;
+}
+
+// Lowers one body of so many arguments, hands it to the generator, and says what it costs.
+absl::Status CompileBody(Graph& graph, Pipeline& pipeline, UOp* body, uint32_t slots, const v1::Target& target,
+                         const Options& options, CodeGenerator& generator, const std::string* schedule,
+                         v1::Kernel& made, std::vector<Hoisted>& hoisted) {
+  const bool text = generator.abilities().text;
+  if (body->op() == Op::LINEAR) {
+    KILN_ASSIGN_OR_RETURN(const LoweredProgram lowered, LowerProgram(graph, pipeline, body, generator, options));
+    *made.mutable_cost() = lowered.cost;
+    made.set_iterations(lowered.iterations);
+    made.set_gates(lowered.gates);
+    // Before any code is made of it.
+    KILN_RETURN_IF_ERROR(CheckLimit("operations", options.limits.max_work, lowered.cost.flops()));
+    KILN_RETURN_IF_ERROR(SetLaunch(generator, lowered.linear, made));
+    return generator.AddProgram(lowered.linear, made.symbol());
+  }
+  KILN_ASSIGN_OR_RETURN(LoweredKernel lowered,
+                        LowerKernel(graph, pipeline, body, slots, target, generator, options, schedule));
+  hoisted = std::move(lowered.hoisted);
+  UOp* linear = lowered.linear;
+  made.set_gates(lowered.gates);
+  made.set_schedule(lowered.schedule);
+  if (text) {
+    KILN_ASSIGN_OR_RETURN(
+        linear, pipeline.Run("select", linear, kCoreSpec, [&](UOp* list) { return generator.Select(graph, list); }));
+  }
+  // Beyond this point, only what the target has words for.
+  *made.mutable_cost() = CostOf(graph, body);
+  made.set_iterations(IterationsOf(linear));
+  KILN_RETURN_IF_ERROR(SetLaunch(generator, linear, made));
+  return generator.AddKernel(linear, made.symbol());
+}
+
+// The kernels that prepare something, each different one once.
+class Preparers {
+ public:
+  Preparers(Graph& graph, Pipeline& pipeline, const Options& options, CodeGenerator& generator,
+            v1::Executable& executable)
+      : graph_(graph), pipeline_(pipeline), options_(options), generator_(generator), executable_(executable) {}
+
+  absl::StatusOr<KernelPreparation> Compile(const Hoisted& hoisted) {
+    const auto [found, is_new] = numbers_.emplace(hoisted.sink, static_cast<uint32_t>(executable_.kernels_size()));
+    if (is_new) {
+      v1::Kernel* made = executable_.add_kernels();
+      made->set_name(NameOf(hoisted.sink));
+      made->set_symbol(absl::StrCat("p", numbers_.size() - 1, "_", made->name()));
+      pipeline_.set_kernel(made->symbol());
+      KILN_ASSIGN_OR_RETURN(const LoweredKernel lowered, LowerScheduled(graph_, pipeline_, hoisted.sink,
+                                                                        executable_.target(), generator_, options_));
+      made->set_gates(lowered.gates);
+      *made->mutable_cost() = CostOf(graph_, hoisted.sink);
+      made->set_iterations(IterationsOf(lowered.linear));
+      made->set_grain(GrainOf(made->cost(), std::max<uint64_t>(1, made->iterations())));
+      KILN_RETURN_IF_ERROR(generator_.AddKernel(lowered.linear, made->symbol()));
+    }
+    return KernelPreparation{hoisted.slot, found->second, static_cast<uint64_t>(hoisted.bytes), KeyOf(hoisted.sink)};
+  }
+
+ private:
+  // Of all that the values depend on.
+  std::string KeyOf(UOp* sink) const {
+    const Digest digest =
+        Blake3Of(absl::StrCat(ToText(sink), " contraction=", options_.contraction, " fast_math=", options_.fast_math));
+    return std::string(digest.begin(), digest.end());
+  }
+
+  Graph& graph_;
+  Pipeline& pipeline_;
+  const Options& options_;
+  CodeGenerator& generator_;
+  v1::Executable& executable_;
+  absl::flat_hash_map<UOp*, uint32_t> numbers_;
+};
+
+}  // namespace
+
+absl::Status CheckLimit(absl::string_view limit, uint64_t limit_value, uint64_t used) {
+  if (used <= limit_value) return absl::OkStatus();
+  return TooLarge(limit, limit_value, used,
+                  absl::StrCat("the program has ", used, " ", limit, "; this server takes at most ", limit_value));
+}
+
+absl::StatusOr<std::vector<CompiledCall>> CompileKernels(Graph& graph, Pipeline& pipeline, const UOp* calls,
+                                                         const absl::flat_hash_set<const UOp*>& constants,
+                                                         const v1::Target& target, const Options& options,
+                                                         CodeGenerator& generator, v1::Executable& executable) {
+  absl::flat_hash_map<UOp*, CompiledCall> done;
+  // What a search knows kernels by (Options::schedules) does not depend on which parameters are constant.
+  absl::flat_hash_map<UOp*, uint32_t> numbers;
+  std::vector<CompiledCall> compiled;
+  Preparers preparers(graph, pipeline, options, generator, executable);
+  KILN_RETURN_IF_ERROR(CheckLimit("kernels", options.limits.max_kernels, calls->src().size()));
+  v1::Cost total;
+  for (const UOp* call : calls->src()) {
+    if (call->src(0)->op() == Op::SINK) AddCost(CostOf(graph, call->src(0)), total);
+  }
+  // Before any of them is lowered.
+  KILN_RETURN_IF_ERROR(CheckLimit("operations", options.limits.max_work, total.flops()));
+  for (const UOp* call : calls->src()) {
+    UOp* body = call->src(0);
+    const auto [numbered, is_first] = numbers.emplace(body, numbers.size());
+    if (const std::vector<uint32_t> slots = ConstantSlots(call, constants); body->op() == Op::SINK && !slots.empty())
+      body = MarkConstants(graph, body, slots);
+    const auto [found, is_new] = done.try_emplace(body);
+    if (is_new) {
+      found->second.kernel = static_cast<uint32_t>(executable.kernels_size());
+      v1::Kernel* made = executable.add_kernels();
+      made->set_name(NameOf(body));
+      // In a text for people, a program written by hand that stands alone has the name it was given.
+      const bool own_name = generator.abilities().text && body->op() == Op::LINEAR && !made->name().empty() &&
+                            calls->src().size() == 1 && generator.MayDefine(SymbolFor(made->name()));
+      const std::string known =
+          SymbolFor(own_name ? made->name() : absl::StrCat("k", numbered->second, "_", made->name()));
+      made->set_symbol(is_first ? known : absl::StrCat(known, "_", found->second.kernel));
+      pipeline.set_kernel(made->symbol());
+      std::vector<Hoisted> hoisted;
+      KILN_RETURN_IF_ERROR(CompileBody(graph, pipeline, body, static_cast<uint32_t>(call->src().size() - 1), target,
+                                       options, generator, ScheduleFor(known, options), *made, hoisted));
+      const uint64_t parts = PartsOf(*made);
+      const bool whole = target.kind() == v1::Target::NVPTX || target.kind() == v1::Target::AMDGPU;
+      // A bound that a program reads counts as the most that it could be; mostly it is far less.
+      const uint64_t max_work = (whole ? options.limits.max_item_work : options.limits.max_iteration_work) *
+                                (body->op() == Op::LINEAR ? kReadBounds : 1);
+      KILN_RETURN_IF_ERROR(
+          CheckLimit(whole ? "operations of one work item" : "operations in one iteration of a kernel's outermost loop",
+                     max_work, made->cost().flops() / parts));
+      made->set_grain(GrainOf(made->cost(), parts));
+      for (const Hoisted& copy : hoisted) {
+        KILN_ASSIGN_OR_RETURN(found->second.preparations.emplace_back(), preparers.Compile(copy));
+      }
+    }
+    compiled.push_back(found->second);
+    if (body->op() == Op::LINEAR) AddCost(executable.kernels(static_cast<int>(found->second.kernel)).cost(), total);
+  }
+  KILN_RETURN_IF_ERROR(CheckLimit("operations", options.limits.max_work, total.flops()));
+  *executable.mutable_cost() = total;
+  pipeline.set_kernel("");
+  return compiled;
+}
+
+}  // namespace kiln::compiler

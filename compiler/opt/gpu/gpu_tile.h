@@ -1,0 +1,20 @@
+// Tiles of products on GPUs: what one work item holds in registers, and how many items stand over it.
+#ifndef KILN_COMPILER_OPT_GPU_GPU_TILE_H_
+#define KILN_COMPILER_OPT_GPU_GPU_TILE_H_
+
+#include <cstdint>
+
+namespace kiln::compiler {
+
+struct GpuTile {
+  int64_t rows, columns;            // of an item
+  int64_t row_items, column_items;  // of a group
+};
+
+// The largest for an output of `m` rows and `n` columns, `others` times, that leaves groups for `cores` and wastes
+// little by padding. Without `vectors`, columns are loaded one by one, and a tile has one.
+GpuTile ChooseGpuTile(int64_t m, int64_t n, int64_t others, int64_t cores, bool vectors);
+
+}  // namespace kiln::compiler
+
+#endif  // KILN_COMPILER_OPT_GPU_GPU_TILE_H_

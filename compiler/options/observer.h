@@ -1,0 +1,41 @@
+// How the outside watches a compilation.
+#ifndef KILN_COMPILER_OPTIONS_OBSERVER_H_
+#define KILN_COMPILER_OPTIONS_OBSERVER_H_
+
+#include <cstddef>
+#include <functional>
+#include <string>
+
+#include "absl/strings/string_view.h"
+
+namespace kiln::compiler {
+
+// One pass, after it ran.
+struct PassRecord {
+  absl::string_view name;    // "rangeify"
+  absl::string_view kernel;  // the kernel it ran on, empty before the split
+  double micros = 0;
+  size_t nodes = 0;  // UOps left in the graph
+  // The graph in the numbered text form (or LLVM IR, or assembly). Costs time:
+  // call it only if the text is wanted. Valid during the call alone.
+  std::function<std::string()> text;
+};
+
+// Called from the compiling thread, in order. Must not throw.
+class CompileObserver {
+ public:
+  virtual ~CompileObserver() = default;
+  virtual void OnPass(const PassRecord& record) = 0;
+  // Whether to produce assembly text, which needs a second run of the code
+  // generator.
+  virtual bool WantsAssembly() const { return false; }
+  // Whether to produce the object, which takes most of the time. Without it the Executable is
+  // whole but for that, and what instructions would be selected from can be read as "llvm".
+  virtual bool WantsObject() const { return true; }
+  // Whether to end the compilation here, with the status CANCELLED.
+  virtual bool StopAfter(absl::string_view pass) const { return false; }
+};
+
+}  // namespace kiln::compiler
+
+#endif  // KILN_COMPILER_OPTIONS_OBSERVER_H_

@@ -1,0 +1,193 @@
+// The search over whole programs, with times that are made up.
+#include "compiler/search/tune.h"
+
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "base/error.h"
+#include "base/graph/graph_text.h"
+#include "compiler/compile.h"
+
+namespace kiln::compiler {
+namespace {
+
+v1::Graph Parsed(absl::string_view text) {
+  auto graph = ParseGraph(text);
+  EXPECT_TRUE(graph.ok()) << graph.status();
+  return *std::move(graph);
+}
+
+v1::Target NullTarget() {
+  v1::Target target;
+  target.set_kind(v1::Target::NULL_TARGET);
+  target.mutable_tuning()->set_vector_bytes(64);
+  target.mutable_tuning()->set_vector_registers(32);
+  return target;
+}
+
+// Sums of columns; and, from `more` on, what else the program does with them.
+v1::Graph Sums(const std::string& more) {
+  return Parsed(absl::StrCat(R"(
+    0 CONST [] weakint 64
+    1 CONST [] weakint 96
+    2 STACK [0, 1]
+    3 PARAM : float32 [2] slot=0
+    4 REDUCE [3] ADD axes=(0)
+  )",
+                             more));
+}
+
+// A kernel is the faster the more often its schedule says what it likes.
+class FakeTimer final : public KernelTimer {
+ public:
+  explicit FakeTimer(std::string likes) : likes_(std::move(likes)) {}
+
+  void InParallel(std::vector<absl::AnyInvocable<void()>> jobs) override {
+    for (auto& job : jobs) job();
+  }
+  Timing Time(const v1::Executable& executable, double) override {
+    EXPECT_EQ(executable.kernels_size(), 1);
+    EXPECT_EQ(executable.steps_size(), 1);
+    const std::string& schedule = executable.kernels(0).schedule();
+    left -= 1000;
+    ++runs;
+    timed.insert(schedule);
+    if (!hates.empty() && absl::StrContains(schedule, hates)) return {0, "it does not end"};
+    return {absl::StrContains(schedule, likes_) ? 50.0 : 100.0, ""};
+  }
+  double LeftMicros() override { return left; }
+  absl::Status Wanted() override { return runs < max_runs ? absl::OkStatus() : absl::CancelledError("gone"); }
+
+  std::string hates;
+  double left = 1e9;
+  int runs = 0, max_runs = 1'000'000;
+  std::set<std::string> timed;
+
+ private:
+  const std::string likes_;
+};
+
+TEST(Tune, TheProgramHasWhatWasFound) {
+  const v1::Graph graph = Sums("5 TUPLE [4]");
+  FakeTimer timer("REDUCE");
+  std::vector<TuneEvent> events;
+  TuneOptions options;
+  options.progress = [&](const TuneEvent& event) { events.push_back(event); };
+  const auto tuned = Tune(graph, NullTarget(), Options(), options, timer);
+  ASSERT_TRUE(tuned.ok()) << tuned.status();
+  ASSERT_EQ(tuned->executable.kernels_size(), 1);
+  EXPECT_TRUE(absl::StrContains(tuned->executable.kernels(0).schedule(), "REDUCE"));
+  EXPECT_EQ(tuned->first_micros, 100);
+  EXPECT_EQ(tuned->best_micros, 50);
+  EXPECT_EQ(tuned->candidates, events.size());
+  EXPECT_GT(events.size(), 10u);
+  EXPECT_EQ(events[0].first_micros, 100);
+  EXPECT_EQ(events[0].kernels, 1u);
+  EXPECT_EQ(events[0].name, tuned->executable.kernels(0).name());
+
+  // But for that, it is the program that the rules make.
+  v1::Executable plain = *Compile(graph, NullTarget(), Options());
+  EXPECT_NE(plain.kernels(0).schedule(), tuned->executable.kernels(0).schedule());
+  EXPECT_EQ(plain.kernels(0).symbol(), tuned->executable.kernels(0).symbol());
+  EXPECT_EQ(plain.signature().SerializeAsString(), tuned->executable.signature().SerializeAsString());
+}
+
+TEST(Tune, WhatIsBestStays) {
+  const v1::Graph graph = Sums("5 TUPLE [4]");
+  FakeTimer timer("SWAP");
+  const auto tuned = Tune(graph, NullTarget(), Options(), {}, timer);
+  ASSERT_TRUE(tuned.ok()) << tuned.status();
+  EXPECT_EQ(tuned->executable.SerializeAsString(), Compile(graph, NullTarget(), Options())->SerializeAsString());
+  EXPECT_EQ(tuned->first_micros, tuned->best_micros);
+}
+
+TEST(Tune, SkipsWhatDoesNotEnd) {
+  FakeTimer timer("LOOP");
+  timer.hates = "REDUCE";
+  const auto tuned = Tune(Sums("5 TUPLE [4]"), NullTarget(), Options(), {}, timer);
+  ASSERT_TRUE(tuned.ok()) << tuned.status();
+  EXPECT_TRUE(absl::StrContains(tuned->executable.kernels(0).schedule(), "LOOP"));
+  EXPECT_FALSE(absl::StrContains(tuned->executable.kernels(0).schedule(), "REDUCE"));
+}
+
+TEST(Tune, KernelsOfOneStructureAreSearchedOnce) {
+  // Two sums, of two parameters, by one kernel.
+  FakeTimer timer("REDUCE");
+  std::set<uint32_t> kernels;
+  TuneOptions options;
+  options.progress = [&](const TuneEvent& event) { kernels.insert(event.kernel); };
+  const auto tuned = Tune(Sums(R"(
+    5 PARAM : float32 [2] slot=1
+    6 REDUCE [5] ADD axes=(0)
+    7 TUPLE [4, 6]
+  )"),
+                          NullTarget(), Options(), options, timer);
+  ASSERT_TRUE(tuned.ok()) << tuned.status();
+  EXPECT_EQ(tuned->executable.kernels_size(), 1);
+  EXPECT_EQ(tuned->executable.steps_size(), 2);
+  EXPECT_EQ(kernels.size(), 1u);
+  EXPECT_EQ(tuned->first_micros, 200);  // it runs twice
+  EXPECT_EQ(tuned->best_micros, 100);
+}
+
+// A client's own schedule, and loops of a size that is not a number.
+TEST(Tune, LeavesKernelsThatTakeNoOptOps) {
+  const std::string copy = R"(
+    0 CONST [] weakint 16
+    1 STACK [0]
+    2 PARAM : float32 [1] slot=0
+    3 PARAM : float32 [1] slot=1
+    4 RANGE [0] range=(0) type=LOOP
+    5 INDEX [2, 4]
+    6 INDEX [3, 4]
+    7 STORE [5, 6]
+    8 END [7, 4]
+    9 SINK [8] kernel name="copy" opts=(SPLIT 0 (4, 7)))";
+  FakeTimer timer("LOOP");
+  const auto asked = Tune(Parsed(copy), NullTarget(), Options(), {}, timer);
+  ASSERT_TRUE(asked.ok()) << asked.status();
+  EXPECT_EQ(timer.runs, 0);
+  EXPECT_EQ(asked->executable.kernels(0).schedule(), "SPLIT(0, 4, UPCAST); THREAD(0)");
+
+  const auto sized = Tune(Parsed(R"(
+    0 DEFINE_VAR : weakint [] slot=1 name="n" min=1 max=64
+    1 CONST [] weakint 8
+    2 STACK [0, 1]
+    3 PARAM : float32 [2] slot=0
+    4 REDUCE [3] ADD axes=(0)
+    5 TUPLE [4]
+  )"),
+                          NullTarget(), Options(), {}, timer);
+  ASSERT_TRUE(sized.ok()) << sized.status();
+  EXPECT_EQ(timer.runs, 0);
+}
+
+TEST(Tune, KeepsToItsTime) {
+  FakeTimer timer("REDUCE");
+  timer.left = 12'500;
+  const auto tuned = Tune(Sums("5 TUPLE [4]"), NullTarget(), Options(), {}, timer);
+  ASSERT_TRUE(tuned.ok()) << tuned.status();
+  EXPECT_TRUE(tuned->out_of_time);
+  EXPECT_LT(timer.runs, 40);
+}
+
+TEST(Tune, EndsWhenItIsNotWanted) {
+  FakeTimer timer("REDUCE");
+  timer.max_runs = 5;
+  const auto tuned = Tune(Sums("5 TUPLE [4]"), NullTarget(), Options(), {}, timer);
+  EXPECT_TRUE(absl::IsCancelled(tuned.status())) << tuned.status();
+  EXPECT_LT(timer.runs, 40);
+}
+
+TEST(Tune, AFaultOfTheGraphIsTheCompilers) {
+  FakeTimer timer("REDUCE");
+  const auto tuned = Tune(Parsed("0 CONST [] weakint 1\n1 ADD [0]\n2 TUPLE [1]"), NullTarget(), Options(), {}, timer);
+  ASSERT_FALSE(tuned.ok());
+  EXPECT_EQ(DetailOf(tuned.status())->node(), 1u);
+}
+
+}  // namespace
+}  // namespace kiln::compiler

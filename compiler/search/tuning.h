@@ -1,0 +1,65 @@
+// What a search for schedules needs from outside, and what it says: data alone, so that
+// code that has a device need not know the search.
+#ifndef KILN_COMPILER_SEARCH_TUNING_H_
+#define KILN_COMPILER_SEARCH_TUNING_H_
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "absl/functional/any_invocable.h"
+#include "absl/status/status.h"
+#include "kiln/v1/executable.pb.h"
+
+namespace kiln::compiler {
+
+// What one run took; or why there is no time.
+struct Timing {
+  double micros = 0;
+  std::string fault;
+};
+
+// Has a device, and threads to compile on. Used by one thread.
+class KernelTimer {
+ public:
+  virtual ~KernelTimer() = default;
+  // Calls every job once, several at a time where it can, and returns when all have ended.
+  virtual void InParallel(std::vector<absl::AnyInvocable<void()>> jobs) = 0;
+  // What a run of the only kernel of `executable` takes, on memory of the timer's own.
+  // It may give up once it is known to take longer than `limit_micros`, and says then
+  // what it knows.
+  virtual Timing Time(const v1::Executable& executable, double limit_micros) = 0;
+  // Of the time that the search may take.
+  virtual double LeftMicros() = 0;
+  // OK while a caller still wants the result.
+  virtual absl::Status Wanted() = 0;
+};
+
+// One candidate that was tried.
+struct TuneEvent {
+  uint32_t kernel = 0, kernels = 0;  // which, of how many, by its place in the program
+  std::string name;
+  std::string schedule;
+  double micros = 0;
+  std::string fault;
+  double best_micros = 0, first_micros = 0;
+};
+
+struct TuneOptions {
+  uint32_t width = 4;                              // of the beam (search/beam.h)
+  uint32_t batch = 8;                              // candidates compiled at once
+  std::function<void(const TuneEvent&)> progress;  // may be null
+};
+
+struct Tuned {
+  v1::Executable executable;
+  // Sums over the kernels that were timed, each counted as often as it runs.
+  double first_micros = 0, best_micros = 0;
+  uint32_t candidates = 0;
+  bool out_of_time = false;
+};
+
+}  // namespace kiln::compiler
+
+#endif  // KILN_COMPILER_SEARCH_TUNING_H_

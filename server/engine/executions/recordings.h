@@ -1,0 +1,60 @@
+// Recordings: sequences of executions, kept under their digests.
+//
+// A recording is content-addressed, as a program is, and any client that knows its name may
+// replay it; what it runs on is what the caller brings, and is checked each time. It
+// holds its programs: a step that is replayed for hours does not lose one of them
+// because the program store saw nothing but replays. The price is bounded by weighing
+// a recording with all its programs.
+#ifndef KILN_SERVER_ENGINE_EXECUTIONS_RECORDINGS_H_
+#define KILN_SERVER_ENGINE_EXECUTIONS_RECORDINGS_H_
+
+#include <memory>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/types/span.h"
+#include "kiln/v1/kernel_service.pb.h"
+#include "runtime/cache/program_cache.h"
+#include "runtime/exec/sequence.h"
+#include "server/engine/programs/program_store.h"
+
+namespace kiln::server {
+
+struct Recording {
+  Digest id;
+  std::shared_ptr<const runtime::Sequence> sequence;
+};
+
+// What a request to record is about: its programs, found, in the request's order.
+struct RecordedPrograms {
+  runtime::hal::Device* device = nullptr;
+  std::vector<Digest> keys;
+  std::vector<std::shared_ptr<runtime::Program>> programs;
+};
+
+// Safe from any thread.
+class Recordings {
+ public:
+  using Handle = std::shared_ptr<const Recording>;
+
+  explicit Recordings(uint64_t limit_bytes) : cache_(limit_bytes) {}
+
+  // Each failure names the step:
+  //   BAD_ARGUMENT                         a step of no program; an argument without a
+  //                                        value or given twice; an integer where
+  //                                        memory is wanted, or the other way round
+  //   MISSING_ARGUMENT, UNKNOWN_ARGUMENT   a slot too few or too many
+  // and those of runtime::Sequence::Make.
+  absl::StatusOr<Handle> Record(const v1::RecordSequenceRequest& request, const RecordedPrograms& programs);
+
+  // NEED_GRAPH, as for a program, if it is not there or no longer.
+  absl::StatusOr<Handle> Find(absl::string_view id);
+
+ private:
+  runtime::ProgramCache<Recording> cache_;
+};
+
+}  // namespace kiln::server
+
+#endif  // KILN_SERVER_ENGINE_EXECUTIONS_RECORDINGS_H_

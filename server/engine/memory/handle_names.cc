@@ -1,0 +1,82 @@
+#include "server/engine/memory/handle_names.h"
+
+#include <utility>
+
+#include "absl/container/inlined_vector.h"
+#include "absl/strings/str_format.h"
+#include "base/error.h"
+#include "server/engine/memory/buffer_table.h"
+#include "server/engine/memory/session.h"
+
+namespace kiln::server {
+
+absl::Status HandleTaken(uint64_t handle) {
+  v1::ErrorDetail detail;
+  detail.set_code(handle == 0 ? v1::BAD_ARGUMENT : v1::HANDLE_TAKEN);
+  detail.set_field("handle");
+  detail.set_handle(handle);
+  if (handle == 0) return MakeError(detail, "a handle of the client's choice may be any number but 0");
+  return MakeError(detail,
+                   absl::StrFormat("the handle %016x names something already; free it, or choose another", handle));
+}
+
+absl::Status HandleNames::Add(uint64_t handle, NamedRecord named, uint64_t max_handles) {
+  if (handle == 0) return HandleTaken(handle);
+  absl::MutexLock lock(&mutex_);
+  if (ended_) return UnknownSession();
+  if (named_.size() >= max_handles) return TooManyHandles(max_handles, kSessionHeader);
+  if (!named_.try_emplace(handle, std::move(named)).second) return HandleTaken(handle);
+  return absl::OkStatus();
+}
+
+bool HandleNames::Find(uint64_t handle, NamedRecord& named) const {
+  absl::MutexLock lock(&mutex_);
+  const auto found = named_.find(handle);
+  if (found == named_.end()) return false;
+  named = found->second;
+  return true;
+}
+
+bool HandleNames::WasFreed(uint64_t handle) const {
+  absl::MutexLock lock(&mutex_);
+  return freed_.contains(handle);
+}
+
+void HandleNames::Make(uint64_t handle, std::shared_ptr<const BufferRecord> record) {
+  absl::MutexLock lock(&mutex_);
+  const auto found = named_.find(handle);
+  if (found == named_.end() || found->second.record != nullptr) return;
+  if (record->poison != nullptr) found->second.poison = record->poison;  // a view's is that of its memory
+  found->second.record = std::move(record);
+}
+
+size_t HandleNames::Free(absl::Span<const uint64_t> handles) {
+  // Memory is given back after the lock is.
+  absl::InlinedVector<NamedRecord, 4> freed;
+  absl::MutexLock lock(&mutex_);
+  for (const uint64_t handle : handles) {
+    const auto found = named_.find(handle);
+    if (found == named_.end()) continue;
+    freed.push_back(std::move(found->second));
+    named_.erase(found);
+    ++freed_[handle];
+    freed_order_.push_back(handle);
+    if (freed_order_.size() <= kFreedNames) continue;
+    const auto oldest = freed_.find(freed_order_.front());
+    if (--oldest->second == 0) freed_.erase(oldest);
+    freed_order_.pop_front();
+  }
+  return freed.size();
+}
+
+size_t HandleNames::End() {
+  absl::flat_hash_map<uint64_t, NamedRecord> ended;
+  {
+    absl::MutexLock lock(&mutex_);
+    ended_ = true;
+    named_.swap(ended);
+  }
+  return ended.size();
+}
+
+}  // namespace kiln::server

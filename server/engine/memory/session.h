@@ -1,0 +1,80 @@
+// A session: the owner of handles.
+//
+// Its buffers' records point to it, and it knows their handles, so that whichever
+// ends first tells the other. Its table decides how long it lives
+// (session_table.h).
+#ifndef KILN_SERVER_ENGINE_MEMORY_SESSION_H_
+#define KILN_SERVER_ENGINE_MEMORY_SESSION_H_
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/container/flat_hash_set.h"
+#include "absl/status/status.h"
+#include "absl/strings/string_view.h"
+#include "absl/synchronization/mutex.h"
+#include "server/engine/memory/handle_names.h"
+
+namespace kiln::server {
+
+// The metadata of a call that is made under a session: its token.
+inline constexpr char kSessionHeader[] = "kiln-session-bin";
+
+// UNKNOWN_HANDLE whose detail's `field` is kSessionHeader.
+absl::Status UnknownSession();
+
+// SESSION_EXPIRED: what a stream of commands gets instead.
+absl::Status ExpiredSession();
+
+// OUT_OF_MEMORY with the limit "handles". `field` says whose: kSessionHeader for a
+// session's, none for the server's.
+absl::Status TooManyHandles(uint64_t max_handles, absl::string_view field);
+
+// What a session keeps of its stream of commands, so that a client that has lost its
+// connection can go on where it was (server/stream/command_stream.h).
+class SessionStream {
+ public:
+  virtual ~SessionStream() = default;
+  // Called once, when the session has ended.
+  virtual void OnSessionEnd() = 0;
+};
+
+// Safe from any thread.
+class Session {
+ public:
+  // From now on it owns the handle. UnknownSession() if it has ended;
+  // TooManyHandles() if it owns `max_handles` already.
+  absl::Status Own(uint64_t handle, uint64_t max_handles);
+  // The handle has been freed.
+  void Disown(uint64_t handle);
+
+  // The handles that its client chose.
+  HandleNames& names() { return names_; }
+  const HandleNames& names() const { return names_; }
+
+  // Its stream, made by `make` if it has none. Null if it has ended.
+  std::shared_ptr<SessionStream> Stream(const std::function<std::shared_ptr<SessionStream>()>& make);
+  // How many connections its stream has. While it has one, its lease does not run out.
+  std::atomic<int> connections{0};
+
+  // From now on it owns nothing; what it owned but for names(), for the caller to free.
+  std::vector<uint64_t> End();
+
+ private:
+  HandleNames names_;
+  absl::Mutex mutex_;
+  bool ended_ ABSL_GUARDED_BY(mutex_) = false;
+  absl::flat_hash_set<uint64_t> handles_ ABSL_GUARDED_BY(mutex_);
+  std::shared_ptr<SessionStream> stream_ ABSL_GUARDED_BY(mutex_);
+};
+
+// Null: no session, which has no end.
+using SessionPtr = std::shared_ptr<Session>;
+
+}  // namespace kiln::server
+
+#endif  // KILN_SERVER_ENGINE_MEMORY_SESSION_H_

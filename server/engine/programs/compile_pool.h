@@ -1,0 +1,40 @@
+// The threads that compile, so that no thread of gRPC ever does.
+#ifndef KILN_SERVER_ENGINE_PROGRAMS_COMPILE_POOL_H_
+#define KILN_SERVER_ENGINE_PROGRAMS_COMPILE_POOL_H_
+
+#include <cstdint>
+#include <deque>
+#include <thread>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/functional/any_invocable.h"
+#include "absl/synchronization/mutex.h"
+
+namespace kiln::server {
+
+// Safe from any thread.
+class CompilePool {
+ public:
+  explicit CompilePool(uint32_t threads);
+  // Runs all that was scheduled, then ends its threads.
+  ~CompilePool();
+  CompilePool(const CompilePool&) = delete;
+  CompilePool& operator=(const CompilePool&) = delete;
+
+  // Calls `job` once, on a thread of the pool, in the order of scheduling.
+  void Schedule(absl::AnyInvocable<void()> job);
+
+ private:
+  void Work();
+  bool HasJobOrEnds() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return !jobs_.empty() || ending_; }
+
+  absl::Mutex mutex_;
+  std::deque<absl::AnyInvocable<void()>> jobs_ ABSL_GUARDED_BY(mutex_);
+  bool ending_ ABSL_GUARDED_BY(mutex_) = false;
+  std::vector<std::thread> threads_;
+};
+
+}  // namespace kiln::server
+
+#endif  // KILN_SERVER_ENGINE_PROGRAMS_COMPILE_POOL_H_

@@ -1,0 +1,99 @@
+#include "server/engine/programs/program_disk.h"
+
+#include <utility>
+
+#include "absl/strings/escaping.h"
+#include "base/error.h"
+#include "server/engine/programs/program_key.h"
+
+namespace kiln::server {
+namespace {
+
+bool IsCorrupt(const absl::Status& status) {
+  const auto detail = DetailOf(status);
+  return detail.has_value() && detail->code() == v1::CORRUPT_ENTRY;
+}
+
+}  // namespace
+
+v1::StoredHeader ProgramDisk::HeaderOf(const Digest& graph_hash, const Digest& fingerprint, const v1::Target& target,
+                                       const compiler::Options& options) const {
+  v1::StoredHeader header;
+  header.set_graph_hash(std::string(graph_hash.view()));
+  header.set_compiler(compiler_);
+  header.set_target_fingerprint(std::string(fingerprint.view()));
+  header.set_options(options.Fingerprint());
+  header.set_limits(LimitsText(options.limits));
+  *header.mutable_target() = target;
+  const Digest key =
+      StoredKey(graph_hash, fingerprint, target.tuning(), header.options(), header.limits(), header.compiler());
+  header.set_key(std::string(key.view()));
+  return header;
+}
+
+std::optional<ProgramDisk::Loaded> ProgramDisk::Load(const v1::StoredHeader& wanted, bool again) {
+  absl::StatusOr<store::Entry> entry = store_->Load(wanted, again);
+  if (!entry.ok()) {
+    if (IsCorrupt(entry.status())) {
+      Log(DiskEvent::Kind::kRejected, wanted, entry.status().message());
+    } else if (entry.status().code() != absl::StatusCode::kNotFound) {
+      Log(DiskEvent::Kind::kReadFailed, wanted, entry.status().message());
+    }
+    return std::nullopt;
+  }
+  Loaded loaded;
+  if (entry->header.several_devices()) loaded.multi.emplace();
+  if (!(loaded.multi.has_value() ? loaded.multi->ParseFromString(entry->executable)
+                                 : loaded.executable.ParseFromString(entry->executable))) {
+    OnUnusable(wanted, absl::DataLossError("the executable cannot be read"));
+    return std::nullopt;
+  }
+  loaded.graph = std::move(entry->graph);
+  loaded.kernels = entry->header.kernels();
+  loaded.bytes = loaded.multi.has_value() ? entry->executable.size()
+                                          : loaded.executable.object().size() + loaded.executable.constants().size();
+  loaded.compile_us = entry->header.compile_us();
+  return loaded;
+}
+
+void ProgramDisk::OnLoaded(const v1::StoredHeader& header, const Loaded& loaded, int64_t micros) {
+  DiskEvent event{DiskEvent::Kind::kLoaded, absl::BytesToHexString(header.graph_hash())};
+  event.kernels = loaded.kernels;
+  event.bytes = loaded.bytes;
+  event.micros = micros;
+  log_(event);
+}
+
+void ProgramDisk::OnUnusable(const v1::StoredHeader& header, const absl::Status& why) {
+  store_->Reject(header.key());
+  Log(DiskEvent::Kind::kRejected, header, why.message());
+}
+
+void ProgramDisk::Publish(v1::StoredHeader header, const v1::Executable& executable, std::string graph) {
+  header.set_kernels(static_cast<uint32_t>(executable.kernels_size()));
+  *header.mutable_target() = executable.target();
+  Put({std::move(header), executable.SerializeAsString(), std::move(graph)});
+}
+
+void ProgramDisk::Publish(v1::StoredHeader header, const v1::MultiProgram& program, std::string graph) {
+  uint32_t kernels = 0;
+  for (const v1::Executable& executable : program.executables())
+    kernels += static_cast<uint32_t>(executable.kernels_size());
+  header.set_kernels(kernels);
+  header.set_several_devices(true);
+  *header.mutable_target() = program.target();
+  Put({std::move(header), program.SerializeAsString(), std::move(graph)});
+}
+
+void ProgramDisk::Put(store::Entry entry) {
+  const absl::Status status = store_->Publish(entry);
+  if (!status.ok()) Log(DiskEvent::Kind::kStoreFailed, entry.header, status.message());
+}
+
+void ProgramDisk::Log(DiskEvent::Kind kind, const v1::StoredHeader& header, absl::string_view reason) {
+  DiskEvent event{kind, absl::BytesToHexString(header.graph_hash())};
+  event.reason = std::string(reason);
+  log_(event);
+}
+
+}  // namespace kiln::server

@@ -1,0 +1,89 @@
+// The program store's side of the folder on disk (base/store/disk_store.h): what an
+// entry must be to be this server's, and how one comes to run.
+//
+// A stored program is found by a key that holds everything it depends on, the server's
+// limits and the compiler's build included, and each part is confirmed on a hit. So a
+// hash alone is as good as a graph: what it finds is what this server would have let in
+// and compiled from a graph with that hash.
+#ifndef KILN_SERVER_ENGINE_PROGRAMS_PROGRAM_DISK_H_
+#define KILN_SERVER_ENGINE_PROGRAMS_PROGRAM_DISK_H_
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "absl/strings/string_view.h"
+#include "base/store/disk_store.h"
+#include "compiler/options/options.h"
+#include "kiln/v1/executable.pb.h"
+#include "kiln/v1/multi_program.pb.h"
+#include "kiln/v1/target.pb.h"
+#include "runtime/cache/program_cache.h"
+
+namespace kiln::server {
+
+using runtime::Digest;
+
+// Something that the log should say.
+struct DiskEvent {
+  enum class Kind {
+    kLoaded,       // a program came from the disk
+    kRejected,     // an entry was not right; it is compiled anew
+    kReadFailed,   // the disk failed; as if nothing had been there
+    kStoreFailed,  // a program is in memory alone
+  };
+  Kind kind;
+  std::string graph_hash;  // hexadecimal
+  uint32_t kernels = 0;
+  uint64_t bytes = 0;
+  int64_t micros = 0;
+  std::string reason;
+};
+
+// Safe from any thread. Every call may block for the disk; none fails: without the disk
+// a server is slower, not broken.
+class ProgramDisk {
+ public:
+  // `compiler` names the compiler's build. `log` may be called from any thread.
+  ProgramDisk(std::unique_ptr<store::DiskStore> store, std::string compiler, std::function<void(const DiskEvent&)> log)
+      : store_(std::move(store)), compiler_(std::move(compiler)), log_(std::move(log)) {}
+
+  // The header of the entry for a program, as far as it is known before there is one.
+  // `fingerprint` is TargetFingerprint(target).
+  v1::StoredHeader HeaderOf(const Digest& graph_hash, const Digest& fingerprint, const v1::Target& target,
+                            const compiler::Options& options) const;
+
+  struct Loaded {
+    v1::Executable executable;
+    std::optional<v1::MultiProgram> multi;  // instead
+    std::string graph;
+    uint32_t kernels = 0;
+    uint64_t bytes = 0;
+    uint64_t compile_us = 0;
+  };
+  // `again`: after a look that found nothing.
+  std::optional<Loaded> Load(const v1::StoredHeader& wanted, bool again);
+  // To be called with what became of it: the program now runs, or it cannot, which
+  // removes the entry.
+  void OnLoaded(const v1::StoredHeader& header, const Loaded& loaded, int64_t micros);
+  void OnUnusable(const v1::StoredHeader& header, const absl::Status& why);
+
+  void Publish(v1::StoredHeader header, const v1::Executable& executable, std::string graph);
+  void Publish(v1::StoredHeader header, const v1::MultiProgram& program, std::string graph);
+
+  store::DiskStore& store() { return *store_; }
+
+ private:
+  void Put(store::Entry entry);
+  void Log(DiskEvent::Kind kind, const v1::StoredHeader& header, absl::string_view reason);
+
+  const std::unique_ptr<store::DiskStore> store_;
+  const std::string compiler_;
+  const std::function<void(const DiskEvent&)> log_;
+};
+
+}  // namespace kiln::server
+
+#endif  // KILN_SERVER_ENGINE_PROGRAMS_PROGRAM_DISK_H_

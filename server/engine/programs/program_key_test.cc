@@ -1,0 +1,60 @@
+#include "server/engine/programs/program_key.h"
+
+#include <gtest/gtest.h>
+
+namespace kiln::server {
+namespace {
+
+v1::Target SomeTarget() {
+  v1::Target target;
+  target.set_kind(v1::Target::CPU);
+  target.set_triple("x86_64-unknown-linux-gnu");
+  target.set_arch("skylake");
+  target.add_features("+avx2");
+  target.add_features("+fma");
+  return target;
+}
+
+TEST(ProgramKeyTest, TuningDoesNotCount) {
+  v1::Target tuned = SomeTarget();
+  tuned.mutable_tuning()->set_cores(64);
+  EXPECT_EQ(TargetFingerprint(tuned), TargetFingerprint(SomeTarget()));
+}
+
+TEST(ProgramKeyTest, EveryRequirementCounts) {
+  v1::Target other = SomeTarget();
+  other.set_kind(v1::Target::NULL_TARGET);
+  EXPECT_FALSE(TargetFingerprint(other) == TargetFingerprint(SomeTarget()));
+  other = SomeTarget();
+  other.set_arch("znver4");
+  EXPECT_FALSE(TargetFingerprint(other) == TargetFingerprint(SomeTarget()));
+  other = SomeTarget();
+  other.add_features("+avx512f");
+  EXPECT_FALSE(TargetFingerprint(other) == TargetFingerprint(SomeTarget()));
+  // Two features do not run together into one.
+  v1::Target joined = SomeTarget();
+  joined.clear_features();
+  joined.add_features("+avx2+fma");
+  EXPECT_FALSE(TargetFingerprint(joined) == TargetFingerprint(SomeTarget()));
+}
+
+TEST(ProgramKeyTest, GraphOptionsAndDeviceCount) {
+  Digest graph, other_graph;
+  other_graph.bytes[31] = 1;
+  const Digest target = TargetFingerprint(SomeTarget());
+  const compiler::Options options;
+  compiler::Options strict;
+  strict.strict = true;
+  const Digest key = ProgramKey(graph, target, options, "CPU:0");
+  EXPECT_EQ(key, ProgramKey(graph, target, options, "CPU:0"));
+  EXPECT_FALSE(key == ProgramKey(other_graph, target, options, "CPU:0"));
+  EXPECT_FALSE(key == ProgramKey(graph, target, strict, "CPU:0"));
+  EXPECT_FALSE(key == ProgramKey(graph, target, options, "CPU:1"));
+  // Limits decide what is refused, not what is made.
+  compiler::Options narrow;
+  narrow.limits.max_nodes = 5;
+  EXPECT_EQ(key, ProgramKey(graph, target, narrow, "CPU:0"));
+}
+
+}  // namespace
+}  // namespace kiln::server

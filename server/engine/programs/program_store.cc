@@ -1,0 +1,322 @@
+#include "server/engine/programs/program_store.h"
+
+#include <utility>
+
+#include "absl/strings/escaping.h"
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "base/check.h"
+#include "base/error.h"
+#include "runtime/exec/load.h"
+#include "server/engine/programs/program_key.h"
+
+namespace kiln::server {
+namespace {
+
+// They read and link, which takes about a millisecond.
+constexpr uint32_t kLoadThreads = 2;
+
+bool EndedByItsCaller(const absl::Status& status) {
+  return status.code() == absl::StatusCode::kCancelled || status.code() == absl::StatusCode::kDeadlineExceeded;
+}
+
+Digest CodeKey(const ProgramId& id, const compiler::Options& options) {
+  return ProgramKey(id.graph_hash, id.target, options, /*device=*/"");
+}
+
+bool Has(const absl::Status& status, v1::ErrorCode code) {
+  const auto detail = DetailOf(status);
+  return detail.has_value() && detail->code() == code;
+}
+
+}  // namespace
+
+absl::Status NeedGraph(const ProgramId& id) {
+  v1::ErrorDetail detail;
+  detail.set_code(v1::NEED_GRAPH);
+  detail.set_field("graph_hash");
+  return MakeError(detail, absl::StrCat("no program for graph ", absl::BytesToHexString(id.graph_hash.view()), " on ",
+                                        id.device->name(), " with these options; send the graph once"));
+}
+
+bool FromCache(const StoredProgram& program, runtime::CacheOutcome how) {
+  return how == runtime::CacheOutcome::kHit || program.loaded;
+}
+
+ProgramStore::ProgramStore(uint64_t limit_bytes, CompileFn compile, CompilePool* pool, bool share_code,
+                           ProgramDisk* disk, MultiMaker multi, TuningQueue* tuning_queue)
+    : compile_(std::move(compile)),
+      pool_(pool),
+      share_code_(share_code),
+      disk_(disk),
+      multi_(std::move(multi)),
+      tuning_queue_(tuning_queue),
+      loads_(disk == nullptr && !share_code ? nullptr : std::make_unique<CompilePool>(kLoadThreads)),
+      cache_(limit_bytes),
+      codes_(limit_bytes / 4) {
+  if (disk_ != nullptr) disk_->store().BeforeEviction([this] { TouchUsed(); });
+}
+
+ProgramStore::Program ProgramStore::Find(const ProgramId& id) {
+  Program program = cache_.Find(id.key);
+  if (program == nullptr) return nullptr;
+  // The key is a digest of the graph's hash among other things.
+  KILN_CHECK(program->graph_hash == id.graph_hash);
+  program->hits.fetch_add(1, std::memory_order_relaxed);
+  return program;
+}
+
+void ProgramStore::GetOrCompile(const ProgramId& id, const v1::Graph& graph, const compiler::Options& options,
+                                const Control& control, Callback callback) {
+  if (absl::Status wanted = control.Check(); !wanted.ok()) {
+    return callback(std::move(wanted), runtime::CacheOutcome::kComputed);
+  }
+  cache_.GetOrStart(
+      id.key,
+      [this, id, &graph, options, control](Cache::Finish finish) {
+        if (loads_ == nullptr || multi_.compiler.Takes(graph))
+          return ScheduleCompile(id, graph, options, control, std::move(finish));
+        loads_->Schedule([this, id, &graph, options, control, finish = std::move(finish)]() mutable {
+          if (absl::Status wanted = control.Check(); !wanted.ok()) return finish(std::move(wanted));
+          auto loaded = Load(id, options);
+          if (!loaded.ok()) return finish(std::move(loaded).status());
+          if (loaded->has_value()) return finish(**std::move(loaded));
+          ScheduleCompile(id, graph, options, control, std::move(finish));
+        });
+      },
+      [this, id, &graph, options, control, callback = std::move(callback)](Cache::Result result,
+                                                                           runtime::CacheOutcome how) mutable {
+        // Whoever began it may have been without the graph, or gone by now.
+        if (!result.ok() && how == runtime::CacheOutcome::kJoined &&
+            (EndedByItsCaller(result.status()) || Has(result.status(), v1::NEED_GRAPH))) {
+          return GetOrCompile(id, graph, options, control, std::move(callback));
+        }
+        if (result.ok() && how == runtime::CacheOutcome::kHit) (*result)->hits.fetch_add(1, std::memory_order_relaxed);
+        callback(std::move(result), how);
+      });
+}
+
+void ProgramStore::GetOrLoad(const ProgramId& id, const compiler::Options& options, const Control& control,
+                             Callback callback) {
+  if (absl::Status wanted = control.Check(); !wanted.ok()) {
+    return callback(std::move(wanted), runtime::CacheOutcome::kComputed);
+  }
+  if (loads_ == nullptr) {
+    Program program = Find(id);
+    if (program == nullptr) return callback(NeedGraph(id), runtime::CacheOutcome::kComputed);
+    return callback(std::move(program), runtime::CacheOutcome::kHit);
+  }
+  cache_.GetOrStart(
+      id.key,
+      [this, id, options](Cache::Finish finish) {
+        loads_->Schedule([this, id, options, finish = std::move(finish)]() mutable {
+          auto loaded = Load(id, options);
+          if (!loaded.ok()) return finish(std::move(loaded).status());
+          if (!loaded->has_value()) return finish(NeedGraph(id));
+          finish(**std::move(loaded));
+        });
+      },
+      [this, id, options, control, callback = std::move(callback)](Cache::Result result,
+                                                                   runtime::CacheOutcome how) mutable {
+        if (!result.ok() && how == runtime::CacheOutcome::kJoined && EndedByItsCaller(result.status())) {
+          return GetOrLoad(id, options, control, std::move(callback));
+        }
+        if (result.ok() && how == runtime::CacheOutcome::kHit) (*result)->hits.fetch_add(1, std::memory_order_relaxed);
+        callback(std::move(result), how);
+      });
+}
+
+void ProgramStore::ScheduleCompile(const ProgramId& id, const v1::Graph& graph, const compiler::Options& options,
+                                   const Control& control, Cache::Finish finish) {
+  auto job = [this, id, &graph, options, control, finish = std::move(finish)]() mutable {
+    // It may have waited in the pool's queue for long.
+    if (absl::Status wanted = control.Check(); !wanted.ok()) return finish(std::move(wanted));
+    const auto make = [&] {
+      return multi_.compiler.Takes(graph) ? CompileMulti(id, graph, options) : Compile(id, graph, options, control);
+    };
+    if (disk_ == nullptr) return finish(make());
+    absl::StatusOr<Cache::Entry> entry;
+    {
+      // Another server that has the lock is compiling the same, and then it is stored.
+      const v1::StoredHeader header = disk_->HeaderOf(id.graph_hash, id.target, id.device->target(), options);
+      const auto lock = disk_->store().LockKey(header.key(), [&control] { return !control.Check().ok(); });
+      if (absl::Status wanted = control.Check(); !wanted.ok()) return finish(std::move(wanted));
+      auto loaded = Load(id, options, /*again=*/true);
+      if (!loaded.ok()) return finish(std::move(loaded).status());
+      entry = loaded->has_value() ? **std::move(loaded) : make();
+    }
+    finish(std::move(entry));
+  };
+  if (options.beam > 0 && tuning_queue_ != nullptr) return tuning_queue_->Schedule(std::move(job));
+  pool_->Schedule(std::move(job));
+}
+
+absl::StatusOr<ProgramStore::Cache::Entry> ProgramStore::Compile(const ProgramId& id, const v1::Graph& graph,
+                                                                 const compiler::Options& options,
+                                                                 const Control& control) {
+  const absl::Time begin = absl::Now();
+  std::shared_ptr<Code> code;
+  if (share_code_) {
+    // This thread is the pool's own, so it may wait for another device's compilation.
+    KILN_ASSIGN_OR_RETURN(
+        code, codes_.GetOrCompute(CodeKey(id, options), [&] { return MakeCode(id, graph, options, control); }));
+  } else {
+    KILN_ASSIGN_OR_RETURN(CodeCache::Entry made, MakeCode(id, graph, options, control));
+    code = std::move(made.value);
+  }
+  KILN_ASSIGN_OR_RETURN(Cache::Entry entry, Keep(id, code->executable, code->graph));
+  entry.value->compile_us = static_cast<uint64_t>(absl::ToInt64Microseconds(absl::Now() - begin));
+  Publish(id, options, code->executable, *entry.value);
+  return entry;
+}
+
+// Before anyone is answered: what a client has seen compiled is there after a crash.
+void ProgramStore::Publish(const ProgramId& id, const compiler::Options& options, const v1::Executable& executable,
+                           StoredProgram& stored) {
+  if (disk_ == nullptr) return;
+  v1::StoredHeader header = disk_->HeaderOf(id.graph_hash, id.target, id.device->target(), options);
+  header.set_compile_us(stored.compile_us);
+  stored.stored_key = header.key();
+  disk_->Publish(std::move(header), executable, stored.graph);
+}
+
+absl::Status ProgramStore::Replace(const ProgramId& id, const compiler::Options& options,
+                                   const v1::Executable& executable, const v1::Graph& graph) {
+  KILN_ASSIGN_OR_RETURN(Cache::Entry entry, Keep(id, executable, graph.SerializeAsString()));
+  if (const Program old = cache_.Find(id.key); old != nullptr) entry.value->compile_us = old->compile_us;
+  Publish(id, options, executable, *entry.value);
+  if (share_code_) {
+    auto code = std::make_shared<Code>(Code{executable, entry.value->graph});
+    const uint64_t bytes = sizeof(Code) + code->graph.size() + code->executable.ByteSizeLong();
+    codes_.Put(CodeKey(id, options), {std::move(code), bytes});
+  }
+  cache_.Put(id.key, std::move(entry));
+  return absl::OkStatus();
+}
+
+absl::StatusOr<v1::Executable> ProgramStore::Executable(const ProgramId& id, const v1::Graph& graph,
+                                                        const compiler::Options& options, const Control& control) {
+  if (options.beam == 0 || tuning_queue_ == nullptr) return compile_(graph, id.device->target(), options, nullptr);
+  KILN_ASSIGN_OR_RETURN(compiler::Tuned tuned, tuning_queue_->Run(*id.device, graph, options, control, nullptr));
+  return std::move(tuned.executable);
+}
+
+absl::StatusOr<ProgramStore::CodeCache::Entry> ProgramStore::MakeCode(const ProgramId& id, const v1::Graph& graph,
+                                                                      const compiler::Options& options,
+                                                                      const Control& control) {
+  compiles_.fetch_add(1, std::memory_order_relaxed);
+  auto code = std::make_shared<Code>();
+  KILN_ASSIGN_OR_RETURN(code->executable, Executable(id, graph, options, control));
+  code->graph = graph.SerializeAsString();
+  const uint64_t bytes = sizeof(Code) + code->graph.size() + code->executable.ByteSizeLong();
+  return CodeCache::Entry{std::move(code), bytes};
+}
+
+absl::StatusOr<std::optional<ProgramStore::Cache::Entry>> ProgramStore::Load(const ProgramId& id,
+                                                                             const compiler::Options& options,
+                                                                             bool again) {
+  const std::shared_ptr<Code> code = share_code_ ? codes_.Find(CodeKey(id, options)) : nullptr;
+  if (code != nullptr) {
+    KILN_ASSIGN_OR_RETURN(Cache::Entry entry, Keep(id, code->executable, code->graph));
+    entry.value->loaded = true;
+    return entry;
+  }
+  if (disk_ == nullptr) return std::nullopt;
+  const absl::Time begin = absl::Now();
+  const v1::StoredHeader wanted = disk_->HeaderOf(id.graph_hash, id.target, id.device->target(), options);
+  std::optional<ProgramDisk::Loaded> loaded = disk_->Load(wanted, again);
+  if (!loaded.has_value()) return std::nullopt;
+  auto entry = loaded->multi.has_value() ? KeepMulti(id, *loaded->multi, std::move(loaded->graph))
+                                         : Keep(id, loaded->executable, std::move(loaded->graph));
+  if (!entry.ok()) {
+    // Want of memory is no fault of the entry's.
+    if (!Has(entry.status(), v1::INTERNAL_FAULT)) return std::move(entry).status();
+    disk_->OnUnusable(wanted, entry.status());
+    return std::nullopt;
+  }
+  entry->value->loaded = true;
+  entry->value->stored_key = wanted.key();
+  entry->value->compile_us = loaded->compile_us;
+  disk_->OnLoaded(wanted, *loaded, absl::ToInt64Microseconds(absl::Now() - begin));
+  return *std::move(entry);
+}
+
+absl::StatusOr<ProgramStore::Cache::Entry> ProgramStore::CompileMulti(const ProgramId& id, const v1::Graph& graph,
+                                                                      const compiler::Options& options) {
+  const absl::Time begin = absl::Now();
+  compiles_.fetch_add(1, std::memory_order_relaxed);
+  KILN_ASSIGN_OR_RETURN(const v1::MultiProgram program,
+                        multi_.compiler.compile(graph, id.device->target(), options, nullptr));
+  KILN_ASSIGN_OR_RETURN(Cache::Entry entry, KeepMulti(id, program, graph.SerializeAsString()));
+  entry.value->compile_us = static_cast<uint64_t>(absl::ToInt64Microseconds(absl::Now() - begin));
+  if (disk_ != nullptr) {
+    v1::StoredHeader header = disk_->HeaderOf(id.graph_hash, id.target, id.device->target(), options);
+    header.set_compile_us(entry.value->compile_us);
+    entry.value->stored_key = header.key();
+    disk_->Publish(std::move(header), program, entry.value->graph);
+  }
+  return entry;
+}
+
+absl::StatusOr<ProgramStore::Cache::Entry> ProgramStore::KeepMulti(const ProgramId& id, const v1::MultiProgram& program,
+                                                                   std::string graph) const {
+  std::vector<runtime::hal::Device*> devices;
+  for (const std::string& name : program.devices()) {
+    runtime::hal::Device* device = id.device;  // no name: the request's
+    if (!name.empty()) {
+      KILN_ASSIGN_OR_RETURN(device, multi_.find(name));
+    }
+    if (TargetFingerprint(device->target()) != TargetFingerprint(id.device->target())) {
+      return MakeError(v1::UNSUPPORTED_SHARD, absl::StrCat("a program on ", id.device->name(), " and ", device->name(),
+                                                           ", which are of different kinds"));
+    }
+    devices.push_back(device);
+  }
+  auto stored = std::make_shared<StoredProgram>();
+  KILN_ASSIGN_OR_RETURN(stored->multi, runtime::MultiProgram::Load(program, devices));
+  stored->device = id.device;
+  stored->graph_hash = id.graph_hash;
+  stored->graph = std::move(graph);
+  for (const v1::Executable& executable : program.executables())
+    stored->kernels += static_cast<uint32_t>(executable.kernels_size());
+  stored->bytes = sizeof(StoredProgram) + stored->graph.size() + stored->multi->memory_bytes();
+  const uint64_t bytes = stored->bytes;
+  return Cache::Entry{std::move(stored), bytes};
+}
+
+void ProgramStore::TouchUsed() {
+  for (const Program& program : List()) {
+    const uint64_t hits = program->hits.load(std::memory_order_relaxed);
+    if (program->touched_hits.exchange(hits, std::memory_order_relaxed) != hits) {
+      disk_->store().Touch(program->stored_key);
+    }
+  }
+}
+
+absl::StatusOr<ProgramStore::Cache::Entry> ProgramStore::Keep(const ProgramId& id, const v1::Executable& executable,
+                                                              std::string graph) const {
+  auto stored = std::make_shared<StoredProgram>();
+  KILN_ASSIGN_OR_RETURN(stored->program, runtime::Load(executable, *id.device));
+  stored->device = id.device;
+  stored->graph_hash = id.graph_hash;
+  stored->graph = std::move(graph);
+  stored->kernels = static_cast<uint32_t>(executable.kernels_size());
+  stored->bytes = sizeof(StoredProgram) + stored->graph.size() + stored->program->memory_bytes();
+  auto schedules = std::make_shared<compiler::ScheduleMap>();
+  for (const v1::Kernel& kernel : executable.kernels()) {
+    if (kernel.schedule().empty()) continue;
+    (*schedules)[kernel.symbol()] = kernel.schedule();
+    stored->bytes += kernel.symbol().size() + kernel.schedule().size() + 64;
+  }
+  stored->schedules = std::move(schedules);
+  const uint64_t bytes = stored->bytes;
+  return Cache::Entry{std::move(stored), bytes};
+}
+
+std::vector<ProgramStore::Program> ProgramStore::List() const {
+  std::vector<Program> programs;
+  for (auto& [key, program] : cache_.List()) programs.push_back(std::move(program));
+  return programs;
+}
+
+}  // namespace kiln::server

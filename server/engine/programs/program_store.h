@@ -1,0 +1,196 @@
+// Compiled programs: found by key, else made once.
+//
+// The first request for a key that is not there has the program compiled on the
+// compile pool; requests meanwhile join that one compilation. No caller
+// blocks: the answer comes by callback.
+//
+// What is not there may be elsewhere: where several devices have one target, what was
+// compiled for one is kept for the others; and there may be a folder on disk
+// (program_disk.h). It is looked for by threads that do nothing else, so that what only
+// has to be loaded never waits for what is being compiled.
+#ifndef KILN_SERVER_ENGINE_PROGRAMS_PROGRAM_STORE_H_
+#define KILN_SERVER_ENGINE_PROGRAMS_PROGRAM_STORE_H_
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/functional/any_invocable.h"
+#include "absl/status/statusor.h"
+#include "compiler/options/observer.h"
+#include "compiler/options/options.h"
+#include "kiln/v1/executable.pb.h"
+#include "kiln/v1/graph.pb.h"
+#include "kiln/v1/target.pb.h"
+#include "runtime/cache/program_cache.h"
+#include "runtime/exec/multi_program.h"
+#include "runtime/exec/program.h"
+#include "runtime/hal/device.h"
+#include "runtime/hal/module.h"
+#include "server/engine/programs/compile_fn.h"
+#include "server/engine/programs/compile_pool.h"
+#include "server/engine/programs/program_disk.h"
+#include "server/engine/programs/tuning_queue.h"
+
+namespace kiln::server {
+
+using runtime::Digest;
+
+// Until when a request is wanted, and whether it still is. Its flag lives until
+// the request's callback has returned.
+using Control = runtime::hal::LaunchControl;
+
+// The compiler for graphs on tuples of devices, likewise (compiler/compile_multi.h), and
+// which graphs are for it. Without it there are none.
+struct MultiCompiler {
+  std::function<bool(const v1::Graph&)> takes;
+  std::function<absl::StatusOr<v1::MultiProgram>(const v1::Graph&, const v1::Target&, const compiler::Options&,
+                                                 compiler::CompileObserver*)>
+      compile;
+
+  bool Takes(const v1::Graph& graph) const { return takes && takes(graph); }
+};
+
+// What it takes to make programs for several devices; `find` gives UNKNOWN_DEVICE.
+struct MultiMaker {
+  MultiCompiler compiler;
+  std::function<absl::StatusOr<runtime::hal::Device*>(absl::string_view)> find;
+};
+
+// Which program on which device.
+struct ProgramId {
+  Digest key;
+  Digest graph_hash;
+  Digest target;  // the device's fingerprint
+  runtime::hal::Device* device = nullptr;
+};
+
+// The failure of a request by hash when the program is not there.
+absl::Status NeedGraph(const ProgramId& id);
+
+struct StoredProgram {
+  // One of the two: for one device, or for several.
+  std::shared_ptr<runtime::Program> program;
+  std::shared_ptr<const runtime::MultiProgram> multi;
+  // The one that it was asked for.
+  runtime::hal::Device* device = nullptr;
+  const v1::Signature& signature() const { return multi != nullptr ? multi->signature() : program->signature(); }
+  const v1::Cost& cost() const { return multi != nullptr ? multi->cost() : program->cost(); }
+  Digest graph_hash;
+  // The graph it was compiled from, serialized: what Explain starts from.
+  std::string graph;
+  uint64_t compile_us = 0;
+  uint64_t bytes = 0;
+  uint32_t kernels = 0;
+  // Its kernels' schedules: what a search found, or the rules chose.
+  std::shared_ptr<const compiler::ScheduleMap> schedules;
+  // What is loaded here was compiled before: for another device, or by another server.
+  bool loaded = false;
+  // Of its entry on disk, if there is a disk; and `hits` when that was last touched.
+  std::string stored_key;
+  std::atomic<uint64_t> touched_hits{0};
+  // Requests that found it there.
+  std::atomic<uint64_t> hits{0};
+};
+
+// Whether a request that got a program so was spared a compilation.
+bool FromCache(const StoredProgram& program, runtime::CacheOutcome how);
+
+// Since the start.
+struct ProgramStats {
+  runtime::CacheStats memory;
+  uint64_t compiles = 0;
+};
+
+// Safe from any thread.
+class ProgramStore {
+ public:
+  using Program = std::shared_ptr<StoredProgram>;
+  // Called exactly once; must not block.
+  using Callback = absl::AnyInvocable<void(absl::StatusOr<Program>, runtime::CacheOutcome)>;
+
+  // `pool` outlives all requests. `share_code`: whether devices have a target in
+  // common; then a quarter of the limit again holds code to load. `disk` and `tuning_queue`
+  // may be null, and outlive the store; without `tuning_queue`, options.beam counts for nothing.
+  ProgramStore(uint64_t limit_bytes, CompileFn compile, CompilePool* pool, bool share_code, ProgramDisk* disk = nullptr,
+               MultiMaker multi = {}, TuningQueue* tuning_queue = nullptr);
+
+  // Ends the threads that load. No request may come any more; those under
+  // way may still use the pool.
+  void Stop() { loads_.reset(); }
+
+  // The program if it is there, else null.
+  Program Find(const ProgramId& id);
+
+  // `graph` lives until the callback has returned. The compiler's errors go to
+  // all callers that joined; a compilation that ends because its first caller went away
+  // is taken over by those that stay.
+  void GetOrCompile(const ProgramId& id, const v1::Graph& graph, const compiler::Options& options,
+                    const Control& control, Callback callback);
+
+  // Without the graph: from memory, another device's, or disk; NEED_GRAPH if it is in
+  // none of these.
+  void GetOrLoad(const ProgramId& id, const compiler::Options& options, const Control& control, Callback callback);
+
+  // Keeps `executable`, compiled from `graph`, as the program: in memory, for devices of
+  // the same target, and on disk. A run of the old one ends with it.
+  absl::Status Replace(const ProgramId& id, const compiler::Options& options, const v1::Executable& executable,
+                       const v1::Graph& graph);
+
+  // Most recently used first.
+  std::vector<Program> List() const;
+  ProgramStats stats() const { return {cache_.stats(), compiles_.load(std::memory_order_relaxed)}; }
+
+ private:
+  using Cache = runtime::ProgramCache<StoredProgram>;
+
+  // What devices of one target share.
+  struct Code {
+    v1::Executable executable;
+    std::string graph;  // serialized
+  };
+  using CodeCache = runtime::ProgramCache<Code>;
+
+  // On the pool; other servers that share the folder are kept from compiling the same.
+  void ScheduleCompile(const ProgramId& id, const v1::Graph& graph, const compiler::Options& options,
+                       const Control& control, Cache::Finish finish);
+  absl::StatusOr<Cache::Entry> Compile(const ProgramId& id, const v1::Graph& graph, const compiler::Options& options,
+                                       const Control& control);
+  absl::StatusOr<CodeCache::Entry> MakeCode(const ProgramId& id, const v1::Graph& graph,
+                                            const compiler::Options& options, const Control& control);
+  // By the compiler, or by a search.
+  absl::StatusOr<v1::Executable> Executable(const ProgramId& id, const v1::Graph& graph,
+                                            const compiler::Options& options, const Control& control);
+  void Publish(const ProgramId& id, const compiler::Options& options, const v1::Executable& executable,
+               StoredProgram& stored);
+  // None if there is no such program, or none that can be loaded. `again`: the disk was
+  // looked at before.
+  absl::StatusOr<std::optional<Cache::Entry>> Load(const ProgramId& id, const compiler::Options& options,
+                                                   bool again = false);
+  // Of a graph for several devices. It is kept in memory alone.
+  absl::StatusOr<Cache::Entry> CompileMulti(const ProgramId& id, const v1::Graph& graph,
+                                            const compiler::Options& options);
+  // Touches the entries of what has been used since it was last called.
+  void TouchUsed();
+  absl::StatusOr<Cache::Entry> KeepMulti(const ProgramId& id, const v1::MultiProgram& program, std::string graph) const;
+  absl::StatusOr<Cache::Entry> Keep(const ProgramId& id, const v1::Executable& executable, std::string graph) const;
+
+  const CompileFn compile_;
+  CompilePool* const pool_;
+  const bool share_code_;
+  ProgramDisk* const disk_;
+  const MultiMaker multi_;
+  TuningQueue* const tuning_queue_;
+  std::unique_ptr<CompilePool> loads_;  // null where there is nothing to load from
+  std::atomic<uint64_t> compiles_{0};
+  Cache cache_;
+  CodeCache codes_;
+};
+
+}  // namespace kiln::server
+
+#endif  // KILN_SERVER_ENGINE_PROGRAMS_PROGRAM_STORE_H_

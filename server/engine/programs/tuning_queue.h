@@ -1,0 +1,72 @@
+// Searches for schedules: one at a time, on a thread of their own, so that two do not
+// disturb each other's times and no compilation waits behind one.
+#ifndef KILN_SERVER_ENGINE_PROGRAMS_TUNING_QUEUE_H_
+#define KILN_SERVER_ENGINE_PROGRAMS_TUNING_QUEUE_H_
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <memory>
+
+#include "absl/functional/any_invocable.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "compiler/options/options.h"
+#include "compiler/search/tuning.h"
+#include "kiln/v1/graph.pb.h"
+#include "kiln/v1/target.pb.h"
+#include "runtime/hal/device.h"
+#include "runtime/hal/module.h"
+#include "server/engine/programs/compile_pool.h"
+
+namespace kiln::server {
+
+// The search, as the composition root gives it (compiler/search/tune.h).
+using TuneFn =
+    std::function<absl::StatusOr<compiler::Tuned>(const v1::Graph&, const v1::Target&, const compiler::Options&,
+                                                  const compiler::TuneOptions&, compiler::KernelTimer&)>;
+
+// What clients may ask for. A width of 0: nothing at all.
+struct BeamLimits {
+  uint32_t max_width = 16;
+  uint32_t default_budget_ms = 10'000;
+  uint32_t max_budget_ms = 60'000;
+};
+
+// Brings options within the limits; NOT_ALLOWED if they want a search where there is none.
+absl::Status SettleBeam(const BeamLimits& limits, compiler::Options& options);
+
+// Safe from any thread.
+class TuningQueue {
+ public:
+  // `helpers` threads of `pool`, which outlives it, compile candidates too. `tune` may be
+  // null: then every search is UNSUPPORTED_OP.
+  TuningQueue(TuneFn tune, CompilePool* pool, uint32_t helpers)
+      : tune_(std::move(tune)), pool_(*pool), helpers_(helpers), thread_(std::make_unique<CompilePool>(1)) {}
+  ~TuningQueue() { Stop(); }
+
+  // Calls `job` on the searching thread, in the order of scheduling.
+  void Schedule(absl::AnyInvocable<void()> job) { thread_->Schedule(std::move(job)); }
+
+  // The search that `options` want; blocks until it has ended. To be called in a job.
+  absl::StatusOr<compiler::Tuned> Run(runtime::hal::Device& device, const v1::Graph& graph,
+                                      const compiler::Options& options, const runtime::hal::LaunchControl& control,
+                                      std::function<void(const compiler::TuneEvent&)> progress);
+
+  // Ends what is under way, CANCELLED, and waits for it.
+  void Stop() {
+    stopping_.store(true, std::memory_order_relaxed);
+    thread_.reset();
+  }
+
+ private:
+  const TuneFn tune_;
+  CompilePool& pool_;
+  const uint32_t helpers_;
+  std::atomic<bool> stopping_{false};
+  std::unique_ptr<CompilePool> thread_;
+};
+
+}  // namespace kiln::server
+
+#endif  // KILN_SERVER_ENGINE_PROGRAMS_TUNING_QUEUE_H_

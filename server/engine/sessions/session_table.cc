@@ -1,0 +1,184 @@
+#include "server/engine/sessions/session_table.h"
+
+#include <algorithm>
+#include <cstring>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
+#include "base/error.h"
+#include "server/engine/memory/over_limit.h"
+
+namespace kiln::server {
+namespace {
+
+absl::Status TooMany(absl::string_view limit, size_t limit_value) {
+  return OverLimit(limit, limit_value, limit_value + 1,
+                   absl::StrCat(limit_value, " ", limit, " are open, as many as this server keeps; close one"));
+}
+
+// A peer as gRPC writes it, without the port: "ipv4:10.0.0.1:4711".
+absl::string_view HostOf(absl::string_view peer) { return peer.substr(0, peer.rfind(':')); }
+
+uint32_t SecondsOf(LeaseClock::duration length) {
+  return static_cast<uint32_t>(std::chrono::duration_cast<std::chrono::seconds>(length).count());
+}
+
+}  // namespace
+
+SessionTable::SessionTable(SessionOptions options, BufferTable* buffers)
+    : options_(std::move(options)), buffers_(buffers) {}
+
+const SessionTable::Lease* SessionTable::Live(absl::string_view token) const {
+  const auto found = leases_.find(token);
+  if (found == leases_.end()) return nullptr;
+  const Lease& lease = found->second;
+  return lease.end->first <= options_.now() && lease.session->connections.load() == 0 ? nullptr : &lease;
+}
+
+void SessionTable::Begin(const std::string& token, Lease& lease, bool anew) {
+  if (anew) ends_.erase(lease.end);
+  lease.end = ends_.emplace(options_.now() + lease.length, token);
+  if (lease.end == ends_.begin()) wake_.Signal();
+}
+
+SessionPtr SessionTable::Drop(Leases::iterator lease) {
+  SessionPtr session = std::move(lease->second.session);
+  ends_.erase(lease->second.end);
+  const auto host = hosts_.find(lease->second.host);
+  if (--host->second == 0) hosts_.erase(host);
+  leases_.erase(lease);
+  return session;
+}
+
+absl::StatusOr<SessionTable::Opened> SessionTable::Open(absl::string_view resume_token, uint32_t lease_seconds,
+                                                        absl::string_view peer) {
+  const uint32_t wanted = lease_seconds == 0 ? options_.default_lease_seconds : lease_seconds;
+  Opened opened;
+  opened.lease_seconds = std::min(wanted, options_.longest_lease_seconds);
+  const uint64_t name[] = {names_.Next(), names_.Next()};
+  absl::MutexLock lock(&mutex_);
+  opened.resumed = Live(resume_token) != nullptr;
+  const std::string host(HostOf(peer));
+  if (!opened.resumed) {
+    if (leases_.size() >= options_.max_sessions) return TooMany("sessions", options_.max_sessions);
+    const auto of_host = hosts_.find(host);
+    if (of_host != hosts_.end() && of_host->second >= options_.max_sessions_of_peer) {
+      return TooMany("sessions of one address", options_.max_sessions_of_peer);
+    }
+  }
+  opened.token =
+      opened.resumed ? std::string(resume_token) : std::string(reinterpret_cast<const char*>(name), sizeof(name));
+  Lease& lease = leases_[opened.token];
+  if (!opened.resumed) {
+    lease.session = std::make_shared<Session>();
+    lease.host = host;
+    ++hosts_[host];
+  }
+  lease.length = std::chrono::seconds(opened.lease_seconds);
+  Begin(opened.token, lease, opened.resumed);
+  return opened;
+}
+
+absl::StatusOr<uint32_t> SessionTable::Renew(absl::string_view token) {
+  absl::MutexLock lock(&mutex_);
+  if (Live(token) == nullptr) return UnknownSession();
+  const auto found = leases_.find(token);
+  Begin(found->first, found->second, /*anew=*/true);
+  return SecondsOf(found->second.length);
+}
+
+absl::Status SessionTable::Close(absl::string_view token) {
+  SessionPtr closed;
+  {
+    absl::MutexLock lock(&mutex_);
+    if (Live(token) == nullptr) return UnknownSession();
+    closed = Drop(leases_.find(token));
+  }
+  buffers_->End(*closed);
+  return absl::OkStatus();
+}
+
+absl::StatusOr<SessionPtr> SessionTable::Find(absl::string_view token) const {
+  absl::ReaderMutexLock lock(&mutex_);
+  const Lease* lease = Live(token);
+  if (lease == nullptr) return UnknownSession();
+  return lease->session;
+}
+
+size_t SessionTable::size() const {
+  absl::ReaderMutexLock lock(&mutex_);
+  return leases_.size();
+}
+
+absl::StatusOr<SessionPtr> SessionTable::Attach(absl::string_view token) {
+  absl::MutexLock lock(&mutex_);
+  const Lease* lease = Live(token);
+  if (lease == nullptr) return ExpiredSession();
+  lease->session->connections.fetch_add(1);
+  return lease->session;
+}
+
+void SessionTable::Detach(absl::string_view token, Session& session) {
+  absl::MutexLock lock(&mutex_);
+  session.connections.fetch_sub(1);
+  const auto found = leases_.find(token);
+  if (found != leases_.end() && found->second.session.get() == &session) {
+    Begin(found->first, found->second, /*anew=*/true);
+  }
+}
+
+void SessionTable::Expire() {
+  std::vector<SessionPtr> ended;
+  {
+    absl::MutexLock lock(&mutex_);
+    const LeaseClock::time_point now = options_.now();
+    while (!ends_.empty() && ends_.begin()->first <= now) {
+      const auto lease = leases_.find(ends_.begin()->second);
+      if (lease->second.session->connections.load() == 0) {
+        ended.push_back(Drop(lease));
+      } else {
+        Begin(lease->first, lease->second, /*anew=*/true);
+      }
+    }
+  }
+  for (const SessionPtr& session : ended) buffers_->End(*session);
+}
+
+void SessionTable::EndAll() {
+  std::vector<SessionPtr> ended;
+  {
+    absl::MutexLock lock(&mutex_);
+    while (!leases_.empty()) ended.push_back(Drop(leases_.begin()));
+  }
+  for (const SessionPtr& session : ended) buffers_->End(*session);
+}
+
+void SessionTable::ExpireUntilStopped() {
+  for (;;) {
+    {
+      absl::MutexLock lock(&mutex_);
+      for (;;) {
+        if (stopped_) return;
+        if (ends_.empty()) {
+          wake_.Wait(&mutex_);
+          continue;
+        }
+        const LeaseClock::duration left = ends_.begin()->first - options_.now();
+        if (left <= LeaseClock::duration::zero()) break;
+        wake_.WaitWithTimeout(&mutex_, absl::FromChrono(left));
+      }
+    }
+    Expire();
+  }
+}
+
+void SessionTable::Stop() {
+  absl::MutexLock lock(&mutex_);
+  stopped_ = true;
+  wake_.Signal();
+}
+
+}  // namespace kiln::server

@@ -1,0 +1,115 @@
+// Which token stands for which session, and until when.
+//
+// A session lives while its client renews its lease. When the lease runs out, or
+// the client closes it, its handles are freed as if the client had done so: memory
+// that a transfer or a running program still uses goes back with that.
+#ifndef KILN_SERVER_ENGINE_SESSIONS_SESSION_TABLE_H_
+#define KILN_SERVER_ENGINE_SESSIONS_SESSION_TABLE_H_
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <string>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/container/flat_hash_map.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/synchronization/mutex.h"
+#include "server/engine/memory/buffer_table.h"
+#include "server/engine/memory/random_handles.h"
+#include "server/engine/memory/session.h"
+
+namespace kiln::server {
+
+// A lease is counted on a clock that is never set.
+using LeaseClock = std::chrono::steady_clock;
+
+struct SessionOptions {
+  // Of a client that does not say.
+  uint32_t default_lease_seconds = 10;
+  // A client that asks for more gets this.
+  uint32_t longest_lease_seconds = 3600;
+  size_t max_sessions = 1 << 16;
+  // Of one client's machine, so that none can take them all.
+  size_t max_sessions_of_peer = 1 << 10;
+  std::function<LeaseClock::time_point()> now = LeaseClock::now;
+};
+
+// Safe from any thread.
+class SessionTable {
+ public:
+  // `buffers` outlives this.
+  SessionTable(SessionOptions options, BufferTable* buffers);
+
+  struct Opened {
+    std::string token;  // 16 bytes that cannot be guessed
+    uint32_t lease_seconds = 0;
+    bool resumed = false;
+  };
+  // Takes the session of `resume_token` up again if it lives, with the lease asked
+  // for; else begins one for the client at `peer`, an address with or without a
+  // port. 0 seconds: the default. OUT_OF_MEMORY with the limit "sessions" or
+  // "sessions of one address".
+  absl::StatusOr<Opened> Open(absl::string_view resume_token, uint32_t lease_seconds, absl::string_view peer = "");
+
+  // These know no session whose lease has run out: UnknownSession().
+  // The lease begins again; its seconds.
+  absl::StatusOr<uint32_t> Renew(absl::string_view token);
+  absl::Status Close(absl::string_view token);
+  absl::StatusOr<SessionPtr> Find(absl::string_view token) const;
+
+  // A connection that keeps the session: until Detach, its lease does not run out, and
+  // then it begins again. SESSION_EXPIRED for a token of none.
+  absl::StatusOr<SessionPtr> Attach(absl::string_view token);
+  void Detach(absl::string_view token, Session& session);
+
+  size_t size() const;
+
+  // Ends the sessions whose lease has run out.
+  void Expire();
+
+  // Does so as each lease runs out, and sleeps in between for as long as the clock
+  // of the options says. Returns after Stop.
+  void ExpireUntilStopped();
+  void Stop();
+
+  // Ends them all.
+  void EndAll();
+
+ private:
+  // Tokens by when their leases run out.
+  using Ends = std::multimap<LeaseClock::time_point, std::string>;
+  struct Lease {
+    SessionPtr session;
+    LeaseClock::duration length;
+    Ends::iterator end;
+    std::string host;
+  };
+  using Leases = absl::flat_hash_map<std::string, Lease>;
+  // Null if there is none that lives.
+  const Lease* Live(absl::string_view token) const ABSL_SHARED_LOCKS_REQUIRED(mutex_);
+  // Begins the lease of a token, anew if it had an end.
+  void Begin(const std::string& token, Lease& lease, bool anew) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Forgets the lease; its session is for the caller to free.
+  SessionPtr Drop(Leases::iterator lease) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  const SessionOptions options_;
+  BufferTable* const buffers_;
+  RandomHandles names_;
+
+  mutable absl::Mutex mutex_;
+  Leases leases_ ABSL_GUARDED_BY(mutex_);
+  Ends ends_ ABSL_GUARDED_BY(mutex_);
+  // How many sessions each host has; none has 0.
+  absl::flat_hash_map<std::string, size_t> hosts_ ABSL_GUARDED_BY(mutex_);
+  bool stopped_ ABSL_GUARDED_BY(mutex_) = false;
+  // The first end changed, or stopped_.
+  absl::CondVar wake_;
+};
+
+}  // namespace kiln::server
+
+#endif  // KILN_SERVER_ENGINE_SESSIONS_SESSION_TABLE_H_
