@@ -72,7 +72,7 @@ class Queue {
   virtual uint64_t depth() const = 0;
 };
 
-// What queues of `device` refuse of transfers, as Queue says. For drivers.
+// For drivers: the errors of transfers that a queue of `device` must refuse (see Queue).
 absl::Status CheckOn(const Device* device, const BufferSlice& slice);
 absl::Status CheckCopy(const Device* device, const BufferSlice& from, const BufferSlice& to);
 absl::Status CheckPieces(const Device* device, const std::vector<absl::string_view>& pieces, const BufferSlice& to);

@@ -1,5 +1,5 @@
-// The drivers of GPUs on fakes of the vendors' libraries: both, by the same tests. What any device
-// does is asked by tests/hal.
+// The drivers of GPUs on fakes of the vendors' libraries: both, by the same tests. tests/hal tests
+// what all devices do.
 #include <functional>
 #include <string>
 #include <utility>
@@ -18,14 +18,18 @@ using ::testing::EndsWith;
 using ::testing::HasSubstr;
 
 TEST_P(GpuDeviceTest, SaysWhatItIs) {
+  fake_("set devices 2");
   Open();
+  ASSERT_EQ(devices_.size(), 2u);
+  EXPECT_EQ(device(1).name(), absl::StrCat(machine_->kind(), ":1"));
   EXPECT_THAT(std::string(device().description()), HasSubstr("Fake"));
   EXPECT_EQ(device().target().arch(), machine_->Program().target().arch());
   EXPECT_EQ(device().target().triple(), machine_->Program().target().triple());
+  EXPECT_GE(device().target().tuning().shared_bytes(), 64u << 10);
   EXPECT_EQ(device().stats().memory.limit_bytes, (64u << 20) / 100 * 90);
 }
 
-TEST_P(GpuDeviceTest, MemoryThatCannotBeClearedIsNoClients) {
+TEST_P(GpuDeviceTest, MemoryThatCannotBeClearedIsNotGivenToAClient) {
   Open();
   New(5000);
   fake_("fail " + machine_->Entry("fill") + " 1 1");

@@ -18,13 +18,15 @@ class Allocation : public HalTest {
 TEST_P(Allocation, AddressesAreAlignedAndApart) {
   std::vector<BufferSlice> slices;
   std::map<uint64_t, uint64_t> ranges;  // begin -> end
-  for (const uint64_t bytes : {1, 63, 64, 65, 255, 256, 257, 4096, 300'000}) {
-    slices.push_back(New(bytes));
-    EXPECT_EQ(slices.back().buffer->bytes(), bytes);
-    EXPECT_EQ(slices.back().buffer->device(), &device());
-    const auto address = reinterpret_cast<uint64_t>(slices.back().device_data());
-    EXPECT_EQ(address % runtime::hal::kBufferAlignment, 0u) << bytes;
-    ranges[address] = address + bytes;
+  for (const MemoryUse use : {MemoryUse::kProgram, MemoryUse::kClient}) {
+    for (const uint64_t bytes : {1, 63, 64, 65, 255, 256, 257, 4096, 300'000}) {
+      slices.push_back(New(bytes, use));
+      EXPECT_EQ(slices.back().buffer->bytes(), bytes);
+      EXPECT_EQ(slices.back().buffer->device(), &device());
+      const auto address = reinterpret_cast<uint64_t>(slices.back().device_data());
+      EXPECT_EQ(address % runtime::hal::kBufferAlignment, 0u) << bytes;
+      ranges[address] = address + bytes;
+    }
   }
   ASSERT_EQ(ranges.size(), slices.size());
   uint64_t end = 0;
@@ -43,14 +45,16 @@ TEST_P(Allocation, ZeroBytesAreABuffer) {
 }
 
 TEST_P(Allocation, WhatAClientGetsIsZeroFreshAndAgain) {
-  for (const uint64_t bytes : {1, 65, 5000, 300'000, 1 << 20}) {
+  for (const uint64_t bytes : {1, 65, 5000, 300'000, 1 << 20, 10 << 20}) {
     for (int round = 0; round < 3; ++round) {
       const BufferSlice slice = New(bytes, MemoryUse::kClient), beside = New(bytes, MemoryUse::kClient);
       EXPECT_TRUE(BytesOf(slice) == std::string(bytes, '\0')) << bytes << ", round " << round;
-      // Also by the way that does not wait for the queue.
-      std::string direct(bytes, 'x');
+      // Also by Store and Load, which do not wait for the queue.
+      std::string want(bytes, '\0'), direct(bytes, 'x');
+      want[0] = 'a';
+      ASSERT_EQ(device().Store("a", 1, beside.device_data()), absl::OkStatus());
       ASSERT_EQ(device().Load(beside.device_data(), bytes, direct.data()), absl::OkStatus());
-      EXPECT_TRUE(direct == std::string(bytes, '\0')) << bytes << ", round " << round;
+      EXPECT_TRUE(direct == want) << bytes << ", round " << round;
       ASSERT_EQ(Fill(device(), slice, "\xff"), absl::OkStatus());
       ASSERT_EQ(Fill(device(), beside, "\xff"), absl::OkStatus());
     }
@@ -65,7 +69,7 @@ TEST_P(Allocation, TheHostSeesTheMemoryOrIsToldSo) {
     EXPECT_EQ(slice.buffer->host_data(), nullptr);
     EXPECT_EQ(middle.host_data(), nullptr);
   } else {
-    ASSERT_NE(slice.buffer->host_data(), nullptr);
+    ASSERT_EQ(slice.buffer->host_data(), slice.buffer->device_data());
     EXPECT_EQ(std::string(static_cast<char*>(middle.host_data()), 3), "cde");
     std::memcpy(middle.host_data(), "XYZ", 3);
     EXPECT_EQ(BytesOf(slice), "abXYZf");
@@ -90,7 +94,7 @@ TEST_P(Allocation, WhatIsFreedCanBeHadAgain) {
   EXPECT_EQ(CodeOf(Refusal(limit() / 2 + 4096)), v1::OUT_OF_MEMORY);
   half = {};
   Settle();
-  // Of another size, so that it is not the same memory by way of a cache.
+  // Of another size, so that a cache cannot return the same memory.
   EXPECT_NE(New(limit() / 2 + 4096).buffer, nullptr);
   Settle();
   EXPECT_NE(New(limit() / 4).buffer, nullptr);

@@ -1,4 +1,4 @@
-// The GPUs of this machine, for tests/gpu: of each vendor two, or one, or none.
+// Rows of this machine's GPUs, for tests/gpu: of each vendor two, one or none.
 #include <unistd.h>
 
 #include <algorithm>
@@ -26,7 +26,7 @@ class Cards final : public Machine {
   ~Cards() override { Close(); }
 
  private:
-  // Behind the first two, which may have them as peers.
+  // The other cards: the first two may have them as peers.
   std::vector<std::unique_ptr<runtime::hal::Device>> devices_found_;
 };
 
@@ -34,7 +34,7 @@ template <runtime::gpu::Found (*kFind)()>
 std::unique_ptr<Machine> Open(Losing) {
   return std::make_unique<Cards>(kFind());
 }
-// Little memory, since others test on the same card (deploy/gpu.sh), and a test takes half of it.
+// Little memory, since deploy/gpu.sh runs several tests on a card at once, and a test takes half of it.
 constexpr runtime::gpu::DeviceOptions kLittle = {.memory_percent = 2};
 runtime::gpu::Found FindCuda() { return runtime::cuda::FindDevices({.device = kLittle}); }
 runtime::gpu::Found FindHip() { return runtime::hip::FindDevices({.device = kLittle}); }
@@ -47,13 +47,15 @@ const std::vector<DeviceRow>& DeviceRows() {
         {"cuda_card",
          v1::Target::NVPTX,
          &Open<&FindCuda>,
-         {{Feature::kHostMemory, "it is the card's"}, {Feature::kLoss, "nobody takes a real card away"}}},
+         {{Feature::kHostMemory, "the memory is on the card"},
+          {Feature::kLoss, "a test cannot take a real card away"}}},
         {"hip_card",
          v1::Target::AMDGPU,
          &Open<&FindHip>,
-         {{Feature::kHostMemory, "it is the card's"}, {Feature::kLoss, "nobody takes a real card away"}}},
+         {{Feature::kHostMemory, "the memory is on the card"},
+          {Feature::kLoss, "a test cannot take a real card away"}}},
     };
-    // Of a vendor that the kernel knows nothing of, not even that there is none.
+    // Without AMD's kernel driver its cards have no row, not even a skipped one.
     if (access("/dev/kfd", F_OK) != 0) all.pop_back();
     return all;
   }());

@@ -1,5 +1,4 @@
-// The drivers of this computer: those that need no hardware as they are, those of GPUs on fakes of
-// the vendors' libraries.
+// Rows of the drivers that need no hardware, and of the GPU drivers on fakes of the vendors' libraries.
 #include "tests/hal/devices.h"
 
 #include <gtest/gtest.h>
@@ -33,7 +32,7 @@ class CpuMachine final : public Machine {
   ~CpuMachine() override { Close(); }
 };
 
-// The CPUs of ranks 1 and 2, as rank 0 has them.
+// The CPUs of ranks 1 and 2, as devices of rank 0.
 class RemoteMachine final : public Machine {
  public:
   explicit RemoteMachine(Losing losing)
@@ -59,7 +58,7 @@ class FakeGpus final : public Machine {
   }
   ~FakeGpus() override {
     Close();
-    // What a lost card held is lost with it.
+    // The fake still counts what the lost card held.
     if (lost_) machine_->fake()("forget 0");
     EXPECT_EQ(machine_->fake()("live"), kNothingLive) << "of the vendor's library";
   }
@@ -89,28 +88,28 @@ const std::vector<DeviceRow>& DeviceRows() {
       {"null",
        v1::Target::NULL_TARGET,
        &Open<NullMachine>,
-       {{Feature::kCode, "it has no code, and computes nothing"},
-        {Feature::kCache, "what is freed goes back to the system"},
+       {{Feature::kCode, "its modules hold no code and compute nothing"},
+        {Feature::kCache, "freed memory goes back to the system"},
         {Feature::kPeers, "the host copies between devices whose memory it sees"},
-        {Feature::kLoss, "host memory is not lost"}}},
+        {Feature::kLoss, "a test cannot take host memory away"}}},
       {"cpu",
        v1::Target::CPU,
        &Open<CpuMachine>,
        {{Feature::kPeers, "the host copies between devices whose memory it sees"},
-        {Feature::kLoss, "host memory is not lost"}}},
+        {Feature::kLoss, "a test cannot take host memory away"}}},
       {"remote",
        v1::Target::CPU,
        [](Losing losing) -> std::unique_ptr<Machine> { return std::make_unique<RemoteMachine>(losing); },
-       {{Feature::kHostMemory, "it is another process's"},
-        {Feature::kPeers, "collectives have ranks send to each other"}}},
+       {{Feature::kHostMemory, "the memory is in another process"},
+        {Feature::kPeers, "ranks exchange data by the transport"}}},
       {"cuda",
        v1::Target::NVPTX,
        [](Losing) -> std::unique_ptr<Machine> { return std::make_unique<FakeGpus>(MakeCudaMachine()); },
-       {{Feature::kHostMemory, "it is the card's"}}},
+       {{Feature::kHostMemory, "the memory is on the card"}}},
       {"hip",
        v1::Target::AMDGPU,
        [](Losing) -> std::unique_ptr<Machine> { return std::make_unique<FakeGpus>(MakeHipMachine()); },
-       {{Feature::kHostMemory, "it is the card's"}}},
+       {{Feature::kHostMemory, "the memory is on the card"}}},
   };
   return rows;
 }

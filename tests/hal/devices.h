@@ -16,9 +16,9 @@
 
 namespace kiln::testing {
 
-// What the interfaces leave to a driver, and not every one has.
+// Parts of the interfaces that a driver may lack.
 enum class Feature {
-  kCode,        // modules hold machine code: it computes, and what is none is refused
+  kCode,        // modules hold machine code, which computes; other bytes are refused
   kHostMemory,  // the host sees the device's memory
   kCache,       // freed memory is kept for the next request
   kPeers,       // devices copy from each other's memory without the host
@@ -26,37 +26,38 @@ enum class Feature {
   kLoss,        // a test can have a device lost
 };
 
-// Devices of one driver, two where there are two, and what lies behind them.
+// Devices of one driver (two, or one where there is no second), and what they depend on.
 class Machine {
  public:
   virtual ~Machine() = default;
 
-  // For `target`, as these devices can load it. The compiler's own answer, unless a driver wants
-  // more of it.
+  // Compiles `graph` for `target` so that these devices can load it: by the compiler alone, unless a
+  // driver needs more.
   virtual absl::StatusOr<v1::Executable> Compile(const v1::Graph& graph, const v1::Target& target);
 
-  // From now on all that the first device is asked for fails. Only if the row has kLoss and the
-  // machine was opened for it.
+  // Makes every later call on the first device fail. Only if the row has kLoss and the machine was
+  // opened with Losing::kYes.
   virtual void LoseFirst() {}
 
   std::vector<std::unique_ptr<runtime::hal::Device>> devices;
   std::string absent;  // why there are no devices; empty if there are
-  // What these devices do not have, where it is not the driver that lacks it (DeviceRow::lacks).
+  // What these devices lack, and why, where it is not the driver that lacks it (DeviceRow::lacks).
   std::map<Feature, const char*> lacks;
 
  protected:
-  // Ends all work, then the devices. For destructors of those with something behind the devices.
+  // Waits for all work, then destroys the devices. Derived classes call it in their destructors,
+  // before what the devices depend on goes.
   void Close();
 };
 
-// Whether a test will lose the first device, for those who must know from the start.
+// Whether the test will lose the first device: some drivers must know when they open it.
 enum class Losing { kNo, kYes };
 
 struct DeviceRow {
   const char* name;
   v1::Target::Kind kind;
   std::unique_ptr<Machine> (*open)(Losing losing);
-  // What the driver does not have, and why: what there is to test of it is skipped as unsupported.
+  // What the driver lacks, and why: tests of it are skipped as unsupported.
   std::map<Feature, const char*> lacks;
 };
 

@@ -12,7 +12,7 @@ namespace {
 class Facts : public KernelTest {
  protected:
   bool IsGpu() const { return row().kind == v1::Target::NVPTX || row().kind == v1::Target::AMDGPU; }
-  // What names of the row's devices begin with.
+  // The prefix of the names of the row's devices.
   const char* Kind() const {
     switch (row().kind) {
       case v1::Target::NULL_TARGET: return "NULL";

@@ -1,4 +1,4 @@
-// What the suite's tests have in common: a row's devices, open, and short words for what they do.
+// The base of the suite's tests: it opens a row's devices, and has short names for common calls.
 #ifndef KILN_TESTS_HAL_HAL_TEST_H_
 #define KILN_TESTS_HAL_HAL_TEST_H_
 
@@ -23,7 +23,7 @@ using runtime::hal::BufferSlice;
 using runtime::hal::Device;
 using runtime::hal::MemoryUse;
 
-// Too long for any queue to run it on the submitting thread.
+// An estimate so long that no queue runs the work on the submitting thread.
 inline constexpr uint64_t kLongNs = 1'000'000'000;
 
 class HalTest : public ::testing::TestWithParam<const DeviceRow*> {
@@ -71,8 +71,8 @@ class HalTest : public ::testing::TestWithParam<const DeviceRow*> {
         0);
     done.WaitForNotification();
   }
-  // Until what has ended holds nothing any more. Freed memory may be cleared by the queue, too,
-  // before it can be had again, hence twice.
+  // Waits until ended work has released all that it held. Twice, since the queue may also clear
+  // freed memory before it can be allocated again.
   void Settle(size_t number = 0) {
     for (int i = 0; i < 2; ++i) EXPECT_EQ(device(number).queue().Drain(absl::InfiniteFuture()), absl::OkStatus());
   }
@@ -85,7 +85,7 @@ class HalTest : public ::testing::TestWithParam<const DeviceRow*> {
   std::unique_ptr<Machine> machine_;
 };
 
-// Holds a queue up until Go.
+// Blocks a queue until Go.
 class Gate {
  public:
   explicit Gate(Device& device) {
@@ -109,7 +109,7 @@ class Gate {
   const std::shared_ptr<State> state_ = std::make_shared<State>();  // the work may end after the gate
 };
 
-// "cuda", of a test's parameter.
+// The name of a test's parameter, such as "cuda".
 inline std::string RowName(const ::testing::TestParamInfo<const DeviceRow*>& info) { return info.param->name; }
 
 }  // namespace kiln::testing

@@ -33,7 +33,7 @@ class KernelTest : public HalTest {
     EXPECT_TRUE(module.ok()) << module.status();
     return module.ok() ? *std::move(module) : nullptr;
   }
-  // What a launch of Sum's step takes.
+  // The operands of a launch of Sum's only step.
   static std::vector<void*> Operands(const v1::Executable& sum, const BufferSlice& result, const BufferSlice& a,
                                      const BufferSlice& b) {
     std::vector<void*> operands;
@@ -44,16 +44,18 @@ class KernelTest : public HalTest {
     return operands;
   }
 
-  // `times` launches of kernel 0, as a program's run does them; how many ended well is `launched_`.
+  // Launches kernel 0 `times` times, as a program's run does; `launched_` counts those that ended well.
   absl::Status Launch(runtime::hal::Module& module, const std::vector<void*>& operands, uint32_t times = 1,
-                      const runtime::hal::LaunchControl& control = {}) {
+                      const runtime::hal::LaunchControl& control = {}, size_t number = 0) {
     const std::vector<runtime::hal::LaunchStep> steps(times, {0, 0, static_cast<uint32_t>(operands.size())});
     launched_ = 0;
     absl::Status status;
-    InQueue([&] {
-      status = module.LaunchAll(steps, operands.data(), control, launched_);
-      status.Update(device().FinishLaunches());
-    });
+    InQueue(
+        [&] {
+          status = module.LaunchAll(steps, operands.data(), control, launched_);
+          status.Update(device(number).FinishLaunches());
+        },
+        number);
     return status;
   }
 
@@ -68,7 +70,7 @@ class KernelTest : public HalTest {
     std::memcpy(values.data(), bytes.data(), bytes.size());
     return values;
   }
-  // What a kernel made, where kernels make anything.
+  // Checks a kernel's result, on devices that compute.
   void ExpectComputed(const BufferSlice& slice, const std::vector<float>& values) {
     if (Lacks(Feature::kCode) == nullptr) {
       EXPECT_TRUE(FloatsOf(slice) == values) << FloatsOf(slice)[0] << ", not " << values[0];

@@ -1,4 +1,4 @@
-// What lives how long: buffers in flight, devices with work, modules (runtime/hal/device.h).
+// Lifetimes of buffers in flight, devices with work, and modules (runtime/hal/device.h).
 #include <atomic>
 #include <thread>
 
@@ -28,10 +28,10 @@ TEST_P(Lifetime, BuffersLiveWhileTheyAreInFlight) {
   EXPECT_EQ(device().stats().memory.buffers, 0u);
 }
 
-// What is freed may be given out again at once: what is written for the next owner is not lost.
+// Freed memory may be allocated again at once: clearing it must not lose what the next owner writes.
 TEST_P(Lifetime, MemoryOfTheNextOwnerIsItsOwn) {
   for (int round = 0; round < 50; ++round) {
-    NewWith(std::string(5000, 'x'));  // and gone
+    NewWith(std::string(5000, 'x'));  // freed at once
     const BufferSlice next = New(5000, round % 2 == 0 ? MemoryUse::kClient : MemoryUse::kProgram);
     const std::string text = Pattern(2000, round);
     ASSERT_EQ(Write(device(), text, {next.buffer, 1000, 2000}), absl::OkStatus());
@@ -43,7 +43,7 @@ TEST_P(Lifetime, MemoryOfTheNextOwnerIsItsOwn) {
   }
 }
 
-TEST_P(Lifetime, BuffersMayGoFromAnyThread) {
+TEST_P(Lifetime, AnyThreadMayFreeBuffers) {
   std::vector<std::thread> threads;
   for (int t = 0; t < 4; ++t) {
     threads.emplace_back([&, t] {
@@ -59,7 +59,7 @@ TEST_P(Lifetime, BuffersMayGoFromAnyThread) {
   EXPECT_EQ(device().stats().memory.allocations, 200u);
 }
 
-TEST_P(Lifetime, ADeviceWaitsForItsWorkBeforeItGoes) {
+TEST_P(Lifetime, ADeviceWaitsForItsWorkBeforeItIsDestroyed) {
   std::string got(3, '?');
   std::atomic<int> ended = 0;
   absl::Notification go;
@@ -81,7 +81,7 @@ TEST_P(Lifetime, ADeviceWaitsForItsWorkBeforeItGoes) {
   opener.join();
 }
 
-TEST_P(Lifetime, ModulesGoAfterTheirLastLaunchAndBeforeTheirBuffers) {
+TEST_P(Lifetime, ModulesAreUnloadedAfterTheirLastLaunchAndBeforeTheirBuffers) {
   const v1::Executable sum = Sum();
   const BufferSlice a = NewFloats(Row(1, 1)), result = NewFloats(Row(0, 0));
   for (int round = 0; round < 5; ++round) {
@@ -97,7 +97,7 @@ TEST_P(Lifetime, ModulesGoAfterTheirLastLaunchAndBeforeTheirBuffers) {
 TEST_P(Lifetime, DevicesOpenAgain) {
   const std::string name(device().name());
   for (int round = 0; round < 2; ++round) {
-    machine_ = nullptr;  // what lies behind the devices is one machine's
+    machine_ = nullptr;  // a fake library serves one machine at a time
     machine_ = row().open(Losing::kNo);
     ASSERT_FALSE(machine_->devices.empty());
     EXPECT_EQ(device().name(), name);

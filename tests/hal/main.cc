@@ -1,5 +1,5 @@
-// Runs the suite, and adds it up: for each part and driver, how many tests passed and how many
-// there is nothing for (skipped: the row says why). README.md has the same table, or this fails.
+// Runs the suite and counts, for each part and driver, the tests that passed and those that were
+// skipped as unsupported. Fails if README.md has another table.
 #include <gtest/gtest.h>
 
 #include <cstdio>
@@ -65,7 +65,7 @@ class Counts final : public ::testing::EmptyTestEventListener {
 };
 
 int Main() {
-  auto* const counts = new Counts();  // the framework's
+  auto* const counts = new Counts();  // GoogleTest owns it until Release
   ::testing::TestEventListeners& listeners = ::testing::UnitTest::GetInstance()->listeners();
   listeners.Append(counts);
   const int code = RUN_ALL_TESTS();

@@ -21,7 +21,7 @@ class Module : public KernelTest {
                                 done(result.status());
                               });
     });
-    Settle();  // what the run holds goes after its callback
+    Settle();  // a run releases its buffers after its callback
     if (!status.ok()) return status;
     return results;
   }
@@ -80,7 +80,7 @@ TEST_P(Module, ALaunchSeesWhatWasDoneBeforeIt) {
   const BufferSlice a = NewFloats(Row(0, 0)), b = NewFloats(Row(1, 1)), result = NewFloats(Row(0, 0));
   const std::vector<void*> operands = Operands(sum, result, a, b);
   auto& queue = device().queue();
-  // a = a + b, twenty times, and nobody waits in between.
+  // a = a + b, twenty times, without waiting in between.
   for (int i = 0; i < 20; ++i) {
     queue.Submit(
         [&] {
@@ -98,7 +98,7 @@ TEST_P(Module, StepsOfALaunchSeeEachOther) {
   const v1::Executable sum = Sum();
   const auto module = Load(sum);
   const BufferSlice a = NewFloats(Row(1, 1)), b = NewFloats(Row(0, 0)), c = NewFloats(Row(0, 0));
-  // b = a + a; c = b + b; again and again, so that a driver that records what it launches does.
+  // b = a + a; c = b + b; several times, so that a driver that records launches replays them.
   std::vector<void*> operands = Operands(sum, b, a, a);
   const auto count = static_cast<uint32_t>(operands.size());
   for (void* operand : Operands(sum, c, b, b)) operands.push_back(operand);

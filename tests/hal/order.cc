@@ -31,7 +31,7 @@ TEST_P(Order, WorkRunsAsItWasSubmitted) {
   std::vector<int> seen;
   {
     Gate gate(device());
-    // Small, but the queue is not idle: they must wait for it, and not here.
+    // Small, but the queue is not idle: they wait for it, and do not block this thread.
     for (int i = 0; i < 100; ++i) device().queue().Submit([&seen, i] { seen.push_back(i); }, i % 3 == 0 ? kLongNs : 0);
     EXPECT_EQ(device().queue().depth(), 101u);
     EXPECT_EQ(device().stats().queue_depth, 101u);
@@ -80,7 +80,7 @@ TEST_P(Order, ManySubmittersNeverOverlap) {
   }
 }
 
-TEST_P(Order, TransfersStandInTheQueueAsWorkDoes) {
+TEST_P(Order, TransfersAreQueuedAsWorkIs) {
   const BufferSlice a = NewWith("........"), b = NewWith("........");
   const std::string first = "abcdefgh";
   std::string of_a(8, '?'), of_b(8, '?');
@@ -153,29 +153,29 @@ TEST_P(Order, QueuesDoNotWaitForEachOther) {
   EXPECT_TRUE(ran);
 }
 
-// A callback of one queue is what work of the other waits for.
+// Each transfer begins in a callback of the other queue.
 TEST_P(Order, DependenciesAcrossQueues) {
   if (const char* why = Lacks(Feature::kPair)) GTEST_SKIP() << why;
   constexpr int kHops = 20;
   const BufferSlice slices[] = {NewWith("a"), NewWith("?", 1)};
   absl::Notification done;
-  std::string ball(1, '?');
+  std::string token(1, '?');
   int hops = 0;
-  std::function<void(size_t)> throw_from = [&](size_t here) {
-    device(here).queue().Read(slices[here], ball.data(), [&, here](const absl::Status& read) {
+  std::function<void(size_t)> send_from = [&](size_t here) {
+    device(here).queue().Read(slices[here], token.data(), [&, here](const absl::Status& read) {
       EXPECT_EQ(read, absl::OkStatus());
       if (++hops == kHops) return done.Notify();
-      ++ball[0];
+      ++token[0];
       const size_t there = 1 - here;
-      device(there).queue().Write(ball.data(), slices[there], [&, there](const absl::Status& written) {
+      device(there).queue().Write(token.data(), slices[there], [&, there](const absl::Status& written) {
         EXPECT_EQ(written, absl::OkStatus());
-        throw_from(there);
+        send_from(there);
       });
     });
   };
-  throw_from(0);
+  send_from(0);
   done.WaitForNotification();
-  EXPECT_EQ(ball[0], 'a' + kHops - 1);
+  EXPECT_EQ(token[0], 'a' + kHops - 1);
   EXPECT_EQ(BytesOf(slices[0]) + BytesOf(slices[1], 1), std::string({'a' + kHops - 2, 'a' + kHops - 1}));
 }
 

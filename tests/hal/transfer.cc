@@ -1,4 +1,4 @@
-// Bytes to a device, on it, from it and between two (runtime/hal/queue.h, runtime/hal/device.h).
+// Transfers to, on, from and between devices (runtime/hal/queue.h, runtime/hal/device.h).
 #include <algorithm>
 #include <cstring>
 
@@ -12,7 +12,7 @@ constexpr uint64_t kKiB = 1 << 10, kMiB = 1 << 20;
 class Transfer : public HalTest {};
 
 TEST_P(Transfer, BytesComeBackAsTheyWent) {
-  // Odd, and around the pieces in which drivers send them.
+  // Odd sizes, and sizes around those of the pieces that drivers send.
   for (const uint64_t bytes : {uint64_t{0}, uint64_t{1}, uint64_t{3}, uint64_t{4097}, 16 * kKiB, 16 * kKiB + 1,
                                256 * kKiB - 1, 4 * kMiB - 1, 4 * kMiB, 4 * kMiB + 1, 9 * kMiB + 5}) {
     const std::string text = Pattern(bytes);
@@ -140,8 +140,9 @@ TEST_P(Transfer, NoBytesAreFine) {
 
 TEST_P(Transfer, SlicesOutOfBoundsAreRefused) {
   const BufferSlice a = NewWith("abcdefgh"), b = NewWith("ABCDEFGH");
-  for (const BufferSlice& bad : {BufferSlice{a.buffer, 0, 9}, BufferSlice{a.buffer, 4, 5}, BufferSlice{a.buffer, 9, 0},
-                                 BufferSlice{a.buffer, ~uint64_t{0}, 2}, BufferSlice{nullptr, 0, 1}}) {
+  for (const BufferSlice& bad :
+       {BufferSlice{a.buffer, 0, 9}, BufferSlice{a.buffer, 4, 5}, BufferSlice{a.buffer, 9, 0},
+        BufferSlice{a.buffer, ~uint64_t{0}, 2}, BufferSlice{nullptr, 0, 1}, BufferSlice{nullptr, 0, 0}}) {
     std::string host(16, '?');
     auto& queue = device().queue();
     for (const absl::Status& status :
@@ -204,7 +205,7 @@ TEST_P(Transfer, FromOneDeviceToTheOtherByTheHost) {
   }
 }
 
-TEST_P(Transfer, WhoHasNoPeersCopiesFromNone) {
+TEST_P(Transfer, DevicesWithoutPeersCopyFromNoDevice) {
   if (Lacks(Feature::kPair) != nullptr || Lacks(Feature::kPeers) == nullptr) {
     for (const std::string& peer : device().peers()) EXPECT_NE(peer, device().name());
     return;
@@ -221,7 +222,7 @@ TEST_P(Transfer, PeersCopyFromEachOther) {
   EXPECT_NE(std::find(peers.begin(), peers.end(), device().name()), peers.end());
   const std::string text = Pattern(5 * kMiB + 3);
   const BufferSlice from = NewWith(text), to = New(text.size(), MemoryUse::kClient, 1);
-  // Two places, and nothing between them.
+  // Two ranges: what is between them stays.
   const auto* source = static_cast<const char*>(from.device_data());
   auto* target = static_cast<char*>(to.device_data());
   const runtime::hal::Move moves[] = {

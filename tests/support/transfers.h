@@ -1,4 +1,4 @@
-// A device's transfers, as tests want them: begun, waited for, and their outcome in hand.
+// A device's transfers for tests: each waits until it has ended, and returns its status.
 #ifndef KILN_TESTS_SUPPORT_TRANSFERS_H_
 #define KILN_TESTS_SUPPORT_TRANSFERS_H_
 
@@ -18,7 +18,7 @@ namespace kiln::testing {
 // Bytes that differ from their neighbours, and by seed.
 std::string Pattern(uint64_t bytes, int seed = 0);
 
-// What `begin` does with its callback, once that has been called.
+// Calls `begin` with a callback, waits until that is called, and returns its status.
 template <typename Begin>
 absl::Status Outcome(const Begin& begin) {
   absl::Status outcome;

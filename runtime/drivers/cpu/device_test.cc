@@ -23,6 +23,13 @@ TEST(CpuDevice, DescribesItself) {
   EXPECT_GT(device->stats().memory.limit_bytes, 0);
 }
 
+TEST(CpuDevice, HoldsItsMemoryLimit) {
+  const auto device = NewDevice({.threads = 1, .memory_limit_bytes = 1 << 20});
+  EXPECT_TRUE(device->allocator().Allocate(1 << 20, hal::MemoryUse::kClient).ok());
+  const auto refused = device->allocator().Allocate((1 << 20) + 1, hal::MemoryUse::kClient);
+  EXPECT_EQ(DetailOf(refused.status())->limit_value(), 1 << 20);
+}
+
 TEST(CpuDevice, SeveralShareAPool) {
   WorkerPool::Options pool;
   pool.threads = 2;

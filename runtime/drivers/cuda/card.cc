@@ -96,8 +96,7 @@ class CudaCard final : public gpu::LibraryCard {
   }
 
  private:
-  // The context, which the calling thread may not have had.
-  absl::Status Choose() override { return Ask(library_->CtxSetCurrent, context_); }
+  absl::Status MakeCurrent() override { return Ask(library_->CtxSetCurrent, context_); }
   absl::StatusOr<void*> Instantiate(void* graph) override {
     void* made = nullptr;
     KILN_RETURN_IF_ERROR(Call(library_->GraphInstantiate, &made, graph, 0ull));

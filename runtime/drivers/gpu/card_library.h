@@ -1,4 +1,4 @@
-// A vendor's library, as far as what Kiln calls of it is the same with all vendors.
+// The part of a vendor's library that Kiln calls and that all vendors have.
 //
 // The prototypes are ours and have no type of a vendor's: handles are void*, enumerations and
 // devices int, addresses of the card's memory 64-bit numbers. A vendor gives the names under which
@@ -15,7 +15,7 @@
 namespace kiln::runtime::gpu {
 
 struct CardLibrary : EntryPoints {
-  // Each is the symbol of the entry below that is called like it.
+  // The symbols of the entries below, by the entries' names.
   struct Symbols {
     const char *init, *get_version, *get_device_count, *device_get_name, *device_total_memory, *device_can_access_peer;
     const char *allocate, *free, *allocate_host, *free_host;
@@ -31,7 +31,7 @@ struct CardLibrary : EntryPoints {
   struct Error {
     std::string name, text;
   };
-  // What the library calls an error.
+  // The library's name and text of an error.
   virtual Error ErrorOf(int code) const = 0;
   // "CUDA_ERROR_NO_DEVICE (no CUDA-capable device is detected)".
   std::string ErrorText(int code) const {

@@ -5,13 +5,13 @@
 namespace kiln::runtime::gpu {
 namespace {
 
-// Of the libraries' enumerations, which vendors number alike.
+// Of the libraries' enumerations, which both vendors number alike.
 enum FunctionAttribute : int { kFunctionMaxThreads = 0, kFunctionSharedBytes = 1, kFunctionRegisters = 4 };
 constexpr unsigned kNonBlocking = 1;    // of streams: not in the order of the default stream
 constexpr unsigned kDisableTiming = 2;  // of events
 constexpr int kNotReady = 600;
 constexpr int kPeerAccessAlreadyEnabled = 704;
-constexpr int kRelaxedCapture = 2;  // what other threads ask for meanwhile is their affair
+constexpr int kRelaxedCapture = 2;  // other threads' calls do not end it
 
 }  // namespace
 

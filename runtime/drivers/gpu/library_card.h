@@ -1,7 +1,7 @@
-// What of a card is the same whichever vendor's library it is reached by.
+// What cards share, whichever vendor's library reaches them.
 //
-// A vendor's card derives from this: how its library chooses the card for a thread, loads code and
-// copies from another card, and what it says of the hardware.
+// A vendor's card derives from this. It adds how its library makes the card current, loads code and
+// copies from another card, and what the library says of the hardware.
 #ifndef KILN_RUNTIME_DRIVERS_GPU_LIBRARY_CARD_H_
 #define KILN_RUNTIME_DRIVERS_GPU_LIBRARY_CARD_H_
 
@@ -50,16 +50,16 @@ class LibraryCard : public Card {
   absl::StatusOr<FunctionFacts> FactsOf(Function function) final;
 
  protected:
-  // The card that the library numbers `index`, as "`kind`:<index>". `library` outlives it: a vendor's
-  // card holds it.
+  // The card that the library numbers `index`, named "`kind`:<index>". `library` must outlive it: the
+  // derived card holds a reference.
   LibraryCard(const CardLibrary* library, const char* kind, int index);
 
-  // Makes it the card that the calling thread's calls are for: the thread may have used another.
-  virtual absl::Status Choose() = 0;
-  // What can be launched, of what was captured.
+  // Makes this the calling thread's current card: the thread may have used another.
+  virtual absl::Status MakeCurrent() = 0;
+  // Makes what can be launched of what was captured.
   virtual absl::StatusOr<void*> Instantiate(void* graph) = 0;
 
-  // Fills in what the card is called and how much memory it has, of the library's `device`.
+  // Sets the card's product name and memory size by the library's `device`.
   absl::Status Describe(int device);
 
   template <typename Handle>
@@ -67,7 +67,7 @@ class LibraryCard : public Card {
     return handle;
   }
 
-  // A call that may come before the card is chosen.
+  // A call that needs no current card.
   template <typename... Parameters, typename... Arguments>
   absl::Status Ask(const EntryPoints::Entry<int(Parameters...)>& entry, Arguments... arguments) {
     const int code = entry.function()(arguments...);
@@ -78,19 +78,19 @@ class LibraryCard : public Card {
   template <typename... Parameters, typename... Arguments>
   absl::Status Call(const EntryPoints::Entry<int(Parameters...)>& entry, Arguments... arguments) {
     KILN_RETURN_IF_ERROR(health());
-    KILN_RETURN_IF_ERROR(Choose());
+    KILN_RETURN_IF_ERROR(MakeCurrent());
     return Ask(entry, arguments...);
   }
 
-  // The same for what gives something back, as well as may be.
+  // A call that releases something: tried even if the card cannot be made current.
   template <typename... Parameters, typename... Arguments>
   absl::Status GiveBack(const EntryPoints::Entry<int(Parameters...)>& entry, Arguments... arguments) {
     KILN_RETURN_IF_ERROR(health());
-    Choose().IgnoreError();
+    MakeCurrent().IgnoreError();
     return Ask(entry, arguments...);
   }
 
-  // What `call`, which was to let this card reach a peer, came to.
+  // The outcome of `call`, which enables access to a peer and answered `code`.
   absl::StatusOr<bool> Reached(const char* call, int code);
 
  private:

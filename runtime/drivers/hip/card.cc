@@ -69,7 +69,7 @@ class HipCard final : public gpu::LibraryCard {
   absl::Status AllowShared(gpu::Function function, uint64_t dynamic_bytes) override { return absl::OkStatus(); }
 
  private:
-  absl::Status Choose() override { return Ask(library_->SetDevice, index_); }
+  absl::Status MakeCurrent() override { return Ask(library_->SetDevice, index_); }
   absl::StatusOr<void*> Instantiate(void* graph) override {
     void* made = nullptr;
     KILN_RETURN_IF_ERROR(Call(library_->GraphInstantiate, &made, graph, nullptr, nullptr, size_t{0}));

@@ -30,7 +30,7 @@ TEST(HostQueue, LongWorkRunsElsewhere) {
   EXPECT_NE(ran, std::this_thread::get_id());
 }
 
-// On every driver: tests/hal. Here because the sanitizer of threads looks at it.
+// tests/hal has this for every driver; here it runs under ThreadSanitizer, too.
 TEST(HostQueue, ManySubmittersNeverOverlap) {
   std::atomic<int> inside{0};
   std::vector<std::vector<int>> seen(4);

@@ -1,5 +1,5 @@
 // A job of three ranks in threads of this process: rank 0's devices of the other ranks
-// are used as any device is, and are these ranks' CPUs. What any device does is asked by tests/hal.
+// are used as any device is, and are these ranks' CPUs. tests/hal tests what all devices do.
 #include "runtime/hal/remote.h"
 
 #include <gtest/gtest.h>
@@ -115,7 +115,7 @@ TEST_F(RemoteTest, DevicesSayWhatAndWhereTheyAre) {
   EXPECT_EQ(device().health(), absl::OkStatus());
 }
 
-// Also what no cache keeps: it is cleared over there when it is freed.
+// The cache does not keep so large a buffer: the other rank clears it when it is freed.
 TEST_F(RemoteTest, MemoryThatIsTooLargeForTheCacheIsClean) {
   Start();
   const uint64_t bytes = kMemory / kDevicesEach / 2 + 1;

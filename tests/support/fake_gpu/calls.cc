@@ -134,7 +134,7 @@ int BeginCapture(const char* name, void* stream) {
 }
 
 int EndCapture(const char* name, void* stream, void** graph) {
-  // A failure ends it, too, as one of the launches would.
+  // A failure ends the capture, too, as a failed launch would.
   const Call call(name);
   const int code = TheWorld().EndCapture(stream, graph);
   if (call.code() == kSuccess) return code;

@@ -1,6 +1,6 @@
-// The entry points that the vendors' libraries have alike, over the one world of a fake. Each takes
-// the name under which the vendor has it: FAKE(cuStreamCreate)(void** stream, unsigned) {
-// return MakeStream(__func__, stream); }
+// Bodies of the entry points that vendors' libraries share, on the one world of a fake. Each takes
+// the vendor's name of the entry point:
+//   FAKE(cuStreamCreate)(void** stream, unsigned) { return MakeStream(__func__, stream); }
 #ifndef KILN_TESTS_SUPPORT_FAKE_GPU_CALLS_H_
 #define KILN_TESTS_SUPPORT_FAKE_GPU_CALLS_H_
 
@@ -19,10 +19,10 @@
 
 namespace kiln::testing::fake_gpu {
 
-// The library's; it is never closed.
+// The fake library's world, which is never destroyed.
 World& TheWorld();
 
-// The device that this thread's calls are for; -1: there is none.
+// The calling thread's current device; -1: none.
 int& Current();
 
 // One call of an entry point, with the lock while it lives.
@@ -33,7 +33,7 @@ class Call {
     TheWorld().Note(arguments.empty() ? name : std::string(name) + " " + arguments);
   }
   int code() const { return code_; }
-  // Gives back in any case: a failure of what gives back is to lose nothing.
+  // Of calls that release something: they have done so even if they are to fail, so nothing leaks.
   int Anyway(int done) const { return code_ != kSuccess ? code_ : done; }
 
  private:
