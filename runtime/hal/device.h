@@ -114,9 +114,9 @@ class Device {
   virtual Remote* remote() { return nullptr; }
 };
 
-// Waits until nothing is left in any queue. An entry of one device may hold memory of
-// another until it has returned, so of devices that have worked together none is destroyed
-// before this.
+// Waits until all that was submitted before has ended, queue by queue. An entry of one device
+// may hold memory of another until it has returned, so of devices that have worked together
+// none is destroyed before this.
 void DrainAll(absl::Span<const std::unique_ptr<Device>> devices);
 
 }  // namespace kiln::runtime::hal

@@ -14,7 +14,6 @@
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "runtime/hal/buffer.h"
-#include "runtime/hal/timeline.h"
 
 namespace kiln::runtime::hal {
 
@@ -65,10 +64,6 @@ class Queue {
   // is cut short. An empty pattern means one zero byte.
   virtual void Fill(BufferSlice to, absl::string_view pattern, DoneCallback done) = 0;
 
-  // Signals `value` once everything submitted before has ended. The timeline
-  // must live until then.
-  virtual void Signal(Timeline* timeline, uint64_t value) = 0;
-
   // Blocks until everything submitted before has ended. DEADLINE_PASSED if it
   // has not by then. Never from within work of this queue.
   absl::Status Drain(absl::Time deadline);
@@ -76,6 +71,11 @@ class Queue {
   // Entries submitted and not yet ended.
   virtual uint64_t depth() const = 0;
 };
+
+// For drivers: the errors of transfers that a queue of `device` must refuse (see Queue).
+absl::Status CheckOn(const Device* device, const BufferSlice& slice);
+absl::Status CheckCopy(const Device* device, const BufferSlice& from, const BufferSlice& to);
+absl::Status CheckPieces(const Device* device, const std::vector<absl::string_view>& pieces, const BufferSlice& to);
 
 }  // namespace kiln::runtime::hal
 

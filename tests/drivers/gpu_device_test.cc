@@ -1,13 +1,11 @@
-// The drivers of GPUs on fakes of the vendors' libraries: both, by the same tests.
-#include <algorithm>
-#include <cstring>
+// The drivers of GPUs on fakes of the vendors' libraries: both, by the same tests. tests/hal tests
+// what all devices do.
 #include <functional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "absl/synchronization/notification.h"
 #include "base/error.h"
 #include "tests/drivers/gpu_fixture.h"
 
@@ -25,131 +23,27 @@ TEST_P(GpuDeviceTest, SaysWhatItIs) {
   ASSERT_EQ(devices_.size(), 2u);
   EXPECT_EQ(device(1).name(), absl::StrCat(machine_->kind(), ":1"));
   EXPECT_THAT(std::string(device().description()), HasSubstr("Fake"));
-  const v1::Target& target = device().target();
-  EXPECT_EQ(target.arch(), machine_->Program().target().arch());
-  EXPECT_EQ(target.triple(), machine_->Program().target().triple());
-  EXPECT_GT(target.tuning().cores(), 0u);
-  EXPECT_GE(target.tuning().lanes(), 32u);
-  EXPECT_GE(target.tuning().shared_bytes(), 64u << 10);
+  EXPECT_EQ(device().target().arch(), machine_->Program().target().arch());
+  EXPECT_EQ(device().target().triple(), machine_->Program().target().triple());
+  EXPECT_GE(device().target().tuning().shared_bytes(), 64u << 10);
   EXPECT_EQ(device().stats().memory.limit_bytes, (64u << 20) / 100 * 90);
 }
 
-TEST_P(GpuDeviceTest, BytesComeBackAsTheyWent) {
+TEST_P(GpuDeviceTest, MemoryThatCannotBeClearedIsNotGivenToAClient) {
   Open();
-  // Around the pieces in which they travel, and odd.
-  for (const uint64_t bytes : {0ul, 1ul, 3ul, 4097ul, (4ul << 20) - 1, 4ul << 20, (4ul << 20) + 1, (9ul << 20) + 5}) {
-    const std::string text = Pattern(bytes);
-    const BufferSlice slice = New(bytes);
-    ASSERT_EQ(Write(device(), text, slice), absl::OkStatus());
-    EXPECT_TRUE(*Read(device(), slice) == text) << bytes;
-  }
-  const BufferSlice slice = New(100);
-  ASSERT_EQ(Write(device(), Pattern(100), slice), absl::OkStatus());
-  ASSERT_EQ(Write(device(), "xyz", {slice.buffer, 41, 3}), absl::OkStatus());
-  EXPECT_EQ(*Read(device(), {slice.buffer, 40, 5}), Pattern(100).substr(40, 1) + "xyz" + Pattern(100).substr(44, 1));
-}
-
-TEST_P(GpuDeviceTest, PiecesAreOneAfterTheOther) {
-  Open();
-  const BufferSlice slice = New((8 << 20) + 3);
-  const std::string first = Pattern((4 << 20) - 1), second = Pattern(2, 5), third = Pattern((4 << 20) + 2, 9);
-  absl::Status outcome;
-  absl::Notification done;
-  device().queue().WritePieces({first, second, third}, slice, [&](absl::Status status) {
-    outcome = std::move(status);
-    done.Notify();
-  });
-  done.WaitForNotification();
-  EXPECT_EQ(outcome, absl::OkStatus());
-  EXPECT_TRUE(*Read(device(), slice) == first + second + third);
-}
-
-TEST_P(GpuDeviceTest, CopiesBehaveAsIfTheSourceWereReadFirst) {
-  Open();
-  const uint64_t kBytes = 1000;
-  for (const auto& [from, to] : {std::pair<uint64_t, uint64_t>{0, 500}, {100, 103}, {103, 100}, {7, 7}, {0, 250}}) {
-    const BufferSlice slice = New(kBytes);
-    std::string text = Pattern(kBytes);
-    ASSERT_EQ(Write(device(), text, slice), absl::OkStatus());
-    const uint64_t bytes = kBytes - std::max(from, to);
-    EXPECT_EQ(Copy(device(), {slice.buffer, from, bytes}, {slice.buffer, to, bytes}), absl::OkStatus());
-    std::memmove(text.data() + to, text.data() + from, bytes);
-    EXPECT_TRUE(*Read(device(), slice) == text) << from << " to " << to;
-  }
-}
-
-TEST_P(GpuDeviceTest, OverlappingCopiesLargerThanWhatTheyGoThrough) {
-  Open();
-  const uint64_t kBytes = (20 << 20) + 1;
-  const BufferSlice slice = New(kBytes + 3);
-  std::string text = Pattern(kBytes + 3);
-  for (const bool up : {true, false}) {
-    ASSERT_EQ(Write(device(), text, slice), absl::OkStatus());
-    const uint64_t from = up ? 0 : 3, to = up ? 3 : 0;
-    EXPECT_EQ(Copy(device(), {slice.buffer, from, kBytes}, {slice.buffer, to, kBytes}), absl::OkStatus());
-    std::memmove(text.data() + to, text.data() + from, kBytes);
-    EXPECT_TRUE(*Read(device(), slice) == text) << up;
-  }
-}
-
-TEST_P(GpuDeviceTest, FillsWithAnyPattern) {
-  Open();
-  const std::string patterns[] = {"", "a", "ab", "aa", "abc", "abcd", "aaaa", "abcdefgh", std::string(3, '\0') + "z"};
-  for (const std::string& pattern : patterns) {
-    for (const uint64_t offset : {0, 1, 4}) {
-      for (const uint64_t bytes : {0, 1, 2, 3, 64, 67}) {
-        const BufferSlice slice = New(100);
-        std::string text = Pattern(100);
-        ASSERT_EQ(Write(device(), text, slice), absl::OkStatus());
-        ASSERT_EQ(Fill(device(), {slice.buffer, offset, bytes}, pattern), absl::OkStatus());
-        for (uint64_t i = 0; i < bytes; ++i) text[offset + i] = pattern.empty() ? '\0' : pattern[i % pattern.size()];
-        EXPECT_TRUE(*Read(device(), slice) == text) << pattern << " at " << offset << ", " << bytes;
-      }
-    }
-  }
-}
-
-TEST_P(GpuDeviceTest, RefusesBadSlices) {
-  fake_("set devices 2");
-  Open();
-  const BufferSlice slice = New(8), other = New(8, MemoryUse::kProgram, 1);
-  EXPECT_EQ(DetailOf(Read(device(), {slice.buffer, 4, 5}).status())->code(), v1::OUT_OF_BOUNDS);
-  EXPECT_EQ(DetailOf(Read(device(), other).status())->code(), v1::BUFFER_DEVICE_MISMATCH);
-  EXPECT_EQ(DetailOf(Copy(device(), slice, {slice.buffer, 0, 4}))->code(), v1::BUFFER_SIZE_MISMATCH);
-  EXPECT_EQ(DetailOf(Fill(device(), {nullptr, 0, 1}, "a"))->code(), v1::OUT_OF_BOUNDS);
-}
-
-TEST_P(GpuDeviceTest, WhatAClientGetsIsZeroFreshAndAgain) {
-  Open();
-  for (int iteration = 0; iteration < 3; ++iteration) {
-    const BufferSlice slice = New(5000, MemoryUse::kClient);
-    EXPECT_TRUE(*Read(device(), slice) == std::string(5000, '\0')) << iteration;
-    // Also by the way that does not wait for the queue.
-    std::string text(5000, 'x');
-    const BufferSlice beside = New(5000, MemoryUse::kClient);
-    ASSERT_EQ(device().Store("abc", 3, beside.device_data()), absl::OkStatus());
-    ASSERT_EQ(device().Load(beside.device_data(), 5000, text.data()), absl::OkStatus());
-    EXPECT_TRUE(text == "abc" + std::string(4997, '\0')) << iteration;
-    ASSERT_EQ(Fill(device(), slice, "x"), absl::OkStatus());
-    ASSERT_EQ(Fill(device(), beside, "y"), absl::OkStatus());
-  }
-  EXPECT_EQ(device().stats().memory.reuses, 4u);
+  New(5000);
   fake_("fail " + machine_->Entry("fill") + " 1 1");
   const absl::Status status = device().allocator().Allocate(5000, MemoryUse::kClient).status();
-  EXPECT_THAT(std::string(status.message()), HasSubstr("invalid argument")) << "memory of others in a client's hands";
+  EXPECT_THAT(std::string(status.message()), HasSubstr("invalid argument"));
+  EXPECT_TRUE(*Read(device(), New(5000, MemoryUse::kClient)) == std::string(5000, '\0'));
 }
 
-TEST_P(GpuDeviceTest, MemoryHasALimit) {
+TEST_P(GpuDeviceTest, MemoryIsShort) {
   Open();
   const uint64_t limit = device().stats().memory.limit_bytes;
   const BufferSlice half = New(limit / 2);
   const absl::Status over = device().allocator().Allocate(limit / 2 + 64, MemoryUse::kProgram).status();
-  EXPECT_EQ(over.code(), absl::StatusCode::kResourceExhausted);
-  EXPECT_EQ(DetailOf(over)->code(), v1::OUT_OF_MEMORY);
-  EXPECT_EQ(DetailOf(over)->limit_value(), limit);
   EXPECT_THAT(std::string(over.message()), HasSubstr("--gpu_memory_percent"));
-  EXPECT_EQ(DetailOf(device().allocator().Allocate(~uint64_t{0}, MemoryUse::kProgram).status())->code(),
-            v1::OUT_OF_MEMORY);
   // Somebody else has the card's memory: the vendor says so, and what is kept idle goes first.
   New(limit / 4);
   EXPECT_GT(device().stats().memory.cached_bytes, 0u);
@@ -164,14 +58,13 @@ TEST_P(GpuDeviceTest, MemoryHasALimit) {
   New(limit / 3);
 }
 
-TEST_P(GpuDeviceTest, RunsPrograms) {
+TEST_P(GpuDeviceTest, ARunIsOneLaunch) {
   Open();
   const BufferSlice input = New(128);
   ASSERT_EQ(Write(device(), Pattern(128), input), absl::OkStatus());
   const auto result = Run(device(), input);
   ASSERT_TRUE(result.ok()) << result.status();
   EXPECT_TRUE(*Read(device(), *result) == Pattern(128));
-  EXPECT_EQ(device().stats().launches, 1u);
   EXPECT_THAT(fake_.Calls(machine_->Entry("launch")), ElementsAre(EndsWith(" k")));
 }
 
@@ -222,28 +115,14 @@ TEST_P(GpuDeviceTest, RefusesWhatTheCardHasNotEnoughOf) {
   }
 }
 
-TEST_P(GpuDeviceTest, ALostDeviceFailsAndTheOtherGoesOn) {
-  fake_("set devices 2");
+TEST_P(GpuDeviceTest, AKernelThatGoesAstrayLosesTheCard) {
   Open();
-  const BufferSlice one = New(128), other = New(128, MemoryUse::kProgram, 1);
-  ASSERT_EQ(Write(device(1), Pattern(128), other), absl::OkStatus());
+  const BufferSlice input = New(128);
   fake_("fail " + machine_->Entry("launch") + " 1 719");
-  const absl::Status lost = Run(device(), one).status();
-  EXPECT_EQ(lost.code(), absl::StatusCode::kUnavailable);
+  const absl::Status lost = Run(device(), input).status();
   EXPECT_EQ(DetailOf(lost)->code(), v1::PARTICIPANT_MISSING);
-  EXPECT_EQ(DetailOf(lost)->field(), device().name());
   EXPECT_THAT(std::string(lost.message()), HasSubstr("unspecified launch failure"));
   EXPECT_EQ(DetailOf(device().health())->field(), device().name());
-  for (const absl::Status& status :
-       {Read(device(), one).status(), Write(device(), "a", {one.buffer, 0, 1}), Fill(device(), one, ""),
-        Run(device(), one).status(), device().allocator().Allocate(1 << 20, MemoryUse::kClient).status(),
-        device().LoadModule(machine_->Program()).status()}) {
-    EXPECT_EQ(DetailOf(status)->code(), v1::PARTICIPANT_MISSING) << status;
-    EXPECT_EQ(DetailOf(status)->field(), device().name());
-  }
-  EXPECT_EQ(device(1).health(), absl::OkStatus());
-  EXPECT_TRUE(Run(device(1), other).ok());
-  EXPECT_TRUE(*Read(device(1), other) == Pattern(128));
   // The process has it back when it is started again.
   fake_("forget 0");
 }

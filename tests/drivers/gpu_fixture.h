@@ -14,6 +14,7 @@
 #include "runtime/exec/executor.h"
 #include "runtime/exec/load.h"
 #include "tests/drivers/gpu_machine.h"
+#include "tests/support/transfers.h"
 
 namespace kiln::testing {
 
@@ -23,13 +24,6 @@ using runtime::hal::MemoryUse;
 
 inline constexpr char kNothingLive[] =
     "memory 0, pinned 0, streams 0, events 0, graphs 0, modules 0, contexts 0, communicators 0";
-
-inline std::string Pattern(uint64_t bytes, int seed = 0) {
-  std::string pattern(bytes, '\0');
-  for (uint64_t i = 0; i < bytes; ++i)
-    pattern[i] = static_cast<char>((i * 7 + i / 251 + static_cast<uint64_t>(seed)) & 0xff);
-  return pattern;
-}
 
 class GpuDeviceTest : public ::testing::TestWithParam<std::unique_ptr<GpuMachine> (*)()> {
  protected:

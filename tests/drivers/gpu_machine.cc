@@ -8,7 +8,6 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/synchronization/notification.h"
 #include "base/check.h"
 #include "runtime/drivers/cuda/devices.h"
 #include "runtime/drivers/hip/devices.h"
@@ -16,9 +15,6 @@
 
 namespace kiln::testing {
 namespace {
-
-using runtime::hal::BufferSlice;
-using runtime::hal::Device;
 
 constexpr char kPtx[] = R"(
 .version 8.0
@@ -177,18 +173,6 @@ class HipMachine final : public GpuMachine {
   const std::string nodes_ = WriteNodes(architecture_);
 };
 
-template <typename Begin>
-absl::Status Outcome(const Begin& begin) {
-  absl::Status outcome;
-  absl::Notification done;
-  begin([&](absl::Status status) {
-    outcome = std::move(status);
-    done.Notify();
-  });
-  done.WaitForNotification();
-  return outcome;
-}
-
 }  // namespace
 
 std::unique_ptr<GpuMachine> MakeCudaMachine() { return std::make_unique<CudaMachine>(); }
@@ -198,25 +182,6 @@ std::unique_ptr<GpuMachine> MakeHipMachineOf(const std::string& architecture) {
                                    [&](const AmdArchitecture& each) { return each.name == architecture; });
   KILN_CHECK(found != std::end(kAmdArchitectures));
   return std::make_unique<HipMachine>(*found);
-}
-
-absl::Status Write(Device& device, const std::string& bytes, const BufferSlice& to) {
-  return Outcome([&](auto done) { device.queue().Write(bytes.data(), to, std::move(done)); });
-}
-
-absl::Status Copy(Device& device, const BufferSlice& from, const BufferSlice& to) {
-  return Outcome([&](auto done) { device.queue().Copy(from, to, std::move(done)); });
-}
-
-absl::Status Fill(Device& device, const BufferSlice& to, const std::string& pattern) {
-  return Outcome([&](auto done) { device.queue().Fill(to, pattern, std::move(done)); });
-}
-
-absl::StatusOr<std::string> Read(Device& device, const BufferSlice& from) {
-  std::string bytes(from.bytes, '?');
-  const absl::Status status = Outcome([&](auto done) { device.queue().Read(from, bytes.data(), std::move(done)); });
-  if (!status.ok()) return status;
-  return bytes;
 }
 
 }  // namespace kiln::testing

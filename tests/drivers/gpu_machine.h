@@ -2,14 +2,12 @@
 #ifndef KILN_TESTS_DRIVERS_GPU_MACHINE_H_
 #define KILN_TESTS_DRIVERS_GPU_MACHINE_H_
 
-#include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "kiln/v1/executable.pb.h"
 #include "runtime/drivers/gpu/device.h"
-#include "runtime/hal/device.h"
 #include "tests/support/fake_gpu/fake_control.h"
 
 namespace kiln::testing {
@@ -38,13 +36,6 @@ std::unique_ptr<GpuMachine> MakeCudaMachine();
 std::unique_ptr<GpuMachine> MakeHipMachine();  // gfx942
 // With cards of that architecture, one of AMD's.
 std::unique_ptr<GpuMachine> MakeHipMachineOf(const std::string& architecture);
-
-// The outcome of a transfer, once it is there.
-absl::Status Write(runtime::hal::Device& device, const std::string& bytes, const runtime::hal::BufferSlice& to);
-absl::Status Copy(runtime::hal::Device& device, const runtime::hal::BufferSlice& from,
-                  const runtime::hal::BufferSlice& to);
-absl::Status Fill(runtime::hal::Device& device, const runtime::hal::BufferSlice& to, const std::string& pattern);
-absl::StatusOr<std::string> Read(runtime::hal::Device& device, const runtime::hal::BufferSlice& from);
 
 }  // namespace kiln::testing
 

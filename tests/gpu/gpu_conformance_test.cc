@@ -1,6 +1,6 @@
 // The conformance suites on the GPUs of this machine: what compiled_vs_interp_test and compiled_programs_test ask
 // of the CPU; products and convolutions in large tiles, against the CPU's; programs that run again and again; copies
-// and collectives. Skipped where there is no card.
+// and collectives. Skipped where there is no card. tests/hal is linked in, too.
 //
 // What is wrong does not end a test, so that one run on a card tells all; but where a card is lost, no more is asked
 // of it.

@@ -48,6 +48,11 @@ class Map(unittest.TestCase):
                 opened = len(re.findall(r"^ +(?:opt|alt|loop) ", drawing, re.M))
                 self.assertEqual(opened, len(re.findall(r"^ +end$", drawing, re.M)), "%s: an end for each opt" % name)
 
+    def test_every_driver_is_a_row_of_the_suite_for_devices(self):
+        drivers = {name.split("/")[2] for name in tidy.FILES if name.startswith("runtime/drivers/")}
+        rows = re.findall(r'^ +\{"(\w+)",$', tidy.text("tests/hal/devices.cc"), re.M)
+        self.assertEqual(sorted(rows), sorted(drivers - {"gpu", "host"}), "host and gpu are parts of the others")
+
     def test_lists_every_page_of_decisions(self):
         listed = re.search(r"^## Decisions$(.*)", tidy.text("ARCHITECTURE.md"), re.S | re.M).group(1)
         for page in sorted({page for page, _, _ in decisions()}):

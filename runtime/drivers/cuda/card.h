@@ -17,9 +17,6 @@ absl::StatusOr<std::unique_ptr<gpu::Card>> OpenCard(std::shared_ptr<const Librar
 // "CUDA 12.4" for 12040.
 std::string VersionText(int version);
 
-// The library's name and text for an error: "CUDA_ERROR_NO_DEVICE (no CUDA-capable device is detected)".
-std::string ErrorText(const Library& library, int code);
-
 }  // namespace kiln::runtime::cuda
 
 #endif  // KILN_RUNTIME_DRIVERS_CUDA_CARD_H_

@@ -31,7 +31,7 @@ absl::StatusOr<std::shared_ptr<const Library>> OpenLibrary(const std::string& pa
   if (!status.ok()) return absl::FailedPreconditionError(absl::StrCat(status.message(), "; install a newer driver"));
   const int code = library->Init.function()(0);
   if (code == 0) return library;
-  return absl::UnavailableError(absl::StrCat("cuInit: ", ErrorText(*library, code), AdviceFor(code)));
+  return absl::UnavailableError(absl::StrCat("cuInit: ", library->ErrorText(code), AdviceFor(code)));
 }
 
 gpu::CollectiveLibrary Collectives(std::string path) {
@@ -52,8 +52,8 @@ gpu::Found FindDevices(const Options& options) {
     return found;
   }
   int count = 0;
-  if (const int code = (*library)->DeviceGetCount.function()(&count); code != 0) {
-    found.absent.push_back(absl::StrCat("cuDeviceGetCount: ", ErrorText(**library, code), AdviceFor(code)));
+  if (const int code = (*library)->GetDeviceCount.function()(&count); code != 0) {
+    found.absent.push_back(absl::StrCat("cuDeviceGetCount: ", (*library)->ErrorText(code), AdviceFor(code)));
     return found;
   }
   if (count == 0) found.absent.push_back(absl::StrCat("the driver lists no card", AdviceFor(kNoDevice)));

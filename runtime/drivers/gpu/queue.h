@@ -29,11 +29,9 @@ class GpuQueue final : public hal::Queue {
   void WritePieces(std::vector<absl::string_view> pieces, hal::BufferSlice to, hal::DoneCallback done) override;
   void Read(hal::BufferSlice from, void* to, hal::DoneCallback done) override;
   void Fill(hal::BufferSlice to, absl::string_view pattern, hal::DoneCallback done) override;
-  void Signal(hal::Timeline* timeline, uint64_t value) override { order_.Signal(timeline, value); }
   uint64_t depth() const override { return order_.depth(); }
 
  private:
-  absl::Status Check(const hal::BufferSlice& slice) const;
   absl::Status CopyNow(const hal::BufferSlice& from, const hal::BufferSlice& to);
 
   hal::Device* const device_;

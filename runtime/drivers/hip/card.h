@@ -16,9 +16,6 @@ namespace kiln::runtime::hip {
 absl::StatusOr<std::unique_ptr<gpu::Card>> OpenCard(std::shared_ptr<const Library> library, int index,
                                                     const std::string& nodes);
 
-// The library's name and text for an error: "hipErrorNoDevice (no ROCm-capable device is detected)".
-std::string ErrorText(const Library& library, int code);
-
 }  // namespace kiln::runtime::hip
 
 #endif  // KILN_RUNTIME_DRIVERS_HIP_CARD_H_

@@ -38,7 +38,7 @@ absl::StatusOr<std::shared_ptr<const Library>> OpenLibrary(const std::string& pa
   if (!status.ok()) return absl::FailedPreconditionError(absl::StrCat(status.message(), "; install ROCm 5.5 or later"));
   const int code = library->Init.function()(0);
   if (code == 0) return library;
-  return absl::UnavailableError(absl::StrCat("hipInit: ", ErrorText(*library, code), "; see what rocminfo says"));
+  return absl::UnavailableError(absl::StrCat("hipInit: ", library->ErrorText(code), "; see what rocminfo says"));
 }
 
 gpu::CollectiveLibrary Collectives(std::string path) {
@@ -58,7 +58,7 @@ gpu::Found FindDevices(const Options& options) {
   const std::string nodes = Or(options.nodes, "KILN_KFD_NODES", kNodes);
   int count = 0;
   if (const int code = (*library)->GetDeviceCount.function()(&count); code != 0) {
-    found.absent.push_back(absl::StrCat("hipGetDeviceCount: ", ErrorText(**library, code), "; may this user open ",
+    found.absent.push_back(absl::StrCat("hipGetDeviceCount: ", (*library)->ErrorText(code), "; may this user open ",
                                         kKernelDriver, " and /dev/dri?"));
     return found;
   }

@@ -1,7 +1,5 @@
 #include "runtime/drivers/host/host_allocator.h"
 
-#include <cstring>
-
 #include "base/error.h"
 #include "gtest/gtest.h"
 #include "runtime/drivers/host/host_scratch.h"
@@ -10,31 +8,6 @@ namespace kiln::runtime::host {
 namespace {
 
 using hal::MemoryUse;
-
-TEST(HostAllocator, ClientMemoryIsZeroAndAligned) {
-  const auto allocator = MakeHostAllocator(nullptr, 64 << 20);
-  for (const uint64_t bytes : {1, 63, 64, 65, 4096, 300'000, 10 << 20}) {
-    auto buffer = allocator->Allocate(bytes, MemoryUse::kClient);
-    ASSERT_TRUE(buffer.ok()) << buffer.status();
-    EXPECT_EQ((*buffer)->bytes(), bytes);
-    EXPECT_EQ((*buffer)->host_data(), (*buffer)->device_data());
-    char* const data = static_cast<char*>((*buffer)->host_data());
-    EXPECT_EQ(reinterpret_cast<uintptr_t>(data) % hal::kBufferAlignment, 0);
-    uint64_t sum = 0;
-    for (uint64_t i = 0; i < bytes; ++i) sum += static_cast<unsigned char>(data[i]);
-    EXPECT_EQ(sum, 0);
-    std::memset(data, 0xff, bytes);  // what a reused block would show
-  }
-  EXPECT_EQ(allocator->stats().in_use_bytes, 0);
-}
-
-TEST(HostAllocator, ZeroBytesIsABuffer) {
-  const auto allocator = MakeHostAllocator(nullptr, 1024);
-  auto buffer = allocator->Allocate(0, MemoryUse::kProgram);
-  ASSERT_TRUE(buffer.ok());
-  EXPECT_EQ((*buffer)->bytes(), 0);
-  EXPECT_NE((*buffer)->device_data(), nullptr);
-}
 
 TEST(HostAllocator, LimitIsExact) {
   const auto allocator = MakeHostAllocator(nullptr, 1024);

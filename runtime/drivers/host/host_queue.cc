@@ -9,9 +9,6 @@
 #include <string>
 #include <utility>
 
-#include "absl/strings/str_cat.h"
-#include "base/check.h"
-#include "base/error.h"
 #include "runtime/drivers/host/fill_bytes.h"
 
 namespace kiln::runtime::host {
@@ -102,23 +99,8 @@ void HostQueue::ThreadMain() {
   }
 }
 
-absl::Status HostQueue::Check(const BufferSlice& slice) const {
-  KILN_RETURN_IF_ERROR(hal::CheckSlice(slice));
-  if (slice.buffer->device() != device_) {
-    return MakeError(v1::BUFFER_DEVICE_MISMATCH, absl::StrCat("the buffer is on ", slice.buffer->device()->name(),
-                                                              ", and the transfer on ", device_->name()));
-  }
-  return absl::OkStatus();
-}
-
 void HostQueue::Copy(BufferSlice from, BufferSlice to, DoneCallback done) {
-  absl::Status status = Check(from);
-  if (status.ok()) status = Check(to);
-  if (status.ok() && from.bytes != to.bytes) {
-    status =
-        MakeError(v1::BUFFER_SIZE_MISMATCH, absl::StrCat("a copy of ", from.bytes, " bytes to ", to.bytes, " bytes"));
-  }
-  if (!status.ok()) return done(std::move(status));
+  if (absl::Status status = hal::CheckCopy(device_, from, to); !status.ok()) return done(std::move(status));
   const uint64_t estimate_ns = TransferNs(from.bytes);
   Submit(
       [from = std::move(from), to = std::move(to), done = std::move(done)]() mutable {
@@ -130,7 +112,7 @@ void HostQueue::Copy(BufferSlice from, BufferSlice to, DoneCallback done) {
 }
 
 void HostQueue::Write(const void* from, BufferSlice to, DoneCallback done) {
-  if (absl::Status status = Check(to); !status.ok()) return done(std::move(status));
+  if (absl::Status status = hal::CheckOn(device_, to); !status.ok()) return done(std::move(status));
   const uint64_t estimate_ns = TransferNs(to.bytes);
   Submit(
       [from, to = std::move(to), done = std::move(done)]() mutable {
@@ -142,14 +124,8 @@ void HostQueue::Write(const void* from, BufferSlice to, DoneCallback done) {
 }
 
 void HostQueue::WritePieces(std::vector<absl::string_view> pieces, BufferSlice to, DoneCallback done) {
-  if (absl::Status status = Check(to); !status.ok()) return done(std::move(status));
-  uint64_t bytes = 0;
-  for (const absl::string_view piece : pieces) bytes += piece.size();
-  if (bytes != to.bytes) {
-    return done(
-        MakeError(v1::BUFFER_SIZE_MISMATCH, absl::StrCat("pieces of ", bytes, " bytes for ", to.bytes, " bytes")));
-  }
-  const uint64_t estimate_ns = TransferNs(bytes);
+  if (absl::Status status = hal::CheckPieces(device_, pieces, to); !status.ok()) return done(std::move(status));
+  const uint64_t estimate_ns = TransferNs(to.bytes);
   Submit(
       [pieces = std::move(pieces), to = std::move(to), done = std::move(done)]() mutable {
         to.buffer->Changed();
@@ -164,7 +140,7 @@ void HostQueue::WritePieces(std::vector<absl::string_view> pieces, BufferSlice t
 }
 
 void HostQueue::Read(BufferSlice from, void* to, DoneCallback done) {
-  if (absl::Status status = Check(from); !status.ok()) return done(std::move(status));
+  if (absl::Status status = hal::CheckOn(device_, from); !status.ok()) return done(std::move(status));
   const uint64_t estimate_ns = TransferNs(from.bytes);
   Submit(
       [from = std::move(from), to, done = std::move(done)]() mutable {
@@ -175,7 +151,7 @@ void HostQueue::Read(BufferSlice from, void* to, DoneCallback done) {
 }
 
 void HostQueue::Fill(BufferSlice to, absl::string_view pattern, DoneCallback done) {
-  if (absl::Status status = Check(to); !status.ok()) return done(std::move(status));
+  if (absl::Status status = hal::CheckOn(device_, to); !status.ok()) return done(std::move(status));
   const uint64_t estimate_ns = TransferNs(to.bytes);
   Submit(
       [to = std::move(to), pattern = std::string(pattern), done = std::move(done)]() mutable {
@@ -184,10 +160,6 @@ void HostQueue::Fill(BufferSlice to, absl::string_view pattern, DoneCallback don
         done(absl::OkStatus());
       },
       estimate_ns);
-}
-
-void HostQueue::Signal(hal::Timeline* timeline, uint64_t value) {
-  Submit([timeline, value] { timeline->Signal(value); }, 0);
 }
 
 }  // namespace kiln::runtime::host

@@ -33,7 +33,6 @@ class HostQueue final : public hal::Queue {
   void WritePieces(std::vector<absl::string_view> pieces, hal::BufferSlice to, hal::DoneCallback done) override;
   void Read(hal::BufferSlice from, void* to, hal::DoneCallback done) override;
   void Fill(hal::BufferSlice to, absl::string_view pattern, hal::DoneCallback done) override;
-  void Signal(hal::Timeline* timeline, uint64_t value) override;
   uint64_t depth() const override { return depth_.load(std::memory_order_relaxed); }
 
  private:
@@ -42,7 +41,6 @@ class HostQueue final : public hal::Queue {
     void Run() override {}
   };
 
-  absl::Status Check(const hal::BufferSlice& slice) const;
   // Runs `list`, then the inbox, until the queue is idle or, unless this is the
   // queue's own thread, the limit is used up. The caller is the owner.
   void Own(hal::Work* list, bool own_thread);

@@ -44,6 +44,7 @@ class RemoteModule final : public hal::Module {
   absl::Status LaunchAll(absl::Span<const hal::LaunchStep> steps, void* const* operands,
                          const hal::LaunchControl& control, uint32_t& launched) override {
     if (steps.empty()) return absl::OkStatus();
+    KILN_RETURN_IF_ERROR(control.Check());  // what has been stopped is not sent
     int64_t left_ns = 0;
     if (control.deadline != absl::InfiniteFuture()) {
       left_ns = std::max<int64_t>(1, absl::ToInt64Nanoseconds(control.deadline - absl::Now()));

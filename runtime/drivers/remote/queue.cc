@@ -72,21 +72,8 @@ absl::Status Line::Blame(const absl::Status& status) const {
   return MakeError(*std::move(detail), absl::StrCat(name, " cannot be used: ", status.message()));
 }
 
-absl::Status RemoteQueue::Check(const hal::BufferSlice& slice) const {
-  KILN_RETURN_IF_ERROR(hal::CheckSlice(slice));
-  if (slice.buffer->device() == device_) return absl::OkStatus();
-  return MakeError(v1::BUFFER_DEVICE_MISMATCH, absl::StrCat("the buffer is on ", slice.buffer->device()->name(),
-                                                            ", and the transfer on ", device_->name()));
-}
-
 void RemoteQueue::Copy(hal::BufferSlice from, hal::BufferSlice to, hal::DoneCallback done) {
-  absl::Status status = Check(from);
-  if (status.ok()) status = Check(to);
-  if (status.ok() && from.bytes != to.bytes) {
-    status =
-        MakeError(v1::BUFFER_SIZE_MISMATCH, absl::StrCat("a copy of ", from.bytes, " bytes to ", to.bytes, " bytes"));
-  }
-  if (!status.ok()) return done(std::move(status));
+  if (absl::Status status = hal::CheckCopy(device_, from, to); !status.ok()) return done(std::move(status));
   Submit(
       [this, from = std::move(from), to = std::move(to), done = std::move(done)]() mutable {
         to.buffer->Changed();
@@ -103,13 +90,7 @@ void RemoteQueue::Write(const void* from, hal::BufferSlice to, hal::DoneCallback
 }
 
 void RemoteQueue::WritePieces(std::vector<absl::string_view> pieces, hal::BufferSlice to, hal::DoneCallback done) {
-  if (absl::Status status = Check(to); !status.ok()) return done(std::move(status));
-  uint64_t bytes = 0;
-  for (const absl::string_view piece : pieces) bytes += piece.size();
-  if (bytes != to.bytes) {
-    return done(
-        MakeError(v1::BUFFER_SIZE_MISMATCH, absl::StrCat("pieces of ", bytes, " bytes for ", to.bytes, " bytes")));
-  }
+  if (absl::Status status = hal::CheckPieces(device_, pieces, to); !status.ok()) return done(std::move(status));
   Submit(
       [this, pieces = std::move(pieces), to = std::move(to), done = std::move(done)]() mutable {
         to.buffer->Changed();
@@ -119,14 +100,14 @@ void RemoteQueue::WritePieces(std::vector<absl::string_view> pieces, hal::Buffer
 }
 
 void RemoteQueue::Read(hal::BufferSlice from, void* to, hal::DoneCallback done) {
-  if (absl::Status status = Check(from); !status.ok()) return done(std::move(status));
+  if (absl::Status status = hal::CheckOn(device_, from); !status.ok()) return done(std::move(status));
   Submit([this, from = std::move(from), to,
           done = std::move(done)]() mutable { done(line_.Read(line_.lane, AddressOf(from), from.bytes, to)); },
          kEstimateNs);
 }
 
 void RemoteQueue::Fill(hal::BufferSlice to, absl::string_view pattern, hal::DoneCallback done) {
-  if (absl::Status status = Check(to); !status.ok()) return done(std::move(status));
+  if (absl::Status status = hal::CheckOn(device_, to); !status.ok()) return done(std::move(status));
   Submit(
       [this, rest = Place(to).Bytes(pattern).Take(), to = std::move(to), done = std::move(done)]() mutable {
         to.buffer->Changed();

@@ -48,15 +48,12 @@ class RemoteQueue final : public hal::Queue {
   void WritePieces(std::vector<absl::string_view> pieces, hal::BufferSlice to, hal::DoneCallback done) override;
   void Read(hal::BufferSlice from, void* to, hal::DoneCallback done) override;
   void Fill(hal::BufferSlice to, absl::string_view pattern, hal::DoneCallback done) override;
-  void Signal(hal::Timeline* timeline, uint64_t value) override { order_.Signal(timeline, value); }
   uint64_t depth() const override { return order_.depth(); }
 
   // Zeroes memory that is not in use; then calls `done`, which may be null.
   void Clear(uint64_t address, uint64_t bytes, std::function<void()> done);
 
  private:
-  absl::Status Check(const hal::BufferSlice& slice) const;
-
   const hal::Device* const device_;
   const Line& line_;
   host::HostQueue order_;

@@ -5,7 +5,6 @@
 #include <utility>
 #include <vector>
 
-#include "absl/functional/function_ref.h"
 #include "absl/synchronization/notification.h"
 #include "absl/types/span.h"
 #include "base/check.h"
@@ -15,6 +14,7 @@
 #include "runtime/exec/executor.h"
 #include "runtime/exec/load.h"
 #include "runtime/hal/allocator.h"
+#include "tests/support/transfers.h"
 
 namespace kiln::testing {
 
@@ -22,22 +22,6 @@ using compiler::HostTensor;
 using compiler::HostTensors;
 using compiler::InterpResult;
 using runtime::hal::BufferSlice;
-
-namespace {
-
-// What `transfer` does with its callback, once that has been called.
-absl::Status Finished(absl::FunctionRef<void(runtime::hal::DoneCallback)> transfer) {
-  absl::Status outcome;
-  absl::Notification done;
-  transfer([&](absl::Status status) {
-    outcome = std::move(status);
-    done.Notify();
-  });
-  done.WaitForNotification();
-  return outcome;
-}
-
-}  // namespace
 
 compiler::Options ExactOptions() {
   compiler::Options options;
@@ -59,7 +43,7 @@ absl::StatusOr<BufferSlice> DeviceEngine::NewBuffer(uint64_t bytes) {
   }
   BufferSlice slice = BufferSlice::Whole(std::move(buffer));
   slice.bytes = bytes;
-  KILN_RETURN_IF_ERROR(Finished([&](auto done) { device_->queue().Fill(slice, "\xA5", std::move(done)); }));
+  KILN_RETURN_IF_ERROR(Outcome([&](auto done) { device_->queue().Fill(slice, "\xA5", std::move(done)); }));
   return slice;
 }
 
@@ -69,8 +53,7 @@ absl::StatusOr<HostTensor> DeviceEngine::ReadBack(v1::DType dtype, const std::ve
   tensor.dtype = compiler::FromWire(dtype);
   tensor.shape.assign(shape.begin(), shape.end());
   tensor.bytes.resize(slice.bytes);
-  KILN_RETURN_IF_ERROR(
-      Finished([&](auto done) { device_->queue().Read(slice, tensor.bytes.data(), std::move(done)); }));
+  KILN_RETURN_IF_ERROR(Outcome([&](auto done) { device_->queue().Read(slice, tensor.bytes.data(), std::move(done)); }));
   return tensor;
 }
 
@@ -112,7 +95,7 @@ absl::StatusOr<DeviceEngine::Placed> DeviceEngine::Place(std::shared_ptr<runtime
     KILN_CHECK(found != arguments.end() && found->second.bytes.size() == bytes);
     KILN_ASSIGN_OR_RETURN(BufferSlice slice, NewBuffer(bytes));
     const char* from = found->second.bytes.data();
-    KILN_RETURN_IF_ERROR(Finished([&](auto done) { device_->queue().Write(from, slice, std::move(done)); }));
+    KILN_RETURN_IF_ERROR(Outcome([&](auto done) { device_->queue().Write(from, slice, std::move(done)); }));
     placed.parameters.push_back(std::move(slice));
   }
   for (const auto& result : plan.results) {

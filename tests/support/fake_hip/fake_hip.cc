@@ -12,39 +12,12 @@
 #include <mutex>
 #include <string>
 
-#include "tests/support/fake_gpu/world.h"
+#include "tests/support/fake_gpu/calls.h"
 #include "tests/support/fake_hip/code_object_program.h"
-
-namespace kiln::testing::fake_gpu {
-
-World& TheWorld() {
-  static auto* const world = new World();  // the library is never closed
-  return *world;
-}
-
-}  // namespace kiln::testing::fake_gpu
 
 namespace {
 
 using namespace kiln::testing::fake_gpu;
-
-thread_local int current = 0;
-
-// One call of an entry point, with the lock while it lives.
-class Call {
- public:
-  explicit Call(const char* name, int device = current, const std::string& arguments = "")
-      : lock_(TheWorld().mutex()), code_(TheWorld().Enter(name, device)) {
-    TheWorld().Note(arguments.empty() ? name : std::string(name) + " " + arguments);
-  }
-  int code() const { return code_; }
-  // Gives back in any case: a failure of what gives back is to lose nothing.
-  int Anyway(int done) const { return code_ != kSuccess ? code_ : done; }
-
- private:
-  const std::lock_guard<std::recursive_mutex> lock_;
-  const int code_;
-};
 
 // Where code's IR is (LoadCodeObject).
 std::string& IrFolder() {
@@ -82,12 +55,6 @@ uint64_t At(const void* memory) { return reinterpret_cast<uint64_t>(memory); }
 
 }  // namespace
 
-#define EXPORT extern "C" __attribute__((visibility("default")))
-#define FAKE(name) EXPORT int name
-#define ENTER(...)              \
-  const Call call(__VA_ARGS__); \
-  if (call.code() != 0) return call.code()
-
 EXPORT const char* KilnFake(const char* command) {
   const std::lock_guard<std::recursive_mutex> lock(TheWorld().mutex());
   const std::string text = command;
@@ -96,10 +63,7 @@ EXPORT const char* KilnFake(const char* command) {
   return "";
 }
 
-FAKE(hipInit)(unsigned) {
-  const Call call("hipInit", -1);
-  return call.Anyway(static_cast<int>(TheWorld().setting("init")));
-}
+FAKE(hipInit)(unsigned) { return Init(__func__); }
 FAKE(hipRuntimeGetVersion)(int* version) {
   ENTER("hipRuntimeGetVersion", -1);
   *version = 60342134;
@@ -114,187 +78,98 @@ FAKE(hipGetDeviceCount)(int* count) {
 }
 FAKE(hipSetDevice)(int device) {
   ENTER("hipSetDevice", device);
-  current = device;
+  Current() = device;
   return kSuccess;
 }
 FAKE(hipDeviceGetName)(char* name, int size, int device) {
-  ENTER("hipDeviceGetName", device);
-  std::snprintf(name, static_cast<size_t>(size), "Fake accelerator");
-  return kSuccess;
+  return NameDevice(__func__, name, size, device, "Fake accelerator");
 }
 FAKE(hipDeviceGetPCIBusId)(char* name, int size, int device) {
   ENTER("hipDeviceGetPCIBusId", device);
   std::snprintf(name, static_cast<size_t>(size), "0000:%02x:00.0", device + 1);
   return kSuccess;
 }
-FAKE(hipDeviceTotalMem)(size_t* bytes, int device) {
-  ENTER("hipDeviceTotalMem", device);
-  *bytes = TheWorld().setting("memory");
-  return kSuccess;
-}
+FAKE(hipDeviceTotalMem)(size_t* bytes, int device) { return TotalMemory(__func__, bytes, device); }
 
-FAKE(hipDeviceCanAccessPeer)(int* can, int device, int peer) {
-  ENTER("hipDeviceCanAccessPeer", device);
-  *can = TheWorld().Connects(device, peer) ? 1 : 0;
-  return kSuccess;
-}
+FAKE(hipDeviceCanAccessPeer)(int* can, int device, int peer) { return CanAccessPeer(__func__, can, device, peer); }
 FAKE(hipDeviceEnablePeerAccess)(int peer, unsigned) {
   ENTER("hipDeviceEnablePeerAccess");
-  return TheWorld().EnablePeer(current, peer);
+  return TheWorld().EnablePeer(Current(), peer);
 }
 
 FAKE(hipMalloc)(void** memory, size_t bytes) {
-  ENTER("hipMalloc", current, std::to_string(bytes));
   uint64_t address = 0;
-  const int code = TheWorld().Allocate(current, bytes, &address);
+  const int code = Allocate(__func__, &address, bytes);
   *memory = reinterpret_cast<void*>(address);
   return code;
 }
-FAKE(hipFree)(void* memory) {
-  const Call call("hipFree");
-  return call.Anyway(TheWorld().Free(At(memory)));
-}
-FAKE(hipHostMalloc)(void** memory, size_t bytes, unsigned) {
-  ENTER("hipHostMalloc", current, std::to_string(bytes));
-  return TheWorld().AllocatePinned(current, memory, bytes);
-}
-FAKE(hipHostFree)(void* memory) {
-  const Call call("hipHostFree");
-  return call.Anyway(TheWorld().FreePinned(memory));
-}
+FAKE(hipFree)(void* memory) { return Free(__func__, At(memory)); }
+FAKE(hipHostMalloc)(void** memory, size_t bytes, unsigned) { return AllocateHost(__func__, memory, bytes); }
+FAKE(hipHostFree)(void* memory) { return FreeHost(__func__, memory); }
 
-FAKE(hipStreamCreateWithFlags)(void** stream, unsigned) {
-  ENTER("hipStreamCreateWithFlags");
-  return TheWorld().MakeStream(current, stream);
-}
-FAKE(hipStreamDestroy)(void* stream) {
-  const Call call("hipStreamDestroy");
-  return call.Anyway(TheWorld().DestroyStream(stream));
-}
-FAKE(hipStreamSynchronize)(void* stream) {
-  ENTER("hipStreamSynchronize");
-  return TheWorld().Finish(stream);
-}
-FAKE(hipStreamWaitEvent)(void* stream, void* event, unsigned) {
-  ENTER("hipStreamWaitEvent");
-  return TheWorld().Follow(stream, event);
-}
-FAKE(hipEventCreateWithFlags)(void** event, unsigned flags) {
-  ENTER("hipEventCreateWithFlags");
-  return TheWorld().MakeEvent(current, event, (flags & 2) == 0);
-}
-FAKE(hipEventDestroy)(void* event) {
-  const Call call("hipEventDestroy");
-  return call.Anyway(TheWorld().DestroyEvent(event));
-}
-FAKE(hipEventRecord)(void* event, void* stream) {
-  ENTER("hipEventRecord");
-  return TheWorld().Record(event, stream);
-}
-FAKE(hipEventSynchronize)(void* event) {
-  ENTER("hipEventSynchronize");
-  return TheWorld().Wait(event);
-}
+FAKE(hipStreamCreateWithFlags)(void** stream, unsigned) { return MakeStream(__func__, stream); }
+FAKE(hipStreamDestroy)(void* stream) { return DestroyStream(__func__, stream); }
+FAKE(hipStreamSynchronize)(void* stream) { return FinishStream(__func__, stream); }
+FAKE(hipStreamWaitEvent)(void* stream, void* event, unsigned) { return Follow(__func__, stream, event); }
+FAKE(hipEventCreateWithFlags)(void** event, unsigned flags) { return MakeEvent(__func__, event, flags); }
+FAKE(hipEventDestroy)(void* event) { return DestroyEvent(__func__, event); }
+FAKE(hipEventRecord)(void* event, void* stream) { return Record(__func__, event, stream); }
+FAKE(hipEventSynchronize)(void* event) { return WaitForEvent(__func__, event); }
 
-FAKE(hipEventQuery)(void* event) {
-  ENTER("hipEventQuery");
-  return TheWorld().Query(event);
-}
+FAKE(hipEventQuery)(void* event) { return QueryEvent(__func__, event); }
 FAKE(hipEventElapsedTime)(float* milliseconds, void* from, void* to) {
-  ENTER("hipEventElapsedTime");
-  return TheWorld().Elapsed(milliseconds, from, to);
+  return ElapsedTime(__func__, milliseconds, from, to);
 }
 
 FAKE(hipMemcpyHtoDAsync)(void* to, const void* from, size_t bytes, void* stream) {
-  ENTER("hipMemcpyHtoDAsync", current, std::to_string(bytes));
-  return TheWorld().CopyIn(stream, from, At(to), bytes);
+  return CopyIn(__func__, At(to), from, bytes, stream);
 }
 FAKE(hipMemcpyDtoHAsync)(void* to, void* from, size_t bytes, void* stream) {
-  ENTER("hipMemcpyDtoHAsync", current, std::to_string(bytes));
-  return TheWorld().CopyOut(stream, At(from), to, bytes);
+  return CopyOut(__func__, to, At(from), bytes, stream);
 }
 FAKE(hipMemcpyDtoDAsync)(void* to, void* from, size_t bytes, void* stream) {
-  ENTER("hipMemcpyDtoDAsync", current, std::to_string(bytes));
-  return TheWorld().CopyInside(stream, At(from), At(to), bytes);
+  return CopyInside(__func__, At(to), At(from), bytes, stream);
 }
 FAKE(hipMemcpyPeerAsync)(void* to, int to_device, const void* from, int from_device, size_t bytes, void* stream) {
-  ENTER("hipMemcpyPeerAsync", current, std::to_string(bytes));
-  if (to_device != current) return kInvalidDevice;
+  ENTER("hipMemcpyPeerAsync", Current(), std::to_string(bytes));
+  if (to_device != Current()) return kInvalidDevice;
   return TheWorld().CopyFromPeer(stream, from_device, At(from), At(to), bytes);
 }
 FAKE(hipMemsetD8Async)(void* to, unsigned char value, size_t count, void* stream) {
-  ENTER("hipMemsetD8Async", current, std::to_string(count));
-  return TheWorld().Fill(stream, At(to), value, 1, count);
+  return Fill(__func__, At(to), value, 1, count, stream);
 }
 FAKE(hipMemsetD16Async)(void* to, unsigned short value, size_t count, void* stream) {
-  ENTER("hipMemsetD16Async", current, std::to_string(count));
-  return TheWorld().Fill(stream, At(to), value, 2, count);
+  return Fill(__func__, At(to), value, 2, count, stream);
 }
 FAKE(hipMemsetD32Async)(void* to, int value, size_t count, void* stream) {
-  ENTER("hipMemsetD32Async", current, std::to_string(count));
-  return TheWorld().Fill(stream, At(to), static_cast<uint32_t>(value), 4, count);
+  return Fill(__func__, At(to), static_cast<uint32_t>(value), 4, count, stream);
 }
 
-FAKE(hipStreamBeginCapture)(void* stream, int) {
-  ENTER("hipStreamBeginCapture");
-  return TheWorld().BeginCapture(stream);
-}
-FAKE(hipStreamEndCapture)(void* stream, void** graph) {
-  // A failure ends it, too, as one of the launches would.
-  const Call call("hipStreamEndCapture");
-  const int code = TheWorld().EndCapture(stream, graph);
-  if (call.code() == kSuccess) return code;
-  if (code == kSuccess) TheWorld().DestroyGraph(*graph);
-  *graph = nullptr;
-  return call.code();
-}
+FAKE(hipStreamBeginCapture)(void* stream, int) { return BeginCapture(__func__, stream); }
+FAKE(hipStreamEndCapture)(void* stream, void** graph) { return EndCapture(__func__, stream, graph); }
 FAKE(hipGraphInstantiate)(void** made, void* graph, void**, char*, size_t) {
-  ENTER("hipGraphInstantiate");
-  return TheWorld().Instantiate(graph, made);
+  return Instantiate(__func__, made, graph);
 }
-FAKE(hipGraphDestroy)(void* graph) {
-  const Call call("hipGraphDestroy");
-  return call.Anyway(TheWorld().DestroyGraph(graph));
-}
-FAKE(hipGraphLaunch)(void* graph, void* stream) {
-  ENTER("hipGraphLaunch");
-  return TheWorld().LaunchGraph(graph, stream);
-}
-FAKE(hipGraphExecDestroy)(void* graph) {
-  const Call call("hipGraphExecDestroy");
-  return call.Anyway(TheWorld().DestroyGraph(graph));
-}
+FAKE(hipGraphDestroy)(void* graph) { return DestroyGraph(__func__, graph); }
+FAKE(hipGraphLaunch)(void* graph, void* stream) { return LaunchGraph(__func__, graph, stream); }
+FAKE(hipGraphExecDestroy)(void* graph) { return DestroyGraph(__func__, graph); }
 
 FAKE(hipModuleLoadData)(void** module, const void* image) {
   ENTER("hipModuleLoadData");
   std::string fault;
   auto program = kiln::testing::LoadCodeObject(image, IrFolder(), fault);
-  if (program != nullptr) return TheWorld().Load(current, std::move(program), module);
+  if (program != nullptr) return TheWorld().Load(Current(), std::move(program), module);
   std::fprintf(stderr, "fake card: %s\n", fault.c_str());
   return kInvalidImage;
 }
-FAKE(hipModuleUnload)(void* module) {
-  const Call call("hipModuleUnload");
-  return call.Anyway(TheWorld().Unload(module));
-}
+FAKE(hipModuleUnload)(void* module) { return UnloadModule(__func__, module); }
 FAKE(hipModuleGetFunction)(void** function, void* module, const char* name) {
-  ENTER("hipModuleGetFunction", current, name);
-  return TheWorld().Find(module, name, function);
+  return FindFunction(__func__, function, module, name);
 }
 FAKE(hipFuncGetAttribute)(int* value, int attribute, void* function) {
-  ENTER("hipFuncGetAttribute", current, std::to_string(attribute));
-  const Function* found = TheWorld().FunctionAt(function);
-  if (found == nullptr) return kInvalidHandle;
-  switch (attribute) {
-    case 0: *value = static_cast<int>(found->kernel->max_items); return kSuccess;
-    case 1: *value = static_cast<int>(found->kernel->static_shared_bytes); return kSuccess;
-    case 4: *value = 32; return kSuccess;
-    default: return kInvalidValue;
-  }
+  return FunctionAttribute(__func__, value, attribute, function);
 }
 FAKE(hipModuleLaunchKernel)(void* function, unsigned gx, unsigned gy, unsigned gz, unsigned x, unsigned y, unsigned z,
                             unsigned shared_bytes, void* stream, void** parameters, void**) {
-  const Function* found = TheWorld().FunctionAt(function);
-  ENTER("hipModuleLaunchKernel", current, found == nullptr ? "" : found->name);
-  return TheWorld().Start(stream, function, {{gx, gy, gz}, {x, y, z}, shared_bytes}, parameters);
+  return StartKernel(__func__, function, {{gx, gy, gz}, {x, y, z}, shared_bytes}, stream, parameters);
 }

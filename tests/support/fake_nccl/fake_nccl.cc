@@ -10,17 +10,14 @@
 #include <functional>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <set>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "tests/support/fake_gpu/world.h"
+#include "tests/support/fake_gpu/calls.h"
 
 namespace kiln::testing::fake_gpu {
-
-World& TheWorld();
 
 namespace {
 
@@ -173,33 +170,13 @@ int End(void* communicator, bool abort) {
   return kSuccess;
 }
 
-// One call of an entry point, with the lock while it lives.
-class Call {
- public:
-  explicit Call(const char* name, const std::string& arguments = "")
-      : lock_(TheWorld().mutex()), code_(TheWorld().Enter(name, -1)) {
-    TheWorld().Note(arguments.empty() ? name : std::string(name) + " " + arguments);
-  }
-  int code() const { return code_; }
-
- private:
-  const std::lock_guard<std::recursive_mutex> lock_;
-  const int code_;
-};
-
 }  // namespace
 }  // namespace kiln::testing::fake_gpu
 
 using namespace kiln::testing::fake_gpu;
 
-#define EXPORT extern "C" __attribute__((visibility("default")))
-#define FAKE(name) EXPORT int name
-#define ENTER(...)              \
-  const Call call(__VA_ARGS__); \
-  if (call.code() != 0) return call.code()
-
 FAKE(ncclGetVersion)(int* version) {
-  ENTER("ncclGetVersion");
+  ENTER("ncclGetVersion", -1);
   *version = 22809;
   return kSuccess;
 }
@@ -215,7 +192,7 @@ EXPORT const char* ncclGetErrorString(int code) {
 }
 EXPORT const char* ncclGetLastError(void*) { return "the last that it warned of"; }
 FAKE(ncclCommInitAll)(void** communicators, int count, const int* devices) {
-  ENTER("ncclCommInitAll", std::to_string(count));
+  ENTER("ncclCommInitAll", -1, std::to_string(count));
   auto team = std::make_shared<Team>();
   for (int rank = 0; rank < count; ++rank) {
     auto* const made = new Communicator{team, rank, devices[rank]};
@@ -227,49 +204,49 @@ FAKE(ncclCommInitAll)(void** communicators, int count, const int* devices) {
   return kSuccess;
 }
 FAKE(ncclCommDestroy)(void* communicator) {
-  const Call call("ncclCommDestroy");
+  const Call call("ncclCommDestroy", -1);
   const int code = End(communicator, false);
-  return call.code() != kSuccess ? call.code() : code;
+  return call.Anyway(code);
 }
 FAKE(ncclCommAbort)(void* communicator) {
-  const Call call("ncclCommAbort");
+  const Call call("ncclCommAbort", -1);
   const int code = End(communicator, true);
-  return call.code() != kSuccess ? call.code() : code;
+  return call.Anyway(code);
 }
 FAKE(ncclCommGetAsyncError)(void*, int* code) {
-  ENTER("ncclCommGetAsyncError");
+  ENTER("ncclCommGetAsyncError", -1);
   *code = static_cast<int>(TheWorld().setting("async"));
   return kSuccess;
 }
 FAKE(ncclGroupStart)() {
-  ENTER("ncclGroupStart");
+  ENTER("ncclGroupStart", -1);
   if (depth++ == 0) asked.clear();
   return kSuccess;
 }
 FAKE(ncclGroupEnd)() {
-  const Call call("ncclGroupEnd");
+  const Call call("ncclGroupEnd", -1);
   if (depth == 0) return kInvalidUsage;
   if (--depth != 0) return call.code();
   std::vector<Asked> group = std::exchange(asked, {});
   return call.code() != kSuccess ? call.code() : Begin(std::move(group));
 }
 FAKE(ncclAllReduce)(const void* from, void* to, size_t count, int type, int op, void* by, void* stream) {
-  ENTER("ncclAllReduce", std::to_string(count));
+  ENTER("ncclAllReduce", -1, std::to_string(count));
   return Ask({"ncclAllReduce", static_cast<Communicator*>(by), stream, from, to, count, type, op, 0});
 }
 FAKE(ncclBroadcast)(const void* from, void* to, size_t count, int type, int root, void* by, void* stream) {
-  ENTER("ncclBroadcast", std::to_string(count));
+  ENTER("ncclBroadcast", -1, std::to_string(count));
   return Ask({"ncclBroadcast", static_cast<Communicator*>(by), stream, from, to, count, type, 0, root});
 }
 FAKE(ncclReduce)(const void* from, void* to, size_t count, int type, int op, int root, void* by, void* stream) {
-  ENTER("ncclReduce", std::to_string(count));
+  ENTER("ncclReduce", -1, std::to_string(count));
   return Ask({"ncclReduce", static_cast<Communicator*>(by), stream, from, to, count, type, op, root});
 }
 FAKE(ncclSend)(const void* from, size_t count, int type, int peer, void* by, void* stream) {
-  ENTER("ncclSend", std::to_string(count));
+  ENTER("ncclSend", -1, std::to_string(count));
   return Ask({"ncclSend", static_cast<Communicator*>(by), stream, from, nullptr, count, type, 0, peer});
 }
 FAKE(ncclRecv)(void* to, size_t count, int type, int peer, void* by, void* stream) {
-  ENTER("ncclRecv", std::to_string(count));
+  ENTER("ncclRecv", -1, std::to_string(count));
   return Ask({"ncclRecv", static_cast<Communicator*>(by), stream, nullptr, to, count, type, 0, peer});
 }
