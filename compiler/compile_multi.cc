@@ -27,9 +27,10 @@ absl::StatusOr<v1::MultiProgram> CompileSegments(const v1::Graph& wire, const v1
                                                  const Options& options, CompileObserver* observer) {
   Graph graph;
   Pipeline pipeline(graph, options, observer);
+  KernelBodies bodies;
   KILN_ASSIGN_OR_RETURN(UOp * root, pipeline.Run("normalise", nullptr, kCoreSpec, [&](UOp*) -> absl::StatusOr<UOp*> {
     KILN_ASSIGN_OR_RETURN(UOp * read, FromWire(wire, options.limits, graph));
-    if (LevelOf(read) == EntryLevel::kTensor) return read;
+    if (LevelOf(read) == EntryLevel::kTensor) return HideBodies(graph, read, options.limits, bodies);
     return MakeError(v1::UNSUPPORTED_OP, "a program written by hand is for one device");
   }));
   // Beyond this point, only core ops, and every node has its device and shard axis.
@@ -62,9 +63,11 @@ absl::StatusOr<v1::MultiProgram> CompileSegments(const v1::Graph& wire, const v1
     const Segment* segment = std::get_if<Segment>(&step);
     if (segment == nullptr) continue;
     KILN_RETURN_IF_ERROR(Verify(kTensorSpec, graph, segment->root));
-    KILN_ASSIGN_OR_RETURN(
-        v1::Executable executable,
-        CompileNormalised(graph, pipeline, MakeStable(graph, segment->root), Function(), target, options, observer));
+    Function function;
+    function.bodies = bodies;
+    KILN_ASSIGN_OR_RETURN(v1::Executable executable,
+                          CompileNormalised(graph, pipeline, MakeStable(graph, segment->root), std::move(function),
+                                            target, options, observer));
     kernels += static_cast<uint32_t>(executable.steps_size());
     KILN_RETURN_IF_ERROR(CheckLimit("STOREs and results", options.limits.max_kernels, kernels));
     builder.AddExecutable(std::move(executable));

@@ -32,23 +32,24 @@ std::vector<int64_t> MultiProgram::VariablesOf(const MultiTask& task, VariableVa
   return values;
 }
 
-absl::Status MultiProgram::Check(absl::Span<const hal::BufferSlice> shares, VariableValues variables) const {
+absl::Status MultiProgram::CheckValues(VariableValues variables) const {
   KILN_RETURN_IF_ERROR(CheckVariables(variables_, {}, variables));
-  std::vector<WantedSlice> wanted;
-  for (size_t i = 0; i < parameters_.size(); ++i) {
-    const v1::Signature::Parameter& parameter = signature_.parameters(static_cast<int>(i));
-    for (uint32_t index : parameters_[i].slices) {
-      const MultiSlice& slice = slices_[index];
-      wanted.push_back({parameter.slot(), slice.bytes, slice.alignment, parameter.written(), devices_[slice.device]});
-    }
-  }
-  KILN_RETURN_IF_ERROR(CheckSlices(wanted, shares));
   for (const MultiTask& task : tasks_) {
     if (task.program == nullptr || task.variables.empty()) continue;
     const Plan& plan = task.program->plan();
     KILN_RETURN_IF_ERROR(CheckVariables(plan.variables, plan.conditions, VariablesOf(task, variables)));
   }
   return absl::OkStatus();
+}
+
+absl::Status MultiProgram::Check(absl::Span<const hal::BufferSlice> shares, VariableValues variables) const {
+  KILN_RETURN_IF_ERROR(CheckValues(variables));
+  std::vector<WantedSlice> wanted;
+  for (size_t i = 0; i < taken_.size(); ++i) {
+    const PlanParameter& share = taken_[i];
+    wanted.push_back({share.slot, share.bytes, share.alignment, share.written, devices_of_taken_[i]});
+  }
+  return CheckSlices(wanted, shares);
 }
 
 }  // namespace kiln::runtime

@@ -76,14 +76,25 @@ struct MultiValue {
   ValueLayout layout;
 };
 
-// Immutable. Safe from any thread; its devices outlive it.
+// Immutable but for what At() keeps. Safe from any thread; its devices outlive it.
+//
+// One whose sizes depend on variables is a family: its layouts are those of the greatest
+// values, for which there is room, and it runs as the program At() a call's values, which
+// has the same code and, since boxes and shares differ, tasks of its own.
 class MultiProgram {
  public:
+  ~MultiProgram();
+
   // `devices` are those that the message names, in its order; one may be there twice.
   // INTERNAL_FAULT with the field for a message that is not sound, and the errors of
   // Load().
   static absl::StatusOr<std::shared_ptr<const MultiProgram>> Load(const v1::MultiProgram& message,
                                                                   absl::Span<hal::Device* const> devices);
+
+  bool is_symbolic() const { return family_ != nullptr; }
+  // Of a family, the program for these values, with numbers for all sizes: the errors of
+  // CheckValues. The last one is kept.
+  absl::StatusOr<std::shared_ptr<const MultiProgram>> At(VariableValues variables) const;
 
   const v1::Signature& signature() const { return signature_; }
   const v1::Cost& cost() const { return cost_; }
@@ -91,6 +102,9 @@ class MultiProgram {
   size_t device_count() const { return devices_.size(); }
   // Each once.
   std::vector<hal::Device*> DistinctDevices() const;
+  // What a run brings, share by share, parameter by parameter; and on which device.
+  const std::vector<PlanParameter>& taken() const { return taken_; }
+  hal::Device& device_of_taken(size_t share) const { return *devices_of_taken_[share]; }
   // In the order of the signature.
   const std::vector<MultiValue>& parameters() const { return parameters_; }
   const std::vector<MultiValue>& results() const { return results_; }
@@ -110,8 +124,10 @@ class MultiProgram {
   bool deterministic_order() const { return deterministic_order_; }
   uint64_t memory_bytes() const;
 
-  // Whether a run may have these; `shares` has one slice for each share of each
-  // parameter. As bind.h, sizes.h. Also what the segments ask of the variables.
+  // Whether a run may have these: CheckVariables (sizes.h), also of what the segments ask.
+  absl::Status CheckValues(VariableValues variables) const;
+  // The same, and of the rest bind.h; `shares` has one slice for each share of each
+  // parameter.
   absl::Status Check(absl::Span<const hal::BufferSlice> shares, VariableValues variables) const;
 
   // The variables of a segment's task.
@@ -119,8 +135,11 @@ class MultiProgram {
 
  private:
   friend class MultiLoader;
-  MultiProgram() = default;
+  friend class MultiValues;
+  struct Family;
+  MultiProgram();
 
+  std::unique_ptr<Family> family_;  // null if no size is symbolic
   std::vector<hal::Device*> devices_;
   v1::Signature signature_;
   v1::Cost cost_;
@@ -128,6 +147,8 @@ class MultiProgram {
   std::vector<MultiSlice> slices_;
   std::vector<MultiTask> tasks_;
   std::vector<MultiValue> parameters_, results_;
+  std::vector<PlanParameter> taken_;
+  std::vector<hal::Device*> devices_of_taken_;
   std::vector<uint64_t> arena_bytes_;
   uint32_t parameter_shares_ = 0, result_shares_ = 0, kernels_ = 0, collectives_ = 0;
   bool deterministic_order_ = false;

@@ -103,7 +103,7 @@ void FillRecording(const Recording& recording, v1::RecordSequenceResponse& respo
     message->set_written(buffer.written);
   }
   response.set_integers(sequence.integers());
-  response.set_launches(static_cast<uint32_t>(sequence.launches().size()));
+  response.set_launches(sequence.kernels());
 }
 
 void FillDescription(uint64_t handle, const BufferRecord& record, v1::BufferDescription& description) {

@@ -84,7 +84,7 @@ void CommandStream::NoteTouched(Command& command) {
     for (const Argument& argument : request->arguments) {
       if (argument.slot != parameter.slot()) continue;
       ForBuffers(argument, [&](const BufferAddress& at) {
-        if (parameter.overwritten()) return Overwrites(command, at, bytes);
+        if (parameter.overwritten() && parameter.symbolic().empty()) return Overwrites(command, at, bytes);
         parameter.written() ? Writes(command, at, bytes) : Reads(command, at, bytes);
       });
     }

@@ -1,5 +1,7 @@
 #include "server/engine/executions/multi_arguments.h"
 
+#include <utility>
+
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
@@ -98,18 +100,22 @@ absl::Status BindParameter(const MultiProgram& program, int index, const BufferT
 
 }  // namespace
 
-absl::Status BindMultiArguments(const MultiProgram& program, absl::Span<const Argument> arguments,
+absl::Status BindMultiArguments(std::shared_ptr<const MultiProgram> program, absl::Span<const Argument> arguments,
                                 const BufferTable& buffers, const Session* caller, MultiArguments& bound) {
-  const v1::Signature& signature = program.signature();
-  bound.variables.resize(static_cast<size_t>(signature.variables_size()));
-  bound.arguments.resize(static_cast<size_t>(signature.parameters_size()));
-  KILN_RETURN_IF_ERROR(Distribute(program, arguments, bound));
-  for (int i = 0; i < signature.parameters_size(); ++i)
-    KILN_RETURN_IF_ERROR(BindParameter(program, i, buffers, caller, bound));
+  bound.program = std::move(program);
+  const int parameters = bound.program->signature().parameters_size();
+  bound.variables.resize(static_cast<size_t>(bound.program->signature().variables_size()));
+  bound.arguments.resize(static_cast<size_t>(parameters));
+  KILN_RETURN_IF_ERROR(Distribute(*bound.program, arguments, bound));
+  if (bound.program->is_symbolic()) {
+    KILN_ASSIGN_OR_RETURN(bound.program, bound.program->At(bound.variables));
+  }
+  for (int i = 0; i < parameters; ++i) KILN_RETURN_IF_ERROR(BindParameter(*bound.program, i, buffers, caller, bound));
   return absl::OkStatus();
 }
 
-void AddTouched(const MultiProgram& program, const MultiArguments& bound, Touched& touched) {
+void AddTouched(const MultiArguments& bound, Touched& touched) {
+  const MultiProgram& program = *bound.program;
   size_t next = 0;
   for (int i = 0; i < program.signature().parameters_size(); ++i) {
     const v1::Signature::Parameter& parameter = program.signature().parameters(i);

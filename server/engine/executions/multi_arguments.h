@@ -3,6 +3,7 @@
 #define KILN_SERVER_ENGINE_EXECUTIONS_MULTI_ARGUMENTS_H_
 
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -15,6 +16,8 @@
 namespace kiln::server {
 
 struct MultiArguments {
+  // With numbers for all sizes.
+  std::shared_ptr<const runtime::MultiProgram> program;
   // In the order of the signature's variables.
   std::vector<int64_t> variables;
   // One for each share of each parameter. Shares of a tensor by value have fresh memory,
@@ -28,11 +31,12 @@ struct MultiArguments {
 // A parameter on several devices takes one buffer a device (BAD_ARGUMENT for another
 // number of them), or the whole tensor by value. All else is as BindArguments has it;
 // whether a buffer is on the device it should be, the runtime checks.
-absl::Status BindMultiArguments(const runtime::MultiProgram& program, absl::Span<const Argument> arguments,
-                                const BufferTable& buffers, const Session* caller, MultiArguments& bound);
+absl::Status BindMultiArguments(std::shared_ptr<const runtime::MultiProgram> program,
+                                absl::Span<const Argument> arguments, const BufferTable& buffers, const Session* caller,
+                                MultiArguments& bound);
 
 // As AddTouched of arguments.h.
-void AddTouched(const runtime::MultiProgram& program, const MultiArguments& bound, Touched& touched);
+void AddTouched(const MultiArguments& bound, Touched& touched);
 
 }  // namespace kiln::server
 

@@ -28,13 +28,13 @@ void MultiExecution::Start(const ExecuteRequest& request, const Control& control
                            BufferTable* buffers, uint64_t max_inline_bytes, ExecuteResult result) {
   auto* execution =
       new MultiExecution(request, control, std::move(done), executor, collectives, buffers, std::move(result));
-  absl::Status status = BindMultiArguments(execution->program(), execution->request_.arguments, *buffers,
+  absl::Status status = BindMultiArguments(execution->result_.program->multi, execution->request_.arguments, *buffers,
                                            execution->request_.caller.get(), execution->bound_);
   if (status.ok()) status = execution->CheckInlineResults(max_inline_bytes);
   if (status.ok() && execution->request_.results_named) status = execution->CheckNames();
   if (status.ok()) status = execution->program().Check(execution->bound_.slices, execution->bound_.variables);
   if (status.ok() && !request.settled_by_caller) {
-    AddTouched(execution->program(), execution->bound_, execution->touched_);
+    AddTouched(execution->bound_, execution->touched_);
     status = execution->touched_.Check();
   }
   if (!status.ok()) return execution->End(std::move(status));
@@ -119,10 +119,9 @@ void MultiExecution::Upload() {
                        [this](const absl::Status& status) { Arrive(status, &MultiExecution::Download); });
   }
   result_.timing.h2d = MicrosSince(begin);
-  runtime::MultiRun::Start(result_.program->multi, bound_.slices,
-                           {.control = control_, .results = {}, .variables = bound_.variables, .start = this},
-                           executor_, collectives_,
-                           [this](absl::StatusOr<runtime::MultiRunResult> run) { OnRun(std::move(run)); });
+  runtime::MultiRun::Start(
+      bound_.program, bound_.slices, {.control = control_, .results = {}, .variables = bound_.variables, .start = this},
+      executor_, collectives_, [this](absl::StatusOr<runtime::MultiRunResult> run) { OnRun(std::move(run)); });
 }
 
 absl::Status MultiExecution::Begin() {

@@ -37,7 +37,7 @@ class MultiExecution final : private runtime::RunStart {
                  runtime::Executor executor, runtime::collective::Collectives* collectives, BufferTable* buffers,
                  ExecuteResult result);
 
-  const runtime::MultiProgram& program() const { return *result_.program->multi; }
+  const runtime::MultiProgram& program() const { return *bound_.program; }
   const v1::Signature& signature() const { return program().signature(); }
   bool IsInline(size_t result) const;
   absl::Status CheckInlineResults(uint64_t max_inline_bytes) const;
