@@ -5,6 +5,8 @@
 // Values move between devices by LOAD alone, which is what COPY is read as. All
 // else stays where its operands are, and must be able to: an op that would take
 // elements from one device's share to another's is refused.
+#include <string>
+
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
 #include "compiler/ir/devices.h"
@@ -185,11 +187,11 @@ absl::Status Inference::Place(Graph& graph, UOp& uop) {
   KILN_ASSIGN_OR_RETURN(const int axis, AxisOf(graph, uop));
   const bool exists = axis < static_cast<int>(uop.shape_.size());
   if (axis >= 0 && !(exists && ShareOf(graph, uop.shape_[axis], shares).has_value())) {
-    const bool symbolic = exists && !uop.shape_[axis].IsConst();
-    return Refuse(absl::StrCat(
-        Name(uop.op_), " of shape ", ToString(uop.shape_), " over ", shares, " devices: axis ", axis,
-        " must divide into equal shares",
-        symbolic ? absl::StrCat(" for every value of its variables: let it be ", shares, " times a variable") : ""));
+    const std::string text = absl::StrCat(Name(uop.op_), " of shape ", ToString(uop.shape_), " over ", shares,
+                                          " devices: axis ", axis, " must divide into equal shares");
+    if (!exists || uop.shape_[axis].IsConst()) return Refuse(text);
+    return MakeError(v1::UNSUPPORTED_SHARD,
+                     absl::StrCat(text, " for every value of its variables: let it be ", shares, " times a variable"));
   }
   uop.axis_ = static_cast<int16_t>(axis);
   return absl::OkStatus();

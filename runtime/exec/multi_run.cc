@@ -18,7 +18,7 @@ constexpr uint64_t kCopiedBytesPerNs = 4;
 void MultiRun::Start(std::shared_ptr<const MultiProgram> program, absl::Span<const hal::BufferSlice> shares,
                      const RunOptions& options, Executor executor, collective::Collectives* collectives,
                      MultiRunCallback callback) {
-  if (program->is_symbolic()) {
+  if (program->is_family()) {
     auto sized = program->At(options.variables);
     if (!sized.ok()) return callback(std::move(sized).status());
     program = *std::move(sized);

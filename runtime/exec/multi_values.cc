@@ -44,7 +44,12 @@ absl::Status MultiValues::Run() {
       Expose(message_.parameter_values(), signature.parameters_size(), "parameter_values", program_.parameters_));
   KILN_RETURN_IF_ERROR(Expose(message_.result_values(), signature.results_size(), "result_values", program_.results_));
   if (variables_.has_value()) FixSignature();
+  for (const v1::Signature::Result& result : signature.results()) {
+    if (result.has_aliases() && result.aliases() >= program_.parameters_.size())
+      return MultiFault("signature", "a result that is no parameter");
+  }
   AddTaken();
+  AddGiven();
   return absl::OkStatus();
 }
 
@@ -154,30 +159,57 @@ void MultiValues::FixSignature() {
     SetNumbers(program_.results_[static_cast<size_t>(i)], program_.signature_.mutable_results(i));
 }
 
+PlanShape MultiValues::ShapeOf(const MultiValue& value, uint32_t message, uint32_t item, bool whole) const {
+  v1::Signature::Result shape;
+  uint64_t bytes = item;
+  for (size_t axis = 0; axis < value.layout.shape.size(); ++axis) {
+    const bool shared = !whole && static_cast<int>(axis) == value.layout.axis;
+    shape.add_shape(value.layout.shape[axis] / (shared ? value.layout.shares : 1));
+    bytes *= static_cast<uint64_t>(shape.shape(static_cast<int>(axis)));
+  }
+  shape.set_bytes(bytes);
+  if (!variables_.has_value()) *shape.mutable_symbolic() = message_.values(static_cast<int>(message)).symbolic();
+  for (v1::Signature::SymbolicAxis& symbolic : *shape.mutable_symbolic()) {
+    if (whole || static_cast<int>(symbolic.axis()) != value.layout.axis) continue;
+    v1::SizeExpr::Token* count = symbolic.mutable_size()->add_token();
+    count->set_op(v1::SizeExpr::CONST);
+    count->set_value(value.layout.shares);
+    symbolic.mutable_size()->add_token()->set_op(v1::SizeExpr::FLOORDIV);
+  }
+  return PlanShape(shape, item);
+}
+
 void MultiValues::AddTaken() {
   for (size_t i = 0; i < program_.parameters_.size(); ++i) {
-    const v1::Signature::Parameter& whole = message_.signature().parameters(static_cast<int>(i));
-    const ValueLayout& layout = program_.parameters_[i].layout;
-    v1::Signature::Parameter share;
-    for (const int64_t size : layout.shape) share.add_shape(size);
-    if (layout.axis >= 0) share.set_shape(layout.axis, share.shape(layout.axis) / layout.shares);
-    if (!variables_.has_value())
-      *share.mutable_symbolic() =
-          message_.values(static_cast<int>(message_.parameter_values(static_cast<int>(i)))).symbolic();
-    for (v1::Signature::SymbolicAxis& symbolic : *share.mutable_symbolic()) {
-      if (static_cast<int>(symbolic.axis()) != layout.axis) continue;
-      v1::SizeExpr::Token* count = symbolic.mutable_size()->add_token();
-      count->set_op(v1::SizeExpr::CONST);
-      count->set_value(layout.shares);
-      symbolic.mutable_size()->add_token()->set_op(v1::SizeExpr::FLOORDIV);
-    }
-    for (const uint32_t index : program_.parameters_[i].slices) {
+    const v1::Signature::Parameter& type = message_.signature().parameters(static_cast<int>(i));
+    MultiValue& value = program_.parameters_[i];
+    const uint32_t message = message_.parameter_values(static_cast<int>(i));
+    value.first = static_cast<uint32_t>(program_.taken_.size());
+    for (const uint32_t index : value.slices) {
       const MultiSlice& slice = program_.slices_[index];
-      share.set_bytes(slice.bytes);
-      program_.taken_.push_back({whole.slot(), PlanShape(share, slice.alignment), slice.bytes, slice.alignment,
-                                 whole.written(), whole.overwritten()});
+      program_.taken_.push_back({type.slot(), ShapeOf(value, message, slice.alignment, false), slice.bytes,
+                                 slice.alignment, type.written(), type.overwritten()});
       program_.devices_of_taken_.push_back(program_.devices_[slice.device]);
     }
+    value.shape = ShapeOf(value, message, StoredBytes(value.dtype), true);
+  }
+}
+
+void MultiValues::AddGiven() {
+  for (size_t i = 0; i < program_.results_.size(); ++i) {
+    const v1::Signature::Result& type = message_.signature().results(static_cast<int>(i));
+    MultiValue& value = program_.results_[i];
+    const uint32_t message = message_.result_values(static_cast<int>(i));
+    value.first = static_cast<uint32_t>(program_.given_.size());
+    for (size_t share = 0; share < value.slices.size(); ++share) {
+      const MultiSlice& slice = program_.slices_[value.slices[share]];
+      const uint32_t alias = type.has_aliases()
+                                 ? program_.parameters_[type.aliases()].first + static_cast<uint32_t>(share)
+                                 : PlanResult::kFresh;
+      program_.given_.push_back({ShapeOf(value, message, slice.alignment, false), slice.bytes, alias});
+      program_.devices_of_given_.push_back(program_.devices_[slice.device]);
+    }
+    value.shape = ShapeOf(value, message, StoredBytes(value.dtype), true);
   }
 }
 

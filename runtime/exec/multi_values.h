@@ -53,7 +53,11 @@ class MultiValues {
   template <typename Indices>
   absl::Status Expose(const Indices& indices, int count, absl::string_view field, std::vector<MultiValue>& values);
   void FixSignature();
+  // What callers bring and get, share by share.
   void AddTaken();
+  void AddGiven();
+  // The shape of one share of `value`, of elements of `item` bytes, or of the whole.
+  PlanShape ShapeOf(const MultiValue& value, uint32_t message, uint32_t item, bool whole) const;
 
   const v1::MultiProgram& message_;
   const std::optional<VariableValues> variables_;

@@ -35,7 +35,7 @@ void Engine::Tune(TuneRequest request, const Control& control, TuneCallback done
   auto tuning = std::make_shared<Tuning>(Tuning{std::move(request), control, std::move(done), *id, {}});
   const auto search = [this, tuning, plain](absl::StatusOr<ProgramStore::Program> found, runtime::CacheOutcome) {
     if (!found.ok()) return tuning->done(std::move(found).status());
-    if ((*found)->multi != nullptr)
+    if ((*found)->program->single() == nullptr)
       return tuning->done(MakeError(v1::UNSUPPORTED_SHARD, "schedules are searched for programs on one device alone"));
     if (!tuning->graph.ParseFromString((*found)->graph))
       return tuning->done(MakeError(v1::INTERNAL_FAULT, "a stored graph cannot be read back"));

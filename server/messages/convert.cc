@@ -156,7 +156,7 @@ void FillCompiled(const CompileResult& result, v1::CompileResponse& response) {
   response.set_from_cache(result.from_cache);
   response.set_compile_us(program.compile_us);
   response.set_kernels(program.kernels);
-  if (program.multi != nullptr) FillLayouts(*program.multi, response);
+  if (program.program->single() == nullptr) FillLayouts(*program.program, response);
 }
 
 void FillTiming(const ExecuteTiming& timing, const CallTimes& times, v1::Timing& message) {

@@ -218,7 +218,10 @@ TEST_F(MultiRecording, WhatIsWrongIsNamed) {
   step.mutable_arguments(1)->mutable_shards()->mutable_memory()->RemoveLast();
   EXPECT_EQ(recorded().code(), v1::BAD_ARGUMENT);
   EXPECT_EQ(recorded().slot(), 1u);
-  step.mutable_arguments(1)->mutable_shards()->add_memory()->set_buffer(1);
+  v1::RecordedMemory& last = *step.mutable_arguments(1)->mutable_shards()->add_memory();
+  last.set_buffer(1);
+  EXPECT_EQ(recorded().code(), v1::BAD_ARGUMENT);  // it is written by two names
+  last.set_offset(64);
   EXPECT_EQ(recorded().code(), v1::BUFFER_DEVICE_MISMATCH);
   EXPECT_EQ(recorded().field(), "steps[0]");
   step.mutable_arguments(1)->mutable_memory()->set_buffer(4);

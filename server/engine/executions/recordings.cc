@@ -36,8 +36,7 @@ std::vector<SequenceStep::Memory> MemoryOf(const v1::RecordedArgument& argument)
 // How many memories each of the program's parameters is.
 std::vector<size_t> SharesOf(const StoredProgram& program) {
   std::vector<size_t> shares;
-  for (int i = 0; i < program.signature().parameters_size(); ++i)
-    shares.push_back(program.multi == nullptr ? 1 : program.multi->parameters()[static_cast<size_t>(i)].slices.size());
+  for (const runtime::MultiValue& parameter : program.program->parameters()) shares.push_back(parameter.slices.size());
   return shares;
 }
 
@@ -96,8 +95,8 @@ absl::StatusOr<SequenceStep> ToStep(const v1::RecordedStep& message, const Store
     return ArgumentError(v1::MISSING_ARGUMENT, variable.slot(),
                          absl::StrCat("missing; it is the variable ", variable.name()));
   }
-  step.program = program.program;
-  step.multi = program.multi;
+  step.program = program.program->single();
+  if (step.program == nullptr) step.multi = program.program;
   return step;
 }
 

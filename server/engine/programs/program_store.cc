@@ -24,6 +24,17 @@ Digest CodeKey(const ProgramId& id, const compiler::Options& options) {
   return ProgramKey(id.graph_hash, id.target, options, /*device=*/"");
 }
 
+std::shared_ptr<StoredProgram> Stored(const ProgramId& id, std::shared_ptr<const runtime::MultiProgram> program,
+                                      std::string graph) {
+  auto stored = std::make_shared<StoredProgram>();
+  stored->bytes = sizeof(StoredProgram) + graph.size() + program->memory_bytes();
+  stored->program = std::move(program);
+  stored->device = id.device;
+  stored->graph_hash = id.graph_hash;
+  stored->graph = std::move(graph);
+  return stored;
+}
+
 bool Has(const absl::Status& status, v1::ErrorCode code) {
   const auto detail = DetailOf(status);
   return detail.has_value() && detail->code() == code;
@@ -226,7 +237,7 @@ absl::StatusOr<std::optional<ProgramStore::Cache::Entry>> ProgramStore::Load(con
   const v1::StoredHeader wanted = disk_->HeaderOf(id.graph_hash, id.target, id.device->target(), options);
   std::optional<ProgramDisk::Loaded> loaded = disk_->Load(wanted, again);
   if (!loaded.has_value()) return std::nullopt;
-  auto entry = loaded->multi.has_value() ? KeepMulti(id, *loaded->multi, std::move(loaded->graph))
+  auto entry = loaded->multi.has_value() ? Keep(id, *loaded->multi, std::move(loaded->graph))
                                          : Keep(id, loaded->executable, std::move(loaded->graph));
   if (!entry.ok()) {
     // Want of memory is no fault of the entry's.
@@ -247,7 +258,7 @@ absl::StatusOr<ProgramStore::Cache::Entry> ProgramStore::CompileMulti(const Prog
   compiles_.fetch_add(1, std::memory_order_relaxed);
   KILN_ASSIGN_OR_RETURN(const v1::MultiProgram program,
                         multi_.compiler.compile(graph, id.device->target(), options, nullptr));
-  KILN_ASSIGN_OR_RETURN(Cache::Entry entry, KeepMulti(id, program, graph.SerializeAsString()));
+  KILN_ASSIGN_OR_RETURN(Cache::Entry entry, Keep(id, program, graph.SerializeAsString()));
   entry.value->compile_us = static_cast<uint64_t>(absl::ToInt64Microseconds(absl::Now() - begin));
   if (disk_ != nullptr) {
     v1::StoredHeader header = disk_->HeaderOf(id.graph_hash, id.target, id.device->target(), options);
@@ -258,8 +269,8 @@ absl::StatusOr<ProgramStore::Cache::Entry> ProgramStore::CompileMulti(const Prog
   return entry;
 }
 
-absl::StatusOr<ProgramStore::Cache::Entry> ProgramStore::KeepMulti(const ProgramId& id, const v1::MultiProgram& program,
-                                                                   std::string graph) const {
+absl::StatusOr<ProgramStore::Cache::Entry> ProgramStore::Keep(const ProgramId& id, const v1::MultiProgram& program,
+                                                              std::string graph) const {
   std::vector<runtime::hal::Device*> devices;
   for (const std::string& name : program.devices()) {
     runtime::hal::Device* device = id.device;  // no name: the request's
@@ -272,14 +283,10 @@ absl::StatusOr<ProgramStore::Cache::Entry> ProgramStore::KeepMulti(const Program
     }
     devices.push_back(device);
   }
-  auto stored = std::make_shared<StoredProgram>();
-  KILN_ASSIGN_OR_RETURN(stored->multi, runtime::MultiProgram::Load(program, devices));
-  stored->device = id.device;
-  stored->graph_hash = id.graph_hash;
-  stored->graph = std::move(graph);
+  KILN_ASSIGN_OR_RETURN(auto loaded, runtime::MultiProgram::Load(program, devices));
+  std::shared_ptr<StoredProgram> stored = Stored(id, std::move(loaded), std::move(graph));
   for (const v1::Executable& executable : program.executables())
     stored->kernels += static_cast<uint32_t>(executable.kernels_size());
-  stored->bytes = sizeof(StoredProgram) + stored->graph.size() + stored->multi->memory_bytes();
   const uint64_t bytes = stored->bytes;
   return Cache::Entry{std::move(stored), bytes};
 }
@@ -295,13 +302,9 @@ void ProgramStore::TouchUsed() {
 
 absl::StatusOr<ProgramStore::Cache::Entry> ProgramStore::Keep(const ProgramId& id, const v1::Executable& executable,
                                                               std::string graph) const {
-  auto stored = std::make_shared<StoredProgram>();
-  KILN_ASSIGN_OR_RETURN(stored->program, runtime::Load(executable, *id.device));
-  stored->device = id.device;
-  stored->graph_hash = id.graph_hash;
-  stored->graph = std::move(graph);
+  KILN_ASSIGN_OR_RETURN(auto loaded, runtime::Load(executable, *id.device));
+  std::shared_ptr<StoredProgram> stored = Stored(id, runtime::MultiProgram::Of(std::move(loaded)), std::move(graph));
   stored->kernels = static_cast<uint32_t>(executable.kernels_size());
-  stored->bytes = sizeof(StoredProgram) + stored->graph.size() + stored->program->memory_bytes();
   auto schedules = std::make_shared<compiler::ScheduleMap>();
   for (const v1::Kernel& kernel : executable.kernels()) {
     if (kernel.schedule().empty()) continue;

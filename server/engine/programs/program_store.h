@@ -73,13 +73,11 @@ struct ProgramId {
 absl::Status NeedGraph(const ProgramId& id);
 
 struct StoredProgram {
-  // One of the two: for one device, or for several.
-  std::shared_ptr<runtime::Program> program;
-  std::shared_ptr<const runtime::MultiProgram> multi;
+  std::shared_ptr<const runtime::MultiProgram> program;
   // The one that it was asked for.
   runtime::hal::Device* device = nullptr;
-  const v1::Signature& signature() const { return multi != nullptr ? multi->signature() : program->signature(); }
-  const v1::Cost& cost() const { return multi != nullptr ? multi->cost() : program->cost(); }
+  const v1::Signature& signature() const { return program->signature(); }
+  const v1::Cost& cost() const { return program->cost(); }
   Digest graph_hash;
   // The graph it was compiled from, serialized: what Explain starts from.
   std::string graph;
@@ -176,8 +174,9 @@ class ProgramStore {
                                             const compiler::Options& options);
   // Touches the entries of what has been used since it was last called.
   void TouchUsed();
-  absl::StatusOr<Cache::Entry> KeepMulti(const ProgramId& id, const v1::MultiProgram& program, std::string graph) const;
+  // Loads it, on the request's device or on those that it names.
   absl::StatusOr<Cache::Entry> Keep(const ProgramId& id, const v1::Executable& executable, std::string graph) const;
+  absl::StatusOr<Cache::Entry> Keep(const ProgramId& id, const v1::MultiProgram& program, std::string graph) const;
 
   const CompileFn compile_;
   CompilePool* const pool_;

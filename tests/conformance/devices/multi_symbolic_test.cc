@@ -116,7 +116,7 @@ TEST(MultiSymbolic, ASplitSizeDividesForEveryValue) {
   ASSERT_TRUE(graph.ok()) << graph.status();
   const auto program = MultiEngine(kDevices).Compile(*graph, ExactOptions());
   ASSERT_FALSE(program.ok());
-  EXPECT_EQ(DetailOf(program.status())->code(), v1::BAD_ARGUMENT) << program.status();
+  EXPECT_EQ(DetailOf(program.status())->code(), v1::UNSUPPORTED_SHARD) << program.status();
   EXPECT_EQ(DetailOf(program.status())->node(), 3u) << program.status();
   EXPECT_NE(program.status().message().find("4 times a variable"), absl::string_view::npos) << program.status();
 }

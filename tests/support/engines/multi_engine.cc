@@ -105,7 +105,7 @@ absl::StatusOr<InterpResult> MultiEngine::RunLoaded(const std::shared_ptr<const 
     values.push_back(given == variables.end() ? variable.default_value() : given->second);
   }
   std::shared_ptr<const runtime::MultiProgram> program = loaded;
-  if (loaded->is_symbolic()) {
+  if (loaded->is_family()) {
     KILN_ASSIGN_OR_RETURN(program, loaded->At(values));
   }
   const v1::Signature& signature = program->signature();
