@@ -7,6 +7,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
+#include "base/graph/devices.h"
+#include "compiler/compile.h"
 #include "compiler/compile_stages.h"
 #include "compiler/import/as_sent.h"
 #include "compiler/import/wire.h"
@@ -80,17 +82,12 @@ absl::StatusOr<v1::MultiProgram> CompileSegments(const v1::Graph& wire, const v1
   return program;
 }
 
-bool IsTuple(const v1::UOp& node) {
-  return node.op() == v1::MSTACK || node.buffer().device_size() > 1 || node.load().device_size() > 1;
-}
-
 }  // namespace
 
-bool IsMultiDevice(const v1::Graph& graph) {
-  for (const v1::UOp& node : graph.nodes()) {
-    if (IsTuple(node)) return true;
-  }
-  return false;
+absl::StatusOr<CompiledProgram> CompileProgram(const v1::Graph& graph, const v1::Target& target, const Options& options,
+                                               CompileObserver* observer) {
+  if (NamesSeveralDevices(graph)) return CompileMulti(graph, target, options, observer);
+  return Compile(graph, target, options, observer);
 }
 
 absl::StatusOr<v1::MultiProgram> CompileMulti(const v1::Graph& graph, const v1::Target& target, const Options& options,

@@ -12,7 +12,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/notification.h"
-#include "compiler/compile.h"
 #include "compiler/compile_multi.h"
 #include "compiler/gradient/gradient.h"
 #include "kiln/v1/collective_service.grpc.pb.h"
@@ -43,9 +42,8 @@ class MultiDeviceServer : public ServerTest {
     }
     server::EngineOptions engine_options;
     engine_options.meeting_timeout = timeout;
-    auto engine = std::make_unique<server::Engine>(
-        engine_options, std::move(devices), compiler::Compile, compiler::Gradient, nullptr,
-        server::MultiCompiler{compiler::IsMultiDevice, compiler::CompileMulti});
+    auto engine = std::make_unique<server::Engine>(engine_options, std::move(devices), compiler::CompileProgram,
+                                                   compiler::Gradient);
     v1::ServerConfig config = server::DefaultConfig();
     config.set_listen("127.0.0.1:0");
     auto log = std::make_shared<spdlog::logger>("test", std::make_shared<spdlog::sinks::null_sink_mt>());
