@@ -7,6 +7,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
+#include "base/graph/devices.h"
+#include "compiler/compile.h"
 #include "compiler/compile_stages.h"
 #include "compiler/import/as_sent.h"
 #include "compiler/import/wire.h"
@@ -27,9 +29,10 @@ absl::StatusOr<v1::MultiProgram> CompileSegments(const v1::Graph& wire, const v1
                                                  const Options& options, CompileObserver* observer) {
   Graph graph;
   Pipeline pipeline(graph, options, observer);
+  KernelBodies bodies;
   KILN_ASSIGN_OR_RETURN(UOp * root, pipeline.Run("normalise", nullptr, kCoreSpec, [&](UOp*) -> absl::StatusOr<UOp*> {
     KILN_ASSIGN_OR_RETURN(UOp * read, FromWire(wire, options.limits, graph));
-    if (LevelOf(read) == EntryLevel::kTensor) return read;
+    if (LevelOf(read) == EntryLevel::kTensor) return HideBodies(graph, read, options.limits, bodies);
     return MakeError(v1::UNSUPPORTED_OP, "a program written by hand is for one device");
   }));
   // Beyond this point, only core ops, and every node has its device and shard axis.
@@ -62,9 +65,11 @@ absl::StatusOr<v1::MultiProgram> CompileSegments(const v1::Graph& wire, const v1
     const Segment* segment = std::get_if<Segment>(&step);
     if (segment == nullptr) continue;
     KILN_RETURN_IF_ERROR(Verify(kTensorSpec, graph, segment->root));
-    KILN_ASSIGN_OR_RETURN(
-        v1::Executable executable,
-        CompileNormalised(graph, pipeline, MakeStable(graph, segment->root), Function(), target, options, observer));
+    Function function;
+    function.bodies = bodies;
+    KILN_ASSIGN_OR_RETURN(v1::Executable executable,
+                          CompileNormalised(graph, pipeline, MakeStable(graph, segment->root), std::move(function),
+                                            target, options, observer));
     kernels += static_cast<uint32_t>(executable.steps_size());
     KILN_RETURN_IF_ERROR(CheckLimit("STOREs and results", options.limits.max_kernels, kernels));
     builder.AddExecutable(std::move(executable));
@@ -77,17 +82,12 @@ absl::StatusOr<v1::MultiProgram> CompileSegments(const v1::Graph& wire, const v1
   return program;
 }
 
-bool IsTuple(const v1::UOp& node) {
-  return node.op() == v1::MSTACK || node.buffer().device_size() > 1 || node.load().device_size() > 1;
-}
-
 }  // namespace
 
-bool IsMultiDevice(const v1::Graph& graph) {
-  for (const v1::UOp& node : graph.nodes()) {
-    if (IsTuple(node)) return true;
-  }
-  return false;
+absl::StatusOr<CompiledProgram> CompileProgram(const v1::Graph& graph, const v1::Target& target, const Options& options,
+                                               CompileObserver* observer) {
+  if (NamesSeveralDevices(graph)) return CompileMulti(graph, target, options, observer);
+  return Compile(graph, target, options, observer);
 }
 
 absl::StatusOr<v1::MultiProgram> CompileMulti(const v1::Graph& graph, const v1::Target& target, const Options& options,

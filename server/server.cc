@@ -16,7 +16,6 @@
 #include "base/error.h"
 #include "base/graph/graph_hash.h"
 #include "base/store/disk_store.h"
-#include "compiler/compile.h"
 #include "compiler/compile_multi.h"
 #include "compiler/gradient/gradient.h"
 #include "compiler/options/version.h"
@@ -32,14 +31,14 @@ namespace kiln::server {
 namespace {
 
 // `made` with machine code in the place of PTX, where `ptxas` says how.
-template <typename Made>
-absl::StatusOr<Made> Assembled(const std::string& ptxas, absl::StatusOr<Made> made) {
+absl::StatusOr<CompiledProgram> Assembled(const std::string& ptxas, absl::StatusOr<CompiledProgram> made) {
   if (!made.ok()) return made;
-  if constexpr (std::is_same_v<Made, v1::Executable>) {
-    KILN_RETURN_IF_ERROR(compiler::AssemblePtx(ptxas, *made));
-  } else {
-    for (v1::Executable& each : *made->mutable_executables()) KILN_RETURN_IF_ERROR(compiler::AssemblePtx(ptxas, each));
+  if (auto* one = std::get_if<v1::Executable>(&*made)) {
+    KILN_RETURN_IF_ERROR(compiler::AssemblePtx(ptxas, *one));
+    return made;
   }
+  for (v1::Executable& each : *std::get<v1::MultiProgram>(*made).mutable_executables())
+    KILN_RETURN_IF_ERROR(compiler::AssemblePtx(ptxas, each));
   return made;
 }
 
@@ -47,42 +46,30 @@ absl::StatusOr<Made> Assembled(const std::string& ptxas, absl::StatusOr<Made> ma
 // of `dump` if one is named. An observer that is there already is served first.
 CompileFn LoggedCompiler(std::shared_ptr<spdlog::logger> log, std::string dump, std::string ptxas) {
   return [log, dump, ptxas](const v1::Graph& graph, const v1::Target& target, const compiler::Options& options,
-                            compiler::CompileObserver* observer) {
+                            compiler::CompileObserver* observer) -> absl::StatusOr<CompiledProgram> {
     std::optional<compiler::DumpObserver> to_files;
     if (const auto hash = HashGraph(graph); observer == nullptr && !dump.empty() && hash.ok()) {
       to_files.emplace(absl::StrCat(dump, "/", hash->Hex().substr(0, 16)));
       observer = &*to_files;
     }
     const absl::Time begin = absl::Now();
-    auto executable = Assembled(ptxas, compiler::Compile(graph, target, options, observer));
+    const auto program = Assembled(ptxas, compiler::CompileProgram(graph, target, options, observer));
     const int64_t micros = absl::ToInt64Microseconds(absl::Now() - begin);
-    if (executable.ok()) {
-      if (to_files.has_value()) to_files->WriteObject(executable->object());
-      log->info("event=compiled nodes={} kernels={} micros={}", graph.nodes_size(), executable->kernels_size(), micros);
-    } else {
+    if (!program.ok()) {
       log->info("event=compile_refused nodes={} micros={} reason=\"{}\"", graph.nodes_size(), micros,
-                absl::CEscape(executable.status().message()));
+                absl::CEscape(program.status().message()));
+      return program;
     }
-    return executable;
+    if (const auto* one = std::get_if<v1::Executable>(&*program)) {
+      if (to_files.has_value()) to_files->WriteObject(one->object());
+      log->info("event=compiled nodes={} kernels={} micros={}", graph.nodes_size(), KernelsOf(*program), micros);
+    } else {
+      const auto& several = std::get<v1::MultiProgram>(*program);
+      log->info("event=compiled nodes={} kernels={} devices={} steps={} micros={}", graph.nodes_size(),
+                KernelsOf(*program), several.devices_size(), several.steps_size(), micros);
+    }
+    return program;
   };
-}
-
-// The same for graphs on several devices.
-MultiCompiler LoggedMultiCompiler(std::shared_ptr<spdlog::logger> log, std::string ptxas) {
-  return {compiler::IsMultiDevice, [log, ptxas](const v1::Graph& graph, const v1::Target& target,
-                                                const compiler::Options& options, compiler::CompileObserver* observer) {
-            const absl::Time begin = absl::Now();
-            auto program = Assembled(ptxas, compiler::CompileMulti(graph, target, options, observer));
-            const int64_t micros = absl::ToInt64Microseconds(absl::Now() - begin);
-            if (program.ok()) {
-              log->info("event=compiled nodes={} devices={} steps={} micros={}", graph.nodes_size(),
-                        program->devices_size(), program->steps_size(), micros);
-            } else {
-              log->info("event=compile_refused nodes={} micros={} reason=\"{}\"", graph.nodes_size(), micros,
-                        absl::CEscape(program.status().message()));
-            }
-            return program;
-          }};
 }
 
 void LogDisk(spdlog::logger& log, const DiskEvent& event) {
@@ -185,8 +172,7 @@ absl::StatusOr<std::unique_ptr<RpcServer>> StartServer(const v1::ServerConfig& c
   }
   const std::string ptxas = config.ptxas() == "none" ? "" : config.ptxas();
   auto engine = std::make_unique<Engine>(options, std::move(devices), LoggedCompiler(log, config.dump(), ptxas),
-                                         compiler::Gradient, /*observer=*/nullptr, LoggedMultiCompiler(log, ptxas),
-                                         LoggedSearch(log, ptxas));
+                                         compiler::Gradient, /*observer=*/nullptr, LoggedSearch(log, ptxas));
   return RpcServer::Start(config, std::move(engine), std::move(log), std::move(prepare));
 }
 

@@ -7,10 +7,12 @@
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
+#include "compiler/gradient/layouts.h"
 #include "compiler/gradient/rules.h"
 #include "compiler/import/as_sent.h"
 #include "compiler/import/wire.h"
 #include "compiler/ir/build.h"
+#include "compiler/ir/devices.h"
 #include "compiler/ir/movement.h"
 
 namespace kiln::compiler {
@@ -110,8 +112,10 @@ absl::StatusOr<UOp*> Cotangent(Graph& graph, UOp* result, const GradientSpec& sp
     arg.slot = *spec.cotangent_slot;
     arg.dtype = result->dtype();
     arg.name = "cotangent";
-    arg.device = result->device();
-    return graph.Make(Op::PARAM, {ShapeSource(graph, result->shape())}, arg);
+    // A PARAM on a tuple is split along its first axis.
+    const bool fits = DeviceCount(result->device()) == 1 || result->axis() == 0;
+    arg.device = fits ? result->device() : SplitDevices(result->device())[0];
+    return LaidOutAs(graph, graph.Make(Op::PARAM, {ShapeSource(graph, result->shape())}, arg), result);
   }
   if (NumElements(result->shape()) == 1) return Filled(graph, result->dtype(), result->shape(), 1);
   return BadRequest(v1::BAD_ARGUMENT, "cotangent_slot",
@@ -162,7 +166,7 @@ class Backward {
       std::vector<bool> wanted;
       for (UOp* source : uop->src()) wanted.push_back(Active(source));
       Vjp vjp(graph_, uop, found == arrived_.end() ? uop : found->second, wanted);
-      if (absl::Status status = ApplyGradientRule(vjp); !status.ok()) return graph_.Locate(status, uop);
+      if (absl::Status status = ApplyRuleOnDevices(vjp); !status.ok()) return graph_.Locate(status, uop);
       for (size_t k = 0; k < uop->src().size(); ++k) {
         if (vjp.given(k) != nullptr) Arrive(uop->src(k), vjp.given(k));
       }
@@ -180,7 +184,7 @@ class Backward {
 
   void Arrive(UOp* uop, UOp* cotangent) {
     UOp*& sum = arrived_[uop];
-    sum = sum == nullptr ? cotangent : Add(graph_, sum, cotangent);
+    sum = sum == nullptr ? cotangent : SumOfCotangents(graph_, sum, cotangent);
   }
 
   Graph& graph_;
@@ -206,10 +210,11 @@ absl::StatusOr<UOp*> GradientProgram(Graph& graph, UOp* root, const GradientSpec
     UOp* sum = nullptr;
     for (UOp* param : wrt.at(slot)) {
       UOp* gradient = backward.Arrived(param);
-      if (gradient != nullptr) sum = sum == nullptr ? gradient : Add(graph, sum, gradient);
+      if (gradient != nullptr) sum = sum == nullptr ? gradient : SumOfCotangents(graph, sum, gradient);
     }
     const UOp* param = wrt.at(slot)[0];
-    values.push_back(sum != nullptr ? sum : Filled(graph, param->dtype(), param->shape(), 0));
+    if (sum == nullptr) sum = Filled(graph, param->dtype(), param->shape(), 0);
+    values.push_back(LaidOutAs(graph, sum, param));
   }
   return graph.Make(Op::TUPLE, values);
 }

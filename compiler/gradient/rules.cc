@@ -6,9 +6,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
+#include "compiler/gradient/layouts.h"
 #include "compiler/interp/scalar.h"
 #include "compiler/ir/build.h"
-#include "compiler/ir/devices.h"
 #include "compiler/ir/infer.h"
 #include "compiler/ir/movement.h"
 
@@ -49,13 +49,33 @@ absl::Status NoRule(const Vjp& v) {
 
 // LOAD(x, alternative, gate).
 absl::Status LoadRule(Vjp& v) {
-  if (DeviceCount(v.uop->device()) > 1 || DeviceCount(v.x(0)->device()) > 1) return NoRule(v);
   if (v.uop->src().size() < 3) {
-    v.Give(0, v.dy);
+    v.Give(0, LaidOutAs(v.graph, v.dy, v.x(0)));  // back, if it is a COPY
     return absl::OkStatus();
   }
+  if (v.uop->device() != v.x(0)->device()) return NoRule(v);
   v.Give(0, Choose(v, v.x(2), v.dy, Number(v, 0)));
   v.Give(1, Choose(v, v.x(2), Number(v, 0), v.dy));
+  return absl::OkStatus();
+}
+
+// Equal rows, one for each device, of which one is the value. Where the rows are copies of
+// one, its cotangent may come by any of them; else they share it evenly, and stay equal.
+absl::Status ReplicatedRule(Vjp& v) {
+  const auto axis = static_cast<size_t>(v.uop->arg_as<int64_t>());
+  Shape row = v.x(0)->shape(), places(row.size(), 1);
+  const int64_t rows = row[axis];
+  row[axis] = 1;
+  places[axis] = rows;
+  const UOp* copied = v.x(0)->op() == Op::LOAD ? v.x(0)->src(0) : v.x(0);
+  const bool copies = copied->op() == Op::EXPAND && copied->src(0)->shape()[axis] == 1;
+  UOp* dy = ReshapeTo(v.graph, copies ? v.dy : Over(v, v.dy, Number(v, static_cast<double>(rows))), row);
+  dy = Expand(v.graph, dy, v.x(0)->shape());
+  if (copies) {
+    UOp* place = ReshapeTo(v.graph, Counting(v.graph, rows), places);
+    dy = Choose(v, Differ(v, place, ConstInt(v.graph, kIndexType, 0)), Number(v, 0), dy);
+  }
+  v.Give(0, dy);
   return absl::OkStatus();
 }
 
@@ -122,6 +142,7 @@ absl::Status ApplyGradientRule(Vjp& v) {
     case Op::REDUCE: return ReduceRule(v);
 
     case Op::LOAD: return LoadRule(v);
+    case Op::REPLICATED: return ReplicatedRule(v);
     case Op::AFTER: return one(dy);
     case Op::CONTIGUOUS_BACKWARD: return one(v.graph.Make(Op::LOAD, {dy}));
 
@@ -158,7 +179,6 @@ absl::Status ApplyGradientRule(Vjp& v) {
     case Op::SINK:
     case Op::LINEAR:
     case Op::CALL:
-    case Op::REPLICATED:
     case Op::SPECIAL:
     case Op::BARRIER:
     case Op::IF:

@@ -10,6 +10,7 @@
 #include "compiler/interp/kernel_list.h"
 #include "compiler/interp/plan.h"
 #include "compiler/interp/program.h"
+#include "compiler/interp/split.h"
 #include "compiler/structure/entry.h"
 
 namespace kiln::compiler {
@@ -59,20 +60,29 @@ class Run {
     return absl::OkStatus();
   }
 
-  // The storage that is one slot of a kernel's body, after the kernel.
+  // The storage that is one slot of a kernel's body, after the kernel. On a tuple of
+  // devices each runs it, on its shares.
   absl::StatusOr<Tensor> RunCall(const Task& task, Operands sources) {
-    HostTensors arguments;
-    const Tensor* before = nullptr;
     const std::vector<KernelCall::Argument>& bound = plan_.CallOf(task.uop).arguments;
+    std::vector<Split> splits;
+    const Tensor* before = nullptr;
+    Split written;
     for (size_t k = 0; k < bound.size(); ++k) {
-      const uint32_t slot = bound[k].param->arg_as<BufferArg>().slot;
-      arguments[slot] = ToHost(*sources[k]);
-      if (slot == task.slot) before = sources[k];
+      splits.push_back(SplitOf(bound[k].written ? WholeStorage(bound[k].argument) : bound[k].argument));
+      if (bound[k].param->arg_as<BufferArg>().slot != task.slot) continue;
+      before = sources[k];
+      written = splits.back();
     }
-    KILN_ASSIGN_OR_RETURN(const InterpResult result, Interpret(task.uop->src(0), arguments, options_));
-    const auto written = result.written.find(task.slot);
-    if (written == result.written.end()) return *before;  // its STOREs never happen
-    return FromHost({written->second.dtype, before->shape, written->second.bytes});
+    HostTensor after = ToHost(*before);
+    for (int64_t share = 0; share < written.shares; ++share) {
+      HostTensors arguments;
+      for (size_t k = 0; k < bound.size(); ++k)
+        arguments[bound[k].param->arg_as<BufferArg>().slot] = ShareOf(ToHost(*sources[k]), splits[k], share);
+      KILN_ASSIGN_OR_RETURN(const InterpResult result, Interpret(task.uop->src(0), arguments, options_));
+      const auto found = result.written.find(task.slot);
+      if (found != result.written.end()) PutShare(found->second, written, share, after);
+    }
+    return FromHost(after);
   }
 
   absl::Status Reserve(const Shape& shape) {

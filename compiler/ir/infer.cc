@@ -87,7 +87,7 @@ absl::Status Inference::Run(Graph& graph, UOp& uop) {
     if (!uop.src_.empty()) uop.addrspace_ = uop.src_[0]->addrspace();
   }
   uop.bounds_ = InferBounds(uop);
-  return Place(uop);
+  return Place(graph, uop);
 }
 
 }  // namespace kiln::compiler

@@ -4,6 +4,7 @@
 #ifndef KILN_COMPILER_IR_INFER_H_
 #define KILN_COMPILER_IR_INFER_H_
 
+#include <optional>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -25,8 +26,12 @@ class Inference {
 
  private:
   // Device and shard axis (infer_placement.cc).
-  static absl::Status Place(UOp& uop);
+  static absl::Status Place(Graph& graph, UOp& uop);
 };
+
+// One of `shares` equal shares of `size`; nothing if it has none for every value of its
+// variables.
+std::optional<Dim> ShareOf(Graph& graph, const Dim& size, int64_t shares);
 
 absl::StatusOr<DType> InferDType(const UOp& uop);
 absl::StatusOr<Shape> InferShape(Graph& graph, const UOp& uop);

@@ -5,6 +5,8 @@
 // Values move between devices by LOAD alone, which is what COPY is read as. All
 // else stays where its operands are, and must be able to: an op that would take
 // elements from one device's share to another's is refused.
+#include <string>
+
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
 #include "compiler/ir/devices.h"
@@ -38,16 +40,15 @@ absl::StatusOr<int> Meet(const UOp& uop, absl::Span<UOp* const> operands) {
 }
 
 // The axis that has as many elements before it, so that the shares' borders stay.
-absl::StatusOr<int> Reshaped(const UOp& uop) {
+absl::StatusOr<int> Reshaped(Graph& graph, const UOp& uop) {
   const Shape& from = uop.src(0)->shape();
   const int axis = uop.src(0)->axis();
-  int64_t before = 1;
-  for (int i = 0; i < axis; ++i) before *= from[i];
+  Polynomial before(1), product(1);
+  for (int i = 0; i < axis; ++i) before = before * PolynomialOf(graph, from[i]);
   const int64_t shares = DeviceCount(uop.device());
-  int64_t product = 1;
   for (size_t i = 0; i < uop.shape().size(); ++i) {
-    if (product == before && uop.shape()[i] % shares == 0) return static_cast<int>(i);
-    product *= uop.shape()[i];
+    if (product.Equals(before) && ShareOf(graph, uop.shape()[i], shares).has_value()) return static_cast<int>(i);
+    product = product * PolynomialOf(graph, uop.shape()[i]);
   }
   return Refuse(absl::StrCat("RESHAPE of ", ToString(from), ", split over ", shares, " devices along axis ", axis,
                              ", to ", ToString(uop.shape()), ": no axis keeps the borders of the shares"));
@@ -78,7 +79,7 @@ absl::StatusOr<int> Indexed(const UOp& uop) {
   return axis - static_cast<int>(indices) + static_cast<int>(axes);
 }
 
-absl::StatusOr<int> AxisOf(const UOp& uop) {
+absl::StatusOr<int> AxisOf(Graph& graph, const UOp& uop) {
   const UOp* x = uop.src().empty() ? nullptr : uop.src(0);
   const int axis = x == nullptr ? kWhole : x->axis();
   if (IsElementwise(uop.op())) return Meet(uop, uop.src());
@@ -104,7 +105,7 @@ absl::StatusOr<int> AxisOf(const UOp& uop) {
         return Refuse("STORE of a value that is split over devices along another axis than its target");
       return kWhole;
     }
-    case NonAluOp::RESHAPE: return axis < 0 ? kWhole : Reshaped(uop);
+    case NonAluOp::RESHAPE: return axis < 0 ? kWhole : Reshaped(graph, uop);
     case NonAluOp::PAD:
     case NonAluOp::SHRINK: return axis < 0 ? kWhole : Boxed(uop);
     case NonAluOp::PERMUTE: {
@@ -159,7 +160,13 @@ bool Gathers(Op op) {
 
 }  // namespace
 
-absl::Status Inference::Place(UOp& uop) {
+std::optional<Dim> ShareOf(Graph& graph, const Dim& size, int64_t shares) {
+  if (size.IsConst()) return size.max() % shares == 0 ? std::optional<Dim>(size.max() / shares) : std::nullopt;
+  const std::optional<Polynomial> share = PolynomialOf(graph, size).DividedBy(Polynomial(shares));
+  return share.has_value() ? std::optional<Dim>(DimOf(graph, *share)) : std::nullopt;
+}
+
+absl::Status Inference::Place(Graph& graph, UOp& uop) {
   uop.axis_ = kWhole;
   if (Gathers(uop.op_)) return absl::OkStatus();
   if (const auto* buffer = std::get_if<BufferArg>(&uop.arg_)) {
@@ -177,16 +184,14 @@ absl::Status Inference::Place(UOp& uop) {
   }
   const int64_t shares = DeviceCount(uop.device());
   if (shares == 1) return absl::OkStatus();
-  if (!IsConst(uop.shape_)) {
+  KILN_ASSIGN_OR_RETURN(const int axis, AxisOf(graph, uop));
+  const bool exists = axis < static_cast<int>(uop.shape_.size());
+  if (axis >= 0 && !(exists && ShareOf(graph, uop.shape_[axis], shares).has_value())) {
+    const std::string text = absl::StrCat(Name(uop.op_), " of shape ", ToString(uop.shape_), " over ", shares,
+                                          " devices: axis ", axis, " must divide into equal shares");
+    if (!exists || uop.shape_[axis].IsConst()) return Refuse(text);
     return MakeError(v1::UNSUPPORTED_SHARD,
-                     absl::StrCat(Name(uop.op_), " of shape ", ToString(uop.shape_), " on ", shares,
-                                  " devices: sizes on several devices are numbers; a program "
-                                  "for each size has them"));
-  }
-  KILN_ASSIGN_OR_RETURN(const int axis, AxisOf(uop));
-  if (axis >= 0 && (static_cast<size_t>(axis) >= uop.shape_.size() || uop.shape_[axis] % shares != 0)) {
-    return Refuse(absl::StrCat(Name(uop.op_), " of shape ", ToString(uop.shape_), " over ", shares, " devices: axis ",
-                               axis, " must divide into equal shares"));
+                     absl::StrCat(text, " for every value of its variables: let it be ", shares, " times a variable"));
   }
   uop.axis_ = static_cast<int16_t>(axis);
   return absl::OkStatus();

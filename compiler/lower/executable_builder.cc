@@ -14,39 +14,6 @@ namespace {
 
 uint64_t BytesOf(const UOp* uop) { return static_cast<uint64_t>(MaxElements(uop->shape()) * ItemSize(uop->dtype())); }
 
-// `size` as postfix. Its nodes are few: IsSize (ir/polynomial.h).
-v1::SizeExpr ToPostfix(const UOp* size, absl::Span<UOp* const> variables) {
-  v1::SizeExpr expr;
-  const auto add = [&expr](v1::SizeExpr::Op op, int64_t value) {
-    v1::SizeExpr::Token* token = expr.add_token();
-    token->set_op(op);
-    token->set_value(value);
-  };
-  std::vector<std::pair<const UOp*, size_t>> stack = {{size, 0}};
-  while (!stack.empty()) {
-    auto& [uop, next] = stack.back();
-    if (!uop->IsVariable() && next < uop->src().size()) {
-      const UOp* source = uop->src(next++);
-      stack.emplace_back(source, 0);
-      continue;
-    }
-    switch (uop->op()) {
-      case Op::CONST: add(v1::SizeExpr::CONST, uop->const_int()); break;
-      case Op::PARAM:
-        add(v1::SizeExpr::VARIABLE, std::find(variables.begin(), variables.end(), uop) - variables.begin());
-        break;
-      case Op::CAST: break;  // of what fits
-      case Op::ADD: add(v1::SizeExpr::ADD, 0); break;
-      case Op::MUL: add(v1::SizeExpr::MUL, 0); break;
-      case Op::FLOORDIV: add(v1::SizeExpr::FLOORDIV, 0); break;
-      case Op::FLOORMOD: add(v1::SizeExpr::FLOORMOD, 0); break;
-      default: KILN_CHECK(uop->op() == Op::MAX); add(v1::SizeExpr::MAX, 0);
-    }
-    stack.pop_back();
-  }
-  return expr;
-}
-
 // Shape and bytes of a parameter or a result.
 template <typename Tensor>
 void SetShape(const UOp* uop, absl::Span<UOp* const> variables, Tensor* tensor) {
@@ -98,6 +65,39 @@ size_t Prepare(const KernelPreparation& wanted, const v1::Operand& source, v1::E
 }
 
 }  // namespace
+
+// Its nodes are few: IsSize (ir/polynomial.h).
+v1::SizeExpr ToPostfix(const UOp* size, absl::Span<UOp* const> variables) {
+  v1::SizeExpr expr;
+  const auto add = [&expr](v1::SizeExpr::Op op, int64_t value) {
+    v1::SizeExpr::Token* token = expr.add_token();
+    token->set_op(op);
+    token->set_value(value);
+  };
+  std::vector<std::pair<const UOp*, size_t>> stack = {{size, 0}};
+  while (!stack.empty()) {
+    auto& [uop, next] = stack.back();
+    if (!uop->IsVariable() && next < uop->src().size()) {
+      const UOp* source = uop->src(next++);
+      stack.emplace_back(source, 0);
+      continue;
+    }
+    switch (uop->op()) {
+      case Op::CONST: add(v1::SizeExpr::CONST, uop->const_int()); break;
+      case Op::PARAM:
+        add(v1::SizeExpr::VARIABLE, std::find(variables.begin(), variables.end(), uop) - variables.begin());
+        break;
+      case Op::CAST: break;  // of what fits
+      case Op::ADD: add(v1::SizeExpr::ADD, 0); break;
+      case Op::MUL: add(v1::SizeExpr::MUL, 0); break;
+      case Op::FLOORDIV: add(v1::SizeExpr::FLOORDIV, 0); break;
+      case Op::FLOORMOD: add(v1::SizeExpr::FLOORMOD, 0); break;
+      default: KILN_CHECK(uop->op() == Op::MAX); add(v1::SizeExpr::MAX, 0);
+    }
+    stack.pop_back();
+  }
+  return expr;
+}
 
 v1::Signature SignatureOf(const Function& function) {
   v1::Signature signature;

@@ -12,6 +12,9 @@ namespace kiln::compiler {
 // How the function is called, from its parameters and results.
 v1::Signature SignatureOf(const Function& function);
 
+// A symbolic size in postfix, over the variables of the signature.
+v1::SizeExpr ToPostfix(const UOp* size, absl::Span<UOp* const> variables);
+
 // Adds the arena, the constants, a step for each CALL of `linear`, of which call i runs
 // as `compiled[i]` says, and what these want prepared, each different one once.
 void AddSteps(const Function& function, const UOp* linear, const MemoryPlan& plan,

@@ -15,7 +15,7 @@ namespace {
 constexpr uint64_t kMaxArenaBytes = uint64_t{1} << 60;
 
 uint64_t BytesOf(const UOp* share) {
-  return static_cast<uint64_t>(NumElements(share->shape())) * static_cast<uint64_t>(ItemSize(share->dtype()));
+  return static_cast<uint64_t>(MaxElements(share->shape())) * static_cast<uint64_t>(ItemSize(share->dtype()));
 }
 
 }  // namespace
@@ -88,7 +88,13 @@ size_t MultiProgramBuilder::MemoryOf(UOp* value, const std::string& devices) {
 uint32_t MultiProgramBuilder::ValueAt(size_t memory, const UOp* share, const Shape& whole, int axis) {
   v1::PlacedValue* value = program_.add_values();
   value->set_dtype(ToWire(share->dtype()));
-  for (const Dim& size : whole) value->add_shape(size);
+  for (size_t i = 0; i < whole.size(); ++i) {
+    value->add_shape(whole[i].max());
+    if (whole[i].IsConst()) continue;
+    v1::Signature::SymbolicAxis* symbolic = value->add_symbolic();
+    symbolic->set_axis(static_cast<uint32_t>(i));
+    *symbolic->mutable_size() = ToPostfix(whole[i].expr(), shares_.variables);
+  }
   for (uint32_t device : memories_[memory].devices) value->mutable_placement()->add_device(device);
   if (axis >= 0) value->mutable_placement()->set_axis(static_cast<uint32_t>(axis));
   value->set_space(memories_[memory].space);
@@ -242,9 +248,9 @@ v1::TransferStep::Kind KindOf(const Transfer& transfer) {
     return to_all ? v1::TransferStep::BROADCAST : v1::TransferStep::SCATTER;
   }
   // The shares lie one behind the other in the whole.
-  int64_t before = 1;
-  for (int i = 0; i < transfer.from.axis; ++i) before *= transfer.shape[static_cast<size_t>(i)];
-  if (transfer.from.axis < 0 || before != 1) return v1::TransferStep::RESHARD;
+  bool in_a_row = transfer.from.axis >= 0;
+  for (int i = 0; i < transfer.from.axis; ++i) in_a_row &= transfer.shape[static_cast<size_t>(i)] == 1;
+  if (!in_a_row) return v1::TransferStep::RESHARD;
   if (to_one) return v1::TransferStep::GATHER;
   return same && to_all ? v1::TransferStep::ALL_GATHER : v1::TransferStep::RESHARD;
 }

@@ -4,16 +4,19 @@
 #include <utility>
 
 #include "base/error.h"
+#include "compiler/schedule/opaque_calls.h"
 
 namespace kiln::compiler {
 namespace {
+
+bool Stores(const UOp* uop) { return uop->op() == Op::STORE || uop->op() == Op::CALL; }
 
 bool IsPoison(const UOp* uop) {
   return uop->IsInvalid() || (uop->op() == Op::PAD && std::holds_alternative<std::monostate>(uop->arg()));
 }
 
 // Whether Invalid ends here.
-bool Cures(const UOp* uop) { return uop->op() == Op::LOAD || uop->op() == Op::REDUCE || uop->op() == Op::STORE; }
+bool Cures(const UOp* uop) { return uop->op() == Op::LOAD || uop->op() == Op::REDUCE || Stores(uop); }
 
 bool Computes(const UOp* uop) { return IsElementwise(uop->op()) || uop->op() == Op::REDUCE || uop->op() == Op::LOAD; }
 
@@ -22,7 +25,7 @@ bool Computes(const UOp* uop) { return IsElementwise(uop->op()) || uop->op() == 
 Levels::Levels(const Shares& shares) : shares_(shares) {
   for (const Transfer& transfer : shares.transfers) transfer_of_[transfer.target] = &transfer;
   for (const Shares::Parameter& parameter : shares.parameters) {
-    for (size_t i = 0; i < parameter.stores.size(); ++i) state_after_[parameter.stores[i]] = i + 1;
+    for (size_t i = 0; i < parameter.stores.size(); ++i) state_after_[{parameter.share, parameter.stores[i]}] = i + 1;
   }
   Order();
   Place();
@@ -88,7 +91,7 @@ void Levels::FindNames(UOp* uop, Info& info) {
   if (uop->op() == Op::RESHAPE || uop->op() == Op::AFTER) info.memory = from.memory;
   info.storage = from.storage;
   info.state = from.state;
-  if (uop->op() == Op::AFTER) info.state = std::max(info.state, state_after_.at(uop->src(1)));
+  if (uop->op() == Op::AFTER) info.state = std::max(info.state, state_after_.at({info.storage, uop->src(1)}));
 }
 
 void Levels::FindLevels() {
@@ -129,11 +132,12 @@ void Levels::FindReads() {
     UOp* uop = *it;
     const Info info = infos_[uop];
     if (transfer_of_.contains(uop)) continue;
-    const int level = info.computed || uop->op() == Op::STORE ? info.level : info.last;
+    const int level = info.computed || Stores(uop) ? info.level : info.last;
     for (size_t i = 0; i < uop->src().size(); ++i) {
       UOp* source = uop->src(i);
       // What an AFTER shows, or a STORE writes, is no read of what was there before.
-      const bool place = i == 0 && (uop->op() == Op::AFTER || uop->op() == Op::STORE);
+      const bool place = uop->op() == Op::CALL ? i > 0 && ArgumentKind(uop, i - 1) == 'w'
+                                               : i == 0 && (uop->op() == Op::AFTER || uop->op() == Op::STORE);
       if (uop->op() == Op::AFTER && i > 0) continue;
       if (place) {
         infos_[source].address = std::max(infos_[source].address, level);

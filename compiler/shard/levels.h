@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
@@ -66,8 +67,9 @@ class Levels {
 
   const Shares& shares_;
   absl::flat_hash_map<const UOp*, const Transfer*> transfer_of_;  // by target
-  absl::flat_hash_map<const UOp*, size_t> state_after_;           // by STORE
-  std::vector<UOp*> order_;                                       // what the program needs, sources first
+  // By storage and what stores to it.
+  absl::flat_hash_map<std::pair<const UOp*, const UOp*>, size_t> state_after_;
+  std::vector<UOp*> order_;  // what the program needs, sources first
   absl::flat_hash_map<const UOp*, Info> infos_;
   std::vector<UOp*> crossing_;
 };

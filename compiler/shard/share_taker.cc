@@ -10,6 +10,7 @@
 #include "compiler/ir/devices.h"
 #include "compiler/ir/infer.h"
 #include "compiler/schedule/callify.h"
+#include "compiler/schedule/opaque_calls.h"
 
 namespace kiln::compiler {
 namespace {
@@ -38,10 +39,6 @@ UOp* UnderReshapes(UOp* uop) {
 }  // namespace
 
 absl::Status ShareTaker::Take(UOp* uop) {
-  if (!IsConst(uop->shape())) {
-    return Unsupported(absl::StrCat(Name(uop->op()), " of shape ", ToString(uop->shape()),
-                                    ": in a program for several devices all sizes are numbers"));
-  }
   KILN_ASSIGN_OR_RETURN(const Share share, Taken(uop));
   if (share.node != uop) graph_.InheritOrigin(share.node, uop);
   shares_of_[uop] = share;
@@ -58,9 +55,11 @@ absl::StatusOr<ShareTaker::Share> ShareTaker::Taken(UOp* uop) {
     case Op::REPLICATED: return TakeReplicated(uop);
     case Op::REDUCE: return TakeReduce(uop);
     case Op::STORE: return TakeStore(uop);
+    case Op::CALL: return TakeCall(uop);
     case Op::AFTER: return TakeAfter(uop);
     case Op::GROUP:
-    case Op::TUPLE: return Share{uop};
+    case Op::TUPLE:
+    case Op::SINK: return Share{uop};  // the latter stands for a CALL's body
     case Op::GETTUPLE: return Of(uop->src(0)->src(static_cast<size_t>(uop->arg_as<int64_t>())));
     case Op::DETACH:
     case Op::CONTIGUOUS_BACKWARD: return Of(uop->src(0));
@@ -109,7 +108,7 @@ absl::StatusOr<ShareTaker::Share> ShareTaker::Move(UOp* x, const std::string& de
 ShareTaker::Share ShareTaker::AddTransfer(UOp* source, const Shape& whole, Layout from, const std::string& devices,
                                           int axis, std::optional<Op> reduce_op) {
   Shape shape = whole;
-  if (axis >= 0) shape[axis] = shape[axis] / DeviceCount(devices);
+  if (axis >= 0) shape[axis] = *ShareOf(graph_, shape[axis], DeviceCount(devices));
   BufferArg arg;
   arg.slot = static_cast<uint32_t>(graph_.NextId());
   arg.dtype = source->dtype();
@@ -127,7 +126,7 @@ absl::StatusOr<ShareTaker::Share> ShareTaker::TakeReplicated(UOp* uop) {
     return Share{Reshape(graph_, share.node, ShareShape(uop)), share.devices, -1};
   };
   if (row == nullptr || uop->arg_as<int64_t>() != 0 || row->shape()[0] != 1 ||
-      NumElements(row->shape()) != NumElements(uop->shape())) {
+      ElementsOf(graph_, row->shape()) != ElementsOf(graph_, uop->shape())) {
     return drop_axis(Of(copy));
   }
   // A reduction of parts that went to the devices in shares only to be gathered again.
@@ -203,6 +202,25 @@ absl::StatusOr<ShareTaker::Share> ShareTaker::TakeStore(UOp* uop) {
   return Share{store, storage.devices, -1};
 }
 
+// Each device runs the body with its shares, as ReadKernelCall has found them to fit.
+absl::StatusOr<ShareTaker::Share> ShareTaker::TakeCall(UOp* uop) {
+  const std::vector<UOp*> written = StorageWrittenBy(uop);
+  if (written.empty()) return Share{uop};
+  const std::string* devices = Of(written[0]).devices;
+  std::vector<UOp*> sources = {uop->src(0)};
+  for (UOp* argument : uop->src().subspan(1)) {
+    const Share& share = Of(argument);
+    if (share.devices != nullptr && *share.devices != *devices) {
+      return MakeError(v1::BAD_ARGUMENT,
+                       absl::StrCat("CALL of arguments on ", *devices, " and on ", *share.devices, "; COPY first"));
+    }
+    sources.push_back(share.node);
+  }
+  UOp* call = graph_.Make(Op::CALL, sources, uop->arg());
+  shares_.stores.push_back(call);
+  return Share{call, devices, -1};
+}
+
 // A read sees the last STORE to its storage that its deps reach: that one is all that
 // has to stand behind it.
 absl::StatusOr<ShareTaker::Share> ShareTaker::TakeAfter(UOp* uop) {
@@ -258,16 +276,16 @@ absl::StatusOr<ShareTaker::Share> ShareTaker::Fit(UOp* x, const std::string* dev
 
 UOp* ShareTaker::Slice(UOp* node, const std::string& devices, int axis) {
   Shape shape = node->shape(), offset(node->shape().size(), 0);
-  shape[axis] = shape[axis] / DeviceCount(devices);
+  shape[axis] = *ShareOf(graph_, shape[axis], DeviceCount(devices));
   // Of equal slices, any will do.
   if (node->op() == Op::EXPAND && node->src(0)->shape()[axis] == 1) return Expand(graph_, node->src(0), shape);
-  offset[axis] = DimOf(graph_, PolynomialOf(graph_, DeviceNumber(devices)) * Polynomial(int64_t{shape[axis]}));
+  offset[axis] = DimOf(graph_, PolynomialOf(graph_, DeviceNumber(devices)) * PolynomialOf(graph_, shape[axis]));
   return graph_.Make(Op::SHRINK, {node, ShapeSource(graph_, offset), ShapeSource(graph_, shape)});
 }
 
 Shape ShareTaker::ShareShape(const UOp* uop) const {
   Shape shape = uop->shape();
-  if (uop->axis() >= 0) shape[uop->axis()] = shape[uop->axis()] / DeviceCount(uop->device());
+  if (uop->axis() >= 0) shape[uop->axis()] = *ShareOf(graph_, shape[uop->axis()], DeviceCount(uop->device()));
   return shape;
 }
 

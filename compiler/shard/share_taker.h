@@ -41,6 +41,7 @@ class ShareTaker {
   absl::StatusOr<Share> TakeReplicated(UOp* uop);
   absl::StatusOr<Share> TakeReduce(UOp* uop);
   absl::StatusOr<Share> TakeStore(UOp* uop);
+  absl::StatusOr<Share> TakeCall(UOp* uop);
   absl::StatusOr<Share> TakeAfter(UOp* uop);
   // Of ops that stay where their sources are.
   absl::StatusOr<Share> TakeInPlace(UOp* uop);

@@ -22,7 +22,7 @@ UOp* BuffersToParams(Graph& graph, UOp* root) {
   return params.empty() ? root : Substitute(root, params, graph);
 }
 
-bool IsEffect(const UOp* uop) { return uop->op() == Op::STORE || uop->op() == Op::GROUP; }
+bool IsEffect(const UOp* uop) { return uop->op() == Op::STORE || uop->op() == Op::GROUP || uop->op() == Op::CALL; }
 
 }  // namespace
 

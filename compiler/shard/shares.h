@@ -52,7 +52,7 @@ struct Shares {
     UOp* whole;
     UOp* share;
     Layout layout;
-    std::vector<UOp*> stores;  // of shares, in the order in which they happen
+    std::vector<UOp*> stores;  // of shares, and CALLs, in the order in which they happen
   };
   std::vector<Parameter> parameters;  // in ascending order of slot
   std::vector<UOp*> variables;        // likewise
@@ -67,9 +67,8 @@ struct Shares {
   absl::flat_hash_map<const UOp*, std::string> devices;
 };
 
-// `root` is a TUPLE or SINK as FromWire gives it. UNSUPPORTED_SHARD, with the node,
-// for what cannot be taken apart; UNSUPPORTED_OP for what no program on several
-// devices may have in it.
+// `root` is a TUPLE or SINK as FromWire gives it, without the bodies of its CALLs (HideBodies). UNSUPPORTED_SHARD, with
+// the node, for what cannot be taken apart; UNSUPPORTED_OP for what no program on several devices may have in it.
 absl::StatusOr<Shares> TakeShares(Graph& graph, UOp* root);
 
 }  // namespace kiln::compiler

@@ -1,9 +1,11 @@
 #include "compiler/structure/kernel_call.h"
 
 #include <map>
+#include <string>
 
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
+#include "compiler/ir/devices.h"
 #include "compiler/structure/program_scopes.h"
 #include "compiler/structure/variables.h"
 
@@ -39,13 +41,15 @@ absl::Status CheckStorage(const UOp* param, const UOp* argument, uint32_t slot) 
                      absl::StrCat("argument ", slot, " of CALL is ", Name(argument->dtype()), ", and slot ", slot,
                                   " of its body ", Name(param->dtype())));
   }
+  const int64_t shares = argument->axis() < 0 ? 1 : DeviceCount(argument->device());
   const bool fits = IsConst(argument->shape()) && IsConst(param->shape()) &&
-                    NumElements(argument->shape()) == NumElements(param->shape());
+                    NumElements(argument->shape()) == NumElements(param->shape()) * shares;
   if (fits) return absl::OkStatus();
+  const std::string split = shares == 1 ? "" : absl::StrCat(", a share of it on each of ", shares, " devices");
   return SlotError(
       v1::SHAPE_MISMATCH, slot,
-      absl::StrCat("argument ", slot, " of CALL has the shape ", ToString(argument->shape()), ", and slot ", slot,
-                   " of its body ", ToString(param->shape()), "; they are to have as many elements, a number"));
+      absl::StrCat("argument ", slot, " of CALL has the shape ", ToString(argument->shape()), split, ", and slot ",
+                   slot, " of its body ", ToString(param->shape()), "; they are to have as many elements, a number"));
 }
 
 }  // namespace

@@ -15,6 +15,7 @@
 #include "absl/functional/any_invocable.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
+#include "runtime/collective/collective.h"
 #include "runtime/exec/program.h"
 #include "runtime/exec/sequence.h"
 #include "runtime/hal/buffer.h"
@@ -45,6 +46,8 @@ struct RunOptions {
   VariableValues variables;
   // Null, or outlives the callback. A run that fails without having asked has left all as it was.
   RunStart* start = nullptr;
+  // Of a sequence with programs for several devices; outlives the callback.
+  collective::Collectives* collectives = nullptr;
 };
 
 struct RunResult {
@@ -75,9 +78,9 @@ class Executor {
   void Run(std::shared_ptr<Program> program, absl::Span<const hal::BufferSlice> parameters, const RunOptions& options,
            RunCallback callback);
 
-  // The same for programs in a row: one entry of the queue. `options.variables` has
-  // the sequence's integers, `options.results` nothing, and there are no results. A
-  // failure names the step; those before it have run.
+  // The same for programs in a row: one entry of the queue, but where one of them is for
+  // several devices. `options.variables` has the sequence's integers, `options.results`
+  // nothing, and there are no results. A failure names the step; those before it have run.
   void Run(std::shared_ptr<const Sequence> sequence, absl::Span<const hal::BufferSlice> buffers,
            const RunOptions& options, RunCallback callback);
 

@@ -2,12 +2,15 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
+#include "absl/synchronization/mutex.h"
 #include "base/error.h"
 #include "runtime/exec/load.h"
 #include "runtime/exec/multi_collective.h"
 #include "runtime/exec/multi_program.h"
+#include "runtime/exec/multi_values.h"
 #include "runtime/hal/stored_bytes.h"
 #include "runtime/plan/access_order.h"
 #include "runtime/plan/check_executable.h"
@@ -17,41 +20,35 @@ namespace {
 
 // More tasks than anyone runs, and few enough to keep.
 constexpr size_t kMaxTasks = size_t{1} << 20;
-constexpr int64_t kMaxBytes = int64_t{1} << 60;
 
-absl::Status Fault(absl::string_view field, absl::string_view why) {
-  v1::ErrorDetail detail;
-  detail.set_code(v1::INTERNAL_FAULT);
-  detail.set_field(std::string(field));
-  return MakeError(std::move(detail), absl::StrCat("program for several devices: ", field, ": ", why));
-}
+// By executable and device.
+using LoadedPrograms = absl::flat_hash_map<std::pair<uint32_t, hal::Device*>, std::shared_ptr<Program>>;
 
-// A PlacedValue, checked.
-struct Value {
-  MultiValue value;
-  std::vector<uint32_t> devices;
-};
+using Value = MultiValues::Value;
 
 }  // namespace
 
 class MultiLoader {
  public:
-  MultiLoader(const v1::MultiProgram& message, absl::Span<hal::Device* const> devices, MultiProgram& program)
-      : message_(message), program_(program) {
+  // With `values` of the variables, or for the greatest sizes. `programs` has what is
+  // loaded, and gets what is not.
+  MultiLoader(const v1::MultiProgram& message, absl::Span<hal::Device* const> devices,
+              std::optional<VariableValues> values, LoadedPrograms& programs, MultiProgram& program)
+      : message_(message),
+        values_of_variables_(values),
+        programs_(programs),
+        program_(program),
+        values_(message, values, program) {
     program_.devices_.assign(devices.begin(), devices.end());
   }
 
   absl::Status Run() {
     if (static_cast<size_t>(message_.devices_size()) != program_.devices_.size() ||
         message_.arena_bytes_size() != message_.devices_size() || program_.devices_.empty())
-      return Fault("devices", "another number of them");
+      return MultiFault("devices", "another number of them");
     for (uint64_t bytes : message_.arena_bytes()) program_.arena_bytes_.push_back(bytes);
-    KILN_RETURN_IF_ERROR(AddInterface());
-    for (int i = 0; i < message_.values_size(); ++i) KILN_RETURN_IF_ERROR(AddValue(message_.values(i), i));
-    KILN_RETURN_IF_ERROR(Expose(message_.parameter_values(), message_.signature().parameters_size(), "parameter_values",
-                                program_.parameters_));
-    KILN_RETURN_IF_ERROR(
-        Expose(message_.result_values(), message_.signature().results_size(), "result_values", program_.results_));
+    AddInterface();
+    KILN_RETURN_IF_ERROR(values_.Run());
     for (int i = 0; i < message_.steps_size(); ++i) {
       const v1::MultiStep& step = message_.steps(i);
       KILN_RETURN_IF_ERROR(step.has_segment() ? AddSegment(step.segment(), i) : AddTransfer(step.transfer(), i));
@@ -62,131 +59,56 @@ class MultiLoader {
   }
 
  private:
-  absl::Status AddInterface() {
+  void AddInterface() {
     program_.signature_ = message_.signature();
     program_.cost_ = message_.cost();
     program_.deterministic_order_ = message_.deterministic_order();
     for (const v1::Signature::Variable& variable : message_.signature().variables())
       program_.variables_.push_back({variable.slot(), variable.name(), variable.min_value(), variable.max_value()});
-    if (message_.parameter_values_size() != message_.signature().parameters_size() ||
-        message_.result_values_size() != message_.signature().results_size())
-      return Fault("signature", "another number of values");
-    return absl::OkStatus();
-  }
-
-  absl::Status AddValue(const v1::PlacedValue& message, int number) {
-    const std::string field = absl::StrCat("values[", number, "]");
-    Value made;
-    made.value.dtype = message.dtype();
-    made.value.layout.shape.assign(message.shape().begin(), message.shape().end());
-    made.value.layout.shares = message.placement().device_size();
-    if (made.value.layout.shares == 0) return Fault(field, "on no device");
-    const uint32_t item = StoredBytes(message.dtype());
-    if (item == 0) return Fault(field, "of no dtype");
-    if (message.placement().has_axis()) {
-      const uint32_t axis = message.placement().axis();
-      if (axis >= made.value.layout.shape.size() || made.value.layout.shape[axis] % made.value.layout.shares != 0)
-        return Fault(field, "split into unequal shares");
-      made.value.layout.axis = static_cast<int>(axis);
-    }
-    __int128 bytes = item;
-    for (size_t axis = 0; axis < made.value.layout.shape.size(); ++axis) {
-      if (made.value.layout.shape[axis] < 0) return Fault(field, "of a negative size");
-      bytes = std::min<__int128>(bytes * made.value.layout.shape[axis], __int128{1} << 100);
-      if (bytes > __int128{kMaxBytes} * made.value.layout.shares) return Fault(field, "too large");
-    }
-    const uint64_t share_bytes = static_cast<uint64_t>(made.value.layout.Elements()) * item;
-    for (int share = 0; share < message.placement().device_size(); ++share) {
-      MultiSlice slice;
-      slice.space = message.space();
-      slice.device = message.placement().device(share);
-      slice.bytes = share_bytes;
-      slice.alignment = item;
-      if (slice.device >= program_.devices_.size()) return Fault(field, "on a device that there is not");
-      KILN_RETURN_IF_ERROR(PlaceSlice(message, share, field, slice));
-      made.value.slices.push_back(static_cast<uint32_t>(program_.slices_.size()));
-      made.devices.push_back(slice.device);
-      program_.slices_.push_back(slice);
-    }
-    values_.push_back(std::move(made));
-    return absl::OkStatus();
-  }
-
-  absl::Status PlaceSlice(const v1::PlacedValue& message, int share, const std::string& field, MultiSlice& slice) {
-    if (message.space() == v1::PlacedValue::ARENA) {
-      if (message.offset_size() != message.placement().device_size()) return Fault(field, "another number of offsets");
-      slice.offset = message.offset(share);
-      const uint64_t arena = program_.arena_bytes_[slice.device];
-      if (slice.offset > arena || slice.bytes > arena - slice.offset) return Fault(field, "outside the arena");
-      if (slice.offset % hal::kBufferAlignment != 0) return Fault(field, "not aligned");
-      return absl::OkStatus();
-    }
-    const bool is_parameter = message.space() == v1::PlacedValue::PARAMETER;
-    if (!is_parameter && message.space() != v1::PlacedValue::RESULT) return Fault(field, "nowhere");
-    const int known = is_parameter ? message_.signature().parameters_size() : message_.signature().results_size();
-    if (message.index() >= static_cast<uint32_t>(known)) return Fault(field, "no such parameter or result");
-    // The first value that is it says how many shares it has.
-    auto& shares = is_parameter ? parameter_shares_ : result_shares_;
-    uint32_t& count = is_parameter ? program_.parameter_shares_ : program_.result_shares_;
-    const auto [found, is_new] = shares.emplace(message.index(), Owned{count, {}, slice.bytes});
-    if (is_new) {
-      count += static_cast<uint32_t>(message.placement().device_size());
-      found->second.devices.assign(message.placement().device().begin(), message.placement().device().end());
-    }
-    const Owned& owned = found->second;
-    if (static_cast<int>(owned.devices.size()) != message.placement().device_size() || owned.bytes != slice.bytes ||
-        owned.devices[static_cast<size_t>(share)] != slice.device)
-      return Fault(field, "another layout than the parameter or result has");
-    slice.index = owned.first + static_cast<uint32_t>(share);
-    return absl::OkStatus();
-  }
-
-  template <typename Indices>
-  absl::Status Expose(const Indices& indices, int count, absl::string_view field, std::vector<MultiValue>& values) {
-    for (int i = 0; i < count; ++i) {
-      if (indices[i] >= values_.size()) return Fault(field, "no such value");
-      values.push_back(values_[indices[i]].value);
-      const bool is_parameter = field == "parameter_values";
-      const MultiSlice& slice = program_.slices_[values.back().slices[0]];
-      if (slice.space == v1::PlacedValue::ARENA || (is_parameter && slice.space != v1::PlacedValue::PARAMETER))
-        return Fault(field, "in other memory than its own");
-    }
-    return absl::OkStatus();
   }
 
   absl::Status AddSegment(const v1::SegmentStep& step, int number) {
     const std::string field = absl::StrCat("steps[", number, "]");
-    if (step.executable() >= static_cast<uint32_t>(message_.executables_size())) return Fault(field, "no executable");
+    if (step.executable() >= static_cast<uint32_t>(message_.executables_size()))
+      return MultiFault(field, "no executable");
     const v1::Executable& executable = message_.executables(static_cast<int>(step.executable()));
     const v1::Signature& signature = executable.signature();
     if (step.parameters_size() != signature.parameters_size() || step.results_size() != signature.results_size() ||
         step.variables_size() != signature.variables_size())
-      return Fault(field, "another number of operands than the executable's");
+      return MultiFault(field, "another number of operands than the executable's");
     for (int share = 0; share < step.device_size(); ++share) {
       MultiTask task;
       task.kind = MultiTask::Kind::kSegment;
       task.device = step.device(share);
       task.step = static_cast<uint32_t>(number);
       task.device_number = share;
-      if (task.device >= program_.devices_.size()) return Fault(field, "no such device");
+      if (task.device >= program_.devices_.size()) return MultiFault(field, "no such device");
       KILN_ASSIGN_OR_RETURN(task.program, Loaded(step.executable(), task.device));
+      for (const v1::SegmentStep::VariableValue& value : step.variables()) {
+        task.variables.emplace_back(value.device_number() ? std::optional<uint32_t>() : value.variable());
+        if (!value.device_number() && value.variable() >= program_.variables_.size())
+          return MultiFault(field, "no variable");
+      }
+      const Plan& plan = task.program->plan();
+      const auto size_of = [&](const auto& tensor) {
+        return values_of_variables_.has_value()
+                   ? tensor.shape.BytesAt(MultiProgram::VariablesOf(task, *values_of_variables_))
+                   : tensor.bytes;
+      };
       for (int i = 0; i < step.parameters_size(); ++i) {
         KILN_ASSIGN_OR_RETURN(const uint32_t slice, SliceOf(step.parameters(i), share, task.device, field));
-        if (program_.slices_[slice].bytes != signature.parameters(i).bytes()) return Fault(field, "another size");
+        if (program_.slices_[slice].bytes != size_of(plan.parameters[static_cast<size_t>(i)]))
+          return MultiFault(field, "another size");
         task.parameters.push_back(slice);
         Touch(slice, 0, program_.slices_[slice].bytes, signature.parameters(i).written());
       }
       for (int i = 0; i < step.results_size(); ++i) {
         KILN_ASSIGN_OR_RETURN(const uint32_t slice, SliceOf(step.results(i), share, task.device, field));
-        if (program_.slices_[slice].bytes != signature.results(i).bytes() || signature.results(i).has_aliases())
-          return Fault(field, "another size");
+        if (program_.slices_[slice].bytes != size_of(plan.results[static_cast<size_t>(i)]) ||
+            signature.results(i).has_aliases())
+          return MultiFault(field, "another size");
         task.results.push_back(slice);
         Touch(slice, 0, program_.slices_[slice].bytes, true);
-      }
-      for (const v1::SegmentStep::VariableValue& value : step.variables()) {
-        task.variables.emplace_back(value.device_number() ? std::optional<uint32_t>() : value.variable());
-        if (!value.device_number() && value.variable() >= program_.variables_.size())
-          return Fault(field, "no variable");
       }
       program_.kernels_ += static_cast<uint32_t>(executable.steps_size());
       AddTask(std::move(task));
@@ -196,13 +118,13 @@ class MultiLoader {
 
   absl::Status AddTransfer(const v1::TransferStep& step, int number) {
     const std::string field = absl::StrCat("steps[", number, "]");
-    if (step.from() >= values_.size() || step.to() >= values_.size()) return Fault(field, "no such value");
+    if (step.from() >= values_.size() || step.to() >= values_.size()) return MultiFault(field, "no such value");
     const Value &from = values_[step.from()], &to = values_[step.to()];
     const std::optional<collective::ReduceOp> op = ToReduceOp(step.fold());
     const bool reduces = step.fold() != v1::OP_UNSPECIFIED;
     if (from.value.dtype != to.value.dtype || from.value.layout.shape != to.value.layout.shape)
-      return Fault(field, "between different values");
-    if (reduces && (from.value.layout.axis >= 0 || !op.has_value())) return Fault(field, "no such reduction");
+      return MultiFault(field, "between different values");
+    if (reduces && (from.value.layout.axis >= 0 || !op.has_value())) return MultiFault(field, "no such reduction");
     auto collective = CollectiveOf(step, to.value.dtype, EndOf(from), EndOf(to));
     if (collective.has_value()) {
       AddCollective(*std::move(collective), number);
@@ -289,10 +211,10 @@ class MultiLoader {
   }
 
   absl::StatusOr<uint32_t> SliceOf(uint32_t value, int share, uint32_t device, const std::string& field) const {
-    if (value >= values_.size()) return Fault(field, "no such value");
+    if (value >= values_.size()) return MultiFault(field, "no such value");
     if (static_cast<size_t>(share) >= values_[value].devices.size() ||
         values_[value].devices[static_cast<size_t>(share)] != device)
-      return Fault(field, "a value on another device");
+      return MultiFault(field, "a value on another device");
     return values_[value].value.slices[static_cast<size_t>(share)];
   }
 
@@ -306,29 +228,62 @@ class MultiLoader {
     return program;
   }
 
-  struct Owned {
-    uint32_t first = 0;
-    std::vector<uint32_t> devices;
-    uint64_t bytes = 0;
-  };
   struct Accessed {
     uint64_t memory, begin, end;
     bool writes;
   };
 
   const v1::MultiProgram& message_;
+  const std::optional<VariableValues> values_of_variables_;
+  LoadedPrograms& programs_;
   MultiProgram& program_;
-  std::vector<Value> values_;
-  absl::flat_hash_map<uint32_t, Owned> parameter_shares_, result_shares_;
-  absl::flat_hash_map<std::pair<uint32_t, hal::Device*>, std::shared_ptr<Program>> programs_;
+  MultiValues values_;
   std::vector<Accessed> accesses_;
   AccessOrder order_;
 };
 
+struct MultiProgram::Family {
+  v1::MultiProgram message;  // but for the code
+  LoadedPrograms programs;
+  absl::Mutex mutex;
+  std::vector<int64_t> values ABSL_GUARDED_BY(mutex);  // of `last`
+  std::shared_ptr<const MultiProgram> last ABSL_GUARDED_BY(mutex);
+};
+
+MultiProgram::MultiProgram() = default;
+MultiProgram::~MultiProgram() = default;
+
 absl::StatusOr<std::shared_ptr<const MultiProgram>> MultiProgram::Load(const v1::MultiProgram& message,
                                                                        absl::Span<hal::Device* const> devices) {
   auto program = std::shared_ptr<MultiProgram>(new MultiProgram());
-  KILN_RETURN_IF_ERROR(MultiLoader(message, devices, *program).Run());
+  LoadedPrograms programs;
+  KILN_RETURN_IF_ERROR(MultiLoader(message, devices, std::nullopt, programs, *program).Run());
+  const auto& values = message.values();
+  if (std::all_of(values.begin(), values.end(), [](const v1::PlacedValue& value) { return value.symbolic().empty(); }))
+    return program;
+  program->family_ = std::make_unique<Family>();
+  program->family_->message = message;
+  for (v1::Executable& executable : *program->family_->message.mutable_executables()) {
+    executable.clear_object();
+    executable.clear_constants();
+  }
+  program->family_->programs = std::move(programs);
+  program->program_bytes_ += program->family_->message.ByteSizeLong();
+  return program;
+}
+
+absl::StatusOr<std::shared_ptr<const MultiProgram>> MultiProgram::At(VariableValues variables) const {
+  KILN_RETURN_IF_ERROR(CheckValues(variables));
+  {
+    absl::MutexLock lock(&family_->mutex);
+    if (family_->last != nullptr && variables == absl::MakeConstSpan(family_->values)) return family_->last;
+  }
+  auto program = std::shared_ptr<MultiProgram>(new MultiProgram());
+  // All is loaded, so the map stays as it is.
+  KILN_RETURN_IF_ERROR(MultiLoader(family_->message, devices_, variables, family_->programs, *program).Run());
+  absl::MutexLock lock(&family_->mutex);
+  family_->values.assign(variables.begin(), variables.end());
+  family_->last = program;
   return program;
 }
 

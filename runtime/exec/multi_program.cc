@@ -7,6 +7,41 @@
 
 namespace kiln::runtime {
 
+std::shared_ptr<const MultiProgram> MultiProgram::Of(std::shared_ptr<Program> program) {
+  std::shared_ptr<MultiProgram> made(new MultiProgram());
+  const Plan& plan = program->plan();
+  hal::Device* const device = &program->device();
+  made->devices_ = {device};
+  made->signature_ = program->signature();
+  made->cost_ = program->cost();
+  made->variables_ = plan.variables;
+  made->conditions_ = plan.conditions;
+  made->taken_ = plan.parameters;
+  made->given_ = plan.results;
+  made->devices_of_taken_.assign(plan.parameters.size(), device);
+  made->devices_of_given_.assign(plan.results.size(), device);
+  const auto add = [&](const auto& type, const PlanShape& shape, v1::PlacedValue::Space space, uint32_t index,
+                       uint32_t alignment) {
+    MultiValue value = {{static_cast<uint32_t>(made->slices_.size())}, type.dtype(), {}, shape, index};
+    value.layout.shape.assign(type.shape().begin(), type.shape().end());
+    made->slices_.push_back({space, 0, index, 0, type.bytes(), alignment});
+    return value;
+  };
+  for (uint32_t i = 0; i < plan.parameters.size(); ++i) {
+    made->parameters_.push_back(add(made->signature_.parameters(static_cast<int>(i)), plan.parameters[i].shape,
+                                    v1::PlacedValue::PARAMETER, i, plan.parameters[i].alignment));
+  }
+  for (uint32_t i = 0; i < plan.results.size(); ++i)
+    made->results_.push_back(
+        add(made->signature_.results(static_cast<int>(i)), plan.results[i].shape, v1::PlacedValue::RESULT, i, 1));
+  made->parameter_shares_ = static_cast<uint32_t>(plan.parameters.size());
+  made->result_shares_ = static_cast<uint32_t>(plan.results.size());
+  made->kernels_ = static_cast<uint32_t>(plan.steps.size());
+  made->program_bytes_ = program->memory_bytes();
+  made->single_ = std::move(program);
+  return made;
+}
+
 uint64_t MultiProgram::memory_bytes() const {
   uint64_t bytes = program_bytes_ + slices_.size() * sizeof(MultiSlice);
   for (const MultiTask& task : tasks_) {
@@ -32,23 +67,24 @@ std::vector<int64_t> MultiProgram::VariablesOf(const MultiTask& task, VariableVa
   return values;
 }
 
-absl::Status MultiProgram::Check(absl::Span<const hal::BufferSlice> shares, VariableValues variables) const {
-  KILN_RETURN_IF_ERROR(CheckVariables(variables_, {}, variables));
-  std::vector<WantedSlice> wanted;
-  for (size_t i = 0; i < parameters_.size(); ++i) {
-    const v1::Signature::Parameter& parameter = signature_.parameters(static_cast<int>(i));
-    for (uint32_t index : parameters_[i].slices) {
-      const MultiSlice& slice = slices_[index];
-      wanted.push_back({parameter.slot(), slice.bytes, slice.alignment, parameter.written(), devices_[slice.device]});
-    }
-  }
-  KILN_RETURN_IF_ERROR(CheckSlices(wanted, shares));
+absl::Status MultiProgram::CheckValues(VariableValues variables) const {
+  KILN_RETURN_IF_ERROR(CheckVariables(variables_, conditions_, variables));
   for (const MultiTask& task : tasks_) {
     if (task.program == nullptr || task.variables.empty()) continue;
     const Plan& plan = task.program->plan();
     KILN_RETURN_IF_ERROR(CheckVariables(plan.variables, plan.conditions, VariablesOf(task, variables)));
   }
   return absl::OkStatus();
+}
+
+absl::Status MultiProgram::Check(absl::Span<const hal::BufferSlice> shares, VariableValues variables) const {
+  KILN_RETURN_IF_ERROR(CheckValues(variables));
+  std::vector<WantedSlice> wanted;
+  for (size_t i = 0; i < taken_.size(); ++i) {
+    const PlanParameter& share = taken_[i];
+    wanted.push_back({share.slot, share.bytes, share.alignment, share.written, devices_of_taken_[i]});
+  }
+  return CheckSlices(wanted, shares);
 }
 
 }  // namespace kiln::runtime

@@ -73,17 +73,40 @@ struct MultiTask {
 struct MultiValue {
   std::vector<uint32_t> slices;  // share by share
   v1::DType dtype = v1::DTYPE_UNSPECIFIED;
-  ValueLayout layout;
+  ValueLayout layout;  // for the greatest sizes
+  PlanShape shape;     // of the whole
+  uint32_t first = 0;  // the number of its first share among those that are taken, or given
+
+  // In a call with these variables.
+  ValueLayout LayoutAt(VariableValues variables) const {
+    return shape.is_symbolic() ? ValueLayout{shape.At(variables), layout.axis, layout.shares} : layout;
+  }
 };
 
-// Immutable. Safe from any thread; its devices outlive it.
+// Immutable but for what At() keeps. Safe from any thread; its devices outlive it.
+//
+// One whose sizes depend on variables is a family: its layouts are those of the greatest
+// values, for which there is room, and it runs as the program At() a call's values, which
+// has the same code and, since boxes and shares differ, tasks of its own.
 class MultiProgram {
  public:
+  ~MultiProgram();
+
   // `devices` are those that the message names, in its order; one may be there twice.
   // INTERNAL_FAULT with the field for a message that is not sound, and the errors of
   // Load().
   static absl::StatusOr<std::shared_ptr<const MultiProgram>> Load(const v1::MultiProgram& message,
                                                                   absl::Span<hal::Device* const> devices);
+  // What is on one device is on a tuple of one.
+  static std::shared_ptr<const MultiProgram> Of(std::shared_ptr<Program> program);
+
+  // The program on one device that it is: it runs as that, and has no tasks. Null on several.
+  const std::shared_ptr<Program>& single() const { return single_; }
+
+  bool is_family() const { return family_ != nullptr; }
+  // Of a family, the program for these values, with numbers for all sizes: the errors of
+  // CheckValues. The last one is kept.
+  absl::StatusOr<std::shared_ptr<const MultiProgram>> At(VariableValues variables) const;
 
   const v1::Signature& signature() const { return signature_; }
   const v1::Cost& cost() const { return cost_; }
@@ -91,6 +114,12 @@ class MultiProgram {
   size_t device_count() const { return devices_.size(); }
   // Each once.
   std::vector<hal::Device*> DistinctDevices() const;
+  // What a run brings, share by share, parameter by parameter; and on which device.
+  const std::vector<PlanParameter>& taken() const { return taken_; }
+  hal::Device& device_of_taken(size_t share) const { return *devices_of_taken_[share]; }
+  // What a run gives, likewise; the alias is a share that is taken.
+  const std::vector<PlanResult>& given() const { return given_; }
+  hal::Device& device_of_given(size_t share) const { return *devices_of_given_[share]; }
   // In the order of the signature.
   const std::vector<MultiValue>& parameters() const { return parameters_; }
   const std::vector<MultiValue>& results() const { return results_; }
@@ -110,8 +139,10 @@ class MultiProgram {
   bool deterministic_order() const { return deterministic_order_; }
   uint64_t memory_bytes() const;
 
-  // Whether a run may have these; `shares` has one slice for each share of each
-  // parameter. As bind.h, sizes.h. Also what the segments ask of the variables.
+  // Whether a run may have these: CheckVariables (sizes.h), also of what the segments ask.
+  absl::Status CheckValues(VariableValues variables) const;
+  // The same, and of the rest bind.h; `shares` has one slice for each share of each
+  // parameter.
   absl::Status Check(absl::Span<const hal::BufferSlice> shares, VariableValues variables) const;
 
   // The variables of a segment's task.
@@ -119,15 +150,24 @@ class MultiProgram {
 
  private:
   friend class MultiLoader;
-  MultiProgram() = default;
+  friend class MultiValues;
+  struct Family;
+  MultiProgram();
 
+  std::shared_ptr<Program> single_;
+  std::unique_ptr<Family> family_;  // null if no size is symbolic
   std::vector<hal::Device*> devices_;
   v1::Signature signature_;
   v1::Cost cost_;
   std::vector<PlanVariable> variables_;
+  std::vector<PlanCondition> conditions_;
   std::vector<MultiSlice> slices_;
   std::vector<MultiTask> tasks_;
   std::vector<MultiValue> parameters_, results_;
+  std::vector<PlanParameter> taken_;
+  std::vector<hal::Device*> devices_of_taken_;
+  std::vector<PlanResult> given_;
+  std::vector<hal::Device*> devices_of_given_;
   std::vector<uint64_t> arena_bytes_;
   uint32_t parameter_shares_ = 0, result_shares_ = 0, kernels_ = 0, collectives_ = 0;
   bool deterministic_order_ = false;

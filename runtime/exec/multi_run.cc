@@ -18,6 +18,11 @@ constexpr uint64_t kCopiedBytesPerNs = 4;
 void MultiRun::Start(std::shared_ptr<const MultiProgram> program, absl::Span<const hal::BufferSlice> shares,
                      const RunOptions& options, Executor executor, collective::Collectives* collectives,
                      MultiRunCallback callback) {
+  if (program->is_family()) {
+    auto sized = program->At(options.variables);
+    if (!sized.ok()) return callback(std::move(sized).status());
+    program = *std::move(sized);
+  }
   if (absl::Status status = program->Check(shares, options.variables); !status.ok()) return callback(std::move(status));
   std::unique_ptr<MultiRun> run(new MultiRun(std::move(program), options, executor, collectives, std::move(callback)));
   if (absl::Status status = run->MakeSlices(shares); !status.ok()) return run->callback_(std::move(status));

@@ -5,6 +5,9 @@
 // and each operand says where in the replay's own memory its pointer points. What is
 // left for a run is to check its few buffers and its integers, to fill one pointer
 // table, and to launch kernel after kernel.
+//
+// A program for several devices is a part of its own: it begins when what stands before
+// it has ended, and what stands behind it when it has.
 #ifndef KILN_RUNTIME_EXEC_SEQUENCE_H_
 #define KILN_RUNTIME_EXEC_SEQUENCE_H_
 
@@ -19,6 +22,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "runtime/exec/estimate.h"
+#include "runtime/exec/multi_program.h"
 #include "runtime/exec/program.h"
 #include "runtime/hal/buffer.h"
 #include "runtime/hal/device.h"
@@ -40,14 +44,16 @@ struct SequenceStep {
     int64_t constant = 0;
   };
 
-  std::shared_ptr<Program> program;           // on the sequence's device
-  absl::InlinedVector<Memory, 8> parameters;  // one for each of the program's
-  absl::InlinedVector<Number, 2> variables;   // likewise
+  std::shared_ptr<Program> program;                     // on the sequence's device
+  absl::InlinedVector<Memory, 8> parameters;            // one for each of the program's; or for each share of each
+  absl::InlinedVector<Number, 2> variables;             // likewise
+  std::shared_ptr<const MultiProgram> multi = nullptr;  // instead of `program`
 };
 
 // What a run must bring.
 struct SequenceBuffer {
-  uint64_t bytes = 0;  // at least; for the greatest values of the variables
+  const hal::Device* device = nullptr;  // null: no step says
+  uint64_t bytes = 0;                   // at least; for the greatest values of the variables
   uint32_t alignment = 1;
   bool written = false;
   // What it must hold before a run, what a run may change, and what it overwrites: no
@@ -55,6 +61,16 @@ struct SequenceBuffer {
   SequenceBytes read, changed, overwritten;
   // Of `bytes`, what does not depend on integers of the run.
   uint64_t fixed_bytes = 0;
+};
+
+// Steps that follow each other on the sequence's device, linked; or one on several.
+struct SequencePart {
+  uint32_t step = 0;  // the first
+  // In the lists of the sequence.
+  uint32_t first_launch = 0, launches = 0;
+  uint32_t first_operand = 0, operands = 0;
+  // For work of the device's queue; null for a program for several devices.
+  std::unique_ptr<hal::LaunchList> list = nullptr;
 };
 
 // Where a pointer of the table comes from: kFixed has the value itself, kBuffer both
@@ -89,7 +105,7 @@ class Sequence {
   //   OUT_OF_BOUNDS            a condition of the program is not met; an offset that
   //                            no memory has
   //   BUFFER_DTYPE_MISMATCH    an offset that is no multiple of the dtype's size
-  //   BUFFER_DEVICE_MISMATCH           a program of another device
+  //   BUFFER_DEVICE_MISMATCH   a program of another device; a buffer that is to be on two
   //   GRAPH_TOO_LARGE          over a limit on steps, their arguments, numbers of buffers
   //                            or integers, launches, operands, or what is to be
   //                            checked again with each replay
@@ -114,8 +130,14 @@ class Sequence {
   absl::Span<const hal::Launch> launches() const { return launches_; }
   // Which step that launch is of.
   uint32_t StepOf(size_t launch) const { return steps_of_[launch]; }
-  // All of them; for work of the device's queue.
-  hal::LaunchList& launch_list() const { return *launch_list_; }
+  // What runs one after the other. At least one.
+  absl::Span<const SequencePart> parts() const { return parts_; }
+  // Whether a run is one entry of the device's queue.
+  bool is_one_entry() const { return parts_.size() == 1 && parts_[0].list != nullptr; }
+  // Where it runs; each once.
+  absl::Span<hal::Device* const> devices() const { return devices_; }
+  // Launched by one run.
+  uint32_t kernels() const { return kernels_; }
   absl::Span<const SequenceOperand> operands() const { return operands_; }
   uint64_t arena_bytes() const { return arena_bytes_; }
   Estimate& estimate() const { return estimate_; }
@@ -123,10 +145,11 @@ class Sequence {
   uint64_t memory_bytes() const;
 
  private:
-  Sequence(hal::Device* device, std::vector<SequenceStep> steps) : device_(device), steps_(std::move(steps)) {}
+  Sequence(hal::Device* device, std::vector<SequenceStep> steps)
+      : device_(device), steps_(std::move(steps)), devices_({device}) {}
 
-  // Adds what one step needs, and its launches.
-  void Need(const SequenceStep& step, uint32_t number);
+  // Adds what one step needs, and its launches. BUFFER_DEVICE_MISMATCH.
+  absl::Status Need(const SequenceStep& step, uint32_t number);
   void Use(const SequenceStep& step, std::vector<SequenceUse>& uses) const;
   void Link(const SequenceStep& step, uint32_t number);
 
@@ -135,14 +158,16 @@ class Sequence {
 
   hal::Device* const device_;
   const std::vector<SequenceStep> steps_;
+  std::vector<hal::Device*> devices_;
   std::vector<SequenceBuffer> buffers_;
   uint32_t integers_ = 0;
   std::vector<uint32_t> numbered_;  // steps with an integer of the run's
   size_t checks_ = 0;               // what there is to look at in these
   std::vector<hal::Launch> launches_;
-  std::vector<uint32_t> steps_of_;                // of the launches
-  std::unique_ptr<hal::LaunchList> launch_list_;  // before their programs go, this does
+  std::vector<uint32_t> steps_of_;   // of the launches
+  std::vector<SequencePart> parts_;  // before their programs go, their lists do
   std::vector<SequenceOperand> operands_;
+  uint32_t kernels_ = 0;
   uint64_t arena_bytes_ = 0;
   mutable Estimate estimate_;
 };

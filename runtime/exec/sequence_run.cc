@@ -3,7 +3,10 @@
 #include <cstring>
 #include <utility>
 
+#include "base/check.h"
 #include "base/error.h"
+#include "runtime/exec/multi_run.h"
+#include "runtime/exec/sequence_step.h"
 
 namespace kiln::runtime {
 namespace {
@@ -19,45 +22,98 @@ SequenceRun::SequenceRun(std::shared_ptr<const Sequence> sequence, absl::Span<co
       integers_(options.variables.begin(), options.variables.end()),
       control_(options.control),
       start_(options.start),
+      collectives_(options.collectives),
       observer_(observer),
       callback_(std::move(callback)) {}
 
 void SequenceRun::Submit(std::shared_ptr<const Sequence> sequence, absl::Span<const hal::BufferSlice> buffers,
                          const RunOptions& options, RuntimeObserver* observer, RunCallback callback) {
-  hal::Queue& queue = sequence->device().queue();
-  const uint64_t estimate_ns = sequence->estimate().ns();
   auto* run = new SequenceRun(std::move(sequence), buffers, options, observer, std::move(callback));
   run->submitted_ = Clock::now();
-  // Nothing of it is touched after Submit: it may have run already.
-  queue.Submit(static_cast<hal::Work*>(run), estimate_ns);
+  // Nothing of it is touched after this: it may have run already.
+  if (run->sequence_->is_one_entry()) return run->BeginPart();
+  // What another queue has yet to write may be read by any part.
+  const absl::Span<hal::Device* const> devices = run->sequence_->devices();
+  KILN_CHECK(run->collectives_ != nullptr);
+  run->collectives_->WhenReady({devices.begin(), devices.end()}, run->control_, [run](const absl::Status& status) {
+    run->started_ = Clock::now();
+    run->status_ = status.ok() ? run->Start() : status;
+    run->GoOn();
+  });
+}
+
+void SequenceRun::GoOn() {
+  if (turns_.fetch_add(1, std::memory_order_acq_rel) != 0) return;
+  do {
+    if (part_ == sequence_->parts().size() || !status_.ok()) return Finish();
+    BeginPart();
+  } while (turns_.fetch_sub(1, std::memory_order_acq_rel) != 1);
+}
+
+void SequenceRun::BeginPart() {
+  if (part().list == nullptr) return RunOnSeveral(part());
+  sequence_->device().queue().Submit(static_cast<hal::Work*>(this), sequence_->estimate().ns());
+}
+
+void SequenceRun::EndPart(const absl::Status& status) {
+  status_ = status;
+  ++part_;
+  sequence_->is_one_entry() ? Finish() : GoOn();
+}
+
+void SequenceRun::RunOnSeveral(const SequencePart& part) {
+  const SequenceStep& step = sequence_->steps()[part.step];
+  const StepValues values = ValuesOf(step, integers_);
+  std::vector<hal::BufferSlice> shares;
+  for (size_t i = 0; i < step.parameters.size(); ++i) {
+    const hal::BufferSlice& buffer = buffers_[step.parameters[i].buffer];
+    shares.push_back(
+        {buffer.buffer, buffer.offset + step.parameters[i].offset, step.multi->taken()[i].shape.BytesAt(values)});
+  }
+  MultiRun::Start(step.multi, shares, {.control = control_, .results = {}, .variables = values}, Executor(observer_),
+                  collectives_, [this](absl::StatusOr<MultiRunResult> run) {
+                    if (!run.ok()) return EndPart(AtStep(run.status(), this->part().step));
+                    device_seconds_ += run->device_seconds;
+                    launches_ += sequence_->steps()[this->part().step].multi->kernels();
+                    EndPart(absl::OkStatus());
+                  });
+}
+
+absl::Status SequenceRun::Start() {
+  KILN_RETURN_IF_ERROR(sequence_->CheckSharing(buffers_, integers_));
+  return start_ == nullptr ? absl::OkStatus() : start_->Begin();
 }
 
 void SequenceRun::Run() {
-  const std::unique_ptr<SequenceRun> self(this);
   const Clock::time_point started = Clock::now();
+  const bool one_entry = sequence_->is_one_entry();
+  if (one_entry) started_ = started;
   uint32_t launches = 0;
   // A run that waited too long in the queue ends here.
   absl::Status status = control_.Check();
-  if (status.ok()) status = sequence_->CheckSharing(buffers_, integers_);
-  if (status.ok() && start_ != nullptr) status = start_->Begin();
+  if (status.ok() && one_entry) status = Start();
   if (status.ok()) MarkChanged();
   if (status.ok()) status = FillPointers();
   if (status.ok()) status = Walk(launches);
   status.Update(sequence_->device().FinishLaunches());
-  const Clock::time_point ended = Clock::now();
+  const double seconds = Seconds(Clock::now() - started);
+  launches_ += launches;
+  device_seconds_ += times_.All(sequence_->device(), seconds);
+  seconds_ += seconds;
+  EndPart(status);
+}
 
-  if (status.ok()) {
-    sequence_->estimate().Record(static_cast<uint64_t>(std::chrono::nanoseconds(ended - started).count()));
-  }
-  const double queue_seconds = Seconds(started - submitted_);
-  const double device_seconds = times_.All(sequence_->device(), Seconds(ended - started));
+void SequenceRun::Finish() {
+  const std::unique_ptr<SequenceRun> self(this);
+  if (status_.ok()) sequence_->estimate().Record(static_cast<uint64_t>(seconds_ * 1e9));
+  const double queue_seconds = Seconds(started_ - submitted_);
   if (observer_ != nullptr) {
-    observer_->OnRun({sequence_->device().name(), queue_seconds, device_seconds, launches, status.code()});
+    observer_->OnRun({sequence_->device().name(), queue_seconds, device_seconds_, launches_, status_.code()});
   }
-  if (status.ok()) {
-    callback_(RunResult{{}, queue_seconds, device_seconds});
+  if (status_.ok()) {
+    callback_(RunResult{{}, queue_seconds, device_seconds_});
   } else {
-    callback_(std::move(status));
+    callback_(std::move(status_));
   }
 }
 
@@ -74,8 +130,8 @@ absl::Status SequenceRun::FillPointers() {
     arena = static_cast<char*>(scratch);
   }
   pointers_.resize(sequence_->operands().size());
-  void** pointer = pointers_.data();
-  for (const SequenceOperand& operand : sequence_->operands()) {
+  void** pointer = pointers_.data() + part().first_operand;
+  for (const SequenceOperand& operand : sequence_->operands().subspan(part().first_operand, part().operands)) {
     switch (operand.space) {
       case SequenceOperand::Space::kFixed: std::memcpy(pointer, &operand.offset, sizeof(uint64_t)); break;
       case SequenceOperand::Space::kBuffer:
@@ -91,20 +147,19 @@ absl::Status SequenceRun::FillPointers() {
 
 absl::Status SequenceRun::Walk(uint32_t& launches) {
   const bool timed = observer_ != nullptr && observer_->WantsLaunches();
-  const absl::Status status =
-      timed ? WalkTimed(launches) : sequence_->launch_list().Run(pointers_.data(), control_, launches);
+  const absl::Status status = timed ? WalkTimed(launches) : part().list->Run(pointers_.data(), control_, launches);
   // That the device is lost is no step's affair.
   if (status.ok() || !sequence_->device().health().ok()) return status;
-  return AtStep(status, sequence_->StepOf(launches));
+  return AtStep(status, sequence_->StepOf(part().first_launch + launches));
 }
 
 absl::Status SequenceRun::WalkTimed(uint32_t& launches) {
-  for (const hal::Launch& launch : sequence_->launches()) {
+  for (const hal::Launch& launch : sequence_->launches().subspan(part().first_launch, part().launches)) {
     if (launches != 0) KILN_RETURN_IF_ERROR(control_.Check());
     const Clock::time_point started = Clock::now();
     KILN_RETURN_IF_ERROR(launch.module->Launch(launch.kernel, pointers_.data() + launch.first_operand, control_));
     KILN_RETURN_IF_ERROR(sequence_->device().FinishLaunches());
-    const Plan& plan = sequence_->steps()[sequence_->StepOf(launches)].program->plan();
+    const Plan& plan = sequence_->steps()[sequence_->StepOf(part().first_launch + launches)].program->plan();
     ++launches;
     const double seconds = times_.One(sequence_->device(), Seconds(Clock::now() - started));
     observer_->OnLaunch({sequence_->device().name(), plan.kernel_names[launch.kernel], seconds});

@@ -54,12 +54,10 @@ std::string Hex(absl::string_view bytes) { return absl::BytesToHexString(bytes);
 }  // namespace
 
 Engine::Engine(const EngineOptions& options, std::vector<std::unique_ptr<runtime::hal::Device>> devices,
-               CompileFn compile, GradientFn gradient, runtime::RuntimeObserver* observer, MultiCompiler multi,
-               TuneFn tune)
+               CompileFn compile, GradientFn gradient, runtime::RuntimeObserver* observer, TuneFn tune)
     : options_(options),
       devices_(std::move(devices)),
       compile_(std::move(compile)),
-      multi_(std::move(multi)),
       gradient_(std::move(gradient)),
       table_(options.handles),
       buffers_(&table_, &meetings_, options.meeting_timeout,
@@ -75,8 +73,10 @@ Engine::Engine(const EngineOptions& options, std::vector<std::unique_ptr<runtime
       fingerprints_(FingerprintsOf(devices_)),
       // The searching thread compiles, too.
       tuning_queue_(std::move(tune), pool_.get(), options.compile_threads - 1),
-      store_(options.program_cache_bytes, compile_, pool_.get(), HasDuplicates(fingerprints_), options.disk.get(),
-             {multi_, [this](absl::string_view name) { return FindDevice(name); }}, &tuning_queue_),
+      store_(
+          options.program_cache_bytes, compile_, pool_.get(),
+          [this](absl::string_view name) { return FindDevice(name); }, HasDuplicates(fingerprints_), options.disk.get(),
+          &tuning_queue_),
       recordings_(options.program_cache_bytes),
       lease_watch_([this] { sessions_.ExpireUntilStopped(); }) {
   KILN_CHECK(!devices_.empty());

@@ -73,8 +73,7 @@ class Engine {
   // At least one device, of distinct names. `observer` may be null and outlives
   // the engine.
   Engine(const EngineOptions& options, std::vector<std::unique_ptr<runtime::hal::Device>> devices, CompileFn compile,
-         GradientFn gradient, runtime::RuntimeObserver* observer = nullptr, MultiCompiler multi = {},
-         TuneFn tune = nullptr);
+         GradientFn gradient, runtime::RuntimeObserver* observer = nullptr, TuneFn tune = nullptr);
   // No request may be under way.
   ~Engine();
 
@@ -155,7 +154,6 @@ class Engine {
   const EngineOptions options_;
   const std::vector<std::unique_ptr<runtime::hal::Device>> devices_;
   const CompileFn compile_;
-  const MultiCompiler multi_;
   const GradientFn gradient_;
   BufferTable table_;
   runtime::collective::Meetings meetings_;

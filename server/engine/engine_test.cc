@@ -168,7 +168,7 @@ TEST_F(EngineTest, DevicesOfOneTargetShareWhatIsCompiled) {
   const auto second = Compile(graph_, {}, "NULL:1");
   ASSERT_TRUE(first.ok() && second.ok()) << second.status();
   EXPECT_NE(first->program, second->program);
-  EXPECT_EQ(second->program->program->device().name(), "NULL:1");
+  EXPECT_EQ(second->program->program->single()->device().name(), "NULL:1");
   EXPECT_EQ(second->program->graph, first->program->graph);
 
   // On the third it is not even loaded, and the hash is enough.
@@ -179,7 +179,7 @@ TEST_F(EngineTest, DevicesOfOneTargetShareWhatIsCompiled) {
   request.results_inline = true;
   const auto run = Execute(std::move(request));
   ASSERT_TRUE(run.ok()) << run.status();
-  EXPECT_EQ(run->program->program->device().name(), "NULL:2");
+  EXPECT_EQ(run->program->program->single()->device().name(), "NULL:2");
   EXPECT_EQ(compiler_.compiles, 1);
 }
 
@@ -252,7 +252,7 @@ TEST_F(EngineTest, ResultsByValueHaveALimitThatIsCheckedBeforeAnythingRuns) {
   EXPECT_EQ(detail.limit(), "inline result bytes");
   EXPECT_EQ(detail.limit_value(), 23u);
   EXPECT_EQ(detail.used(), 24u);
-  EXPECT_EQ(engine_->ListPrograms().front()->program->runs(), 0u);
+  EXPECT_EQ(engine_->ListPrograms().front()->program->single()->runs(), 0u);
   // What a request held is given back a moment after its answer.
   while (MemoryInUse() != 0) std::this_thread::yield();
   // What was sent by value goes back by value, and alone it fits.

@@ -46,8 +46,8 @@ class StageCollector final : public compiler::CompileObserver {
   int order_ = 0;
 };
 
-absl::StatusOr<Explanation> Watch(const CompileFn& compile, const MultiCompiler& multi, const ProgramId& id,
-                                  const v1::Graph& graph, const ExplainRequest& request) {
+absl::StatusOr<Explanation> Watch(const CompileFn& compile, const ProgramId& id, const v1::Graph& graph,
+                                  const ExplainRequest& request) {
   StageCollector collector(request.stages);
   Explanation explanation;
   v1::Target target = id.device->target();
@@ -57,13 +57,14 @@ absl::StatusOr<Explanation> Watch(const CompileFn& compile, const MultiCompiler&
     target.set_arch(request.source);
     if (std::optional<v1::Target> gpu = compiler::GpuTarget(request.source); gpu.has_value()) target = *std::move(gpu);
   }
-  if (multi.Takes(graph)) {
-    KILN_ASSIGN_OR_RETURN(const v1::MultiProgram program, multi.compile(graph, target, request.options, &collector));
-    *explanation.executable.mutable_signature() = program.signature();
-    for (const v1::Executable& executable : program.executables())
-      explanation.executable.mutable_kernels()->MergeFrom(executable.kernels());
+  KILN_ASSIGN_OR_RETURN(CompiledProgram program, compile(graph, target, request.options, &collector));
+  if (auto* one = std::get_if<v1::Executable>(&program)) {
+    explanation.executable = std::move(*one);
   } else {
-    KILN_ASSIGN_OR_RETURN(explanation.executable, compile(graph, target, request.options, &collector));
+    const auto& several = std::get<v1::MultiProgram>(program);
+    *explanation.executable.mutable_signature() = several.signature();
+    for (const v1::Executable& executable : several.executables())
+      explanation.executable.mutable_kernels()->MergeFrom(executable.kernels());
   }
   explanation.graph_hash = id.graph_hash;
   explanation.stages = std::move(collector.stages);
@@ -87,7 +88,7 @@ void Engine::Explain(ExplainRequest request, const Control& control, ExplainCall
       if (stored != nullptr && !kept.ParseFromString(stored->graph)) {
         return explained(MakeError(v1::INTERNAL_FAULT, "a stored graph cannot be read back"));
       }
-      explained(Watch(compile_, multi_, id, stored != nullptr ? kept : *asked.graph, asked));
+      explained(Watch(compile_, id, stored != nullptr ? kept : *asked.graph, asked));
     });
   };
   // As it is kept, if it is: with the schedules that a search has found.

@@ -108,11 +108,8 @@ absl::Status Engine::FindRecorded(const Control& control, const std::shared_ptr<
   for (size_t i = 0; i < count; ++i) {
     store_.GetOrLoad(ids[i], options[i], control,
                      [finding, then, i](absl::StatusOr<ProgramStore::Program> program, runtime::CacheOutcome) {
-                       absl::Status status = program.status();
-                       if (status.ok()) finding->found.programs[i] = (*program)->program;
-                       if (status.ok() && (*program)->program == nullptr)
-                         status = MakeError(v1::NOT_IMPLEMENTED, "a program for several devices in a recording");
-                       if (finding->Arrived(i, status)) then();
+                       if (program.ok()) finding->found.programs[i] = *program;
+                       if (finding->Arrived(i, program.status())) then();
                      });
   }
   if (finding->Arrived(count, absl::OkStatus())) then();
@@ -162,8 +159,11 @@ void Engine::Replay(const ReplayRequest& request, const Control& control, Replay
   if (!request.settled_by_caller) replaying->touched = TouchedBy(request);
   if (absl::Status healthy = replaying->touched.Check(); !healthy.ok()) return done(std::move(healthy));
   timing.h2d = absl::ToDoubleMicroseconds(absl::Now() - found);
-  const runtime::RunOptions options = {
-      .control = control, .results = {}, .variables = request.integers, .start = replaying.get()};
+  const runtime::RunOptions options = {.control = control,
+                                       .results = {},
+                                       .variables = request.integers,
+                                       .start = replaying.get(),
+                                       .collectives = &collectives_};
   executor_.Run((*recording)->sequence, slices, options,
                 [timing, replaying = std::move(replaying),
                  done = std::move(done)](absl::StatusOr<runtime::RunResult> run) mutable {

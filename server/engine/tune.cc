@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/graph/devices.h"
 #include "server/engine/engine.h"
 
 namespace kiln::server {
@@ -29,13 +30,13 @@ void Engine::Tune(TuneRequest request, const Control& control, TuneCallback done
   plain.beam = plain.beam_budget_ms = 0;
   const auto id = Identify(request.graph, request.graph_hash, request.device, plain);
   if (!id.ok()) return done(id.status());
-  if (request.graph != nullptr && multi_.Takes(*request.graph))
+  if (request.graph != nullptr && NamesSeveralDevices(*request.graph))
     return done(MakeError(v1::UNSUPPORTED_SHARD, "schedules are searched for programs on one device alone"));
 
   auto tuning = std::make_shared<Tuning>(Tuning{std::move(request), control, std::move(done), *id, {}});
   const auto search = [this, tuning, plain](absl::StatusOr<ProgramStore::Program> found, runtime::CacheOutcome) {
     if (!found.ok()) return tuning->done(std::move(found).status());
-    if ((*found)->multi != nullptr)
+    if ((*found)->program->single() == nullptr)
       return tuning->done(MakeError(v1::UNSUPPORTED_SHARD, "schedules are searched for programs on one device alone"));
     if (!tuning->graph.ParseFromString((*found)->graph))
       return tuning->done(MakeError(v1::INTERNAL_FAULT, "a stored graph cannot be read back"));

@@ -103,7 +103,7 @@ void FillRecording(const Recording& recording, v1::RecordSequenceResponse& respo
     message->set_written(buffer.written);
   }
   response.set_integers(sequence.integers());
-  response.set_launches(static_cast<uint32_t>(sequence.launches().size()));
+  response.set_launches(sequence.kernels());
 }
 
 void FillDescription(uint64_t handle, const BufferRecord& record, v1::BufferDescription& description) {
@@ -156,7 +156,7 @@ void FillCompiled(const CompileResult& result, v1::CompileResponse& response) {
   response.set_from_cache(result.from_cache);
   response.set_compile_us(program.compile_us);
   response.set_kernels(program.kernels);
-  if (program.multi != nullptr) FillLayouts(*program.multi, response);
+  if (program.program->single() == nullptr) FillLayouts(*program.program, response);
 }
 
 void FillTiming(const ExecuteTiming& timing, const CallTimes& times, v1::Timing& message) {

@@ -137,6 +137,9 @@ void CommandStream::Replay(Command& command) {
   request.caller = session_;
   request.settled_by_caller = true;
   command.touched = engine_.TouchedBy(request);
+  // With programs for several devices it is many entries of their queues, made as it goes.
+  const Recordings::Handle recording = engine_.FindRecording(request.recording);
+  if (recording != nullptr && !recording->sequence->is_one_entry()) Wait(command, Stall::kProgram);
   engine_.Replay(request, control_, [&command](absl::StatusOr<ExecuteTiming> timing) {
     if (timing.ok() && command.request.replay().want_timing()) {
       v1::ReplaySequenceResponse& answer = *command.AddAnswer().message.mutable_replayed();

@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "base/error.h"
-#include "runtime/exec/program.h"
+#include "runtime/exec/multi_program.h"
 #include "server/engine/executions/arguments.h"
 #include "server/messages/convert.h"
 #include "server/stream/command_stream.h"
@@ -51,7 +51,8 @@ void CommandStream::Execute(Command& command) {
   request->settled_by_caller = true;
   request->results_named = !request->results_inline;
   request->result_names = {asked.result_handle().data(), static_cast<size_t>(asked.result_handle_size())};
-  request->started = [&command](const runtime::Program& program, const BoundArguments& bound, uint64_t inline_bytes) {
+  request->started = [&command](const runtime::MultiProgram& program, const BoundArguments& bound,
+                                uint64_t inline_bytes) {
     command.stream->OnStarted(command, program, bound, inline_bytes);
   };
   request->submitted = [self = shared_from_this(), id = command.request.command_id()] { self->Submitted(id); };
@@ -61,7 +62,7 @@ void CommandStream::Execute(Command& command) {
   });
 }
 
-void CommandStream::OnStarted(Command& command, const runtime::Program& program, const BoundArguments& bound,
+void CommandStream::OnStarted(Command& command, const runtime::MultiProgram& program, const BoundArguments& bound,
                               uint64_t inline_bytes) {
   command.touched.ForgetReads();  // of these, some are overwritten
   AddTouched(program, bound, command.touched);
@@ -80,11 +81,11 @@ void CommandStream::NoteTouched(Command& command) {
   command.touched.ForgetReads();
   for (int i = 0; i < program->signature().parameters_size(); ++i) {
     const v1::Signature::Parameter& parameter = program->signature().parameters(i);
-    const uint64_t bytes = program->multi == nullptr ? parameter.bytes() : program->multi->share_bytes(i);
+    const uint64_t bytes = program->program->share_bytes(static_cast<size_t>(i));
     for (const Argument& argument : request->arguments) {
       if (argument.slot != parameter.slot()) continue;
       ForBuffers(argument, [&](const BufferAddress& at) {
-        if (parameter.overwritten()) return Overwrites(command, at, bytes);
+        if (parameter.overwritten() && parameter.symbolic().empty()) return Overwrites(command, at, bytes);
         parameter.written() ? Writes(command, at, bytes) : Reads(command, at, bytes);
       });
     }

@@ -30,7 +30,7 @@ class CancelTest : public ServerTest {
   void ExpectStopped() {
     EXPECT_TRUE(MemoryReturnsTo(*stubs_, in_use_));
     EXPECT_TRUE(server_->Drain(absl::Minutes(1)));
-    EXPECT_EQ(TheProgram()->program->runs(), 0u);
+    EXPECT_EQ(TheProgram()->program->single()->runs(), 0u);
   }
 
   v1::ExecuteRequest request_;

@@ -1,22 +1,12 @@
 // Graphs on tuples of devices through a whole server with CPU:0 to CPU:3: shards by
 // handle and by value, and every way to get them wrong.
-#include <spdlog/sinks/null_sink.h>
-#include <spdlog/spdlog.h>
-
-#include <memory>
 #include <string>
 #include <thread>
-#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/notification.h"
-#include "compiler/compile.h"
-#include "compiler/compile_multi.h"
-#include "compiler/gradient/gradient.h"
-#include "kiln/v1/collective_service.grpc.pb.h"
-#include "runtime/drivers/cpu/device.h"
-#include "server/engine/engine.h"
+#include "tests/e2e/multi_device_server.h"
 #include "tests/e2e/submit/submit_client.h"
 
 namespace kiln::e2e {
@@ -36,79 +26,8 @@ constexpr char kStep[] = R"(
   8 TUPLE [6, 7, 4]
 )";
 
-class MultiDeviceServer : public ServerTest {
+class MultiDeviceTest : public MultiDeviceServer {
  protected:
-  void SetUp() override { Begin(absl::Seconds(60)); }
-
-  void Begin(absl::Duration timeout) {
-    server_ = nullptr;
-    devices_.clear();
-    auto pool = std::make_shared<runtime::cpu::WorkerPool>(runtime::cpu::WorkerPool::Options{.threads = 1});
-    std::vector<std::unique_ptr<runtime::hal::Device>> devices;
-    for (int i = 0; i < 4; ++i) {
-      runtime::cpu::DeviceOptions options;
-      options.name = absl::StrCat("CPU:", i);
-      options.pool = pool;
-      options.memory_limit_bytes = 256 << 20;
-      auto device = runtime::cpu::CreateDevice(std::move(options));
-      ASSERT_TRUE(device.ok()) << device.status();
-      devices_.push_back(device->get());
-      devices.push_back(*std::move(device));
-    }
-    server::EngineOptions engine_options;
-    engine_options.meeting_timeout = timeout;
-    auto engine = std::make_unique<server::Engine>(
-        engine_options, std::move(devices), compiler::Compile, compiler::Gradient, nullptr,
-        server::MultiCompiler{compiler::IsMultiDevice, compiler::CompileMulti});
-    v1::ServerConfig config = server::DefaultConfig();
-    config.set_listen("127.0.0.1:0");
-    auto log = std::make_shared<spdlog::logger>("test", std::make_shared<spdlog::sinks::null_sink_mt>());
-    auto rpc_server = server::RpcServer::Start(config, std::move(engine), std::move(log));
-    ASSERT_TRUE(rpc_server.ok()) << rpc_server.status();
-    server_ = *std::move(rpc_server);
-    stubs_ = std::make_unique<Stubs>(address());
-  }
-
-  uint64_t FloatsOn(const std::string& device, const std::vector<float>& values) {
-    v1::AllocateRequest request;
-    request.set_device(device);
-    request.mutable_type()->set_dtype(v1::FLOAT32);
-    request.mutable_type()->add_shape(2);
-    request.mutable_type()->add_shape(static_cast<int64_t>(values.size()) / 2);
-    const auto buffer = Allocate(*stubs_, request);
-    EXPECT_TRUE(buffer.ok()) << buffer.status();
-    EXPECT_TRUE(Upload(*stubs_, buffer->handle(), BytesOf(values)).ok());
-    return buffer->handle();
-  }
-
-  // Keeps a device busy until `release`.
-  void Block(int device, absl::Notification& release) {
-    devices_[static_cast<size_t>(device)]->queue().Submit([&release] { release.WaitForNotification(); }, ~uint64_t{0});
-  }
-
-  absl::Status AllReduce(const std::vector<uint64_t>& buffers) {
-    v1::CollectiveRequest request;
-    for (uint64_t handle : buffers) {
-      request.add_input()->set_handle(handle);
-      request.add_output()->set_handle(handle);
-    }
-    request.set_dtype(v1::FLOAT32);
-    request.set_count(4);
-    request.set_op(v1::ADD);
-    v1::CollectiveResponse response;
-    grpc::ClientContext context;
-    return server::FromGrpc(
-        v1::CollectiveService::NewStub(grpc::CreateChannel(address(), grpc::InsecureChannelCredentials()))
-            ->AllReduce(&context, request, &response));
-  }
-
-  static void ExpectMissing(const absl::Status& status, absl::string_view device) {
-    const auto detail = DetailOf(status).value_or(v1::ErrorDetail());
-    EXPECT_EQ(detail.code(), v1::PARTICIPANT_MISSING) << status;
-    EXPECT_EQ(detail.field(), device) << status;
-    EXPECT_NE(status.message().find(device), absl::string_view::npos) << status;
-  }
-
   static v1::ExecuteRequest Step(const std::vector<uint64_t>& shards) {
     v1::ExecuteRequest request;
     *request.mutable_graph() = GraphOf(kStep);
@@ -116,20 +35,9 @@ class MultiDeviceServer : public ServerTest {
     for (uint64_t handle : shards) refs.add_buffer()->set_handle(handle);
     return request;
   }
-
-  void ExpectError(const v1::ExecuteRequest& request, v1::ErrorCode code, absl::string_view text) {
-    const auto response = Execute(*stubs_, request);
-    ASSERT_FALSE(response.ok()) << text;
-    const auto detail = DetailOf(response.status());
-    ASSERT_TRUE(detail.has_value()) << response.status();
-    EXPECT_EQ(detail->code(), code) << response.status();
-    EXPECT_NE(response.status().message().find(text), absl::string_view::npos) << response.status();
-  }
-
-  std::vector<runtime::hal::Device*> devices_;
 };
 
-TEST_F(MultiDeviceServer, AStuckDeviceFailsTheRestInTimeAndIsNamed) {
+TEST_F(MultiDeviceTest, AStuckDeviceFailsTheRestInTimeAndIsNamed) {
   Begin(absl::Milliseconds(50));
   const uint64_t a = FloatsOn("CPU:0", {1, 2, 3, 4}), b = FloatsOn("CPU:1", {5, 6, 7, 8});
   const uint64_t poisoned[] = {FloatsOn("CPU:0", {0, 0, 0, 0}), FloatsOn("CPU:1", {0, 0, 0, 0})};
@@ -155,7 +63,7 @@ TEST_F(MultiDeviceServer, AStuckDeviceFailsTheRestInTimeAndIsNamed) {
   EXPECT_EQ(FloatsOf(*Download(*stubs_, a)), (std::vector<float>{6, 8, 10, 12}));
 }
 
-TEST_F(MultiDeviceServer, ACallThatWaitsForAStuckDeviceDelaysNoOther) {
+TEST_F(MultiDeviceTest, ACallThatWaitsForAStuckDeviceDelaysNoOther) {
   const uint64_t a = FloatsOn("CPU:0", {1, 2, 3, 4}), b = FloatsOn("CPU:1", {5, 6, 7, 8});
   const uint64_t c = FloatsOn("CPU:0", {0, 0, 0, 0}), d = FloatsOn("CPU:1", {9, 9, 9, 9});
   absl::Notification release;
@@ -177,7 +85,7 @@ TEST_F(MultiDeviceServer, ACallThatWaitsForAStuckDeviceDelaysNoOther) {
   EXPECT_EQ(FloatsOf(*Download(*stubs_, c)), (std::vector<float>{9, 9, 9, 9}));
 }
 
-TEST_F(MultiDeviceServer, InAStreamAProgramStandsInOrderAndSharesHaveNames) {
+TEST_F(MultiDeviceTest, InAStreamAProgramStandsInOrderAndSharesHaveNames) {
   const uint64_t a = FloatsOn("CPU:0", {1, 2, 3, 4}), b = FloatsOn("CPU:1", {5, 6, 7, 8});
   SubmitClient client(*stubs_);
   client.Write(a, BytesOf(std::vector<float>{10, 20, 30, 40}));
@@ -202,7 +110,7 @@ TEST_F(MultiDeviceServer, InAStreamAProgramStandsInOrderAndSharesHaveNames) {
   EXPECT_TRUE(client.Finish().ok());
 }
 
-TEST_F(MultiDeviceServer, InAStreamAFailurePoisonsEveryShare) {
+TEST_F(MultiDeviceTest, InAStreamAFailurePoisonsEveryShare) {
   const uint64_t a = FloatsOn("CPU:0", {1, 2, 3, 4}), b = FloatsOn("CPU:1", {5, 6, 7, 8});
   ASSERT_TRUE(Execute(*stubs_, Step({a, b})).ok());
   {
@@ -225,18 +133,7 @@ TEST_F(MultiDeviceServer, InAStreamAFailurePoisonsEveryShare) {
   EXPECT_EQ(client.FailureCode(), v1::BAD_ARGUMENT);
 }
 
-TEST_F(MultiDeviceServer, RecordingsAreOfProgramsForOneDevice) {
-  v1::CompileRequest compile;
-  *compile.mutable_graph() = GraphOf(kStep);
-  v1::RecordSequenceRequest request;
-  request.add_programs()->set_graph_hash(Compile(*stubs_, compile)->graph_hash());
-  request.add_steps();
-  v1::RecordSequenceResponse response;
-  const absl::Status status = Call(*stubs_->kernel, &v1::KernelService::Stub::RecordSequence, request, response);
-  EXPECT_EQ(DetailOf(status).value_or(v1::ErrorDetail()).code(), v1::NOT_IMPLEMENTED) << status;
-}
-
-TEST_F(MultiDeviceServer, TheReplyNamesTheCollectives) {
+TEST_F(MultiDeviceTest, TheReplyNamesTheCollectives) {
   v1::ExecuteRequest request = Step({FloatsOn("CPU:0", {1, 2, 3, 4}), FloatsOn("CPU:1", {5, 6, 7, 8})});
   auto response = Execute(*stubs_, request);
   ASSERT_TRUE(response.ok()) << response.status();
@@ -252,7 +149,7 @@ TEST_F(MultiDeviceServer, TheReplyNamesTheCollectives) {
   EXPECT_GT(ran.bus_bandwidth_gb_s(), 0);
 }
 
-TEST_F(MultiDeviceServer, ShardsStayOnTheirDevices) {
+TEST_F(MultiDeviceTest, ShardsStayOnTheirDevices) {
   const uint64_t a = FloatsOn("CPU:0", {1, 2, 3, 4}), b = FloatsOn("CPU:1", {5, 6, 7, 8});
   const auto response = Execute(*stubs_, Step({a, b}));
   ASSERT_TRUE(response.ok()) << response.status();
@@ -282,7 +179,7 @@ TEST_F(MultiDeviceServer, ShardsStayOnTheirDevices) {
   EXPECT_EQ(FloatsOf(*Download(*stubs_, twice.buffer(1).handle())), (std::vector<float>{10, 12, 14, 16}));
 }
 
-TEST_F(MultiDeviceServer, WholeTensorsGoInAndComeOutByValue) {
+TEST_F(MultiDeviceTest, WholeTensorsGoInAndComeOutByValue) {
   v1::ExecuteRequest request = Step({});
   request.clear_arguments();
   AddFloats(request, 0, {1, 2, 3, 4, 5, 6, 7, 8});
@@ -302,7 +199,7 @@ TEST_F(MultiDeviceServer, WholeTensorsGoInAndComeOutByValue) {
   }
 }
 
-TEST_F(MultiDeviceServer, CompileSaysWhereEverythingIs) {
+TEST_F(MultiDeviceTest, CompileSaysWhereEverythingIs) {
   const auto compiled = Compile(*stubs_, GraphOf(kStep));
   ASSERT_TRUE(compiled.ok()) << compiled.status();
   ASSERT_EQ(compiled->parameter_layouts_size(), 1);
@@ -315,7 +212,7 @@ TEST_F(MultiDeviceServer, CompileSaysWhereEverythingIs) {
   EXPECT_EQ(Compile(*stubs_, GraphOf(kAddOne))->parameter_layouts_size(), 0);
 }
 
-TEST_F(MultiDeviceServer, WrongShardsAreNamed) {
+TEST_F(MultiDeviceTest, WrongShardsAreNamed) {
   const uint64_t a = FloatsOn("CPU:0", {1, 2, 3, 4}), b = FloatsOn("CPU:1", {5, 6, 7, 8});
   const uint64_t large = FloatsOn("CPU:1", {1, 2, 3, 4, 5, 6});
   ExpectError(Step({a}), v1::BAD_ARGUMENT, "1 buffers; the parameter is on 2 devices");
@@ -339,7 +236,7 @@ TEST_F(MultiDeviceServer, WrongShardsAreNamed) {
   EXPECT_EQ(FloatsOf(*Download(*stubs_, a)), (std::vector<float>{1, 2, 3, 4}));
 }
 
-TEST_F(MultiDeviceServer, UnknownDevicesAndSplitsAreRefused) {
+TEST_F(MultiDeviceTest, UnknownDevicesAndSplitsAreRefused) {
   v1::ExecuteRequest request;
   *request.mutable_graph() = GraphOf(R"(
     0 CONST [] weakint 4
@@ -363,7 +260,7 @@ TEST_F(MultiDeviceServer, UnknownDevicesAndSplitsAreRefused) {
 }
 
 // What is made on the way goes back.
-TEST_F(MultiDeviceServer, NothingLeaks) {
+TEST_F(MultiDeviceTest, NothingLeaks) {
   const uint64_t a = FloatsOn("CPU:0", {1, 2, 3, 4}), b = FloatsOn("CPU:1", {5, 6, 7, 8});
   v1::ExecuteRequest request = Step({a, b});
   request.set_result_mode(v1::RESULT_INLINE);

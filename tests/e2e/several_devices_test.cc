@@ -2,6 +2,7 @@
 // code, copies between them, and what programs on several refuse.
 #include <gtest/gtest.h>
 
+#include <numeric>
 #include <string>
 #include <vector>
 
@@ -96,35 +97,63 @@ TEST_F(SeveralDevicesTest, CopiesBetweenDevices) {
   EXPECT_TRUE(Copy(from, 0, to, 0, 0).ok());
 }
 
-// Not yet in a program for several devices: on all of them, or on one. The node is named.
-TEST_F(SeveralDevicesTest, SizesOfVariablesAreRefused) {
-  const auto expect = [&](absl::string_view graph, uint32_t node, absl::string_view text) {
-    const auto compiled = Compile(*stubs_, GraphOf(std::string(graph)));
-    ASSERT_FALSE(compiled.ok()) << text;
-    const auto detail = DetailOf(compiled.status()).value_or(v1::ErrorDetail());
-    EXPECT_EQ(detail.code(), v1::UNSUPPORTED_SHARD) << compiled.status();
-    EXPECT_EQ(detail.node(), node) << compiled.status();
-    EXPECT_EQ(detail.op(), "PARAM") << compiled.status();
-    EXPECT_NE(compiled.status().message().find(text), absl::string_view::npos) << compiled.status();
-  };
-  expect(R"(
+// A size of variables that is split divides for all of their values; the node is named.
+TEST_F(SeveralDevicesTest, ASplitSizeOfVariablesDividesAlways) {
+  const auto compiled = Compile(*stubs_, GraphOf(R"(
     0 STACK []
     1 PARAM [0] slot=1 dtype=int32 space=ALU name="n" min=2 max=8
     2 STACK [1]
     3 PARAM [2] slot=0 dtype=float32 device=("CPU:0", "CPU:1")
     4 TUPLE [3]
-  )",
-         3, "PARAM of shape (n,) on 2 devices: sizes on several devices are numbers");
-  expect(R"(
+  )"));
+  ASSERT_FALSE(compiled.ok());
+  const auto detail = DetailOf(compiled.status()).value_or(v1::ErrorDetail());
+  EXPECT_EQ(detail.code(), v1::UNSUPPORTED_SHARD) << compiled.status();
+  EXPECT_EQ(detail.node(), 3u) << compiled.status();
+  EXPECT_EQ(detail.op(), "PARAM") << compiled.status();
+  EXPECT_NE(compiled.status().message().find("let it be 2 times a variable"), absl::string_view::npos);
+}
+
+// x, float32 (n), on CPU:0, doubled, beside y, (4), split; and z, (n*2), split.
+TEST_F(SeveralDevicesTest, SizesOfVariables) {
+  v1::ExecuteRequest request;
+  *request.mutable_graph() = GraphOf(R"(
     0 STACK []
     1 PARAM [0] slot=1 dtype=int32 space=ALU name="n" min=2 max=8
     2 STACK [1]
     3 PARAM [2] slot=0 dtype=float32 device=("CPU:0")
     4 CONST [] weakint 4
     5 PARAM [4] slot=2 dtype=float32 device=("CPU:0", "CPU:1")
-    6 TUPLE [3, 5]
-  )",
-         3, "PARAM of shape (n,): in a program for several devices all sizes are numbers");
+    6 ADD [3, 3]
+    7 CONST [] weakint 2
+    8 MUL [1, 7]
+    9 STACK [8]
+    10 PARAM [9] slot=3 dtype=float32 device=("CPU:0", "CPU:1")
+    11 REDUCE [10] ADD axes=(0)
+    12 MUL [10, 11]
+    13 TUPLE [6, 5, 12]
+  )");
+  for (const int64_t n : {3, 2, 8}) {
+    std::vector<float> x, z, twice, scaled;
+    for (int64_t i = 0; i < n; ++i) x.push_back(static_cast<float>(i)), twice.push_back(2 * x.back());
+    for (int64_t i = 0; i < 2 * n; ++i) z.push_back(static_cast<float>(i % 5));
+    const float sum = std::accumulate(z.begin(), z.end(), 0.0f);
+    for (const float value : z) scaled.push_back(value * sum);
+    request.clear_arguments();
+    AddFloats(request, 0, x);
+    AddFloats(request, 2, {1, 2, 3, 4});
+    AddFloats(request, 3, z);
+    v1::Argument& variable = *request.add_arguments();
+    variable.set_slot(1);
+    variable.set_integer(n);
+    request.set_result_mode(v1::RESULT_INLINE);
+    const auto response = Execute(*stubs_, request);
+    ASSERT_TRUE(response.ok()) << response.status();
+    EXPECT_EQ(FloatsOf(response->results(0).tensor().data()), twice);
+    EXPECT_EQ(FloatsOf(response->results(1).tensor().data()), (std::vector<float>{1, 2, 3, 4}));
+    EXPECT_EQ(FloatsOf(response->results(2).tensor().data()), scaled);
+    EXPECT_EQ(response->results(2).tensor().shape(0), 2 * n);
+  }
 }
 
 }  // namespace

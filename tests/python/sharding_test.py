@@ -52,6 +52,70 @@ class OnFourDevices(unittest.TestCase):
         y.free()
         self.assertTrue(y.shards[0].freed)
 
+    def test_recordings(self):
+        graph = kiln.Graph()
+        n = graph.variable("n", 1, 4)
+        x = graph.param("x", (n * 4, 2), devices=DEVICES)
+        total = graph.param("total", (4, 2), devices=DEVICES)
+        graph.update(x, x * 2.0)
+        graph.update(total, total + kiln.sum(x, 0, keepdims=True))
+        step = self.client.compile(graph)
+        rows, sums = [kiln.Memory(i) for i in range(4)], [kiln.Memory(4 + i) for i in range(4)]
+        recording = self.client.record([
+            (step, {"x": rows, "total": sums, "n": kiln.Integer(0)}),
+            (step, {"x": rows, "total": sums, "n": 2}),
+        ])
+        self.assertEqual(len(recording.buffers), 8)
+        for count in (3, 2, 4):
+            a = floats(16, 2)
+            x, total = self.client.shards(a, DEVICES), self.client.shards(np.zeros((4, 2), np.float32), DEVICES)
+            for _ in range(2):
+                recording(*x.shards, *total.shards, count)
+            expected, summed = a.reshape(4, 4, 2).copy(), np.zeros(2, np.float32)
+            for rows_each in (count, 2, count, 2):
+                summed += expected[:, :rows_each].sum((0, 1))
+                expected[:, :rows_each] *= 2
+            np.testing.assert_allclose(x.numpy(), expected.reshape(16, 2), rtol=1e-6)
+            np.testing.assert_allclose(total.numpy(), [summed] * 4, rtol=1e-4, atol=1e-5)
+
+    def test_gradients(self):
+        found = []
+        for devices in ((), DEVICES):
+            graph = kiln.Graph()
+            x = graph.param("x", (8, 6), devices=devices)
+            w = graph.param("w", (6, 3), devices=devices, axis=None if devices else 0)
+            y = kiln.maximum(x @ w, 0.0)
+            graph.output(kiln.sum(y * y))
+            gradient = self.client.gradient(graph, [0, 1], include_results=True)
+            found.append(self.client.compile(gradient.graph))
+        a, b = floats(8, 6), floats(6, 3)
+        loss, dx, dw = found[0](a, b)
+        split = found[1](self.client.shards(a, DEVICES), self.client.shards(b, DEVICES, axis=None), out="buffers")
+        self.assertEqual((split[1].axis, split[1].shape, split[2].axis), (0, (8, 6), 0))
+        np.testing.assert_allclose(split[0].numpy(), loss, rtol=1e-5)
+        np.testing.assert_allclose(split[1].numpy(), dx, rtol=1e-4, atol=1e-5)
+        np.testing.assert_allclose(split[2].numpy(), [dw / 4] * 4, rtol=1e-4, atol=1e-5)
+
+    def test_symbolic_sizes(self):
+        graph = kiln.Graph()
+        n = graph.variable("n", 1, 5)
+        x = graph.param("x", (n * 4, 2), devices=DEVICES)
+        y = graph.param("y", (8, n), devices=DEVICES)
+        graph.output(x * 2.0, kiln.sum(x, 0), kiln.sum(y, 0))
+        program = self.client.compile(graph)
+        for count in (3, 1, 5):
+            a, b = floats(4 * count, 2), floats(8, count)
+            for given in ((a, b), (self.client.shards(a, DEVICES), self.client.shards(b, DEVICES))):
+                twice, rows, columns = program(*given, n=count)
+                np.testing.assert_allclose(twice, 2 * a, rtol=1e-6)
+                np.testing.assert_allclose(rows, a.sum(0), rtol=1e-4, atol=1e-5)
+                np.testing.assert_allclose(columns, b.sum(0), rtol=1e-4, atol=1e-5)
+            twice = program(a, b, n=count, out="buffers")[0]
+            self.assertEqual([shard.shape for shard in twice.shards], [(count, 2)] * 4)
+        with self.assertRaises(kiln.KilnError) as caught:
+            program(floats(24, 2), floats(8, 6), n=6)
+        self.assertEqual(caught.exception.code, "BAD_ARGUMENT")
+
     def test_updates_stay_where_they_are(self):
         graph = kiln.Graph()
         x = graph.param("x", (4,), devices=DEVICES)

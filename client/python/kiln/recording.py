@@ -7,7 +7,8 @@
     recording(x, y)                                   # what Memory(0) and Memory(1) are now
 
 A recorded program stores to its parameters (Graph.update); results that would be new
-memory have no place here. The server keeps recordings as it keeps programs; what it
+memory have no place here. A parameter on several devices is a memory on each of them:
+[kiln.Memory(0), kiln.Memory(1)]. The server keeps recordings as it keeps programs; what it
 has forgotten is recorded again, unasked. RecordingLike is what kiln.aio shares.
 """
 
@@ -43,8 +44,10 @@ class Integer(NamedTuple):
     number: int
 
 
+# What a parameter is: memory or, on several devices, one for each of them, in their order.
+Place = Union[Memory, Sequence[Memory]]
 # What a step gives a program: by slot or by name; or, for parameters alone, in ascending order of slot.
-Arguments = Union[Mapping[Union[int, str], Union[Memory, Integer, int]], Sequence[Memory]]
+Arguments = Union[Mapping[Union[int, str], Union[Place, Integer, int]], Sequence[Place]]
 Steps = Sequence[Tuple[ProgramLike, Arguments]]
 
 
@@ -69,6 +72,9 @@ def request_of(device: str, steps: Steps) -> Tuple[pb.RecordSequenceRequest, Lis
             argument = step.arguments.add(slot=slot)
             if isinstance(value, Memory):
                 argument.memory.buffer, argument.memory.offset = value
+            elif isinstance(value, (list, tuple)) and not isinstance(value, Integer):
+                for share in value:
+                    argument.shards.memory.add(buffer=share.buffer, offset=share.offset)
             elif isinstance(value, Integer):
                 argument.integer = value.number
             else:

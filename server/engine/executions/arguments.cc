@@ -13,17 +13,23 @@
 namespace kiln::server {
 namespace {
 
+using runtime::MultiProgram;
+using runtime::MultiValue;
 using runtime::hal::BufferSlice;
-using Parameter = v1::Signature::Parameter;
 
-using Wanted = WantedTensor;
+// A parameter, with its shape in this call; or one device's share of one.
+struct Wanted {
+  uint32_t slot = 0;
+  v1::DType dtype = v1::DTYPE_UNSPECIFIED;
+  std::vector<int64_t> shape;
+  uint64_t bytes = 0;
+};
 
 std::string TypeName(const Wanted& wanted) { return TensorTypeName(wanted.dtype, wanted.shape); }
 
-}  // namespace
-
+// The buffer's record, and the bytes of it that are wanted.
 absl::Status BindBuffer(const Wanted& parameter, const BufferAddress& address, const BufferTable& buffers,
-                        const Session* caller, BoundParameter& bound, BufferSlice& slice) {
+                        const Session* caller, BoundArguments& bound) {
   auto record = buffers.Find(address.handle, caller);
   if (!record.ok()) {
     return WithDetail(Annotate(record.status(), absl::StrCat("argument for slot ", parameter.slot)),
@@ -56,8 +62,8 @@ absl::Status BindBuffer(const Wanted& parameter, const BufferAddress& address, c
                                       TensorTypeName(buffer.dtype, buffer.shape), "; a view of it may say otherwise"),
                          address.handle);
   }
-  slice = BufferSlice{buffer.slice.buffer, buffer.slice.offset + address.offset, parameter.bytes};
-  bound.record = *std::move(record);
+  bound.slices.push_back({buffer.slice.buffer, buffer.slice.offset + address.offset, parameter.bytes});
+  bound.records.push_back(*std::move(record));
   return absl::OkStatus();
 }
 
@@ -80,52 +86,50 @@ absl::Status CheckTensor(const Wanted& parameter, const TensorView& tensor) {
   return absl::OkStatus();
 }
 
-namespace {
-
-absl::Status BindTensor(const runtime::Program& program, const Wanted& parameter, const TensorView& tensor,
-                        BufferSlice& slice) {
-  KILN_RETURN_IF_ERROR(CheckTensor(parameter, tensor));
-  KILN_ASSIGN_OR_RETURN(auto buffer,
-                        program.device().allocator().Allocate(parameter.bytes, runtime::hal::MemoryUse::kProgram));
-  slice = BufferSlice::Whole(std::move(buffer));
-  return absl::OkStatus();
+// Slots ascend; each has as many shares as devices.
+std::optional<size_t> FindParameter(const MultiProgram& program, uint32_t slot) {
+  const std::vector<MultiValue>& parameters = program.parameters();
+  const auto slot_of = [&](const MultiValue& value) { return program.taken()[value.first].slot; };
+  const auto found =
+      std::lower_bound(parameters.begin(), parameters.end(), slot,
+                       [&](const MultiValue& value, uint32_t wanted) { return slot_of(value) < wanted; });
+  if (found == parameters.end() || slot_of(*found) != slot) return std::nullopt;
+  return found - parameters.begin();
 }
 
 // Gives each argument to the parameter or variable of its slot. Ends at the first
 // that has none, or comes second: so no loop is longer than the program's own lists.
-absl::Status Distribute(const runtime::Program& program, absl::Span<const Argument> arguments, std::vector<bool>& given,
+absl::Status Distribute(const MultiProgram& program, absl::Span<const Argument> arguments, std::vector<bool>& given,
                         BoundArguments& bound) {
-  const runtime::Plan& plan = program.plan();
+  const std::vector<runtime::PlanVariable>& variables = program.variables();
   for (const Argument& argument : arguments) {
     const auto* integer = std::get_if<int64_t>(&argument.value);
-    if (const auto variable = FindSlot(plan.variables, argument.slot); variable.has_value()) {
+    if (const auto variable = FindSlot(variables, argument.slot); variable.has_value()) {
       if (integer == nullptr) {
-        return ArgumentError(
-            v1::BAD_ARGUMENT, argument.slot,
-            absl::StrCat("variable ", plan.variables[*variable].name, " takes an integer, not memory"));
+        return ArgumentError(v1::BAD_ARGUMENT, argument.slot,
+                             absl::StrCat("variable ", variables[*variable].name, " takes an integer, not memory"));
       }
       if (given[*variable]) return ArgumentError(v1::BAD_ARGUMENT, argument.slot, "given twice");
       given[*variable] = true;
       bound.variables[*variable] = *integer;
       continue;
     }
-    const auto index = FindSlot(plan.parameters, argument.slot);
+    const std::optional<size_t> index = FindParameter(program, argument.slot);
     if (!index.has_value()) {
       return ArgumentError(v1::UNKNOWN_ARGUMENT, argument.slot,
-                           absl::StrCat("the program has no such slot; it has ", plan.parameters.size(),
-                                        " parameters and ", plan.variables.size(), " variables"));
+                           absl::StrCat("the program has no such slot; it has ", bound.arguments.size(),
+                                        " parameters and ", variables.size(), " variables"));
     }
     if (integer != nullptr)
       return ArgumentError(v1::BAD_ARGUMENT, argument.slot, "the program takes memory, no integer");
-    BoundParameter& parameter = bound.parameters[*index];
-    if (parameter.argument != nullptr) return ArgumentError(v1::BAD_ARGUMENT, argument.slot, "given twice");
-    parameter.argument = &argument;
+    if (bound.arguments[*index] != nullptr) return ArgumentError(v1::BAD_ARGUMENT, argument.slot, "given twice");
+    bound.arguments[*index] = &argument;
   }
   return absl::OkStatus();
 }
 
 // Those without a value take their default; then they are checked.
-absl::Status CompleteVariables(const runtime::Program& program, const std::vector<bool>& given, BoundArguments& bound) {
+absl::Status CompleteVariables(const MultiProgram& program, const std::vector<bool>& given, BoundArguments& bound) {
   for (size_t i = 0; i < given.size(); ++i) {
     const v1::Signature::Variable& variable = program.signature().variables(static_cast<int>(i));
     if (given[i]) continue;
@@ -136,47 +140,80 @@ absl::Status CompleteVariables(const runtime::Program& program, const std::vecto
     }
     bound.variables[i] = variable.default_value();
   }
-  return runtime::CheckVariables(program.plan().variables, program.plan().conditions, bound.variables);
+  return program.CheckValues(bound.variables);
+}
+
+// One buffer a device.
+absl::Span<const BufferAddress> AddressesOf(const Argument& argument) {
+  if (const auto* one = std::get_if<BufferAddress>(&argument.value)) return {one, 1};
+  return std::get<ShardAddresses>(argument.value).shards;
+}
+
+absl::Status BindParameter(const MultiProgram& program, size_t index, const BufferTable& buffers, const Session* caller,
+                           BoundArguments& bound) {
+  const MultiValue& value = program.parameters()[index];
+  const runtime::PlanParameter& first = program.taken()[value.first];
+  const size_t shares = value.slices.size();
+  Wanted whole{first.slot, value.dtype, value.shape.At(bound.variables), value.shape.BytesAt(bound.variables)};
+  if (bound.arguments[index] == nullptr) {
+    return ArgumentError(v1::MISSING_ARGUMENT, first.slot,
+                         absl::StrCat("missing; the program takes ", TypeName(whole), " ",
+                                      program.signature().parameters(static_cast<int>(index)).name()));
+  }
+  const Argument& argument = *bound.arguments[index];
+  if (const auto* tensor = std::get_if<TensorView>(&argument.value)) {
+    KILN_RETURN_IF_ERROR(CheckTensor(whole, *tensor));
+    const uint64_t bytes = first.shape.BytesAt(bound.variables);
+    for (size_t share = 0; share < shares; ++share) {
+      runtime::hal::Allocator& allocator = program.device_of_taken(value.first + share).allocator();
+      KILN_ASSIGN_OR_RETURN(auto buffer, allocator.Allocate(bytes, runtime::hal::MemoryUse::kProgram));
+      bound.slices.push_back(BufferSlice::Whole(std::move(buffer)));
+      bound.records.push_back(nullptr);
+    }
+    return absl::OkStatus();
+  }
+  const absl::Span<const BufferAddress> addresses = AddressesOf(argument);
+  if (addresses.size() != shares) {
+    return ArgumentError(v1::BAD_ARGUMENT, first.slot,
+                         shares == 1 ? absl::StrCat(addresses.size(),
+                                                    " buffers; the parameter is on one device, and "
+                                                    "takes one buffer")
+                                     : absl::StrCat(addresses.size(), " buffers; the parameter is on ", shares,
+                                                    " devices, and takes one for each"));
+  }
+  if (value.layout.axis >= 0) {
+    whole.shape[static_cast<size_t>(value.layout.axis)] /= value.layout.shares;
+    whole.bytes = first.shape.BytesAt(bound.variables);
+  }
+  for (const BufferAddress& address : addresses)
+    KILN_RETURN_IF_ERROR(BindBuffer(whole, address, buffers, caller, bound));
+  return absl::OkStatus();
 }
 
 }  // namespace
 
-absl::Status BindArguments(const runtime::Program& program, absl::Span<const Argument> arguments,
+uint64_t BoundArguments::HandleOf(size_t parameter, size_t share) const {
+  return AddressesOf(*arguments[parameter])[share].handle;
+}
+
+absl::Status BindArguments(const MultiProgram& program, absl::Span<const Argument> arguments,
                            const BufferTable& buffers, const Session* caller, BoundArguments& bound) {
-  const v1::Signature& signature = program.signature();
-  bound.variables.resize(signature.variables_size());
-  bound.slices.resize(signature.parameters_size());
-  bound.parameters.resize(signature.parameters_size());
-  std::vector<bool> given(static_cast<size_t>(signature.variables_size()), false);
+  bound.variables.resize(program.variables().size());
+  bound.arguments.resize(program.parameters().size(), nullptr);
+  std::vector<bool> given(bound.variables.size(), false);
   KILN_RETURN_IF_ERROR(Distribute(program, arguments, given, bound));
   KILN_RETURN_IF_ERROR(CompleteVariables(program, given, bound));
-  for (int i = 0; i < signature.parameters_size(); ++i) {
-    const runtime::PlanShape& shape = program.plan().parameters[static_cast<size_t>(i)].shape;
-    const Wanted parameter{signature.parameters(i).slot(), signature.parameters(i).dtype(), shape.At(bound.variables),
-                           shape.BytesAt(bound.variables)};
-    if (bound.parameters[i].argument == nullptr) {
-      return ArgumentError(
-          v1::MISSING_ARGUMENT, parameter.slot,
-          absl::StrCat("missing; the program takes ", TypeName(parameter), " ", signature.parameters(i).name()));
-    }
-    const Argument& argument = *bound.parameters[i].argument;
-    if (const auto* address = std::get_if<BufferAddress>(&argument.value)) {
-      KILN_RETURN_IF_ERROR(BindBuffer(parameter, *address, buffers, caller, bound.parameters[i], bound.slices[i]));
-    } else if (std::holds_alternative<ShardAddresses>(argument.value)) {
-      return ArgumentError(v1::BAD_ARGUMENT, parameter.slot, "the program is for one device, and takes one buffer");
-    } else {
-      KILN_RETURN_IF_ERROR(BindTensor(program, parameter, std::get<TensorView>(argument.value), bound.slices[i]));
-    }
-  }
+  for (size_t i = 0; i < bound.arguments.size(); ++i)
+    KILN_RETURN_IF_ERROR(BindParameter(program, i, buffers, caller, bound));
   return absl::OkStatus();
 }
 
-void AddTouched(const runtime::Program& program, const BoundArguments& bound, Touched& touched) {
-  for (size_t i = 0; i < bound.parameters.size(); ++i) {
-    const BufferRecord* record = bound.parameters[i].record.get();
+void AddTouched(const MultiProgram& program, const BoundArguments& bound, Touched& touched) {
+  for (size_t share = 0; share < bound.records.size(); ++share) {
+    const BufferRecord* record = bound.records[share].get();
     if (record == nullptr) continue;
-    const runtime::PlanParameter& parameter = program.plan().parameters[i];
-    Extent extent = ExtentIn(*record, bound.slices[i].offset - record->slice.offset, bound.slices[i].bytes);
+    const runtime::PlanParameter& parameter = program.taken()[share];
+    Extent extent = ExtentIn(*record, bound.slices[share].offset - record->slice.offset, bound.slices[share].bytes);
     if (parameter.overwritten) {
       touched.Overwrites(std::move(extent));
     } else if (parameter.written) {

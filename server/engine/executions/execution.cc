@@ -1,17 +1,33 @@
 #include "server/engine/executions/execution.h"
 
+#include <cstring>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "base/error.h"
-#include "server/engine/executions/multi_execution.h"
+#include "runtime/exec/multi_run.h"
+#include "runtime/hal/stored_bytes.h"
 #include "server/engine/memory/over_limit.h"
 
 namespace kiln::server {
 namespace {
 
+using runtime::MultiValue;
+using runtime::hal::BufferSlice;
+
 double MicrosSince(absl::Time begin) { return absl::ToDoubleMicroseconds(absl::Now() - begin); }
+
+// What is whole on several devices is one of them.
+size_t SharesToRead(const MultiValue& value) { return value.layout.axis < 0 ? 1 : value.slices.size(); }
+
+absl::Status BadNames(absl::string_view text, uint64_t handle = 0) {
+  v1::ErrorDetail detail;
+  detail.set_code(v1::BAD_ARGUMENT);
+  detail.set_field("result_handle");
+  detail.set_handle(handle);
+  return MakeError(detail, text);
+}
 
 }  // namespace
 
@@ -30,88 +46,104 @@ void Execution::Fail(absl::Status status) {
   done_(std::move(status));
 }
 
-void Execution::Start(ProgramStore::Program program, bool from_cache) {
-  result_.program = std::move(program);
+void Execution::Start(ProgramStore::Program stored, bool from_cache) {
+  result_.program = std::move(stored);
   result_.from_cache = from_cache;
-  if (result_.program->multi != nullptr) {
-    const std::unique_ptr<Execution> self(this);
-    return MultiExecution::Start(request_, control_, std::move(done_), *executor_, collectives_, buffers_,
-                                 max_inline_bytes_, std::move(result_));
-  }
   const absl::Time begin = absl::Now();
-  absl::Status status =
-      BindArguments(*result_.program->program, request_.arguments, *buffers_, request_.caller.get(), bound_);
+  const bool single = program().single() != nullptr;
+  absl::Status status = BindArguments(program(), request_.arguments, *buffers_, request_.caller.get(), bound_);
   uint64_t inline_bytes = 0;
   if (status.ok()) status = CheckInlineResults(inline_bytes);
-  if (status.ok() && request_.results_named) status = MakeNamedResults();
+  if (status.ok() && request_.results_named) status = CheckNames();
+  if (status.ok() && request_.results_named && single) status = MakeNamedResults();
+  if (status.ok() && !request_.settled_by_caller) {
+    AddTouched(program(), bound_, touched_);
+    status = touched_.Check();
+  }
   if (!status.ok()) return Fail(std::move(status));
-  if (!request_.settled_by_caller) {
-    AddTouched(*result_.program->program, bound_, touched_);
-    if (absl::Status healthy = touched_.Check(); !healthy.ok()) return Fail(std::move(healthy));
-  }
-  if (request_.started) request_.started(*result_.program->program, bound_, inline_bytes);
+  if (request_.started && single) request_.started(program(), bound_, inline_bytes);
   // It outlives this, which ends when the run does.
-  const std::function<void()> submitted = std::move(request_.submitted);
-
-  int uploads = 0;
-  for (const BoundParameter& parameter : bound_.parameters) uploads += parameter.by_value();
-  under_way_.store(uploads + 1, std::memory_order_relaxed);
-  runtime::hal::Queue& queue = result_.program->program->device().queue();
-  for (size_t i = 0; i < bound_.parameters.size(); ++i) {
-    if (!bound_.parameters[i].by_value()) continue;
-    const absl::string_view data = std::get<TensorView>(bound_.parameters[i].argument->value).data;
-    queue.Write(data.data(), bound_.slices[i], [this](const absl::Status& written) { Arrive(written); });
-  }
+  const std::function<void()> submitted = single ? std::move(request_.submitted) : nullptr;
+  Upload();
   result_.timing.h2d = MicrosSince(begin);
-  executor_->Run(result_.program->program, bound_.slices,
-                 {.control = control_, .results = named_, .variables = bound_.variables, .start = this},
-                 [this](absl::StatusOr<runtime::RunResult> run) { OnRun(std::move(run)); });
+  Run();
   if (submitted) submitted();
 }
 
-absl::Status Execution::MakeNamedResults() {
-  const runtime::Program& program = *result_.program->program;
-  const auto& results = program.plan().results;
-  if (request_.result_names.size() != results.size()) {
-    v1::ErrorDetail detail;
-    detail.set_code(v1::BAD_ARGUMENT);
-    detail.set_field("result_handle");
-    return MakeError(detail, absl::StrCat("the program has ", results.size(), " results; ",
-                                          request_.result_names.size(), " handles were given"));
+void Execution::Upload() {
+  int uploads = 0;
+  for (size_t i = 0; i < bound_.arguments.size(); ++i) {
+    if (bound_.by_value(i)) uploads += static_cast<int>(program().parameters()[i].slices.size());
   }
-  std::vector<std::shared_ptr<BufferRecord>> records(results.size());
-  for (size_t i = 0; i < results.size(); ++i) {
-    const v1::Signature::Result& type = signature().results(static_cast<int>(i));
-    if (type.has_aliases()) {
-      if (request_.result_names[i] != 0) {
-        v1::ErrorDetail detail;
-        detail.set_code(v1::BAD_ARGUMENT);
-        detail.set_field("result_handle");
-        detail.set_handle(request_.result_names[i]);
-        return MakeError(detail,
-                         absl::StrCat("result ", i, " is the memory of a parameter, which has a handle; give 0"));
-      }
-      named_.emplace_back();  // a parameter takes no other memory
-      continue;
+  under_way_.store(uploads + 1, std::memory_order_relaxed);
+  for (size_t i = 0; uploads > 0 && i < bound_.arguments.size(); ++i) {
+    if (!bound_.by_value(i)) continue;
+    const MultiValue& value = program().parameters()[i];
+    const char* const data = std::get<TensorView>(bound_.arguments[i]->value).data.data();
+    for (size_t share = 0; share < value.slices.size(); ++share) {
+      const BufferSlice& to = bound_.slices[value.first + share];
+      // A parameter is split along its first axis, so its shares lie in a row.
+      const char* const from = data + (value.layout.axis < 0 ? 0 : share * to.bytes);
+      runtime::hal::Queue& queue = program().device_of_taken(value.first + share).queue();
+      queue.Write(from, to, [this](const absl::Status& written) { Arrive(written); });
     }
-    KILN_ASSIGN_OR_RETURN(auto memory, program.device().allocator().Allocate(results[i].shape.BytesAt(bound_.variables),
-                                                                             runtime::hal::MemoryUse::kProgram));
-    named_.push_back(runtime::hal::BufferSlice::Whole(std::move(memory)));
-    if (request_.result_names[i] == 0) continue;
-    records[i] = std::make_shared<BufferRecord>();
-    records[i]->slice = named_.back();
-    records[i]->device = &program.device();
-    records[i]->dtype = type.dtype();
-    const std::vector<int64_t> shape = ShapeOf(i);
-    records[i]->shape.assign(shape.begin(), shape.end());
-    records[i]->poison = buffers_->ExtentOf(request_.result_names[i], 0, 0, request_.caller.get()).extent.poison;
   }
-  result_.results.resize(results.size());
-  for (size_t i = 0; i < results.size(); ++i) {
-    if (records[i] == nullptr) continue;
-    result_.results[i].handle = request_.result_names[i];
-    result_.results[i].buffer = records[i];
-    request_.caller->names().Make(request_.result_names[i], std::move(records[i]));
+}
+
+void Execution::Run() {
+  const runtime::RunOptions options = {
+      .control = control_, .results = named_, .variables = bound_.variables, .start = this};
+  if (program().single() != nullptr) {
+    return executor_->Run(program().single(), bound_.slices, options, [this](absl::StatusOr<runtime::RunResult> run) {
+      if (!run.ok()) return Arrive(run.status());
+      result_.timing.queue = run->queue_seconds * 1e6;
+      result_.timing.device = run->device_seconds * 1e6;
+      for (BufferSlice& slice : run->results) outputs_.push_back(std::move(slice));
+      Arrive(absl::OkStatus());
+    });
+  }
+  runtime::MultiRun::Start(result_.program->program, bound_.slices, options, *executor_, collectives_,
+                           [this](absl::StatusOr<runtime::MultiRunResult> run) {
+                             if (!run.ok()) return Arrive(run.status());
+                             result_.timing.device = run->device_seconds * 1e6;
+                             result_.collectives = std::move(run->collectives);
+                             for (BufferSlice& slice : run->results) outputs_.push_back(std::move(slice));
+                             Arrive(absl::OkStatus());
+                           });
+}
+
+absl::Status Execution::CheckNames() const {
+  const std::vector<runtime::PlanResult>& given = program().given();
+  if (request_.result_names.size() != given.size()) {
+    return BadNames(absl::StrCat("the results of the program have ", given.size(), " shares, one a device; ",
+                                 request_.result_names.size(), " handles were given"));
+  }
+  for (size_t share = 0; share < given.size(); ++share) {
+    if (given[share].alias == runtime::PlanResult::kFresh || request_.result_names[share] == 0) continue;
+    return BadNames(absl::StrCat("result ", share, " is the memory of a parameter, which has a handle; give 0"),
+                    request_.result_names[share]);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Execution::MakeNamedResults() {
+  const std::vector<runtime::PlanResult>& given = program().given();
+  for (size_t i = 0; i < given.size(); ++i) {
+    named_.emplace_back();
+    if (given[i].alias != runtime::PlanResult::kFresh) continue;  // a parameter takes no other memory
+    runtime::hal::Allocator& allocator = program().device_of_given(i).allocator();
+    KILN_ASSIGN_OR_RETURN(
+        auto memory, allocator.Allocate(given[i].shape.BytesAt(bound_.variables), runtime::hal::MemoryUse::kProgram));
+    named_.back() = BufferSlice::Whole(std::move(memory));
+  }
+  result_.results.resize(given.size());
+  for (size_t i = 0; i < given.size(); ++i) {
+    if (named_[i].buffer == nullptr || request_.result_names[i] == 0) continue;
+    ResultValue::Shard shard;
+    std::vector<uint64_t> made;
+    KILN_RETURN_IF_ERROR(FileShare(i, 0, shard, made));
+    result_.results[i].handle = shard.handle;
+    result_.results[i].buffer = std::move(shard.buffer);
   }
   return absl::OkStatus();
 }
@@ -120,14 +152,6 @@ absl::Status Execution::Begin() {
   KILN_RETURN_IF_ERROR(touched_.Check());
   began_.store(true, std::memory_order_relaxed);
   return absl::OkStatus();
-}
-
-void Execution::OnRun(absl::StatusOr<runtime::RunResult> run) {
-  if (!run.ok()) return Arrive(run.status());
-  result_.timing.queue = run->queue_seconds * 1e6;
-  result_.timing.device = run->device_seconds * 1e6;
-  for (runtime::hal::BufferSlice& slice : run->results) outputs_.push_back(std::move(slice));
-  Arrive(absl::OkStatus());
 }
 
 void Execution::Arrive(const absl::Status& status) {
@@ -152,11 +176,11 @@ void Execution::Arrive(const absl::Status& status) {
 // stays where it is.
 bool Execution::IsInline(size_t result) const {
   const v1::Signature::Result& type = signature().results(static_cast<int>(result));
-  return type.has_aliases() ? bound_.parameters[type.aliases()].by_value() : request_.results_inline;
+  return type.has_aliases() ? bound_.by_value(type.aliases()) : request_.results_inline;
 }
 
 absl::Status Execution::CheckInlineResults(uint64_t& bytes) const {
-  const auto& results = result_.program->program->plan().results;
+  const std::vector<MultiValue>& results = program().results();
   // Each has less than 2^63 bytes, and the sum before it fits in memory.
   for (size_t i = 0; i < results.size() && bytes <= max_inline_bytes_; ++i) {
     if (IsInline(i)) bytes += results[i].shape.BytesAt(bound_.variables);
@@ -171,69 +195,121 @@ absl::Status Execution::CheckInlineResults(uint64_t& bytes) const {
 void Execution::Download() {
   downloading_ = true;
   download_begin_ = absl::Now();
-  const v1::Signature& signature = this->signature();
-  result_.results.resize(outputs_.size());
+  const std::vector<MultiValue>& results = program().results();
+  result_.results.resize(results.size());
   int downloads = 0;
-  for (size_t i = 0; i < outputs_.size(); ++i) {
-    const v1::Signature::Result& type = signature.results(static_cast<int>(i));
+  for (size_t i = 0; i < results.size(); ++i) {
     ResultValue& value = result_.results[i];
     value.index = static_cast<int>(i);
-    if (IsInline(i)) {
-      value.data.resize(outputs_[i].bytes);
-      value.shape = ShapeOf(i);
-      ++downloads;
-    } else if (type.has_aliases()) {
-      const BoundParameter& parameter = bound_.parameters[type.aliases()];
-      value.handle = std::get<BufferAddress>(parameter.argument->value).handle;
-      value.buffer = parameter.record;
-    }
+    if (!IsInline(i)) continue;
+    value.shape = results[i].shape.At(bound_.variables);
+    value.data.resize(results[i].shape.BytesAt(bound_.variables));
+    const size_t shares = SharesToRead(results[i]);
+    downloads += static_cast<int>(shares);
+    if (shares == 1) continue;
+    downloads_.resize(results.size());
+    for (size_t share = 0; share < shares; ++share)
+      downloads_[i].emplace_back(outputs_[results[i].first + share].bytes, '\0');
   }
   if (downloads == 0) return Finish();
-  // The last download may end before this loop does and take `this` with it.
-  under_way_.store(downloads, std::memory_order_relaxed);
-  runtime::hal::Queue& queue = result_.program->program->device().queue();
-  const ProgramStore::Program keep = result_.program;
-  for (size_t i = 0; downloads > 0; ++i) {
-    if (!IsInline(i)) continue;
-    --downloads;
-    queue.Read(outputs_[i], result_.results[i].data.data(), [this](const absl::Status& read) { Arrive(read); });
+  under_way_.store(downloads + 1, std::memory_order_relaxed);
+  for (size_t i = 0; i < results.size(); ++i) {
+    for (size_t share = 0; IsInline(i) && share < SharesToRead(results[i]); ++share) {
+      char* const to = SharesToRead(results[i]) == 1 ? result_.results[i].data.data() : downloads_[i][share].data();
+      const size_t from = results[i].first + share;
+      program().device_of_given(from).queue().Read(outputs_[from], to,
+                                                   [this](const absl::Status& read) { Arrive(read); });
+    }
   }
+  Arrive(absl::OkStatus());  // the one more, for this loop
 }
 
 void Execution::Finish() {
-  if (request_.results_named) {
-    result_.timing.d2h = MicrosSince(download_begin_);
-    std::unique_ptr<Execution> self(this);
-    return done_(std::move(result_));
-  }
-  // Handles that nobody will hear of would be memory that nobody can free.
-  if (absl::Status wanted = control_.Check(); !wanted.ok()) return Fail(std::move(wanted));
-  const v1::Signature& signature = this->signature();
-  std::vector<uint64_t> made;
-  for (size_t i = 0; i < outputs_.size(); ++i) {
-    const v1::Signature::Result& type = signature.results(static_cast<int>(i));
-    if (type.has_aliases() || request_.results_inline) continue;
-    auto record = std::make_shared<BufferRecord>();
-    record->slice = std::move(outputs_[i]);
-    record->device = &result_.program->program->device();
-    record->dtype = type.dtype();
-    const std::vector<int64_t> shape = ShapeOf(i);
-    record->shape.assign(shape.begin(), shape.end());
-    record->owner = request_.caller;
-    record->poison = std::make_shared<Poison>();
-    const auto handle = buffers_->Add(record);
-    if (!handle.ok()) {
-      // The session has freed them, or may not be shown them any more.
-      buffers_->Free(made, request_.caller.get()).IgnoreError();
-      return Fail(handle.status());
-    }
-    made.push_back(*handle);
-    result_.results[i].handle = *handle;
-    result_.results[i].buffer = std::move(record);
-  }
+  // Handles that nobody will hear of would be memory that nobody can free. Names are the
+  // client's own.
+  if (absl::Status wanted = control_.Check(); !wanted.ok() && !request_.results_named) return Fail(std::move(wanted));
+  Gather();
+  if (absl::Status filed = FileResults(); !filed.ok()) return Fail(std::move(filed));
   result_.timing.d2h = MicrosSince(download_begin_);
   std::unique_ptr<Execution> self(this);
   done_(std::move(result_));
+}
+
+void Execution::Gather() {
+  for (size_t i = 0; i < downloads_.size(); ++i) {
+    if (downloads_[i].empty()) continue;
+    const MultiValue& value = program().results()[i];
+    const runtime::ValueLayout layout = value.LayoutAt(bound_.variables);
+    for (size_t share = 0; share < downloads_[i].size(); ++share) {
+      const auto box = runtime::MeetShares(layout, static_cast<int64_t>(share), {layout.shape, -1, 1}, 0,
+                                           runtime::StoredBytes(value.dtype));
+      if (!box.has_value()) continue;
+      runtime::ForEachRun(*box, downloads_[i][share].data(), result_.results[i].data.data(),
+                          [](const char* from, char* to, uint64_t bytes) { std::memcpy(to, from, bytes); });
+    }
+  }
+}
+
+absl::Status Execution::FileResults() {
+  std::vector<uint64_t> made;
+  for (size_t i = 0; i < result_.results.size(); ++i) {
+    const MultiValue& value = program().results()[i];
+    ResultValue& result = result_.results[i];
+    const bool fresh = program().given()[value.first].alias == runtime::PlanResult::kFresh;
+    const bool filed = fresh && !named_.empty();  // before the run
+    if (IsInline(i) || filed) continue;
+    result.axis = value.layout.axis;
+    for (size_t share = 0; share < value.slices.size(); ++share) {
+      ResultValue::Shard shard;
+      if (absl::Status status = FileShare(i, share, shard, made); !status.ok()) {
+        // The session has freed them, or may not be shown them any more.
+        buffers_->Free(made, request_.caller.get()).IgnoreError();
+        return status;
+      }
+      if (value.slices.size() == 1) {
+        result.handle = shard.handle;
+        result.buffer = std::move(shard.buffer);
+      } else {
+        result.shards.push_back(std::move(shard));
+      }
+    }
+  }
+  return absl::OkStatus();
+}
+
+std::shared_ptr<BufferRecord> Execution::RecordOf(size_t result, size_t share, BufferSlice slice) const {
+  const MultiValue& value = program().results()[result];
+  auto record = std::make_shared<BufferRecord>();
+  record->slice = std::move(slice);
+  record->device = &program().device_of_given(value.first + share);
+  record->dtype = value.dtype;
+  const std::vector<int64_t> shape = program().given()[value.first + share].shape.At(bound_.variables);
+  record->shape.assign(shape.begin(), shape.end());
+  return record;
+}
+
+absl::Status Execution::FileShare(size_t result, size_t share, ResultValue::Shard& shard, std::vector<uint64_t>& made) {
+  const v1::Signature::Result& type = signature().results(static_cast<int>(result));
+  const size_t number = program().results()[result].first + share;
+  if (type.has_aliases()) {
+    shard.handle = bound_.HandleOf(type.aliases(), share);
+    shard.buffer = bound_.records[program().given()[number].alias];
+    return absl::OkStatus();
+  }
+  std::shared_ptr<BufferRecord> record =
+      RecordOf(result, share, named_.empty() ? std::move(outputs_[number]) : named_[number]);
+  shard.buffer = record;
+  if (request_.results_named) {
+    shard.handle = request_.result_names[number];
+    record->poison = buffers_->ExtentOf(shard.handle, 0, 0, request_.caller.get()).extent.poison;
+    if (shard.handle != 0) request_.caller->names().Make(shard.handle, std::move(record));
+    return absl::OkStatus();
+  }
+  record->owner = request_.caller;
+  record->poison = std::make_shared<Poison>();
+  KILN_ASSIGN_OR_RETURN(shard.handle, buffers_->Add(record));
+  made.push_back(shard.handle);
+  return absl::OkStatus();
 }
 
 }  // namespace kiln::server

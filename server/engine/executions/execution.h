@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
@@ -18,8 +19,11 @@
 namespace kiln::server {
 
 // Lives from its program's arrival until its callback has returned, and owns
-// itself in between. Uploads, the run and downloads are entries of the device's
-// queue, which keeps their order; no thread waits for any of them.
+// itself in between. Uploads, the run and downloads are entries of the devices'
+// queues, which keep their order; no thread waits for any of them. A program on one
+// device is handed to its queue at once; one on several is many entries of theirs, made
+// as it goes (runtime/exec/multi_run.h), and what is said of `started`, `submitted` and
+// names made before the run is not true of it.
 class Execution final : private runtime::RunStart {
  public:
   // `executor`, `collectives` and `buffers` outlive the execution.
@@ -35,23 +39,30 @@ class Execution final : private runtime::RunStart {
   ExecuteTiming& timing() { return result_.timing; }
 
  private:
-  const v1::Signature& signature() const { return result_.program->program->signature(); }
-  // Of a result, in this call.
-  std::vector<int64_t> ShapeOf(size_t result) const {
-    return result_.program->program->plan().results[result].shape.At(bound_.variables);
-  }
+  const runtime::MultiProgram& program() const { return *result_.program->program; }
+  const v1::Signature& signature() const { return program().signature(); }
   // Whether a result goes back by value.
   bool IsInline(size_t result) const;
   absl::Status CheckInlineResults(uint64_t& bytes) const;
+  // Whether each share of each result has a name, or 0.
+  absl::Status CheckNames() const;
   // Memory for results that have names already.
   absl::Status MakeNamedResults();
+  // Of a result's share that is new memory.
+  std::shared_ptr<BufferRecord> RecordOf(size_t result, size_t share, runtime::hal::BufferSlice slice) const;
+  void Upload();
   // Whether what the run reads is healthy still, now that all before it has ended.
   absl::Status Begin() override;
+  void Run();
   // Counts one queue entry as ended; the last one goes on.
   void Arrive(const absl::Status& status);
-  void OnRun(absl::StatusOr<runtime::RunResult> run);
   void Download();
   void Finish();
+  // Puts what is split together.
+  void Gather();
+  // Gives handles to what stays on the devices: to all of it, or to nothing.
+  absl::Status FileResults();
+  absl::Status FileShare(size_t result, size_t share, ResultValue::Shard& shard, std::vector<uint64_t>& made);
 
   ExecuteRequest request_;
   const Control control_;
@@ -64,12 +75,15 @@ class Execution final : private runtime::RunStart {
   BoundArguments bound_;
   Touched touched_;  // if this settles it
   std::atomic<bool> began_{false};
-  absl::InlinedVector<runtime::hal::BufferSlice, 4> outputs_;  // one a result
-  absl::InlinedVector<runtime::hal::BufferSlice, 4> named_;    // the same, made before the run
+  // For each share of each result (runtime::MultiProgram::given).
+  absl::InlinedVector<runtime::hal::BufferSlice, 4> outputs_;
+  absl::InlinedVector<runtime::hal::BufferSlice, 4> named_;  // the same, made before the run
+  std::vector<std::vector<std::string>> downloads_;          // of results that are split, share by share
   ExecuteResult result_;
   absl::Time download_begin_;
 
-  // Queue entries under way, in this stage: uploads and the run, or downloads.
+  // Queue entries under way, in this stage, and one for whoever submits them: uploads and
+  // the run, or downloads.
   std::atomic<int> under_way_{0};
   bool downloading_ = false;
   absl::Mutex mutex_;

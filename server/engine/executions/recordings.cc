@@ -4,6 +4,7 @@
 #include <string>
 #include <utility>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
@@ -22,52 +23,80 @@ absl::Status BadId(v1::ErrorCode code, absl::string_view message) {
   return MakeError(detail, message);
 }
 
-absl::StatusOr<SequenceStep> ToStep(const v1::RecordedStep& message, std::shared_ptr<runtime::Program> program) {
-  const runtime::Plan& plan = program->plan();
-  const auto& variables = program->signature().variables();
+using SlotNumbers = absl::flat_hash_map<uint32_t, size_t>;
+
+// What a recorded argument is, memory by memory.
+std::vector<SequenceStep::Memory> MemoryOf(const v1::RecordedArgument& argument) {
+  std::vector<SequenceStep::Memory> memory;
+  if (argument.has_memory()) memory.push_back({argument.memory().buffer(), argument.memory().offset()});
+  for (const v1::RecordedMemory& share : argument.shards().memory()) memory.push_back({share.buffer(), share.offset()});
+  return memory;
+}
+
+// How many memories each of the program's parameters is.
+std::vector<size_t> SharesOf(const StoredProgram& program) {
+  std::vector<size_t> shares;
+  for (const runtime::MultiValue& parameter : program.program->parameters()) shares.push_back(parameter.slices.size());
+  return shares;
+}
+
+absl::StatusOr<SequenceStep> ToStep(const v1::RecordedStep& message, const StoredProgram& program) {
+  const v1::Signature& signature = program.signature();
+  SlotNumbers parameters, variables;
+  for (const v1::Signature::Parameter& parameter : signature.parameters())
+    parameters.emplace(parameter.slot(), parameters.size());
   SequenceStep step;
-  step.parameters.resize(plan.parameters.size());
-  for (const v1::Signature::Variable& variable : variables) {
+  for (const v1::Signature::Variable& variable : signature.variables()) {
+    variables.emplace(variable.slot(), variables.size());
     step.variables.push_back({std::nullopt, variable.default_value()});
   }
-  std::vector<bool> have_parameter(plan.parameters.size()), have_variable(plan.variables.size());
+  std::vector<std::vector<SequenceStep::Memory>> memory(parameters.size());
+  const std::vector<size_t> shares = SharesOf(program);
+  std::vector<bool> have_parameter(parameters.size()), have_variable(variables.size());
   for (const v1::RecordedArgument& argument : message.arguments()) {
-    const auto parameter = FindSlot(plan.parameters, argument.slot());
-    const auto variable = FindSlot(plan.variables, argument.slot());
-    const bool memory = argument.value_case() == v1::RecordedArgument::kMemory;
+    const auto parameter = parameters.find(argument.slot());
+    const auto variable = variables.find(argument.slot());
+    const bool is_memory = argument.has_memory() || argument.has_shards();
     if (argument.value_case() == v1::RecordedArgument::VALUE_NOT_SET) {
       return ArgumentError(v1::BAD_ARGUMENT, argument.slot(), "it has no value");
     }
-    if (!parameter.has_value() && !variable.has_value()) {
+    if (parameter == parameters.end() && variable == variables.end()) {
       return ArgumentError(v1::UNKNOWN_ARGUMENT, argument.slot(),
                            "the program has no such parameter and no such variable");
     }
-    if (memory != parameter.has_value()) {
+    if (is_memory != (parameter != parameters.end())) {
       return ArgumentError(
           v1::BAD_ARGUMENT, argument.slot(),
-          parameter.has_value() ? "a parameter is memory, not an integer" : "a variable is an integer, not memory");
+          is_memory ? "a variable is an integer, not memory" : "a parameter is memory, not an integer");
     }
-    std::vector<bool>::reference had = memory ? have_parameter[*parameter] : have_variable[*variable];
+    std::vector<bool>::reference had = is_memory ? have_parameter[parameter->second] : have_variable[variable->second];
     if (had) return ArgumentError(v1::BAD_ARGUMENT, argument.slot(), "given twice");
     had = true;
-    switch (argument.value_case()) {
-      case v1::RecordedArgument::kMemory:
-        step.parameters[*parameter] = {argument.memory().buffer(), argument.memory().offset()};
-        break;
-      case v1::RecordedArgument::kInteger: step.variables[*variable].integer = argument.integer(); break;
-      default: step.variables[*variable].constant = argument.constant(); break;
+    if (is_memory) {
+      memory[parameter->second] = MemoryOf(argument);
+      const size_t wanted = shares[parameter->second];
+      if (memory[parameter->second].size() == wanted) continue;
+      return ArgumentError(v1::BAD_ARGUMENT, argument.slot(),
+                           absl::StrCat(memory[parameter->second].size(), " memories; the parameter is on ", wanted,
+                                        wanted == 1 ? " device" : " devices", ", and takes one for each"));
     }
+    SequenceStep::Number& number = step.variables[variable->second];
+    argument.value_case() == v1::RecordedArgument::kInteger ? void(number.integer = argument.integer())
+                                                            : void(number.constant = argument.constant());
   }
   for (size_t i = 0; i < have_parameter.size(); ++i) {
-    if (!have_parameter[i]) return ArgumentError(v1::MISSING_ARGUMENT, plan.parameters[i].slot, "missing");
+    if (!have_parameter[i])
+      return ArgumentError(v1::MISSING_ARGUMENT, signature.parameters(static_cast<int>(i)).slot(), "missing");
+    step.parameters.insert(step.parameters.end(), memory[i].begin(), memory[i].end());
   }
   for (size_t i = 0; i < have_variable.size(); ++i) {
-    const v1::Signature::Variable& variable = variables[static_cast<int>(i)];
+    const v1::Signature::Variable& variable = signature.variables(static_cast<int>(i));
     if (have_variable[i] || variable.has_default_value()) continue;
     return ArgumentError(v1::MISSING_ARGUMENT, variable.slot(),
                          absl::StrCat("missing; it is the variable ", variable.name()));
   }
-  step.program = std::move(program);
+  step.program = program.program->single();
+  if (step.program == nullptr) step.multi = program.program;
   return step;
 }
 
@@ -86,7 +115,7 @@ absl::StatusOr<Recordings::Handle> Recordings::Record(const v1::RecordSequenceRe
                                                                       programs.programs.size())),
                              i);
     }
-    auto step = ToStep(request.steps(i), programs.programs[number]);
+    auto step = ToStep(request.steps(i), *programs.programs[number]);
     if (!step.ok()) return runtime::AtStep(step.status(), i);
     arguments += step->parameters.size() + step->variables.size();
     if (arguments > runtime::kMaxArguments)

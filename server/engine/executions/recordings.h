@@ -30,7 +30,7 @@ struct Recording {
 struct RecordedPrograms {
   runtime::hal::Device* device = nullptr;
   std::vector<Digest> keys;
-  std::vector<std::shared_ptr<runtime::Program>> programs;
+  std::vector<ProgramStore::Program> programs;
 };
 
 // Safe from any thread.
@@ -43,7 +43,8 @@ class Recordings {
   // Each failure names the step:
   //   BAD_ARGUMENT                         a step of no program; an argument without a
   //                                        value or given twice; an integer where
-  //                                        memory is wanted, or the other way round
+  //                                        memory is wanted, or the other way round;
+  //                                        another number of memories than of devices
   //   MISSING_ARGUMENT, UNKNOWN_ARGUMENT   a slot too few or too many
   // and those of runtime::Sequence::Make.
   absl::StatusOr<Handle> Record(const v1::RecordSequenceRequest& request, const RecordedPrograms& programs);

@@ -2,20 +2,35 @@
 #ifndef KILN_SERVER_ENGINE_PROGRAMS_COMPILE_FN_H_
 #define KILN_SERVER_ENGINE_PROGRAMS_COMPILE_FN_H_
 
+#include <cstdint>
 #include <functional>
+#include <variant>
 
 #include "absl/status/statusor.h"
 #include "compiler/options/observer.h"
 #include "compiler/options/options.h"
 #include "kiln/v1/executable.pb.h"
 #include "kiln/v1/graph.pb.h"
+#include "kiln/v1/multi_program.pb.h"
 #include "kiln/v1/target.pb.h"
 
 namespace kiln::server {
 
-// compiler/compile.h's. The observer may be null.
-using CompileFn = std::function<absl::StatusOr<v1::Executable>(const v1::Graph&, const v1::Target&,
-                                                               const compiler::Options&, compiler::CompileObserver*)>;
+// A program for one device, or for several.
+using CompiledProgram = std::variant<v1::Executable, v1::MultiProgram>;
+
+// compiler/compile_multi.h's CompileProgram; one that makes Executables alone will do. The
+// observer may be null.
+using CompileFn = std::function<absl::StatusOr<CompiledProgram>(const v1::Graph&, const v1::Target&,
+                                                                const compiler::Options&, compiler::CompileObserver*)>;
+
+inline uint32_t KernelsOf(const CompiledProgram& program) {
+  if (const auto* one = std::get_if<v1::Executable>(&program)) return static_cast<uint32_t>(one->kernels_size());
+  uint32_t kernels = 0;
+  for (const v1::Executable& executable : std::get<v1::MultiProgram>(program).executables())
+    kernels += static_cast<uint32_t>(executable.kernels_size());
+  return kernels;
+}
 
 }  // namespace kiln::server
 

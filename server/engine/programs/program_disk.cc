@@ -1,6 +1,7 @@
 #include "server/engine/programs/program_disk.h"
 
 #include <utility>
+#include <variant>
 
 #include "absl/strings/escaping.h"
 #include "base/error.h"
@@ -42,16 +43,15 @@ std::optional<ProgramDisk::Loaded> ProgramDisk::Load(const v1::StoredHeader& wan
     return std::nullopt;
   }
   Loaded loaded;
-  if (entry->header.several_devices()) loaded.multi.emplace();
-  if (!(loaded.multi.has_value() ? loaded.multi->ParseFromString(entry->executable)
-                                 : loaded.executable.ParseFromString(entry->executable))) {
+  if (entry->header.several_devices()) loaded.program = v1::MultiProgram();
+  if (!std::visit([&](auto& program) { return program.ParseFromString(entry->executable); }, loaded.program)) {
     OnUnusable(wanted, absl::DataLossError("the executable cannot be read"));
     return std::nullopt;
   }
   loaded.graph = std::move(entry->graph);
   loaded.kernels = entry->header.kernels();
-  loaded.bytes = loaded.multi.has_value() ? entry->executable.size()
-                                          : loaded.executable.object().size() + loaded.executable.constants().size();
+  const auto* one = std::get_if<v1::Executable>(&loaded.program);
+  loaded.bytes = one == nullptr ? entry->executable.size() : one->object().size() + one->constants().size();
   loaded.compile_us = entry->header.compile_us();
   return loaded;
 }
@@ -69,20 +69,15 @@ void ProgramDisk::OnUnusable(const v1::StoredHeader& header, const absl::Status&
   Log(DiskEvent::Kind::kRejected, header, why.message());
 }
 
-void ProgramDisk::Publish(v1::StoredHeader header, const v1::Executable& executable, std::string graph) {
-  header.set_kernels(static_cast<uint32_t>(executable.kernels_size()));
-  *header.mutable_target() = executable.target();
-  Put({std::move(header), executable.SerializeAsString(), std::move(graph)});
-}
-
-void ProgramDisk::Publish(v1::StoredHeader header, const v1::MultiProgram& program, std::string graph) {
-  uint32_t kernels = 0;
-  for (const v1::Executable& executable : program.executables())
-    kernels += static_cast<uint32_t>(executable.kernels_size());
-  header.set_kernels(kernels);
-  header.set_several_devices(true);
-  *header.mutable_target() = program.target();
-  Put({std::move(header), program.SerializeAsString(), std::move(graph)});
+void ProgramDisk::Publish(v1::StoredHeader header, const CompiledProgram& program, std::string graph) {
+  header.set_kernels(KernelsOf(program));
+  header.set_several_devices(std::holds_alternative<v1::MultiProgram>(program));
+  std::visit(
+      [&](const auto& made) {
+        *header.mutable_target() = made.target();
+        Put({std::move(header), made.SerializeAsString(), std::move(graph)});
+      },
+      program);
 }
 
 void ProgramDisk::Put(store::Entry entry) {

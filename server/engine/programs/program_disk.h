@@ -18,9 +18,9 @@
 #include "base/store/disk_store.h"
 #include "compiler/options/options.h"
 #include "kiln/v1/executable.pb.h"
-#include "kiln/v1/multi_program.pb.h"
 #include "kiln/v1/target.pb.h"
 #include "runtime/cache/program_cache.h"
+#include "server/engine/programs/compile_fn.h"
 
 namespace kiln::server {
 
@@ -56,8 +56,7 @@ class ProgramDisk {
                             const compiler::Options& options) const;
 
   struct Loaded {
-    v1::Executable executable;
-    std::optional<v1::MultiProgram> multi;  // instead
+    CompiledProgram program;
     std::string graph;
     uint32_t kernels = 0;
     uint64_t bytes = 0;
@@ -70,8 +69,7 @@ class ProgramDisk {
   void OnLoaded(const v1::StoredHeader& header, const Loaded& loaded, int64_t micros);
   void OnUnusable(const v1::StoredHeader& header, const absl::Status& why);
 
-  void Publish(v1::StoredHeader header, const v1::Executable& executable, std::string graph);
-  void Publish(v1::StoredHeader header, const v1::MultiProgram& program, std::string graph);
+  void Publish(v1::StoredHeader header, const CompiledProgram& program, std::string graph);
 
   store::DiskStore& store() { return *store_; }
 

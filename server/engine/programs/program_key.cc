@@ -86,6 +86,11 @@ Digest RecordingKey(absl::Span<const Digest> programs, const v1::RecordSequenceR
         case v1::RecordedArgument::kMemory:
           hasher.Add(argument->memory().buffer()).Add(argument->memory().offset());
           break;
+        case v1::RecordedArgument::kShards:
+          hasher.Add(static_cast<uint64_t>(argument->shards().memory_size()));
+          for (const v1::RecordedMemory& share : argument->shards().memory())
+            hasher.Add(share.buffer()).Add(share.offset());
+          break;
         case v1::RecordedArgument::kInteger: hasher.Add(argument->integer()); break;
         case v1::RecordedArgument::kConstant: hasher.Add(static_cast<uint64_t>(argument->constant())); break;
         case v1::RecordedArgument::VALUE_NOT_SET: break;

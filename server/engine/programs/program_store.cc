@@ -7,6 +7,7 @@
 #include "absl/time/clock.h"
 #include "base/check.h"
 #include "base/error.h"
+#include "base/graph/devices.h"
 #include "runtime/exec/load.h"
 #include "server/engine/programs/program_key.h"
 
@@ -43,13 +44,13 @@ bool FromCache(const StoredProgram& program, runtime::CacheOutcome how) {
   return how == runtime::CacheOutcome::kHit || program.loaded;
 }
 
-ProgramStore::ProgramStore(uint64_t limit_bytes, CompileFn compile, CompilePool* pool, bool share_code,
-                           ProgramDisk* disk, MultiMaker multi, TuningQueue* tuning_queue)
+ProgramStore::ProgramStore(uint64_t limit_bytes, CompileFn compile, CompilePool* pool, FindDeviceFn find,
+                           bool share_code, ProgramDisk* disk, TuningQueue* tuning_queue)
     : compile_(std::move(compile)),
       pool_(pool),
       share_code_(share_code),
       disk_(disk),
-      multi_(std::move(multi)),
+      find_(std::move(find)),
       tuning_queue_(tuning_queue),
       loads_(disk == nullptr && !share_code ? nullptr : std::make_unique<CompilePool>(kLoadThreads)),
       cache_(limit_bytes),
@@ -74,8 +75,7 @@ void ProgramStore::GetOrCompile(const ProgramId& id, const v1::Graph& graph, con
   cache_.GetOrStart(
       id.key,
       [this, id, &graph, options, control](Cache::Finish finish) {
-        if (loads_ == nullptr || multi_.compiler.Takes(graph))
-          return ScheduleCompile(id, graph, options, control, std::move(finish));
+        if (loads_ == nullptr) return ScheduleCompile(id, graph, options, control, std::move(finish));
         loads_->Schedule([this, id, &graph, options, control, finish = std::move(finish)]() mutable {
           if (absl::Status wanted = control.Check(); !wanted.ok()) return finish(std::move(wanted));
           auto loaded = Load(id, options);
@@ -131,10 +131,7 @@ void ProgramStore::ScheduleCompile(const ProgramId& id, const v1::Graph& graph, 
   auto job = [this, id, &graph, options, control, finish = std::move(finish)]() mutable {
     // It may have waited in the pool's queue for long.
     if (absl::Status wanted = control.Check(); !wanted.ok()) return finish(std::move(wanted));
-    const auto make = [&] {
-      return multi_.compiler.Takes(graph) ? CompileMulti(id, graph, options) : Compile(id, graph, options, control);
-    };
-    if (disk_ == nullptr) return finish(make());
+    if (disk_ == nullptr) return finish(Compile(id, graph, options, control));
     absl::StatusOr<Cache::Entry> entry;
     {
       // Another server that has the lock is compiling the same, and then it is stored.
@@ -143,7 +140,7 @@ void ProgramStore::ScheduleCompile(const ProgramId& id, const v1::Graph& graph, 
       if (absl::Status wanted = control.Check(); !wanted.ok()) return finish(std::move(wanted));
       auto loaded = Load(id, options, /*again=*/true);
       if (!loaded.ok()) return finish(std::move(loaded).status());
-      entry = loaded->has_value() ? **std::move(loaded) : make();
+      entry = loaded->has_value() ? **std::move(loaded) : Compile(id, graph, options, control);
     }
     finish(std::move(entry));
   };
@@ -164,39 +161,44 @@ absl::StatusOr<ProgramStore::Cache::Entry> ProgramStore::Compile(const ProgramId
     KILN_ASSIGN_OR_RETURN(CodeCache::Entry made, MakeCode(id, graph, options, control));
     code = std::move(made.value);
   }
-  KILN_ASSIGN_OR_RETURN(Cache::Entry entry, Keep(id, code->executable, code->graph));
+  KILN_ASSIGN_OR_RETURN(Cache::Entry entry, Keep(id, code->program, code->graph));
   entry.value->compile_us = static_cast<uint64_t>(absl::ToInt64Microseconds(absl::Now() - begin));
-  Publish(id, options, code->executable, *entry.value);
+  Publish(id, options, code->program, *entry.value);
   return entry;
 }
 
 // Before anyone is answered: what a client has seen compiled is there after a crash.
-void ProgramStore::Publish(const ProgramId& id, const compiler::Options& options, const v1::Executable& executable,
+void ProgramStore::Publish(const ProgramId& id, const compiler::Options& options, const CompiledProgram& program,
                            StoredProgram& stored) {
   if (disk_ == nullptr) return;
   v1::StoredHeader header = disk_->HeaderOf(id.graph_hash, id.target, id.device->target(), options);
   header.set_compile_us(stored.compile_us);
   stored.stored_key = header.key();
-  disk_->Publish(std::move(header), executable, stored.graph);
+  disk_->Publish(std::move(header), program, stored.graph);
 }
 
-absl::Status ProgramStore::Replace(const ProgramId& id, const compiler::Options& options,
-                                   const v1::Executable& executable, const v1::Graph& graph) {
-  KILN_ASSIGN_OR_RETURN(Cache::Entry entry, Keep(id, executable, graph.SerializeAsString()));
+absl::Status ProgramStore::Replace(const ProgramId& id, const compiler::Options& options, v1::Executable executable,
+                                   const v1::Graph& graph) {
+  auto code = std::make_shared<Code>(Code{std::move(executable), graph.SerializeAsString()});
+  KILN_ASSIGN_OR_RETURN(Cache::Entry entry, Keep(id, code->program, code->graph));
   if (const Program old = cache_.Find(id.key); old != nullptr) entry.value->compile_us = old->compile_us;
-  Publish(id, options, executable, *entry.value);
-  if (share_code_) {
-    auto code = std::make_shared<Code>(Code{executable, entry.value->graph});
-    const uint64_t bytes = sizeof(Code) + code->graph.size() + code->executable.ByteSizeLong();
-    codes_.Put(CodeKey(id, options), {std::move(code), bytes});
-  }
+  Publish(id, options, code->program, *entry.value);
+  if (share_code_) codes_.Put(CodeKey(id, options), EntryOf(std::move(code)));
   cache_.Put(id.key, std::move(entry));
   return absl::OkStatus();
 }
 
-absl::StatusOr<v1::Executable> ProgramStore::Executable(const ProgramId& id, const v1::Graph& graph,
-                                                        const compiler::Options& options, const Control& control) {
-  if (options.beam == 0 || tuning_queue_ == nullptr) return compile_(graph, id.device->target(), options, nullptr);
+ProgramStore::CodeCache::Entry ProgramStore::EntryOf(std::shared_ptr<Code> code) {
+  const uint64_t program = std::visit([](const auto& made) { return made.ByteSizeLong(); }, code->program);
+  const uint64_t bytes = sizeof(Code) + code->graph.size() + program;
+  return {std::move(code), bytes};
+}
+
+absl::StatusOr<CompiledProgram> ProgramStore::Made(const ProgramId& id, const v1::Graph& graph,
+                                                   const compiler::Options& options, const Control& control) {
+  // Schedules are searched for programs on one device alone.
+  if (options.beam == 0 || tuning_queue_ == nullptr || NamesSeveralDevices(graph))
+    return compile_(graph, id.device->target(), options, nullptr);
   KILN_ASSIGN_OR_RETURN(compiler::Tuned tuned, tuning_queue_->Run(*id.device, graph, options, control, nullptr));
   return std::move(tuned.executable);
 }
@@ -206,10 +208,9 @@ absl::StatusOr<ProgramStore::CodeCache::Entry> ProgramStore::MakeCode(const Prog
                                                                       const Control& control) {
   compiles_.fetch_add(1, std::memory_order_relaxed);
   auto code = std::make_shared<Code>();
-  KILN_ASSIGN_OR_RETURN(code->executable, Executable(id, graph, options, control));
+  KILN_ASSIGN_OR_RETURN(code->program, Made(id, graph, options, control));
   code->graph = graph.SerializeAsString();
-  const uint64_t bytes = sizeof(Code) + code->graph.size() + code->executable.ByteSizeLong();
-  return CodeCache::Entry{std::move(code), bytes};
+  return EntryOf(std::move(code));
 }
 
 absl::StatusOr<std::optional<ProgramStore::Cache::Entry>> ProgramStore::Load(const ProgramId& id,
@@ -217,7 +218,7 @@ absl::StatusOr<std::optional<ProgramStore::Cache::Entry>> ProgramStore::Load(con
                                                                              bool again) {
   const std::shared_ptr<Code> code = share_code_ ? codes_.Find(CodeKey(id, options)) : nullptr;
   if (code != nullptr) {
-    KILN_ASSIGN_OR_RETURN(Cache::Entry entry, Keep(id, code->executable, code->graph));
+    KILN_ASSIGN_OR_RETURN(Cache::Entry entry, Keep(id, code->program, code->graph));
     entry.value->loaded = true;
     return entry;
   }
@@ -226,8 +227,7 @@ absl::StatusOr<std::optional<ProgramStore::Cache::Entry>> ProgramStore::Load(con
   const v1::StoredHeader wanted = disk_->HeaderOf(id.graph_hash, id.target, id.device->target(), options);
   std::optional<ProgramDisk::Loaded> loaded = disk_->Load(wanted, again);
   if (!loaded.has_value()) return std::nullopt;
-  auto entry = loaded->multi.has_value() ? KeepMulti(id, *loaded->multi, std::move(loaded->graph))
-                                         : Keep(id, loaded->executable, std::move(loaded->graph));
+  auto entry = Keep(id, loaded->program, std::move(loaded->graph));
   if (!entry.ok()) {
     // Want of memory is no fault of the entry's.
     if (!Has(entry.status(), v1::INTERNAL_FAULT)) return std::move(entry).status();
@@ -241,30 +241,18 @@ absl::StatusOr<std::optional<ProgramStore::Cache::Entry>> ProgramStore::Load(con
   return *std::move(entry);
 }
 
-absl::StatusOr<ProgramStore::Cache::Entry> ProgramStore::CompileMulti(const ProgramId& id, const v1::Graph& graph,
-                                                                      const compiler::Options& options) {
-  const absl::Time begin = absl::Now();
-  compiles_.fetch_add(1, std::memory_order_relaxed);
-  KILN_ASSIGN_OR_RETURN(const v1::MultiProgram program,
-                        multi_.compiler.compile(graph, id.device->target(), options, nullptr));
-  KILN_ASSIGN_OR_RETURN(Cache::Entry entry, KeepMulti(id, program, graph.SerializeAsString()));
-  entry.value->compile_us = static_cast<uint64_t>(absl::ToInt64Microseconds(absl::Now() - begin));
-  if (disk_ != nullptr) {
-    v1::StoredHeader header = disk_->HeaderOf(id.graph_hash, id.target, id.device->target(), options);
-    header.set_compile_us(entry.value->compile_us);
-    entry.value->stored_key = header.key();
-    disk_->Publish(std::move(header), program, entry.value->graph);
+absl::StatusOr<std::shared_ptr<const runtime::MultiProgram>> ProgramStore::LoadOn(
+    const ProgramId& id, const CompiledProgram& program) const {
+  if (const auto* one = std::get_if<v1::Executable>(&program)) {
+    KILN_ASSIGN_OR_RETURN(auto loaded, runtime::Load(*one, *id.device));
+    return runtime::MultiProgram::Of(std::move(loaded));
   }
-  return entry;
-}
-
-absl::StatusOr<ProgramStore::Cache::Entry> ProgramStore::KeepMulti(const ProgramId& id, const v1::MultiProgram& program,
-                                                                   std::string graph) const {
+  const auto& several = std::get<v1::MultiProgram>(program);
   std::vector<runtime::hal::Device*> devices;
-  for (const std::string& name : program.devices()) {
+  for (const std::string& name : several.devices()) {
     runtime::hal::Device* device = id.device;  // no name: the request's
     if (!name.empty()) {
-      KILN_ASSIGN_OR_RETURN(device, multi_.find(name));
+      KILN_ASSIGN_OR_RETURN(device, find_(name));
     }
     if (TargetFingerprint(device->target()) != TargetFingerprint(id.device->target())) {
       return MakeError(v1::UNSUPPORTED_SHARD, absl::StrCat("a program on ", id.device->name(), " and ", device->name(),
@@ -272,16 +260,7 @@ absl::StatusOr<ProgramStore::Cache::Entry> ProgramStore::KeepMulti(const Program
     }
     devices.push_back(device);
   }
-  auto stored = std::make_shared<StoredProgram>();
-  KILN_ASSIGN_OR_RETURN(stored->multi, runtime::MultiProgram::Load(program, devices));
-  stored->device = id.device;
-  stored->graph_hash = id.graph_hash;
-  stored->graph = std::move(graph);
-  for (const v1::Executable& executable : program.executables())
-    stored->kernels += static_cast<uint32_t>(executable.kernels_size());
-  stored->bytes = sizeof(StoredProgram) + stored->graph.size() + stored->multi->memory_bytes();
-  const uint64_t bytes = stored->bytes;
-  return Cache::Entry{std::move(stored), bytes};
+  return runtime::MultiProgram::Load(several, devices);
 }
 
 void ProgramStore::TouchUsed() {
@@ -293,22 +272,24 @@ void ProgramStore::TouchUsed() {
   }
 }
 
-absl::StatusOr<ProgramStore::Cache::Entry> ProgramStore::Keep(const ProgramId& id, const v1::Executable& executable,
+absl::StatusOr<ProgramStore::Cache::Entry> ProgramStore::Keep(const ProgramId& id, const CompiledProgram& program,
                                                               std::string graph) const {
   auto stored = std::make_shared<StoredProgram>();
-  KILN_ASSIGN_OR_RETURN(stored->program, runtime::Load(executable, *id.device));
+  KILN_ASSIGN_OR_RETURN(stored->program, LoadOn(id, program));
   stored->device = id.device;
   stored->graph_hash = id.graph_hash;
   stored->graph = std::move(graph);
-  stored->kernels = static_cast<uint32_t>(executable.kernels_size());
+  stored->kernels = KernelsOf(program);
   stored->bytes = sizeof(StoredProgram) + stored->graph.size() + stored->program->memory_bytes();
-  auto schedules = std::make_shared<compiler::ScheduleMap>();
-  for (const v1::Kernel& kernel : executable.kernels()) {
-    if (kernel.schedule().empty()) continue;
-    (*schedules)[kernel.symbol()] = kernel.schedule();
-    stored->bytes += kernel.symbol().size() + kernel.schedule().size() + 64;
+  if (const auto* one = std::get_if<v1::Executable>(&program)) {
+    auto schedules = std::make_shared<compiler::ScheduleMap>();
+    for (const v1::Kernel& kernel : one->kernels()) {
+      if (kernel.schedule().empty()) continue;
+      (*schedules)[kernel.symbol()] = kernel.schedule();
+      stored->bytes += kernel.symbol().size() + kernel.schedule().size() + 64;
+    }
+    stored->schedules = std::move(schedules);
   }
-  stored->schedules = std::move(schedules);
   const uint64_t bytes = stored->bytes;
   return Cache::Entry{std::move(stored), bytes};
 }

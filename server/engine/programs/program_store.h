@@ -44,22 +44,8 @@ using runtime::Digest;
 // the request's callback has returned.
 using Control = runtime::hal::LaunchControl;
 
-// The compiler for graphs on tuples of devices, likewise (compiler/compile_multi.h), and
-// which graphs are for it. Without it there are none.
-struct MultiCompiler {
-  std::function<bool(const v1::Graph&)> takes;
-  std::function<absl::StatusOr<v1::MultiProgram>(const v1::Graph&, const v1::Target&, const compiler::Options&,
-                                                 compiler::CompileObserver*)>
-      compile;
-
-  bool Takes(const v1::Graph& graph) const { return takes && takes(graph); }
-};
-
-// What it takes to make programs for several devices; `find` gives UNKNOWN_DEVICE.
-struct MultiMaker {
-  MultiCompiler compiler;
-  std::function<absl::StatusOr<runtime::hal::Device*>(absl::string_view)> find;
-};
+// A device by its name; UNKNOWN_DEVICE.
+using FindDeviceFn = std::function<absl::StatusOr<runtime::hal::Device*>(absl::string_view)>;
 
 // Which program on which device.
 struct ProgramId {
@@ -73,13 +59,11 @@ struct ProgramId {
 absl::Status NeedGraph(const ProgramId& id);
 
 struct StoredProgram {
-  // One of the two: for one device, or for several.
-  std::shared_ptr<runtime::Program> program;
-  std::shared_ptr<const runtime::MultiProgram> multi;
+  std::shared_ptr<const runtime::MultiProgram> program;
   // The one that it was asked for.
   runtime::hal::Device* device = nullptr;
-  const v1::Signature& signature() const { return multi != nullptr ? multi->signature() : program->signature(); }
-  const v1::Cost& cost() const { return multi != nullptr ? multi->cost() : program->cost(); }
+  const v1::Signature& signature() const { return program->signature(); }
+  const v1::Cost& cost() const { return program->cost(); }
   Digest graph_hash;
   // The graph it was compiled from, serialized: what Explain starts from.
   std::string graph;
@@ -113,11 +97,11 @@ class ProgramStore {
   // Called exactly once; must not block.
   using Callback = absl::AnyInvocable<void(absl::StatusOr<Program>, runtime::CacheOutcome)>;
 
-  // `pool` outlives all requests. `share_code`: whether devices have a target in
-  // common; then a quarter of the limit again holds code to load. `disk` and `tuning_queue`
-  // may be null, and outlive the store; without `tuning_queue`, options.beam counts for nothing.
-  ProgramStore(uint64_t limit_bytes, CompileFn compile, CompilePool* pool, bool share_code, ProgramDisk* disk = nullptr,
-               MultiMaker multi = {}, TuningQueue* tuning_queue = nullptr);
+  // `pool` outlives all requests. `find` has the devices that programs name. `share_code`: whether devices have a
+  // target in common; then a quarter of the limit again holds code to load. `disk` and `tuning_queue` may be null, and
+  // outlive the store; without `tuning_queue`, options.beam counts for nothing.
+  ProgramStore(uint64_t limit_bytes, CompileFn compile, CompilePool* pool, FindDeviceFn find, bool share_code,
+               ProgramDisk* disk = nullptr, TuningQueue* tuning_queue = nullptr);
 
   // Ends the threads that load. No request may come any more; those under
   // way may still use the pool.
@@ -138,7 +122,7 @@ class ProgramStore {
 
   // Keeps `executable`, compiled from `graph`, as the program: in memory, for devices of
   // the same target, and on disk. A run of the old one ends with it.
-  absl::Status Replace(const ProgramId& id, const compiler::Options& options, const v1::Executable& executable,
+  absl::Status Replace(const ProgramId& id, const compiler::Options& options, v1::Executable executable,
                        const v1::Graph& graph);
 
   // Most recently used first.
@@ -150,7 +134,7 @@ class ProgramStore {
 
   // What devices of one target share.
   struct Code {
-    v1::Executable executable;
+    CompiledProgram program;
     std::string graph;  // serialized
   };
   using CodeCache = runtime::ProgramCache<Code>;
@@ -160,30 +144,30 @@ class ProgramStore {
                        const Control& control, Cache::Finish finish);
   absl::StatusOr<Cache::Entry> Compile(const ProgramId& id, const v1::Graph& graph, const compiler::Options& options,
                                        const Control& control);
+  static CodeCache::Entry EntryOf(std::shared_ptr<Code> code);
   absl::StatusOr<CodeCache::Entry> MakeCode(const ProgramId& id, const v1::Graph& graph,
                                             const compiler::Options& options, const Control& control);
   // By the compiler, or by a search.
-  absl::StatusOr<v1::Executable> Executable(const ProgramId& id, const v1::Graph& graph,
-                                            const compiler::Options& options, const Control& control);
-  void Publish(const ProgramId& id, const compiler::Options& options, const v1::Executable& executable,
+  absl::StatusOr<CompiledProgram> Made(const ProgramId& id, const v1::Graph& graph, const compiler::Options& options,
+                                       const Control& control);
+  void Publish(const ProgramId& id, const compiler::Options& options, const CompiledProgram& program,
                StoredProgram& stored);
   // None if there is no such program, or none that can be loaded. `again`: the disk was
   // looked at before.
   absl::StatusOr<std::optional<Cache::Entry>> Load(const ProgramId& id, const compiler::Options& options,
                                                    bool again = false);
-  // Of a graph for several devices. It is kept in memory alone.
-  absl::StatusOr<Cache::Entry> CompileMulti(const ProgramId& id, const v1::Graph& graph,
-                                            const compiler::Options& options);
   // Touches the entries of what has been used since it was last called.
   void TouchUsed();
-  absl::StatusOr<Cache::Entry> KeepMulti(const ProgramId& id, const v1::MultiProgram& program, std::string graph) const;
-  absl::StatusOr<Cache::Entry> Keep(const ProgramId& id, const v1::Executable& executable, std::string graph) const;
+  // On the request's device or on those that it names.
+  absl::StatusOr<std::shared_ptr<const runtime::MultiProgram>> LoadOn(const ProgramId& id,
+                                                                      const CompiledProgram& program) const;
+  absl::StatusOr<Cache::Entry> Keep(const ProgramId& id, const CompiledProgram& program, std::string graph) const;
 
   const CompileFn compile_;
   CompilePool* const pool_;
   const bool share_code_;
   ProgramDisk* const disk_;
-  const MultiMaker multi_;
+  const FindDeviceFn find_;
   TuningQueue* const tuning_queue_;
   std::unique_ptr<CompilePool> loads_;  // null where there is nothing to load from
   std::atomic<uint64_t> compiles_{0};

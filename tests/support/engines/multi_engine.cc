@@ -96,9 +96,18 @@ absl::StatusOr<InterpResult> MultiEngine::Run(const v1::Graph& graph, const comp
   return RunLoaded(program, arguments, variables);
 }
 
-absl::StatusOr<InterpResult> MultiEngine::RunLoaded(const std::shared_ptr<const runtime::MultiProgram>& program,
+absl::StatusOr<InterpResult> MultiEngine::RunLoaded(const std::shared_ptr<const runtime::MultiProgram>& loaded,
                                                     const compiler::HostTensors& arguments,
                                                     const compiler::VariableValues& variables) {
+  std::vector<int64_t> values;
+  for (const auto& variable : loaded->signature().variables()) {
+    const auto given = variables.find(variable.slot());
+    values.push_back(given == variables.end() ? variable.default_value() : given->second);
+  }
+  std::shared_ptr<const runtime::MultiProgram> program = loaded;
+  if (loaded->is_family()) {
+    KILN_ASSIGN_OR_RETURN(program, loaded->At(values));
+  }
   const v1::Signature& signature = program->signature();
   std::vector<BufferSlice> shares;
   for (size_t i = 0; i < program->parameters().size(); ++i) {
@@ -112,11 +121,6 @@ absl::StatusOr<InterpResult> MultiEngine::RunLoaded(const std::shared_ptr<const 
       TakeShare(value, share, tensor, static_cast<char*>(buffer->host_data()));
       shares.push_back(BufferSlice::Whole(std::move(buffer)));
     }
-  }
-  std::vector<int64_t> values;
-  for (const auto& variable : signature.variables()) {
-    const auto given = variables.find(variable.slot());
-    values.push_back(given == variables.end() ? variable.default_value() : given->second);
   }
   runtime::RunOptions run_options;
   run_options.variables = values;
