@@ -5,22 +5,18 @@
 #include <utility>
 #include <vector>
 
-#include "absl/strings/str_cat.h"
 #include "base/error.h"
 #include "base/graph/devices.h"
 #include "compiler/compile.h"
 #include "compiler/compile_stages.h"
 #include "compiler/import/as_sent.h"
-#include "compiler/import/wire.h"
 #include "compiler/lower/compile_kernels.h"
 #include "compiler/lower/multi_program_builder.h"
 #include "compiler/pass/pipeline.h"
 #include "compiler/rules/stable.h"
 #include "compiler/shard/levels.h"
 #include "compiler/shard/segments.h"
-#include "compiler/shard/shard_text.h"
 #include "compiler/shard/shares.h"
-#include "compiler/structure/entry.h"
 
 namespace kiln::compiler {
 namespace {
@@ -28,35 +24,19 @@ namespace {
 absl::StatusOr<v1::MultiProgram> CompileSegments(const v1::Graph& wire, const v1::Target& target,
                                                  const Options& options, CompileObserver* observer) {
   Graph graph;
-  Pipeline pipeline(graph, options, observer);
-  KernelBodies bodies;
-  KILN_ASSIGN_OR_RETURN(UOp * root, pipeline.Run("normalise", nullptr, kCoreSpec, [&](UOp*) -> absl::StatusOr<UOp*> {
-    KILN_ASSIGN_OR_RETURN(UOp * read, FromWire(wire, options.limits, graph));
-    if (LevelOf(read) == EntryLevel::kTensor) return HideBodies(graph, read, options.limits, bodies);
-    return MakeError(v1::UNSUPPORTED_OP, "a program written by hand is for one device");
-  }));
+  Lowering whole(graph, options, observer);
+  whole.wire = &wire;
+  KILN_ASSIGN_OR_RETURN(UOp * root, RunStage(whole, Stage::kImportShards, nullptr));
   // Beyond this point, only core ops, and every node has its device and shard axis.
 
-  Shares shares;
-  KILN_RETURN_IF_ERROR(pipeline.RunStep(
-      "shares",
-      [&]() -> absl::Status {
-        KILN_ASSIGN_OR_RETURN(shares, TakeShares(graph, root));
-        return absl::OkStatus();
-      },
-      [&] { return absl::StrCat(shares.transfers.size(), " transfers\n"); }));
+  KILN_RETURN_IF_ERROR(RunStage(whole, Stage::kShares, root).status());
+  const Shares& shares = whole.shares;
   // Beyond this point, every value is one device's share, and only transfers move any.
 
-  Levels levels(shares);
+  Levels& levels = whole.levels.emplace(shares);
   KILN_RETURN_IF_ERROR(levels.Settle(graph));
-  Cut cut;
-  KILN_RETURN_IF_ERROR(pipeline.RunStep(
-      "segments",
-      [&] {
-        cut = CutSegments(graph, shares, levels);
-        return absl::OkStatus();
-      },
-      [&] { return ShardText(shares, cut); }));
+  KILN_RETURN_IF_ERROR(RunStage(whole, Stage::kSegments, root).status());
+  const Cut& cut = whole.cut;
   // Beyond this point, each segment is a program for one device, and the steps have an order.
 
   MultiProgramBuilder builder(graph, shares, levels, cut);
@@ -65,11 +45,10 @@ absl::StatusOr<v1::MultiProgram> CompileSegments(const v1::Graph& wire, const v1
     const Segment* segment = std::get_if<Segment>(&step);
     if (segment == nullptr) continue;
     KILN_RETURN_IF_ERROR(Verify(kTensorSpec, graph, segment->root));
-    Function function;
-    function.bodies = bodies;
+    Lowering lowering(graph, options, observer);
+    lowering.function.bodies = whole.function.bodies;
     KILN_ASSIGN_OR_RETURN(v1::Executable executable,
-                          CompileNormalised(graph, pipeline, MakeStable(graph, segment->root), std::move(function),
-                                            target, options, observer));
+                          CompileNormalised(lowering, MakeStable(graph, segment->root), target));
     kernels += static_cast<uint32_t>(executable.steps_size());
     KILN_RETURN_IF_ERROR(CheckLimit("STOREs and results", options.limits.max_kernels, kernels));
     builder.AddExecutable(std::move(executable));

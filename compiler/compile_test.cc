@@ -104,12 +104,11 @@ TEST(Compile, EqualKernelsAreCompiledOnce) {
 TEST(Compile, PassesAreSeenInOrder) {
   Watcher watcher;
   ASSERT_TRUE(Compile(SumAndAdd(), NullTarget(), Options(), &watcher).ok());
-  ASSERT_GE(watcher.names.size(), 5u);
-  EXPECT_EQ(watcher.names[0], "normalise");
-  EXPECT_EQ(watcher.names[1], "callify");
-  EXPECT_EQ(watcher.names[2], "rangeify");
-  EXPECT_EQ(watcher.names[3], "chain kernels");
-  EXPECT_EQ(watcher.names[4], "memory plan");
+  const std::vector<std::string> first = {"normalise",  "callify",          "resolve invalid",
+                                          "take marks", "split reductions", "choose buffers",
+                                          "rangeify",   "chain kernels",    "memory plan"};
+  ASSERT_GE(watcher.names.size(), first.size());
+  EXPECT_EQ(std::vector<std::string>(watcher.names.begin(), watcher.names.begin() + 9), first);
   EXPECT_EQ(watcher.names.back(), "object");
 }
 

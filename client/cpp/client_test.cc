@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "client/cpp/ops.h"
 #include "google/rpc/status.pb.h"
+#include "kiln/v1/buffer_service.grpc.pb.h"
 #include "kiln/v1/device_service.grpc.pb.h"
 #include "kiln/v1/kernel_service.grpc.pb.h"
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <string>
+#include <utility>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/ascii.h"
@@ -11,7 +12,8 @@
 #include "compiler/import/wire.h"
 #include "compiler/lower/cost.h"
 #include "compiler/lower/lower_kernel.h"
-#include "compiler/lower/lower_program.h"
+#include "compiler/pass/pipeline.h"
+#include "compiler/spec/program_spec.h"
 
 namespace kiln::compiler {
 namespace {
@@ -71,59 +73,48 @@ uint64_t PartsOf(const v1::Kernel& kernel) {
   return parts;
 }
 
-// Lowers one body of so many arguments, hands it to the generator, and says what it costs.
-absl::Status CompileBody(Graph& graph, Pipeline& pipeline, UOp* body, uint32_t slots, const v1::Target& target,
-                         const Options& options, CodeGenerator& generator, const std::string* schedule,
-                         v1::Kernel& made, std::vector<Hoisted>& hoisted) {
-  const bool text = generator.abilities().text;
-  if (body->op() == Op::LINEAR) {
-    KILN_ASSIGN_OR_RETURN(const LoweredProgram lowered, LowerProgram(graph, pipeline, body, generator, options));
-    *made.mutable_cost() = lowered.cost;
-    made.set_iterations(lowered.iterations);
-    made.set_gates(lowered.gates);
-    // Before any code is made of it.
-    KILN_RETURN_IF_ERROR(CheckLimit("operations", options.limits.max_work, lowered.cost.flops()));
-    KILN_RETURN_IF_ERROR(SetLaunch(generator, lowered.linear, made));
-    return generator.AddProgram(lowered.linear, made.symbol());
+// Lowers one body, hands it to the generator, and says what it costs.
+absl::Status CompileBody(Lowering& lowering, UOp* root, v1::Kernel& made) {
+  CodeGenerator& generator = *lowering.generator;
+  const bool listed = root->op() == Op::LINEAR;
+  if (listed) {
+    lowering.body.client = root;
+    KILN_RETURN_IF_ERROR(VerifyProgram(root, lowering.options.limits, &lowering.graph).status());
+    // Beyond this point, it is harmless in shape; whether it stays inside its buffers is not known yet.
   }
-  KILN_ASSIGN_OR_RETURN(LoweredKernel lowered,
-                        LowerKernel(graph, pipeline, body, slots, target, generator, options, schedule));
-  hoisted = std::move(lowered.hoisted);
-  UOp* linear = lowered.linear;
-  made.set_gates(lowered.gates);
-  made.set_schedule(lowered.schedule);
-  if (text) {
-    KILN_ASSIGN_OR_RETURN(
-        linear, pipeline.Run("select", linear, kCoreSpec, [&](UOp* list) { return generator.Select(graph, list); }));
-  }
+  KILN_ASSIGN_OR_RETURN(UOp * linear, listed ? RunStage(lowering, Stage::kProgram, root) : LowerKernel(lowering, root));
   // Beyond this point, only what the target has words for.
-  *made.mutable_cost() = CostOf(graph, body);
+  *made.mutable_cost() = listed ? CostOfProgram(linear) : CostOf(lowering.graph, root);
   made.set_iterations(IterationsOf(linear));
+  made.set_gates(lowering.body.gates);
+  made.set_schedule(lowering.body.opts);
+  // Before any code is made of it.
+  if (listed) KILN_RETURN_IF_ERROR(CheckLimit("operations", lowering.options.limits.max_work, made.cost().flops()));
   KILN_RETURN_IF_ERROR(SetLaunch(generator, linear, made));
-  return generator.AddKernel(linear, made.symbol());
+  return listed ? generator.AddProgram(linear, made.symbol()) : generator.AddKernel(linear, made.symbol());
 }
 
 // The kernels that prepare something, each different one once.
 class Preparers {
  public:
-  Preparers(Graph& graph, Pipeline& pipeline, const Options& options, CodeGenerator& generator,
-            v1::Executable& executable)
-      : graph_(graph), pipeline_(pipeline), options_(options), generator_(generator), executable_(executable) {}
+  explicit Preparers(Lowering& lowering) : lowering_(lowering) {}
 
   absl::StatusOr<KernelPreparation> Compile(const Hoisted& hoisted) {
-    const auto [found, is_new] = numbers_.emplace(hoisted.sink, static_cast<uint32_t>(executable_.kernels_size()));
+    v1::Executable& executable = lowering_.executable;
+    const auto [found, is_new] = numbers_.emplace(hoisted.sink, static_cast<uint32_t>(executable.kernels_size()));
     if (is_new) {
-      v1::Kernel* made = executable_.add_kernels();
+      v1::Kernel* made = executable.add_kernels();
       made->set_name(NameOf(hoisted.sink));
       made->set_symbol(absl::StrCat("p", numbers_.size() - 1, "_", made->name()));
-      pipeline_.set_kernel(made->symbol());
-      KILN_ASSIGN_OR_RETURN(const LoweredKernel lowered, LowerScheduled(graph_, pipeline_, hoisted.sink,
-                                                                        executable_.target(), generator_, options_));
-      made->set_gates(lowered.gates);
-      *made->mutable_cost() = CostOf(graph_, hoisted.sink);
-      made->set_iterations(IterationsOf(lowered.linear));
+      lowering_.body = Body();
+      lowering_.body.symbol = made->symbol();
+      lowering_.body.target = &executable.target();
+      KILN_ASSIGN_OR_RETURN(UOp * linear, LowerScheduled(lowering_, hoisted.sink));
+      made->set_gates(lowering_.body.gates);
+      *made->mutable_cost() = CostOf(lowering_.graph, hoisted.sink);
+      made->set_iterations(IterationsOf(linear));
       made->set_grain(GrainOf(made->cost(), std::max<uint64_t>(1, made->iterations())));
-      KILN_RETURN_IF_ERROR(generator_.AddKernel(lowered.linear, made->symbol()));
+      KILN_RETURN_IF_ERROR(lowering_.generator->AddKernel(linear, made->symbol()));
     }
     return KernelPreparation{hoisted.slot, found->second, static_cast<uint64_t>(hoisted.bytes), KeyOf(hoisted.sink)};
   }
@@ -131,16 +122,13 @@ class Preparers {
  private:
   // Of all that the values depend on.
   std::string KeyOf(UOp* sink) const {
+    const Options& options = lowering_.options;
     const Digest digest =
-        Blake3Of(absl::StrCat(ToText(sink), " contraction=", options_.contraction, " fast_math=", options_.fast_math));
+        Blake3Of(absl::StrCat(ToText(sink), " contraction=", options.contraction, " fast_math=", options.fast_math));
     return std::string(digest.begin(), digest.end());
   }
 
-  Graph& graph_;
-  Pipeline& pipeline_;
-  const Options& options_;
-  CodeGenerator& generator_;
-  v1::Executable& executable_;
+  Lowering& lowering_;
   absl::flat_hash_map<UOp*, uint32_t> numbers_;
 };
 
@@ -152,15 +140,17 @@ absl::Status CheckLimit(absl::string_view limit, uint64_t limit_value, uint64_t 
                   absl::StrCat("the program has ", used, " ", limit, "; this server takes at most ", limit_value));
 }
 
-absl::StatusOr<std::vector<CompiledCall>> CompileKernels(Graph& graph, Pipeline& pipeline, const UOp* calls,
-                                                         const absl::flat_hash_set<const UOp*>& constants,
-                                                         const v1::Target& target, const Options& options,
-                                                         CodeGenerator& generator, v1::Executable& executable) {
+absl::StatusOr<std::vector<CompiledCall>> CompileKernels(Lowering& lowering, const UOp* calls) {
+  Graph& graph = lowering.graph;
+  const Options& options = lowering.options;
+  const v1::Target& target = lowering.target;
+  const CodeGenerator& generator = *lowering.generator;
+  v1::Executable& executable = lowering.executable;
   absl::flat_hash_map<UOp*, CompiledCall> done;
   // What a search knows kernels by (Options::schedules) does not depend on which parameters are constant.
   absl::flat_hash_map<UOp*, uint32_t> numbers;
   std::vector<CompiledCall> compiled;
-  Preparers preparers(graph, pipeline, options, generator, executable);
+  Preparers preparers(lowering);
   KILN_RETURN_IF_ERROR(CheckLimit("kernels", options.limits.max_kernels, calls->src().size()));
   v1::Cost total;
   for (const UOp* call : calls->src()) {
@@ -171,7 +161,8 @@ absl::StatusOr<std::vector<CompiledCall>> CompileKernels(Graph& graph, Pipeline&
   for (const UOp* call : calls->src()) {
     UOp* body = call->src(0);
     const auto [numbered, is_first] = numbers.emplace(body, numbers.size());
-    if (const std::vector<uint32_t> slots = ConstantSlots(call, constants); body->op() == Op::SINK && !slots.empty())
+    if (const std::vector<uint32_t> slots = ConstantSlots(call, lowering.constants);
+        body->op() == Op::SINK && !slots.empty())
       body = MarkConstants(graph, body, slots);
     const auto [found, is_new] = done.try_emplace(body);
     if (is_new) {
@@ -184,10 +175,13 @@ absl::StatusOr<std::vector<CompiledCall>> CompileKernels(Graph& graph, Pipeline&
       const std::string known =
           SymbolFor(own_name ? made->name() : absl::StrCat("k", numbered->second, "_", made->name()));
       made->set_symbol(is_first ? known : absl::StrCat(known, "_", found->second.kernel));
-      pipeline.set_kernel(made->symbol());
-      std::vector<Hoisted> hoisted;
-      KILN_RETURN_IF_ERROR(CompileBody(graph, pipeline, body, static_cast<uint32_t>(call->src().size() - 1), target,
-                                       options, generator, ScheduleFor(known, options), *made, hoisted));
+      lowering.body = Body();
+      lowering.body.symbol = made->symbol();
+      lowering.body.slots = static_cast<uint32_t>(call->src().size() - 1);
+      lowering.body.target = &target;
+      lowering.body.schedule = ScheduleFor(known, options);
+      KILN_RETURN_IF_ERROR(CompileBody(lowering, body, *made));
+      const std::vector<Hoisted> hoisted = std::move(lowering.body.hoisted);
       const uint64_t parts = PartsOf(*made);
       const bool whole = target.kind() == v1::Target::NVPTX || target.kind() == v1::Target::AMDGPU;
       // A bound that a program reads counts as the most that it could be; mostly it is far less.
@@ -206,7 +200,7 @@ absl::StatusOr<std::vector<CompiledCall>> CompileKernels(Graph& graph, Pipeline&
   }
   KILN_RETURN_IF_ERROR(CheckLimit("operations", options.limits.max_work, total.flops()));
   *executable.mutable_cost() = total;
-  pipeline.set_kernel("");
+  lowering.body = Body();
   return compiled;
 }
 

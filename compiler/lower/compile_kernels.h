@@ -6,12 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "absl/container/flat_hash_set.h"
 #include "absl/status/statusor.h"
-#include "compiler/options/options.h"
-#include "compiler/pass/pipeline.h"
-#include "compiler/target/target.h"
-#include "kiln/v1/executable.pb.h"
+#include "compiler/pass/lowering.h"
 
 namespace kiln::compiler {
 
@@ -33,13 +29,9 @@ struct CompiledCall {
   std::vector<KernelPreparation> preparations;
 };
 
-// `calls`: LINEAR of CALLs. A body is a SINK (kKernelSpec) or a LINEAR (a program).
-// `constants`: arguments that stay the same from run to run. Adds the kernels, in order
-// of first use, and the cost of all.
-absl::StatusOr<std::vector<CompiledCall>> CompileKernels(Graph& graph, Pipeline& pipeline, const UOp* calls,
-                                                         const absl::flat_hash_set<const UOp*>& constants,
-                                                         const v1::Target& target, const Options& options,
-                                                         CodeGenerator& generator, v1::Executable& executable);
+// `calls`: LINEAR of CALLs. A body is a SINK (kKernelSpec) or a LINEAR (a program). Adds the kernels, in order
+// of first use, and the cost of all, to `executable`.
+absl::StatusOr<std::vector<CompiledCall>> CompileKernels(Lowering& lowering, const UOp* calls);
 
 }  // namespace kiln::compiler
 

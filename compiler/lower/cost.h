@@ -11,7 +11,7 @@ namespace kiln::compiler {
 // kind, and accesses; bytes count each buffer once.
 v1::Cost CostOf(Graph& graph, UOp* kernel);
 
-// Of a program as LowerProgram leaves it: bounds known only at run time count in
+// Of a program as CodeGenerator::SelectListed leaves it: bounds known only at run time count in
 // full. All of it is flops, and bytes are not counted.
 v1::Cost CostOfProgram(const UOp* linear);
 

@@ -7,7 +7,7 @@
 
 namespace kiln::compiler {
 
-// `sink` as NormaliseKernel leaves it. Returns a LINEAR for LowerProgram. If all of
+// `sink` as NormaliseKernel leaves it. Returns a LINEAR, a program. If all of
 // the kernel is one nest, its GLOBAL loops become work groups; its LOCAL and WARP
 // loops become the items of a group if it has LOCAL memory or a BARRIER. All other
 // loops, whatever their AxisType, run in order. UNSUPPORTED_OP names an IF: a

@@ -10,10 +10,8 @@
 #include "base/error.h"
 #include "compiler/ir/build.h"
 #include "compiler/rules/symbolic.h"
+#include "compiler/schedule/callify.h"
 #include "compiler/schedule/kernel_graph.h"
-#include "compiler/schedule/realize.h"
-#include "compiler/schedule/resolve_invalid.h"
-#include "compiler/schedule/split_reduce.h"
 
 namespace kiln::compiler {
 namespace {
@@ -197,19 +195,13 @@ absl::flat_hash_set<UOp*> StatesOfWrittenStorage(UOp* sink, const StoreOrder& st
 
 }  // namespace
 
-absl::StatusOr<UOp*> Rangeify(Graph& graph, const Function& function) {
-  UOp* sink = ResolveInvalid(graph, function.sink);
-  // Beyond this point, nothing is Invalid: any value may be stored and read again.
-  absl::flat_hash_set<UOp*> marked;
-  sink = TakeMarks(graph, sink, marked);
-  sink = SplitReductions(graph, sink, marked);
+absl::StatusOr<UOp*> Rangeify(Graph& graph, UOp* sink, const KernelBodies& bodies, absl::flat_hash_set<UOp*> realized) {
   const StoreOrder stores(sink);
-  absl::flat_hash_set<UOp*> realized = ChooseRealized(graph, sink, stores, marked);
-  std::optional<std::vector<UOp*>> calls = KernelSplit(graph, sink, stores, function.bodies, realized).Run();
+  std::optional<std::vector<UOp*>> calls = KernelSplit(graph, sink, stores, bodies, realized).Run();
   if (!calls.has_value()) {
     const absl::flat_hash_set<UOp*> states = StatesOfWrittenStorage(sink, stores);
     realized.insert(states.begin(), states.end());
-    calls = KernelSplit(graph, sink, stores, function.bodies, std::move(realized)).Run();
+    calls = KernelSplit(graph, sink, stores, bodies, std::move(realized)).Run();
     if (!calls.has_value()) {
       return MakeError(v1::UNSUPPORTED_OP,
                        "an AFTER reads a state of its storage at indices that are known only in a later state");

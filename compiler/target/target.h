@@ -48,7 +48,7 @@ class CodeGenerator {
   // `linear`, whose order is fixed, as AddProgram takes it. `program` is what it was
   // made from. UNSUPPORTED_OP, with the node, for what the target cannot express.
   virtual absl::StatusOr<UOp*> SelectListed(Graph&, UOp* linear, UOp* program) { return linear; }
-  // `linear`: a program as LowerProgram leaves it.
+  // `linear`: a program as SelectListed leaves it.
   virtual absl::Status AddProgram(UOp* linear, const std::string& symbol) { return AddKernel(linear, symbol); }
   // What Source can show, in the order in which one is made of the other: stages are called so.
   virtual std::vector<absl::string_view> languages() const { return {"llvm"}; }

@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_replace.h"
+#include "compiler/pass/passes.h"
 
 namespace kiln::compiler {
 
@@ -17,10 +18,8 @@ DumpObserver::DumpObserver(std::string directory) : directory_(std::move(directo
 void DumpObserver::OnPass(const PassRecord& record) {
   if (record.name == "object") return;  // its bytes come by themselves
   const std::string pass = absl::StrReplaceAll(record.name, {{" ", "_"}});
-  const char* extension = pass == "llvm"                              ? "ll"
-                          : pass == "assembly"                        ? "s"
-                          : pass == "memory_plan" || pass == "source" ? "txt"
-                                                                      : "uop";
+  const Pass* row = FindPass(record.name);
+  const absl::string_view extension = row == nullptr ? "uop" : row->extension;
   const std::string kernel = record.kernel.empty() ? "" : absl::StrCat(record.kernel, ".");
   std::ofstream file(
       absl::StrCat(directory_, "/", absl::StrFormat("%03d", next_++), ".", kernel, pass, ".", extension));

@@ -10,18 +10,31 @@
 int main(int argc, char** argv) {
   CLI::App app{"Runs one compiler pass on one graph in the numbered text form, and prints the result."};
   std::string pass, file = "-";
-  uint32_t vector_bytes = 64;
-  app.add_option("pass", pass, "The pass, by name")->required();
+  bool list = false, times = false;
+  kiln::compiler::PassSettings settings;
+  app.add_option("pass", pass, "The pass, by name; or simplify (the symbolic rules), or render_LANGUAGE (to source)");
   app.add_option("file", file, "A .uop file, or - for standard input");
-  app.add_option("--vector_bytes", vector_bytes, "Width of the imagined machine's vector registers");
-  std::string list = "Passes:\n";
-  for (const auto& known : kiln::compiler::NamedPasses()) {
-    list += "  " + std::string(known.name) + std::string(18 - known.name.size(), ' ') + std::string(known.what) + "\n";
-  }
-  list += "  render_LANGUAGE   all passes, to source in c, cuda, hip, opencl or metal\n";
-  app.footer(list + "\nExample:\n  kiln_opt rangeify tests/golden/rangeify/matmul.uop");
+  app.add_flag("--list", list,
+               "Print every pass: its stage, whether it is optional, what it takes and leaves, and when");
+  app.add_flag("--time", times, "Print to standard error what each pass took that ran");
+  app.add_option("--target", settings.target, "sm_90a, gfx942, c, cuda, hip, opencl or metal; else an imagined CPU");
+  app.add_option("--vector_bytes", settings.vector_bytes, "Width of the imagined CPU's vector registers");
+  app.add_option("--features", settings.features, "What else it can, as LLVM names it: +avx512vnni")
+      ->delimiter(',')
+      ->allow_extra_args(false);
+  app.add_option("--constants", settings.constants, "Slots of parameters that stay the same from run to run")
+      ->delimiter(',')
+      ->allow_extra_args(false);
+  app.add_option("--disable_pass", settings.disabled, "Optional passes to leave out")
+      ->delimiter(',')
+      ->allow_extra_args(false);
+  app.footer("Example:\n  kiln_opt rangeify tests/golden/rangeify/matmul_bias.uop");
   CLI11_PARSE(app, argc, argv);
 
+  if (list) {
+    std::cout << kiln::compiler::PassList();
+    return 0;
+  }
   std::ostringstream text;
   if (file == "-") {
     text << std::cin.rdbuf();
@@ -33,7 +46,10 @@ int main(int argc, char** argv) {
     }
     text << stream.rdbuf();
   }
-  const absl::StatusOr<std::string> result = kiln::compiler::RunNamedPass(pass, text.str(), vector_bytes);
+  std::vector<std::string> ran;
+  if (times) settings.ran = &ran;
+  const absl::StatusOr<std::string> result = kiln::compiler::RunNamedPass(pass, text.str(), settings);
+  for (const std::string& line : ran) std::cerr << line << "\n";
   if (!result.ok()) {
     std::cerr << "kiln_opt: " << result.status().message() << "\n";
     return 1;

@@ -1,30 +1,43 @@
-// The compiler's passes by name, each on a graph of its own: for kiln_opt and
-// for the golden tests.
+// Runs one pass of the table (pass/passes.cc) on one graph: for kiln_opt and for the golden tests.
 #ifndef KILN_COMPILER_TOOLS_PASSES_H_
 #define KILN_COMPILER_TOOLS_PASSES_H_
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "compiler/ir/graph.h"
-#include "kiln/v1/target.pb.h"
+#include "absl/strings/string_view.h"
 
 namespace kiln::compiler {
 
-struct NamedPass {
-  absl::string_view name;
-  absl::string_view what;  // one line for --help
-  absl::StatusOr<UOp*> (*run)(Graph& graph, UOp* root, const v1::Target& target);
+// What the pass is run with beside the graph.
+struct PassSettings {
+  std::string target;                       // as SourceTarget (source.h) takes it; empty: an imagined CPU
+  uint32_t vector_bytes = 64;               // of the imagined CPU: the width of its vector registers
+  std::vector<std::string> features;        // of the imagined CPU, as LLVM names them: "+avx512vnni"
+  std::vector<uint32_t> constants;          // slots of parameters that stay the same from run to run
+  std::vector<std::string> disabled;        // optional passes to leave out
+  std::vector<std::string>* ran = nullptr;  // gets a line for each pass that ran, with its time; may be null
 };
 
-const std::vector<NamedPass>& NamedPasses();
+// `text` (the numbered text form) after the pass called `name`, as text. The name may have _ for spaces, and
+// that of its stage before it, "program/decompose", where two stages have a pass of that name.
+//
+// Where the graph is what a pass of a stage on its own (StagePasses::alone) takes, that pass alone runs. Where it is
+// what an earlier one takes, the required ones in between run first. Any other graph is compiled as far as the pass,
+// and what it first leaves is shown. "simplify" is the symbolic rules, all over a graph; "render_c", and the same with
+// cuda, hip, opencl and metal, is all passes, down to the kernels' source in that language.
+absl::StatusOr<std::string> RunNamedPass(absl::string_view name, absl::string_view text, const PassSettings& settings);
 
-// `text` (the numbered text form) through the pass called `name`, as text.
-// "render_c", and the same with cuda, hip, opencl and metal, is all passes, down
-// to the kernels' source in that language.
-// `vector_bytes`: the width of the imagined machine's registers.
-absl::StatusOr<std::string> RunNamedPass(absl::string_view name, absl::string_view text, uint32_t vector_bytes);
+// Every pass of every stage, for people: a line for each, under what its stage takes.
+std::string PassList();
+
+// "stage/pass" of every row of the table, with _ for spaces.
+std::vector<std::string> PassNames();
+
+// The one of these that `name` means, the first where it names no stage; empty if none is called so.
+std::string FullName(absl::string_view name);
 
 }  // namespace kiln::compiler
 

@@ -15,11 +15,11 @@
 #include "compiler/kernel/reduce_to_acc.h"
 #include "compiler/kernel/simplify_ranges.h"
 #include "compiler/opt/cpu/heuristic.h"
+#include "compiler/pass/pipeline.h"
 #include "compiler/rewrite/rewrite.h"
 #include "compiler/rules/decompose.h"
 #include "compiler/rules/symbolic.h"
 #include "compiler/schedule/callify.h"
-#include "compiler/schedule/rangeify.h"
 #include "compiler/schedule/resolve_invalid.h"
 #include "tests/fuzz/laws.h"
 #include "tests/fuzz/random_graph.h"
@@ -224,7 +224,10 @@ std::string LawFuzzer::CheckPassesOn(const v1::Graph& wire, const HostTensors& a
   }
 
   // The kernels, one after the other, each after every pass.
-  const auto calls = Rangeify(graph, *function);
+  const Options options;
+  Lowering lowering(graph, options);
+  lowering.function = *function;
+  const auto calls = RunStage(lowering, Stage::kRangeify, function->sink);
   if (!calls.ok()) return calls.status().ToString();
   Memory memory;
   for (const auto& [slot, tensor] : arguments)

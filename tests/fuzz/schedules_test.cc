@@ -30,11 +30,10 @@
 #include "compiler/opt/outer_reduce.h"
 #include "compiler/opt/requested.h"
 #include "compiler/opt/schedule_text.h"
+#include "compiler/pass/pipeline.h"
 #include "compiler/rewrite/rewrite.h"
 #include "compiler/rules/decompose.h"
 #include "compiler/rules/symbolic.h"
-#include "compiler/schedule/callify.h"
-#include "compiler/schedule/rangeify.h"
 #include "compiler/target/gpu/architectures.h"
 #include "compiler/target/target.h"
 #include "compiler/testing/items_as_loops.h"
@@ -235,10 +234,13 @@ class Schedules {
       arguments[parameter.slot()] = SmallNumbers(random, parameter);
 
     Graph graph;
-    const auto function = Callify(graph, *FromWire(wire, Limits(), graph));
-    ASSERT_TRUE(function.ok());
-    const auto calls = Rangeify(graph, *function);
+    const Options options;
+    Lowering lowering(graph, options);
+    const auto sink = RunStage(lowering, Stage::kCallify, *FromWire(wire, Limits(), graph));
+    ASSERT_TRUE(sink.ok());
+    const auto calls = RunStage(lowering, Stage::kRangeify, *sink);
     ASSERT_TRUE(calls.ok());
+    const Function* function = &lowering.function;
     if ((*calls)->src().size() != 1) return;  // a product of one factor and the like
     UOp* kernel = Decompose(graph, (*calls)->src(0)->src(0), NativeOps());
     KernelMemory memory;

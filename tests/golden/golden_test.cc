@@ -13,11 +13,15 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <set>
 #include <sstream>
 
+#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
 #include "compiler/tools/passes.h"
 
 namespace kiln::compiler {
@@ -29,7 +33,7 @@ constexpr char kSeparator[] = "# ----\n";
 
 struct Golden {
   std::string pass;
-  uint32_t vector_bytes = 16;
+  PassSettings settings;
   std::string head;  // all up to and including the separator
   std::string input;
   std::string expected;
@@ -50,9 +54,21 @@ Golden Parse(const std::string& text) {
   const std::string first = text.substr(0, text.find('\n'));
   const std::vector<std::string> words = absl::StrSplit(first, ' ', absl::SkipEmpty());
   if (words.size() > 3 && words[0] == "#" && words[1] == "RUN:") golden.pass = words[3];
+  golden.settings.vector_bytes = 16;
   for (absl::string_view word : words) {
     if (absl::ConsumePrefix(&word, "--vector_bytes=")) {
-      EXPECT_TRUE(absl::SimpleAtoi(word, &golden.vector_bytes));
+      EXPECT_TRUE(absl::SimpleAtoi(word, &golden.settings.vector_bytes));
+    } else if (absl::ConsumePrefix(&word, "--target=")) {
+      golden.settings.target = std::string(word);
+    } else if (absl::ConsumePrefix(&word, "--features=")) {
+      golden.settings.features = absl::StrSplit(word, ',');
+    } else if (absl::ConsumePrefix(&word, "--constants=")) {
+      for (absl::string_view slot : absl::StrSplit(word, ',')) {
+        golden.settings.constants.push_back(0);
+        EXPECT_TRUE(absl::SimpleAtoi(slot, &golden.settings.constants.back()));
+      }
+    } else {
+      EXPECT_FALSE(absl::StartsWith(word, "--")) << word;
     }
   }
   return golden;
@@ -75,13 +91,24 @@ TEST(Golden, EveryPassStillGivesWhatItsFileSays) {
     SCOPED_TRACE(file.string());
     const Golden golden = Parse(ReadFile(file));
     ASSERT_FALSE(golden.pass.empty()) << "the first line must be: # RUN: kiln_opt PASS";
-    const absl::StatusOr<std::string> result = RunNamedPass(golden.pass, golden.input, golden.vector_bytes);
+    const absl::StatusOr<std::string> result = RunNamedPass(golden.pass, golden.input, golden.settings);
     ASSERT_TRUE(result.ok()) << result.status();
     if (bless != nullptr) {
       std::ofstream(file) << golden.head << *result;
     } else {
       EXPECT_EQ(golden.expected, *result) << "if the new output is right: ./dev bless";
     }
+  }
+}
+
+TEST(Golden, EveryPassOfTheTableHasOneAndIsListed) {
+  std::set<std::string> shown;
+  for (const fs::path& file : GoldensUnder("tests/golden")) shown.insert(FullName(Parse(ReadFile(file)).pass));
+  const std::string list = PassList();
+  for (const std::string& name : PassNames()) {
+    EXPECT_TRUE(shown.contains(name)) << "no file of tests/golden begins with: # RUN: kiln_opt " << name;
+    const std::string pass = absl::StrReplaceAll(name.substr(name.find('/') + 1), {{"_", " "}});
+    EXPECT_NE(list.find(absl::StrCat("\n  ", pass, " ")), std::string::npos) << name;
   }
 }
 

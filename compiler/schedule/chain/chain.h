@@ -36,7 +36,7 @@ struct ChainMember {
 };
 
 // How the rows are cut: into `blocks` of `rows`; the last may begin early, and do some again.
-struct Cut {
+struct RowCut {
   int64_t rows = 1;
   int64_t blocks = 1;
 };
@@ -45,7 +45,7 @@ struct Cut {
 //   SINK(END(END(STORE(result, ...), loops...), slices...))
 // in which a maker is AFTER(BUFFER, END(STORE(...), loops...)) where its result is read, the BUFFER
 // local memory that holds one slice.
-UOp* MakeChainCall(Graph& graph, const UOp* linear, const std::vector<ChainMember>& members, const Cut& cut);
+UOp* MakeChainCall(Graph& graph, const UOp* linear, const std::vector<ChainMember>& members, const RowCut& cut);
 
 }  // namespace kiln::compiler
 

@@ -13,7 +13,7 @@ namespace {
 
 class Builder {
  public:
-  Builder(Graph& graph, const UOp* linear, const std::vector<ChainMember>& members, const Cut& cut)
+  Builder(Graph& graph, const UOp* linear, const std::vector<ChainMember>& members, const RowCut& cut)
       : graph_(graph), linear_(linear), members_(members), cut_(cut), nests_(members.size()) {}
 
   UOp* Run() {
@@ -163,7 +163,7 @@ class Builder {
   Graph& graph_;
   const UOp* linear_;
   const std::vector<ChainMember>& members_;
-  const Cut cut_;
+  const RowCut cut_;
   std::vector<Nest> nests_;
   std::vector<UOp*> slices_;  // the RANGEs around all
   std::vector<UOp*> at_;      // where a slice begins, along each shared axis
@@ -174,7 +174,7 @@ class Builder {
 
 }  // namespace
 
-UOp* MakeChainCall(Graph& graph, const UOp* linear, const std::vector<ChainMember>& members, const Cut& cut) {
+UOp* MakeChainCall(Graph& graph, const UOp* linear, const std::vector<ChainMember>& members, const RowCut& cut) {
   return Builder(graph, linear, members, cut).Run();
 }
 

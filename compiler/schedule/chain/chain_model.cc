@@ -135,7 +135,7 @@ std::optional<ChainPlan> ChainModel::PlanOf(const Members& members) const {
   std::optional<ChainPlan> best;
   for (int64_t blocks = std::max<int64_t>(1, least); blocks <= 2 * least + kMaxSlices; ++blocks) {
     const int64_t share = (all + blocks - 1) / blocks;
-    const Cut cut{std::min(all, (share + kTileRows - 1) / kTileRows * kTileRows), blocks};
+    const RowCut cut{std::min(all, (share + kTileRows - 1) / kTileRows * kTileRows), blocks};
     if (share < std::min(kTileRows, all)) break;
     const double slices = iterations * static_cast<double>(blocks);
     const double local = row_bytes * static_cast<double>(cut.rows);

@@ -12,7 +12,7 @@ namespace kiln::compiler {
 
 struct ChainPlan {
   double won = 0;  // cycles
-  Cut cut;
+  RowCut cut;
 };
 
 // Weighs the traffic of buffers that vanish against what each slice reads, and copies, again. Numbers are those of

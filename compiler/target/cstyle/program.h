@@ -1,5 +1,5 @@
 // Programs written by hand, on their way to text: what they do in memory is known
-// to be harmless before they come here (lower_program.cc); here it is put into the
+// to be harmless before they come here (lower/compile_kernels.cc); here it is put into the
 // words of a dialect.
 #ifndef KILN_COMPILER_TARGET_CSTYLE_PROGRAM_H_
 #define KILN_COMPILER_TARGET_CSTYLE_PROGRAM_H_

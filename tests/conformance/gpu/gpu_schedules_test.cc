@@ -17,11 +17,10 @@
 #include "compiler/kernel/simplify_ranges.h"
 #include "compiler/opt/gpu/gpu_heuristic.h"
 #include "compiler/opt/schedule_text.h"
+#include "compiler/pass/pipeline.h"
 #include "compiler/rewrite/rewrite.h"
 #include "compiler/rules/decompose.h"
 #include "compiler/rules/symbolic.h"
-#include "compiler/schedule/callify.h"
-#include "compiler/schedule/rangeify.h"
 #include "compiler/target/gpu/architectures.h"
 #include "compiler/testing/items_as_loops.h"
 
@@ -45,9 +44,11 @@ class GpuSchedules : public ::testing::Test {
     v1::Target target = *GpuTarget("sm_90a");
     target.mutable_tuning()->set_cores(static_cast<uint32_t>(cores));
     Graph graph;
-    const auto function = Callify(graph, *FromWire(maker_.Build().value(), Limits(), graph));
-    EXPECT_TRUE(function.ok()) << function.status();
-    const auto calls = Rangeify(graph, *function);
+    const Options options;
+    Lowering lowering(graph, options);
+    const auto sink = RunStage(lowering, Stage::kCallify, *FromWire(maker_.Build().value(), Limits(), graph));
+    EXPECT_TRUE(sink.ok()) << sink.status();
+    const auto calls = RunStage(lowering, Stage::kRangeify, *sink);
     EXPECT_TRUE(calls.ok()) << calls.status();
     std::string text;
     for (UOp* call : (*calls)->src()) {
