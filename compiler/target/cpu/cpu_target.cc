@@ -74,16 +74,21 @@ class CpuCodeGenerator : public CodeGenerator {
   }
 
  private:
-  absl::Status Added(llvm::Function* function) {
-    // Full-width registers even where the model prefers halves.
-    function->addFnAttr("prefer-vector-width", vector_bits_);
-    function->addFnAttr("min-legal-vector-width", vector_bits_);
+  absl::Status Added(llvm::Function*) {
     optimized_ = false;
     return absl::OkStatus();
   }
 
   void OptimizeOnce() {
-    if (!optimized_) Optimize(module_, *machine_);
+    if (optimized_) return;
+    // Full-width registers even where the model prefers halves, or halves where the target says so. In
+    // every function: how a vector is passed depends on it, so caller and callee have to agree.
+    for (llvm::Function& function : module_) {
+      if (function.isDeclaration()) continue;
+      function.addFnAttr("prefer-vector-width", vector_bits_);
+      function.addFnAttr("min-legal-vector-width", vector_bits_);
+    }
+    Optimize(module_, *machine_);
     optimized_ = true;
   }
 

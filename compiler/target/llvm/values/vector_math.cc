@@ -159,9 +159,6 @@ llvm::Function* SinOfAny(llvm::Module& module, llvm::Type* type, int64_t lanes) 
   function->addFnAttr(llvm::Attribute::NoUnwind);
   function->addFnAttr(llvm::Attribute::NoInline);
   function->addFnAttr(llvm::Attribute::Cold);
-  const std::string bits = std::to_string(32 * lanes);
-  function->addFnAttr("prefer-vector-width", bits);
-  function->addFnAttr("min-legal-vector-width", bits);
   Builder b(llvm::BasicBlock::Create(module.getContext(), "entry", function));
   b.CreateRet(EmitFormula(b, Sin, function->getArg(0)));
   return function;
