@@ -23,6 +23,7 @@
 #include "base/check.h"
 #include "base/error.h"
 #include "compiler/options/version.h"
+#include "compiler/pass/passes.h"
 #include "google/protobuf/descriptor.h"
 #include "google/protobuf/io/tokenizer.h"
 #include "google/protobuf/text_format.h"
@@ -200,6 +201,9 @@ const std::vector<ConfigRow>& ConfigRows() {
       {"mpi_library", "", "the library that knows MPI; empty is libkiln_mpi.so beside kilnd"},
       {"record", "", "new file into which all requests that change anything go, with their data, for `kiln replay`"},
       {"record_max_bytes", "4294967296", "most bytes of that file; the server then goes on without it"},
+      {"disable_pass", "",
+       "optional passes of the compiler to leave out, separated by commas, to find the one at fault: "
+       "optimize,keep_row. A name that cannot be left out is refused with those that can"},
       {"dump", "", "folder into which every compilation writes its stages, by graph hash"},
   };
   return *rows;
@@ -214,6 +218,15 @@ v1::ServerConfig DefaultConfig() {
 uint64_t LargestMessage(const v1::ServerConfig& config) {
   constexpr uint64_t kTensors = 64 << 20;
   return std::min<uint64_t>(2 * config.graph_limits().max_bytes() + kTensors, INT_MAX);
+}
+
+std::vector<std::string> DisabledPasses(const v1::ServerConfig& config) {
+  std::vector<std::string> names =
+      absl::StrSplit(absl::StrReplaceAll(config.disable_pass(), {{"_", " "}}), ',', absl::SkipWhitespace());
+  for (std::string& name : names) absl::StripAsciiWhitespace(&name);
+  std::sort(names.begin(), names.end());
+  names.erase(std::unique(names.begin(), names.end()), names.end());
+  return names;
 }
 
 bool IsLoopback(absl::string_view listen) {
@@ -279,6 +292,9 @@ absl::Status CheckConfig(const v1::ServerConfig& config) {
   }
   if (!config.record().empty() && !config.program_cache_dir().empty()) {
     return BadSetting("record", "programs of program_cache_dir come without their graphs; record without it");
+  }
+  if (const absl::Status known = compiler::CheckDisabled(DisabledPasses(config)); !known.ok()) {
+    return BadSetting("disable_pass", known.message());
   }
   if (config.cpu_threads() > 4096) return BadSetting("cpu_threads", "more than 4096");
   if (config.compile_threads() > 256) return BadSetting("compile_threads", "more than 256");

@@ -49,6 +49,9 @@ v1::ServerConfig DefaultConfig();
 // `insecure` is set: any client that reaches the port may use the server.
 absl::Status CheckConfig(const v1::ServerConfig& config);
 
+// The names in `disable_pass`, each once, in alphabetical order, with a space for _.
+std::vector<std::string> DisabledPasses(const v1::ServerConfig& config);
+
 // Most bytes of one request, and of the results by value in one answer. It lies
 // above the graph's limit, with room for tensors: what gRPC itself refuses gets no
 // ErrorDetail.

@@ -74,6 +74,13 @@ TEST(ConfigTest, NestedFieldAndSwitch) {
   EXPECT_EQ(invocation->port_file, "p");
 }
 
+TEST(ConfigTest, PassesAreNamedAsToolsNameThem) {
+  const auto invocation = Parse({"--disable_pass=scan, keep_row,scan"});
+  ASSERT_TRUE(invocation.ok()) << invocation.status();
+  EXPECT_EQ(DisabledPasses(invocation->config), (std::vector<std::string>{"keep row", "scan"}));
+  EXPECT_TRUE(DisabledPasses(DefaultConfig()).empty());
+}
+
 TEST(ConfigTest, TheLargestMessageFollowsTheGraphs) {
   v1::ServerConfig config = DefaultConfig();
   EXPECT_EQ(LargestMessage(config), uint64_t{192} << 20);
@@ -119,6 +126,10 @@ TEST(ConfigTest, FaultsNameTheField) {
       {"--gpu_memory_percent=101", "gpu_memory_percent", "more than 100"},
       {"--ptxas=/no/such/ptxas", "ptxas", "no program that can be run"},
       {"--mpi=perhaps", "mpi", "on, off or auto"},
+      {"--disable_pass=optimize,bounds", "disable_pass",
+       "\"bounds\" cannot be disabled: no program compiles without it; these can: chain kernels, simplify ranges, "
+       "contract products, scan, optimize, hoist copies, dots, keep row"},
+      {"--disable_pass=optimise", "disable_pass", "there is no pass called so; these can: chain kernels"},
       {"--rank_silence_seconds=0", "rank_silence_seconds", "between 1 and"},
       {"--rank_death=panic", "rank_death", "serve or stop"},
       {absl::StrCat("--config=", bad_file), "config", "line 2"},

@@ -128,6 +128,7 @@ EngineOptions ToEngineOptions(const v1::ServerConfig& config) {
   options.limits.max_bytes = config.graph_limits().max_bytes();
   options.limits.max_depth = config.graph_limits().max_depth();
   options.limits.allow_native_code = config.allow_native_code();
+  options.disabled_passes = DisabledPasses(config);
   options.max_inline_result_bytes = LargestMessage(config);
   const v1::ServerConfig::SessionLimits& sessions = config.session_limits();
   options.sessions.default_lease_seconds = sessions.default_lease_seconds();

@@ -134,6 +134,10 @@ absl::StatusOr<ProgramId> Engine::Identify(const v1::Graph* graph, absl::string_
 
 absl::StatusOr<compiler::Options> Engine::Settled(compiler::Options options) const {
   options.limits = options_.limits;
+  std::vector<std::string>& disabled = options.disabled_passes;
+  for (const std::string& pass : options_.disabled_passes) {
+    if (std::find(disabled.begin(), disabled.end(), pass) == disabled.end()) disabled.push_back(pass);
+  }
   KILN_RETURN_IF_ERROR(SettleBeam(options_.beam, options));
   return options;
 }

@@ -50,6 +50,8 @@ struct EngineOptions {
   uint32_t compile_threads = 1;
   // What a graph may be; every request's compile options get them.
   compiler::Limits limits;
+  // Optional passes of the compiler that every compilation leaves out.
+  std::vector<std::string> disabled_passes;
   // Of one Execute, together: they wait in host memory, and one message holds them.
   uint64_t max_inline_result_bytes = 192 << 20;
   SessionOptions sessions;

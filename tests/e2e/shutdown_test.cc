@@ -225,6 +225,15 @@ TEST_F(ShutdownTest, ChecksItsConfiguration) {
   EXPECT_NE(Text("output").find("drain_secs"), std::string::npos) << Text("output");
 }
 
+TEST_F(ShutdownTest, RefusesToLeaveOutAPassThatIsNotOptional) {
+  Kilnd kilnd({"--disable_pass=linearize"}, File("output"));
+  EXPECT_EQ(kilnd.Wait(), 2);
+  EXPECT_NE(Text("output").find("\"linearize\" cannot be disabled: no program compiles without it; these can: "
+                                "chain kernels, simplify ranges, "),
+            std::string::npos)
+      << Text("output");
+}
+
 TEST_F(ShutdownTest, APortThatIsTakenIsAnError) {
   const auto first = Serve();
   Kilnd second({"--listen=" + address_}, File("output"));
