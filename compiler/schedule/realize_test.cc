@@ -1,0 +1,73 @@
+#include "compiler/schedule/realize.h"
+
+#include <gtest/gtest.h>
+
+#include "compiler/schedule/callify.h"
+#include "compiler/testing/read_text.h"
+
+namespace kiln::compiler {
+namespace {
+
+class RealizeTest : public ::testing::Test {
+ protected:
+  absl::flat_hash_set<UOp*> Chosen(absl::string_view text) {
+    sink_ = Callify(graph_, ReadText(graph_, text))->sink;
+    return ChooseRealized(graph_, sink_, StoreOrder(sink_));
+  }
+
+  Graph graph_;
+  UOp* sink_ = nullptr;
+};
+
+TEST_F(RealizeTest, AProductThatAnotherReadsAgainAndAgainGetsABuffer) {
+  const auto chosen = Chosen(R"(
+    0 CONST : weakint [] 64
+    1 CONST : weakint [] 1
+    2 STACK [0, 1, 0]
+    3 STACK [1, 0, 0]
+    4 PARAM : float32 [2] slot=0
+    5 PARAM : float32 [3] slot=1
+    6 MUL [4, 5]
+    7 REDUCE [6] ADD axes=(2)
+    8 PARAM : float32 [3] slot=2
+    9 MUL [7, 8]
+    10 REDUCE [9] ADD axes=(1)
+    11 TUPLE [10]
+  )");
+  ASSERT_EQ(chosen.size(), 1u);
+  EXPECT_EQ((*chosen.begin())->op(), Op::REDUCE);
+  EXPECT_EQ(ToString((*chosen.begin())->shape()), "(64, 64, 1)");
+}
+
+TEST_F(RealizeTest, ElementwiseValuesAreComputedWhereTheyAreUsed) {
+  EXPECT_TRUE(Chosen(R"(
+    0 CONST : weakint [] 64
+    1 STACK [0]
+    2 PARAM : float32 [1] slot=0
+    3 EXP2 [2]
+    4 MUL [3, 3]
+    5 TUPLE [4]
+  )")
+                  .empty());
+}
+
+TEST_F(RealizeTest, MarksComeOffAndWhatTheyStoodOnIsKept) {
+  UOp* param = ReadText(graph_, R"(
+    0 CONST : weakint [] 4
+    1 STACK [0]
+    2 PARAM : float32 [1] slot=0
+    3 EXP2 [2]
+    4 TUPLE [3]
+  )");
+  UOp* value = param->src(0);
+  UOp* marked = graph_.Make(Op::SINK, {graph_.Make(Op::SQRT, {graph_.Make(Op::AFTER, {value})})});
+  absl::flat_hash_set<UOp*> kept;
+  UOp* plain = TakeMarks(graph_, marked, kept);
+  EXPECT_EQ(plain, graph_.Make(Op::SINK, {graph_.Make(Op::SQRT, {value})}));
+  EXPECT_TRUE(kept.contains(value));
+  EXPECT_EQ(kept.size(), 1u);
+  EXPECT_EQ(TakeMarks(graph_, plain, kept), plain);
+}
+
+}  // namespace
+}  // namespace kiln::compiler
