@@ -12,13 +12,11 @@
 #include <utility>
 
 #include "absl/status/status.h"
-#include "absl/strings/escaping.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "base/error.h"
 #include "server/engine/memory/session.h"
 #include "server/engine/programs/program_store.h"
-#include "server/messages/status.h"
 #include "server/services/codec.h"
 #include "server/services/env.h"
 
@@ -39,14 +37,13 @@ inline absl::Time DeadlineOf(const grpc::CallbackServerContext& context) {
 // UnknownSession() if there is none with its token.
 absl::StatusOr<SessionPtr> SessionOf(const ServiceEnv& env, const grpc::CallbackServerContext& context);
 
-// Ends a call of any kind. What is our own fault is for us to read about, too.
+// As ToGrpc. What is our own fault is logged: it is for us to read about, too.
+grpc::Status Written(const ServiceEnv& env, const absl::Status& status);
+
+// Ends a call of any kind.
 template <typename Reactor>
 void FinishWith(Reactor& reactor, const ServiceEnv& env, const absl::Status& status) {
-  const grpc::Status wire = ToGrpc(status);
-  if (wire.error_code() == grpc::StatusCode::INTERNAL) {
-    env.log.error("event=internal_fault message=\"{}\"", absl::CEscape(wire.error_message()));
-  }
-  reactor.Finish(wire);
+  reactor.Finish(Written(env, status));
 }
 
 // Lives until gRPC is done with the call. Reply is called exactly once, from any

@@ -4,13 +4,6 @@
 
 namespace kiln::server {
 
-absl::StatusOr<SessionPtr> SessionOf(const ServiceEnv& env, const grpc::CallbackServerContext& context) {
-  const auto& metadata = context.client_metadata();
-  const auto header = metadata.find(kSessionHeader);
-  if (header == metadata.end()) return SessionPtr();
-  return env.engine.sessions().Find({header->second.data(), header->second.size()});
-}
-
 grpc::ServerUnaryReactor* SessionServiceImpl::Open(grpc::CallbackServerContext* context,
                                                    const grpc::ByteBuffer* request, grpc::ByteBuffer* response) {
   return Serve<v1::OpenSessionRequest, v1::OpenSessionResponse>(

@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
 #include "base/error.h"
+#include "server/messages/status.h"
 #include "server/services/call.h"
 #include "server/services/features.h"
 #include "server/stream/command_stream.h"

@@ -1,0 +1,26 @@
+#include "server/services/call.h"
+
+#include <spdlog/logger.h>
+
+#include "absl/strings/escaping.h"
+#include "server/engine/sessions/session_table.h"
+#include "server/messages/status.h"
+
+namespace kiln::server {
+
+grpc::Status Written(const ServiceEnv& env, const absl::Status& status) {
+  const grpc::Status wire = ToGrpc(status);
+  if (wire.error_code() == grpc::StatusCode::INTERNAL) {
+    env.log.error("event=internal_fault message=\"{}\"", absl::CEscape(wire.error_message()));
+  }
+  return wire;
+}
+
+absl::StatusOr<SessionPtr> SessionOf(const ServiceEnv& env, const grpc::CallbackServerContext& context) {
+  const auto& metadata = context.client_metadata();
+  const auto header = metadata.find(kSessionHeader);
+  if (header == metadata.end()) return SessionPtr();
+  return env.engine.sessions().Find({header->second.data(), header->second.size()});
+}
+
+}  // namespace kiln::server
