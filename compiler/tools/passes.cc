@@ -9,6 +9,7 @@
 #include "absl/strings/str_replace.h"
 #include "absl/strings/strip.h"
 #include "base/error.h"
+#include "base/graph/devices.h"
 #include "base/graph/graph_text.h"
 #include "compiler/compile.h"
 #include "compiler/compile_multi.h"
@@ -186,7 +187,7 @@ absl::StatusOr<std::string> RunNamedPass(absl::string_view name, absl::string_vi
   if (meant.empty()) return absl::NotFoundError(absl::StrCat("there is no pass called ", name));
   const v1::Target target = TargetOf(settings);
   Watcher watcher(meant.front().pass->name, settings.ran);
-  const bool several = IsMultiDevice(wire);
+  const bool several = NamesSeveralDevices(wire);
   const bool may_be_alone = std::any_of(meant.begin(), meant.end(), [](const Row& row) { return row.stage->alone; });
   if (!several && may_be_alone) {
     KILN_ASSIGN_OR_RETURN(const bool ran, RunAlone(meant, wire, target, options, watcher));

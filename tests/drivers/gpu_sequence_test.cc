@@ -155,7 +155,7 @@ TEST_P(GpuSequenceTest, AStopTakesEffectWithin64Launches) {
   std::vector<void*> operands(sequence_->operands().size());
   for (size_t i = 0; i < operands.size(); ++i) operands[i] = sets_[0][1 - i % 2].device_data();
   uint32_t launched = 0;
-  const absl::Status late = sequence_->launch_list().Run(operands.data(), {nullptr, absl::Now()}, launched);
+  const absl::Status late = sequence_->parts()[0].list->Run(operands.data(), {nullptr, absl::Now()}, launched);
   EXPECT_EQ(DetailOf(late)->code(), v1::DEADLINE_PASSED);
   EXPECT_EQ(launched, 64u);
   EXPECT_EQ(device().FinishLaunches(), absl::OkStatus());
