@@ -230,18 +230,17 @@ class Runs:
         program = self.program(key, "", split(devices, updates))
         xs, ys = ([self.pick(device) for device in devices] for _ in "xy")
         v = self.random.choice((0, 3, MOST, MOST + 1))
-        cause = first(*xs, *ys)
-        if v > MOST:
-            cause = self.model.failure("BAD_ARGUMENT")
-        elif updates and any(x.meets(other) for at, x in enumerate(xs) for other in [*ys, *xs[:at]]):
-            cause = self.model.failure("BAD_ARGUMENT")
+        met, own = first_of_call(*xs, *ys), None
+        shared = any(x.meets(other) for at, x in enumerate(xs) for other in [*ys, *xs[:at]])
+        if v > MOST or (updates and shared):
+            own = self.model.failure("BAD_ARGUMENT")
+        # Which of two faults a call is told is not promised.
+        cause = met._replace(codes=met.codes + own.codes) if met and own else met or own
         arrays = not updates and self.random.random() < 0.5
 
         def use() -> Any:
             return program(shards(xs), shards(ys), v=v, out="arrays" if arrays else "buffers")
 
-        if not all(slot.memory.made for slot in xs + ys):
-            cause = first_of_call(*xs, *ys)
         if cause:
             return self.model.raises(cause, use, told=False)
         found = use()
