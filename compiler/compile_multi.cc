@@ -39,7 +39,7 @@ absl::StatusOr<v1::MultiProgram> CompileSegments(const v1::Graph& wire, const v1
   const Cut& cut = whole.cut;
   // Beyond this point, each segment is a program for one device, and the steps have an order.
 
-  MultiProgramBuilder builder(graph, shares, levels, cut);
+  MultiProgramBuilder builder(graph, root, shares, levels, cut);
   uint32_t kernels = 0;
   for (const auto& step : cut.steps) {
     const Segment* segment = std::get_if<Segment>(&step);

@@ -33,9 +33,9 @@ struct GradientSpec {
   uint32_t result = 0;              // which of the program's results is differentiated
   std::vector<uint32_t> wrt_slots;  // with respect to these: floats, one gradient each
   // The PARAM that brings the result's cotangent: a slot that the program does not
-  // use, of the result's dtype and shape. For a result on several devices it is split as
-  // that is along the first axis; else it is on the first of them. Without it the result
-  // has one element, and its cotangent is 1.
+  // use, of the result's dtype and shape. If the result is split over devices along its first
+  // axis, so is this; if it is on several devices otherwise, this is on the first of them.
+  // Without it the result has one element, and its cotangent is 1.
   std::optional<uint32_t> cotangent_slot;
   bool include_results = false;  // the program's own results come first
 };

@@ -3,6 +3,7 @@
 // A cotangent has the shape of its value, and need not be split as that is: what a whole
 // value gives to split ones comes back split, and is best left so until it is summed.
 // Where ops would then meet that are split along two axes, it is moved.
+// Tested by tests/conformance/devices/multi_gradient_test.
 #ifndef KILN_COMPILER_GRADIENT_LAYOUTS_H_
 #define KILN_COMPILER_GRADIENT_LAYOUTS_H_
 

@@ -9,6 +9,7 @@
 #include "compiler/gradient/layouts.h"
 #include "compiler/interp/scalar.h"
 #include "compiler/ir/build.h"
+#include "compiler/ir/devices.h"
 #include "compiler/ir/infer.h"
 #include "compiler/ir/movement.h"
 
@@ -53,7 +54,9 @@ absl::Status LoadRule(Vjp& v) {
     v.Give(0, LaidOutAs(v.graph, v.dy, v.x(0)));  // back, if it is a COPY
     return absl::OkStatus();
   }
-  if (v.uop->device() != v.x(0)->device()) return NoRule(v);
+  const bool moves = v.uop->device() != v.x(0)->device();
+  const bool somewhere = !v.x(0)->device().empty() || DeviceCount(v.uop->device()) > 1;
+  if (moves && somewhere) return NoRule(v);  // a COPY with a gate
   v.Give(0, Choose(v, v.x(2), v.dy, Number(v, 0)));
   v.Give(1, Choose(v, v.x(2), Number(v, 0), v.dy));
   return absl::OkStatus();

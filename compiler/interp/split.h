@@ -1,4 +1,4 @@
-// Shares of tensors that are split over devices.
+// Shares of tensors that are split over devices. Tested by tests/conformance/devices/multi_device_test.
 #ifndef KILN_COMPILER_INTERP_SPLIT_H_
 #define KILN_COMPILER_INTERP_SPLIT_H_
 
@@ -18,7 +18,7 @@ struct Split {
 Split SplitOf(const UOp* uop);
 
 HostTensor ShareOf(const HostTensor& whole, const Split& split, int64_t number);
-// `share` is dense, and has so many bytes, whatever its shape.
+// `share` holds exactly one share's bytes, in order; its shape is not looked at.
 void PutShare(const HostTensor& share, const Split& split, int64_t number, HostTensor& whole);
 
 }  // namespace kiln::compiler

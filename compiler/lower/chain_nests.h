@@ -1,4 +1,5 @@
 // The nests of a chain of kernels (schedule/chain/chain.h), each as a kernel of its own, and all of them as one.
+// Tested by tests/conformance/schedules/chains_test.
 #ifndef KILN_COMPILER_LOWER_CHAIN_NESTS_H_
 #define KILN_COMPILER_LOWER_CHAIN_NESTS_H_
 

@@ -20,8 +20,9 @@ uint64_t BytesOf(const UOp* share) {
 
 }  // namespace
 
-MultiProgramBuilder::MultiProgramBuilder(const Graph& graph, const Shares& shares, const Levels& levels, const Cut& cut)
-    : graph_(graph), shares_(shares), levels_(levels), cut_(cut) {
+MultiProgramBuilder::MultiProgramBuilder(Graph& graph, UOp* root, const Shares& shares, const Levels& levels,
+                                         const Cut& cut)
+    : graph_(graph), root_(root), shares_(shares), levels_(levels), cut_(cut) {
   for (const Shares::Parameter& parameter : shares.parameters)
     by_slot_[parameter.share->arg_as<BufferArg>().slot] = parameter.share;
   for (const Transfer& transfer : shares.transfers)
@@ -219,7 +220,7 @@ absl::Status MultiProgramBuilder::PlaceArenas() {
   return absl::OkStatus();
 }
 
-v1::Signature MultiProgramBuilder::Signature() const {
+v1::Signature MultiProgramBuilder::Signature() {
   Function function;
   for (const Shares::Parameter& parameter : shares_.parameters) {
     function.parameters.push_back(parameter.whole);
@@ -228,7 +229,8 @@ v1::Signature MultiProgramBuilder::Signature() const {
     function.written.push_back(!parameter.stores.empty());
   }
   function.variables = shares_.variables;
-  function.bindings = const_cast<Graph&>(graph_).bindings();
+  function.bindings = graph_.bindings();
+  function.conditions = ConditionsOf(graph_, root_);  // also of what no segment computes
   for (const Shares::Result& result : shares_.results)
     function.results.push_back({result.whole, nullptr, result.aliases});
   return SignatureOf(function);

@@ -17,8 +17,8 @@ namespace kiln::compiler {
 
 class MultiProgramBuilder {
  public:
-  // All outlive the builder.
-  MultiProgramBuilder(const Graph& graph, const Shares& shares, const Levels& levels, const Cut& cut);
+  // All outlive the builder. `root` is the graph that was taken apart.
+  MultiProgramBuilder(Graph& graph, UOp* root, const Shares& shares, const Levels& levels, const Cut& cut);
 
   // For each segment of the cut, in order.
   void AddExecutable(v1::Executable executable) { executables_.push_back(std::move(executable)); }
@@ -54,9 +54,10 @@ class MultiProgramBuilder {
   void AddSegment(const Segment& segment, int step, v1::SegmentStep& message);
   void AddTransfer(const Transfer& transfer, int step, v1::TransferStep& message);
   absl::Status PlaceArenas();
-  v1::Signature Signature() const;
+  v1::Signature Signature();
 
-  const Graph& graph_;
+  Graph& graph_;
+  UOp* const root_;
   const Shares& shares_;
   const Levels& levels_;
   const Cut& cut_;

@@ -1,4 +1,5 @@
-// Rows of passes.cc that are more than a call: whole graphs, before there are kernels.
+// Rows of passes.cc that are more than a call: whole graphs, before there are kernels. Tested by passes_test and the
+// goldens.
 #ifndef KILN_COMPILER_PASS_GRAPH_PASSES_H_
 #define KILN_COMPILER_PASS_GRAPH_PASSES_H_
 

@@ -1,4 +1,4 @@
-// Rows of passes.cc that are more than a call: kernels of loops.
+// Rows of passes.cc that are more than a call: kernels of loops. Tested by passes_test and the goldens.
 #ifndef KILN_COMPILER_PASS_KERNEL_PASSES_H_
 #define KILN_COMPILER_PASS_KERNEL_PASSES_H_
 

@@ -42,7 +42,7 @@ struct Pass {
   absl::string_view name;  // unique within its stage
   Need need;
   Condition when;
-  // What is legal before and after; null before: what the pass before it left; both null: it makes no graph.
+  // What is legal before and after; `before` null: not checked again; both null: it makes no graph.
   const Spec* before;
   const Spec* after;
   absl::string_view what;  // one line

@@ -105,10 +105,6 @@ absl::StatusOr<std::vector<UOp*>> ParametersOf(const Graph& graph, UOp* root) {
   return parameters;
 }
 
-namespace {
-
-// Boxes that leave the tensor, and sizes that are negative, for some values of the
-// variables.
 std::vector<Function::Condition> ConditionsOf(Graph& graph, UOp* root) {
   std::vector<Function::Condition> conditions;
   absl::flat_hash_set<UOp*> known;
@@ -130,8 +126,6 @@ std::vector<Function::Condition> ConditionsOf(Graph& graph, UOp* root) {
   }
   return conditions;
 }
-
-}  // namespace
 
 UOp* StorageOf(UOp* uop) {
   while (uop->op() != Op::PARAM && uop->op() != Op::BUFFER && uop->op() != Op::BINARY) {

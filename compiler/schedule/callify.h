@@ -52,6 +52,10 @@ absl::Status CheckRoot(const Graph& graph, UOp* root);
 // used in two ways.
 absl::StatusOr<std::vector<UOp*>> ParametersOf(const Graph& graph, UOp* root);
 
+// What must not be negative for a call to have a meaning: boxes that leave the tensor, and sizes that are
+// negative, for some values of the variables.
+std::vector<Function::Condition> ConditionsOf(Graph& graph, UOp* root);
+
 // The PARAM, BUFFER or BINARY under a chain of movement ops and AFTERs, or
 // nullptr if something is computed on the way.
 UOp* StorageOf(UOp* uop);

@@ -59,7 +59,7 @@ absl::StatusOr<ShareTaker::Share> ShareTaker::Taken(UOp* uop) {
     case Op::AFTER: return TakeAfter(uop);
     case Op::GROUP:
     case Op::TUPLE:
-    case Op::SINK: return Share{uop};  // the latter stands for a CALL's body
+    case Op::SINK: return Share{uop};  // SINK: what HideBodies puts in the place of a CALL's body
     case Op::GETTUPLE: return Of(uop->src(0)->src(static_cast<size_t>(uop->arg_as<int64_t>())));
     case Op::DETACH:
     case Op::CONTIGUOUS_BACKWARD: return Of(uop->src(0));
@@ -96,7 +96,10 @@ absl::StatusOr<ShareTaker::Share> ShareTaker::Move(UOp* x, const std::string& de
   const Share from = Of(x);
   const bool same = from.devices == nullptr || *from.devices == devices;
   if (same && (from.axis == axis || from.axis < 0)) {
-    UOp* here = from.axis == axis ? from.node : Slice(from.node, devices, axis);
+    UOp* here = from.node;
+    if (from.axis != axis) {
+      KILN_ASSIGN_OR_RETURN(here, Slice(from.node, devices, axis));
+    }
     return Share{graph_.Make(Op::LOAD, {here}), &devices, axis};
   }
   if (const auto part = parts_.find(x); part != parts_.end())
@@ -211,8 +214,9 @@ absl::StatusOr<ShareTaker::Share> ShareTaker::TakeCall(UOp* uop) {
   for (UOp* argument : uop->src().subspan(1)) {
     const Share& share = Of(argument);
     if (share.devices != nullptr && *share.devices != *devices) {
-      return MakeError(v1::BAD_ARGUMENT,
-                       absl::StrCat("CALL of arguments on ", *devices, " and on ", *share.devices, "; COPY first"));
+      const auto name = [](const std::string& on) { return on.empty() ? "the request's device" : on; };
+      return MakeError(v1::BAD_ARGUMENT, absl::StrCat("CALL of arguments on ", name(*devices), " and on ",
+                                                      name(*share.devices), "; COPY first"));
     }
     sources.push_back(share.node);
   }
@@ -271,15 +275,21 @@ absl::StatusOr<ShareTaker::Share> ShareTaker::Fit(UOp* x, const std::string* dev
   }
   const bool wanted = axis >= 0 && axis < static_cast<int>(x->shape().size()) && x->shape()[axis] != 1;
   if (!wanted || share.axis >= 0) return share;
-  return Share{Slice(share.node, *devices, axis), devices, axis};
+  KILN_ASSIGN_OR_RETURN(UOp * slice, Slice(share.node, *devices, axis));
+  return Share{slice, devices, axis};
 }
 
-UOp* ShareTaker::Slice(UOp* node, const std::string& devices, int axis) {
+absl::StatusOr<UOp*> ShareTaker::Slice(UOp* node, const std::string& devices, int axis) {
   Shape shape = node->shape(), offset(node->shape().size(), 0);
   shape[axis] = *ShareOf(graph_, shape[axis], DeviceCount(devices));
   // Of equal slices, any will do.
   if (node->op() == Op::EXPAND && node->src(0)->shape()[axis] == 1) return Expand(graph_, node->src(0), shape);
-  offset[axis] = DimOf(graph_, PolynomialOf(graph_, DeviceNumber(devices)) * PolynomialOf(graph_, shape[axis]));
+  const Polynomial begin = PolynomialOf(graph_, DeviceNumber(devices)) * PolynomialOf(graph_, shape[axis]);
+  if (!begin.Range().has_value()) {
+    return Unsupported(absl::StrCat("a share of ", ToString(node->shape()), " along axis ", axis,
+                                    ": where it begins is a product of more than 6 variables"));
+  }
+  offset[axis] = DimOf(graph_, begin);
   return graph_.Make(Op::SHRINK, {node, ShapeSource(graph_, offset), ShapeSource(graph_, shape)});
 }
 

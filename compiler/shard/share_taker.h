@@ -57,7 +57,7 @@ class ShareTaker {
   // `x` as an operand on `devices` whose axis `axis` is split (-1: none is).
   absl::StatusOr<Share> Fit(UOp* x, const std::string* devices, int axis);
   // One device's share of a value that it has whole.
-  UOp* Slice(UOp* node, const std::string& devices, int axis);
+  absl::StatusOr<UOp*> Slice(UOp* node, const std::string& devices, int axis);
   Shape ShareShape(const UOp* uop) const;
   UOp* DeviceNumber(const std::string& devices);
 

@@ -42,9 +42,10 @@ absl::Status CheckStorage(const UOp* param, const UOp* argument, uint32_t slot) 
                                   " of its body ", Name(param->dtype())));
   }
   const int64_t shares = argument->axis() < 0 ? 1 : DeviceCount(argument->device());
-  const bool fits = IsConst(argument->shape()) && IsConst(param->shape()) &&
-                    NumElements(argument->shape()) == NumElements(param->shape()) * shares;
-  if (fits) return absl::OkStatus();
+  if (IsConst(argument->shape()) && IsConst(param->shape())) {
+    const int64_t elements = NumElements(argument->shape());
+    if (elements % shares == 0 && elements / shares == NumElements(param->shape())) return absl::OkStatus();
+  }
   const std::string split = shares == 1 ? "" : absl::StrCat(", a share of it on each of ", shares, " devices");
   return SlotError(
       v1::SHAPE_MISMATCH, slot,

@@ -4,7 +4,7 @@
 // The body's slots are its own; it stores to what its arguments are. A storage that
 // it stores to is an argument as it is, and has then the state that the call makes
 // of it; all other arguments are values. On a tuple of devices each runs the body, on its
-// shares: a PARAM of the body has the elements of one. A variable in a body is the argument of its
+// shares: a PARAM of the body has as many elements as one share. A variable in a body is the argument of its
 // slot, or, beyond the arguments, the program's own.
 #ifndef KILN_COMPILER_STRUCTURE_KERNEL_CALL_H_
 #define KILN_COMPILER_STRUCTURE_KERNEL_CALL_H_

@@ -1,4 +1,4 @@
-// Graphs of passes' tests, as text.
+// Graphs of passes' tests, as text: itself a part of these tests.
 #ifndef KILN_COMPILER_TESTING_READ_TEXT_H_
 #define KILN_COMPILER_TESTING_READ_TEXT_H_
 

@@ -78,9 +78,9 @@ class Executor {
   void Run(std::shared_ptr<Program> program, absl::Span<const hal::BufferSlice> parameters, const RunOptions& options,
            RunCallback callback);
 
-  // The same for programs in a row: one entry of the queue, but where one of them is for
-  // several devices. `options.variables` has the sequence's integers, `options.results`
-  // nothing, and there are no results. A failure names the step; those before it have run.
+  // The same for programs in a row. They are one entry of the queue; if one of them is for several
+  // devices, each part is submitted when the one before it has ended. `options.variables` has the sequence's integers,
+  // `options.results` nothing, and there are no results. A failure names the step; those before it have run.
   void Run(std::shared_ptr<const Sequence> sequence, absl::Span<const hal::BufferSlice> buffers,
            const RunOptions& options, RunCallback callback);
 

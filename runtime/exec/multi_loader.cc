@@ -47,7 +47,7 @@ class MultiLoader {
         message_.arena_bytes_size() != message_.devices_size() || program_.devices_.empty())
       return MultiFault("devices", "another number of them");
     for (uint64_t bytes : message_.arena_bytes()) program_.arena_bytes_.push_back(bytes);
-    AddInterface();
+    KILN_RETURN_IF_ERROR(AddInterface());
     KILN_RETURN_IF_ERROR(values_.Run());
     for (int i = 0; i < message_.steps_size(); ++i) {
       const v1::MultiStep& step = message_.steps(i);
@@ -59,12 +59,19 @@ class MultiLoader {
   }
 
  private:
-  void AddInterface() {
+  absl::Status AddInterface() {
     program_.signature_ = message_.signature();
     program_.cost_ = message_.cost();
     program_.deterministic_order_ = message_.deterministic_order();
     for (const v1::Signature::Variable& variable : message_.signature().variables())
       program_.variables_.push_back({variable.slot(), variable.name(), variable.min_value(), variable.max_value()});
+    for (const v1::Signature::Condition& condition : message_.signature().conditions()) {
+      const std::string wrong = CheckSizeExpr(condition.size(), message_.signature().variables_size());
+      if (!wrong.empty()) return MultiFault("signature.conditions", wrong);
+      program_.conditions_.push_back({SizeExpr(condition.size()), condition.text()});
+    }
+    program_.checks_ = program_.variables_.size() + program_.conditions_.size();
+    return absl::OkStatus();
   }
 
   absl::Status AddSegment(const v1::SegmentStep& step, int number) {
@@ -90,6 +97,7 @@ class MultiLoader {
           return MultiFault(field, "no variable");
       }
       const Plan& plan = task.program->plan();
+      program_.checks_ += plan.variables.size() + plan.conditions.size();
       const auto size_of = [&](const auto& tensor) {
         return values_of_variables_.has_value()
                    ? tensor.shape.BytesAt(MultiProgram::VariablesOf(task, *values_of_variables_))
@@ -219,12 +227,12 @@ class MultiLoader {
   }
 
   absl::StatusOr<std::shared_ptr<Program>> Loaded(uint32_t executable, uint32_t device) {
-    std::shared_ptr<Program>& program = programs_[{executable, program_.devices_[device]}];
-    if (program == nullptr) {
-      KILN_ASSIGN_OR_RETURN(
-          program, runtime::Load(message_.executables(static_cast<int>(executable)), *program_.devices_[device]));
-      program_.program_bytes_ += program->memory_bytes();
-    }
+    const std::pair<uint32_t, hal::Device*> key = {executable, program_.devices_[device]};
+    if (const auto found = programs_.find(key); found != programs_.end()) return found->second;
+    KILN_ASSIGN_OR_RETURN(std::shared_ptr<Program> program,
+                          runtime::Load(message_.executables(static_cast<int>(executable)), *key.second));
+    program_.program_bytes_ += program->memory_bytes();
+    programs_.emplace(key, program);
     return program;
   }
 
@@ -279,7 +287,7 @@ absl::StatusOr<std::shared_ptr<const MultiProgram>> MultiProgram::At(VariableVal
     if (family_->last != nullptr && variables == absl::MakeConstSpan(family_->values)) return family_->last;
   }
   auto program = std::shared_ptr<MultiProgram>(new MultiProgram());
-  // All is loaded, so the map stays as it is.
+  // All is loaded, so the map is read alone: others may do the same.
   KILN_RETURN_IF_ERROR(MultiLoader(family_->message, devices_, variables, family_->programs, *program).Run());
   absl::MutexLock lock(&family_->mutex);
   family_->values.assign(variables.begin(), variables.end());

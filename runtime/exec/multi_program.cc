@@ -16,6 +16,7 @@ std::shared_ptr<const MultiProgram> MultiProgram::Of(std::shared_ptr<Program> pr
   made->cost_ = program->cost();
   made->variables_ = plan.variables;
   made->conditions_ = plan.conditions;
+  made->checks_ = plan.variables.size() + plan.conditions.size();
   made->taken_ = plan.parameters;
   made->given_ = plan.results;
   made->devices_of_taken_.assign(plan.parameters.size(), device);
@@ -43,13 +44,16 @@ std::shared_ptr<const MultiProgram> MultiProgram::Of(std::shared_ptr<Program> pr
 }
 
 uint64_t MultiProgram::memory_bytes() const {
-  uint64_t bytes = program_bytes_ + slices_.size() * sizeof(MultiSlice);
+  uint64_t bytes = slices_.size() * sizeof(MultiSlice) + taken_.size() * sizeof(PlanParameter) +
+                   given_.size() * sizeof(PlanResult) + (parameters_.size() + results_.size()) * sizeof(MultiValue) +
+                   signature_.ByteSizeLong();
   for (const MultiTask& task : tasks_) {
     bytes += sizeof(MultiTask) + task.copies.size() * sizeof(BoxCopy) +
              (task.parameters.size() + task.results.size() + task.reduced.size() + task.dependents.size()) *
                  sizeof(uint32_t);
   }
-  return bytes;
+  if (is_family()) bytes *= 2;  // with the one that At keeps
+  return program_bytes_ + bytes;
 }
 
 std::vector<hal::Device*> MultiProgram::DistinctDevices() const {

@@ -49,8 +49,8 @@ struct MultiTask {
   uint32_t device = 0;  // not kCollective
   uint32_t step = 0;
 
-  // kSegment. The slices it takes and gives, and its variables: the program's of this
-  // number or, without one, the device's number.
+  // kSegment. The slices that it takes and gives. For each of its variables, which of the
+  // program's it is; none: its value is `device_number`.
   std::shared_ptr<Program> program;
   std::vector<uint32_t> parameters, results;
   std::vector<std::optional<uint32_t>> variables;
@@ -105,7 +105,7 @@ class MultiProgram {
 
   bool is_family() const { return family_ != nullptr; }
   // Of a family, the program for these values, with numbers for all sizes: the errors of
-  // CheckValues. The last one is kept.
+  // CheckValues. The last one is kept; any other takes as long to make as its tasks are many.
   absl::StatusOr<std::shared_ptr<const MultiProgram>> At(VariableValues variables) const;
 
   const v1::Signature& signature() const { return signature_; }
@@ -138,6 +138,8 @@ class MultiProgram {
   // Whether reductions go in the order of the devices.
   bool deterministic_order() const { return deterministic_order_; }
   uint64_t memory_bytes() const;
+  // How much CheckValues looks at: variables and conditions, those of the segments' tasks too.
+  size_t checks() const { return checks_; }
 
   // Whether a run may have these: CheckVariables (sizes.h), also of what the segments ask.
   absl::Status CheckValues(VariableValues variables) const;
@@ -172,6 +174,7 @@ class MultiProgram {
   uint32_t parameter_shares_ = 0, result_shares_ = 0, kernels_ = 0, collectives_ = 0;
   bool deterministic_order_ = false;
   uint64_t program_bytes_ = 0;
+  size_t checks_ = 0;
 };
 
 }  // namespace kiln::runtime

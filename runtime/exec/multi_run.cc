@@ -19,6 +19,7 @@ void MultiRun::Start(std::shared_ptr<const MultiProgram> program, absl::Span<con
                      const RunOptions& options, Executor executor, collective::Collectives* collectives,
                      MultiRunCallback callback) {
   if (program->is_family()) {
+    if (absl::Status wanted = options.control.Check(); !wanted.ok()) return callback(std::move(wanted));
     auto sized = program->At(options.variables);
     if (!sized.ok()) return callback(std::move(sized).status());
     program = *std::move(sized);

@@ -44,9 +44,17 @@ absl::Status MultiValues::Run() {
       Expose(message_.parameter_values(), signature.parameters_size(), "parameter_values", program_.parameters_));
   KILN_RETURN_IF_ERROR(Expose(message_.result_values(), signature.results_size(), "result_values", program_.results_));
   if (variables_.has_value()) FixSignature();
-  for (const v1::Signature::Result& result : signature.results()) {
-    if (result.has_aliases() && result.aliases() >= program_.parameters_.size())
+  for (int i = 1; i < signature.parameters_size(); ++i) {
+    if (signature.parameters(i - 1).slot() >= signature.parameters(i).slot())
+      return MultiFault("signature", "slots that do not ascend");
+  }
+  for (size_t number = 0; number < program_.results_.size(); ++number) {
+    const v1::Signature::Result& result = signature.results(static_cast<int>(number));
+    if (!result.has_aliases()) continue;
+    if (result.aliases() >= program_.parameters_.size())
       return MultiFault("signature", "a result that is no parameter");
+    if (program_.parameters_[result.aliases()].slices.size() != program_.results_[number].slices.size())
+      return MultiFault("signature", "a result of other shares than the parameter that it is");
   }
   AddTaken();
   AddGiven();

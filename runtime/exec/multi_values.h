@@ -1,5 +1,5 @@
 // The values of a program for several devices, from its message: where each lies, what
-// callers see of them.
+// callers see of them. Tested by tests/conformance/devices/multi_run_test and multi_symbolic_test.
 #ifndef KILN_RUNTIME_EXEC_MULTI_VALUES_H_
 #define KILN_RUNTIME_EXEC_MULTI_VALUES_H_
 

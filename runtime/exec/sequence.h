@@ -6,8 +6,8 @@
 // left for a run is to check its few buffers and its integers, to fill one pointer
 // table, and to launch kernel after kernel.
 //
-// A program for several devices is a part of its own: it begins when what stands before
-// it has ended, and what stands behind it when it has.
+// A program for several devices is a part of its own. It begins when the steps before it
+// have ended; the steps after it begin when it has ended.
 #ifndef KILN_RUNTIME_EXEC_SEQUENCE_H_
 #define KILN_RUNTIME_EXEC_SEQUENCE_H_
 
@@ -163,6 +163,7 @@ class Sequence {
   uint32_t integers_ = 0;
   std::vector<uint32_t> numbered_;  // steps with an integer of the run's
   size_t checks_ = 0;               // what there is to look at in these
+  size_t tasks_ = 0;                // of the programs for several devices
   std::vector<hal::Launch> launches_;
   std::vector<uint32_t> steps_of_;   // of the launches
   std::vector<SequencePart> parts_;  // before their programs go, their lists do

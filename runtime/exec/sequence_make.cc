@@ -1,4 +1,4 @@
-// How a sequence is made: its steps are checked, and linked to one list of launches.
+// How a sequence is made: its steps are checked, and linked to one list of launches. Tested by sequence_test.
 #include <algorithm>
 #include <utility>
 
@@ -19,6 +19,8 @@ constexpr uint64_t kMaxBytes = uint64_t{1} << 62;
 // Variables, sizes and conditions that depend on a replay's integers: each is looked at
 // before the replay is queued.
 constexpr size_t kMaxChecks = size_t{1} << 17;
+// Of programs for several devices, all steps together: with symbolic sizes each replay makes them.
+constexpr size_t kMaxTasks = size_t{1} << 20;
 
 absl::Status IsNewMemory(size_t result) {
   return MakeError(v1::BAD_ARGUMENT, absl::StrCat("result ", result,
@@ -117,6 +119,7 @@ absl::StatusOr<std::shared_ptr<Sequence>> Sequence::Make(hal::Device* device, st
       return RecordingTooLarge("launches", kMaxLaunches, sequence->launches_.size());
     }
     if (sequence->checks_ > kMaxChecks) return RecordingTooLarge("checks of integers", kMaxChecks, sequence->checks_);
+    if (sequence->tasks_ > kMaxTasks) return RecordingTooLarge("tasks", kMaxTasks, sequence->tasks_);
   }
   for (size_t i = 0; i < uses.size(); ++i) {
     sequence->buffers_[i].read = uses[i].read();
@@ -158,11 +161,14 @@ absl::Status Sequence::Need(const SequenceStep& step, uint32_t number) {
   }
   if (numbered) {
     numbered_.push_back(number);
-    const size_t conditions =
-        step.multi != nullptr ? step.multi->tasks().size() : step.program->plan().conditions.size();
-    checks_ += VariablesOf(step).size() + conditions + plan.size();
+    const Plan* const alone = step.multi == nullptr ? &step.program->plan() : nullptr;
+    checks_ +=
+        plan.size() + (alone == nullptr ? step.multi->checks() : alone->variables.size() + alone->conditions.size());
   }
-  if (step.multi != nullptr) return absl::OkStatus();
+  if (step.multi != nullptr) {
+    tasks_ += step.multi->tasks().size();
+    return absl::OkStatus();
+  }
   uint64_t arena_bytes = step.program->plan().arena_bytes;
   for (const PlanPreparation& preparation : step.program->plan().preparations)
     arena_bytes = Aligned(arena_bytes) + preparation.bytes;

@@ -1,4 +1,4 @@
-// One step of a sequence: what its program takes, in whichever form the program is.
+// One step of a sequence: what its program takes, in whichever form the program is. Tested by sequence_test.
 #ifndef KILN_RUNTIME_EXEC_SEQUENCE_STEP_H_
 #define KILN_RUNTIME_EXEC_SEQUENCE_STEP_H_
 

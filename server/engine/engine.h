@@ -50,7 +50,7 @@ struct EngineOptions {
   uint32_t compile_threads = 1;
   // What a graph may be; every request's compile options get them.
   compiler::Limits limits;
-  // Optional passes of the compiler that every compilation leaves out.
+  // Optional passes of the compiler that no program of a client's goes through.
   std::vector<std::string> disabled_passes;
   // Of one Execute, together: they wait in host memory, and one message holds them.
   uint64_t max_inline_result_bytes = 192 << 20;
@@ -115,8 +115,8 @@ class Engine {
   // first if need be, or by the hash of a program that is there.
   void Tune(TuneRequest request, const Control& control, TuneCallback done);
 
-  // What these would read, change and overwrite.
-  Touched TouchedBy(const ReplayRequest& request);
+  // What these would read, change and overwrite. `recording` is the one that is asked for, or null if it is gone.
+  Touched TouchedBy(const ReplayRequest& request, const Recordings::Handle& recording) const;
   Touched TouchedBy(const CollectiveRequest& request) const;
 
   // What Execute and Replay would run, if it is there; else null.

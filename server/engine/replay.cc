@@ -95,8 +95,9 @@ absl::Status Engine::FindRecorded(const Control& control, const std::shared_ptr<
   std::vector<ProgramId> ids;
   std::vector<compiler::Options> options;
   for (int i = 0; i < request.programs_size(); ++i) {
-    options.push_back(ToOptions(request.programs(i).options()));
-    options.back().limits = options_.limits;
+    auto settled = Settled(ToOptions(request.programs(i).options()));
+    if (!settled.ok()) return Annotate(settled.status(), absl::StrCat("program ", i));
+    options.push_back(*std::move(settled));
     const auto id = Identify(nullptr, request.programs(i).graph_hash(), request.device(), options.back());
     if (!id.ok()) return Annotate(id.status(), absl::StrCat("program ", i));
     ids.push_back(*id);
@@ -116,9 +117,8 @@ absl::Status Engine::FindRecorded(const Control& control, const std::shared_ptr<
   return absl::OkStatus();
 }
 
-Touched Engine::TouchedBy(const ReplayRequest& request) {
+Touched Engine::TouchedBy(const ReplayRequest& request, const Recordings::Handle& recording) const {
   Touched touched;
-  const Recordings::Handle recording = FindRecording(request.recording);
   for (size_t i = 0; i < request.buffers.size(); ++i) {
     const BufferTable::Shown shown =
         table_.ExtentOf(request.buffers[i].handle, request.buffers[i].offset, absl::nullopt, request.caller.get());
@@ -142,7 +142,8 @@ Touched Engine::TouchedBy(const ReplayRequest& request) {
 void Engine::Replay(const ReplayRequest& request, const Control& control, ReplayCallback done) {
   ExecuteTiming timing;
   const absl::Time begin = absl::Now();
-  auto recording = recordings_.Find(request.recording);
+  absl::StatusOr<Recordings::Handle> recording = request.found;
+  if (request.found == nullptr) recording = recordings_.Find(request.recording);
   if (!recording.ok()) return done(std::move(recording).status());
   if (absl::Status fits = (*recording)->sequence->CheckCounts(request.buffers.size(), request.integers.size());
       !fits.ok())
@@ -156,7 +157,7 @@ void Engine::Replay(const ReplayRequest& request, const Control& control, Replay
     slices.push_back(std::move(range->slice));
   }
   auto replaying = std::make_unique<Replaying>();
-  if (!request.settled_by_caller) replaying->touched = TouchedBy(request);
+  if (!request.settled_by_caller) replaying->touched = TouchedBy(request, *recording);
   if (absl::Status healthy = replaying->touched.Check(); !healthy.ok()) return done(std::move(healthy));
   timing.h2d = absl::ToDoubleMicroseconds(absl::Now() - found);
   const runtime::RunOptions options = {.control = control,

@@ -23,8 +23,9 @@ struct Tuning {
 
 void Engine::Tune(TuneRequest request, const Control& control, TuneCallback done) {
   if (request.options.beam == 0) request.options.beam = kTuneWidth;
-  request.options.limits = options_.limits;
-  if (absl::Status settled = SettleBeam(options_.beam, request.options); !settled.ok()) return done(std::move(settled));
+  auto settled = Settled(std::move(request.options));
+  if (!settled.ok()) return done(std::move(settled).status());
+  request.options = *std::move(settled);
   // The program that is replaced is the one that rules made.
   compiler::Options plain = request.options;
   plain.beam = plain.beam_budget_ms = 0;

@@ -8,7 +8,7 @@
 
 namespace kiln::server {
 
-grpc::Status Written(const ServiceEnv& env, const absl::Status& status) {
+grpc::Status ToGrpcAndLog(const ServiceEnv& env, const absl::Status& status) {
   const grpc::Status wire = ToGrpc(status);
   if (wire.error_code() == grpc::StatusCode::INTERNAL) {
     env.log.error("event=internal_fault message=\"{}\"", absl::CEscape(wire.error_message()));

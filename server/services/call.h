@@ -2,7 +2,7 @@
 // cancellation, the answer.
 //
 // Services take calls as bytes and decode them here, so that a message that is
-// no message is the client's fault (MALFORMED_MESSAGE) like any other.
+// no message is the client's fault (MALFORMED_MESSAGE) like any other. Tested by tests/e2e.
 #ifndef KILN_SERVER_SERVICES_CALL_H_
 #define KILN_SERVER_SERVICES_CALL_H_
 
@@ -37,13 +37,13 @@ inline absl::Time DeadlineOf(const grpc::CallbackServerContext& context) {
 // UnknownSession() if there is none with its token.
 absl::StatusOr<SessionPtr> SessionOf(const ServiceEnv& env, const grpc::CallbackServerContext& context);
 
-// As ToGrpc. What is our own fault is logged: it is for us to read about, too.
-grpc::Status Written(const ServiceEnv& env, const absl::Status& status);
+// What is our own fault is logged: it is for us to read about, too.
+grpc::Status ToGrpcAndLog(const ServiceEnv& env, const absl::Status& status);
 
 // Ends a call of any kind.
 template <typename Reactor>
 void FinishWith(Reactor& reactor, const ServiceEnv& env, const absl::Status& status) {
-  reactor.Finish(Written(env, status));
+  reactor.Finish(ToGrpcAndLog(env, status));
 }
 
 // Lives until gRPC is done with the call. Reply is called exactly once, from any

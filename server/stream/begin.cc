@@ -123,7 +123,7 @@ void CommandStream::Free(Command& command) {
 
 void CommandStream::Compile(Command& command) {
   const v1::CompileRequest& asked = command.request.compile();
-  Wait(command, Stall::kProgram);
+  Wait(command, Stall::kLast);
   engine_.Compile({&asked.graph(), asked.device(), ToOptions(asked.options())}, control_,
                   [&command](absl::StatusOr<CompileResult> result) {
                     if (result.ok()) FillCompiled(*result, *command.AddAnswer().message.mutable_compiled());
@@ -136,10 +136,11 @@ void CommandStream::Replay(Command& command) {
   ReplayRequest request = ToReplayRequest(asked);
   request.caller = session_;
   request.settled_by_caller = true;
-  command.touched = engine_.TouchedBy(request);
-  // With programs for several devices it is many entries of their queues, made as it goes.
-  const Recordings::Handle recording = engine_.FindRecording(request.recording);
-  if (recording != nullptr && !recording->sequence->is_one_entry()) Wait(command, Stall::kProgram);
+  request.found = engine_.FindRecording(request.recording);
+  command.touched = engine_.TouchedBy(request, request.found);
+  // With programs for several devices it is many entries of their queues, made as it goes: commands behind
+  // it begin when it has ended.
+  if (request.found != nullptr && !request.found->sequence->is_one_entry()) Wait(command, Stall::kLast);
   engine_.Replay(request, control_, [&command](absl::StatusOr<ExecuteTiming> timing) {
     if (timing.ok() && command.request.replay().want_timing()) {
       v1::ReplaySequenceResponse& answer = *command.AddAnswer().message.mutable_replayed();

@@ -56,7 +56,7 @@ void CommandStream::Execute(Command& command) {
     command.stream->OnStarted(command, program, bound, inline_bytes);
   };
   request->submitted = [self = shared_from_this(), id = command.request.command_id()] { self->Submitted(id); };
-  Wait(command, Stall::kProgram);
+  Wait(command, Stall::kLast);
   engine_.Execute(*std::move(request), control_, [&command](absl::StatusOr<ExecuteResult> result) {
     command.stream->OnExecuted(command, std::move(result));
   });

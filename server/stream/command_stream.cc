@@ -149,7 +149,7 @@ void CommandStream::Continue() {
 bool CommandStream::CanGoOn() const {
   switch (stall_) {
     case Stall::kNone: return !pending_.empty();
-    case Stall::kProgram: return false;
+    case Stall::kLast: return false;
     case Stall::kIdle: return idle_;
     case Stall::kAnswers: return AnswersHaveRoom() || Ended() || IsStopped(*stalled_);
   }
@@ -220,7 +220,7 @@ void CommandStream::PassQueues(size_t first) {
 void CommandStream::Submitted(uint64_t command_id) {
   {
     absl::MutexLock lock(&mutex_);
-    if (stall_ != Stall::kProgram || stalled_->request.command_id() != command_id) return;
+    if (stall_ != Stall::kLast || stalled_->request.command_id() != command_id) return;
     stall_ = Stall::kNone;
     stalled_ = nullptr;
     if (beginning_) return;

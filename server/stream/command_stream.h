@@ -80,7 +80,7 @@ class CommandStream final : public SessionStream, public std::enable_shared_from
   // Why the next command is not begun.
   enum class Stall {
     kNone,
-    kProgram,  // the last one's program is being compiled
+    kLast,     // the last one is to have its program, or to end
     kIdle,     // the last one lacked memory: it is begun again when no other is under way
     kAnswers,  // the last one reads more than the connection has taken
   };

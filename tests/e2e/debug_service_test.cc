@@ -1,6 +1,7 @@
 // DebugService: what people see who look inside.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <set>
 
 #include "tests/e2e/server_fixture.h"
@@ -84,6 +85,32 @@ TEST_F(DebugServiceTest, ListsProgramsAndTheirHits) {
   EXPECT_EQ(latest.device(), "CPU:0");
   EXPECT_GT(latest.bytes(), 0u);
   EXPECT_GT(latest.kernels(), 0u);
+}
+
+// It is not run, and programs have one name whichever RPC asks for them.
+TEST_F(DebugServiceTest, ADisabledPassIsLeftOut) {
+  const auto with_pass = [this](const std::string& pass) {
+    v1::ExplainRequest request;
+    *request.mutable_graph() = GraphOf(kAddOneInPlace);
+    const auto explained = Explain(request);
+    EXPECT_TRUE(explained.ok()) << explained.status();
+    return explained.ok() && std::any_of(explained->stages().begin(), explained->stages().end(),
+                                         [&](const auto& stage) { return absl::StrContains(stage.name(), pass); });
+  };
+  EXPECT_TRUE(with_pass("optimize"));
+  v1::ServerConfig config = server::DefaultConfig();
+  config.set_disable_pass("optimize");
+  Start(config);
+  EXPECT_FALSE(with_pass("optimize"));
+  EXPECT_TRUE(with_pass("decompose"));
+
+  v1::RecordSequenceRequest record;
+  record.add_programs()->set_graph_hash(Compile(*stubs_, GraphOf(kAddOneInPlace))->graph_hash());
+  v1::RecordedArgument& argument = *record.add_steps()->add_arguments();
+  argument.mutable_memory()->set_buffer(0);
+  v1::RecordSequenceResponse recorded;
+  const absl::Status status = Call(*stubs_->kernel, &v1::KernelService::Stub::RecordSequence, record, recorded);
+  EXPECT_TRUE(status.ok()) << status;
 }
 
 }  // namespace

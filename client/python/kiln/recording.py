@@ -74,6 +74,9 @@ def request_of(device: str, steps: Steps) -> Tuple[pb.RecordSequenceRequest, Lis
                 argument.memory.buffer, argument.memory.offset = value
             elif isinstance(value, (list, tuple)) and not isinstance(value, Integer):
                 for share in value:
+                    if not isinstance(share, Memory):
+                        raise InvalidArgument("slot %d has %r among its shares" % (slot, share), code="BAD_ARGUMENT",
+                                              remedy="give a Memory for each device")  # fmt: skip
                     argument.shards.memory.add(buffer=share.buffer, offset=share.offset)
             elif isinstance(value, Integer):
                 argument.integer = value.number

@@ -35,11 +35,14 @@ class CpuCodeGenerator : public CodeGenerator {
   absl::Status AddKernel(UOp* linear, const std::string& symbol) override {
     EmitOptions streaming = emit_;
     streaming.streamed = StreamedParameters(linear, target_);
-    if (streaming.streamed.empty()) return Added(EmitKernel(module_, linear, symbol, emit_));
+    if (streaming.streamed.empty()) {
+      EmitKernel(module_, linear, symbol, emit_);
+      return Added();
+    }
     llvm::Function* past = EmitKernel(module_, linear, symbol + ".past", streaming);
     llvm::Function* plain = EmitKernel(module_, linear, symbol + ".plain", emit_);
-    for (llvm::Function* version : {past, plain}) KILN_RETURN_IF_ERROR(Added(version));
-    return Added(EmitChoice(module_, symbol, streaming.streamed, past, plain));
+    EmitChoice(module_, symbol, streaming.streamed, past, plain);
+    return Added();
   }
 
   absl::StatusOr<UOp*> SelectListed(Graph& graph, UOp* linear, UOp* program) override {
@@ -53,7 +56,7 @@ class CpuCodeGenerator : public CodeGenerator {
                                                                     : AddSource(module_, source, symbol));
     // What a client writes by hand has more forms than any pass makes: better refused than miscompiled.
     if (llvm::verifyFunction(*function)) return MakeError(v1::INTERNAL_FAULT, "a program became malformed LLVM IR");
-    return Added(function);
+    return Added();
   }
 
   std::string Source(absl::string_view) override {
@@ -74,7 +77,7 @@ class CpuCodeGenerator : public CodeGenerator {
   }
 
  private:
-  absl::Status Added(llvm::Function*) {
+  absl::Status Added() {
     optimized_ = false;
     return absl::OkStatus();
   }

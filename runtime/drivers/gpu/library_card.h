@@ -1,7 +1,7 @@
 // What cards share, whichever vendor's library reaches them.
 //
 // A vendor's card derives from this. It adds how its library makes the card current, loads code and
-// copies from another card, and what the library says of the hardware.
+// copies from another card, and what the library says of the hardware. Tested by tests/hal.
 #ifndef KILN_RUNTIME_DRIVERS_GPU_LIBRARY_CARD_H_
 #define KILN_RUNTIME_DRIVERS_GPU_LIBRARY_CARD_H_
 

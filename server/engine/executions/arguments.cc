@@ -200,6 +200,8 @@ absl::Status BindArguments(const MultiProgram& program, absl::Span<const Argumen
                            const BufferTable& buffers, const Session* caller, BoundArguments& bound) {
   bound.variables.resize(program.variables().size());
   bound.arguments.resize(program.parameters().size(), nullptr);
+  bound.slices.reserve(program.taken().size());
+  bound.records.reserve(program.taken().size());
   std::vector<bool> given(bound.variables.size(), false);
   KILN_RETURN_IF_ERROR(Distribute(program, arguments, given, bound));
   KILN_RETURN_IF_ERROR(CompleteVariables(program, given, bound));

@@ -114,14 +114,20 @@ void Execution::Run() {
 
 absl::Status Execution::CheckNames() const {
   const std::vector<runtime::PlanResult>& given = program().given();
+  const size_t results = program().results().size();
   if (request_.result_names.size() != given.size()) {
-    return BadNames(absl::StrCat("the results of the program have ", given.size(), " shares, one a device; ",
-                                 request_.result_names.size(), " handles were given"));
+    return BadNames(
+        absl::StrCat("the program has ", results, " results",
+                     given.size() == results ? "" : absl::StrCat(", together on ", given.size(), " devices"),
+                     ", and takes a handle for each; ", request_.result_names.size(), " were given"));
   }
-  for (size_t share = 0; share < given.size(); ++share) {
-    if (given[share].alias == runtime::PlanResult::kFresh || request_.result_names[share] == 0) continue;
-    return BadNames(absl::StrCat("result ", share, " is the memory of a parameter, which has a handle; give 0"),
-                    request_.result_names[share]);
+  for (size_t result = 0; result < results; ++result) {
+    const MultiValue& value = program().results()[result];
+    for (size_t number = value.first; number < value.first + value.slices.size(); ++number) {
+      if (given[number].alias == runtime::PlanResult::kFresh || request_.result_names[number] == 0) continue;
+      return BadNames(absl::StrCat("result ", result, " is the memory of a parameter, which has a handle; give 0"),
+                      request_.result_names[number]);
+    }
   }
   return absl::OkStatus();
 }

@@ -22,8 +22,8 @@ namespace kiln::server {
 // itself in between. Uploads, the run and downloads are entries of the devices'
 // queues, which keep their order; no thread waits for any of them. A program on one
 // device is handed to its queue at once; one on several is many entries of theirs, made
-// as it goes (runtime/exec/multi_run.h), and what is said of `started`, `submitted` and
-// names made before the run is not true of it.
+// as it goes (runtime/exec/multi_run.h): `started` and `submitted` are not called for it,
+// and its names are made after the run.
 class Execution final : private runtime::RunStart {
  public:
   // `executor`, `collectives` and `buffers` outlive the execution.

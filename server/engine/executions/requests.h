@@ -137,6 +137,8 @@ struct ExecuteResult {
 
 struct ReplayRequest {
   absl::string_view recording;
+  // What FindRecording gave for that; null if the caller has not asked.
+  Recordings::Handle found;
   absl::InlinedVector<BufferAddress, 16> buffers;
   absl::Span<const int64_t> integers;
   // The session that asks. May be null.

@@ -147,5 +147,27 @@ TEST(MultiCalls, WhatDoesNotFitIsNamed) {
   }
 }
 
+// As many elements as a share, modulo 2^64, are not as many.
+TEST(MultiCalls, ABodyLongerThanItsShareIsRefused) {
+  std::string devices;
+  for (int i = 0; i < 1024; ++i) absl::StrAppend(&devices, i == 0 ? "" : ", ", "\"D", i, "\"");
+  const std::string body =
+      "3 CONST [] weakint $0\n4 STACK [3]\n5 PARAM [4] slot=0 dtype=int8\n"
+      "6 CONST [] weakint 4\n7 RANGE [6] range=(0) type=GLOBAL\n8 INDEX [5, 7]\n"
+      "9 CONST [] int8 7\n10 STORE [8, 9]\n11 END [10, 7]\n12 SINK [11] kernel name=\"k\"\n"
+      "13 CALL [12, 2]\n14 AFTER [2, 13]\n15 TUPLE [14]\n";
+  for (const int64_t elements : {int64_t{16}, (int64_t{1} << 54) + 16}) {
+    const v1::Graph graph =
+        Parsed(absl::StrCat("0 CONST [] weakint 16384\n1 STACK [0]\n2 PARAM [1] slot=0 dtype=int8 device=(", devices,
+                            ")\n", absl::Substitute(body, elements)));
+    const absl::Status compiled = MultiEngine(kDevices).Compile(graph, ExactOptions()).status();
+    if (elements == 16) {
+      EXPECT_TRUE(compiled.ok()) << compiled;
+    } else {
+      EXPECT_EQ(DetailOf(compiled).value_or(v1::ErrorDetail()).code(), v1::SHAPE_MISMATCH) << compiled;
+    }
+  }
+}
+
 }  // namespace
 }  // namespace kiln::testing

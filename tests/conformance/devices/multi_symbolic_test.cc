@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <string>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
@@ -119,6 +120,56 @@ TEST(MultiSymbolic, ASplitSizeDividesForEveryValue) {
   EXPECT_EQ(DetailOf(program.status())->code(), v1::UNSUPPORTED_SHARD) << program.status();
   EXPECT_EQ(DetailOf(program.status())->node(), 3u) << program.status();
   EXPECT_NE(program.status().message().find("4 times a variable"), absl::string_view::npos) << program.status();
+}
+
+// A share begins at the device's number times its size: one variable more than a size may have.
+TEST(MultiSymbolic, ProductsOfManyVariables) {
+  for (const int variables : {5, 6}) {
+    std::string text = "0 STACK []\n";
+    for (int i = 1; i <= variables; ++i)
+      absl::StrAppend(&text, i, " PARAM [0] slot=", i, " dtype=int32 space=ALU name=\"v", i, "\" min=1 max=3\n");
+    absl::StrAppend(&text, variables + 1, " CONST [] weakint 4\n");
+    int node = variables + 1;
+    for (int i = 1; i <= variables; ++i, ++node) absl::StrAppend(&text, node + 1, " MUL [", node, ", ", i, "]\n");
+    absl::StrAppend(&text, node + 1, " STACK [", node, "]\n", node + 2, " PARAM [", node + 1,
+                    "] slot=0 dtype=float32\n", node + 3, " SIN [", node + 2, "]\n", node + 4, " COPY [", node + 3,
+                    "] load device=(\"D0\", \"D1\", \"D2\", \"D3\")\n", node + 5, " TUPLE [", node + 4, "]\n");
+    const auto graph = ParseGraph(text);
+    ASSERT_TRUE(graph.ok()) << graph.status() << text;
+    const absl::Status compiled = MultiEngine(kDevices).Compile(*graph, ExactOptions()).status();
+    EXPECT_TRUE(compiled.ok() || DetailOf(compiled)->code() == v1::UNSUPPORTED_SHARD) << compiled << text;
+    EXPECT_TRUE(compiled.ok() || variables == 6) << compiled;
+  }
+}
+
+// Also where no segment computes anything: two negative sizes would be a positive number of bytes.
+TEST(MultiSymbolic, NegativeSizesAreRefused) {
+  const auto graph = ParseGraph(R"(0 STACK []
+1 PARAM [0] slot=8 dtype=int32 space=ALU name="n" min=1 max=8
+2 PARAM [0] slot=9 dtype=int32 space=ALU name="m" min=1 max=8
+3 CONST [] weakint -4
+4 ADD [1, 3]
+5 ADD [2, 3]
+6 CONST [] weakint 2
+7 MUL [4, 6]
+8 STACK [7, 5]
+9 PARAM [8] slot=0 dtype=int32
+10 COPY [9] load device=("D0", "D1")
+11 TUPLE [10]
+)");
+  ASSERT_TRUE(graph.ok()) << graph.status();
+  MultiEngine two(kDevices);
+  const auto message = two.Compile(*graph, ExactOptions());
+  ASSERT_TRUE(message.ok()) << message.status();
+  const auto program = two.Load(*message);
+  ASSERT_TRUE(program.ok()) << program.status();
+  EXPECT_TRUE((*program)->At({4, 5}).ok());
+  for (const std::vector<int64_t>& values : {std::vector<int64_t>{2, 2}, {2, 6}, {6, 2}}) {
+    const absl::Status refused = (*program)->CheckValues(values);
+    ASSERT_FALSE(refused.ok());
+    EXPECT_EQ(DetailOf(refused)->code(), v1::OUT_OF_BOUNDS) << refused;
+    EXPECT_NE(refused.message().find("a size is negative"), absl::string_view::npos) << refused;
+  }
 }
 
 TEST(MultiSymbolic, ValuesOutsideTheirRangeAreRefused) {
