@@ -4,6 +4,7 @@
 #include <limits>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
@@ -183,8 +184,10 @@ class Distribution {
 
   void TakeItems() {
     std::vector<Dimension> dimensions = Dimensions(kDimensions, kMaxItemsOfGroup);
-    std::stable_sort(dimensions.begin(), dimensions.end(),
-                     [](const Dimension& a, const Dimension& b) { return a.step < b.step; });
+    // Where two are walked in equal steps, the shorter comes first: so a warp walks along both.
+    std::stable_sort(dimensions.begin(), dimensions.end(), [](const Dimension& a, const Dimension& b) {
+      return std::pair(a.step, a.size) < std::pair(b.step, b.size);
+    });
     for (size_t i = 0; i < dimensions.size(); ++i) {
       UOp* special = groups_.Special(absl::StrCat("lidx", i), dimensions[i].size);
       if (special->op() == Op::SPECIAL) items_.push_back(special);

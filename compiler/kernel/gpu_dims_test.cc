@@ -111,6 +111,42 @@ TEST_F(GpuDimsTest, LoopsApart) {
   EXPECT_EQ(apart(Row(varying, 8, j), {varying, j}), (Loops{j}));
 }
 
+// As a padded loop is, once it is split: digits reach beyond a row, and the gate keeps what is stored within it.
+TEST_F(GpuDimsTest, LoopsThatAGateBoundsAreApart) {
+  UOp *row = Loop(4), *i = Loop(2), *j = Loop(8);
+  UOp* column = Row(i, 8, j);
+  const auto apart = [&](UOp* index, UOp* gate) {
+    UOp* value = ConstInt(graph_, DType::kInt32, 1);
+    UOp* store = graph_.Make(Op::STORE, {At(Param(0, 4096), index), value, gate});
+    UOp* kernel = graph_.Make(Op::SINK, {graph_.Make(Op::END, {store, row, i, j})});
+    return LoopsApart(kernel, {row, i, j});
+  };
+  const auto less = [&](UOp* what, int64_t bound) { return Lt(graph_, what, Idx(graph_, bound)); };
+  using Loops = std::vector<UOp*>;
+  const Loops all = {row, i, j};
+  EXPECT_EQ(apart(Row(row, 16, column), less(column, 16)), all);
+  EXPECT_EQ(apart(Row(row, 10, column), less(column, 16)), (Loops{}));
+  EXPECT_EQ(apart(Row(row, 10, column), less(column, 11)), (Loops{}));
+  EXPECT_EQ(apart(Row(row, 10, column), less(column, 10)), all);
+  EXPECT_EQ(apart(Row(row, 10, column), And(graph_, less(row, 3), less(column, 10))), all);
+  // Elements two apart, backwards, and of a sum that begins elsewhere.
+  EXPECT_EQ(apart(Row(row, 20, Mul(graph_, column, Idx(graph_, 2))), less(column, 10)), all);
+  EXPECT_EQ(apart(Row(row, 19, Mul(graph_, column, Idx(graph_, 2))), less(column, 10)), all);
+  EXPECT_EQ(apart(Row(row, 18, Mul(graph_, column, Idx(graph_, 2))), less(column, 10)), (Loops{}));
+  EXPECT_EQ(apart(Row(row, 10, Mul(graph_, column, Idx(graph_, -1))), less(column, 10)), all);
+  EXPECT_EQ(apart(Row(row, 10, column), less(Add(graph_, column, Idx(graph_, 5)), 15)), all);
+  EXPECT_EQ(apart(Row(row, 10, column), less(Add(graph_, column, Idx(graph_, -5)), 6)), (Loops{}));
+  // What the gate bounds is another sum than the place's, or has no digits of its own.
+  EXPECT_EQ(apart(Row(row, 10, column), less(Row(i, 9, j), 10)), (Loops{}));
+  EXPECT_EQ(apart(Row(row, 10, Add(graph_, i, j)), less(Add(graph_, i, j), 10)), (Loops{row}));
+  UOp* store = graph_.Make(
+      Op::STORE, {At(Param(0, 64), Row(row, 10, column)), Load(Param(1, 64), Row(row, 10, column)), less(column, 10)});
+  UOp* kernel = graph_.Make(Op::SINK, {graph_.Make(Op::END, {store, row, i, j})});
+  UOp* made = GpuDims(graph_, kernel, true);
+  EXPECT_EQ(Coordinates(made), "gidx0:2 gidx1:4 lidx0:8");
+  ExpectSame(kernel, made);
+}
+
 TEST_F(GpuDimsTest, RowsAreReducedByItems) {
   UOp* i = Loop(5);
   UOp *outer = Loop(3, AxisType::kReduce), *inner = Loop(32, AxisType::kGroupReduce);

@@ -12,10 +12,11 @@ namespace kiln::compiler {
 namespace {
 
 // Places are counted like digits: a loop that strides over all that the smaller ones reach together is a digit of
-// its own. What is no loop, or is a loop whose iterations collide, is one block: nothing is known of it but a divisor
-// of its values and how far they reach.
+// its own. Loops whose sum the STORE's gate bounds are one digit together, which reaches no farther than the gate lets
+// it. What is no loop, or is a loop whose iterations collide, is one block: nothing is known of it but a divisor of its
+// values and how far they reach.
 struct Digit {
-  UOp* loop;
+  std::vector<UOp*> loops;
   __int128 stride, reach;
 };
 
@@ -38,6 +39,42 @@ std::optional<size_t> FirstThatCollides(const std::vector<Digit>& digits, __int1
   return std::nullopt;
 }
 
+// The conditions that all hold where `gate` does.
+std::vector<UOp*> Conditions(UOp* gate) {
+  if (gate->op() != Op::AND) return {gate};
+  std::vector<UOp*> conditions = Conditions(gate->src(0));
+  for (UOp* other : Conditions(gate->src(1))) conditions.push_back(other);
+  return conditions;
+}
+
+// The loops of `condition` (their sum, by some factors, is less than a number) as one digit of `place`; none if it says
+// something else, or its own loops do not count apart.
+std::optional<Digit> BoundedDigit(UOp* condition, const LinearForm& place, const absl::flat_hash_set<UOp*>& loops) {
+  if (condition->op() != Op::CMPLT || !condition->src(1)->IsConst()) return std::nullopt;
+  LinearForm sum = ToLinear(condition->src(0));
+  std::sort(sum.terms.begin(), sum.terms.end(),
+            [](const LinearForm::Term& a, const LinearForm::Term& b) { return a.coefficient < b.coefficient; });
+  const __int128 least_outside = __int128{condition->src(1)->const_int()} - sum.constant;
+  if (sum.terms.empty() || least_outside < 1) return std::nullopt;
+  Digit digit{{}, 0, 0};
+  __int128 factor = 0, span = 1;
+  for (const auto& [loop, coefficient] : sum.terms) {
+    if (!loops.contains(loop) || coefficient < span) return std::nullopt;
+    const auto term = std::find_if(place.terms.begin(), place.terms.end(),
+                                   [loop = loop](const LinearForm::Term& other) { return other.node == loop; });
+    if (digit.loops.empty()) factor = __int128{term->coefficient} / coefficient;
+    if (factor == 0 || factor * coefficient != term->coefficient) return std::nullopt;
+    digit.loops.push_back(loop);
+    digit.stride = std::gcd(static_cast<int64_t>(digit.stride), coefficient);
+    span += __int128{coefficient} * (loop->src(0)->const_int() - 1);
+    if (span > std::numeric_limits<int64_t>::max()) return std::nullopt;  // the sum wraps
+  }
+  if (factor < 0) factor = -factor;
+  digit.stride *= factor;
+  digit.reach = factor * (std::min(span, least_outside) - 1);
+  return digit;
+}
+
 bool IsNumbered(const UOp* loop) { return loop->src(0)->IsConst() && loop->src(0)->const_int() > 0; }
 
 // Removes from `apart` the loops that `store` cannot tell from others.
@@ -54,14 +91,21 @@ void Check(UOp* store, const absl::flat_hash_set<UOp*>& lanes, absl::flat_hash_s
   }
   for (;;) {
     std::vector<Digit> digits;
+    absl::flat_hash_set<UOp*> single = digits_of;
+    if (store->src().size() > 2) {
+      for (UOp* condition : Conditions(store->src(2))) {
+        std::optional<Digit> digit = BoundedDigit(condition, form, single);
+        if (!digit.has_value()) continue;
+        for (UOp* loop : digit->loops) single.erase(loop);
+        digits.push_back(*std::move(digit));
+      }
+    }
     __int128 divisor = 0, reach = 0;
     for (const auto& [node, coefficient] : form.terms) {
       const __int128 stride = Magnitude(coefficient);
       const Bounds& bounds = node->bounds();
-      if (digits_of.contains(node)) {
-        digits.push_back({node, stride, stride * (node->src(0)->const_int() - 1)});
-        continue;
-      }
+      if (single.contains(node)) digits.push_back({{node}, stride, stride * (node->src(0)->const_int() - 1)});
+      if (digits_of.contains(node)) continue;
       divisor = std::gcd(static_cast<uint64_t>(divisor), static_cast<uint64_t>(stride));
       const __int128 width = bounds.max - bounds.min;
       // Beyond any buffer it does not matter how far.
@@ -71,7 +115,7 @@ void Check(UOp* store, const absl::flat_hash_set<UOp*>& lanes, absl::flat_hash_s
     std::sort(digits.begin(), digits.end(), [](const Digit& a, const Digit& b) { return a.stride < b.stride; });
     const std::optional<size_t> collides = FirstThatCollides(digits, divisor, reach);
     if (!collides.has_value()) break;
-    digits_of.erase(digits[*collides].loop);
+    for (UOp* loop : digits[*collides].loops) digits_of.erase(loop);
   }
   absl::erase_if(apart, [&](UOp* loop) { return loop->src(0)->const_int() > 1 && !digits_of.contains(loop); });
 }
