@@ -27,6 +27,10 @@ constexpr int64_t kWarp = 32;
 constexpr int64_t kSmallGroup = 128;
 // Vectors of a row for each of its items, below which fewer items do.
 constexpr int64_t kMinVectors = 4;
+// Terms of a product that several items share.
+constexpr int64_t kManyTerms = 256;
+// Of each of the items that share a sum, at least.
+constexpr int64_t kMinTerms = 16;
 
 bool Has(absl::Span<UOp* const> ranges, const UOp* range) {
   return std::find(ranges.begin(), ranges.end(), range) != ranges.end();
@@ -186,11 +190,47 @@ class GpuChooser {
     std::vector<const Body*> bodies = {&output_};
     for (const Body& reduce : reduces_) bodies.push_back(&reduce);
     const std::vector<UOp*> axes = Shareable({});
+    if (Transposed(axes)) return;
     for (UOp* axis : axes) {
       if (StoreStride(axis) != 1) continue;
       plan_.Vectors(axis, VectorOf(axis, bodies, reduces_.empty() ? kVectorBytes : 4), AxisType::kUpcast, 0);
     }
     FillGroup(axes, kMaxItems, 3);
+  }
+
+  // Where what is loaded lies beside each other along another axis than what is stored: each item takes a square, loads
+  // its rows as vectors, and stores its columns as such. Eight items beside each other load all of a row's 128 bytes,
+  // and four store 64 of a column's.
+  bool Transposed(absl::Span<UOp* const> axes) {
+    constexpr int64_t kLoading = 8, kStoring = 32, kSquare = 16;
+    if (!reduces_.empty() || axes.size() < 2 || StoreStride(axes[0]) != 1) return false;
+    UOp* const stored = axes[0];
+    UOp* loaded = nullptr;
+    int64_t bytes = ItemSize(Store()->src(0)->src(0)->dtype());
+    for (const UOp* access : output_.accesses) {
+      if (access->op() != Op::LOAD || StrideIn(PlaceOf(access), stored).value_or(1) <= 1) continue;
+      for (UOp* axis : axes) {
+        if (axis != stored && StrideIn(PlaceOf(access), axis) == 1) loaded = axis;
+      }
+      bytes = std::max<int64_t>(bytes, ItemSize(access->src(0)->src(0)->dtype()));
+    }
+    if (loaded == nullptr || std::min(plan_.Left(stored), plan_.Left(loaded)) < kSquare) return false;
+    const int64_t side = kVectorBytes / bytes;
+    const bool whole = plan_.Left(stored) % side == 0 && plan_.Left(loaded) % side == 0;
+    const bool aligned = std::all_of(output_.accesses.begin(), output_.accesses.end(), [&](const UOp* access) {
+      return BeginsAtMultiples(access, StrideIn(PlaceOf(access), loaded) == 1 ? loaded : stored, side);
+    });
+    if (!whole || !aligned) {
+      // One element each: what a group's items load beside each other is still there when the next row wants it.
+      plan_.Items(loaded, kSquare, AxisType::kLocal);
+      plan_.Items(stored, kSquare, AxisType::kLocal);
+      return true;
+    }
+    plan_.Vectors(loaded, side, AxisType::kUpcast, 0);
+    plan_.Vectors(stored, side, AxisType::kUpcast, 1);
+    plan_.Items(loaded, LargestDivisor(plan_.Left(loaded), kLoading), AxisType::kLocal);
+    plan_.Items(stored, LargestDivisor(plan_.Left(stored), kStoring), AxisType::kLocal);
+    return true;
   }
 
   // -- Rows: what is reduced lies beside each other
@@ -360,9 +400,13 @@ class GpuChooser {
     for (size_t axis = 0; axis < product->outputs; ++axis) {
       if (axis != *row && axis != *column) others *= product->Size(axis);
     }
+    // Few results of many terms: items that reduce together keep more of the device busy.
+    if (m * n * others < wanted_ / kItemsOfCore * kWarp && IterationsOf(reduces_[0].ranges) >= kManyTerms) return false;
     // Lanes whose places are gated one by one, or lie apart, are loaded one by one anyway.
     const bool vectors = !IsGated(OperandsOf(sink_)[pixels]) && product->operands[pixels].strides[*column] == 1;
-    const GpuTile tile = ChooseGpuTile(m, n, others, wanted_ / kItemsOfCore, vectors);
+    UOp* const summed = MostShared(reduces_[0].ranges);
+    const int64_t most_sharers = std::min(PowerOf2In(summed), Floor2(IterationsOf(reduces_[0].ranges) / kMinTerms));
+    const GpuTile tile = ChooseGpuTile(m, n, others, wanted_ / kItemsOfCore, vectors, most_sharers);
     // Rows are dimension 0, and lanes the last.
     plan_.Pad(axes[*row], tile.rows * tile.row_items);
     plan_.Pad(axes[*column], tile.columns * tile.column_items);
@@ -370,7 +414,18 @@ class GpuChooser {
     plan_.Vectors(axes[*column], tile.columns, AxisType::kUpcast, 1);
     plan_.Items(axes[*row], tile.row_items, AxisType::kLocal);
     plan_.Items(axes[*column], tile.column_items, AxisType::kLocal);
+    plan_.Sharers(summed, tile.sharers);
     return true;
+  }
+
+  // The largest power of two that divides a loop's iterations.
+  static int64_t PowerOf2In(const UOp* range) {
+    const int64_t iterations = std::max<int64_t>(Iterations(range), 1);
+    return iterations & -iterations;
+  }
+  static UOp* MostShared(absl::Span<UOp* const> ranges) {
+    return *std::max_element(ranges.begin(), ranges.end(),
+                             [](const UOp* a, const UOp* b) { return PowerOf2In(a) < PowerOf2In(b); });
   }
 
   UOp* sink_;

@@ -50,9 +50,24 @@ void GpuPlan::Items(UOp* axis, int64_t amount, AxisType type) {
   Pad(axis, amount);
   opts_.push_back({OptOp::kSplit, Number(axis), amount, type});
   left_[axis] /= amount;
-  // A loop that several REDUCEs close has a number in each.
+  AddPart(axis, false);
+}
+
+void GpuPlan::Sharers(UOp* axis, int64_t amount) {
+  if (amount == 1) return;
+  OptOp split{OptOp::kSplit, Number(axis), amount, AxisType::kGroupReduce};
+  split.top = true;
+  opts_.push_back(split);
+  left_[axis] /= amount;
+  AddPart(axis, true);
+}
+
+// A loop that several REDUCEs close has a number in each.
+void GpuPlan::AddPart(UOp* axis, bool before) {
   for (size_t i = 0; i < axes_.size(); ++i) {
-    if (axes_[i] == axis) axes_.insert(axes_.begin() + static_cast<int64_t>(++i), nullptr);
+    if (axes_[i] != axis) continue;
+    axes_.insert(axes_.begin() + static_cast<int64_t>(before ? i : i + 1), nullptr);
+    ++i;
   }
 }
 

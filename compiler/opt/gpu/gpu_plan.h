@@ -24,6 +24,8 @@ class GpuPlan {
   void Pad(UOp* axis, int64_t multiple);
   // The inner part becomes `amount` work items; what does not come out even is padded.
   void Items(UOp* axis, int64_t amount, AxisType type);
+  // Each of `amount` work items, which divides what is left, reduces iterations that follow each other.
+  void Sharers(UOp* axis, int64_t amount);
 
   // The only OptOps, if there is a choice: a product by tiles, of loops that are fused for it. Says whether there is.
   bool Tile(const std::optional<TileChoice>& choice);
@@ -32,6 +34,8 @@ class GpuPlan {
 
  private:
   int Number(UOp* axis) const;
+  // A new loop stands beside `axis`: before it, or behind it.
+  void AddPart(UOp* axis, bool before);
 
   std::vector<UOp*> axes_;  // by number; null for parts
   absl::flat_hash_map<UOp*, int64_t> left_;

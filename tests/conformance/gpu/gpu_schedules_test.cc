@@ -108,7 +108,7 @@ TEST_F(GpuSchedules, AShortInnermostAxis) {
 
 TEST_F(GpuSchedules, Transposed) {
   EXPECT_EQ(SchedulesOf(client::Contiguous(client::Transpose(Param({48, 80})))),
-            "SPLIT(1, 48, LOCAL); SPLIT(0, 5, LOCAL)");
+            "SPLIT(0, 4, UPCAST); SPLIT(1, 4, UPCAST, dim 1); SPLIT(0, 5, LOCAL); SPLIT(2, 12, LOCAL)");
 }
 
 TEST_F(GpuSchedules, Joined) {
