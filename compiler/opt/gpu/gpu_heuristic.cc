@@ -11,6 +11,7 @@
 #include "compiler/kernel/ranges.h"
 #include "compiler/opt/gpu/gpu_plan.h"
 #include "compiler/opt/gpu/gpu_tile.h"
+#include "compiler/opt/gpu/loop_body.h"
 #include "compiler/opt/local_buffer.h"
 #include "compiler/opt/product.h"
 #include "compiler/rules/linear.h"
@@ -36,44 +37,8 @@ bool Has(absl::Span<UOp* const> ranges, const UOp* range) {
   return std::find(ranges.begin(), ranges.end(), range) != ranges.end();
 }
 
-int64_t Iterations(const UOp* range) { return range->src(0)->IsConst() ? range->src(0)->const_int() : 0; }
 int64_t Floor2(int64_t n) {
   return static_cast<int64_t>(std::bit_floor(static_cast<uint64_t>(std::max<int64_t>(n, 1))));
-}
-
-UOp* PlaceOf(const UOp* access) { return access->src(0)->src(1); }
-
-// What one closer (the END, or a REDUCE) evaluates in each of its iterations, without the REDUCEs in it.
-struct Body {
-  std::vector<UOp*> ranges;    // that it closes
-  RangeSet open;               // that it stands in
-  std::vector<UOp*> accesses;  // LOADs and STOREs
-};
-
-Body BodyOf(UOp* closer, const RangeSet& open) {
-  Body body;
-  body.ranges.assign(closer->src().begin() + 1, closer->src().end());
-  body.open = open;
-  absl::flat_hash_set<UOp*> seen;
-  std::vector<UOp*> stack = {closer->src(0)};
-  while (!stack.empty()) {
-    UOp* uop = stack.back();
-    stack.pop_back();
-    if (uop->op() == Op::REDUCE || !seen.insert(uop).second) continue;
-    const bool access = uop->op() == Op::LOAD || uop->op() == Op::STORE;
-    if (access && uop->src(0)->op() == Op::INDEX) body.accesses.push_back(uop);
-    stack.insert(stack.end(), uop->src().begin(), uop->src().end());
-  }
-  std::sort(body.accesses.begin(), body.accesses.end(), [](const UOp* a, const UOp* b) { return a->id() < b->id(); });
-  return body;
-}
-
-// Iterations of all `ranges` together; one that is no number counts once.
-int64_t IterationsOf(absl::Span<UOp* const> ranges) {
-  int64_t iterations = 1;
-  for (const UOp* range : ranges)
-    iterations = std::min<int64_t>(iterations * std::max<int64_t>(1, Iterations(range)), int64_t{1} << 40);
-  return iterations;
 }
 
 class GpuChooser {
@@ -130,15 +95,6 @@ class GpuChooser {
     };
     while (vector > 1 && !fits(vector)) vector /= 2;
     return vector;
-  }
-
-  static bool BeginsAtMultiples(const UOp* access, const UOp* axis, int64_t amount) {
-    const LinearForm form = ToLinear(PlaceOf(access));
-    const auto own = [axis](const LinearForm::Term& term) { return term.node == axis; };
-    if (std::none_of(form.terms.begin(), form.terms.end(), own)) return true;
-    return form.constant % amount == 0 && std::all_of(form.terms.begin(), form.terms.end(), [&](const auto& term) {
-             return own(term) || term.coefficient % amount == 0;
-           });
   }
 
   // -- Items of the output's loops
@@ -240,24 +196,6 @@ class GpuChooser {
     UOp* lane;
     int64_t vector, vectors;
   };
-
-  // The LOAD that moves along most loops: what is read once.
-  static const UOp* MainLoad(const Body& body) {
-    const UOp* main = nullptr;
-    int64_t most = 0;
-    for (const UOp* access : body.accesses) {
-      int64_t moves = 1;
-      for (const auto& ranges : {std::vector<UOp*>(body.open.begin(), body.open.end()), body.ranges}) {
-        for (UOp* range : ranges) {
-          if (StrideIn(PlaceOf(access), range) != 0) moves *= std::max<int64_t>(Iterations(range), 1);
-        }
-      }
-      if (moves <= most) continue;
-      most = moves;
-      main = access;
-    }
-    return main;
-  }
 
   std::optional<Row> RowOf(const Body& body) const {
     const UOp* main = MainLoad(body);
@@ -418,11 +356,6 @@ class GpuChooser {
     return true;
   }
 
-  // The largest power of two that divides a loop's iterations.
-  static int64_t PowerOf2In(const UOp* range) {
-    const int64_t iterations = std::max<int64_t>(Iterations(range), 1);
-    return iterations & -iterations;
-  }
   static UOp* MostShared(absl::Span<UOp* const> ranges) {
     return *std::max_element(ranges.begin(), ranges.end(),
                              [](const UOp* a, const UOp* b) { return PowerOf2In(a) < PowerOf2In(b); });
