@@ -67,7 +67,7 @@ std::string LimitsText(const compiler::Limits& limits) {
                iteration, item, work] = limits;
   return absl::StrCat("nodes=", nodes, " bytes=", bytes, " depth=", depth, " stack=", stack, " kernels=", kernels,
                       " instructions=", instructions, " lanes=", lanes, " items=", items, " groups=", groups,
-                      " local=", local, " registers=", registers, " native=", native, " turn=", iteration,
+                      " local=", local, " registers=", registers, " native=", native, " iteration=", iteration,
                       " item=", item, " work=", work);
 }
 
