@@ -46,11 +46,11 @@ class GpuChooser {
   GpuChooser(UOp* sink, const v1::Target& target) : sink_(sink), target_(target), plan_(sink) {
     const absl::flat_hash_map<UOp*, RangeSet> open = OpenRanges(sink);
     for (UOp* uop : Toposort(sink)) {
-      if (uop->op() == Op::REDUCE) reduces_.push_back(BodyOf(uop, open.at(uop)));
+      if (uop->op() == Op::REDUCE) reduces_.push_back(LoopBodyOf(uop, open.at(uop)));
     }
     UOp* body = sink->src(0);
     if (body->op() == Op::END) {
-      output_ = BodyOf(body, {});
+      output_ = LoopBodyOf(body, {});
     } else {
       output_.accesses = {body};
     }
@@ -70,10 +70,10 @@ class GpuChooser {
   // -- Vectors
 
   // How many elements of `axis`, neighbours in memory, each item takes at once. All of `bodies` are walked by them.
-  int64_t VectorOf(UOp* axis, absl::Span<const Body* const> bodies, int64_t most = kVectorBytes) const {
+  int64_t VectorOf(UOp* axis, absl::Span<const LoopBody* const> bodies, int64_t most = kVectorBytes) const {
     int64_t widest = 1;
     bool contiguous = false;
-    for (const Body* body : bodies) {
+    for (const LoopBody* body : bodies) {
       for (const UOp* access : body->accesses) {
         const std::optional<int64_t> stride = StrideIn(PlaceOf(access), axis);
         if (!stride.has_value() || (*stride != 0 && *stride != 1)) return 1;
@@ -86,7 +86,7 @@ class GpuChooser {
     int64_t vector = std::min(most, kVectorBytes / widest);
     const auto fits = [&](int64_t amount) {
       if (plan_.Left(axis) % amount != 0) return false;
-      for (const Body* body : bodies) {
+      for (const LoopBody* body : bodies) {
         for (const UOp* access : body->accesses) {
           if (!BeginsAtMultiples(access, axis, amount)) return false;
         }
@@ -113,7 +113,7 @@ class GpuChooser {
     std::vector<UOp*> axes;
     for (UOp* axis : apart_) {
       const bool everywhere =
-          std::all_of(reduces_.begin(), reduces_.end(), [&](const Body& reduce) { return Has(reduce.open, axis); });
+          std::all_of(reduces_.begin(), reduces_.end(), [&](const LoopBody& reduce) { return Has(reduce.open, axis); });
       if (everywhere && !Has(done, axis) && Iterations(axis) > 1) axes.push_back(axis);
     }
     std::stable_sort(axes.begin(), axes.end(),
@@ -143,8 +143,8 @@ class GpuChooser {
 
   void Elementwise() {
     if (apart_.empty()) return;
-    std::vector<const Body*> bodies = {&output_};
-    for (const Body& reduce : reduces_) bodies.push_back(&reduce);
+    std::vector<const LoopBody*> bodies = {&output_};
+    for (const LoopBody& reduce : reduces_) bodies.push_back(&reduce);
     const std::vector<UOp*> axes = Shareable({});
     if (Transposed(axes)) return;
     for (UOp* axis : axes) {
@@ -192,12 +192,12 @@ class GpuChooser {
   // -- Rows: what is reduced lies beside each other
 
   struct Row {
-    const Body* body;
+    const LoopBody* body;
     UOp* lane;
     int64_t vector, vectors;
   };
 
-  std::optional<Row> RowOf(const Body& body) const {
+  std::optional<Row> RowOf(const LoopBody& body) const {
     const UOp* main = MainLoad(body);
     UOp* lane = nullptr;
     int64_t nearest = 0;
@@ -223,7 +223,7 @@ class GpuChooser {
     if (reduces_.empty()) return false;
     std::vector<Row> rows;
     int64_t longest = 0;
-    for (const Body& reduce : reduces_) {
+    for (const LoopBody& reduce : reduces_) {
       const std::optional<Row> row = RowOf(reduce);
       // One that stands in another's iterations is done by each item for itself.
       const bool inner =
@@ -233,7 +233,7 @@ class GpuChooser {
       longest = std::max(longest, row->vectors);
     }
     const std::vector<UOp*> shared = Shareable({});
-    const int64_t outputs = IterationsOf(shared);
+    const int64_t outputs = IterationsOfAll(shared);
     // Short reductions of many outputs are for one item each.
     if (rows.empty() || longest < 2 || (longest < 16 && outputs >= wanted_)) return false;
     int64_t items = std::min(Floor2(longest), std::max(kWarp, Floor2(longest / kMinVectors)));
@@ -274,14 +274,14 @@ class GpuChooser {
     if (reduces_.empty()) return false;
     const std::vector<UOp*> shared = Shareable({});
     if (shared.empty() || StoreStride(shared[0]) != 1) return false;
-    int64_t outputs = IterationsOf(shared);
+    int64_t outputs = IterationsOfAll(shared);
     if (outputs >= wanted_) return false;
     UOp* reduced = nullptr;  // by how many items one column is
     for (UOp* range : reduces_[0].ranges) {
       if (reduced == nullptr || Iterations(range) > Iterations(reduced)) reduced = range;
     }
     if (reduces_.size() != 1 || reduced == nullptr || Iterations(reduced) < 8) return false;
-    std::vector<const Body*> bodies = {&output_, &reduces_[0]};
+    std::vector<const LoopBody*> bodies = {&output_, &reduces_[0]};
     int64_t vector = VectorOf(shared[0], bodies, 4);
     // Narrower vectors, if there are too few columns for many groups.
     while (vector > 1 && outputs / vector * kWarp < wanted_) vector /= 2;
@@ -339,11 +339,12 @@ class GpuChooser {
       if (axis != *row && axis != *column) others *= product->Size(axis);
     }
     // Few results of many terms: items that reduce together keep more of the device busy.
-    if (m * n * others < wanted_ / kItemsOfCore * kWarp && IterationsOf(reduces_[0].ranges) >= kManyTerms) return false;
+    if (m * n * others < wanted_ / kItemsOfCore * kWarp && IterationsOfAll(reduces_[0].ranges) >= kManyTerms)
+      return false;
     // Lanes whose places are gated one by one, or lie apart, are loaded one by one anyway.
     const bool vectors = !IsGated(OperandsOf(sink_)[pixels]) && product->operands[pixels].strides[*column] == 1;
     UOp* const summed = MostShared(reduces_[0].ranges);
-    const int64_t most_sharers = std::min(PowerOf2In(summed), Floor2(IterationsOf(reduces_[0].ranges) / kMinTerms));
+    const int64_t most_sharers = std::min(PowerOf2In(summed), Floor2(IterationsOfAll(reduces_[0].ranges) / kMinTerms));
     const GpuTile tile = ChooseGpuTile(m, n, others, wanted_ / kItemsOfCore, vectors, most_sharers);
     // Rows are dimension 0, and lanes the last.
     plan_.Pad(axes[*row], tile.rows * tile.row_items);
@@ -364,8 +365,8 @@ class GpuChooser {
   UOp* sink_;
   const v1::Target& target_;
   GpuPlan plan_;
-  Body output_;
-  std::vector<Body> reduces_;
+  LoopBody output_;
+  std::vector<LoopBody> reduces_;
   std::vector<UOp*> apart_;
   int64_t wanted_;  // work items, to keep the device busy
 };

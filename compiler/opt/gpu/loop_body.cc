@@ -7,8 +7,8 @@
 
 namespace kiln::compiler {
 
-Body BodyOf(UOp* closer, const RangeSet& open) {
-  Body body;
+LoopBody LoopBodyOf(UOp* closer, const RangeSet& open) {
+  LoopBody body;
   body.ranges.assign(closer->src().begin() + 1, closer->src().end());
   body.open = open;
   absl::flat_hash_set<UOp*> seen;
@@ -25,7 +25,7 @@ Body BodyOf(UOp* closer, const RangeSet& open) {
   return body;
 }
 
-const UOp* MainLoad(const Body& body) {
+const UOp* MainLoad(const LoopBody& body) {
   const UOp* main = nullptr;
   int64_t most = 0;
   for (const UOp* access : body.accesses) {
@@ -44,7 +44,7 @@ const UOp* MainLoad(const Body& body) {
 
 int64_t Iterations(const UOp* range) { return range->src(0)->IsConst() ? range->src(0)->const_int() : 0; }
 
-int64_t IterationsOf(absl::Span<UOp* const> ranges) {
+int64_t IterationsOfAll(absl::Span<UOp* const> ranges) {
   int64_t iterations = 1;
   for (const UOp* range : ranges)
     iterations = std::min<int64_t>(iterations * std::max<int64_t>(1, Iterations(range)), int64_t{1} << 40);

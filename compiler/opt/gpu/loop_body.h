@@ -11,22 +11,22 @@
 namespace kiln::compiler {
 
 // What one closer (the END, or a REDUCE) evaluates in each of its iterations, without the REDUCEs in it.
-struct Body {
+struct LoopBody {
   std::vector<UOp*> ranges;    // that it closes
   RangeSet open;               // that it stands in
   std::vector<UOp*> accesses;  // LOADs and STOREs
 };
 
-Body BodyOf(UOp* closer, const RangeSet& open);
+LoopBody LoopBodyOf(UOp* closer, const RangeSet& open);
 
 // The LOAD that moves along most loops: what is read once. Null if nothing is loaded.
-const UOp* MainLoad(const Body& body);
+const UOp* MainLoad(const LoopBody& body);
 
 // A loop's; 0 if they are no number.
 int64_t Iterations(const UOp* range);
 
 // Iterations of all `ranges` together; one that is no number counts once.
-int64_t IterationsOf(absl::Span<UOp* const> ranges);
+int64_t IterationsOfAll(absl::Span<UOp* const> ranges);
 
 // The largest power of two that divides a loop's iterations.
 int64_t PowerOf2In(const UOp* range);

@@ -27,11 +27,11 @@ TEST_F(LoopBodyTest, ABodyLeavesOutWhatIsReducedInIt) {
   UOp *matrix = Load(1, Row(i, 16, k)), *vector = Load(2, k), *bias = Load(3, i);
   UOp* sum = graph_.Make(Op::REDUCE, {Mul(graph_, matrix, vector), k}, ReduceArg{Op::ADD, {}});
   UOp* store = graph_.Make(Op::STORE, {At(0, i), Add(graph_, sum, bias)});
-  const Body outer = BodyOf(graph_.Make(Op::END, {store, i}), {});
+  const LoopBody outer = LoopBodyOf(graph_.Make(Op::END, {store, i}), {});
   EXPECT_EQ(outer.ranges, std::vector<UOp*>{i});
   EXPECT_EQ(outer.accesses, (std::vector<UOp*>{bias, store}));
   EXPECT_EQ(MainLoad(outer), bias);
-  const Body inner = BodyOf(sum, {i});
+  const LoopBody inner = LoopBodyOf(sum, {i});
   EXPECT_EQ(inner.ranges, std::vector<UOp*>{k});
   EXPECT_EQ(inner.accesses, (std::vector<UOp*>{matrix, vector}));
   EXPECT_EQ(MainLoad(inner), matrix);
@@ -40,7 +40,7 @@ TEST_F(LoopBodyTest, ABodyLeavesOutWhatIsReducedInIt) {
 TEST_F(LoopBodyTest, Iterations) {
   UOp* once = Loop(1);
   EXPECT_EQ(Iterations(Loop(48)), 48);
-  EXPECT_EQ(IterationsOf({Loop(48), Loop(10), once}), 480);
+  EXPECT_EQ(IterationsOfAll({Loop(48), Loop(10), once}), 480);
   EXPECT_EQ(PowerOf2In(Loop(48)), 16);
   EXPECT_EQ(PowerOf2In(Loop(7)), 1);
 }
