@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <limits>
 #include <set>
 
 #include "absl/strings/str_cat.h"
@@ -136,6 +137,10 @@ TEST_F(GpuDimsTest, LoopsThatAGateBoundsAreApart) {
   EXPECT_EQ(apart(Row(row, 10, Mul(graph_, column, Idx(graph_, -1))), less(column, 10)), all);
   EXPECT_EQ(apart(Row(row, 10, column), less(Add(graph_, column, Idx(graph_, 5)), 15)), all);
   EXPECT_EQ(apart(Row(row, 10, column), less(Add(graph_, column, Idx(graph_, -5)), 6)), (Loops{}));
+  // A sum that wraps is bounded by nothing.
+  constexpr int64_t kMost = std::numeric_limits<int64_t>::max();
+  EXPECT_EQ(apart(Row(row, 10, column), less(Add(graph_, column, Idx(graph_, kMost - 20)), kMost - 10)), all);
+  EXPECT_EQ(apart(Row(row, 10, column), less(Add(graph_, column, Idx(graph_, kMost - 10)), kMost)), (Loops{}));
   // What the gate bounds is another sum than the place's, or has no digits of its own.
   EXPECT_EQ(apart(Row(row, 10, column), less(Row(i, 9, j), 10)), (Loops{}));
   EXPECT_EQ(apart(Row(row, 10, Add(graph_, i, j)), less(Add(graph_, i, j), 10)), (Loops{row}));

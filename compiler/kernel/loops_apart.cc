@@ -67,7 +67,7 @@ std::optional<Digit> BoundedDigit(UOp* condition, const LinearForm& place, const
     digit.loops.push_back(loop);
     digit.stride = std::gcd(static_cast<int64_t>(digit.stride), coefficient);
     span += __int128{coefficient} * (loop->src(0)->const_int() - 1);
-    if (span > std::numeric_limits<int64_t>::max()) return std::nullopt;  // the sum wraps
+    if (span + std::max<__int128>(sum.constant, 0) > std::numeric_limits<int64_t>::max()) return std::nullopt;  // wraps
   }
   if (factor < 0) factor = -factor;
   digit.stride *= factor;
