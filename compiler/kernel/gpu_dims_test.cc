@@ -137,6 +137,15 @@ TEST_F(GpuDimsTest, LoopsThatAGateBoundsAreApart) {
   EXPECT_EQ(apart(Row(row, 10, Mul(graph_, column, Idx(graph_, -1))), less(column, 10)), all);
   EXPECT_EQ(apart(Row(row, 10, column), less(Add(graph_, column, Idx(graph_, 5)), 15)), all);
   EXPECT_EQ(apart(Row(row, 10, column), less(Add(graph_, column, Idx(graph_, -5)), 6)), (Loops{}));
+  // A gate that doubles itself is walked once, and where it has more parts than are listed, nothing is said.
+  UOp* doubled = less(column, 10);
+  for (int level = 0; level < 64; ++level) {
+    if (level == 4) {
+      EXPECT_EQ(apart(Row(row, 10, column), doubled), all);
+    }
+    doubled = And(graph_, And(graph_, doubled, less(row, 100 + level)), And(graph_, doubled, less(row, 200 + level)));
+  }
+  EXPECT_EQ(apart(Row(row, 10, column), doubled), (Loops{}));
   // A sum that wraps is bounded by nothing.
   constexpr int64_t kMost = std::numeric_limits<int64_t>::max();
   EXPECT_EQ(apart(Row(row, 10, column), less(Add(graph_, column, Idx(graph_, kMost - 20)), kMost - 10)), all);

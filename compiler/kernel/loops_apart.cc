@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "absl/container/flat_hash_set.h"
+#include "compiler/rules/facts.h"
 #include "compiler/rules/linear.h"
 
 namespace kiln::compiler {
@@ -37,14 +38,6 @@ std::optional<size_t> FirstThatCollides(const std::vector<Digit>& digits, __int1
     if (inside && span > divisor) return i;
   }
   return std::nullopt;
-}
-
-// The conditions that all hold where `gate` does.
-std::vector<UOp*> Conditions(UOp* gate) {
-  if (gate->op() != Op::AND) return {gate};
-  std::vector<UOp*> conditions = Conditions(gate->src(0));
-  for (UOp* other : Conditions(gate->src(1))) conditions.push_back(other);
-  return conditions;
 }
 
 // The loops of `condition` (their sum, by some factors, is less than a number) as one digit of `place`; none if it says
@@ -93,7 +86,7 @@ void Check(UOp* store, const absl::flat_hash_set<UOp*>& lanes, absl::flat_hash_s
     std::vector<Digit> digits;
     absl::flat_hash_set<UOp*> single = digits_of;
     if (store->src().size() > 2) {
-      for (UOp* condition : Conditions(store->src(2))) {
+      for (UOp* condition : ConjunctsOf(store->src(2)).parts) {
         std::optional<Digit> digit = BoundedDigit(condition, form, single);
         if (!digit.has_value()) continue;
         for (UOp* loop : digit->loops) single.erase(loop);
