@@ -24,7 +24,7 @@ void Blake3::Update(const void* data, size_t size) { llvm_blake3_hasher_update(H
 Digest Blake3::Finish() const {
   Digest digest;
   const auto* hasher = std::launder(reinterpret_cast<const llvm_blake3_hasher*>(state_));
-  llvm_blake3_hasher_finalize(hasher, digest.data(), digest.size());
+  llvm_blake3_hasher_finalize(hasher, digest.bytes.data(), digest.bytes.size());
   return digest;
 }
 

@@ -2,15 +2,13 @@
 #ifndef KILN_BASE_BLAKE3_H_
 #define KILN_BASE_BLAKE3_H_
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
 
 #include "absl/strings/string_view.h"
+#include "base/digest.h"
 
 namespace kiln {
-
-using Digest = std::array<uint8_t, 32>;
 
 // Hashes what is fed to it in any number of pieces. One thread at a time.
 class Blake3 {

@@ -8,9 +8,7 @@
 namespace kiln {
 namespace {
 
-std::string Hex(const Digest& digest) {
-  return absl::BytesToHexString({reinterpret_cast<const char*>(digest.data()), digest.size()});
-}
+std::string Hex(const Digest& digest) { return absl::BytesToHexString(digest.view()); }
 
 TEST(Blake3, KnownDigests) {
   EXPECT_EQ(Hex(Blake3Of("")), "af1349b9f5f9a1a6a0404dea36dcc9499bcb25c9adc112b7cc9a93cae41f3262");

@@ -64,7 +64,7 @@ std::string BuildId() {
   Blake3 hasher;
   dl_iterate_phdr(AddObject, &hasher);
   const Digest digest = hasher.Finish();
-  return absl::BytesToHexString(absl::string_view(reinterpret_cast<const char*>(digest.data()), 8));
+  return absl::BytesToHexString(digest.view().substr(0, 8));
 }
 
 }  // namespace kiln::server

@@ -17,13 +17,9 @@
 #include "server/engine/engine.h"
 #include "server/files/loader.h"
 #include "server/record/recorder.h"
-#include "server/services/buffer_service.h"
-#include "server/services/collective_service.h"
-#include "server/services/debug_service.h"
-#include "server/services/device_service.h"
+#include "server/services/device_watch.h"
 #include "server/services/env.h"
-#include "server/services/kernel_service.h"
-#include "server/services/session_service.h"
+#include "server/services/rpcs.h"
 #include "server/shared_memory/listener.h"
 
 namespace kiln::server {
@@ -78,13 +74,8 @@ RpcServer::RpcServer(std::unique_ptr<Engine> engine, std::unique_ptr<SharedMemor
       shared_memory_(std::move(shared_memory)),
       loader_(data_folder == nullptr ? nullptr
                                      : std::make_unique<Loader>(std::move(data_folder), &engine_->buffers())) {
-  const ServiceEnv env{*engine_, gate_, *log_, shared_memory_.get(), loader_.get()};
-  services_.push_back(std::make_unique<KernelServiceImpl>(env));
-  services_.push_back(std::make_unique<BufferServiceImpl>(env));
-  services_.push_back(std::make_unique<DeviceServiceImpl>(env));
-  services_.push_back(std::make_unique<DebugServiceImpl>(env));
-  services_.push_back(std::make_unique<SessionServiceImpl>(env));
-  services_.push_back(std::make_unique<CollectiveServiceImpl>(env));
+  watch_ = std::make_unique<DeviceWatch>(*engine_, gate_);
+  services_ = MakeServices({*engine_, gate_, *log_, shared_memory_.get(), loader_.get(), watch_.get()});
 }
 
 absl::StatusOr<std::unique_ptr<RpcServer>> RpcServer::Start(const v1::ServerConfig& config,

@@ -21,6 +21,7 @@ namespace kiln::server {
 
 class DataFolder;
 class DeviceHealth;
+class DeviceWatch;
 class Engine;
 class Loader;
 class SharedMemoryListener;
@@ -66,6 +67,7 @@ class RpcServer {
   const std::unique_ptr<SharedMemoryListener> shared_memory_;  // null where it is off
   const std::unique_ptr<Loader> loader_;                       // null without a data folder
   Gate gate_;
+  std::unique_ptr<DeviceWatch> watch_;
   std::vector<std::unique_ptr<grpc::Service>> services_;
   std::unique_ptr<grpc::Server> server_;
   std::unique_ptr<DeviceHealth> device_health_;

@@ -76,7 +76,7 @@ absl::StatusOr<Digest> HashNode(const v1::UOp& uop, v1::Dialect dialect, const s
       return MakeError(v1::GRAPH_CYCLE, absl::StrCat("source ", source, " is not earlier than the node itself, ",
                                                      earlier.size(), "; nodes go in topological order"));
     }
-    buffer.append(reinterpret_cast<const char*>(earlier[source].data()), earlier[source].size());
+    buffer.append(earlier[source].view().data(), earlier[source].view().size());
   }
   hasher.Reset();
   hasher.Update(buffer);
@@ -126,8 +126,8 @@ absl::StatusOr<GraphHash> HashGraph(const v1::Graph& graph) {
   KILN_ASSIGN_OR_RETURN(const std::vector<Digest> digests, HashNodes(graph));
   Blake3 hasher;
   hasher.Update(kDomain);
-  hasher.Update(digests.back().data(), digests.back().size());
-  return GraphHash{hasher.Finish()};
+  hasher.Update(digests.back().view());
+  return GraphHash{hasher.Finish().bytes};
 }
 
 }  // namespace kiln

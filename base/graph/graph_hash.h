@@ -9,6 +9,7 @@
 #ifndef KILN_BASE_GRAPH_GRAPH_HASH_H_
 #define KILN_BASE_GRAPH_GRAPH_HASH_H_
 
+#include <array>
 #include <compare>
 #include <cstdint>
 #include <optional>
@@ -24,7 +25,7 @@
 namespace kiln {
 
 struct GraphHash {
-  Digest bytes = {};
+  std::array<uint8_t, 32> bytes = {};
 
   // 64 lowercase hexadecimal digits, first byte first.
   std::string Hex() const;

@@ -96,7 +96,7 @@ absl::StatusOr<std::string> EncodeEntry(Entry& entry) {
   bytes += entry.executable;
   bytes += entry.graph;
   const Digest checksum = Blake3Of(bytes);
-  bytes.append(reinterpret_cast<const char*>(checksum.data()), checksum.size());
+  bytes.append(checksum.view().data(), checksum.view().size());
   return bytes;
 }
 
@@ -104,8 +104,7 @@ absl::StatusOr<Entry> DecodeEntry(std::string bytes) {
   KILN_ASSIGN_OR_RETURN(Head head, ReadHead(bytes, bytes.size()));
   const absl::string_view all = bytes;
   const Digest checksum = Blake3Of(all.substr(0, all.size() - kChecksumBytes));
-  if (all.substr(all.size() - kChecksumBytes) !=
-      absl::string_view(reinterpret_cast<const char*>(checksum.data()), checksum.size())) {
+  if (all.substr(all.size() - kChecksumBytes) != checksum.view()) {
     return Corrupt("checksum", "its bytes are not those that were written");
   }
   Entry entry;

@@ -71,7 +71,7 @@ Entry MakeEntry(int number, size_t bytes) {
   entry.graph = graph->SerializeAsString();
   entry.header.set_graph_hash(std::string(HashGraph(*graph)->Bytes()));
   const Digest key = Blake3Of(absl::StrCat("key ", number));
-  entry.header.set_key(std::string(key.begin(), key.end()));
+  entry.header.set_key(std::string(key.view()));
   entry.header.set_compiler("test");
   entry.header.set_options("plain");
   entry.header.set_limits("none");

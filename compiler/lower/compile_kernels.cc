@@ -123,9 +123,9 @@ class Preparers {
   // Of all that the values depend on.
   std::string KeyOf(UOp* sink) const {
     const Options& options = lowering_.options;
-    const Digest digest =
-        Blake3Of(absl::StrCat(ToText(sink), " contraction=", options.contraction, " fast_math=", options.fast_math));
-    return std::string(digest.begin(), digest.end());
+    return std::string(
+        Blake3Of(absl::StrCat(ToText(sink), " contraction=", options.contraction, " fast_math=", options.fast_math))
+            .view());
   }
 
   Lowering& lowering_;

@@ -172,7 +172,7 @@ void MultiProgramBuilder::AddTransfer(const Transfer& transfer, int step, v1::Tr
   Use(to, step);
   message.set_from(ValueAt(from, transfer.source, transfer.shape, transfer.from.axis));
   message.set_to(ValueAt(to, transfer.target, transfer.shape, transfer.to.axis));
-  if (transfer.reduce_op.has_value()) message.set_fold(static_cast<v1::Op>(*transfer.reduce_op));
+  if (transfer.reduce_op.has_value()) message.set_reduce_op(static_cast<v1::Op>(*transfer.reduce_op));
 }
 
 // Largest first, each at the lowest offset that is free for all of its life.

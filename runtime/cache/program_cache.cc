@@ -22,13 +22,6 @@ void Add(Counter& counter, uint64_t n = 1) { counter.fetch_add(n, std::memory_or
 
 }  // namespace
 
-Digest Digest::FromBytes(absl::string_view bytes) {
-  Digest digest;
-  KILN_CHECK(bytes.size() == digest.bytes.size());
-  std::memcpy(digest.bytes.data(), bytes.data(), bytes.size());
-  return digest;
-}
-
 class ProgramCacheCore::Impl : public std::enable_shared_from_this<Impl> {
  public:
   explicit Impl(uint64_t limit_bytes) : limit_bytes_(limit_bytes) {}

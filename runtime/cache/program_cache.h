@@ -9,7 +9,6 @@
 #ifndef KILN_RUNTIME_CACHE_PROGRAM_CACHE_H_
 #define KILN_RUNTIME_CACHE_PROGRAM_CACHE_H_
 
-#include <array>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -18,24 +17,10 @@
 
 #include "absl/functional/any_invocable.h"
 #include "absl/status/statusor.h"
-#include "absl/strings/string_view.h"
 #include "absl/synchronization/notification.h"
+#include "base/digest.h"
 
 namespace kiln::runtime {
-
-struct Digest {
-  std::array<uint8_t, 32> bytes{};
-
-  // `bytes` must be 32 long.
-  static Digest FromBytes(absl::string_view bytes);
-  absl::string_view view() const { return {reinterpret_cast<const char*>(bytes.data()), bytes.size()}; }
-
-  friend bool operator==(const Digest&, const Digest&) = default;
-  template <typename H>
-  friend H AbslHashValue(H h, const Digest& d) {
-    return H::combine_contiguous(std::move(h), d.bytes.data(), d.bytes.size());
-  }
-};
 
 // How a caller came by its value.
 enum class CacheOutcome {

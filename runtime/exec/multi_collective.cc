@@ -43,10 +43,10 @@ std::optional<collective::ReduceOp> ToReduceOp(v1::Op op) {
 std::optional<MultiCollective> CollectiveOf(const v1::TransferStep& step, v1::DType dtype, const TransferEnd& from,
                                             const TransferEnd& to) {
   const std::optional<Kind> kind = ToKind(step.kind());
-  if (!kind.has_value() || collective::Reduces(*kind) != (step.fold() != v1::OP_UNSPECIFIED)) return std::nullopt;
+  if (!kind.has_value() || collective::Reduces(*kind) != (step.reduce_op() != v1::OP_UNSPECIFIED)) return std::nullopt;
   MultiCollective made;
   made.kind = *kind;
-  if (collective::Reduces(*kind)) made.op = *ToReduceOp(step.fold());
+  if (collective::Reduces(*kind)) made.op = *ToReduceOp(step.reduce_op());
   made.dtype = dtype;
   const bool one_input = collective::OneInput(*kind), one_output = collective::OneOutput(*kind);
   // A value on one device is whole and a part at once.

@@ -128,8 +128,8 @@ class MultiLoader {
     const std::string field = absl::StrCat("steps[", number, "]");
     if (step.from() >= values_.size() || step.to() >= values_.size()) return MultiFault(field, "no such value");
     const Value &from = values_[step.from()], &to = values_[step.to()];
-    const std::optional<collective::ReduceOp> op = ToReduceOp(step.fold());
-    const bool reduces = step.fold() != v1::OP_UNSPECIFIED;
+    const std::optional<collective::ReduceOp> op = ToReduceOp(step.reduce_op());
+    const bool reduces = step.reduce_op() != v1::OP_UNSPECIFIED;
     if (from.value.dtype != to.value.dtype || from.value.layout.shape != to.value.layout.shape)
       return MultiFault(field, "between different values");
     if (reduces && (from.value.layout.axis >= 0 || !op.has_value())) return MultiFault(field, "no such reduction");

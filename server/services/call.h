@@ -1,4 +1,4 @@
-// What every unary call has in common: the gate, decoding, deadline and
+// What every unary call has in common: admission, decoding, deadline and
 // cancellation, the answer.
 //
 // Services take calls as bytes and decode them here, so that a message that is
@@ -17,14 +17,11 @@
 #include "base/error.h"
 #include "server/engine/memory/session.h"
 #include "server/engine/programs/program_store.h"
+#include "server/services/admission.h"
 #include "server/services/codec.h"
 #include "server/services/env.h"
 
 namespace kiln::server {
-
-inline absl::Status ShuttingDown() {
-  return MakeError(v1::SHUTTING_DOWN, "the server is stopping and takes no new requests");
-}
 
 inline RequestLimits LimitsOf(const ServiceEnv& env) { return {.nodes = env.engine.limits().max_nodes}; }
 
@@ -51,20 +48,22 @@ void FinishWith(Reactor& reactor, const ServiceEnv& env, const absl::Status& sta
 template <typename Request, typename Response>
 class UnaryCall final : public grpc::ServerUnaryReactor {
  public:
-  UnaryCall(const ServiceEnv& env, const grpc::CallbackServerContext& context, grpc::ByteBuffer* answer)
-      : begin_(absl::Now()), env_(env), entered_(env.gate.Enter()), answer_(answer) {
+  UnaryCall(const ServiceEnv& env, const grpc::CallbackServerContext& context, Right right, grpc::ByteBuffer& answer)
+      : begin_(absl::Now()), env_(env), context_(context), admitted_(Admit(env, context, right)), answer_(answer) {
     control_.cancelled = &cancelled_;
     control_.deadline = DeadlineOf(context);
   }
 
   // OK if the call may go on, with `request` filled in.
-  absl::Status Accept(const grpc::CallbackServerContext& context, const grpc::ByteBuffer& bytes) {
-    if (!entered_) return ShuttingDown();
-    KILN_ASSIGN_OR_RETURN(session_, SessionOf(env_, context));
+  absl::Status Accept(const grpc::ByteBuffer& bytes) {
+    KILN_RETURN_IF_ERROR(admitted_.status());
+    KILN_ASSIGN_OR_RETURN(session_, SessionOf(env_, context_));
     KILN_RETURN_IF_ERROR(Decode(bytes, LimitsOf(env_), request_));
     return control_.Check();
   }
 
+  const ServiceEnv& env() const { return env_; }
+  const grpc::CallbackServerContext& context() const { return context_; }
   const Request& request() const { return request_; }
   Response& response() { return response_; }
   const Control& control() const { return control_; }
@@ -72,21 +71,19 @@ class UnaryCall final : public grpc::ServerUnaryReactor {
   absl::Time begin() const { return begin_; }
 
   void Reply(absl::Status status) {
-    if (status.ok()) status = Encode(response_, *answer_);
+    if (status.ok()) status = Encode(response_, answer_);
     FinishWith(*this, env_, status);
   }
 
  private:
   void OnCancel() override { cancelled_.store(true, std::memory_order_relaxed); }
-  void OnDone() override {
-    if (entered_) env_.gate.Leave();
-    delete this;
-  }
+  void OnDone() override { delete this; }
 
   const absl::Time begin_;
-  const ServiceEnv env_;
-  const bool entered_;
-  grpc::ByteBuffer* const answer_;
+  const ServiceEnv& env_;
+  const grpc::CallbackServerContext& context_;
+  const absl::StatusOr<Admitted> admitted_;
+  grpc::ByteBuffer& answer_;
   Request request_;
   Response response_;
   SessionPtr session_;
@@ -95,11 +92,12 @@ class UnaryCall final : public grpc::ServerUnaryReactor {
 };
 
 // Begins a call and hands it to `body`, which makes the Reply.
-template <typename Request, typename Response, typename Body>
-grpc::ServerUnaryReactor* Serve(const ServiceEnv& env, grpc::CallbackServerContext* context,
-                                const grpc::ByteBuffer* request, grpc::ByteBuffer* response, Body body) {
-  auto* call = new UnaryCall<Request, Response>(env, *context, response);
-  if (absl::Status status = call->Accept(*context, *request); status.ok()) {
+template <typename Request, typename Response>
+grpc::ServerUnaryReactor* Serve(const ServiceEnv& env, const grpc::CallbackServerContext& context, Right right,
+                                const grpc::ByteBuffer& request, grpc::ByteBuffer& response,
+                                void (*body)(UnaryCall<Request, Response>&)) {
+  auto* call = new UnaryCall<Request, Response>(env, context, right, response);
+  if (absl::Status status = call->Accept(request); status.ok()) {
     body(*call);
   } else {
     call->Reply(std::move(status));

@@ -1,11 +1,9 @@
-#include "server/services/debug_service.h"
-
+// DebugService: for people that look inside. Tune is in tune_stream.cc.
 #include <string>
 #include <utility>
 
 #include "server/messages/convert.h"
-#include "server/services/call.h"
-#include "server/services/tune_stream.h"
+#include "server/services/rpcs.h"
 
 namespace kiln::server {
 namespace {
@@ -26,58 +24,47 @@ void FillExplanation(Explanation& explanation, v1::ExplainResponse& answer) {
 
 }  // namespace
 
-grpc::ServerUnaryReactor* DebugServiceImpl::Explain(grpc::CallbackServerContext* context,
-                                                    const grpc::ByteBuffer* request, grpc::ByteBuffer* response) {
-  return Serve<v1::ExplainRequest, v1::ExplainResponse>(env_, context, request, response, [this](auto& call) {
-    const v1::ExplainRequest& message = call.request();
-    ExplainRequest asked;
-    asked.graph_hash = message.graph_hash();
-    if (message.has_graph()) asked.graph = &message.graph();
-    asked.device = message.device();
-    asked.options = ToOptions(message.options());
-    asked.stages.assign(message.stages().begin(), message.stages().end());
-    asked.source = message.source();
-    env_.engine.Explain(std::move(asked), call.control(), [&call](absl::StatusOr<Explanation> explanation) {
-      if (!explanation.ok()) return call.Reply(explanation.status());
-      FillExplanation(*explanation, call.response());
-      call.Reply(absl::OkStatus());
-    });
-  });
-}
-
-grpc::ServerWriteReactor<grpc::ByteBuffer>* DebugServiceImpl::Tune(grpc::CallbackServerContext* context,
-                                                                   const grpc::ByteBuffer* request) {
-  return StartTune(env_, *context, *request);
-}
-
-grpc::ServerUnaryReactor* DebugServiceImpl::ListPrograms(grpc::CallbackServerContext* context,
-                                                         const grpc::ByteBuffer* request, grpc::ByteBuffer* response) {
-  return Serve<v1::ListProgramsRequest, v1::ListProgramsResponse>(env_, context, request, response, [this](auto& call) {
-    v1::ListProgramsResponse& answer = call.response();
-    for (const ProgramStore::Program& stored : env_.engine.ListPrograms()) {
-      v1::ListProgramsResponse::Program* program = answer.add_programs();
-      program->set_graph_hash(std::string(stored->graph_hash.view()));
-      program->set_device(std::string(stored->device->name()));
-      program->set_hits(stored->hits.load(std::memory_order_relaxed));
-      program->set_compile_us(stored->compile_us);
-      program->set_bytes(stored->bytes);
-      program->set_kernels(stored->kernels);
-      *program->mutable_signature() = stored->signature();
-    }
-    const ProgramStats stats = env_.engine.program_stats();
-    answer.set_hits(stats.memory.hits);
-    answer.set_misses(stats.memory.misses);
-    answer.set_compiles(stats.compiles);
-    if (const auto disk = env_.engine.disk_stats(); disk.has_value()) {
-      v1::ListProgramsResponse::Disk& message = *answer.mutable_disk();
-      message.set_hits(disk->hits);
-      message.set_misses(disk->misses);
-      message.set_rejects(disk->rejects);
-      message.set_stores(disk->stores);
-      message.set_store_failures(disk->store_failures);
-    }
+void rpc::DebugService::Explain(UnaryCall<v1::ExplainRequest, v1::ExplainResponse>& call) {
+  const v1::ExplainRequest& message = call.request();
+  ExplainRequest asked;
+  asked.graph_hash = message.graph_hash();
+  if (message.has_graph()) asked.graph = &message.graph();
+  asked.device = message.device();
+  asked.options = ToOptions(message.options());
+  asked.stages.assign(message.stages().begin(), message.stages().end());
+  asked.source = message.source();
+  call.env().engine.Explain(std::move(asked), call.control(), [&call](absl::StatusOr<Explanation> explanation) {
+    if (!explanation.ok()) return call.Reply(explanation.status());
+    FillExplanation(*explanation, call.response());
     call.Reply(absl::OkStatus());
   });
+}
+
+void rpc::DebugService::ListPrograms(UnaryCall<v1::ListProgramsRequest, v1::ListProgramsResponse>& call) {
+  v1::ListProgramsResponse& answer = call.response();
+  for (const ProgramStore::Program& stored : call.env().engine.ListPrograms()) {
+    v1::ListProgramsResponse::Program* program = answer.add_programs();
+    program->set_graph_hash(std::string(stored->graph_hash.view()));
+    program->set_device(std::string(stored->device->name()));
+    program->set_hits(stored->hits.load(std::memory_order_relaxed));
+    program->set_compile_us(stored->compile_us);
+    program->set_bytes(stored->bytes);
+    program->set_kernels(stored->kernels);
+    *program->mutable_signature() = stored->signature();
+  }
+  const ProgramStats stats = call.env().engine.program_stats();
+  answer.set_hits(stats.memory.hits);
+  answer.set_misses(stats.memory.misses);
+  answer.set_compiles(stats.compiles);
+  if (const auto disk = call.env().engine.disk_stats(); disk.has_value()) {
+    v1::ListProgramsResponse::Disk& message = *answer.mutable_disk();
+    message.set_hits(disk->hits);
+    message.set_misses(disk->misses);
+    message.set_rejects(disk->rejects);
+    message.set_stores(disk->stores);
+    message.set_store_failures(disk->store_failures);
+  }
+  call.Reply(absl::OkStatus());
 }
 
 }  // namespace kiln::server

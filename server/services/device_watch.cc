@@ -9,7 +9,7 @@
 #include "google/protobuf/util/message_differencer.h"
 #include "server/engine/memory/over_limit.h"
 #include "server/messages/convert.h"
-#include "server/services/call.h"
+#include "server/services/rpcs.h"
 
 namespace kiln::server {
 namespace {
@@ -21,12 +21,13 @@ constexpr size_t kMaxWatchers = 256;
 
 // One stream. gRPC's callbacks and the watching thread meet under the lock; what may
 // end the watcher's life is done outside of it.
-class DeviceWatch::Watcher final : public grpc::ServerWriteReactor<grpc::ByteBuffer> {
+class DeviceWatch::Watcher final : public DownloadReactor {
  public:
-  Watcher(DeviceWatch& watch, const ServiceEnv& env) : watch_(watch), env_(env), entered_(env.gate.Enter()) {}
+  Watcher(DeviceWatch& watch, Admitted admitted)
+      : admitted_(std::move(admitted)), watch_(watch), env_(admitted_.env()) {}
 
-  void Begin(const grpc::CallbackServerContext& context, const grpc::ByteBuffer& bytes) {
-    absl::Status status = Accept(context, bytes);
+  void Begin(const grpc::ByteBuffer& bytes) {
+    absl::Status status = Accept(bytes);
     if (status.ok() && !watch_.Add(this)) {
       status = OverLimit("watchers", kMaxWatchers, kMaxWatchers + 1,
                          absl::StrCat("there are ", kMaxWatchers, " watchers already"));
@@ -55,9 +56,8 @@ class DeviceWatch::Watcher final : public grpc::ServerWriteReactor<grpc::ByteBuf
   }
 
  private:
-  absl::Status Accept(const grpc::CallbackServerContext& context, const grpc::ByteBuffer& bytes) {
-    if (!entered_) return ShuttingDown();
-    KILN_RETURN_IF_ERROR(SessionOf(env_, context).status());
+  absl::Status Accept(const grpc::ByteBuffer& bytes) {
+    KILN_RETURN_IF_ERROR(SessionOf(env_, admitted_.context()).status());
     v1::WatchDevicesRequest request;
     return Decode(bytes, LimitsOf(env_), request);
   }
@@ -95,7 +95,6 @@ class DeviceWatch::Watcher final : public grpc::ServerWriteReactor<grpc::ByteBuf
 
   void OnDone() override {
     watch_.Remove(this);
-    if (entered_) env_.gate.Leave();
     delete this;
   }
 
@@ -106,12 +105,12 @@ class DeviceWatch::Watcher final : public grpc::ServerWriteReactor<grpc::ByteBuf
       absl::MutexLock lock(&mutex_);
       status = *ending_;
     }
-    FinishWith(static_cast<grpc::ServerWriteReactor<grpc::ByteBuffer>&>(*this), env_, status);
+    FinishWith(static_cast<DownloadReactor&>(*this), env_, status);
   }
 
+  const Admitted admitted_;
   DeviceWatch& watch_;
-  const ServiceEnv env_;
-  const bool entered_;
+  const ServiceEnv& env_;
   grpc::ByteBuffer message_;  // while writing_, gRPC's
   absl::Mutex mutex_;
   bool writing_ ABSL_GUARDED_BY(mutex_) = false;
@@ -119,7 +118,8 @@ class DeviceWatch::Watcher final : public grpc::ServerWriteReactor<grpc::ByteBuf
   std::vector<std::optional<v1::Device>> owed_ ABSL_GUARDED_BY(mutex_);
 };
 
-DeviceWatch::DeviceWatch(const ServiceEnv& env) : env_(env), thread_([this] { LookUntilStopped(); }) {}
+DeviceWatch::DeviceWatch(const Engine& engine, const Gate& gate)
+    : engine_(engine), gate_(gate), thread_([this] { LookUntilStopped(); }) {}
 
 DeviceWatch::~DeviceWatch() {
   {
@@ -129,10 +129,14 @@ DeviceWatch::~DeviceWatch() {
   thread_.join();
 }
 
-grpc::ServerWriteReactor<grpc::ByteBuffer>* DeviceWatch::Start(const grpc::CallbackServerContext& context,
-                                                               const grpc::ByteBuffer& request) {
-  auto* watcher = new Watcher(*this, env_);
-  watcher->Begin(context, request);
+DownloadReactor* rpc::DeviceService::Watch(Admitted admitted, const grpc::ByteBuffer& request) {
+  DeviceWatch& watch = *admitted.env().watch;
+  return watch.Start(std::move(admitted), request);
+}
+
+DownloadReactor* DeviceWatch::Start(Admitted admitted, const grpc::ByteBuffer& request) {
+  auto* watcher = new Watcher(*this, std::move(admitted));
+  watcher->Begin(request);
   return watcher;
 }
 
@@ -152,7 +156,7 @@ void DeviceWatch::Remove(Watcher* watcher) {
 
 std::vector<v1::Device> DeviceWatch::Look() const {
   std::vector<v1::Device> devices;
-  for (const auto& device : env_.engine.devices()) FillDevice(*device, devices.emplace_back());
+  for (const auto& device : engine_.devices()) FillDevice(*device, devices.emplace_back());
   return devices;
 }
 
@@ -162,7 +166,7 @@ void DeviceWatch::LookUntilStopped() {
   while (!stopping_) {
     mutex_.Await(absl::Condition(&wanted));
     if (stopping_) return;
-    if (env_.gate.closed()) {
+    if (gate_.closed()) {
       for (Watcher* watcher : watchers_) watcher->End(ShuttingDown());
     }
     std::vector<v1::Device> now = Look();

@@ -15,20 +15,20 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
 #include "kiln/v1/device_service.pb.h"
-#include "server/services/env.h"
+#include "server/services/admission.h"
 
 namespace kiln::server {
 
 // Safe from any thread. Destroyed when no call is left.
 class DeviceWatch {
  public:
-  explicit DeviceWatch(const ServiceEnv& env);
+  // Both outlive this.
+  DeviceWatch(const Engine& engine, const Gate& gate);
   ~DeviceWatch();
 
   // A stream that begins with the state of every device. It ends when the client goes
   // or the server stops (SHUTTING_DOWN). One too many: OUT_OF_MEMORY, limit "watchers".
-  grpc::ServerWriteReactor<grpc::ByteBuffer>* Start(const grpc::CallbackServerContext& context,
-                                                    const grpc::ByteBuffer& request);
+  grpc::ServerWriteReactor<grpc::ByteBuffer>* Start(Admitted admitted, const grpc::ByteBuffer& request);
 
  private:
   class Watcher;
@@ -39,7 +39,8 @@ class DeviceWatch {
   std::vector<v1::Device> Look() const;
   void LookUntilStopped();
 
-  const ServiceEnv env_;
+  const Engine& engine_;
+  const Gate& gate_;
   absl::Mutex mutex_;
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
   std::set<Watcher*> watchers_ ABSL_GUARDED_BY(mutex_);

@@ -13,7 +13,7 @@
 #include "google/protobuf/io/coded_stream.h"
 #include "google/protobuf/wire_format_lite.h"
 #include "server/messages/convert.h"
-#include "server/services/call.h"
+#include "server/services/rpcs.h"
 #include "server/services/transfer.h"
 
 namespace kiln::server {
@@ -42,20 +42,18 @@ grpc::Slice ChunkHead(uint64_t bytes, uint64_t room) {
 // far as the call, they are slices of that memory, which keep it alive. Whoever writes there
 // before the client has all could as well have come between two chunks. What is one chunk
 // is read as one.
-class Download final : public grpc::ServerWriteReactor<grpc::ByteBuffer> {
+class Download final : public DownloadReactor {
  public:
-  Download(const ServiceEnv& env, const grpc::CallbackServerContext& context, const grpc::ByteBuffer& request)
-      : env_(env), entered_(env.gate.Enter()) {
-    absl::Status status = Open(context, request);
+  Download(Admitted admitted, const grpc::ByteBuffer& request) : admitted_(std::move(admitted)), env_(admitted_.env()) {
+    absl::Status status = Open(request);
     mutex_.Lock();
     if (!status.ok()) ending_ = std::move(status);
     PumpAndUnlock();
   }
 
  private:
-  absl::Status Open(const grpc::CallbackServerContext& context, const grpc::ByteBuffer& bytes) {
-    if (!entered_) return ShuttingDown();
-    KILN_ASSIGN_OR_RETURN(const SessionPtr caller, SessionOf(env_, context));
+  absl::Status Open(const grpc::ByteBuffer& bytes) {
+    KILN_ASSIGN_OR_RETURN(const SessionPtr caller, SessionOf(env_, admitted_.context()));
     v1::ReadRequest request;
     KILN_RETURN_IF_ERROR(Decode(bytes, LimitsOf(env_), request));
     const auto size = request.bytes() == 0 ? absl::optional<uint64_t>() : request.bytes();
@@ -141,13 +139,10 @@ class Download final : public grpc::ServerWriteReactor<grpc::ByteBuffer> {
     PumpAndUnlock();
   }
 
-  void OnDone() override {
-    if (entered_) env_.gate.Leave();
-    delete this;
-  }
+  void OnDone() override { delete this; }
 
-  const ServiceEnv env_;
-  const bool entered_;
+  const Admitted admitted_;
+  const ServiceEnv& env_;
   Buffers::Range source_;
   grpc::ByteBuffer message_;  // of the write under way
 
@@ -166,10 +161,8 @@ class Download final : public grpc::ServerWriteReactor<grpc::ByteBuffer> {
 
 }  // namespace
 
-grpc::ServerWriteReactor<grpc::ByteBuffer>* StartDownload(const ServiceEnv& env,
-                                                          const grpc::CallbackServerContext& context,
-                                                          const grpc::ByteBuffer& request) {
-  return new Download(env, context, request);
+DownloadReactor* rpc::BufferService::Read(Admitted admitted, const grpc::ByteBuffer& request) {
+  return new Download(std::move(admitted), request);
 }
 
 }  // namespace kiln::server

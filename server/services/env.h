@@ -11,6 +11,8 @@
 
 namespace kiln::server {
 
+class DeviceWatch;
+
 // All outlive the services.
 struct ServiceEnv {
   Engine& engine;
@@ -18,6 +20,7 @@ struct ServiceEnv {
   spdlog::logger& log;
   SharedMemoryListener* shared_memory;  // null where it is off
   Loader* loader;                       // null where there is no data folder
+  DeviceWatch* watch;
 };
 
 }  // namespace kiln::server

@@ -25,10 +25,6 @@ class Gate {
   };
   // Tells it once, from Close or, if that has been, from here; unless it is gone by then.
   void Watch(const std::shared_ptr<Watcher>& watcher);
-  // For one that has Entered: Left with the last copy.
-  std::shared_ptr<void> Guard() {
-    return std::shared_ptr<void>(this, [](void* gate) { static_cast<Gate*>(gate)->Leave(); });
-  }
 
   // Whether the call may come in; if so, the caller must call Leave() once.
   bool Enter();

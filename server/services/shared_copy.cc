@@ -8,7 +8,7 @@
 #include "absl/time/time.h"
 #include "base/error.h"
 #include "server/messages/convert.h"
-#include "server/services/unimplemented.h"
+#include "server/messages/not_implemented.h"
 
 namespace kiln::server {
 namespace {

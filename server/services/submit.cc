@@ -1,5 +1,4 @@
-#include "server/services/submit.h"
-
+// KernelService.Submit: a stream of commands and the connection it comes by.
 #include <memory>
 #include <string>
 #include <utility>
@@ -8,8 +7,8 @@
 #include "absl/synchronization/mutex.h"
 #include "base/error.h"
 #include "server/messages/status.h"
-#include "server/services/call.h"
 #include "server/services/features.h"
+#include "server/services/rpcs.h"
 #include "server/stream/command_stream.h"
 
 namespace kiln::server {
@@ -18,24 +17,20 @@ namespace {
 // What a command takes beside what it brings.
 constexpr uint64_t kCommandBytes = 512;
 
-using Base = grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>;
-
 // One connection. At most one read and one write are under way; a read is started only
 // while the stream has room, so that HTTP/2's flow control holds the client back. All
 // of gRPC's Start calls and its Finish are made under the lock, none after Finish; gRPC
 // calls back from threads of its own.
-class SubmitCall final : public Base, public Outlet, public Gate::Watcher {
+class SubmitCall final : public StreamReactor, public Outlet, public Gate::Watcher {
  public:
-  SubmitCall(const ServiceEnv& env, const grpc::CallbackServerContext& context)
-      : env_(env), context_(context), deadline_(DeadlineOf(context)) {}
+  explicit SubmitCall(Admitted admitted)
+      : admitted_(std::make_shared<const Admitted>(std::move(admitted))),
+        env_(admitted_->env()),
+        context_(admitted_->context()),
+        deadline_(DeadlineOf(context_)) {}
 
   void Start(std::shared_ptr<SubmitCall> self) {
     self_ = std::move(self);
-    if (!env_.gate.Enter()) {
-      absl::MutexLock lock(&mutex_);
-      return End(ShuttingDown());
-    }
-    guard_ = env_.gate.Guard();
     {
       absl::MutexLock lock(&mutex_);
       reading_ = true;
@@ -86,7 +81,7 @@ class SubmitCall final : public Base, public Outlet, public Gate::Watcher {
     if (stream == nullptr && !hello) return OutOfOrder("a stream begins with a hello");
     if (stream != nullptr && hello) return OutOfOrder("a second hello");
     if (hello) return Open(command->request);
-    stream->Accept(this, std::move(command), guard_);
+    stream->Accept(this, std::move(command), admitted_);
     return absl::OkStatus();
   }
 
@@ -171,7 +166,7 @@ class SubmitCall final : public Base, public Outlet, public Gate::Watcher {
   void OnDone() override {
     if (stream_ != nullptr) stream_->Disconnect(this);
     if (session_ != nullptr) env_.engine.sessions().Detach(token_, *session_);
-    guard_.reset();
+    admitted_.reset();
     self_.reset();  // and with it, perhaps, this
   }
 
@@ -214,11 +209,12 @@ class SubmitCall final : public Base, public Outlet, public Gate::Watcher {
     FinishWith(*this, env_, status);
   }
 
-  const ServiceEnv env_;
+  // Of the call, and of its commands that are under way.
+  std::shared_ptr<const Admitted> admitted_;
+  const ServiceEnv& env_;
   const grpc::CallbackServerContext& context_;
   const absl::Time deadline_;
   std::shared_ptr<SubmitCall> self_;
-  std::shared_ptr<void> guard_;
   grpc::ByteBuffer incoming_;
   grpc::ByteBuffer outgoing_;
   std::string token_;
@@ -236,9 +232,8 @@ class SubmitCall final : public Base, public Outlet, public Gate::Watcher {
 
 }  // namespace
 
-grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>* StartSubmit(const ServiceEnv& env,
-                                                                         const grpc::CallbackServerContext& context) {
-  auto call = std::make_shared<SubmitCall>(env, context);
+StreamReactor* rpc::KernelService::Submit(Admitted admitted) {
+  auto call = std::make_shared<SubmitCall>(std::move(admitted));
   SubmitCall* const reactor = call.get();
   reactor->Start(std::move(call));
   return reactor;

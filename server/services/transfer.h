@@ -17,7 +17,6 @@
 #include "absl/strings/string_view.h"
 #include "absl/types/optional.h"
 #include "kiln/v1/buffer_service.pb.h"
-#include "server/services/env.h"
 
 namespace kiln::server {
 
@@ -36,19 +35,6 @@ struct WritePart {
 
 // MALFORMED_MESSAGE if `message` is no WriteRequest, or has two parts.
 absl::StatusOr<WritePart> ParseWritePart(const grpc::ByteBuffer& message);
-
-// BufferService.Write. What arrived before a failure has been written.
-//   MALFORMED_MESSAGE   no header at the start, or a second one
-//   TRUNCATED_UPLOAD    fewer bytes than the header promised
-//   TOO_MUCH_DATA       more
-grpc::ServerReadReactor<grpc::ByteBuffer>* StartUpload(const ServiceEnv& env,
-                                                       const grpc::CallbackServerContext& context,
-                                                       grpc::ByteBuffer* response);
-
-// BufferService.Read.
-grpc::ServerWriteReactor<grpc::ByteBuffer>* StartDownload(const ServiceEnv& env,
-                                                          const grpc::CallbackServerContext& context,
-                                                          const grpc::ByteBuffer& request);
 
 }  // namespace kiln::server
 

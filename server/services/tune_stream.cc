@@ -1,5 +1,4 @@
-#include "server/services/tune_stream.h"
-
+// DebugService.Tune: what a search tries, as it tries it.
 #include <atomic>
 #include <deque>
 #include <optional>
@@ -10,7 +9,7 @@
 #include "base/error.h"
 #include "kiln/v1/debug_service.pb.h"
 #include "server/engine/programs/compile_options.h"
-#include "server/services/call.h"
+#include "server/services/rpcs.h"
 
 namespace kiln::server {
 namespace {
@@ -18,16 +17,15 @@ namespace {
 // Messages that wait for a client that reads slowly: beyond it, candidates are left out.
 constexpr size_t kMaxWaiting = 1024;
 
-class TuneStream final : public grpc::ServerWriteReactor<grpc::ByteBuffer> {
+class TuneStream final : public DownloadReactor {
  public:
-  TuneStream(const ServiceEnv& env, const grpc::CallbackServerContext& context)
-      : env_(env), entered_(env.gate.Enter()) {
+  explicit TuneStream(Admitted admitted) : admitted_(std::move(admitted)), env_(admitted_.env()) {
     control_.cancelled = &cancelled_;
-    control_.deadline = DeadlineOf(context);
+    control_.deadline = DeadlineOf(admitted_.context());
   }
 
-  void Begin(const grpc::CallbackServerContext& context, const grpc::ByteBuffer& bytes) {
-    if (absl::Status status = Accept(context, bytes); !status.ok()) return End(std::move(status));
+  void Begin(const grpc::ByteBuffer& bytes) {
+    if (absl::Status status = Accept(bytes); !status.ok()) return End(std::move(status));
     TuneRequest asked;
     asked.graph_hash = request_.graph_hash();
     if (request_.has_graph()) asked.graph = &request_.graph();
@@ -42,9 +40,8 @@ class TuneStream final : public grpc::ServerWriteReactor<grpc::ByteBuffer> {
   }
 
  private:
-  absl::Status Accept(const grpc::CallbackServerContext& context, const grpc::ByteBuffer& bytes) {
-    if (!entered_) return ShuttingDown();
-    KILN_RETURN_IF_ERROR(SessionOf(env_, context).status());
+  absl::Status Accept(const grpc::ByteBuffer& bytes) {
+    KILN_RETURN_IF_ERROR(SessionOf(env_, admitted_.context()).status());
     KILN_RETURN_IF_ERROR(Decode(bytes, LimitsOf(env_), request_));
     return control_.Check();
   }
@@ -98,7 +95,7 @@ class TuneStream final : public grpc::ServerWriteReactor<grpc::ByteBuffer> {
     if (waiting_.empty()) {
       const absl::Status status = *ending_;
       mutex_.Unlock();
-      return FinishWith(static_cast<grpc::ServerWriteReactor<grpc::ByteBuffer>&>(*this), env_, status);
+      return FinishWith(static_cast<DownloadReactor&>(*this), env_, status);
     }
     message_ = std::move(waiting_.front());
     waiting_.pop_front();
@@ -118,13 +115,10 @@ class TuneStream final : public grpc::ServerWriteReactor<grpc::ByteBuffer> {
 
   void OnCancel() override { cancelled_.store(true, std::memory_order_relaxed); }
 
-  void OnDone() override {
-    if (entered_) env_.gate.Leave();
-    delete this;
-  }
+  void OnDone() override { delete this; }
 
-  const ServiceEnv env_;
-  const bool entered_;
+  const Admitted admitted_;
+  const ServiceEnv& env_;
   v1::TuneRequest request_;
   std::atomic<bool> cancelled_{false};
   Control control_;
@@ -137,10 +131,9 @@ class TuneStream final : public grpc::ServerWriteReactor<grpc::ByteBuffer> {
 
 }  // namespace
 
-grpc::ServerWriteReactor<grpc::ByteBuffer>* StartTune(const ServiceEnv& env, const grpc::CallbackServerContext& context,
-                                                      const grpc::ByteBuffer& request) {
-  auto* stream = new TuneStream(env, context);
-  stream->Begin(context, request);
+DownloadReactor* rpc::DebugService::Tune(Admitted admitted, const grpc::ByteBuffer& request) {
+  auto* stream = new TuneStream(std::move(admitted));
+  stream->Begin(request);
   return stream;
 }
 

@@ -1,4 +1,8 @@
-// BufferService.Write: while the device takes one chunk, the next one travels.
+// BufferService.Write: while the device takes one chunk, the next one travels. What arrived
+// before a failure has been written.
+//   MALFORMED_MESSAGE   no header at the start, or a second one
+//   TRUNCATED_UPLOAD    fewer bytes than the header promised
+//   TOO_MUCH_DATA       more
 #include <cstdint>
 #include <optional>
 #include <utility>
@@ -8,7 +12,7 @@
 #include "absl/synchronization/mutex.h"
 #include "base/error.h"
 #include "server/messages/convert.h"
-#include "server/services/call.h"
+#include "server/services/rpcs.h"
 #include "server/services/transfer.h"
 
 namespace kiln::server {
@@ -44,14 +48,15 @@ struct Chunk {
 
 // A chunk is read, waits, is written: one of each at most. The next read begins with the
 // last step of the write, so a slow device holds its client back.
-class Upload final : public grpc::ServerReadReactor<grpc::ByteBuffer> {
+class Upload final : public UploadReactor {
  public:
-  Upload(const ServiceEnv& env, const grpc::CallbackServerContext& context, grpc::ByteBuffer* response)
-      : env_(env), entered_(env.gate.Enter()), response_(response) {
-    if (absl::Status status = Enter(context); status.ok()) {
+  Upload(Admitted admitted, grpc::ByteBuffer* response)
+      : admitted_(std::move(admitted)), env_(admitted_.env()), response_(response) {
+    if (auto caller = SessionOf(env_, admitted_.context()); caller.ok()) {
+      caller_ = *std::move(caller);
       StartRead(&message_);
     } else {
-      End(std::move(status));
+      End(caller.status());
     }
   }
 
@@ -69,16 +74,7 @@ class Upload final : public grpc::ServerReadReactor<grpc::ByteBuffer> {
     PumpAndUnlock();
   }
 
-  void OnDone() override {
-    if (entered_) env_.gate.Leave();
-    delete this;
-  }
-
-  absl::Status Enter(const grpc::CallbackServerContext& context) {
-    if (!entered_) return ShuttingDown();
-    KILN_ASSIGN_OR_RETURN(caller_, SessionOf(env_, context));
-    return absl::OkStatus();
-  }
+  void OnDone() override { delete this; }
 
   absl::Status Open(const v1::WriteHeader& header) {
     if (open_) return Malformed("a second header in one upload");
@@ -168,8 +164,8 @@ class Upload final : public grpc::ServerReadReactor<grpc::ByteBuffer> {
     FinishWith(*this, env_, status);
   }
 
-  const ServiceEnv env_;
-  const bool entered_;
+  const Admitted admitted_;
+  const ServiceEnv& env_;
   grpc::ByteBuffer* const response_;
 
   // Of the read under way and its callback.
@@ -192,10 +188,8 @@ class Upload final : public grpc::ServerReadReactor<grpc::ByteBuffer> {
 
 }  // namespace
 
-grpc::ServerReadReactor<grpc::ByteBuffer>* StartUpload(const ServiceEnv& env,
-                                                       const grpc::CallbackServerContext& context,
-                                                       grpc::ByteBuffer* response) {
-  return new Upload(env, context, response);
+UploadReactor* rpc::BufferService::Write(Admitted admitted, grpc::ByteBuffer* response) {
+  return new Upload(std::move(admitted), response);
 }
 
 }  // namespace kiln::server

@@ -35,7 +35,7 @@ struct Command {
   // What it brought and the server keeps for it.
   uint64_t payload_bytes = 0;
   // Held while it is under way, so that a server that stops waits for it.
-  std::shared_ptr<void> guard;
+  std::shared_ptr<const void> guard;
   std::shared_ptr<CommandStream> stream;
 
   Touched touched;

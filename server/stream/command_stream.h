@@ -57,7 +57,7 @@ class CommandStream final : public SessionStream, public std::enable_shared_from
   void Disconnect(const Outlet* outlet);
 
   // One command, with its request; `guard` is held while it is under way.
-  void Accept(const Outlet* outlet, std::unique_ptr<Command> command, const std::shared_ptr<void>& guard);
+  void Accept(const Outlet* outlet, std::unique_ptr<Command> command, const std::shared_ptr<const void>& guard);
   // No more commands come. Once all are answered, the connection ends so; the first
   // such status stays.
   void Close(const Outlet* outlet, absl::Status status);

@@ -41,10 +41,9 @@ void threadgroup_barrier(int);
 }
 H
 parsed=0
-for golden in tests/golden/source/*.uop; do
-  name=$(basename "$golden" .uop)
-  language=${name##*_}
-  text=$dir/$name.txt
+for golden in tests/golden/source/*/*.uop; do
+  language=$(basename "$(dirname "$golden")")
+  text=$dir/$language.txt
   sed '1,/^# ----$/d' "$golden" > "$text"
   case $language in
     c) cc -x c -std=gnu11 -Wall -Werror -fsyntax-only "$text" ;;

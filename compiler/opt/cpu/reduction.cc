@@ -3,62 +3,28 @@
 #include <algorithm>
 
 #include "absl/container/flat_hash_map.h"
-#include "absl/container/flat_hash_set.h"
 #include "compiler/kernel/ranges.h"
-#include "compiler/kernel/work.h"
 #include "compiler/opt/local_buffer.h"
+#include "compiler/opt/loop_body.h"
 
 namespace kiln::compiler {
 namespace {
-
-// The expression that one closer (the END, or a REDUCE) evaluates in each of its iterations,
-// without those of REDUCEs in it.
-struct Body {
-  std::vector<UOp*> ranges;    // that it closes
-  RangeSet open;               // those of other closers that it depends on
-  std::vector<UOp*> accesses;  // LOADs and STOREs
-  size_t work = 0;             // elementwise nodes
-  int widest = 1;              // bytes of the widest value
-};
 
 bool Contains(absl::Span<UOp* const> ranges, const UOp* range) {
   return std::find(ranges.begin(), ranges.end(), range) != ranges.end();
 }
 
-int64_t Iterations(const UOp* range) { return range->src(0)->IsConst() ? range->src(0)->const_int() : 0; }
-
-Body BodyOf(UOp* closer, const RangeSet& open) {
-  Body body;
-  body.ranges.assign(closer->src().begin() + 1, closer->src().end());
-  body.open = open;
-  absl::flat_hash_set<UOp*> seen;
-  std::vector<UOp*> stack = {closer->src(0)};
-  while (!stack.empty()) {
-    UOp* uop = stack.back();
-    stack.pop_back();
-    if (uop->op() == Op::REDUCE || !seen.insert(uop).second) continue;
-    const bool load = uop->op() == Op::LOAD;
-    if (load || uop->op() == Op::STORE) body.accesses.push_back(uop);
-    if (load || (IsElementwise(uop->op()) && uop->dtype() != kIndexType)) {
-      body.widest = std::max(body.widest, IsNarrowFloat(uop->dtype()) ? 4 : ItemSize(uop->dtype()));
-      body.work += static_cast<size_t>(WorkOf(uop));
-    }
-    stack.insert(stack.end(), uop->src().begin(), uop->src().end());
-  }
-  return body;
-}
-
-std::optional<int64_t> StrideOf(const UOp* access, UOp* range) { return StrideIn(access->src(0)->src(1), range); }
+std::optional<int64_t> StrideOf(const UOp* access, UOp* range) { return StrideIn(PlaceOf(access), range); }
 
 // Whether every iteration has an element of its own there: beside such a one, what is read again and again is nothing.
-bool IsLarge(const Body& body, const UOp* access) {
+bool IsLarge(const LoopBody& body, const UOp* access) {
   const auto moves = [access](UOp* range) { return StrideOf(access, range) != 0; };
   return std::all_of(body.ranges.begin(), body.ranges.end(), moves) &&
          std::all_of(body.open.begin(), body.open.end(), moves);
 }
 
 // How badly memory is walked if lanes run along `range`; none if nothing is contiguous that matters.
-std::optional<int> LaneCost(const Body& body, UOp* range) {
+std::optional<int> LaneCost(const LoopBody& body, UOp* range) {
   int cost = 0;
   bool contiguous = false, large = false;
   for (const UOp* access : body.accesses) {
@@ -75,7 +41,7 @@ std::optional<int> LaneCost(const Body& body, UOp* range) {
 }
 
 // The range among `ranges` whose lanes walk memory best.
-UOp* BestLane(const Body& body, absl::Span<UOp* const> ranges) {
+UOp* BestLane(const LoopBody& body, absl::Span<UOp* const> ranges) {
   UOp* best = nullptr;
   int best_cost = 0;
   for (UOp* range : ranges) {
@@ -100,10 +66,10 @@ class ReductionChooser {
                                      kMaxLocalBytes / 2);
     const absl::flat_hash_map<UOp*, RangeSet> open = OpenRanges(sink);
     for (UOp* uop : Toposort(sink)) {
-      if (uop->op() == Op::REDUCE) reduces_.push_back(BodyOf(uop, open.at(uop)));
+      if (uop->op() == Op::REDUCE) reduces_.push_back(LoopBodyOf(uop, open.at(uop)));
     }
     if (sink->src(0)->op() == Op::END) {
-      output_ = BodyOf(sink->src(0), {});
+      output_ = LoopBodyOf(sink->src(0), {});
     } else {
       output_.accesses = {sink->src(0)};
     }
@@ -111,7 +77,7 @@ class ReductionChooser {
 
   std::optional<std::vector<OptOp>> Run() {
     if (reduces_.empty() || Stores() != 1) return std::nullopt;
-    for (const Body& reduce : reduces_) {
+    for (const LoopBody& reduce : reduces_) {
       if (!ReadsOnce(reduce)) return std::nullopt;
     }
     std::vector<UOp*> free;
@@ -121,8 +87,8 @@ class ReductionChooser {
     // What does about the same takes equal steps, so that one may use what another had (keep_row.h).
     if (!free.empty()) {
       vectors_ = 4;
-      for (const Body& reduce : reduces_) output_.work = std::max(output_.work, reduce.work);
-      for (Body& reduce : reduces_) {
+      for (const LoopBody& reduce : reduces_) output_.work = std::max(output_.work, reduce.work);
+      for (LoopBody& reduce : reduces_) {
         if (2 * reduce.work > output_.work) reduce.work = output_.work;
       }
     }
@@ -149,11 +115,11 @@ class ReductionChooser {
 
   bool IsReduced(UOp* output) const {
     return std::any_of(reduces_.begin(), reduces_.end(),
-                       [output](const Body& reduce) { return Contains(reduce.open, output); });
+                       [output](const LoopBody& reduce) { return Contains(reduce.open, output); });
   }
 
   // Whether one of its LOADs moves along every loop around, and no REDUCE stands there.
-  bool ReadsOnce(const Body& reduce) const {
+  bool ReadsOnce(const LoopBody& reduce) const {
     for (UOp* range : reduce.open) {
       if (!Contains(output_.ranges, range)) return false;
     }
@@ -166,7 +132,7 @@ class ReductionChooser {
   // Lanes along each reduction.
   bool Rows() {
     std::vector<UOp*> lanes;
-    for (const Body& reduce : reduces_) {
+    for (const LoopBody& reduce : reduces_) {
       lanes.push_back(BestLane(reduce, reduce.ranges));
       if (lanes.back() == nullptr) return false;
     }
@@ -178,7 +144,7 @@ class ReductionChooser {
   bool Columns() {
     UOp* lane = BestLane(output_, output_.ranges);
     if (lane == nullptr || StrideOf(StoreOf(), lane) != 1) return false;
-    for (const Body& reduce : reduces_) {
+    for (const LoopBody& reduce : reduces_) {
       if (!Contains(reduce.open, lane) || BestLane(reduce, {lane}) == nullptr) return false;
     }
     if (!RowsFirst(lane))
@@ -191,11 +157,11 @@ class ReductionChooser {
     if (lane != output_.ranges.back()) return false;
     const int64_t columns = Iterations(lane);
     int64_t widest = output_.widest;
-    for (const Body& reduce : reduces_) widest = std::max<int64_t>(widest, reduce.widest);
+    for (const LoopBody& reduce : reduces_) widest = std::max<int64_t>(widest, reduce.widest);
     const int64_t lanes = std::max<int64_t>(1, vector_bytes_ / widest);
     const bool whole = columns % (4 * lanes) == 0;
     int64_t accumulators = 0;  // bytes of a column's
-    for (const Body& reduce : reduces_) {
+    for (const LoopBody& reduce : reduces_) {
       if (reduce.ranges.size() != 1 || Iterations(reduce.ranges[0]) < (whole ? 2 : 1) * kMinRows) return false;
       for (UOp* range : reduce.open) {
         if (Iterations(range) == 0) return false;
@@ -215,7 +181,7 @@ class ReductionChooser {
     const int axis = AxisOf(lane);
     if (columns % (pieces * lanes) != 0) opts_.push_back({OptOp::kPadTo, axis, pieces * lanes});
     opts_.push_back({OptOp::kSplit, axis, lanes, AxisType::kUpcast, 1});
-    for (const Body& reduce : reduces_) {
+    for (const LoopBody& reduce : reduces_) {
       const int row = AxisOf(reduce.ranges[0]);
       if (Iterations(reduce.ranges[0]) % kRowsAtOnce != 0) opts_.push_back({OptOp::kPadTo, row, kRowsAtOnce});
       opts_.push_back({OptOp::kSplit, row, kRowsAtOnce, AxisType::kUnroll, 0});
@@ -229,7 +195,7 @@ class ReductionChooser {
   }
 
   // From one row to the next, in bytes; 0 if nothing is read by rows.
-  static int64_t RowBytes(const Body& reduce, UOp* lane) {
+  static int64_t RowBytes(const LoopBody& reduce, UOp* lane) {
     int64_t bytes = 0;
     for (const UOp* access : reduce.accesses) {
       if (StrideOf(access, lane) != 1) continue;
@@ -239,7 +205,7 @@ class ReductionChooser {
   }
 
   // Lanes of what is elementwise.
-  void Lanes(const Body& body, absl::Span<UOp* const> ranges) {
+  void Lanes(const LoopBody& body, absl::Span<UOp* const> ranges) {
     UOp* lane = BestLane(body, ranges);
     if (lane != nullptr && StrideOf(StoreOf(), lane) != 0) Split(body, lane, AxisType::kUpcast, vectors_);
   }
@@ -249,7 +215,7 @@ class ReductionChooser {
   }
 
   // As many vectors as there is a use for.
-  void Split(const Body& body, UOp* range, AxisType type, int64_t most) {
+  void Split(const LoopBody& body, UOp* range, AxisType type, int64_t most) {
     const int axis = AxisOf(range);
     const int64_t size = Iterations(range);
     const int64_t lanes = std::max<int64_t>(1, vector_bytes_ / body.widest);
@@ -280,8 +246,8 @@ class ReductionChooser {
   static constexpr int64_t kMinPiece = 16;
 
   const std::vector<UOp*> axes_;
-  Body output_;
-  std::vector<Body> reduces_;
+  LoopBody output_;
+  std::vector<LoopBody> reduces_;
   int64_t vector_bytes_, registers_, cores_, cache_bytes_;
   int64_t vectors_ = 8;  // at once along a row
   bool threads_ = true;  // if there is a loop that they may share

@@ -11,7 +11,7 @@
 #include "compiler/kernel/ranges.h"
 #include "compiler/opt/gpu/gpu_plan.h"
 #include "compiler/opt/gpu/gpu_tile.h"
-#include "compiler/opt/gpu/loop_body.h"
+#include "compiler/opt/loop_body.h"
 #include "compiler/opt/local_buffer.h"
 #include "compiler/opt/product.h"
 #include "compiler/rules/linear.h"

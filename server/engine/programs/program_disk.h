@@ -24,7 +24,6 @@
 
 namespace kiln::server {
 
-using runtime::Digest;
 
 // Something that the log should say.
 struct DiskEvent {

@@ -30,7 +30,7 @@ class FieldHasher {
     }
     return Add(absl::string_view(bytes, sizeof(bytes)));
   }
-  Digest Finish() const { return Digest{blake3_.Finish()}; }
+  Digest Finish() const { return blake3_.Finish(); }
 
  private:
   Blake3 blake3_;

@@ -12,14 +12,12 @@
 
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
+#include "base/digest.h"
 #include "compiler/options/options.h"
 #include "kiln/v1/kernel_service.pb.h"
 #include "kiln/v1/target.pb.h"
-#include "runtime/cache/program_cache.h"
 
 namespace kiln::server {
-
-using runtime::Digest;
 
 // What code may rely on: kind, triple, architecture and required features.
 // Tuning is left out: it changes speed, not meaning. Made once per device.

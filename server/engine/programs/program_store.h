@@ -38,7 +38,6 @@
 
 namespace kiln::server {
 
-using runtime::Digest;
 
 // Until when a request is wanted, and whether it still is. Its flag lives until
 // the request's callback has returned.

@@ -214,7 +214,7 @@ TEST_F(MultiRunTest, UnsoundMessagesAreRefused) {
       [&](auto& m) { segment(m)->mutable_device()->SwapElements(0, 1); },
       [&](auto& m) { transfer(m)->set_from(999); },
       [&](auto& m) { transfer(m)->set_to(0); },
-      [&](auto& m) { transfer(m)->set_fold(v1::SUB); },
+      [&](auto& m) { transfer(m)->set_reduce_op(v1::SUB); },
       [&](auto& m) { m.mutable_executables(0)->mutable_kernels(0)->set_symbol("nobody"); },
   };
   for (size_t i = 0; i < std::size(edits); ++i) {

@@ -1,7 +1,8 @@
-// What a GPU's rules ask of a kernel's loops and of the memory that they walk.
-#ifndef KILN_COMPILER_OPT_GPU_LOOP_BODY_H_
-#define KILN_COMPILER_OPT_GPU_LOOP_BODY_H_
+// What the rules that choose schedules ask of a kernel's loops and of the memory that they walk.
+#ifndef KILN_COMPILER_OPT_LOOP_BODY_H_
+#define KILN_COMPILER_OPT_LOOP_BODY_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
@@ -15,6 +16,8 @@ struct LoopBody {
   std::vector<UOp*> ranges;    // that it closes
   RangeSet open;               // that it stands in
   std::vector<UOp*> accesses;  // LOADs and STOREs
+  size_t work = 0;             // of its elementwise nodes (kernel/work.h)
+  int widest = 1;              // bytes of the widest value, as it is computed with
 };
 
 LoopBody LoopBodyOf(UOp* closer, const RangeSet& open);
@@ -39,4 +42,4 @@ bool BeginsAtMultiples(const UOp* access, const UOp* axis, int64_t amount);
 
 }  // namespace kiln::compiler
 
-#endif  // KILN_COMPILER_OPT_GPU_LOOP_BODY_H_
+#endif  // KILN_COMPILER_OPT_LOOP_BODY_H_

@@ -1,4 +1,4 @@
-#include "compiler/opt/gpu/loop_body.h"
+#include "compiler/opt/loop_body.h"
 
 #include <gtest/gtest.h>
 

@@ -1,8 +1,9 @@
-#include "compiler/opt/gpu/loop_body.h"
+#include "compiler/opt/loop_body.h"
 
 #include <algorithm>
 
 #include "absl/container/flat_hash_set.h"
+#include "compiler/kernel/work.h"
 #include "compiler/rules/linear.h"
 
 namespace kiln::compiler {
@@ -17,8 +18,12 @@ LoopBody LoopBodyOf(UOp* closer, const RangeSet& open) {
     UOp* uop = stack.back();
     stack.pop_back();
     if (uop->op() == Op::REDUCE || !seen.insert(uop).second) continue;
-    const bool access = uop->op() == Op::LOAD || uop->op() == Op::STORE;
-    if (access && uop->src(0)->op() == Op::INDEX) body.accesses.push_back(uop);
+    const bool load = uop->op() == Op::LOAD;
+    if ((load || uop->op() == Op::STORE) && uop->src(0)->op() == Op::INDEX) body.accesses.push_back(uop);
+    if (load || (IsElementwise(uop->op()) && uop->dtype() != kIndexType)) {
+      body.widest = std::max(body.widest, IsNarrowFloat(uop->dtype()) ? 4 : ItemSize(uop->dtype()));
+      body.work += static_cast<size_t>(WorkOf(uop));
+    }
     stack.insert(stack.end(), uop->src().begin(), uop->src().end());
   }
   std::sort(body.accesses.begin(), body.accesses.end(), [](const UOp* a, const UOp* b) { return a->id() < b->id(); });

@@ -1,0 +1,126 @@
+#include "server/services/rpcs.h"
+
+#include <utility>
+
+#include "kiln/v1/buffer_service.grpc.pb.h"
+#include "kiln/v1/collective_service.grpc.pb.h"
+#include "kiln/v1/debug_service.grpc.pb.h"
+#include "kiln/v1/device_service.grpc.pb.h"
+#include "kiln/v1/kernel_service.grpc.pb.h"
+#include "kiln/v1/session_service.grpc.pb.h"
+#include "server/messages/not_implemented.h"
+
+namespace kiln::server {
+namespace {
+
+// Whether an RPC of this kind is served.
+constexpr bool kServed_UNARY = true, kServed_UPLOAD = true, kServed_DOWNLOAD = true, kServed_STREAM = true;
+constexpr bool kServed_NO_UNARY = false, kServed_NO_UPLOAD = false, kServed_NO_DOWNLOAD = false;
+
+#define KILN_ROW(Service, Rpc, Messages, Kind, right) {#Service, #Rpc, Right::right, kServed_##Kind},
+constexpr RpcRow kRows[] = {KILN_RPCS(KILN_ROW)};
+#undef KILN_ROW
+
+// A call of any kind that ends as it begins.
+template <typename Reactor>
+class Refusal final : public Reactor {
+ public:
+  Refusal(const ServiceEnv& env, const absl::Status& status) { FinishWith(*this, env, status); }
+  void OnDone() override { delete this; }
+};
+
+template <typename Reactor, typename Begin>
+Reactor* Stream(const ServiceEnv& env, const grpc::CallbackServerContext& context, Right right, Begin begin) {
+  auto admitted = Admit(env, context, right);
+  if (!admitted.ok()) return new Refusal<Reactor>(env, admitted.status());
+  return begin(*std::move(admitted));
+}
+
+template <typename Reactor>
+Reactor* Unserved(const ServiceEnv& env, const grpc::CallbackServerContext& context, Right right,
+                  absl::string_view rpc) {
+  const auto admitted = Admit(env, context, right);
+  return new Refusal<Reactor>(env, admitted.ok() ? NotImplemented(rpc) : admitted.status());
+}
+
+// `Service` with those of its methods raw that `With` names: v1::X::WithRawCallbackMethod_Y.
+template <typename Service, template <typename> class... With>
+struct Raw {
+  using type = Service;
+};
+template <typename Service, template <typename> class First, template <typename> class... Rest>
+struct Raw<Service, First, Rest...> {
+  using type = First<typename Raw<Service, Rest...>::type>;
+};
+// Ends a list.
+template <typename Service>
+using Same = Service;
+
+#define KILN_SERVE_UNARY(Service, Rpc, right)                                                          \
+  grpc::ServerUnaryReactor* Rpc(grpc::CallbackServerContext* context, const grpc::ByteBuffer* request, \
+                                grpc::ByteBuffer* response) override {                                 \
+    return Serve(env_, *context, right, *request, *response, rpc::Service::Rpc);                       \
+  }
+#define KILN_SERVE_UPLOAD(Service, Rpc, right)                                                    \
+  UploadReactor* Rpc(grpc::CallbackServerContext* context, grpc::ByteBuffer* response) override { \
+    return Stream<UploadReactor>(env_, *context, right, [response](Admitted admitted) {           \
+      return rpc::Service::Rpc(std::move(admitted), response);                                    \
+    });                                                                                           \
+  }
+#define KILN_SERVE_DOWNLOAD(Service, Rpc, right)                                                         \
+  DownloadReactor* Rpc(grpc::CallbackServerContext* context, const grpc::ByteBuffer* request) override { \
+    return Stream<DownloadReactor>(env_, *context, right, [request](Admitted admitted) {                 \
+      return rpc::Service::Rpc(std::move(admitted), *request);                                           \
+    });                                                                                                  \
+  }
+#define KILN_SERVE_STREAM(Service, Rpc, right)                              \
+  StreamReactor* Rpc(grpc::CallbackServerContext* context) override {       \
+    return Stream<StreamReactor>(env_, *context, right, rpc::Service::Rpc); \
+  }
+#define KILN_SERVE_NO_UNARY(Service, Rpc, right)                                                                  \
+  grpc::ServerUnaryReactor* Rpc(grpc::CallbackServerContext* context, const grpc::ByteBuffer*, grpc::ByteBuffer*) \
+      override {                                                                                                  \
+    return Unserved<grpc::ServerUnaryReactor>(env_, *context, right, #Service "." #Rpc);                          \
+  }
+#define KILN_SERVE_NO_UPLOAD(Service, Rpc, right)                                        \
+  UploadReactor* Rpc(grpc::CallbackServerContext* context, grpc::ByteBuffer*) override { \
+    return Unserved<UploadReactor>(env_, *context, right, #Service "." #Rpc);            \
+  }
+#define KILN_SERVE_NO_DOWNLOAD(Service, Rpc, right)                                              \
+  DownloadReactor* Rpc(grpc::CallbackServerContext* context, const grpc::ByteBuffer*) override { \
+    return Unserved<DownloadReactor>(env_, *context, right, #Service "." #Rpc);                  \
+  }
+#define KILN_SERVE(Service, Rpc, Messages, Kind, right) KILN_SERVE_##Kind(Service, Rpc, Right::right)
+#define KILN_RAW(Name, Rpc, Messages, Kind, right) v1::Name::WithRawCallbackMethod_##Rpc,
+
+#define KILN_SERVICE(Name, ROWS)                                                      \
+  class Name##Impl final : public Raw<v1::Name::Service, ROWS(KILN_RAW) Same>::type { \
+   public:                                                                            \
+    explicit Name##Impl(const ServiceEnv& env) : env_(env) {}                         \
+    ROWS(KILN_SERVE)                                                                  \
+   private:                                                                           \
+    const ServiceEnv env_;                                                            \
+  };
+KILN_SERVICE(KernelService, KILN_KERNEL_RPCS)
+KILN_SERVICE(BufferService, KILN_BUFFER_RPCS)
+KILN_SERVICE(DeviceService, KILN_DEVICE_RPCS)
+KILN_SERVICE(DebugService, KILN_DEBUG_RPCS)
+KILN_SERVICE(SessionService, KILN_SESSION_RPCS)
+KILN_SERVICE(CollectiveService, KILN_COLLECTIVE_RPCS)
+
+}  // namespace
+
+absl::Span<const RpcRow> RpcRows() { return kRows; }
+
+std::vector<std::unique_ptr<grpc::Service>> MakeServices(const ServiceEnv& env) {
+  std::vector<std::unique_ptr<grpc::Service>> services;
+  services.push_back(std::make_unique<KernelServiceImpl>(env));
+  services.push_back(std::make_unique<BufferServiceImpl>(env));
+  services.push_back(std::make_unique<DeviceServiceImpl>(env));
+  services.push_back(std::make_unique<DebugServiceImpl>(env));
+  services.push_back(std::make_unique<SessionServiceImpl>(env));
+  services.push_back(std::make_unique<CollectiveServiceImpl>(env));
+  return services;
+}
+
+}  // namespace kiln::server

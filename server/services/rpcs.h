@@ -1,0 +1,145 @@
+// Every RPC of the server: one row each, and from the rows the services that gRPC sees.
+//
+// A row is a service, an RPC, what its messages are called (v1::<Messages>Request and
+// Response), the kind of call, and the right that its caller needs (admission.h). Its
+// function is rpc::<Service>::<RPC>, which is called once the call has been admitted. An RPC
+// that the protocol has and no row names is refused; rpcs_test.cc goes through them all.
+//
+// Kinds: UNARY; UPLOAD, a stream of requests; DOWNLOAD, one of responses; STREAM, both.
+// NO_…: not served yet, UNIMPLEMENTED with the RPC's name in the detail's `field`.
+#ifndef KILN_SERVER_SERVICES_RPCS_H_
+#define KILN_SERVER_SERVICES_RPCS_H_
+
+#include <grpcpp/grpcpp.h>
+#include <grpcpp/impl/service_type.h>
+
+#include <memory>
+#include <vector>
+
+#include "absl/strings/string_view.h"
+#include "absl/types/span.h"
+#include "kiln/v1/buffer_service.pb.h"
+#include "kiln/v1/collective_service.pb.h"
+#include "kiln/v1/debug_service.pb.h"
+#include "kiln/v1/device_service.pb.h"
+#include "kiln/v1/kernel_service.pb.h"
+#include "kiln/v1/session_service.pb.h"
+#include "server/services/admission.h"
+#include "server/services/call.h"
+#include "server/services/env.h"
+
+#define KILN_KERNEL_RPCS(ROW)                                         \
+  ROW(KernelService, Compile, Compile, UNARY, kExecute)               \
+  ROW(KernelService, Execute, Execute, UNARY, kExecute)               \
+  ROW(KernelService, Submit, Submit, STREAM, kExecute)                \
+  ROW(KernelService, RecordSequence, RecordSequence, UNARY, kExecute) \
+  ROW(KernelService, ReplaySequence, ReplaySequence, UNARY, kExecute) \
+  ROW(KernelService, Gradient, Gradient, UNARY, kExecute)
+
+#define KILN_BUFFER_RPCS(ROW)                                   \
+  ROW(BufferService, Allocate, Allocate, UNARY, kExecute)       \
+  ROW(BufferService, Write, Write, UPLOAD, kExecute)            \
+  ROW(BufferService, Read, Read, DOWNLOAD, kExecute)            \
+  ROW(BufferService, Copy, Copy, UNARY, kExecute)               \
+  ROW(BufferService, Fill, Fill, UNARY, kExecute)               \
+  ROW(BufferService, View, View, UNARY, kExecute)               \
+  ROW(BufferService, Free, Free, UNARY, kExecute)               \
+  ROW(BufferService, Describe, DescribeBuffer, UNARY, kExecute) \
+  ROW(BufferService, ListTensors, ListTensors, UNARY, kExecute) \
+  ROW(BufferService, Load, Load, UNARY, kExecute)               \
+  ROW(BufferService, MapSharedMemory, MapSharedMemory, UNARY, kExecute)
+
+#define KILN_DEVICE_RPCS(ROW)                                   \
+  ROW(DeviceService, List, ListDevices, UNARY, kExecute)        \
+  ROW(DeviceService, Describe, DescribeDevice, UNARY, kExecute) \
+  ROW(DeviceService, Watch, WatchDevices, DOWNLOAD, kExecute)
+
+#define KILN_DEBUG_RPCS(ROW)                                   \
+  ROW(DebugService, Explain, Explain, UNARY, kDebug)           \
+  ROW(DebugService, ListPrograms, ListPrograms, UNARY, kDebug) \
+  ROW(DebugService, Tune, Tune, DOWNLOAD, kDebug)              \
+  ROW(DebugService, Time, Time, NO_UNARY, kDebug)              \
+  ROW(DebugService, Evict, Evict, NO_UNARY, kAdmin)            \
+  ROW(DebugService, Export, Export, NO_DOWNLOAD, kAdmin)       \
+  ROW(DebugService, Import, Import, NO_UPLOAD, kAdmin)         \
+  ROW(DebugService, Record, Record, NO_UNARY, kAdmin)          \
+  ROW(DebugService, SetTracing, SetTracing, NO_UNARY, kAdmin)
+
+#define KILN_SESSION_RPCS(ROW)                              \
+  ROW(SessionService, Open, OpenSession, UNARY, kExecute)   \
+  ROW(SessionService, Renew, RenewSession, UNARY, kExecute) \
+  ROW(SessionService, Close, CloseSession, UNARY, kExecute)
+
+#define KILN_COLLECTIVE_RPCS(ROW)                                    \
+  ROW(CollectiveService, Broadcast, Collective, UNARY, kExecute)     \
+  ROW(CollectiveService, Scatter, Collective, UNARY, kExecute)       \
+  ROW(CollectiveService, Gather, Collective, UNARY, kExecute)        \
+  ROW(CollectiveService, Reduce, Collective, UNARY, kExecute)        \
+  ROW(CollectiveService, AllGather, Collective, UNARY, kExecute)     \
+  ROW(CollectiveService, ReduceScatter, Collective, UNARY, kExecute) \
+  ROW(CollectiveService, AllReduce, Collective, UNARY, kExecute)
+
+#define KILN_RPCS(ROW)   \
+  KILN_KERNEL_RPCS(ROW)  \
+  KILN_BUFFER_RPCS(ROW)  \
+  KILN_DEVICE_RPCS(ROW)  \
+  KILN_DEBUG_RPCS(ROW)   \
+  KILN_SESSION_RPCS(ROW) \
+  KILN_COLLECTIVE_RPCS(ROW)
+
+namespace kiln::server {
+
+struct RpcRow {
+  absl::string_view service;  // "KernelService"
+  absl::string_view name;     // "Compile"
+  Right right;
+  bool served;
+};
+absl::Span<const RpcRow> RpcRows();
+
+// All services, for a grpc::ServerBuilder. What `env` names outlives them.
+std::vector<std::unique_ptr<grpc::Service>> MakeServices(const ServiceEnv& env);
+
+using UploadReactor = grpc::ServerReadReactor<grpc::ByteBuffer>;
+using DownloadReactor = grpc::ServerWriteReactor<grpc::ByteBuffer>;
+using StreamReactor = grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>;
+
+// The function of each row that is served. A unary one makes the call's Reply; the others
+// return what ends the call itself and owns the admission until then.
+#define KILN_RPC_FUNCTION_UNARY(Rpc, Messages) \
+  static void Rpc(UnaryCall<v1::Messages##Request, v1::Messages##Response>& call);
+#define KILN_RPC_FUNCTION_UPLOAD(Rpc, Messages) \
+  static UploadReactor* Rpc(Admitted admitted, grpc::ByteBuffer* response);
+#define KILN_RPC_FUNCTION_DOWNLOAD(Rpc, Messages) \
+  static DownloadReactor* Rpc(Admitted admitted, const grpc::ByteBuffer& request);
+#define KILN_RPC_FUNCTION_STREAM(Rpc, Messages) static StreamReactor* Rpc(Admitted admitted);
+#define KILN_RPC_FUNCTION_NO_UNARY(Rpc, Messages)
+#define KILN_RPC_FUNCTION_NO_UPLOAD(Rpc, Messages)
+#define KILN_RPC_FUNCTION_NO_DOWNLOAD(Rpc, Messages)
+#define KILN_RPC_FUNCTION(Service, Rpc, Messages, Kind, right) KILN_RPC_FUNCTION_##Kind(Rpc, Messages)
+
+namespace rpc {
+
+struct KernelService {
+  KILN_KERNEL_RPCS(KILN_RPC_FUNCTION)
+};
+struct BufferService {
+  KILN_BUFFER_RPCS(KILN_RPC_FUNCTION)
+};
+struct DeviceService {
+  KILN_DEVICE_RPCS(KILN_RPC_FUNCTION)
+};
+struct DebugService {
+  KILN_DEBUG_RPCS(KILN_RPC_FUNCTION)
+};
+struct SessionService {
+  KILN_SESSION_RPCS(KILN_RPC_FUNCTION)
+};
+struct CollectiveService {
+  KILN_COLLECTIVE_RPCS(KILN_RPC_FUNCTION)
+};
+
+}  // namespace rpc
+}  // namespace kiln::server
+
+#endif  // KILN_SERVER_SERVICES_RPCS_H_

@@ -1,0 +1,54 @@
+// Every RPC of the protocol has its row, and no row names another: what the table forgets
+// would be refused to everybody, and none is served without a right.
+#include "server/services/rpcs.h"
+
+#include <map>
+#include <set>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "google/protobuf/descriptor.h"
+#include "gtest/gtest.h"
+
+namespace kiln::server {
+namespace {
+
+// All "KernelService.Compile" that the linked files of kiln.v1 declare.
+std::set<std::string> DeclaredRpcs() {
+  std::set<std::string> rpcs;
+  for (const auto* file : {v1::CompileRequest::descriptor()->file(), v1::AllocateRequest::descriptor()->file(),
+                           v1::ListDevicesRequest::descriptor()->file(), v1::ExplainRequest::descriptor()->file(),
+                           v1::OpenSessionRequest::descriptor()->file(), v1::CollectiveRequest::descriptor()->file()}) {
+    EXPECT_GT(file->service_count(), 0) << file->name();
+    for (int s = 0; s < file->service_count(); ++s) {
+      const auto* service = file->service(s);
+      for (int m = 0; m < service->method_count(); ++m) {
+        rpcs.insert(absl::StrCat(service->name(), ".", service->method(m)->name()));
+      }
+    }
+  }
+  return rpcs;
+}
+
+TEST(Rpcs, AreThoseOfTheProtocol) {
+  std::set<std::string> rows;
+  for (const RpcRow& row : RpcRows()) {
+    EXPECT_TRUE(rows.insert(absl::StrCat(row.service, ".", row.name)).second) << row.service << "." << row.name;
+  }
+  EXPECT_EQ(rows, DeclaredRpcs());
+}
+
+TEST(Rpcs, NeedTheRightsThatTheirNamesSuggest) {
+  std::map<std::string, Right> rights;
+  for (const RpcRow& row : RpcRows()) rights[absl::StrCat(row.service, ".", row.name)] = row.right;
+  EXPECT_EQ(rights.at("KernelService.Execute"), Right::kExecute);
+  EXPECT_EQ(rights.at("DebugService.Explain"), Right::kDebug);
+  EXPECT_EQ(rights.at("DebugService.Evict"), Right::kAdmin);
+  for (const auto& [rpc, right] : rights) {
+    EXPECT_EQ(right == Right::kExecute, rpc.substr(0, 12) != "DebugService") << rpc;
+    EXPECT_FALSE(RightName(right).empty()) << rpc;
+  }
+}
+
+}  // namespace
+}  // namespace kiln::server
