@@ -45,8 +45,8 @@ absl::StatusOr<Invocation> ParseCommandLine(int argc, const char* const* argv);
 // Every default.
 v1::ServerConfig DefaultConfig();
 
-// BAD_ARGUMENT naming the field. Refuses an address that is not loopback unless
-// `insecure` is set: any client that reaches the port may use the server.
+// BAD_ARGUMENT naming the field. Refuses an address that is not loopback without tenants or
+// without encryption, unless `insecure` is set. Does not read the file of tenants.
 absl::Status CheckConfig(const v1::ServerConfig& config);
 
 // The names in `disable_pass`, each once, in alphabetical order, with a space for _.

@@ -55,6 +55,7 @@ int Serve(const Invocation& invocation) {
   sigemptyset(&ends);
   sigaddset(&ends, SIGTERM);
   sigaddset(&ends, SIGINT);
+  sigaddset(&ends, SIGHUP);
   pthread_sigmask(SIG_BLOCK, &ends, nullptr);
   std::signal(SIGPIPE, SIG_IGN);
 
@@ -74,7 +75,11 @@ int Serve(const Invocation& invocation) {
   log->info("event=serving listen={} port={}", invocation.config.listen(), (*server)->port());
 
   int signal = 0;
-  sigwait(&ends, &signal);
+  for (;;) {
+    sigwait(&ends, &signal);
+    if (signal != SIGHUP) break;
+    (*server)->Reload().IgnoreError();  // it is logged
+  }
   // A second signal means now.
   pthread_sigmask(SIG_UNBLOCK, &ends, nullptr);
   log->info("event=draining signal={} seconds={}", signal, invocation.config.drain_seconds());
@@ -108,6 +113,10 @@ int main(int argc, char** argv) {
     return invocation->exit_code;
   }
   if (invocation->check_config) {
+    if (const absl::Status good = kiln::server::CheckTenants(invocation->config); !good.ok()) {
+      std::fprintf(stderr, "kilnd: %s\n", std::string(good.message()).c_str());
+      return 2;
+    }
     std::fputs(invocation->config.DebugString().c_str(), stdout);
     return 0;
   }

@@ -16,11 +16,14 @@
 #include "server/device_health.h"
 #include "server/engine/engine.h"
 #include "server/files/loader.h"
+#include "server/identity/identity.h"
+#include "server/port/port.h"
 #include "server/record/recorder.h"
 #include "server/services/device_watch.h"
 #include "server/services/env.h"
 #include "server/services/rpcs.h"
 #include "server/shared_memory/listener.h"
+#include "server/tls.h"
 
 namespace kiln::server {
 namespace {
@@ -52,6 +55,23 @@ void KeepAlive(uint32_t seconds, grpc::ServerBuilder& builder) {
   builder.AddChannelArgument(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);  // no limit
 }
 
+// How long a connection may take to say how it is encrypted, or that it speaks HTTP/2.
+constexpr int kHandshakeMillis = 20'000;
+
+// A message is bounded as it comes; what a small compressed one becomes would not be. gRPC
+// answers it UNIMPLEMENTED, naming the algorithm.
+void RefuseCompressed(grpc::ServerBuilder& builder) {
+  builder.SetCompressionAlgorithmSupportStatus(GRPC_COMPRESS_DEFLATE, false);
+  builder.SetCompressionAlgorithmSupportStatus(GRPC_COMPRESS_GZIP, false);
+}
+
+Connections::Limits LimitsOf(const v1::ServerConfig& config) {
+  const size_t possible = MaxConnections(), wanted = config.connection_limits().max_connections();
+  const size_t all = wanted == 0 ? possible : std::min(possible, wanted);
+  const size_t of_address = config.connection_limits().max_per_address();
+  return {all, of_address == 0 ? (all + 1) / 2 : of_address};
+}
+
 // Once gRPC shuts down, it ends whatever arrives with a bare CANCELLED. So the
 // gate goes on refusing in our own words until the clients have heard: nobody
 // asked for a while.
@@ -68,14 +88,17 @@ void LingerUntilQuiet(const Gate& gate) {
 }  // namespace
 
 RpcServer::RpcServer(std::unique_ptr<Engine> engine, std::unique_ptr<SharedMemoryListener> shared_memory,
-                     std::unique_ptr<DataFolder> data_folder, std::shared_ptr<spdlog::logger> log)
+                     std::unique_ptr<DataFolder> data_folder, std::unique_ptr<Identity> identity,
+                     std::shared_ptr<spdlog::logger> log)
     : log_(std::move(log)),
       engine_(std::move(engine)),
+      identity_(std::move(identity)),
       shared_memory_(std::move(shared_memory)),
       loader_(data_folder == nullptr ? nullptr
                                      : std::make_unique<Loader>(std::move(data_folder), &engine_->buffers())) {
   watch_ = std::make_unique<DeviceWatch>(*engine_, gate_);
-  services_ = MakeServices({*engine_, gate_, *log_, shared_memory_.get(), loader_.get(), watch_.get()});
+  services_ =
+      MakeServices({*engine_, gate_, *log_, shared_memory_.get(), loader_.get(), watch_.get(), identity_.get()});
 }
 
 absl::StatusOr<std::unique_ptr<RpcServer>> RpcServer::Start(const v1::ServerConfig& config,
@@ -90,22 +113,29 @@ absl::StatusOr<std::unique_ptr<RpcServer>> RpcServer::Start(const v1::ServerConf
   if (!config.data_folder().empty()) {
     KILN_ASSIGN_OR_RETURN(data_folder, DataFolder::Open(config.data_folder()));
   }
-  std::unique_ptr<RpcServer> self(
-      new RpcServer(std::move(engine), std::move(shared_memory), std::move(data_folder), std::move(log)));
+  std::unique_ptr<Identity> identity;
+  if (!config.tenants().empty()) {
+    KILN_ASSIGN_OR_RETURN(identity, Identity::Open(config.tenants(), log));
+  }
+  KILN_ASSIGN_OR_RETURN(const auto credentials, PortCredentials(config));
+  std::unique_ptr<RpcServer> self(new RpcServer(std::move(engine), std::move(shared_memory), std::move(data_folder),
+                                                std::move(identity), std::move(log)));
   grpc::EnableDefaultHealthCheckService(true);
   grpc::ServerBuilder builder;
-  builder.AddListeningPort(config.listen(), grpc::InsecureServerCredentials(), &self->port_);
+  KILN_ASSIGN_OR_RETURN(self->port_, Port::Open(config.listen(), LimitsOf(config), self->log_));
+  self->port_number_ = self->port_->port();
+  const std::shared_ptr<grpc::experimental::ExternalConnectionAcceptor> acceptor =
+      builder.experimental().AddExternalConnectionAcceptor(
+          grpc::ServerBuilder::experimental_type::ExternalConnectionType::FROM_FD, credentials);
   for (const auto& service : self->services_) builder.RegisterService(service.get());
   builder.SetOption(std::make_unique<Reflection>(!config.no_reflection()));
   builder.SetMaxReceiveMessageSize(static_cast<int>(LargestMessage(config)));
-  // Two servers on one port would share its connections by chance.
-  builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
+  RefuseCompressed(builder);
+  builder.AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, kHandshakeMillis);
   KeepAlive(config.keepalive_seconds(), builder);
   if (!config.record().empty()) KILN_RETURN_IF_ERROR(self->Record(config, builder));
   self->server_ = builder.BuildAndStart();
-  if (self->server_ == nullptr) {
-    return absl::UnavailableError(absl::StrCat("cannot listen on ", config.listen(), "; is the port taken?"));
-  }
+  if (self->server_ == nullptr) return absl::UnavailableError("gRPC cannot serve");
   if (prepare != nullptr) {
     // gRPC calls every server healthy until it hears otherwise. Nobody has been told the
     // port yet.
@@ -116,6 +146,12 @@ absl::StatusOr<std::unique_ptr<RpcServer>> RpcServer::Start(const v1::ServerConf
       self->server_->GetHealthCheckService()->SetServingStatus("", true);
     });
   }
+  self->port_->Start([acceptor](int listener, int connection) {
+    grpc::experimental::ExternalConnectionAcceptor::NewConnectionParameters parameters;
+    parameters.listener_fd = listener;
+    parameters.fd = connection;
+    acceptor->HandleNewConnection(&parameters);
+  });
   self->device_health_ =
       std::make_unique<DeviceHealth>(self->engine_->devices(), *self->server_->GetHealthCheckService(), self->log_);
   return self;
@@ -138,6 +174,10 @@ absl::Status RpcServer::Record(const v1::ServerConfig& config, grpc::ServerBuild
 
 RpcServer::~RpcServer() { Drain(absl::ZeroDuration()); }
 
+absl::Status RpcServer::Reload() { return identity_ == nullptr ? absl::OkStatus() : identity_->Reload(); }
+
+int RpcServer::port() const { return port_number_; }
+
 std::shared_ptr<grpc::Channel> RpcServer::InProcessChannel() {
   grpc::ChannelArguments arguments;
   arguments.SetMaxReceiveMessageSize(-1);
@@ -157,6 +197,7 @@ bool RpcServer::Drain(absl::Duration timeout) {
   if (!finished) log_->warn("event=drain_expired running={}", gate_.inside());
   // Everyone has been answered or is out of time. gRPC would wait for clients to
   // hang up, too; an idle one may never notice that it should.
+  port_->Stop();
   server_->Shutdown(absl::ToChronoTime(absl::Now() + absl::Milliseconds(finished ? 100 : 0)));
   server_->Wait();
   // Commands of streams that have lost their connection.

@@ -23,7 +23,9 @@ class DataFolder;
 class DeviceHealth;
 class DeviceWatch;
 class Engine;
+class Identity;
 class Loader;
+class Port;
 class SharedMemoryListener;
 
 class RpcServer {
@@ -44,8 +46,12 @@ class RpcServer {
   RpcServer& operator=(const RpcServer&) = delete;
 
   // The port that is served; 0 for a Unix socket.
-  int port() const { return port_; }
+  int port() const;
   Engine& engine() { return *engine_; }
+
+  // Reads the file of tenants again, if there is one: what was wrong, if the one before stays
+  // in force.
+  absl::Status Reload();
 
   // The same process as a client: no socket in between.
   std::shared_ptr<grpc::Channel> InProcessChannel();
@@ -57,13 +63,15 @@ class RpcServer {
 
  private:
   RpcServer(std::unique_ptr<Engine> engine, std::unique_ptr<SharedMemoryListener> shared_memory,
-            std::unique_ptr<DataFolder> data_folder, std::shared_ptr<spdlog::logger> log);
+            std::unique_ptr<DataFolder> data_folder, std::unique_ptr<Identity> identity,
+            std::shared_ptr<spdlog::logger> log);
 
   // Has what comes by `builder`'s port recorded.
   absl::Status Record(const v1::ServerConfig& config, grpc::ServerBuilder& builder);
 
   const std::shared_ptr<spdlog::logger> log_;
   const std::unique_ptr<Engine> engine_;
+  const std::unique_ptr<Identity> identity_;                   // null without tenants
   const std::unique_ptr<SharedMemoryListener> shared_memory_;  // null where it is off
   const std::unique_ptr<Loader> loader_;                       // null without a data folder
   Gate gate_;
@@ -73,7 +81,8 @@ class RpcServer {
   std::unique_ptr<DeviceHealth> device_health_;
   std::atomic<bool> stop_preparing_{false};
   std::thread preparing_;
-  int port_ = 0;
+  std::unique_ptr<Port> port_;
+  int port_number_ = 0;
   bool drained_ = false;
 };
 

@@ -25,6 +25,8 @@
 #include "server/backends.h"
 #include "server/build_id.h"
 #include "server/config.h"
+#include "server/identity/domain_secret.h"
+#include "server/identity/identity.h"
 #include "server/warm_up.h"
 
 namespace kiln::server {
@@ -150,6 +152,10 @@ EngineOptions ToEngineOptions(const v1::ServerConfig& config) {
 
 }  // namespace
 
+absl::Status CheckTenants(const v1::ServerConfig& config) {
+  return config.tenants().empty() ? absl::OkStatus() : ReadTenants(config.tenants()).status();
+}
+
 absl::StatusOr<std::unique_ptr<RpcServer>> StartServer(const v1::ServerConfig& config,
                                                        std::shared_ptr<spdlog::logger> log) {
   EngineOptions options = ToEngineOptions(config);
@@ -163,6 +169,8 @@ absl::StatusOr<std::unique_ptr<RpcServer>> StartServer(const v1::ServerConfig& c
     log->info("event=no_devices kind={} reason=\"{}\"", absent.kind(), absl::CEscape(absent.reason()));
   }
   KILN_ASSIGN_OR_RETURN(options.disk, OpenDisk(config, log));
+  KILN_ASSIGN_OR_RETURN(options.sessions.domain_secret,
+                        DomainSecret(config.tenants().empty() ? "" : config.program_cache_dir()));
   RpcServer::Preparation prepare;
   if (!config.warm_up().empty()) {
     KILN_ASSIGN_OR_RETURN(auto programs, ReadWarmUp(config.warm_up(), *options.disk, *log));

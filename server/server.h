@@ -17,6 +17,9 @@ namespace kiln::server {
 absl::StatusOr<std::unique_ptr<RpcServer>> StartServer(const v1::ServerConfig& config,
                                                        std::shared_ptr<spdlog::logger> log);
 
+// What StartServer would say of the file of tenants.
+absl::Status CheckTenants(const v1::ServerConfig& config);
+
 }  // namespace kiln::server
 
 #endif  // KILN_SERVER_SERVER_H_

@@ -25,6 +25,7 @@ struct Cli {
   std::string server = "localhost:7437";
   std::string device;
   double timeout_seconds = 0;  // 0: none
+  client::CredentialOptions credentials = client::CredentialOptions::FromEnvironment();
 
   // Set by the subcommand that was called.
   std::function<absl::Status(Cli&)> action;

@@ -12,6 +12,7 @@ absl::StatusOr<std::unique_ptr<client::Client>> Cli::Connect() const {
   options.device = device;
   // Nobody at a terminal wants to wait long for a server that is not there.
   options.connect_timeout = absl::Seconds(3);
+  options.credentials = credentials;
   if (timeout_seconds > 0) options.call_timeout = absl::Seconds(timeout_seconds);
   return client::Client::Connect(server, options);
 }
@@ -30,6 +31,18 @@ int Main(int argc, char** argv) {
   app.add_option("--server", cli.server, "host:port of kilnd")->envname("KILN_ADDR")->capture_default_str();
   app.add_option("--device", cli.device, "Such as CPU:0; the server's first if not given");
   app.add_option("--timeout", cli.timeout_seconds, "Seconds any one call may take")->check(CLI::PositiveNumber);
+  // A token itself is no flag: everybody on the machine sees those.
+  app.add_option("--token_file", cli.credentials.token_file,
+                 "File of the token that says who you are; or KILN_TOKEN, the token itself")
+      ->envname("KILN_TOKEN_FILE");
+  app.add_option("--tls_ca", cli.credentials.tls_ca,
+                 "Encrypt; file of those who sign the server's certificate, PEM, or \"system\"")
+      ->envname("KILN_TLS_CA");
+  app.add_option("--tls_certificate", cli.credentials.tls_certificate, "File of your own certificate, PEM")
+      ->envname("KILN_TLS_CERTIFICATE");
+  app.add_option("--tls_key", cli.credentials.tls_key, "File of its key, PEM")->envname("KILN_TLS_KEY");
+  app.add_flag("--insecure", cli.credentials.insecure,
+               "Send the token without encryption to another machine, where something else encrypts");
   AddRun(app, cli);
   AddExplain(app, cli);
   AddBench(app, cli);

@@ -87,8 +87,12 @@ absl::Status ReplayFile(const Cli& cli, const Flags& flags) {
   arguments.SetMaxReceiveMessageSize(-1);
   arguments.SetMaxSendMessageSize(-1);
   arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
-  const auto channel = grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(), arguments);
-  KILN_ASSIGN_OR_RETURN(const replay::Report report, replay::Replay(*reader, channel));
+  // A server that is begun for this wants to know nobody.
+  const client::CredentialOptions credentials = process == nullptr ? cli.credentials : client::CredentialOptions();
+  KILN_RETURN_IF_ERROR(client::CheckCredentials(credentials, address));
+  client::BearerSource bearer(credentials);
+  const auto channel = grpc::CreateCustomChannel(address, client::ChannelCredentialsOf(credentials), arguments);
+  KILN_ASSIGN_OR_RETURN(const replay::Report report, replay::Replay(*reader, channel, &bearer));
   std::printf("%s calls, %s commands of streams: %s answers as recorded (%s), %s not comparable; %s\n",
               absl::StrCat(report.calls).c_str(), absl::StrCat(report.commands).c_str(),
               absl::StrCat(report.equal).c_str(), BytesText(static_cast<double>(report.equal_bytes)).c_str(),

@@ -27,6 +27,7 @@ absl::Status CheckOffset(const DeviceBuffer& buffer, uint64_t offset) {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Client>> Client::Connect(const std::string& target, ClientOptions options) {
+  KILN_RETURN_IF_ERROR(CheckCredentials(options.credentials, target));
   auto connection = std::make_shared<Connection>(target, std::move(options));
   KILN_RETURN_IF_ERROR(connection->WaitUntilReady());
   std::unique_ptr<Client> client(new Client(std::move(connection)));

@@ -96,6 +96,8 @@ std::string Player::TokenOf(uint64_t session) const {
 
 void Player::Open(Call& call) {
   call.context = std::make_unique<grpc::ClientContext>();
+  const std::string bearer = bearer_ == nullptr ? "" : bearer_->Value();
+  if (!bearer.empty()) call.context->AddMetadata("authorization", bearer);
   const std::string token = TokenOf(call.session);
   if (!token.empty()) call.context->AddMetadata("kiln-session-bin", token);
   call.raw = std::make_unique<client::RawCall>(stub_, *call.context, call.method->path().c_str());
@@ -212,8 +214,9 @@ absl::Status Player::End(Call& call, const v1::RecordEnd& end) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<Report> Replay(record::Reader& reader, const std::shared_ptr<grpc::Channel>& channel) {
-  Player player(channel);
+absl::StatusOr<Report> Replay(record::Reader& reader, const std::shared_ptr<grpc::Channel>& channel,
+                              client::BearerSource* bearer) {
+  Player player(channel, bearer);
   v1::Record record;
   while (reader.Next(record)) {
     if (absl::Status status = player.Play(record); !status.ok()) return status;

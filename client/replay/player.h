@@ -23,7 +23,8 @@ namespace kiln::replay {
 
 class Player {
  public:
-  explicit Player(const std::shared_ptr<grpc::Channel>& channel) : stub_(channel) {}
+  Player(const std::shared_ptr<grpc::Channel>& channel, client::BearerSource* bearer)
+      : stub_(channel), bearer_(bearer) {}
   ~Player();
 
   // DATA_LOSS for what no server writes; UNAVAILABLE if the server has gone.
@@ -89,6 +90,7 @@ class Player {
   void CompareFailures(const Call& call, uint64_t command, const std::string& recorded, const std::string& replayed);
 
   grpc::GenericStub stub_;
+  client::BearerSource* const bearer_;
   std::map<uint64_t, Call> calls_;
   std::map<uint64_t, Session> sessions_;
   std::map<std::string, v1::Signature> signatures_;

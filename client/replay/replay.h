@@ -16,6 +16,7 @@
 #include "absl/status/statusor.h"
 #include "absl/types/optional.h"
 #include "base/record/record_file.h"
+#include "client/cpp/transport/credentials.h"
 #include "client/replay/compare.h"
 
 namespace kiln::replay {
@@ -49,7 +50,9 @@ struct Report {
 };
 
 // UNAVAILABLE if the server goes; DATA_LOSS if the record makes no sense.
-absl::StatusOr<Report> Replay(record::Reader& reader, const std::shared_ptr<grpc::Channel>& channel);
+// `bearer` says who asks, in every call; it may be null.
+absl::StatusOr<Report> Replay(record::Reader& reader, const std::shared_ptr<grpc::Channel>& channel,
+                              client::BearerSource* bearer = nullptr);
 
 }  // namespace kiln::replay
 

@@ -102,7 +102,8 @@ Transport::ParcelPtr Transport::Begin(uint32_t peer, uint32_t tag, char* memory,
 
 absl::Status Transport::Wait(const ParcelPtr& parcel, absl::Span<const uint32_t> watched) {
   const auto dead = [&]() ABSL_SHARED_LOCKS_REQUIRED(mutex_) {
-    return std::find_if(watched.begin(), watched.end(), [&](uint32_t rank) { return !life_[rank].ok(); });
+    return std::find_if(watched.begin(), watched.end(),
+                        [&](uint32_t rank) ABSL_SHARED_LOCKS_REQUIRED(mutex_) { return !life_[rank].ok(); });
   };
   const auto settled = [&] {
     mutex_.AssertReaderHeld();

@@ -104,8 +104,9 @@ absl::StatusOr<runtime::hal::Device*> Engine::FindDevice(absl::string_view name)
 }
 
 absl::StatusOr<ProgramId> Engine::Identify(const v1::Graph* graph, absl::string_view hash, absl::string_view device,
-                                           const compiler::Options& options) const {
+                                           const compiler::Options& options, const Session* caller) const {
   ProgramId id;
+  id.domain = DomainOf(caller);
   KILN_ASSIGN_OR_RETURN(id.device, FindDevice(device));
   if (!hash.empty() && hash.size() != id.graph_hash.bytes.size()) {
     return BadHash(v1::BAD_ARGUMENT, absl::StrCat("a graph's hash has 32 bytes; this one has ", hash.size()));
@@ -128,7 +129,7 @@ absl::StatusOr<ProgramId> Engine::Identify(const v1::Graph* graph, absl::string_
   size_t index = 0;
   while (devices_[index].get() != id.device) ++index;
   id.target = fingerprints_[index];
-  id.key = ProgramKey(id.graph_hash, id.target, options, id.device->name());
+  id.key = ProgramKey(id.domain, id.graph_hash, id.target, options, id.device->name());
   return id;
 }
 
@@ -145,7 +146,7 @@ absl::StatusOr<compiler::Options> Engine::Settled(compiler::Options options) con
 void Engine::Compile(const CompileRequest& request, const Control& control, CompileCallback done) {
   const auto options = Settled(request.options);
   if (!options.ok()) return done(options.status());
-  const auto id = Identify(request.graph, "", request.device, *options);
+  const auto id = Identify(request.graph, "", request.device, *options, request.caller.get());
   if (!id.ok()) return done(id.status());
   store_.GetOrCompile(
       *id, *request.graph, *options, control,
@@ -160,7 +161,7 @@ void Engine::Load(absl::string_view graph_hash, absl::string_view device, const 
                   const Control& control, CompileCallback done) {
   const auto options = Settled(asked);
   if (!options.ok()) return done(options.status());
-  const auto id = Identify(nullptr, graph_hash, device, *options);
+  const auto id = Identify(nullptr, graph_hash, device, *options, /*caller=*/nullptr);
   if (!id.ok()) return done(id.status());
   store_.GetOrLoad(
       *id, *options, control,
@@ -178,12 +179,21 @@ std::optional<store::DiskStats> Engine::disk_stats() const {
 ProgramStore::Program Engine::FindProgram(const ExecuteRequest& request) {
   const auto options = Settled(request.options);
   if (!options.ok()) return nullptr;
-  const auto id = Identify(request.graph, request.graph_hash, request.device, *options);
+  const auto id = Identify(request.graph, request.graph_hash, request.device, *options, request.caller.get());
   return id.ok() ? store_.Find(*id) : nullptr;
 }
 
-Recordings::Handle Engine::FindRecording(absl::string_view recording) {
-  auto found = recordings_.Find(recording);
+std::vector<ProgramStore::Program> Engine::ListPrograms(const Session* caller) const {
+  std::vector<ProgramStore::Program> programs = store_.List();
+  const TrustDomain domain = DomainOf(caller);
+  programs.erase(std::remove_if(programs.begin(), programs.end(),
+                                [&domain](const ProgramStore::Program& program) { return program->domain != domain; }),
+                 programs.end());
+  return programs;
+}
+
+Recordings::Handle Engine::FindRecording(absl::string_view recording, const Session* caller) {
+  auto found = recordings_.Find(recording, DomainOf(caller));
   return found.ok() ? *std::move(found) : nullptr;
 }
 
@@ -203,7 +213,7 @@ void Engine::Execute(ExecuteRequest request, const Control& control, ExecuteCall
                                   options_.max_inline_result_bytes);
   const ExecuteRequest& asked = execution->request();
   const absl::Time begin = absl::Now();
-  const auto id = Identify(asked.graph, asked.graph_hash, asked.device, asked.options);
+  const auto id = Identify(asked.graph, asked.graph_hash, asked.device, asked.options, asked.caller.get());
   if (!id.ok()) return execution->Fail(id.status());
   const absl::Time identified = absl::Now();
   execution->timing().verify = absl::ToDoubleMicroseconds(identified - begin);

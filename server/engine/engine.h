@@ -82,7 +82,11 @@ class Engine {
   // The compiler's errors, and the limits' GRAPH_TOO_LARGE.
   void Compile(const CompileRequest& request, const Control& control, CompileCallback done);
 
-  // A program by its graph's hash, from memory or disk: NEED_GRAPH if it is in neither.
+  // Programs and recordings are of their caller's domain (trust_domain.h): what another has
+  // is not there.
+
+  // A program by its graph's hash, from memory or disk: NEED_GRAPH if it is in neither. Of
+  // callers that are not known.
   void Load(absl::string_view graph_hash, absl::string_view device, const compiler::Options& options,
             const Control& control, CompileCallback done);
 
@@ -94,7 +98,8 @@ class Engine {
 
   // NEED_GRAPH if a program is not there, UNKNOWN_DEVICE, and the errors of
   // recordings.h. `request` lives until `done` has returned.
-  void Record(const v1::RecordSequenceRequest& request, const Control& control, RecordCallback done);
+  void Record(const v1::RecordSequenceRequest& request, const SessionPtr& caller, const Control& control,
+              RecordCallback done);
 
   // NEED_GRAPH if the recording is not there; UNKNOWN_HANDLE and OUT_OF_BOUNDS for
   // what is no buffer of the caller's; then what runtime/exec says of a sequence.
@@ -121,9 +126,9 @@ class Engine {
 
   // What Execute and Replay would run, if it is there; else null.
   ProgramStore::Program FindProgram(const ExecuteRequest& request);
-  Recordings::Handle FindRecording(absl::string_view recording);
+  Recordings::Handle FindRecording(absl::string_view recording, const Session* caller);
 
-  std::vector<ProgramStore::Program> ListPrograms() const { return store_.List(); }
+  std::vector<ProgramStore::Program> ListPrograms(const Session* caller = nullptr) const;
   ProgramStats program_stats() const { return store_.stats(); }
   // None without a disk.
   std::optional<store::DiskStats> disk_stats() const;
@@ -144,7 +149,7 @@ class Engine {
   // What a request by graph, by hash, or by both is about. Refuses a graph over
   // the limits before it is hashed.
   absl::StatusOr<ProgramId> Identify(const v1::Graph* graph, absl::string_view hash, absl::string_view device,
-                                     const compiler::Options& options) const;
+                                     const compiler::Options& options, const Session* caller) const;
   // A client's options as this server takes them.
   absl::StatusOr<compiler::Options> Settled(compiler::Options options) const;
   // Sets out to find all programs of a recording; `then` is called when all have been

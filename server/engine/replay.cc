@@ -39,7 +39,8 @@ struct Replaying final : runtime::RunStart {
 
 // The programs of a recording, while some of them come from the disk.
 struct Engine::Finding {
-  Finding(const v1::RecordSequenceRequest& request, RecordCallback done) : request(request), done(std::move(done)) {}
+  Finding(const v1::RecordSequenceRequest& request, SessionPtr caller, RecordCallback done)
+      : request(request), caller(std::move(caller)), done(std::move(done)) {}
 
   // Program `i` is there, or is not; true for the last to arrive.
   bool Arrived(size_t i, const absl::Status& status) {
@@ -59,6 +60,7 @@ struct Engine::Finding {
   }
 
   const v1::RecordSequenceRequest& request;
+  const SessionPtr caller;
   RecordCallback done;
   RecordedPrograms found;
   std::atomic<size_t> missing{0};
@@ -67,14 +69,15 @@ struct Engine::Finding {
   size_t at ABSL_GUARDED_BY(mutex) = 0;
 };
 
-void Engine::Record(const v1::RecordSequenceRequest& request, const Control& control, RecordCallback done) {
-  const auto finding = std::make_shared<Finding>(request, std::move(done));
+void Engine::Record(const v1::RecordSequenceRequest& request, const SessionPtr& caller, const Control& control,
+                    RecordCallback done) {
+  const auto finding = std::make_shared<Finding>(request, caller, std::move(done));
   const auto record = [this, finding, control] {
     pool_->Schedule([this, finding, control] {
       absl::Status status = control.Check();
       if (status.ok()) status = finding->first_error();
       if (!status.ok()) return finding->done(std::move(status));
-      finding->done(recordings_.Record(finding->request, finding->found));
+      finding->done(recordings_.Record(finding->request, finding->found, DomainOf(finding->caller.get())));
     });
   };
   pool_->Schedule([this, finding, control, record] {
@@ -98,7 +101,8 @@ absl::Status Engine::FindRecorded(const Control& control, const std::shared_ptr<
     auto settled = Settled(ToOptions(request.programs(i).options()));
     if (!settled.ok()) return Annotate(settled.status(), absl::StrCat("program ", i));
     options.push_back(*std::move(settled));
-    const auto id = Identify(nullptr, request.programs(i).graph_hash(), request.device(), options.back());
+    const auto id =
+        Identify(nullptr, request.programs(i).graph_hash(), request.device(), options.back(), finding->caller.get());
     if (!id.ok()) return Annotate(id.status(), absl::StrCat("program ", i));
     ids.push_back(*id);
     finding->found.keys.push_back(id->key);
@@ -143,7 +147,7 @@ void Engine::Replay(const ReplayRequest& request, const Control& control, Replay
   ExecuteTiming timing;
   const absl::Time begin = absl::Now();
   absl::StatusOr<Recordings::Handle> recording = request.found;
-  if (request.found == nullptr) recording = recordings_.Find(request.recording);
+  if (request.found == nullptr) recording = recordings_.Find(request.recording, DomainOf(request.caller.get()));
   if (!recording.ok()) return done(std::move(recording).status());
   if (absl::Status fits = (*recording)->sequence->CheckCounts(request.buffers.size(), request.integers.size());
       !fits.ok())

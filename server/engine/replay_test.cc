@@ -121,7 +121,7 @@ class ReplayTest : public ::testing::Test {
   absl::StatusOr<std::string> Record(const v1::RecordSequenceRequest& request) {
     absl::StatusOr<std::string> id;
     absl::Notification done;
-    engine_->Record(request, {}, [&](absl::StatusOr<Recordings::Handle> recording) {
+    engine_->Record(request, nullptr, {}, [&](absl::StatusOr<Recordings::Handle> recording) {
       if (recording.ok()) {
         id = std::string((*recording)->id.view());
       } else {

@@ -1,23 +1,58 @@
 #include "server/services/admission.h"
 
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
 #include "base/error.h"
+#include "server/identity/identity.h"
 
 namespace kiln::server {
+namespace {
 
-absl::string_view RightName(Right right) {
-  switch (right) {
-    case Right::kExecute: return "execute";
-    case Right::kDebug: return "debug";
-    case Right::kAdmin: return "admin";
+absl::string_view View(const grpc::string_ref& text) { return {text.data(), text.size()}; }
+
+// Names that gRPC has from a certificate that it has verified: it has them of no other.
+constexpr const char* kCertificateNames[] = {"peer_uri", "peer_dns"};
+
+absl::StatusOr<TenantPtr> Identify(Identity& identity, const grpc::CallbackServerContext& context) {
+  Credentials credentials;
+  const auto& metadata = context.client_metadata();
+  if (const auto header = metadata.find("authorization"); header != metadata.end()) {
+    credentials.authorization = View(header->second);
+    return identity.Identify(credentials, absl::Now());
   }
-  return "";
+  const auto connection = context.auth_context();
+  std::vector<grpc::string_ref> names;
+  if (connection != nullptr && connection->IsPeerAuthenticated()) {
+    for (const char* kind : kCertificateNames) {
+      for (const grpc::string_ref& name : connection->FindPropertyValues(kind)) {
+        credentials.certificate_names.push_back(View(name));
+      }
+    }
+  }
+  return identity.Identify(credentials, absl::Now());
 }
+
+absl::Status WithoutRight(const Tenant& tenant, Right right) {
+  v1::ErrorDetail detail;
+  detail.set_code(v1::NOT_ALLOWED);
+  detail.set_field(std::string(RightName(right)));
+  return MakeError(detail, absl::StrCat("the tenant ", tenant.name, " has not the right to ", RightName(right)));
+}
+
+}  // namespace
 
 absl::Status ShuttingDown() { return MakeError(v1::SHUTTING_DOWN, "the server is stopping and takes no new requests"); }
 
-absl::StatusOr<Admitted> Admit(const ServiceEnv& env, const grpc::CallbackServerContext& context, Right) {
+absl::StatusOr<Admitted> Admit(const ServiceEnv& env, const grpc::CallbackServerContext& context, Right right) {
   if (!env.gate.Enter()) return ShuttingDown();
-  return Admitted(env, context);
+  Admitted admitted(env, context);
+  if (env.identity == nullptr) return admitted;
+  KILN_ASSIGN_OR_RETURN(admitted.tenant_, Identify(*env.identity, context));
+  if (!admitted.tenant_->Has(right)) return WithoutRight(*admitted.tenant_, right);
+  return admitted;
 }
 
 }  // namespace kiln::server

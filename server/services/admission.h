@@ -9,29 +9,28 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "server/identity/tenant.h"
 #include "server/services/env.h"
 
 namespace kiln::server {
 
-// What a caller must be allowed to do for an RPC to be served (the rows of rpcs.h).
-enum class Right : unsigned char {
-  kExecute,  // compile, run, and keep data on devices
-  kDebug,    // see how its own programs are compiled, and how fast they are
-  kAdmin,    // what concerns everybody's
-};
-absl::string_view RightName(Right right);
-
 // A call that was let in: the gate counts it until this goes.
 class Admitted {
  public:
+  // One that is inside already.
   Admitted(const ServiceEnv& env, const grpc::CallbackServerContext& context)
       : env_(&env), context_(&context), inside_(&env.gate) {}
 
   const ServiceEnv& env() const { return *env_; }
   // gRPC's, until the call is done.
   const grpc::CallbackServerContext& context() const { return *context_; }
+  // Who asks; null where the server does not want to know.
+  const TenantPtr& tenant() const { return tenant_; }
+  absl::string_view tenant_name() const { return tenant_ == nullptr ? "" : absl::string_view(tenant_->name); }
 
  private:
+  friend absl::StatusOr<Admitted> Admit(const ServiceEnv&, const grpc::CallbackServerContext&, Right);
+
   struct Leave {
     void operator()(Gate* gate) const { gate->Leave(); }
   };
@@ -39,9 +38,12 @@ class Admitted {
   const ServiceEnv* env_;
   const grpc::CallbackServerContext* context_;
   std::unique_ptr<Gate, Leave> inside_;
+  TenantPtr tenant_;
 };
 
-// SHUTTING_DOWN once the gate is closed. `env` outlives what is returned.
+// SHUTTING_DOWN once the gate is closed. Where there are tenants, NOT_AUTHENTICATED for who
+// is none of them, and NOT_ALLOWED for one that has not the right. `env` outlives what is
+// returned.
 absl::StatusOr<Admitted> Admit(const ServiceEnv& env, const grpc::CallbackServerContext& context, Right right);
 
 absl::Status ShuttingDown();

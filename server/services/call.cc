@@ -16,11 +16,14 @@ grpc::Status ToGrpcAndLog(const ServiceEnv& env, const absl::Status& status) {
   return wire;
 }
 
-absl::StatusOr<SessionPtr> SessionOf(const ServiceEnv& env, const grpc::CallbackServerContext& context) {
-  const auto& metadata = context.client_metadata();
+absl::StatusOr<SessionPtr> SessionOf(const Admitted& admitted) {
+  SessionTable& sessions = admitted.env().engine.sessions();
+  const auto& metadata = admitted.context().client_metadata();
   const auto header = metadata.find(kSessionHeader);
-  if (header == metadata.end()) return SessionPtr();
-  return env.engine.sessions().Find({header->second.data(), header->second.size()});
+  if (header != metadata.end()) {
+    return sessions.Find({header->second.data(), header->second.size()}, admitted.tenant_name());
+  }
+  return admitted.tenant() == nullptr ? SessionPtr() : sessions.HomeOf(admitted.tenant()->name);
 }
 
 }  // namespace kiln::server

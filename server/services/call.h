@@ -30,9 +30,9 @@ inline absl::Time DeadlineOf(const grpc::CallbackServerContext& context) {
   return absl::FromChrono(context.deadline());
 }
 
-// The session under which a call is made: null without kSessionHeader,
-// UnknownSession() if there is none with its token.
-absl::StatusOr<SessionPtr> SessionOf(const ServiceEnv& env, const grpc::CallbackServerContext& context);
+// The session under which a call is made. Without kSessionHeader that of its tenant, or null
+// if there is none; UnknownSession() if the tenant has none with its token.
+absl::StatusOr<SessionPtr> SessionOf(const Admitted& admitted);
 
 // What is our own fault is logged: it is for us to read about, too.
 grpc::Status ToGrpcAndLog(const ServiceEnv& env, const absl::Status& status);
@@ -57,7 +57,7 @@ class UnaryCall final : public grpc::ServerUnaryReactor {
   // OK if the call may go on, with `request` filled in.
   absl::Status Accept(const grpc::ByteBuffer& bytes) {
     KILN_RETURN_IF_ERROR(admitted_.status());
-    KILN_ASSIGN_OR_RETURN(session_, SessionOf(env_, context_));
+    KILN_ASSIGN_OR_RETURN(session_, SessionOf(*admitted_));
     KILN_RETURN_IF_ERROR(Decode(bytes, LimitsOf(env_), request_));
     return control_.Check();
   }
@@ -68,6 +68,9 @@ class UnaryCall final : public grpc::ServerUnaryReactor {
   Response& response() { return response_; }
   const Control& control() const { return control_; }
   const SessionPtr& session() const { return session_; }
+  // Null where the server does not want to know.
+  const TenantPtr& tenant() const { return admitted_->tenant(); }
+  absl::string_view tenant_name() const { return admitted_->tenant_name(); }
   absl::Time begin() const { return begin_; }
 
   void Reply(absl::Status status) {

@@ -30,6 +30,7 @@ void rpc::DebugService::Explain(UnaryCall<v1::ExplainRequest, v1::ExplainRespons
   asked.graph_hash = message.graph_hash();
   if (message.has_graph()) asked.graph = &message.graph();
   asked.device = message.device();
+  asked.caller = call.session();
   asked.options = ToOptions(message.options());
   asked.stages.assign(message.stages().begin(), message.stages().end());
   asked.source = message.source();
@@ -42,7 +43,7 @@ void rpc::DebugService::Explain(UnaryCall<v1::ExplainRequest, v1::ExplainRespons
 
 void rpc::DebugService::ListPrograms(UnaryCall<v1::ListProgramsRequest, v1::ListProgramsResponse>& call) {
   v1::ListProgramsResponse& answer = call.response();
-  for (const ProgramStore::Program& stored : call.env().engine.ListPrograms()) {
+  for (const ProgramStore::Program& stored : call.env().engine.ListPrograms(call.session().get())) {
     v1::ListProgramsResponse::Program* program = answer.add_programs();
     program->set_graph_hash(std::string(stored->graph_hash.view()));
     program->set_device(std::string(stored->device->name()));
@@ -52,6 +53,8 @@ void rpc::DebugService::ListPrograms(UnaryCall<v1::ListProgramsRequest, v1::List
     program->set_kernels(stored->kernels);
     *program->mutable_signature() = stored->signature();
   }
+  // What all tenants did is no tenant's to know.
+  if (call.tenant() != nullptr && !call.tenant()->Has(Right::kAdmin)) return call.Reply(absl::OkStatus());
   const ProgramStats stats = call.env().engine.program_stats();
   answer.set_hits(stats.memory.hits);
   answer.set_misses(stats.memory.misses);

@@ -57,7 +57,7 @@ class DeviceWatch::Watcher final : public DownloadReactor {
 
  private:
   absl::Status Accept(const grpc::ByteBuffer& bytes) {
-    KILN_RETURN_IF_ERROR(SessionOf(env_, admitted_.context()).status());
+    KILN_RETURN_IF_ERROR(SessionOf(admitted_).status());
     v1::WatchDevicesRequest request;
     return Decode(bytes, LimitsOf(env_), request);
   }

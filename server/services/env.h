@@ -12,6 +12,7 @@
 namespace kiln::server {
 
 class DeviceWatch;
+class Identity;
 
 // All outlive the services.
 struct ServiceEnv {
@@ -21,6 +22,7 @@ struct ServiceEnv {
   SharedMemoryListener* shared_memory;  // null where it is off
   Loader* loader;                       // null where there is no data folder
   DeviceWatch* watch;
+  Identity* identity;  // null where whoever reaches the port may do all
 };
 
 }  // namespace kiln::server

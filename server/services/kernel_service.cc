@@ -9,7 +9,7 @@ namespace kiln::server {
 
 void rpc::KernelService::Compile(UnaryCall<v1::CompileRequest, v1::CompileResponse>& call) {
   const v1::CompileRequest& message = call.request();
-  const CompileRequest asked{&message.graph(), message.device(), ToOptions(message.options())};
+  const CompileRequest asked{&message.graph(), message.device(), ToOptions(message.options()), call.session()};
   call.env().engine.Compile(asked, call.control(), [&call](absl::StatusOr<CompileResult> result) {
     if (!result.ok()) return call.Reply(result.status());
     FillCompiled(*result, call.response());
@@ -37,10 +37,11 @@ void rpc::KernelService::Execute(UnaryCall<v1::ExecuteRequest, v1::ExecuteRespon
 }
 
 void rpc::KernelService::RecordSequence(UnaryCall<v1::RecordSequenceRequest, v1::RecordSequenceResponse>& call) {
-  call.env().engine.Record(call.request(), call.control(), [&call](absl::StatusOr<Recordings::Handle> recording) {
-    if (recording.ok()) FillRecording(**recording, call.response());
-    call.Reply(recording.status());
-  });
+  call.env().engine.Record(call.request(), call.session(), call.control(),
+                           [&call](absl::StatusOr<Recordings::Handle> recording) {
+                             if (recording.ok()) FillRecording(**recording, call.response());
+                             call.Reply(recording.status());
+                           });
 }
 
 void rpc::KernelService::ReplaySequence(UnaryCall<v1::ReplaySequenceRequest, v1::ReplaySequenceResponse>& call) {

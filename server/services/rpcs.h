@@ -1,7 +1,8 @@
 // Every RPC of the server: one row each, and from the rows the services that gRPC sees.
 //
 // A row is a service, an RPC, what its messages are called (v1::<Messages>Request and
-// Response), the kind of call, and the right that its caller needs (admission.h). Its
+// Response), the kind of call, and the right that its caller needs
+// (server/identity/tenant.h). Its
 // function is rpc::<Service>::<RPC>, which is called once the call has been admitted. An RPC
 // that the protocol has and no row names is refused; rpcs_test.cc goes through them all.
 //

@@ -115,11 +115,12 @@ class SubmitCall final : public StreamReactor, public Outlet, public Gate::Watch
   }
 
   absl::StatusOr<std::shared_ptr<CommandStream>> Fresh() {
-    return std::make_shared<CommandStream>(env_.engine, std::make_shared<Session>(), /*resumable=*/false, deadline_);
+    return std::make_shared<CommandStream>(env_.engine, env_.engine.sessions().Apart(admitted_->tenant_name()),
+                                           /*resumable=*/false, deadline_);
   }
 
   absl::StatusOr<std::shared_ptr<CommandStream>> Resume() {
-    KILN_ASSIGN_OR_RETURN(session_, env_.engine.sessions().Attach(token_));
+    KILN_ASSIGN_OR_RETURN(session_, env_.engine.sessions().Attach(token_, admitted_->tenant_name()));
     // A session's only streams are these.
     auto stream = std::static_pointer_cast<CommandStream>(session_->Stream(
         [this] { return std::make_shared<CommandStream>(env_.engine, session_, /*resumable=*/true, deadline_); }));

@@ -30,6 +30,7 @@ class TuneStream final : public DownloadReactor {
     asked.graph_hash = request_.graph_hash();
     if (request_.has_graph()) asked.graph = &request_.graph();
     asked.device = request_.device();
+    asked.caller = caller_;
     asked.options = ToOptions(request_.options());
     asked.progress = [this](const compiler::TuneEvent& event) { Tell(event); };
     env_.engine.Tune(std::move(asked), control_, [this](absl::StatusOr<TuneResult> result) {
@@ -41,7 +42,7 @@ class TuneStream final : public DownloadReactor {
 
  private:
   absl::Status Accept(const grpc::ByteBuffer& bytes) {
-    KILN_RETURN_IF_ERROR(SessionOf(env_, admitted_.context()).status());
+    KILN_ASSIGN_OR_RETURN(caller_, SessionOf(admitted_));
     KILN_RETURN_IF_ERROR(Decode(bytes, LimitsOf(env_), request_));
     return control_.Check();
   }
@@ -119,6 +120,7 @@ class TuneStream final : public DownloadReactor {
 
   const Admitted admitted_;
   const ServiceEnv& env_;
+  SessionPtr caller_;
   v1::TuneRequest request_;
   std::atomic<bool> cancelled_{false};
   Control control_;

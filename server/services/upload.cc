@@ -52,7 +52,7 @@ class Upload final : public UploadReactor {
  public:
   Upload(Admitted admitted, grpc::ByteBuffer* response)
       : admitted_(std::move(admitted)), env_(admitted_.env()), response_(response) {
-    if (auto caller = SessionOf(env_, admitted_.context()); caller.ok()) {
+    if (auto caller = SessionOf(admitted_); caller.ok()) {
       caller_ = *std::move(caller);
       StartRead(&message_);
     } else {

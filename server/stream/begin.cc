@@ -136,7 +136,7 @@ void CommandStream::Replay(Command& command) {
   ReplayRequest request = ToReplayRequest(asked);
   request.caller = session_;
   request.settled_by_caller = true;
-  request.found = engine_.FindRecording(request.recording);
+  request.found = engine_.FindRecording(request.recording, session_.get());
   command.touched = engine_.TouchedBy(request, request.found);
   // With programs for several devices it is many entries of their queues, made as it goes: commands behind
   // it begin when it has ended.

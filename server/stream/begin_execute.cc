@@ -74,8 +74,9 @@ void CommandStream::OnStarted(Command& command, const runtime::MultiProgram& pro
 // failure before the start, and of programs on several devices.
 void CommandStream::NoteTouched(Command& command) {
   const v1::ExecuteRequest& asked = command.request.execute().request();
-  const auto request = ToExecuteRequest(asked);
+  auto request = ToExecuteRequest(asked);
   if (!request.ok()) return;
+  request->caller = session_;
   const ProgramStore::Program program = engine_.FindProgram(*request);
   if (program == nullptr) return;
   command.touched.ForgetReads();

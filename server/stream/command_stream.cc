@@ -82,7 +82,8 @@ void CommandStream::OnSessionEnd() {
   if (outlet != nullptr) outlet->Wake();
 }
 
-void CommandStream::Accept(const Outlet* outlet, std::unique_ptr<Command> command, const std::shared_ptr<const void>& guard) {
+void CommandStream::Accept(const Outlet* outlet, std::unique_ptr<Command> command,
+                           const std::shared_ptr<const void>& guard) {
   const uint64_t id = command->request.command_id();
   {
     absl::MutexLock lock(&mutex_);

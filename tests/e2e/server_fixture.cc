@@ -1,6 +1,7 @@
 #include "tests/e2e/server_fixture.h"
 
 #include <grpcpp/impl/codegen/client_unary_call.h>
+#include <grpcpp/support/client_interceptor.h>
 #include <spdlog/sinks/null_sink.h>
 #include <spdlog/spdlog.h>
 
@@ -24,12 +25,45 @@ std::unique_ptr<grpc::ClientContext> NewContext() {
   return context;
 }
 
-Stubs::Stubs(const std::string& address) {
+namespace {
+
+// Adds a token to every call of a channel.
+class WithToken final : public grpc::experimental::Interceptor {
+ public:
+  explicit WithToken(const std::string& token) : token_(token) {}
+  void Intercept(grpc::experimental::InterceptorBatchMethods* methods) override {
+    if (methods->QueryInterceptionHookPoint(grpc::experimental::InterceptionHookPoints::PRE_SEND_INITIAL_METADATA)) {
+      methods->GetSendInitialMetadata()->emplace("authorization", "Bearer " + token_);
+    }
+    methods->Proceed();
+  }
+
+ private:
+  const std::string token_;
+};
+
+class TokenFactory final : public grpc::experimental::ClientInterceptorFactoryInterface {
+ public:
+  explicit TokenFactory(std::string token) : token_(std::move(token)) {}
+  grpc::experimental::Interceptor* CreateClientInterceptor(grpc::experimental::ClientRpcInfo*) override {
+    return new WithToken(token_);
+  }
+
+ private:
+  const std::string token_;
+};
+
+}  // namespace
+
+Stubs::Stubs(const std::string& address, const std::string& token) {
   grpc::ChannelArguments arguments;
   arguments.SetMaxReceiveMessageSize(-1);
   // Otherwise equal channels of one process share a connection.
   arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
-  channel = grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(), arguments);
+  std::vector<std::unique_ptr<grpc::experimental::ClientInterceptorFactoryInterface>> interceptors;
+  if (!token.empty()) interceptors.push_back(std::make_unique<TokenFactory>(token));
+  channel = grpc::experimental::CreateCustomChannelWithInterceptors(address, grpc::InsecureChannelCredentials(),
+                                                                    arguments, std::move(interceptors));
   kernel = v1::KernelService::NewStub(channel);
   buffer = v1::BufferService::NewStub(channel);
   device = v1::DeviceService::NewStub(channel);

@@ -29,7 +29,8 @@ namespace kiln::e2e {
 
 // Every stub over one channel of its own.
 struct Stubs {
-  explicit Stubs(const std::string& address);
+  // `token`, if there is one, goes with every call.
+  explicit Stubs(const std::string& address, const std::string& token = "");
   std::shared_ptr<grpc::Channel> channel;
   std::unique_ptr<v1::KernelService::Stub> kernel;
   std::unique_ptr<v1::BufferService::Stub> buffer;

@@ -180,7 +180,7 @@ class Renewal(unittest.TestCase):
                 raise answer
             return answer
 
-        mine = session.Session(None, (), lost=lambda: calls.append("lost"))
+        mine = session.Session(None, tuple, lost=lambda: calls.append("lost"))
         mine.token = b"first"
         mine._call = call
         mine._keep(lease=9, granted=0.03)

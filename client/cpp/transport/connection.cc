@@ -13,14 +13,14 @@ namespace {
 constexpr size_t kMaxFreedHandles = 64;
 constexpr uint64_t kMaxFreedBytes = 16 << 20;
 
-std::shared_ptr<grpc::Channel> OpenChannel(const std::string& target) {
+std::shared_ptr<grpc::Channel> OpenChannel(const std::string& target, const CredentialOptions& credentials) {
   grpc::ChannelArguments arguments;
   // Inline tensors may be larger than gRPC's 4 MiB; the server has limits of its own.
   arguments.SetMaxReceiveMessageSize(-1);
   arguments.SetMaxSendMessageSize(-1);
   // A proxy for web pages is no way to a compute server, least of all on loopback.
   arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
-  return grpc::CreateCustomChannel(target, grpc::InsecureChannelCredentials(), arguments);
+  return grpc::CreateCustomChannel(target, ChannelCredentialsOf(credentials), arguments);
 }
 
 }  // namespace
@@ -38,7 +38,8 @@ Stubs::Stubs(const std::shared_ptr<grpc::Channel>& channel)
 Connection::Connection(std::string target, ClientOptions options)
     : target_(std::move(target)),
       options_(std::move(options)),
-      channel_(OpenChannel(target_)),
+      bearer_(options_.credentials),
+      channel_(OpenChannel(target_, options_.credentials)),
       stubs_(std::make_unique<const Stubs>(channel_)) {}
 
 Connection::~Connection() { FlushFrees(); }
@@ -55,7 +56,12 @@ bool Connection::IsReachable(absl::Duration timeout) {
   return channel_->WaitForConnected(absl::ToChronoTime(absl::Now() + timeout));
 }
 
+void Connection::Authorize(grpc::ClientContext& context) const {
+  if (const std::string bearer = bearer_.Value(); !bearer.empty()) context.AddMetadata("authorization", bearer);
+}
+
 void Connection::Prepare(grpc::ClientContext& context) const {
+  Authorize(context);
   if (options_.call_timeout == absl::InfiniteDuration()) return;
   context.set_deadline(absl::ToChronoTime(absl::Now() + options_.call_timeout));
 }

@@ -16,6 +16,7 @@
 #include "absl/status/status.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
+#include "client/cpp/transport/credentials.h"
 
 namespace grpc {
 class Channel;
@@ -36,6 +37,8 @@ struct ClientOptions {
   absl::Duration call_timeout = absl::InfiniteDuration();
   // Whether data moves through memory shared with the server, where it offers that.
   bool shared_memory = true;
+  // What the environment says, unless told otherwise.
+  CredentialOptions credentials = CredentialOptions::FromEnvironment();
 };
 
 // Bytes of messages, without what HTTP/2 adds.
@@ -47,6 +50,7 @@ struct Traffic {
 
 class Connection {
  public:
+  // The options' credentials have been checked.
   Connection(std::string target, ClientOptions options);
   // Gives the last handles back.
   ~Connection();
@@ -61,6 +65,8 @@ class Connection {
 
   // What every call does: unary ones by Call (stubs.h).
   void Prepare(grpc::ClientContext& context) const;
+  // Says who asks; part of Prepare, for calls that last.
+  void Authorize(grpc::ClientContext& context) const;
   void Count(const char* name, uint64_t calls, uint64_t sent, uint64_t received);
   absl::Status Convert(const grpc::Status& status) const;
 
@@ -80,6 +86,7 @@ class Connection {
  private:
   const std::string target_;
   const ClientOptions options_;
+  mutable BearerSource bearer_;
   const std::shared_ptr<grpc::Channel> channel_;
   const std::unique_ptr<const Stubs> stubs_;
 

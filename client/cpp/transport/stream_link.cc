@@ -112,6 +112,7 @@ void StreamLink::WriteOn() {
 
 std::shared_ptr<StreamLink::Call> StreamLink::Connect() {
   auto call = std::make_shared<Call>();
+  connection_->Authorize(call->context);
   call->context.AddMetadata("kiln-session-bin", token_);
   call->stream = connection_->stubs().kernels->Submit(&call->context);
   v1::SubmitRequest hello;

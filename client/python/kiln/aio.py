@@ -21,7 +21,7 @@ import numpy as np
 
 from kiln import arrays, buffers, client as blocking, program as programs, recording as recordings, sharding
 from kiln.transport.aio_connection import Connection
-from kiln.transport.connection import TLS
+from kiln.transport.credentials import TLS, Credentials
 from kiln.handles import Awaited
 from kiln.requests import compile_request, explain_request, gradient_request, options_with
 from kiln.session import LEASE
@@ -135,13 +135,15 @@ class Recording(recordings.RecordingLike):
         return await awaited(self._run(memory, integers, timing, timeout))
 
 
-async def connect(target: str, *, token: Optional[str] = None, tls: TLS = False, device: str = "",
-                  connect_timeout: float = 10.0, timeout: Optional[float] = None,
-                  metadata: Sequence[Tuple[str, str]] = (), lease: int = LEASE, stream: bool = True,
-                  **options: Any) -> "Client":
+async def connect(target: str, *, token: Optional[str] = None, token_file: Optional[str] = None,
+                  tls: Optional[TLS] = None, certificate: Optional[str] = None, key: Optional[str] = None,
+                  insecure: bool = False, device: str = "", connect_timeout: float = 10.0,
+                  timeout: Optional[float] = None, metadata: Sequence[Tuple[str, str]] = (), lease: int = LEASE,
+                  stream: bool = True, **options: Any) -> "Client":
     """As kiln.connect."""
     defaults = options_with(kernel_service_pb2.CompileOptions(), options)
-    connection = Connection(target, token, tls, timeout, device, metadata)
+    credentials = Credentials(target, token, token_file, tls, certificate, key, insecure, metadata)
+    connection = Connection(target, credentials, timeout, device)
     server = await awaited(blocking.open_client(connection, lease, connect_timeout, stream))
     return Client(connection, server, defaults)
 

@@ -22,7 +22,8 @@ from kiln import arrays, buffers, recording
 from kiln.transport import wire
 from kiln.buffers import Buffer
 from kiln.collectives import Collectives
-from kiln.transport.connection import TLS, Connection, Traffic
+from kiln.transport.connection import Connection, Traffic
+from kiln.transport.credentials import TLS, Credentials
 from kiln.dtypes import dtype as dtype_of
 from kiln.errors import NotFound, Unavailable, WrongVersion
 from kiln.handles import Single
@@ -82,14 +83,18 @@ def upload_array(value: Any, dtype: Any) -> np.ndarray:
     return array if kind is None else array.astype(kind.numpy, copy=False)
 
 
-def connect(target: str, *, token: Optional[str] = None, tls: TLS = False, device: str = "",
-            connect_timeout: float = 10.0, timeout: Optional[float] = None,
-            metadata: Sequence[Tuple[str, str]] = (), lease: int = LEASE,
+def connect(target: str, *, token: Optional[str] = None, token_file: Optional[str] = None,
+            tls: Optional[TLS] = None, certificate: Optional[str] = None, key: Optional[str] = None,
+            insecure: bool = False, device: str = "", connect_timeout: float = 10.0,
+            timeout: Optional[float] = None, metadata: Sequence[Tuple[str, str]] = (), lease: int = LEASE,
             shared_memory: bool = True, stream: bool = True, **options: Any) -> "Client":
     """Connects to a kilnd at "host:port".
 
-    token            sent with every call, as a bearer token
-    tls              True for the system's roots, a file of PEM roots, or grpc credentials
+    token            says who asks: sent with every call, as a bearer token
+    token_file       a file that has it, read again when it changes
+    tls              True for the system's roots, a file of PEM roots, or grpc credentials; False: no encryption
+    certificate, key files of this client's own, PEM, for a server that knows its clients so
+    insecure         lets a token travel to another machine without encryption, where something else encrypts
     device           where graphs are compiled and buffers allocated; "": the server's first
     connect_timeout  seconds to wait for the server
     timeout          seconds any one call may take; None: no limit
@@ -104,9 +109,11 @@ def connect(target: str, *, token: Optional[str] = None, tls: TLS = False, devic
 
     Raises NoServer if nothing answers in time, WrongVersion if it speaks another
     protocol, Unauthenticated for a wrong token, NotFound for an unknown device.
+    Of credentials that are not given, the environment is asked (kiln/transport/credentials.py).
     """
     defaults = options_with(kernel_service_pb2.CompileOptions(), options)
-    connection = Connection(target, token=token, tls=tls, timeout=timeout, device=device, metadata=metadata)
+    credentials = Credentials(target, token, token_file, tls, certificate, key, insecure, metadata)
+    connection = Connection(target, credentials, timeout=timeout, device=device)
     server = blocking(open_client(connection, lease, connect_timeout, stream))
     if shared_memory:
         connection.shared_memory = offered(connection.call, connection.begin, server.features)

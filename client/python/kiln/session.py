@@ -23,6 +23,7 @@ FEATURE = "sessions"
 
 # Long enough for a process that is stopped for a moment or does not let Python's threads run.
 LEASE = 30
+Metadata = Tuple[Tuple[str, Any], ...]
 
 
 def is_of_session(error: KilnError) -> bool:
@@ -41,15 +42,29 @@ class Session:
     `lost` is called, by the thread that renews, when the session and all it owned are gone.
     """
 
-    def __init__(self, channel: grpc.Channel, metadata: Tuple[Tuple[str, str], ...], lost: Callable[[], None]):
+    def __init__(self, channel: grpc.Channel, metadata: Callable[[], Metadata], lost: Callable[[], None]):
+        """`metadata` gives what calls of no session are sent with, as it is now."""
         self._channel, self._plain, self._lost = channel, metadata, lost
-        self.metadata: Tuple[Tuple[str, Any], ...] = metadata
+        self._mine: Metadata = ()  # what a session adds to it
+        self._made: Tuple[Metadata, Metadata, Metadata] = ((), (), ())  # of which two, and their sum
         self.token: Optional[bytes] = None
         self.granted = LEASE  # seconds
         self._lease = LEASE
         self._ended = False
         self._due = threading.Event()  # renewal is, before its time
         self._opening = threading.Lock()
+
+    @property
+    def metadata(self) -> Metadata:
+        plain, mine, both = self._plain(), self._mine, self._made
+        if both[0] is plain and both[1] is mine:
+            return both[2]
+        self._made = (plain, mine, plain + mine)
+        return self._made[2]
+
+    def under(self, token: Optional[bytes]) -> Metadata:
+        """As `metadata`, of this session, or of none."""
+        return self._plain() + (((HEADER, token),) if token is not None else ())
 
     def open(self, features: Sequence[str], lease: int, timeout: Optional[float] = None) -> None:
         """Opens one where the server has them; grpc.RpcError."""
@@ -69,13 +84,13 @@ class Session:
         answer = self._call("SessionService.Open", request, timeout)
         if self.token is not None:
             self._lost()
-        self.metadata = self._plain + ((HEADER, answer.token),)
+        self._mine = ((HEADER, answer.token),)
         self.token = answer.token
         self.granted = answer.lease_seconds
         return answer.lease_seconds
 
     def _call(self, name: str, request: Any, timeout: Optional[float]) -> Any:
-        return wire.stub(self._channel, name)(request, timeout=timeout, metadata=self._plain)
+        return wire.stub(self._channel, name)(request, timeout=timeout, metadata=self._plain())
 
     def heed(self, error: KilnError) -> KilnError:
         """`error` itself; if it says that the session is gone, the next call is soon made under a new one."""

@@ -56,8 +56,7 @@ class Stream:
         """`before` is the one that ended, if there was one: under one session commands are numbered on."""
         self._begin = wire.stub(channel, SUBMIT, raw_request=True)
         self._channel, self._session, self._target = channel, session, target
-        self._metadata = session.metadata
-        self._token = token_in(self._metadata)
+        self._token = token_in(session.metadata)
         goes_on = before is not None and before._token == self._token
         last = before.last if goes_on else 0
         self._lock = threading.Lock()
@@ -127,7 +126,7 @@ class Stream:
         self._line.put(commands.hello(self._seen))
         for _, message in self._kept:
             self._line.put(message)
-        self._call = self._begin(iter(self._line.get, None), metadata=self._metadata)
+        self._call = self._begin(iter(self._line.get, None), metadata=self._session.under(self._token))
 
     def _run(self) -> None:
         error: KilnError = ConnectionLost("the stream to %s has ended" % self._target)

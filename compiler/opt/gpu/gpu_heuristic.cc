@@ -11,8 +11,8 @@
 #include "compiler/kernel/ranges.h"
 #include "compiler/opt/gpu/gpu_plan.h"
 #include "compiler/opt/gpu/gpu_tile.h"
-#include "compiler/opt/loop_body.h"
 #include "compiler/opt/local_buffer.h"
+#include "compiler/opt/loop_body.h"
 #include "compiler/opt/product.h"
 #include "compiler/rules/linear.h"
 

@@ -103,7 +103,7 @@ absl::StatusOr<SequenceStep> ToStep(const v1::RecordedStep& message, const Store
 }  // namespace
 
 absl::StatusOr<Recordings::Handle> Recordings::Record(const v1::RecordSequenceRequest& request,
-                                                      const RecordedPrograms& programs) {
+                                                      const RecordedPrograms& programs, const TrustDomain& domain) {
   const auto count = static_cast<size_t>(request.steps_size());
   if (count > runtime::kMaxSteps) return runtime::RecordingTooLarge("steps", runtime::kMaxSteps, count);
   size_t arguments = 0;
@@ -126,15 +126,15 @@ absl::StatusOr<Recordings::Handle> Recordings::Record(const v1::RecordSequenceRe
   return cache_.GetOrCompute(id, [&]() -> absl::StatusOr<runtime::ProgramCache<Recording>::Entry> {
     KILN_ASSIGN_OR_RETURN(auto sequence, runtime::Sequence::Make(programs.device, std::move(steps)));
     const uint64_t bytes = sizeof(Recording) + sequence->memory_bytes();
-    return {{std::make_shared<Recording>(Recording{id, std::move(sequence)}), bytes}};
+    return {{std::make_shared<Recording>(Recording{id, domain, std::move(sequence)}), bytes}};
   });
 }
 
-absl::StatusOr<Recordings::Handle> Recordings::Find(absl::string_view id) {
+absl::StatusOr<Recordings::Handle> Recordings::Find(absl::string_view id, const TrustDomain& domain) {
   if (id.size() != sizeof(Digest::bytes)) {
     return BadId(v1::BAD_ARGUMENT, absl::StrCat("a recording's name has 32 bytes; this one has ", id.size()));
   }
-  if (Handle found = cache_.Find(Digest::FromBytes(id)); found != nullptr) return found;
+  if (Handle found = cache_.Find(Digest::FromBytes(id)); found != nullptr && found->domain == domain) return found;
   return BadId(v1::NEED_GRAPH, absl::StrCat("there is no recording ", absl::BytesToHexString(id), "; record it again"));
 }
 

@@ -1,7 +1,7 @@
 // Recordings: sequences of executions, kept under their digests.
 //
-// A recording is content-addressed, as a program is, and any client that knows its name may
-// replay it; what it runs on is what the caller brings, and is checked each time. It
+// A recording is content-addressed, as a program is, and any client of its domain that knows
+// its name may replay it; what it runs on is what the caller brings, and is checked each time. It
 // holds its programs: a step that is replayed for hours does not lose one of them
 // because the program store saw nothing but replays. The price is bounded by weighing
 // a recording with all its programs.
@@ -23,6 +23,7 @@ namespace kiln::server {
 
 struct Recording {
   Digest id;
+  TrustDomain domain;
   std::shared_ptr<const runtime::Sequence> sequence;
 };
 
@@ -47,10 +48,11 @@ class Recordings {
   //                                        another number of memories than of devices
   //   MISSING_ARGUMENT, UNKNOWN_ARGUMENT   a slot too few or too many
   // and those of runtime::Sequence::Make.
-  absl::StatusOr<Handle> Record(const v1::RecordSequenceRequest& request, const RecordedPrograms& programs);
+  absl::StatusOr<Handle> Record(const v1::RecordSequenceRequest& request, const RecordedPrograms& programs,
+                                const TrustDomain& domain);
 
-  // NEED_GRAPH, as for a program, if it is not there or no longer.
-  absl::StatusOr<Handle> Find(absl::string_view id);
+  // NEED_GRAPH, as for a program, if it is not there or no longer, or another domain's.
+  absl::StatusOr<Handle> Find(absl::string_view id, const TrustDomain& domain);
 
  private:
   runtime::ProgramCache<Recording> cache_;

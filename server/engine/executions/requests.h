@@ -59,6 +59,8 @@ struct CompileRequest {
   const v1::Graph* graph = nullptr;  // not null
   absl::string_view device;          // empty: the first
   compiler::Options options;
+  // The session that asks. May be null.
+  SessionPtr caller = nullptr;
 };
 
 struct BoundArguments;  // arguments.h
@@ -148,6 +150,7 @@ struct ReplayRequest {
 };
 
 struct ExplainRequest {
+  SessionPtr caller;  // may be null
   absl::string_view graph_hash;
   const v1::Graph* graph = nullptr;
   absl::string_view device;
@@ -173,6 +176,7 @@ struct Explanation {
 };
 
 struct TuneRequest {
+  SessionPtr caller;  // may be null
   absl::string_view graph_hash;
   const v1::Graph* graph = nullptr;
   absl::string_view device;

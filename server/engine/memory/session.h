@@ -10,6 +10,8 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
@@ -18,6 +20,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/synchronization/mutex.h"
 #include "server/engine/memory/handle_names.h"
+#include "server/engine/memory/trust_domain.h"
 
 namespace kiln::server {
 
@@ -46,6 +49,12 @@ class SessionStream {
 // Safe from any thread.
 class Session {
  public:
+  // Of a tenant's; without a name, of a caller that the server does not know.
+  explicit Session(std::string tenant = "", TrustDomain domain = {}) : tenant_(std::move(tenant)), domain_(domain) {}
+
+  const std::string& tenant() const { return tenant_; }
+  const TrustDomain& domain() const { return domain_; }
+
   // From now on it owns the handle. UnknownSession() if it has ended;
   // TooManyHandles() if it owns `max_handles` already.
   absl::Status Own(uint64_t handle, uint64_t max_handles);
@@ -65,6 +74,8 @@ class Session {
   std::vector<uint64_t> End();
 
  private:
+  const std::string tenant_;
+  const TrustDomain domain_;
   HandleNames names_;
   absl::Mutex mutex_;
   bool ended_ ABSL_GUARDED_BY(mutex_) = false;
@@ -74,6 +85,8 @@ class Session {
 
 // Null: no session, which has no end.
 using SessionPtr = std::shared_ptr<Session>;
+
+inline TrustDomain DomainOf(const Session* caller) { return caller == nullptr ? TrustDomain() : caller->domain(); }
 
 }  // namespace kiln::server
 

@@ -17,8 +17,8 @@ bool IsCorrupt(const absl::Status& status) {
 
 }  // namespace
 
-v1::StoredHeader ProgramDisk::HeaderOf(const Digest& graph_hash, const Digest& fingerprint, const v1::Target& target,
-                                       const compiler::Options& options) const {
+v1::StoredHeader ProgramDisk::HeaderOf(const TrustDomain& domain, const Digest& graph_hash, const Digest& fingerprint,
+                                       const v1::Target& target, const compiler::Options& options) const {
   v1::StoredHeader header;
   header.set_graph_hash(std::string(graph_hash.view()));
   header.set_compiler(compiler_);
@@ -27,7 +27,7 @@ v1::StoredHeader ProgramDisk::HeaderOf(const Digest& graph_hash, const Digest& f
   header.set_limits(LimitsText(options.limits));
   *header.mutable_target() = target;
   const Digest key =
-      StoredKey(graph_hash, fingerprint, target.tuning(), header.options(), header.limits(), header.compiler());
+      StoredKey(domain, graph_hash, fingerprint, target.tuning(), header.options(), header.limits(), header.compiler());
   header.set_key(std::string(key.view()));
   return header;
 }

@@ -15,15 +15,15 @@
 #include <string>
 
 #include "absl/strings/string_view.h"
+#include "base/digest.h"
 #include "base/store/disk_store.h"
 #include "compiler/options/options.h"
 #include "kiln/v1/executable.pb.h"
 #include "kiln/v1/target.pb.h"
-#include "runtime/cache/program_cache.h"
+#include "server/engine/memory/trust_domain.h"
 #include "server/engine/programs/compile_fn.h"
 
 namespace kiln::server {
-
 
 // Something that the log should say.
 struct DiskEvent {
@@ -51,8 +51,8 @@ class ProgramDisk {
 
   // The header of the entry for a program, as far as it is known before there is one.
   // `fingerprint` is TargetFingerprint(target).
-  v1::StoredHeader HeaderOf(const Digest& graph_hash, const Digest& fingerprint, const v1::Target& target,
-                            const compiler::Options& options) const;
+  v1::StoredHeader HeaderOf(const TrustDomain& domain, const Digest& graph_hash, const Digest& fingerprint,
+                            const v1::Target& target, const compiler::Options& options) const;
 
   struct Loaded {
     CompiledProgram program;

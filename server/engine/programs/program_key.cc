@@ -45,17 +45,18 @@ Digest TargetFingerprint(const v1::Target& target) {
   return hasher.Finish();
 }
 
-Digest ProgramKey(const Digest& graph_hash, const Digest& target, const compiler::Options& options,
-                  absl::string_view device) {
+Digest ProgramKey(const TrustDomain& domain, const Digest& graph_hash, const Digest& target,
+                  const compiler::Options& options, absl::string_view device) {
   FieldHasher hasher;
-  hasher.Add("program").Add(graph_hash.view()).Add(target.view()).Add(options.Fingerprint());
+  hasher.Add("program").Add(domain.view()).Add(graph_hash.view()).Add(target.view()).Add(options.Fingerprint());
   return hasher.Add(compiler::kCompilerVersion).Add(device).Finish();
 }
 
-Digest StoredKey(const Digest& graph_hash, const Digest& target, const v1::Target::Tuning& tuning,
-                 absl::string_view options, absl::string_view limits, absl::string_view compiler) {
+Digest StoredKey(const TrustDomain& domain, const Digest& graph_hash, const Digest& target,
+                 const v1::Target::Tuning& tuning, absl::string_view options, absl::string_view limits,
+                 absl::string_view compiler) {
   FieldHasher hasher;
-  hasher.Add("stored program").Add(graph_hash.view()).Add(target.view());
+  hasher.Add("stored program").Add(domain.view()).Add(graph_hash.view()).Add(target.view());
   hasher.Add(tuning.vector_bytes()).Add(tuning.vector_registers()).Add(tuning.cores());
   hasher.Add(tuning.l1_bytes()).Add(tuning.l2_bytes()).Add(tuning.l3_bytes());
   return hasher.Add(options).Add(limits).Add(compiler).Finish();

@@ -1,6 +1,6 @@
 // The name under which a program is kept, and a sequence of them.
 //
-// key = BLAKE3(graph hash ‖ target fingerprint ‖ options ‖ compiler version ‖
+// key = BLAKE3(domain ‖ graph hash ‖ target fingerprint ‖ options ‖ compiler version ‖
 // device). All but the device decide what code there is; the device is where
 // that code is loaded. With no device it is the code's key, of which devices of one
 // target share what is compiled. The graph's own hash (base/graph/graph_hash.h) does not depend
@@ -16,6 +16,7 @@
 #include "compiler/options/options.h"
 #include "kiln/v1/kernel_service.pb.h"
 #include "kiln/v1/target.pb.h"
+#include "server/engine/memory/trust_domain.h"
 
 namespace kiln::server {
 
@@ -24,15 +25,16 @@ namespace kiln::server {
 Digest TargetFingerprint(const v1::Target& target);
 
 // Well under a microsecond; builds nothing and walks no message.
-Digest ProgramKey(const Digest& graph_hash, const Digest& target, const compiler::Options& options,
-                  absl::string_view device);
+Digest ProgramKey(const TrustDomain& domain, const Digest& graph_hash, const Digest& target,
+                  const compiler::Options& options, absl::string_view device);
 
 // The same for what is kept on disk, where entries outlive the server's settings: it is
 // of code, not of where the code is loaded, so no device is in it. But tuning is, since
 // a stored program cannot be as good as one compiled for this machine; and the limits,
 // since a server may only run what it would let in itself.
-Digest StoredKey(const Digest& graph_hash, const Digest& target, const v1::Target::Tuning& tuning,
-                 absl::string_view options, absl::string_view limits, absl::string_view compiler);
+Digest StoredKey(const TrustDomain& domain, const Digest& graph_hash, const Digest& target,
+                 const v1::Target::Tuning& tuning, absl::string_view options, absl::string_view limits,
+                 absl::string_view compiler);
 
 // Every limit, by name.
 std::string LimitsText(const compiler::Limits& limits);

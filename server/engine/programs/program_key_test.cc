@@ -45,15 +45,24 @@ TEST(ProgramKeyTest, GraphOptionsAndDeviceCount) {
   const compiler::Options options;
   compiler::Options strict;
   strict.strict = true;
-  const Digest key = ProgramKey(graph, target, options, "CPU:0");
-  EXPECT_EQ(key, ProgramKey(graph, target, options, "CPU:0"));
-  EXPECT_FALSE(key == ProgramKey(other_graph, target, options, "CPU:0"));
-  EXPECT_FALSE(key == ProgramKey(graph, target, strict, "CPU:0"));
-  EXPECT_FALSE(key == ProgramKey(graph, target, options, "CPU:1"));
+  const Digest key = ProgramKey({}, graph, target, options, "CPU:0");
+  EXPECT_EQ(key, ProgramKey({}, graph, target, options, "CPU:0"));
+  EXPECT_FALSE(key == ProgramKey({}, other_graph, target, options, "CPU:0"));
+  EXPECT_FALSE(key == ProgramKey({}, graph, target, strict, "CPU:0"));
+  EXPECT_FALSE(key == ProgramKey({}, graph, target, options, "CPU:1"));
+  EXPECT_FALSE(key == ProgramKey(DomainOf("secret", "tenant"), graph, target, options, "CPU:0"));
   // Limits decide what is refused, not what is made.
   compiler::Options narrow;
   narrow.limits.max_nodes = 5;
-  EXPECT_EQ(key, ProgramKey(graph, target, narrow, "CPU:0"));
+  EXPECT_EQ(key, ProgramKey({}, graph, target, narrow, "CPU:0"));
+}
+
+TEST(TrustDomain, IsOfATenantAndASecret) {
+  EXPECT_EQ(DomainOf("secret", ""), TrustDomain());
+  EXPECT_EQ(DomainOf("secret", "a"), DomainOf("secret", "a"));
+  EXPECT_FALSE(DomainOf("secret", "a") == DomainOf("secret", "b"));
+  EXPECT_FALSE(DomainOf("secret", "a") == DomainOf("other", "a"));
+  EXPECT_FALSE(DomainOf("a", "b") == DomainOf("b", "a"));
 }
 
 }  // namespace

@@ -22,7 +22,7 @@ bool EndedByItsCaller(const absl::Status& status) {
 }
 
 Digest CodeKey(const ProgramId& id, const compiler::Options& options) {
-  return ProgramKey(id.graph_hash, id.target, options, /*device=*/"");
+  return ProgramKey(id.domain, id.graph_hash, id.target, options, /*device=*/"");
 }
 
 bool Has(const absl::Status& status, v1::ErrorCode code) {
@@ -135,7 +135,8 @@ void ProgramStore::ScheduleCompile(const ProgramId& id, const v1::Graph& graph, 
     absl::StatusOr<Cache::Entry> entry;
     {
       // Another server that has the lock is compiling the same, and then it is stored.
-      const v1::StoredHeader header = disk_->HeaderOf(id.graph_hash, id.target, id.device->target(), options);
+      const v1::StoredHeader header =
+          disk_->HeaderOf(id.domain, id.graph_hash, id.target, id.device->target(), options);
       const auto lock = disk_->store().LockKey(header.key(), [&control] { return !control.Check().ok(); });
       if (absl::Status wanted = control.Check(); !wanted.ok()) return finish(std::move(wanted));
       auto loaded = Load(id, options, /*again=*/true);
@@ -171,7 +172,7 @@ absl::StatusOr<ProgramStore::Cache::Entry> ProgramStore::Compile(const ProgramId
 void ProgramStore::Publish(const ProgramId& id, const compiler::Options& options, const CompiledProgram& program,
                            StoredProgram& stored) {
   if (disk_ == nullptr) return;
-  v1::StoredHeader header = disk_->HeaderOf(id.graph_hash, id.target, id.device->target(), options);
+  v1::StoredHeader header = disk_->HeaderOf(id.domain, id.graph_hash, id.target, id.device->target(), options);
   header.set_compile_us(stored.compile_us);
   stored.stored_key = header.key();
   disk_->Publish(std::move(header), program, stored.graph);
@@ -224,7 +225,7 @@ absl::StatusOr<std::optional<ProgramStore::Cache::Entry>> ProgramStore::Load(con
   }
   if (disk_ == nullptr) return std::nullopt;
   const absl::Time begin = absl::Now();
-  const v1::StoredHeader wanted = disk_->HeaderOf(id.graph_hash, id.target, id.device->target(), options);
+  const v1::StoredHeader wanted = disk_->HeaderOf(id.domain, id.graph_hash, id.target, id.device->target(), options);
   std::optional<ProgramDisk::Loaded> loaded = disk_->Load(wanted, again);
   if (!loaded.has_value()) return std::nullopt;
   auto entry = Keep(id, loaded->program, std::move(loaded->graph));
@@ -277,6 +278,7 @@ absl::StatusOr<ProgramStore::Cache::Entry> ProgramStore::Keep(const ProgramId& i
   auto stored = std::make_shared<StoredProgram>();
   KILN_ASSIGN_OR_RETURN(stored->program, LoadOn(id, program));
   stored->device = id.device;
+  stored->domain = id.domain;
   stored->graph_hash = id.graph_hash;
   stored->graph = std::move(graph);
   stored->kernels = KernelsOf(program);

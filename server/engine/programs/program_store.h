@@ -31,13 +31,13 @@
 #include "runtime/exec/program.h"
 #include "runtime/hal/device.h"
 #include "runtime/hal/module.h"
+#include "server/engine/memory/trust_domain.h"
 #include "server/engine/programs/compile_fn.h"
 #include "server/engine/programs/compile_pool.h"
 #include "server/engine/programs/program_disk.h"
 #include "server/engine/programs/tuning_queue.h"
 
 namespace kiln::server {
-
 
 // Until when a request is wanted, and whether it still is. Its flag lives until
 // the request's callback has returned.
@@ -49,6 +49,7 @@ using FindDeviceFn = std::function<absl::StatusOr<runtime::hal::Device*>(absl::s
 // Which program on which device.
 struct ProgramId {
   Digest key;
+  TrustDomain domain;  // whose it is
   Digest graph_hash;
   Digest target;  // the device's fingerprint
   runtime::hal::Device* device = nullptr;
@@ -63,6 +64,7 @@ struct StoredProgram {
   runtime::hal::Device* device = nullptr;
   const v1::Signature& signature() const { return program->signature(); }
   const v1::Cost& cost() const { return program->cost(); }
+  TrustDomain domain;
   Digest graph_hash;
   // The graph it was compiled from, serialized: what Explain starts from.
   std::string graph;

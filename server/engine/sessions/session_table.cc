@@ -31,9 +31,9 @@ uint32_t SecondsOf(LeaseClock::duration length) {
 SessionTable::SessionTable(SessionOptions options, BufferTable* buffers)
     : options_(std::move(options)), buffers_(buffers) {}
 
-const SessionTable::Lease* SessionTable::Live(absl::string_view token) const {
+const SessionTable::Lease* SessionTable::Live(absl::string_view token, absl::string_view tenant) const {
   const auto found = leases_.find(token);
-  if (found == leases_.end()) return nullptr;
+  if (found == leases_.end() || found->second.session->tenant() != tenant) return nullptr;
   const Lease& lease = found->second;
   return lease.end->first <= options_.now() && lease.session->connections.load() == 0 ? nullptr : &lease;
 }
@@ -54,13 +54,13 @@ SessionPtr SessionTable::Drop(Leases::iterator lease) {
 }
 
 absl::StatusOr<SessionTable::Opened> SessionTable::Open(absl::string_view resume_token, uint32_t lease_seconds,
-                                                        absl::string_view peer) {
+                                                        absl::string_view peer, absl::string_view tenant) {
   const uint32_t wanted = lease_seconds == 0 ? options_.default_lease_seconds : lease_seconds;
   Opened opened;
   opened.lease_seconds = std::min(wanted, options_.longest_lease_seconds);
   const uint64_t name[] = {names_.Next(), names_.Next()};
   absl::MutexLock lock(&mutex_);
-  opened.resumed = Live(resume_token) != nullptr;
+  opened.resumed = Live(resume_token, tenant) != nullptr;
   const std::string host(HostOf(peer));
   if (!opened.resumed) {
     if (leases_.size() >= options_.max_sessions) return TooMany("sessions", options_.max_sessions);
@@ -73,7 +73,7 @@ absl::StatusOr<SessionTable::Opened> SessionTable::Open(absl::string_view resume
       opened.resumed ? std::string(resume_token) : std::string(reinterpret_cast<const char*>(name), sizeof(name));
   Lease& lease = leases_[opened.token];
   if (!opened.resumed) {
-    lease.session = std::make_shared<Session>();
+    lease.session = Apart(tenant);
     lease.host = host;
     ++hosts_[host];
   }
@@ -82,30 +82,41 @@ absl::StatusOr<SessionTable::Opened> SessionTable::Open(absl::string_view resume
   return opened;
 }
 
-absl::StatusOr<uint32_t> SessionTable::Renew(absl::string_view token) {
+absl::StatusOr<uint32_t> SessionTable::Renew(absl::string_view token, absl::string_view tenant) {
   absl::MutexLock lock(&mutex_);
-  if (Live(token) == nullptr) return UnknownSession();
+  if (Live(token, tenant) == nullptr) return UnknownSession();
   const auto found = leases_.find(token);
   Begin(found->first, found->second, /*anew=*/true);
   return SecondsOf(found->second.length);
 }
 
-absl::Status SessionTable::Close(absl::string_view token) {
+absl::Status SessionTable::Close(absl::string_view token, absl::string_view tenant) {
   SessionPtr closed;
   {
     absl::MutexLock lock(&mutex_);
-    if (Live(token) == nullptr) return UnknownSession();
+    if (Live(token, tenant) == nullptr) return UnknownSession();
     closed = Drop(leases_.find(token));
   }
   buffers_->End(*closed);
   return absl::OkStatus();
 }
 
-absl::StatusOr<SessionPtr> SessionTable::Find(absl::string_view token) const {
+absl::StatusOr<SessionPtr> SessionTable::Find(absl::string_view token, absl::string_view tenant) const {
   absl::ReaderMutexLock lock(&mutex_);
-  const Lease* lease = Live(token);
+  const Lease* lease = Live(token, tenant);
   if (lease == nullptr) return UnknownSession();
   return lease->session;
+}
+
+SessionPtr SessionTable::HomeOf(const std::string& tenant) {
+  absl::MutexLock lock(&mutex_);
+  SessionPtr& home = homes_[tenant];
+  if (home == nullptr) home = Apart(tenant);
+  return home;
+}
+
+SessionPtr SessionTable::Apart(absl::string_view tenant) const {
+  return std::make_shared<Session>(std::string(tenant), DomainOf(options_.domain_secret, tenant));
 }
 
 size_t SessionTable::size() const {
@@ -113,9 +124,9 @@ size_t SessionTable::size() const {
   return leases_.size();
 }
 
-absl::StatusOr<SessionPtr> SessionTable::Attach(absl::string_view token) {
+absl::StatusOr<SessionPtr> SessionTable::Attach(absl::string_view token, absl::string_view tenant) {
   absl::MutexLock lock(&mutex_);
-  const Lease* lease = Live(token);
+  const Lease* lease = Live(token, tenant);
   if (lease == nullptr) return ExpiredSession();
   lease->session->connections.fetch_add(1);
   return lease->session;
@@ -152,6 +163,8 @@ void SessionTable::EndAll() {
   {
     absl::MutexLock lock(&mutex_);
     while (!leases_.empty()) ended.push_back(Drop(leases_.begin()));
+    for (auto& [tenant, home] : homes_) ended.push_back(std::move(home));
+    homes_.clear();
   }
   for (const SessionPtr& session : ended) buffers_->End(*session);
 }

@@ -36,6 +36,8 @@ struct SessionOptions {
   size_t max_sessions = 1 << 16;
   // Of one client's machine, so that none can take them all.
   size_t max_sessions_of_peer = 1 << 10;
+  // Of which tenants' domains are made (trust_domain.h).
+  std::string domain_secret;
   std::function<LeaseClock::time_point()> now = LeaseClock::now;
 };
 
@@ -50,22 +52,31 @@ class SessionTable {
     uint32_t lease_seconds = 0;
     bool resumed = false;
   };
+  // In all of these, `tenant` is who asks, or nothing where the server does not know; a token
+  // of another's session is one of none.
+
   // Takes the session of `resume_token` up again if it lives, with the lease asked
   // for; else begins one for the client at `peer`, an address with or without a
   // port. 0 seconds: the default. OUT_OF_MEMORY with the limit "sessions" or
   // "sessions of one address".
-  absl::StatusOr<Opened> Open(absl::string_view resume_token, uint32_t lease_seconds, absl::string_view peer = "");
+  absl::StatusOr<Opened> Open(absl::string_view resume_token, uint32_t lease_seconds, absl::string_view peer = "",
+                              absl::string_view tenant = "");
 
   // These know no session whose lease has run out: UnknownSession().
   // The lease begins again; its seconds.
-  absl::StatusOr<uint32_t> Renew(absl::string_view token);
-  absl::Status Close(absl::string_view token);
-  absl::StatusOr<SessionPtr> Find(absl::string_view token) const;
+  absl::StatusOr<uint32_t> Renew(absl::string_view token, absl::string_view tenant = "");
+  absl::Status Close(absl::string_view token, absl::string_view tenant = "");
+  absl::StatusOr<SessionPtr> Find(absl::string_view token, absl::string_view tenant = "") const;
 
   // A connection that keeps the session: until Detach, its lease does not run out, and
   // then it begins again. SESSION_EXPIRED for a token of none.
-  absl::StatusOr<SessionPtr> Attach(absl::string_view token);
+  absl::StatusOr<SessionPtr> Attach(absl::string_view token, absl::string_view tenant = "");
   void Detach(absl::string_view token, Session& session);
+
+  // The owner of what a tenant's calls make without a session; it ends with this table.
+  SessionPtr HomeOf(const std::string& tenant);
+  // A session in no table, of a stream without a token.
+  SessionPtr Apart(absl::string_view tenant) const;
 
   size_t size() const;
 
@@ -90,8 +101,8 @@ class SessionTable {
     std::string host;
   };
   using Leases = absl::flat_hash_map<std::string, Lease>;
-  // Null if there is none that lives.
-  const Lease* Live(absl::string_view token) const ABSL_SHARED_LOCKS_REQUIRED(mutex_);
+  // Null if the tenant has none that lives.
+  const Lease* Live(absl::string_view token, absl::string_view tenant) const ABSL_SHARED_LOCKS_REQUIRED(mutex_);
   // Begins the lease of a token, anew if it had an end.
   void Begin(const std::string& token, Lease& lease, bool anew) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Forgets the lease; its session is for the caller to free.
@@ -105,6 +116,7 @@ class SessionTable {
   Ends ends_ ABSL_GUARDED_BY(mutex_);
   // How many sessions each host has; none has 0.
   absl::flat_hash_map<std::string, size_t> hosts_ ABSL_GUARDED_BY(mutex_);
+  absl::flat_hash_map<std::string, SessionPtr> homes_ ABSL_GUARDED_BY(mutex_);
   bool stopped_ ABSL_GUARDED_BY(mutex_) = false;
   // The first end changed, or stopped_.
   absl::CondVar wake_;

@@ -16,7 +16,8 @@ from grpc import aio
 from kiln import commands
 
 from kiln.transport import forks
-from kiln.transport.connection import TLS, ConnectionLike, call_metadata, channel_to
+from kiln.transport.connection import ConnectionLike
+from kiln.transport.credentials import Credentials
 from kiln.errors import DeadlineExceeded, Internal, KilnError
 from kiln.pipeline import Pipeline
 from kiln.transport.reaper import AGAIN, MOST, TIMEOUT, give_back
@@ -30,16 +31,15 @@ from kiln.waiting import awaited
 class Connection(ConnectionLike):
     """As kiln.transport.connection.Connection, of one event loop."""
 
-    def __init__(self, target: str, token: Optional[str], tls: TLS, timeout: Optional[float], device: str,
-                 metadata: Sequence[Tuple[str, str]]):
+    def __init__(self, target: str, credentials: Credentials, timeout: Optional[float], device: str):
         super().__init__(target, timeout, device)
         # Renewed by a thread, over a channel of its own: a loop may be busy for longer than a lease.
-        self._session_channel = channel_to(target, tls)
-        self.session = Session(self._session_channel, call_metadata(token, metadata), lost=self.live.clear)
+        self._session_channel = credentials.channel(target)
+        self.session = Session(self._session_channel, credentials.metadata, lost=self.live.clear)
         weakref.finalize(self, self.session.stop).atexit = False
         # Its thread reads the stream, too.
         self.pipeline = Pipeline(self._session_channel, self.session, target)
-        self.channel = channel_to(target, tls, aio)
+        self.channel = credentials.channel(target, aio)
         self._loop = asyncio.get_running_loop()
         # Always the same one: a destructor may just have it in hand.
         self._dropped: Deque[int] = collections.deque()

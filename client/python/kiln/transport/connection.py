@@ -21,16 +21,13 @@ from kiln.transport import forks, wire
 from kiln.errors import DeadlineExceeded, FailedPrecondition, KilnError, NoServer, from_rpc
 from kiln.handles import OfItsProcess
 from kiln.pipeline import Pipeline, Pipelined
+from kiln.transport.credentials import Credentials
 from kiln.transport.reaper import TIMEOUT, Reaper, give_back
 from kiln.session import Session
 from kiln.stream import Answer
 from kiln.transport.shared_memory import FEATURE as SHARED_MEMORY, SharedMemory
 from kiln.waiting import Waits, blocking
 from kiln.v1 import buffer_service_pb2
-
-# True for the system's roots, a file name of PEM roots, or credentials made by grpc.
-TLS = Union[bool, str, grpc.ChannelCredentials]
-
 
 class Traffic(NamedTuple):
     """Bytes of messages, without what HTTP/2 adds."""
@@ -56,28 +53,6 @@ class Counter:
 
     def rows(self) -> Dict[str, Traffic]:
         return {name: Traffic(*row) for name, row in self._rows.copy().items()}
-
-
-def credentials(tls: TLS) -> Optional[grpc.ChannelCredentials]:
-    if isinstance(tls, str):
-        with open(tls, "rb") as roots:
-            return grpc.ssl_channel_credentials(roots.read())
-    if tls is True:
-        return grpc.ssl_channel_credentials()
-    return tls or None
-
-
-def call_metadata(token: Optional[str], metadata: Sequence[Tuple[str, str]]) -> Tuple[Tuple[str, str], ...]:
-    bearer = (("authorization", "Bearer " + token),) if token else ()
-    return bearer + tuple(metadata)
-
-
-def channel_to(target: str, tls: TLS, kind: Any = grpc) -> Any:
-    """A channel of grpc, or of grpc.aio."""
-    secure = credentials(tls)
-    if secure is None:
-        return kind.insecure_channel(target, wire.CHANNEL_OPTIONS)
-    return kind.secure_channel(target, secure, wire.CHANNEL_OPTIONS)
 
 
 class ConnectionLike(OfItsProcess, Pipelined):
@@ -147,11 +122,10 @@ class ConnectionLike(OfItsProcess, Pipelined):
 
 
 class Connection(ConnectionLike):
-    def __init__(self, target: str, *, token: Optional[str] = None, tls: TLS = False, timeout: Optional[float] = None,
-                 device: str = "", metadata: Sequence[Tuple[str, str]] = ()):
+    def __init__(self, target: str, credentials: Credentials, *, timeout: Optional[float] = None, device: str = ""):
         super().__init__(target, timeout, device)
-        self.channel = channel_to(target, tls)
-        self.session = Session(self.channel, call_metadata(token, metadata), lost=self.live.clear)
+        self.channel = credentials.channel(target)
+        self.session = Session(self.channel, credentials.metadata, lost=self.live.clear)
         self.pipeline = Pipeline(self.channel, self.session, target)
         self.reaper = Reaper(*_enders(self.channel, target, self.live, self.session, self.pipeline))
         weakref.finalize(self, self.reaper.stop).atexit = False

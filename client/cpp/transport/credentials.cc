@@ -1,0 +1,103 @@
+#include "client/cpp/transport/credentials.h"
+
+#include <grpcpp/security/credentials.h>
+
+#include <cstdlib>
+#include <fstream>
+#include <iterator>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+#include "absl/strings/strip.h"
+#include "absl/time/clock.h"
+
+namespace kiln::client {
+namespace {
+
+constexpr char kSystem[] = "system";
+
+std::string Environment(const char* name) {
+  const char* value = std::getenv(name);
+  return value == nullptr ? "" : value;
+}
+
+bool Read(const std::string& path, std::string& text) {
+  std::ifstream file(path);
+  text.assign(std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>());
+  return file.good() || file.eof();
+}
+
+// As `target` is written: what a name resolves to is the network's business.
+bool StaysHere(absl::string_view target) {
+  for (const char* scheme : {"dns:///", "dns:", "ipv4:", "ipv6:"}) absl::ConsumePrefix(&target, scheme);
+  return absl::StartsWith(target, "unix:") || absl::StartsWith(target, "localhost:") ||
+         absl::StartsWith(target, "127.") || absl::StartsWith(target, "[::1]:");
+}
+
+}  // namespace
+
+CredentialOptions CredentialOptions::FromEnvironment() {
+  CredentialOptions options;
+  options.tls_ca = Environment("KILN_TLS_CA");
+  options.tls_certificate = Environment("KILN_TLS_CERTIFICATE");
+  options.tls_key = Environment("KILN_TLS_KEY");
+  options.token = Environment("KILN_TOKEN");
+  options.token_file = Environment("KILN_TOKEN_FILE");
+  return options;
+}
+
+absl::Status CheckCredentials(const CredentialOptions& options, const std::string& target) {
+  if (options.tls_certificate.empty() != options.tls_key.empty()) {
+    return absl::InvalidArgumentError("a client's certificate and its key go together");
+  }
+  if (options.tls_ca.empty() && !options.tls_certificate.empty()) {
+    return absl::InvalidArgumentError(
+        "a certificate is shown on an encrypted connection; say who signs the server's, or \"system\"");
+  }
+  for (const std::string* path : {&options.tls_ca, &options.tls_certificate, &options.tls_key, &options.token_file}) {
+    std::string text;
+    if (!path->empty() && *path != kSystem && (!Read(*path, text) || text.empty())) {
+      return absl::InvalidArgumentError(absl::StrCat("cannot read ", *path, ", or it is empty"));
+    }
+  }
+  const bool token = !options.token.empty() || !options.token_file.empty();
+  if (token && options.tls_ca.empty() && !options.insecure && !StaysHere(target)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("the token would travel to ", target,
+                     " where others can read it; say who signs the server's certificate (or \"system\")"));
+  }
+  return absl::OkStatus();
+}
+
+std::shared_ptr<grpc::ChannelCredentials> ChannelCredentialsOf(const CredentialOptions& options) {
+  if (options.tls_ca.empty()) return grpc::InsecureChannelCredentials();
+  grpc::SslCredentialsOptions ssl;
+  if (options.tls_ca != kSystem) Read(options.tls_ca, ssl.pem_root_certs);
+  if (!options.tls_key.empty()) {
+    Read(options.tls_key, ssl.pem_private_key);
+    Read(options.tls_certificate, ssl.pem_cert_chain);
+  }
+  return grpc::SslCredentials(ssl);
+}
+
+BearerSource::BearerSource(const CredentialOptions& options) : file_(options.token_file) {
+  if (!options.token.empty()) value_ = absl::StrCat("Bearer ", options.token);
+}
+
+std::string BearerSource::Value() {
+  absl::MutexLock lock(&mutex_);
+  if (file_.empty()) return value_;
+  const absl::Time now = absl::Now();
+  if (now - looked_ < kBelieved) return value_;
+  looked_ = now;
+  std::string text;
+  // In the middle of a change it may be gone, or empty: the token before counts for a while.
+  if (Read(file_, text) && !absl::StripAsciiWhitespace(text).empty()) {
+    value_ = absl::StrCat("Bearer ", absl::StripAsciiWhitespace(text));
+  }
+  return value_;
+}
+
+}  // namespace kiln::client

@@ -1,0 +1,108 @@
+"""How a client says who it is, and how it knows the server: TLS, certificates, tokens.
+
+What connect() is not told, the environment says: KILN_TLS_CA, KILN_TLS_CERTIFICATE, KILN_TLS_KEY, KILN_TOKEN
+and KILN_TOKEN_FILE.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import threading
+import time
+from typing import Any, Optional, Sequence, Tuple, Union
+
+import grpc
+
+from kiln.errors import InvalidArgument
+from kiln.transport import wire
+
+# True or "system" for the system's roots, a file name of PEM roots, or credentials made by grpc.
+TLS = Union[bool, str, grpc.ChannelCredentials]
+Metadata = Tuple[Tuple[str, Any], ...]
+
+SYSTEM = "system"
+# How long a token's file is believed unchanged, in seconds.
+BELIEVED = 1.0
+# What does not leave this machine, as an address is written.
+_HERE = re.compile(r"(dns:(///)?|ipv4:|ipv6:)?(localhost:|127\.|\[::1\]:)|unix:")
+
+
+class Credentials:
+    """Of one client. Threads: any."""
+
+    def __init__(self, target: str, token: Optional[str] = None, token_file: Optional[str] = None,
+                 tls: Optional[TLS] = None, certificate: Optional[str] = None, key: Optional[str] = None,
+                 insecure: bool = False, metadata: Sequence[Tuple[str, str]] = ()):
+        if token is None and token_file is None:
+            token, token_file = os.environ.get("KILN_TOKEN"), os.environ.get("KILN_TOKEN_FILE")
+        if certificate is None and key is None:
+            certificate, key = os.environ.get("KILN_TLS_CERTIFICATE"), os.environ.get("KILN_TLS_KEY")
+        if tls is None:
+            tls = os.environ.get("KILN_TLS_CA") or False
+        self._metadata: Metadata = tuple(metadata)
+        self._token_file = token_file or None
+        self._lock = threading.Lock()
+        self._looked = 0.0
+        self._value = self._with("" if self._token_file else token or "")
+        self._channel = _channel_credentials(tls, certificate, key)
+        says_who = bool(token or self._token_file) or any(name == "authorization" for name, _ in metadata)
+        if says_who and self._channel is None and not insecure and not _HERE.match(target):
+            raise InvalidArgument("the token would travel to %s where others can read it" % target,
+                                  remedy="give connect() tls=True, or the file of those who sign the server's "
+                                         "certificate; or insecure=True, where something else encrypts")  # fmt: skip
+        if self._token_file:
+            if not os.access(self._token_file, os.R_OK):
+                raise InvalidArgument("cannot read the token's file, %s" % self._token_file)
+            self.metadata()
+
+    def channel(self, target: str, kind: Any = grpc) -> Any:
+        """A channel of grpc, or of grpc.aio."""
+        if self._channel is None:
+            return kind.insecure_channel(target, wire.CHANNEL_OPTIONS)
+        return kind.secure_channel(target, self._channel, wire.CHANNEL_OPTIONS)
+
+    def metadata(self) -> Metadata:
+        """What goes with every call. The same object while it is the same."""
+        if self._token_file is None:
+            return self._value
+        with self._lock:
+            now = time.monotonic()
+            if not self._looked or now - self._looked >= BELIEVED:
+                self._looked = now
+                self._read(self._token_file)
+            return self._value
+
+    def _read(self, path: str) -> None:
+        try:
+            with open(path) as file:
+                token = file.read().strip()
+        except OSError:  # in the middle of a change: the token before counts for a while
+            return
+        if token and self._with(token) != self._value:
+            self._value = self._with(token)
+
+    def _with(self, token: str) -> Metadata:
+        return ((("authorization", "Bearer " + token),) if token else ()) + self._metadata
+
+
+def _channel_credentials(tls: TLS, certificate: Optional[str], key: Optional[str]) -> Optional[grpc.ChannelCredentials]:
+    if bool(certificate) != bool(key):
+        raise InvalidArgument("a client's certificate and its key go together")
+    if isinstance(tls, grpc.ChannelCredentials):
+        return tls
+    if not tls:
+        if certificate:
+            raise InvalidArgument("a certificate is shown on an encrypted connection",
+                                  remedy="give connect() tls=True, or the file of those who sign the server's")  # fmt: skip
+        return None
+    roots = None if tls is True or tls == SYSTEM else _bytes(tls)
+    return grpc.ssl_channel_credentials(roots, _bytes(key) if key else None, _bytes(certificate) if certificate else None)
+
+
+def _bytes(path: str) -> bytes:
+    try:
+        with open(path, "rb") as file:
+            return file.read()
+    except OSError as error:
+        raise InvalidArgument("cannot read %s: %s" % (path, error.strerror)) from None

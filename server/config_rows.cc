@@ -1,0 +1,87 @@
+// The settings: what each is by default, and what a person needs to know about it.
+#include <vector>
+
+#include "server/config.h"
+
+namespace kiln::server {
+
+const std::vector<ConfigRow>& ConfigRows() {
+  static const auto* rows = new std::vector<ConfigRow>{
+      {"listen", "127.0.0.1:7437", "host:port to serve on; port 0 takes a free one"},
+      {"cpu_devices", "1", "CPU devices: CPU:0, CPU:1, …; they share the cores, and the memory in equal parts"},
+      {"cpu_threads", "0",
+       "worker threads of the CPU devices together; 0 is one for each core this process may use (taskset, cpuset)"},
+      {"cpu_memory_bytes", "0", "most bytes the CPU devices hand out together; 0 is 80% of the machine's"},
+      {"gpus", "auto",
+       "GPUs to serve beside the CPU: auto, all that NVIDIA's and AMD's drivers list (CUDA_VISIBLE_DEVICES and "
+       "ROCR_VISIBLE_DEVICES hide some); none; or kinds without which the server does not start: cuda, hip, or "
+       "cuda,hip. `kiln devices` says why there is none"},
+      {"gpu_memory_percent", "90", "most of each GPU's memory that is handed out, in percent; 0 is 90"},
+      {"ptxas", "",
+       "path of NVIDIA's assembler: programs for sm_90a and later are stored as machine code, not as PTX that the "
+       "driver compiles whenever one is loaded; empty or none: PTX"},
+      {"program_cache_bytes", "1073741824",
+       "most bytes of compiled programs kept in memory, and again of recordings with theirs"},
+      {"program_cache_dir", "",
+       "folder of compiled programs that outlives the server and may be shared by several; empty: memory alone"},
+      {"program_cache_disk_bytes", "8589934592", "most bytes of that folder; the least recently used go first"},
+      {"warm_up", "",
+       "file of programs, a list or a bundle of `kiln cache export`, to load from that folder before being ready"},
+      {"compile_threads", "0", "threads that compile; 0 is one a core, at most 4"},
+      {"graph_limits.max_nodes", "200000", "most nodes of a graph"},
+      {"graph_limits.max_bytes", "67108864", "most bytes of a serialized graph"},
+      {"graph_limits.max_depth", "100000", "longest path through a graph"},
+      {"beam_limits.max_width", "16",
+       "widest search for schedules that a client gets (CompileOptions.beam, kiln tune); 0: no client may search"},
+      {"beam_limits.default_budget_ms", "10000", "time of a search whose client does not say, for a whole program"},
+      {"beam_limits.max_budget_ms", "60000", "most time of a search, whatever its client says"},
+      {"log_level", "info", "trace, debug, info, warn or error"},
+      {"drain_seconds", "30", "how long SIGTERM waits for requests that run"},
+      {"profile_jit", "false", "register generated code with perf and gdb"},
+      {"tenants", "",
+       "file that says who may use the server: kiln.v1.Tenants as textproto, read again when it changes and at "
+       "SIGHUP; empty: whoever reaches the port (docs/security.md)"},
+      {"tls.certificate", "", "file of the server's certificate and its signers, PEM; empty: no encryption"},
+      {"tls.key", "", "file of its key, PEM"},
+      {"tls.client_ca", "", "file of those who sign clients' certificates, PEM; empty: clients need none"},
+      {"insecure", "false", "serve without authentication, or without encryption, on an address that is not loopback"},
+      {"allow_native_code", "false", "let in ops that carry a client's own code: it can do what the server can"},
+      {"no_reflection", "false", "hide the reflection service"},
+      {"session_limits.default_lease_seconds", "10", "lease of a session whose client does not ask for one"},
+      {"session_limits.max_lease_seconds", "3600", "longest lease of a session"},
+      {"session_limits.max_sessions", "65536", "most sessions"},
+      {"session_limits.max_sessions_per_address", "1024", "most sessions of clients at one address"},
+      {"session_limits.max_handles", "262144", "most handles of one session"},
+      {"max_handles", "1048576", "most handles of all clients together"},
+      {"stream_limits.max_commands", "1024", "most commands of one stream under way; beyond it, none is read"},
+      {"stream_limits.max_payload_bytes", "16777216", "most bytes that came with them"},
+      {"stream_limits.max_answer_bytes", "8388608",
+       "most bytes of answers kept for one stream, unread or unacknowledged"},
+      {"connection_limits.max_connections", "0", "most connections; 0 is as many as there may be descriptors for"},
+      {"connection_limits.max_per_address", "0", "most connections from one address; 0 is half of all"},
+      {"keepalive_seconds", "20",
+       "how long a silent client may stay silent, and then leave a ping unanswered; 0 is for ever"},
+      {"shared_memory.max_bytes", "0",
+       "most bytes of memory that clients on this machine share with the server; 0 is none"},
+      {"shared_memory.socket", "",
+       "Unix socket at which they hand it over; empty is one in a folder of the server's own"},
+      {"data_folder", "", "folder of .npy and .safetensors files that clients may have loaded to buffers"},
+      {"meeting_seconds", "30",
+       "how long a collective, or a copy between devices, waits for a device that is busy before it fails"},
+      {"collectives_file", "", "file that keeps, for the next start, which algorithm is fastest for which collective"},
+      {"mpi", "auto",
+       "on, off or auto: one server over the processes that mpirun or srun --mpi=pmix started; rank 0 serves"},
+      {"rank_silence_seconds", "10", "a process of them that says nothing for so long is dead"},
+      {"rank_death", "serve", "when one dies: serve with the devices that are left, or stop"},
+      {"mpi_library", "", "the library that knows MPI; empty is libkiln_mpi.so beside kilnd"},
+      {"record", "", "new file into which all requests that change anything go, with their data, for `kiln replay`"},
+      {"record_max_bytes", "4294967296", "most bytes of that file; the server then goes on without it"},
+      {"disable_pass", "",
+       "optional passes of the compiler to leave out, separated by commas, to find the one at fault: "
+       "optimize,keep_row. A name that cannot be left out is refused with those that can"},
+      {"dump", "", "folder into which every compilation writes its stages, by graph hash"},
+  };
+  return *rows;
+}
+
+}  // namespace kiln::server

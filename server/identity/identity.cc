@@ -1,0 +1,140 @@
+#include "server/identity/identity.h"
+
+#include <spdlog/spdlog.h>
+#include <sys/stat.h>
+
+#include <fstream>
+#include <iterator>
+#include <utility>
+
+#include "absl/strings/escaping.h"
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "base/error.h"
+
+namespace kiln::server {
+namespace {
+
+// Then all are forgotten.
+constexpr size_t kMaxChecked = 4096;
+
+absl::StatusOr<std::string> ReadText(const std::string& path) {
+  std::ifstream file(path);
+  if (!file) {
+    v1::ErrorDetail detail;
+    detail.set_code(v1::BAD_ARGUMENT);
+    detail.set_field("tenants");
+    return MakeError(detail, absl::StrCat("cannot read ", path.empty() ? "a file without a name" : path));
+  }
+  return std::string((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
+}
+
+}  // namespace
+
+absl::StatusOr<Tenants> ReadTenants(const std::string& path) {
+  KILN_ASSIGN_OR_RETURN(const std::string text, ReadText(path));
+  return Tenants::Parse(text, ReadText);
+}
+
+absl::StatusOr<std::unique_ptr<Identity>> Identity::Open(const std::string& path, std::shared_ptr<spdlog::logger> log,
+                                                         absl::Duration period) {
+  KILN_ASSIGN_OR_RETURN(Tenants tenants, ReadTenants(path));
+  log->info("event=tenants file=\"{}\" tenants={}", absl::CEscape(path), tenants.size());
+  return std::unique_ptr<Identity>(new Identity(path, std::move(log), period, std::move(tenants)));
+}
+
+Identity::Identity(std::string path, std::shared_ptr<spdlog::logger> log, absl::Duration period, Tenants tenants)
+    : path_(std::move(path)),
+      log_(std::move(log)),
+      period_(period),
+      seen_(Look(tenants)),
+      tenants_(std::make_shared<const Tenants>(std::move(tenants))),
+      watch_([this] { WatchUntilStopped(); }) {}
+
+Identity::~Identity() {
+  {
+    absl::MutexLock lock(&mutex_);
+    stopping_ = true;
+  }
+  watch_.join();
+}
+
+absl::StatusOr<TenantPtr> Identity::Identify(const Credentials& credentials, absl::Time now) {
+  const absl::string_view token = BearerToken(credentials.authorization);
+  const bool signed_by_issuer = LooksLikeJwt(token);
+  const Sha256 digest = signed_by_issuer ? Sha256Of(token) : Sha256();
+  std::shared_ptr<const Tenants> tenants;
+  {
+    absl::MutexLock lock(&mutex_);
+    tenants = tenants_;
+    if (const auto found = checked_.find(digest); signed_by_issuer && found != checked_.end()) {
+      if (now < found->second.until) return found->second.tenant;
+      checked_.erase(found);
+    }
+  }
+  KILN_ASSIGN_OR_RETURN(Identified identified, tenants->Identify(credentials, now));
+  if (signed_by_issuer) {
+    absl::MutexLock lock(&mutex_);
+    if (checked_.size() >= kMaxChecked) checked_.clear();
+    if (tenants_ == tenants) checked_.emplace(digest, identified);
+  }
+  return std::move(identified.tenant);
+}
+
+absl::Status Identity::Reload() {
+  absl::MutexLock reload(&reload_mutex_);
+  // First, so that a change while the files are read is seen the next time.
+  std::shared_ptr<const Tenants> before;
+  {
+    absl::MutexLock lock(&mutex_);
+    before = tenants_;
+  }
+  std::string seen = Look(*before);
+  auto tenants = ReadTenants(path_);
+  if (!tenants.ok()) {
+    seen_ = std::move(seen);
+    log_->error("event=tenants_refused file=\"{}\" reason=\"{}\" in_force=\"as before\"", absl::CEscape(path_),
+                absl::CEscape(tenants.status().message()));
+    return tenants.status();
+  }
+  seen_ = Look(*tenants);
+  log_->info("event=tenants file=\"{}\" tenants={} reloaded=true", absl::CEscape(path_), tenants->size());
+  absl::MutexLock lock(&mutex_);
+  tenants_ = std::make_shared<const Tenants>(*std::move(tenants));
+  checked_.clear();
+  return absl::OkStatus();
+}
+
+std::string Identity::Look(const Tenants& tenants) const {
+  std::string seen;
+  std::vector<std::string> paths = tenants.files();
+  paths.push_back(path_);
+  for (const std::string& path : paths) {
+    struct stat info = {};
+    if (stat(path.c_str(), &info) != 0) {
+      absl::StrAppend(&seen, "none;");
+    } else {
+      absl::StrAppend(&seen, info.st_ino, ",", info.st_size, ",", info.st_mtim.tv_sec, ",", info.st_mtim.tv_nsec, ";");
+    }
+  }
+  return seen;
+}
+
+void Identity::WatchUntilStopped() {
+  for (;;) {
+    std::shared_ptr<const Tenants> tenants;
+    {
+      absl::MutexLock lock(&mutex_);
+      if (mutex_.AwaitWithTimeout(absl::Condition(&stopping_), period_)) return;
+      tenants = tenants_;
+    }
+    bool changed;
+    {
+      absl::MutexLock reload(&reload_mutex_);
+      changed = Look(*tenants) != seen_;
+    }
+    if (changed) Reload().IgnoreError();  // it is logged
+  }
+}
+
+}  // namespace kiln::server

@@ -1,0 +1,65 @@
+// Who asks, of a server that wants to know: the file of tenants as it is now.
+//
+// The file, and those that it names, are read again when they change or at SIGHUP. One that
+// is wrong leaves the one before in force, and says so in the log.
+#ifndef KILN_SERVER_IDENTITY_IDENTITY_H_
+#define KILN_SERVER_IDENTITY_IDENTITY_H_
+
+#include <spdlog/fwd.h>
+
+#include <memory>
+#include <string>
+#include <thread>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/container/flat_hash_map.h"
+#include "absl/status/statusor.h"
+#include "absl/synchronization/mutex.h"
+#include "absl/time/time.h"
+#include "server/identity/tenants.h"
+
+namespace kiln::server {
+
+// BAD_ARGUMENT of Tenants::Parse, or for a file that cannot be read.
+absl::StatusOr<Tenants> ReadTenants(const std::string& path);
+
+// Safe from any thread.
+class Identity {
+ public:
+  // ReadTenants() of the first time. Looks at the files every `period`.
+  static absl::StatusOr<std::unique_ptr<Identity>> Open(const std::string& path, std::shared_ptr<spdlog::logger> log,
+                                                        absl::Duration period = absl::Seconds(1));
+  ~Identity();
+
+  // Tenants::Identify by what is in force at `now`.
+  absl::StatusOr<TenantPtr> Identify(const Credentials& credentials, absl::Time now);
+
+  // Reads the files now; what was wrong, if they are not in force.
+  absl::Status Reload();
+
+ private:
+  Identity(std::string path, std::shared_ptr<spdlog::logger> log, absl::Duration period, Tenants tenants);
+
+  // What of the files can be seen from outside; changes with them.
+  std::string Look(const Tenants& tenants) const;
+  void WatchUntilStopped();
+
+  const std::string path_;
+  const std::shared_ptr<spdlog::logger> log_;
+  const absl::Duration period_;
+  // One Reload at a time.
+  absl::Mutex reload_mutex_;
+  std::string seen_ ABSL_GUARDED_BY(reload_mutex_);
+
+  absl::Mutex mutex_;
+  bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
+  std::shared_ptr<const Tenants> tenants_ ABSL_GUARDED_BY(mutex_);
+  // Tokens whose signature was checked already, by tenants_: that takes longer than a small
+  // program.
+  absl::flat_hash_map<Sha256, Identified> checked_ ABSL_GUARDED_BY(mutex_);
+  std::thread watch_;
+};
+
+}  // namespace kiln::server
+
+#endif  // KILN_SERVER_IDENTITY_IDENTITY_H_

@@ -1,0 +1,22 @@
+#include "server/identity/tenant.h"
+
+#include "absl/strings/match.h"
+#include "absl/strings/strip.h"
+
+namespace kiln::server {
+
+absl::string_view RightName(Right right) {
+  switch (right) {
+    case Right::kExecute: return "execute";
+    case Right::kDebug: return "debug";
+    case Right::kAdmin: return "admin";
+  }
+  return "";
+}
+
+bool Matches(absl::string_view pattern, absl::string_view text) {
+  if (absl::ConsumeSuffix(&pattern, "*")) return absl::StartsWith(text, pattern);
+  return pattern == text;
+}
+
+}  // namespace kiln::server

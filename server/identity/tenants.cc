@@ -1,0 +1,241 @@
+#include "server/identity/tenants.h"
+
+#include <openssl/crypto.h>
+#include <openssl/sha.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/escaping.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
+#include "base/error.h"
+#include "google/protobuf/io/tokenizer.h"
+#include "google/protobuf/text_format.h"
+#include "kiln/v1/tenants.pb.h"
+
+namespace kiln::server {
+namespace {
+
+constexpr size_t kMaxName = 63;
+constexpr uint32_t kMaxLeeway = 600;
+
+absl::Status BadTenants(absl::string_view message) {
+  v1::ErrorDetail detail;
+  detail.set_code(v1::BAD_ARGUMENT);
+  detail.set_field("tenants");
+  return MakeError(detail, absl::StrCat("tenants: ", message));
+}
+
+// Keeps the first fault and its place.
+class FirstFault : public google::protobuf::io::ErrorCollector {
+ public:
+  void AddError(int line, int column, const std::string& message) override {
+    if (text.empty()) text = absl::StrCat("line ", line + 1, ", column ", column + 1, ": ", message);
+  }
+  std::string text;
+};
+
+bool IsName(absl::string_view name) {
+  const auto letter = [](char c) { return absl::ascii_isalnum(static_cast<unsigned char>(c)); };
+  return !name.empty() && name.size() <= kMaxName && letter(name[0]) &&
+         std::all_of(name.begin(), name.end(), [&](char c) { return letter(c) || c == '.' || c == '_' || c == '-'; });
+}
+
+std::string Quoted(absl::string_view text) { return absl::StrCat("\"", absl::CEscape(text), "\""); }
+
+}  // namespace
+
+Sha256 Sha256Of(absl::string_view bytes) {
+  Sha256 digest;
+  SHA256(reinterpret_cast<const unsigned char*>(bytes.data()), bytes.size(), digest.data());
+  return digest;
+}
+
+absl::string_view BearerToken(absl::string_view authorization) {
+  constexpr absl::string_view kScheme = "Bearer ";
+  return absl::StartsWithIgnoreCase(authorization, kScheme) ? authorization.substr(kScheme.size()) : "";
+}
+
+class Tenants::Builder {
+ public:
+  Builder(const v1::Tenants& file, const ReadFile& read) : file_(file), read_(read) {}
+
+  absl::StatusOr<Tenants> Build() && {
+    for (const v1::Issuer& issuer : file_.issuer()) KILN_RETURN_IF_ERROR(AddIssuer(issuer));
+    for (const v1::Tenant& tenant : file_.tenant()) {
+      if (absl::Status added = AddTenant(tenant); !added.ok()) {
+        return BadTenants(absl::StrCat("tenant ", Quoted(tenant.name()), ": ", added.message()));
+      }
+    }
+    if (made_.tenants_.empty()) return BadTenants("there is none, so nobody could use this server");
+    Sort(made_.certificates_);
+    for (auto& [issuer, patterns] : made_.subjects_) Sort(patterns);
+    return std::move(made_);
+  }
+
+ private:
+  absl::Status AddIssuer(const v1::Issuer& issuer) {
+    const auto bad = [&issuer](absl::string_view what) {
+      return BadTenants(absl::StrCat("issuer ", Quoted(issuer.name()), ": ", what));
+    };
+    if (issuer.name().empty()) return bad("it has no name");
+    if (issuer.audience().empty()) return bad("it has no audience: any of its tokens would count, whoever it is for");
+    if (issuer.leeway_seconds() > kMaxLeeway) {
+      return bad(absl::StrCat("leeway_seconds is ", issuer.leeway_seconds(), "; at most ", kMaxLeeway));
+    }
+    const auto same = [&issuer](const TokenIssuer& other) { return other.name == issuer.name(); };
+    if (std::any_of(made_.issuers_.begin(), made_.issuers_.end(), same)) return bad("it is there twice");
+    const auto text = read_(issuer.jwks_file());
+    if (!text.ok()) return bad(text.status().message());
+    auto keys = ParseJsonWebKeys(*text);
+    if (!keys.ok()) return bad(absl::StrCat(issuer.jwks_file(), ": ", keys.status().message()));
+    made_.files_.push_back(issuer.jwks_file());
+    made_.issuers_.push_back(
+        {issuer.name(), issuer.audience(), *std::move(keys), absl::Seconds(issuer.leeway_seconds())});
+    return absl::OkStatus();
+  }
+
+  absl::Status AddTenant(const v1::Tenant& message) {
+    if (!IsName(message.name())) {
+      return BadTenants(
+          "a name has at most 63 letters, digits, '.', '_' and '-', of which the first is a letter or a digit");
+    }
+    const auto same = [&message](const TenantPtr& other) { return other->name == message.name(); };
+    if (std::any_of(made_.tenants_.begin(), made_.tenants_.end(), same)) return BadTenants("it is there twice");
+    auto tenant = std::make_shared<Tenant>();
+    tenant->name = message.name();
+    KILN_RETURN_IF_ERROR(AddRights(message, *tenant));
+    if (message.token().empty() && message.certificate().empty() && message.jwt().empty()) {
+      return BadTenants("it has no token, certificate or jwt: nobody could be it");
+    }
+    for (const v1::Tenant::Token& token : message.token()) KILN_RETURN_IF_ERROR(AddToken(token, tenant));
+    for (const std::string& name : message.certificate()) {
+      KILN_RETURN_IF_ERROR(AddPattern("certificate", name, tenant, made_.certificates_));
+    }
+    for (const v1::Tenant::Subject& subject : message.jwt()) {
+      const auto its = [&subject](const TokenIssuer& issuer) { return issuer.name == subject.issuer(); };
+      if (std::none_of(made_.issuers_.begin(), made_.issuers_.end(), its)) {
+        return BadTenants(absl::StrCat("jwt names the issuer ", Quoted(subject.issuer()), ", which the file has not"));
+      }
+      KILN_RETURN_IF_ERROR(AddPattern("jwt subject", subject.subject(), tenant, made_.subjects_[subject.issuer()]));
+    }
+    made_.tenants_.push_back(std::move(tenant));
+    return absl::OkStatus();
+  }
+
+  static absl::Status AddRights(const v1::Tenant& message, Tenant& tenant) {
+    if (message.right().empty()) {
+      tenant.rights[static_cast<int>(Right::kExecute)] = tenant.rights[static_cast<int>(Right::kDebug)] = true;
+    }
+    for (const int right : message.right()) {
+      switch (right) {
+        case v1::EXECUTE_RIGHT: tenant.rights[static_cast<int>(Right::kExecute)] = true; break;
+        case v1::DEBUG_RIGHT: tenant.rights[static_cast<int>(Right::kDebug)] = true; break;
+        case v1::ADMIN_RIGHT: tenant.rights[static_cast<int>(Right::kAdmin)] = true; break;
+        default: return BadTenants("a right is EXECUTE_RIGHT, DEBUG_RIGHT or ADMIN_RIGHT");
+      }
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status AddToken(const v1::Tenant::Token& message, const TenantPtr& tenant) {
+    const std::string& hex = message.sha256();
+    if (hex.size() != 64 || !std::all_of(hex.begin(), hex.end(), absl::ascii_isxdigit)) {
+      return BadTenants(
+          absl::StrCat("a token's sha256 is 64 hexadecimal digits, as `printf %s SECRET | sha256sum` "
+                       "gives them; one here has ",
+                       hex.size()));
+    }
+    Identified token{tenant, absl::InfiniteFuture()};
+    std::string fault;
+    if (!message.expires().empty() && !absl::ParseTime(absl::RFC3339_full, message.expires(), &token.until, &fault)) {
+      return BadTenants(
+          absl::StrCat("expires: ", Quoted(message.expires()), " is no time such as 2027-01-31T00:00:00Z"));
+    }
+    const std::string bytes = absl::HexStringToBytes(hex);
+    Sha256 digest;
+    std::memcpy(digest.data(), bytes.data(), digest.size());
+    if (!made_.tokens_.emplace(digest, std::move(token)).second)
+      return BadTenants("a token is there twice in the file");
+    return absl::OkStatus();
+  }
+
+  static absl::Status AddPattern(absl::string_view what, const std::string& pattern, const TenantPtr& tenant,
+                                 Patterns& patterns) {
+    if (pattern.empty()) return BadTenants(absl::StrCat("a ", what, " is empty"));
+    for (const auto& [other, its] : patterns) {
+      if (other == pattern) {
+        return BadTenants(absl::StrCat("the ", what, " ", Quoted(pattern), " is ", Quoted(its->name), "'s already"));
+      }
+    }
+    patterns.emplace_back(pattern, tenant);
+    return absl::OkStatus();
+  }
+
+  // Whole names before beginnings, and long ones before short ones.
+  static void Sort(Patterns& patterns) {
+    const auto rank = [](const std::string& pattern) {
+      return std::make_pair(absl::EndsWith(pattern, "*") ? 1 : 0, ~pattern.size());
+    };
+    std::sort(patterns.begin(), patterns.end(),
+              [&rank](const auto& a, const auto& b) { return rank(a.first) < rank(b.first); });
+  }
+
+  const v1::Tenants& file_;
+  const ReadFile& read_;
+  Tenants made_;
+};
+
+absl::StatusOr<Tenants> Tenants::Parse(absl::string_view text, const ReadFile& read) {
+  FirstFault fault;
+  google::protobuf::TextFormat::Parser parser;
+  parser.RecordErrorsTo(&fault);
+  v1::Tenants file;
+  if (!parser.ParseFromString(std::string(text), &file)) return BadTenants(fault.text);
+  return Builder(file, read).Build();
+}
+
+TenantPtr Tenants::Find(const Patterns& patterns, absl::string_view text) {
+  const auto found =
+      std::find_if(patterns.begin(), patterns.end(), [text](const auto& row) { return Matches(row.first, text); });
+  return found == patterns.end() ? nullptr : found->second;
+}
+
+absl::StatusOr<Identified> Tenants::OfToken(absl::string_view token, absl::Time now) const {
+  const Sha256 digest = Sha256Of(token);
+  // What the time of a look-up tells is about the digest, which says nothing of the secret.
+  if (const auto found = tokens_.find(digest);
+      found != tokens_.end() && CRYPTO_memcmp(found->first.data(), digest.data(), digest.size()) == 0) {
+    if (now < found->second.until) return found->second;
+    return NotAuthenticated(
+        absl::StrCat("the token expired at ", absl::FormatTime(found->second.until, absl::UTCTimeZone())));
+  }
+  if (issuers_.empty() || !LooksLikeJwt(token)) return NotAuthenticated("the token is none of this server's");
+  KILN_ASSIGN_OR_RETURN(const TokenClaims claims, CheckJwt(token, issuers_, now));
+  const auto subjects = subjects_.find(claims.issuer);
+  TenantPtr tenant = subjects == subjects_.end() ? nullptr : Find(subjects->second, claims.subject);
+  if (tenant != nullptr) return Identified{std::move(tenant), claims.expires};
+  return NotAuthenticated(absl::StrCat("the token's subject, ", Quoted(claims.subject), ", is no tenant's"));
+}
+
+absl::StatusOr<Identified> Tenants::Identify(const Credentials& credentials, absl::Time now) const {
+  if (!credentials.authorization.empty()) {
+    const absl::string_view token = BearerToken(credentials.authorization);
+    if (token.empty()) return NotAuthenticated("authorization is \"Bearer TOKEN\"");
+    return OfToken(token, now);
+  }
+  for (const absl::string_view name : credentials.certificate_names) {
+    if (TenantPtr tenant = Find(certificates_, name); tenant != nullptr) {
+      return Identified{std::move(tenant), absl::InfiniteFuture()};
+    }
+  }
+  return NotAuthenticated(
+      credentials.certificate_names.empty()
+          ? "this server wants to know who asks: send a token, or a certificate of its clients' CA"
+          : absl::StrCat("no tenant has the certificate's name, ", Quoted(credentials.certificate_names[0])));
+}
+
+}  // namespace kiln::server

@@ -1,0 +1,211 @@
+#include "server/identity/tenants.h"
+
+#include <spdlog/sinks/null_sink.h>
+#include <spdlog/spdlog.h>
+
+#include <cstdio>
+#include <fstream>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/strings/escaping.h"
+#include "absl/strings/str_cat.h"
+#include "base/error.h"
+#include "gtest/gtest.h"
+#include "server/identity/identity.h"
+
+namespace kiln::server {
+namespace {
+
+const absl::Time kNow = absl::FromUnixSeconds(1'800'000'000);
+
+// Of an Ed25519 key of RFC 8037, A.2, and the token that it signs: with claims of ours, by
+// `openssl pkeyutl -sign -rawin`.
+constexpr char kJwks[] =
+    R"({"keys":[{"kty":"OKP","crv":"Ed25519","kid":"a","x":"11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo"}]})";
+
+absl::StatusOr<std::string> Files(const std::string& path) {
+  if (path == "keys.json") return std::string(kJwks);
+  return absl::NotFoundError(absl::StrCat("cannot read ", path));
+}
+
+std::string Hex(absl::string_view secret) {
+  const Sha256 digest = Sha256Of(secret);
+  return absl::BytesToHexString({reinterpret_cast<const char*>(digest.data()), digest.size()});
+}
+
+absl::StatusOr<Tenants> Parse(const std::string& text) { return Tenants::Parse(text, Files); }
+
+std::string NameOf(const Tenants& tenants, const std::string& authorization,
+                   const std::vector<absl::string_view>& names = {}) {
+  const auto found = tenants.Identify({authorization, names}, kNow);
+  if (found.ok()) return found->tenant->name;
+  EXPECT_EQ(DetailOf(found.status())->code(), v1::NOT_AUTHENTICATED);
+  return absl::StrCat("-- ", found.status().message());
+}
+
+TEST(Tenants, AreKnownByTheirTokens) {
+  const auto tenants = Parse(absl::StrCat(
+      R"(tenant { name: "a" token { sha256: ")", Hex("one"), R"(" } token { sha256: ")", Hex("two"),
+      R"(" expires: "2027-01-15T08:00:01Z" } token { sha256: ")", Hex("old"), R"(" expires: "2027-01-15T08:00:00Z" } }
+      tenant { name: "b.2_x-y" token { sha256: ")",
+      absl::AsciiStrToUpper(Hex("three")), R"(" } right: EXECUTE_RIGHT })"));
+  ASSERT_TRUE(tenants.ok()) << tenants.status();
+  EXPECT_EQ(tenants->size(), 2u);
+  EXPECT_EQ(NameOf(*tenants, "Bearer one"), "a");
+  EXPECT_EQ(NameOf(*tenants, "bearer two"), "a");
+  EXPECT_EQ(NameOf(*tenants, "Bearer three"), "b.2_x-y");
+  EXPECT_NE(NameOf(*tenants, "Bearer old").find("expired at 2027-01-15T08:00:00"), std::string::npos);
+  EXPECT_EQ(NameOf(*tenants, "Bearer four"), "-- the token is none of this server's");
+  EXPECT_EQ(NameOf(*tenants, "one"), "-- authorization is \"Bearer TOKEN\"");
+  EXPECT_EQ(NameOf(*tenants, "Basic one"), "-- authorization is \"Bearer TOKEN\"");
+  EXPECT_EQ(NameOf(*tenants, "Bearer "), "-- authorization is \"Bearer TOKEN\"");
+  EXPECT_NE(NameOf(*tenants, "").find("wants to know who asks"), std::string::npos);
+
+  const TenantPtr a = tenants->Identify({"Bearer one", {}}, kNow)->tenant;
+  EXPECT_TRUE(a->Has(Right::kExecute) && a->Has(Right::kDebug) && !a->Has(Right::kAdmin));
+  const TenantPtr b = tenants->Identify({"Bearer three", {}}, kNow)->tenant;
+  EXPECT_TRUE(b->Has(Right::kExecute) && !b->Has(Right::kDebug) && !b->Has(Right::kAdmin));
+}
+
+TEST(Tenants, AreKnownByTheNamesInTheirCertificates) {
+  const auto tenants = Parse(
+      R"(tenant { name: "all" certificate: "spiffe://c/*" }
+         tenant { name: "team" certificate: "spiffe://c/team/*" certificate: "host.example" }
+         tenant { name: "one" certificate: "spiffe://c/team/one" })");
+  ASSERT_TRUE(tenants.ok()) << tenants.status();
+  EXPECT_EQ(NameOf(*tenants, "", {"spiffe://c/team/one"}), "one");
+  EXPECT_EQ(NameOf(*tenants, "", {"spiffe://c/team/one2"}), "team");
+  EXPECT_EQ(NameOf(*tenants, "", {"spiffe://c/x"}), "all");
+  EXPECT_EQ(NameOf(*tenants, "", {"unknown", "host.example"}), "team");
+  EXPECT_EQ(NameOf(*tenants, "", {"host.example.org"}),
+            "-- no tenant has the certificate's name, \"host.example.org\"");
+  // A token that is wrong is not made good by a certificate.
+  EXPECT_EQ(NameOf(*tenants, "Bearer x", {"host.example"}), "-- the token is none of this server's");
+}
+
+TEST(Tenants, OneFaultRefusesTheFileAndIsNamed) {
+  const std::string token = absl::StrCat("token { sha256: \"", Hex("s"), "\" }");
+  const std::string issuer = R"(issuer { name: "i" audience: "kiln" jwks_file: "keys.json" } )";
+  const struct {
+    std::string text;
+    const char* part;
+  } rows[] = {
+      {"", "there is none"},
+      {"tenant { name: }", "line 1, column 16"},
+      {"\ntenant { nmae: \"a\" }", "line 2"},
+      {"tenant { name: \"\" " + token + "}", "a name has"},
+      {"tenant { name: \"a b\" " + token + "}", "tenant \"a b\""},
+      {"tenant { name: \"\\x00\\xff\" " + token + "}", "\\000\\377"},
+      {"tenant { name: \"-a\" " + token + "}", "a name has"},
+      {"tenant { name: \"" + std::string(64, 'a') + "\" " + token + "}", "63 letters"},
+      {"tenant { name: \"a\" }", "no token, certificate or jwt"},
+      {"tenant { name: \"a\" token { sha256: \"12\" } }", "64 hexadecimal digits"},
+      {"tenant { name: \"a\" token { sha256: \"" + std::string(64, 'g') + "\" } }", "64 hexadecimal digits"},
+      {"tenant { name: \"a\" token { sha256: \"" + Hex("s") + "\" expires: \"soon\" } }", "is no time such as"},
+      {"tenant { name: \"a\" " + token + "} tenant { name: \"a\" certificate: \"x\" }", "twice"},
+      {"tenant { name: \"a\" " + token + "} tenant { name: \"b\" " + token + "}", "tenant \"b\": tenants: a token"},
+      {"tenant { name: \"a\" certificate: \"x\" } tenant { name: \"b\" certificate: \"x\" }", "is \"a\"'s already"},
+      {"tenant { name: \"a\" certificate: \"\" }", "a certificate is empty"},
+      {"tenant { name: \"a\" jwt { issuer: \"i\" subject: \"s\" } }", "which the file has not"},
+      {issuer + "tenant { name: \"a\" jwt { issuer: \"i\" } }", "jwt subject is empty"},
+      {issuer + issuer + "tenant { name: \"a\" " + token + "}", "issuer \"i\": it is there twice"},
+      {R"(issuer { name: "i" jwks_file: "keys.json" })", "no audience"},
+      {R"(issuer { audience: "i" jwks_file: "keys.json" })", "no name"},
+      {R"(issuer { name: "i" audience: "k" jwks_file: "none" })", "cannot read none"},
+      {R"(issuer { name: "i" audience: "k" jwks_file: "keys.json" leeway_seconds: 601 })", "at most 600"},
+      {"tenant { name: \"a\" " + token + " right: RIGHT_UNSPECIFIED }", "a right is"},
+  };
+  for (const auto& row : rows) {
+    const auto tenants = Parse(row.text);
+    ASSERT_FALSE(tenants.ok()) << row.text;
+    EXPECT_EQ(DetailOf(tenants.status())->code(), v1::BAD_ARGUMENT) << tenants.status();
+    EXPECT_EQ(DetailOf(tenants.status())->field(), "tenants") << tenants.status();
+    EXPECT_NE(tenants.status().message().find(row.part), absl::string_view::npos) << tenants.status();
+  }
+}
+
+class IdentityTest : public testing::Test {
+ protected:
+  void Write(const std::string& text) {
+    // As a whole, as an operator should.
+    std::ofstream(path_ + ".new") << text;
+    std::rename((path_ + ".new").c_str(), path_.c_str());
+  }
+  static std::string With(const std::string& name, const std::string& secret) {
+    return absl::StrCat("tenant { name: \"", name, "\" token { sha256: \"", Hex(secret), "\" } }");
+  }
+  std::string NameOf(const std::string& authorization) {
+    const auto tenant = identity_->Identify({authorization, {}}, kNow);
+    return tenant.ok() ? (*tenant)->name : "";
+  }
+  void Open(absl::Duration period) {
+    auto identity = Identity::Open(path_, log_, period);
+    ASSERT_TRUE(identity.ok()) << identity.status();
+    identity_ = *std::move(identity);
+  }
+
+  const std::string path_ = absl::StrCat(testing::TempDir(), "/tenants.txtpb");
+  const std::shared_ptr<spdlog::logger> log_ =
+      std::make_shared<spdlog::logger>("test", std::make_shared<spdlog::sinks::null_sink_mt>());
+  std::unique_ptr<Identity> identity_;
+};
+
+TEST_F(IdentityTest, AFileThatIsReadAgainCountsAsAWholeOrNotAtAll) {
+  Write(With("a", "one"));
+  Open(absl::Hours(1));
+  EXPECT_EQ(NameOf("Bearer one"), "a");
+  Write(With("b", "two"));
+  EXPECT_EQ(NameOf("Bearer two"), "");
+  EXPECT_TRUE(identity_->Reload().ok());
+  EXPECT_EQ(NameOf("Bearer two"), "b");
+  EXPECT_EQ(NameOf("Bearer one"), "");
+  Write(With("c", "three") + " tenant { name: \"d\" }");
+  EXPECT_FALSE(identity_->Reload().ok());
+  EXPECT_EQ(NameOf("Bearer two"), "b");
+  EXPECT_EQ(NameOf("Bearer three"), "");
+  std::remove(path_.c_str());
+  EXPECT_FALSE(identity_->Reload().ok());
+  EXPECT_EQ(NameOf("Bearer two"), "b");
+}
+
+TEST_F(IdentityTest, AFileThatChangesIsReadByItself) {
+  Write(With("a", "one"));
+  Open(absl::Milliseconds(1));
+  Write(With("b", "two"));
+  while (NameOf("Bearer two") != "b") std::this_thread::yield();
+  EXPECT_EQ(NameOf("Bearer one"), "");
+}
+
+TEST_F(IdentityTest, WhoAsksWhileTheFileChangesIsKnownByOneOfThem) {
+  Write(With("a", "one"));
+  Open(absl::Hours(1));
+  std::atomic<bool> stop{false};
+  std::vector<std::thread> callers;
+  std::atomic<int> wrong{0};
+  for (int i = 0; i < 4; ++i) {
+    callers.emplace_back([&] {
+      while (!stop.load()) {
+        const std::string name = NameOf("Bearer one");
+        if (name != "a" && name != "b") ++wrong;
+      }
+    });
+  }
+  for (int i = 0; i < 50; ++i) {
+    Write(With(i % 2 == 0 ? "b" : "a", "one"));
+    EXPECT_TRUE(identity_->Reload().ok());
+  }
+  stop = true;
+  for (std::thread& caller : callers) caller.join();
+  EXPECT_EQ(wrong, 0);
+}
+
+TEST_F(IdentityTest, AFileThatIsNotThereIsNamed) {
+  const auto identity = Identity::Open("/nonexistent/tenants", log_);
+  EXPECT_EQ(DetailOf(identity.status())->field(), "tenants");
+  EXPECT_NE(identity.status().message().find("/nonexistent/tenants"), absl::string_view::npos);
+}
+
+}  // namespace
+}  // namespace kiln::server

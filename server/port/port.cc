@@ -1,0 +1,134 @@
+#include "server/port/port.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <spdlog/spdlog.h>
+#include <sys/eventfd.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <utility>
+#include <vector>
+
+namespace kiln::server {
+namespace {
+
+// Of the process itself: devices, files, threads of gRPC, the log.
+constexpr rlim_t kOwnDescriptors = 192;
+// More are of no use, and a larger table costs memory.
+constexpr rlim_t kMaxDescriptors = 1 << 20;
+// When nothing can be accepted at all, and so what waits goes on waiting.
+constexpr int kPauseMillis = 50;
+
+int OpenReserve() { return open("/dev/null", O_RDONLY | O_CLOEXEC); }
+
+}  // namespace
+
+size_t MaxConnections() {
+  rlimit limit = {};
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return 1024 - kOwnDescriptors;
+  limit.rlim_cur = std::max(limit.rlim_cur, std::min(limit.rlim_max, kMaxDescriptors));
+  setrlimit(RLIMIT_NOFILE, &limit);
+  getrlimit(RLIMIT_NOFILE, &limit);
+  const rlim_t all = std::min(limit.rlim_cur, kMaxDescriptors);
+  // Where there are few, half is the process's own.
+  return static_cast<size_t>(all - std::min(kOwnDescriptors, all / 2));
+}
+
+absl::StatusOr<std::unique_ptr<Port>> Port::Open(const std::string& listen, Connections::Limits limits,
+                                                 std::shared_ptr<spdlog::logger> log) {
+  auto sockets = ListeningSockets::Open(listen);
+  if (!sockets.ok()) return std::move(sockets).status();
+  return std::unique_ptr<Port>(new Port(*std::move(sockets), limits, std::move(log)));
+}
+
+Port::Port(ListeningSockets sockets, Connections::Limits limits, std::shared_ptr<spdlog::logger> log)
+    : sockets_(std::make_unique<ListeningSockets>(std::move(sockets))),
+      log_(std::move(log)),
+      connections_(limits),
+      reserve_(OpenReserve()),
+      stop_(eventfd(0, EFD_CLOEXEC)) {}
+
+Port::~Port() {
+  Stop();
+  close(reserve_);
+  close(stop_);
+}
+
+void Port::Start(HandOver hand_over) {
+  hand_over_ = std::move(hand_over);
+  thread_ = std::thread([this] { AcceptUntilStopped(); });
+}
+
+void Port::Stop() {
+  if (thread_.joinable()) {
+    const uint64_t one = 1;
+    static_cast<void>(write(stop_, &one, sizeof(one)) == sizeof(one));
+    thread_.join();
+  }
+  hand_over_ = nullptr;
+  sockets_.reset();
+}
+
+void Port::AcceptUntilStopped() {
+  std::vector<pollfd> waited = {{stop_, POLLIN, 0}};
+  for (const int descriptor : sockets_->descriptors()) waited.push_back({descriptor, POLLIN, 0});
+  for (;;) {
+    if (poll(waited.data(), waited.size(), -1) < 0) continue;  // a signal
+    if (waited[0].revents != 0) return;
+    for (size_t i = 1; i < waited.size(); ++i) {
+      if (waited[i].revents != 0) AcceptAll(waited[i].fd);
+    }
+  }
+}
+
+void Port::AcceptAll(int listener) {
+  for (;;) {
+    const int connection = accept4(listener, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
+    if (connection < 0) {
+      if (errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS) RefuseOne(listener);
+      // Else none waits any more, or the one that did has gone.
+      if (errno == ECONNABORTED || errno == EINTR || errno == EPROTO) continue;
+      return;
+    }
+    const std::string address = PeerAddress(connection);
+    switch (connections_.Admit(connection, address)) {
+      case Connections::Verdict::kAdmitted: hand_over_(listener, connection); break;
+      case Connections::Verdict::kTooMany:
+        close(connection);
+        Refused("too many connections", address);
+        break;
+      case Connections::Verdict::kTooManyOfAddress:
+        close(connection);
+        Refused("too many connections of one address", address);
+        break;
+    }
+  }
+}
+
+void Port::RefuseOne(int listener) {
+  close(reserve_);
+  const int connection = accept4(listener, nullptr, nullptr, SOCK_CLOEXEC);
+  if (connection >= 0) {
+    Refused("no descriptor left", PeerAddress(connection));
+    close(connection);
+  } else {
+    poll(nullptr, 0, kPauseMillis);
+  }
+  reserve_ = OpenReserve();
+  errno = 0;
+}
+
+// The first of them, and then ever fewer, so that nobody fills the log.
+void Port::Refused(const char* why, const std::string& address) {
+  ++refused_;
+  if ((refused_ & (refused_ - 1)) != 0) return;
+  log_->warn("event=connection_refused reason=\"{}\" address={} refused={} open={}", why, address, refused_,
+             connections_.size());
+}
+
+}  // namespace kiln::server

@@ -1,0 +1,221 @@
+#include "server/port/port.h"
+
+#include <arpa/inet.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <spdlog/sinks/null_sink.h>
+#include <spdlog/spdlog.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdlib>
+#include <deque>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/synchronization/mutex.h"
+#include "gtest/gtest.h"
+
+namespace kiln::server {
+namespace {
+
+int ConnectTo(int port) {
+  const int connection = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  sockaddr_in address = {};
+  address.sin_family = AF_INET;
+  address.sin_port = htons(static_cast<uint16_t>(port));
+  inet_pton(AF_INET, "127.0.0.1", &address.sin_addr);
+  if (connect(connection, reinterpret_cast<const sockaddr*>(&address), sizeof(address)) == 0) return connection;
+  close(connection);
+  return -1;
+}
+
+// Whether the other side has closed it, once it has done anything.
+bool IsClosed(int connection) {
+  char byte;
+  return recv(connection, &byte, 1, 0) <= 0;
+}
+
+class PortTest : public testing::Test {
+ protected:
+  void Open(const std::string& listen, Connections::Limits limits) {
+    auto port = Port::Open(listen, limits, log_);
+    ASSERT_TRUE(port.ok()) << port.status();
+    port_ = *std::move(port);
+    port_->Start([this](int, int connection) {
+      absl::MutexLock lock(&mutex_);
+      came_.push_back(connection);
+    });
+  }
+  void TearDown() override {
+    port_.reset();
+    for (const int connection : came_) close(connection);
+  }
+
+  // The next connection that was handed over.
+  int Next() {
+    absl::MutexLock lock(&mutex_);
+    const auto some = [this]() ABSL_SHARED_LOCKS_REQUIRED(mutex_) { return !came_.empty(); };
+    mutex_.Await(absl::Condition(&some));
+    const int connection = came_.front();
+    came_.pop_front();
+    return connection;
+  }
+
+  const std::shared_ptr<spdlog::logger> log_ =
+      std::make_shared<spdlog::logger>("test", std::make_shared<spdlog::sinks::null_sink_mt>());
+  std::unique_ptr<Port> port_;
+  absl::Mutex mutex_;
+  std::deque<int> came_ ABSL_GUARDED_BY(mutex_);
+};
+
+TEST_F(PortTest, HandsConnectionsOver) {
+  Open("127.0.0.1:0", {8, 8});
+  EXPECT_GT(port_->port(), 0);
+  const int client = ConnectTo(port_->port());
+  const int server = Next();
+  EXPECT_EQ(PeerAddress(server), "127.0.0.1");
+  ASSERT_EQ(write(server, "x", 1), 1);
+  char byte = 0;
+  EXPECT_EQ(recv(client, &byte, 1, 0), 1);
+  EXPECT_EQ(byte, 'x');
+  close(client);
+  close(server);
+}
+
+TEST_F(PortTest, TooManyAreClosedAndARoomThatIsLeftIsUsedAgain) {
+  Open("127.0.0.1:0", {3, 8});
+  std::vector<int> clients, servers;
+  for (int i = 0; i < 3; ++i) {
+    clients.push_back(ConnectTo(port_->port()));
+    servers.push_back(Next());
+  }
+  for (int i = 0; i < 20; ++i) {
+    const int refused = ConnectTo(port_->port());
+    EXPECT_TRUE(IsClosed(refused));
+    close(refused);
+  }
+  // gRPC closes one and says nothing.
+  close(servers[1]);
+  clients.push_back(ConnectTo(port_->port()));
+  servers[1] = Next();
+  const int refused = ConnectTo(port_->port());
+  EXPECT_TRUE(IsClosed(refused));
+  close(refused);
+  for (const int each : clients) close(each);
+  for (const int each : servers) close(each);
+}
+
+TEST_F(PortTest, OneAddressMayNotTakeAll) {
+  Open("127.0.0.1:0", {8, 2});
+  std::vector<int> clients, servers;
+  for (int i = 0; i < 2; ++i) {
+    clients.push_back(ConnectTo(port_->port()));
+    servers.push_back(Next());
+  }
+  const int refused = ConnectTo(port_->port());
+  EXPECT_TRUE(IsClosed(refused));
+  close(refused);
+  for (const int each : clients) close(each);
+  for (const int each : servers) close(each);
+}
+
+TEST_F(PortTest, WithoutDescriptorsItRefusesAndGoesOn) {
+  Open("127.0.0.1:0", {1 << 20, 1 << 20});
+  // One client and its other side; the next client then takes the last descriptor.
+  rlimit before = {};
+  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &before), 0);
+  const int client = ConnectTo(port_->port());
+  const int server = Next();
+  const int last = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  rlimit few = before;
+  few.rlim_cur = static_cast<rlim_t>(last) + 1;
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &few), 0);
+  sockaddr_in address = {};
+  address.sin_family = AF_INET;
+  address.sin_port = htons(static_cast<uint16_t>(port_->port()));
+  inet_pton(AF_INET, "127.0.0.1", &address.sin_addr);
+  EXPECT_EQ(connect(last, reinterpret_cast<const sockaddr*>(&address), sizeof(address)), 0);
+  EXPECT_TRUE(IsClosed(last));
+  close(last);
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &before), 0);
+  const int again = ConnectTo(port_->port());
+  close(Next());
+  close(again);
+  close(client);
+  close(server);
+}
+
+TEST_F(PortTest, UnixSockets) {
+  // The address of a socket is short; a test's own folder has a long name.
+  char folder[] = "/tmp/kiln_port_XXXXXX";
+  ASSERT_NE(mkdtemp(folder), nullptr);
+  const std::string path = absl::StrCat(folder, "/port.sock");
+  const auto connect_to = [&path] {
+    const int connection = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    sockaddr_un address = {};
+    address.sun_family = AF_UNIX;
+    path.copy(address.sun_path, sizeof(address.sun_path) - 1);
+    if (connect(connection, reinterpret_cast<const sockaddr*>(&address), sizeof(address)) == 0) return connection;
+    close(connection);
+    return -1;
+  };
+  Open("unix:" + path, {8, 8});
+  EXPECT_EQ(port_->port(), 0);
+  const int client = connect_to();
+  const int server = Next();
+  EXPECT_EQ(PeerAddress(server), "unix");
+  close(client);
+  close(server);
+  port_.reset();
+  EXPECT_EQ(access(path.c_str(), F_OK), -1);
+  // What a server that was killed left is no hindrance; a file of another kind is one.
+  const int left = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  sockaddr_un address = {};
+  address.sun_family = AF_UNIX;
+  path.copy(address.sun_path, sizeof(address.sun_path) - 1);
+  ASSERT_EQ(bind(left, reinterpret_cast<const sockaddr*>(&address), sizeof(address)), 0);
+  close(left);
+  EXPECT_TRUE(Port::Open("unix:" + path, {8, 8}, log_).ok());
+  close(creat(path.c_str(), 0600));
+  EXPECT_FALSE(Port::Open("unix:" + path, {8, 8}, log_).ok());
+  unlink(path.c_str());
+  rmdir(folder);
+}
+
+TEST_F(PortTest, AnAddressThatCannotBeHadIsNamed) {
+  Open("127.0.0.1:0", {8, 8});
+  const std::string taken = absl::StrCat("127.0.0.1:", port_->port());
+  for (const std::string& listen : {taken, std::string("no.such.host.invalid:1"), std::string("unix:"),
+                                    std::string("unix:/nonexistent/socket"), std::string("127.0.0.1:x")}) {
+    const auto port = Port::Open(listen, {8, 8}, log_);
+    ASSERT_FALSE(port.ok()) << listen;
+    EXPECT_TRUE(absl::IsUnavailable(port.status()));
+    EXPECT_TRUE(absl::StrContains(port.status().message(), listen)) << port.status();
+  }
+}
+
+TEST_F(PortTest, LocalhostIsOnePortOfEachKindOfAddress) {
+  Open("localhost:0", {8, 8});
+  close(ConnectTo(port_->port()));
+  close(Next());
+}
+
+TEST(MaxConnections, LeavesDescriptorsToTheProcess) {
+  rlimit limit = {};
+  const size_t connections = MaxConnections();
+  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &limit), 0);
+  EXPECT_GT(connections, 0u);
+  EXPECT_LT(connections, limit.rlim_cur);
+}
+
+}  // namespace
+}  // namespace kiln::server

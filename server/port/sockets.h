@@ -1,0 +1,41 @@
+// Sockets that listen, by the names that gRPC gives to addresses.
+#ifndef KILN_SERVER_PORT_SOCKETS_H_
+#define KILN_SERVER_PORT_SOCKETS_H_
+
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+
+namespace kiln::server {
+
+// One for each address that the name stands for; all closed at the end.
+class ListeningSockets {
+ public:
+  // "host:port" ("[::1]:0"; port 0 takes a free one, the same for all), "unix:path" or
+  // "unix-abstract:name". A file that a server before has left at the path is replaced.
+  // UNAVAILABLE with what the system says.
+  static absl::StatusOr<ListeningSockets> Open(absl::string_view listen);
+  ~ListeningSockets();
+  ListeningSockets(ListeningSockets&& other) noexcept;
+  ListeningSockets& operator=(ListeningSockets&&) = delete;
+
+  const std::vector<int>& descriptors() const { return descriptors_; }
+  // 0 for a Unix socket.
+  int port() const { return port_; }
+
+ private:
+  ListeningSockets() = default;
+
+  std::vector<int> descriptors_;
+  int port_ = 0;
+  std::string path_;  // of a file to remove
+};
+
+// Whose a connection is: "10.0.0.7", "::1"; "unix" for all of this machine's own sockets.
+std::string PeerAddress(int descriptor);
+
+}  // namespace kiln::server
+
+#endif  // KILN_SERVER_PORT_SOCKETS_H_

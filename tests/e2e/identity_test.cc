@@ -1,0 +1,287 @@
+// Tenants: who is known, what each may do, and that another's things do not exist.
+#include <gtest/gtest.h>
+
+#include <cstdio>
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/escaping.h"
+#include "absl/strings/str_cat.h"
+#include "server/engine/engine.h"
+#include "server/engine/memory/session.h"
+#include "server/identity/tenants.h"
+#include "server/services/rpcs.h"
+#include "tests/e2e/server_fixture.h"
+#include "tests/e2e/submit/submit_client.h"
+
+namespace kiln::e2e {
+namespace {
+
+std::string Tenant(const std::string& name, const std::string& rest = "") {
+  const server::Sha256 digest = server::Sha256Of(absl::StrCat("secret of ", name));
+  return absl::StrCat("tenant { name: \"", name, "\" token { sha256: \"",
+                      absl::BytesToHexString({reinterpret_cast<const char*>(digest.data()), digest.size()}), "\" } ",
+                      rest, " }\n");
+}
+
+class IdentityTest : public ServerTest {
+ protected:
+  void SetUp() override {
+    WriteTenants(absl::StrCat(Tenant("a"), Tenant("b"), Tenant("runner", "right: EXECUTE_RIGHT"),
+                              Tenant("watcher", "right: DEBUG_RIGHT"), Tenant("admin", "right: ADMIN_RIGHT")));
+    v1::ServerConfig config = server::DefaultConfig();
+    config.set_tenants(path_);
+    Start(config);
+    a_ = StubsOf("a");
+    b_ = StubsOf("b");
+  }
+
+  void WriteTenants(const std::string& text) {
+    std::ofstream(path_ + ".new") << text;
+    ASSERT_EQ(std::rename((path_ + ".new").c_str(), path_.c_str()), 0);
+  }
+
+  std::unique_ptr<Stubs> StubsOf(const std::string& name) {
+    return std::make_unique<Stubs>(address(), absl::StrCat("secret of ", name));
+  }
+
+  static std::string MethodOf(const server::RpcRow& row) {
+    return absl::StrCat("/kiln.v1.", row.service, "/", row.name);
+  }
+
+  const std::string path_ = absl::StrCat(testing::TempDir(), "/", "tenants.txtpb");
+  std::unique_ptr<Stubs> a_, b_;
+};
+
+v1::ErrorCode CodeOf(const absl::Status& status) {
+  const auto detail = DetailOf(status);
+  return detail.has_value() ? detail->code() : v1::ERROR_CODE_UNSPECIFIED;
+}
+
+TEST_F(IdentityTest, WhoIsNotKnownIsServedNothing) {
+  for (const char* token : {"", "secret of c", "secret of a ", "Secret of a"}) {
+    Stubs stranger(address(), token);
+    for (const server::RpcRow& row : server::RpcRows()) {
+      const absl::Status status = CallRaw(stranger, MethodOf(row).c_str(), "");
+      EXPECT_EQ(status.code(), absl::StatusCode::kUnauthenticated) << MethodOf(row) << " " << status;
+      EXPECT_EQ(CodeOf(status), v1::NOT_AUTHENTICATED) << MethodOf(row);
+    }
+    // What tells a load balancer that the server lives is everybody's.
+    EXPECT_EQ(Health(stranger), grpc::health::v1::HealthCheckResponse::SERVING);
+  }
+}
+
+TEST_F(IdentityTest, ATenantIsServedWhatItHasTheRightTo) {
+  const struct {
+    const char* name;
+    server::Right right;
+  } tenants[] = {
+      {"runner", server::Right::kExecute}, {"watcher", server::Right::kDebug}, {"admin", server::Right::kAdmin}};
+  for (const auto& tenant : tenants) {
+    const auto stubs = StubsOf(tenant.name);
+    for (const server::RpcRow& row : server::RpcRows()) {
+      if (row.name == "Submit" || row.name == "Watch") continue;  // last until the client ends them
+      const absl::Status status = CallRaw(*stubs, MethodOf(row).c_str(), "");
+      if (row.right != tenant.right) {
+        EXPECT_EQ(CodeOf(status), v1::NOT_ALLOWED) << tenant.name << " " << MethodOf(row) << " " << status;
+        EXPECT_EQ(DetailOf(status)->field(), server::RightName(row.right)) << status;
+      } else {
+        EXPECT_NE(CodeOf(status), v1::NOT_ALLOWED) << tenant.name << " " << MethodOf(row);
+        EXPECT_NE(CodeOf(status), v1::NOT_AUTHENTICATED) << tenant.name << " " << MethodOf(row);
+        if (!row.served) {
+          EXPECT_EQ(CodeOf(status), v1::NOT_IMPLEMENTED) << MethodOf(row);
+        }
+      }
+    }
+  }
+}
+
+TEST_F(IdentityTest, BuffersOfAnotherTenantDoNotExist) {
+  const uint64_t handle = *AllocateBytes(*a_, 32);
+  ASSERT_TRUE(Upload(*a_, handle, std::string(32, 'a')).ok());
+  // Every call of the tenant's finds it, whatever connection it comes by.
+  EXPECT_EQ(*Download(*StubsOf("a"), handle), std::string(32, 'a'));
+
+  EXPECT_EQ(CodeOf(Download(*b_, handle).status()), v1::UNKNOWN_HANDLE);
+  EXPECT_EQ(CodeOf(Upload(*b_, handle, "x")), v1::UNKNOWN_HANDLE);
+  EXPECT_EQ(CodeOf(Free(*b_, {handle})), v1::UNKNOWN_HANDLE);
+  v1::DescribeBufferRequest describe;
+  describe.set_handle(handle);
+  v1::DescribeBufferResponse described;
+  EXPECT_EQ(CodeOf(Call(*b_->buffer, &v1::BufferService::Stub::Describe, describe, described)), v1::UNKNOWN_HANDLE);
+  v1::ViewRequest view;
+  view.mutable_of()->set_handle(handle);
+  v1::ViewResponse viewed;
+  EXPECT_EQ(CodeOf(Call(*b_->buffer, &v1::BufferService::Stub::View, view, viewed)), v1::UNKNOWN_HANDLE);
+  v1::CopyRequest copy;
+  copy.mutable_from()->set_handle(handle);
+  copy.mutable_to()->set_handle(*AllocateBytes(*b_, 32));
+  copy.set_bytes(32);
+  v1::CopyResponse copied;
+  EXPECT_EQ(CodeOf(Call(*b_->buffer, &v1::BufferService::Stub::Copy, copy, copied)), v1::UNKNOWN_HANDLE);
+  v1::ExecuteRequest execute;
+  *execute.mutable_graph() = GraphOf(kAddOne);
+  AddBuffer(execute, 0, handle);
+  EXPECT_EQ(CodeOf(Execute(*b_, execute).status()), v1::UNKNOWN_HANDLE);
+  SubmitClient stream(*b_);
+  stream.Read(handle);
+  EXPECT_EQ(stream.FailureCode(), v1::UNKNOWN_HANDLE);
+
+  EXPECT_EQ(*Download(*a_, handle), std::string(32, 'a'));
+  EXPECT_TRUE(Free(*a_, {handle}).ok());
+}
+
+TEST_F(IdentityTest, GuessedHandlesAreNobodys) {
+  std::vector<uint64_t> handles;
+  for (int i = 0; i < 64; ++i) handles.push_back(*AllocateBytes(*a_, 64));
+  // Near those that are, and one bit away.
+  for (const uint64_t handle : handles) {
+    for (int bit = 0; bit < 64; ++bit) {
+      EXPECT_EQ(CodeOf(Download(*b_, handle ^ (uint64_t{1} << bit)).status()), v1::UNKNOWN_HANDLE);
+    }
+    EXPECT_EQ(CodeOf(Download(*b_, handle).status()), v1::UNKNOWN_HANDLE);
+  }
+}
+
+TEST_F(IdentityTest, ASessionIsItsTenants) {
+  v1::OpenSessionRequest open;
+  v1::OpenSessionResponse opened;
+  ASSERT_TRUE(Call(*a_->session, &v1::SessionService::Stub::Open, open, opened).ok());
+
+  v1::AllocateRequest allocate;
+  allocate.set_bytes(8);
+  v1::AllocateResponse allocated;
+  const auto under = [&](Stubs& stubs) {
+    const auto context = NewContext();
+    context->AddMetadata(server::kSessionHeader, opened.token());
+    return server::FromGrpc(stubs.buffer->Allocate(context.get(), allocate, &allocated));
+  };
+  EXPECT_TRUE(under(*a_).ok());
+  EXPECT_EQ(CodeOf(under(*b_)), v1::UNKNOWN_HANDLE);
+  v1::RenewSessionRequest renew;
+  renew.set_token(opened.token());
+  v1::RenewSessionResponse renewed;
+  EXPECT_EQ(CodeOf(Call(*b_->session, &v1::SessionService::Stub::Renew, renew, renewed)), v1::UNKNOWN_HANDLE);
+  v1::CloseSessionRequest close;
+  close.set_token(opened.token());
+  v1::CloseSessionResponse closed;
+  EXPECT_EQ(CodeOf(Call(*b_->session, &v1::SessionService::Stub::Close, close, closed)), v1::UNKNOWN_HANDLE);
+  open.set_resume_token(opened.token());
+  v1::OpenSessionResponse other;
+  ASSERT_TRUE(Call(*b_->session, &v1::SessionService::Stub::Open, open, other).ok());
+  EXPECT_FALSE(other.resumed());
+  EXPECT_NE(other.token(), opened.token());
+  SubmitClient stolen(*b_, opened.token());
+  EXPECT_EQ(CodeOf(stolen.Finish()), v1::SESSION_EXPIRED);
+
+  EXPECT_TRUE(Call(*a_->session, &v1::SessionService::Stub::Renew, renew, renewed).ok());
+  EXPECT_TRUE(Call(*a_->session, &v1::SessionService::Stub::Close, close, closed).ok());
+}
+
+TEST_F(IdentityTest, ProgramsOfAnotherTenantDoNotExist) {
+  const auto first = Compile(*a_, GraphOf(kAddOne));
+  ASSERT_TRUE(first.ok()) << first.status();
+  EXPECT_FALSE(first->from_cache());
+  EXPECT_TRUE(Compile(*a_, GraphOf(kAddOne))->from_cache());
+
+  v1::ExecuteRequest by_hash;
+  by_hash.set_graph_hash(first->graph_hash());
+  AddFloats(by_hash, 0, std::vector<float>(8, 1));
+  EXPECT_TRUE(Execute(*a_, by_hash).ok());
+  EXPECT_EQ(CodeOf(Execute(*b_, by_hash).status()), v1::NEED_GRAPH);
+  v1::ExplainRequest explain;
+  explain.set_graph_hash(first->graph_hash());
+  v1::ExplainResponse explained;
+  EXPECT_TRUE(Call(*a_->debug, &v1::DebugService::Stub::Explain, explain, explained).ok());
+  EXPECT_EQ(CodeOf(Call(*b_->debug, &v1::DebugService::Stub::Explain, explain, explained)), v1::NEED_GRAPH);
+
+  v1::ListProgramsResponse list;
+  ASSERT_TRUE(Call(*b_->debug, &v1::DebugService::Stub::ListPrograms, v1::ListProgramsRequest(), list).ok());
+  EXPECT_EQ(list.programs_size(), 0);
+  EXPECT_EQ(list.compiles() + list.hits() + list.misses(), 0u);
+  // Nor does the answer to its own compile tell of the other's.
+  EXPECT_FALSE(Compile(*b_, GraphOf(kAddOne))->from_cache());
+  ASSERT_TRUE(Call(*b_->debug, &v1::DebugService::Stub::ListPrograms, v1::ListProgramsRequest(), list).ok());
+  EXPECT_EQ(list.programs_size(), 1);
+  EXPECT_TRUE(Execute(*b_, by_hash).ok());
+}
+
+TEST_F(IdentityTest, RecordingsOfAnotherTenantDoNotExist) {
+  const auto compiled = Compile(*a_, GraphOf(kAddOneInPlace));
+  ASSERT_TRUE(compiled.ok()) << compiled.status();
+  v1::RecordSequenceRequest record;
+  record.add_programs()->set_graph_hash(compiled->graph_hash());
+  v1::RecordedStep& step = *record.add_steps();
+  v1::RecordedArgument& argument = *step.add_arguments();
+  argument.set_slot(0);
+  argument.mutable_memory()->set_buffer(0);
+  v1::RecordSequenceResponse recorded;
+  ASSERT_TRUE(Call(*a_->kernel, &v1::KernelService::Stub::RecordSequence, record, recorded).ok());
+  EXPECT_EQ(CodeOf(Call(*b_->kernel, &v1::KernelService::Stub::RecordSequence, record, recorded)), v1::NEED_GRAPH);
+
+  const auto replay = [&](Stubs& stubs) {
+    v1::ReplaySequenceRequest request;
+    request.set_recording(recorded.recording());
+    request.add_handles(*AllocateFloats(stubs, 8));
+    v1::ReplaySequenceResponse response;
+    return Call(*stubs.kernel, &v1::KernelService::Stub::ReplaySequence, request, response);
+  };
+  ASSERT_TRUE(Call(*a_->kernel, &v1::KernelService::Stub::RecordSequence, record, recorded).ok());
+  EXPECT_TRUE(replay(*a_).ok());
+  EXPECT_EQ(CodeOf(replay(*b_)), v1::NEED_GRAPH);
+  // Its own program of the same graph is another recording.
+  ASSERT_TRUE(Compile(*b_, GraphOf(kAddOneInPlace)).ok());
+  v1::RecordSequenceResponse own;
+  ASSERT_TRUE(Call(*b_->kernel, &v1::KernelService::Stub::RecordSequence, record, own).ok());
+  EXPECT_NE(own.recording(), recorded.recording());
+}
+
+TEST_F(IdentityTest, AFileThatChangesCountsForTheNextCall) {
+  const uint64_t handle = *AllocateBytes(*a_, 8);
+  SubmitClient stream(*a_);
+  stream.Allocate(1, 8);
+  stream.Write(1, "before it");
+  EXPECT_EQ(stream.FailureCode(), v1::OUT_OF_BOUNDS);
+  WriteTenants(absl::StrCat(Tenant("b"), "tenant { name: \"a\" }"));
+  EXPECT_FALSE(server_->Reload().ok());
+  EXPECT_TRUE(Download(*a_, handle).ok());
+  WriteTenants(Tenant("b"));
+  ASSERT_TRUE(server_->Reload().ok());
+  EXPECT_EQ(CodeOf(Download(*a_, handle).status()), v1::NOT_AUTHENTICATED);
+  // A stream that was let in goes on until it ends.
+  stream.Write(1, "12345678");
+  EXPECT_EQ(stream.ReadBack(1), "12345678");
+  EXPECT_TRUE(AllocateBytes(*b_, 8).ok());
+  // What it had is there when it is known again.
+  WriteTenants(Tenant("a"));
+  ASSERT_TRUE(server_->Reload().ok());
+  EXPECT_TRUE(Download(*a_, handle).ok());
+}
+
+TEST_F(IdentityTest, MetadataThatIsNoTokenIsRefused) {
+  const auto with = [&](const std::vector<std::string>& values) {
+    const auto context = NewContext();
+    for (const std::string& value : values) context->AddMetadata("authorization", value);
+    v1::ListDevicesResponse response;
+    return server::FromGrpc(stubs_->device->List(context.get(), v1::ListDevicesRequest(), &response));
+  };
+  EXPECT_TRUE(with({"Bearer secret of a"}).ok());
+  for (const char* value : {"", "Bearer", "Bearer ", "Basic c2VjcmV0", "secret of a", "Bearer  secret of a"}) {
+    EXPECT_EQ(CodeOf(with({value})), v1::NOT_AUTHENTICATED) << value;
+  }
+  EXPECT_EQ(CodeOf(with({absl::StrCat("Bearer ", std::string(6000, 'x'))})), v1::NOT_AUTHENTICATED);
+  EXPECT_EQ(CodeOf(with({absl::StrCat("Bearer ", std::string(2000, '.'))})), v1::NOT_AUTHENTICATED);
+}
+
+TEST_F(IdentityTest, AFileThatIsWrongStartsNoServer) {
+  v1::ServerConfig config = server::DefaultConfig();
+  WriteTenants("tenant { name: \"a\" }");
+  config.set_tenants(path_);
+  const absl::Status status = StartStatus(config);
+  EXPECT_EQ(DetailOf(status)->field(), "tenants") << status;
+}
+
+}  // namespace
+}  // namespace kiln::e2e

@@ -1,0 +1,77 @@
+"""More connections than a server has descriptors, and messages that grow when they are read."""
+
+import pathlib
+import socket
+import sys
+import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "python"))
+
+import grpc
+import support
+
+import kiln
+from kiln.transport import wire
+from kiln.v1 import device_service_pb2
+
+DESCRIPTORS = 200
+
+
+def descriptors(process):
+    return len(list(pathlib.Path("/proc/%d/fd" % process).iterdir()))
+
+
+class Connections(unittest.TestCase):
+    def test_a_server_without_descriptors_goes_on(self):
+        process = support.Server(launcher=("prlimit", "--nofile=%d:%d" % (DESCRIPTORS, DESCRIPTORS)))
+        self.addCleanup(process.stop)
+        with kiln.connect(process.address) as client:
+            self.assertEqual(int(client.arange(4).numpy().sum()), 6)
+            quiet = descriptors(process.process.pid)
+            for _ in range(3):
+                taken = []
+                try:
+                    for _ in range(3 * DESCRIPTORS):
+                        taken.append(socket.create_connection(("127.0.0.1", process.port)))
+                except OSError:
+                    pass
+                # Who was there before is served, and the server has descriptors for itself.
+                self.assertEqual(int(client.arange(5).numpy().sum()), 10)
+                self.assertLess(descriptors(process.process.pid), DESCRIPTORS)
+                for each in taken:
+                    each.close()
+                self.assertTrue(support.eventually(lambda: descriptors(process.process.pid) <= quiet))
+                with kiln.connect(process.address) as another:
+                    self.assertEqual(int(another.arange(6).numpy().sum()), 15)
+        self.assertTrue(any("event=connection_refused" in line for line in process.log))
+
+    def test_one_address_may_not_take_all(self):
+        with support.running("--connection_limits_max_per_address=4") as server:
+            taken = [socket.create_connection(("127.0.0.1", server.port)) for _ in range(8)]
+            # The first say what HTTP/2 begins with; the others hear that it is over.
+            closed = 0
+            for each in taken:
+                each.settimeout(10)
+                closed += each.recv(1) == b""
+            self.assertEqual(closed, 4)
+            for each in taken:
+                each.close()
+            with kiln.connect(server.address) as client:
+                self.assertEqual(client.devices()[0].name, "CPU:0")
+
+    def test_a_compressed_message_is_refused_by_name(self):
+        with support.running() as server, grpc.insecure_channel(server.address) as channel:
+            describe = wire.stub(channel, "DeviceService.Describe")
+            request = device_service_pb2.DescribeDeviceRequest(name="C" * (1 << 20))
+            for compression in (grpc.Compression.Gzip, grpc.Compression.Deflate):
+                with self.assertRaises(grpc.RpcError) as caught:
+                    describe(request, compression=compression)
+                self.assertEqual(caught.exception.code(), grpc.StatusCode.UNIMPLEMENTED)
+                self.assertIn(compression.name.lower(), caught.exception.details())
+            with self.assertRaises(grpc.RpcError) as caught:
+                describe(request)
+            self.assertEqual(caught.exception.code(), grpc.StatusCode.NOT_FOUND)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,251 @@
+"""Who asks, by every way there is: tokens, files of them, JSON Web Tokens, certificates; over TLS, in both clients.
+
+The tokens are PyJWT's and the certificates openssl's, so that neither side checks its own reading of a standard.
+"""
+
+import asyncio
+import datetime
+import hashlib
+import json
+import os
+import pathlib
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import unittest
+from unittest import mock
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+
+import grpc
+import jwt
+from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
+from jwt import algorithms
+
+import kiln
+import kiln.aio
+import support
+from kiln.transport import wire
+from kiln.v1 import device_service_pb2
+
+ISSUER = "https://issuer.example"
+KEYS = {
+    "RS256": rsa.generate_private_key(public_exponent=65537, key_size=2048),
+    "ES256": ec.generate_private_key(ec.SECP256R1()),
+    "EdDSA": ed25519.Ed25519PrivateKey.generate(),
+}
+
+
+def openssl(*arguments):
+    subprocess.run(["openssl", *map(str, arguments)], check=True, stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+
+
+def public_keys(keys):
+    """A JSON Web Key Set."""
+    rows = []
+    for name, key in keys.items():
+        row = algorithms.get_default_algorithms()[name].to_jwk(key.public_key(), as_dict=True)
+        rows.append(dict(row, kid=name, use="sig"))
+    return json.dumps({"keys": rows})
+
+
+def token(name="ES256", key=None, headers=None, **claims):
+    now = datetime.datetime.now(datetime.timezone.utc)
+    said = {"iss": ISSUER, "aud": "kiln", "sub": "system:serviceaccount:team:trainer", "iat": now,
+            "exp": now + datetime.timedelta(minutes=10)}  # fmt: skip
+    said.update(claims)
+    said = {name: value for name, value in said.items() if value is not None}
+    return jwt.encode(said, KEYS[name] if key is None else key, name, headers=headers or {"kid": name})
+
+
+class Identity(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = folder = pathlib.Path(tempfile.mkdtemp())
+        cls.addClassCleanup(shutil.rmtree, folder)
+        cls.certificate("ca", "/CN=ca", "CA:TRUE")
+        cls.certificate("server", "/CN=server", "CA:FALSE", "DNS:localhost,IP:127.0.0.1", signer="ca")
+        cls.certificate("member", "/CN=x", "CA:FALSE", "URI:spiffe://cluster/ns/team/sa/trainer", signer="ca")
+        cls.certificate("nobody", "/CN=x", "CA:FALSE", "URI:spiffe://cluster/ns/other", signer="ca")
+        cls.certificate("forger", "/CN=ca", "CA:TRUE")
+        cls.certificate("forged", "/CN=x", "CA:FALSE", "URI:spiffe://cluster/ns/team/sa/trainer", signer="forger")
+        (folder / "keys.json").write_text(public_keys(KEYS))
+        cls.tenants = folder / "tenants.txtpb"
+        cls.write_tenants("secret")
+        cls.server = support.Server("--tenants=%s" % cls.tenants, "--tls_certificate=%s" % (folder / "server.pem"),
+                                    "--tls_key=%s" % (folder / "server.key"), "--tls_client_ca=%s" % (folder / "ca.pem"))  # fmt: skip
+        cls.addClassCleanup(cls.server.stop)
+        cls.address = cls.server.address.replace("127.0.0.1", "localhost")
+
+    @classmethod
+    def certificate(cls, name, subject, constraint, names="", signer=None):
+        key, request, made = (cls.folder / (name + end) for end in (".key", ".csr", ".pem"))
+        openssl("req", "-newkey", "rsa:2048", "-nodes", "-subj", subject, "-keyout", key, "-out", request)
+        extensions = cls.folder / "extensions"
+        extensions.write_text("basicConstraints=%s\n" % constraint + ("subjectAltName=%s\n" % names if names else ""))
+        by = ["-signkey", key] if signer is None else ["-CA", cls.folder / (signer + ".pem"), "-CAkey",
+                                                       cls.folder / (signer + ".key"), "-CAcreateserial"]  # fmt: skip
+        openssl("x509", "-req", "-in", request, "-days", "2", "-extfile", extensions, "-out", made, *by)
+
+    @classmethod
+    def write_tenants(cls, *secrets):
+        tokens = "".join('token { sha256: "%s" } ' % hashlib.sha256(secret.encode()).hexdigest() for secret in secrets)
+        draft = cls.tenants.with_suffix(".new")
+        draft.write_text('''
+            issuer { name: "%s" audience: "kiln" jwks_file: "%s" leeway_seconds: 5 }
+            tenant { name: "team" %s certificate: "spiffe://cluster/ns/team/*"
+                     jwt { issuer: "%s" subject: "system:serviceaccount:team:*" } }
+        ''' % (ISSUER, cls.folder / "keys.json", tokens, ISSUER))
+        draft.rename(cls.tenants)
+
+    def connect(self, **options):
+        options.setdefault("tls", str(self.folder / "ca.pem"))
+        return kiln.connect(self.address, **options)
+
+    def works(self, **options):
+        with self.connect(**options) as client:
+            return int(client.arange(4).numpy().sum()) == 6
+
+    def refused(self, part, **options):
+        with self.assertRaises(kiln.Unauthenticated) as caught:
+            self.connect(**options).close()
+        self.assertIn(part, str(caught.exception))
+        self.assertEqual(caught.exception.code, "NOT_AUTHENTICATED")
+
+    def of(self, name):
+        return {"certificate": str(self.folder / (name + ".pem")), "key": str(self.folder / (name + ".key"))}
+
+    def test_tokens(self):
+        self.assertTrue(self.works(token="secret"))
+        self.refused("none of this server's", token="other")
+        self.refused("wants to know who asks")
+
+    def test_json_web_tokens(self):
+        for name in KEYS:
+            self.assertTrue(self.works(token=token(name)), name)
+        now = datetime.datetime.now(datetime.timezone.utc)
+        self.refused("expired", token=token(exp=now - datetime.timedelta(seconds=10)))
+        self.refused("nbf", token=token(nbf=now + datetime.timedelta(minutes=1)))
+        self.refused("audience", token=token(aud="other"))
+        self.refused("none of this server's", token=token(iss="https://other"))
+        self.refused("no tenant's", token=token(sub="system:serviceaccount:other:trainer"))
+        self.refused("sub", token=token(sub=None))
+        self.refused("signature", token=token(key=ec.generate_private_key(ec.SECP256R1())))
+        self.refused("no key", token=jwt.encode({"iss": ISSUER}, None, "none", headers={"kid": "ES256"}))
+        # A public key used as a secret that both know.
+        self.refused("no key", token=jwt.encode({"iss": ISSUER}, public_keys(KEYS), "HS256", headers={"kid": "RS256"}))
+
+    def test_certificates(self):
+        self.assertTrue(self.works(**self.of("member")))
+        self.refused("spiffe://cluster/ns/other", **self.of("nobody"))
+        with self.assertRaises(kiln.NoServer):
+            self.connect(connect_timeout=0.5, **self.of("forged"))
+        self.refused("none of this server's", token="wrong", **self.of("member"))
+
+    def test_a_server_that_is_another_is_none(self):
+        with self.assertRaises(kiln.NoServer):
+            self.connect(tls=str(self.folder / "forger.pem"), token="secret", connect_timeout=0.5)
+        with self.assertRaises(kiln.NoServer):
+            self.connect(tls=False, token="secret", connect_timeout=0.5)
+
+    def test_the_environment(self):
+        said = {"KILN_TLS_CA": str(self.folder / "ca.pem"), "KILN_TOKEN": "secret"}
+        with mock.patch.dict(os.environ, said):
+            with kiln.connect(self.address) as client:
+                self.assertEqual(client.devices()[0].name, "CPU:0")
+        member = self.of("member")
+        said = {"KILN_TLS_CA": str(self.folder / "ca.pem"), "KILN_TLS_CERTIFICATE": member["certificate"],
+                "KILN_TLS_KEY": member["key"]}  # fmt: skip
+        with mock.patch.dict(os.environ, said):
+            with kiln.connect(self.address) as client:
+                self.assertEqual(client.devices()[0].name, "CPU:0")
+
+    def test_a_token_does_not_travel_in_the_open(self):
+        for target in ("host.example:1", "10.0.0.1:1", "localhost.example:1", "dns:///host:1"):
+            with self.assertRaises(kiln.InvalidArgument) as caught:
+                kiln.connect(target, token="secret", tls=False)
+            self.assertIn("others can read it", str(caught.exception))
+        with self.assertRaises(kiln.NoServer):
+            kiln.connect("127.0.0.2:1", token="secret", tls=False, connect_timeout=0.1)
+
+    def test_asyncio(self):
+        async def work():
+            client = await kiln.aio.connect(self.address, tls=str(self.folder / "ca.pem"), token=token())
+            try:
+                return int((await (await client.arange(5)).numpy()).sum())
+            finally:
+                await client.close()
+
+        self.assertEqual(asyncio.run(work()), 10)
+
+    def test_a_token_is_replaced_while_a_client_works(self):
+        kept = self.folder / "token"
+        kept.write_text("secret\n")
+        with mock.patch.object(kiln.transport.credentials, "BELIEVED", 0.0):
+            with self.connect(token_file=str(kept)) as client:
+                self.assertEqual(int(client.arange(4).numpy().sum()), 6)
+                self.write_tenants("secret", "next")  # both count
+                self.reload(2)
+                kept.write_text("next\n")
+                self.assertEqual(int(client.arange(4).numpy().sum()), 6)
+                self.write_tenants("next")
+                self.reload(1)
+                self.assertEqual(client.devices()[0].name, "CPU:0")
+                self.refused("none of this server's", token="secret")
+                # With one bad line, the file before counts.
+                self.tenants.write_text(self.tenants.read_text() + 'tenant { name: "x" }')
+                self.server.process.send_signal(signal.SIGHUP)
+                self.assertTrue(support.eventually(lambda: any("event=tenants_refused" in line for line in self.server.log)))
+                self.assertEqual(client.devices()[0].name, "CPU:0")
+                self.write_tenants("secret")
+                self.server.process.send_signal(signal.SIGHUP)
+                self.assertTrue(support.eventually(lambda: self.known("secret")))
+
+    def reload(self, tokens):
+        """Returns when the file with so many tokens is in force; the server looks by itself, too."""
+        self.server.process.send_signal(signal.SIGHUP)
+        self.assertTrue(support.eventually(lambda: self.known("next") and self.known("secret") == (tokens == 2)))
+
+    def known(self, secret):
+        credentials = grpc.ssl_channel_credentials((self.folder / "ca.pem").read_bytes())
+        with grpc.secure_channel(self.address, credentials) as channel:
+            devices = wire.stub(channel, "DeviceService.List")
+            try:
+                devices(device_service_pb2.ListDevicesRequest(), metadata=[("authorization", "Bearer " + secret)])
+                return True
+            except grpc.RpcError as error:
+                self.assertEqual(error.code(), grpc.StatusCode.UNAUTHENTICATED)
+                return False
+
+    def test_the_command_line(self):
+        def run(**said):
+            environment = {name: value for name, value in os.environ.items() if not name.startswith("KILN_T")}
+            return subprocess.run([support.CLI, "--server", self.address, "devices"], capture_output=True, text=True,
+                                  env=dict(environment, **said))  # fmt: skip
+
+        ca = str(self.folder / "ca.pem")
+        self.assertIn("CPU:0", run(KILN_TLS_CA=ca, KILN_TOKEN="secret").stdout)
+        member = self.of("member")
+        self.assertIn("CPU:0", run(KILN_TLS_CA=ca, KILN_TLS_CERTIFICATE=member["certificate"],
+                                   KILN_TLS_KEY=member["key"]).stdout)  # fmt: skip
+        wrong = run(KILN_TLS_CA=ca, KILN_TOKEN="other")
+        self.assertEqual(wrong.returncode, 1)
+        self.assertIn("none of this server's", wrong.stderr)
+
+    def test_the_port_speaks_no_old_tls(self):
+        def version_of(*flags):
+            spoken = subprocess.run(["openssl", "s_client", "-connect", self.server.address, "-alpn", "h2", *flags],
+                                    input="", capture_output=True, text=True)  # fmt: skip
+            return spoken.stdout
+
+        for old in ("-tls1", "-tls1_1"):
+            self.assertNotIn("Server certificate", version_of(old, "-cipher", "ALL:@SECLEVEL=0"))
+        for new in ("-tls1_2", "-tls1_3"):
+            self.assertIn("ALPN protocol: h2", version_of(new))
+        self.assertNotIn("Server certificate", version_of("-tls1_2", "-cipher", "NULL:RC4:3DES:EXPORT:@SECLEVEL=0"))
+
+
+if __name__ == "__main__":
+    unittest.main()
