@@ -125,7 +125,8 @@ absl::StatusOr<Recordings::Handle> Recordings::Record(const v1::RecordSequenceRe
   const Digest id = RecordingKey(programs.keys, request);
   return cache_.GetOrCompute(id, [&]() -> absl::StatusOr<runtime::ProgramCache<Recording>::Entry> {
     KILN_ASSIGN_OR_RETURN(auto sequence, runtime::Sequence::Make(programs.device, std::move(steps)));
-    const uint64_t bytes = sizeof(Recording) + sequence->memory_bytes();
+    const uint64_t bytes =
+        WeightOf(sizeof(Recording) + sequence->memory_bytes(), programs.programs.size(), limit_bytes_);
     return {{std::make_shared<Recording>(Recording{id, domain, std::move(sequence)}), bytes}};
   });
 }

@@ -39,7 +39,7 @@ class Recordings {
  public:
   using Handle = std::shared_ptr<const Recording>;
 
-  explicit Recordings(uint64_t limit_bytes) : cache_(limit_bytes) {}
+  explicit Recordings(uint64_t limit_bytes) : limit_bytes_(limit_bytes), cache_(limit_bytes) {}
 
   // Each failure names the step:
   //   BAD_ARGUMENT                         a step of no program; an argument without a
@@ -55,6 +55,7 @@ class Recordings {
   absl::StatusOr<Handle> Find(absl::string_view id, const TrustDomain& domain);
 
  private:
+  const uint64_t limit_bytes_;
   runtime::ProgramCache<Recording> cache_;
 };
 

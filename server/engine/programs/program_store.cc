@@ -48,6 +48,7 @@ ProgramStore::ProgramStore(uint64_t limit_bytes, CompileFn compile, CompilePool*
                            bool share_code, ProgramDisk* disk, TuningQueue* tuning_queue)
     : compile_(std::move(compile)),
       pool_(pool),
+      limit_bytes_(limit_bytes),
       share_code_(share_code),
       disk_(disk),
       find_(std::move(find)),
@@ -292,8 +293,10 @@ absl::StatusOr<ProgramStore::Cache::Entry> ProgramStore::Keep(const ProgramId& i
     }
     stored->schedules = std::move(schedules);
   }
-  const uint64_t bytes = stored->bytes;
-  return Cache::Entry{std::move(stored), bytes};
+  const auto* several = std::get_if<v1::MultiProgram>(&program);
+  const int modules = several == nullptr ? 1 : several->executables_size() * several->devices_size();
+  const uint64_t weight = WeightOf(stored->bytes, static_cast<uint64_t>(modules), limit_bytes_);
+  return Cache::Entry{std::move(stored), weight};
 }
 
 std::vector<ProgramStore::Program> ProgramStore::List() const {

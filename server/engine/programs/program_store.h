@@ -11,6 +11,7 @@
 #ifndef KILN_SERVER_ENGINE_PROGRAMS_PROGRAM_STORE_H_
 #define KILN_SERVER_ENGINE_PROGRAMS_PROGRAM_STORE_H_
 
+#include <algorithm>
 #include <atomic>
 #include <cstdint>
 #include <functional>
@@ -81,6 +82,14 @@ struct StoredProgram {
   // Requests that found it there.
   std::atomic<uint64_t> hits{0};
 };
+
+// How many modules a cache of programs, or of recordings, keeps at most. Each takes two
+// mappings, of which Linux gives a process 65,530 (vm.max_map_count), however little code it is.
+inline constexpr uint64_t kMaxModules = 12'000;
+// What so many modules of so many bytes together weigh in a cache of `limit_bytes`.
+inline uint64_t WeightOf(uint64_t bytes, uint64_t modules, uint64_t limit_bytes) {
+  return std::max(bytes, modules * (limit_bytes / kMaxModules));
+}
 
 // Whether a request that got a program so was spared a compilation.
 bool FromCache(const StoredProgram& program, runtime::CacheOutcome how);
@@ -166,6 +175,7 @@ class ProgramStore {
 
   const CompileFn compile_;
   CompilePool* const pool_;
+  const uint64_t limit_bytes_;
   const bool share_code_;
   ProgramDisk* const disk_;
   const FindDeviceFn find_;
