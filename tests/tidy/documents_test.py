@@ -39,7 +39,7 @@ def flags():
             if name.endswith(suffix):
                 for spelled in pattern.findall(tidy.text(name) or ""):
                     names.update(part[2:] for part in spelled.split(",") if part.startswith("--"))
-    rows = re.findall(r'^      \{"([\w.]+)",', tidy.text("server/config.cc"), re.M)
+    rows = re.findall(r'^      \{"([\w.]+)",', tidy.text("server/config_rows.cc"), re.M)
     return names | {row.replace(".", "_") for row in rows}
 
 
