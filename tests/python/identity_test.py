@@ -237,8 +237,8 @@ class Identity(unittest.TestCase):
     def test_the_port_speaks_no_old_tls(self):
         def version_of(*flags):
             spoken = subprocess.run(["openssl", "s_client", "-connect", self.server.address, "-alpn", "h2", *flags],
-                                    input="", capture_output=True, text=True)  # fmt: skip
-            return spoken.stdout
+                                    input=b"", capture_output=True)  # fmt: skip
+            return spoken.stdout.decode(errors="replace")  # HTTP/2's first frames are in it
 
         for old in ("-tls1", "-tls1_1"):
             self.assertNotIn("Server certificate", version_of(old, "-cipher", "ALL:@SECLEVEL=0"))

@@ -60,7 +60,7 @@ class Reader(unittest.TestCase):
     def setUp(self):
         self.calls, self.replaced, self.down = [], [], None
         self.session = types.SimpleNamespace(metadata=((session.HEADER, b"t"),), granted=60, heed=lambda error: error,
-                                             replace=self.replace)  # fmt: skip
+                                             replace=self.replace, under=lambda token: ((session.HEADER, token),))  # fmt: skip
         for patch in (mock.patch.object(streams.wire, "stub", lambda *args, **raw: self.begin),
                       mock.patch.object(streams, "from_rpc", lambda error, target: error.error),
                       mock.patch.object(streams.Stream, "_wait_for_server", lambda stream, _: not stream._closing.is_set()),
