@@ -253,11 +253,11 @@ absl::Status CheckConfig(const v1::ServerConfig& config) {
   if (!config.warm_up().empty() && config.program_cache_dir().empty()) {
     return BadSetting("warm_up", "there is no folder to load from; set program_cache_dir as well");
   }
-  if (!config.record().empty() && config.shared_memory().max_bytes() != 0) {
-    return BadSetting("record", "what clients move by shared memory is not seen; leave shared_memory.max_bytes 0");
+  if (!config.capture().empty() && config.shared_memory().max_bytes() != 0) {
+    return BadSetting("capture", "what clients move by shared memory is not seen; leave shared_memory.max_bytes 0");
   }
-  if (!config.record().empty() && !config.program_cache_dir().empty()) {
-    return BadSetting("record", "programs of program_cache_dir come without their graphs; record without it");
+  if (!config.capture().empty() && !config.program_cache_dir().empty()) {
+    return BadSetting("capture", "programs of program_cache_dir come without their graphs; capture without it");
   }
   if (const absl::Status known = compiler::CheckDisabled(DisabledPasses(config)); !known.ok()) {
     return BadSetting("disable_pass", known.message());

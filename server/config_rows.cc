@@ -74,8 +74,8 @@ const std::vector<ConfigRow>& ConfigRows() {
       {"rank_silence_seconds", "10", "a process of them that says nothing for so long is dead"},
       {"rank_death", "serve", "when one dies: serve with the devices that are left, or stop"},
       {"mpi_library", "", "the library that knows MPI; empty is libkiln_mpi.so beside kilnd"},
-      {"record", "", "new file into which all requests that change anything go, with their data, for `kiln replay`"},
-      {"record_max_bytes", "4294967296", "most bytes of that file; the server then goes on without it"},
+      {"capture", "", "new file into which all requests that change anything go, with their data, for `kiln play`"},
+      {"capture_max_bytes", "4294967296", "most bytes of that file; the server then goes on without it"},
       {"disable_pass", "",
        "optional passes of the compiler to leave out, separated by commas, to find the one at fault: "
        "optimize,keep_row. A name that cannot be left out is refused with those that can"},

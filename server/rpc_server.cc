@@ -18,7 +18,7 @@
 #include "server/files/loader.h"
 #include "server/identity/identity.h"
 #include "server/port/port.h"
-#include "server/record/recorder.h"
+#include "server/capture/capture.h"
 #include "server/services/device_watch.h"
 #include "server/services/env.h"
 #include "server/services/rpcs.h"
@@ -133,7 +133,7 @@ absl::StatusOr<std::unique_ptr<RpcServer>> RpcServer::Start(const v1::ServerConf
   RefuseCompressed(builder);
   builder.AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, kHandshakeMillis);
   KeepAlive(config.keepalive_seconds(), builder);
-  if (!config.record().empty()) KILN_RETURN_IF_ERROR(self->Record(config, builder));
+  if (!config.capture().empty()) KILN_RETURN_IF_ERROR(self->StartCapture(config, builder));
   self->server_ = builder.BuildAndStart();
   if (self->server_ == nullptr) return absl::UnavailableError("gRPC cannot serve");
   if (prepare != nullptr) {
@@ -157,17 +157,17 @@ absl::StatusOr<std::unique_ptr<RpcServer>> RpcServer::Start(const v1::ServerConf
   return self;
 }
 
-absl::Status RpcServer::Record(const v1::ServerConfig& config, grpc::ServerBuilder& builder) {
-  v1::RecordHeader header;
+absl::Status RpcServer::StartCapture(const v1::ServerConfig& config, grpc::ServerBuilder& builder) {
+  v1::CaptureHeader header;
   header.set_server(BuildId());
   for (const auto& device : engine_->devices()) {
-    v1::RecordDevice& row = *header.add_devices();
+    v1::CaptureDevice& row = *header.add_devices();
     row.set_name(std::string(device->name()));
     row.set_description(std::string(device->description()));
   }
-  KILN_ASSIGN_OR_RETURN(auto recorder, Recorder::Create(config.record(), config.record_max_bytes(), header, log_));
+  KILN_ASSIGN_OR_RETURN(auto capture, Capture::Create(config.capture(), config.capture_max_bytes(), header, log_));
   std::vector<std::unique_ptr<grpc::experimental::ServerInterceptorFactoryInterface>> taps;
-  taps.push_back(RecordCalls(std::move(recorder)));
+  taps.push_back(CaptureCalls(std::move(capture)));
   builder.experimental().SetInterceptorCreators(std::move(taps));
   return absl::OkStatus();
 }

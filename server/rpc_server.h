@@ -66,8 +66,8 @@ class RpcServer {
             std::unique_ptr<DataFolder> data_folder, std::unique_ptr<Identity> identity,
             std::shared_ptr<spdlog::logger> log);
 
-  // Has what comes by `builder`'s port recorded.
-  absl::Status Record(const v1::ServerConfig& config, grpc::ServerBuilder& builder);
+  // Has what comes by `builder`'s port captured.
+  absl::Status StartCapture(const v1::ServerConfig& config, grpc::ServerBuilder& builder);
 
   const std::shared_ptr<spdlog::logger> log_;
   const std::unique_ptr<Engine> engine_;

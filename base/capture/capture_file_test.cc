@@ -1,4 +1,4 @@
-#include "base/record/record_file.h"
+#include "base/capture/capture_file.h"
 
 #include <gtest/gtest.h>
 
@@ -9,51 +9,51 @@
 #include <limits>
 #include <vector>
 
-namespace kiln::record {
+namespace kiln::capture {
 namespace {
 
-class RecordFileTest : public ::testing::Test {
+class CaptureFileTest : public ::testing::Test {
  protected:
-  RecordFileTest() : path_(::testing::TempDir() + "/" + NameOfTest() + ".kilnrec") { std::filesystem::remove(path_); }
-  ~RecordFileTest() override { std::filesystem::remove(path_); }
+  CaptureFileTest() : path_(::testing::TempDir() + "/" + NameOfTest() + ".kilncap") { std::filesystem::remove(path_); }
+  ~CaptureFileTest() override { std::filesystem::remove(path_); }
 
   static std::string NameOfTest() { return ::testing::UnitTest::GetInstance()->current_test_info()->name(); }
 
   std::unique_ptr<Writer> Create(uint64_t max_bytes = std::numeric_limits<uint64_t>::max()) {
-    v1::RecordHeader header;
+    v1::CaptureHeader header;
     header.set_server("test");
     return Writer::Create(path_, header, max_bytes).value();
   }
-  static v1::Record Message(uint64_t call, const std::string& bytes) {
-    v1::Record record;
-    record.mutable_received()->set_call(call);
-    record.mutable_received()->set_message(bytes);
-    return record;
+  static v1::CaptureEntry Message(uint64_t call, const std::string& bytes) {
+    v1::CaptureEntry entry;
+    entry.mutable_received()->set_call(call);
+    entry.mutable_received()->set_message(bytes);
+    return entry;
   }
-  // The calls of the records that are there, and how the file ends.
+  // The calls of the entries that are there, and how the file ends.
   std::pair<std::vector<uint64_t>, Reader::Ending> ReadAll() {
     const auto reader = Reader::Open(path_).value();
     EXPECT_EQ(reader->header().server(), "test");
     std::vector<uint64_t> calls;
-    v1::Record record;
-    while (reader->Next(record)) calls.push_back(record.received().call());
+    v1::CaptureEntry entry;
+    while (reader->Next(entry)) calls.push_back(entry.received().call());
     return {calls, reader->ending()};
   }
 
   const std::string path_;
 };
 
-TEST_F(RecordFileTest, WhatWasAddedIsRead) {
+TEST_F(CaptureFileTest, WhatWasAddedIsRead) {
   auto writer = Create();
   EXPECT_TRUE(writer->Add(Message(1, std::string(300, 'a'))));
   EXPECT_TRUE(writer->Add(Message(2, std::string(3 << 20, 'b'))));
   EXPECT_EQ(ReadAll(), std::make_pair(std::vector<uint64_t>({1, 2}), Reader::Ending::kCut));
   writer.reset();
   EXPECT_EQ(ReadAll(), std::make_pair(std::vector<uint64_t>({1, 2}), Reader::Ending::kFinished));
-  EXPECT_FALSE(Writer::Create(path_, v1::RecordHeader(), 1000).ok());  // it is there already
+  EXPECT_FALSE(Writer::Create(path_, v1::CaptureHeader(), 1000).ok());  // it is there already
 }
 
-TEST_F(RecordFileTest, ItsSizeIsBounded) {
+TEST_F(CaptureFileTest, ItsSizeIsBounded) {
   auto writer = Create(1000);
   EXPECT_TRUE(writer->Add(Message(1, std::string(800, 'a'))));
   EXPECT_FALSE(writer->Add(Message(2, std::string(800, 'b'))));
@@ -63,7 +63,7 @@ TEST_F(RecordFileTest, ItsSizeIsBounded) {
   EXPECT_LE(std::filesystem::file_size(path_), 1000u);
 }
 
-TEST_F(RecordFileTest, CutAnywhereItIsGoodUpToThere) {
+TEST_F(CaptureFileTest, CutAnywhereItIsGoodUpToThere) {
   Create()->Add(Message(1, std::string(50, 'a')));
   std::filesystem::remove(path_);
   uint64_t header = 0, second = 0, whole = 0;
@@ -89,7 +89,7 @@ TEST_F(RecordFileTest, CutAnywhereItIsGoodUpToThere) {
   }
 }
 
-TEST_F(RecordFileTest, OtherFilesAreRefused) {
+TEST_F(CaptureFileTest, OtherFilesAreRefused) {
   for (const char* text : {"", "x", "a file of text that has nothing to do with it"}) {
     std::ofstream(path_, std::ios::trunc) << text;
     EXPECT_FALSE(Reader::Open(path_).ok()) << text;
@@ -98,4 +98,4 @@ TEST_F(RecordFileTest, OtherFilesAreRefused) {
 }
 
 }  // namespace
-}  // namespace kiln::record
+}  // namespace kiln::capture

@@ -42,8 +42,8 @@ void AddExplain(CLI::App& app, Cli& cli);
 void AddGradient(CLI::App& app, Cli& cli);
 void AddGraph(CLI::App& app, Cli& cli);
 void AddHealth(CLI::App& app, Cli& cli);
+void AddPlay(CLI::App& app, Cli& cli);
 void AddPrograms(CLI::App& app, Cli& cli);
-void AddReplay(CLI::App& app, Cli& cli);
 void AddTune(CLI::App& app, Cli& cli);
 void AddRun(CLI::App& app, Cli& cli);
 

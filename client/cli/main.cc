@@ -52,7 +52,7 @@ int Main(int argc, char** argv) {
   AddPrograms(app, cli);
   AddHealth(app, cli);
   AddCache(app, cli);
-  AddReplay(app, cli);
+  AddPlay(app, cli);
   AddTune(app, cli);
   CLI11_PARSE(app, argc, argv);
 

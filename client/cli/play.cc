@@ -1,5 +1,5 @@
-// kiln replay: what a server was sent, once more, and whether it answers the same.
-#include "client/replay/replay.h"
+// kiln play: what a server was sent, once more, and whether it answers the same.
+#include "client/play/play.h"
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
@@ -10,7 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "base/error.h"
-#include "base/record/record_file.h"
+#include "base/capture/capture_file.h"
 #include "client/cli/command.h"
 #include "client/cli/table.h"
 #include "client/demo/server_process.h"
@@ -35,8 +35,8 @@ std::string KilndBeside() {
   return "";
 }
 
-// A server of the replay's own, with as many devices as the recorded one had.
-absl::StatusOr<std::unique_ptr<demo::ServerProcess>> StartServer(const Flags& flags, const v1::RecordHeader& header) {
+// A server for this alone, with as many devices as the captured one had.
+absl::StatusOr<std::unique_ptr<demo::ServerProcess>> StartServer(const Flags& flags, const v1::CaptureHeader& header) {
   const std::string path = flags.kilnd.empty() ? KilndBeside() : flags.kilnd;
   if (path.empty()) return MakeError(v1::BAD_ARGUMENT, "there is no kilnd beside kiln; say where with --kilnd");
   std::vector<std::string> words = {absl::StrCat("--cpu_devices=", std::max(header.devices_size(), 1))};
@@ -44,18 +44,18 @@ absl::StatusOr<std::unique_ptr<demo::ServerProcess>> StartServer(const Flags& fl
   return demo::ServerProcess::Start(path, words);
 }
 
-const char* EndingText(record::Reader::Ending ending) {
+const char* EndingText(capture::Reader::Ending ending) {
   switch (ending) {
-    case record::Reader::Ending::kFinished: return "the record is whole";
-    case record::Reader::Ending::kFull: return "the record ends where it was full (--record_max_bytes)";
-    case record::Reader::Ending::kCut: return "the record ends without its end mark: the server was stopped hard";
-    case record::Reader::Ending::kTorn: return "the record's last entry is torn: the server was stopped hard";
+    case capture::Reader::Ending::kFinished: return "the capture is whole";
+    case capture::Reader::Ending::kFull: return "the capture ends where it was full (--capture_max_bytes)";
+    case capture::Reader::Ending::kCut: return "the capture ends without its end mark: the server was stopped hard";
+    case capture::Reader::Ending::kTorn: return "the capture's last entry is torn: the server was stopped hard";
   }
   return "";
 }
 
-void PrintTimes(const replay::Report& report) {
-  std::vector<std::pair<std::string, replay::ProgramTime>> programs(report.programs.begin(), report.programs.end());
+void PrintTimes(const play::Report& report) {
+  std::vector<std::pair<std::string, play::ProgramTime>> programs(report.programs.begin(), report.programs.end());
   if (programs.empty()) return;
   std::sort(programs.begin(), programs.end(),
             [](const auto& a, const auto& b) { return a.second.device_us > b.second.device_us; });
@@ -67,16 +67,16 @@ void PrintTimes(const replay::Report& report) {
   std::fputs(TableText(rows).c_str(), stdout);
 }
 
-std::string DifferenceText(const replay::Difference& found) {
+std::string DifferenceText(const play::Difference& found) {
   std::string text = absl::StrCat("call ", found.call, ", ", found.method);
   if (found.command != 0) absl::StrAppend(&text, ", command ", found.command);
   if (!found.program.empty()) absl::StrAppend(&text, ", program ", found.program);
   if (!found.mismatch.where.empty()) absl::StrAppend(&text, ", ", found.mismatch.where);
-  return absl::StrCat(text, "\n  recorded: ", found.mismatch.recorded, "\n  replayed: ", found.mismatch.replayed);
+  return absl::StrCat(text, "\n  captured: ", found.mismatch.captured, "\n  played: ", found.mismatch.played);
 }
 
-absl::Status ReplayFile(const Cli& cli, const Flags& flags) {
-  KILN_ASSIGN_OR_RETURN(const auto reader, record::Reader::Open(flags.file));
+absl::Status PlayFile(const Cli& cli, const Flags& flags) {
+  KILN_ASSIGN_OR_RETURN(const auto reader, capture::Reader::Open(flags.file));
   std::unique_ptr<demo::ServerProcess> process;
   std::string address = cli.server;
   if (!flags.backend.empty()) {
@@ -92,8 +92,8 @@ absl::Status ReplayFile(const Cli& cli, const Flags& flags) {
   KILN_RETURN_IF_ERROR(client::CheckCredentials(credentials, address));
   client::BearerSource bearer(credentials);
   const auto channel = grpc::CreateCustomChannel(address, client::ChannelCredentialsOf(credentials), arguments);
-  KILN_ASSIGN_OR_RETURN(const replay::Report report, replay::Replay(*reader, channel, &bearer));
-  std::printf("%s calls, %s commands of streams: %s answers as recorded (%s), %s not comparable; %s\n",
+  KILN_ASSIGN_OR_RETURN(const play::Report report, play::Play(*reader, channel, &bearer));
+  std::printf("%s calls, %s commands of streams: %s answers as captured (%s), %s not comparable; %s\n",
               absl::StrCat(report.calls).c_str(), absl::StrCat(report.commands).c_str(),
               absl::StrCat(report.equal).c_str(), BytesText(static_cast<double>(report.equal_bytes)).c_str(),
               absl::StrCat(report.passed_over).c_str(), EndingText(reader->ending()));
@@ -106,24 +106,24 @@ absl::Status ReplayFile(const Cli& cli, const Flags& flags) {
 
 }  // namespace
 
-void AddReplay(CLI::App& app, Cli& cli) {
+void AddPlay(CLI::App& app, Cli& cli) {
   const auto flags = std::make_shared<Flags>();
-  CLI::App* command = app.add_subcommand("replay", "Send a server what another was sent, and compare the answers");
+  CLI::App* command = app.add_subcommand("play", "Send a server what another was sent, and compare the answers");
   command->footer(
-      "A record is what `kilnd --record=FILE` wrote: all requests of all clients that change anything, with their\n"
+      "A capture is what `kilnd --capture=FILE` wrote: all requests of all clients that change anything, with their\n"
       "data, and the answers. It has no tokens, and no machine code: graphs are compiled again.\n"
-      "  kilnd --record=session.kilnrec             record, until the server ends or --record_max_bytes are there\n"
-      "  kiln replay session.kilnrec --backend cpu  on a server of its own; exits with 1 if an answer differs\n"
-      "  kiln replay session.kilnrec --server H:P   on one that runs; it should have no other clients\n"
+      "  kilnd --capture=session.kilncap          capture, until the server ends or --capture_max_bytes are there\n"
+      "  kiln play session.kilncap --backend cpu  on a server of its own; exits with 1 if an answer differs\n"
+      "  kiln play session.kilncap --server H:P   on one that runs; it should have no other clients\n"
       "Answers are compared bit for bit. The first that differs is named: which call, which program's result,\n"
       "which element. Another kind of CPU may round sums otherwise; the same kind must not.\n"
       "Times are those that programs took on the device.");
-  command->add_option("file", flags->file, "The record")->required()->check(CLI::ExistingFile);
+  command->add_option("file", flags->file, "The capture")->required()->check(CLI::ExistingFile);
   command->add_option("--backend", flags->backend, "Start a server for it, with devices of this kind")
       ->check(CLI::IsMember({"cpu"}));
   command->add_option("--kilnd", flags->kilnd, "The server to start; by default the one beside kiln");
-  command->add_option("--data_folder", flags->data_folder, "Of the server to start, where the recorded one had one");
-  command->callback([flags, &cli] { cli.action = [flags](Cli& all) { return ReplayFile(all, *flags); }; });
+  command->add_option("--data_folder", flags->data_folder, "Of the server to start, where the captured one had one");
+  command->callback([flags, &cli] { cli.action = [flags](Cli& all) { return PlayFile(all, *flags); }; });
 }
 
 }  // namespace kiln::cli

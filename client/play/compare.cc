@@ -1,4 +1,4 @@
-#include "client/replay/compare.h"
+#include "client/play/compare.h"
 
 #include <algorithm>
 #include <cstring>
@@ -10,7 +10,7 @@
 #include "client/cpp/arrays/dtype.h"
 #include "kiln/v1/tensor.pb.h"
 
-namespace kiln::replay {
+namespace kiln::play {
 namespace {
 
 using google::protobuf::FieldDescriptor;
@@ -72,21 +72,21 @@ v1::DType DTypeOf(const Message& message) {
                                                              : v1::DTYPE_UNSPECIFIED;
 }
 
-absl::optional<Mismatch> CompareField(const Message& recorded, const Message& replayed, const FieldDescriptor* field) {
-  const int count = CountOf(recorded, field), other = CountOf(replayed, field);
+absl::optional<Mismatch> CompareField(const Message& captured, const Message& played, const FieldDescriptor* field) {
+  const int count = CountOf(captured, field), other = CountOf(played, field);
   const bool parts = field->cpp_type() == FieldDescriptor::CPPTYPE_MESSAGE;
   if (parts && count != other) return Mismatch{field->name(), absl::StrCat(count), absl::StrCat(other)};
   for (int i = 0; parts && i < count; ++i) {
-    auto mismatch = CompareAnswers(PartOf(recorded, field, i), PartOf(replayed, field, i));
+    auto mismatch = CompareAnswers(PartOf(captured, field, i), PartOf(played, field, i));
     if (!mismatch.has_value()) continue;
     const std::string index = field->is_repeated() ? absl::StrCat("[", i, "]") : "";
     mismatch->where = absl::StrCat(field->name(), index, ".", mismatch->where);
     return mismatch;
   }
   if (parts) return absl::nullopt;
-  const std::string one = TextOf(recorded, field), two = TextOf(replayed, field);
+  const std::string one = TextOf(captured, field), two = TextOf(played, field);
   if (field->type() == FieldDescriptor::TYPE_BYTES) {
-    auto mismatch = CompareData(one, two, DTypeOf(recorded), 0);
+    auto mismatch = CompareData(one, two, DTypeOf(captured), 0);
     if (mismatch.has_value()) mismatch->where = field->name() + mismatch->where;
     return mismatch;
   }
@@ -96,34 +96,34 @@ absl::optional<Mismatch> CompareField(const Message& recorded, const Message& re
 
 }  // namespace
 
-absl::optional<Mismatch> CompareData(absl::string_view recorded, absl::string_view replayed, v1::DType dtype,
+absl::optional<Mismatch> CompareData(absl::string_view captured, absl::string_view played, v1::DType dtype,
                                      uint64_t first_byte) {
-  if (recorded.size() != replayed.size()) {
-    return Mismatch{"", absl::StrCat(recorded.size(), " bytes"), absl::StrCat(replayed.size(), " bytes")};
+  if (captured.size() != played.size()) {
+    return Mismatch{"", absl::StrCat(captured.size(), " bytes"), absl::StrCat(played.size(), " bytes")};
   }
-  if (std::memcmp(recorded.data(), replayed.data(), recorded.size()) == 0) return absl::nullopt;
-  const size_t at = std::mismatch(recorded.begin(), recorded.end(), replayed.begin()).first - recorded.begin();
+  if (std::memcmp(captured.data(), played.data(), captured.size()) == 0) return absl::nullopt;
+  const size_t at = std::mismatch(captured.begin(), captured.end(), played.begin()).first - captured.begin();
   const size_t size = std::max<size_t>(client::DTypeSize(dtype), 1);
   const uint64_t element = (first_byte + at) / size;
   // A piece may begin in the middle of an element.
   const uint64_t begin = element * size;
-  if (begin < first_byte || begin + size > first_byte + recorded.size()) {
-    return Mismatch{absl::StrCat("[", element, "]"), ElementText(recorded.substr(at, 1), v1::DTYPE_UNSPECIFIED),
-                    ElementText(replayed.substr(at, 1), v1::DTYPE_UNSPECIFIED)};
+  if (begin < first_byte || begin + size > first_byte + captured.size()) {
+    return Mismatch{absl::StrCat("[", element, "]"), ElementText(captured.substr(at, 1), v1::DTYPE_UNSPECIFIED),
+                    ElementText(played.substr(at, 1), v1::DTYPE_UNSPECIFIED)};
   }
-  return Mismatch{absl::StrCat("[", element, "]"), ElementText(recorded.substr(begin - first_byte, size), dtype),
-                  ElementText(replayed.substr(begin - first_byte, size), dtype)};
+  return Mismatch{absl::StrCat("[", element, "]"), ElementText(captured.substr(begin - first_byte, size), dtype),
+                  ElementText(played.substr(begin - first_byte, size), dtype)};
 }
 
-absl::optional<Mismatch> CompareAnswers(const Message& recorded, const Message& replayed) {
-  const google::protobuf::Descriptor& type = *recorded.GetDescriptor();
+absl::optional<Mismatch> CompareAnswers(const Message& captured, const Message& played) {
+  const google::protobuf::Descriptor& type = *captured.GetDescriptor();
   for (int i = 0; i < type.field_count(); ++i) {
     const FieldDescriptor* const field = type.field(i);
     if (!Matters(*field) || IsAside(*field)) continue;
-    auto mismatch = CompareField(recorded, replayed, field);
+    auto mismatch = CompareField(captured, played, field);
     if (mismatch.has_value()) return mismatch;
   }
   return absl::nullopt;
 }
 
-}  // namespace kiln::replay
+}  // namespace kiln::play

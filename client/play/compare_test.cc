@@ -1,11 +1,11 @@
-#include "client/replay/compare.h"
+#include "client/play/compare.h"
 
 #include <gtest/gtest.h>
 
-#include "client/replay/handles.h"
+#include "client/play/handles.h"
 #include "kiln/v1/kernel_service.pb.h"
 
-namespace kiln::replay {
+namespace kiln::play {
 namespace {
 
 std::string Bytes(const std::vector<float>& values) {
@@ -26,8 +26,8 @@ TEST(CompareAnswers, TheFirstElementIsNamedWithBothValues) {
   const auto found = CompareAnswers(one, two);
   ASSERT_TRUE(found.has_value());
   EXPECT_EQ(found->where, "results[0].tensor.data[2]");
-  EXPECT_EQ(found->recorded, "3 (0x40400000)");
-  EXPECT_EQ(found->replayed, "3.5 (0x40600000)");
+  EXPECT_EQ(found->captured, "3 (0x40400000)");
+  EXPECT_EQ(found->played, "3.5 (0x40600000)");
 }
 
 TEST(CompareAnswers, TimesAndNamesDoNotMatter) {
@@ -42,8 +42,8 @@ TEST(CompareAnswers, TimesAndNamesDoNotMatter) {
 TEST(CompareAnswers, ZerosOfTwoSignsDiffer) {
   const auto found = CompareAnswers(Answer({0.0f}), Answer({-0.0f}));
   ASSERT_TRUE(found.has_value());
-  EXPECT_EQ(found->recorded, "0 (0x00000000)");
-  EXPECT_EQ(found->replayed, "-0 (0x80000000)");
+  EXPECT_EQ(found->captured, "0 (0x00000000)");
+  EXPECT_EQ(found->played, "-0 (0x80000000)");
 }
 
 TEST(CompareAnswers, ShapesAndNumbersOfResults) {
@@ -59,7 +59,7 @@ TEST(CompareData, APieceCountsFromItsPlace) {
   ASSERT_TRUE(found.has_value());
   EXPECT_EQ(found->where, "[262145]");
   EXPECT_EQ(CompareData("ab", "ac", v1::DTYPE_UNSPECIFIED, 0)->where, "[1]");
-  EXPECT_EQ(CompareData("ab", "a", v1::DTYPE_UNSPECIFIED, 0)->recorded, "2 bytes");
+  EXPECT_EQ(CompareData("ab", "a", v1::DTYPE_UNSPECIFIED, 0)->captured, "2 bytes");
 }
 
 TEST(Handles, TheServersAreTranslatedAndTheClientsKept) {
@@ -80,4 +80,4 @@ TEST(Handles, TheServersAreTranslatedAndTheClientsKept) {
 }
 
 }  // namespace
-}  // namespace kiln::replay
+}  // namespace kiln::play

@@ -1,11 +1,11 @@
-#include "client/replay/handles.h"
+#include "client/play/handles.h"
 
 #include <algorithm>
 #include <vector>
 
 #include "kiln/v1/graph.pb.h"
 
-namespace kiln::replay {
+namespace kiln::play {
 namespace {
 
 using google::protobuf::FieldDescriptor;
@@ -53,8 +53,8 @@ void Handles::Translate(Message& message) const {
         Translate(field->is_repeated() ? *reflection.MutableRepeatedMessage(&message, field, i)
                                        : *reflection.MutableMessage(&message, field));
       } else if (IsHandle(*field)) {
-        const auto found = replayed_.find(HandleOf(message, field, i));
-        if (found == replayed_.end()) continue;
+        const auto found = played_.find(HandleOf(message, field, i));
+        if (found == played_.end()) continue;
         field->is_repeated() ? reflection.SetRepeatedUInt64(&message, field, i, found->second)
                              : reflection.SetUInt64(&message, field, found->second);
       }
@@ -62,18 +62,18 @@ void Handles::Translate(Message& message) const {
   }
 }
 
-void Handles::Learn(const Message& recorded, const Message& replayed) {
-  for (const FieldDescriptor* field : FieldsOf(recorded)) {
-    const int count = std::min(CountOf(recorded, field), CountOf(replayed, field));
+void Handles::Learn(const Message& captured, const Message& played) {
+  for (const FieldDescriptor* field : FieldsOf(captured)) {
+    const int count = std::min(CountOf(captured, field), CountOf(played, field));
     for (int i = 0; i < count; ++i) {
       if (field->cpp_type() == FieldDescriptor::CPPTYPE_MESSAGE) {
-        Learn(PartOf(recorded, field, i), PartOf(replayed, field, i));
+        Learn(PartOf(captured, field, i), PartOf(played, field, i));
       } else if (IsHandle(*field)) {
-        const uint64_t from = HandleOf(recorded, field, i), to = HandleOf(replayed, field, i);
-        if (from != 0 && from != to) replayed_[from] = to;
+        const uint64_t from = HandleOf(captured, field, i), to = HandleOf(played, field, i);
+        if (from != 0 && from != to) played_[from] = to;
       }
     }
   }
 }
 
-}  // namespace kiln::replay
+}  // namespace kiln::play

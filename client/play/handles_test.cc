@@ -1,8 +1,8 @@
-#include "client/replay/handles.h"
+#include "client/play/handles.h"
 
 #include <gtest/gtest.h>
 
-namespace kiln::replay {
+namespace kiln::play {
 namespace {
 
 // A hash as hex, which no string keeps within itself.
@@ -20,4 +20,4 @@ TEST(HandlesTest, ACopyIsOfTheSameProgramHoweverManyThereAre) {
 }
 
 }  // namespace
-}  // namespace kiln::replay
+}  // namespace kiln::play

@@ -1,4 +1,4 @@
-#include "client/replay/methods.h"
+#include "client/play/methods.h"
 
 #include <vector>
 
@@ -8,7 +8,7 @@
 #include "kiln/v1/kernel_service.pb.h"
 #include "kiln/v1/session_service.pb.h"
 
-namespace kiln::replay {
+namespace kiln::play {
 namespace {
 
 template <typename Request, typename Response>
@@ -53,4 +53,4 @@ const Method* FindMethod(const std::string& name) {
   return nullptr;
 }
 
-}  // namespace kiln::replay
+}  // namespace kiln::play

@@ -1,12 +1,12 @@
-// The calls that a record may hold.
-#ifndef KILN_CLIENT_REPLAY_METHODS_H_
-#define KILN_CLIENT_REPLAY_METHODS_H_
+// The calls that a capture may hold.
+#ifndef KILN_CLIENT_PLAY_METHODS_H_
+#define KILN_CLIENT_PLAY_METHODS_H_
 
 #include <string>
 
 #include "google/protobuf/message.h"
 
-namespace kiln::replay {
+namespace kiln::play {
 
 struct Method {
   const char* name;  // "KernelService.Execute"
@@ -19,6 +19,6 @@ struct Method {
 // Null if there is none of this name.
 const Method* FindMethod(const std::string& name);
 
-}  // namespace kiln::replay
+}  // namespace kiln::play
 
-#endif  // KILN_CLIENT_REPLAY_METHODS_H_
+#endif  // KILN_CLIENT_PLAY_METHODS_H_

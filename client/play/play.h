@@ -1,10 +1,10 @@
 // Sends a server what another one was sent, and compares what it answers.
 //
-// Calls go out one after the other, in the order of the record: each has been answered
+// Calls go out one after the other, in the order of the capture: each has been answered
 // before the next. So a difference comes of one call, not of two at once. What a client
 // sent as a stream of commands is a stream again, of which each command is waited for.
-#ifndef KILN_CLIENT_REPLAY_REPLAY_H_
-#define KILN_CLIENT_REPLAY_REPLAY_H_
+#ifndef KILN_CLIENT_PLAY_PLAY_H_
+#define KILN_CLIENT_PLAY_PLAY_H_
 
 #include <grpcpp/grpcpp.h>
 
@@ -15,11 +15,11 @@
 
 #include "absl/status/statusor.h"
 #include "absl/types/optional.h"
-#include "base/record/record_file.h"
+#include "base/capture/capture_file.h"
 #include "client/cpp/transport/credentials.h"
-#include "client/replay/compare.h"
+#include "client/play/compare.h"
 
-namespace kiln::replay {
+namespace kiln::play {
 
 struct Difference {
   uint64_t call = 0;     // counted from 1
@@ -38,7 +38,7 @@ struct ProgramTime {
 struct Report {
   uint64_t calls = 0;
   uint64_t commands = 0;  // of streams
-  // Answers, and bytes of values among them, that were as recorded; and answers that
+  // Answers, and bytes of values among them, that were as captured; and answers that
   // depend on the clock or the machine.
   uint64_t equal = 0;
   uint64_t equal_bytes = 0;
@@ -49,11 +49,11 @@ struct Report {
   std::map<std::string, ProgramTime> programs;
 };
 
-// UNAVAILABLE if the server goes; DATA_LOSS if the record makes no sense.
+// UNAVAILABLE if the server goes; DATA_LOSS if the capture makes no sense.
 // `bearer` says who asks, in every call; it may be null.
-absl::StatusOr<Report> Replay(record::Reader& reader, const std::shared_ptr<grpc::Channel>& channel,
+absl::StatusOr<Report> Play(capture::Reader& reader, const std::shared_ptr<grpc::Channel>& channel,
                               client::BearerSource* bearer = nullptr);
 
-}  // namespace kiln::replay
+}  // namespace kiln::play
 
-#endif  // KILN_CLIENT_REPLAY_REPLAY_H_
+#endif  // KILN_CLIENT_PLAY_PLAY_H_

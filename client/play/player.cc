@@ -1,4 +1,4 @@
-#include "client/replay/player.h"
+#include "client/play/player.h"
 
 #include <cstring>
 #include <utility>
@@ -7,7 +7,7 @@
 #include "kiln/v1/buffer_service.pb.h"
 #include "kiln/v1/session_service.pb.h"
 
-namespace kiln::replay {
+namespace kiln::play {
 namespace {
 
 using google::protobuf::Message;
@@ -16,7 +16,7 @@ using google::protobuf::Message;
 constexpr uint32_t kLeaseSeconds = 3600;
 
 absl::Status Senseless(uint64_t call, absl::string_view what) {
-  return absl::DataLossError(absl::StrCat("the record makes no sense at call ", call, ": ", what));
+  return absl::DataLossError(absl::StrCat("the capture makes no sense at call ", call, ": ", what));
 }
 
 uint64_t NumberOf(const std::string& bytes) {
@@ -50,23 +50,23 @@ Player::~Player() {
   for (auto& [number, call] : calls_) Complete(call);
 }
 
-absl::Status Player::Play(const v1::Record& record) {
-  if (record.has_begin()) return Begin(record.begin());
-  const uint64_t number = record.has_received() ? record.received().call()
-                          : record.has_sent()   ? record.sent().call()
-                                                : record.end().call();
+absl::Status Player::Play(const v1::CaptureEntry& entry) {
+  if (entry.has_begin()) return Begin(entry.begin());
+  const uint64_t number = entry.has_received() ? entry.received().call()
+                          : entry.has_sent()   ? entry.sent().call()
+                                                : entry.end().call();
   const auto found = calls_.find(number);
   if (found == calls_.end()) return Senseless(number, "it has not begun, or has ended");
   Call& call = found->second;
-  switch (record.what_case()) {
-    case v1::Record::kReceived: return Received(call, record.received().message());
-    case v1::Record::kSent: return Sent(call, record.sent().message());
-    case v1::Record::kEnd: {
-      const absl::Status status = End(call, record.end());
+  switch (entry.what_case()) {
+    case v1::CaptureEntry::kReceived: return Received(call, entry.received().message());
+    case v1::CaptureEntry::kSent: return Sent(call, entry.sent().message());
+    case v1::CaptureEntry::kEnd: {
+      const absl::Status status = End(call, entry.end());
       calls_.erase(found);
       return status;
     }
-    default: return Senseless(number, "a record of an unknown kind");
+    default: return Senseless(number, "an entry of an unknown kind");
   }
 }
 
@@ -77,7 +77,7 @@ bool Player::IsUpload(const Call& call) const {
   return call.method->request->GetDescriptor() == v1::WriteRequest::descriptor();
 }
 
-absl::Status Player::Begin(const v1::RecordBegin& begin) {
+absl::Status Player::Begin(const v1::CaptureBegin& begin) {
   Call call;
   call.number = begin.call();
   call.method = FindMethod(begin.method());
@@ -89,7 +89,7 @@ absl::Status Player::Begin(const v1::RecordBegin& begin) {
 }
 
 std::string Player::TokenOf(uint64_t session) const {
-  if (session == record::kNoSuchSession) return std::string(16, '\0');
+  if (session == capture::kNoSuchSession) return std::string(16, '\0');
   const auto found = sessions_.find(session);
   return found == sessions_.end() ? "" : found->second.token;
 }
@@ -158,46 +158,46 @@ absl::Status Player::Prepare(Call& call, Message& request) {
 absl::Status Player::Sent(Call& call, const std::string& bytes) {
   if (IsStream(call)) return CommandSent(call, bytes);
   Complete(call);
-  const std::unique_ptr<Message> recorded(call.method->response->New()), replayed(call.method->response->New());
-  if (!recorded->ParseFromString(bytes)) return Senseless(call.number, "an answer that is no message of its type");
+  const std::unique_ptr<Message> captured(call.method->response->New()), played(call.method->response->New());
+  if (!captured->ParseFromString(bytes)) return Senseless(call.number, "an answer that is no message of its type");
   if (call.answers.empty()) return absl::OkStatus();  // its end says what came instead
-  if (!replayed->ParseFromString(call.answers.front())) return absl::InternalError("an answer that is no message");
+  if (!played->ParseFromString(call.answers.front())) return absl::InternalError("an answer that is no message");
   call.answers.pop_front();
-  if (recorded->GetDescriptor() == v1::OpenSessionResponse::descriptor()) {
-    sessions_[NumberOf(static_cast<const v1::OpenSessionResponse&>(*recorded).token())].token =
-        static_cast<const v1::OpenSessionResponse&>(*replayed).token();
+  if (captured->GetDescriptor() == v1::OpenSessionResponse::descriptor()) {
+    sessions_[NumberOf(static_cast<const v1::OpenSessionResponse&>(*captured).token())].token =
+        static_cast<const v1::OpenSessionResponse&>(*played).token();
     return absl::OkStatus();
   }
-  if (recorded->GetDescriptor() == v1::CompileResponse::descriptor()) {
-    NoteCompiled(static_cast<const v1::CompileResponse&>(*replayed));
+  if (captured->GetDescriptor() == v1::CompileResponse::descriptor()) {
+    NoteCompiled(static_cast<const v1::CompileResponse&>(*played));
   }
-  if (replayed->GetDescriptor() == v1::ExecuteResponse::descriptor()) {
-    NoteTime(call.program, static_cast<const v1::ExecuteResponse&>(*replayed).timing());
+  if (played->GetDescriptor() == v1::ExecuteResponse::descriptor()) {
+    NoteTime(call.program, static_cast<const v1::ExecuteResponse&>(*played).timing());
   }
-  handles_.Learn(*recorded, *replayed);
-  NoteAnswer(call, *recorded);
-  CompareAnswer(call, *recorded, *replayed);
+  handles_.Learn(*captured, *played);
+  NoteAnswer(call, *captured);
+  CompareAnswer(call, *captured, *played);
   return absl::OkStatus();
 }
 
-void Player::CompareAnswer(Call& call, const Message& recorded, const Message& replayed) {
+void Player::CompareAnswer(Call& call, const Message& captured, const Message& played) {
   absl::optional<Mismatch> mismatch;
-  uint64_t bytes = recorded.ByteSizeLong();
-  if (recorded.GetDescriptor() == v1::ReadResponse::descriptor()) {
-    const std::string& one = static_cast<const v1::ReadResponse&>(recorded).chunk();
-    const std::string& two = static_cast<const v1::ReadResponse&>(replayed).chunk();
+  uint64_t bytes = captured.ByteSizeLong();
+  if (captured.GetDescriptor() == v1::ReadResponse::descriptor()) {
+    const std::string& one = static_cast<const v1::ReadResponse&>(captured).chunk();
+    const std::string& two = static_cast<const v1::ReadResponse&>(played).chunk();
     mismatch = CompareData(one, two, call.dtype, call.compared_bytes);
     bytes = one.size();
     call.compared_bytes += bytes;
   } else {
-    mismatch = CompareAnswers(recorded, replayed);
+    mismatch = CompareAnswers(captured, played);
   }
   if (mismatch.has_value()) return Differ(call, 0, call.program, *std::move(mismatch));
   ++report_.equal;
   report_.equal_bytes += bytes;
 }
 
-absl::Status Player::End(Call& call, const v1::RecordEnd& end) {
+absl::Status Player::End(Call& call, const v1::CaptureEnd& end) {
   Complete(call);
   if (call.status.error_code() == grpc::StatusCode::UNAVAILABLE && call.status.error_details().empty()) {
     return absl::UnavailableError(absl::StrCat("the server is gone: ", call.status.error_message()));
@@ -214,14 +214,14 @@ absl::Status Player::End(Call& call, const v1::RecordEnd& end) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<Report> Replay(record::Reader& reader, const std::shared_ptr<grpc::Channel>& channel,
+absl::StatusOr<Report> Play(capture::Reader& reader, const std::shared_ptr<grpc::Channel>& channel,
                               client::BearerSource* bearer) {
   Player player(channel, bearer);
-  v1::Record record;
-  while (reader.Next(record)) {
-    if (absl::Status status = player.Play(record); !status.ok()) return status;
+  v1::CaptureEntry entry;
+  while (reader.Next(entry)) {
+    if (absl::Status status = player.Play(entry); !status.ok()) return status;
   }
   return player.report();
 }
 
-}  // namespace kiln::replay
+}  // namespace kiln::play

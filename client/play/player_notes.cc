@@ -5,12 +5,12 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "base/graph/graph_hash.h"
-#include "client/replay/player.h"
+#include "client/play/player.h"
 #include "google/rpc/status.pb.h"
 #include "kiln/v1/buffer_service.pb.h"
 #include "kiln/v1/error.pb.h"
 
-namespace kiln::replay {
+namespace kiln::play {
 namespace {
 
 // The code that programs read, by name; else gRPC's.
@@ -74,18 +74,18 @@ void Player::NoteExecuted(const v1::ExecuteRequest& request, const std::string& 
   }
 }
 
-void Player::NoteAnswer(Call& call, const google::protobuf::Message& recorded) {
+void Player::NoteAnswer(Call& call, const google::protobuf::Message& captured) {
   const auto note = [this](const v1::BufferDescription& buffer, const std::string& program) {
     handles_.content(buffer.handle()) = {buffer.dtype(), program};
   };
-  const google::protobuf::Descriptor* const type = recorded.GetDescriptor();
+  const google::protobuf::Descriptor* const type = captured.GetDescriptor();
   if (type == v1::AllocateResponse::descriptor()) {
-    note(static_cast<const v1::AllocateResponse&>(recorded).buffer(), "");
+    note(static_cast<const v1::AllocateResponse&>(captured).buffer(), "");
   } else if (type == v1::ViewResponse::descriptor()) {
-    const v1::BufferDescription& view = static_cast<const v1::ViewResponse&>(recorded).buffer();
+    const v1::BufferDescription& view = static_cast<const v1::ViewResponse&>(captured).buffer();
     note(view, handles_.content(view.view_of()).program);
   } else if (type == v1::ExecuteResponse::descriptor()) {
-    for (const v1::ResultValue& result : static_cast<const v1::ExecuteResponse&>(recorded).results()) {
+    for (const v1::ResultValue& result : static_cast<const v1::ExecuteResponse&>(captured).results()) {
       if (result.has_buffer()) note(result.buffer(), call.program);
     }
   }
@@ -103,13 +103,13 @@ void Player::Differ(const Call& call, uint64_t command, const std::string& progr
   report_.first = Difference{call.number, call.method->name, command, program, std::move(mismatch)};
 }
 
-void Player::CompareFailures(const Call& call, uint64_t command, const std::string& recorded,
-                             const std::string& replayed) {
-  if (CodeOf(recorded) != CodeOf(replayed)) {
+void Player::CompareFailures(const Call& call, uint64_t command, const std::string& captured,
+                             const std::string& played) {
+  if (CodeOf(captured) != CodeOf(played)) {
     return Differ(call, command, call.program,
-                  {"", absl::StrCat("it failed: ", TextOf(recorded)), absl::StrCat("it failed: ", TextOf(replayed))});
+                  {"", absl::StrCat("it failed: ", TextOf(captured)), absl::StrCat("it failed: ", TextOf(played))});
   }
   ++report_.equal;
 }
 
-}  // namespace kiln::replay
+}  // namespace kiln::play

@@ -3,13 +3,13 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "client/replay/player.h"
+#include "client/play/player.h"
 
-namespace kiln::replay {
+namespace kiln::play {
 namespace {
 
 absl::Status Senseless(uint64_t call) {
-  return absl::DataLossError(absl::StrCat("the record makes no sense at call ", call, ": no message of a stream"));
+  return absl::DataLossError(absl::StrCat("the capture makes no sense at call ", call, ": no message of a stream"));
 }
 
 bool Send(client::RawCall& raw, const v1::SubmitRequest& request) {
@@ -37,9 +37,9 @@ bool IsUnasked(const v1::SubmitRequest& request, const v1::SubmitResponse& respo
 Player::Session& Player::SessionOf(const Call& call) { return sessions_[call.session]; }
 
 absl::Status Player::CommandReceived(Call& call, const std::string& bytes) {
-  v1::SubmitRequest recorded;
-  if (!recorded.ParseFromString(bytes)) return Senseless(call.number);
-  v1::SubmitRequest request = recorded;
+  v1::SubmitRequest captured;
+  if (!captured.ParseFromString(bytes)) return Senseless(call.number);
+  v1::SubmitRequest request = captured;
   request.set_acknowledged(0);
   v1::SubmitResponse response;
   if (request.has_hello()) {
@@ -65,7 +65,7 @@ absl::Status Player::CommandReceived(Call& call, const std::string& bytes) {
   }
   if (call.raw == nullptr) return absl::OkStatus();  // it has ended here
   ++report_.commands;
-  NoteCommand(call, recorded);
+  NoteCommand(call, captured);
   handles_.Translate(request);
   request.set_answer(true);
   request.set_acknowledged(request.command_id() - 1);
@@ -75,8 +75,8 @@ absl::Status Player::CommandReceived(Call& call, const std::string& bytes) {
   do {
     if (!Receive(*call.raw, response)) return Complete(call), absl::OkStatus();
     if (response.has_compiled()) NoteCompiled(response.compiled());
-    if (response.has_executed()) NoteTime(ProgramOf(recorded.execute().request()), response.executed().timing());
-    if (!IsUnasked(recorded, response)) call.by_command[request.command_id()].push_back(response);
+    if (response.has_executed()) NoteTime(ProgramOf(captured.execute().request()), response.executed().timing());
+    if (!IsUnasked(captured, response)) call.by_command[request.command_id()].push_back(response);
   } while (response.more());
   return absl::OkStatus();
 }
@@ -105,10 +105,10 @@ void Player::NoteCommand(Call& call, const v1::SubmitRequest& request) {
 }
 
 absl::Status Player::CommandSent(Call& call, const std::string& bytes) {
-  v1::SubmitResponse recorded;
-  if (!recorded.ParseFromString(bytes)) return Senseless(call.number);
-  if (recorded.has_welcome()) return absl::OkStatus();
-  const uint64_t id = recorded.command_id();
+  v1::SubmitResponse captured;
+  if (!captured.ParseFromString(bytes)) return Senseless(call.number);
+  if (captured.has_welcome()) return absl::OkStatus();
+  const uint64_t id = captured.command_id();
   // Answers come in order: what is before it had none.
   while (!call.by_command.empty() && call.by_command.begin()->first < id) {
     const auto& [silent, answers] = *call.by_command.begin();
@@ -122,32 +122,32 @@ absl::Status Player::CommandSent(Call& call, const std::string& bytes) {
     ++report_.passed_over;  // it came a second time
     return absl::OkStatus();
   }
-  const v1::SubmitResponse replayed = std::move(found->second.front());
+  const v1::SubmitResponse played = std::move(found->second.front());
   found->second.pop_front();
-  if (!recorded.more()) call.by_command.erase(found);
-  CompareCommand(call, recorded, replayed);
-  if (!recorded.more()) call.reads.erase(id);
+  if (!captured.more()) call.by_command.erase(found);
+  CompareCommand(call, captured, played);
+  if (!captured.more()) call.reads.erase(id);
   return absl::OkStatus();
 }
 
-void Player::CompareCommand(Call& call, const v1::SubmitResponse& recorded, const v1::SubmitResponse& replayed) {
-  const uint64_t id = recorded.command_id();
+void Player::CompareCommand(Call& call, const v1::SubmitResponse& captured, const v1::SubmitResponse& played) {
+  const uint64_t id = captured.command_id();
   const Handles::Content content = call.reads[id];
-  if (recorded.has_failed() && replayed.has_failed()) {
-    return CompareFailures(call, id, recorded.failed().status(), replayed.failed().status());
+  if (captured.has_failed() && played.has_failed()) {
+    return CompareFailures(call, id, captured.failed().status(), played.failed().status());
   }
-  if (recorded.has_failed()) return Differ(call, id, content.program, {"", "it failed", "it was answered"});
-  if (replayed.has_failed()) return Differ(call, id, content.program, {"", "it was answered", "it failed"});
+  if (captured.has_failed()) return Differ(call, id, content.program, {"", "it failed", "it was answered"});
+  if (played.has_failed()) return Differ(call, id, content.program, {"", "it was answered", "it failed"});
   absl::optional<Mismatch> mismatch;
-  if (recorded.event_case() == v1::SubmitResponse::kData) {
-    mismatch = CompareData(recorded.data(), replayed.data(), content.dtype, call.compared_bytes);
-    call.compared_bytes = recorded.more() ? call.compared_bytes + recorded.data().size() : 0;
+  if (captured.event_case() == v1::SubmitResponse::kData) {
+    mismatch = CompareData(captured.data(), played.data(), content.dtype, call.compared_bytes);
+    call.compared_bytes = captured.more() ? call.compared_bytes + captured.data().size() : 0;
   } else {
-    mismatch = CompareAnswers(recorded, replayed);
+    mismatch = CompareAnswers(captured, played);
   }
   if (mismatch.has_value()) return Differ(call, id, content.program, *std::move(mismatch));
   ++report_.equal;
-  report_.equal_bytes += recorded.data().size();
+  report_.equal_bytes += captured.data().size();
 }
 
-}  // namespace kiln::replay
+}  // namespace kiln::play

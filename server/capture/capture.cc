@@ -1,4 +1,4 @@
-#include "server/record/recorder.h"
+#include "server/capture/capture.h"
 
 #include <spdlog/spdlog.h>
 
@@ -6,77 +6,77 @@
 
 namespace kiln::server {
 
-absl::StatusOr<std::shared_ptr<Recorder>> Recorder::Create(const std::string& path, uint64_t max_bytes,
-                                                           const v1::RecordHeader& header,
+absl::StatusOr<std::shared_ptr<Capture>> Capture::Create(const std::string& path, uint64_t max_bytes,
+                                                           const v1::CaptureHeader& header,
                                                            std::shared_ptr<spdlog::logger> log) {
-  auto writer = record::Writer::Create(path, header, max_bytes);
+  auto writer = capture::Writer::Create(path, header, max_bytes);
   if (!writer.ok()) return writer.status();
-  log->info("event=recording file={} max_bytes={}", path, max_bytes);
-  return std::shared_ptr<Recorder>(new Recorder(*std::move(writer), std::move(log)));
+  log->info("event=capturing file={} max_bytes={}", path, max_bytes);
+  return std::shared_ptr<Capture>(new Capture(*std::move(writer), std::move(log)));
 }
 
-uint64_t Recorder::Begin(const std::string& method, absl::string_view session_token) {
+uint64_t Capture::Begin(const std::string& method, absl::string_view session_token) {
   const uint64_t session = SessionNumber(session_token);
   absl::MutexLock lock(&mutex_);
-  v1::Record record;
-  record.mutable_begin()->set_call(++calls_);
-  record.mutable_begin()->set_method(method);
-  record.mutable_begin()->set_session(session);
-  Add(record);
+  v1::CaptureEntry entry;
+  entry.mutable_begin()->set_call(++calls_);
+  entry.mutable_begin()->set_method(method);
+  entry.mutable_begin()->set_session(session);
+  Add(entry);
   return calls_;
 }
 
-void Recorder::Received(uint64_t call, std::string message) {
-  v1::Record record;
-  record.mutable_received()->set_call(call);
-  record.mutable_received()->set_message(std::move(message));
+void Capture::Received(uint64_t call, std::string message) {
+  v1::CaptureEntry entry;
+  entry.mutable_received()->set_call(call);
+  entry.mutable_received()->set_message(std::move(message));
   absl::MutexLock lock(&mutex_);
-  Add(record);
+  Add(entry);
 }
 
-void Recorder::Sent(uint64_t call, std::string message) {
-  v1::Record record;
-  record.mutable_sent()->set_call(call);
-  record.mutable_sent()->set_message(std::move(message));
+void Capture::Sent(uint64_t call, std::string message) {
+  v1::CaptureEntry entry;
+  entry.mutable_sent()->set_call(call);
+  entry.mutable_sent()->set_message(std::move(message));
   absl::MutexLock lock(&mutex_);
-  Add(record);
+  Add(entry);
 }
 
-void Recorder::End(uint64_t call, const grpc::Status& status) {
-  v1::Record record;
-  record.mutable_end()->set_call(call);
-  record.mutable_end()->set_status(status.error_code());
-  record.mutable_end()->set_details(status.error_details());
+void Capture::End(uint64_t call, const grpc::Status& status) {
+  v1::CaptureEntry entry;
+  entry.mutable_end()->set_call(call);
+  entry.mutable_end()->set_status(status.error_code());
+  entry.mutable_end()->set_details(status.error_details());
   absl::MutexLock lock(&mutex_);
-  Add(record);
+  Add(entry);
 }
 
-uint64_t Recorder::SessionNumber(absl::string_view token) const {
+uint64_t Capture::SessionNumber(absl::string_view token) const {
   if (token.empty()) return 0;
   absl::MutexLock lock(&mutex_);
   const auto found = sessions_.find(token);
-  return found == sessions_.end() ? record::kNoSuchSession : found->second;
+  return found == sessions_.end() ? capture::kNoSuchSession : found->second;
 }
 
-uint64_t Recorder::SessionOpened(absl::string_view token) {
+uint64_t Capture::SessionOpened(absl::string_view token) {
   absl::MutexLock lock(&mutex_);
-  if (writer_ == nullptr) return record::kNoSuchSession;
+  if (writer_ == nullptr) return capture::kNoSuchSession;
   const auto [found, added] = sessions_.try_emplace(std::string(token), last_session_ + 1);
   if (added) ++last_session_;  // else it was resumed
   return found->second;
 }
 
-void Recorder::SessionClosed(absl::string_view token) {
+void Capture::SessionClosed(absl::string_view token) {
   absl::MutexLock lock(&mutex_);
   sessions_.erase(token);
 }
 
-void Recorder::Add(const v1::Record& record) {
-  if (writer_ == nullptr || writer_->Add(record)) return;
+void Capture::Add(const v1::CaptureEntry& entry) {
+  if (writer_ == nullptr || writer_->Add(entry)) return;
   if (writer_->error().ok()) {
-    log_->warn("event=record_full bytes={} calls={}: the server goes on unrecorded", writer_->bytes(), calls_);
+    log_->warn("event=capture_full bytes={} calls={}: the server goes on without it", writer_->bytes(), calls_);
   } else {
-    log_->error("event=record_failed calls={} reason=\"{}\"", calls_, std::string(writer_->error().message()));
+    log_->error("event=capture_failed calls={} reason=\"{}\"", calls_, std::string(writer_->error().message()));
   }
   writer_.reset();
   sessions_.clear();

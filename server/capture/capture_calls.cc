@@ -1,4 +1,4 @@
-// Between gRPC and a Recorder: which calls, and what of them.
+// Between gRPC and a Capture: which calls, and what of them.
 //
 // A token opens a session to whoever has it, so none goes into the file: the session's
 // number stands in its place, wherever the protocol has tokens.
@@ -13,7 +13,7 @@
 #include "kiln/v1/kernel_service.pb.h"
 #include "kiln/v1/session_service.pb.h"
 #include "server/engine/memory/session.h"
-#include "server/record/recorder.h"
+#include "server/capture/capture.h"
 
 namespace kiln::server {
 namespace {
@@ -21,17 +21,17 @@ namespace {
 using grpc::experimental::InterceptionHookPoints;
 
 // Takes tokens out of a message.
-using Scrub = void (*)(Recorder& recorder, std::string& message);
+using Scrub = void (*)(Capture& capture, std::string& message);
 
-std::string Number(Recorder& recorder, const std::string& token) {
+std::string Number(Capture& capture, const std::string& token) {
   if (token.empty()) return "";
-  const uint64_t number = recorder.SessionNumber(token);
+  const uint64_t number = capture.SessionNumber(token);
   std::string bytes(sizeof number, '\0');
   std::memcpy(bytes.data(), &number, sizeof number);
   return bytes;
 }
 
-// What is no message of its type has nothing that a replay could use; but it may have a token.
+// What is no message of its type has nothing that a play could use; but it may have a token.
 template <typename Message, typename Body>
 void Rewrite(std::string& bytes, Body body) {
   Message message;
@@ -53,29 +53,29 @@ bool MayGreet(const std::string& bytes) {
   return !input.ConsumedEntireMessage();
 }
 
-void ScrubOpen(Recorder& recorder, std::string& bytes) {
+void ScrubOpen(Capture& capture, std::string& bytes) {
   Rewrite<v1::OpenSessionRequest>(
-      bytes, [&](auto& message) { message.set_resume_token(Number(recorder, message.resume_token())); });
+      bytes, [&](auto& message) { message.set_resume_token(Number(capture, message.resume_token())); });
 }
-void ScrubOpened(Recorder& recorder, std::string& bytes) {
+void ScrubOpened(Capture& capture, std::string& bytes) {
   Rewrite<v1::OpenSessionResponse>(bytes, [&](auto& message) {
-    recorder.SessionOpened(message.token());
-    message.set_token(Number(recorder, message.token()));
+    capture.SessionOpened(message.token());
+    message.set_token(Number(capture, message.token()));
   });
 }
-void ScrubClose(Recorder& recorder, std::string& bytes) {
+void ScrubClose(Capture& capture, std::string& bytes) {
   Rewrite<v1::CloseSessionRequest>(bytes, [&](auto& message) {
     const std::string token = message.token();
-    message.set_token(Number(recorder, token));
-    recorder.SessionClosed(token);
+    message.set_token(Number(capture, token));
+    capture.SessionClosed(token);
   });
 }
 // A stream's first message, and what is in its place later.
-void ScrubHello(Recorder& recorder, std::string& bytes) {
+void ScrubHello(Capture& capture, std::string& bytes) {
   if (!MayGreet(bytes)) return;
   Rewrite<v1::SubmitRequest>(bytes, [&](auto& message) {
     if (!message.has_hello()) return;
-    message.mutable_hello()->set_session_token(Number(recorder, message.hello().session_token()));
+    message.mutable_hello()->set_session_token(Number(capture, message.hello().session_token()));
   });
 }
 
@@ -85,7 +85,7 @@ struct Row {
   Scrub received = nullptr;
   Scrub sent = nullptr;
 };
-constexpr Row kRecorded[] = {
+constexpr Row kCaptured[] = {
     {"KernelService.Compile"},
     {"KernelService.Execute"},
     {"KernelService.Submit", ScrubHello},
@@ -122,45 +122,45 @@ std::string BytesOf(const grpc::ByteBuffer& buffer) {
 // One call. gRPC may call it from several threads, but for each direction from one at a time.
 class Tap final : public grpc::experimental::Interceptor {
  public:
-  Tap(std::shared_ptr<Recorder> recorder, const Row& row) : recorder_(std::move(recorder)), row_(row) {}
+  Tap(std::shared_ptr<Capture> capture, const Row& row) : capture_(std::move(capture)), row_(row) {}
   ~Tap() override {
-    if (call_ != 0 && !ended_) recorder_->End(call_, grpc::Status(grpc::StatusCode::CANCELLED, ""));
+    if (call_ != 0 && !ended_) capture_->End(call_, grpc::Status(grpc::StatusCode::CANCELLED, ""));
   }
 
   void Intercept(grpc::experimental::InterceptorBatchMethods* methods) override {
     if (methods->QueryInterceptionHookPoint(InterceptionHookPoints::POST_RECV_INITIAL_METADATA)) {
       const auto& metadata = *methods->GetRecvInitialMetadata();
       const auto token = metadata.find(kSessionHeader);
-      call_ = recorder_->Begin(row_.method, token == metadata.end()
+      call_ = capture_->Begin(row_.method, token == metadata.end()
                                                 ? absl::string_view()
                                                 : absl::string_view(token->second.data(), token->second.size()));
     }
     if (methods->QueryInterceptionHookPoint(InterceptionHookPoints::POST_RECV_MESSAGE)) {
       // Services take their messages as bytes.
       const auto* message = static_cast<const grpc::ByteBuffer*>(methods->GetRecvMessage());
-      if (message != nullptr && recorder_->on()) {
+      if (message != nullptr && capture_->on()) {
         std::string bytes = BytesOf(*message);
-        if (row_.received != nullptr) row_.received(*recorder_, bytes);
-        recorder_->Received(call_, std::move(bytes));
+        if (row_.received != nullptr) row_.received(*capture_, bytes);
+        capture_->Received(call_, std::move(bytes));
       }
     }
     if (methods->QueryInterceptionHookPoint(InterceptionHookPoints::PRE_SEND_MESSAGE)) {
-      grpc::ByteBuffer* message = recorder_->on() ? methods->GetSerializedSendMessage() : nullptr;
+      grpc::ByteBuffer* message = capture_->on() ? methods->GetSerializedSendMessage() : nullptr;
       if (message != nullptr) {
         std::string bytes = BytesOf(*message);
-        if (row_.sent != nullptr) row_.sent(*recorder_, bytes);
-        recorder_->Sent(call_, std::move(bytes));
+        if (row_.sent != nullptr) row_.sent(*capture_, bytes);
+        capture_->Sent(call_, std::move(bytes));
       }
     }
     if (methods->QueryInterceptionHookPoint(InterceptionHookPoints::PRE_SEND_STATUS)) {
       ended_ = true;
-      recorder_->End(call_, methods->GetSendStatus());
+      capture_->End(call_, methods->GetSendStatus());
     }
     methods->Proceed();
   }
 
  private:
-  const std::shared_ptr<Recorder> recorder_;
+  const std::shared_ptr<Capture> capture_;
   const Row& row_;
   uint64_t call_ = 0;
   bool ended_ = false;
@@ -168,25 +168,25 @@ class Tap final : public grpc::experimental::Interceptor {
 
 class Taps final : public grpc::experimental::ServerInterceptorFactoryInterface {
  public:
-  explicit Taps(std::shared_ptr<Recorder> recorder) : recorder_(std::move(recorder)) {
-    for (const Row& row : kRecorded) {
+  explicit Taps(std::shared_ptr<Capture> capture) : capture_(std::move(capture)) {
+    for (const Row& row : kCaptured) {
       rows_.emplace("/kiln.v1." + absl::StrReplaceAll(row.method, {{".", "/"}}), &row);
     }
   }
   grpc::experimental::Interceptor* CreateServerInterceptor(grpc::experimental::ServerRpcInfo* info) override {
     const auto row = rows_.find(info->method());
-    return row == rows_.end() ? nullptr : new Tap(recorder_, *row->second);
+    return row == rows_.end() ? nullptr : new Tap(capture_, *row->second);
   }
 
  private:
-  const std::shared_ptr<Recorder> recorder_;
+  const std::shared_ptr<Capture> capture_;
   absl::flat_hash_map<std::string, const Row*> rows_;
 };
 
 }  // namespace
 
-std::unique_ptr<grpc::experimental::ServerInterceptorFactoryInterface> RecordCalls(std::shared_ptr<Recorder> recorder) {
-  return std::make_unique<Taps>(std::move(recorder));
+std::unique_ptr<grpc::experimental::ServerInterceptorFactoryInterface> CaptureCalls(std::shared_ptr<Capture> capture) {
+  return std::make_unique<Taps>(std::move(capture));
 }
 
 }  // namespace kiln::server

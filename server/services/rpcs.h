@@ -63,7 +63,7 @@
   ROW(DebugService, Evict, Evict, NO_UNARY, kAdmin)            \
   ROW(DebugService, Export, Export, NO_DOWNLOAD, kAdmin)       \
   ROW(DebugService, Import, Import, NO_UPLOAD, kAdmin)         \
-  ROW(DebugService, Record, Record, NO_UNARY, kAdmin)          \
+  ROW(DebugService, Capture, Capture, NO_UNARY, kAdmin)        \
   ROW(DebugService, SetTracing, SetTracing, NO_UNARY, kAdmin)
 
 #define KILN_SESSION_RPCS(ROW)                              \

@@ -20,7 +20,7 @@ class UnimplementedTest : public ServerTest {
 TEST_F(UnimplementedTest, Unary) {
   // A method that takes any message's bytes; an empty message has none.
   for (const char* rpc : {"BufferService.MapSharedMemory", "DebugService.Evict", "DebugService.Time",
-                          "DebugService.Record", "DebugService.SetTracing"}) {
+                          "DebugService.Capture", "DebugService.SetTracing"}) {
     std::string path = std::string("/kiln.v1.") + rpc;
     path[path.rfind('.')] = '/';
     Expect(rpc, CallRaw(*stubs_, path.c_str(), ""));

@@ -1,4 +1,4 @@
-"""kilnd --record and kiln replay: the same answers bit for bit, and a difference found and named.
+"""kilnd --capture and kiln play: the same answers bit for bit, and a difference found and named.
 
 KILN_CLI names the `kiln` command; by default it is the one that Bazel built.
 """
@@ -22,7 +22,7 @@ from proxy import Proxy
 
 import kiln
 import kiln.aio
-from kiln.v1 import buffer_service_pb2, kernel_service_pb2, record_pb2, session_service_pb2
+from kiln.v1 import buffer_service_pb2, capture_pb2, kernel_service_pb2, session_service_pb2
 
 KILN = pathlib.Path(os.environ.get("KILN_CLI", support.ROOT / "bazel-bin" / "client" / "cli" / "kiln"))
 RNG = np.random.default_rng(3)
@@ -36,8 +36,8 @@ def layer():
     return graph
 
 
-def read_records(path):
-    data, records, at = path.read_bytes(), [], 0
+def read_entries(path):
+    data, entries, at = path.read_bytes(), [], 0
     while at < len(data):
         size, shift = 0, 0
         while True:
@@ -47,15 +47,15 @@ def read_records(path):
             shift += 7
             if byte < 0x80:
                 break
-        records.append(record_pb2.Record.FromString(data[at : at + size]))
+        entries.append(capture_pb2.CaptureEntry.FromString(data[at : at + size]))
         at += size
-    return records
+    return entries
 
 
-def write_records(path, records):
+def write_entries(path, entries):
     with path.open("wb") as file:
-        for record in records:
-            body, head = record.SerializeToString(), bytearray()
+        for entry in entries:
+            body, head = entry.SerializeToString(), bytearray()
             size = len(body)
             while size >= 0x80:
                 head.append(size & 0x7F | 0x80)
@@ -63,32 +63,32 @@ def write_records(path, records):
             file.write(bytes(head) + bytes((size,)) + body)
 
 
-class Replay(unittest.TestCase):
+class Play(unittest.TestCase):
     def setUp(self):
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)
-        self.file = pathlib.Path(folder.name) / "session.kilnrec"
+        self.file = pathlib.Path(folder.name) / "session.kilncap"
 
-    def record(self, session, *flags):
-        """Runs `session(address)` on a kilnd that records it; the server's log."""
-        server = support.Server("--record=%s" % self.file, *flags)
+    def capture(self, session, *flags):
+        """Runs `session(address)` on a kilnd that captures it; the server's log."""
+        server = support.Server("--capture=%s" % self.file, *flags)
         try:
             session(server.address)
         finally:
             server.stop()
         return "".join(server.log)
 
-    def replay(self, *flags):
-        command = [str(KILN), "replay", str(self.file), "--backend=cpu", "--kilnd=%s" % support.KILND, *flags]
+    def play(self, *flags):
+        command = [str(KILN), "play", str(self.file), "--backend=cpu", "--kilnd=%s" % support.KILND, *flags]
         done = subprocess.run(command, capture_output=True, text=True, timeout=120)
         return done.returncode, done.stdout, done.stderr
 
-    def replay_well(self):
-        status, out, err = self.replay()
+    def play_well(self):
+        status, out, err = self.play()
         self.assertEqual((status, err), (0, ""), out)
         return out
 
-    # -- what is recorded
+    # -- what is captured
 
     def calls_of_their_own(self, address):
         with kiln.connect(address, stream=False) as client:
@@ -146,15 +146,15 @@ class Replay(unittest.TestCase):
 
         asyncio.run(awaited())
 
-    # -- and replayed
+    # -- and played
 
     def test_calls_of_their_own(self):
-        self.record(self.calls_of_their_own)
-        self.assertRegex(self.replay_well(), r"the record is whole")
+        self.capture(self.calls_of_their_own)
+        self.assertRegex(self.play_well(), r"the capture is whole")
 
     def test_commands_of_a_stream(self):
-        self.record(self.commands)
-        out = self.replay_well()
+        self.capture(self.commands)
+        out = self.play_well()
         self.assertGreater(int(re.search(r"([\d]+) commands", out).group(1)), 40)
         self.assertEqual(len(re.findall(r"^[0-9a-f]{16} ", out, re.MULTILINE)), 2, out)  # a line a program
 
@@ -170,8 +170,8 @@ class Replay(unittest.TestCase):
                 for step in range(4, 8):
                     self.assertEqual(client.buffer(np.full(8, step, np.float32)).numpy()[0], step)
 
-        self.record(session)
-        self.replay_well()
+        self.capture(session)
+        self.play_well()
 
     def test_sessions_that_have_ended(self):
         def session(address):
@@ -184,12 +184,12 @@ class Replay(unittest.TestCase):
                 with self.assertRaises(grpc.RpcError):
                     allocate(buffer_service_pb2.AllocateRequest(bytes=64), metadata=metadata)
 
-        self.record(session)
-        self.replay_well()
+        self.capture(session)
+        self.play_well()
 
     def test_several_clients(self):
-        self.record(self.several_clients)
-        self.replay_well()
+        self.capture(self.several_clients)
+        self.play_well()
 
     def test_several_devices(self):
         def session(address):
@@ -199,52 +199,52 @@ class Replay(unittest.TestCase):
                 client.all_reduce(parts)
                 self.assertEqual(parts[2].numpy()[0], 18)
 
-        self.record(session, "--cpu_devices=3")
-        self.replay_well()
+        self.capture(session, "--cpu_devices=3")
+        self.play_well()
 
     def test_a_changed_payload_is_found_and_named(self):
-        self.record(self.commands)
-        records, changed = read_records(self.file), None
-        for record in records:
-            if record.HasField("received") and changed is None:
-                request = kernel_service_pb2.SubmitRequest.FromString(record.received.message)
+        self.capture(self.commands)
+        entries, changed = read_entries(self.file), None
+        for entry in entries:
+            if entry.HasField("received") and changed is None:
+                request = kernel_service_pb2.SubmitRequest.FromString(entry.received.message)
                 if request.WhichOneof("command") == "write" and len(request.write.data) == 64:
                     data = np.frombuffer(request.write.data, np.float32).copy()
                     data[3] += 1
                     request.write.data = data.tobytes()
-                    record.received.message = request.SerializeToString()
-                    changed = record.received.call
-        write_records(self.file, records)
-        status, _, err = self.replay()
+                    entry.received.message = request.SerializeToString()
+                    changed = entry.received.call
+        write_entries(self.file, entries)
+        status, _, err = self.play()
         self.assertEqual(status, 1)
         self.assertRegex(err, r"call %d, KernelService\.Submit, command \d+, program [0-9a-f]{64}, \[\d+\]" % changed)
-        self.assertRegex(err, r"recorded: -?[\d.e-]+ \(0x[0-9a-f]{8}\)\s+replayed: -?[\d.e-]+ \(0x[0-9a-f]{8}\)")
+        self.assertRegex(err, r"captured: -?[\d.e-]+ \(0x[0-9a-f]{8}\)\s+played: -?[\d.e-]+ \(0x[0-9a-f]{8}\)")
 
     def test_a_torn_end(self):
-        self.record(self.commands)
+        self.capture(self.commands)
         data = self.file.read_bytes()
         self.file.write_bytes(data[: len(data) - 1])
-        self.assertIn("torn", self.replay_well())
+        self.assertIn("torn", self.play_well())
         self.file.write_bytes(b"\x05hello")
-        status, _, err = self.replay()
+        status, _, err = self.play()
         self.assertEqual(status, 1)
-        self.assertIn("is no record of kilnd's", err)
+        self.assertIn("is no capture of kilnd's", err)
 
     def test_a_server_that_is_killed(self):
-        server = support.Server("--record=%s" % self.file)
+        server = support.Server("--capture=%s" % self.file)
         self.addCleanup(server.stop)
         client = kiln.connect(server.address, lease=1)
         self.addCleanup(client.close)
         program = client.compile(layer())
         program(np.ones((16, 16), np.float32), np.ones(16, np.float32))
         server.kill()
-        self.assertIn("without its end mark", self.replay_well())
+        self.assertIn("without its end mark", self.play_well())
 
     def test_its_size_is_bounded(self):
-        log = self.record(self.calls_of_their_own, "--record_max_bytes=20000")
-        self.assertIn("event=record_full", log)
+        log = self.capture(self.calls_of_their_own, "--capture_max_bytes=20000")
+        self.assertIn("event=capture_full", log)
         self.assertLessEqual(self.file.stat().st_size, 20000)
-        self.assertIn("where it was full", self.replay_well())
+        self.assertIn("where it was full", self.play_well())
 
     def test_it_has_no_token_and_is_nobody_elses_to_read(self):
         tokens = []
@@ -256,7 +256,7 @@ class Replay(unittest.TestCase):
                     tokens.append(client._connection.session.token)
                     client.buffer(np.ones(4)).numpy()
 
-        self.record(session)
+        self.capture(session)
         data = self.file.read_bytes()
         for token in tokens + [b"a secret of mine"]:
             self.assertNotIn(token, data)
@@ -281,7 +281,7 @@ class Replay(unittest.TestCase):
                     with self.assertRaises(grpc.RpcError):
                         list(submit(iter(messages)))
 
-        self.record(session)
+        self.capture(session)
         data = self.file.read_bytes()
         self.assertIn(b"KernelService.Submit", data)
         for secret in (token, other):
@@ -289,10 +289,10 @@ class Replay(unittest.TestCase):
 
     def test_what_would_leave_gaps_is_refused(self):
         for flag in ("--shared_memory_max_bytes=1000000", "--program_cache_dir=%s" % self.file.parent):
-            done = subprocess.run([str(support.KILND), "--record=%s" % self.file, flag, "--check_config"],
+            done = subprocess.run([str(support.KILND), "--capture=%s" % self.file, flag, "--check_config"],
                                   capture_output=True, text=True)  # fmt: skip
             self.assertNotEqual(done.returncode, 0)
-            self.assertIn("record: ", done.stdout + done.stderr)
+            self.assertIn("capture: ", done.stdout + done.stderr)
 
 
 if __name__ == "__main__":
