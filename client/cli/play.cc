@@ -9,8 +9,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "base/error.h"
 #include "base/capture/capture_file.h"
+#include "base/error.h"
 #include "client/cli/command.h"
 #include "client/cli/table.h"
 #include "client/demo/server_process.h"

@@ -52,7 +52,7 @@ struct Report {
 // UNAVAILABLE if the server goes; DATA_LOSS if the capture makes no sense.
 // `bearer` says who asks, in every call; it may be null.
 absl::StatusOr<Report> Play(capture::Reader& reader, const std::shared_ptr<grpc::Channel>& channel,
-                              client::BearerSource* bearer = nullptr);
+                            client::BearerSource* bearer = nullptr);
 
 }  // namespace kiln::play
 

@@ -54,7 +54,7 @@ absl::Status Player::Play(const v1::CaptureEntry& entry) {
   if (entry.has_begin()) return Begin(entry.begin());
   const uint64_t number = entry.has_received() ? entry.received().call()
                           : entry.has_sent()   ? entry.sent().call()
-                                                : entry.end().call();
+                                               : entry.end().call();
   const auto found = calls_.find(number);
   if (found == calls_.end()) return Senseless(number, "it has not begun, or has ended");
   Call& call = found->second;
@@ -215,7 +215,7 @@ absl::Status Player::End(Call& call, const v1::CaptureEnd& end) {
 }
 
 absl::StatusOr<Report> Play(capture::Reader& reader, const std::shared_ptr<grpc::Channel>& channel,
-                              client::BearerSource* bearer) {
+                            client::BearerSource* bearer) {
   Player player(channel, bearer);
   v1::CaptureEntry entry;
   while (reader.Next(entry)) {

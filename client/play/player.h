@@ -16,8 +16,8 @@
 #include "client/play/handles.h"
 #include "client/play/methods.h"
 #include "client/play/play.h"
-#include "kiln/v1/kernel_service.pb.h"
 #include "kiln/v1/capture.pb.h"
+#include "kiln/v1/kernel_service.pb.h"
 
 namespace kiln::play {
 

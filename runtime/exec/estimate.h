@@ -22,7 +22,7 @@ class Estimate {
   // estimate follows the runs, but a single slow one (the thread lost its core)
   // cannot raise it to even twice itself. Racing updates may lose one another,
   // which an estimate can bear.
-  void Record(uint64_t device_ns) {
+  void Observe(uint64_t device_ns) {
     if (runs_.fetch_add(1, std::memory_order_relaxed) == 0) return;
     const uint64_t old_ns = ns();
     const uint64_t seen_ns = std::min(device_ns, 4 * old_ns + 100);

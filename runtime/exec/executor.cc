@@ -4,7 +4,7 @@
 
 #include "base/check.h"
 #include "runtime/exec/bind.h"
-#include "runtime/exec/execution.h"
+#include "runtime/exec/program_run.h"
 #include "runtime/exec/sequence_run.h"
 
 namespace kiln::runtime {
@@ -17,9 +17,9 @@ void Executor::Run(std::shared_ptr<Program> program, absl::Span<const hal::Buffe
   if (status.ok() && !options.results.empty())
     status = CheckResults(*program, parameters, options.results, options.variables);
   if (!status.ok()) return callback(std::move(status));
-  // From here on the run owns itself; see Execution.
-  Execution* const execution = program->pool_->Take().release();
-  execution->Submit(std::move(program), parameters, options, observer_, std::move(callback));
+  // From here on the run owns itself; see ProgramRun.
+  ProgramRun* const run = program->pool_->Take().release();
+  run->Submit(std::move(program), parameters, options, observer_, std::move(callback));
 }
 
 void Executor::Run(std::shared_ptr<const Sequence> sequence, absl::Span<const hal::BufferSlice> buffers,

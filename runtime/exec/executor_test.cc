@@ -206,7 +206,7 @@ TEST_F(ExecutorTest, ManyThreadsRunOneProgram) {
   EXPECT_EQ(program->runs(), 800);
 }
 
-class Recorder final : public RuntimeObserver {
+class RunLog final : public RuntimeObserver {
  public:
   void OnRun(const RunRecord& record) override {
     absl::MutexLock lock(&mutex_);
@@ -229,19 +229,19 @@ class Recorder final : public RuntimeObserver {
 };
 
 TEST_F(ExecutorTest, TheObserverSeesRunsAndLaunches) {
-  Recorder recorder;
-  Executor executor(&recorder);
+  RunLog log;
+  Executor executor(&log);
   const auto program = LoadOrDie(testing::AddProgram(1, device_->target()));
   const std::vector<BufferSlice> in = {Floats(*device_, {1}), Floats(*device_, {2})};
   ASSERT_TRUE(RunAndWait(executor, program, in).ok());
-  EXPECT_EQ(recorder.Take(), "launch add\nlaunch add\nrun CPU:0 2 0\n");
+  EXPECT_EQ(log.Take(), "launch add\nlaunch add\nrun CPU:0 2 0\n");
   RunOptions options;
   options.control.deadline = absl::InfinitePast();
   EXPECT_FALSE(RunAndWait(executor, program, in, options).ok());
-  EXPECT_EQ(recorder.Take(), "run CPU:0 0 4\n");
+  EXPECT_EQ(log.Take(), "run CPU:0 0 4\n");
 }
 
-TEST(ExecutorOnNull, LaunchesAreRecorded) {
+TEST(ExecutorOnNull, LaunchesAreKept) {
   const auto device = *null::CreateDevice({});
   Executor executor;
   const auto program = *Load(testing::DoubleProgram(2, device->target()), *device);

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "runtime/exec/execution.h"
+#include "runtime/exec/program_run.h"
 
 namespace kiln::runtime {
 namespace {
@@ -27,7 +27,7 @@ Program::Program(hal::Device* device, Plan plan, v1::Signature signature, v1::Co
       cost_(std::move(cost)),
       module_(std::move(module)),
       constants_(std::move(constants)),
-      pool_(std::make_unique<ExecutionPool>(&plan_)),
+      pool_(std::make_unique<ProgramRunPool>(&plan_)),
       estimate_(GuessNs(plan_, cost_)) {}
 
 Program::~Program() = default;

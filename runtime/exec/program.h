@@ -18,8 +18,8 @@
 
 namespace kiln::runtime {
 
-class Execution;
-class ExecutionPool;
+class ProgramRun;
+class ProgramRunPool;
 
 // Where a kernel's pointer, or variable, comes from. kArena and kConstants use the
 // offset alone, the others the index alone.
@@ -100,7 +100,7 @@ class Program {
   uint64_t memory_bytes() const;
 
  private:
-  friend class Execution;
+  friend class ProgramRun;
   friend class Executor;
   friend class Sequence;
 
@@ -110,7 +110,7 @@ class Program {
   const v1::Cost cost_;
   const std::unique_ptr<hal::Module> module_;
   const std::shared_ptr<hal::Buffer> constants_;  // null if there are none
-  const std::unique_ptr<ExecutionPool> pool_;
+  const std::unique_ptr<ProgramRunPool> pool_;
   Estimate estimate_;
 };
 

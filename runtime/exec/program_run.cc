@@ -1,4 +1,4 @@
-#include "runtime/exec/execution.h"
+#include "runtime/exec/program_run.h"
 
 #include <algorithm>
 #include <cstring>
@@ -14,15 +14,15 @@ double Seconds(std::chrono::steady_clock::duration duration) { return std::chron
 
 }  // namespace
 
-Execution::Execution(const Plan& plan)
+ProgramRun::ProgramRun(const Plan& plan)
     : parameters_(plan.parameters.size()),
       results_(plan.results.size()),
       prepared_(plan.preparations.size()),
       variables_(plan.variables.size()),
       pointers_(plan.operands.size()) {}
 
-void Execution::Submit(std::shared_ptr<Program> program, absl::Span<const hal::BufferSlice> parameters,
-                       const RunOptions& options, RuntimeObserver* observer, RunCallback callback) {
+void ProgramRun::Submit(std::shared_ptr<Program> program, absl::Span<const hal::BufferSlice> parameters,
+                        const RunOptions& options, RuntimeObserver* observer, RunCallback callback) {
   for (size_t i = 0; i < parameters_.size(); ++i) parameters_[i] = parameters[i];
   if (!options.results.empty()) {
     for (size_t i = 0; i < results_.size(); ++i) results_[i] = options.results[i];
@@ -40,7 +40,7 @@ void Execution::Submit(std::shared_ptr<Program> program, absl::Span<const hal::B
   queue.Submit(static_cast<hal::Work*>(this), estimate_ns);
 }
 
-void Execution::Run() {
+void ProgramRun::Run() {
   const Clock::time_point started = Clock::now();
   uint32_t launches = 0;
   // A run that waited too long in the queue ends here.
@@ -55,7 +55,7 @@ void Execution::Run() {
   const Clock::time_point ended = Clock::now();
 
   if (status.ok()) {
-    program_->estimate_.Record(static_cast<uint64_t>(std::chrono::nanoseconds(ended - started).count()));
+    program_->estimate_.Observe(static_cast<uint64_t>(std::chrono::nanoseconds(ended - started).count()));
   }
   const double queue_seconds = Seconds(started - submitted_);
   const double device_seconds = times_.All(program_->device(), Seconds(ended - started));
@@ -71,7 +71,7 @@ void Execution::Run() {
   Recycle();
 }
 
-absl::Status Execution::MakeResults() {
+absl::Status ProgramRun::MakeResults() {
   const Plan& plan = program_->plan();
   for (size_t i = 0; i < results_.size(); ++i) {
     const PlanResult& result = plan.results[i];
@@ -87,7 +87,7 @@ absl::Status Execution::MakeResults() {
   return absl::OkStatus();
 }
 
-void Execution::MarkChanged() {
+void ProgramRun::MarkChanged() {
   const Plan& plan = program_->plan();
   for (size_t i = 0; i < parameters_.size(); ++i) {
     if (plan.parameters[i].written) parameters_[i].buffer->Changed();
@@ -95,7 +95,7 @@ void Execution::MarkChanged() {
   for (const hal::BufferSlice& result : results_) result.buffer->Changed();
 }
 
-absl::Status Execution::Prepare() {
+absl::Status ProgramRun::Prepare() {
   const Plan& plan = program_->plan();
   for (size_t i = 0; i < prepared_.size(); ++i) {
     const PlanPreparation& preparation = plan.preparations[i];
@@ -117,7 +117,7 @@ absl::Status Execution::Prepare() {
   return absl::OkStatus();
 }
 
-absl::Status Execution::FillPointers() {
+absl::Status ProgramRun::FillPointers() {
   const Plan& plan = program_->plan();
   char* arena = nullptr;
   if (plan.arena_bytes != 0) {
@@ -142,7 +142,7 @@ absl::Status Execution::FillPointers() {
   return absl::OkStatus();
 }
 
-absl::Status Execution::Walk(uint32_t& launches) {
+absl::Status ProgramRun::Walk(uint32_t& launches) {
   if (observer_ == nullptr || !observer_->WantsLaunches()) {
     return program_->module_->LaunchAll(program_->plan().steps, pointers_.data(), control_, launches);
   }
@@ -158,31 +158,31 @@ absl::Status Execution::Walk(uint32_t& launches) {
   return absl::OkStatus();
 }
 
-void Execution::Recycle() {
+void ProgramRun::Recycle() {
   for (hal::BufferSlice& slice : parameters_) slice = hal::BufferSlice();
   for (hal::BufferSlice& slice : results_) slice = hal::BufferSlice();
   for (std::shared_ptr<hal::Buffer>& made : prepared_) made = nullptr;
   // The last reference may be this one, and then the pool goes with it, and this
   // object with the pool: at the end of the function, after all else.
   const std::shared_ptr<Program> program = std::move(program_);
-  program->pool_->Return(std::unique_ptr<Execution>(this));
+  program->pool_->Return(std::unique_ptr<ProgramRun>(this));
 }
 
-std::unique_ptr<Execution> ExecutionPool::Take() {
+std::unique_ptr<ProgramRun> ProgramRunPool::Take() {
   {
     absl::MutexLock lock(&mutex_);
     if (!idle_.empty()) {
-      std::unique_ptr<Execution> execution = std::move(idle_.back());
+      std::unique_ptr<ProgramRun> run = std::move(idle_.back());
       idle_.pop_back();
-      return execution;
+      return run;
     }
   }
-  return std::make_unique<Execution>(*plan_);
+  return std::make_unique<ProgramRun>(*plan_);
 }
 
-void ExecutionPool::Return(std::unique_ptr<Execution> execution) {
+void ProgramRunPool::Return(std::unique_ptr<ProgramRun> run) {
   absl::MutexLock lock(&mutex_);
-  idle_.push_back(std::move(execution));
+  idle_.push_back(std::move(run));
 }
 
 }  // namespace kiln::runtime

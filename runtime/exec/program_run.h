@@ -1,7 +1,7 @@
 // One run of a program, from submission to callback, and the pool in which a
 // program keeps its runs for the next time.
-#ifndef KILN_RUNTIME_EXEC_EXECUTION_H_
-#define KILN_RUNTIME_EXEC_EXECUTION_H_
+#ifndef KILN_RUNTIME_EXEC_PROGRAM_RUN_H_
+#define KILN_RUNTIME_EXEC_PROGRAM_RUN_H_
 
 #include <chrono>
 #include <memory>
@@ -17,12 +17,12 @@
 
 namespace kiln::runtime {
 
-// All vectors have their full length from the start, so that a reused Execution
+// All vectors have their full length from the start, so that a reused ProgramRun
 // allocates nothing. It belongs to the pool while idle, and to itself from
 // Submit until it goes back there.
-class Execution final : public hal::Work {
+class ProgramRun final : public hal::Work {
  public:
-  explicit Execution(const Plan& plan);
+  explicit ProgramRun(const Plan& plan);
 
   // Arguments are checked. Copies the slices.
   void Submit(std::shared_ptr<Program> program, absl::Span<const hal::BufferSlice> parameters,
@@ -61,18 +61,18 @@ class Execution final : public hal::Work {
 };
 
 // Safe from any thread.
-class ExecutionPool {
+class ProgramRunPool {
  public:
-  explicit ExecutionPool(const Plan* plan) : plan_(plan) {}
-  std::unique_ptr<Execution> Take();
-  void Return(std::unique_ptr<Execution> execution);
+  explicit ProgramRunPool(const Plan* plan) : plan_(plan) {}
+  std::unique_ptr<ProgramRun> Take();
+  void Return(std::unique_ptr<ProgramRun> run);
 
  private:
   const Plan* const plan_;
   absl::Mutex mutex_;
-  std::vector<std::unique_ptr<Execution>> idle_ ABSL_GUARDED_BY(mutex_);
+  std::vector<std::unique_ptr<ProgramRun>> idle_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace kiln::runtime
 
-#endif  // KILN_RUNTIME_EXEC_EXECUTION_H_
+#endif  // KILN_RUNTIME_EXEC_PROGRAM_RUN_H_

@@ -105,7 +105,7 @@ void SequenceRun::Run() {
 
 void SequenceRun::Finish() {
   const std::unique_ptr<SequenceRun> self(this);
-  if (status_.ok()) sequence_->estimate().Record(static_cast<uint64_t>(seconds_ * 1e9));
+  if (status_.ok()) sequence_->estimate().Observe(static_cast<uint64_t>(seconds_ * 1e9));
   const double queue_seconds = Seconds(started_ - submitted_);
   if (observer_ != nullptr) {
     observer_->OnRun({sequence_->device().name(), queue_seconds, device_seconds_, launches_, status_.code()});

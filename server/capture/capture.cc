@@ -7,8 +7,8 @@
 namespace kiln::server {
 
 absl::StatusOr<std::shared_ptr<Capture>> Capture::Create(const std::string& path, uint64_t max_bytes,
-                                                           const v1::CaptureHeader& header,
-                                                           std::shared_ptr<spdlog::logger> log) {
+                                                         const v1::CaptureHeader& header,
+                                                         std::shared_ptr<spdlog::logger> log) {
   auto writer = capture::Writer::Create(path, header, max_bytes);
   if (!writer.ok()) return writer.status();
   log->info("event=capturing file={} max_bytes={}", path, max_bytes);

@@ -30,8 +30,8 @@ class Capture {
  public:
   // A new file of at most so many bytes; the errors of capture::Writer.
   static absl::StatusOr<std::shared_ptr<Capture>> Create(const std::string& path, uint64_t max_bytes,
-                                                          const v1::CaptureHeader& header,
-                                                          std::shared_ptr<spdlog::logger> log);
+                                                         const v1::CaptureHeader& header,
+                                                         std::shared_ptr<spdlog::logger> log);
 
   // False once the file is finished: then nothing here does anything.
   bool on() const { return on_.load(std::memory_order_relaxed); }

@@ -12,8 +12,8 @@
 #include "google/protobuf/wire_format_lite.h"
 #include "kiln/v1/kernel_service.pb.h"
 #include "kiln/v1/session_service.pb.h"
-#include "server/engine/memory/session.h"
 #include "server/capture/capture.h"
+#include "server/engine/memory/session.h"
 
 namespace kiln::server {
 namespace {
@@ -132,8 +132,8 @@ class Tap final : public grpc::experimental::Interceptor {
       const auto& metadata = *methods->GetRecvInitialMetadata();
       const auto token = metadata.find(kSessionHeader);
       call_ = capture_->Begin(row_.method, token == metadata.end()
-                                                ? absl::string_view()
-                                                : absl::string_view(token->second.data(), token->second.size()));
+                                               ? absl::string_view()
+                                               : absl::string_view(token->second.data(), token->second.size()));
     }
     if (methods->QueryInterceptionHookPoint(InterceptionHookPoints::POST_RECV_MESSAGE)) {
       // Services take their messages as bytes.

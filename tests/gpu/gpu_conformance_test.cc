@@ -176,7 +176,7 @@ TEST(TileCases, AreTilesOf132Cores) {
 
 // The second run with the same buffers makes a graph of the vendor's library of the program, and the others launch
 // that: each sees what lies in the buffers then.
-TEST_F(GpuConformance, ReplayedPrograms) {
+TEST_F(GpuConformance, ProgramsThatBecomeGraphs) {
   constexpr int64_t kSize = 5000;
   client::Graph graph;
   client::Tensor x = graph.Param(0, v1::INT32, {kSize});

@@ -98,7 +98,7 @@ TEST_P(Module, StepsOfALaunchSeeEachOther) {
   const v1::Executable sum = Sum();
   const auto module = Load(sum);
   const BufferSlice a = NewFloats(Row(1, 1)), b = NewFloats(Row(0, 0)), c = NewFloats(Row(0, 0));
-  // b = a + a; c = b + b; several times, so that a driver that records launches replays them.
+  // b = a + a; c = b + b; several times, so that a driver that makes graphs of launches does.
   std::vector<void*> operands = Operands(sum, b, a, a);
   const auto count = static_cast<uint32_t>(operands.size());
   for (void* operand : Operands(sum, c, b, b)) operands.push_back(operand);

@@ -1,4 +1,4 @@
-#include "runtime/drivers/gpu/replay.h"
+#include "runtime/drivers/gpu/launch_graphs.h"
 
 #include <algorithm>
 #include <utility>
@@ -28,8 +28,8 @@ absl::Span<void* const> OperandsOf(absl::Span<const hal::LaunchStep> steps, void
 
 }  // namespace
 
-Replay::Known* Replay::Find(absl::Span<const hal::LaunchStep> steps, void* const* operands, size_t piece,
-                            Stream stream) {
+LaunchGraphs::Known* LaunchGraphs::Find(absl::Span<const hal::LaunchStep> steps, void* const* operands, size_t piece,
+                                        Stream stream) {
   if (steps.size() < kWorthIt || steps.size() > kMaxLaunches || broken_) return nullptr;
   const absl::Span<void* const> all = OperandsOf(steps, operands);
   const auto found = std::find_if(known_.begin(), known_.end(), [&](const Known& known) {
@@ -54,7 +54,7 @@ Replay::Known* Replay::Find(absl::Span<const hal::LaunchStep> steps, void* const
   return &known_.front();
 }
 
-absl::Status Replay::MakeRoom(size_t launches, Stream stream) {
+absl::Status LaunchGraphs::MakeRoom(size_t launches, Stream stream) {
   while (known_.size() == kMaxKnown || launches_ + launches > kMaxLaunches) {
     if (known_.back().again) KILN_RETURN_IF_ERROR(card_->Finish(stream));  // they may still run
     launches_ -= known_.back().steps.size();
@@ -63,7 +63,7 @@ absl::Status Replay::MakeRoom(size_t launches, Stream stream) {
   return absl::OkStatus();
 }
 
-absl::Status Replay::Capture(OwnedGraph& graph, absl::FunctionRef<absl::Status(Stream)> ask) {
+absl::Status LaunchGraphs::Capture(OwnedGraph& graph, absl::FunctionRef<absl::Status(Stream)> ask) {
   // One that nobody else uses.
   KILN_ASSIGN_OR_RETURN(const Stream stream, card_->MakeStream());
   const OwnedStream owned(card_, stream);
@@ -72,8 +72,8 @@ absl::Status Replay::Capture(OwnedGraph& graph, absl::FunctionRef<absl::Status(S
   return absl::OkStatus();
 }
 
-absl::Status Replay::Launch(Known* known, size_t number, size_t count, Stream stream,
-                            absl::FunctionRef<absl::Status(Stream)> ask) {
+absl::Status LaunchGraphs::Launch(Known* known, size_t number, size_t count, Stream stream,
+                                  absl::FunctionRef<absl::Status(Stream)> ask) {
   if (known == nullptr || !known->again || count < kWorthIt || broken_) return ask(stream);
   OwnedGraph& graph = known->graphs[number];
   if (!graph && !Capture(graph, ask).ok()) {

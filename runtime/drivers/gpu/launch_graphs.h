@@ -4,8 +4,8 @@
 // graph of them takes little more than one. So the second time that a list of launches comes with
 // the same operands it becomes a graph, or one for each of the pieces that it is asked for in, and
 // from then on these are launched.
-#ifndef KILN_RUNTIME_DRIVERS_GPU_REPLAY_H_
-#define KILN_RUNTIME_DRIVERS_GPU_REPLAY_H_
+#ifndef KILN_RUNTIME_DRIVERS_GPU_LAUNCH_GRAPHS_H_
+#define KILN_RUNTIME_DRIVERS_GPU_LAUNCH_GRAPHS_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -22,9 +22,9 @@
 namespace kiln::runtime::gpu {
 
 // The graphs of one launcher. For one thread at a time.
-class Replay {
+class LaunchGraphs {
  public:
-  explicit Replay(Card* card) : card_(card) {}
+  explicit LaunchGraphs(Card* card) : card_(card) {}
 
   // Launches with operands that have come, in pieces of so many launches.
   struct Known {
@@ -56,4 +56,4 @@ class Replay {
 
 }  // namespace kiln::runtime::gpu
 
-#endif  // KILN_RUNTIME_DRIVERS_GPU_REPLAY_H_
+#endif  // KILN_RUNTIME_DRIVERS_GPU_LAUNCH_GRAPHS_H_

@@ -15,7 +15,7 @@ constexpr size_t kAhead = 64;
 }  // namespace
 
 Launcher::Launcher(LaunchPlace* place, std::vector<Kernel*> kernels)
-    : place_(place), kernels_(std::move(kernels)), replay_(place->card) {
+    : place_(place), kernels_(std::move(kernels)), graphs_(place->card) {
   size_t max_parameters = 0;
   for (const Kernel* kernel : kernels_)
     max_parameters = std::max(max_parameters, kernel->operands + kernel->tensor_maps.size());
@@ -26,7 +26,7 @@ absl::Status Launcher::LaunchAll(absl::Span<const hal::LaunchStep> steps, void* 
                                  const hal::LaunchControl& control, uint32_t& launched) {
   const bool may_stop = control.cancelled != nullptr || control.deadline != absl::InfiniteFuture();
   const size_t piece = may_stop ? std::min(kAhead, steps.size()) : steps.size();
-  Replay::Known* const known = replay_.Find(steps, operands, piece, place_->stream);
+  LaunchGraphs::Known* const known = graphs_.Find(steps, operands, piece, place_->stream);
   for (size_t first = 0; first < steps.size(); first += piece) {
     if (first != 0) {
       KILN_RETURN_IF_ERROR(place_->card->Finish(place_->stream));
@@ -35,7 +35,7 @@ absl::Status Launcher::LaunchAll(absl::Span<const hal::LaunchStep> steps, void* 
     const auto some = steps.subspan(first, piece);
     KILN_RETURN_IF_ERROR(place_->clock->Begin());
     uint32_t asked = 0;
-    const absl::Status status = replay_.Launch(known, first / piece, some.size(), place_->stream, [&](Stream stream) {
+    const absl::Status status = graphs_.Launch(known, first / piece, some.size(), place_->stream, [&](Stream stream) {
       for (asked = 0; asked < some.size(); ++asked) {
         const hal::LaunchStep& step = some[asked];
         KILN_RETURN_IF_ERROR(Ask(stream, *kernels_[step.kernel], operands + step.first_operand));

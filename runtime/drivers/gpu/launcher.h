@@ -11,7 +11,7 @@
 #include "absl/types/span.h"
 #include "runtime/drivers/gpu/card.h"
 #include "runtime/drivers/gpu/launch_clock.h"
-#include "runtime/drivers/gpu/replay.h"
+#include "runtime/drivers/gpu/launch_graphs.h"
 #include "runtime/drivers/gpu/tensor_maps.h"
 #include "runtime/hal/module.h"
 
@@ -53,7 +53,7 @@ class Launcher {
 
   LaunchPlace* const place_;
   const std::vector<Kernel*> kernels_;
-  Replay replay_;
+  LaunchGraphs graphs_;
   std::vector<void*> parameters_;  // of the launch that is being asked for
 };
 

@@ -32,7 +32,7 @@ class PlainKernel : public compiler::CompileObserver {
   std::string text_;
 };
 
-class ReplayedSchedules : public ::testing::Test {
+class ScheduleRoundTrip : public ::testing::Test {
  protected:
   void Check(const std::string& name, const v1::Graph& graph, const CpuModel& cpu) {
     SCOPED_TRACE(absl::StrCat(name, " on ", cpu.arch));
@@ -70,7 +70,7 @@ class ReplayedSchedules : public ::testing::Test {
   int same_ = 0, not_plain_ = 0;
 };
 
-TEST_F(ReplayedSchedules, ConformanceCases) {
+TEST_F(ScheduleRoundTrip, ConformanceCases) {
   int number = 0;
   for (const auto& [cases, step] : {std::pair(TensorCases(), 4), std::pair(ScalarCases(), 16)}) {
     for (const Case& test : cases) {
@@ -84,7 +84,7 @@ TEST_F(ReplayedSchedules, ConformanceCases) {
   RecordProperty("not_plain", not_plain_);
 }
 
-TEST_F(ReplayedSchedules, ProductsConvolutionsAndReductions) {
+TEST_F(ScheduleRoundTrip, ProductsConvolutionsAndReductions) {
   const std::map<std::string, std::function<Tensor(client::Graph&)>> programs = {
       {"matmul",
        [](client::Graph& g) {
