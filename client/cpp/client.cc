@@ -38,7 +38,8 @@ absl::StatusOr<std::unique_ptr<Client>> Client::Connect(const std::string& targe
                                                       "; this client speaks ", kProtocol));
   }
   const auto& features = server.features();
-  if (client->connection_->options().shared_memory &&
+  // A server says which socket memory is handed to; one on another machine has no say in what is opened here.
+  if (client->connection_->options().shared_memory && StaysHere(target) &&
       std::find(features.begin(), features.end(), kSharedMemory) != features.end()) {
     // Another machine, another user, no room: then a socket does it.
     auto memory = SharedMemory::Open(*client->connection_);

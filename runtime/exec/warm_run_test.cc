@@ -47,7 +47,8 @@ using hal::BufferSlice;
 
 class WarmRunTest : public ::testing::Test {
  protected:
-  // What `runs` runs allocate, one after the other, once the program is warm.
+  // What `runs` runs allocate, one after the other, once the program is warm: the least of a few rounds, since
+  // a run may begin before the one that called back is in the pool again, and then the pool grows, once.
   template <typename Runnable>
   uint64_t AllocationsOf(const std::shared_ptr<Runnable>& program, const std::vector<BufferSlice>& parameters,
                          const RunOptions& options, int runs) {
@@ -68,17 +69,20 @@ class WarmRunTest : public ::testing::Test {
     for (int i = 0; i < kWarmRuns; ++i) start();
     wait(kWarmRuns);
     EXPECT_TRUE(device_->queue().Drain(absl::InfiniteFuture()).ok());
-    const uint64_t before = allocations;
-    for (int i = 0; i < runs; ++i) {
-      start();
-      wait(kWarmRuns + i + 1);
+    uint64_t least = UINT64_MAX;
+    for (int round = 0, started = kWarmRuns; round < kRounds; ++round) {
+      const uint64_t before = allocations;
+      for (int i = 0; i < runs; ++i) {
+        start();
+        wait(++started);
+      }
+      least = std::min(least, allocations - before);
     }
-    const uint64_t after = allocations;
     EXPECT_EQ(failed, 0);
-    return after - before;
+    return least;
   }
 
-  static constexpr int kWarmRuns = 10;
+  static constexpr int kWarmRuns = 10, kRounds = 3;
   std::unique_ptr<hal::Device> device_ = *cpu::CreateDevice({.threads = 2});
   Executor executor_;
 };

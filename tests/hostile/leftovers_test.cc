@@ -7,6 +7,8 @@
 #include <thread>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
+#include "absl/strings/substitute.h"
 #include "server/engine/engine.h"
 #include "server/engine/memory/session.h"
 #include "tests/e2e/long_run.h"
@@ -96,6 +98,47 @@ TEST_F(LeftoversTest, MemoryThatIsGivenOutAnewIsZero) {
     EXPECT_EQ(std::count(data.begin(), data.end(), '\0'), static_cast<int64_t>(bytes));
     ASSERT_TRUE(Free(*stubs_, {handle}).ok());
     LeaveASecret();
+  }
+}
+
+// x[i] = s[i] for each of 1,024 elements of storage that a program of its own has, which was not written;
+// or s[i] = x[i] first, which leaves x there. By hand: with work items, with a loop, and as a kernel of loops.
+struct StorageRow {
+  const char* name;
+  const char* text;  // $0: the space; $1: which of s, x is read
+};
+constexpr StorageRow kStorageRows[] = {
+    {"work items",
+     "0 CONST [] weakint 1024\n1 PARAM : int32 [0] slot=0\n2 BUFFER : int32 [0] slot=0 space=$0\n"
+     "3 SPECIAL [0] special=\"lidx0\"\n4 INDEX [$1, 3]\n5 LOAD [4]\n6 INDEX [$2, 3]\n7 STORE [6, 5]\n"
+     "8 LINEAR [4, 5, 6, 7]\n"},
+    {"a loop",
+     "0 CONST [] weakint 1024\n1 PARAM : int32 [0] slot=0\n2 BUFFER : int32 [0] slot=0 space=$0\n"
+     "3 RANGE [0] range=(0) type=LOOP\n4 INDEX [$1, 3]\n5 LOAD [4]\n6 INDEX [$2, 3]\n7 STORE [6, 5]\n"
+     "8 END [7, 3]\n9 LINEAR [3, 4, 5, 6, 7, 8]\n"},
+    {"a kernel",
+     "0 CONST [] weakint 1024\n1 PARAM : int32 [0] slot=0\n2 BUFFER : int32 [0] slot=0 space=$0\n"
+     "3 RANGE [0] range=(0) type=LOOP\n4 INDEX [$1, 3]\n5 LOAD [4]\n6 INDEX [$2, 3]\n7 STORE [6, 5]\n"
+     "8 END [7, 3]\n9 SINK [8]\n"},
+};
+
+TEST_F(LeftoversTest, StorageOfAProgramBeginsAsZeros) {
+  const uint64_t x = *AllocateBytes(*stubs_, 4096);
+  const auto run = [&](const StorageRow& row, const char* space, bool reads_storage) {
+    v1::ExecuteRequest request;
+    *request.mutable_graph() =
+        GraphOf(absl::Substitute(row.text, space, reads_storage ? "2" : "1", reads_storage ? "1" : "2"));
+    AddBuffer(request, 0, x);
+    return Execute(*stubs_, request).status();
+  };
+  for (const StorageRow& row : kStorageRows) {
+    for (const char* space : {"LOCAL", "REG"}) {
+      SCOPED_TRACE(absl::StrCat(row.name, ", ", space));
+      ASSERT_TRUE(Upload(*stubs_, x, std::string(4096, kSecret)).ok());
+      EXPECT_EQ(run(row, space, /*reads_storage=*/false), absl::OkStatus());
+      EXPECT_EQ(run(row, space, /*reads_storage=*/true), absl::OkStatus());
+      EXPECT_EQ(*Download(*stubs_, x), std::string(4096, '\0'));
+    }
   }
 }
 

@@ -12,7 +12,7 @@ import support
 import numpy as np
 
 import kiln
-from kiln.transport.shared_memory import PIECE
+from kiln.transport.shared_memory import PIECE, offered
 
 MIB = 1 << 20
 
@@ -163,6 +163,15 @@ class SharedMemoryTest(support.ServerTest):
         for thread in threads:
             thread.join()
         self.assertEqual(failures, [])
+
+
+class OfferedTest(unittest.TestCase):
+    def test_a_server_elsewhere_does_not_say_which_socket_is_opened_here(self):
+        def call(name, request):
+            raise AssertionError("%s was called" % name)
+
+        for target in ("10.0.0.1:1", "gpu.example:7437", "localhost.example:1"):
+            self.assertIsNone(offered(target, call, call, ["shared_memory"]))
 
 
 class WithoutTest(support.ServerTest):

@@ -29,14 +29,13 @@ bool Read(const std::string& path, std::string& text) {
   return file.good() || file.eof();
 }
 
-// As `target` is written: what a name resolves to is the network's business.
+}  // namespace
+
 bool StaysHere(absl::string_view target) {
   for (const char* scheme : {"dns:///", "dns:", "ipv4:", "ipv6:"}) absl::ConsumePrefix(&target, scheme);
   return absl::StartsWith(target, "unix:") || absl::StartsWith(target, "localhost:") ||
          absl::StartsWith(target, "127.") || absl::StartsWith(target, "[::1]:");
 }
-
-}  // namespace
 
 CredentialOptions CredentialOptions::FromEnvironment() {
   CredentialOptions options;

@@ -8,6 +8,7 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 
@@ -38,6 +39,10 @@ struct CredentialOptions {
 // INVALID_ARGUMENT, saying what to do, for options that do not go together, files that cannot be
 // read, and a token that others could read on its way to `target`.
 absl::Status CheckCredentials(const CredentialOptions& options, const std::string& target);
+
+// Whether what is sent to `target` stays on this machine, as it is written: what a name resolves to is
+// the network's business.
+bool StaysHere(absl::string_view target);
 
 // What a channel is opened with. The options have been checked.
 std::shared_ptr<grpc::ChannelCredentials> ChannelCredentialsOf(const CredentialOptions& options);

@@ -32,10 +32,12 @@ TEST(Credentials, ATokenDoesNotTravelInTheOpen) {
   CredentialOptions token = With(&CredentialOptions::token, "secret");
   for (const char* target : {"localhost:1", "127.0.0.1:1", "[::1]:1", "unix:/tmp/x", "dns:///localhost:1"}) {
     EXPECT_TRUE(CheckCredentials(token, target).ok()) << target;
+    EXPECT_TRUE(StaysHere(target)) << target;
   }
   for (const char* target : {"host:1", "10.0.0.1:1", "localhost.example:1", "[::2]:1", "dns:///host:1"}) {
     ExpectRefused(token, target, "where others can read it");
     EXPECT_TRUE(CheckCredentials({}, target).ok()) << target;
+    EXPECT_FALSE(StaysHere(target)) << target;
   }
   token.tls_ca = "system";
   EXPECT_TRUE(CheckCredentials(token, "host:1").ok());

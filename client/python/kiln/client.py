@@ -116,7 +116,7 @@ def connect(target: str, *, token: Optional[str] = None, token_file: Optional[st
     connection = Connection(target, credentials, timeout=timeout, device=device)
     server = blocking(open_client(connection, lease, connect_timeout, stream))
     if shared_memory:
-        connection.shared_memory = offered(connection.call, connection.begin, server.features)
+        connection.shared_memory = offered(target, connection.call, connection.begin, server.features)
     return Client(connection, server, defaults)
 
 

@@ -28,6 +28,11 @@ BELIEVED = 1.0
 _HERE = re.compile(r"(dns:(///)?|ipv4:|ipv6:)?(localhost:|127\.|\[::1\]:)|unix:")
 
 
+def stays_here(target: str) -> bool:
+    """As it is written: what a name resolves to is the network's business."""
+    return _HERE.match(target) is not None
+
+
 class Credentials:
     """Of one client. Threads: any."""
 
@@ -47,7 +52,7 @@ class Credentials:
         self._value = self._with("" if self._token_file else token or "")
         self._channel = _channel_credentials(tls, certificate, key)
         says_who = bool(token or self._token_file) or any(name == "authorization" for name, _ in metadata)
-        if says_who and self._channel is None and not insecure and not _HERE.match(target):
+        if says_who and self._channel is None and not insecure and not stays_here(target):
             raise InvalidArgument("the token would travel to %s where others can read it" % target,
                                   remedy="give connect() tls=True, or the file of those who sign the server's "
                                          "certificate; or insecure=True, where something else encrypts")  # fmt: skip

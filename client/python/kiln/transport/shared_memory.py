@@ -20,6 +20,7 @@ from typing import Any, Callable, Deque, Dict, NamedTuple, Optional, Tuple
 import numpy as np
 
 from kiln.errors import KilnError, from_status
+from kiln.transport.credentials import stays_here
 from kiln.v1 import buffer_service_pb2
 
 # What DeviceService.List calls it.
@@ -196,8 +197,13 @@ class SharedMemory:
                     pass
 
 
-def offered(call: Call, begin: Begin, features: Any) -> Optional[SharedMemory]:
-    """The server's shared memory, if it offers any and it can be had from here."""
+def offered(target: str, call: Call, begin: Begin, features: Any) -> Optional[SharedMemory]:
+    """The server's shared memory, if it offers any and it can be had from here.
+
+    A server says which socket memory is handed to; one on another machine has no say in what is opened here.
+    """
+    if not stays_here(target):
+        return None
     if FEATURE not in features or not hasattr(os, "memfd_create") or not hasattr(socket, "send_fds"):
         return None
     try:

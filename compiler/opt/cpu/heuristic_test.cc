@@ -1,0 +1,87 @@
+// What the rules choose for kernels of a few kinds, on a CPU of 32-byte vectors.
+#include "compiler/opt/cpu/heuristic.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "absl/strings/substitute.h"
+#include "compiler/opt/schedule_text.h"
+#include "compiler/testing/read_text.h"
+
+namespace kiln::compiler {
+namespace {
+
+class HeuristicTest : public testing::Test {
+ protected:
+  std::string Chosen(const std::string& kernel) {
+    v1::Target target;
+    target.mutable_tuning()->set_vector_bytes(32);
+    return ToString(ChooseOpts(ReadText(graph_, kernel), target));
+  }
+
+  Graph graph_;
+};
+
+// out[i] = x[i * $1] + x[i * $1], i < $0.
+std::string Doubled(int64_t items, int64_t stride) {
+  return absl::Substitute(R"(
+    0 CONST : weakint [] 1048576
+    1 STACK : weakint [0]
+    2 PARAM : float32 [1] slot=0
+    3 CONST : int64 [] $0
+    4 RANGE : int64 [3] range=(0) type=LOOP
+    5 INDEX [2, 4]
+    6 PARAM : float32 [1] slot=1
+    7 CONST : int64 [] $1
+    8 MUL : int64 [4, 7]
+    9 INDEX [6, 8]
+    10 LOAD [9]
+    11 ADD [10, 10]
+    12 STORE [5, 11]
+    13 END [12, 4]
+    14 SINK [13] kernel name="doubled"
+  )",
+                          items, stride);
+}
+
+// out[i] = the sum over j < 512 of x[i * $0 + j * $1], i < 1024.
+std::string Sums(int64_t row, int64_t column) {
+  return absl::Substitute(R"(
+    0 CONST : weakint [] 1048576
+    1 STACK : weakint [0]
+    2 PARAM : float32 [1] slot=0
+    3 CONST : int64 [] 1024
+    4 RANGE : int64 [3] range=(0) type=LOOP
+    5 INDEX [2, 4]
+    6 PARAM : float32 [1] slot=1
+    7 CONST : int64 [] 512
+    8 RANGE : int64 [7] range=(1) type=REDUCE
+    9 CONST : int64 [] $0
+    10 MUL : int64 [4, 9]
+    11 CONST : int64 [] $1
+    12 MUL : int64 [8, 11]
+    13 ADD : int64 [10, 12]
+    14 INDEX [6, 13]
+    15 LOAD [14]
+    16 REDUCE [15, 8] ADD axes=()
+    17 STORE [5, 16]
+    18 END [17, 4]
+    19 SINK [18] kernel name="sums"
+  )",
+                          row, column);
+}
+
+// Four vectors an iteration.
+TEST_F(HeuristicTest, NeighboursAreLanes) { EXPECT_EQ(Chosen(Doubled(4096, 1)), "SPLIT(0, 32, UPCAST); THREAD(0)"); }
+TEST_F(HeuristicTest, WhatFitsNoVectorStaysALoop) { EXPECT_EQ(Chosen(Doubled(1, 1)), "THREAD(0)"); }
+TEST_F(HeuristicTest, SumsOfColumnsAreLanesOfTheOutput) {
+  EXPECT_EQ(Chosen(Sums(1, 1024)), "SPLIT(0, 8, UPCAST, dim 1); SPLIT(1, 4, UNROLL); SWAP(0, 1)");
+}
+// Eight vectors, so that additions do not wait for each other.
+TEST_F(HeuristicTest, SumsOfRowsAreLanesOfTheSum) {
+  EXPECT_EQ(Chosen(Sums(512, 1)), "SPLIT(1, 64, UNROLL); THREAD(0)");
+}
+
+}  // namespace
+}  // namespace kiln::compiler

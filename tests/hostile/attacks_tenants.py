@@ -1,0 +1,157 @@
+"""One tenant against another, and nobody against both."""
+
+from __future__ import annotations
+
+import base64
+import json
+
+from attack import TENANTS, answered, attack, doubled, refused
+from kiln.transport import wire
+from kiln.v1 import kernel_service_pb2
+
+A, B = TENANTS
+UNARY = sorted(name for name, method in wire.METHODS.items() if not method.streams_in and not method.streams_out)
+# What is not built yet is nobody's.
+NOT_BUILT = ("NOT_IMPLEMENTED", "UNIMPLEMENTED")
+
+
+def _claims(header, claims, signature=b"x" * 64):
+    return ".".join(base64.urlsafe_b64encode(part if isinstance(part, bytes) else json.dumps(part).encode()).decode().rstrip("=")
+                    for part in (header, claims, signature))  # fmt: skip
+
+
+def _nobody(name, token, promise):
+    def run(target):
+        for method in UNARY:
+            outcome = target.call(method, tenant=token)
+            assert outcome.code in ("NOT_AUTHENTICATED", *NOT_BUILT), (method, outcome.error)
+
+    run.__doc__ = promise
+    attack(run, name="nobody_" + name, tenants=True)
+
+
+FOREVER = {"iss": "https://issuer.example", "aud": "kiln", "sub": "a", "exp": 1 << 40}
+for _name, _token, _promise in (
+    ("with_a_wrong_secret", "secret-c", "A secret is the tenant's, or nobody's."),
+    ("with_a_part_of_a_secret", A[:-1], "A part of a secret is none."),
+    ("with_more_than_a_secret", A + "x", "Nor is more than it."),
+    ("with_a_hash", "a9c1b3e2" * 8, "The hash of a secret is not the secret."),
+    ("with_a_secret_in_capitals", A.upper(), "Secrets are compared byte by byte."),
+    ("with_a_token_of_no_algorithm", _claims({"alg": "none"}, FOREVER, b""), "A token that signs itself by none is refused."),
+    ("with_a_token_of_nobody", _claims({"alg": "ES256", "kid": "x"}, FOREVER), "A token of no issuer is refused."),
+    ("with_a_token_of_odd_parts", "a.b.c", "A token whose parts are none is refused."),
+    ("with_a_token_of_dots", "." * 4000, "So is one of dots."),
+    ("with_a_token_that_nests", _claims(b"[" * 1500, b"{" * 1500), "JSON that nests is no recursion."),
+    ("with_a_long_token", "x" * 7000, "A long token is one."),
+    ("with_the_name_of_a_tenant", "a", "A tenant's name is no secret."),
+):
+    _nobody(_name, _token, _promise)
+
+
+@attack(tenants=True)
+def nobody_without_a_token(target):
+    """Who brings nothing is served nothing, but for the health of the server."""
+    for method in UNARY:
+        stub = wire.stub(target.channel, method)
+        outcome = target._outcome(lambda stub=stub, method=method: stub(wire.METHODS[method].request(), timeout=20))
+        assert outcome.code in ("NOT_AUTHENTICATED", *NOT_BUILT), (method, outcome.error)
+    stub = target.channel.unary_unary("/grpc.health.v1.Health/Check")
+    assert stub(b"", timeout=20) == b"\x08\x01"
+
+
+@attack(tenants=True)
+def nobody_with_odd_authorization(target):
+    """Authorization is Bearer and a token."""
+    stub = wire.stub(target.channel, "DeviceService.List")
+    request = wire.METHODS["DeviceService.List"].request()
+    for said in ("", "Bearer", "Bearer ", "Basic " + A, A, "bearer", "Bearer  " + A, "Bearer " + A + " "):
+        outcome = target._outcome(lambda said=said: stub(request, timeout=20, metadata=[("authorization", said)]))
+        assert outcome.code == "NOT_AUTHENTICATED", (said, outcome.code)
+
+
+@attack(tenants=True)
+def tenant_reads_anothers_buffers(target):
+    """Another tenant's buffer does not exist."""
+    handle = target.call("BufferService.Allocate", bytes=64, tenant=A).answer.buffer.handle
+    for name, fields in (("Describe", {"handle": handle}), ("Free", {"handle": [handle]}), ("View", {"of": {"handle": handle}}),
+                         ("Fill", {"buffer": {"handle": handle}, "pattern": b"\1"}),
+                         ("Copy", {"from": {"handle": handle}, "to": {"handle": handle}, "bytes": 1})):  # fmt: skip
+        refused(target.call("BufferService." + name, tenant=B, **fields), "UNKNOWN_HANDLE")
+    assert target.call("BufferService.Free", handle=[handle], tenant=A)
+
+
+@attack(tenants=True)
+def tenant_takes_anothers_session(target):
+    """Another tenant's session does not exist, whoever knows its token."""
+    session = target.call("SessionService.Open", tenant=A).answer.token
+    refused(target.call("BufferService.Allocate", bytes=64, session=session, tenant=B))
+    refused(target.call("SessionService.Renew", wire.METHODS["SessionService.Renew"].request(token=session), tenant=B))
+    close = wire.METHODS["SessionService.Close"].request(token=session)
+    refused(target.call("SessionService.Close", close, tenant=B))
+    opened = target.call("SessionService.Open", wire.METHODS["SessionService.Open"].request(resume_token=session), tenant=B)
+    assert not opened or not opened.answer.resumed
+    hello = kernel_service_pb2.SubmitRequest()
+    hello.hello.session_token = session
+    stub = wire.stub(target.channel, "KernelService.Submit")
+    stolen = target._outcome(lambda: list(stub(iter([hello]), timeout=20, metadata=[("authorization", "Bearer " + B)])))
+    refused(stolen)
+    assert target.call("SessionService.Close", close, tenant=A)
+    if opened:
+        target.call("SessionService.Close", wire.METHODS["SessionService.Close"].request(token=opened.answer.token), tenant=B)
+
+
+@attack(tenants=True)
+def tenant_runs_anothers_program(target):
+    """Another tenant's program does not exist: a hash of it asks for the graph, and its graph is compiled anew."""
+    graph = doubled(77)
+    first = target.call("KernelService.Compile", graph=graph, tenant=A)
+    assert first and not first.answer.from_cache
+    again = target.call("KernelService.Compile", graph=graph, tenant=A)
+    assert again and again.answer.from_cache
+    request = kernel_service_pb2.ExecuteRequest(graph_hash=first.answer.graph_hash)
+    request.arguments.add(slot=0).tensor.MergeFrom(_tensor(77))
+    assert target.call("KernelService.Execute", request, tenant=A)
+    refused(target.call("KernelService.Execute", request, tenant=B), "NEED_GRAPH")
+    other = target.call("KernelService.Compile", graph=graph, tenant=B)
+    assert other and not other.answer.from_cache
+
+
+def _tensor(size):
+    from kiln.v1 import tensor_pb2
+
+    from attack import DTYPES
+
+    return tensor_pb2.Tensor(dtype=DTYPES["float32"], shape=[size], data=b"\0" * 4 * size)
+
+
+@attack(tenants=True)
+def tenant_lists_anothers_programs(target):
+    """Lists and explanations are of one's own."""
+    graph = doubled(78)
+    hash_ = target.call("KernelService.Compile", graph=graph, tenant=A).answer.graph_hash
+    listed = target.call("DebugService.ListPrograms", tenant=B)
+    assert listed and all(program.graph_hash != hash_ for program in listed.answer.programs), listed
+    explain = wire.METHODS["DebugService.Explain"].request
+    if "graph_hash" in explain.DESCRIPTOR.fields_by_name:
+        refused(target.call("DebugService.Explain", explain(graph_hash=hash_), tenant=B), "NEED_GRAPH")
+
+
+@attack(tenants=True)
+def tenant_without_the_right(target):
+    """What concerns everybody needs the right to it."""
+    for name in ("DebugService.Evict", "DebugService.SetTracing"):
+        assert target.call(name, tenant=A).code in ("NOT_ALLOWED", *NOT_BUILT)
+
+
+@attack(tenants=True)
+def tenant_says_that_it_is_another(target):
+    """Who asks is known by credentials, and by nothing else that a request says."""
+    stub = wire.stub(target.channel, "KernelService.Compile")
+    request = wire.METHODS["KernelService.Compile"].request(graph=doubled(79))
+    assert target.call("KernelService.Compile", request, tenant=A)
+    for key in ("tenant", "x-tenant", "kiln-tenant", "x-forwarded-user", "x-forwarded-client-cert"):
+        outcome = target._outcome(
+            lambda key=key: stub(request, timeout=20, metadata=[("authorization", "Bearer " + B), (key, "a")]))
+        answered(outcome)
+        if key == "tenant":
+            assert outcome and not outcome.answer.from_cache

@@ -1,0 +1,161 @@
+"""Attacks on a server, one after the other; after each the server computes, and holds what it held before.
+
+    tests/hostile/suite.py [--list] [--holes] [NAME…]
+
+NAME: a part of a row's name. KILN_KILND is the server's binary. Rows whose promise is not kept yet ("holes", which
+docs/safety.md lists) run with --holes alone; one that holds after all fails, so that its mark goes.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import hashlib
+import os
+import pathlib
+import sys
+import tempfile
+import time
+import traceback
+from typing import Dict, List, NamedTuple
+
+from attack import ATTACKS, TENANTS, Attack, Target, Usage, support
+
+import attacks_compile  # noqa: F401: their rows are in ATTACKS
+import attacks_graphs  # noqa: F401
+import attacks_memory  # noqa: F401
+import attacks_runs  # noqa: F401
+import attacks_streams  # noqa: F401
+import attacks_tenants  # noqa: F401
+import attacks_wire  # noqa: F401
+
+# What a server may hold more after a row than before it. Under a sanitizer, freed memory is kept for a while.
+MORE_RESIDENT = (1 << 40) if os.environ.get("KILN_SANITIZED") else 192 << 20
+MORE_DESCRIPTORS, MORE_THREADS, MORE_MAPPINGS = 4, 24, 1200
+FLAGS = ("--cpu_devices=2",)
+
+
+class Verdict(NamedTuple):
+    attack: Attack
+    seconds: float
+    fault: str  # empty: it held
+    before: Usage
+    after: Usage
+
+
+def judge(row: Attack, target: Target) -> Verdict:
+    gc.collect()  # channels of the row before
+    before = target.usage()
+    begin = time.monotonic()
+    fault = ""
+    try:
+        row.run(target)
+    except Exception:
+        fault = traceback.format_exc()
+    seconds = time.monotonic() - begin
+    gc.collect()
+    after = before
+    if not fault:
+        fault, after = settled(target, before)
+    return Verdict(row, seconds, fault, before, after)
+
+
+def settled(target: Target, before: Usage):
+    """What is wrong with the server afterwards, and what it takes; it has a while to give things back."""
+    if target.server.process.poll() is not None:
+        return "the server ended:\n" + "".join(target.server.log[-20:]), before
+    try:
+        if not target.healthy():
+            return "a small program has wrong values", before
+    except Exception as error:
+        return "the server serves nobody: %s" % error, before
+    end = time.monotonic() + 20
+    while True:
+        fault, after = "", target.usage()
+        for what, more in (("resident", MORE_RESIDENT), ("descriptors", MORE_DESCRIPTORS), ("threads", MORE_THREADS),
+                           ("mappings", MORE_MAPPINGS)):  # fmt: skip
+            was, now = getattr(before, what), getattr(after, what)
+            if now - was > more:
+                fault = "%s went from %d to %d" % (what, was, now)
+        if not fault or time.monotonic() > end:
+            return fault, after
+        time.sleep(0.1)
+
+
+def select(names: List[str], holes: bool) -> List[Attack]:
+    return [row for row in ATTACKS if bool(row.hole) == holes and (not names or any(name in row.name for name in names))]
+
+
+class Servers:
+    """One that is open to all and one with tenants, each begun when it is first wanted, and anew if a row ended it."""
+
+    def __init__(self) -> None:
+        self._folder = tempfile.TemporaryDirectory()
+        self._targets: Dict[bool, Target] = {}
+
+    def of(self, row: Attack) -> Target:
+        target = self._targets.get(row.tenants)
+        if target is None or target.server.process.poll() is not None:
+            flags = (*FLAGS, "--tenants=%s" % self._tenants()) if row.tenants else FLAGS
+            target = self._targets[row.tenants] = Target(support.Server(*flags), next(iter(TENANTS)) if row.tenants else "")
+            target.healthy()  # what is made once, at first use, is there
+        return target
+
+    def _tenants(self) -> pathlib.Path:
+        path = pathlib.Path(self._folder.name) / "tenants.txtpb"
+        path.write_text("".join(
+            'tenant { name: "%s" token { sha256: "%s" } }\n' % (name, hashlib.sha256(secret.encode()).hexdigest())
+            for secret, name in TENANTS.items()))  # fmt: skip
+        return path
+
+    def stop(self) -> None:
+        for target in self._targets.values():
+            target.close()
+            target.server.stop()
+        self._folder.cleanup()
+
+
+def run(rows: List[Attack], out=sys.stdout) -> List[Verdict]:
+    verdicts = []
+    servers = Servers()
+    try:
+        for row in rows:
+            verdicts.append(judge(row, servers.of(row)))
+            print(line(verdicts[-1]), file=out, flush=True)
+    finally:
+        servers.stop()
+    return verdicts
+
+
+def line(verdict: Verdict) -> str:
+    before, after = verdict.before, verdict.after
+    return "%-4s %-52s %6.2f s  %+7.1f MiB  %+3d fd  %+3d threads  %+5d mappings" % (
+        "ok" if not verdict.fault else "FAIL", verdict.attack.name, verdict.seconds,
+        (after.resident - before.resident) / (1 << 20), after.descriptors - before.descriptors,
+        after.threads - before.threads, after.mappings - before.mappings)  # fmt: skip
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("names", nargs="*")
+    parser.add_argument("--list", action="store_true", help="rows and what each attacks")
+    parser.add_argument("--holes", action="store_true", help="rows whose promise is not kept yet")
+    said = parser.parse_args()
+    if said.list:
+        for row in ATTACKS:
+            print("%-52s %s%s" % (row.name, row.promise, " (a hole: %s)" % row.hole if row.hole else ""))
+        print("%d rows" % len(ATTACKS))
+        return 0
+    verdicts = run(select(said.names, said.holes))
+    failed = [verdict for verdict in verdicts if verdict.fault]
+    for verdict in failed:
+        print("\n%s: %s\n%s" % (verdict.attack.name, verdict.attack.promise, verdict.fault))
+    if said.holes:
+        print("%d holes stand, %d are closed" % (len(failed), len(verdicts) - len(failed)))
+        return 1 if len(failed) < len(verdicts) else 0
+    print("%d passed, %d failed" % (len(verdicts) - len(failed), len(failed)))
+    return 1 if failed or not verdicts else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
