@@ -3,8 +3,6 @@
 #include <spdlog/spdlog.h>
 #include <sys/stat.h>
 
-#include <fstream>
-#include <iterator>
 #include <utility>
 
 #include "absl/strings/escaping.h"
@@ -18,22 +16,11 @@ namespace {
 // Then all are forgotten.
 constexpr size_t kMaxChecked = 4096;
 
-absl::StatusOr<std::string> ReadText(const std::string& path) {
-  std::ifstream file(path);
-  if (!file) {
-    v1::ErrorDetail detail;
-    detail.set_code(v1::BAD_ARGUMENT);
-    detail.set_field("tenants");
-    return MakeError(detail, absl::StrCat("cannot read ", path.empty() ? "a file without a name" : path));
-  }
-  return std::string((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
-}
-
 }  // namespace
 
 absl::StatusOr<Tenants> ReadTenants(const std::string& path) {
-  KILN_ASSIGN_OR_RETURN(const std::string text, ReadText(path));
-  return Tenants::Parse(text, ReadText);
+  KILN_ASSIGN_OR_RETURN(const std::string text, ReadFile(path));
+  return Tenants::Parse(text, ReadKeys);
 }
 
 absl::StatusOr<std::unique_ptr<Identity>> Identity::Open(const std::string& path, std::shared_ptr<spdlog::logger> log,
@@ -48,6 +35,7 @@ Identity::Identity(std::string path, std::shared_ptr<spdlog::logger> log, absl::
       log_(std::move(log)),
       period_(period),
       seen_(Look(tenants)),
+      read_at_(absl::Now()),
       tenants_(std::make_shared<const Tenants>(std::move(tenants))),
       watch_([this] { WatchUntilStopped(); }) {}
 
@@ -90,6 +78,7 @@ absl::Status Identity::Reload() {
     before = tenants_;
   }
   std::string seen = Look(*before);
+  read_at_ = absl::Now();
   auto tenants = ReadTenants(path_);
   if (!tenants.ok()) {
     seen_ = std::move(seen);
@@ -131,7 +120,7 @@ void Identity::WatchUntilStopped() {
     bool changed;
     {
       absl::MutexLock reload(&reload_mutex_);
-      changed = Look(*tenants) != seen_;
+      changed = Look(*tenants) != seen_ || absl::Now() - read_at_ >= tenants->refresh();
     }
     if (changed) Reload().IgnoreError();  // it is logged
   }

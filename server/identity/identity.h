@@ -1,7 +1,7 @@
 // Who asks, of a server that wants to know: the file of tenants as it is now.
 //
-// The file, and those that it names, are read again when they change or at SIGHUP. One that
-// is wrong leaves the one before in force, and says so in the log.
+// The file, and those that it names, are read again when they change or at SIGHUP; keys that come by a URL are
+// asked for again. What is wrong, or does not answer, leaves what was before in force, and is told in the log.
 #ifndef KILN_SERVER_IDENTITY_IDENTITY_H_
 #define KILN_SERVER_IDENTITY_IDENTITY_H_
 
@@ -50,6 +50,7 @@ class Identity {
   // One Reload at a time.
   absl::Mutex reload_mutex_;
   std::string seen_ ABSL_GUARDED_BY(reload_mutex_);
+  absl::Time read_at_ ABSL_GUARDED_BY(reload_mutex_);
 
   absl::Mutex mutex_;
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;

@@ -21,6 +21,8 @@ namespace {
 
 constexpr size_t kMaxName = 63;
 constexpr uint32_t kMaxLeeway = 600;
+// Seconds between two questions to a server of keys.
+constexpr uint32_t kRefresh = 300, kMinRefresh = 10, kMaxRefresh = 86400;
 
 absl::Status BadTenants(absl::string_view message) {
   v1::ErrorDetail detail;
@@ -61,7 +63,7 @@ absl::string_view BearerToken(absl::string_view authorization) {
 
 class Tenants::Builder {
  public:
-  Builder(const v1::Tenants& file, const ReadFile& read) : file_(file), read_(read) {}
+  Builder(const v1::Tenants& file, const ReadKeysFn& read) : file_(file), read_(read) {}
 
   absl::StatusOr<Tenants> Build() && {
     for (const v1::Issuer& issuer : file_.issuer()) KILN_RETURN_IF_ERROR(AddIssuer(issuer));
@@ -88,11 +90,21 @@ class Tenants::Builder {
     }
     const auto same = [&issuer](const TokenIssuer& other) { return other.name == issuer.name(); };
     if (std::any_of(made_.issuers_.begin(), made_.issuers_.end(), same)) return bad("it is there twice");
-    const auto text = read_(issuer.jwks_file());
+    const KeySource source{issuer.jwks_file(), issuer.jwks_url(), issuer.jwks_ca_file(), issuer.jwks_token_file()};
+    if (source.file.empty() == source.url.empty()) return bad("it has either a jwks_file or a jwks_url");
+    const bool asks = !source.url.empty();
+    if (!asks && (!source.ca_file.empty() || !source.token_file.empty() || issuer.jwks_refresh_seconds() != 0))
+      return bad("jwks_ca_file, jwks_token_file and jwks_refresh_seconds go with a jwks_url");
+    const uint32_t refresh = issuer.jwks_refresh_seconds() == 0 ? kRefresh : issuer.jwks_refresh_seconds();
+    if (refresh < kMinRefresh || refresh > kMaxRefresh) {
+      return bad(absl::StrCat("jwks_refresh_seconds is ", refresh, "; from ", kMinRefresh, " to ", kMaxRefresh));
+    }
+    const auto text = read_(source);
     if (!text.ok()) return bad(text.status().message());
     auto keys = ParseJsonWebKeys(*text);
-    if (!keys.ok()) return bad(absl::StrCat(issuer.jwks_file(), ": ", keys.status().message()));
-    made_.files_.push_back(issuer.jwks_file());
+    if (!keys.ok()) return bad(absl::StrCat(asks ? source.url : source.file, ": ", keys.status().message()));
+    for (std::string& file : source.files()) made_.files_.push_back(std::move(file));
+    if (asks) made_.refresh_ = std::min(made_.refresh_, absl::Seconds(refresh));
     made_.issuers_.push_back(
         {issuer.name(), issuer.audience(), *std::move(keys), absl::Seconds(issuer.leeway_seconds())});
     return absl::OkStatus();
@@ -185,11 +197,11 @@ class Tenants::Builder {
   }
 
   const v1::Tenants& file_;
-  const ReadFile& read_;
+  const ReadKeysFn& read_;
   Tenants made_;
 };
 
-absl::StatusOr<Tenants> Tenants::Parse(absl::string_view text, const ReadFile& read) {
+absl::StatusOr<Tenants> Tenants::Parse(absl::string_view text, const ReadKeysFn& read) {
   FirstFault fault;
   google::protobuf::TextFormat::Parser parser;
   parser.RecordErrorsTo(&fault);

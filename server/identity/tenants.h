@@ -18,6 +18,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "server/identity/json_web_token.h"
+#include "server/identity/key_source.h"
 #include "server/identity/tenant.h"
 
 namespace kiln::server {
@@ -42,12 +43,12 @@ struct Identified {
 
 class Tenants {
  public:
-  // The text of a file that is named beside; its error, if it cannot be read.
-  using ReadFile = std::function<absl::StatusOr<std::string>(const std::string& path)>;
+  // ReadKeys (key_source.h), or a test's.
+  using ReadKeysFn = std::function<absl::StatusOr<std::string>(const KeySource&)>;
 
   // `text` is a kiln.v1.Tenants in text format. BAD_ARGUMENT with the field "tenants" that
   // says where the first fault is.
-  static absl::StatusOr<Tenants> Parse(absl::string_view text, const ReadFile& read);
+  static absl::StatusOr<Tenants> Parse(absl::string_view text, const ReadKeysFn& read);
 
   // NOT_AUTHENTICATED if nobody is known by these, or nothing was brought. A bearer token
   // goes before a certificate: one that is wrong is refused, whatever else there is.
@@ -56,6 +57,8 @@ class Tenants {
   size_t size() const { return tenants_.size(); }
   // Files that the text names.
   const std::vector<std::string>& files() const { return files_; }
+  // After so long, keys that were had by a URL are to be asked for again.
+  absl::Duration refresh() const { return refresh_; }
 
  private:
   // Credentials by pattern, those that say most first.
@@ -73,6 +76,7 @@ class Tenants {
   std::vector<TokenIssuer> issuers_;
   absl::flat_hash_map<std::string, Patterns> subjects_;  // by issuer
   std::vector<std::string> files_;
+  absl::Duration refresh_ = absl::InfiniteDuration();
 };
 
 }  // namespace kiln::server

@@ -25,9 +25,9 @@ const absl::Time kNow = absl::FromUnixSeconds(1'800'000'000);
 constexpr char kJwks[] =
     R"({"keys":[{"kty":"OKP","crv":"Ed25519","kid":"a","x":"11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo"}]})";
 
-absl::StatusOr<std::string> Files(const std::string& path) {
-  if (path == "keys.json") return std::string(kJwks);
-  return absl::NotFoundError(absl::StrCat("cannot read ", path));
+absl::StatusOr<std::string> Keys(const KeySource& source) {
+  if (source.file == "keys.json" || source.url == "https://keys/") return std::string(kJwks);
+  return absl::NotFoundError(absl::StrCat("cannot read ", source.file, source.url));
 }
 
 std::string Hex(absl::string_view secret) {
@@ -35,7 +35,7 @@ std::string Hex(absl::string_view secret) {
   return absl::BytesToHexString({reinterpret_cast<const char*>(digest.data()), digest.size()});
 }
 
-absl::StatusOr<Tenants> Parse(const std::string& text) { return Tenants::Parse(text, Files); }
+absl::StatusOr<Tenants> Parse(const std::string& text) { return Tenants::Parse(text, Keys); }
 
 std::string NameOf(const Tenants& tenants, const std::string& authorization,
                    const std::vector<absl::string_view>& names = {}) {
@@ -115,6 +115,11 @@ TEST(Tenants, OneFaultRefusesTheFileAndIsNamed) {
       {R"(issuer { audience: "i" jwks_file: "keys.json" })", "no name"},
       {R"(issuer { name: "i" audience: "k" jwks_file: "none" })", "cannot read none"},
       {R"(issuer { name: "i" audience: "k" jwks_file: "keys.json" leeway_seconds: 601 })", "at most 600"},
+      {R"(issuer { name: "i" audience: "k" })", "either a jwks_file or a jwks_url"},
+      {R"(issuer { name: "i" audience: "k" jwks_file: "keys.json" jwks_url: "https://keys/" })", "either a jwks_file or"},
+      {R"(issuer { name: "i" audience: "k" jwks_url: "https://none/" })", "cannot read https://none/"},
+      {R"(issuer { name: "i" audience: "k" jwks_url: "https://keys/" jwks_refresh_seconds: 9 })", "from 10 to 86400"},
+      {R"(issuer { name: "i" audience: "k" jwks_file: "keys.json" jwks_ca_file: "x" })", "go with a jwks_url"},
       {"tenant { name: \"a\" " + token + " right: RIGHT_UNSPECIFIED }", "a right is"},
   };
   for (const auto& row : rows) {
@@ -123,6 +128,29 @@ TEST(Tenants, OneFaultRefusesTheFileAndIsNamed) {
     EXPECT_EQ(DetailOf(tenants.status())->code(), v1::BAD_ARGUMENT) << tenants.status();
     EXPECT_EQ(DetailOf(tenants.status())->field(), "tenants") << tenants.status();
     EXPECT_NE(tenants.status().message().find(row.part), absl::string_view::npos) << tenants.status();
+  }
+}
+
+TEST(Tenants, KeysByUrlAreAskedForAgain) {
+  const std::string rest = absl::StrCat("tenant { name: \"a\" token { sha256: \"", Hex("s"), "\" } }");
+  EXPECT_EQ(Parse(absl::StrCat(R"(issuer { name: "i" audience: "k" jwks_file: "keys.json" })", rest))->refresh(),
+            absl::InfiniteDuration());
+  const std::string first = R"(issuer { name: "i" audience: "k" jwks_url: "https://keys/" jwks_token_file: "t" })";
+  const auto tenants = Parse(absl::StrCat(
+      first, R"(issuer { name: "j" audience: "k" jwks_url: "https://keys/" jwks_refresh_seconds: 60 })", rest));
+  ASSERT_TRUE(tenants.ok()) << tenants.status();
+  EXPECT_EQ(tenants->refresh(), absl::Seconds(60));
+  EXPECT_EQ(tenants->files(), std::vector<std::string>{"t"});
+  EXPECT_EQ(Parse(absl::StrCat(first, rest))->refresh(), absl::Seconds(300));
+}
+
+TEST(KeySource, AUrlIsEncryptedOrOfThisMachine) {
+  for (const char* url : {"https://a/b", "http://localhost:1/", "http://127.0.0.1:1/", "http://[::1]:1/"})
+    EXPECT_TRUE(CheckKeyUrl(url).ok()) << url;
+  for (const char* url : {"http://a/", "file:///etc/passwd", "localhost:1", "", "http://localhost.example:1/",
+                          "http://127.0.0.1.example:1/"}) {
+    const absl::Status status = CheckKeyUrl(url);
+    EXPECT_EQ(DetailOf(status)->code(), v1::BAD_ARGUMENT) << url;
   }
 }
 

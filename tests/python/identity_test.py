@@ -6,14 +6,17 @@ The tokens are PyJWT's and the certificates openssl's, so that neither side chec
 import asyncio
 import datetime
 import hashlib
+import http.server
 import json
 import os
 import pathlib
 import shutil
 import signal
+import ssl
 import subprocess
 import sys
 import tempfile
+import threading
 import unittest
 from unittest import mock
 
@@ -245,6 +248,82 @@ class Identity(unittest.TestCase):
         for new in ("-tls1_2", "-tls1_3"):
             self.assertIn("ALPN protocol: h2", version_of(new))
         self.assertNotIn("Server certificate", version_of("-tls1_2", "-cipher", "NULL:RC4:3DES:EXPORT:@SECLEVEL=0"))
+
+    def test_keys_of_an_issuer_that_is_asked(self):
+        """By HTTPS, with a token of the server's own; keys that are gone count no longer once it is asked again."""
+        issuer = KeyServer(self.folder)
+        self.addCleanup(issuer.stop)
+        (self.folder / "own").write_text("a token of the server's own\n")
+        tenants = self.folder / "by_url.txtpb"
+        tenants.write_text("""
+            issuer { name: "%s" audience: "kiln" jwks_url: "https://localhost:%d/keys" jwks_ca_file: "%s"
+                     jwks_token_file: "%s" }
+            tenant { name: "team" jwt { issuer: "%s" subject: "system:*" } }
+        """ % (ISSUER, issuer.server_port, self.folder / "ca.pem", self.folder / "own", ISSUER))
+        with support.running("--tenants=%s" % tenants) as server:
+            self.assertEqual(issuer.asked, [("/keys", "Bearer a token of the server's own")])
+
+            def counts(said):
+                try:
+                    with kiln.connect(server.address, token=said) as client:
+                        return client.devices()[0].name == "CPU:0"
+                except kiln.Unauthenticated:
+                    return False
+
+            self.assertTrue(counts(token("ES256")))
+            self.assertTrue(counts(token("EdDSA")))
+            issuer.keys = {"EdDSA": KEYS["EdDSA"]}
+            server.process.send_signal(signal.SIGHUP)
+            self.assertTrue(support.eventually(lambda: not counts(token("ES256"))))
+            self.assertTrue(counts(token("EdDSA")))
+            # While it does not answer, the keys of before count.
+            issuer.status = 500
+            server.process.send_signal(signal.SIGHUP)
+            self.assertTrue(support.eventually(lambda: any("the answer is HTTP 500" in line for line in server.log)))
+            self.assertTrue(counts(token("EdDSA")))
+        issuer.status = 200
+        for damaged, part in (("https://localhost:%d/elsewhere", "HTTP 302"), ("http://issuer.example:%d/", "by https"),
+                              ("https://127.0.0.1.nip:%d/", "resolve")):  # fmt: skip
+            bad = self.folder / "bad.txtpb"
+            bad.write_text(tenants.read_text().replace("https://localhost:%d/keys" % issuer.server_port,
+                                                       damaged % issuer.server_port))  # fmt: skip
+            started = subprocess.run([support.KILND, "--check_config", "--tenants=%s" % bad], capture_output=True, text=True)
+            self.assertNotEqual(started.returncode, 0)
+            self.assertIn(part, started.stderr)
+
+
+class KeyServer(http.server.HTTPServer):
+    """Of an issuer, with the certificate "server" of `folder`: /keys has them, any other page is at /keys."""
+
+    def __init__(self, folder):
+        self.keys, self.status, self.asked = KEYS, 200, []
+        super().__init__(("127.0.0.1", 0), KeyPage)
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(folder / "server.pem", folder / "server.key")
+        self.socket = context.wrap_socket(self.socket, server_side=True)
+        self.thread = threading.Thread(target=self.serve_forever)
+        self.thread.start()
+
+    def stop(self):
+        self.shutdown()
+        self.thread.join()
+        self.server_close()
+
+
+class KeyPage(http.server.BaseHTTPRequestHandler):
+    def do_GET(self):
+        if self.path != "/keys":
+            self.send_response(302)
+            self.send_header("Location", "/keys")
+            self.end_headers()
+            return
+        self.server.asked.append((self.path, self.headers.get("Authorization")))
+        self.send_response(self.server.status)
+        self.end_headers()
+        self.wfile.write(public_keys(self.server.keys).encode())
+
+    def log_message(self, *words):
+        pass
 
 
 if __name__ == "__main__":
