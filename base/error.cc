@@ -29,6 +29,7 @@ absl::StatusCode StatusCodeOf(v1::ErrorCode code) {
     case v1::CORRUPT_ENTRY: return absl::StatusCode::kDataLoss;
     case v1::NOT_ALLOWED: return absl::StatusCode::kPermissionDenied;
     case v1::NOT_AUTHENTICATED: return absl::StatusCode::kUnauthenticated;
+    case v1::COMPILER_FAULT:
     case v1::INTERNAL_FAULT: return absl::StatusCode::kInternal;
     default: return absl::StatusCode::kInvalidArgument;
   }

@@ -237,6 +237,17 @@ absl::Status CheckConfig(const v1::ServerConfig& config) {
   if (config.meeting_seconds() == 0 || config.meeting_seconds() > 86400) {
     return BadSetting("meeting_seconds", absl::StrCat(config.meeting_seconds(), " is not between 1 and a day's 86400"));
   }
+  if (config.compile_isolation() != "on" && config.compile_isolation() != "off" &&
+      config.compile_isolation() != "auto") {
+    return BadSetting("compile_isolation", absl::StrCat("\"", config.compile_isolation(), "\" is not on, off or auto"));
+  }
+  if (config.compile_limits().max_seconds() == 0 || config.compile_limits().max_seconds() > 86400) {
+    return BadSetting("compile_limits.max_seconds",
+                      absl::StrCat(config.compile_limits().max_seconds(), " is not between 1 and a day's 86400"));
+  }
+  if (config.compile_limits().max_memory_bytes() < (uint64_t{64} << 20)) {
+    return BadSetting("compile_limits.max_memory_bytes", "less than 64 MiB");
+  }
   if (config.mpi() != "on" && config.mpi() != "off" && config.mpi() != "auto") {
     return BadSetting("mpi", absl::StrCat("\"", config.mpi(), "\" is not on, off or auto"));
   }

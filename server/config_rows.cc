@@ -57,6 +57,11 @@ const std::vector<ConfigRow>& ConfigRows() {
       {"stream_limits.max_payload_bytes", "16777216", "most bytes that came with them"},
       {"stream_limits.max_answer_bytes", "8388608",
        "most bytes of answers kept for one stream, unread or unacknowledged"},
+      {"compile_isolation", "auto",
+       "on, off or auto: compile in processes of their own, locked in, which a fault or a deadline ends alone; auto is "
+       "with tenants"},
+      {"compile_limits.max_seconds", "120", "longest compilation in such a process"},
+      {"compile_limits.max_memory_bytes", "4294967296", "most memory of such a process"},
       {"connection_limits.max_connections", "0", "most connections; 0 is as many as there may be descriptors for"},
       {"connection_limits.max_per_address", "0", "most connections from one address; 0 is half of all"},
       {"keepalive_seconds", "20",

@@ -65,7 +65,7 @@ int Serve(const Invocation& invocation) {
   if (kiln::server::InJob(invocation.config) && kiln::server::RankInJob() != 0) {
     return kiln::server::ServeRank(invocation.config, log);
   }
-  auto server = kiln::server::StartServer(invocation.config, log);
+  auto server = kiln::server::StartServer(invocation.config, log, "/proc/self/exe");
   absl::Status status = server.status();
   if (status.ok() && !invocation.port_file.empty()) status = WritePortFile(invocation.port_file, (*server)->port());
   if (!status.ok()) {
@@ -103,6 +103,7 @@ int Serve(const Invocation& invocation) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  if (kiln::server::IsCompileWorker(argc, argv)) return kiln::server::ServeCompileWorker(argc, argv);
   const auto invocation = kiln::server::ParseCommandLine(argc, argv);
   if (!invocation.ok()) {
     std::fprintf(stderr, "kilnd: %s\n", std::string(invocation.status().message()).c_str());

@@ -11,10 +11,12 @@
 #include <vector>
 
 #include "absl/strings/escaping.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "base/error.h"
 #include "base/graph/graph_hash.h"
+#include "base/graph/graph_text.h"
 #include "base/store/disk_store.h"
 #include "compiler/compile_multi.h"
 #include "compiler/gradient/gradient.h"
@@ -24,6 +26,9 @@
 #include "compiler/tools/dump_observer.h"
 #include "server/backends.h"
 #include "server/build_id.h"
+#include "server/compile_worker/compile_workers.h"
+#include "server/compile_worker/job.h"
+#include "server/compile_worker/zygote.h"
 #include "server/config.h"
 #include "server/identity/domain_secret.h"
 #include "server/identity/identity.h"
@@ -44,18 +49,64 @@ absl::StatusOr<CompiledProgram> Assembled(const std::string& ptxas, absl::Status
   return made;
 }
 
+// Small, and of all stages: what a process has compiled once, it need not load anew.
+constexpr char kWarmGraph[] = R"(
+  0 CONST [] weakint 64
+  1 STACK [0, 0]
+  2 PARAM [1] slot=0 dtype=float32
+  3 EXP2 [2]
+  4 REDUCE [3] ADD axes=(1)
+  5 TUPLE [4]
+)";
+
+// In processes of its own, if `config` wants them and `worker` is a program for them; else here.
+absl::StatusOr<CompileFn> BaseCompiler(const v1::ServerConfig& config, const v1::Target& target,
+                                       const compiler::Limits& limits, const std::string& worker,
+                                       spdlog::logger& log) {
+  CompileFn here = InProcess(compiler::CompileProgram);
+  const bool wanted =
+      config.compile_isolation() == "on" || (config.compile_isolation() == "auto" && !config.tenants().empty());
+  if (!wanted || (worker.empty() && config.compile_isolation() == "auto")) return here;
+  if (worker.empty()) {
+    v1::ErrorDetail detail;
+    detail.set_code(v1::NOT_IMPLEMENTED);
+    detail.set_field("compile_isolation");
+    return MakeError(detail, "this program has no compile workers");
+  }
+  CompileWorkersOptions options;
+  options.binary = worker;
+  options.memory_bytes = config.compile_limits().max_memory_bytes();
+  options.max_time = absl::Seconds(config.compile_limits().max_seconds());
+  options.idle = std::max(1u, config.compile_threads() == 0 ? 2u : config.compile_threads());
+  compiler::Options compile;
+  compile.limits = limits;
+  KILN_ASSIGN_OR_RETURN(const v1::Graph graph, ParseGraph(kWarmGraph));
+  KILN_ASSIGN_OR_RETURN(auto started, CompileWorkers::Start(options, ToJob(graph, target, compile, nullptr)));
+  const std::shared_ptr<CompileWorkers> workers = std::move(started);
+  log.info("event=compile_workers idle={} max_seconds={} max_memory_bytes={}", options.idle,
+           config.compile_limits().max_seconds(), options.memory_bytes);
+  return CompileFn([here, workers](const v1::Graph& wire, const v1::Target& device, const compiler::Options& how,
+                                   compiler::CompileObserver* observer,
+                                   const CompileFor& whom) -> absl::StatusOr<CompiledProgram> {
+    // Their linker works on files, which a worker may not open.
+    if (device.kind() == v1::Target::AMDGPU) return here(wire, device, how, observer, whom);
+    return workers->Compile(wire, device, how, observer, whom);
+  });
+}
+
 // The compiler, with a line in the log for each graph, and its stages in a folder
 // of `dump` if one is named. An observer that is there already is served first.
-CompileFn LoggedCompiler(std::shared_ptr<spdlog::logger> log, std::string dump, std::string ptxas) {
-  return [log, dump, ptxas](const v1::Graph& graph, const v1::Target& target, const compiler::Options& options,
-                            compiler::CompileObserver* observer) -> absl::StatusOr<CompiledProgram> {
+CompileFn LoggedCompiler(CompileFn compile, std::shared_ptr<spdlog::logger> log, std::string dump, std::string ptxas) {
+  return [compile = std::move(compile), log, dump, ptxas](
+             const v1::Graph& graph, const v1::Target& target, const compiler::Options& options,
+             compiler::CompileObserver* observer, const CompileFor& whom) -> absl::StatusOr<CompiledProgram> {
     std::optional<compiler::DumpObserver> to_files;
     if (const auto hash = HashGraph(graph); observer == nullptr && !dump.empty() && hash.ok()) {
       to_files.emplace(absl::StrCat(dump, "/", hash->Hex().substr(0, 16)));
       observer = &*to_files;
     }
     const absl::Time begin = absl::Now();
-    const auto program = Assembled(ptxas, compiler::CompileProgram(graph, target, options, observer));
+    const auto program = Assembled(ptxas, compile(graph, target, options, observer, whom));
     const int64_t micros = absl::ToInt64Microseconds(absl::Now() - begin);
     if (!program.ok()) {
       log->info("event=compile_refused nodes={} micros={} reason=\"{}\"", graph.nodes_size(), micros,
@@ -156,8 +207,18 @@ absl::Status CheckTenants(const v1::ServerConfig& config) {
   return config.tenants().empty() ? absl::OkStatus() : ReadTenants(config.tenants()).status();
 }
 
+bool IsCompileWorker(int argc, const char* const* argv) {
+  return argc == 3 && absl::string_view(argv[1]) == kZygoteFlag;
+}
+
+int ServeCompileWorker(int argc, const char* const* argv) {
+  uint64_t memory_bytes = 0;
+  if (!IsCompileWorker(argc, argv) || !absl::SimpleAtoi(argv[2], &memory_bytes)) return 2;
+  return RunZygote(compiler::CompileProgram, memory_bytes);
+}
+
 absl::StatusOr<std::unique_ptr<RpcServer>> StartServer(const v1::ServerConfig& config,
-                                                       std::shared_ptr<spdlog::logger> log) {
+                                                       std::shared_ptr<spdlog::logger> log, const std::string& worker) {
   EngineOptions options = ToEngineOptions(config);
   std::vector<std::unique_ptr<runtime::hal::Device>> devices;
   KILN_RETURN_IF_ERROR(OpenBackends(config, log, devices, options.absent));
@@ -180,7 +241,10 @@ absl::StatusOr<std::unique_ptr<RpcServer>> StartServer(const v1::ServerConfig& c
     };
   }
   const std::string ptxas = config.ptxas() == "none" ? "" : config.ptxas();
-  auto engine = std::make_unique<Engine>(options, std::move(devices), LoggedCompiler(log, config.dump(), ptxas),
+  KILN_ASSIGN_OR_RETURN(CompileFn compile,
+                        BaseCompiler(config, devices.front()->target(), options.limits, worker, *log));
+  compile = LoggedCompiler(std::move(compile), log, config.dump(), ptxas);
+  auto engine = std::make_unique<Engine>(options, std::move(devices), std::move(compile),
                                          compiler::Gradient, /*observer=*/nullptr, LoggedSearch(log, ptxas));
   return RpcServer::Start(config, std::move(engine), std::move(log), std::move(prepare));
 }

@@ -6,6 +6,7 @@
 #include <spdlog/fwd.h>
 
 #include <memory>
+#include <string>
 
 #include "absl/status/statusor.h"
 #include "kiln/v1/config.pb.h"
@@ -13,9 +14,15 @@
 
 namespace kiln::server {
 
-// Devices, compiler, engine and port as `config` (checked) says.
+// Devices, compiler, engine and port as `config` (checked) says. `worker` is a program that calls ServeCompileWorker()
+// below: empty, if there is none, and then compile_isolation "auto" is "off".
 absl::StatusOr<std::unique_ptr<RpcServer>> StartServer(const v1::ServerConfig& config,
-                                                       std::shared_ptr<spdlog::logger> log);
+                                                       std::shared_ptr<spdlog::logger> log,
+                                                       const std::string& worker = "");
+
+// What main() returns if it is called as a compile worker: with kZygoteFlag, and the memory that one may take.
+bool IsCompileWorker(int argc, const char* const* argv);
+int ServeCompileWorker(int argc, const char* const* argv);
 
 // What StartServer would say of the file of tenants.
 absl::Status CheckTenants(const v1::ServerConfig& config);

@@ -40,7 +40,7 @@ class FakeCompiler {
  public:
   CompileFn Function() {
     return [this](const v1::Graph& graph, const v1::Target& target, const compiler::Options&,
-                  compiler::CompileObserver*) -> absl::StatusOr<v1::Executable> {
+                  compiler::CompileObserver*, const CompileFor&) -> absl::StatusOr<v1::Executable> {
       ++compiles;
       if (gate != nullptr) gate->WaitForNotification();
       if (!failure.ok()) return failure;

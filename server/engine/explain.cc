@@ -47,7 +47,7 @@ class StageCollector final : public compiler::CompileObserver {
 };
 
 absl::StatusOr<Explanation> Watch(const CompileFn& compile, const ProgramId& id, const v1::Graph& graph,
-                                  const ExplainRequest& request) {
+                                  const ExplainRequest& request, const Control& control) {
   StageCollector collector(request.stages);
   Explanation explanation;
   v1::Target target = id.device->target();
@@ -57,7 +57,7 @@ absl::StatusOr<Explanation> Watch(const CompileFn& compile, const ProgramId& id,
     target.set_arch(request.source);
     if (std::optional<v1::Target> gpu = compiler::GpuTarget(request.source); gpu.has_value()) target = *std::move(gpu);
   }
-  KILN_ASSIGN_OR_RETURN(CompiledProgram program, compile(graph, target, request.options, &collector));
+  KILN_ASSIGN_OR_RETURN(CompiledProgram program, compile(graph, target, request.options, &collector, {id.domain, control}));
   if (auto* one = std::get_if<v1::Executable>(&program)) {
     explanation.executable = std::move(*one);
   } else {
@@ -88,7 +88,7 @@ void Engine::Explain(ExplainRequest request, const Control& control, ExplainCall
       if (stored != nullptr && !kept.ParseFromString(stored->graph)) {
         return explained(MakeError(v1::INTERNAL_FAULT, "a stored graph cannot be read back"));
       }
-      explained(Watch(compile_, id, stored != nullptr ? kept : *asked.graph, asked));
+      explained(Watch(compile_, id, stored != nullptr ? kept : *asked.graph, asked, until));
     });
   };
   // As it is kept, if it is: with the schedules that a search has found.

@@ -42,7 +42,7 @@ class MultiDeviceServer : public ServerTest {
     }
     server::EngineOptions engine_options;
     engine_options.meeting_timeout = timeout;
-    auto engine = std::make_unique<server::Engine>(engine_options, std::move(devices), compiler::CompileProgram,
+    auto engine = std::make_unique<server::Engine>(engine_options, std::move(devices), server::InProcess(compiler::CompileProgram),
                                                    compiler::Gradient);
     v1::ServerConfig config = server::DefaultConfig();
     config.set_listen("127.0.0.1:0");

@@ -13,16 +13,33 @@
 #include "kiln/v1/graph.pb.h"
 #include "kiln/v1/multi_program.pb.h"
 #include "kiln/v1/target.pb.h"
+#include "runtime/hal/module.h"
+#include "server/engine/memory/trust_domain.h"
 
 namespace kiln::server {
 
 // A program for one device, or for several.
 using CompiledProgram = std::variant<v1::Executable, v1::MultiProgram>;
 
-// compiler/compile_multi.h's CompileProgram; one that makes Executables alone will do. The
+// For whom a program is compiled, and until when.
+struct CompileFor {
+  TrustDomain domain = {};
+  runtime::hal::LaunchControl control;
+};
+
+// Blocks until the program is there, or nobody waits for it any more: then with the status of control.Check(). The
 // observer may be null.
-using CompileFn = std::function<absl::StatusOr<CompiledProgram>(const v1::Graph&, const v1::Target&,
-                                                                const compiler::Options&, compiler::CompileObserver*)>;
+using CompileFn =
+    std::function<absl::StatusOr<CompiledProgram>(const v1::Graph&, const v1::Target&, const compiler::Options&,
+                                                  compiler::CompileObserver*, const CompileFor&)>;
+
+// compiler/compile_multi.h's CompileProgram; one that makes Executables alone will do.
+using CompileInProcessFn =
+    std::function<absl::StatusOr<CompiledProgram>(const v1::Graph&, const v1::Target&, const compiler::Options&,
+                                                  compiler::CompileObserver*)>;
+
+// Compiles on the caller's thread, for all alike. A stop takes effect between two passes.
+CompileFn InProcess(CompileInProcessFn compile);
 
 inline uint32_t KernelsOf(const CompiledProgram& program) {
   if (const auto* one = std::get_if<v1::Executable>(&program)) return static_cast<uint32_t>(one->kernels_size());

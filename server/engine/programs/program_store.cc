@@ -200,7 +200,7 @@ absl::StatusOr<CompiledProgram> ProgramStore::Made(const ProgramId& id, const v1
                                                    const compiler::Options& options, const Control& control) {
   // Schedules are searched for programs on one device alone.
   if (options.beam == 0 || tuning_queue_ == nullptr || NamesSeveralDevices(graph))
-    return compile_(graph, id.device->target(), options, nullptr);
+    return compile_(graph, id.device->target(), options, nullptr, {id.domain, control});
   KILN_ASSIGN_OR_RETURN(compiler::Tuned tuned, tuning_queue_->Run(*id.device, graph, options, control, nullptr));
   return std::move(tuned.executable);
 }

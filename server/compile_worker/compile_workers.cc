@@ -1,0 +1,230 @@
+#include "server/compile_worker/compile_workers.h"
+
+#include <poll.h>
+#include <spawn.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <climits>
+#include <csignal>
+#include <cstring>
+#include <fstream>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "base/error.h"
+#include "google/protobuf/io/coded_stream.h"
+#include "google/protobuf/io/zero_copy_stream_impl_lite.h"
+#include "server/compile_worker/job.h"
+#include "server/compile_worker/zygote.h"
+
+extern char** environ;
+
+namespace kiln::server {
+namespace {
+
+// How often a caller is asked whether it still waits.
+constexpr int kLookMs = 5;
+// A zygote that has not answered by then is broken.
+constexpr int kZygoteMs = 60'000;
+
+absl::Status NoZygote(absl::string_view what) {
+  return MakeError(v1::INTERNAL_FAULT, absl::StrCat("compile workers: ", what));
+}
+
+absl::StatusOr<std::pair<Descriptor, Descriptor>> SocketPair() {
+  int ends[2];
+  if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0) return NoZygote(std::strerror(errno));
+  return std::make_pair(Descriptor(ends[0]), Descriptor(ends[1]));
+}
+
+// Whether something came, or the other end went, in time.
+bool Comes(int socket, int milliseconds) {
+  pollfd wanted = {socket, POLLIN, 0};
+  int ready;
+  do {
+    ready = poll(&wanted, 1, milliseconds);
+  } while (ready < 0 && errno == EINTR);
+  return ready > 0;
+}
+
+// Of the process behind a pidfd; 0 if it is gone.
+uint64_t ResidentBytes(int process) {
+  std::ifstream about(absl::StrCat("/proc/self/fdinfo/", process));
+  std::string word;
+  pid_t pid = 0;
+  while (about >> word) {
+    if (word == "Pid:") about >> pid;
+  }
+  uint64_t all = 0, resident = 0;
+  if (pid > 0) std::ifstream(absl::StrCat("/proc/", pid, "/statm")) >> all >> resident;
+  return resident * static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
+}
+
+}  // namespace
+
+CompileWorkers::Worker::~Worker() {
+  if (process.valid()) syscall(SYS_pidfd_send_signal, process.get(), SIGKILL, nullptr, 0);
+}
+
+absl::StatusOr<std::unique_ptr<CompileWorkers>> CompileWorkers::Start(const CompileWorkersOptions& options,
+                                                                      const v1::CompileJob& warm) {
+  std::unique_ptr<CompileWorkers> workers(new CompileWorkers(options, warm.SerializeAsString()));
+  absl::MutexLock lock(&workers->mutex_);
+  KILN_RETURN_IF_ERROR(workers->StartZygote());
+  return workers;
+}
+
+CompileWorkers::~CompileWorkers() {
+  absl::MutexLock lock(&mutex_);
+  idle_.clear();
+  EndZygote();
+}
+
+absl::Status CompileWorkers::StartZygote() {
+  KILN_ASSIGN_OR_RETURN(auto ends, SocketPair());
+  posix_spawn_file_actions_t files;
+  posix_spawn_file_actions_init(&files);
+  posix_spawn_file_actions_adddup2(&files, ends.second.get(), kZygoteSocket);
+  std::string name = "kilnd", flag = kZygoteFlag, memory = absl::StrCat(options_.memory_bytes);
+  char* const arguments[] = {name.data(), flag.data(), memory.data(), nullptr};
+  pid_t child = 0;
+  const int failed = posix_spawn(&child, options_.binary.c_str(), &files, nullptr, arguments, environ);
+  posix_spawn_file_actions_destroy(&files);
+  if (failed != 0) return NoZygote(absl::StrCat(options_.binary, ": ", std::strerror(failed)));
+  zygote_ = child;
+  to_zygote_ = std::move(ends.first);
+  ends.second = Descriptor();  // so that its end is seen
+  KILN_ASSIGN_OR_RETURN(const Descriptor job, SealedMemory(warm_));
+  if (SendDescriptor(to_zygote_.get(), kWarm, job.get()) && Comes(to_zygote_.get(), kZygoteMs) &&
+      ReceiveDescriptor(to_zygote_.get()).what == kDone)
+    return absl::OkStatus();
+  EndZygote();
+  return NoZygote(absl::StrCat(options_.binary, " ", kZygoteFlag, " does not answer"));
+}
+
+void CompileWorkers::EndZygote() {
+  to_zygote_ = Descriptor();
+  if (zygote_ == 0) return;
+  kill(zygote_, SIGKILL);
+  while (waitpid(zygote_, nullptr, 0) < 0 && errno == EINTR) {
+  }
+  zygote_ = 0;
+}
+
+absl::StatusOr<std::unique_ptr<CompileWorkers::Worker>> CompileWorkers::Fork() {
+  for (int chance = 0; chance < 2; ++chance) {
+    if (zygote_ == 0) KILN_RETURN_IF_ERROR(StartZygote());
+    KILN_ASSIGN_OR_RETURN(auto ends, SocketPair());
+    if (SendDescriptor(to_zygote_.get(), kFork, ends.second.get()) && Comes(to_zygote_.get(), kZygoteMs)) {
+      Received born = ReceiveDescriptor(to_zygote_.get());
+      if (born.what == kProcess && born.fd.valid()) {
+        auto worker = std::make_unique<Worker>();
+        worker->socket = std::move(ends.first);
+        worker->process = std::move(born.fd);
+        ++stats_.born;
+        return worker;
+      }
+      if (born.what == kProcess) return NoZygote("the system starts no process");
+    }
+    // It is gone: killed for want of memory, perhaps. Its children went with it.
+    idle_.clear();
+    EndZygote();
+  }
+  return NoZygote("the process that workers are born of has ended twice");
+}
+
+absl::StatusOr<std::unique_ptr<CompileWorkers::Worker>> CompileWorkers::Take(const TrustDomain& domain) {
+  absl::MutexLock lock(&mutex_);
+  ++stats_.jobs;
+  // The one that was used last is the warmest.
+  for (auto at = idle_.rbegin(); at != idle_.rend(); ++at) {
+    if ((*at)->domain != domain) continue;
+    std::unique_ptr<Worker> worker = std::move(*at);
+    idle_.erase(std::next(at).base());
+    return worker;
+  }
+  if (idle_.size() >= std::max(1u, options_.idle)) idle_.erase(idle_.begin());
+  KILN_ASSIGN_OR_RETURN(std::unique_ptr<Worker> worker, Fork());
+  worker->domain = domain;
+  return worker;
+}
+
+void CompileWorkers::PutBack(std::unique_ptr<Worker> worker) {
+  if (++worker->jobs >= options_.jobs || ResidentBytes(worker->process.get()) > options_.max_resident_bytes) return;
+  absl::MutexLock lock(&mutex_);
+  if (idle_.size() >= options_.idle && !idle_.empty()) idle_.erase(idle_.begin());
+  if (options_.idle > 0) idle_.push_back(std::move(worker));
+}
+
+absl::Status CompileWorkers::Wait(const Worker& worker, const runtime::hal::LaunchControl& control, absl::Time end) {
+  while (!Comes(worker.socket.get(), kLookMs)) {
+    KILN_RETURN_IF_ERROR(control.Check());
+    if (absl::Now() >= end) {
+      const auto seconds = static_cast<uint64_t>(absl::ToInt64Seconds(options_.max_time));
+      return TooLarge("compile seconds", seconds, seconds,
+                      absl::StrCat("compiling this graph takes more than ", absl::FormatDuration(options_.max_time),
+                                   ", as much as this server gives; send it in several programs"));
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<CompiledProgram> CompileWorkers::Compile(const v1::Graph& graph, const v1::Target& target,
+                                                        const compiler::Options& options,
+                                                        compiler::CompileObserver* observer, const CompileFor& whom) {
+  const std::string job = ToJob(graph, target, options, observer).SerializeAsString();
+  const Digest digest = Blake3Of(job);
+  KILN_RETURN_IF_ERROR(quarantine_.Check(digest, absl::Now()));
+  auto memory = SealedMemory(job);
+  if (!memory.ok()) return NoZygote(memory.status().message());
+  // A worker may have ended while nobody looked: the next one has not.
+  Received answer;
+  std::unique_ptr<Worker> worker;
+  for (int chance = 0; chance < 2; ++chance) {
+    KILN_ASSIGN_OR_RETURN(worker, Take(whom.domain));
+    if (SendDescriptor(worker->socket.get(), kJob, memory->get())) break;
+  }
+  if (absl::Status wanted = Wait(*worker, whom.control, absl::Now() + options_.max_time); !wanted.ok()) {
+    worker.reset();
+    if (DetailOf(wanted).has_value() && DetailOf(wanted)->code() == v1::GRAPH_TOO_LARGE)
+      quarantine_.Note(digest, absl::Now());
+    absl::MutexLock lock(&mutex_);
+    ++stats_.killed;
+    return wanted;
+  }
+  answer = ReceiveDescriptor(worker->socket.get());
+  const auto crashed = [&](absl::string_view what) {
+    worker.reset();
+    quarantine_.Note(digest, absl::Now());
+    absl::MutexLock lock(&mutex_);
+    ++stats_.crashed;
+    return CompilerFault(what);
+  };
+  if (answer.what == 0) return crashed("ended before it was done");
+  if (answer.what != kResult || !answer.fd.valid()) return crashed("gave an answer that is none");
+  const auto bytes = ReadSealed(answer.fd.get(), options_.max_result_bytes);
+  if (!bytes.ok()) return crashed(absl::StrCat("gave an answer that cannot be taken: ", bytes.status().message()));
+  v1::CompileJobResult result;
+  google::protobuf::io::ArrayInputStream stream(bytes->data(), static_cast<int>(bytes->size()));
+  if (bytes->size() > INT_MAX || !result.ParseFromZeroCopyStream(&stream))
+    return crashed("gave an answer that cannot be read");
+  auto program = FromResult(std::move(result), observer);
+  if (const auto detail = DetailOf(program.status());
+      !program.ok() && detail.has_value() && detail->code() == v1::COMPILER_FAULT)
+    return crashed("gave an answer that is none");
+  PutBack(std::move(worker));
+  return program;
+}
+
+CompileWorkersStats CompileWorkers::stats() const {
+  absl::MutexLock lock(&mutex_);
+  return stats_;
+}
+
+}  // namespace kiln::server

@@ -1,0 +1,97 @@
+// Compilation in processes of its own: what ends one of them, or keeps it busy for ever, is not the server's end.
+//
+// A worker is a child of the zygote (zygote.h), locked in (sandbox.h), and compiles one job at a time, all of one trust
+// domain. A deadline, a caller that has gone, or too long a time is a kill. What comes back is read as a stranger's.
+#ifndef KILN_SERVER_COMPILE_WORKER_COMPILE_WORKERS_H_
+#define KILN_SERVER_COMPILE_WORKER_COMPILE_WORKERS_H_
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/statusor.h"
+#include "absl/synchronization/mutex.h"
+#include "absl/time/time.h"
+#include "server/compile_worker/quarantine.h"
+#include "server/compile_worker/sealed_memory.h"
+#include "server/engine/programs/compile_fn.h"
+
+namespace kiln::v1 {
+class CompileJob;
+}  // namespace kiln::v1
+
+namespace kiln::server {
+
+struct CompileWorkersOptions {
+  // The program that is a zygote if it is called with kZygoteFlag and memory_bytes.
+  std::string binary = "/proc/self/exe";
+  // What a worker may take beside what the zygote has; 0: as much as there is.
+  uint64_t memory_bytes = 0;
+  // Workers that wait for their next job.
+  uint32_t idle = 2;
+  // Of one job.
+  absl::Duration max_time = absl::Minutes(2);
+  uint64_t max_result_bytes = uint64_t{1} << 30;
+  // After so many jobs, or with more resident memory, a worker is replaced.
+  uint32_t jobs = 256;
+  uint64_t max_resident_bytes = uint64_t{512} << 20;
+};
+
+struct CompileWorkersStats {
+  uint64_t born = 0;
+  uint64_t jobs = 0;
+  uint64_t killed = 0;   // for a deadline, a caller that has gone, or their time
+  uint64_t crashed = 0;  // ended, or answered nonsense
+};
+
+// Safe from any thread.
+class CompileWorkers {
+ public:
+  // Starts the zygote; `warm` is compiled in it once, so that workers need not warm up. UNAVAILABLE if there is none.
+  static absl::StatusOr<std::unique_ptr<CompileWorkers>> Start(const CompileWorkersOptions& options,
+                                                               const v1::CompileJob& warm);
+  ~CompileWorkers();
+
+  // A CompileFn. Blocks, on the caller's thread, until there is an answer or nobody waits for it. Beside the compiler's
+  // errors: those of LaunchControl::Check; GRAPH_TOO_LARGE for more than max_time; COMPILER_FAULT.
+  absl::StatusOr<CompiledProgram> Compile(const v1::Graph& graph, const v1::Target& target,
+                                          const compiler::Options& options, compiler::CompileObserver* observer,
+                                          const CompileFor& whom);
+
+  CompileWorkersStats stats() const;
+
+ private:
+  struct Worker {
+    Descriptor socket, process;  // the latter is a pidfd
+    TrustDomain domain;
+    uint32_t jobs = 0;
+    ~Worker();  // kills it
+  };
+
+  CompileWorkers(CompileWorkersOptions options, std::string warm) : options_(std::move(options)), warm_(std::move(warm)) {}
+
+  absl::Status StartZygote() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void EndZygote() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::StatusOr<std::unique_ptr<Worker>> Fork() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::StatusOr<std::unique_ptr<Worker>> Take(const TrustDomain& domain);
+  void PutBack(std::unique_ptr<Worker> worker);
+  // Until the worker has answered, is gone, or is not wanted any more: then why.
+  absl::Status Wait(const Worker& worker, const runtime::hal::LaunchControl& control, absl::Time end);
+
+  const CompileWorkersOptions options_;
+  const std::string warm_;  // a job, serialized
+  Quarantine quarantine_;
+  mutable absl::Mutex mutex_;
+  pid_t zygote_ ABSL_GUARDED_BY(mutex_) = 0;
+  Descriptor to_zygote_ ABSL_GUARDED_BY(mutex_);
+  std::vector<std::unique_ptr<Worker>> idle_ ABSL_GUARDED_BY(mutex_);  // the oldest first
+  CompileWorkersStats stats_ ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace kiln::server
+
+#endif  // KILN_SERVER_COMPILE_WORKER_COMPILE_WORKERS_H_

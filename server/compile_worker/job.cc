@@ -1,0 +1,140 @@
+#include "server/compile_worker/job.h"
+
+#include <cstring>
+#include <string>
+#include <type_traits>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/error.h"
+
+namespace kiln::server {
+namespace {
+
+static_assert(std::is_trivially_copyable_v<compiler::Limits>, "it goes as it lies in memory");
+
+// Reports each pass, with its text.
+class Reporter final : public compiler::CompileObserver {
+ public:
+  Reporter(const v1::CompileJob& job, v1::CompileJobResult& result) : job_(job), result_(result) {}
+
+  void OnPass(const compiler::PassRecord& record) override {
+    v1::PassReport& report = *result_.add_passes();
+    report.set_name(std::string(record.name));
+    report.set_kernel(std::string(record.kernel));
+    report.set_micros(record.micros);
+    report.set_nodes(record.nodes);
+    if (record.text) report.set_text(record.text());
+  }
+  bool WantsAssembly() const override { return job_.wants_assembly(); }
+  bool WantsObject() const override { return job_.wants_object(); }
+
+ private:
+  const v1::CompileJob& job_;
+  v1::CompileJobResult& result_;
+};
+
+v1::CompileJobFailure ToFailure(const absl::Status& status) {
+  v1::CompileJobFailure failure;
+  failure.set_status(static_cast<int>(status.code()));
+  failure.set_message(std::string(status.message()));
+  if (const auto detail = DetailOf(status); detail.has_value()) *failure.mutable_detail() = *detail;
+  return failure;
+}
+
+}  // namespace
+
+v1::CompileJob ToJob(const v1::Graph& graph, const v1::Target& target, const compiler::Options& options,
+                     const compiler::CompileObserver* observer) {
+  v1::CompileJob job;
+  *job.mutable_graph() = graph;
+  *job.mutable_target() = target;
+  job.set_watched(observer != nullptr);
+  job.set_wants_assembly(observer != nullptr && observer->WantsAssembly());
+  job.set_wants_object(observer == nullptr || observer->WantsObject());
+  // A field that is added to Options is missing here, and this does not compile.
+  const auto& [contraction, deterministic, fast_math, strict, guard_arrays, beam, beam_budget_ms, constants, schedules,
+               disabled_passes, limits] = options;
+  v1::CompileJobOptions& to = *job.mutable_options();
+  to.set_contraction(contraction);
+  to.set_deterministic(deterministic);
+  to.set_fast_math(fast_math);
+  to.set_strict(strict);
+  to.set_guard_arrays(guard_arrays);
+  to.set_beam(beam);
+  to.set_beam_budget_ms(beam_budget_ms);
+  to.mutable_constants()->Add(constants.begin(), constants.end());
+  to.set_has_schedules(schedules != nullptr);
+  if (schedules != nullptr) to.mutable_schedules()->insert(schedules->begin(), schedules->end());
+  to.mutable_disabled_passes()->Add(disabled_passes.begin(), disabled_passes.end());
+  to.set_limits(&limits, sizeof(limits));
+  return job;
+}
+
+absl::StatusOr<compiler::Options> OptionsOf(const v1::CompileJob& job) {
+  const v1::CompileJobOptions& from = job.options();
+  compiler::Options options;
+  options.contraction = from.contraction();
+  options.deterministic = from.deterministic();
+  options.fast_math = from.fast_math();
+  options.strict = from.strict();
+  options.guard_arrays = from.guard_arrays();
+  options.beam = from.beam();
+  options.beam_budget_ms = from.beam_budget_ms();
+  options.constants.assign(from.constants().begin(), from.constants().end());
+  if (from.has_schedules()) {
+    options.schedules =
+        std::make_shared<const compiler::ScheduleMap>(from.schedules().begin(), from.schedules().end());
+  }
+  options.disabled_passes.assign(from.disabled_passes().begin(), from.disabled_passes().end());
+  if (from.limits().size() != sizeof(options.limits)) return absl::InvalidArgumentError("limits of another build");
+  std::memcpy(&options.limits, from.limits().data(), sizeof(options.limits));
+  return options;
+}
+
+v1::CompileJobResult RunJob(const v1::CompileJob& job, const CompileInProcessFn& compile) {
+  v1::CompileJobResult result;
+  const auto options = OptionsOf(job);
+  if (!options.ok()) {
+    *result.mutable_failure() = ToFailure(options.status());
+    return result;
+  }
+  Reporter reporter(job, result);
+  auto program = compile(job.graph(), job.target(), *options, job.watched() ? &reporter : nullptr);
+  if (!program.ok()) {
+    *result.mutable_failure() = ToFailure(program.status());
+  } else if (auto* one = std::get_if<v1::Executable>(&*program)) {
+    *result.mutable_executable() = std::move(*one);
+  } else {
+    *result.mutable_several() = std::get<v1::MultiProgram>(*std::move(program));
+  }
+  return result;
+}
+
+absl::Status CompilerFault(absl::string_view what) {
+  return MakeError(v1::COMPILER_FAULT, absl::StrCat("the process that compiled this graph ", what,
+                                                    "; nothing else is affected. Please report the graph"));
+}
+
+absl::StatusOr<CompiledProgram> FromResult(v1::CompileJobResult result, compiler::CompileObserver* observer) {
+  if (observer != nullptr) {
+    for (v1::PassReport& report : *result.mutable_passes()) {
+      const std::string text = std::move(*report.mutable_text());
+      observer->OnPass({report.name(), report.kernel(), report.micros(), report.nodes(), [&text] { return text; }});
+    }
+  }
+  switch (result.outcome_case()) {
+    case v1::CompileJobResult::kExecutable: return CompiledProgram(std::move(*result.mutable_executable()));
+    case v1::CompileJobResult::kSeveral: return CompiledProgram(std::move(*result.mutable_several()));
+    case v1::CompileJobResult::kFailure: break;
+    case v1::CompileJobResult::OUTCOME_NOT_SET: return CompilerFault("gave no answer");
+  }
+  const v1::CompileJobFailure& failure = result.failure();
+  if (failure.has_detail() && failure.detail().code() != v1::ERROR_CODE_UNSPECIFIED)
+    return MakeError(failure.detail(), failure.message());
+  const auto code = static_cast<absl::StatusCode>(failure.status());
+  if (code == absl::StatusCode::kOk) return CompilerFault("failed without a reason");
+  return absl::Status(code, failure.message());
+}
+
+}  // namespace kiln::server

@@ -1,0 +1,34 @@
+// A compilation, as it goes to a worker and comes back.
+#ifndef KILN_SERVER_COMPILE_WORKER_JOB_H_
+#define KILN_SERVER_COMPILE_WORKER_JOB_H_
+
+#include "absl/status/statusor.h"
+#include "compiler/options/observer.h"
+#include "compiler/options/options.h"
+#include "kiln/v1/compile_job.pb.h"
+#include "kiln/v1/graph.pb.h"
+#include "kiln/v1/target.pb.h"
+#include "server/engine/programs/compile_fn.h"
+
+namespace kiln::server {
+
+// `observer` may be null.
+v1::CompileJob ToJob(const v1::Graph& graph, const v1::Target& target, const compiler::Options& options,
+                     const compiler::CompileObserver* observer);
+
+// The options of a job; INVALID_ARGUMENT if its limits are none.
+absl::StatusOr<compiler::Options> OptionsOf(const v1::CompileJob& job);
+
+// Compiles it here, by `compile`.
+v1::CompileJobResult RunJob(const v1::CompileJob& job, const CompileInProcessFn& compile);
+
+// What a worker has answered: the program, or its failure. `observer`, if there is one, is told of the passes.
+// COMPILER_FAULT for an answer that is none.
+absl::StatusOr<CompiledProgram> FromResult(v1::CompileJobResult result, compiler::CompileObserver* observer);
+
+// The failure of a compilation whose process ended, or answered nonsense.
+absl::Status CompilerFault(absl::string_view what);
+
+}  // namespace kiln::server
+
+#endif  // KILN_SERVER_COMPILE_WORKER_JOB_H_

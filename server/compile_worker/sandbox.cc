@@ -1,0 +1,155 @@
+#include "server/compile_worker/sandbox.h"
+
+#include <linux/audit.h>
+#include <linux/filter.h>
+#include <linux/landlock.h>
+#include <linux/seccomp.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <csignal>
+#include <cstddef>
+#include <cstring>
+#include <fstream>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+
+namespace kiln::server {
+namespace {
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+constexpr bool kSanitized = true;
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer) || __has_feature(memory_sanitizer)
+constexpr bool kSanitized = true;
+#else
+constexpr bool kSanitized = false;
+#endif
+#else
+constexpr bool kSanitized = false;
+#endif
+
+#if defined(__x86_64__)
+constexpr uint32_t kArchitecture = AUDIT_ARCH_X86_64;
+#elif defined(__aarch64__)
+constexpr uint32_t kArchitecture = AUDIT_ARCH_AARCH64;
+#else
+#error "which calls a compiler makes here is not known"
+#endif
+
+absl::Status Refused(const char* what) {
+  return absl::UnavailableError(absl::StrCat("sandbox: ", what, ": ", std::strerror(errno)));
+}
+
+// What a compiler needs, and no more. Anything else fails with EPERM, as if there were no such thing.
+constexpr int kAllowed[] = {
+    SYS_read,          SYS_write,      SYS_pread64,     SYS_close,         SYS_fstat,           SYS_lseek,
+    SYS_munmap,        SYS_mremap,     SYS_brk,         SYS_madvise,       SYS_rt_sigaction,    SYS_rt_sigprocmask,
+    SYS_rt_sigreturn,  SYS_sigaltstack, SYS_getpid,     SYS_gettid,        SYS_exit,            SYS_exit_group,
+    SYS_futex,         SYS_clock_gettime, SYS_getrandom, SYS_recvmsg,      SYS_sendmsg,         SYS_memfd_create,
+    SYS_fcntl,         SYS_sched_yield, SYS_prlimit64,  SYS_sched_getaffinity, SYS_uname,       SYS_restart_syscall,
+};
+// Whoever tries these is no compiler any more.
+constexpr int kDeadly[] = {SYS_execve,  SYS_execveat,         SYS_ptrace,          SYS_process_vm_readv,
+                           SYS_process_vm_writev, SYS_socket, SYS_connect,         SYS_bpf,
+                           SYS_mount,   SYS_setuid,           SYS_kexec_load};
+
+constexpr uint32_t kErrno = SECCOMP_RET_ERRNO | (EPERM & SECCOMP_RET_DATA);
+
+class Filter {
+ public:
+  Filter() {
+    Load(offsetof(seccomp_data, arch));
+    Jump(BPF_JEQ, kArchitecture, 1, 0);
+    Return(SECCOMP_RET_KILL_PROCESS);
+    Load(offsetof(seccomp_data, nr));
+    for (const int call : kDeadly) On(call, SECCOMP_RET_KILL_PROCESS);
+    for (const int call : kAllowed) On(call, SECCOMP_RET_ALLOW);
+    // A signal to itself alone: abort() raises one.
+    OnArgument(SYS_tgkill, 0, static_cast<uint32_t>(getpid()));
+    // Memory, but never as code.
+    OnArgumentWithout(SYS_mmap, 2, PROT_EXEC);
+    OnArgumentWithout(SYS_mprotect, 2, PROT_EXEC);
+    Return(kErrno);
+  }
+
+  absl::Status Install() {
+    const sock_fprog program = {static_cast<unsigned short>(code_.size()), code_.data()};
+    if (syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &program) != 0) return Refused("seccomp");
+    return absl::OkStatus();
+  }
+
+ private:
+  void Add(uint16_t code, uint32_t k, uint8_t yes = 0, uint8_t no = 0) { code_.push_back({code, yes, no, k}); }
+  void Load(size_t offset) { Add(BPF_LD | BPF_W | BPF_ABS, static_cast<uint32_t>(offset)); }
+  void Jump(uint16_t how, uint32_t value, uint8_t yes, uint8_t no) { Add(BPF_JMP | how | BPF_K, value, yes, no); }
+  void Return(uint32_t what) { Add(BPF_RET | BPF_K, what); }
+
+  void On(int call, uint32_t what) {
+    Jump(BPF_JEQ, static_cast<uint32_t>(call), 0, 1);
+    Return(what);
+  }
+  // The low half of an argument: on machines that are little-endian, as all of these are, it is the first.
+  static size_t Argument(size_t index) { return offsetof(seccomp_data, args) + 8 * index; }
+  void OnArgument(int call, size_t index, uint32_t value) {
+    Jump(BPF_JEQ, static_cast<uint32_t>(call), 0, 4);
+    Load(Argument(index));
+    Jump(BPF_JEQ, value, 0, 1);
+    Return(SECCOMP_RET_ALLOW);
+    Return(kErrno);
+  }
+  void OnArgumentWithout(int call, size_t index, uint32_t bits) {
+    Jump(BPF_JEQ, static_cast<uint32_t>(call), 0, 4);
+    Load(Argument(index));
+    Jump(BPF_JSET, bits, 1, 0);
+    Return(SECCOMP_RET_ALLOW);
+    Return(kErrno);
+  }
+
+  std::vector<sock_filter> code_;
+};
+
+// No path is any more. A kernel without Landlock (before 5.13, or told so) has seccomp alone, by which nothing is opened
+// either.
+absl::Status CloseFiles() {
+  landlock_ruleset_attr rules = {};
+  rules.handled_access_fs = (LANDLOCK_ACCESS_FS_MAKE_SYM << 1) - 1;  // all of the first version
+  const long set = syscall(SYS_landlock_create_ruleset, &rules, sizeof(rules), 0);
+  if (set < 0) return absl::OkStatus();
+  const long closed = syscall(SYS_landlock_restrict_self, set, 0);
+  close(static_cast<int>(set));
+  return closed == 0 ? absl::OkStatus() : Refused("landlock");
+}
+
+uint64_t AddressSpace() {
+  uint64_t pages = 0;
+  std::ifstream("/proc/self/statm") >> pages;
+  return pages * static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
+}
+
+absl::Status Limit(decltype(RLIMIT_AS) resource, uint64_t most, const char* what) {
+  const rlimit limit = {most, most};
+  return setrlimit(resource, &limit) == 0 ? absl::OkStatus() : Refused(what);
+}
+
+}  // namespace
+
+absl::Status EnterSandbox(uint64_t memory_bytes) {
+  if (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0) return Refused("PR_SET_PDEATHSIG");
+  if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0) return Refused("PR_SET_NO_NEW_PRIVS");
+  if (prctl(PR_SET_DUMPABLE, 0) != 0) return Refused("PR_SET_DUMPABLE");
+  if (absl::Status core = Limit(RLIMIT_CORE, 0, "RLIMIT_CORE"); !core.ok()) return core;
+  if (kSanitized) return CloseFiles();
+  if (memory_bytes != 0) {
+    if (absl::Status memory = Limit(RLIMIT_AS, AddressSpace() + memory_bytes, "RLIMIT_AS"); !memory.ok()) return memory;
+  }
+  if (absl::Status closed = CloseFiles(); !closed.ok()) return closed;
+  return Filter().Install();
+}
+
+}  // namespace kiln::server

@@ -1,0 +1,20 @@
+// What a process gives up before it reads a stranger's graph.
+#ifndef KILN_SERVER_COMPILE_WORKER_SANDBOX_H_
+#define KILN_SERVER_COMPILE_WORKER_SANDBOX_H_
+
+#include <cstdint>
+
+#include "absl/status/status.h"
+
+namespace kiln::server {
+
+// From now on this process, which has one thread, can compute, take and give back memory, and use the descriptors that
+// it has, and no more: it opens no file (Landlock, where the kernel has it) and no socket, starts no thread and no
+// process, maps no memory as code, is seen by no debugger and leaves no core, and takes at most `memory_bytes` more
+// address space than it has (0: as much as there is). It ends when its parent does. Under a sanitizer, whose runtime
+// needs more, memory and calls are not restricted. UNAVAILABLE if the kernel refuses.
+absl::Status EnterSandbox(uint64_t memory_bytes);
+
+}  // namespace kiln::server
+
+#endif  // KILN_SERVER_COMPILE_WORKER_SANDBOX_H_

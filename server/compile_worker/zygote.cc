@@ -1,0 +1,79 @@
+#include "server/compile_worker/zygote.h"
+
+#include <fcntl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <string>
+#include <utility>
+
+#include "server/compile_worker/job.h"
+#include "server/compile_worker/sandbox.h"
+#include "server/compile_worker/sealed_memory.h"
+
+namespace kiln::server {
+namespace {
+
+// The server made it, so it is as long as it is.
+constexpr uint64_t kAnyBytes = UINT64_MAX;
+
+bool CompileJobIn(int fd, const CompileInProcessFn& compile, std::string& result) {
+  auto bytes = ReadSealed(fd, kAnyBytes);
+  v1::CompileJob job;
+  if (!bytes.ok() || !job.ParseFromString(*bytes)) return false;
+  bytes->clear();
+  bytes->shrink_to_fit();
+  return RunJob(job, compile).SerializeToString(&result);
+}
+
+// One job after the other, of one client. Does not return.
+[[noreturn]] void RunWorker(int socket, const CompileInProcessFn& compile, uint64_t memory_bytes) {
+  if (!EnterSandbox(memory_bytes).ok()) _exit(3);
+  for (;;) {
+    const Received job = ReceiveDescriptor(socket);
+    if (job.what != kJob) _exit(0);
+    std::string result;
+    if (!CompileJobIn(job.fd.get(), compile, result)) _exit(4);
+    const auto memory = SealedMemory(result);
+    if (!memory.ok() || !SendDescriptor(socket, kResult, memory->get())) _exit(5);
+  }
+}
+
+}  // namespace
+
+int RunZygote(const CompileInProcessFn& compile, uint64_t memory_bytes) {
+  // What the server has open is none of its business; a signal to the server's group is the server's to hear.
+  syscall(SYS_close_range, kZygoteSocket + 1, ~0U, 0);
+  setpgid(0, 0);
+  sigset_t none;
+  sigemptyset(&none);
+  sigprocmask(SIG_SETMASK, &none, nullptr);
+  std::signal(SIGCHLD, SIG_IGN);  // the kernel buries them
+  std::signal(SIGPIPE, SIG_IGN);
+  if (const int null = open("/dev/null", O_RDWR | O_CLOEXEC); null >= 0) {
+    for (int fd = 0; fd < kZygoteSocket; ++fd) dup2(null, fd);
+    if (null > kZygoteSocket) close(null);
+  }
+  for (;;) {
+    Received asked = ReceiveDescriptor(kZygoteSocket);
+    if (asked.what == kWarm) {
+      std::string unused;
+      CompileJobIn(asked.fd.get(), compile, unused);
+      if (!SendDescriptor(kZygoteSocket, kDone, -1)) return 0;
+      continue;
+    }
+    if (asked.what != kFork || !asked.fd.valid()) return 0;  // the server is gone, and with this process all workers
+    const pid_t child = fork();
+    if (child == 0) {
+      close(kZygoteSocket);
+      // If the parent went meanwhile, nobody would end this one.
+      if (getppid() == 1) _exit(0);
+      RunWorker(asked.fd.get(), compile, memory_bytes);
+    }
+    const Descriptor process(child < 0 ? -1 : static_cast<int>(syscall(SYS_pidfd_open, child, 0)));
+    if (!SendDescriptor(kZygoteSocket, kProcess, process.get())) return 0;
+  }
+}
+
+}  // namespace kiln::server

@@ -1,0 +1,266 @@
+// A compiler that crashes, hangs, takes all memory, answers nonsense, or is no compiler any more.
+//   --faults=N   how many faults at random beside good jobs (200)
+#include "server/compile_worker/compile_workers.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <atomic>
+#include <filesystem>
+#include <random>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
+#include "absl/time/clock.h"
+#include "base/error.h"
+#include "kiln/v1/compile_job.pb.h"
+#include "server/compile_worker/job.h"
+
+namespace kiln::server {
+namespace {
+
+int faults = 200;
+std::string* const binary = new std::string("tests/hostile/faulty_compiler");
+
+v1::Graph GraphOf(const std::string& tag, int number = 0) {
+  v1::Graph graph;
+  v1::UOp& node = *graph.add_nodes();
+  node.set_tag(tag);
+  node.mutable_src()->Add(static_cast<uint32_t>(number));
+  return graph;
+}
+
+TrustDomain DomainNumber(int number) { return DomainOf("secret", absl::StrCat("tenant ", number)); }
+
+class CompileWorkersTest : public testing::Test {
+ protected:
+  void Start(CompileWorkersOptions options = {}) {
+    options.binary = *binary;
+    options.memory_bytes = uint64_t{1} << 30;
+    auto started = CompileWorkers::Start(options, ToJob(GraphOf("warm"), {}, {}, nullptr));
+    ASSERT_TRUE(started.ok()) << started.status();
+    workers_ = *std::move(started);
+  }
+
+  absl::StatusOr<std::string> Compile(const std::string& tag, int domain = 0, absl::Time deadline = absl::InfiniteFuture(),
+                                      int number = 0) {
+    CompileFor whom{DomainNumber(domain), {}};
+    whom.control.deadline = deadline;
+    auto program = workers_->Compile(GraphOf(tag, number), {}, {}, nullptr, whom);
+    KILN_RETURN_IF_ERROR(program.status());
+    return std::get<v1::Executable>(*program).object();
+  }
+
+  static v1::ErrorCode CodeOf(const absl::Status& status) {
+    const auto detail = DetailOf(status);
+    return detail.has_value() ? detail->code() : v1::ERROR_CODE_UNSPECIFIED;
+  }
+  static size_t Descriptors() {
+    size_t count = 0;
+    for ([[maybe_unused]] const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) ++count;
+    return count;
+  }
+
+  std::unique_ptr<CompileWorkers> workers_;
+};
+
+TEST_F(CompileWorkersTest, AFaultEndsItsOwnJobAlone) {
+  Start();
+  for (const std::string tag : {"abort", "exit", "segfault", "recursion", "memory", "garbage", "unsealed", "zeros", "large",
+                                "socket", "execute", "trace"}) {
+    const absl::Status status = Compile(tag).status();
+    EXPECT_EQ(CodeOf(status), v1::COMPILER_FAULT) << tag << ": " << status;
+    EXPECT_TRUE(Compile("good").ok()) << "after " << tag;
+  }
+  EXPECT_EQ(workers_->stats().crashed, 12u);
+}
+
+TEST_F(CompileWorkersTest, WhatAWorkerMayNotDoFails) {
+  Start();
+  for (const std::string tag : {"open", "create", "fork", "code", "protect", "kill"}) {
+    const absl::Status status = Compile(tag).status();
+    EXPECT_EQ(CodeOf(status), v1::BAD_ARGUMENT) << tag;
+    EXPECT_EQ(status.message(), absl::StrCat("errno ", EPERM)) << tag;
+  }
+}
+
+TEST_F(CompileWorkersTest, ADeadlineIsAKill) {
+  Start();
+  for (int i = 0; i < 5; ++i) {
+    const absl::Time begin = absl::Now();
+    const absl::Status status = Compile("hang", 0, begin + absl::Milliseconds(100), i).status();
+    EXPECT_EQ(CodeOf(status), v1::DEADLINE_PASSED) << status;
+    EXPECT_LT(absl::Now() - begin, absl::Seconds(2));
+  }
+  EXPECT_EQ(workers_->stats().killed, 5u);
+  EXPECT_TRUE(Compile("good").ok());
+}
+
+TEST_F(CompileWorkersTest, ACallerThatGoesIsAKill) {
+  Start();
+  std::atomic<bool> cancelled{false};
+  CompileFor whom;
+  whom.control.cancelled = &cancelled;
+  std::thread caller([&] {
+    const auto program = workers_->Compile(GraphOf("hang"), {}, {}, nullptr, whom);
+    EXPECT_EQ(program.status().code(), absl::StatusCode::kCancelled);
+  });
+  cancelled = true;
+  caller.join();
+  EXPECT_EQ(workers_->stats().killed, 1u);
+}
+
+TEST_F(CompileWorkersTest, TooLongIsALimitWithItsName) {
+  Start({.max_time = absl::Milliseconds(100)});
+  const absl::Status status = Compile("hang").status();
+  EXPECT_EQ(CodeOf(status), v1::GRAPH_TOO_LARGE);
+  EXPECT_EQ(DetailOf(status)->limit(), "compile seconds");
+}
+
+TEST_F(CompileWorkersTest, WhatFailedTwiceIsNotTriedAgain) {
+  Start();
+  for (int i = 0; i < 2; ++i) EXPECT_EQ(CodeOf(Compile("abort").status()), v1::COMPILER_FAULT);
+  EXPECT_EQ(workers_->stats().crashed, 2u);
+  const absl::Status status = Compile("abort").status();
+  EXPECT_EQ(CodeOf(status), v1::COMPILER_FAULT);
+  EXPECT_GT(DetailOf(status)->retry_after_ms(), 3'500'000u);
+  EXPECT_EQ(workers_->stats().crashed, 2u);
+  EXPECT_EQ(CodeOf(Compile("abort", 0, absl::InfiniteFuture(), 1).status()), v1::COMPILER_FAULT) << "another graph";
+  EXPECT_EQ(workers_->stats().crashed, 3u);
+}
+
+TEST_F(CompileWorkersTest, AWorkerIsOfOneDomain) {
+  Start({.idle = 2});
+  const std::string first = *Compile("good", 0), second = *Compile("good", 1);
+  EXPECT_NE(first, second);
+  EXPECT_EQ(*Compile("good", 0), first);
+  EXPECT_EQ(*Compile("good", 1), second);
+  const std::string third = *Compile("good", 2);  // in the place of the one that waits longest
+  EXPECT_NE(third, first);
+  EXPECT_NE(third, second);
+  EXPECT_NE(*Compile("good", 0), first);
+}
+
+TEST_F(CompileWorkersTest, AWorkerIsReplacedAfterSoManyJobs) {
+  Start({.jobs = 3});
+  const std::string first = *Compile("good");
+  EXPECT_EQ(*Compile("good"), first);
+  EXPECT_EQ(*Compile("good"), first);
+  EXPECT_NE(*Compile("good"), first);
+  EXPECT_EQ(workers_->stats().born, 2u);
+}
+
+TEST_F(CompileWorkersTest, NothingIsLeft) {
+  const size_t before = Descriptors();
+  Start();
+  for (int i = 0; i < 20; ++i) (void)Compile(i % 2 == 0 ? "good" : "abort", i % 3, absl::InfiniteFuture(), i).status();
+  workers_.reset();
+  EXPECT_EQ(Descriptors(), before);
+}
+
+TEST_F(CompileWorkersTest, ManyFaultsHarmNoNeighbour) {
+  Start({.idle = 4});
+  std::atomic<int> left{faults}, good{0};
+  std::atomic<bool> done{false};
+  std::vector<std::thread> callers;
+  for (int t = 0; t < 2; ++t) {
+    callers.emplace_back([&, t] {
+      std::mt19937 random(static_cast<uint32_t>(t));
+      const std::vector<std::string> tags = {"abort", "exit", "segfault", "hang", "memory", "garbage", "unsealed", "zeros"};
+      for (int i = left--; i > 0; i = left--) {
+        const std::string& tag = tags[random() % tags.size()];
+        const auto outcome = Compile(tag, 1 + t, absl::Now() + absl::Milliseconds(tag == "hang" ? 20 : 60'000), i);
+        EXPECT_FALSE(outcome.ok()) << tag;
+      }
+    });
+  }
+  std::thread neighbour([&] {
+    while (!done) {
+      const auto outcome = Compile("good", 0);
+      EXPECT_TRUE(outcome.ok()) << outcome.status();
+      ++good;
+    }
+  });
+  for (std::thread& caller : callers) caller.join();
+  done = true;
+  neighbour.join();
+  EXPECT_GT(good, 0);
+  EXPECT_EQ(workers_->stats().crashed + workers_->stats().killed, static_cast<uint64_t>(faults));
+}
+
+TEST(CompileWorkersStart, AProgramThatIsNoWorkerIsAnError) {
+  for (const std::string path : {"/bin/true", "/bin/cat", "/nonexistent"}) {
+    CompileWorkersOptions options;
+    options.binary = path;
+    EXPECT_EQ(CompileWorkers::Start(options, v1::CompileJob()).status().code(), absl::StatusCode::kInternal) << path;
+  }
+}
+
+TEST(Quarantine, ForgetsAfterAnHour) {
+  Quarantine quarantine;
+  const Digest job = Blake3Of("job");
+  const absl::Time now = absl::FromUnixSeconds(1'800'000'000);
+  quarantine.Note(job, now);
+  EXPECT_TRUE(quarantine.Check(job, now).ok());
+  quarantine.Note(job, now);
+  EXPECT_FALSE(quarantine.Check(job, now + absl::Minutes(59)).ok());
+  EXPECT_TRUE(quarantine.Check(Blake3Of("other"), now).ok());
+  EXPECT_TRUE(quarantine.Check(job, now + absl::Minutes(61)).ok());
+  EXPECT_TRUE(quarantine.Check(job, now).ok());
+}
+
+TEST(Quarantine, IsBounded) {
+  Quarantine quarantine;
+  const absl::Time now = absl::FromUnixSeconds(1'800'000'000);
+  const Digest first = Blake3Of("0");
+  for (size_t i = 0; i <= Quarantine::kMaxJobs; ++i) {
+    for (int k = 0; k < Quarantine::kChances; ++k) quarantine.Note(Blake3Of(absl::StrCat(i)), now);
+  }
+  EXPECT_TRUE(quarantine.Check(first, now).ok());
+  EXPECT_FALSE(quarantine.Check(Blake3Of("1"), now).ok());
+}
+
+TEST(CompileJob, OptionsCrossUnchanged) {
+  compiler::Options options;
+  options.contraction = false;
+  options.deterministic = options.fast_math = options.strict = options.guard_arrays = true;
+  options.beam = 3;
+  options.beam_budget_ms = 4;
+  options.constants = {1, 5};
+  options.schedules = std::make_shared<const compiler::ScheduleMap>(compiler::ScheduleMap{{"k", "THREAD(0)"}});
+  options.disabled_passes = {"scan"};
+  options.limits.max_nodes = 17;
+  const auto back = OptionsOf(ToJob({}, {}, options, nullptr));
+  ASSERT_TRUE(back.ok());
+  EXPECT_EQ(back->Fingerprint(), options.Fingerprint());
+  EXPECT_EQ(back->limits.max_nodes, 17u);
+  EXPECT_EQ(*back->schedules, *options.schedules);
+  EXPECT_EQ(back->beam_budget_ms, 4u);
+  EXPECT_EQ(OptionsOf(ToJob({}, {}, {}, nullptr))->schedules, nullptr);
+  v1::CompileJob damaged;
+  damaged.mutable_options()->set_limits("x");
+  EXPECT_FALSE(OptionsOf(damaged).ok());
+}
+
+}  // namespace
+}  // namespace kiln::server
+
+int main(int argc, char** argv) {
+  ::testing::InitGoogleTest(&argc, argv);
+  for (int i = 1; i < argc; ++i) {
+    absl::string_view flag = argv[i];
+    if (absl::ConsumePrefix(&flag, "--faults=") && absl::SimpleAtoi(flag, &kiln::server::faults)) continue;
+    if (absl::ConsumePrefix(&flag, "--compiler=")) {
+      *kiln::server::binary = std::string(flag);
+      continue;
+    }
+    std::fprintf(stderr, "compile_workers_test takes --faults=N and --compiler=PATH, not %s\n", argv[i]);
+    return 2;
+  }
+  return RUN_ALL_TESTS();
+}

@@ -1,0 +1,108 @@
+// A compile worker whose compiler does what the graph's first tag says: a compiler that is at fault, or was taken over.
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <csignal>
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "base/error.h"
+#include "server/compile_worker/zygote.h"
+
+namespace kiln::server {
+namespace {
+
+// What became of a call that a worker may not make.
+absl::Status Tried(long result) {
+  return MakeError(v1::BAD_ARGUMENT, result >= 0 ? "it was allowed" : absl::StrCat("errno ", errno));
+}
+
+absl::StatusOr<CompiledProgram> Misbehave(const v1::Graph& graph, const v1::Target&, const compiler::Options&,
+                                          compiler::CompileObserver*) {
+  const std::string& what = graph.nodes_size() == 0 ? "" : graph.nodes(0).tag();
+  if (what == "abort") std::abort();
+  if (what == "exit") _exit(0);
+  if (what == "hang") {
+    for (volatile bool forever = true; forever;) {
+    }
+  }
+  if (what == "segfault") *reinterpret_cast<volatile int*>(8) = 1;
+  if (what == "recursion") {
+    struct Deep {
+      static uint64_t Go(volatile char* above) {
+        volatile char here[4096];
+        here[0] = above[0];
+        return Go(here) + static_cast<uint64_t>(here[0]);
+      }
+    };
+    volatile char top[1] = {1};
+    return MakeError(v1::BAD_ARGUMENT, absl::StrCat(Deep::Go(top)));
+  }
+  if (what == "memory") {
+    std::vector<std::vector<char>> taken;
+    for (int i = 0; i < 100; ++i) taken.emplace_back(size_t{1} << 30, 'x');
+    return MakeError(v1::BAD_ARGUMENT, "100 GiB were there");
+  }
+  if (what == "garbage") {  // on the socket, which is any descriptor but the standard ones
+    for (int fd = 3; fd < 16; ++fd) send(fd, "????????", 8, MSG_NOSIGNAL);
+    _exit(0);
+  }
+  if (what == "unsealed" || what == "zeros" || what == "large") {
+    const int memory = memfd_create("x", MFD_ALLOW_SEALING);
+    const std::string bytes(what == "large" ? 0 : 1000, '\xff');
+    if (write(memory, bytes.data(), bytes.size()) < 0) std::abort();
+    if (what == "large" && lseek(memory, int64_t{3} << 30, SEEK_SET) >= 0 && write(memory, "x", 1) < 0) std::abort();
+    if (what != "unsealed") fcntl(memory, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE);
+    char kind = kResult;
+    iovec part = {&kind, 1};
+    alignas(cmsghdr) char space[CMSG_SPACE(sizeof(int))] = {};
+    msghdr message = {};
+    message.msg_iov = &part;
+    message.msg_iovlen = 1;
+    message.msg_control = space;
+    message.msg_controllen = sizeof(space);
+    cmsghdr* const header = CMSG_FIRSTHDR(&message);
+    header->cmsg_level = SOL_SOCKET;
+    header->cmsg_type = SCM_RIGHTS;
+    header->cmsg_len = CMSG_LEN(sizeof(int));
+    std::memcpy(CMSG_DATA(header), &memory, sizeof(int));
+    for (int fd = 3; fd < 16; ++fd) sendmsg(fd, &message, MSG_NOSIGNAL);
+    _exit(0);
+  }
+  if (what == "open") return Tried(open("/etc/passwd", O_RDONLY));
+  if (what == "create") return Tried(open("/tmp/kiln_faulty", O_CREAT | O_WRONLY, 0600));
+  if (what == "fork") return Tried(fork());
+  if (what == "code") {
+    void* const memory = mmap(nullptr, 4096, PROT_READ | PROT_WRITE | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    return Tried(memory == MAP_FAILED ? -1 : 0);
+  }
+  if (what == "protect") {
+    void* const memory = mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    return Tried(mprotect(memory, 4096, PROT_READ | PROT_EXEC));
+  }
+  if (what == "kill") return Tried(kill(getppid(), SIGKILL));
+  if (what == "socket") return Tried(socket(AF_INET, SOCK_STREAM, 0));
+  if (what == "execute") return Tried(execl("/bin/true", "true", nullptr));
+  if (what == "trace") return Tried(syscall(SYS_ptrace, 0, 0, 0, 0));
+  v1::Executable executable;
+  executable.set_object(absl::StrCat("process ", getpid()));
+  return executable;
+}
+
+}  // namespace
+}  // namespace kiln::server
+
+int main(int argc, char** argv) {
+  uint64_t memory_bytes = 0;
+  if (argc != 3 || std::string(argv[1]) != kiln::server::kZygoteFlag || !absl::SimpleAtoi(argv[2], &memory_bytes)) return 2;
+  return kiln::server::RunZygote(kiln::server::Misbehave, memory_bytes);
+}
