@@ -53,6 +53,14 @@ bool Comes(int socket, int milliseconds) {
   return ready > 0;
 }
 
+// The same for the same compilation, which a serialized job need not be.
+Digest NameOf(const v1::Graph& graph, const v1::Target& target, const compiler::Options& options) {
+  Blake3 hasher;
+  for (const std::string& part : {graph.SerializeAsString(), target.SerializeAsString(), options.Fingerprint()})
+    hasher.Update(Blake3Of(part).view());
+  return hasher.Finish();
+}
+
 // Of the process behind a pidfd; 0 if it is gone.
 uint64_t ResidentBytes(int process) {
   std::ifstream about(absl::StrCat("/proc/self/fdinfo/", process));
@@ -179,7 +187,7 @@ absl::StatusOr<CompiledProgram> CompileWorkers::Compile(const v1::Graph& graph, 
                                                         const compiler::Options& options,
                                                         compiler::CompileObserver* observer, const CompileFor& whom) {
   const std::string job = ToJob(graph, target, options, observer).SerializeAsString();
-  const Digest digest = Blake3Of(job);
+  const Digest digest = NameOf(graph, target, options);
   KILN_RETURN_IF_ERROR(quarantine_.Check(digest, absl::Now()));
   auto memory = SealedMemory(job);
   if (!memory.ok()) return NoZygote(memory.status().message());

@@ -48,7 +48,7 @@ absl::Status Refused(const char* what) {
 
 // What a compiler needs, and no more. Anything else fails with EPERM, as if there were no such thing.
 constexpr int kAllowed[] = {
-    SYS_read,          SYS_write,      SYS_pread64,     SYS_close,         SYS_fstat,           SYS_lseek,
+    SYS_read,          SYS_write,      SYS_pread64,     SYS_close,         SYS_lseek,
     SYS_munmap,        SYS_mremap,     SYS_brk,         SYS_madvise,       SYS_rt_sigaction,    SYS_rt_sigprocmask,
     SYS_rt_sigreturn,  SYS_sigaltstack, SYS_getpid,     SYS_gettid,        SYS_exit,            SYS_exit_group,
     SYS_futex,         SYS_clock_gettime, SYS_getrandom, SYS_recvmsg,      SYS_sendmsg,         SYS_memfd_create,

@@ -191,6 +191,7 @@ REMEDIES: Dict[str, str] = {
     "SHUTTING_DOWN": "try again, or at another server",
     "BAD_SHARED_MEMORY": "kiln.transport.shared_memory makes it as it must be",
     "INTERNAL_FAULT": "this is the server's fault: report it with the graph",
+    "COMPILER_FAULT": "this is the server's fault, and the graph's alone: report it with the graph",
     "NOT_IMPLEMENTED": "client.features lists what the server can do",
 }
 

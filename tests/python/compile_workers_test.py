@@ -1,0 +1,71 @@
+"""Programs that are compiled in processes of their own: the same values, and a deadline that is a kill."""
+
+import pathlib
+import sys
+import time
+import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+
+import numpy as np
+import support
+
+import kiln
+
+
+def children(process):
+    """Processes whose parent it is, and theirs."""
+    found = []
+    for folder in pathlib.Path("/proc").glob("[0-9]*"):
+        try:
+            parent = int((folder / "stat").read_text().rsplit(")", 1)[1].split()[1])
+        except (OSError, IndexError):
+            continue
+        if parent == process:
+            found += [int(folder.name)] + children(int(folder.name))
+    return found
+
+
+class CompileWorkersTest(support.ServerTest):
+    FLAGS = ("--compile_isolation=on", "--compile_threads=2", "--cpu_devices=2")
+
+    def test_values_are_the_same(self):
+        data = np.random.default_rng(1).random((64, 96), np.float32)
+        with support.running() as plain, kiln.connect(plain.address) as other:
+            for client in (self.client, other):
+                x = client.tensor(data)
+                np.testing.assert_allclose((x @ x.permute(1, 0)).numpy(), data @ data.T, rtol=1e-5)
+
+    def test_a_deadline_is_a_kill(self):
+        x = self.client.tensor(np.ones(64, np.float64))
+        for _ in range(300):
+            x = x.sin()
+        begin = time.monotonic()
+        with kiln.connect(self.server.address, timeout=0.2) as hasty:
+            y = hasty.tensor(np.ones(64, np.float64))
+            for _ in range(300):
+                y = y.sin()
+            with self.assertRaises(kiln.DeadlineExceeded):
+                y.numpy()
+        self.assertLess(time.monotonic() - begin, 5)
+        self.assertEqual(int(self.client.arange(4).numpy().sum()), 6)
+
+    def test_as_many_processes_as_wait(self):
+        for size in range(8, 16):
+            self.client.arange(size).numpy()
+        # The zygote and its workers.
+        self.assertLessEqual(len(children(self.server.process.pid)), 1 + 2)
+        self.assertGreaterEqual(len(children(self.server.process.pid)), 2)
+
+    def test_they_end_with_the_server(self):
+        with support.running("--compile_isolation=on") as server:
+            with kiln.connect(server.address) as client:
+                client.arange(3).numpy()
+            left = children(server.process.pid)
+            self.assertGreaterEqual(len(left), 2)
+            server.kill()
+            self.assertTrue(support.eventually(lambda: not any(pathlib.Path("/proc/%d" % pid).exists() for pid in left)))
+
+
+if __name__ == "__main__":
+    unittest.main()
