@@ -30,6 +30,7 @@ struct Limits {
   uint64_t max_iteration_work = 20'000'000'000;
   uint64_t max_item_work = 2'000'000'000;     // of one work item of a GPU's kernel, which cannot be stopped
   uint64_t max_work = 1'000'000'000'000'000;  // simple operations of one run of a program
+  uint64_t max_run_seconds = 3600;            // of one run on the device, as it is estimated (Cost.run_ns)
 };
 
 // What a search found (tune.h): the schedule's text (opt/schedule_text.h) of a kernel, by its symbol.
