@@ -19,7 +19,7 @@
 namespace kiln::compiler {
 namespace {
 
-// How much more an iteration of a program may do, at most, than an iteration of a kernel.
+// How much more a work item of a program may do, at most, than one of a kernel.
 constexpr uint64_t kReadBounds = 10;
 
 constexpr uint64_t kNsOfASecond = 1'000'000'000;
@@ -210,13 +210,11 @@ absl::StatusOr<std::vector<CompiledCall>> CompileKernels(Lowering& lowering, con
       KILN_RETURN_IF_ERROR(CompileBody(lowering, body, *made));
       const std::vector<Hoisted> hoisted = std::move(lowering.body.hoisted);
       const uint64_t parts = PartsOf(*made);
-      const bool whole = target.kind() == v1::Target::NVPTX || target.kind() == v1::Target::AMDGPU;
-      // A bound that a program reads counts as the most that it could be; mostly it is far less.
-      const uint64_t max_work = (whole ? options.limits.max_item_work : options.limits.max_iteration_work) *
-                                (body->op() == Op::LINEAR ? kReadBounds : 1);
-      KILN_RETURN_IF_ERROR(
-          CheckLimit(whole ? "operations of one work item" : "operations in one iteration of a kernel's outermost loop",
-                     max_work, made->cost().flops() / parts));
+      if (target.kind() == v1::Target::NVPTX || target.kind() == v1::Target::AMDGPU) {
+        // A bound that a program reads counts as the most that it could be; mostly it is far less.
+        const uint64_t max_work = options.limits.max_item_work * (body->op() == Op::LINEAR ? kReadBounds : 1);
+        KILN_RETURN_IF_ERROR(CheckLimit("operations of one work item", max_work, made->cost().flops() / parts));
+      }
       made->set_grain(GrainOf(made->cost(), parts));
       for (const Hoisted& copy : hoisted) {
         KILN_ASSIGN_OR_RETURN(found->second.preparations.emplace_back(), preparers.Compile(copy));

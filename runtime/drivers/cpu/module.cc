@@ -18,6 +18,7 @@ static_assert(sizeof(std::atomic<bool>) == 1 && std::atomic<bool>::is_always_loc
 using KernelFn = void (*)(void* const* buffers, int64_t begin, int64_t end, const Stop& stop);
 
 constexpr std::atomic<bool> kNever{false};
+constexpr Stop kNoStop = {&kNever, &kNever};
 
 struct Kernel {
   KernelFn fn;
@@ -43,13 +44,17 @@ class CpuModule final : public hal::Module {
     const Kernel& kernel = kernels_[index];
     counters_.launches.fetch_add(1, std::memory_order_relaxed);
     if (!kernel.stops) {
-      Run(kernel, buffers, {&kNever, &kNever});
+      pool_.ParallelFor(kernel.iterations, kernel.grain,
+                        [&](int64_t begin, int64_t end) { kernel.fn(buffers, begin, end, kNoStop); });
       return absl::OkStatus();
     }
     KILN_RETURN_IF_ERROR(control.Check());
     const DeadlineWatch::Deadline deadline(watch_, control.deadline);
     const Stop stop = {control.cancelled == nullptr ? &kNever : control.cancelled, &deadline.passed()};
-    Run(kernel, buffers, stop);
+    // Of what is stopped, the chunks that have not begun are left out.
+    pool_.ParallelFor(kernel.iterations, kernel.grain, [&](int64_t begin, int64_t end) {
+      if (!IsSet(stop)) kernel.fn(buffers, begin, end, stop);
+    });
     if (!IsSet(stop)) return absl::OkStatus();
     // The clock may have been set back since; a stopped kernel is never OK.
     absl::Status status = control.Check();
@@ -57,13 +62,6 @@ class CpuModule final : public hal::Module {
   }
 
  private:
-  // Of what is stopped, the chunks that have not begun are left out.
-  void Run(const Kernel& kernel, void* const* buffers, const Stop& stop) {
-    pool_.ParallelFor(kernel.iterations, kernel.grain, [&](int64_t begin, int64_t end) {
-      if (!IsSet(stop)) kernel.fn(buffers, begin, end, stop);
-    });
-  }
-
   const std::unique_ptr<LinkedObject> object_;
   const std::vector<Kernel> kernels_;
   WorkerPool& pool_;
