@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "absl/strings/str_cat.h"
 #include "base/error.h"
 #include "base/graph/graph_text.h"
 #include "compiler/target/gpu/architectures.h"

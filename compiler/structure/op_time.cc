@@ -5,19 +5,23 @@
 namespace kiln::compiler {
 namespace {
 
-using Ns = OpTimes::Ns;
+struct Ns {
+  double worst = 0, usual = 0;
+  bool vectors = true;  // there are vectors of it
+};
 
-// Of one element. A vector's usual time is that of its elements in a row over this.
-constexpr double kUsualLanes = 8;
+// Elements of a vector that are one instruction: of the narrowest vectors, and of usual ones.
+constexpr double kWorstLanes = 4, kUsualLanes = 8;
 
+// Of one instruction.
 constexpr Ns kSimple = {1.5, 1};
-constexpr Ns kDivision = {15, 5};        // of integers: there are no vectors of these
-constexpr Ns kRoot = {8, 4};             // and what is as slow: floats' division
-constexpr Ns kTranscendental = {20, 8};  // where it is one instruction to us
-constexpr Ns kNear = {4, 1};             // memory in an order that the processor foresees
-constexpr Ns kWild = {150, 15};          // memory at a place that was itself read
-constexpr Ns kLocal = {2, 1};            // registers and a group's arrays
-constexpr Ns kUnknown = {1000, 100};     // a client's own code
+constexpr Ns kDivision = {15, 5, false};     // of integers
+constexpr Ns kRoot = {8, 4};                 // and what is as slow: floats' division
+constexpr Ns kTranscendental = {20, 8};      // where it is one instruction to us
+constexpr Ns kNear = {4, 1};                 // memory in an order that the processor foresees
+constexpr Ns kWild = {150, 15, false};       // memory at a place that was itself read
+constexpr Ns kLocal = {2, 1};                // registers and a group's arrays
+constexpr Ns kUnknown = {1000, 100, false};  // a client's own code
 
 const UOp* StorageOf(const UOp* place) {
   while (!place->src().empty() && place->op() != Op::PARAM && place->op() != Op::BUFFER) place = place->src(0);
@@ -55,12 +59,12 @@ Ns OfElement(const UOp* uop) {
 
 }  // namespace
 
-Ns OpTimes::Next(const UOp* uop) {
+OpTimes::Ns OpTimes::Next(const UOp* uop) {
   const bool access = uop->op() == Op::LOAD || uop->op() == Op::STORE || uop->op() == Op::ATOMICADD;
   // The other sources of an AFTER only say what comes before it.
   const absl::Span<UOp* const> values = uop->op() == Op::AFTER ? uop->src().first(1) : uop->src();
   const auto is_loaded = [this](const UOp* source) { return loaded_.contains(source); };
-  Ns each = OfElement(uop);
+  auto each = OfElement(uop);
   if (access) {
     const UOp* place = uop->src(0);
     each = OfAccess(place, is_loaded(place) || std::any_of(place->src().begin(), place->src().end(), is_loaded));
@@ -68,7 +72,8 @@ Ns OpTimes::Next(const UOp* uop) {
   if (uop->op() == Op::LOAD || (!access && std::any_of(values.begin(), values.end(), is_loaded))) loaded_.insert(uop);
   const Shape& shape = access || uop->op() == Op::REDUCE ? uop->src(0)->shape() : uop->shape();
   const double elements = IsConst(shape) ? std::max(1.0, static_cast<double>(NumElements(shape))) : 1;
-  return {each.worst * elements, each.usual * std::max(1.0, elements / kUsualLanes)};
+  return {each.worst * std::max(1.0, elements / (each.vectors ? kWorstLanes : 1)),
+          each.usual * std::max(1.0, elements / (each.vectors ? kUsualLanes : 1))};
 }
 
 }  // namespace kiln::compiler

@@ -8,7 +8,7 @@
 namespace kiln::compiler {
 namespace {
 
-constexpr double kMaxNs = 1'000'000;  // between two looks
+constexpr double kMaxNs = 2'000'000;  // between two looks
 // Looking costs a nanosecond or two: an iteration of which there would be so few between two looks
 // is long enough to look in each.
 constexpr int64_t kFew = 16;

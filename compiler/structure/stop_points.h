@@ -1,7 +1,7 @@
 // Where a kernel or program looks whether it is to stop.
 //
-// A loop looks once in so many of its iterations that, by the worst times of what it does, a
-// millisecond does not pass in between; the outermost loop for which that is possible looks, and
+// A loop looks once in so many of its iterations that, by the worst times of what it does, two
+// milliseconds do not pass in between; the outermost loop for which that is possible looks, and
 // what is inside of it need not. What is over sooner looks nowhere.
 #ifndef KILN_COMPILER_STRUCTURE_STOP_POINTS_H_
 #define KILN_COMPILER_STRUCTURE_STOP_POINTS_H_

@@ -16,9 +16,11 @@ std::string Loops(int64_t outer, int64_t inner) {
   0 CONST : weakint [] 4
   1 STACK : weakint [0]
   2 PARAM : int64 [1] slot=0 space=GLOBAL
-  3 CONST : int64 [] )", outer, R"(
+  3 CONST : int64 [] )",
+                      outer, R"(
   4 RANGE : int64 [3] range=(0) type=THREAD
-  5 CONST : int64 [] )", inner, R"(
+  5 CONST : int64 [] )",
+                      inner, R"(
   6 RANGE : int64 [5] range=(1) type=LOOP
   7 CONST : int64 [] 0
   8 INDEX : int64 [2, 7]

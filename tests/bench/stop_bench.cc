@@ -133,7 +133,8 @@ int Main(int argc, char** argv) {
   CLI11_PARSE(app, argc, argv);
   if (smoke) runs = 2;
   std::printf("Milliseconds from a stop to the end of the run, %d stops of each kind.\n\n", runs);
-  std::printf("| in the middle of | cancelled: p50 | p99 | max | deadline: p50 | p99 | max |\n|---|---|---|---|---|---|---|\n");
+  std::printf(
+      "| in the middle of | cancelled: p50 | p99 | max | deadline: p50 | p99 | max |\n|---|---|---|---|---|---|---|\n");
   Bench bench(threads, runs);
   for (const testing::EndlessProgram& program : testing::EndlessPrograms()) bench.Run(program);
   return 0;

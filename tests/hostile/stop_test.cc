@@ -1,11 +1,6 @@
 // Work that does not want to end: kernels that run for minutes once they have begun, and programs
 // that seem cheap until they are given a large bound. A stop has to take effect whatever a kernel
 // is in the middle of, and no thread that answers others may be caught in one.
-#include "base/graph/graph_text.h"
-#include "server/engine/engine.h"
-#include "tests/e2e/long_run.h"
-#include "tests/support/endless.h"
-
 #include <gtest/gtest.h>
 
 #include <cstring>
@@ -13,6 +8,10 @@
 #include <vector>
 
 #include "absl/time/clock.h"
+#include "base/graph/graph_text.h"
+#include "server/engine/engine.h"
+#include "tests/e2e/long_run.h"
+#include "tests/support/endless.h"
 
 namespace kiln::e2e {
 namespace {

@@ -4,8 +4,7 @@
 
 namespace kiln::compiler {
 
-LoopEmitter::LoopEmitter(llvm::IRBuilder<>& builder, llvm::Function* function, const KernelAbi& abi,
-                         const UOp* linear)
+LoopEmitter::LoopEmitter(llvm::IRBuilder<>& builder, llvm::Function* function, const KernelAbi& abi, const UOp* linear)
     : builder_(builder),
       function_(function),
       stop_(abi.Stop(function)),
@@ -35,7 +34,8 @@ EmittedLoop LoopEmitter::Open(const UOp* range, llvm::Value* begin, llvm::Value*
     loop.piece->addIncoming(begin, before);
     // By what is left, which cannot overflow.
     llvm::Value* left = builder_.CreateSub(end, loop.piece);
-    llvm::Value* taken = builder_.CreateBinaryIntrinsic(llvm::Intrinsic::smin, left, builder_.getInt64(static_cast<uint64_t>(every)));
+    llvm::Value* taken =
+        builder_.CreateBinaryIntrinsic(llvm::Intrinsic::smin, left, builder_.getInt64(static_cast<uint64_t>(every)));
     loop.end = builder_.CreateAdd(loop.piece, taken);
     loop.end_of_all = end;
     builder_.CreateBr(body);

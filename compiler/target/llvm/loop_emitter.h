@@ -17,7 +17,7 @@ struct EmittedLoop {
   llvm::BasicBlock* body;
   llvm::PHINode* iteration;  // an i64
   llvm::BasicBlock* exit;
-  llvm::Value* end;  // of a piece, if there are pieces
+  llvm::Value* end;   // of a piece, if there are pieces
   int64_t every = 0;  // 0: it does not look
   // Of a loop in pieces.
   llvm::PHINode* piece = nullptr;  // its first iteration

@@ -33,8 +33,8 @@ bool IsSet(const Stop& stop) {
 
 class CpuModule final : public hal::Module {
  public:
-  CpuModule(std::unique_ptr<LinkedObject> object, std::vector<Kernel> kernels, WorkerPool& pool,
-            DeadlineWatch& watch, ModuleCounters& counters)
+  CpuModule(std::unique_ptr<LinkedObject> object, std::vector<Kernel> kernels, WorkerPool& pool, DeadlineWatch& watch,
+            ModuleCounters& counters)
       : object_(std::move(object)), kernels_(std::move(kernels)), pool_(pool), watch_(watch), counters_(counters) {
     counters_.modules.fetch_add(1, std::memory_order_relaxed);
   }
@@ -83,10 +83,9 @@ absl::StatusOr<std::unique_ptr<hal::Module>> LoadModule(const v1::Executable& ex
   }
   std::vector<Kernel> kernels;
   for (int i = 0; i < executable.kernels_size(); ++i) {
-    kernels.push_back({reinterpret_cast<KernelFn>(object->addresses()[i]),
-                       static_cast<int64_t>(executable.kernels(i).iterations()),
-                       std::max<int64_t>(1, static_cast<int64_t>(executable.kernels(i).grain())),
-                       executable.kernels(i).stops()});
+    kernels.push_back(
+        {reinterpret_cast<KernelFn>(object->addresses()[i]), static_cast<int64_t>(executable.kernels(i).iterations()),
+         std::max<int64_t>(1, static_cast<int64_t>(executable.kernels(i).grain())), executable.kernels(i).stops()});
   }
   return std::make_unique<CpuModule>(std::move(object), std::move(kernels), pool, watch, counters);
 }
