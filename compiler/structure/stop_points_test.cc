@@ -85,7 +85,7 @@ TEST(StopPoints, AChainOfLoads) {
 )");
   const StopPoints points = FindStopPoints(linear);
   ASSERT_EQ(points.size(), 1u);
-  EXPECT_LT(points.begin()->second, 6'000);
+  EXPECT_LT(points.begin()->second, 10'000);
 }
 
 // Many loops in a row, each too short to look, are not.
@@ -100,7 +100,7 @@ TEST(StopPoints, ManyShortLoopsInARow) {
 )";
   std::string list = "2";
   int node = 6;
-  for (int i = 0; i < 20; ++i, node += 3) {
+  for (int i = 0; i < 40; ++i, node += 3) {
     absl::StrAppend(&text, node, " RANGE : int64 [3] range=(", i, ") type=LOOP\n", node + 1, " STORE : void [5, ", node,
                     "]\n", node + 2, " END : void [", node + 1, ", ", node, "]\n");
     absl::StrAppend(&list, ", ", node, ", ", node + 1, ", ", node + 2);
