@@ -14,13 +14,13 @@ struct Ns {
 constexpr double kWorstLanes = 4, kUsualLanes = 8;
 
 // Of one instruction.
-constexpr Ns kSimple = {1.5, 1};
-constexpr Ns kDivision = {15, 5, false};     // of integers
-constexpr Ns kRoot = {8, 4};                 // and what is as slow: floats' division
-constexpr Ns kTranscendental = {20, 8};      // where it is one instruction to us
-constexpr Ns kNear = {4, 1};                 // memory in an order that the processor foresees
+constexpr Ns kSimple = {1.5, 0.25};
+constexpr Ns kDivision = {15, 3, false};     // of integers
+constexpr Ns kRoot = {8, 2};                 // and what is as slow: floats' division
+constexpr Ns kTranscendental = {20, 4};      // where it is one instruction to us
+constexpr Ns kNear = {4, 0.5};               // memory in an order that the processor foresees
 constexpr Ns kWild = {150, 15, false};       // memory at a place that was itself read
-constexpr Ns kLocal = {2, 1};                // registers and a group's arrays
+constexpr Ns kLocal = {2, 0.25};             // registers and a group's arrays
 constexpr Ns kUnknown = {1000, 100, false};  // a client's own code
 
 const UOp* StorageOf(const UOp* place) {
