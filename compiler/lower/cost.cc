@@ -1,17 +1,23 @@
 #include "compiler/lower/cost.h"
 
 #include <algorithm>
+#include <tuple>
+#include <utility>
 #include <vector>
 
 #include "compiler/kernel/ranges.h"
 #include "compiler/opt/cpu/scan.h"
 #include "compiler/structure/op_time.h"
+#include "compiler/structure/variables.h"
 
 namespace kiln::compiler {
 namespace {
 
 // A thread should get at least this many simple operations, or bytes, at once.
 constexpr double kWorthAThread = 64 * 1024;
+
+// What a run may take that is to begin on a thread that answers calls, some kernels of its program each.
+constexpr double kShortNs = 5'000;
 
 // What goes on at the same time: items of a GPU's multiprocessor, and lanes of a loop that the compiler chose.
 constexpr double kItemsOfAMultiprocessor = 128;
@@ -60,23 +66,30 @@ v1::Cost CostOf(Graph& graph, UOp* kernel) {
   cost.set_bytes_read(static_cast<uint64_t>(std::min(read, 1e18)));
   cost.set_bytes_written(static_cast<uint64_t>(std::min(written, 1e18)));
   cost.set_run_ns(static_cast<uint64_t>(std::min(ns, 1e18)));
-  cost.set_varies(varies);
+  cost.set_varies(varies && ns > kShortNs * kLanes);
   return cost;
 }
 
 v1::Cost CostOfProgram(const UOp* linear) {
-  double work = 0, iterations = 1, ns = 0;
+  double work = 0, iterations = 1, ns = 0, longest_ns = 0;
+  double known = 1;  // iterations, where a bound that is read counts as one
   bool varies = false;
   OpTimes times;
-  std::vector<double> around;
+  std::vector<std::pair<double, double>> around;
   for (const UOp* uop : linear->src()) {
-    ns += times.Next(uop).usual * iterations;
+    const double each = times.Next(uop).usual;
+    ns += each * known;
+    longest_ns += each * iterations;
     varies |= uop->op() == Op::IF || (uop->op() == Op::RANGE && !uop->src(0)->IsConst());
     if (uop->op() == Op::RANGE || uop->op() == Op::IF) {
-      around.push_back(iterations);
-      if (uop->op() == Op::RANGE) iterations *= std::max(0.0, static_cast<double>(uop->src(0)->bounds().max));
+      around.emplace_back(iterations, known);
+      if (uop->op() == Op::RANGE) {
+        const double times_most = std::max(0.0, static_cast<double>(uop->src(0)->bounds().max));
+        iterations *= times_most;
+        if (IsKnownAtLaunch(uop->src(0))) known *= times_most;
+      }
     } else if (uop->op() == Op::END || uop->op() == Op::ENDIF) {
-      iterations = around.back();
+      std::tie(iterations, known) = around.back();
       around.pop_back();
     }
     // What costs no instruction of its own.
@@ -90,7 +103,7 @@ v1::Cost CostOfProgram(const UOp* linear) {
   v1::Cost cost;
   cost.set_flops(static_cast<uint64_t>(std::min(work, 1e18)));
   cost.set_run_ns(static_cast<uint64_t>(std::min(ns, 1e18)));
-  cost.set_varies(varies);
+  cost.set_varies(varies && longest_ns > kShortNs);
   return cost;
 }
 

@@ -13,7 +13,7 @@ namespace kiln::compiler {
 v1::Cost CostOf(Graph& graph, UOp* kernel);
 
 // Of a program as CodeGenerator::SelectListed leaves it: bounds known only at run time count in
-// full. All of it is flops, and bytes are not counted; run_ns is of one item after the other.
+// full, but in run_ns. All of it is flops, and bytes are not counted; run_ns is of one item after the other.
 v1::Cost CostOfProgram(const UOp* linear);
 
 // Makes run_ns that of the device: `parts` of the kernel are on their way by themselves. `listed`: a client wrote it.

@@ -10,7 +10,7 @@
 namespace kiln::runtime {
 
 // What cheap runs teach says nothing of a run that is given more to do: where that is possible, the
-// estimate never falls below a floor, which is for the longest run.
+// estimate never falls below a floor.
 //
 // Safe from any thread.
 class Estimate {

@@ -19,6 +19,9 @@ uint64_t GuessNs(const Plan& plan, const v1::Cost& cost) {
   return std::max(bytes / 8, compute_ns) + 100 * plan.steps.size();
 }
 
+// Of a run that may take any time: long enough for every queue.
+constexpr uint64_t kMayBeLongNs = 1'000'000'000;
+
 }  // namespace
 
 Program::Program(hal::Device* device, Plan plan, v1::Signature signature, v1::Cost cost,
@@ -30,7 +33,7 @@ Program::Program(hal::Device* device, Plan plan, v1::Signature signature, v1::Co
       module_(std::move(module)),
       constants_(std::move(constants)),
       pool_(std::make_unique<ExecutionPool>(&plan_)),
-      estimate_(GuessNs(plan_, cost_), cost_.varies() ? cost_.run_ns() : 0) {}
+      estimate_(GuessNs(plan_, cost_), cost_.varies() ? kMayBeLongNs : 0) {}
 
 Program::~Program() = default;
 

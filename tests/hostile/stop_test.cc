@@ -110,7 +110,7 @@ TEST_F(StopTest, CheapRunsDoNotMakeALongOneCheap) {
   for (int i = 0; i < 150; ++i) ASSERT_TRUE(Execute(*stubs_, cheap).ok());
   const auto program = server_->engine().ListPrograms().front()->program->single();
   EXPECT_EQ(program->runs(), 150u);
-  EXPECT_GT(program->estimate_ns(), 1'000'000'000u);
+  EXPECT_GE(program->estimate_ns(), 1'000'000'000u);
 
   const v1::ExecuteRequest endless = request_for(2'000'000'000);
   const uint64_t launches = TheDevice().stats().launches;
@@ -132,8 +132,8 @@ TEST_F(StopTest, WorkOfHoursIsRefusedWithItsEstimate) {
   v1::ServerConfig config = server::DefaultConfig();
   config.mutable_graph_limits()->set_max_run_seconds(60);
   Start(config);
-  // 2^31 steps one after the other are some seconds; a recording of many is minutes.
-  const auto compiled = Compile(*stubs_, testing::CountsTo());
+  // Some seconds; a recording of many such is minutes.
+  const auto compiled = Compile(*stubs_, testing::CountsFor(2'000'000'000));
   ASSERT_TRUE(compiled.ok()) << compiled.status();
   const auto record = [&](int steps) {
     v1::RecordSequenceRequest request;
@@ -141,11 +141,7 @@ TEST_F(StopTest, WorkOfHoursIsRefusedWithItsEstimate) {
     request.add_programs()->set_graph_hash(compiled->graph_hash());
     for (int i = 0; i < steps; ++i) {
       v1::RecordedStep& step = *request.add_steps();
-      for (uint32_t slot : {0u, 1u}) {
-        v1::RecordedArgument& argument = *step.add_arguments();
-        argument.set_slot(slot);
-        argument.mutable_memory()->set_buffer(slot);
-      }
+      step.add_arguments()->mutable_memory()->set_buffer(0);
     }
     return Call(*stubs_->kernel, &v1::KernelService::Stub::RecordSequence, request, recorded);
   };

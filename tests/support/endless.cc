@@ -15,22 +15,6 @@ v1::Graph GraphOf(const std::string& text) {
   return *graph;
 }
 
-// x[0] += 1, `times` times, one after the other.
-constexpr char kOneLoop[] = R"(
-  0 CONST [] weakint 1
-  1 PARAM : int32 [0] slot=0
-  2 CONST [] int32 0
-  3 INDEX [1, 2]
-  4 CONST [] weakint 30000000000
-  5 RANGE [4] range=(0)
-  6 LOAD [3]
-  7 CONST [] int32 1
-  8 ADD [6, 7]
-  9 STORE [3, 8]
-  10 END [9, 5]
-  11 LINEAR [1, 3, 5, 6, 8, 9, 10]
-)";
-
 // at[0] = next[at[0]], again and again.
 constexpr char kChain[] = R"(
   0 CONST [] weakint 16777216
@@ -137,13 +121,31 @@ std::string Zeros(size_t numbers) { return std::string(4 * numbers, '\0'); }
 
 std::vector<EndlessProgram> EndlessPrograms() {
   std::vector<EndlessProgram> programs;
-  programs.push_back({"one loop that nothing shares out", GraphOf(kOneLoop), {Zeros(1)}});
+  programs.push_back({"one loop that nothing shares out", CountsFor(30'000'000'000), {Zeros(1)}});
   programs.push_back({"loads that depend on loads", GraphOf(kChain), {Cycle(1 << 24), Zeros(1)}});
   programs.push_back({"work groups of loops", GraphOf(kGroups), {Zeros(1 << 16)}});
   programs.push_back({"a long parallel kernel", GraphOf(Sines()), {Zeros(1 << 24)}});
   programs.push_back({"a sum to one number", GraphOf(kSum), {Zeros(40000), Zeros(40000)}});
   programs.push_back({"a product of matrices", GraphOf(kProduct), {Zeros(1 << 26), Zeros(1 << 26)}});
   return programs;
+}
+
+v1::Graph CountsFor(int64_t times) {
+  return GraphOf(absl::StrCat(R"(
+    0 CONST [] weakint 1
+    1 PARAM : int32 [0] slot=0
+    2 CONST [] int32 0
+    3 INDEX [1, 2]
+    4 CONST [] weakint )",
+                              times, R"(
+    5 RANGE [4] range=(0)
+    6 LOAD [3]
+    7 CONST [] int32 1
+    8 ADD [6, 7]
+    9 STORE [3, 8]
+    10 END [9, 5]
+    11 LINEAR [1, 3, 5, 6, 8, 9, 10]
+  )"));
 }
 
 v1::Graph CountsTo() {

@@ -4,6 +4,7 @@
 #ifndef KILN_TESTS_SUPPORT_ENDLESS_H_
 #define KILN_TESTS_SUPPORT_ENDLESS_H_
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -19,7 +20,9 @@ struct EndlessProgram {
 
 std::vector<EndlessProgram> EndlessPrograms();
 
-// Adds up in slot 0, an int32, as often as slot 1, an int32, says: at most 2^31 times.
+// Counts up slot 0, an int32, so many times.
+v1::Graph CountsFor(int64_t times);
+// As often as slot 1, an int32, says.
 v1::Graph CountsTo();
 
 }  // namespace kiln::testing
