@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "absl/strings/str_cat.h"
 #include "base/error.h"
 #include "base/graph/graph_text.h"
 #include "compiler/target/gpu/architectures.h"
@@ -163,16 +164,47 @@ TEST(Compile, LaterPassesNameTheClientsNodeAndTag) {
   EXPECT_EQ(detail->tag(), "my store");
 }
 
-TEST(Compile, WorkThatCannotBeStoppedIsRefused) {
+TEST(Compile, ARunThatWouldTakeTooLongIsRefusedWithItsEstimate) {
   Options options;
-  options.limits.max_iteration_work = 10;
-  const auto refused = Compile(SumAndAdd(), NullTarget(), options);
+  options.limits.max_run_seconds = 1;
+  v1::Target target = NullTarget();
+  const auto product = [](int64_t size) {
+    return Parsed(absl::StrCat("0 CONST [] weakint ", size, R"(
+    1 STACK [0, 0]
+    2 PARAM : float32 [1] slot=0
+    3 CONST [] weakint 1
+    4 STACK [0, 0, 3]
+    5 RESHAPE [2, 4]
+    6 STACK [3, 0, 0]
+    7 RESHAPE [2, 6]
+    8 STACK [0, 0, 0]
+    9 EXPAND [5, 8]
+    10 EXPAND [7, 8]
+    11 MUL [9, 10]
+    12 REDUCE [11] ADD axes=(1)
+    13 TUPLE [12]
+  )"));
+  };
+  EXPECT_TRUE(Compile(product(256), target, options).ok());
+  const auto refused = Compile(product(16384), target, options);
   EXPECT_EQ(refused.status().code(), absl::StatusCode::kResourceExhausted);
   const auto detail = DetailOf(refused.status());
-  ASSERT_TRUE(detail.has_value());
+  ASSERT_TRUE(detail.has_value()) << refused.status();
   EXPECT_EQ(detail->code(), v1::GRAPH_TOO_LARGE);
-  EXPECT_EQ(detail->limit_value(), 10u);
-  // A GPU's kernels are whole: of these it is each item's.
+  EXPECT_EQ(detail->limit(), "seconds of one run");
+  EXPECT_EQ(detail->limit_value(), 1u);
+  // Some 10^13 operations.
+  EXPECT_GT(detail->used(), 100u);
+  EXPECT_LT(detail->used(), 100'000u);
+  // More cores do it sooner.
+  target.mutable_tuning()->set_cores(64);
+  const auto shared = DetailOf(Compile(product(16384), target, options).status());
+  ASSERT_TRUE(shared.has_value());
+  EXPECT_LT(shared->used(), detail->used() / 32);
+}
+
+TEST(Compile, WorkThatCannotBeStoppedIsRefused) {
+  // A GPU's kernels are whole: each of their items runs to its end.
   Options item;
   item.limits.max_item_work = 10;
   EXPECT_TRUE(Compile(SumAndAdd(), NullTarget(), item).ok());

@@ -31,6 +31,8 @@ const std::vector<ConfigRow>& ConfigRows() {
       {"graph_limits.max_nodes", "200000", "most nodes of a graph"},
       {"graph_limits.max_bytes", "67108864", "most bytes of a serialized graph"},
       {"graph_limits.max_depth", "100000", "longest path through a graph"},
+      {"graph_limits.max_run_seconds", "3600",
+       "a run of a program or a recording that is estimated to take so long on its device is refused"},
       {"beam_limits.max_width", "16",
        "widest search for schedules that a client gets (CompileOptions.beam, kiln tune); 0: no client may search"},
       {"beam_limits.default_budget_ms", "10000", "time of a search whose client does not say, for a whole program"},

@@ -180,6 +180,7 @@ EngineOptions ToEngineOptions(const v1::ServerConfig& config) {
   options.limits.max_nodes = config.graph_limits().max_nodes();
   options.limits.max_bytes = config.graph_limits().max_bytes();
   options.limits.max_depth = config.graph_limits().max_depth();
+  options.limits.max_run_seconds = config.graph_limits().max_run_seconds();
   options.limits.allow_native_code = config.allow_native_code();
   options.disabled_passes = DisabledPasses(config);
   options.max_inline_result_bytes = LargestMessage(config);

@@ -14,12 +14,15 @@
 #include "compiler/lower/lower_kernel.h"
 #include "compiler/pass/pipeline.h"
 #include "compiler/spec/program_spec.h"
+#include "compiler/structure/stop_points.h"
 
 namespace kiln::compiler {
 namespace {
 
-// How much more an iteration of a program may do, at most, than an iteration of a kernel.
+// How much more a work item of a program may do, at most, than one of a kernel.
 constexpr uint64_t kReadBounds = 10;
+
+constexpr uint64_t kNsOfASecond = 1'000'000'000;
 
 uint64_t SaturatingAdd(uint64_t a, uint64_t b) { return a > ~b ? ~uint64_t{0} : a + b; }
 
@@ -34,6 +37,8 @@ void AddCost(const v1::Cost& cost, v1::Cost& total) {
   total.set_flops(SaturatingAdd(total.flops(), cost.flops()));
   total.set_bytes_read(SaturatingAdd(total.bytes_read(), cost.bytes_read()));
   total.set_bytes_written(SaturatingAdd(total.bytes_written(), cost.bytes_written()));
+  total.set_run_ns(SaturatingAdd(total.run_ns(), cost.run_ns()));
+  total.set_varies(total.varies() || cost.varies());
 }
 
 std::string NameOf(const UOp* body) {
@@ -73,6 +78,21 @@ uint64_t PartsOf(const v1::Kernel& kernel) {
   return parts;
 }
 
+// Whether its code looks at a stop (target/llvm/loop_emitter.h).
+bool StopsOf(const v1::Target& target, const UOp* linear) {
+  return target.kind() == v1::Target::CPU && !FindStopPoints(linear).empty();
+}
+
+// Of one run.
+absl::Status CheckWork(const Limits& limits, const v1::Cost& cost) {
+  KILN_RETURN_IF_ERROR(CheckLimit("operations", limits.max_work, cost.flops()));
+  if (cost.run_ns() / kNsOfASecond < limits.max_run_seconds) return absl::OkStatus();
+  const uint64_t seconds = cost.run_ns() / kNsOfASecond;
+  return TooLarge("seconds of one run", limits.max_run_seconds, seconds,
+                  absl::StrCat("a run of the program is estimated to take ", seconds,
+                               " seconds on this device; this server takes less than ", limits.max_run_seconds));
+}
+
 // Lowers one body, hands it to the generator, and says what it costs.
 absl::Status CompileBody(Lowering& lowering, UOp* root, v1::Kernel& made) {
   CodeGenerator& generator = *lowering.generator;
@@ -88,9 +108,11 @@ absl::Status CompileBody(Lowering& lowering, UOp* root, v1::Kernel& made) {
   made.set_iterations(IterationsOf(linear));
   made.set_gates(lowering.body.gates);
   made.set_schedule(lowering.body.opts);
-  // Before any code is made of it.
-  if (listed) KILN_RETURN_IF_ERROR(CheckLimit("operations", lowering.options.limits.max_work, made.cost().flops()));
+  made.set_stops(StopsOf(lowering.target, linear));
   KILN_RETURN_IF_ERROR(SetLaunch(generator, linear, made));
+  ShareOut(lowering.target, PartsOf(made), listed, *made.mutable_cost());
+  // Before any code is made of it.
+  if (listed) KILN_RETURN_IF_ERROR(CheckWork(lowering.options.limits, made.cost()));
   return listed ? generator.AddProgram(linear, made.symbol()) : generator.AddKernel(linear, made.symbol());
 }
 
@@ -113,6 +135,7 @@ class Preparers {
       made->set_gates(lowering_.body.gates);
       *made->mutable_cost() = CostOf(lowering_.graph, hoisted.sink);
       made->set_iterations(IterationsOf(linear));
+      made->set_stops(StopsOf(lowering_.target, linear));
       made->set_grain(GrainOf(made->cost(), std::max<uint64_t>(1, made->iterations())));
       KILN_RETURN_IF_ERROR(lowering_.generator->AddKernel(linear, made->symbol()));
     }
@@ -154,10 +177,14 @@ absl::StatusOr<std::vector<CompiledCall>> CompileKernels(Lowering& lowering, con
   KILN_RETURN_IF_ERROR(CheckLimit("kernels", options.limits.max_kernels, calls->src().size()));
   v1::Cost total;
   for (const UOp* call : calls->src()) {
-    if (call->src(0)->op() == Op::SINK) AddCost(CostOf(graph, call->src(0)), total);
+    if (call->src(0)->op() != Op::SINK) continue;
+    v1::Cost cost = CostOf(graph, call->src(0));
+    ShareOut(target, ~uint64_t{0}, /*listed=*/false, cost);
+    AddCost(cost, total);
   }
-  // Before any of them is lowered.
-  KILN_RETURN_IF_ERROR(CheckLimit("operations", options.limits.max_work, total.flops()));
+  // Before any of them is lowered; how far each is shared out is not known yet, and counts as the most.
+  KILN_RETURN_IF_ERROR(CheckWork(options.limits, total));
+  total = v1::Cost();
   for (const UOp* call : calls->src()) {
     UOp* body = call->src(0);
     const auto [numbered, is_first] = numbers.emplace(body, numbers.size());
@@ -183,22 +210,20 @@ absl::StatusOr<std::vector<CompiledCall>> CompileKernels(Lowering& lowering, con
       KILN_RETURN_IF_ERROR(CompileBody(lowering, body, *made));
       const std::vector<Hoisted> hoisted = std::move(lowering.body.hoisted);
       const uint64_t parts = PartsOf(*made);
-      const bool whole = target.kind() == v1::Target::NVPTX || target.kind() == v1::Target::AMDGPU;
-      // A bound that a program reads counts as the most that it could be; mostly it is far less.
-      const uint64_t max_work = (whole ? options.limits.max_item_work : options.limits.max_iteration_work) *
-                                (body->op() == Op::LINEAR ? kReadBounds : 1);
-      KILN_RETURN_IF_ERROR(
-          CheckLimit(whole ? "operations of one work item" : "operations in one iteration of a kernel's outermost loop",
-                     max_work, made->cost().flops() / parts));
+      if (target.kind() == v1::Target::NVPTX || target.kind() == v1::Target::AMDGPU) {
+        // A bound that a program reads counts as the most that it could be; mostly it is far less.
+        const uint64_t max_work = options.limits.max_item_work * (body->op() == Op::LINEAR ? kReadBounds : 1);
+        KILN_RETURN_IF_ERROR(CheckLimit("operations of one work item", max_work, made->cost().flops() / parts));
+      }
       made->set_grain(GrainOf(made->cost(), parts));
       for (const Hoisted& copy : hoisted) {
         KILN_ASSIGN_OR_RETURN(found->second.preparations.emplace_back(), preparers.Compile(copy));
       }
     }
     compiled.push_back(found->second);
-    if (body->op() == Op::LINEAR) AddCost(executable.kernels(static_cast<int>(found->second.kernel)).cost(), total);
+    AddCost(executable.kernels(static_cast<int>(found->second.kernel)).cost(), total);
   }
-  KILN_RETURN_IF_ERROR(CheckLimit("operations", options.limits.max_work, total.flops()));
+  KILN_RETURN_IF_ERROR(CheckWork(options.limits, total));
   *executable.mutable_cost() = total;
   lowering.body = Body();
   return compiled;

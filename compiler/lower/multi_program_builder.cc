@@ -55,6 +55,8 @@ absl::StatusOr<v1::MultiProgram> MultiProgramBuilder::Build() {
     cost.set_flops(cost.flops() + made.cost().flops());
     cost.set_bytes_read(cost.bytes_read() + made.cost().bytes_read());
     cost.set_bytes_written(cost.bytes_written() + made.cost().bytes_written());
+    cost.set_run_ns(cost.run_ns() + made.cost().run_ns());
+    cost.set_varies(cost.varies() || made.cost().varies());
     *program_.add_executables() = std::move(made);
   }
   return std::move(program_);

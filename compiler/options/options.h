@@ -26,10 +26,9 @@ struct Limits {
   uint32_t max_register_bytes = 16 << 10;  // of one work item
   // Whether ops that carry a client's own code are accepted.
   bool allow_native_code = false;
-  // Of one iteration of a kernel's outermost loop; between iterations it can be stopped.
-  uint64_t max_iteration_work = 20'000'000'000;
   uint64_t max_item_work = 2'000'000'000;     // of one work item of a GPU's kernel, which cannot be stopped
   uint64_t max_work = 1'000'000'000'000'000;  // simple operations of one run of a program
+  uint64_t max_run_seconds = 3600;            // of one run on the device, as it is estimated (Cost.run_ns)
 };
 
 // What a search found (tune.h): the schedule's text (opt/schedule_text.h) of a kernel, by its symbol.

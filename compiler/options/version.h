@@ -6,7 +6,7 @@ namespace kiln::compiler {
 
 // Names this compiler's output: a program stored under another version is not
 // used. Raised whenever generated code may change.
-inline constexpr char kCompilerVersion[] = "kiln-0.14.0";
+inline constexpr char kCompilerVersion[] = "kiln-0.15.0";
 
 }  // namespace kiln::compiler
 

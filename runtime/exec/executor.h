@@ -34,8 +34,8 @@ class RunStart {
 };
 
 struct RunOptions {
-  // Looked at before the first step, between steps, and between chunks of a
-  // long kernel. After a stop in the middle, written parameters are partly
+  // Looked at before the first step, between steps, and inside of a long kernel
+  // where the device can. After a stop in the middle, written parameters are partly
   // written.
   hal::LaunchControl control;
   // Buffers for the results, one for each of the signature's (see

@@ -8,14 +8,19 @@
 namespace kiln::runtime {
 namespace {
 
-// A guess before anything has run, in nanoseconds: a core does some 8 operations
-// or moves some 8 bytes in one, and every launch costs a little.
+// A guess before anything has run, in nanoseconds: what the compiler says, or where it
+// does not, that a core does some 8 operations in one; it moves some 8 bytes, and every launch
+// costs a little.
 uint64_t GuessNs(const Plan& plan, const v1::Cost& cost) {
   uint64_t bytes = cost.bytes_read() + cost.bytes_written();
   for (const PlanResult& result : plan.results) bytes = std::max(bytes, result.bytes);
   for (const PlanParameter& parameter : plan.parameters) bytes = std::max(bytes, parameter.bytes);
-  return std::max(bytes, cost.flops()) / 8 + 100 * plan.steps.size();
+  const uint64_t compute_ns = cost.run_ns() != 0 ? cost.run_ns() : cost.flops() / 8;
+  return std::max(bytes / 8, compute_ns) + 100 * plan.steps.size();
 }
+
+// Of a run that may take any time: long enough for every queue.
+constexpr uint64_t kMayBeLongNs = 1'000'000'000;
 
 }  // namespace
 
@@ -28,7 +33,7 @@ Program::Program(hal::Device* device, Plan plan, v1::Signature signature, v1::Co
       module_(std::move(module)),
       constants_(std::move(constants)),
       pool_(std::make_unique<ProgramRunPool>(&plan_)),
-      estimate_(GuessNs(plan_, cost_)) {}
+      estimate_(GuessNs(plan_, cost_), cost_.varies() ? kMayBeLongNs : 0) {}
 
 Program::~Program() = default;
 

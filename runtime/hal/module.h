@@ -41,8 +41,8 @@ class Module {
   // from within work of the device's queue only, and returns when the kernel has
   // ended or, on a device with streams, is ordered behind all earlier launches
   // (Device::FinishLaunches).
-  // Allocates nothing. A stop asked for by `control` takes effect between
-  // chunks of iterations, at the latest; what it writes is then partly written.
+  // Allocates nothing. A stop asked for by `control` takes effect within milliseconds on a CPU, and
+  // between launches elsewhere; what the kernel writes is then partly written.
   virtual absl::Status Launch(uint32_t kernel, void* const* operands, const LaunchControl& control) = 0;
 
   // Launches one after the other until one fails, and looks at `control` in between.

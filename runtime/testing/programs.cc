@@ -12,7 +12,7 @@ namespace {
 constexpr char kIr[] = R"(
 declare float @truncf(float)
 
-define void @add(ptr %b, i64 %begin, i64 %end) {
+define void @add(ptr %b, i64 %begin, i64 %end, ptr %stop) {
 entry:
   %out = load ptr, ptr %b
   %s1 = getelementptr ptr, ptr %b, i64 1
@@ -38,14 +38,23 @@ exit:
   ret void
 }
 
-define void @double_it(ptr %b, i64 %begin, i64 %end) {
+define void @double_it(ptr %b, i64 %begin, i64 %end, ptr %stop) {
 entry:
   %x = load ptr, ptr %b
+  %cancelled = load ptr, ptr %stop
+  %second = getelementptr ptr, ptr %stop, i64 1
+  %late = load ptr, ptr %second
   br label %head
 head:
   %i = phi i64 [ %begin, %entry ], [ %next, %body ]
   %more = icmp slt i64 %i, %end
-  br i1 %more, label %body, label %exit
+  br i1 %more, label %look, label %exit
+look:
+  %c = load atomic i8, ptr %cancelled monotonic, align 1
+  %l = load atomic i8, ptr %late monotonic, align 1
+  %either = or i8 %c, %l
+  %go_on = icmp eq i8 %either, 0
+  br i1 %go_on, label %body, label %exit
 body:
   %p = getelementptr float, ptr %x, i64 %i
   %v = load float, ptr %p
@@ -57,7 +66,7 @@ exit:
   ret void
 }
 
-define void @trunc_of(ptr %b, i64 %begin, i64 %end) {
+define void @trunc_of(ptr %b, i64 %begin, i64 %end, ptr %stop) {
 entry:
   %out = load ptr, ptr %b
   %s1 = getelementptr ptr, ptr %b, i64 1
@@ -79,7 +88,25 @@ exit:
   ret void
 }
 
-define void @spin(ptr %b, i64 %begin, i64 %end) {
+define void @until_stopped(ptr %b, i64 %begin, i64 %end, ptr %stop) {
+entry:
+  %flag = load ptr, ptr %b
+  store i8 1, ptr %flag
+  %cancelled = load ptr, ptr %stop
+  %second = getelementptr ptr, ptr %stop, i64 1
+  %late = load ptr, ptr %second
+  br label %again
+again:
+  %c = load atomic volatile i8, ptr %cancelled monotonic, align 1
+  %l = load atomic volatile i8, ptr %late monotonic, align 1
+  %either = or i8 %c, %l
+  %zero = icmp eq i8 %either, 0
+  br i1 %zero, label %again, label %exit
+exit:
+  ret void
+}
+
+define void @spin(ptr %b, i64 %begin, i64 %end, ptr %stop) {
 entry:
   %flag = load ptr, ptr %b
   br label %again
@@ -92,11 +119,12 @@ exit:
 }
 )";
 
-void AddKernel(v1::Executable& executable, const std::string& symbol, uint64_t iterations, uint64_t grain) {
+v1::Kernel& AddKernel(v1::Executable& executable, const std::string& symbol, uint64_t iterations, uint64_t grain) {
   v1::Kernel& kernel = *executable.add_kernels();
   kernel.set_symbol(symbol);
   kernel.set_iterations(iterations);
   kernel.set_grain(grain);
+  return kernel;
 }
 
 void AddOperand(v1::Step& step, v1::Operand::Space space, uint32_t index, uint64_t offset, bool written) {
@@ -164,7 +192,7 @@ v1::Executable AddProgram(int64_t n, const v1::Target& target) {
 
 v1::Executable DoubleProgram(int64_t n, const v1::Target& target) {
   v1::Executable executable = Base(target);
-  AddKernel(executable, "double_it", n, 1024);
+  AddKernel(executable, "double_it", n, 1024).set_stops(true);
   AddParameter(executable, 7, v1::FLOAT32, n, n * sizeof(float), true);
   AddResult(executable, n).set_aliases(0);
   AddOperand(*executable.add_steps(), v1::Operand::PARAMETER, 0, 0, true);
@@ -198,6 +226,14 @@ v1::Executable SpinProgram(const v1::Target& target) {
   AddOperand(*executable.add_steps(), v1::Operand::PARAMETER, 0, 0, false);
   // Said to be long, so that it never runs on the thread that submits it.
   executable.mutable_cost()->set_flops(uint64_t{1} << 40);
+  return executable;
+}
+
+v1::Executable EndlessProgram(const v1::Target& target) {
+  v1::Executable executable = Base(target);
+  AddKernel(executable, "until_stopped", 1, 1).set_stops(true);
+  AddParameter(executable, 0, v1::UINT8, 1, 1, true);
+  AddOperand(*executable.add_steps(), v1::Operand::PARAMETER, 0, 0, true);
   return executable;
 }
 

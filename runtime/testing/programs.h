@@ -34,6 +34,10 @@ v1::Executable PreparedProgram(int64_t n, const v1::Target& target);
 // Waits until its parameter, one byte (slot 0), is not zero. No result.
 v1::Executable SpinProgram(const v1::Target& target);
 
+// Sets its parameter, one byte (slot 0), and goes on until it is stopped. No result. It says nothing of what it
+// costs, so a queue may take it to be short.
+v1::Executable EndlessProgram(const v1::Target& target);
+
 // A buffer of host-visible memory with these floats.
 hal::BufferSlice Floats(hal::Device& device, const std::vector<float>& values);
 std::vector<float> ReadFloats(const hal::BufferSlice& slice);

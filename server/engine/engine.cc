@@ -77,7 +77,7 @@ Engine::Engine(const EngineOptions& options, std::vector<std::unique_ptr<runtime
           options.program_cache_bytes, compile_, pool_.get(),
           [this](absl::string_view name) { return FindDevice(name); }, HasDuplicates(fingerprints_), options.disk.get(),
           &tuning_queue_),
-      recordings_(options.program_cache_bytes),
+      recordings_(options.program_cache_bytes, options.limits.max_run_seconds),
       lease_watch_([this] { sessions_.ExpireUntilStopped(); }) {
   KILN_CHECK(!devices_.empty());
 }

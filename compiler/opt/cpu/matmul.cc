@@ -10,7 +10,7 @@ namespace kiln::compiler {
 namespace {
 
 constexpr int64_t kMaxParts = 1 << 16;     // of the rows; sizes are a client's, and nothing is to be searched for ever
-constexpr double kMaxIterationWork = 4e9;  // operations between which a kernel cannot be stopped, if rows can be cut
+constexpr double kMaxIterationWork = 4e9;  // operations, if rows can be cut: the least of a kernel that is timed
 constexpr int64_t kMinDepth = 128;  // terms of a reduction that are worth taking accumulators from memory and back
 constexpr double kGatedAccessCycles = 2;  // of one scalar or one vector that is read in place, under a gate
 

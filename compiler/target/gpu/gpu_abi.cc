@@ -58,6 +58,7 @@ class GpuAbi : public KernelAbi {
 
   // Threads of the host's have no part in it.
   std::pair<llvm::Value*, llvm::Value*> Share(llvm::Function*) const override { return {nullptr, nullptr}; }
+  llvm::Value* Stop(llvm::Function*) const override { return nullptr; }
 
   // Coordinates with no item of their own, "idx", are those of groups.
   llvm::Value* Coordinate(llvm::IRBuilder<>& builder, absl::string_view name) const override {

@@ -11,8 +11,8 @@ class Cpu : public KernelAbi {
   llvm::Function* Declare(llvm::Module& module, const UOp*, const std::string& symbol) const override {
     llvm::LLVMContext& context = module.getContext();
     llvm::Type* i64 = llvm::Type::getInt64Ty(context);
-    auto* type =
-        llvm::FunctionType::get(llvm::Type::getVoidTy(context), {llvm::PointerType::get(context, 0), i64, i64}, false);
+    llvm::Type* pointer = llvm::PointerType::get(context, 0);
+    auto* type = llvm::FunctionType::get(llvm::Type::getVoidTy(context), {pointer, i64, i64, pointer}, false);
     auto* function = llvm::Function::Create(type, llvm::Function::ExternalLinkage, symbol, module);
     function->addFnAttr(llvm::Attribute::NoUnwind);
     return function;
@@ -31,6 +31,8 @@ class Cpu : public KernelAbi {
   std::pair<llvm::Value*, llvm::Value*> Share(llvm::Function* function) const override {
     return {function->getArg(1), function->getArg(2)};
   }
+
+  llvm::Value* Stop(llvm::Function* function) const override { return function->getArg(3); }
 
   // Work groups are loops here (program/work_groups.h).
   llvm::Value* Coordinate(llvm::IRBuilder<>&, absl::string_view) const override { KILN_CHECK(false); }

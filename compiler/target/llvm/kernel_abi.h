@@ -36,6 +36,9 @@ class KernelAbi {
   // The iterations [first, second) of the THREAD range that a call runs; nulls if it runs all, as on GPUs.
   virtual std::pair<llvm::Value*, llvm::Value*> Share(llvm::Function* function) const = 0;
 
+  // Two addresses of bytes, of which one is not 0 when the call is to stop; null if nothing stops it, as on GPUs.
+  virtual llvm::Value* Stop(llvm::Function* function) const = 0;
+
   // -- Of targets with work items
   // SPECIAL `name`, an int64.
   virtual llvm::Value* Coordinate(llvm::IRBuilder<>& builder, absl::string_view name) const = 0;
@@ -66,8 +69,8 @@ class KernelAbi {
 };
 
 // A function
-//   void symbol(ptr operands, i64 begin, i64 end)
-// with a pointer, or an int64, in each place of `operands`.
+//   void symbol(ptr operands, i64 begin, i64 end, ptr stop)
+// with a pointer, or an int64, in each place of `operands` (executable.proto, Kernel).
 const KernelAbi& CpuAbi();
 
 }  // namespace kiln::compiler

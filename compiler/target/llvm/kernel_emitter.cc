@@ -10,6 +10,7 @@
 #include "compiler/target/llvm/aligned_way.h"
 #include "compiler/target/llvm/group_memory.h"
 #include "compiler/target/llvm/group_reduce.h"
+#include "compiler/target/llvm/loop_emitter.h"
 #include "compiler/target/llvm/memory_emitter.h"
 #include "compiler/target/llvm/prefetch.h"
 #include "compiler/target/llvm/unroll_hint.h"
@@ -25,13 +26,15 @@ namespace {
 
 class KernelEmitter {
  public:
-  // Emits into `block`. Parameters begin at multiples of `alignment` bytes.
-  KernelEmitter(llvm::Function* function, llvm::BasicBlock* block, const EmitOptions& options, uint64_t alignment,
-                GroupMemory group)
+  // Emits `linear` into `block`. Parameters begin at multiples of `alignment` bytes.
+  KernelEmitter(llvm::Function* function, llvm::BasicBlock* block, const UOp* linear, const EmitOptions& options,
+                uint64_t alignment, GroupMemory group)
       : function_(function),
         builder_(block),
         abi_(*options.abi),
         memory_(builder_, function, abi_),
+        loops_(builder_, function, abi_, linear),
+        linear_(linear),
         alignment_(alignment),
         group_(group) {
     memory_.Stream(options.streamed);
@@ -41,22 +44,15 @@ class KernelEmitter {
     builder_.setFastMathFlags(flags);
   }
 
-  void Run(const UOp* linear) {
-    prefetches_ = FindPrefetches(linear);
-    linear_ = linear;
+  void Run() {
+    prefetches_ = FindPrefetches(linear_);
     for (UOp* uop : prefetches_.list) Emit(uop);
+    loops_.Finish();
     memory_.Finish();
     builder_.CreateRetVoid();
   }
 
  private:
-  struct Loop {
-    llvm::BasicBlock* body;
-    llvm::PHINode* iteration;
-    llvm::Value* end;
-    llvm::BasicBlock* exit;
-  };
-
   const Value& At(const UOp* uop) const { return values_.at(uop); }
 
   void Emit(UOp* uop) {
@@ -108,11 +104,9 @@ class KernelEmitter {
     KILN_CHECK(false);
   }
 
-  // -- Loops. The test stands at the end, and at the beginning too where there may
-  // be no iteration: for a thread's share, and for a bound that may be 0.
+  // -- Loops. There may be no iteration in a thread's share, and for a bound that may be 0.
 
   void OpenLoop(UOp* range) {
-    llvm::LLVMContext& context = builder_.getContext();
     const UOp* bound = range->src(0);
     const bool shared = range->arg_as<RangeArg>().type == AxisType::kThread;
     const auto [first, share] = shared ? abi_.Share(function_) : std::pair<llvm::Value*, llvm::Value*>();
@@ -125,31 +119,18 @@ class KernelEmitter {
       // Shares are of the greatest bound: the last of them may end early.
       end = bound->IsConst() ? share : builder_.CreateBinaryIntrinsic(llvm::Intrinsic::smin, share, end);
     }
-    auto* body = llvm::BasicBlock::Create(context, "loop", function_);
-    auto* exit = llvm::BasicBlock::Create(context, "done", function_);
-    llvm::BasicBlock* before = builder_.GetInsertBlock();
-    if (thread || bound->bounds().min < 1) {
-      builder_.CreateCondBr(builder_.CreateICmpSLT(begin, end), body, exit);
-    } else {
-      builder_.CreateBr(body);
-    }
-    builder_.SetInsertPoint(body);
-    llvm::PHINode* iteration = builder_.CreatePHI(builder_.getInt64Ty(), 2, "i");
-    iteration->addIncoming(begin, before);
-    loops_[range] = {body, iteration, end, exit};
+    const EmittedLoop loop = loops_.Open(range, begin, end, thread || bound->bounds().min < 1);
+    opened_[range] = loop;
     innermost_ = range;
-    values_[range] = {{}, {{iteration, true, 0}}};
+    values_[range] = {{}, {{loop.iteration, true, 0}}};
   }
 
   void CloseLoop(const UOp* range) {
-    const Loop& loop = loops_.at(range);
-    llvm::Value* next = builder_.CreateAdd(loop.iteration, builder_.getInt64(1), "", true, true);
-    loop.iteration->addIncoming(next, builder_.GetInsertBlock());
-    llvm::BranchInst* again = builder_.CreateCondBr(builder_.CreateICmpSLT(next, loop.end), loop.body, loop.exit);
+    const EmittedLoop& loop = opened_.at(range);
+    llvm::BranchInst* again = loops_.Close(loop);
     if (range == innermost_ && again->getParent() == loop.body && abi_.VectorAlignment() > 1)
       RequestUnroll(range, again);
     innermost_ = nullptr;
-    builder_.SetInsertPoint(loop.exit);
   }
 
   // -- Values
@@ -373,14 +354,15 @@ class KernelEmitter {
   llvm::IRBuilder<> builder_;
   const KernelAbi& abi_;
   MemoryEmitter memory_;
+  LoopEmitter loops_;
   Prefetches prefetches_;
+  const UOp* const linear_;
   const uint64_t alignment_;
   const GroupMemory group_;
-  const UOp* linear_ = nullptr;
   const UOp* innermost_ = nullptr;  // the loop that was opened last, if nothing was closed since
   std::optional<GroupReduce> group_reduce_;
   absl::flat_hash_map<const UOp*, Value> values_;
-  absl::flat_hash_map<const UOp*, Loop> loops_;
+  absl::flat_hash_map<const UOp*, EmittedLoop> opened_;
 };
 
 }  // namespace
@@ -391,8 +373,8 @@ llvm::Function* EmitKernel(llvm::Module& module, const UOp* linear, const std::s
   auto* entry = llvm::BasicBlock::Create(module.getContext(), "entry", function);
   const GroupMemory group = GroupMemoryOf(linear, function, *options.abi);
   const std::optional<AlignedWay> ways = ChooseAlignedWay(entry, linear, *options.abi);
-  if (ways.has_value()) KernelEmitter(function, ways->aligned, options, ways->alignment, group).Run(linear);
-  KernelEmitter(function, ways.has_value() ? ways->anywhere : entry, options, 1, group).Run(linear);
+  if (ways.has_value()) KernelEmitter(function, ways->aligned, linear, options, ways->alignment, group).Run();
+  KernelEmitter(function, ways.has_value() ? ways->anywhere : entry, linear, options, 1, group).Run();
   return function;
 }
 

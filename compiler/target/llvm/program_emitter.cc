@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "compiler/target/llvm/aligned_way.h"
 #include "compiler/target/llvm/custom_code.h"
+#include "compiler/target/llvm/loop_emitter.h"
 #include "compiler/target/llvm/memory_emitter.h"
 #include "compiler/target/llvm/values/emit_alu.h"
 #include "compiler/target/llvm/values/values.h"
@@ -19,12 +20,15 @@ namespace {
 
 class ProgramEmitter {
  public:
-  // Emits into `block`. Parameters begin at multiples of `alignment` bytes.
-  ProgramEmitter(llvm::Function* function, llvm::BasicBlock* block, const EmitOptions& options, uint64_t alignment)
+  // Emits `linear` into `block`. Parameters begin at multiples of `alignment` bytes.
+  ProgramEmitter(llvm::Function* function, llvm::BasicBlock* block, const UOp* linear, const EmitOptions& options,
+                 uint64_t alignment)
       : function_(function),
         builder_(block),
         abi_(*options.abi),
-        memory_(builder_, function, abi_, /*lane_by_lane=*/true) {
+        memory_(builder_, function, abi_, /*lane_by_lane=*/true),
+        loops_(builder_, function, abi_, linear),
+        linear_(linear) {
     memory_.AlignParameters(alignment);
     llvm::FastMathFlags flags;
     flags.setAllowContract(options.contraction);
@@ -32,8 +36,8 @@ class ProgramEmitter {
     if (options.guard_arrays) memory_.GuardArrays();
   }
 
-  absl::Status Run(const UOp* linear) {
-    for (UOp* uop : linear->src()) {
+  absl::Status Run() {
+    for (UOp* uop : linear_->src()) {
       if (uop->op() == Op::CUSTOM || uop->op() == Op::CUSTOMI) {
         KILN_RETURN_IF_ERROR(EmitCode(uop));
       } else {
@@ -41,18 +45,16 @@ class ProgramEmitter {
       }
     }
     KILN_CHECK(scopes_.empty());
+    loops_.Finish();
     memory_.Finish();
     builder_.CreateRetVoid();
     return absl::OkStatus();
   }
 
  private:
-  // A loop or an IF.
   struct Scope {
-    llvm::BasicBlock* body;
-    llvm::BasicBlock* exit;
-    llvm::PHINode* iteration = nullptr;  // null: an IF
-    llvm::Value* end = nullptr;
+    std::optional<EmittedLoop> loop;  // nothing: an IF
+    llvm::BasicBlock* endif = nullptr;
   };
 
   void Emit(UOp* uop) {
@@ -121,35 +123,28 @@ class ProgramEmitter {
       // Shares are of the greatest bound: the last of them may end early.
       end = range->src(0)->IsConst() ? share : builder_.CreateBinaryIntrinsic(llvm::Intrinsic::smin, share, end);
     }
-    Scope scope{NewBlock("loop"), NewBlock("done")};
-    llvm::BasicBlock* before = builder_.GetInsertBlock();
-    builder_.CreateCondBr(builder_.CreateICmpSLT(begin, end), scope.body, scope.exit);
-    builder_.SetInsertPoint(scope.body);
-    scope.iteration = builder_.CreatePHI(builder_.getInt64Ty(), 2, "i");
-    scope.iteration->addIncoming(begin, before);
-    scope.end = end;
-    scopes_.push_back(scope);
-    values_[range] = {scope.iteration, true, 0};
+    const EmittedLoop loop = loops_.Open(range, begin, end, /*may_be_empty=*/true);
+    scopes_.push_back({loop});
+    values_[range] = {loop.iteration, true, 0};
   }
 
   void OpenIf(UOp* uop) {
-    Scope scope{NewBlock("then"), NewBlock("endif")};
-    builder_.CreateCondBr(Vector(uop->src(0), 1), scope.body, scope.exit);
-    builder_.SetInsertPoint(scope.body);
-    scopes_.push_back(scope);
+    llvm::BasicBlock* then = NewBlock("then");
+    llvm::BasicBlock* endif = NewBlock("endif");
+    builder_.CreateCondBr(Vector(uop->src(0), 1), then, endif);
+    builder_.SetInsertPoint(then);
+    scopes_.push_back({std::nullopt, endif});
   }
 
   void Close() {
     const Scope scope = scopes_.back();
     scopes_.pop_back();
-    if (scope.iteration == nullptr) {
-      builder_.CreateBr(scope.exit);
+    if (scope.loop.has_value()) {
+      loops_.Close(*scope.loop);
     } else {
-      llvm::Value* next = builder_.CreateAdd(scope.iteration, builder_.getInt64(1), "", true, true);
-      scope.iteration->addIncoming(next, builder_.GetInsertBlock());
-      builder_.CreateCondBr(builder_.CreateICmpSLT(next, scope.end), scope.body, scope.exit);
+      builder_.CreateBr(scope.endif);
+      builder_.SetInsertPoint(scope.endif);
     }
-    builder_.SetInsertPoint(scope.exit);
   }
 
   // -- Values
@@ -294,6 +289,8 @@ class ProgramEmitter {
   llvm::IRBuilder<> builder_;
   const KernelAbi& abi_;
   MemoryEmitter memory_;
+  LoopEmitter loops_;
+  const UOp* const linear_;
   absl::flat_hash_map<const UOp*, Element> values_;
   absl::flat_hash_map<const UOp*, llvm::Function*> code_;
   std::vector<Scope> scopes_;
@@ -315,10 +312,10 @@ absl::StatusOr<llvm::Function*> EmitProgram(llvm::Module& module, const UOp* lin
   const std::optional<AlignedWay> ways =
       MayBeTwice(linear) ? ChooseAlignedWay(entry, linear, *options.abi) : std::nullopt;
   if (ways.has_value()) {
-    KILN_RETURN_IF_ERROR(ProgramEmitter(function, ways->aligned, options, ways->alignment).Run(linear));
+    KILN_RETURN_IF_ERROR(ProgramEmitter(function, ways->aligned, linear, options, ways->alignment).Run());
   }
   llvm::BasicBlock* anywhere = ways.has_value() ? ways->anywhere : entry;
-  KILN_RETURN_IF_ERROR(ProgramEmitter(function, anywhere, options, 1).Run(linear));
+  KILN_RETURN_IF_ERROR(ProgramEmitter(function, anywhere, linear, options, 1).Run());
   return function;
 }
 

@@ -1,6 +1,7 @@
 #include "compiler/target/llvm/streamed_stores.h"
 
 #include <set>
+#include <vector>
 
 #include "compiler/target/llvm/kernel_emitter.h"
 #include "compiler/target/llvm/values/values.h"
@@ -55,7 +56,9 @@ llvm::Function* EmitChoice(llvm::Module& module, const std::string& symbol,
   for (const auto& [block, version] : {std::pair{lines, streaming}, std::pair{others, plain}}) {
     version->setLinkage(llvm::Function::InternalLinkage);
     builder.SetInsertPoint(block);
-    builder.CreateCall(version, {function->getArg(0), function->getArg(1), function->getArg(2)})->setTailCall();
+    std::vector<llvm::Value*> arguments;
+    for (llvm::Argument& argument : function->args()) arguments.push_back(&argument);
+    builder.CreateCall(version, arguments)->setTailCall();
     builder.CreateRetVoid();
   }
   return function;

@@ -24,6 +24,7 @@ class CpuDevice final : public hal::Device {
   CpuDevice(const DeviceOptions& options, v1::Target target, std::shared_ptr<Linker> linker)
       : name_(options.name),
         pool_(options.pool),
+        watch_(options.watch),
         target_(std::move(target)),
         description_(absl::StrCat(DescribeCpu(pool_->threads()), options.place.empty() ? "" : ", ", options.place)),
         linker_(std::move(linker)),
@@ -43,7 +44,7 @@ class CpuDevice final : public hal::Device {
   hal::Queue& queue() override { return queue_; }
   absl::StatusOr<void*> Scratch(uint64_t bytes) override { return scratch_.Get(bytes); }
   absl::StatusOr<std::unique_ptr<hal::Module>> LoadModule(const v1::Executable& executable) override {
-    return cpu::LoadModule(executable, *linker_, *pool_, counters_);
+    return cpu::LoadModule(executable, *linker_, *pool_, *watch_, counters_);
   }
   hal::DeviceStats stats() const override {
     hal::DeviceStats stats;
@@ -57,6 +58,7 @@ class CpuDevice final : public hal::Device {
  private:
   const std::string name_;
   const std::shared_ptr<WorkerPool> pool_;
+  const std::shared_ptr<DeadlineWatch> watch_;
   const v1::Target target_;
   const std::string description_;
   const std::shared_ptr<Linker> linker_;
@@ -77,6 +79,7 @@ absl::StatusOr<std::unique_ptr<hal::Device>> CreateDevice(DeviceOptions options)
     pool.threads = options.threads;
     options.pool = std::make_shared<WorkerPool>(pool);
   }
+  if (options.watch == nullptr) options.watch = std::make_shared<DeadlineWatch>();
   if (options.memory_limit_bytes == 0) options.memory_limit_bytes = DefaultMemoryLimit();
   if (options.memory_cache_bytes == 0) options.memory_cache_bytes = options.memory_limit_bytes / 4;
   KILN_ASSIGN_OR_RETURN(std::shared_ptr<Linker> linker, CreateLinker(options.profile_jit));
@@ -92,6 +95,7 @@ absl::StatusOr<std::vector<std::unique_ptr<hal::Device>>> CreateDevices(uint32_t
   pool.threads = options.threads;
   pool.loops = std::clamp(count, 1u, kMaxLoops);
   options.pool = std::make_shared<WorkerPool>(pool);
+  options.watch = std::make_shared<DeadlineWatch>();
   if (options.memory_limit_bytes == 0) options.memory_limit_bytes = DefaultMemoryLimit();
   options.memory_limit_bytes = std::max<uint64_t>(options.memory_limit_bytes / count, 1);
   options.memory_cache_bytes /= count;

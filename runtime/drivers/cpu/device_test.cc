@@ -1,6 +1,8 @@
 #include "runtime/drivers/cpu/device.h"
 
+#include <atomic>
 #include <cstdlib>
+#include <thread>
 
 #include "absl/time/clock.h"
 #include "base/error.h"
@@ -84,6 +86,31 @@ TEST_P(CpuModuleTest, DeadlineStopsALongLoop) {
   const absl::Status status = Double(100'000, {nullptr, absl::InfinitePast()});
   EXPECT_EQ(DetailOf(status)->code(), v1::DEADLINE_PASSED);
   EXPECT_EQ(x_, std::vector<float>(100'000, 1.0f));
+}
+
+// One iteration, which ends when its stop is set and not before.
+TEST_P(CpuModuleTest, CancelStopsAKernelOfOneIteration) {
+  auto module = device_->LoadModule(testing::EndlessProgram(device_->target()));
+  ASSERT_TRUE(module.ok()) << module.status();
+  std::atomic<bool> cancelled{false};
+  std::atomic<uint8_t> runs{0};
+  void* const buffers[] = {&runs};
+  std::thread canceller([&] {
+    while (runs.load() == 0) std::this_thread::yield();
+    cancelled = true;
+  });
+  EXPECT_EQ((*module)->Launch(0, buffers, {&cancelled}).code(), absl::StatusCode::kCancelled);
+  canceller.join();
+}
+
+TEST_P(CpuModuleTest, DeadlineStopsAKernelOfOneIteration) {
+  auto module = device_->LoadModule(testing::EndlessProgram(device_->target()));
+  ASSERT_TRUE(module.ok()) << module.status();
+  uint8_t runs = 0;
+  void* const buffers[] = {&runs};
+  const absl::Status status = (*module)->Launch(0, buffers, {nullptr, absl::Now() + absl::Milliseconds(20)});
+  EXPECT_EQ(DetailOf(status)->code(), v1::DEADLINE_PASSED);
+  EXPECT_EQ(runs, 1);
 }
 
 INSTANTIATE_TEST_SUITE_P(Threads, CpuModuleTest, ::testing::Values(1, 2, 4));

@@ -19,7 +19,7 @@ extern "C" jit_descriptor __jit_debug_descriptor;
 namespace kiln::runtime::cpu {
 namespace {
 
-using KernelFn = void (*)(void* const*, int64_t, int64_t);
+using KernelFn = void (*)(void* const*, int64_t, int64_t, const uint8_t* const* stop);
 
 std::shared_ptr<Linker> NewLinker(bool profile = false) {
   auto linker = CreateLinker(profile);
@@ -31,7 +31,7 @@ std::shared_ptr<Linker> NewLinker(bool profile = false) {
 float Add(const LinkedObject& object, float a, float b) {
   float out = 0;
   void* const buffers[] = {&out, &a, &b};
-  reinterpret_cast<KernelFn>(object.addresses()[0])(buffers, 0, 1);
+  reinterpret_cast<KernelFn>(object.addresses()[0])(buffers, 0, 1, nullptr);
   return out;
 }
 
@@ -41,7 +41,7 @@ TEST(Linker, LinkedCodeRuns) {
   EXPECT_EQ(Add(**object, 2, 3), 5);
   float in = -5.75, out = 0;
   void* const buffers[] = {&out, &in};
-  reinterpret_cast<KernelFn>((*object)->addresses()[1])(buffers, 0, 1);
+  reinterpret_cast<KernelFn>((*object)->addresses()[1])(buffers, 0, 1, nullptr);
   EXPECT_EQ(out, -5);
 }
 
@@ -82,7 +82,7 @@ TEST(Linker, RefusesAFunctionThatIsNotAllowed) {
   // `system` is in this process, and exactly for that must not be found.
   const std::string object = testing::CompileIr(R"(
     declare i32 @system(ptr)
-    define void @bad(ptr %b, i64 %begin, i64 %end) {
+    define void @bad(ptr %b, i64 %begin, i64 %end, ptr %stop) {
       %r = call i32 @system(ptr %b)
       ret void
     })");
@@ -94,7 +94,7 @@ TEST(Linker, RefusesAFunctionThatIsNotAllowed) {
 TEST(Linker, HalfConversionsLink) {
   // Without -mf16c these conversions are calls into libgcc.
   const std::string object = testing::CompileIr(R"(
-    define void @round_trip(ptr %b, i64 %begin, i64 %end) {
+    define void @round_trip(ptr %b, i64 %begin, i64 %end, ptr %stop) {
       %p = load ptr, ptr %b
       %x = load float, ptr %p
       %h = fptrunc float %x to half
@@ -106,7 +106,7 @@ TEST(Linker, HalfConversionsLink) {
   ASSERT_TRUE(linked.ok()) << linked.status();
   float x = 1.0f + 1.0f / 4096;
   void* const buffers[] = {&x};
-  reinterpret_cast<KernelFn>((*linked)->addresses()[0])(buffers, 0, 1);
+  reinterpret_cast<KernelFn>((*linked)->addresses()[0])(buffers, 0, 1, nullptr);
   EXPECT_EQ(x, 1.0f);
 }
 

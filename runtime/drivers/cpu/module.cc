@@ -1,6 +1,8 @@
 #include "runtime/drivers/cpu/module.h"
 
 #include <algorithm>
+#include <array>
+#include <atomic>
 #include <string>
 #include <utility>
 
@@ -9,23 +11,31 @@
 namespace kiln::runtime::cpu {
 namespace {
 
-using KernelFn = void (*)(void* const* buffers, int64_t begin, int64_t end);
+// Both bytes are another thread's to set; see executable.proto, Kernel.
+using Stop = std::array<const std::atomic<bool>*, 2>;
+static_assert(sizeof(std::atomic<bool>) == 1 && std::atomic<bool>::is_always_lock_free);
 
-// Into how many pieces a chunk is cut, at most, so that a stop takes effect
-// soon also where one thread has the whole loop.
-constexpr int64_t kStopPoints = 64;
+using KernelFn = void (*)(void* const* buffers, int64_t begin, int64_t end, const Stop& stop);
+
+constexpr std::atomic<bool> kNever{false};
+constexpr Stop kNoStop = {&kNever, &kNever};
 
 struct Kernel {
   KernelFn fn;
   int64_t iterations;
   int64_t grain;
+  bool stops;  // it looks at `stop`; else it is over before anybody would miss that
 };
+
+bool IsSet(const Stop& stop) {
+  return stop[0]->load(std::memory_order_relaxed) || stop[1]->load(std::memory_order_relaxed);
+}
 
 class CpuModule final : public hal::Module {
  public:
-  CpuModule(std::unique_ptr<LinkedObject> object, std::vector<Kernel> kernels, WorkerPool& pool,
+  CpuModule(std::unique_ptr<LinkedObject> object, std::vector<Kernel> kernels, WorkerPool& pool, DeadlineWatch& watch,
             ModuleCounters& counters)
-      : object_(std::move(object)), kernels_(std::move(kernels)), pool_(pool), counters_(counters) {
+      : object_(std::move(object)), kernels_(std::move(kernels)), pool_(pool), watch_(watch), counters_(counters) {
     counters_.modules.fetch_add(1, std::memory_order_relaxed);
   }
   ~CpuModule() override { counters_.modules.fetch_sub(1, std::memory_order_relaxed); }
@@ -33,26 +43,19 @@ class CpuModule final : public hal::Module {
   absl::Status Launch(uint32_t index, void* const* buffers, const hal::LaunchControl& control) override {
     const Kernel& kernel = kernels_[index];
     counters_.launches.fetch_add(1, std::memory_order_relaxed);
-    const bool may_stop = control.cancelled != nullptr || control.deadline != absl::InfiniteFuture();
-    if (!may_stop || kernel.iterations <= kernel.grain) {
+    if (!kernel.stops) {
       pool_.ParallelFor(kernel.iterations, kernel.grain,
-                        [&](int64_t begin, int64_t end) { kernel.fn(buffers, begin, end); });
+                        [&](int64_t begin, int64_t end) { kernel.fn(buffers, begin, end, kNoStop); });
       return absl::OkStatus();
     }
-    std::atomic<bool> stopped{false};
+    KILN_RETURN_IF_ERROR(control.Check());
+    const DeadlineWatch::Deadline deadline(watch_, control.deadline);
+    const Stop stop = {control.cancelled == nullptr ? &kNever : control.cancelled, &deadline.passed()};
+    // Of what is stopped, the chunks that have not begun are left out.
     pool_.ParallelFor(kernel.iterations, kernel.grain, [&](int64_t begin, int64_t end) {
-      const int64_t step = std::max(kernel.grain, (end - begin) / kStopPoints);
-      for (int64_t at = begin; at < end && !stopped.load(std::memory_order_relaxed);) {
-        if (!control.Check().ok()) {
-          stopped.store(true, std::memory_order_relaxed);
-          return;
-        }
-        const int64_t stop = end - at > step ? at + step : end;
-        kernel.fn(buffers, at, stop);
-        at = stop;
-      }
+      if (!IsSet(stop)) kernel.fn(buffers, begin, end, stop);
     });
-    if (!stopped.load(std::memory_order_relaxed)) return absl::OkStatus();
+    if (!IsSet(stop)) return absl::OkStatus();
     // The clock may have been set back since; a stopped kernel is never OK.
     absl::Status status = control.Check();
     return status.ok() ? MakeError(v1::DEADLINE_PASSED, "the deadline passed inside a kernel") : status;
@@ -62,13 +65,15 @@ class CpuModule final : public hal::Module {
   const std::unique_ptr<LinkedObject> object_;
   const std::vector<Kernel> kernels_;
   WorkerPool& pool_;
+  DeadlineWatch& watch_;
   ModuleCounters& counters_;
 };
 
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<hal::Module>> LoadModule(const v1::Executable& executable, Linker& linker,
-                                                        WorkerPool& pool, ModuleCounters& counters) {
+                                                        WorkerPool& pool, DeadlineWatch& watch,
+                                                        ModuleCounters& counters) {
   std::vector<std::string> symbols;
   for (const v1::Kernel& kernel : executable.kernels()) symbols.push_back(kernel.symbol());
   std::unique_ptr<LinkedObject> object;
@@ -78,11 +83,11 @@ absl::StatusOr<std::unique_ptr<hal::Module>> LoadModule(const v1::Executable& ex
   }
   std::vector<Kernel> kernels;
   for (int i = 0; i < executable.kernels_size(); ++i) {
-    kernels.push_back({reinterpret_cast<KernelFn>(object->addresses()[i]),
-                       static_cast<int64_t>(executable.kernels(i).iterations()),
-                       std::max<int64_t>(1, static_cast<int64_t>(executable.kernels(i).grain()))});
+    kernels.push_back(
+        {reinterpret_cast<KernelFn>(object->addresses()[i]), static_cast<int64_t>(executable.kernels(i).iterations()),
+         std::max<int64_t>(1, static_cast<int64_t>(executable.kernels(i).grain())), executable.kernels(i).stops()});
   }
-  return std::make_unique<CpuModule>(std::move(object), std::move(kernels), pool, counters);
+  return std::make_unique<CpuModule>(std::move(object), std::move(kernels), pool, watch, counters);
 }
 
 }  // namespace kiln::runtime::cpu

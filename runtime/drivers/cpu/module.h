@@ -9,6 +9,7 @@
 
 #include "absl/status/statusor.h"
 #include "kiln/v1/executable.pb.h"
+#include "runtime/drivers/cpu/deadline_watch.h"
 #include "runtime/drivers/cpu/linker.h"
 #include "runtime/drivers/cpu/worker_pool.h"
 #include "runtime/hal/module.h"
@@ -21,9 +22,10 @@ struct ModuleCounters {
   std::atomic<uint64_t> modules{0};
 };
 
-// See hal::Device::LoadModule. `pool` and `counters` must outlive the module.
+// See hal::Device::LoadModule. `pool`, `watch` and `counters` must outlive the module.
 absl::StatusOr<std::unique_ptr<hal::Module>> LoadModule(const v1::Executable& executable, Linker& linker,
-                                                        WorkerPool& pool, ModuleCounters& counters);
+                                                        WorkerPool& pool, DeadlineWatch& watch,
+                                                        ModuleCounters& counters);
 
 }  // namespace kiln::runtime::cpu
 

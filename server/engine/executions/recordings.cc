@@ -107,6 +107,7 @@ absl::StatusOr<Recordings::Handle> Recordings::Record(const v1::RecordSequenceRe
   const auto count = static_cast<size_t>(request.steps_size());
   if (count > runtime::kMaxSteps) return runtime::RecordingTooLarge("steps", runtime::kMaxSteps, count);
   size_t arguments = 0;
+  double seconds = 0;
   std::vector<SequenceStep> steps;
   for (int i = 0; i < request.steps_size(); ++i) {
     const uint32_t number = request.steps(i).program();
@@ -115,12 +116,19 @@ absl::StatusOr<Recordings::Handle> Recordings::Record(const v1::RecordSequenceRe
                                                                       programs.programs.size())),
                              i);
     }
+    seconds += static_cast<double>(programs.programs[number]->cost().run_ns()) / 1e9;
     auto step = ToStep(request.steps(i), *programs.programs[number]);
     if (!step.ok()) return runtime::AtStep(step.status(), i);
     arguments += step->parameters.size() + step->variables.size();
     if (arguments > runtime::kMaxArguments)
       return runtime::RecordingTooLarge("arguments", runtime::kMaxArguments, arguments);
     steps.push_back(*std::move(step));
+  }
+  if (seconds >= static_cast<double>(max_run_seconds_)) {
+    const auto whole = static_cast<uint64_t>(seconds);
+    return TooLarge("seconds of one run", max_run_seconds_, whole,
+                    absl::StrCat("a replay is estimated to take ", whole,
+                                 " seconds on this device; this server takes less than ", max_run_seconds_));
   }
   const Digest id = RecordingKey(programs.keys, request);
   return cache_.GetOrCompute(id, [&]() -> absl::StatusOr<runtime::ProgramCache<Recording>::Entry> {

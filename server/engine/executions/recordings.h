@@ -39,7 +39,9 @@ class Recordings {
  public:
   using Handle = std::shared_ptr<const Recording>;
 
-  explicit Recordings(uint64_t limit_bytes) : limit_bytes_(limit_bytes), cache_(limit_bytes) {}
+  // A replay that is estimated to take `max_run_seconds` or longer is not recorded.
+  Recordings(uint64_t limit_bytes, uint64_t max_run_seconds)
+      : limit_bytes_(limit_bytes), max_run_seconds_(max_run_seconds), cache_(limit_bytes) {}
 
   // Each failure names the step:
   //   BAD_ARGUMENT                         a step of no program; an argument without a
@@ -47,6 +49,7 @@ class Recordings {
   //                                        memory is wanted, or the other way round;
   //                                        another number of memories than of devices
   //   MISSING_ARGUMENT, UNKNOWN_ARGUMENT   a slot too few or too many
+  //   GRAPH_TOO_LARGE                      all steps together take too long
   // and those of runtime::Sequence::Make.
   absl::StatusOr<Handle> Record(const v1::RecordSequenceRequest& request, const RecordedPrograms& programs,
                                 const TrustDomain& domain);
@@ -56,6 +59,7 @@ class Recordings {
 
  private:
   const uint64_t limit_bytes_;
+  const uint64_t max_run_seconds_;
   runtime::ProgramCache<Recording> cache_;
 };
 

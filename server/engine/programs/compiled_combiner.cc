@@ -93,7 +93,8 @@ absl::StatusOr<v1::Executable> CompiledCombiner::Compiled(const v1::Target& targ
   if (!code->made) {
     compiler::Options options;
     options.limits.max_work = std::numeric_limits<uint64_t>::max();  // of as many elements as there may be
-    options.limits.max_iteration_work = options.limits.max_item_work = options.limits.max_work;
+    options.limits.max_run_seconds = options.limits.max_work;
+    options.limits.max_item_work = options.limits.max_work;
     auto compiled = compile_(CombineGraph(what, groups_), target, options, nullptr, {});
     if (compiled.ok()) {
       code->executable = std::get<v1::Executable>(*std::move(compiled));

@@ -16,9 +16,9 @@
 namespace kiln::server {
 namespace {
 
-// A kernel on a CPU can be stopped between iterations of its outermost loop alone. So what one
-// iteration does is bounded by an estimate before anything runs, and of a long kernel so many
-// iterations are run as about this much work has.
+// A measurement keeps others from the device, and the least of a CPU's kernel that can be timed is
+// one iteration of its outermost loop. So what one does is bounded by an estimate before anything
+// runs, and of a long kernel so many iterations are run as about this much work has.
 constexpr double kMaxIterationWork = 4e9, kRunWork = 4e8;
 constexpr double kMinIterations = 16;  // that is, a share for each of a few threads
 constexpr absl::Duration kMaxRun = absl::Seconds(5);
@@ -65,14 +65,14 @@ std::string PatternOf(v1::DType dtype) {
   }
 }
 
-// What is wrong with a kernel that may run for seconds and cannot be stopped, or nothing.
+// What is wrong with a kernel that may run for seconds, or nothing.
 std::string FaultOf(const v1::Kernel& kernel) {
   const auto all = static_cast<double>(kernel.cost().flops());
   if (kernel.launch().groups_size() == 0) {
     const double iteration_work = all / static_cast<double>(std::max<uint64_t>(1, kernel.iterations()));
     if (iteration_work <= kMaxIterationWork) return "";
     return absl::StrCat("one iteration of its outermost loop has ", iteration_work,
-                        " operations, and could not be stopped in between");
+                        " operations, which is too long to be timed");
   }
   double items = 1;
   for (const auto* sizes : {&kernel.launch().groups(), &kernel.launch().items()}) {
