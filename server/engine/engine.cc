@@ -62,7 +62,7 @@ Engine::Engine(const EngineOptions& options, std::vector<std::unique_ptr<runtime
       table_(options.handles),
       buffers_(&table_, &meetings_, options.meeting_timeout,
                [this](absl::string_view name) { return FindDevice(name); }),
-      sessions_(options.sessions, &table_),
+      sessions_(options.sessions, &table_, &accounts_),
       executor_(observer),
       pool_(std::make_unique<CompilePool>(options.compile_threads)),
       thresholds_(runtime::collective::TopologyOf(PointersTo(devices_)), options.collectives_file),

@@ -129,7 +129,10 @@ void ProgramStore::GetOrLoad(const ProgramId& id, const compiler::Options& optio
 
 void ProgramStore::ScheduleCompile(const ProgramId& id, const v1::Graph& graph, const compiler::Options& options,
                                    const Control& control, Cache::Finish finish) {
-  auto job = [this, id, &graph, options, control, finish = std::move(finish)]() mutable {
+  auto charge = Hold(control.account, Quota::kCompiles, 1);
+  if (!charge.ok()) return finish(std::move(charge).status());
+  if (absl::Status paid = CheckRate(control.account, Quota::kCompileSeconds); !paid.ok()) return finish(paid);
+  auto job = [this, id, &graph, options, control, charge = *std::move(charge), finish = std::move(finish)]() mutable {
     // It may have waited in the pool's queue for long.
     if (absl::Status wanted = control.Check(); !wanted.ok()) return finish(std::move(wanted));
     if (disk_ == nullptr) return finish(Compile(id, graph, options, control));
@@ -210,7 +213,10 @@ absl::StatusOr<ProgramStore::CodeCache::Entry> ProgramStore::MakeCode(const Prog
                                                                       const Control& control) {
   compiles_.fetch_add(1, std::memory_order_relaxed);
   auto code = std::make_shared<Code>();
-  KILN_ASSIGN_OR_RETURN(code->program, Made(id, graph, options, control));
+  const absl::Time begin = absl::Now();
+  auto made = Made(id, graph, options, control);
+  Owe(control.account, Quota::kCompileSeconds, absl::ToDoubleSeconds(absl::Now() - begin));
+  KILN_ASSIGN_OR_RETURN(code->program, std::move(made));
   code->graph = graph.SerializeAsString();
   return EntryOf(std::move(code));
 }
