@@ -45,8 +45,7 @@ absl::Status Exceeded(Quota quota, uint64_t limit, uint64_t used, absl::Duration
   detail.set_limit_value(limit);
   detail.set_used(used);
   const int64_t millis = absl::ToInt64Milliseconds(absl::Ceil(wait, absl::Milliseconds(1)));
-  detail.set_retry_after_ms(
-      static_cast<uint32_t>(std::min<int64_t>(millis, std::numeric_limits<uint32_t>::max())));
+  detail.set_retry_after_ms(static_cast<uint32_t>(std::min<int64_t>(millis, std::numeric_limits<uint32_t>::max())));
   return MakeError(detail, absl::StrCat("this tenant's quota of ", row.name, " is ", limit, ", and it would have ",
                                         used, "; ", row.advice));
 }

@@ -97,6 +97,8 @@ class Account {
 
   // For a quota that is a rate: how long until its window is not full. Zero: it is not.
   absl::Duration Wait(Quota rate, absl::Time now = absl::Now()) const;
+  // For what is held: whether there may be no more.
+  bool Full(Quota quota) const { return limit(quota) != 0 && used(quota) >= limit(quota); }
   // Takes so much of the window, full or not.
   void Owe(Quota rate, double amount, absl::Time now = absl::Now());
   // Both: QUOTA_EXCEEDED, with the time to wait, if the window is full; else owes it.
@@ -123,6 +125,20 @@ absl::Status Spend(Account* account, Quota rate, double amount);
 void Owe(Account* account, Quota rate, double amount);
 // QUOTA_EXCEEDED while the window is full.
 absl::Status CheckRate(Account* account, Quota rate);
+
+// Owes the seconds of its own life.
+class Meter {
+ public:
+  Meter(Account* account, Quota rate) : account_(account), rate_(rate), begin_(absl::Now()) {}
+  ~Meter() { Owe(account_, rate_, absl::ToDoubleSeconds(absl::Now() - begin_)); }
+  Meter(const Meter&) = delete;
+  Meter& operator=(const Meter&) = delete;
+
+ private:
+  Account* const account_;
+  const Quota rate_;
+  const absl::Time begin_;
+};
 
 // The accounts of a server's tenants, by name. Safe from any thread. None is ever forgotten: a
 // tenant that is taken out of the file and comes back owes what it owed.

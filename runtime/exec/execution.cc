@@ -79,10 +79,9 @@ absl::Status Execution::MakeResults() {
     if (result.alias != PlanResult::kFresh) {
       results_[i] = parameters_[result.alias];
     } else if (results_[i].buffer == nullptr) {
-      KILN_ASSIGN_OR_RETURN(
-          std::shared_ptr<hal::Buffer> buffer,
-          hal::AllocateFor(control_.account, program_->device().allocator(), result.shape.BytesAt(variables_),
-                           hal::MemoryUse::kProgram));
+      KILN_ASSIGN_OR_RETURN(std::shared_ptr<hal::Buffer> buffer,
+                            hal::AllocateFor(control_.account, program_->device().allocator(),
+                                             result.shape.BytesAt(variables_), hal::MemoryUse::kProgram));
       results_[i] = hal::BufferSlice::Whole(std::move(buffer));
     }
   }

@@ -198,9 +198,16 @@ Recordings::Handle Engine::FindRecording(absl::string_view recording, const Sess
 }
 
 void Engine::Gradient(const v1::GradientRequest& request, const Control& control, GradientCallback done) {
-  pool_->Schedule([this, &request, control, done = std::move(done)]() mutable {
+  auto place = PlaceToCompile(control.account);
+  if (!place.ok()) return done(std::move(place).status());
+  pool_->Schedule([this, &request, control, place = *std::move(place), done = std::move(done)]() mutable {
     if (absl::Status wanted = control.Check(); !wanted.ok()) return done(std::move(wanted));
-    done(gradient_(request, options_.limits));
+    auto made = [&] {
+      const Meter meter(control.account, Quota::kCompileSeconds);
+      return gradient_(request, options_.limits);
+    }();
+    place.Release();
+    done(std::move(made));
   });
 }
 

@@ -140,9 +140,9 @@ absl::Status Execution::MakeNamedResults() {
     named_.emplace_back();
     if (given[i].alias != runtime::PlanResult::kFresh) continue;  // a parameter takes no other memory
     runtime::hal::Allocator& allocator = program().device_of_given(i).allocator();
-    KILN_ASSIGN_OR_RETURN(auto memory, runtime::hal::AllocateFor(control_.account, allocator,
-                                                                 given[i].shape.BytesAt(bound_.variables),
-                                                                 runtime::hal::MemoryUse::kProgram));
+    KILN_ASSIGN_OR_RETURN(
+        auto memory, runtime::hal::AllocateFor(control_.account, allocator, given[i].shape.BytesAt(bound_.variables),
+                                               runtime::hal::MemoryUse::kProgram));
     named_.back() = BufferSlice::Whole(std::move(memory));
   }
   result_.results.resize(given.size());

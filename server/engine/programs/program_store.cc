@@ -129,10 +129,14 @@ void ProgramStore::GetOrLoad(const ProgramId& id, const compiler::Options& optio
 
 void ProgramStore::ScheduleCompile(const ProgramId& id, const v1::Graph& graph, const compiler::Options& options,
                                    const Control& control, Cache::Finish finish) {
-  auto charge = Hold(control.account, Quota::kCompiles, 1);
-  if (!charge.ok()) return finish(std::move(charge).status());
-  if (absl::Status paid = CheckRate(control.account, Quota::kCompileSeconds); !paid.ok()) return finish(paid);
-  auto job = [this, id, &graph, options, control, charge = *std::move(charge), finish = std::move(finish)]() mutable {
+  auto place = PlaceToCompile(control.account);
+  if (!place.ok()) return finish(std::move(place).status());
+  // Whoever is answered may compile again.
+  finish = [place = *std::move(place), finish = std::move(finish)](absl::StatusOr<Cache::Entry> entry) mutable {
+    place.Release();
+    finish(std::move(entry));
+  };
+  auto job = [this, id, &graph, options, control, finish = std::move(finish)]() mutable {
     // It may have waited in the pool's queue for long.
     if (absl::Status wanted = control.Check(); !wanted.ok()) return finish(std::move(wanted));
     if (disk_ == nullptr) return finish(Compile(id, graph, options, control));
@@ -202,8 +206,10 @@ ProgramStore::CodeCache::Entry ProgramStore::EntryOf(std::shared_ptr<Code> code)
 absl::StatusOr<CompiledProgram> ProgramStore::Made(const ProgramId& id, const v1::Graph& graph,
                                                    const compiler::Options& options, const Control& control) {
   // Schedules are searched for programs on one device alone.
-  if (options.beam == 0 || tuning_queue_ == nullptr || NamesSeveralDevices(graph))
+  if (options.beam == 0 || tuning_queue_ == nullptr || NamesSeveralDevices(graph)) {
+    const Meter meter(control.account, Quota::kCompileSeconds);
     return compile_(graph, id.device->target(), options, nullptr);
+  }
   KILN_ASSIGN_OR_RETURN(compiler::Tuned tuned, tuning_queue_->Run(*id.device, graph, options, control, nullptr));
   return std::move(tuned.executable);
 }
@@ -213,10 +219,7 @@ absl::StatusOr<ProgramStore::CodeCache::Entry> ProgramStore::MakeCode(const Prog
                                                                       const Control& control) {
   compiles_.fetch_add(1, std::memory_order_relaxed);
   auto code = std::make_shared<Code>();
-  const absl::Time begin = absl::Now();
-  auto made = Made(id, graph, options, control);
-  Owe(control.account, Quota::kCompileSeconds, absl::ToDoubleSeconds(absl::Now() - begin));
-  KILN_ASSIGN_OR_RETURN(code->program, std::move(made));
+  KILN_ASSIGN_OR_RETURN(code->program, Made(id, graph, options, control));
   code->graph = graph.SerializeAsString();
   return EntryOf(std::move(code));
 }

@@ -31,14 +31,12 @@ absl::StatusOr<compiler::Tuned> TuningQueue::Run(runtime::hal::Device& device, c
                                                  std::function<void(const compiler::TuneEvent&)> progress) {
   if (!tune_) return MakeError(v1::UNSUPPORTED_OP, "this server has no search for schedules");
   KILN_RETURN_IF_ERROR(CheckRate(control.account, Quota::kSearchSeconds));
-  const absl::Time begin = absl::Now();
+  const Meter meter(control.account, Quota::kSearchSeconds);
   DeviceTimer timer(device, pool_, helpers_, absl::Milliseconds(options.beam_budget_ms), control, stopping_);
   compiler::TuneOptions tuning;
   tuning.width = options.beam;
   tuning.progress = std::move(progress);
-  auto tuned = tune_(graph, device.target(), options, tuning, timer);
-  Owe(control.account, Quota::kSearchSeconds, absl::ToDoubleSeconds(absl::Now() - begin));
-  return tuned;
+  return tune_(graph, device.target(), options, tuning, timer);
 }
 
 }  // namespace kiln::server
