@@ -35,6 +35,14 @@ inline absl::Time DeadlineOf(const grpc::CallbackServerContext& context) {
 // if there is none; UnknownSession() if the tenant has none with its token.
 absl::StatusOr<SessionPtr> SessionOf(const Admitted& admitted);
 
+// Of the account's upload_bytes_per_second, what a request brings that is more than names and
+// numbers: who may send no more for a while can still free, and look.
+inline absl::Status PayForUpload(Account* account, const grpc::ByteBuffer& bytes) {
+  constexpr size_t kNamesAndNumbers = 4096;
+  if (bytes.Length() <= kNamesAndNumbers) return absl::OkStatus();
+  return Spend(account, Quota::kUploadBytes, static_cast<double>(bytes.Length()));
+}
+
 // What is our own fault is logged: it is for us to read about, too.
 grpc::Status ToGrpcAndLog(const ServiceEnv& env, const absl::Status& status);
 
@@ -60,7 +68,7 @@ class UnaryCall final : public grpc::ServerUnaryReactor {
     KILN_RETURN_IF_ERROR(admitted_.status());
     Account* const account = control_.account = admitted_->account();
     KILN_ASSIGN_OR_RETURN(session_, SessionOf(*admitted_));
-    KILN_RETURN_IF_ERROR(Spend(account, Quota::kUploadBytes, static_cast<double>(bytes.Length())));
+    KILN_RETURN_IF_ERROR(PayForUpload(account, bytes));
     KILN_ASSIGN_OR_RETURN(request_charge_, Hold(account, Quota::kHostBytes, bytes.Length()));
     // Room for an answer that names what the call has made: it is too late to refuse that.
     KILN_ASSIGN_OR_RETURN(answer_charge_, Hold(account, Quota::kHostBytes, kSmallAnswer));

@@ -44,7 +44,7 @@ class TuneStream final : public DownloadReactor {
  private:
   absl::Status Accept(const grpc::ByteBuffer& bytes) {
     KILN_ASSIGN_OR_RETURN(caller_, SessionOf(admitted_));
-    KILN_RETURN_IF_ERROR(Spend(control_.account, Quota::kUploadBytes, static_cast<double>(bytes.Length())));
+    KILN_RETURN_IF_ERROR(PayForUpload(control_.account, bytes));
     KILN_ASSIGN_OR_RETURN(charge_, Hold(control_.account, Quota::kHostBytes, bytes.Length()));
     KILN_RETURN_IF_ERROR(Decode(bytes, LimitsOf(env_), request_));
     if (control_.account != nullptr) KILN_RETURN_IF_ERROR(charge_.Grow(DecodedBytes(request_, bytes.Length())));

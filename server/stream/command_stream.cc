@@ -267,6 +267,8 @@ void CommandStream::Retire(Retired& retired) {
   while (!under_way_.empty() && under_way_.front()->done) {
     RetireOne(*under_way_.front());
     payload_bytes_ -= under_way_.front()->payload_bytes;
+    under_way_.front()->in_flight.Release();
+    under_way_.front()->payload.Release();
     retired.push_back(std::move(under_way_.front()));
     under_way_.pop_front();
   }

@@ -41,7 +41,7 @@ TEST_F(QuotaTest, DeviceBytesUntilTheLastUserIsGone) {
   const auto again = NewContext();
   again->AddMetadata(server::kSessionHeader, token);
   v1::FreeRequest free;
-  free.add_handles(first);
+  free.add_handle(first);
   v1::FreeResponse freed;
   ASSERT_TRUE(a_->buffer->Free(again.get(), free, &freed).ok());
   EXPECT_EQ(account().used(Quota::kDeviceBytes), 600u);
