@@ -73,7 +73,9 @@ class SubmitCall final : public StreamReactor, public Outlet, public Gate::Watch
     command->payload_bytes = incoming_.Length() + kCommandBytes;
     absl::Status status = Pay(*command);
     if (status.ok()) status = Decode(incoming_, LimitsOf(env_), command->request);
-    if (status.ok()) status = command->payload.Grow(DecodedBytes(command->request, incoming_.Length()));
+    if (status.ok() && admitted_->account() != nullptr) {
+      status = command->payload.Grow(DecodedBytes(command->request, incoming_.Length()));
+    }
     incoming_.Clear();
     if (status.ok()) status = Take(std::move(command));
     if (!status.ok()) Refuse(std::move(status));
