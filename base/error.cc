@@ -13,6 +13,7 @@ absl::StatusCode StatusCodeOf(v1::ErrorCode code) {
     case v1::UNSUPPORTED_OP:
     case v1::NOT_IMPLEMENTED: return absl::StatusCode::kUnimplemented;
     case v1::GRAPH_TOO_LARGE:
+    case v1::QUOTA_EXCEEDED:
     case v1::OUT_OF_MEMORY: return absl::StatusCode::kResourceExhausted;
     case v1::NEED_GRAPH:
     case v1::UNKNOWN_HANDLE:

@@ -71,7 +71,8 @@ absl::Status MultiRun::MakeSlices(absl::Span<const hal::BufferSlice> shares) {
       case v1::PlacedValue::RESULT: {
         hal::BufferSlice& result = results[slice.index];
         if (result.buffer == nullptr) {
-          KILN_ASSIGN_OR_RETURN(auto buffer, allocator.Allocate(slice.bytes, hal::MemoryUse::kProgram));
+          KILN_ASSIGN_OR_RETURN(auto buffer,
+                                hal::AllocateFor(control_.account, allocator, slice.bytes, hal::MemoryUse::kProgram));
           result = hal::BufferSlice::Whole(std::move(buffer));
         }
         slices_.push_back(result);
@@ -81,7 +82,8 @@ absl::Status MultiRun::MakeSlices(absl::Span<const hal::BufferSlice> shares) {
         std::shared_ptr<hal::Buffer>& arena = arenas[slice.device];
         if (arena == nullptr) {
           KILN_ASSIGN_OR_RETURN(arena,
-                                allocator.Allocate(program_->arena_bytes()[slice.device], hal::MemoryUse::kProgram));
+                                hal::AllocateFor(control_.account, allocator, program_->arena_bytes()[slice.device],
+                                                 hal::MemoryUse::kProgram));
         }
         slices_.push_back({arena, slice.offset, slice.bytes});
       }

@@ -59,6 +59,7 @@ void ProgramRun::Run() {
   }
   const double queue_seconds = Seconds(started - submitted_);
   const double device_seconds = times_.All(program_->device(), Seconds(ended - started));
+  Owe(control_.account, Quota::kDeviceSeconds, device_seconds);
   if (observer_ != nullptr) {
     observer_->OnRun({program_->device().name(), queue_seconds, device_seconds, launches, status.code()});
   }
@@ -78,9 +79,9 @@ absl::Status ProgramRun::MakeResults() {
     if (result.alias != PlanResult::kFresh) {
       results_[i] = parameters_[result.alias];
     } else if (results_[i].buffer == nullptr) {
-      KILN_ASSIGN_OR_RETURN(
-          std::shared_ptr<hal::Buffer> buffer,
-          program_->device().allocator().Allocate(result.shape.BytesAt(variables_), hal::MemoryUse::kProgram));
+      KILN_ASSIGN_OR_RETURN(std::shared_ptr<hal::Buffer> buffer,
+                            hal::AllocateFor(control_.account, program_->device().allocator(),
+                                             result.shape.BytesAt(variables_), hal::MemoryUse::kProgram));
       results_[i] = hal::BufferSlice::Whole(std::move(buffer));
     }
   }
@@ -103,8 +104,8 @@ absl::Status ProgramRun::Prepare() {
     const hal::DerivedKey key = {preparation.how, from.offset};
     prepared_[i] = from.buffer->FindDerived(key);
     if (prepared_[i] != nullptr) continue;
-    KILN_ASSIGN_OR_RETURN(prepared_[i],
-                          program_->device().allocator().Allocate(preparation.bytes, hal::MemoryUse::kProgram));
+    KILN_ASSIGN_OR_RETURN(prepared_[i], hal::AllocateFor(control_.account, program_->device().allocator(),
+                                                         preparation.bytes, hal::MemoryUse::kProgram));
     // Its operands are the parameter and itself, in whatever order.
     absl::InlinedVector<void*, 4> pointers;
     for (uint32_t j = 0; j < preparation.step.operand_count; ++j) {

@@ -98,7 +98,9 @@ void SequenceRun::Run() {
   status.Update(sequence_->device().FinishLaunches());
   const double seconds = Seconds(Clock::now() - started);
   launches_ += launches;
-  device_seconds_ += times_.All(sequence_->device(), seconds);
+  const double device_seconds = times_.All(sequence_->device(), seconds);
+  Owe(control_.account, Quota::kDeviceSeconds, device_seconds);
+  device_seconds_ += device_seconds;
   seconds_ += seconds;
   EndPart(status);
 }

@@ -6,6 +6,7 @@
 #include <memory>
 
 #include "absl/status/statusor.h"
+#include "base/account.h"
 #include "runtime/hal/buffer.h"
 
 namespace kiln::runtime::hal {
@@ -49,6 +50,11 @@ class Allocator {
 
   virtual AllocatorStats stats() const = 0;
 };
+
+// The same at the expense of `account`, which may be null and outlives the buffer: its
+// device_bytes, or QUOTA_EXCEEDED.
+absl::StatusOr<std::shared_ptr<Buffer>> AllocateFor(Account* account, Allocator& allocator, uint64_t bytes,
+                                                    MemoryUse use);
 
 }  // namespace kiln::runtime::hal
 

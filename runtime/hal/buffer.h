@@ -12,11 +12,13 @@
 #include <compare>
 #include <cstdint>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/synchronization/mutex.h"
+#include "base/account.h"
 
 namespace kiln::runtime::hal {
 
@@ -56,6 +58,10 @@ class Buffer {
   // The same memory as the host sees it; null where the host cannot.
   virtual void* host_data() const = 0;
 
+  // For the allocator's caller, before anybody else has the buffer: what its tenant pays for the
+  // memory, for as long as it is there.
+  void Pay(Charge charge) { charge_ = std::move(charge); }
+
   // What is kept beside the buffer because it depends on the contents alone: weights in
   // another order. To be asked and given from within work of the device's queue. Of more
   // than kMaxDerived, the one goes that was given first.
@@ -76,6 +82,7 @@ class Buffer {
   };
   void ForgetDerived();
 
+  Charge charge_;
   std::atomic<bool> has_derived_ = false;
   mutable absl::Mutex derived_mutex_;
   std::vector<Derived> derived_ ABSL_GUARDED_BY(derived_mutex_);  // the oldest first

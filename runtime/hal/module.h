@@ -8,14 +8,17 @@
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "absl/types/span.h"
+#include "base/account.h"
 
 namespace kiln::runtime::hal {
 
-// What may end a run early.
+// What may end a run early, and who pays for it.
 struct LaunchControl {
   // Null means never. Must live until the run has ended.
   const std::atomic<bool>* cancelled = nullptr;
   absl::Time deadline = absl::InfiniteFuture();
+  // Null: nobody. Outlives all that is made for it.
+  Account* account = nullptr;
 
   // OK; CANCELLED; or DEADLINE_PASSED.
   absl::Status Check() const;

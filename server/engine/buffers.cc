@@ -25,7 +25,7 @@ Buffers::Buffers(BufferTable* table, runtime::collective::Meetings* meetings, ab
     : table_(table), meetings_(meetings), timeout_(timeout), find_device_(std::move(find_device)) {}
 
 absl::StatusOr<Buffers::NewRecord> Buffers::New(absl::string_view device, uint64_t bytes, v1::DType dtype,
-                                                absl::Span<const int64_t> shape) const {
+                                                absl::Span<const int64_t> shape, const Session* payer) const {
   if (bytes > kLargestBuffer) {
     v1::ErrorDetail detail;
     detail.set_code(v1::SIZE_OVERFLOW);
@@ -37,7 +37,8 @@ absl::StatusOr<Buffers::NewRecord> Buffers::New(absl::string_view device, uint64
   }
   auto record = std::make_shared<BufferRecord>();
   KILN_ASSIGN_OR_RETURN(record->device, find_device_(device));
-  KILN_ASSIGN_OR_RETURN(auto memory, record->device->allocator().Allocate(bytes, runtime::hal::MemoryUse::kClient));
+  KILN_ASSIGN_OR_RETURN(auto memory, runtime::hal::AllocateFor(AccountOf(payer), record->device->allocator(), bytes,
+                                                               runtime::hal::MemoryUse::kClient));
   record->slice = runtime::hal::BufferSlice::Whole(std::move(memory));
   record->dtype = dtype;
   record->shape.assign(shape.begin(), shape.end());
@@ -53,18 +54,20 @@ absl::StatusOr<NamedBuffer> Buffers::File(absl::StatusOr<NewRecord> record, Sess
 }
 
 absl::StatusOr<NamedBuffer> Buffers::Allocate(absl::string_view device, uint64_t bytes, SessionPtr caller) {
-  return File(New(device, bytes, v1::DTYPE_UNSPECIFIED, {}), std::move(caller));
+  auto record = New(device, bytes, v1::DTYPE_UNSPECIFIED, {}, caller.get());
+  return File(std::move(record), std::move(caller));
 }
 
 absl::StatusOr<NamedBuffer> Buffers::Allocate(absl::string_view device, v1::DType dtype,
                                               absl::Span<const int64_t> shape, SessionPtr caller) {
   KILN_ASSIGN_OR_RETURN(const uint64_t bytes, TensorBytes(dtype, shape));
-  return File(New(device, bytes, dtype, shape), std::move(caller));
+  auto record = New(device, bytes, dtype, shape, caller.get());
+  return File(std::move(record), std::move(caller));
 }
 
 absl::Status Buffers::AllocateAs(uint64_t handle, PoisonPtr poison, absl::string_view device, uint64_t bytes,
                                  Session& owner) {
-  KILN_ASSIGN_OR_RETURN(NewRecord record, New(device, bytes, v1::DTYPE_UNSPECIFIED, {}));
+  KILN_ASSIGN_OR_RETURN(NewRecord record, New(device, bytes, v1::DTYPE_UNSPECIFIED, {}, &owner));
   record->poison = std::move(poison);
   owner.names().Make(handle, std::move(record));
   return absl::OkStatus();
@@ -73,7 +76,7 @@ absl::Status Buffers::AllocateAs(uint64_t handle, PoisonPtr poison, absl::string
 absl::Status Buffers::AllocateAs(uint64_t handle, PoisonPtr poison, absl::string_view device, v1::DType dtype,
                                  absl::Span<const int64_t> shape, Session& owner) {
   KILN_ASSIGN_OR_RETURN(const uint64_t bytes, TensorBytes(dtype, shape));
-  KILN_ASSIGN_OR_RETURN(NewRecord record, New(device, bytes, dtype, shape));
+  KILN_ASSIGN_OR_RETURN(NewRecord record, New(device, bytes, dtype, shape, &owner));
   record->poison = std::move(poison);
   owner.names().Make(handle, std::move(record));
   return absl::OkStatus();

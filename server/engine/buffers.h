@@ -44,7 +44,7 @@ class Buffers {
   // `caller`, which may be null, owns what these make, and knows the handles
   // that it owns and those without an owner. UnknownSession() if it has ended.
   //
-  // Zeroed memory. SIZE_OVERFLOW, OUT_OF_MEMORY, UNKNOWN_DEVICE.
+  // Zeroed memory. SIZE_OVERFLOW, OUT_OF_MEMORY, QUOTA_EXCEEDED, UNKNOWN_DEVICE.
   absl::StatusOr<NamedBuffer> Allocate(absl::string_view device, uint64_t bytes, SessionPtr caller = nullptr);
   absl::StatusOr<NamedBuffer> Allocate(absl::string_view device, v1::DType dtype, absl::Span<const int64_t> shape,
                                        SessionPtr caller = nullptr);
@@ -97,7 +97,7 @@ class Buffers {
   using NewRecord = std::shared_ptr<BufferRecord>;
   // Records without an owner, not filed yet.
   absl::StatusOr<NewRecord> New(absl::string_view device, uint64_t bytes, v1::DType dtype,
-                                absl::Span<const int64_t> shape) const;
+                                absl::Span<const int64_t> shape, const Session* payer) const;
   absl::StatusOr<NewRecord> NewView(const BufferAddress& of, uint64_t bytes, v1::DType dtype,
                                     absl::Span<const int64_t> shape, const Session* caller) const;
   absl::StatusOr<NamedBuffer> File(absl::StatusOr<NewRecord> record, SessionPtr owner);

@@ -62,7 +62,7 @@ Engine::Engine(const EngineOptions& options, std::vector<std::unique_ptr<runtime
       table_(options.handles),
       buffers_(&table_, &meetings_, options.meeting_timeout,
                [this](absl::string_view name) { return FindDevice(name); }),
-      sessions_(options.sessions, &table_),
+      sessions_(options.sessions, &table_, &accounts_),
       executor_(observer),
       pool_(std::make_unique<CompilePool>(options.compile_threads)),
       thresholds_(runtime::collective::TopologyOf(PointersTo(devices_)), options.collectives_file),
@@ -198,9 +198,16 @@ Recordings::Handle Engine::FindRecording(absl::string_view recording, const Sess
 }
 
 void Engine::Gradient(const v1::GradientRequest& request, const Control& control, GradientCallback done) {
-  pool_->Schedule([this, &request, control, done = std::move(done)]() mutable {
+  auto place = PlaceToCompile(control.account);
+  if (!place.ok()) return done(std::move(place).status());
+  pool_->Schedule([this, &request, control, place = *std::move(place), done = std::move(done)]() mutable {
     if (absl::Status wanted = control.Check(); !wanted.ok()) return done(std::move(wanted));
-    done(gradient_(request, options_.limits));
+    auto made = [&] {
+      const Meter meter(control.account, Quota::kCompileSeconds);
+      return gradient_(request, options_.limits);
+    }();
+    place.Release();
+    done(std::move(made));
   });
 }
 

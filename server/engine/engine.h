@@ -19,6 +19,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "absl/types/span.h"
+#include "base/account.h"
 #include "kiln/v1/device_service.pb.h"
 #include "runtime/collective/collective.h"
 #include "runtime/collective/meeting.h"
@@ -144,6 +145,8 @@ class Engine {
   const StreamLimits& stream_limits() const { return options_.streams; }
   Buffers& buffers() { return buffers_; }
   SessionTable& sessions() { return sessions_; }
+  // What each tenant has, and may have.
+  Accounts& accounts() { return accounts_; }
 
  private:
   // What a request by graph, by hash, or by both is about. Refuses a graph over
@@ -159,6 +162,7 @@ class Engine {
                             const std::function<void()>& then);
 
   const EngineOptions options_;
+  Accounts accounts_;  // outlives all that they pay for
   const std::vector<std::unique_ptr<runtime::hal::Device>> devices_;
   const CompileFn compile_;
   const GradientFn gradient_;

@@ -81,14 +81,21 @@ void Engine::Explain(ExplainRequest request, const Control& control, ExplainCall
   if (!id.ok()) return done(id.status());
   const auto schedule = [this, id = *id](ExplainRequest asked, ProgramStore::Program stored, const Control& until,
                                          ExplainCallback explained) {
-    pool_->Schedule([this, asked = std::move(asked), id, stored = std::move(stored), until,
+    auto place = PlaceToCompile(until.account);
+    if (!place.ok()) return explained(std::move(place).status());
+    pool_->Schedule([this, asked = std::move(asked), id, stored = std::move(stored), until, place = *std::move(place),
                      explained = std::move(explained)]() mutable {
       if (absl::Status wanted = until.Check(); !wanted.ok()) return explained(std::move(wanted));
       v1::Graph kept;
       if (stored != nullptr && !kept.ParseFromString(stored->graph)) {
         return explained(MakeError(v1::INTERNAL_FAULT, "a stored graph cannot be read back"));
       }
-      explained(Watch(compile_, id, stored != nullptr ? kept : *asked.graph, asked, until));
+      auto made = [&] {
+        const Meter meter(until.account, Quota::kCompileSeconds);
+        return Watch(compile_, id, stored != nullptr ? kept : *asked.graph, asked, until);
+      }();
+      place.Release();
+      explained(std::move(made));
     });
   };
   // As it is kept, if it is: with the schedules that a search has found.

@@ -163,6 +163,7 @@ void Engine::Replay(const ReplayRequest& request, const Control& control, Replay
   auto replaying = std::make_unique<Replaying>();
   if (!request.settled_by_caller) replaying->touched = TouchedBy(request, *recording);
   if (absl::Status healthy = replaying->touched.Check(); !healthy.ok()) return done(std::move(healthy));
+  if (absl::Status paid = CheckRate(control.account, Quota::kDeviceSeconds); !paid.ok()) return done(std::move(paid));
   timing.h2d = absl::ToDoubleMicroseconds(absl::Now() - found);
   const runtime::RunOptions options = {.control = control,
                                        .results = {},

@@ -96,6 +96,9 @@ void Loader::Load(std::string file, std::vector<std::string> names, std::string 
 
 absl::Status Loader::LoadAll(const Found& found, const std::string& device, const SessionPtr& caller,
                              const Control& control, std::vector<LoadedTensor>& loaded) {
+  double bytes = 0;
+  for (const StoredTensor& tensor : found.tensors) bytes += static_cast<double>(tensor.bytes);
+  KILN_RETURN_IF_ERROR(Spend(control.account, Quota::kLoadBytes, bytes));
   for (const StoredTensor& tensor : found.tensors) {
     KILN_ASSIGN_OR_RETURN(NamedBuffer buffer, buffers_->Allocate(device, tensor.dtype, tensor.shape, caller));
     loaded.push_back({tensor.name, buffer});

@@ -24,20 +24,30 @@ absl::StatusOr<Tenants> ReadTenants(const std::string& path) {
 }
 
 absl::StatusOr<std::unique_ptr<Identity>> Identity::Open(const std::string& path, std::shared_ptr<spdlog::logger> log,
-                                                         absl::Duration period) {
+                                                         absl::Duration period, Accounts* accounts) {
   KILN_ASSIGN_OR_RETURN(Tenants tenants, ReadTenants(path));
   log->info("event=tenants file=\"{}\" tenants={}", absl::CEscape(path), tenants.size());
-  return std::unique_ptr<Identity>(new Identity(path, std::move(log), period, std::move(tenants)));
+  return std::unique_ptr<Identity>(new Identity(path, std::move(log), period, accounts, std::move(tenants)));
 }
 
-Identity::Identity(std::string path, std::shared_ptr<spdlog::logger> log, absl::Duration period, Tenants tenants)
+Identity::Identity(std::string path, std::shared_ptr<spdlog::logger> log, absl::Duration period, Accounts* accounts,
+                   Tenants tenants)
     : path_(std::move(path)),
       log_(std::move(log)),
       period_(period),
+      accounts_(accounts),
       seen_(Look(tenants)),
       read_at_(absl::Now()),
-      tenants_(std::make_shared<const Tenants>(std::move(tenants))),
-      watch_([this] { WatchUntilStopped(); }) {}
+      tenants_(std::make_shared<const Tenants>(std::move(tenants))) {
+  SetLimits(*tenants_);
+  watch_ = std::thread([this] { WatchUntilStopped(); });
+}
+
+// What a tenant that is gone from the file still has stays counted.
+void Identity::SetLimits(const Tenants& tenants) const {
+  if (accounts_ == nullptr) return;
+  for (const TenantPtr& tenant : tenants.all()) accounts_->Of(tenant->name)->SetLimits(tenant->quota);
+}
 
 Identity::~Identity() {
   {
@@ -88,6 +98,7 @@ absl::Status Identity::Reload() {
   }
   seen_ = Look(*tenants);
   log_->info("event=tenants file=\"{}\" tenants={} reloaded=true", absl::CEscape(path_), tenants->size());
+  SetLimits(*tenants);
   absl::MutexLock lock(&mutex_);
   tenants_ = std::make_shared<const Tenants>(*std::move(tenants));
   checked_.clear();

@@ -26,9 +26,11 @@ absl::StatusOr<Tenants> ReadTenants(const std::string& path);
 // Safe from any thread.
 class Identity {
  public:
-  // ReadTenants() of the first time. Looks at the files every `period`.
+  // ReadTenants() of the first time. Looks at the files every `period`. `accounts`, which may be
+  // null, outlive this: they get the limits of what is in force.
   static absl::StatusOr<std::unique_ptr<Identity>> Open(const std::string& path, std::shared_ptr<spdlog::logger> log,
-                                                        absl::Duration period = absl::Seconds(1));
+                                                        absl::Duration period = absl::Seconds(1),
+                                                        Accounts* accounts = nullptr);
   ~Identity();
 
   // Tenants::Identify by what is in force at `now`.
@@ -38,15 +40,18 @@ class Identity {
   absl::Status Reload();
 
  private:
-  Identity(std::string path, std::shared_ptr<spdlog::logger> log, absl::Duration period, Tenants tenants);
+  Identity(std::string path, std::shared_ptr<spdlog::logger> log, absl::Duration period, Accounts* accounts,
+           Tenants tenants);
 
   // What of the files can be seen from outside; changes with them.
   std::string Look(const Tenants& tenants) const;
   void WatchUntilStopped();
+  void SetLimits(const Tenants& tenants) const;
 
   const std::string path_;
   const std::shared_ptr<spdlog::logger> log_;
   const absl::Duration period_;
+  Accounts* const accounts_;
   // One Reload at a time.
   absl::Mutex reload_mutex_;
   std::string seen_ ABSL_GUARDED_BY(reload_mutex_);

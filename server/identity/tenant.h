@@ -6,6 +6,7 @@
 #include <string>
 
 #include "absl/strings/string_view.h"
+#include "base/account.h"
 
 namespace kiln::server {
 
@@ -20,6 +21,7 @@ enum class Right : unsigned char {
 struct Tenant {
   std::string name;
   bool rights[3] = {};  // by Right
+  QuotaLimits quota = {};
 
   bool Has(Right right) const { return rights[static_cast<int>(right)]; }
 };

@@ -48,6 +48,16 @@ bool IsName(absl::string_view name) {
 
 std::string Quoted(absl::string_view text) { return absl::StrCat("\"", absl::CEscape(text), "\""); }
 
+QuotaLimits LimitsOf(const v1::Quota& quota) {
+  return {
+#define HELD(Name, field, retry_ms, advice) quota.field(),
+#define RATE(Name, field, window, advice) quota.field(),
+#include "base/quotas.def"
+#undef HELD
+#undef RATE
+  };
+}
+
 }  // namespace
 
 Sha256 Sha256Of(absl::string_view bytes) {
@@ -120,6 +130,9 @@ class Tenants::Builder {
     auto tenant = std::make_shared<Tenant>();
     tenant->name = message.name();
     KILN_RETURN_IF_ERROR(AddRights(message, *tenant));
+    v1::Quota quota = file_.default_quota();
+    quota.MergeFrom(message.quota());  // what is not 0
+    tenant->quota = LimitsOf(quota);
     if (message.token().empty() && message.certificate().empty() && message.jwt().empty()) {
       return BadTenants("it has no token, certificate or jwt: nobody could be it");
     }

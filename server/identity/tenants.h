@@ -55,6 +55,7 @@ class Tenants {
   absl::StatusOr<Identified> Identify(const Credentials& credentials, absl::Time now) const;
 
   size_t size() const { return tenants_.size(); }
+  const std::vector<TenantPtr>& all() const { return tenants_; }
   // Files that the text names.
   const std::vector<std::string>& files() const { return files_; }
   // After so long, keys that were had by a URL are to be asked for again.

@@ -121,6 +121,8 @@ TEST(Tenants, OneFaultRefusesTheFileAndIsNamed) {
       {R"(issuer { name: "i" audience: "k" jwks_url: "https://keys/" jwks_refresh_seconds: 9 })", "from 10 to 86400"},
       {R"(issuer { name: "i" audience: "k" jwks_file: "keys.json" jwks_ca_file: "x" })", "go with a jwks_url"},
       {"tenant { name: \"a\" " + token + " right: RIGHT_UNSPECIFIED }", "a right is"},
+      {"tenant { name: \"a\" " + token + " quota { cheese: 1 } }", "cheese"},
+      {"tenant { name: \"a\" " + token + " quota { handles: -1 } }", "line 1"},
   };
   for (const auto& row : rows) {
     const auto tenants = Parse(row.text);
@@ -196,6 +198,26 @@ TEST_F(IdentityTest, AFileThatIsReadAgainCountsAsAWholeOrNotAtAll) {
   std::remove(path_.c_str());
   EXPECT_FALSE(identity_->Reload().ok());
   EXPECT_EQ(NameOf("Bearer two"), "b");
+}
+
+TEST_F(IdentityTest, AccountsGetTheLimitsThatAreInForce) {
+  const std::string quota = "default_quota { handles: 7 sessions: 3 }";
+  Write(absl::StrCat(quota, With("a", "one"), "tenant { name: \"b\" certificate: \"b\" quota { handles: 9 } }"));
+  Accounts accounts;
+  auto identity = Identity::Open(path_, log_, absl::Hours(1), &accounts);
+  ASSERT_TRUE(identity.ok()) << identity.status();
+  EXPECT_EQ(accounts.Of("a")->limit(Quota::kHandles), 7u);
+  EXPECT_EQ(accounts.Of("b")->limit(Quota::kHandles), 9u);
+  EXPECT_EQ(accounts.Of("b")->limit(Quota::kSessions), 3u);
+  EXPECT_EQ(accounts.Of("b")->limit(Quota::kDeviceBytes), 0u);
+  const Charge held = *Hold(accounts.Of("a"), Quota::kHandles, 5);
+  Write(With("a", "one") + "tenant { name: \"b\" }");
+  EXPECT_FALSE((*identity)->Reload().ok());
+  EXPECT_EQ(accounts.Of("a")->limit(Quota::kHandles), 7u);
+  Write("default_quota { handles: 4 }" + With("a", "one"));
+  EXPECT_TRUE((*identity)->Reload().ok());
+  EXPECT_EQ(accounts.Of("a")->limit(Quota::kHandles), 4u);
+  EXPECT_EQ(accounts.Of("a")->used(Quota::kHandles), 5u);
 }
 
 TEST_F(IdentityTest, AFileThatChangesIsReadByItself) {

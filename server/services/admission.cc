@@ -52,6 +52,9 @@ absl::StatusOr<Admitted> Admit(const ServiceEnv& env, const grpc::CallbackServer
   if (env.identity == nullptr) return admitted;
   KILN_ASSIGN_OR_RETURN(admitted.tenant_, Identify(*env.identity, context));
   if (!admitted.tenant_->Has(right)) return WithoutRight(*admitted.tenant_, right);
+  admitted.account_ = env.engine.accounts().Of(admitted.tenant_->name);
+  KILN_RETURN_IF_ERROR(Spend(admitted.account_, Quota::kRequests, 1));
+  KILN_ASSIGN_OR_RETURN(admitted.in_flight_, Hold(admitted.account_, Quota::kInFlight, 1));
   return admitted;
 }
 

@@ -9,6 +9,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "base/account.h"
 #include "server/identity/tenant.h"
 #include "server/services/env.h"
 
@@ -27,6 +28,8 @@ class Admitted {
   // Who asks; null where the server does not want to know.
   const TenantPtr& tenant() const { return tenant_; }
   absl::string_view tenant_name() const { return tenant_ == nullptr ? "" : absl::string_view(tenant_->name); }
+  // Its account; null for a caller without quotas.
+  Account* account() const { return account_; }
 
  private:
   friend absl::StatusOr<Admitted> Admit(const ServiceEnv&, const grpc::CallbackServerContext&, Right);
@@ -39,11 +42,13 @@ class Admitted {
   const grpc::CallbackServerContext* context_;
   std::unique_ptr<Gate, Leave> inside_;
   TenantPtr tenant_;
+  Account* account_ = nullptr;
+  Charge in_flight_;
 };
 
 // SHUTTING_DOWN once the gate is closed. Where there are tenants, NOT_AUTHENTICATED for who
-// is none of them, and NOT_ALLOWED for one that has not the right. `env` outlives what is
-// returned.
+// is none of them, NOT_ALLOWED for one that has not the right, and QUOTA_EXCEEDED for one that
+// asks too often or has too many under way. `env` outlives what is returned.
 absl::StatusOr<Admitted> Admit(const ServiceEnv& env, const grpc::CallbackServerContext& context, Right right);
 
 absl::Status ShuttingDown();

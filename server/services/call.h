@@ -14,6 +14,7 @@
 #include "absl/status/status.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
+#include "base/account.h"
 #include "base/error.h"
 #include "server/engine/memory/session.h"
 #include "server/engine/programs/program_store.h"
@@ -33,6 +34,14 @@ inline absl::Time DeadlineOf(const grpc::CallbackServerContext& context) {
 // The session under which a call is made. Without kSessionHeader that of its tenant, or null
 // if there is none; UnknownSession() if the tenant has none with its token.
 absl::StatusOr<SessionPtr> SessionOf(const Admitted& admitted);
+
+// Of the account's upload_bytes_per_second, what a request brings that is more than names and
+// numbers: who may send no more for a while can still free, and look.
+inline absl::Status PayForUpload(Account* account, const grpc::ByteBuffer& bytes) {
+  constexpr size_t kNamesAndNumbers = 4096;
+  if (bytes.Length() <= kNamesAndNumbers) return absl::OkStatus();
+  return Spend(account, Quota::kUploadBytes, static_cast<double>(bytes.Length()));
+}
 
 // What is our own fault is logged: it is for us to read about, too.
 grpc::Status ToGrpcAndLog(const ServiceEnv& env, const absl::Status& status);
@@ -57,8 +66,14 @@ class UnaryCall final : public grpc::ServerUnaryReactor {
   // OK if the call may go on, with `request` filled in.
   absl::Status Accept(const grpc::ByteBuffer& bytes) {
     KILN_RETURN_IF_ERROR(admitted_.status());
+    Account* const account = control_.account = admitted_->account();
     KILN_ASSIGN_OR_RETURN(session_, SessionOf(*admitted_));
+    KILN_RETURN_IF_ERROR(PayForUpload(account, bytes));
+    KILN_ASSIGN_OR_RETURN(request_charge_, Hold(account, Quota::kHostBytes, bytes.Length()));
+    // Room for an answer that names what the call has made: it is too late to refuse that.
+    KILN_ASSIGN_OR_RETURN(answer_charge_, Hold(account, Quota::kHostBytes, kSmallAnswer));
     KILN_RETURN_IF_ERROR(Decode(bytes, LimitsOf(env_), request_));
+    if (account != nullptr) KILN_RETURN_IF_ERROR(request_charge_.Grow(DecodedBytes(request_, bytes.Length())));
     return control_.Check();
   }
 
@@ -73,12 +88,24 @@ class UnaryCall final : public grpc::ServerUnaryReactor {
   absl::string_view tenant_name() const { return admitted_->tenant_name(); }
   absl::Time begin() const { return begin_; }
 
+  // Of the answer: kept until the client has it.
+  void Keep(Charge charge) { data_charge_ = std::move(charge); }
+
   void Reply(absl::Status status) {
+    if (status.ok()) status = PayForAnswer();
     if (status.ok()) status = Encode(response_, answer_);
     FinishWith(*this, env_, status);
   }
 
  private:
+  static constexpr uint64_t kSmallAnswer = 4096;
+
+  absl::Status PayForAnswer() {
+    if (control_.account == nullptr) return absl::OkStatus();
+    const uint64_t paid = answer_charge_.amount() + data_charge_.amount(), bytes = response_.ByteSizeLong();
+    return bytes <= paid ? absl::OkStatus() : answer_charge_.Grow(bytes - paid);
+  }
+
   void OnCancel() override { cancelled_.store(true, std::memory_order_relaxed); }
   void OnDone() override { delete this; }
 
@@ -87,6 +114,7 @@ class UnaryCall final : public grpc::ServerUnaryReactor {
   const grpc::CallbackServerContext& context_;
   const absl::StatusOr<Admitted> admitted_;
   grpc::ByteBuffer& answer_;
+  Charge request_charge_, answer_charge_, data_charge_;  // go before the admission does
   Request request_;
   Response response_;
   SessionPtr session_;

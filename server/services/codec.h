@@ -37,6 +37,14 @@ struct RequestLimits {
 absl::Status CheckParts(const grpc::ByteBuffer& bytes, const google::protobuf::Descriptor& type,
                         const RequestLimits& limits);
 
+// What a message of `bytes` bytes takes once it is decoded, beside these. A short one is not
+// gone through for it.
+template <typename Message>
+uint64_t DecodedBytes(const Message& message, uint64_t bytes) {
+  constexpr uint64_t kShort = 4096;
+  return bytes <= kShort ? bytes : message.SpaceUsedLong();
+}
+
 // An answer of `used` bytes: OUT_OF_MEMORY, limit "answer bytes".
 absl::Status AnswerTooLarge(uint64_t used, uint64_t max_bytes);
 

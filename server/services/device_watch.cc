@@ -58,6 +58,7 @@ class DeviceWatch::Watcher final : public DownloadReactor {
  private:
   absl::Status Accept(const grpc::ByteBuffer& bytes) {
     KILN_RETURN_IF_ERROR(SessionOf(admitted_).status());
+    KILN_ASSIGN_OR_RETURN(charge_, Hold(admitted_.account(), Quota::kWatchers, 1));
     v1::WatchDevicesRequest request;
     return Decode(bytes, LimitsOf(env_), request);
   }
@@ -109,6 +110,7 @@ class DeviceWatch::Watcher final : public DownloadReactor {
   }
 
   const Admitted admitted_;
+  Charge charge_;
   DeviceWatch& watch_;
   const ServiceEnv& env_;
   grpc::ByteBuffer message_;  // while writing_, gRPC's

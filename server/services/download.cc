@@ -58,6 +58,9 @@ class Download final : public DownloadReactor {
     KILN_RETURN_IF_ERROR(Decode(bytes, LimitsOf(env_), request));
     const auto size = request.bytes() == 0 ? absl::optional<uint64_t>() : request.bytes();
     KILN_ASSIGN_OR_RETURN(source_, env_.engine.buffers().Resolve(ToAddress(request.buffer()), size, caller.get()));
+    // Of the chunk that is read, and the one that travels.
+    KILN_ASSIGN_OR_RETURN(charge_,
+                          Hold(admitted_.account(), Quota::kHostBytes, 2 * std::min(source_.slice.bytes, kChunkBytes)));
     return Healthy();
   }
 
@@ -142,6 +145,7 @@ class Download final : public DownloadReactor {
   void OnDone() override { delete this; }
 
   const Admitted admitted_;
+  Charge charge_;
   const ServiceEnv& env_;
   Buffers::Range source_;
   grpc::ByteBuffer message_;  // of the write under way

@@ -28,6 +28,7 @@ void rpc::KernelService::Execute(UnaryCall<v1::ExecuteRequest, v1::ExecuteRespon
     v1::ExecuteResponse& answer = call.response();
     answer.set_from_cache(result->from_cache);
     FillResults(*result, answer);
+    call.Keep(std::move(result->charge));
     if (call.request().want_timing()) {
       FillTiming(result->timing, {call.begin(), decoded, executed}, *answer.mutable_timing());
       FillCollectives(*result, answer);

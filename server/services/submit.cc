@@ -1,4 +1,7 @@
 // KernelService.Submit: a stream of commands and the connection it comes by.
+#include <grpcpp/alarm.h>
+
+#include <algorithm>
 #include <memory>
 #include <string>
 #include <utility>
@@ -16,6 +19,9 @@ namespace {
 
 // What a command takes beside what it brings.
 constexpr uint64_t kCommandBytes = 512;
+
+// Not as long as a tenant may have to wait: a server that stops waits for this.
+constexpr absl::Duration kLongestWait = absl::Milliseconds(100);
 
 // One connection. At most one read and one write are under way; a read is started only
 // while the stream has room, so that HTTP/2's flow control holds the client back. All
@@ -65,13 +71,27 @@ class SubmitCall final : public StreamReactor, public Outlet, public Gate::Watch
     auto command = std::make_unique<Command>();
     command->arrived = absl::Now();
     command->payload_bytes = incoming_.Length() + kCommandBytes;
-    absl::Status status = Decode(incoming_, LimitsOf(env_), command->request);
+    absl::Status status = Pay(*command);
+    if (status.ok()) status = Decode(incoming_, LimitsOf(env_), command->request);
+    if (status.ok() && admitted_->account() != nullptr) {
+      status = command->payload.Grow(DecodedBytes(command->request, incoming_.Length()));
+    }
     incoming_.Clear();
     if (status.ok()) status = Take(std::move(command));
     if (!status.ok()) Refuse(std::move(status));
     absl::MutexLock lock(&mutex_);
     reading_ = false;
     if (!ended_) ReadMore();
+  }
+
+  // A stream that asks for more than its tenant may have ends with QUOTA_EXCEEDED, once all before
+  // that is answered; of what passes it owes, and is read on later (MustWait).
+  absl::Status Pay(Command& command) {
+    Account* const account = admitted_->account();
+    Owe(account, Quota::kRequests, 1);
+    Owe(account, Quota::kUploadBytes, static_cast<double>(incoming_.Length()));
+    KILN_ASSIGN_OR_RETURN(command.payload, Hold(account, Quota::kHostBytes, command.payload_bytes));
+    return absl::OkStatus();
   }
 
   absl::Status Take(std::unique_ptr<Command> command) {
@@ -81,6 +101,7 @@ class SubmitCall final : public StreamReactor, public Outlet, public Gate::Watch
     if (stream == nullptr && !hello) return OutOfOrder("a stream begins with a hello");
     if (stream != nullptr && hello) return OutOfOrder("a second hello");
     if (hello) return Open(command->request);
+    KILN_ASSIGN_OR_RETURN(command->in_flight, Hold(admitted_->account(), Quota::kInFlight, 1));
     stream->Accept(this, std::move(command), admitted_);
     return absl::OkStatus();
   }
@@ -94,6 +115,7 @@ class SubmitCall final : public StreamReactor, public Outlet, public Gate::Watch
       detail.set_field("SubmitHello.protocol_min");
       return MakeError(detail, absl::StrCat("this server speaks protocol ", kProtocolVersion));
     }
+    KILN_ASSIGN_OR_RETURN(stream_charge_, Hold(admitted_->account(), Quota::kStreams, 1));
     token_ = hello.session_token();
     const auto& metadata = context_.client_metadata();
     const auto header = metadata.find(kSessionHeader);
@@ -145,6 +167,7 @@ class SubmitCall final : public StreamReactor, public Outlet, public Gate::Watch
     {
       absl::MutexLock lock(&mutex_);
       writing_ = false;
+      sending_.reset();
       if (ended_) return;
       if (!ok || cancelled_) return End(MakeError(v1::CALL_CANCELLED, "the connection is gone"));
       taken = WriteNext();
@@ -167,14 +190,43 @@ class SubmitCall final : public StreamReactor, public Outlet, public Gate::Watch
   void OnDone() override {
     if (stream_ != nullptr) stream_->Disconnect(this);
     if (session_ != nullptr) env_.engine.sessions().Detach(token_, *session_);
+    {
+      absl::MutexLock lock(&mutex_);
+      sending_.reset();
+    }
+    stream_charge_.Release();
     admitted_.reset();
     self_.reset();  // and with it, perhaps, this
   }
 
   void ReadMore() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
-    if (reading_ || no_more_ || stream_ == nullptr || !stream_->HasRoom(this)) return;
+    if (reading_ || no_more_ || stream_ == nullptr || !stream_->HasRoom(this) || MustWait()) return;
     reading_ = true;
     StartRead(&incoming_);
+  }
+
+  // Whether what the tenant has sent in the last second is all that it may; then the stream is
+  // woken when that has drained away.
+  bool MustWait() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    const Account* const account = admitted_->account();
+    if (account == nullptr) return false;
+    if (waiting_) return true;
+    const absl::Duration wait = std::max(account->Wait(Quota::kRequests), account->Wait(Quota::kUploadBytes));
+    if (wait <= absl::ZeroDuration()) return false;
+    waiting_ = true;
+    alarm_ = std::make_unique<grpc::Alarm>();
+    // The server waits for whoever holds an admission.
+    alarm_->Set(absl::ToChronoTime(absl::Now() + std::min(wait, kLongestWait)),
+                [self = self_, admitted = admitted_](bool) mutable {
+                  {
+                    absl::MutexLock lock(&self->mutex_);
+                    self->waiting_ = false;
+                  }
+                  self->Wake();
+                  self.reset();
+                  admitted.reset();
+                });
+    return true;
   }
 
   // Whether an answer was taken from the stream.
@@ -187,6 +239,7 @@ class SubmitCall final : public StreamReactor, public Outlet, public Gate::Watch
     }
     if (event.answer == nullptr) return false;
     const Answer& answer = *event.answer;
+    if (admitted_->account() != nullptr) sending_ = event.answer;
     if (answer.failure.ok()) {
       Send(answer.message);
     } else {
@@ -220,10 +273,15 @@ class SubmitCall final : public StreamReactor, public Outlet, public Gate::Watch
   grpc::ByteBuffer outgoing_;
   std::string token_;
   SessionPtr session_;
+  Charge stream_charge_;
 
   absl::Mutex mutex_;
   // Set once.
   std::shared_ptr<CommandStream> stream_;
+  // On its way to a client that has a quota, of which it takes some.
+  AnswerPtr sending_ ABSL_GUARDED_BY(mutex_);
+  std::unique_ptr<grpc::Alarm> alarm_ ABSL_GUARDED_BY(mutex_);
+  bool waiting_ ABSL_GUARDED_BY(mutex_) = false;
   bool reading_ ABSL_GUARDED_BY(mutex_) = false;
   bool writing_ ABSL_GUARDED_BY(mutex_) = false;
   bool no_more_ ABSL_GUARDED_BY(mutex_) = false;

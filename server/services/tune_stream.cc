@@ -22,6 +22,7 @@ class TuneStream final : public DownloadReactor {
   explicit TuneStream(Admitted admitted) : admitted_(std::move(admitted)), env_(admitted_.env()) {
     control_.cancelled = &cancelled_;
     control_.deadline = DeadlineOf(admitted_.context());
+    control_.account = admitted_.account();
   }
 
   void Begin(const grpc::ByteBuffer& bytes) {
@@ -43,7 +44,10 @@ class TuneStream final : public DownloadReactor {
  private:
   absl::Status Accept(const grpc::ByteBuffer& bytes) {
     KILN_ASSIGN_OR_RETURN(caller_, SessionOf(admitted_));
+    KILN_RETURN_IF_ERROR(PayForUpload(control_.account, bytes));
+    KILN_ASSIGN_OR_RETURN(charge_, Hold(control_.account, Quota::kHostBytes, bytes.Length()));
     KILN_RETURN_IF_ERROR(Decode(bytes, LimitsOf(env_), request_));
+    if (control_.account != nullptr) KILN_RETURN_IF_ERROR(charge_.Grow(DecodedBytes(request_, bytes.Length())));
     return control_.Check();
   }
 
@@ -120,6 +124,7 @@ class TuneStream final : public DownloadReactor {
 
   const Admitted admitted_;
   const ServiceEnv& env_;
+  Charge charge_;
   SessionPtr caller_;
   v1::TuneRequest request_;
   std::atomic<bool> cancelled_{false};

@@ -65,6 +65,7 @@ class Upload final : public UploadReactor {
     if (!ok) return End(AtEnd());
     auto part = ParseWritePart(message_);
     absl::Status status = part.status();
+    if (status.ok()) status = Pay(*part);
     if (status.ok()) status = part->header.has_value() ? Open(*part->header) : CheckChunk(*part);
     if (!status.ok()) return End(std::move(status));
     if (part->size == 0) return StartRead(&message_);
@@ -76,10 +77,19 @@ class Upload final : public UploadReactor {
 
   void OnDone() override { delete this; }
 
+  // For the message, as long as any of it is used.
+  absl::Status Pay(WritePart& part) {
+    if (admitted_.account() == nullptr) return absl::OkStatus();
+    KILN_ASSIGN_OR_RETURN(Charge charge, Hold(admitted_.account(), Quota::kHostBytes, message_.Length()));
+    part.bytes = std::make_shared<std::pair<Charge, std::shared_ptr<void>>>(std::move(charge), std::move(part.bytes));
+    return absl::OkStatus();
+  }
+
   absl::Status Open(const v1::WriteHeader& header) {
     if (open_) return Malformed("a second header in one upload");
     KILN_ASSIGN_OR_RETURN(target_,
                           env_.engine.buffers().Resolve(ToAddress(header.buffer()), header.bytes(), caller_.get()));
+    KILN_RETURN_IF_ERROR(Spend(admitted_.account(), Quota::kUploadBytes, static_cast<double>(header.bytes())));
     handle_ = header.buffer().handle();
     open_ = true;
     return absl::OkStatus();

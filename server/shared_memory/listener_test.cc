@@ -18,6 +18,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/account.h"
 #include "base/error.h"
 
 namespace kiln::server {
@@ -213,6 +214,27 @@ TEST_F(Listener, RegionsHaveLimitsOwnersAndBounds) {
   for (const Session* stranger : {static_cast<const Session*>(nullptr), static_cast<const Session*>(other.get())}) {
     EXPECT_EQ(DetailOf(regions.Find(*handle, 0, 1, stranger).status())->code(), v1::UNKNOWN_HANDLE);
   }
+}
+
+TEST(SharedRegionsQuota, IsCountedUntilARegionIsDropped) {
+  Account account;
+  QuotaLimits limits = {};
+  limits[static_cast<size_t>(Quota::kRegions)] = 2;
+  limits[static_cast<size_t>(Quota::kRegionBytes)] = 100;
+  account.SetLimits(limits);
+  const auto session = std::make_shared<Session>("a", TrustDomain(), &account);
+  SharedRegions regions(/*max_bytes=*/1 << 20, /*timeout=*/absl::Hours(1));
+  const uint64_t one = *regions.Reserve(60, session);
+  const auto refused = DetailOf(regions.Reserve(41, session).status());
+  EXPECT_EQ(refused->code(), v1::QUOTA_EXCEEDED);
+  EXPECT_EQ(refused->limit(), "shared_memory_bytes");
+  EXPECT_EQ(account.used(Quota::kRegions), 1u);
+  const uint64_t two = *regions.Reserve(40, session);
+  EXPECT_EQ(DetailOf(regions.Reserve(1, session).status())->limit(), "shared_memory_regions");
+  EXPECT_TRUE(regions.Reserve(1'000, nullptr).ok());
+  regions.Drop(one);
+  regions.Drop(two);
+  EXPECT_EQ(account.used(Quota::kRegions) + account.used(Quota::kRegionBytes), 0u);
 }
 
 TEST_F(Listener, AClientThatDoesNotComeInTimeIsNotWaitedFor) {

@@ -39,8 +39,16 @@ absl::StatusOr<uint64_t> SharedRegions::Reserve(uint64_t bytes, SessionPtr calle
                      absl::StrCat(bytes, " bytes of shared memory; this server maps ", max_bytes_, ", of which ",
                                   bytes_, " are taken"));
   }
+  Account* const account = AccountOf(caller.get());
+  KILN_ASSIGN_OR_RETURN(Charge one_region, Hold(account, Quota::kRegions, 1));
+  KILN_ASSIGN_OR_RETURN(Charge its_bytes, Hold(account, Quota::kRegionBytes, bytes));
   const uint64_t handle = names_.Next();
-  rows_[handle] = {std::move(caller), bytes, absl::Now()};
+  Row& row = rows_[handle];
+  row.owner = std::move(caller);
+  row.bytes = bytes;
+  row.reserved = absl::Now();
+  row.one_region = std::move(one_region);
+  row.its_bytes = std::move(its_bytes);
   bytes_ += bytes;
   return handle;
 }

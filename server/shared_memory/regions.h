@@ -36,7 +36,7 @@ class SharedRegions {
 
   // A name for `bytes` bytes that will be brought. `caller`, which may be null, alone
   // can use them. BAD_ARGUMENT for 0 bytes; OUT_OF_MEMORY with the limit "shared
-  // memory bytes" or "shared memory regions".
+  // memory bytes" or "shared memory regions"; QUOTA_EXCEEDED.
   absl::StatusOr<uint64_t> Reserve(uint64_t bytes, SessionPtr caller);
 
   // Takes the memory that was reserved; `memfd` stays the caller's to close.
@@ -60,6 +60,7 @@ class SharedRegions {
     absl::Time reserved;
     bool awaited = true;                   // no memfd has come
     std::shared_ptr<SharedRegion> region;  // null until it is mapped
+    Charge one_region = {}, its_bytes = {};
   };
   using Rows = absl::flat_hash_map<uint64_t, Row>;
   void Erase(Rows::iterator row) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);

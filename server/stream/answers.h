@@ -19,7 +19,16 @@ class Answers {
   // `max_bytes`.
   Answers(bool keep, uint64_t max_bytes) : keep_(keep), max_bytes_(max_bytes) {}
 
+  // From now on none is kept.
+  void Close() {
+    closed_ = true;
+    answers_.clear();
+    taken_ = 0;
+    taken_bytes_ = untaken_bytes_ = 0;
+  }
+
   void Add(AnswerPtr answer) {
+    if (closed_) return;
     untaken_bytes_ += answer->bytes();
     answers_.push_back(std::move(answer));
   }
@@ -69,6 +78,7 @@ class Answers {
 
   const bool keep_;
   const uint64_t max_bytes_;
+  bool closed_ = false;
   std::deque<AnswerPtr> answers_;
   size_t taken_ = 0;
   uint64_t taken_bytes_ = 0;

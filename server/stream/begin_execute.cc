@@ -108,7 +108,9 @@ void CommandStream::OnExecuted(Command& command, absl::StatusOr<ExecuteResult> r
   bool values = false;
   for (const ResultValue& value : result->results) values |= value.buffer == nullptr && !value.shape.empty();
   if (values || asked.request().want_timing() || asked.request().result_mode() == v1::RESULT_INLINE) {
-    v1::ExecuteResponse& answer = *command.AddAnswer().message.mutable_executed();
+    Answer& whole = command.AddAnswer();
+    whole.charge = std::move(result->charge);
+    v1::ExecuteResponse& answer = *whole.message.mutable_executed();
     const absl::Time executed = absl::Now();
     answer.set_from_cache(result->from_cache);
     FillResults(*result, answer);

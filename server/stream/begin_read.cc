@@ -45,17 +45,20 @@ void CommandStream::ReadOn(Command& command) {
     const bool more = command.next_byte + size < whole.bytes;
     const runtime::hal::BufferSlice from{whole.buffer, whole.offset + command.next_byte, size};
     command.next_byte += size;
-    v1::SubmitResponse* message = AddPiece(command, size, more);
+    const absl::StatusOr<v1::SubmitResponse*> message = AddPiece(command, size, more);
+    if (!message.ok()) return OnPiece(command, message.status(), /*data=*/false);
     command.pieces_under_way.fetch_add(1, std::memory_order_relaxed);
-    queue.Read(from, message->mutable_data()->data(),
+    queue.Read(from, (*message)->mutable_data()->data(),
                [&command](const absl::Status& status) { command.stream->OnPiece(command, status, /*data=*/true); });
     if (!more) return OnPiece(command, absl::OkStatus(), /*data=*/false);
     if (WaitForAnswers(command)) return;
   }
 }
 
-v1::SubmitResponse* CommandStream::AddPiece(Command& command, uint64_t size, bool more) {
+absl::StatusOr<v1::SubmitResponse*> CommandStream::AddPiece(Command& command, uint64_t size, bool more) {
   auto answer = std::make_shared<Answer>();
+  // Once more as the message that travels.
+  KILN_ASSIGN_OR_RETURN(answer->charge, Hold(control_.account, Quota::kHostBytes, 2 * size));
   answer->message.set_command_id(command.request.command_id());
   answer->message.set_more(more);
   answer->message.mutable_data()->resize(size);

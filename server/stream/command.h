@@ -10,6 +10,7 @@
 #include "absl/container/inlined_vector.h"
 #include "absl/status/status.h"
 #include "absl/time/time.h"
+#include "base/account.h"
 #include "kiln/v1/kernel_service.pb.h"
 #include "server/engine/buffers.h"
 #include "server/engine/memory/poison.h"
@@ -24,6 +25,7 @@ struct Answer {
   v1::SubmitResponse message;
   // Not OK: the message's event is `failed`, and lacks its status.
   absl::Status failure;
+  Charge charge;
 
   uint64_t bytes() const { return sizeof(Answer) + message.data().size(); }
 };
@@ -36,6 +38,7 @@ struct Command {
   uint64_t payload_bytes = 0;
   // Held while it is under way, so that a server that stops waits for it.
   std::shared_ptr<const void> guard;
+  Charge in_flight, payload;  // go before the guard does
   std::shared_ptr<CommandStream> stream;
 
   Touched touched;

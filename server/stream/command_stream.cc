@@ -31,7 +31,7 @@ CommandStream::CommandStream(Engine& engine, SessionPtr session, bool resumable,
       session_(std::move(session)),
       resumable_(resumable),
       limits_(engine.stream_limits()),
-      control_{&cancelled_, resumable ? absl::InfiniteFuture() : deadline},
+      control_{&cancelled_, resumable ? absl::InfiniteFuture() : deadline, session_->account()},
       answers_(/*keep=*/resumable, limits_.answer_bytes) {}
 
 CommandStream::Resumed CommandStream::Connect(std::shared_ptr<Outlet> outlet, uint64_t acknowledged) {
@@ -61,6 +61,7 @@ void CommandStream::Disconnect(const Outlet* outlet) {
     if (!resumable_) {
       cancelled_.store(true, std::memory_order_relaxed);
       dropped.swap(pending_);
+      answers_.Close();
     }
   }
   if (resumable_) return;
@@ -76,6 +77,7 @@ void CommandStream::OnSessionEnd() {
     session_ended_ = true;
     cancelled_.store(true, std::memory_order_relaxed);
     dropped.swap(pending_);
+    answers_.Close();
     outlet = outlet_;
   }
   Pump();
@@ -124,7 +126,14 @@ bool CommandStream::HasRoom(const Outlet* outlet) const {
 
 bool CommandStream::HasRoomLocked() const {
   return pending_.empty() && stall_ == Stall::kNone && under_way_.size() < limits_.commands &&
-         payload_bytes_ < limits_.payload_bytes && AnswersHaveRoom();
+         payload_bytes_ < limits_.payload_bytes && AnswersHaveRoom() && QuotaHasRoom();
+}
+
+// Without room, something of the stream's own must be under way: when it ends, this is asked again.
+bool CommandStream::QuotaHasRoom() const {
+  const Account* const account = control_.account;
+  if (account == nullptr || under_way_.empty()) return true;
+  return !account->Full(Quota::kInFlight) && !account->Full(Quota::kHostBytes);
 }
 
 bool CommandStream::AnswersHaveRoom() const { return answers_.bytes() + coming_bytes_ < limits_.answer_bytes; }
@@ -258,6 +267,8 @@ void CommandStream::Retire(Retired& retired) {
   while (!under_way_.empty() && under_way_.front()->done) {
     RetireOne(*under_way_.front());
     payload_bytes_ -= under_way_.front()->payload_bytes;
+    under_way_.front()->in_flight.Release();
+    under_way_.front()->payload.Release();
     retired.push_back(std::move(under_way_.front()));
     under_way_.pop_front();
   }

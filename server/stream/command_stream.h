@@ -20,6 +20,7 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/types/optional.h"
 #include "server/engine/engine.h"
@@ -105,7 +106,7 @@ class CommandStream final : public SessionStream, public std::enable_shared_from
   // (begin_read.cc)
   void Read(Command& command);
   void ReadOn(Command& command);
-  v1::SubmitResponse* AddPiece(Command& command, uint64_t size, bool more);
+  absl::StatusOr<v1::SubmitResponse*> AddPiece(Command& command, uint64_t size, bool more);
   bool WaitForAnswers(Command& command);
   // A piece has come, or no further one will be asked for.
   void OnPiece(Command& command, const absl::Status& status, bool data);
@@ -144,6 +145,7 @@ class CommandStream final : public SessionStream, public std::enable_shared_from
   void Release(Command& command) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool HasRoomLocked() const ABSL_SHARED_LOCKS_REQUIRED(mutex_);
   bool AnswersHaveRoom() const ABSL_SHARED_LOCKS_REQUIRED(mutex_);
+  bool QuotaHasRoom() const ABSL_SHARED_LOCKS_REQUIRED(mutex_);
   bool CanGoOn() const ABSL_SHARED_LOCKS_REQUIRED(mutex_);
   bool Ended() const { return cancelled_.load(std::memory_order_relaxed); }
 

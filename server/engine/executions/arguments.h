@@ -46,7 +46,7 @@ struct BoundArguments {
 //   BUFFER_SIZE_MISMATCH                 a tensor of another shape or length; a
 //                                        typed buffer of another shape; fewer
 //                                        bytes than the parameter has
-//   OUT_OF_MEMORY                        no room for a tensor by value
+//   OUT_OF_MEMORY, QUOTA_EXCEEDED        no room for a tensor by value
 // An untyped buffer, or one taken from an offset on, may have bytes to spare.
 // What is left (alignment, device, overlap) the runtime checks.
 absl::Status BindArguments(const runtime::MultiProgram& program, absl::Span<const Argument> arguments,

@@ -54,6 +54,8 @@ void Execution::Start(ProgramStore::Program stored, bool from_cache) {
   absl::Status status = BindArguments(program(), request_.arguments, *buffers_, request_.caller.get(), bound_);
   uint64_t inline_bytes = 0;
   if (status.ok()) status = CheckInlineResults(inline_bytes);
+  if (status.ok()) status = PayForAnswer(inline_bytes);
+  if (status.ok()) status = CheckRate(control_.account, Quota::kDeviceSeconds);
   if (status.ok() && request_.results_named) status = CheckNames();
   if (status.ok() && request_.results_named && single) status = MakeNamedResults();
   if (status.ok() && !request_.settled_by_caller) {
@@ -139,7 +141,8 @@ absl::Status Execution::MakeNamedResults() {
     if (given[i].alias != runtime::PlanResult::kFresh) continue;  // a parameter takes no other memory
     runtime::hal::Allocator& allocator = program().device_of_given(i).allocator();
     KILN_ASSIGN_OR_RETURN(
-        auto memory, allocator.Allocate(given[i].shape.BytesAt(bound_.variables), runtime::hal::MemoryUse::kProgram));
+        auto memory, runtime::hal::AllocateFor(control_.account, allocator, given[i].shape.BytesAt(bound_.variables),
+                                               runtime::hal::MemoryUse::kProgram));
     named_.back() = BufferSlice::Whole(std::move(memory));
   }
   result_.results.resize(given.size());
@@ -196,6 +199,12 @@ absl::Status Execution::CheckInlineResults(uint64_t& bytes) const {
                    absl::StrCat("results of ", bytes, " bytes or more, by value; one answer holds ", max_inline_bytes_,
                                 ": ask for handles, and Read them"),
                    "result_mode");
+}
+
+// Once as the result, and once more as the message that holds it.
+absl::Status Execution::PayForAnswer(uint64_t inline_bytes) {
+  KILN_ASSIGN_OR_RETURN(result_.charge, Hold(control_.account, Quota::kHostBytes, 2 * inline_bytes));
+  return absl::OkStatus();
 }
 
 void Execution::Download() {

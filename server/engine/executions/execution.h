@@ -44,6 +44,8 @@ class Execution final : private runtime::RunStart {
   // Whether a result goes back by value.
   bool IsInline(size_t result) const;
   absl::Status CheckInlineResults(uint64_t& bytes) const;
+  // Before any of them is made.
+  absl::Status PayForAnswer(uint64_t inline_bytes);
   // Whether each share of each result has a name, or 0.
   absl::Status CheckNames() const;
   // Memory for results that have names already.

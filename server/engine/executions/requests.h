@@ -15,6 +15,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
+#include "base/account.h"
 #include "compiler/options/options.h"
 #include "compiler/search/tuning.h"
 #include "kiln/v1/graph.pb.h"
@@ -135,6 +136,9 @@ struct ExecuteResult {
   bool from_cache = false;
   ExecuteTiming timing;
   std::vector<runtime::RanCollective> collectives;
+  // For the results by value, and for as many bytes of the message that brings them: to be kept
+  // until the client has it.
+  Charge charge;
 };
 
 struct ReplayRequest {

@@ -25,7 +25,9 @@ absl::Status HandleNames::Add(uint64_t handle, NamedRecord named, uint64_t max_h
   absl::MutexLock lock(&mutex_);
   if (ended_) return UnknownSession();
   if (named_.size() >= max_handles) return TooManyHandles(max_handles, kSessionHeader);
-  if (!named_.try_emplace(handle, std::move(named)).second) return HandleTaken(handle);
+  if (named_.contains(handle)) return HandleTaken(handle);
+  KILN_RETURN_IF_ERROR(charge_.Grow(1));
+  named_.emplace(handle, std::move(named));
   return absl::OkStatus();
 }
 
@@ -66,6 +68,7 @@ size_t HandleNames::Free(absl::Span<const uint64_t> handles) {
     if (--oldest->second == 0) freed_.erase(oldest);
     freed_order_.pop_front();
   }
+  charge_.Shrink(freed.size());
   return freed.size();
 }
 
@@ -75,6 +78,7 @@ size_t HandleNames::End() {
     absl::MutexLock lock(&mutex_);
     ended_ = true;
     named_.swap(ended);
+    charge_.Release();
   }
   return ended.size();
 }

@@ -17,6 +17,7 @@
 #include "absl/status/status.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/types/span.h"
+#include "base/account.h"
 #include "server/engine/memory/poison.h"
 
 namespace kiln::server {
@@ -41,7 +42,10 @@ struct NamedRecord {
 // Safe from any thread.
 class HandleNames {
  public:
-  // HandleTaken(). TooManyHandles() if there are `max_handles`.
+  // `account`, which may be null, pays for each, and outlives this.
+  explicit HandleNames(Account* account = nullptr) : charge_(ChargeOf(account, Quota::kHandles)) {}
+
+  // HandleTaken(). TooManyHandles() if there are `max_handles`; QUOTA_EXCEEDED.
   absl::Status Add(uint64_t handle, NamedRecord named, uint64_t max_handles);
   // Whether `handle` is there; then `named` is set.
   bool Find(uint64_t handle, NamedRecord& named) const;
@@ -60,6 +64,7 @@ class HandleNames {
   mutable absl::Mutex mutex_;
   bool ended_ ABSL_GUARDED_BY(mutex_) = false;
   absl::flat_hash_map<uint64_t, NamedRecord> named_ ABSL_GUARDED_BY(mutex_);
+  Charge charge_ ABSL_GUARDED_BY(mutex_);  // for these
   // How often each is in the queue; one that was given again is not freed.
   absl::flat_hash_map<uint64_t, uint32_t> freed_ ABSL_GUARDED_BY(mutex_);
   std::deque<uint64_t> freed_order_ ABSL_GUARDED_BY(mutex_);

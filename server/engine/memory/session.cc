@@ -33,13 +33,14 @@ absl::Status Session::Own(uint64_t handle, uint64_t max_handles) {
   absl::MutexLock lock(&mutex_);
   if (ended_) return UnknownSession();
   if (handles_.size() >= max_handles) return TooManyHandles(max_handles, kSessionHeader);
+  KILN_RETURN_IF_ERROR(owned_.Grow(1));
   handles_.insert(handle);
   return absl::OkStatus();
 }
 
 void Session::Disown(uint64_t handle) {
   absl::MutexLock lock(&mutex_);
-  handles_.erase(handle);
+  owned_.Shrink(handles_.erase(handle));
 }
 
 std::shared_ptr<SessionStream> Session::Stream(const std::function<std::shared_ptr<SessionStream>()>& make) {
@@ -57,6 +58,7 @@ std::vector<uint64_t> Session::End() {
     ended_ = true;
     handles.assign(handles_.begin(), handles_.end());
     absl::flat_hash_set<uint64_t>().swap(handles_);
+    owned_.Release();
     stream = std::move(stream_);
   }
   if (stream != nullptr) stream->OnSessionEnd();

@@ -19,6 +19,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
 #include "absl/synchronization/mutex.h"
+#include "base/account.h"
 #include "server/engine/memory/handle_names.h"
 #include "server/engine/memory/trust_domain.h"
 
@@ -49,14 +50,21 @@ class SessionStream {
 // Safe from any thread.
 class Session {
  public:
-  // Of a tenant's; without a name, of a caller that the server does not know.
-  explicit Session(std::string tenant = "", TrustDomain domain = {}) : tenant_(std::move(tenant)), domain_(domain) {}
+  // Of a tenant's; without a name, of a caller that the server does not know. `account`, which
+  // may be null, outlives all that is made under it.
+  explicit Session(std::string tenant = "", TrustDomain domain = {}, Account* account = nullptr)
+      : tenant_(std::move(tenant)),
+        domain_(domain),
+        account_(account),
+        names_(account),
+        owned_(ChargeOf(account, Quota::kHandles)) {}
 
   const std::string& tenant() const { return tenant_; }
   const TrustDomain& domain() const { return domain_; }
+  Account* account() const { return account_; }
 
   // From now on it owns the handle. UnknownSession() if it has ended;
-  // TooManyHandles() if it owns `max_handles` already.
+  // TooManyHandles() if it owns `max_handles` already; QUOTA_EXCEEDED.
   absl::Status Own(uint64_t handle, uint64_t max_handles);
   // The handle has been freed.
   void Disown(uint64_t handle);
@@ -76,16 +84,19 @@ class Session {
  private:
   const std::string tenant_;
   const TrustDomain domain_;
+  Account* const account_;
   HandleNames names_;
   absl::Mutex mutex_;
   bool ended_ ABSL_GUARDED_BY(mutex_) = false;
   absl::flat_hash_set<uint64_t> handles_ ABSL_GUARDED_BY(mutex_);
+  Charge owned_ ABSL_GUARDED_BY(mutex_);  // for these
   std::shared_ptr<SessionStream> stream_ ABSL_GUARDED_BY(mutex_);
 };
 
 // Null: no session, which has no end.
 using SessionPtr = std::shared_ptr<Session>;
 
+inline Account* AccountOf(const Session* caller) { return caller == nullptr ? nullptr : caller->account(); }
 inline TrustDomain DomainOf(const Session* caller) { return caller == nullptr ? TrustDomain() : caller->domain(); }
 
 }  // namespace kiln::server

@@ -9,9 +9,19 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/functional/any_invocable.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
+#include "base/account.h"
 
 namespace kiln::server {
+
+// A place among those that wait for a compile thread, or are on it, given back before the
+// answer: QUOTA_EXCEEDED if the account has no more, or owes seconds of compiling.
+inline absl::StatusOr<Charge> PlaceToCompile(Account* account) {
+  if (absl::Status paid = CheckRate(account, Quota::kCompileSeconds); !paid.ok()) return paid;
+  return Hold(account, Quota::kCompiles, 1);
+}
 
 // Safe from any thread.
 class CompilePool {

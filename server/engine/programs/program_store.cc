@@ -129,6 +129,13 @@ void ProgramStore::GetOrLoad(const ProgramId& id, const compiler::Options& optio
 
 void ProgramStore::ScheduleCompile(const ProgramId& id, const v1::Graph& graph, const compiler::Options& options,
                                    const Control& control, Cache::Finish finish) {
+  auto place = PlaceToCompile(control.account);
+  if (!place.ok()) return finish(std::move(place).status());
+  // Whoever is answered may compile again.
+  finish = [place = *std::move(place), finish = std::move(finish)](absl::StatusOr<Cache::Entry> entry) mutable {
+    place.Release();
+    finish(std::move(entry));
+  };
   auto job = [this, id, &graph, options, control, finish = std::move(finish)]() mutable {
     // It may have waited in the pool's queue for long.
     if (absl::Status wanted = control.Check(); !wanted.ok()) return finish(std::move(wanted));
@@ -199,8 +206,10 @@ ProgramStore::CodeCache::Entry ProgramStore::EntryOf(std::shared_ptr<Code> code)
 absl::StatusOr<CompiledProgram> ProgramStore::Made(const ProgramId& id, const v1::Graph& graph,
                                                    const compiler::Options& options, const Control& control) {
   // Schedules are searched for programs on one device alone.
-  if (options.beam == 0 || tuning_queue_ == nullptr || NamesSeveralDevices(graph))
+  if (options.beam == 0 || tuning_queue_ == nullptr || NamesSeveralDevices(graph)) {
+    const Meter meter(control.account, Quota::kCompileSeconds);
     return compile_(graph, id.device->target(), options, nullptr, {id.domain, control});
+  }
   KILN_ASSIGN_OR_RETURN(compiler::Tuned tuned, tuning_queue_->Run(*id.device, graph, options, control, nullptr));
   return std::move(tuned.executable);
 }

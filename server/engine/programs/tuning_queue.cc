@@ -30,6 +30,8 @@ absl::StatusOr<compiler::Tuned> TuningQueue::Run(runtime::hal::Device& device, c
                                                  const runtime::hal::LaunchControl& control,
                                                  std::function<void(const compiler::TuneEvent&)> progress) {
   if (!tune_) return MakeError(v1::UNSUPPORTED_OP, "this server has no search for schedules");
+  KILN_RETURN_IF_ERROR(CheckRate(control.account, Quota::kSearchSeconds));
+  const Meter meter(control.account, Quota::kSearchSeconds);
   DeviceTimer timer(device, pool_, helpers_, absl::Milliseconds(options.beam_budget_ms), control, stopping_);
   compiler::TuneOptions tuning;
   tuning.width = options.beam;

@@ -28,8 +28,8 @@ uint32_t SecondsOf(LeaseClock::duration length) {
 
 }  // namespace
 
-SessionTable::SessionTable(SessionOptions options, BufferTable* buffers)
-    : options_(std::move(options)), buffers_(buffers) {}
+SessionTable::SessionTable(SessionOptions options, BufferTable* buffers, Accounts* accounts)
+    : options_(std::move(options)), buffers_(buffers), accounts_(accounts) {}
 
 const SessionTable::Lease* SessionTable::Live(absl::string_view token, absl::string_view tenant) const {
   const auto found = leases_.find(token);
@@ -62,18 +62,21 @@ absl::StatusOr<SessionTable::Opened> SessionTable::Open(absl::string_view resume
   absl::MutexLock lock(&mutex_);
   opened.resumed = Live(resume_token, tenant) != nullptr;
   const std::string host(HostOf(peer));
+  Charge charge;
   if (!opened.resumed) {
     if (leases_.size() >= options_.max_sessions) return TooMany("sessions", options_.max_sessions);
     const auto of_host = hosts_.find(host);
     if (of_host != hosts_.end() && of_host->second >= options_.max_sessions_of_peer) {
       return TooMany("sessions of one address", options_.max_sessions_of_peer);
     }
+    KILN_ASSIGN_OR_RETURN(charge, Hold(AccountOf(tenant), Quota::kSessions, 1));
   }
   opened.token =
       opened.resumed ? std::string(resume_token) : std::string(reinterpret_cast<const char*>(name), sizeof(name));
   Lease& lease = leases_[opened.token];
   if (!opened.resumed) {
     lease.session = Apart(tenant);
+    lease.charge = std::move(charge);
     lease.host = host;
     ++hosts_[host];
   }
@@ -116,7 +119,7 @@ SessionPtr SessionTable::HomeOf(const std::string& tenant) {
 }
 
 SessionPtr SessionTable::Apart(absl::string_view tenant) const {
-  return std::make_shared<Session>(std::string(tenant), DomainOf(options_.domain_secret, tenant));
+  return std::make_shared<Session>(std::string(tenant), DomainOf(options_.domain_secret, tenant), AccountOf(tenant));
 }
 
 size_t SessionTable::size() const {

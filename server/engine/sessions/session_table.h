@@ -44,8 +44,8 @@ struct SessionOptions {
 // Safe from any thread.
 class SessionTable {
  public:
-  // `buffers` outlives this.
-  SessionTable(SessionOptions options, BufferTable* buffers);
+  // `buffers` outlives this, and so do `accounts` of tenants, which may be null.
+  SessionTable(SessionOptions options, BufferTable* buffers, Accounts* accounts = nullptr);
 
   struct Opened {
     std::string token;  // 16 bytes that cannot be guessed
@@ -58,7 +58,7 @@ class SessionTable {
   // Takes the session of `resume_token` up again if it lives, with the lease asked
   // for; else begins one for the client at `peer`, an address with or without a
   // port. 0 seconds: the default. OUT_OF_MEMORY with the limit "sessions" or
-  // "sessions of one address".
+  // "sessions of one address"; QUOTA_EXCEEDED.
   absl::StatusOr<Opened> Open(absl::string_view resume_token, uint32_t lease_seconds, absl::string_view peer = "",
                               absl::string_view tenant = "");
 
@@ -77,6 +77,10 @@ class SessionTable {
   SessionPtr HomeOf(const std::string& tenant);
   // A session in no table, of a stream without a token.
   SessionPtr Apart(absl::string_view tenant) const;
+  // Null for who is no tenant.
+  Account* AccountOf(absl::string_view tenant) const {
+    return tenant.empty() || accounts_ == nullptr ? nullptr : accounts_->Of(tenant);
+  }
 
   size_t size() const;
 
@@ -99,6 +103,7 @@ class SessionTable {
     LeaseClock::duration length;
     Ends::iterator end;
     std::string host;
+    Charge charge;
   };
   using Leases = absl::flat_hash_map<std::string, Lease>;
   // Null if the tenant has none that lives.
@@ -109,6 +114,7 @@ class SessionTable {
   SessionPtr Drop(Leases::iterator lease) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   const SessionOptions options_;
   BufferTable* const buffers_;
+  Accounts* const accounts_;
   RandomHandles names_;
 
   mutable absl::Mutex mutex_;

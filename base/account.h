@@ -1,0 +1,157 @@
+// What a tenant has of what everybody shares, counted exactly, and how much it may have.
+//
+// Whoever takes something for a tenant holds a Charge beside it, which goes where the thing
+// goes and gives back when it ends: a charge for memory lives in the Buffer, so that a view or
+// a running program that keeps the memory alive keeps the charge, too. Nobody ever subtracts
+// by hand, so nothing is counted twice and nothing is forgotten.
+//
+// What passes, like seconds of a device, is counted over a window: what is used drains away
+// evenly. A request is let in while the window is not full and may then overfill it, since
+// how long it runs, or how much it brings, is known too late to say no; what is owed is waited
+// for by the next one. So the mean is the limit, and nothing is cut off in the middle.
+//
+// Functions that take an Account* take null for a caller without quotas: it pays nothing.
+#ifndef KILN_BASE_ACCOUNT_H_
+#define KILN_BASE_ACCOUNT_H_
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/container/flat_hash_map.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/synchronization/mutex.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
+
+namespace kiln {
+
+enum class Quota : unsigned char {
+#define HELD(Name, field, retry_ms, advice) Name,
+#define RATE(Name, field, window, advice) Name,
+#include "base/quotas.def"
+#undef HELD
+#undef RATE
+  kCount,  // how many there are
+};
+inline constexpr size_t kQuotas = static_cast<size_t>(Quota::kCount);
+
+// "device_bytes", …
+absl::string_view QuotaName(Quota quota);
+
+// By quota; 0 is no limit.
+using QuotaLimits = std::array<uint64_t, kQuotas>;
+
+class Account;
+
+// So much of what an account holds; given back when this ends. One thread at a time.
+class Charge {
+ public:
+  // Of nobody.
+  Charge() = default;
+  Charge(Charge&& other) noexcept { *this = std::move(other); }
+  Charge& operator=(Charge&& other) noexcept;
+  ~Charge() { Release(); }
+
+  // QUOTA_EXCEEDED, which leaves it as it was. Nothing for a charge of nobody.
+  absl::Status Grow(uint64_t amount);
+  // At most amount().
+  void Shrink(uint64_t amount);
+  void Release() { Shrink(amount_); }
+
+  uint64_t amount() const { return amount_; }
+
+ private:
+  friend absl::StatusOr<Charge> Hold(Account* account, Quota quota, uint64_t amount);
+  Charge(Account* account, Quota quota, uint64_t amount) : account_(account), quota_(quota), amount_(amount) {}
+
+  Account* account_ = nullptr;
+  Quota quota_ = Quota::kDeviceBytes;
+  uint64_t amount_ = 0;
+};
+
+// One tenant's. Safe from any thread, and without a lock. Outlives its charges.
+class Account {
+ public:
+  Account() = default;
+  Account(const Account&) = delete;
+  Account& operator=(const Account&) = delete;
+
+  // What is held already stays, also if it is more.
+  void SetLimits(const QuotaLimits& limits);
+  uint64_t limit(Quota quota) const { return limits_[Index(quota)].load(std::memory_order_relaxed); }
+
+  // Held now, or what of the last window's has not drained away, rounded up.
+  uint64_t used(Quota quota, absl::Time now = absl::Now()) const;
+
+  // For Charge. QUOTA_EXCEEDED if there would be more than the limit; `amount` may be 0.
+  absl::Status Take(Quota quota, uint64_t amount);
+  void GiveBack(Quota quota, uint64_t amount);
+
+  // For a quota that is a rate: how long until its window is not full. Zero: it is not.
+  absl::Duration Wait(Quota rate, absl::Time now = absl::Now()) const;
+  // For what is held: whether there may be no more.
+  bool Full(Quota quota) const { return limit(quota) != 0 && used(quota) >= limit(quota); }
+  // Takes so much of the window, full or not.
+  void Owe(Quota rate, double amount, absl::Time now = absl::Now());
+  // Both: QUOTA_EXCEEDED, with the time to wait, if the window is full; else owes it.
+  absl::Status Spend(Quota rate, double amount, absl::Time now = absl::Now());
+
+ private:
+  static size_t Index(Quota quota) { return static_cast<size_t>(quota); }
+  // How long so much takes to drain away.
+  int64_t NanosOf(Quota rate, double amount) const;
+
+  std::array<std::atomic<uint64_t>, kQuotas> limits_ = {};
+  std::array<std::atomic<uint64_t>, kQuotas> held_ = {};
+  // Of rates: when all that is owed will have drained away, in nanoseconds since 1970.
+  std::array<std::atomic<int64_t>, kQuotas> drained_at_ = {};
+};
+
+// QUOTA_EXCEEDED.
+absl::StatusOr<Charge> Hold(Account* account, Quota quota, uint64_t amount);
+// An empty charge that may Grow.
+inline Charge ChargeOf(Account* account, Quota quota) { return *Hold(account, quota, 0); }
+
+// Account's, where there may be none.
+absl::Status Spend(Account* account, Quota rate, double amount);
+void Owe(Account* account, Quota rate, double amount);
+// QUOTA_EXCEEDED while the window is full.
+absl::Status CheckRate(Account* account, Quota rate);
+
+// Owes the seconds of its own life.
+class Meter {
+ public:
+  Meter(Account* account, Quota rate) : account_(account), rate_(rate), begin_(absl::Now()) {}
+  ~Meter() { Owe(account_, rate_, absl::ToDoubleSeconds(absl::Now() - begin_)); }
+  Meter(const Meter&) = delete;
+  Meter& operator=(const Meter&) = delete;
+
+ private:
+  Account* const account_;
+  const Quota rate_;
+  const absl::Time begin_;
+};
+
+// The accounts of a server's tenants, by name. Safe from any thread. None is ever forgotten: a
+// tenant that is taken out of the file and comes back owes what it owed.
+class Accounts {
+ public:
+  // Made if it is new, without limits. Lives as long as this.
+  Account* Of(absl::string_view tenant);
+
+ private:
+  absl::Mutex mutex_;
+  absl::flat_hash_map<std::string, std::unique_ptr<Account>> accounts_ ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace kiln
+
+#endif  // KILN_BASE_ACCOUNT_H_
