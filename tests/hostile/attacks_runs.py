@@ -67,7 +67,7 @@ def refused_or_done(target):
     target.free(small)
 
 
-@attack(hole="stop")
+@attack
 def run_of_one_long_loop(target):
     """A loop that cannot be shared out stops soon after its deadline, and frees its device."""
     stops(target, busy(3_000_000_000), 4, 5)
