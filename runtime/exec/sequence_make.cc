@@ -173,7 +173,8 @@ absl::Status Sequence::Need(const SequenceStep& step, uint32_t number) {
   for (const PlanPreparation& preparation : step.program->plan().preparations)
     arena_bytes = Aligned(arena_bytes) + preparation.bytes;
   arena_bytes_ = std::max(arena_bytes_, arena_bytes);
-  estimate_.Guess(estimate_.ns() + step.program->estimate_ns(), estimate_.floor_ns() + step.program->least_estimate_ns());
+  estimate_.Guess(estimate_.ns() + step.program->estimate_ns(),
+                  estimate_.floor_ns() + step.program->least_estimate_ns());
   return absl::OkStatus();
 }
 
