@@ -82,10 +82,10 @@ class Buffer {
   };
   void ForgetDerived();
 
-  Charge charge_;
   std::atomic<bool> has_derived_ = false;
   mutable absl::Mutex derived_mutex_;
   std::vector<Derived> derived_ ABSL_GUARDED_BY(derived_mutex_);  // the oldest first
+  Charge charge_;
 };
 
 // Bytes [offset, offset + bytes) of a buffer.

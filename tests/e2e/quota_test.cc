@@ -57,6 +57,7 @@ TEST_F(QuotaTest, DeviceBytesOfRunsAndStreams) {
   EXPECT_TRUE(Eventually([this] { return account().used(Quota::kDeviceBytes) == 32; }));
   ExpectExceeded(Execute(*a_, AddOne(v1::RESULT_HANDLES)).status(), Quota::kDeviceBytes, 90, 96);
   EXPECT_TRUE(Execute(*b_, AddOne(v1::RESULT_HANDLES)).ok());
+  EXPECT_TRUE(Eventually([this] { return account().used(Quota::kDeviceBytes) == 32; }));
   {
     SubmitClient stream(*a_);
     stream.Allocate(1, 59);
@@ -111,6 +112,7 @@ TEST_F(QuotaTest, Streams) {
     SubmitClient others(*b_);
     others.Fence();
     EXPECT_TRUE(others.Next().has_value());
+    stream.WritesDone();
     EXPECT_TRUE(stream.Finish().ok());
   }
   EXPECT_TRUE(AllReturns());
