@@ -35,6 +35,7 @@ class Attack(NamedTuple):
     run: Callable[["Target"], None]
     hole: str  # a promise that is not kept yet, and docs/safety.md says so; empty: it must hold
     tenants: bool  # of a server that has the tenants TENANTS
+    local: bool  # of a server that reads files of Target.folder and shares memory
 
     @property
     def promise(self) -> str:
@@ -45,11 +46,11 @@ ATTACKS: List[Attack] = []
 
 
 def attack(function: Optional[Callable[["Target"], None]] = None, *, hole: str = "", name: str = "",
-           tenants: bool = False) -> Any:
+           tenants: bool = False, local: bool = False) -> Any:
     """Makes a row of a function, or, with a name, one more row of a table."""
 
     def add(made: Callable[["Target"], None]) -> Callable[["Target"], None]:
-        ATTACKS.append(Attack(name or made.__name__, made, hole, tenants))
+        ATTACKS.append(Attack(name or made.__name__, made, hole, tenants, local))
         return made
 
     return add if function is None else add(function)
@@ -76,8 +77,9 @@ class Usage(NamedTuple):
 class Target:
     """One server. Nothing that it is sent is made by our clients' checks."""
 
-    def __init__(self, server: support.Server, token: str = ""):
+    def __init__(self, server: support.Server, token: str = "", folder: Optional[pathlib.Path] = None):
         self.server = server
+        self.folder = folder  # what the server reads files of, if any
         self.token = token  # shown where a call says no other
         self.address = server.address
         self.process = server.process.pid

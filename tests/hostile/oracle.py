@@ -23,7 +23,7 @@ FIRST_SIZE = 1000  # of the vectors that tell graphs apart
 
 
 class Row:
-    tenants = True
+    tenants, local = True, False
 
 
 def auc(hits, misses):

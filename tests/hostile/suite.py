@@ -23,8 +23,10 @@ from attack import ATTACKS, TENANTS, Attack, Target, Usage, support
 
 import attacks_compile  # noqa: F401: their rows are in ATTACKS
 import attacks_graphs  # noqa: F401
+import attacks_local  # noqa: F401
 import attacks_memory  # noqa: F401
 import attacks_runs  # noqa: F401
+import attacks_slow  # noqa: F401
 import attacks_streams  # noqa: F401
 import attacks_tenants  # noqa: F401
 import attacks_wire  # noqa: F401
@@ -87,19 +89,30 @@ def select(names: List[str], holes: bool) -> List[Attack]:
 
 
 class Servers:
-    """One that is open to all and one with tenants, each begun when it is first wanted, and anew if a row ended it."""
+    """One that is open to all, one with tenants, one for files and shared memory; each begun when it is first wanted,
+    and anew if a row ended it."""
 
     def __init__(self) -> None:
         self._folder = tempfile.TemporaryDirectory()
-        self._targets: Dict[bool, Target] = {}
+        self._targets: Dict[str, Target] = {}
 
     def of(self, row: Attack) -> Target:
-        target = self._targets.get(row.tenants)
+        kind = "tenants" if row.tenants else "local" if row.local else "open"
+        target = self._targets.get(kind)
         if target is None or target.server.process.poll() is not None:
-            flags = (*FLAGS, "--tenants=%s" % self._tenants()) if row.tenants else FLAGS
-            target = self._targets[row.tenants] = Target(support.Server(*flags), next(iter(TENANTS)) if row.tenants else "")
+            target = self._targets[kind] = self._begin(kind)
             target.healthy()  # what is made once, at first use, is there
         return target
+
+    def _begin(self, kind: str) -> Target:
+        if kind == "tenants":
+            return Target(support.Server(*FLAGS, "--tenants=%s" % self._tenants()), next(iter(TENANTS)))
+        if kind == "local":
+            folder = pathlib.Path(self._folder.name) / "data"
+            folder.mkdir(exist_ok=True)
+            return Target(support.Server(*FLAGS, "--data_folder=%s" % folder, "--shared_memory_max_bytes=%d" % (64 << 20)),
+                          folder=folder)  # fmt: skip
+        return Target(support.Server(*FLAGS))
 
     def _tenants(self) -> pathlib.Path:
         path = pathlib.Path(self._folder.name) / "tenants.txtpb"
