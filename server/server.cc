@@ -61,8 +61,7 @@ constexpr char kWarmGraph[] = R"(
 
 // In processes of its own, if `config` wants them and `worker` is a program for them; else here.
 absl::StatusOr<CompileFn> BaseCompiler(const v1::ServerConfig& config, const v1::Target& target,
-                                       const compiler::Limits& limits, const std::string& worker,
-                                       spdlog::logger& log) {
+                                       const compiler::Limits& limits, const std::string& worker, spdlog::logger& log) {
   CompileFn here = InProcess(compiler::CompileProgram);
   const bool wanted =
       config.compile_isolation() == "on" || (config.compile_isolation() == "auto" && !config.tenants().empty());
@@ -245,8 +244,8 @@ absl::StatusOr<std::unique_ptr<RpcServer>> StartServer(const v1::ServerConfig& c
   KILN_ASSIGN_OR_RETURN(CompileFn compile,
                         BaseCompiler(config, devices.front()->target(), options.limits, worker, *log));
   compile = LoggedCompiler(std::move(compile), log, config.dump(), ptxas);
-  auto engine = std::make_unique<Engine>(options, std::move(devices), std::move(compile),
-                                         compiler::Gradient, /*observer=*/nullptr, LoggedSearch(log, ptxas));
+  auto engine = std::make_unique<Engine>(options, std::move(devices), std::move(compile), compiler::Gradient,
+                                         /*observer=*/nullptr, LoggedSearch(log, ptxas));
   return RpcServer::Start(config, std::move(engine), std::move(log), std::move(prepare));
 }
 

@@ -72,7 +72,8 @@ class CompileWorkers {
     ~Worker();  // kills it
   };
 
-  CompileWorkers(CompileWorkersOptions options, std::string warm) : options_(std::move(options)), warm_(std::move(warm)) {}
+  CompileWorkers(CompileWorkersOptions options, std::string warm)
+      : options_(std::move(options)), warm_(std::move(warm)) {}
 
   absl::Status StartZygote() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void EndZygote() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);

@@ -83,8 +83,7 @@ absl::StatusOr<compiler::Options> OptionsOf(const v1::CompileJob& job) {
   options.beam_budget_ms = from.beam_budget_ms();
   options.constants.assign(from.constants().begin(), from.constants().end());
   if (from.has_schedules()) {
-    options.schedules =
-        std::make_shared<const compiler::ScheduleMap>(from.schedules().begin(), from.schedules().end());
+    options.schedules = std::make_shared<const compiler::ScheduleMap>(from.schedules().begin(), from.schedules().end());
   }
   options.disabled_passes.assign(from.disabled_passes().begin(), from.disabled_passes().end());
   if (from.limits().size() != sizeof(options.limits)) return absl::InvalidArgumentError("limits of another build");

@@ -48,16 +48,43 @@ absl::Status Refused(const char* what) {
 
 // What a compiler needs, and no more. Anything else fails with EPERM, as if there were no such thing.
 constexpr int kAllowed[] = {
-    SYS_read,          SYS_write,      SYS_pread64,     SYS_close,         SYS_lseek,
-    SYS_munmap,        SYS_mremap,     SYS_brk,         SYS_madvise,       SYS_rt_sigaction,    SYS_rt_sigprocmask,
-    SYS_rt_sigreturn,  SYS_sigaltstack, SYS_getpid,     SYS_gettid,        SYS_exit,            SYS_exit_group,
-    SYS_futex,         SYS_clock_gettime, SYS_getrandom, SYS_recvmsg,      SYS_sendmsg,         SYS_memfd_create,
-    SYS_fcntl,         SYS_sched_yield, SYS_prlimit64,  SYS_sched_getaffinity, SYS_uname,       SYS_restart_syscall,
+    SYS_read,
+    SYS_write,
+    SYS_pread64,
+    SYS_close,
+    SYS_lseek,
+    SYS_munmap,
+    SYS_mremap,
+    SYS_brk,
+    SYS_madvise,
+    SYS_rt_sigaction,
+    SYS_rt_sigprocmask,
+    SYS_rt_sigreturn,
+    SYS_sigaltstack,
+    SYS_getpid,
+    SYS_gettid,
+    SYS_exit,
+    SYS_exit_group,
+    SYS_futex,
+    SYS_clock_gettime,
+    SYS_getrandom,
+    SYS_recvmsg,
+    SYS_sendmsg,
+    SYS_memfd_create,
+    SYS_fcntl,
+    SYS_sched_yield,
+    SYS_prlimit64,
+    SYS_sched_getaffinity,
+    SYS_uname,
+    SYS_restart_syscall,
 };
 // Whoever tries these is no compiler any more.
-constexpr int kDeadly[] = {SYS_execve,  SYS_execveat,         SYS_ptrace,          SYS_process_vm_readv,
-                           SYS_process_vm_writev, SYS_socket, SYS_connect,         SYS_bpf,
-                           SYS_mount,   SYS_setuid,           SYS_kexec_load};
+constexpr int kDeadly[] = {
+    SYS_execve,  SYS_execveat, SYS_ptrace, SYS_process_vm_readv, SYS_process_vm_writev, SYS_socket,
+    SYS_connect, SYS_bpf,      SYS_mount,  SYS_setuid,           SYS_kexec_load};
+
+// A job's answer is one of them.
+constexpr uint64_t kMaxFileBytes = uint64_t{1} << 30, kMaxDescriptors = 16;
 
 constexpr uint32_t kErrno = SECCOMP_RET_ERRNO | (EPERM & SECCOMP_RET_DATA);
 
@@ -114,8 +141,8 @@ class Filter {
   std::vector<sock_filter> code_;
 };
 
-// No path is any more. A kernel without Landlock (before 5.13, or told so) has seccomp alone, by which nothing is opened
-// either.
+// No path is any more. A kernel without Landlock (before 5.13, or told so) has seccomp alone, by which nothing is
+// opened either.
 absl::Status CloseFiles() {
   landlock_ruleset_attr rules = {};
   rules.handled_access_fs = (LANDLOCK_ACCESS_FS_MAKE_SYM << 1) - 1;  // all of the first version
@@ -144,7 +171,10 @@ absl::Status EnterSandbox(uint64_t memory_bytes) {
   if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0) return Refused("PR_SET_NO_NEW_PRIVS");
   if (prctl(PR_SET_DUMPABLE, 0) != 0) return Refused("PR_SET_DUMPABLE");
   if (absl::Status core = Limit(RLIMIT_CORE, 0, "RLIMIT_CORE"); !core.ok()) return core;
+  // Memory behind descriptors is no address space: a few of them, each of some size.
+  if (absl::Status files = Limit(RLIMIT_FSIZE, kMaxFileBytes, "RLIMIT_FSIZE"); !files.ok()) return files;
   if (kSanitized) return CloseFiles();
+  if (absl::Status files = Limit(RLIMIT_NOFILE, kMaxDescriptors, "RLIMIT_NOFILE"); !files.ok()) return files;
   if (memory_bytes != 0) {
     if (absl::Status memory = Limit(RLIMIT_AS, AddressSpace() + memory_bytes, "RLIMIT_AS"); !memory.ok()) return memory;
   }

@@ -56,8 +56,7 @@ absl::StatusOr<std::string> ReadSealed(int fd, uint64_t max_bytes) {
     return absl::InvalidArgumentError(absl::StrCat("it has ", size, " bytes; the most is ", max_bytes));
   std::string bytes(static_cast<size_t>(size), '\0');
   for (size_t at = 0; at < bytes.size();) {
-    const ssize_t got =
-        pread(fd, &bytes[at], std::min(bytes.size() - at, kMostAtOnce), static_cast<off_t>(at));
+    const ssize_t got = pread(fd, &bytes[at], std::min(bytes.size() - at, kMostAtOnce), static_cast<off_t>(at));
     if (got < 0 && errno == EINTR) continue;
     if (got <= 0) return absl::InvalidArgumentError("it cannot be read");
     at += static_cast<size_t>(got);

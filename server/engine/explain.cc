@@ -57,7 +57,8 @@ absl::StatusOr<Explanation> Watch(const CompileFn& compile, const ProgramId& id,
     target.set_arch(request.source);
     if (std::optional<v1::Target> gpu = compiler::GpuTarget(request.source); gpu.has_value()) target = *std::move(gpu);
   }
-  KILN_ASSIGN_OR_RETURN(CompiledProgram program, compile(graph, target, request.options, &collector, {id.domain, control}));
+  KILN_ASSIGN_OR_RETURN(CompiledProgram program,
+                        compile(graph, target, request.options, &collector, {id.domain, control}));
   if (auto* one = std::get_if<v1::Executable>(&program)) {
     explanation.executable = std::move(*one);
   } else {

@@ -47,8 +47,8 @@ class CompileWorkersTest : public testing::Test {
     workers_ = *std::move(started);
   }
 
-  absl::StatusOr<std::string> Compile(const std::string& tag, int domain = 0, absl::Time deadline = absl::InfiniteFuture(),
-                                      int number = 0) {
+  absl::StatusOr<std::string> Compile(const std::string& tag, int domain = 0,
+                                      absl::Time deadline = absl::InfiniteFuture(), int number = 0) {
     CompileFor whom{DomainNumber(domain), {}};
     whom.control.deadline = deadline;
     auto program = workers_->Compile(GraphOf(tag, number), {}, {}, nullptr, whom);
@@ -71,8 +71,8 @@ class CompileWorkersTest : public testing::Test {
 
 TEST_F(CompileWorkersTest, AFaultEndsItsOwnJobAlone) {
   Start();
-  for (const std::string tag : {"abort", "exit", "segfault", "recursion", "memory", "garbage", "unsealed", "zeros", "large",
-                                "socket", "execute", "trace"}) {
+  for (const std::string tag : {"abort", "exit", "segfault", "recursion", "memory", "garbage", "unsealed", "zeros",
+                                "large", "socket", "execute", "trace"}) {
     const absl::Status status = Compile(tag).status();
     EXPECT_EQ(CodeOf(status), v1::COMPILER_FAULT) << tag << ": " << status;
     EXPECT_TRUE(Compile("good").ok()) << "after " << tag;
@@ -171,7 +171,8 @@ TEST_F(CompileWorkersTest, ManyFaultsHarmNoNeighbour) {
   for (int t = 0; t < 2; ++t) {
     callers.emplace_back([&, t] {
       std::mt19937 random(static_cast<uint32_t>(t));
-      const std::vector<std::string> tags = {"abort", "exit", "segfault", "hang", "memory", "garbage", "unsealed", "zeros"};
+      const std::vector<std::string> tags = {"abort",  "exit",    "segfault", "hang",
+                                             "memory", "garbage", "unsealed", "zeros"};
       for (int i = left--; i > 0; i = left--) {
         const std::string& tag = tags[random() % tags.size()];
         const auto outcome = Compile(tag, 1 + t, absl::Now() + absl::Milliseconds(tag == "hang" ? 20 : 60'000), i);

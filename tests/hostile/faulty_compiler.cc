@@ -103,6 +103,7 @@ absl::StatusOr<CompiledProgram> Misbehave(const v1::Graph& graph, const v1::Targ
 
 int main(int argc, char** argv) {
   uint64_t memory_bytes = 0;
-  if (argc != 3 || std::string(argv[1]) != kiln::server::kZygoteFlag || !absl::SimpleAtoi(argv[2], &memory_bytes)) return 2;
+  if (argc != 3 || std::string(argv[1]) != kiln::server::kZygoteFlag || !absl::SimpleAtoi(argv[2], &memory_bytes))
+    return 2;
   return kiln::server::RunZygote(kiln::server::Misbehave, memory_bytes);
 }

@@ -29,14 +29,12 @@ struct CompileFor {
 
 // Blocks until the program is there, or nobody waits for it any more: then with the status of control.Check(). The
 // observer may be null.
-using CompileFn =
-    std::function<absl::StatusOr<CompiledProgram>(const v1::Graph&, const v1::Target&, const compiler::Options&,
-                                                  compiler::CompileObserver*, const CompileFor&)>;
+using CompileFn = std::function<absl::StatusOr<CompiledProgram>(
+    const v1::Graph&, const v1::Target&, const compiler::Options&, compiler::CompileObserver*, const CompileFor&)>;
 
 // compiler/compile_multi.h's CompileProgram; one that makes Executables alone will do.
-using CompileInProcessFn =
-    std::function<absl::StatusOr<CompiledProgram>(const v1::Graph&, const v1::Target&, const compiler::Options&,
-                                                  compiler::CompileObserver*)>;
+using CompileInProcessFn = std::function<absl::StatusOr<CompiledProgram>(
+    const v1::Graph&, const v1::Target&, const compiler::Options&, compiler::CompileObserver*)>;
 
 // Compiles on the caller's thread, for all alike. A stop takes effect between two passes.
 CompileFn InProcess(CompileInProcessFn compile);
