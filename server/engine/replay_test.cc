@@ -84,7 +84,7 @@ class ReplayTest : public ::testing::Test {
   void Restart(const EngineOptions& options) {
     std::vector<std::unique_ptr<runtime::hal::Device>> devices;
     devices.push_back(*runtime::null::CreateDevice({}));
-    engine_ = std::make_unique<Engine>(options, std::move(devices), Compiled, nullptr);
+    engine_ = std::make_unique<Engine>(options, std::move(devices), InProcess(Compiled), nullptr);
     first_ = Compile(1);
   }
 

@@ -26,6 +26,12 @@ absl::Status Tried(long result) {
   return MakeError(v1::BAD_ARGUMENT, result >= 0 ? "it was allowed" : absl::StrCat("errno ", errno));
 }
 
+// Deeper than any stack, where `levels` is.
+uint64_t Deep(uint64_t levels) {
+  volatile char here[4096] = {1};
+  return levels == 0 ? 0 : Deep(levels - 1) + static_cast<uint64_t>(here[levels % sizeof(here)]);
+}
+
 absl::StatusOr<CompiledProgram> Misbehave(const v1::Graph& graph, const v1::Target&, const compiler::Options&,
                                           compiler::CompileObserver*) {
   const std::string& what = graph.nodes_size() == 0 ? "" : graph.nodes(0).tag();
@@ -36,17 +42,7 @@ absl::StatusOr<CompiledProgram> Misbehave(const v1::Graph& graph, const v1::Targ
     }
   }
   if (what == "segfault") *reinterpret_cast<volatile int*>(8) = 1;
-  if (what == "recursion") {
-    struct Deep {
-      static uint64_t Go(volatile char* above) {
-        volatile char here[4096];
-        here[0] = above[0];
-        return Go(here) + static_cast<uint64_t>(here[0]);
-      }
-    };
-    volatile char top[1] = {1};
-    return MakeError(v1::BAD_ARGUMENT, absl::StrCat(Deep::Go(top)));
-  }
+  if (what == "recursion") return MakeError(v1::BAD_ARGUMENT, absl::StrCat(Deep(UINT64_MAX)));
   if (what == "memory") {
     std::vector<std::vector<char>> taken;
     for (int i = 0; i < 100; ++i) taken.emplace_back(size_t{1} << 30, 'x');
