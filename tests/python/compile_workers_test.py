@@ -7,6 +7,7 @@ import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 
+import graphs
 import numpy as np
 import support
 
@@ -26,6 +27,22 @@ def children(process):
     return found
 
 
+def product():
+    graph = kiln.Graph()
+    x = graph.param("x", (64, 96))
+    graph.output(x @ x.T)
+    return graph
+
+
+def sines():
+    graph = kiln.Graph()
+    value = graph.param("x", (64,), "float64")
+    for _ in range(300):
+        value = kiln.sin(value)
+    graph.output(value)
+    return graph
+
+
 class CompileWorkersTest(support.ServerTest):
     FLAGS = ("--compile_isolation=on", "--compile_threads=2", "--cpu_devices=2")
 
@@ -33,20 +50,23 @@ class CompileWorkersTest(support.ServerTest):
         data = np.random.default_rng(1).random((64, 96), np.float32)
         with support.running() as plain, kiln.connect(plain.address) as other:
             for client in (self.client, other):
-                x = client.tensor(data)
-                np.testing.assert_allclose((x @ x.permute(1, 0)).numpy(), data @ data.T, rtol=1e-5)
+                program = client.compile(product())
+                self.assertFalse(program.from_cache)
+                np.testing.assert_allclose(program(data), data @ data.T, rtol=1e-5)
+                # A stage's text comes from where it was made.
+                stages = client.explain(product(), stages=["rangeify"]).stages
+                self.assertIn("REDUCE", stages[0].text)
+
+    def test_a_refusal_is_the_compilers(self):
+        with self.assertRaises(kiln.KilnError) as raised:
+            self.client.compile(graphs.elementwise("ADD", shape=(4,), sources=1))
+        self.assertEqual(raised.exception.code, "WRONG_SOURCE_COUNT")
 
     def test_a_deadline_is_a_kill(self):
-        x = self.client.tensor(np.ones(64, np.float64))
-        for _ in range(300):
-            x = x.sin()
         begin = time.monotonic()
         with kiln.connect(self.server.address, timeout=0.2) as hasty:
-            y = hasty.tensor(np.ones(64, np.float64))
-            for _ in range(300):
-                y = y.sin()
             with self.assertRaises(kiln.DeadlineExceeded):
-                y.numpy()
+                hasty.compile(sines())
         self.assertLess(time.monotonic() - begin, 5)
         self.assertEqual(int(self.client.arange(4).numpy().sum()), 6)
 
