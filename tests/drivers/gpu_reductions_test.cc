@@ -66,7 +66,7 @@ class Indirect final : public collective::Combiner {
   void Renew() {
     made_ = std::make_unique<server::CompiledCombiner>(
         [this](const v1::Graph& graph, const v1::Target& target, const compiler::Options& options,
-               compiler::CompileObserver*) -> absl::StatusOr<v1::Executable> {
+               compiler::CompileObserver*, const server::CompileFor&) -> absl::StatusOr<v1::Executable> {
           ++compiled_;
           if (refuses_) return absl::UnimplementedError("no");
           return CompileOnce(*machine_, graph, target, options);
