@@ -6,7 +6,7 @@ namespace kiln::runtime {
 namespace {
 
 void RunOften(Estimate& estimate, uint64_t ns) {
-  for (int i = 0; i < 150; ++i) estimate.Record(ns);
+  for (int i = 0; i < 150; ++i) estimate.Observe(ns);
 }
 
 TEST(Estimate, FollowsTheRuns) {
@@ -21,7 +21,7 @@ TEST(Estimate, FollowsTheRuns) {
 TEST(Estimate, ASingleSlowRunIsNoRule) {
   Estimate estimate(1000);
   RunOften(estimate, 1000);
-  estimate.Record(1'000'000'000);
+  estimate.Observe(1'000'000'000);
   EXPECT_LT(estimate.ns(), 2'000u);
 }
 

@@ -111,7 +111,7 @@ constexpr StorageRow kStorageRows[] = {
     {"work items",
      "0 CONST [] weakint 1024\n1 PARAM : int32 [0] slot=0\n2 BUFFER : int32 [0] slot=0 space=$0\n"
      "3 SPECIAL [0] special=\"lidx0\"\n4 INDEX [$1, 3]\n5 LOAD [4]\n6 INDEX [$2, 3]\n7 STORE [6, 5]\n"
-     "8 LINEAR [4, 5, 6, 7]\n"},
+     "8 LINEAR [3, 4, 5, 6, 7]\n"},
     {"a loop",
      "0 CONST [] weakint 1024\n1 PARAM : int32 [0] slot=0\n2 BUFFER : int32 [0] slot=0 space=$0\n"
      "3 RANGE [0] range=(0) type=LOOP\n4 INDEX [$1, 3]\n5 LOAD [4]\n6 INDEX [$2, 3]\n7 STORE [6, 5]\n"
