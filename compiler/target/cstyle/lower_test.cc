@@ -55,25 +55,32 @@ class LowerForDialectTest : public testing::Test {
   Graph graph_;
 };
 
-TEST_F(LowerForDialectTest, LanesBecomeScalarsWhereThereAreNoVectors) {
-  UOp* linear = Linear("int32", "MUL [12, 12]", true);
-  EXPECT_EQ(CountOf(linear, Op::LOAD), 1u);
-  const auto lowered = LowerForDialect(graph_, linear, *FindDialect("c"));
-  ASSERT_TRUE(lowered.ok()) << lowered.status();
-  EXPECT_EQ(CountOf(*lowered, Op::LOAD), 4u);
-  for (const UOp* uop : Toposort(*lowered)) {
-    if (uop->op() == Op::MUL) {
-      EXPECT_TRUE(uop->shape().empty());
+// Neighbours in memory stay one LOAD and one STORE of a vector; what is computed of them is scalars.
+TEST_F(LowerForDialectTest, LanesBecomeScalarsBetweenLoadsOfVectors) {
+  for (const char* language : {"opencl", "cuda", "metal"}) {
+    const auto lowered = LowerForDialect(graph_, Linear("int32", "MUL [12, 12]", true), *FindDialect(language));
+    ASSERT_TRUE(lowered.ok()) << lowered.status();
+    EXPECT_EQ(CountOf(*lowered, Op::LOAD), 1u);
+    EXPECT_EQ(CountOf(*lowered, Op::STORE), 1u);
+    for (const UOp* uop : Toposort(*lowered)) {
+      if (uop->op() == Op::MUL) {
+        EXPECT_TRUE(uop->shape().empty());
+      }
     }
   }
-  EXPECT_EQ(Out(*lowered), (std::vector<uint64_t>{1, 4, 9, 16, 25, 36, 49, 64}));
 }
 
-TEST_F(LowerForDialectTest, NeighboursStayOneLoadWhereThereAreVectors) {
-  const auto lowered = LowerForDialect(graph_, Linear("int32", "MUL [12, 12]", true), *FindDialect("opencl"));
+TEST_F(LowerForDialectTest, LanesAreRefusedWhereThereAreNoVectors) {
+  const auto lowered = LowerForDialect(graph_, Linear("int32", "MUL [12, 12]", true), *FindDialect("c"));
+  ASSERT_FALSE(lowered.ok());
+  EXPECT_EQ(DetailOf(lowered.status())->code(), v1::UNSUPPORTED_OP);
+  EXPECT_EQ(lowered.status().message(), "STACK of shape (4,) in c");
+}
+
+TEST_F(LowerForDialectTest, ScalarsStayWhatTheyAre) {
+  const auto lowered = LowerForDialect(graph_, Linear("int32", "MUL [12, 12]"), *FindDialect("c"));
   ASSERT_TRUE(lowered.ok()) << lowered.status();
-  EXPECT_EQ(CountOf(*lowered, Op::LOAD), 1u);
-  EXPECT_EQ(CountOf(*lowered, Op::STORE), 1u);
+  EXPECT_EQ(Out(*lowered), (std::vector<uint64_t>{1, 4, 9, 16, 25, 36, 49, 64}));
 }
 
 TEST_F(LowerForDialectTest, AFunctionThatTheLanguageLacksIsDecomposed) {
