@@ -29,12 +29,19 @@ constexpr Row kRows[] = {
 const Row& RowOf(Quota quota) { return kRows[static_cast<size_t>(quota)]; }
 int64_t WindowNanos(Quota rate) { return RowOf(rate).window_seconds * 1'000'000'000; }
 
-// No more than this, 36 years, is owed: sums do not overflow.
-constexpr int64_t kMostNanos = int64_t{1} << 60;
+// 36 years: an account never owes more, so sums do not overflow.
+constexpr int64_t kMaxNanos = int64_t{1} << 60;
+
+// How long `amount` takes to drain away, of which `each_window` do in a window. Rounded up: the limit's last unit fills
+// the window.
+int64_t NanosOf(Quota rate, double amount, uint64_t each_window) {
+  const double nanos = std::ceil(amount * static_cast<double>(WindowNanos(rate)) / static_cast<double>(each_window));
+  return nanos < static_cast<double>(kMaxNanos) ? static_cast<int64_t>(nanos) : kMaxNanos;
+}
 
 // When all has drained away, if `nanos` more are owed.
 int64_t After(int64_t drained_at, int64_t nanos, int64_t now) {
-  return std::min(std::max(drained_at, now) + nanos, now + kMostNanos);
+  return std::min(std::max(drained_at, now) + nanos, now + kMaxNanos);
 }
 
 absl::Status Exceeded(Quota quota, uint64_t limit, uint64_t used, absl::Duration wait) {
@@ -85,7 +92,7 @@ absl::Status Account::Take(Quota quota, uint64_t amount) {
   std::atomic<uint64_t>& held = held_[Index(quota)];
   uint64_t before = held.load(std::memory_order_relaxed);
   for (;;) {
-    const uint64_t most = limit(quota) == 0 ? std::numeric_limits<uint64_t>::max() : limit(quota);
+    const uint64_t set = limit(quota), most = set == 0 ? std::numeric_limits<uint64_t>::max() : set;
     const uint64_t room = before < most ? most - before : 0;
     if (amount > room) {
       const uint64_t wanted = before + std::min(amount, std::numeric_limits<uint64_t>::max() - before);
@@ -116,15 +123,11 @@ absl::Duration Account::Wait(Quota rate, absl::Time now) const {
   return absl::Nanoseconds(std::max<int64_t>(0, owed - WindowNanos(rate) + 1));
 }
 
-int64_t Account::NanosOf(Quota rate, double amount) const {
-  // Rounded up: the limit's last unit fills the window.
-  const double nanos = std::ceil(amount * static_cast<double>(WindowNanos(rate)) / static_cast<double>(limit(rate)));
-  return nanos < static_cast<double>(kMostNanos) ? static_cast<int64_t>(nanos) : kMostNanos;
-}
-
 void Account::Owe(Quota rate, double amount, absl::Time now) {
-  if (limit(rate) == 0) return;
-  const int64_t nanos = NanosOf(rate, amount), now_nanos = absl::ToUnixNanos(now);
+  // Once: another thread may set it meanwhile.
+  const uint64_t each_window = limit(rate);
+  if (each_window == 0) return;
+  const int64_t nanos = NanosOf(rate, amount, each_window), now_nanos = absl::ToUnixNanos(now);
   std::atomic<int64_t>& drained_at = drained_at_[Index(rate)];
   int64_t before = drained_at.load(std::memory_order_relaxed);
   while (!drained_at.compare_exchange_weak(before, After(before, nanos, now_nanos), std::memory_order_relaxed)) {
@@ -132,14 +135,15 @@ void Account::Owe(Quota rate, double amount, absl::Time now) {
 }
 
 absl::Status Account::Spend(Quota rate, double amount, absl::Time now) {
-  if (limit(rate) == 0) return absl::OkStatus();
-  const int64_t nanos = NanosOf(rate, amount), now_nanos = absl::ToUnixNanos(now);
+  const uint64_t each_window = limit(rate);
+  if (each_window == 0) return absl::OkStatus();
+  const int64_t nanos = NanosOf(rate, amount, each_window), now_nanos = absl::ToUnixNanos(now);
   std::atomic<int64_t>& drained_at = drained_at_[Index(rate)];
   int64_t before = drained_at.load(std::memory_order_relaxed);
   for (;;) {
     const int64_t over = before - now_nanos - WindowNanos(rate);
     if (over >= 0) {
-      return Exceeded(rate, limit(rate), used(rate, now) + static_cast<uint64_t>(std::ceil(amount)),
+      return Exceeded(rate, each_window, used(rate, now) + static_cast<uint64_t>(std::ceil(amount)),
                       absl::Nanoseconds(over + 1));
     }
     if (drained_at.compare_exchange_weak(before, After(before, nanos, now_nanos), std::memory_order_relaxed)) {

@@ -60,7 +60,7 @@ class Charge {
   Charge& operator=(Charge&& other) noexcept;
   ~Charge() { Release(); }
 
-  // QUOTA_EXCEEDED, which leaves it as it was. Nothing for a charge of nobody.
+  // QUOTA_EXCEEDED, and then it is as it was. A charge of nobody stays empty.
   absl::Status Grow(uint64_t amount);
   // At most amount().
   void Shrink(uint64_t amount);
@@ -98,7 +98,10 @@ class Account {
   // For a quota that is a rate: how long until its window is not full. Zero: it is not.
   absl::Duration Wait(Quota rate, absl::Time now = absl::Now()) const;
   // For what is held: whether there may be no more.
-  bool Full(Quota quota) const { return limit(quota) != 0 && used(quota) >= limit(quota); }
+  bool Full(Quota quota) const {
+    const uint64_t most = limit(quota);
+    return most != 0 && used(quota) >= most;
+  }
   // Takes so much of the window, full or not.
   void Owe(Quota rate, double amount, absl::Time now = absl::Now());
   // Both: QUOTA_EXCEEDED, with the time to wait, if the window is full; else owes it.
@@ -106,8 +109,6 @@ class Account {
 
  private:
   static size_t Index(Quota quota) { return static_cast<size_t>(quota); }
-  // How long so much takes to drain away.
-  int64_t NanosOf(Quota rate, double amount) const;
 
   std::array<std::atomic<uint64_t>, kQuotas> limits_ = {};
   std::array<std::atomic<uint64_t>, kQuotas> held_ = {};

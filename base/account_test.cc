@@ -185,6 +185,27 @@ TEST(Account, RandomWorkReturnsToZero) {
   for (const Quota quota : kHeld) EXPECT_EQ(account.used(quota), 0u) << QuotaName(quota);
 }
 
+// A limit that is taken away while something is spent, as by a file of tenants that is read again.
+TEST(Account, ALimitMayGoAtAnyTime) {
+  constexpr Quota kRate = Quota::kRequests;
+  Account account;
+  std::atomic<bool> done{false};
+  std::thread owner([&] {
+    while (!done) {
+      account.SetLimits(Only(kRate, 1'000'000'000));
+      account.SetLimits({});
+    }
+  });
+  for (int i = 0; i < 200'000; ++i) {
+    account.Owe(kRate, 1);
+    static_cast<void>(account.Spend(kRate, 1).ok());
+  }
+  done = true;
+  owner.join();
+  account.SetLimits(Only(kRate, 1'000'000'000));
+  EXPECT_EQ(account.Wait(kRate), absl::ZeroDuration());
+}
+
 TEST(Accounts, ATenantHasOne) {
   Accounts accounts;
   Account* const a = accounts.Of("a");

@@ -26,6 +26,8 @@ class CompileObserver {
  public:
   virtual ~CompileObserver() = default;
   virtual void OnPass(const PassRecord& record) = 0;
+  // Whether OnPass is to be called: a record counts nodes, which takes as long as a short pass does.
+  virtual bool WantsRecords() const { return true; }
   // Whether to produce assembly text, which needs a second run of the code
   // generator.
   virtual bool WantsAssembly() const { return false; }

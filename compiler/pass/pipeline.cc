@@ -42,8 +42,9 @@ bool IsAsItWasMade([[maybe_unused]] Graph& graph, [[maybe_unused]] UOp* root) {
 absl::Status Report(const Lowering& lowering, const Pass& pass, double micros, UOp* root) {
   if (lowering.observer == nullptr) return absl::OkStatus();
   const bool graph = pass.text == nullptr;
-  lowering.observer->OnPass({pass.name, lowering.body.symbol, micros, graph ? Toposort(root).size() : 0,
-                             [&] { return graph ? ToText(root) : pass.text(lowering); }});
+  if (lowering.observer->WantsRecords())
+    lowering.observer->OnPass({pass.name, lowering.body.symbol, micros, graph ? Toposort(root).size() : 0,
+                               [&] { return graph ? ToText(root) : pass.text(lowering); }});
   if (!lowering.observer->StopAfter(pass.name)) return absl::OkStatus();
   return absl::CancelledError(absl::StrCat("stopped after ", pass.name, ", as the observer asked"));
 }

@@ -6,8 +6,8 @@
 // for limits and queues: how long a run will take, give or take a small factor.
 //
 // The numbers are declared, not measured at start: code must not depend on the moment at which
-// a server began. tests/bench/stop_bench.cc prints what the worst times promise and what
-// happened.
+// a server began. Tested by compiler/structure/stop_points_test and compiler/lower/cost_test; tests/bench/stop_bench.cc
+// prints what the worst times promise and what happened.
 #ifndef KILN_COMPILER_STRUCTURE_OP_TIME_H_
 #define KILN_COMPILER_STRUCTURE_OP_TIME_H_
 

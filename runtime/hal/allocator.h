@@ -52,7 +52,7 @@ class Allocator {
 };
 
 // The same at the expense of `account`, which may be null and outlives the buffer: its
-// device_bytes, or QUOTA_EXCEEDED.
+// device_bytes, or QUOTA_EXCEEDED. Tested by tests/e2e/quota_test.
 absl::StatusOr<std::shared_ptr<Buffer>> AllocateFor(Account* account, Allocator& allocator, uint64_t bytes,
                                                     MemoryUse use);
 

@@ -187,8 +187,9 @@ absl::StatusOr<CompiledProgram> CompileWorkers::Compile(const v1::Graph& graph, 
                                                         const compiler::Options& options,
                                                         compiler::CompileObserver* observer, const CompileFor& whom) {
   const std::string job = ToJob(graph, target, options, observer).SerializeAsString();
-  const Digest digest = NameOf(graph, target, options);
-  KILN_RETURN_IF_ERROR(quarantine_.Check(digest, absl::Now()));
+  // It takes about as long as to write the job, so nobody asks for it while all goes well.
+  const auto name = [&] { return NameOf(graph, target, options); };
+  if (!quarantine_.Empty()) KILN_RETURN_IF_ERROR(quarantine_.Check(name(), absl::Now()));
   auto memory = SealedMemory(job);
   if (!memory.ok()) return NoZygote(memory.status().message());
   // A worker may have ended while nobody looked: the next one has not.
@@ -201,7 +202,7 @@ absl::StatusOr<CompiledProgram> CompileWorkers::Compile(const v1::Graph& graph, 
   if (absl::Status wanted = Wait(*worker, whom.control, absl::Now() + options_.max_time); !wanted.ok()) {
     worker.reset();
     if (DetailOf(wanted).has_value() && DetailOf(wanted)->code() == v1::GRAPH_TOO_LARGE)
-      quarantine_.Note(digest, absl::Now());
+      quarantine_.Note(name(), absl::Now());
     absl::MutexLock lock(&mutex_);
     ++stats_.killed;
     return wanted;
@@ -209,7 +210,7 @@ absl::StatusOr<CompiledProgram> CompileWorkers::Compile(const v1::Graph& graph, 
   answer = ReceiveDescriptor(worker->socket.get());
   const auto crashed = [&](absl::string_view what) {
     worker.reset();
-    quarantine_.Note(digest, absl::Now());
+    quarantine_.Note(name(), absl::Now());
     absl::MutexLock lock(&mutex_);
     ++stats_.crashed;
     return CompilerFault(what);

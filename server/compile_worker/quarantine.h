@@ -22,6 +22,11 @@ class Quarantine {
   // Of jobs that are remembered; then the oldest is forgotten.
   static constexpr size_t kMaxJobs = 4096;
 
+  // Whether no job has gone wrong yet.
+  bool Empty() const {
+    absl::MutexLock lock(&mutex_);
+    return rows_.empty();
+  }
   // COMPILER_FAULT with the time to wait, if it is not to be tried at `now`.
   absl::Status Check(const Digest& job, absl::Time now);
   // It has gone wrong.
@@ -32,7 +37,7 @@ class Quarantine {
     int faults = 0;
     absl::Time last;
   };
-  absl::Mutex mutex_;
+  mutable absl::Mutex mutex_;
   absl::flat_hash_map<Digest, Row> rows_ ABSL_GUARDED_BY(mutex_);
   std::deque<Digest> order_ ABSL_GUARDED_BY(mutex_);  // of rows_, the oldest first
 };

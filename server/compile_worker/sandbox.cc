@@ -1,5 +1,6 @@
 #include "server/compile_worker/sandbox.h"
 
+#include <fcntl.h>
 #include <linux/audit.h>
 #include <linux/filter.h>
 #include <linux/landlock.h>
@@ -15,6 +16,7 @@
 #include <cstddef>
 #include <cstring>
 #include <fstream>
+#include <initializer_list>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -48,35 +50,12 @@ absl::Status Refused(const char* what) {
 
 // What a compiler needs, and no more. Anything else fails with EPERM, as if there were no such thing.
 constexpr int kAllowed[] = {
-    SYS_read,
-    SYS_write,
-    SYS_pread64,
-    SYS_close,
-    SYS_lseek,
-    SYS_munmap,
-    SYS_mremap,
-    SYS_brk,
-    SYS_madvise,
-    SYS_rt_sigaction,
-    SYS_rt_sigprocmask,
-    SYS_rt_sigreturn,
-    SYS_sigaltstack,
-    SYS_getpid,
-    SYS_gettid,
-    SYS_exit,
-    SYS_exit_group,
-    SYS_futex,
-    SYS_clock_gettime,
-    SYS_getrandom,
-    SYS_recvmsg,
-    SYS_sendmsg,
-    SYS_memfd_create,
-    SYS_fcntl,
-    SYS_sched_yield,
-    SYS_prlimit64,
-    SYS_sched_getaffinity,
-    SYS_uname,
-    SYS_restart_syscall,
+    SYS_read,           SYS_write,           SYS_pread64,      SYS_close,         SYS_lseek,
+    SYS_munmap,         SYS_mremap,          SYS_brk,          SYS_madvise,       SYS_rt_sigaction,
+    SYS_rt_sigprocmask, SYS_rt_sigreturn,    SYS_sigaltstack,  SYS_getpid,        SYS_gettid,
+    SYS_exit,           SYS_exit_group,      SYS_futex,        SYS_clock_gettime, SYS_getrandom,
+    SYS_recvmsg,        SYS_sendmsg,         SYS_memfd_create, SYS_sched_yield,   SYS_sched_getaffinity,
+    SYS_uname,          SYS_restart_syscall,
 };
 // Whoever tries these is no compiler any more.
 constexpr int kDeadly[] = {
@@ -98,7 +77,10 @@ class Filter {
     for (const int call : kDeadly) On(call, SECCOMP_RET_KILL_PROCESS);
     for (const int call : kAllowed) On(call, SECCOMP_RET_ALLOW);
     // A signal to itself alone: abort() raises one.
-    OnArgument(SYS_tgkill, 0, static_cast<uint32_t>(getpid()));
+    OnArgument(SYS_tgkill, 0, {static_cast<uint32_t>(getpid())});
+    // Limits of itself alone, and of a descriptor what cannot have signals sent to others (F_SETOWN).
+    OnArgument(SYS_prlimit64, 0, {0});
+    OnArgument(SYS_fcntl, 1, {F_GETFD, F_SETFD, F_GETFL, F_ADD_SEALS, F_GET_SEALS});
     // Memory, but never as code.
     OnArgumentWithout(SYS_mmap, 2, PROT_EXEC);
     OnArgumentWithout(SYS_mprotect, 2, PROT_EXEC);
@@ -123,11 +105,14 @@ class Filter {
   }
   // The low half of an argument: on machines that are little-endian, as all of these are, it is the first.
   static size_t Argument(size_t index) { return offsetof(seccomp_data, args) + 8 * index; }
-  void OnArgument(int call, size_t index, uint32_t value) {
-    Jump(BPF_JEQ, static_cast<uint32_t>(call), 0, 4);
+  // Allows the call with one of these values.
+  void OnArgument(int call, size_t index, std::initializer_list<uint32_t> values) {
+    Jump(BPF_JEQ, static_cast<uint32_t>(call), 0, static_cast<uint8_t>(2 * values.size() + 2));
     Load(Argument(index));
-    Jump(BPF_JEQ, value, 0, 1);
-    Return(SECCOMP_RET_ALLOW);
+    for (const uint32_t value : values) {
+      Jump(BPF_JEQ, value, 0, 1);
+      Return(SECCOMP_RET_ALLOW);
+    }
     Return(kErrno);
   }
   void OnArgumentWithout(int call, size_t index, uint32_t bits) {

@@ -15,8 +15,8 @@ namespace kiln::server {
 namespace {
 
 constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE;
-// More in one call and the kernel cuts it.
-constexpr size_t kMostAtOnce = size_t{1} << 30;
+// Linux moves less than 2 GiB in one call.
+constexpr size_t kMaxAtOnce = size_t{1} << 30;
 
 }  // namespace
 
@@ -36,7 +36,7 @@ absl::StatusOr<Descriptor> SealedMemory(absl::string_view bytes) {
   Descriptor memory(memfd_create("kiln", MFD_CLOEXEC | MFD_ALLOW_SEALING));
   if (!memory.valid()) return absl::UnavailableError(absl::StrCat("memfd_create: ", std::strerror(errno)));
   while (!bytes.empty()) {
-    const ssize_t written = write(memory.get(), bytes.data(), std::min(bytes.size(), kMostAtOnce));
+    const ssize_t written = write(memory.get(), bytes.data(), std::min(bytes.size(), kMaxAtOnce));
     if (written < 0 && errno == EINTR) continue;
     if (written <= 0) return absl::UnavailableError(absl::StrCat("writing to a memfd: ", std::strerror(errno)));
     bytes.remove_prefix(static_cast<size_t>(written));
@@ -56,7 +56,7 @@ absl::StatusOr<std::string> ReadSealed(int fd, uint64_t max_bytes) {
     return absl::InvalidArgumentError(absl::StrCat("it has ", size, " bytes; the most is ", max_bytes));
   std::string bytes(static_cast<size_t>(size), '\0');
   for (size_t at = 0; at < bytes.size();) {
-    const ssize_t got = pread(fd, &bytes[at], std::min(bytes.size() - at, kMostAtOnce), static_cast<off_t>(at));
+    const ssize_t got = pread(fd, &bytes[at], std::min(bytes.size() - at, kMaxAtOnce), static_cast<off_t>(at));
     if (got < 0 && errno == EINTR) continue;
     if (got <= 0) return absl::InvalidArgumentError("it cannot be read");
     at += static_cast<size_t>(got);

@@ -181,10 +181,14 @@ class Target:
             return Outcome(None, error.code or failure.code().name, error)
 
 
+# A call that ended so was not judged.
+NO_REFUSAL = ("INTERNAL_FAULT", "INTERNAL", "UNKNOWN", "UNAVAILABLE", "DEADLINE_PASSED", "DEADLINE_EXCEEDED", "CANCELLED")
+
+
 def refused(outcome: Outcome, *codes: str) -> kiln.KilnError:
     """The error, which must have one of these codes, say something, and be no fault of the server's."""
     assert outcome.error is not None, "it was accepted: %.200s" % outcome.answer
-    assert outcome.code in codes if codes else outcome.code not in ("INTERNAL_FAULT", "INTERNAL", "UNKNOWN"), outcome.error
+    assert outcome.code in codes if codes else outcome.code not in NO_REFUSAL, outcome.error
     assert outcome.error.message, "it says nothing"
     return outcome.error
 

@@ -11,7 +11,7 @@ from kiln.v1 import kernel_service_pb2
 
 A, B = TENANTS
 UNARY = sorted(name for name, method in wire.METHODS.items() if not method.streams_in and not method.streams_out)
-# What is not built yet is nobody's.
+# An RPC that is not built yet says so to everybody.
 NOT_BUILT = ("NOT_IMPLEMENTED", "UNIMPLEMENTED")
 
 

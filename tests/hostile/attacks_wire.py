@@ -100,7 +100,7 @@ def message_of_random_bytes(target):
 @attack
 def message_too_long(target):
     """A message longer than the server takes is refused before it is kept."""
-    refused(target.raw("KernelService.Compile", b"\0" * (1 << 30) if os.environ.get("KILN_LARGE") else b"\0" * (200 << 20)),
+    refused(target.raw("KernelService.Compile", b"\0" * (200 << 20)),
             "RESOURCE_EXHAUSTED", "GRAPH_TOO_LARGE", "MALFORMED_MESSAGE")  # fmt: skip
 
 
@@ -176,11 +176,9 @@ def metadata_by_the_hundred(target):
     request = wire.METHODS["DeviceService.List"].request()
     for metadata in ([("k%d" % i, "v" * 100) for i in range(200)], [("big", "v" * 100_000)], [("bin-bin", os.urandom(4000))],
                      [("kiln-session-bin", os.urandom(5000))], [("authorization", "Bearer " + "x" * 7000)]):  # fmt: skip
-        answered_or_bounded(target._outcome(lambda m=metadata: stub(request, timeout=20, metadata=m)))
-
-
-def answered_or_bounded(outcome):
-    assert outcome.code not in ("INTERNAL_FAULT", "INTERNAL", "UNKNOWN"), outcome.error
+        outcome = target._outcome(lambda m=metadata: stub(request, timeout=20, metadata=m))
+        # gRPC itself may end the connection.
+        assert outcome.code not in ("INTERNAL_FAULT", "INTERNAL", "UNKNOWN"), outcome.error
 
 
 @attack

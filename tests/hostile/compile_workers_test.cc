@@ -82,7 +82,7 @@ TEST_F(CompileWorkersTest, AFaultEndsItsOwnJobAlone) {
 
 TEST_F(CompileWorkersTest, WhatAWorkerMayNotDoFails) {
   Start();
-  for (const std::string tag : {"open", "create", "fork", "code", "protect", "kill"}) {
+  for (const std::string tag : {"open", "create", "fork", "code", "protect", "kill", "limits", "owner"}) {
     const absl::Status status = Compile(tag).status();
     EXPECT_EQ(CodeOf(status), v1::BAD_ARGUMENT) << tag;
     EXPECT_EQ(status.message(), absl::StrCat("errno ", EPERM)) << tag;

@@ -1,6 +1,7 @@
 // A compile worker whose compiler does what the graph's first tag says: a compiler that is at fault, or was taken over.
 #include <fcntl.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -86,6 +87,12 @@ absl::StatusOr<CompiledProgram> Misbehave(const v1::Graph& graph, const v1::Targ
     return Tried(mprotect(memory, 4096, PROT_READ | PROT_EXEC));
   }
   if (what == "kill") return Tried(kill(getppid(), SIGKILL));
+  // Of another process, which would then take no more descriptors; and a signal of one's choice, sent to it.
+  if (what == "limits") {
+    const rlimit none = {0, 0};
+    return Tried(prlimit(getppid(), RLIMIT_NOFILE, &none, nullptr));
+  }
+  if (what == "owner") return Tried(fcntl(0, F_SETOWN, getppid()));
   if (what == "socket") return Tried(socket(AF_INET, SOCK_STREAM, 0));
   if (what == "execute") return Tried(execl("/bin/true", "true", nullptr));
   if (what == "trace") return Tried(syscall(SYS_ptrace, 0, 0, 0, 0));

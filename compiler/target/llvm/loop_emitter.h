@@ -3,7 +3,8 @@
 // The test stands at the end, and at the beginning too where there may be no iteration. A loop
 // that looks in every iteration does so after that test. One that looks once in many is cut into
 // pieces: the loop itself runs to the end of a piece, as if that were its own, and what is around
-// it looks and goes on to the next. So what is inside is the same code as without.
+// it looks and goes on to the next. So what is inside is the same code as without. Tested by
+// tests/conformance/programs/long_loops_test and tests/hostile/stop_test.
 #ifndef KILN_COMPILER_TARGET_LLVM_LOOP_EMITTER_H_
 #define KILN_COMPILER_TARGET_LLVM_LOOP_EMITTER_H_
 

@@ -14,6 +14,7 @@ class StopsBetweenPasses final : public compiler::CompileObserver {
   void OnPass(const compiler::PassRecord& record) override {
     if (other_ != nullptr) other_->OnPass(record);
   }
+  bool WantsRecords() const override { return other_ != nullptr && other_->WantsRecords(); }
   bool WantsAssembly() const override { return other_ != nullptr && other_->WantsAssembly(); }
   bool WantsObject() const override { return other_ == nullptr || other_->WantsObject(); }
   bool StopAfter(absl::string_view pass) const override {

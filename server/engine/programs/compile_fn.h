@@ -1,4 +1,4 @@
-// The compiler, as the composition root gives it.
+// The compiler, as the composition root gives it. Tested by server/engine/engine_test and tests/e2e/cancel_test.
 #ifndef KILN_SERVER_ENGINE_PROGRAMS_COMPILE_FN_H_
 #define KILN_SERVER_ENGINE_PROGRAMS_COMPILE_FN_H_
 
