@@ -61,8 +61,8 @@ Engine::Engine(const EngineOptions& options, std::vector<std::unique_ptr<runtime
       gradient_(std::move(gradient)),
       table_(options.handles),
       buffers_(&table_, &meetings_, options.meeting_timeout,
-               [this](absl::string_view name) { return FindDevice(name); }),
-      sessions_(options.sessions, &table_, &accounts_),
+               [this](absl::string_view name, const Session* caller) { return FindDevice(name, caller); }),
+      sessions_(options.sessions, &table_, &accounts_, options.tenant_devices.get()),
       executor_(observer),
       pool_(std::make_unique<CompilePool>(options.compile_threads)),
       thresholds_(runtime::collective::TopologyOf(PointersTo(devices_)), options.collectives_file),
@@ -90,24 +90,29 @@ Engine::~Engine() {
   tuning_queue_.Stop();
   pool_.reset();
   runtime::hal::DrainAll(devices_);
+  if (options_.tenant_devices != nullptr) options_.tenant_devices->Drain();
 }
 
-absl::StatusOr<runtime::hal::Device*> Engine::FindDevice(absl::string_view name) const {
-  if (name.empty()) return devices_.front().get();
-  for (const auto& device : devices_) {
-    if (device->name() == name) return device.get();
-  }
+absl::StatusOr<runtime::hal::Device*> Engine::FindDevice(absl::string_view name, const Session* caller) const {
+  const auto theirs = devices(caller);
+  if (name.empty()) return theirs.front().get();
+  const auto named = [name](const auto& device) { return device->name() == name; };
+  if (const auto found = std::find_if(theirs.begin(), theirs.end(), named); found != theirs.end()) return found->get();
+  const bool of_others = std::any_of(devices_.begin(), devices_.end(), named);
   v1::ErrorDetail detail;
-  detail.set_code(v1::UNKNOWN_DEVICE);
+  detail.set_code(of_others ? v1::NOT_IMPLEMENTED : v1::UNKNOWN_DEVICE);
   detail.set_field("device");
-  return MakeError(detail, absl::StrCat("there is no device \"", name, "\"; the first is ", devices_.front()->name()));
+  return MakeError(
+      detail, of_others ? absl::StrCat(name, " runs no programs in a process of their own, as this tenant's do; ",
+                                       theirs.front()->name(), " does")
+                        : absl::StrCat("there is no device \"", name, "\"; the first is ", theirs.front()->name()));
 }
 
 absl::StatusOr<ProgramId> Engine::Identify(const v1::Graph* graph, absl::string_view hash, absl::string_view device,
                                            const compiler::Options& options, const Session* caller) const {
   ProgramId id;
   id.domain = DomainOf(caller);
-  KILN_ASSIGN_OR_RETURN(id.device, FindDevice(device));
+  KILN_ASSIGN_OR_RETURN(id.device, FindDevice(device, caller));
   if (!hash.empty() && hash.size() != id.graph_hash.bytes.size()) {
     return BadHash(v1::BAD_ARGUMENT, absl::StrCat("a graph's hash has 32 bytes; this one has ", hash.size()));
   }
@@ -127,7 +132,7 @@ absl::StatusOr<ProgramId> Engine::Identify(const v1::Graph* graph, absl::string_
     }
   }
   size_t index = 0;
-  while (devices_[index].get() != id.device) ++index;
+  while (devices_[index]->name() != id.device->name()) ++index;  // a tenant's own has the target of ours
   id.target = fingerprints_[index];
   id.key = ProgramKey(id.domain, id.graph_hash, id.target, options, id.device->name());
   return id;

@@ -32,6 +32,8 @@
 #include "server/engine/executions/recordings.h"
 #include "server/engine/executions/requests.h"
 #include "server/engine/memory/buffer_table.h"
+#include "server/engine/memory/session.h"
+#include "server/engine/memory/tenant_devices.h"
 #include "server/engine/programs/compile_pool.h"
 #include "server/engine/programs/compiled_combiner.h"
 #include "server/engine/programs/program_store.h"
@@ -65,6 +67,8 @@ struct EngineOptions {
   std::shared_ptr<ProgramDisk> disk;
   StreamLimits streams;
   BeamLimits beam;
+  // Of tenants whose programs run apart; null: there is none.
+  std::shared_ptr<TenantDevices> tenant_devices;
   // Kinds of device of which there is none, and why. Told to clients.
   std::vector<v1::AbsentDevices> absent;
 };
@@ -134,10 +138,15 @@ class Engine {
   // None without a disk.
   std::optional<store::DiskStats> disk_stats() const;
 
-  // UNKNOWN_DEVICE; no name means the first.
-  absl::StatusOr<runtime::hal::Device*> FindDevice(absl::string_view name) const;
-  // In the order given.
-  absl::Span<const std::unique_ptr<runtime::hal::Device>> devices() const { return devices_; }
+  // What `caller`, which may be null, means by a name; no name means the first. UNKNOWN_DEVICE;
+  // NOT_IMPLEMENTED for a device of the server's that a tenant whose programs run apart has not.
+  absl::StatusOr<runtime::hal::Device*> FindDevice(absl::string_view name, const Session* caller = nullptr) const;
+  // The caller's own, or the server's, in the order given.
+  absl::Span<const std::unique_ptr<runtime::hal::Device>> devices(const Session* caller = nullptr) const {
+    return caller == nullptr || caller->devices() == nullptr ? devices_ : *caller->devices();
+  }
+  // Null: no tenant has devices of its own.
+  TenantDevices* tenant_devices() { return options_.tenant_devices.get(); }
 
   absl::Span<const v1::AbsentDevices> absent() const { return options_.absent; }
 

@@ -90,7 +90,7 @@ absl::Status Engine::FindRecorded(const Control& control, const std::shared_ptr<
                                   const std::function<void()>& then) {
   const v1::RecordSequenceRequest& request = finding->request;
   KILN_RETURN_IF_ERROR(control.Check());
-  KILN_ASSIGN_OR_RETURN(finding->found.device, FindDevice(request.device()));
+  KILN_ASSIGN_OR_RETURN(finding->found.device, FindDevice(request.device(), finding->caller.get()));
   const auto count = static_cast<size_t>(request.programs_size());
   if (count > runtime::kMaxSteps) {
     return runtime::RecordingTooLarge("programs", runtime::kMaxSteps, count);

@@ -24,18 +24,20 @@ absl::StatusOr<Tenants> ReadTenants(const std::string& path) {
 }
 
 absl::StatusOr<std::unique_ptr<Identity>> Identity::Open(const std::string& path, std::shared_ptr<spdlog::logger> log,
-                                                         absl::Duration period, Accounts* accounts) {
+                                                         absl::Duration period, Accounts* accounts, Agree agree) {
   KILN_ASSIGN_OR_RETURN(Tenants tenants, ReadTenants(path));
+  if (agree != nullptr) KILN_RETURN_IF_ERROR(agree(tenants));
   log->info("event=tenants file=\"{}\" tenants={}", absl::CEscape(path), tenants.size());
-  return std::unique_ptr<Identity>(new Identity(path, std::move(log), period, accounts, std::move(tenants)));
+  return std::unique_ptr<Identity>(new Identity(path, std::move(log), period, accounts, std::move(agree), std::move(tenants)));
 }
 
 Identity::Identity(std::string path, std::shared_ptr<spdlog::logger> log, absl::Duration period, Accounts* accounts,
-                   Tenants tenants)
+                   Agree agree, Tenants tenants)
     : path_(std::move(path)),
       log_(std::move(log)),
       period_(period),
       accounts_(accounts),
+      agree_(std::move(agree)),
       seen_(Look(tenants)),
       read_at_(absl::Now()),
       tenants_(std::make_shared<const Tenants>(std::move(tenants))) {
@@ -90,6 +92,9 @@ absl::Status Identity::Reload() {
   std::string seen = Look(*before);
   read_at_ = absl::Now();
   auto tenants = ReadTenants(path_);
+  if (tenants.ok() && agree_ != nullptr) {
+    if (absl::Status agreed = agree_(*tenants); !agreed.ok()) tenants = std::move(agreed);
+  }
   if (!tenants.ok()) {
     seen_ = std::move(seen);
     log_->error("event=tenants_refused file=\"{}\" reason=\"{}\" in_force=\"as before\"", absl::CEscape(path_),

@@ -7,6 +7,7 @@
 
 #include <spdlog/fwd.h>
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <thread>
@@ -27,10 +28,12 @@ absl::StatusOr<Tenants> ReadTenants(const std::string& path);
 class Identity {
  public:
   // ReadTenants() of the first time. Looks at the files every `period`. `accounts`, which may be
-  // null, outlive this: they get the limits of what is in force.
+  // null, outlive this: they get the limits of what is in force. `agree`, which may be null, can
+  // refuse what is read, before that is in force.
+  using Agree = std::function<absl::Status(const Tenants& tenants)>;
   static absl::StatusOr<std::unique_ptr<Identity>> Open(const std::string& path, std::shared_ptr<spdlog::logger> log,
                                                         absl::Duration period = absl::Seconds(1),
-                                                        Accounts* accounts = nullptr);
+                                                        Accounts* accounts = nullptr, Agree agree = nullptr);
   ~Identity();
 
   // Tenants::Identify by what is in force at `now`.
@@ -41,7 +44,7 @@ class Identity {
 
  private:
   Identity(std::string path, std::shared_ptr<spdlog::logger> log, absl::Duration period, Accounts* accounts,
-           Tenants tenants);
+           Agree agree, Tenants tenants);
 
   // What of the files can be seen from outside; changes with them.
   std::string Look(const Tenants& tenants) const;
@@ -52,6 +55,7 @@ class Identity {
   const std::shared_ptr<spdlog::logger> log_;
   const absl::Duration period_;
   Accounts* const accounts_;
+  const Agree agree_;
   // One Reload at a time.
   absl::Mutex reload_mutex_;
   std::string seen_ ABSL_GUARDED_BY(reload_mutex_);

@@ -22,6 +22,8 @@ struct Tenant {
   std::string name;
   bool rights[3] = {};  // by Right
   QuotaLimits quota = {};
+  // Its programs run in a process of their own.
+  bool apart = false;
 
   bool Has(Right right) const { return rights[static_cast<int>(right)]; }
 };

@@ -133,6 +133,8 @@ class Tenants::Builder {
     v1::Quota quota = file_.default_quota();
     quota.MergeFrom(message.quota());  // what is not 0
     tenant->quota = LimitsOf(quota);
+    if (!v1::Isolation_IsValid(message.isolation())) return BadTenants("isolation is SHARED or PROCESS");
+    tenant->apart = message.isolation() == v1::PROCESS;
     if (message.token().empty() && message.certificate().empty() && message.jwt().empty()) {
       return BadTenants("it has no token, certificate or jwt: nobody could be it");
     }

@@ -147,6 +147,17 @@ TEST(Tenants, KeysByUrlAreAskedForAgain) {
   EXPECT_EQ(Parse(absl::StrCat(first, rest))->refresh(), absl::Seconds(300));
 }
 
+TEST(Tenants, RunApartIfTheFileSaysSo) {
+  const auto tenants = Parse(
+      R"(tenant { name: "a" certificate: "a" } tenant { name: "b" certificate: "b" isolation: SHARED }
+         tenant { name: "c" certificate: "c" isolation: PROCESS })");
+  ASSERT_TRUE(tenants.ok()) << tenants.status();
+  std::vector<bool> apart;
+  for (const TenantPtr& tenant : tenants->all()) apart.push_back(tenant->apart);
+  EXPECT_EQ(apart, (std::vector<bool>{false, false, true}));
+  EXPECT_FALSE(Parse(R"(tenant { name: "a" certificate: "a" isolation: 3 })").ok());
+}
+
 TEST(KeySource, AUrlIsEncryptedOrOfThisMachine) {
   for (const char* url : {"https://a/b", "http://localhost:1/", "http://127.0.0.1:1/", "http://[::1]:1/"})
     EXPECT_TRUE(CheckKeyUrl(url).ok()) << url;
@@ -219,6 +230,21 @@ TEST_F(IdentityTest, AccountsGetTheLimitsThatAreInForce) {
   EXPECT_TRUE((*identity)->Reload().ok());
   EXPECT_EQ(accounts.Of("a")->limit(Quota::kHandles), 4u);
   EXPECT_EQ(accounts.Of("a")->used(Quota::kHandles), 5u);
+}
+
+TEST_F(IdentityTest, WhatIsNotAgreedToIsNotInForce) {
+  const auto at_most_one = [](const Tenants& tenants) {
+    return tenants.size() == 1 ? absl::OkStatus() : MakeError(v1::BAD_ARGUMENT, "too many");
+  };
+  Write(With("a", "one"));
+  auto identity = Identity::Open(path_, log_, absl::Hours(1), nullptr, at_most_one);
+  ASSERT_TRUE(identity.ok()) << identity.status();
+  identity_ = *std::move(identity);
+  Write(With("a", "two") + With("b", "three"));
+  EXPECT_EQ(identity_->Reload().message(), "too many");
+  EXPECT_EQ(NameOf("Bearer one"), "a");
+  EXPECT_EQ(NameOf("Bearer three"), "");
+  EXPECT_FALSE(Identity::Open(path_, log_, absl::Hours(1), nullptr, at_most_one).ok());
 }
 
 TEST_F(IdentityTest, AFileThatChangesIsReadByItself) {

@@ -57,7 +57,11 @@ class DeviceWatch::Watcher final : public DownloadReactor {
 
  private:
   absl::Status Accept(const grpc::ByteBuffer& bytes) {
-    KILN_RETURN_IF_ERROR(SessionOf(admitted_).status());
+    KILN_ASSIGN_OR_RETURN(const SessionPtr caller, SessionOf(admitted_));
+    if (caller != nullptr && caller->devices() != nullptr) {
+      return MakeError(v1::NOT_IMPLEMENTED,
+                       "watching the devices of a tenant whose programs run in a process of their own; list them");
+    }
     KILN_ASSIGN_OR_RETURN(charge_, Hold(admitted_.account(), Quota::kWatchers, 1));
     v1::WatchDevicesRequest request;
     return Decode(bytes, LimitsOf(env_), request);

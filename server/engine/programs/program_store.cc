@@ -259,6 +259,10 @@ absl::StatusOr<std::shared_ptr<const runtime::MultiProgram>> ProgramStore::LoadO
     return runtime::MultiProgram::Of(std::move(loaded));
   }
   const auto& several = std::get<v1::MultiProgram>(program);
+  if (const auto ours = find_(id.device->name()); !ours.ok() || *ours != id.device) {
+    return MakeError(v1::NOT_IMPLEMENTED,
+                     "a program on several devices, for a tenant whose programs run in a process of their own");
+  }
   std::vector<runtime::hal::Device*> devices;
   for (const std::string& name : several.devices()) {
     runtime::hal::Device* device = id.device;  // no name: the request's

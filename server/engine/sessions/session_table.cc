@@ -28,8 +28,8 @@ uint32_t SecondsOf(LeaseClock::duration length) {
 
 }  // namespace
 
-SessionTable::SessionTable(SessionOptions options, BufferTable* buffers, Accounts* accounts)
-    : options_(std::move(options)), buffers_(buffers), accounts_(accounts) {}
+SessionTable::SessionTable(SessionOptions options, BufferTable* buffers, Accounts* accounts, TenantDevices* devices)
+    : options_(std::move(options)), buffers_(buffers), accounts_(accounts), devices_(devices) {}
 
 const SessionTable::Lease* SessionTable::Live(absl::string_view token, absl::string_view tenant) const {
   const auto found = leases_.find(token);
@@ -119,7 +119,8 @@ SessionPtr SessionTable::HomeOf(const std::string& tenant) {
 }
 
 SessionPtr SessionTable::Apart(absl::string_view tenant) const {
-  return std::make_shared<Session>(std::string(tenant), DomainOf(options_.domain_secret, tenant), AccountOf(tenant));
+  return std::make_shared<Session>(std::string(tenant), DomainOf(options_.domain_secret, tenant), AccountOf(tenant),
+                                   tenant.empty() || devices_ == nullptr ? nullptr : devices_->Of(tenant));
 }
 
 size_t SessionTable::size() const {
