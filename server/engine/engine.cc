@@ -80,6 +80,8 @@ Engine::Engine(const EngineOptions& options, std::vector<std::unique_ptr<runtime
       recordings_(options.program_cache_bytes, options.limits.max_run_seconds),
       lease_watch_([this] { sessions_.ExpireUntilStopped(); }) {
   KILN_CHECK(!devices_.empty());
+  store_.AlsoDrop(
+      [this](const TrustDomain& domain, absl::FunctionRef<bool()> enough) { recordings_.Drop(domain, enough); });
 }
 
 Engine::~Engine() {
@@ -107,6 +109,7 @@ absl::StatusOr<ProgramId> Engine::Identify(const v1::Graph* graph, absl::string_
                                            const compiler::Options& options, const Session* caller) const {
   ProgramId id;
   id.domain = DomainOf(caller);
+  id.account = AccountOf(caller);
   KILN_ASSIGN_OR_RETURN(id.device, FindDevice(device));
   if (!hash.empty() && hash.size() != id.graph_hash.bytes.size()) {
     return BadHash(v1::BAD_ARGUMENT, absl::StrCat("a graph's hash has 32 bytes; this one has ", hash.size()));

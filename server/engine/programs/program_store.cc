@@ -284,7 +284,7 @@ void ProgramStore::TouchUsed() {
 }
 
 absl::StatusOr<ProgramStore::Cache::Entry> ProgramStore::Keep(const ProgramId& id, const CompiledProgram& program,
-                                                              std::string graph) const {
+                                                              std::string graph) {
   auto stored = std::make_shared<StoredProgram>();
   KILN_ASSIGN_OR_RETURN(stored->program, LoadOn(id, program));
   stored->device = id.device;
@@ -305,7 +305,25 @@ absl::StatusOr<ProgramStore::Cache::Entry> ProgramStore::Keep(const ProgramId& i
   const auto* several = std::get_if<v1::MultiProgram>(&program);
   const int modules = several == nullptr ? 1 : several->executables_size() * several->devices_size();
   const uint64_t weight = WeightOf(stored->bytes, static_cast<uint64_t>(modules), limit_bytes_);
+  KILN_ASSIGN_OR_RETURN(stored->charge, Pay(id.account, id.domain, weight));
   return Cache::Entry{std::move(stored), weight};
+}
+
+absl::StatusOr<Charge> ProgramStore::Pay(Account* account, const TrustDomain& domain, uint64_t bytes) {
+  absl::StatusOr<Charge> charge = Hold(account, Quota::kProgramBytes, bytes);
+  // Nothing is dropped for what would not fit into an empty quota.
+  if (charge.ok() || bytes > account->limit(Quota::kProgramBytes)) return charge;
+  const auto fits = [&] {
+    charge = Hold(account, Quota::kProgramBytes, bytes);
+    return charge.ok();
+  };
+  const auto drop_programs = [&] {
+    cache_.EraseIdle([&domain](const StoredProgram& program) { return program.domain == domain; }, fits);
+    return charge.ok();
+  };
+  if (drop_programs() || also_drop_ == nullptr) return charge;
+  also_drop_(domain, [&] { return fits() || drop_programs(); });
+  return charge;
 }
 
 std::vector<ProgramStore::Program> ProgramStore::List() const {

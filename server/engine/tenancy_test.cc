@@ -1,0 +1,162 @@
+// Tenants of one engine: what each pays for, and what it can use. On a device that computes nothing, with a compiler
+// that makes nothing.
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/synchronization/notification.h"
+#include "base/error.h"
+#include "base/graph/graph_text.h"
+#include "runtime/drivers/null/device.h"
+#include "server/engine/engine.h"
+
+namespace kiln::server {
+namespace {
+
+v1::ErrorCode CodeOf(const absl::Status& status) {
+  const auto detail = DetailOf(status);
+  return detail.has_value() ? detail->code() : v1::ERROR_CODE_UNSPECIFIED;
+}
+
+class TenancyTest : public ::testing::Test {
+ protected:
+  TenancyTest() { Restart(1); }
+
+  void Restart(int devices) {
+    std::vector<std::unique_ptr<runtime::hal::Device>> made;
+    for (int i = 0; i < devices; ++i)
+      made.push_back(*runtime::null::CreateDevice({.name = absl::StrCat("NULL:", i), .memory_limit_bytes = kMemory}));
+    const auto compile = [this](const v1::Graph&, const v1::Target& target, const compiler::Options&,
+                                compiler::CompileObserver*) -> absl::StatusOr<CompiledProgram> {
+      ++compiles_;
+      v1::Executable executable;
+      *executable.mutable_target() = target;
+      v1::Kernel& kernel = *executable.add_kernels();
+      kernel.set_symbol("k");
+      kernel.set_iterations(1);
+      executable.add_steps();
+      return executable;
+    };
+    EngineOptions options;
+    options.sessions.domain_secret = "secret";
+    engine_ = std::make_unique<Engine>(options, std::move(made), InProcess(compile), nullptr);
+  }
+
+  // A graph of its own for each number.
+  static v1::Graph GraphOf(int number) {
+    return *ParseGraph(absl::StrCat("0 CONST [] int32 ", number, "\n1 SINK [0]\n"));
+  }
+
+  SessionPtr Home(const std::string& tenant) { return engine_->sessions().HomeOf(tenant); }
+  Account& AccountOf(const std::string& tenant) { return *engine_->accounts().Of(tenant); }
+  void SetLimit(const std::string& tenant, Quota quota, uint64_t limit) {
+    QuotaLimits limits = {};
+    limits[static_cast<size_t>(quota)] = limit;
+    AccountOf(tenant).SetLimits(limits);
+  }
+
+  absl::StatusOr<CompileResult> Compile(const std::string& tenant, int number, absl::string_view device = "") {
+    const v1::Graph graph = GraphOf(number);
+    absl::StatusOr<CompileResult> result;
+    absl::Notification done;
+    engine_->Compile({&graph, device, {}, Home(tenant)}, {}, [&](absl::StatusOr<CompileResult> r) {
+      result = std::move(r);
+      done.Notify();
+    });
+    done.WaitForNotification();
+    return result;
+  }
+
+  std::vector<std::string> HashesOf(const std::string& tenant) {
+    std::vector<std::string> hashes;
+    for (const auto& program : engine_->ListPrograms(Home(tenant).get()))
+      hashes.emplace_back(program->graph_hash.view());
+    return hashes;
+  }
+
+  absl::Status Record(const std::string& tenant, const std::string& hash) {
+    v1::RecordSequenceRequest request;
+    request.add_programs()->set_graph_hash(hash);
+    request.add_steps();
+    absl::Status status;
+    absl::Notification done;
+    engine_->Record(request, Home(tenant), {}, [&](absl::StatusOr<Recordings::Handle> recording) {
+      status = recording.status();
+      done.Notify();
+    });
+    done.WaitForNotification();
+    return status;
+  }
+
+  static constexpr uint64_t kMemory = 1 << 20;
+  // What a small program weighs.
+  const uint64_t each_ = WeightOf(0, 1, EngineOptions().program_cache_bytes);
+  std::atomic<int> compiles_{0};
+  std::unique_ptr<Engine> engine_;
+};
+
+TEST_F(TenancyTest, ProgramsArePaidForUntilTheyAreGone) {
+  ASSERT_TRUE(Compile("a", 1).ok());
+  EXPECT_EQ(AccountOf("a").used(Quota::kProgramBytes), each_);
+  ASSERT_TRUE(Compile("a", 1)->from_cache);
+  ASSERT_TRUE(Compile("a", 2).ok());
+  ASSERT_TRUE(Compile("b", 1).ok());
+  EXPECT_EQ(AccountOf("a").used(Quota::kProgramBytes), 2 * each_);
+  EXPECT_EQ(AccountOf("b").used(Quota::kProgramBytes), each_);
+}
+
+TEST_F(TenancyTest, ANewProgramTakesThePlaceOfTheTenantsOldestThatNobodyUses) {
+  SetLimit("a", Quota::kProgramBytes, 3 * each_);
+  const std::string others(Compile("b", 1)->program->graph_hash.view());
+  for (int i = 1; i <= 3; ++i) ASSERT_TRUE(Compile("a", i).ok());
+  const auto first = Compile("a", 1);  // in use from now on
+  ASSERT_TRUE(Compile("a", 4).ok());
+  std::vector<std::string> left;
+  for (const int number : {4, 1, 3}) left.emplace_back(Compile("a", number)->program->graph_hash.view());
+  EXPECT_EQ(compiles_, 5) << "these were all there";
+  EXPECT_EQ(HashesOf("a"), std::vector<std::string>(left.rbegin(), left.rend())) << "and the second was not";
+  EXPECT_EQ(HashesOf("b"), std::vector<std::string>{others});
+  EXPECT_EQ(AccountOf("a").used(Quota::kProgramBytes), 3 * each_);
+}
+
+TEST_F(TenancyTest, OneMoreIsRefusedIfAllAreInUse) {
+  SetLimit("a", Quota::kProgramBytes, 2 * each_);
+  auto first = Compile("a", 1);
+  const auto second = Compile("a", 2);
+  ASSERT_TRUE(first.ok() && second.ok());
+  const absl::Status refused = Compile("a", 3).status();
+  EXPECT_EQ(CodeOf(refused), v1::QUOTA_EXCEEDED) << refused;
+  EXPECT_EQ(DetailOf(refused)->limit(), "program_bytes");
+  EXPECT_EQ(DetailOf(refused)->limit_value(), 2 * each_);
+  EXPECT_EQ(DetailOf(refused)->used(), 3 * each_);
+  EXPECT_TRUE(Compile("b", 3).ok());
+  first = absl::UnknownError("let go");
+  EXPECT_TRUE(Compile("a", 3).ok());
+  EXPECT_EQ(AccountOf("a").used(Quota::kProgramBytes), 2 * each_);
+}
+
+TEST_F(TenancyTest, WhatWouldNotFitIntoAnEmptyQuotaEvictsNothing) {
+  ASSERT_TRUE(Compile("a", 1).ok());
+  SetLimit("a", Quota::kProgramBytes, each_ - 1);
+  EXPECT_EQ(CodeOf(Compile("a", 2).status()), v1::QUOTA_EXCEEDED);
+  EXPECT_EQ(HashesOf("a").size(), 1u);
+}
+
+TEST_F(TenancyTest, ARecordingKeepsItsProgramsPaidAndGivesWay) {
+  const std::string hash(Compile("a", 1)->program->graph_hash.view());
+  ASSERT_TRUE(Record("a", hash).ok());
+  const uint64_t recorded = AccountOf("a").used(Quota::kProgramBytes);
+  EXPECT_GT(recorded, each_);
+  EXPECT_LT(recorded, 2 * each_) << "its program is paid for once";
+  SetLimit("a", Quota::kProgramBytes, each_);
+  EXPECT_TRUE(Compile("a", 2).ok());
+  EXPECT_EQ(AccountOf("a").used(Quota::kProgramBytes), each_);
+}
+
+}  // namespace
+}  // namespace kiln::server
