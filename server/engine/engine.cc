@@ -91,6 +91,7 @@ Engine::~Engine() {
   store_.Stop();  // what it has not found goes to the pool
   tuning_queue_.Stop();
   pool_.reset();
+  if (options_.disk != nullptr) options_.disk->ForgetAccounts();
   runtime::hal::DrainAll(devices_);
 }
 

@@ -29,13 +29,14 @@ class QuotaTest : public ServerTest {
  protected:
   void SetUp() override {}
 
-  // A server on which the tenant "a" has this quota.
-  void StartWith(const std::string& quota) {
+  // A server on which the tenant "a" has this quota; `programs` is its folder of programs, if it has one.
+  void StartWith(const std::string& quota, const std::string& programs = "") {
     WriteTenants(quota);
     v1::ServerConfig config = server::DefaultConfig();
     config.set_tenants(path_);
     config.mutable_shared_memory()->set_max_bytes(1 << 20);
     config.set_data_folder(testing::TempDir());
+    config.set_program_cache_dir(programs);
     Start(config);
     a_ = std::make_unique<Stubs>(address(), "secret of a");
     b_ = std::make_unique<Stubs>(address(), "secret of b");

@@ -172,18 +172,18 @@ absl::StatusOr<ProgramStore::Cache::Entry> ProgramStore::Compile(const ProgramId
   }
   KILN_ASSIGN_OR_RETURN(Cache::Entry entry, Keep(id, code->program, code->graph));
   entry.value->compile_us = static_cast<uint64_t>(absl::ToInt64Microseconds(absl::Now() - begin));
-  Publish(id, options, code->program, *entry.value);
+  Publish(id, options, code->program, *entry.value, /*replaces=*/false);
   return entry;
 }
 
 // Before anyone is answered: what a client has seen compiled is there after a crash.
 void ProgramStore::Publish(const ProgramId& id, const compiler::Options& options, const CompiledProgram& program,
-                           StoredProgram& stored) {
+                           StoredProgram& stored, bool replaces) {
   if (disk_ == nullptr) return;
   v1::StoredHeader header = disk_->HeaderOf(id.domain, id.graph_hash, id.target, id.device->target(), options);
   header.set_compile_us(stored.compile_us);
   stored.stored_key = header.key();
-  disk_->Publish(std::move(header), program, stored.graph);
+  disk_->Publish(std::move(header), program, stored.graph, id.account, replaces);
 }
 
 absl::Status ProgramStore::Replace(const ProgramId& id, const compiler::Options& options, v1::Executable executable,
@@ -191,7 +191,7 @@ absl::Status ProgramStore::Replace(const ProgramId& id, const compiler::Options&
   auto code = std::make_shared<Code>(Code{std::move(executable), graph.SerializeAsString()});
   KILN_ASSIGN_OR_RETURN(Cache::Entry entry, Keep(id, code->program, code->graph));
   if (const Program old = cache_.Find(id.key); old != nullptr) entry.value->compile_us = old->compile_us;
-  Publish(id, options, code->program, *entry.value);
+  Publish(id, options, code->program, *entry.value, /*replaces=*/true);
   if (share_code_) codes_.Put(CodeKey(id, options), EntryOf(std::move(code)));
   cache_.Put(id.key, std::move(entry));
   return absl::OkStatus();

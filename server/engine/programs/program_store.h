@@ -175,7 +175,7 @@ class ProgramStore {
   absl::StatusOr<CompiledProgram> Made(const ProgramId& id, const v1::Graph& graph, const compiler::Options& options,
                                        const Control& control);
   void Publish(const ProgramId& id, const compiler::Options& options, const CompiledProgram& program,
-               StoredProgram& stored);
+               StoredProgram& stored, bool replaces);
   // None if there is no such program, or none that can be loaded. `again`: the disk was
   // looked at before.
   absl::StatusOr<std::optional<Cache::Entry>> Load(const ProgramId& id, const compiler::Options& options,
