@@ -134,8 +134,9 @@ class Engine {
   // None without a disk.
   std::optional<store::DiskStats> disk_stats() const;
 
-  // UNKNOWN_DEVICE; no name means the first.
-  absl::StatusOr<runtime::hal::Device*> FindDevice(absl::string_view name) const;
+  // UNKNOWN_DEVICE, also for one that `rules`, which may be null, keep from their tenant; no name means the first.
+  absl::StatusOr<runtime::hal::Device*> FindDevice(absl::string_view name, const TenantRules* rules) const;
+  static bool MayUse(const TenantRules* rules, absl::string_view device);
   // In the order given.
   absl::Span<const std::unique_ptr<runtime::hal::Device>> devices() const { return devices_; }
 
@@ -147,6 +148,9 @@ class Engine {
   SessionTable& sessions() { return sessions_; }
   // What each tenant has, and may have.
   Accounts& accounts() { return accounts_; }
+  // Puts the quotas and rules of all tenants in force, in place of those before; all or none. BAD_ARGUMENT with the
+  // field "tenants" if more of a device is guaranteed than it has.
+  absl::Status SetTenants(absl::Span<const std::shared_ptr<const Tenant>> tenants);
 
  private:
   // What a request by graph, by hash, or by both is about. Refuses a graph over
@@ -163,6 +167,7 @@ class Engine {
 
   const EngineOptions options_;
   Accounts accounts_;  // outlives all that they pay for
+  TenantsRules rules_;
   const std::vector<std::unique_ptr<runtime::hal::Device>> devices_;
   const CompileFn compile_;
   const GradientFn gradient_;

@@ -93,6 +93,29 @@ class TenancyTest : public ::testing::Test {
     return status;
   }
 
+  // What a file of tenants says.
+  absl::Status SetTenants(const std::vector<Tenant>& tenants) {
+    std::vector<std::shared_ptr<const Tenant>> all;
+    for (const Tenant& tenant : tenants) all.push_back(std::make_shared<const Tenant>(tenant));
+    return engine_->SetTenants(all);
+  }
+  static Tenant Named(const std::string& name, uint64_t guaranteed = 0, std::vector<std::string> devices = {}) {
+    Tenant tenant;
+    tenant.name = name;
+    tenant.guaranteed_device_bytes = guaranteed;
+    tenant.devices = std::move(devices);
+    return tenant;
+  }
+
+  absl::StatusOr<uint64_t> Allocate(const std::string& tenant, uint64_t bytes, absl::string_view device = "") {
+    auto made = engine_->buffers().Allocate(device, bytes, Home(tenant));
+    if (!made.ok()) return std::move(made).status();
+    return made->handle;
+  }
+  absl::Status Free(const std::string& tenant, uint64_t handle) {
+    return engine_->buffers().Free({handle}, Home(tenant).get());
+  }
+
   static constexpr uint64_t kMemory = 1 << 20;
   // What a small program weighs.
   const uint64_t each_ = WeightOf(0, 1, EngineOptions().program_cache_bytes);
@@ -156,6 +179,78 @@ TEST_F(TenancyTest, ARecordingKeepsItsProgramsPaidAndGivesWay) {
   SetLimit("a", Quota::kProgramBytes, each_);
   EXPECT_TRUE(Compile("a", 2).ok());
   EXPECT_EQ(AccountOf("a").used(Quota::kProgramBytes), each_);
+}
+
+TEST_F(TenancyTest, WhatIsGuaranteedIsThereWhateverOthersTake) {
+  ASSERT_TRUE(SetTenants({Named("a", kMemory / 4), Named("b"), Named("c", kMemory / 4)}).ok());
+  const auto most = Allocate("b", kMemory / 2);
+  ASSERT_TRUE(most.ok()) << most.status();
+  const absl::Status refused = Allocate("b", 64).status();
+  EXPECT_EQ(CodeOf(refused), v1::OUT_OF_MEMORY) << refused;
+  EXPECT_EQ(DetailOf(refused)->limit(), "guaranteed_device_bytes");
+  EXPECT_EQ(DetailOf(refused)->limit_value(), 0u);
+  EXPECT_EQ(DetailOf(refused)->used(), 64u);
+  EXPECT_EQ(CodeOf(engine_->buffers().Allocate("", 64).status()), v1::OUT_OF_MEMORY) << "nor can who is no tenant";
+  const auto part = Allocate("a", kMemory / 4);
+  EXPECT_TRUE(part.ok()) << part.status();
+  EXPECT_EQ(DetailOf(Allocate("a", 64).status())->limit(), "guaranteed_device_bytes") << "the rest is c's";
+  EXPECT_TRUE(Allocate("c", kMemory / 4).ok());
+  EXPECT_EQ(CodeOf(Allocate("c", 64).status()), v1::OUT_OF_MEMORY);
+  EXPECT_NE(DetailOf(Allocate("c", 64).status())->limit(), "guaranteed_device_bytes") << "all is in use";
+  // What is given back is again its owner's to take, and nobody else's.
+  ASSERT_TRUE(Free("a", *part).ok());
+  EXPECT_FALSE(Allocate("b", 64).ok());
+  EXPECT_TRUE(Allocate("a", kMemory / 8).ok());
+  ASSERT_TRUE(Free("b", *most).ok());
+  EXPECT_EQ(DetailOf(Allocate("b", kMemory).status())->limit_value(), kMemory / 2);
+  EXPECT_TRUE(Allocate("b", kMemory / 2).ok());
+}
+
+TEST_F(TenancyTest, AGuaranteeThatComesLaterTakesNothingAway) {
+  const auto handle = Allocate("b", kMemory - 64);
+  ASSERT_TRUE(handle.ok());
+  ASSERT_TRUE(SetTenants({Named("a", kMemory / 2), Named("b")}).ok());
+  EXPECT_FALSE(Allocate("a", kMemory / 2).ok());
+  EXPECT_FALSE(Allocate("b", 64).ok());
+  ASSERT_TRUE(Free("b", *handle).ok());
+  EXPECT_FALSE(Allocate("b", kMemory / 2 + 64).ok());
+  EXPECT_TRUE(Allocate("a", kMemory / 2).ok());
+  // And goes with its line.
+  ASSERT_TRUE(SetTenants({Named("b")}).ok());
+  EXPECT_TRUE(Allocate("b", kMemory / 2).ok());
+}
+
+TEST_F(TenancyTest, NoMoreIsGuaranteedThanThereIs) {
+  Restart(2);
+  const std::vector<Tenant> too_much = {Named("a", kMemory, {"NULL:0"}), Named("b", 64, {"NULL:*"})};
+  const absl::Status refused = SetTenants(too_much);
+  EXPECT_EQ(CodeOf(refused), v1::BAD_ARGUMENT);
+  EXPECT_EQ(DetailOf(refused)->field(), "tenants");
+  EXPECT_TRUE(Allocate("c", kMemory).ok()) << "nothing of it counts";
+  EXPECT_TRUE(SetTenants({Named("a", kMemory, {"NULL:0"}), Named("b", kMemory, {"NULL:1"})}).ok());
+  EXPECT_FALSE(SetTenants({Named("a", ~uint64_t{0}), Named("b", ~uint64_t{0})}).ok());
+}
+
+TEST_F(TenancyTest, ADeviceOfOthersDoesNotExist) {
+  Restart(3);
+  ASSERT_TRUE(
+      SetTenants({Named("a", 0, {"NULL:1", "NULL:2"}), Named("b", 0, {"NULL:*"}), Named("c", 0, {"CPU:*"})}).ok());
+  EXPECT_EQ(Compile("a", 1)->program->device->name(), "NULL:1") << "the first that it has";
+  EXPECT_EQ(Compile("b", 1)->program->device->name(), "NULL:0");
+  EXPECT_EQ(Compile("d", 1)->program->device->name(), "NULL:0") << "none of the file, with no rule";
+  for (const char* device : {"NULL:0", "NULL:7"}) {
+    for (const absl::Status& status : {Compile("a", 1, device).status(), Allocate("a", 8, device).status()}) {
+      EXPECT_EQ(CodeOf(status), v1::UNKNOWN_DEVICE) << status;
+      EXPECT_EQ(std::string(status.message()),
+                absl::StrCat("there is no device \"", device, "\"; the first is NULL:1"));
+    }
+  }
+  EXPECT_TRUE(Allocate("a", 8, "NULL:2").ok());
+  EXPECT_EQ(CodeOf(Allocate("c", 8).status()), v1::UNKNOWN_DEVICE);
+  const auto held = Allocate("a", 8, "NULL:1");
+  ASSERT_TRUE(SetTenants({Named("a", 0, {"NULL:2"})}).ok());
+  EXPECT_EQ(CodeOf(Compile("a", 1, "NULL:1").status()), v1::UNKNOWN_DEVICE) << "from now on";
+  EXPECT_TRUE(Free("a", *held).ok()) << "what it has there it can still give back";
 }
 
 }  // namespace

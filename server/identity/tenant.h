@@ -2,8 +2,10 @@
 #ifndef KILN_SERVER_IDENTITY_TENANT_H_
 #define KILN_SERVER_IDENTITY_TENANT_H_
 
+#include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "absl/strings/string_view.h"
 #include "base/account.h"
@@ -22,6 +24,10 @@ struct Tenant {
   std::string name;
   bool rights[3] = {};  // by Right
   QuotaLimits quota = {};
+  // Patterns of names of devices; none: all.
+  std::vector<std::string> devices;
+  // Of each of these.
+  uint64_t guaranteed_device_bytes = 0;
 
   bool Has(Right right) const { return rights[static_cast<int>(right)]; }
 };

@@ -1,5 +1,6 @@
 #include "server/services/device_watch.h"
 
+#include <algorithm>
 #include <optional>
 #include <utility>
 
@@ -19,6 +20,13 @@ constexpr size_t kMaxWatchers = 256;
 
 }  // namespace
 
+void HidePeers(const TenantRules* rules, v1::Device& device) {
+  auto& peers = *device.mutable_peers();
+  peers.erase(std::remove_if(peers.begin(), peers.end(),
+                             [rules](const std::string& peer) { return !Engine::MayUse(rules, peer); }),
+              peers.end());
+}
+
 // One stream. gRPC's callbacks and the watching thread meet under the lock; what may
 // end the watcher's life is done outside of it.
 class DeviceWatch::Watcher final : public DownloadReactor {
@@ -37,10 +45,13 @@ class DeviceWatch::Watcher final : public DownloadReactor {
 
   // From now on it is owed this state of its device, whatever it was owed before.
   void Tell(size_t index, const v1::Device& device) {
+    const TenantRules* rules = RulesOf(session_.get());
+    if (!Engine::MayUse(rules, device.name())) return;
     {
       absl::MutexLock lock(&mutex_);
       if (owed_.size() <= index) owed_.resize(index + 1);
       owed_[index] = device;
+      HidePeers(rules, *owed_[index]);
     }
     WriteNext();
   }
@@ -57,7 +68,7 @@ class DeviceWatch::Watcher final : public DownloadReactor {
 
  private:
   absl::Status Accept(const grpc::ByteBuffer& bytes) {
-    KILN_RETURN_IF_ERROR(SessionOf(admitted_).status());
+    KILN_ASSIGN_OR_RETURN(session_, SessionOf(admitted_));
     KILN_ASSIGN_OR_RETURN(charge_, Hold(admitted_.account(), Quota::kWatchers, 1));
     v1::WatchDevicesRequest request;
     return Decode(bytes, LimitsOf(env_), request);
@@ -110,6 +121,7 @@ class DeviceWatch::Watcher final : public DownloadReactor {
   }
 
   const Admitted admitted_;
+  SessionPtr session_;
   Charge charge_;
   DeviceWatch& watch_;
   const ServiceEnv& env_;

@@ -255,7 +255,7 @@ absl::StatusOr<std::optional<ProgramStore::Cache::Entry>> ProgramStore::Load(con
 absl::StatusOr<std::shared_ptr<const runtime::MultiProgram>> ProgramStore::LoadOn(
     const ProgramId& id, const CompiledProgram& program) const {
   if (const auto* one = std::get_if<v1::Executable>(&program)) {
-    KILN_ASSIGN_OR_RETURN(auto loaded, runtime::Load(*one, *id.device));
+    KILN_ASSIGN_OR_RETURN(auto loaded, runtime::Load(*one, *id.device, id.account));
     return runtime::MultiProgram::Of(std::move(loaded));
   }
   const auto& several = std::get<v1::MultiProgram>(program);
@@ -263,7 +263,7 @@ absl::StatusOr<std::shared_ptr<const runtime::MultiProgram>> ProgramStore::LoadO
   for (const std::string& name : several.devices()) {
     runtime::hal::Device* device = id.device;  // no name: the request's
     if (!name.empty()) {
-      KILN_ASSIGN_OR_RETURN(device, find_(name));
+      KILN_ASSIGN_OR_RETURN(device, find_(name, id.rules));
     }
     if (TargetFingerprint(device->target()) != TargetFingerprint(id.device->target())) {
       return MakeError(v1::UNSUPPORTED_SHARD, absl::StrCat("a program on ", id.device->name(), " and ", device->name(),
@@ -271,7 +271,7 @@ absl::StatusOr<std::shared_ptr<const runtime::MultiProgram>> ProgramStore::LoadO
     }
     devices.push_back(device);
   }
-  return runtime::MultiProgram::Load(several, devices);
+  return runtime::MultiProgram::Load(several, devices, id.account);
 }
 
 void ProgramStore::TouchUsed() {

@@ -34,6 +34,7 @@
 #include "runtime/exec/program.h"
 #include "runtime/hal/device.h"
 #include "runtime/hal/module.h"
+#include "server/engine/memory/tenant_rules.h"
 #include "server/engine/memory/trust_domain.h"
 #include "server/engine/programs/compile_fn.h"
 #include "server/engine/programs/compile_pool.h"
@@ -46,8 +47,8 @@ namespace kiln::server {
 // the request's callback has returned.
 using Control = runtime::hal::LaunchControl;
 
-// A device by its name; UNKNOWN_DEVICE.
-using FindDeviceFn = std::function<absl::StatusOr<runtime::hal::Device*>(absl::string_view)>;
+// A device by its name; UNKNOWN_DEVICE, also for one that the rules, which may be null, keep from their tenant.
+using FindDeviceFn = std::function<absl::StatusOr<runtime::hal::Device*>(absl::string_view, const TenantRules*)>;
 
 // Which program on which device.
 struct ProgramId {
@@ -57,6 +58,7 @@ struct ProgramId {
   Digest target;  // the device's fingerprint
   runtime::hal::Device* device = nullptr;
   Account* account = nullptr;  // who pays for it; may be null
+  const TenantRules* rules = nullptr;
 };
 
 // The failure of a request by hash when the program is not there.
