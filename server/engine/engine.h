@@ -148,6 +148,7 @@ class Engine {
   SessionTable& sessions() { return sessions_; }
   // What each tenant has, and may have.
   Accounts& accounts() { return accounts_; }
+  TenantsRules& rules() { return rules_; }
   // Puts the quotas and rules of all tenants in force, in place of those before; all or none. BAD_ARGUMENT with the
   // field "tenants" if more of a device is guaranteed than it has.
   absl::Status SetTenants(absl::Span<const std::shared_ptr<const Tenant>> tenants);

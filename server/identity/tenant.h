@@ -17,19 +17,20 @@ enum class Right : unsigned char {
   kExecute,  // compile, run, and keep data on devices
   kDebug,    // see how its own programs are compiled, and search schedules for them
   kAdmin,    // what concerns everybody's
+  kKnown,    // be told of itself: every tenant's
 };
 
 // Never changes: a file that is read again makes new ones.
 struct Tenant {
   std::string name;
-  bool rights[3] = {};  // by Right
+  bool rights[3] = {};  // by Right, but for kKnown
   QuotaLimits quota = {};
   // Patterns of names of devices; none: all.
   std::vector<std::string> devices;
   // Of each of these.
   uint64_t guaranteed_device_bytes = 0;
 
-  bool Has(Right right) const { return rights[static_cast<int>(right)]; }
+  bool Has(Right right) const { return right == Right::kKnown || rights[static_cast<int>(right)]; }
 };
 using TenantPtr = std::shared_ptr<const Tenant>;
 
