@@ -6,8 +6,6 @@
 
 #include <algorithm>
 #include <climits>
-#include <map>
-#include <string>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -74,18 +72,6 @@ Connections::Limits LimitsOf(const v1::ServerConfig& config) {
   return {all, of_address == 0 ? (all + 1) / 2 : of_address};
 }
 
-// What the engine has to know of tenants. It outlives what is made.
-Identity::Agree TellEngine(Engine& engine) {
-  return [&engine](const Tenants& tenants) -> absl::Status {
-    std::map<std::string, bool> apart;
-    for (const TenantPtr& tenant : tenants.all()) apart[tenant->name] = tenant->apart;
-    if (TenantDevices* const devices = engine.tenant_devices(); devices != nullptr) return devices->SetTenants(apart);
-    const auto wants = [](const auto& row) { return row.second; };
-    if (std::none_of(apart.begin(), apart.end(), wants)) return absl::OkStatus();
-    return MakeError(v1::NOT_IMPLEMENTED, "tenants: isolation: PROCESS is not to be had from this program");
-  };
-}
-
 // Once gRPC shuts down, it ends whatever arrives with a bare CANCELLED. So the
 // gate goes on refusing in our own words until the clients have heard: nobody
 // asked for a while.
@@ -129,8 +115,10 @@ absl::StatusOr<std::unique_ptr<RpcServer>> RpcServer::Start(const v1::ServerConf
   }
   std::unique_ptr<Identity> identity;
   if (!config.tenants().empty()) {
-    KILN_ASSIGN_OR_RETURN(identity, Identity::Open(config.tenants(), log, absl::Seconds(1), &engine->accounts(),
-                                                   TellEngine(*engine)));
+    const auto apply = [&engine = *engine](const std::vector<TenantPtr>& tenants) {
+      return engine.SetTenants(tenants);
+    };
+    KILN_ASSIGN_OR_RETURN(identity, Identity::Open(config.tenants(), log, absl::Seconds(1), apply));
   }
   KILN_ASSIGN_OR_RETURN(const auto credentials, PortCredentials(config));
   std::unique_ptr<RpcServer> self(new RpcServer(std::move(engine), std::move(shared_memory), std::move(data_folder),

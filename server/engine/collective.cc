@@ -105,7 +105,7 @@ Touched Engine::TouchedBy(const CollectiveRequest& request) const {
 void Engine::Collective(const CollectiveRequest& request, const Control& control, CollectiveCallback done) {
   auto resolved = Resolve(request, table_);
   if (!resolved.ok()) return done(std::move(resolved).status());
-  if (request.caller != nullptr && request.caller->devices() != nullptr) {
+  if (RulesOf(request.caller.get()) != nullptr && RulesOf(request.caller.get())->own != nullptr) {
     return done(MakeError(v1::NOT_IMPLEMENTED,
                           "a collective, for a tenant whose programs run in a process of their own"));
   }

@@ -61,8 +61,8 @@ Engine::Engine(const EngineOptions& options, std::vector<std::unique_ptr<runtime
       gradient_(std::move(gradient)),
       table_(options.handles),
       buffers_(&table_, &meetings_, options.meeting_timeout,
-               [this](absl::string_view name, const Session* caller) { return FindDevice(name, caller); }),
-      sessions_(options.sessions, &table_, &accounts_, options.tenant_devices.get()),
+               [this](absl::string_view name, const TenantRules* rules) { return FindDevice(name, rules); }),
+      sessions_(options.sessions, &table_, &accounts_, &rules_),
       executor_(observer),
       pool_(std::make_unique<CompilePool>(options.compile_threads)),
       thresholds_(runtime::collective::TopologyOf(PointersTo(devices_)), options.collectives_file),
@@ -75,11 +75,13 @@ Engine::Engine(const EngineOptions& options, std::vector<std::unique_ptr<runtime
       tuning_queue_(std::move(tune), pool_.get(), options.compile_threads - 1),
       store_(
           options.program_cache_bytes, compile_, pool_.get(),
-          [this](absl::string_view name) { return FindDevice(name); }, HasDuplicates(fingerprints_), options.disk.get(),
-          &tuning_queue_),
+          [this](absl::string_view name, const TenantRules* rules) { return FindDevice(name, rules); },
+          HasDuplicates(fingerprints_), options.disk.get(), &tuning_queue_),
       recordings_(options.program_cache_bytes, options.limits.max_run_seconds),
       lease_watch_([this] { sessions_.ExpireUntilStopped(); }) {
   KILN_CHECK(!devices_.empty());
+  store_.AlsoDrop(
+      [this](const TrustDomain& domain, absl::FunctionRef<bool()> enough) { recordings_.Drop(domain, enough); });
 }
 
 Engine::~Engine() {
@@ -89,30 +91,18 @@ Engine::~Engine() {
   store_.Stop();  // what it has not found goes to the pool
   tuning_queue_.Stop();
   pool_.reset();
+  if (options_.disk != nullptr) options_.disk->ForgetAccounts();
   runtime::hal::DrainAll(devices_);
   if (options_.tenant_devices != nullptr) options_.tenant_devices->Drain();
-}
-
-absl::StatusOr<runtime::hal::Device*> Engine::FindDevice(absl::string_view name, const Session* caller) const {
-  const auto theirs = devices(caller);
-  if (name.empty()) return theirs.front().get();
-  const auto named = [name](const auto& device) { return device->name() == name; };
-  if (const auto found = std::find_if(theirs.begin(), theirs.end(), named); found != theirs.end()) return found->get();
-  const bool of_others = std::any_of(devices_.begin(), devices_.end(), named);
-  v1::ErrorDetail detail;
-  detail.set_code(of_others ? v1::NOT_IMPLEMENTED : v1::UNKNOWN_DEVICE);
-  detail.set_field("device");
-  return MakeError(
-      detail, of_others ? absl::StrCat(name, " runs no programs in a process of their own, as this tenant's do; ",
-                                       theirs.front()->name(), " does")
-                        : absl::StrCat("there is no device \"", name, "\"; the first is ", theirs.front()->name()));
 }
 
 absl::StatusOr<ProgramId> Engine::Identify(const v1::Graph* graph, absl::string_view hash, absl::string_view device,
                                            const compiler::Options& options, const Session* caller) const {
   ProgramId id;
   id.domain = DomainOf(caller);
-  KILN_ASSIGN_OR_RETURN(id.device, FindDevice(device, caller));
+  id.account = AccountOf(caller);
+  id.rules = RulesOf(caller);
+  KILN_ASSIGN_OR_RETURN(id.device, FindDevice(device, id.rules));
   if (!hash.empty() && hash.size() != id.graph_hash.bytes.size()) {
     return BadHash(v1::BAD_ARGUMENT, absl::StrCat("a graph's hash has 32 bytes; this one has ", hash.size()));
   }

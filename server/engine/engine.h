@@ -138,15 +138,14 @@ class Engine {
   // None without a disk.
   std::optional<store::DiskStats> disk_stats() const;
 
-  // What `caller`, which may be null, means by a name; no name means the first. UNKNOWN_DEVICE;
-  // NOT_IMPLEMENTED for a device of the server's that a tenant whose programs run apart has not.
-  absl::StatusOr<runtime::hal::Device*> FindDevice(absl::string_view name, const Session* caller = nullptr) const;
-  // The caller's own, or the server's, in the order given.
-  absl::Span<const std::unique_ptr<runtime::hal::Device>> devices(const Session* caller = nullptr) const {
-    return caller == nullptr || caller->devices() == nullptr ? devices_ : *caller->devices();
+  // UNKNOWN_DEVICE, also for one that `rules`, which may be null, keep from their tenant; NOT_IMPLEMENTED for one of the
+  // server's that a tenant whose programs run apart has not. No name means the first.
+  absl::StatusOr<runtime::hal::Device*> FindDevice(absl::string_view name, const TenantRules* rules = nullptr) const;
+  static bool MayUse(const TenantRules* rules, absl::string_view device);
+  // The tenant's own, or the server's, in the order given: also those that it may not use.
+  absl::Span<const std::unique_ptr<runtime::hal::Device>> devices(const TenantRules* rules = nullptr) const {
+    return rules == nullptr || rules->own == nullptr ? devices_ : *rules->own;
   }
-  // Null: no tenant has devices of its own.
-  TenantDevices* tenant_devices() { return options_.tenant_devices.get(); }
 
   absl::Span<const v1::AbsentDevices> absent() const { return options_.absent; }
 
@@ -156,6 +155,10 @@ class Engine {
   SessionTable& sessions() { return sessions_; }
   // What each tenant has, and may have.
   Accounts& accounts() { return accounts_; }
+  TenantsRules& rules() { return rules_; }
+  // Puts the quotas and rules of all tenants in force, in place of those before; all or none. BAD_ARGUMENT with the
+  // field "tenants" if more of a device is guaranteed than it has.
+  absl::Status SetTenants(absl::Span<const std::shared_ptr<const Tenant>> tenants);
 
  private:
   // What a request by graph, by hash, or by both is about. Refuses a graph over
@@ -172,6 +175,7 @@ class Engine {
 
   const EngineOptions options_;
   Accounts accounts_;  // outlives all that they pay for
+  TenantsRules rules_;
   const std::vector<std::unique_ptr<runtime::hal::Device>> devices_;
   const CompileFn compile_;
   const GradientFn gradient_;

@@ -6,6 +6,7 @@
 #include <string>
 #include <utility>
 
+#include "base/check.h"
 #include "base/error.h"
 #include "gtest/gtest.h"
 #include "runtime/drivers/null/device.h"
@@ -38,6 +39,11 @@ class TenantDevicesTest : public ::testing::Test {
     options.tenant_devices = std::move(devices);
     return options;
   }
+  TenantDevicesTest() {
+    Tenant apart, other;
+    apart.name = "apart", apart.apart = true, other.name = "other";
+    KILN_CHECK(engine_.SetTenants({std::make_shared<const Tenant>(apart), std::make_shared<const Tenant>(other)}).ok());
+  }
   v1::ErrorCode CodeOf(const absl::Status& status) { return DetailOf(status)->code(); }
 
   const std::shared_ptr<OwnDevices> own_ = std::make_shared<OwnDevices>();
@@ -46,20 +52,20 @@ class TenantDevicesTest : public ::testing::Test {
 };
 
 TEST_F(TenantDevicesTest, NamesMeanTheTenantsOwn) {
-  EXPECT_EQ(*engine_.FindDevice("NULL:0", apart_.get()), own_->devices[0].get());
-  EXPECT_EQ(*engine_.FindDevice("", apart_.get()), own_->devices[0].get());
-  EXPECT_EQ(engine_.devices(apart_.get()).size(), 1u);
-  for (const Session* caller : {other_.get(), static_cast<const Session*>(nullptr)}) {
-    EXPECT_EQ(*engine_.FindDevice("NULL:0", caller), engine_.devices()[0].get());
-    EXPECT_EQ(*engine_.FindDevice("NULL:1", caller), engine_.devices()[1].get());
-    EXPECT_EQ(engine_.devices(caller).size(), 2u);
+  EXPECT_EQ(*engine_.FindDevice("NULL:0", RulesOf(apart_.get())), own_->devices[0].get());
+  EXPECT_EQ(*engine_.FindDevice("", RulesOf(apart_.get())), own_->devices[0].get());
+  EXPECT_EQ(engine_.devices(RulesOf(apart_.get())).size(), 1u);
+  for (const Session* caller : {static_cast<const Session*>(other_.get()), static_cast<const Session*>(nullptr)}) {
+    EXPECT_EQ(*engine_.FindDevice("NULL:0", RulesOf(caller)), engine_.devices()[0].get());
+    EXPECT_EQ(*engine_.FindDevice("NULL:1", RulesOf(caller)), engine_.devices()[1].get());
+    EXPECT_EQ(engine_.devices(RulesOf(caller)).size(), 2u);
   }
 }
 
 TEST_F(TenantDevicesTest, WhatItHasNotIsSaid) {
-  EXPECT_EQ(CodeOf(engine_.FindDevice("NULL:1", apart_.get()).status()), v1::NOT_IMPLEMENTED);
-  EXPECT_EQ(CodeOf(engine_.FindDevice("NULL:2", apart_.get()).status()), v1::UNKNOWN_DEVICE);
-  EXPECT_EQ(CodeOf(engine_.FindDevice("NULL:2", other_.get()).status()), v1::UNKNOWN_DEVICE);
+  EXPECT_EQ(CodeOf(engine_.FindDevice("NULL:1", RulesOf(apart_.get())).status()), v1::NOT_IMPLEMENTED);
+  EXPECT_EQ(CodeOf(engine_.FindDevice("NULL:2", RulesOf(apart_.get())).status()), v1::UNKNOWN_DEVICE);
+  EXPECT_EQ(CodeOf(engine_.FindDevice("NULL:2", RulesOf(other_.get())).status()), v1::UNKNOWN_DEVICE);
 }
 
 TEST_F(TenantDevicesTest, BuffersAreThere) {
@@ -74,7 +80,7 @@ TEST_F(TenantDevicesTest, BuffersAreThere) {
 TEST_F(TenantDevicesTest, SessionsOfTheTenantHaveThem) {
   const auto opened = engine_.sessions().Open("", 0, "", "apart");
   ASSERT_TRUE(opened.ok()) << opened.status();
-  EXPECT_EQ((*engine_.sessions().Find(opened->token, "apart"))->devices(), &own_->devices);
+  EXPECT_EQ((*engine_.sessions().Find(opened->token, "apart"))->rules()->own, &own_->devices);
 }
 
 }  // namespace

@@ -216,7 +216,14 @@ TEST_F(IdentityTest, AccountsGetTheLimitsThatAreInForce) {
   const std::string quota = "default_quota { handles: 7 sessions: 3 }";
   Write(absl::StrCat(quota, With("a", "one"), "tenant { name: \"b\" certificate: \"b\" quota { handles: 9 } }"));
   Accounts accounts;
-  auto identity = Identity::Open(path_, log_, absl::Hours(1), &accounts);
+  const auto apply = [&accounts](const std::vector<TenantPtr>& tenants) {
+    for (const TenantPtr& tenant : tenants) {
+      if (tenant->quota[static_cast<size_t>(Quota::kHandles)] == 99) return absl::UnknownError("no room");
+    }
+    for (const TenantPtr& tenant : tenants) accounts.Of(tenant->name)->SetLimits(tenant->quota);
+    return absl::OkStatus();
+  };
+  auto identity = Identity::Open(path_, log_, absl::Hours(1), apply);
   ASSERT_TRUE(identity.ok()) << identity.status();
   EXPECT_EQ(accounts.Of("a")->limit(Quota::kHandles), 7u);
   EXPECT_EQ(accounts.Of("b")->limit(Quota::kHandles), 9u);
@@ -230,21 +237,12 @@ TEST_F(IdentityTest, AccountsGetTheLimitsThatAreInForce) {
   EXPECT_TRUE((*identity)->Reload().ok());
   EXPECT_EQ(accounts.Of("a")->limit(Quota::kHandles), 4u);
   EXPECT_EQ(accounts.Of("a")->used(Quota::kHandles), 5u);
-}
-
-TEST_F(IdentityTest, WhatIsNotAgreedToIsNotInForce) {
-  const auto at_most_one = [](const Tenants& tenants) {
-    return tenants.size() == 1 ? absl::OkStatus() : MakeError(v1::BAD_ARGUMENT, "too many");
-  };
-  Write(With("a", "one"));
-  auto identity = Identity::Open(path_, log_, absl::Hours(1), nullptr, at_most_one);
-  ASSERT_TRUE(identity.ok()) << identity.status();
-  identity_ = *std::move(identity);
-  Write(With("a", "two") + With("b", "three"));
-  EXPECT_EQ(identity_->Reload().message(), "too many");
-  EXPECT_EQ(NameOf("Bearer one"), "a");
-  EXPECT_EQ(NameOf("Bearer three"), "");
-  EXPECT_FALSE(Identity::Open(path_, log_, absl::Hours(1), nullptr, at_most_one).ok());
+  // What the server cannot keep is as wrong as what it cannot read.
+  Write("default_quota { handles: 99 }" + With("a", "two"));
+  EXPECT_EQ((*identity)->Reload().message(), "no room");
+  EXPECT_EQ(accounts.Of("a")->limit(Quota::kHandles), 4u);
+  EXPECT_TRUE((*identity)->Identify({"Bearer one", {}}, absl::Now()).ok());
+  EXPECT_FALSE(Identity::Open(path_, log_, absl::Hours(1), apply).ok());
 }
 
 TEST_F(IdentityTest, AFileThatChangesIsReadByItself) {

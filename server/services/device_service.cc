@@ -1,6 +1,7 @@
 // DeviceService: what the server computes on, and what it can do. Watch is in device_watch.cc.
 #include "compiler/options/version.h"
 #include "server/messages/convert.h"
+#include "server/services/device_watch.h"
 #include "server/services/features.h"
 #include "server/services/rpcs.h"
 
@@ -8,7 +9,12 @@ namespace kiln::server {
 
 void rpc::DeviceService::List(UnaryCall<v1::ListDevicesRequest, v1::ListDevicesResponse>& call) {
   v1::ListDevicesResponse& answer = call.response();
-  for (const auto& device : call.env().engine.devices(call.session().get())) FillDevice(*device, *answer.add_devices());
+  const TenantRules* rules = RulesOf(call.session().get());
+  for (const auto& device : call.env().engine.devices(rules)) {
+    if (!Engine::MayUse(rules, device->name())) continue;
+    FillDevice(*device, *answer.add_devices());
+    HidePeers(rules, *answer.mutable_devices()->rbegin());
+  }
   for (const v1::AbsentDevices& absent : call.env().engine.absent()) *answer.add_absent() = absent;
   answer.set_protocol_min(kProtocolVersion);
   answer.set_protocol_max(kProtocolVersion);
@@ -18,9 +24,11 @@ void rpc::DeviceService::List(UnaryCall<v1::ListDevicesRequest, v1::ListDevicesR
 }
 
 void rpc::DeviceService::Describe(UnaryCall<v1::DescribeDeviceRequest, v1::DescribeDeviceResponse>& call) {
-  const auto device = call.env().engine.FindDevice(call.request().name(), call.session().get());
+  const TenantRules* rules = RulesOf(call.session().get());
+  const auto device = call.env().engine.FindDevice(call.request().name(), rules);
   if (!device.ok()) return call.Reply(device.status());
   FillDevice(**device, *call.response().mutable_device());
+  HidePeers(rules, *call.response().mutable_device());
   call.Reply(absl::OkStatus());
 }
 

@@ -1,5 +1,6 @@
 #include "server/services/device_watch.h"
 
+#include <algorithm>
 #include <optional>
 #include <utility>
 
@@ -19,6 +20,13 @@ constexpr size_t kMaxWatchers = 256;
 
 }  // namespace
 
+void HidePeers(const TenantRules* rules, v1::Device& device) {
+  auto& peers = *device.mutable_peers();
+  peers.erase(std::remove_if(peers.begin(), peers.end(),
+                             [rules](const std::string& peer) { return !Engine::MayUse(rules, peer); }),
+              peers.end());
+}
+
 // One stream. gRPC's callbacks and the watching thread meet under the lock; what may
 // end the watcher's life is done outside of it.
 class DeviceWatch::Watcher final : public DownloadReactor {
@@ -37,10 +45,13 @@ class DeviceWatch::Watcher final : public DownloadReactor {
 
   // From now on it is owed this state of its device, whatever it was owed before.
   void Tell(size_t index, const v1::Device& device) {
+    const TenantRules* rules = RulesOf(session_.get());
+    if (!Engine::MayUse(rules, device.name())) return;
     {
       absl::MutexLock lock(&mutex_);
       if (owed_.size() <= index) owed_.resize(index + 1);
       owed_[index] = device;
+      HidePeers(rules, *owed_[index]);
     }
     WriteNext();
   }
@@ -57,8 +68,8 @@ class DeviceWatch::Watcher final : public DownloadReactor {
 
  private:
   absl::Status Accept(const grpc::ByteBuffer& bytes) {
-    KILN_ASSIGN_OR_RETURN(const SessionPtr caller, SessionOf(admitted_));
-    if (caller != nullptr && caller->devices() != nullptr) {
+    KILN_ASSIGN_OR_RETURN(session_, SessionOf(admitted_));
+    if (const TenantRules* rules = RulesOf(session_.get()); rules != nullptr && rules->own != nullptr) {
       return MakeError(v1::NOT_IMPLEMENTED,
                        "watching the devices of a tenant whose programs run in a process of their own; list them");
     }
@@ -114,6 +125,7 @@ class DeviceWatch::Watcher final : public DownloadReactor {
   }
 
   const Admitted admitted_;
+  SessionPtr session_;
   Charge charge_;
   DeviceWatch& watch_;
   const ServiceEnv& env_;

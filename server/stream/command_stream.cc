@@ -216,7 +216,7 @@ bool CommandStream::WaitForOthers(Command& command) {
 }
 
 void CommandStream::PassQueues(size_t first) {
-  const auto devices = engine_.devices(session_.get());
+  const auto devices = engine_.devices(RulesOf(session_.get()));
   if (first < devices.size()) {
     return devices[first]->queue().Submit([self = shared_from_this(), first] { self->PassQueues(first + 1); },
                                                     /*estimate_ns=*/0);

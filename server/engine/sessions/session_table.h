@@ -45,9 +45,9 @@ struct SessionOptions {
 // Safe from any thread.
 class SessionTable {
  public:
-  // `buffers` outlives this, and so do `accounts` and `devices` of tenants, which may be null.
+  // `buffers` outlives this, and so do `accounts` and `rules` of tenants, which may be null.
   SessionTable(SessionOptions options, BufferTable* buffers, Accounts* accounts = nullptr,
-               TenantDevices* devices = nullptr);
+               TenantsRules* rules = nullptr);
 
   struct Opened {
     std::string token;  // 16 bytes that cannot be guessed
@@ -117,7 +117,7 @@ class SessionTable {
   const SessionOptions options_;
   BufferTable* const buffers_;
   Accounts* const accounts_;
-  TenantDevices* const devices_;
+  TenantsRules* const rules_;
   RandomHandles names_;
 
   mutable absl::Mutex mutex_;
