@@ -1,11 +1,8 @@
-// Other people's headers that most files read. .bazelrc puts it before each file of ours;
-// GCC reads the whole from one compiled image, and so does Clang with --config=sanitizers. A
-// file still includes what it uses: Clang's other builds (--config=asan, tsan) compile the
-// same sources without this header.
+// Other people's headers that most files read, which .bazelrc gives them as one compiled image.
+// A file still includes what it uses: `./dev tidy --lint` reads files without the image.
 #ifndef KILN_THIRD_PARTY_PRECOMPILED_SYSTEM_H_
 #define KILN_THIRD_PARTY_PRECOMPILED_SYSTEM_H_
 
-#if !defined(__clang__) || defined(KILN_PRECOMPILE)
 #include <algorithm>
 #include <array>
 #include <atomic>
@@ -42,6 +39,5 @@
 #include "google/protobuf/map_field.h"
 #include "google/protobuf/message.h"
 #include "google/protobuf/repeated_field.h"
-#endif
 
 #endif  // KILN_THIRD_PARTY_PRECOMPILED_SYSTEM_H_

@@ -2,7 +2,6 @@
 #ifndef KILN_THIRD_PARTY_PRECOMPILED_TEST_H_
 #define KILN_THIRD_PARTY_PRECOMPILED_TEST_H_
 
-#if !defined(__clang__) || defined(KILN_PRECOMPILE)
 #include <algorithm>
 #include <array>
 #include <atomic>
@@ -40,7 +39,7 @@
 #include "google/protobuf/map_field.h"
 #include "google/protobuf/message.h"
 #include "google/protobuf/repeated_field.h"
+#include "grpcpp/grpcpp.h"
 #include "gtest/gtest.h"
-#endif
 
 #endif  // KILN_THIRD_PARTY_PRECOMPILED_TEST_H_

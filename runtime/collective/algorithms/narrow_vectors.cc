@@ -2,12 +2,10 @@
 
 #include "runtime/collective/algorithms/narrow_floats.h"
 
-// Clang has other ways to say for which machine a function is.
-#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
+#if defined(__x86_64__)
 #include <immintrin.h>
 
-#pragma GCC push_options
-#pragma GCC target("avx2,f16c")
+#pragma clang attribute push(__attribute__((target("avx2,f16c"))), apply_to = function)
 
 namespace kiln::runtime::collective {
 namespace {
@@ -262,7 +260,7 @@ VectorReduce ReduceOf(ReduceOp op) {
 }  // namespace
 }  // namespace kiln::runtime::collective
 
-#pragma GCC pop_options
+#pragma clang attribute pop
 
 namespace kiln::runtime::collective {
 
