@@ -11,7 +11,20 @@
 namespace kiln::server {
 namespace {
 
-TenantRules RulesOf(const Tenant& tenant) { return {tenant.devices}; }
+// No tenant has a name with a ':', so that none of these is a domain of one.
+std::string SharersOf(const Tenant& tenant) {
+  switch (tenant.cache_sharing) {
+    case CacheSharing::kNone: return "";
+    case CacheSharing::kGroup: return tenant.sharing_group.empty() ? "" : "group:" + tenant.sharing_group;
+    case CacheSharing::kHidden:
+    case CacheSharing::kAll: return "all:";
+  }
+  return "";
+}
+
+TenantRules RulesOf(const Tenant& tenant, absl::string_view secret) {
+  return {tenant.devices, DomainOf(secret, SharersOf(tenant)), tenant.cache_sharing};
+}
 
 using Guaranteed = std::vector<std::pair<const Account*, uint64_t>>;
 
@@ -28,7 +41,7 @@ absl::Status Engine::SetTenants(absl::Span<const std::shared_ptr<const Tenant>> 
   for (const auto& device : devices_) {
     Guaranteed& guaranteed = of_devices.emplace_back();
     for (const auto& tenant : tenants) {
-      if (tenant->guaranteed_device_bytes == 0 || !RulesOf(*tenant).MayUse(device->name())) continue;
+      if (tenant->guaranteed_device_bytes == 0 || !RulesOf(*tenant, "").MayUse(device->name())) continue;
       guaranteed.emplace_back(accounts_.Of(tenant->name), tenant->guaranteed_device_bytes);
     }
     const uint64_t sum = SumOf(guaranteed), has = device->stats().memory.limit_bytes;
@@ -43,7 +56,7 @@ absl::Status Engine::SetTenants(absl::Span<const std::shared_ptr<const Tenant>> 
   // What a tenant that is gone from the file still has stays counted.
   for (const auto& tenant : tenants) {
     accounts_.Of(tenant->name)->SetLimits(tenant->quota);
-    rules_.Of(tenant->name)->Set(RulesOf(*tenant));
+    rules_.Of(tenant->name)->Set(RulesOf(*tenant, options_.sessions.domain_secret));
   }
   return absl::OkStatus();
 }

@@ -13,6 +13,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/string_view.h"
 #include "absl/synchronization/mutex.h"
+#include "server/engine/memory/trust_domain.h"
 #include "server/identity/tenant.h"
 
 namespace kiln::server {
@@ -20,6 +21,9 @@ namespace kiln::server {
 struct TenantRules {
   // Names of devices, or how they begin before a '*'; none: all.
   std::vector<std::string> devices;
+  // Under which code is kept that others get, too; all zeros: there is no such.
+  TrustDomain shared = {};
+  CacheSharing sharing = CacheSharing::kNone;
 
   bool MayUse(absl::string_view device) const {
     return devices.empty() || std::any_of(devices.begin(), devices.end(),
