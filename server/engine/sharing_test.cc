@@ -84,7 +84,7 @@ TEST_F(SharingTest, HiddenItIsServedAsIfItWereCompiled) {
   const auto first = Compile("a", 1);
   EXPECT_EQ(CodeOf(ExecuteByHash("b", HashOf(first))), v1::NEED_GRAPH);
   EXPECT_EQ(HashesOf("b"), std::vector<std::string>{});
-  SetLimit("b", Quota::kCompileSeconds, 60);
+  SetLimit("b", Quota::kCompileSeconds, 1);
   const absl::Time begin = absl::Now();
   const auto second = Compile("b", 1);
   const absl::Duration took = absl::Now() - begin;
@@ -112,6 +112,35 @@ TEST_F(SharingTest, HiddenItIsRefusedAsIfItWereCompiled) {
   control.deadline = absl::Now() + absl::Milliseconds(10);
   EXPECT_EQ(CodeOf(Compile("c", 1, "", control).status()), v1::DEADLINE_PASSED);
   EXPECT_EQ(compiles_, 1);
+}
+
+TEST_F(SharingTest, HiddenTheSameGraphInOtherWordsIsAnother) {
+  Share(CacheSharing::kHidden);
+  const v1::Graph graph = GraphOf(1);
+  v1::Graph longer = *ParseGraph("0 CONST [] int32 1\n1 CONST [] int32 1\n2 SINK [1]\n");
+  const auto compile = [this](const std::string& tenant, const v1::Graph& sent) {
+    absl::StatusOr<CompileResult> result;
+    absl::Notification done;
+    engine_->Compile({&sent, "", {}, Home(tenant)}, {}, [&](absl::StatusOr<CompileResult> r) {
+      result = std::move(r);
+      done.Notify();
+    });
+    done.WaitForNotification();
+    return result;
+  };
+  const std::string hash = HashOf(compile("a", graph));
+  {
+    const auto second = compile("b", longer);
+    ASSERT_EQ(HashOf(second), hash);
+    EXPECT_EQ(second->program->graph, longer.SerializeAsString());
+  }
+  EXPECT_EQ(compiles_, 2);
+  // One that is no longer loaded is asked for again, and then served at once.
+  SetLimit("b", Quota::kProgramBytes, each_);
+  ASSERT_TRUE(Compile("b", 2).ok());
+  EXPECT_EQ(CodeOf(ExecuteByHash("b", hash)), v1::NEED_GRAPH);
+  EXPECT_TRUE(compile("b", longer)->from_cache);
+  EXPECT_EQ(compiles_, 3);
 }
 
 // Whoever looks at how long a compile takes cannot tell whether somebody had it before.

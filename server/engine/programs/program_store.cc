@@ -75,7 +75,8 @@ void ProgramStore::GetOrCompile(const ProgramId& id, const v1::Graph& graph, con
   }
   cache_.GetOrStart(
       id.key,
-      [this, id, &graph, options, control](Cache::Finish finish) {
+      [this, asked = id, &graph, options, control](Cache::Finish finish) {
+        const ProgramId id = AsSent(asked, graph);
         if (!MayBeElsewhere(id)) return ScheduleCompile(id, graph, options, control, std::move(finish));
         loads_->Schedule([this, id, &graph, options, control, finish = std::move(finish)]() mutable {
           if (absl::Status wanted = control.Check(); !wanted.ok()) return finish(std::move(wanted));

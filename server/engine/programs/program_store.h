@@ -199,6 +199,8 @@ class ProgramStore {
   bool MayBeElsewhere(const ProgramId& id) const { return disk_ != nullptr || share_code_ || id.shares(); }
 
   // -- Code that tenants share (shared_code.cc)
+  // Where sharing is hidden, with what is shared for the very bytes of this graph.
+  static ProgramId AsSent(const ProgramId& id, const v1::Graph& graph);
   bool MaySeeShared(const ProgramId& id, const compiler::Options& options, bool sent) const;
   // From memory or disk; null if there is none.
   std::shared_ptr<Code> FindShared(const ProgramId& id, const compiler::Options& options);

@@ -7,13 +7,15 @@
 // had it compiled. So all goes as if it were compiled: the same queue for the same threads, the same places and
 // seconds of its quotas, the code loaded and stored as after a compilation; only the compiler is not called, and in
 // its place the thread sleeps for the rest of what the compilation took, give or take a tenth. And nobody waits for
-// another tenant's compilation, which would end sooner, or fail.
+// another tenant's compilation, which would end sooner, or fail. Code is shared for graphs that are equal byte for
+// byte: of two that have one hash, the one might show in what is made of the other how that was written down.
 #include <sys/random.h>
 
 #include <algorithm>
 #include <utility>
 
 #include "absl/time/clock.h"
+#include "base/blake3.h"
 #include "base/check.h"
 #include "base/error.h"
 #include "server/engine/programs/program_store.h"
@@ -49,12 +51,20 @@ bool ProgramStore::MaySeeShared(const ProgramId& id, const compiler::Options& op
   switch (id.sharing) {
     case CacheSharing::kNone: return false;
     case CacheSharing::kAll: return true;
-    case CacheSharing::kGroup:
-      if (sent) return true;
-      [[fallthrough]];
-    case CacheSharing::kHidden: return presented_.Has(id.domain, CodeKey(id, id.shared, options));
+    case CacheSharing::kGroup: return sent || presented_.Has(id.domain, CodeKey(id, id.shared, options));
+    case CacheSharing::kHidden: return sent && presented_.Has(id.domain, CodeKey(id, id.shared, options));
   }
   return false;
+}
+
+ProgramId ProgramStore::AsSent(const ProgramId& id, const v1::Graph& graph) {
+  ProgramId exact = id;
+  if (!id.shares() || id.sharing != CacheSharing::kHidden) return exact;
+  Blake3 hasher;
+  hasher.Update(id.shared.view());
+  hasher.Update(Blake3Of(graph.SerializeAsString()).view());
+  exact.shared = hasher.Finish();
+  return exact;
 }
 
 std::shared_ptr<ProgramStore::Code> ProgramStore::FindShared(const ProgramId& id, const compiler::Options& options) {
