@@ -75,15 +75,15 @@ void ProgramStore::GetOrCompile(const ProgramId& id, const v1::Graph& graph, con
   }
   cache_.GetOrStart(
       id.key,
-      [this, asked = id, &graph, options, control](Cache::Finish finish) {
-        const ProgramId id = AsSent(asked, graph);
-        if (!MayBeElsewhere(id)) return ScheduleCompile(id, graph, options, control, std::move(finish));
-        loads_->Schedule([this, id, &graph, options, control, finish = std::move(finish)]() mutable {
+      [this, id, &graph, options, control](Cache::Finish finish) {
+        const ProgramId exact = AsSent(id, graph);
+        if (!MayBeElsewhere(exact)) return ScheduleCompile(exact, graph, options, control, std::move(finish));
+        loads_->Schedule([this, exact, &graph, options, control, finish = std::move(finish)]() mutable {
           if (absl::Status wanted = control.Check(); !wanted.ok()) return finish(std::move(wanted));
-          auto loaded = Load(id, options, /*sent=*/true);
+          auto loaded = Load(exact, options, /*sent=*/true);
           if (!loaded.ok()) return finish(std::move(loaded).status());
           if (loaded->has_value()) return finish(**std::move(loaded));
-          ScheduleCompile(id, graph, options, control, std::move(finish));
+          ScheduleCompile(exact, graph, options, control, std::move(finish));
         });
       },
       [this, id, &graph, options, control, callback = std::move(callback)](Cache::Result result,
