@@ -102,6 +102,11 @@ absl::StatusOr<ProgramId> Engine::Identify(const v1::Graph* graph, absl::string_
   id.domain = DomainOf(caller);
   id.account = AccountOf(caller);
   id.rules = RulesOf(caller);
+  // What a search finds is its tenant's own.
+  if (id.rules != nullptr && options.beam == 0) {
+    id.shared = id.rules->shared;
+    id.sharing = id.rules->sharing;
+  }
   KILN_ASSIGN_OR_RETURN(id.device, FindDevice(device, id.rules));
   if (!hash.empty() && hash.size() != id.graph_hash.bytes.size()) {
     return BadHash(v1::BAD_ARGUMENT, absl::StrCat("a graph's hash has 32 bytes; this one has ", hash.size()));

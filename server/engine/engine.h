@@ -34,10 +34,12 @@
 #include "server/engine/memory/buffer_table.h"
 #include "server/engine/memory/session.h"
 #include "server/engine/memory/tenant_devices.h"
+#include "server/engine/memory/tenant_rules.h"
 #include "server/engine/programs/compile_pool.h"
 #include "server/engine/programs/compiled_combiner.h"
 #include "server/engine/programs/program_store.h"
 #include "server/engine/sessions/session_table.h"
+#include "server/identity/tenant.h"
 
 namespace kiln::server {
 

@@ -141,6 +141,7 @@ class Tenants::Builder {
       tenant->devices.push_back(device);
     }
     tenant->guaranteed_device_bytes = message.guaranteed_device_bytes();
+    KILN_RETURN_IF_ERROR(AddSharing(message, *tenant));
     if (message.token().empty() && message.certificate().empty() && message.jwt().empty()) {
       return BadTenants("it has no token, certificate or jwt: nobody could be it");
     }
@@ -156,6 +157,22 @@ class Tenants::Builder {
       KILN_RETURN_IF_ERROR(AddPattern("jwt subject", subject.subject(), tenant, made_.subjects_[subject.issuer()]));
     }
     made_.tenants_.push_back(std::move(tenant));
+    return absl::OkStatus();
+  }
+
+  absl::Status AddSharing(const v1::Tenant& message, Tenant& tenant) const {
+    switch (file_.cache_sharing()) {
+      case v1::SHARE_NOTHING: break;
+      case v1::SHARE_HIDDEN: tenant.cache_sharing = CacheSharing::kHidden; break;
+      case v1::SHARE_IN_GROUP: tenant.cache_sharing = CacheSharing::kGroup; break;
+      case v1::SHARE_WITH_ALL: tenant.cache_sharing = CacheSharing::kAll; break;
+      default: return BadTenants("cache_sharing is SHARE_NOTHING, SHARE_HIDDEN, SHARE_IN_GROUP or SHARE_WITH_ALL");
+    }
+    tenant.sharing_group = message.sharing_group();
+    if (tenant.sharing_group.empty()) return absl::OkStatus();
+    if (tenant.cache_sharing != CacheSharing::kGroup)
+      return BadTenants("a sharing_group goes with cache_sharing: SHARE_IN_GROUP, which the file has not");
+    if (!IsName(tenant.sharing_group)) return BadTenants("a sharing_group is a name as a tenant's");
     return absl::OkStatus();
   }
 

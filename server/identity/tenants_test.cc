@@ -85,6 +85,23 @@ TEST(Tenants, AreKnownByTheNamesInTheirCertificates) {
   EXPECT_EQ(NameOf(*tenants, "Bearer x", {"host.example"}), "-- the token is none of this server's");
 }
 
+TEST(Tenants, HaveDevicesPartsOfThemAndOthersToShareWith) {
+  const auto tenants = Parse(
+      R"(cache_sharing: SHARE_IN_GROUP
+         tenant { name: "a" certificate: "a" device: "CPU:*" device: "CUDA:0" guaranteed_device_bytes: 7 sharing_group: "g" }
+         tenant { name: "b" certificate: "b" })");
+  ASSERT_TRUE(tenants.ok()) << tenants.status();
+  const Tenant &a = *tenants->all()[0], &b = *tenants->all()[1];
+  EXPECT_EQ(a.devices, (std::vector<std::string>{"CPU:*", "CUDA:0"}));
+  EXPECT_EQ(a.guaranteed_device_bytes, 7u);
+  EXPECT_EQ(a.cache_sharing, CacheSharing::kGroup);
+  EXPECT_EQ(a.sharing_group, "g");
+  EXPECT_TRUE(b.devices.empty() && b.guaranteed_device_bytes == 0 && b.sharing_group.empty());
+  EXPECT_EQ(Parse(R"(tenant { name: "a" certificate: "a" })")->all()[0]->cache_sharing, CacheSharing::kNone);
+  EXPECT_EQ(Parse(R"(cache_sharing: SHARE_HIDDEN tenant { name: "a" certificate: "a" })")->all()[0]->cache_sharing,
+            CacheSharing::kHidden);
+}
+
 TEST(Tenants, OneFaultRefusesTheFileAndIsNamed) {
   const std::string token = absl::StrCat("token { sha256: \"", Hex("s"), "\" }");
   const std::string issuer = R"(issuer { name: "i" audience: "kiln" jwks_file: "keys.json" } )";
@@ -108,6 +125,10 @@ TEST(Tenants, OneFaultRefusesTheFileAndIsNamed) {
       {"tenant { name: \"a\" " + token + "} tenant { name: \"b\" " + token + "}", "tenant \"b\": tenants: a token"},
       {"tenant { name: \"a\" certificate: \"x\" } tenant { name: \"b\" certificate: \"x\" }", "is \"a\"'s already"},
       {"tenant { name: \"a\" certificate: \"\" }", "a certificate is empty"},
+      {"tenant { name: \"a\" certificate: \"x\" device: \"\" }", "a device is empty"},
+      {"tenant { name: \"a\" certificate: \"x\" sharing_group: \"g\" }", "goes with cache_sharing: SHARE_IN_GROUP"},
+      {"cache_sharing: SHARE_WITH_ALL tenant { name: \"a\" certificate: \"x\" sharing_group: \"g\" }", "goes with"},
+      {"cache_sharing: SHARE_IN_GROUP tenant { name: \"a\" certificate: \"x\" sharing_group: \"all:\" }", "is a name"},
       {"tenant { name: \"a\" jwt { issuer: \"i\" subject: \"s\" } }", "which the file has not"},
       {issuer + "tenant { name: \"a\" jwt { issuer: \"i\" } }", "jwt subject is empty"},
       {issuer + issuer + "tenant { name: \"a\" " + token + "}", "issuer \"i\": it is there twice"},

@@ -13,6 +13,7 @@
 #include "base/store/disk_store.h"
 #include "base/store/faulty_folder.h"
 #include "kiln/v1/executable.pb.h"
+#include "tests/e2e/quota_fixture.h"
 #include "tests/e2e/server_fixture.h"
 
 namespace kiln::e2e {
@@ -300,6 +301,28 @@ TEST_F(DiskCacheTest, AFolderThatOthersMayWriteStopsTheStart) {
   config.set_program_cache_dir(folder_);
   config.set_listen("127.0.0.1:0");
   EXPECT_EQ(StartStatus(config).code(), absl::StatusCode::kPermissionDenied);
+}
+
+TEST_F(DiskCacheTest, WhatTenantsShareHiddenIsNotCompiledAgainAndNotSeen) {
+  const std::string path = absl::StrCat(testing::TempDir(), "/sharing_tenants.txtpb");
+  std::ofstream(path) << "cache_sharing: SHARE_HIDDEN\n" << TenantWith("a", "") << TenantWith("b", "");
+  v1::ServerConfig config = server::DefaultConfig();
+  config.set_program_cache_dir(folder_);
+  config.set_tenants(path);
+  Start(config);
+  const auto first = Compile(*std::make_unique<Stubs>(address(), "secret of a"), GraphOf(kAddOne));
+  ASSERT_TRUE(first.ok()) << first.status();
+  hash_ = first->graph_hash();
+  Start(config);
+  const auto b = std::make_unique<Stubs>(address(), "secret of b");
+  EXPECT_EQ(DetailOf(Execute(*b, ByHash()).status())->code(), v1::NEED_GRAPH);
+  const auto second = Compile(*b, GraphOf(kAddOne));
+  ASSERT_TRUE(second.ok()) << second.status();
+  EXPECT_FALSE(second->from_cache());
+  EXPECT_GE(second->compile_us(), first->compile_us() / 2);
+  EXPECT_EQ(server_->engine().program_stats().compiles, 0u);
+  ExpectTwos(Execute(*b, ByHash()));
+  EXPECT_TRUE(Compile(*b, GraphOf(kAddOne))->from_cache());
 }
 
 }  // namespace
