@@ -7,10 +7,8 @@ import pathlib
 import struct
 import tempfile
 
-from attack import Target, attack, doubled, support
+from attack import DTYPES, Target, attack, doubled, support
 from kiln.v1 import kernel_service_pb2, tensor_pb2
-
-from attack import DTYPES
 
 MAGIC = b"KILNPROG"
 HEAD = 24  # of an entry: the magic, a version, and two lengths

@@ -73,7 +73,7 @@ def _name_of(what, method, make):
         _clean_log(target, since)
 
     run.__doc__ = "Whatever bytes a name of %s has, it is a name or refused, and no line of the log." % what.replace("_", " ")
-    attack(run, name="name_of_" + what)
+    attack(run, name="name_of_" + what, local=what == "a_file")
 
 
 for _what, (_method, _make) in REQUESTS.items():

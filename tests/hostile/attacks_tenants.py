@@ -134,8 +134,8 @@ def tenant_replays_anothers_recording(target):
     assert recorded, recorded.error
     handles = {who: target.call("BufferService.Allocate", bytes=4 * 76, tenant=who).answer.buffer.handle for who in (A, B)}
 
-    def replay(of, buffer):
-        request = kernel_service_pb2.ReplaySequenceRequest(recording=recorded.answer.recording, handles=[handles[buffer]])
+    def replay(of, buffer, recording=recorded):
+        request = kernel_service_pb2.ReplaySequenceRequest(recording=recording.answer.recording, handles=[handles[buffer]])
         return target.call("KernelService.ReplaySequence", request, tenant=of)
 
     assert replay(A, A)
@@ -151,9 +151,10 @@ def tenant_replays_anothers_recording(target):
     # Nor can it be made of another's program; and what b records itself is b's, and runs on b's memory alone.
     refused(target.call("KernelService.RecordSequence", _recorded(hash_), tenant=B), "NEED_GRAPH")
     assert target.call("KernelService.Compile", graph=graph, tenant=B)
-    assert target.call("KernelService.RecordSequence", _recorded(hash_), tenant=B)
-    assert replay(B, B)
-    refused(replay(B, A), "UNKNOWN_HANDLE")
+    own = target.call("KernelService.RecordSequence", _recorded(hash_), tenant=B)
+    ran = replay(B, B, own)
+    assert ran, ran.error
+    refused(replay(B, A, own), "UNKNOWN_HANDLE")
     for who, handle in handles.items():
         assert target.call("BufferService.Free", handle=[handle], tenant=who)
 
