@@ -83,15 +83,22 @@ CompileWorkers::Worker::~Worker() {
 absl::StatusOr<std::unique_ptr<CompileWorkers>> CompileWorkers::Start(const CompileWorkersOptions& options,
                                                                       const v1::CompileJob& warm) {
   std::unique_ptr<CompileWorkers> workers(new CompileWorkers(options, warm.SerializeAsString()));
-  absl::MutexLock lock(&workers->mutex_);
-  KILN_RETURN_IF_ERROR(workers->StartZygote());
+  {
+    absl::MutexLock lock(&workers->mutex_);
+    KILN_RETURN_IF_ERROR(workers->StartZygote());
+  }
+  workers->timer_ = std::thread([self = workers.get()] { self->EndIdleUntilStopped(); });
   return workers;
 }
 
 CompileWorkers::~CompileWorkers() {
-  absl::MutexLock lock(&mutex_);
-  idle_.clear();
-  EndZygote();
+  {
+    absl::MutexLock lock(&mutex_);
+    stopping_ = true;
+    idle_.clear();
+    EndZygote();
+  }
+  if (timer_.joinable()) timer_.join();
 }
 
 absl::Status CompileWorkers::StartZygote() {
@@ -167,7 +174,26 @@ void CompileWorkers::PutBack(std::unique_ptr<Worker> worker) {
   if (++worker->jobs >= options_.jobs || ResidentBytes(worker->process.get()) > options_.max_resident_bytes) return;
   absl::MutexLock lock(&mutex_);
   if (idle_.size() >= options_.idle && !idle_.empty()) idle_.erase(idle_.begin());
+  worker->idle_since = absl::Now();
   if (options_.idle > 0) idle_.push_back(std::move(worker));
+}
+
+void CompileWorkers::EndIdle(absl::Time now) {
+  absl::MutexLock lock(&mutex_);
+  while (!idle_.empty() && now - idle_.front()->idle_since >= options_.max_idle) idle_.erase(idle_.begin());
+}
+
+void CompileWorkers::EndIdleUntilStopped() {
+  const auto any = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return stopping_ || !idle_.empty(); };
+  for (;;) {
+    {
+      absl::MutexLock lock(&mutex_);
+      mutex_.Await(absl::Condition(&any));
+      const absl::Time end = stopping_ ? absl::InfinitePast() : idle_.front()->idle_since + options_.max_idle;
+      if (mutex_.AwaitWithDeadline(absl::Condition(&stopping_), end)) return;
+    }
+    EndIdle(absl::Now());
+  }
 }
 
 absl::Status CompileWorkers::Wait(const Worker& worker, const runtime::hal::LaunchControl& control, absl::Time end) {

@@ -12,6 +12,8 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <thread>
+#include <utility>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
@@ -33,8 +35,9 @@ struct CompileWorkersOptions {
   std::string binary = "/proc/self/exe";
   // What a worker may take beside what the zygote has; 0: as much as there is.
   uint64_t memory_bytes = 0;
-  // Workers that wait for their next job.
+  // Workers that wait for their next job, and how long one does before it is ended.
   uint32_t idle = 2;
+  absl::Duration max_idle = absl::Minutes(1);
   // Of one job.
   absl::Duration max_time = absl::Minutes(2);
   uint64_t max_result_bytes = uint64_t{1} << 30;
@@ -64,6 +67,10 @@ class CompileWorkers {
                                           const compiler::Options& options, compiler::CompileObserver* observer,
                                           const CompileFor& whom);
 
+  // Ends the workers that at `now` have waited for max_idle. A timer calls it; the zygote stays, so the next one is
+  // there as soon.
+  void EndIdle(absl::Time now);
+
   CompileWorkersStats stats() const;
 
  private:
@@ -71,6 +78,7 @@ class CompileWorkers {
     Descriptor socket, process;  // the latter is a pidfd
     TrustDomain domain;
     uint32_t jobs = 0;
+    absl::Time idle_since;
     ~Worker();  // kills it
   };
 
@@ -82,6 +90,7 @@ class CompileWorkers {
   absl::StatusOr<std::unique_ptr<Worker>> Fork() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::StatusOr<std::unique_ptr<Worker>> Take(const TrustDomain& domain);
   void PutBack(std::unique_ptr<Worker> worker);
+  void EndIdleUntilStopped();
   // Until the worker has answered, is gone, or is not wanted any more: then why.
   absl::Status Wait(const Worker& worker, const runtime::hal::LaunchControl& control, absl::Time end);
 
@@ -91,8 +100,10 @@ class CompileWorkers {
   mutable absl::Mutex mutex_;
   pid_t zygote_ ABSL_GUARDED_BY(mutex_) = 0;
   Descriptor to_zygote_ ABSL_GUARDED_BY(mutex_);
-  std::vector<std::unique_ptr<Worker>> idle_ ABSL_GUARDED_BY(mutex_);  // the oldest first
+  std::vector<std::unique_ptr<Worker>> idle_ ABSL_GUARDED_BY(mutex_);  // who waits longest first
   CompileWorkersStats stats_ ABSL_GUARDED_BY(mutex_);
+  bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
+  std::thread timer_;
 };
 
 }  // namespace kiln::server

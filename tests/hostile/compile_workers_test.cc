@@ -3,10 +3,15 @@
 #include "server/compile_worker/compile_workers.h"
 
 #include <gtest/gtest.h>
+#include <poll.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
+#include <cerrno>
 #include <filesystem>
+#include <fstream>
 #include <random>
 #include <string>
 #include <thread>
@@ -153,6 +158,50 @@ TEST_F(CompileWorkersTest, AWorkerIsReplacedAfterSoManyJobs) {
   EXPECT_EQ(*Compile("good"), first);
   EXPECT_NE(*Compile("good"), first);
   EXPECT_EQ(workers_->stats().born, 2u);
+}
+
+// Of "process N", which is what a good job gives.
+pid_t ProcessOf(const std::string& answer) {
+  int process = 0;
+  EXPECT_TRUE(absl::SimpleAtoi(absl::StripPrefix(answer, "process "), &process)) << answer;
+  return process;
+}
+
+pid_t ParentOf(pid_t process) {
+  std::ifstream status(absl::StrCat("/proc/", process, "/status"));
+  for (std::string word; status >> word;) {
+    if (pid_t parent = 0; word == "PPid:" && status >> parent) return parent;
+  }
+  return 0;
+}
+
+TEST_F(CompileWorkersTest, AWorkerWithNothingToDoEndsAndTheZygoteStays) {
+  Start({.max_idle = absl::Hours(1)});
+  const std::string first = *Compile("good", 0), second = *Compile("good", 1);
+  const pid_t zygote = ParentOf(ProcessOf(first));
+  EXPECT_NE(zygote, 0);
+  workers_->EndIdle(absl::Now() + absl::Minutes(59));
+  EXPECT_EQ(*Compile("good", 0), first);
+  EXPECT_EQ(*Compile("good", 1), second);
+  workers_->EndIdle(absl::Now() + absl::Hours(1));
+  const std::string third = *Compile("good", 0);
+  EXPECT_NE(third, first);
+  EXPECT_EQ(ParentOf(ProcessOf(third)), zygote);
+  EXPECT_NE(*Compile("good", 1), second);
+  EXPECT_EQ(workers_->stats().born, 4u);
+  EXPECT_EQ(workers_->stats().killed, 0u) << "that is for what was stopped";
+}
+
+TEST_F(CompileWorkersTest, TheTimerEndsThem) {
+  Start({.max_idle = absl::Nanoseconds(1)});
+  const pid_t process = ProcessOf(*Compile("good"));
+  // Until it is gone, if it is not yet.
+  if (const int watched = static_cast<int>(syscall(SYS_pidfd_open, process, 0)); watched >= 0) {
+    pollfd ended = {watched, POLLIN, 0};
+    EXPECT_EQ(poll(&ended, 1, 60'000), 1);
+    close(watched);
+  }
+  EXPECT_TRUE(Compile("good").ok());
 }
 
 TEST_F(CompileWorkersTest, NothingIsLeft) {
