@@ -150,12 +150,21 @@ absl::StatusOr<std::shared_ptr<ProgramDisk>> OpenDisk(const v1::ServerConfig& co
                                        [log](const DiskEvent& event) { LogDisk(*log, event); });
 }
 
-// The search for schedules, with a line in the log for each program.
-TuneFn LoggedSearch(std::shared_ptr<spdlog::logger> log, std::string ptxas) {
-  return [log, ptxas](const v1::Graph& graph, const v1::Target& target, const compiler::Options& options,
-                      const compiler::TuneOptions& tuning,
-                      compiler::KernelTimer& timer) -> absl::StatusOr<compiler::Tuned> {
+// The search for schedules, with a line in the log for each program. Candidates are compiled by `compile`.
+TuneFn LoggedSearch(CompileFn compile, std::shared_ptr<spdlog::logger> log, std::string ptxas) {
+  return [compile = std::move(compile), log, ptxas](const v1::Graph& graph, const v1::Target& target,
+                                                    const compiler::Options& options, compiler::TuneOptions tuning,
+                                                    compiler::KernelTimer& timer,
+                                                    const CompileFor& whom) -> absl::StatusOr<compiler::Tuned> {
     const absl::Time begin = absl::Now();
+    tuning.compile = [&compile, &whom](const v1::Graph& candidate, const v1::Target& device,
+                                       const compiler::Options& how,
+                                       compiler::CompileObserver* observer) -> absl::StatusOr<v1::Executable> {
+      KILN_ASSIGN_OR_RETURN(CompiledProgram program, compile(candidate, device, how, observer, whom));
+      auto* const one = std::get_if<v1::Executable>(&program);
+      if (one == nullptr) return MakeError(v1::INTERNAL_FAULT, "a candidate is for several devices");
+      return std::move(*one);
+    };
     auto tuned = compiler::Tune(graph, target, options, tuning, timer);
     if (tuned.ok()) KILN_RETURN_IF_ERROR(compiler::AssemblePtx(ptxas, tuned->executable));
     const int64_t micros = absl::ToInt64Microseconds(absl::Now() - begin);
@@ -243,9 +252,10 @@ absl::StatusOr<std::unique_ptr<RpcServer>> StartServer(const v1::ServerConfig& c
   const std::string ptxas = config.ptxas() == "none" ? "" : config.ptxas();
   KILN_ASSIGN_OR_RETURN(CompileFn compile,
                         BaseCompiler(config, devices.front()->target(), options.limits, worker, *log));
+  TuneFn search = LoggedSearch(compile, log, ptxas);
   compile = LoggedCompiler(std::move(compile), log, config.dump(), ptxas);
   auto engine = std::make_unique<Engine>(options, std::move(devices), std::move(compile), compiler::Gradient,
-                                         /*observer=*/nullptr, LoggedSearch(log, ptxas));
+                                         /*observer=*/nullptr, std::move(search));
   return RpcServer::Start(config, std::move(engine), std::move(log), std::move(prepare));
 }
 

@@ -94,7 +94,7 @@ class Tuner {
 
   absl::StatusOr<Tuned> Run() {
     PlainKernels plain;
-    KILN_ASSIGN_OR_RETURN(tuned_.executable, Compile(graph_, target_, options_, &plain));
+    KILN_ASSIGN_OR_RETURN(tuned_.executable, CompileBy(graph_, options_, &plain));
     std::vector<Kernel> kernels = KernelsOf(plain);
     for (size_t begin = 0; begin < kernels.size(); begin += tuning_.batch) {
       KILN_RETURN_IF_ERROR(timer_.Wanted());
@@ -122,11 +122,17 @@ class Tuner {
     Options with = options_;
     with.constants = constants_;
     with.schedules = std::move(found_);
-    KILN_ASSIGN_OR_RETURN(tuned_.executable, Compile(graph_, target_, with));
+    KILN_ASSIGN_OR_RETURN(tuned_.executable, CompileBy(graph_, with, nullptr));
     return std::move(tuned_);
   }
 
  private:
+  absl::StatusOr<v1::Executable> CompileBy(const v1::Graph& graph, const Options& options,
+                                           CompileObserver* observer) const {
+    return tuning_.compile ? tuning_.compile(graph, target_, options, observer)
+                           : Compile(graph, target_, options, observer);
+  }
+
   void Report(const Kernel& kernel, const std::string& schedule, const Timing& timing, double best) {
     ++tuned_.candidates;
     if (!tuning_.progress) return;
@@ -189,7 +195,7 @@ class Tuner {
     }
     if (schedule.empty()) info.add_opts()->set_kind(v1::OptOp::NOLOCALS);  // none at all would be the compiler's choice
     StopAtSeenCode observer(seen);
-    auto executable = Compile(graph, target_, options_, &observer);
+    auto executable = CompileBy(graph, options_, &observer);
     if (observer.known()) return {"the same instructions as another schedule's", nullptr};
     if (!executable.ok()) return {std::string(executable.status().message()), nullptr};
     auto shared = std::make_shared<const v1::Executable>(*std::move(executable));
