@@ -29,9 +29,10 @@ constexpr double kMinShare = 0.005;
 class PlainKernels final : public CompileObserver {
  public:
   void OnPass(const PassRecord& record) override {
-    if (record.name == "simplify ranges") texts[std::string(record.kernel)] = record.text();
+    if (record.name == "simplify ranges") loops[std::string(record.kernel)] = record.text();
   }
-  absl::flat_hash_map<std::string, std::string> texts;
+  std::vector<std::string> texts() const override { return {"simplify ranges"}; }
+  absl::flat_hash_map<std::string, std::string> loops;
 };
 
 // Ends a compilation whose instructions have been seen before. Safe from several
@@ -54,6 +55,7 @@ class StopAtSeenCode final : public CompileObserver {
   void OnPass(const PassRecord& record) override {
     if (record.name == "linearize") known_ = !seen_.IsNew(record.text());
   }
+  std::vector<std::string> texts() const override { return {"linearize"}; }
   bool StopAfter(absl::string_view pass) const override { return pass == "linearize" && known_; }
   bool known() const { return known_; }
 
@@ -154,8 +156,8 @@ class Tuner {
     const v1::Executable& executable = tuned_.executable;
     for (int i = 0; i < executable.kernels_size(); ++i) {
       const v1::Kernel& made = executable.kernels(i);
-      const auto text = plain.texts.find(made.symbol());
-      if (text == plain.texts.end() || made.schedule().empty()) continue;
+      const auto text = plain.loops.find(made.symbol());
+      if (text == plain.loops.end() || made.schedule().empty()) continue;
       Kernel kernel;
       kernel.number = static_cast<uint32_t>(i);
       kernel.name = made.name();

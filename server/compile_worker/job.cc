@@ -1,5 +1,6 @@
 #include "server/compile_worker/job.h"
 
+#include <algorithm>
 #include <cstring>
 #include <string>
 #include <type_traits>
@@ -24,7 +25,9 @@ class Reporter final : public compiler::CompileObserver {
     report.set_kernel(std::string(record.kernel));
     report.set_micros(record.micros);
     report.set_nodes(record.nodes);
-    if (record.text) report.set_text(record.text());
+    const auto& texts = job_.texts();
+    const bool wanted = texts.empty() || std::find(texts.begin(), texts.end(), record.name) != texts.end();
+    if (wanted && record.text) report.set_text(record.text());
   }
   bool WantsAssembly() const override { return job_.wants_assembly(); }
   bool WantsObject() const override { return job_.wants_object(); }
@@ -50,6 +53,9 @@ v1::CompileJob ToJob(const v1::Graph& graph, const v1::Target& target, const com
   *job.mutable_graph() = graph;
   *job.mutable_target() = target;
   job.set_watched(observer != nullptr);
+  if (observer != nullptr) {
+    for (std::string& pass : observer->texts()) job.add_texts(std::move(pass));
+  }
   job.set_wants_assembly(observer != nullptr && observer->WantsAssembly());
   job.set_wants_object(observer == nullptr || observer->WantsObject());
   // A field that is added to Options is missing here, and this does not compile.

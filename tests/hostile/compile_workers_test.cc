@@ -297,6 +297,33 @@ TEST(CompileJob, OptionsCrossUnchanged) {
   EXPECT_FALSE(OptionsOf(damaged).ok());
 }
 
+TEST(CompileJob, TextsThatNobodyReadsAreNotMade) {
+  class Watcher final : public compiler::CompileObserver {
+   public:
+    explicit Watcher(std::vector<std::string> texts) : texts_(std::move(texts)) {}
+    void OnPass(const compiler::PassRecord& record) override { absl::StrAppend(&heard, record.name, record.text()); }
+    std::vector<std::string> texts() const override { return texts_; }
+    std::string heard;
+
+   private:
+    const std::vector<std::string> texts_;
+  };
+  int made = 0;
+  const auto compile = [&](const v1::Graph&, const v1::Target&, const compiler::Options&,
+                           compiler::CompileObserver* observer) -> absl::StatusOr<CompiledProgram> {
+    for (const char* pass : {"first", "second"}) {
+      observer->OnPass({pass, "", 0, 0, [&] { return absl::StrCat("!", ++made, ";"); }});
+    }
+    return CompiledProgram(v1::Executable());
+  };
+  Watcher one({"second"}), all({});
+  for (Watcher* watcher : {&one, &all}) {
+    EXPECT_TRUE(FromResult(RunJob(ToJob({}, {}, {}, watcher), compile), watcher).ok());
+  }
+  EXPECT_EQ(one.heard, "firstsecond!1;");
+  EXPECT_EQ(all.heard, "first!2;second!3;");
+}
+
 }  // namespace
 }  // namespace kiln::server
 

@@ -70,6 +70,14 @@ class CompileWorkersTest(support.ServerTest):
         self.assertLess(time.monotonic() - begin, 5)
         self.assertEqual(int(self.client.arange(4).numpy().sum()), 6)
 
+    def test_a_search_compiles_there_too(self):
+        data = np.random.default_rng(2).random((64, 96), np.float32)
+        with kiln.connect(self.server.address, beam=2, beam_budget_ms=1500) as searching:
+            np.testing.assert_allclose(searching.compile(product())(data), data @ data.T, rtol=1e-5)
+        self.assertTrue(support.eventually(lambda: any("event=tuned" in line for line in self.server.log)))
+        tuned = [line for line in self.server.log if "event=tuned" in line]
+        self.assertNotIn("candidates=0 ", tuned[0])
+
     def test_as_many_processes_as_wait(self):
         for size in range(8, 16):
             self.client.arange(size).numpy()
