@@ -6,11 +6,19 @@
 
 namespace kiln::runtime::hal {
 
+absl::Status AsPayerMayKnow(const Account* account, const absl::Status& status) {
+  auto detail = DetailOf(status);
+  if (account == nullptr || !detail.has_value() || detail->code() != v1::OUT_OF_MEMORY) return status;
+  detail->clear_used();
+  return MakeError(*std::move(detail), "it does not fit into what is free of the device's memory");
+}
+
 absl::StatusOr<std::shared_ptr<Buffer>> AllocateFor(Account* account, Allocator& allocator, uint64_t bytes,
                                                     MemoryUse use) {
   KILN_ASSIGN_OR_RETURN(Charge charge, Hold(account, Quota::kDeviceBytes, bytes));
-  KILN_ASSIGN_OR_RETURN(std::shared_ptr<Buffer> buffer, allocator.Allocate(bytes, use));
-  buffer->Pay(std::move(charge));
+  absl::StatusOr<std::shared_ptr<Buffer>> buffer = allocator.Allocate(bytes, use);
+  if (!buffer.ok()) return AsPayerMayKnow(account, buffer.status());
+  (*buffer)->Pay(std::move(charge));
   return buffer;
 }
 

@@ -2,13 +2,18 @@
 #include "compiler/options/version.h"
 #include "server/messages/convert.h"
 #include "server/services/features.h"
+#include "server/services/own_share.h"
 #include "server/services/rpcs.h"
 
 namespace kiln::server {
 
 void rpc::DeviceService::List(UnaryCall<v1::ListDevicesRequest, v1::ListDevicesResponse>& call) {
   v1::ListDevicesResponse& answer = call.response();
-  for (const auto& device : call.env().engine.devices()) FillDevice(*device, *answer.add_devices());
+  for (const auto& device : call.env().engine.devices()) {
+    v1::Device& shown = *answer.add_devices();
+    FillDevice(*device, shown);
+    ShowOwnShare(call.tenant(), call.control().account, shown);
+  }
   for (const v1::AbsentDevices& absent : call.env().engine.absent()) *answer.add_absent() = absent;
   answer.set_protocol_min(kProtocolVersion);
   answer.set_protocol_max(kProtocolVersion);
@@ -20,7 +25,9 @@ void rpc::DeviceService::List(UnaryCall<v1::ListDevicesRequest, v1::ListDevicesR
 void rpc::DeviceService::Describe(UnaryCall<v1::DescribeDeviceRequest, v1::DescribeDeviceResponse>& call) {
   const auto device = call.env().engine.FindDevice(call.request().name());
   if (!device.ok()) return call.Reply(device.status());
-  FillDevice(**device, *call.response().mutable_device());
+  v1::Device& shown = *call.response().mutable_device();
+  FillDevice(**device, shown);
+  ShowOwnShare(call.tenant(), call.control().account, shown);
   call.Reply(absl::OkStatus());
 }
 

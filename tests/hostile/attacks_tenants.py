@@ -172,6 +172,29 @@ def tenant_lists_anothers_programs(target):
 
 
 @attack(tenants=True)
+def tenant_watches_anothers_load(target):
+    """What devices say is what the asking tenant has itself: not how much memory is free, nor how much others run."""
+
+    def shown(who):
+        listed = target.call("DeviceService.List", tenant=who)
+        assert listed, listed.error
+        for device in listed.answer.devices:
+            device.queue_depth = 0  # the tenant's own calls
+        return [device.SerializeToString(deterministic=True) for device in listed.answer.devices]
+
+    before, own = shown(B), shown(A)
+    handle = target.call("BufferService.Allocate", bytes=10 << 20, tenant=A).answer.buffer.handle
+    request = kernel_service_pb2.ExecuteRequest(graph=doubled(75))
+    request.arguments.add(slot=0).tensor.MergeFrom(_tensor(75))
+    assert target.call("KernelService.Execute", request, tenant=A)
+    assert shown(A) != own
+    assert shown(B) == before
+    error = refused(target.call("BufferService.Allocate", bytes=1 << 60, tenant=B), "OUT_OF_MEMORY")
+    assert not error.used and "in use" not in error.message, error
+    assert target.call("BufferService.Free", handle=[handle], tenant=A)
+
+
+@attack(tenants=True)
 def tenant_without_the_right(target):
     """What concerns everybody needs the right to it."""
     for name in ("DebugService.Evict", "DebugService.SetTracing"):
