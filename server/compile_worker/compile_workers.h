@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
+#include "absl/functional/function_ref.h"
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
@@ -26,6 +27,7 @@
 
 namespace kiln::v1 {
 class CompileJob;
+class CompileJobResult;
 }  // namespace kiln::v1
 
 namespace kiln::server {
@@ -67,6 +69,10 @@ class CompileWorkers {
                                           const compiler::Options& options, compiler::CompileObserver* observer,
                                           const CompileFor& whom);
 
+  // A GradientFn, likewise.
+  absl::StatusOr<v1::GradientResponse> Gradient(const v1::GradientRequest& request, const compiler::Limits& limits,
+                                                const CompileFor& whom);
+
   // Ends the workers that at `now` have waited for max_idle. A timer calls it; the zygote stays, so the next one is
   // there as soon.
   void EndIdle(absl::Time now);
@@ -91,6 +97,9 @@ class CompileWorkers {
   absl::StatusOr<std::unique_ptr<Worker>> Take(const TrustDomain& domain);
   void PutBack(std::unique_ptr<Worker> worker);
   void EndIdleUntilStopped();
+  // Has a worker do the job, and hands what it answered to `take`. `name`: of what is asked for, the same each time.
+  absl::Status Do(const v1::CompileJob& job, absl::FunctionRef<Digest()> name, const CompileFor& whom,
+                  absl::FunctionRef<absl::Status(v1::CompileJobResult)> take);
   // Until the worker has answered, is gone, or is not wanted any more: then why.
   absl::Status Wait(const Worker& worker, const runtime::hal::LaunchControl& control, absl::Time end);
 

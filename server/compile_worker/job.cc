@@ -45,6 +45,17 @@ v1::CompileJobFailure ToFailure(const absl::Status& status) {
   return failure;
 }
 
+// Of a result that is no answer to what was asked.
+absl::Status FailureOf(const v1::CompileJobResult& result) {
+  if (!result.has_failure()) return CompilerFault("gave no answer");
+  const v1::CompileJobFailure& failure = result.failure();
+  if (failure.has_detail() && failure.detail().code() != v1::ERROR_CODE_UNSPECIFIED)
+    return MakeError(failure.detail(), failure.message());
+  const auto code = static_cast<absl::StatusCode>(failure.status());
+  if (code == absl::StatusCode::kOk) return CompilerFault("failed without a reason");
+  return absl::Status(code, failure.message());
+}
+
 }  // namespace
 
 v1::CompileJob ToJob(const v1::Graph& graph, const v1::Target& target, const compiler::Options& options,
@@ -77,6 +88,13 @@ v1::CompileJob ToJob(const v1::Graph& graph, const v1::Target& target, const com
   return job;
 }
 
+v1::CompileJob ToJob(const v1::GradientRequest& request, const compiler::Limits& limits) {
+  v1::CompileJob job;
+  *job.mutable_gradient() = request;
+  job.mutable_options()->set_limits(&limits, sizeof(limits));
+  return job;
+}
+
 absl::StatusOr<compiler::Options> OptionsOf(const v1::CompileJob& job) {
   const v1::CompileJobOptions& from = job.options();
   compiler::Options options;
@@ -97,15 +115,24 @@ absl::StatusOr<compiler::Options> OptionsOf(const v1::CompileJob& job) {
   return options;
 }
 
-v1::CompileJobResult RunJob(const v1::CompileJob& job, const CompileInProcessFn& compile) {
+v1::CompileJobResult RunJob(const v1::CompileJob& job, const CompilerInProcess& compiler) {
   v1::CompileJobResult result;
   const auto options = OptionsOf(job);
   if (!options.ok()) {
     *result.mutable_failure() = ToFailure(options.status());
     return result;
   }
+  if (job.has_gradient()) {
+    auto gradient = compiler.gradient(job.gradient(), options->limits);
+    if (gradient.ok()) {
+      *result.mutable_gradient() = *std::move(gradient);
+    } else {
+      *result.mutable_failure() = ToFailure(gradient.status());
+    }
+    return result;
+  }
   Reporter reporter(job, result);
-  auto program = compile(job.graph(), job.target(), *options, job.watched() ? &reporter : nullptr);
+  auto program = compiler.compile(job.graph(), job.target(), *options, job.watched() ? &reporter : nullptr);
   if (!program.ok()) {
     *result.mutable_failure() = ToFailure(program.status());
   } else if (auto* one = std::get_if<v1::Executable>(&*program)) {
@@ -128,18 +155,14 @@ absl::StatusOr<CompiledProgram> FromResult(v1::CompileJobResult result, compiler
       observer->OnPass({report.name(), report.kernel(), report.micros(), report.nodes(), [&text] { return text; }});
     }
   }
-  switch (result.outcome_case()) {
-    case v1::CompileJobResult::kExecutable: return CompiledProgram(std::move(*result.mutable_executable()));
-    case v1::CompileJobResult::kSeveral: return CompiledProgram(std::move(*result.mutable_several()));
-    case v1::CompileJobResult::kFailure: break;
-    case v1::CompileJobResult::OUTCOME_NOT_SET: return CompilerFault("gave no answer");
-  }
-  const v1::CompileJobFailure& failure = result.failure();
-  if (failure.has_detail() && failure.detail().code() != v1::ERROR_CODE_UNSPECIFIED)
-    return MakeError(failure.detail(), failure.message());
-  const auto code = static_cast<absl::StatusCode>(failure.status());
-  if (code == absl::StatusCode::kOk) return CompilerFault("failed without a reason");
-  return absl::Status(code, failure.message());
+  if (result.has_executable()) return CompiledProgram(std::move(*result.mutable_executable()));
+  if (result.has_several()) return CompiledProgram(std::move(*result.mutable_several()));
+  return FailureOf(result);
+}
+
+absl::StatusOr<v1::GradientResponse> GradientFromResult(v1::CompileJobResult result) {
+  if (result.has_gradient()) return std::move(*result.mutable_gradient());
+  return FailureOf(result);
 }
 
 }  // namespace kiln::server

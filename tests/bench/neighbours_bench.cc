@@ -185,5 +185,5 @@ int main(int argc, char** argv) {
   if (!kiln::server::IsCompileWorker(argc, argv)) return kiln::bench::Main(argc, argv);
   uint64_t memory_bytes = 0;
   KILN_CHECK(absl::SimpleAtoi(argv[2], &memory_bytes));
-  return kiln::server::RunZygote(kiln::bench::CompileOrNot, memory_bytes);
+  return kiln::server::RunZygote({kiln::bench::CompileOrNot, nullptr}, memory_bytes);
 }

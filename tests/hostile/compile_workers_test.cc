@@ -127,6 +127,28 @@ TEST_F(CompileWorkersTest, TooLongIsALimitWithItsName) {
   EXPECT_EQ(DetailOf(status)->limit(), "compile seconds");
 }
 
+TEST_F(CompileWorkersTest, AGradientIsAJobToo) {
+  Start();
+  v1::GradientRequest request;
+  const auto gradient = [&](const std::string& tag, absl::Duration patience = absl::InfiniteDuration()) {
+    *request.mutable_graph() = GraphOf(tag);
+    compiler::Limits limits;
+    limits.max_nodes = 17;
+    CompileFor whom{DomainNumber(0), {}};
+    whom.control.deadline = absl::Now() + patience;
+    return workers_->Gradient(request, limits, whom);
+  };
+  const auto good = gradient("good");
+  ASSERT_TRUE(good.ok()) << good.status();
+  EXPECT_EQ(good->graph().nodes(0).tag(), absl::StrCat(*Compile("good"), " nodes 17"));
+  for (const std::string tag : {"abort", "memory", "garbage", "zeros"})
+    EXPECT_EQ(CodeOf(gradient(tag).status()), v1::COMPILER_FAULT) << tag;
+  EXPECT_EQ(CodeOf(gradient("open").status()), v1::BAD_ARGUMENT);
+  EXPECT_EQ(CodeOf(gradient("hang", absl::Milliseconds(50)).status()), v1::DEADLINE_PASSED);
+  EXPECT_EQ(workers_->stats().crashed, 4u);
+  EXPECT_EQ(workers_->stats().killed, 1u);
+}
+
 TEST_F(CompileWorkersTest, WhatFailedTwiceIsNotTriedAgain) {
   Start();
   for (int i = 0; i < 2; ++i) EXPECT_EQ(CodeOf(Compile("abort").status()), v1::COMPILER_FAULT);
@@ -318,7 +340,7 @@ TEST(CompileJob, TextsThatNobodyReadsAreNotMade) {
   };
   Watcher one({"second"}), all({});
   for (Watcher* watcher : {&one, &all}) {
-    EXPECT_TRUE(FromResult(RunJob(ToJob({}, {}, {}, watcher), compile), watcher).ok());
+    EXPECT_TRUE(FromResult(RunJob(ToJob({}, {}, {}, watcher), {compile, nullptr}), watcher).ok());
   }
   EXPECT_EQ(one.heard, "firstsecond!1;");
   EXPECT_EQ(all.heard, "first!2;second!3;");

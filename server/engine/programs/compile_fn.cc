@@ -44,4 +44,9 @@ CompileFn InProcess(CompileInProcessFn compile) {
   };
 }
 
+GradientFn GradientInProcess(GradientInProcessFn gradient) {
+  return [gradient = std::move(gradient)](const v1::GradientRequest& request, const compiler::Limits& limits,
+                                          const CompileFor&) { return gradient(request, limits); };
+}
+
 }  // namespace kiln::server
