@@ -60,6 +60,7 @@ absl::Status Exceeded(Quota quota, uint64_t limit, uint64_t used, absl::Duration
 }  // namespace
 
 absl::string_view QuotaName(Quota quota) { return RowOf(quota).name; }
+absl::Duration QuotaWindow(Quota quota) { return absl::Seconds(RowOf(quota).window_seconds); }
 
 Charge& Charge::operator=(Charge&& other) noexcept {
   if (this == &other) return *this;
@@ -173,6 +174,13 @@ Account* Accounts::Of(absl::string_view tenant) {
   std::unique_ptr<Account>& account = accounts_[tenant];
   if (account == nullptr) account = std::make_unique<Account>();
   return account.get();
+}
+
+std::map<std::string, const Account*> Accounts::All() const {
+  std::map<std::string, const Account*> all;
+  absl::MutexLock lock(&mutex_);
+  for (const auto& [tenant, account] : accounts_) all.emplace(tenant, account.get());
+  return all;
 }
 
 }  // namespace kiln

@@ -18,6 +18,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <string>
 #include <utility>
@@ -45,6 +46,8 @@ inline constexpr size_t kQuotas = static_cast<size_t>(Quota::kCount);
 
 // "device_bytes", …
 absl::string_view QuotaName(Quota quota);
+// Over how long it is counted; zero for what is held.
+absl::Duration QuotaWindow(Quota quota);
 
 // By quota; 0 is no limit.
 using QuotaLimits = std::array<uint64_t, kQuotas>;
@@ -147,9 +150,11 @@ class Accounts {
  public:
   // Made if it is new, without limits. Lives as long as this.
   Account* Of(absl::string_view tenant);
+  // All that there are, by name.
+  std::map<std::string, const Account*> All() const;
 
  private:
-  absl::Mutex mutex_;
+  mutable absl::Mutex mutex_;
   absl::flat_hash_map<std::string, std::unique_ptr<Account>> accounts_ ABSL_GUARDED_BY(mutex_);
 };
 

@@ -26,7 +26,8 @@ absl::StatusCode StatusCodeOf(v1::ErrorCode code) {
     case v1::SHUTTING_DOWN:
     case v1::PARTICIPANT_MISSING: return absl::StatusCode::kUnavailable;
     case v1::HANDLE_TAKEN: return absl::StatusCode::kAlreadyExists;
-    case v1::SESSION_BUSY: return absl::StatusCode::kAborted;
+    case v1::SESSION_BUSY:
+    case v1::EXECUTOR_LOST: return absl::StatusCode::kAborted;
     case v1::CORRUPT_ENTRY: return absl::StatusCode::kDataLoss;
     case v1::NOT_ALLOWED: return absl::StatusCode::kPermissionDenied;
     case v1::NOT_AUTHENTICATED: return absl::StatusCode::kUnauthenticated;

@@ -53,7 +53,8 @@ if [[ -e $root/lib/$LLVM_LIBRARY ]]; then
     "-Wl,--version-script=$work/versions" -Wl,--gc-sections -Wl,-s -Wl,-z,defs "@$work/wanted" \
     -Wl,--start-group "$LLVM"/lib/libLLVM*.a -Wl,--end-group -lz -lzstd -lpthread -ldl -lm
   # What only the whole library needed.
-  rm -f "$root"/lib/{libz3,libxml2,libicu*,libedit,libtinfo,libbsd,libmd,libffi,liblzma}.so*
+  LD_LIBRARY_PATH=$root/lib ldd "$root"/bin/* | sed -n 's/^\t\([^ ]*\) => .*/\1/p' | sort -u >"$work/needed"
+  for file in "$root"/lib/*; do grep -qxF "$(basename "$file")" "$work/needed" || rm "$file"; done
 fi
 strip --strip-unneeded "$root"/lib/*
 

@@ -33,5 +33,5 @@ def kiln_cc_protos(name, protos, services, imports = [], deps = []):
         hdrs = [out for out in outs if out.endswith(".h")],
         copts = ["-Wno-array-bounds", "-Wno-deprecated-declarations"],
         strip_include_prefix = "/proto",
-        deps = ["@system//:grpc"] + deps,
+        deps = ["@system//:protobuf"] + deps,
     )

@@ -103,7 +103,7 @@ int Serve(const Invocation& invocation) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  if (kiln::server::IsCompileWorker(argc, argv)) return kiln::server::ServeCompileWorker(argc, argv);
+  if (kiln::server::IsWorker(argc, argv)) return kiln::server::ServeWorker(argc, argv);
   const auto invocation = kiln::server::ParseCommandLine(argc, argv);
   if (!invocation.ok()) {
     std::fprintf(stderr, "kilnd: %s\n", std::string(invocation.status().message()).c_str());

@@ -115,7 +115,10 @@ absl::StatusOr<std::unique_ptr<RpcServer>> RpcServer::Start(const v1::ServerConf
   }
   std::unique_ptr<Identity> identity;
   if (!config.tenants().empty()) {
-    KILN_ASSIGN_OR_RETURN(identity, Identity::Open(config.tenants(), log, absl::Seconds(1), &engine->accounts()));
+    const auto apply = [&engine = *engine](const std::vector<TenantPtr>& tenants) {
+      return engine.SetTenants(tenants);
+    };
+    KILN_ASSIGN_OR_RETURN(identity, Identity::Open(config.tenants(), log, absl::Seconds(1), apply));
   }
   KILN_ASSIGN_OR_RETURN(const auto credentials, PortCredentials(config));
   std::unique_ptr<RpcServer> self(new RpcServer(std::move(engine), std::move(shared_memory), std::move(data_folder),

@@ -30,8 +30,11 @@
 #include "server/compile_worker/job.h"
 #include "server/compile_worker/zygote.h"
 #include "server/config.h"
+#include "server/executors/executors.h"
+#include "server/executors/serve.h"
 #include "server/identity/domain_secret.h"
 #include "server/identity/identity.h"
+#include "server/job.h"
 #include "server/warm_up.h"
 
 namespace kiln::server {
@@ -226,13 +229,14 @@ absl::Status CheckTenants(const v1::ServerConfig& config) {
   return config.tenants().empty() ? absl::OkStatus() : ReadTenants(config.tenants()).status();
 }
 
-bool IsCompileWorker(int argc, const char* const* argv) {
-  return argc == 3 && absl::string_view(argv[1]) == kZygoteFlag;
+bool IsWorker(int argc, const char* const* argv) {
+  return IsExecutor(argc, argv) || (argc == 3 && absl::string_view(argv[1]) == kZygoteFlag);
 }
 
-int ServeCompileWorker(int argc, const char* const* argv) {
+int ServeWorker(int argc, const char* const* argv) {
+  if (IsExecutor(argc, argv)) return ServeExecutor(argc, argv);
   uint64_t memory_bytes = 0;
-  if (!IsCompileWorker(argc, argv) || !absl::SimpleAtoi(argv[2], &memory_bytes)) return 2;
+  if (!IsWorker(argc, argv) || !absl::SimpleAtoi(argv[2], &memory_bytes)) return 2;
   return RunZygote({compiler::CompileProgram, compiler::Gradient}, memory_bytes);
 }
 
@@ -251,6 +255,12 @@ absl::StatusOr<std::unique_ptr<RpcServer>> StartServer(const v1::ServerConfig& c
   KILN_ASSIGN_OR_RETURN(options.disk, OpenDisk(config, log));
   KILN_ASSIGN_OR_RETURN(options.sessions.domain_secret,
                         DomainSecret(config.tenants().empty() ? "" : config.program_cache_dir()));
+  if (!config.tenants().empty()) {
+    ExecutorOptions executors;
+    executors.binary = worker;
+    executors.threads = CpuOptions(config).threads;
+    options.tenant_devices = std::make_shared<Executors>(executors, devices, log);
+  }
   RpcServer::Preparation prepare;
   if (!config.warm_up().empty()) {
     KILN_ASSIGN_OR_RETURN(auto programs, ReadWarmUp(config.warm_up(), *options.disk, *log));

@@ -14,15 +14,16 @@
 
 namespace kiln::server {
 
-// Devices, compiler, engine and port as `config` (checked) says. `worker` is a program that calls ServeCompileWorker()
-// below: empty, if there is none, and then compile_isolation "auto" is "off".
+// Devices, compiler, engine and port as `config` (checked) says. `worker` is a program that calls ServeWorker()
+// below: empty, if there is none, and then compile_isolation "auto" is "off", and no tenant's isolation is PROCESS.
 absl::StatusOr<std::unique_ptr<RpcServer>> StartServer(const v1::ServerConfig& config,
                                                        std::shared_ptr<spdlog::logger> log,
                                                        const std::string& worker = "");
 
-// What main() returns if it is called as a compile worker: with kZygoteFlag, and the memory that one may take.
-bool IsCompileWorker(int argc, const char* const* argv);
-int ServeCompileWorker(int argc, const char* const* argv);
+// What main() returns if it is called as a process that compiles (server/compile_worker) or runs programs
+// (server/executors).
+bool IsWorker(int argc, const char* const* argv);
+int ServeWorker(int argc, const char* const* argv);
 
 // What StartServer would say of the file of tenants.
 absl::Status CheckTenants(const v1::ServerConfig& config);

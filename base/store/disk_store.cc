@@ -176,14 +176,38 @@ absl::StatusOr<DiskStore::Eviction> DiskStore::Evict(uint64_t limit_bytes) {
   const Lock lock(folder_.get(), file);  // where there are no locks, two may evict at once
   KILN_ASSIGN_OR_RETURN(std::vector<FileInfo> files, folder_->List());
   RemoveAbandoned(files);
+  const Eviction eviction = RemoveFrom(EntriesOf(std::move(files)), limit_bytes);
+  absl::MutexLock guard(&mutex_);
+  seen_bytes_ = eviction.left_bytes;
+  added_bytes_ = 0;
+  return eviction;
+}
+
+absl::StatusOr<DiskStore::Eviction> DiskStore::EvictOf(absl::string_view owner, uint64_t limit_bytes) {
+  if (touch_used_) touch_used_();
+  const int file = folder_->TryLock(kEvictLock);
+  if (file < 0 && errno == EAGAIN) return Eviction{.busy = true};
+  const Lock lock(folder_.get(), file);
+  KILN_ASSIGN_OR_RETURN(std::vector<FileInfo> files, folder_->List());
+  const Eviction eviction = RemoveFrom(OwnedBy(owner, EntriesOf(std::move(files))), limit_bytes);
+  absl::MutexLock guard(&mutex_);
+  seen_bytes_ -= std::min(seen_bytes_, eviction.bytes);
+  return eviction;
+}
+
+std::vector<FileInfo> DiskStore::EntriesOf(std::vector<FileInfo> files) {
   files.erase(std::remove_if(files.begin(), files.end(), [](const FileInfo& f) { return !IsEntry(f.name); }),
               files.end());
   std::sort(files.begin(), files.end(), [](const FileInfo& a, const FileInfo& b) {
     return a.used_ns != b.used_ns ? a.used_ns < b.used_ns : a.name < b.name;
   });
+  return files;
+}
+
+DiskStore::Eviction DiskStore::RemoveFrom(const std::vector<FileInfo>& entries, uint64_t limit_bytes) {
   Eviction eviction;
-  for (const FileInfo& entry : files) eviction.left_bytes += entry.bytes;
-  for (const FileInfo& entry : files) {
+  for (const FileInfo& entry : entries) eviction.left_bytes += entry.bytes;
+  for (const FileInfo& entry : entries) {
     if (eviction.left_bytes <= limit_bytes) break;
     if (folder_->Remove(entry.name) != 0 && errno != ENOENT) continue;
     eviction.left_bytes -= entry.bytes;
@@ -191,10 +215,26 @@ absl::StatusOr<DiskStore::Eviction> DiskStore::Evict(uint64_t limit_bytes) {
     ++eviction.entries;
   }
   evictions_.fetch_add(eviction.entries, std::memory_order_relaxed);
-  absl::MutexLock guard(&mutex_);
-  seen_bytes_ = eviction.left_bytes;
-  added_bytes_ = 0;
   return eviction;
+}
+
+std::vector<FileInfo> DiskStore::OwnedBy(absl::string_view owner, std::vector<FileInfo> entries) {
+  absl::MutexLock lock(&owners_mutex_);
+  absl::flat_hash_map<std::string, std::string> known;  // without those that are gone
+  std::vector<FileInfo> owned;
+  for (FileInfo& entry : entries) {
+    std::string of;
+    if (const auto found = owners_.find(entry.name); found != owners_.end()) {
+      of = std::move(found->second);
+    } else if (absl::StatusOr<Folder::Contents> head = folder_->Read(entry.name, kHeadBytes); head.ok()) {
+      if (auto header = DecodeHead(head->bytes, head->size); header.ok()) of = header->owner();
+    }
+    const bool its = of == owner;
+    known.emplace(entry.name, std::move(of));
+    if (its) owned.push_back(std::move(entry));
+  }
+  owners_ = std::move(known);
+  return owned;
 }
 
 absl::StatusOr<std::vector<ListedEntry>> DiskStore::List() {

@@ -27,6 +27,7 @@
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
+#include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
@@ -118,6 +119,8 @@ class DiskStore {
     uint64_t left_bytes = 0;
   };
   absl::StatusOr<Eviction> Evict(uint64_t limit_bytes);
+  // The same of the entries of one owner (StoredHeader.owner) alone, of which left_bytes are left.
+  absl::StatusOr<Eviction> EvictOf(absl::string_view owner, uint64_t limit_bytes);
 
   // Most recently used first.
   absl::StatusOr<std::vector<ListedEntry>> List();
@@ -133,6 +136,11 @@ class DiskStore {
  private:
   absl::Status Write(const std::string& draft, const std::string& name, absl::string_view bytes);
   void RemoveAbandoned(const std::vector<FileInfo>& files);
+  // The entries among `files`, the least recently used first.
+  static std::vector<FileInfo> EntriesOf(std::vector<FileInfo> files);
+  Eviction RemoveFrom(const std::vector<FileInfo>& entries, uint64_t limit_bytes);
+  // Those of `entries` whose owner it is; each entry's head is read once.
+  std::vector<FileInfo> OwnedBy(absl::string_view owner, std::vector<FileInfo> entries);
 
   const std::unique_ptr<Folder> folder_;
   const DiskStoreOptions options_;
@@ -140,6 +148,10 @@ class DiskStore {
   std::function<void()> touch_used_;
   std::atomic<uint64_t> next_draft_{0};
   std::atomic<uint64_t> hits_{0}, misses_{0}, rejects_{0}, stores_{0}, store_failures_{0}, evictions_{0};
+
+  absl::Mutex owners_mutex_;
+  // Of entries by name, as far as they were looked at.
+  absl::flat_hash_map<std::string, std::string> owners_ ABSL_GUARDED_BY(owners_mutex_);
 
   absl::Mutex mutex_;
   // What the folder held when it was last looked at, and what was added since.

@@ -164,6 +164,32 @@ TEST_F(DiskStoreTest, TheLeastRecentlyUsedGoesFirst) {
   EXPECT_EQ(store->Load(entries[1].header).status().code(), absl::StatusCode::kNotFound);
 }
 
+TEST_F(DiskStoreTest, OneOwnersEntriesMakeRoomAlone) {
+  const auto store = Open();
+  Entry entries[6];
+  for (int i = 0; i < 6; ++i) {
+    entries[i] = MakeEntry(i);
+    entries[i].header.set_owner(i < 4 ? "a" : "b");
+    ASSERT_TRUE(store->Publish(entries[i]).ok());
+    SetUsed(entries[i], 1000 + i);
+    EXPECT_EQ(std::filesystem::file_size(FileOf(entries[i])), EncodedBytes(entries[i]));
+  }
+  const uint64_t size = EncodedBytes(entries[0]);
+  const auto all = store->EvictOf("a", 4 * size);
+  ASSERT_TRUE(all.ok()) << all.status();
+  EXPECT_EQ(all->entries, 0u);
+  EXPECT_EQ(all->left_bytes, 4 * size);
+  SetUsed(entries[0], 2000);
+  const auto some = store->EvictOf("a", 2 * size + size / 2);
+  ASSERT_TRUE(some.ok()) << some.status();
+  EXPECT_EQ(some->entries, 2u);
+  EXPECT_EQ(some->left_bytes, 2 * size);
+  for (const int i : {0, 3, 4, 5}) EXPECT_TRUE(store->Load(entries[i].header).ok()) << i;
+  for (const int i : {1, 2}) EXPECT_FALSE(store->Load(entries[i].header).ok()) << i;
+  EXPECT_EQ(store->EvictOf("c", 0)->left_bytes, 0u);
+  EXPECT_EQ(store->EvictOf("b", 0)->entries, 2u);
+}
+
 TEST_F(DiskStoreTest, ServersThatShareAFolderKeepItBounded) {
   const uint64_t size = [] {
     Entry entry = MakeEntry(0);

@@ -70,6 +70,11 @@ absl::StatusOr<Head> ReadHead(absl::string_view bytes, uint64_t size) {
   return head;
 }
 
+void SetSizes(Entry& entry) {
+  entry.header.set_executable_bytes(entry.executable.size());
+  entry.header.set_graph_bytes(entry.graph.size());
+}
+
 // Text as it is, bytes as digits.
 std::string Shown(absl::string_view value, bool digest) {
   return digest ? absl::BytesToHexString(value) : absl::StrCat("\"", absl::CEscape(value), "\"");
@@ -77,9 +82,13 @@ std::string Shown(absl::string_view value, bool digest) {
 
 }  // namespace
 
+uint64_t EncodedBytes(Entry& entry) {
+  SetSizes(entry);
+  return kFixedBytes + entry.header.ByteSizeLong() + entry.executable.size() + entry.graph.size() + kChecksumBytes;
+}
+
 absl::StatusOr<std::string> EncodeEntry(Entry& entry) {
-  entry.header.set_executable_bytes(entry.executable.size());
-  entry.header.set_graph_bytes(entry.graph.size());
+  SetSizes(entry);
   const std::string header = entry.header.SerializeAsString();
   const uint64_t payload = entry.executable.size() + entry.graph.size();
   if (header.size() > kMaxHeaderBytes || payload > kMaxEntryBytes) {

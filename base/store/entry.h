@@ -42,6 +42,8 @@ struct Entry {
 // The file's bytes. Sets the header's byte counts. OUT_OF_RANGE if it would be larger
 // than an entry may be.
 absl::StatusOr<std::string> EncodeEntry(Entry& entry);
+// How many bytes that gives.
+uint64_t EncodedBytes(Entry& entry);
 
 // The whole entry, with every length and the checksum confirmed. CORRUPT_ENTRY.
 absl::StatusOr<Entry> DecodeEntry(std::string bytes);

@@ -46,6 +46,7 @@ void AddPlay(CLI::App& app, Cli& cli);
 void AddPrograms(CLI::App& app, Cli& cli);
 void AddTune(CLI::App& app, Cli& cli);
 void AddRun(CLI::App& app, Cli& cli);
+void AddUsage(CLI::App& app, Cli& cli);
 
 }  // namespace kiln::cli
 

@@ -54,6 +54,7 @@ int Main(int argc, char** argv) {
   AddCache(app, cli);
   AddPlay(app, cli);
   AddTune(app, cli);
+  AddUsage(app, cli);
   CLI11_PARSE(app, argc, argv);
 
   const absl::Status status = cli.action(cli);

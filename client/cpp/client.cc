@@ -246,6 +246,15 @@ absl::StatusOr<v1::CollectiveResponse> Client::Collective(v1::CollectiveCommand:
   return response;
 }
 
+absl::StatusOr<v1::UsageResponse> Client::Usage(bool all_tenants) {
+  v1::UsageRequest request;
+  request.set_all_tenants(all_tenants);
+  v1::UsageResponse response;
+  KILN_RETURN_IF_ERROR(
+      Call(*connection_, connection_->stubs().sessions, &v1::SessionService::Stub::Usage, "Usage", request, &response));
+  return response;
+}
+
 absl::StatusOr<v1::ListProgramsResponse> Client::ListPrograms() {
   v1::ListProgramsResponse response;
   KILN_RETURN_IF_ERROR(Call(*connection_, connection_->stubs().debug, &v1::DebugService::Stub::ListPrograms,

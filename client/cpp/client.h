@@ -34,6 +34,7 @@
 #include "kiln/v1/debug_service.pb.h"
 #include "kiln/v1/device_service.pb.h"
 #include "kiln/v1/kernel_service.pb.h"
+#include "kiln/v1/session_service.pb.h"
 
 namespace kiln::client {
 
@@ -107,6 +108,8 @@ class Client {
   // returns false or the server stops.
   absl::Status WatchDevices(const std::function<bool(const v1::Device&)>& seen);
   absl::StatusOr<v1::ListProgramsResponse> ListPrograms();
+  // What the caller's tenant has and may have; of all tenants with the right to administer alone.
+  absl::StatusOr<v1::UsageResponse> Usage(bool all_tenants = false);
   absl::StatusOr<v1::ExplainResponse> Explain(const v1::ExplainRequest& request);
   // Searches schedules (docs/tuning.md): `seen` gets each candidate until it returns
   // false, which ends the search. What was found, once all is over.

@@ -74,6 +74,24 @@ class ProgramCacheCore::Impl : public std::enable_shared_from_this<Impl> {
     return true;
   }
 
+  void EraseIdle(absl::FunctionRef<bool(const void*)> may, absl::FunctionRef<bool()> enough) {
+    struct Idle {
+      Digest key;
+      uint64_t used;
+    };
+    std::vector<Idle> idle;
+    for (Shard& shard : shards_) {
+      absl::MutexLock lock(&shard.mutex);
+      for (const Kept& kept : shard.recent) {
+        if (IsIdle(kept) && may(kept.value.get())) idle.push_back({kept.key, kept.used});
+      }
+    }
+    std::sort(idle.begin(), idle.end(), [](const Idle& a, const Idle& b) { return a.used < b.used; });
+    for (const Idle& one : idle) {
+      if (EraseIfIdleSince(one.key, one.used) && enough()) return;
+    }
+  }
+
   std::vector<std::pair<Digest, std::shared_ptr<void>>> List() const {
     std::vector<Kept> all;
     for (const Shard& shard : shards_) {
@@ -116,6 +134,20 @@ class ProgramCacheCore::Impl : public std::enable_shared_from_this<Impl> {
     // Those who wait for a computation; the first of them started it.
     absl::flat_hash_map<Digest, std::vector<Waiter>> flights ABSL_GUARDED_BY(mutex);
   };
+
+  // Exact under the shard's lock, without which nobody gets hold of it.
+  static bool IsIdle(const Kept& kept) { return kept.value.use_count() == 1; }
+
+  bool EraseIfIdleSince(const Digest& key, uint64_t used) {
+    Shard& shard = ShardOf(key);
+    std::shared_ptr<void> dropped;  // destroyed after the lock
+    absl::MutexLock lock(&shard.mutex);
+    const auto it = shard.entries.find(key);
+    if (it == shard.entries.end() || it->second->used != used || !IsIdle(*it->second)) return false;
+    dropped = DropLocked(shard, it->second);
+    Add(evictions_);
+    return true;
+  }
 
   // One computation under way. It ends once: by its outcome, or by being
   // forgotten.
@@ -228,6 +260,9 @@ void ProgramCacheCore::GetOrStart(const Digest& key, absl::AnyInvocable<void(Fin
 }
 void ProgramCacheCore::Put(const Digest& key, Entry entry) { impl_->Put(key, std::move(entry)); }
 bool ProgramCacheCore::Erase(const Digest& key) { return impl_->Erase(key); }
+void ProgramCacheCore::EraseIdle(absl::FunctionRef<bool(const void*)> may, absl::FunctionRef<bool()> enough) {
+  impl_->EraseIdle(may, enough);
+}
 std::vector<std::pair<Digest, std::shared_ptr<void>>> ProgramCacheCore::List() const { return impl_->List(); }
 CacheStats ProgramCacheCore::stats() const { return impl_->stats(); }
 

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "absl/functional/any_invocable.h"
+#include "absl/functional/function_ref.h"
 #include "absl/status/statusor.h"
 #include "absl/synchronization/notification.h"
 #include "base/digest.h"
@@ -58,6 +59,7 @@ class ProgramCacheCore {
   void GetOrStart(const Digest& key, absl::AnyInvocable<void(Finish)> start, Waiter waiter);
   void Put(const Digest& key, Entry entry);
   bool Erase(const Digest& key);
+  void EraseIdle(absl::FunctionRef<bool(const void*)> may, absl::FunctionRef<bool()> enough);
   std::vector<std::pair<Digest, std::shared_ptr<void>>> List() const;
   CacheStats stats() const;
 
@@ -122,6 +124,12 @@ class ProgramCache {
   // Forgets one value; false if it was not there. A computation that runs is not
   // disturbed.
   bool Erase(const Digest& key) { return core_.Erase(key); }
+
+  // Forgets values that nobody else holds and that `may` picks, the least recently used first,
+  // and asks after each whether that is `enough`. `may` is called under a lock: it must not block.
+  void EraseIdle(absl::FunctionRef<bool(const V&)> may, absl::FunctionRef<bool()> enough) {
+    core_.EraseIdle([may](const void* value) { return may(*static_cast<const V*>(value)); }, enough);
+  }
 
   // A picture of what is kept, most recently used first. For people: takes every
   // shard's lock in turn.

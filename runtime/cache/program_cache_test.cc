@@ -171,6 +171,25 @@ TEST(ProgramCache, ErasesAndLists) {
   EXPECT_EQ(cache.stats().entries, 2);
 }
 
+TEST(ProgramCache, ErasesWhatNobodyHoldsTheOldestFirst) {
+  Cache cache(1000);
+  for (int i = 0; i < 5; ++i) ASSERT_TRUE(cache.GetOrCompute(Key(i), [i] { return Of(std::to_string(i)); }).ok());
+  const auto held = cache.Find(Key(1));
+  cache.Find(Key(0));
+  const auto not_three = [](const std::string& text) { return text != "3"; };
+  int asked = 0;
+  cache.EraseIdle(not_three, [&asked] { return ++asked == 1; });
+  EXPECT_EQ(asked, 1);
+  EXPECT_EQ(cache.Find(Key(2)), nullptr);
+  EXPECT_EQ(cache.stats().entries, 4);
+  cache.EraseIdle(not_three, [&asked] { return ++asked == 100; });
+  std::string left;
+  for (const auto& [key, value] : cache.List()) left += *value;
+  EXPECT_EQ(left, "13");
+  EXPECT_EQ(cache.stats().evictions, 3);
+  EXPECT_EQ(cache.stats().bytes, 20);
+}
+
 TEST(ProgramCache, ComputationMayOutliveTheCache) {
   std::optional<Cache::Finish> finish;
   std::string seen;

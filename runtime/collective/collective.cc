@@ -82,12 +82,13 @@ void FillAddresses(Running& running) {
 }
 
 // False if there is no memory for what the algorithm keeps beside the tensors.
-bool TakeWork(Running& running) {
+bool TakeWork(Running& running, const Account* account) {
   Job& job = running.job;
   if (!running.algorithm->wants_work(job.kind, job.arithmetic)) return true;
   const uint64_t bytes = job.count * job.arithmetic->acc_bytes;
   for (hal::Device* device : running.request.devices) {
-    auto buffer = device->allocator().Allocate(bytes, hal::MemoryUse::kProgram);
+    hal::Allocator& allocator = device->allocator();
+    auto buffer = allocator.guarantees().Allocate(account, allocator, bytes, hal::MemoryUse::kProgram);
     if (!buffer.ok()) return false;
     job.work.push_back(static_cast<char*>((*buffer)->host_data()));
     running.work.push_back(*std::move(buffer));
@@ -95,7 +96,7 @@ bool TakeWork(Running& running) {
   return true;
 }
 
-void ChooseAlgorithm(Running& running, const Thresholds& thresholds) {
+void ChooseAlgorithm(Running& running, const Thresholds& thresholds, const Account* account) {
   const Request& asked = running.request;
   Job& job = running.job;
   FillAddresses(running);
@@ -105,7 +106,7 @@ void ChooseAlgorithm(Running& running, const Thresholds& thresholds) {
                        : thresholds.Choose(job.kind, job.ranks, job.count * job.item_bytes, in_order);
   if (AlgorithmOf(id).run[static_cast<int>(job.kind)] == nullptr) id = kAllToAll;
   running.algorithm = &AlgorithmOf(id);
-  if (TakeWork(running)) return;
+  if (TakeWork(running, account)) return;
   running.algorithm = &AlgorithmOf(kAllToAll);
   job.work.clear();
   running.work.clear();
@@ -224,7 +225,7 @@ void Collectives::Run(Request request, const hal::LaunchControl& control, Report
   running->combiner = combiner_;
   const uint64_t bytes = job.count * job.item_bytes;
   if (HostSeesAll(asked)) {
-    ChooseAlgorithm(*running, *thresholds_);
+    ChooseAlgorithm(*running, *thresholds_, control.account);
     if (background_ != nullptr && !asked.algorithm.has_value() && thresholds_->ShouldMeasure(job.kind, job.ranks)) {
       MeasureLater(asked);
     }

@@ -64,10 +64,12 @@ Plan MakePlan(const v1::Executable& executable) {
   return plan;
 }
 
-absl::StatusOr<std::shared_ptr<hal::Buffer>> LoadConstants(const std::string& constants, hal::Device& device) {
+absl::StatusOr<std::shared_ptr<hal::Buffer>> LoadConstants(const std::string& constants, hal::Device& device,
+                                                           const Account* account) {
   if (constants.empty()) return nullptr;
   KILN_ASSIGN_OR_RETURN(std::shared_ptr<hal::Buffer> buffer,
-                        device.allocator().Allocate(constants.size(), hal::MemoryUse::kProgram));
+                        device.allocator().guarantees().Allocate(account, device.allocator(), constants.size(),
+                                                                 hal::MemoryUse::kProgram));
   // Not by the queue, in which a long kernel may stand: nobody else knows the buffer.
   KILN_RETURN_IF_ERROR(device.Store(constants.data(), constants.size(), buffer->device_data()));
   return buffer;
@@ -75,10 +77,11 @@ absl::StatusOr<std::shared_ptr<hal::Buffer>> LoadConstants(const std::string& co
 
 }  // namespace
 
-absl::StatusOr<std::shared_ptr<Program>> Load(const v1::Executable& executable, hal::Device& device) {
+absl::StatusOr<std::shared_ptr<Program>> Load(const v1::Executable& executable, hal::Device& device,
+                                              const Account* account) {
   KILN_RETURN_IF_ERROR(CheckExecutable(executable, device.target()));
   KILN_ASSIGN_OR_RETURN(std::unique_ptr<hal::Module> module, device.LoadModule(executable));
-  KILN_ASSIGN_OR_RETURN(std::shared_ptr<hal::Buffer> constants, LoadConstants(executable.constants(), device));
+  KILN_ASSIGN_OR_RETURN(std::shared_ptr<hal::Buffer> constants, LoadConstants(executable.constants(), device, account));
   return std::make_shared<Program>(&device, MakePlan(executable), executable.signature(), executable.cost(),
                                    std::move(module), std::move(constants));
 }

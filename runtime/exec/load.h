@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "absl/status/statusor.h"
+#include "base/account.h"
 #include "kiln/v1/executable.pb.h"
 #include "runtime/exec/program.h"
 #include "runtime/hal/device.h"
@@ -15,8 +16,10 @@ namespace kiln::runtime {
 // the constants. Takes about a millisecond; any number of threads may load at
 // once. A bad message is INTERNAL_FAULT with the field named, since no client
 // sends one; OUT_OF_MEMORY if the constants do not fit. The message is read
-// during the call only; `device` must outlive the program.
-absl::StatusOr<std::shared_ptr<Program>> Load(const v1::Executable& executable, hal::Device& device);
+// during the call only; `device` must outlive the program. The constants are within what is
+// guaranteed to `account` (runtime/hal/guarantees.h), which may be null.
+absl::StatusOr<std::shared_ptr<Program>> Load(const v1::Executable& executable, hal::Device& device,
+                                              const Account* account = nullptr);
 
 }  // namespace kiln::runtime
 

@@ -33,9 +33,11 @@ class MultiLoader {
   // With `values` of the variables, or for the greatest sizes. `programs` has what is
   // loaded, and gets what is not.
   MultiLoader(const v1::MultiProgram& message, absl::Span<hal::Device* const> devices,
-              std::optional<VariableValues> values, LoadedPrograms& programs, MultiProgram& program)
+              std::optional<VariableValues> values, const Account* account, LoadedPrograms& programs,
+              MultiProgram& program)
       : message_(message),
         values_of_variables_(values),
+        account_(account),
         programs_(programs),
         program_(program),
         values_(message, values, program) {
@@ -230,7 +232,7 @@ class MultiLoader {
     const std::pair<uint32_t, hal::Device*> key = {executable, program_.devices_[device]};
     if (const auto found = programs_.find(key); found != programs_.end()) return found->second;
     KILN_ASSIGN_OR_RETURN(std::shared_ptr<Program> program,
-                          runtime::Load(message_.executables(static_cast<int>(executable)), *key.second));
+                          runtime::Load(message_.executables(static_cast<int>(executable)), *key.second, account_));
     program_.program_bytes_ += program->memory_bytes();
     programs_.emplace(key, program);
     return program;
@@ -243,6 +245,7 @@ class MultiLoader {
 
   const v1::MultiProgram& message_;
   const std::optional<VariableValues> values_of_variables_;
+  const Account* const account_;
   LoadedPrograms& programs_;
   MultiProgram& program_;
   MultiValues values_;
@@ -262,10 +265,11 @@ MultiProgram::MultiProgram() = default;
 MultiProgram::~MultiProgram() = default;
 
 absl::StatusOr<std::shared_ptr<const MultiProgram>> MultiProgram::Load(const v1::MultiProgram& message,
-                                                                       absl::Span<hal::Device* const> devices) {
+                                                                       absl::Span<hal::Device* const> devices,
+                                                                       const Account* account) {
   auto program = std::shared_ptr<MultiProgram>(new MultiProgram());
   LoadedPrograms programs;
-  KILN_RETURN_IF_ERROR(MultiLoader(message, devices, std::nullopt, programs, *program).Run());
+  KILN_RETURN_IF_ERROR(MultiLoader(message, devices, std::nullopt, account, programs, *program).Run());
   const auto& values = message.values();
   if (std::all_of(values.begin(), values.end(), [](const v1::PlacedValue& value) { return value.symbolic().empty(); }))
     return program;
@@ -288,7 +292,8 @@ absl::StatusOr<std::shared_ptr<const MultiProgram>> MultiProgram::At(VariableVal
   }
   auto program = std::shared_ptr<MultiProgram>(new MultiProgram());
   // All is loaded, so the map is read alone: others may do the same.
-  KILN_RETURN_IF_ERROR(MultiLoader(family_->message, devices_, variables, family_->programs, *program).Run());
+  KILN_RETURN_IF_ERROR(
+      MultiLoader(family_->message, devices_, variables, /*account=*/nullptr, family_->programs, *program).Run());
   absl::MutexLock lock(&family_->mutex);
   family_->values.assign(variables.begin(), variables.end());
   family_->last = program;

@@ -17,6 +17,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
+#include "base/account.h"
 #include "kiln/v1/multi_program.pb.h"
 #include "runtime/exec/multi_collective.h"
 #include "runtime/exec/program.h"
@@ -96,7 +97,8 @@ class MultiProgram {
   // INTERNAL_FAULT with the field for a message that is not sound, and the errors of
   // Load().
   static absl::StatusOr<std::shared_ptr<const MultiProgram>> Load(const v1::MultiProgram& message,
-                                                                  absl::Span<hal::Device* const> devices);
+                                                                  absl::Span<hal::Device* const> devices,
+                                                                  const Account* account = nullptr);
   // What is on one device is on a tuple of one.
   static std::shared_ptr<const MultiProgram> Of(std::shared_ptr<Program> program);
 

@@ -111,13 +111,19 @@ absl::Status Sequence::CheckNumbered(absl::Span<const BufferSlice> buffers, absl
   return absl::OkStatus();
 }
 
-uint64_t Sequence::memory_bytes() const {
+uint64_t Sequence::own_bytes() const {
   uint64_t bytes = sizeof(Sequence) + steps_.size() * sizeof(SequenceStep) + buffers_.size() * sizeof(SequenceBuffer) +
                    launches_.size() * (sizeof(hal::Launch) + sizeof(uint32_t)) +
                    operands_.size() * sizeof(SequenceOperand);
+  for (const SequenceStep& step : steps_)
+    bytes += step.parameters.size() * sizeof(step.parameters[0]) + step.variables.size() * sizeof(step.variables[0]);
+  return bytes;
+}
+
+uint64_t Sequence::memory_bytes() const {
+  uint64_t bytes = own_bytes();
   absl::flat_hash_set<const void*> programs;
   for (const SequenceStep& step : steps_) {
-    bytes += step.parameters.size() * sizeof(step.parameters[0]) + step.variables.size() * sizeof(step.variables[0]);
     if (step.multi != nullptr) {
       if (programs.insert(step.multi.get()).second) bytes += step.multi->memory_bytes();
     } else if (programs.insert(step.program.get()).second) {

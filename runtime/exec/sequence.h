@@ -143,6 +143,8 @@ class Sequence {
   Estimate& estimate() const { return estimate_; }
   // Roughly, its programs included.
   uint64_t memory_bytes() const;
+  // Without them.
+  uint64_t own_bytes() const;
 
  private:
   Sequence(hal::Device* device, std::vector<SequenceStep> steps)

@@ -9,6 +9,7 @@
 #include "absl/status/statusor.h"
 #include "base/account.h"
 #include "runtime/hal/buffer.h"
+#include "runtime/hal/guarantees.h"
 
 namespace kiln::runtime::hal {
 
@@ -50,14 +51,21 @@ class Allocator {
   virtual void Trim() = 0;
 
   virtual AllocatorStats stats() const = 0;
+
+  // Who may be sure of how much. What is allocated without asking them may take that, too.
+  Guarantees& guarantees() { return guarantees_; }
+  const Guarantees& guarantees() const { return guarantees_; }
+
+ private:
+  Guarantees guarantees_;
 };
 
 // `status` of an allocation as `account` may know it: with others on the device, how much of it is in use is not its
 // business. Null may know all.
 absl::Status AsPayerMayKnow(const Account* account, const absl::Status& status);
 
-// The same at the expense of `account`, which may be null and outlives the buffer: its
-// device_bytes, or QUOTA_EXCEEDED. Tested by tests/e2e/quota_test.
+// The same at the expense of `account`, which may be null and outlives the buffer: its device_bytes, or
+// QUOTA_EXCEEDED; and within guarantees(). Tested by tests/e2e/quota_test.
 absl::StatusOr<std::shared_ptr<Buffer>> AllocateFor(Account* account, Allocator& allocator, uint64_t bytes,
                                                     MemoryUse use);
 

@@ -15,8 +15,9 @@
 #include <csignal>
 #include <cstddef>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
-#include <initializer_list>
+#include <string>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -62,6 +63,10 @@ constexpr int kDeadly[] = {
     SYS_execve,  SYS_execveat, SYS_ptrace, SYS_process_vm_readv, SYS_process_vm_writev, SYS_socket,
     SYS_connect, SYS_bpf,      SYS_mount,  SYS_setuid,           SYS_kexec_load};
 
+// What threads that run kernels need beside it. They are all there already.
+constexpr int kAllowedToRun[] = {SYS_recvfrom,        SYS_sendto,     SYS_ppoll, SYS_getcpu,   SYS_nanosleep,
+                                 SYS_clock_nanosleep, SYS_membarrier, SYS_mmap,  SYS_mprotect, SYS_rseq};
+
 // A job's answer is one of them.
 constexpr uint64_t kMaxFileBytes = uint64_t{1} << 30, kMaxDescriptors = 16;
 
@@ -69,15 +74,9 @@ constexpr uint32_t kErrno = SECCOMP_RET_ERRNO | (EPERM & SECCOMP_RET_DATA);
 
 class Filter {
  public:
+  // Of a compiler.
   Filter() {
-    Load(offsetof(seccomp_data, arch));
-    Jump(BPF_JEQ, kArchitecture, 1, 0);
-    Return(SECCOMP_RET_KILL_PROCESS);
-    Load(offsetof(seccomp_data, nr));
-    for (const int call : kDeadly) On(call, SECCOMP_RET_KILL_PROCESS);
-    for (const int call : kAllowed) On(call, SECCOMP_RET_ALLOW);
-    // A signal to itself alone: abort() raises one.
-    OnArgument(SYS_tgkill, 0, {static_cast<uint32_t>(getpid())});
+    Begin();
     // Limits of itself alone, and of a descriptor what cannot have signals sent to others (F_SETOWN).
     OnArgument(SYS_prlimit64, 0, {0});
     OnArgument(SYS_fcntl, 1, {F_GETFD, F_SETFD, F_GETFL, F_ADD_SEALS, F_GET_SEALS});
@@ -87,13 +86,34 @@ class Filter {
     Return(kErrno);
   }
 
+  // Of a process that runs programs on these threads.
+  explicit Filter(const std::vector<uint32_t>& threads) {
+    Begin();
+    for (const int call : kAllowedToRun) On(call, SECCOMP_RET_ALLOW);
+    // Where its own threads run, and nobody else's.
+    OnArgument(SYS_sched_setaffinity, 0, threads);
+    Return(kErrno);
+  }
+
+  // For all threads of the process.
   absl::Status Install() {
     const sock_fprog program = {static_cast<unsigned short>(code_.size()), code_.data()};
-    if (syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &program) != 0) return Refused("seccomp");
+    if (syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_TSYNC, &program) != 0)
+      return Refused("seccomp");
     return absl::OkStatus();
   }
 
  private:
+  void Begin() {
+    Load(offsetof(seccomp_data, arch));
+    Jump(BPF_JEQ, kArchitecture, 1, 0);
+    Return(SECCOMP_RET_KILL_PROCESS);
+    Load(offsetof(seccomp_data, nr));
+    for (const int call : kDeadly) On(call, SECCOMP_RET_KILL_PROCESS);
+    for (const int call : kAllowed) On(call, SECCOMP_RET_ALLOW);
+    // A signal to itself alone: abort() raises one.
+    OnArgument(SYS_tgkill, 0, {static_cast<uint32_t>(getpid())});
+  }
   void Add(uint16_t code, uint32_t k, uint8_t yes = 0, uint8_t no = 0) { code_.push_back({code, yes, no, k}); }
   void Load(size_t offset) { Add(BPF_LD | BPF_W | BPF_ABS, static_cast<uint32_t>(offset)); }
   void Jump(uint16_t how, uint32_t value, uint8_t yes, uint8_t no) { Add(BPF_JMP | how | BPF_K, value, yes, no); }
@@ -106,7 +126,7 @@ class Filter {
   // The low half of an argument: on machines that are little-endian, as all of these are, it is the first.
   static size_t Argument(size_t index) { return offsetof(seccomp_data, args) + 8 * index; }
   // Allows the call with one of these values.
-  void OnArgument(int call, size_t index, std::initializer_list<uint32_t> values) {
+  void OnArgument(int call, size_t index, const std::vector<uint32_t>& values) {
     Jump(BPF_JEQ, static_cast<uint32_t>(call), 0, static_cast<uint8_t>(2 * values.size() + 2));
     Load(Argument(index));
     for (const uint32_t value : values) {
@@ -126,13 +146,22 @@ class Filter {
   std::vector<sock_filter> code_;
 };
 
-// No path is any more. A kernel without Landlock (before 5.13, or told so) has seccomp alone, by which nothing is
-// opened either.
-absl::Status CloseFiles() {
+// No path is any more, but to read what is in `readable`. A kernel without Landlock (before 5.13, or told so) has
+// seccomp alone, by which nothing is opened either.
+absl::Status CloseFiles(const std::vector<const char*>& readable = {}) {
   landlock_ruleset_attr rules = {};
   rules.handled_access_fs = (LANDLOCK_ACCESS_FS_MAKE_SYM << 1) - 1;  // all of the first version
   const long set = syscall(SYS_landlock_create_ruleset, &rules, sizeof(rules), 0);
   if (set < 0) return absl::OkStatus();
+  for (const char* folder : readable) {
+    const int fd = open(folder, O_PATH | O_CLOEXEC);
+    if (fd < 0) continue;  // then nobody reads it
+    landlock_path_beneath_attr rule = {};
+    rule.allowed_access = LANDLOCK_ACCESS_FS_READ_FILE | LANDLOCK_ACCESS_FS_READ_DIR;
+    rule.parent_fd = fd;
+    syscall(SYS_landlock_add_rule, set, LANDLOCK_RULE_PATH_BENEATH, &rule, 0);
+    close(fd);
+  }
   const long closed = syscall(SYS_landlock_restrict_self, set, 0);
   close(static_cast<int>(set));
   return closed == 0 ? absl::OkStatus() : Refused("landlock");
@@ -149,13 +178,45 @@ absl::Status Limit(decltype(RLIMIT_AS) resource, uint64_t most, const char* what
   return setrlimit(resource, &limit) == 0 ? absl::OkStatus() : Refused(what);
 }
 
-}  // namespace
-
-absl::Status EnterSandbox(uint64_t memory_bytes) {
+// What threads that begin after it have, too.
+absl::Status GiveUpRights() {
   if (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0) return Refused("PR_SET_PDEATHSIG");
   if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0) return Refused("PR_SET_NO_NEW_PRIVS");
+  return Limit(RLIMIT_CORE, 0, "RLIMIT_CORE");
+}
+
+// As many as a filter can name.
+std::vector<uint32_t> OwnThreads() {
+  constexpr size_t kMost = 120;
+  std::vector<uint32_t> threads = {0};
+  std::error_code failed;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc/self/task", failed)) {
+    if (threads.size() == kMost) break;
+    threads.push_back(static_cast<uint32_t>(std::stoul(entry.path().filename().string())));
+  }
+  return threads;
+}
+
+}  // namespace
+
+absl::Status BeginRunnerSandbox() {
+  if (absl::Status rights = GiveUpRights(); !rights.ok()) return rights;
+  return CloseFiles({"/proc", "/sys"});
+}
+
+absl::Status EnterRunnerSandbox(uint64_t memory_bytes, uint32_t descriptors) {
+  const std::vector<uint32_t> threads = OwnThreads();
   if (prctl(PR_SET_DUMPABLE, 0) != 0) return Refused("PR_SET_DUMPABLE");
-  if (absl::Status core = Limit(RLIMIT_CORE, 0, "RLIMIT_CORE"); !core.ok()) return core;
+  if (kSanitized) return absl::OkStatus();
+  if (absl::Status files = Limit(RLIMIT_FSIZE, 0, "RLIMIT_FSIZE"); !files.ok()) return files;
+  if (absl::Status files = Limit(RLIMIT_NOFILE, descriptors, "RLIMIT_NOFILE"); !files.ok()) return files;
+  if (absl::Status memory = Limit(RLIMIT_AS, AddressSpace() + memory_bytes, "RLIMIT_AS"); !memory.ok()) return memory;
+  return Filter(threads).Install();
+}
+
+absl::Status EnterSandbox(uint64_t memory_bytes) {
+  if (absl::Status rights = GiveUpRights(); !rights.ok()) return rights;
+  if (prctl(PR_SET_DUMPABLE, 0) != 0) return Refused("PR_SET_DUMPABLE");
   // Memory behind descriptors is no address space: a few of them, each of some size.
   if (absl::Status files = Limit(RLIMIT_FSIZE, kMaxFileBytes, "RLIMIT_FSIZE"); !files.ok()) return files;
   if (kSanitized) return CloseFiles();

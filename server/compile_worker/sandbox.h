@@ -1,4 +1,4 @@
-// What a process gives up before it reads a stranger's graph.
+// What a process gives up before it reads a stranger's graph, or runs his program.
 #ifndef KILN_SERVER_COMPILE_WORKER_SANDBOX_H_
 #define KILN_SERVER_COMPILE_WORKER_SANDBOX_H_
 
@@ -14,6 +14,13 @@ namespace kiln::server {
 // address space than it has (0: as much as there is). It ends when its parent does. Under a sanitizer, whose runtime
 // needs more, memory and calls are not restricted. UNAVAILABLE if the kernel refuses.
 absl::Status EnterSandbox(uint64_t memory_bytes);
+
+// The same for a process that runs programs, in two steps. The first, while it has one thread: it ends when the thread
+// that started it does, and opens nothing but to read what the system says of the machine, nor do threads that it
+// starts. The second, when all its threads are there and before it reads anything of a stranger's: as EnterSandbox,
+// but for code, which it may map; it keeps at most so many `descriptors`.
+absl::Status BeginRunnerSandbox();
+absl::Status EnterRunnerSandbox(uint64_t memory_bytes, uint32_t descriptors);
 
 }  // namespace kiln::server
 

@@ -36,7 +36,7 @@ absl::StatusOr<Buffers::NewRecord> Buffers::New(absl::string_view device, uint64
     return MakeError(detail, absl::StrCat(bytes, " bytes are more than any memory holds"));
   }
   auto record = std::make_shared<BufferRecord>();
-  KILN_ASSIGN_OR_RETURN(record->device, find_device_(device));
+  KILN_ASSIGN_OR_RETURN(record->device, find_device_(device, RulesOf(payer)));
   KILN_ASSIGN_OR_RETURN(auto memory, runtime::hal::AllocateFor(AccountOf(payer), record->device->allocator(), bytes,
                                                                runtime::hal::MemoryUse::kClient));
   record->slice = runtime::hal::BufferSlice::Whole(std::move(memory));

@@ -36,7 +36,7 @@ struct NamedBuffer {
 class Buffers {
  public:
   using Done = runtime::hal::DoneCallback;
-  using FindDevice = std::function<absl::StatusOr<runtime::hal::Device*>(absl::string_view)>;
+  using FindDevice = FindDeviceFn;
 
   // `table` and `meetings` outlive this.
   Buffers(BufferTable* table, runtime::collective::Meetings* meetings, absl::Duration timeout, FindDevice find_device);

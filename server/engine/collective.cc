@@ -105,6 +105,10 @@ Touched Engine::TouchedBy(const CollectiveRequest& request) const {
 void Engine::Collective(const CollectiveRequest& request, const Control& control, CollectiveCallback done) {
   auto resolved = Resolve(request, table_);
   if (!resolved.ok()) return done(std::move(resolved).status());
+  if (RulesOf(request.caller.get()) != nullptr && RulesOf(request.caller.get())->own != nullptr) {
+    return done(MakeError(v1::NOT_IMPLEMENTED,
+                          "a collective, for a tenant whose programs run in a process of their own"));
+  }
   collectives_.Run(*std::move(resolved), control, std::move(done));
 }
 

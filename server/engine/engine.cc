@@ -61,8 +61,8 @@ Engine::Engine(const EngineOptions& options, std::vector<std::unique_ptr<runtime
       gradient_(std::move(gradient)),
       table_(options.handles),
       buffers_(&table_, &meetings_, options.meeting_timeout,
-               [this](absl::string_view name) { return FindDevice(name); }),
-      sessions_(options.sessions, &table_, &accounts_),
+               [this](absl::string_view name, const TenantRules* rules) { return FindDevice(name, rules); }),
+      sessions_(options.sessions, &table_, &accounts_, &rules_),
       executor_(observer),
       pool_(std::make_unique<CompilePool>(options.compile_threads)),
       thresholds_(runtime::collective::TopologyOf(PointersTo(devices_)), options.collectives_file),
@@ -75,11 +75,13 @@ Engine::Engine(const EngineOptions& options, std::vector<std::unique_ptr<runtime
       tuning_queue_(std::move(tune), pool_.get(), options.compile_threads - 1),
       store_(
           options.program_cache_bytes, compile_, pool_.get(),
-          [this](absl::string_view name) { return FindDevice(name); }, HasDuplicates(fingerprints_), options.disk.get(),
-          &tuning_queue_),
+          [this](absl::string_view name, const TenantRules* rules) { return FindDevice(name, rules); },
+          HasDuplicates(fingerprints_), options.disk.get(), &tuning_queue_),
       recordings_(options.program_cache_bytes, options.limits.max_run_seconds),
       lease_watch_([this] { sessions_.ExpireUntilStopped(); }) {
   KILN_CHECK(!devices_.empty());
+  store_.AlsoDrop(
+      [this](const TrustDomain& domain, absl::FunctionRef<bool()> enough) { recordings_.Drop(domain, enough); });
 }
 
 Engine::~Engine() {
@@ -89,25 +91,18 @@ Engine::~Engine() {
   store_.Stop();  // what it has not found goes to the pool
   tuning_queue_.Stop();
   pool_.reset();
+  if (options_.disk != nullptr) options_.disk->ForgetAccounts();
   runtime::hal::DrainAll(devices_);
-}
-
-absl::StatusOr<runtime::hal::Device*> Engine::FindDevice(absl::string_view name) const {
-  if (name.empty()) return devices_.front().get();
-  for (const auto& device : devices_) {
-    if (device->name() == name) return device.get();
-  }
-  v1::ErrorDetail detail;
-  detail.set_code(v1::UNKNOWN_DEVICE);
-  detail.set_field("device");
-  return MakeError(detail, absl::StrCat("there is no device \"", name, "\"; the first is ", devices_.front()->name()));
+  if (options_.tenant_devices != nullptr) options_.tenant_devices->Drain();
 }
 
 absl::StatusOr<ProgramId> Engine::Identify(const v1::Graph* graph, absl::string_view hash, absl::string_view device,
                                            const compiler::Options& options, const Session* caller) const {
   ProgramId id;
   id.domain = DomainOf(caller);
-  KILN_ASSIGN_OR_RETURN(id.device, FindDevice(device));
+  id.account = AccountOf(caller);
+  id.rules = RulesOf(caller);
+  KILN_ASSIGN_OR_RETURN(id.device, FindDevice(device, id.rules));
   if (!hash.empty() && hash.size() != id.graph_hash.bytes.size()) {
     return BadHash(v1::BAD_ARGUMENT, absl::StrCat("a graph's hash has 32 bytes; this one has ", hash.size()));
   }
@@ -127,7 +122,7 @@ absl::StatusOr<ProgramId> Engine::Identify(const v1::Graph* graph, absl::string_
     }
   }
   size_t index = 0;
-  while (devices_[index].get() != id.device) ++index;
+  while (devices_[index]->name() != id.device->name()) ++index;  // a tenant's own has the target of ours
   id.target = fingerprints_[index];
   id.key = ProgramKey(id.domain, id.graph_hash, id.target, options, id.device->name());
   return id;

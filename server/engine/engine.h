@@ -32,6 +32,8 @@
 #include "server/engine/executions/recordings.h"
 #include "server/engine/executions/requests.h"
 #include "server/engine/memory/buffer_table.h"
+#include "server/engine/memory/session.h"
+#include "server/engine/memory/tenant_devices.h"
 #include "server/engine/programs/compile_pool.h"
 #include "server/engine/programs/compiled_combiner.h"
 #include "server/engine/programs/program_store.h"
@@ -65,6 +67,8 @@ struct EngineOptions {
   std::shared_ptr<ProgramDisk> disk;
   StreamLimits streams;
   BeamLimits beam;
+  // Of tenants whose programs run apart; null: there is none.
+  std::shared_ptr<TenantDevices> tenant_devices;
   // Kinds of device of which there is none, and why. Told to clients.
   std::vector<v1::AbsentDevices> absent;
 };
@@ -135,10 +139,14 @@ class Engine {
   // None without a disk.
   std::optional<store::DiskStats> disk_stats() const;
 
-  // UNKNOWN_DEVICE; no name means the first.
-  absl::StatusOr<runtime::hal::Device*> FindDevice(absl::string_view name) const;
-  // In the order given.
-  absl::Span<const std::unique_ptr<runtime::hal::Device>> devices() const { return devices_; }
+  // UNKNOWN_DEVICE, also for one that `rules`, which may be null, keep from their tenant; NOT_IMPLEMENTED for one of the
+  // server's that a tenant whose programs run apart has not. No name means the first.
+  absl::StatusOr<runtime::hal::Device*> FindDevice(absl::string_view name, const TenantRules* rules = nullptr) const;
+  static bool MayUse(const TenantRules* rules, absl::string_view device);
+  // The tenant's own, or the server's, in the order given: also those that it may not use.
+  absl::Span<const std::unique_ptr<runtime::hal::Device>> devices(const TenantRules* rules = nullptr) const {
+    return rules == nullptr || rules->own == nullptr ? devices_ : *rules->own;
+  }
 
   absl::Span<const v1::AbsentDevices> absent() const { return options_.absent; }
 
@@ -148,6 +156,10 @@ class Engine {
   SessionTable& sessions() { return sessions_; }
   // What each tenant has, and may have.
   Accounts& accounts() { return accounts_; }
+  TenantsRules& rules() { return rules_; }
+  // Puts the quotas and rules of all tenants in force, in place of those before; all or none. BAD_ARGUMENT with the
+  // field "tenants" if more of a device is guaranteed than it has.
+  absl::Status SetTenants(absl::Span<const std::shared_ptr<const Tenant>> tenants);
 
  private:
   // What a request by graph, by hash, or by both is about. Refuses a graph over
@@ -164,6 +176,7 @@ class Engine {
 
   const EngineOptions options_;
   Accounts accounts_;  // outlives all that they pay for
+  TenantsRules rules_;
   const std::vector<std::unique_ptr<runtime::hal::Device>> devices_;
   const CompileFn compile_;
   const GradientFn gradient_;

@@ -77,7 +77,10 @@ void Engine::Record(const v1::RecordSequenceRequest& request, const SessionPtr& 
       absl::Status status = control.Check();
       if (status.ok()) status = finding->first_error();
       if (!status.ok()) return finding->done(std::move(status));
-      finding->done(recordings_.Record(finding->request, finding->found, DomainOf(finding->caller.get())));
+      const Session* caller = finding->caller.get();
+      const TrustDomain domain = DomainOf(caller);
+      finding->done(recordings_.Record(finding->request, finding->found, domain,
+                                       [&](uint64_t bytes) { return store_.Pay(AccountOf(caller), domain, bytes); }));
     });
   };
   pool_->Schedule([this, finding, control, record] {
@@ -90,7 +93,7 @@ absl::Status Engine::FindRecorded(const Control& control, const std::shared_ptr<
                                   const std::function<void()>& then) {
   const v1::RecordSequenceRequest& request = finding->request;
   KILN_RETURN_IF_ERROR(control.Check());
-  KILN_ASSIGN_OR_RETURN(finding->found.device, FindDevice(request.device()));
+  KILN_ASSIGN_OR_RETURN(finding->found.device, FindDevice(request.device(), RulesOf(finding->caller.get())));
   const auto count = static_cast<size_t>(request.programs_size());
   if (count > runtime::kMaxSteps) {
     return runtime::RecordingTooLarge("programs", runtime::kMaxSteps, count);

@@ -24,29 +24,23 @@ absl::StatusOr<Tenants> ReadTenants(const std::string& path) {
 }
 
 absl::StatusOr<std::unique_ptr<Identity>> Identity::Open(const std::string& path, std::shared_ptr<spdlog::logger> log,
-                                                         absl::Duration period, Accounts* accounts) {
+                                                         absl::Duration period, ApplyFn apply) {
   KILN_ASSIGN_OR_RETURN(Tenants tenants, ReadTenants(path));
+  if (apply != nullptr) KILN_RETURN_IF_ERROR(apply(tenants.all()));
   log->info("event=tenants file=\"{}\" tenants={}", absl::CEscape(path), tenants.size());
-  return std::unique_ptr<Identity>(new Identity(path, std::move(log), period, accounts, std::move(tenants)));
+  return std::unique_ptr<Identity>(new Identity(path, std::move(log), period, std::move(apply), std::move(tenants)));
 }
 
-Identity::Identity(std::string path, std::shared_ptr<spdlog::logger> log, absl::Duration period, Accounts* accounts,
+Identity::Identity(std::string path, std::shared_ptr<spdlog::logger> log, absl::Duration period, ApplyFn apply,
                    Tenants tenants)
     : path_(std::move(path)),
       log_(std::move(log)),
       period_(period),
-      accounts_(accounts),
+      apply_(std::move(apply)),
       seen_(Look(tenants)),
       read_at_(absl::Now()),
       tenants_(std::make_shared<const Tenants>(std::move(tenants))) {
-  SetLimits(*tenants_);
   watch_ = std::thread([this] { WatchUntilStopped(); });
-}
-
-// What a tenant that is gone from the file still has stays counted.
-void Identity::SetLimits(const Tenants& tenants) const {
-  if (accounts_ == nullptr) return;
-  for (const TenantPtr& tenant : tenants.all()) accounts_->Of(tenant->name)->SetLimits(tenant->quota);
 }
 
 Identity::~Identity() {
@@ -90,6 +84,9 @@ absl::Status Identity::Reload() {
   std::string seen = Look(*before);
   read_at_ = absl::Now();
   auto tenants = ReadTenants(path_);
+  if (tenants.ok() && apply_ != nullptr) {
+    if (absl::Status applied = apply_(tenants->all()); !applied.ok()) tenants = std::move(applied);
+  }
   if (!tenants.ok()) {
     seen_ = std::move(seen);
     log_->error("event=tenants_refused file=\"{}\" reason=\"{}\" in_force=\"as before\"", absl::CEscape(path_),
@@ -98,7 +95,6 @@ absl::Status Identity::Reload() {
   }
   seen_ = Look(*tenants);
   log_->info("event=tenants file=\"{}\" tenants={} reloaded=true", absl::CEscape(path_), tenants->size());
-  SetLimits(*tenants);
   absl::MutexLock lock(&mutex_);
   tenants_ = std::make_shared<const Tenants>(*std::move(tenants));
   checked_.clear();

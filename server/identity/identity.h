@@ -7,9 +7,11 @@
 
 #include <spdlog/fwd.h>
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/container/flat_hash_map.h"
@@ -26,11 +28,13 @@ absl::StatusOr<Tenants> ReadTenants(const std::string& path);
 // Safe from any thread.
 class Identity {
  public:
-  // ReadTenants() of the first time. Looks at the files every `period`. `accounts`, which may be
-  // null, outlive this: they get the limits of what is in force.
+  // Puts the tenants of a file in force, or says why it cannot: then those before stay. May be null.
+  using ApplyFn = std::function<absl::Status(const std::vector<TenantPtr>&)>;
+
+  // ReadTenants() of the first time, and `apply`. Looks at the files every `period`.
   static absl::StatusOr<std::unique_ptr<Identity>> Open(const std::string& path, std::shared_ptr<spdlog::logger> log,
                                                         absl::Duration period = absl::Seconds(1),
-                                                        Accounts* accounts = nullptr);
+                                                        ApplyFn apply = nullptr);
   ~Identity();
 
   // Tenants::Identify by what is in force at `now`.
@@ -40,18 +44,17 @@ class Identity {
   absl::Status Reload();
 
  private:
-  Identity(std::string path, std::shared_ptr<spdlog::logger> log, absl::Duration period, Accounts* accounts,
+  Identity(std::string path, std::shared_ptr<spdlog::logger> log, absl::Duration period, ApplyFn apply,
            Tenants tenants);
 
   // What of the files can be seen from outside; changes with them.
   std::string Look(const Tenants& tenants) const;
   void WatchUntilStopped();
-  void SetLimits(const Tenants& tenants) const;
 
   const std::string path_;
   const std::shared_ptr<spdlog::logger> log_;
   const absl::Duration period_;
-  Accounts* const accounts_;
+  const ApplyFn apply_;
   // One Reload at a time.
   absl::Mutex reload_mutex_;
   std::string seen_ ABSL_GUARDED_BY(reload_mutex_);

@@ -10,6 +10,7 @@ absl::string_view RightName(Right right) {
     case Right::kExecute: return "execute";
     case Right::kDebug: return "debug";
     case Right::kAdmin: return "admin";
+    case Right::kKnown: return "known";
   }
   return "";
 }

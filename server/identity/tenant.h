@@ -2,8 +2,10 @@
 #ifndef KILN_SERVER_IDENTITY_TENANT_H_
 #define KILN_SERVER_IDENTITY_TENANT_H_
 
+#include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "absl/strings/string_view.h"
 #include "base/account.h"
@@ -15,15 +17,22 @@ enum class Right : unsigned char {
   kExecute,  // compile, run, and keep data on devices
   kDebug,    // see how its own programs are compiled, and search schedules for them
   kAdmin,    // what concerns everybody's
+  kKnown,    // be told of itself: every tenant's
 };
 
 // Never changes: a file that is read again makes new ones.
 struct Tenant {
   std::string name;
-  bool rights[3] = {};  // by Right
+  bool rights[3] = {};  // by Right, but for kKnown
   QuotaLimits quota = {};
+  // Its programs run in a process of their own.
+  bool apart = false;
+  // Patterns of names of devices; none: all.
+  std::vector<std::string> devices;
+  // Of each of these.
+  uint64_t guaranteed_device_bytes = 0;
 
-  bool Has(Right right) const { return rights[static_cast<int>(right)]; }
+  bool Has(Right right) const { return right == Right::kKnown || rights[static_cast<int>(right)]; }
 };
 using TenantPtr = std::shared_ptr<const Tenant>;
 

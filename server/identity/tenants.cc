@@ -137,6 +137,14 @@ class Tenants::Builder {
     v1::Quota quota = file_.default_quota();
     quota.MergeFrom(message.quota());  // what is not 0
     tenant->quota = LimitsOf(quota);
+    if (!v1::Isolation_IsValid(message.isolation())) return BadTenants("isolation is SHARED or PROCESS");
+    tenant->apart = message.isolation() == v1::PROCESS;
+    for (const std::string& device : message.device()) {
+      if (device.empty())
+        return BadTenants("a device is empty; it is a name, such as \"CUDA:0\", or a beginning and '*'");
+      tenant->devices.push_back(device);
+    }
+    tenant->guaranteed_device_bytes = message.guaranteed_device_bytes();
     if (message.token().empty() && message.certificate().empty() && message.jwt().empty()) {
       return BadTenants("it has no token, certificate or jwt: nobody could be it");
     }

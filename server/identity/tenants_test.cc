@@ -149,6 +149,17 @@ TEST(Tenants, KeysByUrlAreAskedForAgain) {
   EXPECT_EQ(Parse(absl::StrCat(first, rest))->refresh(), absl::Seconds(300));
 }
 
+TEST(Tenants, RunApartIfTheFileSaysSo) {
+  const auto tenants = Parse(
+      R"(tenant { name: "a" certificate: "a" } tenant { name: "b" certificate: "b" isolation: SHARED }
+         tenant { name: "c" certificate: "c" isolation: PROCESS })");
+  ASSERT_TRUE(tenants.ok()) << tenants.status();
+  std::vector<bool> apart;
+  for (const TenantPtr& tenant : tenants->all()) apart.push_back(tenant->apart);
+  EXPECT_EQ(apart, (std::vector<bool>{false, false, true}));
+  EXPECT_FALSE(Parse(R"(tenant { name: "a" certificate: "a" isolation: 3 })").ok());
+}
+
 TEST(KeySource, AUrlIsEncryptedOrOfThisMachine) {
   for (const char* url : {"https://a/b", "http://localhost:1/", "http://127.0.0.1:1/", "http://[::1]:1/"})
     EXPECT_TRUE(CheckKeyUrl(url).ok()) << url;
@@ -207,7 +218,14 @@ TEST_F(IdentityTest, AccountsGetTheLimitsThatAreInForce) {
   const std::string quota = "default_quota { handles: 7 sessions: 3 }";
   Write(absl::StrCat(quota, With("a", "one"), "tenant { name: \"b\" certificate: \"b\" quota { handles: 9 } }"));
   Accounts accounts;
-  auto identity = Identity::Open(path_, log_, absl::Hours(1), &accounts);
+  const auto apply = [&accounts](const std::vector<TenantPtr>& tenants) {
+    for (const TenantPtr& tenant : tenants) {
+      if (tenant->quota[static_cast<size_t>(Quota::kHandles)] == 99) return absl::UnknownError("no room");
+    }
+    for (const TenantPtr& tenant : tenants) accounts.Of(tenant->name)->SetLimits(tenant->quota);
+    return absl::OkStatus();
+  };
+  auto identity = Identity::Open(path_, log_, absl::Hours(1), apply);
   ASSERT_TRUE(identity.ok()) << identity.status();
   EXPECT_EQ(accounts.Of("a")->limit(Quota::kHandles), 7u);
   EXPECT_EQ(accounts.Of("b")->limit(Quota::kHandles), 9u);
@@ -221,6 +239,12 @@ TEST_F(IdentityTest, AccountsGetTheLimitsThatAreInForce) {
   EXPECT_TRUE((*identity)->Reload().ok());
   EXPECT_EQ(accounts.Of("a")->limit(Quota::kHandles), 4u);
   EXPECT_EQ(accounts.Of("a")->used(Quota::kHandles), 5u);
+  // What the server cannot keep is as wrong as what it cannot read.
+  Write("default_quota { handles: 99 }" + With("a", "two"));
+  EXPECT_EQ((*identity)->Reload().message(), "no room");
+  EXPECT_EQ(accounts.Of("a")->limit(Quota::kHandles), 4u);
+  EXPECT_TRUE((*identity)->Identify({"Bearer one", {}}, absl::Now()).ok());
+  EXPECT_FALSE(Identity::Open(path_, log_, absl::Hours(1), apply).ok());
 }
 
 TEST_F(IdentityTest, AFileThatChangesIsReadByItself) {

@@ -35,14 +35,14 @@ absl::StatusOr<TenantPtr> Identify(Identity& identity, const grpc::CallbackServe
   return identity.Identify(credentials, absl::Now());
 }
 
+}  // namespace
+
 absl::Status WithoutRight(const Tenant& tenant, Right right) {
   v1::ErrorDetail detail;
   detail.set_code(v1::NOT_ALLOWED);
   detail.set_field(std::string(RightName(right)));
   return MakeError(detail, absl::StrCat("the tenant ", tenant.name, " has not the right to ", RightName(right)));
 }
-
-}  // namespace
 
 absl::Status ShuttingDown() { return MakeError(v1::SHUTTING_DOWN, "the server is stopping and takes no new requests"); }
 

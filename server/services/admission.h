@@ -46,6 +46,9 @@ class Admitted {
   Charge in_flight_;
 };
 
+// NOT_ALLOWED, which names the right.
+absl::Status WithoutRight(const Tenant& tenant, Right right);
+
 // SHUTTING_DOWN once the gate is closed. Where there are tenants, NOT_AUTHENTICATED for who
 // is none of them, NOT_ALLOWED for one that has not the right, and QUOTA_EXCEEDED for one that
 // asks too often or has too many under way. `env` outlives what is returned.

@@ -1,6 +1,7 @@
 // DeviceService: what the server computes on, and what it can do. Watch is in device_watch.cc.
 #include "compiler/options/version.h"
 #include "server/messages/convert.h"
+#include "server/services/device_watch.h"
 #include "server/services/features.h"
 #include "server/services/own_share.h"
 #include "server/services/rpcs.h"
@@ -9,10 +10,13 @@ namespace kiln::server {
 
 void rpc::DeviceService::List(UnaryCall<v1::ListDevicesRequest, v1::ListDevicesResponse>& call) {
   v1::ListDevicesResponse& answer = call.response();
-  for (const auto& device : call.env().engine.devices()) {
+  const TenantRules* rules = RulesOf(call.session().get());
+  for (const auto& device : call.env().engine.devices(rules)) {
+    if (!Engine::MayUse(rules, device->name())) continue;
     v1::Device& shown = *answer.add_devices();
     FillDevice(*device, shown);
-    ShowOwnShare(call.tenant(), call.control().account, shown);
+    ShowOwnShare(call.tenant(), call.control().account, *device, shown);
+    HidePeers(rules, shown);
   }
   for (const v1::AbsentDevices& absent : call.env().engine.absent()) *answer.add_absent() = absent;
   answer.set_protocol_min(kProtocolVersion);
@@ -23,11 +27,13 @@ void rpc::DeviceService::List(UnaryCall<v1::ListDevicesRequest, v1::ListDevicesR
 }
 
 void rpc::DeviceService::Describe(UnaryCall<v1::DescribeDeviceRequest, v1::DescribeDeviceResponse>& call) {
-  const auto device = call.env().engine.FindDevice(call.request().name());
+  const TenantRules* rules = RulesOf(call.session().get());
+  const auto device = call.env().engine.FindDevice(call.request().name(), rules);
   if (!device.ok()) return call.Reply(device.status());
   v1::Device& shown = *call.response().mutable_device();
   FillDevice(**device, shown);
-  ShowOwnShare(call.tenant(), call.control().account, shown);
+  ShowOwnShare(call.tenant(), call.control().account, **device, shown);
+  HidePeers(rules, shown);
   call.Reply(absl::OkStatus());
 }
 

@@ -1,5 +1,6 @@
 #include "server/services/device_watch.h"
 
+#include <algorithm>
 #include <optional>
 #include <utility>
 
@@ -20,6 +21,13 @@ constexpr size_t kMaxWatchers = 256;
 
 }  // namespace
 
+void HidePeers(const TenantRules* rules, v1::Device& device) {
+  auto& peers = *device.mutable_peers();
+  peers.erase(std::remove_if(peers.begin(), peers.end(),
+                             [rules](const std::string& peer) { return !Engine::MayUse(rules, peer); }),
+              peers.end());
+}
+
 // One stream. gRPC's callbacks and the watching thread meet under the lock; what may
 // end the watcher's life is done outside of it.
 class DeviceWatch::Watcher final : public DownloadReactor {
@@ -38,7 +46,10 @@ class DeviceWatch::Watcher final : public DownloadReactor {
 
   // From now on it is owed this state of its device, whatever it was owed before; unless that is what it has been told.
   void Tell(size_t index, v1::Device device) {
-    ShowOwnShare(admitted_.tenant(), admitted_.account(), device);
+    const TenantRules* rules = RulesOf(session_.get());
+    if (!Engine::MayUse(rules, device.name())) return;
+    ShowOwnShare(admitted_.tenant(), admitted_.account(), *env_.engine.devices()[index], device);
+    HidePeers(rules, device);
     {
       absl::MutexLock lock(&mutex_);
       if (told_.size() <= index) told_.resize(index + 1);
@@ -62,7 +73,11 @@ class DeviceWatch::Watcher final : public DownloadReactor {
 
  private:
   absl::Status Accept(const grpc::ByteBuffer& bytes) {
-    KILN_RETURN_IF_ERROR(SessionOf(admitted_).status());
+    KILN_ASSIGN_OR_RETURN(session_, SessionOf(admitted_));
+    if (const TenantRules* rules = RulesOf(session_.get()); rules != nullptr && rules->own != nullptr) {
+      return MakeError(v1::NOT_IMPLEMENTED,
+                       "watching the devices of a tenant whose programs run in a process of their own; list them");
+    }
     KILN_ASSIGN_OR_RETURN(charge_, Hold(admitted_.account(), Quota::kWatchers, 1));
     v1::WatchDevicesRequest request;
     return Decode(bytes, LimitsOf(env_), request);
@@ -115,6 +130,7 @@ class DeviceWatch::Watcher final : public DownloadReactor {
   }
 
   const Admitted admitted_;
+  SessionPtr session_;
   Charge charge_;
   DeviceWatch& watch_;
   const ServiceEnv& env_;

@@ -19,6 +19,9 @@
 
 namespace kiln::server {
 
+// Leaves out of what a device says of others those that do not exist for who asks.
+void HidePeers(const TenantRules* rules, v1::Device& device);
+
 // Safe from any thread. Destroyed when no call is left.
 class DeviceWatch {
  public:

@@ -28,6 +28,7 @@ inline constexpr const char* kFeatures[] = {
     "collectives",        // CollectiveService
     "submit_collective",  // SubmitRequest.collective
     "tune",               // DebugService.Tune and CompileOptions.beam
+    "usage",              // SessionService.Usage
 };
 
 // These, and what the server's owner allows.

@@ -69,7 +69,8 @@
 #define KILN_SESSION_RPCS(ROW)                              \
   ROW(SessionService, Open, OpenSession, UNARY, kExecute)   \
   ROW(SessionService, Renew, RenewSession, UNARY, kExecute) \
-  ROW(SessionService, Close, CloseSession, UNARY, kExecute)
+  ROW(SessionService, Close, CloseSession, UNARY, kExecute) \
+  ROW(SessionService, Usage, Usage, UNARY, kKnown)
 
 #define KILN_COLLECTIVE_RPCS(ROW)                                    \
   ROW(CollectiveService, Broadcast, Collective, UNARY, kExecute)     \

@@ -216,8 +216,9 @@ bool CommandStream::WaitForOthers(Command& command) {
 }
 
 void CommandStream::PassQueues(size_t first) {
-  if (first < engine_.devices().size()) {
-    return engine_.devices()[first]->queue().Submit([self = shared_from_this(), first] { self->PassQueues(first + 1); },
+  const auto devices = engine_.devices(RulesOf(session_.get()));
+  if (first < devices.size()) {
+    return devices[first]->queue().Submit([self = shared_from_this(), first] { self->PassQueues(first + 1); },
                                                     /*estimate_ns=*/0);
   }
   {

@@ -182,7 +182,7 @@ int Main(int argc, char** argv) {
 }  // namespace kiln::bench
 
 int main(int argc, char** argv) {
-  if (!kiln::server::IsCompileWorker(argc, argv)) return kiln::bench::Main(argc, argv);
+  if (!kiln::server::IsWorker(argc, argv)) return kiln::bench::Main(argc, argv);
   uint64_t memory_bytes = 0;
   KILN_CHECK(absl::SimpleAtoi(argv[2], &memory_bytes));
   return kiln::server::RunZygote({kiln::bench::CompileOrNot, nullptr}, memory_bytes);

@@ -84,7 +84,7 @@ TEST_F(IdentityTest, ATenantIsServedWhatItHasTheRightTo) {
     for (const server::RpcRow& row : server::RpcRows()) {
       if (row.name == "Submit" || row.name == "Watch") continue;  // last until the client ends them
       const absl::Status status = CallRaw(*stubs, MethodOf(row).c_str(), "");
-      if (row.right != tenant.right) {
+      if (row.right != tenant.right && row.right != server::Right::kKnown) {
         EXPECT_EQ(CodeOf(status), v1::NOT_ALLOWED) << tenant.name << " " << MethodOf(row) << " " << status;
         EXPECT_EQ(DetailOf(status)->field(), server::RightName(row.right)) << status;
       } else {
@@ -258,6 +258,110 @@ TEST_F(IdentityTest, AFileThatChangesCountsForTheNextCall) {
   WriteTenants(Tenant("a"));
   ASSERT_TRUE(server_->Reload().ok());
   EXPECT_TRUE(Download(*a_, handle).ok());
+}
+
+TEST_F(IdentityTest, ATenantSeesItsOwnUseAndOthersTheirs) {
+  WriteTenants(absl::StrCat(Tenant("a",
+                                   "quota { device_bytes: 1000 requests_per_second: 50 } "
+                                   "device: \"CPU:*\" guaranteed_device_bytes: 600"),
+                            Tenant("watcher", "right: DEBUG_RIGHT"), Tenant("admin", "right: ADMIN_RIGHT")));
+  ASSERT_TRUE(server_->Reload().ok());
+  ASSERT_TRUE(AllocateBytes(*a_, 640).ok());
+  const auto usage = [](Stubs& stubs, bool all) -> absl::StatusOr<v1::UsageResponse> {
+    v1::UsageRequest request;
+    request.set_all_tenants(all);
+    v1::UsageResponse response;
+    KILN_RETURN_IF_ERROR(Call(*stubs.session, &v1::SessionService::Stub::Usage, request, response));
+    return response;
+  };
+  const auto own = usage(*a_, false);
+  ASSERT_TRUE(own.ok()) << own.status();
+  ASSERT_EQ(own->tenants_size(), 1);
+  const v1::UsageResponse::TenantUse& a = own->tenants(0);
+  EXPECT_EQ(a.name(), "a");
+  ASSERT_EQ(a.quotas_size(), static_cast<int>(kQuotas));
+  const auto& bytes = a.quotas(static_cast<int>(Quota::kDeviceBytes));
+  EXPECT_EQ(bytes.name(), "device_bytes");
+  EXPECT_EQ(bytes.limit(), 1000u);
+  EXPECT_EQ(bytes.used(), 640u);
+  EXPECT_EQ(bytes.window_seconds(), 0u);
+  const auto& requests = a.quotas(static_cast<int>(Quota::kRequests));
+  EXPECT_EQ(requests.limit(), 50u);
+  EXPECT_EQ(requests.window_seconds(), 1u);
+  EXPECT_GT(requests.used(), 0u);
+  ASSERT_EQ(a.devices_size(), 1);
+  EXPECT_EQ(a.devices(0).name(), "CPU:0");
+  EXPECT_EQ(a.devices(0).guaranteed_bytes(), 600u);
+  EXPECT_EQ(a.devices(0).used_bytes(), 640u);
+
+  // Whatever rights it has, one that is known is told of itself; and of others, who administers.
+  const auto other = StubsOf("watcher");
+  const auto watcher = usage(*other, false);
+  ASSERT_TRUE(watcher.ok()) << watcher.status();
+  EXPECT_EQ(watcher->tenants(0).name(), "watcher");
+  for (Stubs* stubs : {a_.get(), other.get()}) {
+    const absl::Status refused = usage(*stubs, true).status();
+    EXPECT_EQ(CodeOf(refused), v1::NOT_ALLOWED) << refused;
+    EXPECT_EQ(DetailOf(refused)->field(), "admin");
+  }
+  const auto all = usage(*StubsOf("admin"), true);
+  ASSERT_TRUE(all.ok()) << all.status();
+  std::string names;
+  for (const auto& tenant : all->tenants()) absl::StrAppend(&names, tenant.name(), " ");
+  EXPECT_EQ(names, "a admin b runner watcher ") << "also those that are gone from the file";
+  EXPECT_EQ(CodeOf(usage(*b_, false).status()), v1::NOT_AUTHENTICATED);
+}
+
+TEST_F(IdentityTest, ADeviceThatIsNotItsDoesNotExist) {
+  v1::ServerConfig config = server::DefaultConfig();
+  config.set_tenants(path_);
+  config.set_cpu_devices(3);
+  WriteTenants(absl::StrCat(Tenant("a", "device: \"CPU:1\" device: \"CPU:2\""), Tenant("b")));
+  Start(config);
+  a_ = StubsOf("a");
+  b_ = StubsOf("b");
+  const auto names_of = [](Stubs& stubs) {
+    v1::ListDevicesResponse list;
+    EXPECT_TRUE(Call(*stubs.device, &v1::DeviceService::Stub::List, v1::ListDevicesRequest(), list).ok());
+    std::string names;
+    for (const v1::Device& device : list.devices()) absl::StrAppend(&names, device.name(), " ");
+    return names;
+  };
+  EXPECT_EQ(names_of(*a_), "CPU:1 CPU:2 ");
+  EXPECT_EQ(names_of(*b_), "CPU:0 CPU:1 CPU:2 ");
+  const auto context = NewContext();
+  const auto watch = a_->device->Watch(context.get(), v1::WatchDevicesRequest());
+  v1::WatchDevicesResponse seen;
+  for (const char* name : {"CPU:1", "CPU:2"}) {
+    ASSERT_TRUE(watch->Read(&seen));
+    EXPECT_EQ(seen.device().name(), name);
+  }
+  context->TryCancel();
+  EXPECT_FALSE(watch->Finish().ok());
+
+  for (const char* device : {"CPU:0", "CPU:9"}) {
+    v1::DescribeDeviceRequest describe;
+    describe.set_name(device);
+    v1::DescribeDeviceResponse described;
+    EXPECT_EQ(CodeOf(Call(*a_->device, &v1::DeviceService::Stub::Describe, describe, described)), v1::UNKNOWN_DEVICE);
+    v1::CompileRequest compile;
+    *compile.mutable_graph() = GraphOf(kAddOne);
+    compile.set_device(device);
+    EXPECT_EQ(CodeOf(Compile(*a_, compile).status()), v1::UNKNOWN_DEVICE);
+    v1::AllocateRequest allocate;
+    allocate.set_device(device);
+    allocate.set_bytes(8);
+    EXPECT_EQ(CodeOf(Allocate(*a_, allocate).status()), v1::UNKNOWN_DEVICE);
+  }
+  // Where a request names none, it is the tenant's first.
+  EXPECT_EQ(Allocate(*a_,
+                     [] {
+                       v1::AllocateRequest allocate;
+                       allocate.set_bytes(8);
+                       return allocate;
+                     }())
+                ->device(),
+            "CPU:1");
 }
 
 TEST_F(IdentityTest, MetadataThatIsNoTokenIsRefused) {

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <filesystem>
 #include <string>
 #include <thread>
 #include <vector>
@@ -12,6 +13,24 @@
 
 namespace kiln::e2e {
 namespace {
+
+constexpr char kAddTwo[] = R"(
+  0 CONST [] weakint 8
+  1 PARAM : float32 [0] slot=0
+  2 CONST [] float32 2.0
+  3 ADD [1, 2]
+  4 TUPLE [3]
+)";
+constexpr char kAddThree[] = R"(
+  0 CONST [] weakint 8
+  1 PARAM : float32 [0] slot=0
+  2 CONST [] float32 3.0
+  3 ADD [1, 2]
+  4 TUPLE [3]
+)";
+
+// What a small program counts as.
+uint64_t ProgramWeight() { return server::WeightOf(0, 1, server::DefaultConfig().program_cache_bytes()); }
 
 absl::Status Map(Stubs& stubs, uint64_t bytes) {
   v1::MapSharedMemoryRequest request;
@@ -198,6 +217,56 @@ TEST_F(QuotaTest, SharedMemory) {
   EXPECT_TRUE(Map(*a_, 30).ok());
   ExpectExceeded(Map(*a_, 1), Quota::kRegions, 2, 3);
   EXPECT_TRUE(Map(*b_, 200).ok());
+}
+
+TEST_F(QuotaTest, ProgramsOfATenantOnDiskGiveWayToItsNewOnes) {
+  const std::string folder = absl::StrCat(testing::TempDir(), "/quota_programs");
+  std::filesystem::remove_all(folder);
+  const auto on_disk = [&folder] {
+    size_t count = 0;
+    for (const auto& file : std::filesystem::directory_iterator(folder)) count += file.path().extension() == ".kiln";
+    return count;
+  };
+  StartWith("", folder);
+  ASSERT_TRUE(Compile(*a_, GraphOf(kAddOne)).ok());
+  const uint64_t each = account().used(Quota::kDiskBytes);
+  ASSERT_GT(each, 1000u);
+  EXPECT_EQ(on_disk(), 1u);
+  // Another server finds out what there is when it adds to it.
+  StartWith(absl::StrCat("disk_bytes: ", 2 * each + each / 2), folder);
+  EXPECT_EQ(account().used(Quota::kDiskBytes), 0u);
+  ASSERT_TRUE(Compile(*b_, GraphOf(kAddOne)).ok());
+  ASSERT_TRUE(Compile(*a_, GraphOf(kAddOneInPlace)).ok());
+  EXPECT_EQ(on_disk(), 3u);
+  EXPECT_GT(account().used(Quota::kDiskBytes), each);
+  // One that is too much: the oldest goes, and with it what makes the next look rare.
+  ASSERT_TRUE(Compile(*a_, GraphOf(kAddTwo)).ok());
+  EXPECT_LE(account().used(Quota::kDiskBytes), 2 * each + each / 2);
+  EXPECT_LE(on_disk(), 3u);
+  EXPECT_GE(on_disk(), 2u) << "b's is not a's to remove";
+  // One larger than the quota is compiled, and kept in memory alone.
+  WriteTenants("disk_bytes: 100");
+  ASSERT_TRUE(server_->Reload().ok());
+  const size_t before = on_disk();
+  EXPECT_TRUE(Compile(*a_, GraphOf(kAddThree)).ok());
+  EXPECT_EQ(on_disk(), before);
+  server_.reset();
+  std::filesystem::remove_all(folder);
+}
+
+TEST_F(QuotaTest, ProgramsAreRefusedOnlyWhenNothingCanGiveWay) {
+  StartWith("program_bytes: 1000");
+  ExpectExceeded(Compile(*a_, GraphOf(kAddOne)).status(), Quota::kProgramBytes, 1000, ProgramWeight());
+  EXPECT_TRUE(Compile(*b_, GraphOf(kAddOne)).ok());
+  WriteTenants(absl::StrCat("program_bytes: ", ProgramWeight()));
+  ASSERT_TRUE(server_->Reload().ok());
+  for (const char* graph : {kAddOne, kAddTwo, kAddThree}) {
+    EXPECT_TRUE(Eventually([&] { return Compile(*a_, GraphOf(graph)).ok(); })) << graph;
+    EXPECT_EQ(account().used(Quota::kProgramBytes), ProgramWeight());
+  }
+  v1::ListProgramsResponse list;
+  ASSERT_TRUE(Call(*a_->debug, &v1::DebugService::Stub::ListPrograms, v1::ListProgramsRequest(), list).ok());
+  EXPECT_EQ(list.programs_size(), 1);
 }
 
 TEST_F(QuotaTest, ALimitThatChangesTakesNothingAway) {

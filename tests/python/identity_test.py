@@ -237,6 +237,24 @@ class Identity(unittest.TestCase):
         self.assertEqual(wrong.returncode, 1)
         self.assertIn("none of this server's", wrong.stderr)
 
+    def test_usage(self):
+        with self.connect(token="secret") as client:
+            kept = client.empty((1000,), "float32")
+            (tenant,) = client.usage()
+            self.assertEqual(tenant.name, "team")
+            quotas = {quota.name: quota for quota in tenant.quotas}
+            self.assertGreaterEqual(quotas["device_bytes"].used, 4000)
+            self.assertEqual(quotas["device_bytes"].limit, 0)
+            self.assertEqual(quotas["device_seconds_per_minute"].window_seconds, 60)
+            with self.assertRaises(kiln.PermissionDenied) as caught:
+                client.usage(all_tenants=True)
+            self.assertEqual(caught.exception.code, "NOT_ALLOWED")
+            shown = subprocess.run([support.CLI, "--server", self.address, "usage"], capture_output=True, text=True,
+                                   env=dict(os.environ, KILN_TLS_CA=str(self.folder / "ca.pem"), KILN_TOKEN="secret"))  # fmt: skip
+            self.assertIn("tenant team", shown.stdout)
+            self.assertIn("device_bytes", shown.stdout)
+            del kept
+
     def test_the_port_speaks_no_old_tls(self):
         def version_of(*flags):
             spoken = subprocess.run(["openssl", "s_client", "-connect", self.server.address, "-alpn", "h2", *flags],

@@ -14,15 +14,19 @@ def _precompiled_header(ctx):
     ctx.actions.expand_template(template = ctx.file.header, output = header, substitutions = {})
     outputs = [header]
 
+    clang = toolchain.compiler == "clang"
+
     # GCC takes the file of this folder that was made with the flags at hand: code
-    # of libraries is compiled with -fPIC, that of static programs without.
-    for pic in [True, False] if toolchain.compiler != "clang" else []:
-        output = ctx.actions.declare_file("%s.h.gch/%s" % (ctx.label.name, "pic" if pic else "static"))
+    # of libraries is compiled with -fPIC, that of static programs without. Clang is
+    # given its one image by name, and then all code is -fPIC (.bazelrc).
+    images = {True: ".pch"} if clang else {True: ".h.gch/pic", False: ".h.gch/static"}
+    for pic, suffix in images.items():
+        output = ctx.actions.declare_file(ctx.label.name + suffix)
         variables = cc_common.create_compile_variables(
             feature_configuration = features,
             cc_toolchain = toolchain,
             user_compile_flags = ctx.fragments.cpp.copts + ctx.fragments.cpp.cxxopts,
-            source_file = header.path,
+            source_file = "-" if clang else header.path,
             output_file = output.path,
             use_pic = pic,
         )
@@ -34,9 +38,14 @@ def _precompiled_header(ctx):
         arguments = ctx.actions.args()
         arguments.add_all(["-x", "c++-header"])
         arguments.add_all(flags)
-        ctx.actions.run(
-            executable = toolchain.compiler_executable,
-            arguments = [arguments],
+
+        # An image of Clang's names the file it was made from, which is gone with the
+        # sandbox it was made in: so it reads a pipe. It keeps no times of files either.
+        if clang:
+            arguments.add_all(["-DKILN_PRECOMPILE", "-Xclang", "-fno-pch-timestamp"])
+        ctx.actions.run_shell(
+            command = 'compiler=$1 header=$2; shift 2; exec "$compiler" "$@" <"$header"',
+            arguments = [toolchain.compiler_executable, header.path, arguments],
             inputs = depset([header], transitive = [toolchain.all_files]),
             outputs = [output],
             env = cc_common.get_environment_variables(

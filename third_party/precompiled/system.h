@@ -1,10 +1,11 @@
 // Other people's headers that most files read. .bazelrc puts it before each file of ours;
-// GCC reads the whole from one compiled image. A file still includes what it uses: the
-// sanitizers' builds, by Clang, compile the same sources without this header.
+// GCC reads the whole from one compiled image, and so does Clang with --config=sanitizers. A
+// file still includes what it uses: Clang's other builds (--config=asan, tsan) compile the
+// same sources without this header.
 #ifndef KILN_THIRD_PARTY_PRECOMPILED_SYSTEM_H_
 #define KILN_THIRD_PARTY_PRECOMPILED_SYSTEM_H_
 
-#ifndef __clang__
+#if !defined(__clang__) || defined(KILN_PRECOMPILE)
 #include <algorithm>
 #include <array>
 #include <atomic>

@@ -2,7 +2,7 @@
 #ifndef KILN_THIRD_PARTY_PRECOMPILED_TEST_H_
 #define KILN_THIRD_PARTY_PRECOMPILED_TEST_H_
 
-#ifndef __clang__
+#if !defined(__clang__) || defined(KILN_PRECOMPILE)
 #include <algorithm>
 #include <array>
 #include <atomic>

@@ -27,6 +27,7 @@ from kiln.requests import compile_request, explain_request, gradient_request, op
 from kiln.session import LEASE
 from kiln.transport.transfer import Progress
 from kiln.v1 import buffer_service_pb2, debug_service_pb2, device_service_pb2, kernel_service_pb2
+from kiln.v1 import session_service_pb2
 from kiln.waiting import awaited
 
 
@@ -225,6 +226,10 @@ class Client(blocking.ClientLike):
     async def describe_device(self, name: str) -> device_service_pb2.Device:
         request = device_service_pb2.DescribeDeviceRequest(name=name)
         return (await self._connection.call("DeviceService.Describe", request)).device
+
+    async def usage(self, all_tenants: bool = False) -> List[session_service_pb2.UsageResponse.TenantUse]:
+        request = session_service_pb2.UsageRequest(all_tenants=all_tenants)
+        return list((await self._connection.call("SessionService.Usage", request)).tenants)
 
     async def health(self) -> None:
         """Returns if the server serves; Unavailable if it says it does not."""

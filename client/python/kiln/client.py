@@ -37,6 +37,7 @@ from kiln.stream import FEATURE as STREAM
 from kiln.transport.transfer import Progress
 from kiln.sharding import Shards, shares
 from kiln.v1 import buffer_service_pb2, debug_service_pb2, device_service_pb2, graph_pb2, kernel_service_pb2
+from kiln.v1 import session_service_pb2
 from kiln.waiting import Waits, blocking
 
 
@@ -331,6 +332,11 @@ class Client(ClientLike):
     def describe_device(self, name: str) -> device_service_pb2.Device:
         request = device_service_pb2.DescribeDeviceRequest(name=name)
         return self._connection.call("DeviceService.Describe", request).device
+
+    def usage(self, all_tenants: bool = False) -> List[session_service_pb2.UsageResponse.TenantUse]:
+        """What the caller's tenant has of each quota, and may have; of all tenants with the right to administer."""
+        request = session_service_pb2.UsageRequest(all_tenants=all_tenants)
+        return list(self._connection.call("SessionService.Usage", request).tenants)
 
     def health(self) -> None:
         """Returns if the server serves; Unavailable if it says it does not."""

@@ -22,7 +22,11 @@ class RangeAllocator final : public hal::Allocator {
  public:
   RangeAllocator(const hal::Device* device, const Range& range, ClearFunction clear,
                  std::function<absl::Status()> health)
-      : device_(device), clear_(std::move(clear)), health_(std::move(health)), fresh_(range.base) {
+      : device_(device),
+        clear_(std::move(clear)),
+        health_(std::move(health)),
+        host_sees_(range.host_sees),
+        fresh_(range.base) {
     stats_.limit_bytes = range.limit_bytes;
     free_[range.base] = range.bytes;
   }
@@ -46,6 +50,7 @@ class RangeAllocator final : public hal::Allocator {
   const hal::Device* const device_;
   const ClearFunction clear_;
   const std::function<absl::Status()> health_;
+  const bool host_sees_;
   mutable absl::Mutex mutex_;
   hal::AllocatorStats stats_ ABSL_GUARDED_BY(mutex_);
   std::map<uint64_t, uint64_t> free_ ABSL_GUARDED_BY(mutex_);  // bytes by address; no two touch
@@ -60,7 +65,7 @@ class RangeAllocator::RangeBuffer final : public hal::Buffer {
   uint64_t bytes() const override { return bytes_; }
   const hal::Device* device() const override { return allocator_->device_; }
   void* device_data() const override { return reinterpret_cast<void*>(address_); }
-  void* host_data() const override { return nullptr; }
+  void* host_data() const override { return allocator_->host_sees_ ? device_data() : nullptr; }
 
  private:
   RangeAllocator* const allocator_;

@@ -22,6 +22,8 @@ struct Range {
   // Of addresses, and how many of them may be in use at a time.
   uint64_t bytes = 0;
   uint64_t limit_bytes = 0;
+  // Whether this process sees the memory at the same addresses.
+  bool host_sees = false;
 };
 
 // `clear` has [address, address + bytes) read as zeroes for all that the device is asked

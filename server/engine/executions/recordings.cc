@@ -103,7 +103,8 @@ absl::StatusOr<SequenceStep> ToStep(const v1::RecordedStep& message, const Store
 }  // namespace
 
 absl::StatusOr<Recordings::Handle> Recordings::Record(const v1::RecordSequenceRequest& request,
-                                                      const RecordedPrograms& programs, const TrustDomain& domain) {
+                                                      const RecordedPrograms& programs, const TrustDomain& domain,
+                                                      PayFn pay) {
   const auto count = static_cast<size_t>(request.steps_size());
   if (count > runtime::kMaxSteps) return runtime::RecordingTooLarge("steps", runtime::kMaxSteps, count);
   size_t arguments = 0;
@@ -135,7 +136,11 @@ absl::StatusOr<Recordings::Handle> Recordings::Record(const v1::RecordSequenceRe
     KILN_ASSIGN_OR_RETURN(auto sequence, runtime::Sequence::Make(programs.device, std::move(steps)));
     const uint64_t bytes =
         WeightOf(sizeof(Recording) + sequence->memory_bytes(), programs.programs.size(), limit_bytes_);
-    return {{std::make_shared<Recording>(Recording{id, domain, std::move(sequence)}), bytes}};
+    // Its programs are paid for already.
+    KILN_ASSIGN_OR_RETURN(Charge charge, pay(sizeof(Recording) + sequence->own_bytes()));
+    return {{std::make_shared<Recording>(
+                 Recording{id, domain, std::move(sequence), programs.programs, std::move(charge)}),
+             bytes}};
   });
 }
 

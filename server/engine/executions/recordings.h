@@ -11,6 +11,7 @@
 #include <memory>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
@@ -25,6 +26,9 @@ struct Recording {
   Digest id;
   TrustDomain domain;
   std::shared_ptr<const runtime::Sequence> sequence;
+  // Its programs, with what is paid for them, and what is paid for all else.
+  std::vector<ProgramStore::Program> programs;
+  Charge charge;
 };
 
 // What a request to record is about: its programs, found, in the request's order.
@@ -50,12 +54,18 @@ class Recordings {
   //                                        another number of memories than of devices
   //   MISSING_ARGUMENT, UNKNOWN_ARGUMENT   a slot too few or too many
   //   GRAPH_TOO_LARGE                      all steps together take too long
-  // and those of runtime::Sequence::Make.
+  // and those of runtime::Sequence::Make and of `pay` (ProgramStore::Pay).
+  using PayFn = absl::FunctionRef<absl::StatusOr<Charge>(uint64_t bytes)>;
   absl::StatusOr<Handle> Record(const v1::RecordSequenceRequest& request, const RecordedPrograms& programs,
-                                const TrustDomain& domain);
+                                const TrustDomain& domain, PayFn pay);
 
   // NEED_GRAPH, as for a program, if it is not there or no longer, or another domain's.
   absl::StatusOr<Handle> Find(absl::string_view id, const TrustDomain& domain);
+
+  // ProgramStore::DropFn.
+  void Drop(const TrustDomain& domain, absl::FunctionRef<bool()> enough) {
+    cache_.EraseIdle([&domain](const Recording& recording) { return recording.domain == domain; }, enough);
+  }
 
  private:
   const uint64_t limit_bytes_;

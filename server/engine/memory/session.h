@@ -21,6 +21,7 @@
 #include "absl/synchronization/mutex.h"
 #include "base/account.h"
 #include "server/engine/memory/handle_names.h"
+#include "server/engine/memory/tenant_rules.h"
 #include "server/engine/memory/trust_domain.h"
 
 namespace kiln::server {
@@ -50,18 +51,22 @@ class SessionStream {
 // Safe from any thread.
 class Session {
  public:
-  // Of a tenant's; without a name, of a caller that the server does not know. `account`, which
-  // may be null, outlives all that is made under it.
-  explicit Session(std::string tenant = "", TrustDomain domain = {}, Account* account = nullptr)
+  // Of a tenant's; without a name, of a caller that the server does not know. `account` and `rules`, which
+  // may be null, outlive all that is made under it.
+  explicit Session(std::string tenant = "", TrustDomain domain = {}, Account* account = nullptr,
+                   const TenantRulesCell* rules = nullptr)
       : tenant_(std::move(tenant)),
         domain_(domain),
         account_(account),
+        rules_(rules),
         names_(account),
         owned_(ChargeOf(account, Quota::kHandles)) {}
 
   const std::string& tenant() const { return tenant_; }
   const TrustDomain& domain() const { return domain_; }
   Account* account() const { return account_; }
+  // As they are now, for as long as the session lives; null: there are none.
+  const TenantRules* rules() const { return rules_ == nullptr ? nullptr : &rules_->get(); }
 
   // From now on it owns the handle. UnknownSession() if it has ended;
   // TooManyHandles() if it owns `max_handles` already; QUOTA_EXCEEDED.
@@ -85,6 +90,7 @@ class Session {
   const std::string tenant_;
   const TrustDomain domain_;
   Account* const account_;
+  const TenantRulesCell* const rules_;
   HandleNames names_;
   absl::Mutex mutex_;
   bool ended_ ABSL_GUARDED_BY(mutex_) = false;
@@ -97,6 +103,7 @@ class Session {
 using SessionPtr = std::shared_ptr<Session>;
 
 inline Account* AccountOf(const Session* caller) { return caller == nullptr ? nullptr : caller->account(); }
+inline const TenantRules* RulesOf(const Session* caller) { return caller == nullptr ? nullptr : caller->rules(); }
 inline TrustDomain DomainOf(const Session* caller) { return caller == nullptr ? TrustDomain() : caller->domain(); }
 
 }  // namespace kiln::server

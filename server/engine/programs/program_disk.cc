@@ -1,5 +1,6 @@
 #include "server/engine/programs/program_disk.h"
 
+#include <algorithm>
 #include <utility>
 #include <variant>
 
@@ -29,6 +30,7 @@ v1::StoredHeader ProgramDisk::HeaderOf(const TrustDomain& domain, const Digest& 
   const Digest key =
       StoredKey(domain, graph_hash, fingerprint, target.tuning(), header.options(), header.limits(), header.compiler());
   header.set_key(std::string(key.view()));
+  if (domain != TrustDomain()) header.set_owner(std::string(domain.view()));
   return header;
 }
 
@@ -69,20 +71,67 @@ void ProgramDisk::OnUnusable(const v1::StoredHeader& header, const absl::Status&
   Log(DiskEvent::Kind::kRejected, header, why.message());
 }
 
-void ProgramDisk::Publish(v1::StoredHeader header, const CompiledProgram& program, std::string graph) {
+void ProgramDisk::Publish(v1::StoredHeader header, const CompiledProgram& program, std::string graph, Account* account,
+                          bool replaces) {
   header.set_kernels(KernelsOf(program));
   header.set_several_devices(std::holds_alternative<v1::MultiProgram>(program));
   std::visit(
       [&](const auto& made) {
         *header.mutable_target() = made.target();
-        Put({std::move(header), made.SerializeAsString(), std::move(graph)});
+        Put({std::move(header), made.SerializeAsString(), std::move(graph)}, account, replaces);
       },
       program);
 }
 
-void ProgramDisk::Put(store::Entry entry) {
-  const absl::Status status = store_->Publish(entry);
+void ProgramDisk::Put(store::Entry entry, Account* account, bool replaces) {
+  absl::Status status;
+  if (account == nullptr || entry.header.owner().empty()) {
+    status = store_->Publish(entry);
+  } else {
+    const std::shared_ptr<Owned> owned = OwnedBy(entry.header.owner());
+    const uint64_t bytes = store::EncodedBytes(entry);
+    absl::MutexLock lock(&owned->mutex);
+    status = MakeRoom(entry.header.owner(), *owned, *account, bytes);
+    if (status.ok()) {
+      status = store_->Publish(entry);
+      if (!status.ok()) owned->charge.Shrink(bytes);
+      if (replaces) owned->removals = ~uint64_t{0};
+    }
+  }
   if (!status.ok()) Log(DiskEvent::Kind::kStoreFailed, entry.header, status.message());
+}
+
+std::shared_ptr<ProgramDisk::Owned> ProgramDisk::OwnedBy(const std::string& owner) {
+  absl::MutexLock lock(&mutex_);
+  std::shared_ptr<Owned>& owned = owned_[owner];
+  if (owned == nullptr) owned = std::make_shared<Owned>();
+  return owned;
+}
+
+uint64_t ProgramDisk::Removals() const {
+  const store::DiskStats stats = store_->stats();
+  return stats.evictions + stats.rejects;
+}
+
+absl::Status ProgramDisk::MakeRoom(const std::string& owner, Owned& owned, Account& account, uint64_t bytes) {
+  const uint64_t limit = account.limit(Quota::kDiskBytes), most = limit == 0 ? ~uint64_t{0} : limit;
+  // What would not fit into an empty quota removes nothing.
+  if (bytes > most) return account.Take(Quota::kDiskBytes, bytes);
+  if (owned.removals == Removals() && owned.charge.Grow(bytes).ok()) return absl::OkStatus();
+  // Other servers may have added some, or removed some. A full quota is emptied a little further, so that not each
+  // entry from now on looks at all others.
+  const auto left = store_->EvictOf(owner, most - bytes);
+  if (!left.ok()) return left.status();
+  if (left->busy) return owned.charge.Grow(bytes);
+  uint64_t left_bytes = left->left_bytes;
+  if (left->entries > 0) {
+    const uint64_t slack = std::min(most - bytes, most / 16);
+    if (const auto further = store_->EvictOf(owner, most - bytes - slack); further.ok() && !further->busy)
+      left_bytes = further->left_bytes;
+  }
+  owned.removals = Removals();
+  owned.charge = ChargeOf(&account, Quota::kDiskBytes);
+  return owned.charge.Grow(left_bytes + bytes);
 }
 
 void ProgramDisk::Log(DiskEvent::Kind kind, const v1::StoredHeader& header, absl::string_view reason) {

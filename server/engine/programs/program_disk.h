@@ -14,7 +14,12 @@
 #include <optional>
 #include <string>
 
+#include "absl/base/thread_annotations.h"
+#include "absl/container/flat_hash_map.h"
+#include "absl/status/status.h"
 #include "absl/strings/string_view.h"
+#include "absl/synchronization/mutex.h"
+#include "base/account.h"
 #include "base/digest.h"
 #include "base/store/disk_store.h"
 #include "compiler/options/options.h"
@@ -68,17 +73,40 @@ class ProgramDisk {
   void OnLoaded(const v1::StoredHeader& header, const Loaded& loaded, int64_t micros);
   void OnUnusable(const v1::StoredHeader& header, const absl::Status& why);
 
-  void Publish(v1::StoredHeader header, const CompiledProgram& program, std::string graph);
+  // What is a tenant's counts against the disk_bytes of `account`, which may be null and outlives this: its least
+  // recently used entries make room, and what is too large for them is not kept. `replaces`: there may be an entry
+  // under its key.
+  void Publish(v1::StoredHeader header, const CompiledProgram& program, std::string graph, Account* account = nullptr,
+               bool replaces = false);
+
+  // Before the accounts of Publish end.
+  void ForgetAccounts() {
+    absl::MutexLock lock(&mutex_);
+    owned_.clear();
+  }
 
   store::DiskStore& store() { return *store_; }
 
  private:
-  void Put(store::Entry entry);
+  // What there is of one tenant's, as far as is known.
+  struct Owned {
+    absl::Mutex mutex;
+    Charge charge ABSL_GUARDED_BY(mutex);
+    // Removals of the store's at the last look; another number asks for the next.
+    uint64_t removals ABSL_GUARDED_BY(mutex) = ~uint64_t{0};
+  };
+  void Put(store::Entry entry, Account* account, bool replaces);
+  std::shared_ptr<Owned> OwnedBy(const std::string& owner);
+  // Pays for `bytes` more of the owner's. QUOTA_EXCEEDED if there is no room for them.
+  absl::Status MakeRoom(const std::string& owner, Owned& owned, Account& account, uint64_t bytes);
+  uint64_t Removals() const;
   void Log(DiskEvent::Kind kind, const v1::StoredHeader& header, absl::string_view reason);
 
   const std::unique_ptr<store::DiskStore> store_;
   const std::string compiler_;
   const std::function<void(const DiskEvent&)> log_;
+  absl::Mutex mutex_;
+  absl::flat_hash_map<std::string, std::shared_ptr<Owned>> owned_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace kiln::server

@@ -172,18 +172,18 @@ absl::StatusOr<ProgramStore::Cache::Entry> ProgramStore::Compile(const ProgramId
   }
   KILN_ASSIGN_OR_RETURN(Cache::Entry entry, Keep(id, code->program, code->graph));
   entry.value->compile_us = static_cast<uint64_t>(absl::ToInt64Microseconds(absl::Now() - begin));
-  Publish(id, options, code->program, *entry.value);
+  Publish(id, options, code->program, *entry.value, /*replaces=*/false);
   return entry;
 }
 
 // Before anyone is answered: what a client has seen compiled is there after a crash.
 void ProgramStore::Publish(const ProgramId& id, const compiler::Options& options, const CompiledProgram& program,
-                           StoredProgram& stored) {
+                           StoredProgram& stored, bool replaces) {
   if (disk_ == nullptr) return;
   v1::StoredHeader header = disk_->HeaderOf(id.domain, id.graph_hash, id.target, id.device->target(), options);
   header.set_compile_us(stored.compile_us);
   stored.stored_key = header.key();
-  disk_->Publish(std::move(header), program, stored.graph);
+  disk_->Publish(std::move(header), program, stored.graph, id.account, replaces);
 }
 
 absl::Status ProgramStore::Replace(const ProgramId& id, const compiler::Options& options, v1::Executable executable,
@@ -191,7 +191,7 @@ absl::Status ProgramStore::Replace(const ProgramId& id, const compiler::Options&
   auto code = std::make_shared<Code>(Code{std::move(executable), graph.SerializeAsString()});
   KILN_ASSIGN_OR_RETURN(Cache::Entry entry, Keep(id, code->program, code->graph));
   if (const Program old = cache_.Find(id.key); old != nullptr) entry.value->compile_us = old->compile_us;
-  Publish(id, options, code->program, *entry.value);
+  Publish(id, options, code->program, *entry.value, /*replaces=*/true);
   if (share_code_) codes_.Put(CodeKey(id, options), EntryOf(std::move(code)));
   cache_.Put(id.key, std::move(entry));
   return absl::OkStatus();
@@ -256,15 +256,19 @@ absl::StatusOr<std::optional<ProgramStore::Cache::Entry>> ProgramStore::Load(con
 absl::StatusOr<std::shared_ptr<const runtime::MultiProgram>> ProgramStore::LoadOn(
     const ProgramId& id, const CompiledProgram& program) const {
   if (const auto* one = std::get_if<v1::Executable>(&program)) {
-    KILN_ASSIGN_OR_RETURN(auto loaded, runtime::Load(*one, *id.device));
+    KILN_ASSIGN_OR_RETURN(auto loaded, runtime::Load(*one, *id.device, id.account));
     return runtime::MultiProgram::Of(std::move(loaded));
   }
   const auto& several = std::get<v1::MultiProgram>(program);
+  if (id.rules != nullptr && id.rules->own != nullptr) {
+    return MakeError(v1::NOT_IMPLEMENTED,
+                     "a program on several devices, for a tenant whose programs run in a process of their own");
+  }
   std::vector<runtime::hal::Device*> devices;
   for (const std::string& name : several.devices()) {
     runtime::hal::Device* device = id.device;  // no name: the request's
     if (!name.empty()) {
-      KILN_ASSIGN_OR_RETURN(device, find_(name));
+      KILN_ASSIGN_OR_RETURN(device, find_(name, id.rules));
     }
     if (TargetFingerprint(device->target()) != TargetFingerprint(id.device->target())) {
       return MakeError(v1::UNSUPPORTED_SHARD, absl::StrCat("a program on ", id.device->name(), " and ", device->name(),
@@ -272,7 +276,7 @@ absl::StatusOr<std::shared_ptr<const runtime::MultiProgram>> ProgramStore::LoadO
     }
     devices.push_back(device);
   }
-  return runtime::MultiProgram::Load(several, devices);
+  return runtime::MultiProgram::Load(several, devices, id.account);
 }
 
 void ProgramStore::TouchUsed() {
@@ -285,7 +289,7 @@ void ProgramStore::TouchUsed() {
 }
 
 absl::StatusOr<ProgramStore::Cache::Entry> ProgramStore::Keep(const ProgramId& id, const CompiledProgram& program,
-                                                              std::string graph) const {
+                                                              std::string graph) {
   auto stored = std::make_shared<StoredProgram>();
   KILN_ASSIGN_OR_RETURN(stored->program, LoadOn(id, program));
   stored->device = id.device;
@@ -306,7 +310,25 @@ absl::StatusOr<ProgramStore::Cache::Entry> ProgramStore::Keep(const ProgramId& i
   const auto* several = std::get_if<v1::MultiProgram>(&program);
   const int modules = several == nullptr ? 1 : several->executables_size() * several->devices_size();
   const uint64_t weight = WeightOf(stored->bytes, static_cast<uint64_t>(modules), limit_bytes_);
+  KILN_ASSIGN_OR_RETURN(stored->charge, Pay(id.account, id.domain, weight));
   return Cache::Entry{std::move(stored), weight};
+}
+
+absl::StatusOr<Charge> ProgramStore::Pay(Account* account, const TrustDomain& domain, uint64_t bytes) {
+  absl::StatusOr<Charge> charge = Hold(account, Quota::kProgramBytes, bytes);
+  // Nothing is dropped for what would not fit into an empty quota.
+  if (charge.ok() || bytes > account->limit(Quota::kProgramBytes)) return charge;
+  const auto fits = [&] {
+    charge = Hold(account, Quota::kProgramBytes, bytes);
+    return charge.ok();
+  };
+  const auto drop_programs = [&] {
+    cache_.EraseIdle([&domain](const StoredProgram& program) { return program.domain == domain; }, fits);
+    return charge.ok();
+  };
+  if (drop_programs() || also_drop_ == nullptr) return charge;
+  also_drop_(domain, [&] { return fits() || drop_programs(); });
+  return charge;
 }
 
 std::vector<ProgramStore::Program> ProgramStore::List() const {

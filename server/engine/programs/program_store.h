@@ -21,7 +21,9 @@
 #include <vector>
 
 #include "absl/functional/any_invocable.h"
+#include "absl/functional/function_ref.h"
 #include "absl/status/statusor.h"
+#include "base/account.h"
 #include "compiler/options/observer.h"
 #include "compiler/options/options.h"
 #include "kiln/v1/executable.pb.h"
@@ -32,6 +34,7 @@
 #include "runtime/exec/program.h"
 #include "runtime/hal/device.h"
 #include "runtime/hal/module.h"
+#include "server/engine/memory/tenant_rules.h"
 #include "server/engine/memory/trust_domain.h"
 #include "server/engine/programs/compile_fn.h"
 #include "server/engine/programs/compile_pool.h"
@@ -44,8 +47,8 @@ namespace kiln::server {
 // the request's callback has returned.
 using Control = runtime::hal::LaunchControl;
 
-// A device by its name; UNKNOWN_DEVICE.
-using FindDeviceFn = std::function<absl::StatusOr<runtime::hal::Device*>(absl::string_view)>;
+// A device by its name; UNKNOWN_DEVICE, also for one that the rules, which may be null, keep from their tenant.
+using FindDeviceFn = std::function<absl::StatusOr<runtime::hal::Device*>(absl::string_view, const TenantRules*)>;
 
 // Which program on which device.
 struct ProgramId {
@@ -54,6 +57,8 @@ struct ProgramId {
   Digest graph_hash;
   Digest target;  // the device's fingerprint
   runtime::hal::Device* device = nullptr;
+  Account* account = nullptr;  // who pays for it; may be null
+  const TenantRules* rules = nullptr;
 };
 
 // The failure of a request by hash when the program is not there.
@@ -81,6 +86,8 @@ struct StoredProgram {
   std::atomic<uint64_t> touched_hits{0};
   // Requests that found it there.
   std::atomic<uint64_t> hits{0};
+  // Of its tenant's program_bytes, what it weighs.
+  Charge charge;
 };
 
 // How many modules a cache of programs, or of recordings, keeps at most. Each takes two
@@ -135,6 +142,15 @@ class ProgramStore {
   absl::Status Replace(const ProgramId& id, const compiler::Options& options, v1::Executable executable,
                        const v1::Graph& graph);
 
+  // So much of a tenant's program_bytes. Where there is not enough, programs of its own that nobody uses make
+  // room, the least recently used first, and then what `AlsoDrop` knows to drop. QUOTA_EXCEEDED if that is not
+  // enough. A null account pays nothing.
+  absl::StatusOr<Charge> Pay(Account* account, const TrustDomain& domain, uint64_t bytes);
+  // What else keeps programs: drops what of a domain's nobody uses, and asks after each whether it is enough. To be
+  // set before the first request.
+  using DropFn = std::function<void(const TrustDomain& domain, absl::FunctionRef<bool()> enough)>;
+  void AlsoDrop(DropFn drop) { also_drop_ = std::move(drop); }
+
   // Most recently used first.
   std::vector<Program> List() const;
   ProgramStats stats() const { return {cache_.stats(), compiles_.load(std::memory_order_relaxed)}; }
@@ -161,7 +177,7 @@ class ProgramStore {
   absl::StatusOr<CompiledProgram> Made(const ProgramId& id, const v1::Graph& graph, const compiler::Options& options,
                                        const Control& control);
   void Publish(const ProgramId& id, const compiler::Options& options, const CompiledProgram& program,
-               StoredProgram& stored);
+               StoredProgram& stored, bool replaces);
   // None if there is no such program, or none that can be loaded. `again`: the disk was
   // looked at before.
   absl::StatusOr<std::optional<Cache::Entry>> Load(const ProgramId& id, const compiler::Options& options,
@@ -171,7 +187,8 @@ class ProgramStore {
   // On the request's device or on those that it names.
   absl::StatusOr<std::shared_ptr<const runtime::MultiProgram>> LoadOn(const ProgramId& id,
                                                                       const CompiledProgram& program) const;
-  absl::StatusOr<Cache::Entry> Keep(const ProgramId& id, const CompiledProgram& program, std::string graph) const;
+  // Loaded and paid for.
+  absl::StatusOr<Cache::Entry> Keep(const ProgramId& id, const CompiledProgram& program, std::string graph);
 
   const CompileFn compile_;
   CompilePool* const pool_;
@@ -184,6 +201,7 @@ class ProgramStore {
   std::atomic<uint64_t> compiles_{0};
   Cache cache_;
   CodeCache codes_;
+  DropFn also_drop_;
 };
 
 }  // namespace kiln::server

@@ -28,8 +28,8 @@ uint32_t SecondsOf(LeaseClock::duration length) {
 
 }  // namespace
 
-SessionTable::SessionTable(SessionOptions options, BufferTable* buffers, Accounts* accounts)
-    : options_(std::move(options)), buffers_(buffers), accounts_(accounts) {}
+SessionTable::SessionTable(SessionOptions options, BufferTable* buffers, Accounts* accounts, TenantsRules* rules)
+    : options_(std::move(options)), buffers_(buffers), accounts_(accounts), rules_(rules) {}
 
 const SessionTable::Lease* SessionTable::Live(absl::string_view token, absl::string_view tenant) const {
   const auto found = leases_.find(token);
@@ -119,7 +119,9 @@ SessionPtr SessionTable::HomeOf(const std::string& tenant) {
 }
 
 SessionPtr SessionTable::Apart(absl::string_view tenant) const {
-  return std::make_shared<Session>(std::string(tenant), DomainOf(options_.domain_secret, tenant), AccountOf(tenant));
+  const TenantRulesCell* rules = tenant.empty() || rules_ == nullptr ? nullptr : rules_->Of(tenant);
+  return std::make_shared<Session>(std::string(tenant), DomainOf(options_.domain_secret, tenant), AccountOf(tenant),
+                                   rules);
 }
 
 size_t SessionTable::size() const {

@@ -22,6 +22,7 @@
 #include "server/engine/memory/buffer_table.h"
 #include "server/engine/memory/random_handles.h"
 #include "server/engine/memory/session.h"
+#include "server/engine/memory/tenant_devices.h"
 
 namespace kiln::server {
 
@@ -44,8 +45,9 @@ struct SessionOptions {
 // Safe from any thread.
 class SessionTable {
  public:
-  // `buffers` outlives this, and so do `accounts` of tenants, which may be null.
-  SessionTable(SessionOptions options, BufferTable* buffers, Accounts* accounts = nullptr);
+  // `buffers` outlives this, and so do `accounts` and `rules` of tenants, which may be null.
+  SessionTable(SessionOptions options, BufferTable* buffers, Accounts* accounts = nullptr,
+               TenantsRules* rules = nullptr);
 
   struct Opened {
     std::string token;  // 16 bytes that cannot be guessed
@@ -115,6 +117,7 @@ class SessionTable {
   const SessionOptions options_;
   BufferTable* const buffers_;
   Accounts* const accounts_;
+  TenantsRules* const rules_;
   RandomHandles names_;
 
   mutable absl::Mutex mutex_;

@@ -1,0 +1,194 @@
+#include "server/executors/device.h"
+
+#include <atomic>
+#include <functional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "base/error.h"
+#include "runtime/cluster/packing.h"
+#include "runtime/drivers/host/host_queue.h"
+#include "runtime/drivers/host/host_scratch.h"
+#include "runtime/drivers/remote/range_allocator.h"
+#include "runtime/memory/caching_allocator.h"
+
+namespace kiln::server {
+namespace {
+
+namespace hal = runtime::hal;
+using runtime::cluster::Packer;
+
+struct Counters {
+  std::atomic<uint64_t> launches{0};
+  std::atomic<uint64_t> modules{0};
+};
+
+bool IsLost(const absl::Status& status) {
+  const auto detail = DetailOf(status);
+  return detail.has_value() && detail->code() == v1::EXECUTOR_LOST;
+}
+
+// Keeps what it was made of, for the next executor.
+class ExecutorModule final : public hal::Module {
+ public:
+  ExecutorModule(TenantExecutor* home, uint32_t device, const v1::Executable& executable, Counters& counters)
+      : home_(home), device_(device), counters_(counters), operands_(executable.kernels_size()) {
+    for (const v1::Step& step : executable.steps())
+      operands_[step.kernel()] = static_cast<uint32_t>(step.operands_size());
+    v1::Executable code;
+    *code.mutable_kernels() = executable.kernels();
+    code.set_object(executable.object());
+    code_ = code.SerializeAsString();
+    counters_.modules.fetch_add(1, std::memory_order_relaxed);
+  }
+  ~ExecutorModule() override {
+    if (const auto process = home_->Find(loaded_in_); process != nullptr) process->Unload(Name());
+    counters_.modules.fetch_sub(1, std::memory_order_relaxed);
+  }
+
+  // The executor that there is, with the module in it.
+  absl::StatusOr<std::shared_ptr<ExecutorProcess>> Loaded() {
+    KILN_ASSIGN_OR_RETURN(auto process, home_->Process());
+    if (process->number() == loaded_in_) return process;
+    absl::Status loaded = process->Load(device_, Name(), code_);
+    if (IsLost(loaded)) home_->Lost(*process, loaded);
+    KILN_RETURN_IF_ERROR(loaded);
+    loaded_in_ = process->number();
+    return process;
+  }
+
+  absl::Status Launch(uint32_t kernel, void* const* operands, const hal::LaunchControl& control) override {
+    const hal::LaunchStep step = {kernel, 0, operands_[kernel]};
+    uint32_t launched = 0;
+    return LaunchAll({&step, 1}, operands, control, launched);
+  }
+
+  absl::Status LaunchAll(absl::Span<const hal::LaunchStep> steps, void* const* operands,
+                         const hal::LaunchControl& control, uint32_t& launched) override {
+    if (steps.empty()) return absl::OkStatus();
+    KILN_RETURN_IF_ERROR(control.Check());  // what has been stopped is not sent
+    KILN_ASSIGN_OR_RETURN(const auto process, Loaded());
+    Packer message;
+    message.Number(Name()).Number(static_cast<uint32_t>(steps.size()));
+    for (const hal::LaunchStep& step : steps) {
+      message.Number(step.kernel).Number(step.operand_count);
+      for (uint32_t i = 0; i < step.operand_count; ++i) message.Number(operands[step.first_operand + i]);
+    }
+    uint32_t ran = 0;
+    absl::Status status = process->Launch(device_, message.Take(), static_cast<uint32_t>(steps.size()), control, ran);
+    if (IsLost(status)) home_->Lost(*process, status);
+    launched += ran;
+    counters_.launches.fetch_add(ran, std::memory_order_relaxed);
+    return status;
+  }
+
+ private:
+  uint64_t Name() const { return reinterpret_cast<uint64_t>(this); }
+
+  TenantExecutor* const home_;
+  const uint32_t device_;
+  Counters& counters_;
+  std::vector<uint32_t> operands_;  // how many each kernel takes
+  std::string code_;
+  // Launches, and the first load before them, come one after the other.
+  uint64_t loaded_in_ = 0;
+};
+
+// Takes no more than there is room for, nor anything if there is no memory at all.
+class RoomyAllocator final : public hal::Allocator {
+ public:
+  RoomyAllocator(std::unique_ptr<hal::Allocator> inner, TenantExecutor::Room room)
+      : inner_(std::move(inner)), room_(std::move(room)) {}
+
+  absl::StatusOr<std::shared_ptr<hal::Buffer>> Allocate(uint64_t bytes, hal::MemoryUse use) override {
+    if (const uint64_t room = room_(); bytes > room) {
+      v1::ErrorDetail detail;
+      detail.set_code(v1::OUT_OF_MEMORY);
+      detail.set_limit("device memory bytes");
+      detail.set_limit_value(inner_->stats().limit_bytes);
+      return MakeError(
+          detail, absl::StrCat(bytes, " bytes do not fit: the server and its executors have ", room, " bytes left"));
+    }
+    return inner_->Allocate(bytes, use);
+  }
+  void Trim() override { inner_->Trim(); }
+  hal::AllocatorStats stats() const override { return inner_->stats(); }
+
+ private:
+  const std::unique_ptr<hal::Allocator> inner_;
+  const TenantExecutor::Room room_;
+};
+
+class ExecutorDevice final : public hal::Device {
+ public:
+  ExecutorDevice(TenantExecutor* home, uint32_t number, const DeviceModel& model, uint64_t begin, uint64_t reach,
+                 TenantExecutor::Room room)
+      : home_(home),
+        number_(number),
+        name_(model.name),
+        description_(absl::StrCat(model.description, ", in a process of its own")),
+        target_(model.target),
+        allocator_(runtime::MakeCachingAllocator(
+            std::make_unique<RoomyAllocator>(runtime::remote::MakeRangeAllocator(
+                                                 this, {begin, reach, model.limit_bytes, /*host_sees=*/true},
+                                                 [](uint64_t address, uint64_t bytes, std::function<void()> done) {
+                                                   Arena::Clear(address, bytes);
+                                                   if (done != nullptr) done();
+                                                 },
+                                                 [home] { return home->arena().status(); }),
+                                             std::move(room)),
+            model.limit_bytes / 4,
+            [](void* data, uint64_t bytes) {
+              Arena::Clear(reinterpret_cast<uint64_t>(data), bytes);
+              return absl::OkStatus();
+            })),
+        scratch_(allocator_.get()),
+        // Nothing runs on the thread that submits it: an executor may have to be waited for.
+        queue_(this, /*inline_limit_ns=*/0) {}
+
+  absl::string_view name() const override { return name_; }
+  absl::string_view description() const override { return description_; }
+  const v1::Target& target() const override { return target_; }
+  hal::Allocator& allocator() override { return *allocator_; }
+  hal::Queue& queue() override { return queue_; }
+  absl::StatusOr<void*> Scratch(uint64_t bytes) override { return scratch_.Get(bytes); }
+
+  absl::StatusOr<std::unique_ptr<hal::Module>> LoadModule(const v1::Executable& executable) override {
+    auto module = std::make_unique<ExecutorModule>(home_, number_, executable, counters_);
+    // Now, since who loads wants to know whether it can be.
+    KILN_RETURN_IF_ERROR(module->Loaded().status());
+    return module;
+  }
+
+  hal::DeviceStats stats() const override {
+    hal::DeviceStats stats;
+    stats.memory = allocator_->stats();
+    stats.queue_depth = queue_.depth();
+    stats.launches = counters_.launches.load(std::memory_order_relaxed);
+    stats.modules = counters_.modules.load(std::memory_order_relaxed);
+    return stats;
+  }
+
+ private:
+  TenantExecutor* const home_;
+  const uint32_t number_;
+  const std::string name_;
+  const std::string description_;
+  const v1::Target target_;
+  Counters counters_;
+  const std::unique_ptr<hal::Allocator> allocator_;
+  runtime::host::HostScratch scratch_;
+  // Last, hence the first to go: its work uses all of the above.
+  runtime::host::HostQueue queue_;
+};
+
+}  // namespace
+
+std::unique_ptr<hal::Device> MakeExecutorDevice(TenantExecutor* home, uint32_t number, const DeviceModel& model,
+                                                uint64_t begin, uint64_t reach, TenantExecutor::Room room) {
+  return std::make_unique<ExecutorDevice>(home, number, model, begin, reach, std::move(room));
+}
+
+}  // namespace kiln::server
