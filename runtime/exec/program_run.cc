@@ -122,8 +122,9 @@ absl::Status ProgramRun::FillPointers() {
   const Plan& plan = program_->plan();
   char* arena = nullptr;
   if (plan.arena_bytes != 0) {
-    KILN_ASSIGN_OR_RETURN(void* scratch, program_->device().Scratch(plan.arena_bytes));
-    arena = static_cast<char*>(scratch);
+    const absl::StatusOr<void*> scratch = program_->device().Scratch(plan.arena_bytes);
+    if (!scratch.ok()) return hal::AsPayerMayKnow(control_.account, scratch.status());
+    arena = static_cast<char*>(*scratch);
   }
   char* const constants =
       program_->constants_ == nullptr ? nullptr : static_cast<char*>(program_->constants_->device_data());

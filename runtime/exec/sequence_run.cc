@@ -128,8 +128,9 @@ void SequenceRun::MarkChanged() {
 absl::Status SequenceRun::FillPointers() {
   char* arena = nullptr;
   if (sequence_->arena_bytes() != 0) {
-    KILN_ASSIGN_OR_RETURN(void* scratch, sequence_->device().Scratch(sequence_->arena_bytes()));
-    arena = static_cast<char*>(scratch);
+    const absl::StatusOr<void*> scratch = sequence_->device().Scratch(sequence_->arena_bytes());
+    if (!scratch.ok()) return hal::AsPayerMayKnow(control_.account, scratch.status());
+    arena = static_cast<char*>(*scratch);
   }
   pointers_.resize(sequence_->operands().size());
   void** pointer = pointers_.data() + part().first_operand;

@@ -197,14 +197,16 @@ Recordings::Handle Engine::FindRecording(absl::string_view recording, const Sess
   return found.ok() ? *std::move(found) : nullptr;
 }
 
-void Engine::Gradient(const v1::GradientRequest& request, const Control& control, GradientCallback done) {
+void Engine::Gradient(const v1::GradientRequest& request, const Session* caller, const Control& control,
+                      GradientCallback done) {
   auto place = PlaceToCompile(control.account);
   if (!place.ok()) return done(std::move(place).status());
-  pool_->Schedule([this, &request, control, place = *std::move(place), done = std::move(done)]() mutable {
+  pool_->Schedule([this, &request, domain = DomainOf(caller), control, place = *std::move(place),
+                   done = std::move(done)]() mutable {
     if (absl::Status wanted = control.Check(); !wanted.ok()) return done(std::move(wanted));
     auto made = [&] {
       const Meter meter(control.account, Quota::kCompileSeconds);
-      return gradient_(request, options_.limits);
+      return gradient_(request, options_.limits, {domain, control});
     }();
     place.Release();
     done(std::move(made));

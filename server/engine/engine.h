@@ -116,7 +116,8 @@ class Engine {
   void Collective(const CollectiveRequest& request, const Control& control, CollectiveCallback done);
 
   // The compiler's errors. `request` lives until `done` has returned.
-  void Gradient(const v1::GradientRequest& request, const Control& control, GradientCallback done);
+  void Gradient(const v1::GradientRequest& request, const Session* caller, const Control& control,
+                GradientCallback done);
 
   // Compiles anew, whatever the cache has, and keeps every stage's text. By
   // graph, or by the hash of a program that is there.

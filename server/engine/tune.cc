@@ -44,8 +44,9 @@ void Engine::Tune(TuneRequest request, const Control& control, TuneCallback done
     tuning_queue_.Schedule([this, tuning, plain] {
       // It may have waited behind other searches for long.
       if (absl::Status wanted = tuning->control.Check(); !wanted.ok()) return tuning->done(std::move(wanted));
-      absl::StatusOr<compiler::Tuned> tuned = tuning_queue_.Run(
-          *tuning->id.device, tuning->graph, tuning->request.options, tuning->control, tuning->request.progress);
+      absl::StatusOr<compiler::Tuned> tuned =
+          tuning_queue_.Run(*tuning->id.device, tuning->graph, tuning->request.options,
+                            {tuning->id.domain, tuning->control}, tuning->request.progress);
       if (!tuned.ok()) return tuning->done(std::move(tuned).status());
       const absl::Status kept = store_.Replace(tuning->id, plain, tuned->executable, tuning->graph);
       if (!kept.ok()) return tuning->done(kept);

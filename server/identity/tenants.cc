@@ -46,7 +46,11 @@ bool IsName(absl::string_view name) {
          std::all_of(name.begin(), name.end(), [&](char c) { return letter(c) || c == '.' || c == '_' || c == '-'; });
 }
 
-std::string Quoted(absl::string_view text) { return absl::StrCat("\"", absl::CEscape(text), "\""); }
+// A part of it at most: errors go to the log, as one line.
+std::string Quoted(absl::string_view text) {
+  constexpr size_t kMostShown = 256;
+  return absl::StrCat("\"", absl::CEscape(text.substr(0, kMostShown)), text.size() > kMostShown ? "...\"" : "\"");
+}
 
 QuotaLimits LimitsOf(const v1::Quota& quota) {
   return {

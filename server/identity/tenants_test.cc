@@ -117,6 +117,7 @@ TEST(Tenants, OneFaultRefusesTheFileAndIsNamed) {
       {"tenant { name: \"\\x00\\xff\" " + token + "}", "\\000\\377"},
       {"tenant { name: \"-a\" " + token + "}", "a name has"},
       {"tenant { name: \"" + std::string(64, 'a') + "\" " + token + "}", "63 letters"},
+      {"tenant { name: \"" + std::string(1 << 20, 'a') + "\" " + token + "}", "aaa...\": "},
       {"tenant { name: \"a\" }", "no token, certificate or jwt"},
       {"tenant { name: \"a\" token { sha256: \"12\" } }", "64 hexadecimal digits"},
       {"tenant { name: \"a\" token { sha256: \"" + std::string(64, 'g') + "\" } }", "64 hexadecimal digits"},
@@ -152,6 +153,7 @@ TEST(Tenants, OneFaultRefusesTheFileAndIsNamed) {
     EXPECT_EQ(DetailOf(tenants.status())->code(), v1::BAD_ARGUMENT) << tenants.status();
     EXPECT_EQ(DetailOf(tenants.status())->field(), "tenants") << tenants.status();
     EXPECT_NE(tenants.status().message().find(row.part), absl::string_view::npos) << tenants.status();
+    EXPECT_LT(tenants.status().message().size(), 1024u) << "one line of the log";
   }
 }
 

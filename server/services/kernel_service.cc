@@ -58,10 +58,11 @@ void rpc::KernelService::ReplaySequence(UnaryCall<v1::ReplaySequenceRequest, v1:
 }
 
 void rpc::KernelService::Gradient(UnaryCall<v1::GradientRequest, v1::GradientResponse>& call) {
-  call.env().engine.Gradient(call.request(), call.control(), [&call](absl::StatusOr<v1::GradientResponse> gradient) {
-    if (gradient.ok()) call.response() = *std::move(gradient);
-    call.Reply(gradient.status());
-  });
+  call.env().engine.Gradient(call.request(), call.session().get(), call.control(),
+                             [&call](absl::StatusOr<v1::GradientResponse> gradient) {
+                               if (gradient.ok()) call.response() = *std::move(gradient);
+                               call.Reply(gradient.status());
+                             });
 }
 
 }  // namespace kiln::server

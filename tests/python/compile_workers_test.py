@@ -70,6 +70,22 @@ class CompileWorkersTest(support.ServerTest):
         self.assertLess(time.monotonic() - begin, 5)
         self.assertEqual(int(self.client.arange(4).numpy().sum()), 6)
 
+    def test_a_search_compiles_there_too(self):
+        data = np.random.default_rng(2).random((64, 96), np.float32)
+        with kiln.connect(self.server.address, beam=2, beam_budget_ms=1500) as searching:
+            np.testing.assert_allclose(searching.compile(product())(data), data @ data.T, rtol=1e-5)
+        self.assertTrue(support.eventually(lambda: any("event=tuned" in line for line in self.server.log)))
+        tuned = [line for line in self.server.log if "event=tuned" in line]
+        self.assertNotIn("candidates=0 ", tuned[0])
+
+    def test_gradients_are_made_there_too(self):
+        gradient = self.client.gradient(graphs.elementwise("MUL", shape=(1,)), wrt=[0, 1])
+        dx, dy = self.client.compile(gradient.graph)(np.float32([3]), np.float32([5]))
+        self.assertEqual((dx[0], dy[0]), (5, 3))
+        with self.assertRaises(kiln.KilnError) as raised:
+            self.client.gradient(graphs.elementwise("MUL", shape=(1,)), wrt=[7])
+        self.assertEqual(raised.exception.code, "UNKNOWN_ARGUMENT")
+
     def test_as_many_processes_as_wait(self):
         for size in range(8, 16):
             self.client.arange(size).numpy()

@@ -216,7 +216,8 @@ absl::StatusOr<CompiledProgram> ProgramStore::Made(const ProgramId& id, const v1
     const Meter meter(control.account, Quota::kCompileSeconds);
     return compile_(graph, id.device->target(), options, nullptr, {id.domain, control});
   }
-  KILN_ASSIGN_OR_RETURN(compiler::Tuned tuned, tuning_queue_->Run(*id.device, graph, options, control, nullptr));
+  KILN_ASSIGN_OR_RETURN(compiler::Tuned tuned,
+                        tuning_queue_->Run(*id.device, graph, options, {id.domain, control}, nullptr));
   return std::move(tuned.executable);
 }
 

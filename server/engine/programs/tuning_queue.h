@@ -16,15 +16,15 @@
 #include "kiln/v1/graph.pb.h"
 #include "kiln/v1/target.pb.h"
 #include "runtime/hal/device.h"
-#include "runtime/hal/module.h"
+#include "server/engine/programs/compile_fn.h"
 #include "server/engine/programs/compile_pool.h"
 
 namespace kiln::server {
 
-// The search, as the composition root gives it (compiler/search/tune.h).
+// The search, as the composition root gives it (compiler/search/tune.h); candidates are compiled for the same.
 using TuneFn =
     std::function<absl::StatusOr<compiler::Tuned>(const v1::Graph&, const v1::Target&, const compiler::Options&,
-                                                  const compiler::TuneOptions&, compiler::KernelTimer&)>;
+                                                  compiler::TuneOptions, compiler::KernelTimer&, const CompileFor&)>;
 
 // What clients may ask for. A width of 0: nothing at all.
 struct BeamLimits {
@@ -50,7 +50,7 @@ class TuningQueue {
 
   // The search that `options` want; blocks until it has ended. To be called in a job.
   absl::StatusOr<compiler::Tuned> Run(runtime::hal::Device& device, const v1::Graph& graph,
-                                      const compiler::Options& options, const runtime::hal::LaunchControl& control,
+                                      const compiler::Options& options, const CompileFor& whom,
                                       std::function<void(const compiler::TuneEvent&)> progress);
 
   // Ends what is under way, CANCELLED, and waits for it.
