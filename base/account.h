@@ -80,9 +80,13 @@ class Charge {
 // One tenant's. Safe from any thread, and without a lock. Outlives its charges.
 class Account {
  public:
-  Account() = default;
+  explicit Account(std::string name = "", size_t number = 0) : name_(std::move(name)), number_(number) {}
   Account(const Account&) = delete;
   Account& operator=(const Account&) = delete;
+
+  const std::string& name() const { return name_; }
+  // Of the Accounts that it is one of: how many were made before it.
+  size_t number() const { return number_; }
 
   // What is held already stays, also if it is more.
   void SetLimits(const QuotaLimits& limits);
@@ -110,6 +114,8 @@ class Account {
  private:
   static size_t Index(Quota quota) { return static_cast<size_t>(quota); }
 
+  const std::string name_;
+  const size_t number_;
   std::array<std::atomic<uint64_t>, kQuotas> limits_ = {};
   std::array<std::atomic<uint64_t>, kQuotas> held_ = {};
   // Of rates: when all that is owed will have drained away, in nanoseconds since 1970.
@@ -148,7 +154,13 @@ class Accounts {
   // Made if it is new, without limits. Lives as long as this.
   Account* Of(absl::string_view tenant);
 
+  // The account of that number, or null if it has yet to be made. Without a lock, and so only
+  // for the first of them: whoever looks at all, as metrics do, must look at so many and no more.
+  static constexpr size_t kNumbered = 254;
+  const Account* Numbered(size_t number) const { return numbered_[number].load(std::memory_order_acquire); }
+
  private:
+  std::array<std::atomic<const Account*>, kNumbered> numbered_ = {};
   absl::Mutex mutex_;
   absl::flat_hash_map<std::string, std::unique_ptr<Account>> accounts_ ABSL_GUARDED_BY(mutex_);
 };

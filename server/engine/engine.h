@@ -36,6 +36,8 @@
 #include "server/engine/programs/compiled_combiner.h"
 #include "server/engine/programs/program_store.h"
 #include "server/engine/sessions/session_table.h"
+#include "server/metrics/count.h"
+#include "server/metrics/metrics.h"
 
 namespace kiln::server {
 
@@ -65,6 +67,8 @@ struct EngineOptions {
   std::shared_ptr<ProgramDisk> disk;
   StreamLimits streams;
   BeamLimits beam;
+  // Where all is counted; null: in one of the engine's own.
+  std::shared_ptr<Metrics> metrics;
   // Kinds of device of which there is none, and why. Told to clients.
   std::vector<v1::AbsentDevices> absent;
 };
@@ -147,6 +151,7 @@ class Engine {
   SessionTable& sessions() { return sessions_; }
   // What each tenant has, and may have.
   Accounts& accounts() { return accounts_; }
+  Metrics& metrics() const { return *metrics_; }
 
  private:
   // What a request by graph, by hash, or by both is about. Refuses a graph over
@@ -155,6 +160,7 @@ class Engine {
                                      const compiler::Options& options, const Session* caller) const;
   // A client's options as this server takes them.
   absl::StatusOr<compiler::Options> Settled(compiler::Options options) const;
+  void CountLookup(const absl::StatusOr<ProgramStore::Program>& program, runtime::CacheOutcome how);
   // Sets out to find all programs of a recording; `then` is called when all have been
   // looked for, unless the request itself is at fault.
   struct Finding;
@@ -164,7 +170,9 @@ class Engine {
   const EngineOptions options_;
   Accounts accounts_;  // outlives all that they pay for
   const std::vector<std::unique_ptr<runtime::hal::Device>> devices_;
-  const CompileFn compile_;
+  const std::shared_ptr<Metrics> metrics_;
+  RunCounter runs_;
+  const CompileFn compile_;  // counted
   const GradientFn gradient_;
   BufferTable table_;
   runtime::collective::Meetings meetings_;
