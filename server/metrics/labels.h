@@ -73,6 +73,7 @@
   VALUE(kDeadline, "deadline")   /* killed: its caller waits no longer */           \
   VALUE(kTooLong, "too_long")    /* killed: --compile_limits_max_seconds */         \
   VALUE(kRecycled, "recycled")   /* killed: it has done its jobs, or grown large */ \
+  VALUE(kZygote, "zygote")       /* died with the process that they are born of */  \
   VALUE(kMadeRoom, "made_room")  /* killed: another is to wait in its place */
 
 #define KILN_DIRECTIONS(VALUE)                                        \
