@@ -61,7 +61,8 @@ constexpr char kWarmGraph[] = R"(
 
 // In processes of its own, if `config` wants them and `worker` is a program for them; else here.
 absl::StatusOr<CompileFn> BaseCompiler(const v1::ServerConfig& config, const v1::Target& target,
-                                       const compiler::Limits& limits, const std::string& worker, spdlog::logger& log) {
+                                       const compiler::Limits& limits, const std::string& worker, spdlog::logger& log,
+                                       std::shared_ptr<Metrics> metrics) {
   CompileFn here = InProcess(compiler::CompileProgram);
   const bool wanted =
       config.compile_isolation() == "on" || (config.compile_isolation() == "auto" && !config.tenants().empty());
@@ -76,6 +77,7 @@ absl::StatusOr<CompileFn> BaseCompiler(const v1::ServerConfig& config, const v1:
   options.binary = worker;
   options.memory_bytes = config.compile_limits().max_memory_bytes();
   options.max_time = absl::Seconds(config.compile_limits().max_seconds());
+  options.metrics = std::move(metrics);
   options.idle = std::max(1u, config.compile_threads() == 0 ? 2u : config.compile_threads());
   compiler::Options compile;
   compile.limits = limits;
@@ -220,6 +222,7 @@ int ServeCompileWorker(int argc, const char* const* argv) {
 absl::StatusOr<std::unique_ptr<RpcServer>> StartServer(const v1::ServerConfig& config,
                                                        std::shared_ptr<spdlog::logger> log, const std::string& worker) {
   EngineOptions options = ToEngineOptions(config);
+  options.metrics = std::make_shared<Metrics>();
   std::vector<std::unique_ptr<runtime::hal::Device>> devices;
   KILN_RETURN_IF_ERROR(OpenBackends(config, log, devices, options.absent));
   for (const auto& device : devices) {
@@ -242,7 +245,7 @@ absl::StatusOr<std::unique_ptr<RpcServer>> StartServer(const v1::ServerConfig& c
   }
   const std::string ptxas = config.ptxas() == "none" ? "" : config.ptxas();
   KILN_ASSIGN_OR_RETURN(CompileFn compile,
-                        BaseCompiler(config, devices.front()->target(), options.limits, worker, *log));
+                        BaseCompiler(config, devices.front()->target(), options.limits, worker, *log, options.metrics));
   compile = LoggedCompiler(std::move(compile), log, config.dump(), ptxas);
   auto engine = std::make_unique<Engine>(options, std::move(devices), std::move(compile), compiler::Gradient,
                                          /*observer=*/nullptr, LoggedSearch(log, ptxas));
