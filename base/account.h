@@ -114,12 +114,12 @@ class Account {
  private:
   static size_t Index(Quota quota) { return static_cast<size_t>(quota); }
 
-  const std::string name_;
-  const size_t number_;
   std::array<std::atomic<uint64_t>, kQuotas> limits_ = {};
   std::array<std::atomic<uint64_t>, kQuotas> held_ = {};
   // Of rates: when all that is owed will have drained away, in nanoseconds since 1970.
   std::array<std::atomic<int64_t>, kQuotas> drained_at_ = {};
+  const std::string name_;
+  const size_t number_;
 };
 
 // QUOTA_EXCEEDED.
@@ -160,9 +160,9 @@ class Accounts {
   const Account* Numbered(size_t number) const { return numbered_[number].load(std::memory_order_acquire); }
 
  private:
-  std::array<std::atomic<const Account*>, kNumbered> numbered_ = {};
   absl::Mutex mutex_;
   absl::flat_hash_map<std::string, std::unique_ptr<Account>> accounts_ ABSL_GUARDED_BY(mutex_);
+  std::array<std::atomic<const Account*>, kNumbered> numbered_ = {};
 };
 
 }  // namespace kiln

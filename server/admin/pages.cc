@@ -2,10 +2,12 @@
 
 #include <algorithm>
 #include <memory>
+#include <string>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
+#include "absl/strings/string_view.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "compiler/options/version.h"
@@ -17,6 +19,10 @@ namespace kiln::server {
 namespace {
 
 constexpr char kPlain[] = "text/plain; charset=utf-8";
+
+std::string EscapeHtml(absl::string_view text) {
+  return absl::StrReplaceAll(text, {{"&", "&amp;"}, {"<", "&lt;"}, {">", "&gt;"}, {"\"", "&quot;"}, {"'", "&#39;"}});
+}
 
 std::string StateOf(const runtime::hal::Device& device) {
   const absl::Status health = device.health();
@@ -58,10 +64,6 @@ std::string Overview(const Engine& engine, absl::string_view build, bool ready, 
 }
 
 }  // namespace
-
-std::string EscapeHtml(absl::string_view text) {
-  return absl::StrReplaceAll(text, {{"&", "&amp;"}, {"<", "&lt;"}, {">", "&gt;"}, {"\"", "&quot;"}, {"'", "&#39;"}});
-}
 
 std::vector<AdminPage> PagesOf(Engine* engine, std::function<bool()> serving) {
   const auto ready = [engine, serving = std::move(serving)] { return Ready(*engine, serving()); };
