@@ -1,6 +1,9 @@
 #include "server/admin/admin_port.h"
 
 #include <CivetServer.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #include <exception>
 #include <utility>
@@ -24,6 +27,25 @@ const char* ReasonOf(int status) {
   }
 }
 
+// civetweb's listening thread looks every two seconds whether it is to stop, or when somebody comes.
+void WakeListener(int port) {
+  const int four = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+  const int six = socket(AF_INET6, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+  sockaddr_in to_four = {};
+  to_four.sin_family = AF_INET;
+  to_four.sin_port = htons(static_cast<uint16_t>(port));
+  to_four.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  sockaddr_in6 to_six = {};
+  to_six.sin6_family = AF_INET6;
+  to_six.sin6_port = to_four.sin_port;
+  to_six.sin6_addr = in6addr_loopback;
+  // One of the two may be nobody's; then it stops in its own time.
+  static_cast<void>(connect(four, reinterpret_cast<const sockaddr*>(&to_four), sizeof(to_four)));
+  static_cast<void>(connect(six, reinterpret_cast<const sockaddr*>(&to_six), sizeof(to_six)));
+  close(four);
+  close(six);
+}
+
 // civetweb would write to the error output what it thinks of its clients.
 int Silence(const mg_connection*, const char*) { return 1; }
 
@@ -42,7 +64,10 @@ class AdminPort::Http final : public CivetHandler {
                 &callbacks_) {
     server_.addHandler("**", this);
   }
-  ~Http() override { server_.close(); }
+  ~Http() override {
+    WakeListener(port());
+    server_.close();
+  }
 
   int port() {
     const std::vector<int> ports = server_.getListeningPorts();
