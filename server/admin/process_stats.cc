@@ -48,9 +48,10 @@ ProcessStats ReadProcessStats() {
   if (name_end != std::string::npos) {
     std::istringstream fields(line.substr(name_end + 1));
     const auto ticks = static_cast<double>(sysconf(_SC_CLK_TCK));
-    std::string field;
-    for (int number = 3; number <= 24 && fields >> field; ++number) {
-      const double value = number == 3 ? 0 : std::stod(field);
+    char state = 0;
+    fields >> state;
+    double value = 0;
+    for (int number = 4; number <= 24 && fields >> value; ++number) {
       switch (number) {
         case 14:
         case 15: stats.cpu_seconds += value / ticks; break;
