@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
 #include "compiler/options/version.h"
 #include "server/admin/families.h"
 #include "server/admin/readings.h"
@@ -62,6 +63,11 @@ std::vector<prometheus::MetricFamily> Exposition::Collect() const {
   return families;
 }
 
-std::string Exposition::Text() const { return prometheus::TextSerializer().Serialize(Collect()); }
+// prometheus-cpp writes 16 digits, one more than decimal fractions keep; whoever adds up series by their bounds needs
+// the same text from every server, of other languages too.
+std::string Exposition::Text() const {
+  return absl::StrReplaceAll(prometheus::TextSerializer().Serialize(Collect()),
+                             {{"le=\"0.0005999999999999999\"", "le=\"0.0006\""}});
+}
 
 }  // namespace kiln::server
