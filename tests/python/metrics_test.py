@@ -17,42 +17,12 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 
 import grpc
 
+import admin
 import graphs
 import kiln
 import support
 from kiln.transport import wire
 from kiln.v1 import kernel_service_pb2
-
-SAMPLE = re.compile(r'^(\w+)(?:\{(.*)\})? (\S+)$')
-LABEL = re.compile(r'(\w+)="((?:[^"\\]|\\.)*)"')
-
-
-class Admin:
-    """The admin port of a server."""
-
-    def __init__(self, server):
-        self.port = next(int(found.group(1)) for line in server.log
-                         for found in [re.search(r"event=admin .*\bport=(\d+)", line)] if found)  # fmt: skip
-
-    def get(self, path):
-        """(status, body)."""
-        with contextlib.closing(http.client.HTTPConnection("127.0.0.1", self.port, timeout=30)) as connection:
-            connection.request("GET", path)
-            answer = connection.getresponse()
-            return answer.status, answer.read().decode()
-
-    def samples(self):
-        """{(name, label's value, …): number}, labels in the order of the text."""
-        status, text = self.get("/metrics")
-        assert status == 200, text
-        found = {}
-        for line in text.splitlines():
-            if not line.startswith("#"):
-                name, labels, value = SAMPLE.match(line).groups()
-                key = (name, *(value for _, value in LABEL.findall(labels or "")))
-                assert key not in found, line
-                found[key] = float(value)
-        return found
 
 
 class Calls:
@@ -95,7 +65,7 @@ class MetricsTest(unittest.TestCase):
     def setUp(self):
         self.server = support.Server(*self.FLAGS)
         self.addCleanup(self.server.stop)
-        self.admin = Admin(self.server)
+        self.admin = admin.Admin(self.server)
         self.calls = Calls(self.server)
 
     def test_known_calls_give_known_numbers(self):
@@ -211,7 +181,7 @@ class TenantsTest(unittest.TestCase):
                 stranger = Calls(server, token="mallory")
                 self.assertEqual(stranger.refused("KernelService.Execute", execution(compiled)),
                                  grpc.StatusCode.UNAUTHENTICATED)  # fmt: skip
-                self.check(Admin(server).samples())
+                self.check(admin.Admin(server).samples())
 
     def check(self, found):
         busy = {key[1:] for key in found if key[0] == "kiln_device_busy_seconds_total"}
