@@ -187,6 +187,10 @@ absl::Status CheckAdminListen(const v1::ServerConfig& config) {
   if (absl::StartsWith(listen, "unix:") || !IsHostAndPort(listen)) {
     return BadSetting("admin_listen", absl::StrCat("\"", listen, "\" is not host:port"));
   }
+  if (absl::StartsWith(listen, "[")) {
+    return BadSetting("admin_listen",
+                      absl::StrCat(listen, " is of IPv6, which this port does not speak; give 127.0.0.1"));
+  }
   if (IsLoopback(listen) || config.insecure()) return absl::OkStatus();
   return BadSetting("admin_listen", absl::StrCat(listen,
                                                  " can be reached from other machines, and asks nobody who they are; "

@@ -120,6 +120,7 @@ TEST(ConfigTest, FaultsNameTheField) {
       {"--admin_listen=0.0.0.0:80", "admin_listen", "--insecure"},
       {"--admin_listen=127.0.0.1:80,0.0.0.0:80", "admin_listen", "--insecure"},
       {"--admin_listen=unix:/run/kiln", "admin_listen", "host:port"},
+      {"--admin_listen=[::1]:80", "admin_listen", "IPv6"},
       {"--admin_listen=127.0.0.1", "admin_listen", "host:port"},
       {"--drain_seconds=soon", "drain_seconds", "soon"},
       {"--insecure=perhaps", "insecure", "perhaps"},

@@ -29,21 +29,14 @@ const char* ReasonOf(int status) {
 
 // civetweb's listening thread looks every two seconds whether it is to stop, or when somebody comes.
 void WakeListener(int port) {
-  const int four = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-  const int six = socket(AF_INET6, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-  sockaddr_in to_four = {};
-  to_four.sin_family = AF_INET;
-  to_four.sin_port = htons(static_cast<uint16_t>(port));
-  to_four.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  sockaddr_in6 to_six = {};
-  to_six.sin6_family = AF_INET6;
-  to_six.sin6_port = to_four.sin_port;
-  to_six.sin6_addr = in6addr_loopback;
-  // One of the two may be nobody's; then it stops in its own time.
-  static_cast<void>(connect(four, reinterpret_cast<const sockaddr*>(&to_four), sizeof(to_four)));
-  static_cast<void>(connect(six, reinterpret_cast<const sockaddr*>(&to_six), sizeof(to_six)));
-  close(four);
-  close(six);
+  const int self = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+  sockaddr_in address = {};
+  address.sin_family = AF_INET;
+  address.sin_port = htons(static_cast<uint16_t>(port));
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  // Of another address than loopback it stops in its own time.
+  static_cast<void>(connect(self, reinterpret_cast<const sockaddr*>(&address), sizeof(address)));
+  close(self);
 }
 
 // civetweb would write to the error output what it thinks of its clients.

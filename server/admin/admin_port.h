@@ -29,8 +29,8 @@ struct AdminPage {
 
 class AdminPort {
  public:
-  // Serves the pages at "host:port"; 404 for all else, 405 for what is not GET or HEAD. UNAVAILABLE if the address
-  // cannot be had.
+  // Serves the pages at "host:port" of IPv4; 404 for all else, 405 for what is not GET or HEAD. UNAVAILABLE if the
+  // address cannot be had.
   static absl::StatusOr<std::unique_ptr<AdminPort>> Open(const std::string& listen, std::vector<AdminPage> pages);
   // Waits for answers under way.
   ~AdminPort();
