@@ -83,9 +83,13 @@ class Charge {
 // One tenant's. Safe from any thread, and without a lock. Outlives its charges.
 class Account {
  public:
-  Account() = default;
+  explicit Account(std::string name = "", size_t number = 0) : name_(std::move(name)), number_(number) {}
   Account(const Account&) = delete;
   Account& operator=(const Account&) = delete;
+
+  const std::string& name() const { return name_; }
+  // Of the Accounts that it is one of: how many were made before it.
+  size_t number() const { return number_; }
 
   // What is held already stays, also if it is more.
   void SetLimits(const QuotaLimits& limits);
@@ -117,6 +121,8 @@ class Account {
   std::array<std::atomic<uint64_t>, kQuotas> held_ = {};
   // Of rates: when all that is owed will have drained away, in nanoseconds since 1970.
   std::array<std::atomic<int64_t>, kQuotas> drained_at_ = {};
+  const std::string name_;
+  const size_t number_;
 };
 
 // QUOTA_EXCEEDED.
@@ -153,9 +159,15 @@ class Accounts {
   // All that there are, by name.
   std::map<std::string, const Account*> All() const;
 
+  // The account of that number, or null if it has yet to be made. Without a lock, and so only
+  // for the first of them: whoever looks at all, as metrics do, must look at so many and no more.
+  static constexpr size_t kNumbered = 254;
+  const Account* Numbered(size_t number) const { return numbered_[number].load(std::memory_order_acquire); }
+
  private:
   mutable absl::Mutex mutex_;
   absl::flat_hash_map<std::string, std::unique_ptr<Account>> accounts_ ABSL_GUARDED_BY(mutex_);
+  std::array<std::atomic<const Account*>, kNumbered> numbered_ = {};
 };
 
 }  // namespace kiln

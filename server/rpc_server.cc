@@ -11,6 +11,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "base/error.h"
+#include "server/admin/admin_port.h"
+#include "server/admin/pages.h"
 #include "server/build_id.h"
 #include "server/capture/capture.h"
 #include "server/config.h"
@@ -147,7 +149,10 @@ absl::StatusOr<std::unique_ptr<RpcServer>> RpcServer::Start(const v1::ServerConf
       prepare(*self->engine_, self->stop_preparing_);
       // Once the server drains, it stays NOT_SERVING.
       self->server_->GetHealthCheckService()->SetServingStatus("", true);
+      self->prepared_.store(true);
     });
+  } else {
+    self->prepared_.store(true);
   }
   self->port_->Start([acceptor](int listener, int connection) {
     grpc::experimental::ExternalConnectionAcceptor::NewConnectionParameters parameters;
@@ -157,6 +162,13 @@ absl::StatusOr<std::unique_ptr<RpcServer>> RpcServer::Start(const v1::ServerConf
   });
   self->device_health_ =
       std::make_unique<DeviceHealth>(self->engine_->devices(), *self->server_->GetHealthCheckService(), self->log_);
+  if (!config.admin_listen().empty()) {
+    KILN_ASSIGN_OR_RETURN(self->admin_,
+                          AdminPort::Open(config.admin_listen(), PagesOf(self->engine_.get(), [self = self.get()] {
+                                            return self->prepared_.load() && !self->stop_preparing_.load();
+                                          })));
+    self->log_->info("event=admin listen={} port={}", config.admin_listen(), self->admin_->port());
+  }
   return self;
 }
 
@@ -180,6 +192,7 @@ RpcServer::~RpcServer() { Drain(absl::ZeroDuration()); }
 absl::Status RpcServer::Reload() { return identity_ == nullptr ? absl::OkStatus() : identity_->Reload(); }
 
 int RpcServer::port() const { return port_number_; }
+int RpcServer::admin_port() const { return admin_ == nullptr ? 0 : admin_->port(); }
 
 std::shared_ptr<grpc::Channel> RpcServer::InProcessChannel() {
   grpc::ChannelArguments arguments;

@@ -19,6 +19,7 @@
 
 namespace kiln::server {
 
+class AdminPort;
 class DataFolder;
 class DeviceHealth;
 class DeviceWatch;
@@ -47,6 +48,8 @@ class RpcServer {
 
   // The port that is served; 0 for a Unix socket.
   int port() const;
+  // That of the pages for operators; 0 if there are none.
+  int admin_port() const;
   Engine& engine() { return *engine_; }
 
   // Reads the file of tenants again, if there is one: what was wrong, if the one before stays
@@ -79,10 +82,12 @@ class RpcServer {
   std::vector<std::unique_ptr<grpc::Service>> services_;
   std::unique_ptr<grpc::Server> server_;
   std::unique_ptr<DeviceHealth> device_health_;
-  std::atomic<bool> stop_preparing_{false};
+  std::atomic<bool> prepared_{false};
+  std::atomic<bool> stop_preparing_{false};  // it drains
   std::thread preparing_;
   std::unique_ptr<Port> port_;
   int port_number_ = 0;
+  std::unique_ptr<AdminPort> admin_;  // null where it is off; answers until the end
   bool drained_ = false;
 };
 

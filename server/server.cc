@@ -70,7 +70,7 @@ struct Compilers {
 // In processes of its own, if `config` wants them and `worker` is a program for them; else here.
 absl::StatusOr<Compilers> BaseCompilers(const v1::ServerConfig& config, const v1::Target& target,
                                         const compiler::Limits& limits, const std::string& worker,
-                                        spdlog::logger& log) {
+                                        spdlog::logger& log, std::shared_ptr<Metrics> metrics) {
   CompileFn here = InProcess(compiler::CompileProgram);
   const bool wanted =
       config.compile_isolation() == "on" || (config.compile_isolation() == "auto" && !config.tenants().empty());
@@ -86,6 +86,7 @@ absl::StatusOr<Compilers> BaseCompilers(const v1::ServerConfig& config, const v1
   options.binary = worker;
   options.memory_bytes = config.compile_limits().max_memory_bytes();
   options.max_time = absl::Seconds(config.compile_limits().max_seconds());
+  options.metrics = std::move(metrics);
   options.idle = std::max(1u, config.compile_threads() == 0 ? 2u : config.compile_threads());
   compiler::Options compile;
   compile.limits = limits;
@@ -243,6 +244,7 @@ int ServeWorker(int argc, const char* const* argv) {
 absl::StatusOr<std::unique_ptr<RpcServer>> StartServer(const v1::ServerConfig& config,
                                                        std::shared_ptr<spdlog::logger> log, const std::string& worker) {
   EngineOptions options = ToEngineOptions(config);
+  options.metrics = std::make_shared<Metrics>();
   std::vector<std::unique_ptr<runtime::hal::Device>> devices;
   KILN_RETURN_IF_ERROR(OpenBackends(config, log, devices, options.absent));
   for (const auto& device : devices) {
@@ -270,7 +272,8 @@ absl::StatusOr<std::unique_ptr<RpcServer>> StartServer(const v1::ServerConfig& c
     };
   }
   const std::string ptxas = config.ptxas() == "none" ? "" : config.ptxas();
-  KILN_ASSIGN_OR_RETURN(Compilers base, BaseCompilers(config, devices.front()->target(), options.limits, worker, *log));
+  KILN_ASSIGN_OR_RETURN(Compilers base, BaseCompilers(config, devices.front()->target(), options.limits, worker, *log,
+                                                      options.metrics));
   TuneFn search = LoggedSearch(base.compile, log, ptxas);
   CompileFn compile = LoggedCompiler(std::move(base.compile), log, config.dump(), ptxas);
   auto engine = std::make_unique<Engine>(options, std::move(devices), std::move(compile), std::move(base.gradient),

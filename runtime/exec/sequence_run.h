@@ -71,6 +71,7 @@ class SequenceRun final : public hal::Work {
   std::atomic<int> turns_{0};
   uint32_t launches_ = 0;
   double device_seconds_ = 0;
+  double own_seconds_ = 0;  // of these, the sequence's own device's
   double seconds_ = 0;  // of what the device's queue ran
 };
 

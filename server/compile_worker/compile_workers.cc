@@ -148,6 +148,7 @@ absl::StatusOr<std::unique_ptr<CompileWorkers::Worker>> CompileWorkers::Fork() {
       if (born.what == kProcess) return NoZygote("the system starts no process");
     }
     // It is gone: killed for want of memory, perhaps. Its children went with it.
+    for (size_t i = 0; i < idle_.size(); ++i) Count(WorkerExit::kZygote);
     idle_.clear();
     EndZygote();
   }
@@ -164,15 +165,20 @@ absl::StatusOr<std::unique_ptr<CompileWorkers::Worker>> CompileWorkers::Take(con
     idle_.erase(std::next(at).base());
     return worker;
   }
-  if (idle_.size() >= std::max(1u, options_.idle)) idle_.erase(idle_.begin());
+  if (idle_.size() >= std::max(1u, options_.idle)) {
+    idle_.erase(idle_.begin());
+    Count(WorkerExit::kMadeRoom);
+  }
   KILN_ASSIGN_OR_RETURN(std::unique_ptr<Worker> worker, Fork());
   worker->domain = domain;
   return worker;
 }
 
 void CompileWorkers::PutBack(std::unique_ptr<Worker> worker) {
-  if (++worker->jobs >= options_.jobs || ResidentBytes(worker->process.get()) > options_.max_resident_bytes) return;
+  if (++worker->jobs >= options_.jobs || ResidentBytes(worker->process.get()) > options_.max_resident_bytes)
+    return Count(WorkerExit::kRecycled);
   absl::MutexLock lock(&mutex_);
+  if (idle_.size() >= options_.idle) Count(WorkerExit::kMadeRoom);  // one of them, or this one
   if (idle_.size() >= options_.idle && !idle_.empty()) idle_.erase(idle_.begin());
   worker->idle_since = absl::Now();
   if (options_.idle > 0) idle_.push_back(std::move(worker));
@@ -180,7 +186,10 @@ void CompileWorkers::PutBack(std::unique_ptr<Worker> worker) {
 
 void CompileWorkers::EndIdle(absl::Time now) {
   absl::MutexLock lock(&mutex_);
-  while (!idle_.empty() && now - idle_.front()->idle_since >= options_.max_idle) idle_.erase(idle_.begin());
+  while (!idle_.empty() && now - idle_.front()->idle_since >= options_.max_idle) {
+    idle_.erase(idle_.begin());
+    Count(WorkerExit::kIdle);
+  }
 }
 
 void CompileWorkers::EndIdleUntilStopped() {
@@ -245,24 +254,29 @@ absl::Status CompileWorkers::Do(const v1::CompileJob& job, absl::FunctionRef<Dig
   for (int chance = 0; chance < 2; ++chance) {
     KILN_ASSIGN_OR_RETURN(worker, Take(whom.domain));
     if (SendDescriptor(worker->socket.get(), kJob, memory->get())) break;
+    Count(WorkerExit::kCrashed);  // while it waited
   }
   if (absl::Status wanted = Wait(*worker, whom.control, absl::Now() + options_.max_time); !wanted.ok()) {
     worker.reset();
-    if (DetailOf(wanted).has_value() && DetailOf(wanted)->code() == v1::GRAPH_TOO_LARGE)
-      quarantine_.Note(name(), absl::Now());
+    const bool too_long = DetailOf(wanted).has_value() && DetailOf(wanted)->code() == v1::GRAPH_TOO_LARGE;
+    if (too_long) quarantine_.Note(name(), absl::Now());
+    Count(too_long                           ? WorkerExit::kTooLong
+          : absl::IsDeadlineExceeded(wanted) ? WorkerExit::kDeadline
+                                             : WorkerExit::kCancelled);
     absl::MutexLock lock(&mutex_);
     ++stats_.killed;
     return wanted;
   }
   const Received answer = ReceiveDescriptor(worker->socket.get());
-  const auto crashed = [&](absl::string_view what) {
+  const auto crashed = [&](absl::string_view what, WorkerExit cause = WorkerExit::kNonsense) {
     worker.reset();
+    Count(cause);
     quarantine_.Note(name(), absl::Now());
     absl::MutexLock lock(&mutex_);
     ++stats_.crashed;
     return CompilerFault(what);
   };
-  if (answer.what == 0) return crashed("ended before it was done");
+  if (answer.what == 0) return crashed("ended before it was done", WorkerExit::kCrashed);
   if (answer.what != kResult || !answer.fd.valid()) return crashed("gave an answer that is none");
   const auto bytes = ReadSealed(answer.fd.get(), options_.max_result_bytes);
   if (!bytes.ok()) return crashed(absl::StrCat("gave an answer that cannot be taken: ", bytes.status().message()));

@@ -24,6 +24,7 @@
 #include "server/compile_worker/quarantine.h"
 #include "server/compile_worker/sealed_memory.h"
 #include "server/engine/programs/compile_fn.h"
+#include "server/metrics/metrics.h"
 
 namespace kiln::v1 {
 class CompileJob;
@@ -46,6 +47,8 @@ struct CompileWorkersOptions {
   // After so many jobs, or with more resident memory, a worker is replaced.
   uint32_t jobs = 256;
   uint64_t max_resident_bytes = uint64_t{512} << 20;
+  // Where those that are no more are counted; may be null.
+  std::shared_ptr<Metrics> metrics;
 };
 
 struct CompileWorkersStats {
@@ -100,6 +103,9 @@ class CompileWorkers {
   // Has a worker do the job, and hands what it answered to `take`. `name`: of what is asked for, the same each time.
   absl::Status Do(const v1::CompileJob& job, absl::FunctionRef<Digest()> name, const CompileFor& whom,
                   absl::FunctionRef<absl::Status(v1::CompileJobResult)> take);
+  void Count(WorkerExit cause) const {
+    if (options_.metrics != nullptr) options_.metrics->compile_worker_exits.Add(1, cause);
+  }
   // Until the worker has answered, is gone, or is not wanted any more: then why.
   absl::Status Wait(const Worker& worker, const runtime::hal::LaunchControl& control, absl::Time end);
 

@@ -40,6 +40,8 @@
 #include "server/engine/programs/program_store.h"
 #include "server/engine/sessions/session_table.h"
 #include "server/identity/tenant.h"
+#include "server/metrics/count.h"
+#include "server/metrics/metrics.h"
 
 namespace kiln::server {
 
@@ -71,6 +73,8 @@ struct EngineOptions {
   BeamLimits beam;
   // Of tenants whose programs run apart; null: there is none.
   std::shared_ptr<TenantDevices> tenant_devices;
+  // Where all is counted; null: in one of the engine's own.
+  std::shared_ptr<Metrics> metrics;
   // Kinds of device of which there is none, and why. Told to clients.
   std::vector<v1::AbsentDevices> absent;
 };
@@ -162,6 +166,7 @@ class Engine {
   // Puts the quotas and rules of all tenants in force, in place of those before; all or none. BAD_ARGUMENT with the
   // field "tenants" if more of a device is guaranteed than it has.
   absl::Status SetTenants(absl::Span<const std::shared_ptr<const Tenant>> tenants);
+  Metrics& metrics() const { return *metrics_; }
 
  private:
   // What a request by graph, by hash, or by both is about. Refuses a graph over
@@ -170,6 +175,7 @@ class Engine {
                                      const compiler::Options& options, const Session* caller) const;
   // A client's options as this server takes them.
   absl::StatusOr<compiler::Options> Settled(compiler::Options options) const;
+  void CountLookup(const absl::StatusOr<ProgramStore::Program>& program, runtime::CacheOutcome how);
   // Sets out to find all programs of a recording; `then` is called when all have been
   // looked for, unless the request itself is at fault.
   struct Finding;
@@ -180,7 +186,9 @@ class Engine {
   Accounts accounts_;  // outlives all that they pay for
   TenantsRules rules_;
   const std::vector<std::unique_ptr<runtime::hal::Device>> devices_;
-  const CompileFn compile_;
+  const std::shared_ptr<Metrics> metrics_;
+  RunCounter runs_;
+  const CompileFn compile_;  // counted
   const GradientFn gradient_;
   BufferTable table_;
   runtime::collective::Meetings meetings_;

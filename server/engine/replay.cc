@@ -12,6 +12,7 @@
 #include "absl/time/clock.h"
 #include "base/error.h"
 #include "server/engine/engine.h"
+#include "server/engine/executions/count_timing.h"
 #include "server/engine/programs/compile_options.h"
 
 namespace kiln::server {
@@ -114,11 +115,13 @@ absl::Status Engine::FindRecorded(const Control& control, const std::shared_ptr<
   // One more than there are, so that all are asked for before the last answer counts.
   finding->missing.store(count + 1, std::memory_order_relaxed);
   for (size_t i = 0; i < count; ++i) {
-    store_.GetOrLoad(ids[i], options[i], control,
-                     [finding, then, i](absl::StatusOr<ProgramStore::Program> program, runtime::CacheOutcome) {
-                       if (program.ok()) finding->found.programs[i] = *program;
-                       if (finding->Arrived(i, program.status())) then();
-                     });
+    store_.GetOrLoad(
+        ids[i], options[i], control,
+        [this, finding, then, i](absl::StatusOr<ProgramStore::Program> program, runtime::CacheOutcome how) {
+          CountLookup(program, how);
+          if (program.ok()) finding->found.programs[i] = *program;
+          if (finding->Arrived(i, program.status())) then();
+        });
   }
   if (finding->Arrived(count, absl::OkStatus())) then();
   return absl::OkStatus();
@@ -174,12 +177,14 @@ void Engine::Replay(const ReplayRequest& request, const Control& control, Replay
                                        .start = replaying.get(),
                                        .collectives = &collectives_};
   executor_.Run((*recording)->sequence, slices, options,
-                [timing, replaying = std::move(replaying),
+                [this, timing, replaying = std::move(replaying),
                  done = std::move(done)](absl::StatusOr<runtime::RunResult> run) mutable {
                   if (run.ok() || replaying->began) replaying->touched.Settle(run.status());
+                  CountEnded(*metrics_, run.status(), replaying->began ? Place::kDevice : Place::kQueue);
                   if (!run.ok()) return done(std::move(run).status());
                   timing.queue = run->queue_seconds * 1e6;
                   timing.device = run->device_seconds * 1e6;
+                  CountTiming(*metrics_, timing);
                   done(timing);
                 });
 }

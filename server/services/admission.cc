@@ -46,11 +46,12 @@ absl::Status WithoutRight(const Tenant& tenant, Right right) {
 
 absl::Status ShuttingDown() { return MakeError(v1::SHUTTING_DOWN, "the server is stopping and takes no new requests"); }
 
-absl::StatusOr<Admitted> Admit(const ServiceEnv& env, const grpc::CallbackServerContext& context, Right right) {
+absl::StatusOr<Admitted> Admit(const Arrival& arrival, Right right) {
+  const ServiceEnv& env = *arrival.env;
   if (!env.gate.Enter()) return ShuttingDown();
-  Admitted admitted(env, context);
+  Admitted admitted(arrival);
   if (env.identity == nullptr) return admitted;
-  KILN_ASSIGN_OR_RETURN(admitted.tenant_, Identify(*env.identity, context));
+  KILN_ASSIGN_OR_RETURN(admitted.tenant_, Identify(*env.identity, *arrival.context));
   if (!admitted.tenant_->Has(right)) return WithoutRight(*admitted.tenant_, right);
   admitted.account_ = env.engine.accounts().Of(admitted.tenant_->name);
   KILN_RETURN_IF_ERROR(Spend(admitted.account_, Quota::kRequests, 1));

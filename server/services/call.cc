@@ -3,6 +3,7 @@
 #include <spdlog/logger.h>
 
 #include "absl/strings/escaping.h"
+#include "absl/time/clock.h"
 #include "server/engine/sessions/session_table.h"
 #include "server/messages/status.h"
 
@@ -14,6 +15,15 @@ grpc::Status ToGrpcAndLog(const ServiceEnv& env, const absl::Status& status) {
     env.log.error("event=internal_fault message=\"{}\"", absl::CEscape(wire.error_message()));
   }
   return wire;
+}
+
+void CountEnd(const Arrival& arrival, const grpc::Status& wire, const absl::Status& status) {
+  Metrics& metrics = arrival.env->engine.metrics();
+  const int code = wire.error_code();
+  const bool known = code >= 0 && static_cast<size_t>(code) < LabelOf<GrpcStatus>::kMost;
+  metrics.calls.Observe(absl::Now() - arrival.begin, arrival.method,
+                        known ? static_cast<GrpcStatus>(code) : GrpcStatus::kUnknown);
+  CountFailure(metrics, status);
 }
 
 absl::StatusOr<SessionPtr> SessionOf(const Admitted& admitted) {

@@ -97,6 +97,7 @@ class DeviceWatch::Watcher final : public DownloadReactor {
       static_cast<void>(Encode(response, message_).ok());  // small: it can always be encoded
       writing_ = true;
     }
+    CountSent(env_, message_);
     StartWrite(&message_);
   }
 
@@ -126,7 +127,7 @@ class DeviceWatch::Watcher final : public DownloadReactor {
       absl::MutexLock lock(&mutex_);
       status = *ending_;
     }
-    FinishWith(static_cast<DownloadReactor&>(*this), env_, status);
+    FinishWith(static_cast<DownloadReactor&>(*this), admitted_.arrival(), status);
   }
 
   const Admitted admitted_;

@@ -81,6 +81,7 @@ class Download final : public DownloadReactor {
         message_ = *std::exchange(waiting_, std::nullopt);
         sending_ = true;
         mutex_.Unlock();
+        CountSent(env_, message_);
         StartWrite(&message_);
       } else if (!waiting_.has_value() && !reading_ && !ending_.has_value() && read_ < source_.slice.bytes) {
         reading_ = true;
@@ -96,7 +97,7 @@ class Download final : public DownloadReactor {
     const bool finish = ending_.has_value() && !reading_ && !sending_ && !std::exchange(finished_, true);
     const absl::Status status = finish ? *ending_ : absl::OkStatus();
     mutex_.Unlock();
-    if (finish) FinishWith(*this, env_, status);
+    if (finish) FinishWith(*this, admitted_.arrival(), status);
   }
 
   void Read() {

@@ -23,8 +23,10 @@ constexpr absl::Duration kPieceTime = absl::Microseconds(30);
 // Owns itself until it has called back.
 class Copier {
  public:
-  Copier(Buffers::Range range, SharedBytes shared, bool upload, const Control& control, runtime::hal::DoneCallback done)
-      : range_(std::move(range)),
+  Copier(Metrics& metrics, Buffers::Range range, SharedBytes shared, bool upload, const Control& control,
+         runtime::hal::DoneCallback done)
+      : metrics_(metrics),
+        range_(std::move(range)),
         shared_(std::move(shared)),
         upload_(upload),
         control_(control),
@@ -60,9 +62,11 @@ class Copier {
     const std::unique_ptr<Copier> self(this);
     Touched touched;
     upload_ ? touched.Overwrites(range_.extent()) : touched.Reads(range_.extent());
+    if (status.ok()) metrics_.bytes.Add(copied_, upload_ ? Direction::kFromShared : Direction::kToShared);
     done_(touched.Finish(status));
   }
 
+  Metrics& metrics_;
   const Buffers::Range range_;
   const SharedBytes shared_;
   const bool upload_;
@@ -96,7 +100,7 @@ void CopyShared(const ServiceEnv& env, const v1::CopyRequest& request, const Ses
   const v1::SharedMemory& at = upload ? request.from_shared() : request.to_shared();
   auto shared = env.shared_memory->regions().Find(at.handle(), at.offset(), bytes, caller);
   if (!shared.ok()) return done(shared.status());
-  (new Copier(*std::move(range), *std::move(shared), upload, control, std::move(done)))->Next();
+  (new Copier(env.engine.metrics(), *std::move(range), *std::move(shared), upload, control, std::move(done)))->Next();
 }
 
 }  // namespace kiln::server

@@ -68,6 +68,7 @@ class SubmitCall final : public StreamReactor, public Outlet, public Gate::Watch
       }
       return Refuse(absl::OkStatus());
     }
+    CountReceived(env_, incoming_);
     auto command = std::make_unique<Command>();
     command->arrived = absl::Now();
     command->payload_bytes = incoming_.Length() + kCommandBytes;
@@ -255,12 +256,13 @@ class SubmitCall final : public StreamReactor, public Outlet, public Gate::Watch
     const absl::Status encoded = Encode(response, outgoing_);
     if (!encoded.ok()) return End(encoded);
     writing_ = true;
+    CountSent(env_, outgoing_);
     StartWrite(&outgoing_);
   }
 
   void End(const absl::Status& status) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     ended_ = true;
-    FinishWith(*this, env_, status);
+    FinishWith(*this, admitted_->arrival(), status);
   }
 
   // Of the call, and of its commands that are under way.

@@ -100,11 +100,12 @@ class TuneStream final : public DownloadReactor {
     if (waiting_.empty()) {
       const absl::Status status = *ending_;
       mutex_.Unlock();
-      return FinishWith(static_cast<DownloadReactor&>(*this), env_, status);
+      return FinishWith(static_cast<DownloadReactor&>(*this), admitted_.arrival(), status);
     }
     message_ = std::move(waiting_.front());
     waiting_.pop_front();
     mutex_.Unlock();
+    CountSent(env_, message_);
     StartWrite(&message_);
   }
 

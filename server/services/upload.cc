@@ -63,6 +63,7 @@ class Upload final : public UploadReactor {
  private:
   void OnReadDone(bool ok) override {
     if (!ok) return End(AtEnd());
+    CountReceived(env_, message_);
     auto part = ParseWritePart(message_);
     absl::Status status = part.status();
     if (status.ok()) status = Pay(*part);
@@ -170,8 +171,9 @@ class Upload final : public UploadReactor {
       v1::WriteResponse response;
       response.set_bytes(written_);
       status = Encode(response, *response_);
+      if (status.ok()) CountSent(env_, *response_);
     }
-    FinishWith(*this, env_, status);
+    FinishWith(*this, admitted_.arrival(), status);
   }
 
   const Admitted admitted_;

@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
+#include "server/metrics/count.h"
 
 namespace kiln::server {
 namespace {
@@ -302,6 +303,7 @@ void CommandStream::RetireOne(Command& command) {
   CausePtr cause = command.touched.Cause();
   const bool from_before = cause != nullptr;
   if (cause == nullptr && !command.status.ok()) {
+    CountFailure(engine_.metrics(), command.status);
     cause = std::make_shared<Cause>(Cause{request.command_id(), request.tag(), command.status});
   }
   if (cause != nullptr) {

@@ -8,7 +8,9 @@
 #include "base/error.h"
 #include "runtime/exec/multi_run.h"
 #include "runtime/hal/stored_bytes.h"
+#include "server/engine/executions/count_timing.h"
 #include "server/engine/memory/over_limit.h"
+#include "server/metrics/count.h"
 
 namespace kiln::server {
 namespace {
@@ -32,23 +34,28 @@ absl::Status BadNames(absl::string_view text, uint64_t handle = 0) {
 }  // namespace
 
 Execution::Execution(ExecuteRequest request, const Control& control, ExecuteCallback done, runtime::Executor* executor,
-                     runtime::collective::Collectives* collectives, BufferTable* buffers, uint64_t max_inline_bytes)
+                     runtime::collective::Collectives* collectives, BufferTable* buffers, uint64_t max_inline_bytes,
+                     Metrics* metrics)
     : request_(std::move(request)),
       control_(control),
       done_(std::move(done)),
       executor_(executor),
       collectives_(collectives),
       buffers_(buffers),
-      max_inline_bytes_(max_inline_bytes) {}
+      max_inline_bytes_(max_inline_bytes),
+      metrics_(metrics) {}
 
 void Execution::Fail(absl::Status status) {
   std::unique_ptr<Execution> self(this);
+  CountEnded(*metrics_, status,
+             began_.load(std::memory_order_relaxed) && place_ == Place::kQueue ? Place::kDevice : place_);
   done_(std::move(status));
 }
 
 void Execution::Start(ProgramStore::Program stored, bool from_cache) {
   result_.program = std::move(stored);
   result_.from_cache = from_cache;
+  place_ = Place::kQueue;
   const absl::Time begin = absl::Now();
   const bool single = program().single() != nullptr;
   absl::Status status = BindArguments(program(), request_.arguments, *buffers_, request_.caller.get(), bound_);
@@ -209,6 +216,7 @@ absl::Status Execution::PayForAnswer(uint64_t inline_bytes) {
 
 void Execution::Download() {
   downloading_ = true;
+  place_ = Place::kAnswer;
   download_begin_ = absl::Now();
   const std::vector<MultiValue>& results = program().results();
   result_.results.resize(results.size());
@@ -246,6 +254,7 @@ void Execution::Finish() {
   Gather();
   if (absl::Status filed = FileResults(); !filed.ok()) return Fail(std::move(filed));
   result_.timing.d2h = MicrosSince(download_begin_);
+  CountTiming(*metrics_, result_.timing);
   std::unique_ptr<Execution> self(this);
   done_(std::move(result_));
 }

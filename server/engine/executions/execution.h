@@ -15,6 +15,7 @@
 #include "server/engine/executions/arguments.h"
 #include "server/engine/executions/requests.h"
 #include "server/engine/memory/buffer_table.h"
+#include "server/metrics/metrics.h"
 
 namespace kiln::server {
 
@@ -26,9 +27,10 @@ namespace kiln::server {
 // and its names are made after the run.
 class Execution final : private runtime::RunStart {
  public:
-  // `executor`, `collectives` and `buffers` outlive the execution.
+  // `executor`, `collectives`, `buffers` and `metrics` outlive the execution.
   Execution(ExecuteRequest request, const Control& control, ExecuteCallback done, runtime::Executor* executor,
-            runtime::collective::Collectives* collectives, BufferTable* buffers, uint64_t max_inline_bytes);
+            runtime::collective::Collectives* collectives, BufferTable* buffers, uint64_t max_inline_bytes,
+            Metrics* metrics);
 
   // Exactly one of the two, once: it ends the execution's life sooner or later.
   void Start(ProgramStore::Program program, bool from_cache);
@@ -73,10 +75,12 @@ class Execution final : private runtime::RunStart {
   runtime::collective::Collectives* const collectives_;
   BufferTable* const buffers_;
   const uint64_t max_inline_bytes_;
+  Metrics* const metrics_;
 
   BoundArguments bound_;
   Touched touched_;  // if this settles it
   std::atomic<bool> began_{false};
+  Place place_ = Place::kCompile;  // how far it has come; kQueue until it has ended, if it is in its queue
   // For each share of each result (runtime::MultiProgram::given).
   absl::InlinedVector<runtime::hal::BufferSlice, 4> outputs_;
   absl::InlinedVector<runtime::hal::BufferSlice, 4> named_;  // the same, made before the run
