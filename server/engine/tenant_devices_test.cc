@@ -1,6 +1,7 @@
 // Which devices a tenant's names mean. That its programs run there: tests/python/executors_test.py.
 #include "server/engine/memory/tenant_devices.h"
 
+#include <initializer_list>
 #include <map>
 #include <memory>
 #include <string>
@@ -49,7 +50,7 @@ TEST_F(TenantDevicesTest, NamesMeanTheTenantsOwn) {
   EXPECT_EQ(*engine_.FindDevice("NULL:0", apart_.get()), own_->devices[0].get());
   EXPECT_EQ(*engine_.FindDevice("", apart_.get()), own_->devices[0].get());
   EXPECT_EQ(engine_.devices(apart_.get()).size(), 1u);
-  for (const Session* caller : {other_.get(), static_cast<const Session*>(nullptr)}) {
+  for (const Session* caller : std::initializer_list<const Session*>{other_.get(), nullptr}) {
     EXPECT_EQ(*engine_.FindDevice("NULL:0", caller), engine_.devices()[0].get());
     EXPECT_EQ(*engine_.FindDevice("NULL:1", caller), engine_.devices()[1].get());
     EXPECT_EQ(engine_.devices(caller).size(), 2u);
