@@ -94,11 +94,11 @@ RpcServer::RpcServer(std::unique_ptr<Engine> engine, std::unique_ptr<SharedMemor
       engine_(std::move(engine)),
       identity_(std::move(identity)),
       shared_memory_(std::move(shared_memory)),
-      loader_(data_folder == nullptr ? nullptr
-                                     : std::make_unique<Loader>(std::move(data_folder), &engine_->buffers())) {
+      loader_(data_folder == nullptr ? nullptr : std::make_unique<Loader>(std::move(data_folder), &engine_->buffers())),
+      requests_(std::max(std::thread::hardware_concurrency(), 1u)) {
   watch_ = std::make_unique<DeviceWatch>(*engine_, gate_);
-  services_ =
-      MakeServices({*engine_, gate_, *log_, shared_memory_.get(), loader_.get(), watch_.get(), identity_.get()});
+  services_ = MakeServices(
+      {*engine_, gate_, requests_, *log_, shared_memory_.get(), loader_.get(), watch_.get(), identity_.get()});
 }
 
 absl::StatusOr<std::unique_ptr<RpcServer>> RpcServer::Start(const v1::ServerConfig& config,

@@ -16,6 +16,7 @@
 #include "absl/time/time.h"
 #include "kiln/v1/config.pb.h"
 #include "server/services/gate.h"
+#include "server/services/request_pool.h"
 
 namespace kiln::server {
 
@@ -48,6 +49,8 @@ class RpcServer {
   // The port that is served; 0 for a Unix socket.
   int port() const;
   Engine& engine() { return *engine_; }
+  // The threads that read large requests.
+  RequestPool& requests() { return requests_; }
 
   // Reads the file of tenants again, if there is one: what was wrong, if the one before stays
   // in force.
@@ -75,6 +78,7 @@ class RpcServer {
   const std::unique_ptr<SharedMemoryListener> shared_memory_;  // null where it is off
   const std::unique_ptr<Loader> loader_;                       // null without a data folder
   Gate gate_;
+  RequestPool requests_;
   std::unique_ptr<DeviceWatch> watch_;
   std::vector<std::unique_ptr<grpc::Service>> services_;
   std::unique_ptr<grpc::Server> server_;

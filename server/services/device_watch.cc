@@ -60,6 +60,7 @@ class DeviceWatch::Watcher final : public DownloadReactor {
     KILN_RETURN_IF_ERROR(SessionOf(admitted_).status());
     KILN_ASSIGN_OR_RETURN(charge_, Hold(admitted_.account(), Quota::kWatchers, 1));
     v1::WatchDevicesRequest request;
+    KILN_RETURN_IF_ERROR(CheckSmall(bytes));
     return Decode(bytes, LimitsOf(env_), request);
   }
 
