@@ -284,6 +284,13 @@ absl::Status CheckConfig(const v1::ServerConfig& config) {
   if (!config.program_cache_dir().empty() && config.program_cache_disk_bytes() < (1 << 20)) {
     return BadSetting("program_cache_disk_bytes", "less than 1 MiB");
   }
+  const std::string& key_file = config.program_cache_key_file();
+  if (!key_file.empty() && config.program_cache_dir().empty()) {
+    return BadSetting("program_cache_key_file", "there is no folder to seal entries of; set program_cache_dir as well");
+  }
+  if (!key_file.empty() && absl::StartsWith(key_file, absl::StrCat(config.program_cache_dir(), "/"))) {
+    return BadSetting("program_cache_key_file", "whoever may write into program_cache_dir could change it there");
+  }
   if (!config.warm_up().empty() && config.program_cache_dir().empty()) {
     return BadSetting("warm_up", "there is no folder to load from; set program_cache_dir as well");
   }

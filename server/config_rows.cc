@@ -29,6 +29,8 @@ const std::vector<ConfigRow>& ConfigRows() {
       {"program_cache_dir", "",
        "folder of compiled programs that outlives the server and may be shared by several; empty: memory alone"},
       {"program_cache_disk_bytes", "8589934592", "most bytes of that folder; the least recently used go first"},
+      {"program_cache_key_file", "",
+       "file of 32 secret bytes, outside that folder: only what was sealed with them is loaded from it; empty: all"},
       {"warm_up", "",
        "file of programs, a list or a bundle of `kiln cache export`, to load from that folder before being ready"},
       {"compile_threads", "0", "threads that compile; 0 is one a core, at most 4"},

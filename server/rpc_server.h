@@ -16,6 +16,7 @@
 #include "absl/time/time.h"
 #include "kiln/v1/config.pb.h"
 #include "server/services/gate.h"
+#include "server/services/request_pool.h"
 
 namespace kiln::server {
 
@@ -51,6 +52,8 @@ class RpcServer {
   // That of the pages for operators; 0 if there are none.
   int admin_port() const;
   Engine& engine() { return *engine_; }
+  // The threads that read large requests.
+  RequestPool& requests() { return requests_; }
 
   // Reads the file of tenants again, if there is one: what was wrong, if the one before stays
   // in force.
@@ -78,6 +81,7 @@ class RpcServer {
   const std::unique_ptr<SharedMemoryListener> shared_memory_;  // null where it is off
   const std::unique_ptr<Loader> loader_;                       // null without a data folder
   Gate gate_;
+  RequestPool requests_;
   std::unique_ptr<DeviceWatch> watch_;
   std::vector<std::unique_ptr<grpc::Service>> services_;
   std::unique_ptr<grpc::Server> server_;

@@ -156,10 +156,13 @@ absl::StatusOr<std::shared_ptr<ProgramDisk>> OpenDisk(const v1::ServerConfig& co
   if (config.program_cache_dir().empty()) return nullptr;
   store::DiskStoreOptions options;
   options.limit_bytes = config.program_cache_disk_bytes();
+  if (!config.program_cache_key_file().empty()) {
+    KILN_ASSIGN_OR_RETURN(options.key, store::ReadSealKey(config.program_cache_key_file()));
+  }
   KILN_ASSIGN_OR_RETURN(auto store, store::DiskStore::Open(config.program_cache_dir(), options));
   std::string compiler = absl::StrCat(compiler::kCompilerVersion, "+", BuildId());
-  log->info("event=program_cache dir={} limit_bytes={} compiler={}", config.program_cache_dir(), options.limit_bytes,
-            compiler);
+  log->info("event=program_cache dir={} limit_bytes={} sealed={} compiler={}", config.program_cache_dir(),
+            options.limit_bytes, options.key.has_value(), compiler);
   return std::make_shared<ProgramDisk>(std::move(store), std::move(compiler),
                                        [log](const DiskEvent& event) { LogDisk(*log, event); });
 }

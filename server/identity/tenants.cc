@@ -15,6 +15,7 @@
 #include "google/protobuf/io/tokenizer.h"
 #include "google/protobuf/text_format.h"
 #include "kiln/v1/tenants.pb.h"
+#include "server/identity/unix_user.h"
 
 namespace kiln::server {
 namespace {
@@ -146,13 +147,15 @@ class Tenants::Builder {
     }
     tenant->guaranteed_device_bytes = message.guaranteed_device_bytes();
     KILN_RETURN_IF_ERROR(AddSharing(message, *tenant));
-    if (message.token().empty() && message.certificate().empty() && message.jwt().empty()) {
-      return BadTenants("it has no token, certificate or jwt: nobody could be it");
+    if (message.token().empty() && message.certificate().empty() && message.jwt().empty() &&
+        message.unix_user().empty()) {
+      return BadTenants("it has no token, certificate, jwt or unix_user: nobody could be it");
     }
     for (const v1::Tenant::Token& token : message.token()) KILN_RETURN_IF_ERROR(AddToken(token, tenant));
     for (const std::string& name : message.certificate()) {
       KILN_RETURN_IF_ERROR(AddPattern("certificate", name, tenant, made_.certificates_));
     }
+    for (const std::string& user : message.unix_user()) KILN_RETURN_IF_ERROR(AddUser(user, tenant));
     for (const v1::Tenant::Subject& subject : message.jwt()) {
       const auto its = [&subject](const TokenIssuer& issuer) { return issuer.name == subject.issuer(); };
       if (std::none_of(made_.issuers_.begin(), made_.issuers_.end(), its)) {
@@ -215,6 +218,14 @@ class Tenants::Builder {
     if (!made_.tokens_.emplace(digest, std::move(token)).second)
       return BadTenants("a token is there twice in the file");
     return absl::OkStatus();
+  }
+
+  absl::Status AddUser(const std::string& user, const TenantPtr& tenant) {
+    const auto number = ParseUnixUser(user);
+    if (!number.ok()) return BadTenants(number.status().message());
+    const auto [row, added] = made_.unix_users_.emplace(*number, tenant);
+    if (added) return absl::OkStatus();
+    return BadTenants(absl::StrCat("the unix_user ", Quoted(user), " is ", Quoted(row->second->name), "'s already"));
   }
 
   static absl::Status AddPattern(absl::string_view what, const std::string& pattern, const TenantPtr& tenant,
@@ -285,6 +296,11 @@ absl::StatusOr<Identified> Tenants::Identify(const Credentials& credentials, abs
     if (TenantPtr tenant = Find(certificates_, name); tenant != nullptr) {
       return Identified{std::move(tenant), absl::InfiniteFuture()};
     }
+  }
+  if (credentials.unix_user.has_value()) {
+    const auto found = unix_users_.find(*credentials.unix_user);
+    if (found != unix_users_.end()) return Identified{found->second, absl::InfiniteFuture()};
+    return NotAuthenticated(absl::StrCat("no tenant has the user ", *credentials.unix_user, " of this machine"));
   }
   return NotAuthenticated(
       credentials.certificate_names.empty()

@@ -102,6 +102,26 @@ TEST(Tenants, HaveDevicesPartsOfThemAndOthersToShareWith) {
             CacheSharing::kHidden);
 }
 
+TEST(Tenants, AreKnownByTheirUsersOfThisMachine) {
+  const auto tenants = Parse(absl::StrCat(
+      R"(tenant { name: "a" unix_user: "root" unix_user: "4242" }
+         tenant { name: "b" unix_user: "4243" token { sha256: ")",
+      Hex("one"), "\" } }"));
+  ASSERT_TRUE(tenants.ok()) << tenants.status();
+  const auto name_of = [&](const std::string& authorization, uint32_t user) {
+    const auto found = tenants->Identify({authorization, {}, user}, kNow);
+    return found.ok() ? found->tenant->name : std::string(found.status().message());
+  };
+  EXPECT_EQ(name_of("", 0), "a");
+  EXPECT_EQ(name_of("", 4242), "a");
+  EXPECT_EQ(name_of("", 4243), "b");
+  EXPECT_EQ(name_of("", 4244), "no tenant has the user 4244 of this machine");
+  EXPECT_TRUE(tenants->HasUnixUser(4243) && !tenants->HasUnixUser(4244));
+  // A token goes first.
+  EXPECT_EQ(name_of("Bearer one", 4242), "b");
+  EXPECT_EQ(name_of("Bearer two", 4242), "the token is none of this server's");
+}
+
 TEST(Tenants, OneFaultRefusesTheFileAndIsNamed) {
   const std::string token = absl::StrCat("token { sha256: \"", Hex("s"), "\" }");
   const std::string issuer = R"(issuer { name: "i" audience: "kiln" jwks_file: "keys.json" } )";
@@ -118,7 +138,11 @@ TEST(Tenants, OneFaultRefusesTheFileAndIsNamed) {
       {"tenant { name: \"-a\" " + token + "}", "a name has"},
       {"tenant { name: \"" + std::string(64, 'a') + "\" " + token + "}", "63 letters"},
       {"tenant { name: \"" + std::string(1 << 20, 'a') + "\" " + token + "}", "aaa...\": "},
-      {"tenant { name: \"a\" }", "no token, certificate or jwt"},
+      {"tenant { name: \"a\" }", "no token, certificate, jwt or unix_user"},
+      {"tenant { name: \"a\" unix_user: \"no such user\" }", "neither a user of this machine nor"},
+      {"tenant { name: \"a\" unix_user: \"\" }", "neither a user of this machine nor"},
+      {"tenant { name: \"a\" unix_user: \"65534\" }", "no one user's"},
+      {"tenant { name: \"a\" unix_user: \"1\" } tenant { name: \"b\" unix_user: \"1\" }", "is \"a\"'s already"},
       {"tenant { name: \"a\" token { sha256: \"12\" } }", "64 hexadecimal digits"},
       {"tenant { name: \"a\" token { sha256: \"" + std::string(64, 'g') + "\" } }", "64 hexadecimal digits"},
       {"tenant { name: \"a\" token { sha256: \"" + Hex("s") + "\" expires: \"soon\" } }", "is no time such as"},

@@ -7,6 +7,7 @@
 #include "absl/time/clock.h"
 #include "base/error.h"
 #include "server/identity/identity.h"
+#include "server/port/unix_users.h"
 
 namespace kiln::server {
 namespace {
@@ -32,6 +33,7 @@ absl::StatusOr<TenantPtr> Identify(Identity& identity, const grpc::CallbackServe
       }
     }
   }
+  if (connection != nullptr) credentials.unix_user = UnixUsers::UserOf(*connection);
   return identity.Identify(credentials, absl::Now());
 }
 

@@ -36,4 +36,8 @@ absl::StatusOr<SessionPtr> SessionOf(const Admitted& admitted) {
   return admitted.tenant() == nullptr ? SessionPtr() : sessions.HomeOf(admitted.tenant()->name);
 }
 
+std::string CallerOf(const Admitted& admitted) {
+  return admitted.tenant() == nullptr ? admitted.context().peer() : admitted.tenant()->name;
+}
+
 }  // namespace kiln::server

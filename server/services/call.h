@@ -9,6 +9,7 @@
 #include <grpcpp/grpcpp.h>
 
 #include <atomic>
+#include <string>
 #include <utility>
 
 #include "absl/status/status.h"
@@ -22,6 +23,7 @@
 #include "server/services/admission.h"
 #include "server/services/codec.h"
 #include "server/services/env.h"
+#include "server/services/request_pool.h"
 
 namespace kiln::server {
 
@@ -35,6 +37,10 @@ inline absl::Time DeadlineOf(const grpc::CallbackServerContext& context) {
 // The session under which a call is made. Without kSessionHeader that of its tenant, or null
 // if there is none; UnknownSession() if the tenant has none with its token.
 absl::StatusOr<SessionPtr> SessionOf(const Admitted& admitted);
+
+// Whose turn it is among those whose large requests wait: a tenant's; without tenants a
+// connection's, where it has an address of its own.
+std::string CallerOf(const Admitted& admitted);
 
 // Of the account's upload_bytes_per_second, what a request brings that is more than names and
 // numbers: who may send no more for a while can still free, and look.
@@ -77,21 +83,16 @@ class UnaryCall final : public grpc::ServerUnaryReactor {
     control_.deadline = DeadlineOf(*arrival.context);
   }
 
-  // OK if the call may go on, with `request` filled in.
-  absl::Status Accept(const grpc::ByteBuffer& bytes) {
+  // Reads the request and hands the call to `body`: at once, or on a thread of the pool.
+  // `bytes` are gRPC's until the call is done.
+  void Begin(const grpc::ByteBuffer& bytes, void (*body)(UnaryCall&)) {
     CountReceived(env(), bytes);
-    KILN_RETURN_IF_ERROR(admitted_.status());
-    Account* const account = control_.account = admitted_->account();
-    KILN_ASSIGN_OR_RETURN(session_, SessionOf(*admitted_));
-    KILN_RETURN_IF_ERROR(PayForUpload(account, bytes));
-    KILN_ASSIGN_OR_RETURN(request_charge_, Hold(account, Quota::kHostBytes, bytes.Length()));
-    // Room for an answer that names what the call has made: it is too late to refuse that.
-    KILN_ASSIGN_OR_RETURN(answer_charge_, Hold(account, Quota::kHostBytes, kSmallAnswer));
-    KILN_RETURN_IF_ERROR(Decode(bytes, LimitsOf(env()), request_));
-    if (account != nullptr) KILN_RETURN_IF_ERROR(request_charge_.Grow(DecodedBytes(request_, bytes.Length())));
-    absl::Status wanted = control_.Check();
-    CountEnded(env().engine.metrics(), wanted, Place::kDecode);
-    return wanted;
+    absl::Status status = Pay(bytes);
+    if (status.ok()) {
+      if (bytes.Length() <= kSmallRequest) return Run(bytes, body);
+      status = env().requests.Offer(CallerOf(*admitted_), bytes.Length(), [this, &bytes, body] { Run(bytes, body); });
+    }
+    if (!status.ok()) Reply(std::move(status));
   }
 
   const ServiceEnv& env() const { return *arrival_.env; }
@@ -129,6 +130,32 @@ class UnaryCall final : public grpc::ServerUnaryReactor {
  private:
   static constexpr uint64_t kSmallAnswer = 4096;
 
+  absl::Status Pay(const grpc::ByteBuffer& bytes) {
+    KILN_RETURN_IF_ERROR(admitted_.status());
+    Account* const account = control_.account = admitted_->account();
+    KILN_ASSIGN_OR_RETURN(session_, SessionOf(*admitted_));
+    KILN_RETURN_IF_ERROR(PayForUpload(account, bytes));
+    KILN_ASSIGN_OR_RETURN(request_charge_, Hold(account, Quota::kHostBytes, bytes.Length()));
+    // Room for an answer that names what the call has made: it is too late to refuse that.
+    KILN_ASSIGN_OR_RETURN(answer_charge_, Hold(account, Quota::kHostBytes, kSmallAnswer));
+    return absl::OkStatus();
+  }
+
+  void Run(const grpc::ByteBuffer& bytes, void (*body)(UnaryCall&)) {
+    if (absl::Status status = Read(bytes); !status.ok()) return Reply(std::move(status));
+    body(*this);
+  }
+
+  // One that has been cancelled while it waited is not read.
+  absl::Status Read(const grpc::ByteBuffer& bytes) {
+    absl::Status wanted = control_.Check();
+    CountEnded(env().engine.metrics(), wanted, Place::kDecode);
+    KILN_RETURN_IF_ERROR(wanted);
+    KILN_RETURN_IF_ERROR(Decode(bytes, LimitsOf(env()), request_));
+    if (control_.account == nullptr) return absl::OkStatus();
+    return request_charge_.Grow(DecodedBytes(request_, bytes.Length()));
+  }
+
   absl::Status PayForAnswer() {
     if (control_.account == nullptr) return absl::OkStatus();
     const uint64_t paid = answer_charge_.amount() + data_charge_.amount(), bytes = response_.ByteSizeLong();
@@ -150,16 +177,13 @@ class UnaryCall final : public grpc::ServerUnaryReactor {
   Control control_;
 };
 
-// Begins a call and hands it to `body`, which makes the Reply.
+// Begins a call and hands it to `body`, which makes the Reply: a large one on a thread of
+// env.requests.
 template <typename Request, typename Response>
 grpc::ServerUnaryReactor* Serve(const Arrival& arrival, Right right, const grpc::ByteBuffer& request,
                                 grpc::ByteBuffer& response, void (*body)(UnaryCall<Request, Response>&)) {
   auto* call = new UnaryCall<Request, Response>(arrival, right, response);
-  if (absl::Status status = call->Accept(request); status.ok()) {
-    body(*call);
-  } else {
-    call->Reply(std::move(status));
-  }
+  call->Begin(request, body);
   return call;
 }
 

@@ -80,6 +80,7 @@ class DeviceWatch::Watcher final : public DownloadReactor {
     }
     KILN_ASSIGN_OR_RETURN(charge_, Hold(admitted_.account(), Quota::kWatchers, 1));
     v1::WatchDevicesRequest request;
+    KILN_RETURN_IF_ERROR(CheckSmall(bytes));
     return Decode(bytes, LimitsOf(env_), request);
   }
 

@@ -55,6 +55,7 @@ class Download final : public DownloadReactor {
   absl::Status Open(const grpc::ByteBuffer& bytes) {
     KILN_ASSIGN_OR_RETURN(const SessionPtr caller, SessionOf(admitted_));
     v1::ReadRequest request;
+    KILN_RETURN_IF_ERROR(CheckSmall(bytes));
     KILN_RETURN_IF_ERROR(Decode(bytes, LimitsOf(env_), request));
     const auto size = request.bytes() == 0 ? absl::optional<uint64_t>() : request.bytes();
     KILN_ASSIGN_OR_RETURN(source_, env_.engine.buffers().Resolve(ToAddress(request.buffer()), size, caller.get()));

@@ -30,6 +30,7 @@ class DiskCacheTest : public ServerTest {
   void Restart(bool native = false, int devices = 1) {
     v1::ServerConfig config = server::DefaultConfig();
     config.set_program_cache_dir(folder_);
+    config.set_program_cache_key_file(key_file_);
     config.set_allow_native_code(native);
     config.set_cpu_devices(devices);
     Start(config);
@@ -88,6 +89,7 @@ class DiskCacheTest : public ServerTest {
   }
 
   const std::string folder_ = store::testing::NewFolder();
+  std::string key_file_;
   std::string hash_;
 };
 
@@ -101,6 +103,24 @@ TEST_F(DiskCacheTest, AHashIsEnoughAfterARestart) {
   ASSERT_EQ(Stats().programs_size(), 1);
   EXPECT_EQ(Stats().programs(0).graph_hash(), hash_);
   EXPECT_GT(Stats().programs(0).compile_us(), 0u);
+}
+
+TEST_F(DiskCacheTest, WithAKeyWhatHasNotItsSealIsCompiledAnew) {
+  const std::string key = folder_ + ".key";
+  std::ofstream(key) << std::string(32, 'k');
+  std::filesystem::permissions(key, std::filesystem::perms::owner_read | std::filesystem::perms::owner_write);
+  StoreAddOne();
+  key_file_ = key;
+  Restart();
+  ExpectCompiledAnew();
+  key_file_ = "";
+  Restart();
+  ExpectCompiledAnew();
+  std::filesystem::remove(key);
+  v1::ServerConfig config = server::DefaultConfig();
+  config.set_program_cache_dir(folder_);
+  config.set_program_cache_key_file(key);
+  EXPECT_EQ(DetailOf(StartStatus(config)).value_or(v1::ErrorDetail()).code(), v1::BAD_ARGUMENT);
 }
 
 TEST_F(DiskCacheTest, AProgramForSeveralDevicesIsStoredToo) {
