@@ -59,8 +59,9 @@ Engine::Engine(const EngineOptions& options, std::vector<std::unique_ptr<runtime
       devices_(std::move(devices)),
       compile_(std::move(compile)),
       gradient_(std::move(gradient)),
+      turns_(options.turns, devices_),
       table_(options.handles),
-      buffers_(&table_, &meetings_, options.meeting_timeout,
+      buffers_(&table_, &meetings_, &turns_, options.meeting_timeout,
                [this](absl::string_view name) { return FindDevice(name); }),
       sessions_(options.sessions, &table_, &accounts_),
       executor_(observer),
@@ -217,7 +218,7 @@ void Engine::Execute(ExecuteRequest request, const Control& control, ExecuteCall
   request.options = *std::move(options);
   // Owns itself from here on.
   auto* execution = new Execution(std::move(request), control, std::move(done), &executor_, &collectives_, &table_,
-                                  options_.max_inline_result_bytes);
+                                  &turns_, options_.max_inline_result_bytes);
   const ExecuteRequest& asked = execution->request();
   const absl::Time begin = absl::Now();
   const auto id = Identify(asked.graph, asked.graph_hash, asked.device, asked.options, asked.caller.get());

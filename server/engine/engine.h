@@ -36,6 +36,7 @@
 #include "server/engine/programs/compiled_combiner.h"
 #include "server/engine/programs/program_store.h"
 #include "server/engine/sessions/session_table.h"
+#include "server/fair/turns.h"
 
 namespace kiln::server {
 
@@ -64,6 +65,7 @@ struct EngineOptions {
   // Programs that outlive the server; null: none.
   std::shared_ptr<ProgramDisk> disk;
   StreamLimits streams;
+  Turns::Options turns;
   BeamLimits beam;
   // Kinds of device of which there is none, and why. Told to clients.
   std::vector<v1::AbsentDevices> absent;
@@ -103,7 +105,8 @@ class Engine {
               RecordCallback done);
 
   // NEED_GRAPH if the recording is not there; UNKNOWN_HANDLE and OUT_OF_BOUNDS for
-  // what is no buffer of the caller's; then what runtime/exec says of a sequence.
+  // what is no buffer of the caller's; then what runtime/exec says of a sequence. What `request`
+  // points to lives until `done` has returned.
   void Replay(const ReplayRequest& request, const Control& control, ReplayCallback done);
 
   // The errors of server/engine/collective.h and of runtime/collective.
@@ -145,6 +148,8 @@ class Engine {
   const StreamLimits& stream_limits() const { return options_.streams; }
   Buffers& buffers() { return buffers_; }
   SessionTable& sessions() { return sessions_; }
+  // What a client does on a device without a program passes by these, too.
+  Turns& turns() { return turns_; }
   // What each tenant has, and may have.
   Accounts& accounts() { return accounts_; }
 
@@ -166,6 +171,7 @@ class Engine {
   const std::vector<std::unique_ptr<runtime::hal::Device>> devices_;
   const CompileFn compile_;
   const GradientFn gradient_;
+  Turns turns_;
   BufferTable table_;
   runtime::collective::Meetings meetings_;
   Buffers buffers_;

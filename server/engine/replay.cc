@@ -164,21 +164,36 @@ void Engine::Replay(const ReplayRequest& request, const Control& control, Replay
   if (!request.settled_by_caller) replaying->touched = TouchedBy(request, *recording);
   if (absl::Status healthy = replaying->touched.Check(); !healthy.ok()) return done(std::move(healthy));
   if (absl::Status paid = CheckRate(control.account, Quota::kDeviceSeconds); !paid.ok()) return done(std::move(paid));
-  timing.h2d = absl::ToDoubleMicroseconds(absl::Now() - found);
-  const runtime::RunOptions options = {.control = control,
-                                       .results = {},
-                                       .variables = request.integers,
-                                       .start = replaying.get(),
-                                       .collectives = &collectives_};
-  executor_.Run((*recording)->sequence, slices, options,
-                [timing, replaying = std::move(replaying),
-                 done = std::move(done)](absl::StatusOr<runtime::RunResult> run) mutable {
-                  if (run.ok() || replaying->began) replaying->touched.Settle(run.status());
-                  if (!run.ok()) return done(std::move(run).status());
-                  timing.queue = run->queue_seconds * 1e6;
-                  timing.device = run->device_seconds * 1e6;
-                  done(timing);
-                });
+  const absl::Time asked = absl::Now();
+  timing.h2d = absl::ToDoubleMicroseconds(asked - found);
+  const runtime::Estimate& estimate = (*recording)->sequence->estimate();
+  const absl::Span<runtime::hal::Device* const> devices = (*recording)->sequence->devices();
+  turns_.Take({control, {devices.begin(), devices.end()}, estimate.expected_ns(), /*guessed=*/estimate.runs() == 0},
+              [this, timing, asked, recording = *std::move(recording), slices = std::move(slices), control,
+               integers = request.integers, replaying = std::move(replaying),
+               done = std::move(done)](absl::StatusOr<Turn> turn) mutable {
+                if (!turn.ok()) return done(std::move(turn).status());
+                timing.queue = absl::ToDoubleMicroseconds(absl::Now() - asked);
+                const runtime::RunOptions options = {.control = control,
+                                                     .results = {},
+                                                     .variables = integers,
+                                                     .start = replaying.get(),
+                                                     .collectives = &collectives_};
+                executor_.Run(recording->sequence, slices, options,
+                              [timing, turn = *std::move(turn), replaying = std::move(replaying),
+                               done = std::move(done)](absl::StatusOr<runtime::RunResult> run) mutable {
+                                if (run.ok()) {
+                                  turn.End(static_cast<uint64_t>(run->device_seconds * 1e9));
+                                } else {
+                                  turn.End();
+                                }
+                                if (run.ok() || replaying->began) replaying->touched.Settle(run.status());
+                                if (!run.ok()) return done(std::move(run).status());
+                                timing.queue += run->queue_seconds * 1e6;
+                                timing.device = run->device_seconds * 1e6;
+                                done(timing);
+                              });
+              });
 }
 
 }  // namespace kiln::server

@@ -79,7 +79,7 @@ void FairQueue::Push(Entry& entry, const FairOwner& owner, uint64_t estimate_ns,
   entry.session_ = &session;
   entry.charged_ns_ = estimate_ns;
   entry.joint_ = joint;
-  entry.served_ = false;
+  entry.served_ = entry.begun_ = false;
   entry.next_ = nullptr;
   entry.previous_ = session.last;
   (session.last == nullptr ? session.first : session.last->next_) = &entry;
@@ -110,7 +110,10 @@ FairQueue::Served FairQueue::Pop() {
   Session& session = *static_cast<Session*>(tenant.level.First());
   Entry& entry = *session.first;
   const auto cost = static_cast<double>(entry.charged_ns_);
-  if (!entry.joint_ && in_flight_ != 0 && in_flight_ns_ + entry.charged_ns_ > options_.budget_ns) return {};
+  if (entry.joint_ ? joint_in_flight_ >= kMostJoint
+                   : in_flight_ != 0 && in_flight_ns_ + entry.charged_ns_ > options_.budget_ns) {
+    return {};
+  }
   Unlink(entry);
   entry.served_ = true;
   session.closed = true;
@@ -128,9 +131,10 @@ FairQueue::Served FairQueue::Pop() {
 void FairQueue::Begin(Entry& entry) {
   // It may wait for other devices while it runs, and this one is not to be idle meanwhile.
   entry.counted_ns_ = std::min(entry.charged_ns_, options_.budget_ns / 2);
-  entry.joint_ = false;
+  entry.begun_ = true;
   in_flight_ns_ += entry.counted_ns_;
   ++in_flight_;
+  ++joint_in_flight_;
 }
 
 void FairQueue::Open(Session* session) {
@@ -140,9 +144,10 @@ void FairQueue::Open(Session* session) {
 }
 
 void FairQueue::End(Entry& entry, uint64_t measured_ns) {
-  KILN_CHECK(entry.served_ && !entry.joint_);
+  KILN_CHECK(entry.served_ && entry.joint_ == entry.begun_);
   in_flight_ns_ -= entry.counted_ns_;
   --in_flight_;
+  if (entry.joint_) --joint_in_flight_;
   Session& session = *entry.session_;
   const double more = static_cast<double>(measured_ns) - static_cast<double>(entry.charged_ns_);
   session.tenant->level.End(session, more);

@@ -49,6 +49,8 @@ class FairQueue {
     uint64_t credit_ns = 2'000'000;
   };
 
+  static constexpr size_t kMostJoint = 4;
+
   class Session;
   // One thing that waits, or is served. Where it is from Push until End or Remove, its owner's.
   class Entry {
@@ -65,6 +67,7 @@ class FairQueue {
     uint64_t charged_ns_ = 0;
     uint64_t counted_ns_ = 0;  // of the budget
     bool joint_ = false;
+    bool begun_ = false;
     bool served_ = false;
   };
 
@@ -72,7 +75,9 @@ class FairQueue {
   ~FairQueue();
 
   // It waits from now on. One that is `joint` waits in several queues at once: when it is served
-  // here the others may not have come to it, so it takes nothing of the budget before Begin.
+  // here the others may not have come to it, so it takes nothing of the budget before Begin. It
+  // is served beside whatever is with the device, which it may be there to meet, but only
+  // kMostJoint at once.
   void Push(Entry& entry, const FairOwner& owner, uint64_t estimate_ns, bool joint = false);
 
   // Serves the next; null if nothing waits or the budget is used up. Its session is closed
@@ -119,6 +124,7 @@ class FairQueue {
   uint64_t waiting_ns_ = 0;
   size_t in_flight_ = 0;
   uint64_t in_flight_ns_ = 0;
+  size_t joint_in_flight_ = 0;
 };
 
 }  // namespace kiln::server

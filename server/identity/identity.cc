@@ -46,7 +46,11 @@ Identity::Identity(std::string path, std::shared_ptr<spdlog::logger> log, absl::
 // What a tenant that is gone from the file still has stays counted.
 void Identity::SetLimits(const Tenants& tenants) const {
   if (accounts_ == nullptr) return;
-  for (const TenantPtr& tenant : tenants.all()) accounts_->Of(tenant->name)->SetLimits(tenant->quota);
+  for (const TenantPtr& tenant : tenants.all()) {
+    Account& account = *accounts_->Of(tenant->name);
+    account.SetLimits(tenant->quota);
+    account.SetShare(tenant->weight, tenant->interactive);
+  }
 }
 
 Identity::~Identity() {

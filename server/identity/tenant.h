@@ -2,6 +2,7 @@
 #ifndef KILN_SERVER_IDENTITY_TENANT_H_
 #define KILN_SERVER_IDENTITY_TENANT_H_
 
+#include <cstdint>
 #include <memory>
 #include <string>
 
@@ -22,6 +23,8 @@ struct Tenant {
   std::string name;
   bool rights[3] = {};  // by Right
   QuotaLimits quota = {};
+  uint32_t weight = 1;
+  bool interactive = false;
 
   bool Has(Right right) const { return rights[static_cast<int>(right)]; }
 };

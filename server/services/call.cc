@@ -2,6 +2,7 @@
 
 #include <spdlog/logger.h>
 
+#include "absl/hash/hash.h"
 #include "absl/strings/escaping.h"
 #include "server/engine/sessions/session_table.h"
 #include "server/messages/status.h"
@@ -24,6 +25,12 @@ absl::StatusOr<SessionPtr> SessionOf(const Admitted& admitted) {
     return sessions.Find({header->second.data(), header->second.size()}, admitted.tenant_name());
   }
   return admitted.tenant() == nullptr ? SessionPtr() : sessions.HomeOf(admitted.tenant()->name);
+}
+
+uint64_t FlowOf(const Admitted& admitted, const SessionPtr& session) {
+  const auto& metadata = admitted.context().client_metadata();
+  if (session != nullptr && metadata.find(kSessionHeader) != metadata.end()) return FlowOf(*session);
+  return absl::HashOf(admitted.context().peer());
 }
 
 }  // namespace kiln::server
