@@ -12,6 +12,7 @@
 #include "base/graph/graph_hash.h"
 #include "server/engine/executions/execution.h"
 #include "server/engine/programs/program_key.h"
+#include "server/fair/owner.h"
 
 namespace kiln::server {
 namespace {
@@ -201,15 +202,16 @@ Recordings::Handle Engine::FindRecording(absl::string_view recording, const Sess
 void Engine::Gradient(const v1::GradientRequest& request, const Control& control, GradientCallback done) {
   auto place = PlaceToCompile(control.account);
   if (!place.ok()) return done(std::move(place).status());
-  pool_->Schedule([this, &request, control, place = *std::move(place), done = std::move(done)]() mutable {
-    if (absl::Status wanted = control.Check(); !wanted.ok()) return done(std::move(wanted));
-    auto made = [&] {
-      const Meter meter(control.account, Quota::kCompileSeconds);
-      return gradient_(request, options_.limits);
-    }();
-    place.Release();
-    done(std::move(made));
-  });
+  pool_->Schedule(OwnerOf(control),
+                  [this, &request, control, place = *std::move(place), done = std::move(done)]() mutable {
+                    if (absl::Status wanted = control.Check(); !wanted.ok()) return done(std::move(wanted));
+                    auto made = [&] {
+                      const Meter meter(control.account, Quota::kCompileSeconds);
+                      return gradient_(request, options_.limits);
+                    }();
+                    place.Release();
+                    done(std::move(made));
+                  });
 }
 
 void Engine::Execute(ExecuteRequest request, const Control& control, ExecuteCallback done) {

@@ -13,6 +13,7 @@
 #include "base/error.h"
 #include "server/engine/engine.h"
 #include "server/engine/programs/compile_options.h"
+#include "server/fair/owner.h"
 
 namespace kiln::server {
 namespace {
@@ -73,14 +74,14 @@ void Engine::Record(const v1::RecordSequenceRequest& request, const SessionPtr& 
                     RecordCallback done) {
   const auto finding = std::make_shared<Finding>(request, caller, std::move(done));
   const auto record = [this, finding, control] {
-    pool_->Schedule([this, finding, control] {
+    pool_->Schedule(OwnerOf(control), [this, finding, control] {
       absl::Status status = control.Check();
       if (status.ok()) status = finding->first_error();
       if (!status.ok()) return finding->done(std::move(status));
       finding->done(recordings_.Record(finding->request, finding->found, DomainOf(finding->caller.get())));
     });
   };
-  pool_->Schedule([this, finding, control, record] {
+  pool_->Schedule(OwnerOf(control), [this, finding, control, record] {
     const absl::Status status = FindRecorded(control, finding, record);
     if (!status.ok()) finding->done(status);
   });

@@ -10,6 +10,7 @@
 #include "absl/time/clock.h"
 #include "base/check.h"
 #include "base/error.h"
+#include "server/fair/owner.h"
 
 namespace kiln::server {
 namespace {
@@ -39,17 +40,8 @@ absl::Status TooLate(uint64_t wait_ns, uint64_t run_ns, absl::Duration left) {
                                                      " us; ask with a later deadline, or when less is waiting"));
 }
 
-FairOwner OwnerOf(const runtime::hal::LaunchControl& control) {
-  FairOwner owner;
-  if (control.account == nullptr) {
-    owner.tenant = control.flow;
-    return owner;
-  }
-  owner.tenant = reinterpret_cast<uintptr_t>(control.account);
-  owner.session = control.flow;
-  owner.weight = control.account->weight();
-  owner.interactive = control.account->interactive();
-  return owner;
+void Add(DeviceLine* line, absl::InlinedVector<DeviceLine*, 2>& lines) {
+  if (std::find(lines.begin(), lines.end(), line) == lines.end()) lines.push_back(line);
 }
 
 }  // namespace
@@ -194,7 +186,7 @@ void Turns::Pump(Lines lines) {
   // are called, none is called within another.
   static thread_local std::pair<Turns*, Lines*> pumping = {};
   if (pumping.first == this) {
-    pumping.second->insert(pumping.second->end(), lines.begin(), lines.end());
+    for (DeviceLine* line : lines) Add(line, *pumping.second);
     return;
   }
   const auto outer = std::exchange(pumping, {this, &lines});
@@ -204,8 +196,7 @@ void Turns::Pump(Lines lines) {
     Waiting* const waiting = Next(line);
     mutex_.Unlock();
     if (waiting == nullptr) {
-      // What came meanwhile stands at the end: this line is before it, or is it.
-      lines.erase(std::find(lines.begin(), lines.end(), &line));
+      lines.pop_back();
       continue;
     }
     absl::InlinedVector<std::pair<DeviceLine*, FairQueue::Session*>, 2> closed;
@@ -216,7 +207,7 @@ void Turns::Pump(Lines lines) {
     absl::MutexLock lock(&mutex_);
     for (const auto& [at, session] : closed) {
       at->queue.Open(session);
-      if (at != &line) lines.push_back(at);
+      Add(at, lines);
     }
   }
   pumping = outer;
@@ -238,16 +229,20 @@ void Turns::End(Waiting* ended, uint64_t measured_ns) {
 void Turns::Sweep() {
   std::vector<std::pair<std::unique_ptr<Waiting>, absl::Status>> gone;
   Lines lines;
+  const absl::Time now = absl::Now();
   {
     absl::MutexLock lock(&mutex_);
     for (Waiting *waiting = first_, *next = nullptr; waiting != nullptr; waiting = next) {
       next = waiting->next;
-      absl::Status wanted = waiting->request.control.Check();
-      if (wanted.ok()) continue;
+      const runtime::hal::LaunchControl& control = waiting->request.control;
+      const bool cancelled = control.cancelled != nullptr && control.cancelled->load(std::memory_order_relaxed);
+      if (!cancelled && now < control.deadline) continue;
+      absl::Status wanted = control.Check();
+      if (wanted.ok()) continue;  // the clock was set back
       Leave(*waiting);
       for (Waiting::Place& place : waiting->places) {
         place.line->queue.Remove(place.entry);
-        lines.push_back(place.line);
+        Add(place.line, lines);
       }
       gone.emplace_back(waiting, std::move(wanted));
     }
