@@ -216,6 +216,9 @@ void Turns::Pump(Lines lines) {
 void Turns::End(Waiting* ended, uint64_t measured_ns) {
   const std::unique_ptr<Waiting> waiting(ended);
   Lines lines;
+  if (Account* const account = waiting->request.control.account; account != nullptr) {
+    account->AddDeviceTime(measured_ns * waiting->places.size());
+  }
   {
     absl::MutexLock lock(&mutex_);
     for (Waiting::Place& place : waiting->places) {

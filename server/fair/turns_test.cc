@@ -123,6 +123,7 @@ TEST_F(TurnsTest, TenantsHaveTheirWeights) {
     EndOne();
   }
   EXPECT_NEAR(heavy_turns, 300, 2);
+  EXPECT_EQ(light.device_ns() + heavy.device_ns(), 400'000u);
   while (!had_.empty()) EndOne();
 }
 
