@@ -22,8 +22,8 @@ constexpr int kIdleTicks = 20;
 
 absl::Status TooMuchWaiting(size_t most) {
   v1::ErrorDetail detail;
-  detail.set_code(v1::QUOTA_EXCEEDED);
-  detail.set_limit("waiting for a device");
+  detail.set_code(v1::OUT_OF_MEMORY);
+  detail.set_limit("entries waiting for a device");
   detail.set_limit_value(most);
   detail.set_used(most + 1);
   detail.set_retry_after_ms(100);

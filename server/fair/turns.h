@@ -60,7 +60,7 @@ class Turn {
 
 // The turn; or why there will be none: CANCELLED or DEADLINE_PASSED as of LaunchControl::Check,
 // soon after that is so; DEADLINE_PASSED at once if what is there will take longer, as far as is
-// known; QUOTA_EXCEEDED if the tenant has too much waiting. Must not block.
+// known; OUT_OF_MEMORY with the limit "entries waiting for a device" if the tenant has too much there. Must not block.
 using TurnCallback = absl::AnyInvocable<void(absl::StatusOr<Turn>)>;
 
 // What one wants.

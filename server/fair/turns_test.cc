@@ -200,7 +200,7 @@ TEST_F(TurnsTest, OnlySoManyOfACallerWait) {
   turns_->Take(At(1), Keep("one more"));
   turns_->Take(At(2), Keep("another"));
   EXPECT_EQ(called_, (Names{"a", "one more not: RESOURCE_EXHAUSTED"}));
-  EXPECT_EQ(DetailOf(last_)->limit(), "waiting for a device");
+  EXPECT_EQ(DetailOf(last_)->limit(), "entries waiting for a device");
   EXPECT_EQ(DetailOf(last_)->limit_value(), 4u);
   while (!had_.empty()) EndOne();
   EXPECT_EQ(called_.size(), 7u);
