@@ -101,6 +101,7 @@ Turns::~Turns() {
   {
     absl::MutexLock lock(&mutex_);
     KILN_CHECK(first_ == nullptr);
+    mutex_.Await(absl::Condition(this, &Turns::NobodyCalls));
     stopping_ = true;
     changed_.Signal();
   }
@@ -190,26 +191,29 @@ void Turns::Pump(Lines lines) {
     return;
   }
   const auto outer = std::exchange(pumping, {this, &lines});
+  mutex_.Lock();
+  ++pumps_;
   while (!lines.empty()) {
-    DeviceLine& line = *lines.back();
-    mutex_.Lock();
-    Waiting* const waiting = Next(line);
-    mutex_.Unlock();
+    Waiting* const waiting = Next(*lines.back());
     if (waiting == nullptr) {
       lines.pop_back();
       continue;
     }
     absl::InlinedVector<std::pair<DeviceLine*, FairQueue::Session*>, 2> closed;
     for (const Waiting::Place& place : waiting->places) closed.emplace_back(place.line, place.session);
+    mutex_.Unlock();
     waiting->began = absl::Now();
     TurnCallback go = std::move(waiting->go);
     go(Turn(waiting));  // may have ended, and be gone
-    absl::MutexLock lock(&mutex_);
-    for (const auto& [at, session] : closed) {
-      at->queue.Open(session);
-      Add(at, lines);
+    go = nullptr;
+    mutex_.Lock();
+    for (const auto& [line, session] : closed) {
+      line->queue.Open(session);
+      Add(line, lines);
     }
   }
+  --pumps_;
+  mutex_.Unlock();
   pumping = outer;
 }
 

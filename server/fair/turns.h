@@ -111,6 +111,7 @@ class Turns {
   void Leave(Waiting& waiting) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Those that are not wanted any more are told.
   void Sweep();
+  bool NobodyCalls() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return pumps_ == 0; }
   void SweepUntilStopped();
 
   const Options options_;
@@ -119,6 +120,8 @@ class Turns {
   mutable absl::Mutex mutex_;
   absl::CondVar changed_;
   Waiting* first_ ABSL_GUARDED_BY(mutex_) = nullptr;  // of those that have not been called
+  // Threads that call: one may do so for others after its own is answered.
+  int pumps_ ABSL_GUARDED_BY(mutex_) = 0;
   bool asleep_ ABSL_GUARDED_BY(mutex_) = false;
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
   std::thread watch_;
