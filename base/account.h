@@ -95,6 +95,19 @@ class Account {
   void SetLimits(const QuotaLimits& limits);
   uint64_t limit(Quota quota) const { return limits_[Index(quota)].load(std::memory_order_relaxed); }
 
+  // Its part of what is divided among those who ask: so many times that of a tenant of weight 1;
+  // and whether it is served a little earlier where both are as much in their right.
+  void SetShare(uint32_t weight, bool interactive) {
+    weight_.store(weight, std::memory_order_relaxed);
+    interactive_.store(interactive, std::memory_order_relaxed);
+  }
+  uint32_t weight() const { return weight_.load(std::memory_order_relaxed); }
+  bool interactive() const { return interactive_.load(std::memory_order_relaxed); }
+
+  // What it has had of the devices, all together, since the start.
+  void AddDeviceTime(uint64_t ns) { device_ns_.fetch_add(ns, std::memory_order_relaxed); }
+  uint64_t device_ns() const { return device_ns_.load(std::memory_order_relaxed); }
+
   // Held now, or what of the last window's has not drained away, rounded up.
   uint64_t used(Quota quota, absl::Time now = absl::Now()) const;
 
@@ -117,6 +130,9 @@ class Account {
  private:
   static size_t Index(Quota quota) { return static_cast<size_t>(quota); }
 
+  std::atomic<uint32_t> weight_{1};
+  std::atomic<bool> interactive_{false};
+  std::atomic<uint64_t> device_ns_{0};
   std::array<std::atomic<uint64_t>, kQuotas> limits_ = {};
   std::array<std::atomic<uint64_t>, kQuotas> held_ = {};
   // Of rates: when all that is owed will have drained away, in nanoseconds since 1970.

@@ -69,8 +69,8 @@ struct Compilers {
 
 // In processes of its own, if `config` wants them and `worker` is a program for them; else here.
 absl::StatusOr<Compilers> BaseCompilers(const v1::ServerConfig& config, const v1::Target& target,
-                                        const compiler::Limits& limits, const std::string& worker,
-                                        spdlog::logger& log, std::shared_ptr<Metrics> metrics) {
+                                        const compiler::Limits& limits, const std::string& worker, spdlog::logger& log,
+                                        std::shared_ptr<Metrics> metrics) {
   CompileFn here = InProcess(compiler::CompileProgram);
   const bool wanted =
       config.compile_isolation() == "on" || (config.compile_isolation() == "auto" && !config.tenants().empty());
@@ -275,8 +275,8 @@ absl::StatusOr<std::unique_ptr<RpcServer>> StartServer(const v1::ServerConfig& c
     };
   }
   const std::string ptxas = config.ptxas() == "none" ? "" : config.ptxas();
-  KILN_ASSIGN_OR_RETURN(Compilers base, BaseCompilers(config, devices.front()->target(), options.limits, worker, *log,
-                                                      options.metrics));
+  KILN_ASSIGN_OR_RETURN(
+      Compilers base, BaseCompilers(config, devices.front()->target(), options.limits, worker, *log, options.metrics));
   TuneFn search = LoggedSearch(base.compile, log, ptxas);
   CompileFn compile = LoggedCompiler(std::move(base.compile), log, config.dump(), ptxas);
   auto engine = std::make_unique<Engine>(options, std::move(devices), std::move(compile), std::move(base.gradient),

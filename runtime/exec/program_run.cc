@@ -61,8 +61,8 @@ void ProgramRun::Run() {
   const double device_seconds = times_.All(program_->device(), Seconds(ended - started));
   Owe(control_.account, Quota::kDeviceSeconds, device_seconds);
   if (observer_ != nullptr) {
-    observer_->OnRun({program_->device().name(), queue_seconds, device_seconds, launches, status.code(),
-                      control_.account});
+    observer_->OnRun(
+        {program_->device().name(), queue_seconds, device_seconds, launches, status.code(), control_.account});
   }
   RunCallback callback = std::move(callback_);
   if (status.ok()) {

@@ -111,8 +111,8 @@ void SequenceRun::Finish() {
   if (status_.ok()) sequence_->estimate().Observe(static_cast<uint64_t>(seconds_ * 1e9));
   const double queue_seconds = Seconds(started_ - submitted_);
   if (observer_ != nullptr) {
-    observer_->OnRun({sequence_->device().name(), queue_seconds, own_seconds_, launches_, status_.code(),
-                      control_.account});
+    observer_->OnRun(
+        {sequence_->device().name(), queue_seconds, own_seconds_, launches_, status_.code(), control_.account});
   }
   if (status_.ok()) {
     callback_(RunResult{{}, queue_seconds, device_seconds_});

@@ -72,7 +72,7 @@ class SequenceRun final : public hal::Work {
   uint32_t launches_ = 0;
   double device_seconds_ = 0;
   double own_seconds_ = 0;  // of these, the sequence's own device's
-  double seconds_ = 0;  // of what the device's queue ran
+  double seconds_ = 0;      // of what the device's queue ran
 };
 
 }  // namespace kiln::runtime

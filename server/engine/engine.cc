@@ -12,6 +12,7 @@
 #include "base/graph/graph_hash.h"
 #include "server/engine/executions/execution.h"
 #include "server/engine/programs/program_key.h"
+#include "server/fair/owner.h"
 
 namespace kiln::server {
 namespace {
@@ -78,8 +79,9 @@ Engine::Engine(const EngineOptions& options, std::vector<std::unique_ptr<runtime
       runs_(metrics_.get(), NamesOf(devices_), observer),
       compile_(Counted(std::move(compile), metrics_)),
       gradient_(std::move(gradient)),
+      turns_(options.turns, devices_),
       table_(options.handles),
-      buffers_(&table_, &meetings_, options.meeting_timeout,
+      buffers_(&table_, &meetings_, &turns_, options.meeting_timeout,
                [this](absl::string_view name, const TenantRules* rules) { return FindDevice(name, rules); }),
       sessions_(options.sessions, &table_, &accounts_, &rules_),
       executor_(&runs_),
@@ -235,8 +237,8 @@ void Engine::Gradient(const v1::GradientRequest& request, const Session* caller,
                       GradientCallback done) {
   auto place = PlaceToCompile(control.account);
   if (!place.ok()) return done(std::move(place).status());
-  pool_->Schedule([this, &request, domain = DomainOf(caller), control, place = *std::move(place),
-                   done = std::move(done)]() mutable {
+  pool_->Schedule(OwnerOf(control), [this, &request, domain = DomainOf(caller), control, place = *std::move(place),
+                                     done = std::move(done)]() mutable {
     if (absl::Status wanted = control.Check(); !wanted.ok()) return done(std::move(wanted));
     auto made = [&] {
       const Meter meter(control.account, Quota::kCompileSeconds);
@@ -253,7 +255,7 @@ void Engine::Execute(ExecuteRequest request, const Control& control, ExecuteCall
   request.options = *std::move(options);
   // Owns itself from here on.
   auto* execution = new Execution(std::move(request), control, std::move(done), &executor_, &collectives_, &table_,
-                                  options_.max_inline_result_bytes, metrics_.get());
+                                  &turns_, options_.max_inline_result_bytes, metrics_.get());
   const ExecuteRequest& asked = execution->request();
   const absl::Time begin = absl::Now();
   const auto id = Identify(asked.graph, asked.graph_hash, asked.device, asked.options, asked.caller.get());

@@ -39,6 +39,7 @@
 #include "server/engine/programs/compiled_combiner.h"
 #include "server/engine/programs/program_store.h"
 #include "server/engine/sessions/session_table.h"
+#include "server/fair/turns.h"
 #include "server/identity/tenant.h"
 #include "server/metrics/count.h"
 #include "server/metrics/metrics.h"
@@ -70,6 +71,7 @@ struct EngineOptions {
   // Programs that outlive the server; null: none.
   std::shared_ptr<ProgramDisk> disk;
   StreamLimits streams;
+  Turns::Options turns;
   BeamLimits beam;
   // Of tenants whose programs run apart; null: there is none.
   std::shared_ptr<TenantDevices> tenant_devices;
@@ -113,7 +115,8 @@ class Engine {
               RecordCallback done);
 
   // NEED_GRAPH if the recording is not there; UNKNOWN_HANDLE and OUT_OF_BOUNDS for
-  // what is no buffer of the caller's; then what runtime/exec says of a sequence.
+  // what is no buffer of the caller's; then what runtime/exec says of a sequence. What `request`
+  // points to lives until `done` has returned.
   void Replay(const ReplayRequest& request, const Control& control, ReplayCallback done);
 
   // The errors of server/engine/collective.h and of runtime/collective.
@@ -145,8 +148,8 @@ class Engine {
   // None without a disk.
   std::optional<store::DiskStats> disk_stats() const;
 
-  // UNKNOWN_DEVICE, also for one that `rules`, which may be null, keep from their tenant; NOT_IMPLEMENTED for one of the
-  // server's that a tenant whose programs run apart has not. No name means the first.
+  // UNKNOWN_DEVICE, also for one that `rules`, which may be null, keep from their tenant; NOT_IMPLEMENTED for one of
+  // the server's that a tenant whose programs run apart has not. No name means the first.
   absl::StatusOr<runtime::hal::Device*> FindDevice(absl::string_view name, const TenantRules* rules = nullptr) const;
   static bool MayUse(const TenantRules* rules, absl::string_view device);
   // The tenant's own, or the server's, in the order given: also those that it may not use.
@@ -160,6 +163,8 @@ class Engine {
   const StreamLimits& stream_limits() const { return options_.streams; }
   Buffers& buffers() { return buffers_; }
   SessionTable& sessions() { return sessions_; }
+  // What a client does on a device without a program passes by these, too.
+  Turns& turns() { return turns_; }
   // What each tenant has, and may have.
   Accounts& accounts() { return accounts_; }
   TenantsRules& rules() { return rules_; }
@@ -190,6 +195,7 @@ class Engine {
   RunCounter runs_;
   const CompileFn compile_;  // counted
   const GradientFn gradient_;
+  Turns turns_;
   BufferTable table_;
   runtime::collective::Meetings meetings_;
   Buffers buffers_;

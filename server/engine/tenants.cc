@@ -69,7 +69,9 @@ absl::Status Engine::SetTenants(absl::Span<const std::shared_ptr<const Tenant>> 
   for (size_t i = 0; i < devices_.size(); ++i) devices_[i]->allocator().guarantees().Set(of_devices[i]);
   // What a tenant that is gone from the file still has stays counted.
   for (const auto& tenant : tenants) {
-    accounts_.Of(tenant->name)->SetLimits(tenant->quota);
+    Account& account = *accounts_.Of(tenant->name);
+    account.SetLimits(tenant->quota);
+    account.SetShare(tenant->weight, tenant->interactive);
     rules_.Of(tenant->name)->Set(RulesOf(*tenant, options_.sessions.domain_secret, options_.tenant_devices.get()));
   }
   return absl::OkStatus();

@@ -36,6 +36,8 @@ struct Tenant {
   uint64_t guaranteed_device_bytes = 0;
   CacheSharing cache_sharing = CacheSharing::kNone;
   std::string sharing_group;  // empty: alone
+  uint32_t weight = 1;
+  bool interactive = false;
 
   bool Has(Right right) const { return right == Right::kKnown || rights[static_cast<int>(right)]; }
 };

@@ -22,6 +22,7 @@ namespace {
 
 constexpr size_t kMaxName = 63;
 constexpr uint32_t kMaxLeeway = 600;
+constexpr uint32_t kMaxWeight = 10'000;
 // Seconds between two questions to a server of keys.
 constexpr uint32_t kRefresh = 300, kMinRefresh = 10, kMaxRefresh = 86400;
 
@@ -147,6 +148,7 @@ class Tenants::Builder {
     }
     tenant->guaranteed_device_bytes = message.guaranteed_device_bytes();
     KILN_RETURN_IF_ERROR(AddSharing(message, *tenant));
+    KILN_RETURN_IF_ERROR(SetShare(message, *tenant));
     if (message.token().empty() && message.certificate().empty() && message.jwt().empty() &&
         message.unix_user().empty()) {
       return BadTenants("it has no token, certificate, jwt or unix_user: nobody could be it");
@@ -195,6 +197,16 @@ class Tenants::Builder {
         default: return BadTenants("a right is EXECUTE_RIGHT, DEBUG_RIGHT or ADMIN_RIGHT");
       }
     }
+    return absl::OkStatus();
+  }
+
+  static absl::Status SetShare(const v1::Tenant& message, Tenant& tenant) {
+    if (message.weight() > kMaxWeight) {
+      return BadTenants(absl::StrCat("weight is ", message.weight(), "; at most ", kMaxWeight));
+    }
+    if (!v1::Tenant::Class_IsValid(message.class_())) return BadTenants("class is NORMAL or INTERACTIVE");
+    tenant.weight = std::max(message.weight(), 1u);
+    tenant.interactive = message.class_() == v1::Tenant::INTERACTIVE;
     return absl::OkStatus();
   }
 

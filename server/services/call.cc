@@ -2,6 +2,7 @@
 
 #include <spdlog/logger.h>
 
+#include "absl/hash/hash.h"
 #include "absl/strings/escaping.h"
 #include "absl/time/clock.h"
 #include "server/engine/sessions/session_table.h"
@@ -38,6 +39,12 @@ absl::StatusOr<SessionPtr> SessionOf(const Admitted& admitted) {
 
 std::string CallerOf(const Admitted& admitted) {
   return admitted.tenant() == nullptr ? admitted.context().peer() : admitted.tenant()->name;
+}
+
+uint64_t FlowOf(const Admitted& admitted, const SessionPtr& session) {
+  const auto& metadata = admitted.context().client_metadata();
+  if (session != nullptr && metadata.find(kSessionHeader) != metadata.end()) return FlowOf(*session);
+  return absl::HashOf(admitted.context().peer());
 }
 
 }  // namespace kiln::server

@@ -42,6 +42,9 @@ absl::StatusOr<SessionPtr> SessionOf(const Admitted& admitted);
 // connection's, where it has an address of its own.
 std::string CallerOf(const Admitted& admitted);
 
+// As in LaunchControl: that of the session which the call names, else of its connection.
+uint64_t FlowOf(const Admitted& admitted, const SessionPtr& session);
+
 // Of the account's upload_bytes_per_second, what a request brings that is more than names and
 // numbers: who may send no more for a while can still free, and look.
 inline absl::Status PayForUpload(Account* account, const grpc::ByteBuffer& bytes) {
@@ -134,6 +137,7 @@ class UnaryCall final : public grpc::ServerUnaryReactor {
     KILN_RETURN_IF_ERROR(admitted_.status());
     Account* const account = control_.account = admitted_->account();
     KILN_ASSIGN_OR_RETURN(session_, SessionOf(*admitted_));
+    control_.flow = FlowOf(*admitted_, session_);
     KILN_RETURN_IF_ERROR(PayForUpload(account, bytes));
     KILN_ASSIGN_OR_RETURN(request_charge_, Hold(account, Quota::kHostBytes, bytes.Length()));
     // Room for an answer that names what the call has made: it is too late to refuse that.

@@ -7,6 +7,7 @@
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "base/error.h"
+#include "server/fair/lane.h"
 #include "server/messages/convert.h"
 #include "server/messages/not_implemented.h"
 
@@ -23,9 +24,10 @@ constexpr absl::Duration kPieceTime = absl::Microseconds(30);
 // Owns itself until it has called back.
 class Copier {
  public:
-  Copier(Metrics& metrics, Buffers::Range range, SharedBytes shared, bool upload, const Control& control,
+  Copier(Metrics& metrics, Turns& turns, Buffers::Range range, SharedBytes shared, bool upload, const Control& control,
          runtime::hal::DoneCallback done)
       : metrics_(metrics),
+        turns_(turns),
         range_(std::move(range)),
         shared_(std::move(shared)),
         upload_(upload),
@@ -42,9 +44,9 @@ class Copier {
     const auto next = [this](absl::Status status) { status.ok() ? Next() : End(status); };
     Pace();
     if (upload_) {
-      range_.device->queue().Write(at, piece, next);
+      Lane(turns_, *range_.device, control_).Write(at, piece, next);
     } else {
-      range_.device->queue().Read(piece, at, next);
+      Lane(turns_, *range_.device, control_).Read(piece, at, next);
     }
   }
 
@@ -67,6 +69,7 @@ class Copier {
   }
 
   Metrics& metrics_;
+  Turns& turns_;
   const Buffers::Range range_;
   const SharedBytes shared_;
   const bool upload_;
@@ -100,7 +103,9 @@ void CopyShared(const ServiceEnv& env, const v1::CopyRequest& request, const Ses
   const v1::SharedMemory& at = upload ? request.from_shared() : request.to_shared();
   auto shared = env.shared_memory->regions().Find(at.handle(), at.offset(), bytes, caller);
   if (!shared.ok()) return done(shared.status());
-  (new Copier(env.engine.metrics(), *std::move(range), *std::move(shared), upload, control, std::move(done)))->Next();
+  (new Copier(env.engine.metrics(), env.engine.turns(), *std::move(range), *std::move(shared), upload, control,
+              std::move(done)))
+      ->Next();
 }
 
 }  // namespace kiln::server

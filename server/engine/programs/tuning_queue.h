@@ -45,8 +45,8 @@ class TuningQueue {
       : tune_(std::move(tune)), pool_(*pool), helpers_(helpers), thread_(std::make_unique<CompilePool>(1)) {}
   ~TuningQueue() { Stop(); }
 
-  // Calls `job` on the searching thread, in the order of scheduling.
-  void Schedule(absl::AnyInvocable<void()> job) { thread_->Schedule(std::move(job)); }
+  // Calls `job` on the searching thread, as CompilePool does.
+  void Schedule(const FairOwner& owner, absl::AnyInvocable<void()> job) { thread_->Schedule(owner, std::move(job)); }
 
   // The search that `options` want; blocks until it has ended. To be called in a job.
   absl::StatusOr<compiler::Tuned> Run(runtime::hal::Device& device, const v1::Graph& graph,
