@@ -172,7 +172,10 @@ absl::Status CheckRate(Account* account, Quota rate) { return Spend(account, rat
 Account* Accounts::Of(absl::string_view tenant) {
   absl::MutexLock lock(&mutex_);
   std::unique_ptr<Account>& account = accounts_[tenant];
-  if (account == nullptr) account = std::make_unique<Account>();
+  if (account != nullptr) return account.get();
+  const size_t number = accounts_.size() - 1;
+  account = std::make_unique<Account>(std::string(tenant), number);
+  if (number < kNumbered) numbered_[number].store(account.get(), std::memory_order_release);
   return account.get();
 }
 

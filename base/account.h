@@ -83,13 +83,30 @@ class Charge {
 // One tenant's. Safe from any thread, and without a lock. Outlives its charges.
 class Account {
  public:
-  Account() = default;
+  explicit Account(std::string name = "", size_t number = 0) : name_(std::move(name)), number_(number) {}
   Account(const Account&) = delete;
   Account& operator=(const Account&) = delete;
+
+  const std::string& name() const { return name_; }
+  // Of the Accounts that it is one of: how many were made before it.
+  size_t number() const { return number_; }
 
   // What is held already stays, also if it is more.
   void SetLimits(const QuotaLimits& limits);
   uint64_t limit(Quota quota) const { return limits_[Index(quota)].load(std::memory_order_relaxed); }
+
+  // Its part of what is divided among those who ask: so many times that of a tenant of weight 1;
+  // and whether it is served a little earlier where both are as much in their right.
+  void SetShare(uint32_t weight, bool interactive) {
+    weight_.store(weight, std::memory_order_relaxed);
+    interactive_.store(interactive, std::memory_order_relaxed);
+  }
+  uint32_t weight() const { return weight_.load(std::memory_order_relaxed); }
+  bool interactive() const { return interactive_.load(std::memory_order_relaxed); }
+
+  // What it has had of the devices, all together, since the start.
+  void AddDeviceTime(uint64_t ns) { device_ns_.fetch_add(ns, std::memory_order_relaxed); }
+  uint64_t device_ns() const { return device_ns_.load(std::memory_order_relaxed); }
 
   // Held now, or what of the last window's has not drained away, rounded up.
   uint64_t used(Quota quota, absl::Time now = absl::Now()) const;
@@ -113,10 +130,15 @@ class Account {
  private:
   static size_t Index(Quota quota) { return static_cast<size_t>(quota); }
 
+  std::atomic<uint32_t> weight_{1};
+  std::atomic<bool> interactive_{false};
+  std::atomic<uint64_t> device_ns_{0};
   std::array<std::atomic<uint64_t>, kQuotas> limits_ = {};
   std::array<std::atomic<uint64_t>, kQuotas> held_ = {};
   // Of rates: when all that is owed will have drained away, in nanoseconds since 1970.
   std::array<std::atomic<int64_t>, kQuotas> drained_at_ = {};
+  const std::string name_;
+  const size_t number_;
 };
 
 // QUOTA_EXCEEDED.
@@ -153,9 +175,15 @@ class Accounts {
   // All that there are, by name.
   std::map<std::string, const Account*> All() const;
 
+  // The account of that number, or null if it has yet to be made. Without a lock, and so only
+  // for the first of them: whoever looks at all, as metrics do, must look at so many and no more.
+  static constexpr size_t kNumbered = 254;
+  const Account* Numbered(size_t number) const { return numbered_[number].load(std::memory_order_acquire); }
+
  private:
   mutable absl::Mutex mutex_;
   absl::flat_hash_map<std::string, std::unique_ptr<Account>> accounts_ ABSL_GUARDED_BY(mutex_);
+  std::array<std::atomic<const Account*>, kNumbered> numbered_ = {};
 };
 
 }  // namespace kiln

@@ -34,4 +34,14 @@ Digest Blake3Of(absl::string_view data) {
   return hasher.Finish();
 }
 
+Digest KeyedBlake3Of(const Digest& key, absl::string_view data) {
+  static_assert(sizeof(key.bytes) == LLVM_BLAKE3_KEY_LEN);
+  llvm_blake3_hasher hasher;
+  llvm_blake3_hasher_init_keyed(&hasher, key.bytes.data());
+  llvm_blake3_hasher_update(&hasher, data.data(), data.size());
+  Digest digest;
+  llvm_blake3_hasher_finalize(&hasher, digest.bytes.data(), digest.bytes.size());
+  return digest;
+}
+
 }  // namespace kiln

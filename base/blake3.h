@@ -31,6 +31,8 @@ class Blake3 {
 
 // The digest of one piece.
 Digest Blake3Of(absl::string_view data);
+// The same with a key: a code that only who has the key can make.
+Digest KeyedBlake3Of(const Digest& key, absl::string_view data);
 
 }  // namespace kiln
 

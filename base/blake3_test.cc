@@ -15,6 +15,13 @@ TEST(Blake3, KnownDigests) {
   EXPECT_EQ(Hex(Blake3Of("abc")), "6437b3ac38465133ffb63b75273a8db548c558465d79db03fd359c6cd5bd9d85");
 }
 
+TEST(Blake3, KnownKeyedDigests) {
+  const Digest key = Digest::FromBytes("whats the Elvish word for friend");
+  EXPECT_EQ(Hex(KeyedBlake3Of(key, "")), "92b2b75604ed3c761f9d6f62392c8a9227ad0ea3f09573e783f1498a4ed60d26");
+  EXPECT_NE(KeyedBlake3Of(key, "abc"), KeyedBlake3Of(Digest(), "abc"));
+  EXPECT_NE(KeyedBlake3Of(Digest(), "abc"), Blake3Of("abc"));
+}
+
 TEST(Blake3, PiecesGiveTheDigestOfTheWhole) {
   const std::string text(5000, 'k');
   Blake3 hasher;

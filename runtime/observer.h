@@ -7,16 +7,23 @@
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
 
+namespace kiln {
+class Account;
+}  // namespace kiln
+
 namespace kiln::runtime {
 
 // One run of a program, after it ended. The views live for the call alone.
 struct RunRecord {
   absl::string_view device;  // "CPU:0"
   double queue_seconds = 0;  // from Executor::Run until the first step began
-  // From the first step until the last one ended; a GPU's own, without what the host did.
+  // From the first step until the last one ended; a GPU's own, without what the host did. Of a
+  // sequence with programs for several devices, what ran on this device alone: each of the others
+  // is a run of its own.
   double device_seconds = 0;
   uint32_t launches = 0;  // steps that ran
   absl::StatusCode outcome = absl::StatusCode::kOk;
+  const Account* account = nullptr;  // at whose expense; null: nobody's
 };
 
 // One kernel launch, after it ended.

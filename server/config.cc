@@ -173,6 +173,31 @@ absl::Status CheckReadable(absl::string_view path, const std::string& file) {
   return BadSetting(path, absl::StrCat("cannot read \"", file, "\""));
 }
 
+bool IsHostAndPort(absl::string_view listen) {
+  const size_t colon = listen.rfind(':');
+  uint32_t port = 0;
+  return colon != absl::string_view::npos && colon != 0 && absl::SimpleAtoi(listen.substr(colon + 1), &port) &&
+         port <= 65535;
+}
+
+// Of /metrics and its like: they have no secrets of tenants', but names, and cost the server work.
+absl::Status CheckAdminListen(const v1::ServerConfig& config) {
+  const std::string& listen = config.admin_listen();
+  if (listen.empty()) return absl::OkStatus();
+  if (absl::StartsWith(listen, "unix:") || !IsHostAndPort(listen)) {
+    return BadSetting("admin_listen", absl::StrCat("\"", listen, "\" is not host:port"));
+  }
+  if (absl::StartsWith(listen, "[")) {
+    return BadSetting("admin_listen",
+                      absl::StrCat(listen, " is of IPv6, which this port does not speak; give 127.0.0.1"));
+  }
+  if (IsLoopback(listen) || config.insecure()) return absl::OkStatus();
+  return BadSetting("admin_listen", absl::StrCat(listen,
+                                                 " can be reached from other machines, and asks nobody who they are; "
+                                                 "listen on 127.0.0.1, with a proxy that asks before it, or set "
+                                                 "--insecure where a network policy lets only the monitoring in"));
+}
+
 // Identity and encryption: what is there, and whether it is enough for the address.
 absl::Status CheckWhoMayUse(const v1::ServerConfig& config) {
   const v1::ServerConfig::Tls& tls = config.tls();
@@ -209,13 +234,11 @@ absl::Status CheckWhoMayUse(const v1::ServerConfig& config) {
 
 absl::Status CheckConfig(const v1::ServerConfig& config) {
   const absl::string_view listen = config.listen();
-  const size_t colon = listen.rfind(':');
-  uint32_t port = 0;
-  if (!absl::StartsWith(listen, "unix:") && (colon == absl::string_view::npos || colon == 0 ||
-                                             !absl::SimpleAtoi(listen.substr(colon + 1), &port) || port > 65535)) {
+  if (!absl::StartsWith(listen, "unix:") && !IsHostAndPort(listen)) {
     return BadSetting("listen", absl::StrCat("\"", listen, "\" is not host:port"));
   }
   KILN_RETURN_IF_ERROR(CheckWhoMayUse(config));
+  KILN_RETURN_IF_ERROR(CheckAdminListen(config));
   static const auto* levels = new std::set<std::string>{"trace", "debug", "info", "warn", "error"};
   if (levels->count(config.log_level()) == 0) {
     return BadSetting("log_level",
@@ -260,6 +283,13 @@ absl::Status CheckConfig(const v1::ServerConfig& config) {
   }
   if (!config.program_cache_dir().empty() && config.program_cache_disk_bytes() < (1 << 20)) {
     return BadSetting("program_cache_disk_bytes", "less than 1 MiB");
+  }
+  const std::string& key_file = config.program_cache_key_file();
+  if (!key_file.empty() && config.program_cache_dir().empty()) {
+    return BadSetting("program_cache_key_file", "there is no folder to seal entries of; set program_cache_dir as well");
+  }
+  if (!key_file.empty() && absl::StartsWith(key_file, absl::StrCat(config.program_cache_dir(), "/"))) {
+    return BadSetting("program_cache_key_file", "whoever may write into program_cache_dir could change it there");
   }
   if (!config.warm_up().empty() && config.program_cache_dir().empty()) {
     return BadSetting("warm_up", "there is no folder to load from; set program_cache_dir as well");

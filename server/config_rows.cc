@@ -8,6 +8,10 @@ namespace kiln::server {
 const std::vector<ConfigRow>& ConfigRows() {
   static const auto* rows = new std::vector<ConfigRow>{
       {"listen", "127.0.0.1:7437", "host:port to serve on; port 0 takes a free one"},
+      {"admin_listen", "",
+       "host:port of /metrics, /healthz and /readyz, over HTTP (docs/metrics.md); port 0 takes a free one; empty: "
+       "none. "
+       "Nobody is asked who they are, so another address than loopback needs --insecure"},
       {"cpu_devices", "1", "CPU devices: CPU:0, CPU:1, …; they share the cores, and the memory in equal parts"},
       {"cpu_threads", "0",
        "worker threads of the CPU devices together; 0 is one for each core this process may use (taskset, cpuset)"},
@@ -25,6 +29,8 @@ const std::vector<ConfigRow>& ConfigRows() {
       {"program_cache_dir", "",
        "folder of compiled programs that outlives the server and may be shared by several; empty: memory alone"},
       {"program_cache_disk_bytes", "8589934592", "most bytes of that folder; the least recently used go first"},
+      {"program_cache_key_file", "",
+       "file of 32 secret bytes, outside that folder: only what was sealed with them is loaded from it; empty: all"},
       {"warm_up", "",
        "file of programs, a list or a bundle of `kiln cache export`, to load from that folder before being ready"},
       {"compile_threads", "0", "threads that compile; 0 is one a core, at most 4"},

@@ -8,9 +8,12 @@
 #include <climits>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "base/error.h"
+#include "server/admin/admin_port.h"
+#include "server/admin/pages.h"
 #include "server/build_id.h"
 #include "server/capture/capture.h"
 #include "server/config.h"
@@ -19,6 +22,8 @@
 #include "server/files/loader.h"
 #include "server/identity/identity.h"
 #include "server/port/port.h"
+#include "server/port/sockets.h"
+#include "server/port/unix_users.h"
 #include "server/services/device_watch.h"
 #include "server/services/env.h"
 #include "server/services/rpcs.h"
@@ -94,11 +99,11 @@ RpcServer::RpcServer(std::unique_ptr<Engine> engine, std::unique_ptr<SharedMemor
       engine_(std::move(engine)),
       identity_(std::move(identity)),
       shared_memory_(std::move(shared_memory)),
-      loader_(data_folder == nullptr ? nullptr
-                                     : std::make_unique<Loader>(std::move(data_folder), &engine_->buffers())) {
+      loader_(data_folder == nullptr ? nullptr : std::make_unique<Loader>(std::move(data_folder), &engine_->buffers())),
+      requests_(std::max(std::thread::hardware_concurrency(), 1u)) {
   watch_ = std::make_unique<DeviceWatch>(*engine_, gate_);
-  services_ =
-      MakeServices({*engine_, gate_, *log_, shared_memory_.get(), loader_.get(), watch_.get(), identity_.get()});
+  services_ = MakeServices(
+      {*engine_, gate_, requests_, *log_, shared_memory_.get(), loader_.get(), watch_.get(), identity_.get()});
 }
 
 absl::StatusOr<std::unique_ptr<RpcServer>> RpcServer::Start(const v1::ServerConfig& config,
@@ -130,6 +135,10 @@ absl::StatusOr<std::unique_ptr<RpcServer>> RpcServer::Start(const v1::ServerConf
   const std::shared_ptr<grpc::experimental::ExternalConnectionAcceptor> acceptor =
       builder.experimental().AddExternalConnectionAcceptor(
           grpc::ServerBuilder::experimental_type::ExternalConnectionType::FROM_FD, credentials);
+  std::shared_ptr<UnixUsers> users;
+  if (self->identity_ != nullptr && config.tls().certificate().empty() && absl::StartsWith(config.listen(), "unix")) {
+    users = std::make_shared<UnixUsers>(builder);
+  }
   for (const auto& service : self->services_) builder.RegisterService(service.get());
   builder.SetOption(std::make_unique<Reflection>(!config.no_reflection()));
   builder.SetMaxReceiveMessageSize(static_cast<int>(LargestMessage(config)));
@@ -147,9 +156,16 @@ absl::StatusOr<std::unique_ptr<RpcServer>> RpcServer::Start(const v1::ServerConf
       prepare(*self->engine_, self->stop_preparing_);
       // Once the server drains, it stays NOT_SERVING.
       self->server_->GetHealthCheckService()->SetServingStatus("", true);
+      self->prepared_.store(true);
     });
+  } else {
+    self->prepared_.store(true);
   }
-  self->port_->Start([acceptor](int listener, int connection) {
+  self->port_->Start([acceptor, users, identity = self->identity_.get()](int listener, int connection) {
+    if (const auto user = users == nullptr ? std::nullopt : PeerUser(connection);
+        user.has_value() && identity->HasUnixUser(*user) && users->HandOver(listener, connection, *user)) {
+      return;
+    }
     grpc::experimental::ExternalConnectionAcceptor::NewConnectionParameters parameters;
     parameters.listener_fd = listener;
     parameters.fd = connection;
@@ -157,6 +173,13 @@ absl::StatusOr<std::unique_ptr<RpcServer>> RpcServer::Start(const v1::ServerConf
   });
   self->device_health_ =
       std::make_unique<DeviceHealth>(self->engine_->devices(), *self->server_->GetHealthCheckService(), self->log_);
+  if (!config.admin_listen().empty()) {
+    KILN_ASSIGN_OR_RETURN(self->admin_,
+                          AdminPort::Open(config.admin_listen(), PagesOf(self->engine_.get(), [self = self.get()] {
+                                            return self->prepared_.load() && !self->stop_preparing_.load();
+                                          })));
+    self->log_->info("event=admin listen={} port={}", config.admin_listen(), self->admin_->port());
+  }
   return self;
 }
 
@@ -180,6 +203,7 @@ RpcServer::~RpcServer() { Drain(absl::ZeroDuration()); }
 absl::Status RpcServer::Reload() { return identity_ == nullptr ? absl::OkStatus() : identity_->Reload(); }
 
 int RpcServer::port() const { return port_number_; }
+int RpcServer::admin_port() const { return admin_ == nullptr ? 0 : admin_->port(); }
 
 std::shared_ptr<grpc::Channel> RpcServer::InProcessChannel() {
   grpc::ChannelArguments arguments;

@@ -16,9 +16,11 @@
 #include "absl/time/time.h"
 #include "kiln/v1/config.pb.h"
 #include "server/services/gate.h"
+#include "server/services/request_pool.h"
 
 namespace kiln::server {
 
+class AdminPort;
 class DataFolder;
 class DeviceHealth;
 class DeviceWatch;
@@ -47,7 +49,11 @@ class RpcServer {
 
   // The port that is served; 0 for a Unix socket.
   int port() const;
+  // That of the pages for operators; 0 if there are none.
+  int admin_port() const;
   Engine& engine() { return *engine_; }
+  // The threads that read large requests.
+  RequestPool& requests() { return requests_; }
 
   // Reads the file of tenants again, if there is one: what was wrong, if the one before stays
   // in force.
@@ -75,14 +81,17 @@ class RpcServer {
   const std::unique_ptr<SharedMemoryListener> shared_memory_;  // null where it is off
   const std::unique_ptr<Loader> loader_;                       // null without a data folder
   Gate gate_;
+  RequestPool requests_;
   std::unique_ptr<DeviceWatch> watch_;
   std::vector<std::unique_ptr<grpc::Service>> services_;
   std::unique_ptr<grpc::Server> server_;
   std::unique_ptr<DeviceHealth> device_health_;
-  std::atomic<bool> stop_preparing_{false};
+  std::atomic<bool> prepared_{false};
+  std::atomic<bool> stop_preparing_{false};  // it drains
   std::thread preparing_;
   std::unique_ptr<Port> port_;
   int port_number_ = 0;
+  std::unique_ptr<AdminPort> admin_;  // null where it is off; answers until the end
   bool drained_ = false;
 };
 

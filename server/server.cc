@@ -62,13 +62,20 @@ constexpr char kWarmGraph[] = R"(
   5 TUPLE [4]
 )";
 
+struct Compilers {
+  CompileFn compile;
+  GradientFn gradient;
+};
+
 // In processes of its own, if `config` wants them and `worker` is a program for them; else here.
-absl::StatusOr<CompileFn> BaseCompiler(const v1::ServerConfig& config, const v1::Target& target,
-                                       const compiler::Limits& limits, const std::string& worker, spdlog::logger& log) {
+absl::StatusOr<Compilers> BaseCompilers(const v1::ServerConfig& config, const v1::Target& target,
+                                        const compiler::Limits& limits, const std::string& worker, spdlog::logger& log,
+                                        std::shared_ptr<Metrics> metrics) {
   CompileFn here = InProcess(compiler::CompileProgram);
   const bool wanted =
       config.compile_isolation() == "on" || (config.compile_isolation() == "auto" && !config.tenants().empty());
-  if (!wanted || (worker.empty() && config.compile_isolation() == "auto")) return here;
+  if (!wanted || (worker.empty() && config.compile_isolation() == "auto"))
+    return Compilers{here, GradientInProcess(compiler::Gradient)};
   if (worker.empty()) {
     v1::ErrorDetail detail;
     detail.set_code(v1::NOT_IMPLEMENTED);
@@ -79,6 +86,7 @@ absl::StatusOr<CompileFn> BaseCompiler(const v1::ServerConfig& config, const v1:
   options.binary = worker;
   options.memory_bytes = config.compile_limits().max_memory_bytes();
   options.max_time = absl::Seconds(config.compile_limits().max_seconds());
+  options.metrics = std::move(metrics);
   options.idle = std::max(1u, config.compile_threads() == 0 ? 2u : config.compile_threads());
   compiler::Options compile;
   compile.limits = limits;
@@ -87,13 +95,16 @@ absl::StatusOr<CompileFn> BaseCompiler(const v1::ServerConfig& config, const v1:
   const std::shared_ptr<CompileWorkers> workers = std::move(started);
   log.info("event=compile_workers idle={} max_seconds={} max_memory_bytes={}", options.idle,
            config.compile_limits().max_seconds(), options.memory_bytes);
-  return CompileFn([here, workers](const v1::Graph& wire, const v1::Target& device, const compiler::Options& how,
-                                   compiler::CompileObserver* observer,
-                                   const CompileFor& whom) -> absl::StatusOr<CompiledProgram> {
+  GradientFn gradient = [workers](const v1::GradientRequest& request, const compiler::Limits& most,
+                                  const CompileFor& whom) { return workers->Gradient(request, most, whom); };
+  CompileFn there = [here, workers](const v1::Graph& wire, const v1::Target& device, const compiler::Options& how,
+                                    compiler::CompileObserver* observer,
+                                    const CompileFor& whom) -> absl::StatusOr<CompiledProgram> {
     // Their linker works on files, which a worker may not open.
     if (device.kind() == v1::Target::AMDGPU) return here(wire, device, how, observer, whom);
     return workers->Compile(wire, device, how, observer, whom);
-  });
+  };
+  return Compilers{std::move(there), std::move(gradient)};
 }
 
 // The compiler, with a line in the log for each graph, and its stages in a folder
@@ -145,20 +156,32 @@ absl::StatusOr<std::shared_ptr<ProgramDisk>> OpenDisk(const v1::ServerConfig& co
   if (config.program_cache_dir().empty()) return nullptr;
   store::DiskStoreOptions options;
   options.limit_bytes = config.program_cache_disk_bytes();
+  if (!config.program_cache_key_file().empty()) {
+    KILN_ASSIGN_OR_RETURN(options.key, store::ReadSealKey(config.program_cache_key_file()));
+  }
   KILN_ASSIGN_OR_RETURN(auto store, store::DiskStore::Open(config.program_cache_dir(), options));
   std::string compiler = absl::StrCat(compiler::kCompilerVersion, "+", BuildId());
-  log->info("event=program_cache dir={} limit_bytes={} compiler={}", config.program_cache_dir(), options.limit_bytes,
-            compiler);
+  log->info("event=program_cache dir={} limit_bytes={} sealed={} compiler={}", config.program_cache_dir(),
+            options.limit_bytes, options.key.has_value(), compiler);
   return std::make_shared<ProgramDisk>(std::move(store), std::move(compiler),
                                        [log](const DiskEvent& event) { LogDisk(*log, event); });
 }
 
-// The search for schedules, with a line in the log for each program.
-TuneFn LoggedSearch(std::shared_ptr<spdlog::logger> log, std::string ptxas) {
-  return [log, ptxas](const v1::Graph& graph, const v1::Target& target, const compiler::Options& options,
-                      const compiler::TuneOptions& tuning,
-                      compiler::KernelTimer& timer) -> absl::StatusOr<compiler::Tuned> {
+// The search for schedules, with a line in the log for each program. Candidates are compiled by `compile`.
+TuneFn LoggedSearch(CompileFn compile, std::shared_ptr<spdlog::logger> log, std::string ptxas) {
+  return [compile = std::move(compile), log, ptxas](const v1::Graph& graph, const v1::Target& target,
+                                                    const compiler::Options& options, compiler::TuneOptions tuning,
+                                                    compiler::KernelTimer& timer,
+                                                    const CompileFor& whom) -> absl::StatusOr<compiler::Tuned> {
     const absl::Time begin = absl::Now();
+    tuning.compile = [&compile, &whom](const v1::Graph& candidate, const v1::Target& device,
+                                       const compiler::Options& how,
+                                       compiler::CompileObserver* observer) -> absl::StatusOr<v1::Executable> {
+      KILN_ASSIGN_OR_RETURN(CompiledProgram program, compile(candidate, device, how, observer, whom));
+      auto* const one = std::get_if<v1::Executable>(&program);
+      if (one == nullptr) return MakeError(v1::INTERNAL_FAULT, "a candidate is for several devices");
+      return std::move(*one);
+    };
     auto tuned = compiler::Tune(graph, target, options, tuning, timer);
     if (tuned.ok()) KILN_RETURN_IF_ERROR(compiler::AssemblePtx(ptxas, tuned->executable));
     const int64_t micros = absl::ToInt64Microseconds(absl::Now() - begin);
@@ -218,12 +241,13 @@ int ServeWorker(int argc, const char* const* argv) {
   if (IsExecutor(argc, argv)) return ServeExecutor(argc, argv);
   uint64_t memory_bytes = 0;
   if (!IsWorker(argc, argv) || !absl::SimpleAtoi(argv[2], &memory_bytes)) return 2;
-  return RunZygote(compiler::CompileProgram, memory_bytes);
+  return RunZygote({compiler::CompileProgram, compiler::Gradient}, memory_bytes);
 }
 
 absl::StatusOr<std::unique_ptr<RpcServer>> StartServer(const v1::ServerConfig& config,
                                                        std::shared_ptr<spdlog::logger> log, const std::string& worker) {
   EngineOptions options = ToEngineOptions(config);
+  options.metrics = std::make_shared<Metrics>();
   std::vector<std::unique_ptr<runtime::hal::Device>> devices;
   KILN_RETURN_IF_ERROR(OpenBackends(config, log, devices, options.absent));
   for (const auto& device : devices) {
@@ -251,11 +275,12 @@ absl::StatusOr<std::unique_ptr<RpcServer>> StartServer(const v1::ServerConfig& c
     };
   }
   const std::string ptxas = config.ptxas() == "none" ? "" : config.ptxas();
-  KILN_ASSIGN_OR_RETURN(CompileFn compile,
-                        BaseCompiler(config, devices.front()->target(), options.limits, worker, *log));
-  compile = LoggedCompiler(std::move(compile), log, config.dump(), ptxas);
-  auto engine = std::make_unique<Engine>(options, std::move(devices), std::move(compile), compiler::Gradient,
-                                         /*observer=*/nullptr, LoggedSearch(log, ptxas));
+  KILN_ASSIGN_OR_RETURN(
+      Compilers base, BaseCompilers(config, devices.front()->target(), options.limits, worker, *log, options.metrics));
+  TuneFn search = LoggedSearch(base.compile, log, ptxas);
+  CompileFn compile = LoggedCompiler(std::move(base.compile), log, config.dump(), ptxas);
+  auto engine = std::make_unique<Engine>(options, std::move(devices), std::move(compile), std::move(base.gradient),
+                                         /*observer=*/nullptr, std::move(search));
   return RpcServer::Start(config, std::move(engine), std::move(log), std::move(prepare));
 }
 

@@ -24,7 +24,7 @@ constexpr size_t kProgress = 100;  // programs between two lines of the log
 
 absl::StatusOr<std::vector<store::WarmProgram>> TakeBundle(const std::string& path, ProgramDisk& disk,
                                                            spdlog::logger& log) {
-  KILN_ASSIGN_OR_RETURN(auto bundle, store::BundleReader::Open(path));
+  KILN_ASSIGN_OR_RETURN(auto bundle, store::BundleReader::Open(path, disk.store().key()));
   std::vector<store::WarmProgram> programs;
   std::set<std::pair<std::string, std::string>> seen;  // of several targets, say
   const auto counts = store::Import(bundle, disk.store(), [&](const store::Entry& entry, const absl::Status& status) {

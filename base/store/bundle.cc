@@ -30,8 +30,8 @@ absl::Status Broken(absl::string_view what) {
 
 }  // namespace
 
-BundleWriter::BundleWriter(std::string path)
-    : path_(std::move(path)), draft_(absl::StrCat(path_, ".", getpid())), file_(draft_, std::ios::binary) {
+BundleWriter::BundleWriter(std::string path, const SealKey& key)
+    : path_(std::move(path)), draft_(absl::StrCat(path_, ".", getpid())), key_(key), file_(draft_, std::ios::binary) {
   file_ << kMagic;
   WriteNumber(kVersion, 4, file_);
 }
@@ -43,7 +43,7 @@ BundleWriter::~BundleWriter() {
 absl::Status BundleWriter::Failure() const { return absl::UnavailableError(absl::StrCat("cannot write ", path_)); }
 
 absl::Status BundleWriter::Add(Entry& entry) {
-  KILN_ASSIGN_OR_RETURN(const std::string bytes, EncodeEntry(entry));
+  KILN_ASSIGN_OR_RETURN(const std::string bytes, EncodeEntry(entry, key_));
   WriteNumber(bytes.size(), 8, file_);
   file_ << bytes;
   return file_ ? absl::OkStatus() : Failure();
@@ -57,12 +57,12 @@ absl::Status BundleWriter::Finish() {
   return Failure();
 }
 
-absl::StatusOr<BundleReader> BundleReader::Open(const std::string& path) {
+absl::StatusOr<BundleReader> BundleReader::Open(const std::string& path, const SealKey& key, Trust trust) {
   std::ifstream file(path, std::ios::binary | std::ios::ate);
   const auto size = file ? static_cast<int64_t>(file.tellg()) : -1;
   if (size < 0) return absl::NotFoundError(absl::StrCat("cannot read ", path));
   file.seekg(0);
-  BundleReader reader(std::move(file), static_cast<uint64_t>(size));
+  BundleReader reader(std::move(file), static_cast<uint64_t>(size), key, trust);
   std::string magic(kMagic.size(), '\0');
   if (reader.left_ < magic.size() || !reader.file_.read(magic.data(), static_cast<std::streamsize>(magic.size())) ||
       magic != kMagic) {
@@ -93,7 +93,8 @@ absl::StatusOr<std::optional<Entry>> BundleReader::Next() {
   std::string bytes(size, '\0');
   if (!file_.read(bytes.data(), static_cast<std::streamsize>(size))) return Broken("it cannot be read");
   left_ -= size;
-  absl::StatusOr<Entry> entry = DecodeEntry(std::move(bytes));
+  const bool unsealed = trust_ == Trust::kUnsealed && !SaysItIsSealed(bytes);
+  absl::StatusOr<Entry> entry = DecodeEntry(std::move(bytes), unsealed ? std::nullopt : key_);
   absl::Status status = entry.status();
   if (status.ok()) status = CheckContents(*entry);
   if (status.ok()) return *std::move(entry);

@@ -3,7 +3,8 @@
 //
 // A bundle is "KILNBNDL", the layout's version in 4 bytes (1), each entry as entry.h has
 // it behind its length in 8, and a length of 0 at the end. It is no more to be trusted
-// than the one it is from: an entry is machine code, and a checksum does not say whose.
+// than the one it is from: an entry is machine code, and a checksum does not say whose. A
+// seal does (seal.h): with a key, only entries with its seal are written and taken.
 // Reading it takes each entry by itself, checked, and never more memory than the file
 // has bytes.
 //
@@ -33,7 +34,7 @@ namespace kiln::store {
 class BundleWriter {
  public:
   // The file appears under its name when Finish has succeeded.
-  explicit BundleWriter(std::string path);
+  explicit BundleWriter(std::string path, const SealKey& key = std::nullopt);
   ~BundleWriter();
 
   absl::Status Add(Entry& entry);
@@ -43,24 +44,33 @@ class BundleWriter {
   absl::Status Failure() const;
 
   const std::string path_, draft_;
+  const SealKey key_;
   std::ofstream file_;
 };
 
 // One thread at a time.
 class BundleReader {
  public:
-  static absl::StatusOr<BundleReader> Open(const std::string& path);
+  enum class Trust {
+    kSealed,    // with a key, sealed entries alone
+    kUnsealed,  // those without any seal, too: whoever made the file is trusted
+  };
+  static absl::StatusOr<BundleReader> Open(const std::string& path, const SealKey& key = std::nullopt,
+                                           Trust trust = Trust::kSealed);
 
   // The next entry, none at the end. CORRUPT_ENTRY with field "entry" is about this entry
   // alone, and the next may be fine; any other failure ends the bundle.
   absl::StatusOr<std::optional<Entry>> Next();
 
  private:
-  BundleReader(std::ifstream file, uint64_t bytes) : file_(std::move(file)), left_(bytes) {}
+  BundleReader(std::ifstream file, uint64_t bytes, const SealKey& key, Trust trust)
+      : file_(std::move(file)), left_(bytes), key_(key), trust_(trust) {}
   absl::StatusOr<uint64_t> ReadNumber(int bytes);
 
   std::ifstream file_;
   uint64_t left_;
+  SealKey key_;
+  Trust trust_;
 };
 
 struct ImportCounts {

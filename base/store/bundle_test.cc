@@ -96,6 +96,37 @@ TEST_F(BundleTest, OneBadEntryLeavesTheOthers) {
   EXPECT_EQ(outcome.good.size(), 2u);
 }
 
+TEST_F(BundleTest, WithAKeySealedEntriesAloneAreTakenUnlessOthersAreTrusted) {
+  using Trust = BundleReader::Trust;
+  const SealKey key = Digest{{1}}, other = Digest{{2}};
+  const auto write = [&](const SealKey& with) {
+    BundleWriter writer(path_, with);
+    Entry entry = MakeEntry(1, 100);
+    EXPECT_TRUE(writer.Add(entry).ok() && writer.Finish().ok());
+  };
+  const auto import = [&](const SealKey& with, Trust trust) {
+    const std::string folder = testing::NewFolder();
+    auto store = DiskStore::Open(folder, {.key = with});
+    auto reader = BundleReader::Open(path_, with, trust);
+    EXPECT_TRUE(store.ok() && reader.ok());
+    const auto counts = Import(*reader, **store, [](const Entry&, const absl::Status&) {});
+    // What is taken is sealed.
+    const bool there = (*store)->Load(MakeEntry(1, 100).header).ok();
+    EXPECT_EQ(there, counts->taken == 1);
+    std::filesystem::remove_all(folder);
+    return counts->refused == 0;
+  };
+  write(key);
+  EXPECT_TRUE(import(key, Trust::kSealed));
+  EXPECT_FALSE(import(other, Trust::kSealed));
+  EXPECT_FALSE(import(other, Trust::kUnsealed));
+  EXPECT_FALSE(import(std::nullopt, Trust::kSealed));
+  write(std::nullopt);
+  EXPECT_FALSE(import(key, Trust::kSealed));
+  EXPECT_TRUE(import(key, Trust::kUnsealed));
+  EXPECT_TRUE(import(std::nullopt, Trust::kSealed));
+}
+
 TEST_F(BundleTest, AnAbandonedOneLeavesNothing) {
   {
     BundleWriter writer(path_);

@@ -64,7 +64,7 @@ std::string DiskStore::FileName(absl::string_view key) { return absl::StrCat(abs
 
 absl::StatusOr<Entry> DiskStore::Read(const std::string& name) {
   KILN_ASSIGN_OR_RETURN(Folder::Contents contents, folder_->Read(name, kMaxEntryBytes));
-  return DecodeEntry(std::move(contents.bytes));
+  return DecodeEntry(std::move(contents.bytes), options_.key);
 }
 
 absl::StatusOr<Entry> DiskStore::Load(const v1::StoredHeader& wanted, bool again) {
@@ -120,7 +120,7 @@ absl::Status DiskStore::Write(const std::string& draft, const std::string& name,
 }
 
 absl::Status DiskStore::Publish(Entry& entry) {
-  absl::StatusOr<std::string> bytes = EncodeEntry(entry);
+  absl::StatusOr<std::string> bytes = EncodeEntry(entry, options_.key);
   absl::Status status = bytes.status();
   if (status.ok() && bytes->size() > options_.limit_bytes) {
     status = absl::OutOfRangeError(absl::StrCat(

@@ -42,6 +42,9 @@ struct DiskStoreOptions {
   // Of all entries together. Servers that share a folder each count what they add, so
   // for a while it may hold a sixteenth more for each of them.
   uint64_t limit_bytes = uint64_t{8} << 30;
+  // What entries are sealed with: one without this seal is not right. Servers that share a
+  // folder have one key, or none.
+  SealKey key;
   // How long LockKey waits at most.
   absl::Duration timeout = absl::Seconds(30);
 };
@@ -129,6 +132,7 @@ class DiskStore {
   absl::StatusOr<Entry> Read(const std::string& name);
 
   DiskStats stats() const;
+  const SealKey& key() const { return options_.key; }
 
   // The name of a key's file. None of `kiln cache` or a server's if it is no key.
   static std::string FileName(absl::string_view key);

@@ -101,6 +101,47 @@ TEST_F(DiskStoreTest, ATornEntryIsRejectedAndRemoved) {
   }
 }
 
+TEST_F(DiskStoreTest, AnEntryWithoutTheKeysSealIsRejectedAndRemoved) {
+  const auto plain = Open(), sealed = Open({.key = Digest{{1}}}), other = Open({.key = Digest{{2}}});
+  Entry entry = MakeEntry(1);
+  for (DiskStore* writer : {plain.get(), sealed.get(), other.get()}) {
+    for (DiskStore* reader : {plain.get(), sealed.get(), other.get()}) {
+      ASSERT_TRUE(writer->Publish(entry).ok());
+      if (reader == writer) {
+        EXPECT_TRUE(reader->Load(entry.header).ok());
+      } else {
+        ExpectRejected(*reader, entry);
+      }
+    }
+  }
+}
+
+TEST_F(DiskStoreTest, AKeyIsAFileOfFewReaders) {
+  const std::string path = path_ + ".key";
+  const auto write = [&path](const std::string& bytes, mode_t mode) {
+    std::ofstream(path, std::ios::binary) << bytes;
+    ASSERT_EQ(chmod(path.c_str(), mode), 0);
+  };
+  const auto fault = [&path] { return std::string(ReadSealKey(path).status().message()); };
+  EXPECT_TRUE(absl::StrContains(fault(), "No such file")) << fault();
+  write(std::string(32, 'k'), 0600);
+  EXPECT_EQ((**ReadSealKey(path)).view(), std::string(32, 'k'));
+  for (const mode_t mode : {0400, 0440, 0640}) {
+    write(std::string(32, 'k'), mode | 0200);
+    EXPECT_TRUE(ReadSealKey(path).ok()) << mode;
+  }
+  for (const mode_t mode : {0644, 0602, 0620, 0601}) {
+    write(std::string(32, 'k'), mode);
+    EXPECT_TRUE(absl::StrContains(fault(), "others may")) << mode << fault();
+  }
+  for (const size_t size : {0, 31, 33, 1000}) {
+    write(std::string(size, 'k'), 0600);
+    EXPECT_TRUE(absl::StrContains(fault(), "32 bytes")) << size << fault();
+  }
+  std::filesystem::remove(path);
+  EXPECT_TRUE(absl::StrContains(std::string(ReadSealKey(path_).status().message()), "no file"));
+}
+
 TEST_F(DiskStoreTest, AnEntryUnderAnothersNameIsRejected) {
   const auto store = Open();
   Entry entry = MakeEntry(1);

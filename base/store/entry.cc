@@ -15,7 +15,7 @@ namespace kiln::store {
 namespace {
 
 constexpr absl::string_view kMagic = "KILNPROG";
-constexpr uint32_t kVersion = 1;
+constexpr uint32_t kPlain = 1, kSealed = 2;
 constexpr uint64_t kFixedBytes = 24;
 constexpr uint64_t kChecksumBytes = 32;
 
@@ -47,7 +47,9 @@ absl::StatusOr<Head> ReadHead(absl::string_view bytes, uint64_t size) {
   if (bytes.size() < kFixedBytes) return Corrupt("length", bytes.size(), " bytes are no entry");
   if (bytes.substr(0, kMagic.size()) != kMagic) return Corrupt("magic", "this is no stored program");
   const uint64_t version = NumberAt(bytes, 8, 4);
-  if (version != kVersion) return Corrupt("version", "layout ", version, "; this program reads ", kVersion);
+  if (version != kPlain && version != kSealed) {
+    return Corrupt("version", "layout ", version, "; this program reads ", kPlain, " and ", kSealed);
+  }
   const uint64_t header_bytes = NumberAt(bytes, 12, 4), payload_bytes = NumberAt(bytes, 16, 8);
   if (header_bytes > kMaxHeaderBytes) return Corrupt("header", header_bytes, " bytes are too many");
   if (payload_bytes > kMaxEntryBytes) return Corrupt("payload", payload_bytes, " bytes are too many");
@@ -75,6 +77,13 @@ void SetSizes(Entry& entry) {
   entry.header.set_graph_bytes(entry.graph.size());
 }
 
+// In a time that does not tell how many of the first are equal.
+bool SameBytes(absl::string_view a, absl::string_view b) {
+  unsigned char differs = 0;
+  for (size_t i = 0; i < a.size(); ++i) differs |= static_cast<unsigned char>(a[i] ^ b[i]);
+  return differs == 0;
+}
+
 // Text as it is, bytes as digits.
 std::string Shown(absl::string_view value, bool digest) {
   return digest ? absl::BytesToHexString(value) : absl::StrCat("\"", absl::CEscape(value), "\"");
@@ -87,7 +96,9 @@ uint64_t EncodedBytes(Entry& entry) {
   return kFixedBytes + entry.header.ByteSizeLong() + entry.executable.size() + entry.graph.size() + kChecksumBytes;
 }
 
-absl::StatusOr<std::string> EncodeEntry(Entry& entry) {
+bool SaysItIsSealed(absl::string_view bytes) { return bytes.size() >= kFixedBytes && NumberAt(bytes, 8, 4) == kSealed; }
+
+absl::StatusOr<std::string> EncodeEntry(Entry& entry, const SealKey& key) {
   SetSizes(entry);
   const std::string header = entry.header.SerializeAsString();
   const uint64_t payload = entry.executable.size() + entry.graph.size();
@@ -98,22 +109,31 @@ absl::StatusOr<std::string> EncodeEntry(Entry& entry) {
   std::string bytes;
   bytes.reserve(kFixedBytes + header.size() + payload + kChecksumBytes);
   bytes.append(kMagic.data(), kMagic.size());
-  AppendNumber(kVersion, 4, bytes);
+  AppendNumber(key.has_value() ? kSealed : kPlain, 4, bytes);
   AppendNumber(header.size(), 4, bytes);
   AppendNumber(payload, 8, bytes);
   bytes += header;
   bytes += entry.executable;
   bytes += entry.graph;
-  const Digest checksum = Blake3Of(bytes);
+  const Digest checksum = key.has_value() ? KeyedBlake3Of(*key, bytes) : Blake3Of(bytes);
   bytes.append(checksum.view().data(), checksum.view().size());
   return bytes;
 }
 
-absl::StatusOr<Entry> DecodeEntry(std::string bytes) {
+absl::StatusOr<Entry> DecodeEntry(std::string bytes, const SealKey& key) {
   KILN_ASSIGN_OR_RETURN(Head head, ReadHead(bytes, bytes.size()));
   const absl::string_view all = bytes;
-  const Digest checksum = Blake3Of(all.substr(0, all.size() - kChecksumBytes));
-  if (all.substr(all.size() - kChecksumBytes) != checksum.view()) {
+  const absl::string_view sum = all.substr(all.size() - kChecksumBytes),
+                          rest = all.substr(0, all.size() - kChecksumBytes);
+  if (SaysItIsSealed(all) != key.has_value()) {
+    return key.has_value() ? Corrupt("seal", "it has none, and only sealed ones count where there is a key")
+                           : Corrupt("seal", "it has one, and there is no key to check it by");
+  }
+  if (key.has_value()) {
+    if (!SameBytes(KeyedBlake3Of(*key, rest).view(), sum)) {
+      return Corrupt("seal", "it is not this key's, or its bytes are not those that were sealed");
+    }
+  } else if (Blake3Of(rest).view() != sum) {
     return Corrupt("checksum", "its bytes are not those that were written");
   }
   Entry entry;

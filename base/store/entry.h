@@ -2,16 +2,17 @@
 //
 //   offset   bytes
 //   0        8        "KILNPROG"
-//   8        4        version of this layout: 1
+//   8        4        version of this layout: 1, or 2 if it is sealed
 //   12       4        H, bytes of the header
 //   16       8        P, bytes of the payload
 //   24       H        kiln.v1.StoredHeader
 //   24+H     P        kiln.v1.Executable (or MultiProgram), then the kiln.v1.Graph it was made from
-//   24+H+P   32       BLAKE3-256 of all that stands before
+//   24+H+P   32       BLAKE3-256 of all that stands before: the checksum; or keyed, the seal
 //
 // Numbers are little-endian. A file of any other length is no entry. The checksum finds
 // what a disk or an interrupted copy did to a file. It does not say who wrote it: that
-// is what the folder's permissions are for.
+// is what the folder's permissions are for, or the seal (seal.h). Who has a key takes sealed
+// entries alone, and who has none, others.
 #ifndef KILN_BASE_STORE_ENTRY_H_
 #define KILN_BASE_STORE_ENTRY_H_
 
@@ -21,6 +22,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "base/store/seal.h"
 #include "kiln/v1/stored_program.pb.h"
 #include "kiln/v1/target.pb.h"
 
@@ -39,14 +41,17 @@ struct Entry {
   std::string graph;
 };
 
-// The file's bytes. Sets the header's byte counts. OUT_OF_RANGE if it would be larger
-// than an entry may be.
-absl::StatusOr<std::string> EncodeEntry(Entry& entry);
+// The file's bytes, sealed if there is a key. Sets the header's byte counts. OUT_OF_RANGE if it
+// would be larger than an entry may be.
+absl::StatusOr<std::string> EncodeEntry(Entry& entry, const SealKey& key = std::nullopt);
 // How many bytes that gives.
 uint64_t EncodedBytes(Entry& entry);
 
-// The whole entry, with every length and the checksum confirmed. CORRUPT_ENTRY.
-absl::StatusOr<Entry> DecodeEntry(std::string bytes);
+// The whole entry, with every length and the checksum, or the seal, confirmed. CORRUPT_ENTRY.
+absl::StatusOr<Entry> DecodeEntry(std::string bytes, const SealKey& key = std::nullopt);
+
+// Whether the file says that it is sealed; nothing is confirmed.
+bool SaysItIsSealed(absl::string_view bytes);
 
 // The header alone, from a file's first bytes and its size; the checksum is not looked
 // at. CORRUPT_ENTRY. Good enough to list, not to run.

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "base/blake3.h"
 #include "base/error.h"
 #include "base/store/faulty_folder.h"
 
@@ -57,6 +58,31 @@ TEST(Entry, NoOtherLengthPasses) {
   }
   EXPECT_EQ(FieldOf(DecodeEntry(bytes + '\0').status()), "length");
   EXPECT_EQ(FieldOf(DecodeEntry(bytes + bytes).status()), "length");
+}
+
+TEST(Entry, ASealIsOfOneKey) {
+  const SealKey key = Blake3Of("key"), other = Blake3Of("other");
+  Entry entry = MakeEntry(3, 200);
+  const std::string sealed = *EncodeEntry(entry, key), plain = *EncodeEntry(entry);
+  EXPECT_TRUE(SaysItIsSealed(sealed) && !SaysItIsSealed(plain));
+  const auto again = DecodeEntry(sealed, key);
+  ASSERT_TRUE(again.ok()) << again.status();
+  EXPECT_EQ(again->executable, entry.executable);
+  EXPECT_TRUE(DecodeHead(sealed, sealed.size()).ok());
+  EXPECT_EQ(FieldOf(DecodeEntry(sealed, other).status()), "seal");
+  EXPECT_EQ(FieldOf(DecodeEntry(sealed).status()), "seal");
+  EXPECT_EQ(FieldOf(DecodeEntry(plain, key).status()), "seal");
+  // Who has no key can make a checksum, and not a seal.
+  std::string forged = plain;
+  forged[8] = 2;
+  const std::string rest = forged.substr(0, forged.size() - 32);
+  EXPECT_EQ(FieldOf(DecodeEntry(rest + std::string(Blake3Of(rest).view()), key).status()), "seal");
+  for (size_t i = 0; i < sealed.size(); ++i) {
+    std::string flipped = sealed;
+    flipped[i] = static_cast<char>(flipped[i] ^ 1);
+    ASSERT_NE(FieldOf(DecodeEntry(flipped, key).status()), "") << i;
+    ASSERT_FALSE(DecodeEntry(flipped, key).ok()) << i;
+  }
 }
 
 TEST(Entry, EachFieldOfTheHeaderIsConfirmed) {

@@ -25,15 +25,23 @@ struct Flags {
   std::vector<std::string> graphs;
   uint64_t bytes = 0;
   bool warm_up = false;
+  std::string key_file;
+  bool trust_unsealed = false;
 };
 
 std::string ShortHex(const std::string& bytes) { return absl::BytesToHexString(bytes).substr(0, 16); }
+
+absl::StatusOr<store::SealKey> KeyOf(const Flags& flags) {
+  if (flags.key_file.empty()) return store::SealKey();
+  return store::ReadSealKey(flags.key_file);
+}
 
 absl::StatusOr<std::unique_ptr<store::DiskStore>> Open(const Flags& flags, bool create = false) {
   KILN_ASSIGN_OR_RETURN(auto folder, store::OpenFolder(flags.folder, create));
   // What a server may keep is the server's affair: nothing is evicted unless asked for.
   store::DiskStoreOptions options;
   options.limit_bytes = std::numeric_limits<uint64_t>::max();
+  KILN_ASSIGN_OR_RETURN(options.key, KeyOf(flags));
   return std::make_unique<store::DiskStore>(std::move(folder), options);
 }
 
@@ -132,7 +140,7 @@ absl::Status Export(const Flags& flags) {
   KILN_ASSIGN_OR_RETURN(const auto store, Open(flags));
   KILN_ASSIGN_OR_RETURN(const auto entries, store->List());
   if (flags.warm_up) return ExportList(flags, entries);
-  store::BundleWriter bundle(flags.file);
+  store::BundleWriter bundle(flags.file, store->key());
   size_t count = 0, bad = 0;
   for (const store::ListedEntry& listed : entries) {
     if (listed.header.ok() && !Wanted(flags, *listed.header)) continue;
@@ -152,7 +160,10 @@ absl::Status Export(const Flags& flags) {
 }
 
 absl::Status Import(const Flags& flags) {
-  KILN_ASSIGN_OR_RETURN(auto bundle, store::BundleReader::Open(flags.file));
+  KILN_ASSIGN_OR_RETURN(const store::SealKey key, KeyOf(flags));
+  using Trust = store::BundleReader::Trust;
+  KILN_ASSIGN_OR_RETURN(auto bundle, store::BundleReader::Open(
+                                         flags.file, key, flags.trust_unsealed ? Trust::kUnsealed : Trust::kSealed));
   KILN_ASSIGN_OR_RETURN(const auto store, Open(flags, /*create=*/true));
   KILN_ASSIGN_OR_RETURN(const store::ImportCounts counts,
                         store::Import(bundle, *store, [](const store::Entry&, const absl::Status& status) {
@@ -169,6 +180,8 @@ CLI::App* Add(CLI::App& group, Cli& cli, const std::shared_ptr<Flags>& flags, co
   command->add_option("folder", flags->folder, "What kilnd has as --program_cache_dir")
       ->envname("KILN_PROGRAM_CACHE_DIR")
       ->required();
+  command->add_option("--key_file", flags->key_file, "What kilnd has as --program_cache_key_file")
+      ->envname("KILN_PROGRAM_CACHE_KEY_FILE");
   command->callback([flags, action, &cli] { cli.action = [flags, action](Cli&) { return action(*flags); }; });
   return command;
 }
@@ -186,8 +199,9 @@ void AddCache(CLI::App& app, Cli& cli) {
       "  kiln cache import OTHER_DIR bundle.kiln    and into another folder, each entry checked\n"
       "  kiln cache export DIR list.txt --warm_up   names alone: kilnd --warm_up=list.txt is not ready before\n"
       "                                             it has loaded them\n"
-      "An entry is machine code, and runs as the server does. Checks find what a disk broke, not who wrote an\n"
-      "entry: import only what comes from servers that you trust.");
+      "An entry is machine code, and runs as the server does. Without a key, checks find what a disk broke, not\n"
+      "who wrote an entry: import only what comes from servers that you trust. With --key_file, an entry counts\n"
+      "if it was sealed with that key.");
   group->require_subcommand(1);
   const auto flags = std::make_shared<Flags>();
   Add(*group, cli, flags, "ls", "List the programs", List);
@@ -200,9 +214,10 @@ void AddCache(CLI::App& app, Cli& cli) {
   out->add_option("file", flags->file, "The bundle, or the list, to write")->required();
   out->add_option("--graph", flags->graphs, "Only programs of graphs whose hash begins so; may be repeated");
   out->add_flag("--warm_up", flags->warm_up, "Write a list for kilnd --warm_up, not the programs");
-  Add(*group, cli, flags, "import", "Take the programs of a bundle", Import)
-      ->add_option("file", flags->file, "A bundle")
-      ->required();
+  CLI::App* in = Add(*group, cli, flags, "import", "Take the programs of a bundle", Import);
+  in->add_option("file", flags->file, "A bundle")->required();
+  in->add_flag("--trust_unsealed", flags->trust_unsealed,
+               "With a key: take entries without a seal, too, and seal them; whoever made the bundle is trusted");
 }
 
 }  // namespace kiln::cli

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <functional>
 #include <string>
+#include <vector>
 
 #include "absl/strings/string_view.h"
 
@@ -28,6 +29,9 @@ class CompileObserver {
   virtual void OnPass(const PassRecord& record) = 0;
   // Whether OnPass is to be called: a record counts nodes, which takes as long as a short pass does.
   virtual bool WantsRecords() const { return true; }
+  // The passes whose text is read; none: of any. Where a compilation is watched from another process, the others' are
+  // not made.
+  virtual std::vector<std::string> texts() const { return {}; }
   // Whether to produce assembly text, which needs a second run of the code
   // generator.
   virtual bool WantsAssembly() const { return false; }

@@ -29,9 +29,10 @@ constexpr double kMinShare = 0.005;
 class PlainKernels final : public CompileObserver {
  public:
   void OnPass(const PassRecord& record) override {
-    if (record.name == "simplify ranges") texts[std::string(record.kernel)] = record.text();
+    if (record.name == "simplify ranges") loops[std::string(record.kernel)] = record.text();
   }
-  absl::flat_hash_map<std::string, std::string> texts;
+  std::vector<std::string> texts() const override { return {"simplify ranges"}; }
+  absl::flat_hash_map<std::string, std::string> loops;
 };
 
 // Ends a compilation whose instructions have been seen before. Safe from several
@@ -54,6 +55,7 @@ class StopAtSeenCode final : public CompileObserver {
   void OnPass(const PassRecord& record) override {
     if (record.name == "linearize") known_ = !seen_.IsNew(record.text());
   }
+  std::vector<std::string> texts() const override { return {"linearize"}; }
   bool StopAfter(absl::string_view pass) const override { return pass == "linearize" && known_; }
   bool known() const { return known_; }
 
@@ -94,7 +96,7 @@ class Tuner {
 
   absl::StatusOr<Tuned> Run() {
     PlainKernels plain;
-    KILN_ASSIGN_OR_RETURN(tuned_.executable, Compile(graph_, target_, options_, &plain));
+    KILN_ASSIGN_OR_RETURN(tuned_.executable, CompileBy(graph_, options_, &plain));
     std::vector<Kernel> kernels = KernelsOf(plain);
     for (size_t begin = 0; begin < kernels.size(); begin += tuning_.batch) {
       KILN_RETURN_IF_ERROR(timer_.Wanted());
@@ -122,11 +124,17 @@ class Tuner {
     Options with = options_;
     with.constants = constants_;
     with.schedules = std::move(found_);
-    KILN_ASSIGN_OR_RETURN(tuned_.executable, Compile(graph_, target_, with));
+    KILN_ASSIGN_OR_RETURN(tuned_.executable, CompileBy(graph_, with, nullptr));
     return std::move(tuned_);
   }
 
  private:
+  absl::StatusOr<v1::Executable> CompileBy(const v1::Graph& graph, const Options& options,
+                                           CompileObserver* observer) const {
+    return tuning_.compile ? tuning_.compile(graph, target_, options, observer)
+                           : Compile(graph, target_, options, observer);
+  }
+
   void Report(const Kernel& kernel, const std::string& schedule, const Timing& timing, double best) {
     ++tuned_.candidates;
     if (!tuning_.progress) return;
@@ -148,8 +156,8 @@ class Tuner {
     const v1::Executable& executable = tuned_.executable;
     for (int i = 0; i < executable.kernels_size(); ++i) {
       const v1::Kernel& made = executable.kernels(i);
-      const auto text = plain.texts.find(made.symbol());
-      if (text == plain.texts.end() || made.schedule().empty()) continue;
+      const auto text = plain.loops.find(made.symbol());
+      if (text == plain.loops.end() || made.schedule().empty()) continue;
       Kernel kernel;
       kernel.number = static_cast<uint32_t>(i);
       kernel.name = made.name();
@@ -189,7 +197,7 @@ class Tuner {
     }
     if (schedule.empty()) info.add_opts()->set_kind(v1::OptOp::NOLOCALS);  // none at all would be the compiler's choice
     StopAtSeenCode observer(seen);
-    auto executable = Compile(graph, target_, options_, &observer);
+    auto executable = CompileBy(graph, options_, &observer);
     if (observer.known()) return {"the same instructions as another schedule's", nullptr};
     if (!executable.ok()) return {std::string(executable.status().message()), nullptr};
     auto shared = std::make_shared<const v1::Executable>(*std::move(executable));

@@ -95,6 +95,34 @@ TEST(Tune, TheProgramHasWhatWasFound) {
   EXPECT_EQ(plain.signature().SerializeAsString(), tuned->executable.signature().SerializeAsString());
 }
 
+// Compiled elsewhere, in a process that some candidates end: those are not tried, and the rest is as ever.
+TEST(Tune, CandidatesAreCompiledWhereItIsTold) {
+  const v1::Graph graph = Sums("5 TUPLE [4]");
+  FakeTimer timer("LOOP");
+  int compiled = 0, faults = 0;
+  TuneOptions options;
+  options.progress = [&](const TuneEvent& event) { faults += event.fault == "it has ended"; };
+  options.compile = [&](const v1::Graph& candidate, const v1::Target& target, const Options& how,
+                        CompileObserver* observer) -> absl::StatusOr<v1::Executable> {
+    ++compiled;
+    auto executable = Compile(candidate, target, how, observer);
+    if (executable.ok() && absl::StrContains(executable->kernels(0).schedule(), "REDUCE"))
+      return MakeError(v1::COMPILER_FAULT, "it has ended");
+    return executable;
+  };
+  const auto tuned = Tune(graph, NullTarget(), Options(), options, timer);
+  ASSERT_TRUE(tuned.ok()) << tuned.status();
+  EXPECT_TRUE(absl::StrContains(tuned->executable.kernels(0).schedule(), "LOOP"));
+  EXPECT_FALSE(absl::StrContains(tuned->executable.kernels(0).schedule(), "REDUCE"));
+  EXPECT_GT(compiled, 10);
+  EXPECT_GT(faults, 0);
+  // Where the program itself finds no compiler, there is no search either.
+  options.compile = [](const v1::Graph&, const v1::Target&, const Options&, CompileObserver*) {
+    return absl::StatusOr<v1::Executable>(MakeError(v1::COMPILER_FAULT, "it has ended"));
+  };
+  EXPECT_EQ(DetailOf(Tune(graph, NullTarget(), Options(), options, timer).status())->code(), v1::COMPILER_FAULT);
+}
+
 TEST(Tune, WhatIsBestStays) {
   const v1::Graph graph = Sums("5 TUPLE [4]");
   FakeTimer timer("SWAP");

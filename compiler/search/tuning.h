@@ -10,9 +10,15 @@
 
 #include "absl/functional/any_invocable.h"
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "kiln/v1/executable.pb.h"
+#include "kiln/v1/graph.pb.h"
+#include "kiln/v1/target.pb.h"
 
 namespace kiln::compiler {
+
+class CompileObserver;
+struct Options;
 
 // What one run took; or why there is no time.
 struct Timing {
@@ -46,10 +52,16 @@ struct TuneEvent {
   double best_micros = 0, first_micros = 0;
 };
 
+// As compiler/compile.h's Compile, wherever it does that: an observer may be told of the passes once all is done, and
+// then ends nothing by StopAfter. Called from several threads at once.
+using CompileCandidateFn = std::function<absl::StatusOr<v1::Executable>(const v1::Graph&, const v1::Target&,
+                                                                        const Options&, CompileObserver*)>;
+
 struct TuneOptions {
   uint32_t width = 4;                              // of the beam (search/beam.h)
   uint32_t batch = 8;                              // candidates compiled at once
   std::function<void(const TuneEvent&)> progress;  // may be null
+  CompileCandidateFn compile;                      // null: in this process
 };
 
 struct Tuned {

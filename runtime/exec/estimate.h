@@ -19,6 +19,8 @@ class Estimate {
 
   uint64_t ns() const { return std::max(ns_.load(std::memory_order_relaxed), floor_ns_); }
   uint64_t floor_ns() const { return floor_ns_; }
+  // What the runs say, or the guess: for who settles afterwards by what was measured.
+  uint64_t expected_ns() const { return ns_.load(std::memory_order_relaxed); }
   // Runs that ended well.
   uint64_t runs() const { return runs_.load(std::memory_order_relaxed); }
 

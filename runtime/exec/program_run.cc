@@ -61,7 +61,8 @@ void ProgramRun::Run() {
   const double device_seconds = times_.All(program_->device(), Seconds(ended - started));
   Owe(control_.account, Quota::kDeviceSeconds, device_seconds);
   if (observer_ != nullptr) {
-    observer_->OnRun({program_->device().name(), queue_seconds, device_seconds, launches, status.code()});
+    observer_->OnRun(
+        {program_->device().name(), queue_seconds, device_seconds, launches, status.code(), control_.account});
   }
   RunCallback callback = std::move(callback_);
   if (status.ok()) {
@@ -122,8 +123,9 @@ absl::Status ProgramRun::FillPointers() {
   const Plan& plan = program_->plan();
   char* arena = nullptr;
   if (plan.arena_bytes != 0) {
-    KILN_ASSIGN_OR_RETURN(void* scratch, program_->device().Scratch(plan.arena_bytes));
-    arena = static_cast<char*>(scratch);
+    const absl::StatusOr<void*> scratch = program_->device().Scratch(plan.arena_bytes);
+    if (!scratch.ok()) return hal::AsPayerMayKnow(control_.account, scratch.status());
+    arena = static_cast<char*>(*scratch);
   }
   char* const constants =
       program_->constants_ == nullptr ? nullptr : static_cast<char*>(program_->constants_->device_data());

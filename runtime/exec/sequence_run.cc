@@ -101,6 +101,7 @@ void SequenceRun::Run() {
   const double device_seconds = times_.All(sequence_->device(), seconds);
   Owe(control_.account, Quota::kDeviceSeconds, device_seconds);
   device_seconds_ += device_seconds;
+  own_seconds_ += device_seconds;
   seconds_ += seconds;
   EndPart(status);
 }
@@ -110,7 +111,8 @@ void SequenceRun::Finish() {
   if (status_.ok()) sequence_->estimate().Observe(static_cast<uint64_t>(seconds_ * 1e9));
   const double queue_seconds = Seconds(started_ - submitted_);
   if (observer_ != nullptr) {
-    observer_->OnRun({sequence_->device().name(), queue_seconds, device_seconds_, launches_, status_.code()});
+    observer_->OnRun(
+        {sequence_->device().name(), queue_seconds, own_seconds_, launches_, status_.code(), control_.account});
   }
   if (status_.ok()) {
     callback_(RunResult{{}, queue_seconds, device_seconds_});
@@ -128,8 +130,9 @@ void SequenceRun::MarkChanged() {
 absl::Status SequenceRun::FillPointers() {
   char* arena = nullptr;
   if (sequence_->arena_bytes() != 0) {
-    KILN_ASSIGN_OR_RETURN(void* scratch, sequence_->device().Scratch(sequence_->arena_bytes()));
-    arena = static_cast<char*>(scratch);
+    const absl::StatusOr<void*> scratch = sequence_->device().Scratch(sequence_->arena_bytes());
+    if (!scratch.ok()) return hal::AsPayerMayKnow(control_.account, scratch.status());
+    arena = static_cast<char*>(*scratch);
   }
   pointers_.resize(sequence_->operands().size());
   void** pointer = pointers_.data() + part().first_operand;

@@ -71,7 +71,8 @@ class SequenceRun final : public hal::Work {
   std::atomic<int> turns_{0};
   uint32_t launches_ = 0;
   double device_seconds_ = 0;
-  double seconds_ = 0;  // of what the device's queue ran
+  double own_seconds_ = 0;  // of these, the sequence's own device's
+  double seconds_ = 0;      // of what the device's queue ran
 };
 
 }  // namespace kiln::runtime

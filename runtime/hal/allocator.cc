@@ -6,12 +6,22 @@
 
 namespace kiln::runtime::hal {
 
+absl::Status AsPayerMayKnow(const Account* account, const absl::Status& status) {
+  auto detail = DetailOf(status);
+  // What is guaranteed to others is told.
+  const bool of_all =
+      detail.has_value() && detail->code() == v1::OUT_OF_MEMORY && detail->limit() == "device memory bytes";
+  if (account == nullptr || !of_all) return status;
+  detail->clear_used();
+  return MakeError(*std::move(detail), "it does not fit into what is free of the device's memory");
+}
+
 absl::StatusOr<std::shared_ptr<Buffer>> AllocateFor(Account* account, Allocator& allocator, uint64_t bytes,
                                                     MemoryUse use) {
   KILN_ASSIGN_OR_RETURN(Charge charge, Hold(account, Quota::kDeviceBytes, bytes));
-  KILN_ASSIGN_OR_RETURN(std::shared_ptr<Buffer> buffer,
-                        allocator.guarantees().Allocate(account, allocator, bytes, use));
-  buffer->Pay(std::move(charge));
+  absl::StatusOr<std::shared_ptr<Buffer>> buffer = allocator.guarantees().Allocate(account, allocator, bytes, use);
+  if (!buffer.ok()) return AsPayerMayKnow(account, buffer.status());
+  (*buffer)->Pay(std::move(charge));
   return buffer;
 }
 

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "base/account.h"
 #include "runtime/hal/buffer.h"
@@ -58,6 +59,10 @@ class Allocator {
  private:
   Guarantees guarantees_;
 };
+
+// `status` of an allocation as `account` may know it: with others on the device, how much of it is in use is not its
+// business. Null may know all.
+absl::Status AsPayerMayKnow(const Account* account, const absl::Status& status);
 
 // The same at the expense of `account`, which may be null and outlives the buffer: its device_bytes, or
 // QUOTA_EXCEEDED; and within guarantees(). Tested by tests/e2e/quota_test.

@@ -19,6 +19,9 @@ struct LaunchControl {
   absl::Time deadline = absl::InfiniteFuture();
   // Null: nobody. Outlives all that is made for it.
   Account* account = nullptr;
+  // Whose of the payer's it is, or, without one, of all: what has the same number takes effect in
+  // the order in which it came.
+  uint64_t flow = 0;
 
   // OK; CANCELLED; or DEADLINE_PASSED.
   absl::Status Check() const;

@@ -83,15 +83,22 @@ CompileWorkers::Worker::~Worker() {
 absl::StatusOr<std::unique_ptr<CompileWorkers>> CompileWorkers::Start(const CompileWorkersOptions& options,
                                                                       const v1::CompileJob& warm) {
   std::unique_ptr<CompileWorkers> workers(new CompileWorkers(options, warm.SerializeAsString()));
-  absl::MutexLock lock(&workers->mutex_);
-  KILN_RETURN_IF_ERROR(workers->StartZygote());
+  {
+    absl::MutexLock lock(&workers->mutex_);
+    KILN_RETURN_IF_ERROR(workers->StartZygote());
+  }
+  workers->timer_ = std::thread([self = workers.get()] { self->EndIdleUntilStopped(); });
   return workers;
 }
 
 CompileWorkers::~CompileWorkers() {
-  absl::MutexLock lock(&mutex_);
-  idle_.clear();
-  EndZygote();
+  {
+    absl::MutexLock lock(&mutex_);
+    stopping_ = true;
+    idle_.clear();
+    EndZygote();
+  }
+  if (timer_.joinable()) timer_.join();
 }
 
 absl::Status CompileWorkers::StartZygote() {
@@ -141,6 +148,7 @@ absl::StatusOr<std::unique_ptr<CompileWorkers::Worker>> CompileWorkers::Fork() {
       if (born.what == kProcess) return NoZygote("the system starts no process");
     }
     // It is gone: killed for want of memory, perhaps. Its children went with it.
+    for (size_t i = 0; i < idle_.size(); ++i) Count(WorkerExit::kZygote);
     idle_.clear();
     EndZygote();
   }
@@ -157,17 +165,44 @@ absl::StatusOr<std::unique_ptr<CompileWorkers::Worker>> CompileWorkers::Take(con
     idle_.erase(std::next(at).base());
     return worker;
   }
-  if (idle_.size() >= std::max(1u, options_.idle)) idle_.erase(idle_.begin());
+  if (idle_.size() >= std::max(1u, options_.idle)) {
+    idle_.erase(idle_.begin());
+    Count(WorkerExit::kMadeRoom);
+  }
   KILN_ASSIGN_OR_RETURN(std::unique_ptr<Worker> worker, Fork());
   worker->domain = domain;
   return worker;
 }
 
 void CompileWorkers::PutBack(std::unique_ptr<Worker> worker) {
-  if (++worker->jobs >= options_.jobs || ResidentBytes(worker->process.get()) > options_.max_resident_bytes) return;
+  if (++worker->jobs >= options_.jobs || ResidentBytes(worker->process.get()) > options_.max_resident_bytes)
+    return Count(WorkerExit::kRecycled);
   absl::MutexLock lock(&mutex_);
+  if (idle_.size() >= options_.idle) Count(WorkerExit::kMadeRoom);  // one of them, or this one
   if (idle_.size() >= options_.idle && !idle_.empty()) idle_.erase(idle_.begin());
+  worker->idle_since = absl::Now();
   if (options_.idle > 0) idle_.push_back(std::move(worker));
+}
+
+void CompileWorkers::EndIdle(absl::Time now) {
+  absl::MutexLock lock(&mutex_);
+  while (!idle_.empty() && now - idle_.front()->idle_since >= options_.max_idle) {
+    idle_.erase(idle_.begin());
+    Count(WorkerExit::kIdle);
+  }
+}
+
+void CompileWorkers::EndIdleUntilStopped() {
+  const auto any = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return stopping_ || !idle_.empty(); };
+  for (;;) {
+    {
+      absl::MutexLock lock(&mutex_);
+      mutex_.Await(absl::Condition(&any));
+      const absl::Time end = stopping_ ? absl::InfinitePast() : idle_.front()->idle_since + options_.max_idle;
+      if (mutex_.AwaitWithDeadline(absl::Condition(&stopping_), end)) return;
+    }
+    EndIdle(absl::Now());
+  }
 }
 
 absl::Status CompileWorkers::Wait(const Worker& worker, const runtime::hal::LaunchControl& control, absl::Time end) {
@@ -186,36 +221,62 @@ absl::Status CompileWorkers::Wait(const Worker& worker, const runtime::hal::Laun
 absl::StatusOr<CompiledProgram> CompileWorkers::Compile(const v1::Graph& graph, const v1::Target& target,
                                                         const compiler::Options& options,
                                                         compiler::CompileObserver* observer, const CompileFor& whom) {
-  const std::string job = ToJob(graph, target, options, observer).SerializeAsString();
-  // It takes about as long as to write the job, so nobody asks for it while all goes well.
-  const auto name = [&] { return NameOf(graph, target, options); };
+  absl::StatusOr<CompiledProgram> program;
+  KILN_RETURN_IF_ERROR(Do(
+      ToJob(graph, target, options, observer), [&] { return NameOf(graph, target, options); }, whom,
+      [&](v1::CompileJobResult result) {
+        program = FromResult(std::move(result), observer);
+        return program.status();
+      }));
+  return program;
+}
+
+absl::StatusOr<v1::GradientResponse> CompileWorkers::Gradient(const v1::GradientRequest& request,
+                                                              const compiler::Limits& limits, const CompileFor& whom) {
+  absl::StatusOr<v1::GradientResponse> gradient;
+  KILN_RETURN_IF_ERROR(Do(
+      ToJob(request, limits), [&] { return Blake3Of(request.SerializeAsString()); }, whom,
+      [&](v1::CompileJobResult result) {
+        gradient = GradientFromResult(std::move(result));
+        return gradient.status();
+      }));
+  return gradient;
+}
+
+absl::Status CompileWorkers::Do(const v1::CompileJob& job, absl::FunctionRef<Digest()> name, const CompileFor& whom,
+                                absl::FunctionRef<absl::Status(v1::CompileJobResult)> take) {
+  // A name takes about as long to make as the job does to write, so nobody asks for it while all goes well.
   if (!quarantine_.Empty()) KILN_RETURN_IF_ERROR(quarantine_.Check(name(), absl::Now()));
-  auto memory = SealedMemory(job);
+  auto memory = SealedMemory(job.SerializeAsString());
   if (!memory.ok()) return NoZygote(memory.status().message());
   // A worker may have ended while nobody looked: the next one has not.
-  Received answer;
   std::unique_ptr<Worker> worker;
   for (int chance = 0; chance < 2; ++chance) {
     KILN_ASSIGN_OR_RETURN(worker, Take(whom.domain));
     if (SendDescriptor(worker->socket.get(), kJob, memory->get())) break;
+    Count(WorkerExit::kCrashed);  // while it waited
   }
   if (absl::Status wanted = Wait(*worker, whom.control, absl::Now() + options_.max_time); !wanted.ok()) {
     worker.reset();
-    if (DetailOf(wanted).has_value() && DetailOf(wanted)->code() == v1::GRAPH_TOO_LARGE)
-      quarantine_.Note(name(), absl::Now());
+    const bool too_long = DetailOf(wanted).has_value() && DetailOf(wanted)->code() == v1::GRAPH_TOO_LARGE;
+    if (too_long) quarantine_.Note(name(), absl::Now());
+    Count(too_long                           ? WorkerExit::kTooLong
+          : absl::IsDeadlineExceeded(wanted) ? WorkerExit::kDeadline
+                                             : WorkerExit::kCancelled);
     absl::MutexLock lock(&mutex_);
     ++stats_.killed;
     return wanted;
   }
-  answer = ReceiveDescriptor(worker->socket.get());
-  const auto crashed = [&](absl::string_view what) {
+  const Received answer = ReceiveDescriptor(worker->socket.get());
+  const auto crashed = [&](absl::string_view what, WorkerExit cause = WorkerExit::kNonsense) {
     worker.reset();
+    Count(cause);
     quarantine_.Note(name(), absl::Now());
     absl::MutexLock lock(&mutex_);
     ++stats_.crashed;
     return CompilerFault(what);
   };
-  if (answer.what == 0) return crashed("ended before it was done");
+  if (answer.what == 0) return crashed("ended before it was done", WorkerExit::kCrashed);
   if (answer.what != kResult || !answer.fd.valid()) return crashed("gave an answer that is none");
   const auto bytes = ReadSealed(answer.fd.get(), options_.max_result_bytes);
   if (!bytes.ok()) return crashed(absl::StrCat("gave an answer that cannot be taken: ", bytes.status().message()));
@@ -223,12 +284,11 @@ absl::StatusOr<CompiledProgram> CompileWorkers::Compile(const v1::Graph& graph, 
   google::protobuf::io::ArrayInputStream stream(bytes->data(), static_cast<int>(bytes->size()));
   if (bytes->size() > INT_MAX || !result.ParseFromZeroCopyStream(&stream))
     return crashed("gave an answer that cannot be read");
-  auto program = FromResult(std::move(result), observer);
-  if (const auto detail = DetailOf(program.status());
-      !program.ok() && detail.has_value() && detail->code() == v1::COMPILER_FAULT)
+  absl::Status status = take(std::move(result));
+  if (const auto detail = DetailOf(status); detail.has_value() && detail->code() == v1::COMPILER_FAULT)
     return crashed("gave an answer that is none");
   PutBack(std::move(worker));
-  return program;
+  return status;
 }
 
 CompileWorkersStats CompileWorkers::stats() const {

@@ -12,18 +12,23 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <thread>
+#include <utility>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
+#include "absl/functional/function_ref.h"
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "server/compile_worker/quarantine.h"
 #include "server/compile_worker/sealed_memory.h"
 #include "server/engine/programs/compile_fn.h"
+#include "server/metrics/metrics.h"
 
 namespace kiln::v1 {
 class CompileJob;
+class CompileJobResult;
 }  // namespace kiln::v1
 
 namespace kiln::server {
@@ -33,14 +38,17 @@ struct CompileWorkersOptions {
   std::string binary = "/proc/self/exe";
   // What a worker may take beside what the zygote has; 0: as much as there is.
   uint64_t memory_bytes = 0;
-  // Workers that wait for their next job.
+  // Workers that wait for their next job, and how long one does before it is ended.
   uint32_t idle = 2;
+  absl::Duration max_idle = absl::Minutes(1);
   // Of one job.
   absl::Duration max_time = absl::Minutes(2);
   uint64_t max_result_bytes = uint64_t{1} << 30;
   // After so many jobs, or with more resident memory, a worker is replaced.
   uint32_t jobs = 256;
   uint64_t max_resident_bytes = uint64_t{512} << 20;
+  // Where those that are no more are counted; may be null.
+  std::shared_ptr<Metrics> metrics;
 };
 
 struct CompileWorkersStats {
@@ -64,6 +72,14 @@ class CompileWorkers {
                                           const compiler::Options& options, compiler::CompileObserver* observer,
                                           const CompileFor& whom);
 
+  // A GradientFn, likewise.
+  absl::StatusOr<v1::GradientResponse> Gradient(const v1::GradientRequest& request, const compiler::Limits& limits,
+                                                const CompileFor& whom);
+
+  // Ends the workers that at `now` have waited for max_idle. A timer calls it; the zygote stays, so the next one is
+  // there as soon.
+  void EndIdle(absl::Time now);
+
   CompileWorkersStats stats() const;
 
  private:
@@ -71,6 +87,7 @@ class CompileWorkers {
     Descriptor socket, process;  // the latter is a pidfd
     TrustDomain domain;
     uint32_t jobs = 0;
+    absl::Time idle_since;
     ~Worker();  // kills it
   };
 
@@ -82,6 +99,13 @@ class CompileWorkers {
   absl::StatusOr<std::unique_ptr<Worker>> Fork() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::StatusOr<std::unique_ptr<Worker>> Take(const TrustDomain& domain);
   void PutBack(std::unique_ptr<Worker> worker);
+  void EndIdleUntilStopped();
+  // Has a worker do the job, and hands what it answered to `take`. `name`: of what is asked for, the same each time.
+  absl::Status Do(const v1::CompileJob& job, absl::FunctionRef<Digest()> name, const CompileFor& whom,
+                  absl::FunctionRef<absl::Status(v1::CompileJobResult)> take);
+  void Count(WorkerExit cause) const {
+    if (options_.metrics != nullptr) options_.metrics->compile_worker_exits.Add(1, cause);
+  }
   // Until the worker has answered, is gone, or is not wanted any more: then why.
   absl::Status Wait(const Worker& worker, const runtime::hal::LaunchControl& control, absl::Time end);
 
@@ -91,8 +115,10 @@ class CompileWorkers {
   mutable absl::Mutex mutex_;
   pid_t zygote_ ABSL_GUARDED_BY(mutex_) = 0;
   Descriptor to_zygote_ ABSL_GUARDED_BY(mutex_);
-  std::vector<std::unique_ptr<Worker>> idle_ ABSL_GUARDED_BY(mutex_);  // the oldest first
+  std::vector<std::unique_ptr<Worker>> idle_ ABSL_GUARDED_BY(mutex_);  // who waits longest first
   CompileWorkersStats stats_ ABSL_GUARDED_BY(mutex_);
+  bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
+  std::thread timer_;
 };
 
 }  // namespace kiln::server

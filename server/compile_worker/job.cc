@@ -1,5 +1,6 @@
 #include "server/compile_worker/job.h"
 
+#include <algorithm>
 #include <cstring>
 #include <string>
 #include <type_traits>
@@ -24,7 +25,9 @@ class Reporter final : public compiler::CompileObserver {
     report.set_kernel(std::string(record.kernel));
     report.set_micros(record.micros);
     report.set_nodes(record.nodes);
-    if (record.text) report.set_text(record.text());
+    const auto& texts = job_.texts();
+    const bool wanted = texts.empty() || std::find(texts.begin(), texts.end(), record.name) != texts.end();
+    if (wanted && record.text) report.set_text(record.text());
   }
   bool WantsAssembly() const override { return job_.wants_assembly(); }
   bool WantsObject() const override { return job_.wants_object(); }
@@ -42,6 +45,17 @@ v1::CompileJobFailure ToFailure(const absl::Status& status) {
   return failure;
 }
 
+// Of a result that is no answer to what was asked.
+absl::Status FailureOf(const v1::CompileJobResult& result) {
+  if (!result.has_failure()) return CompilerFault("gave no answer");
+  const v1::CompileJobFailure& failure = result.failure();
+  if (failure.has_detail() && failure.detail().code() != v1::ERROR_CODE_UNSPECIFIED)
+    return MakeError(failure.detail(), failure.message());
+  const auto code = static_cast<absl::StatusCode>(failure.status());
+  if (code == absl::StatusCode::kOk) return CompilerFault("failed without a reason");
+  return absl::Status(code, failure.message());
+}
+
 }  // namespace
 
 v1::CompileJob ToJob(const v1::Graph& graph, const v1::Target& target, const compiler::Options& options,
@@ -50,6 +64,9 @@ v1::CompileJob ToJob(const v1::Graph& graph, const v1::Target& target, const com
   *job.mutable_graph() = graph;
   *job.mutable_target() = target;
   job.set_watched(observer != nullptr);
+  if (observer != nullptr) {
+    for (std::string& pass : observer->texts()) job.add_texts(std::move(pass));
+  }
   job.set_wants_assembly(observer != nullptr && observer->WantsAssembly());
   job.set_wants_object(observer == nullptr || observer->WantsObject());
   // A field that is added to Options is missing here, and this does not compile.
@@ -68,6 +85,13 @@ v1::CompileJob ToJob(const v1::Graph& graph, const v1::Target& target, const com
   if (schedules != nullptr) to.mutable_schedules()->insert(schedules->begin(), schedules->end());
   to.mutable_disabled_passes()->Add(disabled_passes.begin(), disabled_passes.end());
   to.set_limits(&limits, sizeof(limits));
+  return job;
+}
+
+v1::CompileJob ToJob(const v1::GradientRequest& request, const compiler::Limits& limits) {
+  v1::CompileJob job;
+  *job.mutable_gradient() = request;
+  job.mutable_options()->set_limits(&limits, sizeof(limits));
   return job;
 }
 
@@ -91,15 +115,24 @@ absl::StatusOr<compiler::Options> OptionsOf(const v1::CompileJob& job) {
   return options;
 }
 
-v1::CompileJobResult RunJob(const v1::CompileJob& job, const CompileInProcessFn& compile) {
+v1::CompileJobResult RunJob(const v1::CompileJob& job, const CompilerInProcess& compiler) {
   v1::CompileJobResult result;
   const auto options = OptionsOf(job);
   if (!options.ok()) {
     *result.mutable_failure() = ToFailure(options.status());
     return result;
   }
+  if (job.has_gradient()) {
+    auto gradient = compiler.gradient(job.gradient(), options->limits);
+    if (gradient.ok()) {
+      *result.mutable_gradient() = *std::move(gradient);
+    } else {
+      *result.mutable_failure() = ToFailure(gradient.status());
+    }
+    return result;
+  }
   Reporter reporter(job, result);
-  auto program = compile(job.graph(), job.target(), *options, job.watched() ? &reporter : nullptr);
+  auto program = compiler.compile(job.graph(), job.target(), *options, job.watched() ? &reporter : nullptr);
   if (!program.ok()) {
     *result.mutable_failure() = ToFailure(program.status());
   } else if (auto* one = std::get_if<v1::Executable>(&*program)) {
@@ -122,18 +155,14 @@ absl::StatusOr<CompiledProgram> FromResult(v1::CompileJobResult result, compiler
       observer->OnPass({report.name(), report.kernel(), report.micros(), report.nodes(), [&text] { return text; }});
     }
   }
-  switch (result.outcome_case()) {
-    case v1::CompileJobResult::kExecutable: return CompiledProgram(std::move(*result.mutable_executable()));
-    case v1::CompileJobResult::kSeveral: return CompiledProgram(std::move(*result.mutable_several()));
-    case v1::CompileJobResult::kFailure: break;
-    case v1::CompileJobResult::OUTCOME_NOT_SET: return CompilerFault("gave no answer");
-  }
-  const v1::CompileJobFailure& failure = result.failure();
-  if (failure.has_detail() && failure.detail().code() != v1::ERROR_CODE_UNSPECIFIED)
-    return MakeError(failure.detail(), failure.message());
-  const auto code = static_cast<absl::StatusCode>(failure.status());
-  if (code == absl::StatusCode::kOk) return CompilerFault("failed without a reason");
-  return absl::Status(code, failure.message());
+  if (result.has_executable()) return CompiledProgram(std::move(*result.mutable_executable()));
+  if (result.has_several()) return CompiledProgram(std::move(*result.mutable_several()));
+  return FailureOf(result);
+}
+
+absl::StatusOr<v1::GradientResponse> GradientFromResult(v1::CompileJobResult result) {
+  if (result.has_gradient()) return std::move(*result.mutable_gradient());
+  return FailureOf(result);
 }
 
 }  // namespace kiln::server

@@ -19,12 +19,18 @@ v1::CompileJob ToJob(const v1::Graph& graph, const v1::Target& target, const com
 // The options of a job; INVALID_ARGUMENT if its limits are none.
 absl::StatusOr<compiler::Options> OptionsOf(const v1::CompileJob& job);
 
-// Compiles it here, by `compile`.
-v1::CompileJobResult RunJob(const v1::CompileJob& job, const CompileInProcessFn& compile);
+// A gradient.
+v1::CompileJob ToJob(const v1::GradientRequest& request, const compiler::Limits& limits);
+
+// Does it here, by `compiler`.
+v1::CompileJobResult RunJob(const v1::CompileJob& job, const CompilerInProcess& compiler);
 
 // What a worker has answered: the program, or its failure. `observer`, if there is one, is told of the passes.
 // COMPILER_FAULT for an answer that is none.
 absl::StatusOr<CompiledProgram> FromResult(v1::CompileJobResult result, compiler::CompileObserver* observer);
+
+// The same where a gradient was asked for.
+absl::StatusOr<v1::GradientResponse> GradientFromResult(v1::CompileJobResult result);
 
 // The failure of a compilation whose process ended, or answered nonsense.
 absl::Status CompilerFault(absl::string_view what);

@@ -18,23 +18,23 @@ namespace {
 // The server made it, so it is as long as it is.
 constexpr uint64_t kAnyBytes = UINT64_MAX;
 
-bool CompileJobIn(int fd, const CompileInProcessFn& compile, std::string& result) {
+bool DoJobIn(int fd, const CompilerInProcess& compiler, std::string& result) {
   auto bytes = ReadSealed(fd, kAnyBytes);
   v1::CompileJob job;
   if (!bytes.ok() || !job.ParseFromString(*bytes)) return false;
   bytes->clear();
   bytes->shrink_to_fit();
-  return RunJob(job, compile).SerializeToString(&result);
+  return RunJob(job, compiler).SerializeToString(&result);
 }
 
 // One job after the other, of one client. Does not return.
-[[noreturn]] void RunWorker(int socket, const CompileInProcessFn& compile, uint64_t memory_bytes) {
+[[noreturn]] void RunWorker(int socket, const CompilerInProcess& compiler, uint64_t memory_bytes) {
   if (!EnterSandbox(memory_bytes).ok()) _exit(3);
   for (;;) {
     const Received job = ReceiveDescriptor(socket);
     if (job.what != kJob) _exit(0);
     std::string result;
-    if (!CompileJobIn(job.fd.get(), compile, result)) _exit(4);
+    if (!DoJobIn(job.fd.get(), compiler, result)) _exit(4);
     const auto memory = SealedMemory(result);
     if (!memory.ok() || !SendDescriptor(socket, kResult, memory->get())) _exit(5);
   }
@@ -42,7 +42,7 @@ bool CompileJobIn(int fd, const CompileInProcessFn& compile, std::string& result
 
 }  // namespace
 
-int RunZygote(const CompileInProcessFn& compile, uint64_t memory_bytes) {
+int RunZygote(const CompilerInProcess& compiler, uint64_t memory_bytes) {
   // What the server has open is none of its business; a signal to the server's group is the server's to hear.
   syscall(SYS_close_range, kZygoteSocket + 1, ~0U, 0);
   setpgid(0, 0);
@@ -59,7 +59,7 @@ int RunZygote(const CompileInProcessFn& compile, uint64_t memory_bytes) {
     Received asked = ReceiveDescriptor(kZygoteSocket);
     if (asked.what == kWarm) {
       std::string unused;
-      CompileJobIn(asked.fd.get(), compile, unused);
+      DoJobIn(asked.fd.get(), compiler, unused);
       if (!SendDescriptor(kZygoteSocket, kDone, -1)) return 0;
       continue;
     }
@@ -69,7 +69,7 @@ int RunZygote(const CompileInProcessFn& compile, uint64_t memory_bytes) {
       close(kZygoteSocket);
       // If the parent went meanwhile, nobody would end this one.
       if (getppid() == 1) _exit(0);
-      RunWorker(asked.fd.get(), compile, memory_bytes);
+      RunWorker(asked.fd.get(), compiler, memory_bytes);
     }
     const Descriptor process(child < 0 ? -1 : static_cast<int>(syscall(SYS_pidfd_open, child, 0)));
     if (!SendDescriptor(kZygoteSocket, kProcess, process.get())) return 0;

@@ -18,9 +18,9 @@ inline constexpr char kZygoteFlag[] = "--compile_worker";
 //   to a worker     'J' job             answered with 'R' result
 inline constexpr char kWarm = 'W', kDone = 'D', kFork = 'F', kProcess = 'P', kJob = 'J', kResult = 'R';
 
-// Serves until the server hangs up; the process's exit status. Jobs are compiled by `compile`, in processes that may
+// Serves until the server hangs up; the process's exit status. Jobs are done by `compiler`, in processes that may
 // take `memory_bytes` more than this one has.
-int RunZygote(const CompileInProcessFn& compile, uint64_t memory_bytes);
+int RunZygote(const CompilerInProcess& compiler, uint64_t memory_bytes);
 
 }  // namespace kiln::server
 

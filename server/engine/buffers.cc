@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "runtime/collective/copy_between.h"
 #include "server/engine/memory/tensor_type.h"
+#include "server/fair/lane.h"
 
 namespace kiln::server {
 namespace {
@@ -20,9 +21,9 @@ absl::Status FieldError(v1::ErrorCode code, absl::string_view field, uint64_t ha
 
 }  // namespace
 
-Buffers::Buffers(BufferTable* table, runtime::collective::Meetings* meetings, absl::Duration timeout,
+Buffers::Buffers(BufferTable* table, runtime::collective::Meetings* meetings, Turns* turns, absl::Duration timeout,
                  FindDevice find_device)
-    : table_(table), meetings_(meetings), timeout_(timeout), find_device_(std::move(find_device)) {}
+    : table_(table), meetings_(meetings), turns_(turns), timeout_(timeout), find_device_(std::move(find_device)) {}
 
 absl::StatusOr<Buffers::NewRecord> Buffers::New(absl::string_view device, uint64_t bytes, v1::DType dtype,
                                                 absl::Span<const int64_t> shape, const Session* payer) const {
@@ -149,14 +150,29 @@ void Buffers::Copy(const BufferAddress& from, const BufferAddress& to, uint64_t 
   auto target = Resolve(to, bytes, caller);
   if (!target.ok()) return done(target.status());
   if (source->device != target->device) {
-    return runtime::collective::CopyBetween(*meetings_, source->device, std::move(source->slice), target->device,
-                                            std::move(target->slice), timeout_, keeps_place, control, std::move(done));
+    return CopyInTurn(*std::move(source), *std::move(target), control, keeps_place, std::move(done));
   }
-  source->device->queue().Copy(std::move(source->slice), std::move(target->slice), std::move(done));
+  Lane(*turns_, *source->device, control).Copy(std::move(source->slice), std::move(target->slice), std::move(done));
+}
+
+void Buffers::CopyInTurn(Range source, Range target, const Control& control, bool keeps_place, Done done) {
+  const uint64_t estimate_ns = TransferNs(source.slice.bytes);
+  turns_->Take({control, {source.device, target.device}, estimate_ns},
+               [this, source = std::move(source), target = std::move(target), control, keeps_place, estimate_ns,
+                done = std::move(done)](absl::StatusOr<Turn> turn) mutable {
+                 if (!turn.ok()) return done(std::move(turn).status());
+                 runtime::collective::CopyBetween(
+                     *meetings_, source.device, std::move(source.slice), target.device, std::move(target.slice),
+                     timeout_, keeps_place, control,
+                     [estimate_ns, turn = *std::move(turn), done = std::move(done)](absl::Status status) mutable {
+                       turn.End(estimate_ns);
+                       done(std::move(status));
+                     });
+               });
 }
 
 void Buffers::Fill(const BufferAddress& to, uint64_t bytes, absl::string_view pattern, const Session* caller,
-                   Done done) {
+                   const Control& control, Done done) {
   const size_t length = pattern.size();
   if (length != 1 && length != 2 && length != 4 && length != 8) {
     return done(FieldError(v1::BAD_ARGUMENT, "pattern", to.handle,
@@ -168,7 +184,7 @@ void Buffers::Fill(const BufferAddress& to, uint64_t bytes, absl::string_view pa
     return done(FieldError(v1::BAD_ARGUMENT, "bytes", to.handle,
                            absl::StrCat(range->slice.bytes, " bytes are no multiple of the pattern's ", length)));
   }
-  range->device->queue().Fill(std::move(range->slice), pattern, std::move(done));
+  Lane(*turns_, *range->device, control).Fill(std::move(range->slice), pattern, std::move(done));
 }
 
 }  // namespace kiln::server

@@ -23,6 +23,7 @@
 #include "runtime/hal/queue.h"
 #include "server/engine/executions/requests.h"
 #include "server/engine/memory/buffer_table.h"
+#include "server/fair/turns.h"
 
 namespace kiln::server {
 
@@ -38,8 +39,9 @@ class Buffers {
   using Done = runtime::hal::DoneCallback;
   using FindDevice = FindDeviceFn;
 
-  // `table` and `meetings` outlive this.
-  Buffers(BufferTable* table, runtime::collective::Meetings* meetings, absl::Duration timeout, FindDevice find_device);
+  // `table`, `meetings` and `turns` outlive this.
+  Buffers(BufferTable* table, runtime::collective::Meetings* meetings, Turns* turns, absl::Duration timeout,
+          FindDevice find_device);
 
   // `caller`, which may be null, owns what these make, and knows the handles
   // that it owns and those without an owner. UnknownSession() if it has ended.
@@ -91,9 +93,12 @@ class Buffers {
             const Control& control, bool keeps_place, Done done);
   // A pattern of 1, 2, 4 or 8 bytes over a whole number of its lengths; 0 bytes
   // means to the end.
-  void Fill(const BufferAddress& to, uint64_t bytes, absl::string_view pattern, const Session* caller, Done done);
+  void Fill(const BufferAddress& to, uint64_t bytes, absl::string_view pattern, const Session* caller,
+            const Control& control, Done done);
 
  private:
+  // Between two devices.
+  void CopyInTurn(Range source, Range target, const Control& control, bool keeps_place, Done done);
   using NewRecord = std::shared_ptr<BufferRecord>;
   // Records without an owner, not filed yet.
   absl::StatusOr<NewRecord> New(absl::string_view device, uint64_t bytes, v1::DType dtype,
@@ -104,6 +109,7 @@ class Buffers {
 
   BufferTable* const table_;
   runtime::collective::Meetings* const meetings_;
+  Turns* const turns_;
   const absl::Duration timeout_;
   const FindDevice find_device_;
 };

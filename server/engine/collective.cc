@@ -3,10 +3,12 @@
 #include <string>
 #include <utility>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
 #include "server/engine/engine.h"
 #include "server/engine/memory/tensor_type.h"
+#include "server/fair/lane.h"
 
 namespace kiln::server {
 namespace {
@@ -106,10 +108,26 @@ void Engine::Collective(const CollectiveRequest& request, const Control& control
   auto resolved = Resolve(request, table_);
   if (!resolved.ok()) return done(std::move(resolved).status());
   if (RulesOf(request.caller.get()) != nullptr && RulesOf(request.caller.get())->own != nullptr) {
-    return done(MakeError(v1::NOT_IMPLEMENTED,
-                          "a collective, for a tenant whose programs run in a process of their own"));
+    return done(
+        MakeError(v1::NOT_IMPLEMENTED, "a collective, for a tenant whose programs run in a process of their own"));
   }
-  collectives_.Run(*std::move(resolved), control, std::move(done));
+  TurnRequest asked{control, {}};
+  for (runtime::hal::Device* device : resolved->devices) {
+    // One that is there twice is refused by Run.
+    if (!absl::c_linear_search(asked.devices, device)) asked.devices.push_back(device);
+  }
+  if (asked.devices.empty()) return collectives_.Run(*std::move(resolved), control, std::move(done));
+  const uint64_t bytes = request.count * collective::ItemBytes(request.dtype);
+  asked.estimate_ns = TransferNs(bytes);
+  turns_.Take(std::move(asked), [this, resolved = *std::move(resolved), control,
+                                 done = std::move(done)](absl::StatusOr<Turn> turn) mutable {
+    if (!turn.ok()) return done(std::move(turn).status());
+    collectives_.Run(std::move(resolved), control,
+                     [turn = *std::move(turn), done = std::move(done)](absl::StatusOr<collective::Report> ran) mutable {
+                       turn.End();
+                       done(std::move(ran));
+                     });
+  });
 }
 
 }  // namespace kiln::server

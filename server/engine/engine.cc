@@ -12,6 +12,7 @@
 #include "base/graph/graph_hash.h"
 #include "server/engine/executions/execution.h"
 #include "server/engine/programs/program_key.h"
+#include "server/fair/owner.h"
 
 namespace kiln::server {
 namespace {
@@ -42,6 +43,23 @@ std::vector<runtime::hal::Device*> PointersTo(const std::vector<std::unique_ptr<
   return pointers;
 }
 
+std::vector<std::string> NamesOf(const std::vector<std::unique_ptr<runtime::hal::Device>>& devices) {
+  std::vector<std::string> names;
+  for (const auto& device : devices) names.emplace_back(device->name());
+  return names;
+}
+
+CompileFn Counted(CompileFn compile, std::shared_ptr<Metrics> metrics) {
+  return [compile = std::move(compile), metrics = std::move(metrics)](
+             const v1::Graph& graph, const v1::Target& target, const compiler::Options& options,
+             compiler::CompileObserver* observer, const CompileFor& whom) {
+    const absl::Time begin = absl::Now();
+    auto made = compile(graph, target, options, observer, whom);
+    metrics->compile.Observe(absl::Now() - begin, EndOf(made.status()));
+    return made;
+  };
+}
+
 bool HasDuplicates(const std::vector<Digest>& digests) {
   for (size_t i = 1; i < digests.size(); ++i) {
     if (std::find(digests.begin(), digests.begin() + i, digests[i]) != digests.begin() + i) return true;
@@ -57,13 +75,16 @@ Engine::Engine(const EngineOptions& options, std::vector<std::unique_ptr<runtime
                CompileFn compile, GradientFn gradient, runtime::RuntimeObserver* observer, TuneFn tune)
     : options_(options),
       devices_(std::move(devices)),
-      compile_(std::move(compile)),
+      metrics_(options.metrics == nullptr ? std::make_shared<Metrics>() : options.metrics),
+      runs_(metrics_.get(), NamesOf(devices_), observer),
+      compile_(Counted(std::move(compile), metrics_)),
       gradient_(std::move(gradient)),
+      turns_(options.turns, devices_),
       table_(options.handles),
-      buffers_(&table_, &meetings_, options.meeting_timeout,
+      buffers_(&table_, &meetings_, &turns_, options.meeting_timeout,
                [this](absl::string_view name, const TenantRules* rules) { return FindDevice(name, rules); }),
       sessions_(options.sessions, &table_, &accounts_, &rules_),
-      executor_(observer),
+      executor_(&runs_),
       pool_(std::make_unique<CompilePool>(options.compile_threads)),
       thresholds_(runtime::collective::TopologyOf(PointersTo(devices_)), options.collectives_file),
       combiner_(compile_),
@@ -102,6 +123,11 @@ absl::StatusOr<ProgramId> Engine::Identify(const v1::Graph* graph, absl::string_
   id.domain = DomainOf(caller);
   id.account = AccountOf(caller);
   id.rules = RulesOf(caller);
+  // What a search finds is its tenant's own.
+  if (id.rules != nullptr && options.beam == 0) {
+    id.shared = id.rules->shared;
+    id.sharing = id.rules->sharing;
+  }
   KILN_ASSIGN_OR_RETURN(id.device, FindDevice(device, id.rules));
   if (!hash.empty() && hash.size() != id.graph_hash.bytes.size()) {
     return BadHash(v1::BAD_ARGUMENT, absl::StrCat("a graph's hash has 32 bytes; this one has ", hash.size()));
@@ -138,6 +164,19 @@ absl::StatusOr<compiler::Options> Engine::Settled(compiler::Options options) con
   return options;
 }
 
+void Engine::CountLookup(const absl::StatusOr<ProgramStore::Program>& program, runtime::CacheOutcome how) {
+  if (!program.ok()) {
+    const auto detail = DetailOf(program.status());
+    const bool unknown = detail.has_value() && detail->code() == v1::NEED_GRAPH;
+    return metrics_->cache_lookups.Add(1, CacheResult::kMiss, unknown ? CacheReason::kNeedGraph : CacheReason::kFailed);
+  }
+  if (how == runtime::CacheOutcome::kHit)
+    return metrics_->cache_lookups.Add(1, CacheResult::kHit, CacheReason::kMemory);
+  if ((*program)->loaded) return metrics_->cache_lookups.Add(1, CacheResult::kHit, CacheReason::kLoaded);
+  const bool joined = how == runtime::CacheOutcome::kJoined;
+  metrics_->cache_lookups.Add(1, CacheResult::kMiss, joined ? CacheReason::kJoined : CacheReason::kCompiled);
+}
+
 void Engine::Compile(const CompileRequest& request, const Control& control, CompileCallback done) {
   const auto options = Settled(request.options);
   if (!options.ok()) return done(options.status());
@@ -145,7 +184,9 @@ void Engine::Compile(const CompileRequest& request, const Control& control, Comp
   if (!id.ok()) return done(id.status());
   store_.GetOrCompile(
       *id, *request.graph, *options, control,
-      [done = std::move(done)](absl::StatusOr<ProgramStore::Program> program, runtime::CacheOutcome how) mutable {
+      [this, done = std::move(done)](absl::StatusOr<ProgramStore::Program> program, runtime::CacheOutcome how) mutable {
+        CountLookup(program, how);
+        CountEnded(*metrics_, program.status(), Place::kCompile);
         if (!program.ok()) return done(std::move(program).status());
         const bool from_cache = FromCache(**program, how);
         done(CompileResult{*std::move(program), from_cache});
@@ -192,14 +233,16 @@ Recordings::Handle Engine::FindRecording(absl::string_view recording, const Sess
   return found.ok() ? *std::move(found) : nullptr;
 }
 
-void Engine::Gradient(const v1::GradientRequest& request, const Control& control, GradientCallback done) {
+void Engine::Gradient(const v1::GradientRequest& request, const Session* caller, const Control& control,
+                      GradientCallback done) {
   auto place = PlaceToCompile(control.account);
   if (!place.ok()) return done(std::move(place).status());
-  pool_->Schedule([this, &request, control, place = *std::move(place), done = std::move(done)]() mutable {
+  pool_->Schedule(OwnerOf(control), [this, &request, domain = DomainOf(caller), control, place = *std::move(place),
+                                     done = std::move(done)]() mutable {
     if (absl::Status wanted = control.Check(); !wanted.ok()) return done(std::move(wanted));
     auto made = [&] {
       const Meter meter(control.account, Quota::kCompileSeconds);
-      return gradient_(request, options_.limits);
+      return gradient_(request, options_.limits, {domain, control});
     }();
     place.Release();
     done(std::move(made));
@@ -212,7 +255,7 @@ void Engine::Execute(ExecuteRequest request, const Control& control, ExecuteCall
   request.options = *std::move(options);
   // Owns itself from here on.
   auto* execution = new Execution(std::move(request), control, std::move(done), &executor_, &collectives_, &table_,
-                                  options_.max_inline_result_bytes);
+                                  &turns_, options_.max_inline_result_bytes, metrics_.get());
   const ExecuteRequest& asked = execution->request();
   const absl::Time begin = absl::Now();
   const auto id = Identify(asked.graph, asked.graph_hash, asked.device, asked.options, asked.caller.get());
@@ -222,24 +265,30 @@ void Engine::Execute(ExecuteRequest request, const Control& control, ExecuteCall
 
   ProgramStore::Program program = store_.Find(*id);
   execution->timing().cache = MicrosSince(identified);
-  if (program != nullptr) return execution->Start(std::move(program), /*from_cache=*/true);
+  if (program != nullptr) {
+    metrics_->cache_lookups.Add(1, CacheResult::kHit, CacheReason::kMemory);
+    return execution->Start(std::move(program), /*from_cache=*/true);
+  }
   if (asked.graph == nullptr) {
     return store_.GetOrLoad(
         *id, asked.options, control,
-        [execution, identified](absl::StatusOr<ProgramStore::Program> loaded, runtime::CacheOutcome) {
+        [this, execution, identified](absl::StatusOr<ProgramStore::Program> loaded, runtime::CacheOutcome how) {
+          CountLookup(loaded, how);
           execution->timing().cache = MicrosSince(identified);
           if (!loaded.ok()) return execution->Fail(std::move(loaded).status());
           execution->Start(*std::move(loaded), /*from_cache=*/true);
         });
   }
   const absl::Time compiling = absl::Now();
-  store_.GetOrCompile(*id, *asked.graph, asked.options, control,
-                      [execution, compiling](absl::StatusOr<ProgramStore::Program> made, runtime::CacheOutcome how) {
-                        execution->timing().compile = MicrosSince(compiling);
-                        if (!made.ok()) return execution->Fail(std::move(made).status());
-                        const bool from_cache = FromCache(**made, how);
-                        execution->Start(*std::move(made), from_cache);
-                      });
+  store_.GetOrCompile(
+      *id, *asked.graph, asked.options, control,
+      [this, execution, compiling](absl::StatusOr<ProgramStore::Program> made, runtime::CacheOutcome how) {
+        CountLookup(made, how);
+        execution->timing().compile = MicrosSince(compiling);
+        if (!made.ok()) return execution->Fail(std::move(made).status());
+        const bool from_cache = FromCache(**made, how);
+        execution->Start(*std::move(made), from_cache);
+      });
 }
 
 }  // namespace kiln::server

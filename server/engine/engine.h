@@ -34,10 +34,15 @@
 #include "server/engine/memory/buffer_table.h"
 #include "server/engine/memory/session.h"
 #include "server/engine/memory/tenant_devices.h"
+#include "server/engine/memory/tenant_rules.h"
 #include "server/engine/programs/compile_pool.h"
 #include "server/engine/programs/compiled_combiner.h"
 #include "server/engine/programs/program_store.h"
 #include "server/engine/sessions/session_table.h"
+#include "server/fair/turns.h"
+#include "server/identity/tenant.h"
+#include "server/metrics/count.h"
+#include "server/metrics/metrics.h"
 
 namespace kiln::server {
 
@@ -66,9 +71,12 @@ struct EngineOptions {
   // Programs that outlive the server; null: none.
   std::shared_ptr<ProgramDisk> disk;
   StreamLimits streams;
+  Turns::Options turns;
   BeamLimits beam;
   // Of tenants whose programs run apart; null: there is none.
   std::shared_ptr<TenantDevices> tenant_devices;
+  // Where all is counted; null: in one of the engine's own.
+  std::shared_ptr<Metrics> metrics;
   // Kinds of device of which there is none, and why. Told to clients.
   std::vector<v1::AbsentDevices> absent;
 };
@@ -107,14 +115,16 @@ class Engine {
               RecordCallback done);
 
   // NEED_GRAPH if the recording is not there; UNKNOWN_HANDLE and OUT_OF_BOUNDS for
-  // what is no buffer of the caller's; then what runtime/exec says of a sequence.
+  // what is no buffer of the caller's; then what runtime/exec says of a sequence. What `request`
+  // points to lives until `done` has returned.
   void Replay(const ReplayRequest& request, const Control& control, ReplayCallback done);
 
   // The errors of server/engine/collective.h and of runtime/collective.
   void Collective(const CollectiveRequest& request, const Control& control, CollectiveCallback done);
 
   // The compiler's errors. `request` lives until `done` has returned.
-  void Gradient(const v1::GradientRequest& request, const Control& control, GradientCallback done);
+  void Gradient(const v1::GradientRequest& request, const Session* caller, const Control& control,
+                GradientCallback done);
 
   // Compiles anew, whatever the cache has, and keeps every stage's text. By
   // graph, or by the hash of a program that is there.
@@ -138,8 +148,8 @@ class Engine {
   // None without a disk.
   std::optional<store::DiskStats> disk_stats() const;
 
-  // UNKNOWN_DEVICE, also for one that `rules`, which may be null, keep from their tenant; NOT_IMPLEMENTED for one of the
-  // server's that a tenant whose programs run apart has not. No name means the first.
+  // UNKNOWN_DEVICE, also for one that `rules`, which may be null, keep from their tenant; NOT_IMPLEMENTED for one of
+  // the server's that a tenant whose programs run apart has not. No name means the first.
   absl::StatusOr<runtime::hal::Device*> FindDevice(absl::string_view name, const TenantRules* rules = nullptr) const;
   static bool MayUse(const TenantRules* rules, absl::string_view device);
   // The tenant's own, or the server's, in the order given: also those that it may not use.
@@ -153,12 +163,15 @@ class Engine {
   const StreamLimits& stream_limits() const { return options_.streams; }
   Buffers& buffers() { return buffers_; }
   SessionTable& sessions() { return sessions_; }
+  // What a client does on a device without a program passes by these, too.
+  Turns& turns() { return turns_; }
   // What each tenant has, and may have.
   Accounts& accounts() { return accounts_; }
   TenantsRules& rules() { return rules_; }
   // Puts the quotas and rules of all tenants in force, in place of those before; all or none. BAD_ARGUMENT with the
   // field "tenants" if more of a device is guaranteed than it has.
   absl::Status SetTenants(absl::Span<const std::shared_ptr<const Tenant>> tenants);
+  Metrics& metrics() const { return *metrics_; }
 
  private:
   // What a request by graph, by hash, or by both is about. Refuses a graph over
@@ -167,6 +180,7 @@ class Engine {
                                      const compiler::Options& options, const Session* caller) const;
   // A client's options as this server takes them.
   absl::StatusOr<compiler::Options> Settled(compiler::Options options) const;
+  void CountLookup(const absl::StatusOr<ProgramStore::Program>& program, runtime::CacheOutcome how);
   // Sets out to find all programs of a recording; `then` is called when all have been
   // looked for, unless the request itself is at fault.
   struct Finding;
@@ -177,8 +191,11 @@ class Engine {
   Accounts accounts_;  // outlives all that they pay for
   TenantsRules rules_;
   const std::vector<std::unique_ptr<runtime::hal::Device>> devices_;
-  const CompileFn compile_;
+  const std::shared_ptr<Metrics> metrics_;
+  RunCounter runs_;
+  const CompileFn compile_;  // counted
   const GradientFn gradient_;
+  Turns turns_;
   BufferTable table_;
   runtime::collective::Meetings meetings_;
   Buffers buffers_;

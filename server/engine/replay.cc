@@ -12,7 +12,9 @@
 #include "absl/time/clock.h"
 #include "base/error.h"
 #include "server/engine/engine.h"
+#include "server/engine/executions/count_timing.h"
 #include "server/engine/programs/compile_options.h"
+#include "server/fair/owner.h"
 
 namespace kiln::server {
 namespace {
@@ -73,7 +75,7 @@ void Engine::Record(const v1::RecordSequenceRequest& request, const SessionPtr& 
                     RecordCallback done) {
   const auto finding = std::make_shared<Finding>(request, caller, std::move(done));
   const auto record = [this, finding, control] {
-    pool_->Schedule([this, finding, control] {
+    pool_->Schedule(OwnerOf(control), [this, finding, control] {
       absl::Status status = control.Check();
       if (status.ok()) status = finding->first_error();
       if (!status.ok()) return finding->done(std::move(status));
@@ -83,7 +85,7 @@ void Engine::Record(const v1::RecordSequenceRequest& request, const SessionPtr& 
                                        [&](uint64_t bytes) { return store_.Pay(AccountOf(caller), domain, bytes); }));
     });
   };
-  pool_->Schedule([this, finding, control, record] {
+  pool_->Schedule(OwnerOf(control), [this, finding, control, record] {
     const absl::Status status = FindRecorded(control, finding, record);
     if (!status.ok()) finding->done(status);
   });
@@ -114,11 +116,13 @@ absl::Status Engine::FindRecorded(const Control& control, const std::shared_ptr<
   // One more than there are, so that all are asked for before the last answer counts.
   finding->missing.store(count + 1, std::memory_order_relaxed);
   for (size_t i = 0; i < count; ++i) {
-    store_.GetOrLoad(ids[i], options[i], control,
-                     [finding, then, i](absl::StatusOr<ProgramStore::Program> program, runtime::CacheOutcome) {
-                       if (program.ok()) finding->found.programs[i] = *program;
-                       if (finding->Arrived(i, program.status())) then();
-                     });
+    store_.GetOrLoad(
+        ids[i], options[i], control,
+        [this, finding, then, i](absl::StatusOr<ProgramStore::Program> program, runtime::CacheOutcome how) {
+          CountLookup(program, how);
+          if (program.ok()) finding->found.programs[i] = *program;
+          if (finding->Arrived(i, program.status())) then();
+        });
   }
   if (finding->Arrived(count, absl::OkStatus())) then();
   return absl::OkStatus();
@@ -167,21 +171,38 @@ void Engine::Replay(const ReplayRequest& request, const Control& control, Replay
   if (!request.settled_by_caller) replaying->touched = TouchedBy(request, *recording);
   if (absl::Status healthy = replaying->touched.Check(); !healthy.ok()) return done(std::move(healthy));
   if (absl::Status paid = CheckRate(control.account, Quota::kDeviceSeconds); !paid.ok()) return done(std::move(paid));
-  timing.h2d = absl::ToDoubleMicroseconds(absl::Now() - found);
-  const runtime::RunOptions options = {.control = control,
-                                       .results = {},
-                                       .variables = request.integers,
-                                       .start = replaying.get(),
-                                       .collectives = &collectives_};
-  executor_.Run((*recording)->sequence, slices, options,
-                [timing, replaying = std::move(replaying),
-                 done = std::move(done)](absl::StatusOr<runtime::RunResult> run) mutable {
-                  if (run.ok() || replaying->began) replaying->touched.Settle(run.status());
-                  if (!run.ok()) return done(std::move(run).status());
-                  timing.queue = run->queue_seconds * 1e6;
-                  timing.device = run->device_seconds * 1e6;
-                  done(timing);
-                });
+  const absl::Time asked = absl::Now();
+  timing.h2d = absl::ToDoubleMicroseconds(asked - found);
+  const runtime::Estimate& estimate = (*recording)->sequence->estimate();
+  const absl::Span<runtime::hal::Device* const> devices = (*recording)->sequence->devices();
+  turns_.Take({control, {devices.begin(), devices.end()}, estimate.expected_ns(), /*guessed=*/estimate.runs() == 0},
+              [this, timing, asked, recording = *std::move(recording), slices = std::move(slices), control,
+               integers = request.integers, replaying = std::move(replaying),
+               done = std::move(done)](absl::StatusOr<Turn> turn) mutable {
+                if (!turn.ok()) return done(std::move(turn).status());
+                timing.queue = absl::ToDoubleMicroseconds(absl::Now() - asked);
+                const runtime::RunOptions options = {.control = control,
+                                                     .results = {},
+                                                     .variables = integers,
+                                                     .start = replaying.get(),
+                                                     .collectives = &collectives_};
+                executor_.Run(recording->sequence, slices, options,
+                              [this, timing, turn = *std::move(turn), replaying = std::move(replaying),
+                               done = std::move(done)](absl::StatusOr<runtime::RunResult> run) mutable {
+                                if (run.ok()) {
+                                  turn.End(static_cast<uint64_t>(run->device_seconds * 1e9));
+                                } else {
+                                  turn.End();
+                                }
+                                if (run.ok() || replaying->began) replaying->touched.Settle(run.status());
+                                CountEnded(*metrics_, run.status(), replaying->began ? Place::kDevice : Place::kQueue);
+                                if (!run.ok()) return done(std::move(run).status());
+                                timing.queue += run->queue_seconds * 1e6;
+                                timing.device = run->device_seconds * 1e6;
+                                CountTiming(*metrics_, timing);
+                                done(timing);
+                              });
+              });
 }
 
 }  // namespace kiln::server

@@ -1,127 +1,12 @@
-// Tenants of one engine: what each pays for, and what it can use. On a device that computes nothing, with a compiler
-// that makes nothing.
-#include <gtest/gtest.h>
-
-#include <atomic>
-#include <memory>
+// Tenants of one engine: what each pays for, and what it can use.
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "absl/synchronization/notification.h"
-#include "base/error.h"
-#include "base/graph/graph_text.h"
-#include "runtime/drivers/null/device.h"
-#include "server/engine/engine.h"
+#include "server/engine/tenancy_fixture.h"
 
 namespace kiln::server {
 namespace {
-
-v1::ErrorCode CodeOf(const absl::Status& status) {
-  const auto detail = DetailOf(status);
-  return detail.has_value() ? detail->code() : v1::ERROR_CODE_UNSPECIFIED;
-}
-
-class TenancyTest : public ::testing::Test {
- protected:
-  TenancyTest() { Restart(1); }
-
-  void Restart(int devices) {
-    std::vector<std::unique_ptr<runtime::hal::Device>> made;
-    for (int i = 0; i < devices; ++i)
-      made.push_back(*runtime::null::CreateDevice({.name = absl::StrCat("NULL:", i), .memory_limit_bytes = kMemory}));
-    const auto compile = [this](const v1::Graph&, const v1::Target& target, const compiler::Options&,
-                                compiler::CompileObserver*) -> absl::StatusOr<CompiledProgram> {
-      ++compiles_;
-      v1::Executable executable;
-      *executable.mutable_target() = target;
-      v1::Kernel& kernel = *executable.add_kernels();
-      kernel.set_symbol("k");
-      kernel.set_iterations(1);
-      executable.add_steps();
-      return executable;
-    };
-    EngineOptions options;
-    options.sessions.domain_secret = "secret";
-    engine_ = std::make_unique<Engine>(options, std::move(made), InProcess(compile), nullptr);
-  }
-
-  // A graph of its own for each number.
-  static v1::Graph GraphOf(int number) {
-    return *ParseGraph(absl::StrCat("0 CONST [] int32 ", number, "\n1 SINK [0]\n"));
-  }
-
-  SessionPtr Home(const std::string& tenant) { return engine_->sessions().HomeOf(tenant); }
-  Account& AccountOf(const std::string& tenant) { return *engine_->accounts().Of(tenant); }
-  void SetLimit(const std::string& tenant, Quota quota, uint64_t limit) {
-    QuotaLimits limits = {};
-    limits[static_cast<size_t>(quota)] = limit;
-    AccountOf(tenant).SetLimits(limits);
-  }
-
-  absl::StatusOr<CompileResult> Compile(const std::string& tenant, int number, absl::string_view device = "") {
-    const v1::Graph graph = GraphOf(number);
-    absl::StatusOr<CompileResult> result;
-    absl::Notification done;
-    engine_->Compile({&graph, device, {}, Home(tenant)}, {}, [&](absl::StatusOr<CompileResult> r) {
-      result = std::move(r);
-      done.Notify();
-    });
-    done.WaitForNotification();
-    return result;
-  }
-
-  std::vector<std::string> HashesOf(const std::string& tenant) {
-    std::vector<std::string> hashes;
-    for (const auto& program : engine_->ListPrograms(Home(tenant).get()))
-      hashes.emplace_back(program->graph_hash.view());
-    return hashes;
-  }
-
-  absl::Status Record(const std::string& tenant, const std::string& hash) {
-    v1::RecordSequenceRequest request;
-    request.add_programs()->set_graph_hash(hash);
-    request.add_steps();
-    absl::Status status;
-    absl::Notification done;
-    engine_->Record(request, Home(tenant), {}, [&](absl::StatusOr<Recordings::Handle> recording) {
-      status = recording.status();
-      done.Notify();
-    });
-    done.WaitForNotification();
-    return status;
-  }
-
-  // What a file of tenants says.
-  absl::Status SetTenants(const std::vector<Tenant>& tenants) {
-    std::vector<std::shared_ptr<const Tenant>> all;
-    for (const Tenant& tenant : tenants) all.push_back(std::make_shared<const Tenant>(tenant));
-    return engine_->SetTenants(all);
-  }
-  static Tenant Named(const std::string& name, uint64_t guaranteed = 0, std::vector<std::string> devices = {}) {
-    Tenant tenant;
-    tenant.name = name;
-    tenant.guaranteed_device_bytes = guaranteed;
-    tenant.devices = std::move(devices);
-    return tenant;
-  }
-
-  absl::StatusOr<uint64_t> Allocate(const std::string& tenant, uint64_t bytes, absl::string_view device = "") {
-    auto made = engine_->buffers().Allocate(device, bytes, Home(tenant));
-    if (!made.ok()) return std::move(made).status();
-    return made->handle;
-  }
-  absl::Status Free(const std::string& tenant, uint64_t handle) {
-    return engine_->buffers().Free({handle}, Home(tenant).get());
-  }
-
-  static constexpr uint64_t kMemory = 1 << 20;
-  // What a small program weighs.
-  const uint64_t each_ = WeightOf(0, 1, EngineOptions().program_cache_bytes);
-  std::atomic<int> compiles_{0};
-  std::unique_ptr<Engine> engine_;
-};
 
 TEST_F(TenancyTest, ProgramsArePaidForUntilTheyAreGone) {
   ASSERT_TRUE(Compile("a", 1).ok());

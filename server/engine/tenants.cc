@@ -22,8 +22,21 @@ absl::Status SetApart(absl::Span<const std::shared_ptr<const Tenant>> tenants, T
   return MakeError(v1::NOT_IMPLEMENTED, "tenants: isolation: PROCESS is not to be had from this program");
 }
 
-TenantRules RulesOf(const Tenant& tenant, TenantDevices* devices) {
-  return {tenant.devices, devices == nullptr ? nullptr : devices->Of(tenant.name)};
+// No tenant has a name with a ':', so that none of these is a domain of one.
+std::string SharersOf(const Tenant& tenant) {
+  switch (tenant.cache_sharing) {
+    case CacheSharing::kNone: return "";
+    case CacheSharing::kGroup: return tenant.sharing_group.empty() ? "" : "group:" + tenant.sharing_group;
+    case CacheSharing::kHidden:
+    case CacheSharing::kAll: return "all:";
+  }
+  return "";
+}
+
+TenantRules RulesOf(const Tenant& tenant, absl::string_view secret, TenantDevices* devices) {
+  // What is loaded for one tenant's own devices is nothing for others'.
+  if (tenant.apart) return {.devices = tenant.devices, .own = devices->Of(tenant.name)};
+  return {.devices = tenant.devices, .shared = DomainOf(secret, SharersOf(tenant)), .sharing = tenant.cache_sharing};
 }
 
 using Guaranteed = std::vector<std::pair<const Account*, uint64_t>>;
@@ -56,8 +69,10 @@ absl::Status Engine::SetTenants(absl::Span<const std::shared_ptr<const Tenant>> 
   for (size_t i = 0; i < devices_.size(); ++i) devices_[i]->allocator().guarantees().Set(of_devices[i]);
   // What a tenant that is gone from the file still has stays counted.
   for (const auto& tenant : tenants) {
-    accounts_.Of(tenant->name)->SetLimits(tenant->quota);
-    rules_.Of(tenant->name)->Set(RulesOf(*tenant, options_.tenant_devices.get()));
+    Account& account = *accounts_.Of(tenant->name);
+    account.SetLimits(tenant->quota);
+    account.SetShare(tenant->weight, tenant->interactive);
+    rules_.Of(tenant->name)->Set(RulesOf(*tenant, options_.sessions.domain_secret, options_.tenant_devices.get()));
   }
   return absl::OkStatus();
 }

@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "base/graph/devices.h"
 #include "server/engine/engine.h"
+#include "server/fair/owner.h"
 
 namespace kiln::server {
 namespace {
@@ -41,11 +42,12 @@ void Engine::Tune(TuneRequest request, const Control& control, TuneCallback done
       return tuning->done(MakeError(v1::UNSUPPORTED_SHARD, "schedules are searched for programs on one device alone"));
     if (!tuning->graph.ParseFromString((*found)->graph))
       return tuning->done(MakeError(v1::INTERNAL_FAULT, "a stored graph cannot be read back"));
-    tuning_queue_.Schedule([this, tuning, plain] {
+    tuning_queue_.Schedule(OwnerOf(tuning->control), [this, tuning, plain] {
       // It may have waited behind other searches for long.
       if (absl::Status wanted = tuning->control.Check(); !wanted.ok()) return tuning->done(std::move(wanted));
-      absl::StatusOr<compiler::Tuned> tuned = tuning_queue_.Run(
-          *tuning->id.device, tuning->graph, tuning->request.options, tuning->control, tuning->request.progress);
+      absl::StatusOr<compiler::Tuned> tuned =
+          tuning_queue_.Run(*tuning->id.device, tuning->graph, tuning->request.options,
+                            {tuning->id.domain, tuning->control}, tuning->request.progress);
       if (!tuned.ok()) return tuning->done(std::move(tuned).status());
       const absl::Status kept = store_.Replace(tuning->id, plain, tuned->executable, tuning->graph);
       if (!kept.ok()) return tuning->done(kept);

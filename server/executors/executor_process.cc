@@ -28,7 +28,7 @@ constexpr absl::Duration kLook = absl::Milliseconds(5);
 constexpr int kOutOfTheWay = 128;
 
 absl::Status NoProcess(absl::string_view what, int error) {
-  return absl::UnavailableError(absl::StrCat("executor: ", what, ": ", std::strerror(error)));
+  return ExecutorLost(absl::StrCat("it cannot be started: ", what, ": ", std::strerror(error)), absl::Seconds(1));
 }
 
 // Of our own, what a program needs to start. The rest may hold secrets.

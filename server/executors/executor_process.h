@@ -44,8 +44,7 @@ absl::Status ExecutorLost(absl::string_view why, absl::Duration retry_after = ab
 // ended, or was ended because it said what none says.
 class ExecutorProcess {
  public:
-  // It ends with the thread that calls this, at the latest. `arena` outlives it. UNAVAILABLE if
-  // the system gives no process.
+  // It ends with the thread that calls this, at the latest. `arena` outlives it.
   static absl::StatusOr<std::shared_ptr<ExecutorProcess>> Start(const ExecutorOptions& options, Arena* arena,
                                                                 uint64_t number);
   // Ends it.

@@ -73,6 +73,11 @@ absl::StatusOr<TenantPtr> Identity::Identify(const Credentials& credentials, abs
   return std::move(identified.tenant);
 }
 
+bool Identity::HasUnixUser(uint32_t user) {
+  absl::MutexLock lock(&mutex_);
+  return tenants_->HasUnixUser(user);
+}
+
 absl::Status Identity::Reload() {
   absl::MutexLock reload(&reload_mutex_);
   // First, so that a change while the files are read is seen the next time.

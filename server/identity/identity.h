@@ -40,6 +40,9 @@ class Identity {
   // Tenants::Identify by what is in force at `now`.
   absl::StatusOr<TenantPtr> Identify(const Credentials& credentials, absl::Time now);
 
+  // Tenants::HasUnixUser by what is in force.
+  bool HasUnixUser(uint32_t user);
+
   // Reads the files now; what was wrong, if they are not in force.
   absl::Status Reload();
 

@@ -20,6 +20,9 @@ enum class Right : unsigned char {
   kKnown,    // be told of itself: every tenant's
 };
 
+// Whose compiled code it gets (kiln.v1.CacheSharing).
+enum class CacheSharing : unsigned char { kNone, kHidden, kGroup, kAll };
+
 // Never changes: a file that is read again makes new ones.
 struct Tenant {
   std::string name;
@@ -31,6 +34,10 @@ struct Tenant {
   std::vector<std::string> devices;
   // Of each of these.
   uint64_t guaranteed_device_bytes = 0;
+  CacheSharing cache_sharing = CacheSharing::kNone;
+  std::string sharing_group;  // empty: alone
+  uint32_t weight = 1;
+  bool interactive = false;
 
   bool Has(Right right) const { return right == Right::kKnown || rights[static_cast<int>(right)]; }
 };

@@ -15,12 +15,14 @@
 #include "google/protobuf/io/tokenizer.h"
 #include "google/protobuf/text_format.h"
 #include "kiln/v1/tenants.pb.h"
+#include "server/identity/unix_user.h"
 
 namespace kiln::server {
 namespace {
 
 constexpr size_t kMaxName = 63;
 constexpr uint32_t kMaxLeeway = 600;
+constexpr uint32_t kMaxWeight = 10'000;
 // Seconds between two questions to a server of keys.
 constexpr uint32_t kRefresh = 300, kMinRefresh = 10, kMaxRefresh = 86400;
 
@@ -46,7 +48,11 @@ bool IsName(absl::string_view name) {
          std::all_of(name.begin(), name.end(), [&](char c) { return letter(c) || c == '.' || c == '_' || c == '-'; });
 }
 
-std::string Quoted(absl::string_view text) { return absl::StrCat("\"", absl::CEscape(text), "\""); }
+// A part of it at most: errors go to the log, as one line.
+std::string Quoted(absl::string_view text) {
+  constexpr size_t kMostShown = 256;
+  return absl::StrCat("\"", absl::CEscape(text.substr(0, kMostShown)), text.size() > kMostShown ? "...\"" : "\"");
+}
 
 QuotaLimits LimitsOf(const v1::Quota& quota) {
   return {
@@ -141,13 +147,17 @@ class Tenants::Builder {
       tenant->devices.push_back(device);
     }
     tenant->guaranteed_device_bytes = message.guaranteed_device_bytes();
-    if (message.token().empty() && message.certificate().empty() && message.jwt().empty()) {
-      return BadTenants("it has no token, certificate or jwt: nobody could be it");
+    KILN_RETURN_IF_ERROR(AddSharing(message, *tenant));
+    KILN_RETURN_IF_ERROR(SetShare(message, *tenant));
+    if (message.token().empty() && message.certificate().empty() && message.jwt().empty() &&
+        message.unix_user().empty()) {
+      return BadTenants("it has no token, certificate, jwt or unix_user: nobody could be it");
     }
     for (const v1::Tenant::Token& token : message.token()) KILN_RETURN_IF_ERROR(AddToken(token, tenant));
     for (const std::string& name : message.certificate()) {
       KILN_RETURN_IF_ERROR(AddPattern("certificate", name, tenant, made_.certificates_));
     }
+    for (const std::string& user : message.unix_user()) KILN_RETURN_IF_ERROR(AddUser(user, tenant));
     for (const v1::Tenant::Subject& subject : message.jwt()) {
       const auto its = [&subject](const TokenIssuer& issuer) { return issuer.name == subject.issuer(); };
       if (std::none_of(made_.issuers_.begin(), made_.issuers_.end(), its)) {
@@ -156,6 +166,22 @@ class Tenants::Builder {
       KILN_RETURN_IF_ERROR(AddPattern("jwt subject", subject.subject(), tenant, made_.subjects_[subject.issuer()]));
     }
     made_.tenants_.push_back(std::move(tenant));
+    return absl::OkStatus();
+  }
+
+  absl::Status AddSharing(const v1::Tenant& message, Tenant& tenant) const {
+    switch (file_.cache_sharing()) {
+      case v1::SHARE_NOTHING: break;
+      case v1::SHARE_HIDDEN: tenant.cache_sharing = CacheSharing::kHidden; break;
+      case v1::SHARE_IN_GROUP: tenant.cache_sharing = CacheSharing::kGroup; break;
+      case v1::SHARE_WITH_ALL: tenant.cache_sharing = CacheSharing::kAll; break;
+      default: return BadTenants("cache_sharing is SHARE_NOTHING, SHARE_HIDDEN, SHARE_IN_GROUP or SHARE_WITH_ALL");
+    }
+    tenant.sharing_group = message.sharing_group();
+    if (tenant.sharing_group.empty()) return absl::OkStatus();
+    if (tenant.cache_sharing != CacheSharing::kGroup)
+      return BadTenants("a sharing_group goes with cache_sharing: SHARE_IN_GROUP, which the file has not");
+    if (!IsName(tenant.sharing_group)) return BadTenants("a sharing_group is a name as a tenant's");
     return absl::OkStatus();
   }
 
@@ -171,6 +197,16 @@ class Tenants::Builder {
         default: return BadTenants("a right is EXECUTE_RIGHT, DEBUG_RIGHT or ADMIN_RIGHT");
       }
     }
+    return absl::OkStatus();
+  }
+
+  static absl::Status SetShare(const v1::Tenant& message, Tenant& tenant) {
+    if (message.weight() > kMaxWeight) {
+      return BadTenants(absl::StrCat("weight is ", message.weight(), "; at most ", kMaxWeight));
+    }
+    if (!v1::Tenant::Class_IsValid(message.class_())) return BadTenants("class is NORMAL or INTERACTIVE");
+    tenant.weight = std::max(message.weight(), 1u);
+    tenant.interactive = message.class_() == v1::Tenant::INTERACTIVE;
     return absl::OkStatus();
   }
 
@@ -194,6 +230,14 @@ class Tenants::Builder {
     if (!made_.tokens_.emplace(digest, std::move(token)).second)
       return BadTenants("a token is there twice in the file");
     return absl::OkStatus();
+  }
+
+  absl::Status AddUser(const std::string& user, const TenantPtr& tenant) {
+    const auto number = ParseUnixUser(user);
+    if (!number.ok()) return BadTenants(number.status().message());
+    const auto [row, added] = made_.unix_users_.emplace(*number, tenant);
+    if (added) return absl::OkStatus();
+    return BadTenants(absl::StrCat("the unix_user ", Quoted(user), " is ", Quoted(row->second->name), "'s already"));
   }
 
   static absl::Status AddPattern(absl::string_view what, const std::string& pattern, const TenantPtr& tenant,
@@ -264,6 +308,11 @@ absl::StatusOr<Identified> Tenants::Identify(const Credentials& credentials, abs
     if (TenantPtr tenant = Find(certificates_, name); tenant != nullptr) {
       return Identified{std::move(tenant), absl::InfiniteFuture()};
     }
+  }
+  if (credentials.unix_user.has_value()) {
+    const auto found = unix_users_.find(*credentials.unix_user);
+    if (found != unix_users_.end()) return Identified{found->second, absl::InfiniteFuture()};
+    return NotAuthenticated(absl::StrCat("no tenant has the user ", *credentials.unix_user, " of this machine"));
   }
   return NotAuthenticated(
       credentials.certificate_names.empty()

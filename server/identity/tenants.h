@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -34,6 +35,8 @@ struct Credentials {
   absl::string_view authorization;  // the metadata's
   // Of a certificate that TLS has verified.
   std::vector<absl::string_view> certificate_names;
+  // At the other end of a Unix socket.
+  std::optional<uint32_t> unix_user = std::nullopt;
 };
 
 struct Identified {
@@ -51,8 +54,11 @@ class Tenants {
   static absl::StatusOr<Tenants> Parse(absl::string_view text, const ReadKeysFn& read);
 
   // NOT_AUTHENTICATED if nobody is known by these, or nothing was brought. A bearer token
-  // goes before a certificate: one that is wrong is refused, whatever else there is.
+  // goes before a certificate or a user: one that is wrong is refused, whatever else there is.
   absl::StatusOr<Identified> Identify(const Credentials& credentials, absl::Time now) const;
+
+  // Whether a tenant has this user of the machine.
+  bool HasUnixUser(uint32_t user) const { return unix_users_.contains(user); }
 
   size_t size() const { return tenants_.size(); }
   const std::vector<TenantPtr>& all() const { return tenants_; }
@@ -74,6 +80,7 @@ class Tenants {
   std::vector<TenantPtr> tenants_;
   absl::flat_hash_map<Sha256, Identified> tokens_;
   Patterns certificates_;
+  absl::flat_hash_map<uint32_t, TenantPtr> unix_users_;
   std::vector<TokenIssuer> issuers_;
   absl::flat_hash_map<std::string, Patterns> subjects_;  // by issuer
   std::vector<std::string> files_;

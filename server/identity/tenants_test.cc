@@ -85,6 +85,43 @@ TEST(Tenants, AreKnownByTheNamesInTheirCertificates) {
   EXPECT_EQ(NameOf(*tenants, "Bearer x", {"host.example"}), "-- the token is none of this server's");
 }
 
+TEST(Tenants, HaveDevicesPartsOfThemAndOthersToShareWith) {
+  const auto tenants = Parse(
+      R"(cache_sharing: SHARE_IN_GROUP
+         tenant { name: "a" certificate: "a" device: "CPU:*" device: "CUDA:0" guaranteed_device_bytes: 7 sharing_group: "g" }
+         tenant { name: "b" certificate: "b" })");
+  ASSERT_TRUE(tenants.ok()) << tenants.status();
+  const Tenant &a = *tenants->all()[0], &b = *tenants->all()[1];
+  EXPECT_EQ(a.devices, (std::vector<std::string>{"CPU:*", "CUDA:0"}));
+  EXPECT_EQ(a.guaranteed_device_bytes, 7u);
+  EXPECT_EQ(a.cache_sharing, CacheSharing::kGroup);
+  EXPECT_EQ(a.sharing_group, "g");
+  EXPECT_TRUE(b.devices.empty() && b.guaranteed_device_bytes == 0 && b.sharing_group.empty());
+  EXPECT_EQ(Parse(R"(tenant { name: "a" certificate: "a" })")->all()[0]->cache_sharing, CacheSharing::kNone);
+  EXPECT_EQ(Parse(R"(cache_sharing: SHARE_HIDDEN tenant { name: "a" certificate: "a" })")->all()[0]->cache_sharing,
+            CacheSharing::kHidden);
+}
+
+TEST(Tenants, AreKnownByTheirUsersOfThisMachine) {
+  const auto tenants = Parse(absl::StrCat(
+      R"(tenant { name: "a" unix_user: "root" unix_user: "4242" }
+         tenant { name: "b" unix_user: "4243" token { sha256: ")",
+      Hex("one"), "\" } }"));
+  ASSERT_TRUE(tenants.ok()) << tenants.status();
+  const auto name_of = [&](const std::string& authorization, uint32_t user) {
+    const auto found = tenants->Identify({authorization, {}, user}, kNow);
+    return found.ok() ? found->tenant->name : std::string(found.status().message());
+  };
+  EXPECT_EQ(name_of("", 0), "a");
+  EXPECT_EQ(name_of("", 4242), "a");
+  EXPECT_EQ(name_of("", 4243), "b");
+  EXPECT_EQ(name_of("", 4244), "no tenant has the user 4244 of this machine");
+  EXPECT_TRUE(tenants->HasUnixUser(4243) && !tenants->HasUnixUser(4244));
+  // A token goes first.
+  EXPECT_EQ(name_of("Bearer one", 4242), "b");
+  EXPECT_EQ(name_of("Bearer two", 4242), "the token is none of this server's");
+}
+
 TEST(Tenants, OneFaultRefusesTheFileAndIsNamed) {
   const std::string token = absl::StrCat("token { sha256: \"", Hex("s"), "\" }");
   const std::string issuer = R"(issuer { name: "i" audience: "kiln" jwks_file: "keys.json" } )";
@@ -100,7 +137,12 @@ TEST(Tenants, OneFaultRefusesTheFileAndIsNamed) {
       {"tenant { name: \"\\x00\\xff\" " + token + "}", "\\000\\377"},
       {"tenant { name: \"-a\" " + token + "}", "a name has"},
       {"tenant { name: \"" + std::string(64, 'a') + "\" " + token + "}", "63 letters"},
-      {"tenant { name: \"a\" }", "no token, certificate or jwt"},
+      {"tenant { name: \"" + std::string(1 << 20, 'a') + "\" " + token + "}", "aaa...\": "},
+      {"tenant { name: \"a\" }", "no token, certificate, jwt or unix_user"},
+      {"tenant { name: \"a\" unix_user: \"no such user\" }", "neither a user of this machine nor"},
+      {"tenant { name: \"a\" unix_user: \"\" }", "neither a user of this machine nor"},
+      {"tenant { name: \"a\" unix_user: \"65534\" }", "no one user's"},
+      {"tenant { name: \"a\" unix_user: \"1\" } tenant { name: \"b\" unix_user: \"1\" }", "is \"a\"'s already"},
       {"tenant { name: \"a\" token { sha256: \"12\" } }", "64 hexadecimal digits"},
       {"tenant { name: \"a\" token { sha256: \"" + std::string(64, 'g') + "\" } }", "64 hexadecimal digits"},
       {"tenant { name: \"a\" token { sha256: \"" + Hex("s") + "\" expires: \"soon\" } }", "is no time such as"},
@@ -108,6 +150,10 @@ TEST(Tenants, OneFaultRefusesTheFileAndIsNamed) {
       {"tenant { name: \"a\" " + token + "} tenant { name: \"b\" " + token + "}", "tenant \"b\": tenants: a token"},
       {"tenant { name: \"a\" certificate: \"x\" } tenant { name: \"b\" certificate: \"x\" }", "is \"a\"'s already"},
       {"tenant { name: \"a\" certificate: \"\" }", "a certificate is empty"},
+      {"tenant { name: \"a\" certificate: \"x\" device: \"\" }", "a device is empty"},
+      {"tenant { name: \"a\" certificate: \"x\" sharing_group: \"g\" }", "goes with cache_sharing: SHARE_IN_GROUP"},
+      {"cache_sharing: SHARE_WITH_ALL tenant { name: \"a\" certificate: \"x\" sharing_group: \"g\" }", "goes with"},
+      {"cache_sharing: SHARE_IN_GROUP tenant { name: \"a\" certificate: \"x\" sharing_group: \"all:\" }", "is a name"},
       {"tenant { name: \"a\" jwt { issuer: \"i\" subject: \"s\" } }", "which the file has not"},
       {issuer + "tenant { name: \"a\" jwt { issuer: \"i\" } }", "jwt subject is empty"},
       {issuer + issuer + "tenant { name: \"a\" " + token + "}", "issuer \"i\": it is there twice"},
@@ -131,6 +177,7 @@ TEST(Tenants, OneFaultRefusesTheFileAndIsNamed) {
     EXPECT_EQ(DetailOf(tenants.status())->code(), v1::BAD_ARGUMENT) << tenants.status();
     EXPECT_EQ(DetailOf(tenants.status())->field(), "tenants") << tenants.status();
     EXPECT_NE(tenants.status().message().find(row.part), absl::string_view::npos) << tenants.status();
+    EXPECT_LT(tenants.status().message().size(), 1024u) << "one line of the log";
   }
 }
 

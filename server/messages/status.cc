@@ -34,8 +34,10 @@ absl::Status WithShortDetail(const absl::Status& status) {
   return MakeError(*std::move(detail), status.message());
 }
 
-absl::Status WithFault(const absl::Status& status) {
-  if (DetailOf(status).has_value() || status.code() == absl::StatusCode::kCancelled) return status;
+// A failure always has a code of the protocol: whoever looks for one finds it.
+absl::Status WithCode(const absl::Status& status) {
+  if (DetailOf(status).has_value()) return status;
+  if (status.code() == absl::StatusCode::kCancelled) return MakeError(v1::CALL_CANCELLED, status.message());
   return MakeError(v1::INTERNAL_FAULT, status.ToString());
 }
 
@@ -43,7 +45,7 @@ absl::Status WithFault(const absl::Status& status) {
 
 grpc::Status ToGrpc(const absl::Status& status) {
   if (status.ok()) return grpc::Status::OK;
-  const absl::Status full = WithShortDetail(WithFault(status));
+  const absl::Status full = WithShortDetail(WithCode(status));
   google::rpc::Status wire;
   wire.set_code(static_cast<int>(full.code()));
   wire.set_message(Shortened(full.message()));

@@ -11,8 +11,8 @@
 
 namespace kiln::server {
 
-// Every failure leaves with an ErrorDetail. One that has none is a fault of
-// ours (INTERNAL, INTERNAL_FAULT), except CANCELLED, which needs no detail.
+// Every failure leaves with an ErrorDetail, so with a code of the protocol. One that has none is a
+// cancellation (CANCELLED, CALL_CANCELLED), or a fault of ours (INTERNAL, INTERNAL_FAULT).
 grpc::Status ToGrpc(const absl::Status& status);
 
 // The inverse, for those who call a server.

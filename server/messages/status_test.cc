@@ -37,8 +37,11 @@ TEST(StatusTest, AFailureWithoutDetailIsOurFault) {
   EXPECT_NE(back.message().find("no disk"), absl::string_view::npos);
 }
 
-TEST(StatusTest, CancelledNeedsNoDetail) {
-  EXPECT_EQ(ToGrpc(absl::CancelledError("gone")).error_code(), grpc::StatusCode::CANCELLED);
+TEST(StatusTest, CancelledHasItsCode) {
+  const grpc::Status wire = ToGrpc(absl::CancelledError("gone"));
+  EXPECT_EQ(wire.error_code(), grpc::StatusCode::CANCELLED);
+  EXPECT_EQ(wire.error_message(), "gone");
+  EXPECT_EQ(DetailOf(FromGrpc(wire)).value_or(v1::ErrorDetail()).code(), v1::CALL_CANCELLED);
 }
 
 TEST(StatusTest, LongTextIsShortened) {

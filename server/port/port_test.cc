@@ -83,6 +83,7 @@ TEST_F(PortTest, HandsConnectionsOver) {
   const int client = ConnectTo(port_->port());
   const int server = Next();
   EXPECT_EQ(PeerAddress(server), "127.0.0.1");
+  EXPECT_FALSE(PeerUser(server).has_value());
   ASSERT_EQ(write(server, "x", 1), 1);
   char byte = 0;
   EXPECT_EQ(recv(client, &byte, 1, 0), 1);
@@ -173,6 +174,7 @@ TEST_F(PortTest, UnixSockets) {
   const int client = connect_to();
   const int server = Next();
   EXPECT_EQ(PeerAddress(server), "unix");
+  EXPECT_EQ(PeerUser(server), std::optional<uint32_t>(getuid()));
   close(client);
   close(server);
   port_.reset();

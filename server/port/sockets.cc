@@ -146,4 +146,15 @@ std::string PeerAddress(int descriptor) {
   return text;
 }
 
+std::optional<uint32_t> PeerUser(int descriptor) {
+  int family = 0;
+  socklen_t size = sizeof(family);
+  // Other sockets have credentials, too: of nobody.
+  if (getsockopt(descriptor, SOL_SOCKET, SO_DOMAIN, &family, &size) != 0 || family != AF_UNIX) return std::nullopt;
+  ucred credentials = {};
+  size = sizeof(credentials);
+  if (getsockopt(descriptor, SOL_SOCKET, SO_PEERCRED, &credentials, &size) != 0) return std::nullopt;
+  return credentials.uid;
+}
+
 }  // namespace kiln::server

@@ -2,6 +2,8 @@
 #ifndef KILN_SERVER_PORT_SOCKETS_H_
 #define KILN_SERVER_PORT_SOCKETS_H_
 
+#include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -35,6 +37,9 @@ class ListeningSockets {
 
 // Whose a connection is: "10.0.0.7", "::1"; "unix" for all of this machine's own sockets.
 std::string PeerAddress(int descriptor);
+
+// The user whose program has connected to a Unix socket; none for any other.
+std::optional<uint32_t> PeerUser(int descriptor);
 
 }  // namespace kiln::server
 

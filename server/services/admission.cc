@@ -7,6 +7,7 @@
 #include "absl/time/clock.h"
 #include "base/error.h"
 #include "server/identity/identity.h"
+#include "server/port/unix_users.h"
 
 namespace kiln::server {
 namespace {
@@ -32,6 +33,7 @@ absl::StatusOr<TenantPtr> Identify(Identity& identity, const grpc::CallbackServe
       }
     }
   }
+  if (connection != nullptr) credentials.unix_user = UnixUsers::UserOf(*connection);
   return identity.Identify(credentials, absl::Now());
 }
 
@@ -46,11 +48,12 @@ absl::Status WithoutRight(const Tenant& tenant, Right right) {
 
 absl::Status ShuttingDown() { return MakeError(v1::SHUTTING_DOWN, "the server is stopping and takes no new requests"); }
 
-absl::StatusOr<Admitted> Admit(const ServiceEnv& env, const grpc::CallbackServerContext& context, Right right) {
+absl::StatusOr<Admitted> Admit(const Arrival& arrival, Right right) {
+  const ServiceEnv& env = *arrival.env;
   if (!env.gate.Enter()) return ShuttingDown();
-  Admitted admitted(env, context);
+  Admitted admitted(arrival);
   if (env.identity == nullptr) return admitted;
-  KILN_ASSIGN_OR_RETURN(admitted.tenant_, Identify(*env.identity, context));
+  KILN_ASSIGN_OR_RETURN(admitted.tenant_, Identify(*env.identity, *arrival.context));
   if (!admitted.tenant_->Has(right)) return WithoutRight(*admitted.tenant_, right);
   admitted.account_ = env.engine.accounts().Of(admitted.tenant_->name);
   KILN_RETURN_IF_ERROR(Spend(admitted.account_, Quota::kRequests, 1));

@@ -9,22 +9,32 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
 #include "base/account.h"
 #include "server/identity/tenant.h"
+#include "server/metrics/metrics.h"
 #include "server/services/env.h"
 
 namespace kiln::server {
+
+// A call as it has come.
+struct Arrival {
+  const ServiceEnv* env;
+  const grpc::CallbackServerContext* context;  // gRPC's, until the call is done
+  Method method;
+  absl::Time begin = absl::Now();
+};
 
 // A call that was let in: the gate counts it until this goes.
 class Admitted {
  public:
   // One that is inside already.
-  Admitted(const ServiceEnv& env, const grpc::CallbackServerContext& context)
-      : env_(&env), context_(&context), inside_(&env.gate) {}
+  explicit Admitted(const Arrival& arrival) : arrival_(arrival), inside_(&arrival.env->gate) {}
 
-  const ServiceEnv& env() const { return *env_; }
-  // gRPC's, until the call is done.
-  const grpc::CallbackServerContext& context() const { return *context_; }
+  const Arrival& arrival() const { return arrival_; }
+  const ServiceEnv& env() const { return *arrival_.env; }
+  const grpc::CallbackServerContext& context() const { return *arrival_.context; }
   // Who asks; null where the server does not want to know.
   const TenantPtr& tenant() const { return tenant_; }
   absl::string_view tenant_name() const { return tenant_ == nullptr ? "" : absl::string_view(tenant_->name); }
@@ -32,14 +42,13 @@ class Admitted {
   Account* account() const { return account_; }
 
  private:
-  friend absl::StatusOr<Admitted> Admit(const ServiceEnv&, const grpc::CallbackServerContext&, Right);
+  friend absl::StatusOr<Admitted> Admit(const Arrival&, Right);
 
   struct Leave {
     void operator()(Gate* gate) const { gate->Leave(); }
   };
 
-  const ServiceEnv* env_;
-  const grpc::CallbackServerContext* context_;
+  Arrival arrival_;
   std::unique_ptr<Gate, Leave> inside_;
   TenantPtr tenant_;
   Account* account_ = nullptr;
@@ -51,8 +60,8 @@ absl::Status WithoutRight(const Tenant& tenant, Right right);
 
 // SHUTTING_DOWN once the gate is closed. Where there are tenants, NOT_AUTHENTICATED for who
 // is none of them, NOT_ALLOWED for one that has not the right, and QUOTA_EXCEEDED for one that
-// asks too often or has too many under way. `env` outlives what is returned.
-absl::StatusOr<Admitted> Admit(const ServiceEnv& env, const grpc::CallbackServerContext& context, Right right);
+// asks too often or has too many under way. What `arrival` names outlives what is returned.
+absl::StatusOr<Admitted> Admit(const Arrival& arrival, Right right);
 
 absl::Status ShuttingDown();
 

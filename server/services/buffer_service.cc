@@ -65,7 +65,7 @@ void rpc::BufferService::Fill(UnaryCall<v1::FillRequest, v1::FillResponse>& call
   touched.Overwrites(
       call.env().engine.buffers().table().ExtentOf(to.handle, to.offset, bytes, call.session().get()).extent);
   call.env().engine.buffers().Fill(
-      to, message.bytes(), message.pattern(), call.session().get(),
+      to, message.bytes(), message.pattern(), call.session().get(), call.control(),
       [&call, touched](const absl::Status& status) { call.Reply(touched.Finish(status)); });
 }
 

@@ -2,7 +2,9 @@
 
 #include <spdlog/logger.h>
 
+#include "absl/hash/hash.h"
 #include "absl/strings/escaping.h"
+#include "absl/time/clock.h"
 #include "server/engine/sessions/session_table.h"
 #include "server/messages/status.h"
 
@@ -16,6 +18,15 @@ grpc::Status ToGrpcAndLog(const ServiceEnv& env, const absl::Status& status) {
   return wire;
 }
 
+void CountEnd(const Arrival& arrival, const grpc::Status& wire, const absl::Status& status) {
+  Metrics& metrics = arrival.env->engine.metrics();
+  const int code = wire.error_code();
+  const bool known = code >= 0 && static_cast<size_t>(code) < LabelOf<GrpcStatus>::kMost;
+  metrics.calls.Observe(absl::Now() - arrival.begin, arrival.method,
+                        known ? static_cast<GrpcStatus>(code) : GrpcStatus::kUnknown);
+  CountFailure(metrics, status);
+}
+
 absl::StatusOr<SessionPtr> SessionOf(const Admitted& admitted) {
   SessionTable& sessions = admitted.env().engine.sessions();
   const auto& metadata = admitted.context().client_metadata();
@@ -24,6 +35,16 @@ absl::StatusOr<SessionPtr> SessionOf(const Admitted& admitted) {
     return sessions.Find({header->second.data(), header->second.size()}, admitted.tenant_name());
   }
   return admitted.tenant() == nullptr ? SessionPtr() : sessions.HomeOf(admitted.tenant()->name);
+}
+
+std::string CallerOf(const Admitted& admitted) {
+  return admitted.tenant() == nullptr ? admitted.context().peer() : admitted.tenant()->name;
+}
+
+uint64_t FlowOf(const Admitted& admitted, const SessionPtr& session) {
+  const auto& metadata = admitted.context().client_metadata();
+  if (session != nullptr && metadata.find(kSessionHeader) != metadata.end()) return FlowOf(*session);
+  return absl::HashOf(admitted.context().peer());
 }
 
 }  // namespace kiln::server

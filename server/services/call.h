@@ -9,6 +9,7 @@
 #include <grpcpp/grpcpp.h>
 
 #include <atomic>
+#include <string>
 #include <utility>
 
 #include "absl/status/status.h"
@@ -18,9 +19,11 @@
 #include "base/error.h"
 #include "server/engine/memory/session.h"
 #include "server/engine/programs/program_store.h"
+#include "server/metrics/count.h"
 #include "server/services/admission.h"
 #include "server/services/codec.h"
 #include "server/services/env.h"
+#include "server/services/request_pool.h"
 
 namespace kiln::server {
 
@@ -35,6 +38,13 @@ inline absl::Time DeadlineOf(const grpc::CallbackServerContext& context) {
 // if there is none; UnknownSession() if the tenant has none with its token.
 absl::StatusOr<SessionPtr> SessionOf(const Admitted& admitted);
 
+// Whose turn it is among those whose large requests wait: a tenant's; without tenants a
+// connection's, where it has an address of its own.
+std::string CallerOf(const Admitted& admitted);
+
+// As in LaunchControl: that of the session which the call names, else of its connection.
+uint64_t FlowOf(const Admitted& admitted, const SessionPtr& session);
+
 // Of the account's upload_bytes_per_second, what a request brings that is more than names and
 // numbers: who may send no more for a while can still free, and look.
 inline absl::Status PayForUpload(Account* account, const grpc::ByteBuffer& bytes) {
@@ -46,10 +56,23 @@ inline absl::Status PayForUpload(Account* account, const grpc::ByteBuffer& bytes
 // What is our own fault is logged: it is for us to read about, too.
 grpc::Status ToGrpcAndLog(const ServiceEnv& env, const absl::Status& status);
 
-// Ends a call of any kind.
+// What is counted of a call that ends so.
+void CountEnd(const Arrival& arrival, const grpc::Status& wire, const absl::Status& status);
+
+// Ends a call of any kind, and counts it.
 template <typename Reactor>
-void FinishWith(Reactor& reactor, const ServiceEnv& env, const absl::Status& status) {
-  reactor.Finish(ToGrpcAndLog(env, status));
+void FinishWith(Reactor& reactor, const Arrival& arrival, const absl::Status& status) {
+  const grpc::Status wire = ToGrpcAndLog(*arrival.env, status);
+  CountEnd(arrival, wire, status);
+  reactor.Finish(wire);
+}
+
+// Messages, as they travel.
+inline void CountReceived(const ServiceEnv& env, const grpc::ByteBuffer& message) {
+  env.engine.metrics().bytes.Add(message.Length(), Direction::kReceived);
+}
+inline void CountSent(const ServiceEnv& env, const grpc::ByteBuffer& message) {
+  env.engine.metrics().bytes.Add(message.Length(), Direction::kSent);
 }
 
 // Lives until gRPC is done with the call. Reply is called exactly once, from any
@@ -57,28 +80,26 @@ void FinishWith(Reactor& reactor, const ServiceEnv& env, const absl::Status& sta
 template <typename Request, typename Response>
 class UnaryCall final : public grpc::ServerUnaryReactor {
  public:
-  UnaryCall(const ServiceEnv& env, const grpc::CallbackServerContext& context, Right right, grpc::ByteBuffer& answer)
-      : begin_(absl::Now()), env_(env), context_(context), admitted_(Admit(env, context, right)), answer_(answer) {
+  UnaryCall(const Arrival& arrival, Right right, grpc::ByteBuffer& answer)
+      : arrival_(arrival), admitted_(Admit(arrival, right)), answer_(answer) {
     control_.cancelled = &cancelled_;
-    control_.deadline = DeadlineOf(context);
+    control_.deadline = DeadlineOf(*arrival.context);
   }
 
-  // OK if the call may go on, with `request` filled in.
-  absl::Status Accept(const grpc::ByteBuffer& bytes) {
-    KILN_RETURN_IF_ERROR(admitted_.status());
-    Account* const account = control_.account = admitted_->account();
-    KILN_ASSIGN_OR_RETURN(session_, SessionOf(*admitted_));
-    KILN_RETURN_IF_ERROR(PayForUpload(account, bytes));
-    KILN_ASSIGN_OR_RETURN(request_charge_, Hold(account, Quota::kHostBytes, bytes.Length()));
-    // Room for an answer that names what the call has made: it is too late to refuse that.
-    KILN_ASSIGN_OR_RETURN(answer_charge_, Hold(account, Quota::kHostBytes, kSmallAnswer));
-    KILN_RETURN_IF_ERROR(Decode(bytes, LimitsOf(env_), request_));
-    if (account != nullptr) KILN_RETURN_IF_ERROR(request_charge_.Grow(DecodedBytes(request_, bytes.Length())));
-    return control_.Check();
+  // Reads the request and hands the call to `body`: at once, or on a thread of the pool.
+  // `bytes` are gRPC's until the call is done.
+  void Begin(const grpc::ByteBuffer& bytes, void (*body)(UnaryCall&)) {
+    CountReceived(env(), bytes);
+    absl::Status status = Pay(bytes);
+    if (status.ok()) {
+      if (bytes.Length() <= kSmallRequest) return Run(bytes, body);
+      status = env().requests.Offer(CallerOf(*admitted_), bytes.Length(), [this, &bytes, body] { Run(bytes, body); });
+    }
+    if (!status.ok()) Reply(std::move(status));
   }
 
-  const ServiceEnv& env() const { return env_; }
-  const grpc::CallbackServerContext& context() const { return context_; }
+  const ServiceEnv& env() const { return *arrival_.env; }
+  const grpc::CallbackServerContext& context() const { return *arrival_.context; }
   const Request& request() const { return request_; }
   Response& response() { return response_; }
   const Control& control() const { return control_; }
@@ -86,7 +107,14 @@ class UnaryCall final : public grpc::ServerUnaryReactor {
   // Null where the server does not want to know.
   const TenantPtr& tenant() const { return admitted_->tenant(); }
   absl::string_view tenant_name() const { return admitted_->tenant_name(); }
-  absl::Time begin() const { return begin_; }
+  absl::Time begin() const { return arrival_.begin; }
+
+  // An execution has succeeded: its request was decoded by then, and the making of its answer
+  // began so. Both are counted.
+  void MarkDone(absl::Time decoded, absl::Time executed) {
+    env().engine.metrics().execute.Observe(decoded - begin(), Phase::kDecode);
+    executed_ = executed;
+  }
 
   // Of the answer: kept until the client has it.
   void Keep(Charge charge) { data_charge_ = std::move(charge); }
@@ -94,11 +122,43 @@ class UnaryCall final : public grpc::ServerUnaryReactor {
   void Reply(absl::Status status) {
     if (status.ok()) status = PayForAnswer();
     if (status.ok()) status = Encode(response_, answer_);
-    FinishWith(*this, env_, status);
+    if (status.ok()) {
+      CountSent(env(), answer_);
+      if (executed_ < absl::InfiniteFuture())
+        env().engine.metrics().execute.Observe(absl::Now() - executed_, Phase::kEncode);
+    }
+    FinishWith(*this, arrival_, status);
   }
 
  private:
   static constexpr uint64_t kSmallAnswer = 4096;
+
+  absl::Status Pay(const grpc::ByteBuffer& bytes) {
+    KILN_RETURN_IF_ERROR(admitted_.status());
+    Account* const account = control_.account = admitted_->account();
+    KILN_ASSIGN_OR_RETURN(session_, SessionOf(*admitted_));
+    control_.flow = FlowOf(*admitted_, session_);
+    KILN_RETURN_IF_ERROR(PayForUpload(account, bytes));
+    KILN_ASSIGN_OR_RETURN(request_charge_, Hold(account, Quota::kHostBytes, bytes.Length()));
+    // Room for an answer that names what the call has made: it is too late to refuse that.
+    KILN_ASSIGN_OR_RETURN(answer_charge_, Hold(account, Quota::kHostBytes, kSmallAnswer));
+    return absl::OkStatus();
+  }
+
+  void Run(const grpc::ByteBuffer& bytes, void (*body)(UnaryCall&)) {
+    if (absl::Status status = Read(bytes); !status.ok()) return Reply(std::move(status));
+    body(*this);
+  }
+
+  // One that has been cancelled while it waited is not read.
+  absl::Status Read(const grpc::ByteBuffer& bytes) {
+    absl::Status wanted = control_.Check();
+    CountEnded(env().engine.metrics(), wanted, Place::kDecode);
+    KILN_RETURN_IF_ERROR(wanted);
+    KILN_RETURN_IF_ERROR(Decode(bytes, LimitsOf(env()), request_));
+    if (control_.account == nullptr) return absl::OkStatus();
+    return request_charge_.Grow(DecodedBytes(request_, bytes.Length()));
+  }
 
   absl::Status PayForAnswer() {
     if (control_.account == nullptr) return absl::OkStatus();
@@ -109,30 +169,25 @@ class UnaryCall final : public grpc::ServerUnaryReactor {
   void OnCancel() override { cancelled_.store(true, std::memory_order_relaxed); }
   void OnDone() override { delete this; }
 
-  const absl::Time begin_;
-  const ServiceEnv& env_;
-  const grpc::CallbackServerContext& context_;
+  const Arrival arrival_;
   const absl::StatusOr<Admitted> admitted_;
   grpc::ByteBuffer& answer_;
   Charge request_charge_, answer_charge_, data_charge_;  // go before the admission does
   Request request_;
   Response response_;
   SessionPtr session_;
+  absl::Time executed_ = absl::InfiniteFuture();
   std::atomic<bool> cancelled_{false};
   Control control_;
 };
 
-// Begins a call and hands it to `body`, which makes the Reply.
+// Begins a call and hands it to `body`, which makes the Reply: a large one on a thread of
+// env.requests.
 template <typename Request, typename Response>
-grpc::ServerUnaryReactor* Serve(const ServiceEnv& env, const grpc::CallbackServerContext& context, Right right,
-                                const grpc::ByteBuffer& request, grpc::ByteBuffer& response,
-                                void (*body)(UnaryCall<Request, Response>&)) {
-  auto* call = new UnaryCall<Request, Response>(env, context, right, response);
-  if (absl::Status status = call->Accept(request); status.ok()) {
-    body(*call);
-  } else {
-    call->Reply(std::move(status));
-  }
+grpc::ServerUnaryReactor* Serve(const Arrival& arrival, Right right, const grpc::ByteBuffer& request,
+                                grpc::ByteBuffer& response, void (*body)(UnaryCall<Request, Response>&)) {
+  auto* call = new UnaryCall<Request, Response>(arrival, right, response);
+  call->Begin(request, body);
   return call;
 }
 

@@ -119,6 +119,13 @@ absl::Status CheckParts(const grpc::ByteBuffer& bytes, const Descriptor& type, c
   }
 }
 
+absl::Status CheckSmall(const grpc::ByteBuffer& bytes) {
+  if (bytes.Length() <= kSmallRequest) return absl::OkStatus();
+  return TooLarge(
+      "message bytes", kSmallRequest, bytes.Length(),
+      absl::StrCat("this request has ", bytes.Length(), " bytes; one of its kind has at most ", kSmallRequest));
+}
+
 absl::Status AnswerTooLarge(uint64_t used, uint64_t max_bytes) {
   return OverLimit(
       "answer bytes", max_bytes, used,

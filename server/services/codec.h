@@ -37,6 +37,13 @@ struct RequestLimits {
 absl::Status CheckParts(const grpc::ByteBuffer& bytes, const google::protobuf::Descriptor& type,
                         const RequestLimits& limits);
 
+// In bytes: what is not larger is decoded on the thread that brings it, what is larger on one of
+// the request pool.
+inline constexpr uint64_t kSmallRequest = 16 << 10;
+// GRAPH_TOO_LARGE, limit "message bytes", for a request that has only names and numbers, and is
+// not that large.
+absl::Status CheckSmall(const grpc::ByteBuffer& bytes);
+
 // What a message of `bytes` bytes takes once it is decoded, beside these. A short one is not
 // gone through for it.
 template <typename Message>

@@ -118,6 +118,16 @@ TEST(CodecTest, WhatIsNoMessageIsMalformed) {
   }
 }
 
+TEST(CodecTest, WhatIsOfASmallKindIsSmall) {
+  EXPECT_TRUE(CheckSmall(Bytes(std::string(kSmallRequest, 'x'))).ok());
+  const absl::Status status = CheckSmall(Bytes(std::string(kSmallRequest + 1, 'x')));
+  const v1::ErrorDetail detail = DetailOf(status).value_or(v1::ErrorDetail());
+  EXPECT_EQ(detail.code(), v1::GRAPH_TOO_LARGE) << status;
+  EXPECT_EQ(detail.limit(), "message bytes");
+  EXPECT_EQ(detail.limit_value(), kSmallRequest);
+  EXPECT_EQ(detail.used(), kSmallRequest + 1);
+}
+
 TEST(CodecTest, AnAnswerHasALimit) {
   v1::ExecuteResponse answer;
   answer.add_results()->mutable_tensor()->set_data(std::string(1000, 'x'));

@@ -3,6 +3,7 @@
 #include "server/messages/convert.h"
 #include "server/services/device_watch.h"
 #include "server/services/features.h"
+#include "server/services/own_share.h"
 #include "server/services/rpcs.h"
 
 namespace kiln::server {
@@ -12,8 +13,10 @@ void rpc::DeviceService::List(UnaryCall<v1::ListDevicesRequest, v1::ListDevicesR
   const TenantRules* rules = RulesOf(call.session().get());
   for (const auto& device : call.env().engine.devices(rules)) {
     if (!Engine::MayUse(rules, device->name())) continue;
-    FillDevice(*device, *answer.add_devices());
-    HidePeers(rules, *answer.mutable_devices()->rbegin());
+    v1::Device& shown = *answer.add_devices();
+    FillDevice(*device, shown);
+    ShowOwnShare(call.tenant(), call.control().account, *device, shown);
+    HidePeers(rules, shown);
   }
   for (const v1::AbsentDevices& absent : call.env().engine.absent()) *answer.add_absent() = absent;
   answer.set_protocol_min(kProtocolVersion);
@@ -27,8 +30,10 @@ void rpc::DeviceService::Describe(UnaryCall<v1::DescribeDeviceRequest, v1::Descr
   const TenantRules* rules = RulesOf(call.session().get());
   const auto device = call.env().engine.FindDevice(call.request().name(), rules);
   if (!device.ok()) return call.Reply(device.status());
-  FillDevice(**device, *call.response().mutable_device());
-  HidePeers(rules, *call.response().mutable_device());
+  v1::Device& shown = *call.response().mutable_device();
+  FillDevice(**device, shown);
+  ShowOwnShare(call.tenant(), call.control().account, **device, shown);
+  HidePeers(rules, shown);
   call.Reply(absl::OkStatus());
 }
 

@@ -10,6 +10,7 @@
 #include "google/protobuf/util/message_differencer.h"
 #include "server/engine/memory/over_limit.h"
 #include "server/messages/convert.h"
+#include "server/services/own_share.h"
 #include "server/services/rpcs.h"
 
 namespace kiln::server {
@@ -43,15 +44,19 @@ class DeviceWatch::Watcher final : public DownloadReactor {
     if (!status.ok()) End(std::move(status));
   }
 
-  // From now on it is owed this state of its device, whatever it was owed before.
-  void Tell(size_t index, const v1::Device& device) {
+  // From now on it is owed this state of its device, whatever it was owed before; unless that is what it has been told.
+  void Tell(size_t index, v1::Device device) {
     const TenantRules* rules = RulesOf(session_.get());
     if (!Engine::MayUse(rules, device.name())) return;
+    ShowOwnShare(admitted_.tenant(), admitted_.account(), *env_.engine.devices()[index], device);
+    HidePeers(rules, device);
     {
       absl::MutexLock lock(&mutex_);
+      if (told_.size() <= index) told_.resize(index + 1);
+      if (google::protobuf::util::MessageDifferencer::Equals(device, told_[index])) return;
+      told_[index] = device;
       if (owed_.size() <= index) owed_.resize(index + 1);
-      owed_[index] = device;
-      HidePeers(rules, *owed_[index]);
+      owed_[index] = std::move(device);
     }
     WriteNext();
   }
@@ -75,6 +80,7 @@ class DeviceWatch::Watcher final : public DownloadReactor {
     }
     KILN_ASSIGN_OR_RETURN(charge_, Hold(admitted_.account(), Quota::kWatchers, 1));
     v1::WatchDevicesRequest request;
+    KILN_RETURN_IF_ERROR(CheckSmall(bytes));
     return Decode(bytes, LimitsOf(env_), request);
   }
 
@@ -92,6 +98,7 @@ class DeviceWatch::Watcher final : public DownloadReactor {
       static_cast<void>(Encode(response, message_).ok());  // small: it can always be encoded
       writing_ = true;
     }
+    CountSent(env_, message_);
     StartWrite(&message_);
   }
 
@@ -121,7 +128,7 @@ class DeviceWatch::Watcher final : public DownloadReactor {
       absl::MutexLock lock(&mutex_);
       status = *ending_;
     }
-    FinishWith(static_cast<DownloadReactor&>(*this), env_, status);
+    FinishWith(static_cast<DownloadReactor&>(*this), admitted_.arrival(), status);
   }
 
   const Admitted admitted_;
@@ -134,6 +141,7 @@ class DeviceWatch::Watcher final : public DownloadReactor {
   bool writing_ ABSL_GUARDED_BY(mutex_) = false;
   std::optional<absl::Status> ending_ ABSL_GUARDED_BY(mutex_);
   std::vector<std::optional<v1::Device>> owed_ ABSL_GUARDED_BY(mutex_);
+  std::vector<v1::Device> told_ ABSL_GUARDED_BY(mutex_);  // or owed; empty: nothing yet
 };
 
 DeviceWatch::DeviceWatch(const Engine& engine, const Gate& gate)
@@ -161,9 +169,9 @@ DownloadReactor* DeviceWatch::Start(Admitted admitted, const grpc::ByteBuffer& r
 bool DeviceWatch::Add(Watcher* watcher) {
   absl::MutexLock lock(&mutex_);
   if (watchers_.size() >= kMaxWatchers) return false;
-  if (watchers_.empty()) told_ = Look();
   watchers_.insert(watcher);
-  for (size_t i = 0; i < told_.size(); ++i) watcher->Tell(i, told_[i]);
+  const std::vector<v1::Device> now = Look();
+  for (size_t i = 0; i < now.size(); ++i) watcher->Tell(i, now[i]);
   return true;
 }
 
@@ -187,12 +195,10 @@ void DeviceWatch::LookUntilStopped() {
     if (gate_.closed()) {
       for (Watcher* watcher : watchers_) watcher->End(ShuttingDown());
     }
-    std::vector<v1::Device> now = Look();
+    const std::vector<v1::Device> now = Look();
     for (size_t i = 0; i < now.size(); ++i) {
-      if (google::protobuf::util::MessageDifferencer::Equals(now[i], told_[i])) continue;
       for (Watcher* watcher : watchers_) watcher->Tell(i, now[i]);
     }
-    told_ = std::move(now);
     mutex_.AwaitWithTimeout(absl::Condition(&stopping_), kPeriod);
   }
 }

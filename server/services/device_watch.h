@@ -47,8 +47,6 @@ class DeviceWatch {
   absl::Mutex mutex_;
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
   std::set<Watcher*> watchers_ ABSL_GUARDED_BY(mutex_);
-  // As last told.
-  std::vector<v1::Device> told_ ABSL_GUARDED_BY(mutex_);
   std::thread thread_;
 };
 

@@ -12,6 +12,7 @@
 #include "base/error.h"
 #include "google/protobuf/io/coded_stream.h"
 #include "google/protobuf/wire_format_lite.h"
+#include "server/fair/lane.h"
 #include "server/messages/convert.h"
 #include "server/services/rpcs.h"
 #include "server/services/transfer.h"
@@ -54,7 +55,9 @@ class Download final : public DownloadReactor {
  private:
   absl::Status Open(const grpc::ByteBuffer& bytes) {
     KILN_ASSIGN_OR_RETURN(const SessionPtr caller, SessionOf(admitted_));
+    control_ = {nullptr, DeadlineOf(admitted_.context()), admitted_.account(), FlowOf(admitted_, caller)};
     v1::ReadRequest request;
+    KILN_RETURN_IF_ERROR(CheckSmall(bytes));
     KILN_RETURN_IF_ERROR(Decode(bytes, LimitsOf(env_), request));
     const auto size = request.bytes() == 0 ? absl::optional<uint64_t>() : request.bytes();
     KILN_ASSIGN_OR_RETURN(source_, env_.engine.buffers().Resolve(ToAddress(request.buffer()), size, caller.get()));
@@ -81,6 +84,7 @@ class Download final : public DownloadReactor {
         message_ = *std::exchange(waiting_, std::nullopt);
         sending_ = true;
         mutex_.Unlock();
+        CountSent(env_, message_);
         StartWrite(&message_);
       } else if (!waiting_.has_value() && !reading_ && !ending_.has_value() && read_ < source_.slice.bytes) {
         reading_ = true;
@@ -96,7 +100,7 @@ class Download final : public DownloadReactor {
     const bool finish = ending_.has_value() && !reading_ && !sending_ && !std::exchange(finished_, true);
     const absl::Status status = finish ? *ending_ : absl::OkStatus();
     mutex_.Unlock();
-    if (finish) FinishWith(*this, env_, status);
+    if (finish) FinishWith(*this, admitted_.arrival(), status);
   }
 
   void Read() {
@@ -107,13 +111,17 @@ class Download final : public DownloadReactor {
     if (from.host_data() != nullptr && source_.slice.bytes > kChunkBytes) {
       chunk_ = {ChunkHead(size, /*room=*/0), SliceOf(from)};
       if (!first) return Take(absl::OkStatus());
-      source_.device->queue().Submit([this] { Take(absl::OkStatus()); }, /*estimate_ns=*/0);
+      Lane(env_.engine.turns(), *source_.device, control_).Pass([this](absl::Status status) {
+        Take(std::move(status));
+      });
       return;
     }
     // The device writes into the very bytes that will travel.
     chunk_ = {ChunkHead(size, /*room=*/size)};
     void* data = const_cast<uint8_t*>(chunk_[0].end()) - size;
-    source_.device->queue().Read(from, data, [this](absl::Status status) { Take(std::move(status)); });
+    Lane(env_.engine.turns(), *source_.device, control_).Read(from, data, [this](absl::Status status) {
+      Take(std::move(status));
+    });
   }
 
   static grpc::Slice SliceOf(const runtime::hal::BufferSlice& memory) {
@@ -147,6 +155,7 @@ class Download final : public DownloadReactor {
   const Admitted admitted_;
   Charge charge_;
   const ServiceEnv& env_;
+  Control control_;
   Buffers::Range source_;
   grpc::ByteBuffer message_;  // of the write under way
 

@@ -7,6 +7,7 @@
 #include "server/engine/engine.h"
 #include "server/files/loader.h"
 #include "server/services/gate.h"
+#include "server/services/request_pool.h"
 #include "server/shared_memory/listener.h"
 
 namespace kiln::server {
@@ -18,6 +19,7 @@ class Identity;
 struct ServiceEnv {
   Engine& engine;
   Gate& gate;
+  RequestPool& requests;
   spdlog::logger& log;
   SharedMemoryListener* shared_memory;  // null where it is off
   Loader* loader;                       // null where there is no data folder

@@ -25,6 +25,7 @@ void rpc::KernelService::Execute(UnaryCall<v1::ExecuteRequest, v1::ExecuteRespon
   call.env().engine.Execute(*std::move(asked), call.control(), [&call, decoded](absl::StatusOr<ExecuteResult> result) {
     if (!result.ok()) return call.Reply(result.status());
     const absl::Time executed = absl::Now();
+    call.MarkDone(decoded, executed);
     v1::ExecuteResponse& answer = call.response();
     answer.set_from_cache(result->from_cache);
     FillResults(*result, answer);
@@ -50,18 +51,21 @@ void rpc::KernelService::ReplaySequence(UnaryCall<v1::ReplaySequenceRequest, v1:
   asked.caller = call.session();
   const absl::Time decoded = absl::Now();
   call.env().engine.Replay(asked, call.control(), [&call, decoded](absl::StatusOr<ExecuteTiming> timing) {
+    const absl::Time replayed = absl::Now();
+    if (timing.ok()) call.MarkDone(decoded, replayed);
     if (timing.ok() && call.request().want_timing()) {
-      FillTiming(*timing, {call.begin(), decoded, absl::Now()}, *call.response().mutable_timing());
+      FillTiming(*timing, {call.begin(), decoded, replayed}, *call.response().mutable_timing());
     }
     call.Reply(timing.status());
   });
 }
 
 void rpc::KernelService::Gradient(UnaryCall<v1::GradientRequest, v1::GradientResponse>& call) {
-  call.env().engine.Gradient(call.request(), call.control(), [&call](absl::StatusOr<v1::GradientResponse> gradient) {
-    if (gradient.ok()) call.response() = *std::move(gradient);
-    call.Reply(gradient.status());
-  });
+  call.env().engine.Gradient(call.request(), call.session().get(), call.control(),
+                             [&call](absl::StatusOr<v1::GradientResponse> gradient) {
+                               if (gradient.ok()) call.response() = *std::move(gradient);
+                               call.Reply(gradient.status());
+                             });
 }
 
 }  // namespace kiln::server

@@ -17,6 +17,12 @@ namespace {
 constexpr bool kServed_UNARY = true, kServed_UPLOAD = true, kServed_DOWNLOAD = true, kServed_STREAM = true;
 constexpr bool kServed_NO_UNARY = false, kServed_NO_UPLOAD = false, kServed_NO_DOWNLOAD = false;
 
+// By row: how metrics tell one from another.
+#define KILN_METHOD(Service, Rpc, Messages, Kind, right) kMethod_##Service##_##Rpc,
+enum MethodNumber : size_t { KILN_RPCS(KILN_METHOD) kMethods };
+#undef KILN_METHOD
+static_assert(kMethods <= LabelOf<Method>::kMost, "labels.h has room for fewer RPCs");
+
 #define KILN_ROW(Service, Rpc, Messages, Kind, right) {#Service, #Rpc, Right::right, kServed_##Kind},
 constexpr RpcRow kRows[] = {KILN_RPCS(KILN_ROW)};
 #undef KILN_ROW
@@ -25,22 +31,21 @@ constexpr RpcRow kRows[] = {KILN_RPCS(KILN_ROW)};
 template <typename Reactor>
 class Refusal final : public Reactor {
  public:
-  Refusal(const ServiceEnv& env, const absl::Status& status) { FinishWith(*this, env, status); }
+  Refusal(const Arrival& arrival, const absl::Status& status) { FinishWith(*this, arrival, status); }
   void OnDone() override { delete this; }
 };
 
 template <typename Reactor, typename Begin>
-Reactor* Stream(const ServiceEnv& env, const grpc::CallbackServerContext& context, Right right, Begin begin) {
-  auto admitted = Admit(env, context, right);
-  if (!admitted.ok()) return new Refusal<Reactor>(env, admitted.status());
+Reactor* Stream(const Arrival& arrival, Right right, Begin begin) {
+  auto admitted = Admit(arrival, right);
+  if (!admitted.ok()) return new Refusal<Reactor>(arrival, admitted.status());
   return begin(*std::move(admitted));
 }
 
 template <typename Reactor>
-Reactor* Unserved(const ServiceEnv& env, const grpc::CallbackServerContext& context, Right right,
-                  absl::string_view rpc) {
-  const auto admitted = Admit(env, context, right);
-  return new Refusal<Reactor>(env, admitted.ok() ? NotImplemented(rpc) : admitted.status());
+Reactor* Unserved(const Arrival& arrival, Right right, absl::string_view rpc) {
+  const auto admitted = Admit(arrival, right);
+  return new Refusal<Reactor>(arrival, admitted.ok() ? NotImplemented(rpc) : admitted.status());
 }
 
 // `Service` with those of its methods raw that `With` names: v1::X::WithRawCallbackMethod_Y.
@@ -56,39 +61,44 @@ struct Raw<Service, First, Rest...> {
 template <typename Service>
 using Same = Service;
 
+#define KILN_ARRIVAL(Service, Rpc)                \
+  {                                               \
+    &env_, context, { kMethod_##Service##_##Rpc } \
+  }
 #define KILN_SERVE_UNARY(Service, Rpc, right)                                                          \
   grpc::ServerUnaryReactor* Rpc(grpc::CallbackServerContext* context, const grpc::ByteBuffer* request, \
                                 grpc::ByteBuffer* response) override {                                 \
-    return Serve(env_, *context, right, *request, *response, rpc::Service::Rpc);                       \
+    return Serve(KILN_ARRIVAL(Service, Rpc), right, *request, *response, rpc::Service::Rpc);           \
   }
-#define KILN_SERVE_UPLOAD(Service, Rpc, right)                                                    \
-  UploadReactor* Rpc(grpc::CallbackServerContext* context, grpc::ByteBuffer* response) override { \
-    return Stream<UploadReactor>(env_, *context, right, [response](Admitted admitted) {           \
-      return rpc::Service::Rpc(std::move(admitted), response);                                    \
-    });                                                                                           \
+#define KILN_SERVE_UPLOAD(Service, Rpc, right)                                                      \
+  UploadReactor* Rpc(grpc::CallbackServerContext* context, grpc::ByteBuffer* response) override {   \
+    return Stream<UploadReactor>(KILN_ARRIVAL(Service, Rpc), right, [response](Admitted admitted) { \
+      return rpc::Service::Rpc(std::move(admitted), response);                                      \
+    });                                                                                             \
   }
 #define KILN_SERVE_DOWNLOAD(Service, Rpc, right)                                                         \
   DownloadReactor* Rpc(grpc::CallbackServerContext* context, const grpc::ByteBuffer* request) override { \
-    return Stream<DownloadReactor>(env_, *context, right, [request](Admitted admitted) {                 \
+    return Stream<DownloadReactor>(KILN_ARRIVAL(Service, Rpc), right, [request](Admitted admitted) {     \
+      CountReceived(admitted.env(), *request);                                                           \
       return rpc::Service::Rpc(std::move(admitted), *request);                                           \
     });                                                                                                  \
   }
-#define KILN_SERVE_STREAM(Service, Rpc, right)                              \
-  StreamReactor* Rpc(grpc::CallbackServerContext* context) override {       \
-    return Stream<StreamReactor>(env_, *context, right, rpc::Service::Rpc); \
+#define KILN_SERVE_STREAM(Service, Rpc, right)                                          \
+  StreamReactor* Rpc(grpc::CallbackServerContext* context) override {                   \
+    return Stream<StreamReactor>(KILN_ARRIVAL(Service, Rpc), right, rpc::Service::Rpc); \
   }
 #define KILN_SERVE_NO_UNARY(Service, Rpc, right)                                                                  \
   grpc::ServerUnaryReactor* Rpc(grpc::CallbackServerContext* context, const grpc::ByteBuffer*, grpc::ByteBuffer*) \
       override {                                                                                                  \
-    return Unserved<grpc::ServerUnaryReactor>(env_, *context, right, #Service "." #Rpc);                          \
+    return Unserved<grpc::ServerUnaryReactor>(KILN_ARRIVAL(Service, Rpc), right, #Service "." #Rpc);              \
   }
-#define KILN_SERVE_NO_UPLOAD(Service, Rpc, right)                                        \
-  UploadReactor* Rpc(grpc::CallbackServerContext* context, grpc::ByteBuffer*) override { \
-    return Unserved<UploadReactor>(env_, *context, right, #Service "." #Rpc);            \
+#define KILN_SERVE_NO_UPLOAD(Service, Rpc, right)                                         \
+  UploadReactor* Rpc(grpc::CallbackServerContext* context, grpc::ByteBuffer*) override {  \
+    return Unserved<UploadReactor>(KILN_ARRIVAL(Service, Rpc), right, #Service "." #Rpc); \
   }
 #define KILN_SERVE_NO_DOWNLOAD(Service, Rpc, right)                                              \
   DownloadReactor* Rpc(grpc::CallbackServerContext* context, const grpc::ByteBuffer*) override { \
-    return Unserved<DownloadReactor>(env_, *context, right, #Service "." #Rpc);                  \
+    return Unserved<DownloadReactor>(KILN_ARRIVAL(Service, Rpc), right, #Service "." #Rpc);      \
   }
 #define KILN_SERVE(Service, Rpc, Messages, Kind, right) KILN_SERVE_##Kind(Service, Rpc, Right::right)
 #define KILN_RAW(Name, Rpc, Messages, Kind, right) v1::Name::WithRawCallbackMethod_##Rpc,

@@ -7,6 +7,7 @@
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "base/error.h"
+#include "server/fair/lane.h"
 #include "server/messages/convert.h"
 #include "server/messages/not_implemented.h"
 
@@ -23,8 +24,11 @@ constexpr absl::Duration kPieceTime = absl::Microseconds(30);
 // Owns itself until it has called back.
 class Copier {
  public:
-  Copier(Buffers::Range range, SharedBytes shared, bool upload, const Control& control, runtime::hal::DoneCallback done)
-      : range_(std::move(range)),
+  Copier(Metrics& metrics, Turns& turns, Buffers::Range range, SharedBytes shared, bool upload, const Control& control,
+         runtime::hal::DoneCallback done)
+      : metrics_(metrics),
+        turns_(turns),
+        range_(std::move(range)),
         shared_(std::move(shared)),
         upload_(upload),
         control_(control),
@@ -40,9 +44,9 @@ class Copier {
     const auto next = [this](absl::Status status) { status.ok() ? Next() : End(status); };
     Pace();
     if (upload_) {
-      range_.device->queue().Write(at, piece, next);
+      Lane(turns_, *range_.device, control_).Write(at, piece, next);
     } else {
-      range_.device->queue().Read(piece, at, next);
+      Lane(turns_, *range_.device, control_).Read(piece, at, next);
     }
   }
 
@@ -60,9 +64,12 @@ class Copier {
     const std::unique_ptr<Copier> self(this);
     Touched touched;
     upload_ ? touched.Overwrites(range_.extent()) : touched.Reads(range_.extent());
+    if (status.ok()) metrics_.bytes.Add(copied_, upload_ ? Direction::kFromShared : Direction::kToShared);
     done_(touched.Finish(status));
   }
 
+  Metrics& metrics_;
+  Turns& turns_;
   const Buffers::Range range_;
   const SharedBytes shared_;
   const bool upload_;
@@ -96,7 +103,9 @@ void CopyShared(const ServiceEnv& env, const v1::CopyRequest& request, const Ses
   const v1::SharedMemory& at = upload ? request.from_shared() : request.to_shared();
   auto shared = env.shared_memory->regions().Find(at.handle(), at.offset(), bytes, caller);
   if (!shared.ok()) return done(shared.status());
-  (new Copier(*std::move(range), *std::move(shared), upload, control, std::move(done)))->Next();
+  (new Copier(env.engine.metrics(), env.engine.turns(), *std::move(range), *std::move(shared), upload, control,
+              std::move(done)))
+      ->Next();
 }
 
 }  // namespace kiln::server

@@ -27,6 +27,10 @@ constexpr absl::Duration kLongestWait = absl::Milliseconds(100);
 // while the stream has room, so that HTTP/2's flow control holds the client back. All
 // of gRPC's Start calls and its Finish are made under the lock, none after Finish; gRPC
 // calls back from threads of its own.
+//
+// A large message is taken on a thread of the request pool. Until that has been, nothing more is
+// read, so that commands keep their order; and there is no Finish, since soon after that what
+// gRPC has of the call is gone.
 class SubmitCall final : public StreamReactor, public Outlet, public Gate::Watcher {
  public:
   explicit SubmitCall(Admitted admitted)
@@ -68,6 +72,25 @@ class SubmitCall final : public StreamReactor, public Outlet, public Gate::Watch
       }
       return Refuse(absl::OkStatus());
     }
+    CountReceived(env_, incoming_);
+    if (incoming_.Length() <= kSmallRequest) return TakeMessage();
+    {
+      absl::MutexLock lock(&mutex_);
+      if (ended_) return;
+      elsewhere_ = true;
+    }
+    // The server waits for whoever holds an admission.
+    env_.requests.Push(CallerOf(*admitted_), [self = self_, admitted = admitted_]() mutable {
+      self->TakeMessage();
+      self->Return();
+      self.reset();
+      admitted.reset();
+    });
+  }
+
+  // What has come last; then reads on.
+  void TakeMessage() {
+    if (absl::MutexLock lock(&mutex_); ended_ || cancelled_) return;
     auto command = std::make_unique<Command>();
     command->arrived = absl::Now();
     command->payload_bytes = incoming_.Length() + kCommandBytes;
@@ -82,6 +105,13 @@ class SubmitCall final : public StreamReactor, public Outlet, public Gate::Watch
     absl::MutexLock lock(&mutex_);
     reading_ = false;
     if (!ended_) ReadMore();
+  }
+
+  // The pool's thread is done with the message.
+  void Return() {
+    absl::MutexLock lock(&mutex_);
+    elsewhere_ = false;
+    if (ended_) FinishWith(*this, admitted_->arrival(), end_);
   }
 
   // A stream that asks for more than its tenant may have ends with QUOTA_EXCEEDED, once all before
@@ -255,12 +285,14 @@ class SubmitCall final : public StreamReactor, public Outlet, public Gate::Watch
     const absl::Status encoded = Encode(response, outgoing_);
     if (!encoded.ok()) return End(encoded);
     writing_ = true;
+    CountSent(env_, outgoing_);
     StartWrite(&outgoing_);
   }
 
   void End(const absl::Status& status) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     ended_ = true;
-    FinishWith(*this, env_, status);
+    end_ = status;
+    if (!elsewhere_) FinishWith(*this, admitted_->arrival(), status);
   }
 
   // Of the call, and of its commands that are under way.
@@ -286,7 +318,10 @@ class SubmitCall final : public StreamReactor, public Outlet, public Gate::Watch
   bool writing_ ABSL_GUARDED_BY(mutex_) = false;
   bool no_more_ ABSL_GUARDED_BY(mutex_) = false;
   bool cancelled_ ABSL_GUARDED_BY(mutex_) = false;
+  // A thread of the pool has the last message, or will have it.
+  bool elsewhere_ ABSL_GUARDED_BY(mutex_) = false;
   bool ended_ ABSL_GUARDED_BY(mutex_) = false;
+  absl::Status end_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace

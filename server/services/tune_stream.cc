@@ -25,8 +25,26 @@ class TuneStream final : public DownloadReactor {
     control_.account = admitted_.account();
   }
 
+  // `bytes` are gRPC's until the call is done.
   void Begin(const grpc::ByteBuffer& bytes) {
-    if (absl::Status status = Accept(bytes); !status.ok()) return End(std::move(status));
+    absl::Status status = Pay(bytes);
+    if (status.ok()) {
+      if (bytes.Length() <= kSmallRequest) return Run(bytes);
+      status = env_.requests.Offer(CallerOf(admitted_), bytes.Length(), [this, &bytes] { Run(bytes); });
+    }
+    if (!status.ok()) End(std::move(status));
+  }
+
+ private:
+  absl::Status Pay(const grpc::ByteBuffer& bytes) {
+    KILN_ASSIGN_OR_RETURN(caller_, SessionOf(admitted_));
+    KILN_RETURN_IF_ERROR(PayForUpload(control_.account, bytes));
+    KILN_ASSIGN_OR_RETURN(charge_, Hold(control_.account, Quota::kHostBytes, bytes.Length()));
+    return absl::OkStatus();
+  }
+
+  void Run(const grpc::ByteBuffer& bytes) {
+    if (absl::Status status = Decoded(bytes); !status.ok()) return End(std::move(status));
     TuneRequest asked;
     asked.graph_hash = request_.graph_hash();
     if (request_.has_graph()) asked.graph = &request_.graph();
@@ -41,14 +59,11 @@ class TuneStream final : public DownloadReactor {
     });
   }
 
- private:
-  absl::Status Accept(const grpc::ByteBuffer& bytes) {
-    KILN_ASSIGN_OR_RETURN(caller_, SessionOf(admitted_));
-    KILN_RETURN_IF_ERROR(PayForUpload(control_.account, bytes));
-    KILN_ASSIGN_OR_RETURN(charge_, Hold(control_.account, Quota::kHostBytes, bytes.Length()));
+  absl::Status Decoded(const grpc::ByteBuffer& bytes) {
+    KILN_RETURN_IF_ERROR(control_.Check());
     KILN_RETURN_IF_ERROR(Decode(bytes, LimitsOf(env_), request_));
-    if (control_.account != nullptr) KILN_RETURN_IF_ERROR(charge_.Grow(DecodedBytes(request_, bytes.Length())));
-    return control_.Check();
+    if (control_.account == nullptr) return absl::OkStatus();
+    return charge_.Grow(DecodedBytes(request_, bytes.Length()));
   }
 
   void Tell(const compiler::TuneEvent& event) {
@@ -100,11 +115,12 @@ class TuneStream final : public DownloadReactor {
     if (waiting_.empty()) {
       const absl::Status status = *ending_;
       mutex_.Unlock();
-      return FinishWith(static_cast<DownloadReactor&>(*this), env_, status);
+      return FinishWith(static_cast<DownloadReactor&>(*this), admitted_.arrival(), status);
     }
     message_ = std::move(waiting_.front());
     waiting_.pop_front();
     mutex_.Unlock();
+    CountSent(env_, message_);
     StartWrite(&message_);
   }
 

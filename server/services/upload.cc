@@ -11,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
 #include "base/error.h"
+#include "server/fair/lane.h"
 #include "server/messages/convert.h"
 #include "server/services/rpcs.h"
 #include "server/services/transfer.h"
@@ -54,6 +55,7 @@ class Upload final : public UploadReactor {
       : admitted_(std::move(admitted)), env_(admitted_.env()), response_(response) {
     if (auto caller = SessionOf(admitted_); caller.ok()) {
       caller_ = *std::move(caller);
+      control_ = {nullptr, DeadlineOf(admitted_.context()), admitted_.account(), FlowOf(admitted_, caller_)};
       StartRead(&message_);
     } else {
       End(caller.status());
@@ -63,6 +65,7 @@ class Upload final : public UploadReactor {
  private:
   void OnReadDone(bool ok) override {
     if (!ok) return End(AtEnd());
+    CountReceived(env_, message_);
     auto part = ParseWritePart(message_);
     absl::Status status = part.status();
     if (status.ok()) status = Pay(*part);
@@ -151,14 +154,14 @@ class Upload final : public UploadReactor {
   void Write(WritePart step) {
     const runtime::hal::BufferSlice to{target_.slice.buffer, target_.slice.offset + written_, step.size};
     written_ += step.size;
-    target_.device->queue().WritePieces(std::move(step.pieces), to,
-                                        [this, bytes = std::move(step.bytes)](absl::Status status) mutable {
-                                          bytes.reset();
-                                          mutex_.Lock();
-                                          writing_ = false;
-                                          if (!status.ok() && !ending_.has_value()) ending_ = std::move(status);
-                                          PumpAndUnlock();
-                                        });
+    Lane(env_.engine.turns(), *target_.device, control_)
+        .WritePieces(std::move(step.pieces), to, [this, bytes = std::move(step.bytes)](absl::Status status) mutable {
+          bytes.reset();
+          mutex_.Lock();
+          writing_ = false;
+          if (!status.ok() && !ending_.has_value()) ending_ = std::move(status);
+          PumpAndUnlock();
+        });
   }
 
   // Nothing is being written. A read may be under way still; it ends with the call.
@@ -170,8 +173,9 @@ class Upload final : public UploadReactor {
       v1::WriteResponse response;
       response.set_bytes(written_);
       status = Encode(response, *response_);
+      if (status.ok()) CountSent(env_, *response_);
     }
-    FinishWith(*this, env_, status);
+    FinishWith(*this, admitted_.arrival(), status);
   }
 
   const Admitted admitted_;
@@ -181,6 +185,7 @@ class Upload final : public UploadReactor {
   // Of the read under way and its callback.
   grpc::ByteBuffer message_;
   SessionPtr caller_;
+  Control control_;
   bool open_ = false;
   uint64_t handle_ = 0;
   Buffers::Range target_;

@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "server/engine/programs/compile_options.h"
+#include "server/fair/lane.h"
 #include "server/messages/convert.h"
 #include "server/messages/not_implemented.h"
 #include "server/stream/command_stream.h"
@@ -95,15 +96,15 @@ void CommandStream::Write(Command& command) {
   Overwrites(command, ToAddress(asked.buffer()), asked.data().size());
   auto range = engine_.buffers().Resolve(ToAddress(asked.buffer()), asked.data().size(), session_.get());
   if (!range.ok()) return Complete(command, std::move(range).status());
-  range->device->queue().Write(asked.data().data(), std::move(range->slice), [&command](absl::Status status) {
-    command.stream->Complete(command, std::move(status));
-  });
+  Lane(engine_.turns(), *range->device, control_)
+      .Write(asked.data().data(), std::move(range->slice),
+             [&command](absl::Status status) { command.stream->Complete(command, std::move(status)); });
 }
 
 void CommandStream::Fill(Command& command) {
   const v1::FillCommand& asked = command.request.fill();
   Overwrites(command, ToAddress(asked.buffer()), asked.bytes() == 0 ? Bytes() : asked.bytes());
-  engine_.buffers().Fill(ToAddress(asked.buffer()), asked.bytes(), asked.pattern(), session_.get(),
+  engine_.buffers().Fill(ToAddress(asked.buffer()), asked.bytes(), asked.pattern(), session_.get(), control_,
                          [&command](absl::Status status) { command.stream->Complete(command, std::move(status)); });
 }
 

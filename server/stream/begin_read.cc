@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "server/fair/lane.h"
 #include "server/messages/convert.h"
 #include "server/stream/command_stream.h"
 
@@ -31,7 +32,6 @@ void CommandStream::Read(Command& command) {
 
 void CommandStream::ReadOn(Command& command) {
   const runtime::hal::BufferSlice& whole = command.read.slice;
-  runtime::hal::Queue& queue = command.read.device->queue();
   for (;;) {
     if (Ended()) return OnPiece(command, MakeError(v1::CALL_CANCELLED, "the stream has ended"), /*data=*/false);
     {
@@ -48,8 +48,9 @@ void CommandStream::ReadOn(Command& command) {
     const absl::StatusOr<v1::SubmitResponse*> message = AddPiece(command, size, more);
     if (!message.ok()) return OnPiece(command, message.status(), /*data=*/false);
     command.pieces_under_way.fetch_add(1, std::memory_order_relaxed);
-    queue.Read(from, (*message)->mutable_data()->data(),
-               [&command](const absl::Status& status) { command.stream->OnPiece(command, status, /*data=*/true); });
+    Lane(engine_.turns(), *command.read.device, control_)
+        .Read(from, (*message)->mutable_data()->data(),
+              [&command](const absl::Status& status) { command.stream->OnPiece(command, status, /*data=*/true); });
     if (!more) return OnPiece(command, absl::OkStatus(), /*data=*/false);
     if (WaitForAnswers(command)) return;
   }

@@ -5,6 +5,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
+#include "server/fair/lane.h"
+#include "server/metrics/count.h"
 
 namespace kiln::server {
 namespace {
@@ -31,7 +33,7 @@ CommandStream::CommandStream(Engine& engine, SessionPtr session, bool resumable,
       session_(std::move(session)),
       resumable_(resumable),
       limits_(engine.stream_limits()),
-      control_{&cancelled_, resumable ? absl::InfiniteFuture() : deadline, session_->account()},
+      control_{&cancelled_, resumable ? absl::InfiniteFuture() : deadline, session_->account(), FlowOf(*session_)},
       answers_(/*keep=*/resumable, limits_.answer_bytes) {}
 
 CommandStream::Resumed CommandStream::Connect(std::shared_ptr<Outlet> outlet, uint64_t acknowledged) {
@@ -218,8 +220,8 @@ bool CommandStream::WaitForOthers(Command& command) {
 void CommandStream::PassQueues(size_t first) {
   const auto devices = engine_.devices(RulesOf(session_.get()));
   if (first < devices.size()) {
-    return devices[first]->queue().Submit([self = shared_from_this(), first] { self->PassQueues(first + 1); },
-                                                    /*estimate_ns=*/0);
+    return Lane(engine_.turns(), *devices[first], control_)
+        .Pass([self = shared_from_this(), first](const absl::Status&) { self->PassQueues(first + 1); });
   }
   {
     absl::MutexLock lock(&mutex_);
@@ -302,6 +304,7 @@ void CommandStream::RetireOne(Command& command) {
   CausePtr cause = command.touched.Cause();
   const bool from_before = cause != nullptr;
   if (cause == nullptr && !command.status.ok()) {
+    CountFailure(engine_.metrics(), command.status);
     cause = std::make_shared<Cause>(Cause{request.command_id(), request.tag(), command.status});
   }
   if (cause != nullptr) {

@@ -13,6 +13,7 @@
 #include "base/store/disk_store.h"
 #include "base/store/faulty_folder.h"
 #include "kiln/v1/executable.pb.h"
+#include "tests/e2e/quota_fixture.h"
 #include "tests/e2e/server_fixture.h"
 
 namespace kiln::e2e {
@@ -29,6 +30,7 @@ class DiskCacheTest : public ServerTest {
   void Restart(bool native = false, int devices = 1) {
     v1::ServerConfig config = server::DefaultConfig();
     config.set_program_cache_dir(folder_);
+    config.set_program_cache_key_file(key_file_);
     config.set_allow_native_code(native);
     config.set_cpu_devices(devices);
     Start(config);
@@ -87,6 +89,7 @@ class DiskCacheTest : public ServerTest {
   }
 
   const std::string folder_ = store::testing::NewFolder();
+  std::string key_file_;
   std::string hash_;
 };
 
@@ -100,6 +103,24 @@ TEST_F(DiskCacheTest, AHashIsEnoughAfterARestart) {
   ASSERT_EQ(Stats().programs_size(), 1);
   EXPECT_EQ(Stats().programs(0).graph_hash(), hash_);
   EXPECT_GT(Stats().programs(0).compile_us(), 0u);
+}
+
+TEST_F(DiskCacheTest, WithAKeyWhatHasNotItsSealIsCompiledAnew) {
+  const std::string key = folder_ + ".key";
+  std::ofstream(key) << std::string(32, 'k');
+  std::filesystem::permissions(key, std::filesystem::perms::owner_read | std::filesystem::perms::owner_write);
+  StoreAddOne();
+  key_file_ = key;
+  Restart();
+  ExpectCompiledAnew();
+  key_file_ = "";
+  Restart();
+  ExpectCompiledAnew();
+  std::filesystem::remove(key);
+  v1::ServerConfig config = server::DefaultConfig();
+  config.set_program_cache_dir(folder_);
+  config.set_program_cache_key_file(key);
+  EXPECT_EQ(DetailOf(StartStatus(config)).value_or(v1::ErrorDetail()).code(), v1::BAD_ARGUMENT);
 }
 
 TEST_F(DiskCacheTest, AProgramForSeveralDevicesIsStoredToo) {
@@ -300,6 +321,28 @@ TEST_F(DiskCacheTest, AFolderThatOthersMayWriteStopsTheStart) {
   config.set_program_cache_dir(folder_);
   config.set_listen("127.0.0.1:0");
   EXPECT_EQ(StartStatus(config).code(), absl::StatusCode::kPermissionDenied);
+}
+
+TEST_F(DiskCacheTest, WhatTenantsShareHiddenIsNotCompiledAgainAndNotSeen) {
+  const std::string path = absl::StrCat(testing::TempDir(), "/sharing_tenants.txtpb");
+  std::ofstream(path) << "cache_sharing: SHARE_HIDDEN\n" << TenantWith("a", "") << TenantWith("b", "");
+  v1::ServerConfig config = server::DefaultConfig();
+  config.set_program_cache_dir(folder_);
+  config.set_tenants(path);
+  Start(config);
+  const auto first = Compile(*std::make_unique<Stubs>(address(), "secret of a"), GraphOf(kAddOne));
+  ASSERT_TRUE(first.ok()) << first.status();
+  hash_ = first->graph_hash();
+  Start(config);
+  const auto b = std::make_unique<Stubs>(address(), "secret of b");
+  EXPECT_EQ(DetailOf(Execute(*b, ByHash()).status())->code(), v1::NEED_GRAPH);
+  const auto second = Compile(*b, GraphOf(kAddOne));
+  ASSERT_TRUE(second.ok()) << second.status();
+  EXPECT_FALSE(second->from_cache());
+  EXPECT_GE(second->compile_us(), first->compile_us() / 2);
+  EXPECT_EQ(server_->engine().program_stats().compiles, 0u);
+  ExpectTwos(Execute(*b, ByHash()));
+  EXPECT_TRUE(Compile(*b, GraphOf(kAddOne))->from_cache());
 }
 
 }  // namespace

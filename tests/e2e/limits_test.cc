@@ -1,14 +1,20 @@
 // What one client may hold at once: sessions and handles, as the configuration
-// says. Each refusal names its limit, and leaves nothing behind.
+// says. Each refusal names its limit, and leaves nothing behind. And the threads that large
+// requests wait for.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <memory>
 #include <string>
+#include <thread>
 #include <vector>
 
+#include "absl/synchronization/blocking_counter.h"
+#include "absl/synchronization/notification.h"
+#include "absl/time/clock.h"
 #include "server/engine/engine.h"
 #include "server/engine/memory/session.h"
-#include "tests/e2e/server_fixture.h"
+#include "tests/e2e/submit/submit_client.h"
 
 namespace kiln::e2e {
 namespace {
@@ -121,6 +127,111 @@ TEST_F(LimitsTest, HandlesOfAllTogether) {
   ExpectLimit(Allocate(token), "handles", 3);
   ASSERT_TRUE(Free(*stubs_, {kept}).ok());
   EXPECT_TRUE(Allocate(token).ok());
+}
+
+// Large requests wait for threads of their own, which here are busy before Open().
+class LargeRequestsTest : public ServerTest {
+ protected:
+  void SetUp() override {
+    ServerTest::SetUp();
+    const int threads = static_cast<int>(std::max(std::thread::hardware_concurrency(), 1u));
+    absl::BlockingCounter busy(threads);
+    for (int i = 0; i < threads; ++i) {
+      server_->requests().Push("nobody", [this, &busy] {
+        busy.DecrementCount();
+        open_.WaitForNotification();
+      });
+    }
+    busy.Wait();
+    *request_.mutable_graph() = GraphOf(R"(
+      0 CONST [] weakint 8192
+      1 PARAM : float32 [0] slot=0
+      2 CONST [] float32 1.0
+      3 ADD [1, 2]
+      4 TUPLE [3]
+    )");
+    request_.set_result_mode(v1::RESULT_INLINE);
+    AddFloats(request_, 0, std::vector<float>(kFloats, 1.0f));
+  }
+  void TearDown() override {
+    if (!open_.HasBeenNotified()) open_.Notify();
+    EXPECT_TRUE(server_->Drain(absl::Minutes(1)));
+  }
+
+  void Open() { open_.Notify(); }
+  bool Wait(size_t requests) {
+    return Eventually([&] { return server_->requests().waiting() == requests; });
+  }
+
+  static constexpr size_t kFloats = 8192, kBytes = 4 * kFloats;
+  v1::ExecuteRequest request_;
+  absl::Notification open_;
+};
+
+TEST_F(LargeRequestsTest, DoNotDelaySmallOnes) {
+  absl::StatusOr<v1::ExecuteResponse> answer;
+  std::thread client([&] { answer = Execute(*stubs_, request_); });
+  EXPECT_TRUE(Wait(1));
+  EXPECT_EQ(FirstDevice(*stubs_).name(), "CPU:0");
+  EXPECT_TRUE(server_->engine().ListPrograms(nullptr).empty());
+  Open();
+  client.join();
+  ASSERT_TRUE(answer.ok()) << answer.status();
+  EXPECT_EQ(FloatsOf(answer->results(0).tensor().data()), std::vector<float>(kFloats, 2.0f));
+}
+
+TEST_F(LargeRequestsTest, AreNotReadOnceNobodyWaitsForThem) {
+  constexpr absl::Duration kPatience = absl::Milliseconds(500);
+  absl::Status status;
+  std::thread client([&] {
+    grpc::ClientContext context;
+    context.set_deadline(absl::ToChronoTime(absl::Now() + kPatience));
+    v1::ExecuteResponse response;
+    status = server::FromGrpc(stubs_->kernel->Execute(&context, request_, &response));
+  });
+  EXPECT_TRUE(Wait(1));
+  // The server counts from when the request came.
+  const absl::Time passed = absl::Now() + 2 * kPatience;
+  client.join();
+  EXPECT_EQ(status.code(), absl::StatusCode::kDeadlineExceeded);
+  EXPECT_TRUE(Eventually([&] { return absl::Now() > passed; }));
+  Open();
+  EXPECT_TRUE(server_->Drain(absl::Minutes(1)));
+  EXPECT_TRUE(server_->engine().ListPrograms(nullptr).empty());
+}
+
+TEST_F(LargeRequestsTest, OfAStreamKeepTheirPlaceInIt) {
+  SubmitClient client(*stubs_);
+  client.Allocate(1, kBytes);
+  client.Write(1, std::string(kBytes, 'a'));
+  client.Write(1, "bc", 1);
+  const uint64_t read = client.Read(1);
+  EXPECT_TRUE(Wait(1));
+  Open();
+  const auto answer = client.Next();
+  ASSERT_TRUE(answer.has_value());
+  EXPECT_EQ(answer->command_id(), read);
+  EXPECT_TRUE(answer->data() == "abc" + std::string(kBytes - 3, 'a'));
+  client.WritesDone();
+  EXPECT_FALSE(client.Next().has_value());
+  EXPECT_TRUE(client.Finish().ok());
+}
+
+// What is left of the streams goes when their messages have had their turn.
+TEST_F(LargeRequestsTest, OfAStreamThatIsGoneLeaveNothing) {
+  const uint64_t before = FirstDevice(*stubs_).memory_in_use_bytes();
+  SubmitClient client(*stubs_);
+  client.Allocate(1, kBytes);
+  client.Write(1, std::string(kBytes, 'a'));
+  EXPECT_TRUE(Wait(1));
+  client.Drop();
+  SubmitClient stranger(*stubs_, std::string(kBytes, 'x'));
+  EXPECT_TRUE(Wait(2));
+  Open();
+  EXPECT_FALSE(stranger.Next().has_value());
+  EXPECT_EQ(stranger.Finish().code(), absl::StatusCode::kNotFound);
+  EXPECT_TRUE(MemoryReturnsTo(*stubs_, before));
+  EXPECT_TRUE(Eventually([&] { return server_->engine().buffers().count() == 0; }));
 }
 
 }  // namespace

@@ -43,7 +43,8 @@ class MultiDeviceServer : public ServerTest {
     server::EngineOptions engine_options;
     engine_options.meeting_timeout = timeout;
     auto engine = std::make_unique<server::Engine>(engine_options, std::move(devices),
-                                                   server::InProcess(compiler::CompileProgram), compiler::Gradient);
+                                                   server::InProcess(compiler::CompileProgram),
+                                                   server::GradientInProcess(compiler::Gradient));
     v1::ServerConfig config = server::DefaultConfig();
     config.set_listen("127.0.0.1:0");
     auto log = std::make_shared<spdlog::logger>("test", std::make_shared<spdlog::sinks::null_sink_mt>());

@@ -1,7 +1,9 @@
 // Graphs on tuples of devices through a whole server with CPU:0 to CPU:3: shards by
 // handle and by value, and every way to get them wrong.
+#include <memory>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -83,6 +85,55 @@ TEST_F(MultiDeviceTest, ACallThatWaitsForAStuckDeviceDelaysNoOther) {
   EXPECT_TRUE(reduced.ok()) << reduced;
   EXPECT_TRUE(stepped.ok()) << stepped;
   EXPECT_EQ(FloatsOf(*Download(*stubs_, c)), (std::vector<float>{9, 9, 9, 9}));
+}
+
+// Where a run is cancelled while its collective waits for a device: what it was writing says so, by code and
+// text, to whatever asks for it.
+TEST_F(MultiDeviceTest, ARunThatIsCancelledInItsCollectiveSaysSo) {
+  const uint64_t a = FloatsOn("CPU:0", {1, 2, 3, 4}), b = FloatsOn("CPU:1", {5, 6, 7, 8});
+  v1::ExecuteRequest request = Step({a, b});
+  request.set_graph_hash(Compile(*stubs_, request.graph())->graph_hash());
+  request.clear_graph();
+  absl::Notification begun, release;
+  // What is kept beside the share goes when the run begins to write to it: then something long is submitted
+  // behind that, before the collective.
+  std::shared_ptr<void> watcher(nullptr, [&](void*) {
+    devices_[1]->queue().Submit(
+        [&] {
+          begun.Notify();
+          release.WaitForNotification();
+        },
+        ~uint64_t{0});
+  });
+  const auto share = server_->engine().buffers().table().Find(b).value();
+  share->slice.buffer->KeepDerived({}, std::shared_ptr<runtime::hal::Buffer>(std::move(watcher), nullptr));
+  grpc::ClientContext context;
+  std::thread client([&] {
+    v1::ExecuteResponse response;
+    EXPECT_EQ(stubs_->kernel->Execute(&context, request, &response).error_code(), grpc::StatusCode::CANCELLED);
+  });
+  begun.WaitForNotification();
+  EXPECT_TRUE(Eventually([&] { return devices_[1]->queue().depth() > 1; }));  // the collective asks for it
+  context.TryCancel();
+  client.join();
+  EXPECT_TRUE(Eventually([&] { return !Download(*stubs_, a).ok(); }));
+  SubmitClient stream(*stubs_);
+  v1::SubmitRequest command;
+  command.mutable_collective()->set_kind(v1::CollectiveCommand::BROADCAST);
+  v1::CollectiveRequest& broadcast = *command.mutable_collective()->mutable_request();
+  broadcast.add_input()->set_handle(a);
+  broadcast.add_output()->set_handle(FloatsOn("CPU:0", {0, 0, 0, 0}));
+  broadcast.add_output()->set_handle(FloatsOn("CPU:2", {0, 0, 0, 0}));
+  broadcast.set_dtype(v1::FLOAT32);
+  broadcast.set_count(4);
+  stream.Send(command);
+  for (const absl::Status& status : {Download(*stubs_, a).status(), Download(*stubs_, b).status(), AllReduce({a, b}),
+                                     Execute(*stubs_, request).status(), stream.Failure()}) {
+    EXPECT_EQ(status.code(), absl::StatusCode::kCancelled) << status;
+    EXPECT_EQ(status.message(), "the run was cancelled");
+    EXPECT_EQ(DetailOf(status).value_or(v1::ErrorDetail()).code(), v1::CALL_CANCELLED) << status;
+  }
+  release.Notify();
 }
 
 TEST_F(MultiDeviceTest, InAStreamAProgramStandsInOrderAndSharesHaveNames) {

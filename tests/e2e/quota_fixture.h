@@ -42,8 +42,9 @@ class QuotaTest : public ServerTest {
     b_ = std::make_unique<Stubs>(address(), "secret of b");
   }
 
-  void WriteTenants(const std::string& quota) {
-    std::ofstream(path_ + ".new") << TenantWith("a", quota) << TenantWith("b", "");
+  void WriteTenants(const std::string& quota) { WriteFile(TenantWith("a", quota) + TenantWith("b", "")); }
+  void WriteFile(const std::string& tenants) {
+    std::ofstream(path_ + ".new") << tenants;
     ASSERT_EQ(std::rename((path_ + ".new").c_str(), path_.c_str()), 0);
   }
 

@@ -68,6 +68,58 @@ TEST_F(QuotaTest, DeviceBytesUntilTheLastUserIsGone) {
   EXPECT_TRUE(AllReturns());
 }
 
+// Neither what a device says, nor when a watcher hears of it, nor why memory is refused tells what others do.
+TEST_F(QuotaTest, ATenantSeesItsOwnShareOfTheDevices) {
+  StartWith("device_bytes: 1048576");
+  const auto shown = [](Stubs& stubs) {
+    v1::Device device = FirstDevice(stubs);
+    device.clear_queue_depth();  // of calls that were answered a moment ago
+    return device;
+  };
+  const v1::Device before = shown(*a_);
+  EXPECT_EQ(before.memory_total_bytes(), 1048576u);
+  EXPECT_EQ(before.memory_in_use_bytes(), 0u);
+  const auto context = NewContext(), others_context = NewContext();
+  const auto watch = a_->device->Watch(context.get(), v1::WatchDevicesRequest());
+  const auto others = b_->device->Watch(others_context.get(), v1::WatchDevicesRequest());
+  v1::WatchDevicesResponse told, others_told;
+  ASSERT_TRUE(watch->Read(&told));
+  const uint64_t theirs = *AllocateBytes(*b_, 10 << 20);
+  ASSERT_TRUE(Execute(*b_, AddOne(v1::RESULT_INLINE)).ok());
+  do {
+    ASSERT_TRUE(others->Read(&others_told));
+  } while (others_told.device().memory_in_use_bytes() < (10 << 20));
+  EXPECT_EQ(others_told.device().launches(), 0u);
+  EXPECT_EQ(shown(*a_).SerializeAsString(), before.SerializeAsString());
+  v1::DescribeDeviceRequest describe;
+  describe.set_name(before.name());
+  v1::DescribeDeviceResponse described;
+  ASSERT_TRUE(Call(*a_->device, &v1::DeviceService::Stub::Describe, describe, described).ok());
+  described.mutable_device()->clear_queue_depth();
+  EXPECT_EQ(described.device().SerializeAsString(), before.SerializeAsString());
+  // Of its own it hears; and of nothing else, so every message says something of its own that is new.
+  const uint64_t mine = *AllocateBytes(*a_, 600);
+  for (std::string last = told.device().SerializeAsString(); told.device().memory_in_use_bytes() != 600;) {
+    ASSERT_TRUE(watch->Read(&told));
+    EXPECT_NE(told.device().SerializeAsString(), last);
+    last = told.device().SerializeAsString();
+    EXPECT_EQ(told.device().launches() + told.device().memory_cached_bytes(), 0u);
+  }
+  EXPECT_EQ(told.device().buffers(), 1u);
+  EXPECT_EQ(shown(*b_).memory_in_use_bytes(), 10u << 20);
+  const absl::Status refused = AllocateBytes(*b_, uint64_t{1} << 50).status();
+  const auto detail = DetailOf(refused).value_or(v1::ErrorDetail());
+  EXPECT_EQ(detail.code(), v1::OUT_OF_MEMORY) << refused;
+  EXPECT_EQ(detail.used(), 0u) << refused;
+  EXPECT_EQ(refused.message().find("in use"), absl::string_view::npos) << refused;
+  for (grpc::ClientContext* watching : {context.get(), others_context.get()}) watching->TryCancel();
+  static_cast<void>(watch->Finish());
+  static_cast<void>(others->Finish());
+  EXPECT_TRUE(Free(*a_, {mine}).ok());
+  EXPECT_TRUE(Free(*b_, {theirs}).ok());
+  EXPECT_TRUE(AllReturns());
+}
+
 TEST_F(QuotaTest, DeviceBytesOfRunsAndStreams) {
   StartWith("device_bytes: 90");
   // A tensor by value and its result, which stays.

@@ -22,20 +22,23 @@ import kiln  # noqa: E402
 from kiln.errors import from_rpc  # noqa: E402
 from kiln.transport import wire  # noqa: E402
 from kiln.v1 import buffer_service_pb2, dtype_pb2, graph_pb2, kernel_service_pb2, session_service_pb2  # noqa: E402
+from owner import Owner  # noqa: E402
 
 SESSION = "kiln-session-bin"
 # No attack's single call may take longer.
 TIMEOUT = 30.0
 # Of a server with tenants, by the secret of each.
 TENANTS = {"secret-a": "a", "secret-b": "b"}
+UNARY = sorted(name for name, method in wire.METHODS.items() if not method.streams_in and not method.streams_out)
+# An RPC that is not built yet says so to everybody.
+NOT_BUILT = ("NOT_IMPLEMENTED", "UNIMPLEMENTED")
 
 
 class Attack(NamedTuple):
     name: str
     run: Callable[["Target"], None]
     hole: str  # a promise that is not kept yet, and docs/safety.md says so; empty: it must hold
-    tenants: bool  # of a server that has the tenants TENANTS
-    local: bool  # of a server that reads files of Target.folder and shares memory
+    server: str  # which of suite.py's
 
     @property
     def promise(self) -> str:
@@ -46,11 +49,14 @@ ATTACKS: List[Attack] = []
 
 
 def attack(function: Optional[Callable[["Target"], None]] = None, *, hole: str = "", name: str = "",
-           tenants: bool = False, local: bool = False) -> Any:
-    """Makes a row of a function, or, with a name, one more row of a table."""
+           tenants: bool = False, local: bool = False, owned: bool = False) -> Any:
+    """Makes a row of a function, or, with a name, one more row of a table: against a server that is open to all, one
+    with the tenants TENANTS, one that reads files of Target.folder and shares memory, or one whose owner's files
+    the row may change (Target.owner)."""
 
     def add(made: Callable[["Target"], None]) -> Callable[["Target"], None]:
-        ATTACKS.append(Attack(name or made.__name__, made, hole, tenants, local))
+        server = "tenants" if tenants else "local" if local else "owned" if owned else "open"
+        ATTACKS.append(Attack(name or made.__name__, made, hole, server))
         return made
 
     return add if function is None else add(function)
@@ -77,8 +83,10 @@ class Usage(NamedTuple):
 class Target:
     """One server. Nothing that it is sent is made by our clients' checks."""
 
-    def __init__(self, server: support.Server, token: str = "", folder: Optional[pathlib.Path] = None):
+    def __init__(self, server: support.Server, token: str = "", folder: Optional[pathlib.Path] = None,
+                 owner: Optional[Owner] = None):  # fmt: skip
         self.server = server
+        self.owner = owner
         self.folder = folder  # what the server reads files of, if any
         self.token = token  # shown where a call says no other
         self.address = server.address
@@ -199,6 +207,13 @@ def answered(outcome: Outcome) -> Outcome:
     return outcome
 
 
+def unknown(target: "Target", token: str) -> None:
+    """Who shows this is served nothing."""
+    for method in UNARY:
+        outcome = target.call(method, tenant=token)
+        assert outcome.code in ("NOT_AUTHENTICATED", *NOT_BUILT), (method, outcome.error or outcome.answer)
+
+
 def within(seconds: float, call: Callable[[], Any]) -> Any:
     begin = time.monotonic()
     result = call()
@@ -265,5 +280,5 @@ def doubled(size: int = 8, dtype: str = "float32") -> graph_pb2.Graph:
     return nodes.done(nodes.op("ADD", x, x))
 
 
-__all__ = ["Attack", "ATTACKS", "DTYPES", "Nodes", "Outcome", "Target", "Usage", "TENANTS", "answered", "attack", "doubled", "refused",
-           "session_service_pb2", "within"]  # fmt: skip
+__all__ = ["Attack", "ATTACKS", "DTYPES", "NOT_BUILT", "Nodes", "Outcome", "Owner", "Target", "UNARY", "Usage", "TENANTS",
+           "answered", "attack", "doubled", "refused", "session_service_pb2", "unknown", "within"]  # fmt: skip

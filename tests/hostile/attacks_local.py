@@ -80,6 +80,21 @@ def _npy(header, data=b"\0" * 16):
     return b"\x93NUMPY\1\0" + struct.pack("<H", len(header)) + header.encode() + data
 
 
+def _gguf(tensors=1, pairs=1, rest=b"", version=3):
+    """The head of a GGUF file: how many tensors and pairs of metadata there are, which come behind it."""
+    return b"GGUF" + struct.pack("<IQQ", version, tensors, pairs) + rest
+
+
+def _text(text, length=None):
+    return struct.pack("<Q", len(text) if length is None else length) + text
+
+
+def _tensor(name=b"x", shape=(4,), kind=0, offset=0, dimensions=None):
+    """One of its tensors: name, shape, type, and where it begins."""
+    count = len(shape) if dimensions is None else dimensions
+    return _text(name) + struct.pack("<I", count) + b"".join(struct.pack("<Q", size) for size in shape) + struct.pack("<IQ", kind, offset)
+
+
 def _file(name, data, promise):
     def run(target):
         _load(target, "lies", data)
@@ -106,6 +121,20 @@ for _name, _data, _promise in (
     ("with_objects_of_python", _npy("{'descr': '|O', 'fortran_order': False, 'shape': (2,), }\n"), "Pickled objects are refused."),
     ("with_an_npy_shape_too_large", _npy("{'descr': '<f4', 'fortran_order': False, 'shape': (4611686018427387904, 8), }\n"), "Sizes of npy files do not go round."),
     ("with_an_npy_header_cut_off", b"\x93NUMPY\2\0\xff\xff\xff\xffx", "A header of npy ends inside its file."),
+    # A format whose header is numbers alone: whether the server knows it or not, a lie in it is no tensor.
+    ("of_gguf_cut_off", b"GGUF\3\0\0\0", "A head of GGUF ends inside its file."),
+    ("of_gguf_with_tensors_without_end", _gguf((1 << 64) - 1, 0), "A count of tensors is not believed."),
+    ("of_gguf_with_pairs_without_end", _gguf(0, (1 << 64) - 1), "Nor is one of pairs."),
+    ("of_gguf_with_a_name_without_end", _gguf(1, 0, _text(b"x", (1 << 64) - 1)), "Nor the length of a name."),
+    ("of_gguf_with_a_key_without_end", _gguf(0, 1, _text(b"x", 1 << 62)), "Nor that of a key."),
+    ("of_gguf_with_an_array_without_end", _gguf(0, 1, _text(b"x") + struct.pack("<IIQ", 9, 8, (1 << 64) - 1)), "Nor an array's."),
+    ("of_gguf_with_arrays_that_nest", _gguf(0, 1, _text(b"x") + struct.pack("<I", 9) + struct.pack("<IQ", 9, 1) * 100_000), "Arrays that nest are no recursion."),
+    ("of_gguf_with_a_type_that_is_none", _gguf(0, 1, _text(b"x") + struct.pack("<I", 0xFFFFFFFF)), "A type of metadata is one of the list."),
+    ("of_gguf_with_a_tensor_of_no_type", _gguf(1, 0, _tensor(kind=0xFFFFFFFF) + b"\0" * 64), "So is a tensor's."),
+    ("of_gguf_with_dimensions_without_end", _gguf(1, 0, _tensor(dimensions=0xFFFFFFFF) + b"\0" * 64), "Dimensions are few."),
+    ("of_gguf_with_a_shape_that_overflows", _gguf(1, 0, _tensor(shape=(1 << 62, 4)) + b"\0" * 64), "Sizes of GGUF do not go round."),
+    ("of_gguf_with_an_offset_outside", _gguf(1, 0, _tensor(offset=(1 << 64) - 8) + b"\0" * 64), "Data lie inside the file, here too."),
+    ("of_gguf_of_another_version", _gguf(1, 0, _tensor() + b"\0" * 64, version=0xFFFFFFFF), "A version is one that there is."),
 ):  # fmt: skip
     _file(_name, _data, _promise)
 

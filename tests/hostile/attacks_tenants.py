@@ -5,14 +5,11 @@ from __future__ import annotations
 import base64
 import json
 
-from attack import TENANTS, answered, attack, doubled, refused
+from attack import DTYPES, NOT_BUILT, TENANTS, UNARY, Nodes, answered, attack, doubled, refused, unknown
 from kiln.transport import wire
-from kiln.v1 import kernel_service_pb2
+from kiln.v1 import kernel_service_pb2, tensor_pb2
 
 A, B = TENANTS
-UNARY = sorted(name for name, method in wire.METHODS.items() if not method.streams_in and not method.streams_out)
-# An RPC that is not built yet says so to everybody.
-NOT_BUILT = ("NOT_IMPLEMENTED", "UNIMPLEMENTED")
 
 
 def _claims(header, claims, signature=b"x" * 64):
@@ -22,9 +19,7 @@ def _claims(header, claims, signature=b"x" * 64):
 
 def _nobody(name, token, promise):
     def run(target):
-        for method in UNARY:
-            outcome = target.call(method, tenant=token)
-            assert outcome.code in ("NOT_AUTHENTICATED", *NOT_BUILT), (method, outcome.error)
+        unknown(target, token)
 
     run.__doc__ = promise
     attack(run, name="nobody_" + name, tenants=True)
@@ -117,11 +112,51 @@ def tenant_runs_anothers_program(target):
 
 
 def _tensor(size):
-    from kiln.v1 import tensor_pb2
-
-    from attack import DTYPES
-
     return tensor_pb2.Tensor(dtype=DTYPES["float32"], shape=[size], data=b"\0" * 4 * size)
+
+
+def _recorded(graph_hash):
+    """One step that runs it in place on the replay's first buffer."""
+    request = kernel_service_pb2.RecordSequenceRequest()
+    request.programs.add(graph_hash=graph_hash)
+    request.steps.add().arguments.add(slot=0).memory.buffer = 0
+    return request
+
+
+@attack(tenants=True)
+def tenant_replays_anothers_recording(target):
+    """Another tenant's recording does not exist, whoever knows its name: not for a call, nor for a command."""
+    nodes = Nodes()
+    x = nodes.param(0, "float32", 76)
+    graph = nodes.done(nodes.op("STORE", x, nodes.op("ADD", x, nodes.const(1, "float32"))), root="SINK")
+    hash_ = target.call("KernelService.Compile", graph=graph, tenant=A).answer.graph_hash
+    recorded = target.call("KernelService.RecordSequence", _recorded(hash_), tenant=A)
+    assert recorded, recorded.error
+    handles = {who: target.call("BufferService.Allocate", bytes=4 * 76, tenant=who).answer.buffer.handle for who in (A, B)}
+
+    def replay(of, buffer, recording=recorded):
+        request = kernel_service_pb2.ReplaySequenceRequest(recording=recording.answer.recording, handles=[handles[buffer]])
+        return target.call("KernelService.ReplaySequence", request, tenant=of)
+
+    assert replay(A, A)
+    refused(replay(B, B), "NEED_GRAPH")
+    # The same by a stream of b's.
+    hello, command = kernel_service_pb2.SubmitRequest(), kernel_service_pb2.SubmitRequest(command_id=1)
+    hello.hello.session_token = b""
+    command.replay.recording = recorded.answer.recording
+    command.replay.handles.append(handles[B])
+    stub = wire.stub(target.channel, "KernelService.Submit")
+    said = list(stub(iter([hello, command]), timeout=20, metadata=[("authorization", "Bearer " + B)]))
+    assert [answer for answer in said if answer.HasField("failed")], said
+    # Nor can it be made of another's program; and what b records itself is b's, and runs on b's memory alone.
+    refused(target.call("KernelService.RecordSequence", _recorded(hash_), tenant=B), "NEED_GRAPH")
+    assert target.call("KernelService.Compile", graph=graph, tenant=B)
+    own = target.call("KernelService.RecordSequence", _recorded(hash_), tenant=B)
+    ran = replay(B, B, own)
+    assert ran, ran.error
+    refused(replay(B, A, own), "UNKNOWN_HANDLE")
+    for who, handle in handles.items():
+        assert target.call("BufferService.Free", handle=[handle], tenant=who)
 
 
 @attack(tenants=True)
@@ -134,6 +169,29 @@ def tenant_lists_anothers_programs(target):
     explain = wire.METHODS["DebugService.Explain"].request
     if "graph_hash" in explain.DESCRIPTOR.fields_by_name:
         refused(target.call("DebugService.Explain", explain(graph_hash=hash_), tenant=B), "NEED_GRAPH")
+
+
+@attack(tenants=True)
+def tenant_watches_anothers_load(target):
+    """What devices say is what the asking tenant has itself: not how much memory is free, nor how much others run."""
+
+    def shown(who):
+        listed = target.call("DeviceService.List", tenant=who)
+        assert listed, listed.error
+        for device in listed.answer.devices:
+            device.queue_depth = 0  # the tenant's own calls
+        return [device.SerializeToString(deterministic=True) for device in listed.answer.devices]
+
+    before, own = shown(B), shown(A)
+    handle = target.call("BufferService.Allocate", bytes=10 << 20, tenant=A).answer.buffer.handle
+    request = kernel_service_pb2.ExecuteRequest(graph=doubled(75))
+    request.arguments.add(slot=0).tensor.MergeFrom(_tensor(75))
+    assert target.call("KernelService.Execute", request, tenant=A)
+    assert shown(A) != own
+    assert shown(B) == before
+    error = refused(target.call("BufferService.Allocate", bytes=1 << 60, tenant=B), "OUT_OF_MEMORY")
+    assert not error.used and "in use" not in error.message, error
+    assert target.call("BufferService.Free", handle=[handle], tenant=A)
 
 
 @attack(tenants=True)

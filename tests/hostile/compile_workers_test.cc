@@ -3,10 +3,15 @@
 #include "server/compile_worker/compile_workers.h"
 
 #include <gtest/gtest.h>
+#include <poll.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
+#include <cerrno>
 #include <filesystem>
+#include <fstream>
 #include <random>
 #include <string>
 #include <thread>
@@ -122,6 +127,28 @@ TEST_F(CompileWorkersTest, TooLongIsALimitWithItsName) {
   EXPECT_EQ(DetailOf(status)->limit(), "compile seconds");
 }
 
+TEST_F(CompileWorkersTest, AGradientIsAJobToo) {
+  Start();
+  v1::GradientRequest request;
+  const auto gradient = [&](const std::string& tag, absl::Duration patience = absl::InfiniteDuration()) {
+    *request.mutable_graph() = GraphOf(tag);
+    compiler::Limits limits;
+    limits.max_nodes = 17;
+    CompileFor whom{DomainNumber(0), {}};
+    whom.control.deadline = absl::Now() + patience;
+    return workers_->Gradient(request, limits, whom);
+  };
+  const auto good = gradient("good");
+  ASSERT_TRUE(good.ok()) << good.status();
+  EXPECT_EQ(good->graph().nodes(0).tag(), absl::StrCat(*Compile("good"), " nodes 17"));
+  for (const std::string tag : {"abort", "memory", "garbage", "zeros"})
+    EXPECT_EQ(CodeOf(gradient(tag).status()), v1::COMPILER_FAULT) << tag;
+  EXPECT_EQ(CodeOf(gradient("open").status()), v1::BAD_ARGUMENT);
+  EXPECT_EQ(CodeOf(gradient("hang", absl::Milliseconds(50)).status()), v1::DEADLINE_PASSED);
+  EXPECT_EQ(workers_->stats().crashed, 4u);
+  EXPECT_EQ(workers_->stats().killed, 1u);
+}
+
 TEST_F(CompileWorkersTest, WhatFailedTwiceIsNotTriedAgain) {
   Start();
   for (int i = 0; i < 2; ++i) EXPECT_EQ(CodeOf(Compile("abort").status()), v1::COMPILER_FAULT);
@@ -153,6 +180,50 @@ TEST_F(CompileWorkersTest, AWorkerIsReplacedAfterSoManyJobs) {
   EXPECT_EQ(*Compile("good"), first);
   EXPECT_NE(*Compile("good"), first);
   EXPECT_EQ(workers_->stats().born, 2u);
+}
+
+// Of "process N", which is what a good job gives.
+pid_t ProcessOf(const std::string& answer) {
+  int process = 0;
+  EXPECT_TRUE(absl::SimpleAtoi(absl::StripPrefix(answer, "process "), &process)) << answer;
+  return process;
+}
+
+pid_t ParentOf(pid_t process) {
+  std::ifstream status(absl::StrCat("/proc/", process, "/status"));
+  for (std::string word; status >> word;) {
+    if (pid_t parent = 0; word == "PPid:" && status >> parent) return parent;
+  }
+  return 0;
+}
+
+TEST_F(CompileWorkersTest, AWorkerWithNothingToDoEndsAndTheZygoteStays) {
+  Start({.max_idle = absl::Hours(1)});
+  const std::string first = *Compile("good", 0), second = *Compile("good", 1);
+  const pid_t zygote = ParentOf(ProcessOf(first));
+  EXPECT_NE(zygote, 0);
+  workers_->EndIdle(absl::Now() + absl::Minutes(59));
+  EXPECT_EQ(*Compile("good", 0), first);
+  EXPECT_EQ(*Compile("good", 1), second);
+  workers_->EndIdle(absl::Now() + absl::Hours(1));
+  const std::string third = *Compile("good", 0);
+  EXPECT_NE(third, first);
+  EXPECT_EQ(ParentOf(ProcessOf(third)), zygote);
+  EXPECT_NE(*Compile("good", 1), second);
+  EXPECT_EQ(workers_->stats().born, 4u);
+  EXPECT_EQ(workers_->stats().killed, 0u) << "that is for what was stopped";
+}
+
+TEST_F(CompileWorkersTest, TheTimerEndsThem) {
+  Start({.max_idle = absl::Nanoseconds(1)});
+  const pid_t process = ProcessOf(*Compile("good"));
+  // Until it is gone, if it is not yet.
+  if (const int watched = static_cast<int>(syscall(SYS_pidfd_open, process, 0)); watched >= 0) {
+    pollfd ended = {watched, POLLIN, 0};
+    EXPECT_EQ(poll(&ended, 1, 60'000), 1);
+    close(watched);
+  }
+  EXPECT_TRUE(Compile("good").ok());
 }
 
 TEST_F(CompileWorkersTest, NothingIsLeft) {
@@ -246,6 +317,33 @@ TEST(CompileJob, OptionsCrossUnchanged) {
   v1::CompileJob damaged;
   damaged.mutable_options()->set_limits("x");
   EXPECT_FALSE(OptionsOf(damaged).ok());
+}
+
+TEST(CompileJob, TextsThatNobodyReadsAreNotMade) {
+  class Watcher final : public compiler::CompileObserver {
+   public:
+    explicit Watcher(std::vector<std::string> texts) : texts_(std::move(texts)) {}
+    void OnPass(const compiler::PassRecord& record) override { absl::StrAppend(&heard, record.name, record.text()); }
+    std::vector<std::string> texts() const override { return texts_; }
+    std::string heard;
+
+   private:
+    const std::vector<std::string> texts_;
+  };
+  int made = 0;
+  const auto compile = [&](const v1::Graph&, const v1::Target&, const compiler::Options&,
+                           compiler::CompileObserver* observer) -> absl::StatusOr<CompiledProgram> {
+    for (const char* pass : {"first", "second"}) {
+      observer->OnPass({pass, "", 0, 0, [&] { return absl::StrCat("!", ++made, ";"); }});
+    }
+    return CompiledProgram(v1::Executable());
+  };
+  Watcher one({"second"}), all({});
+  for (Watcher* watcher : {&one, &all}) {
+    EXPECT_TRUE(FromResult(RunJob(ToJob({}, {}, {}, watcher), {compile, nullptr}), watcher).ok());
+  }
+  EXPECT_EQ(one.heard, "firstsecond!1;");
+  EXPECT_EQ(all.heard, "first!2;second!3;");
 }
 
 }  // namespace

@@ -101,6 +101,15 @@ absl::StatusOr<CompiledProgram> Misbehave(const v1::Graph& graph, const v1::Targ
   return executable;
 }
 
+// The same of a gradient's graph; a good one says in which process it was made.
+absl::StatusOr<v1::GradientResponse> MisbehaveInGradient(const v1::GradientRequest& request,
+                                                         const compiler::Limits& limits) {
+  KILN_RETURN_IF_ERROR(Misbehave(request.graph(), {}, {}, nullptr).status());
+  v1::GradientResponse response;
+  response.mutable_graph()->add_nodes()->set_tag(absl::StrCat("process ", getpid(), " nodes ", limits.max_nodes));
+  return response;
+}
+
 }  // namespace
 }  // namespace kiln::server
 
@@ -108,5 +117,5 @@ int main(int argc, char** argv) {
   uint64_t memory_bytes = 0;
   if (argc != 3 || std::string(argv[1]) != kiln::server::kZygoteFlag || !absl::SimpleAtoi(argv[2], &memory_bytes))
     return 2;
-  return kiln::server::RunZygote(kiln::server::Misbehave, memory_bytes);
+  return kiln::server::RunZygote({kiln::server::Misbehave, kiln::server::MisbehaveInGradient}, memory_bytes);
 }

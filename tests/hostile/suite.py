@@ -19,16 +19,20 @@ import time
 import traceback
 from typing import Dict, List, NamedTuple
 
-from attack import ATTACKS, TENANTS, Attack, Target, Usage, support
+from attack import ATTACKS, TENANTS, Attack, Owner, Target, Usage, support
 
-import attacks_compile  # noqa: F401: their rows are in ATTACKS
+import attacks_cache  # noqa: F401: their rows are in ATTACKS
+import attacks_compile  # noqa: F401
 import attacks_graphs  # noqa: F401
 import attacks_local  # noqa: F401
 import attacks_memory  # noqa: F401
+import attacks_names  # noqa: F401
+import attacks_owner  # noqa: F401
 import attacks_runs  # noqa: F401
 import attacks_slow  # noqa: F401
 import attacks_streams  # noqa: F401
 import attacks_tenants  # noqa: F401
+import attacks_tokens  # noqa: F401
 import attacks_wire  # noqa: F401
 
 # What a server may hold more after a row than before it. Under a sanitizer, freed memory is kept for a while.
@@ -89,15 +93,15 @@ def select(names: List[str], holes: bool) -> List[Attack]:
 
 
 class Servers:
-    """One that is open to all, one with tenants, one for files and shared memory; each begun when it is first wanted,
-    and anew if a row ended it."""
+    """One that is open to all, one with tenants, one for files and shared memory, one whose owner's files change; each
+    begun when it is first wanted, and anew if a row ended it."""
 
     def __init__(self) -> None:
         self._folder = tempfile.TemporaryDirectory()
         self._targets: Dict[str, Target] = {}
 
     def of(self, row: Attack) -> Target:
-        kind = "tenants" if row.tenants else "local" if row.local else "open"
+        kind = row.server
         target = self._targets.get(kind)
         if target is None or target.server.process.poll() is not None:
             target = self._targets[kind] = self._begin(kind)
@@ -107,6 +111,9 @@ class Servers:
     def _begin(self, kind: str) -> Target:
         if kind == "tenants":
             return Target(support.Server(*FLAGS, "--tenants=%s" % self._tenants()), next(iter(TENANTS)))
+        if kind == "owned":
+            owner = Owner(pathlib.Path(tempfile.mkdtemp(dir=self._folder.name)), TENANTS)
+            return Target(support.Server(*FLAGS, "--tenants=%s" % owner.tenants), next(iter(TENANTS)), owner=owner)
         if kind == "local":
             folder = pathlib.Path(self._folder.name) / "data"
             folder.mkdir(exist_ok=True)

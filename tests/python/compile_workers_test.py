@@ -7,6 +7,7 @@ import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 
+import admin
 import graphs
 import numpy as np
 import support
@@ -43,8 +44,17 @@ def sines():
     return graph
 
 
+def ended(page):
+    """(requests that nobody waited for any more, workers that were killed for it). Whether the server hears first of a
+    deadline or of its client's end is chance."""
+    found = page.samples()
+    workers = "kiln_compile_worker_exits_total"
+    return (found["kiln_cancelled_total", "compile"] + found["kiln_deadline_missed_total", "compile"],
+            found[workers, "cancelled"] + found[workers, "deadline"])  # fmt: skip
+
+
 class CompileWorkersTest(support.ServerTest):
-    FLAGS = ("--compile_isolation=on", "--compile_threads=2", "--cpu_devices=2")
+    FLAGS = ("--compile_isolation=on", "--compile_threads=2", "--cpu_devices=2", "--admin_listen=127.0.0.1:0")
 
     def test_values_are_the_same(self):
         data = np.random.default_rng(1).random((64, 96), np.float32)
@@ -63,12 +73,32 @@ class CompileWorkersTest(support.ServerTest):
         self.assertEqual(raised.exception.code, "WRONG_SOURCE_COUNT")
 
     def test_a_deadline_is_a_kill(self):
+        page = admin.Admin(self.server)
+        before = ended(page)
         begin = time.monotonic()
         with kiln.connect(self.server.address, timeout=0.2) as hasty:
             with self.assertRaises(kiln.DeadlineExceeded):
                 hasty.compile(sines())
         self.assertLess(time.monotonic() - begin, 5)
+        self.assertTrue(support.eventually(lambda: ended(page)[0] == before[0] + 1))
+        self.assertIn(ended(page)[1] - before[1], (0, 1))  # on a slow machine none had begun
         self.assertEqual(int(self.client.arange(4).numpy().sum()), 6)
+
+    def test_a_search_compiles_there_too(self):
+        data = np.random.default_rng(2).random((64, 96), np.float32)
+        with kiln.connect(self.server.address, beam=2, beam_budget_ms=1500) as searching:
+            np.testing.assert_allclose(searching.compile(product())(data), data @ data.T, rtol=1e-5)
+        self.assertTrue(support.eventually(lambda: any("event=tuned" in line for line in self.server.log)))
+        tuned = [line for line in self.server.log if "event=tuned" in line]
+        self.assertNotIn("candidates=0 ", tuned[0])
+
+    def test_gradients_are_made_there_too(self):
+        gradient = self.client.gradient(graphs.elementwise("MUL", shape=(1,)), wrt=[0, 1])
+        dx, dy = self.client.compile(gradient.graph)(np.float32([3]), np.float32([5]))
+        self.assertEqual((dx[0], dy[0]), (5, 3))
+        with self.assertRaises(kiln.KilnError) as raised:
+            self.client.gradient(graphs.elementwise("MUL", shape=(1,)), wrt=[7])
+        self.assertEqual(raised.exception.code, "UNKNOWN_ARGUMENT")
 
     def test_as_many_processes_as_wait(self):
         for size in range(8, 16):

@@ -1,5 +1,6 @@
 """A tenant whose programs run in a process of its own, beside one whose programs run in the server."""
 
+import gc
 import hashlib
 import os
 import pathlib
@@ -17,7 +18,7 @@ import support
 
 import kiln
 
-TENANT = 'tenant { name: "%s" token { sha256: "%s" } isolation: %s }\n'
+TENANT = 'tenant { name: "%s" token { sha256: "%s" } isolation: %s quota { device_bytes: 4194304 } }\n'
 ISOLATION = {"apart": "PROCESS", "other": "PROCESS", "plain": "SHARED"}
 
 
@@ -116,10 +117,35 @@ class ExecutorsTest(unittest.TestCase):
             return False
         return True
 
+    def test_its_quota_counts_there_too(self):
+        self.check(self.other)
+        before = self.in_use(self.other)
+        held = self.other.buffer(np.zeros(3 << 20, np.uint8))
+        with self.assertRaises(kiln.KilnError) as raised:
+            self.other.buffer(np.zeros(2 << 20, np.uint8))
+        self.assertEqual(raised.exception.code, "QUOTA_EXCEEDED")
+        for process in executors(self.server):
+            os.kill(process, signal.SIGKILL)
+        held.free()
+        # All of it is there again.
+        self.assertEqual(self.in_use(self.other), before)
+        self.other.buffer(np.zeros(7 << 19, np.uint8)).free()
+        self.assertEqual(self.in_use(self.other), before)
+
+    def in_use(self, client):
+        gc.collect()
+        client.flush_frees()
+        return client.devices()[0].memory_in_use_bytes
+
     def test_what_it_has_not(self):
         with self.assertRaises(kiln.KilnError) as raised:
             self.apart.buffer(np.zeros(4, np.float32), device="CPU:7")
         self.assertEqual(raised.exception.code, "UNKNOWN_DEVICE")
+        buffers = [self.apart.buffer(np.ones(4, np.float32), device="CPU:%d" % i) for i in range(2)]
+        with self.assertRaises(kiln.Unimplemented):
+            self.apart.all_reduce(buffers)
+        # What needs no code of a kernel's goes from one to the other.
+        self.assertEqual(buffers[0].copy(device="CPU:1").numpy().tolist(), [1, 1, 1, 1])
 
     def test_isolation_stays(self):
         self.write_tenants(dict(ISOLATION, plain="PROCESS"))

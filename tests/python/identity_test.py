@@ -267,6 +267,45 @@ class Identity(unittest.TestCase):
             self.assertIn("ALPN protocol: h2", version_of(new))
         self.assertNotIn("Server certificate", version_of("-tls1_2", "-cipher", "NULL:RC4:3DES:EXPORT:@SECLEVEL=0"))
 
+    def test_users_of_this_machine(self):
+        """By a Unix socket, for whom the system says who they are."""
+        tenants = self.folder / "users.txtpb"
+
+        def write(user):
+            digest = hashlib.sha256(b"secret").hexdigest()
+            tenants.with_suffix(".new").write_text(
+                'tenant { name: "here" unix_user: "%d" } tenant { name: "other" token { sha256: "%s" } }' % (user, digest))
+            tenants.with_suffix(".new").rename(tenants)
+
+        def works(address, **options):
+            try:
+                with kiln.connect(address, **options) as client:
+                    return int(client.arange(4).numpy().sum()) == 6
+            except kiln.Unauthenticated:
+                return False
+
+        write(os.getuid())
+        # A port follows the host's name: it ends the socket's.
+        server = support.Server("--tenants=%s" % tenants, host="unix:%s" % (self.folder / "socket"))
+        self.addCleanup(server.stop)
+        self.assertTrue(works(server.address))
+        self.assertTrue(works(server.address, token="secret"))
+        self.assertFalse(works(server.address, token="wrong"))
+        with kiln.connect(server.address) as client:
+            write(os.getuid() + 1)
+            server.process.send_signal(signal.SIGHUP)
+            self.assertTrue(support.eventually(lambda: not works(server.address)))
+            # Also of a connection of before.
+            with self.assertRaises(kiln.Unauthenticated):
+                client.devices()
+            self.assertTrue(works(server.address, token="secret"))
+            write(os.getuid())
+            server.process.send_signal(signal.SIGHUP)
+            self.assertTrue(support.eventually(lambda: works(server.address)))
+            self.assertEqual(client.devices()[0].name, "CPU:0")
+        with support.running("--tenants=%s" % tenants) as server:
+            self.assertFalse(works(server.address))
+
     def test_keys_of_an_issuer_that_is_asked(self):
         """By HTTPS, with a token of the server's own; keys that are gone count no longer once it is asked again."""
         issuer = KeyServer(self.folder)

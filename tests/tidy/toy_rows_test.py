@@ -47,6 +47,7 @@ LACKS_OPT_OPS = {
     "compiler/search/neighbours.cc": ["ResizeToy", "MoreToy", "a row of opt_ops.def has no place here"],
 }
 LACKS_BACKENDS = {"server/backends.cc": ["OpenToy"]}
+LACKS_READINGS = {"server/admin/readings.cc": ["ReadToy"]}
 
 
 def insert(text, before, row):
@@ -117,6 +118,10 @@ class ToyRows(unittest.TestCase):
     def test_backends(self):
         self.check(LACKS_BACKENDS,
                    {"server/backends.def": ("BACKEND(Cpu,", 'BACKEND(Toy, "TOY", "toy", "")\n')}, {})  # fmt: skip
+
+    def test_readings(self):
+        self.check(LACKS_READINGS,
+                   {"server/metrics/metrics.def": ("READ(Memory,", 'READ(Toy, kGauge, "kiln_toy", "A toy.")\n')}, {})  # fmt: skip
 
     def test_a_target_without_a_row(self):
         self.check({"compiler/target/targets.cc": ["a kind of target.proto has no row in targets.cc"]},

@@ -8,7 +8,10 @@
 #include "base/error.h"
 #include "runtime/exec/multi_run.h"
 #include "runtime/hal/stored_bytes.h"
+#include "server/engine/executions/count_timing.h"
 #include "server/engine/memory/over_limit.h"
+#include "server/fair/lane.h"
+#include "server/metrics/count.h"
 
 namespace kiln::server {
 namespace {
@@ -32,23 +35,29 @@ absl::Status BadNames(absl::string_view text, uint64_t handle = 0) {
 }  // namespace
 
 Execution::Execution(ExecuteRequest request, const Control& control, ExecuteCallback done, runtime::Executor* executor,
-                     runtime::collective::Collectives* collectives, BufferTable* buffers, uint64_t max_inline_bytes)
+                     runtime::collective::Collectives* collectives, BufferTable* buffers, Turns* turns,
+                     uint64_t max_inline_bytes, Metrics* metrics)
     : request_(std::move(request)),
       control_(control),
       done_(std::move(done)),
       executor_(executor),
       collectives_(collectives),
       buffers_(buffers),
-      max_inline_bytes_(max_inline_bytes) {}
+      turns_(turns),
+      max_inline_bytes_(max_inline_bytes),
+      metrics_(metrics) {}
 
 void Execution::Fail(absl::Status status) {
   std::unique_ptr<Execution> self(this);
+  CountEnded(*metrics_, status,
+             began_.load(std::memory_order_relaxed) && place_ == Place::kQueue ? Place::kDevice : place_);
   done_(std::move(status));
 }
 
 void Execution::Start(ProgramStore::Program stored, bool from_cache) {
   result_.program = std::move(stored);
   result_.from_cache = from_cache;
+  place_ = Place::kQueue;
   const absl::Time begin = absl::Now();
   const bool single = program().single() != nullptr;
   absl::Status status = BindArguments(program(), request_.arguments, *buffers_, request_.caller.get(), bound_);
@@ -66,10 +75,47 @@ void Execution::Start(ProgramStore::Program stored, bool from_cache) {
   if (request_.started && single) request_.started(program(), bound_, inline_bytes);
   // It outlives this, which ends when the run does.
   const std::function<void()> submitted = single ? std::move(request_.submitted) : nullptr;
-  Upload();
   result_.timing.h2d = MicrosSince(begin);
-  Run();
+  TakeTurn();
   if (submitted) submitted();
+}
+
+void Execution::TakeTurn() {
+  turn_asked_ = absl::Now();
+  TurnRequest asked{control_, {}};
+  if (const auto& single = program().single(); single != nullptr) {
+    asked.devices = {&single->device()};
+    asked.estimate_ns = single->expected_ns();
+    asked.guessed = single->runs() == 0;
+  } else {
+    const std::vector<runtime::hal::Device*> devices = program().DistinctDevices();
+    asked.devices.assign(devices.begin(), devices.end());
+    asked.estimate_ns = program().cost().run_ns();
+    asked.guessed = true;
+  }
+  asked.estimate_ns += TransferNs(UploadBytes());
+  turns_->Take(std::move(asked), [this](absl::StatusOr<Turn> turn) { OnTurn(std::move(turn)); });
+}
+
+void Execution::OnTurn(absl::StatusOr<Turn> turn) {
+  result_.timing.queue = MicrosSince(turn_asked_);
+  if (!turn.ok()) {
+    under_way_.store(1, std::memory_order_relaxed);
+    return Arrive(turn.status());
+  }
+  turn_ = *std::move(turn);
+  const absl::Time begin = absl::Now();
+  Upload();
+  result_.timing.h2d += MicrosSince(begin);
+  Run();
+}
+
+uint64_t Execution::UploadBytes() const {
+  uint64_t bytes = 0;
+  for (size_t i = 0; i < bound_.arguments.size(); ++i) {
+    if (bound_.by_value(i)) bytes += std::get<TensorView>(bound_.arguments[i]->value).data.size();
+  }
+  return bytes;
 }
 
 void Execution::Upload() {
@@ -97,21 +143,31 @@ void Execution::Run() {
       .control = control_, .results = named_, .variables = bound_.variables, .start = this};
   if (program().single() != nullptr) {
     return executor_->Run(program().single(), bound_.slices, options, [this](absl::StatusOr<runtime::RunResult> run) {
-      if (!run.ok()) return Arrive(run.status());
-      result_.timing.queue = run->queue_seconds * 1e6;
+      if (!run.ok()) return EndTurn(run.status());
+      result_.timing.queue += run->queue_seconds * 1e6;
       result_.timing.device = run->device_seconds * 1e6;
       for (BufferSlice& slice : run->results) outputs_.push_back(std::move(slice));
-      Arrive(absl::OkStatus());
+      EndTurn(absl::OkStatus());
     });
   }
   runtime::MultiRun::Start(result_.program->program, bound_.slices, options, *executor_, collectives_,
                            [this](absl::StatusOr<runtime::MultiRunResult> run) {
-                             if (!run.ok()) return Arrive(run.status());
+                             if (!run.ok()) return EndTurn(run.status());
                              result_.timing.device = run->device_seconds * 1e6;
                              result_.collectives = std::move(run->collectives);
                              for (BufferSlice& slice : run->results) outputs_.push_back(std::move(slice));
-                             Arrive(absl::OkStatus());
+                             EndTurn(absl::OkStatus());
                            });
+}
+
+// The run has ended, and with it what others wait for; a failed one has taken the time since it began.
+void Execution::EndTurn(const absl::Status& status) {
+  if (status.ok()) {
+    turn_.End(static_cast<uint64_t>(result_.timing.device * 1e3) + TransferNs(UploadBytes()));
+  } else {
+    turn_.End();
+  }
+  Arrive(status);
 }
 
 absl::Status Execution::CheckNames() const {
@@ -209,6 +265,7 @@ absl::Status Execution::PayForAnswer(uint64_t inline_bytes) {
 
 void Execution::Download() {
   downloading_ = true;
+  place_ = Place::kAnswer;
   download_begin_ = absl::Now();
   const std::vector<MultiValue>& results = program().results();
   result_.results.resize(results.size());
@@ -246,6 +303,7 @@ void Execution::Finish() {
   Gather();
   if (absl::Status filed = FileResults(); !filed.ok()) return Fail(std::move(filed));
   result_.timing.d2h = MicrosSince(download_begin_);
+  CountTiming(*metrics_, result_.timing);
   std::unique_ptr<Execution> self(this);
   done_(std::move(result_));
 }

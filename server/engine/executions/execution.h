@@ -15,20 +15,22 @@
 #include "server/engine/executions/arguments.h"
 #include "server/engine/executions/requests.h"
 #include "server/engine/memory/buffer_table.h"
+#include "server/fair/turns.h"
+#include "server/metrics/metrics.h"
 
 namespace kiln::server {
 
 // Lives from its program's arrival until its callback has returned, and owns
-// itself in between. Uploads, the run and downloads are entries of the devices'
-// queues, which keep their order; no thread waits for any of them. A program on one
-// device is handed to its queue at once; one on several is many entries of theirs, made
-// as it goes (runtime/exec/multi_run.h): `started` and `submitted` are not called for it,
-// and its names are made after the run.
+// itself in between. It waits for its turn (server/fair/turns.h). Uploads, the run and downloads are entries of the
+// devices' queues, which keep their order; no thread waits for any of them. A program on one device is handed to its
+// queue at once; one on several is many entries of theirs, made as it goes (runtime/exec/multi_run.h): `started` and
+// `submitted` are not called for it, and its names are made after the run.
 class Execution final : private runtime::RunStart {
  public:
-  // `executor`, `collectives` and `buffers` outlive the execution.
+  // `executor`, `collectives`, `buffers`, `turns` and `metrics` outlive the execution.
   Execution(ExecuteRequest request, const Control& control, ExecuteCallback done, runtime::Executor* executor,
-            runtime::collective::Collectives* collectives, BufferTable* buffers, uint64_t max_inline_bytes);
+            runtime::collective::Collectives* collectives, BufferTable* buffers, Turns* turns,
+            uint64_t max_inline_bytes, Metrics* metrics);
 
   // Exactly one of the two, once: it ends the execution's life sooner or later.
   void Start(ProgramStore::Program program, bool from_cache);
@@ -52,10 +54,16 @@ class Execution final : private runtime::RunStart {
   absl::Status MakeNamedResults();
   // Of a result's share that is new memory.
   std::shared_ptr<BufferRecord> RecordOf(size_t result, size_t share, runtime::hal::BufferSlice slice) const;
+  // Waits for its turn; then uploads and runs.
+  void TakeTurn();
+  void OnTurn(absl::StatusOr<Turn> turn);
+  // Of the tensors by value.
+  uint64_t UploadBytes() const;
   void Upload();
   // Whether what the run reads is healthy still, now that all before it has ended.
   absl::Status Begin() override;
   void Run();
+  void EndTurn(const absl::Status& status);
   // Counts one queue entry as ended; the last one goes on.
   void Arrive(const absl::Status& status);
   void Download();
@@ -72,16 +80,21 @@ class Execution final : private runtime::RunStart {
   runtime::Executor* const executor_;
   runtime::collective::Collectives* const collectives_;
   BufferTable* const buffers_;
+  Turns* const turns_;
   const uint64_t max_inline_bytes_;
+  Metrics* const metrics_;
 
   BoundArguments bound_;
   Touched touched_;  // if this settles it
   std::atomic<bool> began_{false};
+  Place place_ = Place::kCompile;  // how far it has come; kQueue until it has ended, if it is in its queue
   // For each share of each result (runtime::MultiProgram::given).
   absl::InlinedVector<runtime::hal::BufferSlice, 4> outputs_;
   absl::InlinedVector<runtime::hal::BufferSlice, 4> named_;  // the same, made before the run
   std::vector<std::vector<std::string>> downloads_;          // of results that are split, share by share
   ExecuteResult result_;
+  Turn turn_;  // until the run has ended
+  absl::Time turn_asked_;
   absl::Time download_begin_;
 
   // Queue entries under way, in this stage, and one for whoever submits them: uploads and

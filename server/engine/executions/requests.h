@@ -27,10 +27,6 @@
 
 namespace kiln::server {
 
-// Gradients, as the composition root gives them (compiler/gradient/gradient.h).
-using GradientFn =
-    std::function<absl::StatusOr<v1::GradientResponse>(const v1::GradientRequest&, const compiler::Limits&)>;
-
 // Memory by handle, from byte `offset` on.
 struct BufferAddress {
   uint64_t handle = 0;

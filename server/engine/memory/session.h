@@ -102,6 +102,8 @@ class Session {
 // Null: no session, which has no end.
 using SessionPtr = std::shared_ptr<Session>;
 
+// As in LaunchControl: what a session does takes effect in order.
+inline uint64_t FlowOf(const Session& session) { return reinterpret_cast<uintptr_t>(&session); }
 inline Account* AccountOf(const Session* caller) { return caller == nullptr ? nullptr : caller->account(); }
 inline const TenantRules* RulesOf(const Session* caller) { return caller == nullptr ? nullptr : caller->rules(); }
 inline TrustDomain DomainOf(const Session* caller) { return caller == nullptr ? TrustDomain() : caller->domain(); }

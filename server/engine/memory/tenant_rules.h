@@ -14,6 +14,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/synchronization/mutex.h"
 #include "server/engine/memory/tenant_devices.h"
+#include "server/engine/memory/trust_domain.h"
 #include "server/identity/tenant.h"
 
 namespace kiln::server {
@@ -23,6 +24,9 @@ struct TenantRules {
   std::vector<std::string> devices;
   // Devices that it has for itself, instead of the server's; null: it uses the server's.
   const DeviceList* own = nullptr;
+  // Under which code is kept that others get, too; all zeros: there is no such.
+  TrustDomain shared = {};
+  CacheSharing sharing = CacheSharing::kNone;
 
   bool MayUse(absl::string_view device) const {
     return devices.empty() || std::any_of(devices.begin(), devices.end(),

@@ -15,6 +15,9 @@ class StopsBetweenPasses final : public compiler::CompileObserver {
     if (other_ != nullptr) other_->OnPass(record);
   }
   bool WantsRecords() const override { return other_ != nullptr && other_->WantsRecords(); }
+  std::vector<std::string> texts() const override {
+    return other_ == nullptr ? std::vector<std::string>() : other_->texts();
+  }
   bool WantsAssembly() const override { return other_ != nullptr && other_->WantsAssembly(); }
   bool WantsObject() const override { return other_ == nullptr || other_->WantsObject(); }
   bool StopAfter(absl::string_view pass) const override {
@@ -39,6 +42,11 @@ CompileFn InProcess(CompileInProcessFn compile) {
     }
     return program;
   };
+}
+
+GradientFn GradientInProcess(GradientInProcessFn gradient) {
+  return [gradient = std::move(gradient)](const v1::GradientRequest& request, const compiler::Limits& limits,
+                                          const CompileFor&) { return gradient(request, limits); };
 }
 
 }  // namespace kiln::server

@@ -11,6 +11,7 @@
 #include "compiler/options/options.h"
 #include "kiln/v1/executable.pb.h"
 #include "kiln/v1/graph.pb.h"
+#include "kiln/v1/kernel_service.pb.h"
 #include "kiln/v1/multi_program.pb.h"
 #include "kiln/v1/target.pb.h"
 #include "runtime/hal/module.h"
@@ -38,6 +39,23 @@ using CompileInProcessFn = std::function<absl::StatusOr<CompiledProgram>(
 
 // Compiles on the caller's thread, for all alike. A stop takes effect between two passes.
 CompileFn InProcess(CompileInProcessFn compile);
+
+// A gradient's graph. Blocks as CompileFn does.
+using GradientFn = std::function<absl::StatusOr<v1::GradientResponse>(const v1::GradientRequest&,
+                                                                      const compiler::Limits&, const CompileFor&)>;
+
+// compiler/gradient/gradient.h's Gradient.
+using GradientInProcessFn =
+    std::function<absl::StatusOr<v1::GradientResponse>(const v1::GradientRequest&, const compiler::Limits&)>;
+
+// On the caller's thread. Nothing stops it.
+GradientFn GradientInProcess(GradientInProcessFn gradient);
+
+// All that a process that compiles can do.
+struct CompilerInProcess {
+  CompileInProcessFn compile;
+  GradientInProcessFn gradient;
+};
 
 inline uint32_t KernelsOf(const CompiledProgram& program) {
   if (const auto* one = std::get_if<v1::Executable>(&program)) return static_cast<uint32_t>(one->kernels_size());

@@ -3,7 +3,6 @@
 #define KILN_SERVER_ENGINE_PROGRAMS_COMPILE_POOL_H_
 
 #include <cstdint>
-#include <deque>
 #include <thread>
 #include <vector>
 
@@ -13,6 +12,7 @@
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
 #include "base/account.h"
+#include "server/fair/fair_queue.h"
 
 namespace kiln::server {
 
@@ -32,15 +32,19 @@ class CompilePool {
   CompilePool(const CompilePool&) = delete;
   CompilePool& operator=(const CompilePool&) = delete;
 
-  // Calls `job` once, on a thread of the pool, in the order of scheduling.
-  void Schedule(absl::AnyInvocable<void()> job);
+  // Calls `job` once, on a thread of the pool: owners share its time by their weights (fair_queue.h),
+  // and of one session jobs begin in the order of scheduling.
+  void Schedule(const FairOwner& owner, absl::AnyInvocable<void()> job);
+  // The server's own, which are one owner together.
+  void Schedule(absl::AnyInvocable<void()> job) { Schedule(FairOwner(), std::move(job)); }
 
  private:
+  struct Job;
   void Work();
-  bool HasJobOrEnds() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return !jobs_.empty() || ending_; }
+  bool HasJobOrEnds() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return jobs_.waiting() > 0 || ending_; }
 
   absl::Mutex mutex_;
-  std::deque<absl::AnyInvocable<void()>> jobs_ ABSL_GUARDED_BY(mutex_);
+  FairQueue jobs_ ABSL_GUARDED_BY(mutex_);
   bool ending_ ABSL_GUARDED_BY(mutex_) = false;
   std::vector<std::thread> threads_;
 };

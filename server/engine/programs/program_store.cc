@@ -10,6 +10,7 @@
 #include "base/graph/devices.h"
 #include "runtime/exec/load.h"
 #include "server/engine/programs/program_key.h"
+#include "server/fair/owner.h"
 
 namespace kiln::server {
 namespace {
@@ -21,16 +22,16 @@ bool EndedByItsCaller(const absl::Status& status) {
   return status.code() == absl::StatusCode::kCancelled || status.code() == absl::StatusCode::kDeadlineExceeded;
 }
 
-Digest CodeKey(const ProgramId& id, const compiler::Options& options) {
-  return ProgramKey(id.domain, id.graph_hash, id.target, options, /*device=*/"");
-}
-
 bool Has(const absl::Status& status, v1::ErrorCode code) {
   const auto detail = DetailOf(status);
   return detail.has_value() && detail->code() == code;
 }
 
 }  // namespace
+
+Digest CodeKey(const ProgramId& id, const TrustDomain& domain, const compiler::Options& options) {
+  return ProgramKey(domain, id.graph_hash, id.target, options, /*device=*/"");
+}
 
 absl::Status NeedGraph(const ProgramId& id) {
   v1::ErrorDetail detail;
@@ -53,7 +54,7 @@ ProgramStore::ProgramStore(uint64_t limit_bytes, CompileFn compile, CompilePool*
       disk_(disk),
       find_(std::move(find)),
       tuning_queue_(tuning_queue),
-      loads_(disk == nullptr && !share_code ? nullptr : std::make_unique<CompilePool>(kLoadThreads)),
+      loads_(std::make_unique<CompilePool>(kLoadThreads)),
       cache_(limit_bytes),
       codes_(limit_bytes / 4) {
   if (disk_ != nullptr) disk_->store().BeforeEviction([this] { TouchUsed(); });
@@ -76,14 +77,16 @@ void ProgramStore::GetOrCompile(const ProgramId& id, const v1::Graph& graph, con
   cache_.GetOrStart(
       id.key,
       [this, id, &graph, options, control](Cache::Finish finish) {
-        if (loads_ == nullptr) return ScheduleCompile(id, graph, options, control, std::move(finish));
-        loads_->Schedule([this, id, &graph, options, control, finish = std::move(finish)]() mutable {
-          if (absl::Status wanted = control.Check(); !wanted.ok()) return finish(std::move(wanted));
-          auto loaded = Load(id, options);
-          if (!loaded.ok()) return finish(std::move(loaded).status());
-          if (loaded->has_value()) return finish(**std::move(loaded));
-          ScheduleCompile(id, graph, options, control, std::move(finish));
-        });
+        const ProgramId exact = AsSent(id, graph);
+        if (!MayBeElsewhere(exact)) return ScheduleCompile(exact, graph, options, control, std::move(finish));
+        loads_->Schedule(OwnerOf(control),
+                         [this, exact, &graph, options, control, finish = std::move(finish)]() mutable {
+                           if (absl::Status wanted = control.Check(); !wanted.ok()) return finish(std::move(wanted));
+                           auto loaded = Load(exact, options, /*sent=*/true);
+                           if (!loaded.ok()) return finish(std::move(loaded).status());
+                           if (loaded->has_value()) return finish(**std::move(loaded));
+                           ScheduleCompile(exact, graph, options, control, std::move(finish));
+                         });
       },
       [this, id, &graph, options, control, callback = std::move(callback)](Cache::Result result,
                                                                            runtime::CacheOutcome how) mutable {
@@ -102,16 +105,16 @@ void ProgramStore::GetOrLoad(const ProgramId& id, const compiler::Options& optio
   if (absl::Status wanted = control.Check(); !wanted.ok()) {
     return callback(std::move(wanted), runtime::CacheOutcome::kComputed);
   }
-  if (loads_ == nullptr) {
+  if (!MayBeElsewhere(id)) {
     Program program = Find(id);
     if (program == nullptr) return callback(NeedGraph(id), runtime::CacheOutcome::kComputed);
     return callback(std::move(program), runtime::CacheOutcome::kHit);
   }
   cache_.GetOrStart(
       id.key,
-      [this, id, options](Cache::Finish finish) {
-        loads_->Schedule([this, id, options, finish = std::move(finish)]() mutable {
-          auto loaded = Load(id, options);
+      [this, id, options, control](Cache::Finish finish) {
+        loads_->Schedule(OwnerOf(control), [this, id, options, finish = std::move(finish)]() mutable {
+          auto loaded = Load(id, options, /*sent=*/false);
           if (!loaded.ok()) return finish(std::move(loaded).status());
           if (!loaded->has_value()) return finish(NeedGraph(id));
           finish(**std::move(loaded));
@@ -142,45 +145,49 @@ void ProgramStore::ScheduleCompile(const ProgramId& id, const v1::Graph& graph, 
     if (disk_ == nullptr) return finish(Compile(id, graph, options, control));
     absl::StatusOr<Cache::Entry> entry;
     {
-      // Another server that has the lock is compiling the same, and then it is stored.
+      // Another server that has the lock is compiling the same, and then it is stored. Where it must not be told
+      // whether anybody is, no other tenant's is waited for.
+      const bool others = id.shares() && id.sharing != CacheSharing::kHidden;
       const v1::StoredHeader header =
-          disk_->HeaderOf(id.domain, id.graph_hash, id.target, id.device->target(), options);
+          disk_->HeaderOf(others ? id.shared : id.domain, id.graph_hash, id.target, id.device->target(), options);
       const auto lock = disk_->store().LockKey(header.key(), [&control] { return !control.Check().ok(); });
       if (absl::Status wanted = control.Check(); !wanted.ok()) return finish(std::move(wanted));
-      auto loaded = Load(id, options, /*again=*/true);
+      auto loaded = Load(id, options, /*sent=*/true, /*again=*/true);
       if (!loaded.ok()) return finish(std::move(loaded).status());
       entry = loaded->has_value() ? **std::move(loaded) : Compile(id, graph, options, control);
     }
     finish(std::move(entry));
   };
-  if (options.beam > 0 && tuning_queue_ != nullptr) return tuning_queue_->Schedule(std::move(job));
-  pool_->Schedule(std::move(job));
+  if (options.beam > 0 && tuning_queue_ != nullptr) return tuning_queue_->Schedule(OwnerOf(control), std::move(job));
+  pool_->Schedule(OwnerOf(control), std::move(job));
 }
 
 absl::StatusOr<ProgramStore::Cache::Entry> ProgramStore::Compile(const ProgramId& id, const v1::Graph& graph,
                                                                  const compiler::Options& options,
                                                                  const Control& control) {
+  if (id.shares()) return CompileShared(id, graph, options, control);
   const absl::Time begin = absl::Now();
   std::shared_ptr<Code> code;
   if (share_code_) {
     // This thread is the pool's own, so it may wait for another device's compilation.
-    KILN_ASSIGN_OR_RETURN(
-        code, codes_.GetOrCompute(CodeKey(id, options), [&] { return MakeCode(id, graph, options, control); }));
+    KILN_ASSIGN_OR_RETURN(code, codes_.GetOrCompute(CodeKey(id, id.domain, options),
+                                                    [&] { return MakeCode(id, graph, options, control); }));
   } else {
     KILN_ASSIGN_OR_RETURN(CodeCache::Entry made, MakeCode(id, graph, options, control));
     code = std::move(made.value);
   }
   KILN_ASSIGN_OR_RETURN(Cache::Entry entry, Keep(id, code->program, code->graph));
   entry.value->compile_us = static_cast<uint64_t>(absl::ToInt64Microseconds(absl::Now() - begin));
-  Publish(id, options, code->program, *entry.value, /*replaces=*/false);
+  Publish(id, id.domain, options, code->program, *entry.value, /*replaces=*/false);
   return entry;
 }
 
 // Before anyone is answered: what a client has seen compiled is there after a crash.
-void ProgramStore::Publish(const ProgramId& id, const compiler::Options& options, const CompiledProgram& program,
-                           StoredProgram& stored, bool replaces) {
+void ProgramStore::Publish(const ProgramId& id, const TrustDomain& domain, const compiler::Options& options,
+                           const CompiledProgram& program, StoredProgram& stored, bool replaces) {
   if (disk_ == nullptr) return;
-  v1::StoredHeader header = disk_->HeaderOf(id.domain, id.graph_hash, id.target, id.device->target(), options);
+  v1::StoredHeader header = disk_->HeaderOf(domain, id.graph_hash, id.target, id.device->target(), options);
+  if (domain != id.domain) header.clear_owner();  // what is shared is nobody's
   header.set_compile_us(stored.compile_us);
   stored.stored_key = header.key();
   disk_->Publish(std::move(header), program, stored.graph, id.account, replaces);
@@ -191,8 +198,9 @@ absl::Status ProgramStore::Replace(const ProgramId& id, const compiler::Options&
   auto code = std::make_shared<Code>(Code{std::move(executable), graph.SerializeAsString()});
   KILN_ASSIGN_OR_RETURN(Cache::Entry entry, Keep(id, code->program, code->graph));
   if (const Program old = cache_.Find(id.key); old != nullptr) entry.value->compile_us = old->compile_us;
-  Publish(id, options, code->program, *entry.value, /*replaces=*/true);
-  if (share_code_) codes_.Put(CodeKey(id, options), EntryOf(std::move(code)));
+  // What a search has found is its tenant's own: nobody changes what others get.
+  Publish(id, id.domain, options, code->program, *entry.value, /*replaces=*/true);
+  if (share_code_) codes_.Put(CodeKey(id, id.domain, options), EntryOf(std::move(code)));
   cache_.Put(id.key, std::move(entry));
   return absl::OkStatus();
 }
@@ -210,7 +218,8 @@ absl::StatusOr<CompiledProgram> ProgramStore::Made(const ProgramId& id, const v1
     const Meter meter(control.account, Quota::kCompileSeconds);
     return compile_(graph, id.device->target(), options, nullptr, {id.domain, control});
   }
-  KILN_ASSIGN_OR_RETURN(compiler::Tuned tuned, tuning_queue_->Run(*id.device, graph, options, control, nullptr));
+  KILN_ASSIGN_OR_RETURN(compiler::Tuned tuned,
+                        tuning_queue_->Run(*id.device, graph, options, {id.domain, control}, nullptr));
   return std::move(tuned.executable);
 }
 
@@ -226,16 +235,29 @@ absl::StatusOr<ProgramStore::CodeCache::Entry> ProgramStore::MakeCode(const Prog
 
 absl::StatusOr<std::optional<ProgramStore::Cache::Entry>> ProgramStore::Load(const ProgramId& id,
                                                                              const compiler::Options& options,
-                                                                             bool again) {
-  const std::shared_ptr<Code> code = share_code_ ? codes_.Find(CodeKey(id, options)) : nullptr;
+                                                                             bool sent, bool again) {
+  auto own = LoadOf(id, id.domain, options, again);
+  if (!own.ok() || own->has_value() || !MaySeeShared(id, options, sent)) return own;
+  auto shared = LoadOf(id, id.shared, options, /*again=*/true);
+  if (shared.ok() && shared->has_value() && sent) presented_.Add(id.domain, CodeKey(id, id.shared, options));
+  return shared;
+}
+
+absl::StatusOr<std::optional<ProgramStore::Cache::Entry>> ProgramStore::LoadOf(const ProgramId& id,
+                                                                               const TrustDomain& domain,
+                                                                               const compiler::Options& options,
+                                                                               bool again) {
+  const bool in_memory = share_code_ || domain != id.domain;
+  const std::shared_ptr<Code> code = in_memory ? codes_.Find(CodeKey(id, domain, options)) : nullptr;
   if (code != nullptr) {
     KILN_ASSIGN_OR_RETURN(Cache::Entry entry, Keep(id, code->program, code->graph));
     entry.value->loaded = true;
+    entry.value->compile_us = code->compile_us;
     return entry;
   }
   if (disk_ == nullptr) return std::nullopt;
   const absl::Time begin = absl::Now();
-  const v1::StoredHeader wanted = disk_->HeaderOf(id.domain, id.graph_hash, id.target, id.device->target(), options);
+  const v1::StoredHeader wanted = disk_->HeaderOf(domain, id.graph_hash, id.target, id.device->target(), options);
   std::optional<ProgramDisk::Loaded> loaded = disk_->Load(wanted, again);
   if (!loaded.has_value()) return std::nullopt;
   auto entry = Keep(id, loaded->program, std::move(loaded->graph));

@@ -38,6 +38,7 @@
 #include "server/engine/memory/trust_domain.h"
 #include "server/engine/programs/compile_fn.h"
 #include "server/engine/programs/compile_pool.h"
+#include "server/engine/programs/presented.h"
 #include "server/engine/programs/program_disk.h"
 #include "server/engine/programs/tuning_queue.h"
 
@@ -59,7 +60,14 @@ struct ProgramId {
   runtime::hal::Device* device = nullptr;
   Account* account = nullptr;  // who pays for it; may be null
   const TenantRules* rules = nullptr;
+  // Under which code is shared with others (shared_code.cc); all zeros: it is not.
+  TrustDomain shared = {};
+  CacheSharing sharing = CacheSharing::kNone;
+  bool shares() const { return shared != TrustDomain(); }
 };
+
+// Of code that is kept under a domain, for all devices of a target.
+Digest CodeKey(const ProgramId& id, const TrustDomain& domain, const compiler::Options& options);
 
 // The failure of a request by hash when the program is not there.
 absl::Status NeedGraph(const ProgramId& id);
@@ -115,8 +123,8 @@ class ProgramStore {
   using Callback = absl::AnyInvocable<void(absl::StatusOr<Program>, runtime::CacheOutcome)>;
 
   // `pool` outlives all requests. `find` has the devices that programs name. `share_code`: whether devices have a
-  // target in common; then a quarter of the limit again holds code to load. `disk` and `tuning_queue` may be null, and
-  // outlive the store; without `tuning_queue`, options.beam counts for nothing.
+  // target in common; then, and for tenants that share, a quarter of the limit again holds code to load. `disk` and
+  // `tuning_queue` may be null, and outlive the store; without `tuning_queue`, options.beam counts for nothing.
   ProgramStore(uint64_t limit_bytes, CompileFn compile, CompilePool* pool, FindDeviceFn find, bool share_code,
                ProgramDisk* disk = nullptr, TuningQueue* tuning_queue = nullptr);
 
@@ -161,7 +169,8 @@ class ProgramStore {
   // What devices of one target share.
   struct Code {
     CompiledProgram program;
-    std::string graph;  // serialized
+    std::string graph;        // serialized
+    uint64_t compile_us = 0;  // the compiler's, of what tenants share
   };
   using CodeCache = runtime::ProgramCache<Code>;
 
@@ -176,12 +185,30 @@ class ProgramStore {
   // By the compiler, or by a search.
   absl::StatusOr<CompiledProgram> Made(const ProgramId& id, const v1::Graph& graph, const compiler::Options& options,
                                        const Control& control);
-  void Publish(const ProgramId& id, const compiler::Options& options, const CompiledProgram& program,
-               StoredProgram& stored, bool replaces);
-  // None if there is no such program, or none that can be loaded. `again`: the disk was
-  // looked at before.
-  absl::StatusOr<std::optional<Cache::Entry>> Load(const ProgramId& id, const compiler::Options& options,
+  void Publish(const ProgramId& id, const TrustDomain& domain, const compiler::Options& options,
+               const CompiledProgram& program, StoredProgram& stored, bool replaces);
+  // None if there is no such program, or none that can be loaded, or none that its tenant may know of. `sent`: it
+  // has sent the graph. `again`: the disk was looked at before.
+  absl::StatusOr<std::optional<Cache::Entry>> Load(const ProgramId& id, const compiler::Options& options, bool sent,
                                                    bool again = false);
+  // What is kept under `domain`, which is the id's or what it shares.
+  absl::StatusOr<std::optional<Cache::Entry>> LoadOf(const ProgramId& id, const TrustDomain& domain,
+                                                     const compiler::Options& options, bool again);
+
+  // Whether code of a program that is not loaded may be somewhere.
+  bool MayBeElsewhere(const ProgramId& id) const { return disk_ != nullptr || share_code_ || id.shares(); }
+
+  // -- Code that tenants share (shared_code.cc)
+  // Where sharing is hidden, with what is shared for the very bytes of this graph.
+  static ProgramId AsSent(const ProgramId& id, const v1::Graph& graph);
+  bool MaySeeShared(const ProgramId& id, const compiler::Options& options, bool sent) const;
+  // From memory or disk; null if there is none.
+  std::shared_ptr<Code> FindShared(const ProgramId& id, const compiler::Options& options);
+  // Compiles for all that share, or seems to.
+  absl::StatusOr<Cache::Entry> CompileShared(const ProgramId& id, const v1::Graph& graph,
+                                             const compiler::Options& options, const Control& control);
+  // For others that share, and for the tenant by its hash.
+  void Share(const ProgramId& id, const compiler::Options& options, std::shared_ptr<Code> code, StoredProgram& stored);
   // Touches the entries of what has been used since it was last called.
   void TouchUsed();
   // On the request's device or on those that it names.
@@ -197,10 +224,11 @@ class ProgramStore {
   ProgramDisk* const disk_;
   const FindDeviceFn find_;
   TuningQueue* const tuning_queue_;
-  std::unique_ptr<CompilePool> loads_;  // null where there is nothing to load from
+  std::unique_ptr<CompilePool> loads_;
   std::atomic<uint64_t> compiles_{0};
   Cache cache_;
   CodeCache codes_;
+  Presented presented_;
   DropFn also_drop_;
 };
 

@@ -26,17 +26,16 @@ absl::Status SettleBeam(const BeamLimits& limits, compiler::Options& options) {
 }
 
 absl::StatusOr<compiler::Tuned> TuningQueue::Run(runtime::hal::Device& device, const v1::Graph& graph,
-                                                 const compiler::Options& options,
-                                                 const runtime::hal::LaunchControl& control,
+                                                 const compiler::Options& options, const CompileFor& whom,
                                                  std::function<void(const compiler::TuneEvent&)> progress) {
   if (!tune_) return MakeError(v1::UNSUPPORTED_OP, "this server has no search for schedules");
-  KILN_RETURN_IF_ERROR(CheckRate(control.account, Quota::kSearchSeconds));
-  const Meter meter(control.account, Quota::kSearchSeconds);
-  DeviceTimer timer(device, pool_, helpers_, absl::Milliseconds(options.beam_budget_ms), control, stopping_);
+  KILN_RETURN_IF_ERROR(CheckRate(whom.control.account, Quota::kSearchSeconds));
+  const Meter meter(whom.control.account, Quota::kSearchSeconds);
+  DeviceTimer timer(device, pool_, helpers_, absl::Milliseconds(options.beam_budget_ms), whom.control, stopping_);
   compiler::TuneOptions tuning;
   tuning.width = options.beam;
   tuning.progress = std::move(progress);
-  return tune_(graph, device.target(), options, tuning, timer);
+  return tune_(graph, device.target(), options, std::move(tuning), timer, whom);
 }
 
 }  // namespace kiln::server

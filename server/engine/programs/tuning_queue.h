@@ -16,15 +16,15 @@
 #include "kiln/v1/graph.pb.h"
 #include "kiln/v1/target.pb.h"
 #include "runtime/hal/device.h"
-#include "runtime/hal/module.h"
+#include "server/engine/programs/compile_fn.h"
 #include "server/engine/programs/compile_pool.h"
 
 namespace kiln::server {
 
-// The search, as the composition root gives it (compiler/search/tune.h).
+// The search, as the composition root gives it (compiler/search/tune.h); candidates are compiled for the same.
 using TuneFn =
     std::function<absl::StatusOr<compiler::Tuned>(const v1::Graph&, const v1::Target&, const compiler::Options&,
-                                                  const compiler::TuneOptions&, compiler::KernelTimer&)>;
+                                                  compiler::TuneOptions, compiler::KernelTimer&, const CompileFor&)>;
 
 // What clients may ask for. A width of 0: nothing at all.
 struct BeamLimits {
@@ -45,12 +45,12 @@ class TuningQueue {
       : tune_(std::move(tune)), pool_(*pool), helpers_(helpers), thread_(std::make_unique<CompilePool>(1)) {}
   ~TuningQueue() { Stop(); }
 
-  // Calls `job` on the searching thread, in the order of scheduling.
-  void Schedule(absl::AnyInvocable<void()> job) { thread_->Schedule(std::move(job)); }
+  // Calls `job` on the searching thread, as CompilePool does.
+  void Schedule(const FairOwner& owner, absl::AnyInvocable<void()> job) { thread_->Schedule(owner, std::move(job)); }
 
   // The search that `options` want; blocks until it has ended. To be called in a job.
   absl::StatusOr<compiler::Tuned> Run(runtime::hal::Device& device, const v1::Graph& graph,
-                                      const compiler::Options& options, const runtime::hal::LaunchControl& control,
+                                      const compiler::Options& options, const CompileFor& whom,
                                       std::function<void(const compiler::TuneEvent&)> progress);
 
   // Ends what is under way, CANCELLED, and waits for it.

@@ -50,6 +50,7 @@ SessionPtr SessionTable::Drop(Leases::iterator lease) {
   const auto host = hosts_.find(lease->second.host);
   if (--host->second == 0) hosts_.erase(host);
   leases_.erase(lease);
+  size_.store(leases_.size(), std::memory_order_relaxed);
   return session;
 }
 
@@ -74,6 +75,7 @@ absl::StatusOr<SessionTable::Opened> SessionTable::Open(absl::string_view resume
   opened.token =
       opened.resumed ? std::string(resume_token) : std::string(reinterpret_cast<const char*>(name), sizeof(name));
   Lease& lease = leases_[opened.token];
+  size_.store(leases_.size(), std::memory_order_relaxed);
   if (!opened.resumed) {
     lease.session = Apart(tenant);
     lease.charge = std::move(charge);
@@ -122,11 +124,6 @@ SessionPtr SessionTable::Apart(absl::string_view tenant) const {
   const TenantRulesCell* rules = tenant.empty() || rules_ == nullptr ? nullptr : rules_->Of(tenant);
   return std::make_shared<Session>(std::string(tenant), DomainOf(options_.domain_secret, tenant), AccountOf(tenant),
                                    rules);
-}
-
-size_t SessionTable::size() const {
-  absl::ReaderMutexLock lock(&mutex_);
-  return leases_.size();
 }
 
 absl::StatusOr<SessionPtr> SessionTable::Attach(absl::string_view token, absl::string_view tenant) {

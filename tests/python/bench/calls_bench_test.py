@@ -12,13 +12,19 @@ import calls_bench
 
 
 class Bench(unittest.TestCase):
-    def test_small(self):
+    def check(self, *flags):
         with contextlib.redirect_stdout(io.StringIO()) as printed:
-            self.assertEqual(calls_bench.main(["--rounds=3"]), 0)
+            self.assertEqual(calls_bench.main(["--rounds=3", *flags]), 0)
         rows = [row.rsplit(None, 3) for row in printed.getvalue().splitlines()[1:]]
         self.assertEqual(len(rows), 5)
-        for _, waited, streamed, ratio in rows:
-            self.assertGreater(min(float(waited), float(streamed), float(ratio)), 0)
+        for _, one, other, ratio in rows:
+            self.assertGreater(min(float(one), float(other), float(ratio)), 0)
+
+    def test_small(self):
+        self.check()
+
+    def test_isolation(self):
+        self.check("--isolation")
 
 
 if __name__ == "__main__":

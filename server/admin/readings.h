@@ -1,0 +1,28 @@
+// What is not counted but looked up at a scrape: the READ rows of server/metrics/metrics.def.
+#ifndef KILN_SERVER_ADMIN_READINGS_H_
+#define KILN_SERVER_ADMIN_READINGS_H_
+
+#include <prometheus/metric_family.h>
+
+#include <string>
+#include <vector>
+
+#include "server/metrics/labels.h"
+
+namespace kiln::server {
+
+class Engine;
+
+// Where it is looked up.
+struct Sources {
+  Engine* engine = nullptr;
+  bool ready = false;
+};
+
+// One family a row. Takes no lock that a call waits for, but each allocator's for as long as it takes to copy
+// its numbers.
+void AppendReadings(const Sources& sources, const OpenNames& names, std::vector<prometheus::MetricFamily>& families);
+
+}  // namespace kiln::server
+
+#endif  // KILN_SERVER_ADMIN_READINGS_H_

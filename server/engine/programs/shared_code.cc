@@ -1,0 +1,117 @@
+// ProgramStore: compiled code that tenants share, where the file of tenants says so (kiln.v1.CacheSharing).
+//
+// Code is kept a second time under a domain that several tenants have: in memory and on disk. What is loaded of it is
+// each tenant's own, and so is what it may know of: where not all is open, only graphs that it has sent itself exist.
+//
+// Where sharing is hidden, a tenant that sends a graph whose code is there must not find out that somebody else has
+// had it compiled. So all goes as if it were compiled: the same queue for the same threads, the same places and
+// seconds of its quotas, the code loaded and stored as after a compilation; only the compiler is not called, and in
+// its place the thread sleeps for the rest of what the compilation took, give or take a tenth. And nobody waits for
+// another tenant's compilation, which would end sooner, or fail. Code is shared for graphs that are equal byte for
+// byte: of two that have one hash, the one might show in what is made of the other how that was written down.
+#include <sys/random.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/time/clock.h"
+#include "base/blake3.h"
+#include "base/check.h"
+#include "base/error.h"
+#include "server/engine/programs/program_store.h"
+
+namespace kiln::server {
+namespace {
+
+// How soon who is not wanted any more notices.
+constexpr absl::Duration kLook = absl::Milliseconds(5);
+
+absl::Status SleepUntil(absl::Time end, const Control& control) {
+  for (;;) {
+    if (absl::Status wanted = control.Check(); !wanted.ok()) return wanted;
+    const absl::Duration left = end - absl::Now();
+    if (left <= absl::ZeroDuration()) return absl::OkStatus();
+    absl::SleepFor(std::min(left, kLook));
+  }
+}
+
+// From 0.9 to 1.1, by chance that nobody can guess.
+double AboutOne() {
+  uint32_t number = 0;
+  KILN_CHECK(getrandom(&number, sizeof(number), 0) == sizeof(number));
+  return 0.9 + 0.2 * static_cast<double>(number) / 4294967296.0;
+}
+
+uint64_t MicrosSince(absl::Time begin) { return static_cast<uint64_t>(absl::ToInt64Microseconds(absl::Now() - begin)); }
+
+}  // namespace
+
+bool ProgramStore::MaySeeShared(const ProgramId& id, const compiler::Options& options, bool sent) const {
+  if (!id.shares()) return false;
+  switch (id.sharing) {
+    case CacheSharing::kNone: return false;
+    case CacheSharing::kAll: return true;
+    case CacheSharing::kGroup: return sent || presented_.Has(id.domain, CodeKey(id, id.shared, options));
+    case CacheSharing::kHidden: return sent && presented_.Has(id.domain, CodeKey(id, id.shared, options));
+  }
+  return false;
+}
+
+ProgramId ProgramStore::AsSent(const ProgramId& id, const v1::Graph& graph) {
+  ProgramId exact = id;
+  if (!id.shares() || id.sharing != CacheSharing::kHidden) return exact;
+  Blake3 hasher;
+  hasher.Update(id.shared.view());
+  hasher.Update(Blake3Of(graph.SerializeAsString()).view());
+  exact.shared = hasher.Finish();
+  return exact;
+}
+
+std::shared_ptr<ProgramStore::Code> ProgramStore::FindShared(const ProgramId& id, const compiler::Options& options) {
+  if (std::shared_ptr<Code> code = codes_.Find(CodeKey(id, id.shared, options)); code != nullptr) return code;
+  if (disk_ == nullptr) return nullptr;
+  auto loaded = disk_->Load(disk_->HeaderOf(id.shared, id.graph_hash, id.target, id.device->target(), options),
+                            /*again=*/true);
+  if (!loaded.has_value()) return nullptr;
+  return std::make_shared<Code>(Code{std::move(loaded->program), std::move(loaded->graph), loaded->compile_us});
+}
+
+absl::StatusOr<ProgramStore::Cache::Entry> ProgramStore::CompileShared(const ProgramId& id, const v1::Graph& graph,
+                                                                       const compiler::Options& options,
+                                                                       const Control& control) {
+  const absl::Time begin = absl::Now();
+  const auto keep = [&](std::shared_ptr<Code> code) -> absl::StatusOr<Cache::Entry> {
+    KILN_ASSIGN_OR_RETURN(Cache::Entry entry, Keep(id, code->program, code->graph));
+    entry.value->compile_us = MicrosSince(begin);
+    Share(id, options, std::move(code), *entry.value);
+    return entry;
+  };
+  if (std::shared_ptr<Code> code = id.sharing == CacheSharing::kHidden ? FindShared(id, options) : nullptr;
+      code != nullptr) {
+    {
+      const Meter meter(control.account, Quota::kCompileSeconds);
+      const auto took = absl::Microseconds(static_cast<double>(code->compile_us) * AboutOne());
+      KILN_RETURN_IF_ERROR(SleepUntil(begin + took, control));
+    }
+    auto entry = keep(std::move(code));
+    const auto detail = DetailOf(entry.status());
+    if (entry.ok() || !detail.has_value() || detail->code() != v1::INTERNAL_FAULT) return entry;
+    // It cannot be loaded: what is compiled takes its place.
+  }
+  KILN_ASSIGN_OR_RETURN(CodeCache::Entry made, MakeCode(id, graph, options, control));
+  made.value->compile_us = MicrosSince(begin);
+  return keep(std::move(made.value));
+}
+
+void ProgramStore::Share(const ProgramId& id, const compiler::Options& options, std::shared_ptr<Code> code,
+                         StoredProgram& stored) {
+  const Digest key = CodeKey(id, id.shared, options);
+  // What is kept says how long the compiler took, however often the code is served.
+  const uint64_t answered_us = std::exchange(stored.compile_us, code->compile_us);
+  Publish(id, id.shared, options, code->program, stored, /*replaces=*/false);
+  stored.compile_us = answered_us;
+  codes_.Put(key, EntryOf(std::move(code)));
+  presented_.Add(id.domain, key);
+}
+
+}  // namespace kiln::server

@@ -1,0 +1,210 @@
+#include "server/fair/fair_queue.h"
+
+#include <algorithm>
+
+#include "base/check.h"
+
+namespace kiln::server {
+
+class FairQueue::Session : public FairLevel::Flow {
+ public:
+  Tenant* tenant = nullptr;
+  uint64_t number = 0;
+  Entry* first = nullptr;
+  Entry* last = nullptr;
+  uint64_t waiting_ns = 0;
+  bool closed = false;
+};
+
+struct FairQueue::Tenant : FairLevel::Flow {
+  uint64_t number = 0;
+  FairLevel level;
+  absl::flat_hash_map<uint64_t, std::unique_ptr<Session>> sessions;
+  size_t waiting = 0;
+  uint64_t waiting_ns = 0;
+};
+
+FairQueue::FairQueue(const Options& options) : options_(options) {}
+FairQueue::~FairQueue() = default;
+
+FairQueue::Session& FairQueue::SessionOf(const FairOwner& owner) {
+  std::unique_ptr<Tenant>& tenant = tenants_[owner.tenant];
+  if (tenant == nullptr) {
+    tenant = std::make_unique<Tenant>();
+    tenant->number = owner.tenant;
+  }
+  const double weight = std::max(owner.weight, 1u);
+  const double credit = owner.interactive ? static_cast<double>(options_.credit_ns) / weight : 0;
+  if (tenant->weight != weight || tenant->credit != credit) {
+    level_.Take(*tenant);  // Update has it asked anew
+    tenant->weight = weight;
+    tenant->credit = credit;
+  }
+  std::unique_ptr<Session>& session = tenant->sessions[owner.session];
+  if (session == nullptr) {
+    session = std::make_unique<Session>();
+    session->tenant = tenant.get();
+    session->number = owner.session;
+  }
+  return *session;
+}
+
+void FairQueue::Update(Session& session, bool anew, bool tenant_anew) {
+  Tenant& tenant = *session.tenant;
+  const bool asks = session.first != nullptr && !session.closed;
+  asks ? tenant.level.Wake(session, anew) : tenant.level.Sleep(session);
+  tenant.level.First() != nullptr ? level_.Wake(tenant, tenant_anew) : level_.Sleep(tenant);
+  if (session.first == nullptr && !session.closed) tenant.level.Rest(session);
+  level_.Rest(tenant);
+}
+
+void FairQueue::Forget(Tenant& touched) {
+  const auto forget_sessions = [](Tenant& tenant) {
+    while (auto* const flow = tenant.level.Forgettable()) {
+      tenant.sessions.erase(static_cast<Session*>(flow)->number);
+    }
+  };
+  forget_sessions(touched);
+  while (auto* const flow = level_.Forgettable()) {
+    Tenant& tenant = *static_cast<Tenant*>(flow);
+    forget_sessions(tenant);
+    // A session that is closed stays, and its tenant with it, until Open.
+    if (tenant.sessions.empty()) tenants_.erase(tenant.number);
+  }
+}
+
+void FairQueue::Push(Entry& entry, const FairOwner& owner, uint64_t estimate_ns, bool joint) {
+  Session& session = SessionOf(owner);
+  const bool anew = session.first == nullptr, tenant_anew = session.tenant->waiting == 0;
+  entry.session_ = &session;
+  entry.charged_ns_ = estimate_ns;
+  entry.joint_ = joint;
+  entry.served_ = entry.begun_ = false;
+  entry.next_ = nullptr;
+  entry.previous_ = session.last;
+  (session.last == nullptr ? session.first : session.last->next_) = &entry;
+  session.last = &entry;
+  session.waiting_ns += estimate_ns;
+  session.tenant->waiting_ns += estimate_ns;
+  ++session.tenant->waiting;
+  waiting_ns_ += estimate_ns;
+  ++waiting_;
+  Update(session, anew, tenant_anew);
+}
+
+void FairQueue::Unlink(Entry& entry) {
+  Session& session = *entry.session_;
+  (entry.previous_ == nullptr ? session.first : entry.previous_->next_) = entry.next_;
+  (entry.next_ == nullptr ? session.last : entry.next_->previous_) = entry.previous_;
+  session.waiting_ns -= entry.charged_ns_;
+  session.tenant->waiting_ns -= entry.charged_ns_;
+  --session.tenant->waiting;
+  waiting_ns_ -= entry.charged_ns_;
+  --waiting_;
+}
+
+FairQueue::Served FairQueue::Pop() {
+  FairLevel::Flow* const first = level_.First();
+  if (first == nullptr) return {};
+  Tenant& tenant = *static_cast<Tenant*>(first);
+  Session& session = *static_cast<Session*>(tenant.level.First());
+  Entry& entry = *session.first;
+  const auto cost = static_cast<double>(entry.charged_ns_);
+  if (entry.joint_ ? joint_in_flight_ >= kMostJoint
+                   : in_flight_ != 0 && in_flight_ns_ + entry.charged_ns_ > options_.budget_ns) {
+    return {};
+  }
+  Unlink(entry);
+  entry.served_ = true;
+  session.closed = true;
+  level_.Serve(tenant, cost);
+  tenant.level.Serve(session, cost);
+  if (!entry.joint_) {
+    entry.counted_ns_ = entry.charged_ns_;
+    in_flight_ns_ += entry.counted_ns_;
+    ++in_flight_;
+  }
+  Update(session);
+  return {&entry, &session};
+}
+
+void FairQueue::Begin(Entry& entry) {
+  // It may wait for other devices while it runs, and this one is not to be idle meanwhile.
+  entry.counted_ns_ = std::min(entry.charged_ns_, options_.budget_ns / 2);
+  entry.begun_ = true;
+  in_flight_ns_ += entry.counted_ns_;
+  ++in_flight_;
+  ++joint_in_flight_;
+}
+
+void FairQueue::Open(Session* session) {
+  session->closed = false;
+  Update(*session);
+  Forget(*session->tenant);
+}
+
+void FairQueue::End(Entry& entry, uint64_t measured_ns) {
+  KILN_CHECK(entry.served_ && entry.joint_ == entry.begun_);
+  in_flight_ns_ -= entry.counted_ns_;
+  --in_flight_;
+  if (entry.joint_) --joint_in_flight_;
+  Session& session = *entry.session_;
+  const double more = static_cast<double>(measured_ns) - static_cast<double>(entry.charged_ns_);
+  session.tenant->level.End(session, more);
+  level_.End(*session.tenant, more);
+  Update(session);
+  Forget(*session.tenant);
+}
+
+void FairQueue::Remove(Entry& entry) {
+  Session& session = *entry.session_;
+  if (entry.served_) {
+    const double less = -static_cast<double>(entry.charged_ns_);
+    session.tenant->level.End(session, less);
+    level_.End(*session.tenant, less);
+    session.closed = false;
+  } else {
+    Unlink(entry);
+  }
+  Update(session);
+  Forget(*session.tenant);
+}
+
+void FairQueue::Charge(const FairOwner& owner, uint64_t measured_ns) {
+  Session& session = SessionOf(owner);
+  Tenant& tenant = *session.tenant;
+  const auto cost = static_cast<double>(measured_ns);
+  tenant.level.Charge(session, cost);
+  level_.Charge(tenant, cost);
+  Update(session);
+  Forget(*session.tenant);
+}
+
+uint64_t FairQueue::PredictedWait(const FairOwner& owner) const {
+  const auto found = tenants_.find(owner.tenant);
+  const double weight = std::max(owner.weight, 1u);
+  double own_ns = 0, weights = level_.ready_weight() + weight;
+  if (found != tenants_.end()) {
+    const Tenant& tenant = *found->second;
+    if (tenant.waiting > 0) weights = std::max(weight, level_.ready_weight());
+    const auto session = tenant.sessions.find(owner.session);
+    const uint64_t session_ns = session == tenant.sessions.end() ? 0 : session->second->waiting_ns;
+    // Of its own session what is before it, and as much of each other that asks.
+    own_ns = static_cast<double>(std::min(tenant.waiting_ns, session_ns * std::max<uint64_t>(tenant.level.ready(), 1)));
+  }
+  const double shared_ns = own_ns * weights / weight;
+  return in_flight_ns_ + static_cast<uint64_t>(std::min(shared_ns, static_cast<double>(waiting_ns_)));
+}
+
+size_t FairQueue::waiting(uint64_t tenant) const {
+  const auto found = tenants_.find(tenant);
+  return found == tenants_.end() ? 0 : found->second->waiting;
+}
+
+size_t FairQueue::flows() const {
+  size_t flows = tenants_.size();
+  for (const auto& [number, tenant] : tenants_) flows += tenant->sessions.size();
+  return flows;
+}
+
+}  // namespace kiln::server

@@ -1,0 +1,132 @@
+// What waits for a device, and in which order it gets there: tenants by their weights in time
+// that was measured, a tenant's sessions evenly, and what is of one session in the order in which
+// it came.
+//
+// What is served is charged what it is thought to take, and, when it has ended, the difference:
+// so shares need no good estimates. So much of it is with the device at once as is thought to
+// take `budget_ns`, and always one: the device has something to do, and who comes next does not
+// wait for long.
+//
+// The bound. Of two tenants f and g that both always have something waiting, and in any span of
+// time, let W be the time each got, w its weight, c its longest entry, and t the most that is
+// with the device at once; c and t in time or in estimates, whichever is more. Where estimates
+// are right, t is `budget_ns` or one entry:
+//
+//   |W_f / w_f - W_g / w_g|  <=  (t + c_f) / w_f + (t + c_g) / w_g
+//
+// (Goyal et al., SIGCOMM 1996, Theorem 1, has it with t = 0; what is charged late adds what is
+// under way.) An interactive tenant's may be 2 * credit_ns / w more, once: it is served so much
+// earlier than its tag says, but its tag goes on by all that it gets.
+//
+// Here are no threads, no clocks and no locks: one thread at a time, and what has passed is an
+// argument. fair_queue_test.cc simulates it; turns.h has one for each device.
+#ifndef KILN_SERVER_FAIR_FAIR_QUEUE_H_
+#define KILN_SERVER_FAIR_FAIR_QUEUE_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+
+#include "absl/container/flat_hash_map.h"
+#include "server/fair/fair_level.h"
+
+namespace kiln::server {
+
+// Whose something is.
+struct FairOwner {
+  // Numbers of any kind; the same one is the same tenant, or the same session of it.
+  uint64_t tenant = 0;
+  uint64_t session = 0;
+  uint32_t weight = 1;  // the tenant's; 0 counts as 1
+  bool interactive = false;
+};
+
+class FairQueue {
+ public:
+  struct Options {
+    uint64_t budget_ns = 500'000;
+    // Of an interactive tenant, for a weight of 1.
+    uint64_t credit_ns = 2'000'000;
+  };
+
+  static constexpr size_t kMostJoint = 4;
+
+  class Session;
+  // One thing that waits, or is served. Where it is from Push until End or Remove, its owner's.
+  class Entry {
+   public:
+    Entry() = default;
+    Entry(const Entry&) = delete;
+    Entry& operator=(const Entry&) = delete;
+
+   private:
+    friend class FairQueue;
+    Session* session_ = nullptr;
+    Entry* previous_ = nullptr;
+    Entry* next_ = nullptr;
+    uint64_t charged_ns_ = 0;
+    uint64_t counted_ns_ = 0;  // of the budget
+    bool joint_ = false;
+    bool begun_ = false;
+    bool served_ = false;
+  };
+
+  explicit FairQueue(const Options& options);
+  ~FairQueue();
+
+  // It waits from now on. One that is `joint` waits in several queues at once: when it is served
+  // here the others may not have come to it, so it takes nothing of the budget before Begin. It
+  // is served beside whatever is with the device, which it may be there to meet, but only
+  // kMostJoint at once.
+  void Push(Entry& entry, const FairOwner& owner, uint64_t estimate_ns, bool joint = false);
+
+  // Serves the next; null if nothing waits or the budget is used up. Its session is closed
+  // until Open, so that nothing of it comes before this one has been handed on.
+  struct Served {
+    Entry* entry = nullptr;
+    Session* session = nullptr;  // valid until Open
+  };
+  Served Pop();
+  // The device is to have it now; only of one that is joint.
+  void Begin(Entry& entry);
+  void Open(Session* session);
+
+  // One that was served, and begun, has ended. After it the entry is its owner's alone.
+  void End(Entry& entry, uint64_t measured_ns);
+  // One that was not served, or not begun, is not wanted any more. Its session is open then.
+  void Remove(Entry& entry);
+  // What was not waited for has taken so much of the device.
+  void Charge(const FairOwner& owner, uint64_t measured_ns);
+
+  // How long what `owner` pushes now would wait, by what is there and the estimates.
+  uint64_t PredictedWait(const FairOwner& owner) const;
+  // Of one tenant.
+  size_t waiting(uint64_t tenant) const;
+  size_t waiting() const { return waiting_; }
+  size_t in_flight() const { return in_flight_; }
+  // Tenants and sessions that are remembered.
+  size_t flows() const;
+
+ private:
+  struct Tenant;
+
+  Session& SessionOf(const FairOwner& owner);
+  void Unlink(Entry& entry);
+  // Whoever has something waiting and may be served asks; the others do not.
+  void Update(Session& session, bool anew = false, bool tenant_anew = false);
+  // Whoever is owed nothing and owes nothing.
+  void Forget(Tenant& touched);
+
+  const Options options_;
+  FairLevel level_;
+  absl::flat_hash_map<uint64_t, std::unique_ptr<Tenant>> tenants_;
+  size_t waiting_ = 0;
+  uint64_t waiting_ns_ = 0;
+  size_t in_flight_ = 0;
+  uint64_t in_flight_ns_ = 0;
+  size_t joint_in_flight_ = 0;
+};
+
+}  // namespace kiln::server
+
+#endif  // KILN_SERVER_FAIR_FAIR_QUEUE_H_

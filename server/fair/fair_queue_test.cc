@@ -1,0 +1,178 @@
+#include "server/fair/fair_queue.h"
+
+#include <chrono>
+#include <cstdio>
+#include <memory>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "gtest/gtest.h"
+
+namespace kiln::server {
+namespace {
+
+TEST(FairQueue, SessionsOfATenantShareEvenly) {
+  FairQueue queue({.budget_ns = 0});
+  constexpr uint64_t kCosts[] = {10'000, 1000};
+  std::vector<std::unique_ptr<FairQueue::Entry>> entries;
+  double got[2] = {};
+  const auto push = [&](uint64_t session) {
+    entries.push_back(std::make_unique<FairQueue::Entry>());
+    queue.Push(*entries.back(), {.tenant = 1, .session = session}, kCosts[session]);
+    return entries.back().get();
+  };
+  std::vector<FairQueue::Entry*> heads = {push(0), push(1)};
+  for (int i = 0; i < 1100; ++i) {
+    const FairQueue::Served served = queue.Pop();
+    ASSERT_NE(served.entry, nullptr);
+    const uint64_t session = served.entry == heads[0] ? 0 : 1;
+    heads[session] = push(session);
+    queue.Open(served.session);
+    got[session] += static_cast<double>(kCosts[session]);
+    queue.End(*served.entry, kCosts[session]);
+  }
+  EXPECT_NEAR(got[0] / got[1], 1, 0.02);
+  for (FairQueue::Entry* head : heads) queue.Remove(*head);
+  EXPECT_EQ(queue.flows(), 0u);
+}
+
+TEST(FairQueue, OneAtLeastIsWithTheDeviceAndNoMoreThanTheBudget) {
+  FairQueue queue({.budget_ns = 100});
+  FairQueue::Entry a, b, c, d;
+  queue.Push(a, {.tenant = 1, .session = 1}, 1000);
+  queue.Push(b, {.tenant = 1, .session = 1}, 60);
+  queue.Push(c, {.tenant = 1, .session = 1}, 40);
+  queue.Push(d, {.tenant = 1, .session = 1}, 1);
+  FairQueue::Served served = queue.Pop();
+  EXPECT_EQ(served.entry, &a);
+  EXPECT_EQ(queue.Pop().entry, nullptr);  // its session is closed
+  queue.Open(served.session);
+  EXPECT_EQ(queue.Pop().entry, nullptr);  // the budget is used up
+  queue.End(a, 10);
+  served = queue.Pop();
+  EXPECT_EQ(served.entry, &b);
+  queue.Open(served.session);
+  served = queue.Pop();
+  EXPECT_EQ(served.entry, &c);
+  queue.Open(served.session);
+  EXPECT_EQ(queue.Pop().entry, nullptr);
+  EXPECT_EQ(queue.in_flight(), 2u);
+  queue.Remove(d);
+  queue.End(b, 60);
+  queue.End(c, 60);
+  EXPECT_EQ(queue.waiting(), 0u);
+  EXPECT_EQ(queue.flows(), 0u);
+}
+
+TEST(FairQueue, AJointEntryKeepsItsSessionButNotTheDevice) {
+  FairQueue queue({});
+  FairQueue::Entry joint, behind, other;
+  queue.Push(joint, {.tenant = 1, .session = 1}, 1'000'000, /*joint=*/true);
+  queue.Push(behind, {.tenant = 1, .session = 1}, 10);
+  queue.Push(other, {.tenant = 1, .session = 2}, 10);
+  const FairQueue::Served first = queue.Pop();
+  EXPECT_EQ(first.entry, &joint);
+  EXPECT_EQ(queue.in_flight(), 0u);
+  const FairQueue::Served second = queue.Pop();
+  EXPECT_EQ(second.entry, &other);
+  queue.Open(second.session);
+  EXPECT_EQ(queue.Pop().entry, nullptr);
+  queue.End(other, 10);
+  queue.Begin(joint);
+  queue.Open(first.session);
+  const FairQueue::Served third = queue.Pop();
+  EXPECT_EQ(third.entry, &behind);
+  queue.Open(third.session);
+  queue.End(behind, 10);
+  queue.End(joint, 10);
+
+  queue.Push(joint, {.tenant = 1, .session = 1}, 1'000'000, /*joint=*/true);
+  EXPECT_EQ(queue.Pop().entry, &joint);
+  queue.Remove(joint);  // before it began
+  EXPECT_EQ(queue.flows(), 0u);
+}
+
+TEST(FairQueue, PredictsTheWaitFromWhatIsThere) {
+  FairQueue queue({.budget_ns = 1000});
+  const FairOwner a{.tenant = 1, .session = 1, .weight = 1}, b{.tenant = 2, .session = 1, .weight = 3};
+  EXPECT_EQ(queue.PredictedWait(a), 0u);
+  FairQueue::Entry one, two, three;
+  queue.Push(one, a, 1000);
+  const FairQueue::Served served = queue.Pop();
+  queue.Open(served.session);
+  queue.Push(two, a, 500);
+  queue.Push(three, b, 9000);
+  EXPECT_EQ(queue.PredictedWait(a), 1000u + 4 * 500);
+  EXPECT_EQ(queue.PredictedWait(b), 1000u + 9500);  // no more than all there is
+  EXPECT_EQ(queue.PredictedWait({.tenant = 3, .session = 1}), 1000u);
+  queue.Remove(two);
+  queue.Remove(three);
+  queue.End(one, 1000);
+}
+
+TEST(FairQueue, WhatIsChargedIsPaidLater) {
+  FairQueue queue({.budget_ns = 0});
+  FairQueue::Entry a, b;
+  queue.Push(a, {.tenant = 1, .session = 1}, 10);
+  queue.Push(b, {.tenant = 2, .session = 1}, 10);
+  queue.Charge({.tenant = 1, .session = 1}, 100);
+  FairQueue::Served served = queue.Pop();
+  EXPECT_EQ(served.entry, &b);
+  queue.Open(served.session);
+  queue.End(b, 10);
+  served = queue.Pop();
+  EXPECT_EQ(served.entry, &a);
+  queue.Open(served.session);
+  queue.End(a, 10);
+}
+
+TEST(FairQueue, ForgetsWhoIsGoneAndIsQuickWithAThousandTenants) {
+  constexpr size_t kTenants = 1000, kRounds = 200'000;
+  FairQueue queue({.budget_ns = 0});
+  std::vector<FairQueue::Entry> entries(kTenants);
+  std::vector<FairOwner> owners(kTenants);
+  absl::flat_hash_map<FairQueue::Entry*, size_t> numbers;
+  for (size_t i = 0; i < kTenants; ++i) {
+    owners[i] = {.tenant = i, .session = i, .weight = static_cast<uint32_t>(1 + i % 4)};
+    numbers[&entries[i]] = i;
+    queue.Push(entries[i], owners[i], 100 + i);
+  }
+  EXPECT_EQ(queue.flows(), 2 * kTenants);
+  const auto begin = std::chrono::steady_clock::now();
+  for (size_t round = 0; round < kRounds; ++round) {
+    const FairQueue::Served served = queue.Pop();
+    const size_t i = numbers[served.entry];
+    queue.Open(served.session);
+    queue.End(*served.entry, 100 + i);
+    queue.Push(entries[i], owners[i], 100 + i);
+  }
+  const std::chrono::duration<double, std::nano> passed = std::chrono::steady_clock::now() - begin;
+  std::printf("%.0f ns for one that comes, is served and ends, of %zu tenants\n", passed.count() / kRounds, kTenants);
+  for (FairQueue::Entry& entry : entries) queue.Remove(entry);
+  EXPECT_EQ(queue.flows(), 0u);
+}
+
+// Tenants that come once each, while one stays: only those that are ahead of it are remembered.
+TEST(FairQueue, RemembersNoMoreThanItMust) {
+  FairQueue queue({.budget_ns = 0});
+  FairQueue::Entry busy, guest;
+  size_t most = 0;
+  queue.Push(busy, {.tenant = 0, .session = 0}, 100);
+  for (uint64_t i = 1; i <= 10'000; ++i) {
+    queue.Push(guest, {.tenant = i, .session = i}, 100);
+    for (int both = 0; both < 2; ++both) {
+      const FairQueue::Served served = queue.Pop();
+      queue.Open(served.session);
+      queue.End(*served.entry, 100);
+      if (served.entry == &busy) queue.Push(busy, {.tenant = 0, .session = i}, 100);
+    }
+    if (queue.waiting() > 1) queue.Remove(guest);
+    most = std::max(most, queue.flows());
+  }
+  EXPECT_LE(most, 16u);
+  queue.Remove(busy);
+  EXPECT_EQ(queue.flows(), 0u);
+}
+
+}  // namespace
+}  // namespace kiln::server

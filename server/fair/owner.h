@@ -1,0 +1,28 @@
+// Whose a request is: its tenant's, or, where there are no tenants, its session's or connection's own.
+#ifndef KILN_SERVER_FAIR_OWNER_H_
+#define KILN_SERVER_FAIR_OWNER_H_
+
+#include <cstdint>
+
+#include "base/account.h"
+#include "runtime/hal/module.h"
+#include "server/fair/fair_queue.h"
+
+namespace kiln::server {
+
+inline FairOwner OwnerOf(const runtime::hal::LaunchControl& control) {
+  FairOwner owner;
+  if (control.account == nullptr) {
+    owner.tenant = control.flow;
+    return owner;
+  }
+  owner.tenant = reinterpret_cast<uintptr_t>(control.account);
+  owner.session = control.flow;
+  owner.weight = control.account->weight();
+  owner.interactive = control.account->interactive();
+  return owner;
+}
+
+}  // namespace kiln::server
+
+#endif  // KILN_SERVER_FAIR_OWNER_H_

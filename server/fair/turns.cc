@@ -1,0 +1,294 @@
+#include "server/fair/turns.h"
+
+#include <pthread.h>
+
+#include <algorithm>
+#include <string>
+
+#include "absl/container/fixed_array.h"
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "base/check.h"
+#include "base/error.h"
+#include "server/fair/owner.h"
+
+namespace kiln::server {
+namespace {
+
+// How soon a cancellation or a deadline is seen while something waits.
+constexpr absl::Duration kTick = absl::Milliseconds(5);
+// For so many ticks without anything that waits, the watch goes on.
+constexpr int kIdleTicks = 20;
+
+absl::Status TooMuchWaiting(size_t most) {
+  v1::ErrorDetail detail;
+  detail.set_code(v1::OUT_OF_MEMORY);
+  detail.set_limit("entries waiting for a device");
+  detail.set_limit_value(most);
+  detail.set_used(most + 1);
+  detail.set_retry_after_ms(100);
+  return MakeError(detail, absl::StrCat("the caller has ", most,
+                                        " entries waiting for the device, which is the most; wait for answers "
+                                        "before asking for more"));
+}
+
+absl::Status TooLate(uint64_t wait_ns, uint64_t run_ns, absl::Duration left) {
+  return MakeError(v1::DEADLINE_PASSED, absl::StrCat("the deadline is in ", absl::FormatDuration(left),
+                                                     ", and by what waits before it this "
+                                                     "would begin in about ",
+                                                     wait_ns / 1000, " us and take ", run_ns / 1000,
+                                                     " us; ask with a later deadline, or when less is waiting"));
+}
+
+void Add(DeviceLine* line, absl::InlinedVector<DeviceLine*, 2>& lines) {
+  if (std::find(lines.begin(), lines.end(), line) == lines.end()) lines.push_back(line);
+}
+
+}  // namespace
+
+struct DeviceLine {
+  DeviceLine(const FairQueue::Options& options, const runtime::hal::Device* device) : device(device), queue(options) {}
+  const runtime::hal::Device* const device;
+  FairQueue queue;
+};
+
+struct Waiting {
+  // At one device. The entry is first, so that it is found by it.
+  struct Place {
+    FairQueue::Entry entry;
+    Waiting* waiting = nullptr;
+    DeviceLine* line = nullptr;
+    FairQueue::Session* session = nullptr;  // closed for it
+    bool served = false;
+  };
+
+  Waiting(Turns* turns, TurnRequest asked, TurnCallback go)
+      : turns(turns), request(std::move(asked)), go(std::move(go)), places(request.devices.size()) {}
+
+  Turns* const turns;
+  const TurnRequest request;
+  TurnCallback go;
+  absl::FixedArray<Place, 1> places;
+  size_t missing = 0;  // places that it has no turn at
+  absl::Time began;
+  Waiting* previous = nullptr;
+  Waiting* next = nullptr;
+};
+
+void Turn::End(uint64_t measured_ns) {
+  if (Waiting* const waiting = std::exchange(waiting_, nullptr); waiting != nullptr) {
+    waiting->turns->End(waiting, measured_ns);
+  }
+}
+
+void Turn::End() {
+  if (waiting_ == nullptr) return;
+  End(static_cast<uint64_t>(std::max<int64_t>(0, absl::ToInt64Nanoseconds(absl::Now() - waiting_->began))));
+}
+
+Turns::Turns(const Options& options, absl::Span<const std::unique_ptr<runtime::hal::Device>> devices)
+    : options_(options) {
+  for (const auto& device : devices) {
+    FairQueue::Options queue;
+    queue.budget_ns = device->target().kind() == v1::Target::CPU ? options.cpu_budget_ns : options.budget_ns;
+    lines_.push_back(std::make_unique<DeviceLine>(queue, device.get()));
+  }
+  watch_ = std::thread([this] { SweepUntilStopped(); });
+  pthread_setname_np(watch_.native_handle(), "kiln-turns");
+}
+
+Turns::~Turns() {
+  {
+    absl::MutexLock lock(&mutex_);
+    KILN_CHECK(first_ == nullptr);
+    mutex_.Await(absl::Condition(this, &Turns::NobodyCalls));
+    stopping_ = true;
+    changed_.Signal();
+  }
+  watch_.join();
+}
+
+DeviceLine& Turns::LineOf(const runtime::hal::Device* device) const {
+  for (const auto& line : lines_) {
+    if (line->device == device) return *line;
+  }
+  for (const auto& line : lines_) {
+    if (line->device->name() == device->name()) return *line;
+  }
+  KILN_CHECK(false);
+  return *lines_.front();
+}
+
+absl::Status Turns::Enqueue(Waiting& waiting) {
+  const TurnRequest& request = waiting.request;
+  const FairOwner owner = OwnerOf(request.control);
+  uint64_t wait_ns = 0;
+  for (Waiting::Place& place : waiting.places) {
+    if (place.line->queue.waiting(owner.tenant) >= options_.most_waiting) return TooMuchWaiting(options_.most_waiting);
+    wait_ns = std::max(wait_ns, place.line->queue.PredictedWait(owner));
+  }
+  // Who need not wait is let try: an estimate may be wrong.
+  if (wait_ns > 0 && request.control.deadline != absl::InfiniteFuture()) {
+    const absl::Duration left = request.control.deadline - absl::Now();
+    const uint64_t run_ns = request.guessed ? 0 : request.estimate_ns;
+    if (absl::Nanoseconds(wait_ns) + absl::Nanoseconds(run_ns) > left) return TooLate(wait_ns, run_ns, left);
+  }
+  for (Waiting::Place& place : waiting.places) {
+    place.line->queue.Push(place.entry, owner, request.estimate_ns, /*joint=*/waiting.places.size() > 1);
+  }
+  waiting.next = first_;
+  if (first_ != nullptr) first_->previous = &waiting;
+  first_ = &waiting;
+  if (asleep_) changed_.Signal();
+  return absl::OkStatus();
+}
+
+void Turns::Take(TurnRequest request, TurnCallback go) {
+  auto waiting = std::make_unique<Waiting>(this, std::move(request), std::move(go));
+  waiting->missing = waiting->places.size();
+  Lines lines;
+  for (size_t i = 0; i < waiting->places.size(); ++i) {
+    Waiting::Place& place = waiting->places[i];
+    place.waiting = waiting.get();
+    place.line = &LineOf(waiting->request.devices[i]);
+    lines.push_back(place.line);
+  }
+  absl::Status status;
+  {
+    absl::MutexLock lock(&mutex_);
+    status = Enqueue(*waiting);
+  }
+  if (!status.ok()) return waiting->go(std::move(status));
+  waiting.release();
+  Pump(std::move(lines));
+}
+
+void Turns::Leave(Waiting& waiting) {
+  (waiting.previous == nullptr ? first_ : waiting.previous->next) = waiting.next;
+  if (waiting.next != nullptr) waiting.next->previous = waiting.previous;
+}
+
+Waiting* Turns::Next(DeviceLine& line) {
+  for (;;) {
+    const FairQueue::Served served = line.queue.Pop();
+    if (served.entry == nullptr) return nullptr;
+    auto& place = *reinterpret_cast<Waiting::Place*>(served.entry);
+    place.session = served.session;
+    place.served = true;
+    Waiting& waiting = *place.waiting;
+    if (--waiting.missing != 0) continue;
+    if (waiting.places.size() > 1) {
+      for (Waiting::Place& each : waiting.places) each.line->queue.Begin(each.entry);
+    }
+    Leave(waiting);
+    return &waiting;
+  }
+}
+
+void Turns::Pump(Lines lines) {
+  // A turn that ends within the call that it gets leaves the next to this loop: so however many
+  // are called, none is called within another.
+  static thread_local std::pair<Turns*, Lines*> pumping = {};
+  if (pumping.first == this) {
+    for (DeviceLine* line : lines) Add(line, *pumping.second);
+    return;
+  }
+  const auto outer = std::exchange(pumping, {this, &lines});
+  mutex_.Lock();
+  ++pumps_;
+  while (!lines.empty()) {
+    Waiting* const waiting = Next(*lines.back());
+    if (waiting == nullptr) {
+      lines.pop_back();
+      continue;
+    }
+    absl::InlinedVector<std::pair<DeviceLine*, FairQueue::Session*>, 2> closed;
+    for (const Waiting::Place& place : waiting->places) closed.emplace_back(place.line, place.session);
+    mutex_.Unlock();
+    waiting->began = absl::Now();
+    TurnCallback go = std::move(waiting->go);
+    go(Turn(waiting));  // may have ended, and be gone
+    go = nullptr;
+    mutex_.Lock();
+    for (const auto& [line, session] : closed) {
+      line->queue.Open(session);
+      Add(line, lines);
+    }
+  }
+  --pumps_;
+  mutex_.Unlock();
+  pumping = outer;
+}
+
+void Turns::End(Waiting* ended, uint64_t measured_ns) {
+  const std::unique_ptr<Waiting> waiting(ended);
+  Lines lines;
+  if (Account* const account = waiting->request.control.account; account != nullptr) {
+    account->AddDeviceTime(measured_ns * waiting->places.size());
+  }
+  {
+    absl::MutexLock lock(&mutex_);
+    for (Waiting::Place& place : waiting->places) {
+      place.line->queue.End(place.entry, measured_ns);
+      lines.push_back(place.line);
+    }
+  }
+  Pump(std::move(lines));
+}
+
+void Turns::Sweep() {
+  std::vector<std::pair<std::unique_ptr<Waiting>, absl::Status>> gone;
+  Lines lines;
+  const absl::Time now = absl::Now();
+  {
+    absl::MutexLock lock(&mutex_);
+    for (Waiting *waiting = first_, *next = nullptr; waiting != nullptr; waiting = next) {
+      next = waiting->next;
+      const runtime::hal::LaunchControl& control = waiting->request.control;
+      const bool cancelled = control.cancelled != nullptr && control.cancelled->load(std::memory_order_relaxed);
+      if (!cancelled && now < control.deadline) continue;
+      absl::Status wanted = control.Check();
+      if (wanted.ok()) continue;  // the clock was set back
+      Leave(*waiting);
+      for (Waiting::Place& place : waiting->places) {
+        place.line->queue.Remove(place.entry);
+        Add(place.line, lines);
+      }
+      gone.emplace_back(waiting, std::move(wanted));
+    }
+  }
+  for (auto& [waiting, status] : gone) waiting->go(std::move(status));
+  if (!lines.empty()) Pump(std::move(lines));
+}
+
+void Turns::SweepUntilStopped() {
+  for (int idle = 0;;) {
+    {
+      absl::MutexLock lock(&mutex_);
+      if (stopping_) return;
+      idle = first_ == nullptr ? idle + 1 : 0;
+      asleep_ = idle > kIdleTicks;
+      changed_.WaitWithTimeout(&mutex_, asleep_ ? absl::InfiniteDuration() : kTick);
+      asleep_ = false;
+      if (stopping_) return;
+      if (first_ == nullptr) continue;
+    }
+    Sweep();
+  }
+}
+
+double Turns::PredictedWait(const TurnRequest& request) const {
+  absl::MutexLock lock(&mutex_);
+  uint64_t wait_ns = 0;
+  for (const runtime::hal::Device* device : request.devices) {
+    wait_ns = std::max(wait_ns, LineOf(device).queue.PredictedWait(OwnerOf(request.control)));
+  }
+  return static_cast<double>(wait_ns) / 1e9;
+}
+
+size_t Turns::waiting(const runtime::hal::Device& device) const {
+  absl::MutexLock lock(&mutex_);
+  return LineOf(&device).queue.waiting();
+}
+
+}  // namespace kiln::server

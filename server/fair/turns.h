@@ -1,0 +1,133 @@
+// Whose turn it is at each device: what clients want of a device passes here on its way to the
+// device's queue.
+//
+// Who is alone is handed on at once, within the call. Else it waits until its tenant's part, its
+// session and what is with the device allow it (fair_queue.h); then it is called on a thread of
+// the device that has just ended something. What is of one session is handed on in the order
+// in which it came: what that submits to the devices' queues, within its call, keeps that order.
+//
+// What wants several devices waits at each and is called once it is its turn at all of them. From
+// its turn at one on, its own session waits there, and others do not. All that want several come
+// to their devices in one order, so none waits for one behind it.
+#ifndef KILN_SERVER_FAIR_TURNS_H_
+#define KILN_SERVER_FAIR_TURNS_H_
+
+#include <cstdint>
+#include <memory>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/container/inlined_vector.h"
+#include "absl/functional/any_invocable.h"
+#include "absl/status/statusor.h"
+#include "absl/synchronization/mutex.h"
+#include "absl/types/span.h"
+#include "runtime/hal/device.h"
+#include "runtime/hal/module.h"
+#include "server/fair/fair_queue.h"
+
+namespace kiln::server {
+
+class Turns;
+struct Waiting;     // one that waits, or has its turn
+struct DeviceLine;  // what waits for a device
+
+// One's turn, until End.
+class Turn {
+ public:
+  Turn() = default;
+  Turn(Turn&& other) noexcept : waiting_(std::exchange(other.waiting_, nullptr)) {}
+  Turn& operator=(Turn&& other) noexcept {
+    End();
+    waiting_ = std::exchange(other.waiting_, nullptr);
+    return *this;
+  }
+  ~Turn() { End(); }
+
+  // It took so much of each of its devices. Whoever is next may be called within this. Nothing
+  // if it has ended.
+  void End(uint64_t measured_ns);
+  // The time since it began, where nothing is known better.
+  void End();
+
+ private:
+  friend class Turns;
+  explicit Turn(Waiting* waiting) : waiting_(waiting) {}
+  Waiting* waiting_ = nullptr;
+};
+
+// The turn; or why there will be none: CANCELLED or DEADLINE_PASSED as of LaunchControl::Check,
+// soon after that is so; DEADLINE_PASSED at once if what is there will take longer, as far as is
+// known; OUT_OF_MEMORY with the limit "entries waiting for a device" if the tenant has too much there. Must not block.
+using TurnCallback = absl::AnyInvocable<void(absl::StatusOr<Turn>)>;
+
+// What one wants.
+struct TurnRequest {
+  runtime::hal::LaunchControl control;                    // who asks, and until when; lives until the turn has ended
+  absl::InlinedVector<runtime::hal::Device*, 2> devices;  // each once
+  uint64_t estimate_ns = 0;
+  // That is a guess: no reason to refuse it.
+  bool guessed = false;
+};
+
+// Safe from any thread.
+class Turns {
+ public:
+  struct Options {
+    uint64_t cpu_budget_ns = 500'000;
+    // Of other devices.
+    uint64_t budget_ns = 1'000'000;
+    // Of one tenant, or of one session where there are none, at one device.
+    size_t most_waiting = 16'384;
+  };
+  // The devices outlive this. One that a tenant has for itself is the same place as the server's of its name: both
+  // compute on the same cores.
+  Turns(const Options& options, absl::Span<const std::unique_ptr<runtime::hal::Device>> devices);
+  // Nobody may wait or have a turn.
+  ~Turns();
+  Turns(const Turns&) = delete;
+  Turns& operator=(const Turns&) = delete;
+
+  // `go` is called once.
+  void Take(TurnRequest request, TurnCallback go);
+
+  // How long it would wait now, in seconds, at the one of its devices where that is longest.
+  double PredictedWait(const TurnRequest& request) const;
+  // At that device.
+  size_t waiting(const runtime::hal::Device& device) const;
+
+ private:
+  friend class Turn;
+  using Lines = absl::InlinedVector<DeviceLine*, 2>;
+
+  DeviceLine& LineOf(const runtime::hal::Device* device) const;
+  absl::Status Enqueue(Waiting& waiting) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Calls whoever's turn it is at these, and at what that opens.
+  void Pump(Lines lines);
+  // Serves the next of a line; null if it is nobody's turn.
+  Waiting* Next(DeviceLine& line) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void End(Waiting* waiting, uint64_t measured_ns);
+  void Leave(Waiting& waiting) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Those that are not wanted any more are told.
+  void Sweep();
+  bool NobodyCalls() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return pumps_ == 0; }
+  void SweepUntilStopped();
+
+  const Options options_;
+  std::vector<std::unique_ptr<DeviceLine>> lines_;
+
+  mutable absl::Mutex mutex_;
+  absl::CondVar changed_;
+  Waiting* first_ ABSL_GUARDED_BY(mutex_) = nullptr;  // of those that have not been called
+  // Threads that call: one may do so for others after its own is answered.
+  int pumps_ ABSL_GUARDED_BY(mutex_) = 0;
+  bool asleep_ ABSL_GUARDED_BY(mutex_) = false;
+  bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
+  std::thread watch_;
+};
+
+}  // namespace kiln::server
+
+#endif  // KILN_SERVER_FAIR_TURNS_H_

@@ -1,0 +1,274 @@
+#include "server/fair/turns.h"
+
+#include <atomic>
+#include <deque>
+#include <memory>
+#include <optional>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/synchronization/notification.h"
+#include "absl/time/clock.h"
+#include "base/check.h"
+#include "base/error.h"
+#include "gtest/gtest.h"
+#include "runtime/drivers/host/host_queue.h"
+#include "server/fair/lane.h"
+
+namespace kiln::server {
+namespace {
+
+using runtime::hal::LaunchControl;
+
+// A device that has a name and a queue, and is asked for nothing else.
+class QueueOnly final : public runtime::hal::Device {
+ public:
+  explicit QueueOnly(int number) : name_(absl::StrCat("CPU:", number)) { target_.set_kind(v1::Target::CPU); }
+  absl::string_view name() const override { return name_; }
+  absl::string_view description() const override { return "a queue"; }
+  const v1::Target& target() const override { return target_; }
+  runtime::hal::Allocator& allocator() override {
+    KILN_CHECK(false);
+    return *static_cast<runtime::hal::Allocator*>(nullptr);
+  }
+  runtime::hal::Queue& queue() override { return queue_; }
+  absl::StatusOr<void*> Scratch(uint64_t) override { return absl::UnimplementedError(""); }
+  absl::StatusOr<std::unique_ptr<runtime::hal::Module>> LoadModule(const v1::Executable&) override {
+    return absl::UnimplementedError("");
+  }
+  runtime::hal::DeviceStats stats() const override { return {}; }
+
+ private:
+  const std::string name_;
+  v1::Target target_;
+  runtime::host::HostQueue queue_{this, 10'000};
+};
+
+class TurnsTest : public testing::Test {
+ protected:
+  TurnsTest() {
+    for (int i = 0; i < 2; ++i) devices_.push_back(std::make_unique<QueueOnly>(i));
+    turns_ = std::make_unique<Turns>(Turns::Options{.cpu_budget_ns = 0, .most_waiting = 4}, devices_);
+  }
+
+  TurnRequest At(uint64_t flow, uint64_t estimate_ns = 1000, std::vector<int> devices = {0}) {
+    TurnRequest request;
+    request.control.flow = flow;
+    for (const int device : devices) request.devices.push_back(devices_[device].get());
+    request.estimate_ns = estimate_ns;
+    return request;
+  }
+
+  // Notes who was called, and keeps its turn.
+  TurnCallback Keep(const std::string& name) {
+    return [this, name](absl::StatusOr<Turn> turn) {
+      called_.push_back(turn.ok() ? name
+                                  : absl::StrCat(name, " not: ", absl::StatusCodeToString(turn.status().code())));
+      last_ = turn.status();
+      if (turn.ok()) had_.emplace_back(name, *std::move(turn));
+    };
+  }
+  // The oldest turn ends.
+  void EndOne(uint64_t ns = 1000) {
+    auto [name, turn] = std::move(had_.front());
+    had_.pop_front();
+    turn.End(ns);
+  }
+
+  using Names = std::vector<std::string>;
+  std::vector<std::unique_ptr<runtime::hal::Device>> devices_;
+  std::unique_ptr<Turns> turns_;
+  Names called_;
+  absl::Status last_;
+  std::deque<std::pair<std::string, Turn>> had_;
+};
+
+TEST_F(TurnsTest, WhoIsAloneIsCalledAtOnce) {
+  turns_->Take(At(1), Keep("a"));
+  EXPECT_EQ(called_, Names{"a"});
+  EndOne();
+  turns_->Take(At(1), Keep("b"));
+  EXPECT_EQ(called_, (Names{"a", "b"}));
+  EndOne();
+  EXPECT_EQ(turns_->waiting(*devices_[0]), 0u);
+}
+
+TEST_F(TurnsTest, ASessionsOrderIsKeptAndTheOthersComeBetween) {
+  turns_->Take(At(1), Keep("a1"));
+  turns_->Take(At(1), Keep("a2"));
+  turns_->Take(At(1), Keep("a3"));
+  turns_->Take(At(2), Keep("b1"));
+  EXPECT_EQ(called_, Names{"a1"});
+  while (!had_.empty()) EndOne();
+  EXPECT_EQ(called_, (Names{"a1", "b1", "a2", "a3"}));
+}
+
+TEST_F(TurnsTest, TenantsHaveTheirWeights) {
+  Account light, heavy;
+  heavy.SetShare(3, /*interactive=*/false);
+  const auto take = [&](Account& account, const std::string& name) {
+    TurnRequest request = At(1);
+    request.control.account = &account;
+    turns_->Take(std::move(request), Keep(name));
+  };
+  for (int i = 0; i < 3; ++i) take(light, "light"), take(heavy, "heavy");
+  int heavy_turns = 0;
+  for (int i = 0; i < 400; ++i) {
+    const std::string name = had_.front().first;
+    heavy_turns += name == "heavy";
+    take(name == "heavy" ? heavy : light, name);
+    EndOne();
+  }
+  EXPECT_NEAR(heavy_turns, 300, 2);
+  EXPECT_EQ(light.device_ns() + heavy.device_ns(), 400'000u);
+  while (!had_.empty()) EndOne();
+}
+
+TEST_F(TurnsTest, WhatWantsTwoDevicesIsCalledOnceBothAreItsOwn) {
+  turns_->Take(At(1, 1000, {0}), Keep("a"));
+  turns_->Take(At(1, 1000, {0}), Keep("before"));
+  turns_->Take(At(1, 1000, {1, 0}), Keep("both"));
+  turns_->Take(At(1, 1000, {1}), Keep("after"));
+  turns_->Take(At(2, 1000, {1}), Keep("other"));
+  // "both" waits for "before"; its session waits for it at the other device, and others do not.
+  EXPECT_EQ(called_, (Names{"a", "other"}));
+  EndOne();
+  EXPECT_EQ(called_, (Names{"a", "other", "before", "both"}));
+  while (!had_.empty()) EndOne();
+  EXPECT_EQ(called_, (Names{"a", "other", "before", "both", "after"}));
+}
+
+TEST_F(TurnsTest, OppositeOrdersOfDevicesDoNotMeetInTheMiddle) {
+  for (int i = 0; i < 3; ++i)
+    turns_->Take(At(1, 1000, {0, 1}), Keep("x")), turns_->Take(At(1, 1000, {1, 0}), Keep("y"));
+  while (!had_.empty()) EndOne();
+  EXPECT_EQ(called_, (Names{"x", "y", "x", "y", "x", "y"}));
+}
+
+TEST_F(TurnsTest, WhoIsNotWantedAnyMoreIsToldWhileItWaits) {
+  turns_->Take(At(1), Keep("a"));
+  std::atomic<bool> cancelled{false};
+  absl::Notification told, late;
+  absl::Status first, second;
+  TurnRequest request = At(2);
+  request.control.cancelled = &cancelled;
+  turns_->Take(std::move(request), [&](const absl::StatusOr<Turn>& turn) {
+    first = turn.status();
+    told.Notify();
+  });
+  request = At(3);
+  request.guessed = true;
+  request.control.deadline = absl::Now() + absl::Milliseconds(50);
+  turns_->Take(std::move(request), [&](const absl::StatusOr<Turn>& turn) {
+    second = turn.status();
+    late.Notify();
+  });
+  cancelled = true;
+  told.WaitForNotification();
+  EXPECT_EQ(first.code(), absl::StatusCode::kCancelled);
+  late.WaitForNotification();
+  EXPECT_EQ(second.code(), absl::StatusCode::kDeadlineExceeded);
+  EXPECT_EQ(turns_->waiting(*devices_[0]), 0u);
+  EXPECT_EQ(called_, Names{"a"});
+  EndOne();
+}
+
+TEST_F(TurnsTest, ADeadlineThatCannotBeMetIsRefusedAtOnce) {
+  TurnRequest request = At(1, 60'000'000'000);
+  request.control.deadline = absl::Now() + absl::Seconds(30);
+  turns_->Take(std::move(request), Keep("alone"));  // an estimate may be wrong
+  request = At(2, 1000);
+  request.control.deadline = absl::Now() + absl::Seconds(30);
+  EXPECT_GT(turns_->PredictedWait(request), 59);
+  turns_->Take(std::move(request), Keep("late"));
+  EXPECT_EQ(called_, (Names{"alone", "late not: DEADLINE_EXCEEDED"}));
+  EXPECT_EQ(DetailOf(last_)->code(), v1::DEADLINE_PASSED);
+  EXPECT_NE(last_.message().find("would begin in about 60000000 us"), std::string::npos) << last_;
+  request = At(2, 1000);
+  request.control.deadline = absl::Now() + absl::Seconds(3000);
+  turns_->Take(std::move(request), Keep("soon"));
+  EndOne();
+  EXPECT_EQ(called_.back(), "soon");
+  EndOne();
+}
+
+TEST_F(TurnsTest, OnlySoManyOfACallerWait) {
+  for (int i = 0; i < 5; ++i) turns_->Take(At(1), Keep("a"));
+  turns_->Take(At(1), Keep("one more"));
+  turns_->Take(At(2), Keep("another"));
+  EXPECT_EQ(called_, (Names{"a", "one more not: RESOURCE_EXHAUSTED"}));
+  EXPECT_EQ(DetailOf(last_)->limit(), "entries waiting for a device");
+  EXPECT_EQ(DetailOf(last_)->limit_value(), 4u);
+  while (!had_.empty()) EndOne();
+  EXPECT_EQ(called_.size(), 7u);
+}
+
+// A turn that ends within the call that it gets, as often as one likes.
+TEST_F(TurnsTest, HoweverManyEndAtOnceNoneIsCalledWithinAnother) {
+  Turns turns({.cpu_budget_ns = 0, .most_waiting = 200'000}, devices_);
+  std::optional<Turn> first;
+  turns.Take(At(1), [&](absl::StatusOr<Turn> turn) { first = *std::move(turn); });
+  int count = 0, depth = 0;
+  for (int i = 0; i < 100'000; ++i) {
+    turns.Take(At(1), [&](absl::StatusOr<Turn> turn) {
+      EXPECT_EQ(++depth, 1);
+      ++count;
+      turn->End(1);
+      --depth;
+    });
+  }
+  first->End(1);
+  EXPECT_EQ(count, 100'000);
+}
+
+TEST_F(TurnsTest, ManyThreadsKeepTheOrderOfEach) {
+  Turns turns({.cpu_budget_ns = 2000}, devices_);
+  constexpr int kThreads = 4, kEach = 5000;
+  std::vector<std::vector<int>> seen(kThreads);
+  std::atomic<int> left{kThreads * kEach};
+  absl::Notification all;
+  std::vector<std::thread> threads;
+  for (int t = 0; t < kThreads; ++t) {
+    threads.emplace_back([&, t] {
+      for (int i = 0; i < kEach; ++i) {
+        // Some go to the device's own thread, some meet at both devices.
+        TurnRequest request = At(t + 1, i % 7 == 0 ? 20'000 : 1000);
+        if (i % 11 == 0) request.devices.push_back(devices_[1].get());
+        turns.Take(std::move(request), [&, t, i](absl::StatusOr<Turn> turn) {
+          devices_[0]->queue().Submit(
+              [&, t, i, turn = *std::move(turn)]() mutable {
+                seen[t].push_back(i);
+                turn.End(1000);
+                if (--left == 0) all.Notify();
+              },
+              i % 7 == 0 ? 20'000 : 0);
+        });
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  all.WaitForNotification();
+  runtime::hal::DrainAll(devices_);
+  for (const std::vector<int>& mine : seen) {
+    ASSERT_EQ(mine.size(), kEach);
+    for (int i = 0; i < kEach; ++i) ASSERT_EQ(mine[i], i);
+  }
+}
+
+TEST_F(TurnsTest, ALanePassesBehindWhatItsCallerAskedFor) {
+  LaunchControl control;
+  control.flow = 1;
+  turns_->Take(At(1), Keep("a"));
+  bool passed = false;
+  Lane(*turns_, *devices_[0], control).Pass([&](const absl::Status& status) { passed = status.ok(); });
+  EXPECT_FALSE(passed);
+  EndOne();
+  EXPECT_TRUE(devices_[0]->queue().Drain(absl::InfiniteFuture()).ok());
+  EXPECT_TRUE(passed);
+}
+
+}  // namespace
+}  // namespace kiln::server
