@@ -21,9 +21,9 @@ int64_t ShareBegin(const ValueLayout& layout, int64_t share, size_t axis) {
 }  // namespace
 
 int64_t ValueLayout::Elements() const {
-  int64_t elements = 1;
-  for (size_t axis = 0; axis < shape.size(); ++axis) elements *= ShareSize(*this, axis);
-  return elements;
+  int64_t product = 1;
+  for (size_t axis = 0; axis < shape.size(); ++axis) product *= ShareSize(*this, axis);
+  return product;
 }
 
 uint64_t BoxCopy::FromEnd() const { return End(*this, from_offset, &Repeat::from_stride); }

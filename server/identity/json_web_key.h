@@ -16,7 +16,7 @@ namespace kiln::server {
 
 struct JsonWebKey {
   struct Free {
-    void operator()(EVP_PKEY* key) const { EVP_PKEY_free(key); }
+    void operator()(EVP_PKEY* old) const { EVP_PKEY_free(old); }
   };
 
   std::string id;         // "kid"; may be empty

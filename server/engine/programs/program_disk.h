@@ -98,7 +98,8 @@ class ProgramDisk {
   void Put(store::Entry entry, Account* account, bool replaces);
   std::shared_ptr<Owned> OwnedBy(const std::string& owner);
   // Pays for `bytes` more of the owner's. QUOTA_EXCEEDED if there is no room for them.
-  absl::Status MakeRoom(const std::string& owner, Owned& owned, Account& account, uint64_t bytes);
+  absl::Status MakeRoom(const std::string& owner, Owned& owned, Account& account, uint64_t bytes)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(owned.mutex);
   uint64_t Removals() const;
   void Log(DiskEvent::Kind kind, const v1::StoredHeader& header, absl::string_view reason);
 
