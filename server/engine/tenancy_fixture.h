@@ -64,8 +64,9 @@ class TenancyTest : public ::testing::Test {
   }
 
   absl::StatusOr<CompileResult> Compile(const std::string& tenant, int number, absl::string_view device = "",
-                                        const Control& control = {}) {
+                                        Control control = {}) {
     const v1::Graph graph = GraphOf(number);
+    control.account = &AccountOf(tenant);
     absl::StatusOr<CompileResult> result;
     absl::Notification done;
     engine_->Compile({&graph, device, {}, Home(tenant)}, control, [&](absl::StatusOr<CompileResult> r) {
