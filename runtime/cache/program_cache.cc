@@ -214,10 +214,13 @@ class ProgramCacheCore::Impl : public std::enable_shared_from_this<Impl> {
     }
     for (size_t i = 0; i < waiters.size(); ++i) {
       const CacheOutcome how = i == 0 ? CacheOutcome::kComputed : CacheOutcome::kJoined;
-      if (entry.ok()) {
+      if (!entry.ok()) {
+        waiters[i](entry.status(), how);
+      } else if (i + 1 < waiters.size()) {
         waiters[i](entry->value, how);
       } else {
-        waiters[i](entry.status(), how);
+        // Nothing here holds it any more: whoever has let go of it may want it erased.
+        waiters[i](std::move(entry->value), how);
       }
     }
     if (bytes_ > limit_bytes_) Evict();

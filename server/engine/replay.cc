@@ -79,10 +79,10 @@ void Engine::Record(const v1::RecordSequenceRequest& request, const SessionPtr& 
       absl::Status status = control.Check();
       if (status.ok()) status = finding->first_error();
       if (!status.ok()) return finding->done(std::move(status));
-      const Session* caller = finding->caller.get();
-      const TrustDomain domain = DomainOf(caller);
+      const Session* asking = finding->caller.get();
+      const TrustDomain domain = DomainOf(asking);
       finding->done(recordings_.Record(finding->request, finding->found, domain,
-                                       [&](uint64_t bytes) { return store_.Pay(AccountOf(caller), domain, bytes); }));
+                                       [&](uint64_t bytes) { return store_.Pay(AccountOf(asking), domain, bytes); }));
     });
   };
   pool_->Schedule(OwnerOf(control), [this, finding, control, record] {

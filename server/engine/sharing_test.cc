@@ -1,4 +1,6 @@
 // Code that tenants share: who gets it, who may know of it, and what nobody learns.
+#include <gtest/gtest.h>
+
 #include <algorithm>
 #include <random>
 #include <string>
@@ -11,7 +13,7 @@
 namespace kiln::server {
 namespace {
 
-class SharingTest : public TenancyTest {
+class SharingTest : public ::testing::Test, protected EngineWithTenants {
  protected:
   void Share(CacheSharing sharing) {
     std::vector<Tenant> tenants = {Named("a"), Named("b"), Named("c")};

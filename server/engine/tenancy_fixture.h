@@ -2,8 +2,6 @@
 #ifndef KILN_SERVER_ENGINE_TENANCY_FIXTURE_H_
 #define KILN_SERVER_ENGINE_TENANCY_FIXTURE_H_
 
-#include <gtest/gtest.h>
-
 #include <atomic>
 #include <functional>
 #include <memory>
@@ -25,9 +23,10 @@ inline v1::ErrorCode CodeOf(const absl::Status& status) {
   return detail.has_value() ? detail->code() : v1::ERROR_CODE_UNSPECIFIED;
 }
 
-class TenancyTest : public ::testing::Test {
+// What a test of them has, and asks.
+class EngineWithTenants {
  protected:
-  TenancyTest() { Restart(1); }
+  EngineWithTenants() { Restart(1); }
 
   void Restart(int devices) {
     std::vector<std::unique_ptr<runtime::hal::Device>> made;
@@ -64,8 +63,9 @@ class TenancyTest : public ::testing::Test {
   }
 
   absl::StatusOr<CompileResult> Compile(const std::string& tenant, int number, absl::string_view device = "",
-                                        const Control& control = {}) {
+                                        Control control = {}) {
     const v1::Graph graph = GraphOf(number);
+    control.account = &AccountOf(tenant);
     absl::StatusOr<CompileResult> result;
     absl::Notification done;
     engine_->Compile({&graph, device, {}, Home(tenant)}, control, [&](absl::StatusOr<CompileResult> r) {

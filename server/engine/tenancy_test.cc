@@ -1,4 +1,6 @@
 // Tenants of one engine: what each pays for, and what it can use.
+#include <gtest/gtest.h>
+
 #include <string>
 #include <vector>
 
@@ -7,6 +9,8 @@
 
 namespace kiln::server {
 namespace {
+
+class TenancyTest : public ::testing::Test, protected EngineWithTenants {};
 
 TEST_F(TenancyTest, ProgramsArePaidForUntilTheyAreGone) {
   ASSERT_TRUE(Compile("a", 1).ok());

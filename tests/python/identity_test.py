@@ -240,6 +240,7 @@ class Identity(unittest.TestCase):
     def test_usage(self):
         with self.connect(token="secret") as client:
             kept = client.empty((1000,), "float32")
+            kept.numpy()  # it is there once it is read
             (tenant,) = client.usage()
             self.assertEqual(tenant.name, "team")
             quotas = {quota.name: quota for quota in tenant.quotas}
