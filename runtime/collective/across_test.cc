@@ -33,8 +33,9 @@ class AcrossTest : public ::testing::Test {
   void Start(absl::Duration silence = absl::Seconds(60)) {
     job_.emplace(
         4, 2,
-        [](cluster::Transport& transport, absl::string_view task) {
-          return collective::Run(UnpackScript(task), transport);
+        [](cluster::Transport& transport, absl::string_view task, const cluster::Ranges& memory) -> absl::Status {
+          KILN_ASSIGN_OR_RETURN(const Script script, UnpackScript(task, transport.rank(), transport.size(), memory));
+          return collective::Run(script, transport);
         },
         silence);
     for (int i = 0; i < 2; ++i) devices_.push_back(*null::CreateDevice({.name = absl::StrCat("CPU:", i)}));
