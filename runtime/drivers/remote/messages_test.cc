@@ -9,6 +9,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/synchronization/mutex.h"
+#include "absl/synchronization/notification.h"
 #include "base/error.h"
 #include "runtime/cluster/loopback.h"
 #include "runtime/drivers/cpu/device.h"
@@ -38,6 +39,7 @@ class MessagesTest : public ::testing::Test {
     zero.silence = one.silence = absl::Seconds(60);
     zero.reader = [this](cluster::Message message) { return Note(std::move(message)); };
     one.reader = [this](cluster::Message message) { return worker_->Read(std::move(message)); };
+    one.died = [this](uint32_t, const absl::Status&) { died_.Notify(); };
     zero_ = *cluster::Transport::Open([this] { return loopback_.MakeWire(0); }, std::move(zero));
     one_ = *cluster::Transport::Open([this] { return loopback_.MakeWire(1); }, std::move(one));
     worker_->Begin(one_.get(), "host");
@@ -125,6 +127,7 @@ class MessagesTest : public ::testing::Test {
   std::unique_ptr<cluster::Transport> zero_, one_;
   uint64_t base_ = 0, end_ = 0, last_ = 0;
   v1::Target target_;
+  absl::Notification died_;  // rank 0, to the other
   absl::Mutex mutex_;
   Hello hello_ ABSL_GUARDED_BY(mutex_);
   std::map<uint64_t, Answer> answers_ ABSL_GUARDED_BY(mutex_);
@@ -230,11 +233,12 @@ TEST_F(MessagesTest, WhatIsNoCommandIsNotTaken) {
   ExpectWorks();
 }
 
-// A rank 0 that would wait for ever for a parcel is told that this rank is gone.
+// A rank 0 that would wait for ever for a parcel hears no more, and so that this rank is gone.
 TEST_F(MessagesTest, AParcelToNowhereEndsTheJob) {
   const auto place = Packer().Number(base_ - 1).Number(kMaxBytesInMessage + 1).Take();
-  EXPECT_FALSE(Ask(kDeviceLane, Command::kRead, place).ok());
-  EXPECT_FALSE(one_->Life(0).ok());
+  zero_->Tell(1, Message(kDeviceLane, ++last_, Command::kRead, place));
+  died_.WaitForNotification();
+  EXPECT_TRUE(absl::StrContains(one_->Life(0).message(), "memory that this rank has not given"));
 }
 
 TEST(SwitchboardTest, ARankThatSendsNoMessagesIsTakenForDead) {
