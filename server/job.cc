@@ -70,8 +70,10 @@ void StayOn(const std::vector<uint32_t>& cores) {
 }
 
 // What rank 0 has devices do together.
-absl::Status Script(cluster::Transport& transport, absl::string_view task) {
-  return runtime::collective::Run(runtime::collective::UnpackScript(task), transport);
+absl::Status Script(cluster::Transport& transport, absl::string_view task, const cluster::Ranges& memory) {
+  KILN_ASSIGN_OR_RETURN(const auto script,
+                        runtime::collective::UnpackScript(task, transport.rank(), transport.size(), memory));
+  return runtime::collective::Run(script, transport);
 }
 
 }  // namespace
@@ -135,7 +137,7 @@ int ServeRank(const v1::ServerConfig& config, std::shared_ptr<spdlog::logger> lo
   std::unique_ptr<remote::Worker> worker;
   cluster::TransportOptions options;
   options.silence = absl::Seconds(config.rank_silence_seconds());
-  options.reader = [&](cluster::Message message) { worker->Read(std::move(message)); };
+  options.reader = [&](cluster::Message message) { return worker->Read(std::move(message)); };
   options.goodbye = [&] { goodbye.Notify(); };
   options.lost = [log](const std::string& why) {
     log->error("event=rank_ends reason=\"{}\"", absl::CEscape(why));

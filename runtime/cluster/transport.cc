@@ -279,22 +279,31 @@ bool Transport::ReadMessages() {
     const auto taken = wire_->TakeMessage(message);
     if (!taken.ok() || !*taken) return moved;
     Heard(message);
+    if (message.from >= size_) message.bytes.clear();
     moved |= !message.bytes.empty() && message.bytes[0] != kBeat;
     if (!message.bytes.empty() && message.bytes[0] == kForReader && options_.reader != nullptr) {
+      const uint32_t from = message.from;
       message.bytes.erase(0, 1);
-      options_.reader(std::move(message));
+      const absl::Status status = options_.reader(std::move(message));
+      if (!status.ok()) Bury(from, std::string(status.message()));
     }
     message = Message();
   }
 }
 
 void Transport::Heard(const Message& message) {
+  if (message.from >= size_) return;
   heard_[message.from] = Clock::now();
   if (message.bytes.empty()) return;
+  // Only rank 0 speaks of others, and nobody to it so.
+  const bool from_zero = message.from == 0 && rank_ != 0;
   switch (message.bytes[0]) {
-    case kBeat: return ReadBeat(message.bytes);
+    case kBeat:
+      if (from_zero) ReadBeat(message.bytes);
+      return;
     case kLeave: return Bury(message.from, "it has left the job");
     case kGoodbye:
+      if (!from_zero || dismissed_) return;
       dismissed_ = true;
       together_ = message.bytes.size() > 1 && message.bytes[1] == 1;
       if (options_.goodbye != nullptr) options_.goodbye();

@@ -41,7 +41,8 @@ inline constexpr uint32_t kTagEnd = uint32_t{1} << 30;
 struct TransportOptions {
   absl::Duration silence = absl::Seconds(10);
   // All on the transport's own thread; must not wait for it. Null does nothing.
-  std::function<void(Message)> reader;
+  // What is no message for this rank has an error: who sent it is taken for dead.
+  std::function<absl::Status(Message)> reader;
   // Once for each rank that dies, with what Life says of it.
   std::function<void(uint32_t rank, const absl::Status& why)> died;
   // Rank 0 has ended the job.

@@ -33,6 +33,7 @@ TEST(TransportTest, MessagesComeInOrder) {
                                                  absl::MutexLock lock(&mutex);
                                                  EXPECT_EQ(message.from, 0u);
                                                  read.push_back(message.bytes);
+                                                 return absl::OkStatus();
                                                }});
   EXPECT_EQ(zero->rank(), 0u);
   EXPECT_EQ(one->rank(), 1u);

@@ -33,8 +33,9 @@ class AcrossTest : public ::testing::Test {
   void Start(absl::Duration silence = absl::Seconds(60)) {
     job_.emplace(
         4, 2,
-        [](cluster::Transport& transport, absl::string_view task) {
-          return collective::Run(UnpackScript(task), transport);
+        [](cluster::Transport& transport, absl::string_view task, const cluster::Ranges& memory) -> absl::Status {
+          KILN_ASSIGN_OR_RETURN(const Script script, UnpackScript(task, transport.rank(), transport.size(), memory));
+          return collective::Run(script, transport);
         },
         silence);
     for (int i = 0; i < 2; ++i) devices_.push_back(*null::CreateDevice({.name = absl::StrCat("CPU:", i)}));
@@ -257,6 +258,60 @@ TEST_F(AcrossTest, TheDeadAreNamed) {
   // The others go on together.
   const auto rest = Run(Make({.kind = Kind::kAllReduce, .count = 5000}, Pick(devices_, {0, 2, 6})));
   EXPECT_TRUE(rest.ok()) << rest.status();
+}
+
+TEST(ScriptTest, WhatIsNoScriptForThisRankIsRefused) {
+  using Step = ScriptStep;
+  const cluster::Ranges memory = {{4096, 4096}, {65536, 64}};
+  Script good;
+  good.number = 3;
+  good.self = 1;
+  good.places = {0, 2};
+  good.dtype = v1::FLOAT32;
+  good.steps = {{Step::Kind::kSend, 0, 4096, 0, 64, {}},
+                {Step::Kind::kReceive, 0, 0, 8128, 64, {}},
+                {Step::Kind::kWait, 0, 0, 0, 0, {}},
+                {Step::Kind::kCopy, 0, 4096, 65536, 64, {}},
+                {Step::Kind::kReduce, 0, 0, 4096, 64, {4096, 65536}}};
+  const auto fault = [&](const Script& script) {
+    return std::string(UnpackScript(Pack(script), /*rank=*/2, /*ranks=*/3, memory).status().message());
+  };
+  EXPECT_EQ(fault(good), "");
+  const struct {
+    void (*change)(Script&);
+    const char* part;
+  } rows[] = {
+      {[](Script& s) { s.number = kScripts; }, "a script of another"},
+      {[](Script& s) { s.self = 2; }, "a script of another"},
+      {[](Script& s) { s.self = 0; }, "a script of another"},
+      {[](Script& s) { s.places.resize(65); }, "a script of another"},
+      {[](Script& s) { s.places[0] = 3; }, "a rank that there is not"},
+      {[](Script& s) { s.steps[0].peer = 2; }, "sends to nobody"},
+      {[](Script& s) { s.steps[0].from = 4095; }, "memory that this rank has not given"},
+      {[](Script& s) { s.steps[1].peer = 9; }, "receives from nobody"},
+      {[](Script& s) { s.steps[1].to = 8129; }, "memory that this rank has not given"},
+      {[](Script& s) { s.steps[3].bytes = 65; }, "memory that this rank has not given"},
+      {[](Script& s) { s.steps[3].from = 0; }, "memory that this rank has not given"},
+      {[](Script& s) { s.steps[4].inputs[1] = 8192; }, "memory that this rank has not given"},
+      {[](Script& s) { s.steps[4].inputs.clear(); }, "adds up nothing"},
+      {[](Script& s) { s.op = static_cast<ReduceOp>(3); }, "adds up nothing"},
+      {[](Script& s) { s.dtype = v1::DTYPE_UNSPECIFIED; }, "adds up nothing"},
+      {[](Script& s) { s.steps[2].kind = static_cast<Step::Kind>(9); }, "does not know"},
+  };
+  for (const auto& row : rows) {
+    Script script = good;
+    row.change(script);
+    EXPECT_NE(fault(script).find(row.part), std::string::npos) << fault(script) << ", not " << row.part;
+  }
+  const std::string whole = Pack(good);
+  for (size_t size = 0; size < whole.size(); ++size) {
+    EXPECT_FALSE(UnpackScript(whole.substr(0, size), 2, 3, memory).ok()) << size;
+  }
+  for (size_t i = 0; i < whole.size(); ++i) {
+    std::string damaged = whole;
+    damaged[i] = static_cast<char>(damaged[i] ^ 0xff);
+    UnpackScript(damaged, 2, 3, memory).IgnoreError();
+  }
 }
 
 }  // namespace

@@ -11,8 +11,10 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "kiln/v1/dtype.pb.h"
+#include "runtime/cluster/ranges.h"
 #include "runtime/cluster/transport.h"
 #include "runtime/collective/algorithms/arithmetic.h"
 
@@ -48,7 +50,10 @@ struct Script {
 inline constexpr uint32_t kScripts = cluster::kTagEnd / 2 / 64 / 64;
 
 std::string Pack(const Script& script);
-Script UnpackScript(absl::string_view bytes);
+// A script for `rank` of `ranks`, as another rank has sent it. INTERNAL_FAULT if it is none, or
+// would touch anything outside of `memory`.
+absl::StatusOr<Script> UnpackScript(absl::string_view bytes, uint32_t rank, uint32_t ranks,
+                                    const cluster::Ranges& memory);
 
 // Does it, on the caller's thread. PARTICIPANT_MISSING if a process of any participant
 // dies before this one's share is done; then what it has written is anything.

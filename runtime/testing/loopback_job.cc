@@ -18,7 +18,7 @@ LoopbackJob::LoopbackJob(uint32_t ranks, uint32_t devices_each, remote::TaskHand
     other.worker = *remote::Worker::Make(*cpu::CreateDevices(devices_each, options), handler);
     cluster::TransportOptions transport;
     transport.silence = silence;
-    transport.reader = [&other](cluster::Message message) { other.worker->Read(std::move(message)); };
+    transport.reader = [&other](cluster::Message message) { return other.worker->Read(std::move(message)); };
     other.transport =
         *cluster::Transport::Open([this, rank] { return loopback_.MakeWire(rank); }, std::move(transport));
     other.worker->Begin(other.transport.get(), absl::StrCat("host", rank));

@@ -57,7 +57,8 @@ class RemoteModule final : public hal::Module {
     }
     std::string answer;
     absl::Status status = line_.Ask(Command::kLaunch, rest.Take(), &answer, control);
-    const uint32_t ran = answer.empty() ? 0 : cluster::Unpacker(answer).Number<uint32_t>();
+    // 0 if it does not say.
+    const uint32_t ran = std::min<uint32_t>(cluster::Unpacker(answer).Number<uint32_t>(), steps.size());
     launched += ran;
     counters_.launches.fetch_add(ran, std::memory_order_relaxed);
     return status;
@@ -109,12 +110,14 @@ class RemoteDevice final : public hal::Device, public hal::Remote {
     std::string answer;
     KILN_RETURN_IF_ERROR(line_.Blame(
         line_.board->End(line_.board->Begin(line_.rank, line_.shared_lane, Command::kLoad, rest), &answer)));
+    cluster::Unpacker loaded(answer);
+    const auto module = loaded.Number<uint64_t>();
+    if (!loaded.ok()) return line_.Blame(cluster::BadMessage("has no module's number"));
     std::vector<uint32_t> operands(executable.kernels_size());
     for (const v1::Step& step : executable.steps()) {
       operands[step.kernel()] = static_cast<uint32_t>(step.operands_size());
     }
-    return std::make_unique<RemoteModule>(line_, cluster::Unpacker(answer).Number<uint64_t>(), std::move(operands),
-                                          counters_);
+    return std::make_unique<RemoteModule>(line_, module, std::move(operands), counters_);
   }
 
   hal::DeviceStats stats() const override {

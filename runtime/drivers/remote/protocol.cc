@@ -1,6 +1,7 @@
 #include "runtime/drivers/remote/protocol.h"
 
-#include "base/check.h"
+#include <utility>
+
 #include "base/error.h"
 
 namespace kiln::runtime::remote {
@@ -15,18 +16,27 @@ std::string Pack(const Hello& hello) {
   return message.Take();
 }
 
-Hello UnpackHello(cluster::Unpacker& message) {
+absl::StatusOr<Hello> UnpackHello(cluster::Unpacker& message) {
+  // Of a device: two lengths, three numbers.
+  constexpr uint64_t kLeast = 5 * sizeof(uint64_t);
   Hello hello;
   hello.host = std::string(message.Bytes());
   hello.process = message.Number<int64_t>();
-  hello.devices.resize(message.Number<uint32_t>());
+  hello.devices.resize(message.Count<uint32_t>(kLeast));
   for (Hello::Device& device : hello.devices) {
     device.description = std::string(message.Bytes());
-    KILN_CHECK(device.target.ParseFromString(std::string(message.Bytes())));
+    const absl::string_view target = message.Bytes();
+    if (!device.target.ParseFromArray(target.data(), static_cast<int>(target.size()))) {
+      return cluster::BadMessage("offers a device of no target");
+    }
     device.base = message.Number<uint64_t>();
     device.reach = message.Number<uint64_t>();
     device.limit_bytes = message.Number<uint64_t>();
+    if (device.base == 0 || device.reach > UINT64_MAX - device.base) {
+      return cluster::BadMessage("offers memory that goes beyond all addresses");
+    }
   }
+  if (!message.ok()) return cluster::BadMessage("ends within its hello");
   return hello;
 }
 
@@ -37,11 +47,17 @@ void PackStatus(const absl::Status& status, cluster::Packer& message) {
 }
 
 absl::Status UnpackStatus(cluster::Unpacker& message) {
-  const auto code = static_cast<absl::StatusCode>(message.Number<int32_t>());
+  const auto number = message.Number<int32_t>();
   const absl::string_view text = message.Bytes(), bytes = message.Bytes();
+  if (!message.ok() || number < 0 || number > static_cast<int32_t>(absl::StatusCode::kUnauthenticated)) {
+    return cluster::BadMessage("has no status");
+  }
+  const auto code = static_cast<absl::StatusCode>(number);
   if (code == absl::StatusCode::kOk) return absl::OkStatus();
   v1::ErrorDetail detail;
-  if (bytes.empty() || !detail.ParseFromString(std::string(bytes))) return absl::Status(code, text);
+  if (bytes.empty() || !detail.ParseFromArray(bytes.data(), static_cast<int>(bytes.size()))) {
+    return absl::Status(code, text);
+  }
   return MakeError(std::move(detail), text);
 }
 

@@ -4,6 +4,11 @@
 // in which they come, and one more does what need not wait for any device. Every command
 // is answered, by its number. What is too long for a message goes as a parcel of the
 // command's own tag, between the command and its answer.
+//
+// Neither side believes the other: a command names memory that its rank has set aside, and
+// modules that it has loaded, or is answered with INTERNAL_FAULT; who sends what is no message
+// is taken for dead. What a module does once it is launched is its code's affair, which rank 0
+// has compiled.
 #ifndef KILN_RUNTIME_DRIVERS_REMOTE_PROTOCOL_H_
 #define KILN_RUNTIME_DRIVERS_REMOTE_PROTOCOL_H_
 
@@ -12,6 +17,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "kiln/v1/target.pb.h"
 #include "runtime/cluster/packing.h"
@@ -65,10 +71,12 @@ struct Hello {
 inline cluster::Packer NewMessage(MessageKind kind) { return cluster::Packer().Number(kind); }
 
 std::string Pack(const Hello& hello);
-Hello UnpackHello(cluster::Unpacker& message);
+// INTERNAL_FAULT if it is none, or offers memory of which there cannot be so much.
+absl::StatusOr<Hello> UnpackHello(cluster::Unpacker& message);
 
 // A status with its detail.
 void PackStatus(const absl::Status& status, cluster::Packer& message);
+// What is no status is INTERNAL_FAULT.
 absl::Status UnpackStatus(cluster::Unpacker& message);
 
 }  // namespace kiln::runtime::remote

@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "base/check.h"
 #include "base/error.h"
 
 namespace kiln::runtime::remote {
@@ -57,7 +56,7 @@ absl::Status Line::Read(uint32_t from_lane, uint64_t address, uint64_t bytes, vo
   }
   std::string answer;
   KILN_RETURN_IF_ERROR(Blame(board->End(number, &answer)));
-  KILN_CHECK(answer.size() == bytes);
+  if (answer.size() != bytes) return Blame(cluster::BadMessage("has not the bytes that were asked for"));
   if (bytes != 0) std::memcpy(to, answer.data(), bytes);
   return absl::OkStatus();
 }

@@ -33,7 +33,7 @@ constexpr uint64_t kMemory = testing::LoopbackJob::kMemoryOfRank;
 class RemoteTest : public ::testing::Test {
  protected:
   void Start(absl::Duration silence = absl::Seconds(60)) {
-    const auto handler = [](cluster::Transport& transport, absl::string_view task) {
+    const auto handler = [](cluster::Transport& transport, absl::string_view task, const cluster::Ranges&) {
       return absl::AlreadyExistsError(absl::StrCat(task, " of rank ", transport.rank()));
     };
     job_.emplace(kRanks, kDevicesEach, handler, silence);

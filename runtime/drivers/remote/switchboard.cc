@@ -20,7 +20,7 @@ absl::StatusOr<std::shared_ptr<Switchboard>> Switchboard::Open(
   board->died_ = std::move(died);
   cluster::TransportOptions options;
   options.silence = silence;
-  options.reader = [b = board.get()](cluster::Message message) { b->Read(std::move(message)); };
+  options.reader = [b = board.get()](cluster::Message message) { return b->Read(std::move(message)); };
   options.died = [b = board.get()](uint32_t rank, const absl::Status& why) { b->Died(rank, why); };
   options.lost = [b = board.get()](const std::string& why) {
     if (b->died_ != nullptr) b->died_(0, absl::UnavailableError(why));
@@ -98,21 +98,26 @@ void Switchboard::Forget(uint64_t number) {
   }
 }
 
-void Switchboard::Read(cluster::Message message) {
+absl::Status Switchboard::Read(cluster::Message message) {
   cluster::Unpacker unpacker(message.bytes);
   const auto kind = unpacker.Number<MessageKind>();
   absl::MutexLock lock(&mutex_);
   if (kind == MessageKind::kHello) {
-    hellos_[message.from] = UnpackHello(unpacker);
-    return;
+    KILN_ASSIGN_OR_RETURN(Hello hello, UnpackHello(unpacker));
+    if (!hellos_.emplace(message.from, std::move(hello)).second) return cluster::BadMessage("is a second hello");
+    return absl::OkStatus();
   }
-  const auto found = calls_.find(unpacker.Number<uint64_t>());
-  if (found == calls_.end()) return;
+  const auto number = unpacker.Number<uint64_t>();
+  if (kind != MessageKind::kAnswer || !unpacker.ok()) return cluster::BadMessage("is no answer");
+  const auto found = calls_.find(number);
+  if (found == calls_.end()) return absl::OkStatus();
   Call& call = found->second;
+  if (call.rank != message.from) return cluster::BadMessage("answers for another rank");
   call.status = UnpackStatus(unpacker);
   call.answer = std::string(unpacker.Rest());
   call.ended = true;
   if (call.forgotten) calls_.erase(found);
+  return absl::OkStatus();
 }
 
 void Switchboard::Died(uint32_t rank, const absl::Status& why) {

@@ -55,7 +55,7 @@ class Switchboard {
   };
 
   Switchboard() = default;
-  void Read(cluster::Message message);
+  absl::Status Read(cluster::Message message);
   void Died(uint32_t rank, const absl::Status& why);
 
   std::function<void(uint32_t, const absl::Status&)> died_;

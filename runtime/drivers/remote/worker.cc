@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <climits>
 #include <cstring>
 #include <deque>
 #include <set>
@@ -35,6 +36,12 @@ void Clear(char* begin, uint64_t bytes) {
   } else {
     std::memset(begin, 0, bytes);
   }
+}
+
+// Whether the bytes of the place that comes next travel apart from the message.
+bool ByParcel(cluster::Unpacker rest) {
+  rest.Number<uint64_t>();
+  return rest.Number<uint64_t>() > kMaxBytesInMessage;
 }
 
 }  // namespace
@@ -139,7 +146,7 @@ Worker::~Worker() {
     absl::MutexLock lock(&mutex_);
     modules_.clear();
   }
-  for (const Memory& memory : memory_) munmap(reinterpret_cast<void*>(memory.base), memory.bytes);
+  for (const cluster::Range& memory : memory_) munmap(reinterpret_cast<void*>(memory.base), memory.bytes);
 }
 
 void Worker::Begin(cluster::Transport* transport, const std::string& host) {
@@ -156,74 +163,101 @@ void Worker::Begin(cluster::Transport* transport, const std::string& host) {
   transport->Tell(0, Pack(hello));
 }
 
-void Worker::Read(cluster::Message message) {
+absl::Status Worker::Read(cluster::Message message) {
   cluster::Unpacker unpacker(message.bytes);
   const auto kind = unpacker.Number<MessageKind>();
-  Lane& lane = *lanes_.at(unpacker.Number<uint32_t>());
-  if (kind == MessageKind::kStop) return lane.Stop(unpacker.Number<uint64_t>());
-  lane.Put(std::string(unpacker.Rest()));
+  const auto number = unpacker.Number<uint32_t>();
+  if (message.from != 0) return cluster::BadMessage("is not of rank 0");
+  if (!unpacker.ok() || (kind != MessageKind::kCommand && kind != MessageKind::kStop)) {
+    return cluster::BadMessage("is no command");
+  }
+  if (number >= lanes_.size()) return cluster::BadMessage("is for a lane that this rank has not");
+  const absl::string_view rest = unpacker.Rest();
+  const auto command = cluster::Unpacker(rest).Number<uint64_t>();
+  if (rest.size() < sizeof(command)) return cluster::BadMessage("has no number");
+  if (kind == MessageKind::kStop) {
+    lanes_[number]->Stop(command);
+  } else {
+    lanes_[number]->Put(std::string(rest));
+  }
+  return absl::OkStatus();
 }
 
 absl::Status Worker::Do(Lane& lane, Command command, cluster::Unpacker& rest, cluster::Packer& answer) {
-  uint64_t bytes = 0;
+  if (!rest.ok()) return cluster::BadMessage("has no command");
   switch (command) {
     case Command::kWrite: return Write(lane, rest);
     case Command::kRead: return Read(lane, rest, answer);
     case Command::kFill: {
-      char* const to = Place(rest, bytes);
-      host::FillBytes(to, bytes, rest.Bytes());
+      KILN_ASSIGN_OR_RETURN(const Place to, ReadPlace(rest));
+      const absl::string_view pattern = rest.Bytes();
+      if (!rest.ok()) return cluster::BadMessage("has no pattern");
+      host::FillBytes(to.memory, to.bytes, pattern);
       return absl::OkStatus();
     }
     case Command::kClear: {
-      char* const to = Place(rest, bytes);
-      Clear(to, bytes);
+      KILN_ASSIGN_OR_RETURN(const Place to, ReadPlace(rest));
+      Clear(to.memory, to.bytes);
       return absl::OkStatus();
     }
-    case Command::kCopy: {
-      auto* const from = reinterpret_cast<const char*>(rest.Number<uint64_t>());
-      char* const to = Place(rest, bytes);
-      if (bytes != 0) std::memmove(to, from, bytes);
-      return absl::OkStatus();
-    }
+    case Command::kCopy: return Copy(rest);
     case Command::kLoad: return Load(rest, answer);
     case Command::kUnload: {
       const auto module = rest.Number<uint64_t>();
       absl::MutexLock lock(&mutex_);
-      modules_.erase(module);
+      if (modules_.erase(module) == 0) return cluster::BadMessage("names no module");
       return absl::OkStatus();
     }
     case Command::kLaunch: return Launch(lane, rest, answer);
-    case Command::kTask: return handler_(*transport_, rest.Rest());
+    case Command::kTask: return handler_(*transport_, rest.Rest(), memory_);
   }
-  return absl::InternalError("a command of another build");
+  return cluster::BadMessage("has no command that this build knows");
 }
 
-char* Worker::Place(cluster::Unpacker& rest, uint64_t& bytes) const {
-  const auto address = rest.Number<uint64_t>();
-  bytes = rest.Number<uint64_t>();
-  KILN_CHECK(std::any_of(memory_.begin(), memory_.end(), [&](const Memory& memory) {
-    return address >= memory.base && address - memory.base <= memory.bytes &&
-           bytes <= memory.bytes - (address - memory.base);
-  }));
-  return reinterpret_cast<char*>(address);
+absl::StatusOr<Worker::Place> Worker::ReadPlace(cluster::Unpacker& rest) const {
+  const auto address = rest.Number<uint64_t>(), bytes = rest.Number<uint64_t>();
+  if (!rest.ok()) return cluster::BadMessage("names no place");
+  if (!cluster::Holds(memory_, address, bytes)) return cluster::BadMessage("names memory that this rank has not given");
+  return Place{reinterpret_cast<char*>(address), bytes};
+}
+
+absl::Status Worker::GiveUp(const absl::Status& why) {
+  transport_->Bury(0, std::string(why.message()));
+  return why;
+}
+
+absl::Status Worker::Copy(cluster::Unpacker& rest) const {
+  const auto from = rest.Number<uint64_t>();
+  KILN_ASSIGN_OR_RETURN(const Place to, ReadPlace(rest));
+  if (!cluster::Holds(memory_, from, to.bytes)) return cluster::BadMessage("copies what this rank has not given");
+  if (to.bytes != 0) std::memmove(to.memory, reinterpret_cast<const char*>(from), to.bytes);
+  return absl::OkStatus();
 }
 
 absl::Status Worker::Write(const Lane& lane, cluster::Unpacker& rest) {
-  uint64_t bytes;
-  char* to = Place(rest, bytes);
-  if (bytes <= kMaxBytesInMessage) {
+  const bool by_parcel = ByParcel(rest);
+  const auto place = ReadPlace(rest);
+  if (!place.ok()) return by_parcel ? GiveUp(place.status()) : place.status();
+  if (!by_parcel) {
     const absl::string_view contents = rest.Rest();
-    KILN_CHECK(contents.size() == bytes);
-    if (bytes != 0) std::memcpy(to, contents.data(), bytes);
+    if (contents.size() != place->bytes) return cluster::BadMessage("has not the bytes that it says");
+    if (place->bytes != 0) std::memcpy(place->memory, contents.data(), place->bytes);
     return absl::OkStatus();
   }
+  // All of them, before the first is awaited.
+  std::vector<uint64_t> lengths(rest.Count<uint64_t>(sizeof(uint64_t)));
+  uint64_t left = place->bytes;
+  for (uint64_t& length : lengths) {
+    length = rest.Number<uint64_t>();
+    if (!rest.ok() || length > left) return GiveUp(cluster::BadMessage("has parcels that are larger than their place"));
+    left -= length;
+  }
+  if (!rest.ok() || left != 0) return GiveUp(cluster::BadMessage("has parcels that do not fill their place"));
   std::vector<cluster::Transport::ParcelPtr> parcels;
-  for (auto pieces = rest.Number<uint64_t>(); pieces > 0; --pieces) {
-    const auto length = rest.Number<uint64_t>();
-    KILN_CHECK(length <= bytes);
+  char* to = place->memory;
+  for (const uint64_t length : lengths) {
     parcels.push_back(transport_->Receive(0, TagOf(lane.at()), to, length));
     to += length;
-    bytes -= length;
   }
   absl::Status status;
   for (const auto& parcel : parcels) status.Update(transport_->Wait(parcel));
@@ -231,51 +265,94 @@ absl::Status Worker::Write(const Lane& lane, cluster::Unpacker& rest) {
 }
 
 absl::Status Worker::Read(const Lane& lane, cluster::Unpacker& rest, cluster::Packer& answer) {
-  uint64_t bytes;
-  const char* const from = Place(rest, bytes);
-  if (bytes > kMaxBytesInMessage) return transport_->Wait(transport_->Send(0, TagOf(lane.at()), from, bytes));
-  answer.Rest(absl::string_view(from, bytes));
+  const bool by_parcel = ByParcel(rest);
+  const auto place = ReadPlace(rest);
+  if (!place.ok()) return by_parcel ? GiveUp(place.status()) : place.status();
+  if (by_parcel) {
+    return transport_->Wait(transport_->Send(0, TagOf(lane.at()), place->memory, place->bytes));
+  }
+  answer.Rest(absl::string_view(place->memory, place->bytes));
   return absl::OkStatus();
 }
 
 absl::Status Worker::Load(cluster::Unpacker& rest, cluster::Packer& answer) {
-  hal::Device& device = *devices_.at(rest.Number<uint32_t>());
+  Loaded loaded;
+  loaded.device = rest.Number<uint32_t>();
   const absl::string_view bytes = rest.Rest();
   v1::Executable executable;
-  KILN_CHECK(executable.ParseFromArray(bytes.data(), static_cast<int>(bytes.size())));
-  KILN_ASSIGN_OR_RETURN(std::shared_ptr<hal::Module> module, device.LoadModule(executable));
+  if (!rest.ok() || bytes.size() > INT_MAX ||
+      !executable.ParseFromArray(bytes.data(), static_cast<int>(bytes.size()))) {
+    return cluster::BadMessage("has no executable");
+  }
+  if (loaded.device >= devices_.size()) return cluster::BadMessage("loads for a device that this rank has not");
+  loaded.in_memory.resize(executable.kernels_size());
+  const auto note = [&](const v1::Step& step) {
+    if (step.kernel() >= loaded.in_memory.size()) return false;
+    std::vector<bool>& in_memory = loaded.in_memory[step.kernel()];
+    in_memory.clear();
+    for (const v1::Operand& operand : step.operands()) {
+      in_memory.push_back(operand.space() != v1::Operand::VARIABLE);
+    }
+    return true;
+  };
+  for (const v1::Preparation& preparation : executable.preparations()) {
+    if (!note(preparation.step())) return cluster::BadMessage("has a step of no kernel");
+  }
+  for (const v1::Step& step : executable.steps()) {
+    if (!note(step)) return cluster::BadMessage("has a step of no kernel");
+  }
+  KILN_ASSIGN_OR_RETURN(loaded.module, devices_[loaded.device]->LoadModule(executable));
   absl::MutexLock lock(&mutex_);
   answer.Number(++last_module_);
-  modules_[last_module_] = std::move(module);
+  modules_[last_module_] = std::move(loaded);
   return absl::OkStatus();
 }
 
-absl::Status Worker::Launch(const Lane& lane, cluster::Unpacker& rest, cluster::Packer& answer) {
-  std::shared_ptr<hal::Module> module;
-  {
-    const auto number = rest.Number<uint64_t>();
-    absl::MutexLock lock(&mutex_);
-    module = modules_.at(number);
+absl::StatusOr<Worker::Loaded> Worker::Find(const Lane& lane, uint64_t module) {
+  absl::MutexLock lock(&mutex_);
+  const auto found = modules_.find(module);
+  if (found == modules_.end() || found->second.device != lane.number()) {
+    return cluster::BadMessage("names no module of this device");
   }
+  return found->second;
+}
+
+absl::Status Worker::ReadSteps(cluster::Unpacker& rest, const Loaded& loaded, std::vector<hal::LaunchStep>& steps,
+                               std::vector<void*>& operands) const {
+  const cluster::Range& memory = memory_[loaded.device];
+  steps.resize(rest.Count<uint32_t>(2 * sizeof(uint32_t)));
+  for (hal::LaunchStep& step : steps) {
+    step.kernel = rest.Number<uint32_t>();
+    step.first_operand = static_cast<uint32_t>(operands.size());
+    step.operand_count = rest.Count<uint32_t>(sizeof(void*));
+    if (!rest.ok() || step.kernel >= loaded.in_memory.size()) return cluster::BadMessage("launches no kernel");
+    const std::vector<bool>& in_memory = loaded.in_memory[step.kernel];
+    if (step.operand_count != in_memory.size()) return cluster::BadMessage("has not the operands of its kernel");
+    for (const bool is_address : in_memory) {
+      const auto operand = rest.Number<uint64_t>();
+      if (is_address && !memory.Holds(operand, 0)) return cluster::BadMessage("launches on memory of another");
+      operands.push_back(reinterpret_cast<void*>(operand));
+    }
+  }
+  return rest.ok() ? absl::OkStatus() : cluster::BadMessage("ends within its launches");
+}
+
+absl::Status Worker::Launch(const Lane& lane, cluster::Unpacker& rest, cluster::Packer& answer) {
+  KILN_ASSIGN_OR_RETURN(const Loaded loaded, Find(lane, rest.Number<uint64_t>()));
   hal::LaunchControl control{&lane.stop()};
   if (const auto left_ns = rest.Number<int64_t>(); left_ns != 0) {
     control.deadline = absl::Now() + absl::Nanoseconds(left_ns);
   }
-  std::vector<hal::LaunchStep> steps(rest.Number<uint32_t>());
+  std::vector<hal::LaunchStep> steps;
   std::vector<void*> operands;
-  for (hal::LaunchStep& step : steps) {
-    step.kernel = rest.Number<uint32_t>();
-    step.first_operand = static_cast<uint32_t>(operands.size());
-    step.operand_count = rest.Number<uint32_t>();
-    for (uint32_t i = 0; i < step.operand_count; ++i) operands.push_back(rest.Number<void*>());
-  }
+  KILN_RETURN_IF_ERROR(ReadSteps(rest, loaded, steps, operands));
   // Launches belong into the queue, which is idle: the lane alone submits to it.
   absl::Status status;
   uint32_t launched = 0;
   absl::Notification ended;
   devices_[lane.number()]->queue().Submit(
       [&] {
-        status = module->LaunchAll(steps, operands.data(), control, launched);
+        status = loaded.module->LaunchAll(steps, operands.data(), control, launched);
         ended.Notify();
       },
       0);
