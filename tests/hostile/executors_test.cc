@@ -170,6 +170,27 @@ TEST_F(ExecutorsTest, ACrashEndsOneExecutorAlone) {
   EXPECT_EQ(both.size(), 3) << "b's is the same";
 }
 
+TEST_F(ExecutorsTest, ListsOfLaunchesAreOneAfterTheOther) {
+  hal::Device& device = Device("a");
+  const hal::BufferSlice x = programs::Floats(device, {1, 2, 3, 4});
+  const auto four = Doubling(device), two = Doubling(device, 2);
+  const std::vector<hal::Launch> launches = {{four.get(), 0, 0}, {two.get(), 0, 1}, {four.get(), 0, 0}};
+  const auto list = device.MakeLaunchList(launches);
+  // Once with an executor that has the modules, and once with one that has not.
+  for (uint32_t round = 1; round <= 2; ++round) {
+    void* operands[] = {x.device_data(), static_cast<char*>(x.device_data()) + 8};
+    uint32_t launched = 0;
+    EXPECT_TRUE(list->Run(operands, {}, launched).ok());
+    EXPECT_EQ(launched, 3);
+    operands[1] = reinterpret_cast<void*>(8);
+    launched = 0;
+    EXPECT_EQ(CodeOf(list->Run(operands, {}, launched)), v1::EXECUTOR_LOST);
+    EXPECT_EQ(launched, 0);
+  }
+  // In each round twice, and once by the list that crashed.
+  EXPECT_EQ(programs::ReadFloats(x), (std::vector<float>{64, 128, 768, 1024}));
+}
+
 TEST_F(ExecutorsTest, OneThatIsKilledWhileIdleIsNotMissed) {
   hal::Device& device = Device("a");
   const hal::BufferSlice x = programs::Floats(device, {1, 2, 3, 4});
