@@ -65,7 +65,8 @@ constexpr int kDeadly[] = {
 
 // What threads that run kernels need beside it. They are all there already.
 constexpr int kAllowedToRun[] = {SYS_recvfrom,        SYS_sendto,     SYS_ppoll, SYS_getcpu,   SYS_nanosleep,
-                                 SYS_clock_nanosleep, SYS_membarrier, SYS_mmap,  SYS_mprotect, SYS_rseq};
+                                 SYS_clock_nanosleep, SYS_membarrier, SYS_mmap,  SYS_mprotect, SYS_rseq,
+                                 SYS_set_robust_list};
 
 // A job's answer is one of them.
 constexpr uint64_t kMaxFileBytes = uint64_t{1} << 30, kMaxDescriptors = 16;
@@ -205,12 +206,15 @@ absl::Status BeginRunnerSandbox() {
 }
 
 absl::Status EnterRunnerSandbox(uint64_t memory_bytes, uint32_t descriptors) {
+  // Before nothing can be opened any more.
   const std::vector<uint32_t> threads = OwnThreads();
+  const uint64_t taken = AddressSpace();
+  if (taken == 0) return absl::UnavailableError("sandbox: /proc/self/statm cannot be read");
   if (prctl(PR_SET_DUMPABLE, 0) != 0) return Refused("PR_SET_DUMPABLE");
   if (kSanitized) return absl::OkStatus();
   if (absl::Status files = Limit(RLIMIT_FSIZE, 0, "RLIMIT_FSIZE"); !files.ok()) return files;
   if (absl::Status files = Limit(RLIMIT_NOFILE, descriptors, "RLIMIT_NOFILE"); !files.ok()) return files;
-  if (absl::Status memory = Limit(RLIMIT_AS, AddressSpace() + memory_bytes, "RLIMIT_AS"); !memory.ok()) return memory;
+  if (absl::Status memory = Limit(RLIMIT_AS, taken + memory_bytes, "RLIMIT_AS"); !memory.ok()) return memory;
   return Filter(threads).Install();
 }
 

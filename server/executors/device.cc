@@ -48,43 +48,54 @@ class ExecutorModule final : public hal::Module {
     counters_.modules.fetch_sub(1, std::memory_order_relaxed);
   }
 
-  // The executor that there is, with the module in it.
-  absl::StatusOr<std::shared_ptr<ExecutorProcess>> Loaded() {
-    KILN_ASSIGN_OR_RETURN(auto process, home_->Process());
-    if (process->number() == loaded_in_) return process;
-    absl::Status loaded = process->Load(device_, Name(), code_);
-    if (IsLost(loaded)) home_->Lost(*process, loaded);
-    KILN_RETURN_IF_ERROR(loaded);
-    loaded_in_ = process->number();
-    return process;
+  // Makes sure that `process` has it.
+  absl::Status LoadInto(ExecutorProcess& process) {
+    if (process.number() == loaded_in_) return absl::OkStatus();
+    absl::Status loaded = process.Load(device_, Name(), code_);
+    if (IsLost(loaded)) home_->Lost(process, loaded);
+    if (loaded.ok()) loaded_in_ = process.number();
+    return loaded;
+  }
+
+  // All of them, which are of modules of one device, by one message.
+  static absl::Status LaunchEach(absl::Span<const hal::Launch> launches, void* const* operands,
+                                 const hal::LaunchControl& control, uint32_t& launched) {
+    if (launches.empty()) return absl::OkStatus();
+    KILN_RETURN_IF_ERROR(control.Check());  // what has been stopped is not sent
+    ExecutorModule& first = Of(launches[0]);
+    KILN_ASSIGN_OR_RETURN(const auto process, first.home_->Process());
+    const auto count = static_cast<uint32_t>(launches.size());
+    Packer message;
+    message.Number(count);
+    for (const hal::Launch& launch : launches) {
+      ExecutorModule& module = Of(launch);
+      KILN_RETURN_IF_ERROR(module.LoadInto(*process));
+      message.Number(module.Name()).Number(launch.kernel).Number(module.operands_[launch.kernel]);
+      for (uint32_t i = 0; i < module.operands_[launch.kernel]; ++i) message.Number(operands[launch.first_operand + i]);
+    }
+    uint32_t ran = 0;
+    absl::Status status = process->Launch(first.device_, message.Take(), count, control, ran);
+    if (IsLost(status)) first.home_->Lost(*process, status);
+    launched += ran;
+    first.counters_.launches.fetch_add(ran, std::memory_order_relaxed);
+    return status;
   }
 
   absl::Status Launch(uint32_t kernel, void* const* operands, const hal::LaunchControl& control) override {
-    const hal::LaunchStep step = {kernel, 0, operands_[kernel]};
+    const hal::Launch launch = {this, kernel, 0};
     uint32_t launched = 0;
-    return LaunchAll({&step, 1}, operands, control, launched);
+    return LaunchEach({&launch, 1}, operands, control, launched);
   }
 
   absl::Status LaunchAll(absl::Span<const hal::LaunchStep> steps, void* const* operands,
                          const hal::LaunchControl& control, uint32_t& launched) override {
-    if (steps.empty()) return absl::OkStatus();
-    KILN_RETURN_IF_ERROR(control.Check());  // what has been stopped is not sent
-    KILN_ASSIGN_OR_RETURN(const auto process, Loaded());
-    Packer message;
-    message.Number(Name()).Number(static_cast<uint32_t>(steps.size()));
-    for (const hal::LaunchStep& step : steps) {
-      message.Number(step.kernel).Number(step.operand_count);
-      for (uint32_t i = 0; i < step.operand_count; ++i) message.Number(operands[step.first_operand + i]);
-    }
-    uint32_t ran = 0;
-    absl::Status status = process->Launch(device_, message.Take(), static_cast<uint32_t>(steps.size()), control, ran);
-    if (IsLost(status)) home_->Lost(*process, status);
-    launched += ran;
-    counters_.launches.fetch_add(ran, std::memory_order_relaxed);
-    return status;
+    std::vector<hal::Launch> launches;
+    for (const hal::LaunchStep& step : steps) launches.push_back({this, step.kernel, step.first_operand});
+    return LaunchEach(launches, operands, control, launched);
   }
 
  private:
+  static ExecutorModule& Of(const hal::Launch& launch) { return static_cast<ExecutorModule&>(*launch.module); }
   uint64_t Name() const { return reinterpret_cast<uint64_t>(this); }
 
   TenantExecutor* const home_;
@@ -94,6 +105,17 @@ class ExecutorModule final : public hal::Module {
   std::string code_;
   // Launches, and the first load before them, come one after the other.
   uint64_t loaded_in_ = 0;
+};
+
+class ExecutorLaunchList final : public hal::LaunchList {
+ public:
+  explicit ExecutorLaunchList(absl::Span<const hal::Launch> launches) : launches_(launches) {}
+  absl::Status Run(void* const* operands, const hal::LaunchControl& control, uint32_t& launched) override {
+    return ExecutorModule::LaunchEach(launches_, operands, control, launched);
+  }
+
+ private:
+  const absl::Span<const hal::Launch> launches_;
 };
 
 // Takes no more than there is room for, nor anything if there is no memory at all.
@@ -158,8 +180,12 @@ class ExecutorDevice final : public hal::Device {
   absl::StatusOr<std::unique_ptr<hal::Module>> LoadModule(const v1::Executable& executable) override {
     auto module = std::make_unique<ExecutorModule>(home_, number_, executable, counters_);
     // Now, since who loads wants to know whether it can be.
-    KILN_RETURN_IF_ERROR(module->Loaded().status());
+    KILN_ASSIGN_OR_RETURN(const auto process, home_->Process());
+    KILN_RETURN_IF_ERROR(module->LoadInto(*process));
     return module;
+  }
+  std::unique_ptr<hal::LaunchList> MakeLaunchList(absl::Span<const hal::Launch> launches) override {
+    return std::make_unique<ExecutorLaunchList>(launches);
   }
 
   hal::DeviceStats stats() const override {

@@ -107,20 +107,18 @@ class Executor {
   }
 
   absl::Status Launch(uint32_t device, Unpacker& rest, uint32_t& launched) {
-    const auto number = rest.Number<uint64_t>();
-    std::shared_ptr<hal::Module> module;
-    {
-      absl::MutexLock lock(&mutex_);
-      if (const auto found = modules_.find(number); found != modules_.end()) module = found->second;
-    }
-    if (module == nullptr) return absl::InternalError("a module that was not loaded");
-    std::vector<hal::LaunchStep> steps(rest.Number<uint32_t>());
-    std::vector<void*> operands;
-    for (hal::LaunchStep& step : steps) {
+    struct Step {
+      std::shared_ptr<hal::Module> module;
+      uint32_t kernel = 0;
+      std::vector<void*> operands;
+    };
+    std::vector<Step> steps(rest.Number<uint32_t>());
+    for (Step& step : steps) {
+      step.module = Find(rest.Number<uint64_t>());
+      if (step.module == nullptr) return absl::InternalError("a module that was not loaded");
       step.kernel = rest.Number<uint32_t>();
-      step.first_operand = static_cast<uint32_t>(operands.size());
-      step.operand_count = rest.Number<uint32_t>();
-      for (uint32_t i = 0; i < step.operand_count; ++i) operands.push_back(rest.Number<void*>());
+      step.operands.resize(rest.Number<uint32_t>());
+      for (void*& operand : step.operands) operand = rest.Number<void*>();
     }
     // Deadlines are the server's to watch: this process has one reason to stop.
     const hal::LaunchControl control{&arena_->Stop(device)};
@@ -129,12 +127,23 @@ class Executor {
     absl::Notification ended;
     devices_[device]->queue().Submit(
         [&] {
-          status = module->LaunchAll(steps, operands.data(), control, launched);
+          for (const Step& step : steps) {
+            status = control.Check();
+            if (status.ok()) status = step.module->Launch(step.kernel, step.operands.data(), control);
+            if (!status.ok()) break;
+            ++launched;
+          }
           ended.Notify();
         },
         0);
     ended.WaitForNotification();
     return status;
+  }
+
+  std::shared_ptr<hal::Module> Find(uint64_t number) {
+    absl::MutexLock lock(&mutex_);
+    const auto found = modules_.find(number);
+    return found == modules_.end() ? nullptr : found->second;
   }
 
   const Command command_;

@@ -22,7 +22,7 @@ inline constexpr int kExecutorArguments = 7;
 // First in a message on the channel for modules, then numbers as they are in memory:
 //   kLoadModule    device (4), module (8), and an Executable; answered
 //   kUnloadModule  module (8); not answered
-// On a device's: module (8), steps (4), each kernel (4), how many operands (4), operands (8 each);
+// On a device's: steps (4), each module (8), kernel (4), how many operands (4), operands (8 each);
 // answered.
 inline constexpr char kLoadModule = 'L', kUnloadModule = 'U';
 
