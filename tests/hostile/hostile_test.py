@@ -17,7 +17,7 @@ SLOW = ("compile_chain_of_stores", "compile_thousands_of_tiny_programs", "compil
 class Hostile(unittest.TestCase):
     def test_there_are_enough(self):
         names = [row.name for row in suite.ATTACKS]
-        self.assertGreaterEqual(len(names), 120)
+        self.assertGreaterEqual(len(names), 240)
         self.assertEqual(len(names), len(set(names)))
         for row in suite.ATTACKS:
             self.assertTrue(row.promise, row.name)
