@@ -2,6 +2,7 @@
 // what is refused.
 #include <gtest/gtest.h>
 
+#include <iterator>
 #include <memory>
 #include <string>
 #include <utility>
@@ -13,6 +14,7 @@
 #include "base/graph/graph_text.h"
 #include "runtime/drivers/null/device.h"
 #include "server/engine/engine.h"
+#include "server/metrics/metrics.h"
 
 namespace kiln::server {
 namespace {
@@ -294,6 +296,28 @@ TEST_F(ReplayTest, ARecordingKeepsItsPrograms) {
   for (int i = 2; i < 500; ++i) Compile(i);
   EXPECT_EQ(DetailOf(Record(Good()).status())->code(), v1::NEED_GRAPH) << "the store has forgotten the program";
   EXPECT_TRUE(Replay(id, {{out, 0}, {in, 0}}, {1}).ok());
+}
+
+TEST_F(ReplayTest, WhatRunsIsCounted) {
+  const std::string id = *Record(Good());
+  const uint64_t out = Allocate(16), in = Allocate(20);
+  for (int i = 0; i < 3; ++i) EXPECT_TRUE(Replay(id, {{out, 0}, {in, 0}}, {1}).ok());
+  EXPECT_FALSE(Replay(id, {{out, 0}, {77, 0}}, {1}).ok());
+  const Metrics& metrics = engine_->metrics();
+  const auto in_phase = [&metrics](Phase phase) {
+    uint64_t count = 0;
+    for (size_t bucket = 0; bucket <= std::size(kStepBounds); ++bucket)
+      count += metrics.execute.Count(Series<Phase>::Of(phase), bucket);
+    return count;
+  };
+  EXPECT_EQ(in_phase(Phase::kDevice), 3);
+  EXPECT_EQ(in_phase(Phase::kCompile), 0);
+  using Lookups = Series<CacheResult, CacheReason>;
+  EXPECT_EQ(metrics.cache_lookups.Sum(Lookups::Of(CacheResult::kMiss, CacheReason::kCompiled)), 1);
+  EXPECT_EQ(metrics.cache_lookups.Sum(Lookups::Of(CacheResult::kHit, CacheReason::kMemory)), 1);
+  using Busy = Series<DeviceNumber, TenantNumber>;
+  EXPECT_EQ(metrics.device_busy.Sum(Busy::Of({0}, TenantOf(nullptr))),
+            metrics.execute.SumNanos(Series<Phase>::Of(Phase::kDevice)));
 }
 
 }  // namespace
