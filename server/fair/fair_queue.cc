@@ -13,7 +13,7 @@ class FairQueue::Session : public FairLevel::Flow {
   Entry* first = nullptr;
   Entry* last = nullptr;
   uint64_t waiting_ns = 0;
-  bool closed = false;
+  int closed = 0;  // by so many
 };
 
 struct FairQueue::Tenant : FairLevel::Flow {
@@ -51,10 +51,10 @@ FairQueue::Session& FairQueue::SessionOf(const FairOwner& owner) {
 
 void FairQueue::Update(Session& session, bool anew, bool tenant_anew) {
   Tenant& tenant = *session.tenant;
-  const bool asks = session.first != nullptr && !session.closed;
+  const bool asks = session.first != nullptr && session.closed == 0;
   asks ? tenant.level.Wake(session, anew) : tenant.level.Sleep(session);
   tenant.level.First() != nullptr ? level_.Wake(tenant, tenant_anew) : level_.Sleep(tenant);
-  if (session.first == nullptr && !session.closed) tenant.level.Rest(session);
+  if (session.first == nullptr && session.closed == 0) tenant.level.Rest(session);
   level_.Rest(tenant);
 }
 
@@ -116,7 +116,7 @@ FairQueue::Served FairQueue::Pop() {
   }
   Unlink(entry);
   entry.served_ = true;
-  session.closed = true;
+  ++session.closed;
   level_.Serve(tenant, cost);
   tenant.level.Serve(session, cost);
   if (!entry.joint_) {
@@ -138,7 +138,7 @@ void FairQueue::Begin(Entry& entry) {
 }
 
 void FairQueue::Open(Session* session) {
-  session->closed = false;
+  --session->closed;
   Update(*session);
   Forget(*session->tenant);
 }
@@ -156,18 +156,18 @@ void FairQueue::End(Entry& entry, uint64_t measured_ns) {
   Forget(*session.tenant);
 }
 
-void FairQueue::Remove(Entry& entry) {
+FairQueue::Session* FairQueue::Remove(Entry& entry) {
   Session& session = *entry.session_;
   if (entry.served_) {
     const double less = -static_cast<double>(entry.charged_ns_);
     session.tenant->level.End(session, less);
     level_.End(*session.tenant, less);
-    session.closed = false;
   } else {
     Unlink(entry);
+    ++session.closed;
   }
   Update(session);
-  Forget(*session.tenant);
+  return &session;
 }
 
 void FairQueue::Charge(const FairOwner& owner, uint64_t measured_ns) {

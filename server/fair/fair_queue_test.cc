@@ -32,7 +32,7 @@ TEST(FairQueue, SessionsOfATenantShareEvenly) {
     queue.End(*served.entry, kCosts[session]);
   }
   EXPECT_NEAR(got[0] / got[1], 1, 0.02);
-  for (FairQueue::Entry* head : heads) queue.Remove(*head);
+  for (FairQueue::Entry* head : heads) queue.Open(queue.Remove(*head));
   EXPECT_EQ(queue.flows(), 0u);
 }
 
@@ -57,7 +57,7 @@ TEST(FairQueue, OneAtLeastIsWithTheDeviceAndNoMoreThanTheBudget) {
   queue.Open(served.session);
   EXPECT_EQ(queue.Pop().entry, nullptr);
   EXPECT_EQ(queue.in_flight(), 2u);
-  queue.Remove(d);
+  queue.Open(queue.Remove(d));
   queue.End(b, 60);
   queue.End(c, 60);
   EXPECT_EQ(queue.waiting(), 0u);
@@ -88,7 +88,7 @@ TEST(FairQueue, AJointEntryKeepsItsSessionButNotTheDevice) {
 
   queue.Push(joint, {.tenant = 1, .session = 1}, 1'000'000, /*joint=*/true);
   EXPECT_EQ(queue.Pop().entry, &joint);
-  queue.Remove(joint);  // before it began
+  queue.Open(queue.Remove(joint));  // before it began
   EXPECT_EQ(queue.flows(), 0u);
 }
 
@@ -105,8 +105,8 @@ TEST(FairQueue, PredictsTheWaitFromWhatIsThere) {
   EXPECT_EQ(queue.PredictedWait(a), 1000u + 4 * 500);
   EXPECT_EQ(queue.PredictedWait(b), 1000u + 9500);  // no more than all there is
   EXPECT_EQ(queue.PredictedWait({.tenant = 3, .session = 1}), 1000u);
-  queue.Remove(two);
-  queue.Remove(three);
+  queue.Open(queue.Remove(two));
+  queue.Open(queue.Remove(three));
   queue.End(one, 1000);
 }
 
@@ -148,7 +148,7 @@ TEST(FairQueue, ForgetsWhoIsGoneAndIsQuickWithAThousandTenants) {
   }
   const std::chrono::duration<double, std::nano> passed = std::chrono::steady_clock::now() - begin;
   std::printf("%.0f ns for one that comes, is served and ends, of %zu tenants\n", passed.count() / kRounds, kTenants);
-  for (FairQueue::Entry& entry : entries) queue.Remove(entry);
+  for (FairQueue::Entry& entry : entries) queue.Open(queue.Remove(entry));
   EXPECT_EQ(queue.flows(), 0u);
 }
 
@@ -166,11 +166,11 @@ TEST(FairQueue, RemembersNoMoreThanItMust) {
       queue.End(*served.entry, 100);
       if (served.entry == &busy) queue.Push(busy, {.tenant = 0, .session = i}, 100);
     }
-    if (queue.waiting() > 1) queue.Remove(guest);
+    if (queue.waiting() > 1) queue.Open(queue.Remove(guest));
     most = std::max(most, queue.flows());
   }
   EXPECT_LE(most, 16u);
-  queue.Remove(busy);
+  queue.Open(queue.Remove(busy));
   EXPECT_EQ(queue.flows(), 0u);
 }
 

@@ -8,7 +8,9 @@ namespace kiln::server {
 
 void rpc::DeviceService::List(UnaryCall<v1::ListDevicesRequest, v1::ListDevicesResponse>& call) {
   v1::ListDevicesResponse& answer = call.response();
-  for (const auto& device : call.env().engine.devices()) FillDevice(*device, *answer.add_devices());
+  const Engine& engine = call.env().engine;
+  for (const auto& device : engine.devices())
+    FillDevice(*device, engine.turns().waiting(*device), *answer.add_devices());
   for (const v1::AbsentDevices& absent : call.env().engine.absent()) *answer.add_absent() = absent;
   answer.set_protocol_min(kProtocolVersion);
   answer.set_protocol_max(kProtocolVersion);
@@ -20,7 +22,7 @@ void rpc::DeviceService::List(UnaryCall<v1::ListDevicesRequest, v1::ListDevicesR
 void rpc::DeviceService::Describe(UnaryCall<v1::DescribeDeviceRequest, v1::DescribeDeviceResponse>& call) {
   const auto device = call.env().engine.FindDevice(call.request().name());
   if (!device.ok()) return call.Reply(device.status());
-  FillDevice(**device, *call.response().mutable_device());
+  FillDevice(**device, call.env().engine.turns().waiting(**device), *call.response().mutable_device());
   call.Reply(absl::OkStatus());
 }
 
