@@ -92,6 +92,21 @@ TEST(FairQueue, AJointEntryKeepsItsSessionButNotTheDevice) {
   EXPECT_EQ(queue.flows(), 0u);
 }
 
+TEST(FairQueue, WhatIsBehindOneThatIsTakenOutWaitsUntilItsOwnerKnows) {
+  FairQueue queue({});
+  FairQueue::Entry gone, behind;
+  queue.Push(gone, {.tenant = 1, .session = 1}, 10);
+  queue.Push(behind, {.tenant = 1, .session = 1}, 10);
+  FairQueue::Session* const session = queue.Remove(gone);
+  EXPECT_EQ(queue.Pop().entry, nullptr);
+  queue.Open(session);
+  const FairQueue::Served served = queue.Pop();
+  EXPECT_EQ(served.entry, &behind);
+  queue.Open(served.session);
+  queue.End(behind, 10);
+  EXPECT_EQ(queue.flows(), 0u);
+}
+
 TEST(FairQueue, PredictsTheWaitFromWhatIsThere) {
   FairQueue queue({.budget_ns = 1000});
   const FairOwner a{.tenant = 1, .session = 1, .weight = 1}, b{.tenant = 2, .session = 1, .weight = 3};
