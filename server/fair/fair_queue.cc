@@ -22,6 +22,8 @@ struct FairQueue::Tenant : FairLevel::Flow {
   absl::flat_hash_map<uint64_t, std::unique_ptr<Session>> sessions;
   size_t waiting = 0;
   uint64_t waiting_ns = 0;
+  int closed = 0;  // its sessions, added up
+  size_t most_sessions = kKept;
 };
 
 FairQueue::FairQueue(const Options& options) : options_(options) {}
@@ -54,23 +56,22 @@ void FairQueue::Update(Session& session, bool anew, bool tenant_anew) {
   const bool asks = session.first != nullptr && session.closed == 0;
   asks ? tenant.level.Wake(session, anew) : tenant.level.Sleep(session);
   tenant.level.First() != nullptr ? level_.Wake(tenant, tenant_anew) : level_.Sleep(tenant);
-  if (session.first == nullptr && session.closed == 0) tenant.level.Rest(session);
-  level_.Rest(tenant);
 }
 
 void FairQueue::Forget(Tenant& touched) {
-  const auto forget_sessions = [](Tenant& tenant) {
-    while (auto* const flow = tenant.level.Forgettable()) {
-      tenant.sessions.erase(static_cast<Session*>(flow)->number);
-    }
-  };
-  forget_sessions(touched);
-  while (auto* const flow = level_.Forgettable()) {
-    Tenant& tenant = *static_cast<Tenant*>(flow);
-    forget_sessions(tenant);
-    // A session that is closed stays, and its tenant with it, until Open.
-    if (tenant.sessions.empty()) tenants_.erase(tenant.number);
+  if (touched.sessions.size() > touched.most_sessions) {
+    absl::erase_if(touched.sessions, [&touched](const auto& each) {
+      const Session& session = *each.second;
+      return session.first == nullptr && session.closed == 0 && touched.level.Forgettable(session);
+    });
+    touched.most_sessions = std::max(kKept, 2 * touched.sessions.size());
   }
+  if (tenants_.size() <= most_tenants_) return;
+  absl::erase_if(tenants_, [this](const auto& each) {
+    const Tenant& tenant = *each.second;
+    return tenant.waiting == 0 && tenant.closed == 0 && level_.Forgettable(tenant);
+  });
+  most_tenants_ = std::max(kKept, 2 * tenants_.size());
 }
 
 void FairQueue::Push(Entry& entry, const FairOwner& owner, uint64_t estimate_ns, bool joint) {
@@ -103,6 +104,11 @@ void FairQueue::Unlink(Entry& entry) {
   --waiting_;
 }
 
+void FairQueue::Close(Session& session) {
+  ++session.closed;
+  ++session.tenant->closed;
+}
+
 FairQueue::Served FairQueue::Pop() {
   FairLevel::Flow* const first = level_.First();
   if (first == nullptr) return {};
@@ -116,7 +122,7 @@ FairQueue::Served FairQueue::Pop() {
   }
   Unlink(entry);
   entry.served_ = true;
-  ++session.closed;
+  Close(session);
   level_.Serve(tenant, cost);
   tenant.level.Serve(session, cost);
   if (!entry.joint_) {
@@ -139,6 +145,7 @@ void FairQueue::Begin(Entry& entry) {
 
 void FairQueue::Open(Session* session) {
   --session->closed;
+  --session->tenant->closed;
   Update(*session);
   Forget(*session->tenant);
 }
@@ -164,7 +171,7 @@ FairQueue::Session* FairQueue::Remove(Entry& entry) {
     level_.End(*session.tenant, less);
   } else {
     Unlink(entry);
-    ++session.closed;
+    Close(session);
   }
   Update(session);
   return &session;

@@ -50,6 +50,8 @@ class FairQueue {
   };
 
   static constexpr size_t kMostJoint = 4;
+  // So many tenants, and sessions of each, are remembered whether they ask or not.
+  static constexpr size_t kKept = 16;
 
   class Session;
   // One thing that waits, or is served. Where it is from Push until End or Remove, its owner's.
@@ -105,7 +107,7 @@ class FairQueue {
   size_t waiting(uint64_t tenant) const;
   size_t waiting() const { return waiting_; }
   size_t in_flight() const { return in_flight_; }
-  // Tenants and sessions that are remembered.
+  // Tenants and sessions that are remembered: some, and twice as many as asked, ran or owed at once.
   size_t flows() const;
 
  private:
@@ -115,7 +117,8 @@ class FairQueue {
   void Unlink(Entry& entry);
   // Whoever has something waiting and may be served asks; the others do not.
   void Update(Session& session, bool anew = false, bool tenant_anew = false);
-  // Whoever is owed nothing and owes nothing.
+  void Close(Session& session);
+  // Of whom there are twice as many as the last time, those that owe nothing and are owed nothing.
   void Forget(Tenant& touched);
 
   const Options options_;
@@ -126,6 +129,7 @@ class FairQueue {
   size_t in_flight_ = 0;
   uint64_t in_flight_ns_ = 0;
   size_t joint_in_flight_ = 0;
+  size_t most_tenants_ = kKept;
 };
 
 }  // namespace kiln::server
