@@ -165,6 +165,7 @@ class Engine {
   SessionTable& sessions() { return sessions_; }
   // What a client does on a device without a program passes by these, too.
   Turns& turns() { return turns_; }
+  const Turns& turns() const { return turns_; }
   // What each tenant has, and may have.
   Accounts& accounts() { return accounts_; }
   TenantsRules& rules() { return rules_; }

@@ -189,12 +189,12 @@ void Engine::Replay(const ReplayRequest& request, const Control& control, Replay
                 executor_.Run(recording->sequence, slices, options,
                               [this, timing, turn = *std::move(turn), replaying = std::move(replaying),
                                done = std::move(done)](absl::StatusOr<runtime::RunResult> run) mutable {
+                                if (run.ok() || replaying->began) replaying->touched.Settle(run.status());
                                 if (run.ok()) {
                                   turn.End(static_cast<uint64_t>(run->device_seconds * 1e9));
                                 } else {
                                   turn.End();
                                 }
-                                if (run.ok() || replaying->began) replaying->touched.Settle(run.status());
                                 CountEnded(*metrics_, run.status(), replaying->began ? Place::kDevice : Place::kQueue);
                                 if (!run.ok()) return done(std::move(run).status());
                                 timing.queue += run->queue_seconds * 1e6;

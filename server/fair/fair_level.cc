@@ -4,33 +4,53 @@
 
 namespace kiln::server {
 
-void FairLevel::Put(Flow& flow, Flow::Place place, double key) {
-  Take(flow);
-  flow.key_ = key;
-  flow.place_ = place;
-  if (place == Flow::Place::kReady) ready_weight_ += flow.weight;
-  (place == Flow::Place::kReady ? ready_ : idle_).emplace(key, flow.order_, &flow);
+void FairLevel::Settle(Flow& flow) {
+  size_t place = flow.place_;
+  while (place > 0 && Before(flow, *ready_[(place - 1) / 2])) {
+    Set(place, ready_[(place - 1) / 2]);
+    place = (place - 1) / 2;
+  }
+  for (size_t child = 2 * place + 1; child < ready_.size(); child = 2 * place + 1) {
+    if (child + 1 < ready_.size() && Before(*ready_[child + 1], *ready_[child])) ++child;
+    if (!Before(*ready_[child], flow)) break;
+    Set(place, ready_[child]);
+    place = child;
+  }
+  Set(place, &flow);
+}
+
+void FairLevel::Put(Flow& flow) {
+  flow.key_ = flow.tag_ - flow.credit;
+  if (flow.place_ == Flow::kNowhere) {
+    ready_.push_back(&flow);
+    flow.place_ = ready_.size() - 1;
+    ready_weight_ += flow.weight;
+  }
+  Settle(flow);
 }
 
 void FairLevel::Take(Flow& flow) {
-  if (flow.place_ == Flow::Place::kNone) return;
-  const bool ready = flow.place_ == Flow::Place::kReady;
-  (ready ? ready_ : idle_).erase({flow.key_, flow.order_, &flow});
+  if (flow.place_ == Flow::kNowhere) return;
+  Flow* const last = ready_.back();
+  ready_.pop_back();
+  if (last != &flow) {
+    Set(flow.place_, last);
+    Settle(*last);
+  }
+  flow.place_ = Flow::kNowhere;
   // The sum of none is 0, however it was rounded.
-  if (ready) ready_weight_ = ready_.empty() ? 0 : ready_weight_ - flow.weight;
-  flow.place_ = Flow::Place::kNone;
+  ready_weight_ = ready_.empty() ? 0 : ready_weight_ - flow.weight;
 }
 
 void FairLevel::Wake(Flow& flow, bool anew) {
-  if (flow.place_ == Flow::Place::kReady) return;
+  if (flow.place_ != Flow::kNowhere) return;
   if (anew) flow.tag_ = std::max(now_, flow.tag_);
-  Take(flow);
   flow.order_ = ++orders_;
-  Put(flow, Flow::Place::kReady, flow.tag_ - flow.credit);
+  Put(flow);
 }
 
 void FairLevel::Sleep(Flow& flow) {
-  if (flow.place_ != Flow::Place::kReady) return;
+  if (flow.place_ == Flow::kNowhere) return;
   Take(flow);
   CatchUp();
 }
@@ -49,30 +69,15 @@ void FairLevel::End(Flow& flow, double more) {
   Raise(flow.tag_);
   --flow.served_;
   --served_;
-  if (flow.place_ == Flow::Place::kReady) Put(flow, Flow::Place::kReady, flow.tag_ - flow.credit);
+  if (flow.place_ != Flow::kNowhere) Put(flow);
   CatchUp();
 }
 
 void FairLevel::Charge(Flow& flow, double cost) {
   flow.tag_ = std::max(now_, flow.tag_) + cost / flow.weight;
   Raise(flow.tag_);
-  if (flow.place_ != Flow::Place::kNone) {
-    Put(flow, flow.place_, flow.place_ == Flow::Place::kReady ? flow.tag_ - flow.credit : flow.tag_);
-  }
+  if (flow.place_ != Flow::kNowhere) Put(flow);
   CatchUp();
-}
-
-void FairLevel::Rest(Flow& flow) {
-  if (flow.served_ == 0 && flow.place_ == Flow::Place::kNone) Put(flow, Flow::Place::kIdle, flow.tag_);
-}
-
-FairLevel::Flow* FairLevel::Forgettable() {
-  if (idle_.empty()) return nullptr;
-  const auto& [tag, order, flow] = *idle_.begin();
-  if (tag > now_) return nullptr;
-  Flow* const found = flow;
-  Take(*found);
-  return found;
 }
 
 }  // namespace kiln::server

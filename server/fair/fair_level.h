@@ -13,9 +13,7 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <tuple>
-
-#include "absl/container/btree_set.h"
+#include <vector>
 
 namespace kiln::server {
 
@@ -29,12 +27,12 @@ class FairLevel {
 
    private:
     friend class FairLevel;
-    enum class Place : uint8_t { kNone, kReady, kIdle };
+    static constexpr size_t kNowhere = ~size_t{0};
     double tag_ = 0;
-    double key_ = 0;      // under which it is where it is
+    double key_ = 0;      // under which it asks
     uint64_t order_ = 0;  // among equals, the first to come
     size_t served_ = 0;   // and not ended
-    Place place_ = Place::kNone;
+    size_t place_ = kNowhere;
   };
 
   // It asks for something, and may be served; `anew`: until now it asked for nothing. Who goes on
@@ -44,7 +42,7 @@ class FairLevel {
   void Sleep(Flow& flow);
 
   // Who is next; null if nobody asks.
-  Flow* First() const { return ready_.empty() ? nullptr : std::get<2>(*ready_.begin()); }
+  Flow* First() const { return ready_.empty() ? nullptr : ready_.front(); }
 
   // Serves what it asks for, which is thought to cost so much. From then on it sleeps.
   void Serve(Flow& flow, double cost);
@@ -54,11 +52,12 @@ class FairLevel {
   // What was not asked for here has cost so much.
   void Charge(Flow& flow, double cost);
 
-  // When it neither asks nor is served: it is Forgettable once v has reached its tag.
-  void Rest(Flow& flow);
-  // The next that may be deleted, which is known here no more; null if there is none.
-  Flow* Forgettable();
-  // Before it is deleted otherwise, or used again after Rest: Wake does this by itself.
+  // Whether it neither asks nor is served, and owes nothing: it may be deleted, and would begin anew
+  // as it would go on.
+  bool Forgettable(const Flow& flow) const {
+    return flow.place_ == Flow::kNowhere && flow.served_ == 0 && flow.tag_ <= now_;
+  }
+  // It does not ask until it wakes again: so that its weight or credit can be changed.
   void Take(Flow& flow);
 
   bool idle() const { return ready_.empty() && served_ == 0; }
@@ -67,14 +66,21 @@ class FairLevel {
   double ready_weight() const { return ready_weight_; }
 
  private:
-  using Set = absl::btree_set<std::tuple<double, uint64_t, Flow*>>;
-  void Put(Flow& flow, Flow::Place place, double key);
+  // A heap of those that ask, by key; each knows its place.
+  static bool Before(const Flow& a, const Flow& b) { return a.key_ != b.key_ ? a.key_ < b.key_ : a.order_ < b.order_; }
+  void Put(Flow& flow);
+  void Set(size_t place, Flow* flow) {
+    ready_[place] = flow;
+    flow->place_ = place;
+  }
+  // Moves it to where its key belongs.
+  void Settle(Flow& flow);
   void Raise(double tag) { last_ = tag > last_ ? tag : last_; }
   void CatchUp() {
     if (idle()) now_ = last_ > now_ ? last_ : now_;
   }
 
-  Set ready_, idle_;
+  std::vector<Flow*> ready_;
   double now_ = 0;   // v
   double last_ = 0;  // the greatest tag
   double ready_weight_ = 0;

@@ -13,7 +13,7 @@ class FairQueue::Session : public FairLevel::Flow {
   Entry* first = nullptr;
   Entry* last = nullptr;
   uint64_t waiting_ns = 0;
-  bool closed = false;
+  int closed = 0;  // by so many
 };
 
 struct FairQueue::Tenant : FairLevel::Flow {
@@ -22,6 +22,8 @@ struct FairQueue::Tenant : FairLevel::Flow {
   absl::flat_hash_map<uint64_t, std::unique_ptr<Session>> sessions;
   size_t waiting = 0;
   uint64_t waiting_ns = 0;
+  int closed = 0;  // its sessions, added up
+  size_t most_sessions = kKept;
 };
 
 FairQueue::FairQueue(const Options& options) : options_(options) {}
@@ -51,26 +53,25 @@ FairQueue::Session& FairQueue::SessionOf(const FairOwner& owner) {
 
 void FairQueue::Update(Session& session, bool anew, bool tenant_anew) {
   Tenant& tenant = *session.tenant;
-  const bool asks = session.first != nullptr && !session.closed;
+  const bool asks = session.first != nullptr && session.closed == 0;
   asks ? tenant.level.Wake(session, anew) : tenant.level.Sleep(session);
   tenant.level.First() != nullptr ? level_.Wake(tenant, tenant_anew) : level_.Sleep(tenant);
-  if (session.first == nullptr && !session.closed) tenant.level.Rest(session);
-  level_.Rest(tenant);
 }
 
 void FairQueue::Forget(Tenant& touched) {
-  const auto forget_sessions = [](Tenant& tenant) {
-    while (auto* const flow = tenant.level.Forgettable()) {
-      tenant.sessions.erase(static_cast<Session*>(flow)->number);
-    }
-  };
-  forget_sessions(touched);
-  while (auto* const flow = level_.Forgettable()) {
-    Tenant& tenant = *static_cast<Tenant*>(flow);
-    forget_sessions(tenant);
-    // A session that is closed stays, and its tenant with it, until Open.
-    if (tenant.sessions.empty()) tenants_.erase(tenant.number);
+  if (touched.sessions.size() > touched.most_sessions) {
+    absl::erase_if(touched.sessions, [&touched](const auto& each) {
+      const Session& session = *each.second;
+      return session.first == nullptr && session.closed == 0 && touched.level.Forgettable(session);
+    });
+    touched.most_sessions = std::max(kKept, 2 * touched.sessions.size());
   }
+  if (tenants_.size() <= most_tenants_) return;
+  absl::erase_if(tenants_, [this](const auto& each) {
+    const Tenant& tenant = *each.second;
+    return tenant.waiting == 0 && tenant.closed == 0 && level_.Forgettable(tenant);
+  });
+  most_tenants_ = std::max(kKept, 2 * tenants_.size());
 }
 
 void FairQueue::Push(Entry& entry, const FairOwner& owner, uint64_t estimate_ns, bool joint) {
@@ -103,6 +104,11 @@ void FairQueue::Unlink(Entry& entry) {
   --waiting_;
 }
 
+void FairQueue::Close(Session& session) {
+  ++session.closed;
+  ++session.tenant->closed;
+}
+
 FairQueue::Served FairQueue::Pop() {
   FairLevel::Flow* const first = level_.First();
   if (first == nullptr) return {};
@@ -116,7 +122,7 @@ FairQueue::Served FairQueue::Pop() {
   }
   Unlink(entry);
   entry.served_ = true;
-  session.closed = true;
+  Close(session);
   level_.Serve(tenant, cost);
   tenant.level.Serve(session, cost);
   if (!entry.joint_) {
@@ -138,7 +144,8 @@ void FairQueue::Begin(Entry& entry) {
 }
 
 void FairQueue::Open(Session* session) {
-  session->closed = false;
+  --session->closed;
+  --session->tenant->closed;
   Update(*session);
   Forget(*session->tenant);
 }
@@ -156,18 +163,18 @@ void FairQueue::End(Entry& entry, uint64_t measured_ns) {
   Forget(*session.tenant);
 }
 
-void FairQueue::Remove(Entry& entry) {
+FairQueue::Session* FairQueue::Remove(Entry& entry) {
   Session& session = *entry.session_;
   if (entry.served_) {
     const double less = -static_cast<double>(entry.charged_ns_);
     session.tenant->level.End(session, less);
     level_.End(*session.tenant, less);
-    session.closed = false;
   } else {
     Unlink(entry);
+    Close(session);
   }
   Update(session);
-  Forget(*session.tenant);
+  return &session;
 }
 
 void FairQueue::Charge(const FairOwner& owner, uint64_t measured_ns) {

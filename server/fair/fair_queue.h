@@ -50,6 +50,8 @@ class FairQueue {
   };
 
   static constexpr size_t kMostJoint = 4;
+  // So many tenants, and sessions of each, are remembered whether they ask or not.
+  static constexpr size_t kKept = 16;
 
   class Session;
   // One thing that waits, or is served. Where it is from Push until End or Remove, its owner's.
@@ -93,8 +95,9 @@ class FairQueue {
 
   // One that was served, and begun, has ended. After it the entry is its owner's alone.
   void End(Entry& entry, uint64_t measured_ns);
-  // One that was not served, or not begun, is not wanted any more. Its session is open then.
-  void Remove(Entry& entry);
+  // One that was not served, or not begun, is not wanted any more. Its session is closed until
+  // Open, so that nothing that was behind it comes before its owner knows.
+  Session* Remove(Entry& entry);
   // What was not waited for has taken so much of the device.
   void Charge(const FairOwner& owner, uint64_t measured_ns);
 
@@ -104,7 +107,7 @@ class FairQueue {
   size_t waiting(uint64_t tenant) const;
   size_t waiting() const { return waiting_; }
   size_t in_flight() const { return in_flight_; }
-  // Tenants and sessions that are remembered.
+  // Tenants and sessions that are remembered: some, and twice as many as asked, ran or owed at once.
   size_t flows() const;
 
  private:
@@ -114,7 +117,8 @@ class FairQueue {
   void Unlink(Entry& entry);
   // Whoever has something waiting and may be served asks; the others do not.
   void Update(Session& session, bool anew = false, bool tenant_anew = false);
-  // Whoever is owed nothing and owes nothing.
+  void Close(Session& session);
+  // Of whom there are twice as many as the last time, those that owe nothing and are owed nothing.
   void Forget(Tenant& touched);
 
   const Options options_;
@@ -125,6 +129,7 @@ class FairQueue {
   size_t in_flight_ = 0;
   uint64_t in_flight_ns_ = 0;
   size_t joint_in_flight_ = 0;
+  size_t most_tenants_ = kKept;
 };
 
 }  // namespace kiln::server

@@ -164,7 +164,7 @@ class Simulation {
 
   void Drain() {
     for (auto& [entry, job] : jobs_) {
-      if (std::find(device_.begin(), device_.end(), job) == device_.end()) queue.Remove(job->entry);
+      if (std::find(device_.begin(), device_.end(), job) == device_.end()) queue.Open(queue.Remove(job->entry));
       delete job;
     }
   }

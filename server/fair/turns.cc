@@ -251,13 +251,18 @@ void Turns::Sweep() {
       if (wanted.ok()) continue;  // the clock was set back
       Leave(*waiting);
       for (Waiting::Place& place : waiting->places) {
-        place.line->queue.Remove(place.entry);
+        place.session = place.line->queue.Remove(place.entry);
         Add(place.line, lines);
       }
       gone.emplace_back(waiting, std::move(wanted));
     }
   }
-  for (auto& [waiting, status] : gone) waiting->go(std::move(status));
+  for (auto& [waiting, status] : gone) {
+    waiting->go(std::move(status));
+    waiting->go = nullptr;
+    absl::MutexLock lock(&mutex_);
+    for (const Waiting::Place& place : waiting->places) place.line->queue.Open(place.session);
+  }
   if (!lines.empty()) Pump(std::move(lines));
 }
 

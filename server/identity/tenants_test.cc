@@ -170,6 +170,8 @@ TEST(Tenants, OneFaultRefusesTheFileAndIsNamed) {
       {"tenant { name: \"a\" " + token + " right: RIGHT_UNSPECIFIED }", "a right is"},
       {"tenant { name: \"a\" " + token + " quota { cheese: 1 } }", "cheese"},
       {"tenant { name: \"a\" " + token + " quota { handles: -1 } }", "line 1"},
+      {"tenant { name: \"a\" " + token + " weight: 10001 }", "at most 10000"},
+      {"tenant { name: \"a\" " + token + " class: 7 }", "class"},
   };
   for (const auto& row : rows) {
     const auto tenants = Parse(row.text);
@@ -261,7 +263,8 @@ TEST_F(IdentityTest, AFileThatIsReadAgainCountsAsAWholeOrNotAtAll) {
 
 TEST_F(IdentityTest, AccountsGetTheLimitsThatAreInForce) {
   const std::string quota = "default_quota { handles: 7 sessions: 3 }";
-  Write(absl::StrCat(quota, With("a", "one"), "tenant { name: \"b\" certificate: \"b\" quota { handles: 9 } }"));
+  Write(absl::StrCat(quota, With("a", "one"),
+                     "tenant { name: \"b\" certificate: \"b\" quota { handles: 9 } weight: 3 class: INTERACTIVE }"));
   Accounts accounts;
   const auto apply = [&accounts](const std::vector<TenantPtr>& tenants) {
     for (const TenantPtr& tenant : tenants) {
@@ -276,6 +279,10 @@ TEST_F(IdentityTest, AccountsGetTheLimitsThatAreInForce) {
   EXPECT_EQ(accounts.Of("b")->limit(Quota::kHandles), 9u);
   EXPECT_EQ(accounts.Of("b")->limit(Quota::kSessions), 3u);
   EXPECT_EQ(accounts.Of("b")->limit(Quota::kDeviceBytes), 0u);
+  EXPECT_EQ(accounts.Of("a")->weight(), 1u);
+  EXPECT_FALSE(accounts.Of("a")->interactive());
+  EXPECT_EQ(accounts.Of("b")->weight(), 3u);
+  EXPECT_TRUE(accounts.Of("b")->interactive());
   const Charge held = *Hold(accounts.Of("a"), Quota::kHandles, 5);
   Write(With("a", "one") + "tenant { name: \"b\" }");
   EXPECT_FALSE((*identity)->Reload().ok());

@@ -173,7 +173,7 @@ void FillTiming(const ExecuteTiming& timing, const CallTimes& times, v1::Timing&
   message.set_total_us(absl::ToDoubleMicroseconds(now - times.begin));
 }
 
-void FillDevice(const runtime::hal::Device& device, v1::Device& message) {
+void FillDevice(const runtime::hal::Device& device, uint64_t waiting, v1::Device& message) {
   const runtime::hal::DeviceStats stats = device.stats();
   message.set_name(std::string(device.name()));
   *message.mutable_target() = device.target();
@@ -182,7 +182,7 @@ void FillDevice(const runtime::hal::Device& device, v1::Device& message) {
   message.set_memory_in_use_bytes(stats.memory.in_use_bytes);
   message.set_memory_cached_bytes(stats.memory.cached_bytes);
   message.set_buffers(stats.memory.buffers);
-  message.set_queue_depth(stats.queue_depth);
+  message.set_queue_depth(stats.queue_depth + waiting);
   message.set_launches(stats.launches);
   message.set_description(std::string(device.description()));
   for (std::string& peer : device.peers()) message.add_peers(std::move(peer));

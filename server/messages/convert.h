@@ -54,7 +54,8 @@ struct CallTimes {
 // To be called when nothing is left but to send it.
 void FillTiming(const ExecuteTiming& timing, const CallTimes& times, v1::Timing& message);
 
-void FillDevice(const runtime::hal::Device& device, v1::Device& message);
+// `waiting`: what is to be submitted to it, in its turn.
+void FillDevice(const runtime::hal::Device& device, uint64_t waiting, v1::Device& message);
 
 }  // namespace kiln::server
 

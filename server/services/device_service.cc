@@ -10,11 +10,12 @@ namespace kiln::server {
 
 void rpc::DeviceService::List(UnaryCall<v1::ListDevicesRequest, v1::ListDevicesResponse>& call) {
   v1::ListDevicesResponse& answer = call.response();
+  const Engine& engine = call.env().engine;
   const TenantRules* rules = RulesOf(call.session().get());
-  for (const auto& device : call.env().engine.devices(rules)) {
+  for (const auto& device : engine.devices(rules)) {
     if (!Engine::MayUse(rules, device->name())) continue;
     v1::Device& shown = *answer.add_devices();
-    FillDevice(*device, shown);
+    FillDevice(*device, engine.turns().waiting(*device), shown);
     ShowOwnShare(call.tenant(), call.control().account, *device, shown);
     HidePeers(rules, shown);
   }
@@ -31,7 +32,7 @@ void rpc::DeviceService::Describe(UnaryCall<v1::DescribeDeviceRequest, v1::Descr
   const auto device = call.env().engine.FindDevice(call.request().name(), rules);
   if (!device.ok()) return call.Reply(device.status());
   v1::Device& shown = *call.response().mutable_device();
-  FillDevice(**device, shown);
+  FillDevice(**device, call.env().engine.turns().waiting(**device), shown);
   ShowOwnShare(call.tenant(), call.control().account, **device, shown);
   HidePeers(rules, shown);
   call.Reply(absl::OkStatus());

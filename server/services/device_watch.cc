@@ -182,7 +182,8 @@ void DeviceWatch::Remove(Watcher* watcher) {
 
 std::vector<v1::Device> DeviceWatch::Look() const {
   std::vector<v1::Device> devices;
-  for (const auto& device : engine_.devices()) FillDevice(*device, devices.emplace_back());
+  for (const auto& device : engine_.devices())
+    FillDevice(*device, engine_.turns().waiting(*device), devices.emplace_back());
   return devices;
 }
 

@@ -143,30 +143,26 @@ void Execution::Run() {
       .control = control_, .results = named_, .variables = bound_.variables, .start = this};
   if (program().single() != nullptr) {
     return executor_->Run(program().single(), bound_.slices, options, [this](absl::StatusOr<runtime::RunResult> run) {
-      if (!run.ok()) return EndTurn(run.status());
+      if (!run.ok()) return EndRun(run.status());
       result_.timing.queue += run->queue_seconds * 1e6;
       result_.timing.device = run->device_seconds * 1e6;
       for (BufferSlice& slice : run->results) outputs_.push_back(std::move(slice));
-      EndTurn(absl::OkStatus());
+      EndRun(absl::OkStatus());
     });
   }
   runtime::MultiRun::Start(result_.program->program, bound_.slices, options, *executor_, collectives_,
                            [this](absl::StatusOr<runtime::MultiRunResult> run) {
-                             if (!run.ok()) return EndTurn(run.status());
+                             if (!run.ok()) return EndRun(run.status());
                              result_.timing.device = run->device_seconds * 1e6;
                              result_.collectives = std::move(run->collectives);
                              for (BufferSlice& slice : run->results) outputs_.push_back(std::move(slice));
-                             EndTurn(absl::OkStatus());
+                             EndRun(absl::OkStatus());
                            });
 }
 
-// The run has ended, and with it what others wait for; a failed one has taken the time since it began.
-void Execution::EndTurn(const absl::Status& status) {
-  if (status.ok()) {
-    turn_.End(static_cast<uint64_t>(result_.timing.device * 1e3) + TransferNs(UploadBytes()));
-  } else {
-    turn_.End();
-  }
+// A run that failed has taken the time since it began.
+void Execution::EndRun(const absl::Status& status) {
+  if (status.ok()) ran_ns_ = static_cast<uint64_t>(result_.timing.device * 1e3) + TransferNs(UploadBytes());
   Arrive(status);
 }
 
@@ -231,6 +227,8 @@ void Execution::Arrive(const absl::Status& status) {
     error = first_error_;
   }
   if (!downloading_ && (error.ok() || began_.load(std::memory_order_relaxed))) touched_.Settle(error);
+  // Not before that: whoever is next may read what this was to write.
+  ran_ns_.has_value() ? turn_.End(*ran_ns_) : turn_.End();
   if (!error.ok()) return Fail(std::move(error));
   if (downloading_) return Finish();
   Download();

@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -63,7 +64,7 @@ class Execution final : private runtime::RunStart {
   // Whether what the run reads is healthy still, now that all before it has ended.
   absl::Status Begin() override;
   void Run();
-  void EndTurn(const absl::Status& status);
+  void EndRun(const absl::Status& status);
   // Counts one queue entry as ended; the last one goes on.
   void Arrive(const absl::Status& status);
   void Download();
@@ -93,7 +94,8 @@ class Execution final : private runtime::RunStart {
   absl::InlinedVector<runtime::hal::BufferSlice, 4> named_;  // the same, made before the run
   std::vector<std::vector<std::string>> downloads_;          // of results that are split, share by share
   ExecuteResult result_;
-  Turn turn_;  // until the run has ended
+  Turn turn_;                       // until the run has ended
+  std::optional<uint64_t> ran_ns_;  // if that went well
   absl::Time turn_asked_;
   absl::Time download_begin_;
 
