@@ -1,7 +1,6 @@
 // Code that tenants share: who gets it, who may know of it, and what nobody learns.
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <random>
 #include <string>
 #include <vector>
