@@ -3,8 +3,8 @@
     ./dev bench calls [--rounds=2000] [--isolation]
 
 With --isolation, calls that are waited for, of a tenant whose programs run in the server and of
-one whose run in a process of its own. Microseconds a call, the median of rounds; a chain is timed as a whole, its read at the end
-included. The program adds two arrays of four elements.
+one whose run in a process of its own. Microseconds a call, the median of rounds; a chain is timed
+as a whole, its read at the end included. The program adds two arrays of four elements.
 """
 
 import argparse

@@ -1,22 +1,14 @@
 // Programs of a tenant in a process of its own: the same values, and whatever it does or suffers
-// is nobody else's affair. This program is its own executor.
+// is nobody else's affair.
 #include "server/executors/executors.h"
 
-#include <fcntl.h>
-#include <gtest/gtest.h>
-#include <spdlog/sinks/null_sink.h>
-#include <spdlog/spdlog.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
-#include <cerrno>
 #include <csignal>
-#include <cstring>
 #include <filesystem>
 #include <fstream>
-#include <functional>
 #include <iterator>
 #include <memory>
 #include <set>
@@ -24,47 +16,11 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "absl/synchronization/notification.h"
-#include "absl/time/clock.h"
-#include "base/error.h"
-#include "runtime/drivers/cpu/device.h"
-#include "runtime/testing/compile_ir.h"
-#include "runtime/testing/programs.h"
 #include "server/executors/serve.h"
-
-#if defined(__has_feature)
-#if __has_feature(address_sanitizer)
-#define KILN_SANITIZED 1
-#elif __has_feature(thread_sanitizer)
-#define KILN_SANITIZED 1
-#define KILN_NO_ARENAS 1  // its address space has no room where they lie
-#endif
-#endif
+#include "tests/hostile/executors_fixture.h"
 
 namespace kiln::server {
 namespace {
-
-namespace hal = runtime::hal;
-namespace programs = runtime::testing;
-
-// More than an executor may take beside it.
-constexpr uint64_t kMemoryBytes = uint64_t{2} << 30;
-
-v1::ErrorCode CodeOf(const absl::Status& status) {
-  const auto detail = DetailOf(status);
-  return detail.has_value() ? detail->code() : v1::ERROR_CODE_UNSPECIFIED;
-}
-
-// Processes that this one has started.
-std::set<pid_t> Children() {
-  std::set<pid_t> children;
-  std::error_code failed;
-  for (const auto& task : std::filesystem::directory_iterator("/proc/self/task", failed)) {
-    std::ifstream list(task.path() / "children");
-    for (pid_t pid = 0; list >> pid;) children.insert(pid);
-  }
-  return children;
-}
 
 // Whether none of its threads runs: it waits to be buried.
 bool Ended(pid_t pid) {
@@ -74,61 +30,6 @@ bool Ended(pid_t pid) {
   const std::filesystem::directory_iterator threads(absl::StrCat("/proc/", pid, "/task"), failed);
   return line.find(") Z") != std::string::npos && std::distance(begin(threads), end(threads)) == 1;
 }
-
-// A minute is far more than it takes.
-bool Eventually(const std::function<bool()>& condition) {
-  for (const absl::Time end = absl::Now() + absl::Minutes(1); absl::Now() < end; absl::SleepFor(absl::Milliseconds(1)))
-    if (condition()) return true;
-  return false;
-}
-
-class ExecutorsTest : public ::testing::Test {
- protected:
-  ExecutorsTest() { Make(absl::Minutes(1)); }
-
-  void Make(absl::Duration idle, absl::Duration stop_patience = absl::Seconds(10)) {
-    executors_ = nullptr;
-    ExecutorOptions options;
-    options.threads = 2;
-    options.stop_patience = stop_patience;
-    executors_ = std::make_unique<Executors>(options, servers_, log_, idle);
-    ASSERT_TRUE(executors_->SetTenants({{"a", true}, {"b", true}, {"shared", false}}).ok());
-  }
-
-  hal::Device& Device(absl::string_view tenant, size_t number = 0) { return *executors_->Of(tenant)->at(number); }
-
-  static absl::Status Launch(hal::Device& device, hal::Module& module, std::vector<void*> operands,
-                             const hal::LaunchControl& control = {}) {
-    absl::Status status;
-    absl::Notification ended;
-    device.queue().Submit(
-        [&] {
-          status = module.Launch(0, operands.data(), control);
-          ended.Notify();
-        },
-        0);
-    ended.WaitForNotification();
-    return status;
-  }
-
-  static std::unique_ptr<hal::Module> Load(hal::Device& device, const v1::Executable& executable) {
-    auto module = device.LoadModule(executable);
-    EXPECT_TRUE(module.ok()) << module.status();
-    return *std::move(module);
-  }
-  static std::unique_ptr<hal::Module> Doubling(hal::Device& device, int64_t n = 4) {
-    return Load(device, programs::DoubleProgram(n, device.target()));
-  }
-  // A kernel that reads where nothing is.
-  static absl::Status Crash(hal::Device& device, hal::Module& doubling) {
-    return Launch(device, doubling, {reinterpret_cast<void*>(8)});
-  }
-
-  const std::shared_ptr<spdlog::logger> log_ =
-      std::make_shared<spdlog::logger>("test", std::make_shared<spdlog::sinks::null_sink_mt>());
-  const DeviceList servers_ = *runtime::cpu::CreateDevices(2, {.threads = 2, .memory_limit_bytes = 2 * kMemoryBytes});
-  std::unique_ptr<Executors> executors_;
-};
 
 TEST_F(ExecutorsTest, ComputeTheRightValues) {
   EXPECT_EQ(executors_->Of("shared"), nullptr);
@@ -299,118 +200,6 @@ TEST_F(ExecutorsTest, MemoryIsTheServersAndZero) {
     }
   }
 }
-
-#if defined(__x86_64__)
-
-// A kernel that makes a system call, with what its second operand points to as the arguments, and
-// puts the result where its first one does.
-constexpr char kCallIr[] = R"(
-define void @call(ptr %b, i64 %begin, i64 %end, ptr %stop) {
-  %out = load ptr, ptr %b
-  %s1 = getelementptr ptr, ptr %b, i64 1
-  %in = load ptr, ptr %s1
-  %p1 = getelementptr i64, ptr %in, i64 1
-  %p2 = getelementptr i64, ptr %in, i64 2
-  %p3 = getelementptr i64, ptr %in, i64 3
-  %p4 = getelementptr i64, ptr %in, i64 4
-  %n = load i64, ptr %in
-  %a1 = load i64, ptr %p1
-  %a2 = load i64, ptr %p2
-  %a3 = load i64, ptr %p3
-  %a4 = load i64, ptr %p4
-  %r = call i64 asm sideeffect "syscall", "={rax},{rax},{rdi},{rsi},{rdx},{r10},~{rcx},~{r11},~{memory}"(i64 %n, i64 %a1, i64 %a2, i64 %a3, i64 %a4)
-  store i64 %r, ptr %out
-  ret void
-}
-)";
-
-class SandboxTest : public ExecutorsTest {
- protected:
-  SandboxTest() {
-    v1::Executable executable;
-    executable.set_object(programs::CompileIr(kCallIr));
-    v1::Kernel& kernel = *executable.add_kernels();
-    kernel.set_symbol("call");
-    kernel.set_iterations(1);
-    kernel.set_grain(1);
-    v1::Step& step = *executable.add_steps();
-    for (int i = 0; i < 2; ++i) step.add_operands();
-    module_ = Load(device_, executable);
-    out_ = *device_.allocator().Allocate(8, hal::MemoryUse::kClient);
-    in_ = *device_.allocator().Allocate(4096, hal::MemoryUse::kClient);
-  }
-
-  int64_t* in() { return static_cast<int64_t*>(in_->host_data()); }
-  // Of a call that returned.
-  absl::StatusOr<int64_t> Call(long number, std::vector<int64_t> arguments) {
-    in()[0] = number;
-    for (size_t i = 0; i < 4; ++i) in()[i + 1] = i < arguments.size() ? arguments[i] : 0;
-    const absl::Status status = Launch(device_, *module_, {out_->device_data(), in_->device_data()});
-    if (!status.ok()) return status;
-    return *static_cast<const int64_t*>(out_->host_data());
-  }
-  // The address of a text that the executor sees.
-  int64_t Text(const char* text) {
-    char* const at = static_cast<char*>(in_->host_data()) + (text_ += 64);
-    std::strcpy(at, text);
-    return reinterpret_cast<int64_t>(at);
-  }
-
-  hal::Device& device_ = Device("a");
-  std::unique_ptr<hal::Module> module_;
-  std::shared_ptr<hal::Buffer> out_, in_;
-  int64_t text_ = 0;  // where the last one is, after the arguments
-};
-
-TEST_F(SandboxTest, NothingIsOpenedStartedOrSignalled) {
-#if defined(KILN_SANITIZED)
-  GTEST_SKIP() << "a sanitizer's runtime needs more";
-#endif
-  const auto server = static_cast<int64_t>(getpid());
-  EXPECT_EQ(*Call(SYS_getpid, {}), static_cast<int64_t>(*Children().begin())) << "it does make calls";
-  struct Try {
-    const char* what;
-    long number;
-    std::vector<int64_t> arguments;
-  };
-  for (const Try& each : std::vector<Try>{
-           {"open", SYS_open, {Text("/etc/hostname"), O_RDONLY}},
-           {"openat", SYS_openat, {AT_FDCWD, Text("/etc/hostname"), O_RDONLY}},
-           {"open of what the system says", SYS_openat, {AT_FDCWD, Text("/proc/self/status"), O_RDONLY}},
-           {"unlink", SYS_unlink, {Text("/tmp/x")}},
-           {"fork", SYS_fork, {}},
-           {"clone", SYS_clone, {SIGCHLD}},
-           {"kill", SYS_kill, {server, 0}},
-           {"tgkill", SYS_tgkill, {server, server, 0}},
-           {"prlimit", SYS_prlimit64, {server, 0}},
-           {"affinity of another", SYS_sched_setaffinity, {server, 8, Text("x")}},
-           {"ftruncate of the arena", SYS_ftruncate, {3, 0}},
-           {"signals by a descriptor", SYS_fcntl, {4, F_SETOWN, server}},
-           {"dumpable", SYS_prctl, {4, 1}},
-       }) {
-    const auto result = Call(each.number, each.arguments);
-    ASSERT_TRUE(result.ok()) << each.what << ": " << result.status();
-    EXPECT_EQ(*result, -EPERM) << each.what;
-  }
-}
-
-TEST_F(SandboxTest, WhatNoKernelDoesIsTheEnd) {
-#if defined(KILN_SANITIZED)
-  GTEST_SKIP() << "a sanitizer's runtime needs more";
-#endif
-  const auto result = Call(SYS_socket, {1, 1, 0});
-  EXPECT_EQ(CodeOf(result.status()), v1::EXECUTOR_LOST) << result.status();
-  EXPECT_NE(result.status().message().find(absl::StrCat("signal ", SIGSYS)), std::string::npos) << result.status();
-}
-
-TEST_F(SandboxTest, AnAnswerThatIsNoneIsTheEnd) {
-  // On the channel of the device itself: longer than any answer.
-  const auto result = Call(SYS_write, {5, Text("????????????????"), 16});
-  EXPECT_EQ(CodeOf(result.status()), v1::EXECUTOR_LOST) << result.status();
-  EXPECT_TRUE(Eventually([] { return Children().empty(); }));
-}
-
-#endif
 
 }  // namespace
 }  // namespace kiln::server

@@ -150,7 +150,10 @@ class ExecutorsTest(unittest.TestCase):
     def test_isolation_stays(self):
         self.write_tenants(dict(ISOLATION, plain="PROCESS"))
         self.server.process.send_signal(signal.SIGHUP)
-        refused = lambda: any("event=tenants_refused" in line and "isolation" in line for line in self.server.log)  # noqa: E731
+
+        def refused():
+            return any("event=tenants_refused" in line and "isolation" in line for line in self.server.log)
+
         self.assertTrue(support.eventually(refused))
         self.check(self.plain)
         self.write_tenants(ISOLATION)

@@ -192,7 +192,7 @@ REMEDIES: Dict[str, str] = {
     "BAD_SHARED_MEMORY": "kiln.transport.shared_memory makes it as it must be",
     "INTERNAL_FAULT": "this is the server's fault: report it with the graph",
     "COMPILER_FAULT": "this is the server's fault, and the graph's alone: report it with the graph",
-    "EXECUTOR_LOST": "the program crashed, or was ended from outside: report it with the graph; the next call finds a new one",
+    "EXECUTOR_LOST": "report the graph if it is its program that crashes; the next call finds a new process",
     "NOT_IMPLEMENTED": "client.features lists what the server can do",
 }
 
