@@ -118,7 +118,9 @@ TEST_P(GpuTogetherTest, ACopyFromALostDeviceSaysWhich) {
 // Processes send what they see; a card's memory is not among that.
 TEST_P(GpuTogetherTest, ADeviceOfAnotherProcessIsRefused) {
   runtime::testing::LoopbackJob job(
-      2, 1, [](runtime::cluster::Transport&, absl::string_view) { return absl::OkStatus(); }, absl::Seconds(60));
+      2, 1,
+      [](runtime::cluster::Transport&, absl::string_view, const runtime::cluster::Ranges&) { return absl::OkStatus(); },
+      absl::Seconds(60));
   for (auto& device : job.TakeDevices()) devices_.push_back(std::move(device));
   {
     const BufferSlice here = New(0, 64), there = New(4, 64);

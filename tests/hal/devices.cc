@@ -37,7 +37,7 @@ class RemoteMachine final : public Machine {
  public:
   explicit RemoteMachine(Losing losing)
       : job_(
-            3, 1, [](auto&, absl::string_view) { return absl::OkStatus(); },
+            3, 1, [](auto&, absl::string_view, const auto&) { return absl::OkStatus(); },
             losing == Losing::kYes ? absl::Seconds(2) : absl::Seconds(60)) {
     devices = job_.TakeDevices();
   }
