@@ -27,7 +27,7 @@ std::string BytesText(double bytes) {
     bytes /= 1000;
     ++unit;
   }
-  return absl::StrFormat(unit == 0 ? "%.0f %s" : "%.1f %s", bytes, kUnits[unit]);
+  return absl::StrFormat("%.*f %s", unit == 0 ? 0 : 1, bytes, kUnits[unit]);
 }
 
 std::string ConfusionTable(const std::vector<uint8_t>& truth, const std::vector<int32_t>& guesses) {

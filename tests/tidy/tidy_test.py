@@ -29,7 +29,7 @@ ONLY_IN = {
          "runtime/testing", "tests/"),
         "LLVM stays behind compiler/target and runtime/drivers/cpu; take an interface of theirs"),
     r"(grpcpp|grpc|prometheus)/|kiln/v1/\w+\.grpc\.pb\.h": (
-        ("server/", "client/", "tests/"),
+        ("server/", "client/", "tests/", "third_party/precompiled/test.h"),
         "only server, client and tests speak gRPC; declare an interface and let server implement it"),
 }
 

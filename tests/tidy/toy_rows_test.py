@@ -74,6 +74,7 @@ class Copies:
     def errors(self, name):
         source = self.folder / name if (self.folder / name).is_file() else ROOT / name
         path = ["-I%s" % each for each in (self.folder, self.folder / "generated", ROOT)]
+        # GCC names all that a switch lacks, Clang the first three.
         done = subprocess.run(["g++", *FLAGS, *path, source], env=dict(os.environ, LC_ALL="C"), text=True,
                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT)  # fmt: skip
         return [line for line in done.stdout.splitlines() if "error: " in line]

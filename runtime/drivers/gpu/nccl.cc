@@ -86,7 +86,8 @@ void Nccl::Forget(const hal::Device* device) {
       ++team;
       continue;
     }
-    const auto lost = [&](const hal::Device* of) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return !members_[of].card->health().ok(); };
+    const auto lost = [&](const hal::Device* of)
+                          ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return !members_[of].card->health().ok(); };
     Destroy(*team, std::any_of(team->devices.begin(), team->devices.end(), lost));
     team = teams_.erase(team);
   }
