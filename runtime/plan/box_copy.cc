@@ -21,9 +21,9 @@ int64_t ShareBegin(const ValueLayout& layout, int64_t share, size_t axis) {
 }  // namespace
 
 int64_t ValueLayout::Elements() const {
-  int64_t product = 1;
-  for (size_t axis = 0; axis < shape.size(); ++axis) product *= ShareSize(*this, axis);
-  return product;
+  int64_t elements = 1;
+  for (size_t i = 0; i < shape.size(); ++i) elements *= ShareSize(*this, i);
+  return elements;
 }
 
 uint64_t BoxCopy::FromEnd() const { return End(*this, from_offset, &Repeat::from_stride); }

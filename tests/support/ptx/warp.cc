@@ -10,8 +10,6 @@
 namespace kiln::testing::ptx {
 namespace {
 
-constexpr uint32_t kAllLanes = 0xffffffff;
-
 uint32_t MaskOf(const Lanes& lanes) {
   uint32_t mask = 0;
   for (uint32_t n = 0; n < 32; ++n) mask |= lanes[n] == nullptr ? 0U : 1U << n;
