@@ -146,7 +146,7 @@ TEST(Account, RandomWorkReturnsToZero) {
   constexpr Quota kHeld[] = {Quota::kDeviceBytes, Quota::kHostBytes, Quota::kHandles, Quota::kInFlight};
   std::vector<std::thread> threads;
   for (uint64_t seed = 0; seed < 8; ++seed) {
-    threads.emplace_back([&account, &kHeld, seed] {
+    threads.emplace_back([&account, seed] {
       std::mt19937_64 random(seed);
       std::vector<Charge> charges;
       uint64_t own = 0;

@@ -115,7 +115,7 @@ TEST(ProgramImporter, StorageHoldsEveryAccess) {
   const auto root = FromWire(*wire, Limits(), graph);
   ASSERT_TRUE(root.ok()) << root.status();
   // gidx0² is at most 16.
-  EXPECT_EQ((*root)->src(3)->src(0)->shape(), Shape({17}));
+  EXPECT_EQ((*root)->src(3)->src(0)->shape(), Shape{17});
 }
 
 TEST(ProgramImporter, EndsNameTheInnermostLoopLast) {

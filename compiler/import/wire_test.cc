@@ -219,7 +219,7 @@ TEST(Wire, WhatTheRootDoesNotReachChangesNothing) {
 TEST(Wire, OldStorageAmongTensorsIsReadAsTheDialectSays) {
   const std::string nodes =
       "0 CONST [] weakint 4\n1 DEFINE_GLOBAL [0] slot=0 dtype=int32\n2 CONST [] int32 2\n3 LOAD [1, 2]\n4 TUPLE [3]\n";
-  for (const auto& [dialect, shape] : {std::pair(v1::TINYSPEC_2026, Shape({4})), std::pair(v1::LEGACY_2025, Shape())}) {
+  for (const auto& [dialect, shape] : {std::pair(v1::TINYSPEC_2026, Shape{4}), std::pair(v1::LEGACY_2025, Shape())}) {
     v1::Graph wire = Parse(nodes);
     wire.set_dialect(dialect);
     Graph graph;

@@ -151,8 +151,8 @@ INSTANTIATE_TEST_SUITE_P(Unbuilt, InferErrorTest,
 TEST(Broadcast, RightAlignedEqualOrOne) {
   EXPECT_EQ(*Broadcast({2, 3}, {3}), Shape({2, 3}));
   EXPECT_EQ(*Broadcast({2, 1}, {1, 5}), Shape({2, 5}));
-  EXPECT_EQ(*Broadcast({}, {4}), Shape({4}));
-  EXPECT_EQ(*Broadcast({0}, {1}), Shape({0}));
+  EXPECT_EQ(*Broadcast({}, {4}), Shape{4});
+  EXPECT_EQ(*Broadcast({0}, {1}), Shape{0});
   EXPECT_FALSE(Broadcast({0}, {2}).ok());
   EXPECT_FALSE(Broadcast({2, 3}, {2}).ok());
 }

@@ -77,7 +77,7 @@ TEST_F(ProgramBoundsTest, EachAxisIsGuardedByItself) {
   UOp* next = Add(graph_, lidx_, Idx(graph_, 1));
   UOp* linear = Proved({Read(At(Param(0, {8, 8}), {lidx_, next}))});
   EXPECT_EQ(GateOf(linear), Lt(graph_, next, Idx(graph_, 8)));
-  EXPECT_EQ(linear->src(0)->src(0)->src(0)->src(0)->shape(), Shape({64}));
+  EXPECT_EQ(linear->src(0)->src(0)->src(0)->src(0)->shape(), Shape{64});
 }
 
 TEST_F(ProgramBoundsTest, AnAtomicAddIsPutIntoAnIf) {

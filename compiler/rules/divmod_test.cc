@@ -66,7 +66,7 @@ TEST(DivMod, LanesThatCancelStayLanes) {
   for (UOp* before :
        {graph.Make(Op::FLOORMOD, {sum, Idx(graph, 4)}), Add(graph, sum, Mul(graph, lanes, Idx(graph, -4))),
         graph.Make(Op::CMPNE, {Mul(graph, lanes, Idx(graph, 4)), Idx(graph, 3)})}) {
-    EXPECT_EQ(GraphRewrite(before, SymbolicRules(), graph)->shape(), Shape({2}));
+    EXPECT_EQ(GraphRewrite(before, SymbolicRules(), graph)->shape(), Shape{2});
   }
 }
 

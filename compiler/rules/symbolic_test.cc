@@ -86,7 +86,7 @@ TEST(Symbolic, AScalarThatIsBroadcastStays) {
   UOp* row =
       graph.Make(Op::STACK, {testing::ParseExpression(graph, "0:int32"), testing::ParseExpression(graph, "0:int32")});
   UOp* sum = graph.Make(Op::ADD, {scalar, row});
-  EXPECT_EQ(GraphRewrite(sum, IdentityRules(), graph)->shape(), Shape({2}));
+  EXPECT_EQ(GraphRewrite(sum, IdentityRules(), graph)->shape(), Shape{2});
 }
 
 TEST(Symbolic, GatesOfMemory) {

@@ -61,7 +61,7 @@ TEST_F(ResolveInvalidTest, AStoreToAParameterGetsAGate) {
   const UOp* store = after_->src(0);
   ASSERT_EQ(store->src().size(), 3u);
   EXPECT_EQ(store->src(2)->dtype(), DType::kBool);
-  EXPECT_EQ(store->src(2)->shape(), Shape({5}));
+  EXPECT_EQ(store->src(2)->shape(), Shape{5});
 }
 
 TEST_F(ResolveInvalidTest, AnInvalidIndexPointsOutOfRange) {

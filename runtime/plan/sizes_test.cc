@@ -39,9 +39,9 @@ TEST(SizeExpr, Values) {
   ASSERT_EQ(CheckSizeExpr(Long(), 2), "");
   EXPECT_EQ(SizeExpr(Long()).At({{5, 4}}), 20 - 1);
   EXPECT_EQ(SizeExpr(Long()).At({{0, 4}}), 3 - 4);
-  EXPECT_EQ(SizeExpr(Expr({{V, 0}, {C, 0}, {v1::SizeExpr::FLOORDIV, 0}})).At({{5}}), 0);
-  EXPECT_EQ(SizeExpr(Expr({{V, 0}, {C, 0}, {v1::SizeExpr::FLOORMOD, 0}})).At({{5}}), 5);
-  EXPECT_EQ(SizeExpr(Expr({{V, 0}, {C, 3}, {v1::SizeExpr::FLOORMOD, 0}})).At({{-1}}), 2);
+  EXPECT_EQ(SizeExpr(Expr({{V, 0}, {C, 0}, {v1::SizeExpr::FLOORDIV, 0}})).At({5}), 0);
+  EXPECT_EQ(SizeExpr(Expr({{V, 0}, {C, 0}, {v1::SizeExpr::FLOORMOD, 0}})).At({5}), 5);
+  EXPECT_EQ(SizeExpr(Expr({{V, 0}, {C, 3}, {v1::SizeExpr::FLOORMOD, 0}})).At({-1}), 2);
 }
 
 TEST(SizeExpr, FaultsAreFound) {
@@ -62,21 +62,21 @@ TEST(PlanShape, HasTheBytesOfTheValuesAtHand) {
   result.add_symbolic()->set_axis(0);
   *result.mutable_symbolic(0)->mutable_size() = Expr({{V, 0}});
   const PlanShape shape(result, 4);
-  EXPECT_EQ(shape.BytesAt({{5}}), 60u);
-  EXPECT_EQ(shape.At({{5}}), (std::vector<int64_t>{5, 3}));
-  EXPECT_EQ(shape.BytesAt({{0}}), 0u);
+  EXPECT_EQ(shape.BytesAt({5}), 60u);
+  EXPECT_EQ(shape.At({5}), (std::vector<int64_t>{5, 3}));
+  EXPECT_EQ(shape.BytesAt({0}), 0u);
 }
 
 TEST(CheckVariables, NamesVariableAndRange) {
   const std::vector<PlanVariable> plan = {{7, "n", 1, 10}};
   const std::vector<PlanCondition> conditions = {
       {SizeExpr(Expr({{C, 8}, {V, 0}, {C, -1}, {v1::SizeExpr::MUL, 0}, {v1::SizeExpr::ADD, 0}})), "SHRINK"}};
-  EXPECT_TRUE(CheckVariables(plan, conditions, {{8}}).ok());
-  const absl::Status over = CheckVariables(plan, conditions, {{11}});
+  EXPECT_TRUE(CheckVariables(plan, conditions, {8}).ok());
+  const absl::Status over = CheckVariables(plan, conditions, {11});
   EXPECT_EQ(DetailOf(over)->code(), v1::BAD_ARGUMENT);
   EXPECT_EQ(DetailOf(over)->slot(), 7u);
   EXPECT_NE(std::string(over.message()).find("n (slot 7, from 1 to 10): it cannot be 11"), std::string::npos) << over;
-  const absl::Status unmet = CheckVariables(plan, conditions, {{9}});
+  const absl::Status unmet = CheckVariables(plan, conditions, {9});
   EXPECT_EQ(DetailOf(unmet)->code(), v1::OUT_OF_BOUNDS);
   EXPECT_EQ(DetailOf(unmet)->field(), "signature.conditions[0]");
   EXPECT_NE(std::string(unmet.message()).find("SHRINK where n = 9"), std::string::npos) << unmet;

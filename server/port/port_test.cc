@@ -57,6 +57,7 @@ class PortTest : public testing::Test {
   }
   void TearDown() override {
     port_.reset();
+    absl::MutexLock lock(&mutex_);
     for (const int connection : came_) close(connection);
   }
 

@@ -3,6 +3,7 @@
 #include <immintrin.h>
 
 #include <cstring>
+#include <utility>
 
 #include "tests/bench/suite/hand.h"
 #include "tests/bench/suite/hand_vector.h"
@@ -57,20 +58,17 @@ KILN_BENCH_CLONES void Exp(const float* x, float* y, int64_t begin, int64_t end)
   }
 }
 
+using Lanes = std::make_integer_sequence<int, kLanes>;
+
 // A square of 16 x 16, in registers: stage by stage the quarters of each square of
 // twice `step` change places.
-template <int step>
-[[gnu::always_inline]] inline void SwapQuarters(Vector (&rows)[kLanes]) {
-  Integers upper, lower;
-  for (int lane = 0; lane < kLanes; ++lane) {
-    upper[lane] = lane & step ? lane - step + 16 : lane;
-    lower[lane] = lane & step ? lane + 16 : lane + step;
-  }
+template <int step, int... lane>
+[[gnu::always_inline]] inline void SwapQuarters(Vector (&rows)[kLanes], std::integer_sequence<int, lane...>) {
   for (int row = 0; row < kLanes; ++row) {
     if (row & step) continue;
     const Vector a = rows[row], b = rows[row + step];
-    rows[row] = __builtin_shuffle(a, b, upper);
-    rows[row + step] = __builtin_shuffle(a, b, lower);
+    rows[row] = __builtin_shufflevector(a, b, (lane & step ? lane - step + 16 : lane)...);
+    rows[row + step] = __builtin_shufflevector(a, b, (lane & step ? lane + 16 : lane + step)...);
   }
 }
 
@@ -83,10 +81,10 @@ KILN_BENCH_CLONES void TransposeRows(const float* x, float* y, int64_t n, int64_
         for (int64_t j = j0; j < std::min(n, j0 + kBlock); j += kLanes) {
           Vector rows[kLanes];
           for (int row = 0; row < kLanes; ++row) rows[row] = At(x + (j + row) * n + i);
-          SwapQuarters<1>(rows);
-          SwapQuarters<2>(rows);
-          SwapQuarters<4>(rows);
-          SwapQuarters<8>(rows);
+          SwapQuarters<1>(rows, Lanes());
+          SwapQuarters<2>(rows, Lanes());
+          SwapQuarters<4>(rows, Lanes());
+          SwapQuarters<8>(rows, Lanes());
           for (int row = 0; row < kLanes; ++row) At(y + (i + row) * n + j) = rows[row];
         }
       }
@@ -94,26 +92,24 @@ KILN_BENCH_CLONES void TransposeRows(const float* x, float* y, int64_t n, int64_
   }
 }
 
+// Zeros, then all lanes but the last `by`.
+template <int by, int... lane>
+[[gnu::always_inline]] inline void AddMoved(Vector& v, std::integer_sequence<int, lane...>) {
+  const Vector zero = {};
+  v += __builtin_shufflevector(v, zero, (lane < by ? 16 : lane - by)...);
+}
+
 // Adds to each lane those before it, in four steps; then all that came before.
 KILN_BENCH_CLONES void RunningSum(const float* x, float* y, int64_t count) {
-  const Vector zero = {};
-  Integers by1, by2, by4, by8, last;
-  for (int lane = 0; lane < kLanes; ++lane) {
-    by1[lane] = lane < 1 ? 16 : lane - 1;
-    by2[lane] = lane < 2 ? 16 : lane - 2;
-    by4[lane] = lane < 4 ? 16 : lane - 4;
-    by8[lane] = lane < 8 ? 16 : lane - 8;
-    last[lane] = 15;
-  }
-  Vector before = zero;
+  Vector before = {};
   for (int64_t i = 0; i < count; i += kLanes) {
     Vector v = At(x + i);
-    v += __builtin_shuffle(v, zero, by1);
-    v += __builtin_shuffle(v, zero, by2);
-    v += __builtin_shuffle(v, zero, by4);
-    v += __builtin_shuffle(v, zero, by8);
+    AddMoved<1>(v, Lanes());
+    AddMoved<2>(v, Lanes());
+    AddMoved<4>(v, Lanes());
+    AddMoved<8>(v, Lanes());
     At(y + i) = v + before;
-    before += __builtin_shuffle(v, last);
+    before += v[15];
   }
 }
 
