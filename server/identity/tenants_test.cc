@@ -270,7 +270,10 @@ TEST_F(IdentityTest, AccountsGetTheLimitsThatAreInForce) {
     for (const TenantPtr& tenant : tenants) {
       if (tenant->quota[static_cast<size_t>(Quota::kHandles)] == 99) return absl::UnknownError("no room");
     }
-    for (const TenantPtr& tenant : tenants) accounts.Of(tenant->name)->SetLimits(tenant->quota);
+    for (const TenantPtr& tenant : tenants) {
+      accounts.Of(tenant->name)->SetLimits(tenant->quota);
+      accounts.Of(tenant->name)->SetShare(tenant->weight, tenant->interactive);
+    }
     return absl::OkStatus();
   };
   auto identity = Identity::Open(path_, log_, absl::Hours(1), apply);
