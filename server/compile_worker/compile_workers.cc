@@ -245,8 +245,15 @@ absl::StatusOr<v1::GradientResponse> CompileWorkers::Gradient(const v1::Gradient
 
 absl::Status CompileWorkers::Do(const v1::CompileJob& job, absl::FunctionRef<Digest()> name, const CompileFor& whom,
                                 absl::FunctionRef<absl::Status(v1::CompileJobResult)> take) {
-  // A name takes about as long to make as the job does to write, so nobody asks for it while all goes well.
-  if (!quarantine_.Empty()) KILN_RETURN_IF_ERROR(quarantine_.Check(name(), absl::Now()));
+  // Of each tenant's by itself: none learns what another's job has done, nor can spoil one for it. A name takes about
+  // as long to make as the job does to write, so nobody asks for it while all goes well.
+  const auto its_name = [&] {
+    Blake3 hasher;
+    hasher.Update(whom.domain.view());
+    hasher.Update(name().view());
+    return hasher.Finish();
+  };
+  if (!quarantine_.Empty()) KILN_RETURN_IF_ERROR(quarantine_.Check(its_name(), absl::Now()));
   auto memory = SealedMemory(job.SerializeAsString());
   if (!memory.ok()) return NoZygote(memory.status().message());
   // A worker may have ended while nobody looked: the next one has not.
@@ -259,7 +266,7 @@ absl::Status CompileWorkers::Do(const v1::CompileJob& job, absl::FunctionRef<Dig
   if (absl::Status wanted = Wait(*worker, whom.control, absl::Now() + options_.max_time); !wanted.ok()) {
     worker.reset();
     const bool too_long = DetailOf(wanted).has_value() && DetailOf(wanted)->code() == v1::GRAPH_TOO_LARGE;
-    if (too_long) quarantine_.Note(name(), absl::Now());
+    if (too_long) quarantine_.Note(its_name(), absl::Now());
     Count(too_long                           ? WorkerExit::kTooLong
           : absl::IsDeadlineExceeded(wanted) ? WorkerExit::kDeadline
                                              : WorkerExit::kCancelled);
@@ -271,7 +278,7 @@ absl::Status CompileWorkers::Do(const v1::CompileJob& job, absl::FunctionRef<Dig
   const auto crashed = [&](absl::string_view what, WorkerExit cause = WorkerExit::kNonsense) {
     worker.reset();
     Count(cause);
-    quarantine_.Note(name(), absl::Now());
+    quarantine_.Note(its_name(), absl::Now());
     absl::MutexLock lock(&mutex_);
     ++stats_.crashed;
     return CompilerFault(what);

@@ -159,6 +159,8 @@ TEST_F(CompileWorkersTest, WhatFailedTwiceIsNotTriedAgain) {
   EXPECT_EQ(workers_->stats().crashed, 2u);
   EXPECT_EQ(CodeOf(Compile("abort", 0, absl::InfiniteFuture(), 1).status()), v1::COMPILER_FAULT) << "another graph";
   EXPECT_EQ(workers_->stats().crashed, 3u);
+  EXPECT_EQ(DetailOf(Compile("abort", 1).status())->retry_after_ms(), 0u) << "another tenant's is its own affair";
+  EXPECT_EQ(workers_->stats().crashed, 4u);
 }
 
 TEST_F(CompileWorkersTest, AWorkerIsOfOneDomain) {
