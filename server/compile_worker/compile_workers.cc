@@ -13,7 +13,9 @@
 #include <csignal>
 #include <cstring>
 #include <fstream>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
@@ -21,9 +23,8 @@
 #include "google/protobuf/io/coded_stream.h"
 #include "google/protobuf/io/zero_copy_stream_impl_lite.h"
 #include "server/compile_worker/job.h"
+#include "server/compile_worker/sandbox.h"
 #include "server/compile_worker/zygote.h"
-
-extern char** environ;
 
 namespace kiln::server {
 namespace {
@@ -108,8 +109,12 @@ absl::Status CompileWorkers::StartZygote() {
   posix_spawn_file_actions_adddup2(&files, ends.second.get(), kZygoteSocket);
   std::string name = "kilnd", flag = kZygoteFlag, memory = absl::StrCat(options_.memory_bytes);
   char* const arguments[] = {name.data(), flag.data(), memory.data(), nullptr};
+  std::vector<std::string> kept = BareEnvironment();
+  std::vector<char*> environment;
+  for (std::string& entry : kept) environment.push_back(entry.data());
+  environment.push_back(nullptr);
   pid_t child = 0;
-  const int failed = posix_spawn(&child, options_.binary.c_str(), &files, nullptr, arguments, environ);
+  const int failed = posix_spawn(&child, options_.binary.c_str(), &files, nullptr, arguments, environment.data());
   posix_spawn_file_actions_destroy(&files);
   if (failed != 0) return NoZygote(absl::StrCat(options_.binary, ": ", std::strerror(failed)));
   zygote_ = child;

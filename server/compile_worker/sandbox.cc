@@ -20,7 +20,11 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+
+extern char** environ;
 
 namespace kiln::server {
 namespace {
@@ -199,6 +203,28 @@ std::vector<uint32_t> OwnThreads() {
 }
 
 }  // namespace
+
+std::vector<std::string> BareEnvironment() {
+  std::vector<std::string> kept;
+  for (char** entry = environ; *entry != nullptr; ++entry) {
+    const absl::string_view name = absl::string_view(*entry).substr(0, absl::string_view(*entry).find('='));
+    if (name == "LD_LIBRARY_PATH" || absl::EndsWith(name, "SAN_OPTIONS")) kept.push_back(*entry);
+  }
+  return kept;
+}
+
+bool CloseFrom(int first) {
+  if (syscall(SYS_close_range, first, ~0U, 0) == 0) return true;
+  // A kernel before 5.9. The folder's own descriptor is among them, and closed by then.
+  std::vector<int> descriptors;
+  std::error_code failed;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd", failed)) {
+    const int fd = std::stoi(entry.path().filename().string());
+    if (fd >= first) descriptors.push_back(fd);
+  }
+  for (const int fd : descriptors) close(fd);
+  return !failed && !descriptors.empty();
+}
 
 absl::Status BeginRunnerSandbox() {
   if (absl::Status rights = GiveUpRights(); !rights.ok()) return rights;

@@ -94,6 +94,12 @@ TEST_F(CompileWorkersTest, WhatAWorkerMayNotDoFails) {
   }
 }
 
+TEST_F(CompileWorkersTest, AWorkerKnowsNoSecretsOfTheEnvironment) {
+  ASSERT_EQ(setenv("KILN_SECRET", "x", 1), 0);
+  Start();
+  EXPECT_EQ(Compile("environment").status().message(), "none");
+}
+
 TEST_F(CompileWorkersTest, ADeadlineIsAKill) {
   Start();
   for (int i = 0; i < 5; ++i) {
