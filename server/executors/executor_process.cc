@@ -201,7 +201,7 @@ absl::Status ExecutorProcess::Load(uint32_t device, uint64_t module, absl::strin
     message.append(reinterpret_cast<const char*>(&module), sizeof(module));
     message.append(executable.data(), executable.size());
     Answer answer;
-    KILN_RETURN_IF_ERROR(Ask(*modules_, message, {}, nullptr, options_.patience, answer));
+    KILN_RETURN_IF_ERROR(Ask(*modules_, message, {}, nullptr, options_.load_patience, answer));
     if (answer.what == kWell) return absl::OkStatus();
     return MakeError(v1::INTERNAL_FAULT, absl::StrCat("an executor cannot load a program: ", answer.text));
   };
