@@ -175,11 +175,18 @@ void Engine::Replay(const ReplayRequest& request, const Control& control, Replay
   timing.h2d = absl::ToDoubleMicroseconds(asked - found);
   const runtime::Estimate& estimate = (*recording)->sequence->estimate();
   const absl::Span<runtime::hal::Device* const> devices = (*recording)->sequence->devices();
-  turns_.Take({control, {devices.begin(), devices.end()}, estimate.expected_ns(), /*guessed=*/estimate.runs() == 0},
+  turns_.Take({control,
+               {devices.begin(), devices.end()},
+               estimate.expected_ns(),
+               /*guessed=*/estimate.runs() == 0,
+               /*may_be_long=*/estimate.floor_ns() > estimate.expected_ns()},
               [this, timing, asked, recording = *std::move(recording), slices = std::move(slices), control,
                integers = request.integers, replaying = std::move(replaying),
                done = std::move(done)](absl::StatusOr<Turn> turn) mutable {
-                if (!turn.ok()) return done(std::move(turn).status());
+                if (!turn.ok()) {
+                  CountEnded(*metrics_, turn.status(), Place::kQueue);
+                  return done(std::move(turn).status());
+                }
                 timing.queue = absl::ToDoubleMicroseconds(absl::Now() - asked);
                 const runtime::RunOptions options = {.control = control,
                                                      .results = {},

@@ -74,21 +74,23 @@ void FairQueue::Forget(Tenant& touched) {
   most_tenants_ = std::max(kKept, 2 * tenants_.size());
 }
 
-void FairQueue::Push(Entry& entry, const FairOwner& owner, uint64_t estimate_ns, bool joint) {
+void FairQueue::Push(Entry& entry, const FairOwner& owner, uint64_t estimate_ns, bool joint, const Doubt& doubt) {
   Session& session = SessionOf(owner);
   const bool anew = session.first == nullptr, tenant_anew = session.tenant->waiting == 0;
   entry.session_ = &session;
   entry.charged_ns_ = estimate_ns;
+  entry.known_ns_ = doubt.guessed ? 0 : estimate_ns;
+  entry.may_be_long_ = doubt.may_be_long;
   entry.joint_ = joint;
   entry.served_ = entry.begun_ = false;
   entry.next_ = nullptr;
   entry.previous_ = session.last;
   (session.last == nullptr ? session.first : session.last->next_) = &entry;
   session.last = &entry;
-  session.waiting_ns += estimate_ns;
-  session.tenant->waiting_ns += estimate_ns;
+  session.waiting_ns += entry.known_ns_;
+  session.tenant->waiting_ns += entry.known_ns_;
   ++session.tenant->waiting;
-  waiting_ns_ += estimate_ns;
+  waiting_ns_ += entry.known_ns_;
   ++waiting_;
   Update(session, anew, tenant_anew);
 }
@@ -97,11 +99,15 @@ void FairQueue::Unlink(Entry& entry) {
   Session& session = *entry.session_;
   (entry.previous_ == nullptr ? session.first : entry.previous_->next_) = entry.next_;
   (entry.next_ == nullptr ? session.last : entry.next_->previous_) = entry.previous_;
-  session.waiting_ns -= entry.charged_ns_;
-  session.tenant->waiting_ns -= entry.charged_ns_;
+  session.waiting_ns -= entry.known_ns_;
+  session.tenant->waiting_ns -= entry.known_ns_;
   --session.tenant->waiting;
-  waiting_ns_ -= entry.charged_ns_;
+  waiting_ns_ -= entry.known_ns_;
   --waiting_;
+}
+
+uint64_t FairQueue::CountOf(const Entry& entry) const {
+  return entry.may_be_long_ ? std::max(entry.charged_ns_, options_.budget_ns + 1) : entry.charged_ns_;
 }
 
 void FairQueue::Close(Session& session) {
@@ -117,7 +123,7 @@ FairQueue::Served FairQueue::Pop() {
   Entry& entry = *session.first;
   const auto cost = static_cast<double>(entry.charged_ns_);
   if (entry.joint_ ? joint_in_flight_ >= kMostJoint
-                   : in_flight_ != 0 && in_flight_ns_ + entry.charged_ns_ > options_.budget_ns) {
+                   : in_flight_ != 0 && in_flight_ns_ + CountOf(entry) > options_.budget_ns) {
     return {};
   }
   Unlink(entry);
@@ -126,8 +132,9 @@ FairQueue::Served FairQueue::Pop() {
   level_.Serve(tenant, cost);
   tenant.level.Serve(session, cost);
   if (!entry.joint_) {
-    entry.counted_ns_ = entry.charged_ns_;
+    entry.counted_ns_ = CountOf(entry);
     in_flight_ns_ += entry.counted_ns_;
+    in_flight_known_ns_ += entry.known_ns_;
     ++in_flight_;
   }
   Update(session);
@@ -137,8 +144,10 @@ FairQueue::Served FairQueue::Pop() {
 void FairQueue::Begin(Entry& entry) {
   // It may wait for other devices while it runs, and this one is not to be idle meanwhile.
   entry.counted_ns_ = std::min(entry.charged_ns_, options_.budget_ns / 2);
+  entry.known_ns_ = std::min(entry.known_ns_, entry.counted_ns_);
   entry.begun_ = true;
   in_flight_ns_ += entry.counted_ns_;
+  in_flight_known_ns_ += entry.known_ns_;
   ++in_flight_;
   ++joint_in_flight_;
 }
@@ -153,6 +162,7 @@ void FairQueue::Open(Session* session) {
 void FairQueue::End(Entry& entry, uint64_t measured_ns) {
   KILN_CHECK(entry.served_ && entry.joint_ == entry.begun_);
   in_flight_ns_ -= entry.counted_ns_;
+  in_flight_known_ns_ -= entry.known_ns_;
   --in_flight_;
   if (entry.joint_) --joint_in_flight_;
   Session& session = *entry.session_;
@@ -200,7 +210,7 @@ uint64_t FairQueue::PredictedWait(const FairOwner& owner) const {
     own_ns = static_cast<double>(std::min(tenant.waiting_ns, session_ns * std::max<uint64_t>(tenant.level.ready(), 1)));
   }
   const double shared_ns = own_ns * weights / weight;
-  return in_flight_ns_ + static_cast<uint64_t>(std::min(shared_ns, static_cast<double>(waiting_ns_)));
+  return in_flight_known_ns_ + static_cast<uint64_t>(std::min(shared_ns, static_cast<double>(waiting_ns_)));
 }
 
 size_t FairQueue::waiting(uint64_t tenant) const {

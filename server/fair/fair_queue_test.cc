@@ -64,6 +64,45 @@ TEST(FairQueue, OneAtLeastIsWithTheDeviceAndNoMoreThanTheBudget) {
   EXPECT_LE(queue.flows(), 2 * FairQueue::kKept);
 }
 
+// Its cheap runs say nothing of the next: many of them at once would be with the device before anybody else.
+TEST(FairQueue, WhatMayBeLongIsWithTheDeviceAlone) {
+  FairQueue queue({.budget_ns = 100});
+  FairQueue::Entry a, b, other;
+  const auto pop = [&queue] {
+    const FairQueue::Served served = queue.Pop();
+    if (served.entry != nullptr) queue.Open(served.session);
+    return served.entry;
+  };
+  queue.Push(a, {.tenant = 1, .session = 1}, 1, /*joint=*/false, {.may_be_long = true});
+  queue.Push(b, {.tenant = 1, .session = 1}, 1, /*joint=*/false, {.may_be_long = true});
+  queue.Push(other, {.tenant = 2, .session = 1}, 1);
+  EXPECT_EQ(pop(), &a);
+  EXPECT_EQ(pop(), nullptr);
+  queue.End(a, 1'000'000);
+  EXPECT_EQ(pop(), &other);
+  EXPECT_EQ(pop(), nullptr);
+  queue.End(other, 1);
+  EXPECT_EQ(pop(), &b);
+  queue.End(b, 1);
+  EXPECT_EQ(pop(), nullptr);
+}
+
+TEST(FairQueue, NobodysWaitIsToldFromAGuess) {
+  FairQueue queue({.budget_ns = 0});
+  const FairOwner one{.tenant = 1, .session = 1}, two{.tenant = 2, .session = 1};
+  FairQueue::Entry guess, known;
+  queue.Push(guess, one, 1'000'000, /*joint=*/false, {.guessed = true});
+  queue.Push(known, one, 10);
+  EXPECT_EQ(queue.PredictedWait(one), 10u);
+  const FairQueue::Served served = queue.Pop();
+  EXPECT_EQ(served.entry, &guess);
+  queue.Open(served.session);
+  EXPECT_EQ(queue.PredictedWait(two), 0u);
+  queue.End(guess, 5);
+  queue.Open(queue.Remove(known));
+  EXPECT_EQ(queue.PredictedWait(one), 0u);
+}
+
 TEST(FairQueue, AJointEntryKeepsItsSessionButNotTheDevice) {
   FairQueue queue({});
   FairQueue::Entry joint, behind, other;

@@ -134,7 +134,8 @@ absl::Status Turns::Enqueue(Waiting& waiting) {
     if (absl::Nanoseconds(wait_ns) + absl::Nanoseconds(run_ns) > left) return TooLate(wait_ns, run_ns, left);
   }
   for (Waiting::Place& place : waiting.places) {
-    place.line->queue.Push(place.entry, owner, request.estimate_ns, /*joint=*/waiting.places.size() > 1);
+    place.line->queue.Push(place.entry, owner, request.estimate_ns, /*joint=*/waiting.places.size() > 1,
+                           {request.guessed, request.may_be_long});
   }
   waiting.next = first_;
   if (first_ != nullptr) first_->previous = &waiting;

@@ -68,8 +68,10 @@ struct TurnRequest {
   runtime::hal::LaunchControl control;                    // who asks, and until when; lives until the turn has ended
   absl::InlinedVector<runtime::hal::Device*, 2> devices;  // each once
   uint64_t estimate_ns = 0;
-  // That is a guess: no reason to refuse it.
+  // That is a guess: no reason to refuse it, or another.
   bool guessed = false;
+  // It may take far longer than that: it is with its device alone.
+  bool may_be_long = false;
 };
 
 // Safe from any thread.

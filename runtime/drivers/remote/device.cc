@@ -114,9 +114,11 @@ class RemoteDevice final : public hal::Device, public hal::Remote {
     const auto module = loaded.Number<uint64_t>();
     if (!loaded.ok()) return line_.Blame(cluster::BadMessage("has no module's number"));
     std::vector<uint32_t> operands(executable.kernels_size());
-    for (const v1::Step& step : executable.steps()) {
+    const auto note = [&](const v1::Step& step) {
       operands[step.kernel()] = static_cast<uint32_t>(step.operands_size());
-    }
+    };
+    for (const v1::Preparation& preparation : executable.preparations()) note(preparation.step());
+    for (const v1::Step& step : executable.steps()) note(step);
     return std::make_unique<RemoteModule>(line_, module, std::move(operands), counters_);
   }
 

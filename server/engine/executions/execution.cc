@@ -87,6 +87,7 @@ void Execution::TakeTurn() {
     asked.devices = {&single->device()};
     asked.estimate_ns = single->expected_ns();
     asked.guessed = single->runs() == 0;
+    asked.may_be_long = single->least_estimate_ns() > asked.estimate_ns;
   } else {
     const std::vector<runtime::hal::Device*> devices = program().DistinctDevices();
     asked.devices.assign(devices.begin(), devices.end());
