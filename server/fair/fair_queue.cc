@@ -197,7 +197,7 @@ void FairQueue::Charge(const FairOwner& owner, uint64_t measured_ns) {
   Forget(*session.tenant);
 }
 
-uint64_t FairQueue::PredictedWait(const FairOwner& owner) const {
+uint64_t FairQueue::PredictedWait(const FairOwner& owner, uint64_t worked_ns) const {
   const auto found = tenants_.find(owner.tenant);
   const double weight = std::max(owner.weight, 1u);
   double own_ns = 0, weights = level_.ready_weight() + weight;
@@ -210,7 +210,8 @@ uint64_t FairQueue::PredictedWait(const FairOwner& owner) const {
     own_ns = static_cast<double>(std::min(tenant.waiting_ns, session_ns * std::max<uint64_t>(tenant.level.ready(), 1)));
   }
   const double shared_ns = own_ns * weights / weight;
-  return in_flight_known_ns_ + static_cast<uint64_t>(std::min(shared_ns, static_cast<double>(waiting_ns_)));
+  return in_flight_known_ns_ - std::min(in_flight_known_ns_, worked_ns) +
+         static_cast<uint64_t>(std::min(shared_ns, static_cast<double>(waiting_ns_)));
 }
 
 size_t FairQueue::waiting(uint64_t tenant) const {

@@ -115,7 +115,8 @@ class FairQueue {
   void Charge(const FairOwner& owner, uint64_t measured_ns);
 
   // How long what `owner` pushes now would wait, by what is there and the estimates that are no guesses.
-  uint64_t PredictedWait(const FairOwner& owner) const;
+  // `worked_ns`: for how long what is in flight has been worked on, since the last of it ended or the first began.
+  uint64_t PredictedWait(const FairOwner& owner, uint64_t worked_ns = 0) const;
   // Of one tenant.
   size_t waiting(uint64_t tenant) const;
   size_t waiting() const { return waiting_; }

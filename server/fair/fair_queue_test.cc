@@ -159,6 +159,9 @@ TEST(FairQueue, PredictsTheWaitFromWhatIsThere) {
   EXPECT_EQ(queue.PredictedWait(a), 1000u + 4 * 500);
   EXPECT_EQ(queue.PredictedWait(b), 1000u + 9500);  // no more than all there is
   EXPECT_EQ(queue.PredictedWait({.tenant = 3, .session = 1}), 1000u);
+  // What is with the device has been worked on for a while, and perhaps for longer than was thought.
+  EXPECT_EQ(queue.PredictedWait(b, 400), 600u + 9500);
+  EXPECT_EQ(queue.PredictedWait(b, 5000), 9500u);
   queue.Open(queue.Remove(two));
   queue.Open(queue.Remove(three));
   queue.End(one, 1000);

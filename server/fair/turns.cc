@@ -48,8 +48,13 @@ void Add(DeviceLine* line, absl::InlinedVector<DeviceLine*, 2>& lines) {
 
 struct DeviceLine {
   DeviceLine(const FairQueue::Options& options, const runtime::hal::Device* device) : device(device), queue(options) {}
+  // How long a new one of the owner's would wait.
+  uint64_t PredictedWait(const FairOwner& owner, absl::Time now) const {
+    return queue.PredictedWait(owner, std::max<int64_t>(0, absl::ToInt64Nanoseconds(now - worked_since)));
+  }
   const runtime::hal::Device* const device;
   FairQueue queue;
+  absl::Time worked_since;  // on the first of what is in flight
 };
 
 struct Waiting {
@@ -122,14 +127,16 @@ DeviceLine& Turns::LineOf(const runtime::hal::Device* device) const {
 absl::Status Turns::Enqueue(Waiting& waiting) {
   const TurnRequest& request = waiting.request;
   const FairOwner owner = OwnerOf(request.control);
+  const bool hurries = request.control.deadline != absl::InfiniteFuture();
+  const absl::Time now = hurries ? absl::Now() : absl::InfinitePast();
   uint64_t wait_ns = 0;
   for (Waiting::Place& place : waiting.places) {
     if (place.line->queue.waiting(owner.tenant) >= options_.most_waiting) return TooMuchWaiting(options_.most_waiting);
-    wait_ns = std::max(wait_ns, place.line->queue.PredictedWait(owner));
+    if (hurries) wait_ns = std::max(wait_ns, place.line->PredictedWait(owner, now));
   }
   // Who need not wait is let try: an estimate may be wrong.
-  if (wait_ns > 0 && request.control.deadline != absl::InfiniteFuture()) {
-    const absl::Duration left = request.control.deadline - absl::Now();
+  if (wait_ns > 0) {
+    const absl::Duration left = request.control.deadline - now;
     const uint64_t run_ns = request.guessed ? 0 : request.estimate_ns;
     if (absl::Nanoseconds(wait_ns) + absl::Nanoseconds(run_ns) > left) return TooLate(wait_ns, run_ns, left);
   }
@@ -182,6 +189,10 @@ Waiting* Turns::Next(DeviceLine& line) {
       for (Waiting::Place& each : waiting.places) each.line->queue.Begin(each.entry);
     }
     Leave(waiting);
+    waiting.began = absl::Now();
+    for (Waiting::Place& each : waiting.places) {
+      if (each.line->queue.in_flight() == 1) each.line->worked_since = waiting.began;
+    }
     return &waiting;
   }
 }
@@ -206,7 +217,6 @@ void Turns::Pump(Lines lines) {
     absl::InlinedVector<std::pair<DeviceLine*, FairQueue::Session*>, 2> closed;
     for (const Waiting::Place& place : waiting->places) closed.emplace_back(place.line, place.session);
     mutex_.Unlock();
-    waiting->began = absl::Now();
     TurnCallback go = std::move(waiting->go);
     go(Turn(waiting));  // may have ended, and be gone
     go = nullptr;
@@ -228,9 +238,11 @@ void Turns::End(Waiting* ended, uint64_t measured_ns) {
     account->AddDeviceTime(measured_ns * waiting->places.size());
   }
   {
+    const absl::Time now = absl::Now();
     absl::MutexLock lock(&mutex_);
     for (Waiting::Place& place : waiting->places) {
       place.line->queue.End(place.entry, measured_ns);
+      place.line->worked_since = now;
       lines.push_back(place.line);
     }
   }
@@ -285,9 +297,10 @@ void Turns::SweepUntilStopped() {
 
 double Turns::PredictedWait(const TurnRequest& request) const {
   absl::MutexLock lock(&mutex_);
+  const absl::Time now = absl::Now();
   uint64_t wait_ns = 0;
   for (const runtime::hal::Device* device : request.devices) {
-    wait_ns = std::max(wait_ns, LineOf(device).queue.PredictedWait(OwnerOf(request.control)));
+    wait_ns = std::max(wait_ns, LineOf(device).PredictedWait(OwnerOf(request.control), now));
   }
   return static_cast<double>(wait_ns) / 1e9;
 }

@@ -197,7 +197,7 @@ TEST_F(TurnsTest, ADeadlineThatCannotBeMetIsRefusedAtOnce) {
   turns_->Take(std::move(request), Keep("late"));
   EXPECT_EQ(called_, (Names{"alone", "late not: DEADLINE_EXCEEDED"}));
   EXPECT_EQ(DetailOf(last_)->code(), v1::DEADLINE_PASSED);
-  EXPECT_NE(last_.message().find("would begin in about 60000000 us"), std::string::npos) << last_;
+  EXPECT_NE(last_.message().find("would begin in about 59"), std::string::npos) << last_;  // seconds, and some less
   request = At(2, 1000);
   request.control.deadline = absl::Now() + absl::Seconds(3000);
   turns_->Take(std::move(request), Keep("soon"));
