@@ -1,6 +1,7 @@
 #include "server/fair/fair_queue.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "base/check.h"
 
@@ -115,17 +116,27 @@ void FairQueue::Close(Session& session) {
   ++session.tenant->closed;
 }
 
+FairQueue::Session* FairQueue::First() {
+  for (;;) {
+    FairLevel::Flow* const first = level_.First();
+    if (first == nullptr) return nullptr;
+    Session& session = *static_cast<Session*>(static_cast<Tenant*>(first)->level.First());
+    if (!session.first->joint_ || joint_in_flight_ < kMostJoint) return &session;
+    // Those under way may wait for another device, while this one has nothing to do.
+    Close(session);
+    Update(session);
+    held_.push_back(&session);
+  }
+}
+
 FairQueue::Served FairQueue::Pop() {
-  FairLevel::Flow* const first = level_.First();
+  Session* const first = First();
   if (first == nullptr) return {};
-  Tenant& tenant = *static_cast<Tenant*>(first);
-  Session& session = *static_cast<Session*>(tenant.level.First());
+  Session& session = *first;
+  Tenant& tenant = *session.tenant;
   Entry& entry = *session.first;
   const auto cost = static_cast<double>(entry.charged_ns_);
-  if (entry.joint_ ? joint_in_flight_ >= kMostJoint
-                   : in_flight_ != 0 && in_flight_ns_ + CountOf(entry) > options_.budget_ns) {
-    return {};
-  }
+  if (!entry.joint_ && in_flight_ != 0 && in_flight_ns_ + CountOf(entry) > options_.budget_ns) return {};
   Unlink(entry);
   entry.served_ = true;
   Close(session);
@@ -152,10 +163,14 @@ void FairQueue::Begin(Entry& entry) {
   ++joint_in_flight_;
 }
 
+void FairQueue::Reopen(Session& session) {
+  --session.closed;
+  --session.tenant->closed;
+  Update(session);
+}
+
 void FairQueue::Open(Session* session) {
-  --session->closed;
-  --session->tenant->closed;
-  Update(*session);
+  Reopen(*session);
   Forget(*session->tenant);
 }
 
@@ -164,7 +179,10 @@ void FairQueue::End(Entry& entry, uint64_t measured_ns) {
   in_flight_ns_ -= entry.counted_ns_;
   in_flight_known_ns_ -= entry.known_ns_;
   --in_flight_;
-  if (entry.joint_) --joint_in_flight_;
+  if (entry.joint_) {
+    --joint_in_flight_;
+    for (Session* held : std::exchange(held_, {})) Reopen(*held);
+  }
   Session& session = *entry.session_;
   const double more = static_cast<double>(measured_ns) - static_cast<double>(entry.charged_ns_);
   session.tenant->level.End(session, more);

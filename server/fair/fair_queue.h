@@ -26,6 +26,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <vector>
 
 #include "absl/container/flat_hash_map.h"
 #include "server/fair/fair_level.h"
@@ -89,7 +90,7 @@ class FairQueue {
   // It waits from now on. One that is `joint` waits in several queues at once: when it is served
   // here the others may not have come to it, so it takes nothing of the budget before Begin. It
   // is served beside whatever is with the device, which it may be there to meet, but only
-  // kMostJoint at once.
+  // kMostJoint at once: until then its session waits, and others do not.
   void Push(Entry& entry, const FairOwner& owner, uint64_t estimate_ns, bool joint = false) {
     Push(entry, owner, estimate_ns, joint, Doubt());
   }
@@ -134,6 +135,9 @@ class FairQueue {
   // Whoever has something waiting and may be served asks; the others do not.
   void Update(Session& session, bool anew = false, bool tenant_anew = false);
   void Close(Session& session);
+  void Reopen(Session& session);
+  // Whose first entry is the next; null if nothing may be served.
+  Session* First();
   // Of whom there are twice as many as the last time, those that owe nothing and are owed nothing.
   void Forget(Tenant& touched);
 
@@ -146,6 +150,7 @@ class FairQueue {
   uint64_t in_flight_ns_ = 0;        // of the budget
   uint64_t in_flight_known_ns_ = 0;  // of estimates that are no guesses
   size_t joint_in_flight_ = 0;
+  std::vector<Session*> held_;  // closed until one that is joint has ended
   size_t most_tenants_ = kKept;
 };
 

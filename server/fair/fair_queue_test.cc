@@ -131,6 +131,38 @@ TEST(FairQueue, AJointEntryKeepsItsSessionButNotTheDevice) {
   EXPECT_LE(queue.flows(), 2 * FairQueue::kKept);
 }
 
+// Those that are under way may wait for another device for as long as it is busy.
+TEST(FairQueue, TooManyJointEntriesHoldUpTheirSessionsAlone) {
+  constexpr size_t kMost = FairQueue::kMostJoint;
+  FairQueue queue({});
+  FairQueue::Entry joint[kMost], behind, gone, other;
+  const auto pop = [&queue] {
+    const FairQueue::Served served = queue.Pop();
+    if (served.entry != nullptr) queue.Open(served.session);
+    return served.entry;
+  };
+  for (size_t i = 0; i < kMost; ++i) queue.Push(joint[i], {.tenant = 1, .session = i}, 100, /*joint=*/true);
+  queue.Push(behind, {.tenant = 1, .session = kMost}, 100, /*joint=*/true);
+  queue.Push(gone, {.tenant = 1, .session = kMost + 1}, 100, /*joint=*/true);
+  queue.Push(other, {.tenant = 1, .session = kMost + 2}, 100);
+  for (FairQueue::Entry& each : joint) {
+    EXPECT_EQ(pop(), &each);
+    queue.Begin(each);
+  }
+  EXPECT_EQ(pop(), &other);
+  EXPECT_EQ(pop(), nullptr);
+  queue.Open(queue.Remove(gone));
+  queue.End(other, 100);
+  EXPECT_EQ(pop(), nullptr);
+  queue.End(joint[0], 100);
+  EXPECT_EQ(pop(), &behind);
+  queue.Begin(behind);
+  queue.End(behind, 100);
+  for (size_t i = 1; i < kMost; ++i) queue.End(joint[i], 100);
+  EXPECT_EQ(queue.waiting() + queue.in_flight(), 0u);
+  EXPECT_LE(queue.flows(), 2 * FairQueue::kKept);
+}
+
 TEST(FairQueue, WhatIsBehindOneThatIsTakenOutWaitsUntilItsOwnerKnows) {
   FairQueue queue({});
   FairQueue::Entry gone, behind;

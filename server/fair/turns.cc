@@ -3,6 +3,7 @@
 #include <pthread.h>
 
 #include <algorithm>
+#include <chrono>
 #include <string>
 
 #include "absl/container/fixed_array.h"
@@ -19,6 +20,11 @@ namespace {
 constexpr absl::Duration kTick = absl::Milliseconds(5);
 // For so many ticks without anything that waits, the watch goes on.
 constexpr int kIdleTicks = 20;
+// However many wait, looking for those that are not wanted takes no more than this part of the time.
+constexpr int kOneIn = 20;
+// Who calls has its own caller's work to do: of what is begun within the call (runtime/hal/queue.h) there may be no
+// end. So after so many in a row it leaves the others to the watch.
+constexpr int kMostInARow = 32;
 
 absl::Status TooMuchWaiting(size_t most) {
   v1::ErrorDetail detail;
@@ -208,12 +214,18 @@ void Turns::Pump(Lines lines) {
   const auto outer = std::exchange(pumping, {this, &lines});
   mutex_.Lock();
   ++pumps_;
-  while (!lines.empty()) {
+  for (int calls = 0; !lines.empty();) {
+    if (calls == kMostInARow) {
+      for (DeviceLine* line : lines) Add(line, left_);
+      changed_.Signal();
+      break;
+    }
     Waiting* const waiting = Next(*lines.back());
     if (waiting == nullptr) {
       lines.pop_back();
       continue;
     }
+    ++calls;
     absl::InlinedVector<std::pair<DeviceLine*, FairQueue::Session*>, 2> closed;
     for (const Waiting::Place& place : waiting->places) closed.emplace_back(place.line, place.session);
     mutex_.Unlock();
@@ -280,18 +292,29 @@ void Turns::Sweep() {
 }
 
 void Turns::SweepUntilStopped() {
+  using Clock = std::chrono::steady_clock;
+  Clock::time_point next;  // that it looks
   for (int idle = 0;;) {
+    Lines left;
     {
       absl::MutexLock lock(&mutex_);
       if (stopping_) return;
-      idle = first_ == nullptr ? idle + 1 : 0;
-      asleep_ = idle > kIdleTicks;
-      changed_.WaitWithTimeout(&mutex_, asleep_ ? absl::InfiniteDuration() : kTick);
-      asleep_ = false;
-      if (stopping_) return;
+      if (left_.empty()) {
+        idle = first_ == nullptr ? idle + 1 : 0;
+        asleep_ = idle > kIdleTicks;
+        changed_.WaitWithTimeout(&mutex_, asleep_ ? absl::InfiniteDuration() : kTick);
+        asleep_ = false;
+        if (stopping_) return;
+      }
+      left.swap(left_);
       if (first_ == nullptr) continue;
     }
+    if (!left.empty()) Pump(std::move(left));
+    const Clock::time_point begin = Clock::now();
+    if (begin < next) continue;
     Sweep();
+    const Clock::time_point end = Clock::now();
+    next = end + std::max(absl::ToChronoNanoseconds(kTick / 2), kOneIn * std::chrono::nanoseconds(end - begin));
   }
 }
 

@@ -3,8 +3,8 @@
 //
 // Who is alone is handed on at once, within the call. Else it waits until its tenant's part, its
 // session and what is with the device allow it (fair_queue.h); then it is called on a thread of
-// the device that has just ended something. What is of one session is handed on in the order
-// in which it came: what that submits to the devices' queues, within its call, keeps that order.
+// the device that has just ended something, on that of another caller, or on one of its own. What is of one session is
+// handed on in the order in which it came: what that submits to the devices' queues, within its call, keeps that order.
 //
 // What wants several devices waits at each and is called once it is its turn at all of them. From
 // its turn at one on, its own session waits there, and others do not. All that want several come
@@ -127,6 +127,7 @@ class Turns {
   int pumps_ ABSL_GUARDED_BY(mutex_) = 0;
   bool asleep_ ABSL_GUARDED_BY(mutex_) = false;
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
+  Lines left_ ABSL_GUARDED_BY(mutex_);  // to the watch: whoever's turn it is there, it calls
   std::thread watch_;
 };
 
