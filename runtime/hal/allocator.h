@@ -20,6 +20,8 @@ enum class MemoryUse {
   // A program writes every byte before any is read (results, arenas): the bytes
   // are whatever the last owner left.
   kProgram,
+  // The same, and it stays for the next program, of whomever.
+  kScratch,
 };
 
 // All in bytes of memory taken from the device, rounding included.
@@ -46,6 +48,10 @@ class Allocator {
   // A buffer of `bytes` bytes, aligned to kBufferAlignment. OUT_OF_MEMORY
   // (RESOURCE_EXHAUSTED) with the limit and what is used, if it does not fit.
   virtual absl::StatusOr<std::shared_ptr<Buffer>> Allocate(uint64_t bytes, MemoryUse use) = 0;
+  // The same, and takes no more from the device than that, but for its alignment.
+  virtual absl::StatusOr<std::shared_ptr<Buffer>> AllocateExactly(uint64_t bytes, MemoryUse use) {
+    return Allocate(bytes, use);
+  }
 
   // Gives cached memory back to the system.
   virtual void Trim() = 0;
