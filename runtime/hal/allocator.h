@@ -48,15 +48,16 @@ class Allocator {
   // A buffer of `bytes` bytes, aligned to kBufferAlignment. OUT_OF_MEMORY
   // (RESOURCE_EXHAUSTED) with the limit and what is used, if it does not fit.
   virtual absl::StatusOr<std::shared_ptr<Buffer>> Allocate(uint64_t bytes, MemoryUse use) = 0;
-  // The same, and takes no more from the device than that, but for its alignment.
-  virtual absl::StatusOr<std::shared_ptr<Buffer>> AllocateExactly(uint64_t bytes, MemoryUse use) {
-    return Allocate(bytes, use);
-  }
 
   // Gives cached memory back to the system.
   virtual void Trim() = 0;
 
   virtual AllocatorStats stats() const = 0;
+
+  // As Allocate, and takes no more from the device than that, but for its alignment.
+  virtual absl::StatusOr<std::shared_ptr<Buffer>> AllocateExactly(uint64_t bytes, MemoryUse use) {
+    return Allocate(bytes, use);
+  }
 
   // Who may be sure of how much. What is allocated without asking them may take that, too.
   Guarantees& guarantees() { return guarantees_; }
