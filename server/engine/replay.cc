@@ -156,6 +156,8 @@ void Engine::Replay(const ReplayRequest& request, const Control& control, Replay
   absl::StatusOr<Recordings::Handle> recording = request.found;
   if (request.found == nullptr) recording = recordings_.Find(request.recording, DomainOf(request.caller.get()));
   if (!recording.ok()) return done(std::move(recording).status());
+  if (absl::Status its = CheckDevices(RulesOf(request.caller.get()), (*recording)->sequence->devices()); !its.ok())
+    return done(std::move(its));
   if (absl::Status fits = (*recording)->sequence->CheckCounts(request.buffers.size(), request.integers.size());
       !fits.ok())
     return done(std::move(fits));

@@ -60,7 +60,10 @@ void Execution::Start(ProgramStore::Program stored, bool from_cache) {
   place_ = Place::kQueue;
   const absl::Time begin = absl::Now();
   const bool single = program().single() != nullptr;
-  absl::Status status = BindArguments(program(), request_.arguments, *buffers_, request_.caller.get(), bound_);
+  // Of the first of them, the request has been asked already.
+  absl::Status status =
+      single ? absl::OkStatus() : CheckDevices(RulesOf(request_.caller.get()), program().DistinctDevices());
+  if (status.ok()) status = BindArguments(program(), request_.arguments, *buffers_, request_.caller.get(), bound_);
   uint64_t inline_bytes = 0;
   if (status.ok()) status = CheckInlineResults(inline_bytes);
   if (status.ok()) status = PayForAnswer(inline_bytes);
