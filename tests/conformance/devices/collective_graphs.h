@@ -43,9 +43,7 @@ class Collectives {
   Node Broadcast(Node x, int64_t s) { return Replicated(Copy(b_.Expand(b_.Reshape(x, {{1, s}}), {{n_, s}}), n_)); }
   Node Scatter(Node x) { return Copy(x, n_); }
   Node Gather(Node x) { return Copy(x, 1); }
-  Node Reduce(Node x, int64_t s) {
-    return b_.Reshape(b_.Reduce(b_.Reshape(Gather(x), {{n_, s}}), v1::ADD, {0}), {s});
-  }
+  Node Reduce(Node x, int64_t s) { return b_.Reshape(b_.Reduce(b_.Reshape(Gather(x), {{n_, s}}), v1::ADD, {0}), {s}); }
   Node AllGather(Node x, int64_t size) { return Broadcast(x, size); }
   Node ReduceScatter(Node x, int64_t s) {
     const Node blocks = b_.Permute(b_.Reshape(x, {{n_, n_, s / n_}}), {{1, 0, 2}});
