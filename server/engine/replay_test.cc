@@ -350,8 +350,9 @@ TEST_F(ReplayTest, WhatRunsIsCounted) {
   EXPECT_EQ(metrics.cache_lookups.Sum(Lookups::Of(CacheResult::kMiss, CacheReason::kCompiled)), 1);
   EXPECT_EQ(metrics.cache_lookups.Sum(Lookups::Of(CacheResult::kHit, CacheReason::kMemory)), 1);
   using Busy = Series<DeviceNumber, TenantNumber>;
-  EXPECT_EQ(metrics.device_busy.Sum(Busy::Of({0}, TenantOf(nullptr))),
-            metrics.execute.SumNanos(Series<Phase>::Of(Phase::kDevice)));
+  // Each of the three runs is rounded once on its way to either.
+  EXPECT_NEAR(static_cast<double>(metrics.device_busy.Sum(Busy::Of({0}, TenantOf(nullptr)))),
+              static_cast<double>(metrics.execute.SumNanos(Series<Phase>::Of(Phase::kDevice))), 3);
 }
 
 }  // namespace
