@@ -1,5 +1,6 @@
 // BufferService.Read: while one chunk travels, the device gives the next one.
 #include <algorithm>
+#include <atomic>
 #include <cstdint>
 #include <cstring>
 #include <memory>
@@ -55,7 +56,7 @@ class Download final : public DownloadReactor {
  private:
   absl::Status Open(const grpc::ByteBuffer& bytes) {
     KILN_ASSIGN_OR_RETURN(const SessionPtr caller, SessionOf(admitted_));
-    control_ = {nullptr, DeadlineOf(admitted_.context()), admitted_.account(), FlowOf(admitted_, caller)};
+    control_ = {&cancelled_, DeadlineOf(admitted_.context()), admitted_.account(), FlowOf(admitted_, caller)};
     v1::ReadRequest request;
     KILN_RETURN_IF_ERROR(CheckSmall(bytes));
     KILN_RETURN_IF_ERROR(Decode(bytes, LimitsOf(env_), request));
@@ -150,11 +151,14 @@ class Download final : public DownloadReactor {
     PumpAndUnlock();
   }
 
+  // What waits for its turn does so no longer.
+  void OnCancel() override { cancelled_.store(true, std::memory_order_relaxed); }
   void OnDone() override { delete this; }
 
   const Admitted admitted_;
   Charge charge_;
   const ServiceEnv& env_;
+  std::atomic<bool> cancelled_{false};
   Control control_;
   Buffers::Range source_;
   grpc::ByteBuffer message_;  // of the write under way

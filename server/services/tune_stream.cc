@@ -38,6 +38,7 @@ class TuneStream final : public DownloadReactor {
  private:
   absl::Status Pay(const grpc::ByteBuffer& bytes) {
     KILN_ASSIGN_OR_RETURN(caller_, SessionOf(admitted_));
+    control_.flow = FlowOf(admitted_, caller_);
     KILN_RETURN_IF_ERROR(PayForUpload(control_.account, bytes));
     KILN_ASSIGN_OR_RETURN(charge_, Hold(control_.account, Quota::kHostBytes, bytes.Length()));
     return absl::OkStatus();

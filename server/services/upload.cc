@@ -3,6 +3,7 @@
 //   MALFORMED_MESSAGE   no header at the start, or a second one
 //   TRUNCATED_UPLOAD    fewer bytes than the header promised
 //   TOO_MUCH_DATA       more
+#include <atomic>
 #include <cstdint>
 #include <optional>
 #include <utility>
@@ -55,7 +56,7 @@ class Upload final : public UploadReactor {
       : admitted_(std::move(admitted)), env_(admitted_.env()), response_(response) {
     if (auto caller = SessionOf(admitted_); caller.ok()) {
       caller_ = *std::move(caller);
-      control_ = {nullptr, DeadlineOf(admitted_.context()), admitted_.account(), FlowOf(admitted_, caller_)};
+      control_ = {&cancelled_, DeadlineOf(admitted_.context()), admitted_.account(), FlowOf(admitted_, caller_)};
       StartRead(&message_);
     } else {
       End(caller.status());
@@ -78,6 +79,8 @@ class Upload final : public UploadReactor {
     PumpAndUnlock();
   }
 
+  // What waits for its turn does so no longer.
+  void OnCancel() override { cancelled_.store(true, std::memory_order_relaxed); }
   void OnDone() override { delete this; }
 
   // For the message, as long as any of it is used.
@@ -185,6 +188,7 @@ class Upload final : public UploadReactor {
   // Of the read under way and its callback.
   grpc::ByteBuffer message_;
   SessionPtr caller_;
+  std::atomic<bool> cancelled_{false};
   Control control_;
   bool open_ = false;
   uint64_t handle_ = 0;
