@@ -264,6 +264,9 @@ absl::StatusOr<std::unique_ptr<RpcServer>> StartServer(const v1::ServerConfig& c
     ExecutorOptions executors;
     executors.binary = worker;
     executors.threads = CpuOptions(config).threads;
+    // Estimates may be wrong.
+    if (const uint32_t seconds = config.graph_limits().max_run_seconds(); seconds != 0)
+      executors.run_patience = 2 * absl::Seconds(seconds);
     options.tenant_devices = std::make_shared<Executors>(executors, devices, log);
   }
   RpcServer::Preparation prepare;

@@ -217,7 +217,9 @@ void ExecutorProcess::Unload(uint64_t module) {
 }
 
 absl::Status ExecutorProcess::Launch(uint32_t device, absl::string_view message, uint32_t steps,
-                                     const runtime::hal::LaunchControl& control, uint32_t& launched) {
+                                     const runtime::hal::LaunchControl& asked, uint32_t& launched) {
+  runtime::hal::LaunchControl control = asked;
+  control.deadline = std::min(asked.deadline, absl::Now() + options_.run_patience);
   ++busy_;
   std::atomic<bool>& stop = arena_->Stop(device);
   stop.store(false);

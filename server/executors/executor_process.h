@@ -37,6 +37,9 @@ struct ExecutorOptions {
   absl::Duration patience = absl::Seconds(60);
   absl::Duration load_patience = absl::Seconds(20);
   absl::Duration stop_patience = absl::Seconds(10);
+  // No launch takes longer, whatever its caller says: while it runs, it is its device's turn, for which all tenants
+  // wait. Generated code ends by itself; code that has taken the executor over need not.
+  absl::Duration run_patience = absl::Hours(2);
 };
 
 // EXECUTOR_LOST.

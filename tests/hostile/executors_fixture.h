@@ -68,11 +68,13 @@ class ExecutorsTest : public ::testing::Test {
  protected:
   ExecutorsTest() { Make(absl::Minutes(1)); }
 
-  void Make(absl::Duration idle, absl::Duration stop_patience = absl::Seconds(10)) {
+  void Make(absl::Duration idle, absl::Duration stop_patience = absl::Seconds(10),
+            absl::Duration run_patience = absl::Hours(2)) {
     executors_ = nullptr;
     ExecutorOptions options;
     options.threads = 2;
     options.stop_patience = stop_patience;
+    options.run_patience = run_patience;
     executors_ = std::make_unique<Executors>(options, servers_, log_, idle);
     ASSERT_TRUE(executors_->SetTenants({{"a", true}, {"b", true}, {"shared", false}}).ok());
   }

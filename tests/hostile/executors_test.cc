@@ -167,6 +167,17 @@ TEST_F(ExecutorsTest, OneThatDoesNotStopIsEnded) {
   EXPECT_TRUE(Children().empty());
 }
 
+TEST_F(ExecutorsTest, OneThatNeverEndsIsEndedThoughNobodyAsksForIt) {
+  Make(absl::Minutes(1), absl::Milliseconds(50), absl::Milliseconds(20));
+  hal::Device& device = Device("a");
+  const auto flag = *device.allocator().Allocate(1, hal::MemoryUse::kClient);
+  const auto endless = Load(device, programs::EndlessProgram(device.target()));
+  EXPECT_EQ(CodeOf(Launch(device, *endless, {flag->device_data()})), v1::DEADLINE_PASSED);
+  const auto deaf = Load(device, programs::SpinProgram(device.target()));
+  const auto other = *device.allocator().Allocate(1, hal::MemoryUse::kClient);
+  EXPECT_EQ(CodeOf(Launch(device, *deaf, {other->device_data()})), v1::EXECUTOR_LOST);
+}
+
 TEST_F(ExecutorsTest, OneWithNothingToDoEnds) {
   Make(absl::Milliseconds(1));
   hal::Device& device = Device("a");
