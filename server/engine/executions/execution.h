@@ -40,6 +40,10 @@ class Execution final : private runtime::RunStart {
   const ExecuteRequest& request() const { return request_; }
   const Control& control() const { return control_; }
   ExecuteTiming& timing() { return result_.timing; }
+  // For who wants to know (ExecuteRequest::parts).
+  void Note(Part part, absl::Time begin, absl::Time end) {
+    if (request_.parts != nullptr) request_.parts->Set(part, begin, end);
+  }
 
  private:
   const runtime::MultiProgram& program() const { return *result_.program->program; }
@@ -64,6 +68,8 @@ class Execution final : private runtime::RunStart {
   // Whether what the run reads is healthy still, now that all before it has ended.
   absl::Status Begin() override;
   void Run();
+  // Of one that went well: when it was.
+  void NoteRun(absl::Duration waited, absl::Duration ran);
   void EndRun(const absl::Status& status);
   // Counts one queue entry as ended; the last one goes on.
   void Arrive(const absl::Status& status);
@@ -96,7 +102,7 @@ class Execution final : private runtime::RunStart {
   ExecuteResult result_;
   Turn turn_;                       // until the run has ended
   std::optional<uint64_t> ran_ns_;  // if that went well
-  absl::Time turn_asked_;
+  absl::Time turn_asked_, submitted_;
   absl::Time download_begin_;
 
   // Queue entries under way, in this stage, and one for whoever submits them: uploads and
