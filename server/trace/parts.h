@@ -35,14 +35,16 @@ inline constexpr const char* kPartNames[] = {KILN_CALL_PARTS(KILN_PART_NAME)};
 #undef KILN_PART_NAME
 inline constexpr size_t kParts = sizeof(kPartNames) / sizeof(kPartNames[0]);
 
-// Text in a record: as much of it as there is room for.
+// UTF-8 in a record: as many whole characters as there is room for.
 template <size_t kBytes>
 struct ShortText {
   std::array<char, kBytes> bytes = {};
 
   void Set(absl::string_view text) {
+    size_t size = std::min(text.size(), kBytes);
+    while (size > 0 && size < text.size() && (text[size] & 0xC0) == 0x80) --size;
     bytes = {};
-    std::memcpy(bytes.data(), text.data(), std::min(text.size(), kBytes));
+    std::memcpy(bytes.data(), text.data(), size);
   }
   absl::string_view view() const {
     return {bytes.data(), static_cast<size_t>(std::find(bytes.begin(), bytes.end(), '\0') - bytes.begin())};
