@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <iterator>
 #include <random>
 
 #include "absl/time/clock.h"
@@ -25,6 +26,8 @@ uint64_t RandomSeed() {
   return uint64_t{random()} << 32 | random();
 }
 
+constexpr auto kByEnd = [](const auto& a, const auto& b) { return a.time.end_ns < b.time.end_ns; };
+
 template <typename Record>
 std::vector<Record> Sorted(const Ring<Record>& ring, const Traces::Wanted& wanted) {
   std::vector<Record> found;
@@ -32,7 +35,7 @@ std::vector<Record> Sorted(const Ring<Record>& ring, const Traces::Wanted& wante
     if (record.time.end_ns < wanted.since_ns || (wanted.owner.has_value() && record.owner != *wanted.owner)) return;
     found.push_back(record);
   });
-  std::sort(found.begin(), found.end(), [](const Record& a, const Record& b) { return a.time.end_ns < b.time.end_ns; });
+  std::sort(found.begin(), found.end(), kByEnd);
   return found;
 }
 
@@ -67,12 +70,11 @@ void Traces::Keep(CallRecord record, const std::optional<TraceContext>& context)
 std::vector<CallRecord> Traces::Calls(const Wanted& wanted) const { return Sorted(calls_, wanted); }
 
 std::vector<RunOfDevice> Traces::Runs(const Wanted& wanted) const {
-  std::vector<RunOfDevice> runs = Sorted(runs_, wanted);
-  const std::vector<RunOfDevice> launches = Sorted(launches_, wanted);
-  runs.insert(runs.end(), launches.begin(), launches.end());
-  std::stable_sort(runs.begin(), runs.end(),
-                   [](const RunOfDevice& a, const RunOfDevice& b) { return a.time.end_ns < b.time.end_ns; });
-  return runs;
+  const std::vector<RunOfDevice> runs = Sorted(runs_, wanted), launches = Sorted(launches_, wanted);
+  std::vector<RunOfDevice> all;
+  all.reserve(runs.size() + launches.size());
+  std::merge(runs.begin(), runs.end(), launches.begin(), launches.end(), std::back_inserter(all), kByEnd);
+  return all;
 }
 
 void Traces::OnRun(const runtime::RunRecord& record) {
