@@ -1,4 +1,4 @@
-// Recent calls and runs as Chrome's trace format, which Perfetto and chrome://tracing draw.
+// Recent calls and runs in Chrome's trace format, which Perfetto draws.
 #ifndef KILN_CLIENT_CLI_CHROME_TRACE_H_
 #define KILN_CLIENT_CLI_CHROME_TRACE_H_
 
