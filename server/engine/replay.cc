@@ -209,9 +209,7 @@ void Engine::Replay(const ReplayRequest& request, const Control& control, Replay
                       if (!run.ok()) return done(std::move(run).status());
                       timing.queue += run->queue_seconds * 1e6;
                       timing.device = run->device_seconds * 1e6;
-                      const absl::Time began = submitted + absl::Seconds(run->queue_seconds);
-                      Note(parts, Part::kQueue, submitted, began);
-                      Note(parts, Part::kDevice, began, began + absl::Seconds(run->device_seconds));
+                      if (parts != nullptr) parts->SetRun(submitted, run->queue_seconds, run->device_seconds);
                       CountTiming(*metrics_, timing);
                       done(timing);
                     });

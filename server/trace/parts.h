@@ -65,7 +65,12 @@ struct CallParts {
   void Set(Part part, absl::Time begin, absl::Time end) {
     parts[static_cast<size_t>(part)] = {absl::ToUnixNanos(begin), absl::ToUnixNanos(end)};
   }
-  const Interval& operator[](Part part) const { return parts[static_cast<size_t>(part)]; }
+  // A run that was submitted then, waited in its device's queue, and ran.
+  void SetRun(absl::Time submitted, double queue_seconds, double device_seconds) {
+    const absl::Time began = submitted + absl::Seconds(queue_seconds);
+    Set(Part::kQueue, submitted, began);
+    Set(Part::kDevice, began, began + absl::Seconds(device_seconds));
+  }
 };
 
 }  // namespace kiln::server

@@ -149,7 +149,7 @@ void Execution::Run() {
       if (!run.ok()) return EndRun(run.status());
       result_.timing.queue += run->queue_seconds * 1e6;
       result_.timing.device = run->device_seconds * 1e6;
-      NoteRun(absl::Seconds(run->queue_seconds), absl::Seconds(run->device_seconds));
+      if (request_.parts != nullptr) request_.parts->SetRun(submitted_, run->queue_seconds, run->device_seconds);
       for (BufferSlice& slice : run->results) outputs_.push_back(std::move(slice));
       EndRun(absl::OkStatus());
     });
@@ -158,17 +158,11 @@ void Execution::Run() {
                            [this](absl::StatusOr<runtime::MultiRunResult> run) {
                              if (!run.ok()) return EndRun(run.status());
                              result_.timing.device = run->device_seconds * 1e6;
-                             NoteRun(absl::ZeroDuration(), absl::Seconds(run->device_seconds));
+                             if (request_.parts != nullptr) request_.parts->SetRun(submitted_, 0, run->device_seconds);
                              result_.collectives = std::move(run->collectives);
                              for (BufferSlice& slice : run->results) outputs_.push_back(std::move(slice));
                              EndRun(absl::OkStatus());
                            });
-}
-
-void Execution::NoteRun(absl::Duration waited, absl::Duration ran) {
-  const absl::Time began = submitted_ + waited;
-  Note(Part::kQueue, submitted_, began);
-  Note(Part::kDevice, began, began + ran);
 }
 
 // A run that failed has taken the time since it began.

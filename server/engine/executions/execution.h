@@ -68,8 +68,6 @@ class Execution final : private runtime::RunStart {
   // Whether what the run reads is healthy still, now that all before it has ended.
   absl::Status Begin() override;
   void Run();
-  // Of one that went well: when it was.
-  void NoteRun(absl::Duration waited, absl::Duration ran);
   void EndRun(const absl::Status& status);
   // Counts one queue entry as ended; the last one goes on.
   void Arrive(const absl::Status& status);
