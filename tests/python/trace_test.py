@@ -11,8 +11,8 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 
 import grpc
 
+import support  # finds the package
 import graphs
-import support
 from kiln.transport import wire
 from kiln.v1 import debug_service_pb2, kernel_service_pb2
 
