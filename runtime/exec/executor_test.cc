@@ -177,6 +177,27 @@ TEST_F(ExecutorTest, RunsOutOfMemoryAndRecovers) {
   EXPECT_EQ(ReadFloats((*outcome)[0]), std::vector<float>(kCount, 3.5f));
 }
 
+TEST_F(ExecutorTest, AnArenaCountsForWhoRunsAsLongAsHeDoes) {
+  constexpr int64_t kCount = 1000;  // 4000 bytes each: arena, result
+  const auto program = LoadOrDie(testing::AddProgram(kCount, device_->target()));
+  const std::vector<BufferSlice> parameters = {Floats(*device_, std::vector<float>(kCount, 1)),
+                                               Floats(*device_, std::vector<float>(kCount, 2))};
+  Account account;
+  const auto run = [&](uint64_t limit) {
+    QuotaLimits limits = {};
+    limits[static_cast<size_t>(Quota::kDeviceBytes)] = limit;
+    account.SetLimits(limits);
+    RunOptions options;
+    options.control.account = &account;
+    return RunAndWait(executor_, program, parameters, options);
+  };
+  EXPECT_EQ(DetailOf(run(7000).status())->code(), v1::QUOTA_EXCEEDED);
+  EXPECT_EQ(account.used(Quota::kDeviceBytes), 0u);
+  const Outcome outcome = run(9000);
+  ASSERT_TRUE(outcome.ok()) << outcome.status();
+  EXPECT_EQ(account.used(Quota::kDeviceBytes), 4000u) << "the result";
+}
+
 TEST_F(ExecutorTest, CallbackMayRunTheNext) {
   const auto program = LoadOrDie(testing::DoubleProgram(1, device_->target()));
   const BufferSlice x = Floats(*device_, {1});

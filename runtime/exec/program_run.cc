@@ -53,6 +53,7 @@ void ProgramRun::Run() {
   if (status.ok()) status = Walk(launches);
   status.Update(program_->device().FinishLaunches());
   const Clock::time_point ended = Clock::now();
+  arena_charge_.Release();
 
   if (status.ok()) {
     program_->estimate_.Observe(static_cast<uint64_t>(std::chrono::nanoseconds(ended - started).count()));
@@ -123,7 +124,9 @@ absl::Status ProgramRun::FillPointers() {
   const Plan& plan = program_->plan();
   char* arena = nullptr;
   if (plan.arena_bytes != 0) {
-    const absl::StatusOr<void*> scratch = program_->device().Scratch(plan.arena_bytes);
+    // The memory stays for the next run; that this one uses it counts as long as it does.
+    KILN_ASSIGN_OR_RETURN(arena_charge_, Hold(control_.account, Quota::kDeviceBytes, plan.arena_bytes));
+    const absl::StatusOr<void*> scratch = program_->device().Scratch(plan.arena_bytes, control_.account);
     if (!scratch.ok()) return hal::AsPayerMayKnow(control_.account, scratch.status());
     arena = static_cast<char*>(*scratch);
   }

@@ -49,6 +49,7 @@ class ProgramRun final : public hal::Work {
   std::vector<hal::BufferSlice> results_;
   std::vector<std::shared_ptr<hal::Buffer>> prepared_;
   std::vector<int64_t> variables_;
+  Charge arena_charge_;
   std::vector<void*> pointers_;  // one for each operand of the plan; a variable's value in the place of one
 
   std::shared_ptr<Program> program_;

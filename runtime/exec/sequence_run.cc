@@ -96,6 +96,7 @@ void SequenceRun::Run() {
   if (status.ok()) status = FillPointers();
   if (status.ok()) status = Walk(launches);
   status.Update(sequence_->device().FinishLaunches());
+  arena_charge_.Release();
   const double seconds = Seconds(Clock::now() - started);
   launches_ += launches;
   const double device_seconds = times_.All(sequence_->device(), seconds);
@@ -130,7 +131,8 @@ void SequenceRun::MarkChanged() {
 absl::Status SequenceRun::FillPointers() {
   char* arena = nullptr;
   if (sequence_->arena_bytes() != 0) {
-    const absl::StatusOr<void*> scratch = sequence_->device().Scratch(sequence_->arena_bytes());
+    KILN_ASSIGN_OR_RETURN(arena_charge_, Hold(control_.account, Quota::kDeviceBytes, sequence_->arena_bytes()));
+    const absl::StatusOr<void*> scratch = sequence_->device().Scratch(sequence_->arena_bytes(), control_.account);
     if (!scratch.ok()) return hal::AsPayerMayKnow(control_.account, scratch.status());
     arena = static_cast<char*>(*scratch);
   }

@@ -61,6 +61,7 @@ class SequenceRun final : public hal::Work {
   collective::Collectives* const collectives_;
   RuntimeObserver* const observer_;
   RunCallback callback_;
+  Charge arena_charge_;          // while a part runs
   std::vector<void*> pointers_;  // one for each operand of the sequence
   Clock::time_point submitted_, started_;
   LaunchTimes times_;

@@ -20,6 +20,8 @@ enum class MemoryUse {
   // A program writes every byte before any is read (results, arenas): the bytes
   // are whatever the last owner left.
   kProgram,
+  // The same, and it stays for the next program, of whomever.
+  kScratch,
 };
 
 // All in bytes of memory taken from the device, rounding included.
@@ -51,6 +53,11 @@ class Allocator {
   virtual void Trim() = 0;
 
   virtual AllocatorStats stats() const = 0;
+
+  // As Allocate, and takes no more from the device than that, but for its alignment.
+  virtual absl::StatusOr<std::shared_ptr<Buffer>> AllocateExactly(uint64_t bytes, MemoryUse use) {
+    return Allocate(bytes, use);
+  }
 
   // Who may be sure of how much. What is allocated without asking them may take that, too.
   Guarantees& guarantees() { return guarantees_; }

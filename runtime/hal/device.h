@@ -61,8 +61,9 @@ class Device {
   // never null, that belong to the work that asks until its Run() returns. To be
   // called from within work of queue() only, once a run: since the queue is in
   // order, one piece serves all programs, and it stays for the next. What it
-  // holds is what the last work left. OUT_OF_MEMORY if it does not fit.
-  virtual absl::StatusOr<void*> Scratch(uint64_t bytes) = 0;
+  // holds is what the last work left. OUT_OF_MEMORY if it does not fit. It grows at the expense of what `account`,
+  // which may be null, may be sure of (runtime/hal/guarantees.h), and of nobody else's.
+  virtual absl::StatusOr<void*> Scratch(uint64_t bytes, const Account* account = nullptr) = 0;
 
   // Links the object code and finds every kernel's symbol. Takes about a
   // millisecond; any number of threads may load at once. The message is read

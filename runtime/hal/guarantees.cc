@@ -16,6 +16,12 @@ struct Counted {
   Charge charge;
 };
 
+// Of a device, what is not in use.
+uint64_t LeftOf(const Allocator& allocator) {
+  const AllocatorStats stats = allocator.stats();
+  return stats.limit_bytes - std::min(stats.limit_bytes, stats.in_use_bytes);
+}
+
 absl::Status GuaranteedToOthers(uint64_t free, uint64_t bytes) {
   v1::ErrorDetail detail;
   detail.set_code(v1::OUT_OF_MEMORY);
@@ -57,7 +63,8 @@ uint64_t Guarantees::KeptFrom(const Account* account) const {
   uint64_t kept = 0;
   for (const auto& [other, owner] : owners_) {
     if (other == account || owner->guaranteed == 0) continue;
-    kept += owner->guaranteed - std::min(owner->guaranteed, owner->on_device.used(Quota::kDeviceBytes));
+    const uint64_t used = owner->on_device.used(Quota::kDeviceBytes) + owner->scratch.used(Quota::kDeviceBytes);
+    kept += owner->guaranteed - std::min(owner->guaranteed, used);
   }
   return kept;
 }
@@ -67,18 +74,28 @@ absl::StatusOr<std::shared_ptr<Buffer>> Guarantees::Allocate(const Account* acco
   const bool any = any_.load(std::memory_order_relaxed);
   if (account == nullptr && !any) return allocator.Allocate(bytes, use);
   absl::ReleasableMutexLock lock(&mutex_);
+  uint64_t kept = 0;
   if (any) {
     // Before the question who has what: whatever is freed in between then counts for nobody.
-    const AllocatorStats stats = allocator.stats();
-    const uint64_t kept = KeptFrom(account), taken = std::min(stats.limit_bytes, stats.in_use_bytes);
-    const uint64_t left = stats.limit_bytes - taken, free = left - std::min(left, kept);
+    const uint64_t left = LeftOf(allocator);
+    kept = KeptFrom(account);
+    const uint64_t free = left - std::min(left, kept);
     if (kept > 0 && bytes > free) return GuaranteedToOthers(free, bytes);
   }
   Charge charge;
-  if (account != nullptr) charge = *Hold(&OwnerOf(account).on_device, Quota::kDeviceBytes, bytes);  // it has no limit
+  if (account != nullptr) {
+    Owner& owner = OwnerOf(account);
+    // It has no limit.
+    charge = *Hold(use == MemoryUse::kScratch ? &owner.scratch : &owner.on_device, Quota::kDeviceBytes, bytes);
+  }
   // Else held on: two must not find the same bytes free.
   if (!any) lock.Release();
   KILN_ASSIGN_OR_RETURN(std::shared_ptr<Buffer> buffer, allocator.Allocate(bytes, use));
+  if (kept > 0 && LeftOf(allocator) < kept) {
+    // What it was rounded up by is others'.
+    buffer = nullptr;
+    KILN_ASSIGN_OR_RETURN(buffer, allocator.AllocateExactly(bytes, use));
+  }
   if (account == nullptr) return buffer;
   const auto counted = std::make_shared<Counted>(Counted{std::move(buffer), std::move(charge)});
   return std::shared_ptr<Buffer>(counted, counted->buffer.get());

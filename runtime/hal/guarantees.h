@@ -1,6 +1,7 @@
 // Parts of one device's memory that accounts may be sure of: nobody else takes the last of it while they have less.
 //
-// What an account has is counted as it was asked for; what an allocator rounds up is on top, and guaranteed to nobody.
+// What an account has is counted as it was asked for; what an allocator rounds up is on top, and taken from nobody's
+// part.
 #ifndef KILN_RUNTIME_HAL_GUARANTEES_H_
 #define KILN_RUNTIME_HAL_GUARANTEES_H_
 
@@ -44,6 +45,7 @@ class Guarantees {
  private:
   struct Owner {
     Account on_device;  // of its device_bytes, what is here
+    Account scratch;    // the same of MemoryUse::kScratch: a part of what it may be sure of, but none of what it has
     uint64_t guaranteed = 0;
   };
   Owner& OwnerOf(const Account* account) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);

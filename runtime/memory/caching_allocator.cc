@@ -49,7 +49,11 @@ class Cache {
       absl::StatusOr<std::shared_ptr<Buffer>> fresh = inner_->Allocate(class_bytes, use);
       if (fresh.ok()) return Count(*std::move(fresh), /*reused=*/false);
     }
-    // Short of memory: the idle goes, and so does the rounding.
+    return TakeExactly(bytes, use);
+  }
+
+  // Short of memory: the idle goes, and so does the rounding.
+  absl::StatusOr<std::shared_ptr<Buffer>> TakeExactly(uint64_t bytes, MemoryUse use) {
     Trim();
     KILN_ASSIGN_OR_RETURN(std::shared_ptr<Buffer> exact, inner_->Allocate(bytes, use));
     return Count(std::move(exact), /*reused=*/false);
@@ -160,6 +164,10 @@ class CachingAllocator final : public hal::Allocator {
 
   absl::StatusOr<std::shared_ptr<Buffer>> Allocate(uint64_t bytes, MemoryUse use) override {
     KILN_ASSIGN_OR_RETURN(std::shared_ptr<Buffer> memory, cache_.Take(bytes, use));
+    return std::make_shared<CachedBuffer>(&cache_, std::move(memory), bytes);
+  }
+  absl::StatusOr<std::shared_ptr<Buffer>> AllocateExactly(uint64_t bytes, MemoryUse use) override {
+    KILN_ASSIGN_OR_RETURN(std::shared_ptr<Buffer> memory, cache_.TakeExactly(bytes, use));
     return std::make_shared<CachedBuffer>(&cache_, std::move(memory), bytes);
   }
   void Trim() override { cache_.Trim(); }

@@ -4,6 +4,7 @@
 #include <thread>
 #include <vector>
 
+#include "base/account.h"
 #include "base/error.h"
 #include "gtest/gtest.h"
 #include "runtime/drivers/host/host_allocator.h"
@@ -60,6 +61,30 @@ TEST_F(CachingAllocatorTest, ReusesMemoryOfTheSameClass) {
   EXPECT_EQ(allocator_->stats().cached_bytes, 0);
   EXPECT_EQ(allocator_->stats().reuses, 1);
   EXPECT_EQ(allocator_->stats().allocations, 2);
+}
+
+TEST_F(CachingAllocatorTest, RoundingAndScratchTakeNothingOfWhatIsGuaranteed) {
+  constexpr uint64_t kAll = 1 << 20, kGuaranteed = 73 * 4096;
+  const Account a, b;
+  hal::Guarantees& guarantees = allocator_->guarantees();
+  guarantees.Set({{&a, kGuaranteed}});
+  const auto take = [&](const Account& account, uint64_t bytes, MemoryUse use = MemoryUse::kProgram) {
+    return guarantees.Allocate(&account, *allocator_, bytes, use);
+  };
+  ASSERT_GT(SizeClass(kAll - kGuaranteed), kAll - kGuaranteed);
+  const auto most = take(b, kAll - kGuaranteed);
+  ASSERT_TRUE(most.ok()) << most.status();
+  EXPECT_FALSE(take(b, 64).ok());
+  {
+    const auto all = take(a, kGuaranteed);
+    EXPECT_TRUE(all.ok()) << all.status();
+  }
+  EXPECT_FALSE(take(b, 4096, MemoryUse::kScratch).ok());
+  // What it has as scratch is within its part, and none of what it is told that it has.
+  const auto scratch = take(a, kGuaranteed / 2, MemoryUse::kScratch);
+  EXPECT_TRUE(scratch.ok()) << scratch.status();
+  EXPECT_EQ(guarantees.Of(&a).used, 0u);
+  EXPECT_FALSE(take(b, 64).ok());
 }
 
 TEST_F(CachingAllocatorTest, RecycledMemoryIsZeroForAClientOnly) {

@@ -74,7 +74,7 @@ void ReadDeviceUp(const Scrape& scrape, Samples<DeviceNumber>& samples) {
 
 void ReadQueueDepth(const Scrape& scrape, Samples<DeviceNumber>& samples) {
   ForEachDevice(scrape, [&](DeviceNumber number, const runtime::hal::Device& device) {
-    samples.Set(static_cast<double>(device.stats().queue_depth), number);
+    samples.Set(static_cast<double>(device.stats().queue_depth + scrape.engine.turns().waiting(device)), number);
   });
 }
 

@@ -13,7 +13,9 @@
 #include <csignal>
 #include <cstring>
 #include <fstream>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
@@ -21,9 +23,8 @@
 #include "google/protobuf/io/coded_stream.h"
 #include "google/protobuf/io/zero_copy_stream_impl_lite.h"
 #include "server/compile_worker/job.h"
+#include "server/compile_worker/sandbox.h"
 #include "server/compile_worker/zygote.h"
-
-extern char** environ;
 
 namespace kiln::server {
 namespace {
@@ -108,8 +109,12 @@ absl::Status CompileWorkers::StartZygote() {
   posix_spawn_file_actions_adddup2(&files, ends.second.get(), kZygoteSocket);
   std::string name = "kilnd", flag = kZygoteFlag, memory = absl::StrCat(options_.memory_bytes);
   char* const arguments[] = {name.data(), flag.data(), memory.data(), nullptr};
+  std::vector<std::string> kept = BareEnvironment();
+  std::vector<char*> environment;
+  for (std::string& entry : kept) environment.push_back(entry.data());
+  environment.push_back(nullptr);
   pid_t child = 0;
-  const int failed = posix_spawn(&child, options_.binary.c_str(), &files, nullptr, arguments, environ);
+  const int failed = posix_spawn(&child, options_.binary.c_str(), &files, nullptr, arguments, environment.data());
   posix_spawn_file_actions_destroy(&files);
   if (failed != 0) return NoZygote(absl::StrCat(options_.binary, ": ", std::strerror(failed)));
   zygote_ = child;
@@ -245,8 +250,15 @@ absl::StatusOr<v1::GradientResponse> CompileWorkers::Gradient(const v1::Gradient
 
 absl::Status CompileWorkers::Do(const v1::CompileJob& job, absl::FunctionRef<Digest()> name, const CompileFor& whom,
                                 absl::FunctionRef<absl::Status(v1::CompileJobResult)> take) {
-  // A name takes about as long to make as the job does to write, so nobody asks for it while all goes well.
-  if (!quarantine_.Empty()) KILN_RETURN_IF_ERROR(quarantine_.Check(name(), absl::Now()));
+  // Of each tenant's by itself: none learns what another's job has done, nor can spoil one for it. A name takes about
+  // as long to make as the job does to write, so nobody asks for it while all goes well.
+  const auto its_name = [&] {
+    Blake3 hasher;
+    hasher.Update(whom.domain.view());
+    hasher.Update(name().view());
+    return hasher.Finish();
+  };
+  if (!quarantine_.Empty()) KILN_RETURN_IF_ERROR(quarantine_.Check(its_name(), absl::Now()));
   auto memory = SealedMemory(job.SerializeAsString());
   if (!memory.ok()) return NoZygote(memory.status().message());
   // A worker may have ended while nobody looked: the next one has not.
@@ -259,7 +271,7 @@ absl::Status CompileWorkers::Do(const v1::CompileJob& job, absl::FunctionRef<Dig
   if (absl::Status wanted = Wait(*worker, whom.control, absl::Now() + options_.max_time); !wanted.ok()) {
     worker.reset();
     const bool too_long = DetailOf(wanted).has_value() && DetailOf(wanted)->code() == v1::GRAPH_TOO_LARGE;
-    if (too_long) quarantine_.Note(name(), absl::Now());
+    if (too_long) quarantine_.Note(its_name(), absl::Now());
     Count(too_long                           ? WorkerExit::kTooLong
           : absl::IsDeadlineExceeded(wanted) ? WorkerExit::kDeadline
                                              : WorkerExit::kCancelled);
@@ -271,7 +283,7 @@ absl::Status CompileWorkers::Do(const v1::CompileJob& job, absl::FunctionRef<Dig
   const auto crashed = [&](absl::string_view what, WorkerExit cause = WorkerExit::kNonsense) {
     worker.reset();
     Count(cause);
-    quarantine_.Note(name(), absl::Now());
+    quarantine_.Note(its_name(), absl::Now());
     absl::MutexLock lock(&mutex_);
     ++stats_.crashed;
     return CompilerFault(what);

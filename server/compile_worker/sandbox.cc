@@ -20,7 +20,11 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+
+extern char** environ;
 
 namespace kiln::server {
 namespace {
@@ -64,9 +68,8 @@ constexpr int kDeadly[] = {
     SYS_connect, SYS_bpf,      SYS_mount,  SYS_setuid,           SYS_kexec_load};
 
 // What threads that run kernels need beside it. They are all there already.
-constexpr int kAllowedToRun[] = {SYS_recvfrom,        SYS_sendto,     SYS_ppoll, SYS_getcpu,   SYS_nanosleep,
-                                 SYS_clock_nanosleep, SYS_membarrier, SYS_mmap,  SYS_mprotect, SYS_rseq,
-                                 SYS_set_robust_list};
+constexpr int kAllowedToRun[] = {SYS_recvfrom,        SYS_sendto,     SYS_ppoll,    SYS_getcpu, SYS_nanosleep,
+                                 SYS_clock_nanosleep, SYS_membarrier, SYS_mprotect, SYS_rseq,   SYS_set_robust_list};
 
 // A job's answer is one of them.
 constexpr uint64_t kMaxFileBytes = uint64_t{1} << 30, kMaxDescriptors = 16;
@@ -91,6 +94,8 @@ class Filter {
   explicit Filter(const std::vector<uint32_t>& threads) {
     Begin();
     for (const int call : kAllowedToRun) On(call, SECCOMP_RET_ALLOW);
+    // Its own memory alone, which RLIMIT_DATA counts: what it shares with the server is there.
+    OnArgumentWithout(SYS_mmap, 3, MAP_SHARED);
     // Where its own threads run, and nobody else's.
     OnArgument(SYS_sched_setaffinity, 0, threads);
     Return(kErrno);
@@ -168,10 +173,16 @@ absl::Status CloseFiles(const std::vector<const char*>& readable = {}) {
   return closed == 0 ? absl::OkStatus() : Refused("landlock");
 }
 
-uint64_t AddressSpace() {
-  uint64_t pages = 0;
-  std::ifstream("/proc/self/statm") >> pages;
-  return pages * static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
+struct Taken {
+  uint64_t addresses = 0;
+  uint64_t data = 0;  // what it may write, but for what is shared
+};
+
+Taken TakenBytes() {
+  uint64_t all = 0, resident = 0, shared = 0, text = 0, libraries = 0, data = 0;
+  std::ifstream("/proc/self/statm") >> all >> resident >> shared >> text >> libraries >> data;
+  const auto page = static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
+  return {all * page, data * page};
 }
 
 absl::Status Limit(decltype(RLIMIT_AS) resource, uint64_t most, const char* what) {
@@ -200,6 +211,28 @@ std::vector<uint32_t> OwnThreads() {
 
 }  // namespace
 
+std::vector<std::string> BareEnvironment() {
+  std::vector<std::string> kept;
+  for (char** entry = environ; *entry != nullptr; ++entry) {
+    const absl::string_view name = absl::string_view(*entry).substr(0, absl::string_view(*entry).find('='));
+    if (name == "LD_LIBRARY_PATH" || absl::EndsWith(name, "SAN_OPTIONS")) kept.push_back(*entry);
+  }
+  return kept;
+}
+
+bool CloseFrom(int first) {
+  if (syscall(SYS_close_range, first, ~0U, 0) == 0) return true;
+  // A kernel before 5.9. The folder's own descriptor is among them, and closed by then.
+  std::vector<int> descriptors;
+  std::error_code failed;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd", failed)) {
+    const int fd = std::stoi(entry.path().filename().string());
+    if (fd >= first) descriptors.push_back(fd);
+  }
+  for (const int fd : descriptors) close(fd);
+  return !failed && !descriptors.empty();
+}
+
 absl::Status BeginRunnerSandbox() {
   if (absl::Status rights = GiveUpRights(); !rights.ok()) return rights;
   return CloseFiles({"/proc", "/sys"});
@@ -208,13 +241,15 @@ absl::Status BeginRunnerSandbox() {
 absl::Status EnterRunnerSandbox(uint64_t memory_bytes, uint32_t descriptors) {
   // Before nothing can be opened any more.
   const std::vector<uint32_t> threads = OwnThreads();
-  const uint64_t taken = AddressSpace();
-  if (taken == 0) return absl::UnavailableError("sandbox: /proc/self/statm cannot be read");
+  const Taken taken = TakenBytes();
+  if (taken.addresses == 0) return absl::UnavailableError("sandbox: /proc/self/statm cannot be read");
   if (prctl(PR_SET_DUMPABLE, 0) != 0) return Refused("PR_SET_DUMPABLE");
   if (kSanitized) return absl::OkStatus();
   if (absl::Status files = Limit(RLIMIT_FSIZE, 0, "RLIMIT_FSIZE"); !files.ok()) return files;
   if (absl::Status files = Limit(RLIMIT_NOFILE, descriptors, "RLIMIT_NOFILE"); !files.ok()) return files;
-  if (absl::Status memory = Limit(RLIMIT_AS, taken + memory_bytes, "RLIMIT_AS"); !memory.ok()) return memory;
+  if (absl::Status memory = Limit(RLIMIT_AS, taken.addresses + memory_bytes, "RLIMIT_AS"); !memory.ok()) return memory;
+  // By addresses alone, what is mapped with the server could be given up for as much of its own.
+  if (absl::Status data = Limit(RLIMIT_DATA, taken.data + memory_bytes, "RLIMIT_DATA"); !data.ok()) return data;
   return Filter(threads).Install();
 }
 
@@ -226,7 +261,8 @@ absl::Status EnterSandbox(uint64_t memory_bytes) {
   if (kSanitized) return CloseFiles();
   if (absl::Status files = Limit(RLIMIT_NOFILE, kMaxDescriptors, "RLIMIT_NOFILE"); !files.ok()) return files;
   if (memory_bytes != 0) {
-    if (absl::Status memory = Limit(RLIMIT_AS, AddressSpace() + memory_bytes, "RLIMIT_AS"); !memory.ok()) return memory;
+    if (absl::Status memory = Limit(RLIMIT_AS, TakenBytes().addresses + memory_bytes, "RLIMIT_AS"); !memory.ok())
+      return memory;
   }
   if (absl::Status closed = CloseFiles(); !closed.ok()) return closed;
   return Filter().Install();

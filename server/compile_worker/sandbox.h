@@ -3,6 +3,8 @@
 #define KILN_SERVER_COMPILE_WORKER_SANDBOX_H_
 
 #include <cstdint>
+#include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 
@@ -21,6 +23,13 @@ absl::Status EnterSandbox(uint64_t memory_bytes);
 // but for code, which it may map; it keeps at most so many `descriptors`.
 absl::Status BeginRunnerSandbox();
 absl::Status EnterRunnerSandbox(uint64_t memory_bytes, uint32_t descriptors);
+
+// Of this process's environment, what a program needs to start. The rest may hold secrets, which are none of a
+// sandbox's business.
+std::vector<std::string> BareEnvironment();
+
+// Closes all descriptors from `first` on. False if it cannot find out which there are.
+bool CloseFrom(int first);
 
 }  // namespace kiln::server
 

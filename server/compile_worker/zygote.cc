@@ -44,7 +44,7 @@ bool DoJobIn(int fd, const CompilerInProcess& compiler, std::string& result) {
 
 int RunZygote(const CompilerInProcess& compiler, uint64_t memory_bytes) {
   // What the server has open is none of its business; a signal to the server's group is the server's to hear.
-  syscall(SYS_close_range, kZygoteSocket + 1, ~0U, 0);
+  if (!CloseFrom(kZygoteSocket + 1)) return 1;
   setpgid(0, 0);
   sigset_t none;
   sigemptyset(&none);

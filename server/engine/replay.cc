@@ -160,6 +160,8 @@ void Engine::Replay(const ReplayRequest& request, const Control& control, Replay
   absl::StatusOr<Recordings::Handle> recording = request.found;
   if (request.found == nullptr) recording = recordings_.Find(request.recording, DomainOf(request.caller.get()));
   if (!recording.ok()) return done(std::move(recording).status());
+  if (absl::Status its = CheckDevices(RulesOf(request.caller.get()), (*recording)->sequence->devices()); !its.ok())
+    return done(std::move(its));
   if (absl::Status fits = (*recording)->sequence->CheckCounts(request.buffers.size(), request.integers.size());
       !fits.ok())
     return done(std::move(fits));
@@ -182,11 +184,18 @@ void Engine::Replay(const ReplayRequest& request, const Control& control, Replay
   const runtime::Estimate& estimate = (*recording)->sequence->estimate();
   const absl::Span<runtime::hal::Device* const> devices = (*recording)->sequence->devices();
   if (request.parts != nullptr && !devices.empty()) request.parts->device.Set(devices.front()->name());
-  turns_.Take({control, {devices.begin(), devices.end()}, estimate.expected_ns(), /*guessed=*/estimate.runs() == 0},
+  turns_.Take({control,
+               {devices.begin(), devices.end()},
+               estimate.expected_ns(),
+               /*guessed=*/estimate.runs() == 0,
+               /*may_be_long=*/estimate.floor_ns() > estimate.expected_ns()},
               [this, timing, asked, parts = request.parts, recording = *std::move(recording),
                slices = std::move(slices), control, integers = request.integers, replaying = std::move(replaying),
                done = std::move(done)](absl::StatusOr<Turn> turn) mutable {
-                if (!turn.ok()) return done(std::move(turn).status());
+                if (!turn.ok()) {
+                  CountEnded(*metrics_, turn.status(), Place::kQueue);
+                  return done(std::move(turn).status());
+                }
                 const absl::Time submitted = absl::Now();
                 timing.queue = absl::ToDoubleMicroseconds(submitted - asked);
                 Note(parts, Part::kTurn, asked, submitted);

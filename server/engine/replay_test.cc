@@ -2,6 +2,7 @@
 // what is refused.
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <iterator>
 #include <memory>
 #include <string>
@@ -296,6 +297,39 @@ TEST_F(ReplayTest, ARecordingKeepsItsPrograms) {
   for (int i = 2; i < 500; ++i) Compile(i);
   EXPECT_EQ(DetailOf(Record(Good()).status())->code(), v1::NEED_GRAPH) << "the store has forgotten the program";
   EXPECT_TRUE(Replay(id, {{out, 0}, {in, 0}}, {1}).ok());
+}
+
+TEST_F(ReplayTest, OneThatIsCancelledWhileItWaitsIsCounted) {
+  const std::string id = *Record(Good());
+  const uint64_t out = Allocate(16), in = Allocate(20);
+  Control control;
+  control.flow = 1;
+  absl::Notification called, done;
+  Turn turn;
+  constexpr uint64_t kLongNs = 1'000'000'000;
+  engine_->turns().Take({control, {engine_->devices()[0].get()}, kLongNs}, [&](absl::StatusOr<Turn> got) {
+    turn = *std::move(got);
+    called.Notify();
+  });
+  called.WaitForNotification();
+  std::atomic<bool> cancelled{false};
+  control.flow = 2;
+  control.cancelled = &cancelled;
+  ReplayRequest request;
+  request.recording = id;
+  request.buffers = {{out, 0}, {in, 0}};
+  const std::vector<int64_t> integers = {1};
+  request.integers = integers;
+  absl::Status status;
+  engine_->Replay(request, control, [&](const absl::StatusOr<ExecuteTiming>& timing) {
+    status = timing.status();
+    done.Notify();
+  });
+  cancelled = true;
+  done.WaitForNotification();
+  turn.End(1);
+  EXPECT_EQ(status.code(), absl::StatusCode::kCancelled);
+  EXPECT_EQ(engine_->metrics().cancelled.Sum(Series<Place>::Of(Place::kQueue)), 1);
 }
 
 TEST_F(ReplayTest, WhatRunsIsCounted) {

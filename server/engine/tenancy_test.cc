@@ -142,5 +142,37 @@ TEST_F(TenancyTest, ADeviceOfOthersDoesNotExist) {
   EXPECT_TRUE(Free("a", *held).ok()) << "what it has there it can still give back";
 }
 
+TEST_F(TenancyTest, NorDoesWhatWasRecordedOnIt) {
+  Restart(2);
+  ASSERT_TRUE(SetTenants({Named("a", 0, {"NULL:1"})}).ok());
+  v1::RecordSequenceRequest request;
+  request.add_programs()->set_graph_hash(std::string(Compile("a", 1)->program->graph_hash.view()));
+  request.add_steps();
+  Recordings::Handle recording;
+  absl::Notification recorded;
+  engine_->Record(request, Home("a"), {}, [&](absl::StatusOr<Recordings::Handle> made) {
+    if (made.ok()) recording = *std::move(made);
+    recorded.Notify();
+  });
+  recorded.WaitForNotification();
+  ASSERT_NE(recording, nullptr);
+  const auto replay = [&] {
+    ReplayRequest asked;
+    asked.found = recording;
+    asked.caller = Home("a");
+    absl::Status status;
+    absl::Notification done;
+    engine_->Replay(asked, {}, [&](absl::StatusOr<ExecuteTiming> timing) {
+      status = timing.status();
+      done.Notify();
+    });
+    done.WaitForNotification();
+    return status;
+  };
+  EXPECT_TRUE(replay().ok());
+  ASSERT_TRUE(SetTenants({Named("a", 0, {"NULL:0"})}).ok());
+  EXPECT_EQ(CodeOf(replay()), v1::UNKNOWN_DEVICE);
+}
+
 }  // namespace
 }  // namespace kiln::server

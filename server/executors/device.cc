@@ -35,8 +35,11 @@ class ExecutorModule final : public hal::Module {
  public:
   ExecutorModule(TenantExecutor* home, uint32_t device, const v1::Executable& executable, Counters& counters)
       : home_(home), device_(device), counters_(counters), operands_(executable.kernels_size()) {
-    for (const v1::Step& step : executable.steps())
+    const auto note = [this](const v1::Step& step) {
       operands_[step.kernel()] = static_cast<uint32_t>(step.operands_size());
+    };
+    for (const v1::Preparation& preparation : executable.preparations()) note(preparation.step());
+    for (const v1::Step& step : executable.steps()) note(step);
     v1::Executable code;
     *code.mutable_kernels() = executable.kernels();
     code.set_object(executable.object());
@@ -44,14 +47,14 @@ class ExecutorModule final : public hal::Module {
     counters_.modules.fetch_add(1, std::memory_order_relaxed);
   }
   ~ExecutorModule() override {
-    if (const auto process = home_->Find(loaded_in_); process != nullptr) process->Unload(Name());
+    if (const auto process = home_->Find(loaded_in_); process != nullptr) process->Unload(name_);
     counters_.modules.fetch_sub(1, std::memory_order_relaxed);
   }
 
   // Makes sure that `process` has it.
   absl::Status LoadInto(ExecutorProcess& process) {
     if (process.number() == loaded_in_) return absl::OkStatus();
-    absl::Status loaded = process.Load(device_, Name(), code_);
+    absl::Status loaded = process.Load(device_, name_, code_);
     if (IsLost(loaded)) home_->Lost(process, loaded);
     if (loaded.ok()) loaded_in_ = process.number();
     return loaded;
@@ -70,7 +73,7 @@ class ExecutorModule final : public hal::Module {
     for (const hal::Launch& launch : launches) {
       ExecutorModule& module = Of(launch);
       KILN_RETURN_IF_ERROR(module.LoadInto(*process));
-      message.Number(module.Name()).Number(launch.kernel).Number(module.operands_[launch.kernel]);
+      message.Number(module.name_).Number(launch.kernel).Number(module.operands_[launch.kernel]);
       for (uint32_t i = 0; i < module.operands_[launch.kernel]; ++i) message.Number(operands[launch.first_operand + i]);
     }
     uint32_t ran = 0;
@@ -96,10 +99,13 @@ class ExecutorModule final : public hal::Module {
 
  private:
   static ExecutorModule& Of(const hal::Launch& launch) { return static_cast<ExecutorModule&>(*launch.module); }
-  uint64_t Name() const { return reinterpret_cast<uint64_t>(this); }
+
+  // No address: an executor need not know where the server keeps what.
+  static inline std::atomic<uint64_t> last_name_{0};
 
   TenantExecutor* const home_;
   const uint32_t device_;
+  const uint64_t name_ = last_name_.fetch_add(1, std::memory_order_relaxed) + 1;
   Counters& counters_;
   std::vector<uint32_t> operands_;  // how many each kernel takes
   std::string code_;
@@ -175,7 +181,9 @@ class ExecutorDevice final : public hal::Device {
   const v1::Target& target() const override { return target_; }
   hal::Allocator& allocator() override { return *allocator_; }
   hal::Queue& queue() override { return queue_; }
-  absl::StatusOr<void*> Scratch(uint64_t bytes) override { return scratch_.Get(bytes); }
+  absl::StatusOr<void*> Scratch(uint64_t bytes, const Account* account) override {
+    return scratch_.Get(bytes, account);
+  }
 
   absl::StatusOr<std::unique_ptr<hal::Module>> LoadModule(const v1::Executable& executable) override {
     auto module = std::make_unique<ExecutorModule>(home_, number_, executable, counters_);

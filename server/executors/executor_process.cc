@@ -11,13 +11,11 @@
 #include <cstring>
 #include <utility>
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "base/error.h"
+#include "server/compile_worker/sandbox.h"
 #include "server/executors/words.h"
-
-extern char** environ;
 
 namespace kiln::server {
 namespace {
@@ -29,16 +27,6 @@ constexpr int kOutOfTheWay = 128;
 
 absl::Status NoProcess(absl::string_view what, int error) {
   return ExecutorLost(absl::StrCat("it cannot be started: ", what, ": ", std::strerror(error)), absl::Seconds(1));
-}
-
-// Of our own, what a program needs to start. The rest may hold secrets.
-std::vector<std::string> Environment() {
-  std::vector<std::string> kept;
-  for (char** entry = environ; *entry != nullptr; ++entry) {
-    const absl::string_view name = absl::string_view(*entry).substr(0, absl::string_view(*entry).find('='));
-    if (name == "LD_LIBRARY_PATH" || absl::EndsWith(name, "SAN_OPTIONS")) kept.push_back(*entry);
-  }
-  return kept;
 }
 
 std::vector<char*> Pointers(std::vector<std::string>& strings) {
@@ -61,7 +49,7 @@ absl::StatusOr<pid_t> Spawn(const std::string& binary, std::vector<std::string> 
     if (error == 0)
       error = posix_spawn_file_actions_adddup2(&files, away.back().get(), kExecutorArena + static_cast<int>(i));
   }
-  std::vector<std::string> environment = Environment();
+  std::vector<std::string> environment = BareEnvironment();
   pid_t pid = 0;
   if (error == 0) {
     error =
@@ -213,7 +201,7 @@ absl::Status ExecutorProcess::Load(uint32_t device, uint64_t module, absl::strin
     message.append(reinterpret_cast<const char*>(&module), sizeof(module));
     message.append(executable.data(), executable.size());
     Answer answer;
-    KILN_RETURN_IF_ERROR(Ask(*modules_, message, {}, nullptr, options_.patience, answer));
+    KILN_RETURN_IF_ERROR(Ask(*modules_, message, {}, nullptr, options_.load_patience, answer));
     if (answer.what == kWell) return absl::OkStatus();
     return MakeError(v1::INTERNAL_FAULT, absl::StrCat("an executor cannot load a program: ", answer.text));
   };

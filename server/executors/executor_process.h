@@ -31,9 +31,11 @@ struct ExecutorOptions {
   uint32_t threads = 0;
   // What it may take beside the arena and what it begins with.
   uint64_t memory_bytes = uint64_t{2} << 30;
-  // It is taken for broken if it needs longer to begin, or to load a module; or to answer once it
-  // has been told to stop.
+  // It is taken for broken if it needs longer to begin; to load a module, for which a thread that is everybody's
+  // waits; or to answer once it has been told to stop. The last two are less than what counts as a long life
+  // (tenant_executor.cc), so that who does it again and again is waited for.
   absl::Duration patience = absl::Seconds(60);
+  absl::Duration load_patience = absl::Seconds(20);
   absl::Duration stop_patience = absl::Seconds(10);
 };
 

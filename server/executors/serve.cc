@@ -2,7 +2,6 @@
 
 #include <fcntl.h>
 #include <malloc.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <csignal>
@@ -165,8 +164,9 @@ bool Parse(int argc, const char* const* argv, Command& command) {
 }
 
 // What the server has open is none of its business; a signal to the server's group is the server's to hear.
-void LeaveTheServer(uint32_t devices) {
-  syscall(SYS_close_range, kExecutorDevices + devices, ~0U, 0);
+// False if it cannot.
+bool LeaveTheServer(uint32_t devices) {
+  if (!CloseFrom(kExecutorDevices + static_cast<int>(devices))) return false;
   setpgid(0, 0);
   sigset_t none;
   sigemptyset(&none);
@@ -178,6 +178,7 @@ void LeaveTheServer(uint32_t devices) {
   }
   absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore);
   mallopt(M_ARENA_MAX, 2);  // each takes much of the address space that it may have
+  return true;
 }
 
 }  // namespace
@@ -187,7 +188,7 @@ bool IsExecutor(int argc, const char* const* argv) { return argc > 1 && absl::st
 int ServeExecutor(int argc, const char* const* argv) {
   Command command;
   if (!Parse(argc, argv, command)) return 2;
-  LeaveTheServer(command.devices);
+  if (!LeaveTheServer(command.devices)) return 2;
   auto arena = Arena::Join(kExecutorArena, command.base, command.bytes);
   if (!arena.ok()) _exit(3);
   Executor executor(command, *std::move(arena));

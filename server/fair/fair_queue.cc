@@ -1,6 +1,7 @@
 #include "server/fair/fair_queue.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "base/check.h"
 
@@ -74,21 +75,23 @@ void FairQueue::Forget(Tenant& touched) {
   most_tenants_ = std::max(kKept, 2 * tenants_.size());
 }
 
-void FairQueue::Push(Entry& entry, const FairOwner& owner, uint64_t estimate_ns, bool joint) {
+void FairQueue::Push(Entry& entry, const FairOwner& owner, uint64_t estimate_ns, bool joint, const Doubt& doubt) {
   Session& session = SessionOf(owner);
   const bool anew = session.first == nullptr, tenant_anew = session.tenant->waiting == 0;
   entry.session_ = &session;
   entry.charged_ns_ = estimate_ns;
+  entry.known_ns_ = doubt.guessed ? 0 : estimate_ns;
+  entry.may_be_long_ = doubt.may_be_long;
   entry.joint_ = joint;
   entry.served_ = entry.begun_ = false;
   entry.next_ = nullptr;
   entry.previous_ = session.last;
   (session.last == nullptr ? session.first : session.last->next_) = &entry;
   session.last = &entry;
-  session.waiting_ns += estimate_ns;
-  session.tenant->waiting_ns += estimate_ns;
+  session.waiting_ns += entry.known_ns_;
+  session.tenant->waiting_ns += entry.known_ns_;
   ++session.tenant->waiting;
-  waiting_ns_ += estimate_ns;
+  waiting_ns_ += entry.known_ns_;
   ++waiting_;
   Update(session, anew, tenant_anew);
 }
@@ -97,11 +100,15 @@ void FairQueue::Unlink(Entry& entry) {
   Session& session = *entry.session_;
   (entry.previous_ == nullptr ? session.first : entry.previous_->next_) = entry.next_;
   (entry.next_ == nullptr ? session.last : entry.next_->previous_) = entry.previous_;
-  session.waiting_ns -= entry.charged_ns_;
-  session.tenant->waiting_ns -= entry.charged_ns_;
+  session.waiting_ns -= entry.known_ns_;
+  session.tenant->waiting_ns -= entry.known_ns_;
   --session.tenant->waiting;
-  waiting_ns_ -= entry.charged_ns_;
+  waiting_ns_ -= entry.known_ns_;
   --waiting_;
+}
+
+uint64_t FairQueue::CountOf(const Entry& entry) const {
+  return entry.may_be_long_ ? std::max(entry.charged_ns_, options_.budget_ns + 1) : entry.charged_ns_;
 }
 
 void FairQueue::Close(Session& session) {
@@ -109,25 +116,36 @@ void FairQueue::Close(Session& session) {
   ++session.tenant->closed;
 }
 
+FairQueue::Session* FairQueue::First() {
+  for (;;) {
+    FairLevel::Flow* const first = level_.First();
+    if (first == nullptr) return nullptr;
+    Session& session = *static_cast<Session*>(static_cast<Tenant*>(first)->level.First());
+    if (!session.first->joint_ || joint_in_flight_ < kMostJoint) return &session;
+    // Those under way may wait for another device, while this one has nothing to do.
+    Close(session);
+    Update(session);
+    held_.push_back(&session);
+  }
+}
+
 FairQueue::Served FairQueue::Pop() {
-  FairLevel::Flow* const first = level_.First();
+  Session* const first = First();
   if (first == nullptr) return {};
-  Tenant& tenant = *static_cast<Tenant*>(first);
-  Session& session = *static_cast<Session*>(tenant.level.First());
+  Session& session = *first;
+  Tenant& tenant = *session.tenant;
   Entry& entry = *session.first;
   const auto cost = static_cast<double>(entry.charged_ns_);
-  if (entry.joint_ ? joint_in_flight_ >= kMostJoint
-                   : in_flight_ != 0 && in_flight_ns_ + entry.charged_ns_ > options_.budget_ns) {
-    return {};
-  }
+  if (!entry.joint_ && in_flight_ != 0 && in_flight_ns_ + CountOf(entry) > options_.budget_ns) return {};
   Unlink(entry);
   entry.served_ = true;
   Close(session);
   level_.Serve(tenant, cost);
   tenant.level.Serve(session, cost);
   if (!entry.joint_) {
-    entry.counted_ns_ = entry.charged_ns_;
+    entry.counted_ns_ = CountOf(entry);
     in_flight_ns_ += entry.counted_ns_;
+    in_flight_known_ns_ += entry.known_ns_;
     ++in_flight_;
   }
   Update(session);
@@ -137,24 +155,34 @@ FairQueue::Served FairQueue::Pop() {
 void FairQueue::Begin(Entry& entry) {
   // It may wait for other devices while it runs, and this one is not to be idle meanwhile.
   entry.counted_ns_ = std::min(entry.charged_ns_, options_.budget_ns / 2);
+  entry.known_ns_ = std::min(entry.known_ns_, entry.counted_ns_);
   entry.begun_ = true;
   in_flight_ns_ += entry.counted_ns_;
+  in_flight_known_ns_ += entry.known_ns_;
   ++in_flight_;
   ++joint_in_flight_;
 }
 
+void FairQueue::Reopen(Session& session) {
+  --session.closed;
+  --session.tenant->closed;
+  Update(session);
+}
+
 void FairQueue::Open(Session* session) {
-  --session->closed;
-  --session->tenant->closed;
-  Update(*session);
+  Reopen(*session);
   Forget(*session->tenant);
 }
 
 void FairQueue::End(Entry& entry, uint64_t measured_ns) {
   KILN_CHECK(entry.served_ && entry.joint_ == entry.begun_);
   in_flight_ns_ -= entry.counted_ns_;
+  in_flight_known_ns_ -= entry.known_ns_;
   --in_flight_;
-  if (entry.joint_) --joint_in_flight_;
+  if (entry.joint_) {
+    --joint_in_flight_;
+    for (Session* held : std::exchange(held_, {})) Reopen(*held);
+  }
   Session& session = *entry.session_;
   const double more = static_cast<double>(measured_ns) - static_cast<double>(entry.charged_ns_);
   session.tenant->level.End(session, more);
@@ -187,7 +215,7 @@ void FairQueue::Charge(const FairOwner& owner, uint64_t measured_ns) {
   Forget(*session.tenant);
 }
 
-uint64_t FairQueue::PredictedWait(const FairOwner& owner) const {
+uint64_t FairQueue::PredictedWait(const FairOwner& owner, uint64_t worked_ns) const {
   const auto found = tenants_.find(owner.tenant);
   const double weight = std::max(owner.weight, 1u);
   double own_ns = 0, weights = level_.ready_weight() + weight;
@@ -200,7 +228,8 @@ uint64_t FairQueue::PredictedWait(const FairOwner& owner) const {
     own_ns = static_cast<double>(std::min(tenant.waiting_ns, session_ns * std::max<uint64_t>(tenant.level.ready(), 1)));
   }
   const double shared_ns = own_ns * weights / weight;
-  return in_flight_ns_ + static_cast<uint64_t>(std::min(shared_ns, static_cast<double>(waiting_ns_)));
+  return in_flight_known_ns_ - std::min(in_flight_known_ns_, worked_ns) +
+         static_cast<uint64_t>(std::min(shared_ns, static_cast<double>(waiting_ns_)));
 }
 
 size_t FairQueue::waiting(uint64_t tenant) const {

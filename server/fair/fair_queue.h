@@ -26,6 +26,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <vector>
 
 #include "absl/container/flat_hash_map.h"
 #include "server/fair/fair_level.h"
@@ -53,6 +54,14 @@ class FairQueue {
   // So many tenants, and sessions of each, are remembered whether they ask or not.
   static constexpr size_t kKept = 16;
 
+  // How far an estimate is to be believed.
+  struct Doubt {
+    // It is a guess: how long others wait is not told from it.
+    bool guessed = false;
+    // It may take far longer, however short its like have been: nothing else is with the device beside it.
+    bool may_be_long = false;
+  };
+
   class Session;
   // One thing that waits, or is served. Where it is from Push until End or Remove, its owner's.
   class Entry {
@@ -67,7 +76,9 @@ class FairQueue {
     Entry* previous_ = nullptr;
     Entry* next_ = nullptr;
     uint64_t charged_ns_ = 0;
+    uint64_t known_ns_ = 0;    // that others may expect to wait for it
     uint64_t counted_ns_ = 0;  // of the budget
+    bool may_be_long_ = false;
     bool joint_ = false;
     bool begun_ = false;
     bool served_ = false;
@@ -79,8 +90,11 @@ class FairQueue {
   // It waits from now on. One that is `joint` waits in several queues at once: when it is served
   // here the others may not have come to it, so it takes nothing of the budget before Begin. It
   // is served beside whatever is with the device, which it may be there to meet, but only
-  // kMostJoint at once.
-  void Push(Entry& entry, const FairOwner& owner, uint64_t estimate_ns, bool joint = false);
+  // kMostJoint at once: until then its session waits, and others do not.
+  void Push(Entry& entry, const FairOwner& owner, uint64_t estimate_ns, bool joint = false) {
+    Push(entry, owner, estimate_ns, joint, Doubt());
+  }
+  void Push(Entry& entry, const FairOwner& owner, uint64_t estimate_ns, bool joint, const Doubt& doubt);
 
   // Serves the next; null if nothing waits or the budget is used up. Its session is closed
   // until Open, so that nothing of it comes before this one has been handed on.
@@ -101,8 +115,9 @@ class FairQueue {
   // What was not waited for has taken so much of the device.
   void Charge(const FairOwner& owner, uint64_t measured_ns);
 
-  // How long what `owner` pushes now would wait, by what is there and the estimates.
-  uint64_t PredictedWait(const FairOwner& owner) const;
+  // How long what `owner` pushes now would wait, by what is there and the estimates that are no guesses.
+  // `worked_ns`: for how long what is in flight has been worked on, since the last of it ended or the first began.
+  uint64_t PredictedWait(const FairOwner& owner, uint64_t worked_ns = 0) const;
   // Of one tenant.
   size_t waiting(uint64_t tenant) const;
   size_t waiting() const { return waiting_; }
@@ -115,9 +130,14 @@ class FairQueue {
 
   Session& SessionOf(const FairOwner& owner);
   void Unlink(Entry& entry);
+  // What it takes of the budget.
+  uint64_t CountOf(const Entry& entry) const;
   // Whoever has something waiting and may be served asks; the others do not.
   void Update(Session& session, bool anew = false, bool tenant_anew = false);
   void Close(Session& session);
+  void Reopen(Session& session);
+  // Whose first entry is the next; null if nothing may be served.
+  Session* First();
   // Of whom there are twice as many as the last time, those that owe nothing and are owed nothing.
   void Forget(Tenant& touched);
 
@@ -127,8 +147,10 @@ class FairQueue {
   size_t waiting_ = 0;
   uint64_t waiting_ns_ = 0;
   size_t in_flight_ = 0;
-  uint64_t in_flight_ns_ = 0;
+  uint64_t in_flight_ns_ = 0;        // of the budget
+  uint64_t in_flight_known_ns_ = 0;  // of estimates that are no guesses
   size_t joint_in_flight_ = 0;
+  std::vector<Session*> held_;  // closed until one that is joint has ended
   size_t most_tenants_ = kKept;
 };
 

@@ -64,6 +64,45 @@ TEST(FairQueue, OneAtLeastIsWithTheDeviceAndNoMoreThanTheBudget) {
   EXPECT_LE(queue.flows(), 2 * FairQueue::kKept);
 }
 
+// Its cheap runs say nothing of the next: many of them at once would be with the device before anybody else.
+TEST(FairQueue, WhatMayBeLongIsWithTheDeviceAlone) {
+  FairQueue queue({.budget_ns = 100});
+  FairQueue::Entry a, b, other;
+  const auto pop = [&queue] {
+    const FairQueue::Served served = queue.Pop();
+    if (served.entry != nullptr) queue.Open(served.session);
+    return served.entry;
+  };
+  queue.Push(a, {.tenant = 1, .session = 1}, 1, /*joint=*/false, {.may_be_long = true});
+  queue.Push(b, {.tenant = 1, .session = 1}, 1, /*joint=*/false, {.may_be_long = true});
+  queue.Push(other, {.tenant = 2, .session = 1}, 1);
+  EXPECT_EQ(pop(), &a);
+  EXPECT_EQ(pop(), nullptr);
+  queue.End(a, 1'000'000);
+  EXPECT_EQ(pop(), &other);
+  EXPECT_EQ(pop(), nullptr);
+  queue.End(other, 1);
+  EXPECT_EQ(pop(), &b);
+  queue.End(b, 1);
+  EXPECT_EQ(pop(), nullptr);
+}
+
+TEST(FairQueue, NobodysWaitIsToldFromAGuess) {
+  FairQueue queue({.budget_ns = 0});
+  const FairOwner one{.tenant = 1, .session = 1}, two{.tenant = 2, .session = 1};
+  FairQueue::Entry guess, known;
+  queue.Push(guess, one, 1'000'000, /*joint=*/false, {.guessed = true});
+  queue.Push(known, one, 10);
+  EXPECT_EQ(queue.PredictedWait(one), 10u);
+  const FairQueue::Served served = queue.Pop();
+  EXPECT_EQ(served.entry, &guess);
+  queue.Open(served.session);
+  EXPECT_EQ(queue.PredictedWait(two), 0u);
+  queue.End(guess, 5);
+  queue.Open(queue.Remove(known));
+  EXPECT_EQ(queue.PredictedWait(one), 0u);
+}
+
 TEST(FairQueue, AJointEntryKeepsItsSessionButNotTheDevice) {
   FairQueue queue({});
   FairQueue::Entry joint, behind, other;
@@ -89,6 +128,38 @@ TEST(FairQueue, AJointEntryKeepsItsSessionButNotTheDevice) {
   queue.Push(joint, {.tenant = 1, .session = 1}, 1'000'000, /*joint=*/true);
   EXPECT_EQ(queue.Pop().entry, &joint);
   queue.Open(queue.Remove(joint));  // before it began
+  EXPECT_LE(queue.flows(), 2 * FairQueue::kKept);
+}
+
+// Those that are under way may wait for another device for as long as it is busy.
+TEST(FairQueue, TooManyJointEntriesHoldUpTheirSessionsAlone) {
+  constexpr size_t kMost = FairQueue::kMostJoint;
+  FairQueue queue({});
+  FairQueue::Entry joint[kMost], behind, gone, other;
+  const auto pop = [&queue] {
+    const FairQueue::Served served = queue.Pop();
+    if (served.entry != nullptr) queue.Open(served.session);
+    return served.entry;
+  };
+  for (size_t i = 0; i < kMost; ++i) queue.Push(joint[i], {.tenant = 1, .session = i}, 100, /*joint=*/true);
+  queue.Push(behind, {.tenant = 1, .session = kMost}, 100, /*joint=*/true);
+  queue.Push(gone, {.tenant = 1, .session = kMost + 1}, 100, /*joint=*/true);
+  queue.Push(other, {.tenant = 1, .session = kMost + 2}, 100);
+  for (FairQueue::Entry& each : joint) {
+    EXPECT_EQ(pop(), &each);
+    queue.Begin(each);
+  }
+  EXPECT_EQ(pop(), &other);
+  EXPECT_EQ(pop(), nullptr);
+  queue.Open(queue.Remove(gone));
+  queue.End(other, 100);
+  EXPECT_EQ(pop(), nullptr);
+  queue.End(joint[0], 100);
+  EXPECT_EQ(pop(), &behind);
+  queue.Begin(behind);
+  queue.End(behind, 100);
+  for (size_t i = 1; i < kMost; ++i) queue.End(joint[i], 100);
+  EXPECT_EQ(queue.waiting() + queue.in_flight(), 0u);
   EXPECT_LE(queue.flows(), 2 * FairQueue::kKept);
 }
 
@@ -120,6 +191,9 @@ TEST(FairQueue, PredictsTheWaitFromWhatIsThere) {
   EXPECT_EQ(queue.PredictedWait(a), 1000u + 4 * 500);
   EXPECT_EQ(queue.PredictedWait(b), 1000u + 9500);  // no more than all there is
   EXPECT_EQ(queue.PredictedWait({.tenant = 3, .session = 1}), 1000u);
+  // What is with the device has been worked on for a while, and perhaps for longer than was thought.
+  EXPECT_EQ(queue.PredictedWait(b, 400), 600u + 9500);
+  EXPECT_EQ(queue.PredictedWait(b, 5000), 9500u);
   queue.Open(queue.Remove(two));
   queue.Open(queue.Remove(three));
   queue.End(one, 1000);

@@ -3,6 +3,7 @@
 #include <pthread.h>
 
 #include <algorithm>
+#include <chrono>
 #include <string>
 
 #include "absl/container/fixed_array.h"
@@ -19,6 +20,11 @@ namespace {
 constexpr absl::Duration kTick = absl::Milliseconds(5);
 // For so many ticks without anything that waits, the watch goes on.
 constexpr int kIdleTicks = 20;
+// However many wait, looking for those that are not wanted takes no more than this part of the time.
+constexpr int kOneIn = 20;
+// Who calls has its own caller's work to do: of what is begun within the call (runtime/hal/queue.h) there may be no
+// end. So after so many in a row it leaves the others to the watch.
+constexpr int kMostInARow = 32;
 
 absl::Status TooMuchWaiting(size_t most) {
   v1::ErrorDetail detail;
@@ -48,8 +54,13 @@ void Add(DeviceLine* line, absl::InlinedVector<DeviceLine*, 2>& lines) {
 
 struct DeviceLine {
   DeviceLine(const FairQueue::Options& options, const runtime::hal::Device* device) : device(device), queue(options) {}
+  // How long a new one of the owner's would wait.
+  uint64_t PredictedWait(const FairOwner& owner, absl::Time now) const {
+    return queue.PredictedWait(owner, std::max<int64_t>(0, absl::ToInt64Nanoseconds(now - worked_since)));
+  }
   const runtime::hal::Device* const device;
   FairQueue queue;
+  absl::Time worked_since;  // on the first of what is in flight
 };
 
 struct Waiting {
@@ -122,19 +133,22 @@ DeviceLine& Turns::LineOf(const runtime::hal::Device* device) const {
 absl::Status Turns::Enqueue(Waiting& waiting) {
   const TurnRequest& request = waiting.request;
   const FairOwner owner = OwnerOf(request.control);
+  const bool hurries = request.control.deadline != absl::InfiniteFuture();
+  const absl::Time now = hurries ? absl::Now() : absl::InfinitePast();
   uint64_t wait_ns = 0;
   for (Waiting::Place& place : waiting.places) {
     if (place.line->queue.waiting(owner.tenant) >= options_.most_waiting) return TooMuchWaiting(options_.most_waiting);
-    wait_ns = std::max(wait_ns, place.line->queue.PredictedWait(owner));
+    if (hurries) wait_ns = std::max(wait_ns, place.line->PredictedWait(owner, now));
   }
   // Who need not wait is let try: an estimate may be wrong.
-  if (wait_ns > 0 && request.control.deadline != absl::InfiniteFuture()) {
-    const absl::Duration left = request.control.deadline - absl::Now();
+  if (wait_ns > 0) {
+    const absl::Duration left = request.control.deadline - now;
     const uint64_t run_ns = request.guessed ? 0 : request.estimate_ns;
     if (absl::Nanoseconds(wait_ns) + absl::Nanoseconds(run_ns) > left) return TooLate(wait_ns, run_ns, left);
   }
   for (Waiting::Place& place : waiting.places) {
-    place.line->queue.Push(place.entry, owner, request.estimate_ns, /*joint=*/waiting.places.size() > 1);
+    place.line->queue.Push(place.entry, owner, request.estimate_ns, /*joint=*/waiting.places.size() > 1,
+                           {request.guessed, request.may_be_long});
   }
   waiting.next = first_;
   if (first_ != nullptr) first_->previous = &waiting;
@@ -181,6 +195,10 @@ Waiting* Turns::Next(DeviceLine& line) {
       for (Waiting::Place& each : waiting.places) each.line->queue.Begin(each.entry);
     }
     Leave(waiting);
+    waiting.began = absl::Now();
+    for (Waiting::Place& each : waiting.places) {
+      if (each.line->queue.in_flight() == 1) each.line->worked_since = waiting.began;
+    }
     return &waiting;
   }
 }
@@ -196,16 +214,21 @@ void Turns::Pump(Lines lines) {
   const auto outer = std::exchange(pumping, {this, &lines});
   mutex_.Lock();
   ++pumps_;
-  while (!lines.empty()) {
+  for (int calls = 0; !lines.empty();) {
+    if (calls == kMostInARow) {
+      for (DeviceLine* line : lines) Add(line, left_);
+      changed_.Signal();
+      break;
+    }
     Waiting* const waiting = Next(*lines.back());
     if (waiting == nullptr) {
       lines.pop_back();
       continue;
     }
+    ++calls;
     absl::InlinedVector<std::pair<DeviceLine*, FairQueue::Session*>, 2> closed;
     for (const Waiting::Place& place : waiting->places) closed.emplace_back(place.line, place.session);
     mutex_.Unlock();
-    waiting->began = absl::Now();
     TurnCallback go = std::move(waiting->go);
     go(Turn(waiting));  // may have ended, and be gone
     go = nullptr;
@@ -227,9 +250,11 @@ void Turns::End(Waiting* ended, uint64_t measured_ns) {
     account->AddDeviceTime(measured_ns * waiting->places.size());
   }
   {
+    const absl::Time now = absl::Now();
     absl::MutexLock lock(&mutex_);
     for (Waiting::Place& place : waiting->places) {
       place.line->queue.End(place.entry, measured_ns);
+      place.line->worked_since = now;
       lines.push_back(place.line);
     }
   }
@@ -267,26 +292,38 @@ void Turns::Sweep() {
 }
 
 void Turns::SweepUntilStopped() {
+  using Clock = std::chrono::steady_clock;
+  Clock::time_point next;  // that it looks
   for (int idle = 0;;) {
+    Lines left;
     {
       absl::MutexLock lock(&mutex_);
       if (stopping_) return;
-      idle = first_ == nullptr ? idle + 1 : 0;
-      asleep_ = idle > kIdleTicks;
-      changed_.WaitWithTimeout(&mutex_, asleep_ ? absl::InfiniteDuration() : kTick);
-      asleep_ = false;
-      if (stopping_) return;
+      if (left_.empty()) {
+        idle = first_ == nullptr ? idle + 1 : 0;
+        asleep_ = idle > kIdleTicks;
+        changed_.WaitWithTimeout(&mutex_, asleep_ ? absl::InfiniteDuration() : kTick);
+        asleep_ = false;
+        if (stopping_) return;
+      }
+      left.swap(left_);
       if (first_ == nullptr) continue;
     }
+    if (!left.empty()) Pump(std::move(left));
+    const Clock::time_point begin = Clock::now();
+    if (begin < next) continue;
     Sweep();
+    const Clock::time_point end = Clock::now();
+    next = end + std::max(absl::ToChronoNanoseconds(kTick / 2), kOneIn * std::chrono::nanoseconds(end - begin));
   }
 }
 
 double Turns::PredictedWait(const TurnRequest& request) const {
   absl::MutexLock lock(&mutex_);
+  const absl::Time now = absl::Now();
   uint64_t wait_ns = 0;
   for (const runtime::hal::Device* device : request.devices) {
-    wait_ns = std::max(wait_ns, LineOf(device).queue.PredictedWait(OwnerOf(request.control)));
+    wait_ns = std::max(wait_ns, LineOf(device).PredictedWait(OwnerOf(request.control), now));
   }
   return static_cast<double>(wait_ns) / 1e9;
 }

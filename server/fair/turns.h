@@ -3,8 +3,8 @@
 //
 // Who is alone is handed on at once, within the call. Else it waits until its tenant's part, its
 // session and what is with the device allow it (fair_queue.h); then it is called on a thread of
-// the device that has just ended something. What is of one session is handed on in the order
-// in which it came: what that submits to the devices' queues, within its call, keeps that order.
+// the device that has just ended something, on that of another caller, or on one of its own. What is of one session is
+// handed on in the order in which it came: what that submits to the devices' queues, within its call, keeps that order.
 //
 // What wants several devices waits at each and is called once it is its turn at all of them. From
 // its turn at one on, its own session waits there, and others do not. All that want several come
@@ -68,8 +68,10 @@ struct TurnRequest {
   runtime::hal::LaunchControl control;                    // who asks, and until when; lives until the turn has ended
   absl::InlinedVector<runtime::hal::Device*, 2> devices;  // each once
   uint64_t estimate_ns = 0;
-  // That is a guess: no reason to refuse it.
+  // That is a guess: no reason to refuse it, or another.
   bool guessed = false;
+  // It may take far longer than that: it is with its device alone.
+  bool may_be_long = false;
 };
 
 // Safe from any thread.
@@ -125,6 +127,7 @@ class Turns {
   int pumps_ ABSL_GUARDED_BY(mutex_) = 0;
   bool asleep_ ABSL_GUARDED_BY(mutex_) = false;
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
+  Lines left_ ABSL_GUARDED_BY(mutex_);  // to the watch: whoever's turn it is there, it calls
   std::thread watch_;
 };
 

@@ -147,6 +147,10 @@ class Tenants::Builder {
       tenant->devices.push_back(device);
     }
     tenant->guaranteed_device_bytes = message.guaranteed_device_bytes();
+    if (tenant->apart && tenant->guaranteed_device_bytes != 0) {
+      return BadTenants(
+          "guaranteed_device_bytes is of the server's devices, and with isolation: PROCESS it has devices of its own");
+    }
     KILN_RETURN_IF_ERROR(AddSharing(message, *tenant));
     KILN_RETURN_IF_ERROR(SetShare(message, *tenant));
     if (message.token().empty() && message.certificate().empty() && message.jwt().empty() &&

@@ -151,6 +151,8 @@ TEST(Tenants, OneFaultRefusesTheFileAndIsNamed) {
       {"tenant { name: \"a\" certificate: \"x\" } tenant { name: \"b\" certificate: \"x\" }", "is \"a\"'s already"},
       {"tenant { name: \"a\" certificate: \"\" }", "a certificate is empty"},
       {"tenant { name: \"a\" certificate: \"x\" device: \"\" }", "a device is empty"},
+      {"tenant { name: \"a\" certificate: \"x\" isolation: PROCESS guaranteed_device_bytes: 1 }",
+       "of the server's devices"},
       {"tenant { name: \"a\" certificate: \"x\" sharing_group: \"g\" }", "goes with cache_sharing: SHARE_IN_GROUP"},
       {"cache_sharing: SHARE_WITH_ALL tenant { name: \"a\" certificate: \"x\" sharing_group: \"g\" }", "goes with"},
       {"cache_sharing: SHARE_IN_GROUP tenant { name: \"a\" certificate: \"x\" sharing_group: \"all:\" }", "is a name"},
@@ -270,7 +272,10 @@ TEST_F(IdentityTest, AccountsGetTheLimitsThatAreInForce) {
     for (const TenantPtr& tenant : tenants) {
       if (tenant->quota[static_cast<size_t>(Quota::kHandles)] == 99) return absl::UnknownError("no room");
     }
-    for (const TenantPtr& tenant : tenants) accounts.Of(tenant->name)->SetLimits(tenant->quota);
+    for (const TenantPtr& tenant : tenants) {
+      accounts.Of(tenant->name)->SetLimits(tenant->quota);
+      accounts.Of(tenant->name)->SetShare(tenant->weight, tenant->interactive);
+    }
     return absl::OkStatus();
   };
   auto identity = Identity::Open(path_, log_, absl::Hours(1), apply);

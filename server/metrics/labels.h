@@ -99,18 +99,24 @@
 
 // Limits that a request can be refused for, beside the quotas (base/quotas.def): as
 // ErrorDetail.limit names them. One that is in neither list counts as "other".
-#define KILN_LIMITS(VALUE)                             \
-  VALUE(kOther, "other")                               \
-  VALUE(kNodes, "nodes")                               \
-  VALUE(kBytes, "bytes")                               \
-  VALUE(kRunSeconds, "seconds of one run")             \
-  VALUE(kCompileTime, "compile seconds")               \
-  VALUE(kDeviceMemory, "device memory bytes")          \
-  VALUE(kResultBytes, "inline result bytes")           \
-  VALUE(kSessionsOfAddress, "sessions of one address") \
-  VALUE(kSharedRegions, "shared memory regions")       \
-  VALUE(kSharedBytes, "shared memory bytes")           \
-  VALUE(kMeeting, "milliseconds to wait for a participant")
+#define KILN_LIMITS(VALUE)                                             \
+  VALUE(kOther, "other")                                               \
+  VALUE(kNodes, "nodes")                                               \
+  VALUE(kBytes, "bytes")                                               \
+  VALUE(kRunSeconds, "seconds of one run")                             \
+  VALUE(kCompileTime, "compile seconds")                               \
+  VALUE(kDeviceMemory, "device memory bytes")                          \
+  VALUE(kResultBytes, "inline result bytes")                           \
+  VALUE(kSessionsOfAddress, "sessions of one address")                 \
+  VALUE(kSharedRegions, "shared memory regions")                       \
+  VALUE(kSharedBytes, "shared memory bytes")                           \
+  VALUE(kMeeting, "milliseconds to wait for a participant")            \
+  VALUE(kGuaranteed, "guaranteed_device_bytes")                        \
+  VALUE(kWaiting, "entries waiting for a device")                      \
+  VALUE(kCallersWaiting, "waiting requests of a caller")               \
+  VALUE(kCallersWaitingBytes, "bytes of waiting requests of a caller") \
+  VALUE(kWaitingRequests, "waiting requests")                          \
+  VALUE(kWaitingBytes, "bytes of waiting requests")
 
 namespace kiln::server {
 

@@ -132,12 +132,15 @@ TEST(Count, ARejectionHasItsLimit) {
   detail.set_code(v1::OUT_OF_MEMORY);
   detail.set_limit("what a client made up");
   CountFailure(metrics, MakeError(detail, "?"));
+  detail.set_limit("entries waiting for a device");
+  CountFailure(metrics, MakeError(detail, "many"));
+  EXPECT_EQ(counted(Limit::kWaiting), 1);
   EXPECT_EQ(counted(Limit::kNodes), 1);
   EXPECT_EQ(counted(Limit::kDeviceBytes), 1);
   EXPECT_EQ(counted(Limit::kOther), 1);
   uint64_t all = 0;
   for (size_t limit = 0; limit < LabelOf<Limit>::kMost; ++limit) all += metrics.rejections.Sum(limit);
-  EXPECT_EQ(all, 3);
+  EXPECT_EQ(all, 4);
 }
 
 TEST(Count, WhoGoesAndWhoIsLate) {

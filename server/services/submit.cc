@@ -73,28 +73,30 @@ class SubmitCall final : public StreamReactor, public Outlet, public Gate::Watch
       return Refuse(absl::OkStatus());
     }
     CountReceived(env_, incoming_);
-    if (incoming_.Length() <= kSmallRequest) return TakeMessage();
+    auto command = std::make_unique<Command>();
+    command->arrived = absl::Now();
+    command->payload_bytes = incoming_.Length() + kCommandBytes;
+    // Before it waits: what waits counts, too.
+    absl::Status paid = Pay(*command);
+    if (!paid.ok() || incoming_.Length() <= kSmallRequest) return TakeMessage(std::move(command), std::move(paid));
     {
       absl::MutexLock lock(&mutex_);
       if (ended_) return;
       elsewhere_ = true;
     }
     // The server waits for whoever holds an admission.
-    env_.requests.Push(CallerOf(*admitted_), [self = self_, admitted = admitted_]() mutable {
-      self->TakeMessage();
-      self->Return();
-      self.reset();
-      admitted.reset();
-    });
+    env_.requests.Push(CallerOf(*admitted_),
+                       [self = self_, admitted = admitted_, command = std::move(command)]() mutable {
+                         self->TakeMessage(std::move(command), absl::OkStatus());
+                         self->Return();
+                         self.reset();
+                         admitted.reset();
+                       });
   }
 
-  // What has come last; then reads on.
-  void TakeMessage() {
+  // What has come last, if it is paid for; then reads on.
+  void TakeMessage(std::unique_ptr<Command> command, absl::Status status) {
     if (absl::MutexLock lock(&mutex_); ended_ || cancelled_) return;
-    auto command = std::make_unique<Command>();
-    command->arrived = absl::Now();
-    command->payload_bytes = incoming_.Length() + kCommandBytes;
-    absl::Status status = Pay(*command);
     if (status.ok()) status = Decode(incoming_, LimitsOf(env_), command->request);
     if (status.ok() && admitted_->account() != nullptr) {
       status = command->payload.Grow(DecodedBytes(command->request, incoming_.Length()));

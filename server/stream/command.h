@@ -57,6 +57,8 @@ struct Command {
 
   bool done = false;
   absl::Status status;
+  // That failure, if commands before it are not done: what it has not made is poisoned by it already.
+  CausePtr failure;
   absl::InlinedVector<std::shared_ptr<Answer>, 1> answers;
   // How many of these, from the first on, may go out before the command is done; and
   // whether any has.

@@ -19,6 +19,10 @@ absl::Status SessionTaken() {
                    "another connection has taken this session; do not come back unasked, or the two take turns");
 }
 
+CausePtr CauseOf(const Command& command) {
+  return std::make_shared<const Cause>(Cause{command.request.command_id(), command.request.tag(), command.status});
+}
+
 }  // namespace
 
 absl::Status OutOfOrder(absl::string_view message) {
@@ -250,6 +254,11 @@ void CommandStream::Complete(Command& command, absl::Status status) {
     absl::MutexLock lock(&mutex_);
     command.status = std::move(status);
     command.done = true;
+    if (!command.status.ok() && under_way_.front().get() != &command) {
+      // Calls that are no commands of the stream's may come before it retires.
+      command.failure = CauseOf(command);
+      command.touched.MarkMadePoisoned(command.failure);
+    }
     if (stalled_ == &command) {
       stall_ = Stall::kNone;
       stalled_ = nullptr;
@@ -305,9 +314,10 @@ void CommandStream::RetireOne(Command& command) {
   const bool from_before = cause != nullptr;
   if (cause == nullptr && !command.status.ok()) {
     CountFailure(engine_.metrics(), command.status);
-    cause = std::make_shared<Cause>(Cause{request.command_id(), request.tag(), command.status});
+    cause = command.failure == nullptr ? CauseOf(command) : command.failure;
   }
   if (cause != nullptr) {
+    if (command.failure != nullptr) command.touched.Replace(command.failure, cause);
     command.touched.MarkPoisoned(cause);
     command.answers.clear();
     Answer& answer = command.AddAnswer();

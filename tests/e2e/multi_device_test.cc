@@ -94,14 +94,15 @@ TEST_F(MultiDeviceTest, ARunThatIsCancelledInItsCollectiveSaysSo) {
   v1::ExecuteRequest request = Step({a, b});
   request.set_graph_hash(Compile(*stubs_, request.graph())->graph_hash());
   request.clear_graph();
-  absl::Notification begun, release;
+  absl::Notification begun;
+  const auto release = std::make_shared<absl::Notification>();  // waited on until after the test's end
   // What is kept beside the share goes when the run begins to write to it: then something long is submitted
   // behind that, before the collective.
   std::shared_ptr<void> watcher(nullptr, [&](void*) {
     devices_[1]->queue().Submit(
-        [&] {
+        [&begun, release] {
           begun.Notify();
-          release.WaitForNotification();
+          release->WaitForNotification();
         },
         ~uint64_t{0});
   });
@@ -133,7 +134,7 @@ TEST_F(MultiDeviceTest, ARunThatIsCancelledInItsCollectiveSaysSo) {
     EXPECT_EQ(status.message(), "the run was cancelled");
     EXPECT_EQ(DetailOf(status).value_or(v1::ErrorDetail()).code(), v1::CALL_CANCELLED) << status;
   }
-  release.Notify();
+  release->Notify();
 }
 
 TEST_F(MultiDeviceTest, InAStreamAProgramStandsInOrderAndSharesHaveNames) {

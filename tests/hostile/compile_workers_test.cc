@@ -94,6 +94,12 @@ TEST_F(CompileWorkersTest, WhatAWorkerMayNotDoFails) {
   }
 }
 
+TEST_F(CompileWorkersTest, AWorkerKnowsNoSecretsOfTheEnvironment) {
+  ASSERT_EQ(setenv("KILN_SECRET", "x", 1), 0);
+  Start();
+  EXPECT_EQ(Compile("environment").status().message(), "none");
+}
+
 TEST_F(CompileWorkersTest, ADeadlineIsAKill) {
   Start();
   for (int i = 0; i < 5; ++i) {
@@ -159,6 +165,8 @@ TEST_F(CompileWorkersTest, WhatFailedTwiceIsNotTriedAgain) {
   EXPECT_EQ(workers_->stats().crashed, 2u);
   EXPECT_EQ(CodeOf(Compile("abort", 0, absl::InfiniteFuture(), 1).status()), v1::COMPILER_FAULT) << "another graph";
   EXPECT_EQ(workers_->stats().crashed, 3u);
+  EXPECT_EQ(DetailOf(Compile("abort", 1).status())->retry_after_ms(), 0u) << "another tenant's is its own affair";
+  EXPECT_EQ(workers_->stats().crashed, 4u);
 }
 
 TEST_F(CompileWorkersTest, AWorkerIsOfOneDomain) {

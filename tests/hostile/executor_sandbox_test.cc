@@ -1,5 +1,6 @@
 // What an executor may not do, tried by a kernel that makes system calls.
 #include <fcntl.h>
+#include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -36,7 +37,7 @@ define void @call(ptr %b, i64 %begin, i64 %end, ptr %stop) {
   %a2 = load i64, ptr %p2
   %a3 = load i64, ptr %p3
   %a4 = load i64, ptr %p4
-  %r = call i64 asm sideeffect "syscall", "={rax},{rax},{rdi},{rsi},{rdx},{r10},~{rcx},~{r11},~{memory}"(i64 %n, i64 %a1, i64 %a2, i64 %a3, i64 %a4)
+  %r = call i64 asm sideeffect "syscall", "={rax},{rax},{rdi},{rsi},{rdx},{r10},{r8},{r9},~{rcx},~{r11},~{memory}"(i64 %n, i64 %a1, i64 %a2, i64 %a3, i64 %a4, i64 -1, i64 0)
   store i64 %r, ptr %out
   ret void
 }
@@ -105,11 +106,27 @@ TEST_F(SandboxTest, NothingIsOpenedStartedOrSignalled) {
            {"ftruncate of the arena", SYS_ftruncate, {3, 0}},
            {"signals by a descriptor", SYS_fcntl, {4, F_SETOWN, server}},
            {"dumpable", SYS_prctl, {4, 1}},
+           {"memory that is shared", SYS_mmap, {0, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS}},
        }) {
     const auto result = Call(each.number, each.arguments);
     ASSERT_TRUE(result.ok()) << each.what << ": " << result.status();
     EXPECT_EQ(*result, -EPERM) << each.what;
   }
+}
+
+TEST_F(SandboxTest, WhatIsTheServersIsNotTradedForMoreOfItsOwn) {
+#if defined(KILN_SANITIZED)
+  GTEST_SKIP() << "a sanitizer's runtime needs more";
+#endif
+  constexpr int64_t kPage = 4096, kGiB = int64_t{1} << 30;
+  const auto map = [&](int64_t bytes) {
+    return *Call(SYS_mmap, {0, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS});
+  };
+  EXPECT_EQ(map(3 * kGiB), -ENOMEM) << "2 GiB are what it may have";
+  const int64_t beyond = reinterpret_cast<int64_t>(in_->device_data()) / kPage * kPage + kGiB;
+  EXPECT_EQ(*Call(SYS_munmap, {beyond, 4 * kGiB}), 0);
+  EXPECT_EQ(map(3 * kGiB), -ENOMEM);
+  EXPECT_GT(map(kGiB), 0);
 }
 
 TEST_F(SandboxTest, WhatNoKernelDoesIsTheEnd) {

@@ -92,6 +92,17 @@ TEST_F(ExecutorsTest, ListsOfLaunchesAreOneAfterTheOther) {
   EXPECT_EQ(programs::ReadFloats(x), (std::vector<float>{64, 128, 768, 1024}));
 }
 
+TEST_F(ExecutorsTest, AKernelThatOnlyPreparesHasItsOperands) {
+  hal::Device& device = Device("a");
+  v1::Executable executable = programs::PreparedProgram(4, device.target());
+  executable.clear_steps();  // whose kernel is the same
+  const auto module = Load(device, executable);
+  const hal::BufferSlice x = programs::Floats(device, {1, 2, 3, 4}), twice = programs::Floats(device, {0, 0, 0, 0});
+  const absl::Status status = Launch(device, *module, {twice.device_data(), x.device_data(), x.device_data()});
+  EXPECT_TRUE(status.ok()) << status;
+  EXPECT_EQ(programs::ReadFloats(twice), (std::vector<float>{2, 4, 6, 8}));
+}
+
 TEST_F(ExecutorsTest, OneThatIsKilledWhileIdleIsNotMissed) {
   hal::Device& device = Device("a");
   const hal::BufferSlice x = programs::Floats(device, {1, 2, 3, 4});

@@ -93,6 +93,8 @@ absl::StatusOr<CompiledProgram> Misbehave(const v1::Graph& graph, const v1::Targ
     return Tried(prlimit(getppid(), RLIMIT_NOFILE, &none, nullptr));
   }
   if (what == "owner") return Tried(fcntl(0, F_SETOWN, getppid()));
+  if (what == "environment")
+    return MakeError(v1::BAD_ARGUMENT, std::getenv("KILN_SECRET") == nullptr ? "none" : "a secret");
   if (what == "socket") return Tried(socket(AF_INET, SOCK_STREAM, 0));
   if (what == "execute") return Tried(execl("/bin/true", "true", nullptr));
   if (what == "trace") return Tried(syscall(SYS_ptrace, 0, 0, 0, 0));

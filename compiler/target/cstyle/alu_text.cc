@@ -2,6 +2,7 @@
 
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "base/check.h"
@@ -17,7 +18,9 @@ std::string Call(const std::string& function, absl::Span<const Expression> opera
 }
 
 std::string Infix(const char* sign, const std::string& a, const std::string& b) {
-  return absl::StrCat("(", a, sign, b, ")");
+  // A slash and the star of what is read from memory would begin a comment.
+  const bool comment = absl::string_view(sign) == "/" && absl::StartsWith(b, "*");
+  return absl::StrCat("(", a, sign, comment ? " " : "", b, ")");
 }
 
 // -- Which operator an op is, where it is one.

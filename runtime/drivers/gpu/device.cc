@@ -50,7 +50,9 @@ class GpuDevice final : public hal::Device {
   const v1::Target& target() const override { return card_->facts().target; }
   hal::Allocator& allocator() override { return *allocator_; }
   hal::Queue& queue() override { return queue_; }
-  absl::StatusOr<void*> Scratch(uint64_t bytes) override { return scratch_.Get(bytes); }
+  absl::StatusOr<void*> Scratch(uint64_t bytes, const Account* account) override {
+    return scratch_.Get(bytes, account);
+  }
   absl::StatusOr<std::unique_ptr<hal::Module>> LoadModule(const v1::Executable& executable) override {
     return gpu::LoadModule(executable, &place_, &modules_);
   }

@@ -4,11 +4,12 @@
 
 namespace kiln::runtime::host {
 
-absl::StatusOr<void*> HostScratch::Get(uint64_t bytes) {
+absl::StatusOr<void*> HostScratch::Get(uint64_t bytes, const Account* account) {
   if (buffer_ == nullptr || buffer_->bytes() < bytes) {
     // The old piece goes first: it may be what the new one lacks.
     buffer_ = nullptr;
-    KILN_ASSIGN_OR_RETURN(buffer_, allocator_->Allocate(bytes, hal::MemoryUse::kProgram));
+    KILN_ASSIGN_OR_RETURN(buffer_,
+                          allocator_->guarantees().Allocate(account, *allocator_, bytes, hal::MemoryUse::kScratch));
   }
   return buffer_->device_data();
 }

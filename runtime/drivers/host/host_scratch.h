@@ -17,7 +17,8 @@ class HostScratch {
   // `allocator` must outlive it.
   explicit HostScratch(hal::Allocator* allocator) : allocator_(allocator) {}
 
-  absl::StatusOr<void*> Get(uint64_t bytes);
+  // Where it has to grow, it is counted as the account's, which may be null, until it grows again.
+  absl::StatusOr<void*> Get(uint64_t bytes, const Account* account = nullptr);
 
  private:
   hal::Allocator* const allocator_;

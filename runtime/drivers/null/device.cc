@@ -60,7 +60,9 @@ class NullDevice final : public Device {
   const v1::Target& target() const override { return target_; }
   hal::Allocator& allocator() override { return *allocator_; }
   hal::Queue& queue() override { return queue_; }
-  absl::StatusOr<void*> Scratch(uint64_t bytes) override { return scratch_.Get(bytes); }
+  absl::StatusOr<void*> Scratch(uint64_t bytes, const Account* account) override {
+    return scratch_.Get(bytes, account);
+  }
 
   absl::StatusOr<std::unique_ptr<hal::Module>> LoadModule(const v1::Executable& executable) override {
     std::vector<Kernel> kernels;

@@ -103,7 +103,9 @@ class RemoteDevice final : public hal::Device, public hal::Remote {
   const v1::Target& target() const override { return target_; }
   hal::Allocator& allocator() override { return *allocator_; }
   hal::Queue& queue() override { return *queue_; }
-  absl::StatusOr<void*> Scratch(uint64_t bytes) override { return scratch_.Get(bytes); }
+  absl::StatusOr<void*> Scratch(uint64_t bytes, const Account* account) override {
+    return scratch_.Get(bytes, account);
+  }
 
   absl::StatusOr<std::unique_ptr<hal::Module>> LoadModule(const v1::Executable& executable) override {
     const std::string rest = cluster::Packer().Number(line_.lane).Rest(executable.SerializeAsString()).Take();
@@ -114,9 +116,11 @@ class RemoteDevice final : public hal::Device, public hal::Remote {
     const auto module = loaded.Number<uint64_t>();
     if (!loaded.ok()) return line_.Blame(cluster::BadMessage("has no module's number"));
     std::vector<uint32_t> operands(executable.kernels_size());
-    for (const v1::Step& step : executable.steps()) {
+    const auto note = [&](const v1::Step& step) {
       operands[step.kernel()] = static_cast<uint32_t>(step.operands_size());
-    }
+    };
+    for (const v1::Preparation& preparation : executable.preparations()) note(preparation.step());
+    for (const v1::Step& step : executable.steps()) note(step);
     return std::make_unique<RemoteModule>(line_, module, std::move(operands), counters_);
   }
 

@@ -59,7 +59,10 @@ void Execution::Start(ProgramStore::Program stored, bool from_cache) {
   if (request_.parts != nullptr) request_.parts->device.Set(result_.program->device->name());
   const absl::Time begin = absl::Now();
   const bool single = program().single() != nullptr;
-  absl::Status status = BindArguments(program(), request_.arguments, *buffers_, request_.caller.get(), bound_);
+  // Of the first of them, the request has been asked already.
+  absl::Status status =
+      single ? absl::OkStatus() : CheckDevices(RulesOf(request_.caller.get()), program().DistinctDevices());
+  if (status.ok()) status = BindArguments(program(), request_.arguments, *buffers_, request_.caller.get(), bound_);
   uint64_t inline_bytes = 0;
   if (status.ok()) status = CheckInlineResults(inline_bytes);
   if (status.ok()) status = PayForAnswer(inline_bytes);
@@ -87,6 +90,7 @@ void Execution::TakeTurn() {
     asked.devices = {&single->device()};
     asked.estimate_ns = single->expected_ns();
     asked.guessed = single->runs() == 0;
+    asked.may_be_long = single->least_estimate_ns() > asked.estimate_ns;
   } else {
     const std::vector<runtime::hal::Device*> devices = program().DistinctDevices();
     asked.devices.assign(devices.begin(), devices.end());

@@ -49,6 +49,13 @@ void Poison::Heal(uint64_t begin, uint64_t end) {
   Keep(std::move(ranges));
 }
 
+void Poison::Replace(const CausePtr& before, const CausePtr& cause) {
+  absl::MutexLock lock(&mutex_);
+  for (Range& range : ranges_) {
+    if (range.cause == before) range.cause = cause;
+  }
+}
+
 void Poison::Keep(std::vector<Range> ranges) {
   while (ranges.size() > kMaxPoisonedRanges) {
     size_t closest = 1;
@@ -84,6 +91,19 @@ void Touched::MarkPoisoned(const CausePtr& cause) const {
   for (const Output& output : outputs_) {
     if (output.extent.poison != nullptr)
       output.extent.poison->MarkPoisoned(output.extent.begin, output.extent.end, cause);
+  }
+}
+
+void Touched::MarkMadePoisoned(const CausePtr& cause) const {
+  for (const Output& output : outputs_) {
+    if (output.made && output.extent.poison != nullptr)
+      output.extent.poison->MarkPoisoned(output.extent.begin, output.extent.end, cause);
+  }
+}
+
+void Touched::Replace(const CausePtr& before, const CausePtr& cause) const {
+  for (const Output& output : outputs_) {
+    if (output.made && output.extent.poison != nullptr) output.extent.poison->Replace(before, cause);
   }
 }
 

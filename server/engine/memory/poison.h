@@ -52,6 +52,8 @@ class Poison {
   // What is poisoned already keeps its cause.
   void MarkPoisoned(uint64_t begin, uint64_t end, const CausePtr& cause);
   void Heal(uint64_t begin, uint64_t end);
+  // What `before` poisons, `cause` does.
+  void Replace(const CausePtr& before, const CausePtr& cause);
 
  private:
   struct Range {
@@ -82,12 +84,12 @@ class Touched {
   // Some of it, or after it was read: what it held counts.
   void Writes(const Extent& extent) {
     inputs_.push_back(extent);
-    outputs_.push_back({extent, false});
+    outputs_.push_back({extent});
   }
   // All of it, whatever it held.
-  void Overwrites(Extent extent) { outputs_.push_back({std::move(extent), true}); }
+  void Overwrites(Extent extent) { outputs_.push_back({.extent = std::move(extent), .whole = true}); }
   // Something that is not there before.
-  void Makes(Extent extent) { outputs_.push_back({std::move(extent), false}); }
+  void Makes(Extent extent) { outputs_.push_back({.extent = std::move(extent), .made = true}); }
 
   void ForgetReads() { inputs_.clear(); }
 
@@ -98,6 +100,10 @@ class Touched {
 
   // The call has failed so, or met that cause.
   void MarkPoisoned(const CausePtr& cause) const;
+  // The same of what it makes alone, which has somebody's old bytes in it.
+  void MarkMadePoisoned(const CausePtr& cause) const;
+  // What it has marked so with `before` is now poisoned by `cause`.
+  void Replace(const CausePtr& before, const CausePtr& cause) const;
   // It has succeeded.
   void Heal() const;
   // One or the other, for a call that is no command of a stream's.
@@ -114,7 +120,8 @@ class Touched {
  private:
   struct Output {
     Extent extent;
-    bool whole;
+    bool whole = false;
+    bool made = false;
   };
   absl::InlinedVector<Extent, 4> inputs_;
   absl::InlinedVector<Output, 4> outputs_;

@@ -116,5 +116,24 @@ TEST(Touched, AFailurePoisonsAllThatWouldHaveBeenWritten) {
   EXPECT_EQ(read->In(0, 8), nullptr);
 }
 
+// Nobody reads what a command has not made, while it is not known yet whether one before it is the cause.
+TEST(Touched, WhatWasNotMadeIsPoisonedAtOnceAndBlamedLater) {
+  const auto made = std::make_shared<Poison>(), written = std::make_shared<Poison>();
+  Touched touched;
+  touched.Makes({made, 0, Poison::kEnd});
+  touched.Writes({written, 0, 8});
+  touched.Overwrites({written, 8, 16});
+  const CausePtr own = Make(7), earlier = Make(5);
+  touched.MarkMadePoisoned(own);
+  EXPECT_EQ(IdIn(*made, 0, 8), 7u);
+  EXPECT_EQ(IdIn(*written, 0, 16), 0u);
+  EXPECT_EQ(touched.Cause(), nullptr);
+  made->MarkPoisoned(0, 4, Make(9));
+  touched.Replace(own, earlier);
+  touched.MarkPoisoned(earlier);
+  EXPECT_EQ(IdIn(*made, 0, 8), 5u);
+  EXPECT_EQ(IdIn(*written, 0, 16), 5u);
+}
+
 }  // namespace
 }  // namespace kiln::server

@@ -11,8 +11,13 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/container/flat_hash_map.h"
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "absl/synchronization/mutex.h"
+#include "absl/types/span.h"
+#include "base/error.h"
+#include "runtime/hal/device.h"
 #include "server/engine/memory/tenant_devices.h"
 #include "server/engine/memory/trust_domain.h"
 #include "server/identity/tenant.h"
@@ -34,6 +39,20 @@ struct TenantRules {
   }
   bool operator==(const TenantRules&) const = default;
 };
+
+// UNKNOWN_DEVICE if one of these, on which something was loaded before, is not the tenant's any more. `rules` may be
+// null.
+inline absl::Status CheckDevices(const TenantRules* rules, absl::Span<runtime::hal::Device* const> devices) {
+  if (rules == nullptr || rules->devices.empty()) return absl::OkStatus();
+  for (const runtime::hal::Device* const device : devices) {
+    if (rules->MayUse(device->name())) continue;
+    v1::ErrorDetail detail;
+    detail.set_code(v1::UNKNOWN_DEVICE);
+    detail.set_field("device");
+    return MakeError(detail, absl::StrCat("there is no device \"", device->name(), "\" any more; load it anew"));
+  }
+  return absl::OkStatus();
+}
 
 // One tenant's, which change while its requests read them. Safe from any thread, and read without a lock.
 class TenantRulesCell {

@@ -26,7 +26,7 @@ class Collectives {
 
   // Slot 0, int32 of this shape, on one device or on all.
   Node Input(int64_t size, bool all) {
-    const Node input = b_.Param(0, compiler::DType::kInt32, {{size}});
+    const Node input = b_.Param(0, compiler::DType::kInt32, {size});
     for (const std::string& device : Devices(all ? n_ : 1)) b_.last()->mutable_buffer()->add_device(device);
     return input;
   }
@@ -43,13 +43,11 @@ class Collectives {
   Node Broadcast(Node x, int64_t s) { return Replicated(Copy(b_.Expand(b_.Reshape(x, {{1, s}}), {{n_, s}}), n_)); }
   Node Scatter(Node x) { return Copy(x, n_); }
   Node Gather(Node x) { return Copy(x, 1); }
-  Node Reduce(Node x, int64_t s) {
-    return b_.Reshape(b_.Reduce(b_.Reshape(Gather(x), {{n_, s}}), v1::ADD, {{0}}), {{s}});
-  }
+  Node Reduce(Node x, int64_t s) { return b_.Reshape(b_.Reduce(b_.Reshape(Gather(x), {{n_, s}}), v1::ADD, {0}), {s}); }
   Node AllGather(Node x, int64_t size) { return Broadcast(x, size); }
   Node ReduceScatter(Node x, int64_t s) {
     const Node blocks = b_.Permute(b_.Reshape(x, {{n_, n_, s / n_}}), {{1, 0, 2}});
-    return b_.Reshape(b_.Reduce(Copy(blocks, n_), v1::ADD, {{1}}), {{s}});
+    return b_.Reshape(b_.Reduce(Copy(blocks, n_), v1::ADD, {1}), {s});
   }
   Node AllReduce(Node x, int64_t s) { return AllGather(ReduceScatter(x, s), s); }
 
