@@ -319,6 +319,7 @@ absl::Status CheckConfig(const v1::ServerConfig& config) {
                       absl::StrCat(beam.default_budget_ms(), " is not between 1 and beam_limits.max_budget_ms, ",
                                    beam.max_budget_ms()));
   }
+  if (config.trace_buffer_bytes() > uint64_t{256} << 20) return BadSetting("trace_buffer_bytes", "more than 256 MiB");
   if (config.keepalive_seconds() > 86400) return BadSetting("keepalive_seconds", "more than a day");
   if (config.graph_limits().max_bytes() > (uint64_t{1} << 30)) {
     return BadSetting("graph_limits.max_bytes", "more than 1 GiB");

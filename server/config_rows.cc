@@ -12,6 +12,8 @@ const std::vector<ConfigRow>& ConfigRows() {
        "host:port of /metrics, /healthz and /readyz, over HTTP (docs/metrics.md); port 0 takes a free one; empty: "
        "none. "
        "Nobody is asked who they are, so another address than loopback needs --insecure"},
+      {"trace_buffer_bytes", "4194304",
+       "host memory that keeps traces of calls and runs that ended lately, for `kiln trace`; at most 256 MiB; 0: none"},
       {"cpu_devices", "1", "CPU devices: CPU:0, CPU:1, …; they share the cores, and the memory in equal parts"},
       {"cpu_threads", "0",
        "worker threads of the CPU devices together; 0 is one for each core this process may use (taskset, cpuset)"},

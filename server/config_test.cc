@@ -129,6 +129,7 @@ TEST(ConfigTest, FaultsNameTheField) {
       {"--session_limits_max_lease_seconds=9", "session_limits.default_lease_seconds", "longest lease, 9"},
       {"--gpus=all", "gpus", "auto, none, cuda, hip or cuda,hip"},
       {"--gpu_memory_percent=101", "gpu_memory_percent", "more than 100"},
+      {"--trace_buffer_bytes=268435457", "trace_buffer_bytes", "more than 256 MiB"},
       {"--ptxas=/no/such/ptxas", "ptxas", "no program that can be run"},
       {"--mpi=perhaps", "mpi", "on, off or auto"},
       {"--disable_pass=optimize,bounds", "disable_pass",

@@ -208,6 +208,7 @@ EngineOptions ToEngineOptions(const v1::ServerConfig& config) {
   options.limits.max_run_seconds = config.graph_limits().max_run_seconds();
   options.limits.allow_native_code = config.allow_native_code();
   options.disabled_passes = DisabledPasses(config);
+  options.trace_buffer_bytes = config.trace_buffer_bytes();
   options.max_inline_result_bytes = LargestMessage(config);
   const v1::ServerConfig::SessionLimits& sessions = config.session_limits();
   options.sessions.default_lease_seconds = sessions.default_lease_seconds();

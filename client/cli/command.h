@@ -44,6 +44,7 @@ void AddGraph(CLI::App& app, Cli& cli);
 void AddHealth(CLI::App& app, Cli& cli);
 void AddPlay(CLI::App& app, Cli& cli);
 void AddPrograms(CLI::App& app, Cli& cli);
+void AddTrace(CLI::App& app, Cli& cli);
 void AddTune(CLI::App& app, Cli& cli);
 void AddRun(CLI::App& app, Cli& cli);
 void AddUsage(CLI::App& app, Cli& cli);

@@ -53,6 +53,7 @@ int Main(int argc, char** argv) {
   AddHealth(app, cli);
   AddCache(app, cli);
   AddPlay(app, cli);
+  AddTrace(app, cli);
   AddTune(app, cli);
   AddUsage(app, cli);
   CLI11_PARSE(app, argc, argv);

@@ -255,6 +255,13 @@ absl::StatusOr<v1::UsageResponse> Client::Usage(bool all_tenants) {
   return response;
 }
 
+absl::StatusOr<v1::TraceResponse> Client::Trace(const v1::TraceRequest& request) {
+  v1::TraceResponse response;
+  KILN_RETURN_IF_ERROR(
+      Call(*connection_, connection_->stubs().debug, &v1::DebugService::Stub::Trace, "Trace", request, &response));
+  return response;
+}
+
 absl::StatusOr<v1::ListProgramsResponse> Client::ListPrograms() {
   v1::ListProgramsResponse response;
   KILN_RETURN_IF_ERROR(Call(*connection_, connection_->stubs().debug, &v1::DebugService::Stub::ListPrograms,

@@ -110,6 +110,8 @@ class Client {
   absl::StatusOr<v1::ListProgramsResponse> ListPrograms();
   // What the caller's tenant has and may have; of all tenants with the right to administer alone.
   absl::StatusOr<v1::UsageResponse> Usage(bool all_tenants = false);
+  // Where the time of recent calls went (docs/tracing.md).
+  absl::StatusOr<v1::TraceResponse> Trace(const v1::TraceRequest& request);
   absl::StatusOr<v1::ExplainResponse> Explain(const v1::ExplainRequest& request);
   // Searches schedules (docs/tuning.md): `seen` gets each candidate until it returns
   // false, which ends the search. What was found, once all is over.

@@ -17,8 +17,6 @@
 namespace kiln::server {
 namespace {
 
-double MicrosSince(absl::Time begin) { return absl::ToDoubleMicroseconds(absl::Now() - begin); }
-
 absl::Status GraphHas(uint64_t used, const char* limit, uint64_t limit_value) {
   return TooLarge(limit, limit_value, used,
                   absl::StrCat("the graph has ", used, " ", limit, "; this server takes ", limit_value));
@@ -76,7 +74,8 @@ Engine::Engine(const EngineOptions& options, std::vector<std::unique_ptr<runtime
     : options_(options),
       devices_(std::move(devices)),
       metrics_(options.metrics == nullptr ? std::make_shared<Metrics>() : options.metrics),
-      runs_(metrics_.get(), NamesOf(devices_), observer),
+      traces_(options.trace_buffer_bytes, observer),
+      runs_(metrics_.get(), NamesOf(devices_), &traces_),
       compile_(Counted(std::move(compile), metrics_)),
       gradient_(std::move(gradient)),
       turns_(options.turns, devices_),
@@ -262,9 +261,12 @@ void Engine::Execute(ExecuteRequest request, const Control& control, ExecuteCall
   if (!id.ok()) return execution->Fail(id.status());
   const absl::Time identified = absl::Now();
   execution->timing().verify = absl::ToDoubleMicroseconds(identified - begin);
+  execution->Note(Part::kVerify, begin, identified);
 
   ProgramStore::Program program = store_.Find(*id);
-  execution->timing().cache = MicrosSince(identified);
+  const absl::Time looked = absl::Now();
+  execution->timing().cache = absl::ToDoubleMicroseconds(looked - identified);
+  execution->Note(Part::kCache, identified, looked);
   if (program != nullptr) {
     metrics_->cache_lookups.Add(1, CacheResult::kHit, CacheReason::kMemory);
     return execution->Start(std::move(program), /*from_cache=*/true);
@@ -274,21 +276,23 @@ void Engine::Execute(ExecuteRequest request, const Control& control, ExecuteCall
         *id, asked.options, control,
         [this, execution, identified](absl::StatusOr<ProgramStore::Program> loaded, runtime::CacheOutcome how) {
           CountLookup(loaded, how);
-          execution->timing().cache = MicrosSince(identified);
+          const absl::Time found = absl::Now();
+          execution->timing().cache = absl::ToDoubleMicroseconds(found - identified);
+          execution->Note(Part::kCache, identified, found);
           if (!loaded.ok()) return execution->Fail(std::move(loaded).status());
           execution->Start(*std::move(loaded), /*from_cache=*/true);
         });
   }
-  const absl::Time compiling = absl::Now();
-  store_.GetOrCompile(
-      *id, *asked.graph, asked.options, control,
-      [this, execution, compiling](absl::StatusOr<ProgramStore::Program> made, runtime::CacheOutcome how) {
-        CountLookup(made, how);
-        execution->timing().compile = MicrosSince(compiling);
-        if (!made.ok()) return execution->Fail(std::move(made).status());
-        const bool from_cache = FromCache(**made, how);
-        execution->Start(*std::move(made), from_cache);
-      });
+  store_.GetOrCompile(*id, *asked.graph, asked.options, control,
+                      [this, execution, looked](absl::StatusOr<ProgramStore::Program> made, runtime::CacheOutcome how) {
+                        CountLookup(made, how);
+                        const absl::Time compiled = absl::Now();
+                        execution->timing().compile = absl::ToDoubleMicroseconds(compiled - looked);
+                        execution->Note(Part::kCompile, looked, compiled);
+                        if (!made.ok()) return execution->Fail(std::move(made).status());
+                        const bool from_cache = FromCache(**made, how);
+                        execution->Start(*std::move(made), from_cache);
+                      });
 }
 
 }  // namespace kiln::server

@@ -43,6 +43,7 @@
 #include "server/identity/tenant.h"
 #include "server/metrics/count.h"
 #include "server/metrics/metrics.h"
+#include "server/trace/traces.h"
 
 namespace kiln::server {
 
@@ -77,6 +78,8 @@ struct EngineOptions {
   std::shared_ptr<TenantDevices> tenant_devices;
   // Where all is counted; null: in one of the engine's own.
   std::shared_ptr<Metrics> metrics;
+  // Of what ended lately; 0: nothing is kept.
+  uint64_t trace_buffer_bytes = 4 << 20;
   // Kinds of device of which there is none, and why. Told to clients.
   std::vector<v1::AbsentDevices> absent;
 };
@@ -173,6 +176,8 @@ class Engine {
   // field "tenants" if more of a device is guaranteed than it has.
   absl::Status SetTenants(absl::Span<const std::shared_ptr<const Tenant>> tenants);
   Metrics& metrics() const { return *metrics_; }
+  // What ended lately: runs, which the engine tells it, and calls, which services do.
+  Traces& traces() { return traces_; }
 
  private:
   // What a request by graph, by hash, or by both is about. Refuses a graph over
@@ -193,6 +198,7 @@ class Engine {
   TenantsRules rules_;
   const std::vector<std::unique_ptr<runtime::hal::Device>> devices_;
   const std::shared_ptr<Metrics> metrics_;
+  Traces traces_;
   RunCounter runs_;
   const CompileFn compile_;  // counted
   const GradientFn gradient_;

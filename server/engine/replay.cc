@@ -25,6 +25,10 @@ absl::Status AtBuffer(const absl::Status& status, size_t number) {
                     [&](v1::ErrorDetail& detail) { detail.set_field(absl::StrCat("buffers[", number, "]")); });
 }
 
+void Note(CallParts* parts, Part part, absl::Time begin, absl::Time end) {
+  if (parts != nullptr) parts->Set(part, begin, end);
+}
+
 // What a replay that settles its own poison keeps until it has ended.
 struct Replaying final : runtime::RunStart {
   // Whether what it reads is healthy still, now that all before it has ended.
@@ -163,6 +167,7 @@ void Engine::Replay(const ReplayRequest& request, const Control& control, Replay
     return done(std::move(fits));
   const absl::Time found = absl::Now();
   timing.cache = absl::ToDoubleMicroseconds(found - begin);
+  Note(request.parts, Part::kCache, begin, found);
   absl::InlinedVector<runtime::hal::BufferSlice, 16> slices;
   for (size_t i = 0; i < request.buffers.size(); ++i) {
     auto range = buffers_.Resolve(request.buffers[i], absl::nullopt, request.caller.get());
@@ -175,42 +180,48 @@ void Engine::Replay(const ReplayRequest& request, const Control& control, Replay
   if (absl::Status paid = CheckRate(control.account, Quota::kDeviceSeconds); !paid.ok()) return done(std::move(paid));
   const absl::Time asked = absl::Now();
   timing.h2d = absl::ToDoubleMicroseconds(asked - found);
+  Note(request.parts, Part::kArguments, found, asked);
   const runtime::Estimate& estimate = (*recording)->sequence->estimate();
   const absl::Span<runtime::hal::Device* const> devices = (*recording)->sequence->devices();
+  if (request.parts != nullptr && !devices.empty()) request.parts->device.Set(devices.front()->name());
   turns_.Take({control,
                {devices.begin(), devices.end()},
                estimate.expected_ns(),
                /*guessed=*/estimate.runs() == 0,
                /*may_be_long=*/estimate.floor_ns() > estimate.expected_ns()},
-              [this, timing, asked, recording = *std::move(recording), slices = std::move(slices), control,
-               integers = request.integers, replaying = std::move(replaying),
+              [this, timing, asked, parts = request.parts, recording = *std::move(recording),
+               slices = std::move(slices), control, integers = request.integers, replaying = std::move(replaying),
                done = std::move(done)](absl::StatusOr<Turn> turn) mutable {
                 if (!turn.ok()) {
                   CountEnded(*metrics_, turn.status(), Place::kQueue);
                   return done(std::move(turn).status());
                 }
-                timing.queue = absl::ToDoubleMicroseconds(absl::Now() - asked);
+                const absl::Time submitted = absl::Now();
+                timing.queue = absl::ToDoubleMicroseconds(submitted - asked);
+                Note(parts, Part::kTurn, asked, submitted);
                 const runtime::RunOptions options = {.control = control,
                                                      .results = {},
                                                      .variables = integers,
                                                      .start = replaying.get(),
                                                      .collectives = &collectives_};
-                executor_.Run(recording->sequence, slices, options,
-                              [this, timing, turn = *std::move(turn), replaying = std::move(replaying),
-                               done = std::move(done)](absl::StatusOr<runtime::RunResult> run) mutable {
-                                if (run.ok() || replaying->began) replaying->touched.Settle(run.status());
-                                if (run.ok()) {
-                                  turn.End(static_cast<uint64_t>(run->device_seconds * 1e9));
-                                } else {
-                                  turn.End();
-                                }
-                                CountEnded(*metrics_, run.status(), replaying->began ? Place::kDevice : Place::kQueue);
-                                if (!run.ok()) return done(std::move(run).status());
-                                timing.queue += run->queue_seconds * 1e6;
-                                timing.device = run->device_seconds * 1e6;
-                                CountTiming(*metrics_, timing);
-                                done(timing);
-                              });
+                executor_.Run(
+                    recording->sequence, slices, options,
+                    [this, timing, parts, submitted, turn = *std::move(turn), replaying = std::move(replaying),
+                     done = std::move(done)](absl::StatusOr<runtime::RunResult> run) mutable {
+                      if (run.ok() || replaying->began) replaying->touched.Settle(run.status());
+                      if (run.ok()) {
+                        turn.End(static_cast<uint64_t>(run->device_seconds * 1e9));
+                      } else {
+                        turn.End();
+                      }
+                      CountEnded(*metrics_, run.status(), replaying->began ? Place::kDevice : Place::kQueue);
+                      if (!run.ok()) return done(std::move(run).status());
+                      timing.queue += run->queue_seconds * 1e6;
+                      timing.device = run->device_seconds * 1e6;
+                      if (parts != nullptr) parts->SetRun(submitted, run->queue_seconds, run->device_seconds);
+                      CountTiming(*metrics_, timing);
+                      done(timing);
+                    });
               });
 }
 

@@ -18,6 +18,8 @@ namespace kiln::server {
 // Safe from any thread.
 class Cells {
  public:
+  static constexpr size_t kShards = 16;
+
   explicit Cells(size_t count);
 
   void Add(size_t cell, uint64_t amount) { AddIn(Shard(), cell, amount); }
@@ -27,10 +29,10 @@ class Cells {
   }
   uint64_t Sum(size_t cell) const;
 
+  // Below kShards.
   static size_t Shard();
 
  private:
-  static constexpr size_t kShards = 16;
   static constexpr size_t kLine = 64 / sizeof(uint64_t);
 
   struct Free {

@@ -2,11 +2,15 @@
 
 #include <spdlog/logger.h>
 
+#include <optional>
+
 #include "absl/hash/hash.h"
 #include "absl/strings/escaping.h"
 #include "absl/time/clock.h"
 #include "server/engine/sessions/session_table.h"
 #include "server/messages/status.h"
+#include "server/trace/trace_context.h"
+#include "server/trace/traces.h"
 
 namespace kiln::server {
 
@@ -18,11 +22,37 @@ grpc::Status ToGrpcAndLog(const ServiceEnv& env, const absl::Status& status) {
   return wire;
 }
 
-void CountEnd(const Arrival& arrival, const grpc::Status& wire, const absl::Status& status) {
+namespace {
+
+// As the caller's metadata says.
+std::optional<TraceContext> ContextOf(const Arrival& arrival) {
+  const auto& metadata = arrival.context->client_metadata();
+  const auto header = metadata.find("traceparent");
+  if (header == metadata.end()) return std::nullopt;
+  return ParseTraceparent({header->second.data(), header->second.size()});
+}
+
+void Trace(const Arrival& arrival, const Ending& ending, const grpc::Status& wire, absl::Time end) {
+  Traces& traces = arrival.env->engine.traces();
+  if (!traces.on()) return;
+  CallRecord record;
+  record.time = {absl::ToUnixNanos(arrival.begin), absl::ToUnixNanos(end)};
+  record.owner = OwnerNumber(ending.account);
+  record.method = static_cast<uint16_t>(arrival.method.number);
+  record.status = static_cast<uint16_t>(wire.error_code());
+  record.parts = ending.parts;
+  traces.Keep(record, ContextOf(arrival));
+}
+
+}  // namespace
+
+void CountEnd(const Arrival& arrival, const Ending& ending, const grpc::Status& wire, const absl::Status& status) {
   Metrics& metrics = arrival.env->engine.metrics();
+  const absl::Time end = absl::Now();
+  Trace(arrival, ending, wire, end);
   const int code = wire.error_code();
   const bool known = code >= 0 && static_cast<size_t>(code) < LabelOf<GrpcStatus>::kMost;
-  metrics.calls.Observe(absl::Now() - arrival.begin, arrival.method,
+  metrics.calls.Observe(end - arrival.begin, arrival.method,
                         known ? static_cast<GrpcStatus>(code) : GrpcStatus::kUnknown);
   CountFailure(metrics, status);
 }

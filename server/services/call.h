@@ -24,6 +24,7 @@
 #include "server/services/codec.h"
 #include "server/services/env.h"
 #include "server/services/request_pool.h"
+#include "server/trace/parts.h"
 
 namespace kiln::server {
 
@@ -56,15 +57,26 @@ inline absl::Status PayForUpload(Account* account, const grpc::ByteBuffer& bytes
 // What is our own fault is logged: it is for us to read about, too.
 grpc::Status ToGrpcAndLog(const ServiceEnv& env, const absl::Status& status);
 
-// What is counted of a call that ends so.
-void CountEnd(const Arrival& arrival, const grpc::Status& wire, const absl::Status& status);
+// A call that has come so far, for metrics and traces.
+struct Ending {
+  const Account* account = nullptr;  // of who asked, if that is known
+  CallParts parts;
+};
+
+// What is counted, and kept for traces, of a call that ends so.
+void CountEnd(const Arrival& arrival, const Ending& ending, const grpc::Status& wire, const absl::Status& status);
 
 // Ends a call of any kind, and counts it.
 template <typename Reactor>
-void FinishWith(Reactor& reactor, const Arrival& arrival, const absl::Status& status) {
+void FinishWith(Reactor& reactor, const Arrival& arrival, const Ending& ending, const absl::Status& status) {
   const grpc::Status wire = ToGrpcAndLog(*arrival.env, status);
-  CountEnd(arrival, wire, status);
+  CountEnd(arrival, ending, wire, status);
   reactor.Finish(wire);
+}
+// One that was let in.
+template <typename Reactor>
+void FinishWith(Reactor& reactor, const Admitted& admitted, const absl::Status& status) {
+  FinishWith(reactor, admitted.arrival(), {admitted.account(), {}}, status);
 }
 
 // Messages, as they travel.
@@ -116,6 +128,9 @@ class UnaryCall final : public grpc::ServerUnaryReactor {
     executed_ = executed;
   }
 
+  // When the call's parts were, for traces.
+  CallParts& parts() { return ending_.parts; }
+
   // Of the answer: kept until the client has it.
   void Keep(Charge charge) { data_charge_ = std::move(charge); }
 
@@ -124,10 +139,13 @@ class UnaryCall final : public grpc::ServerUnaryReactor {
     if (status.ok()) status = Encode(response_, answer_);
     if (status.ok()) {
       CountSent(env(), answer_);
-      if (executed_ < absl::InfiniteFuture())
-        env().engine.metrics().execute.Observe(absl::Now() - executed_, Phase::kEncode);
+      if (executed_ < absl::InfiniteFuture()) {
+        const absl::Time encoded = absl::Now();
+        env().engine.metrics().execute.Observe(encoded - executed_, Phase::kEncode);
+        parts().Set(Part::kEncode, executed_, encoded);
+      }
     }
-    FinishWith(*this, arrival_, status);
+    FinishWith(*this, arrival_, ending_, status);
   }
 
  private:
@@ -136,6 +154,7 @@ class UnaryCall final : public grpc::ServerUnaryReactor {
   absl::Status Pay(const grpc::ByteBuffer& bytes) {
     KILN_RETURN_IF_ERROR(admitted_.status());
     Account* const account = control_.account = admitted_->account();
+    ending_.account = account;
     KILN_ASSIGN_OR_RETURN(session_, SessionOf(*admitted_));
     control_.flow = FlowOf(*admitted_, session_);
     KILN_RETURN_IF_ERROR(PayForUpload(account, bytes));
@@ -177,6 +196,7 @@ class UnaryCall final : public grpc::ServerUnaryReactor {
   Response response_;
   SessionPtr session_;
   absl::Time executed_ = absl::InfiniteFuture();
+  Ending ending_;
   std::atomic<bool> cancelled_{false};
   Control control_;
 };

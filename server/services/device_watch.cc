@@ -128,7 +128,7 @@ class DeviceWatch::Watcher final : public DownloadReactor {
       absl::MutexLock lock(&mutex_);
       status = *ending_;
     }
-    FinishWith(static_cast<DownloadReactor&>(*this), admitted_.arrival(), status);
+    FinishWith(static_cast<DownloadReactor&>(*this), admitted_, status);
   }
 
   const Admitted admitted_;

@@ -101,7 +101,7 @@ class Download final : public DownloadReactor {
     const bool finish = ending_.has_value() && !reading_ && !sending_ && !std::exchange(finished_, true);
     const absl::Status status = finish ? *ending_ : absl::OkStatus();
     mutex_.Unlock();
-    if (finish) FinishWith(*this, admitted_.arrival(), status);
+    if (finish) FinishWith(*this, admitted_, status);
   }
 
   void Read() {

@@ -29,6 +29,7 @@ inline constexpr const char* kFeatures[] = {
     "submit_collective",  // SubmitRequest.collective
     "tune",               // DebugService.Tune and CompileOptions.beam
     "usage",              // SessionService.Usage
+    "trace",              // DebugService.Trace
 };
 
 // These, and what the server's owner allows.

@@ -21,7 +21,9 @@ void rpc::KernelService::Execute(UnaryCall<v1::ExecuteRequest, v1::ExecuteRespon
   auto asked = ToExecuteRequest(call.request());
   if (!asked.ok()) return call.Reply(asked.status());
   asked->caller = call.session();
+  asked->parts = &call.parts();
   const absl::Time decoded = absl::Now();
+  call.parts().Set(Part::kDecode, call.begin(), decoded);
   call.env().engine.Execute(*std::move(asked), call.control(), [&call, decoded](absl::StatusOr<ExecuteResult> result) {
     if (!result.ok()) return call.Reply(result.status());
     const absl::Time executed = absl::Now();
@@ -49,7 +51,9 @@ void rpc::KernelService::RecordSequence(UnaryCall<v1::RecordSequenceRequest, v1:
 void rpc::KernelService::ReplaySequence(UnaryCall<v1::ReplaySequenceRequest, v1::ReplaySequenceResponse>& call) {
   ReplayRequest asked = ToReplayRequest(call.request());
   asked.caller = call.session();
+  asked.parts = &call.parts();
   const absl::Time decoded = absl::Now();
+  call.parts().Set(Part::kDecode, call.begin(), decoded);
   call.env().engine.Replay(asked, call.control(), [&call, decoded](absl::StatusOr<ExecuteTiming> timing) {
     const absl::Time replayed = absl::Now();
     if (timing.ok()) call.MarkDone(decoded, replayed);

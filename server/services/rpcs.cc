@@ -31,7 +31,7 @@ constexpr RpcRow kRows[] = {KILN_RPCS(KILN_ROW)};
 template <typename Reactor>
 class Refusal final : public Reactor {
  public:
-  Refusal(const Arrival& arrival, const absl::Status& status) { FinishWith(*this, arrival, status); }
+  Refusal(const Arrival& arrival, const absl::Status& status) { FinishWith(*this, arrival, {}, status); }
   void OnDone() override { delete this; }
 };
 

@@ -59,6 +59,7 @@
   ROW(DebugService, Explain, Explain, UNARY, kDebug)           \
   ROW(DebugService, ListPrograms, ListPrograms, UNARY, kDebug) \
   ROW(DebugService, Tune, Tune, DOWNLOAD, kDebug)              \
+  ROW(DebugService, Trace, Trace, UNARY, kDebug)               \
   ROW(DebugService, Time, Time, NO_UNARY, kDebug)              \
   ROW(DebugService, Evict, Evict, NO_UNARY, kAdmin)            \
   ROW(DebugService, Export, Export, NO_DOWNLOAD, kAdmin)       \

@@ -113,7 +113,7 @@ class SubmitCall final : public StreamReactor, public Outlet, public Gate::Watch
   void Return() {
     absl::MutexLock lock(&mutex_);
     elsewhere_ = false;
-    if (ended_) FinishWith(*this, admitted_->arrival(), end_);
+    if (ended_) FinishWith(*this, *admitted_, end_);
   }
 
   // A stream that asks for more than its tenant may have ends with QUOTA_EXCEEDED, once all before
@@ -294,7 +294,7 @@ class SubmitCall final : public StreamReactor, public Outlet, public Gate::Watch
   void End(const absl::Status& status) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     ended_ = true;
     end_ = status;
-    if (!elsewhere_) FinishWith(*this, admitted_->arrival(), status);
+    if (!elsewhere_) FinishWith(*this, *admitted_, status);
   }
 
   // Of the call, and of its commands that are under way.

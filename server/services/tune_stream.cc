@@ -116,7 +116,7 @@ class TuneStream final : public DownloadReactor {
     if (waiting_.empty()) {
       const absl::Status status = *ending_;
       mutex_.Unlock();
-      return FinishWith(static_cast<DownloadReactor&>(*this), admitted_.arrival(), status);
+      return FinishWith(static_cast<DownloadReactor&>(*this), admitted_, status);
     }
     message_ = std::move(waiting_.front());
     waiting_.pop_front();

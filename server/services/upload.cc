@@ -178,7 +178,7 @@ class Upload final : public UploadReactor {
       status = Encode(response, *response_);
       if (status.ok()) CountSent(env_, *response_);
     }
-    FinishWith(*this, admitted_.arrival(), status);
+    FinishWith(*this, admitted_, status);
   }
 
   const Admitted admitted_;

@@ -106,6 +106,11 @@ expect "result 1  float32 (4,)    2    8     5    0  2 4 6 8" $kiln run "$dir/se
 refuse "the graph has no PARAM y; it has x" $kiln gradient "$dir/loss.uop" --wrt x,y
 refuse "a program with a STORE has no gradient" $kiln gradient "$dir/scale.uop" --wrt x
 
+expect "runs; open it at" $kiln trace -o "$dir/trace.json"
+expect '"KernelService.Execute"' cat "$dir/trace.json"
+expect " 0 calls" $kiln trace -o "$dir/trace.json" --seconds 0.000001
+refuse "cannot write $dir/none/trace.json" $kiln trace -o "$dir/none/trace.json"
+
 refuse "MISSING_ARGUMENT: no value for x, state" $kiln run "$dir/scale.uop"
 refuse "UNKNOWN_ARGUMENT: the graph has no PARAM y; it has x, state" $kiln run "$dir/scale.uop" -i y="$dir/x.npy"
 refuse "cannot read $dir/none.uop" $kiln run "$dir/none.uop"

@@ -1,8 +1,10 @@
 // KernelService: every way to name a program, give it arguments and get results.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <chrono>
 
+#include "absl/strings/str_cat.h"
 #include "tests/e2e/server_fixture.h"
 
 namespace kiln::e2e {
@@ -196,6 +198,11 @@ TEST_F(KernelServiceTest, GraphsThatOnlyADTypeTellsApartAreTwoPrograms) {
   EXPECT_EQ(floats->signature().parameters(0).bytes(), 32u);
 }
 
+double PartsOf(const v1::Timing& timing) {
+  return timing.decode_us() + timing.verify_us() + timing.queue_us() + timing.cache_us() + timing.compile_us() +
+         timing.h2d_us() + timing.device_us() + timing.d2h_us() + timing.encode_us();
+}
+
 TEST_F(KernelServiceTest, TimingAddsUp) {
   v1::ExecuteRequest request;
   request.set_graph_hash(CompiledHash(kAddOne));
@@ -205,10 +212,29 @@ TEST_F(KernelServiceTest, TimingAddsUp) {
   const v1::Timing timing = Execute(*stubs_, request)->timing();
   EXPECT_GT(timing.total_us(), 0);
   EXPECT_EQ(timing.compile_us(), 0);
-  const double parts = timing.decode_us() + timing.verify_us() + timing.queue_us() + timing.cache_us() +
-                       timing.compile_us() + timing.h2d_us() + timing.device_us() + timing.d2h_us() +
-                       timing.encode_us();
-  EXPECT_LE(parts, timing.total_us() * 1.05);
+  EXPECT_LE(PartsOf(timing), timing.total_us() * 1.05);
+}
+
+TEST_F(KernelServiceTest, TimingOfARunOfMillisecondsLeavesNothingOut) {
+  // Some hundred sines of 8192 numbers.
+  std::string text = "0 CONST [] weakint 8192\n1 PARAM [0] slot=0 dtype=float32\n";
+  int last = 1;
+  for (int i = 0; i < 100; ++i, ++last) absl::StrAppend(&text, last + 1, " SIN [", last, "]\n");
+  absl::StrAppend(&text, last + 1, " TUPLE [", last, "]\n");
+  v1::ExecuteRequest request;
+  request.set_graph_hash(CompiledHash(text.c_str()));
+  request.set_want_timing(true);
+  AddFloats(request, 0, std::vector<float>(8192, 0.5f));
+  // On a machine with other things to do, a thread that is to go on may have to wait; not each time.
+  double most = 0;
+  for (int i = 0; i < 10 && most < 0.95; ++i) {
+    const auto answer = Execute(*stubs_, request);
+    ASSERT_TRUE(answer.ok()) << answer.status();
+    const v1::Timing& timing = answer->timing();
+    EXPECT_LE(PartsOf(timing), timing.total_us() * 1.05);
+    most = std::max(most, PartsOf(timing) / timing.total_us());
+  }
+  EXPECT_GE(most, 0.95);
 }
 
 TEST_F(KernelServiceTest, ADeadlineThatHasPassedIsHonoured) {

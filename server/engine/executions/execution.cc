@@ -19,8 +19,6 @@ namespace {
 using runtime::MultiValue;
 using runtime::hal::BufferSlice;
 
-double MicrosSince(absl::Time begin) { return absl::ToDoubleMicroseconds(absl::Now() - begin); }
-
 // What is whole on several devices is one of them.
 size_t SharesToRead(const MultiValue& value) { return value.layout.axis < 0 ? 1 : value.slices.size(); }
 
@@ -58,6 +56,7 @@ void Execution::Start(ProgramStore::Program stored, bool from_cache) {
   result_.program = std::move(stored);
   result_.from_cache = from_cache;
   place_ = Place::kQueue;
+  if (request_.parts != nullptr) request_.parts->device.Set(result_.program->device->name());
   const absl::Time begin = absl::Now();
   const bool single = program().single() != nullptr;
   // Of the first of them, the request has been asked already.
@@ -78,13 +77,14 @@ void Execution::Start(ProgramStore::Program stored, bool from_cache) {
   if (request_.started && single) request_.started(program(), bound_, inline_bytes);
   // It outlives this, which ends when the run does.
   const std::function<void()> submitted = single ? std::move(request_.submitted) : nullptr;
-  result_.timing.h2d = MicrosSince(begin);
+  turn_asked_ = absl::Now();
+  result_.timing.h2d = absl::ToDoubleMicroseconds(turn_asked_ - begin);
+  Note(Part::kArguments, begin, turn_asked_);
   TakeTurn();
   if (submitted) submitted();
 }
 
 void Execution::TakeTurn() {
-  turn_asked_ = absl::Now();
   TurnRequest asked{control_, {}};
   if (const auto& single = program().single(); single != nullptr) {
     asked.devices = {&single->device()};
@@ -102,15 +102,18 @@ void Execution::TakeTurn() {
 }
 
 void Execution::OnTurn(absl::StatusOr<Turn> turn) {
-  result_.timing.queue = MicrosSince(turn_asked_);
+  const absl::Time begin = absl::Now();
+  result_.timing.queue = absl::ToDoubleMicroseconds(begin - turn_asked_);
+  Note(Part::kTurn, turn_asked_, begin);
   if (!turn.ok()) {
     under_way_.store(1, std::memory_order_relaxed);
     return Arrive(turn.status());
   }
   turn_ = *std::move(turn);
-  const absl::Time begin = absl::Now();
   Upload();
-  result_.timing.h2d += MicrosSince(begin);
+  submitted_ = absl::Now();
+  result_.timing.h2d += absl::ToDoubleMicroseconds(submitted_ - begin);
+  Note(Part::kUpload, begin, submitted_);
   Run();
 }
 
@@ -150,6 +153,7 @@ void Execution::Run() {
       if (!run.ok()) return EndRun(run.status());
       result_.timing.queue += run->queue_seconds * 1e6;
       result_.timing.device = run->device_seconds * 1e6;
+      if (request_.parts != nullptr) request_.parts->SetRun(submitted_, run->queue_seconds, run->device_seconds);
       for (BufferSlice& slice : run->results) outputs_.push_back(std::move(slice));
       EndRun(absl::OkStatus());
     });
@@ -158,6 +162,7 @@ void Execution::Run() {
                            [this](absl::StatusOr<runtime::MultiRunResult> run) {
                              if (!run.ok()) return EndRun(run.status());
                              result_.timing.device = run->device_seconds * 1e6;
+                             if (request_.parts != nullptr) request_.parts->SetRun(submitted_, 0, run->device_seconds);
                              result_.collectives = std::move(run->collectives);
                              for (BufferSlice& slice : run->results) outputs_.push_back(std::move(slice));
                              EndRun(absl::OkStatus());
@@ -304,7 +309,9 @@ void Execution::Finish() {
   if (absl::Status wanted = control_.Check(); !wanted.ok() && !request_.results_named) return Fail(std::move(wanted));
   Gather();
   if (absl::Status filed = FileResults(); !filed.ok()) return Fail(std::move(filed));
-  result_.timing.d2h = MicrosSince(download_begin_);
+  const absl::Time end = absl::Now();
+  result_.timing.d2h = absl::ToDoubleMicroseconds(end - download_begin_);
+  Note(Part::kResults, download_begin_, end);
   CountTiming(*metrics_, result_.timing);
   std::unique_ptr<Execution> self(this);
   done_(std::move(result_));

@@ -40,6 +40,10 @@ class Execution final : private runtime::RunStart {
   const ExecuteRequest& request() const { return request_; }
   const Control& control() const { return control_; }
   ExecuteTiming& timing() { return result_.timing; }
+  // For who wants to know (ExecuteRequest::parts).
+  void Note(Part part, absl::Time begin, absl::Time end) {
+    if (request_.parts != nullptr) request_.parts->Set(part, begin, end);
+  }
 
  private:
   const runtime::MultiProgram& program() const { return *result_.program->program; }
@@ -96,7 +100,7 @@ class Execution final : private runtime::RunStart {
   ExecuteResult result_;
   Turn turn_;                       // until the run has ended
   std::optional<uint64_t> ran_ns_;  // if that went well
-  absl::Time turn_asked_;
+  absl::Time turn_asked_, submitted_;
   absl::Time download_begin_;
 
   // Queue entries under way, in this stage, and one for whoever submits them: uploads and

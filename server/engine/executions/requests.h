@@ -24,6 +24,7 @@
 #include "server/engine/executions/recordings.h"
 #include "server/engine/memory/buffer_table.h"
 #include "server/engine/programs/program_store.h"
+#include "server/trace/parts.h"
 
 namespace kiln::server {
 
@@ -93,6 +94,8 @@ struct ExecuteRequest {
   std::function<void()> submitted;
   // The session that asks: owns the results that are new buffers. May be null.
   SessionPtr caller;
+  // Gets when each part was, until the answer. May be null.
+  CallParts* parts = nullptr;
 };
 
 // One result of an Execute.
@@ -147,6 +150,7 @@ struct ReplayRequest {
   SessionPtr caller;
   // As in ExecuteRequest.
   bool settled_by_caller = false;
+  CallParts* parts = nullptr;
 };
 
 struct ExplainRequest {

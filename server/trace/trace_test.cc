@@ -1,0 +1,222 @@
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <numeric>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "base/account.h"
+#include "server/trace/parts.h"
+#include "server/trace/ring.h"
+#include "server/trace/trace_context.h"
+#include "server/trace/traces.h"
+
+namespace kiln::server {
+namespace {
+
+// A record that shows whether it was torn.
+struct Twice {
+  uint64_t first = 0;
+  std::array<uint64_t, 14> others = {};
+
+  static Twice Of(uint64_t number) {
+    Twice twice;
+    twice.first = number;
+    twice.others.fill(number);
+    return twice;
+  }
+  bool whole() const {
+    return std::all_of(others.begin(), others.end(), [this](uint64_t other) { return other == first; });
+  }
+};
+constexpr size_t kSlot = sizeof(Twice) + sizeof(uint64_t);
+
+std::vector<uint64_t> NumbersOf(const Ring<Twice>& ring) {
+  std::vector<uint64_t> numbers;
+  ring.Read([&](const Twice& record) { numbers.push_back(record.first); });
+  return numbers;
+}
+
+TEST(Ring, KeepsTheLast) {
+  Ring<Twice> ring(3 * kSlot, /*shards=*/1);
+  EXPECT_EQ(NumbersOf(ring), std::vector<uint64_t>());
+  ring.Write(Twice::Of(7));
+  EXPECT_EQ(NumbersOf(ring), std::vector<uint64_t>({7}));
+  for (uint64_t number = 8; number <= 20; ++number) ring.Write(Twice::Of(number));
+  EXPECT_EQ(NumbersOf(ring), std::vector<uint64_t>({18, 19, 20}));
+  EXPECT_EQ(ring.dropped(), 0u);
+}
+
+TEST(Ring, KeepsNothingInTooLittleMemory) {
+  Ring<Twice> ring(kSlot - 1, /*shards=*/1);
+  EXPECT_FALSE(ring.keeps());
+  ring.Write(Twice::Of(1));
+  EXPECT_EQ(NumbersOf(ring), std::vector<uint64_t>());
+}
+
+TEST(Ring, WritersAndReadersDoNotTearRecords) {
+  // So few slots that writers meet.
+  Ring<Twice> ring(2 * kSlot, /*shards=*/1);
+  constexpr uint64_t kWriters = 3, kEach = 20'000;
+  std::atomic<uint64_t> running{kWriters};
+  std::vector<std::thread> threads;
+  for (uint64_t writer = 0; writer < kWriters; ++writer) {
+    threads.emplace_back([&, writer] {
+      for (uint64_t i = 0; i < kEach; ++i) ring.Write(Twice::Of(writer * kEach + i + 1));
+      running.fetch_sub(1);
+    });
+  }
+  uint64_t torn = 0, seen = 0;
+  while (running.load() > 0 || seen == 0) {
+    ring.Read([&](const Twice& record) {
+      ++seen;
+      torn += record.whole() ? 0 : 1;
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(torn, 0u);
+  EXPECT_GE(NumbersOf(ring).size(), 1u);
+}
+
+TEST(ShortText, EndsWithAWholeCharacter) {
+  ShortText<4> text;
+  text.Set("abc");
+  EXPECT_EQ(text.view(), "abc");
+  text.Set("abcdef");
+  EXPECT_EQ(text.view(), "abcd");
+  text.Set("abc\u00e9");  // two bytes, of which one would fit
+  EXPECT_EQ(text.view(), "abc");
+  text.Set("");
+  EXPECT_EQ(text.view(), "");
+}
+
+constexpr char kTrace[] = "0123456789abcdef0123456789abcdef", kSpan[] = "00f067aa0ba902b7";
+
+TEST(Traceparent, IsRead) {
+  for (const std::string& header :
+       {absl::StrCat("00-", kTrace, "-", kSpan, "-01"), absl::StrCat("00-", kTrace, "-", kSpan, "-00"),
+        absl::StrCat("01-", kTrace, "-", kSpan, "-01"), absl::StrCat("01-", kTrace, "-", kSpan, "-01-later")}) {
+    const auto context = ParseTraceparent(header);
+    ASSERT_TRUE(context.has_value()) << header;
+    EXPECT_EQ(context->trace_id[0], 0x01);
+    EXPECT_EQ(context->trace_id[15], 0xef);
+    EXPECT_EQ(context->parent[1], 0xf0);
+    EXPECT_EQ(context->parent[7], 0xb7);
+  }
+}
+
+TEST(Traceparent, IsPassedOverIfMalformed) {
+  const std::string good = absl::StrCat("00-", kTrace, "-", kSpan, "-01");
+  std::vector<std::string> bad = {
+      "",
+      "00",
+      good + "0",
+      good + "-later",                                      // of version 00 there is no more
+      absl::StrCat("01-", kTrace, "-", kSpan, "-01later"),  // and of others after a hyphen
+      absl::StrCat("ff-", kTrace, "-", kSpan, "-01"),       // never a version
+      absl::StrCat("00-", std::string(32, '0'), "-", kSpan, "-01"),
+      absl::StrCat("00-", kTrace, "-", std::string(16, '0'), "-01"),
+      absl::StrCat("00-", std::string(32, 'A'), "-", kSpan, "-01"),  // lower case alone
+      absl::StrCat("0g-", kTrace, "-", kSpan, "-01"),
+      absl::StrCat("00-", kTrace, "-", kSpan, "-0x"),
+      absl::StrCat("00_", kTrace, "-", kSpan, "-01"),
+      absl::StrCat("00-", kTrace, "_", kSpan, "-01"),
+      absl::StrCat("00-", kTrace, "-", kSpan, "_01"),
+      std::string(1 << 20, '0'),
+  };
+  for (size_t length = 0; length < good.size(); ++length) bad.push_back(good.substr(0, length));
+  for (const std::string& header : bad) EXPECT_FALSE(ParseTraceparent(header).has_value()) << header.substr(0, 80);
+}
+
+CallRecord Call(int64_t end_ns, uint32_t owner) {
+  CallRecord record;
+  record.time = {end_ns - 10, end_ns};
+  record.owner = owner;
+  return record;
+}
+
+TEST(Traces, CallsHaveTheirCallersTraceOrOneOfTheirOwn) {
+  Traces traces(1 << 20);
+  TraceContext context;
+  context.trace_id.fill(7);
+  context.parent.fill(9);
+  traces.Keep(Call(100, 0), context);
+  traces.Keep(Call(200, 0), std::nullopt);
+  traces.Keep(Call(300, 0), std::nullopt);
+  const std::vector<CallRecord> calls = traces.Calls({});
+  ASSERT_EQ(calls.size(), 3u);
+  EXPECT_EQ(calls[0].trace_id, context.trace_id);
+  EXPECT_EQ(calls[0].parent, context.parent);
+  EXPECT_EQ(calls[1].parent, (std::array<uint8_t, 8>()));
+  EXPECT_NE(calls[1].trace_id, calls[2].trace_id);
+  EXPECT_NE(calls[1].span_id, calls[2].span_id);
+  EXPECT_NE(calls[1].trace_id, (std::array<uint8_t, 16>()));
+}
+
+TEST(Traces, AreChosenByOwnerAndEnd) {
+  Traces traces(1 << 20);
+  Accounts accounts;
+  const Account* const alice = accounts.Of("alice");
+  const Account* const bob = accounts.Of("bob");
+  EXPECT_EQ(OwnerNumber(nullptr), 0u);
+  EXPECT_NE(OwnerNumber(alice), OwnerNumber(bob));
+  for (const int64_t end : {100, 200, 300}) traces.Keep(Call(end, OwnerNumber(alice)), std::nullopt);
+  traces.Keep(Call(250, OwnerNumber(bob)), std::nullopt);
+  traces.Keep(Call(260, 0), std::nullopt);
+  const auto ends = [&](const Traces::Wanted& wanted) {
+    std::vector<int64_t> found;
+    for (const CallRecord& call : traces.Calls(wanted)) found.push_back(call.time.end_ns);
+    return found;
+  };
+  EXPECT_EQ(ends({}), std::vector<int64_t>({100, 200, 250, 260, 300}));
+  EXPECT_EQ(ends({OwnerNumber(alice), 200}), std::vector<int64_t>({200, 300}));
+  EXPECT_EQ(ends({OwnerNumber(bob), 0}), std::vector<int64_t>({250}));
+}
+
+class Observed final : public runtime::RuntimeObserver {
+ public:
+  void OnRun(const runtime::RunRecord&) override { ++runs; }
+  int runs = 0;
+};
+
+TEST(Traces, KernelsAreKeptWhileSomebodyAsks) {
+  Observed next;
+  Traces traces(1 << 20, &next);
+  EXPECT_FALSE(traces.WantsLaunches());
+  traces.KeepLaunches(absl::Now() - absl::Seconds(1));
+  EXPECT_FALSE(traces.WantsLaunches());
+  traces.KeepLaunches(absl::Now() + absl::Hours(1));
+  EXPECT_TRUE(traces.WantsLaunches());
+  traces.OnLaunch({.device = "CPU:0", .kernel = "add", .seconds = 1e-3});
+  runtime::RunRecord run;
+  run.device = "CPU:0";
+  run.device_seconds = 2e-3;
+  run.launches = 1;
+  traces.OnRun(run);
+  EXPECT_EQ(next.runs, 1);
+  const std::vector<RunOfDevice> runs = traces.Runs({});
+  ASSERT_EQ(runs.size(), 2u);
+  EXPECT_EQ(runs[0].kernel.view(), "add");
+  EXPECT_EQ(runs[0].time.end_ns - runs[0].time.begin_ns, 1'000'000);
+  EXPECT_EQ(runs[1].kernel.view(), "");
+  EXPECT_EQ(runs[1].device.view(), "CPU:0");
+  EXPECT_EQ(runs[1].time.end_ns - runs[1].time.begin_ns, 2'000'000);
+}
+
+TEST(Traces, AreOffWithoutMemory) {
+  Traces traces(0);
+  EXPECT_FALSE(traces.on());
+  traces.KeepLaunches(absl::Now() + absl::Hours(1));
+  EXPECT_FALSE(traces.WantsLaunches());
+  traces.Keep(Call(100, 0), std::nullopt);
+  traces.OnRun({});
+  EXPECT_TRUE(traces.Calls({}).empty());
+  EXPECT_TRUE(traces.Runs({}).empty());
+}
+
+}  // namespace
+}  // namespace kiln::server
