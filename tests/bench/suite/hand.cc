@@ -14,10 +14,10 @@ float Dot(const float* x, const float* y, int64_t count) {
   Vector a = {}, b = {}, c = {}, d = {};
   int64_t i = 0;
   for (; i + 4 * kLanes <= count; i += 4 * kLanes) {
-    a += At(x + i).v * At(y + i).v;
-    b += At(x + i + kLanes).v * At(y + i + kLanes).v;
-    c += At(x + i + 2 * kLanes).v * At(y + i + 2 * kLanes).v;
-    d += At(x + i + 3 * kLanes).v * At(y + i + 3 * kLanes).v;
+    a += At(x + i) * At(y + i);
+    b += At(x + i + kLanes) * At(y + i + kLanes);
+    c += At(x + i + 2 * kLanes) * At(y + i + 2 * kLanes);
+    d += At(x + i + 3 * kLanes) * At(y + i + 3 * kLanes);
   }
   const Vector sums = (a + b) + (c + d);
   float sum = Total(sums);

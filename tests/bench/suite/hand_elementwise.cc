@@ -21,12 +21,12 @@ namespace {
 }
 
 KILN_BENCH_CLONES void MulAdd(const float* a, const float* b, const float* c, float* y, int64_t begin, int64_t end) {
-  for (int64_t i = begin; i < end; i += kLanes) At(y + i).v = At(a + i).v * At(b + i).v + At(c + i).v;
+  for (int64_t i = begin; i < end; i += kLanes) At(y + i) = At(a + i) * At(b + i) + At(c + i);
 }
 KILN_BENCH_CLONES void MulAddStreamed(const float* a, const float* b, const float* c, float* y, int64_t begin,
                                       int64_t end) {
   for (int64_t i = begin; i < end; i += kLanes) {
-    const Vector v = At(a + i).v * At(b + i).v + At(c + i).v;
+    const Vector v = At(a + i) * At(b + i) + At(c + i);
     Stream(y + i, v);
   }
   _mm_sfence();
@@ -39,12 +39,12 @@ KILN_BENCH_CLONES void MulAddStreamed(const float* a, const float* b, const floa
   v = (v * v + 1.0f) * y;
 }
 KILN_BENCH_CLONES void Chain(const float* x, const float* y, float* z, int64_t begin, int64_t end) {
-  for (int64_t i = begin; i < end; i += kLanes) ChainOf(At(z + i).v, At(x + i).v, At(y + i).v);
+  for (int64_t i = begin; i < end; i += kLanes) ChainOf(At(z + i), At(x + i), At(y + i));
 }
 KILN_BENCH_CLONES void ChainStreamed(const float* x, const float* y, float* z, int64_t begin, int64_t end) {
   for (int64_t i = begin; i < end; i += kLanes) {
     Vector v;
-    ChainOf(v, At(x + i).v, At(y + i).v);
+    ChainOf(v, At(x + i), At(y + i));
     Stream(z + i, v);
   }
   _mm_sfence();
@@ -52,9 +52,9 @@ KILN_BENCH_CLONES void ChainStreamed(const float* x, const float* y, float* z, i
 
 KILN_BENCH_CLONES void Exp(const float* x, float* y, int64_t begin, int64_t end) {
   for (int64_t i = begin; i < end; i += kLanes) {
-    Vector v = At(x + i).v;
+    Vector v = At(x + i);
     ExpOf(v);
-    At(y + i).v = v;
+    At(y + i) = v;
   }
 }
 
@@ -80,12 +80,12 @@ KILN_BENCH_CLONES void TransposeRows(const float* x, float* y, int64_t n, int64_
       for (int64_t i = i0; i < std::min(end, i0 + kBlock); i += kLanes) {
         for (int64_t j = j0; j < std::min(n, j0 + kBlock); j += kLanes) {
           Vector rows[kLanes];
-          for (int row = 0; row < kLanes; ++row) rows[row] = At(x + (j + row) * n + i).v;
+          for (int row = 0; row < kLanes; ++row) rows[row] = At(x + (j + row) * n + i);
           SwapQuarters<1>(rows, Lanes());
           SwapQuarters<2>(rows, Lanes());
           SwapQuarters<4>(rows, Lanes());
           SwapQuarters<8>(rows, Lanes());
-          for (int row = 0; row < kLanes; ++row) At(y + (i + row) * n + j).v = rows[row];
+          for (int row = 0; row < kLanes; ++row) At(y + (i + row) * n + j) = rows[row];
         }
       }
     }
@@ -103,12 +103,12 @@ template <int by, int... lane>
 KILN_BENCH_CLONES void RunningSum(const float* x, float* y, int64_t count) {
   Vector before = {};
   for (int64_t i = 0; i < count; i += kLanes) {
-    Vector v = At(x + i).v;
+    Vector v = At(x + i);
     AddMoved<1>(v, Lanes());
     AddMoved<2>(v, Lanes());
     AddMoved<4>(v, Lanes());
     AddMoved<8>(v, Lanes());
-    At(y + i).v = v + before;
+    At(y + i) = v + before;
     before += v[15];
   }
 }

@@ -15,16 +15,16 @@ namespace {
 // generation where a function of its own calls it.
 template <typename Op>
 [[gnu::always_inline]] inline float ReduceRun(const float* x, int64_t count) {
-  Vector a = At(x).v, b = a, c = a, d = a;
+  Vector a = At(x), b = a, c = a, d = a;
   if (Op::Join(1, 1) != 1) a = b = c = d = Vector{};  // a sum begins with nothing
   int64_t i = 0;
   for (; i + 4 * kLanes <= count; i += 4 * kLanes) {
-    Op::Do(a, At(x + i).v);
-    Op::Do(b, At(x + i + kLanes).v);
-    Op::Do(c, At(x + i + 2 * kLanes).v);
-    Op::Do(d, At(x + i + 3 * kLanes).v);
+    Op::Do(a, At(x + i));
+    Op::Do(b, At(x + i + kLanes));
+    Op::Do(c, At(x + i + 2 * kLanes));
+    Op::Do(d, At(x + i + 3 * kLanes));
   }
-  for (; i + kLanes <= count; i += kLanes) Op::Do(a, At(x + i).v);
+  for (; i + kLanes <= count; i += kLanes) Op::Do(a, At(x + i));
   Op::Do(a, b);
   Op::Do(c, d);
   Op::Do(a, c);
@@ -52,16 +52,16 @@ template <typename Op>
     for (; row + 4 <= rows; row += 4) {
       const float* r = x + row * width;
       for (int64_t i = panel; i < stop; i += kLanes) {
-        Vector v = At(y + i).v;
-        Op::Do(v, At(r + i).v);
-        Op::Do(v, At(r + width + i).v);
-        Op::Do(v, At(r + 2 * width + i).v);
-        Op::Do(v, At(r + 3 * width + i).v);
-        At(y + i).v = v;
+        Vector v = At(y + i);
+        Op::Do(v, At(r + i));
+        Op::Do(v, At(r + width + i));
+        Op::Do(v, At(r + 2 * width + i));
+        Op::Do(v, At(r + 3 * width + i));
+        At(y + i) = v;
       }
     }
     for (; row < rows; ++row) {
-      for (int64_t i = panel; i < stop; i += kLanes) Op::Do(At(y + i).v, At(x + row * width + i).v);
+      for (int64_t i = panel; i < stop; i += kLanes) Op::Do(At(y + i), At(x + row * width + i));
     }
   }
 }
@@ -81,13 +81,13 @@ KILN_BENCH_CLONES void SoftmaxRow(const float* x, float* y, int64_t count) {
   const float most = ReduceRun<MaxWith>(x, count);
   Vector sums = {};
   for (int64_t i = 0; i < count; i += kLanes) {
-    Vector v = At(x + i).v - most;
+    Vector v = At(x + i) - most;
     ExpOf(v);
-    At(y + i).v = v;
+    At(y + i) = v;
     sums += v;
   }
   const float scale = 1 / Total(sums);
-  for (int64_t i = 0; i < count; i += kLanes) At(y + i).v *= scale;
+  for (int64_t i = 0; i < count; i += kLanes) At(y + i) *= scale;
 }
 
 // log(sum(e^x)) less the element `label`.
@@ -95,7 +95,7 @@ KILN_BENCH_CLONES float CrossEntropyRow(const float* x, int32_t label, int64_t c
   const float most = ReduceRun<MaxWith>(x, count);
   Vector sums = {};
   for (int64_t i = 0; i < count; i += kLanes) {
-    Vector v = At(x + i).v - most;
+    Vector v = At(x + i) - most;
     ExpOf(v);
     sums += v;
   }
@@ -106,14 +106,13 @@ KILN_BENCH_CLONES void LayerNormRow(const float* x, const float* weight, const f
   const float mean = ReduceRun<AddTo>(x, count) / static_cast<float>(count);
   Vector a = {}, b = {};
   for (int64_t i = 0; i + kLanes < count; i += 2 * kLanes) {
-    const Vector v = At(x + i).v - mean, w = At(x + i + kLanes).v - mean;
+    const Vector v = At(x + i) - mean, w = At(x + i + kLanes) - mean;
     a += v * v;
     b += w * w;
   }
   const Vector squares = a + b;
   const float scale = 1 / std::sqrt(Total(squares) / static_cast<float>(count) + 1e-5f);
-  for (int64_t i = 0; i < count; i += kLanes)
-    At(y + i).v = (At(x + i).v - mean) * scale * At(weight + i).v + At(bias + i).v;
+  for (int64_t i = 0; i < count; i += kLanes) At(y + i) = (At(x + i) - mean) * scale * At(weight + i) + At(bias + i);
 }
 
 using Run = float (*)(const float* x, int64_t count);
