@@ -216,15 +216,15 @@ TEST_F(KernelServiceTest, TimingAddsUp) {
 }
 
 TEST_F(KernelServiceTest, TimingOfARunOfMillisecondsLeavesNothingOut) {
-  // Some hundred sines of 8192 numbers.
-  std::string text = "0 CONST [] weakint 8192\n1 PARAM [0] slot=0 dtype=float32\n";
+  // A hundred sines of 65536 numbers.
+  std::string text = "0 CONST [] weakint 65536\n1 PARAM [0] slot=0 dtype=float32\n";
   int last = 1;
   for (int i = 0; i < 100; ++i, ++last) absl::StrAppend(&text, last + 1, " SIN [", last, "]\n");
   absl::StrAppend(&text, last + 1, " TUPLE [", last, "]\n");
   v1::ExecuteRequest request;
   request.set_graph_hash(CompiledHash(text.c_str()));
   request.set_want_timing(true);
-  AddFloats(request, 0, std::vector<float>(8192, 0.5f));
+  AddFloats(request, 0, std::vector<float>(65536, 0.5f));
   // On a machine with other things to do, a thread that is to go on may have to wait; not each time.
   double most = 0;
   for (int i = 0; i < 10 && most < 0.95; ++i) {
