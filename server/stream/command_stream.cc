@@ -311,8 +311,9 @@ void CommandStream::Expect(Command& command, uint64_t bytes) {
 void CommandStream::RetireOne(Command& command) {
   const v1::SubmitRequest& request = command.request;
   CausePtr cause = command.touched.Cause();
-  const bool from_before = cause != nullptr;
-  if (cause == nullptr && !command.status.ok()) {
+  // It may read what it makes, which its own failure has poisoned: that is no cause from before.
+  const bool from_before = cause != nullptr && cause != command.failure;
+  if (!from_before && !command.status.ok()) {
     CountFailure(engine_.metrics(), command.status);
     cause = command.failure == nullptr ? CauseOf(command) : command.failure;
   }
