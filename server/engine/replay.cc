@@ -149,7 +149,7 @@ Touched Engine::TouchedBy(const ReplayRequest& request, const Recordings::Handle
     if (!shown.made) touched.Reads(shown.extent);
     if (!buffer.read.empty()) touched.Reads(part(buffer.read));
     if (!buffer.overwritten.empty()) touched.Overwrites(part(buffer.overwritten));
-    if (buffer.written) touched.Makes(part(buffer.changed));
+    if (buffer.written) touched.Changes(part(buffer.changed));
   }
   return touched;
 }

@@ -88,6 +88,8 @@ class Touched {
   }
   // All of it, whatever it held.
   void Overwrites(Extent extent) { outputs_.push_back({.extent = std::move(extent), .whole = true}); }
+  // Some of it, which was there before; what it held does not count.
+  void Changes(Extent extent) { outputs_.push_back({.extent = std::move(extent)}); }
   // Something that is not there before.
   void Makes(Extent extent) { outputs_.push_back({.extent = std::move(extent), .made = true}); }
 

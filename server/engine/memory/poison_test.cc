@@ -123,16 +123,17 @@ TEST(Touched, WhatWasNotMadeIsPoisonedAtOnceAndBlamedLater) {
   touched.Makes({made, 0, Poison::kEnd});
   touched.Writes({written, 0, 8});
   touched.Overwrites({written, 8, 16});
+  touched.Changes({written, 16, 24});
   const CausePtr own = Make(7), earlier = Make(5);
   touched.MarkMadePoisoned(own);
   EXPECT_EQ(IdIn(*made, 0, 8), 7u);
-  EXPECT_EQ(IdIn(*written, 0, 16), 0u);
+  EXPECT_EQ(IdIn(*written, 0, 24), 0u);
   EXPECT_EQ(touched.Cause(), nullptr);
   made->MarkPoisoned(0, 4, Make(9));
   touched.Replace(own, earlier);
   touched.MarkPoisoned(earlier);
   EXPECT_EQ(IdIn(*made, 0, 8), 5u);
-  EXPECT_EQ(IdIn(*written, 0, 16), 5u);
+  EXPECT_EQ(IdIn(*written, 16, 24), 5u);
 }
 
 }  // namespace
