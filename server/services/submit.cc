@@ -82,7 +82,7 @@ class SubmitCall final : public StreamReactor, public Outlet, public Gate::Watch
     {
       absl::MutexLock lock(&mutex_);
       if (ended_) return;
-      elsewhere_ = true;
+      ++elsewhere_;
     }
     // The server waits for whoever holds an admission.
     env_.requests.Push(CallerOf(*admitted_),
@@ -112,8 +112,7 @@ class SubmitCall final : public StreamReactor, public Outlet, public Gate::Watch
   // The pool's thread is done with the message.
   void Return() {
     absl::MutexLock lock(&mutex_);
-    elsewhere_ = false;
-    if (ended_) FinishWith(*this, *admitted_, end_);
+    if (--elsewhere_ == 0 && ended_) FinishWith(*this, *admitted_, end_);
   }
 
   // A stream that asks for more than its tenant may have ends with QUOTA_EXCEEDED, once all before
@@ -294,7 +293,7 @@ class SubmitCall final : public StreamReactor, public Outlet, public Gate::Watch
   void End(const absl::Status& status) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     ended_ = true;
     end_ = status;
-    if (!elsewhere_) FinishWith(*this, *admitted_, status);
+    if (elsewhere_ == 0) FinishWith(*this, *admitted_, status);
   }
 
   // Of the call, and of its commands that are under way.
@@ -320,8 +319,9 @@ class SubmitCall final : public StreamReactor, public Outlet, public Gate::Watch
   bool writing_ ABSL_GUARDED_BY(mutex_) = false;
   bool no_more_ ABSL_GUARDED_BY(mutex_) = false;
   bool cancelled_ ABSL_GUARDED_BY(mutex_) = false;
-  // A thread of the pool has the last message, or will have it.
-  bool elsewhere_ ABSL_GUARDED_BY(mutex_) = false;
+  // Messages that the pool has. One whose commands are taken may still be with its thread when the next comes: the
+  // call ends with the last of them.
+  int elsewhere_ ABSL_GUARDED_BY(mutex_) = 0;
   bool ended_ ABSL_GUARDED_BY(mutex_) = false;
   absl::Status end_ ABSL_GUARDED_BY(mutex_);
 };

@@ -217,6 +217,25 @@ TEST_F(LargeRequestsTest, OfAStreamKeepTheirPlaceInIt) {
   EXPECT_TRUE(client.Finish().ok());
 }
 
+// The thread that has read one may not be done with it when the next has come, nor when the stream ends.
+TEST_F(LargeRequestsTest, OfAStreamMayFollowEachOtherAtOnce) {
+  Open();
+  const uint64_t before = FirstDevice(*stubs_).memory_in_use_bytes();
+  for (int i = 0; i < 200; ++i) {
+    SubmitClient client(*stubs_);
+    client.Allocate(1, kBytes);
+    for (int k = 0; k < 4; ++k) client.Write(1, std::string(kBytes, 'a'));
+    if (i % 2 == 0) {
+      client.Drop();
+      continue;
+    }
+    client.WritesDone();
+    EXPECT_FALSE(client.Next().has_value());
+    EXPECT_TRUE(client.Finish().ok());
+  }
+  EXPECT_TRUE(MemoryReturnsTo(*stubs_, before));
+}
+
 // What is left of the streams goes when their messages have had their turn.
 TEST_F(LargeRequestsTest, OfAStreamThatIsGoneLeaveNothing) {
   const uint64_t before = FirstDevice(*stubs_).memory_in_use_bytes();
