@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import support
-from attack import DTYPES, answered, attack, refused, within
+from attack import DTYPES, answered, attack, refused, support, within
 from kiln.v1 import kernel_service_pb2
 
 
