@@ -23,7 +23,7 @@ struct RunRecord {
   double device_seconds = 0;
   uint32_t launches = 0;  // steps that ran
   absl::StatusCode outcome = absl::StatusCode::kOk;
-  const Account* account = nullptr;  // at whose expense; null: nobody's
+  const Account* account = nullptr;  // who pays for the run; null: no tenant does
 };
 
 // One kernel launch, after it ended.

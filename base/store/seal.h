@@ -3,7 +3,7 @@
 //
 // A sealed entry ends in a hash that takes the key as well as the bytes (keyed BLAKE3): only
 // who has the key can make one, or change it. Who has the key sees nothing that others do not:
-// entries are not encrypted.
+// entries are not encrypted. Tested by base/store/entry_test and base/store/bundle_test.
 #ifndef KILN_BASE_STORE_SEAL_H_
 #define KILN_BASE_STORE_SEAL_H_
 

@@ -61,8 +61,8 @@ class Device {
   // never null, that belong to the work that asks until its Run() returns. To be
   // called from within work of queue() only, once a run: since the queue is in
   // order, one piece serves all programs, and it stays for the next. What it
-  // holds is what the last work left. OUT_OF_MEMORY if it does not fit. It grows at the expense of what `account`,
-  // which may be null, may be sure of (runtime/hal/guarantees.h), and of nobody else's.
+  // holds is what the last work left. OUT_OF_MEMORY if it does not fit. It grows within the part of the memory that is
+  // guaranteed to `account`, which may be null, and what is guaranteed to no other (runtime/hal/guarantees.h).
   virtual absl::StatusOr<void*> Scratch(uint64_t bytes, const Account* account = nullptr) = 0;
 
   // Links the object code and finds every kernel's symbol. Takes about a

@@ -1,7 +1,7 @@
 // Parts of one device's memory that accounts may be sure of: nobody else takes the last of it while they have less.
 //
-// What an account has is counted as it was asked for; what an allocator rounds up is on top, and taken from nobody's
-// part.
+// What an account has is counted as it was asked for; what an allocator rounds up is on top, and never
+// taken from another account's part. Tested by server/engine/tenancy_test.
 #ifndef KILN_RUNTIME_HAL_GUARANTEES_H_
 #define KILN_RUNTIME_HAL_GUARANTEES_H_
 
@@ -36,8 +36,8 @@ class Guarantees {
 
   Part Of(const Account* account) const;
 
-  // A buffer of `allocator`, whose guarantees these are, counted as the account's until it is gone. A null account is
-  // nobody's, to whom nothing is guaranteed. The allocator's errors; OUT_OF_MEMORY with the limit
+  // A buffer of `allocator`, whose guarantees these are, counted as the account's until it is gone. A null account has
+  // no guarantee. The allocator's errors; OUT_OF_MEMORY with the limit
   // "guaranteed_device_bytes" for what is guaranteed to others.
   absl::StatusOr<std::shared_ptr<Buffer>> Allocate(const Account* account, Allocator& allocator, uint64_t bytes,
                                                    MemoryUse use);

@@ -3,6 +3,7 @@
 // It asks nobody who they are, so it has an address of its own (--admin_listen). All that a client
 // can take of it is bounded: kThreads threads answer, each is with one client for kSeconds at most
 // per request read or answer written, a request has kRequestBytes at most, and no connection stays.
+// Tested by admin_test.
 #ifndef KILN_SERVER_ADMIN_ADMIN_PORT_H_
 #define KILN_SERVER_ADMIN_ADMIN_PORT_H_
 

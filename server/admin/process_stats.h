@@ -1,4 +1,4 @@
-// What the system says of this process.
+// What the system says of this process. Tested by admin_test.
 #ifndef KILN_SERVER_ADMIN_PROCESS_STATS_H_
 #define KILN_SERVER_ADMIN_PROCESS_STATS_H_
 

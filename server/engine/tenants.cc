@@ -1,4 +1,5 @@
 // Engine: what the file of tenants says, put in force; and the devices that there are for each tenant.
+// Tested by tenancy_test and tenant_devices_test.
 #include <algorithm>
 #include <map>
 #include <string>

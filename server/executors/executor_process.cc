@@ -22,7 +22,7 @@ namespace {
 
 // How often one who waits looks whether the answer is still wanted.
 constexpr absl::Duration kLook = absl::Milliseconds(5);
-// Descriptors from here on are in nobody's way when a child's are put in their places.
+// Descriptors for a child are first copied to this number and above: so putting one in its place overwrites no other.
 constexpr int kOutOfTheWay = 128;
 
 absl::Status NoProcess(absl::string_view what, int error) {

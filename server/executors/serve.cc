@@ -40,8 +40,8 @@ struct Command {
 };
 
 bool Answer(Channel& channel, char what, uint32_t number, absl::string_view why = "") {
-  constexpr size_t kMostText = kMaxAnswerBytes - 64;
-  return channel.Send(Packer().Number(what).Number(number).Rest(why.substr(0, kMostText)).Take());
+  constexpr size_t kMaxText = kMaxAnswerBytes - 64;
+  return channel.Send(Packer().Number(what).Number(number).Rest(why.substr(0, kMaxText)).Take());
 }
 
 class Executor {

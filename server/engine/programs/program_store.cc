@@ -187,7 +187,7 @@ void ProgramStore::Publish(const ProgramId& id, const TrustDomain& domain, const
                            const CompiledProgram& program, StoredProgram& stored, bool replaces) {
   if (disk_ == nullptr) return;
   v1::StoredHeader header = disk_->HeaderOf(domain, id.graph_hash, id.target, id.device->target(), options);
-  if (domain != id.domain) header.clear_owner();  // what is shared is nobody's
+  if (domain != id.domain) header.clear_owner();  // what tenants share counts for none of them
   header.set_compile_us(stored.compile_us);
   stored.stored_key = header.key();
   disk_->Publish(std::move(header), program, stored.graph, id.account, replaces);

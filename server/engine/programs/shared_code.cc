@@ -1,4 +1,5 @@
 // ProgramStore: compiled code that tenants share, where the file of tenants says so (kiln.v1.CacheSharing).
+// Tested by server/engine/sharing_test.cc.
 //
 // Code is kept a second time under a domain that several tenants have: in memory and on disk. What is loaded of it is
 // each tenant's own, and so is what it may know of: where not all is open, only graphs that it has sent itself exist.
