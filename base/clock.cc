@@ -14,9 +14,24 @@ using Monotonic = std::chrono::steady_clock;
 // More than any wait; less than what a clock's numbers hold.
 constexpr absl::Duration kLongest = absl::Hours(24 * 365);
 
+// One moment by both clocks.
 struct Beginning {
-  absl::Time system = absl::Now();
-  Monotonic::time_point monotonic = Monotonic::now();
+  absl::Time system;
+  Monotonic::time_point monotonic;
+
+  // Of several looks the one that took least: none is of one moment if the system let others run in the middle.
+  Beginning() {
+    Monotonic::duration least = Monotonic::duration::max();
+    for (int look = 0; look < 5; ++look) {
+      const Monotonic::time_point before = Monotonic::now();
+      const absl::Time now = absl::Now();
+      const Monotonic::duration took = Monotonic::now() - before;
+      if (took >= least) continue;
+      least = took;
+      system = now;
+      monotonic = before + took;
+    }
+  }
 };
 
 }  // namespace

@@ -72,8 +72,9 @@ class Run:
         finally:
             self.world.ended.set()
             self.crew.going.set()
+            patience = time.monotonic() + 30
             for worker in self.crew.workers:
-                worker.join(timeout=60)
+                worker.join(max(0.0, patience - time.monotonic()))
             self.table()
             log = list(self.world.server.log)
             self.world.close()

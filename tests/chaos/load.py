@@ -140,6 +140,9 @@ class Caller(Worker):
         began = time.monotonic()
         answer = self.call("SessionService.Open", session=b"", lease_seconds=LEASE)
         self.token, self.renewed = answer.token, began
+        if super().gone():  # by which server it was opened, nobody knows
+            self.end()
+            raise Excused("UNAVAILABLE")
         self.world.published.append((self.tenant, "session", answer.token))
 
     def renew(self) -> None:
