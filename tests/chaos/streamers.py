@@ -12,7 +12,7 @@ from typing import Any, Callable, List, Tuple
 import numpy as np
 import programs
 import world  # noqa: F401: finds the package
-from load import Excused, LEASE, Worker
+from load import LEASE, Excused, Worker, code_of
 from model import Wrong
 
 import kiln
@@ -80,13 +80,13 @@ class Streams(Worker):
             raise Wrong("a stream's buffer has %s at [%d], not %s" % (data[at : at + 4], at, values[at : at + 4]))
 
     def after_lost_executor(self) -> None:
-        """What its programs were writing says so; all else is as it was sent."""
+        """What its programs were writing says so, for as long as it is there; all else is as it was sent."""
         for buffer, values in self.held:
             try:
-                self.guarded("a read after its executor was lost", lambda: self.check(buffer, values))
-            except Excused as failure:
-                if failure.code != "EXECUTOR_LOST":
-                    return
+                self.check(buffer, values)
+            except kiln.KilnError as error:
+                if code_of(error) != "EXECUTOR_LOST":
+                    raise self.judge(error, "a read after its executor was lost") from error
 
     # -- commands
 
