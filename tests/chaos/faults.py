@@ -19,7 +19,7 @@ import grpc
 from cryptography import x509
 from model import ALLOWED, Injection, Wrong
 from watch import wait_for_zero
-from world import DATED_SECONDS, ROUTES, TENANTS, World, wire
+from world import DATED_SECONDS, PATIENCE, ROUTES, TENANTS, World, wire
 
 import processes
 
@@ -261,7 +261,7 @@ def status(world: World, tenant: str, secret: str) -> Optional[grpc.StatusCode]:
     channel = world.channel("127.0.0.1:%d" % world.port)
     try:
         request = wire.METHODS["SessionService.Usage"].request()
-        wire.stub(channel, "SessionService.Usage")(request, timeout=120, metadata=[("authorization", "Bearer " + secret)],
+        wire.stub(channel, "SessionService.Usage")(request, timeout=PATIENCE, metadata=[("authorization", "Bearer " + secret)],
                                                    wait_for_ready=True)  # fmt: skip
         return None
     except grpc.RpcError as error:
@@ -316,7 +316,7 @@ def expire_token(world: World, random: random.Random, injection: Injection) -> S
 def shown_serial(world: World) -> int:
     """Of the certificate that who is new is shown; 0 if there is none."""
     try:
-        pem = ssl.get_server_certificate(("127.0.0.1", world.port), timeout=120)
+        pem = ssl.get_server_certificate(("127.0.0.1", world.port), timeout=PATIENCE)
     except (OSError, ssl.SSLError):
         return 0
     return x509.load_pem_x509_certificate(pem.encode()).serial_number

@@ -21,7 +21,7 @@ import kiln
 from kiln.errors import from_rpc
 
 # Seconds: no call may take so long, whatever is done to it.
-LIMIT = 300.0
+LIMIT = 600.0
 LEASE = 40
 # Between two rounds, so that there is something left of the machine.
 BREATH = 0.004

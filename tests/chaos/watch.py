@@ -11,7 +11,7 @@ from typing import Any, Dict, Tuple
 
 import grpc
 from model import Quotas, Wrong
-from world import World, wire
+from world import PATIENCE, World, wire
 
 import processes
 from processes import Usage
@@ -66,7 +66,7 @@ class Watch(threading.Thread):
 def held(world: World, channel: grpc.Channel) -> Dict[Tuple[str, str], Tuple[int, int]]:
     """(limit, used) by tenant and quota, of what is held."""
     request = wire.METHODS["SessionService.Usage"].request(all_tenants=True)
-    answer = wire.stub(channel, "SessionService.Usage")(request, timeout=120, metadata=world.metadata("operator"),
+    answer = wire.stub(channel, "SessionService.Usage")(request, timeout=PATIENCE, metadata=world.metadata("operator"),
                                                         wait_for_ready=True)  # fmt: skip
     return {(tenant.name, quota.name): (quota.limit, quota.used) for tenant in answer.tenants for quota in tenant.quotas
             if quota.window_seconds == 0}  # fmt: skip
