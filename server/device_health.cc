@@ -27,16 +27,12 @@ DeviceHealth::DeviceHealth(absl::Span<const std::unique_ptr<runtime::hal::Device
 }
 
 DeviceHealth::~DeviceHealth() {
-  {
-    absl::MutexLock lock(&mutex_);
-    stopping_ = true;
-  }
+  bell_.Ring();
   thread_.join();
 }
 
 void DeviceHealth::LookUntilStopped() {
-  absl::MutexLock lock(&mutex_);
-  while (!mutex_.AwaitWithTimeout(absl::Condition(&stopping_), kPeriod)) {
+  while (!bell_.Wait(kPeriod)) {
     for (size_t i = 0; i < devices_.size(); ++i) {
       const absl::Status health = devices_[i]->health();
       const bool serving = health.ok();

@@ -12,9 +12,8 @@
 #include <thread>
 #include <vector>
 
-#include "absl/base/thread_annotations.h"
-#include "absl/synchronization/mutex.h"
 #include "absl/types/span.h"
+#include "base/clock.h"
 #include "runtime/hal/device.h"
 
 namespace kiln::server {
@@ -36,8 +35,7 @@ class DeviceHealth {
   grpc::HealthCheckServiceInterface& service_;
   const std::shared_ptr<spdlog::logger> log_;
   std::vector<bool> serving_;  // as last told
-  absl::Mutex mutex_;
-  bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
+  Bell bell_;                  // rings for the end
   std::thread thread_;
 };
 

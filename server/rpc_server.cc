@@ -125,9 +125,11 @@ absl::StatusOr<std::unique_ptr<RpcServer>> RpcServer::Start(const v1::ServerConf
     };
     KILN_ASSIGN_OR_RETURN(identity, Identity::Open(config.tenants(), log, absl::Seconds(1), apply));
   }
-  KILN_ASSIGN_OR_RETURN(const auto credentials, PortCredentials(config));
+  KILN_ASSIGN_OR_RETURN(std::unique_ptr<PortTls> tls, PortTls::Open(config, log));
+  const std::shared_ptr<grpc::ServerCredentials> credentials = tls->credentials();
   std::unique_ptr<RpcServer> self(new RpcServer(std::move(engine), std::move(shared_memory), std::move(data_folder),
                                                 std::move(identity), std::move(log)));
+  self->tls_ = std::move(tls);
   grpc::EnableDefaultHealthCheckService(true);
   grpc::ServerBuilder builder;
   KILN_ASSIGN_OR_RETURN(self->port_, Port::Open(config.listen(), LimitsOf(config), self->log_));

@@ -13,7 +13,7 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/graph/graph_hash.h"
 #include "base/graph/graph_text.h"
@@ -118,9 +118,9 @@ CompileFn LoggedCompiler(CompileFn compile, std::shared_ptr<spdlog::logger> log,
       to_files.emplace(absl::StrCat(dump, "/", hash->Hex().substr(0, 16)));
       observer = &*to_files;
     }
-    const absl::Time begin = absl::Now();
+    const absl::Time begin = SteadyNow();
     const auto program = Assembled(ptxas, compile(graph, target, options, observer, whom));
-    const int64_t micros = absl::ToInt64Microseconds(absl::Now() - begin);
+    const int64_t micros = absl::ToInt64Microseconds(SteadyNow() - begin);
     if (!program.ok()) {
       log->info("event=compile_refused nodes={} micros={} reason=\"{}\"", graph.nodes_size(), micros,
                 absl::CEscape(program.status().message()));
@@ -173,7 +173,7 @@ TuneFn LoggedSearch(CompileFn compile, std::shared_ptr<spdlog::logger> log, std:
                                                     const compiler::Options& options, compiler::TuneOptions tuning,
                                                     compiler::KernelTimer& timer,
                                                     const CompileFor& whom) -> absl::StatusOr<compiler::Tuned> {
-    const absl::Time begin = absl::Now();
+    const absl::Time begin = SteadyNow();
     tuning.compile = [&compile, &whom](const v1::Graph& candidate, const v1::Target& device,
                                        const compiler::Options& how,
                                        compiler::CompileObserver* observer) -> absl::StatusOr<v1::Executable> {
@@ -184,7 +184,7 @@ TuneFn LoggedSearch(CompileFn compile, std::shared_ptr<spdlog::logger> log, std:
     };
     auto tuned = compiler::Tune(graph, target, options, tuning, timer);
     if (tuned.ok()) KILN_RETURN_IF_ERROR(compiler::AssemblePtx(ptxas, tuned->executable));
-    const int64_t micros = absl::ToInt64Microseconds(absl::Now() - begin);
+    const int64_t micros = absl::ToInt64Microseconds(SteadyNow() - begin);
     if (tuned.ok()) {
       log->info("event=tuned nodes={} kernels={} candidates={} micros={} kernels_micros_before={:.1f} after={:.1f}",
                 graph.nodes_size(), tuned->executable.kernels_size(), tuned->candidates, micros, tuned->first_micros,

@@ -14,7 +14,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/synchronization/notification.h"
-#include "absl/time/clock.h"
+#include "base/clock.h"
 #include "base/error.h"
 
 namespace kiln::server {
@@ -100,7 +100,7 @@ absl::StatusOr<std::vector<store::WarmProgram>> ReadWarmUp(const std::string& pa
 
 WarmUpCounts WarmUp(Engine& engine, const std::vector<store::WarmProgram>& programs, const std::atomic<bool>& stop,
                     spdlog::logger& log) {
-  const absl::Time begin = absl::Now();
+  const absl::Time begin = SteadyNow();
   WarmUpCounts counts;
   for (const store::WarmProgram& program : programs) {
     if (stop.load()) return counts;
@@ -115,7 +115,7 @@ WarmUpCounts WarmUp(Engine& engine, const std::vector<store::WarmProgram>& progr
     }
   }
   log.info("event=warmed programs={} loaded={} failed={} micros={}", programs.size(), counts.loaded, counts.failed,
-           absl::ToInt64Microseconds(absl::Now() - begin));
+           absl::ToInt64Microseconds(SteadyNow() - begin));
   return counts;
 }
 

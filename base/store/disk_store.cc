@@ -11,7 +11,7 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
+#include "base/clock.h"
 #include "base/error.h"
 
 namespace kiln::store {
@@ -153,12 +153,12 @@ absl::Status DiskStore::Publish(Entry& entry) {
 
 DiskStore::Lock DiskStore::LockKey(absl::string_view key, const std::function<bool()>& enough) {
   // The system has no such lock with a time-out, so it is asked again, ever less often.
-  const absl::Time end = absl::Now() + options_.timeout;
+  const absl::Time end = SteadyNow() + options_.timeout;
   absl::Duration pause = absl::Milliseconds(1);
   for (;;) {
     const int file = folder_->TryLock(LockNumber(key));
     if (file >= 0) return Lock(folder_.get(), file);
-    if ((errno != EAGAIN && errno != EACCES) || absl::Now() >= end || (enough && enough())) return Lock();
+    if ((errno != EAGAIN && errno != EACCES) || SteadyNow() >= end || (enough && enough())) return Lock();
     absl::SleepFor(pause);
     pause = std::min(2 * pause, absl::Milliseconds(50));
   }

@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "absl/synchronization/notification.h"
-#include "absl/time/clock.h"
+#include "base/clock.h"
 #include "runtime/collective/collective.h"
 
 namespace kiln::runtime::collective {
@@ -34,14 +34,14 @@ std::vector<hal::BufferSlice> Slices(const std::vector<std::shared_ptr<hal::Buff
 std::optional<double> Time(Collectives& collectives, const Request& request) {
   absl::Notification ended;
   bool good = false;
-  const absl::Time begin = absl::Now();
+  const absl::Time begin = SteadyNow();
   collectives.Run(request, {}, [&](const absl::StatusOr<Report>& report) {
     good = report.ok();
     ended.Notify();
   });
   ended.WaitForNotification();
   if (!good) return std::nullopt;
-  return absl::ToDoubleSeconds(absl::Now() - begin);
+  return absl::ToDoubleSeconds(SteadyNow() - begin);
 }
 
 // Whether two rounds have shown that one need not go on: every time was far above all of

@@ -9,7 +9,7 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "absl/time/clock.h"
+#include "base/clock.h"
 #include "base/error.h"
 #include "runtime/collective/probe.h"
 
@@ -66,11 +66,11 @@ class Meeting {
       state_ = State::kComplete;
       return absl::OkStatus();
     }
-    const absl::Time until = absl::Now() + request_.timeout;
+    const absl::Time until = SteadyNow() + request_.timeout;
     const auto settled = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return state_ != State::kGathering; };
-    while (!mutex_.AwaitWithDeadline(absl::Condition(&settled), std::min(until, absl::Now() + kLook))) {
+    while (!mutex_.AwaitWithDeadline(absl::Condition(&settled), std::min(until, SteadyNow() + kLook))) {
       absl::Status failure = request_.control.Check();
-      if (failure.ok() && absl::Now() >= until)
+      if (failure.ok() && SteadyNow() >= until)
         failure = MissingParticipants(request_.devices, here_, request_.timeout);
       if (failure.ok()) continue;
       state_ = State::kFailed;

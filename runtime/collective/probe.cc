@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "absl/time/clock.h"
+#include "base/clock.h"
 #include "base/error.h"
 
 namespace kiln::runtime::collective {
@@ -54,7 +54,7 @@ void Probe::Reached(uint32_t round, uint32_t rank) {
   {
     absl::MutexLock lock(&mutex_);
     if (state_ != State::kAsking || round_ != round) return;
-    if (until_ == absl::InfiniteFuture()) until_ = absl::Now() + request_.timeout;
+    if (until_ == absl::InfiniteFuture()) until_ = SteadyNow() + request_.timeout;
     here_[rank] = true;
     if (++arrived_ < here_.size()) return;
     state_ = request_.work == nullptr ? State::kEnded : State::kMeeting;
@@ -76,7 +76,7 @@ void Probe::OnMet(absl::Status status) {
   bool again = false;
   {
     absl::MutexLock lock(&mutex_);
-    again = IsMissing(status) && absl::Now() < until_;
+    again = IsMissing(status) && SteadyNow() < until_;
     if (!again) state_ = State::kEnded;
   }
   again ? Ask() : End(std::move(status));
@@ -88,7 +88,7 @@ bool Probe::Look() {
     absl::MutexLock lock(&mutex_);
     if (state_ != State::kAsking) return true;
     failure = request_.control.Check();  // whose flag lives until the probe has ended
-    if (failure.ok() && absl::Now() >= until_) failure = MissingParticipants(request_.devices, here_, request_.timeout);
+    if (failure.ok() && SteadyNow() >= until_) failure = MissingParticipants(request_.devices, here_, request_.timeout);
     if (failure.ok()) return false;
     state_ = State::kEnded;
   }

@@ -1,6 +1,6 @@
 #include "runtime/hal/module.h"
 
-#include "absl/time/clock.h"
+#include "base/clock.h"
 #include "base/error.h"
 
 namespace kiln::runtime::hal {
@@ -9,7 +9,7 @@ absl::Status LaunchControl::Check() const {
   if (cancelled != nullptr && cancelled->load(std::memory_order_relaxed)) {
     return MakeError(v1::CALL_CANCELLED, "the run was cancelled");
   }
-  if (deadline != absl::InfiniteFuture() && absl::Now() >= deadline) {
+  if (deadline != absl::InfiniteFuture() && SteadyNow() >= deadline) {
     return MakeError(v1::DEADLINE_PASSED, "the deadline passed before the run ended");
   }
   return absl::OkStatus();

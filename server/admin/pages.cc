@@ -8,8 +8,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "absl/strings/string_view.h"
-#include "absl/time/clock.h"
 #include "absl/time/time.h"
+#include "base/clock.h"
 #include "compiler/options/version.h"
 #include "server/admin/exposition.h"
 #include "server/build_id.h"
@@ -75,9 +75,9 @@ std::vector<AdminPage> PagesOf(Engine* engine, std::function<bool()> serving) {
                    }});
   pages.push_back({"/healthz", [] { return AdminAnswer{200, kPlain, "alive\n"}; }});
   pages.push_back({"/readyz", ready});
-  pages.push_back({"/", [engine, is_ready, build = BuildId(), begin = absl::Now()] {
+  pages.push_back({"/", [engine, is_ready, build = BuildId(), begin = SteadyNow()] {
                      return AdminAnswer{200, "text/html; charset=utf-8",
-                                        Overview(*engine, build, is_ready(), absl::Now() - begin)};
+                                        Overview(*engine, build, is_ready(), SteadyNow() - begin)};
                    }});
   return pages;
 }

@@ -18,7 +18,6 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
 #include "base/error.h"
 #include "google/protobuf/io/coded_stream.h"
 #include "google/protobuf/io/zero_copy_stream_impl_lite.h"
@@ -96,6 +95,7 @@ CompileWorkers::~CompileWorkers() {
   {
     absl::MutexLock lock(&mutex_);
     stopping_ = true;
+    bell_.Ring();
     idle_.clear();
     EndZygote();
   }
@@ -185,7 +185,7 @@ void CompileWorkers::PutBack(std::unique_ptr<Worker> worker) {
   absl::MutexLock lock(&mutex_);
   if (idle_.size() >= options_.idle) Count(WorkerExit::kMadeRoom);  // one of them, or this one
   if (idle_.size() >= options_.idle && !idle_.empty()) idle_.erase(idle_.begin());
-  worker->idle_since = absl::Now();
+  worker->idle_since = SteadyNow();
   if (options_.idle > 0) idle_.push_back(std::move(worker));
 }
 
@@ -200,20 +200,22 @@ void CompileWorkers::EndIdle(absl::Time now) {
 void CompileWorkers::EndIdleUntilStopped() {
   const auto any = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return stopping_ || !idle_.empty(); };
   for (;;) {
+    absl::Time end;
     {
       absl::MutexLock lock(&mutex_);
       mutex_.Await(absl::Condition(&any));
-      const absl::Time end = stopping_ ? absl::InfinitePast() : idle_.front()->idle_since + options_.max_idle;
-      if (mutex_.AwaitWithDeadline(absl::Condition(&stopping_), end)) return;
+      if (stopping_) return;
+      end = idle_.front()->idle_since + options_.max_idle;
     }
-    EndIdle(absl::Now());
+    if (bell_.Wait(end - SteadyNow())) return;
+    EndIdle(SteadyNow());
   }
 }
 
 absl::Status CompileWorkers::Wait(const Worker& worker, const runtime::hal::LaunchControl& control, absl::Time end) {
   while (!Comes(worker.socket.get(), kLookMs)) {
     KILN_RETURN_IF_ERROR(control.Check());
-    if (absl::Now() >= end) {
+    if (SteadyNow() >= end) {
       const auto seconds = static_cast<uint64_t>(absl::ToInt64Seconds(options_.max_time));
       return TooLarge("compile seconds", seconds, seconds,
                       absl::StrCat("compiling this graph takes more than ", absl::FormatDuration(options_.max_time),
@@ -258,7 +260,7 @@ absl::Status CompileWorkers::Do(const v1::CompileJob& job, absl::FunctionRef<Dig
     hasher.Update(name().view());
     return hasher.Finish();
   };
-  if (!quarantine_.Empty()) KILN_RETURN_IF_ERROR(quarantine_.Check(its_name(), absl::Now()));
+  if (!quarantine_.Empty()) KILN_RETURN_IF_ERROR(quarantine_.Check(its_name(), SteadyNow()));
   auto memory = SealedMemory(job.SerializeAsString());
   if (!memory.ok()) return NoZygote(memory.status().message());
   // A worker may have ended while nobody looked: the next one has not.
@@ -268,10 +270,10 @@ absl::Status CompileWorkers::Do(const v1::CompileJob& job, absl::FunctionRef<Dig
     if (SendDescriptor(worker->socket.get(), kJob, memory->get())) break;
     Count(WorkerExit::kCrashed);  // while it waited
   }
-  if (absl::Status wanted = Wait(*worker, whom.control, absl::Now() + options_.max_time); !wanted.ok()) {
+  if (absl::Status wanted = Wait(*worker, whom.control, SteadyNow() + options_.max_time); !wanted.ok()) {
     worker.reset();
     const bool too_long = DetailOf(wanted).has_value() && DetailOf(wanted)->code() == v1::GRAPH_TOO_LARGE;
-    if (too_long) quarantine_.Note(its_name(), absl::Now());
+    if (too_long) quarantine_.Note(its_name(), SteadyNow());
     Count(too_long                           ? WorkerExit::kTooLong
           : absl::IsDeadlineExceeded(wanted) ? WorkerExit::kDeadline
                                              : WorkerExit::kCancelled);
@@ -283,7 +285,7 @@ absl::Status CompileWorkers::Do(const v1::CompileJob& job, absl::FunctionRef<Dig
   const auto crashed = [&](absl::string_view what, WorkerExit cause = WorkerExit::kNonsense) {
     worker.reset();
     Count(cause);
-    quarantine_.Note(its_name(), absl::Now());
+    quarantine_.Note(its_name(), SteadyNow());
     absl::MutexLock lock(&mutex_);
     ++stats_.crashed;
     return CompilerFault(what);

@@ -21,6 +21,7 @@
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
+#include "base/clock.h"
 #include "server/compile_worker/quarantine.h"
 #include "server/compile_worker/sealed_memory.h"
 #include "server/engine/programs/compile_fn.h"
@@ -115,6 +116,7 @@ class CompileWorkers {
   mutable absl::Mutex mutex_;
   pid_t zygote_ ABSL_GUARDED_BY(mutex_) = 0;
   Descriptor to_zygote_ ABSL_GUARDED_BY(mutex_);
+  Bell bell_;                                                          // for who ends them
   std::vector<std::unique_ptr<Worker>> idle_ ABSL_GUARDED_BY(mutex_);  // who waits longest first
   CompileWorkersStats stats_ ABSL_GUARDED_BY(mutex_);
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;

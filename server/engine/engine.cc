@@ -6,8 +6,8 @@
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
 #include "base/check.h"
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/graph/graph_hash.h"
 #include "server/engine/executions/execution.h"
@@ -51,9 +51,9 @@ CompileFn Counted(CompileFn compile, std::shared_ptr<Metrics> metrics) {
   return [compile = std::move(compile), metrics = std::move(metrics)](
              const v1::Graph& graph, const v1::Target& target, const compiler::Options& options,
              compiler::CompileObserver* observer, const CompileFor& whom) {
-    const absl::Time begin = absl::Now();
+    const absl::Time begin = SteadyNow();
     auto made = compile(graph, target, options, observer, whom);
-    metrics->compile.Observe(absl::Now() - begin, EndOf(made.status()));
+    metrics->compile.Observe(SteadyNow() - begin, EndOf(made.status()));
     return made;
   };
 }
@@ -256,15 +256,15 @@ void Engine::Execute(ExecuteRequest request, const Control& control, ExecuteCall
   auto* execution = new Execution(std::move(request), control, std::move(done), &executor_, &collectives_, &table_,
                                   &turns_, options_.max_inline_result_bytes, metrics_.get());
   const ExecuteRequest& asked = execution->request();
-  const absl::Time begin = absl::Now();
+  const absl::Time begin = SteadyNow();
   const auto id = Identify(asked.graph, asked.graph_hash, asked.device, asked.options, asked.caller.get());
   if (!id.ok()) return execution->Fail(id.status());
-  const absl::Time identified = absl::Now();
+  const absl::Time identified = SteadyNow();
   execution->timing().verify = absl::ToDoubleMicroseconds(identified - begin);
   execution->Note(Part::kVerify, begin, identified);
 
   ProgramStore::Program program = store_.Find(*id);
-  const absl::Time looked = absl::Now();
+  const absl::Time looked = SteadyNow();
   execution->timing().cache = absl::ToDoubleMicroseconds(looked - identified);
   execution->Note(Part::kCache, identified, looked);
   if (program != nullptr) {
@@ -276,7 +276,7 @@ void Engine::Execute(ExecuteRequest request, const Control& control, ExecuteCall
         *id, asked.options, control,
         [this, execution, identified](absl::StatusOr<ProgramStore::Program> loaded, runtime::CacheOutcome how) {
           CountLookup(loaded, how);
-          const absl::Time found = absl::Now();
+          const absl::Time found = SteadyNow();
           execution->timing().cache = absl::ToDoubleMicroseconds(found - identified);
           execution->Note(Part::kCache, identified, found);
           if (!loaded.ok()) return execution->Fail(std::move(loaded).status());
@@ -286,7 +286,7 @@ void Engine::Execute(ExecuteRequest request, const Control& control, ExecuteCall
   store_.GetOrCompile(*id, *asked.graph, asked.options, control,
                       [this, execution, looked](absl::StatusOr<ProgramStore::Program> made, runtime::CacheOutcome how) {
                         CountLookup(made, how);
-                        const absl::Time compiled = absl::Now();
+                        const absl::Time compiled = SteadyNow();
                         execution->timing().compile = absl::ToDoubleMicroseconds(compiled - looked);
                         execution->Note(Part::kCompile, looked, compiled);
                         if (!made.ok()) return execution->Fail(std::move(made).status());

@@ -9,7 +9,7 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
-#include "absl/time/clock.h"
+#include "base/clock.h"
 #include "base/error.h"
 #include "server/engine/engine.h"
 #include "server/engine/executions/count_timing.h"
@@ -156,7 +156,7 @@ Touched Engine::TouchedBy(const ReplayRequest& request, const Recordings::Handle
 
 void Engine::Replay(const ReplayRequest& request, const Control& control, ReplayCallback done) {
   ExecuteTiming timing;
-  const absl::Time begin = absl::Now();
+  const absl::Time begin = SteadyNow();
   absl::StatusOr<Recordings::Handle> recording = request.found;
   if (request.found == nullptr) recording = recordings_.Find(request.recording, DomainOf(request.caller.get()));
   if (!recording.ok()) return done(std::move(recording).status());
@@ -165,7 +165,7 @@ void Engine::Replay(const ReplayRequest& request, const Control& control, Replay
   if (absl::Status fits = (*recording)->sequence->CheckCounts(request.buffers.size(), request.integers.size());
       !fits.ok())
     return done(std::move(fits));
-  const absl::Time found = absl::Now();
+  const absl::Time found = SteadyNow();
   timing.cache = absl::ToDoubleMicroseconds(found - begin);
   Note(request.parts, Part::kCache, begin, found);
   absl::InlinedVector<runtime::hal::BufferSlice, 16> slices;
@@ -178,7 +178,7 @@ void Engine::Replay(const ReplayRequest& request, const Control& control, Replay
   if (!request.settled_by_caller) replaying->touched = TouchedBy(request, *recording);
   if (absl::Status healthy = replaying->touched.Check(); !healthy.ok()) return done(std::move(healthy));
   if (absl::Status paid = CheckRate(control.account, Quota::kDeviceSeconds); !paid.ok()) return done(std::move(paid));
-  const absl::Time asked = absl::Now();
+  const absl::Time asked = SteadyNow();
   timing.h2d = absl::ToDoubleMicroseconds(asked - found);
   Note(request.parts, Part::kArguments, found, asked);
   const runtime::Estimate& estimate = (*recording)->sequence->estimate();
@@ -196,7 +196,7 @@ void Engine::Replay(const ReplayRequest& request, const Control& control, Replay
                   CountEnded(*metrics_, turn.status(), Place::kQueue);
                   return done(std::move(turn).status());
                 }
-                const absl::Time submitted = absl::Now();
+                const absl::Time submitted = SteadyNow();
                 timing.queue = absl::ToDoubleMicroseconds(submitted - asked);
                 Note(parts, Part::kTurn, asked, submitted);
                 const runtime::RunOptions options = {.control = control,

@@ -7,7 +7,7 @@
 #include <cerrno>
 #include <cstring>
 
-#include "absl/time/clock.h"
+#include "base/clock.h"
 
 namespace kiln::server {
 namespace {
@@ -46,7 +46,7 @@ bool Channel::Send(absl::string_view message) {
 }
 
 Channel::Came Channel::Receive(absl::Duration timeout, std::string& message) {
-  const absl::Time end = absl::Now() + timeout;
+  const absl::Time end = SteadyNow() + timeout;
   for (;;) {
     uint64_t wanted = kHeader;
     if (buffer_.size() >= kHeader) {
@@ -67,7 +67,7 @@ Channel::Came Channel::Receive(absl::Duration timeout, std::string& message) {
     buffer_.resize(had + static_cast<size_t>(std::max<ssize_t>(got, 0)));
     if (got > 0) continue;
     if (got == 0 || (error != EAGAIN && error != EINTR)) return Came::kGone;
-    if (error == EAGAIN && !Ready(socket_.get(), POLLIN, end - absl::Now())) return Came::kNothing;
+    if (error == EAGAIN && !Ready(socket_.get(), POLLIN, end - SteadyNow())) return Came::kNothing;
   }
 }
 

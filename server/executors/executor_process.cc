@@ -12,7 +12,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
+#include "base/clock.h"
 #include "base/error.h"
 #include "server/compile_worker/sandbox.h"
 #include "server/executors/words.h"
@@ -77,7 +77,7 @@ absl::Status ExecutorLost(absl::string_view why, absl::Duration retry_after) {
 }
 
 ExecutorProcess::ExecutorProcess(const ExecutorOptions& options, Arena* arena, uint64_t number)
-    : options_(options), arena_(arena), number_(number), born_(absl::Now()), used_ns_(absl::ToUnixNanos(born_)) {}
+    : options_(options), arena_(arena), number_(number), born_(SteadyNow()), used_ns_(absl::ToUnixNanos(born_)) {}
 
 absl::StatusOr<std::shared_ptr<ExecutorProcess>> ExecutorProcess::Start(const ExecutorOptions& options, Arena* arena,
                                                                         uint64_t number) {
@@ -148,12 +148,12 @@ absl::Status ExecutorProcess::Ask(Channel& channel, absl::string_view message,
                                   const runtime::hal::LaunchControl& control, std::atomic<bool>* stop,
                                   absl::Duration patience, Answer& answer) {
   if (!message.empty() && !channel.Send(message)) return Lose("");
-  absl::Time end = absl::Now() + patience;
+  absl::Time end = SteadyNow() + patience;
   const bool may_stop = stop != nullptr && (control.cancelled != nullptr || control.deadline != absl::InfiniteFuture());
   bool stopped = false;
   std::string bytes;
   for (;;) {
-    const absl::Time now = absl::Now();
+    const absl::Time now = SteadyNow();
     if (now >= end) return Lose(stopped ? "it did not stop when it was told to" : "it did not answer");
     absl::Duration wait = end - now;
     if (may_stop && !stopped) wait = std::min(wait, std::min(kLook, std::max(control.deadline - now, kLook / 50)));
@@ -163,7 +163,7 @@ absl::Status ExecutorProcess::Ask(Channel& channel, absl::string_view message,
     if (may_stop && !stopped && !control.Check().ok()) {
       stop->store(true);
       stopped = true;
-      end = std::min(end, absl::Now() + options_.stop_patience);
+      end = std::min(end, SteadyNow() + options_.stop_patience);
     }
   }
   constexpr size_t kHead = 1 + sizeof(answer.number);
@@ -206,7 +206,7 @@ absl::Status ExecutorProcess::Load(uint32_t device, uint64_t module, absl::strin
     return MakeError(v1::INTERNAL_FAULT, absl::StrCat("an executor cannot load a program: ", answer.text));
   };
   absl::Status status = load();
-  used_ns_ = absl::ToUnixNanos(absl::Now());
+  used_ns_ = absl::ToUnixNanos(SteadyNow());
   --busy_;
   return status;
 }
@@ -219,13 +219,13 @@ void ExecutorProcess::Unload(uint64_t module) {
 absl::Status ExecutorProcess::Launch(uint32_t device, absl::string_view message, uint32_t steps,
                                      const runtime::hal::LaunchControl& asked, uint32_t& launched) {
   runtime::hal::LaunchControl control = asked;
-  control.deadline = std::min(asked.deadline, absl::Now() + options_.run_patience);
+  control.deadline = std::min(asked.deadline, SteadyNow() + options_.run_patience);
   ++busy_;
   std::atomic<bool>& stop = arena_->Stop(device);
   stop.store(false);
   Answer answer;
   absl::Status status = Ask(*devices_[device], message, control, &stop, absl::InfiniteDuration(), answer);
-  used_ns_ = absl::ToUnixNanos(absl::Now());
+  used_ns_ = absl::ToUnixNanos(SteadyNow());
   --busy_;
   KILN_RETURN_IF_ERROR(status);
   if (answer.number > steps) return Lose("it gave an answer that is none");

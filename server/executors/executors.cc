@@ -7,7 +7,6 @@
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
 #include "base/error.h"
 
 namespace kiln::server {
@@ -52,6 +51,7 @@ Executors::~Executors() {
     absl::MutexLock lock(&start_mutex_);
     stopping_ = true;
   }
+  bell_.Ring();
   thread_.join();
 }
 
@@ -70,7 +70,7 @@ absl::Status Executors::SetTenants(const std::map<std::string, bool>& apart) {
   }
   for (const auto& [tenant, own] : apart) apart_[tenant] = own;
   for (const auto& [tenant, executor] : executors_) {
-    if (apart.count(tenant) == 0) executor->EndIdle(absl::Now(), -absl::InfiniteDuration());
+    if (apart.count(tenant) == 0) executor->EndIdle(SteadyNow(), -absl::InfiniteDuration());
   }
   return absl::OkStatus();
 }
@@ -117,16 +117,16 @@ absl::StatusOr<std::shared_ptr<ExecutorProcess>> Executors::StartOn(Arena* arena
   starting.arena = arena;
   absl::MutexLock lock(&start_mutex_);
   starting_.push_back(&starting);
+  bell_.Ring();
   start_mutex_.Await(absl::Condition(&starting.done));
   return std::move(starting.started);
 }
 
 void Executors::Serve() {
-  const auto wanted = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(start_mutex_) { return stopping_ || !starting_.empty(); };
   for (;;) {
+    bell_.Wait(kLook);
     {
       absl::MutexLock lock(&start_mutex_);
-      start_mutex_.AwaitWithTimeout(absl::Condition(&wanted), kLook);
       for (Starting* const each : std::exchange(starting_, {})) {
         each->started = ExecutorProcess::Start(options_, each->arena, ++last_number_);
         if (each->started.ok()) log_->info("event=executor process={}", (*each->started)->pid());
@@ -135,7 +135,7 @@ void Executors::Serve() {
       if (stopping_) return;
     }
     absl::MutexLock lock(&mutex_);
-    for (const auto& [tenant, executor] : executors_) executor->EndIdle(absl::Now(), idle_);
+    for (const auto& [tenant, executor] : executors_) executor->EndIdle(SteadyNow(), idle_);
   }
 }
 

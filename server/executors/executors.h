@@ -16,6 +16,7 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
+#include "base/clock.h"
 #include "server/engine/memory/tenant_devices.h"
 #include "server/executors/tenant_executor.h"
 
@@ -59,6 +60,7 @@ class Executors final : public TenantDevices {
   absl::Mutex start_mutex_;
   std::vector<Starting*> starting_ ABSL_GUARDED_BY(start_mutex_);
   uint64_t last_number_ ABSL_GUARDED_BY(start_mutex_) = 0;
+  Bell bell_;
   bool stopping_ ABSL_GUARDED_BY(start_mutex_) = false;
   // Executors end with the thread that starts them, so that none is left whatever ends the server:
   // it must be one that stays.

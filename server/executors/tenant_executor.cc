@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
+#include "base/clock.h"
 #include "base/error.h"
 #include "server/executors/device.h"
 
@@ -59,7 +59,7 @@ absl::StatusOr<std::shared_ptr<ExecutorProcess>> TenantExecutor::Process() {
   {
     absl::MutexLock lock(&mutex_);
     if (process_ != nullptr && process_->Lives()) return process_;
-    const absl::Time now = absl::Now();
+    const absl::Time now = SteadyNow();
     if (process_ != nullptr) NoteEnd(now, "it ended while nobody asked it anything");
     if (now < not_before_)
       return ExecutorLost(absl::StrCat("the last ", soon_ended_, " ended soon after they began"), not_before_ - now);
@@ -83,7 +83,7 @@ std::shared_ptr<ExecutorProcess> TenantExecutor::Find(uint64_t number) const {
 
 void TenantExecutor::Lost(const ExecutorProcess& process, const absl::Status& status) {
   absl::MutexLock lock(&mutex_);
-  if (process_.get() == &process) NoteEnd(absl::Now(), status.message());
+  if (process_.get() == &process) NoteEnd(SteadyNow(), status.message());
 }
 
 void TenantExecutor::NoteEnd(absl::Time now, absl::string_view why) {

@@ -8,7 +8,6 @@
 
 #include "absl/container/fixed_array.h"
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
 #include "base/check.h"
 #include "base/error.h"
 #include "server/fair/owner.h"
@@ -94,7 +93,7 @@ void Turn::End(uint64_t measured_ns) {
 
 void Turn::End() {
   if (waiting_ == nullptr) return;
-  End(static_cast<uint64_t>(std::max<int64_t>(0, absl::ToInt64Nanoseconds(absl::Now() - waiting_->began))));
+  End(static_cast<uint64_t>(std::max<int64_t>(0, absl::ToInt64Nanoseconds(SteadyNow() - waiting_->began))));
 }
 
 Turns::Turns(const Options& options, absl::Span<const std::unique_ptr<runtime::hal::Device>> devices)
@@ -114,7 +113,7 @@ Turns::~Turns() {
     KILN_CHECK(first_ == nullptr);
     mutex_.Await(absl::Condition(this, &Turns::NobodyCalls));
     stopping_ = true;
-    changed_.Signal();
+    bell_.Ring();
   }
   watch_.join();
 }
@@ -134,7 +133,7 @@ absl::Status Turns::Enqueue(Waiting& waiting) {
   const TurnRequest& request = waiting.request;
   const FairOwner owner = OwnerOf(request.control);
   const bool hurries = request.control.deadline != absl::InfiniteFuture();
-  const absl::Time now = hurries ? absl::Now() : absl::InfinitePast();
+  const absl::Time now = hurries ? SteadyNow() : absl::InfinitePast();
   uint64_t wait_ns = 0;
   for (Waiting::Place& place : waiting.places) {
     if (place.line->queue.waiting(owner.tenant) >= options_.most_waiting) return TooMuchWaiting(options_.most_waiting);
@@ -153,7 +152,7 @@ absl::Status Turns::Enqueue(Waiting& waiting) {
   waiting.next = first_;
   if (first_ != nullptr) first_->previous = &waiting;
   first_ = &waiting;
-  if (asleep_) changed_.Signal();
+  if (asleep_) bell_.Ring();
   return absl::OkStatus();
 }
 
@@ -195,7 +194,7 @@ Waiting* Turns::Next(DeviceLine& line) {
       for (Waiting::Place& each : waiting.places) each.line->queue.Begin(each.entry);
     }
     Leave(waiting);
-    waiting.began = absl::Now();
+    waiting.began = SteadyNow();
     for (Waiting::Place& each : waiting.places) {
       if (each.line->queue.in_flight() == 1) each.line->worked_since = waiting.began;
     }
@@ -217,7 +216,7 @@ void Turns::Pump(Lines lines) {
   for (int calls = 0; !lines.empty();) {
     if (calls == kMostInARow) {
       for (DeviceLine* line : lines) Add(line, left_);
-      changed_.Signal();
+      bell_.Ring();
       break;
     }
     Waiting* const waiting = Next(*lines.back());
@@ -250,7 +249,7 @@ void Turns::End(Waiting* ended, uint64_t measured_ns) {
     account->AddDeviceTime(measured_ns * waiting->places.size());
   }
   {
-    const absl::Time now = absl::Now();
+    const absl::Time now = SteadyNow();
     absl::MutexLock lock(&mutex_);
     for (Waiting::Place& place : waiting->places) {
       place.line->queue.End(place.entry, measured_ns);
@@ -264,7 +263,7 @@ void Turns::End(Waiting* ended, uint64_t measured_ns) {
 void Turns::Sweep() {
   std::vector<std::pair<std::unique_ptr<Waiting>, absl::Status>> gone;
   Lines lines;
-  const absl::Time now = absl::Now();
+  const absl::Time now = SteadyNow();
   {
     absl::MutexLock lock(&mutex_);
     for (Waiting *waiting = first_, *next = nullptr; waiting != nullptr; waiting = next) {
@@ -296,16 +295,21 @@ void Turns::SweepUntilStopped() {
   Clock::time_point next;  // that it looks
   for (int idle = 0;;) {
     Lines left;
+    absl::Duration wait = absl::ZeroDuration();
     {
       absl::MutexLock lock(&mutex_);
       if (stopping_) return;
       if (left_.empty()) {
         idle = first_ == nullptr ? idle + 1 : 0;
         asleep_ = idle > kIdleTicks;
-        changed_.WaitWithTimeout(&mutex_, asleep_ ? absl::InfiniteDuration() : kTick);
-        asleep_ = false;
-        if (stopping_) return;
+        wait = asleep_ ? absl::InfiniteDuration() : kTick;
       }
+    }
+    if (wait > absl::ZeroDuration()) bell_.Wait(wait);
+    {
+      absl::MutexLock lock(&mutex_);
+      asleep_ = false;
+      if (stopping_) return;
       left.swap(left_);
       if (first_ == nullptr) continue;
     }
@@ -320,7 +324,7 @@ void Turns::SweepUntilStopped() {
 
 double Turns::PredictedWait(const TurnRequest& request) const {
   absl::MutexLock lock(&mutex_);
-  const absl::Time now = absl::Now();
+  const absl::Time now = SteadyNow();
   uint64_t wait_ns = 0;
   for (const runtime::hal::Device* device : request.devices) {
     wait_ns = std::max(wait_ns, LineOf(device).PredictedWait(OwnerOf(request.control), now));

@@ -24,6 +24,7 @@
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/types/span.h"
+#include "base/clock.h"
 #include "runtime/hal/device.h"
 #include "runtime/hal/module.h"
 #include "server/fair/fair_queue.h"
@@ -121,7 +122,7 @@ class Turns {
   std::vector<std::unique_ptr<DeviceLine>> lines_;
 
   mutable absl::Mutex mutex_;
-  absl::CondVar changed_;
+  Bell bell_;
   Waiting* first_ ABSL_GUARDED_BY(mutex_) = nullptr;  // of those that have not been called
   // Threads that call: one may do so for others after its own is answered.
   int pumps_ ABSL_GUARDED_BY(mutex_) = 0;

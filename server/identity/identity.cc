@@ -7,7 +7,6 @@
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
 #include "base/error.h"
 
 namespace kiln::server {
@@ -38,16 +37,13 @@ Identity::Identity(std::string path, std::shared_ptr<spdlog::logger> log, absl::
       period_(period),
       apply_(std::move(apply)),
       seen_(Look(tenants)),
-      read_at_(absl::Now()),
+      read_at_(SteadyNow()),
       tenants_(std::make_shared<const Tenants>(std::move(tenants))) {
   watch_ = std::thread([this] { WatchUntilStopped(); });
 }
 
 Identity::~Identity() {
-  {
-    absl::MutexLock lock(&mutex_);
-    stopping_ = true;
-  }
+  bell_.Ring();
   watch_.join();
 }
 
@@ -87,7 +83,7 @@ absl::Status Identity::Reload() {
     before = tenants_;
   }
   std::string seen = Look(*before);
-  read_at_ = absl::Now();
+  read_at_ = SteadyNow();
   auto tenants = ReadTenants(path_);
   if (tenants.ok() && apply_ != nullptr) {
     if (absl::Status applied = apply_(tenants->all()); !applied.ok()) tenants = std::move(applied);
@@ -123,16 +119,16 @@ std::string Identity::Look(const Tenants& tenants) const {
 
 void Identity::WatchUntilStopped() {
   for (;;) {
+    if (bell_.Wait(period_)) return;
     std::shared_ptr<const Tenants> tenants;
     {
       absl::MutexLock lock(&mutex_);
-      if (mutex_.AwaitWithTimeout(absl::Condition(&stopping_), period_)) return;
       tenants = tenants_;
     }
     bool changed;
     {
       absl::MutexLock reload(&reload_mutex_);
-      changed = Look(*tenants) != seen_ || absl::Now() - read_at_ >= tenants->refresh();
+      changed = Look(*tenants) != seen_ || SteadyNow() - read_at_ >= tenants->refresh();
     }
     if (changed) Reload().IgnoreError();  // it is logged
   }

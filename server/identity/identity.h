@@ -18,6 +18,7 @@
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
+#include "base/clock.h"
 #include "server/identity/tenants.h"
 
 namespace kiln::server {
@@ -63,8 +64,9 @@ class Identity {
   std::string seen_ ABSL_GUARDED_BY(reload_mutex_);
   absl::Time read_at_ ABSL_GUARDED_BY(reload_mutex_);
 
+  Bell bell_;  // rings for the end
+
   absl::Mutex mutex_;
-  bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
   std::shared_ptr<const Tenants> tenants_ ABSL_GUARDED_BY(mutex_);
   // Tokens whose signature was checked already, by tenants_: that takes longer than a small
   // program.

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
+#include "base/clock.h"
 #include "base/error.h"
 
 namespace kiln::server {
@@ -160,7 +160,7 @@ void FillCompiled(const CompileResult& result, v1::CompileResponse& response) {
 }
 
 void FillTiming(const ExecuteTiming& timing, const CallTimes& times, v1::Timing& message) {
-  const absl::Time now = absl::Now();
+  const absl::Time now = SteadyNow();
   message.set_decode_us(absl::ToDoubleMicroseconds(times.decoded - times.begin));
   message.set_verify_us(timing.verify);
   message.set_queue_us(timing.queue);

@@ -9,9 +9,9 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
-#include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "base/account.h"
+#include "base/clock.h"
 #include "server/identity/tenant.h"
 #include "server/metrics/metrics.h"
 #include "server/services/env.h"
@@ -23,7 +23,7 @@ struct Arrival {
   const ServiceEnv* env;
   const grpc::CallbackServerContext* context;  // gRPC's, until the call is done
   Method method;
-  absl::Time begin = absl::Now();
+  absl::Time begin = SteadyNow();
 };
 
 // A call that was let in: the gate counts it until this goes.

@@ -6,7 +6,7 @@
 
 #include "absl/hash/hash.h"
 #include "absl/strings/escaping.h"
-#include "absl/time/clock.h"
+#include "base/clock.h"
 #include "server/engine/sessions/session_table.h"
 #include "server/messages/status.h"
 #include "server/trace/trace_context.h"
@@ -48,7 +48,7 @@ void Trace(const Arrival& arrival, const Ending& ending, const grpc::Status& wir
 
 void CountEnd(const Arrival& arrival, const Ending& ending, const grpc::Status& wire, const absl::Status& status) {
   Metrics& metrics = arrival.env->engine.metrics();
-  const absl::Time end = absl::Now();
+  const absl::Time end = SteadyNow();
   Trace(arrival, ending, wire, end);
   const int code = wire.error_code();
   const bool known = code >= 0 && static_cast<size_t>(code) < LabelOf<GrpcStatus>::kMost;

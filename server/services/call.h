@@ -13,9 +13,9 @@
 #include <utility>
 
 #include "absl/status/status.h"
-#include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "base/account.h"
+#include "base/clock.h"
 #include "base/error.h"
 #include "server/engine/memory/session.h"
 #include "server/engine/programs/program_store.h"
@@ -30,9 +30,12 @@ namespace kiln::server {
 
 inline RequestLimits LimitsOf(const ServiceEnv& env) { return {.nodes = env.engine.limits().max_nodes}; }
 
-// Until when a call is wanted, as gRPC knows it.
+// Until when a call is wanted, in SteadyNow()'s time: as gRPC knows it, which counts by a clock that nobody sets.
 inline absl::Time DeadlineOf(const grpc::CallbackServerContext& context) {
-  return absl::FromChrono(context.deadline());
+  const gpr_timespec until = context.raw_deadline();
+  if (gpr_time_cmp(until, gpr_inf_future(until.clock_type)) == 0) return absl::InfiniteFuture();
+  const gpr_timespec left = gpr_time_sub(until, gpr_now(until.clock_type));
+  return SteadyNow() + absl::Seconds(left.tv_sec) + absl::Nanoseconds(left.tv_nsec);
 }
 
 // The session under which a call is made. Without kSessionHeader that of its tenant, or null
@@ -140,7 +143,7 @@ class UnaryCall final : public grpc::ServerUnaryReactor {
     if (status.ok()) {
       CountSent(env(), answer_);
       if (executed_ < absl::InfiniteFuture()) {
-        const absl::Time encoded = absl::Now();
+        const absl::Time encoded = SteadyNow();
         env().engine.metrics().execute.Observe(encoded - executed_, Phase::kEncode);
         parts().Set(Part::kEncode, executed_, encoded);
       }

@@ -152,6 +152,7 @@ DeviceWatch::~DeviceWatch() {
     absl::MutexLock lock(&mutex_);
     stopping_ = true;
   }
+  bell_.Ring();
   thread_.join();
 }
 
@@ -188,9 +189,9 @@ std::vector<v1::Device> DeviceWatch::Look() const {
 }
 
 void DeviceWatch::LookUntilStopped() {
-  absl::MutexLock lock(&mutex_);
   const auto wanted = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return stopping_ || !watchers_.empty(); };
-  while (!stopping_) {
+  do {
+    absl::MutexLock lock(&mutex_);
     mutex_.Await(absl::Condition(&wanted));
     if (stopping_) return;
     if (gate_.closed()) {
@@ -200,8 +201,7 @@ void DeviceWatch::LookUntilStopped() {
     for (size_t i = 0; i < now.size(); ++i) {
       for (Watcher* watcher : watchers_) watcher->Tell(i, now[i]);
     }
-    mutex_.AwaitWithTimeout(absl::Condition(&stopping_), kPeriod);
-  }
+  } while (!bell_.Wait(kPeriod));
 }
 
 }  // namespace kiln::server

@@ -14,6 +14,7 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
+#include "base/clock.h"
 #include "kiln/v1/device_service.pb.h"
 #include "server/services/admission.h"
 
@@ -45,6 +46,7 @@ class DeviceWatch {
   const Engine& engine_;
   const Gate& gate_;
   absl::Mutex mutex_;
+  Bell bell_;
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
   std::set<Watcher*> watchers_ ABSL_GUARDED_BY(mutex_);
   std::thread thread_;

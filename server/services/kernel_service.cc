@@ -1,7 +1,7 @@
 // KernelService: compile graphs and run them. Submit is in submit.cc.
 #include <utility>
 
-#include "absl/time/clock.h"
+#include "base/clock.h"
 #include "server/messages/convert.h"
 #include "server/services/rpcs.h"
 
@@ -22,11 +22,11 @@ void rpc::KernelService::Execute(UnaryCall<v1::ExecuteRequest, v1::ExecuteRespon
   if (!asked.ok()) return call.Reply(asked.status());
   asked->caller = call.session();
   asked->parts = &call.parts();
-  const absl::Time decoded = absl::Now();
+  const absl::Time decoded = SteadyNow();
   call.parts().Set(Part::kDecode, call.begin(), decoded);
   call.env().engine.Execute(*std::move(asked), call.control(), [&call, decoded](absl::StatusOr<ExecuteResult> result) {
     if (!result.ok()) return call.Reply(result.status());
-    const absl::Time executed = absl::Now();
+    const absl::Time executed = SteadyNow();
     call.MarkDone(decoded, executed);
     v1::ExecuteResponse& answer = call.response();
     answer.set_from_cache(result->from_cache);
@@ -52,10 +52,10 @@ void rpc::KernelService::ReplaySequence(UnaryCall<v1::ReplaySequenceRequest, v1:
   ReplayRequest asked = ToReplayRequest(call.request());
   asked.caller = call.session();
   asked.parts = &call.parts();
-  const absl::Time decoded = absl::Now();
+  const absl::Time decoded = SteadyNow();
   call.parts().Set(Part::kDecode, call.begin(), decoded);
   call.env().engine.Replay(asked, call.control(), [&call, decoded](absl::StatusOr<ExecuteTiming> timing) {
-    const absl::Time replayed = absl::Now();
+    const absl::Time replayed = SteadyNow();
     if (timing.ok()) call.MarkDone(decoded, replayed);
     if (timing.ok() && call.request().want_timing()) {
       FillTiming(*timing, {call.begin(), decoded, replayed}, *call.response().mutable_timing());

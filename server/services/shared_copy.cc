@@ -4,8 +4,8 @@
 #include <memory>
 #include <utility>
 
-#include "absl/time/clock.h"
 #include "absl/time/time.h"
+#include "base/clock.h"
 #include "base/error.h"
 #include "server/fair/lane.h"
 #include "server/messages/convert.h"
@@ -52,7 +52,7 @@ class Copier {
 
  private:
   void Pace() {
-    const absl::Time now = absl::Now();
+    const absl::Time now = SteadyNow();
     if (copied_ > piece_) {
       if (now - begun_ > 2 * kPieceTime) piece_ = std::max(piece_ / 2, kMinPiece);
       if (now - begun_ < kPieceTime / 2) piece_ = std::min(piece_ * 2, kMaxPiece);

@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
+#include "base/clock.h"
 #include "base/error.h"
 #include "server/messages/status.h"
 #include "server/services/features.h"
@@ -74,7 +75,7 @@ class SubmitCall final : public StreamReactor, public Outlet, public Gate::Watch
     }
     CountReceived(env_, incoming_);
     auto command = std::make_unique<Command>();
-    command->arrived = absl::Now();
+    command->arrived = SteadyNow();
     command->payload_bytes = incoming_.Length() + kCommandBytes;
     // Before it waits: what waits counts, too.
     absl::Status paid = Pay(*command);

@@ -4,7 +4,7 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
+#include "base/clock.h"
 #include "server/services/rpcs.h"
 #include "server/trace/traces.h"
 
@@ -78,7 +78,7 @@ void rpc::DebugService::Trace(UnaryCall<v1::TraceRequest, v1::TraceResponse>& ca
   if (!status.ok()) return call.Reply(std::move(status));
 
   Engine& engine = call.env().engine;
-  const absl::Time now = absl::Now();
+  const absl::Time now = SteadyNow();
   if (asked.launch_seconds() > 0) {
     engine.traces().KeepLaunches(now + absl::Seconds(std::min(asked.launch_seconds(), kMostLaunchSeconds)));
   }

@@ -13,8 +13,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
 #include "base/check.h"
+#include "base/clock.h"
 #include "base/error.h"
 #include "server/messages/status.h"
 
@@ -143,9 +143,9 @@ std::vector<pollfd> SharedMemoryListener::Awaited() const {
 
 void SharedMemoryListener::Serve() {
   for (;;) {
-    absl::Time until = full_ ? absl::Now() + kPause : absl::InfiniteFuture();
+    absl::Time until = full_ ? SteadyNow() + kPause : absl::InfiniteFuture();
     for (const Connection& connection : connections_) until = std::min(until, connection.until);
-    const absl::Duration wait = until - absl::Now();
+    const absl::Duration wait = until - SteadyNow();
     std::vector<pollfd> awaited = Awaited();
     const int millis = until == absl::InfiniteFuture()
                            ? -1
@@ -153,7 +153,7 @@ void SharedMemoryListener::Serve() {
     if (poll(awaited.data(), awaited.size(), millis) < 0) continue;  // a signal
     if (awaited[0].revents != 0) return;
     full_ = false;
-    const absl::Time now = absl::Now();
+    const absl::Time now = SteadyNow();
     std::vector<Connection> kept;
     for (size_t i = 0; i < connections_.size(); ++i) {
       const bool goes_on = awaited[i + 2].revents == 0 ? connections_[i].until > now : Hear(connections_[i]);
@@ -173,7 +173,7 @@ void SharedMemoryListener::Accept() {
                          ? accept4(listening_socket_, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK)
                          : -1;
   if (socket >= 0) {
-    connections_.push_back({socket, 0, absl::Now() + regions_.timeout()});
+    connections_.push_back({socket, 0, SteadyNow() + regions_.timeout()});
   } else {
     full_ = true;
   }

@@ -5,7 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "absl/time/clock.h"
+#include "base/clock.h"
 #include "base/error.h"
 #include "server/engine/memory/over_limit.h"
 
@@ -46,7 +46,7 @@ absl::StatusOr<uint64_t> SharedRegions::Reserve(uint64_t bytes, SessionPtr calle
   Row& row = rows_[handle];
   row.owner = std::move(caller);
   row.bytes = bytes;
-  row.reserved = absl::Now();
+  row.reserved = SteadyNow();
   row.one_region = std::move(one_region);
   row.its_bytes = std::move(its_bytes);
   bytes_ += bytes;
@@ -112,7 +112,7 @@ void SharedRegions::Erase(Rows::iterator row) {
 }
 
 void SharedRegions::Sweep() {
-  const absl::Time oldest = absl::Now() - timeout_;
+  const absl::Time oldest = SteadyNow() - timeout_;
   for (auto row = rows_.begin(); row != rows_.end();) {
     const auto next = std::next(row);
     if (row->second.awaited && row->second.reserved < oldest) Erase(row);

@@ -3,6 +3,7 @@
 // is noted before anything can fail, so that poison finds its way.
 #include <utility>
 
+#include "base/clock.h"
 #include "base/error.h"
 #include "server/engine/programs/compile_options.h"
 #include "server/fair/lane.h"
@@ -145,7 +146,7 @@ void CommandStream::Replay(Command& command) {
   engine_.Replay(request, control_, [&command](absl::StatusOr<ExecuteTiming> timing) {
     if (timing.ok() && command.request.replay().want_timing()) {
       v1::ReplaySequenceResponse& answer = *command.AddAnswer().message.mutable_replayed();
-      FillTiming(*timing, {command.arrived, command.arrived, absl::Now()}, *answer.mutable_timing());
+      FillTiming(*timing, {command.arrived, command.arrived, SteadyNow()}, *answer.mutable_timing());
     }
     command.stream->Complete(command, timing.status());
   });

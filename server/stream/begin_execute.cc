@@ -3,6 +3,7 @@
 // queues, made as it goes; so what is behind it begins when it has ended.
 #include <utility>
 
+#include "base/clock.h"
 #include "base/error.h"
 #include "runtime/exec/multi_program.h"
 #include "server/engine/executions/arguments.h"
@@ -111,7 +112,7 @@ void CommandStream::OnExecuted(Command& command, absl::StatusOr<ExecuteResult> r
     Answer& whole = command.AddAnswer();
     whole.charge = std::move(result->charge);
     v1::ExecuteResponse& answer = *whole.message.mutable_executed();
-    const absl::Time executed = absl::Now();
+    const absl::Time executed = SteadyNow();
     answer.set_from_cache(result->from_cache);
     FillResults(*result, answer);
     if (asked.request().want_timing()) {

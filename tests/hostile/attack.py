@@ -6,7 +6,6 @@ assertion. The suite then looks at the server: that it still computes, and holds
 
 from __future__ import annotations
 
-import os
 import pathlib
 import socket
 import sys
@@ -16,6 +15,7 @@ from typing import Any, Callable, Dict, List, NamedTuple, Optional
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "python"))
 
 import grpc  # noqa: E402
+import processes  # noqa: E402
 import support  # noqa: E402
 
 import kiln  # noqa: E402
@@ -23,6 +23,7 @@ from kiln.errors import from_rpc  # noqa: E402
 from kiln.transport import wire  # noqa: E402
 from kiln.v1 import buffer_service_pb2, dtype_pb2, graph_pb2, kernel_service_pb2, session_service_pb2  # noqa: E402
 from owner import Owner  # noqa: E402
+from processes import Usage  # noqa: E402
 
 SESSION = "kiln-session-bin"
 # No attack's single call may take longer.
@@ -71,13 +72,6 @@ class Outcome(NamedTuple):
 
     def __bool__(self) -> bool:
         return self.error is None
-
-
-class Usage(NamedTuple):
-    resident: int  # bytes
-    descriptors: int
-    threads: int
-    mappings: int
 
 
 class Target:
@@ -167,10 +161,7 @@ class Target:
             return client.arange(8).numpy().tolist() == list(range(8))
 
     def usage(self) -> Usage:
-        folder = pathlib.Path("/proc/%d" % self.process)
-        pages = int((folder / "statm").read_text().split()[1])
-        return Usage(pages * os.sysconf("SC_PAGE_SIZE"), len(list((folder / "fd").iterdir())),
-                     len(list((folder / "task").iterdir())), len((folder / "maps").read_text().splitlines()))
+        return processes.usage(self.process)
 
     def device_memory(self) -> int:
         listed = self.call("DeviceService.List")

@@ -11,21 +11,9 @@ import admin
 import graphs
 import numpy as np
 import support
+from processes import children
 
 import kiln
-
-
-def children(process):
-    """Processes whose parent it is, and theirs."""
-    found = []
-    for folder in pathlib.Path("/proc").glob("[0-9]*"):
-        try:
-            parent = int((folder / "stat").read_text().rsplit(")", 1)[1].split()[1])
-        except (OSError, IndexError):
-            continue
-        if parent == process:
-            found += [int(folder.name)] + children(int(folder.name))
-    return found
 
 
 def product():

@@ -14,6 +14,7 @@ import unittest
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 
 import numpy as np
+import processes
 import support
 
 import kiln
@@ -23,17 +24,7 @@ ISOLATION = {"apart": "PROCESS", "other": "PROCESS", "plain": "SHARED"}
 
 
 def executors(server):
-    """Processes of the server that run programs."""
-    found = []
-    for folder in pathlib.Path("/proc").glob("[0-9]*"):
-        try:
-            parent = int((folder / "stat").read_text().rsplit(")", 1)[1].split()[1])
-            words = (folder / "cmdline").read_bytes().split(b"\0")
-        except (OSError, IndexError):
-            continue
-        if parent == server.process.pid and b"--executor" in words:
-            found.append(int(folder.name))
-    return sorted(found)
+    return processes.executors(server.process.pid)
 
 
 def product():

@@ -6,10 +6,12 @@ import time
 
 
 class Proxy:
-    """Hands on what comes to a port of its own to `port`, `delay` seconds later each way: a distance, not a rate."""
+    """Hands on what comes to a port of its own to `port`, `delay` seconds later each way: a distance, not a rate.
+    Where nobody listens at `port`, who comes is let go."""
 
     def __init__(self, port, delay=0.0):
-        self._port, self._delay = port, delay
+        self._port = port
+        self.delay = delay  # may change; what is on its way keeps its own
         self._lock = threading.Lock()
         self._pairs = []
         self._open = threading.Event()
@@ -60,7 +62,11 @@ class Proxy:
             except OSError:
                 return
             self._open.wait()
-            server = socket.create_connection(("127.0.0.1", self._port))
+            try:
+                server = socket.create_connection(("127.0.0.1", self._port))
+            except OSError:
+                client.close()
+                continue
             for end in (client, server):
                 end.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             with self._lock:
@@ -84,7 +90,11 @@ class Proxy:
                         return
                     sink.sendall(data)
                 except OSError:
-                    return
+                    break
+            try:
+                source.shutdown(socket.SHUT_RDWR)  # or it would be read on, for nobody
+            except OSError:
+                pass
 
         threading.Thread(target=deliver, daemon=True).start()
         data = b"-"
@@ -99,5 +109,5 @@ class Proxy:
                     self._left = None
                     self.cut()
             with there:
-                waiting.append((time.monotonic() + self._delay, data))
+                waiting.append((time.monotonic() + self.delay, data))
                 there.notify()

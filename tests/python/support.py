@@ -37,17 +37,18 @@ def cli(*words):
 
 
 class Server:
-    """A kilnd on a free port of loopback; stop() ends it, kill() at once.
+    """A kilnd on a port of loopback, a free one unless it is given; stop() ends it, kill() at once.
 
-    With a launcher (words of a command), it is several processes, one of which serves."""
+    With a launcher (words of a command), it is several processes, one of which serves. `environment` is in addition
+    to this process's."""
 
-    def __init__(self, *flags, launcher=(), host="127.0.0.1"):
+    def __init__(self, *flags, launcher=(), host="127.0.0.1", port=0, environment=None):
         if not KILND.exists():
             raise unittest.TestCase.failureException("%s is not built: bazel build //server:kilnd" % KILND)
         self.process = subprocess.Popen(
-            [*launcher, str(KILND), "--listen=%s:0" % host, *flags], stderr=subprocess.PIPE, text=True,
+            [*launcher, str(KILND), "--listen=%s:%d" % (host, port), *flags], stderr=subprocess.PIPE, text=True,
             # What this machine has besides is no test's affair, unless it says so.
-            env={"KILN_GPUS": "none", **os.environ},
+            env={"KILN_GPUS": "none", **os.environ, **(environment or {})},
         )
         self.log = []
         self.port = self._wait_for_port()

@@ -9,7 +9,6 @@
 #include <cstdint>
 #include <utility>
 
-#include "absl/time/clock.h"
 #include "base/check.h"
 
 namespace kiln::runtime::cpu {
@@ -42,7 +41,7 @@ DeadlineWatch::Deadline::Deadline(DeadlineWatch& watch, absl::Time deadline) : w
   if (next_ != nullptr) next_->to_this_ = &next_;
   to_this_ = &watch_.first_;
   watch_.first_ = this;
-  if (deadline_ < watch_.wakes_) watch_.changed_.Signal();
+  if (deadline_ < watch_.wakes_) watch_.bell_.Ring();
 }
 
 DeadlineWatch::Deadline::~Deadline() {
@@ -58,7 +57,7 @@ DeadlineWatch::~DeadlineWatch() {
     absl::MutexLock lock(&mutex_);
     KILN_CHECK(first_ == nullptr);
     stopping_ = true;
-    changed_.Signal();
+    bell_.Ring();
     thread = std::move(thread_);
   }
   if (thread.joinable()) thread.join();
@@ -66,9 +65,10 @@ DeadlineWatch::~DeadlineWatch() {
 
 void DeadlineWatch::ThreadMain() {
   AskForShortSlices();
-  absl::MutexLock lock(&mutex_);
-  while (!stopping_) {
-    const absl::Time now = absl::Now();
+  for (absl::Duration wait;; bell_.Wait(wait)) {
+    absl::MutexLock lock(&mutex_);
+    if (stopping_) return;
+    const absl::Time now = SteadyNow();
     wakes_ = absl::InfiniteFuture();
     for (Deadline* deadline = first_; deadline != nullptr; deadline = deadline->next_) {
       if (deadline->deadline_ <= now) {
@@ -77,7 +77,7 @@ void DeadlineWatch::ThreadMain() {
         wakes_ = std::min(wakes_, deadline->deadline_);
       }
     }
-    changed_.WaitWithDeadline(&mutex_, wakes_);
+    wait = wakes_ - now;
   }
 }
 

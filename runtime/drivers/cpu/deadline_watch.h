@@ -13,6 +13,7 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
+#include "base/clock.h"
 
 namespace kiln::runtime::cpu {
 
@@ -51,7 +52,7 @@ class DeadlineWatch {
   void ThreadMain();
 
   absl::Mutex mutex_;
-  absl::CondVar changed_;
+  Bell bell_;
   Deadline* first_ ABSL_GUARDED_BY(mutex_) = nullptr;
   absl::Time wakes_ ABSL_GUARDED_BY(mutex_) = absl::InfiniteFuture();  // when the thread does by itself
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
+#include "base/clock.h"
 #include "base/error.h"
 #include "runtime/drivers/host/host_scratch.h"
 #include "runtime/drivers/remote/queue.h"
@@ -47,7 +47,7 @@ class RemoteModule final : public hal::Module {
     KILN_RETURN_IF_ERROR(control.Check());  // what has been stopped is not sent
     int64_t left_ns = 0;
     if (control.deadline != absl::InfiniteFuture()) {
-      left_ns = std::max<int64_t>(1, absl::ToInt64Nanoseconds(control.deadline - absl::Now()));
+      left_ns = std::max<int64_t>(1, absl::ToInt64Nanoseconds(control.deadline - SteadyNow()));
     }
     cluster::Packer rest;
     rest.Number(module_).Number(left_ns).Number<uint32_t>(steps.size());

@@ -15,8 +15,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/notification.h"
-#include "absl/time/clock.h"
 #include "base/check.h"
+#include "base/clock.h"
 #include "base/error.h"
 #include "runtime/drivers/host/fill_bytes.h"
 
@@ -341,7 +341,7 @@ absl::Status Worker::Launch(const Lane& lane, cluster::Unpacker& rest, cluster::
   KILN_ASSIGN_OR_RETURN(const Loaded loaded, Find(lane, rest.Number<uint64_t>()));
   hal::LaunchControl control{&lane.stop()};
   if (const auto left_ns = rest.Number<int64_t>(); left_ns != 0) {
-    control.deadline = absl::Now() + absl::Nanoseconds(left_ns);
+    control.deadline = SteadyNow() + absl::Nanoseconds(left_ns);
   }
   std::vector<hal::LaunchStep> steps;
   std::vector<void*> operands;

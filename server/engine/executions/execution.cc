@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
+#include "base/clock.h"
 #include "base/error.h"
 #include "runtime/exec/multi_run.h"
 #include "runtime/hal/stored_bytes.h"
@@ -57,7 +57,7 @@ void Execution::Start(ProgramStore::Program stored, bool from_cache) {
   result_.from_cache = from_cache;
   place_ = Place::kQueue;
   if (request_.parts != nullptr) request_.parts->device.Set(result_.program->device->name());
-  const absl::Time begin = absl::Now();
+  const absl::Time begin = SteadyNow();
   const bool single = program().single() != nullptr;
   // Of the first of them, the request has been asked already.
   absl::Status status =
@@ -77,7 +77,7 @@ void Execution::Start(ProgramStore::Program stored, bool from_cache) {
   if (request_.started && single) request_.started(program(), bound_, inline_bytes);
   // It outlives this, which ends when the run does.
   const std::function<void()> submitted = single ? std::move(request_.submitted) : nullptr;
-  turn_asked_ = absl::Now();
+  turn_asked_ = SteadyNow();
   result_.timing.h2d = absl::ToDoubleMicroseconds(turn_asked_ - begin);
   Note(Part::kArguments, begin, turn_asked_);
   TakeTurn();
@@ -102,7 +102,7 @@ void Execution::TakeTurn() {
 }
 
 void Execution::OnTurn(absl::StatusOr<Turn> turn) {
-  const absl::Time begin = absl::Now();
+  const absl::Time begin = SteadyNow();
   result_.timing.queue = absl::ToDoubleMicroseconds(begin - turn_asked_);
   Note(Part::kTurn, turn_asked_, begin);
   if (!turn.ok()) {
@@ -111,7 +111,7 @@ void Execution::OnTurn(absl::StatusOr<Turn> turn) {
   }
   turn_ = *std::move(turn);
   Upload();
-  submitted_ = absl::Now();
+  submitted_ = SteadyNow();
   result_.timing.h2d += absl::ToDoubleMicroseconds(submitted_ - begin);
   Note(Part::kUpload, begin, submitted_);
   Run();
@@ -273,7 +273,7 @@ absl::Status Execution::PayForAnswer(uint64_t inline_bytes) {
 void Execution::Download() {
   downloading_ = true;
   place_ = Place::kAnswer;
-  download_begin_ = absl::Now();
+  download_begin_ = SteadyNow();
   const std::vector<MultiValue>& results = program().results();
   result_.results.resize(results.size());
   int downloads = 0;
@@ -309,7 +309,7 @@ void Execution::Finish() {
   if (absl::Status wanted = control_.Check(); !wanted.ok() && !request_.results_named) return Fail(std::move(wanted));
   Gather();
   if (absl::Status filed = FileResults(); !filed.ok()) return Fail(std::move(filed));
-  const absl::Time end = absl::Now();
+  const absl::Time end = SteadyNow();
   result_.timing.d2h = absl::ToDoubleMicroseconds(end - download_begin_);
   Note(Part::kResults, download_begin_, end);
   CountTiming(*metrics_, result_.timing);

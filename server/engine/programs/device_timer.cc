@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/blocking_counter.h"
 #include "absl/synchronization/notification.h"
+#include "base/clock.h"
 #include "base/error.h"
 #include "runtime/exec/load.h"
 
@@ -136,7 +137,7 @@ absl::Status DeviceTimer::Fill(const v1::Signature& signature, size_t i) {
 absl::StatusOr<double> DeviceTimer::Run(const std::shared_ptr<runtime::Program>& program) {
   runtime::RunOptions options;
   options.control = control_;
-  options.control.deadline = std::min(control_.deadline, absl::Now() + kMaxRun);
+  options.control.deadline = std::min(control_.deadline, SteadyNow() + kMaxRun);
   absl::StatusOr<double> seconds = absl::UnknownError("not run");
   absl::Notification done;
   executor_.Run(program, scratch_, options, [&](absl::StatusOr<runtime::RunResult> outcome) {

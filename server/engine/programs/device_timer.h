@@ -10,8 +10,8 @@
 
 #include "absl/functional/any_invocable.h"
 #include "absl/status/statusor.h"
-#include "absl/time/clock.h"
 #include "absl/time/time.h"
+#include "base/clock.h"
 #include "base/error.h"
 #include "compiler/search/tuning.h"
 #include "runtime/exec/executor.h"
@@ -30,13 +30,13 @@ class DeviceTimer final : public compiler::KernelTimer {
       : device_(device),
         pool_(pool),
         helpers_(helpers),
-        end_(absl::Now() + budget),
+        end_(SteadyNow() + budget),
         control_(control),
         stopping_(stopping) {}
 
   void InParallel(std::vector<absl::AnyInvocable<void()>> jobs) override;
   compiler::Timing Time(const v1::Executable& executable, double limit_micros) override;
-  double LeftMicros() override { return absl::ToDoubleMicroseconds(end_ - absl::Now()); }
+  double LeftMicros() override { return absl::ToDoubleMicroseconds(end_ - SteadyNow()); }
   absl::Status Wanted() override {
     return stopping_.load(std::memory_order_relaxed) ? MakeError(v1::CALL_CANCELLED, "the server is stopping")
                                                      : control_.Check();

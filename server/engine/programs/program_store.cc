@@ -4,8 +4,8 @@
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
 #include "base/check.h"
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/graph/devices.h"
 #include "runtime/exec/load.h"
@@ -166,7 +166,7 @@ absl::StatusOr<ProgramStore::Cache::Entry> ProgramStore::Compile(const ProgramId
                                                                  const compiler::Options& options,
                                                                  const Control& control) {
   if (id.shares()) return CompileShared(id, graph, options, control);
-  const absl::Time begin = absl::Now();
+  const absl::Time begin = SteadyNow();
   std::shared_ptr<Code> code;
   if (share_code_) {
     // This thread is the pool's own, so it may wait for another device's compilation.
@@ -177,7 +177,7 @@ absl::StatusOr<ProgramStore::Cache::Entry> ProgramStore::Compile(const ProgramId
     code = std::move(made.value);
   }
   KILN_ASSIGN_OR_RETURN(Cache::Entry entry, Keep(id, code->program, code->graph));
-  entry.value->compile_us = static_cast<uint64_t>(absl::ToInt64Microseconds(absl::Now() - begin));
+  entry.value->compile_us = static_cast<uint64_t>(absl::ToInt64Microseconds(SteadyNow() - begin));
   Publish(id, id.domain, options, code->program, *entry.value, /*replaces=*/false);
   return entry;
 }
@@ -256,7 +256,7 @@ absl::StatusOr<std::optional<ProgramStore::Cache::Entry>> ProgramStore::LoadOf(c
     return entry;
   }
   if (disk_ == nullptr) return std::nullopt;
-  const absl::Time begin = absl::Now();
+  const absl::Time begin = SteadyNow();
   const v1::StoredHeader wanted = disk_->HeaderOf(domain, id.graph_hash, id.target, id.device->target(), options);
   std::optional<ProgramDisk::Loaded> loaded = disk_->Load(wanted, again);
   if (!loaded.has_value()) return std::nullopt;
@@ -270,7 +270,7 @@ absl::StatusOr<std::optional<ProgramStore::Cache::Entry>> ProgramStore::LoadOf(c
   entry->value->loaded = true;
   entry->value->stored_key = wanted.key();
   entry->value->compile_us = loaded->compile_us;
-  disk_->OnLoaded(wanted, *loaded, absl::ToInt64Microseconds(absl::Now() - begin));
+  disk_->OnLoaded(wanted, *loaded, absl::ToInt64Microseconds(SteadyNow() - begin));
   return *std::move(entry);
 }
 

@@ -15,9 +15,9 @@
 #include <algorithm>
 #include <utility>
 
-#include "absl/time/clock.h"
 #include "base/blake3.h"
 #include "base/check.h"
+#include "base/clock.h"
 #include "base/error.h"
 #include "server/engine/programs/program_store.h"
 
@@ -30,7 +30,7 @@ constexpr absl::Duration kLook = absl::Milliseconds(5);
 absl::Status SleepUntil(absl::Time end, const Control& control) {
   for (;;) {
     if (absl::Status wanted = control.Check(); !wanted.ok()) return wanted;
-    const absl::Duration left = end - absl::Now();
+    const absl::Duration left = end - SteadyNow();
     if (left <= absl::ZeroDuration()) return absl::OkStatus();
     absl::SleepFor(std::min(left, kLook));
   }
@@ -43,7 +43,7 @@ double AboutOne() {
   return 0.9 + 0.2 * static_cast<double>(number) / 4294967296.0;
 }
 
-uint64_t MicrosSince(absl::Time begin) { return static_cast<uint64_t>(absl::ToInt64Microseconds(absl::Now() - begin)); }
+uint64_t MicrosSince(absl::Time begin) { return static_cast<uint64_t>(absl::ToInt64Microseconds(SteadyNow() - begin)); }
 
 }  // namespace
 
@@ -80,7 +80,7 @@ std::shared_ptr<ProgramStore::Code> ProgramStore::FindShared(const ProgramId& id
 absl::StatusOr<ProgramStore::Cache::Entry> ProgramStore::CompileShared(const ProgramId& id, const v1::Graph& graph,
                                                                        const compiler::Options& options,
                                                                        const Control& control) {
-  const absl::Time begin = absl::Now();
+  const absl::Time begin = SteadyNow();
   const auto keep = [&](std::shared_ptr<Code> code) -> absl::StatusOr<Cache::Entry> {
     KILN_ASSIGN_OR_RETURN(Cache::Entry entry, Keep(id, code->program, code->graph));
     entry.value->compile_us = MicrosSince(begin);

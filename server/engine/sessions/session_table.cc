@@ -41,7 +41,7 @@ const SessionTable::Lease* SessionTable::Live(absl::string_view token, absl::str
 void SessionTable::Begin(const std::string& token, Lease& lease, bool anew) {
   if (anew) ends_.erase(lease.end);
   lease.end = ends_.emplace(options_.now() + lease.length, token);
-  if (lease.end == ends_.begin()) wake_.Signal();
+  if (lease.end == ends_.begin()) bell_.Ring();
 }
 
 SessionPtr SessionTable::Drop(Leases::iterator lease) {
@@ -173,27 +173,24 @@ void SessionTable::EndAll() {
 
 void SessionTable::ExpireUntilStopped() {
   for (;;) {
+    absl::Duration left = absl::InfiniteDuration();
     {
       absl::MutexLock lock(&mutex_);
-      for (;;) {
-        if (stopped_) return;
-        if (ends_.empty()) {
-          wake_.Wait(&mutex_);
-          continue;
-        }
-        const LeaseClock::duration left = ends_.begin()->first - options_.now();
-        if (left <= LeaseClock::duration::zero()) break;
-        wake_.WaitWithTimeout(&mutex_, absl::FromChrono(left));
-      }
+      if (stopped_) return;
+      if (!ends_.empty()) left = absl::FromChrono(ends_.begin()->first - options_.now());
     }
-    Expire();
+    if (left > absl::ZeroDuration()) {
+      bell_.Wait(left);
+    } else {
+      Expire();
+    }
   }
 }
 
 void SessionTable::Stop() {
   absl::MutexLock lock(&mutex_);
   stopped_ = true;
-  wake_.Signal();
+  bell_.Ring();
 }
 
 }  // namespace kiln::server

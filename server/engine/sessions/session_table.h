@@ -20,6 +20,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/synchronization/mutex.h"
+#include "base/clock.h"
 #include "server/engine/memory/buffer_table.h"
 #include "server/engine/memory/random_handles.h"
 #include "server/engine/memory/session.h"
@@ -131,7 +132,7 @@ class SessionTable {
   absl::flat_hash_map<std::string, SessionPtr> homes_ ABSL_GUARDED_BY(mutex_);
   bool stopped_ ABSL_GUARDED_BY(mutex_) = false;
   // The first end changed, or stopped_.
-  absl::CondVar wake_;
+  Bell bell_;
 };
 
 }  // namespace kiln::server

@@ -1,0 +1,34 @@
+"""A short run of tests/chaos/chaos.py: every fault once, in the order of one seed, with no pause between them."""
+
+import pathlib
+import sys
+import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+
+import chaos
+import faults
+
+
+class Plans(unittest.TestCase):
+    def test_a_round_has_every_fault_once(self):
+        names = list(faults.FAULTS)
+        steps = chaos.plan(7, names)
+        self.assertEqual(sorted(step.fault for step in steps), sorted(names))
+        self.assertEqual(steps, chaos.plan(7, names))
+        self.assertNotEqual(steps, chaos.plan(8, names))
+        for step in steps:
+            self.assertNotEqual(step.fault, step.beside)
+            self.assertIn(step.beside, ("", *chaos.BESIDE))
+
+    def test_one_alone(self):
+        self.assertEqual([step[:2] for step in chaos.plan(7, ["cut"])], [("cut", "")])
+
+
+class Smoke(unittest.TestCase):
+    def test_load_with_every_fault(self):
+        self.assertTrue(chaos.Run(seed=1, every=0, pace=0.3).go(seconds=0, least=len(faults.FAULTS)))
+
+
+if __name__ == "__main__":
+    unittest.main()
