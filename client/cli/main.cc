@@ -50,6 +50,8 @@ int Main(int argc, char** argv) {
   AddGraph(app, cli);
   AddDevices(app, cli);
   AddPrograms(app, cli);
+  AddEvict(app, cli);
+  AddTime(app, cli);
   AddHealth(app, cli);
   AddCache(app, cli);
   AddPlay(app, cli);

@@ -49,11 +49,11 @@ double TimeOf(const State::Tenant& tenant) {
 }
 
 // Pointers to the rows, the largest first; equal ones stay in their order.
-template <typename Row, typename Key>
-std::vector<const Row*> Sorted(const google::protobuf::RepeatedPtrField<Row>& rows, const Key& key) {
-  std::vector<const Row*> sorted;
-  for (const Row& row : rows) sorted.push_back(&row);
-  std::stable_sort(sorted.begin(), sorted.end(), [&](const Row* a, const Row* b) { return key(*a) > key(*b); });
+template <typename Item, typename Key>
+std::vector<const Item*> Sorted(const google::protobuf::RepeatedPtrField<Item>& items, const Key& key) {
+  std::vector<const Item*> sorted;
+  for (const Item& item : items) sorted.push_back(&item);
+  std::stable_sort(sorted.begin(), sorted.end(), [&](const Item* a, const Item* b) { return key(*a) > key(*b); });
   return sorted;
 }
 

@@ -71,6 +71,16 @@ void rpc::DebugService::ListPrograms(UnaryCall<v1::ListProgramsRequest, v1::List
   call.Reply(absl::OkStatus());
 }
 
+void rpc::DebugService::Evict(UnaryCall<v1::EvictRequest, v1::EvictResponse>& call) {
+  call.env().engine.Evict(call.request().graph_hash(), call.session(), call.control(),
+                          [&call](absl::StatusOr<ProgramStore::Evicted> evicted) {
+                            if (!evicted.ok()) return call.Reply(evicted.status());
+                            call.response().set_programs(evicted->programs);
+                            call.response().set_entries(evicted->entries);
+                            call.Reply(absl::OkStatus());
+                          });
+}
+
 void rpc::DebugService::State(UnaryCall<v1::StateRequest, v1::StateResponse>& call) {
   StateViewer viewer;
   if (const TenantPtr& tenant = call.tenant(); tenant != nullptr) {

@@ -15,6 +15,7 @@ namespace kiln::server {
 class DeviceWatch;
 class Identity;
 class ServerState;
+struct Logs;
 
 // All outlive the services.
 struct ServiceEnv {
@@ -27,6 +28,7 @@ struct ServiceEnv {
   DeviceWatch* watch;
   Identity* identity;  // null where whoever reaches the port may do all
   ServerState* state;
+  Logs* logs;
 };
 
 }  // namespace kiln::server

@@ -31,6 +31,8 @@ inline constexpr const char* kFeatures[] = {
     "usage",              // SessionService.Usage
     "trace",              // DebugService.Trace
     "state",              // DebugService.State
+    "evict",              // DebugService.Evict
+    "time",               // DebugService.Time
 };
 
 // These, and what the server's owner allows.

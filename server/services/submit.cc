@@ -72,7 +72,7 @@ class SubmitCall final : public StreamReactor, public Outlet, public Gate::Watch
       }
       return Refuse(absl::OkStatus());
     }
-    CountReceived(env_, incoming_);
+    CountReceived(*admitted_, incoming_);
     auto command = std::make_unique<Command>();
     command->arrived = absl::Now();
     command->payload_bytes = incoming_.Length() + kCommandBytes;
@@ -288,7 +288,7 @@ class SubmitCall final : public StreamReactor, public Outlet, public Gate::Watch
     const absl::Status encoded = Encode(response, outgoing_);
     if (!encoded.ok()) return End(encoded);
     writing_ = true;
-    CountSent(env_, outgoing_);
+    CountSent(*admitted_, outgoing_);
     StartWrite(&outgoing_);
   }
 

@@ -1,5 +1,5 @@
 // The state of devices, and of tenants at them. Tested by state_test and tests/e2e/state_test.
-#include <map>
+#include <algorithm>
 #include <string>
 #include <utility>
 #include <vector>
@@ -80,6 +80,17 @@ Span SpanOf(const Collecting& from, size_t device, size_t samples) {
   return span;
 }
 
+// What waits there of one of the accounts; of nobody, what is no tenant's.
+size_t WaitingOf(const Collecting& from, size_t number, size_t device) {
+  const LineLook& line = from.lines[device];
+  if (from.accounts[number] != nullptr) return line.waiting_of[number];
+  size_t others = line.waiting;
+  for (size_t i = 0; i < from.accounts.size(); ++i) {
+    if (from.accounts[i] != nullptr) others -= std::min(others, line.waiting_of[i]);
+  }
+  return others;
+}
+
 struct Spans {
   Span second, minute;
 };
@@ -95,14 +106,15 @@ void AddShare(const Collecting& from, const std::vector<Spans>& spans, size_t nu
   share.set_busy_second(PartOf(second.of(payer), second.used.seconds));
   share.set_busy_minute(PartOf(minute.of(payer), minute.used.seconds));
   share.set_busy_seconds_total(static_cast<double>(line.measured_ns[payer]) / 1e9);
-  share.set_waiting(line.waiting_of[number]);
-  tenant.set_waiting(tenant.waiting() + line.waiting_of[number]);
+  const size_t waiting = WaitingOf(from, number, device);
+  share.set_waiting(waiting);
+  tenant.set_waiting(tenant.waiting() + waiting);
   for (const LineLook::Run& run : line.running) {
     if (run.account == account) tenant.set_running(tenant.running() + 1);
   }
   if (!from.whole()) return;
   const auto entitled = [&](const Span& span) {
-    const bool takes_part = span.of(payer) > 0 || line.waiting_of[number] > 0;
+    const bool takes_part = span.of(payer) > 0 || waiting > 0;
     return takes_part ? PartOf(WeightOf(account), span.weights) : 0;
   };
   share.set_share_second(PartOf(second.of(payer), second.used.all));

@@ -1,6 +1,8 @@
 // The state of programs, of what compiles them, and of calls that were slow. Tested by state_test and
 // tests/e2e/state_test.
 #include <algorithm>
+#include <array>
+#include <optional>
 #include <string>
 #include <vector>
 

@@ -1,5 +1,7 @@
 // The state of sessions and of streams of commands. Tested by state_test and tests/e2e/state_test.
 #include <algorithm>
+#include <chrono>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>

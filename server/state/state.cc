@@ -30,12 +30,12 @@ void FindAccounts(const StateViewer& viewer, Collecting& from) {
 ServerState::ServerState(const Options& options, Engine* engine)
     : engine_(engine),
       begin_(absl::Now()),
-      period_(options.period),
+      options_(options),
       build_(BuildId()),
       history_(engine->devices().size()),
       slow_calls_(options.slow_after) {
   SampleShares(begin_);
-  if (period_ == absl::InfiniteDuration()) return;
+  if (options_.period == absl::InfiniteDuration()) return;
   sampler_ = std::thread([this] { SampleUntilStopped(); });
   pthread_setname_np(sampler_.native_handle(), "kiln-state");
 }
@@ -58,7 +58,7 @@ void ServerState::SampleUntilStopped() {
   for (;;) {
     {
       absl::MutexLock lock(&mutex_);
-      if (mutex_.AwaitWithTimeout(absl::Condition(&stopping_), period_)) return;
+      if (mutex_.AwaitWithTimeout(absl::Condition(&stopping_), options_.period)) return;
     }
     SampleShares(absl::Now());
   }
@@ -83,6 +83,8 @@ v1::StateResponse ServerState::Collect(const v1::StateRequest& asked, const Stat
   AddCompiler(from, state);
   AddPrograms(from, state);
   AddSlowCalls(from, slow_calls_, state);
+  if (from.whole() && options_.audit_lost != nullptr) state.set_audit_lines_lost(options_.audit_lost());
+  if (from.whole() && options_.access_lost != nullptr) state.set_access_lines_lost(options_.access_lost());
   return state;
 }
 

@@ -6,6 +6,7 @@
 #define KILN_SERVER_STATE_STATE_H_
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <thread>
 
@@ -37,6 +38,8 @@ class ServerState {
     absl::Duration slow_after = absl::Seconds(1);
     // How often who had what is noted; infinite: when SampleShares is called alone.
     absl::Duration period = absl::Seconds(1);
+    // Lines that logs lost; null: none can be.
+    std::function<uint64_t()> audit_lost = nullptr, access_lost = nullptr;
   };
   // `engine` outlives it.
   ServerState(const Options& options, Engine* engine);
@@ -59,7 +62,7 @@ class ServerState {
 
   Engine* const engine_;
   const absl::Time begin_;
-  const absl::Duration period_;
+  const Options options_;
   const std::string build_;
   ShareHistory history_;
   SlowCalls slow_calls_;

@@ -160,6 +160,14 @@ class ProgramStore {
   absl::Status Replace(const ProgramId& id, const compiler::Options& options, v1::Executable executable,
                        const v1::Graph& graph);
 
+  // Forgets a domain's programs of this graph, and removes their entries on disk. What is shared stays for the others.
+  // Blocks for the disk. One that is compiled meanwhile may be there again.
+  struct Evicted {
+    uint32_t programs = 0;
+    uint32_t entries = 0;
+  };
+  Evicted Evict(const TrustDomain& domain, const Digest& graph_hash);
+
   // So much of a tenant's program_bytes. Where there is not enough, programs of its own that nobody uses make
   // room, the least recently used first, and then what `AlsoDrop` knows to drop. QUOTA_EXCEEDED if that is not
   // enough. A null account pays nothing.
@@ -181,6 +189,9 @@ class ProgramStore {
     CompiledProgram program;
     std::string graph;        // serialized
     uint64_t compile_us = 0;  // the compiler's, of what tenants share
+    // Whose it is, and of what, for Evict; nothing where tenants share it.
+    TrustDomain domain = {};
+    Digest graph_hash = {};
   };
   using CodeCache = runtime::ProgramCache<Code>;
 

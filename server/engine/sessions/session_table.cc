@@ -161,7 +161,7 @@ void SessionTable::ForEach(std::optional<absl::string_view> tenant,
 
 SessionPtr SessionTable::Make(absl::string_view tenant) const {
   const TenantRulesCell* rules = tenant.empty() || rules_ == nullptr ? nullptr : rules_->Of(tenant);
-  return std::make_shared<Session>(std::string(tenant), DomainOf(options_.domain_secret, tenant), AccountOf(tenant),
+  return std::make_shared<Session>(std::string(tenant), DomainOf(tenant), AccountOf(tenant),
                                    rules);
 }
 
