@@ -91,7 +91,7 @@ TEST(StateText, TenantsHaveSharesAndOrders) {
 TEST(StateText, SessionsAndStreams) {
   EXPECT_EQ(SessionsText(Some()),
             "session   tenant  from           buffers  memory  lease  streams\n"
-            "a1b2c3d4  alice   ipv4:10.0.0.1        7    2 kB  8 s          0\n"
+            "a1b2c3d4  alice   ipv4:10.0.0.1        7    2 kB    8 s        0\n"
             "ffffffff  bob     -                    0     0 B  kept         1\n"
             "… and 2 more sessions\n");
   EXPECT_THAT(StreamsText(Some()), HasSubstr("there"));
