@@ -94,6 +94,12 @@ const std::vector<ConfigRow>& ConfigRows() {
       {"disable_pass", "",
        "optional passes of the compiler to leave out, separated by commas, to find the one at fault: "
        "optimize,keep_row. A name that cannot be left out is refused with those that can"},
+      {"audit_log", "",
+       "file of lines of JSON: who changed what for others, and who was refused (docs/operations.md); opened anew at "
+       "SIGHUP; empty: none"},
+      {"access_log", "", "file of a line of JSON for each call, with where its time went; empty: none"},
+      {"slow_log", "", "the same file for slow calls alone; empty: none. `kiln top` shows the last in any case"},
+      {"slow_request_ms", "1000", "a unary call that takes so long is slow; 0: none is"},
       {"dump", "", "folder into which every compilation writes its stages, by graph hash"},
   };
   return *rows;

@@ -21,6 +21,7 @@
 #include "server/engine/engine.h"
 #include "server/files/loader.h"
 #include "server/identity/identity.h"
+#include "server/logs/logs.h"
 #include "server/port/port.h"
 #include "server/port/sockets.h"
 #include "server/port/unix_users.h"
@@ -28,6 +29,7 @@
 #include "server/services/env.h"
 #include "server/services/rpcs.h"
 #include "server/shared_memory/listener.h"
+#include "server/state/state.h"
 #include "server/tls.h"
 
 namespace kiln::server {
@@ -77,6 +79,12 @@ Connections::Limits LimitsOf(const v1::ServerConfig& config) {
   return {all, of_address == 0 ? (all + 1) / 2 : of_address};
 }
 
+ServerState::Options StateOptions(const v1::ServerConfig& config, const Logs& logs) {
+  return {.slow_after = absl::Milliseconds(config.slow_request_ms()),
+          .audit_lost = [&logs] { return logs.audit_lost(); },
+          .access_lost = [&logs] { return logs.access_lost(); }};
+}
+
 // Once gRPC shuts down, it ends whatever arrives with a bare CANCELLED. So the
 // gate goes on refusing in our own words until the clients have heard: nobody
 // asked for a while.
@@ -92,18 +100,22 @@ void LingerUntilQuiet(const Gate& gate) {
 
 }  // namespace
 
-RpcServer::RpcServer(std::unique_ptr<Engine> engine, std::unique_ptr<SharedMemoryListener> shared_memory,
-                     std::unique_ptr<DataFolder> data_folder, std::unique_ptr<Identity> identity,
+RpcServer::RpcServer(const v1::ServerConfig& config, std::unique_ptr<Engine> engine,
+                     std::unique_ptr<SharedMemoryListener> shared_memory, std::unique_ptr<DataFolder> data_folder,
+                     std::unique_ptr<Logs> logs, std::unique_ptr<Identity> identity,
                      std::shared_ptr<spdlog::logger> log)
     : log_(std::move(log)),
       engine_(std::move(engine)),
+      logs_(std::move(logs)),
       identity_(std::move(identity)),
       shared_memory_(std::move(shared_memory)),
       loader_(data_folder == nullptr ? nullptr : std::make_unique<Loader>(std::move(data_folder), &engine_->buffers())),
+      state_(std::make_unique<ServerState>(StateOptions(config, *logs_), engine_.get())),
       requests_(std::max(std::thread::hardware_concurrency(), 1u)) {
   watch_ = std::make_unique<DeviceWatch>(*engine_, gate_);
   services_ = MakeServices(
-      {*engine_, gate_, requests_, *log_, shared_memory_.get(), loader_.get(), watch_.get(), identity_.get()});
+      {*engine_, gate_, requests_, *log_, shared_memory_.get(), loader_.get(), watch_.get(), identity_.get(),
+       state_.get(), logs_.get()});
 }
 
 absl::StatusOr<std::unique_ptr<RpcServer>> RpcServer::Start(const v1::ServerConfig& config,
@@ -118,17 +130,23 @@ absl::StatusOr<std::unique_ptr<RpcServer>> RpcServer::Start(const v1::ServerConf
   if (!config.data_folder().empty()) {
     KILN_ASSIGN_OR_RETURN(data_folder, DataFolder::Open(config.data_folder()));
   }
+  KILN_ASSIGN_OR_RETURN(Logs opened, Logs::Open(config));
+  auto logs = std::make_unique<Logs>(std::move(opened));
   std::unique_ptr<Identity> identity;
   if (!config.tenants().empty()) {
     const auto apply = [&engine = *engine](const std::vector<TenantPtr>& tenants) {
       return engine.SetTenants(tenants);
     };
-    KILN_ASSIGN_OR_RETURN(identity, Identity::Open(config.tenants(), log, absl::Seconds(1), apply));
+    const auto reloaded = [audit = logs->audit.get()](const absl::Status& status) {
+      if (audit != nullptr) audit->TenantsRead(status, absl::Now());
+    };
+    KILN_ASSIGN_OR_RETURN(identity, Identity::Open(config.tenants(), log, absl::Seconds(1), apply, reloaded));
   }
   KILN_ASSIGN_OR_RETURN(std::unique_ptr<PortTls> tls, PortTls::Open(config, log));
   const std::shared_ptr<grpc::ServerCredentials> credentials = tls->credentials();
-  std::unique_ptr<RpcServer> self(new RpcServer(std::move(engine), std::move(shared_memory), std::move(data_folder),
-                                                std::move(identity), std::move(log)));
+  std::unique_ptr<RpcServer> self(new RpcServer(config, std::move(engine), std::move(shared_memory),
+                                                std::move(data_folder), std::move(logs), std::move(identity),
+                                                std::move(log)));
   self->tls_ = std::move(tls);
   grpc::EnableDefaultHealthCheckService(true);
   grpc::ServerBuilder builder;
@@ -202,7 +220,10 @@ absl::Status RpcServer::StartCapture(const v1::ServerConfig& config, grpc::Serve
 
 RpcServer::~RpcServer() { Drain(absl::ZeroDuration()); }
 
-absl::Status RpcServer::Reload() { return identity_ == nullptr ? absl::OkStatus() : identity_->Reload(); }
+absl::Status RpcServer::Reload() {
+  logs_->Reopen();
+  return identity_ == nullptr ? absl::OkStatus() : identity_->Reload();
+}
 
 int RpcServer::port() const { return port_number_; }
 int RpcServer::admin_port() const { return admin_ == nullptr ? 0 : admin_->port(); }

@@ -29,6 +29,8 @@ class Identity;
 class Loader;
 class Port;
 class PortTls;
+class ServerState;
+struct Logs;
 class SharedMemoryListener;
 
 class RpcServer {
@@ -56,7 +58,7 @@ class RpcServer {
   // The threads that read large requests.
   RequestPool& requests() { return requests_; }
 
-  // Reads the file of tenants again, if there is one: what was wrong, if the one before stays
+  // Opens the logs anew, and reads the file of tenants again, if there is one: what was wrong, if the one before stays
   // in force.
   absl::Status Reload();
 
@@ -69,19 +71,21 @@ class RpcServer {
   bool Drain(absl::Duration timeout);
 
  private:
-  RpcServer(std::unique_ptr<Engine> engine, std::unique_ptr<SharedMemoryListener> shared_memory,
-            std::unique_ptr<DataFolder> data_folder, std::unique_ptr<Identity> identity,
-            std::shared_ptr<spdlog::logger> log);
+  RpcServer(const v1::ServerConfig& config, std::unique_ptr<Engine> engine,
+            std::unique_ptr<SharedMemoryListener> shared_memory, std::unique_ptr<DataFolder> data_folder,
+            std::unique_ptr<Logs> logs, std::unique_ptr<Identity> identity, std::shared_ptr<spdlog::logger> log);
 
   // Has what comes by `builder`'s port captured.
   absl::Status StartCapture(const v1::ServerConfig& config, grpc::ServerBuilder& builder);
 
   const std::shared_ptr<spdlog::logger> log_;
   const std::unique_ptr<Engine> engine_;
+  const std::unique_ptr<Logs> logs_;  // outlives the identity, which tells of its file
   const std::unique_ptr<Identity> identity_;                   // null without tenants
   const std::unique_ptr<SharedMemoryListener> shared_memory_;  // null where it is off
   const std::unique_ptr<Loader> loader_;                       // null without a data folder
   std::unique_ptr<PortTls> tls_;
+  const std::unique_ptr<ServerState> state_;
   Gate gate_;
   RequestPool requests_;
   std::unique_ptr<DeviceWatch> watch_;

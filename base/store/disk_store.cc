@@ -93,6 +93,12 @@ void DiskStore::Reject(absl::string_view key) {
   folder_->Remove(FileName(key));
 }
 
+bool DiskStore::Remove(absl::string_view key) {
+  if (folder_->Remove(FileName(key)) != 0) return false;
+  evictions_.fetch_add(1, std::memory_order_relaxed);
+  return true;
+}
+
 absl::Status DiskStore::Write(const std::string& draft, const std::string& name, absl::string_view bytes) {
   const auto failure = [&](const char* what) { return absl::ErrnoToStatus(errno, absl::StrCat(what, " ", draft)); };
   const int file = folder_->Create(draft);

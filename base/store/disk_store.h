@@ -81,6 +81,9 @@ class DiskStore {
   // Removes an entry that Load took for good, and that is not, and counts it so.
   void Reject(absl::string_view key);
 
+  // Removes what is under the key, if something is, and counts it as evicted.
+  bool Remove(absl::string_view key);
+
   // Writes the entry, replacing what is under its key, and evicts what is too much. A
   // failure leaves nothing behind but the room that others may take: RESOURCE_EXHAUSTED
   // for a full disk, OUT_OF_RANGE if it is larger than an entry or the folder may be.

@@ -38,12 +38,17 @@ struct Cli {
 void AddBench(CLI::App& app, Cli& cli);
 void AddCache(CLI::App& app, Cli& cli);
 void AddDevices(CLI::App& app, Cli& cli);
+void AddEvict(CLI::App& app, Cli& cli);
 void AddExplain(CLI::App& app, Cli& cli);
 void AddGradient(CLI::App& app, Cli& cli);
 void AddGraph(CLI::App& app, Cli& cli);
 void AddHealth(CLI::App& app, Cli& cli);
 void AddPlay(CLI::App& app, Cli& cli);
 void AddPrograms(CLI::App& app, Cli& cli);
+void AddSessions(CLI::App& app, Cli& cli);
+void AddTenants(CLI::App& app, Cli& cli);
+void AddTime(CLI::App& app, Cli& cli);
+void AddTop(CLI::App& app, Cli& cli);
 void AddTrace(CLI::App& app, Cli& cli);
 void AddTune(CLI::App& app, Cli& cli);
 void AddRun(CLI::App& app, Cli& cli);

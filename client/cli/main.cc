@@ -50,9 +50,14 @@ int Main(int argc, char** argv) {
   AddGraph(app, cli);
   AddDevices(app, cli);
   AddPrograms(app, cli);
+  AddEvict(app, cli);
+  AddTime(app, cli);
   AddHealth(app, cli);
   AddCache(app, cli);
   AddPlay(app, cli);
+  AddSessions(app, cli);
+  AddTenants(app, cli);
+  AddTop(app, cli);
   AddTrace(app, cli);
   AddTune(app, cli);
   AddUsage(app, cli);

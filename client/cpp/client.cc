@@ -262,6 +262,29 @@ absl::StatusOr<v1::TraceResponse> Client::Trace(const v1::TraceRequest& request)
   return response;
 }
 
+absl::StatusOr<v1::StateResponse> Client::State(const v1::StateRequest& request) {
+  v1::StateResponse response;
+  KILN_RETURN_IF_ERROR(
+      Call(*connection_, connection_->stubs().debug, &v1::DebugService::Stub::State, "State", request, &response));
+  return response;
+}
+
+absl::StatusOr<v1::TimeResponse> Client::Time(const v1::TimeRequest& request) {
+  v1::TimeResponse response;
+  KILN_RETURN_IF_ERROR(
+      Call(*connection_, connection_->stubs().debug, &v1::DebugService::Stub::Time, "Time", request, &response));
+  return response;
+}
+
+absl::StatusOr<v1::EvictResponse> Client::Evict(const std::string& graph_hash) {
+  v1::EvictRequest request;
+  request.set_graph_hash(graph_hash);
+  v1::EvictResponse response;
+  KILN_RETURN_IF_ERROR(
+      Call(*connection_, connection_->stubs().debug, &v1::DebugService::Stub::Evict, "Evict", request, &response));
+  return response;
+}
+
 absl::StatusOr<v1::ListProgramsResponse> Client::ListPrograms() {
   v1::ListProgramsResponse response;
   KILN_RETURN_IF_ERROR(Call(*connection_, connection_->stubs().debug, &v1::DebugService::Stub::ListPrograms,

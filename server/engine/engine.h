@@ -146,8 +146,16 @@ class Engine {
   ProgramStore::Program FindProgram(const ExecuteRequest& request);
   Recordings::Handle FindRecording(absl::string_view recording, const Session* caller);
 
+  // Takes a program of the caller's from memory and disk, whatever its device and options. NEED_GRAPH if there is
+  // none. `graph_hash` lives until `done` has returned, which is called on a compile thread unless the hash is none.
+  using EvictCallback = absl::AnyInvocable<void(absl::StatusOr<ProgramStore::Evicted>)>;
+  void Evict(absl::string_view graph_hash, const SessionPtr& caller, const Control& control, EvictCallback done);
+
   std::vector<ProgramStore::Program> ListPrograms(const Session* caller = nullptr) const;
+  // Of every domain.
+  std::vector<ProgramStore::Program> AllPrograms() const { return store_.List(); }
   ProgramStats program_stats() const { return store_.stats(); }
+  CompilePool::Look compiling() const { return pool_->look(); }
   // None without a disk.
   std::optional<store::DiskStats> disk_stats() const;
 

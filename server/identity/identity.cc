@@ -23,19 +23,21 @@ absl::StatusOr<Tenants> ReadTenants(const std::string& path) {
 }
 
 absl::StatusOr<std::unique_ptr<Identity>> Identity::Open(const std::string& path, std::shared_ptr<spdlog::logger> log,
-                                                         absl::Duration period, ApplyFn apply) {
+                                                         absl::Duration period, ApplyFn apply, ReloadedFn reloaded) {
   KILN_ASSIGN_OR_RETURN(Tenants tenants, ReadTenants(path));
   if (apply != nullptr) KILN_RETURN_IF_ERROR(apply(tenants.all()));
   log->info("event=tenants file=\"{}\" tenants={}", absl::CEscape(path), tenants.size());
-  return std::unique_ptr<Identity>(new Identity(path, std::move(log), period, std::move(apply), std::move(tenants)));
+  return std::unique_ptr<Identity>(new Identity(path, std::move(log), period, std::move(apply), std::move(reloaded),
+                                                std::move(tenants)));
 }
 
 Identity::Identity(std::string path, std::shared_ptr<spdlog::logger> log, absl::Duration period, ApplyFn apply,
-                   Tenants tenants)
+                   ReloadedFn reloaded, Tenants tenants)
     : path_(std::move(path)),
       log_(std::move(log)),
       period_(period),
       apply_(std::move(apply)),
+      reloaded_(std::move(reloaded)),
       seen_(Look(tenants)),
       read_at_(SteadyNow()),
       tenants_(std::make_shared<const Tenants>(std::move(tenants))) {
@@ -75,6 +77,12 @@ bool Identity::HasUnixUser(uint32_t user) {
 }
 
 absl::Status Identity::Reload() {
+  absl::Status status = ReadAgain();
+  if (reloaded_ != nullptr) reloaded_(status);
+  return status;
+}
+
+absl::Status Identity::ReadAgain() {
   absl::MutexLock reload(&reload_mutex_);
   // First, so that a change while the files are read is seen the next time.
   std::shared_ptr<const Tenants> before;

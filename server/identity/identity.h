@@ -32,10 +32,13 @@ class Identity {
   // Puts the tenants of a file in force, or says why it cannot: then those before stay. May be null.
   using ApplyFn = std::function<absl::Status(const std::vector<TenantPtr>&)>;
 
+  // Hears of each time that the files are read again, and whether they are in force. May be null.
+  using ReloadedFn = std::function<void(const absl::Status&)>;
+
   // ReadTenants() of the first time, and `apply`. Looks at the files every `period`.
   static absl::StatusOr<std::unique_ptr<Identity>> Open(const std::string& path, std::shared_ptr<spdlog::logger> log,
                                                         absl::Duration period = absl::Seconds(1),
-                                                        ApplyFn apply = nullptr);
+                                                        ApplyFn apply = nullptr, ReloadedFn reloaded = nullptr);
   ~Identity();
 
   // Tenants::Identify by what is in force at `now`.
@@ -49,7 +52,9 @@ class Identity {
 
  private:
   Identity(std::string path, std::shared_ptr<spdlog::logger> log, absl::Duration period, ApplyFn apply,
-           Tenants tenants);
+           ReloadedFn reloaded, Tenants tenants);
+
+  absl::Status ReadAgain();
 
   // What of the files can be seen from outside; changes with them.
   std::string Look(const Tenants& tenants) const;
@@ -59,6 +64,7 @@ class Identity {
   const std::shared_ptr<spdlog::logger> log_;
   const absl::Duration period_;
   const ApplyFn apply_;
+  const ReloadedFn reloaded_;
   // One Reload at a time.
   absl::Mutex reload_mutex_;
   std::string seen_ ABSL_GUARDED_BY(reload_mutex_);

@@ -1,5 +1,6 @@
 #include "server/services/admission.h"
 
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -7,7 +8,9 @@
 #include "absl/time/clock.h"
 #include "base/error.h"
 #include "server/identity/identity.h"
+#include "server/logs/logs.h"
 #include "server/port/unix_users.h"
+#include "server/services/rpcs.h"
 
 namespace kiln::server {
 namespace {
@@ -39,6 +42,10 @@ absl::StatusOr<TenantPtr> Identify(Identity& identity, const grpc::CallbackServe
 
 }  // namespace
 
+Admitted::Admitted(const Arrival& arrival) : arrival_(arrival), inside_(&arrival.env->gate) {
+  if (arrival.env->logs->access != nullptr) bytes_ = std::make_unique<Bytes>();
+}
+
 absl::Status WithoutRight(const Tenant& tenant, Right right) {
   v1::ErrorDetail detail;
   detail.set_code(v1::NOT_ALLOWED);
@@ -53,12 +60,29 @@ absl::StatusOr<Admitted> Admit(const Arrival& arrival, Right right) {
   if (!env.gate.Enter()) return ShuttingDown();
   Admitted admitted(arrival);
   if (env.identity == nullptr) return admitted;
-  KILN_ASSIGN_OR_RETURN(admitted.tenant_, Identify(*env.identity, *arrival.context));
-  if (!admitted.tenant_->Has(right)) return WithoutRight(*admitted.tenant_, right);
+  AuditLog* const audit = env.logs->audit.get();
+  const auto refused = [&](absl::string_view tenant, absl::Status why) {
+    if (audit != nullptr) {
+      audit->Refused(tenant, arrival.context->peer(), MethodName(arrival.method.number), why, arrival.begin);
+    }
+    return why;
+  };
+  auto tenant = Identify(*env.identity, *arrival.context);
+  if (!tenant.ok()) return refused("", std::move(tenant).status());
+  admitted.tenant_ = *std::move(tenant);
+  const std::string& name = admitted.tenant_->name;
+  if (!admitted.tenant_->Has(right)) return refused(name, WithoutRight(*admitted.tenant_, right));
+  if (audit != nullptr) audit->Known(name, arrival.context->peer(), arrival.begin);
   admitted.account_ = env.engine.accounts().Of(admitted.tenant_->name);
-  KILN_RETURN_IF_ERROR(Spend(admitted.account_, Quota::kRequests, 1));
-  KILN_ASSIGN_OR_RETURN(admitted.in_flight_, Hold(admitted.account_, Quota::kInFlight, 1));
-  return admitted;
+  absl::Status paid = Spend(admitted.account_, Quota::kRequests, 1);
+  if (paid.ok()) {
+    auto in_flight = Hold(admitted.account_, Quota::kInFlight, 1);
+    if (in_flight.ok()) admitted.in_flight_ = *std::move(in_flight);
+    paid = in_flight.status();
+  }
+  if (paid.ok()) return admitted;
+  admitted.account_->CountRefusal();
+  return refused(name, std::move(paid));
 }
 
 }  // namespace kiln::server

@@ -4,6 +4,8 @@
 
 #include <grpcpp/grpcpp.h>
 
+#include <atomic>
+#include <cstdint>
 #include <memory>
 
 #include "absl/status/status.h"
@@ -30,7 +32,7 @@ struct Arrival {
 class Admitted {
  public:
   // One that is inside already.
-  explicit Admitted(const Arrival& arrival) : arrival_(arrival), inside_(&arrival.env->gate) {}
+  explicit Admitted(const Arrival& arrival);
 
   const Arrival& arrival() const { return arrival_; }
   const ServiceEnv& env() const { return *arrival_.env; }
@@ -40,6 +42,12 @@ class Admitted {
   absl::string_view tenant_name() const { return tenant_ == nullptr ? "" : absl::string_view(tenant_->name); }
   // Its account; null for a caller without quotas.
   Account* account() const { return account_; }
+  // Of its messages, of a call that is a stream; null where nobody wants to know.
+  struct Bytes {
+    std::atomic<uint64_t> received{0};
+    std::atomic<uint64_t> sent{0};
+  };
+  Bytes* bytes() const { return bytes_.get(); }
 
  private:
   friend absl::StatusOr<Admitted> Admit(const Arrival&, Right);
@@ -53,6 +61,7 @@ class Admitted {
   TenantPtr tenant_;
   Account* account_ = nullptr;
   Charge in_flight_;
+  std::unique_ptr<Bytes> bytes_;
 };
 
 // NOT_ALLOWED, which names the right.

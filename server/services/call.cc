@@ -3,12 +3,18 @@
 #include <spdlog/logger.h>
 
 #include <optional>
+#include <string>
+#include <utility>
 
 #include "absl/hash/hash.h"
 #include "absl/strings/escaping.h"
 #include "base/clock.h"
 #include "server/engine/sessions/session_table.h"
+#include "server/logs/call_log.h"
+#include "server/logs/logs.h"
 #include "server/messages/status.h"
+#include "server/services/rpcs.h"
+#include "server/state/state.h"
 #include "server/trace/trace_context.h"
 #include "server/trace/traces.h"
 
@@ -32,16 +38,60 @@ std::optional<TraceContext> ContextOf(const Arrival& arrival) {
   return ParseTraceparent({header->second.data(), header->second.size()});
 }
 
-void Trace(const Arrival& arrival, const Ending& ending, const grpc::Status& wire, absl::Time end) {
+// Whether it changes what is kept, or needs the right to administer.
+bool IsAudited(const RpcRow& row) {
+  return row.right == Right::kAdmin || row.name == "Evict" || row.name == "Export" || row.name == "Import";
+}
+
+std::string StatusName(const grpc::Status& wire) {
+  return absl::StatusCodeToString(static_cast<absl::StatusCode>(wire.error_code()));
+}
+
+std::string ErrorName(const absl::Status& status) {
+  const auto detail = status.ok() ? std::nullopt : DetailOf(status);
+  return detail.has_value() ? v1::ErrorCode_Name(detail->code()) : "";
+}
+
+void Log(const Arrival& arrival, const Ending& ending, const grpc::Status& wire, const absl::Status& status,
+         absl::Time end, bool is_slow) {
+  const Logs& logs = *arrival.env->logs;
+  const RpcRow& row = RpcRows()[arrival.method.number];
+  const absl::string_view method = MethodName(arrival.method.number);
+  const absl::string_view tenant = ending.account == nullptr ? "" : absl::string_view(ending.account->name());
+  if (logs.audit != nullptr) {
+    // Who was not let in is told by Admit.
+    if (ending.account != nullptr && IsForALimit(status))
+      logs.audit->Refused(tenant, arrival.context->peer(), method, status, end);
+    if (IsAudited(row) && (ending.account != nullptr || arrival.env->identity == nullptr))
+      logs.audit->Called(tenant, arrival.context->peer(), method, StatusName(wire), end);
+  }
+  if (logs.access == nullptr && (!is_slow || logs.slow == nullptr)) return;
+  std::string line = CallLine({.method = method,
+                               .tenant = tenant,
+                               .peer = arrival.context->peer(),
+                               .status = StatusName(wire),
+                               .error = ErrorName(status),
+                               .begin = arrival.begin,
+                               .end = end,
+                               .received_bytes = ending.received_bytes,
+                               .sent_bytes = ending.sent_bytes,
+                               .parts = &ending.parts});
+  if (is_slow && logs.slow != nullptr) logs.slow->Offer(line);
+  if (logs.access != nullptr) logs.access->Offer(std::move(line));
+}
+
+// For who looks at it later: among all that ended lately, and if it was slow by itself.
+void Trace(const Arrival& arrival, const Ending& ending, const grpc::Status& wire, absl::Time end, bool is_slow) {
   Traces& traces = arrival.env->engine.traces();
-  if (!traces.on()) return;
+  if (!traces.on() && !is_slow) return;
   CallRecord record;
   record.time = {absl::ToUnixNanos(arrival.begin), absl::ToUnixNanos(end)};
   record.owner = OwnerNumber(ending.account);
   record.method = static_cast<uint16_t>(arrival.method.number);
   record.status = static_cast<uint16_t>(wire.error_code());
   record.parts = ending.parts;
-  traces.Keep(record, ContextOf(arrival));
+  record = traces.Keep(record, ContextOf(arrival));
+  if (is_slow) arrival.env->state->slow_calls().Keep({MethodName(arrival.method.number), record});
 }
 
 }  // namespace
@@ -49,12 +99,16 @@ void Trace(const Arrival& arrival, const Ending& ending, const grpc::Status& wir
 void CountEnd(const Arrival& arrival, const Ending& ending, const grpc::Status& wire, const absl::Status& status) {
   Metrics& metrics = arrival.env->engine.metrics();
   const absl::Time end = SteadyNow();
-  Trace(arrival, ending, wire, end);
+  const bool is_slow = RpcRows()[arrival.method.number].unary &&
+                       arrival.env->state->slow_calls().IsSlow(end - arrival.begin);
+  Trace(arrival, ending, wire, end, is_slow);
+  Log(arrival, ending, wire, status, end, is_slow);
   const int code = wire.error_code();
   const bool known = code >= 0 && static_cast<size_t>(code) < LabelOf<GrpcStatus>::kMost;
   metrics.calls.Observe(end - arrival.begin, arrival.method,
                         known ? static_cast<GrpcStatus>(code) : GrpcStatus::kUnknown);
   CountFailure(metrics, status);
+  if (ending.account != nullptr && IsForALimit(status)) ending.account->CountRefusal();
 }
 
 absl::StatusOr<SessionPtr> SessionOf(const Admitted& admitted) {

@@ -62,8 +62,9 @@ grpc::Status ToGrpcAndLog(const ServiceEnv& env, const absl::Status& status);
 
 // A call that has come so far, for metrics and traces.
 struct Ending {
-  const Account* account = nullptr;  // of who asked, if that is known
+  Account* account = nullptr;  // of who asked, if that is known
   CallParts parts;
+  uint64_t received_bytes = 0, sent_bytes = 0;  // of its messages, as far as they were counted
 };
 
 // What is counted, and kept for traces, of a call that ends so.
@@ -79,15 +80,29 @@ void FinishWith(Reactor& reactor, const Arrival& arrival, const Ending& ending, 
 // One that was let in.
 template <typename Reactor>
 void FinishWith(Reactor& reactor, const Admitted& admitted, const absl::Status& status) {
-  FinishWith(reactor, admitted.arrival(), {admitted.account(), {}}, status);
+  Ending ending = {admitted.account(), {}};
+  if (const Admitted::Bytes* bytes = admitted.bytes(); bytes != nullptr) {
+    ending.received_bytes = bytes->received.load(std::memory_order_relaxed);
+    ending.sent_bytes = bytes->sent.load(std::memory_order_relaxed);
+  }
+  FinishWith(reactor, admitted.arrival(), ending, status);
 }
 
-// Messages, as they travel.
+// Messages, as they travel; of streams, for their own count, too.
 inline void CountReceived(const ServiceEnv& env, const grpc::ByteBuffer& message) {
   env.engine.metrics().bytes.Add(message.Length(), Direction::kReceived);
 }
 inline void CountSent(const ServiceEnv& env, const grpc::ByteBuffer& message) {
   env.engine.metrics().bytes.Add(message.Length(), Direction::kSent);
+}
+
+inline void CountReceived(const Admitted& admitted, const grpc::ByteBuffer& message) {
+  CountReceived(admitted.env(), message);
+  if (Admitted::Bytes* bytes = admitted.bytes()) bytes->received.fetch_add(message.Length(), std::memory_order_relaxed);
+}
+inline void CountSent(const Admitted& admitted, const grpc::ByteBuffer& message) {
+  CountSent(admitted.env(), message);
+  if (Admitted::Bytes* bytes = admitted.bytes()) bytes->sent.fetch_add(message.Length(), std::memory_order_relaxed);
 }
 
 // Lives until gRPC is done with the call. Reply is called exactly once, from any
@@ -105,6 +120,7 @@ class UnaryCall final : public grpc::ServerUnaryReactor {
   // `bytes` are gRPC's until the call is done.
   void Begin(const grpc::ByteBuffer& bytes, void (*body)(UnaryCall&)) {
     CountReceived(env(), bytes);
+    ending_.received_bytes = bytes.Length();
     absl::Status status = Pay(bytes);
     if (status.ok()) {
       if (bytes.Length() <= kSmallRequest) return Run(bytes, body);
@@ -142,6 +158,7 @@ class UnaryCall final : public grpc::ServerUnaryReactor {
     if (status.ok()) status = Encode(response_, answer_);
     if (status.ok()) {
       CountSent(env(), answer_);
+      ending_.sent_bytes = answer_.Length();
       if (executed_ < absl::InfiniteFuture()) {
         const absl::Time encoded = SteadyNow();
         env().engine.metrics().execute.Observe(encoded - executed_, Phase::kEncode);

@@ -4,6 +4,7 @@
 
 #include "server/messages/convert.h"
 #include "server/services/rpcs.h"
+#include "server/state/state.h"
 
 namespace kiln::server {
 namespace {
@@ -67,6 +68,26 @@ void rpc::DebugService::ListPrograms(UnaryCall<v1::ListProgramsRequest, v1::List
     message.set_stores(disk->stores);
     message.set_store_failures(disk->store_failures);
   }
+  call.Reply(absl::OkStatus());
+}
+
+void rpc::DebugService::Evict(UnaryCall<v1::EvictRequest, v1::EvictResponse>& call) {
+  call.env().engine.Evict(call.request().graph_hash(), call.session(), call.control(),
+                          [&call](absl::StatusOr<ProgramStore::Evicted> evicted) {
+                            if (!evicted.ok()) return call.Reply(evicted.status());
+                            call.response().set_programs(evicted->programs);
+                            call.response().set_entries(evicted->entries);
+                            call.Reply(absl::OkStatus());
+                          });
+}
+
+void rpc::DebugService::State(UnaryCall<v1::StateRequest, v1::StateResponse>& call) {
+  StateViewer viewer;
+  if (const TenantPtr& tenant = call.tenant(); tenant != nullptr) {
+    viewer.tenant = tenant->name;
+    if (!tenant->Has(Right::kAdmin)) viewer.account = call.control().account;
+  }
+  call.response() = call.env().state->Collect(call.request(), viewer);
   call.Reply(absl::OkStatus());
 }
 

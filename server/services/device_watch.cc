@@ -98,7 +98,7 @@ class DeviceWatch::Watcher final : public DownloadReactor {
       static_cast<void>(Encode(response, message_).ok());  // small: it can always be encoded
       writing_ = true;
     }
-    CountSent(env_, message_);
+    CountSent(admitted_, message_);
     StartWrite(&message_);
   }
 

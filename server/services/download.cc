@@ -85,7 +85,7 @@ class Download final : public DownloadReactor {
         message_ = *std::exchange(waiting_, std::nullopt);
         sending_ = true;
         mutex_.Unlock();
-        CountSent(env_, message_);
+        CountSent(admitted_, message_);
         StartWrite(&message_);
       } else if (!waiting_.has_value() && !reading_ && !ending_.has_value() && read_ < source_.slice.bytes) {
         reading_ = true;

@@ -14,6 +14,8 @@ namespace kiln::server {
 
 class DeviceWatch;
 class Identity;
+class ServerState;
+struct Logs;
 
 // All outlive the services.
 struct ServiceEnv {
@@ -25,6 +27,8 @@ struct ServiceEnv {
   Loader* loader;                       // null where there is no data folder
   DeviceWatch* watch;
   Identity* identity;  // null where whoever reaches the port may do all
+  ServerState* state;
+  Logs* logs;
 };
 
 }  // namespace kiln::server

@@ -30,6 +30,9 @@ inline constexpr const char* kFeatures[] = {
     "tune",               // DebugService.Tune and CompileOptions.beam
     "usage",              // SessionService.Usage
     "trace",              // DebugService.Trace
+    "state",              // DebugService.State
+    "evict",              // DebugService.Evict
+    "time",               // DebugService.Time
 };
 
 // These, and what the server's owner allows.

@@ -15,7 +15,7 @@ namespace {
 
 // Whether an RPC of this kind is served.
 constexpr bool kServed_UNARY = true, kServed_UPLOAD = true, kServed_DOWNLOAD = true, kServed_STREAM = true;
-constexpr bool kServed_NO_UNARY = false, kServed_NO_UPLOAD = false, kServed_NO_DOWNLOAD = false;
+[[maybe_unused]] constexpr bool kServed_NO_UNARY = false, kServed_NO_UPLOAD = false, kServed_NO_DOWNLOAD = false;
 
 // By row: how metrics tell one from another.
 #define KILN_METHOD(Service, Rpc, Messages, Kind, right) kMethod_##Service##_##Rpc,
@@ -23,7 +23,12 @@ enum MethodNumber : size_t { KILN_RPCS(KILN_METHOD) kMethods };
 #undef KILN_METHOD
 static_assert(kMethods <= LabelOf<Method>::kMost, "labels.h has room for fewer RPCs");
 
-#define KILN_ROW(Service, Rpc, Messages, Kind, right) {#Service, #Rpc, Right::right, kServed_##Kind},
+// Whether a call takes as long as the server does, not as its client.
+constexpr bool kUnary_UNARY = true, kUnary_UPLOAD = false, kUnary_DOWNLOAD = false, kUnary_STREAM = false;
+[[maybe_unused]] constexpr bool kUnary_NO_UNARY = true, kUnary_NO_UPLOAD = false, kUnary_NO_DOWNLOAD = false;
+
+#define KILN_ROW(Service, Rpc, Messages, Kind, right) \
+  {#Service, #Rpc, Right::right, kServed_##Kind, kUnary_##Kind},
 constexpr RpcRow kRows[] = {KILN_RPCS(KILN_ROW)};
 #undef KILN_ROW
 
@@ -79,7 +84,7 @@ using Same = Service;
 #define KILN_SERVE_DOWNLOAD(Service, Rpc, right)                                                         \
   DownloadReactor* Rpc(grpc::CallbackServerContext* context, const grpc::ByteBuffer* request) override { \
     return Stream<DownloadReactor>(KILN_ARRIVAL(Service, Rpc), right, [request](Admitted admitted) {     \
-      CountReceived(admitted.env(), *request);                                                           \
+      CountReceived(admitted, *request);                                                                 \
       return rpc::Service::Rpc(std::move(admitted), *request);                                           \
     });                                                                                                  \
   }
@@ -121,6 +126,13 @@ KILN_SERVICE(CollectiveService, KILN_COLLECTIVE_RPCS)
 }  // namespace
 
 absl::Span<const RpcRow> RpcRows() { return kRows; }
+
+absl::string_view MethodName(size_t row) {
+#define KILN_NAME(Service, Rpc, Messages, Kind, right) #Service "." #Rpc,
+  static constexpr absl::string_view kNames[] = {KILN_RPCS(KILN_NAME)};
+#undef KILN_NAME
+  return row < std::size(kNames) ? kNames[row] : "?";
+}
 
 std::vector<std::unique_ptr<grpc::Service>> MakeServices(const ServiceEnv& env) {
   std::vector<std::unique_ptr<grpc::Service>> services;

@@ -60,12 +60,11 @@
   ROW(DebugService, ListPrograms, ListPrograms, UNARY, kDebug) \
   ROW(DebugService, Tune, Tune, DOWNLOAD, kDebug)              \
   ROW(DebugService, Trace, Trace, UNARY, kDebug)               \
-  ROW(DebugService, Time, Time, NO_UNARY, kDebug)              \
-  ROW(DebugService, Evict, Evict, NO_UNARY, kAdmin)            \
+  ROW(DebugService, State, State, UNARY, kDebug)               \
+  ROW(DebugService, Time, Time, UNARY, kDebug)                 \
+  ROW(DebugService, Evict, Evict, UNARY, kDebug)               \
   ROW(DebugService, Export, Export, NO_DOWNLOAD, kAdmin)       \
-  ROW(DebugService, Import, Import, NO_UPLOAD, kAdmin)         \
-  ROW(DebugService, Capture, Capture, NO_UNARY, kAdmin)        \
-  ROW(DebugService, SetTracing, SetTracing, NO_UNARY, kAdmin)
+  ROW(DebugService, Import, Import, NO_UPLOAD, kAdmin)
 
 #define KILN_SESSION_RPCS(ROW)                              \
   ROW(SessionService, Open, OpenSession, UNARY, kExecute)   \
@@ -97,8 +96,11 @@ struct RpcRow {
   absl::string_view name;     // "Compile"
   Right right;
   bool served;
+  bool unary;
 };
 absl::Span<const RpcRow> RpcRows();
+// "KernelService.Compile", of the row of this number.
+absl::string_view MethodName(size_t row);
 
 // All services, for a grpc::ServerBuilder. What `env` names outlives them.
 std::vector<std::unique_ptr<grpc::Service>> MakeServices(const ServiceEnv& env);

@@ -43,7 +43,7 @@ TEST(Rpcs, NeedTheRightsThatTheirNamesSuggest) {
   for (const RpcRow& row : RpcRows()) rights[absl::StrCat(row.service, ".", row.name)] = row.right;
   EXPECT_EQ(rights.at("KernelService.Execute"), Right::kExecute);
   EXPECT_EQ(rights.at("DebugService.Explain"), Right::kDebug);
-  EXPECT_EQ(rights.at("DebugService.Evict"), Right::kAdmin);
+  EXPECT_EQ(rights.at("DebugService.Import"), Right::kAdmin);
   EXPECT_EQ(rights.at("SessionService.Usage"), Right::kKnown);
   for (const auto& [rpc, right] : rights) {
     if (rpc != "SessionService.Usage") {

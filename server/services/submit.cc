@@ -73,7 +73,7 @@ class SubmitCall final : public StreamReactor, public Outlet, public Gate::Watch
       }
       return Refuse(absl::OkStatus());
     }
-    CountReceived(env_, incoming_);
+    CountReceived(*admitted_, incoming_);
     auto command = std::make_unique<Command>();
     command->arrived = SteadyNow();
     command->payload_bytes = incoming_.Length() + kCommandBytes;
@@ -169,8 +169,10 @@ class SubmitCall final : public StreamReactor, public Outlet, public Gate::Watch
   }
 
   absl::StatusOr<std::shared_ptr<CommandStream>> Fresh() {
-    return std::make_shared<CommandStream>(env_.engine, env_.engine.sessions().Apart(admitted_->tenant_name()),
-                                           /*resumable=*/false, deadline_);
+    const SessionPtr session = env_.engine.sessions().Apart(admitted_->tenant_name());
+    auto stream = std::make_shared<CommandStream>(env_.engine, session, /*resumable=*/false, deadline_);
+    session->ServeStream(stream);
+    return stream;
   }
 
   absl::StatusOr<std::shared_ptr<CommandStream>> Resume() {
@@ -287,7 +289,7 @@ class SubmitCall final : public StreamReactor, public Outlet, public Gate::Watch
     const absl::Status encoded = Encode(response, outgoing_);
     if (!encoded.ok()) return End(encoded);
     writing_ = true;
-    CountSent(env_, outgoing_);
+    CountSent(*admitted_, outgoing_);
     StartWrite(&outgoing_);
   }
 

@@ -121,7 +121,7 @@ class TuneStream final : public DownloadReactor {
     message_ = std::move(waiting_.front());
     waiting_.pop_front();
     mutex_.Unlock();
-    CountSent(env_, message_);
+    CountSent(admitted_, message_);
     StartWrite(&message_);
   }
 

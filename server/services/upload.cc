@@ -66,7 +66,7 @@ class Upload final : public UploadReactor {
  private:
   void OnReadDone(bool ok) override {
     if (!ok) return End(AtEnd());
-    CountReceived(env_, message_);
+    CountReceived(admitted_, message_);
     auto part = ParseWritePart(message_);
     absl::Status status = part.status();
     if (status.ok()) status = Pay(*part);
@@ -176,7 +176,7 @@ class Upload final : public UploadReactor {
       v1::WriteResponse response;
       response.set_bytes(written_);
       status = Encode(response, *response_);
-      if (status.ok()) CountSent(env_, *response_);
+      if (status.ok()) CountSent(admitted_, *response_);
     }
     FinishWith(*this, admitted_, status);
   }

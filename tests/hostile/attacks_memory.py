@@ -328,7 +328,11 @@ def explanations_of_nothing(target):
 
 
 @attack
-def calls_that_are_not_built(target):
-    """What is not built yet says so."""
-    for name in ("DebugService.Time", "DebugService.Evict", "DebugService.SetTracing"):
-        assert target.call(name).code in ("NOT_IMPLEMENTED", "UNIMPLEMENTED")
+def times_and_evictions_of_nothing(target):
+    """Time, Evict and State are bounded, and refuse what is not there."""
+    refused(target.call("DebugService.Time"), "BAD_ARGUMENT")
+    refused(target.call("DebugService.Time", repeat=(1 << 32) - 1), "BAD_ARGUMENT")
+    refused(target.call("DebugService.Evict"), "BAD_ARGUMENT")
+    refused(target.call("DebugService.Evict", graph_hash=b"\0" * 32), "NEED_GRAPH")
+    state = target.call("DebugService.State", max_rows=(1 << 32) - 1, history_seconds=(1 << 32) - 1)
+    assert state and all(len(row.busy) <= 180 for row in state.answer.history), state.error

@@ -197,8 +197,23 @@ def tenant_watches_anothers_load(target):
 @attack(tenants=True)
 def tenant_without_the_right(target):
     """What concerns everybody needs the right to it."""
-    for name in ("DebugService.Evict", "DebugService.SetTracing"):
-        assert target.call(name, tenant=A).code in ("NOT_ALLOWED", *NOT_BUILT)
+    assert target.call("DebugService.Trace", launch_seconds=1, tenant=A).code == "NOT_ALLOWED"
+    assert target.call("SessionService.Usage", all_tenants=True, tenant=A).code == "NOT_ALLOWED"
+
+
+@attack(tenants=True)
+def tenant_looks_at_and_evicts_anothers(target):
+    """State shows a tenant nothing of others, and Evict takes nothing of theirs."""
+    compiled = target.call("KernelService.Compile", graph=doubled(91), tenant=A)
+    assert compiled, compiled.error
+    name = compiled.answer.graph_hash.hex()
+    shown = {tenant: target.call("DebugService.State", tenant=tenant).answer for tenant in (A, B)}
+    assert name in {program.graph_hash for program in shown[A].programs}
+    assert not shown[B].whole and len(shown[B].tenants) == 1
+    assert name not in {program.graph_hash for program in shown[B].programs}
+    refused(target.call("DebugService.Evict", graph_hash=compiled.answer.graph_hash, tenant=B), "NEED_GRAPH")
+    again = target.call("KernelService.Compile", graph=doubled(91), tenant=A)
+    assert again and again.answer.from_cache
 
 
 @attack(tenants=True)

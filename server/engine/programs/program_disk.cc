@@ -101,6 +101,22 @@ void ProgramDisk::Put(store::Entry entry, Account* account, bool replaces) {
   if (!status.ok()) Log(DiskEvent::Kind::kStoreFailed, entry.header, status.message());
 }
 
+uint32_t ProgramDisk::Evict(const TrustDomain& domain, const Digest& graph_hash) {
+  const auto entries = store_->List();
+  if (!entries.ok()) return 0;
+  uint32_t removed = 0;
+  for (const store::ListedEntry& entry : *entries) {
+    if (!entry.header.ok() || entry.header->graph_hash() != graph_hash.view()) continue;
+    const v1::StoredHeader& header = *entry.header;
+    if (header.target_fingerprint().size() != graph_hash.bytes.size()) continue;
+    // A key says whose an entry is, also where its head does not.
+    const Digest key = StoredKey(domain, graph_hash, Digest::FromBytes(header.target_fingerprint()),
+                                 header.target().tuning(), header.options(), header.limits(), header.compiler());
+    if (header.key() == key.view() && store_->Remove(header.key())) ++removed;
+  }
+  return removed;
+}
+
 std::shared_ptr<ProgramDisk::Owned> ProgramDisk::OwnedBy(const std::string& owner) {
   absl::MutexLock lock(&mutex_);
   std::shared_ptr<Owned>& owned = owned_[owner];

@@ -79,6 +79,10 @@ class ProgramDisk {
   void Publish(v1::StoredHeader header, const CompiledProgram& program, std::string graph, Account* account = nullptr,
                bool replaces = false);
 
+  // Removes the entries of a graph that are this domain's, whatever compiled them; how many. Reads the head of every
+  // entry.
+  uint32_t Evict(const TrustDomain& domain, const Digest& graph_hash);
+
   // Before the accounts of Publish end.
   void ForgetAccounts() {
     absl::MutexLock lock(&mutex_);

@@ -195,7 +195,8 @@ void ProgramStore::Publish(const ProgramId& id, const TrustDomain& domain, const
 
 absl::Status ProgramStore::Replace(const ProgramId& id, const compiler::Options& options, v1::Executable executable,
                                    const v1::Graph& graph) {
-  auto code = std::make_shared<Code>(Code{std::move(executable), graph.SerializeAsString()});
+  auto code = std::make_shared<Code>(
+      Code{std::move(executable), graph.SerializeAsString(), /*compile_us=*/0, id.domain, id.graph_hash});
   KILN_ASSIGN_OR_RETURN(Cache::Entry entry, Keep(id, code->program, code->graph));
   if (const Program old = cache_.Find(id.key); old != nullptr) entry.value->compile_us = old->compile_us;
   // What a search has found is its tenant's own: nobody changes what others get.
@@ -203,6 +204,18 @@ absl::Status ProgramStore::Replace(const ProgramId& id, const compiler::Options&
   if (share_code_) codes_.Put(CodeKey(id, id.domain, options), EntryOf(std::move(code)));
   cache_.Put(id.key, std::move(entry));
   return absl::OkStatus();
+}
+
+ProgramStore::Evicted ProgramStore::Evict(const TrustDomain& domain, const Digest& graph_hash) {
+  Evicted evicted;
+  for (const auto& [key, program] : cache_.List()) {
+    if (program->domain == domain && program->graph_hash == graph_hash) evicted.programs += cache_.Erase(key) ? 1 : 0;
+  }
+  for (const auto& [key, code] : codes_.List()) {
+    if (code->graph_hash == graph_hash && code->domain == domain) codes_.Erase(key);
+  }
+  if (disk_ != nullptr) evicted.entries = disk_->Evict(domain, graph_hash);
+  return evicted;
 }
 
 ProgramStore::CodeCache::Entry ProgramStore::EntryOf(std::shared_ptr<Code> code) {
@@ -230,6 +243,10 @@ absl::StatusOr<ProgramStore::CodeCache::Entry> ProgramStore::MakeCode(const Prog
   auto code = std::make_shared<Code>();
   KILN_ASSIGN_OR_RETURN(code->program, Made(id, graph, options, control));
   code->graph = graph.SerializeAsString();
+  if (!id.shares()) {
+    code->domain = id.domain;
+    code->graph_hash = id.graph_hash;
+  }
   return EntryOf(std::move(code));
 }
 

@@ -23,6 +23,7 @@
 #include "absl/functional/any_invocable.h"
 #include "absl/functional/function_ref.h"
 #include "absl/status/statusor.h"
+#include "absl/time/time.h"
 #include "base/account.h"
 #include "compiler/options/observer.h"
 #include "compiler/options/options.h"
@@ -94,6 +95,15 @@ struct StoredProgram {
   std::atomic<uint64_t> touched_hits{0};
   // Requests that found it there.
   std::atomic<uint64_t> hits{0};
+  // Runs that ended well, what they took of the device, and when the last was submitted, in nanoseconds since 1970.
+  std::atomic<uint64_t> runs{0};
+  std::atomic<uint64_t> device_ns{0};
+  std::atomic<int64_t> last_run_ns{0};
+  void CountRun(uint64_t ns, absl::Time submitted) {
+    runs.fetch_add(1, std::memory_order_relaxed);
+    device_ns.fetch_add(ns, std::memory_order_relaxed);
+    last_run_ns.store(absl::ToUnixNanos(submitted), std::memory_order_relaxed);
+  }
   // Of its tenant's program_bytes, what it weighs.
   Charge charge;
 };
@@ -150,6 +160,14 @@ class ProgramStore {
   absl::Status Replace(const ProgramId& id, const compiler::Options& options, v1::Executable executable,
                        const v1::Graph& graph);
 
+  // Forgets a domain's programs of this graph, and removes their entries on disk. What is shared stays for the others.
+  // Blocks for the disk. One that is compiled meanwhile may be there again.
+  struct Evicted {
+    uint32_t programs = 0;
+    uint32_t entries = 0;
+  };
+  Evicted Evict(const TrustDomain& domain, const Digest& graph_hash);
+
   // So much of a tenant's program_bytes. Where there is not enough, programs of its own that nobody uses make
   // room, the least recently used first, and then what `AlsoDrop` knows to drop. QUOTA_EXCEEDED if that is not
   // enough. A null account pays nothing.
@@ -171,6 +189,9 @@ class ProgramStore {
     CompiledProgram program;
     std::string graph;        // serialized
     uint64_t compile_us = 0;  // the compiler's, of what tenants share
+    // Whose it is, and of what, for Evict; nothing where tenants share it.
+    TrustDomain domain = {};
+    Digest graph_hash = {};
   };
   using CodeCache = runtime::ProgramCache<Code>;
 

@@ -1,0 +1,28 @@
+// A line of JSON for each call: the access log, of all, and the log of those that were slow. docs/operations.md shows
+// them.
+#ifndef KILN_SERVER_LOGS_CALL_LOG_H_
+#define KILN_SERVER_LOGS_CALL_LOG_H_
+
+#include <cstdint>
+#include <string>
+
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+#include "server/trace/parts.h"
+
+namespace kiln::server {
+
+struct EndedCall {
+  absl::string_view method, tenant, peer, status;
+  absl::string_view error;  // the code of its detail; empty if it went well, or has none
+  absl::Time begin, end;
+  uint64_t received_bytes = 0, sent_bytes = 0;  // of its messages
+  const CallParts* parts = nullptr;
+};
+
+// "us" has the parts that it had, in microseconds, and "total".
+std::string CallLine(const EndedCall& call);
+
+}  // namespace kiln::server
+
+#endif  // KILN_SERVER_LOGS_CALL_LOG_H_
