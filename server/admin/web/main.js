@@ -77,6 +77,7 @@ function schedule() {
 }
 
 function draw() {
+  const active = document.activeElement;
   patch(document.getElementById("pages"), PAGES.map((row) => h("li", { key: row.path }, h("a", {
     href: `#/${row.path}`, "aria-current": row === shown.row || row.path === shown.row.under ? "page" : null,
   }, row.title))));
@@ -90,6 +91,8 @@ function draw() {
   const title = h("h1", { key: "title" }, shown.row.title);
   patch(document.getElementById("page"), [title, h("div", { key: shown.hash || "first", class: "page" },
     state ? shown.page.view(state, also, metrics) : h("p", { class: "note" }, "The server is being asked."))]);
+  // A row that has moved among others has lost it.
+  if (active !== document.activeElement && active?.isConnected) active.focus({ preventScroll: true });
 }
 
 // The state, and what else the page wants, together: numbers on a page are of one moment.
@@ -97,7 +100,7 @@ async function answered(json) {
   const page = shown.page;
   const [more, text] = await Promise.allSettled([
     page.also ? get(page.also) : null,
-    page.metrics ? fetch("/metrics", { cache: "no-store" }).then((answer) => answer.text()) : null,
+    page.metrics ? fetch("/metrics", { cache: "no-store", signal: AbortSignal.timeout(10000) }).then((answer) => answer.text()) : null,
   ]);
   if (page !== shown.page) return;
   if (more.status === "fulfilled" && more.value) also = page.also === "/api/calls" ? modelOfCalls(more.value) : numbers(more.value);

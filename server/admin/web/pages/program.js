@@ -117,7 +117,7 @@ export class ProgramPage {
     }
     const why = this.shown !== "picture" ? null
       : note(this.graph ? `${plural(this.graph.length, "node")} are too many for a picture, which has ${MOST_NODES} at most.` : "This stage is text alone.");
-    return h("div", { key: "text" }, why, h("pre", { tabindex: 0, "aria-label": `${this.stage}: its text` }, this.text));
+    return h("div", { key: "text" }, why, h("pre", { tabindex: 0, role: "region", "aria-label": `${this.stage}: its text` }, this.text));
   }
 }
 
