@@ -108,6 +108,10 @@ class Account {
   void AddDeviceTime(uint64_t ns) { device_ns_.fetch_add(ns, std::memory_order_relaxed); }
   uint64_t device_ns() const { return device_ns_.load(std::memory_order_relaxed); }
 
+  // Calls and commands of its that were refused for a limit, since the start.
+  void CountRefusal() { refusals_.fetch_add(1, std::memory_order_relaxed); }
+  uint64_t refusals() const { return refusals_.load(std::memory_order_relaxed); }
+
   // Held now, or what of the last window's has not drained away, rounded up.
   uint64_t used(Quota quota, absl::Time now = absl::Now()) const;
 
@@ -133,6 +137,7 @@ class Account {
   std::atomic<uint32_t> weight_{1};
   std::atomic<bool> interactive_{false};
   std::atomic<uint64_t> device_ns_{0};
+  std::atomic<uint64_t> refusals_{0};
   std::array<std::atomic<uint64_t>, kQuotas> limits_ = {};
   std::array<std::atomic<uint64_t>, kQuotas> held_ = {};
   // Of rates: when all that is owed will have drained away, in nanoseconds since 1970.

@@ -29,6 +29,7 @@
 #include "server/services/env.h"
 #include "server/services/rpcs.h"
 #include "server/shared_memory/listener.h"
+#include "server/state/state.h"
 #include "server/tls.h"
 
 namespace kiln::server {
@@ -101,10 +102,12 @@ RpcServer::RpcServer(std::unique_ptr<Engine> engine, std::unique_ptr<SharedMemor
       identity_(std::move(identity)),
       shared_memory_(std::move(shared_memory)),
       loader_(data_folder == nullptr ? nullptr : std::make_unique<Loader>(std::move(data_folder), &engine_->buffers())),
+      state_(std::make_unique<ServerState>(ServerState::Options(), engine_.get())),
       requests_(std::max(std::thread::hardware_concurrency(), 1u)) {
   watch_ = std::make_unique<DeviceWatch>(*engine_, gate_);
   services_ = MakeServices(
-      {*engine_, gate_, requests_, *log_, shared_memory_.get(), loader_.get(), watch_.get(), identity_.get()});
+      {*engine_, gate_, requests_, *log_, shared_memory_.get(), loader_.get(), watch_.get(), identity_.get(),
+       state_.get()});
 }
 
 absl::StatusOr<std::unique_ptr<RpcServer>> RpcServer::Start(const v1::ServerConfig& config,

@@ -28,6 +28,7 @@ class Engine;
 class Identity;
 class Loader;
 class Port;
+class ServerState;
 class SharedMemoryListener;
 
 class RpcServer {
@@ -80,6 +81,7 @@ class RpcServer {
   const std::unique_ptr<Identity> identity_;                   // null without tenants
   const std::unique_ptr<SharedMemoryListener> shared_memory_;  // null where it is off
   const std::unique_ptr<Loader> loader_;                       // null without a data folder
+  const std::unique_ptr<ServerState> state_;
   Gate gate_;
   RequestPool requests_;
   std::unique_ptr<DeviceWatch> watch_;

@@ -53,6 +53,9 @@ int Main(int argc, char** argv) {
   AddHealth(app, cli);
   AddCache(app, cli);
   AddPlay(app, cli);
+  AddSessions(app, cli);
+  AddTenants(app, cli);
+  AddTop(app, cli);
   AddTrace(app, cli);
   AddTune(app, cli);
   AddUsage(app, cli);

@@ -262,6 +262,13 @@ absl::StatusOr<v1::TraceResponse> Client::Trace(const v1::TraceRequest& request)
   return response;
 }
 
+absl::StatusOr<v1::StateResponse> Client::State(const v1::StateRequest& request) {
+  v1::StateResponse response;
+  KILN_RETURN_IF_ERROR(
+      Call(*connection_, connection_->stubs().debug, &v1::DebugService::Stub::State, "State", request, &response));
+  return response;
+}
+
 absl::StatusOr<v1::ListProgramsResponse> Client::ListPrograms() {
   v1::ListProgramsResponse response;
   KILN_RETURN_IF_ERROR(Call(*connection_, connection_->stubs().debug, &v1::DebugService::Stub::ListPrograms,

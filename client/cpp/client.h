@@ -112,6 +112,8 @@ class Client {
   absl::StatusOr<v1::UsageResponse> Usage(bool all_tenants = false);
   // Where the time of recent calls went (docs/tracing.md).
   absl::StatusOr<v1::TraceResponse> Trace(const v1::TraceRequest& request);
+  // Who uses the server now; with tenants the caller's own, or all with the right to administer (docs/operations.md).
+  absl::StatusOr<v1::StateResponse> State(const v1::StateRequest& request);
   absl::StatusOr<v1::ExplainResponse> Explain(const v1::ExplainRequest& request);
   // Searches schedules (docs/tuning.md): `seen` gets each candidate until it returns
   // false, which ends the search. What was found, once all is over.

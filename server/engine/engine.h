@@ -150,7 +150,10 @@ class Engine {
   Recordings::Handle FindRecording(absl::string_view recording, const Session* caller);
 
   std::vector<ProgramStore::Program> ListPrograms(const Session* caller = nullptr) const;
+  // Of every domain.
+  std::vector<ProgramStore::Program> AllPrograms() const { return store_.List(); }
   ProgramStats program_stats() const { return store_.stats(); }
+  CompilePool::Look compiling() const { return pool_->look(); }
   // None without a disk.
   std::optional<store::DiskStats> disk_stats() const;
 

@@ -188,7 +188,8 @@ void Engine::Replay(const ReplayRequest& request, const Control& control, Replay
                {devices.begin(), devices.end()},
                estimate.expected_ns(),
                /*guessed=*/estimate.runs() == 0,
-               /*may_be_long=*/estimate.floor_ns() > estimate.expected_ns()},
+               /*may_be_long=*/estimate.floor_ns() > estimate.expected_ns(),
+               (*recording)->id},
               [this, timing, asked, parts = request.parts, recording = *std::move(recording),
                slices = std::move(slices), control, integers = request.integers, replaying = std::move(replaying),
                done = std::move(done)](absl::StatusOr<Turn> turn) mutable {

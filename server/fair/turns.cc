@@ -3,6 +3,7 @@
 #include <pthread.h>
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <string>
 
@@ -61,6 +62,7 @@ struct DeviceLine {
   const runtime::hal::Device* const device;
   FairQueue queue;
   absl::Time worked_since;  // on the first of what is in flight
+  std::array<uint64_t, kPayers> measured_ns = {};
 };
 
 struct Waiting {
@@ -150,9 +152,7 @@ absl::Status Turns::Enqueue(Waiting& waiting) {
     place.line->queue.Push(place.entry, owner, request.estimate_ns, /*joint=*/waiting.places.size() > 1,
                            {request.guessed, request.may_be_long});
   }
-  waiting.next = first_;
-  if (first_ != nullptr) first_->previous = &waiting;
-  first_ = &waiting;
+  Join(waiting, first_);
   if (asleep_) changed_.Signal();
   return absl::OkStatus();
 }
@@ -177,8 +177,15 @@ void Turns::Take(TurnRequest request, TurnCallback go) {
   Pump(std::move(lines));
 }
 
-void Turns::Leave(Waiting& waiting) {
-  (waiting.previous == nullptr ? first_ : waiting.previous->next) = waiting.next;
+void Turns::Join(Waiting& waiting, Waiting*& first) {
+  waiting.previous = nullptr;
+  waiting.next = first;
+  if (first != nullptr) first->previous = &waiting;
+  first = &waiting;
+}
+
+void Turns::Leave(Waiting& waiting, Waiting*& first) {
+  (waiting.previous == nullptr ? first : waiting.previous->next) = waiting.next;
   if (waiting.next != nullptr) waiting.next->previous = waiting.previous;
 }
 
@@ -194,7 +201,8 @@ Waiting* Turns::Next(DeviceLine& line) {
     if (waiting.places.size() > 1) {
       for (Waiting::Place& each : waiting.places) each.line->queue.Begin(each.entry);
     }
-    Leave(waiting);
+    Leave(waiting, first_);
+    Join(waiting, running_);
     waiting.began = absl::Now();
     for (Waiting::Place& each : waiting.places) {
       if (each.line->queue.in_flight() == 1) each.line->worked_since = waiting.began;
@@ -252,7 +260,9 @@ void Turns::End(Waiting* ended, uint64_t measured_ns) {
   {
     const absl::Time now = absl::Now();
     absl::MutexLock lock(&mutex_);
+    Leave(*waiting, running_);
     for (Waiting::Place& place : waiting->places) {
+      place.line->measured_ns[PayerOf(waiting->request.control.account)] += measured_ns;
       place.line->queue.End(place.entry, measured_ns);
       place.line->worked_since = now;
       lines.push_back(place.line);
@@ -274,7 +284,7 @@ void Turns::Sweep() {
       if (!cancelled && now < control.deadline) continue;
       absl::Status wanted = control.Check();
       if (wanted.ok()) continue;  // the clock was set back
-      Leave(*waiting);
+      Leave(*waiting, first_);
       for (Waiting::Place& place : waiting->places) {
         place.session = place.line->queue.Remove(place.entry);
         Add(place.line, lines);
@@ -331,6 +341,32 @@ double Turns::PredictedWait(const TurnRequest& request) const {
 size_t Turns::waiting(const runtime::hal::Device& device) const {
   absl::MutexLock lock(&mutex_);
   return LineOf(&device).queue.waiting();
+}
+
+LineLook Turns::Look(const runtime::hal::Device& device, absl::Span<const Account* const> accounts) const {
+  LineLook look;
+  absl::MutexLock lock(&mutex_);
+  const DeviceLine& line = LineOf(&device);
+  const absl::Time now = absl::Now();
+  for (const Waiting* one = running_; one != nullptr; one = one->next) {
+    for (const Waiting::Place& place : one->places) {
+      if (place.line != &line) continue;
+      look.running.push_back({one->request.control.account, one->request.program, one->began, one->places.size()});
+    }
+  }
+  std::reverse(look.running.begin(), look.running.end());
+  look.waiting = line.queue.waiting();
+  for (const Account* account : accounts)
+    look.waiting_of.push_back(line.queue.waiting(reinterpret_cast<uintptr_t>(account)));
+  look.predicted_wait_ns = line.PredictedWait(FairOwner{.tenant = ~uint64_t{0}}, now);
+  look.measured_ns.assign(line.measured_ns.begin(), line.measured_ns.end());
+  if (!look.running.empty()) {
+    // The device goes on in order.
+    const LineLook::Run& first = look.running.front();
+    const absl::Duration worked = now - std::max(first.began, line.worked_since);
+    look.measured_ns[PayerOf(first.account)] += std::max<int64_t>(0, absl::ToInt64Nanoseconds(worked));
+  }
+  return look;
 }
 
 }  // namespace kiln::server

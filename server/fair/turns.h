@@ -23,7 +23,10 @@
 #include "absl/functional/any_invocable.h"
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
+#include "absl/time/time.h"
 #include "absl/types/span.h"
+#include "base/account.h"
+#include "base/digest.h"
 #include "runtime/hal/device.h"
 #include "runtime/hal/module.h"
 #include "server/fair/fair_queue.h"
@@ -72,6 +75,23 @@ struct TurnRequest {
   bool guessed = false;
   // It may take far longer than that: it is with its device alone.
   bool may_be_long = false;
+  // For people: the hash of the program's graph, or of a recording its own; all zeros: it is neither.
+  Digest program = {};
+};
+
+// What is at a device, for people.
+struct LineLook {
+  struct Run {
+    const Account* account = nullptr;  // null: no tenant's
+    Digest program;                    // as it was asked for
+    absl::Time began;
+    size_t devices = 1;
+  };
+  std::vector<Run> running;            // have their turn; first who has had it longest
+  size_t waiting = 0;                  // of all
+  std::vector<size_t> waiting_of;      // of each account that was asked about
+  uint64_t predicted_wait_ns = 0;      // of somebody new, of weight 1
+  std::vector<uint64_t> measured_ns;   // by PayerOf (owner.h): turns that have ended, and what is worked on so far
 };
 
 // Safe from any thread.
@@ -99,6 +119,8 @@ class Turns {
   double PredictedWait(const TurnRequest& request) const;
   // At that device.
   size_t waiting(const runtime::hal::Device& device) const;
+  // The same and more, for people. Holds up who wants a turn for some microseconds.
+  LineLook Look(const runtime::hal::Device& device, absl::Span<const Account* const> accounts = {}) const;
 
  private:
   friend class Turn;
@@ -111,7 +133,9 @@ class Turns {
   // Serves the next of a line; null if it is nobody's turn.
   Waiting* Next(DeviceLine& line) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void End(Waiting* waiting, uint64_t measured_ns);
-  void Leave(Waiting& waiting) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Into and out of one of the two lists.
+  void Join(Waiting& waiting, Waiting*& first) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void Leave(Waiting& waiting, Waiting*& first) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Those that are not wanted any more are told.
   void Sweep();
   bool NobodyCalls() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return pumps_ == 0; }
@@ -122,7 +146,8 @@ class Turns {
 
   mutable absl::Mutex mutex_;
   absl::CondVar changed_;
-  Waiting* first_ ABSL_GUARDED_BY(mutex_) = nullptr;  // of those that have not been called
+  Waiting* first_ ABSL_GUARDED_BY(mutex_) = nullptr;    // of those that have not been called
+  Waiting* running_ ABSL_GUARDED_BY(mutex_) = nullptr;  // the last of those that have, and have not ended
   // Threads that call: one may do so for others after its own is answered.
   int pumps_ ABSL_GUARDED_BY(mutex_) = 0;
   bool asleep_ ABSL_GUARDED_BY(mutex_) = false;

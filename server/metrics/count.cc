@@ -14,6 +14,12 @@ Limit LimitNamed(absl::string_view name) {
   return Limit::kOther;
 }
 
+bool IsForALimit(const absl::Status& status) {
+  if (status.ok()) return false;
+  const std::optional<v1::ErrorDetail> detail = DetailOf(status);
+  return detail.has_value() && !detail->limit().empty();
+}
+
 void CountFailure(Metrics& metrics, const absl::Status& status) {
   if (status.ok()) return;
   const std::optional<v1::ErrorDetail> detail = DetailOf(status);

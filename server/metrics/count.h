@@ -16,6 +16,9 @@ namespace kiln::server {
 // Limit::kOther for a name that is not in the list.
 Limit LimitNamed(absl::string_view name);
 
+// Whether it says that there is no more of something.
+bool IsForALimit(const absl::Status& status);
+
 // A call or a command that failed: a rejection, if it was for a limit.
 void CountFailure(Metrics& metrics, const absl::Status& status);
 

@@ -56,9 +56,15 @@ absl::StatusOr<Admitted> Admit(const Arrival& arrival, Right right) {
   KILN_ASSIGN_OR_RETURN(admitted.tenant_, Identify(*env.identity, *arrival.context));
   if (!admitted.tenant_->Has(right)) return WithoutRight(*admitted.tenant_, right);
   admitted.account_ = env.engine.accounts().Of(admitted.tenant_->name);
-  KILN_RETURN_IF_ERROR(Spend(admitted.account_, Quota::kRequests, 1));
-  KILN_ASSIGN_OR_RETURN(admitted.in_flight_, Hold(admitted.account_, Quota::kInFlight, 1));
-  return admitted;
+  absl::Status paid = Spend(admitted.account_, Quota::kRequests, 1);
+  if (paid.ok()) {
+    auto in_flight = Hold(admitted.account_, Quota::kInFlight, 1);
+    if (in_flight.ok()) admitted.in_flight_ = *std::move(in_flight);
+    paid = in_flight.status();
+  }
+  if (paid.ok()) return admitted;
+  admitted.account_->CountRefusal();
+  return paid;
 }
 
 }  // namespace kiln::server

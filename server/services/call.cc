@@ -9,6 +9,8 @@
 #include "absl/time/clock.h"
 #include "server/engine/sessions/session_table.h"
 #include "server/messages/status.h"
+#include "server/services/rpcs.h"
+#include "server/state/state.h"
 #include "server/trace/trace_context.h"
 #include "server/trace/traces.h"
 
@@ -32,16 +34,20 @@ std::optional<TraceContext> ContextOf(const Arrival& arrival) {
   return ParseTraceparent({header->second.data(), header->second.size()});
 }
 
+// For who looks at it later: among all that ended lately, and if it was slow by itself.
 void Trace(const Arrival& arrival, const Ending& ending, const grpc::Status& wire, absl::Time end) {
   Traces& traces = arrival.env->engine.traces();
-  if (!traces.on()) return;
+  SlowCalls& slow_calls = arrival.env->state->slow_calls();
+  const bool is_slow = slow_calls.IsSlow(end - arrival.begin);
+  if (!traces.on() && !is_slow) return;
   CallRecord record;
   record.time = {absl::ToUnixNanos(arrival.begin), absl::ToUnixNanos(end)};
   record.owner = OwnerNumber(ending.account);
   record.method = static_cast<uint16_t>(arrival.method.number);
   record.status = static_cast<uint16_t>(wire.error_code());
   record.parts = ending.parts;
-  traces.Keep(record, ContextOf(arrival));
+  record = traces.Keep(record, ContextOf(arrival));
+  if (is_slow) slow_calls.Keep({MethodName(arrival.method.number), record});
 }
 
 }  // namespace
@@ -55,6 +61,7 @@ void CountEnd(const Arrival& arrival, const Ending& ending, const grpc::Status& 
   metrics.calls.Observe(end - arrival.begin, arrival.method,
                         known ? static_cast<GrpcStatus>(code) : GrpcStatus::kUnknown);
   CountFailure(metrics, status);
+  if (ending.account != nullptr && IsForALimit(status)) ending.account->CountRefusal();
 }
 
 absl::StatusOr<SessionPtr> SessionOf(const Admitted& admitted) {

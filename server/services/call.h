@@ -59,7 +59,7 @@ grpc::Status ToGrpcAndLog(const ServiceEnv& env, const absl::Status& status);
 
 // A call that has come so far, for metrics and traces.
 struct Ending {
-  const Account* account = nullptr;  // of who asked, if that is known
+  Account* account = nullptr;  // of who asked, if that is known
   CallParts parts;
 };
 

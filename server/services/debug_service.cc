@@ -4,6 +4,7 @@
 
 #include "server/messages/convert.h"
 #include "server/services/rpcs.h"
+#include "server/state/state.h"
 
 namespace kiln::server {
 namespace {
@@ -67,6 +68,16 @@ void rpc::DebugService::ListPrograms(UnaryCall<v1::ListProgramsRequest, v1::List
     message.set_stores(disk->stores);
     message.set_store_failures(disk->store_failures);
   }
+  call.Reply(absl::OkStatus());
+}
+
+void rpc::DebugService::State(UnaryCall<v1::StateRequest, v1::StateResponse>& call) {
+  StateViewer viewer;
+  if (const TenantPtr& tenant = call.tenant(); tenant != nullptr) {
+    viewer.tenant = tenant->name;
+    if (!tenant->Has(Right::kAdmin)) viewer.account = call.control().account;
+  }
+  call.response() = call.env().state->Collect(call.request(), viewer);
   call.Reply(absl::OkStatus());
 }
 

@@ -14,6 +14,7 @@ namespace kiln::server {
 
 class DeviceWatch;
 class Identity;
+class ServerState;
 
 // All outlive the services.
 struct ServiceEnv {
@@ -25,6 +26,7 @@ struct ServiceEnv {
   Loader* loader;                       // null where there is no data folder
   DeviceWatch* watch;
   Identity* identity;  // null where whoever reaches the port may do all
+  ServerState* state;
 };
 
 }  // namespace kiln::server

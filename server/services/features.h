@@ -30,6 +30,7 @@ inline constexpr const char* kFeatures[] = {
     "tune",               // DebugService.Tune and CompileOptions.beam
     "usage",              // SessionService.Usage
     "trace",              // DebugService.Trace
+    "state",              // DebugService.State
 };
 
 // These, and what the server's owner allows.

@@ -122,6 +122,13 @@ KILN_SERVICE(CollectiveService, KILN_COLLECTIVE_RPCS)
 
 absl::Span<const RpcRow> RpcRows() { return kRows; }
 
+absl::string_view MethodName(size_t row) {
+#define KILN_NAME(Service, Rpc, Messages, Kind, right) #Service "." #Rpc,
+  static constexpr absl::string_view kNames[] = {KILN_RPCS(KILN_NAME)};
+#undef KILN_NAME
+  return row < std::size(kNames) ? kNames[row] : "?";
+}
+
 std::vector<std::unique_ptr<grpc::Service>> MakeServices(const ServiceEnv& env) {
   std::vector<std::unique_ptr<grpc::Service>> services;
   services.push_back(std::make_unique<KernelServiceImpl>(env));

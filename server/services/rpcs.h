@@ -60,6 +60,7 @@
   ROW(DebugService, ListPrograms, ListPrograms, UNARY, kDebug) \
   ROW(DebugService, Tune, Tune, DOWNLOAD, kDebug)              \
   ROW(DebugService, Trace, Trace, UNARY, kDebug)               \
+  ROW(DebugService, State, State, UNARY, kDebug)               \
   ROW(DebugService, Time, Time, NO_UNARY, kDebug)              \
   ROW(DebugService, Evict, Evict, NO_UNARY, kAdmin)            \
   ROW(DebugService, Export, Export, NO_DOWNLOAD, kAdmin)       \
@@ -99,6 +100,8 @@ struct RpcRow {
   bool served;
 };
 absl::Span<const RpcRow> RpcRows();
+// "KernelService.Compile", of the row of this number.
+absl::string_view MethodName(size_t row);
 
 // All services, for a grpc::ServerBuilder. What `env` names outlives them.
 std::vector<std::unique_ptr<grpc::Service>> MakeServices(const ServiceEnv& env);

@@ -168,8 +168,10 @@ class SubmitCall final : public StreamReactor, public Outlet, public Gate::Watch
   }
 
   absl::StatusOr<std::shared_ptr<CommandStream>> Fresh() {
-    return std::make_shared<CommandStream>(env_.engine, env_.engine.sessions().Apart(admitted_->tenant_name()),
-                                           /*resumable=*/false, deadline_);
+    const SessionPtr session = env_.engine.sessions().Apart(admitted_->tenant_name());
+    auto stream = std::make_shared<CommandStream>(env_.engine, session, /*resumable=*/false, deadline_);
+    session->ServeStream(stream);
+    return stream;
   }
 
   absl::StatusOr<std::shared_ptr<CommandStream>> Resume() {

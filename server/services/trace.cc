@@ -40,8 +40,7 @@ void Fill(const CallRecord& record, const Accounts& accounts, v1::TraceResponse:
   const bool has_parent =
       std::any_of(record.parent.begin(), record.parent.end(), [](uint8_t byte) { return byte != 0; });
   if (has_parent) call.set_parent_span_id(BytesOf(record.parent));
-  const RpcRow& row = RpcRows()[record.method];
-  call.set_method(absl::StrCat(row.service, ".", row.name));
+  call.set_method(std::string(MethodName(record.method)));
   call.set_tenant(NameOf(accounts, record.owner));
   call.set_device(std::string(record.parts.device.view()));
   call.set_status(record.status);

@@ -90,6 +90,16 @@ void CommandStream::OnSessionEnd() {
   if (outlet != nullptr) outlet->Wake();
 }
 
+SessionStream::Use CommandStream::use() const {
+  absl::MutexLock lock(&mutex_);
+  return {.connected = outlet_ != nullptr,
+          .accepted = accepted_,
+          .pending = pending_.size(),
+          .under_way = under_way_.size(),
+          .payload_bytes = payload_bytes_,
+          .answer_bytes = answers_.bytes()};
+}
+
 void CommandStream::Accept(const Outlet* outlet, std::unique_ptr<Command> command,
                            const std::shared_ptr<const void>& guard) {
   const uint64_t id = command->request.command_id();

@@ -76,6 +76,7 @@ class CommandStream final : public SessionStream, public std::enable_shared_from
   void Continue();
 
   void OnSessionEnd() override;
+  Use use() const override;
 
  private:
   // Why the next command is not begun.

@@ -53,8 +53,8 @@ Traces::Traces(uint64_t bytes, runtime::RuntimeObserver* next)
       next_(next),
       seed_(RandomSeed()) {}
 
-void Traces::Keep(CallRecord record, const std::optional<TraceContext>& context) {
-  if (!on()) return;
+CallRecord Traces::Keep(CallRecord record, const std::optional<TraceContext>& context) {
+  if (!on()) return record;
   const uint64_t id = Mixed(seed_ + made_.fetch_add(1, std::memory_order_relaxed));
   std::memcpy(record.span_id.data(), &id, sizeof(id));
   if (context.has_value()) {
@@ -65,6 +65,7 @@ void Traces::Keep(CallRecord record, const std::optional<TraceContext>& context)
     std::memcpy(record.trace_id.data(), trace, sizeof(trace));
   }
   calls_.Write(record);
+  return record;
 }
 
 std::vector<CallRecord> Traces::Calls(const Wanted& wanted) const { return Sorted(calls_, wanted); }

@@ -52,8 +52,8 @@ class Traces final : public runtime::RuntimeObserver {
   // Whether anything is kept at all.
   bool on() const { return calls_.keeps(); }
 
-  // A call that has ended. What `context` lacks is made up; `record` need not have it.
-  void Keep(CallRecord record, const std::optional<TraceContext>& context);
+  // A call that has ended, as it is kept: what `context` lacks is made up, and `record` need not have it.
+  CallRecord Keep(CallRecord record, const std::optional<TraceContext>& context);
 
   // Keeps kernels, too, until then.
   void KeepLaunches(absl::Time until) { launches_until_ns_.store(absl::ToUnixNanos(until), std::memory_order_relaxed); }

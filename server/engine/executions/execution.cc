@@ -98,6 +98,7 @@ void Execution::TakeTurn() {
     asked.guessed = true;
   }
   asked.estimate_ns += TransferNs(UploadBytes());
+  asked.program = result_.program->graph_hash;
   turns_->Take(std::move(asked), [this](absl::StatusOr<Turn> turn) { OnTurn(std::move(turn)); });
 }
 
@@ -171,7 +172,11 @@ void Execution::Run() {
 
 // A run that failed has taken the time since it began.
 void Execution::EndRun(const absl::Status& status) {
-  if (status.ok()) ran_ns_ = static_cast<uint64_t>(result_.timing.device * 1e3) + TransferNs(UploadBytes());
+  if (status.ok()) {
+    const auto device_ns = static_cast<uint64_t>(result_.timing.device * 1e3);
+    ran_ns_ = device_ns + TransferNs(UploadBytes());
+    result_.program->CountRun(device_ns, submitted_);
+  }
   Arrive(status);
 }
 

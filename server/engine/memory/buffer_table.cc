@@ -53,7 +53,7 @@ absl::StatusOr<uint64_t> BufferTable::Add(Record record) {
     filed = shard.records.try_emplace(handle, record).second;
   }
   if (record->owner == nullptr) return handle;
-  absl::Status owned = record->owner->Own(handle, limits_.of_session);
+  absl::Status owned = record->owner->Own(handle, limits_.of_session, OwnBytes(*record));
   if (owned.ok()) return handle;
   FreeOwn({handle}, record->owner.get()).IgnoreError();
   return owned;
@@ -155,7 +155,7 @@ absl::Status BufferTable::FreeOwn(absl::Span<const uint64_t> handles,
     if (concerned[i]) shards_[i].mutex.Unlock();
   }
   for (size_t i = 0; i < freed.size(); ++i) {
-    if (freed[i]->owner != nullptr) freed[i]->owner->Disown(handles[i]);
+    if (freed[i]->owner != nullptr) freed[i]->owner->Disown(handles[i], OwnBytes(*freed[i]));
   }
   return status;
 }

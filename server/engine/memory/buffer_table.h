@@ -47,6 +47,9 @@ struct BufferRecord {
   PoisonPtr poison;
 };
 
+// The memory that goes with it, if nothing else has it: a view has none of its own.
+inline uint64_t OwnBytes(const BufferRecord& record) { return record.view_of != 0 ? 0 : record.slice.bytes; }
+
 // A record takes memory of the host's, whatever it stands for.
 struct HandleLimits {
   uint64_t all = 1 << 20;

@@ -27,6 +27,7 @@ absl::Status HandleNames::Add(uint64_t handle, NamedRecord named, uint64_t max_h
   if (named_.size() >= max_handles) return TooManyHandles(max_handles, kSessionHeader);
   if (named_.contains(handle)) return HandleTaken(handle);
   KILN_RETURN_IF_ERROR(charge_.Grow(1));
+  if (named.record != nullptr) bytes_ += OwnBytes(*named.record);
   named_.emplace(handle, std::move(named));
   return absl::OkStatus();
 }
@@ -49,6 +50,7 @@ void HandleNames::Make(uint64_t handle, std::shared_ptr<const BufferRecord> reco
   const auto found = named_.find(handle);
   if (found == named_.end() || found->second.record != nullptr) return;
   if (record->poison != nullptr) found->second.poison = record->poison;  // a view's is that of its memory
+  bytes_ += OwnBytes(*record);
   found->second.record = std::move(record);
 }
 
@@ -59,6 +61,7 @@ size_t HandleNames::Free(absl::Span<const uint64_t> handles) {
   for (const uint64_t handle : handles) {
     const auto found = named_.find(handle);
     if (found == named_.end()) continue;
+    if (found->second.record != nullptr) bytes_ -= OwnBytes(*found->second.record);
     freed.push_back(std::move(found->second));
     named_.erase(found);
     ++freed_[handle];
@@ -79,6 +82,7 @@ size_t HandleNames::End() {
     ended_ = true;
     named_.swap(ended);
     charge_.Release();
+    bytes_ = 0;
   }
   return ended.size();
 }

@@ -57,6 +57,16 @@ class HandleNames {
   // Takes those of `handles` out that are there, and remembers them as freed. How many.
   size_t Free(absl::Span<const uint64_t> handles);
 
+  // For people: Session::use(), of these.
+  struct Use {
+    uint64_t handles = 0;
+    uint64_t bytes = 0;
+  };
+  Use use() const {
+    absl::MutexLock lock(&mutex_);
+    return {named_.size(), bytes_};
+  }
+
   // Takes all out; how many. From now on nothing can be added.
   size_t End();
 
@@ -64,7 +74,8 @@ class HandleNames {
   mutable absl::Mutex mutex_;
   bool ended_ ABSL_GUARDED_BY(mutex_) = false;
   absl::flat_hash_map<uint64_t, NamedRecord> named_ ABSL_GUARDED_BY(mutex_);
-  Charge charge_ ABSL_GUARDED_BY(mutex_);  // for these
+  Charge charge_ ABSL_GUARDED_BY(mutex_);       // for these
+  uint64_t bytes_ ABSL_GUARDED_BY(mutex_) = 0;  // of their memory, but for views
   // How often each is in the queue; one that was given again is not freed.
   absl::flat_hash_map<uint64_t, uint32_t> freed_ ABSL_GUARDED_BY(mutex_);
   std::deque<uint64_t> freed_order_ ABSL_GUARDED_BY(mutex_);

@@ -29,18 +29,27 @@ absl::Status TooManyHandles(uint64_t max_handles, absl::string_view field) {
                    field);
 }
 
-absl::Status Session::Own(uint64_t handle, uint64_t max_handles) {
+absl::Status Session::Own(uint64_t handle, uint64_t max_handles, uint64_t bytes) {
   absl::MutexLock lock(&mutex_);
   if (ended_) return UnknownSession();
   if (handles_.size() >= max_handles) return TooManyHandles(max_handles, kSessionHeader);
   KILN_RETURN_IF_ERROR(owned_.Grow(1));
   handles_.insert(handle);
+  bytes_ += bytes;
   return absl::OkStatus();
 }
 
-void Session::Disown(uint64_t handle) {
+void Session::Disown(uint64_t handle, uint64_t bytes) {
   absl::MutexLock lock(&mutex_);
-  owned_.Shrink(handles_.erase(handle));
+  const size_t owned = handles_.erase(handle);
+  owned_.Shrink(owned);
+  bytes_ -= owned * bytes;
+}
+
+Session::Use Session::use() const {
+  const HandleNames::Use named = names_.use();
+  absl::MutexLock lock(&mutex_);
+  return {handles_.size() + named.handles, bytes_ + named.bytes};
 }
 
 std::shared_ptr<SessionStream> Session::Stream(const std::function<std::shared_ptr<SessionStream>()>& make) {
@@ -48,6 +57,16 @@ std::shared_ptr<SessionStream> Session::Stream(const std::function<std::shared_p
   if (ended_) return nullptr;
   if (stream_ == nullptr) stream_ = make();
   return stream_;
+}
+
+void Session::ServeStream(std::weak_ptr<const SessionStream> stream) {
+  absl::MutexLock lock(&mutex_);
+  served_ = std::move(stream);
+}
+
+std::shared_ptr<const SessionStream> Session::stream() const {
+  absl::MutexLock lock(&mutex_);
+  return stream_ != nullptr ? stream_ : served_.lock();
 }
 
 std::vector<uint64_t> Session::End() {
@@ -59,6 +78,7 @@ std::vector<uint64_t> Session::End() {
     handles.assign(handles_.begin(), handles_.end());
     absl::flat_hash_set<uint64_t>().swap(handles_);
     owned_.Release();
+    bytes_ = 0;
     stream = std::move(stream_);
   }
   if (stream != nullptr) stream->OnSessionEnd();

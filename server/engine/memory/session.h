@@ -46,6 +46,17 @@ class SessionStream {
   virtual ~SessionStream() = default;
   // Called once, when the session has ended.
   virtual void OnSessionEnd() = 0;
+
+  // For people.
+  struct Use {
+    bool connected = false;
+    uint64_t accepted = 0;
+    uint64_t pending = 0;
+    uint64_t under_way = 0;
+    uint64_t payload_bytes = 0;
+    uint64_t answer_bytes = 0;
+  };
+  virtual Use use() const { return {}; }
 };
 
 // Safe from any thread.
@@ -68,11 +79,17 @@ class Session {
   // As they are now, for as long as the session lives; null: there are none.
   const TenantRules* rules() const { return rules_ == nullptr ? nullptr : &rules_->get(); }
 
-  // From now on it owns the handle. UnknownSession() if it has ended;
+  // From now on it owns the handle, of so many bytes. UnknownSession() if it has ended;
   // TooManyHandles() if it owns `max_handles` already; QUOTA_EXCEEDED.
-  absl::Status Own(uint64_t handle, uint64_t max_handles);
+  absl::Status Own(uint64_t handle, uint64_t max_handles, uint64_t bytes = 0);
   // The handle has been freed.
-  void Disown(uint64_t handle);
+  void Disown(uint64_t handle, uint64_t bytes = 0);
+  // For people: its handles, and the device memory behind those that are no views.
+  struct Use {
+    uint64_t handles = 0;
+    uint64_t bytes = 0;
+  };
+  Use use() const;
 
   // The handles that its client chose.
   HandleNames& names() { return names_; }
@@ -80,6 +97,10 @@ class Session {
 
   // Its stream, made by `make` if it has none. Null if it has ended.
   std::shared_ptr<SessionStream> Stream(const std::function<std::shared_ptr<SessionStream>()>& make);
+  // It is there for `stream` alone, which owns it.
+  void ServeStream(std::weak_ptr<const SessionStream> stream);
+  // Its own, or the one that owns it; null if there is none.
+  std::shared_ptr<const SessionStream> stream() const;
   // How many connections its stream has. While it has one, its lease does not run out.
   std::atomic<int> connections{0};
 
@@ -92,11 +113,13 @@ class Session {
   Account* const account_;
   const TenantRulesCell* const rules_;
   HandleNames names_;
-  absl::Mutex mutex_;
+  mutable absl::Mutex mutex_;
   bool ended_ ABSL_GUARDED_BY(mutex_) = false;
   absl::flat_hash_set<uint64_t> handles_ ABSL_GUARDED_BY(mutex_);
+  uint64_t bytes_ ABSL_GUARDED_BY(mutex_) = 0;  // of these
   Charge owned_ ABSL_GUARDED_BY(mutex_);  // for these
   std::shared_ptr<SessionStream> stream_ ABSL_GUARDED_BY(mutex_);
+  std::weak_ptr<const SessionStream> served_ ABSL_GUARDED_BY(mutex_);
 };
 
 // Null: no session, which has no end.

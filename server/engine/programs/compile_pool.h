@@ -2,8 +2,11 @@
 #ifndef KILN_SERVER_ENGINE_PROGRAMS_COMPILE_POOL_H_
 #define KILN_SERVER_ENGINE_PROGRAMS_COMPILE_POOL_H_
 
+#include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
@@ -11,6 +14,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
+#include "absl/time/time.h"
 #include "base/account.h"
 #include "server/fair/fair_queue.h"
 
@@ -38,13 +42,26 @@ class CompilePool {
   // The server's own, which are one owner together.
   void Schedule(absl::AnyInvocable<void()> job) { Schedule(FairOwner(), std::move(job)); }
 
+  // For people.
+  struct Running {
+    uint64_t tenant = 0;  // FairOwner's
+    absl::Time since;
+  };
+  struct Look {
+    size_t threads = 0;
+    size_t waiting = 0;
+    std::vector<Running> running;  // first who runs longest
+  };
+  Look look() const;
+
  private:
   struct Job;
-  void Work();
+  void Work(size_t thread);
   bool HasJobOrEnds() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return jobs_.waiting() > 0 || ending_; }
 
-  absl::Mutex mutex_;
+  mutable absl::Mutex mutex_;
   FairQueue jobs_ ABSL_GUARDED_BY(mutex_);
+  std::vector<std::optional<Running>> running_ ABSL_GUARDED_BY(mutex_);  // by thread
   bool ending_ ABSL_GUARDED_BY(mutex_) = false;
   std::vector<std::thread> threads_;
 };

@@ -23,6 +23,7 @@
 #include "absl/functional/any_invocable.h"
 #include "absl/functional/function_ref.h"
 #include "absl/status/statusor.h"
+#include "absl/time/time.h"
 #include "base/account.h"
 #include "compiler/options/observer.h"
 #include "compiler/options/options.h"
@@ -94,6 +95,15 @@ struct StoredProgram {
   std::atomic<uint64_t> touched_hits{0};
   // Requests that found it there.
   std::atomic<uint64_t> hits{0};
+  // Runs that ended well, what they took of the device, and when the last was submitted, in nanoseconds since 1970.
+  std::atomic<uint64_t> runs{0};
+  std::atomic<uint64_t> device_ns{0};
+  std::atomic<int64_t> last_run_ns{0};
+  void CountRun(uint64_t ns, absl::Time submitted) {
+    runs.fetch_add(1, std::memory_order_relaxed);
+    device_ns.fetch_add(ns, std::memory_order_relaxed);
+    last_run_ns.store(absl::ToUnixNanos(submitted), std::memory_order_relaxed);
+  }
   // Of its tenant's program_bytes, what it weighs.
   Charge charge;
 };

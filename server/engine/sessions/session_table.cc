@@ -77,7 +77,7 @@ absl::StatusOr<SessionTable::Opened> SessionTable::Open(absl::string_view resume
   Lease& lease = leases_[opened.token];
   size_.store(leases_.size(), std::memory_order_relaxed);
   if (!opened.resumed) {
-    lease.session = Apart(tenant);
+    lease.session = Make(tenant);
     lease.charge = std::move(charge);
     lease.host = host;
     ++hosts_[host];
@@ -116,11 +116,50 @@ absl::StatusOr<SessionPtr> SessionTable::Find(absl::string_view token, absl::str
 SessionPtr SessionTable::HomeOf(const std::string& tenant) {
   absl::MutexLock lock(&mutex_);
   SessionPtr& home = homes_[tenant];
-  if (home == nullptr) home = Apart(tenant);
+  if (home == nullptr) home = Make(tenant);
   return home;
 }
 
-SessionPtr SessionTable::Apart(absl::string_view tenant) const {
+SessionPtr SessionTable::Apart(absl::string_view tenant) {
+  SessionPtr session = Make(tenant);
+  absl::MutexLock lock(&mutex_);
+  if (apart_.size() >= tidy_at_) {
+    std::erase_if(apart_, [](const std::weak_ptr<Session>& each) { return each.expired(); });
+    tidy_at_ = std::max<size_t>(64, 2 * apart_.size());
+  }
+  apart_.push_back(session);
+  return session;
+}
+
+void SessionTable::ForEach(std::optional<absl::string_view> tenant,
+                           absl::FunctionRef<void(const Listed&)> seen) const {
+  constexpr size_t kAtATime = 256;
+  const auto is_wanted = [&](const Session& session) { return !tenant.has_value() || session.tenant() == *tenant; };
+  const LeaseClock::time_point now = options_.now();
+  // By when leases run out, which one that is renewed does later: no more are looked at than twice those there are.
+  LeaseClock::time_point from = LeaseClock::time_point::min();
+  for (size_t left = 2 * size() + kAtATime, more = 1; more > 0 && left > 0;) {
+    more = 0;
+    absl::ReaderMutexLock lock(&mutex_);
+    for (auto end = ends_.upper_bound(from); end != ends_.end() && more < kAtATime; ++end, ++more) {
+      from = end->first;
+      const Lease& lease = leases_.find(end->second)->second;
+      if (is_wanted(*lease.session)) seen({end->second, lease.session, lease.host, end->first - now});
+    }
+    left -= std::min(left, more);
+  }
+  std::vector<SessionPtr> others;
+  {
+    absl::ReaderMutexLock lock(&mutex_);
+    for (const auto& [name, home] : homes_) others.push_back(home);
+    for (const std::weak_ptr<Session>& each : apart_) others.push_back(each.lock());
+  }
+  for (const SessionPtr& session : others) {
+    if (session != nullptr && is_wanted(*session)) seen({"", session, "", LeaseClock::duration::zero()});
+  }
+}
+
+SessionPtr SessionTable::Make(absl::string_view tenant) const {
   const TenantRulesCell* rules = tenant.empty() || rules_ == nullptr ? nullptr : rules_->Of(tenant);
   return std::make_shared<Session>(std::string(tenant), DomainOf(options_.domain_secret, tenant), AccountOf(tenant),
                                    rules);

@@ -12,10 +12,14 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <memory>
+#include <optional>
 #include <string>
+#include <vector>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/container/flat_hash_map.h"
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
@@ -79,7 +83,9 @@ class SessionTable {
   // The owner of what a tenant's calls make without a session; it ends with this table.
   SessionPtr HomeOf(const std::string& tenant);
   // A session in no table, of a stream without a token.
-  SessionPtr Apart(absl::string_view tenant) const;
+  SessionPtr Apart(absl::string_view tenant);
+  // Whose programs are the tenant's.
+  TrustDomain DomainOf(absl::string_view tenant) const { return server::DomainOf(options_.domain_secret, tenant); }
   // Null for who is no tenant.
   Account* AccountOf(absl::string_view tenant) const {
     return tenant.empty() || accounts_ == nullptr ? nullptr : accounts_->Of(tenant);
@@ -87,6 +93,17 @@ class SessionTable {
 
   // Without a lock: whoever only counts holds nobody up.
   size_t size() const { return size_.load(std::memory_order_relaxed); }
+
+  // For people: calls `seen` with those of `tenant`, or of all: sessions that live, then what tenants' calls have
+  // without one, then those Apart. It must not call the table. The table's lock is held for a few hundred of them at a
+  // time, so one that changes meanwhile may be seen twice, or not.
+  struct Listed {
+    absl::string_view token;  // empty: none
+    const SessionPtr& session;
+    absl::string_view host;
+    LeaseClock::duration left;
+  };
+  void ForEach(std::optional<absl::string_view> tenant, absl::FunctionRef<void(const Listed&)> seen) const;
 
   // Ends the sessions whose lease has run out.
   void Expire();
@@ -116,6 +133,7 @@ class SessionTable {
   void Begin(const std::string& token, Lease& lease, bool anew) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Forgets the lease; its session is for the caller to free.
   SessionPtr Drop(Leases::iterator lease) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  SessionPtr Make(absl::string_view tenant) const;
   const SessionOptions options_;
   BufferTable* const buffers_;
   Accounts* const accounts_;
@@ -129,6 +147,9 @@ class SessionTable {
   // How many sessions each host has; none has 0.
   absl::flat_hash_map<std::string, size_t> hosts_ ABSL_GUARDED_BY(mutex_);
   absl::flat_hash_map<std::string, SessionPtr> homes_ ABSL_GUARDED_BY(mutex_);
+  // Those that may be there still. When there are so many, those that are gone are forgotten.
+  std::vector<std::weak_ptr<Session>> apart_ ABSL_GUARDED_BY(mutex_);
+  size_t tidy_at_ ABSL_GUARDED_BY(mutex_) = 64;
   bool stopped_ ABSL_GUARDED_BY(mutex_) = false;
   // The first end changed, or stopped_.
   absl::CondVar wake_;

@@ -1,0 +1,113 @@
+// The state of programs, of what compiles them, and of calls that were slow. Tested by state_test and
+// tests/e2e/state_test.
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/strings/escaping.h"
+#include "server/metrics/labels.h"
+#include "server/state/collecting.h"
+
+namespace kiln::server {
+namespace {
+
+template <size_t kBytes>
+std::string HexOf(const std::array<uint8_t, kBytes>& id) {
+  return absl::BytesToHexString({reinterpret_cast<const char*>(id.data()), kBytes});
+}
+
+// Whose programs are whose.
+absl::flat_hash_map<TrustDomain, std::string> Domains(const Collecting& from) {
+  absl::flat_hash_map<TrustDomain, std::string> domains;
+  for (const Account* account : from.accounts) {
+    if (account != nullptr) domains.emplace(from.engine.sessions().DomainOf(account->name()), account->name());
+  }
+  return domains;
+}
+
+void Fill(const StoredProgram& stored, absl::Time now, v1::StateResponse::Program& row) {
+  row.set_graph_hash(absl::BytesToHexString(stored.graph_hash.view()));
+  row.set_device(std::string(stored.device->name()));
+  row.set_hits(stored.hits.load(std::memory_order_relaxed));
+  row.set_compile_seconds(static_cast<double>(stored.compile_us) / 1e6);
+  row.set_bytes(stored.bytes);
+  row.set_kernels(stored.kernels);
+  row.set_runs(stored.runs.load(std::memory_order_relaxed));
+  row.set_device_seconds(static_cast<double>(stored.device_ns.load(std::memory_order_relaxed)) / 1e9);
+  row.set_flops(stored.cost().flops());
+  row.set_bytes_read(stored.cost().bytes_read());
+  row.set_bytes_written(stored.cost().bytes_written());
+  if (const int64_t last = stored.last_run_ns.load(std::memory_order_relaxed); last != 0)
+    row.set_idle_seconds(std::max(0.0, static_cast<double>(absl::ToUnixNanos(now) - last) / 1e9));
+}
+
+std::string StatusName(uint16_t code) {
+  return code < LabelOf<GrpcStatus>::kMost ? LabelOf<GrpcStatus>::kNames[code] : std::to_string(code);
+}
+
+}  // namespace
+
+void AddCompiler(const Collecting& from, v1::StateResponse& state) {
+  const CompilePool::Look look = from.engine.compiling();
+  v1::StateResponse::Compiler& compiler = *state.mutable_compiler();
+  compiler.set_threads(static_cast<uint32_t>(look.threads));
+  if (from.whole()) {
+    compiler.set_waiting(look.waiting);
+    compiler.set_compiled(from.engine.program_stats().compiles);
+  }
+  for (const CompilePool::Running& running : look.running) {
+    if (!from.whole() && running.tenant != reinterpret_cast<uintptr_t>(from.viewer.account)) continue;
+    v1::StateResponse::Compiling& row = *compiler.add_running();
+    if (const auto name = from.by_flow.find(running.tenant); name != from.by_flow.end()) row.set_tenant(name->second);
+    row.set_seconds(std::max(0.0, absl::ToDoubleSeconds(from.now - running.since)));
+  }
+}
+
+void AddPrograms(const Collecting& from, v1::StateResponse& state) {
+  const absl::flat_hash_map<TrustDomain, std::string> domains = Domains(from);
+  const size_t most = from.MostOf(kMostPrograms);
+  uint32_t left_out = 0;
+  for (const ProgramStore::Program& stored : from.engine.AllPrograms()) {
+    const auto owner = domains.find(stored->domain);
+    if (!from.whole() && owner == domains.end()) continue;
+    if (static_cast<size_t>(state.programs_size()) == most) {
+      ++left_out;
+      continue;
+    }
+    v1::StateResponse::Program& row = *state.add_programs();
+    if (owner != domains.end()) row.set_tenant(owner->second);
+    Fill(*stored, from.now, row);
+  }
+  state.set_programs_left_out(left_out);
+}
+
+void AddSlowCalls(const Collecting& from, const SlowCalls& calls, v1::StateResponse& state) {
+  state.set_slow_after_seconds(absl::ToDoubleSeconds(calls.after()));
+  std::optional<uint32_t> owner;
+  if (!from.whole()) owner = OwnerNumber(from.viewer.account);
+  const std::vector<SlowCall> slow = calls.List(owner);
+  const size_t shown = std::min(slow.size(), from.MostOf(SlowCalls::kKept));
+  for (size_t i = 0; i < shown; ++i) {
+    const CallRecord& record = slow[i].record;
+    v1::StateResponse::Call& row = *state.add_slow_calls();
+    row.set_method(std::string(slow[i].method));
+    row.set_tenant(from.NameOf(record.owner));
+    row.set_device(std::string(record.parts.device.view()));
+    row.set_status(StatusName(record.status));
+    row.set_seconds(static_cast<double>(record.time.end_ns - record.time.begin_ns) / 1e9);
+    row.set_ago_seconds(std::max(0.0, static_cast<double>(absl::ToUnixNanos(from.now) - record.time.end_ns) / 1e9));
+    row.set_trace_id(HexOf(record.trace_id));
+    for (size_t part = 0; part < kParts; ++part) {
+      const Interval& time = record.parts.parts[part];
+      if (time.end_ns == 0) continue;
+      v1::StateResponse::Part& shown_part = *row.add_parts();
+      shown_part.set_name(kPartNames[part]);
+      shown_part.set_seconds(static_cast<double>(time.end_ns - time.begin_ns) / 1e9);
+    }
+  }
+  const uint64_t left_out = from.whole() ? calls.seen() - shown : slow.size() - shown;
+  state.set_slow_calls_left_out(left_out);
+}
+
+}  // namespace kiln::server
