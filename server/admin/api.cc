@@ -91,7 +91,7 @@ AdminAnswer Cache(const Engine& engine) {
 }
 
 // Null if it is not in memory.
-ProgramStore::Program Named(const Engine& engine, const AdminRequest& request) {
+ProgramStore::Program Named(Engine& engine, const AdminRequest& request) {
   const std::string hash = request.Get("hash"), device = request.Get("device"), tenant = request.Get("tenant");
   const TrustDomain domain = tenant.empty() ? TrustDomain() : engine.sessions().DomainOf(tenant);
   for (ProgramStore::Program& program : engine.AllPrograms()) {
@@ -124,7 +124,7 @@ AdminAnswer Stage(const Explanation& explanation, const std::string& name) {
   return Failure(404, "there is no such stage");
 }
 
-AdminAnswer Program(const Engine& engine, Explanations& explanations, const AdminRequest& request) {
+AdminAnswer Program(Engine& engine, Explanations& explanations, const AdminRequest& request) {
   const ProgramStore::Program program = Named(engine, request);
   if (program == nullptr) return Failure(404, "there is no such program in memory");
   const auto shown = explanations.Get(program);
