@@ -11,6 +11,7 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
 #include "kiln/v1/debug_service.pb.h"
 #include "server/admin/explanations.h"
 #include "server/engine/engine.h"
@@ -66,7 +67,9 @@ AdminAnswer Calls(Engine& engine) {
   const absl::Time now = absl::Now();
   for (size_t i = 0; i < std::min(calls.size(), kCalls); ++i) {
     const CallRecord& record = calls[calls.size() - 1 - i];
-    const Account* const account = record.owner == 0 ? nullptr : engine.accounts().Numbered(record.owner - 1);
+    // Of tenants beyond those that have a number, nobody.
+    const bool numbered = record.owner != 0 && record.owner <= Accounts::kNumbered;
+    const Account* const account = numbered ? engine.accounts().Numbered(record.owner - 1) : nullptr;
     FillCall(record, MethodName(record.method), account == nullptr ? "" : account->name(), now,
              *answer.add_slow_calls());
   }
