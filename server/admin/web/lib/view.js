@@ -77,7 +77,7 @@ function update(element, { props, children }, isNew) {
 
 function setAttribute(element, name, value) {
   // Links lead to pages of this port, whatever a name looks like.
-  if (name === "href" && !/^[#/](?!\/)/.test(value)) throw new Error(`a link to ${value}`);
+  if (name === "href" && !/^(#|\/(?!\/))/.test(value)) throw new Error(`a link to ${value}`);
   if (value === null || value === undefined || value === false) element.removeAttribute(name);
   else if (element.getAttribute(name) !== String(value)) element.setAttribute(name, value === true ? "" : value);
 }
