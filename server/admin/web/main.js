@@ -38,11 +38,14 @@ let metrics = null;
 let gone = null; // {since, reason} while the server does not answer
 let colours = tenantColours([]);
 let drawing = false;
+let asks = false; // the page has just been asked for
 
 const context = {
   redraw: () => schedule(),
   ask: () => poll.now(),
   colourOf: (name) => colours(name),
+  // Of a chart in a card: charts are drawn in pixels, so that letters in them are as large as others.
+  width: () => Math.max(240, document.querySelector("#page .card")?.clientWidth ?? 0) - 36,
 };
 
 function route() {
@@ -54,6 +57,7 @@ function route() {
   shown = { row, hash: location.hash, page: new row.make(context, rest) };
   document.title = `${row.title} – kilnd`;
   window.scrollTo(0, 0);
+  asks = true;
   poll?.now();
   schedule();
 }
@@ -81,6 +85,8 @@ function draw() {
   patch(document.getElementById("pages"), PAGES.map((row) => h("li", { key: row.path }, h("a", {
     href: `#/${row.path}`, "aria-current": row === shown.row || row.path === shown.row.under ? "page" : null,
   }, row.title))));
+  if (asks) document.querySelector("#pages [aria-current]")?.scrollIntoView({ block: "nearest", inline: "center" });
+  asks = false;
   patch(document.getElementById("server"), [state ? `${state.server.version}, up ${time(state.server.up_seconds * 1e9)}` : ""]);
   patch(document.getElementById("theme"), [`theme: ${theme()}`]);
   const live = document.getElementById("live");
@@ -140,6 +146,7 @@ document.getElementById("help-open").addEventListener("click", openHelp);
 document.getElementById("help-close").addEventListener("click", () => document.getElementById("help").close());
 listenToKeys({ pages: PAGES, help: openHelp, theme: changeTheme, back: () => { if (shown.row === PROGRAM) location.hash = "#/programs"; } });
 window.addEventListener("hashchange", route);
+window.addEventListener("resize", schedule);
 
 let poll;
 route();

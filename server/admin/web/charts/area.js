@@ -2,18 +2,17 @@
 // entitled to.
 import { h } from "../lib/view.js";
 
-const WIDTH = 720;
-const HEIGHT = 240;
-const LEFT = 40;
+const HEIGHT = 260;
+const LEFT = 46;
 const BOTTOM = 24;
 const SPAN = 180; // seconds: what the server keeps
 
-const x = (ago) => LEFT + ((WIDTH - LEFT) * (SPAN - ago)) / SPAN;
 const y = (part) => 8 + (HEIGHT - BOTTOM - 8) * (1 - Math.max(0, Math.min(1, part)));
 const at = (point) => `${point[0].toFixed(1)} ${point[1].toFixed(1)}`;
 
-// `seconds`: as model.js' sharesOverTime; the last is the one that has just ended.
-export function areaChart(label, seconds, tenants, colourOf) {
+// `width` in pixels; `seconds`: as model.js' sharesOverTime; the last is the one that has just ended.
+export function areaChart(label, width, seconds, tenants, colourOf) {
+  const x = (ago) => LEFT + ((width - LEFT) * (SPAN - ago)) / SPAN;
   const agos = seconds.map((_, i) => seconds.length - 1 - i);
   const values = (name) => seconds.map((second) => second.find((each) => each.tenant === name) ?? { part: 0, entitled: 0 });
   const floor = seconds.map(() => 0);
@@ -35,9 +34,9 @@ export function areaChart(label, seconds, tenants, colourOf) {
       }
     }
   }
-  return h("svg", { class: "chart area", viewBox: `0 0 ${WIDTH} ${HEIGHT}`, role: "img", "aria-label": label },
+  return h("svg", { class: "chart area", viewBox: `0 0 ${width} ${HEIGHT}`, width, height: HEIGHT, role: "img", "aria-label": label },
     h("g", { class: "grid" }, [0, 0.25, 0.5, 0.75, 1].map((part) => [
-      h("line", { x1: LEFT, x2: WIDTH, y1: y(part), y2: y(part) }),
+      h("line", { x1: LEFT, x2: width, y1: y(part), y2: y(part) }),
       h("text", { x: LEFT - 8, y: y(part), "text-anchor": "end", "dominant-baseline": "middle" }, `${part * 100} %`),
     ])),
     h("g", null, areas),

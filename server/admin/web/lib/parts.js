@@ -9,9 +9,9 @@ export const dot = (colour) => h("span", { class: `dot ${colour}`, "aria-hidden"
 
 export const named = (colour, name) => h("span", { class: "named" }, dot(colour), h("span", null, name));
 
-// A list of numbers with their names.
-export const facts = (rows) => h("dl", { class: "facts" }, rows.map(([name, value, title]) =>
-  h("div", { key: name, title: title ?? null }, h("dt", null, name), h("dd", null, value))));
+// A list of numbers with their names, [name, value, what it says, colour].
+export const facts = (rows) => h("dl", { class: "facts" }, rows.map(([name, value, title, colour]) =>
+  h("div", { key: name, title: title ?? null }, h("dt", null, colour ? dot(colour) : null, name), h("dd", null, value))));
 
 // A bar of parts of 1, each {name, part, colour, text}; what is left is empty. The parts' names and numbers are its
 // label, so that it says the same without eyes.

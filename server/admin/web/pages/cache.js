@@ -1,7 +1,7 @@
 // Whether programs are found, and why not.
 import { h } from "../lib/view.js";
 import { spark } from "../charts/spark.js";
-import { bar, card, facts, legend, note } from "../lib/parts.js";
+import { bar, card, facts, note } from "../lib/parts.js";
 import { bytes, count, percent, plural } from "../lib/format.js";
 import { byLabel, total } from "../lib/metrics.js";
 
@@ -34,8 +34,7 @@ export class CachePage {
         card("Lookups since the start",
           h("p", { class: "figure" }, all > 0 ? percent(hits / all) : "–", h("span", null, " found")),
           bar("Lookups", HOW.map(([result, reason]) => ({ name: reason, colour: `how-${reason}`, part: total(metrics, LOOKUPS, { result, reason }) / (all || 1), text: count(total(metrics, LOOKUPS, { result, reason })) })), { tall: true }),
-          facts(HOW.map(([result, reason, title]) => [reason.replace("_", " "), count(total(metrics, LOOKUPS, { result, reason })), title])),
-          legend(HOW.map(([, reason, title]) => [reason.replace("_", " "), `how-${reason}`, title])),
+          facts(HOW.map(([result, reason, title]) => [reason.replace("_", " "), count(total(metrics, LOOKUPS, { result, reason })), title, `how-${reason}`])),
           h("h3", null, "Lookups a second", h("span", { class: "aside" }, `${count(this.rates.at(-1) ?? 0)} now`)),
           spark("Lookups a second, since this page was opened", this.rates)),
         card("In memory", facts([

@@ -4,7 +4,7 @@ import { card, choice, dot, legend, matches, note, search } from "../lib/parts.j
 import { plural, time } from "../lib/format.js";
 import { PARTS, partColour } from "../lib/colours.js";
 
-const MOST = 60; // bars
+const MOST = 40; // bars
 
 export class CallsPage {
   constructor(context) {

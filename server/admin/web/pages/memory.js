@@ -1,6 +1,6 @@
 // Who holds memory, of which kind.
 import { h } from "../lib/view.js";
-import { bar, card, facts, leftOut, legend, named } from "../lib/parts.js";
+import { bar, card, facts, leftOut, named } from "../lib/parts.js";
 import { bytes, count, percent } from "../lib/format.js";
 import { Table } from "../lib/table.js";
 
@@ -56,11 +56,12 @@ export class MemoryPage {
       h("h2", null, device.name, h("span", { class: "aside" }, `${percent(device.memory_in_use_bytes / limit)} in use`)),
       bar(`${device.name}, memory by tenant`, [
         ...parts.map(([name, held]) => ({ name, colour: colourOf(name), part: held / limit, text: bytes(held) })),
-        { name: "the server's own", colour: "tint-rest", part: rest / limit, text: bytes(rest) },
+        { name: "of no tenant", colour: "tint-rest", part: rest / limit, text: bytes(rest) },
         { name: "kept for the next", colour: "kind-cached", part: device.memory_cached_bytes / limit, text: bytes(device.memory_cached_bytes) },
       ], { tall: true }),
       facts([
-        ["in use", bytes(device.memory_in_use_bytes)], ["cached", bytes(device.memory_cached_bytes), "freed, and kept for the next"],
+        ["in use", bytes(device.memory_in_use_bytes)], ["of no tenant", bytes(rest), "the server's own, and what handles do not show", "tint-rest"],
+        ["cached", bytes(device.memory_cached_bytes), "freed, and kept for the next", "kind-cached"],
         ["peak", bytes(device.memory_peak_bytes)], ["limit", bytes(device.memory_limit_bytes)],
       ]));
   }
@@ -71,8 +72,7 @@ export class MemoryPage {
     return h("section", { class: "card", key: "host", "aria-label": "Host" },
       h("h2", null, "Host and disk"),
       bar("Host and disk, by kind", kinds.map(([kind, , held]) => ({ name: kind, colour: `kind-${kind}`, part: held / whole, text: bytes(held) })), { tall: true }),
-      facts(kinds.map(([kind, title, held]) => [kind, bytes(held), title])),
-      legend(kinds.map(([kind, title]) => [kind, `kind-${kind}`, title])));
+      facts(kinds.map(([kind, title, held]) => [kind, bytes(held), title, `kind-${kind}`])));
   }
 }
 

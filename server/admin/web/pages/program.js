@@ -79,7 +79,7 @@ export class ProgramPage {
           ["device time", time(row.device_ns)], ["a run", time(row.run_ns)],
           ["reached", rate(row.flops_per_second, "FLOP/s")], ["moved", rate(row.bytes_per_second, "B/s")],
           ["of its roof", Number.isNaN(place.part) ? "–" : `${Math.round(100 * place.part)} % (${place.bound})`],
-          ["compiled in", time(row.compile_seconds * 1e9)], ["size", bytes(row.bytes)],
+          ["compiled in", time(row.compile_seconds * 1e9)], ["kernels", count(row.kernels)], ["size", bytes(row.bytes)],
           ["last run", row.runs > 0 ? `${time(row.idle_seconds * 1e9)} ago` : "never"],
         ])),
       this.compiled ? card("Kernels", this.kernels.view(this.compiled.kernels)) : null,

@@ -2,7 +2,7 @@
 import { h } from "../lib/view.js";
 import { roofline } from "../charts/roofline.js";
 import { bar, card, leftOut, legend, matches, named, note, search } from "../lib/parts.js";
-import { bytes, count, plural, rate, short, time } from "../lib/format.js";
+import { count, plural, rate, short, time } from "../lib/format.js";
 import { placeUnder, roofOf } from "../lib/model.js";
 import { Table } from "../lib/table.js";
 import { programLink } from "./now.js";
@@ -29,7 +29,7 @@ export class ProgramsPage {
         h("span", { class: "aside" }, `${plural(rows.length, "program")}${rows.length < state.programs.length ? ` of ${count(state.programs.length)}` : ""}`)),
       card("Programs", this.table.view(rows), leftOut(state.programs_left_out, "programs")),
       card("Roofline",
-        roofline("Programs by operations for each byte and operations a second; the table has the numbers", rows, this.roof, colourOf, this.table.current),
+        roofline("Programs by operations for each byte and operations a second; the table has the numbers", this.context.width(), rows, this.roof, colourOf, this.table.current),
         legend(tenants.map((name) => [name, colourOf(name)])),
         note("The roofs are the most that any of these programs reaches, in bytes and in operations a second, with operations and bytes as the compiler counts them. Under the slope a program waits for memory, under the flat part for arithmetic. The ring is the row with the focus.")),
     ];
@@ -45,7 +45,7 @@ export class ProgramsPage {
       { name: "hits", title: "hits", kind: "number", text: (row) => row.hits, node: (row) => count(row.hits) },
       { name: "runs", title: "runs", kind: "number", low: true, text: (row) => row.runs, node: (row) => count(row.runs) },
       { name: "time", title: "device time", kind: "number", text: (row) => row.device_ns, node: (row) => time(row.device_ns) },
-      { name: "run", title: "a run", kind: "number", text: (row) => row.run_ns, node: (row) => time(row.run_ns) },
+      { name: "run", title: "a run", kind: "number", low: true, text: (row) => row.run_ns, node: (row) => time(row.run_ns) },
       { name: "reached", title: "reached", kind: "number", low: true, text: (row) => row.flops_per_second, node: (row) => rate(row.flops_per_second, "FLOP/s") },
       { name: "moved", title: "moved", kind: "number", low: true, text: (row) => row.bytes_per_second, node: (row) => rate(row.bytes_per_second, "B/s") },
       {
@@ -54,8 +54,6 @@ export class ProgramsPage {
           : bar("of its roof", [{ name: place(row).bound, colour: `bound-${place(row).bound}`, part: place(row).part, text: `${Math.round(100 * place(row).part)} %` }])),
       },
       { name: "compile", title: "compiled in", kind: "number", low: true, text: (row) => row.compile_seconds, node: (row) => time(row.compile_seconds * 1e9) },
-      { name: "kernels", title: "kernels", kind: "number", low: true, text: (row) => row.kernels },
-      { name: "bytes", title: "size", kind: "number", low: true, text: (row) => row.bytes, node: (row) => bytes(row.bytes) },
     ];
   }
 }

@@ -28,7 +28,7 @@ export class SharesPage {
         choice("Part of what", [[false, "of what was used"], [true, "of the whole device"]], this.ofWhole, (value) => { this.ofWhole = value; redraw(); })),
       card(`${this.device}: shares by second`,
         seconds.length > 1
-          ? areaChart(`Shares of ${this.device} by second; the table below has the numbers`, seconds, tenants, colourOf)
+          ? areaChart(`Shares of ${this.device} by second; the table below has the numbers`, this.context.width(), seconds, tenants, colourOf)
           : note("The first seconds are being counted."),
         legend(tenants.map((name) => [name, colourOf(name)])),
         note("Dashes are the borders that weights give those who used the device in that second. Where area and dashes part, somebody left what was theirs, or is being caught up with.")),
