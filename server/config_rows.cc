@@ -9,9 +9,11 @@ const std::vector<ConfigRow>& ConfigRows() {
   static const auto* rows = new std::vector<ConfigRow>{
       {"listen", "127.0.0.1:7437", "host:port to serve on; port 0 takes a free one"},
       {"admin_listen", "",
-       "host:port of /metrics, /healthz and /readyz, over HTTP (docs/metrics.md); port 0 takes a free one; empty: "
-       "none. "
+       "host:port of pages for operators, /metrics, /healthz and /readyz, over HTTP (docs/pages.md, docs/metrics.md); "
+       "port 0 takes a free one; empty: none. "
        "Nobody is asked who they are, so another address than loopback needs --insecure"},
+      {"admin_names", "",
+       "names under which that port is asked, beside localhost and addresses, with commas between: gpu1,gpu1.example"},
       {"trace_buffer_bytes", "4194304",
        "host memory that keeps traces of calls and runs that ended lately, for `kiln trace`; at most 256 MiB; 0: none"},
       {"cpu_devices", "1", "CPU devices: CPU:0, CPU:1, …; they share the cores, and the memory in equal parts"},

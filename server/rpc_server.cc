@@ -10,6 +10,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "absl/time/clock.h"
 #include "base/error.h"
 #include "server/admin/admin_port.h"
@@ -194,10 +195,14 @@ absl::StatusOr<std::unique_ptr<RpcServer>> RpcServer::Start(const v1::ServerConf
   self->device_health_ =
       std::make_unique<DeviceHealth>(self->engine_->devices(), *self->server_->GetHealthCheckService(), self->log_);
   if (!config.admin_listen().empty()) {
-    KILN_ASSIGN_OR_RETURN(self->admin_,
-                          AdminPort::Open(config.admin_listen(), PagesOf(self->engine_.get(), [self = self.get()] {
-                                            return self->prepared_.load() && !self->stop_preparing_.load();
-                                          })));
+    PagesOptions pages;
+    pages.serving = [self = self.get()] { return self->prepared_.load() && !self->stop_preparing_.load(); };
+    // Elsewhere the operator has let in what counts; what tenants compute is more.
+    pages.shows_programs = IsLoopback(config.admin_listen());
+    KILN_ASSIGN_OR_RETURN(
+        self->admin_,
+        AdminPort::Open(config.admin_listen(), PagesOf(self->engine_.get(), self->state_.get(), std::move(pages)),
+                        absl::StrSplit(config.admin_names(), ',', absl::SkipWhitespace())));
     self->log_->info("event=admin listen={} port={}", config.admin_listen(), self->admin_->port());
   }
   return self;

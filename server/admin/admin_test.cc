@@ -25,9 +25,16 @@ class AdminPortTest : public Test {
  protected:
   void SetUp() override {
     auto opened = AdminPort::Open(
-        "127.0.0.1:0", {{"/text", [] { return AdminAnswer{200, "text/plain", "hello\n"}; }},
-                        {"/not", [] { return AdminAnswer{503, "text/plain", "no\n"}; }},
-                        {"/large", [] { return AdminAnswer{200, "text/plain", std::string(64 << 20, 'x')}; }}});
+        "127.0.0.1:0",
+        {{"/text", [](const AdminRequest&) { return AdminAnswer{200, "text/plain", "hello\n", ""}; }},
+         {"/not", [](const AdminRequest&) { return AdminAnswer{503, "text/plain", "no\n", ""}; }},
+         {"/large", [](const AdminRequest&) { return AdminAnswer{200, "text/plain", std::string(64 << 20, 'x'), ""}; }},
+         {"/file", [](const AdminRequest&) { return AdminAnswer{200, "text/css", "p {}", "\"t1\""}; }},
+         {"/echo",
+          [](const AdminRequest& request) {
+            return AdminAnswer{200, "text/plain", absl::StrCat(request.Get("a"), "|", request.Get("b")), ""};
+          }}},
+        {"gpu1.example"});
     ASSERT_TRUE(opened.ok()) << opened.status();
     port_ = *std::move(opened);
     ASSERT_GT(port_->port(), 0);
@@ -63,27 +70,78 @@ class AdminPortTest : public Test {
 };
 
 TEST_F(AdminPortTest, APageIsRead) {
-  const std::string answer = Ask("GET /text HTTP/1.1\r\nHost: x\r\n\r\n");
+  const std::string answer = Ask("GET /text HTTP/1.1\r\nHost: localhost\r\n\r\n");
   EXPECT_TRUE(absl::StartsWith(answer, "HTTP/1.1 200 OK\r\n")) << answer;
   EXPECT_TRUE(absl::StrContains(answer, "\r\nContent-Length: 6\r\n")) << answer;
   EXPECT_TRUE(absl::EndsWith(answer, "\r\n\r\nhello\n")) << answer;
-  EXPECT_TRUE(absl::StartsWith(Ask("GET /text?collect=all HTTP/1.1\r\nHost: x\r\n\r\n"), "HTTP/1.1 200 OK\r\n"));
-  EXPECT_TRUE(absl::EndsWith(Ask("HEAD /text HTTP/1.1\r\nHost: x\r\n\r\n"), "\r\n\r\n"));
-  EXPECT_TRUE(absl::StartsWith(Ask("GET /not HTTP/1.1\r\nHost: x\r\n\r\n"), "HTTP/1.1 503 Service Unavailable\r\n"));
+  EXPECT_TRUE(
+      absl::StartsWith(Ask("GET /text?collect=all HTTP/1.1\r\nHost: localhost\r\n\r\n"), "HTTP/1.1 200 OK\r\n"));
+  EXPECT_TRUE(absl::EndsWith(Ask("HEAD /text HTTP/1.1\r\nHost: localhost\r\n\r\n"), "\r\n\r\n"));
+  EXPECT_TRUE(
+      absl::StartsWith(Ask("GET /not HTTP/1.1\r\nHost: localhost\r\n\r\n"), "HTTP/1.1 503 Service Unavailable\r\n"));
 }
 
 TEST_F(AdminPortTest, AllElseIsRefused) {
-  EXPECT_TRUE(absl::StartsWith(Ask("GET /etc/passwd HTTP/1.1\r\nHost: x\r\n\r\n"), "HTTP/1.1 404 "));
-  EXPECT_TRUE(absl::StartsWith(Ask("GET /text/../../etc/passwd HTTP/1.1\r\nHost: x\r\n\r\n"), "HTTP/1.1 404 "));
+  EXPECT_TRUE(absl::StartsWith(Ask("GET /etc/passwd HTTP/1.1\r\nHost: localhost\r\n\r\n"), "HTTP/1.1 404 "));
+  EXPECT_TRUE(absl::StartsWith(Ask("GET /text/../../etc/passwd HTTP/1.1\r\nHost: localhost\r\n\r\n"), "HTTP/1.1 404 "));
   for (const char* method : {"POST", "PUT", "DELETE", "OPTIONS", "PATCH"}) {
-    const std::string answer = Ask(absl::StrCat(method, " /text HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n"));
+    const std::string answer =
+        Ask(absl::StrCat(method, " /text HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\n\r\n"));
     EXPECT_TRUE(absl::StartsWith(answer, "HTTP/1.1 405 ")) << method << ": " << answer;
   }
   const std::string nonsense = Ask("nonsense\r\n\r\n");
   EXPECT_FALSE(absl::StartsWith(nonsense, "HTTP/1.1 200")) << nonsense;
-  const std::string large = Ask(absl::StrCat("GET /text HTTP/1.1\r\nHost: ", std::string(16 << 10, 'x'), "\r\n\r\n"));
+  const std::string large =
+      Ask(absl::StrCat("GET /text HTTP/1.1\r\nHost: localhost\r\nX: ", std::string(16 << 10, 'x'), "\r\n\r\n"));
   EXPECT_FALSE(absl::StrContains(large, "hello")) << large;
-  EXPECT_TRUE(absl::EndsWith(Ask("GET /text HTTP/1.1\r\nHost: x\r\n\r\n"), "hello\n"));
+  EXPECT_TRUE(absl::EndsWith(Ask("GET /text HTTP/1.1\r\nHost: localhost\r\n\r\n"), "hello\n"));
+}
+
+TEST_F(AdminPortTest, ANameOfAStrangersIsRefused) {
+  for (const char* host : {"localhost", "LocalHost:1", "127.0.0.1", "127.0.0.1:7438", "10.1.2.3:1", "[::1]:80",
+                           "gpu1.example:9", "GPU1.example"}) {
+    EXPECT_TRUE(absl::EndsWith(Ask(absl::StrCat("GET /text HTTP/1.1\r\nHost: ", host, "\r\n\r\n")), "hello\n")) << host;
+  }
+  for (const char* host : {"evil.example", "evil.example:7438", "localhost.evil.example", "127.0.0.1.evil.example",
+                           "1.2.3", "[evil]", "[::1", "gpu1.example.evil", "0x7f000001", ":80"}) {
+    const std::string answer = Ask(absl::StrCat("GET /text HTTP/1.1\r\nHost: ", host, "\r\n\r\n"));
+    EXPECT_FALSE(absl::StrContains(answer, "hello")) << host;
+    EXPECT_TRUE(absl::StartsWith(answer, "HTTP/1.1 4")) << host << ": " << answer;
+  }
+  // Who says none is no browser.
+  EXPECT_TRUE(absl::EndsWith(Ask("GET /text HTTP/1.0\r\n\r\n"), "hello\n"));
+}
+
+TEST_F(AdminPortTest, EveryAnswerSaysWhatBrowsersMayDo) {
+  for (const char* line : {"GET /text", "GET /file", "GET /none", "POST /text"}) {
+    const std::string answer = Ask(absl::StrCat(line, " HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\n\r\n"));
+    for (const char* header : {"\r\nX-Content-Type-Options: nosniff\r\n", "\r\nReferrer-Policy: no-referrer\r\n",
+                               "\r\nCross-Origin-Resource-Policy: same-origin\r\n",
+                               "\r\nContent-Security-Policy: default-src 'none'; script-src 'self'; "}) {
+      EXPECT_TRUE(absl::StrContains(answer, header)) << line << header;
+    }
+    EXPECT_FALSE(absl::StrContains(answer, "Access-Control")) << line;
+    EXPECT_FALSE(absl::StrContains(answer, "unsafe-inline")) << line;
+  }
+}
+
+TEST_F(AdminPortTest, WhatHasATagIsNotSentTwice) {
+  const std::string first = Ask("GET /file HTTP/1.1\r\nHost: localhost\r\n\r\n");
+  EXPECT_TRUE(absl::StrContains(first, "\r\nETag: \"t1\"\r\n")) << first;
+  EXPECT_TRUE(absl::StrContains(first, "\r\nCache-Control: no-cache\r\n")) << first;
+  const std::string again = Ask("GET /file HTTP/1.1\r\nHost: localhost\r\nIf-None-Match: \"t1\"\r\n\r\n");
+  EXPECT_TRUE(absl::StartsWith(again, "HTTP/1.1 304 Not Modified\r\n")) << again;
+  EXPECT_TRUE(absl::EndsWith(again, "\r\n\r\n")) << again;
+  const std::string other = Ask("GET /file HTTP/1.1\r\nHost: localhost\r\nIf-None-Match: \"t0\"\r\n\r\n");
+  EXPECT_TRUE(absl::StartsWith(other, "HTTP/1.1 200 OK\r\n")) << other;
+  EXPECT_TRUE(
+      absl::StrContains(Ask("GET /text HTTP/1.1\r\nHost: localhost\r\n\r\n"), "\r\nCache-Control: no-store\r\n"));
+}
+
+TEST_F(AdminPortTest, QueriesAreDecoded) {
+  EXPECT_TRUE(absl::EndsWith(Ask("GET /echo?a=%3Cb%3E+c&b=1 HTTP/1.1\r\nHost: localhost\r\n\r\n"), "\r\n\r\n<b> c|1"));
+  EXPECT_TRUE(absl::EndsWith(Ask("GET /echo?b=%zz&a HTTP/1.1\r\nHost: localhost\r\n\r\n"), "|%zz"));
+  EXPECT_TRUE(absl::EndsWith(Ask("GET /echo HTTP/1.1\r\nHost: localhost\r\n\r\n"), "\r\n\r\n|"));
 }
 
 // As many as there are threads: some do not ask, some do not read.
@@ -93,9 +151,9 @@ TEST_F(AdminPortTest, SlowClientsDoNotHoldIt) {
     slow.push_back(Connect());
     Send(slow.back(), "GET /text HTT");
     slow.push_back(Connect());
-    Send(slow.back(), "GET /large HTTP/1.1\r\nHost: x\r\n\r\n");
+    Send(slow.back(), "GET /large HTTP/1.1\r\nHost: localhost\r\n\r\n");
   }
-  EXPECT_TRUE(absl::EndsWith(Ask("GET /text HTTP/1.1\r\nHost: x\r\n\r\n"), "hello\n"));
+  EXPECT_TRUE(absl::EndsWith(Ask("GET /text HTTP/1.1\r\nHost: localhost\r\n\r\n"), "hello\n"));
   for (const int connection : slow) close(connection);
 }
 

@@ -1,18 +1,20 @@
 #include "server/admin/pages.h"
 
 #include <algorithm>
+#include <iterator>
 #include <memory>
 #include <string>
 #include <utility>
 
+#include "absl/strings/escaping.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_replace.h"
 #include "absl/strings/string_view.h"
-#include "absl/time/time.h"
-#include "base/clock.h"
-#include "compiler/options/version.h"
+#include "base/blake3.h"
+#include "base/check.h"
+#include "server/admin/api.h"
 #include "server/admin/exposition.h"
-#include "server/build_id.h"
+#include "server/admin/web_files.h"
 #include "server/engine/engine.h"
 
 namespace kiln::server {
@@ -20,8 +22,23 @@ namespace {
 
 constexpr char kPlain[] = "text/plain; charset=utf-8";
 
-std::string EscapeHtml(absl::string_view text) {
-  return absl::StrReplaceAll(text, {{"&", "&amp;"}, {"<", "&lt;"}, {">", "&gt;"}, {"\"", "&quot;"}, {"'", "&#39;"}});
+// By how a file's name ends. A browser takes no script and no style of another type.
+constexpr struct {
+  const char* end;
+  const char* type;
+} kTypes[] = {
+    {".html", "text/html; charset=utf-8"},
+    {".css", "text/css; charset=utf-8"},
+    {".js", "text/javascript; charset=utf-8"},
+    {".svg", "image/svg+xml"},
+};
+
+std::string TypeOf(absl::string_view path) {
+  for (const auto& [end, type] : kTypes) {
+    if (absl::EndsWith(path, end)) return type;
+  }
+  KILN_CHECK(false);  // tests/python/pages_test.py asks for every file
+  return "";
 }
 
 std::string StateOf(const runtime::hal::Device& device) {
@@ -36,7 +53,7 @@ bool AnyDeviceUp(const Engine& engine) {
 
 // One lost device of several is told, and does not take the others from service.
 AdminAnswer Ready(const Engine& engine, bool serving) {
-  AdminAnswer answer = {200, kPlain, ""};
+  AdminAnswer answer = {200, kPlain, "", ""};
   if (!serving) absl::StrAppend(&answer.body, "not serving: preparing, or stopping\n");
   for (const auto& device : engine.devices())
     absl::StrAppend(&answer.body, device->name(), " ", StateOf(*device), "\n");
@@ -44,41 +61,29 @@ AdminAnswer Ready(const Engine& engine, bool serving) {
   return answer;
 }
 
-std::string Overview(const Engine& engine, absl::string_view build, bool ready, absl::Duration up) {
-  std::string page = absl::StrCat(
-      "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>kilnd</title></head><body>\n",
-      "<h1>kilnd</h1>\n<p>", compiler::kCompilerVersion, ", build ", build, ", up for ",
-      absl::FormatDuration(absl::Floor(up, absl::Seconds(1))), ", ", ready ? "ready" : "not ready", "</p>\n<ul>\n",
-      "<li><a href=\"/metrics\">/metrics</a>: what it counts, for Prometheus</li>\n",
-      "<li><a href=\"/healthz\">/healthz</a>: whether it is alive</li>\n",
-      "<li><a href=\"/readyz\">/readyz</a>: whether it serves</li>\n</ul>\n<table>\n",
-      "<tr><th>device</th><th>is</th><th>state</th><th>bytes in use</th><th>of</th></tr>\n");
-  for (const auto& device : engine.devices()) {
-    const runtime::hal::AllocatorStats memory = device->stats().memory;
-    absl::StrAppend(&page, "<tr><td>", EscapeHtml(device->name()), "</td><td>", EscapeHtml(device->description()),
-                    "</td><td>", EscapeHtml(StateOf(*device)), "</td><td>", memory.in_use_bytes, "</td><td>",
-                    memory.limit_bytes, "</td></tr>\n");
-  }
-  absl::StrAppend(&page, "</table>\n</body></html>\n");
-  return page;
+// Browsers keep it, and ask whether it is still the same: the tag is its hash.
+AdminPage PageOf(const WebFile& file) {
+  const bool first = file.path == "index.html";
+  const AdminAnswer answer = {
+      200, TypeOf(file.path), std::string(file.body),
+      absl::StrCat("\"", absl::BytesToHexString(Blake3Of(file.body).view()).substr(0, 32), "\"")};
+  return {first ? "/" : absl::StrCat("/web/", file.path), [answer](const AdminRequest&) { return answer; }};
 }
 
 }  // namespace
 
-std::vector<AdminPage> PagesOf(Engine* engine, std::function<bool()> serving) {
-  const auto ready = [engine, serving = std::move(serving)] { return Ready(*engine, serving()); };
+std::vector<AdminPage> PagesOf(Engine* engine, const ServerState* state, PagesOptions options) {
+  const auto ready = [engine, serving = std::move(options.serving)] { return Ready(*engine, serving()); };
   const auto is_ready = [ready] { return ready().status == 200; };
   const auto exposition = std::make_shared<const Exposition>(engine, is_ready);
-  std::vector<AdminPage> pages;
-  pages.push_back({"/metrics", [exposition] {
-                     return AdminAnswer{200, "text/plain; version=0.0.4; charset=utf-8", exposition->Text()};
+  std::vector<AdminPage> pages = ApiPages(engine, state, options.shows_programs);
+  pages.push_back({"/metrics", [exposition](const AdminRequest&) {
+                     return AdminAnswer{200, "text/plain; version=0.0.4; charset=utf-8", exposition->Text(), ""};
                    }});
-  pages.push_back({"/healthz", [] { return AdminAnswer{200, kPlain, "alive\n"}; }});
-  pages.push_back({"/readyz", ready});
-  pages.push_back({"/", [engine, is_ready, build = BuildId(), begin = SteadyNow()] {
-                     return AdminAnswer{200, "text/html; charset=utf-8",
-                                        Overview(*engine, build, is_ready(), SteadyNow() - begin)};
-                   }});
+  pages.push_back({"/healthz", [](const AdminRequest&) { return AdminAnswer{200, kPlain, "alive\n", ""}; }});
+  pages.push_back({"/readyz", [ready](const AdminRequest&) { return ready(); }});
+  const auto files = WebFiles();
+  std::transform(files.begin(), files.end(), std::back_inserter(pages), PageOf);
   return pages;
 }
 

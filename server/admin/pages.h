@@ -1,4 +1,4 @@
-// The pages of the admin port. Tested by tests/python/metrics_test.py.
+// The pages of the admin port. Tested by tests/python/metrics_test.py and tests/python/pages_test.py.
 #ifndef KILN_SERVER_ADMIN_PAGES_H_
 #define KILN_SERVER_ADMIN_PAGES_H_
 
@@ -10,10 +10,17 @@
 namespace kiln::server {
 
 class Engine;
+class ServerState;
 
-// `serving`: whether calls are let in, and all that is to be there before the first has been done. `engine` outlives
-// the pages.
-std::vector<AdminPage> PagesOf(Engine* engine, std::function<bool()> serving);
+struct PagesOptions {
+  // Whether calls are let in, and all that is to be there before the first has been done.
+  std::function<bool()> serving;
+  // Whether what programs compute is shown, too, beside how much they take.
+  bool shows_programs = false;
+};
+
+// What is pointed to outlives the pages.
+std::vector<AdminPage> PagesOf(Engine* engine, const ServerState* state, PagesOptions options);
 
 }  // namespace kiln::server
 

@@ -133,6 +133,9 @@ class Engine {
   // graph, or by the hash of a program that is there.
   void Explain(ExplainRequest request, const Control& control, ExplainCallback done);
 
+  // The same of a program that is there, whoever's it is, at nobody's expense: for who operates the server.
+  void ExplainStored(ProgramStore::Program stored, const Control& control, ExplainCallback done);
+
   // Searches schedules for a program's kernels and keeps the program with them, in its
   // own place: later requests get that. By graph, which is compiled
   // first if need be, or by the hash of a program that is there.

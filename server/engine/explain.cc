@@ -114,4 +114,24 @@ void Engine::Explain(ExplainRequest request, const Control& control, ExplainCall
                    });
 }
 
+void Engine::ExplainStored(ProgramStore::Program stored, const Control& control, ExplainCallback done) {
+  ExplainRequest asked;
+  auto options = Settled({});
+  if (!options.ok()) return done(std::move(options).status());
+  asked.options = *std::move(options);
+  asked.options.schedules = stored->schedules;
+  pool_->Schedule(
+      [this, stored = std::move(stored), asked = std::move(asked), control, explained = std::move(done)]() mutable {
+        if (absl::Status wanted = control.Check(); !wanted.ok()) return explained(std::move(wanted));
+        v1::Graph graph;
+        if (!graph.ParseFromString(stored->graph))
+          return explained(MakeError(v1::INTERNAL_FAULT, "a stored graph cannot be read back"));
+        ProgramId id;
+        id.domain = stored->domain;
+        id.graph_hash = stored->graph_hash;
+        id.device = stored->device;
+        explained(Watch(compile_, id, graph, asked, control));
+      });
+}
+
 }  // namespace kiln::server

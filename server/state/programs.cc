@@ -8,16 +8,11 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/escaping.h"
-#include "server/metrics/labels.h"
+#include "server/state/call_row.h"
 #include "server/state/collecting.h"
 
 namespace kiln::server {
 namespace {
-
-template <size_t kBytes>
-std::string HexOf(const std::array<uint8_t, kBytes>& id) {
-  return absl::BytesToHexString({reinterpret_cast<const char*>(id.data()), kBytes});
-}
 
 // Whose programs are whose.
 absl::flat_hash_map<TrustDomain, std::string> Domains(const Collecting& from) {
@@ -42,10 +37,6 @@ void Fill(const StoredProgram& stored, absl::Time now, v1::StateResponse::Progra
   row.set_bytes_written(stored.cost().bytes_written());
   if (const int64_t last = stored.last_run_ns.load(std::memory_order_relaxed); last != 0)
     row.set_idle_seconds(std::max(0.0, static_cast<double>(absl::ToUnixNanos(now) - last) / 1e9));
-}
-
-std::string StatusName(uint16_t code) {
-  return code < LabelOf<GrpcStatus>::kMost ? LabelOf<GrpcStatus>::kNames[code] : std::to_string(code);
 }
 
 }  // namespace
@@ -91,22 +82,7 @@ void AddSlowCalls(const Collecting& from, const SlowCalls& calls, v1::StateRespo
   const std::vector<SlowCall> slow = calls.List(owner);
   const size_t shown = std::min(slow.size(), from.MostOf(SlowCalls::kKept));
   for (size_t i = 0; i < shown; ++i) {
-    const CallRecord& record = slow[i].record;
-    v1::StateResponse::Call& row = *state.add_slow_calls();
-    row.set_method(std::string(slow[i].method));
-    row.set_tenant(from.NameOf(record.owner));
-    row.set_device(std::string(record.parts.device.view()));
-    row.set_status(StatusName(record.status));
-    row.set_seconds(static_cast<double>(record.time.end_ns - record.time.begin_ns) / 1e9);
-    row.set_ago_seconds(std::max(0.0, static_cast<double>(absl::ToUnixNanos(from.now) - record.time.end_ns) / 1e9));
-    row.set_trace_id(HexOf(record.trace_id));
-    for (size_t part = 0; part < kParts; ++part) {
-      const Interval& time = record.parts.parts[part];
-      if (time.end_ns == 0) continue;
-      v1::StateResponse::Part& shown_part = *row.add_parts();
-      shown_part.set_name(kPartNames[part]);
-      shown_part.set_seconds(static_cast<double>(time.end_ns - time.begin_ns) / 1e9);
-    }
+    FillCall(slow[i].record, slow[i].method, from.NameOf(slow[i].record.owner), from.now, *state.add_slow_calls());
   }
   const uint64_t left_out = from.whole() ? calls.seen() - shown : slow.size() - shown;
   state.set_slow_calls_left_out(left_out);
