@@ -6,12 +6,14 @@
 
 #include <algorithm>
 #include <climits>
+#include <cstdlib>
 #include <utility>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "base/error.h"
+#include "compiler/options/version.h"
 #include "server/admin/admin_port.h"
 #include "server/admin/pages.h"
 #include "server/build_id.h"
@@ -21,6 +23,7 @@
 #include "server/engine/engine.h"
 #include "server/files/loader.h"
 #include "server/identity/identity.h"
+#include "server/otlp/exporter.h"
 #include "server/port/port.h"
 #include "server/port/sockets.h"
 #include "server/port/unix_users.h"
@@ -28,6 +31,7 @@
 #include "server/services/env.h"
 #include "server/services/rpcs.h"
 #include "server/shared_memory/listener.h"
+#include "server/stream/command.h"
 #include "server/tls.h"
 
 namespace kiln::server {
@@ -128,6 +132,7 @@ absl::StatusOr<std::unique_ptr<RpcServer>> RpcServer::Start(const v1::ServerConf
   KILN_ASSIGN_OR_RETURN(const auto credentials, PortCredentials(config));
   std::unique_ptr<RpcServer> self(new RpcServer(std::move(engine), std::move(shared_memory), std::move(data_folder),
                                                 std::move(identity), std::move(log)));
+  KILN_RETURN_IF_ERROR(self->StartExport(config));
   grpc::EnableDefaultHealthCheckService(true);
   grpc::ServerBuilder builder;
   KILN_ASSIGN_OR_RETURN(self->port_, Port::Open(config.listen(), LimitsOf(config), self->log_));
@@ -181,6 +186,22 @@ absl::StatusOr<std::unique_ptr<RpcServer>> RpcServer::Start(const v1::ServerConf
     self->log_->info("event=admin listen={} port={}", config.admin_listen(), self->admin_->port());
   }
   return self;
+}
+
+absl::Status RpcServer::StartExport(const v1::ServerConfig& config) {
+  const auto environment = [](const char* name) -> const char* { return std::getenv(name); };
+  KILN_ASSIGN_OR_RETURN(const OtlpSettings settings,
+                        OtlpSettingsOf(config, absl::StrCat(compiler::kCompilerVersion, "+", BuildId()), environment));
+  if (settings.url.empty()) return absl::OkStatus();
+  SpanNames names;
+  names.rpc = [](uint16_t method) { return SpanNames::Rpc{RpcRows()[method].service, RpcRows()[method].name}; };
+  names.command = CommandName;
+  names.tenant = [&accounts = engine_->accounts()](uint32_t owner) { return OwnerName(accounts, owner); };
+  const auto backlog = std::make_shared<Backlog>(&engine_->metrics());
+  engine_->traces().SetSink(backlog, settings.sample_ratio);
+  otlp_ = std::make_unique<OtlpExporter>(settings, backlog, std::move(names), &engine_->metrics(), log_);
+  log_->info("event=otlp sample_ratio={}", settings.sample_ratio);
+  return absl::OkStatus();
 }
 
 absl::Status RpcServer::StartCapture(const v1::ServerConfig& config, grpc::ServerBuilder& builder) {

@@ -27,6 +27,7 @@ class DeviceWatch;
 class Engine;
 class Identity;
 class Loader;
+class OtlpExporter;
 class Port;
 class SharedMemoryListener;
 
@@ -72,6 +73,8 @@ class RpcServer {
             std::unique_ptr<DataFolder> data_folder, std::unique_ptr<Identity> identity,
             std::shared_ptr<spdlog::logger> log);
 
+  // Has what is sampled exported, if the settings name a collector.
+  absl::Status StartExport(const v1::ServerConfig& config);
   // Has what comes by `builder`'s port captured.
   absl::Status StartCapture(const v1::ServerConfig& config, grpc::ServerBuilder& builder);
 
@@ -82,6 +85,7 @@ class RpcServer {
   const std::unique_ptr<Loader> loader_;                       // null without a data folder
   Gate gate_;
   RequestPool requests_;
+  std::unique_ptr<OtlpExporter> otlp_;  // null where it is off; ends before the engine
   std::unique_ptr<DeviceWatch> watch_;
   std::vector<std::unique_ptr<grpc::Service>> services_;
   std::unique_ptr<grpc::Server> server_;

@@ -1,5 +1,6 @@
 #include "server/services/admission.h"
 
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -8,6 +9,7 @@
 #include "base/error.h"
 #include "server/identity/identity.h"
 #include "server/port/unix_users.h"
+#include "server/trace/trace_context.h"
 
 namespace kiln::server {
 namespace {
@@ -38,6 +40,15 @@ absl::StatusOr<TenantPtr> Identify(Identity& identity, const grpc::CallbackServe
 }
 
 }  // namespace
+
+CallTrace BeginTrace(const ServiceEnv& env, const grpc::CallbackServerContext& context) {
+  Traces& traces = env.engine.traces();
+  if (!traces.on()) return {};
+  const auto& metadata = context.client_metadata();
+  const auto header = metadata.find("traceparent");
+  if (header == metadata.end()) return traces.Begin(std::nullopt);
+  return traces.Begin(ParseTraceparent(View(header->second)));
+}
 
 absl::Status WithoutRight(const Tenant& tenant, Right right) {
   v1::ErrorDetail detail;

@@ -2,14 +2,11 @@
 
 #include <spdlog/logger.h>
 
-#include <optional>
-
 #include "absl/hash/hash.h"
 #include "absl/strings/escaping.h"
 #include "absl/time/clock.h"
 #include "server/engine/sessions/session_table.h"
 #include "server/messages/status.h"
-#include "server/trace/trace_context.h"
 #include "server/trace/traces.h"
 
 namespace kiln::server {
@@ -24,24 +21,19 @@ grpc::Status ToGrpcAndLog(const ServiceEnv& env, const absl::Status& status) {
 
 namespace {
 
-// As the caller's metadata says.
-std::optional<TraceContext> ContextOf(const Arrival& arrival) {
-  const auto& metadata = arrival.context->client_metadata();
-  const auto header = metadata.find("traceparent");
-  if (header == metadata.end()) return std::nullopt;
-  return ParseTraceparent({header->second.data(), header->second.size()});
-}
-
 void Trace(const Arrival& arrival, const Ending& ending, const grpc::Status& wire, absl::Time end) {
   Traces& traces = arrival.env->engine.traces();
   if (!traces.on()) return;
   CallRecord record;
+  record.trace = arrival.trace;
+  // A stranger's calls are nothing that others hear of.
+  if (arrival.env->identity != nullptr && ending.account == nullptr) record.trace.sampled = false;
   record.time = {absl::ToUnixNanos(arrival.begin), absl::ToUnixNanos(end)};
   record.owner = OwnerNumber(ending.account);
   record.method = static_cast<uint16_t>(arrival.method.number);
   record.status = static_cast<uint16_t>(wire.error_code());
   record.parts = ending.parts;
-  traces.Keep(record, ContextOf(arrival));
+  traces.Keep(record);
 }
 
 }  // namespace
