@@ -69,7 +69,11 @@ absl::StatusOr<Pairs> PairsOf(const Variable& variable) {
 
 void Set(Pairs& pairs, const std::string& key, const std::string& value) {
   const auto found = std::find_if(pairs.begin(), pairs.end(), [&](const auto& pair) { return pair.first == key; });
-  found == pairs.end() ? pairs.emplace_back(key, value), void() : found->second.assign(value);
+  if (found != pairs.end()) {
+    found->second = value;
+  } else {
+    pairs.emplace_back(key, value);
+  }
 }
 
 // A random UUID, of version 4.

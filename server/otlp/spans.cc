@@ -136,7 +136,11 @@ class Writer {
       AddText(span, "kiln.device", run.device.view());
       if (!whole) continue;
       AddNumber(span, "kiln.launches", run.launches);
-      found == last.end() ? last.push_back({run.device.view(), made}), void() : void(found->run = made);
+      if (found != last.end()) {
+        found->run = made;
+      } else {
+        last.push_back({run.device.view(), made});
+      }
     }
   }
 

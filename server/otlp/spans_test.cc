@@ -38,7 +38,7 @@ CallRecord Call() {
   return call;
 }
 
-RunOfDevice Run(const char* device, const char* kernel, Interval time) {
+RunOfDevice DeviceRun(const char* device, const char* kernel, Interval time) {
   RunOfDevice run;
   run.time = time;
   run.launches = 2;
@@ -98,9 +98,9 @@ TEST(Spans, ACallHasItsPartsWithin) {
 }
 
 TEST(Spans, RunsAreTheDevicePartsAndKernelsTheirRuns) {
-  const std::vector<Span> spans = SpansOf(Call(), {Run("CPU:0", "add", {1100, 1300}), Run("CPU:1", "mul", {1300, 1400}),
-                                                   Run("CPU:0", "", {1150, 1500}), Run("CPU:1", "", {1290, 1950}),
-                                                   Run("CPU:0", "late", {1500, 1600})});
+  const std::vector<Span> spans = SpansOf(Call(), {DeviceRun("CPU:0", "add", {1100, 1300}), DeviceRun("CPU:1", "mul", {1300, 1400}),
+                                                   DeviceRun("CPU:0", "", {1150, 1500}), DeviceRun("CPU:1", "", {1290, 1950}),
+                                                   DeviceRun("CPU:0", "late", {1500, 1600})});
   ASSERT_EQ(spans.size(), 10);
   std::map<std::string, const Span*> named;
   for (const Span& span : spans) {
