@@ -54,8 +54,8 @@ class Writer {
 
  private:
   void Name(absl::string_view kind, int group, int line, absl::string_view name) {
-    Add(absl::StrCat("{\"ph\":\"M\",\"cat\":\"__metadata\",\"ts\":0,\"pid\":", group, ",\"tid\":", line, ",\"name\":\"", kind,
-                     "\",\"args\":{\"name\":", Quoted(name), "}}"));
+    Add(absl::StrCat("{\"ph\":\"M\",\"cat\":\"__metadata\",\"ts\":0,\"pid\":", group, ",\"tid\":", line, ",\"name\":\"",
+                     kind, "\",\"args\":{\"name\":", Quoted(name), "}}"));
   }
   void Add(absl::string_view event) { absl::StrAppend(&events_, events_.empty() ? "" : ",\n", event); }
 

@@ -62,9 +62,8 @@ void ProgramRun::Run() {
   const double device_seconds = times_.All(program_->device(), Seconds(ended - started));
   Owe(control_.account, Quota::kDeviceSeconds, device_seconds);
   if (observer_ != nullptr) {
-    observer_->OnRun(
-        {program_->device().name(), queue_seconds, device_seconds, launches, status.code(), control_.account,
-         control_.trace});
+    observer_->OnRun({program_->device().name(), queue_seconds, device_seconds, launches, status.code(),
+                      control_.account, control_.trace});
   }
   RunCallback callback = std::move(callback_);
   if (status.ok()) {
@@ -160,8 +159,8 @@ absl::Status ProgramRun::Walk(uint32_t& launches) {
     KILN_RETURN_IF_ERROR(program_->device().FinishLaunches());
     ++launches;
     const double seconds = times_.One(program_->device(), Seconds(Clock::now() - started));
-    observer_->OnLaunch({program_->device().name(), program_->plan().kernel_names[step.kernel], seconds, control_.account,
-                          control_.trace});
+    observer_->OnLaunch({program_->device().name(), program_->plan().kernel_names[step.kernel], seconds,
+                         control_.account, control_.trace});
   }
   return absl::OkStatus();
 }

@@ -112,9 +112,8 @@ void SequenceRun::Finish() {
   if (status_.ok()) sequence_->estimate().Observe(static_cast<uint64_t>(seconds_ * 1e9));
   const double queue_seconds = Seconds(started_ - submitted_);
   if (observer_ != nullptr) {
-    observer_->OnRun(
-        {sequence_->device().name(), queue_seconds, own_seconds_, launches_, status_.code(), control_.account,
-         control_.trace});
+    observer_->OnRun({sequence_->device().name(), queue_seconds, own_seconds_, launches_, status_.code(),
+                      control_.account, control_.trace});
   }
   if (status_.ok()) {
     callback_(RunResult{{}, queue_seconds, device_seconds_});
@@ -170,8 +169,8 @@ absl::Status SequenceRun::WalkTimed(uint32_t& launches) {
     const Plan& plan = sequence_->steps()[sequence_->StepOf(part().first_launch + launches)].program->plan();
     ++launches;
     const double seconds = times_.One(sequence_->device(), Seconds(Clock::now() - started));
-    observer_->OnLaunch({sequence_->device().name(), plan.kernel_names[launch.kernel], seconds, control_.account,
-                          control_.trace});
+    observer_->OnLaunch(
+        {sequence_->device().name(), plan.kernel_names[launch.kernel], seconds, control_.account, control_.trace});
   }
   return absl::OkStatus();
 }

@@ -92,10 +92,10 @@
   VALUE(kAnswer, "answer")   /* when all was done */
 
 // What became of records that were to be exported.
-#define KILN_EXPORT_ENDS(VALUE)                                                    \
-  VALUE(kSent, "sent")                                                            \
+#define KILN_EXPORT_ENDS(VALUE)                                                         \
+  VALUE(kSent, "sent")                                                                  \
   VALUE(kPushedOut, "pushed_out") /* by newer ones of the tenant, as too many waited */ \
-  VALUE(kRefused, "refused")      /* by the collector, and not for now alone */   \
+  VALUE(kRefused, "refused")      /* by the collector, and not for now alone */         \
   VALUE(kGaveUp, "gave_up")       /* tried often enough */
 
 #define KILN_MEMORY_KINDS(VALUE)                              \
@@ -105,8 +105,8 @@
   VALUE(kLimit, "limit")
 
 // Of a tenant's part of a device.
-#define KILN_TENANT_MEMORY_KINDS(VALUE)                       \
-  VALUE(kInUse, "in_use")                                     \
+#define KILN_TENANT_MEMORY_KINDS(VALUE)                        \
+  VALUE(kInUse, "in_use")                                      \
   VALUE(kScratch, "scratch")       /* between kernels, kept */ \
   VALUE(kGuaranteed, "guaranteed") /* nobody else takes it */
 

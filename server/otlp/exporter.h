@@ -29,8 +29,8 @@ absl::Duration WaitAfter(int failures, double part, absl::Duration asked);
 class OtlpExporter {
  public:
   // Takes what comes into `backlog`. What `names` uses outlives this.
-  OtlpExporter(const OtlpSettings& settings, std::shared_ptr<Backlog> backlog, SpanNames names,
-               Metrics* metrics, std::shared_ptr<spdlog::logger> log);
+  OtlpExporter(const OtlpSettings& settings, std::shared_ptr<Backlog> backlog, SpanNames names, Metrics* metrics,
+               std::shared_ptr<spdlog::logger> log);
   // What is there is tried once more, for a second.
   ~OtlpExporter();
 

@@ -60,7 +60,8 @@ absl::StatusOr<Pairs> PairsOf(const Variable& variable) {
     const absl::string_view name = absl::StripAsciiWhitespace(pair.first);
     if (name.empty() || !absl::StrContains(each, '=') || !Decoded(name, key) ||
         !Decoded(absl::StripAsciiWhitespace(pair.second), value)) {
-      return BadVariable(variable.name, "not a list of key=value, separated by commas, with % before two digits of hex");
+      return BadVariable(variable.name,
+                         "not a list of key=value, separated by commas, with % before two digits of hex");
     }
     pairs.emplace_back(std::move(key), std::move(value));
   }
@@ -105,14 +106,14 @@ absl::StatusOr<OtlpSettings> OtlpSettingsOf(const v1::ServerConfig& config, cons
   KILN_ASSIGN_OR_RETURN(settings.url, UrlOf(config, environment));
   if (settings.url.empty()) return settings;
   settings.sample_ratio = config.trace_sample_ratio();
-  KILN_ASSIGN_OR_RETURN(const Pairs headers, PairsOf(FirstOf(environment, {"OTEL_EXPORTER_OTLP_TRACES_HEADERS",
-                                                                           "OTEL_EXPORTER_OTLP_HEADERS"})));
+  KILN_ASSIGN_OR_RETURN(
+      const Pairs headers,
+      PairsOf(FirstOf(environment, {"OTEL_EXPORTER_OTLP_TRACES_HEADERS", "OTEL_EXPORTER_OTLP_HEADERS"})));
   for (const auto& [name, value] : headers) settings.headers.push_back(absl::StrCat(name, ": ", value));
   settings.ca_file =
       FirstOf(environment, {"OTEL_EXPORTER_OTLP_TRACES_CERTIFICATE", "OTEL_EXPORTER_OTLP_CERTIFICATE"}).value;
-  settings.resource = {{"service.name", "kilnd"},
-                       {"service.version", version},
-                       {"service.instance.id", NewInstanceId()}};
+  settings.resource = {
+      {"service.name", "kilnd"}, {"service.version", version}, {"service.instance.id", NewInstanceId()}};
   KILN_ASSIGN_OR_RETURN(const Pairs given, PairsOf(FirstOf(environment, {"OTEL_RESOURCE_ATTRIBUTES"})));
   for (const auto& [key, value] : given) Set(settings.resource, key, value);
   const std::string name = FirstOf(environment, {"OTEL_SERVICE_NAME"}).value;

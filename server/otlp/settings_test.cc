@@ -57,10 +57,11 @@ TEST(OtlpSettings, TheResourceSaysWhoSends) {
   EXPECT_NE(Attribute(*plain, "service.instance.id"), Attribute(*Settings("http://c:1", {}), "service.instance.id"));
   EXPECT_EQ(plain->sample_ratio, 0.25);
   const auto given =
-      Settings("http://c:1", {{"OTEL_RESOURCE_ATTRIBUTES", "service.name=x, deployment.environment=a%2Cb ,service.instance.id=7"},
-                              {"OTEL_SERVICE_NAME", "tuner"},
-                              {"OTEL_EXPORTER_OTLP_HEADERS", "authorization=Basic%20abc=,x-scope=1"},
-                              {"OTEL_EXPORTER_OTLP_CERTIFICATE", "/ca.pem"}});
+      Settings("http://c:1",
+               {{"OTEL_RESOURCE_ATTRIBUTES", "service.name=x, deployment.environment=a%2Cb ,service.instance.id=7"},
+                {"OTEL_SERVICE_NAME", "tuner"},
+                {"OTEL_EXPORTER_OTLP_HEADERS", "authorization=Basic%20abc=,x-scope=1"},
+                {"OTEL_EXPORTER_OTLP_CERTIFICATE", "/ca.pem"}});
   ASSERT_TRUE(given.ok()) << given.status();
   EXPECT_EQ(Attribute(*given, "service.name"), "tuner");
   EXPECT_EQ(Attribute(*given, "service.instance.id"), "7");

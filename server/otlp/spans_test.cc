@@ -31,7 +31,7 @@ CallRecord Call() {
   call.time = {1000, 2000};
   const auto set = [&](Part part, Interval time) { call.parts.parts[static_cast<size_t>(part)] = time; };
   set(Part::kDecode, {1000, 1100});
-  set(Part::kQueue, {1090, 1200});   // a little early
+  set(Part::kQueue, {1090, 1200});  // a little early
   set(Part::kDevice, {1200, 1900});
   set(Part::kEncode, {1950, 2010});  // and a little late
   call.parts.device.Set("CPU:0");
@@ -98,9 +98,10 @@ TEST(Spans, ACallHasItsPartsWithin) {
 }
 
 TEST(Spans, RunsAreTheDevicePartsAndKernelsTheirRuns) {
-  const std::vector<Span> spans = SpansOf(Call(), {DeviceRun("CPU:0", "add", {1100, 1300}), DeviceRun("CPU:1", "mul", {1300, 1400}),
-                                                   DeviceRun("CPU:0", "", {1150, 1500}), DeviceRun("CPU:1", "", {1290, 1950}),
-                                                   DeviceRun("CPU:0", "late", {1500, 1600})});
+  const std::vector<Span> spans =
+      SpansOf(Call(), {DeviceRun("CPU:0", "add", {1100, 1300}), DeviceRun("CPU:1", "mul", {1300, 1400}),
+                       DeviceRun("CPU:0", "", {1150, 1500}), DeviceRun("CPU:1", "", {1290, 1950}),
+                       DeviceRun("CPU:0", "late", {1500, 1600})});
   ASSERT_EQ(spans.size(), 10);
   std::map<std::string, const Span*> named;
   for (const Span& span : spans) {
